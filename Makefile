@@ -1,0 +1,108 @@
+# zen: PostgreSQL tables in non-volatile memory.
+#
+#   make, make install, make installcheck   as for any extension; PG_CONFIG selects the server
+#   make check             install what is missing, build, run all tests on a private server
+#   make demo              the same, then TPC-C on zen and on heap, a crash and a recovery
+#   make check-includes    do the layers below hold?
+#   make check-format      is the code formatted?  make format does it
+#   WERROR=1               warnings are errors
+
+PG_CONFIG ?= pg_config
+
+# These goals work on a machine that has no server yet, so they must not need PGXS.
+TOOLS = check demo check-includes check-format format
+
+ifneq ($(filter $(TOOLS),$(MAKECMDGOALS)),)
+
+.PHONY: $(MAKECMDGOALS)
+.NOTPARALLEL:
+
+check demo check-includes format:
+	@tools/$@
+
+check-format:
+	@tools/format --check
+
+# "make clean check": the other goals are PGXS's.
+$(filter-out $(TOOLS),$(MAKECMDGOALS)):
+	@$(MAKE) --no-print-directory $@
+
+else
+
+MODULE_big = zen
+EXTENSION = zen
+DATA = zen--1.0.sql
+PGFILEDESC = "zen - tables in non-volatile memory"
+
+# Lowest layer first: a file includes headers of its own folder and of folders above it in this
+# list (tools/check-includes).
+OBJS = $(addprefix src/base/, \
+		guc.o \
+		locks.o \
+		stats.o \
+		arena.o \
+		epoch.o) \
+	$(addprefix src/nvm/, \
+		persist.o \
+		pool.o \
+		tuple.o \
+		region.o \
+		htable.o \
+		page.o \
+		alloc.o) \
+	$(addprefix src/cache/, \
+		tidmap.o \
+		version.o \
+		metcache.o) \
+	$(addprefix src/txn/, \
+		visibility.o \
+		rowlock.o \
+		writeset.o \
+		row.o \
+		gc.o \
+		commit.o \
+		ddl.o \
+		twophase.o \
+		xact.o \
+		recovery.o \
+		worker.o) \
+	$(addprefix src/table/, \
+		zenam_slot.o \
+		zenam_scan.o \
+		zenam_dml.o \
+		zenam_ddl.o \
+		zenam_toast.o \
+		zenam_maint.o \
+		zenam_reindex.o \
+		zenam_handler.o) \
+	$(addprefix src/admin/, \
+		hooks.o \
+		views.o) \
+	zen_am.o
+
+PG_CPPFLAGS = -I$(srcdir)/src
+SHLIB_LINK = -lpmem -lnuma
+ifeq ($(WERROR),1)
+PG_CFLAGS += -Werror
+endif
+
+# installcheck: the server must have been started with shared_preload_libraries = 'zen'.
+REGRESS = $(sort $(basename $(notdir $(wildcard sql/*.sql))))
+ISOLATION = $(sort $(basename $(notdir $(wildcard specs/*.spec))))
+TAP_TESTS = $(if $(wildcard t/*.pl),1)
+REGRESS_OPTS = --load-extension=zen
+ISOLATION_OPTS = --load-extension=zen
+
+# No LLVM bitcode: the executor would inline nothing of a table access method.
+override with_llvm = no
+
+PGXS := $(shell $(PG_CONFIG) --pgxs 2>/dev/null)
+ifeq ($(wildcard $(PGXS)),)
+$(error no PostgreSQL server headers: run tools/install-deps, or set PG_CONFIG)
+endif
+include $(PGXS)
+
+# Any header may reach any file; the whole build takes seconds.
+$(OBJS): $(wildcard $(srcdir)/src/*/*.h)
+
+endif

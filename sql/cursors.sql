@@ -1,0 +1,222 @@
+SET default_table_access_method = zen;
+--
+-- cursors: scrolling, WITH HOLD, FOR UPDATE, WHERE CURRENT OF, and what an open cursor
+-- sees of changes made after it was opened.
+--
+CREATE SCHEMA cursors;
+SET search_path = cursors, public;
+
+CREATE TABLE t (id int PRIMARY KEY, v text);
+INSERT INTO t SELECT g, 'v' || g FROM generate_series(1, 200) g;
+
+-- forward and backward through a sequential scan, across its ends and block borders
+BEGIN;
+DECLARE c SCROLL CURSOR FOR SELECT id FROM t;
+FETCH 3 FROM c;
+FETCH BACKWARD 2 FROM c;
+FETCH BACKWARD 2 FROM c;
+FETCH NEXT FROM c;
+FETCH ABSOLUTE 150 FROM c;
+FETCH RELATIVE -1 FROM c;
+FETCH RELATIVE 0 FROM c;
+FETCH PRIOR FROM c;
+FETCH LAST FROM c;
+FETCH NEXT FROM c;
+FETCH PRIOR FROM c;
+FETCH FIRST FROM c;
+FETCH PRIOR FROM c;
+FETCH NEXT FROM c;
+FETCH ABSOLUTE -2 FROM c;
+FETCH ABSOLUTE 0 FROM c;
+MOVE 64 FROM c;
+FETCH NEXT FROM c;
+FETCH PRIOR FROM c;
+FETCH PRIOR FROM c;
+MOVE FORWARD ALL FROM c;
+FETCH BACKWARD 3 FROM c;
+MOVE BACKWARD ALL FROM c;
+FETCH 2 FROM c;
+CLOSE c;
+-- through an index
+SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off;
+DECLARE ci SCROLL CURSOR FOR SELECT id, v FROM t WHERE id > 190 ORDER BY id;
+FETCH 2 FROM ci;
+FETCH LAST FROM ci;
+FETCH BACKWARD 2 FROM ci;
+FETCH ABSOLUTE 1 FROM ci;
+FETCH PRIOR FROM ci;
+CLOSE ci;
+DECLARE cn NO SCROLL CURSOR FOR SELECT id FROM t ORDER BY id;
+FETCH 2 FROM cn;
+FETCH PRIOR FROM cn;
+ROLLBACK;
+
+-- an open cursor does not see later changes, of the same transaction either
+BEGIN;
+DECLARE c SCROLL CURSOR FOR SELECT * FROM t WHERE id < 8;
+FETCH 2 FROM c;
+UPDATE t SET v = 'changed' WHERE id < 8;
+UPDATE t SET v = 'changed twice' WHERE id = 4;
+DELETE FROM t WHERE id = 5;
+UPDATE t SET id = 1006 WHERE id = 6;
+INSERT INTO t VALUES (0, 'inserted');
+FETCH ALL FROM c;
+FETCH BACKWARD ALL FROM c;
+SELECT * FROM t WHERE id < 8 OR id > 1000 ORDER BY id;
+ROLLBACK;
+-- a cursor opened after changes, kept over a rolled back savepoint
+BEGIN;
+UPDATE t SET v = 'one' WHERE id = 1;
+SAVEPOINT a;
+DECLARE gone CURSOR FOR SELECT 1;
+UPDATE t SET v = 'two' WHERE id = 2;
+ROLLBACK TO a;
+FETCH gone;
+ROLLBACK TO a;
+DECLARE c CURSOR FOR SELECT * FROM t WHERE id <= 3 ORDER BY id;
+SAVEPOINT b;
+UPDATE t SET v = 'three' WHERE id = 3;
+FETCH c;
+ROLLBACK TO b;
+FETCH ALL FROM c;
+COMMIT;
+SELECT * FROM t WHERE id <= 3 ORDER BY id;
+
+-- WITH HOLD
+BEGIN;
+DECLARE h SCROLL CURSOR WITH HOLD FOR SELECT id, v FROM t WHERE id BETWEEN 10 AND 15;
+FETCH 2 FROM h;
+UPDATE t SET v = 'later' WHERE id BETWEEN 10 AND 15;
+COMMIT;
+DELETE FROM t WHERE id = 14;
+FETCH ALL FROM h;
+FETCH BACKWARD 1 FROM h;
+FETCH ABSOLUTE 1 FROM h;
+CLOSE h;
+BEGIN;
+DECLARE h2 CURSOR WITH HOLD FOR SELECT id FROM t;
+ROLLBACK;
+FETCH h2;
+DECLARE h3 CURSOR WITH HOLD FOR SELECT id, v FROM t WHERE id IN (20, 21) ORDER BY id;
+TRUNCATE t;
+FETCH ALL FROM h3;
+CLOSE h3;
+
+-- WHERE CURRENT OF
+INSERT INTO t SELECT g, 'v' || g FROM generate_series(1, 10) g;
+BEGIN;
+DECLARE c CURSOR FOR SELECT * FROM t;
+FETCH 2 FROM c;
+UPDATE t SET v = v || '!' WHERE CURRENT OF c RETURNING *;
+UPDATE t SET v = v || '!' WHERE CURRENT OF c RETURNING *;
+FETCH 1 FROM c;
+DELETE FROM t WHERE CURRENT OF c RETURNING *;
+DELETE FROM t WHERE CURRENT OF c RETURNING *;
+UPDATE t SET v = 'no' WHERE CURRENT OF c RETURNING *;
+FETCH 1 FROM c;
+UPDATE t SET id = 104 WHERE CURRENT OF c RETURNING *;
+UPDATE t SET v = 'moved' WHERE CURRENT OF c RETURNING *;
+FETCH ALL FROM c;
+UPDATE t SET v = 'none' WHERE CURRENT OF c;
+ROLLBACK;
+-- FOR UPDATE cursors
+BEGIN;
+DECLARE c CURSOR FOR SELECT * FROM t WHERE id BETWEEN 2 AND 5 FOR UPDATE;
+FETCH 1 FROM c;
+UPDATE t SET v = v || '?' WHERE CURRENT OF c RETURNING *;
+UPDATE t SET v = v || '?' WHERE CURRENT OF c RETURNING *;
+FETCH 1 FROM c;
+DELETE FROM t WHERE CURRENT OF c RETURNING *;
+FETCH 2 FROM c;
+UPDATE t SET v = v || '#' WHERE CURRENT OF c RETURNING *;
+FETCH 1 FROM c;
+COMMIT;
+SELECT * FROM t ORDER BY id;
+-- the row changed between FETCH and WHERE CURRENT OF
+BEGIN;
+DECLARE c CURSOR FOR SELECT * FROM t WHERE id = 7 FOR UPDATE;
+FETCH c;
+UPDATE t SET v = 'between' WHERE id = 7;
+UPDATE t SET v = v || ' then' WHERE CURRENT OF c RETURNING *;
+DELETE FROM t WHERE CURRENT OF c RETURNING *;
+ROLLBACK;
+BEGIN;
+DECLARE c CURSOR FOR SELECT * FROM t WHERE id = 7;
+FETCH c;
+UPDATE t SET v = 'between' WHERE id = 7;
+UPDATE t SET v = v || ' then' WHERE CURRENT OF c RETURNING *;
+DELETE FROM t WHERE CURRENT OF c RETURNING *;
+ROLLBACK;
+-- with savepoints: the position survives, the change does not
+BEGIN;
+DECLARE c CURSOR FOR SELECT * FROM t WHERE id = 8 FOR UPDATE;
+FETCH c;
+SAVEPOINT a;
+UPDATE t SET v = 'lost' WHERE CURRENT OF c;
+ROLLBACK TO a;
+UPDATE t SET v = v || ' kept' WHERE CURRENT OF c RETURNING *;
+COMMIT;
+-- errors of WHERE CURRENT OF
+BEGIN;
+DECLARE c CURSOR FOR SELECT * FROM t;
+SAVEPOINT s;
+UPDATE t SET v = '' WHERE CURRENT OF c;
+ROLLBACK TO s;
+UPDATE t SET v = '' WHERE CURRENT OF nosuch;
+ROLLBACK TO s;
+DECLARE d CURSOR FOR SELECT count(*) FROM t;
+FETCH d;
+DELETE FROM t WHERE CURRENT OF d;
+ROLLBACK TO s;
+DECLARE e SCROLL CURSOR FOR SELECT id FROM t FOR UPDATE;
+ROLLBACK;
+-- through an index scan and over an inheritance tree of both kinds
+CREATE TABLE par (k int, v text);
+CREATE TABLE kid () INHERITS (par) USING heap;
+INSERT INTO par VALUES (1, 'par');
+INSERT INTO kid VALUES (2, 'kid');
+BEGIN;
+DECLARE c CURSOR FOR SELECT * FROM par;
+FETCH c;
+UPDATE par SET v = v || '+' WHERE CURRENT OF c RETURNING tableoid::regclass, *;
+FETCH c;
+UPDATE par SET v = v || '+' WHERE CURRENT OF c RETURNING tableoid::regclass, *;
+COMMIT;
+SET enable_seqscan = off; SET enable_bitmapscan = off;
+BEGIN;
+DECLARE c CURSOR FOR SELECT * FROM t WHERE id > 8 ORDER BY id DESC;
+FETCH c;
+DELETE FROM t WHERE CURRENT OF c RETURNING *;
+FETCH c;
+UPDATE t SET v = 'idx' WHERE CURRENT OF c RETURNING *;
+COMMIT;
+RESET enable_seqscan; RESET enable_bitmapscan;
+SELECT * FROM t ORDER BY id;
+
+-- PL/pgSQL loops that change the rows they run over
+DO $$
+DECLARE r record; c CURSOR FOR SELECT * FROM cursors.t FOR UPDATE; n int := 0;
+BEGIN
+  FOR r IN c LOOP
+    IF r.id % 2 = 0 THEN UPDATE cursors.t SET v = 'even' WHERE CURRENT OF c;
+    ELSE DELETE FROM cursors.t WHERE CURRENT OF c; END IF;
+    n := n + 1;
+  END LOOP;
+  FOR r IN SELECT * FROM cursors.t LOOP INSERT INTO cursors.t VALUES (r.id + 100, 'copy'); END LOOP;
+  RAISE NOTICE '% rows', n;
+END $$;
+SELECT * FROM t ORDER BY id;
+-- commits inside a loop over a cursor
+DO $$
+DECLARE r record;
+BEGIN
+  FOR r IN SELECT id FROM cursors.t ORDER BY id LOOP
+    UPDATE cursors.t SET v = v || ' c' || r.id WHERE id = r.id;
+    IF r.id % 4 = 0 THEN COMMIT; ELSE ROLLBACK; END IF;
+  END LOOP;
+END $$;
+SELECT * FROM t ORDER BY id;
+
+RESET search_path;
+SET client_min_messages = warning;
+DROP SCHEMA cursors CASCADE;

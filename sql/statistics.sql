@@ -1,0 +1,92 @@
+SET default_table_access_method = zen;
+--
+-- statistics: what pg_stat_user_tables and its relatives count for a zen table.
+--
+CREATE SCHEMA stat_test;
+SET search_path = stat_test, public;
+
+CREATE FUNCTION counts(t regclass) RETURNS TABLE (ins bigint, upd bigint, del bigint, seq bigint) LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pg_stat_clear_snapshot();
+  RETURN QUERY SELECT n_tup_ins, n_tup_upd, n_tup_del, seq_scan FROM pg_stat_user_tables WHERE relid = t;
+END $$;
+CREATE TABLE t (id int PRIMARY KEY, v int) WITH (autovacuum_enabled = off);
+INSERT INTO t SELECT g, g FROM generate_series(1, 100) g;
+UPDATE t SET v = v + 1 WHERE id <= 50;
+DELETE FROM t WHERE id > 90;
+SELECT pg_stat_force_next_flush();
+SELECT ins, upd, del FROM counts('t');
+SELECT n_live_tup, n_mod_since_analyze, n_ins_since_vacuum FROM pg_stat_user_tables WHERE relid = 't'::regclass;
+-- undone work counts as done
+BEGIN;
+INSERT INTO t SELECT g, g FROM generate_series(201, 210) g;
+SAVEPOINT a;
+DELETE FROM t WHERE id <= 5;
+ROLLBACK TO a;
+UPDATE t SET v = 0 WHERE id = 10;
+ROLLBACK;
+SELECT pg_stat_force_next_flush();
+SELECT ins, upd, del FROM counts('t');
+SELECT n_live_tup FROM pg_stat_user_tables WHERE relid = 't'::regclass;
+-- COPY, ON CONFLICT, MERGE
+COPY t FROM stdin;
+301	1
+302	1
+303	1
+\.
+INSERT INTO t VALUES (301, 5), (304, 5) ON CONFLICT (id) DO UPDATE SET v = EXCLUDED.v;
+INSERT INTO t VALUES (301, 5), (305, 5) ON CONFLICT DO NOTHING;
+MERGE INTO t USING (VALUES (302), (303), (306)) s(i) ON id = i WHEN MATCHED AND i = 302 THEN DELETE WHEN MATCHED THEN UPDATE SET v = 9 WHEN NOT MATCHED THEN INSERT VALUES (i, 9);
+SELECT pg_stat_force_next_flush();
+SELECT ins, upd, del FROM counts('t');
+SELECT n_live_tup FROM pg_stat_user_tables WHERE relid = 't'::regclass;
+-- scans
+SELECT seq AS before FROM counts('t') \gset
+SET enable_indexscan = off; SET enable_bitmapscan = off;
+SELECT count(*) FROM t;
+SELECT count(*) FROM t WHERE id = 1;
+RESET enable_indexscan; RESET enable_bitmapscan;
+SELECT pg_stat_force_next_flush();
+SELECT seq - :before AS seq_scans FROM counts('t');
+SELECT idx_scan AS before, idx_tup_fetch AS fetched FROM pg_stat_user_tables WHERE relid = 't'::regclass \gset
+SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off;
+SELECT count(v) FROM t WHERE id BETWEEN 11 AND 20;
+RESET enable_seqscan; RESET enable_bitmapscan; RESET enable_indexonlyscan;
+SELECT pg_stat_force_next_flush();
+SELECT pg_stat_clear_snapshot();
+SELECT idx_scan - :before AS idx_scans, idx_tup_fetch - :fetched AS fetched FROM pg_stat_user_tables WHERE relid = 't'::regclass;
+SELECT idx_scan > 0 AS used FROM pg_stat_user_indexes WHERE indexrelid = 't_pkey'::regclass;
+-- VACUUM and ANALYZE
+VACUUM t;
+SELECT pg_stat_force_next_flush();
+SELECT pg_stat_clear_snapshot();
+SELECT n_live_tup, n_dead_tup, n_ins_since_vacuum, last_vacuum IS NOT NULL AS vacuumed, vacuum_count FROM pg_stat_user_tables WHERE relid = 't'::regclass;
+ANALYZE t;
+SELECT pg_stat_force_next_flush();
+SELECT pg_stat_clear_snapshot();
+SELECT n_live_tup, n_mod_since_analyze, last_analyze IS NOT NULL AS analyzed, analyze_count FROM pg_stat_user_tables WHERE relid = 't'::regclass;
+-- in the transaction
+BEGIN;
+INSERT INTO t SELECT g, 0 FROM generate_series(401, 407) g;
+UPDATE t SET v = 1 WHERE id IN (401, 402);
+DELETE FROM t WHERE id = 403;
+SELECT n_tup_ins, n_tup_upd, n_tup_del FROM pg_stat_xact_user_tables WHERE relid = 't'::regclass;
+COMMIT;
+-- TRUNCATE and DROP
+TRUNCATE t;
+SELECT pg_stat_force_next_flush();
+SELECT pg_stat_clear_snapshot();
+SELECT n_live_tup, n_dead_tup FROM pg_stat_user_tables WHERE relid = 't'::regclass;
+BEGIN;
+INSERT INTO t SELECT g, 0 FROM generate_series(1, 20) g;
+TRUNCATE t;
+INSERT INTO t SELECT g, 0 FROM generate_series(1, 7) g;
+COMMIT;
+SELECT pg_stat_force_next_flush();
+SELECT pg_stat_clear_snapshot();
+SELECT n_live_tup FROM pg_stat_user_tables WHERE relid = 't'::regclass;
+SELECT pg_stat_get_live_tuples('t'::regclass), pg_stat_get_tuples_inserted('t'::regclass) > 100 AS ins;
+
+RESET search_path;
+SET client_min_messages = warning;
+DROP SCHEMA stat_test CASCADE;

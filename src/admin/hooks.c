@@ -1,0 +1,367 @@
+/*
+ * hooks.c -- object access, utility and executor hooks.
+ *
+ * object access: an index on a zen table becomes unlogged before it is built; a dropped relation or database takes its
+ * HTables along.
+ * utility: temporary and unlogged tables fall back to heap when zen is only the default; databases that hold zen
+ * tables are not copied or moved; COMMIT PREPARED and ROLLBACK PREPARED reach zen; commands that give indexes the
+ * table's persistence are followed by a repair.
+ * executor: bitmap heap scans must not prefetch from a table's main fork, which zen tables do not have.
+ */
+#include "base/compat.h"
+
+#include "admin/hooks.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/dependency.h"
+#include "catalog/index.h"
+#include "catalog/indexing.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_database.h"
+#include "commands/dbcommands.h"
+#include "commands/defrem.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "table/zenam.h"
+#include "tcop/utility.h"
+#include "txn/ddl.h"
+#include "txn/recovery.h"
+#include "txn/twophase.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+static object_access_hook_type prev_object_access_hook;
+static ProcessUtility_hook_type prev_utility_hook;
+static ExecutorStart_hook_type prev_executor_start;
+
+/* ---------- catalogs ---------- */
+
+/* The access method of a relation by its OID, InvalidOid if it is gone. */
+static Oid
+relation_am(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Oid			am = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		am = ((Form_pg_class) GETSTRUCT(tuple))->relam;
+		ReleaseSysCache(tuple);
+	}
+	return am;
+}
+
+static bool
+is_zen_table(Oid relid)
+{
+	Oid			zen = get_table_am_oid("zen", true);
+
+	return OidIsValid(zen) && relation_am(relid) == zen;
+}
+
+static bool
+database_has_zen_tables(Oid db)
+{
+	zen_gate();
+	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
+		if (zen_htables[i].in_use && zen_htables[i].db == db)
+			return true;
+	return false;
+}
+
+/* ---------- indexes are unlogged ---------- */
+
+static void
+set_unlogged(Oid indexoid)
+{
+	Relation	pg_class = table_open(RelationRelationId, RowExclusiveLock);
+	HeapTuple	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(indexoid));
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for index %u", indexoid);
+	((Form_pg_class) GETSTRUCT(tuple))->relpersistence = RELPERSISTENCE_UNLOGGED;
+	CatalogTupleUpdate(pg_class, &tuple->t_self, tuple);
+	heap_freetuple(tuple);
+	table_close(pg_class, RowExclusiveLock);
+	CommandCounterIncrement();
+}
+
+static void
+relation_created(Oid relid)
+{
+	/* the new rows of pg_class and pg_index are not visible yet */
+	CommandCounterIncrement();
+	if (get_rel_relkind(relid) == RELKIND_INDEX && is_zen_table(IndexGetRelation(relid, true)))
+		set_unlogged(relid);
+}
+
+static void
+relation_dropped(Oid relid)
+{
+	char		relkind = get_rel_relkind(relid);
+	Relation	rel;
+	ZenHTable  *ht;
+
+	if (relkind != RELKIND_RELATION && relkind != RELKIND_MATVIEW && relkind != RELKIND_TOASTVALUE)
+		return;
+	rel = try_relation_open(relid, NoLock);
+	if (rel == NULL)
+		return;
+	if (RELKIND_HAS_STORAGE(rel->rd_rel->relkind))
+	{
+		ht = zen_ddl_find(zen_rel_locator(rel));
+		if (ht != NULL)
+			zen_ddl_drop(ht);
+	}
+	relation_close(rel, NoLock);
+}
+
+static void
+zen_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId, void *arg)
+{
+	if (prev_object_access_hook)
+		prev_object_access_hook(access, classId, objectId, subId, arg);
+	if (subId != 0 || IsBootstrapProcessingMode())
+		return;
+	if (access == OAT_POST_CREATE && classId == RelationRelationId && OidIsValid(get_table_am_oid("zen", true)))
+		relation_created(objectId);
+	else if (access == OAT_DROP && classId == RelationRelationId)
+	{
+		zen_gate();
+		relation_dropped(objectId);
+	}
+	else if (access == OAT_DROP && classId == DatabaseRelationId)
+	{
+		zen_gate();
+		zen_ddl_drop_database(objectId);
+	}
+}
+
+/* ---------- repair after commands that rebuild indexes as logged ones ---------- */
+
+static List *
+logged_indexes_of_zen_tables(void)
+{
+	Relation	pg_class = table_open(RelationRelationId, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(pg_class, InvalidOid, false, NULL, 0, NULL);
+	List	   *found = NIL;
+	HeapTuple	tuple;
+
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_class c = (Form_pg_class) GETSTRUCT(tuple);
+
+		if (c->relkind == RELKIND_INDEX && c->relpersistence == RELPERSISTENCE_PERMANENT &&
+			c->oid >= FirstNormalObjectId && is_zen_table(IndexGetRelation(c->oid, true)))
+			found = lappend_oid(found, c->oid);
+	}
+	systable_endscan(scan);
+	table_close(pg_class, AccessShareLock);
+	return found;
+}
+
+static void
+repair_indexes(void)
+{
+	ListCell   *lc;
+	List	   *indexes;
+
+	if (!IsTransactionState() || RecoveryInProgress() || !OidIsValid(get_table_am_oid("zen", true)) ||
+		!database_has_zen_tables(MyDatabaseId))
+		return;
+	CommandCounterIncrement();
+	indexes = logged_indexes_of_zen_tables();
+	foreach(lc, indexes)
+	{
+		ReindexParams params = {0};
+
+		reindex_index(lfirst_oid(lc), true, RELPERSISTENCE_UNLOGGED, &params);
+		CommandCounterIncrement();
+	}
+}
+
+static bool
+may_rebuild_indexes(Node *stmt)
+{
+	switch (nodeTag(stmt))
+	{
+		case T_TruncateStmt:
+		case T_ClusterStmt:
+		case T_ReindexStmt:
+		case T_AlterTableStmt:
+		case T_AlterTableMoveAllStmt:
+		case T_RefreshMatViewStmt:
+			return true;
+		case T_VacuumStmt:
+			return ((VacuumStmt *) stmt)->is_vacuumcmd;
+		default:
+			return false;
+	}
+}
+
+/* ---------- utility statements ---------- */
+
+/* zen as the default is not meant for tables that zen cannot hold. */
+static char *
+fallback_am(RangeVar *rel, char *given)
+{
+	if (given == NULL && rel != NULL && rel->relpersistence != RELPERSISTENCE_PERMANENT &&
+		strcmp(default_table_access_method, "zen") == 0)
+		return pstrdup(DEFAULT_TABLE_ACCESS_METHOD);
+	return given;
+}
+
+static void
+refuse_database(const char *what, const char *name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("database \"%s\" cannot be %s: it holds zen tables", name, what),
+			 errdetail("PostgreSQL copies the files of a database, and zen tables are not in them."),
+			 errhint("Use pg_dump and psql, or drop the zen tables first.")));
+}
+
+static void
+check_createdb(CreatedbStmt *stmt)
+{
+	const char *template = "template1";
+	ListCell   *lc;
+	Oid			db;
+
+	foreach(lc, stmt->options)
+	{
+		DefElem    *def = lfirst_node(DefElem, lc);
+
+		if (strcmp(def->defname, "template") == 0 && def->arg != NULL)
+			template = defGetString(def);
+	}
+	db = get_database_oid(template, true);
+	if (OidIsValid(db) && database_has_zen_tables(db))
+		refuse_database("copied", template);
+}
+
+static void
+check_alterdb(AlterDatabaseStmt *stmt)
+{
+	ListCell   *lc;
+
+	foreach(lc, stmt->options)
+		if (strcmp(lfirst_node(DefElem, lc)->defname, "tablespace") == 0)
+		{
+			Oid			db = get_database_oid(stmt->dbname, true);
+
+			if (OidIsValid(db) && database_has_zen_tables(db))
+				refuse_database("moved to another tablespace", stmt->dbname);
+		}
+}
+
+/* Look at a statement before it runs; may change the (private) tree. */
+static void
+before_utility(Node *stmt)
+{
+	switch (nodeTag(stmt))
+	{
+		case T_CreateStmt:
+			if (((CreateStmt *) stmt)->partspec == NULL)
+				((CreateStmt *) stmt)->accessMethod =
+					fallback_am(((CreateStmt *) stmt)->relation, ((CreateStmt *) stmt)->accessMethod);
+			break;
+		case T_CreateTableAsStmt:
+			((CreateTableAsStmt *) stmt)->into->accessMethod =
+				fallback_am(((CreateTableAsStmt *) stmt)->into->rel, ((CreateTableAsStmt *) stmt)->into->accessMethod);
+			break;
+		case T_CreatedbStmt:
+			check_createdb((CreatedbStmt *) stmt);
+			break;
+		case T_AlterDatabaseStmt:
+			check_alterdb((AlterDatabaseStmt *) stmt);
+			break;
+		default:
+			break;
+	}
+}
+
+static bool
+ends_prepared(Node *stmt)
+{
+	return IsA(stmt, TransactionStmt) &&
+		(((TransactionStmt *) stmt)->kind == TRANS_STMT_COMMIT_PREPARED ||
+		 ((TransactionStmt *) stmt)->kind == TRANS_STMT_ROLLBACK_PREPARED);
+}
+
+static void
+zen_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, ProcessUtilityContext context,
+			ParamListInfo params, QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
+{
+	Node	   *stmt = pstmt->utilityStmt;
+	bool		rebuilds = may_rebuild_indexes(stmt);
+	bool		prepared = ends_prepared(stmt);
+
+	if (IsA(stmt, CreateStmt) || IsA(stmt, CreateTableAsStmt))
+	{
+		if (readOnlyTree)
+		{
+			pstmt = copyObject(pstmt);
+			stmt = pstmt->utilityStmt;
+			readOnlyTree = false;
+		}
+	}
+	before_utility(stmt);
+	if (prev_utility_hook)
+		prev_utility_hook(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+	else
+		standard_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+	if (rebuilds)
+		repair_indexes();
+	if (prepared)
+	{
+		zen_gate();
+		zen_twophase_resolve();
+	}
+}
+
+/* ---------- bitmap heap scans ---------- */
+
+static bool
+stop_prefetch(PlanState *state, void *context)
+{
+	if (state == NULL)
+		return false;
+	if (IsA(state, BitmapHeapScanState))
+	{
+		BitmapHeapScanState *scan = (BitmapHeapScanState *) state;
+
+		if (zen_rel_is_zen(scan->ss.ss_currentRelation))
+			scan->prefetch_maximum = 0;
+	}
+	return planstate_tree_walker(state, stop_prefetch, context);
+}
+
+static void
+zen_executor_start(QueryDesc *queryDesc, int eflags)
+{
+	if (prev_executor_start)
+		prev_executor_start(queryDesc, eflags);
+	else
+		standard_ExecutorStart(queryDesc, eflags);
+	stop_prefetch(queryDesc->planstate, NULL);
+}
+
+void
+zen_hooks_init(void)
+{
+	prev_object_access_hook = object_access_hook;
+	object_access_hook = zen_object_access;
+	prev_utility_hook = ProcessUtility_hook;
+	ProcessUtility_hook = zen_utility;
+	prev_executor_start = ExecutorStart_hook;
+	ExecutorStart_hook = zen_executor_start;
+}

@@ -1,0 +1,10 @@
+/*
+ * hooks.h -- what zen must see of statements that do not pass the table access method.
+ */
+#ifndef ZEN_HOOKS_H
+#define ZEN_HOOKS_H
+
+/* Install all hooks; once, in _PG_init. */
+extern void zen_hooks_init(void);
+
+#endif							/* ZEN_HOOKS_H */

@@ -1,0 +1,413 @@
+/*
+ * views.c -- the SQL functions that show what zen is doing.
+ *
+ * zen--1.0.sql declares each function with its columns, and says what they mean; the functions here fill those columns
+ * in that order, and check number and types, so that a library and an SQL file of different versions are
+ * noticed.
+ *
+ * What can be read at any time is shown at any time: zen_recovery(), zen_stat() and zen_pool() do not wait for recovery,
+ * and columns that mean nothing before its end are null until then.  Nothing here takes a lock that a writer would
+ * feel: counters and sizes are read while they change, and may be a moment old or not quite of the same moment.
+ */
+#include "base/compat.h"
+
+#include "access/relation.h"
+#include "base/arena.h"
+#include "base/guc.h"
+#include "base/locks.h"
+#include "base/stats.h"
+#include "cache/tidmap.h"
+#include "cache/version.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "nvm/alloc.h"
+#include "nvm/htable.h"
+#include "nvm/page.h"
+#include "nvm/pool.h"
+#include "table/zenam.h"
+#include "txn/gc.h"
+#include "txn/recovery.h"
+#include "txn/xact.h"
+#include "utils/builtins.h"
+#include "utils/rel.h"
+
+PG_FUNCTION_INFO_V1(zen_stat);
+PG_FUNCTION_INFO_V1(zen_pool_info);
+PG_FUNCTION_INFO_V1(zen_recovery_info);
+PG_FUNCTION_INFO_V1(zen_htables_info);
+PG_FUNCTION_INFO_V1(zen_relation_size);
+
+/* ---------- rows ---------- */
+
+#define MAX_COLUMNS		64
+
+/* A result row, filled from left to right. */
+typedef struct ResultRow
+{
+	TupleDesc	desc;
+	int			n;				/* columns filled */
+	Datum		values[MAX_COLUMNS];
+	bool		isnull[MAX_COLUMNS];
+} ResultRow;
+
+StaticAssertDecl(ZEN_NCOUNTERS + 16 <= MAX_COLUMNS, "room for the columns of zen_stat");
+
+static void
+versions_differ(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the SQL objects of extension zen do not fit the zen library that the server has loaded"),
+			 errhint("Restart the server if the library was replaced, then run ALTER EXTENSION zen UPDATE.")));
+}
+
+static void
+put(ResultRow *row, Oid type, Datum value, bool isnull)
+{
+	if (row->n >= row->desc->natts || row->n >= MAX_COLUMNS || TupleDescAttr(row->desc, row->n)->atttypid != type)
+		versions_differ();
+	row->values[row->n] = value;
+	row->isnull[row->n] = isnull;
+	row->n++;
+}
+
+static void
+put_int64(ResultRow *row, int64 value)
+{
+	put(row, INT8OID, Int64GetDatum(value), false);
+}
+
+static void
+put_int32(ResultRow *row, int32 value)
+{
+	put(row, INT4OID, Int32GetDatum(value), false);
+}
+
+static void
+put_float8(ResultRow *row, double value)
+{
+	put(row, FLOAT8OID, Float8GetDatum(value), false);
+}
+
+static void
+put_bool(ResultRow *row, bool value)
+{
+	put(row, BOOLOID, BoolGetDatum(value), false);
+}
+
+static void
+put_oid(ResultRow *row, Oid value)
+{
+	put(row, OIDOID, ObjectIdGetDatum(value), false);
+}
+
+static void
+put_text(ResultRow *row, const char *value)
+{
+	put(row, TEXTOID, CStringGetTextDatum(value), false);
+}
+
+static void
+begin_row(FunctionCallInfo fcinfo, ResultRow *row)
+{
+	if (get_call_result_type(fcinfo, NULL, &row->desc) != TYPEFUNC_COMPOSITE)
+		versions_differ();
+	row->desc = BlessTupleDesc(row->desc);
+	row->n = 0;
+}
+
+static Datum
+end_row(ResultRow *row)
+{
+	if (row->n != row->desc->natts)
+		versions_differ();
+	return HeapTupleGetDatum(heap_form_tuple(row->desc, row->values, row->isnull));
+}
+
+/* ---------- the engine ---------- */
+
+/* Every function begins here.  Does not wait for recovery. */
+static void
+enter(void)
+{
+	if (zen_recovery == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("zen is not running in this server"),
+				 errhint("Add zen to shared_preload_libraries and restart the server.")));
+	zen_xact_attach();
+}
+
+static const char *
+recovery_state(void)
+{
+	switch ((ZenRecoveryState) pg_atomic_read_u32(&zen_recovery->state))
+	{
+		case ZEN_RECOVERY_NEEDED:
+			return "waiting";
+		case ZEN_RECOVERY_RUNNING:
+			return "running";
+		case ZEN_RECOVERY_READY:
+			return "ready";
+		case ZEN_RECOVERY_FAILED:
+			return "failed";
+	}
+	return "unknown";
+}
+
+static bool
+is_ready(void)
+{
+	return pg_atomic_read_u32(&zen_recovery->state) == ZEN_RECOVERY_READY;
+}
+
+/* Numbers of pages: nothing is known of them until recovery has read the page directory to its end. */
+typedef struct PageCounts
+{
+	bool		unknown;
+	uint32		total;
+	uint32		nfree;
+	uint32		owned;			/* by one table each */
+	uint32		shared;			/* by small tables */
+} PageCounts;
+
+static PageCounts
+count_pages(void)
+{
+	PageCounts	c = {.unknown = !is_ready()};
+
+	if (!c.unknown)
+	{
+		zen_page_counts(&c.total, &c.nfree, &c.shared);
+		/* counted while pages change hands: the parts may not quite add up */
+		c.owned = c.total > c.nfree + c.shared ? c.total - c.nfree - c.shared : 0;
+	}
+	return c;
+}
+
+/* ---------- zen_stat ---------- */
+
+Datum
+zen_stat(PG_FUNCTION_ARGS)
+{
+	ResultRow	row;
+	uint64		totals[ZEN_NCOUNTERS];
+	uint64		taken,
+				in_use;
+	PageCounts	pages;
+
+	enter();
+	begin_row(fcinfo, &row);
+	zen_stats_sum(totals);
+	for (int i = 0; i < ZEN_NCOUNTERS; i++)
+		put_int64(&row, (int64) totals[i]);
+
+	zen_arena_usage(&taken, &in_use);
+	put_int64(&row, (int64) zen_dram_size_mb * 1024 * 1024);
+	put_int64(&row, (int64) taken);
+	put_int64(&row, (int64) in_use);
+	put_int64(&row, (int64) zen_version_bytes());
+	put_int64(&row, (int64) zen_gc_pending());
+
+	pages = count_pages();
+	put(&row, INT8OID, Int64GetDatum(pages.total), pages.unknown);
+	put(&row, INT8OID, Int64GetDatum(pages.nfree), pages.unknown);
+	put(&row, INT8OID, Int64GetDatum(pages.owned), pages.unknown);
+	put(&row, INT8OID, Int64GetDatum(pages.shared), pages.unknown);
+	PG_RETURN_DATUM(end_row(&row));
+}
+
+/* ---------- zen_pool ---------- */
+
+static const char *
+absolute_pool_path(void)
+{
+	char	   *path = is_absolute_path(zen_pool_path) ? pstrdup(zen_pool_path) : psprintf("%s/%s", DataDir, zen_pool_path);
+
+	canonicalize_path(path);
+	return path;
+}
+
+Datum
+zen_pool_info(PG_FUNCTION_ARGS)
+{
+	ResultRow	row;
+	ZenSuperblock super;
+	PageCounts	pages;
+
+	enter();
+	begin_row(fcinfo, &row);
+	zen_pool_superblock(&super);
+	put_text(&row, absolute_pool_path());
+	put_text(&row, zen_pool_mode_name());
+	put_int64(&row, (int64) super.pool_size);
+	put_int32(&row, (int32) super.version);
+	put_text(&row, psprintf("%016llx%016llx", (unsigned long long) super.uuid[0], (unsigned long long) super.uuid[1]));
+	put_int64(&row, (int64) super.system_id);
+	put_int64(&row, (int64) super.generation);
+	pages = count_pages();
+	put_int32(&row, (int32) (super.npages - super.first_data_page));
+	put(&row, INT4OID, Int32GetDatum((int32) pages.nfree), pages.unknown);
+	put_text(&row, recovery_state());
+	put_bool(&row, zen_pool.was_clean);
+	PG_RETURN_DATUM(end_row(&row));
+}
+
+/* ---------- zen_recovery ---------- */
+
+static uint32
+count_tables_to_reindex(void)
+{
+	uint32		n = 0;
+
+	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
+		if (zen_htables[i].in_use && pg_atomic_read_u32(&zen_htables[i].reindex) != 0)
+			n++;
+	return n;
+}
+
+Datum
+zen_recovery_info(PG_FUNCTION_ARGS)
+{
+	ResultRow	row;
+
+	enter();
+	begin_row(fcinfo, &row);
+	put_text(&row, recovery_state());
+	put_bool(&row, zen_recovery->after_crash);
+	put_text(&row, zen_recovery->phase);
+	put_int32(&row, (int32) zen_recovery->pages_total);
+	put_int32(&row, (int32) pg_atomic_read_u32(&zen_recovery->pages_done));
+	put_int64(&row, (int64) zen_recovery->rows);
+	put_int64(&row, (int64) zen_recovery->losers);
+	put_float8(&row, zen_recovery->scan_ms);
+	put_float8(&row, zen_recovery->total_ms);
+	put_int32(&row, (int32) count_tables_to_reindex());
+	PG_RETURN_DATUM(end_row(&row));
+}
+
+/* ---------- zen_htables ---------- */
+
+/* What identifies an HTable, copied under the directory's lock. */
+typedef struct Listed
+{
+	ZenHTable  *ht;
+	Oid			db;
+	Oid			spc;
+	RelFileNumber relnumber;
+} Listed;
+
+static Listed *
+list_htables(uint32 *n)
+{
+	Listed	   *list = palloc(ZEN_MAX_HTABLES * sizeof(Listed));
+
+	*n = 0;
+	LWLockAcquire(zen_lock(ZEN_LOCK_HTABLE), LW_SHARED);
+	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
+	{
+		ZenHTable  *ht = &zen_htables[i];
+
+		if (ht->in_use)
+		{
+			Listed	   *l = &list[(*n)++];
+
+			l->ht = ht;
+			l->db = ht->db;
+			l->spc = ht->spc;
+			l->relnumber = ht->relnumber;
+		}
+	}
+	LWLockRelease(zen_lock(ZEN_LOCK_HTABLE));
+	return list;
+}
+
+/* Pages owned by each HTable, in one pass over all pages. */
+static uint32 *
+count_own_pages(void)
+{
+	uint32	   *counts = palloc0(ZEN_MAX_HTABLES * sizeof(uint32));
+
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
+		if (zen_pages[p].owned)
+		{
+			uint32		owner = zen_pages[p].owner.htable;
+
+			/* a page may be changing hands */
+			if (owner < ZEN_MAX_HTABLES)
+				counts[owner]++;
+		}
+	return counts;
+}
+
+/* Whole pages count in full, what is free in them included; of shared pages, what the table has taken. */
+static int64
+nvm_bytes(ZenHTable *ht, uint32 own_pages)
+{
+	return (int64) own_pages * ZEN_PAGE_SIZE + (int64) ht->bytes_taken;
+}
+
+Datum
+zen_htables_info(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	ResultRow	row;
+	Listed	   *list;
+	uint32		n;
+	uint32	   *own_pages;
+
+	enter();
+	zen_gate();
+	InitMaterializedSRF(fcinfo, 0);
+	row.desc = rsinfo->setDesc;
+	own_pages = count_own_pages();
+	list = list_htables(&n);
+	for (uint32 i = 0; i < n; i++)
+	{
+		ZenHTable  *ht = list[i].ht;
+
+		CHECK_FOR_INTERRUPTS();
+		row.n = 0;
+		put_int32(&row, (int32) ht->idx);
+		put_oid(&row, list[i].db);
+		put_oid(&row, list[i].spc);
+		put_oid(&row, list[i].relnumber);
+		put_int64(&row, (int64) zen_tidmap_nblocks(ht));
+		put_int64(&row, (int64) zen_tidmap_bytes(ht));
+		put_int32(&row, (int32) own_pages[ht->idx]);
+		put_int64(&row, nvm_bytes(ht, own_pages[ht->idx]));
+		put_bool(&row, pg_atomic_read_u32(&ht->reindex) != 0);
+		if (row.n != row.desc->natts)
+			versions_differ();
+		tuplestore_putvalues(rsinfo->setResult, row.desc, row.values, row.isnull);
+	}
+	return (Datum) 0;
+}
+
+/* ---------- zen_relation_size ---------- */
+
+Datum
+zen_relation_size(PG_FUNCTION_ARGS)
+{
+	Relation	rel;
+	ZenHTable  *ht;
+	int64		bytes;
+
+	enter();
+	/* as pg_relation_size(): a relation that has just been dropped is no error */
+	rel = try_relation_open(PG_GETARG_OID(0), AccessShareLock);
+	if (rel == NULL)
+		PG_RETURN_NULL();
+	if (!RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) || !zen_rel_is_zen(rel))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a zen table", RelationGetRelationName(rel)),
+				 errhint("Use pg_relation_size() for relations that zen does not store.")));
+	ht = zen_rel_htable_raw(rel);
+	bytes = nvm_bytes(ht, zen_alloc_count_pages(ht->idx));
+	relation_close(rel, AccessShareLock);
+	PG_RETURN_INT64(bytes);
+}

@@ -1,0 +1,53 @@
+/*
+ * arena.h -- shared DRAM for row versions, maps and queues.
+ *
+ * One anonymous shared mapping of zen.dram_size, made by the postmaster before any fork, so that a raw pointer
+ * into it is valid in every process.  Freed memory goes back to a list of its size class.
+ */
+#ifndef ZEN_ARENA_H
+#define ZEN_ARENA_H
+
+#include "base/compat.h"
+
+/* References of 40 bits stand for arena pointers in map words: offset / ZEN_ARENA_UNIT, 0 is none. */
+#define ZEN_ARENA_UNIT	32		/* bytes */
+
+extern char *zen_arena_base;
+
+extern Size zen_arena_shmem_size(void);
+
+/* Make the mapping afresh (postmaster) and attach.  FATAL when the memory cannot be reserved. */
+extern void zen_arena_init(void);
+
+/*
+ * zen_arena_alloc -- size bytes, aligned to ZEN_ARENA_UNIT, not cleared; NULL when the arena is full.  Never throws.
+ * zen_arena_free -- give back what zen_arena_alloc(size) returned.
+ */
+extern void *zen_arena_alloc(Size size);
+extern void zen_arena_free(void *ptr, Size size);
+
+/* zen_arena_alloc_or_error -- the same, but ERRCODE_OUT_OF_MEMORY with a hint when full. */
+extern void *zen_arena_alloc_or_error(Size size);
+extern void zen_arena_full_error(void) pg_attribute_noreturn();
+
+/* Hand what this process holds in its own free lists to everyone; called at its exit. */
+extern void zen_arena_detach(void);
+
+/* Bytes taken so far (never shrinks) and bytes now in use. */
+extern void zen_arena_usage(uint64 *taken, uint64 *in_use);
+
+static inline uint64
+zen_arena_ref(const void *ptr)
+{
+	Assert((const char *) ptr > zen_arena_base);
+	return (uint64) ((const char *) ptr - zen_arena_base) / ZEN_ARENA_UNIT;
+}
+
+static inline void *
+zen_arena_ptr(uint64 ref)
+{
+	Assert(ref != 0);
+	return zen_arena_base + ref * ZEN_ARENA_UNIT;
+}
+
+#endif							/* ZEN_ARENA_H */

@@ -1,0 +1,81 @@
+/*
+ * epoch.h -- when may memory that readers reach without a lock be used again?
+ *
+ * A reader announces the current epoch, follows pointers, copies what it needs, and leaves.  Memory (or an NVM slot)
+ * that was unlinked is retired, and released only when every process that was inside at that time has left (R12).
+ *
+ * Between enter and leave: no waiting, no user code.  An error thrown inside is made good by zen_epoch_reset(),
+ * called when a (sub)transaction aborts.  Sections do not nest.
+ */
+#ifndef ZEN_EPOCH_H
+#define ZEN_EPOCH_H
+
+#include "base/compat.h"
+#include "port/atomics.h"
+#include "storage/spin.h"
+
+/* What a retired object carries; embed it where the unlinked object's readers do not look. */
+typedef struct ZenRetired
+{
+	struct ZenRetired *next;
+	uint64		epoch;
+} ZenRetired;
+
+typedef struct ZenEpochShared
+{
+	pg_atomic_uint64 current;	/* starts at 1 */
+	ZenRetired *orphans;		/* retired by processes that have ended; under lock */
+	slock_t		lock;
+	int			nprocs;
+} ZenEpochShared;
+
+/* One line per process, written by its owner only; 0 = outside. */
+typedef union ZenEpochSlot
+{
+	pg_atomic_uint64 announced;
+	char		pad[64];
+} ZenEpochSlot;
+
+extern ZenEpochShared *zen_epoch_shared;
+extern ZenEpochSlot *zen_my_epoch;
+
+extern Size zen_epoch_shmem_size(void);
+
+/* release is called for each retired object when no reader can hold it any more; it must not throw. */
+extern void zen_epoch_init(void (*release) (ZenRetired *object));
+
+extern void zen_epoch_attach(void);
+extern void zen_epoch_detach(void);
+
+/* zen_epoch_retire -- object is unlinked; release it when the time has come.  Never throws, never waits. */
+extern void zen_epoch_retire(ZenRetired *object);
+
+/* zen_epoch_wait -- return when every reader that is inside now has left.  The caller must be outside. */
+extern void zen_epoch_wait(void);
+
+static inline void
+zen_epoch_enter(void)
+{
+	Assert(pg_atomic_read_u64(&zen_my_epoch->announced) == 0);
+	pg_atomic_write_u64(&zen_my_epoch->announced, pg_atomic_read_u64(&zen_epoch_shared->current));
+	/* pairs with the barrier in zen_epoch_retire's scan: announce before reading shared pointers */
+	pg_memory_barrier();
+}
+
+static inline void
+zen_epoch_leave(void)
+{
+	Assert(pg_atomic_read_u64(&zen_my_epoch->announced) != 0);
+	/* all reads of the section are done before the announcement ends */
+	pg_memory_barrier();
+	pg_atomic_write_u64(&zen_my_epoch->announced, 0);
+}
+
+static inline void
+zen_epoch_reset(void)
+{
+	if (zen_my_epoch != NULL)
+		pg_atomic_write_u64(&zen_my_epoch->announced, 0);
+}
+
+#endif							/* ZEN_EPOCH_H */

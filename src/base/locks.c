@@ -1,0 +1,18 @@
+/*
+ * locks.c -- where zen's LWLocks are.
+ */
+#include "base/locks.h"
+
+LWLockPadded *zen_locks;
+
+void
+zen_locks_request(void)
+{
+	RequestNamedLWLockTranche(ZEN_LOCK_TRANCHE, ZEN_NLOCKS);
+}
+
+void
+zen_locks_init(void)
+{
+	zen_locks = GetNamedLWLockTranche(ZEN_LOCK_TRANCHE);
+}

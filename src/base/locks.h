@@ -1,0 +1,31 @@
+/*
+ * locks.h -- zen's LWLocks, in the order in which they may be taken.
+ *
+ * No LWLock is taken while a map word's lock bit is set; a spinlock may be taken under any of them.
+ */
+#ifndef ZEN_LOCKS_H
+#define ZEN_LOCKS_H
+
+#include "base/compat.h"
+#include "storage/lwlock.h"
+
+typedef enum ZenLockId
+{
+	ZEN_LOCK_RECOVERY,			/* one process recovers, the others wait */
+	ZEN_LOCK_HTABLE,			/* HTable directory and its hash table */
+	ZEN_LOCK_ALLOC,				/* page contexts (hash table) */
+	ZEN_LOCK_MARK,				/* watermarks and the Tx-CTS high-water mark */
+	ZEN_NLOCKS
+} ZenLockId;
+
+#define ZEN_LOCK_TRANCHE	"zen"
+
+/* zen_locks_request: in shmem_request_hook; zen_locks_init: in shmem_startup_hook. */
+extern void zen_locks_request(void);
+extern void zen_locks_init(void);
+
+extern LWLockPadded *zen_locks;
+
+#define zen_lock(id)	(&zen_locks[id].lock)
+
+#endif							/* ZEN_LOCKS_H */

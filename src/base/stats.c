@@ -1,0 +1,73 @@
+/*
+ * stats.c -- per-process counters in shared memory.
+ *
+ * A process is found by its PGPROC number, which is reused after it ends: counts add up over the life of the
+ * server.  Before zen_stats_attach() a process counts into a private block that nobody reads, so that counting
+ * code needs no test.
+ */
+#include "base/stats.h"
+
+#include "access/twophase.h"
+#include "miscadmin.h"
+#include "storage/proc.h"
+#include "storage/shmem.h"
+
+#define LINE_SIZE	64			/* bytes */
+#define BLOCK_SIZE	TYPEALIGN(LINE_SIZE, ZEN_NCOUNTERS * sizeof(uint64))
+
+const char *const zen_counter_names[ZEN_NCOUNTERS] = {
+#define X(name) #name,
+	ZEN_COUNTERS(X)
+#undef X
+};
+
+static uint64 unattached[ZEN_NCOUNTERS];
+uint64	   *zen_my_counters = unattached;
+
+static char *blocks;			/* zen_stats_nblocks() blocks of BLOCK_SIZE bytes */
+
+static int
+stats_nblocks(void)
+{
+	/* the last block is the postmaster's and single-user mode's */
+	return MaxBackends + NUM_AUXILIARY_PROCS + max_prepared_xacts + 1;
+}
+
+Size
+zen_stats_shmem_size(void)
+{
+	return mul_size(stats_nblocks(), BLOCK_SIZE) + LINE_SIZE;
+}
+
+void
+zen_stats_init(void)
+{
+	bool		found;
+	char	   *raw = ShmemInitStruct("zen statistics", zen_stats_shmem_size(), &found);
+
+	blocks = (char *) TYPEALIGN(LINE_SIZE, raw);
+	if (!found)
+		memset(blocks, 0, mul_size(stats_nblocks(), BLOCK_SIZE));
+	zen_my_counters = (uint64 *) (blocks + (Size) (stats_nblocks() - 1) * BLOCK_SIZE);
+}
+
+void
+zen_stats_attach(void)
+{
+	Assert(blocks != NULL);
+	if (MyProc != NULL)
+		zen_my_counters = (uint64 *) (blocks + (Size) MyProc->pgprocno * BLOCK_SIZE);
+}
+
+void
+zen_stats_sum(uint64 *totals)
+{
+	memset(totals, 0, ZEN_NCOUNTERS * sizeof(uint64));
+	for (int b = 0; b < stats_nblocks(); b++)
+	{
+		volatile uint64 *block = (volatile uint64 *) (blocks + (Size) b * BLOCK_SIZE);
+
+		for (int i = 0; i < ZEN_NCOUNTERS; i++)
+			totals[i] += block[i];
+	}
+}

@@ -1,0 +1,58 @@
+/*
+ * stats.h -- counters that cost one plain addition.
+ *
+ * Every process that may use zen has a line-aligned block of its own in shared memory and alone writes it;
+ * readers add all blocks up and may see a sum that is a moment old.
+ */
+#ifndef ZEN_STATS_H
+#define ZEN_STATS_H
+
+#include "base/compat.h"
+
+/* name of each counter; zen_stat() shows them in this order */
+#define ZEN_COUNTERS(X) \
+	X(commits_zen_only)			/* transactions made durable by LP alone */ \
+	X(commits_mixed)			/* transactions decided by PostgreSQL's commit record */ \
+	X(commits_prepared)			/* PREPARE TRANSACTION */ \
+	X(aborts)					/* transactions and savepoints rolled back after zen writes */ \
+	X(slots_written)			/* NVM-tuples written */ \
+	X(bytes_written)			/* bytes of them */ \
+	X(lines_flushed)			/* cache lines flushed, all purposes */ \
+	X(fences)					/* store fences, all purposes */ \
+	X(metcache_hits)			/* row reads served from a Met-Cache entry */ \
+	X(metcache_misses)			/* row reads served from NVM */ \
+	X(metcache_admissions)		/* rows copied from NVM into an entry */ \
+	X(metcache_evictions)		/* entries given back to NVM */ \
+	X(versions_freed)			/* superseded versions freed */ \
+	X(slots_freed)				/* NVM slots freed */ \
+	X(tombstones_freed)			/* of these, tombstones (R5) */ \
+	X(region_waits)				/* times a writer found its preferred region taken */ \
+	X(word_spins)				/* times a map word was found locked */
+
+typedef enum ZenCounter
+{
+#define X(name) ZEN_C_##name,
+	ZEN_COUNTERS(X)
+#undef X
+	ZEN_NCOUNTERS
+} ZenCounter;
+
+extern uint64 *zen_my_counters;
+
+#define ZEN_COUNT(name, n)	(zen_my_counters[ZEN_C_##name] += (n))
+
+extern const char *const zen_counter_names[ZEN_NCOUNTERS];
+
+/* Bytes of shared memory that zen_stats_init() will take. */
+extern Size zen_stats_shmem_size(void);
+
+/* Attach to (or, in the postmaster, make and clear) the shared counters. */
+extern void zen_stats_init(void);
+
+/* Point zen_my_counters at this process's own block; called when a backend first uses zen. */
+extern void zen_stats_attach(void);
+
+/* Sum over all processes into totals[ZEN_NCOUNTERS]. */
+extern void zen_stats_sum(uint64 *totals);
+
+#endif							/* ZEN_STATS_H */

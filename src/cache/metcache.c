@@ -1,0 +1,298 @@
+/*
+ * metcache.c -- admission and eviction.
+ *
+ * CLOCK as a queue with a second chance: the hand takes the oldest item; if its entry was referenced since, the bit is
+ * cleared and the item goes to the end.  An item is only a hint (HTable, TID): whether its entry may go is decided
+ * from the word itself, so a stale item does no harm.  Queues are sharded by process to keep them from contending.
+ *
+ * Evictable is an entry that is frozen, not a tombstone, without older versions and without lockers: what NVM holds of
+ * it is then all there is to know.
+ */
+#include "cache/metcache.h"
+
+#include "base/guc.h"
+#include "miscadmin.h"
+#include "nvm/page.h"
+#include "storage/proc.h"
+#include "storage/shmem.h"
+#include "storage/spin.h"
+
+#define NSHARDS		16
+#define CHUNK_ITEMS 255
+
+typedef struct ClockItem
+{
+	uint64		tidno;
+	uint32		htable;
+} ClockItem;
+
+typedef struct ClockChunk
+{
+	struct ClockChunk *next;
+	ClockItem	items[CHUNK_ITEMS];
+} ClockChunk;
+
+typedef union ClockShard
+{
+	struct
+	{
+		slock_t		lock;		/* protects the rest */
+		ClockChunk *head;		/* oldest */
+		ClockChunk *tail;
+		uint32		head_pos;	/* next item to take in head */
+		uint32		tail_pos;	/* next free place in tail */
+	}			q;
+	char		pad[64];
+} ClockShard;
+
+static ClockShard *shards;
+
+Size
+zen_metcache_shmem_size(void)
+{
+	return NSHARDS * sizeof(ClockShard);
+}
+
+void
+zen_metcache_init(void)
+{
+	bool		found;
+
+	shards = ShmemInitStruct("zen clock", zen_metcache_shmem_size(), &found);
+	if (found)
+		return;
+	memset(shards, 0, zen_metcache_shmem_size());
+	for (int i = 0; i < NSHARDS; i++)
+		SpinLockInit(&shards[i].q.lock);
+}
+
+static ClockShard *
+my_shard(void)
+{
+	return &shards[(MyProc ? MyProc->pgprocno : 0) % NSHARDS];
+}
+
+static bool
+push(ClockShard *shard, ClockItem item)
+{
+	ClockChunk *spare = NULL;
+	bool		done = false;
+
+	for (;;)
+	{
+		SpinLockAcquire(&shard->q.lock);
+		if (shard->q.tail != NULL && shard->q.tail_pos < CHUNK_ITEMS)
+		{
+			shard->q.tail->items[shard->q.tail_pos++] = item;
+			done = true;
+		}
+		else if (spare != NULL)
+		{
+			spare->next = NULL;
+			spare->items[0] = item;
+			if (shard->q.tail != NULL)
+				shard->q.tail->next = spare;
+			else
+			{
+				shard->q.head = spare;
+				shard->q.head_pos = 0;
+			}
+			shard->q.tail = spare;
+			shard->q.tail_pos = 1;
+			spare = NULL;
+			done = true;
+		}
+		SpinLockRelease(&shard->q.lock);
+		if (done)
+			break;
+		spare = zen_arena_alloc(sizeof(ClockChunk));
+		if (spare == NULL)
+			return false;
+	}
+	if (spare != NULL)
+		zen_arena_free(spare, sizeof(ClockChunk));
+	return true;
+}
+
+static bool
+pop(ClockShard *shard, ClockItem *item)
+{
+	ClockChunk *empty = NULL;
+	bool		found = false;
+
+	SpinLockAcquire(&shard->q.lock);
+	if (shard->q.head != NULL &&
+		(shard->q.head != shard->q.tail || shard->q.head_pos < shard->q.tail_pos))
+	{
+		*item = shard->q.head->items[shard->q.head_pos++];
+		found = true;
+		if (shard->q.head_pos == CHUNK_ITEMS)
+		{
+			empty = shard->q.head;
+			shard->q.head = empty->next;
+			shard->q.head_pos = 0;
+			if (shard->q.head == NULL)
+				shard->q.tail = NULL;
+		}
+	}
+	SpinLockRelease(&shard->q.lock);
+	if (empty != NULL)
+		zen_arena_free(empty, sizeof(ClockChunk));
+	return found;
+}
+
+void
+zen_metcache_enqueue(ZenHTable *ht, uint64 tidno, ZenVersion *v)
+{
+	ClockItem	item = {.tidno = tidno,.htable = ht->idx};
+
+	Assert(zen_version_flags(v) & ZEN_V_IN_CLOCK);
+	/* without memory for the queue the entry just stays, until it is written again */
+	(void) push(my_shard(), item);
+}
+
+/* Try to evict the entry of one item.  Returns the version to retire, or NULL; *again: keep the item. */
+static ZenVersion *
+evict_item(ClockItem *item, bool *again)
+{
+	ZenWord    *word;
+	ZenVersion *victim = NULL;
+	uint64		w;
+
+	*again = false;
+	zen_epoch_enter();
+	word = zen_tidmap_word(&zen_htables[item->htable], item->tidno);
+	if (word == NULL || zen_word_state(zen_word_read(word)) != ZEN_WORD_ENTRY)
+	{
+		zen_epoch_leave();
+		return NULL;
+	}
+	w = zen_word_lock(word);
+	if (zen_word_state(w) == ZEN_WORD_ENTRY)
+	{
+		ZenVersion *v = zen_word_entry(w);
+		uint32		flags = zen_version_flags(v);
+
+		if (!(flags & ZEN_V_FROZEN) || (flags & ZEN_V_TOMBSTONE) || v->older != NULL ||
+			v->lockers != NULL || v->slot == InvalidZenSlot)
+			zen_version_clear(v, ZEN_V_IN_CLOCK);
+		else if (flags & ZEN_V_REFERENCED)
+		{
+			zen_version_clear(v, ZEN_V_REFERENCED);
+			*again = true;
+		}
+		else
+		{
+			w = zen_word_with(w, ZEN_WORD_NVM, v->slot);
+			victim = v;
+		}
+	}
+	zen_word_unlock(word, w);
+	zen_epoch_leave();
+	return victim;
+}
+
+bool
+zen_metcache_needs_room(void)
+{
+	return zen_version_bytes() > (uint64) zen_met_cache_size_kb * 1024;
+}
+
+void
+zen_metcache_evict(int max)
+{
+	int			start = MyProc ? MyProc->pgprocno % NSHARDS : 0;
+
+	for (int s = 0; s < NSHARDS && max > 0; s++)
+	{
+		ClockShard *shard = &shards[(start + s) % NSHARDS];
+		ClockItem	item;
+
+		while (max > 0 && zen_metcache_needs_room() && pop(shard, &item))
+		{
+			bool		again;
+			ZenVersion *victim = evict_item(&item, &again);
+
+			max--;
+			if (victim != NULL)
+			{
+				zen_version_retire(victim, false);
+				ZEN_COUNT(metcache_evictions, 1);
+			}
+			else if (again)
+				push(shard, item);
+		}
+	}
+}
+
+void
+zen_tuple_corrupted(ZenSlot slot, uint64 tidno)
+{
+	ItemPointerData tid;
+
+	zen_epoch_reset();
+	zen_make_tid(&tid, tidno, 0);
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("checksum of zen row (%u,%u) does not match",
+					ItemPointerGetBlockNumber(&tid), ItemPointerGetOffsetNumber(&tid)),
+			 errdetail("The NVM-tuple lies at offset " UINT64_FORMAT " of the pool.", slot * ZEN_SLOT_UNIT),
+			 errhint("Other rows of the table stay readable; restore this one from a backup.")));
+}
+
+void
+zen_metcache_admit(ZenHTable *ht, uint64 tidno, ZenWord *word)
+{
+	ZenVersion *v;
+	ZenTupleHeader h;
+	uint64		w,
+				now;
+	int64		len;
+	bool		sound,
+				placed = false;
+
+	zen_epoch_enter();
+	w = zen_word_read(word);
+	if (zen_word_state(w) != ZEN_WORD_NVM)
+	{
+		zen_epoch_leave();
+		return;
+	}
+	h = zen_tuple_header(zen_word_ref(w));
+	len = zen_tuple_len(zen_word_ref(w), zen_slot_size(zen_word_ref(w)));
+	v = len > 0 ? zen_version_alloc((uint32) len) : NULL;
+	if (v == NULL)
+	{
+		zen_epoch_leave();
+		if (len > 0)
+			zen_arena_full_error();
+		zen_tuple_corrupted(zen_word_ref(w), tidno);
+	}
+	sound = zen_tuple_read(zen_word_ref(w), (MinimalTuple) v->data, (uint32) len);
+	v->slot = zen_word_ref(w);
+	v->xmin = FrozenTransactionId;
+	v->cmin = FirstCommandId;
+	v->code = (uint16) zen_word1_code(h.word1);
+	pg_atomic_write_u32(&v->flags, ZEN_V_COMMITTED | ZEN_V_FROZEN | ZEN_V_IN_CLOCK | ZEN_V_REFERENCED);
+	if (sound)
+	{
+		now = zen_word_lock(word);
+		if (zen_word_state(now) == ZEN_WORD_NVM && zen_word_ref(now) == v->slot)
+		{
+			now = zen_word_with_entry(now, v);
+			placed = true;
+		}
+		zen_word_unlock(word, now);
+	}
+	zen_epoch_leave();
+	if (placed)
+	{
+		ZEN_COUNT(metcache_admissions, 1);
+		zen_metcache_enqueue(ht, tidno, v);
+		return;
+	}
+	w = v->slot;
+	zen_version_free(v);
+	if (!sound)
+		zen_tuple_corrupted(w, tidno);
+}

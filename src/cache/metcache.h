@@ -1,0 +1,35 @@
+/*
+ * metcache.h -- which rows have a Met-Cache entry.
+ *
+ * Rows are admitted when they are written or locked; entries that every snapshot sees are evicted in CLOCK order when
+ * versions take more than zen.met_cache_size.
+ */
+#ifndef ZEN_METCACHE_H
+#define ZEN_METCACHE_H
+
+#include "cache/version.h"
+
+extern Size zen_metcache_shmem_size(void);
+extern void zen_metcache_init(void);
+
+/*
+ * zen_metcache_admit -- copy a row whose newest version is in NVM into an entry.
+ *
+ * On return the word may be in any state: look again.  Throws ERRCODE_OUT_OF_MEMORY, ERRCODE_DATA_CORRUPTED.
+ * Caller is outside any epoch.
+ */
+extern void zen_metcache_admit(ZenHTable *ht, uint64 tidno, ZenWord *word);
+
+/* zen_metcache_enqueue -- v is its tuple's only version, frozen: it may be evicted some day.  Never throws. */
+extern void zen_metcache_enqueue(ZenHTable *ht, uint64 tidno, ZenVersion *v);
+
+/* zen_metcache_evict -- while over capacity, move the hand over at most max entries.  Outside any epoch. */
+extern void zen_metcache_evict(int max);
+
+/* zen_metcache_needs_room -- are versions over capacity? */
+extern bool zen_metcache_needs_room(void);
+
+/* The row at slot cannot be read: throws ERRCODE_DATA_CORRUPTED naming it. */
+extern void zen_tuple_corrupted(ZenSlot slot, uint64 tidno) pg_attribute_noreturn();
+
+#endif							/* ZEN_METCACHE_H */

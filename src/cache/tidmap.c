@@ -1,0 +1,302 @@
+/*
+ * tidmap.c -- the logical-tuple map.
+ *
+ * Two levels: a table's directory points to leaves of LEAF_WORDS words (4 KB).  The directory doubles as the table grows;
+ * an outgrown one is kept until the table goes, since readers take no lock (all together they are not larger than the
+ * newest).  A leaf never moves.
+ *
+ * A process takes TIDs by whole blocks of 64, so that rows it inserts lie together and processes do not meet.  Two
+ * processes may still work on one block after a VACUUM: each word is claimed by compare-and-swap.
+ */
+#include "cache/tidmap.h"
+
+#include "base/epoch.h"
+#include "storage/shmem.h"
+#include "storage/spin.h"
+
+#define LEAF_WORDS		512		/* 4 KB */
+#define LEAF_BYTES		(LEAF_WORDS * sizeof(ZenWord))
+#define FIRST_DIR		8		/* leaves in a table's first directory */
+#define MAX_DIRS		32
+#define MAX_BLOCKS		((uint64) MaxBlockNumber)
+
+typedef ZenWord *Leaf;
+
+typedef struct TidMap
+{
+	Leaf	   *dir;			/* current directory; published under lock, read without */
+	slock_t		lock;			/* protects growth and the fields below */
+	uint32		ndirs;			/* directories made so far; number i has FIRST_DIR << i leaves */
+	Leaf	   *dirs[MAX_DIRS];
+	pg_atomic_uint32 nleaves;	/* leaves that exist; they cover all of nblocks */
+	pg_atomic_uint32 nblocks;	/* blocks handed out */
+	uint32	   *free_blocks;	/* stack of blocks with UNUSED words, made by VACUUM */
+	uint32		nfree;
+	uint32		free_capacity;
+	uint32		generation;		/* raised when the table goes; invalidates what processes remember */
+} TidMap;
+
+/* A block that this process is filling. */
+typedef struct MyBlock
+{
+	uint32		htable;			/* 0: none */
+	uint32		generation;
+	uint32		block;
+	uint32		next;			/* offset - 1 to try next */
+} MyBlock;
+
+#define MY_BLOCKS	64			/* a power of 2; tables that collide lose the rest of a block to VACUUM's list */
+
+static TidMap *maps;			/* [ZEN_MAX_HTABLES] */
+static MyBlock my_blocks[MY_BLOCKS];
+
+Size
+zen_tidmap_shmem_size(void)
+{
+	return mul_size(ZEN_MAX_HTABLES, sizeof(TidMap));
+}
+
+void
+zen_tidmap_init(void)
+{
+	bool		found;
+
+	maps = ShmemInitStruct("zen tid maps", zen_tidmap_shmem_size(), &found);
+	if (!found)
+		for (uint32 i = 0; i < ZEN_MAX_HTABLES; i++)
+		{
+			memset(&maps[i], 0, sizeof(TidMap));
+			SpinLockInit(&maps[i].lock);
+			pg_atomic_init_u32(&maps[i].nleaves, 0);
+			pg_atomic_init_u32(&maps[i].nblocks, 0);
+		}
+	memset(my_blocks, 0, sizeof(my_blocks));
+}
+
+uint64
+zen_tidmap_nblocks(ZenHTable *ht)
+{
+	return pg_atomic_read_u32(&maps[ht->idx].nblocks);
+}
+
+ZenWord *
+zen_tidmap_word(ZenHTable *ht, uint64 tidno)
+{
+	TidMap	   *map = &maps[ht->idx];
+	uint32		leafno = (uint32) (tidno / LEAF_WORDS);
+
+	if (leafno >= pg_atomic_read_u32(&map->nleaves))
+		return NULL;
+	/* nleaves is raised after the directory that holds the leaf is published: pairs with add_leaf */
+	pg_read_barrier();
+	return ((Leaf *volatile *) &map->dir)[0][leafno] + tidno % LEAF_WORDS;
+}
+
+/* Add leaves until leafno exists.  False when the arena is full. */
+static bool
+add_leaf(TidMap *map, uint32 leafno)
+{
+	while (leafno >= pg_atomic_read_u32(&map->nleaves))
+	{
+		uint32		n = pg_atomic_read_u32(&map->nleaves);
+		uint32		ndirs = map->ndirs;
+		Size		capacity = ndirs == 0 ? 0 : (Size) FIRST_DIR << (ndirs - 1);
+		bool		grow = n >= capacity;
+		Leaf		leaf = zen_arena_alloc(LEAF_BYTES);
+		Leaf	   *dir = grow ? zen_arena_alloc((capacity ? capacity * 2 : FIRST_DIR) * sizeof(Leaf)) : NULL;
+		bool		used = false;
+
+		if (leaf == NULL || (grow && dir == NULL))
+		{
+			if (leaf)
+				zen_arena_free(leaf, LEAF_BYTES);
+			return false;
+		}
+		for (int i = 0; i < LEAF_WORDS; i++)
+			pg_atomic_init_u64(&leaf[i], 0);
+
+		SpinLockAcquire(&map->lock);
+		if (n == pg_atomic_read_u32(&map->nleaves) && ndirs == map->ndirs)
+		{
+			if (grow)
+			{
+				if (capacity)
+					memcpy(dir, map->dir, capacity * sizeof(Leaf));
+				map->dirs[map->ndirs++] = dir;
+				dir[n] = leaf;
+				pg_write_barrier();
+				map->dir = dir;
+			}
+			else
+				map->dir[n] = leaf;
+			pg_write_barrier();
+			pg_atomic_write_u32(&map->nleaves, n + 1);
+			used = true;
+		}
+		SpinLockRelease(&map->lock);
+		if (!used)
+		{
+			zen_arena_free(leaf, LEAF_BYTES);
+			if (dir)
+				zen_arena_free(dir, (capacity ? capacity * 2 : FIRST_DIR) * sizeof(Leaf));
+		}
+	}
+	return true;
+}
+
+/* Take a block to fill: one that VACUUM has found room in, else a new one. */
+static void
+take_block(ZenHTable *ht, MyBlock *mine)
+{
+	TidMap	   *map = &maps[ht->idx];
+	bool		got = false;
+	uint32		block = 0;
+
+	if (map->nfree > 0)
+	{
+		SpinLockAcquire(&map->lock);
+		if (map->nfree > 0)
+		{
+			block = map->free_blocks[--map->nfree];
+			got = true;
+		}
+		SpinLockRelease(&map->lock);
+	}
+	if (!got)
+	{
+		/* make the leaf first, so that a block below nblocks always has its words */
+		for (;;)
+		{
+			block = pg_atomic_read_u32(&map->nblocks);
+			if (block >= MAX_BLOCKS)
+				ereport(ERROR,
+						(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+						 errmsg("zen table has reached its maximum of %u blocks", block)));
+			if (!add_leaf(map, (uint32) ((uint64) block * ZEN_TIDS_PER_BLOCK / LEAF_WORDS)))
+				zen_arena_full_error();
+			if (pg_atomic_compare_exchange_u32(&map->nblocks, &block, block + 1))
+				break;
+		}
+	}
+	mine->htable = ht->idx;
+	mine->generation = map->generation;
+	mine->block = block;
+	mine->next = 0;
+}
+
+uint64
+zen_tidmap_take(ZenHTable *ht, uint64 entry_ref, ZenWord **word)
+{
+	MyBlock    *mine = &my_blocks[ht->idx & (MY_BLOCKS - 1)];
+
+	for (;;)
+	{
+		if (mine->htable != ht->idx || mine->generation != maps[ht->idx].generation ||
+			mine->next == ZEN_TIDS_PER_BLOCK)
+			take_block(ht, mine);
+		while (mine->next < ZEN_TIDS_PER_BLOCK)
+		{
+			uint64		tidno = (uint64) mine->block * ZEN_TIDS_PER_BLOCK + mine->next++;
+			ZenWord    *w = zen_tidmap_word(ht, tidno);
+			uint64		old = pg_atomic_read_u64(w);
+
+			/* a TID whose tombstone is still needed (reference not 0) is passed over */
+			if (zen_word_state(old) == ZEN_WORD_UNUSED && zen_word_ref(old) == 0 && !(old & ZEN_WORD_LOCK) &&
+				pg_atomic_compare_exchange_u64(w, &old, zen_word_with(old, ZEN_WORD_ENTRY, entry_ref)))
+			{
+				*word = w;
+				return tidno;
+			}
+		}
+	}
+}
+
+ZenWord *
+zen_tidmap_extend(ZenHTable *ht, uint64 tidno)
+{
+	TidMap	   *map = &maps[ht->idx];
+	uint32		block = (uint32) (tidno / ZEN_TIDS_PER_BLOCK);
+	uint32		n;
+
+	if (!add_leaf(map, (uint32) (tidno / LEAF_WORDS)))
+		zen_arena_full_error();
+	n = pg_atomic_read_u32(&map->nblocks);
+	while (n <= block && !pg_atomic_compare_exchange_u32(&map->nblocks, &n, block + 1))
+		;
+	return zen_tidmap_word(ht, tidno);
+}
+
+void
+zen_tidmap_set_free_blocks(ZenHTable *ht, const uint32 *blocks, uint32 n)
+{
+	TidMap	   *map = &maps[ht->idx];
+	uint32	   *copy = NULL,
+			   *old;
+	uint32		old_capacity;
+
+	if (n > 0)
+	{
+		copy = zen_arena_alloc(n * sizeof(uint32));
+		if (copy == NULL)
+			n = 0;				/* room stays unused until the next VACUUM */
+		else
+			memcpy(copy, blocks, n * sizeof(uint32));
+	}
+	SpinLockAcquire(&map->lock);
+	old = map->free_blocks;
+	old_capacity = map->free_capacity;
+	map->free_blocks = copy;
+	map->nfree = map->free_capacity = n;
+	SpinLockRelease(&map->lock);
+	if (old)
+		zen_arena_free(old, old_capacity * sizeof(uint32));
+}
+
+void
+zen_tidmap_drop(ZenHTable *ht)
+{
+	TidMap	   *map = &maps[ht->idx];
+	uint32		nleaves = pg_atomic_read_u32(&map->nleaves);
+
+	zen_tidmap_set_free_blocks(ht, NULL, 0);
+	pg_atomic_write_u32(&map->nblocks, 0);
+	pg_atomic_write_u32(&map->nleaves, 0);
+	/* collectors that still follow an old queue item are inside: wait for them */
+	zen_epoch_wait();
+	for (uint32 i = 0; i < nleaves; i++)
+		zen_arena_free(map->dir[i], LEAF_BYTES);
+	for (uint32 i = 0; i < map->ndirs; i++)
+		zen_arena_free(map->dirs[i], ((Size) FIRST_DIR << i) * sizeof(Leaf));
+	map->dir = NULL;
+	map->ndirs = 0;
+	map->generation++;
+}
+
+void
+zen_tidmap_detach(void)
+{
+	for (int i = 0; i < MY_BLOCKS; i++)
+	{
+		MyBlock    *mine = &my_blocks[i];
+		TidMap	   *map = &maps[mine->htable];
+
+		if (mine->htable == 0 || mine->next == ZEN_TIDS_PER_BLOCK || mine->generation != map->generation)
+			continue;
+		SpinLockAcquire(&map->lock);
+		if (map->nfree < map->free_capacity && mine->generation == map->generation)
+			map->free_blocks[map->nfree++] = mine->block;
+		SpinLockRelease(&map->lock);
+	}
+	memset(my_blocks, 0, sizeof(my_blocks));
+}
+
+uint64
+zen_tidmap_bytes(ZenHTable *ht)
+{
+	TidMap	   *map = &maps[ht->idx];
+	uint64		bytes = (uint64) pg_atomic_read_u32(&map->nleaves) * LEAF_BYTES;
+
+	for (uint32 i = 0; i < map->ndirs; i++)
+		bytes += ((uint64) FIRST_DIR << i) * sizeof(Leaf);
+	return bytes;
+}

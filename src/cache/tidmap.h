@@ -1,0 +1,175 @@
+/*
+ * tidmap.h -- the logical-tuple map: from a TID to its newest version.
+ *
+ * The paper's primary index.  Per HTable an array with one 64-bit word per logical tuple, in DRAM, reached by two
+ * loads.  A word's bits:
+ *
+ *	63		lock: held for a few instructions by a writer; readers do not look at it
+ *	62..60	state
+ *	59..40	stale: slots with an intact header of an older version of this tuple (R5), saturating
+ *	39..0	reference: an NVM slot or an arena object, by state
+ *
+ *	UNUSED	no row and in no index; the TID may be handed out.  Reference: a tombstone still needed (R5), or 0
+ *	DEAD	no row, but indexes may hold the TID: VACUUM turns it into UNUSED.  Reference as in UNUSED
+ *	DYING	DEAD, and being removed from the indexes by a VACUUM
+ *	NVM		the newest version is in this slot, visible to everyone
+ *	ENTRY	the newest version is this Met-Cache entry (ZenVersion), maybe with older ones behind it
+ *
+ * A TID is named by its number: block * 64 + offset - 1.
+ */
+#ifndef ZEN_TIDMAP_H
+#define ZEN_TIDMAP_H
+
+#include "base/arena.h"
+#include "base/stats.h"
+#include "nvm/htable.h"
+#include "nvm/tuple.h"
+#include "port/atomics.h"
+#include "storage/itemptr.h"
+#include "storage/s_lock.h"
+
+typedef pg_atomic_uint64 ZenWord;
+
+#define ZEN_WORD_LOCK		(UINT64CONST(1) << 63)
+#define ZEN_WORD_STATE		(UINT64CONST(7) << 60)
+#define ZEN_WORD_UNUSED		(UINT64CONST(0) << 60)
+#define ZEN_WORD_DEAD		(UINT64CONST(1) << 60)
+#define ZEN_WORD_DYING		(UINT64CONST(2) << 60)
+#define ZEN_WORD_NVM		(UINT64CONST(3) << 60)
+#define ZEN_WORD_ENTRY		(UINT64CONST(4) << 60)
+#define ZEN_WORD_STALE_ONE	(UINT64CONST(1) << 40)
+#define ZEN_WORD_STALE		(UINT64CONST(0xFFFFF) << 40)
+#define ZEN_WORD_REF		((UINT64CONST(1) << 40) - 1)
+
+static inline uint64
+zen_word_state(uint64 w)
+{
+	return w & ZEN_WORD_STATE;
+}
+
+static inline uint64
+zen_word_ref(uint64 w)
+{
+	return w & ZEN_WORD_REF;
+}
+
+/* w with another state and reference; lock and stale count are kept. */
+static inline uint64
+zen_word_with(uint64 w, uint64 state, uint64 ref)
+{
+	Assert((ref & ~ZEN_WORD_REF) == 0);
+	return (w & (ZEN_WORD_LOCK | ZEN_WORD_STALE)) | state | ref;
+}
+
+/* One stale slot more; a full count stays full, which keeps the tuple's tombstone until the next restart. */
+static inline uint64
+zen_word_stale_inc(uint64 w)
+{
+	return (w & ZEN_WORD_STALE) == ZEN_WORD_STALE ? w : w + ZEN_WORD_STALE_ONE;
+}
+
+static inline uint64
+zen_word_stale_dec(uint64 w)
+{
+	return (w & ZEN_WORD_STALE) == ZEN_WORD_STALE || (w & ZEN_WORD_STALE) == 0 ? w : w - ZEN_WORD_STALE_ONE;
+}
+
+static inline uint64
+zen_word_read(ZenWord *word)
+{
+	uint64		w = pg_atomic_read_u64(word);
+
+	/* what the word points to was written before the word: pairs with the barrier in zen_word_unlock */
+	pg_read_barrier();
+	return w;
+}
+
+/*
+ * zen_word_lock -- set the lock bit; returns the word with the bit set.
+ *
+ * Until zen_word_unlock: no error, no palloc, no wait, no store to NVM.
+ */
+static inline uint64
+zen_word_lock(ZenWord *word)
+{
+	uint64		w = pg_atomic_fetch_or_u64(word, ZEN_WORD_LOCK);
+
+	if (unlikely(w & ZEN_WORD_LOCK))
+	{
+		SpinDelayStatus delay;
+
+		init_local_spin_delay(&delay);
+		do
+		{
+			perform_spin_delay(&delay);
+			w = pg_atomic_read_u64(word);
+			if (!(w & ZEN_WORD_LOCK))
+				w = pg_atomic_fetch_or_u64(word, ZEN_WORD_LOCK);
+		} while (w & ZEN_WORD_LOCK);
+		finish_spin_delay(&delay);
+		ZEN_COUNT(word_spins, 1);
+	}
+	return w | ZEN_WORD_LOCK;
+}
+
+/* zen_word_unlock -- publish a new value and clear the lock bit. */
+static inline void
+zen_word_unlock(ZenWord *word, uint64 w)
+{
+	pg_write_barrier();
+	pg_atomic_write_u64(word, w & ~ZEN_WORD_LOCK);
+}
+
+extern Size zen_tidmap_shmem_size(void);
+extern void zen_tidmap_init(void);
+
+/* zen_tidmap_nblocks -- blocks of 64 TIDs handed out so far. */
+extern uint64 zen_tidmap_nblocks(ZenHTable *ht);
+
+/* zen_tidmap_word -- the word of a TID, or NULL if it was never handed out.  Never throws. */
+extern ZenWord *zen_tidmap_word(ZenHTable *ht, uint64 tidno);
+
+/*
+ * zen_tidmap_take -- a TID for a new row: its word is UNUSED and locked to this process by state, see ref.
+ *
+ * The word becomes ENTRY with the given reference.  Sequential within one process; blocks freed by VACUUM are used
+ * first.  Throws ERRCODE_OUT_OF_MEMORY.
+ */
+extern uint64 zen_tidmap_take(ZenHTable *ht, uint64 entry_ref, ZenWord **word);
+
+/* zen_tidmap_extend -- recovery: make room up to and including a TID; throws. */
+extern ZenWord *zen_tidmap_extend(ZenHTable *ht, uint64 tidno);
+
+/* zen_tidmap_set_free_blocks -- VACUUM: these blocks have UNUSED words; the array is copied. */
+extern void zen_tidmap_set_free_blocks(ZenHTable *ht, const uint32 *blocks, uint32 n);
+
+/* zen_tidmap_drop -- free a table's map, which only collectors may still reach.  Caller is outside any epoch. */
+extern void zen_tidmap_drop(ZenHTable *ht);
+
+/* zen_tidmap_detach -- at process end: unfinished blocks go back. */
+extern void zen_tidmap_detach(void);
+
+/* Bytes of DRAM that a table's map takes. */
+extern uint64 zen_tidmap_bytes(ZenHTable *ht);
+
+static inline uint64
+zen_tidno(const ItemPointerData *tid)
+{
+	return (uint64) ItemPointerGetBlockNumberNoCheck(tid) * ZEN_TIDS_PER_BLOCK +
+		(ItemPointerGetOffsetNumberNoCheck(tid) - 1) % ZEN_TIDS_PER_BLOCK;
+}
+
+static inline uint32
+zen_tid_code(const ItemPointerData *tid)
+{
+	return (ItemPointerGetOffsetNumberNoCheck(tid) - 1) / ZEN_TIDS_PER_BLOCK;
+}
+
+static inline void
+zen_make_tid(ItemPointerData *tid, uint64 tidno, uint32 code)
+{
+	ItemPointerSet(tid, (BlockNumber) (tidno / ZEN_TIDS_PER_BLOCK),
+				   (OffsetNumber) (tidno % ZEN_TIDS_PER_BLOCK + 1 + code * ZEN_TIDS_PER_BLOCK));
+}
+
+#endif							/* ZEN_TIDMAP_H */

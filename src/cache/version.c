@@ -1,0 +1,118 @@
+/*
+ * version.c -- memory of row versions.
+ *
+ * A version is freed in two steps: unlinked under the word's lock, retired through the epochs (R12), and at last
+ * released, together with its NVM slot if it was superseded.  An evicted version leaves its slot behind as the
+ * tuple's newest one.
+ *
+ * The sum of bytes decides about eviction only, so processes add to it in steps of STEP.
+ */
+#include "cache/version.h"
+
+#include "nvm/alloc.h"
+#include "storage/shmem.h"
+
+#define STEP	(64 * 1024)		/* bytes */
+
+static pg_atomic_uint64 *total_bytes;
+static int64 my_delta = 0;
+
+Size
+zen_version_shmem_size(void)
+{
+	return sizeof(pg_atomic_uint64);
+}
+
+void
+zen_version_init(void)
+{
+	bool		found;
+
+	total_bytes = ShmemInitStruct("zen version bytes", sizeof(pg_atomic_uint64), &found);
+	if (!found)
+		pg_atomic_init_u64(total_bytes, 0);
+	my_delta = 0;
+}
+
+static void
+account(int64 bytes)
+{
+	my_delta += bytes;
+	if (my_delta >= STEP || my_delta <= -STEP)
+	{
+		pg_atomic_fetch_add_u64(total_bytes, my_delta);
+		my_delta = 0;
+	}
+}
+
+uint64
+zen_version_bytes(void)
+{
+	int64		bytes = (int64) pg_atomic_read_u64(total_bytes);
+
+	return bytes > 0 ? bytes : 0;
+}
+
+ZenVersion *
+zen_version_alloc(uint32 len)
+{
+	ZenVersion *v = zen_arena_alloc(offsetof(ZenVersion, data) + len);
+
+	if (v == NULL)
+		return NULL;
+	memset(v, 0, offsetof(ZenVersion, data));
+	pg_atomic_init_u32(&v->flags, 0);
+	v->len = len;
+	account(offsetof(ZenVersion, data) + len);
+	return v;
+}
+
+void
+zen_version_free(ZenVersion *v)
+{
+	uint32		len = v->len;
+
+	zen_arena_free(v, offsetof(ZenVersion, data) + len);
+	account(-(int64) (offsetof(ZenVersion, data) + len));
+}
+
+void
+zen_version_retire(ZenVersion *v, bool free_slot)
+{
+	if (free_slot && v->slot != InvalidZenSlot)
+	{
+		v->slot_generation = zen_slot_generation(v->slot);
+		zen_version_set(v, ZEN_V_FREE_SLOT);
+	}
+	zen_epoch_retire(&v->retired);
+}
+
+void
+zen_version_release(ZenRetired *object)
+{
+	ZenVersion *v = (ZenVersion *) ((char *) object - offsetof(ZenVersion, retired));
+
+	if (zen_version_flags(v) & ZEN_V_FREE_SLOT)
+		zen_slot_free_retired(v->slot, v->slot_generation);
+	zen_version_free(v);
+}
+
+ZenLockers *
+zen_lockers_alloc(uint32 n)
+{
+	uint32		capacity = TYPEALIGN(4, n);
+	ZenLockers *lockers = zen_arena_alloc(offsetof(ZenLockers, l) + capacity * sizeof(ZenLocker));
+
+	if (lockers)
+	{
+		lockers->n = 0;
+		lockers->capacity = capacity;
+	}
+	return lockers;
+}
+
+void
+zen_lockers_free(ZenLockers *lockers)
+{
+	zen_arena_free(lockers, offsetof(ZenLockers, l) + lockers->capacity * sizeof(ZenLocker));
+}

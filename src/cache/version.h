@@ -1,0 +1,129 @@
+/*
+ * version.h -- row versions in DRAM: the Met-Cache entry with its CC-Meta.
+ *
+ * A map word in state ENTRY leads to the newest version of a logical tuple; each version links to the older one.  A
+ * version is immutable once published, except the fields marked otherwise.  It is ended by its successor, not by an
+ * xmax of its own: a reader walks from the newest and takes the first version that its snapshot sees.
+ */
+#ifndef ZEN_VERSION_H
+#define ZEN_VERSION_H
+
+#include "base/epoch.h"
+#include "cache/tidmap.h"
+
+#include "access/htup_details.h"
+#include "nodes/lockoptions.h"
+
+/* Bits of ZenVersion.flags */
+#define ZEN_V_TOMBSTONE		0x0001	/* the row is deleted; no data */
+#define ZEN_V_COMMITTED		0x0002	/* xmin has committed */
+#define ZEN_V_FROZEN		0x0004	/* every snapshot, now and later, sees xmin as committed */
+#define ZEN_V_ABORTED		0x0008	/* xmin has aborted */
+#define ZEN_V_KEY_UPDATE	0x0010	/* the writer excludes FOR KEY SHARE (delete, key change) */
+#define ZEN_V_MOVED			0x0020	/* tombstone: the row went to another partition */
+#define ZEN_V_FORWARD		0x0040	/* tombstone: the row goes on under forward_tidno */
+#define ZEN_V_SPECULATIVE	0x0080	/* speculative insertion not yet confirmed */
+#define ZEN_V_REFERENCED	0x0100	/* CLOCK: read since the hand last passed */
+#define ZEN_V_IN_CLOCK		0x0200	/* stands in the CLOCK queue */
+#define ZEN_V_FREE_SLOT		0x0400	/* retired: its slot is to be freed with it */
+
+/* Transactions that hold row locks on a logical tuple; kept at the newest version, under the word's lock. */
+typedef struct ZenLocker
+{
+	TransactionId xid;			/* may be a subtransaction's */
+	LockTupleMode mode;
+} ZenLocker;
+
+typedef struct ZenLockers
+{
+	uint32		n;
+	uint32		capacity;
+	ZenLocker	l[FLEXIBLE_ARRAY_MEMBER];
+} ZenLockers;
+
+typedef struct ZenVersion
+{
+	struct ZenVersion *older;	/* next older version; cut off by the collector under the word's lock */
+	ZenSlot		slot;			/* where it is persistent, 0 if nowhere; set by its writer before it commits */
+	ZenLockers *lockers;		/* newest version only; under the word's lock */
+	uint32		lock_seq;		/* raised with every change of lockers; under the word's lock */
+	pg_atomic_uint32 flags;		/* ZEN_V_*; hint bits by anyone */
+	TransactionId xmin;			/* writer, subtransaction included; FrozenTransactionId if read from NVM */
+	CommandId	cmin;
+	uint32		spec_token;		/* while SPECULATIVE */
+	uint16		code;			/* version code: tells versions of one TID apart */
+	uint16		depth;			/* upper bound of the chain's length from here */
+	uint64		forward_tidno;	/* while FORWARD */
+	ZenRetired	retired;		/* free for the collector; readers do not look */
+	uint32		slot_generation;	/* of the slot's page when retired */
+	uint32		len;			/* bytes of data; 0 for a tombstone */
+	char		data[FLEXIBLE_ARRAY_MEMBER];	/* MinimalTuple */
+} ZenVersion;
+
+StaticAssertDecl(offsetof(ZenVersion, data) % 8 == 0, "a MinimalTuple is 8-byte aligned");
+
+static inline MinimalTuple
+zen_version_tuple(ZenVersion *v)
+{
+	return v->len ? (MinimalTuple) v->data : NULL;
+}
+
+static inline uint32
+zen_version_flags(ZenVersion *v)
+{
+	return pg_atomic_read_u32(&v->flags);
+}
+
+static inline void
+zen_version_set(ZenVersion *v, uint32 bits)
+{
+	if ((pg_atomic_read_u32(&v->flags) & bits) != bits)
+		pg_atomic_fetch_or_u32(&v->flags, bits);
+}
+
+static inline void
+zen_version_clear(ZenVersion *v, uint32 bits)
+{
+	pg_atomic_fetch_and_u32(&v->flags, ~bits);
+}
+
+static inline ZenVersion *
+zen_word_entry(uint64 w)
+{
+	Assert(zen_word_state(w) == ZEN_WORD_ENTRY);
+	return (ZenVersion *) zen_arena_ptr(zen_word_ref(w));
+}
+
+static inline uint64
+zen_word_with_entry(uint64 w, ZenVersion *v)
+{
+	return zen_word_with(w, ZEN_WORD_ENTRY, zen_arena_ref(v));
+}
+
+/* zen_version_alloc -- a version with room for len bytes of data, all fields zero; NULL if DRAM is full. */
+extern ZenVersion *zen_version_alloc(uint32 len);
+
+/* zen_version_free -- a version that was never published. */
+extern void zen_version_free(ZenVersion *v);
+
+/*
+ * zen_version_retire -- a version was unlinked: free it, and its slot if free_slot, when no reader holds it.
+ *
+ * Its lockers belong to another version by now.  Caller is outside any epoch.  Never throws.
+ */
+extern void zen_version_retire(ZenVersion *v, bool free_slot);
+
+/* The release callback for zen_epoch_init(). */
+extern void zen_version_release(ZenRetired *object);
+
+/* Room for n lockers; NULL if DRAM is full. */
+extern ZenLockers *zen_lockers_alloc(uint32 n);
+extern void zen_lockers_free(ZenLockers *lockers);
+
+/* Bytes that versions take now, about. */
+extern uint64 zen_version_bytes(void);
+
+extern Size zen_version_shmem_size(void);
+extern void zen_version_init(void);
+
+#endif							/* ZEN_VERSION_H */

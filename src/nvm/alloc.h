@@ -1,0 +1,51 @@
+/*
+ * alloc.h -- NVM slots: taken by the lease holder of a region, freed by anyone, never logged.
+ *
+ * Taking and freeing touch DRAM only (the paper's light-weight space management); NVM is written when a page changes
+ * hands.  What a slot holds is told by its header alone.
+ */
+#ifndef ZEN_ALLOC_H
+#define ZEN_ALLOC_H
+
+#include "nvm/htable.h"
+#include "nvm/page.h"
+#include "nvm/region.h"
+
+extern Size zen_alloc_shmem_size(void);
+extern void zen_alloc_init(void);
+
+/*
+ * zen_slot_alloc -- a free slot for a version of size bytes; never the region's anchor (R4).
+ *
+ * The caller holds the region.  Returns InvalidZenSlot when the pool is full; never throws.  The slot still shows its
+ * former tenant's header, which the caller may have to account for (R5).
+ */
+extern ZenSlot zen_slot_alloc(uint32 region, ZenHTable *ht, Size size);
+
+/* zen_slot_free -- the slot may be taken again.  No reader can hold it, and its header need not be intact. */
+extern void zen_slot_free(ZenSlot slot);
+
+/*
+ * zen_slot_free_retired -- zen_slot_free for a slot that was unlinked earlier, when zen_slot_generation() of it was
+ * page_generation; does nothing if its page has changed hands since (its table was dropped).
+ */
+extern uint32 zen_slot_generation(ZenSlot slot);
+extern void zen_slot_free_retired(ZenSlot slot, uint32 page_generation);
+
+/*
+ * zen_alloc_release_empty -- give wholly free pages of a region back to the pool, except one per context.
+ *
+ * The caller holds the region.  forget is told each intact header on such a page (R5).
+ */
+extern void zen_alloc_release_empty(uint32 region, void (*forget) (ZenTupleHeader header));
+
+/* zen_alloc_drop_htable -- give back every page that belongs to a table that is gone (R13 first). */
+extern void zen_alloc_drop_htable(uint32 htable);
+
+/* Recovery: put an owned page into its context. */
+extern void zen_alloc_adopt_page(uint32 pageno);
+
+/* Pages owned by an HTable alone. */
+extern uint32 zen_alloc_count_pages(uint32 htable);
+
+#endif							/* ZEN_ALLOC_H */

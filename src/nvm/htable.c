@@ -1,0 +1,406 @@
+/*
+ * htable.c -- the HTable directory.
+ *
+ * An entry's identity line is durable before its state leaves FREE, and the state changes by one 8-byte store, so a
+ * crash finds a whole entry or none.  birth_cts makes entries reusable without touching old slots: whatever carries
+ * a Tx-CTS not above it belongs to an earlier owner of the entry (R14 keeps Tx-CTS unique over restarts).
+ *
+ * A full xid stands in NVM only while WAL that bears it is flushed before it can matter (DESIGN 6): a creating or
+ * dropping transaction is a mixed one, and its commit makes sure of it.
+ */
+#include "nvm/htable.h"
+
+#include "base/locks.h"
+#include "miscadmin.h"
+#include "nvm/persist.h"
+#include "nvm/pool.h"
+#include "nvm/region.h"
+#include "port/pg_crc32c.h"
+#include "storage/shmem.h"
+#include "utils/hsearch.h"
+
+typedef struct Locator
+{
+	Oid			db;
+	Oid			spc;
+	Oid			relnumber;
+} Locator;
+
+typedef struct LocatorEntry
+{
+	Locator		key;
+	uint32		idx;
+} LocatorEntry;
+
+/* Entries not in use, as a stack. */
+typedef struct FreeEntries
+{
+	uint32		n;
+	uint32		idx[ZEN_MAX_HTABLES];
+} FreeEntries;
+
+ZenHTable  *zen_htables;
+static HTAB *by_locator;		/* under ZEN_LOCK_HTABLE */
+static FreeEntries *free_entries;	/* under ZEN_LOCK_HTABLE */
+
+Size
+zen_htable_shmem_size(void)
+{
+	Size		size = mul_size(ZEN_MAX_HTABLES, sizeof(ZenHTable));
+
+	size = add_size(size, sizeof(FreeEntries));
+	return add_size(size, hash_estimate_size(ZEN_MAX_HTABLES, sizeof(LocatorEntry)));
+}
+
+void
+zen_htable_init(void)
+{
+	HASHCTL		info = {.keysize = sizeof(Locator),.entrysize = sizeof(LocatorEntry)};
+	bool		found;
+
+	zen_htables = ShmemInitStruct("zen htables", mul_size(ZEN_MAX_HTABLES, sizeof(ZenHTable)), &found);
+	if (!found)
+		for (uint32 i = 0; i < ZEN_MAX_HTABLES; i++)
+		{
+			memset(&zen_htables[i], 0, sizeof(ZenHTable));
+			zen_htables[i].idx = i;
+			pg_atomic_init_u32(&zen_htables[i].reindex, 0);
+		}
+	free_entries = ShmemInitStruct("zen free htables", sizeof(FreeEntries), &found);
+	if (!found)
+		free_entries->n = 0;
+	by_locator = ShmemInitHash("zen htables by locator", 256, ZEN_MAX_HTABLES, &info, HASH_ELEM | HASH_BLOBS);
+}
+
+/* ---------- the persistent entry ---------- */
+
+static uint32
+entry_crc(const ZenHTableEntry *e)
+{
+	pg_crc32c	crc;
+
+	INIT_CRC32C(crc);
+	COMP_CRC32C(crc, &e->db, sizeof(e->db));
+	COMP_CRC32C(crc, &e->spc, sizeof(e->spc));
+	COMP_CRC32C(crc, &e->relnumber, sizeof(e->relnumber));
+	COMP_CRC32C(crc, &e->birth_cts, sizeof(e->birth_cts));
+	COMP_CRC32C(crc, &e->create_xid, sizeof(e->create_xid));
+	FIN_CRC32C(crc);
+	return crc;
+}
+
+static void
+store(uint64 *field, uint64 value)
+{
+	zen_nvm_store64(field, value);
+	zen_persist(field, sizeof(*field));
+}
+
+/* Store the first three 8-byte words: (db, spc), (relnumber, crc), birth_cts; and create_xid. */
+static void
+store_identity(ZenHTableEntry *e, const ZenHTable *ht)
+{
+	ZenHTableEntry image = {.db = ht->db,.spc = ht->spc,.relnumber = ht->relnumber,
+		.birth_cts = ht->birth_cts,.create_xid = ht->create_xid};
+	const uint64 *src = (const uint64 *) &image;
+	uint64	   *dst = (uint64 *) e;
+
+	image.crc = entry_crc(&image);
+	for (int i = 0; i < offsetof(ZenHTableEntry, state) / sizeof(uint64); i++)
+		zen_nvm_store64(&dst[i], src[i]);
+}
+
+/* ---------- the directory in DRAM ---------- */
+
+static Locator
+make_locator(RelFileLocator loc)
+{
+	Locator		l = {.db = ZEN_LOCATOR_DB(loc),.spc = ZEN_LOCATOR_SPC(loc),.relnumber = ZEN_LOCATOR_NUMBER(loc)};
+
+	return l;
+}
+
+static Locator
+own_locator(const ZenHTable *ht)
+{
+	Locator		l = {.db = ht->db,.spc = ht->spc,.relnumber = ht->relnumber};
+
+	return l;
+}
+
+/* List an HTable under its locator; caller holds ZEN_LOCK_HTABLE. */
+static bool
+list_htable(ZenHTable *ht)
+{
+	Locator		key = own_locator(ht);
+	LocatorEntry *entry = hash_search(by_locator, &key, HASH_ENTER_NULL, NULL);
+
+	if (entry == NULL)
+		return false;
+	entry->idx = ht->idx;
+	return true;
+}
+
+ZenHTable *
+zen_htable_find(RelFileLocator loc)
+{
+	Locator		key = make_locator(loc);
+	LocatorEntry *entry;
+	ZenHTable  *ht;
+
+	LWLockAcquire(zen_lock(ZEN_LOCK_HTABLE), LW_SHARED);
+	entry = hash_search(by_locator, &key, HASH_FIND, NULL);
+	ht = entry ? &zen_htables[entry->idx] : NULL;
+	LWLockRelease(zen_lock(ZEN_LOCK_HTABLE));
+	return ht;
+}
+
+ZenHTable *
+zen_htable_create(RelFileLocator loc, uint64 full_xid)
+{
+	ZenHTable  *ht;
+	ZenHTableEntry *e;
+	Locator		key = make_locator(loc);
+
+	LWLockAcquire(zen_lock(ZEN_LOCK_HTABLE), LW_EXCLUSIVE);
+	if (free_entries->n == 0)
+	{
+		LWLockRelease(zen_lock(ZEN_LOCK_HTABLE));
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("the zen pool already holds its maximum of %d tables", ZEN_MAX_HTABLES - 1),
+				 errhint("Drop zen tables that are no longer needed, or create this one USING heap.")));
+	}
+	ht = &zen_htables[free_entries->idx[free_entries->n - 1]];
+	ht->db = key.db;
+	ht->spc = key.spc;
+	ht->relnumber = key.relnumber;
+	ht->birth_cts = zen_cts_now();
+	ht->create_xid = full_xid;
+	ht->drop_xid = 0;
+	ht->bytes_taken = 0;
+	pg_atomic_write_u32(&ht->reindex, 0);
+	if (!list_htable(ht))
+	{
+		LWLockRelease(zen_lock(ZEN_LOCK_HTABLE));
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("out of shared memory for zen tables")));
+	}
+	free_entries->n--;
+
+	e = &zen_pool.htables[ht->idx];
+	store_identity(e, ht);
+	zen_nvm_store64(&e->drop_xid, 0);
+	zen_nvm_store64(&e->move_xid, 0);
+	zen_nvm_store64(&e->flags, 0);
+	zen_nvm_store64(&e->nblocks, 0);
+	zen_persist(e, sizeof(*e));
+	store(&e->state, ZEN_HT_CREATING);
+	ht->in_use = 1;
+	LWLockRelease(zen_lock(ZEN_LOCK_HTABLE));
+	return ht;
+}
+
+void
+zen_htable_created(ZenHTable *ht)
+{
+	ht->create_xid = 0;
+	store(&zen_pool.htables[ht->idx].state, ZEN_HT_LIVE);
+}
+
+void
+zen_htable_drop_begin(ZenHTable *ht, uint64 full_xid)
+{
+	ht->drop_xid = full_xid;
+	store(&zen_pool.htables[ht->idx].drop_xid, full_xid);
+}
+
+void
+zen_htable_drop_undo(ZenHTable *ht)
+{
+	ht->drop_xid = 0;
+	store(&zen_pool.htables[ht->idx].drop_xid, 0);
+}
+
+void
+zen_htable_unlist(ZenHTable *ht)
+{
+	Locator		key = own_locator(ht);
+
+	LWLockAcquire(zen_lock(ZEN_LOCK_HTABLE), LW_EXCLUSIVE);
+	Assert(ht->in_use);
+	store(&zen_pool.htables[ht->idx].state, ZEN_HT_FREE);
+	hash_search(by_locator, &key, HASH_REMOVE, NULL);
+	ht->in_use = 0;
+	LWLockRelease(zen_lock(ZEN_LOCK_HTABLE));
+}
+
+void
+zen_htable_reuse(ZenHTable *ht)
+{
+	LWLockAcquire(zen_lock(ZEN_LOCK_HTABLE), LW_EXCLUSIVE);
+	Assert(!ht->in_use && free_entries->n < ZEN_MAX_HTABLES);
+	free_entries->idx[free_entries->n++] = ht->idx;
+	LWLockRelease(zen_lock(ZEN_LOCK_HTABLE));
+}
+
+void
+zen_htable_empty(ZenHTable *ht)
+{
+	ZenHTableEntry *e = &zen_pool.htables[ht->idx];
+	uint64		state = zen_nvm_load64(&e->state);
+
+	/* identity changes only while the entry is FREE: a crash in between loses the table, whose creation (or whose
+	 * truncation) belongs to the same unfinished transaction */
+	LWLockAcquire(zen_lock(ZEN_LOCK_HTABLE), LW_EXCLUSIVE);
+	store(&e->state, ZEN_HT_FREE);
+	ht->birth_cts = zen_cts_now();
+	store_identity(e, ht);
+	zen_persist(e, sizeof(*e));
+	store(&e->state, state);
+	LWLockRelease(zen_lock(ZEN_LOCK_HTABLE));
+}
+
+void
+zen_htable_move_begin(ZenHTable *ht, RelFileLocator to, uint64 full_xid)
+{
+	ZenHTableEntry *e = &zen_pool.htables[ht->idx];
+
+	store(&e->move_xid, 0);
+	store(&e->move_to, ((uint64) ZEN_LOCATOR_SPC(to) << 32) | ZEN_LOCATOR_NUMBER(to));
+	store(&e->move_xid, full_xid);
+}
+
+void
+zen_htable_move_end(ZenHTable *ht, bool committed)
+{
+	ZenHTableEntry *e = &zen_pool.htables[ht->idx];
+
+	if (committed)
+	{
+		Locator		key = own_locator(ht);
+		uint64		to = zen_nvm_load64(&e->move_to);
+
+		/*
+		 * The identity line is rewritten under the protection of move_xid: a crash in between finds it torn, and
+		 * zen_htable_recover() completes it from move_to.
+		 */
+		LWLockAcquire(zen_lock(ZEN_LOCK_HTABLE), LW_EXCLUSIVE);
+		hash_search(by_locator, &key, HASH_REMOVE, NULL);
+		ht->spc = (Oid) (to >> 32);
+		ht->relnumber = (RelFileNumber) to;
+		list_htable(ht);		/* the entry just removed is free for it */
+		store_identity(e, ht);
+		zen_persist(e, sizeof(*e));
+		LWLockRelease(zen_lock(ZEN_LOCK_HTABLE));
+	}
+	store(&e->move_xid, 0);
+}
+
+void
+zen_htable_set_reindex(ZenHTable *ht, bool reindex)
+{
+	store(&zen_pool.htables[ht->idx].flags, reindex ? ZEN_HTF_REINDEX : 0);
+	pg_atomic_write_u32(&ht->reindex, reindex ? 1 : 0);
+}
+
+void
+zen_htable_save_blocks(ZenHTable *ht, uint64 nblocks)
+{
+	store(&zen_pool.htables[ht->idx].nblocks, nblocks);
+}
+
+/* ---------- recovery ---------- */
+
+static void
+damaged_entry(uint32 idx, const char *what)
+{
+	ereport(WARNING,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("entry %u of the zen table directory is damaged: %s", idx, what),
+			 errhint("Restore the pool from a backup of the same moment as the data directory.")));
+}
+
+/* Load one entry; returns false if it is (or becomes) free. */
+static bool
+recover_entry(uint32 idx, bool (*committed) (uint64), bool (*in_progress) (uint64))
+{
+	ZenHTableEntry *e = &zen_pool.htables[idx];
+	ZenHTable  *ht = &zen_htables[idx];
+	uint64		state = zen_nvm_load64(&e->state);
+	uint64		move_xid = zen_nvm_load64(&e->move_xid);
+	uint64		drop_xid = zen_nvm_load64(&e->drop_xid);
+
+	if (state == ZEN_HT_FREE)
+		return false;
+	ht->db = e->db;
+	ht->spc = e->spc;
+	ht->relnumber = e->relnumber;
+	ht->birth_cts = e->birth_cts;
+	ht->create_xid = e->create_xid;
+	if (move_xid != 0 && !in_progress(move_xid))
+	{
+		bool		moved = committed(move_xid);
+
+		if (moved)
+		{
+			ht->spc = (Oid) (zen_nvm_load64(&e->move_to) >> 32);
+			ht->relnumber = (RelFileNumber) zen_nvm_load64(&e->move_to);
+			store_identity(e, ht);
+			zen_persist(e, sizeof(*e));
+		}
+		store(&e->move_xid, 0);
+	}
+	if (e->crc != entry_crc(e) || (state != ZEN_HT_CREATING && state != ZEN_HT_LIVE))
+	{
+		damaged_entry(idx, "checksum does not match");
+		ht->in_use = 0;
+		return true;			/* not free: its pages are not to be touched */
+	}
+
+	if (state == ZEN_HT_CREATING && !in_progress(e->create_xid))
+	{
+		if (!committed(e->create_xid))
+		{
+			store(&e->state, ZEN_HT_FREE);
+			return false;
+		}
+		zen_htable_created(ht);
+	}
+	else if (state == ZEN_HT_LIVE)
+		ht->create_xid = 0;
+	if (drop_xid != 0 && !in_progress(drop_xid))
+	{
+		if (committed(drop_xid))
+		{
+			store(&e->state, ZEN_HT_FREE);
+			return false;
+		}
+		zen_htable_drop_undo(ht);
+	}
+	else
+		ht->drop_xid = drop_xid;
+	ht->in_use = 1;
+	pg_atomic_write_u32(&ht->reindex, (zen_nvm_load64(&e->flags) & ZEN_HTF_REINDEX) ? 1 : 0);
+	return true;
+}
+
+void
+zen_htable_recover(bool (*committed) (uint64), bool (*in_progress) (uint64))
+{
+	LWLockAcquire(zen_lock(ZEN_LOCK_HTABLE), LW_EXCLUSIVE);
+	free_entries->n = 0;
+	/* entry 0 is zen's own: the owner of shared pages; low numbers are handed out first */
+	for (uint32 idx = ZEN_MAX_HTABLES - 1; idx > 0; idx--)
+	{
+		zen_htables[idx].in_use = 0;
+		if (!recover_entry(idx, committed, in_progress))
+			free_entries->idx[free_entries->n++] = idx;
+		else if (zen_htables[idx].in_use && !list_htable(&zen_htables[idx]))
+			ereport(ERROR,
+					(errcode(ERRCODE_OUT_OF_MEMORY),
+					 errmsg("out of shared memory for zen tables")));
+	}
+	LWLockRelease(zen_lock(ZEN_LOCK_HTABLE));
+}

@@ -1,0 +1,86 @@
+/*
+ * htable.h -- the HTable directory: which zen tables exist.
+ *
+ * An HTable is the NVM side of one relfilenode: TRUNCATE, CLUSTER and rewrites make a new one.  Creation and drop
+ * follow the fate of the transaction that does them: the directory carries its xid until that is known.
+ */
+#ifndef ZEN_HTABLE_H
+#define ZEN_HTABLE_H
+
+#include "base/compat.h"
+#include "nvm/layout.h"
+#include "port/atomics.h"
+
+typedef struct ZenHTable
+{
+	uint32		idx;			/* entry in the directory; constant */
+
+	/* identity, under ZEN_LOCK_HTABLE; constant while in use */
+	uint32		in_use;			/* 0: the entry is free */
+	Oid			db;
+	Oid			spc;
+	RelFileNumber relnumber;
+	uint64		birth_cts;		/* rows have a larger Tx-CTS */
+	uint64		create_xid;		/* full xid, 0 once committed */
+	uint64		drop_xid;		/* full xid of a drop under way, or 0 */
+
+	pg_atomic_uint32 reindex;	/* 1: indexes were lost in a crash and are not rebuilt */
+	uint64		bytes_taken;	/* of shared pages, up to a threshold; racy on purpose (alloc.c) */
+} ZenHTable;
+
+extern ZenHTable *zen_htables;	/* [ZEN_MAX_HTABLES] */
+
+extern Size zen_htable_shmem_size(void);
+extern void zen_htable_init(void);
+
+/* zen_htable_find -- the HTable of a relfilenode, or NULL. */
+extern ZenHTable *zen_htable_find(RelFileLocator loc);
+
+/*
+ * zen_htable_create -- a new HTable for a relfilenode, that exists if full_xid commits.
+ *
+ * The entry is durable on return.  Throws ERRCODE_CONFIGURATION_LIMIT_EXCEEDED when the directory is full.
+ */
+extern ZenHTable *zen_htable_create(RelFileLocator loc, uint64 full_xid);
+
+/* zen_htable_created -- its transaction has committed; durable on return. */
+extern void zen_htable_created(ZenHTable *ht);
+
+/* zen_htable_drop_begin -- the table goes if full_xid commits; durable on return. */
+extern void zen_htable_drop_begin(ZenHTable *ht, uint64 full_xid);
+extern void zen_htable_drop_undo(ZenHTable *ht);
+
+/* zen_htable_unlist -- nobody finds the table any more; its entry is free, durably, but not yet reused. */
+extern void zen_htable_unlist(ZenHTable *ht);
+
+/* zen_htable_reuse -- all its pages and memory are gone: the entry may serve another table. */
+extern void zen_htable_reuse(ZenHTable *ht);
+
+/* zen_htable_empty -- all rows so far belong to nobody (truncation in place); durable on return. */
+extern void zen_htable_empty(ZenHTable *ht);
+
+/* The table moves to another relfilenode (SET TABLESPACE) if full_xid commits. */
+extern void zen_htable_move_begin(ZenHTable *ht, RelFileLocator to, uint64 full_xid);
+extern void zen_htable_move_end(ZenHTable *ht, bool committed);
+
+/* Persist the flag that indexes must be rebuilt. */
+extern void zen_htable_set_reindex(ZenHTable *ht, bool reindex);
+
+/* At a clean stop: the size of the logical-tuple map. */
+extern void zen_htable_save_blocks(ZenHTable *ht, uint64 nblocks);
+
+/*
+ * zen_htable_recover -- read the directory; committed decides the fate of in-doubt entries.
+ *
+ * The caller has made sure that pg_xact's answers are final.
+ */
+extern void zen_htable_recover(bool (*committed) (uint64 full_xid), bool (*in_progress) (uint64 full_xid));
+
+/* The rows of a slot with this Tx-CTS belong to ht. */
+static inline bool
+zen_htable_owns(const ZenHTable *ht, uint64 cts)
+{
+	return ht->in_use && cts > ht->birth_cts;
+}
+
+#endif							/* ZEN_HTABLE_H */

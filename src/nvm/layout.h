@@ -1,0 +1,170 @@
+/*
+ * layout.h -- every byte that zen keeps in NVM.
+ *
+ * Nothing else defines a persistent format.  All integers are little-endian (x86-64 only).  A change here
+ * is a change of ZEN_FORMAT_VERSION.
+ *
+ *	offset		size		what
+ *	0			4 KB		superblock, copy 0
+ *	4 KB		4 KB		superblock, copy 1
+ *	8 KB		4 KB		Tx-CTS high-water mark (ZenMark, R14)
+ *	64 KB		512 KB		region directory, ZEN_MAX_REGIONS entries of 64 bytes
+ *	2 MB		4 MB		HTable directory, ZEN_MAX_HTABLES entries of 128 bytes
+ *	6 MB		n * 2 MB	page directory, one 8-byte word per 2 MB page of the pool
+ *	then					data pages of 2 MB, each cut into equal slots of one size class
+ */
+#ifndef ZEN_LAYOUT_H
+#define ZEN_LAYOUT_H
+
+#include "base/compat.h"
+
+#define ZEN_MAGIC				UINT64CONST(0x314C4F4F504E455A) /* "ZENPOOL1" */
+#define ZEN_FORMAT_VERSION		1
+
+#define ZEN_LINE				64	/* bytes of a cache line, the unit of write-back */
+#define ZEN_PAGE_SIZE			((Size) 2 * 1024 * 1024)
+#define ZEN_MAX_REGIONS			8192
+#define ZEN_MAX_HTABLES			32768	/* 15 bits of word1; entry 0 is zen's own */
+
+#define ZEN_OFF_SUPER			((Size) 0)
+#define ZEN_OFF_SUPER2			((Size) 4096)
+#define ZEN_OFF_CTS_MARK		((Size) 8192)
+#define ZEN_OFF_REGIONS			((Size) 64 * 1024)
+#define ZEN_OFF_HTABLES			ZEN_PAGE_SIZE
+#define ZEN_OFF_PAGES			(3 * ZEN_PAGE_SIZE)
+
+/* ---------- superblock: written at creation, start and stop; two copies ---------- */
+
+typedef struct ZenSuperblock
+{
+	uint64		magic;
+	uint32		version;
+	uint32		crc;			/* CRC32C of the whole struct with this field 0 */
+	uint64		seq;			/* the valid copy with the larger one counts */
+	uint64		system_id;		/* of the PostgreSQL cluster */
+	uint64		uuid[2];		/* random, made at creation */
+	uint64		pool_size;		/* bytes */
+	uint64		npages;			/* pool_size / ZEN_PAGE_SIZE, header pages included */
+	uint64		first_data_page;	/* number of the first data page */
+	uint64		generation;		/* +1 at every server start; also in the data directory */
+	uint64		wal_position;	/* a WAL position that the cluster had reached at the last start or stop */
+	uint32		clean;			/* 1: stopped in order, nothing is in doubt */
+	uint32		pad;
+} ZenSuperblock;
+
+StaticAssertDecl(sizeof(ZenSuperblock) == 96, "superblock layout");
+
+/* ---------- a value that only grows, rewritten in place without tearing ---------- */
+
+/*
+ * Four records of one line each are written in turn; the largest one whose check fits counts.  Within a record
+ * value is stored before check, so that a torn record does not fit.
+ */
+typedef struct ZenMarkRecord
+{
+	uint64		value;
+	uint64		check;			/* ~value, so that zeroes are a valid 'nothing' only by both being 0 */
+} ZenMarkRecord;
+
+/* ---------- region directory ---------- */
+
+/* Bits of ZenRegionEntry.doubt, whose other bits are a CRC32C of (xid, cts, kind). */
+#define ZEN_DOUBT_NONE			0
+#define ZEN_DOUBT_COMMIT		1	/* mixed commit under way: pg_xact decides */
+#define ZEN_DOUBT_PREPARED		2	/* PREPARE TRANSACTION done or under way: pg_xact decides */
+
+typedef struct ZenRegionEntry
+{
+	ZenMarkRecord watermark[2]; /* R3, R13: commits up to here need no LP evidence */
+	uint64		doubt_xid;		/* full transaction id of the in-doubt transaction */
+	uint64		doubt_cts;		/* its Tx-CTS */
+	uint64		doubt;			/* kind | CRC32C << 32; stored last, cleared first */
+	uint64		pad;
+} ZenRegionEntry;
+
+StaticAssertDecl(sizeof(ZenRegionEntry) == ZEN_LINE, "region entry is one line");
+
+/* ---------- HTable directory ---------- */
+
+typedef enum ZenHTableState
+{
+	ZEN_HT_FREE = 0,
+	ZEN_HT_CREATING = 1,		/* exists if create_xid committed */
+	ZEN_HT_LIVE = 2
+} ZenHTableState;
+
+typedef struct ZenHTableEntry
+{
+	/* line 0: identity, durable before state leaves FREE; constant while not FREE */
+	uint32		db;
+	uint32		spc;
+	uint32		relnumber;
+	uint32		crc;			/* CRC32C of the other fields of line 0, state and crc left out */
+	uint64		birth_cts;		/* slots with Tx-CTS <= this belong to an earlier owner of the entry */
+	uint64		create_xid;		/* full transaction id */
+	uint64		state;			/* ZenHTableState; one 8-byte store */
+	uint64		pad0[3];
+
+	/* line 1: each field changes by one 8-byte store */
+	uint64		drop_xid;		/* full xid of a drop that pg_xact decides; 0 = none */
+	uint64		nblocks;		/* blocks of the logical-tuple map at the last clean stop */
+	uint64		flags;			/* ZEN_HTF_* */
+	uint64		move_xid;		/* full xid of a move to (move_spc, move_relnumber); 0 = none */
+	uint64		move_to;		/* move_spc << 32 | move_relnumber */
+	uint64		pad1[3];
+} ZenHTableEntry;
+
+#define ZEN_HTF_REINDEX			1	/* indexes were lost in a crash and are not rebuilt yet */
+
+StaticAssertDecl(sizeof(ZenHTableEntry) == 2 * ZEN_LINE, "HTable entry is two lines");
+
+/* ---------- page directory: one word, so that a change of owner is one 8-byte store ---------- */
+
+/*
+ * bits 0..14 HTable (0: shared by small tables), 15..28 region, 29..38 slot class, 39 owned,
+ * 48..63 check = low 16 bits of CRC32C over (page number, bits 0..47).  All zero = free.
+ */
+#define ZEN_PAGE_OWNED			(UINT64CONST(1) << 39)
+
+/* ---------- NVM-tuple ---------- */
+
+/*
+ * word0: bit 63 LP, bits 0..62 Tx-CTS (0 = slot is empty)
+ * word1: bit 63 Deleted, bits 48..62 HTable entry, bits 0..47 versioned TID (block << 16 | offset)
+ *
+ * The paper keeps the HTable out of the tuple because each page belongs to one table.  Here small tables share
+ * pages, so the 15 bits above the versioned TID name the table.
+ *
+ * A live version's body is a PostgreSQL MinimalTuple whose padding carries the CRC; 16 bytes of header put the
+ * column data of a tuple without nulls at byte 32, 8-byte aligned.  A tombstone has length 0 and no data.
+ */
+typedef struct ZenTupleHeader
+{
+	uint64		word0;
+	uint64		word1;
+} ZenTupleHeader;
+
+typedef struct ZenTupleBody
+{
+	uint32		len;			/* bytes of the MinimalTuple, this field included; 0 for a tombstone */
+	uint32		crc;			/* CRC32C of Tx-CTS, word1, len and everything after this field */
+} ZenTupleBody;
+
+#define ZEN_LP					(UINT64CONST(1) << 63)
+#define ZEN_CTS_MASK			(~ZEN_LP)
+#define ZEN_DELETED				(UINT64CONST(1) << 63)
+#define ZEN_TID_MASK			UINT64CONST(0x0000FFFFFFFFFFFF)
+
+#define ZEN_HEADER_SIZE			((Size) sizeof(ZenTupleHeader))
+#define ZEN_TOMBSTONE_SIZE		((Size) 32)
+
+StaticAssertDecl(sizeof(ZenTupleHeader) == 16, "NVM-tuple header");
+StaticAssertDecl(sizeof(ZenTupleBody) == 8, "NVM-tuple body prefix");
+
+/* A slot is named by its offset in the pool in units of 16 bytes; 0 is none (the superblock lies there). */
+typedef uint64 ZenSlot;
+
+#define InvalidZenSlot			((ZenSlot) 0)
+#define ZEN_SLOT_UNIT			16
+
+#endif							/* ZEN_LAYOUT_H */

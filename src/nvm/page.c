@@ -1,0 +1,254 @@
+/*
+ * page.c -- page directory, free pages, page descriptors.
+ *
+ * R8: a page goes to its new owner by one 8-byte store into the directory, flushed and fenced before any slot of
+ * it is used.  On the way back the directory word is cleared first (durable), then the page is zeroed (durable),
+ * and only then does it stand on the free list.
+ *
+ * Slot classes: 32 and 64 bytes never cross a cache line; from 64 to 128 in steps of 16, above that eight classes per
+ * doubling, so that at most one eighth of a slot is unused.
+ */
+#include "nvm/page.h"
+
+#include "base/arena.h"
+#include "nvm/persist.h"
+#include "port/pg_crc32c.h"
+#include "storage/shmem.h"
+#include "storage/spin.h"
+
+typedef struct PageControl
+{
+	slock_t		lock;			/* protects the free list */
+	uint32		free_head;		/* first free page, linked by ZenPage.next */
+	uint32		nfree;
+	uint32		nclasses;
+	uint32		class_size[ZEN_MAX_CLASSES];	/* bytes; constant */
+} PageControl;
+
+ZenPage    *zen_pages;
+static PageControl *control;
+
+Size
+zen_class_size(uint32 class)
+{
+	Assert(class < control->nclasses);
+	return control->class_size[class];
+}
+
+uint32
+zen_class_of(Size size)
+{
+	uint32		lo = 0,
+				hi = control->nclasses;
+
+	while (lo < hi)
+	{
+		uint32		mid = (lo + hi) / 2;
+
+		if (control->class_size[mid] >= size)
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	return lo == control->nclasses ? ZEN_MAX_CLASSES : lo;
+}
+
+static void
+make_classes(void)
+{
+	uint32		n = 0;
+
+	control->class_size[n++] = 32;
+	for (uint32 size = 64; size <= 128; size += 16)
+		control->class_size[n++] = size;
+	for (uint32 base = 128; base < ZEN_PAGE_SIZE; base *= 2)
+		for (uint32 i = 1; i <= 8; i++)
+			control->class_size[n++] = base + i * (base / 8);
+	Assert(n <= ZEN_MAX_CLASSES && control->class_size[n - 1] == ZEN_PAGE_SIZE);
+	control->nclasses = n;
+}
+
+Size
+zen_page_shmem_size(void)
+{
+	return sizeof(PageControl);
+}
+
+void
+zen_page_init(void)
+{
+	bool		found;
+
+	control = ShmemInitStruct("zen pages", sizeof(PageControl), &found);
+	SpinLockInit(&control->lock);
+	control->free_head = ZEN_NO_PAGE;
+	control->nfree = 0;
+	make_classes();
+	/* descriptors number as the pool's pages, known only now: they live in the arena, fresh and zero */
+	zen_pages = zen_arena_alloc(mul_size(zen_pool.npages, sizeof(ZenPage)));
+	if (zen_pages == NULL)
+		ereport(FATAL,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("zen.dram_size is too small for a pool of %u pages", zen_pool.npages),
+				 errhint("Raise zen.dram_size.")));
+	memset(zen_pages, 0, mul_size(zen_pool.npages, sizeof(ZenPage)));
+}
+
+/* ---------- the directory word ---------- */
+
+static uint64
+directory_word(uint32 pageno, ZenPageOwner owner)
+{
+	uint64		bits = ZEN_PAGE_OWNED | owner.htable | ((uint64) owner.region << 15) |
+		((uint64) owner.class << 29);
+	uint64		number = pageno;
+	pg_crc32c	crc;
+
+	INIT_CRC32C(crc);
+	COMP_CRC32C(crc, &number, sizeof(number));
+	COMP_CRC32C(crc, &bits, sizeof(bits));
+	FIN_CRC32C(crc);
+	return bits | ((uint64) (crc & 0xFFFF) << 48);
+}
+
+bool
+zen_page_directory_read(uint32 pageno, ZenPageOwner *owner, bool *sane)
+{
+	uint64		word = zen_nvm_load64(&zen_pool.pages[pageno]);
+
+	*sane = true;
+	if (word == 0)
+		return false;
+	owner->htable = word & (ZEN_MAX_HTABLES - 1);
+	owner->region = (word >> 15) & 0x3FFF;
+	owner->class = (word >> 29) & 0x3FF;
+	*sane = owner->region < ZEN_MAX_REGIONS && owner->class < control->nclasses &&
+		word == directory_word(pageno, *owner);
+	return true;
+}
+
+static void
+directory_write(uint32 pageno, uint64 word)
+{
+	zen_nvm_store64(&zen_pool.pages[pageno], word);
+	zen_persist(&zen_pool.pages[pageno], sizeof(uint64));
+}
+
+/* ---------- descriptors ---------- */
+
+static uint32
+bitmap_words(uint32 nslots)
+{
+	return (nslots + 63) / 64;
+}
+
+/* Set up the DRAM half for an owner, with no free slots.  False when the arena is full. */
+static bool
+describe(uint32 pageno, ZenPageOwner owner)
+{
+	ZenPage    *page = &zen_pages[pageno];
+	uint32		nslots = (uint32) (ZEN_PAGE_SIZE / zen_class_size(owner.class));
+
+	page->free = zen_arena_alloc(bitmap_words(nslots) * sizeof(uint64));
+	if (page->free == NULL)
+		return false;
+	for (uint32 i = 0; i < bitmap_words(nslots); i++)
+		pg_atomic_init_u64(&page->free[i], 0);
+	pg_atomic_init_u32(&page->nfree, 0);
+	page->owner = owner;
+	page->nslots = nslots;
+	page->hint = 0;
+	page->next = ZEN_NO_PAGE;
+	page->owned = 1;
+	return true;
+}
+
+static void
+push_free(uint32 pageno)
+{
+	SpinLockAcquire(&control->lock);
+	zen_pages[pageno].next = control->free_head;
+	control->free_head = pageno;
+	control->nfree++;
+	SpinLockRelease(&control->lock);
+}
+
+static uint32
+pop_free(void)
+{
+	uint32		pageno;
+
+	SpinLockAcquire(&control->lock);
+	pageno = control->free_head;
+	if (pageno != ZEN_NO_PAGE)
+	{
+		control->free_head = zen_pages[pageno].next;
+		control->nfree--;
+	}
+	SpinLockRelease(&control->lock);
+	return pageno;
+}
+
+uint32
+zen_page_take(ZenPageOwner owner)
+{
+	uint32		pageno = pop_free();
+	ZenPage    *page;
+
+	if (pageno == ZEN_NO_PAGE)
+		return ZEN_NO_PAGE;
+	if (!describe(pageno, owner))
+	{
+		push_free(pageno);
+		return ZEN_NO_PAGE;
+	}
+	directory_write(pageno, directory_word(pageno, owner));
+	page = &zen_pages[pageno];
+	for (uint32 i = 0; i < page->nslots; i += 64)
+		pg_atomic_write_u64(&page->free[i / 64],
+							page->nslots - i >= 64 ? PG_UINT64_MAX : (UINT64CONST(1) << (page->nslots - i)) - 1);
+	pg_atomic_write_u32(&page->nfree, page->nslots);
+	return pageno;
+}
+
+void
+zen_page_give_back(uint32 pageno)
+{
+	ZenPage    *page = &zen_pages[pageno];
+
+	Assert(page->owned);
+	directory_write(pageno, 0);
+	zen_nvm_zero(zen_page_ptr(pageno), ZEN_PAGE_SIZE);
+	page->owned = 0;
+	zen_arena_free(page->free, bitmap_words(page->nslots) * sizeof(uint64));
+	page->free = NULL;
+	push_free(pageno);
+}
+
+void
+zen_page_adopt(uint32 pageno, ZenPageOwner owner)
+{
+	if (!describe(pageno, owner))
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("zen.dram_size is too small to recover the pool"),
+				 errhint("Raise zen.dram_size.")));
+}
+
+void
+zen_page_adopt_free(uint32 pageno)
+{
+	zen_pages[pageno].owned = 0;
+	push_free(pageno);
+}
+
+void
+zen_page_counts(uint32 *total, uint32 *nfree, uint32 *shared)
+{
+	*total = zen_pool.npages - zen_pool.first_data_page;
+	*nfree = control->nfree;
+	*shared = 0;
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
+		if (zen_pages[p].owned && zen_pages[p].owner.htable == 0)
+			(*shared)++;
+}

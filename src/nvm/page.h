@@ -1,0 +1,93 @@
+/*
+ * page.h -- 2 MB pages: who owns which, which slots are free.
+ *
+ * The persistent half is one word per page in the page directory; the rest (free-slot bitmap, links) lives in DRAM and
+ * is rebuilt by recovery.  A page changes hands only clean (R8).
+ */
+#ifndef ZEN_PAGE_H
+#define ZEN_PAGE_H
+
+#include "nvm/pool.h"
+#include "nvm/tuple.h"
+#include "port/atomics.h"
+
+#define ZEN_NO_PAGE		0		/* page 0 holds the superblock */
+#define ZEN_MAX_CLASSES	128
+
+typedef struct ZenPageOwner
+{
+	uint32		htable;			/* 0: shared by small tables */
+	uint32		region;
+	uint32		class;
+} ZenPageOwner;
+
+typedef struct ZenPage
+{
+	ZenPageOwner owner;			/* constant while owned */
+	uint32		owned;			/* 0 = on the free list */
+	uint32		nslots;
+	uint32		hint;			/* bitmap word to look at first; lease holder only */
+	uint32		next;			/* next page of the same context, or of the free list */
+	pg_atomic_uint32 generation;	/* raised when the page leaves its owner */
+	pg_atomic_uint32 nfree;		/* bits set in the bitmap */
+	pg_atomic_uint64 *free;		/* one bit per slot, 1 = free; set by anyone, cleared by the lease holder */
+} ZenPage;
+
+extern ZenPage *zen_pages;
+
+/* Bytes of slots of a class; the smallest class that holds size bytes (or ZEN_MAX_CLASSES). */
+extern Size zen_class_size(uint32 class);
+extern uint32 zen_class_of(Size size);
+
+#define ZEN_MAX_TUPLE	(ZEN_PAGE_SIZE - 64)	/* bytes of MinimalTuple that a slot can hold */
+
+extern Size zen_page_shmem_size(void);
+extern void zen_page_init(void);
+
+/*
+ * zen_page_take -- take a page from the pool for an owner; all its slots are free.
+ *
+ * The owner is durable on return, so a crash can leave the page to its owner but not hand it out twice.
+ * Returns ZEN_NO_PAGE when the pool or the arena is full; never throws.
+ */
+extern uint32 zen_page_take(ZenPageOwner owner);
+
+/*
+ * zen_page_give_back -- return a page whose slots are all free (or whose table is gone) to the pool: R8.
+ *
+ * The caller has made the region's watermark cover what the page could prove (R13).  Durable on return.
+ */
+extern void zen_page_give_back(uint32 pageno);
+
+/* Recovery: what the directory says of a page; false if the page is free.  *sane is false for a damaged word. */
+extern bool zen_page_directory_read(uint32 pageno, ZenPageOwner *owner, bool *sane);
+
+/* Recovery: make an owned page known with no free slots, or put a page on the free list. */
+extern void zen_page_adopt(uint32 pageno, ZenPageOwner owner);
+extern void zen_page_adopt_free(uint32 pageno);
+
+extern void zen_page_counts(uint32 *total, uint32 *nfree, uint32 *shared);
+
+/* Slot number n of a page, and the page-relative number of a slot. */
+static inline ZenSlot
+zen_page_slot(uint32 pageno, uint32 n)
+{
+	return ((Size) pageno * ZEN_PAGE_SIZE + n * zen_class_size(zen_pages[pageno].owner.class)) / ZEN_SLOT_UNIT;
+}
+
+static inline uint32
+zen_page_slot_index(ZenSlot slot)
+{
+	uint32		pageno = zen_slot_page(slot);
+
+	return (uint32) ((slot * ZEN_SLOT_UNIT - (Size) pageno * ZEN_PAGE_SIZE) /
+					 zen_class_size(zen_pages[pageno].owner.class));
+}
+
+static inline Size
+zen_slot_size(ZenSlot slot)
+{
+	return zen_class_size(zen_pages[zen_slot_page(slot)].owner.class);
+}
+
+#endif							/* ZEN_PAGE_H */

@@ -1,0 +1,398 @@
+/*
+ * persist.c -- the only caller of libpmem.
+ *
+ * Two ways to make a store durable lie behind one interface.  On persistent memory, and on its emulation, zen_flush
+ * is a cache-line write-back and zen_fence an sfence.  On an ordinary file (msync mode) zen_flush only notes which
+ * pages of the page cache are dirty and zen_fence has them written out: between two fences the kernel may write
+ * pages in any order, so nothing may rely on more order than flush and fence promise.  Ranges noted are private to
+ * the process, as pending write-backs are private to a CPU.
+ *
+ * libpmem is never asked to create a file: with PMEM_FILE_CREATE it truncates what is there, and with
+ * PMEM_FILE_SPARSE a full medium is a SIGBUS at some later store.  Files are allocated for real and then mapped.
+ *
+ * Nothing throws once the pool is mapped, with one exception: when msync fails the kernel has dropped the dirty
+ * pages, what reached the medium is unknown, and a second try would succeed without having written anything.  That
+ * is a PANIC, which leads to crash recovery from the medium (as data_sync_retry = off does for heap files).
+ *
+ * Lines and fences are counted here, bytes of tuples by the tuple writer, who knows which bytes are tuples.
+ *
+ * The mode is set by the postmaster before any fork and constant afterwards.
+ */
+#include "nvm/persist.h"
+
+#include <fcntl.h>
+#include <libpmem.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/stats.h"
+#include "common/file_perm.h"
+
+#define MSYNC_PAGE			4096	/* bytes; x86-64 page size */
+#define MSYNC_MAX_RANGES	64		/* a commit that touches more separate pages just syncs earlier */
+
+typedef struct MsyncRange
+{
+	uintptr_t	start;			/* page aligned */
+	uintptr_t	end;			/* page aligned, exclusive */
+} MsyncRange;
+
+static ZenPoolMode mode_in_force = ZEN_POOL_AUTO;	/* AUTO: nothing was mapped yet */
+
+/* Ranges that this process has flushed and not fenced; msync mode only. */
+static MsyncRange msync_ranges[MSYNC_MAX_RANGES];
+static int	n_msync_ranges = 0;
+
+/* ---------- msync mode ---------- */
+
+/* Write out all noted ranges.  PANICs when the kernel cannot. */
+static void
+msync_all(void)
+{
+	for (int i = 0; i < n_msync_ranges; i++)
+	{
+		MsyncRange *range = &msync_ranges[i];
+
+		if (pmem_msync((void *) range->start, range->end - range->start) != 0)
+			ereport(PANIC,
+					(errcode_for_file_access(),
+					 errmsg("could not write the zen pool to its medium: %m"),
+					 errdetail("msync of %zu bytes failed.", (Size) (range->end - range->start))));
+	}
+	n_msync_ranges = 0;
+}
+
+/* Note the pages of a range, in an earlier range that it touches if there is one. */
+static void
+msync_note(const void *addr, Size len)
+{
+	uintptr_t	start = TYPEALIGN_DOWN(MSYNC_PAGE, (uintptr_t) addr);
+	uintptr_t	end = TYPEALIGN(MSYNC_PAGE, (uintptr_t) addr + len);
+
+	/* newest first: neighbouring flushes come one after the other */
+	for (int i = n_msync_ranges - 1; i >= 0; i--)
+	{
+		MsyncRange *range = &msync_ranges[i];
+
+		if (start <= range->end && range->start <= end)
+		{
+			range->start = Min(range->start, start);
+			range->end = Max(range->end, end);
+			return;
+		}
+	}
+
+	if (n_msync_ranges == MSYNC_MAX_RANGES)
+		msync_all();
+	msync_ranges[n_msync_ranges].start = start;
+	msync_ranges[n_msync_ranges].end = end;
+	n_msync_ranges++;
+}
+
+/* ---------- stores, flushes, fences ---------- */
+
+static inline uint64
+lines_of_range(const void *addr, Size len)
+{
+	uintptr_t	first = (uintptr_t) addr / ZEN_LINE;
+	uintptr_t	last = ((uintptr_t) addr + len - 1) / ZEN_LINE;
+
+	return last - first + 1;
+}
+
+/* zen_nvm_copy -- copy bytes into NVM, in no particular order and without flushing them. */
+void
+zen_nvm_copy(void *dst, const void *src, Size len)
+{
+	pmem_memcpy(dst, src, len, PMEM_F_MEM_NODRAIN | PMEM_F_MEM_NOFLUSH);
+}
+
+/* zen_flush -- begin to write back the lines of a range; nothing is durable before zen_fence. */
+void
+zen_flush(const void *addr, Size len)
+{
+	Assert(mode_in_force != ZEN_POOL_AUTO);
+
+	if (len == 0)
+		return;
+	ZEN_COUNT(lines_flushed, lines_of_range(addr, len));
+	if (mode_in_force == ZEN_POOL_MSYNC)
+		msync_note(addr, len);
+	else
+		pmem_flush(addr, len);
+}
+
+/* zen_fence -- all that this process has flushed is durable on return.  PANICs if msync fails. */
+void
+zen_fence(void)
+{
+	Assert(mode_in_force != ZEN_POOL_AUTO);
+
+	ZEN_COUNT(fences, 1);
+	if (mode_in_force == ZEN_POOL_MSYNC)
+		msync_all();
+	else
+		pmem_drain();
+}
+
+void
+zen_persist(const void *addr, Size len)
+{
+	zen_flush(addr, len);
+	zen_fence();
+}
+
+/*
+ * zen_nvm_zero -- fill a range with zeroes, durable on return.
+ *
+ * Whole pages are zeroed before they change hands (R8), so streaming stores spare the cache; pmem_memset writes
+ * back the partial lines at both ends by itself.  Not for lines that someone relies on the store order of.
+ */
+void
+zen_nvm_zero(void *addr, Size len)
+{
+	Assert(mode_in_force != ZEN_POOL_AUTO);
+
+	if (len == 0)
+		return;
+	if (mode_in_force == ZEN_POOL_MSYNC)
+	{
+		pmem_memset(addr, 0, len, PMEM_F_MEM_NODRAIN | PMEM_F_MEM_NOFLUSH);
+		zen_persist(addr, len);
+		return;
+	}
+	ZEN_COUNT(lines_flushed, lines_of_range(addr, len));
+	pmem_memset(addr, 0, len, PMEM_F_MEM_NODRAIN | PMEM_F_MEM_NONTEMPORAL);
+	zen_fence();
+}
+
+/* ---------- marks ---------- */
+
+static inline ZenMarkRecord *
+mark_record(ZenMarkRecord *records, int i, Size stride)
+{
+	return (ZenMarkRecord *) ((char *) records + i * stride);
+}
+
+/* Index of the valid record with the largest value, which goes to *value; -1 and 0 when there is none. */
+static int
+mark_newest(ZenMarkRecord *records, int n, Size stride, uint64 *value)
+{
+	int			newest = -1;
+
+	*value = 0;
+	for (int i = 0; i < n; i++)
+	{
+		ZenMarkRecord *record = mark_record(records, i, stride);
+		uint64		v = zen_nvm_load64(&record->value);
+
+		/* never written (0, 0) and half written records do not fit */
+		if (zen_nvm_load64(&record->check) != ~v)
+			continue;
+		if (newest < 0 || v > *value)
+		{
+			newest = i;
+			*value = v;
+		}
+	}
+	return newest;
+}
+
+/* zen_mark_read -- the largest value ever written, 0 if none was.  It may not be flushed yet (R10). */
+uint64
+zen_mark_read(ZenMarkRecord *records, int n, Size stride)
+{
+	uint64		value;
+
+	mark_newest(records, n, stride, &value);
+	return value;
+}
+
+/*
+ * zen_mark_write -- raise a mark to value, durable on return.
+ *
+ * The record after the one in force is overwritten, so a crash at any instant leaves the old value or the new one;
+ * rotating also keeps from flushing a line that has just been flushed.  A mark never falls: for a value that is not
+ * larger, only the record in force is made durable.  The caller keeps other writers of this mark out.
+ */
+void
+zen_mark_write(ZenMarkRecord *records, int n, Size stride, uint64 value)
+{
+	uint64		current;
+	int			newest = mark_newest(records, n, stride, &current);
+	ZenMarkRecord *record;
+
+	Assert(n >= 2);
+
+	if (value > current)
+	{
+		record = mark_record(records, (newest + 1) % n, stride);
+		/* both words share a line, or the order of the stores would mean nothing */
+		Assert((uintptr_t) record / ZEN_LINE == ((uintptr_t) (record + 1) - 1) / ZEN_LINE);
+		zen_nvm_store64(&record->value, value);
+		zen_nvm_store64(&record->check, ~value);
+	}
+	else if (newest >= 0)
+		record = mark_record(records, newest, stride);
+	else
+		return;
+	zen_persist(record, sizeof(ZenMarkRecord));
+}
+
+/* ---------- files and mappings ---------- */
+
+/* Remove a file that could not be completed; keeps errno for the report that follows. */
+static void
+discard_file(const char *path)
+{
+	int			save_errno = errno;
+
+	unlink(path);
+	errno = save_errno;
+}
+
+/* Make a new file with all of its blocks allocated and durable as a file, or FATAL and no file. */
+static void
+allocate_file(const char *path, Size size)
+{
+	int			fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, pg_file_create_mode);
+	int			rc;
+
+	if (fd < 0)
+		ereport(FATAL,
+				(errcode_for_file_access(),
+				 errmsg("could not create zen pool file \"%s\": %m", path),
+				 errhint("Make sure that the directory in zen.pool_path exists and that the server may "
+						 "write to it.")));
+	do
+	{
+		rc = posix_fallocate(fd, 0, size);
+	} while (rc == EINTR);
+	if (rc == 0 && fsync(fd) != 0)
+		rc = errno;
+	close(fd);
+	if (rc != 0)
+	{
+		errno = rc;
+		discard_file(path);
+		ereport(FATAL,
+				(errcode_for_file_access(),
+				 errmsg("could not allocate %zu MB for zen pool file \"%s\": %m",
+						size / (1024 * 1024), path),
+				 errhint("Free space on that file system, lower zen.pool_size, or set zen.pool_path to "
+						 "another file system.")));
+	}
+}
+
+/* Map a whole existing file; NULL and errno on failure. */
+static char *
+map_file(const char *path, Size *size, bool *is_pmem)
+{
+	int			pmem = 0;
+	char	   *base = pmem_map_file(path, 0, 0, 0, size, &pmem);
+
+	*is_pmem = (pmem != 0);
+	return base;
+}
+
+static void
+map_failed(const char *path)
+{
+	ereport(FATAL,
+			(errcode_for_file_access(),
+			 errmsg("could not map zen pool file \"%s\": %m", path)));
+}
+
+/* Settle the mode for a mapping.  False when it was asked to be persistent memory and is not. */
+static bool
+settle_mode(ZenPoolMode wanted, bool is_pmem)
+{
+	if (wanted == ZEN_POOL_PMEM && !is_pmem)
+		return false;
+	if (wanted == ZEN_POOL_AUTO)
+		wanted = is_pmem ? ZEN_POOL_PMEM : ZEN_POOL_MSYNC;
+	mode_in_force = wanted;
+	return true;
+}
+
+static void
+refuse_not_pmem(const char *path)
+{
+	ereport(FATAL,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("zen pool file \"%s\" is not on persistent memory", path),
+			 errdetail("zen.pool_mode is \"pmem\", but the file cannot be mapped with MAP_SYNC."),
+			 errhint("Set zen.pool_path to a file system on persistent memory mounted with the dax option, or "
+					 "set zen.pool_mode to \"msync\" (an ordinary disk) or \"emulated\" (does not survive "
+					 "power loss).")));
+}
+
+/*
+ * zen_nvm_create -- make a new file of size bytes, allocated and zero, and map it.
+ *
+ * The file and its size are durable on return, its name is not: the caller syncs the directory.  FATAL, with no
+ * file left behind, when the name is taken, the medium is too small or zen.pool_mode cannot be had.  Postmaster
+ * only.
+ */
+char *
+zen_nvm_create(const char *path, Size size, ZenPoolMode mode)
+{
+	char	   *base;
+	Size		mapped;
+	bool		is_pmem;
+
+	allocate_file(path, size);
+	base = map_file(path, &mapped, &is_pmem);
+	if (base == NULL)
+	{
+		discard_file(path);
+		map_failed(path);
+	}
+	Assert(mapped == size);
+	if (!settle_mode(mode, is_pmem))
+	{
+		pmem_unmap(base, mapped);
+		discard_file(path);
+		refuse_not_pmem(path);
+	}
+
+	/* First writes to unwritten DAX extents commit the file system's journal: pay for it here, once. */
+	if (mode_in_force == ZEN_POOL_PMEM)
+		zen_nvm_zero(base, size);
+	return base;
+}
+
+/*
+ * zen_nvm_map -- map an existing file whole, never changing its size or contents.
+ *
+ * FATAL when it cannot be mapped or zen.pool_mode cannot be had.  Postmaster only, before any fork.
+ */
+char *
+zen_nvm_map(const char *path, Size *size, ZenPoolMode mode)
+{
+	bool		is_pmem;
+	char	   *base = map_file(path, size, &is_pmem);
+
+	if (base == NULL)
+		map_failed(path);
+	if (!settle_mode(mode, is_pmem))
+	{
+		pmem_unmap(base, *size);
+		refuse_not_pmem(path);
+	}
+	return base;
+}
+
+/* zen_nvm_unmap -- end a mapping; whatever was not fenced has no promise. */
+void
+zen_nvm_unmap(char *base, Size size)
+{
+	n_msync_ranges = 0;
+	pmem_unmap(base, size);
+}
+
+ZenPoolMode
+zen_nvm_mode(void)
+{
+	return mode_in_force;
+}

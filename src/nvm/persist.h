@@ -1,0 +1,63 @@
+/*
+ * persist.h -- the only road to NVM.
+ *
+ * Every store that must survive, every flush and every fence goes through here, so that counters are exact and a
+ * simulator can be interposed.  Nothing here throws, except zen_nvm_map and zen_nvm_create.
+ *
+ * Order on x86: stores to one cache line reach the medium in program order; different lines have no order without
+ * zen_flush of the first and zen_fence, both by the same process.
+ */
+#ifndef ZEN_PERSIST_H
+#define ZEN_PERSIST_H
+
+#include "base/guc.h"
+#include "nvm/layout.h"
+
+/* One aligned 8-byte store that the compiler neither splits, drops nor moves across another one. */
+static inline void
+zen_nvm_store64(uint64 *dst, uint64 value)
+{
+	Assert(((uintptr_t) dst & 7) == 0);
+	*(volatile uint64 *) dst = value;
+}
+
+static inline uint64
+zen_nvm_load64(const uint64 *src)
+{
+	return *(const volatile uint64 *) src;
+}
+
+/* Copy bytes that no one reads before a later fence (never a tuple's first line: R6).  Not flushed. */
+extern void zen_nvm_copy(void *dst, const void *src, Size len);
+
+/* Start writing back the lines of a range.  Durable only after zen_fence() by the same process. */
+extern void zen_flush(const void *addr, Size len);
+
+/* Wait until everything this process has flushed is durable. */
+extern void zen_fence(void);
+
+/* zen_flush and zen_fence of one range. */
+extern void zen_persist(const void *addr, Size len);
+
+/* Fill a range with zeroes, durable on return. */
+extern void zen_nvm_zero(void *addr, Size len);
+
+/* Read and write a growing value kept in n ZenMarkRecords that lie stride bytes apart; durable on return. */
+extern uint64 zen_mark_read(ZenMarkRecord *records, int n, Size stride);
+extern void zen_mark_write(ZenMarkRecord *records, int n, Size stride, uint64 value);
+
+/*
+ * zen_nvm_create -- make a file of size bytes, all of it really allocated and zero, and map it.
+ * zen_nvm_map -- map an existing file whole.
+ *
+ * Both return the base address and set *size and the mode in force.  FATAL when the file cannot be
+ * made or mapped, or when mode is ZEN_POOL_PMEM and the mapping is not persistent memory.
+ */
+extern char *zen_nvm_create(const char *path, Size size, ZenPoolMode mode);
+extern char *zen_nvm_map(const char *path, Size *size, ZenPoolMode mode);
+extern void zen_nvm_unmap(char *base, Size size);
+
+/* What the open mapping does: ZEN_POOL_PMEM, _EMULATED or _MSYNC. */
+extern ZenPoolMode zen_nvm_mode(void);
+
+#endif							/* ZEN_PERSIST_H */

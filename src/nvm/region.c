@@ -1,0 +1,205 @@
+/*
+ * region.c -- leases, watermarks, in-doubt descriptors, Tx-CTS.
+ *
+ * R11: a lease is a compare-and-swap on the region's flag.  A process tries its last region first, then from 0
+ * up, so that few regions stay in use and their partly filled pages are found again.
+ *
+ * R14: the counter's persistent mark is raised CTS_STRIDE at a time, before any number beyond it is given out; a
+ * restart begins above the mark.
+ */
+#include "nvm/region.h"
+
+#include "base/locks.h"
+#include "base/stats.h"
+#include "access/twophase.h"
+#include "miscadmin.h"
+#include "nvm/persist.h"
+#include "nvm/pool.h"
+#include "port/pg_crc32c.h"
+#include "storage/proc.h"
+#include "storage/shmem.h"
+
+#define CTS_STRIDE	(1 << 20)	/* numbers given out per persistent store of the mark */
+
+typedef struct RegionControl
+{
+	pg_atomic_uint64 next_cts;	/* last number given out */
+	pg_atomic_uint64 cts_limit; /* numbers up to here are covered by the persistent mark */
+} RegionControl;
+
+ZenRegion  *zen_regions;
+uint32		zen_nregions;
+static RegionControl *control;
+static uint32 my_region = 0;	/* the region this process leased last */
+
+Size
+zen_region_shmem_size(void)
+{
+	return add_size(MAXALIGN(sizeof(RegionControl)), mul_size(ZEN_MAX_REGIONS, sizeof(ZenRegion)));
+}
+
+void
+zen_region_init(void)
+{
+	bool		found;
+
+	control = ShmemInitStruct("zen regions", zen_region_shmem_size(), &found);
+	zen_regions = (ZenRegion *) ((char *) control + MAXALIGN(sizeof(RegionControl)));
+	zen_nregions = Min(MaxBackends + NUM_AUXILIARY_PROCS + max_prepared_xacts, ZEN_MAX_REGIONS);
+	if (MaxBackends + NUM_AUXILIARY_PROCS + max_prepared_xacts > ZEN_MAX_REGIONS)
+		ereport(FATAL,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("zen supports at most %d concurrent writers", ZEN_MAX_REGIONS),
+				 errhint("Lower max_connections, max_worker_processes or max_prepared_transactions.")));
+	if (found)
+		return;
+	memset(zen_regions, 0, mul_size(ZEN_MAX_REGIONS, sizeof(ZenRegion)));
+	pg_atomic_init_u64(&control->next_cts, 0);
+	pg_atomic_init_u64(&control->cts_limit, 0);
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+	{
+		pg_atomic_init_u32(&zen_regions[r].leased, 0);
+		zen_regions[r].watermark = zen_mark_read(zen_pool.regions[r].watermark, 2, sizeof(ZenMarkRecord));
+	}
+}
+
+bool
+zen_region_try_lease(uint32 region)
+{
+	uint32		free = 0;
+
+	return pg_atomic_read_u32(&zen_regions[region].leased) == 0 &&
+		pg_atomic_compare_exchange_u32(&zen_regions[region].leased, &free, 1);
+}
+
+uint32
+zen_region_lease(void)
+{
+	if (zen_region_try_lease(my_region))
+		return my_region;
+	ZEN_COUNT(region_waits, 1);
+	for (;;)
+	{
+		for (uint32 r = 0; r < zen_nregions; r++)
+			if (zen_region_try_lease(r))
+				return my_region = r;
+		/* there is one region per possible writer: only a race with the collector can bring us here */
+		pg_spin_delay();
+	}
+}
+
+void
+zen_region_release(uint32 region)
+{
+	Assert(pg_atomic_read_u32(&zen_regions[region].leased) == 1);
+	/* what the holder wrote to the region is seen by the next one */
+	pg_write_barrier();
+	pg_atomic_write_u32(&zen_regions[region].leased, 0);
+}
+
+/* Raise the persistent mark so that it covers cts and a stride more. */
+static void
+raise_mark(uint64 cts)
+{
+	LWLockAcquire(zen_lock(ZEN_LOCK_MARK), LW_EXCLUSIVE);
+	if (pg_atomic_read_u64(&control->cts_limit) < cts)
+	{
+		zen_mark_write(zen_pool.cts_mark, 4, ZEN_LINE, cts + CTS_STRIDE);
+		pg_atomic_write_u64(&control->cts_limit, cts + CTS_STRIDE);
+	}
+	LWLockRelease(zen_lock(ZEN_LOCK_MARK));
+}
+
+uint64
+zen_cts_next(void)
+{
+	uint64		cts = pg_atomic_add_fetch_u64(&control->next_cts, 1);
+
+	if (unlikely(cts > pg_atomic_read_u64(&control->cts_limit)))
+		raise_mark(cts);
+	return cts;
+}
+
+uint64
+zen_cts_now(void)
+{
+	return pg_atomic_read_u64(&control->next_cts);
+}
+
+void
+zen_cts_restart(uint64 largest_seen)
+{
+	uint64		mark = zen_mark_read(zen_pool.cts_mark, 4, ZEN_LINE);
+	uint64		start = Max(mark, largest_seen);
+
+	pg_atomic_write_u64(&control->next_cts, start);
+	raise_mark(start + 1);
+}
+
+void
+zen_region_persist_watermark(uint32 region)
+{
+	ZenRegion  *r = &zen_regions[region];
+
+	LWLockAcquire(zen_lock(ZEN_LOCK_MARK), LW_EXCLUSIVE);
+	if (r->watermark < r->last_cts)
+	{
+		uint64		cts = r->last_cts;
+
+		zen_mark_write(zen_pool.regions[region].watermark, 2, sizeof(ZenMarkRecord), cts);
+		r->watermark = cts;
+	}
+	LWLockRelease(zen_lock(ZEN_LOCK_MARK));
+}
+
+static uint64
+doubt_word(uint64 full_xid, uint64 cts, uint32 kind)
+{
+	pg_crc32c	crc;
+
+	INIT_CRC32C(crc);
+	COMP_CRC32C(crc, &full_xid, sizeof(full_xid));
+	COMP_CRC32C(crc, &cts, sizeof(cts));
+	COMP_CRC32C(crc, &kind, sizeof(kind));
+	FIN_CRC32C(crc);
+	return ((uint64) crc << 32) | kind;
+}
+
+void
+zen_region_doubt_set(uint32 region, uint64 full_xid, uint64 cts, uint32 kind)
+{
+	ZenRegionEntry *e = &zen_pool.regions[region];
+	ZenRegion  *r = &zen_regions[region];
+
+	zen_nvm_store64(&e->doubt, 0);
+	zen_nvm_store64(&e->doubt_xid, full_xid);
+	zen_nvm_store64(&e->doubt_cts, cts);
+	zen_nvm_store64(&e->doubt, doubt_word(full_xid, cts, kind));
+	zen_persist(e, sizeof(*e));
+	r->doubt_xid = full_xid;
+	r->doubt_cts = cts;
+	r->doubt_kind = kind;
+}
+
+void
+zen_region_doubt_clear(uint32 region)
+{
+	ZenRegionEntry *e = &zen_pool.regions[region];
+
+	zen_nvm_store64(&e->doubt, 0);
+	zen_persist(e, sizeof(*e));
+	zen_regions[region].doubt_kind = ZEN_DOUBT_NONE;
+}
+
+uint32
+zen_region_doubt_read(uint32 region, uint64 *full_xid, uint64 *cts)
+{
+	ZenRegionEntry *e = &zen_pool.regions[region];
+	uint64		word = zen_nvm_load64(&e->doubt);
+
+	*full_xid = zen_nvm_load64(&e->doubt_xid);
+	*cts = zen_nvm_load64(&e->doubt_cts);
+	if (word == 0 || word != doubt_word(*full_xid, *cts, (uint32) word))
+		return ZEN_DOUBT_NONE;
+	return (uint32) word;
+}

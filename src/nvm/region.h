@@ -1,0 +1,65 @@
+/*
+ * region.h -- writer regions and the Tx-CTS counter.
+ *
+ * A region is leased to one writer at a time (R11), from its first slot write to the end of its commit or abort;
+ * a prepared transaction keeps its region.  Regions know what they have committed (R3), so recovery can tell
+ * winners from losers without a log.
+ */
+#ifndef ZEN_REGION_H
+#define ZEN_REGION_H
+
+#include "nvm/layout.h"
+#include "port/atomics.h"
+
+typedef struct ZenRegion
+{
+	pg_atomic_uint32 leased;	/* 0 free, else 1; taken by compare-and-swap */
+
+	/* written by the lease holder only; others may read last_cts */
+	uint64		last_cts;		/* newest Tx-CTS whose commit is durable here */
+	ZenSlot		anchor;			/* R4: the slot that carries the newest LP */
+	uint64		doubt_xid;		/* full xid of an in-doubt transaction whose descriptor is in NVM */
+	uint64		doubt_cts;
+	uint32		doubt_kind;		/* ZEN_DOUBT_* */
+
+	/* under ZEN_LOCK_MARK */
+	uint64		watermark;		/* what is persistent of last_cts */
+} ZenRegion;
+
+#define ZEN_NO_REGION	PG_UINT32_MAX
+
+extern ZenRegion *zen_regions;
+extern uint32 zen_nregions;		/* regions that writers of this server may lease */
+
+extern Size zen_region_shmem_size(void);
+extern void zen_region_init(void);
+
+/* zen_region_lease -- lease a free region; there are as many as there can be writers.  Never throws. */
+extern uint32 zen_region_lease(void);
+
+/* zen_region_try_lease -- lease this one, or return false. */
+extern bool zen_region_try_lease(uint32 region);
+extern void zen_region_release(uint32 region);
+
+/* zen_cts_next -- a fresh Tx-CTS; the caller holds a region.  Never throws. */
+extern uint64 zen_cts_next(void);
+
+/* zen_cts_now -- the newest Tx-CTS handed out. */
+extern uint64 zen_cts_now(void);
+
+/* zen_cts_restart -- at recovery: start above this one and above the persistent mark (R14). */
+extern void zen_cts_restart(uint64 largest_seen);
+
+/* zen_region_persist_watermark -- R13: make last_cts evidence of its own; durable on return. */
+extern void zen_region_persist_watermark(uint32 region);
+
+/*
+ * zen_region_doubt_set -- write the in-doubt descriptor; durable on return.
+ * zen_region_doubt_clear -- remove it; durable on return.
+ * zen_region_doubt_read -- what NVM says; ZEN_DOUBT_NONE if there is none or it is torn.
+ */
+extern void zen_region_doubt_set(uint32 region, uint64 full_xid, uint64 cts, uint32 kind);
+extern void zen_region_doubt_clear(uint32 region);
+extern uint32 zen_region_doubt_read(uint32 region, uint64 *full_xid, uint64 *cts);
+
+#endif							/* ZEN_REGION_H */

@@ -1,0 +1,95 @@
+/*
+ * tuple.h -- the NVM-tuple: form it, write it, commit it, scrub it, read it.
+ *
+ * Nothing here throws or waits.
+ */
+#ifndef ZEN_TUPLE_H
+#define ZEN_TUPLE_H
+
+#include "nvm/persist.h"
+#include "nvm/pool.h"
+
+#include "access/htup_details.h"
+
+/* word1 of a version of logical tuple tidno (block * 64 + offset - 1) with a version code */
+#define ZEN_TIDS_PER_BLOCK	64
+#define ZEN_MAX_CODE		1022	/* code * 64 + 64 stays below the special offsets 0xfffd.. */
+
+static inline uint64
+zen_word1(uint32 htable, uint64 tidno, uint32 code, bool deleted)
+{
+	uint64		block = tidno / ZEN_TIDS_PER_BLOCK;
+	uint64		offset = tidno % ZEN_TIDS_PER_BLOCK + 1 + (uint64) code * ZEN_TIDS_PER_BLOCK;
+
+	Assert(htable < ZEN_MAX_HTABLES && code <= ZEN_MAX_CODE);
+	return (deleted ? ZEN_DELETED : 0) | ((uint64) htable << 48) | (block << 16) | offset;
+}
+
+static inline uint32
+zen_word1_htable(uint64 word1)
+{
+	return (uint32) (word1 >> 48) & (ZEN_MAX_HTABLES - 1);
+}
+
+static inline uint64
+zen_word1_tidno(uint64 word1)
+{
+	uint64		block = (word1 >> 16) & 0xFFFFFFFF;
+	uint64		offset = word1 & 0xFFFF;
+
+	return block * ZEN_TIDS_PER_BLOCK + (offset - 1) % ZEN_TIDS_PER_BLOCK;
+}
+
+static inline uint32
+zen_word1_code(uint64 word1)
+{
+	return (uint32) (((word1 & 0xFFFF) - 1) / ZEN_TIDS_PER_BLOCK);
+}
+
+/* Bytes that a version whose MinimalTuple has len bytes takes in its slot; len 0 = tombstone. */
+static inline Size
+zen_tuple_size(uint32 len)
+{
+	return len == 0 ? ZEN_HEADER_SIZE + sizeof(ZenTupleBody) : ZEN_HEADER_SIZE + len;
+}
+
+static inline ZenTupleHeader
+zen_tuple_header(ZenSlot slot)
+{
+	ZenTupleHeader *h = zen_slot_ptr(slot);
+	ZenTupleHeader copy;
+
+	copy.word0 = zen_nvm_load64(&h->word0);
+	copy.word1 = zen_nvm_load64(&h->word1);
+	return copy;
+}
+
+/*
+ * zen_tuple_write -- write a version with LP = 0, header first (R6).
+ *
+ * tuple is NULL for a tombstone.  All its lines are flushed, except the first when flush_header is false: the
+ * caller will set LP in it and flush it then (R2).  Not fenced.
+ */
+extern void zen_tuple_write(ZenSlot slot, uint64 cts, uint64 word1, const MinimalTupleData *tuple,
+							bool flush_header);
+
+/* zen_tuple_set_lp -- the commit point: set LP by one store and flush that line (the caller fences). */
+extern void zen_tuple_set_lp(ZenSlot slot);
+
+/* zen_tuple_clear_lp -- undo zen_tuple_set_lp; durable on return. */
+extern void zen_tuple_clear_lp(ZenSlot slot);
+
+/* zen_tuple_scrub -- make the slot empty (R7); flushed, not fenced. */
+extern void zen_tuple_scrub(ZenSlot slot);
+
+/* zen_tuple_len -- length of the version's MinimalTuple, or 0 for a tombstone; -1 if it cannot fit. */
+extern int64 zen_tuple_len(ZenSlot slot, Size slot_size);
+
+/*
+ * zen_tuple_read -- copy the MinimalTuple (len bytes, as zen_tuple_len said) into buf and check its CRC.
+ *
+ * Returns false when the check fails: the caller reports ERRCODE_DATA_CORRUPTED.
+ */
+extern bool zen_tuple_read(ZenSlot slot, MinimalTuple buf, uint32 len);
+
+#endif							/* ZEN_TUPLE_H */

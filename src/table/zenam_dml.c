@@ -1,0 +1,487 @@
+/*
+ * zenam_dml.c -- insert, update, delete, lock.
+ *
+ * Thin over txn/row.c, which judges and applies one attempt.  This file waits for other transactions between
+ * attempts, in heap's manner: the heavyweight tuple lock first, so that waiters queue fairly, then the other
+ * transaction's end; and it sees to toasting, predicate locks and statistics.
+ *
+ * Toasting an update deletes out-of-line values of the old row, so the row is locked before: nobody else may then put
+ * a version in between that still needs them.
+ */
+#include "table/zenam.h"
+
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/sysattr.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "cache/tidmap.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/lmgr.h"
+#include "storage/predicate.h"
+#include "table/zenam_callbacks.h"
+#include "txn/rowlock.h"
+#include "utils/datum.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+/* ---------- tuples ---------- */
+
+/* The heap tuple of a slot, without another table's or transaction's marks. */
+static HeapTuple
+slot_tuple(Relation rel, TupleTableSlot *slot, bool *should_free)
+{
+	HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, true, should_free);
+
+	slot->tts_tableOid = RelationGetRelid(rel);
+	tuple->t_tableOid = RelationGetRelid(rel);
+	return tuple;
+}
+
+/* See the MinimalTuple inside a heap tuple; what precedes it in the header is scratch. */
+static MinimalTuple
+minimal_view(HeapTuple tuple)
+{
+	MinimalTuple mtup = (MinimalTuple) ((char *) tuple->t_data + MINIMAL_TUPLE_OFFSET);
+
+	mtup->t_len = tuple->t_len - MINIMAL_TUPLE_OFFSET;
+	memset(mtup->mt_padding, 0, sizeof(mtup->mt_padding));
+	mtup->t_infomask &= ~HEAP_XACT_MASK;
+	mtup->t_infomask2 &= ~HEAP2_XACT_MASK;
+	return mtup;
+}
+
+/* Give a tuple the system columns that its new version has. */
+static void
+mark_tuple(HeapTuple tuple, ItemPointer tid, CommandId cid)
+{
+	HeapTupleHeader h = tuple->t_data;
+
+	h->t_choice.t_heap.t_xmin = GetCurrentTransactionId();
+	h->t_choice.t_heap.t_xmax = InvalidTransactionId;
+	h->t_choice.t_heap.t_field3.t_cid = cid;
+	h->t_ctid = *tid;
+	tuple->t_self = *tid;
+}
+
+/* ---------- insert ---------- */
+
+/* Insert a heap tuple as it is; sets its t_self. */
+static void
+insert_tuple(Relation rel, HeapTuple tuple, CommandId cid, uint32 spec_token)
+{
+	ItemPointerData tid;
+	uint64		tidno;
+
+	CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
+	tidno = zen_row_insert(zen_rel_htable(rel), minimal_view(tuple), cid, spec_token);
+	zen_make_tid(&tid, tidno, 0);
+	mark_tuple(tuple, &tid, cid);
+}
+
+static void
+insert_slot(Relation rel, TupleTableSlot *slot, CommandId cid, int options, uint32 spec_token)
+{
+	bool		should_free;
+	HeapTuple	tuple = slot_tuple(rel, slot, &should_free);
+	HeapTuple	stored = tuple;
+
+	if (zen_toast_needed(rel, tuple))
+		stored = zen_toast_insert_or_update(rel, tuple, NULL, options);
+	insert_tuple(rel, stored, cid, spec_token);
+	if (stored != tuple)
+	{
+		mark_tuple(tuple, &stored->t_self, cid);
+		heap_freetuple(stored);
+	}
+	slot->tts_tid = tuple->t_self;
+	if (should_free)
+		pfree(tuple);
+	pgstat_count_heap_insert(rel, 1);
+}
+
+void
+zenam_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
+				   struct BulkInsertStateData *bistate)
+{
+	insert_slot(rel, slot, cid, options, 0);
+}
+
+void
+zenam_tuple_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
+							   struct BulkInsertStateData *bistate, uint32 specToken)
+{
+	insert_slot(rel, slot, cid, options | HEAP_INSERT_SPECULATIVE, specToken);
+}
+
+void
+zenam_tuple_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 specToken, bool succeeded)
+{
+	zen_row_complete(zen_rel_htable(rel), zen_tidno(&slot->tts_tid), succeeded);
+	if (!succeeded)
+	{
+		bool		should_free;
+		HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, true, &should_free);
+
+		if (HeapTupleHasExternal(tuple))
+			zen_toast_delete(rel, tuple, true);
+		if (should_free)
+			pfree(tuple);
+	}
+}
+
+void
+zenam_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid, int options,
+				   struct BulkInsertStateData *bistate)
+{
+	for (int i = 0; i < nslots; i++)
+		insert_slot(rel, slots[i], cid, options, 0);
+}
+
+void
+zen_simple_insert(Relation rel, HeapTuple tuple, CommandId cid)
+{
+	insert_tuple(rel, tuple, cid, 0);
+	pgstat_count_heap_insert(rel, 1);
+}
+
+/* ---------- waiting ---------- */
+
+/* How to wait for a row, and what has been taken on the way. */
+typedef struct Waiter
+{
+	Relation	rel;
+	ItemPointerData tid;		/* canonical */
+	LockTupleMode mode;
+	LockWaitPolicy policy;
+	XLTW_Oper	oper;
+	bool		have_tuple_lock;
+} Waiter;
+
+static Waiter
+make_waiter(Relation rel, ItemPointer tid, LockTupleMode mode, LockWaitPolicy policy, XLTW_Oper oper)
+{
+	Waiter		w = {.rel = rel,.mode = mode,.policy = policy,.oper = oper};
+
+	zen_make_tid(&w.tid, zen_tidno(tid), 0);
+	return w;
+}
+
+static void
+could_not_lock(Relation rel)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+			 errmsg("could not obtain lock on row in relation \"%s\"", RelationGetRelationName(rel))));
+}
+
+/* Wait for xid's end.  False if the policy is to skip; throws if it is to fail. */
+static bool
+wait_for(Waiter *w, TransactionId xid)
+{
+	LOCKMODE	mode = zen_lock_mode(w->mode);
+
+	switch (w->policy)
+	{
+		case LockWaitBlock:
+			if (!w->have_tuple_lock)
+				LockTuple(w->rel, &w->tid, mode);
+			w->have_tuple_lock = true;
+			XactLockTableWait(xid, w->rel, &w->tid, w->oper);
+			return true;
+		case LockWaitSkip:
+		case LockWaitError:
+			if ((w->have_tuple_lock || ConditionalLockTuple(w->rel, &w->tid, mode)))
+			{
+				w->have_tuple_lock = true;
+				if (ConditionalXactLockTableWait(xid))
+					return true;
+			}
+			if (w->policy == LockWaitError)
+				could_not_lock(w->rel);
+			return false;
+	}
+	return false;
+}
+
+static void
+end_wait(Waiter *w)
+{
+	if (w->have_tuple_lock)
+		UnlockTuple(w->rel, &w->tid, zen_lock_mode(w->mode));
+	w->have_tuple_lock = false;
+}
+
+/* Attempt until the result is final. */
+static TM_Result
+attempt(ZenChange *c, Waiter *w, TM_Result (*try) (ZenChange *))
+{
+	for (;;)
+	{
+		TM_Result	result = try(c);
+
+		if (result != TM_BeingModified)
+			return result;
+		if (!wait_for(w, c->wait_xid))
+			return TM_WouldBlock;
+	}
+}
+
+static ZenChange
+make_change(Relation rel, ItemPointer tid, CommandId cid, LockTupleMode mode, Snapshot crosscheck)
+{
+	ZenChange	c;
+
+	memset(&c, 0, sizeof(c));
+	c.ht = zen_rel_htable(rel);
+	c.tidno = zen_tidno(tid);
+	c.code = zen_tid_code(tid);
+	c.cid = cid;
+	c.mode = mode;
+	c.crosscheck = crosscheck;
+	return c;
+}
+
+/* ---------- the old row ---------- */
+
+static ZenRow old_row;			/* reused for the row being updated or deleted */
+
+/* Fetch exactly the version at tid as a heap tuple; false if it is gone. */
+static bool
+fetch_old(Relation rel, ItemPointer tid, HeapTuple old)
+{
+	old_row.mcxt = TopMemoryContext;
+	if (!zen_row_fetch(zen_rel_htable(rel), zen_tidno(tid), (int) zen_tid_code(tid), SnapshotAny, &old_row, NULL, NULL))
+		return false;
+	old->t_data = (HeapTupleHeader) old_row.buf;
+	old->t_len = old_row.len;
+	old->t_self = *tid;
+	old->t_tableOid = RelationGetRelid(rel);
+	return true;
+}
+
+/* Is a column (as attribute bitmaps number it) the same, byte by byte, in both rows? */
+static bool
+column_unchanged(TupleDesc desc, int attnum, HeapTuple old, HeapTuple new)
+{
+	Datum		a,
+				b;
+	bool		a_null,
+				b_null;
+	Form_pg_attribute att;
+
+	if (attnum == 0)
+		return false;			/* a whole-row reference: assume the worst */
+	if (attnum < 0)
+		return attnum == TableOidAttributeNumber;
+	a = heap_getattr(old, attnum, desc, &a_null);
+	b = heap_getattr(new, attnum, desc, &b_null);
+	if (a_null || b_null)
+		return a_null == b_null;
+	att = TupleDescAttr(desc, attnum - 1);
+	return datumIsEqual(a, b, att->attbyval, att->attlen);
+}
+
+static bool
+columns_unchanged(TupleDesc desc, Bitmapset *columns, HeapTuple old, HeapTuple new)
+{
+	int			k = -1;
+
+	while ((k = bms_next_member(columns, k)) >= 0)
+		if (!column_unchanged(desc, k + FirstLowInvalidHeapAttributeNumber, old, new))
+			return false;
+	return true;
+}
+
+/* Which lock does the update need, and do indexes need to know the row under a new TID? */
+static void
+classify_update(Relation rel, HeapTuple old, HeapTuple new, ZenChange *c)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	Bitmapset  *indexed = RelationGetIndexAttrBitmap(rel, ZEN_INDEX_ATTR_ALL);
+
+	c->mode = LockTupleNoKeyExclusive;
+	c->new_tid = !columns_unchanged(desc, indexed, old, new);
+	if (c->new_tid)
+	{
+		Bitmapset  *key = RelationGetIndexAttrBitmap(rel, INDEX_ATTR_BITMAP_KEY);
+
+		if (!columns_unchanged(desc, key, old, new))
+			c->mode = LockTupleExclusive;
+		bms_free(key);
+	}
+	bms_free(indexed);
+}
+
+/* ---------- update ---------- */
+
+static void
+count_update(Relation rel, bool new_tid)
+{
+#if ZEN_HAS_NEWPAGE_UPDATE_COUNT
+	pgstat_count_heap_update(rel, !new_tid, false);
+#else
+	pgstat_count_heap_update(rel, !new_tid);
+#endif
+	/* the old version needs no VACUUM unless indexes hold its TID: take back what core will count as dead */
+	if (!new_tid)
+		pgstat_update_heap_dead_tuples(rel, 1);
+}
+
+/* Lock the row, so that it can be toasted; the result of the lock if it cannot be had. */
+static TM_Result
+lock_for_toasting(ZenChange *c, Waiter *w)
+{
+	ZenChange	lock = *c;
+	TM_Result	result = attempt(&lock, w, zen_row_lock);
+
+	c->tmfd = lock.tmfd;
+	return result;
+}
+
+TM_Result
+zenam_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId cid, Snapshot snapshot,
+				   Snapshot crosscheck, bool wait, TM_FailureData *tmfd, LockTupleMode *lockmode,
+				   bool *update_indexes)
+{
+	ZenChange	c = make_change(rel, otid, cid, LockTupleExclusive, crosscheck);
+	HeapTupleData old;
+	bool		should_free;
+	HeapTuple	tuple = slot_tuple(rel, slot, &should_free);
+	HeapTuple	stored = tuple;
+	TM_Result	result = TM_Ok;
+	bool		have_old = fetch_old(rel, otid, &old);
+	Waiter		w;
+
+	CheckForSerializableConflictIn(rel, otid, ItemPointerGetBlockNumber(otid));
+	if (have_old)
+		classify_update(rel, &old, tuple, &c);
+	/* else it is gone, and the attempt will tell how */
+	*lockmode = c.mode;
+	w = make_waiter(rel, otid, c.mode, wait ? LockWaitBlock : LockWaitSkip, XLTW_Update);
+
+	if (have_old && (zen_toast_needed(rel, tuple) || HeapTupleHasExternal(&old)))
+	{
+		result = lock_for_toasting(&c, &w);
+		if (result == TM_Ok)
+			stored = zen_toast_insert_or_update(rel, tuple, &old, 0);
+	}
+	if (result == TM_Ok)
+	{
+		c.tuple = minimal_view(stored);
+		result = attempt(&c, &w, zen_row_change);
+	}
+	end_wait(&w);
+	*update_indexes = false;
+	if (result == TM_Ok)
+	{
+		ItemPointerData tid;
+
+		zen_make_tid(&tid, c.result_tidno, c.result_code);
+		mark_tuple(tuple, &tid, cid);
+		slot->tts_tid = tid;
+		*update_indexes = c.indexes_needed;
+		count_update(rel, c.indexes_needed);
+	}
+	else
+	{
+		*tmfd = c.tmfd;
+		if (result == TM_WouldBlock)
+			result = TM_BeingModified;
+	}
+	if (stored != tuple)
+		heap_freetuple(stored);
+	if (should_free)
+		pfree(tuple);
+	return result;
+}
+
+/* ---------- delete ---------- */
+
+TM_Result
+zenam_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot, Snapshot crosscheck,
+				   bool wait, TM_FailureData *tmfd, bool changingPart)
+{
+	ZenChange	c = make_change(rel, tid, cid, LockTupleExclusive, crosscheck);
+	Waiter		w = make_waiter(rel, tid, LockTupleExclusive, wait ? LockWaitBlock : LockWaitSkip, XLTW_Delete);
+	HeapTupleData old;
+	TM_Result	result;
+
+	CheckForSerializableConflictIn(rel, tid, ItemPointerGetBlockNumber(tid));
+	c.moved = changingPart;
+	result = attempt(&c, &w, zen_row_change);
+	end_wait(&w);
+	if (result != TM_Ok)
+	{
+		*tmfd = c.tmfd;
+		return result == TM_WouldBlock ? TM_BeingModified : result;
+	}
+	if (OidIsValid(rel->rd_rel->reltoastrelid) && fetch_old(rel, tid, &old) && HeapTupleHasExternal(&old))
+		zen_toast_delete(rel, &old, false);
+	pgstat_count_heap_delete(rel);
+	return TM_Ok;
+}
+
+void
+zen_simple_delete(Relation rel, ItemPointer tid, CommandId cid)
+{
+	TM_FailureData tmfd;
+	TM_Result	result = zenam_tuple_delete(rel, tid, cid, InvalidSnapshot, InvalidSnapshot, true, &tmfd, false);
+
+	if (result != TM_Ok)
+		elog(ERROR, "tuple of relation \"%s\" could not be deleted: result %d",
+			 RelationGetRelationName(rel), (int) result);
+}
+
+/* ---------- lock ---------- */
+
+/*
+ * Lock one version; TM_Ok leaves it in the slot.
+ */
+static TM_Result
+lock_version(Relation rel, ItemPointer tid, TupleTableSlot *slot, CommandId cid, LockTupleMode mode,
+			 LockWaitPolicy policy, TM_FailureData *tmfd)
+{
+	ZenChange	c = make_change(rel, tid, cid, mode, InvalidSnapshot);
+	Waiter		w = make_waiter(rel, tid, mode, policy, XLTW_Lock);
+	TM_Result	result = attempt(&c, &w, zen_row_lock);
+
+	end_wait(&w);
+	*tmfd = c.tmfd;
+	if (result == TM_Ok)
+	{
+		ZenRow	   *row = zen_slot_row(slot);
+
+		if (!zen_row_fetch(c.ht, c.tidno, (int) c.code, SnapshotAny, row, NULL, NULL))
+			elog(ERROR, "locked row version is gone");
+		zen_slot_store(slot, RelationGetRelid(rel));
+	}
+	return result;
+}
+
+TM_Result
+zenam_tuple_lock(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot, CommandId cid,
+				 LockTupleMode mode, LockWaitPolicy wait_policy, uint8 flags, TM_FailureData *tmfd)
+{
+	ItemPointerData target = *tid;
+	bool		traversed = false;
+	TM_Result	result;
+
+	for (;;)
+	{
+		result = lock_version(rel, &target, slot, cid, mode, wait_policy, tmfd);
+		if (result == TM_Invisible && traversed)
+			result = TM_SelfModified;	/* the newest version is by a later command of this transaction */
+		if (result != TM_Updated || !(flags & TUPLE_LOCK_FLAG_FIND_LAST_VERSION))
+			break;
+		if (ItemPointerIndicatesMovedPartitions(&tmfd->ctid))
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("tuple to be locked was already moved to another partition due to concurrent update")));
+		target = tmfd->ctid;
+		traversed = true;
+	}
+	tmfd->traversed = traversed;
+	return result;
+}

@@ -1,0 +1,439 @@
+/*
+ * zenam_maint.c -- VACUUM, ANALYZE, index builds.
+ *
+ * VACUUM has one thing to do: make dead TIDs usable again.  Old versions and slots go without it (txn/gc.c).  It marks
+ * DEAD words as DYING, lets every index remove what points to them (the test is one look at the word: no list of
+ * TIDs has to fit into memory), and makes them UNUSED.  If it ends early, DYING words wait for the next one.
+ *
+ * An index entry leads to a logical tuple, so an index build has one entry per tuple with a version that some snapshot may
+ * still see.  Versions of one tuple agree in all columns that were indexed when they were written; a new index may
+ * index others, so older versions mean a broken chain, as for heap.
+ */
+#include "table/zenam.h"
+
+#include "access/multixact.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "cache/tidmap.h"
+#include "catalog/index.h"
+#include "catalog/pg_am.h"
+#include "commands/dbcommands.h"
+#include "commands/progress.h"
+#include "commands/vacuum.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/bufmgr.h"
+#include "storage/lmgr.h"
+#include "table/zenam_callbacks.h"
+#include "table/zenam_scan.h"
+#include "txn/gc.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/tuplesort.h"
+
+/* ---------- VACUUM ---------- */
+
+typedef struct VacuumCounts
+{
+	double		live;
+	uint64		dead;			/* TIDs to be removed from the indexes */
+	uint64		remaining;		/* dead TIDs left alone */
+} VacuumCounts;
+
+/* Change a word's state, if it still has the one given. */
+static bool
+change_state(ZenWord *word, uint64 from, uint64 to)
+{
+	uint64		w = zen_word_lock(word);
+	bool		is = zen_word_state(w) == from;
+
+	if (is)
+		w = zen_word_with(w, to, zen_word_ref(w));
+	zen_word_unlock(word, w);
+	return is;
+}
+
+/* First pass: count, and mark what is dead. */
+static void
+mark_dead(ZenHTable *ht, uint64 ntids, bool remove, VacuumCounts *counts)
+{
+	for (uint64 t = 0; t < ntids; t++)
+	{
+		ZenWord    *word = zen_tidmap_word(ht, t);
+		uint64		state = zen_word_state(zen_word_read(word));
+
+		if (t % ZEN_TIDS_PER_BLOCK == 0)
+		{
+			vacuum_delay_point();
+			pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED, t / ZEN_TIDS_PER_BLOCK);
+		}
+		if (state == ZEN_WORD_NVM || state == ZEN_WORD_ENTRY)
+			counts->live++;
+		else if (state == ZEN_WORD_DYING ||
+				 (state == ZEN_WORD_DEAD && remove && change_state(word, ZEN_WORD_DEAD, ZEN_WORD_DYING)))
+			counts->dead++;
+		else if (state == ZEN_WORD_DEAD)
+			counts->remaining++;
+	}
+}
+
+/* Last pass: no index knows the DYING ones any more.  Lists blocks with room for new rows. */
+static void
+free_dead(ZenHTable *ht, uint64 ntids, bool indexes_clean)
+{
+	uint32		nblocks = (uint32) (ntids / ZEN_TIDS_PER_BLOCK);
+	uint32	   *with_room = palloc_extended(Max(nblocks, 1) * sizeof(uint32), MCXT_ALLOC_HUGE);
+	uint32		n = 0;
+
+	for (uint32 b = nblocks; b-- > 0;)
+	{
+		bool		room = false;
+
+		for (uint32 i = 0; i < ZEN_TIDS_PER_BLOCK; i++)
+		{
+			ZenWord    *word = zen_tidmap_word(ht, (uint64) b * ZEN_TIDS_PER_BLOCK + i);
+			uint64		w;
+
+			if (indexes_clean && zen_word_state(zen_word_read(word)) == ZEN_WORD_DYING)
+				change_state(word, ZEN_WORD_DYING, ZEN_WORD_UNUSED);
+			w = zen_word_read(word);
+			room |= zen_word_state(w) == ZEN_WORD_UNUSED && zen_word_ref(w) == 0;
+		}
+		if (room)
+			with_room[n++] = b;
+	}
+	zen_tidmap_set_free_blocks(ht, with_room, n);
+	pfree(with_room);
+}
+
+static bool
+tid_is_dying(ItemPointer tid, void *state)
+{
+	ZenWord    *word = zen_tidmap_word((ZenHTable *) state, zen_tidno(tid));
+
+	return word != NULL && zen_word_state(zen_word_read(word)) == ZEN_WORD_DYING;
+}
+
+/* Have every index remove its entries and clean up. */
+static void
+vacuum_indexes(ZenHTable *ht, Relation *indexes, int nindexes, const VacuumCounts *counts, bool remove,
+			   BufferAccessStrategy strategy, int elevel)
+{
+	for (int i = 0; i < nindexes; i++)
+	{
+		IndexVacuumInfo info = {0};
+		IndexBulkDeleteResult *stats = NULL;
+
+		info.index = indexes[i];
+		info.report_progress = false;
+		info.estimated_count = false;
+		info.message_level = elevel;
+		info.num_heap_tuples = counts->live;
+		info.strategy = strategy;
+		if (remove && counts->dead > 0)
+		{
+			pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_VACUUM_INDEX);
+			stats = index_bulk_delete(&info, NULL, tid_is_dying, ht);
+		}
+		pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_INDEX_CLEANUP);
+		stats = index_vacuum_cleanup(&info, stats);
+		if (stats != NULL && !stats->estimated_count)
+			vac_update_relstats(indexes[i], stats->num_pages, stats->num_index_tuples, 0, false,
+								InvalidTransactionId, InvalidMultiXactId, NULL, NULL, false);
+		if (stats != NULL)
+			pfree(stats);
+	}
+}
+
+void
+zenam_relation_vacuum(Relation rel, struct VacuumParams *params, BufferAccessStrategy bstrategy)
+{
+	ZenHTable  *ht = zen_rel_htable(rel);
+	int			elevel = (params->options & VACOPT_VERBOSE) ? INFO : DEBUG2;
+	bool		remove = params->index_cleanup != VACOPTVALUE_DISABLED;
+	VacuumCounts counts = {0};
+	Relation   *indexes;
+	int			nindexes;
+	uint64		ntids;
+
+	pgstat_progress_start_command(PROGRESS_COMMAND_VACUUM, RelationGetRelid(rel));
+	ereport(elevel,
+			(errmsg("vacuuming \"%s.%s.%s\"", get_database_name(MyDatabaseId),
+					get_namespace_name(RelationGetNamespace(rel)), RelationGetRelationName(rel))));
+
+	zen_gc_all();
+	ntids = zen_tidmap_nblocks(ht) * ZEN_TIDS_PER_BLOCK;
+	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_SCAN_HEAP);
+	pgstat_progress_update_param(PROGRESS_VACUUM_TOTAL_HEAP_BLKS, ntids / ZEN_TIDS_PER_BLOCK);
+	vac_open_indexes(rel, RowExclusiveLock, &nindexes, &indexes);
+	mark_dead(ht, ntids, remove || nindexes == 0, &counts);
+	vacuum_indexes(ht, indexes, nindexes, &counts, remove, bstrategy, elevel);
+	free_dead(ht, ntids, remove || nindexes == 0);
+	vac_close_indexes(nindexes, indexes, NoLock);
+
+	vac_update_relstats(rel, (BlockNumber) (ntids / ZEN_TIDS_PER_BLOCK), counts.live, 0, nindexes > 0,
+						InvalidTransactionId, InvalidMultiXactId, NULL, NULL, false);
+	pgstat_report_vacuum(RelationGetRelid(rel), rel->rd_rel->relisshared, (PgStat_Counter) counts.live,
+						 (PgStat_Counter) counts.remaining);
+	ereport(elevel,
+			(errmsg("table \"%s\": removed " UINT64_FORMAT " dead row identifiers from %d indexes, %.0f rows remain",
+					RelationGetRelationName(rel), counts.dead, nindexes, counts.live)));
+	pgstat_progress_end_command();
+}
+
+/* ---------- ANALYZE ---------- */
+
+bool
+zenam_scan_analyze_next_block(TableScanDesc sscan, BlockNumber blockno, BufferAccessStrategy bstrategy)
+{
+	zen_scan_set_block(sscan, blockno);
+	return true;
+}
+
+bool
+zenam_scan_analyze_next_tuple(TableScanDesc sscan, TransactionId oldest_xmin, double *liverows,
+							  double *deadrows, TupleTableSlot *slot)
+{
+	ZenHTable  *ht = zen_rel_htable_raw(sscan->rs_rd);
+	uint64		tidno;
+
+	while (zen_scan_next_in_block(sscan, &tidno))
+	{
+		ZenRowInfo	info;
+		bool		found = zen_row_inspect(ht, tidno, zen_slot_row(slot), &info);
+		bool		sample = false;
+
+		switch (info.state)
+		{
+			case ZEN_ROW_NONE:
+				break;
+			case ZEN_ROW_LIVE:
+				sample = true;
+				break;
+			case ZEN_ROW_INSERT_IN_PROGRESS:
+				sample = info.xid_is_mine || info.older_versions;
+				break;
+			case ZEN_ROW_DELETE_IN_PROGRESS:
+				sample = !info.xid_is_mine;
+				if (!sample)
+					(*deadrows)++;
+				break;
+			case ZEN_ROW_DEAD:
+			case ZEN_ROW_RECENTLY_DEAD:
+				(*deadrows)++;
+				break;
+		}
+		if (found && sample)
+		{
+			zen_slot_store(slot, RelationGetRelid(sscan->rs_rd));
+			(*liverows)++;
+			return true;
+		}
+	}
+	ExecClearTuple(slot);
+	return false;
+}
+
+/* ---------- index build ---------- */
+
+/* What a build does with a tuple. */
+typedef struct BuildRow
+{
+	bool		index_it;
+	bool		alive;			/* counts for uniqueness and for reltuples */
+} BuildRow;
+
+static BuildRow
+judge_row(const ZenRowInfo *info, IndexInfo *index_info)
+{
+	BuildRow	r = {.index_it = true,.alive = true};
+
+	switch (info->state)
+	{
+		case ZEN_ROW_NONE:
+		case ZEN_ROW_DEAD:
+			r.index_it = false;
+			break;
+		case ZEN_ROW_LIVE:
+		case ZEN_ROW_INSERT_IN_PROGRESS:
+			break;
+		case ZEN_ROW_DELETE_IN_PROGRESS:
+		case ZEN_ROW_RECENTLY_DEAD:
+			r.alive = false;
+			break;
+	}
+	/* an older version that some snapshot sees may differ in this index's columns */
+	if (info->older_versions)
+		index_info->ii_BrokenHotChain = true;
+	return r;
+}
+
+/* Source of tuples: a snapshot for concurrent builds, else all versions. */
+static bool
+build_fetch(ZenHTable *ht, uint64 tidno, Snapshot snapshot, IndexInfo *index_info, TupleTableSlot *slot,
+			Oid relid, BuildRow *row)
+{
+	ZenRowInfo	info;
+	ZenRow	   *buffer = zen_slot_row(slot);
+
+	if (IsMVCCSnapshot(snapshot))
+	{
+		row->index_it = row->alive = true;
+		if (!zen_row_fetch(ht, tidno, ZEN_ANY_CODE, snapshot, buffer, NULL, NULL))
+			return false;
+	}
+	else
+	{
+		bool		found = zen_row_inspect(ht, tidno, buffer, &info);
+
+		*row = judge_row(&info, index_info);
+		if (!found || !row->index_it)
+			return false;
+	}
+	zen_slot_store(slot, relid);
+	return true;
+}
+
+double
+zenam_index_build_range_scan(Relation table_rel, Relation index_rel, struct IndexInfo *index_info,
+							 bool allow_sync, bool anyvisible, bool progress, BlockNumber start_blockno,
+							 BlockNumber numblocks, IndexBuildCallback callback, void *callback_state,
+							 TableScanDesc scan)
+{
+	ZenHTable  *ht = zen_rel_htable_raw(table_rel);
+	EState	   *estate = CreateExecutorState();
+	ExprContext *econtext = GetPerTupleExprContext(estate);
+	TupleTableSlot *slot = table_slot_create(table_rel, NULL);
+	ExprState  *predicate = ExecPrepareQual(index_info->ii_Predicate, estate);
+	Snapshot	snapshot;
+	bool		own_snapshot = false;
+	bool		own_scan = scan == NULL;
+	double		reltuples = 0;
+	uint64		tidno;
+
+	econtext->ecxt_scantuple = slot;
+	if (own_scan)
+	{
+		if (IsBootstrapProcessingMode() || index_info->ii_Concurrent)
+		{
+			snapshot = RegisterSnapshot(GetTransactionSnapshot());
+			own_snapshot = true;
+		}
+		else
+			snapshot = SnapshotAny;
+		scan = zen_scan_begin_raw(table_rel, snapshot);
+	}
+	else
+		snapshot = scan->rs_snapshot;
+	if (!(start_blockno == 0 && numblocks == InvalidBlockNumber))
+		zen_scan_set_blocks(scan, start_blockno, numblocks);
+	if (progress)
+		pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, zen_tidmap_nblocks(ht));
+
+	while (zen_scan_next(scan, &tidno))
+	{
+		Datum		values[INDEX_MAX_KEYS];
+		bool		isnull[INDEX_MAX_KEYS];
+		ItemPointerData tid;
+		BuildRow	row;
+
+		if (tidno % ZEN_TIDS_PER_BLOCK == 0)
+		{
+			CHECK_FOR_INTERRUPTS();
+			if (progress)
+				pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, tidno / ZEN_TIDS_PER_BLOCK);
+		}
+		if (!build_fetch(ht, tidno, snapshot, index_info, slot, RelationGetRelid(table_rel), &row))
+			continue;
+		MemoryContextReset(econtext->ecxt_per_tuple_memory);
+		if (row.alive)
+			reltuples++;
+		if (predicate != NULL && !ExecQual(predicate, econtext))
+			continue;
+		FormIndexDatum(index_info, slot, estate, values, isnull);
+		zen_make_tid(&tid, tidno, 0);
+		callback(index_rel, &tid, values, isnull, row.alive, callback_state);
+	}
+
+	if (own_scan)
+		zenam_scan_end(scan);
+	if (own_snapshot)
+		UnregisterSnapshot(snapshot);
+	ExecDropSingleTupleTableSlot(slot);
+	FreeExecutorState(estate);
+	index_info->ii_ExpressionsState = NIL;
+	index_info->ii_PredicateState = NULL;
+	return reltuples;
+}
+
+/* ---------- CREATE INDEX CONCURRENTLY, third step ---------- */
+
+/* Move the sorted list of TIDs in the index on to at least tid; true if it stands there. */
+static bool
+index_has_tid(struct ValidateIndexState *state, bool *exhausted, int64 *current, int64 wanted)
+{
+	while (!*exhausted && *current < wanted)
+	{
+		Datum		value;
+		bool		isnull;
+
+		if (!tuplesort_getdatum(state->tuplesort, true, &value, &isnull, NULL))
+			*exhausted = true;
+		else
+		{
+			*current = DatumGetInt64(value);
+#ifndef USE_FLOAT8_BYVAL
+			pfree(DatumGetPointer(value));
+#endif
+		}
+	}
+	return !*exhausted && *current == wanted;
+}
+
+void
+zenam_index_validate_scan(Relation table_rel, Relation index_rel, struct IndexInfo *index_info,
+						  Snapshot snapshot, struct ValidateIndexState *state)
+{
+	ZenHTable  *ht = zen_rel_htable_raw(table_rel);
+	EState	   *estate = CreateExecutorState();
+	ExprContext *econtext = GetPerTupleExprContext(estate);
+	TupleTableSlot *slot = table_slot_create(table_rel, NULL);
+	ExprState  *predicate = ExecPrepareQual(index_info->ii_Predicate, estate);
+	TableScanDesc scan = zen_scan_begin_raw(table_rel, snapshot);
+	bool		exhausted = false;
+	int64		current = -1;
+	uint64		tidno;
+
+	econtext->ecxt_scantuple = slot;
+	pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, zen_tidmap_nblocks(ht));
+	while (zen_scan_next(scan, &tidno))
+	{
+		Datum		values[INDEX_MAX_KEYS];
+		bool		isnull[INDEX_MAX_KEYS];
+		ItemPointerData tid;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!zen_row_fetch(ht, tidno, ZEN_ANY_CODE, snapshot, zen_slot_row(slot), NULL, NULL))
+			continue;
+		zen_slot_store(slot, RelationGetRelid(table_rel));
+		state->htups += 1;
+		zen_make_tid(&tid, tidno, 0);
+		if (index_has_tid(state, &exhausted, &current, itemptr_encode(&tid)))
+			continue;
+		MemoryContextReset(econtext->ecxt_per_tuple_memory);
+		if (predicate != NULL && !ExecQual(predicate, econtext))
+			continue;
+		FormIndexDatum(index_info, slot, estate, values, isnull);
+		index_insert(index_rel, values, isnull, &tid, table_rel,
+					 index_info->ii_Unique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO, false, index_info);
+		state->tups_inserted += 1;
+	}
+	zenam_scan_end(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	FreeExecutorState(estate);
+	index_info->ii_ExpressionsState = NIL;
+	index_info->ii_PredicateState = NULL;
+}

@@ -1,0 +1,204 @@
+/*
+ * zenam_reindex.c -- rebuild unlogged indexes in place after a crash.
+ *
+ * The state of a table is in ZenHTable.reindex: 0 sound, 1 to be rebuilt, 2 being rebuilt.  Whoever changes it from 1 to
+ * 2 does the work; the others sleep on the recovery condition variable.  On an error it goes back to 1, and the next
+ * one tries.  The same flag is in NVM, so an unfinished rebuild is remembered over a restart.
+ *
+ * The rebuild is not transactional: it truncates each index to nothing and builds it into the same files, as a crash
+ * before its end would leave it to be done again.  It needs no lock on the table beyond the caller's, since
+ * nobody else gets past the gate.
+ */
+#include "table/zenam_reindex.h"
+
+#include "access/amapi.h"
+#include "access/genam.h"
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/index.h"
+#include "catalog/pg_class.h"
+#include "catalog/storage.h"
+#include "commands/defrem.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "storage/ipc.h"
+#include "table/zenam.h"
+#include "txn/recovery.h"
+#include "utils/guc.h"
+#include "utils/relfilenodemap.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+
+#define SOUND		0
+#define NEEDED		1
+#define RUNNING		2
+
+static ZenHTable *rebuilding = NULL;	/* by this process: functions in index expressions may read the table */
+
+static void
+rebuild_index(Relation rel, Oid indexoid)
+{
+	Relation	index = index_open(indexoid, RowExclusiveLock);
+
+	if (index->rd_index->indisready)
+	{
+		IndexInfo  *info = BuildIndexInfo(index);
+
+		/* an init fork's contents may already be in the main fork */
+		RelationTruncate(index, 0);
+		index->rd_indam->ambuild(rel, index, info);
+	}
+	index_close(index, NoLock);
+}
+
+/* Build all indexes as the table's owner would, like REINDEX. */
+static void
+rebuild(Relation rel)
+{
+	List	   *indexes = RelationGetIndexList(rel);
+	ListCell   *lc;
+	Oid			user;
+	int			security;
+	int			nest_level;
+	bool		pushed = false;
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "zen reindex", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+
+	GetUserIdAndSecContext(&user, &security);
+	SetUserIdAndSecContext(rel->rd_rel->relowner, security | SECURITY_RESTRICTED_OPERATION);
+	nest_level = NewGUCNestLevel();
+	if (!ActiveSnapshotSet())
+	{
+		PushActiveSnapshot(GetTransactionSnapshot());
+		pushed = true;
+	}
+	foreach(lc, indexes)
+		rebuild_index(rel, lfirst_oid(lc));
+	if (pushed)
+		PopActiveSnapshot();
+	AtEOXact_GUC(false, nest_level);
+	SetUserIdAndSecContext(user, security);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+}
+
+static void
+set_reindex_state(ZenHTable *ht, uint32 state)
+{
+	if (state == SOUND)
+		zen_htable_set_reindex(ht, false);
+	else
+		pg_atomic_write_u32(&ht->reindex, state);
+	ConditionVariableBroadcast(&zen_recovery->changed);
+}
+
+void
+zen_reindex_table(Relation rel, ZenHTable *ht)
+{
+	uint32		needed = NEEDED;
+
+	if (rebuilding == ht)
+		return;
+	if (pg_atomic_compare_exchange_u32(&ht->reindex, &needed, RUNNING))
+	{
+		ZenHTable  *outer = rebuilding;
+
+		PG_TRY();
+		{
+			rebuilding = ht;
+			rebuild(rel);
+		}
+		PG_CATCH();
+		{
+			rebuilding = outer;
+			set_reindex_state(ht, NEEDED);
+			PG_RE_THROW();
+		}
+		PG_END_TRY();
+		rebuilding = outer;
+		set_reindex_state(ht, SOUND);
+		return;
+	}
+
+	ConditionVariablePrepareToSleep(&zen_recovery->changed);
+	while (pg_atomic_read_u32(&ht->reindex) == RUNNING)
+		ConditionVariableSleep(&zen_recovery->changed, PG_WAIT_EXTENSION);
+	ConditionVariableCancelSleep();
+	if (pg_atomic_read_u32(&ht->reindex) == NEEDED)
+		zen_reindex_table(rel, ht);
+}
+
+/* ---------- background ---------- */
+
+/* Rebuild one table by its relfilenode, if it is still there. */
+static void
+reindex_one(ZenHTable *ht)
+{
+	Oid			spc = ht->spc == MyDatabaseTableSpace ? InvalidOid : ht->spc;
+	Oid			relid = RelidByRelfilenumber(spc, ht->relnumber);
+	Relation	rel = OidIsValid(relid) ? try_relation_open(relid, AccessShareLock) : NULL;
+
+	if (rel == NULL)
+		return;
+	if (zen_rel_is_zen(rel))
+		(void) zen_rel_htable(rel);
+	relation_close(rel, AccessShareLock);
+}
+
+void
+zen_reindex_worker_main(Datum arg)
+{
+	Oid			db = DatumGetObjectId(arg);
+
+	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnectionByOid(db, InvalidOid, 0);
+	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
+	{
+		ZenHTable  *ht = &zen_htables[i];
+
+		if (!ht->in_use || ht->db != db || pg_atomic_read_u32(&ht->reindex) == SOUND)
+			continue;
+		CHECK_FOR_INTERRUPTS();
+		SetCurrentStatementStartTimestamp();
+		StartTransactionCommand();
+		PushActiveSnapshot(GetTransactionSnapshot());
+		reindex_one(ht);
+		PopActiveSnapshot();
+		CommitTransactionCommand();
+	}
+	proc_exit(0);
+}
+
+void
+zen_reindex_start_workers(void)
+{
+	BackgroundWorker worker;
+	Oid			started = InvalidOid;
+
+	memset(&worker, 0, sizeof(worker));
+	strlcpy(worker.bgw_name, "zen index rebuild", BGW_MAXLEN);
+	strlcpy(worker.bgw_type, "zen index rebuild", BGW_MAXLEN);
+	strlcpy(worker.bgw_library_name, "zen", BGW_MAXLEN);
+	strlcpy(worker.bgw_function_name, "zen_reindex_worker_main", BGW_MAXLEN);
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = BGW_NEVER_RESTART;
+	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
+	{
+		BackgroundWorkerHandle *handle;
+
+		/* tables of one database mostly stand together; a second worker for it would only wait for the first */
+		if (!zen_htables[i].in_use || pg_atomic_read_u32(&zen_htables[i].reindex) == SOUND ||
+			zen_htables[i].db == started)
+			continue;
+		started = zen_htables[i].db;
+		worker.bgw_main_arg = ObjectIdGetDatum(started);
+		worker.bgw_notify_pid = MyProcPid;
+		/* without a free slot the tables are rebuilt by the backends that need them */
+		if (!RegisterDynamicBackgroundWorker(&worker, &handle))
+			break;
+	}
+}

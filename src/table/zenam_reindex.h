@@ -1,0 +1,23 @@
+/*
+ * zenam_reindex.h -- indexes after a crash.
+ *
+ * Indexes on zen tables are unlogged: a crash empties them.  They are rebuilt in place, from the rows, before anyone
+ * can use the table: by the first backend that comes, and by a background worker for the others.
+ */
+#ifndef ZENAM_REINDEX_H
+#define ZENAM_REINDEX_H
+
+#include "base/compat.h"
+
+#include "nvm/htable.h"
+#include "utils/rel.h"
+
+/* zen_reindex_table -- rebuild the indexes of a table, or wait until someone has.  The table is open and locked. */
+extern void zen_reindex_table(Relation rel, ZenHTable *ht);
+
+/* zen_reindex_start_workers -- start one background worker per database that has tables to rebuild. */
+extern void zen_reindex_start_workers(void);
+
+extern PGDLLEXPORT void zen_reindex_worker_main(Datum arg);
+
+#endif							/* ZENAM_REINDEX_H */

@@ -1,0 +1,596 @@
+/*
+ * zenam_scan.c -- reading: sequential, TID-range, bitmap, sample and index scans, fetch by TID.
+ *
+ * All of them come down to fetch(): one logical tuple, one snapshot.  A "block" is 64 TIDs, so everything in PostgreSQL
+ * that thinks in blocks (parallel scans, bitmaps, sampling, predicate locks) works on ranges of TIDs.
+ *
+ * Serializable reads follow heap: a relation lock for sequential scans, else a lock on each TID read; and each newer
+ * version that was passed over is a conflict out.
+ */
+#include "table/zenam.h"
+
+#include "access/relscan.h"
+#include "access/subtrans.h"
+#include "access/transam.h"
+#include "access/tsmapi.h"
+#include "access/xact.h"
+#include "cache/tidmap.h"
+#include "catalog/catalog.h"
+#include "miscadmin.h"
+#include "nodes/tidbitmap.h"
+#include "pgstat.h"
+#include "storage/predicate.h"
+#include "table/zenam_callbacks.h"
+#include "table/zenam_scan.h"
+#include "utils/builtins.h"
+#include "utils/snapmgr.h"
+
+typedef struct ZenScan
+{
+	TableScanDescData base;
+	ZenHTable  *ht;
+	BlockNumber nblocks;		/* at the scan's start: later blocks hold no row that the snapshot sees */
+	bool		started;
+	BlockNumber block;			/* current block */
+	int			offset;			/* current TID within it, 0..63 */
+	ScanDirection direction;	/* in which current was reached */
+	ParallelBlockTableScanWorkerData *worker;	/* parallel scan, or NULL */
+
+	/* TID-range scan */
+	ItemPointerData mintid;
+	ItemPointerData maxtid;
+
+	/* bitmap scan: candidates of the current block */
+	int			ncandidates;
+	int			candidate;
+	OffsetNumber candidates[ZEN_TIDS_PER_BLOCK];
+} ZenScan;
+
+typedef struct ZenIndexFetch
+{
+	IndexFetchTableData base;
+	ZenHTable  *ht;
+} ZenIndexFetch;
+
+static ZenPassed passed;		/* reused; see fetch() */
+
+/* ---------- one row ---------- */
+
+/* SSI: the row was read; newer versions were passed over. */
+static void
+note_conflicts(Relation rel, Snapshot snapshot)
+{
+	for (uint32 i = 0; i < passed.n; i++)
+	{
+		TransactionId xid = passed.xids[i];
+
+		if (TransactionIdPrecedes(xid, TransactionXmin))
+			continue;
+		xid = SubTransGetTopmostTransaction(xid);
+		if (TransactionIdPrecedes(xid, TransactionXmin))
+			continue;
+		CheckForSerializableConflictOut(rel, xid, snapshot);
+	}
+}
+
+/* Fetch a logical tuple (code ZEN_ANY_CODE) or one version of it into a slot, and see to predicate locks. */
+static bool
+fetch(Relation rel, ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, TupleTableSlot *slot,
+	  bool lock_tid, bool *all_dead)
+{
+	ZenRow	   *row = zen_slot_row(slot);
+	bool		conflicts = CheckForSerializableConflictOutNeeded(rel, snapshot);
+	bool		found = zen_row_fetch(ht, tidno, code, snapshot, row, all_dead, conflicts ? &passed : NULL);
+
+	if (found)
+	{
+		zen_slot_store(slot, RelationGetRelid(rel));
+		if (lock_tid)
+		{
+			ItemPointerData tid;
+
+			zen_make_tid(&tid, tidno, 0);
+			PredicateLockTID(rel, &tid, snapshot, row->xmin);
+		}
+	}
+	if (conflicts)
+		note_conflicts(rel, snapshot);
+	return found;
+}
+
+/* ---------- sequential scan ---------- */
+
+static void
+init_scan(ZenScan *scan, bool keep_range)
+{
+	if (scan->base.rs_parallel != NULL)
+		scan->nblocks = ((ParallelBlockTableScanDesc) scan->base.rs_parallel)->phs_nblocks;
+	else
+		scan->nblocks = (BlockNumber) zen_tidmap_nblocks(scan->ht);
+	scan->started = false;
+	scan->ncandidates = scan->candidate = 0;
+	if (!keep_range)
+	{
+		ItemPointerSet(&scan->mintid, 0, 1);
+		ItemPointerSet(&scan->maxtid, MaxBlockNumber, MaxOffsetNumber);
+	}
+	if (scan->base.rs_flags & SO_TYPE_SEQSCAN)
+		pgstat_count_heap_scan(scan->base.rs_rd);
+}
+
+TableScanDesc
+zenam_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData *key,
+				 ParallelTableScanDesc pscan, uint32 flags)
+{
+	ZenScan    *scan = palloc0(sizeof(ZenScan));
+
+	RelationIncrementReferenceCount(rel);
+	scan->base.rs_rd = rel;
+	scan->base.rs_snapshot = snapshot;
+	scan->base.rs_nkeys = nkeys;
+	scan->base.rs_flags = flags;
+	scan->base.rs_parallel = pscan;
+	if (nkeys > 0)
+	{
+		scan->base.rs_key = palloc(sizeof(ScanKeyData) * nkeys);
+		memcpy(scan->base.rs_key, key, sizeof(ScanKeyData) * nkeys);
+	}
+	if (pscan != NULL)
+		scan->worker = palloc0(sizeof(ParallelBlockTableScanWorkerData));
+	scan->ht = zen_rel_htable_raw(rel);
+	/* an index build reads the table to rebuild its indexes: everyone else waits for that */
+	if (snapshot == NULL || snapshot->snapshot_type != SNAPSHOT_ANY)
+		scan->ht = zen_rel_htable(rel);
+	if ((flags & (SO_TYPE_SEQSCAN | SO_TYPE_SAMPLESCAN)) && snapshot != NULL)
+		PredicateLockRelation(rel, snapshot);
+	init_scan(scan, false);
+	return &scan->base;
+}
+
+void
+zenam_scan_end(TableScanDesc sscan)
+{
+	ZenScan    *scan = (ZenScan *) sscan;
+
+	RelationDecrementReferenceCount(sscan->rs_rd);
+	if (sscan->rs_key)
+		pfree(sscan->rs_key);
+	if (scan->worker)
+		pfree(scan->worker);
+	if (sscan->rs_flags & SO_TEMP_SNAPSHOT)
+		UnregisterSnapshot(sscan->rs_snapshot);
+	pfree(scan);
+}
+
+void
+zenam_scan_rescan(TableScanDesc sscan, struct ScanKeyData *key, bool set_params, bool allow_strat,
+				  bool allow_sync, bool allow_pagemode)
+{
+	if (key != NULL && sscan->rs_nkeys > 0)
+		memcpy(sscan->rs_key, key, sizeof(ScanKeyData) * sscan->rs_nkeys);
+	init_scan((ZenScan *) sscan, false);
+}
+
+/* Step to the next block; false at the end. */
+static bool
+next_block(ZenScan *scan, bool forward)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (scan->worker != NULL)
+	{
+		ParallelBlockTableScanDesc shared = (ParallelBlockTableScanDesc) scan->base.rs_parallel;
+
+		Assert(forward);
+		if (!scan->started)
+			table_block_parallelscan_startblock_init(scan->base.rs_rd, scan->worker, shared);
+		scan->block = table_block_parallelscan_nextpage(scan->base.rs_rd, scan->worker, shared);
+		scan->started = true;
+		scan->offset = -1;
+		return scan->block != InvalidBlockNumber;
+	}
+	if (!scan->started)
+	{
+		if (scan->nblocks == 0)
+			return false;
+		scan->block = forward ? 0 : scan->nblocks - 1;
+		scan->started = true;
+	}
+	else if (forward)
+	{
+		if (scan->block + 1 >= scan->nblocks)
+			return false;
+		scan->block++;
+	}
+	else
+	{
+		if (scan->block == 0)
+			return false;
+		scan->block--;
+	}
+	scan->offset = forward ? -1 : ZEN_TIDS_PER_BLOCK;
+	return true;
+}
+
+/* Go on to the next TID number in the table; false at the end, where a later call in the other direction goes on. */
+static bool
+next_tid(ZenScan *scan, bool forward, uint64 *tidno)
+{
+	if (!scan->started && !next_block(scan, forward))
+		return false;
+	for (;;)
+	{
+		scan->offset += forward ? 1 : -1;
+		if (scan->offset >= 0 && scan->offset < ZEN_TIDS_PER_BLOCK)
+			break;
+		if (!next_block(scan, forward))
+		{
+			scan->offset = forward ? ZEN_TIDS_PER_BLOCK : -1;
+			return false;
+		}
+	}
+	*tidno = (uint64) scan->block * ZEN_TIDS_PER_BLOCK + scan->offset;
+	return true;
+}
+
+TableScanDesc
+zen_scan_begin_raw(Relation rel, Snapshot snapshot)
+{
+	ZenScan    *scan = palloc0(sizeof(ZenScan));
+
+	RelationIncrementReferenceCount(rel);
+	scan->base.rs_rd = rel;
+	scan->base.rs_snapshot = snapshot;
+	scan->ht = zen_rel_htable_raw(rel);
+	init_scan(scan, false);
+	return &scan->base;
+}
+
+void
+zen_scan_set_blocks(TableScanDesc sscan, BlockNumber first, BlockNumber n)
+{
+	ZenScan    *scan = (ZenScan *) sscan;
+
+	if (n != InvalidBlockNumber && (uint64) first + n < scan->nblocks)
+		scan->nblocks = first + n;
+	if (first > 0)
+	{
+		scan->started = true;
+		scan->block = first - 1;
+		scan->offset = ZEN_TIDS_PER_BLOCK;
+	}
+}
+
+bool
+zen_scan_next(TableScanDesc sscan, uint64 *tidno)
+{
+	ZenScan    *scan = (ZenScan *) sscan;
+
+	if (scan->worker != NULL && scan->started && scan->block == InvalidBlockNumber)
+		return false;
+	return next_tid(scan, true, tidno);
+}
+
+void
+zen_scan_set_block(TableScanDesc sscan, BlockNumber block)
+{
+	ZenScan    *scan = (ZenScan *) sscan;
+
+	scan->started = true;
+	scan->block = block;
+	scan->offset = -1;
+}
+
+bool
+zen_scan_next_in_block(TableScanDesc sscan, uint64 *tidno)
+{
+	ZenScan    *scan = (ZenScan *) sscan;
+
+	if (scan->block >= scan->nblocks || ++scan->offset >= ZEN_TIDS_PER_BLOCK)
+		return false;
+	*tidno = (uint64) scan->block * ZEN_TIDS_PER_BLOCK + scan->offset;
+	return true;
+}
+
+static bool
+keys_match(ZenScan *scan, TupleTableSlot *slot)
+{
+	for (int i = 0; i < scan->base.rs_nkeys; i++)
+	{
+		ScanKey		key = &scan->base.rs_key[i];
+		bool		isnull;
+		Datum		value = slot_getattr(slot, key->sk_attno, &isnull);
+
+		if ((key->sk_flags & SK_ISNULL) || isnull ||
+			!DatumGetBool(FunctionCall2Coll(&key->sk_func, key->sk_collation, value, key->sk_argument)))
+			return false;
+	}
+	return true;
+}
+
+bool
+zenam_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableSlot *slot)
+{
+	ZenScan    *scan = (ZenScan *) sscan;
+	bool		forward = !ScanDirectionIsBackward(direction);
+	uint64		tidno;
+
+	if (scan->worker != NULL && scan->started && scan->block == InvalidBlockNumber)
+	{
+		ExecClearTuple(slot);
+		return false;
+	}
+	while (next_tid(scan, forward, &tidno))
+	{
+		if (fetch(sscan->rs_rd, scan->ht, tidno, ZEN_ANY_CODE, sscan->rs_snapshot, slot, false, NULL) &&
+			keys_match(scan, slot))
+		{
+			pgstat_count_heap_getnext(sscan->rs_rd);
+			return true;
+		}
+	}
+	ExecClearTuple(slot);
+	return false;
+}
+
+/* ---------- TID-range scan ---------- */
+
+void
+zenam_scan_set_tidrange(TableScanDesc sscan, ItemPointer mintid, ItemPointer maxtid)
+{
+	ZenScan    *scan = (ZenScan *) sscan;
+
+	scan->mintid = *mintid;
+	scan->maxtid = *maxtid;
+	scan->nblocks = (BlockNumber) zen_tidmap_nblocks(scan->ht);
+	scan->started = false;
+}
+
+/* The blocks of the range; false if there are none. */
+static bool
+range_blocks(ZenScan *scan, BlockNumber *first, BlockNumber *last)
+{
+	if (scan->nblocks == 0 || ItemPointerCompare(&scan->mintid, &scan->maxtid) > 0)
+		return false;
+	*first = ItemPointerGetBlockNumberNoCheck(&scan->mintid);
+	*last = Min(ItemPointerGetBlockNumberNoCheck(&scan->maxtid), scan->nblocks - 1);
+	return *first <= *last;
+}
+
+bool
+zenam_scan_getnextslot_tidrange(TableScanDesc sscan, ScanDirection direction, TupleTableSlot *slot)
+{
+	ZenScan    *scan = (ZenScan *) sscan;
+	bool		forward = !ScanDirectionIsBackward(direction);
+	BlockNumber first,
+				last;
+
+	if (range_blocks(scan, &first, &last))
+	{
+		uint64		tidno;
+
+		if (!scan->started)
+		{
+			/* stand just outside the range, so that the first step enters it */
+			scan->started = true;
+			scan->block = forward ? first : last;
+			scan->offset = forward ? -1 : ZEN_TIDS_PER_BLOCK;
+		}
+		while (next_tid(scan, forward, &tidno))
+		{
+			if (scan->block < first || scan->block > last)
+			{
+				/* step back onto the border */
+				scan->block = scan->block < first ? first : last;
+				scan->offset = forward ? ZEN_TIDS_PER_BLOCK : -1;
+				break;
+			}
+			/* versions carry their code in the offset, so the exact bounds are tested on what was found */
+			if (fetch(sscan->rs_rd, scan->ht, tidno, ZEN_ANY_CODE, sscan->rs_snapshot, slot, true, NULL) &&
+				ItemPointerCompare(&slot->tts_tid, &scan->mintid) >= 0 &&
+				ItemPointerCompare(&slot->tts_tid, &scan->maxtid) <= 0)
+			{
+				pgstat_count_heap_getnext(sscan->rs_rd);
+				return true;
+			}
+		}
+	}
+	ExecClearTuple(slot);
+	return false;
+}
+
+/* ---------- bitmap scan ---------- */
+
+bool
+zenam_scan_bitmap_next_block(TableScanDesc sscan, struct TBMIterateResult *tbmres)
+{
+	ZenScan    *scan = (ZenScan *) sscan;
+
+	scan->candidate = 0;
+	scan->ncandidates = 0;
+	if (tbmres->blockno >= scan->nblocks)
+		return false;
+	scan->block = tbmres->blockno;
+	if (tbmres->ntuples >= 0)
+		for (int i = 0; i < tbmres->ntuples && i < ZEN_TIDS_PER_BLOCK; i++)
+			scan->candidates[scan->ncandidates++] = tbmres->offsets[i];
+	else
+		for (int i = 0; i < ZEN_TIDS_PER_BLOCK; i++)
+			scan->candidates[scan->ncandidates++] = (OffsetNumber) (i + 1);
+	return scan->ncandidates > 0;
+}
+
+bool
+zenam_scan_bitmap_next_tuple(TableScanDesc sscan, struct TBMIterateResult *tbmres, TupleTableSlot *slot)
+{
+	ZenScan    *scan = (ZenScan *) sscan;
+
+	while (scan->candidate < scan->ncandidates)
+	{
+		uint64		tidno = (uint64) scan->block * ZEN_TIDS_PER_BLOCK + scan->candidates[scan->candidate++] - 1;
+
+		if (fetch(sscan->rs_rd, scan->ht, tidno, ZEN_ANY_CODE, sscan->rs_snapshot, slot, true, NULL))
+		{
+			pgstat_count_heap_fetch(sscan->rs_rd);
+			return true;
+		}
+	}
+	ExecClearTuple(slot);
+	return false;
+}
+
+/* ---------- sample scan ---------- */
+
+bool
+zenam_scan_sample_next_block(TableScanDesc sscan, struct SampleScanState *scanstate)
+{
+	ZenScan    *scan = (ZenScan *) sscan;
+	TsmRoutine *tsm = scanstate->tsmroutine;
+
+	if (scan->nblocks == 0)
+		return false;
+	if (tsm->NextSampleBlock)
+		scan->block = tsm->NextSampleBlock(scanstate, scan->nblocks);
+	else if (!scan->started)
+		scan->block = 0;
+	else
+		scan->block = scan->block + 1 < scan->nblocks ? scan->block + 1 : InvalidBlockNumber;
+	scan->started = true;
+	return BlockNumberIsValid(scan->block);
+}
+
+bool
+zenam_scan_sample_next_tuple(TableScanDesc sscan, struct SampleScanState *scanstate, TupleTableSlot *slot)
+{
+	ZenScan    *scan = (ZenScan *) sscan;
+	TsmRoutine *tsm = scanstate->tsmroutine;
+
+	for (;;)
+	{
+		OffsetNumber offset;
+
+		CHECK_FOR_INTERRUPTS();
+		offset = tsm->NextSampleTuple(scanstate, scan->block, ZEN_TIDS_PER_BLOCK);
+		if (!OffsetNumberIsValid(offset))
+			break;
+		if (fetch(sscan->rs_rd, scan->ht, (uint64) scan->block * ZEN_TIDS_PER_BLOCK + offset - 1, ZEN_ANY_CODE,
+				  sscan->rs_snapshot, slot, false, NULL))
+		{
+			pgstat_count_heap_getnext(sscan->rs_rd);
+			return true;
+		}
+	}
+	ExecClearTuple(slot);
+	return false;
+}
+
+/* ---------- index scan ---------- */
+
+IndexFetchTableData *
+zenam_index_fetch_begin(Relation rel)
+{
+	ZenIndexFetch *f = palloc0(sizeof(ZenIndexFetch));
+
+	f->base.rel = rel;
+	f->ht = zen_rel_htable(rel);
+	return &f->base;
+}
+
+void
+zenam_index_fetch_reset(IndexFetchTableData *data)
+{
+}
+
+void
+zenam_index_fetch_end(IndexFetchTableData *data)
+{
+	pfree(data);
+}
+
+bool
+zenam_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot,
+						bool *call_again, bool *all_dead)
+{
+	ZenIndexFetch *f = (ZenIndexFetch *) data;
+
+	*call_again = false;
+	if (!fetch(data->rel, f->ht, zen_tidno(tid), ZEN_ANY_CODE, snapshot, slot, true, all_dead))
+		return false;
+	/* as heap does for HOT chains: the caller learns which version it was */
+	*tid = slot->tts_tid;
+	return true;
+}
+
+/* ---------- by TID ---------- */
+
+/* Does the TID have a form that zen hands out? */
+static bool
+tid_has_form(ItemPointer tid)
+{
+	return ItemPointerIsValid(tid) && zen_tid_code(tid) <= ZEN_MAX_CODE;
+}
+
+bool
+zenam_tuple_fetch_row_version(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot)
+{
+	if (!tid_has_form(tid))
+		return false;
+	return fetch(rel, zen_rel_htable(rel), zen_tidno(tid), (int) zen_tid_code(tid), snapshot, slot, true, NULL);
+}
+
+bool
+zenam_tuple_tid_valid(TableScanDesc sscan, ItemPointer tid)
+{
+	ZenScan    *scan = (ZenScan *) sscan;
+
+	return tid_has_form(tid) && ItemPointerGetBlockNumber(tid) < scan->nblocks;
+}
+
+void
+zenam_tuple_get_latest_tid(TableScanDesc sscan, ItemPointer tid)
+{
+	ZenScan    *scan = (ZenScan *) sscan;
+	TupleTableSlot *slot;
+
+	if (!tid_has_form(tid))
+		return;
+	slot = table_slot_create(sscan->rs_rd, NULL);
+	if (fetch(sscan->rs_rd, scan->ht, zen_tidno(tid), ZEN_ANY_CODE, sscan->rs_snapshot, slot, false, NULL))
+		*tid = slot->tts_tid;
+	ExecDropSingleTupleTableSlot(slot);
+}
+
+bool
+zenam_tuple_satisfies_snapshot(Relation rel, TupleTableSlot *slot, Snapshot snapshot)
+{
+	TupleTableSlot *probe = table_slot_create(rel, NULL);
+	ItemPointer tid = &slot->tts_tid;
+	bool		found = fetch(rel, zen_rel_htable(rel), zen_tidno(tid), ZEN_ANY_CODE, snapshot, probe, false, NULL) &&
+	ItemPointerEquals(&probe->tts_tid, tid);
+
+	ExecDropSingleTupleTableSlot(probe);
+	return found;
+}
+
+/* ---------- deletion of index entries ---------- */
+
+/*
+ * An index wants to know which of its entries lead nowhere.  An entry may go when its TID is dead; the TID itself stays
+ * dead until VACUUM has seen all indexes.
+ */
+TransactionId
+zenam_index_delete_tuples(Relation rel, TM_IndexDeleteOp *delstate)
+{
+	ZenHTable  *ht = zen_rel_htable_raw(rel);
+
+	for (int i = 0; i < delstate->ndeltids; i++)
+	{
+		TM_IndexStatus *status = &delstate->status[delstate->deltids[i].id];
+		ZenWord    *word = zen_tidmap_word(ht, zen_tidno(&delstate->deltids[i].tid));
+		uint64		state = word ? zen_word_state(zen_word_read(word)) : ZEN_WORD_UNUSED;
+
+		if (state == ZEN_WORD_DEAD || state == ZEN_WORD_DYING)
+			status->knowndeletable = true;
+	}
+	/* indexes of zen tables write no WAL: no standby can conflict */
+	return InvalidTransactionId;
+}

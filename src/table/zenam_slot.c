@@ -1,0 +1,131 @@
+/*
+ * zenam_slot.c -- the tuple table slot of zen tables.
+ *
+ * A HeapTupleTableSlot with a row buffer behind it: a fetched row is copied out of the engine once, into a buffer
+ * that lives as long as the slot, in the form of a heap tuple with its system columns set.  So deforming, system columns
+ * and copies are PostgreSQL's own heap-tuple code, and a scan allocates nothing per row.
+ */
+#include "table/zenam.h"
+
+#include "access/htup_details.h"
+#include "table/zenam_callbacks.h"
+#include "utils/memutils.h"
+
+typedef struct ZenTupleSlot
+{
+	HeapTupleTableSlot base;
+	ZenRow		row;			/* base.tuple is &base.tupdata when the slot shows this row */
+} ZenTupleSlot;
+
+static TupleTableSlotOps zen_slot_ops;
+
+static inline bool
+shows_row(ZenTupleSlot *zslot)
+{
+	return zslot->base.tuple == &zslot->base.tupdata;
+}
+
+static void
+slot_init(TupleTableSlot *slot)
+{
+	ZenTupleSlot *zslot = (ZenTupleSlot *) slot;
+
+	memset(&zslot->row, 0, sizeof(zslot->row));
+	zslot->row.mcxt = slot->tts_mcxt;
+}
+
+static void
+slot_release(TupleTableSlot *slot)
+{
+	ZenTupleSlot *zslot = (ZenTupleSlot *) slot;
+
+	if (zslot->row.buf)
+		pfree(zslot->row.buf);
+	zslot->row.buf = NULL;
+	zslot->row.capacity = 0;
+}
+
+/* The row in the buffer is the slot's own already; only virtual contents have to be formed. */
+static void
+slot_materialize(TupleTableSlot *slot)
+{
+	if (!shows_row((ZenTupleSlot *) slot))
+		TTSOpsHeapTuple.materialize(slot);
+}
+
+static HeapTuple
+slot_get_heap_tuple(TupleTableSlot *slot)
+{
+	ZenTupleSlot *zslot = (ZenTupleSlot *) slot;
+
+	Assert(!TTS_EMPTY(slot));
+	if (zslot->base.tuple == NULL)
+		slot_materialize(slot);
+	return zslot->base.tuple;
+}
+
+static void
+slot_copyslot(TupleTableSlot *dst, TupleTableSlot *src)
+{
+	ZenTupleSlot *zslot = (ZenTupleSlot *) dst;
+	MemoryContext old;
+	HeapTuple	copy;
+
+	/* the source may be dst's own contents seen through another slot: copy first */
+	old = MemoryContextSwitchTo(dst->tts_mcxt);
+	copy = ExecCopySlotHeapTuple(src);
+	MemoryContextSwitchTo(old);
+	copy->t_self = src->tts_tid;
+	copy->t_tableOid = src->tts_tableOid;
+	ExecClearTuple(dst);
+	zslot->base.tuple = copy;
+	dst->tts_flags &= ~TTS_FLAG_EMPTY;
+	dst->tts_flags |= TTS_FLAG_SHOULDFREE;
+	dst->tts_nvalid = 0;
+	zslot->base.off = 0;
+	dst->tts_tid = src->tts_tid;
+	dst->tts_tableOid = src->tts_tableOid;
+}
+
+const TupleTableSlotOps *
+zenam_slot_callbacks(Relation rel)
+{
+	if (zen_slot_ops.base_slot_size == 0)
+	{
+		zen_slot_ops = TTSOpsHeapTuple;
+		zen_slot_ops.init = slot_init;
+		zen_slot_ops.release = slot_release;
+		zen_slot_ops.materialize = slot_materialize;
+		zen_slot_ops.copyslot = slot_copyslot;
+		zen_slot_ops.get_heap_tuple = slot_get_heap_tuple;
+		zen_slot_ops.base_slot_size = sizeof(ZenTupleSlot);
+	}
+	return &zen_slot_ops;
+}
+
+ZenRow *
+zen_slot_row(TupleTableSlot *slot)
+{
+	if (slot->tts_ops != &zen_slot_ops)
+		elog(ERROR, "slot does not belong to a zen table");
+	ExecClearTuple(slot);
+	return &((ZenTupleSlot *) slot)->row;
+}
+
+void
+zen_slot_store(TupleTableSlot *slot, Oid tableoid)
+{
+	ZenTupleSlot *zslot = (ZenTupleSlot *) slot;
+	HeapTuple	tuple = &zslot->base.tupdata;
+
+	tuple->t_data = (HeapTupleHeader) zslot->row.buf;
+	tuple->t_len = zslot->row.len;
+	tuple->t_self = zslot->row.tid;
+	tuple->t_tableOid = tableoid;
+	zslot->base.tuple = tuple;
+	zslot->base.off = 0;
+	slot->tts_flags &= ~TTS_FLAG_EMPTY;
+	slot->tts_nvalid = 0;
+	slot->tts_tid = tuple->t_self;
+	slot->tts_tableOid = tableoid;
+}

@@ -1,0 +1,269 @@
+/*
+ * commit.c -- the commit protocol.
+ *
+ * zen-only:	lease, allocate | write all with LP = 0, last header line not flushed | fence | LP, flush, fence | visible
+ * mixed:		lease, allocate | write all with LP = 0, all flushed | fence | descriptor, fence | PostgreSQL's commit
+ *				record, flushed | visible | LP, flush, fence | descriptor cleared
+ *
+ * A transaction whose last slot fits one line needs no first fence if it has no other line: LP and body persist in
+ * order (R6).
+ *
+ * R1: only the last version of each tuple is written.  R7: everything that can fail is allocated before the first
+ * store.  R11: the region is ours from the lease to the end.
+ */
+#include "txn/commit.h"
+
+#include "cache/metcache.h"
+#include "miscadmin.h"
+#include "nvm/persist.h"
+#include "txn/gc.h"
+#include "txn/visibility.h"
+
+/* Is w the newest version of its tuple, and worth a slot? */
+static bool
+needs_slot(ZenWrite *w)
+{
+	uint64		now = zen_word_read(w->word);
+	ZenVersion *v = w->version;
+
+	if (zen_word_state(now) != ZEN_WORD_ENTRY || zen_word_entry(now) != v ||
+		(zen_version_flags(v) & ZEN_V_ABORTED) || !w->ht->in_use)
+		return false;
+	if (!(zen_version_flags(v) & ZEN_V_TOMBSTONE))
+		return true;
+	/* a row inserted and deleted by this transaction leaves nothing to be deleted in NVM */
+	for (v = v->older; v != NULL; v = v->older)
+		if (v->slot != InvalidZenSlot)
+			return true;
+	return false;
+}
+
+static void
+pool_full_error(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DISK_FULL),
+			 errmsg("zen pool is full"),
+			 errdetail("The pool has %zu MB in %u pages, all in use.",
+					   zen_pool.size / (1024 * 1024), zen_pool.npages),
+			 errhint("Delete rows and run VACUUM, drop tables, or move to a pool created with a larger zen.pool_size.")));
+}
+
+/* Find a slot for a write, collecting garbage if the pool is full. */
+static ZenSlot
+take_slot(ZenCommit *commit, ZenWrite *w)
+{
+	Size		size = zen_tuple_size(w->version->len);
+	ZenSlot		slot = zen_slot_alloc(commit->region, w->ht, size);
+
+	if (slot == InvalidZenSlot && zen_gc_run(commit->region, PG_UINT32_MAX) > 0)
+		slot = zen_slot_alloc(commit->region, w->ht, size);
+	return slot;
+}
+
+void
+zen_commit_write(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all)
+{
+	ZenWrite   *last = NULL;
+
+	Assert(commit->stage == ZEN_STAGE_NONE);
+	commit->region = zen_region_lease();
+	commit->stage = ZEN_STAGE_LEASED;
+	commit->last = InvalidZenSlot;
+	if (!zen_gc_reserve(commit->region, n))
+		zen_arena_full_error();
+	for (uint32 i = 0; i < n; i++)
+	{
+		ZenWrite   *w = &writes[i];
+
+		if (!needs_slot(w))
+			continue;
+		w->slot = take_slot(commit, w);
+		if (w->slot == InvalidZenSlot)
+			pool_full_error();
+		w->former = zen_tuple_header(w->slot);
+		last = w;
+	}
+	commit->cts = zen_cts_next();
+	if (last == NULL)
+		return;
+
+	/* from here to the end of commit or abort nothing can fail */
+	commit->stage = ZEN_STAGE_WRITTEN;
+	commit->last = last->slot;
+	for (ZenWrite *w = writes; w <= last; w++)
+		if (w->slot != InvalidZenSlot)
+		{
+			ZenVersion *v = w->version;
+
+			zen_tuple_write(w->slot, commit->cts,
+							zen_word1(w->ht->idx, w->tidno, v->code, (zen_version_flags(v) & ZEN_V_TOMBSTONE) != 0),
+							zen_version_tuple(v), flush_all || w != last);
+			v->slot = w->slot;
+		}
+}
+
+/* Are all bytes of the transaction in the line that carries LP? */
+static bool
+fits_one_line(ZenCommit *commit, ZenWrite *writes, uint32 n)
+{
+	for (uint32 i = 0; i < n; i++)
+		if (writes[i].slot != InvalidZenSlot && writes[i].slot != commit->last)
+			return false;
+	return ((commit->last * ZEN_SLOT_UNIT) % ZEN_LINE) +
+		zen_tuple_size(((ZenTupleBody *) ((char *) zen_slot_ptr(commit->last) + ZEN_HEADER_SIZE))->len) <= ZEN_LINE;
+}
+
+void
+zen_commit_set_lp(ZenCommit *commit)
+{
+	Assert(commit->stage == ZEN_STAGE_WRITTEN || commit->stage == ZEN_STAGE_DOUBT);
+	/* R2: nothing else is outstanding when LP is stored */
+	if (commit->stage == ZEN_STAGE_WRITTEN &&
+		!fits_one_line(commit, zen_writeset.writes, zen_writeset.nwrites))
+		zen_fence();
+	if (commit->stage == ZEN_STAGE_WRITTEN)
+		commit->stage = ZEN_STAGE_LP;
+	zen_tuple_set_lp(commit->last);
+	zen_fence();
+}
+
+void
+zen_commit_doubt(ZenCommit *commit, uint64 full_xid, uint32 kind)
+{
+	Assert(commit->stage == ZEN_STAGE_WRITTEN);
+	zen_fence();
+	zen_region_doubt_set(commit->region, full_xid, commit->cts, kind);
+	commit->stage = ZEN_STAGE_DOUBT;
+}
+
+void
+zen_commit_undo_lp(ZenCommit *commit)
+{
+	Assert(commit->stage == ZEN_STAGE_LP);
+	zen_tuple_clear_lp(commit->last);
+	commit->stage = ZEN_STAGE_WRITTEN;
+}
+
+/* What was overwritten counts no more (R5); the versions are committed; their predecessors are garbage. */
+static void
+settle_writes(uint32 region, ZenWrite *writes, uint32 n)
+{
+	for (uint32 i = 0; i < n; i++)
+	{
+		ZenWrite   *w = &writes[i];
+
+		if (w->slot != InvalidZenSlot)
+			zen_gc_forget_header(w->former);
+		if (zen_version_flags(w->version) & ZEN_V_ABORTED)
+			zen_pop_version(w);
+		else
+		{
+			zen_version_set(w->version, ZEN_V_COMMITTED);
+			zen_gc_push(region, w->ht, w->tidno, w->version->xmin);
+		}
+	}
+}
+
+void
+zen_commit_finish(ZenCommit *commit, ZenWrite *writes, uint32 n)
+{
+	ZenRegion  *region = &zen_regions[commit->region];
+
+	if (commit->stage == ZEN_STAGE_NONE)
+		return;
+	if (commit->stage == ZEN_STAGE_DOUBT)
+	{
+		zen_commit_set_lp(commit);
+		zen_region_doubt_clear(commit->region);
+	}
+	if (commit->last != InvalidZenSlot)
+	{
+		/* R4: the old anchor may go, the new LP is fenced */
+		region->anchor = commit->last;
+		region->last_cts = commit->cts;
+	}
+	settle_writes(commit->region, writes, n);
+	zen_gc_run(commit->region, zen_gc_batch);
+	zen_region_release(commit->region);
+	commit->stage = ZEN_STAGE_NONE;
+	if (zen_metcache_needs_room())
+		zen_metcache_evict(zen_gc_batch * 2);
+}
+
+/* R7: make the slots empty, durably, before the region commits again. */
+static void
+scrub_writes(ZenWrite *writes, uint32 n)
+{
+	for (uint32 i = 0; i < n; i++)
+		if (writes[i].slot != InvalidZenSlot)
+			zen_tuple_scrub(writes[i].slot);
+	zen_fence();
+	for (uint32 i = 0; i < n; i++)
+		if (writes[i].slot != InvalidZenSlot)
+			zen_gc_forget_header(writes[i].former);
+}
+
+void
+zen_commit_abort(ZenCommit *commit, ZenWrite *writes, uint32 n)
+{
+	if (commit->stage == ZEN_STAGE_NONE)
+		return;
+	if (commit->stage == ZEN_STAGE_LP)
+		zen_commit_undo_lp(commit);
+	if (commit->stage == ZEN_STAGE_WRITTEN || commit->stage == ZEN_STAGE_DOUBT)
+		scrub_writes(writes, n);
+	if (commit->stage == ZEN_STAGE_DOUBT)
+		zen_region_doubt_clear(commit->region);
+	for (uint32 i = 0; i < n; i++)
+		if (writes[i].slot != InvalidZenSlot)
+		{
+			zen_slot_free(writes[i].slot);
+			writes[i].slot = InvalidZenSlot;
+			writes[i].version->slot = InvalidZenSlot;
+		}
+	zen_region_release(commit->region);
+	commit->stage = ZEN_STAGE_NONE;
+}
+
+void
+zen_pop_version(ZenWrite *write)
+{
+	ZenVersion *v = write->version;
+	ZenLockers *lockers = NULL;
+	ZenVersion *lone = NULL;
+	uint64		w = zen_word_lock(write->word);
+
+	if (zen_word_state(w) == ZEN_WORD_ENTRY && zen_word_entry(w) == v)
+	{
+		if (v->older != NULL)
+		{
+			ZenVersion *head = v->older;
+
+			head->lockers = v->lockers;
+			head->lock_seq++;
+			v->lockers = NULL;
+			w = zen_word_with_entry(w, head);
+			if (head->older == NULL && head->lockers == NULL &&
+				(zen_version_flags(head) & (ZEN_V_FROZEN | ZEN_V_IN_CLOCK | ZEN_V_TOMBSTONE)) == ZEN_V_FROZEN)
+			{
+				zen_version_set(head, ZEN_V_IN_CLOCK);
+				lone = head;
+			}
+		}
+		else
+		{
+			/* an insertion that never was; indexes may hold the TID */
+			lockers = v->lockers;
+			v->lockers = NULL;
+			w = zen_word_with(w, ZEN_WORD_DEAD, 0);
+		}
+	}
+	/* else a later writer has left it out already */
+	zen_word_unlock(write->word, w);
+	if (lockers != NULL)
+		zen_lockers_free(lockers);
+	if (lone != NULL)
+		zen_metcache_enqueue(write->ht, write->tidno, lone);
+	zen_version_retire(v, false);
+}

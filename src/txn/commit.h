@@ -1,0 +1,60 @@
+/*
+ * commit.h -- making a transaction's writes durable without a log.
+ *
+ * Called by the transaction callbacks in xact.c only.  The protocol, and what a crash leaves at each step, is in
+ * src/README, "Commit".
+ */
+#ifndef ZEN_COMMIT_H
+#define ZEN_COMMIT_H
+
+#include "nvm/region.h"
+#include "txn/writeset.h"
+
+/* How far a transaction has come; what an abort has to undo. */
+typedef enum ZenCommitStage
+{
+	ZEN_STAGE_NONE,				/* no region */
+	ZEN_STAGE_LEASED,			/* region leased, slots taken, nothing in NVM */
+	ZEN_STAGE_WRITTEN,			/* slots written with LP = 0 */
+	ZEN_STAGE_DOUBT,			/* mixed: descriptor in NVM, pg_xact decides */
+	ZEN_STAGE_LP				/* zen-only: LP is durable */
+} ZenCommitStage;
+
+typedef struct ZenCommit
+{
+	ZenCommitStage stage;
+	uint32		region;
+	uint64		cts;
+	ZenSlot		last;			/* the slot that carries LP, or InvalidZenSlot if nothing was to be written */
+} ZenCommit;
+
+/*
+ * zen_commit_write -- take a region and slots, write all versions with LP = 0.
+ *
+ * Throws ERRCODE_DISK_FULL or ERRCODE_OUT_OF_MEMORY before anything is written.  extra (may be NULL) are further slots
+ * to be written by the caller before the fence, for PREPARE.  No fence yet.
+ */
+extern void zen_commit_write(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all);
+
+/* zen_commit_set_lp -- fence, LP, fence (R2): after this the transaction is committed, whatever happens. */
+extern void zen_commit_set_lp(ZenCommit *commit);
+
+/* zen_commit_doubt -- fence; write the in-doubt descriptor. */
+extern void zen_commit_doubt(ZenCommit *commit, uint64 full_xid, uint32 kind);
+
+/* zen_commit_undo_lp -- an error after LP: durable before the error is reported. */
+extern void zen_commit_undo_lp(ZenCommit *commit);
+
+/*
+ * zen_commit_finish -- the transaction has committed: resolve the doubt, account for what was overwritten, queue garbage,
+ * release the region.  Never throws.
+ */
+extern void zen_commit_finish(ZenCommit *commit, ZenWrite *writes, uint32 n);
+
+/* zen_commit_abort -- R7: scrub what was written, fence, release slots and region.  Never throws. */
+extern void zen_commit_abort(ZenCommit *commit, ZenWrite *writes, uint32 n);
+
+/* zen_pop_version -- take an aborted version out of its tuple and retire it.  Never throws. */
+extern void zen_pop_version(ZenWrite *write);
+
+#endif							/* ZEN_COMMIT_H */

@@ -1,0 +1,300 @@
+/*
+ * ddl.c -- creation and drop of HTables follow their transaction.
+ *
+ * An HTable entry names its creator's, dropper's or mover's full xid until the end of that transaction is known;
+ * recovery asks pg_xact.  For the answer to mean this transaction, its xid must not be issued again after a crash: a
+ * WAL record that bears it is flushed before the xid is written to NVM.
+ *
+ * Destroying a table: its entry is free first (durable), so that a crash in the middle leaves slots and pages without an
+ * owner, which recovery collects.  Then versions, slots in shared pages, the map, and the table's own pages go.
+ */
+#include "txn/ddl.h"
+
+#include "access/transam.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "cache/version.h"
+#include "nvm/alloc.h"
+#include "nvm/persist.h"
+#include "replication/message.h"
+#include "txn/gc.h"
+#include "txn/writeset.h"
+#include "utils/memutils.h"
+
+typedef enum DdlKind
+{
+	DDL_CREATE,
+	DDL_DROP,
+	DDL_MOVE
+} DdlKind;
+
+typedef struct Ddl
+{
+	DdlKind		kind;
+	ZenHTable  *ht;
+	int			nest_level;
+	bool		begun;			/* drop: the entry carries the xid */
+} Ddl;
+
+static Ddl *pending = NULL;
+static int	npending = 0;
+static int	capacity = 0;
+static bool xid_is_durable = false;
+
+static void
+add(DdlKind kind, ZenHTable *ht)
+{
+	pending[npending].kind = kind;
+	pending[npending].ht = ht;
+	pending[npending].nest_level = GetCurrentTransactionNestLevel();
+	pending[npending].begun = false;
+	npending++;
+}
+
+static void
+reserve(int n)
+{
+	if (npending + n <= capacity)
+		return;
+	capacity = Max(16, 2 * (npending + n));
+	pending = pending ? repalloc(pending, capacity * sizeof(Ddl)) :
+		MemoryContextAlloc(TopMemoryContext, capacity * sizeof(Ddl));
+}
+
+void
+zen_xid_make_durable(void)
+{
+	if (xid_is_durable)
+		return;
+	(void) GetTopTransactionId();
+	XLogFlush(LogLogicalMessage("zen", "", 0, true));
+	xid_is_durable = true;
+}
+
+ZenHTable *
+zen_ddl_create(RelFileLocator loc)
+{
+	ZenHTable  *ht;
+
+	reserve(1);
+	zen_xid_make_durable();
+	ht = zen_htable_create(loc, U64FromFullTransactionId(GetTopFullTransactionId()));
+	add(DDL_CREATE, ht);
+	return ht;
+}
+
+ZenHTable *
+zen_ddl_find(RelFileLocator loc)
+{
+	ZenHTable  *ht = zen_htable_find(loc);
+	uint64		to = ((uint64) ZEN_LOCATOR_SPC(loc) << 32) | ZEN_LOCATOR_NUMBER(loc);
+
+	for (int i = npending - 1; i >= 0 && ht == NULL; i--)
+		if (pending[i].kind == DDL_MOVE && pending[i].ht->db == ZEN_LOCATOR_DB(loc) &&
+			zen_nvm_load64(&zen_pool.htables[pending[i].ht->idx].move_to) == to)
+			ht = pending[i].ht;
+	return ht;
+}
+
+void
+zen_ddl_drop(ZenHTable *ht)
+{
+	for (int i = 0; i < npending; i++)
+		if (pending[i].kind == DDL_DROP && pending[i].ht == ht)
+			return;
+	reserve(1);
+	add(DDL_DROP, ht);
+}
+
+void
+zen_ddl_drop_database(Oid db)
+{
+	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
+		if (zen_htables[i].in_use && zen_htables[i].db == db)
+			zen_ddl_drop(&zen_htables[i]);
+}
+
+void
+zen_ddl_move(ZenHTable *ht, RelFileLocator to)
+{
+	reserve(1);
+	zen_xid_make_durable();
+	zen_htable_move_begin(ht, to, U64FromFullTransactionId(GetTopFullTransactionId()));
+	add(DDL_MOVE, ht);
+}
+
+/* Empty one word of a table that nobody reads any more. */
+static void
+empty_word(ZenWord *word)
+{
+	uint64		w = zen_word_lock(word);
+	uint64		state = zen_word_state(w);
+	ZenVersion *v = state == ZEN_WORD_ENTRY ? zen_word_entry(w) : NULL;
+	ZenSlot		slot = state == ZEN_WORD_ENTRY ? InvalidZenSlot : zen_word_ref(w);
+
+	zen_word_unlock(word, 0);
+	/* slots in the table's own pages go with the pages */
+	if (slot != InvalidZenSlot && zen_pages[zen_slot_page(slot)].owner.htable == 0)
+		zen_slot_free(slot);
+	while (v != NULL)
+	{
+		ZenVersion *older = v->older;
+
+		if (v->lockers)
+			zen_lockers_free(v->lockers);
+		v->lockers = NULL;
+		zen_version_retire(v, v->slot != InvalidZenSlot &&
+						   zen_pages[zen_slot_page(v->slot)].owner.htable == 0);
+		v = older;
+	}
+}
+
+static void
+empty_table(ZenHTable *ht)
+{
+	uint64		n = zen_tidmap_nblocks(ht) * ZEN_TIDS_PER_BLOCK;
+
+	for (uint64 t = 0; t < n; t++)
+	{
+		ZenWord    *word = zen_tidmap_word(ht, t);
+
+		if (pg_atomic_read_u64(word) != 0)
+			empty_word(word);
+	}
+	zen_tidmap_drop(ht);
+	zen_alloc_drop_htable(ht->idx);
+}
+
+static void
+destroy(ZenHTable *ht)
+{
+	zen_htable_unlist(ht);
+	empty_table(ht);
+	zen_htable_reuse(ht);
+}
+
+void
+zen_ddl_truncate(ZenHTable *ht)
+{
+	zen_htable_empty(ht);
+	zen_writeset_forget(ht);
+	empty_table(ht);
+	ht->bytes_taken = 0;
+}
+
+bool
+zen_ddl_pending(void)
+{
+	return npending > 0;
+}
+
+void
+zen_ddl_precommit(uint64 full_xid)
+{
+	for (int i = 0; i < npending; i++)
+		if (pending[i].kind == DDL_DROP)
+		{
+			zen_xid_make_durable();
+			pending[i].begun = true;
+			zen_htable_drop_begin(pending[i].ht, full_xid);
+		}
+}
+
+/* Undo one entry: its (sub)transaction has aborted. */
+static void
+undo(Ddl *ddl)
+{
+	switch (ddl->kind)
+	{
+		case DDL_CREATE:
+			destroy(ddl->ht);
+			break;
+		case DDL_DROP:
+			if (ddl->begun)
+				zen_htable_drop_undo(ddl->ht);
+			break;
+		case DDL_MOVE:
+			zen_htable_move_end(ddl->ht, false);
+			break;
+	}
+}
+
+void
+zen_ddl_commit(void)
+{
+	/* in order: a table may be created, moved and dropped by one transaction */
+	for (int i = 0; i < npending; i++)
+		switch (pending[i].kind)
+		{
+			case DDL_CREATE:
+				zen_htable_created(pending[i].ht);
+				break;
+			case DDL_MOVE:
+				zen_htable_move_end(pending[i].ht, true);
+				break;
+			case DDL_DROP:
+				destroy(pending[i].ht);
+				break;
+		}
+	npending = 0;
+}
+
+void
+zen_ddl_abort(void)
+{
+	zen_ddl_subabort(0);
+}
+
+void
+zen_ddl_subcommit(int nest_level)
+{
+	for (int i = npending; i > 0 && pending[i - 1].nest_level >= nest_level; i--)
+		pending[i - 1].nest_level = nest_level - 1;
+}
+
+void
+zen_ddl_subabort(int nest_level)
+{
+	while (npending > 0 && pending[npending - 1].nest_level >= nest_level)
+		undo(&pending[--npending]);
+}
+
+void
+zen_ddl_forget(void)
+{
+	npending = 0;
+}
+
+void
+zen_ddl_resolve(uint64 full_xid, bool committed)
+{
+	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
+	{
+		ZenHTable  *ht = &zen_htables[i];
+		bool		gone;
+
+		if (!ht->in_use)
+			continue;
+		if (zen_nvm_load64(&zen_pool.htables[i].move_xid) == full_xid)
+			zen_htable_move_end(ht, committed);
+		gone = ht->drop_xid == full_xid && committed;
+		if (ht->create_xid == full_xid)
+		{
+			if (committed)
+				zen_htable_created(ht);
+			else
+				gone = true;
+		}
+		if (gone)
+			destroy(ht);
+		else if (ht->drop_xid == full_xid)
+			zen_htable_drop_undo(ht);
+	}
+}
+
+void
+zen_ddl_reset(void)
+{
+	npending = 0;
+	xid_is_durable = false;
+}

@@ -1,0 +1,352 @@
+/*
+ * gc.c -- garbage collection.
+ *
+ * R12: a version is cut off when its successor is committed and older than every snapshot; the cut versions are
+ * retired through the epochs and take their slots with them.  Freed slots keep their headers until they are reused,
+ * so each one is counted in the map word (stale) before it is freed, and uncounted when a new header over it has
+ * been fenced (zen_gc_forget_header, called by commit).
+ *
+ * R5: a tombstone's slot is freed when that count is 0.  Whoever brings the word into that state does it: the
+ * collector when the tombstone becomes the only version, or the writer that takes the last stale header away.
+ */
+#include "txn/gc.h"
+
+#include "access/transam.h"
+#include "cache/metcache.h"
+#include "storage/procarray.h"
+#include "storage/shmem.h"
+
+#define CHUNK_ITEMS		255
+#define HORIZON_EVERY	16		/* runs between two looks at the xid horizon, when nothing is due by the last one */
+
+typedef struct GcItem
+{
+	uint64		tidno;
+	uint32		htable;
+	TransactionId xid;
+} GcItem;
+
+typedef struct GcChunk
+{
+	struct GcChunk *next;
+	GcItem		items[CHUNK_ITEMS];
+} GcChunk;
+
+/* Belongs to the region's lease holder, except n, which others may read. */
+typedef struct GcQueue
+{
+	GcChunk    *head;
+	GcChunk    *tail;			/* the chunk being filled; empty chunks reserved may follow it */
+	uint32		head_pos;
+	uint32		tail_pos;
+	uint32		reserved;		/* places in chunks behind tail */
+	pg_atomic_uint32 n;
+} GcQueue;
+
+static GcQueue *queues;			/* [ZEN_MAX_REGIONS] */
+static TransactionId horizon = InvalidTransactionId;	/* last one computed by this process */
+static uint32 runs_since_horizon = 0;
+
+Size
+zen_gc_shmem_size(void)
+{
+	return mul_size(ZEN_MAX_REGIONS, sizeof(GcQueue));
+}
+
+void
+zen_gc_init(void)
+{
+	bool		found;
+
+	queues = ShmemInitStruct("zen garbage queues", zen_gc_shmem_size(), &found);
+	horizon = InvalidTransactionId;
+	if (found)
+		return;
+	memset(queues, 0, zen_gc_shmem_size());
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+		pg_atomic_init_u32(&queues[r].n, 0);
+}
+
+/* ---------- the queue ---------- */
+
+bool
+zen_gc_reserve(uint32 region, uint32 n)
+{
+	GcQueue    *q = &queues[region];
+	GcChunk    *last = q->tail;
+	uint32		places = q->reserved + (q->tail ? CHUNK_ITEMS - q->tail_pos : 0);
+
+	while (last != NULL && last->next != NULL)
+		last = last->next;
+	while (places < n)
+	{
+		GcChunk    *chunk = zen_arena_alloc(sizeof(GcChunk));
+
+		if (chunk == NULL)
+			return false;
+		chunk->next = NULL;
+		if (last != NULL)
+		{
+			last->next = chunk;
+			q->reserved += CHUNK_ITEMS;
+		}
+		else
+		{
+			q->head = q->tail = chunk;
+			q->head_pos = q->tail_pos = 0;
+		}
+		last = chunk;
+		places += CHUNK_ITEMS;
+	}
+	return true;
+}
+
+void
+zen_gc_push(uint32 region, ZenHTable *ht, uint64 tidno, TransactionId xid)
+{
+	GcQueue    *q = &queues[region];
+	GcItem	   *item;
+
+	if (q->tail_pos == CHUNK_ITEMS)
+	{
+		Assert(q->tail->next != NULL);
+		q->tail = q->tail->next;
+		q->tail_pos = 0;
+		q->reserved -= CHUNK_ITEMS;
+	}
+	item = &q->tail->items[q->tail_pos++];
+	item->tidno = tidno;
+	item->htable = ht->idx;
+	item->xid = xid;
+	pg_atomic_write_u32(&q->n, pg_atomic_read_u32(&q->n) + 1);
+}
+
+/* The oldest item, or NULL. */
+static GcItem *
+peek(GcQueue *q)
+{
+	if (q->head == NULL)
+		return NULL;
+	if (q->head_pos == CHUNK_ITEMS && q->head != q->tail)
+	{
+		GcChunk    *empty = q->head;
+
+		q->head = empty->next;
+		q->head_pos = 0;
+		zen_arena_free(empty, sizeof(GcChunk));
+	}
+	if (q->head == q->tail && q->head_pos == q->tail_pos)
+		return NULL;
+	return &q->head->items[q->head_pos];
+}
+
+static void
+drop_first(GcQueue *q)
+{
+	q->head_pos++;
+	pg_atomic_write_u32(&q->n, pg_atomic_read_u32(&q->n) - 1);
+}
+
+/* ---------- R5: stale headers ---------- */
+
+/* A DEAD or UNUSED word without stale headers needs its tombstone no more. */
+static uint64
+drop_tombstone(uint64 w, ZenSlot *to_free)
+{
+	uint64		state = zen_word_state(w);
+
+	*to_free = InvalidZenSlot;
+	if ((w & ZEN_WORD_STALE) == 0 && zen_word_ref(w) != 0 &&
+		(state == ZEN_WORD_DEAD || state == ZEN_WORD_DYING || state == ZEN_WORD_UNUSED))
+	{
+		*to_free = zen_word_ref(w);
+		w = zen_word_with(w, state, 0);
+	}
+	return w;
+}
+
+void
+zen_gc_forget_header(ZenTupleHeader h)
+{
+	ZenHTable  *ht = &zen_htables[zen_word1_htable(h.word1)];
+	ZenWord    *word;
+	ZenSlot		tombstone = InvalidZenSlot;
+	uint64		w;
+
+	if ((h.word0 & ZEN_CTS_MASK) == 0 || (h.word1 & ZEN_DELETED) || ht->idx == 0 ||
+		!zen_htable_owns(ht, h.word0 & ZEN_CTS_MASK))
+		return;
+	zen_epoch_enter();
+	word = zen_tidmap_word(ht, zen_word1_tidno(h.word1));
+	if (word != NULL)
+	{
+		w = zen_word_lock(word);
+		w = drop_tombstone(zen_word_stale_dec(w), &tombstone);
+		zen_word_unlock(word, w);
+	}
+	zen_epoch_leave();
+	if (tombstone != InvalidZenSlot)
+	{
+		zen_slot_free(tombstone);
+		ZEN_COUNT(tombstones_freed, 1);
+	}
+}
+
+/* ---------- collecting ---------- */
+
+/* Retire a list of versions cut off; they were linked by older. */
+static void
+retire_list(ZenVersion *list)
+{
+	while (list != NULL)
+	{
+		ZenVersion *next = list->older;
+
+		zen_version_retire(list, true);
+		ZEN_COUNT(versions_freed, 1);
+		list = next;
+	}
+}
+
+/*
+ * Under the word's lock: find the newest version that everyone sees, freeze it, cut off what is behind it.
+ * Returns the new word; *cut: the list cut off; *tombstone: a slot to free; *lone: the version to put into the CLOCK;
+ * *ended: a tombstone entry that the word no longer needs.
+ */
+static uint64
+collect_word(uint64 w, ZenVersion **cut, ZenSlot *tombstone, ZenVersion **lone, ZenVersion **ended)
+{
+	ZenVersion *head = zen_word_entry(w);
+	ZenVersion *v = head;
+	uint32		flags;
+
+	while (v != NULL)
+	{
+		flags = zen_version_flags(v);
+		if ((flags & ZEN_V_FROZEN) ||
+			((flags & ZEN_V_COMMITTED) && TransactionIdPrecedes(v->xmin, horizon)))
+			break;
+		v = v->older;
+	}
+	if (v == NULL)
+		return w;
+	zen_version_set(v, ZEN_V_FROZEN);
+	*cut = v->older;
+	v->older = NULL;
+	for (ZenVersion *c = *cut; c != NULL; c = c->older)
+		if (c->slot != InvalidZenSlot && !(zen_version_flags(c) & ZEN_V_TOMBSTONE))
+			w = zen_word_stale_inc(w);
+	if (v != head)
+		return w;
+	if (zen_version_flags(v) & ZEN_V_TOMBSTONE)
+	{
+		*ended = v;
+		w = drop_tombstone(zen_word_with(w, ZEN_WORD_DEAD, v->slot), tombstone);
+	}
+	else if (v->lockers == NULL && !(zen_version_flags(v) & ZEN_V_IN_CLOCK))
+	{
+		zen_version_set(v, ZEN_V_IN_CLOCK);
+		*lone = v;
+	}
+	return w;
+}
+
+static void
+collect(GcItem *item)
+{
+	ZenHTable  *ht = &zen_htables[item->htable];
+	ZenVersion *cut = NULL,
+			   *lone = NULL,
+			   *ended = NULL;
+	ZenLockers *lockers = NULL;
+	ZenSlot		tombstone = InvalidZenSlot;
+	ZenWord    *word;
+	uint64		w;
+
+	zen_epoch_enter();
+	word = zen_tidmap_word(ht, item->tidno);
+	if (word != NULL && zen_word_state(zen_word_read(word)) == ZEN_WORD_ENTRY)
+	{
+		w = zen_word_lock(word);
+		if (zen_word_state(w) == ZEN_WORD_ENTRY)
+			w = collect_word(w, &cut, &tombstone, &lone, &ended);
+		if (ended != NULL)
+		{
+			lockers = ended->lockers;
+			ended->lockers = NULL;
+		}
+		zen_word_unlock(word, w);
+	}
+	zen_epoch_leave();
+	if (lone != NULL)
+		zen_metcache_enqueue(ht, item->tidno, lone);
+	if (ended != NULL)
+		zen_version_retire(ended, false);
+	if (lockers != NULL)
+		zen_lockers_free(lockers);
+	if (tombstone != InvalidZenSlot)
+	{
+		zen_slot_free(tombstone);
+		ZEN_COUNT(tombstones_freed, 1);
+	}
+	retire_list(cut);
+}
+
+/* May the item be handled?  Looks at the horizon again when that is worth it. */
+static bool
+is_due(GcItem *item, bool *looked)
+{
+	if (TransactionIdIsValid(horizon) && TransactionIdPrecedes(item->xid, horizon))
+		return true;
+	if (*looked || runs_since_horizon < HORIZON_EVERY)
+		return false;
+	*looked = true;
+	runs_since_horizon = 0;
+	horizon = GetOldestNonRemovableTransactionId(NULL);
+	return TransactionIdPrecedes(item->xid, horizon);
+}
+
+uint32
+zen_gc_run(uint32 region, uint32 max)
+{
+	GcQueue    *q = &queues[region];
+	uint32		done = 0;
+	bool		looked = false;
+	GcItem	   *item;
+
+	runs_since_horizon++;
+	while (done < max && (item = peek(q)) != NULL && is_due(item, &looked))
+	{
+		GcItem		copy = *item;
+
+		drop_first(q);
+		collect(&copy);
+		done++;
+	}
+	return done;
+}
+
+void
+zen_gc_all(void)
+{
+	runs_since_horizon = HORIZON_EVERY;
+	for (uint32 r = 0; r < zen_nregions; r++)
+	{
+		if (pg_atomic_read_u32(&queues[r].n) == 0 || !zen_region_try_lease(r))
+			continue;
+		runs_since_horizon = Max(runs_since_horizon, HORIZON_EVERY);
+		zen_gc_run(r, PG_UINT32_MAX);
+		zen_alloc_release_empty(r, zen_gc_forget_header);
+		zen_region_release(r);
+	}
+}
+
+uint64
+zen_gc_pending(void)
+{
+	uint64		n = 0;
+
+	for (uint32 r = 0; r < zen_nregions; r++)
+		n += pg_atomic_read_u32(&queues[r].n);
+	return n;
+}

@@ -1,0 +1,999 @@
+/*
+ * row.c -- operations on one logical tuple.
+ *
+ * Reading takes no lock: load the word, walk the chain or read the slot, copy, leave the epoch.
+ *
+ * Writing is optimistic.  Outside the word's lock the newest version, its lockers and the fate of their transactions are
+ * judged (this may read pg_xact and wait for LWLocks); then, under the lock bit and for a few instructions, the word
+ * is checked to be what was judged, and the change is applied; else everything is judged again.  What was judged
+ * is named by (newest version, its lock_seq): both can only be the same if nobody pushed, popped or locked.
+ *
+ * Aborted versions on top are left out when a new one is pushed; their writer frees them.
+ */
+#include "txn/row.h"
+
+#include "access/transam.h"
+#include "access/xact.h"
+#include "cache/metcache.h"
+#include "nvm/page.h"
+#include "storage/procarray.h"
+#include "txn/rowlock.h"
+#include "txn/visibility.h"
+#include "txn/writeset.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+#define EVICT_STEP		64		/* entries the hand passes when a writer needs room */
+
+/* ---------- reading ---------- */
+
+/* Make room for a tuple of len bytes; returns where its MinimalTuple goes. */
+static MinimalTuple
+row_buffer(ZenRow *row, uint32 len)
+{
+	Size		needed = len + MINIMAL_TUPLE_OFFSET;
+
+	if (row->capacity < needed)
+	{
+		if (row->buf)
+			pfree(row->buf);
+		row->capacity = 0;
+		row->buf = NULL;
+		row->buf = MemoryContextAllocHuge(row->mcxt, Max(needed, 256));
+		row->capacity = Max(needed, 256);
+	}
+	row->len = needed;
+	return (MinimalTuple) (row->buf + MINIMAL_TUPLE_OFFSET);
+}
+
+/* Fill the fields that a HeapTuple has and a MinimalTuple has not. */
+static void
+row_header(ZenRow *row, uint64 tidno, uint32 code, TransactionId xmin, TransactionId xmax, CommandId cid)
+{
+	HeapTupleHeader h = (HeapTupleHeader) row->buf;
+
+	h->t_choice.t_heap.t_xmin = xmin;
+	h->t_choice.t_heap.t_xmax = xmax;
+	h->t_choice.t_heap.t_field3.t_cid = cid;
+	zen_make_tid(&row->tid, tidno, code);
+	h->t_ctid = row->tid;
+	row->xmin = xmin;
+}
+
+static void
+copy_version(ZenRow *row, uint64 tidno, ZenVersion *v, ZenVersion *successor)
+{
+	memcpy(row_buffer(row, v->len), v->data, v->len);
+	row_header(row, tidno, v->code, v->xmin, successor ? successor->xmin : InvalidTransactionId, v->cmin);
+}
+
+/* Copy the row in a slot; false if it is damaged. */
+static bool
+copy_slot(ZenRow *row, uint64 tidno, ZenSlot slot, uint64 word1)
+{
+	int64		len = zen_tuple_len(slot, zen_slot_size(slot));
+
+	if (len <= 0 || !zen_tuple_read(slot, row_buffer(row, (uint32) len), (uint32) len))
+		return false;
+	row_header(row, tidno, zen_word1_code(word1), FrozenTransactionId, InvalidTransactionId, FirstCommandId);
+	return true;
+}
+
+static void
+note_passed(ZenPassed *passed, ZenVersion *head, ZenVersion *until)
+{
+	passed->n = 0;
+	for (ZenVersion *v = head; v != NULL && v != until; v = v->older)
+	{
+		ZenXidState state = zen_version_state(v);
+
+		if (state == ZEN_XID_ABORTED || state == ZEN_XID_CURRENT || (zen_version_flags(v) & ZEN_V_FROZEN))
+			continue;
+		if (passed->n == passed->capacity)
+		{
+			passed->capacity = Max(16, 2 * passed->capacity);
+			passed->xids = passed->xids ? repalloc(passed->xids, passed->capacity * sizeof(TransactionId)) :
+				MemoryContextAlloc(TopMemoryContext, passed->capacity * sizeof(TransactionId));
+		}
+		passed->xids[passed->n++] = v->xmin;
+	}
+}
+
+/* The version of a chain that a fetch is about. */
+static ZenVersion *
+wanted_version(ZenVersion *head, int code, Snapshot snapshot, ZenVersion **successor)
+{
+	ZenVersion *v;
+
+	if (code >= 0 && snapshot->snapshot_type == SNAPSHOT_ANY)
+	{
+		v = zen_find_version(head, (uint32) code, successor);
+		return v && (zen_version_flags(v) & ZEN_V_TOMBSTONE) ? NULL : v;
+	}
+	v = zen_visible_version(head, snapshot, successor);
+	return v && code >= 0 && v->code != code ? NULL : v;
+}
+
+bool
+zen_row_fetch(ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, ZenRow *row,
+			  bool *all_dead, ZenPassed *passed)
+{
+	ZenWord    *word;
+	bool		found = false,
+				damaged = false;
+	ZenSlot		slot = InvalidZenSlot;
+	uint64		w;
+
+	if (all_dead)
+		*all_dead = false;
+	if (passed)
+		passed->n = 0;
+	if (snapshot->snapshot_type == SNAPSHOT_DIRTY)
+	{
+		snapshot->xmin = snapshot->xmax = InvalidTransactionId;
+		snapshot->speculativeToken = 0;
+	}
+	zen_epoch_enter();
+	word = zen_tidmap_word(ht, tidno);
+	w = word ? zen_word_read(word) : ZEN_WORD_UNUSED;
+	if (zen_word_state(w) == ZEN_WORD_ENTRY)
+	{
+		ZenVersion *head = zen_word_entry(w);
+		ZenVersion *successor;
+		ZenVersion *v = wanted_version(head, code, snapshot, &successor);
+
+		if (passed)
+			note_passed(passed, head, v);
+		if (v != NULL)
+		{
+			copy_version(row, tidno, v, successor);
+			zen_version_set(v, ZEN_V_REFERENCED);
+			found = true;
+			ZEN_COUNT(metcache_hits, 1);
+		}
+		else if (all_dead)
+			*all_dead = (zen_version_flags(head) & (ZEN_V_TOMBSTONE | ZEN_V_FROZEN)) ==
+				(ZEN_V_TOMBSTONE | ZEN_V_FROZEN);
+	}
+	else if (zen_word_state(w) == ZEN_WORD_NVM)
+	{
+		ZenTupleHeader h;
+
+		slot = zen_word_ref(w);
+		h = zen_tuple_header(slot);
+		if (code < 0 || zen_word1_code(h.word1) == code)
+		{
+			found = copy_slot(row, tidno, slot, h.word1);
+			damaged = !found;
+			ZEN_COUNT(metcache_misses, 1);
+		}
+	}
+	else if (all_dead)
+		*all_dead = zen_word_state(w) != ZEN_WORD_UNUSED;
+	zen_epoch_leave();
+	if (damaged)
+		zen_tuple_corrupted(slot, tidno);
+	return found;
+}
+
+/* What is to be known of a chain's newest versions. */
+static ZenVersion *
+inspect_chain(ZenVersion *head, ZenRowInfo *info)
+{
+	ZenVersion *v = zen_top_version(head);
+	ZenXidState state;
+
+	if (v == NULL)
+		return NULL;
+	state = zen_version_state(v);
+	if (zen_version_flags(v) & ZEN_V_TOMBSTONE)
+	{
+		ZenVersion *deleter = v;
+
+		v = v->older ? zen_top_version(v->older) : NULL;
+		while (v != NULL && (zen_version_flags(v) & ZEN_V_TOMBSTONE))
+			v = v->older ? zen_top_version(v->older) : NULL;
+		if (zen_version_flags(deleter) & ZEN_V_FROZEN)
+		{
+			info->state = ZEN_ROW_DEAD;
+			return NULL;
+		}
+		info->xid = deleter->xmin;
+		info->xid_is_mine = state == ZEN_XID_CURRENT;
+		info->state = state == ZEN_XID_COMMITTED ? ZEN_ROW_RECENTLY_DEAD : ZEN_ROW_DELETE_IN_PROGRESS;
+		if (v == NULL)
+		{
+			info->state = ZEN_ROW_DEAD;
+			return NULL;
+		}
+		/* deleted by a transaction that inserted it: never seen by anyone else */
+	}
+	else if (state == ZEN_XID_COMMITTED)
+		info->state = ZEN_ROW_LIVE;
+	else
+	{
+		/* an update under way leaves the row live either way: count it as live, as its new version */
+		info->xid = v->xmin;
+		info->xid_is_mine = state == ZEN_XID_CURRENT;
+		info->state = ZEN_ROW_INSERT_IN_PROGRESS;
+	}
+	info->older_versions = v->older != NULL && !(zen_version_flags(v) & ZEN_V_FROZEN) &&
+		zen_top_version(v->older) != NULL;
+	return v;
+}
+
+bool
+zen_row_inspect(ZenHTable *ht, uint64 tidno, ZenRow *row, ZenRowInfo *info)
+{
+	ZenWord    *word;
+	uint64		w;
+	bool		found = false,
+				damaged = false;
+	ZenSlot		slot = InvalidZenSlot;
+
+	memset(info, 0, sizeof(*info));
+	zen_epoch_enter();
+	word = zen_tidmap_word(ht, tidno);
+	w = word ? zen_word_read(word) : ZEN_WORD_UNUSED;
+	if (zen_word_state(w) == ZEN_WORD_ENTRY)
+	{
+		ZenVersion *v = inspect_chain(zen_word_entry(w), info);
+
+		if (v != NULL)
+		{
+			copy_version(row, tidno, v, NULL);
+			found = true;
+		}
+	}
+	else if (zen_word_state(w) == ZEN_WORD_NVM)
+	{
+		slot = zen_word_ref(w);
+		found = copy_slot(row, tidno, slot, zen_tuple_header(slot).word1);
+		damaged = !found;
+		info->state = ZEN_ROW_LIVE;
+	}
+	else if (zen_word_state(w) != ZEN_WORD_UNUSED)
+		info->state = ZEN_ROW_DEAD;
+	zen_epoch_leave();
+	if (damaged)
+		zen_tuple_corrupted(slot, tidno);
+	return found;
+}
+
+bool
+zen_row_newest(ZenHTable *ht, uint64 tidno, uint32 *code)
+{
+	ZenWord    *word;
+	uint64		w;
+	bool		found = false;
+
+	zen_epoch_enter();
+	word = zen_tidmap_word(ht, tidno);
+	w = word ? zen_word_read(word) : ZEN_WORD_UNUSED;
+	if (zen_word_state(w) == ZEN_WORD_NVM)
+	{
+		*code = zen_word1_code(zen_tuple_header(zen_word_ref(w)).word1);
+		found = true;
+	}
+	else if (zen_word_state(w) == ZEN_WORD_ENTRY)
+		for (ZenVersion *v = zen_word_entry(w); v != NULL; v = v->older)
+		{
+			ZenXidState state = zen_version_state(v);
+
+			if (state == ZEN_XID_COMMITTED || state == ZEN_XID_CURRENT)
+			{
+				*code = v->code;
+				found = !(zen_version_flags(v) & ZEN_V_TOMBSTONE);
+				break;
+			}
+		}
+	zen_epoch_leave();
+	return found;
+}
+
+/* ---------- inserting ---------- */
+
+/* A version of this transaction; evicts if DRAM is full, throws if that does not help. */
+static ZenVersion *
+make_version(MinimalTuple tuple, CommandId cid, uint32 flags)
+{
+	uint32		len = tuple ? tuple->t_len : 0;
+	ZenVersion *v = zen_version_alloc(len);
+
+	if (v == NULL)
+	{
+		zen_metcache_evict(EVICT_STEP * 16);
+		v = zen_version_alloc(len);
+	}
+	if (v == NULL)
+		zen_arena_full_error();
+	if (len > 0)
+		memcpy(v->data, tuple, len);
+	v->xmin = GetCurrentTransactionId();
+	v->cmin = cid;
+	pg_atomic_write_u32(&v->flags, flags);
+	return v;
+}
+
+static void
+check_size(MinimalTuple tuple)
+{
+	if (tuple != NULL && zen_class_of(zen_tuple_size(tuple->t_len)) == ZEN_MAX_CLASSES)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("row is too big: size %u, maximum size %zu", tuple->t_len, ZEN_MAX_TUPLE)));
+}
+
+uint64
+zen_row_insert(ZenHTable *ht, MinimalTuple tuple, CommandId cid, uint32 spec_token)
+{
+	TransactionId xid = GetCurrentTransactionId();
+	ZenVersion *v;
+	ZenWord    *word;
+	uint64		tidno;
+
+	(void) xid;					/* assigned before anything is shared */
+	check_size(tuple);
+	zen_writeset_reserve(1, 0);
+	v = make_version(tuple, cid, spec_token ? ZEN_V_SPECULATIVE : 0);
+	v->spec_token = spec_token;
+	tidno = zen_tidmap_take(ht, zen_arena_ref(v), &word);
+	zen_writeset_add(ht, tidno, word, v);
+	return tidno;
+}
+
+/* A private copy of one version, with its place in history but no slot. */
+static ZenVersion *
+clone_version(ZenVersion *v)
+{
+	ZenVersion *copy = zen_version_alloc(v->len);
+
+	if (copy == NULL)
+		return NULL;
+	memcpy(copy->data, v->data, v->len);
+	copy->xmin = v->xmin;
+	copy->cmin = v->cmin;
+	copy->code = v->code;
+	copy->depth = v->depth;
+	pg_atomic_write_u32(&copy->flags, zen_version_flags(v) &
+						(ZEN_V_TOMBSTONE | ZEN_V_COMMITTED | ZEN_V_FROZEN | ZEN_V_KEY_UPDATE));
+	return copy;
+}
+
+static void
+free_chain(ZenVersion *v)
+{
+	while (v != NULL)
+	{
+		ZenVersion *older = v->older;
+
+		zen_version_free(v);
+		v = older;
+	}
+}
+
+/* Copy a chain, aborted versions left out, down to the first version that everyone sees. */
+static ZenVersion *
+clone_chain(ZenVersion *head, bool *full)
+{
+	ZenVersion *first = NULL;
+	ZenVersion **link = &first;
+
+	*full = false;
+	for (ZenVersion *v = head; v != NULL; v = v->older)
+	{
+		if (zen_version_state(v) == ZEN_XID_ABORTED)
+			continue;
+		*link = clone_version(v);
+		if (*link == NULL)
+		{
+			*full = true;
+			break;
+		}
+		if (zen_version_flags(v) & ZEN_V_FROZEN)
+			break;
+		link = &(*link)->older;
+	}
+	return first;
+}
+
+bool
+zen_row_copy(ZenHTable *from, uint64 tidno, ZenHTable *to, bool *dead)
+{
+	ZenWord    *word = zen_tidmap_word(from, tidno);
+	ZenVersion *chain = NULL;
+	ZenWord    *new_word;
+	bool		full = false;
+	uint64		w,
+				new_tidno;
+
+	while (word != NULL && zen_word_state(zen_word_read(word)) == ZEN_WORD_NVM)
+		zen_metcache_admit(from, tidno, word);
+	if (word == NULL)
+		return false;
+	zen_writeset_reserve(1, 0);
+	zen_epoch_enter();
+	w = zen_word_read(word);
+	if (zen_word_state(w) == ZEN_WORD_ENTRY)
+		chain = clone_chain(zen_word_entry(w), &full);
+	zen_epoch_leave();
+	if (full)
+	{
+		free_chain(chain);
+		zen_arena_full_error();
+	}
+	if (chain == NULL || ((zen_version_flags(chain) & ZEN_V_TOMBSTONE) &&
+						  ((zen_version_flags(chain) & ZEN_V_FROZEN) || chain->older == NULL)))
+	{
+		free_chain(chain);
+		return false;
+	}
+	*dead = (zen_version_flags(chain) & ZEN_V_TOMBSTONE) != 0;
+	new_tidno = zen_tidmap_take(to, zen_arena_ref(chain), &new_word);
+	zen_writeset_add(to, new_tidno, new_word, chain);
+	return true;
+}
+
+void
+zen_row_complete(ZenHTable *ht, uint64 tidno, bool succeeded)
+{
+	ZenWord    *word = zen_tidmap_word(ht, tidno);
+	uint64		w = zen_word_lock(word);
+	ZenVersion *v = zen_word_entry(w);
+
+	Assert(zen_version_flags(v) & ZEN_V_SPECULATIVE);
+	if (succeeded)
+		zen_version_clear(v, ZEN_V_SPECULATIVE);
+	else
+		zen_version_set(v, ZEN_V_ABORTED);	/* commit and abort both pop it */
+	zen_word_unlock(word, w);
+}
+
+/* ---------- judging ---------- */
+
+/* What was seen of a tuple outside the lock. */
+typedef struct Judged
+{
+	ZenVersion *head;			/* what the word led to */
+	uint32		lock_seq;		/* of head */
+	ZenVersion *top;			/* newest version that has not aborted */
+	ZenVersion *target;			/* the version asked for */
+} Judged;
+
+static ZenLockerCopy lockers_copy;	/* reused; valid until the next judge() */
+
+static void
+failure(ZenChange *c, uint64 tidno, uint32 code, TransactionId xmax, CommandId cmax)
+{
+	zen_make_tid(&c->tmfd.ctid, tidno, code);
+	c->tmfd.xmax = xmax;
+	c->tmfd.cmax = cmax;
+}
+
+/* The target has a committed successor: say where the row went. */
+static TM_Result
+updated(ZenChange *c, Judged *j, ZenVersion *successor)
+{
+	ZenVersion *v = j->head;
+
+	while (v != successor)
+	{
+		ZenXidState state = zen_version_state(v);
+
+		if (state == ZEN_XID_COMMITTED || state == ZEN_XID_CURRENT)
+			break;
+		v = v->older;
+	}
+	failure(c, c->tidno, v->code, successor->xmin, InvalidCommandId);
+	if (!(zen_version_flags(v) & ZEN_V_TOMBSTONE))
+		return TM_Updated;
+	if (zen_version_flags(v) & ZEN_V_FORWARD)
+	{
+		zen_make_tid(&c->tmfd.ctid, v->forward_tidno, 0);
+		return TM_Updated;
+	}
+	if (zen_version_flags(v) & ZEN_V_MOVED)
+	{
+		ItemPointerSetMovedPartitions(&c->tmfd.ctid);
+		return TM_Updated;
+	}
+	failure(c, c->tidno, c->code, v->xmin, InvalidCommandId);
+	return TM_Deleted;
+}
+
+/* Judge a target that has a successor. */
+static TM_Result
+judge_successor(ZenChange *c, Judged *j, ZenVersion *s, bool locking)
+{
+	switch (zen_version_state(s))
+	{
+		case ZEN_XID_CURRENT:
+			if (s->cmin < c->cid)
+				return TM_Invisible;
+			failure(c, c->tidno, s->code, s->xmin, s->cmin);
+			return TM_SelfModified;
+		case ZEN_XID_IN_PROGRESS:
+			if (locking && !zen_modes_conflict(c->mode, zen_writer_mode(s)))
+			{
+				c->wait_xid = zen_lockers_conflict(&lockers_copy, c->mode);
+				return TransactionIdIsValid(c->wait_xid) ? TM_BeingModified : TM_Ok;
+			}
+			c->wait_xid = s->xmin;
+			return TM_BeingModified;
+		case ZEN_XID_ABORTED:	/* between two looks: judge again */
+			c->wait_xid = InvalidTransactionId;
+			return TM_BeingModified;
+		case ZEN_XID_COMMITTED:
+			break;
+	}
+	return updated(c, j, s);
+}
+
+/*
+ * Judge what the change meets, inside an epoch.  TM_BeingModified with an invalid wait_xid: look again.
+ */
+static TM_Result
+judge(ZenChange *c, ZenWord *word, uint64 w, Judged *j, bool locking)
+{
+	ZenVersion *successor;
+	ZenXidState state;
+
+	memset(&c->tmfd, 0, sizeof(c->tmfd));
+	c->wait_xid = InvalidTransactionId;
+	j->head = zen_word_entry(w);
+	j->lock_seq = zen_lockers_copy(word, j->head, &lockers_copy);
+	if (zen_word_ref(zen_word_read(word)) != zen_word_ref(w))
+		return TM_BeingModified;
+	j->top = zen_top_version(j->head);
+	j->target = zen_find_version(j->head, c->code, &successor);
+	if (j->top == NULL)
+		return TM_Invisible;
+	if (j->target == NULL)
+	{
+		/* the version is gone: whatever is newest has superseded it */
+		return zen_version_state(j->top) == ZEN_XID_IN_PROGRESS ?
+			judge_successor(c, j, j->top, locking) : updated(c, j, j->top);
+	}
+	if (successor != NULL)
+		return judge_successor(c, j, successor, locking);
+
+	state = zen_version_state(j->target);
+	if (state == ZEN_XID_IN_PROGRESS || state == ZEN_XID_ABORTED ||
+		(zen_version_flags(j->target) & ZEN_V_TOMBSTONE) ||
+		(state == ZEN_XID_CURRENT && j->target->cmin >= c->cid))
+	{
+		failure(c, c->tidno, c->code, j->target->xmin, j->target->cmin);
+		return TM_Invisible;
+	}
+	c->wait_xid = zen_lockers_conflict(&lockers_copy, c->mode);
+	if (TransactionIdIsValid(c->wait_xid))
+		return TM_BeingModified;
+	if (c->crosscheck != InvalidSnapshot &&
+		zen_visible_version(j->head, c->crosscheck, &successor) != j->target)
+	{
+		failure(c, c->tidno, c->code, InvalidTransactionId, InvalidCommandId);
+		return TM_Updated;
+	}
+	return TM_Ok;
+}
+
+/* Find the word and bring its row into the Met-Cache.  NULL: there is no row. */
+static ZenWord *
+entry_word(ZenHTable *ht, uint64 tidno)
+{
+	ZenWord    *word = zen_tidmap_word(ht, tidno);
+
+	while (word != NULL && zen_word_state(zen_word_read(word)) == ZEN_WORD_NVM)
+		zen_metcache_admit(ht, tidno, word);
+	if (word == NULL || zen_word_state(zen_word_read(word)) != ZEN_WORD_ENTRY)
+		return NULL;
+	return word;
+}
+
+/* Under the lock: is the word still as judged? */
+static inline bool
+still(uint64 w, Judged *j)
+{
+	return zen_word_state(w) == ZEN_WORD_ENTRY && zen_word_entry(w) == j->head &&
+		j->head->lock_seq == j->lock_seq;
+}
+
+/* ---------- updating and deleting ---------- */
+
+/* Give a new version its code and depth; false if all codes are taken by versions still alive. */
+static bool
+number_version(ZenVersion *v, ZenVersion *top)
+{
+	uint32		depth = (uint32) top->depth + 1;
+
+	if (depth >= ZEN_MAX_CODE)
+	{
+		/* the bound is reached: count */
+		depth = 1;
+		for (ZenVersion *o = top; o != NULL; o = o->older)
+			depth++;
+		if (depth >= ZEN_MAX_CODE)
+			return false;
+	}
+	v->depth = (uint16) depth;
+	/* code 0 stands for the row as indexes know it; versions after the first use 1..ZEN_MAX_CODE in turn */
+	v->code = top->code >= ZEN_MAX_CODE ? 1 : top->code + 1;
+	return true;
+}
+
+/* Push v over the judged versions; under the word's lock. */
+static uint64
+push_version(uint64 w, Judged *j, ZenVersion *v)
+{
+	v->older = j->top;
+	v->lockers = j->head->lockers;
+	v->lock_seq = j->head->lock_seq + 1;
+	j->head->lockers = NULL;
+	j->head->lock_seq++;
+	return zen_word_with_entry(w, v);
+}
+
+/* The versions that an update needs, made once and kept over retries. */
+typedef struct Prepared
+{
+	ZenVersion *version;		/* new contents, or the tombstone of a delete */
+	ZenVersion *tombstone;		/* update to a new TID: stays under the old one */
+	ZenLockers *lockers;		/* copy for the new TID */
+	uint64		new_tidno;
+	ZenWord    *new_word;
+} Prepared;
+
+static void
+prepare(ZenChange *c, Prepared *p)
+{
+	uint32		key = c->mode == LockTupleExclusive ? ZEN_V_KEY_UPDATE : 0;
+
+	memset(p, 0, sizeof(*p));
+	check_size(c->tuple);
+	(void) GetCurrentTransactionId();
+	zen_writeset_reserve(2, 0);
+	if (c->tuple == NULL)
+		p->version = make_version(NULL, c->cid, ZEN_V_TOMBSTONE | key | (c->moved ? ZEN_V_MOVED : 0));
+	else
+		p->version = make_version(c->tuple, c->cid, key);
+}
+
+/* The row goes to a new TID: reserve it and make the tombstone that forwards there. */
+static void
+prepare_new_tid(ZenChange *c, Prepared *p)
+{
+	uint32		key = c->mode == LockTupleExclusive ? ZEN_V_KEY_UPDATE : 0;
+
+	p->tombstone = make_version(NULL, c->cid, ZEN_V_TOMBSTONE | ZEN_V_FORWARD | key);
+	p->new_tidno = zen_tidmap_take(c->ht, zen_arena_ref(p->version), &p->new_word);
+	p->version->code = 0;
+	p->version->depth = 0;
+	p->tombstone->forward_tidno = p->new_tidno;
+	/* from here on the abort callback knows about it */
+	zen_writeset_add(c->ht, p->new_tidno, p->new_word, p->version);
+}
+
+static void
+discard_prepared(Prepared *p)
+{
+	if (p->lockers)
+		zen_lockers_free(p->lockers);
+	if (p->tombstone)
+	{
+		/* the row under the new TID was never anyone's: let commit or abort pop it */
+		zen_version_set(p->version, ZEN_V_ABORTED);
+		zen_version_free(p->tombstone);
+	}
+	else
+		zen_version_free(p->version);
+}
+
+/* A copy of the lockers that go on under the new TID; NULL if there are none. */
+static ZenLockers *
+live_lockers(void)
+{
+	ZenLockers *copy;
+
+	if (lockers_copy.n == 0)
+		return NULL;
+	copy = zen_lockers_alloc(lockers_copy.n);
+	if (copy == NULL)
+		return NULL;
+	memcpy(copy->l, lockers_copy.l, lockers_copy.n * sizeof(ZenLocker));
+	copy->n = lockers_copy.n;
+	return copy;
+}
+
+/* Apply an update or delete that was judged TM_Ok; false if the word has changed. */
+static bool
+apply_change(ZenChange *c, ZenWord *word, Judged *j, Prepared *p)
+{
+	ZenVersion *v = p->tombstone ? p->tombstone : p->version;
+	uint64		w = zen_word_lock(word);
+	bool		ok = still(w, j);
+
+	if (ok)
+		w = push_version(w, j, v);
+	zen_word_unlock(word, w);
+	if (!ok)
+		return false;
+	zen_writeset_add(c->ht, c->tidno, word, v);
+	if (p->tombstone && p->lockers)
+	{
+		w = zen_word_lock(p->new_word);
+		p->version->lockers = p->lockers;
+		p->version->lock_seq++;
+		zen_word_unlock(p->new_word, w);
+		p->lockers = NULL;
+	}
+	c->result_tidno = p->tombstone ? p->new_tidno : c->tidno;
+	c->result_code = p->version->code;
+	c->indexes_needed = p->tombstone != NULL;
+	return true;
+}
+
+TM_Result
+zen_row_change(ZenChange *c)
+{
+	Prepared	p = {0};
+	TM_Result	result;
+
+	for (;;)
+	{
+		ZenWord    *word = entry_word(c->ht, c->tidno);
+		Judged		j;
+		uint64		w;
+		bool		applied = false,
+					renumber = false;
+
+		if (word == NULL)
+		{
+			failure(c, c->tidno, c->code, InvalidTransactionId, InvalidCommandId);
+			result = TM_Deleted;
+			break;
+		}
+		zen_epoch_enter();
+		w = zen_word_read(word);
+		if (zen_word_state(w) != ZEN_WORD_ENTRY)
+		{
+			zen_epoch_leave();
+			continue;
+		}
+		result = judge(c, word, w, &j, false);
+		if (result == TM_BeingModified && !TransactionIdIsValid(c->wait_xid))
+		{
+			zen_epoch_leave();
+			continue;
+		}
+		if (result == TM_Ok && p.version != NULL)
+		{
+			if (number_version(p.tombstone ? p.tombstone : p.version, j.top))
+			{
+				if (p.tombstone && p.lockers == NULL)
+					p.lockers = live_lockers();
+				applied = apply_change(c, word, &j, &p);
+			}
+			else if (p.tombstone == NULL && c->tuple != NULL)
+				renumber = true;
+			else
+			{
+				/* a tombstone ends the chain: a code used by a version far below does no harm */
+				(p.tombstone ? p.tombstone : p.version)->code = j.top->code;
+				applied = apply_change(c, word, &j, &p);
+			}
+			if (!applied && p.lockers)
+			{
+				zen_lockers_free(p.lockers);
+				p.lockers = NULL;
+			}
+		}
+		zen_epoch_leave();
+		if (result != TM_Ok)
+			break;
+		if (applied)
+			return TM_Ok;
+		/* first time round: now that the change is allowed, make its versions, outside the epoch */
+		if (p.version == NULL)
+		{
+			prepare(c, &p);
+			renumber = c->new_tid && c->tuple != NULL;
+		}
+		if (renumber)
+			prepare_new_tid(c, &p);
+	}
+	if (p.version != NULL)
+		discard_prepared(&p);
+	return result;
+}
+
+/* ---------- locking ---------- */
+
+/* Write the list (live lockers of the copy, and mine) into lockers. */
+static void
+fill_lockers(ZenLockers *lockers, TransactionId xid, LockTupleMode mode)
+{
+	lockers->n = 0;
+	for (uint32 i = 0; i < lockers_copy.n; i++)
+		lockers->l[lockers->n++] = lockers_copy.l[i];
+	lockers->l[lockers->n].xid = xid;
+	lockers->l[lockers->n].mode = mode;
+	lockers->n++;
+}
+
+/* Leave out of the copy those whose transactions have ended. */
+static void
+prune_copy(void)
+{
+	uint32		n = 0;
+
+	for (uint32 i = 0; i < lockers_copy.n; i++)
+		if (TransactionIdIsCurrentTransactionId(lockers_copy.l[i].xid) ||
+			TransactionIdIsInProgress(lockers_copy.l[i].xid))
+			lockers_copy.l[n++] = lockers_copy.l[i];
+	lockers_copy.n = n;
+}
+
+/* Hang a new list at the judged newest version; false if the word has changed. */
+static bool
+apply_lock(ZenWord *word, Judged *j, ZenLockers *lockers)
+{
+	uint64		w = zen_word_lock(word);
+	bool		ok = still(w, j);
+	ZenLockers *old = NULL;
+
+	if (ok)
+	{
+		old = j->head->lockers;
+		j->head->lockers = lockers;
+		j->head->lock_seq++;
+	}
+	zen_word_unlock(word, w);
+	if (old != NULL)
+		zen_lockers_free(old);
+	return ok;
+}
+
+/* The row has an uncommitted successor under another TID, compatible with our lock: lock that as well. */
+static void
+lock_forward(ZenHTable *ht, uint64 tidno, TransactionId xid, LockTupleMode mode)
+{
+	for (;;)
+	{
+		ZenWord    *word = entry_word(ht, tidno);
+		ZenLockers *lockers;
+		ZenLocker	me = {.xid = xid,.mode = mode};
+		uint64		w,
+					next = 0;
+		uint32		needed;
+		bool		done = false,
+					follow = false;
+
+		if (word == NULL)
+			return;
+		w = zen_word_lock(word);
+		needed = zen_word_state(w) == ZEN_WORD_ENTRY && zen_word_entry(w)->lockers ?
+			zen_word_entry(w)->lockers->n + 1 : 1;
+		zen_word_unlock(word, w);
+		lockers = zen_lockers_alloc(needed);
+		if (lockers == NULL)
+			zen_arena_full_error();
+		w = zen_word_lock(word);
+		if (zen_word_state(w) == ZEN_WORD_ENTRY)
+		{
+			ZenVersion *head = zen_word_entry(w);
+			ZenLockers *old = head->lockers;
+
+			if ((old ? old->n : 0) + 1 <= lockers->capacity)
+			{
+				if (old)
+					memcpy(lockers->l, old->l, old->n * sizeof(ZenLocker));
+				lockers->n = old ? old->n : 0;
+				lockers->l[lockers->n++] = me;
+				head->lockers = lockers;
+				head->lock_seq++;
+				lockers = old;
+				done = true;
+				follow = (zen_version_flags(head) & ZEN_V_FORWARD) != 0;
+				next = head->forward_tidno;
+			}
+		}
+		else
+			done = true;
+		zen_word_unlock(word, w);
+		if (lockers)
+			zen_lockers_free(lockers);
+		if (done && !follow)
+			return;
+		if (done)
+			tidno = next;
+	}
+}
+
+/* Does this transaction hold the row as strongly already? */
+static bool
+held_already(ZenChange *c, Judged *j)
+{
+	LockTupleMode mine;
+
+	if (zen_lockers_mine(&lockers_copy, &mine) && mine >= c->mode)
+		return true;
+	/* a row that it has inserted is nobody else's to lock; one that it has updated is locked by that */
+	return zen_version_state(j->top) == ZEN_XID_CURRENT &&
+		(j->top->older == NULL || zen_writer_mode(j->top) >= c->mode);
+}
+
+TM_Result
+zen_row_lock(ZenChange *c)
+{
+	TransactionId xid = GetCurrentTransactionId();
+	ZenLockers *lockers = NULL;
+	TM_Result	result;
+
+	zen_writeset_reserve(0, 1);
+	for (;;)
+	{
+		ZenWord    *word = entry_word(c->ht, c->tidno);
+		Judged		j;
+		uint64		w,
+					forward = 0;
+		bool		follow = false,
+					applied = false;
+
+		if (word == NULL)
+		{
+			failure(c, c->tidno, c->code, InvalidTransactionId, InvalidCommandId);
+			result = TM_Deleted;
+			break;
+		}
+		zen_epoch_enter();
+		w = zen_word_read(word);
+		if (zen_word_state(w) != ZEN_WORD_ENTRY)
+		{
+			zen_epoch_leave();
+			continue;
+		}
+		result = judge(c, word, w, &j, true);
+		if (result == TM_BeingModified && !TransactionIdIsValid(c->wait_xid))
+		{
+			zen_epoch_leave();
+			continue;
+		}
+		if (result == TM_Ok)
+		{
+			if (held_already(c, &j))
+			{
+				zen_epoch_leave();
+				break;
+			}
+			prune_copy();
+			if (lockers != NULL && lockers->capacity < lockers_copy.n + 1)
+			{
+				zen_lockers_free(lockers);
+				lockers = NULL;
+			}
+			if (lockers == NULL)
+				lockers = zen_lockers_alloc(lockers_copy.n + 1);
+			if (lockers != NULL)
+			{
+				fill_lockers(lockers, xid, c->mode);
+				follow = (zen_version_flags(j.top) & ZEN_V_FORWARD) != 0;
+				forward = j.top->forward_tidno;
+				applied = apply_lock(word, &j, lockers);
+			}
+		}
+		zen_epoch_leave();
+		if (result != TM_Ok)
+			break;
+		if (lockers == NULL)
+			zen_arena_full_error();
+		if (!applied)
+			continue;
+		zen_writeset_add_lock(c->ht, c->tidno, xid, c->mode);
+		if (follow)
+			lock_forward(c->ht, forward, xid, c->mode);
+		return TM_Ok;
+	}
+	if (lockers != NULL)
+		zen_lockers_free(lockers);
+	return result;
+}

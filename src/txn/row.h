@@ -1,0 +1,120 @@
+/*
+ * row.h -- fetch, insert, update, delete and lock one row.
+ *
+ * The only code, with commit.c, that writes CC-Meta.  Knows no Relation: waiting for other transactions, triggers,
+ * predicate locks are the table layer's.  All functions are called outside any epoch, and may throw
+ * ERRCODE_OUT_OF_MEMORY and ERRCODE_DATA_CORRUPTED.
+ */
+#ifndef ZEN_ROW_H
+#define ZEN_ROW_H
+
+#include "cache/version.h"
+
+#include "access/tableam.h"
+
+#define ZEN_ANY_CODE	(-1)
+
+/*
+ * A row copied out.  The buffer holds a HeapTuple image: HeapTupleHeader with xmin, xmax, cmin and ctid set, then the
+ * null bitmap and the data.  It grows in mcxt as needed and is reused.
+ */
+typedef struct ZenRow
+{
+	MemoryContext mcxt;
+	char	   *buf;
+	Size		capacity;
+	uint32		len;			/* bytes of the heap tuple */
+	ItemPointerData tid;		/* with the version's code */
+	TransactionId xmin;			/* FrozenTransactionId if read from NVM */
+} ZenRow;
+
+/* What a serializable reader wants to know about the versions it passed over. */
+typedef struct ZenPassed
+{
+	TransactionId *xids;		/* writers of newer versions, not aborted, not this transaction; in TopMemoryContext */
+	uint32		n;
+	uint32		capacity;
+} ZenPassed;
+
+/*
+ * zen_row_fetch -- copy the version that the snapshot sees; false if there is none.
+ *
+ * With code >= 0 only the version with that code will do (SnapshotAny: whatever its fate).  *all_dead, if not NULL:
+ * no snapshot will ever see a row under this TID again.  passed, if not NULL, is filled.
+ */
+extern bool zen_row_fetch(ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, ZenRow *row,
+						  bool *all_dead, ZenPassed *passed);
+
+/* zen_row_state -- for ANALYZE and index builds: what stands under a TID. */
+typedef enum ZenRowState
+{
+	ZEN_ROW_NONE,				/* nothing, or only what aborted */
+	ZEN_ROW_DEAD,				/* deleted, waiting for VACUUM */
+	ZEN_ROW_LIVE,				/* newest version committed */
+	ZEN_ROW_INSERT_IN_PROGRESS,
+	ZEN_ROW_DELETE_IN_PROGRESS,
+	ZEN_ROW_RECENTLY_DEAD		/* deleted, but some snapshot may see it */
+} ZenRowState;
+
+typedef struct ZenRowInfo
+{
+	ZenRowState state;
+	TransactionId xid;			/* the one in progress */
+	bool		xid_is_mine;
+	bool		older_versions; /* some snapshot may see an older version than the one copied */
+} ZenRowInfo;
+
+/*
+ * zen_row_inspect -- copy the newest version with data that has not aborted and tell its state.
+ *
+ * Returns false, with state NONE or DEAD, when there is none.
+ */
+extern bool zen_row_inspect(ZenHTable *ht, uint64 tidno, ZenRow *row, ZenRowInfo *info);
+
+/*
+ * zen_row_insert -- a new row; returns its TID number.  tuple is copied.
+ *
+ * spec_token 0: an ordinary insertion; else it must be completed by zen_row_complete().
+ */
+extern uint64 zen_row_insert(ZenHTable *ht, MinimalTuple tuple, CommandId cid, uint32 spec_token);
+
+/*
+ * zen_row_copy -- CLUSTER: copy a row with all versions that some snapshot may see, under their own xids.
+ *
+ * Returns false if there was nothing to copy.  *dead: only deleted versions were copied.
+ */
+extern bool zen_row_copy(ZenHTable *from, uint64 tidno, ZenHTable *to, bool *dead);
+
+/* zen_row_complete -- confirm a speculative insertion, or take it back. */
+extern void zen_row_complete(ZenHTable *ht, uint64 tidno, bool succeeded);
+
+/* An update, a delete or a lock of the version (tidno, code) that the caller saw. */
+typedef struct ZenChange
+{
+	ZenHTable  *ht;
+	uint64		tidno;
+	uint32		code;
+	CommandId	cid;
+	LockTupleMode mode;			/* update: NoKeyExclusive or Exclusive; delete: Exclusive */
+	MinimalTuple tuple;			/* new contents; NULL deletes */
+	bool		new_tid;		/* an indexed column changes: the row goes on under a new TID */
+	bool		moved;			/* delete: the row goes to another partition */
+	Snapshot	crosscheck;		/* or InvalidSnapshot */
+
+	/* results */
+	TransactionId wait_xid;		/* with TM_BeingModified: wait for it and try again */
+	TM_FailureData tmfd;		/* with TM_Updated, TM_Deleted, TM_SelfModified */
+	uint64		result_tidno;	/* with TM_Ok after an update: where the row is now */
+	uint32		result_code;
+	bool		indexes_needed; /* with TM_Ok after an update: it took a new TID */
+} ZenChange;
+
+extern TM_Result zen_row_change(ZenChange *change);
+
+/* zen_row_lock -- lock the row for change->mode; TM_WouldBlock never, TM_BeingModified with wait_xid. */
+extern TM_Result zen_row_lock(ZenChange *change);
+
+/* zen_row_newest -- the code of the newest version that is committed or this transaction's; false if none. */
+extern bool zen_row_newest(ZenHTable *ht, uint64 tidno, uint32 *code);
+
+#endif							/* ZEN_ROW_H */

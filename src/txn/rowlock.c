@@ -1,0 +1,163 @@
+/*
+ * rowlock.c -- lists of lockers.
+ *
+ * Lists are short (bounded by the transactions that run at once), so they are arrays searched in order.
+ */
+#include "txn/rowlock.h"
+
+#include "access/xact.h"
+#include "cache/metcache.h"
+#include "storage/lmgr.h"
+#include "txn/visibility.h"
+#include "utils/memutils.h"
+
+LOCKMODE
+zen_lock_mode(LockTupleMode mode)
+{
+	static const LOCKMODE modes[] = {
+		[LockTupleKeyShare] = AccessShareLock,
+		[LockTupleShare] = RowShareLock,
+		[LockTupleNoKeyExclusive] = ExclusiveLock,
+		[LockTupleExclusive] = AccessExclusiveLock
+	};
+
+	return modes[mode];
+}
+
+bool
+zen_modes_conflict(LockTupleMode a, LockTupleMode b)
+{
+	return DoLockModesConflict(zen_lock_mode(a), zen_lock_mode(b));
+}
+
+LockTupleMode
+zen_writer_mode(ZenVersion *v)
+{
+	return (zen_version_flags(v) & ZEN_V_KEY_UPDATE) ? LockTupleExclusive : LockTupleNoKeyExclusive;
+}
+
+uint32
+zen_lockers_copy(ZenWord *word, ZenVersion *head, ZenLockerCopy *copy)
+{
+	copy->n = 0;
+	for (;;)
+	{
+		uint64		w;
+		uint32		seq,
+					needed = 0;
+
+		if (head->lockers == NULL)
+		{
+			/* a list that appears after this look raises lock_seq, which the caller compares under the lock */
+			seq = head->lock_seq;
+			pg_read_barrier();
+			if (head->lockers == NULL)
+				return seq;
+		}
+		w = zen_word_lock(word);
+		seq = head->lock_seq;
+		if (head->lockers != NULL)
+		{
+			needed = head->lockers->n;
+			if (needed <= copy->capacity)
+			{
+				memcpy(copy->l, head->lockers->l, needed * sizeof(ZenLocker));
+				copy->n = needed;
+			}
+		}
+		zen_word_unlock(word, w);
+		if (needed <= copy->capacity)
+			return seq;
+		copy->l = copy->l ? repalloc(copy->l, 2 * needed * sizeof(ZenLocker)) :
+			MemoryContextAlloc(TopMemoryContext, 2 * needed * sizeof(ZenLocker));
+		copy->capacity = 2 * needed;
+	}
+}
+
+TransactionId
+zen_lockers_conflict(const ZenLockerCopy *copy, LockTupleMode mode)
+{
+	for (uint32 i = 0; i < copy->n; i++)
+		if (zen_modes_conflict(mode, copy->l[i].mode) && zen_xid_in_progress_elsewhere(copy->l[i].xid))
+			return copy->l[i].xid;
+	return InvalidTransactionId;
+}
+
+bool
+zen_lockers_mine(const ZenLockerCopy *copy, LockTupleMode *mode)
+{
+	bool		found = false;
+
+	for (uint32 i = 0; i < copy->n; i++)
+		if (TransactionIdIsCurrentTransactionId(copy->l[i].xid) && (!found || copy->l[i].mode > *mode))
+		{
+			*mode = copy->l[i].mode;
+			found = true;
+		}
+	return found;
+}
+
+/* Take xid out of one word's list; *forward: the row went on under this TID. */
+static bool
+release_one(ZenHTable *ht, uint64 tidno, TransactionId xid, uint64 *forward)
+{
+	ZenWord    *word;
+	ZenLockers *empty = NULL;
+	ZenVersion *evictable = NULL;
+	bool		follow = false;
+	uint64		w;
+
+	zen_epoch_enter();
+	word = zen_tidmap_word(ht, tidno);
+	if (word == NULL || zen_word_state(zen_word_read(word)) != ZEN_WORD_ENTRY)
+	{
+		zen_epoch_leave();
+		return false;
+	}
+	w = zen_word_lock(word);
+	if (zen_word_state(w) == ZEN_WORD_ENTRY)
+	{
+		ZenVersion *head = zen_word_entry(w);
+		ZenLockers *lockers = head->lockers;
+
+		for (uint32 i = 0; lockers != NULL && i < lockers->n;)
+		{
+			if (lockers->l[i].xid == xid)
+				lockers->l[i] = lockers->l[--lockers->n];
+			else
+				i++;
+		}
+		if (lockers != NULL)
+			head->lock_seq++;
+		if (lockers != NULL && lockers->n == 0)
+		{
+			empty = lockers;
+			head->lockers = NULL;
+			if (head->older == NULL &&
+				(zen_version_flags(head) & (ZEN_V_FROZEN | ZEN_V_TOMBSTONE | ZEN_V_IN_CLOCK)) == ZEN_V_FROZEN)
+			{
+				zen_version_set(head, ZEN_V_IN_CLOCK);
+				evictable = head;
+			}
+		}
+		if (zen_version_flags(head) & ZEN_V_FORWARD)
+		{
+			*forward = head->forward_tidno;
+			follow = true;
+		}
+	}
+	zen_word_unlock(word, w);
+	zen_epoch_leave();
+	if (evictable != NULL)
+		zen_metcache_enqueue(ht, tidno, evictable);
+	if (empty != NULL)
+		zen_lockers_free(empty);
+	return follow;
+}
+
+void
+zen_rowlock_release(ZenHTable *ht, uint64 tidno, TransactionId xid)
+{
+	while (release_one(ht, tidno, xid, &tidno))
+		;
+}

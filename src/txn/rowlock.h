@@ -1,0 +1,44 @@
+/*
+ * rowlock.h -- row locks in DRAM.
+ *
+ * The lockers of a logical tuple hang at its newest version and follow to every new one.  A transaction takes its own out
+ * when it ends; whoever finds one whose transaction has ended meanwhile passes over it.
+ */
+#ifndef ZEN_ROWLOCK_H
+#define ZEN_ROWLOCK_H
+
+#include "cache/version.h"
+#include "storage/lock.h"
+
+/* The heavyweight lock mode that stands for a row lock in LOCKTAG_TUPLE, as for heap. */
+extern LOCKMODE zen_lock_mode(LockTupleMode mode);
+
+/* Do two row locks exclude each other? */
+extern bool zen_modes_conflict(LockTupleMode a, LockTupleMode b);
+
+/* The row lock that a version's writer holds on the tuple. */
+extern LockTupleMode zen_writer_mode(ZenVersion *v);
+
+/*
+ * A copy of the lockers, made under the word's lock, to be judged outside it.
+ */
+typedef struct ZenLockerCopy
+{
+	ZenLocker  *l;
+	uint32		n;
+	uint32		capacity;
+} ZenLockerCopy;
+
+/* zen_lockers_copy -- copy the lockers of the word's newest version; returns its lock_seq.  May palloc. */
+extern uint32 zen_lockers_copy(ZenWord *word, ZenVersion *head, ZenLockerCopy *copy);
+
+/* zen_lockers_conflict -- a running transaction other than this one that excludes mode, or InvalidTransactionId. */
+extern TransactionId zen_lockers_conflict(const ZenLockerCopy *copy, LockTupleMode mode);
+
+/* zen_lockers_mine -- the strongest lock that this transaction holds; false if none. */
+extern bool zen_lockers_mine(const ZenLockerCopy *copy, LockTupleMode *mode);
+
+/* zen_rowlock_release -- take xid's locks on a tuple out; never throws. */
+extern void zen_rowlock_release(ZenHTable *ht, uint64 tidno, TransactionId xid);
+
+#endif							/* ZEN_ROWLOCK_H */

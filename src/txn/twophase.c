@@ -1,0 +1,408 @@
+/*
+ * twophase.c -- PREPARE TRANSACTION without a log.
+ *
+ * Row locks live in DRAM, so a prepared transaction writes a list of its own into ordinary slots of its region, with
+ * HTable 0 and the transaction's Tx-CTS: after a crash they are found with its versions.  When the transaction ends these
+ * slots are scrubbed before the descriptor goes, so that no lock list ever counts as a committed tuple (and recovery
+ * discards slots of HTable 0 in any case).
+ *
+ * COMMIT PREPARED calls no callback of ours.  PostgreSQL's commit record decides; from then on others see the rows, and
+ * zen_twophase_resolve() makes LP follow.  Until it has, the descriptor tells recovery to ask pg_xact.
+ */
+#include "txn/twophase.h"
+
+#include "access/transam.h"
+#include "access/xact.h"
+#include "base/locks.h"
+#include "cache/metcache.h"
+#include "miscadmin.h"
+#include "nvm/alloc.h"
+#include "nvm/persist.h"
+#include "storage/procarray.h"
+#include "storage/shmem.h"
+#include "txn/ddl.h"
+#include "txn/gc.h"
+#include "txn/rowlock.h"
+
+#define LOCKS_PER_SLOT	60
+
+/* A row lock as NVM keeps it. */
+typedef struct LockRecord
+{
+	uint64		tidno;
+	uint32		htable;
+	uint32		mode;
+} LockRecord;
+
+/* The body of a lock-list slot: a MinimalTuple in form only. */
+typedef struct LockList
+{
+	MinimalTupleData head;
+	uint32		n;
+	LockRecord	l[LOCKS_PER_SLOT];
+} LockList;
+
+typedef struct Prepared
+{
+	bool		in_use;
+	bool		resolving;
+	TransactionId xid;
+	uint64		full_xid;
+	ZenCommit	commit;
+	ZenWrite   *writes;			/* arena; the lock lists' slots are appended with version NULL */
+	uint32		nwrites;
+	uint32		writes_capacity;
+	ZenLockedRow *locks;		/* arena */
+	uint32		nlocks;
+	uint32		locks_capacity;
+} Prepared;
+
+static Prepared *prepared;		/* [ZEN_MAX_REGIONS]; in_use under ZEN_LOCK_RECOVERY */
+
+Size
+zen_twophase_shmem_size(void)
+{
+	return mul_size(ZEN_MAX_REGIONS, sizeof(Prepared));
+}
+
+void
+zen_twophase_init(void)
+{
+	bool		found;
+
+	prepared = ShmemInitStruct("zen prepared transactions", zen_twophase_shmem_size(), &found);
+	if (!found)
+		memset(prepared, 0, zen_twophase_shmem_size());
+}
+
+/* ---------- arrays in the arena ---------- */
+
+static void *
+grow(void *array, uint32 *capacity, uint32 n, Size element)
+{
+	uint32		wanted = Max(16, *capacity);
+	void	   *copy;
+
+	if (n <= *capacity)
+		return array;
+	while (wanted < n)
+		wanted *= 2;
+	copy = zen_arena_alloc_or_error(wanted * element);
+	if (array != NULL)
+	{
+		memcpy(copy, array, *capacity * element);
+		zen_arena_free(array, *capacity * element);
+	}
+	*capacity = wanted;
+	return copy;
+}
+
+static void
+free_prepared(Prepared *p)
+{
+	if (p->writes)
+		zen_arena_free(p->writes, p->writes_capacity * sizeof(ZenWrite));
+	if (p->locks)
+		zen_arena_free(p->locks, p->locks_capacity * sizeof(ZenLockedRow));
+	memset(p, 0, sizeof(*p));
+}
+
+/* ---------- PREPARE ---------- */
+
+/* Write up to LOCKS_PER_SLOT locks from the first into a slot. */
+static void
+write_lock_list(ZenCommit *commit, ZenSlot slot, const ZenLockedRow *locks, uint32 n)
+{
+	LockList	list;
+
+	memset(&list, 0, sizeof(list));
+	list.head.t_len = offsetof(LockList, l) + n * sizeof(LockRecord);
+	list.n = n;
+	for (uint32 i = 0; i < n; i++)
+	{
+		list.l[i].tidno = locks[i].tidno;
+		list.l[i].htable = locks[i].ht->idx;
+		list.l[i].mode = locks[i].mode;
+	}
+	zen_tuple_write(slot, commit->cts, zen_word1(0, 0, 0, false), &list.head, true);
+}
+
+static uint32
+lock_slots(uint32 nlocks)
+{
+	return (nlocks + LOCKS_PER_SLOT - 1) / LOCKS_PER_SLOT;
+}
+
+void
+zen_twophase_prepare(ZenCommit *commit, uint64 full_xid)
+{
+	ZenWriteSet *ws = &zen_writeset;
+	uint32		nlists = lock_slots(ws->nlocks);
+	Prepared   *p;
+
+	zen_commit_write(commit, ws->writes, ws->nwrites, true);
+	p = &prepared[commit->region];
+	Assert(!p->in_use);
+	p->writes = grow(NULL, &p->writes_capacity, ws->nwrites + nlists, sizeof(ZenWrite));
+	p->locks = grow(NULL, &p->locks_capacity, ws->nlocks + 1, sizeof(ZenLockedRow));
+	memcpy(p->writes, ws->writes, ws->nwrites * sizeof(ZenWrite));
+	memcpy(p->locks, ws->locks, ws->nlocks * sizeof(ZenLockedRow));
+	p->nwrites = ws->nwrites;
+	p->nlocks = ws->nlocks;
+	for (uint32 i = 0; i < nlists; i++)
+	{
+		ZenWrite   *w = &p->writes[p->nwrites];
+		uint32		n = Min(LOCKS_PER_SLOT, ws->nlocks - i * LOCKS_PER_SLOT);
+
+		memset(w, 0, sizeof(*w));
+		w->slot = zen_slot_alloc(commit->region, &zen_htables[0],
+								 zen_tuple_size(offsetof(LockList, l) + n * sizeof(LockRecord)));
+		if (w->slot == InvalidZenSlot)
+			ereport(ERROR,
+					(errcode(ERRCODE_DISK_FULL),
+					 errmsg("zen pool is full"),
+					 errhint("Delete rows and run VACUUM, or drop tables.")));
+		w->former = zen_tuple_header(w->slot);
+		p->nwrites++;
+		if (commit->stage == ZEN_STAGE_LEASED)
+			commit->stage = ZEN_STAGE_WRITTEN;
+		write_lock_list(commit, w->slot, &ws->locks[i * LOCKS_PER_SLOT], n);
+	}
+	if (commit->stage == ZEN_STAGE_WRITTEN)
+		zen_commit_doubt(commit, full_xid, ZEN_DOUBT_PREPARED);
+	p->full_xid = full_xid;
+	p->xid = GetTopTransactionId();
+}
+
+/* The slots of lock lists: scrub, fence, free. */
+static void
+scrub_lists(Prepared *p)
+{
+	uint32		n = 0;
+
+	for (uint32 i = 0; i < p->nwrites; i++)
+		if (p->writes[i].version == NULL && p->writes[i].slot != InvalidZenSlot)
+			zen_tuple_scrub(p->writes[i].slot);
+	zen_fence();
+	for (uint32 i = 0; i < p->nwrites; i++)
+	{
+		if (p->writes[i].version != NULL)
+			p->writes[n++] = p->writes[i];
+		else if (p->writes[i].slot != InvalidZenSlot)
+		{
+			zen_gc_forget_header(p->writes[i].former);
+			zen_slot_free(p->writes[i].slot);
+		}
+	}
+	p->nwrites = n;
+}
+
+void
+zen_twophase_undo(ZenCommit *commit)
+{
+	if (commit->stage == ZEN_STAGE_NONE || prepared[commit->region].in_use)
+		return;
+	if (prepared[commit->region].writes != NULL)
+	{
+		scrub_lists(&prepared[commit->region]);
+		free_prepared(&prepared[commit->region]);
+	}
+}
+
+void
+zen_twophase_detach(ZenCommit *commit)
+{
+	Prepared   *p = &prepared[commit->region];
+
+	p->commit = *commit;
+	pg_write_barrier();
+	p->in_use = true;
+	commit->stage = ZEN_STAGE_NONE;
+}
+
+/* ---------- COMMIT PREPARED, ROLLBACK PREPARED ---------- */
+
+static void
+finish(Prepared *p, bool committed)
+{
+	uint64		full_xid = p->full_xid;
+	Prepared	copy;
+
+	scrub_lists(p);
+	for (uint32 i = 0; i < p->nlocks; i++)
+		zen_rowlock_release(p->locks[i].ht, p->locks[i].tidno, p->locks[i].xid);
+
+	/* the region is free for others as soon as commit or abort has released it: leave its entry before */
+	copy = *p;
+	memset(p, 0, sizeof(*p));
+	if (committed)
+	{
+		if (copy.commit.stage == ZEN_STAGE_DOUBT && copy.commit.last == InvalidZenSlot)
+		{
+			zen_region_doubt_clear(copy.commit.region);
+			copy.commit.stage = ZEN_STAGE_WRITTEN;
+		}
+		zen_commit_finish(&copy.commit, copy.writes, copy.nwrites);
+	}
+	else
+	{
+		uint32		n = copy.nwrites;
+
+		zen_commit_abort(&copy.commit, copy.writes, n);
+		while (n > 0)
+			zen_pop_version(&copy.writes[--n]);
+	}
+	zen_ddl_resolve(full_xid, committed);
+	free_prepared(&copy);
+}
+
+void
+zen_twophase_resolve(void)
+{
+	LWLockAcquire(zen_lock(ZEN_LOCK_RECOVERY), LW_EXCLUSIVE);
+	for (uint32 r = 0; r < zen_nregions; r++)
+	{
+		Prepared   *p = &prepared[r];
+
+		if (!p->in_use || TransactionIdIsInProgress(p->xid))
+			continue;
+		finish(p, TransactionIdDidCommit(p->xid));
+	}
+	LWLockRelease(zen_lock(ZEN_LOCK_RECOVERY));
+}
+
+/* ---------- recovery ---------- */
+
+void
+zen_twophase_found(uint32 region, ZenSlot slot)
+{
+	Prepared   *p = &prepared[region];
+	ZenWrite   *w;
+
+	p->writes = grow(p->writes, &p->writes_capacity, p->nwrites + 1, sizeof(ZenWrite));
+	w = &p->writes[p->nwrites++];
+	memset(w, 0, sizeof(*w));
+	w->slot = slot;
+}
+
+/* Bring a lock list back. */
+static void
+restore_locks(Prepared *p, ZenSlot slot)
+{
+	LockList	list;
+	int64		len = zen_tuple_len(slot, zen_slot_size(slot));
+
+	if (len < (int64) offsetof(LockList, l) || len > (int64) sizeof(list) ||
+		!zen_tuple_read(slot, &list.head, (uint32) len))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("row locks of prepared transaction %u are damaged", p->xid),
+				 errhint("Restore the pool from a backup of the same moment as the data directory.")));
+	for (uint32 i = 0; i < list.n && i < LOCKS_PER_SLOT; i++)
+	{
+		ZenLockedRow *l;
+
+		p->locks = grow(p->locks, &p->locks_capacity, p->nlocks + 1, sizeof(ZenLockedRow));
+		l = &p->locks[p->nlocks++];
+		l->ht = &zen_htables[list.l[i].htable];
+		l->tidno = list.l[i].tidno;
+		l->xid = p->xid;
+		l->mode = list.l[i].mode;
+		l->nest_level = 1;
+	}
+}
+
+/* Bring a version back, over what is committed. */
+static void
+restore_version(Prepared *p, ZenWrite *w)
+{
+	ZenTupleHeader h = zen_tuple_header(w->slot);
+	int64		len = zen_tuple_len(w->slot, zen_slot_size(w->slot));
+	ZenVersion *v;
+	uint64		word;
+
+	w->ht = &zen_htables[zen_word1_htable(h.word1)];
+	w->tidno = zen_word1_tidno(h.word1);
+	w->word = zen_tidmap_extend(w->ht, w->tidno);
+	while (zen_word_state(zen_word_read(w->word)) == ZEN_WORD_NVM)
+		zen_metcache_admit(w->ht, w->tidno, w->word);
+	v = zen_version_alloc(len > 0 ? (uint32) len : 0);
+	if (v == NULL)
+		zen_arena_full_error();
+	if (len < 0 || (len > 0 && !zen_tuple_read(w->slot, (MinimalTuple) v->data, (uint32) len)))
+		zen_tuple_corrupted(w->slot, w->tidno);
+	v->xmin = p->xid;
+	v->code = (uint16) zen_word1_code(h.word1);
+	v->slot = w->slot;
+	pg_atomic_write_u32(&v->flags, ZEN_V_KEY_UPDATE | ((h.word1 & ZEN_DELETED) ? ZEN_V_TOMBSTONE : 0));
+	word = zen_word_lock(w->word);
+	v->older = zen_word_state(word) == ZEN_WORD_ENTRY ? zen_word_entry(word) : NULL;
+	zen_word_unlock(w->word, zen_word_with_entry(word, v));
+	w->version = v;
+}
+
+/* Hang a lock at its row, if the row is still there. */
+static void
+relock(ZenLockedRow *l)
+{
+	ZenWord    *word = zen_tidmap_word(l->ht, l->tidno);
+	ZenLockers *lockers,
+			   *old = NULL;
+	uint64		w;
+
+	while (word != NULL && zen_word_state(zen_word_read(word)) == ZEN_WORD_NVM)
+		zen_metcache_admit(l->ht, l->tidno, word);
+	if (word == NULL || zen_word_state(zen_word_read(word)) != ZEN_WORD_ENTRY)
+		return;
+	lockers = zen_lockers_alloc((zen_word_entry(zen_word_read(word))->lockers ?
+								 zen_word_entry(zen_word_read(word))->lockers->n : 0) + 1);
+	if (lockers == NULL)
+		zen_arena_full_error();
+	w = zen_word_lock(word);
+	old = zen_word_entry(w)->lockers;
+	if (old)
+		memcpy(lockers->l, old->l, old->n * sizeof(ZenLocker));
+	lockers->n = old ? old->n : 0;
+	lockers->l[lockers->n].xid = l->xid;
+	lockers->l[lockers->n++].mode = l->mode;
+	zen_word_entry(w)->lockers = lockers;
+	zen_word_unlock(word, w);
+	if (old)
+		zen_lockers_free(old);
+}
+
+void
+zen_twophase_restore(void)
+{
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+	{
+		Prepared   *p = &prepared[r];
+
+		if (zen_regions[r].doubt_kind != ZEN_DOUBT_PREPARED)
+			continue;
+		p->full_xid = zen_regions[r].doubt_xid;
+		p->xid = XidFromFullTransactionId(FullTransactionIdFromU64(p->full_xid));
+		p->commit.stage = ZEN_STAGE_DOUBT;
+		p->commit.region = r;
+		p->commit.cts = zen_regions[r].doubt_cts;
+		p->commit.last = InvalidZenSlot;
+		pg_atomic_write_u32(&zen_regions[r].leased, 1);
+		for (uint32 i = 0; i < p->nwrites; i++)
+		{
+			ZenWrite   *w = &p->writes[i];
+
+			if (zen_word1_htable(zen_tuple_header(w->slot).word1) == 0)
+				restore_locks(p, w->slot);
+			else
+			{
+				restore_version(p, w);
+				p->commit.last = w->slot;
+			}
+		}
+		for (uint32 i = 0; i < p->nlocks; i++)
+			relock(&p->locks[i]);
+		if (!zen_gc_reserve(r, p->nwrites))
+			zen_arena_full_error();
+		p->in_use = true;
+	}
+}

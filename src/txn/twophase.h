@@ -1,0 +1,39 @@
+/*
+ * twophase.h -- prepared transactions.
+ *
+ * A prepared transaction keeps its region, with its slots written (LP = 0) and its descriptor saying PREPARED.  What has
+ * to be done at its end is kept in shared memory, or rebuilt by recovery from the slots of its region.
+ */
+#ifndef ZEN_TWOPHASE_H
+#define ZEN_TWOPHASE_H
+
+#include "txn/commit.h"
+
+extern Size zen_twophase_shmem_size(void);
+extern void zen_twophase_init(void);
+
+/* zen_twophase_prepare -- write everything that COMMIT PREPARED will need, durable on return.  May throw. */
+extern void zen_twophase_prepare(ZenCommit *commit, uint64 full_xid);
+
+/* zen_twophase_detach -- PREPARE has succeeded: the region no longer belongs to this process. */
+extern void zen_twophase_detach(ZenCommit *commit);
+
+/* zen_twophase_undo -- PREPARE has failed before it succeeded: free what prepare has made. */
+extern void zen_twophase_undo(ZenCommit *commit);
+
+/*
+ * zen_twophase_resolve -- finish every prepared transaction whose end is known to pg_xact.
+ *
+ * Called after COMMIT PREPARED and ROLLBACK PREPARED, and now and then by the background worker.
+ */
+extern void zen_twophase_resolve(void);
+
+/* ---------- recovery ---------- */
+
+/* A slot of a prepared transaction was found; a lock list was found.  May throw. */
+extern void zen_twophase_found(uint32 region, ZenSlot slot);
+
+/* All slots are known: bring the versions and row locks back as those of a transaction in progress. */
+extern void zen_twophase_restore(void);
+
+#endif							/* ZEN_TWOPHASE_H */

@@ -1,0 +1,204 @@
+/*
+ * visibility.c -- snapshots against version chains.
+ *
+ * One rule for all snapshots: walk from the newest version, pass over those whose writer the snapshot does not see, and
+ * take the first one left; if it is a tombstone the row is not there.  What "see" means for each snapshot type
+ * is in one function each.
+ *
+ * Writers that abort become visible as aborted in pg_xact before they have popped their versions, so every walk
+ * must expect aborted versions anywhere above the committed ones.
+ */
+#include "txn/visibility.h"
+
+#include "access/transam.h"
+#include "access/xact.h"
+#include "storage/procarray.h"
+#include "utils/snapmgr.h"
+
+ZenXidState
+zen_version_state(ZenVersion *v)
+{
+	uint32		flags = zen_version_flags(v);
+
+	if (flags & (ZEN_V_COMMITTED | ZEN_V_FROZEN))
+		return ZEN_XID_COMMITTED;
+	if (flags & ZEN_V_ABORTED)
+		return ZEN_XID_ABORTED;
+	if (TransactionIdIsCurrentTransactionId(v->xmin))
+		return ZEN_XID_CURRENT;
+	if (TransactionIdIsInProgress(v->xmin))
+		return ZEN_XID_IN_PROGRESS;
+	if (TransactionIdDidCommit(v->xmin))
+	{
+		zen_version_set(v, ZEN_V_COMMITTED);
+		return ZEN_XID_COMMITTED;
+	}
+	zen_version_set(v, ZEN_V_ABORTED);
+	return ZEN_XID_ABORTED;
+}
+
+bool
+zen_xid_in_progress_elsewhere(TransactionId xid)
+{
+	return !TransactionIdIsCurrentTransactionId(xid) && TransactionIdIsInProgress(xid);
+}
+
+/* Does an MVCC snapshot see the writer of v? */
+static bool
+mvcc_sees(ZenVersion *v, Snapshot snapshot)
+{
+	uint32		flags = zen_version_flags(v);
+
+	if (flags & ZEN_V_FROZEN)
+		return true;
+	if (flags & ZEN_V_ABORTED)
+		return false;
+	if (!(flags & ZEN_V_COMMITTED) && TransactionIdIsCurrentTransactionId(v->xmin))
+		return v->cmin < snapshot->curcid;
+	if (XidInMVCCSnapshot(v->xmin, snapshot))
+		return false;
+	if (flags & ZEN_V_COMMITTED)
+		return true;
+	if (TransactionIdDidCommit(v->xmin))
+	{
+		zen_version_set(v, ZEN_V_COMMITTED);
+		return true;
+	}
+	zen_version_set(v, ZEN_V_ABORTED);
+	return false;
+}
+
+/* SnapshotDirty: everything counts that is committed or still may be; says whom to wait for. */
+static ZenVersion *
+dirty_version(ZenVersion *head, Snapshot snapshot, ZenVersion **successor)
+{
+	snapshot->xmin = snapshot->xmax = InvalidTransactionId;
+	snapshot->speculativeToken = 0;
+	*successor = NULL;
+	for (ZenVersion *v = head; v != NULL; v = v->older)
+	{
+		switch (zen_version_state(v))
+		{
+			case ZEN_XID_ABORTED:
+				continue;
+			case ZEN_XID_IN_PROGRESS:
+				if (v->older != NULL && zen_top_version(v->older) != NULL)
+				{
+					/* an update or delete under way: the row is there, and xmax says so */
+					snapshot->xmax = v->xmin;
+					*successor = v;
+					v = zen_top_version(v->older);
+					while (v != NULL && zen_version_state(v) == ZEN_XID_IN_PROGRESS && v->older != NULL)
+					{
+						*successor = v;
+						v = zen_top_version(v->older);
+					}
+					if (v == NULL || (zen_version_flags(v) & ZEN_V_TOMBSTONE))
+						return NULL;
+					return v;
+				}
+				if (zen_version_flags(v) & ZEN_V_TOMBSTONE)
+					return NULL;
+				snapshot->xmin = v->xmin;
+				if (zen_version_flags(v) & ZEN_V_SPECULATIVE)
+					snapshot->speculativeToken = v->spec_token;
+				return v;
+			case ZEN_XID_CURRENT:
+			case ZEN_XID_COMMITTED:
+				return (zen_version_flags(v) & ZEN_V_TOMBSTONE) ? NULL : v;
+		}
+	}
+	return NULL;
+}
+
+/* Is v seen by a snapshot whose answer needs no look at other versions? */
+static bool
+sees(ZenVersion *v, Snapshot snapshot)
+{
+	ZenXidState state;
+
+	switch (snapshot->snapshot_type)
+	{
+		case SNAPSHOT_MVCC:
+			return mvcc_sees(v, snapshot);
+		case SNAPSHOT_SELF:
+			state = zen_version_state(v);
+			return state == ZEN_XID_CURRENT || state == ZEN_XID_COMMITTED;
+		case SNAPSHOT_ANY:
+			return zen_version_state(v) != ZEN_XID_ABORTED;
+		default:
+			elog(ERROR, "unexpected snapshot type %d", (int) snapshot->snapshot_type);
+			return false;
+	}
+}
+
+/*
+ * SnapshotToast and SnapshotNonVacuumable: the newest version with data that has not aborted, deleted or not; the
+ * latter only as long as some snapshot may still see it.
+ */
+static ZenVersion *
+version_with_data(ZenVersion *head, Snapshot snapshot, ZenVersion **successor)
+{
+	*successor = NULL;
+	for (ZenVersion *v = head; v != NULL; v = v->older)
+	{
+		if (zen_version_state(v) == ZEN_XID_ABORTED)
+			continue;
+		if (!(zen_version_flags(v) & ZEN_V_TOMBSTONE))
+			return v;
+		if (snapshot->snapshot_type == SNAPSHOT_NON_VACUUMABLE &&
+			((zen_version_flags(v) & ZEN_V_FROZEN) ||
+			 (zen_version_state(v) == ZEN_XID_COMMITTED &&
+			  GlobalVisTestIsRemovableXid(snapshot->vistest, v->xmin))))
+			return NULL;
+		*successor = v;
+	}
+	return NULL;
+}
+
+ZenVersion *
+zen_visible_version(ZenVersion *head, Snapshot snapshot, ZenVersion **successor)
+{
+	switch (snapshot->snapshot_type)
+	{
+		case SNAPSHOT_DIRTY:
+			return dirty_version(head, snapshot, successor);
+		case SNAPSHOT_TOAST:
+		case SNAPSHOT_NON_VACUUMABLE:
+			return version_with_data(head, snapshot, successor);
+		default:
+			break;
+	}
+	*successor = NULL;
+	for (ZenVersion *v = head; v != NULL; v = v->older)
+	{
+		if (sees(v, snapshot))
+			return (zen_version_flags(v) & ZEN_V_TOMBSTONE) ? NULL : v;
+		if (zen_version_state(v) != ZEN_XID_ABORTED)
+			*successor = v;
+	}
+	return NULL;
+}
+
+ZenVersion *
+zen_find_version(ZenVersion *head, uint32 code, ZenVersion **successor)
+{
+	*successor = NULL;
+	for (ZenVersion *v = head; v != NULL; v = v->older)
+	{
+		if (v->code == code)
+			return v;
+		if (zen_version_state(v) != ZEN_XID_ABORTED)
+			*successor = v;
+	}
+	return NULL;
+}
+
+ZenVersion *
+zen_top_version(ZenVersion *head)
+{
+	for (ZenVersion *v = head; v != NULL; v = v->older)
+		if (zen_version_state(v) != ZEN_XID_ABORTED)
+			return v;
+	return NULL;
+}

@@ -1,0 +1,66 @@
+/*
+ * worker.c -- the background worker.
+ *
+ * It starts as soon as connections are allowed and recovers the pool (a backend that comes first does it itself: then the
+ * worker waits).  After that it wakes up once a NAP_MS, leases regions that have garbage and no writer, collects
+ * there, and finishes prepared transactions whose end nobody has seen to.
+ */
+#include "txn/worker.h"
+
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/proc.h"
+#include "txn/gc.h"
+#include "txn/recovery.h"
+#include "txn/twophase.h"
+#include "utils/guc.h"
+
+#define NAP_MS	1000
+
+void		(*zen_worker_after_recovery) (void) = NULL;
+
+void
+zen_worker_register(void)
+{
+	BackgroundWorker worker;
+
+	memset(&worker, 0, sizeof(worker));
+	strlcpy(worker.bgw_name, "zen worker", BGW_MAXLEN);
+	strlcpy(worker.bgw_type, "zen worker", BGW_MAXLEN);
+	strlcpy(worker.bgw_library_name, "zen", BGW_MAXLEN);
+	strlcpy(worker.bgw_function_name, "zen_worker_main", BGW_MAXLEN);
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = 10;
+	RegisterBackgroundWorker(&worker);
+}
+
+void
+zen_worker_main(Datum arg)
+{
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
+	BackgroundWorkerUnblockSignals();
+
+	zen_gate();
+	if (zen_worker_after_recovery)
+		zen_worker_after_recovery();
+	while (!ShutdownRequestPending)
+	{
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, NAP_MS, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+		if (ConfigReloadPending)
+		{
+			ConfigReloadPending = false;
+			ProcessConfigFile(PGC_SIGHUP);
+		}
+		zen_twophase_resolve();
+		zen_gc_all();
+	}
+	proc_exit(0);
+}

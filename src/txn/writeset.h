@@ -1,0 +1,58 @@
+/*
+ * writeset.h -- what this transaction has written and locked.
+ *
+ * Process-local.  Filled by row.c, consumed by commit.c; entries of a savepoint that is rolled back are taken out.
+ */
+#ifndef ZEN_WRITESET_H
+#define ZEN_WRITESET_H
+
+#include "cache/version.h"
+
+typedef struct ZenWrite
+{
+	ZenHTable  *ht;
+	uint64		tidno;
+	ZenWord    *word;
+	ZenVersion *version;		/* pushed by this transaction */
+	int			nest_level;		/* of the (sub)transaction that owns it now */
+	ZenSlot		slot;			/* commit: where it was written, or InvalidZenSlot */
+	ZenTupleHeader former;		/* commit: the header that the slot had before (R5) */
+} ZenWrite;
+
+typedef struct ZenLockedRow
+{
+	ZenHTable  *ht;
+	uint64		tidno;
+	TransactionId xid;
+	LockTupleMode mode;
+	int			nest_level;
+} ZenLockedRow;
+
+typedef struct ZenWriteSet
+{
+	ZenWrite   *writes;
+	uint32		nwrites;
+	uint32		writes_capacity;
+	ZenLockedRow *locks;
+	uint32		nlocks;
+	uint32		locks_capacity;
+} ZenWriteSet;
+
+extern ZenWriteSet zen_writeset;
+
+/* Make room for n more, so that the add cannot fail; throws. */
+extern void zen_writeset_reserve(uint32 nwrites, uint32 nlocks);
+
+extern void zen_writeset_add(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenVersion *version);
+extern void zen_writeset_add_lock(ZenHTable *ht, uint64 tidno, TransactionId xid, LockTupleMode mode);
+
+/* A savepoint was released: its entries belong to its parent. */
+extern void zen_writeset_subcommit(int nest_level);
+
+/* A table of this transaction's own was emptied in place: forget what was written to it. */
+extern void zen_writeset_forget(ZenHTable *ht);
+
+/* Forget everything. */
+extern void zen_writeset_clear(void);
+
+#endif							/* ZEN_WRITESET_H */

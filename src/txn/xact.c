@@ -1,0 +1,283 @@
+/*
+ * xact.c -- transaction callbacks.
+ *
+ * PRE_COMMIT is the last callback before PostgreSQL makes a transaction visible, so zen-only transactions become durable
+ * there (R9).  A few steps that may still fail come after it: serialization failures are looked for first, and for the
+ * rest an error context callback is left behind, which takes LP back, durably, before the error is reported to
+ * anyone.  (emit_log_hook would come too late or, with log_min_messages = fatal, not at all.)
+ *
+ * A transaction is zen-only if PostgreSQL has written no WAL for it and it creates or drops no table; else it is mixed,
+ * and its commit record, forced to be flushed, decides.
+ */
+#include "txn/xact.h"
+
+#include "access/transam.h"
+#include "access/twophase.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "base/epoch.h"
+#include "base/stats.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/predicate.h"
+#include "storage/proc.h"
+#include "txn/commit.h"
+#include "txn/ddl.h"
+#include "txn/rowlock.h"
+#include "txn/twophase.h"
+#include "utils/memutils.h"
+
+static ZenCommit current;		/* the commit under way */
+static bool attached = false;
+static bool holding_interrupts = false;
+static ErrorContextCallback undo_context;
+
+/* ---------- errors after LP ---------- */
+
+/*
+ * Called for every message that is raised between LP and the end of commit: an error means abort, so LP goes before
+ * the client can hear of it.
+ */
+static void
+undo_on_error(void *arg)
+{
+	MemoryContext old;
+	ErrorData  *edata;
+	int			level;
+
+	if (current.stage != ZEN_STAGE_LP)
+		return;
+	old = MemoryContextSwitchTo(TopTransactionContext);
+	edata = CopyErrorData();
+	level = edata->elevel;
+	FreeErrorData(edata);
+	MemoryContextSwitchTo(old);
+	if (level >= ERROR && current.last != InvalidZenSlot)
+		zen_commit_undo_lp(&current);
+}
+
+static void
+watch_errors(void)
+{
+	undo_context.callback = undo_on_error;
+	undo_context.arg = NULL;
+	undo_context.previous = error_context_stack;
+	error_context_stack = &undo_context;
+	HOLD_INTERRUPTS();
+	holding_interrupts = true;
+}
+
+static void
+unwatch_errors(void)
+{
+	if (!holding_interrupts)
+		return;
+	Assert(error_context_stack == &undo_context);
+	error_context_stack = undo_context.previous;
+	holding_interrupts = false;
+	RESUME_INTERRUPTS();
+}
+
+/* ---------- before the end ---------- */
+
+static bool
+is_mixed(void)
+{
+	return XactLastRecEnd != 0 || zen_ddl_pending();
+}
+
+static void
+pre_commit(void)
+{
+	ZenWriteSet *ws = &zen_writeset;
+	uint64		full_xid;
+
+	if (ws->nwrites == 0 && !zen_ddl_pending())
+		return;
+	/* may throw: do it while nothing is written */
+	PreCommit_CheckForSerializationFailure();
+	full_xid = U64FromFullTransactionId(GetTopFullTransactionId());
+
+	if (!is_mixed())
+	{
+		if (ws->nwrites == 0)
+			return;
+		watch_errors();
+		zen_commit_write(&current, ws->writes, ws->nwrites, false);
+		if (current.last != InvalidZenSlot)
+			zen_commit_set_lp(&current);
+		else
+			current.stage = ZEN_STAGE_LEASED;
+		ZEN_COUNT(commits_zen_only, 1);
+		return;
+	}
+	zen_xid_make_durable();
+	ForceSyncCommit();
+	watch_errors();
+	zen_ddl_precommit(full_xid);
+	if (ws->nwrites > 0)
+	{
+		zen_commit_write(&current, ws->writes, ws->nwrites, true);
+		if (current.last != InvalidZenSlot)
+			zen_commit_doubt(&current, full_xid, ZEN_DOUBT_COMMIT);
+	}
+	ZEN_COUNT(commits_mixed, 1);
+}
+
+static void
+pre_prepare(void)
+{
+	ZenWriteSet *ws = &zen_writeset;
+
+	if (ws->nwrites == 0 && ws->nlocks == 0 && !zen_ddl_pending())
+		return;
+	PreCommit_CheckForSerializationFailure();
+	zen_xid_make_durable();
+	zen_ddl_precommit(U64FromFullTransactionId(GetTopFullTransactionId()));
+	if (ws->nwrites > 0 || ws->nlocks > 0 || zen_ddl_pending())
+		zen_twophase_prepare(&current, U64FromFullTransactionId(GetTopFullTransactionId()));
+	ZEN_COUNT(commits_prepared, 1);
+}
+
+/* ---------- after the end ---------- */
+
+static void
+release_locks(int nest_level)
+{
+	ZenWriteSet *ws = &zen_writeset;
+
+	while (ws->nlocks > 0 && ws->locks[ws->nlocks - 1].nest_level >= nest_level)
+	{
+		ZenLockedRow *l = &ws->locks[--ws->nlocks];
+
+		zen_rowlock_release(l->ht, l->tidno, l->xid);
+	}
+}
+
+static void
+pop_writes(int nest_level)
+{
+	ZenWriteSet *ws = &zen_writeset;
+
+	while (ws->nwrites > 0 && ws->writes[ws->nwrites - 1].nest_level >= nest_level)
+		zen_pop_version(&ws->writes[--ws->nwrites]);
+}
+
+static void
+forget_all(void)
+{
+	zen_writeset_clear();
+	zen_ddl_reset();
+	current.stage = ZEN_STAGE_NONE;
+}
+
+static void
+committed(void)
+{
+	release_locks(0);
+	zen_commit_finish(&current, zen_writeset.writes, zen_writeset.nwrites);
+	zen_ddl_commit();
+	unwatch_errors();
+	forget_all();
+}
+
+static void
+aborted(void)
+{
+	zen_epoch_reset();
+	/* an error has reset the interrupt holdoff and the error context stack already */
+	holding_interrupts = false;
+	if (zen_writeset.nwrites > 0)
+		ZEN_COUNT(aborts, 1);
+	zen_twophase_undo(&current);
+	zen_commit_abort(&current, zen_writeset.writes, zen_writeset.nwrites);
+	release_locks(0);
+	pop_writes(0);
+	zen_ddl_abort();
+	forget_all();
+}
+
+static void
+prepared(void)
+{
+	if (current.stage != ZEN_STAGE_NONE)
+		zen_twophase_detach(&current);
+	zen_ddl_forget();
+	forget_all();
+}
+
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_PRE_COMMIT:
+			pre_commit();
+			break;
+		case XACT_EVENT_PRE_PREPARE:
+			pre_prepare();
+			break;
+		case XACT_EVENT_COMMIT:
+			committed();
+			break;
+		case XACT_EVENT_ABORT:
+			aborted();
+			break;
+		case XACT_EVENT_PREPARE:
+			prepared();
+			break;
+		default:				/* parallel workers write nothing */
+			break;
+	}
+}
+
+static void
+subxact_callback(SubXactEvent event, SubTransactionId my_subid, SubTransactionId parent_subid, void *arg)
+{
+	int			level = GetCurrentTransactionNestLevel();
+
+	switch (event)
+	{
+		case SUBXACT_EVENT_COMMIT_SUB:
+			zen_writeset_subcommit(level);
+			zen_ddl_subcommit(level);
+			break;
+		case SUBXACT_EVENT_ABORT_SUB:
+			zen_epoch_reset();
+			release_locks(level);
+			pop_writes(level);
+			zen_ddl_subabort(level);
+			break;
+		default:
+			break;
+	}
+}
+
+/* ---------- processes ---------- */
+
+static void
+detach(int code, Datum arg)
+{
+	zen_epoch_detach();
+	zen_tidmap_detach();
+	zen_arena_detach();
+}
+
+void
+zen_xact_attach(void)
+{
+	if (likely(attached))
+		return;
+	zen_stats_attach();
+	zen_epoch_attach();
+	if (IsUnderPostmaster)
+		on_shmem_exit(detach, (Datum) 0);
+	attached = true;
+}
+
+void
+zen_xact_init(void)
+{
+	RegisterXactCallback(xact_callback, NULL);
+	RegisterSubXactCallback(subxact_callback, NULL);
+}

@@ -1,0 +1,470 @@
+# Restarts and crashes at chosen moments (010_crash.pl takes random ones):
+#
+# - a clean restart keeps everything, and the indexes as they are, without a rebuild;
+# - many restarts in a row; crashes right after a start, one after the other; the end
+#   of a single backend by SIGKILL; stop in immediate mode;
+# - the first statements after a crash, of several sessions at once, find complete
+#   indexes; unique constraints hold;
+# - tables created, dropped, truncated and rewritten in transactions that a crash cuts
+#   short, or that were committed just before it;
+# - prepared transactions live through restart and crash, with their locks;
+# - dropped tables and databases give their space back, lost transactions too.
+#
+# SEED=n replays a run; ZEN_TEST_AM=heap runs it on heap; ZEN_TEST_INJECT=1 must fail.
+
+use strict;
+use warnings;
+
+use Digest::MD5;
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use DBD::Pg qw(:async);
+use PostgreSQL::Test::Utils ();
+use Test::More;
+use ZenTest;
+
+my $using = using();
+choose_seed();
+my $node = new_node(
+	'restart',
+	pool_size => '384MB',
+	conf      => "restart_after_crash = on\nmax_wal_size = 256MB");
+$node->start;
+my $dbh = connect_db($node);
+value($dbh, 'CREATE EXTENSION zen') if is_zen();
+
+make_tables();
+test_clean_restart();
+test_many_restarts();
+test_crash_after_start();
+test_lost_backend();
+test_first_statements();
+test_ddl_cut_short();
+test_ddl_before_crash();
+test_prepared();
+test_prepared_ddl();
+test_space();
+
+$dbh->disconnect;
+$node->stop;
+done_testing();
+
+# --- tools ------------------------------------------------------------------
+
+sub reconnect { $dbh = connect_db($node); return; }
+
+sub clean_restart
+{
+	$dbh->disconnect;
+	$node->restart;
+	reconnect();
+	return;
+}
+
+sub crash_restart
+{
+	crash($node);
+	start_again($node);
+	reconnect();
+	return;
+}
+
+# base is the table that must never change but by note_change: inserted in random
+# order, so that its indexes differ from freshly built ones.
+my $expected;    # contents of base
+
+sub make_tables
+{
+	value($dbh, $_) for (
+		"CREATE TABLE base (id int PRIMARY KEY, k int, t text, u text UNIQUE, big text) $using",
+		'CREATE INDEX base_k ON base (k)',
+		'CREATE INDEX base_t ON base USING hash (t)',
+		q{INSERT INTO base SELECT g, g % 100, 't' || g % 50, 'u' || g,
+		  CASE WHEN g % 500 = 0 THEN (SELECT string_agg(md5(x::text || g), '') FROM generate_series(1, 300) x) END
+		  FROM generate_series(1, 5000) g ORDER BY md5(g::text)},
+		'DELETE FROM base WHERE id % 10 = 3',
+		'UPDATE base SET k = k + 1000 WHERE id % 10 = 4',
+		'VACUUM ANALYZE base',
+		"CREATE TABLE part (id int, v text) PARTITION BY HASH (id)",
+		"CREATE TABLE part0 PARTITION OF part FOR VALUES WITH (MODULUS 2, REMAINDER 0) $using",
+		'CREATE TABLE part1 PARTITION OF part FOR VALUES WITH (MODULUS 2, REMAINDER 1) USING heap',
+		q{INSERT INTO part SELECT g, 'p' || g FROM generate_series(1, 300) g},
+		"CREATE MATERIALIZED VIEW mv $using AS SELECT k, count(*) FROM base GROUP BY k");
+	$expected = contents($dbh, 'base');
+	return;
+}
+
+# base_is_right -- by sequential scan and through each index.
+sub base_is_right
+{
+	my ($when) = @_;
+	is(contents($dbh, 'base'), $expected, "$when: table");
+	is(contents($dbh, 'base', 'indexscan', 'id > 0'),   $expected, "$when: primary key");
+	is(contents($dbh, 'base', 'bitmapscan', 'k >= 0'),  $expected, "$when: secondary index");
+	is(contents($dbh, 'base', 'indexscan', q{u >= ''}), $expected, "$when: unique index");
+	is( contents($dbh, 'base', 'indexscan', q{t = 't7'}),
+		contents($dbh, 'base', 'seqscan', q{t = 't7'}),
+		"$when: hash index");
+	return;
+}
+
+# file_sums -- checksums of the main files of all indexes on base.
+sub file_sums
+{
+	my (@paths) = @_;
+	return map { Digest::MD5->new->addfile(open_file($node->data_dir . "/$_"))->hexdigest } @paths;
+}
+
+sub open_file
+{
+	open(my $fh, '<:raw', $_[0]) or die "cannot open $_[0]: $!";
+	return $fh;
+}
+
+# --- restarts and crashes ---------------------------------------------------
+
+sub test_clean_restart
+{
+	my @others = map { contents($dbh, $_) } qw(part mv);
+	my @paths  = map { value($dbh, "SELECT pg_relation_filepath('$_')") }
+	  qw(base_pkey base_k base_t base_u_key);
+	$dbh->disconnect;
+	$node->stop;
+	my @before = file_sums(@paths);
+	$node->start;
+	reconnect();
+	value($dbh, 'UPDATE base SET k = -1 WHERE id = 1') if inject();
+	base_is_right('clean restart');
+	is_deeply([ map { contents($dbh, $_) } qw(part mv) ],
+		\@others, 'clean restart: partitions, materialized view');
+	value($dbh, 'CHECKPOINT');
+	is_deeply([ map { value($dbh, "SELECT pg_relation_filepath('$_')") }
+			  qw(base_pkey base_k base_t base_u_key) ],
+		\@paths, 'clean restart: index files have kept their names');
+	is_deeply([ file_sums(@paths) ], \@before, 'clean restart: indexes were not rebuilt');
+	return;
+}
+
+# One step on base; every kind comes in turn.
+sub note_change
+{
+	my ($i) = @_;
+	my $id = between(1, 5000);
+	value($dbh, $_) for (
+		"INSERT INTO base VALUES (@{[10000 + $i]}, $i, 't', 'new$i', repeat('x', 40 * $i))",
+		"UPDATE base SET t = 't$i' WHERE id = $id",
+		"UPDATE base SET k = k + 1 WHERE id = $id + 1",
+		"DELETE FROM base WHERE id = $id + 2")[ $i % 4, ($i + 1) % 4 ];
+	$expected = contents($dbh, 'base');
+	return;
+}
+
+sub test_many_restarts
+{
+	my $wrong = 0;
+	for my $i (1 .. 12)
+	{
+		note_change($i);
+		if   ($i % 3) { clean_restart(); }
+		else
+		{
+			$node->stop('immediate');
+			start_again($node);
+			reconnect();
+		}
+		$wrong++ if contents($dbh, 'base') ne $expected;
+	}
+	is($wrong, 0, 'twelve restarts in a row, every third after an immediate stop');
+	base_is_right('many restarts');
+	return;
+}
+
+sub test_crash_after_start
+{
+	my $wrong = 0;
+	for my $i (1 .. 6)
+	{
+		note_change(20 + $i);
+		crash($node);
+		start_and_crash($node, rand 0.3) for 1 .. between(0, 2);
+		start_again($node);
+		crash($node) if $i % 2;
+		start_again($node) if $i % 2;
+		reconnect();
+		$wrong++ if contents($dbh, 'base', 'indexscan', 'id > 0') ne $expected;
+	}
+	is($wrong, 0, 'crashes during and right after recovery');
+	base_is_right('crashes in a row');
+	crash($node);
+	start_again($node);
+	$node->restart;
+	reconnect();
+	base_is_right('clean restart after a crash');
+	return;
+}
+
+# The postmaster starts all over when a backend is killed.
+sub test_lost_backend
+{
+	for my $i (1 .. 3)
+	{
+		my $victim = connect_db($node);
+		my $pid    = value($victim, 'SELECT pg_backend_pid()');
+		value($victim, $_) for 'BEGIN', "UPDATE base SET t = 'lost' WHERE id < 1000",
+		  'DELETE FROM base WHERE id > 3000';
+		note_change(30 + $i) if $i > 1;
+		kill 'KILL', $pid;
+		wait_for('the server to notice', sub { run_sql($dbh, 'SELECT 1')->{lost} });
+		wait_for(
+			'the server to come back',
+			sub {
+				my $new = eval { connect_db($node) } or return 0;
+				$dbh = $new;
+				return 1;
+			});
+		base_is_right("lost backend $i");
+	}
+	return;
+}
+
+# The first statements after a crash come at once, from five sessions.
+sub test_first_statements
+{
+	my $dup = value($dbh, 'SELECT min(id) FROM base');
+	my ($u, $count) = map { value($dbh, $_) } "SELECT u FROM base WHERE id = $dup", 'SELECT count(*) FROM base';
+	crash($node);
+	start_again($node);
+
+	my @first = (
+		[ "INSERT INTO base VALUES ($dup)",            '23505' ],
+		[ "INSERT INTO base VALUES (99999, 1, 'x', '$u')", '23505' ],
+		[ "INSERT INTO base VALUES ($dup, 0) ON CONFLICT (id) DO NOTHING", 'INSERT 0 0' ],
+		[ "UPDATE base SET u = u || '' WHERE u = '$u'", 'UPDATE 1' ],
+		[ 'SELECT count(*) FROM base WHERE id > 0',    $count ]);
+	my @handles = map { connect_db($node) } @first;
+	run_sql($_, 'SET enable_seqscan = off') for @handles;
+	my @sent = map {
+		my $sth = $handles[$_]->prepare($first[$_][0], { pg_direct => 1, pg_async => PG_ASYNC });
+		$sth->execute;
+		$sth
+	} 0 .. $#first;
+	for my $i (0 .. $#first)
+	{
+		my $handle = $handles[$i];
+		wait_for('a first statement', sub { $handle->pg_ready });
+		my $ok    = defined $handle->pg_result;
+		my $found = !$ok ? $handle->state
+		  : $sent[$i]{NUM_OF_FIELDS} ? $sent[$i]->fetchall_arrayref->[0][0]
+		  :                            $sent[$i]{pg_cmd_status};
+		is($found, $first[$i][1], "first statement after a crash: $first[$i][0]");
+	}
+	$_->disconnect for @handles;
+	reconnect();
+	base_is_right('after first statements');
+	return;
+}
+
+# --- DDL --------------------------------------------------------------------
+
+sub make_ddl_tables
+{
+	value($dbh, $_) for (
+		'DROP TABLE IF EXISTS dropped, truncated, rewritten, indexed, made, filled',
+		map { ("CREATE TABLE $_ (id int PRIMARY KEY, v text) $using",
+			   "INSERT INTO $_ SELECT g, 'v' || g FROM generate_series(1, 2000) g") }
+		  qw(dropped truncated rewritten indexed));
+	return;
+}
+
+my @ddl = (
+	"CREATE TABLE made (id int PRIMARY KEY, v text) $using",
+	q{INSERT INTO made SELECT g, 'made' FROM generate_series(1, 3000) g},
+	'DROP TABLE dropped',
+	'TRUNCATE truncated',
+	q{INSERT INTO truncated SELECT g, 'again' FROM generate_series(1, 10) g},
+	'ALTER TABLE rewritten ALTER id TYPE bigint',
+	q{UPDATE rewritten SET v = 'new' WHERE id < 10},
+	'CREATE UNIQUE INDEX indexed_v ON indexed (v)',
+	"CREATE TABLE filled $using AS SELECT * FROM base");
+
+sub exists_table { return value($dbh, "SELECT to_regclass('$_[0]') IS NOT NULL"); }
+
+# What must be there if @ddl has not happened.
+sub ddl_is_undone
+{
+	my ($when, %sum) = @_;
+	ok(!exists_table($_), "$when: $_ does not exist") for qw(made filled indexed_v);
+	for my $table (qw(dropped truncated rewritten indexed))
+	{
+		is(contents($dbh, $table), $sum{$table}, "$when: $table as it was");
+		is(contents($dbh, $table, 'indexscan', 'id > 0'), $sum{$table}, "$when: $table by index");
+	}
+	return;
+}
+
+sub ddl_is_done
+{
+	my ($when) = @_;
+	ok(!exists_table('dropped'), "$when: dropped table is gone");
+	is(value($dbh, 'SELECT count(*) FROM made WHERE id > 0'), 3000, "$when: created table");
+	is(state_of($dbh, 'INSERT INTO made VALUES (7)'), '23505', "$when: its primary key holds");
+	is(value($dbh, q{SELECT count(*) || min(v) FROM truncated}), '10again', "$when: truncated table");
+	is(value($dbh, 'SELECT count(*) FILTER (WHERE v = $$new$$) || $$/$$ || count(*) FROM rewritten'),
+		'9/2000', "$when: rewritten table");
+	is(state_of($dbh, q{INSERT INTO indexed VALUES (-1, 'v5')}), '23505', "$when: new unique index");
+	is(contents($dbh, 'filled'), $expected, "$when: table filled by a query");
+	return;
+}
+
+sub ddl_sums { return map { $_ => contents($dbh, $_) } qw(dropped truncated rewritten indexed); }
+
+sub test_ddl_cut_short
+{
+	make_ddl_tables();
+	my %sum = ddl_sums();
+	for my $sub (0, 1)
+	{
+		value($dbh, $_) for ('BEGIN', $sub ? 'SAVEPOINT s' : (), @ddl, $sub ? 'RELEASE s' : ());
+		value(connect_db($node), 'CHECKPOINT') if $sub;
+		crash_restart();
+		ddl_is_undone("crash in a transaction, $sub savepoints", %sum);
+	}
+	value($dbh, $_) for ('BEGIN', 'SAVEPOINT s', @ddl, 'ROLLBACK TO s', 'COMMIT');
+	crash_restart();
+	ddl_is_undone('crash after a savepoint was rolled back', %sum);
+	return;
+}
+
+sub test_ddl_before_crash
+{
+	value($dbh, $_) for ('BEGIN', @ddl, 'COMMIT');
+	crash_restart();
+	ddl_is_done('crash after commit');
+	clean_restart();
+	ddl_is_done('and a clean restart');
+	return;
+}
+
+# --- prepared transactions --------------------------------------------------
+
+sub test_prepared
+{
+	value($dbh, $_) for (
+		"CREATE TABLE acc (id int PRIMARY KEY, v int) $using",
+		'CREATE TABLE acc_h (id int PRIMARY KEY, v int) USING heap',
+		'INSERT INTO acc SELECT g, 0 FROM generate_series(1, 100) g',
+		'INSERT INTO acc_h SELECT g, 0 FROM generate_series(1, 100) g');
+	my $start = contents($dbh, 'acc');
+
+	# To be committed: 1 to 20, rolled back: 21 to 40, on zen alone and with heap.
+	my $low = 1;
+	for my $gid (qw(c_zen c_mix r_zen r_mix))
+	{
+		my $range = "BETWEEN $low AND $low + 4";
+		value($dbh, $_) for (
+			'BEGIN', "UPDATE acc SET v = 1 WHERE id $range",
+			"DELETE FROM acc WHERE id = $low + 5", "INSERT INTO acc VALUES (100 + $low, 1)",
+			"SELECT count(*) FROM (SELECT 1 FROM acc WHERE id = $low + 6 FOR UPDATE) x",
+			"SELECT count(*) FROM (SELECT 1 FROM acc WHERE id = $low + 7 FOR KEY SHARE) x",
+			$gid =~ /mix/ ? "UPDATE acc_h SET v = 1 WHERE id $range" : (),
+			"PREPARE TRANSACTION '$gid'");
+		$low += 10;
+	}
+	my @steps = (
+		[ 'clean restart', \&clean_restart ], [ 'crash', \&crash_restart ],
+		[ 'crash after crash', \&crash_restart ], [ 'clean restart after crash', \&clean_restart ]);
+	for my $step (@steps)
+	{
+		my ($when, $do) = @$step;
+		$do->();
+		prepared_is_right($when, $start);
+	}
+	value($dbh, $_) for map { (/^c/ ? 'COMMIT' : 'ROLLBACK') . " PREPARED '$_'" }
+	  qw(r_mix c_zen r_zen c_mix);
+	crash_restart();
+
+	is( value($dbh, q{SELECT string_agg(id || '=' || v, ' ' ORDER BY id) FROM acc WHERE id < 12 OR id BETWEEN 30 AND 37 OR id > 100}),
+		'1=1 2=1 3=1 4=1 5=1 7=0 8=0 9=0 10=0 11=1 30=0 31=0 32=0 33=0 34=0 35=0 36=0 37=0 101=1 111=1',
+		'prepared transactions: outcome after another crash');
+	is(value($dbh, 'SELECT count(*) FROM acc_h WHERE v = 1'), 5, 'prepared transactions: heap part');
+	is(state_of($dbh, 'UPDATE acc SET v = 2'), '', 'prepared transactions: no lock is left');
+	return;
+}
+
+sub prepared_is_right
+{
+	my ($when, $start) = @_;
+	is(value($dbh, q{SELECT string_agg(gid, ' ' ORDER BY gid) FROM pg_prepared_xacts}),
+		'c_mix c_zen r_mix r_zen', "$when: prepared transactions are listed");
+	is(contents($dbh, 'acc'), $start, "$when: they are not visible");
+	is(contents($dbh, 'acc', 'indexscan', 'id > 0'), $start, "$when: not by index either");
+	value($dbh, q{SET lock_timeout = '30ms'});
+
+	my @unlocked;
+	for my $low (1, 11, 21, 31)
+	{
+		push @unlocked, "updated $low" if state_of($dbh, "SELECT 1 FROM acc WHERE id = $low FOR UPDATE NOWAIT") ne '55P03';
+		push @unlocked, "deleted $low" if state_of($dbh, "SELECT 1 FROM acc WHERE id = $low + 5 FOR SHARE NOWAIT") ne '55P03';
+		push @unlocked, "inserted $low" if state_of($dbh, "INSERT INTO acc VALUES (100 + $low, 9)") ne '55P03';
+		push @unlocked, "locked $low" if state_of($dbh, "UPDATE acc SET v = 9 WHERE id = $low + 6") ne '55P03';
+		push @unlocked, "key locked $low" if state_of($dbh, "DELETE FROM acc WHERE id = $low + 7") ne '55P03';
+		# FOR KEY SHARE lets others change what is not the key.
+		push @unlocked, "too strong $low" if state_of($dbh, "SELECT 1 FROM acc WHERE id = $low + 7 FOR NO KEY UPDATE NOWAIT") ne '';
+		push @unlocked, "not free $low" if state_of($dbh, "SELECT 1 FROM acc WHERE id = $low + 8 FOR UPDATE NOWAIT") ne '';
+	}
+	is_deeply(\@unlocked, [], "$when: their locks are as they were");
+	value($dbh, 'RESET lock_timeout');
+	return;
+}
+
+sub test_prepared_ddl
+{
+	for my $commit (0, 1)
+	{
+		make_ddl_tables();
+		my %sum = ddl_sums();
+		value($dbh, $_) for ('BEGIN', @ddl, q{PREPARE TRANSACTION 'ddl'});
+		crash_restart();
+		clean_restart();
+		value($dbh, ($commit ? 'COMMIT' : 'ROLLBACK') . q{ PREPARED 'ddl'});
+		if   ($commit) { ddl_is_done('prepared DDL, committed'); }
+		else           { ddl_is_undone('prepared DDL, rolled back', %sum); }
+		crash_restart();
+		if   ($commit) { ddl_is_done('prepared DDL, committed, crash'); }
+		else           { ddl_is_undone('prepared DDL, rolled back, crash', %sum); }
+	}
+	return;
+}
+
+# --- space ------------------------------------------------------------------
+
+# Each round writes some 60 MB that must all come back: a leak of any kind fills the
+# pool after a few rounds.
+sub test_space
+{
+	my $fill = q{INSERT INTO big SELECT g, repeat(md5(g::text), 25) FROM generate_series(1, 60000) g};
+	my $make = "CREATE TABLE big (id int PRIMARY KEY, v text) $using";
+	for my $round (1 .. 4)
+	{
+		value($dbh, $_) for $make, $fill, 'DROP TABLE big';
+
+		value($dbh, $_) for 'BEGIN', $make, $fill, 'ROLLBACK';
+
+		value($dbh, $_) for $make, 'BEGIN', $fill;
+		crash_restart();
+		is(value($dbh, 'SELECT count(*) FROM big'), 0, "round $round: rows of a lost transaction");
+		value($dbh, $_) for $fill, 'TRUNCATE big', 'DROP TABLE big';
+
+		value($dbh, 'CREATE DATABASE other');
+		my $other = connect_db($node, 'other');
+		value($other, 'CREATE EXTENSION zen') if is_zen();
+		value($other, $_) for $make, $fill;
+		$other->disconnect;
+		crash_restart() if $round % 2;
+		value($dbh, 'DROP DATABASE other');
+		crash_restart() if $round == 2;
+	}
+	base_is_right('after many drops');
+	return;
+}

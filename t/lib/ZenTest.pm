@@ -1,0 +1,405 @@
+# ZenTest -- what the TAP tests of zen share: a server with a pool of its own, a
+# crash of all its processes at once, connections, and the random seed.
+#
+# Environment:
+#   ZEN_TEST_AM        table access method under test (default zen).  With "heap"
+#                      the same tests run on PostgreSQL's heap, without zen: this
+#                      shows that a test raises no false alarm.
+#   ZEN_TEST_POOL_DIR  where pools are made (default: in memory)
+#   ZEN_TEST_INJECT=1  a test spoils its own data, and must then fail
+#   ZEN_TEST_KEEP=1    leave the pool file where it is
+#   SEED=n             replay with the seed that a run has printed
+
+package ZenTest;
+
+use strict;
+use warnings;
+
+use Carp;
+use DBI;
+use DBD::Pg ();
+use Exporter 'import';
+use File::Spec;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils ();
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+our @EXPORT = qw(
+  am is_zen using inject skip_unless_zen choose_seed pick one_in between
+  new_node pool_path pool_conf start_failing log_size log_since
+  crash start_again start_and_crash wait_for
+  connect_db run_sql value state_of contents lock_wait_pid
+);
+
+my %pool_of;    # node name => path of its pool file
+
+# --- what is tested ---------------------------------------------------------
+
+sub am { return $ENV{ZEN_TEST_AM} || 'zen'; }
+
+sub is_zen { return am() eq 'zen'; }
+
+sub using { return 'USING ' . am(); }
+
+sub inject { return $ENV{ZEN_TEST_INJECT} ? 1 : 0; }
+
+# skip_unless_zen -- end the test here when heap stands in for zen.
+sub skip_unless_zen
+{
+	plan skip_all => 'tests what only zen has' unless is_zen();
+	return;
+}
+
+# --- chance -----------------------------------------------------------------
+
+# choose_seed -- seed rand() from SEED, or from the clock; always printed.
+sub choose_seed
+{
+	my $seed = $ENV{SEED};
+	$seed = ($$ ^ int(time() * 1000)) & 0x7fffffff
+	  unless defined $seed && length $seed;
+	srand($seed);
+	diag("seed $seed: SEED=$seed replays this run");
+	return $seed;
+}
+
+sub pick { return $_[ int(rand(@_)) ]; }
+
+sub one_in { return rand($_[0]) < 1; }
+
+# between -- a random integer from $low to $high, both included.
+sub between
+{
+	my ($low, $high) = @_;
+	return $low + int(rand($high - $low + 1));
+}
+
+# --- servers ----------------------------------------------------------------
+
+# new_node -- make (but do not start) a cluster with a pool of its own.
+#
+# Options: pool_size, dram_size, fsync (default off: tests kill processes, not
+# power), preload (default 1), pool_path, conf (more lines for postgresql.conf),
+# and init (a hash for PostgreSQL::Test::Cluster::init).
+sub new_node
+{
+	my ($name, %opt) = @_;
+
+	local $ENV{PG_REGRESS} = $ENV{PG_REGRESS} || find_pg_regress();
+	my $node = PostgreSQL::Test::Cluster->new($name);
+	$node->init(%{ $opt{init} || {} });
+	$node->append_conf('postgresql.conf', <<'END');
+log_statement = none
+log_error_verbosity = verbose
+log_checkpoints = off
+max_connections = 50
+max_prepared_transactions = 30
+autovacuum = off
+jit = off
+deadlock_timeout = 100ms
+END
+	$node->append_conf('postgresql.conf', 'fsync = on') if $opt{fsync};
+	pool_conf($node, %opt) if is_zen();
+	$node->append_conf('postgresql.conf', $opt{conf}) if $opt{conf};
+	return $node;
+}
+
+# pool_conf -- append the settings of zen to the node's postgresql.conf.  The
+# last line of a setting counts, so a test may call it again to change one.
+sub pool_conf
+{
+	my ($node, %opt) = @_;
+	my $dir  = pool_dir();
+	my $name = $node->name;
+	my $path = $opt{pool_path} || $pool_of{$name};
+
+	$path = sprintf('%s/zen_test_%d_%s_%d.pool', $dir, $$, $name, $node->port)
+	  unless $path;
+	$pool_of{$name} = $path;
+
+	my $preload = exists $opt{preload} ? $opt{preload} : 1;
+	$node->append_conf(
+		'postgresql.conf', join "\n",
+		'shared_preload_libraries = ' . ($preload ? "'zen'" : "''"),
+		($preload
+			? (
+				"zen.pool_path = '$path'",
+				'zen.pool_mode = emulated',
+				"zen.pool_size = '" . ($opt{pool_size} || '512MB') . "'",
+				"zen.dram_size = '" . ($opt{dram_size} || '256MB') . "'")
+			: ()));
+	return;
+}
+
+# pool_dir -- where pools are made: in memory, and in the tests' own directory if that
+# is in memory, so that they go with it when a test is killed.
+sub pool_dir
+{
+	return $ENV{ZEN_TEST_POOL_DIR} if $ENV{ZEN_TEST_POOL_DIR};
+	my $own  = File::Spec->rel2abs($PostgreSQL::Test::Utils::tmp_check);
+	my ($fs) = PostgreSQL::Test::Utils::run_command([ 'stat', '-f', '-c', '%T', $own ]);
+	return $fs eq 'tmpfs' ? $own : '/dev/shm';
+}
+
+sub pool_path { return $pool_of{ $_[0]->name }; }
+
+sub find_pg_regress
+{
+	my ($mk) = PostgreSQL::Test::Utils::run_command([ 'pg_config', '--pgxs' ]);
+	chomp $mk;
+	(my $path = $mk) =~ s{/src/makefiles/pgxs\.mk$}{/src/test/regress/pg_regress};
+	-x $path or croak "no pg_regress beside $mk; set PG_REGRESS";
+	return $path;
+}
+
+sub log_size { return -s $_[0]->logfile || 0; }
+
+# log_since -- what the server has written to its log after log_size().
+sub log_since
+{
+	my ($node, $offset) = @_;
+	return PostgreSQL::Test::Utils::slurp_file($node->logfile, $offset);
+}
+
+# start_failing -- start a server that must not start.  Returns what it said in
+# its log, or undef if it did start (it is stopped again).
+sub start_failing
+{
+	my ($node) = @_;
+	my $offset = log_size($node);
+	if ($node->start(fail_ok => 1))
+	{
+		$node->stop('fast');
+		return;
+	}
+	return log_since($node, $offset);
+}
+
+# --- crashes ----------------------------------------------------------------
+
+# proc_stat -- (state, parent pid) of a process, or () when there is none.
+sub proc_stat
+{
+	my ($pid) = @_;
+	open(my $fh, '<', "/proc/$pid/stat") or return;
+	my $line = <$fh>;
+	close $fh;
+	return unless defined $line && $line =~ /\)\s+(\S)\s+(\d+)/;
+	return ($1, $2);
+}
+
+# descendants -- all processes below $pid.
+sub descendants
+{
+	my ($root) = @_;
+	my %children;
+	opendir(my $dh, '/proc') or croak "cannot read /proc: $!";
+	for my $pid (grep { /^\d+$/ } readdir $dh)
+	{
+		my (undef, $parent) = proc_stat($pid);
+		push @{ $children{$parent} }, $pid if defined $parent;
+	}
+	closedir $dh;
+
+	my @found;
+	my @todo = ($root);
+	while (defined(my $pid = shift @todo))
+	{
+		push @found, @{ $children{$pid} || [] };
+		push @todo,  @{ $children{$pid} || [] };
+	}
+	return @found;
+}
+
+# A zombie has no memory and no files any more: for us it is gone.
+sub is_gone
+{
+	my ($state) = proc_stat($_[0]);
+	return !defined $state || $state eq 'Z';
+}
+
+sub wait_for
+{
+	my ($what, $condition, $timeout) = @_;
+	my $end = time() + ($timeout || $PostgreSQL::Test::Utils::timeout_default);
+	until ($condition->())
+	{
+		croak "timed out waiting for $what" if time() > $end;
+		sleep 0.002;
+	}
+	return;
+}
+
+sub postmaster_pid
+{
+	my ($node) = @_;
+	open(my $fh, '<', $node->data_dir . '/postmaster.pid') or return;
+	my $pid = <$fh>;
+	close $fh;
+	return unless defined $pid && $pid =~ /^(\d+)/;
+	return $1;
+}
+
+# crash -- kill the postmaster and everything below it at one moment.
+#
+# The postmaster is stopped first, so that it can neither start processes that
+# we do not see nor shut anything down in good order.  Returns the number of
+# processes killed; on return none of them exists.
+sub crash
+{
+	my ($node) = @_;
+	my $postmaster = postmaster_pid($node) or croak 'no postmaster to kill';
+
+	kill 'STOP', $postmaster;
+	wait_for(
+		'the postmaster to stop',
+		sub {
+			my ($state) = proc_stat($postmaster);
+			return !defined $state || $state =~ /[TtZ]/;
+		});
+	my @pids = (descendants($postmaster), $postmaster);
+	kill 'KILL', @pids;
+	$node->kill9;    # lets the node object know, too
+	wait_for('killed processes to go', sub { !grep { !is_gone($_) } @pids });
+
+	# Where nobody reaps orphans, a zombie keeps the pid in the lock files in use.
+	remove_lock_files($node) if defined proc_stat($postmaster);
+	return scalar @pids;
+}
+
+sub remove_lock_files
+{
+	my ($node) = @_;
+	unlink $node->data_dir . '/postmaster.pid';
+	unlink sprintf('%s/.s.PGSQL.%d.lock', $node->host, $node->port);
+	return;
+}
+
+# start_again -- start after a crash.  A lock file whose pid was given to a
+# stranger since is the one thing that may be wrong without being a bug.
+sub start_again
+{
+	my ($node) = @_;
+	local $ENV{PGCTLTIMEOUT} = $PostgreSQL::Test::Utils::timeout_default;
+	my $offset = log_size($node);
+	return if $node->start(fail_ok => 1);
+
+	my $said = log_since($node, $offset);
+	if ($said =~ /lock file .* already exists|pre-existing shared memory block/)
+	{
+		remove_lock_files($node);
+		return if $node->start(fail_ok => 1);
+	}
+	BAIL_OUT("server does not start after a crash; its log says:\n$said");
+	return;
+}
+
+# start_and_crash -- start, and kill everything $delay seconds after the
+# postmaster has written its pid file: in the middle of recovery, with luck.
+sub start_and_crash
+{
+	my ($node, $delay) = @_;
+	my $old = postmaster_pid($node);
+	croak 'the server is running' if defined $old && !is_gone($old);
+	unlink $node->data_dir . '/postmaster.pid';
+	PostgreSQL::Test::Utils::system_log('pg_ctl', '-W', '-D', $node->data_dir,
+		'-l', $node->logfile, 'start') == 0
+	  or croak 'pg_ctl start failed';
+	wait_for('the pid file', sub { defined postmaster_pid($node) });
+	sleep $delay;
+	crash($node);
+	return;
+}
+
+# --- connections ------------------------------------------------------------
+
+# connect_db -- a DBI handle in autocommit mode that raises no exceptions.
+sub connect_db
+{
+	my ($node, $db, $attempts) = @_;
+	my $dsn = sprintf('dbi:Pg:dbname=%s;host=%s;port=%d;options=-cclient_min_messages=error',
+		$db || 'postgres', $node->host, $node->port);
+	my $dbh = DBI->connect(
+		$dsn, '', '',
+		{
+			AutoCommit          => 1,
+			PrintError          => 0,
+			RaiseError          => 0,
+			AutoInactiveDestroy => 1,
+			pg_expand_array     => 0,
+		}) or croak 'cannot connect: ' . DBI->errstr;
+	return $dbh;
+}
+
+# run_sql -- execute one statement as it stands (no placeholders).
+#
+# Returns a hash: state (SQLSTATE, '' for success), message, tag (command tag),
+# rows (array of arrays), lost (true if the connection is gone).
+sub run_sql
+{
+	my ($dbh, $sql) = @_;
+	my %result = (state => '', message => '', tag => '', rows => [], lost => 0);
+
+	my $sth = $dbh->prepare($sql, { pg_direct => 1 });
+	if ($sth && $sth->execute)
+	{
+		$result{rows} = $sth->fetchall_arrayref if $sth->{NUM_OF_FIELDS};
+		$result{tag} = $sth->{pg_cmd_status} // '';
+	}
+	if ($dbh->err || ($sth && $sth->err))
+	{
+		my $handle = $sth && $sth->err ? $sth : $dbh;
+		$result{message} = $handle->errstr;
+		$result{state}   = $handle->state || 'XXXXX';
+		$result{lost}    = $dbh->pg_ping > 0 ? 0 : 1;
+	}
+	return \%result;
+}
+
+# value -- the first column of the first row; any error ends the test.
+sub value
+{
+	my ($dbh, $sql) = @_;
+	my $result = run_sql($dbh, $sql);
+	croak "$result->{message}\nstatement: $sql" if $result->{state};
+	return $result->{rows}[0] ? $result->{rows}[0][0] : undef;
+}
+
+# state_of -- the SQLSTATE that a statement ends with, '' for success.
+sub state_of { return run_sql(@_)->{state}; }
+
+# contents -- number of rows and checksum of a table; $scan is one of the planner's
+# enable_* kinds (seqscan, indexscan, bitmapscan), and $where must suit it.
+sub contents
+{
+	my ($dbh, $table, $scan, $where) = @_;
+	$scan  ||= 'seqscan';
+	$where ||= 'true';
+	for my $kind (qw(seqscan indexscan indexonlyscan bitmapscan))
+	{
+		value($dbh, "SET enable_$kind = " . ($kind eq $scan ? 'on' : 'off'));
+	}
+	my $sum = value($dbh,
+		qq{SELECT count(*) || ' ' || coalesce(md5(string_agg(md5(t::text), '' ORDER BY t::text COLLATE "C")), '') FROM $table t WHERE $where});
+	value($dbh, "RESET enable_$_") for qw(seqscan indexscan indexonlyscan bitmapscan);
+	return $sum;
+}
+
+# lock_wait_pid -- true if the backend $pid waits for a lock of another one.
+sub lock_wait_pid
+{
+	my ($dbh, $pid) = @_;
+	return value($dbh, "SELECT cardinality(pg_blocking_pids($pid)) > 0");
+}
+
+# Pools live in memory: never leave one behind.
+END
+{
+	unless ($ENV{ZEN_TEST_KEEP})
+	{
+		unlink glob("$_*") for values %pool_of;
+	}
+}
+
+1;

@@ -1,0 +1,163 @@
+-- Complain if this file is fed to psql instead of CREATE EXTENSION.
+\echo Use "CREATE EXTENSION zen" to load this file. \quit
+
+-- The extension is relocatable: nothing here names a schema, and functions in SQL have bodies that are parsed now
+-- (BEGIN ATOMIC, RETURN), so that no search_path can change what they call.
+
+CREATE FUNCTION zen_tableam_handler(internal)
+RETURNS table_am_handler
+AS 'MODULE_PATHNAME', 'zen_tableam_handler'
+LANGUAGE C STRICT;
+
+COMMENT ON FUNCTION zen_tableam_handler(internal) IS
+'handler of the table access method zen; not to be called';
+
+CREATE ACCESS METHOD zen TYPE TABLE HANDLER zen_tableam_handler;
+
+COMMENT ON ACCESS METHOD zen IS
+'tables in non-volatile memory, without a write-ahead log';
+
+--
+-- What the engine is doing.  These functions do not wait for recovery.
+--
+
+-- The counters are those of ZEN_COUNTERS in src/base/stats.h, in that order.
+CREATE FUNCTION zen_stat(
+	OUT commits_zen_only bigint,
+	OUT commits_mixed bigint,
+	OUT commits_prepared bigint,
+	OUT aborts bigint,
+	OUT slots_written bigint,
+	OUT bytes_written bigint,
+	OUT lines_flushed bigint,
+	OUT fences bigint,
+	OUT metcache_hits bigint,
+	OUT metcache_misses bigint,
+	OUT metcache_admissions bigint,
+	OUT metcache_evictions bigint,
+	OUT versions_freed bigint,
+	OUT slots_freed bigint,
+	OUT tombstones_freed bigint,
+	OUT region_waits bigint,
+	OUT word_spins bigint,
+	OUT dram_reserved bigint,
+	OUT dram_taken bigint,
+	OUT dram_in_use bigint,
+	OUT metcache_bytes bigint,
+	OUT garbage_pending bigint,
+	OUT pages_total bigint,
+	OUT pages_free bigint,
+	OUT pages_owned bigint,
+	OUT pages_shared bigint)
+AS 'MODULE_PATHNAME', 'zen_stat'
+LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION zen_stat() IS
+'one row: counters since the start of the server, then gauges.
+commits_zen_only: transactions made durable in NVM alone; commits_mixed: transactions decided by PostgreSQL''s commit record; commits_prepared: PREPARE TRANSACTION; aborts: transactions and savepoints rolled back after writing to zen tables;
+slots_written, bytes_written: row versions written to NVM and their bytes; lines_flushed, fences: cache lines flushed and store fences, for all purposes;
+metcache_hits, metcache_misses: rows read from the Met-Cache in DRAM and from NVM; metcache_admissions, metcache_evictions: rows copied into it and given back;
+versions_freed, slots_freed, tombstones_freed: superseded versions, NVM slots, and traces of deleted rows given back; region_waits, word_spins: times a writer found its region or a row''s map word taken;
+dram_reserved: bytes of zen.dram_size; dram_taken: bytes of it ever used; dram_in_use: bytes of it used now; metcache_bytes: bytes of row versions now; garbage_pending: row changes whose predecessors are still to be freed;
+pages_total, pages_free, pages_owned, pages_shared: 2 MB pages of the pool: all, free, owned by one table each, shared by small tables; null until recovery is done';
+
+CREATE FUNCTION zen_pool(
+	OUT path text,
+	OUT mode text,
+	OUT size bigint,
+	OUT format_version integer,
+	OUT uuid text,
+	OUT system_identifier bigint,
+	OUT generation bigint,
+	OUT pages_total integer,
+	OUT pages_free integer,
+	OUT state text,
+	OUT clean_at_start boolean)
+AS 'MODULE_PATHNAME', 'zen_pool_info'
+LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION zen_pool() IS
+'one row: the pool file that the server has open.
+path: absolute file name; mode: pmem, emulated or msync, as it really is; size: bytes; format_version: of the layout in NVM; uuid: made when the pool was created; system_identifier: of the cluster that it belongs to, as pg_control_system() shows it; generation: server starts so far; pages_total, pages_free: 2 MB data pages, free ones null until recovery is done; state: waiting, running, ready or failed, as in zen_recovery(); clean_at_start: the server was stopped in order before';
+
+-- The path tells where files lie on the server, which is not for everyone: as for pg_ls_*dir() and the settings that
+-- name files, members of pg_monitor may see it.
+REVOKE ALL ON FUNCTION zen_pool() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION zen_pool() TO pg_monitor;
+
+CREATE FUNCTION zen_recovery(
+	OUT state text,
+	OUT after_crash boolean,
+	OUT phase text,
+	OUT pages_total integer,
+	OUT pages_done integer,
+	OUT rows bigint,
+	OUT losers bigint,
+	OUT scan_ms double precision,
+	OUT total_ms double precision,
+	OUT tables_to_reindex integer)
+AS 'MODULE_PATHNAME', 'zen_recovery_info'
+LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION zen_recovery() IS
+'one row: how far the engine has come since the server was started.
+state: waiting (for WAL replay), running, ready or failed; after_crash: the server was not stopped in order before; phase: what is being done; pages_total, pages_done: 2 MB pages to be read, and read in this phase; rows: rows found; losers: row versions of unfinished transactions, cleared away; scan_ms, total_ms: milliseconds for reading all pages and for everything; tables_to_reindex: tables, toast tables included, whose indexes are not rebuilt yet: each is, at the latest, when it is first used';
+
+--
+-- Tables.  Sizes are no secret, as those of pg_relation_size() are not.
+--
+
+CREATE FUNCTION zen_htables(
+	OUT htable integer,
+	OUT database oid,
+	OUT tablespace oid,
+	OUT relfilenode oid,
+	OUT blocks bigint,
+	OUT map_bytes bigint,
+	OUT own_pages integer,
+	OUT nvm_bytes bigint,
+	OUT reindex boolean)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'zen_htables_info'
+LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 100;
+
+COMMENT ON FUNCTION zen_htables() IS
+'one row for each table that the pool holds, of all databases, toast tables and tables of unfinished transactions included; waits for recovery.
+htable: entry in the pool''s directory; database, tablespace, relfilenode: whose it is; blocks: row addresses handed out, in blocks of 64; map_bytes: bytes of DRAM for finding rows; own_pages: 2 MB pages of the table''s own; nvm_bytes: bytes of these, and bytes taken so far in pages shared by small tables; reindex: its indexes are not rebuilt yet after a crash';
+
+CREATE VIEW zen_tables AS
+SELECT c.oid::regclass AS relation,
+	CASE WHEN c.reltuples >= 0 THEN c.reltuples::bigint END AS rows_estimate,
+	h.blocks,
+	h.map_bytes,
+	h.own_pages,
+	h.nvm_bytes,
+	h.reindex
+FROM pg_database d
+JOIN zen_htables() h ON h.database = d.oid
+JOIN pg_class c ON c.relfilenode = h.relfilenode AND COALESCE(NULLIF(c.reltablespace, 0), d.dattablespace) = h.tablespace
+WHERE d.datname = current_database() AND c.relkind IN ('r', 'm', 't');
+
+COMMENT ON VIEW zen_tables IS
+'zen_htables() for the tables, materialized views and toast tables of this database; rows_estimate: as of the last VACUUM or ANALYZE, null before the first';
+
+GRANT SELECT ON zen_tables TO PUBLIC;
+
+CREATE FUNCTION zen_relation_size(relation regclass)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'zen_relation_size'
+LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION zen_relation_size(regclass) IS
+'bytes of NVM that the rows of a zen table take: its own 2 MB pages in full, and what it has taken of pages shared by small tables; without its toast table and indexes; null if there is no such relation, an error if it is not a zen table';
+
+-- pg_indexes_size() counts the files of all indexes; the rows of table and toast table are in no file.
+CREATE FUNCTION zen_total_relation_size(relation regclass)
+RETURNS bigint
+LANGUAGE SQL STRICT VOLATILE PARALLEL RESTRICTED
+RETURN zen_relation_size(relation) + pg_indexes_size(relation) +
+	COALESCE((SELECT zen_relation_size(c.reltoastrelid) + pg_indexes_size(c.reltoastrelid)
+		FROM pg_class c WHERE c.oid = relation AND c.reltoastrelid <> 0), 0);
+
+COMMENT ON FUNCTION zen_total_relation_size(regclass) IS
+'bytes that a zen table takes in all: zen_relation_size() of it and of its toast table in NVM, and the files of all their indexes; null if there is no such relation, an error if it is not a zen table';

@@ -1,0 +1,102 @@
+/*
+ * zen_am.c -- entry point of the extension: settings, shared memory, hooks, in the order of the layers.
+ */
+#include "base/compat.h"
+
+#include "admin/hooks.h"
+#include "base/arena.h"
+#include "base/guc.h"
+#include "base/locks.h"
+#include "base/stats.h"
+#include "cache/metcache.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "nvm/alloc.h"
+#include "nvm/pool.h"
+#include "storage/ipc.h"
+#include "storage/shmem.h"
+#include "table/zenam_reindex.h"
+#include "txn/gc.h"
+#include "txn/recovery.h"
+#include "txn/twophase.h"
+#include "txn/worker.h"
+
+PG_MODULE_MAGIC;
+
+void		_PG_init(void);
+
+static shmem_request_hook_type prev_shmem_request;
+static shmem_startup_hook_type prev_shmem_startup;
+
+static void
+zen_shmem_request(void)
+{
+	if (prev_shmem_request)
+		prev_shmem_request();
+	RequestAddinShmemSpace(zen_stats_shmem_size());
+	RequestAddinShmemSpace(zen_arena_shmem_size());
+	RequestAddinShmemSpace(zen_epoch_shmem_size());
+	RequestAddinShmemSpace(zen_region_shmem_size());
+	RequestAddinShmemSpace(zen_page_shmem_size());
+	RequestAddinShmemSpace(zen_htable_shmem_size());
+	RequestAddinShmemSpace(zen_alloc_shmem_size());
+	RequestAddinShmemSpace(zen_tidmap_shmem_size());
+	RequestAddinShmemSpace(zen_version_shmem_size());
+	RequestAddinShmemSpace(zen_metcache_shmem_size());
+	RequestAddinShmemSpace(zen_gc_shmem_size());
+	RequestAddinShmemSpace(zen_twophase_shmem_size());
+	RequestAddinShmemSpace(zen_recovery_shmem_size());
+	zen_locks_request();
+}
+
+static void
+zen_at_exit(int code, Datum arg)
+{
+	zen_recovery_shutdown();
+}
+
+/* Once at start, and again in the same postmaster after a backend has crashed: everything is made afresh. */
+static void
+zen_shmem_startup(void)
+{
+	if (prev_shmem_startup)
+		prev_shmem_startup();
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	zen_locks_init();
+	zen_stats_init();
+	zen_arena_init();
+	zen_epoch_init(zen_version_release);
+	zen_pool_open();
+	zen_region_init();
+	zen_page_init();
+	zen_htable_init();
+	zen_alloc_init();
+	zen_tidmap_init();
+	zen_version_init();
+	zen_metcache_init();
+	zen_gc_init();
+	zen_twophase_init();
+	zen_recovery_init();
+	LWLockRelease(AddinShmemInitLock);
+	on_shmem_exit(zen_at_exit, (Datum) 0);
+}
+
+void
+_PG_init(void)
+{
+	if (!process_shared_preload_libraries_in_progress)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("zen must be loaded when the server starts"),
+				 errdetail("It maps its memory before any connection is made."),
+				 errhint("Add zen to shared_preload_libraries in postgresql.conf and restart the server.")));
+	zen_guc_init();
+	zen_xact_init();
+	zen_worker_after_recovery = zen_reindex_start_workers;
+	zen_worker_register();
+	zen_hooks_init();
+	prev_shmem_request = shmem_request_hook;
+	shmem_request_hook = zen_shmem_request;
+	prev_shmem_startup = shmem_startup_hook;
+	shmem_startup_hook = zen_shmem_startup;
+}
