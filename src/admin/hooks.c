@@ -13,14 +13,11 @@
 #include "admin/hooks.h"
 
 #include "access/genam.h"
-#include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
-#include "catalog/dependency.h"
 #include "catalog/index.h"
-#include "catalog/indexing.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
@@ -36,6 +33,7 @@
 #include "txn/twophase.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/relcache.h"
 #include "utils/syscache.h"
 
 static object_access_hook_type prev_object_access_hook;
@@ -79,18 +77,17 @@ database_has_zen_tables(Oid db)
 
 /* ---------- indexes are unlogged ---------- */
 
+/*
+ * Give the index files of their own kind: those it was created with a moment ago are in the WAL, and replay would
+ * make them again where a crash wants none.
+ */
 static void
 set_unlogged(Oid indexoid)
 {
-	Relation	pg_class = table_open(RelationRelationId, RowExclusiveLock);
-	HeapTuple	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(indexoid));
+	Relation	index = index_open(indexoid, AccessExclusiveLock);	/* nobody else sees it yet */
 
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for index %u", indexoid);
-	((Form_pg_class) GETSTRUCT(tuple))->relpersistence = RELPERSISTENCE_UNLOGGED;
-	CatalogTupleUpdate(pg_class, &tuple->t_self, tuple);
-	heap_freetuple(tuple);
-	table_close(pg_class, RowExclusiveLock);
+	RelationSetNewRelfilenumber(index, RELPERSISTENCE_UNLOGGED);
+	index_close(index, NoLock);
 	CommandCounterIncrement();
 }
 

@@ -27,6 +27,7 @@ typedef Oid RelFileNumber;
 #define ZEN_INDEX_ATTR_ALL			INDEX_ATTR_BITMAP_ALL
 #define ZEN_HAS_NEWPAGE_UPDATE_COUNT 0
 #define ZEN_AM_SET_NEW_FILELOCATOR	relation_set_new_filenode
+#define RelationSetNewRelfilenumber(rel, persistence) RelationSetNewRelfilenode(rel, persistence)
 #define RelidByRelfilenumber(spc, num)	RelidByRelfilenode(spc, num)
 #else
 #include "storage/relfilelocator.h"

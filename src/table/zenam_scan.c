@@ -581,6 +581,7 @@ TransactionId
 zenam_index_delete_tuples(Relation rel, TM_IndexDeleteOp *delstate)
 {
 	ZenHTable  *ht = zen_rel_htable_raw(rel);
+	int			ndeletable = 0;
 
 	for (int i = 0; i < delstate->ndeltids; i++)
 	{
@@ -590,7 +591,11 @@ zenam_index_delete_tuples(Relation rel, TM_IndexDeleteOp *delstate)
 
 		if (state == ZEN_WORD_DEAD || state == ZEN_WORD_DYING)
 			status->knowndeletable = true;
+		ndeletable += status->knowndeletable;
 	}
+	/* a bottom-up deletion that finds nothing must be told so */
+	if (delstate->bottomup && ndeletable == 0)
+		delstate->ndeltids = 0;
 	/* indexes of zen tables write no WAL: no standby can conflict */
 	return InvalidTransactionId;
 }

@@ -33,7 +33,7 @@ zen_worker_register(void)
 	strlcpy(worker.bgw_type, "zen worker", BGW_MAXLEN);
 	strlcpy(worker.bgw_library_name, "zen", BGW_MAXLEN);
 	strlcpy(worker.bgw_function_name, "zen_worker_main", BGW_MAXLEN);
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS;
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
 	worker.bgw_restart_time = 10;
 	RegisterBackgroundWorker(&worker);
@@ -45,6 +45,8 @@ zen_worker_main(Datum arg)
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
 	BackgroundWorkerUnblockSignals();
+	/* to no database, but into the ProcArray: TransactionIdIsInProgress() leaves out its caller's place there */
+	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
 
 	zen_gate();
 	if (zen_worker_after_recovery)
