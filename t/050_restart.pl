@@ -25,6 +25,7 @@ use Test::More;
 use ZenTest;
 
 my $using = using();
+my $expected;    # contents of the table base
 choose_seed();
 my $node = new_node(
 	'restart',
@@ -70,10 +71,8 @@ sub crash_restart
 	return;
 }
 
-# base is the table that must never change but by note_change: inserted in random
-# order, so that its indexes differ from freshly built ones.
-my $expected;    # contents of base
-
+# The rows of base come in random order, so that its indexes differ from freshly
+# built ones; only note_change changes them.
 sub make_tables
 {
 	value($dbh, $_) for (
@@ -209,11 +208,11 @@ sub test_lost_backend
 {
 	for my $i (1 .. 3)
 	{
+		note_change(30 + $i);
 		my $victim = connect_db($node);
 		my $pid    = value($victim, 'SELECT pg_backend_pid()');
 		value($victim, $_) for 'BEGIN', "UPDATE base SET t = 'lost' WHERE id < 1000",
 		  'DELETE FROM base WHERE id > 3000';
-		note_change(30 + $i) if $i > 1;
 		kill 'KILL', $pid;
 		wait_for('the server to notice', sub { run_sql($dbh, 'SELECT 1')->{lost} });
 		wait_for(
@@ -277,20 +276,24 @@ sub make_ddl_tables
 	return;
 }
 
-my @ddl = (
-	"CREATE TABLE made (id int PRIMARY KEY, v text) $using",
-	q{INSERT INTO made SELECT g, 'made' FROM generate_series(1, 3000) g},
-	'DROP TABLE dropped',
-	'TRUNCATE truncated',
-	q{INSERT INTO truncated SELECT g, 'again' FROM generate_series(1, 10) g},
-	'ALTER TABLE rewritten ALTER id TYPE bigint',
-	q{UPDATE rewritten SET v = 'new' WHERE id < 10},
-	'CREATE UNIQUE INDEX indexed_v ON indexed (v)',
-	"CREATE TABLE filled $using AS SELECT * FROM base");
+# DDL of every kind, for one transaction.
+sub ddl
+{
+	return (
+		"CREATE TABLE made (id int PRIMARY KEY, v text) $using",
+		q{INSERT INTO made SELECT g, 'made' FROM generate_series(1, 3000) g},
+		'DROP TABLE dropped',
+		'TRUNCATE truncated',
+		q{INSERT INTO truncated SELECT g, 'again' FROM generate_series(1, 10) g},
+		'ALTER TABLE rewritten ALTER id TYPE bigint',
+		q{UPDATE rewritten SET v = 'new' WHERE id < 10},
+		'CREATE UNIQUE INDEX indexed_v ON indexed (v)',
+		"CREATE TABLE filled $using AS SELECT * FROM base");
+}
 
 sub exists_table { return value($dbh, "SELECT to_regclass('$_[0]') IS NOT NULL"); }
 
-# What must be there if @ddl has not happened.
+# What must be there if ddl() has not happened.
 sub ddl_is_undone
 {
 	my ($when, %sum) = @_;
@@ -325,12 +328,13 @@ sub test_ddl_cut_short
 	my %sum = ddl_sums();
 	for my $sub (0, 1)
 	{
-		value($dbh, $_) for ('BEGIN', $sub ? 'SAVEPOINT s' : (), @ddl, $sub ? 'RELEASE s' : ());
+		value($dbh, $_) for ('BEGIN', $sub ? 'SAVEPOINT s' : (), ddl(), $sub ? 'RELEASE s' : ());
 		value(connect_db($node), 'CHECKPOINT') if $sub;
+		is(value($dbh, 'SELECT count(*) FROM made'), 3000, 'the transaction has seen its work');
 		crash_restart();
 		ddl_is_undone("crash in a transaction, $sub savepoints", %sum);
 	}
-	value($dbh, $_) for ('BEGIN', 'SAVEPOINT s', @ddl, 'ROLLBACK TO s', 'COMMIT');
+	value($dbh, $_) for ('BEGIN', 'SAVEPOINT s', ddl(), 'ROLLBACK TO s', 'COMMIT');
 	crash_restart();
 	ddl_is_undone('crash after a savepoint was rolled back', %sum);
 	return;
@@ -338,7 +342,7 @@ sub test_ddl_cut_short
 
 sub test_ddl_before_crash
 {
-	value($dbh, $_) for ('BEGIN', @ddl, 'COMMIT');
+	value($dbh, $_) for ('BEGIN', ddl(), 'COMMIT');
 	crash_restart();
 	ddl_is_done('crash after commit');
 	clean_restart();
@@ -424,7 +428,7 @@ sub test_prepared_ddl
 	{
 		make_ddl_tables();
 		my %sum = ddl_sums();
-		value($dbh, $_) for ('BEGIN', @ddl, q{PREPARE TRANSACTION 'ddl'});
+		value($dbh, $_) for ('BEGIN', ddl(), q{PREPARE TRANSACTION 'ddl'});
 		crash_restart();
 		clean_restart();
 		value($dbh, ($commit ? 'COMMIT' : 'ROLLBACK') . q{ PREPARED 'ddl'});

@@ -13,11 +13,13 @@
 #include "admin/hooks.h"
 
 #include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/index.h"
+#include "catalog/indexing.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
@@ -77,16 +79,35 @@ database_has_zen_tables(Oid db)
 
 /* ---------- indexes are unlogged ---------- */
 
+/* An index that takes over the files of an unlogged one needs no more than its mark. */
+static void
+mark_unlogged(Oid indexoid)
+{
+	Relation	pg_class = table_open(RelationRelationId, RowExclusiveLock);
+	HeapTuple	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(indexoid));
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for index %u", indexoid);
+	((Form_pg_class) GETSTRUCT(tuple))->relpersistence = RELPERSISTENCE_UNLOGGED;
+	CatalogTupleUpdate(pg_class, &tuple->t_self, tuple);
+	heap_freetuple(tuple);
+	table_close(pg_class, RowExclusiveLock);
+}
+
 /*
- * Give the index files of their own kind: those it was created with a moment ago are in the WAL, and replay would
- * make them again where a crash wants none.
+ * Make an index unlogged.  A new one gets new files: those it was created with a moment ago are in the WAL, and replay
+ * would make them again where a crash wants none.  (ALTER TABLE may give the files of an index that it drops to one
+ * that it creates; a new index is known by its file number, which is its OID.)
  */
 static void
 set_unlogged(Oid indexoid)
 {
 	Relation	index = index_open(indexoid, AccessExclusiveLock);	/* nobody else sees it yet */
 
-	RelationSetNewRelfilenumber(index, RELPERSISTENCE_UNLOGGED);
+	if (ZEN_LOCATOR_NUMBER(zen_rel_locator(index)) == indexoid)
+		RelationSetNewRelfilenumber(index, RELPERSISTENCE_UNLOGGED);
+	else
+		mark_unlogged(indexoid);
 	index_close(index, NoLock);
 	CommandCounterIncrement();
 }
@@ -96,7 +117,8 @@ relation_created(Oid relid)
 {
 	/* the new rows of pg_class and pg_index are not visible yet */
 	CommandCounterIncrement();
-	if (get_rel_relkind(relid) == RELKIND_INDEX && is_zen_table(IndexGetRelation(relid, true)))
+	if (get_rel_relkind(relid) == RELKIND_INDEX && get_rel_persistence(relid) == RELPERSISTENCE_PERMANENT &&
+		is_zen_table(IndexGetRelation(relid, true)))
 		set_unlogged(relid);
 }
 
@@ -114,7 +136,7 @@ relation_dropped(Oid relid)
 		return;
 	if (RELKIND_HAS_STORAGE(rel->rd_rel->relkind))
 	{
-		ht = zen_ddl_find(zen_rel_locator(rel));
+		ht = zen_ddl_find(zen_rel_locator(rel), rel->rd_backend);
 		if (ht != NULL)
 			zen_ddl_drop(ht);
 	}
@@ -206,13 +228,36 @@ may_rebuild_indexes(Node *stmt)
 
 /* ---------- utility statements ---------- */
 
-/* zen as the default is not meant for tables that zen cannot hold. */
-static char *
-fallback_am(RangeVar *rel, char *given)
+/* Is a table to be created temporary or unlogged? */
+static bool
+is_permanent(RangeVar *rel)
 {
-	if (given == NULL && rel != NULL && rel->relpersistence != RELPERSISTENCE_PERMANENT &&
-		strcmp(default_table_access_method, "zen") == 0)
+	return rel->relpersistence == RELPERSISTENCE_PERMANENT &&
+		(rel->schemaname == NULL || strcmp(rel->schemaname, "pg_temp") != 0);
+}
+
+/*
+ * The access method for a new table: zen as the default is not meant for tables that zen does not hold, and asking for
+ * such a one by name is an error.
+ */
+static char *
+choose_am(RangeVar *rel, char *given)
+{
+	if (rel == NULL || is_permanent(rel))
+		return given;
+	if (given == NULL && strcmp(default_table_access_method, "zen") == 0)
 		return pstrdup(DEFAULT_TABLE_ACCESS_METHOD);
+	if (given != NULL && strcmp(given, "zen") == 0)
+	{
+		bool		unlogged = rel->relpersistence == RELPERSISTENCE_UNLOGGED;
+
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("zen tables cannot be %s", unlogged ? "unlogged" : "temporary"),
+				 errdetail("Every zen table is durable, and none writes WAL."),
+				 errhint("Use a permanent zen table, or CREATE %s TABLE ... USING heap.",
+						 unlogged ? "UNLOGGED" : "TEMPORARY")));
+	}
 	return given;
 }
 
@@ -267,14 +312,28 @@ before_utility(Node *stmt)
 	switch (nodeTag(stmt))
 	{
 		case T_CreateStmt:
-			if (((CreateStmt *) stmt)->partspec == NULL)
-				((CreateStmt *) stmt)->accessMethod =
-					fallback_am(((CreateStmt *) stmt)->relation, ((CreateStmt *) stmt)->accessMethod);
-			break;
+			{
+				CreateStmt *create = (CreateStmt *) stmt;
+
+				if (create->partspec == NULL)
+					create->accessMethod = choose_am(create->relation, create->accessMethod);
+				break;
+			}
 		case T_CreateTableAsStmt:
-			((CreateTableAsStmt *) stmt)->into->accessMethod =
-				fallback_am(((CreateTableAsStmt *) stmt)->into->rel, ((CreateTableAsStmt *) stmt)->into->accessMethod);
-			break;
+			{
+				IntoClause *into = ((CreateTableAsStmt *) stmt)->into;
+
+				into->accessMethod = choose_am(into->rel, into->accessMethod);
+				break;
+			}
+		case T_ExplainStmt:
+			{
+				Node	   *query = ((ExplainStmt *) stmt)->query;
+
+				if (IsA(query, Query) && ((Query *) query)->utilityStmt != NULL)
+					before_utility(((Query *) query)->utilityStmt);
+				break;
+			}
 		case T_CreatedbStmt:
 			check_createdb((CreatedbStmt *) stmt);
 			break;
@@ -302,7 +361,7 @@ zen_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, Proc
 	bool		rebuilds = may_rebuild_indexes(stmt);
 	bool		prepared = ends_prepared(stmt);
 
-	if (IsA(stmt, CreateStmt) || IsA(stmt, CreateTableAsStmt))
+	if (IsA(stmt, CreateStmt) || IsA(stmt, CreateTableAsStmt) || IsA(stmt, ExplainStmt))
 	{
 		if (readOnlyTree)
 		{

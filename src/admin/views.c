@@ -397,7 +397,11 @@ zen_relation_size(PG_FUNCTION_ARGS)
 	int64		bytes;
 
 	enter();
-	/* as pg_relation_size(): a relation that has just been dropped is no error */
+
+	/*
+	 * as pg_relation_size(): a relation that has just been dropped is no
+	 * error
+	 */
 	rel = try_relation_open(PG_GETARG_OID(0), AccessShareLock);
 	if (rel == NULL)
 		PG_RETURN_NULL();

@@ -1,7 +1,7 @@
 /*
  * alloc.c -- slot allocation.
  *
- * A context is all pages of one (HTable, region, class); tables below PRIVATE_BYTES share the contexts of HTable 0,
+ * A context is all pages of one (HTable, region, class); tables below ZEN_PRIVATE_BYTES share the contexts of HTable 0,
  * so that a small table does not cost 2 MB per writer.  A context fills its current page, then the page with the most
  * free slots, then a fresh one.
  *
@@ -18,7 +18,6 @@
 #include "storage/shmem.h"
 #include "utils/hsearch.h"
 
-#define PRIVATE_BYTES	((uint64) 256 * 1024)	/* a table that has taken this much gets its own pages */
 #define MIN_FREE_SHARE	16		/* a used page is worth returning to with 1/16 of its slots free */
 #define CACHE_SIZE		64		/* contexts that a process remembers; a power of 2 */
 
@@ -195,7 +194,7 @@ zen_slot_alloc(uint32 region, ZenHTable *ht, Size size)
 
 	if (key.class == ZEN_MAX_CLASSES)
 		return InvalidZenSlot;
-	if (ht->bytes_taken >= PRIVATE_BYTES)
+	if (ht->bytes_taken >= ZEN_PRIVATE_BYTES)
 		key.htable = ht->idx;
 	slot = take_from_context(key, anchor);
 	if (slot == InvalidZenSlot && key.htable != 0)
@@ -204,7 +203,7 @@ zen_slot_alloc(uint32 region, ZenHTable *ht, Size size)
 		key.htable = 0;
 		slot = take_from_context(key, anchor);
 	}
-	if (slot != InvalidZenSlot && ht->bytes_taken < PRIVATE_BYTES)
+	if (slot != InvalidZenSlot && ht->bytes_taken < ZEN_PRIVATE_BYTES)
 		ht->bytes_taken += zen_class_size(key.class);	/* racing writers may lose some: a threshold, not a count */
 	return slot;
 }

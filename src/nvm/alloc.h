@@ -11,6 +11,9 @@
 #include "nvm/page.h"
 #include "nvm/region.h"
 
+/* A table that has taken this many bytes of shared pages gets pages of its own. */
+#define ZEN_PRIVATE_BYTES	((uint64) 256 * 1024)
+
 extern Size zen_alloc_shmem_size(void);
 extern void zen_alloc_init(void);
 

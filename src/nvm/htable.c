@@ -24,6 +24,7 @@ typedef struct Locator
 	Oid			db;
 	Oid			spc;
 	Oid			relnumber;
+	uint32		backend;		/* 0, or 1 + backend id of a temporary table */
 } Locator;
 
 typedef struct LocatorEntry
@@ -85,6 +86,7 @@ entry_crc(const ZenHTableEntry *e)
 	COMP_CRC32C(crc, &e->relnumber, sizeof(e->relnumber));
 	COMP_CRC32C(crc, &e->birth_cts, sizeof(e->birth_cts));
 	COMP_CRC32C(crc, &e->create_xid, sizeof(e->create_xid));
+	COMP_CRC32C(crc, &e->backend, sizeof(e->backend));
 	FIN_CRC32C(crc);
 	return crc;
 }
@@ -96,12 +98,12 @@ store(uint64 *field, uint64 value)
 	zen_persist(field, sizeof(*field));
 }
 
-/* Store the first three 8-byte words: (db, spc), (relnumber, crc), birth_cts; and create_xid. */
+/* Store the identity, word by word; the state is not part of it. */
 static void
 store_identity(ZenHTableEntry *e, const ZenHTable *ht)
 {
 	ZenHTableEntry image = {.db = ht->db,.spc = ht->spc,.relnumber = ht->relnumber,
-		.birth_cts = ht->birth_cts,.create_xid = ht->create_xid};
+		.birth_cts = ht->birth_cts,.create_xid = ht->create_xid,.backend = ht->backend};
 	const uint64 *src = (const uint64 *) &image;
 	uint64	   *dst = (uint64 *) e;
 
@@ -113,9 +115,10 @@ store_identity(ZenHTableEntry *e, const ZenHTable *ht)
 /* ---------- the directory in DRAM ---------- */
 
 static Locator
-make_locator(RelFileLocator loc)
+make_locator(RelFileLocator loc, BackendId backend)
 {
-	Locator		l = {.db = ZEN_LOCATOR_DB(loc),.spc = ZEN_LOCATOR_SPC(loc),.relnumber = ZEN_LOCATOR_NUMBER(loc)};
+	Locator		l = {.db = ZEN_LOCATOR_DB(loc),.spc = ZEN_LOCATOR_SPC(loc),.relnumber = ZEN_LOCATOR_NUMBER(loc),
+		.backend = backend == InvalidBackendId ? 0 : (uint32) backend + 1};
 
 	return l;
 }
@@ -123,7 +126,7 @@ make_locator(RelFileLocator loc)
 static Locator
 own_locator(const ZenHTable *ht)
 {
-	Locator		l = {.db = ht->db,.spc = ht->spc,.relnumber = ht->relnumber};
+	Locator		l = {.db = ht->db,.spc = ht->spc,.relnumber = ht->relnumber,.backend = ht->backend};
 
 	return l;
 }
@@ -142,9 +145,9 @@ list_htable(ZenHTable *ht)
 }
 
 ZenHTable *
-zen_htable_find(RelFileLocator loc)
+zen_htable_find(RelFileLocator loc, BackendId backend)
 {
-	Locator		key = make_locator(loc);
+	Locator		key = make_locator(loc, backend);
 	LocatorEntry *entry;
 	ZenHTable  *ht;
 
@@ -156,11 +159,11 @@ zen_htable_find(RelFileLocator loc)
 }
 
 ZenHTable *
-zen_htable_create(RelFileLocator loc, uint64 full_xid)
+zen_htable_create(RelFileLocator loc, BackendId backend, uint64 full_xid)
 {
 	ZenHTable  *ht;
 	ZenHTableEntry *e;
-	Locator		key = make_locator(loc);
+	Locator		key = make_locator(loc, backend);
 
 	LWLockAcquire(zen_lock(ZEN_LOCK_HTABLE), LW_EXCLUSIVE);
 	if (free_entries->n == 0)
@@ -175,6 +178,7 @@ zen_htable_create(RelFileLocator loc, uint64 full_xid)
 	ht->db = key.db;
 	ht->spc = key.spc;
 	ht->relnumber = key.relnumber;
+	ht->backend = key.backend;
 	ht->birth_cts = zen_cts_now();
 	ht->create_xid = full_xid;
 	ht->drop_xid = 0;
@@ -337,6 +341,7 @@ recover_entry(uint32 idx, bool (*committed) (uint64), bool (*in_progress) (uint6
 	ht->db = e->db;
 	ht->spc = e->spc;
 	ht->relnumber = e->relnumber;
+	ht->backend = (uint32) e->backend;
 	ht->birth_cts = e->birth_cts;
 	ht->create_xid = e->create_xid;
 	if (move_xid != 0 && !in_progress(move_xid))
@@ -359,6 +364,12 @@ recover_entry(uint32 idx, bool (*committed) (uint64), bool (*in_progress) (uint6
 		return true;			/* not free: its pages are not to be touched */
 	}
 
+	if (ht->backend != 0)
+	{
+		/* its backend is gone, and so is whoever could read it */
+		store(&e->state, ZEN_HT_FREE);
+		return false;
+	}
 	if (state == ZEN_HT_CREATING && !in_progress(e->create_xid))
 	{
 		if (!committed(e->create_xid))

@@ -10,6 +10,7 @@
 #include "base/compat.h"
 #include "nvm/layout.h"
 #include "port/atomics.h"
+#include "storage/backendid.h"
 
 typedef struct ZenHTable
 {
@@ -20,6 +21,7 @@ typedef struct ZenHTable
 	Oid			db;
 	Oid			spc;
 	RelFileNumber relnumber;
+	uint32		backend;		/* 0, or 1 + backend id of a temporary table */
 	uint64		birth_cts;		/* rows have a larger Tx-CTS */
 	uint64		create_xid;		/* full xid, 0 once committed */
 	uint64		drop_xid;		/* full xid of a drop under way, or 0 */
@@ -33,15 +35,19 @@ extern ZenHTable *zen_htables;	/* [ZEN_MAX_HTABLES] */
 extern Size zen_htable_shmem_size(void);
 extern void zen_htable_init(void);
 
-/* zen_htable_find -- the HTable of a relfilenode, or NULL. */
-extern ZenHTable *zen_htable_find(RelFileLocator loc);
+/*
+ * zen_htable_find -- the HTable of a relfilenode, or NULL.
+ *
+ * backend is rd_backend: relfilenodes of temporary tables are unique within one backend only.
+ */
+extern ZenHTable *zen_htable_find(RelFileLocator loc, BackendId backend);
 
 /*
  * zen_htable_create -- a new HTable for a relfilenode, that exists if full_xid commits.
  *
  * The entry is durable on return.  Throws ERRCODE_CONFIGURATION_LIMIT_EXCEEDED when the directory is full.
  */
-extern ZenHTable *zen_htable_create(RelFileLocator loc, uint64 full_xid);
+extern ZenHTable *zen_htable_create(RelFileLocator loc, BackendId backend, uint64 full_xid);
 
 /* zen_htable_created -- its transaction has committed; durable on return. */
 extern void zen_htable_created(ZenHTable *ht);

@@ -102,8 +102,9 @@ typedef struct ZenHTableEntry
 	uint32		crc;			/* CRC32C of the other fields of line 0, state and crc left out */
 	uint64		birth_cts;		/* slots with Tx-CTS <= this belong to an earlier owner of the entry */
 	uint64		create_xid;		/* full transaction id */
+	uint64		backend;		/* 0, or 1 + backend id of a temporary table: gone at the next start */
 	uint64		state;			/* ZenHTableState; one 8-byte store */
-	uint64		pad0[3];
+	uint64		pad0[2];
 
 	/* line 1: each field changes by one 8-byte store */
 	uint64		drop_xid;		/* full xid of a drop that pg_xact decides; 0 = none */

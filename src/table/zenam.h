@@ -33,6 +33,9 @@ extern bool zen_rel_is_zen(Relation rel);
 /* Number of 64-TID blocks; what PostgreSQL takes for the number of pages. */
 extern BlockNumber zen_rel_nblocks(Relation rel);
 
+/* zen_rel_extend_file -- make the (empty, sparse) main fork as long as nblocks blocks. */
+extern void zen_rel_extend_file(Relation rel, BlockNumber nblocks);
+
 /* ---------- zenam_slot.c ---------- */
 
 extern const TupleTableSlotOps *zenam_slot_callbacks(Relation rel);

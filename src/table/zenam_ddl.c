@@ -1,7 +1,9 @@
 /*
  * zenam_ddl.c -- creation, truncation, move, rewrite and size of zen tables; from a Relation to its HTable.
  *
- * A zen table has no files.  Its HTable is found by relfilenode and remembered in the relcache entry.
+ * A zen table's rows are in its HTable, found by relfilenode and remembered in the relcache entry.  Its main fork is a
+ * file without contents: PostgreSQL stats it for pg_relation_size() and advises the kernel to prefetch from it when
+ * it analyzes, so it exists and is extended, as a sparse file, to the size that the table has in blocks.
  */
 #include "table/zenam.h"
 
@@ -10,9 +12,10 @@
 #include "access/genam.h"
 #include "access/multixact.h"
 #include "access/xact.h"
-#include "cache/tidmap.h"
+#include "cache/version.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
+#include "catalog/storage.h"
 #include "commands/defrem.h"
 #include "commands/progress.h"
 #include "miscadmin.h"
@@ -59,7 +62,7 @@ zen_rel_htable_raw(Relation rel)
 	}
 	if (cached->ht == NULL || !same_locator(cached->loc, loc))
 	{
-		cached->ht = zen_ddl_find(loc);
+		cached->ht = zen_ddl_find(loc, rel->rd_backend);
 		cached->loc = loc;
 	}
 	if (cached->ht == NULL)
@@ -90,15 +93,27 @@ zen_rel_nblocks(Relation rel)
 
 /* ---------- creation, truncation, move ---------- */
 
+void
+zen_rel_extend_file(Relation rel, BlockNumber nblocks)
+{
+	SMgrRelation smgr = RelationGetSmgr(rel);
+	PGAlignedBlock zero;
+
+	if (nblocks == 0 || smgrnblocks(smgr, MAIN_FORKNUM) >= nblocks)
+		return;
+	memset(zero.data, 0, BLCKSZ);
+	/* one block at the end: what lies before is a hole */
+	smgrextend(smgr, MAIN_FORKNUM, nblocks - 1, zero.data, true);
+}
+
 static void
-refuse_persistence(char persistence)
+refuse_unlogged(void)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("zen tables cannot be %s", persistence == RELPERSISTENCE_TEMP ? "temporary" : "unlogged"),
+			 errmsg("zen tables cannot be unlogged"),
 			 errdetail("Every zen table is durable, and none writes WAL."),
-			 errhint("Use a permanent zen table, or CREATE %s TABLE ... USING heap.",
-					 persistence == RELPERSISTENCE_TEMP ? "TEMPORARY" : "UNLOGGED")));
+			 errhint("Use a permanent zen table, or CREATE UNLOGGED TABLE ... USING heap.")));
 }
 
 void
@@ -107,13 +122,18 @@ zenam_relation_set_new_filelocator(Relation rel, const RelFileLocator *newrlocat
 {
 	ZenHTable  *old;
 
-	if (persistence != RELPERSISTENCE_PERMANENT)
-		refuse_persistence(persistence);
+	/*
+	 * Users are refused temporary zen tables (admin/hooks.c), but REFRESH MATERIALIZED VIEW CONCURRENTLY needs one for a
+	 * moment.
+	 */
+	if (persistence == RELPERSISTENCE_UNLOGGED)
+		refuse_unlogged();
 	zen_gate();
-	old = zen_ddl_find(zen_rel_locator(rel));
+	old = zen_ddl_find(zen_rel_locator(rel), rel->rd_backend);
 	if (old != NULL && !same_locator(zen_rel_locator(rel), *newrlocator))
 		zen_ddl_drop(old);
-	zen_ddl_create(*newrlocator);
+	zen_ddl_create(*newrlocator, rel->rd_backend);
+	smgrclose(RelationCreateStorage(*newrlocator, persistence, true));
 
 	/* no xid of ours outlives the transaction horizon: VACUUM need not freeze anything */
 	*freezeXid = InvalidTransactionId;
@@ -131,42 +151,82 @@ zenam_relation_copy_data(Relation rel, const RelFileLocator *newrlocator)
 {
 	/* the rows stay where they are; only the name of their table changes */
 	zen_ddl_move(zen_rel_htable_raw(rel), *newrlocator);
+	smgrclose(RelationCreateStorage(*newrlocator, rel->rd_rel->relpersistence, true));
+	RelationDropStorage(rel);
 }
 
 /* ---------- CLUSTER, VACUUM FULL ---------- */
 
-typedef struct CopyCounts
+/*
+ * Form a version's contents anew for the new table: dropped columns become null, out-of-line values move to the
+ * new toast table.
+ */
+static ZenVersion *
+reform_version(ZenVersion *v, Relation old_table, Relation new_table)
 {
+	TupleDesc	desc = RelationGetDescr(old_table);
+	Datum	   *values = palloc(desc->natts * sizeof(Datum));
+	bool	   *isnull = palloc(desc->natts * sizeof(bool));
+	HeapTuple	tuple = heap_tuple_from_minimal_tuple((MinimalTuple) v->data);
+	HeapTuple	formed,
+				stored;
+	MinimalTuple minimal;
+
+	heap_deform_tuple(tuple, desc, values, isnull);
+	for (int i = 0; i < desc->natts; i++)
+		if (TupleDescAttr(desc, i)->attisdropped)
+			isnull[i] = true;
+	formed = heap_form_tuple(RelationGetDescr(new_table), values, isnull);
+	stored = zen_toast_needed(new_table, formed) ? zen_toast_insert_or_update(new_table, formed, NULL, 0) : formed;
+	minimal = minimal_tuple_from_heap_tuple(stored);
+	return zen_row_reform(v, minimal);
+}
+
+typedef struct Copy
+{
+	Relation	old_table;
+	Relation	new_table;
+	ZenHTable  *from;
+	ZenHTable  *to;
+	MemoryContext per_row;
 	double		live;
 	double		dead;
-} CopyCounts;
+} Copy;
 
 static void
-copy_row(ZenHTable *from, uint64 tidno, ZenHTable *to, CopyCounts *counts)
+copy_row(Copy *copy, uint64 tidno)
 {
-	bool		dead;
+	ZenVersion *chain = zen_row_clone(copy->from, tidno);
+	MemoryContext old;
 
 	CHECK_FOR_INTERRUPTS();
-	if (!zen_row_copy(from, tidno, to, &dead))
+	if (chain == NULL)
 		return;
-	if (dead)
-		counts->dead++;
+	old = MemoryContextSwitchTo(copy->per_row);
+	for (ZenVersion **link = &chain; *link != NULL; link = &(*link)->older)
+		if ((*link)->len > 0)
+			*link = reform_version(*link, copy->old_table, copy->new_table);
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(copy->per_row);
+	if (zen_version_flags(chain) & ZEN_V_TOMBSTONE)
+		copy->dead++;
 	else
-		counts->live++;
-	pgstat_progress_update_param(PROGRESS_CLUSTER_HEAP_TUPLES_SCANNED, counts->live + counts->dead);
-	pgstat_progress_update_param(PROGRESS_CLUSTER_HEAP_TUPLES_WRITTEN, counts->live + counts->dead);
+		copy->live++;
+	zen_row_place(copy->to, chain);
+	pgstat_progress_update_param(PROGRESS_CLUSTER_HEAP_TUPLES_SCANNED, copy->live + copy->dead);
+	pgstat_progress_update_param(PROGRESS_CLUSTER_HEAP_TUPLES_WRITTEN, copy->live + copy->dead);
 }
 
 /* Each TID stands once in the index, so its order is the order of the copy. */
 static void
-copy_by_index(Relation old_table, Relation index, ZenHTable *from, ZenHTable *to, CopyCounts *counts)
+copy_by_index(Copy *copy, Relation index)
 {
-	IndexScanDesc scan = index_beginscan(old_table, index, SnapshotAny, 0, 0);
+	IndexScanDesc scan = index_beginscan(copy->old_table, index, SnapshotAny, 0, 0);
 	ItemPointer tid;
 
 	index_rescan(scan, NULL, 0, NULL, 0);
 	while ((tid = index_getnext_tid(scan, ForwardScanDirection)) != NULL)
-		copy_row(from, zen_tidno(tid), to, counts);
+		copy_row(copy, zen_tidno(tid));
 	index_endscan(scan);
 }
 
@@ -175,24 +235,26 @@ zenam_relation_copy_for_cluster(Relation old_table, Relation new_table, Relation
 								TransactionId oldest_xmin, TransactionId *xid_cutoff, MultiXactId *multi_cutoff,
 								double *num_tuples, double *tups_vacuumed, double *tups_recently_dead)
 {
-	ZenHTable  *from = zen_rel_htable(old_table);
-	ZenHTable  *to = zen_rel_htable_raw(new_table);
-	CopyCounts	counts = {0};
+	Copy		copy = {.old_table = old_table,.new_table = new_table};
 
+	copy.from = zen_rel_htable(old_table);
+	copy.to = zen_rel_htable_raw(new_table);
+	copy.per_row = AllocSetContextCreate(CurrentMemoryContext, "zen copy", ALLOCSET_DEFAULT_SIZES);
 	pgstat_progress_update_param(PROGRESS_CLUSTER_PHASE, old_index ?
 								 PROGRESS_CLUSTER_PHASE_INDEX_SCAN_HEAP : PROGRESS_CLUSTER_PHASE_SEQ_SCAN_HEAP);
 	if (old_index != NULL)
-		copy_by_index(old_table, old_index, from, to, &counts);
+		copy_by_index(&copy, old_index);
 	else
 	{
-		uint64		n = zen_tidmap_nblocks(from) * ZEN_TIDS_PER_BLOCK;
+		uint64		n = zen_tidmap_nblocks(copy.from) * ZEN_TIDS_PER_BLOCK;
 
 		for (uint64 t = 0; t < n; t++)
-			copy_row(from, t, to, &counts);
+			copy_row(&copy, t);
 	}
-	*num_tuples = counts.live + counts.dead;
+	MemoryContextDelete(copy.per_row);
+	*num_tuples = copy.live + copy.dead;
 	*tups_vacuumed = 0;
-	*tups_recently_dead = counts.dead;
+	*tups_recently_dead = copy.dead;
 	*xid_cutoff = InvalidTransactionId;
 	*multi_cutoff = InvalidMultiXactId;
 }

@@ -65,6 +65,24 @@ mark_tuple(HeapTuple tuple, ItemPointer tid, CommandId cid)
 	tuple->t_self = *tid;
 }
 
+/* ---------- a row as it is stored ---------- */
+
+static ZenRow old_row;			/* reused */
+
+/* Fetch exactly the version at tid as a heap tuple; false if it is gone. */
+static bool
+fetch_old(Relation rel, ItemPointer tid, HeapTuple old)
+{
+	old_row.mcxt = TopMemoryContext;
+	if (!zen_row_fetch(zen_rel_htable(rel), zen_tidno(tid), (int) zen_tid_code(tid), SnapshotAny, &old_row, NULL, NULL))
+		return false;
+	old->t_data = (HeapTupleHeader) old_row.buf;
+	old->t_len = old_row.len;
+	old->t_self = *tid;
+	old->t_tableOid = RelationGetRelid(rel);
+	return true;
+}
+
 /* ---------- insert ---------- */
 
 /* Insert a heap tuple as it is; sets its t_self. */
@@ -118,17 +136,14 @@ zenam_tuple_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid
 void
 zenam_tuple_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 specToken, bool succeeded)
 {
-	zen_row_complete(zen_rel_htable(rel), zen_tidno(&slot->tts_tid), succeeded);
-	if (!succeeded)
-	{
-		bool		should_free;
-		HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, true, &should_free);
+	ZenHTable  *ht = zen_rel_htable(rel);
+	HeapTupleData stored;
+	bool		delete_values = !succeeded && OidIsValid(rel->rd_rel->reltoastrelid) &&
+		fetch_old(rel, &slot->tts_tid, &stored) && HeapTupleHasExternal(&stored);
 
-		if (HeapTupleHasExternal(tuple))
-			zen_toast_delete(rel, tuple, true);
-		if (should_free)
-			pfree(tuple);
-	}
+	zen_row_complete(ht, zen_tidno(&slot->tts_tid), succeeded);
+	if (delete_values)
+		zen_toast_delete(rel, &stored, true);
 }
 
 void
@@ -243,23 +258,7 @@ make_change(Relation rel, ItemPointer tid, CommandId cid, LockTupleMode mode, Sn
 	return c;
 }
 
-/* ---------- the old row ---------- */
-
-static ZenRow old_row;			/* reused for the row being updated or deleted */
-
-/* Fetch exactly the version at tid as a heap tuple; false if it is gone. */
-static bool
-fetch_old(Relation rel, ItemPointer tid, HeapTuple old)
-{
-	old_row.mcxt = TopMemoryContext;
-	if (!zen_row_fetch(zen_rel_htable(rel), zen_tidno(tid), (int) zen_tid_code(tid), SnapshotAny, &old_row, NULL, NULL))
-		return false;
-	old->t_data = (HeapTupleHeader) old_row.buf;
-	old->t_len = old_row.len;
-	old->t_self = *tid;
-	old->t_tableOid = RelationGetRelid(rel);
-	return true;
-}
+/* ---------- what an update changes ---------- */
 
 /* Is a column (as attribute bitmaps number it) the same, byte by byte, in both rows? */
 static bool
@@ -380,6 +379,8 @@ zenam_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, Command
 
 		zen_make_tid(&tid, c.result_tidno, c.result_code);
 		mark_tuple(tuple, &tid, cid);
+		if (c.held_before)		/* as heap: a row that was locked first carries its locker on */
+			tuple->t_data->t_choice.t_heap.t_xmax = GetCurrentTransactionId();
 		slot->tts_tid = tid;
 		*update_indexes = c.indexes_needed;
 		count_update(rel, c.indexes_needed);
@@ -437,7 +438,7 @@ zen_simple_delete(Relation rel, ItemPointer tid, CommandId cid)
 /* ---------- lock ---------- */
 
 /*
- * Lock one version; TM_Ok leaves it in the slot.
+ * Lock one version and show it in the slot, locked or not: callers look at its system columns.
  */
 static TM_Result
 lock_version(Relation rel, ItemPointer tid, TupleTableSlot *slot, CommandId cid, LockTupleMode mode,
@@ -449,14 +450,10 @@ lock_version(Relation rel, ItemPointer tid, TupleTableSlot *slot, CommandId cid,
 
 	end_wait(&w);
 	*tmfd = c.tmfd;
-	if (result == TM_Ok)
-	{
-		ZenRow	   *row = zen_slot_row(slot);
-
-		if (!zen_row_fetch(c.ht, c.tidno, (int) c.code, SnapshotAny, row, NULL, NULL))
-			elog(ERROR, "locked row version is gone");
+	if (zen_row_fetch(c.ht, c.tidno, (int) c.code, SnapshotAny, zen_slot_row(slot), NULL, NULL))
 		zen_slot_store(slot, RelationGetRelid(rel));
-	}
+	else if (result == TM_Ok)
+		elog(ERROR, "locked row version is gone");
 	return result;
 }
 

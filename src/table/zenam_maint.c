@@ -173,6 +173,7 @@ zenam_relation_vacuum(Relation rel, struct VacuumParams *params, BufferAccessStr
 	vacuum_indexes(ht, indexes, nindexes, &counts, remove, bstrategy, elevel);
 	free_dead(ht, ntids, remove || nindexes == 0);
 	vac_close_indexes(nindexes, indexes, NoLock);
+	zen_rel_extend_file(rel, (BlockNumber) (ntids / ZEN_TIDS_PER_BLOCK));
 
 	vac_update_relstats(rel, (BlockNumber) (ntids / ZEN_TIDS_PER_BLOCK), counts.live, 0, nindexes > 0,
 						InvalidTransactionId, InvalidMultiXactId, NULL, NULL, false);
@@ -310,12 +311,11 @@ zenam_index_build_range_scan(Relation table_rel, Relation index_rel, struct Inde
 	ExprState  *predicate = ExecPrepareQual(index_info->ii_Predicate, estate);
 	Snapshot	snapshot;
 	bool		own_snapshot = false;
-	bool		own_scan = scan == NULL;
 	double		reltuples = 0;
 	uint64		tidno;
 
 	econtext->ecxt_scantuple = slot;
-	if (own_scan)
+	if (scan == NULL)
 	{
 		if (IsBootstrapProcessingMode() || index_info->ii_Concurrent)
 		{
@@ -358,8 +358,7 @@ zenam_index_build_range_scan(Relation table_rel, Relation index_rel, struct Inde
 		callback(index_rel, &tid, values, isnull, row.alive, callback_state);
 	}
 
-	if (own_scan)
-		zenam_scan_end(scan);
+	zenam_scan_end(scan);		/* a parallel worker's scan is ours to end, too */
 	if (own_snapshot)
 		UnregisterSnapshot(snapshot);
 	ExecDropSingleTupleTableSlot(slot);

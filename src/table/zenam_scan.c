@@ -144,6 +144,8 @@ zenam_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData 
 	if ((flags & (SO_TYPE_SEQSCAN | SO_TYPE_SAMPLESCAN)) && snapshot != NULL)
 		PredicateLockRelation(rel, snapshot);
 	init_scan(scan, false);
+	if (flags & SO_TYPE_ANALYZE)
+		zen_rel_extend_file(rel, scan->nblocks);
 	return &scan->base;
 }
 
@@ -550,11 +552,15 @@ zenam_tuple_get_latest_tid(TableScanDesc sscan, ItemPointer tid)
 {
 	ZenScan    *scan = (ZenScan *) sscan;
 	TupleTableSlot *slot;
+	uint64		tidno;
 
 	if (!tid_has_form(tid))
 		return;
+	tidno = zen_tidno(tid);
+	while (zen_row_forward(scan->ht, tidno, sscan->rs_snapshot, &tidno))
+		;
 	slot = table_slot_create(sscan->rs_rd, NULL);
-	if (fetch(sscan->rs_rd, scan->ht, zen_tidno(tid), ZEN_ANY_CODE, sscan->rs_snapshot, slot, false, NULL))
+	if (fetch(sscan->rs_rd, scan->ht, tidno, ZEN_ANY_CODE, sscan->rs_snapshot, slot, false, NULL))
 		*tid = slot->tts_tid;
 	ExecDropSingleTupleTableSlot(slot);
 }

@@ -82,7 +82,10 @@ static SnapshotData toast_snapshot = {.snapshot_type = SNAPSHOT_TOAST};
 static void
 open_toast_table(ToastTable *t, Relation rel, LOCKMODE lockmode)
 {
-	/* wait until the indexes are usable before locking one: who rebuilds them may need the lock */
+	/*
+	 * wait until the indexes are usable before locking one: who rebuilds them
+	 * may need the lock
+	 */
 	(void) zen_rel_htable(rel);
 	t->rel = rel;
 	t->valid = toast_open_indexes(rel, lockmode, &t->indexes, &t->nindexes);
@@ -208,7 +211,10 @@ insert_chunk(ToastTable *t, Datum *values, CommandId cid)
 	{
 		Form_pg_index index = t->indexes[i]->rd_index;
 
-		/* an index that is not ready is still being built, and will find the row in the table */
+		/*
+		 * an index that is not ready is still being built, and will find the
+		 * row in the table
+		 */
 		if (index->indisready)
 			index_insert(t->indexes[i], values, isnull, &tuple->t_self, t->rel,
 						 index->indisunique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO, false, NULL);
@@ -274,7 +280,10 @@ save_value(Relation rel, Datum value, struct varlena *oldexternal)
 	else if (!value_exists(&t, pointer.va_valueid))
 		insert_chunks(&t, pointer.va_valueid, data, size);
 
-	/* the locks stay until the end of the transaction: a REINDEX of the toast table must wait for it */
+	/*
+	 * the locks stay until the end of the transaction: a REINDEX of the toast
+	 * table must wait for it
+	 */
 	close_toast_table(&t, NoLock);
 	table_close(toastrel, NoLock);
 
@@ -356,7 +365,11 @@ init_toaster(Toaster *t, Relation rel, HeapTuple newtup, HeapTuple oldtup)
 	t->ttc.ttc_oldvalues = oldtup ? t->old_values : NULL;
 	t->ttc.ttc_oldisnull = oldtup ? t->old_isnull : NULL;
 	t->ttc.ttc_attr = t->attrs;
-	/* fetches values that are another row's, a foreign table's or only in memory: they are saved anew below */
+
+	/*
+	 * fetches values that are another row's, a foreign table's or only in
+	 * memory: they are saved anew below
+	 */
 	toast_tuple_init(&t->ttc);
 }
 
@@ -487,7 +500,11 @@ zen_toast_insert_or_update(Relation rel, HeapTuple newtup, HeapTuple oldtup, int
 	compress_extended(&t, limit);
 	move_out_biggest(&t, limit, false);
 	compress_main(&t, limit);
-	/* MAIN asks to stay in line: it goes out only from rows that would not fit a heap page */
+
+	/*
+	 * MAIN asks to stay in line: it goes out only from rows that would not
+	 * fit a heap page
+	 */
 	move_out_biggest(&t, data_limit(&t, TOAST_TUPLE_TARGET_MAIN), true);
 	if (t.ttc.ttc_flags & TOAST_NEEDS_CHANGE)
 		result = form_result(&t, newtup);
@@ -509,7 +526,7 @@ zen_toast_needed(Relation rel, HeapTuple tup)
 
 /* ---------- fetching ---------- */
 
-static void pg_attribute_noreturn()
+static void
 bad_value(Slice *s, const char *what, int32 chunk)
 {
 	ereport(ERROR,
@@ -524,7 +541,7 @@ chunk_bytes(Slice *s, HeapTuple tuple, int32 seq, int32 *size)
 {
 	bool		isnull;
 	struct varlena *chunk = (struct varlena *)
-		DatumGetPointer(fastgetattr(tuple, CHUNK_DATA, RelationGetDescr(s->toastrel), &isnull));
+	DatumGetPointer(fastgetattr(tuple, CHUNK_DATA, RelationGetDescr(s->toastrel), &isnull));
 
 	if (isnull || VARATT_IS_EXTERNAL(chunk) || VARATT_IS_COMPRESSED(chunk))
 		bad_value(s, "unexpected form of", seq);

@@ -72,21 +72,21 @@ zen_xid_make_durable(void)
 }
 
 ZenHTable *
-zen_ddl_create(RelFileLocator loc)
+zen_ddl_create(RelFileLocator loc, BackendId backend)
 {
 	ZenHTable  *ht;
 
 	reserve(1);
 	zen_xid_make_durable();
-	ht = zen_htable_create(loc, U64FromFullTransactionId(GetTopFullTransactionId()));
+	ht = zen_htable_create(loc, backend, U64FromFullTransactionId(GetTopFullTransactionId()));
 	add(DDL_CREATE, ht);
 	return ht;
 }
 
 ZenHTable *
-zen_ddl_find(RelFileLocator loc)
+zen_ddl_find(RelFileLocator loc, BackendId backend)
 {
-	ZenHTable  *ht = zen_htable_find(loc);
+	ZenHTable  *ht = zen_htable_find(loc, backend);
 	uint64		to = ((uint64) ZEN_LOCATOR_SPC(loc) << 32) | ZEN_LOCATOR_NUMBER(loc);
 
 	for (int i = npending - 1; i >= 0 && ht == NULL; i--)

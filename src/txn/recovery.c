@@ -170,7 +170,13 @@ place_version(ZenHTable *ht, ZenSlot slot, ZenTupleHeader h)
 	ZenSlot		loser = InvalidZenSlot;
 
 	if (zen_word_state(w) == ZEN_WORD_UNUSED)
+	{
 		w = zen_word_with(w, ZEN_WORD_NVM, slot);
+		if (zen_pages[zen_slot_page(slot)].owner.htable == 0)
+			ht->bytes_taken += zen_slot_size(slot);
+		else
+			ht->bytes_taken = Max(ht->bytes_taken, ZEN_PRIVATE_BYTES);
+	}
 	else
 	{
 		ZenTupleHeader other = zen_tuple_header(zen_word_ref(w));

@@ -291,6 +291,32 @@ zen_row_newest(ZenHTable *ht, uint64 tidno, uint32 *code)
 	return found;
 }
 
+bool
+zen_row_forward(ZenHTable *ht, uint64 tidno, Snapshot snapshot, uint64 *next)
+{
+	ZenWord    *word;
+	uint64		w;
+	bool		found = false;
+
+	zen_epoch_enter();
+	word = zen_tidmap_word(ht, tidno);
+	w = word ? zen_word_read(word) : ZEN_WORD_UNUSED;
+	if (zen_word_state(w) == ZEN_WORD_ENTRY)
+	{
+		ZenVersion *v = zen_word_entry(w);
+
+		while (v != NULL && !zen_snapshot_sees(v, snapshot))
+			v = v->older;
+		if (v != NULL && (zen_version_flags(v) & ZEN_V_FORWARD))
+		{
+			*next = v->forward_tidno;
+			found = true;
+		}
+	}
+	zen_epoch_leave();
+	return found;
+}
+
 /* ---------- inserting ---------- */
 
 /* A version of this transaction; evicts if DRAM is full, throws if that does not help. */
@@ -397,21 +423,18 @@ clone_chain(ZenVersion *head, bool *full)
 	return first;
 }
 
-bool
-zen_row_copy(ZenHTable *from, uint64 tidno, ZenHTable *to, bool *dead)
+ZenVersion *
+zen_row_clone(ZenHTable *from, uint64 tidno)
 {
 	ZenWord    *word = zen_tidmap_word(from, tidno);
 	ZenVersion *chain = NULL;
-	ZenWord    *new_word;
 	bool		full = false;
-	uint64		w,
-				new_tidno;
+	uint64		w;
 
 	while (word != NULL && zen_word_state(zen_word_read(word)) == ZEN_WORD_NVM)
 		zen_metcache_admit(from, tidno, word);
 	if (word == NULL)
-		return false;
-	zen_writeset_reserve(1, 0);
+		return NULL;
 	zen_epoch_enter();
 	w = zen_word_read(word);
 	if (zen_word_state(w) == ZEN_WORD_ENTRY)
@@ -422,16 +445,45 @@ zen_row_copy(ZenHTable *from, uint64 tidno, ZenHTable *to, bool *dead)
 		free_chain(chain);
 		zen_arena_full_error();
 	}
-	if (chain == NULL || ((zen_version_flags(chain) & ZEN_V_TOMBSTONE) &&
-						  ((zen_version_flags(chain) & ZEN_V_FROZEN) || chain->older == NULL)))
+	if (chain != NULL && (zen_version_flags(chain) & ZEN_V_TOMBSTONE) &&
+		((zen_version_flags(chain) & ZEN_V_FROZEN) || chain->older == NULL))
 	{
 		free_chain(chain);
-		return false;
+		chain = NULL;
 	}
-	*dead = (zen_version_flags(chain) & ZEN_V_TOMBSTONE) != 0;
-	new_tidno = zen_tidmap_take(to, zen_arena_ref(chain), &new_word);
-	zen_writeset_add(to, new_tidno, new_word, chain);
-	return true;
+	return chain;
+}
+
+ZenVersion *
+zen_row_reform(ZenVersion *v, MinimalTuple tuple)
+{
+	ZenVersion *copy;
+
+	check_size(tuple);
+	copy = zen_version_alloc(tuple->t_len);
+	if (copy == NULL)
+		zen_arena_full_error();
+	memcpy(copy->data, tuple, tuple->t_len);
+	copy->older = v->older;
+	copy->xmin = v->xmin;
+	copy->cmin = v->cmin;
+	copy->code = v->code;
+	copy->depth = v->depth;
+	pg_atomic_write_u32(&copy->flags, zen_version_flags(v));
+	zen_version_free(v);
+	return copy;
+}
+
+void
+zen_row_place(ZenHTable *to, ZenVersion *chain)
+{
+	ZenWord    *word;
+	uint64		tidno;
+
+	(void) GetCurrentTransactionId();
+	zen_writeset_reserve(1, 0);
+	tidno = zen_tidmap_take(to, zen_arena_ref(chain), &word);
+	zen_writeset_add(to, tidno, word, chain);
 }
 
 void
@@ -537,6 +589,7 @@ judge(ZenChange *c, ZenWord *word, uint64 w, Judged *j, bool locking)
 {
 	ZenVersion *successor;
 	ZenXidState state;
+	LockTupleMode mine;
 
 	memset(&c->tmfd, 0, sizeof(c->tmfd));
 	c->wait_xid = InvalidTransactionId;
@@ -568,6 +621,7 @@ judge(ZenChange *c, ZenWord *word, uint64 w, Judged *j, bool locking)
 	c->wait_xid = zen_lockers_conflict(&lockers_copy, c->mode);
 	if (TransactionIdIsValid(c->wait_xid))
 		return TM_BeingModified;
+	c->held_before = zen_lockers_mine(&lockers_copy, &mine);
 	if (c->crosscheck != InvalidSnapshot &&
 		zen_visible_version(j->head, c->crosscheck, &successor) != j->target)
 	{
@@ -600,19 +654,25 @@ still(uint64 w, Judged *j)
 
 /* ---------- updating and deleting ---------- */
 
-/* Give a new version its code and depth; false if all codes are taken by versions still alive. */
+/*
+ * Give a new version its code and depth; false if all codes are taken by versions still alive.
+ *
+ * Codes are given in turn, so versions of one tuple have different codes as long as there are at most ZEN_MAX_CODE of
+ * them.  The last one is kept for the tombstone that ends the chain.
+ */
 static bool
 number_version(ZenVersion *v, ZenVersion *top)
 {
+	uint32		limit = (zen_version_flags(v) & ZEN_V_TOMBSTONE) ? ZEN_MAX_CODE : ZEN_MAX_CODE - 1;
 	uint32		depth = (uint32) top->depth + 1;
 
-	if (depth >= ZEN_MAX_CODE)
+	if (depth >= limit)
 	{
 		/* the bound is reached: count */
-		depth = 1;
+		depth = 0;
 		for (ZenVersion *o = top; o != NULL; o = o->older)
 			depth++;
-		if (depth >= ZEN_MAX_CODE)
+		if (depth >= limit)
 			return false;
 	}
 	v->depth = (uint16) depth;
@@ -773,13 +833,11 @@ zen_row_change(ZenChange *c)
 					p.lockers = live_lockers();
 				applied = apply_change(c, word, &j, &p);
 			}
-			else if (p.tombstone == NULL && c->tuple != NULL)
-				renumber = true;
 			else
 			{
-				/* a tombstone ends the chain: a code used by a version far below does no harm */
-				(p.tombstone ? p.tombstone : p.version)->code = j.top->code;
-				applied = apply_change(c, word, &j, &p);
+				/* a tombstone always finds a code */
+				Assert(p.tombstone == NULL && c->tuple != NULL);
+				renumber = true;
 			}
 			if (!applied && p.lockers)
 			{

@@ -45,6 +45,9 @@ typedef struct ZenPassed
 extern bool zen_row_fetch(ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, ZenRow *row,
 						  bool *all_dead, ZenPassed *passed);
 
+/* zen_row_forward -- does the snapshot see that the row has gone on under another TID?  Which? */
+extern bool zen_row_forward(ZenHTable *ht, uint64 tidno, Snapshot snapshot, uint64 *next);
+
 /* zen_row_state -- for ANALYZE and index builds: what stands under a TID. */
 typedef enum ZenRowState
 {
@@ -79,11 +82,13 @@ extern bool zen_row_inspect(ZenHTable *ht, uint64 tidno, ZenRow *row, ZenRowInfo
 extern uint64 zen_row_insert(ZenHTable *ht, MinimalTuple tuple, CommandId cid, uint32 spec_token);
 
 /*
- * zen_row_copy -- CLUSTER: copy a row with all versions that some snapshot may see, under their own xids.
- *
- * Returns false if there was nothing to copy.  *dead: only deleted versions were copied.
+ * CLUSTER and VACUUM FULL: take a row to another table with all versions that some snapshot may see, under their own
+ * xids.  zen_row_clone gives a private copy of the chain, newest first, or NULL if there is no row; zen_row_reform
+ * replaces one of its versions by the same with other contents; zen_row_place makes the chain a row of the other table.
  */
-extern bool zen_row_copy(ZenHTable *from, uint64 tidno, ZenHTable *to, bool *dead);
+extern ZenVersion *zen_row_clone(ZenHTable *from, uint64 tidno);
+extern ZenVersion *zen_row_reform(ZenVersion *v, MinimalTuple tuple);
+extern void zen_row_place(ZenHTable *to, ZenVersion *chain);
 
 /* zen_row_complete -- confirm a speculative insertion, or take it back. */
 extern void zen_row_complete(ZenHTable *ht, uint64 tidno, bool succeeded);
@@ -106,6 +111,7 @@ typedef struct ZenChange
 	TM_FailureData tmfd;		/* with TM_Updated, TM_Deleted, TM_SelfModified */
 	uint64		result_tidno;	/* with TM_Ok after an update: where the row is now */
 	uint32		result_code;
+	bool		held_before;	/* this transaction had locked the row before */
 	bool		indexes_needed; /* with TM_Ok after an update: it took a new TID */
 } ZenChange;
 

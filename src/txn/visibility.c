@@ -111,9 +111,8 @@ dirty_version(ZenVersion *head, Snapshot snapshot, ZenVersion **successor)
 	return NULL;
 }
 
-/* Is v seen by a snapshot whose answer needs no look at other versions? */
-static bool
-sees(ZenVersion *v, Snapshot snapshot)
+bool
+zen_snapshot_sees(ZenVersion *v, Snapshot snapshot)
 {
 	ZenXidState state;
 
@@ -172,7 +171,7 @@ zen_visible_version(ZenVersion *head, Snapshot snapshot, ZenVersion **successor)
 	*successor = NULL;
 	for (ZenVersion *v = head; v != NULL; v = v->older)
 	{
-		if (sees(v, snapshot))
+		if (zen_snapshot_sees(v, snapshot))
 			return (zen_version_flags(v) & ZEN_V_TOMBSTONE) ? NULL : v;
 		if (zen_version_state(v) != ZEN_XID_ABORTED)
 			*successor = v;

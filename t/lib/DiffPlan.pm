@@ -71,6 +71,12 @@ sub others_idle
 	  && !grep { $_ != $self && $_->{in_txn} } @{ $self->{shared}{plans} };
 }
 
+sub others_have_cursors
+{
+	my ($self) = @_;
+	return scalar grep { $_ != $self && $_->{in_txn} && %{ $_->{cursors} } } @{ $self->{shared}{plans} };
+}
+
 # --- following the session --------------------------------------------------
 
 # follow -- take note of a statement and of its result, which was the same on both
@@ -350,7 +356,8 @@ sub maintain
 {
 	my ($self) = @_;
 	my $table = pick(qw(p p c d s ex pt log));
-	return "ANALYZE $table" if $self->{in_txn};
+	# VACUUM may wait without end for a page that a cursor holds.
+	return "ANALYZE $table" if $self->{in_txn} || $self->others_have_cursors;
 	my @choice = (
 		"VACUUM $table", "VACUUM $table", "VACUUM (ANALYZE) $table", 'VACUUM (INDEX_CLEANUP ON) p',
 		"VACUUM (FREEZE) $table", "VACUUM (PARALLEL 2) $table", "ANALYZE $table");

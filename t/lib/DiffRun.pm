@@ -59,6 +59,7 @@ sub new
 			my $dbh = connect_db($node);
 			value($dbh, 'SET lock_timeout = ' . LOCK_TIMEOUT_MS);
 			value($dbh, "SET search_path = $engine->{schema}");
+			value($dbh, "SET statement_timeout = '60s'");
 			push @{ $engine->{sessions} },
 			  { dbh => $dbh, pid => value($dbh, 'SELECT pg_backend_pid()') };
 		}

@@ -98,6 +98,8 @@ max_prepared_transactions = 30
 autovacuum = off
 jit = off
 deadlock_timeout = 100ms
+lock_timeout = 60s
+statement_timeout = 600s
 END
 	$node->append_conf('postgresql.conf', 'fsync = on') if $opt{fsync};
 	pool_conf($node, %opt) if is_zen();

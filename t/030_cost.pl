@@ -1,0 +1,280 @@
+# What a transaction on zen tables costs, by counters:
+#
+# - WAL: a zen-only transaction of one row writes at most 100 bytes, which is
+#   PostgreSQL's own commit record, and nothing for table or indexes;
+# - indexes: one on unchanged columns does not grow over many updates of others;
+# - NVM: a single-row change that fits one line flushes one line with one fence; one
+#   of n lines at most n + 1 lines with two fences; reads, and transactions rolled
+#   back, write nothing.
+#
+# The size of a row in NVM: 32 bytes, with which a row without nulls begins, and its
+# column data; a line has 64 bytes.
+#
+# UPDATES=n  updates of the index test (default 1000000)
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use List::Util qw(max sum0);
+use Test::More;
+use Time::HiRes 'time';
+use ZenTest;
+
+use constant {
+	LINE       => 64,     # bytes
+	ROW_HEADER => 32,     # bytes in NVM before the column data
+	WAL_LIMIT  => 100,    # bytes per transaction
+	WAL_PAGE   => 40,     # header of a WAL page, which any record may meet
+	RUNS       => 300,    # transactions measured for each number
+	TABLE_ROWS => 10_000, # of the index test
+};
+
+# Taking a fresh page or raising a high-water mark costs lines of its own, once in
+# thousands of transactions: so many of the measured ones may cost more.
+use constant MAY_EXCEED => 0.02;
+
+skip_unless_zen();
+my $updates = $ENV{UPDATES} || 1_000_000;
+my $node    = new_node('cost', conf => <<'END');
+wal_level = replica
+checkpoint_timeout = 1h
+max_wal_size = 4GB
+statement_timeout = 0
+END
+$node->start;
+my $dbh = connect_db($node);
+value($dbh, 'CREATE EXTENSION zen');
+
+test_wal();
+test_indexes();
+test_lines();
+test_nothing_written();
+
+$dbh->disconnect;
+$node->stop;
+done_testing();
+
+sub median
+{
+	my @sorted = sort { $a <=> $b } @_;
+	return $sorted[ $#sorted / 2 ];
+}
+
+# --- WAL --------------------------------------------------------------------
+
+sub wal_position { return value($dbh, q{SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn}); }
+
+# wal_of -- WAL bytes of each of some autocommit statements; %d in the statement
+# becomes the number of the run.
+sub wal_of
+{
+	my ($runs, $sql) = @_;
+	my @bytes;
+	my $before = wal_position();
+	for my $i (1 .. $runs)
+	{
+		value($dbh, sprintf($sql, $i));
+		my $after = wal_position();
+		push @bytes, $after - $before;
+		$before = $after;
+	}
+	return @bytes;
+}
+
+sub test_wal
+{
+	value($dbh, $_) for (
+		'CREATE TABLE w (id int PRIMARY KEY, k int, v int, t text) USING zen',
+		'CREATE INDEX w_k ON w (k)', 'CREATE INDEX w_t ON w USING hash (t)',
+		q{INSERT INTO w SELECT g, g, 0, 'text' FROM generate_series(1, 2000) g},
+		'CREATE TABLE wide (id int PRIMARY KEY, v int, t text) USING zen',
+		'ALTER TABLE wide ALTER t SET STORAGE EXTERNAL',
+		q{INSERT INTO wide SELECT g, 0, repeat('x', 1500) FROM generate_series(1, 2000) g},
+		'VACUUM ANALYZE w', 'VACUUM ANALYZE wide', 'CHECKPOINT');
+
+	my %statement = (
+		'update of an unindexed column' => 'UPDATE w SET v = v + 1 WHERE id = %d',
+		'update of an indexed column'   => 'UPDATE w SET k = k + 10000 WHERE id = %d',
+		'update of the key'             => 'UPDATE w SET id = -id WHERE id = 1000 + %d',
+		'insert'                        => q{INSERT INTO w VALUES (5000 + %d, 1, 1, 'new')},
+		'delete'                        => 'DELETE FROM w WHERE id = 5000 + %d',
+		'update of a row of 24 lines'   => 'UPDATE wide SET v = v + 1 WHERE id = %d',
+		'update of a toasted value'     => q{UPDATE wide SET t = repeat('y', 9000) WHERE id = 1000 + %d},
+		'row lock'                      => 'SELECT v FROM w WHERE id = %d FOR UPDATE');
+	for my $name ('insert', sort grep { $_ ne 'insert' } keys %statement)
+	{
+		wal_of(5, $statement{$name} =~ s/%d/0 * %d/r);    # catalog caches, hint bits
+		my @bytes = wal_of(RUNS, $statement{$name});
+		my $mean  = sum0(@bytes) / @bytes;
+		cmp_ok($mean, '<=', WAL_LIMIT, sprintf 'WAL per %s: mean %.1f bytes', $name, $mean);
+		my @over = grep { $_ > WAL_LIMIT + WAL_PAGE } @bytes;
+		cmp_ok(@over, '<=', MAY_EXCEED * RUNS,
+			sprintf 'WAL per %s: median %d, most %d bytes', $name, median(@bytes), max(@bytes));
+	}
+
+	# A thousand updates without anything in between, as a client sends them.
+	my $before = wal_position();
+	value($dbh, "UPDATE w SET v = v + 1 WHERE id = $_") for 1 .. 1000;
+	my $mean = (wal_position() - $before) / 1000;
+	cmp_ok($mean, '<=', WAL_LIMIT, "WAL of 1000 updates in a row: $mean bytes each");
+
+	# The measure works: the same on heap costs more.
+	value($dbh, $_) for (
+		'CREATE TABLE wh (id int PRIMARY KEY, v int) USING heap',
+		'INSERT INTO wh SELECT g, 0 FROM generate_series(1, 2000) g', 'CHECKPOINT');
+	my $heap = sum0(wal_of(RUNS, 'UPDATE wh SET v = v + 1 WHERE id = %d')) / RUNS;
+	cmp_ok($heap, '>', WAL_LIMIT, sprintf 'an update on heap costs more: %.1f bytes', $heap);
+	return;
+}
+
+# --- indexes ----------------------------------------------------------------
+
+# Half of the updates come one row at a time, half row by row in one statement.
+sub test_indexes
+{
+	my $rows = TABLE_ROWS;
+	value($dbh, $_) for (
+		'CREATE TABLE g (id int PRIMARY KEY, k int, v int, t text) USING zen',
+		q{INSERT INTO g SELECT i, i % 100, 0, 'text ' || i FROM generate_series(1, } . $rows . ') i',
+		'CREATE INDEX g_k ON g (k)', 'CREATE INDEX g_t ON g USING hash (t)',
+		'CREATE INDEX g_gin ON g USING gin ((ARRAY[k]))',
+		<<'END', 'VACUUM ANALYZE g', 'CHECKPOINT');
+CREATE PROCEDURE change(updates int, many boolean) LANGUAGE plpgsql AS $$
+DECLARE
+	size int := (SELECT count(*) FROM g);
+	done int := 0;
+BEGIN
+	WHILE done < updates LOOP
+		IF many THEN
+			UPDATE g SET v = v + 1;
+			done := done + size;
+			COMMIT;
+		ELSE
+			UPDATE g SET v = v + 1 WHERE id = 1 + (done * 7919::bigint) % size;
+			done := done + 1;
+			IF done % 10 = 0 THEN COMMIT; END IF;
+		END IF;
+	END LOOP;
+END $$
+END
+	my $sizes = q{SELECT string_agg(relname || ' ' || pg_relation_size(oid), ', ' ORDER BY relname)
+		FROM pg_class WHERE relname IN ('g_pkey', 'g_k', 'g_t', 'g_gin')};
+	my $before = value($dbh, $sizes);
+	my $start  = time;
+	my $half   = int($updates / 2);
+	value($dbh, "CALL change($half, false)");
+	value($dbh, "CALL change($updates - $half, true)");
+	note(sprintf '%d updates in %.0f s', $updates, time - $start);
+
+	cmp_ok(value($dbh, 'SELECT sum(v) FROM g'), '>=', $updates, 'all updates are there');
+	is(value($dbh, $sizes), $before, "$updates updates of other columns: no index has grown");
+	return;
+}
+
+# --- lines and fences -------------------------------------------------------
+
+sub stat_now
+{
+	my $row = run_sql($dbh, 'SELECT lines_flushed, fences, slots_written, bytes_written FROM zen_stat()')->{rows}[0];
+	die 'zen_stat() does not work' unless $row && @$row == 4;
+	return $row;
+}
+
+# costs_of -- [lines, fences, slots, bytes] of each of some transactions; %d in their
+# statements becomes the number of the run.
+sub costs_of
+{
+	my ($runs, @sql) = @_;
+	my @costs;
+	my $before = stat_now();
+	for my $i (1 .. $runs)
+	{
+		value($dbh, sprintf($_, $i)) for @sql;
+		my $after = stat_now();
+		push @costs, [ map { $after->[$_] - $before->[$_] } 0 .. 3 ];
+		$before = $after;
+	}
+	return @costs;
+}
+
+# check_cost -- nearly every run flushes at most $lines lines with at most $fences
+# fences (with $exactly: just as many).
+sub check_cost
+{
+	my ($name, $exactly, $lines, $fences, @costs) = @_;
+	my %seen;
+	$seen{"$_->[0] lines with $_->[1] fences"}++ for @costs;
+	my $seen = join ', ', map { "$seen{$_} x $_" } sort { $seen{$b} <=> $seen{$a} } keys %seen;
+	my $good = grep {
+		$exactly
+		  ? $_->[0] == $lines && $_->[1] == $fences
+		  : $_->[0] <= $lines && $_->[1] <= $fences
+	} @costs;
+	cmp_ok($good, '>=', (1 - MAY_EXCEED) * @costs,
+		"$name: " . ($exactly ? '' : 'at most ') . "$lines lines with $fences fences")
+	  or diag("seen: $seen");
+	note("$name: $seen");
+	return;
+}
+
+sub test_lines
+{
+	# Column data of id, v and a text of $length: 4 + 4 + (1 or 4) + $length bytes.
+	for my $length (16, 23, 0, 50, 100, 126, 127, 300, 700, 1000, 1800)
+	{
+		my $data  = 8 + ($length <= 126 ? 1 : 4) + $length;
+		my $lines = int((ROW_HEADER + $data + LINE - 1) / LINE);
+		my $table = "l$length";
+		value($dbh, $_) for (
+			"CREATE TABLE $table (id int PRIMARY KEY, v int NOT NULL, t text NOT NULL) USING zen",
+			"ALTER TABLE $table ALTER t SET STORAGE EXTERNAL",
+			"INSERT INTO $table SELECT g, 0, repeat('x', $length) FROM generate_series(1, 1000) g",
+			"VACUUM ANALYZE $table");
+
+		my $update = "UPDATE $table SET v = v + 1 WHERE id = %d";
+		costs_of(50, $update);    # the first ones take pages
+		my @costs = costs_of(RUNS, $update);
+		my $name  = sprintf 'update of a row of %d bytes, %d lines', ROW_HEADER + $data, $lines;
+
+		# More than 48 bytes: the slot is a line, and starts where a line starts.
+		if ($lines == 1 && ROW_HEADER + $data > 48) { check_cost($name, 1, 1, 1, @costs); }
+		else { check_cost($name, 0, $lines + 1, 2, @costs); }
+		is((grep { $_->[2] != 1 } @costs), 0, "$name: one slot written each time");
+	}
+
+	my $row = q{VALUES (5000 + %d, 1, 'a text of 20 letters')};
+	check_cost('insert of one line', 1, 1, 1, costs_of(RUNS, "INSERT INTO l16 $row"));
+	check_cost('delete', 1, 1, 1, costs_of(RUNS, 'DELETE FROM l16 WHERE id = 5000 + %d'));
+	check_cost('upsert of one line', 1, 1, 1,
+		costs_of(RUNS, q{INSERT INTO l16 VALUES (%d, 1, 'x') ON CONFLICT (id) DO UPDATE SET v = l16.v + 1}));
+
+	# Only the last version of a row is written, and all rows of a transaction with
+	# two fences.
+	my @many = ('BEGIN', ('UPDATE l16 SET v = v + 1 WHERE id = %d') x 10, 'COMMIT');
+	check_cost('ten updates of one row in a transaction', 1, 1, 1, costs_of(RUNS, @many));
+	check_cost('update of ten rows', 0, 10 + 1, 2,
+		costs_of(RUNS, 'UPDATE l16 SET v = v + 1 WHERE id BETWEEN %1$d AND %1$d + 9'));
+	return;
+}
+
+sub test_nothing_written
+{
+	my %quiet = (
+		'select by key'    => ['SELECT * FROM l300 WHERE id = %d'],
+		'sequential scan'  => ['SELECT count(v) FROM l300 WHERE id <> %d'],
+		'row lock'         => ['SELECT * FROM l300 WHERE id = %d FOR UPDATE'],
+		'update rolled back' => [ 'BEGIN', 'UPDATE l300 SET v = 0 WHERE id = %d', 'ROLLBACK' ],
+		'insert rolled back' =>
+		  [ 'BEGIN', q{INSERT INTO l300 VALUES (9000 + %d, 1, 'x')}, 'ROLLBACK' ],
+		'delete rolled back' => [ 'BEGIN', 'DELETE FROM l300 WHERE id = %d', 'ROLLBACK' ]);
+	for my $name (sort keys %quiet)
+	{
+		my @costs = costs_of(RUNS, @{ $quiet{$name} });
+		check_cost($name, 1, 0, 0, @costs);
+		is(sum0(map { $_->[2] } @costs), 0, "$name: no slot written");
+	}
+	return;
+}
