@@ -33,7 +33,7 @@ use ZenTest;
 my $rounds  = $ENV{ROUNDS}  || 10;
 my $clients = $ENV{CLIENTS} || 8;
 my $seed    = choose_seed();
-my $node    = new_node('crash', conf => 'log_min_messages = log');
+my $node    = new_node('crash', pool_size => '1GB');
 
 my %models  = map { $_ => { item => {}, led => {}, mix => {} } } 1 .. $clients;
 my %counted = (acknowledged => 0, 'in flight, found committed' => 0, prepared => 0);
@@ -129,6 +129,8 @@ sub crash_and_verify
 	{
 		push @wrong, @{ $journal->{failures} };
 		$counted{acknowledged} += $journal->{acked};
+		$counted{"rolled back for $_"} += $journal->{retries}{$_} for keys %{ $journal->{retries} };
+		$counted{'in flight at the kill'}++ if $journal->{unknown};
 		$kinds{$_} += $journal->{kinds}{$_} for keys %{ $journal->{kinds} };
 	}
 	return @wrong if @wrong;

@@ -67,16 +67,16 @@ sub median
 
 sub wal_position { return value($dbh, q{SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn}); }
 
-# wal_of -- WAL bytes of each of some autocommit statements; %d in the statement
-# becomes the number of the run.
+# wal_of -- WAL bytes of an autocommit statement for each of some numbers, which take
+# the place of %d in it.
 sub wal_of
 {
-	my ($runs, $sql) = @_;
+	my ($sql, @numbers) = @_;
 	my @bytes;
 	my $before = wal_position();
-	for my $i (1 .. $runs)
+	for my $i (@numbers)
 	{
-		value($dbh, sprintf($sql, $i));
+		value($dbh, $sql =~ s/%d/$i/gr);
 		my $after = wal_position();
 		push @bytes, $after - $before;
 		$before = $after;
@@ -106,8 +106,8 @@ sub test_wal
 		'row lock'                      => 'SELECT v FROM w WHERE id = %d FOR UPDATE');
 	for my $name ('insert', sort grep { $_ ne 'insert' } keys %statement)
 	{
-		wal_of(5, $statement{$name} =~ s/%d/0 * %d/r);    # catalog caches, hint bits
-		my @bytes = wal_of(RUNS, $statement{$name});
+		wal_of($statement{$name}, RUNS + 1 .. RUNS + 5);    # catalog caches, hint bits
+		my @bytes = wal_of($statement{$name}, 1 .. RUNS);
 		my $mean  = sum0(@bytes) / @bytes;
 		cmp_ok($mean, '<=', WAL_LIMIT, sprintf 'WAL per %s: mean %.1f bytes', $name, $mean);
 		my @over = grep { $_ > WAL_LIMIT + WAL_PAGE } @bytes;
@@ -125,7 +125,7 @@ sub test_wal
 	value($dbh, $_) for (
 		'CREATE TABLE wh (id int PRIMARY KEY, v int) USING heap',
 		'INSERT INTO wh SELECT g, 0 FROM generate_series(1, 2000) g', 'CHECKPOINT');
-	my $heap = sum0(wal_of(RUNS, 'UPDATE wh SET v = v + 1 WHERE id = %d')) / RUNS;
+	my $heap = sum0(wal_of('UPDATE wh SET v = v + 1 WHERE id = %d', 1 .. RUNS)) / RUNS;
 	cmp_ok($heap, '>', WAL_LIMIT, sprintf 'an update on heap costs more: %.1f bytes', $heap);
 	return;
 }
@@ -192,7 +192,7 @@ sub costs_of
 	my $before = stat_now();
 	for my $i (1 .. $runs)
 	{
-		value($dbh, sprintf($_, $i)) for @sql;
+		value($dbh, s/%d/$i/gr) for @sql;
 		my $after = stat_now();
 		push @costs, [ map { $after->[$_] - $before->[$_] } 0 .. 3 ];
 		$before = $after;
@@ -256,7 +256,7 @@ sub test_lines
 	my @many = ('BEGIN', ('UPDATE l16 SET v = v + 1 WHERE id = %d') x 10, 'COMMIT');
 	check_cost('ten updates of one row in a transaction', 1, 1, 1, costs_of(RUNS, @many));
 	check_cost('update of ten rows', 0, 10 + 1, 2,
-		costs_of(RUNS, 'UPDATE l16 SET v = v + 1 WHERE id BETWEEN %1$d AND %1$d + 9'));
+		costs_of(RUNS, 'UPDATE l16 SET v = v + 1 WHERE id BETWEEN %d AND %d + 9'));
 	return;
 }
 

@@ -108,6 +108,16 @@ sub base_is_right
 	return;
 }
 
+# engine_says -- zen itself has noticed whether the server was stopped in order.
+sub engine_says
+{
+	my ($when, $clean) = @_;
+	return unless is_zen();
+	is(value($dbh, 'SELECT clean_at_start::int FROM zen_pool()'), $clean, "$when: zen_pool() agrees");
+	is(value($dbh, 'SELECT after_crash::int FROM zen_recovery()'), 1 - $clean, "$when: zen_recovery() agrees");
+	return;
+}
+
 # file_sums -- checksums of the main files of all indexes on base.
 sub file_sums
 {
@@ -135,6 +145,7 @@ sub test_clean_restart
 	reconnect();
 	value($dbh, 'UPDATE base SET k = -1 WHERE id = 1') if inject();
 	base_is_right('clean restart');
+	engine_says('clean restart', 1);
 	is_deeply([ map { contents($dbh, $_) } qw(part mv) ],
 		\@others, 'clean restart: partitions, materialized view');
 	value($dbh, 'CHECKPOINT');
@@ -195,11 +206,13 @@ sub test_crash_after_start
 	}
 	is($wrong, 0, 'crashes during and right after recovery');
 	base_is_right('crashes in a row');
+	engine_says('crashes in a row', 0);
 	crash($node);
 	start_again($node);
 	$node->restart;
 	reconnect();
 	base_is_right('clean restart after a crash');
+	engine_says('clean restart after a crash', 1);
 	return;
 }
 

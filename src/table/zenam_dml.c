@@ -461,13 +461,13 @@ TM_Result
 zenam_tuple_lock(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot, CommandId cid,
 				 LockTupleMode mode, LockWaitPolicy wait_policy, uint8 flags, TM_FailureData *tmfd)
 {
-	ItemPointerData target = *tid;
 	bool		traversed = false;
 	TM_Result	result;
 
 	for (;;)
 	{
-		result = lock_version(rel, &target, slot, cid, mode, wait_policy, tmfd);
+		/* the caller goes on with the TID of the version that was locked */
+		result = lock_version(rel, tid, slot, cid, mode, wait_policy, tmfd);
 		if (result == TM_Invisible && traversed)
 			result = TM_SelfModified;	/* the newest version is by a later command of this transaction */
 		if (result != TM_Updated || !(flags & TUPLE_LOCK_FLAG_FIND_LAST_VERSION))
@@ -476,7 +476,7 @@ zenam_tuple_lock(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlo
 			ereport(ERROR,
 					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 					 errmsg("tuple to be locked was already moved to another partition due to concurrent update")));
-		target = tmfd->ctid;
+		*tid = tmfd->ctid;
 		traversed = true;
 	}
 	tmfd->traversed = traversed;

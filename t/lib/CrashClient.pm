@@ -68,7 +68,7 @@ sub run
 	my ($self) = @_;
 	my $dbh = eval { connect_db($self->{node}) } or return;
 	$self->{dbh} = $dbh;
-	eval { $self->execute('SET lock_timeout = 300'); 1 } or return;
+	eval { $self->execute('SET lock_timeout = 100'); 1 } or return;
 
 	while (1)
 	{
@@ -77,6 +77,7 @@ sub run
 		my $error = ref $@ ? $@ : { what => 'wrong', text => $@ };
 		if ($error->{what} eq 'retry')
 		{
+			$self->note_line("E\t$error->{state}\n");
 			my $result = run_sql($dbh, 'ROLLBACK');
 			next unless $result->{state};
 			$error = $result->{lost} ? { what => 'lost' } : { text => $result->{message} };
@@ -104,7 +105,7 @@ sub transaction
 	my ($self) = @_;
 	$self->{changes} = {};
 	$self->{kinds}   = {};
-	$self->settle_prepared if $self->{prepared} && one_in(6);
+	$self->settle_prepared if $self->{prepared} && one_in(4);
 
 	if (one_in(4)) { return $self->single_statement; }
 
@@ -119,7 +120,7 @@ sub transaction
 
 	my $end = rand;
 	if    ($end < 0.1) { $self->execute('ROLLBACK'); }
-	elsif ($end < 0.15 && !$self->{prepared}) { $self->prepare; }
+	elsif ($end < 0.15 && $self->may_prepare) { $self->prepare; }
 	else { $self->commit; }
 	return;
 }
@@ -195,13 +196,21 @@ sub commit
 	die { what => 'lost' } if $result->{lost};
 	if ($retry{ $result->{state} })
 	{
-		$self->note_line("R\t$n\n");
+		$self->note_line("R\t$n\nE\t$result->{state}\n");
 		return;
 	}
 	die { what => 'wrong', text => "COMMIT: $result->{tag} $result->{message}" }
 	  if $result->{tag} ne 'COMMIT';
 	$self->acknowledged($n);
 	return;
+}
+
+# One prepared transaction at a time, and mostly not on accounts, for which all others
+# would wait.
+sub may_prepare
+{
+	my ($self) = @_;
+	return !$self->{prepared} && (!$self->{changes}{led} || one_in(4));
 }
 
 sub prepare
@@ -214,7 +223,7 @@ sub prepare
 	die { what => 'lost' } if $result->{lost};
 	if ($retry{ $result->{state} })
 	{
-		$self->note_line("PR\t$gid\n");
+		$self->note_line("PR\t$gid\nE\t$result->{state}\n");
 		return;
 	}
 	die { what => 'wrong', text => "PREPARE: $result->{tag} $result->{message}" }
@@ -247,7 +256,7 @@ sub execute
 	my $result = run_sql($self->{dbh}, $sql);
 	return $result unless $result->{state};
 	die { what => 'lost' } if $result->{lost};
-	die { what => 'retry' } if $retry{ $result->{state} };
+	die { what => 'retry', state => $result->{state} } if $retry{ $result->{state} };
 	die { what => 'wrong', text => "$result->{message} in: " . substr($sql, 0, 300) };
 }
 
@@ -261,7 +270,7 @@ sub copy_in
 	return { tag => 'COPY ' . scalar @$lines } if $ok;
 	my ($state, $text) = ($dbh->state, $dbh->errstr);
 	die { what => 'lost' } if $dbh->pg_ping <= 0;
-	die { what => 'retry' } if $retry{$state};
+	die { what => 'retry', state => $state } if $retry{$state};
 	die { what => 'wrong', text => "COPY: $text" };
 }
 
@@ -665,7 +674,7 @@ sub op_duplicate
 	  'INSERT INTO item VALUES ' . $self->row_values($key, $self->new_row($key));
 	my $result = run_sql($self->{dbh}, $sql);
 	die { what => 'lost' } if $result->{lost};
-	die { what => 'retry' } if $retry{ $result->{state} };
+	die { what => 'retry', state => $result->{state} } if $retry{ $result->{state} };
 	die { what => 'wrong', text => "a second row with key $key: $result->{tag}" }
 	  if $result->{state} ne '23505';
 	$self->execute('ROLLBACK TO d');

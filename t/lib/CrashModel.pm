@@ -21,6 +21,7 @@
 #   P gid   PREPARE is about to be sent    PA gid, PR gid
 #   CI gid  COMMIT PREPARED                CA gid
 #   RI gid  ROLLBACK PREPARED              RA gid
+#   E state a transaction was rolled back for this SQLSTATE
 #   F text  the client saw what may not be
 
 package CrashModel;
@@ -136,12 +137,13 @@ sub apply_changes
 #
 # Returns a hash: unknown (changes of a transaction that the server was asked to
 # commit and never answered), prepared (gid => { changes, asked }; asked is P, PA,
-# CI or RI), acked (number), kinds (name => number), failures (texts).
+# CI or RI), acked (number), kinds (name => number), retries (SQLSTATE => number),
+# failures (texts).
 sub read_journal
 {
 	my ($path, $model) = @_;
-	my %found =
-	  (unknown => undef, prepared => {}, acked => 0, kinds => {}, failures => []);
+	my %found = (
+		unknown => undef, prepared => {}, acked => 0, kinds => {}, retries => {}, failures => []);
 	my (%changes, $changes);
 
 	open(my $fh, '<', $path) or die "cannot read $path: $!";
@@ -173,6 +175,7 @@ sub read_journal
 			apply_changes($model, delete($found{prepared}{ $arg[0] })->{changes});
 			$found{kinds}{commit_prepared}++;
 		}
+		elsif ($what eq 'E') { $found{retries}{ $arg[0] }++; }
 		elsif ($what eq 'F') { push @{ $found{failures} }, $arg[0]; }
 		elsif ($what =~ /^(?:PA|CI|RI)$/) { $found{prepared}{ $arg[0] }{asked} = $what; }
 		else { die "bad journal line: $entry"; }
