@@ -92,8 +92,8 @@ insert_tuple(Relation rel, HeapTuple tuple, CommandId cid, uint32 spec_token)
 	ItemPointerData tid;
 	uint64		tidno;
 
-	CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
 	tidno = zen_row_insert(zen_rel_htable(rel), minimal_view(tuple), cid, spec_token);
+	CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
 	zen_make_tid(&tid, tidno, 0);
 	mark_tuple(tuple, &tid, cid);
 }
@@ -243,6 +243,19 @@ attempt(ZenChange *c, Waiter *w, TM_Result (*try) (ZenChange *))
 	}
 }
 
+/*
+ * SSI: who has read the row that was just changed?  Readers lock before they read, so whoever is not found here will find
+ * the new version: the check comes after the change.
+ */
+static void
+check_conflict_in(Relation rel, ItemPointer tid)
+{
+	ItemPointerData canonical;
+
+	zen_make_tid(&canonical, zen_tidno(tid), 0);
+	CheckForSerializableConflictIn(rel, &canonical, ItemPointerGetBlockNumber(&canonical));
+}
+
 static ZenChange
 make_change(Relation rel, ItemPointer tid, CommandId cid, LockTupleMode mode, Snapshot crosscheck)
 {
@@ -353,7 +366,6 @@ zenam_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, Command
 	bool		have_old = fetch_old(rel, otid, &old);
 	Waiter		w;
 
-	CheckForSerializableConflictIn(rel, otid, ItemPointerGetBlockNumber(otid));
 	if (have_old)
 		classify_update(rel, &old, tuple, &c);
 	/* else it is gone, and the attempt will tell how */
@@ -377,6 +389,7 @@ zenam_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, Command
 	{
 		ItemPointerData tid;
 
+		check_conflict_in(rel, otid);
 		zen_make_tid(&tid, c.result_tidno, c.result_code);
 		mark_tuple(tuple, &tid, cid);
 		if (c.held_before)		/* as heap: a row that was locked first carries its locker on */
@@ -409,7 +422,6 @@ zenam_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapsh
 	HeapTupleData old;
 	TM_Result	result;
 
-	CheckForSerializableConflictIn(rel, tid, ItemPointerGetBlockNumber(tid));
 	c.moved = changingPart;
 	result = attempt(&c, &w, zen_row_change);
 	end_wait(&w);
@@ -418,6 +430,7 @@ zenam_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapsh
 		*tmfd = c.tmfd;
 		return result == TM_WouldBlock ? TM_BeingModified : result;
 	}
+	check_conflict_in(rel, tid);
 	if (OidIsValid(rel->rd_rel->reltoastrelid) && fetch_old(rel, tid, &old) && HeapTupleHasExternal(&old))
 		zen_toast_delete(rel, &old, false);
 	pgstat_count_heap_delete(rel);

@@ -73,7 +73,21 @@ note_conflicts(Relation rel, Snapshot snapshot)
 	}
 }
 
-/* Fetch a logical tuple (code ZEN_ANY_CODE) or one version of it into a slot, and see to predicate locks. */
+/* SSI: lock a row that was read, unless the whole table is. */
+static void
+lock_row(Relation rel, uint64 tidno, Snapshot snapshot, TransactionId writer)
+{
+	ItemPointerData tid;
+
+	zen_make_tid(&tid, tidno, 0);
+	PredicateLockTID(rel, &tid, snapshot, writer);
+}
+
+/*
+ * Fetch a logical tuple (code ZEN_ANY_CODE) or one version of it into a slot, and see to predicate locks.
+ *
+ * A serializable reader reads twice: a writer that came after the first time and did not see the lock is seen now.
+ */
 static bool
 fetch(Relation rel, ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, TupleTableSlot *slot,
 	  bool lock_tid, bool *all_dead)
@@ -82,19 +96,17 @@ fetch(Relation rel, ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, Tu
 	bool		conflicts = CheckForSerializableConflictOutNeeded(rel, snapshot);
 	bool		found = zen_row_fetch(ht, tidno, code, snapshot, row, all_dead, conflicts ? &passed : NULL);
 
-	if (found)
-	{
-		zen_slot_store(slot, RelationGetRelid(rel));
-		if (lock_tid)
-		{
-			ItemPointerData tid;
-
-			zen_make_tid(&tid, tidno, 0);
-			PredicateLockTID(rel, &tid, snapshot, row->xmin);
-		}
-	}
 	if (conflicts)
+	{
+		if (found && lock_tid)
+		{
+			lock_row(rel, tidno, snapshot, row->xmin);
+			found = zen_row_fetch(ht, tidno, code, snapshot, row, all_dead, &passed);
+		}
 		note_conflicts(rel, snapshot);
+	}
+	if (found)
+		zen_slot_store(slot, RelationGetRelid(rel));
 	return found;
 }
 

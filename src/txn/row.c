@@ -553,6 +553,36 @@ updated(ZenChange *c, Judged *j, ZenVersion *successor)
 	return TM_Deleted;
 }
 
+/*
+ * A lock that does not exclude plain updates (FOR KEY SHARE) passes over newer versions as long as none of them changed
+ * the key or deleted the row; it hangs at the newest one like any other.
+ */
+static bool
+passes_newer(ZenChange *c, Judged *j)
+{
+	for (ZenVersion *v = j->head; v != j->target; v = v->older)
+	{
+		ZenXidState state = zen_version_state(v);
+
+		if (state == ZEN_XID_ABORTED || !zen_modes_conflict(c->mode, zen_writer_mode(v)))
+			continue;
+		c->wait_xid = state == ZEN_XID_IN_PROGRESS ? v->xmin : InvalidTransactionId;
+		return false;
+	}
+	return true;
+}
+
+/* Judge a lock whose target has a successor by another transaction. */
+static TM_Result
+judge_lock(ZenChange *c, Judged *j, ZenVersion *s)
+{
+	if (passes_newer(c, j))
+		c->wait_xid = zen_lockers_conflict(&lockers_copy, c->mode);
+	else if (!TransactionIdIsValid(c->wait_xid))
+		return updated(c, j, s);
+	return TransactionIdIsValid(c->wait_xid) ? TM_BeingModified : TM_Ok;
+}
+
 /* Judge a target that has a successor. */
 static TM_Result
 judge_successor(ZenChange *c, Judged *j, ZenVersion *s, bool locking)
@@ -566,10 +596,7 @@ judge_successor(ZenChange *c, Judged *j, ZenVersion *s, bool locking)
 			return TM_SelfModified;
 		case ZEN_XID_IN_PROGRESS:
 			if (locking && !zen_modes_conflict(c->mode, zen_writer_mode(s)))
-			{
-				c->wait_xid = zen_lockers_conflict(&lockers_copy, c->mode);
-				return TransactionIdIsValid(c->wait_xid) ? TM_BeingModified : TM_Ok;
-			}
+				return judge_lock(c, j, s);
 			c->wait_xid = s->xmin;
 			return TM_BeingModified;
 		case ZEN_XID_ABORTED:	/* between two looks: judge again */
@@ -578,6 +605,8 @@ judge_successor(ZenChange *c, Judged *j, ZenVersion *s, bool locking)
 		case ZEN_XID_COMMITTED:
 			break;
 	}
+	if (locking && !zen_modes_conflict(c->mode, zen_writer_mode(s)))
+		return judge_lock(c, j, s);
 	return updated(c, j, s);
 }
 

@@ -319,7 +319,7 @@ sub start_and_crash
 # connect_db -- a DBI handle in autocommit mode that raises no exceptions.
 sub connect_db
 {
-	my ($node, $db, $attempts) = @_;
+	my ($node, $db) = @_;
 	my $dsn = sprintf('dbi:Pg:dbname=%s;host=%s;port=%d;options=-cclient_min_messages=error',
 		$db || 'postgres', $node->host, $node->port);
 	my $dbh = DBI->connect(
