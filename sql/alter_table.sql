@@ -50,6 +50,7 @@ SELECT * FROM t ORDER BY id;
 -- rewrites
 SELECT rewrites('ALTER TABLE alt.t ADD COLUMN s serial');
 SELECT count(DISTINCT s), min(s), max(s) FROM t;
+ALTER TABLE t DROP COLUMN s;
 SELECT rewrites('ALTER TABLE alt.t ADD COLUMN r float8 DEFAULT random()');
 SELECT count(DISTINCT r) FROM t;
 SELECT rewrites('ALTER TABLE alt.t ALTER id TYPE bigint');

@@ -20,6 +20,7 @@
 #include "access/xact.h"
 #include "catalog/index.h"
 #include "catalog/indexing.h"
+#include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
@@ -228,12 +229,25 @@ may_rebuild_indexes(Node *stmt)
 
 /* ---------- utility statements ---------- */
 
-/* Is a table to be created temporary or unlogged? */
+/* Is a table to be created neither temporary nor unlogged? */
 static bool
 is_permanent(RangeVar *rel)
 {
 	return rel->relpersistence == RELPERSISTENCE_PERMANENT &&
 		(rel->schemaname == NULL || strcmp(rel->schemaname, "pg_temp") != 0);
+}
+
+static void
+refuse_am(char persistence)
+{
+	bool		unlogged = persistence == RELPERSISTENCE_UNLOGGED;
+
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("zen tables cannot be %s", unlogged ? "unlogged" : "temporary"),
+			 errdetail("Every zen table is durable, and none writes WAL."),
+			 errhint("Use a permanent zen table, or CREATE %s TABLE ... USING heap.",
+					 unlogged ? "UNLOGGED" : "TEMPORARY")));
 }
 
 /*
@@ -248,16 +262,7 @@ choose_am(RangeVar *rel, char *given)
 	if (given == NULL && strcmp(default_table_access_method, "zen") == 0)
 		return pstrdup(DEFAULT_TABLE_ACCESS_METHOD);
 	if (given != NULL && strcmp(given, "zen") == 0)
-	{
-		bool		unlogged = rel->relpersistence == RELPERSISTENCE_UNLOGGED;
-
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("zen tables cannot be %s", unlogged ? "unlogged" : "temporary"),
-				 errdetail("Every zen table is durable, and none writes WAL."),
-				 errhint("Use a permanent zen table, or CREATE %s TABLE ... USING heap.",
-						 unlogged ? "UNLOGGED" : "TEMPORARY")));
-	}
+		refuse_am(rel->relpersistence);
 	return given;
 }
 
@@ -305,6 +310,25 @@ check_alterdb(AlterDatabaseStmt *stmt)
 		}
 }
 
+/* A temporary table is refused zen here as well. */
+static void
+check_alter_table(AlterTableStmt *stmt)
+{
+	ListCell   *lc;
+
+	foreach(lc, stmt->cmds)
+	{
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+		Oid			relid;
+
+		if (cmd->subtype != AT_SetAccessMethod || cmd->name == NULL || strcmp(cmd->name, "zen") != 0)
+			continue;
+		relid = RangeVarGetRelid(stmt->relation, NoLock, true);
+		if (OidIsValid(relid) && get_rel_persistence(relid) == RELPERSISTENCE_TEMP)
+			refuse_am(RELPERSISTENCE_TEMP);
+	}
+}
+
 /* Look at a statement before it runs; may change the (private) tree. */
 static void
 before_utility(Node *stmt)
@@ -326,6 +350,9 @@ before_utility(Node *stmt)
 				into->accessMethod = choose_am(into->rel, into->accessMethod);
 				break;
 			}
+		case T_AlterTableStmt:
+			check_alter_table((AlterTableStmt *) stmt);
+			break;
 		case T_ExplainStmt:
 			{
 				Node	   *query = ((ExplainStmt *) stmt)->query;

@@ -1,13 +1,16 @@
 /*
  * arena.c -- shared DRAM allocator.
  *
- * Size classes: multiples of 32 bytes up to 1 KB, above that four per doubling.  Each class has a shared free list
- * under its own spinlock; each process keeps a small magazine per class in front of it, so that most calls touch
- * no shared line.  Small classes are carved from runs of 64 KB, large ones straight from the top of the arena,
- * which only grows.  Classes do not lend to each other: row sizes of a workload are stable, and the simple
- * scheme cannot fragment within a class.
+ * The arena is cut into spans of 256 KB.  A span serves one size class, as long as any object of it is in use, and then
+ * goes back to all; objects larger than a quarter of a span take whole spans in a row.  Size classes are multiples of
+ * 32 bytes up to 1 KB, above that four per doubling.
  *
- * Touched memory stays with the server (it is reserved lazily by the kernel).
+ * Each class has its partly filled spans in a list under its own spinlock; each process keeps a small magazine of free
+ * objects per class in front of it, so that most calls touch no shared line.
+ *
+ * Touched memory stays with the server (the kernel gives it lazily).
+ *
+ * Lock order: class lock, then span lock.
  */
 #include "base/arena.h"
 
@@ -20,13 +23,14 @@
 #include "storage/shmem.h"
 #include "storage/spin.h"
 
+#define SPAN_SIZE		((Size) 256 * 1024)
 #define SMALL_LIMIT		1024	/* bytes; up to here classes are multiples of ZEN_ARENA_UNIT */
 #define NSMALL			(SMALL_LIMIT / ZEN_ARENA_UNIT)
-#define NLARGE			(4 * 30)	/* four classes per doubling, up to 1 TB */
-#define NCLASSES		(NSMALL + NLARGE)
-#define RUN_SIZE		(64 * 1024)	/* bytes taken from the top for a small class at once */
+#define OBJECT_LIMIT	(SPAN_SIZE / 4) /* larger requests take whole spans */
+#define NCLASSES		(NSMALL + 4 * 6)	/* 1 KB to 64 KB: six doublings */
 #define MAGAZINE		32		/* objects of a class that one process keeps */
 #define MAGAZINE_LIMIT	4096	/* bytes; larger objects are not kept in magazines */
+#define NO_SPAN			0		/* span 0 holds the span table, and reference 0 means none */
 
 /* A free object holds the link to the next one in its first word. */
 typedef struct FreeObject
@@ -34,18 +38,38 @@ typedef struct FreeObject
 	struct FreeObject *next;
 } FreeObject;
 
+typedef enum SpanState
+{
+	SPAN_FREE = 0,
+	SPAN_OBJECTS,				/* serves a class */
+	SPAN_WHOLE					/* first, or a further one, of a large object */
+} SpanState;
+
+/* Fields are under the class's lock while SPAN_OBJECTS, else under the span lock. */
+typedef struct Span
+{
+	FreeObject *free;			/* objects given back */
+	uint32		nfree;			/* free objects, those never carved included */
+	uint32		carved;			/* objects carved so far */
+	uint32		next,
+				prev;			/* in the class's list of spans with free objects, or the list of free spans */
+	uint16		class;
+	uint16		state;			/* SpanState */
+} Span;
+
 typedef struct ArenaClass
 {
-	slock_t		lock;			/* protects the fields below */
-	FreeObject *free;
-	char	   *run;			/* rest of the run being carved */
-	char	   *run_end;
+	slock_t		lock;
+	uint32		partial;		/* first span with free objects */
 } ArenaClass;
 
 typedef struct ArenaControl
 {
-	pg_atomic_uint64 top;		/* offset of the first byte never taken */
-	pg_atomic_uint64 in_use;	/* bytes handed out and not freed, magazines included */
+	slock_t		span_lock;		/* protects the next three */
+	uint32		free_spans;		/* first free span below top */
+	uint32		top;			/* first span never used */
+	uint32		nspans;
+	pg_atomic_uint64 in_use;	/* bytes handed out and not given back, magazines included */
 	ArenaClass	classes[NCLASSES];
 } ArenaControl;
 
@@ -58,30 +82,47 @@ typedef struct Magazine
 char	   *zen_arena_base = NULL;
 static Size arena_size = 0;
 static ArenaControl *control;
+static Span *spans;				/* the table, at the arena's start */
 static Magazine magazines[NCLASSES];
 
-/* Class of a request, and the bytes that objects of that class have. */
+/* ---------- classes ---------- */
+
+static Size
+class_size(int c)
+{
+	int			log2 = 10 + (c - NSMALL) / 4;
+
+	if (c < NSMALL)
+		return (Size) (c + 1) * ZEN_ARENA_UNIT;
+	return ((Size) 1 << log2) + (Size) ((c - NSMALL) % 4 + 1) * ((Size) 1 << (log2 - 2));
+}
+
 static int
-size_class(Size size, Size *object_size)
+class_of(Size size)
 {
 	int			log2;
 	Size		step;
-	int			quarter;
 
 	if (size <= SMALL_LIMIT)
-	{
-		int			c = size == 0 ? 0 : (int) ((size - 1) / ZEN_ARENA_UNIT);
-
-		*object_size = (Size) (c + 1) * ZEN_ARENA_UNIT;
-		return c;
-	}
+		return size == 0 ? 0 : (int) ((size - 1) / ZEN_ARENA_UNIT);
 	log2 = pg_leftmost_one_pos64(size - 1); /* 2^log2 < size <= 2^(log2+1) */
 	step = (Size) 1 << (log2 - 2);
-	quarter = (int) ((size - ((Size) 1 << log2) + step - 1) / step);	/* 1..4 */
-	*object_size = ((Size) 1 << log2) + quarter * step;
-	Assert(quarter >= 1 && quarter <= 4 && *object_size >= size);
-	return NSMALL + (log2 - 10) * 4 + quarter - 1;
+	return NSMALL + (log2 - 10) * 4 + (int) ((size - ((Size) 1 << log2) + step - 1) / step) - 1;
 }
+
+static inline uint32
+span_of(const void *ptr)
+{
+	return (uint32) (((const char *) ptr - zen_arena_base) / SPAN_SIZE);
+}
+
+static inline uint32
+objects_per_span(int c)
+{
+	return (uint32) (SPAN_SIZE / class_size(c));
+}
+
+/* ---------- start ---------- */
 
 Size
 zen_arena_shmem_size(void)
@@ -89,11 +130,10 @@ zen_arena_shmem_size(void)
 	return sizeof(ArenaControl);
 }
 
-void
-zen_arena_init(void)
+/* Reserve address space for the arena, aligned to spans. */
+static void
+map_arena(void)
 {
-	bool		found;
-
 	if (zen_arena_base != NULL)
 		munmap(zen_arena_base, arena_size);
 	arena_size = (Size) zen_dram_size_mb * 1024 * 1024;
@@ -107,148 +147,251 @@ zen_arena_init(void)
 				 errmsg("could not reserve %d MB of shared memory for zen: %m", zen_dram_size_mb),
 				 errhint("Lower zen.dram_size.")));
 	}
+}
 
+void
+zen_arena_init(void)
+{
+	bool		found;
+	Size		table;
+
+	map_arena();
 	control = ShmemInitStruct("zen arena", sizeof(ArenaControl), &found);
-	/* reference 0 means none, so the first unit is never handed out */
-	pg_atomic_init_u64(&control->top, RUN_SIZE);
+	SpinLockInit(&control->span_lock);
+	control->nspans = (uint32) (arena_size / SPAN_SIZE);
+	control->free_spans = NO_SPAN;
 	pg_atomic_init_u64(&control->in_use, 0);
 	for (int c = 0; c < NCLASSES; c++)
 	{
 		SpinLockInit(&control->classes[c].lock);
-		control->classes[c].free = NULL;
-		control->classes[c].run = control->classes[c].run_end = NULL;
+		control->classes[c].partial = NO_SPAN;
 		magazines[c].n = 0;
 	}
+	/* a fresh mapping is zero, so every span is SPAN_FREE */
+	spans = (Span *) zen_arena_base;
+	table = mul_size(control->nspans, sizeof(Span));
+	control->top = (uint32) ((table + SPAN_SIZE - 1) / SPAN_SIZE);
 }
 
-/* Take bytes from the top; NULL when they are not there. */
-static char *
-take_top(Size size)
-{
-	uint64		old = pg_atomic_read_u64(&control->top);
+/* ---------- spans ---------- */
 
-	do
-	{
-		if (size > arena_size - old)
-			return NULL;
-	} while (!pg_atomic_compare_exchange_u64(&control->top, &old, old + size));
-	return zen_arena_base + old;
+static void
+link_span(uint32 *list, uint32 s)
+{
+	spans[s].prev = NO_SPAN;
+	spans[s].next = *list;
+	if (*list != NO_SPAN)
+		spans[*list].prev = s;
+	*list = s;
 }
 
-/* Fill an empty magazine with up to half its size; returns one object more, or NULL when there is none. */
-static void *
-refill(ArenaClass *class, Magazine *mag, Size object_size)
+static void
+unlink_span(uint32 *list, uint32 s)
 {
-	int			want = object_size <= MAGAZINE_LIMIT ? MAGAZINE / 2 : 0;
-	void	   *result = NULL;
+	if (spans[s].prev != NO_SPAN)
+		spans[spans[s].prev].next = spans[s].next;
+	else
+		*list = spans[s].next;
+	if (spans[s].next != NO_SPAN)
+		spans[spans[s].next].prev = spans[s].prev;
+}
 
-	Assert(mag->n == 0);
-	SpinLockAcquire(&class->lock);
-	for (;;)
+/* First of n free spans in a row below top, or NO_SPAN; under the span lock. */
+static uint32
+find_run(uint32 n)
+{
+	uint32		run = 0;
+
+	for (uint32 s = span_of(spans + control->nspans - 1) + 1; s < control->top; s++)
 	{
-		void	   *object;
-
-		if (class->free != NULL)
-		{
-			object = class->free;
-			class->free = class->free->next;
-		}
-		else if (class->run_end - class->run >= (ptrdiff_t) object_size)
-		{
-			object = class->run;
-			class->run += object_size;
-		}
-		else
-			break;
-		if (result == NULL)
-			result = object;
-		else
-			mag->objects[mag->n++] = object;
-		if (mag->n >= want)
-			break;
+		run = spans[s].state == SPAN_FREE ? run + 1 : 0;
+		if (run == n)
+			return s - n + 1;
 	}
-	SpinLockRelease(&class->lock);
-	return result;
+	return NO_SPAN;
 }
 
-/* Give a small class a new run to carve. */
-static bool
-new_run(ArenaClass *class)
+/* Take n spans in a row for a use; NO_SPAN when they are not there. */
+static uint32
+take_spans(uint32 n, SpanState state)
 {
-	char	   *run = take_top(RUN_SIZE);
+	uint32		first = NO_SPAN;
 
-	if (run == NULL)
+	SpinLockAcquire(&control->span_lock);
+	if (n == 1)
+		first = control->free_spans;
+	else if (control->top + n > control->nspans)
+		first = find_run(n);
+	if (first != NO_SPAN)
+	{
+		for (uint32 s = first; s < first + n; s++)
+			unlink_span(&control->free_spans, s);
+	}
+	else if (control->top + n <= control->nspans)
+	{
+		first = control->top;
+		control->top += n;
+	}
+	if (first != NO_SPAN)
+		for (uint32 s = first; s < first + n; s++)
+			spans[s].state = state;
+	SpinLockRelease(&control->span_lock);
+	return first;
+}
+
+static void
+give_spans(uint32 first, uint32 n)
+{
+	SpinLockAcquire(&control->span_lock);
+	for (uint32 s = first; s < first + n; s++)
+	{
+		spans[s].state = SPAN_FREE;
+		link_span(&control->free_spans, s);
+	}
+	SpinLockRelease(&control->span_lock);
+}
+
+/* ---------- objects; under the class's lock ---------- */
+
+/* Give the class a span to take objects from. */
+static bool
+new_span(ArenaClass *class, int c)
+{
+	uint32		s = take_spans(1, SPAN_OBJECTS);
+
+	if (s == NO_SPAN)
 		return false;
-	SpinLockAcquire(&class->lock);
-	class->run = run;			/* the end of an old run, less than one object or taken by a racer, is lost */
-	class->run_end = run + RUN_SIZE;
-	SpinLockRelease(&class->lock);
+	spans[s].free = NULL;
+	spans[s].nfree = objects_per_span(c);
+	spans[s].carved = 0;
+	spans[s].class = (uint16) c;
+	link_span(&class->partial, s);
 	return true;
+}
+
+/* Take one object; NULL when the arena is full. */
+static void *
+take_object(ArenaClass *class, int c)
+{
+	uint32		s;
+	void	   *object;
+
+	if (class->partial == NO_SPAN && !new_span(class, c))
+		return NULL;
+	s = class->partial;
+	if (spans[s].free != NULL)
+	{
+		object = spans[s].free;
+		spans[s].free = spans[s].free->next;
+	}
+	else
+		object = zen_arena_base + s * SPAN_SIZE + spans[s].carved++ * class_size(c);
+	if (--spans[s].nfree == 0)
+		unlink_span(&class->partial, s);
+	return object;
+}
+
+/* Give one object back; a span that is all free goes back to everyone, unless it is the class's only one. */
+static void
+give_object(ArenaClass *class, int c, FreeObject *object)
+{
+	uint32		s = span_of(object);
+
+	Assert(spans[s].state == SPAN_OBJECTS && spans[s].class == c);
+	object->next = spans[s].free;
+	spans[s].free = object;
+	if (spans[s].nfree++ == 0)
+		link_span(&class->partial, s);
+	if (spans[s].nfree == objects_per_span(c) && (spans[s].next != NO_SPAN || spans[s].prev != NO_SPAN))
+	{
+		unlink_span(&class->partial, s);
+		give_spans(s, 1);
+	}
+}
+
+/* Move objects of a magazine to their spans until only keep are left. */
+static void
+drain(int c, int keep)
+{
+	Magazine   *mag = &magazines[c];
+	int			moved = mag->n - keep;
+
+	SpinLockAcquire(&control->classes[c].lock);
+	while (mag->n > keep)
+		give_object(&control->classes[c], c, mag->objects[--mag->n]);
+	SpinLockRelease(&control->classes[c].lock);
+	pg_atomic_fetch_sub_u64(&control->in_use, class_size(c) * moved);
+}
+
+/* ---------- the interface ---------- */
+
+static uint32
+spans_needed(Size size)
+{
+	return (uint32) ((size + SPAN_SIZE - 1) / SPAN_SIZE);
 }
 
 void *
 zen_arena_alloc(Size size)
 {
-	Size		object_size;
-	int			c = size_class(size, &object_size);
-	ArenaClass *class = &control->classes[c];
-	Magazine   *mag = &magazines[c];
+	int			c;
+	Magazine   *mag;
 	void	   *result;
+	int			want;
 
+	if (size > OBJECT_LIMIT)
+	{
+		uint32		s = take_spans(spans_needed(size), SPAN_WHOLE);
+
+		if (s == NO_SPAN)
+			return NULL;
+		pg_atomic_fetch_add_u64(&control->in_use, spans_needed(size) * SPAN_SIZE);
+		return zen_arena_base + s * SPAN_SIZE;
+	}
+	c = class_of(size);
+	mag = &magazines[c];
 	if (mag->n > 0)
 		return mag->objects[--mag->n];
 
-	result = refill(class, mag, object_size);
-	if (result == NULL && object_size > MAGAZINE_LIMIT)
-		result = take_top(object_size);
-	while (result == NULL && object_size <= MAGAZINE_LIMIT)
+	want = class_size(c) <= MAGAZINE_LIMIT ? MAGAZINE / 2 : 1;
+	SpinLockAcquire(&control->classes[c].lock);
+	while (mag->n < want)
 	{
-		if (!new_run(class))
-			return NULL;
-		result = refill(class, mag, object_size);
+		void	   *object = take_object(&control->classes[c], c);
+
+		if (object == NULL)
+			break;
+		mag->objects[mag->n++] = object;
 	}
-	if (result != NULL)
-		pg_atomic_fetch_add_u64(&control->in_use, object_size * (1 + mag->n));
+	SpinLockRelease(&control->classes[c].lock);
+	pg_atomic_fetch_add_u64(&control->in_use, class_size(c) * mag->n);
+	result = mag->n > 0 ? mag->objects[--mag->n] : NULL;
 	return result;
-}
-
-/* Move objects of a magazine to the shared list until only keep are left. */
-static void
-drain(int c, int keep, Size object_size)
-{
-	Magazine   *mag = &magazines[c];
-	ArenaClass *class = &control->classes[c];
-	int			moved = 0;
-
-	SpinLockAcquire(&class->lock);
-	while (mag->n > keep)
-	{
-		FreeObject *object = mag->objects[--mag->n];
-
-		object->next = class->free;
-		class->free = object;
-		moved++;
-	}
-	SpinLockRelease(&class->lock);
-	pg_atomic_fetch_sub_u64(&control->in_use, object_size * moved);
 }
 
 void
 zen_arena_free(void *ptr, Size size)
 {
-	Size		object_size;
-	int			c = size_class(size, &object_size);
-	Magazine   *mag = &magazines[c];
+	int			c;
+	Magazine   *mag;
 
 	Assert((char *) ptr > zen_arena_base && (char *) ptr < zen_arena_base + arena_size);
 #ifdef CLOBBER_FREED_MEMORY
-	memset(ptr, 0x7F, object_size);
+	memset(ptr, 0x7F, size);
 #endif
+	if (size > OBJECT_LIMIT)
+	{
+		give_spans(span_of(ptr), spans_needed(size));
+		pg_atomic_fetch_sub_u64(&control->in_use, spans_needed(size) * SPAN_SIZE);
+		return;
+	}
+	c = class_of(size);
+	mag = &magazines[c];
 	if (mag->n == MAGAZINE)
-		drain(c, MAGAZINE / 2, object_size);
+		drain(c, MAGAZINE / 2);
 	mag->objects[mag->n++] = ptr;
-	if (object_size > MAGAZINE_LIMIT)
-		drain(c, 0, object_size);
+	if (class_size(c) > MAGAZINE_LIMIT)
+		drain(c, 0);
 }
 
 void
@@ -275,26 +418,13 @@ void
 zen_arena_detach(void)
 {
 	for (int c = 0; c < NCLASSES; c++)
-	{
-		Size		object_size;
-
-		if (magazines[c].n == 0)
-			continue;
-		if (c < NSMALL)
-			object_size = (Size) (c + 1) * ZEN_ARENA_UNIT;
-		else
-		{
-			int			log2 = 10 + (c - NSMALL) / 4;
-
-			object_size = ((Size) 1 << log2) + (Size) ((c - NSMALL) % 4 + 1) * ((Size) 1 << (log2 - 2));
-		}
-		drain(c, 0, object_size);
-	}
+		if (magazines[c].n > 0)
+			drain(c, 0);
 }
 
 void
 zen_arena_usage(uint64 *taken, uint64 *in_use)
 {
-	*taken = pg_atomic_read_u64(&control->top);
+	*taken = (uint64) control->top * SPAN_SIZE;
 	*in_use = pg_atomic_read_u64(&control->in_use);
 }

@@ -46,6 +46,7 @@ typedef union ClockShard
 } ClockShard;
 
 static ClockShard *shards;
+void		(*zen_make_room) (void) = NULL;
 
 Size
 zen_metcache_shmem_size(void)
@@ -240,11 +241,18 @@ zen_tuple_corrupted(ZenSlot slot, uint64 tidno)
 			 errhint("Other rows of the table stay readable; restore this one from a backup.")));
 }
 
-void
-zen_metcache_admit(ZenHTable *ht, uint64 tidno, ZenWord *word)
+/* What became of an attempt to admit a row. */
+typedef enum Admission
+{
+	ADMIT_DONE,					/* or somebody else did */
+	ADMIT_FULL,
+	ADMIT_DAMAGED
+} Admission;
+
+static Admission
+try_admit(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenSlot *slot)
 {
 	ZenVersion *v;
-	ZenTupleHeader h;
 	uint64		w,
 				now;
 	int64		len;
@@ -256,23 +264,21 @@ zen_metcache_admit(ZenHTable *ht, uint64 tidno, ZenWord *word)
 	if (zen_word_state(w) != ZEN_WORD_NVM)
 	{
 		zen_epoch_leave();
-		return;
+		return ADMIT_DONE;
 	}
-	h = zen_tuple_header(zen_word_ref(w));
-	len = zen_tuple_len(zen_word_ref(w), zen_slot_size(zen_word_ref(w)));
+	*slot = zen_word_ref(w);
+	len = zen_tuple_len(*slot, zen_slot_size(*slot));
 	v = len > 0 ? zen_version_alloc((uint32) len) : NULL;
 	if (v == NULL)
 	{
 		zen_epoch_leave();
-		if (len > 0)
-			zen_arena_full_error();
-		zen_tuple_corrupted(zen_word_ref(w), tidno);
+		return len > 0 ? ADMIT_FULL : ADMIT_DAMAGED;
 	}
-	sound = zen_tuple_read(zen_word_ref(w), (MinimalTuple) v->data, (uint32) len);
-	v->slot = zen_word_ref(w);
+	sound = zen_tuple_read(*slot, (MinimalTuple) v->data, (uint32) len);
+	v->slot = *slot;
 	v->xmin = FrozenTransactionId;
 	v->cmin = FirstCommandId;
-	v->code = (uint16) zen_word1_code(h.word1);
+	v->code = (uint16) zen_word1_code(zen_tuple_header(*slot).word1);
 	pg_atomic_write_u32(&v->flags, ZEN_V_COMMITTED | ZEN_V_FROZEN | ZEN_V_IN_CLOCK | ZEN_V_REFERENCED);
 	if (sound)
 	{
@@ -289,10 +295,25 @@ zen_metcache_admit(ZenHTable *ht, uint64 tidno, ZenWord *word)
 	{
 		ZEN_COUNT(metcache_admissions, 1);
 		zen_metcache_enqueue(ht, tidno, v);
-		return;
 	}
-	w = v->slot;
-	zen_version_free(v);
-	if (!sound)
-		zen_tuple_corrupted(w, tidno);
+	else
+		zen_version_free(v);
+	return sound ? ADMIT_DONE : ADMIT_DAMAGED;
+}
+
+void
+zen_metcache_admit(ZenHTable *ht, uint64 tidno, ZenWord *word)
+{
+	ZenSlot		slot = InvalidZenSlot;
+	Admission	result = try_admit(ht, tidno, word, &slot);
+
+	if (result == ADMIT_FULL)
+	{
+		zen_make_room();
+		result = try_admit(ht, tidno, word, &slot);
+	}
+	if (result == ADMIT_FULL)
+		zen_arena_full_error();
+	if (result == ADMIT_DAMAGED)
+		zen_tuple_corrupted(slot, tidno);
 }

@@ -26,6 +26,12 @@ extern void zen_metcache_enqueue(ZenHTable *ht, uint64 tidno, ZenVersion *v);
 /* zen_metcache_evict -- while over capacity, move the hand over at most max entries.  Outside any epoch. */
 extern void zen_metcache_evict(int max);
 
+/*
+ * zen_make_room -- DRAM is full: free what can be freed.  Set by the collector, which lives in a higher layer.  Called
+ * outside any epoch.
+ */
+extern void (*zen_make_room) (void);
+
 /* zen_metcache_needs_room -- are versions over capacity? */
 extern bool zen_metcache_needs_room(void);
 

@@ -185,6 +185,27 @@ take_from_context(ZenPageOwner key, ZenSlot anchor)
 	return slot;
 }
 
+/* The pool is full: a free slot of a larger class, in a page that the region has already. */
+static ZenSlot
+take_larger(ZenPageOwner key, ZenSlot anchor)
+{
+	ZenSlot		slot = InvalidZenSlot;
+
+	while (slot == InvalidZenSlot && ++key.class < zen_nclasses())
+	{
+		Context    *context;
+
+		LWLockAcquire(zen_lock(ZEN_LOCK_ALLOC), LW_SHARED);
+		context = hash_search(contexts, &key, HASH_FIND, NULL);
+		LWLockRelease(zen_lock(ZEN_LOCK_ALLOC));
+		for (uint32 p = context ? context->first : ZEN_NO_PAGE; p != ZEN_NO_PAGE && slot == InvalidZenSlot;
+			 p = zen_pages[p].next)
+			if (pg_atomic_read_u32(&zen_pages[p].nfree) > 0)
+				slot = take_slot(p, anchor);
+	}
+	return slot;
+}
+
 ZenSlot
 zen_slot_alloc(uint32 region, ZenHTable *ht, Size size)
 {
@@ -199,10 +220,14 @@ zen_slot_alloc(uint32 region, ZenHTable *ht, Size size)
 	slot = take_from_context(key, anchor);
 	if (slot == InvalidZenSlot && key.htable != 0)
 	{
-		/* the pool is full: a slot in the shared pages is as good */
+		/* the pool is full: a larger slot, or one in the shared pages, is as good */
+		slot = take_larger(key, anchor);
 		key.htable = 0;
-		slot = take_from_context(key, anchor);
+		if (slot == InvalidZenSlot)
+			slot = take_from_context(key, anchor);
 	}
+	if (slot == InvalidZenSlot)
+		slot = take_larger(key, anchor);
 	if (slot != InvalidZenSlot && ht->bytes_taken < ZEN_PRIVATE_BYTES)
 		ht->bytes_taken += zen_class_size(key.class);	/* racing writers may lose some: a threshold, not a count */
 	return slot;

@@ -36,6 +36,12 @@ zen_class_size(uint32 class)
 }
 
 uint32
+zen_nclasses(void)
+{
+	return control->nclasses;
+}
+
+uint32
 zen_class_of(Size size)
 {
 	uint32		lo = 0,
@@ -189,11 +195,24 @@ pop_free(void)
 	return pageno;
 }
 
+/*
+ * The last free pages are kept for tombstones: whoever wants to make room by deleting must find a slot for that.
+ */
+static uint32
+reserve_pages(void)
+{
+	return Min(8, 1 + (zen_pool.npages - zen_pool.first_data_page) / 16);
+}
+
 uint32
 zen_page_take(ZenPageOwner owner)
 {
-	uint32		pageno = pop_free();
+	uint32		pageno;
 	ZenPage    *page;
+
+	if (zen_class_size(owner.class) > ZEN_TOMBSTONE_SIZE && control->nfree <= reserve_pages())
+		return ZEN_NO_PAGE;
+	pageno = pop_free();
 
 	if (pageno == ZEN_NO_PAGE)
 		return ZEN_NO_PAGE;

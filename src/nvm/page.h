@@ -38,6 +38,7 @@ extern ZenPage *zen_pages;
 /* Bytes of slots of a class; the smallest class that holds size bytes (or ZEN_MAX_CLASSES). */
 extern Size zen_class_size(uint32 class);
 extern uint32 zen_class_of(Size size);
+extern uint32 zen_nclasses(void);
 
 #define ZEN_MAX_TUPLE	(ZEN_PAGE_SIZE - 64)	/* bytes of MinimalTuple that a slot can hold */
 

@@ -24,7 +24,7 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/bufmgr.h"
-#include "storage/lmgr.h"
+#include "storage/procarray.h"
 #include "table/zenam_callbacks.h"
 #include "table/zenam_scan.h"
 #include "txn/gc.h"
@@ -248,7 +248,7 @@ typedef struct BuildRow
 } BuildRow;
 
 static BuildRow
-judge_row(const ZenRowInfo *info, IndexInfo *index_info)
+judge_row(const ZenRowInfo *info, TransactionId oldest_xmin, IndexInfo *index_info)
 {
 	BuildRow	r = {.index_it = true,.alive = true};
 
@@ -261,40 +261,53 @@ judge_row(const ZenRowInfo *info, IndexInfo *index_info)
 		case ZEN_ROW_LIVE:
 		case ZEN_ROW_INSERT_IN_PROGRESS:
 			break;
-		case ZEN_ROW_DELETE_IN_PROGRESS:
 		case ZEN_ROW_RECENTLY_DEAD:
+			r.index_it = !TransactionIdPrecedes(info->xid, oldest_xmin);
+			r.alive = false;
+			break;
+		case ZEN_ROW_DELETE_IN_PROGRESS:
 			r.alive = false;
 			break;
 	}
 	/* an older version that some snapshot sees may differ in this index's columns */
-	if (info->older_versions)
+	if (r.index_it && info->older_versions && !TransactionIdPrecedes(info->xmin, oldest_xmin))
 		index_info->ii_BrokenHotChain = true;
 	return r;
 }
 
-/* Source of tuples: a snapshot for concurrent builds, else all versions. */
+/* Where a build's tuples come from: a snapshot if it is concurrent, else all versions not dead to everyone. */
+typedef struct BuildSource
+{
+	Relation	rel;
+	ZenHTable  *ht;
+	Snapshot	snapshot;		/* MVCC, or SnapshotAny with: */
+	TransactionId oldest_xmin;
+} BuildSource;
+
+/* Fetch one tuple, if it is to be indexed. */
 static bool
-build_fetch(ZenHTable *ht, uint64 tidno, Snapshot snapshot, IndexInfo *index_info, TupleTableSlot *slot,
-			Oid relid, BuildRow *row)
+build_fetch(BuildSource *source, uint64 tidno, IndexInfo *index_info, TupleTableSlot *slot, BuildRow *row)
 {
 	ZenRowInfo	info;
 	ZenRow	   *buffer = zen_slot_row(slot);
 
-	if (IsMVCCSnapshot(snapshot))
+	if (IsMVCCSnapshot(source->snapshot))
 	{
 		row->index_it = row->alive = true;
-		if (!zen_row_fetch(ht, tidno, ZEN_ANY_CODE, snapshot, buffer, NULL, NULL))
+		if (!zen_row_fetch(source->ht, tidno, ZEN_ANY_CODE, source->snapshot, buffer, NULL, NULL))
 			return false;
 	}
 	else
 	{
-		bool		found = zen_row_inspect(ht, tidno, buffer, &info);
+		bool		found = zen_row_inspect(source->ht, tidno, buffer, &info);
 
-		*row = judge_row(&info, index_info);
-		if (!found || !row->index_it)
+		if (!found)
+			return false;
+		*row = judge_row(&info, source->oldest_xmin, index_info);
+		if (!row->index_it)
 			return false;
 	}
-	zen_slot_store(slot, relid);
+	zen_slot_store(slot, RelationGetRelid(source->rel));
 	return true;
 }
 
@@ -304,12 +317,11 @@ zenam_index_build_range_scan(Relation table_rel, Relation index_rel, struct Inde
 							 BlockNumber numblocks, IndexBuildCallback callback, void *callback_state,
 							 TableScanDesc scan)
 {
-	ZenHTable  *ht = zen_rel_htable_raw(table_rel);
+	BuildSource source = {.rel = table_rel,.ht = zen_rel_htable_raw(table_rel)};
 	EState	   *estate = CreateExecutorState();
 	ExprContext *econtext = GetPerTupleExprContext(estate);
 	TupleTableSlot *slot = table_slot_create(table_rel, NULL);
 	ExprState  *predicate = ExecPrepareQual(index_info->ii_Predicate, estate);
-	Snapshot	snapshot;
 	bool		own_snapshot = false;
 	double		reltuples = 0;
 	uint64		tidno;
@@ -319,19 +331,21 @@ zenam_index_build_range_scan(Relation table_rel, Relation index_rel, struct Inde
 	{
 		if (IsBootstrapProcessingMode() || index_info->ii_Concurrent)
 		{
-			snapshot = RegisterSnapshot(GetTransactionSnapshot());
+			source.snapshot = RegisterSnapshot(GetTransactionSnapshot());
 			own_snapshot = true;
 		}
 		else
-			snapshot = SnapshotAny;
-		scan = zen_scan_begin_raw(table_rel, snapshot);
+			source.snapshot = SnapshotAny;
+		scan = zen_scan_begin_raw(table_rel, source.snapshot);
 	}
 	else
-		snapshot = scan->rs_snapshot;
+		source.snapshot = scan->rs_snapshot;
+	if (!IsMVCCSnapshot(source.snapshot))
+		source.oldest_xmin = GetOldestNonRemovableTransactionId(table_rel);
 	if (!(start_blockno == 0 && numblocks == InvalidBlockNumber))
 		zen_scan_set_blocks(scan, start_blockno, numblocks);
 	if (progress)
-		pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, zen_tidmap_nblocks(ht));
+		pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, zen_tidmap_nblocks(source.ht));
 
 	while (zen_scan_next(scan, &tidno))
 	{
@@ -346,7 +360,7 @@ zenam_index_build_range_scan(Relation table_rel, Relation index_rel, struct Inde
 			if (progress)
 				pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, tidno / ZEN_TIDS_PER_BLOCK);
 		}
-		if (!build_fetch(ht, tidno, snapshot, index_info, slot, RelationGetRelid(table_rel), &row))
+		if (!build_fetch(&source, tidno, index_info, slot, &row))
 			continue;
 		MemoryContextReset(econtext->ecxt_per_tuple_memory);
 		if (row.alive)
@@ -360,7 +374,7 @@ zenam_index_build_range_scan(Relation table_rel, Relation index_rel, struct Inde
 
 	zenam_scan_end(scan);		/* a parallel worker's scan is ours to end, too */
 	if (own_snapshot)
-		UnregisterSnapshot(snapshot);
+		UnregisterSnapshot(source.snapshot);
 	ExecDropSingleTupleTableSlot(slot);
 	FreeExecutorState(estate);
 	index_info->ii_ExpressionsState = NIL;

@@ -49,16 +49,67 @@ pool_full_error(void)
 			 errhint("Delete rows and run VACUUM, drop tables, or move to a pool created with a larger zen.pool_size.")));
 }
 
-/* Find a slot for a write, collecting garbage if the pool is full. */
-static ZenSlot
-take_slot(ZenCommit *commit, ZenWrite *w)
+/* Give back slots that were taken but not written. */
+static void
+return_slots(ZenWrite *writes, uint32 n)
 {
-	Size		size = zen_tuple_size(w->version->len);
-	ZenSlot		slot = zen_slot_alloc(commit->region, w->ht, size);
+	for (uint32 i = 0; i < n; i++)
+		if (writes[i].slot != InvalidZenSlot)
+		{
+			zen_slot_free(writes[i].slot);
+			writes[i].slot = InvalidZenSlot;
+			writes[i].version->slot = InvalidZenSlot;
+		}
+}
 
-	if (slot == InvalidZenSlot && zen_gc_run(commit->region, PG_UINT32_MAX) > 0)
-		slot = zen_slot_alloc(commit->region, w->ht, size);
-	return slot;
+/* Take slots for all writes from the leased region; none are taken on failure. */
+static bool
+take_slots(ZenCommit *commit, ZenWrite *writes, uint32 n)
+{
+	for (uint32 i = 0; i < n; i++)
+	{
+		ZenWrite   *w = &writes[i];
+
+		if (!needs_slot(w))
+			continue;
+		w->slot = zen_slot_alloc(commit->region, w->ht, zen_tuple_size(w->version->len));
+		if (w->slot == InvalidZenSlot)
+		{
+			return_slots(writes, i);
+			return false;
+		}
+	}
+	return true;
+}
+
+/*
+ * The pool is full for the leased region: collect all garbage, then try with any other region that is free.  Leaves
+ * commit->region leased, whatever it is.
+ */
+static bool
+take_slots_anywhere(ZenCommit *commit, ZenWrite *writes, uint32 n)
+{
+	uint32		own = commit->region;
+
+	zen_gc_run(own, PG_UINT32_MAX);
+	zen_alloc_release_empty(own, zen_gc_forget_header);
+	zen_gc_all();
+	if (take_slots(commit, writes, n))
+		return true;
+	for (uint32 r = 0; r < zen_nregions; r++)
+	{
+		if (!zen_region_try_lease(r))
+			continue;
+		commit->region = r;
+		if (take_slots(commit, writes, n))
+		{
+			zen_region_release(own);
+			return true;
+		}
+		zen_region_release(r);
+	}
+	commit->region = own;
+	return false;
 }
 
 void
@@ -70,20 +121,21 @@ zen_commit_write(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all)
 	commit->region = zen_region_lease();
 	commit->stage = ZEN_STAGE_LEASED;
 	commit->last = InvalidZenSlot;
+	if (!take_slots(commit, writes, n) && !take_slots_anywhere(commit, writes, n))
+		pool_full_error();
 	if (!zen_gc_reserve(commit->region, n))
-		zen_arena_full_error();
-	for (uint32 i = 0; i < n; i++)
 	{
-		ZenWrite   *w = &writes[i];
-
-		if (!needs_slot(w))
-			continue;
-		w->slot = take_slot(commit, w);
-		if (w->slot == InvalidZenSlot)
-			pool_full_error();
-		w->former = zen_tuple_header(w->slot);
-		last = w;
+		zen_gc_run(commit->region, PG_UINT32_MAX);
+		zen_make_room();
+		if (!zen_gc_reserve(commit->region, n))
+			zen_arena_full_error();
 	}
+	for (uint32 i = 0; i < n; i++)
+		if (writes[i].slot != InvalidZenSlot)
+		{
+			writes[i].former = zen_tuple_header(writes[i].slot);
+			last = &writes[i];
+		}
 	commit->cts = zen_cts_next();
 	if (last == NULL)
 		return;
@@ -215,13 +267,7 @@ zen_commit_abort(ZenCommit *commit, ZenWrite *writes, uint32 n)
 		scrub_writes(writes, n);
 	if (commit->stage == ZEN_STAGE_DOUBT)
 		zen_region_doubt_clear(commit->region);
-	for (uint32 i = 0; i < n; i++)
-		if (writes[i].slot != InvalidZenSlot)
-		{
-			zen_slot_free(writes[i].slot);
-			writes[i].slot = InvalidZenSlot;
-			writes[i].version->slot = InvalidZenSlot;
-		}
+	return_slots(writes, n);
 	zen_region_release(commit->region);
 	commit->stage = ZEN_STAGE_NONE;
 }

@@ -17,6 +17,7 @@
 #include "storage/shmem.h"
 
 #define CHUNK_ITEMS		255
+#define EVICT_WHEN_FULL	4096	/* entries that the CLOCK hand passes when DRAM is full */
 #define HORIZON_EVERY	16		/* runs between two looks at the xid horizon, when nothing is due by the last one */
 
 typedef struct GcItem
@@ -46,26 +47,6 @@ typedef struct GcQueue
 static GcQueue *queues;			/* [ZEN_MAX_REGIONS] */
 static TransactionId horizon = InvalidTransactionId;	/* last one computed by this process */
 static uint32 runs_since_horizon = 0;
-
-Size
-zen_gc_shmem_size(void)
-{
-	return mul_size(ZEN_MAX_REGIONS, sizeof(GcQueue));
-}
-
-void
-zen_gc_init(void)
-{
-	bool		found;
-
-	queues = ShmemInitStruct("zen garbage queues", zen_gc_shmem_size(), &found);
-	horizon = InvalidTransactionId;
-	if (found)
-		return;
-	memset(queues, 0, zen_gc_shmem_size());
-	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
-		pg_atomic_init_u32(&queues[r].n, 0);
-}
 
 /* ---------- the queue ---------- */
 
@@ -341,6 +322,14 @@ zen_gc_all(void)
 	}
 }
 
+/* Old versions that nobody sees any more, then entries of rows that can be read from NVM. */
+static void
+make_room(void)
+{
+	zen_gc_all();
+	zen_metcache_evict(EVICT_WHEN_FULL);
+}
+
 uint64
 zen_gc_pending(void)
 {
@@ -349,4 +338,27 @@ zen_gc_pending(void)
 	for (uint32 r = 0; r < zen_nregions; r++)
 		n += pg_atomic_read_u32(&queues[r].n);
 	return n;
+}
+
+/* ---------- start ---------- */
+
+Size
+zen_gc_shmem_size(void)
+{
+	return mul_size(ZEN_MAX_REGIONS, sizeof(GcQueue));
+}
+
+void
+zen_gc_init(void)
+{
+	bool		found;
+
+	queues = ShmemInitStruct("zen garbage queues", zen_gc_shmem_size(), &found);
+	horizon = InvalidTransactionId;
+	zen_make_room = make_room;
+	if (found)
+		return;
+	memset(queues, 0, zen_gc_shmem_size());
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+		pg_atomic_init_u32(&queues[r].n, 0);
 }

@@ -23,8 +23,6 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
-#define EVICT_STEP		64		/* entries the hand passes when a writer needs room */
-
 /* ---------- reading ---------- */
 
 /* Make room for a tuple of len bytes; returns where its MinimalTuple goes. */
@@ -217,6 +215,7 @@ inspect_chain(ZenVersion *head, ZenRowInfo *info)
 		info->xid_is_mine = state == ZEN_XID_CURRENT;
 		info->state = ZEN_ROW_INSERT_IN_PROGRESS;
 	}
+	info->xmin = v->xmin;
 	info->older_versions = v->older != NULL && !(zen_version_flags(v) & ZEN_V_FROZEN) &&
 		zen_top_version(v->older) != NULL;
 	return v;
@@ -251,6 +250,7 @@ zen_row_inspect(ZenHTable *ht, uint64 tidno, ZenRow *row, ZenRowInfo *info)
 		found = copy_slot(row, tidno, slot, zen_tuple_header(slot).word1);
 		damaged = !found;
 		info->state = ZEN_ROW_LIVE;
+		info->xmin = FrozenTransactionId;
 	}
 	else if (zen_word_state(w) != ZEN_WORD_UNUSED)
 		info->state = ZEN_ROW_DEAD;
@@ -328,7 +328,7 @@ make_version(MinimalTuple tuple, CommandId cid, uint32 flags)
 
 	if (v == NULL)
 	{
-		zen_metcache_evict(EVICT_STEP * 16);
+		zen_make_room();
 		v = zen_version_alloc(len);
 	}
 	if (v == NULL)

@@ -62,9 +62,10 @@ typedef enum ZenRowState
 typedef struct ZenRowInfo
 {
 	ZenRowState state;
-	TransactionId xid;			/* the one in progress */
+	TransactionId xmin;			/* writer of the version copied */
+	TransactionId xid;			/* the one in progress, or the deleter of a RECENTLY_DEAD row */
 	bool		xid_is_mine;
-	bool		older_versions; /* some snapshot may see an older version than the one copied */
+	bool		older_versions; /* a snapshot that does not see xmin finds an older version */
 } ZenRowInfo;
 
 /*
