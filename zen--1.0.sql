@@ -59,7 +59,7 @@ slots_written, bytes_written: row versions written to NVM and their bytes; lines
 metcache_hits, metcache_misses: rows read from the Met-Cache in DRAM and from NVM; metcache_admissions, metcache_evictions: rows copied into it and given back;
 versions_freed, slots_freed, tombstones_freed: superseded versions, NVM slots, and traces of deleted rows given back; region_waits, word_spins: times a writer found its region or a row''s map word taken;
 dram_reserved: bytes of zen.dram_size; dram_taken: bytes of it ever used; dram_in_use: bytes of it used now; metcache_bytes: bytes of row versions now; garbage_pending: row changes whose predecessors are still to be freed;
-pages_total, pages_free, pages_owned, pages_shared: 2 MB pages of the pool: all, free, owned by one table each, shared by small tables; null until recovery is done';
+pages_total, pages_free, pages_owned, pages_shared: 64 KB pages of the pool: all, free, owned by one table each, shared by small tables; null until recovery is done';
 
 CREATE FUNCTION zen_pool(
 	OUT path text,
@@ -78,7 +78,7 @@ LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zen_pool() IS
 'one row: the pool file that the server has open.
-path: absolute file name; mode: pmem, emulated or msync, as it really is; size: bytes; format_version: of the layout in NVM; uuid: made when the pool was created; system_identifier: of the cluster that it belongs to, as pg_control_system() shows it; generation: server starts so far; pages_total, pages_free: 2 MB data pages, free ones null until recovery is done; state: waiting, running, ready or failed, as in zen_recovery(); clean_at_start: the server was stopped in order before';
+path: absolute file name; mode: pmem, emulated or msync, as it really is; size: bytes; format_version: of the layout in NVM; uuid: made when the pool was created; system_identifier: of the cluster that it belongs to, as pg_control_system() shows it; generation: server starts so far; pages_total, pages_free: 64 KB data pages, free ones null until recovery is done; state: waiting, running, ready or failed, as in zen_recovery(); clean_at_start: the server was stopped in order before';
 
 -- The path tells where files lie on the server, which is not for everyone: as for pg_ls_*dir() and the settings that
 -- name files, members of pg_monitor may see it.
@@ -101,7 +101,7 @@ LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zen_recovery() IS
 'one row: how far the engine has come since the server was started.
-state: waiting (for WAL replay), running, ready or failed; after_crash: the server was not stopped in order before; phase: what is being done; pages_total, pages_done: 2 MB pages to be read, and read in this phase; rows: rows found; losers: row versions of unfinished transactions, cleared away; scan_ms, total_ms: milliseconds for reading all pages and for everything; tables_to_reindex: tables, toast tables included, whose indexes are not rebuilt yet: each is, at the latest, when it is first used';
+state: waiting (for WAL replay), running, ready or failed; after_crash: the server was not stopped in order before; phase: what is being done; pages_total, pages_done: 64 KB pages to be read, and read in this phase; rows: rows found; losers: row versions of unfinished transactions, cleared away; scan_ms, total_ms: milliseconds for reading all pages and for everything; tables_to_reindex: tables, toast tables included, whose indexes are not rebuilt yet: each is, at the latest, when it is first used';
 
 --
 -- Tables.  Sizes are no secret, as those of pg_relation_size() are not.
@@ -123,7 +123,7 @@ LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 100;
 
 COMMENT ON FUNCTION zen_htables() IS
 'one row for each table that the pool holds, of all databases, toast tables and tables of unfinished transactions included; waits for recovery.
-htable: entry in the pool''s directory; database, tablespace, relfilenode: whose it is; blocks: row addresses handed out, in blocks of 64; map_bytes: bytes of DRAM for finding rows; own_pages: 2 MB pages of the table''s own; nvm_bytes: bytes of these, and bytes taken so far in pages shared by small tables; reindex: its indexes are not rebuilt yet after a crash';
+htable: entry in the pool''s directory; database, tablespace, relfilenode: whose it is; blocks: row addresses handed out, in blocks of 64; map_bytes: bytes of DRAM for finding rows; own_pages: 64 KB pages of the table''s own; nvm_bytes: bytes of these, and bytes taken so far in pages shared by small tables; reindex: its indexes are not rebuilt yet after a crash';
 
 CREATE VIEW zen_tables AS
 SELECT c.oid::regclass AS relation,
@@ -149,7 +149,7 @@ AS 'MODULE_PATHNAME', 'zen_relation_size'
 LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zen_relation_size(regclass) IS
-'bytes of NVM that the rows of a zen table take: its own 2 MB pages in full, and what it has taken of pages shared by small tables; without its toast table and indexes; null if there is no such relation, an error if it is not a zen table';
+'bytes of NVM that the rows of a zen table take: its own 64 KB pages in full, and what it has taken of pages shared by small tables; without its toast table and indexes; null if there is no such relation, an error if it is not a zen table';
 
 -- pg_indexes_size() counts the files of all indexes; the rows of table and toast table are in no file.
 CREATE FUNCTION zen_total_relation_size(relation regclass)

@@ -37,6 +37,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/relcache.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 static object_access_hook_type prev_object_access_hook;
@@ -193,11 +194,18 @@ repair_indexes(void)
 {
 	ListCell   *lc;
 	List	   *indexes;
+	bool		pushed = false;
 
 	if (!IsTransactionState() || RecoveryInProgress() || !OidIsValid(get_table_am_oid("zen", true)) ||
 		!database_has_zen_tables(MyDatabaseId))
 		return;
 	CommandCounterIncrement();
+	/* VACUUM leaves no snapshot behind, and a parallel build cannot take the first one */
+	if (!ActiveSnapshotSet())
+	{
+		PushActiveSnapshot(GetTransactionSnapshot());
+		pushed = true;
+	}
 	indexes = logged_indexes_of_zen_tables();
 	foreach(lc, indexes)
 	{
@@ -206,6 +214,8 @@ repair_indexes(void)
 		reindex_index(lfirst_oid(lc), true, RELPERSISTENCE_UNLOGGED, &params);
 		CommandCounterIncrement();
 	}
+	if (pushed)
+		PopActiveSnapshot();
 }
 
 static bool

@@ -2,7 +2,7 @@
  * alloc.c -- slot allocation.
  *
  * A context is all pages of one (HTable, region, class); tables below ZEN_PRIVATE_BYTES share the contexts of HTable 0,
- * so that a small table does not cost 2 MB per writer.  A context fills its current page, then the page with the most
+ * so that a small table does not cost pages of its own per writer and class.  A context fills its current page, then the page with the most
  * free slots, then a fresh one.
  *
  * Free slots are bits: anyone sets one (a version was superseded and its readers are gone), only the lease holder

@@ -10,8 +10,11 @@
  *	8 KB		4 KB		Tx-CTS high-water mark (ZenMark, R14)
  *	64 KB		512 KB		region directory, ZEN_MAX_REGIONS entries of 64 bytes
  *	2 MB		4 MB		HTable directory, ZEN_MAX_HTABLES entries of 128 bytes
- *	6 MB		n * 2 MB	page directory, one 8-byte word per 2 MB page of the pool
- *	then					data pages of 2 MB, each cut into equal slots of one size class
+ *	6 MB		n * 2 MB	page directory, one 8-byte word per page of the pool
+ *	then					data pages of 64 KB, each cut into equal slots of one size class
+ *
+ * The paper's pages have 2 MB.  A page belongs to one writer region and one size class, and a server with few rows has
+ * regions and classes enough to fill a small pool with almost empty pages of that size.
  */
 #ifndef ZEN_LAYOUT_H
 #define ZEN_LAYOUT_H
@@ -22,7 +25,8 @@
 #define ZEN_FORMAT_VERSION		1
 
 #define ZEN_LINE				64	/* bytes of a cache line, the unit of write-back */
-#define ZEN_PAGE_SIZE			((Size) 2 * 1024 * 1024)
+#define ZEN_PAGE_SIZE			((Size) 64 * 1024)
+#define ZEN_AREA_ALIGN			((Size) 2 * 1024 * 1024)	/* areas, and the data, begin on huge-page borders */
 #define ZEN_MAX_REGIONS			8192
 #define ZEN_MAX_HTABLES			32768	/* 15 bits of word1; entry 0 is zen's own */
 
@@ -30,8 +34,8 @@
 #define ZEN_OFF_SUPER2			((Size) 4096)
 #define ZEN_OFF_CTS_MARK		((Size) 8192)
 #define ZEN_OFF_REGIONS			((Size) 64 * 1024)
-#define ZEN_OFF_HTABLES			ZEN_PAGE_SIZE
-#define ZEN_OFF_PAGES			(3 * ZEN_PAGE_SIZE)
+#define ZEN_OFF_HTABLES			ZEN_AREA_ALIGN
+#define ZEN_OFF_PAGES			(3 * ZEN_AREA_ALIGN)
 
 /* ---------- superblock: written at creation, start and stop; two copies ---------- */
 

@@ -201,7 +201,7 @@ pop_free(void)
 static uint32
 reserve_pages(void)
 {
-	return Min(8, 1 + (zen_pool.npages - zen_pool.first_data_page) / 16);
+	return Min(64, 1 + (zen_pool.npages - zen_pool.first_data_page) / 16);
 }
 
 uint32

@@ -247,7 +247,7 @@ first_data_page(uint64 npages)
 {
 	Size		directory = npages * sizeof(uint64);
 
-	return ZEN_OFF_PAGES / ZEN_PAGE_SIZE + (directory + ZEN_PAGE_SIZE - 1) / ZEN_PAGE_SIZE;
+	return (ZEN_OFF_PAGES + TYPEALIGN(ZEN_AREA_ALIGN, directory)) / ZEN_PAGE_SIZE;
 }
 
 /* Write super as the next version into the copy that is not in force; durable and in force on return. */
@@ -563,7 +563,7 @@ new_pool_size(void)
 		ereport(FATAL,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("zen.pool_size is too small"),
-				 errdetail("A pool of %d MB has fewer than %d data pages of 2 MB.",
+				 errdetail("A pool of %d MB has fewer than %d data pages of 64 KB.",
 						   zen_pool_size_mb, MIN_DATA_PAGES),
 				 errhint("Increase zen.pool_size.")));
 	return size;

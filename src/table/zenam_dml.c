@@ -87,12 +87,13 @@ fetch_old(Relation rel, ItemPointer tid, HeapTuple old)
 
 /* Insert a heap tuple as it is; sets its t_self. */
 static void
-insert_tuple(Relation rel, HeapTuple tuple, CommandId cid, uint32 spec_token)
+insert_tuple(Relation rel, HeapTuple tuple, CommandId cid, int options, uint32 spec_token)
 {
 	ItemPointerData tid;
 	uint64		tidno;
 
-	tidno = zen_row_insert(zen_rel_htable(rel), minimal_view(tuple), cid, spec_token);
+	tidno = zen_row_insert(zen_rel_htable(rel), minimal_view(tuple), cid, spec_token,
+						   (options & HEAP_INSERT_FROZEN) != 0);
 	CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
 	zen_make_tid(&tid, tidno, 0);
 	mark_tuple(tuple, &tid, cid);
@@ -107,7 +108,7 @@ insert_slot(Relation rel, TupleTableSlot *slot, CommandId cid, int options, uint
 
 	if (zen_toast_needed(rel, tuple))
 		stored = zen_toast_insert_or_update(rel, tuple, NULL, options);
-	insert_tuple(rel, stored, cid, spec_token);
+	insert_tuple(rel, stored, cid, options, spec_token);
 	if (stored != tuple)
 	{
 		mark_tuple(tuple, &stored->t_self, cid);
@@ -157,7 +158,7 @@ zenam_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId c
 void
 zen_simple_insert(Relation rel, HeapTuple tuple, CommandId cid)
 {
-	insert_tuple(rel, tuple, cid, 0);
+	insert_tuple(rel, tuple, cid, 0, 0);
 	pgstat_count_heap_insert(rel, 1);
 }
 

@@ -351,7 +351,7 @@ check_size(MinimalTuple tuple)
 }
 
 uint64
-zen_row_insert(ZenHTable *ht, MinimalTuple tuple, CommandId cid, uint32 spec_token)
+zen_row_insert(ZenHTable *ht, MinimalTuple tuple, CommandId cid, uint32 spec_token, bool frozen)
 {
 	TransactionId xid = GetCurrentTransactionId();
 	ZenVersion *v;
@@ -361,7 +361,7 @@ zen_row_insert(ZenHTable *ht, MinimalTuple tuple, CommandId cid, uint32 spec_tok
 	(void) xid;					/* assigned before anything is shared */
 	check_size(tuple);
 	zen_writeset_reserve(1, 0);
-	v = make_version(tuple, cid, spec_token ? ZEN_V_SPECULATIVE : 0);
+	v = make_version(tuple, cid, (spec_token ? ZEN_V_SPECULATIVE : 0) | (frozen ? ZEN_V_FROZEN | ZEN_V_COMMITTED : 0));
 	v->spec_token = spec_token;
 	tidno = zen_tidmap_take(ht, zen_arena_ref(v), &word);
 	zen_writeset_add(ht, tidno, word, v);
@@ -996,7 +996,10 @@ lock_forward(ZenHTable *ht, uint64 tidno, TransactionId xid, LockTupleMode mode)
 	}
 }
 
-/* Does this transaction hold the row as strongly already? */
+/*
+ * Does this transaction hold the row as strongly already?  A row that it has inserted is locked nevertheless, so that a
+ * later update shows, as heap does, that the row was locked before.
+ */
 static bool
 held_already(ZenChange *c, Judged *j)
 {
@@ -1004,9 +1007,8 @@ held_already(ZenChange *c, Judged *j)
 
 	if (zen_lockers_mine(&lockers_copy, &mine) && mine >= c->mode)
 		return true;
-	/* a row that it has inserted is nobody else's to lock; one that it has updated is locked by that */
-	return zen_version_state(j->top) == ZEN_XID_CURRENT &&
-		(j->top->older == NULL || zen_writer_mode(j->top) >= c->mode);
+	return zen_version_state(j->top) == ZEN_XID_CURRENT && j->top->older != NULL &&
+		zen_writer_mode(j->top) >= c->mode;
 }
 
 TM_Result

@@ -78,9 +78,10 @@ extern bool zen_row_inspect(ZenHTable *ht, uint64 tidno, ZenRow *row, ZenRowInfo
 /*
  * zen_row_insert -- a new row; returns its TID number.  tuple is copied.
  *
- * spec_token 0: an ordinary insertion; else it must be completed by zen_row_complete().
+ * spec_token 0: an ordinary insertion; else it must be completed by zen_row_complete().  frozen: every snapshot that can
+ * reach the table sees the row at once (COPY FREEZE and REFRESH: the table is new in this transaction).
  */
-extern uint64 zen_row_insert(ZenHTable *ht, MinimalTuple tuple, CommandId cid, uint32 spec_token);
+extern uint64 zen_row_insert(ZenHTable *ht, MinimalTuple tuple, CommandId cid, uint32 spec_token, bool frozen);
 
 /*
  * CLUSTER and VACUUM FULL: take a row to another table with all versions that some snapshot may see, under their own
