@@ -25,9 +25,9 @@ SELECT key, value FROM zen_stat() s, jsonb_each_text(to_jsonb(s)) WHERE value IS
 SELECT dram_reserved > 0 AND dram_taken <= dram_reserved AND dram_in_use <= dram_taken AS dram,
    metcache_bytes <= dram_taken AS metcache, pages_total > 0 AND pages_free > 0 AS pages,
    pages_free + pages_owned + pages_shared = pages_total AS sum FROM zen_stat();
-SELECT path LIKE '/%' AS path, mode IN ('pmem', 'emulated', 'msync') AS mode, size > 0 AND size % 2097152 = 0 AS size, format_version,
+SELECT path LIKE '/%' AS path, mode IN ('pmem', 'emulated', 'msync') AS mode, size > 0 AND size % 65536 = 0 AS size, format_version,
    uuid ~ '^[0-9a-f]{32}$' AS uuid, generation > 0 AS generation, pages_free <= pages_total AS pages,
-   pages_total < size / 2097152 AS header, state, clean_at_start IS NOT NULL AS clean FROM zen_pool();
+   pages_total < size / 65536 AS header, state, clean_at_start IS NOT NULL AS clean FROM zen_pool();
 SELECT p.system_identifier = c.system_identifier FROM zen_pool() p, pg_control_system() c;
 SELECT state, after_crash IS NOT NULL AS after_crash, phase, pages_total > 0 AS total, pages_done BETWEEN 0 AND pages_total AS done,
    rows >= 0 AND losers >= 0 AS rows, scan_ms <= total_ms AS ms, tables_to_reindex >= 0 AS reindex FROM zen_recovery();
@@ -79,7 +79,7 @@ ALTER TABLE big ALTER w SET STORAGE EXTERNAL;
 INSERT INTO big VALUES (0, 'toasted', repeat('w', 100000));
 ANALYZE big;
 SELECT relation, rows_estimate, blocks BETWEEN 10001 / 64 + 1 AND 10001 / 64 + 10 AS blocks, map_bytes >= 10001 * 8 AS map, own_pages > 0 AS own,
-   nvm_bytes >= own_pages::bigint * 2097152 AS nvm, nvm_bytes = zen_relation_size(relation) AS same, reindex
+   nvm_bytes >= own_pages::bigint * 65536 AS nvm, nvm_bytes = zen_relation_size(relation) AS same, reindex
   FROM zen_tables WHERE relation = 'big'::regclass;
 SELECT count(*) FROM zen_tables z JOIN pg_class c ON c.oid = z.relation WHERE c.oid = (SELECT reltoastrelid FROM pg_class WHERE oid = 'big'::regclass);
 SELECT relation FROM zen_tables WHERE relation IN ('t'::regclass, 'h'::regclass, 'big'::regclass) ORDER BY 1;

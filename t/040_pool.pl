@@ -403,7 +403,7 @@ sub test_pool_full
 	$count = value($dbh, 'SELECT count(*) FROM "full"');
 	is(state_of($dbh, q{INSERT INTO "full" SELECT -g, repeat('x', 500) FROM generate_series(1, 500) g}),
 		'', 'pool full: works again after DELETE and VACUUM');
-	is(state_of($dbh, 'UPDATE keep SET v = v WHERE id < 500'), '', 'pool full: updates, too');
+	is(state_of($dbh, 'UPDATE "full" SET v = v WHERE id < 500'), '', 'pool full: updates, too');
 	crash_and_check('after DELETE and VACUUM', $count + 500);
 
 	is(fill(1000)->{state}, '53100', 'pool full once more');

@@ -91,8 +91,7 @@ take_slots_anywhere(ZenCommit *commit, ZenWrite *writes, uint32 n)
 {
 	uint32		own = commit->region;
 
-	zen_gc_run(own, PG_UINT32_MAX);
-	zen_alloc_release_empty(own, zen_gc_forget_header);
+	zen_gc_region(own);
 	zen_gc_all();
 	if (take_slots(commit, writes, n))
 		return true;
@@ -125,7 +124,7 @@ zen_commit_write(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all)
 		pool_full_error();
 	if (!zen_gc_reserve(commit->region, n))
 	{
-		zen_gc_run(commit->region, PG_UINT32_MAX);
+		zen_gc_region(commit->region);
 		zen_make_room();
 		if (!zen_gc_reserve(commit->region, n))
 			zen_arena_full_error();

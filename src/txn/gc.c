@@ -308,16 +308,21 @@ zen_gc_run(uint32 region, uint32 max)
 }
 
 void
-zen_gc_all(void)
+zen_gc_region(uint32 region)
 {
 	runs_since_horizon = HORIZON_EVERY;
+	zen_gc_run(region, PG_UINT32_MAX);
+	zen_alloc_release_empty(region, zen_gc_forget_header);
+}
+
+void
+zen_gc_all(void)
+{
 	for (uint32 r = 0; r < zen_nregions; r++)
 	{
 		if (pg_atomic_read_u32(&queues[r].n) == 0 || !zen_region_try_lease(r))
 			continue;
-		runs_since_horizon = Max(runs_since_horizon, HORIZON_EVERY);
-		zen_gc_run(r, PG_UINT32_MAX);
-		zen_alloc_release_empty(r, zen_gc_forget_header);
+		zen_gc_region(r);
 		zen_region_release(r);
 	}
 }

@@ -23,6 +23,9 @@ extern void zen_gc_push(uint32 region, ZenHTable *ht, uint64 tidno, TransactionI
 /* zen_gc_run -- handle at most max items whose time has come; returns how many.  Lease holder; never throws. */
 extern uint32 zen_gc_run(uint32 region, uint32 max);
 
+/* zen_gc_region -- handle everything that has come due in a region, and give its empty pages back.  Lease holder. */
+extern void zen_gc_region(uint32 region);
+
 /* zen_gc_all -- VACUUM: handle what has come due in every region that can be leased. */
 extern void zen_gc_all(void);
 
