@@ -274,9 +274,8 @@ try_admit(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenSlot *slot)
 		zen_epoch_leave();
 		return len > 0 ? ADMIT_FULL : ADMIT_DAMAGED;
 	}
-	sound = zen_tuple_read(*slot, (MinimalTuple) v->data, (uint32) len);
+	sound = zen_tuple_read(*slot, (MinimalTuple) v->data, (uint32) len, &v->xmin);
 	v->slot = *slot;
-	v->xmin = FrozenTransactionId;
 	v->cmin = FirstCommandId;
 	v->code = (uint16) zen_word1_code(zen_tuple_header(*slot).word1);
 	pg_atomic_write_u32(&v->flags, ZEN_V_COMMITTED | ZEN_V_FROZEN | ZEN_V_IN_CLOCK | ZEN_V_REFERENCED);

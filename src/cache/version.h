@@ -48,7 +48,7 @@ typedef struct ZenVersion
 	ZenLockers *lockers;		/* newest version only; under the word's lock */
 	uint32		lock_seq;		/* raised with every change of lockers; under the word's lock */
 	pg_atomic_uint32 flags;		/* ZEN_V_*; hint bits by anyone */
-	TransactionId xmin;			/* writer, subtransaction included; FrozenTransactionId if read from NVM */
+	TransactionId xmin;			/* writer, subtransaction included; only for show once FROZEN */
 	CommandId	cmin;
 	uint32		spec_token;		/* while SPECULATIVE */
 	uint16		code;			/* version code: tells versions of one TID apart */

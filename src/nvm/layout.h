@@ -140,7 +140,7 @@ StaticAssertDecl(sizeof(ZenHTableEntry) == 2 * ZEN_LINE, "HTable entry is two li
  * The paper keeps the HTable out of the tuple because each page belongs to one table.  Here small tables share
  * pages, so the 15 bits above the versioned TID name the table.
  *
- * A live version's body is a PostgreSQL MinimalTuple whose padding carries the CRC; 16 bytes of header put the
+ * A live version's body is a PostgreSQL MinimalTuple whose length and padding carry length, xmin and CRC; 16 bytes of header put the
  * column data of a tuple without nulls at byte 32, 8-byte aligned.  A tombstone has length 0 and no data.
  */
 typedef struct ZenTupleHeader
@@ -151,8 +151,12 @@ typedef struct ZenTupleHeader
 
 typedef struct ZenTupleBody
 {
-	uint32		len;			/* bytes of the MinimalTuple, this field included; 0 for a tombstone */
-	uint32		crc;			/* CRC32C of Tx-CTS, word1, len and everything after this field */
+	uint16		len;			/* bytes of the MinimalTuple; 0 for a tombstone */
+	uint16		xmin_low;		/* 32-bit xid of the writer, for the system column xmin only: after a crash it may have
+								 * been issued again, and nothing in zen relies on it */
+	uint32		crc;			/* CRC32C of Tx-CTS, word1, len, xmin_low and everything after this field */
+	uint16		xmin_high;
+	uint16		infomask2;		/* from here on as in a MinimalTuple */
 } ZenTupleBody;
 
 #define ZEN_LP					(UINT64CONST(1) << 63)
@@ -164,7 +168,8 @@ typedef struct ZenTupleBody
 #define ZEN_TOMBSTONE_SIZE		((Size) 32)
 
 StaticAssertDecl(sizeof(ZenTupleHeader) == 16, "NVM-tuple header");
-StaticAssertDecl(sizeof(ZenTupleBody) == 8, "NVM-tuple body prefix");
+StaticAssertDecl(sizeof(ZenTupleBody) == 12, "NVM-tuple body prefix");
+StaticAssertDecl(ZEN_PAGE_SIZE - 64 <= PG_UINT16_MAX, "the length of a tuple fits 16 bits");
 
 /* A slot is named by its offset in the pool in units of 16 bytes; 0 is none (the superblock lies there). */
 typedef uint64 ZenSlot;

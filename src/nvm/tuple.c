@@ -13,23 +13,22 @@
 #include "base/stats.h"
 #include "port/pg_crc32c.h"
 
-/* Offset in the MinimalTuple of what follows the CRC: two bytes of padding, then the infomasks. */
-#define BODY_REST	sizeof(ZenTupleBody)
+StaticAssertDecl(offsetof(MinimalTupleData, t_infomask2) == ZEN_BODY_PREFIX,
+				 "a ZenTupleBody overlays what a MinimalTuple has before t_infomask2");
 
-StaticAssertDecl(offsetof(MinimalTupleData, t_infomask2) >= sizeof(ZenTupleBody),
-				 "the CRC must fit into the MinimalTuple's padding");
-
+/* CRC32C of a version; body points to its prefix and rest to what follows the prefix. */
 static uint32
-tuple_crc(uint64 cts, uint64 word1, uint32 len, const char *rest)
+tuple_crc(uint64 cts, uint64 word1, const ZenTupleBody *body, const char *rest)
 {
 	pg_crc32c	crc;
 
 	INIT_CRC32C(crc);
 	COMP_CRC32C(crc, &cts, sizeof(cts));
 	COMP_CRC32C(crc, &word1, sizeof(word1));
-	COMP_CRC32C(crc, &len, sizeof(len));
-	if (len > BODY_REST)
-		COMP_CRC32C(crc, rest, len - BODY_REST);
+	COMP_CRC32C(crc, &body->len, sizeof(body->len) + sizeof(body->xmin_low));
+	COMP_CRC32C(crc, &body->xmin_high, sizeof(body->xmin_high));
+	if (body->len > ZEN_BODY_PREFIX)
+		COMP_CRC32C(crc, rest, body->len - ZEN_BODY_PREFIX);
 	FIN_CRC32C(crc);
 	return crc;
 }
@@ -42,23 +41,27 @@ first_line(const void *slot)
 }
 
 void
-zen_tuple_write(ZenSlot slot, uint64 cts, uint64 word1, const MinimalTupleData *tuple,
+zen_tuple_write(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin, const MinimalTupleData *tuple,
 				bool flush_header)
 {
 	uint64	   *dst = zen_slot_ptr(slot);
 	uint32		len = tuple ? tuple->t_len : 0;
+	const char *rest = (const char *) tuple + ZEN_BODY_PREFIX;
 	Size		size = zen_tuple_size(len);
 	Size		head = Min(first_line(dst), TYPEALIGN(8, size));
+	const Size	prefix = ZEN_HEADER_SIZE + ZEN_BODY_PREFIX;
 	uint64		line[ZEN_LINE / sizeof(uint64)];
 	ZenTupleBody *body = (ZenTupleBody *) &line[2];
 
 	Assert(cts != 0 && (cts & ZEN_LP) == 0);
+	Assert(len <= PG_UINT16_MAX && (len == 0 || len >= SizeofMinimalTupleHeader));
 	memset(line, 0, sizeof(line));
 	if (tuple)
-		memcpy((char *) &line[2] + BODY_REST, (const char *) tuple + BODY_REST,
-			   Min(len, sizeof(line) - ZEN_HEADER_SIZE) - BODY_REST);
-	body->len = len;
-	body->crc = tuple_crc(cts, word1, len, (const char *) tuple + BODY_REST);
+		memcpy((char *) line + prefix, rest, Min(size, sizeof(line)) - prefix);
+	body->len = (uint16) len;
+	body->xmin_low = (uint16) xmin;
+	body->xmin_high = (uint16) (xmin >> 16);
+	body->crc = tuple_crc(cts, word1, body, rest);
 
 	zen_nvm_store64(&dst[0], cts);
 	zen_nvm_store64(&dst[1], word1);
@@ -67,16 +70,16 @@ zen_tuple_write(ZenSlot slot, uint64 cts, uint64 word1, const MinimalTupleData *
 
 	if (size > head)
 	{
-		/* a header at the end of a line leaves the body prefix to the next line */
 		Size		at = head;
 
-		if (at < ZEN_HEADER_SIZE + BODY_REST)
+		/* a header near the end of a line leaves (part of) the body prefix to the next line */
+		if (at < prefix)
 		{
-			zen_nvm_copy((char *) dst + at, (char *) line + at, ZEN_HEADER_SIZE + BODY_REST - at);
-			at = ZEN_HEADER_SIZE + BODY_REST;
+			zen_nvm_copy((char *) dst + at, (char *) line + at, prefix - at);
+			at = prefix;
 		}
 		if (size > at)
-			zen_nvm_copy((char *) dst + at, (const char *) tuple + at - ZEN_HEADER_SIZE, size - at);
+			zen_nvm_copy((char *) dst + at, rest + at - prefix, size - at);
 	}
 	if (flush_header)
 		zen_flush(dst, size);
@@ -126,15 +129,21 @@ zen_tuple_len(ZenSlot slot, Size slot_size)
 }
 
 bool
-zen_tuple_read(ZenSlot slot, MinimalTuple buf, uint32 len)
+zen_tuple_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
 {
 	ZenTupleHeader h = zen_tuple_header(slot);
-	ZenTupleBody *body = (ZenTupleBody *) ((char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE);
+	const char *src = (const char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE;
+	ZenTupleBody body;
 
-	memcpy(buf, body, Max(len, sizeof(ZenTupleBody)));
-	if (((ZenTupleBody *) buf)->crc !=
-		tuple_crc(h.word0 & ZEN_CTS_MASK, h.word1, len, (char *) buf + BODY_REST))
+	/* one copy, checked as copied: the slot belongs to readers until they have left */
+	memcpy(&body, src, ZEN_BODY_PREFIX);
+	memcpy((char *) buf + ZEN_BODY_PREFIX, src + ZEN_BODY_PREFIX, len - ZEN_BODY_PREFIX);
+	if (body.len != len ||
+		body.crc != tuple_crc(h.word0 & ZEN_CTS_MASK, h.word1, &body, (char *) buf + ZEN_BODY_PREFIX))
 		return false;
+	buf->t_len = len;
 	memset(buf->mt_padding, 0, sizeof(buf->mt_padding));
-	return ((ZenTupleBody *) buf)->len == len;
+	if (xmin != NULL)
+		*xmin = ((TransactionId) body.xmin_high << 16) | body.xmin_low;
+	return true;
 }

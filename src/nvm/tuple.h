@@ -46,11 +46,14 @@ zen_word1_code(uint64 word1)
 	return (uint32) (((word1 & 0xFFFF) - 1) / ZEN_TIDS_PER_BLOCK);
 }
 
+/* Bytes of the body that precede what is copied from the MinimalTuple; all there is of a tombstone. */
+#define ZEN_BODY_PREFIX		offsetof(ZenTupleBody, infomask2)
+
 /* Bytes that a version whose MinimalTuple has len bytes takes in its slot; len 0 = tombstone. */
 static inline Size
 zen_tuple_size(uint32 len)
 {
-	return len == 0 ? ZEN_HEADER_SIZE + sizeof(ZenTupleBody) : ZEN_HEADER_SIZE + len;
+	return ZEN_HEADER_SIZE + (len == 0 ? ZEN_BODY_PREFIX : len);
 }
 
 static inline ZenTupleHeader
@@ -70,8 +73,8 @@ zen_tuple_header(ZenSlot slot)
  * tuple is NULL for a tombstone.  All its lines are flushed, except the first when flush_header is false: the
  * caller will set LP in it and flush it then (R2).  Not fenced.
  */
-extern void zen_tuple_write(ZenSlot slot, uint64 cts, uint64 word1, const MinimalTupleData *tuple,
-							bool flush_header);
+extern void zen_tuple_write(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin,
+							const MinimalTupleData *tuple, bool flush_header);
 
 /* zen_tuple_set_lp -- the commit point: set LP by one store and flush that line (the caller fences). */
 extern void zen_tuple_set_lp(ZenSlot slot);
@@ -88,8 +91,8 @@ extern int64 zen_tuple_len(ZenSlot slot, Size slot_size);
 /*
  * zen_tuple_read -- copy the MinimalTuple (len bytes, as zen_tuple_len said) into buf and check its CRC.
  *
- * Returns false when the check fails: the caller reports ERRCODE_DATA_CORRUPTED.
+ * *xmin, if not NULL: the writer's xid as the system column shows it.  Returns false when the check fails: the caller reports ERRCODE_DATA_CORRUPTED.
  */
-extern bool zen_tuple_read(ZenSlot slot, MinimalTuple buf, uint32 len);
+extern bool zen_tuple_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin);
 
 #endif							/* ZEN_TUPLE_H */

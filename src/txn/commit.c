@@ -13,6 +13,7 @@
  */
 #include "txn/commit.h"
 
+#include "access/transam.h"
 #include "cache/metcache.h"
 #include "miscadmin.h"
 #include "nvm/persist.h"
@@ -149,7 +150,7 @@ zen_commit_write(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all)
 
 			zen_tuple_write(w->slot, commit->cts,
 							zen_word1(w->ht->idx, w->tidno, v->code, (zen_version_flags(v) & ZEN_V_TOMBSTONE) != 0),
-							zen_version_tuple(v), flush_all || w != last);
+							v->xmin, zen_version_tuple(v), flush_all || w != last);
 			v->slot = w->slot;
 		}
 }
@@ -210,8 +211,11 @@ settle_writes(uint32 region, ZenWrite *writes, uint32 n)
 			zen_pop_version(w);
 		else
 		{
+			bool		frozen = (zen_version_flags(w->version) & ZEN_V_FROZEN) != 0;
+
 			zen_version_set(w->version, ZEN_V_COMMITTED);
-			zen_gc_push(region, w->ht, w->tidno, w->version->xmin);
+			/* a frozen version's xid is only for show, and may be older than xids can be compared */
+			zen_gc_push(region, w->ht, w->tidno, frozen ? FrozenTransactionId : w->version->xmin);
 		}
 	}
 }

@@ -46,7 +46,8 @@ row_buffer(ZenRow *row, uint32 len)
 
 /* Fill the fields that a HeapTuple has and a MinimalTuple has not. */
 static void
-row_header(ZenRow *row, uint64 tidno, uint32 code, TransactionId xmin, TransactionId xmax, CommandId cid)
+row_header(ZenRow *row, uint64 tidno, uint32 code, TransactionId xmin, TransactionId xmax, CommandId cid,
+		   bool frozen)
 {
 	HeapTupleHeader h = (HeapTupleHeader) row->buf;
 
@@ -55,14 +56,15 @@ row_header(ZenRow *row, uint64 tidno, uint32 code, TransactionId xmin, Transacti
 	h->t_choice.t_heap.t_field3.t_cid = cid;
 	zen_make_tid(&row->tid, tidno, code);
 	h->t_ctid = row->tid;
-	row->xmin = xmin;
+	row->xmin = frozen ? FrozenTransactionId : xmin;
 }
 
 static void
 copy_version(ZenRow *row, uint64 tidno, ZenVersion *v, ZenVersion *successor)
 {
 	memcpy(row_buffer(row, v->len), v->data, v->len);
-	row_header(row, tidno, v->code, v->xmin, successor ? successor->xmin : InvalidTransactionId, v->cmin);
+	row_header(row, tidno, v->code, v->xmin, successor ? successor->xmin : InvalidTransactionId, v->cmin,
+			   (zen_version_flags(v) & ZEN_V_FROZEN) != 0);
 }
 
 /* Copy the row in a slot; false if it is damaged. */
@@ -70,10 +72,11 @@ static bool
 copy_slot(ZenRow *row, uint64 tidno, ZenSlot slot, uint64 word1)
 {
 	int64		len = zen_tuple_len(slot, zen_slot_size(slot));
+	TransactionId xmin;
 
-	if (len <= 0 || !zen_tuple_read(slot, row_buffer(row, (uint32) len), (uint32) len))
+	if (len <= 0 || !zen_tuple_read(slot, row_buffer(row, (uint32) len), (uint32) len, &xmin))
 		return false;
-	row_header(row, tidno, zen_word1_code(word1), FrozenTransactionId, InvalidTransactionId, FirstCommandId);
+	row_header(row, tidno, zen_word1_code(word1), xmin, InvalidTransactionId, FirstCommandId, true);
 	return true;
 }
 

@@ -25,7 +25,7 @@ typedef struct ZenRow
 	Size		capacity;
 	uint32		len;			/* bytes of the heap tuple */
 	ItemPointerData tid;		/* with the version's code */
-	TransactionId xmin;			/* FrozenTransactionId if read from NVM */
+	TransactionId xmin;			/* writer, FrozenTransactionId if every snapshot sees it; the header has the raw xid */
 } ZenRow;
 
 /* What a serializable reader wants to know about the versions it passed over. */

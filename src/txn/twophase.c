@@ -124,7 +124,7 @@ write_lock_list(ZenCommit *commit, ZenSlot slot, const ZenLockedRow *locks, uint
 		list.l[i].htable = locks[i].ht->idx;
 		list.l[i].mode = locks[i].mode;
 	}
-	zen_tuple_write(slot, commit->cts, zen_word1(0, 0, 0, false), &list.head, true);
+	zen_tuple_write(slot, commit->cts, zen_word1(0, 0, 0, false), InvalidTransactionId, &list.head, true);
 }
 
 static uint32
@@ -293,7 +293,7 @@ restore_locks(Prepared *p, ZenSlot slot)
 	int64		len = zen_tuple_len(slot, zen_slot_size(slot));
 
 	if (len < (int64) offsetof(LockList, l) || len > (int64) sizeof(list) ||
-		!zen_tuple_read(slot, &list.head, (uint32) len))
+		!zen_tuple_read(slot, &list.head, (uint32) len, NULL))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("row locks of prepared transaction %u are damaged", p->xid),
@@ -329,7 +329,7 @@ restore_version(Prepared *p, ZenWrite *w)
 	v = zen_version_alloc(len > 0 ? (uint32) len : 0);
 	if (v == NULL)
 		zen_arena_full_error();
-	if (len < 0 || (len > 0 && !zen_tuple_read(w->slot, (MinimalTuple) v->data, (uint32) len)))
+	if (len < 0 || (len > 0 && !zen_tuple_read(w->slot, (MinimalTuple) v->data, (uint32) len, NULL)))
 		zen_tuple_corrupted(w->slot, w->tidno);
 	v->xmin = p->xid;
 	v->code = (uint16) zen_word1_code(h.word1);
