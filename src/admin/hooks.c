@@ -104,7 +104,8 @@ mark_unlogged(Oid indexoid)
 static void
 set_unlogged(Oid indexoid)
 {
-	Relation	index = index_open(indexoid, AccessExclusiveLock);	/* nobody else sees it yet */
+	Relation	index = index_open(indexoid, AccessExclusiveLock);	/* nobody else sees it
+																	 * yet */
 
 	if (ZEN_LOCATOR_NUMBER(zen_rel_locator(index)) == indexoid)
 		RelationSetNewRelfilenumber(index, RELPERSISTENCE_UNLOGGED);
@@ -200,7 +201,11 @@ repair_indexes(void)
 		!database_has_zen_tables(MyDatabaseId))
 		return;
 	CommandCounterIncrement();
-	/* VACUUM leaves no snapshot behind, and a parallel build cannot take the first one */
+
+	/*
+	 * VACUUM leaves no snapshot behind, and a parallel build cannot take the
+	 * first one
+	 */
 	if (!ActiveSnapshotSet())
 	{
 		PushActiveSnapshot(GetTransactionSnapshot());
@@ -312,12 +317,12 @@ check_alterdb(AlterDatabaseStmt *stmt)
 
 	foreach(lc, stmt->options)
 		if (strcmp(lfirst_node(DefElem, lc)->defname, "tablespace") == 0)
-		{
-			Oid			db = get_database_oid(stmt->dbname, true);
+	{
+		Oid			db = get_database_oid(stmt->dbname, true);
 
-			if (OidIsValid(db) && database_has_zen_tables(db))
-				refuse_database("moved to another tablespace", stmt->dbname);
-		}
+		if (OidIsValid(db) && database_has_zen_tables(db))
+			refuse_database("moved to another tablespace", stmt->dbname);
+	}
 }
 
 /* A temporary table is refused zen here as well. */

@@ -24,13 +24,16 @@
 #include "storage/spin.h"
 
 #define SPAN_SIZE		((Size) 256 * 1024)
-#define SMALL_LIMIT		1024	/* bytes; up to here classes are multiples of ZEN_ARENA_UNIT */
+#define SMALL_LIMIT		1024	/* bytes; up to here classes are multiples of
+								 * ZEN_ARENA_UNIT */
 #define NSMALL			(SMALL_LIMIT / ZEN_ARENA_UNIT)
 #define OBJECT_LIMIT	(SPAN_SIZE / 4) /* larger requests take whole spans */
 #define NCLASSES		(NSMALL + 4 * 6)	/* 1 KB to 64 KB: six doublings */
 #define MAGAZINE		32		/* objects of a class that one process keeps */
-#define MAGAZINE_LIMIT	4096	/* bytes; larger objects are not kept in magazines */
-#define NO_SPAN			0		/* span 0 holds the span table, and reference 0 means none */
+#define MAGAZINE_LIMIT	4096	/* bytes; larger objects are not kept in
+								 * magazines */
+#define NO_SPAN			0		/* span 0 holds the span table, and reference
+								 * 0 means none */
 
 /* A free object holds the link to the next one in its first word. */
 typedef struct FreeObject
@@ -52,7 +55,8 @@ typedef struct Span
 	uint32		nfree;			/* free objects, those never carved included */
 	uint32		carved;			/* objects carved so far */
 	uint32		next,
-				prev;			/* in the class's list of spans with free objects, or the list of free spans */
+				prev;			/* in the class's list of spans with free
+								 * objects, or the list of free spans */
 	uint16		class;
 	uint16		state;			/* SpanState */
 } Span;
@@ -69,7 +73,8 @@ typedef struct ArenaControl
 	uint32		free_spans;		/* first free span below top */
 	uint32		top;			/* first span never used */
 	uint32		nspans;
-	pg_atomic_uint64 in_use;	/* bytes handed out and not given back, magazines included */
+	pg_atomic_uint64 in_use;	/* bytes handed out and not given back,
+								 * magazines included */
 	ArenaClass	classes[NCLASSES];
 } ArenaControl;
 

@@ -78,7 +78,10 @@ oldest_announced(void)
 {
 	uint64		oldest = PG_UINT64_MAX;
 
-	/* pairs with zen_epoch_enter: unlinking before, looking at announcements after */
+	/*
+	 * pairs with zen_epoch_enter: unlinking before, looking at announcements
+	 * after
+	 */
 	pg_memory_barrier();
 	for (int i = 0; i < zen_epoch_shared->nprocs; i++)
 	{
@@ -96,7 +99,8 @@ adopt_orphans(void)
 {
 	ZenRetired *list;
 
-	if (zen_epoch_shared->orphans == NULL)	/* unlocked look; a later call sees what this one misses */
+	if (zen_epoch_shared->orphans == NULL)	/* unlocked look; a later call
+											 * sees what this one misses */
 		return;
 	SpinLockAcquire(&zen_epoch_shared->lock);
 	list = zen_epoch_shared->orphans;

@@ -24,7 +24,8 @@ typedef struct ZenRetired
 typedef struct ZenEpochShared
 {
 	pg_atomic_uint64 current;	/* starts at 1 */
-	ZenRetired *orphans;		/* retired by processes that have ended; under lock */
+	ZenRetired *orphans;		/* retired by processes that have ended; under
+								 * lock */
 	slock_t		lock;
 	int			nprocs;
 } ZenEpochShared;
@@ -58,7 +59,11 @@ zen_epoch_enter(void)
 {
 	Assert(pg_atomic_read_u64(&zen_my_epoch->announced) == 0);
 	pg_atomic_write_u64(&zen_my_epoch->announced, pg_atomic_read_u64(&zen_epoch_shared->current));
-	/* pairs with the barrier in zen_epoch_retire's scan: announce before reading shared pointers */
+
+	/*
+	 * pairs with the barrier in zen_epoch_retire's scan: announce before
+	 * reading shared pointers
+	 */
 	pg_memory_barrier();
 }
 

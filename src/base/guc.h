@@ -13,7 +13,8 @@ typedef enum ZenPoolMode
 {
 	ZEN_POOL_AUTO,				/* pmem if the file is on DAX, else msync */
 	ZEN_POOL_PMEM,				/* real persistent memory, or refuse to start */
-	ZEN_POOL_EMULATED,			/* same instructions on any file: survives crashes, not power loss */
+	ZEN_POOL_EMULATED,			/* same instructions on any file: survives
+								 * crashes, not power loss */
 	ZEN_POOL_MSYNC				/* ordinary file made durable by msync */
 } ZenPoolMode;
 
@@ -21,8 +22,10 @@ extern char *zen_pool_path;		/* file name; relative to the data directory */
 extern int	zen_pool_size_mb;	/* megabytes; used when the pool is created */
 extern int	zen_pool_mode;		/* ZenPoolMode */
 extern int	zen_dram_size_mb;	/* megabytes of shared DRAM reserved for zen */
-extern int	zen_met_cache_size_kb;	/* kilobytes of it that row versions may fill before eviction */
-extern int	zen_gc_batch;		/* garbage items that one commit handles at most */
+extern int	zen_met_cache_size_kb;	/* kilobytes of it that row versions may
+									 * fill before eviction */
+extern int	zen_gc_batch;		/* garbage items that one commit handles at
+								 * most */
 
 /* Define all settings.  Called once from _PG_init in the postmaster. */
 extern void zen_guc_init(void);

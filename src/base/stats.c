@@ -24,7 +24,8 @@ const char *const zen_counter_names[ZEN_NCOUNTERS] = {
 static uint64 unattached[ZEN_NCOUNTERS];
 uint64	   *zen_my_counters = unattached;
 
-static char *blocks;			/* zen_stats_nblocks() blocks of BLOCK_SIZE bytes */
+static char *blocks;			/* zen_stats_nblocks() blocks of BLOCK_SIZE
+								 * bytes */
 
 static int
 stats_nblocks(void)

@@ -148,7 +148,11 @@ zen_metcache_enqueue(ZenHTable *ht, uint64 tidno, ZenVersion *v)
 	ClockItem	item = {.tidno = tidno,.htable = ht->idx};
 
 	Assert(zen_version_flags(v) & ZEN_V_IN_CLOCK);
-	/* without memory for the queue the entry just stays, until it is written again */
+
+	/*
+	 * without memory for the queue the entry just stays, until it is written
+	 * again
+	 */
 	(void) push(my_shard(), item);
 }
 

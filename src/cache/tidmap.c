@@ -24,16 +24,21 @@ typedef ZenWord *Leaf;
 
 typedef struct TidMap
 {
-	Leaf	   *dir;			/* current directory; published under lock, read without */
+	Leaf	   *dir;			/* current directory; published under lock,
+								 * read without */
 	slock_t		lock;			/* protects growth and the fields below */
-	uint32		ndirs;			/* directories made so far; number i has FIRST_DIR << i leaves */
+	uint32		ndirs;			/* directories made so far; number i has
+								 * FIRST_DIR << i leaves */
 	Leaf	   *dirs[MAX_DIRS];
-	pg_atomic_uint32 nleaves;	/* leaves that exist; they cover all of nblocks */
+	pg_atomic_uint32 nleaves;	/* leaves that exist; they cover all of
+								 * nblocks */
 	pg_atomic_uint32 nblocks;	/* blocks handed out */
-	uint32	   *free_blocks;	/* stack of blocks with UNUSED words, made by VACUUM */
+	uint32	   *free_blocks;	/* stack of blocks with UNUSED words, made by
+								 * VACUUM */
 	uint32		nfree;
 	uint32		free_capacity;
-	uint32		generation;		/* raised when the table goes; invalidates what processes remember */
+	uint32		generation;		/* raised when the table goes; invalidates
+								 * what processes remember */
 } TidMap;
 
 /* A block that this process is filling. */
@@ -45,7 +50,8 @@ typedef struct MyBlock
 	uint32		next;			/* offset - 1 to try next */
 } MyBlock;
 
-#define MY_BLOCKS	64			/* a power of 2; tables that collide lose the rest of a block to VACUUM's list */
+#define MY_BLOCKS	64			/* a power of 2; tables that collide lose the
+								 * rest of a block to VACUUM's list */
 
 static TidMap *maps;			/* [ZEN_MAX_HTABLES] */
 static MyBlock my_blocks[MY_BLOCKS];
@@ -87,7 +93,11 @@ zen_tidmap_word(ZenHTable *ht, uint64 tidno)
 
 	if (leafno >= pg_atomic_read_u32(&map->nleaves))
 		return NULL;
-	/* nleaves is raised after the directory that holds the leaf is published: pairs with add_leaf */
+
+	/*
+	 * nleaves is raised after the directory that holds the leaf is published:
+	 * pairs with add_leaf
+	 */
 	pg_read_barrier();
 	return ((Leaf *volatile *) &map->dir)[0][leafno] + tidno % LEAF_WORDS;
 }
@@ -164,7 +174,10 @@ take_block(ZenHTable *ht, MyBlock *mine)
 	}
 	if (!got)
 	{
-		/* make the leaf first, so that a block below nblocks always has its words */
+		/*
+		 * make the leaf first, so that a block below nblocks always has its
+		 * words
+		 */
 		for (;;)
 		{
 			block = pg_atomic_read_u32(&map->nblocks);
@@ -200,7 +213,10 @@ zen_tidmap_take(ZenHTable *ht, uint64 entry_ref, ZenWord **word)
 			ZenWord    *w = zen_tidmap_word(ht, tidno);
 			uint64		old = pg_atomic_read_u64(w);
 
-			/* a TID whose tombstone is still needed (reference not 0) is passed over */
+			/*
+			 * a TID whose tombstone is still needed (reference not 0) is
+			 * passed over
+			 */
 			if (zen_word_state(old) == ZEN_WORD_UNUSED && zen_word_ref(old) == 0 && !(old & ZEN_WORD_LOCK) &&
 				pg_atomic_compare_exchange_u64(w, &old, zen_word_with(old, ZEN_WORD_ENTRY, entry_ref)))
 			{
@@ -261,7 +277,11 @@ zen_tidmap_drop(ZenHTable *ht)
 	zen_tidmap_set_free_blocks(ht, NULL, 0);
 	pg_atomic_write_u32(&map->nblocks, 0);
 	pg_atomic_write_u32(&map->nleaves, 0);
-	/* collectors that still follow an old queue item are inside: wait for them */
+
+	/*
+	 * collectors that still follow an old queue item are inside: wait for
+	 * them
+	 */
 	zen_epoch_wait();
 	for (uint32 i = 0; i < nleaves; i++)
 		zen_arena_free(map->dir[i], LEAF_BYTES);

@@ -79,7 +79,10 @@ zen_word_read(ZenWord *word)
 {
 	uint64		w = pg_atomic_read_u64(word);
 
-	/* what the word points to was written before the word: pairs with the barrier in zen_word_unlock */
+	/*
+	 * what the word points to was written before the word: pairs with the
+	 * barrier in zen_word_unlock
+	 */
 	pg_read_barrier();
 	return w;
 }

@@ -17,15 +17,20 @@
 /* Bits of ZenVersion.flags */
 #define ZEN_V_TOMBSTONE		0x0001	/* the row is deleted; no data */
 #define ZEN_V_COMMITTED		0x0002	/* xmin has committed */
-#define ZEN_V_FROZEN		0x0004	/* every snapshot, now and later, sees xmin as committed */
+#define ZEN_V_FROZEN		0x0004	/* every snapshot, now and later, sees
+									 * xmin as committed */
 #define ZEN_V_ABORTED		0x0008	/* xmin has aborted */
-#define ZEN_V_KEY_UPDATE	0x0010	/* the writer excludes FOR KEY SHARE (delete, key change) */
-#define ZEN_V_MOVED			0x0020	/* tombstone: the row went to another partition */
-#define ZEN_V_FORWARD		0x0040	/* tombstone: the row goes on under forward_tidno */
+#define ZEN_V_KEY_UPDATE	0x0010	/* the writer excludes FOR KEY SHARE
+									 * (delete, key change) */
+#define ZEN_V_MOVED			0x0020	/* tombstone: the row went to another
+									 * partition */
+#define ZEN_V_FORWARD		0x0040	/* tombstone: the row goes on under
+									 * forward_tidno */
 #define ZEN_V_SPECULATIVE	0x0080	/* speculative insertion not yet confirmed */
 #define ZEN_V_REFERENCED	0x0100	/* CLOCK: read since the hand last passed */
 #define ZEN_V_IN_CLOCK		0x0200	/* stands in the CLOCK queue */
-#define ZEN_V_FREE_SLOT		0x0400	/* retired: its slot is to be freed with it */
+#define ZEN_V_FREE_SLOT		0x0400	/* retired: its slot is to be freed with
+									 * it */
 
 /* Transactions that hold row locks on a logical tuple; kept at the newest version, under the word's lock. */
 typedef struct ZenLocker
@@ -43,15 +48,20 @@ typedef struct ZenLockers
 
 typedef struct ZenVersion
 {
-	struct ZenVersion *older;	/* next older version; cut off by the collector under the word's lock */
-	ZenSlot		slot;			/* where it is persistent, 0 if nowhere; set by its writer before it commits */
+	struct ZenVersion *older;	/* next older version; cut off by the
+								 * collector under the word's lock */
+	ZenSlot		slot;			/* where it is persistent, 0 if nowhere; set
+								 * by its writer before it commits */
 	ZenLockers *lockers;		/* newest version only; under the word's lock */
-	uint32		lock_seq;		/* raised with every change of lockers; under the word's lock */
+	uint32		lock_seq;		/* raised with every change of lockers; under
+								 * the word's lock */
 	pg_atomic_uint32 flags;		/* ZEN_V_*; hint bits by anyone */
-	TransactionId xmin;			/* writer, subtransaction included; only for show once FROZEN */
+	TransactionId xmin;			/* writer, subtransaction included; only for
+								 * show once FROZEN */
 	CommandId	cmin;
 	uint32		spec_token;		/* while SPECULATIVE */
-	uint16		code;			/* version code: tells versions of one TID apart */
+	uint16		code;			/* version code: tells versions of one TID
+								 * apart */
 	uint16		depth;			/* upper bound of the chain's length from here */
 	uint64		forward_tidno;	/* while FORWARD */
 	ZenRetired	retired;		/* free for the collector; readers do not look */

@@ -18,13 +18,16 @@
 #include "storage/shmem.h"
 #include "utils/hsearch.h"
 
-#define MIN_FREE_SHARE	16		/* a used page is worth returning to with 1/16 of its slots free */
-#define CACHE_SIZE		64		/* contexts that a process remembers; a power of 2 */
+#define MIN_FREE_SHARE	16		/* a used page is worth returning to with 1/16
+								 * of its slots free */
+#define CACHE_SIZE		64		/* contexts that a process remembers; a power
+								 * of 2 */
 
 typedef struct Context
 {
 	ZenPageOwner key;
-	uint32		first;			/* pages linked by ZenPage.next; lease holder only */
+	uint32		first;			/* pages linked by ZenPage.next; lease holder
+								 * only */
 	uint32		current;
 } Context;
 
@@ -41,14 +44,20 @@ static CachedContext cache[CACHE_SIZE];
 static int64
 max_contexts(void)
 {
-	/* each context has at least one page; the pool's size is not known yet, the hash table can grow */
+	/*
+	 * each context has at least one page; the pool's size is not known yet,
+	 * the hash table can grow
+	 */
 	return 1024;
 }
 
 Size
 zen_alloc_shmem_size(void)
 {
-	/* beyond the initial entries the hash table grows from the slack requested here */
+	/*
+	 * beyond the initial entries the hash table grows from the slack
+	 * requested here
+	 */
 	return add_size(hash_estimate_size(max_contexts() * 16, sizeof(Context)), sizeof(pg_atomic_uint32));
 }
 
@@ -220,7 +229,10 @@ zen_slot_alloc(uint32 region, ZenHTable *ht, Size size)
 	slot = take_from_context(key, anchor);
 	if (slot == InvalidZenSlot && key.htable != 0)
 	{
-		/* the pool is full: a larger slot, or one in the shared pages, is as good */
+		/*
+		 * the pool is full: a larger slot, or one in the shared pages, is as
+		 * good
+		 */
 		slot = take_larger(key, anchor);
 		key.htable = 0;
 		if (slot == InvalidZenSlot)
@@ -229,7 +241,10 @@ zen_slot_alloc(uint32 region, ZenHTable *ht, Size size)
 	if (slot == InvalidZenSlot)
 		slot = take_larger(key, anchor);
 	if (slot != InvalidZenSlot && ht->bytes_taken < ZEN_PRIVATE_BYTES)
-		ht->bytes_taken += zen_class_size(key.class);	/* racing writers may lose some: a threshold, not a count */
+		ht->bytes_taken += zen_class_size(key.class);	/* racing writers may
+														 * lose some: a
+														 * threshold, not a
+														 * count */
 	return slot;
 }
 
@@ -242,7 +257,10 @@ zen_slot_generation(ZenSlot slot)
 void
 zen_slot_free_retired(ZenSlot slot, uint32 page_generation)
 {
-	/* inside, so that fence_off_pages() waits for us if we still see the old generation */
+	/*
+	 * inside, so that fence_off_pages() waits for us if we still see the old
+	 * generation
+	 */
 	zen_epoch_enter();
 	if (zen_slot_generation(slot) == page_generation)
 		zen_slot_free(slot);
@@ -293,7 +311,11 @@ release_page(uint32 pageno, void (*forget) (ZenTupleHeader header))
 			if ((h.word0 & ZEN_CTS_MASK) != 0)
 				forget(h);
 		}
-	/* an anchor there may dangle: the watermark is as good (R13), and an address passed over costs nothing */
+
+	/*
+	 * an anchor there may dangle: the watermark is as good (R13), and an
+	 * address passed over costs nothing
+	 */
 	zen_page_give_back(pageno);
 }
 

@@ -103,7 +103,7 @@ static void
 store_identity(ZenHTableEntry *e, const ZenHTable *ht)
 {
 	ZenHTableEntry image = {.db = ht->db,.spc = ht->spc,.relnumber = ht->relnumber,
-		.birth_cts = ht->birth_cts,.create_xid = ht->create_xid,.backend = ht->backend};
+	.birth_cts = ht->birth_cts,.create_xid = ht->create_xid,.backend = ht->backend};
 	const uint64 *src = (const uint64 *) &image;
 	uint64	   *dst = (uint64 *) e;
 
@@ -118,7 +118,7 @@ static Locator
 make_locator(RelFileLocator loc, BackendId backend)
 {
 	Locator		l = {.db = ZEN_LOCATOR_DB(loc),.spc = ZEN_LOCATOR_SPC(loc),.relnumber = ZEN_LOCATOR_NUMBER(loc),
-		.backend = backend == InvalidBackendId ? 0 : (uint32) backend + 1};
+	.backend = backend == InvalidBackendId ? 0 : (uint32) backend + 1};
 
 	return l;
 }
@@ -255,8 +255,11 @@ zen_htable_empty(ZenHTable *ht)
 	ZenHTableEntry *e = &zen_pool.htables[ht->idx];
 	uint64		state = zen_nvm_load64(&e->state);
 
-	/* identity changes only while the entry is FREE: a crash in between loses the table, whose creation (or whose
-	 * truncation) belongs to the same unfinished transaction */
+	/*
+	 * identity changes only while the entry is FREE: a crash in between loses
+	 * the table, whose creation (or whose truncation) belongs to the same
+	 * unfinished transaction
+	 */
 	LWLockAcquire(zen_lock(ZEN_LOCK_HTABLE), LW_EXCLUSIVE);
 	store(&e->state, ZEN_HT_FREE);
 	ht->birth_cts = zen_cts_now();
@@ -287,8 +290,9 @@ zen_htable_move_end(ZenHTable *ht, bool committed)
 		uint64		to = zen_nvm_load64(&e->move_to);
 
 		/*
-		 * The identity line is rewritten under the protection of move_xid: a crash in between finds it torn, and
-		 * zen_htable_recover() completes it from move_to.
+		 * The identity line is rewritten under the protection of move_xid: a
+		 * crash in between finds it torn, and zen_htable_recover() completes
+		 * it from move_to.
 		 */
 		LWLockAcquire(zen_lock(ZEN_LOCK_HTABLE), LW_EXCLUSIVE);
 		hash_search(by_locator, &key, HASH_REMOVE, NULL);
@@ -402,7 +406,11 @@ zen_htable_recover(bool (*committed) (uint64), bool (*in_progress) (uint64))
 {
 	LWLockAcquire(zen_lock(ZEN_LOCK_HTABLE), LW_EXCLUSIVE);
 	free_entries->n = 0;
-	/* entry 0 is zen's own: the owner of shared pages; low numbers are handed out first */
+
+	/*
+	 * entry 0 is zen's own: the owner of shared pages; low numbers are handed
+	 * out first
+	 */
 	for (uint32 idx = ZEN_MAX_HTABLES - 1; idx > 0; idx--)
 	{
 		zen_htables[idx].in_use = 0;

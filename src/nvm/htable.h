@@ -26,8 +26,10 @@ typedef struct ZenHTable
 	uint64		create_xid;		/* full xid, 0 once committed */
 	uint64		drop_xid;		/* full xid of a drop under way, or 0 */
 
-	pg_atomic_uint32 reindex;	/* 1: indexes were lost in a crash and are not rebuilt */
-	uint64		bytes_taken;	/* of shared pages, up to a threshold; racy on purpose (alloc.c) */
+	pg_atomic_uint32 reindex;	/* 1: indexes were lost in a crash and are not
+								 * rebuilt */
+	uint64		bytes_taken;	/* of shared pages, up to a threshold; racy on
+								 * purpose (alloc.c) */
 } ZenHTable;
 
 extern ZenHTable *zen_htables;	/* [ZEN_MAX_HTABLES] */

@@ -24,11 +24,15 @@
 #define ZEN_MAGIC				UINT64CONST(0x314C4F4F504E455A) /* "ZENPOOL1" */
 #define ZEN_FORMAT_VERSION		1
 
-#define ZEN_LINE				64	/* bytes of a cache line, the unit of write-back */
+#define ZEN_LINE				64	/* bytes of a cache line, the unit of
+									 * write-back */
 #define ZEN_PAGE_SIZE			((Size) 64 * 1024)
-#define ZEN_AREA_ALIGN			((Size) 2 * 1024 * 1024)	/* areas, and the data, begin on huge-page borders */
+#define ZEN_AREA_ALIGN			((Size) 2 * 1024 * 1024)	/* areas, and the data,
+															 * begin on huge-page
+															 * borders */
 #define ZEN_MAX_REGIONS			8192
-#define ZEN_MAX_HTABLES			32768	/* 15 bits of word1; entry 0 is zen's own */
+#define ZEN_MAX_HTABLES			32768	/* 15 bits of word1; entry 0 is zen's
+										 * own */
 
 #define ZEN_OFF_SUPER			((Size) 0)
 #define ZEN_OFF_SUPER2			((Size) 4096)
@@ -43,15 +47,19 @@ typedef struct ZenSuperblock
 {
 	uint64		magic;
 	uint32		version;
-	uint32		crc;			/* CRC32C of the whole struct with this field 0 */
+	uint32		crc;			/* CRC32C of the whole struct with this field
+								 * 0 */
 	uint64		seq;			/* the valid copy with the larger one counts */
 	uint64		system_id;		/* of the PostgreSQL cluster */
 	uint64		uuid[2];		/* random, made at creation */
 	uint64		pool_size;		/* bytes */
-	uint64		npages;			/* pool_size / ZEN_PAGE_SIZE, header pages included */
+	uint64		npages;			/* pool_size / ZEN_PAGE_SIZE, header pages
+								 * included */
 	uint64		first_data_page;	/* number of the first data page */
-	uint64		generation;		/* +1 at every server start; also in the data directory */
-	uint64		wal_position;	/* a WAL position that the cluster had reached at the last start or stop */
+	uint64		generation;		/* +1 at every server start; also in the data
+								 * directory */
+	uint64		wal_position;	/* a WAL position that the cluster had reached
+								 * at the last start or stop */
 	uint32		clean;			/* 1: stopped in order, nothing is in doubt */
 	uint32		pad;
 } ZenSuperblock;
@@ -67,7 +75,8 @@ StaticAssertDecl(sizeof(ZenSuperblock) == 96, "superblock layout");
 typedef struct ZenMarkRecord
 {
 	uint64		value;
-	uint64		check;			/* ~value, so that zeroes are a valid 'nothing' only by both being 0 */
+	uint64		check;			/* ~value, so that zeroes are a valid
+								 * 'nothing' only by both being 0 */
 } ZenMarkRecord;
 
 /* ---------- region directory ---------- */
@@ -75,14 +84,18 @@ typedef struct ZenMarkRecord
 /* Bits of ZenRegionEntry.doubt, whose other bits are a CRC32C of (xid, cts, kind). */
 #define ZEN_DOUBT_NONE			0
 #define ZEN_DOUBT_COMMIT		1	/* mixed commit under way: pg_xact decides */
-#define ZEN_DOUBT_PREPARED		2	/* PREPARE TRANSACTION done or under way: pg_xact decides */
+#define ZEN_DOUBT_PREPARED		2	/* PREPARE TRANSACTION done or under way:
+									 * pg_xact decides */
 
 typedef struct ZenRegionEntry
 {
-	ZenMarkRecord watermark[2]; /* R3, R13: commits up to here need no LP evidence */
-	uint64		doubt_xid;		/* full transaction id of the in-doubt transaction */
+	ZenMarkRecord watermark[2]; /* R3, R13: commits up to here need no LP
+								 * evidence */
+	uint64		doubt_xid;		/* full transaction id of the in-doubt
+								 * transaction */
 	uint64		doubt_cts;		/* its Tx-CTS */
-	uint64		doubt;			/* kind | CRC32C << 32; stored last, cleared first */
+	uint64		doubt;			/* kind | CRC32C << 32; stored last, cleared
+								 * first */
 	uint64		pad;
 } ZenRegionEntry;
 
@@ -99,27 +112,37 @@ typedef enum ZenHTableState
 
 typedef struct ZenHTableEntry
 {
-	/* line 0: identity, durable before state leaves FREE; constant while not FREE */
+	/*
+	 * line 0: identity, durable before state leaves FREE; constant while not
+	 * FREE
+	 */
 	uint32		db;
 	uint32		spc;
 	uint32		relnumber;
-	uint32		crc;			/* CRC32C of the other fields of line 0, state and crc left out */
-	uint64		birth_cts;		/* slots with Tx-CTS <= this belong to an earlier owner of the entry */
+	uint32		crc;			/* CRC32C of the other fields of line 0, state
+								 * and crc left out */
+	uint64		birth_cts;		/* slots with Tx-CTS <= this belong to an
+								 * earlier owner of the entry */
 	uint64		create_xid;		/* full transaction id */
-	uint64		backend;		/* 0, or 1 + backend id of a temporary table: gone at the next start */
+	uint64		backend;		/* 0, or 1 + backend id of a temporary table:
+								 * gone at the next start */
 	uint64		state;			/* ZenHTableState; one 8-byte store */
 	uint64		pad0[2];
 
 	/* line 1: each field changes by one 8-byte store */
-	uint64		drop_xid;		/* full xid of a drop that pg_xact decides; 0 = none */
-	uint64		nblocks;		/* blocks of the logical-tuple map at the last clean stop */
+	uint64		drop_xid;		/* full xid of a drop that pg_xact decides; 0
+								 * = none */
+	uint64		nblocks;		/* blocks of the logical-tuple map at the last
+								 * clean stop */
 	uint64		flags;			/* ZEN_HTF_* */
-	uint64		move_xid;		/* full xid of a move to (move_spc, move_relnumber); 0 = none */
+	uint64		move_xid;		/* full xid of a move to (move_spc,
+								 * move_relnumber); 0 = none */
 	uint64		move_to;		/* move_spc << 32 | move_relnumber */
 	uint64		pad1[3];
 } ZenHTableEntry;
 
-#define ZEN_HTF_REINDEX			1	/* indexes were lost in a crash and are not rebuilt yet */
+#define ZEN_HTF_REINDEX			1	/* indexes were lost in a crash and are
+									 * not rebuilt yet */
 
 StaticAssertDecl(sizeof(ZenHTableEntry) == 2 * ZEN_LINE, "HTable entry is two lines");
 
@@ -151,10 +174,14 @@ typedef struct ZenTupleHeader
 
 typedef struct ZenTupleBody
 {
-	uint16		len;			/* bytes of the MinimalTuple; 0 for a tombstone */
-	uint16		xmin_low;		/* 32-bit xid of the writer, for the system column xmin only: after a crash it may have
-								 * been issued again, and nothing in zen relies on it */
-	uint32		crc;			/* CRC32C of Tx-CTS, word1, len, xmin_low and everything after this field */
+	uint16		len;			/* bytes of the MinimalTuple; 0 for a
+								 * tombstone */
+	uint16		xmin_low;		/* 32-bit xid of the writer, for the system
+								 * column xmin only: after a crash it may have
+								 * been issued again, and nothing in zen
+								 * relies on it */
+	uint32		crc;			/* CRC32C of Tx-CTS, word1, len, xmin_low and
+								 * everything after this field */
 	uint16		xmin_high;
 	uint16		infomask2;		/* from here on as in a MinimalTuple */
 } ZenTupleBody;

@@ -90,7 +90,11 @@ zen_page_init(void)
 	control->free_head = ZEN_NO_PAGE;
 	control->nfree = 0;
 	make_classes();
-	/* descriptors number as the pool's pages, known only now: they live in the arena, fresh and zero */
+
+	/*
+	 * descriptors number as the pool's pages, known only now: they live in
+	 * the arena, fresh and zero
+	 */
 	zen_pages = zen_arena_alloc(mul_size(zen_pool.npages, sizeof(ZenPage)));
 	if (zen_pages == NULL)
 		ereport(FATAL,
@@ -106,7 +110,7 @@ static uint64
 directory_word(uint32 pageno, ZenPageOwner owner)
 {
 	uint64		bits = ZEN_PAGE_OWNED | owner.htable | ((uint64) owner.region << 15) |
-		((uint64) owner.class << 29);
+	((uint64) owner.class << 29);
 	uint64		number = pageno;
 	pg_crc32c	crc;
 

@@ -26,11 +26,14 @@ typedef struct ZenPage
 	ZenPageOwner owner;			/* constant while owned */
 	uint32		owned;			/* 0 = on the free list */
 	uint32		nslots;
-	uint32		hint;			/* bitmap word to look at first; lease holder only */
-	uint32		next;			/* next page of the same context, or of the free list */
+	uint32		hint;			/* bitmap word to look at first; lease holder
+								 * only */
+	uint32		next;			/* next page of the same context, or of the
+								 * free list */
 	pg_atomic_uint32 generation;	/* raised when the page leaves its owner */
 	pg_atomic_uint32 nfree;		/* bits set in the bitmap */
-	pg_atomic_uint64 *free;		/* one bit per slot, 1 = free; set by anyone, cleared by the lease holder */
+	pg_atomic_uint64 *free;		/* one bit per slot, 1 = free; set by anyone,
+								 * cleared by the lease holder */
 } ZenPage;
 
 extern ZenPage *zen_pages;
@@ -40,7 +43,8 @@ extern Size zen_class_size(uint32 class);
 extern uint32 zen_class_of(Size size);
 extern uint32 zen_nclasses(void);
 
-#define ZEN_MAX_TUPLE	(ZEN_PAGE_SIZE - 64)	/* bytes of MinimalTuple that a slot can hold */
+#define ZEN_MAX_TUPLE	(ZEN_PAGE_SIZE - 64)	/* bytes of MinimalTuple that
+												 * a slot can hold */
 
 extern Size zen_page_shmem_size(void);
 extern void zen_page_init(void);

@@ -29,7 +29,8 @@
 #include "common/file_perm.h"
 
 #define MSYNC_PAGE			4096	/* bytes; x86-64 page size */
-#define MSYNC_MAX_RANGES	64		/* a commit that touches more separate pages just syncs earlier */
+#define MSYNC_MAX_RANGES	64	/* a commit that touches more separate pages
+								 * just syncs earlier */
 
 typedef struct MsyncRange
 {
@@ -37,7 +38,8 @@ typedef struct MsyncRange
 	uintptr_t	end;			/* page aligned, exclusive */
 } MsyncRange;
 
-static ZenPoolMode mode_in_force = ZEN_POOL_AUTO;	/* AUTO: nothing was mapped yet */
+static ZenPoolMode mode_in_force = ZEN_POOL_AUTO;	/* AUTO: nothing was
+													 * mapped yet */
 
 /* Ranges that this process has flushed and not fenced; msync mode only. */
 static MsyncRange msync_ranges[MSYNC_MAX_RANGES];
@@ -227,7 +229,11 @@ zen_mark_write(ZenMarkRecord *records, int n, Size stride, uint64 value)
 	if (value > current)
 	{
 		record = mark_record(records, (newest + 1) % n, stride);
-		/* both words share a line, or the order of the stores would mean nothing */
+
+		/*
+		 * both words share a line, or the order of the stores would mean
+		 * nothing
+		 */
 		Assert((uintptr_t) record / ZEN_LINE == ((uintptr_t) (record + 1) - 1) / ZEN_LINE);
 		zen_nvm_store64(&record->value, value);
 		zen_nvm_store64(&record->check, ~value);
@@ -356,7 +362,10 @@ zen_nvm_create(const char *path, Size size, ZenPoolMode mode)
 		refuse_not_pmem(path);
 	}
 
-	/* First writes to unwritten DAX extents commit the file system's journal: pay for it here, once. */
+	/*
+	 * First writes to unwritten DAX extents commit the file system's journal:
+	 * pay for it here, once.
+	 */
 	if (mode_in_force == ZEN_POOL_PMEM)
 		zen_nvm_zero(base, size);
 	return base;

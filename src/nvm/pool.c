@@ -43,8 +43,10 @@
 
 #define STATE_FILE			"zen.state"
 #define STATE_FORMAT		"1"
-#define MIN_DATA_PAGES		4	/* 8 MB: a smaller pool is a mistake, not a wish */
-#define LOCK_WAIT_MS		10000	/* children of a killed postmaster are gone long before */
+#define MIN_DATA_PAGES		4	/* 8 MB: a smaller pool is a mistake, not a
+								 * wish */
+#define LOCK_WAIT_MS		10000	/* children of a killed postmaster are
+									 * gone long before */
 #define LOCK_POLL_MS		50
 #define UUID_FORMAT			"%016llx%016llx"
 #define UUID_ARGS(u)		(unsigned long long) (u)[0], (unsigned long long) (u)[1]
@@ -61,7 +63,8 @@ typedef struct StateFile
 	bool		creating;		/* no pool has been opened under this uuid yet */
 	uint64		uuid[2];
 	uint64		generation;
-	char		pool_path[MAXPGPATH];	/* zen.pool_path at the last start, for messages */
+	char		pool_path[MAXPGPATH];	/* zen.pool_path at the last start,
+										 * for messages */
 } StateFile;
 
 /* What pg_control says. */
@@ -194,7 +197,7 @@ write_state(const StateFile *state)
 {
 	char		path[MAXPGPATH + 32];
 	char		temp[MAXPGPATH + 40];
-	char		text[MAXPGPATH + 256];
+	char text[	MAXPGPATH + 256];
 	int			len;
 	int			fd;
 
@@ -363,7 +366,10 @@ open_pool_file(void)
 {
 	struct stat st;
 
-	/* close-on-exec: programs that the server runs may outlive it and must not keep the lock */
+	/*
+	 * close-on-exec: programs that the server runs may outlive it and must
+	 * not keep the lock
+	 */
 	pool_fd = open(pool_path, O_RDWR | O_CLOEXEC);
 	if (pool_fd < 0)
 	{
@@ -630,7 +636,10 @@ create_pool(StateFile *state, const ClusterFacts *facts)
 	strlcpy(state->pool_path, zen_pool_path, MAXPGPATH);
 	write_state(state);
 
-	/* the uuid makes the name ours: what lies there is left from an earlier try */
+	/*
+	 * the uuid makes the name ours: what lies there is left from an earlier
+	 * try
+	 */
 	snprintf(temp, sizeof(temp), "%s." UUID_FORMAT ".tmp", pool_path, UUID_ARGS(state->uuid));
 	unlink(temp);
 	base = zen_nvm_create(temp, size, (ZenPoolMode) zen_pool_mode);

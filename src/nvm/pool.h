@@ -11,11 +11,13 @@
 
 typedef struct ZenPool
 {
-	char	   *base;			/* start of the mapping, NULL when no pool is open */
+	char	   *base;			/* start of the mapping, NULL when no pool is
+								 * open */
 	Size		size;			/* bytes */
 	uint32		npages;			/* 64 KB pages, header pages included */
 	uint32		first_data_page;
-	bool		was_clean;		/* the last stop was clean, for the pool and for PostgreSQL */
+	bool		was_clean;		/* the last stop was clean, for the pool and
+								 * for PostgreSQL */
 	ZenRegionEntry *regions;	/* [ZEN_MAX_REGIONS] */
 	ZenHTableEntry *htables;	/* [ZEN_MAX_HTABLES] */
 	uint64	   *pages;			/* [npages] */

@@ -19,12 +19,14 @@
 #include "storage/proc.h"
 #include "storage/shmem.h"
 
-#define CTS_STRIDE	(1 << 20)	/* numbers given out per persistent store of the mark */
+#define CTS_STRIDE	(1 << 20)	/* numbers given out per persistent store of
+								 * the mark */
 
 typedef struct RegionControl
 {
 	pg_atomic_uint64 next_cts;	/* last number given out */
-	pg_atomic_uint64 cts_limit; /* numbers up to here are covered by the persistent mark */
+	pg_atomic_uint64 cts_limit; /* numbers up to here are covered by the
+								 * persistent mark */
 } RegionControl;
 
 ZenRegion  *zen_regions;
@@ -83,7 +85,11 @@ zen_region_lease(void)
 		for (uint32 r = 0; r < zen_nregions; r++)
 			if (zen_region_try_lease(r))
 				return my_region = r;
-		/* there is one region per possible writer: only a race with the collector can bring us here */
+
+		/*
+		 * there is one region per possible writer: only a race with the
+		 * collector can bring us here
+		 */
 		pg_spin_delay();
 	}
 }

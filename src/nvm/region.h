@@ -18,7 +18,8 @@ typedef struct ZenRegion
 	/* written by the lease holder only; others may read last_cts */
 	uint64		last_cts;		/* newest Tx-CTS whose commit is durable here */
 	ZenSlot		anchor;			/* R4: the slot that carries the newest LP */
-	uint64		doubt_xid;		/* full xid of an in-doubt transaction whose descriptor is in NVM */
+	uint64		doubt_xid;		/* full xid of an in-doubt transaction whose
+								 * descriptor is in NVM */
 	uint64		doubt_cts;
 	uint32		doubt_kind;		/* ZEN_DOUBT_* */
 
@@ -29,7 +30,8 @@ typedef struct ZenRegion
 #define ZEN_NO_REGION	PG_UINT32_MAX
 
 extern ZenRegion *zen_regions;
-extern uint32 zen_nregions;		/* regions that writers of this server may lease */
+extern uint32 zen_nregions;		/* regions that writers of this server may
+								 * lease */
 
 extern Size zen_region_shmem_size(void);
 extern void zen_region_init(void);

@@ -72,7 +72,10 @@ zen_tuple_write(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin, cons
 	{
 		Size		at = head;
 
-		/* a header near the end of a line leaves (part of) the body prefix to the next line */
+		/*
+		 * a header near the end of a line leaves (part of) the body prefix to
+		 * the next line
+		 */
 		if (at < prefix)
 		{
 			zen_nvm_copy((char *) dst + at, (char *) line + at, prefix - at);
@@ -135,7 +138,10 @@ zen_tuple_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
 	const char *src = (const char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE;
 	ZenTupleBody body;
 
-	/* one copy, checked as copied: the slot belongs to readers until they have left */
+	/*
+	 * one copy, checked as copied: the slot belongs to readers until they
+	 * have left
+	 */
 	memcpy(&body, src, ZEN_BODY_PREFIX);
 	memcpy((char *) buf + ZEN_BODY_PREFIX, src + ZEN_BODY_PREFIX, len - ZEN_BODY_PREFIX);
 	if (body.len != len ||

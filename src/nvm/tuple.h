@@ -13,7 +13,8 @@
 
 /* word1 of a version of logical tuple tidno (block * 64 + offset - 1) with a version code */
 #define ZEN_TIDS_PER_BLOCK	64
-#define ZEN_MAX_CODE		1022	/* code * 64 + 64 stays below the special offsets 0xfffd.. */
+#define ZEN_MAX_CODE		1022	/* code * 64 + 64 stays below the special
+									 * offsets 0xfffd.. */
 
 static inline uint64
 zen_word1(uint32 htable, uint64 tidno, uint32 code, bool deleted)

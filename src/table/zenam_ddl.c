@@ -123,8 +123,8 @@ zenam_relation_set_new_filelocator(Relation rel, const RelFileLocator *newrlocat
 	ZenHTable  *old;
 
 	/*
-	 * Users are refused temporary zen tables (admin/hooks.c), but REFRESH MATERIALIZED VIEW CONCURRENTLY needs one for a
-	 * moment.
+	 * Users are refused temporary zen tables (admin/hooks.c), but REFRESH
+	 * MATERIALIZED VIEW CONCURRENTLY needs one for a moment.
 	 */
 	if (persistence == RELPERSISTENCE_UNLOGGED)
 		refuse_unlogged();
@@ -135,7 +135,10 @@ zenam_relation_set_new_filelocator(Relation rel, const RelFileLocator *newrlocat
 	zen_ddl_create(*newrlocator, rel->rd_backend);
 	smgrclose(RelationCreateStorage(*newrlocator, persistence, true));
 
-	/* no xid of ours outlives the transaction horizon: VACUUM need not freeze anything */
+	/*
+	 * no xid of ours outlives the transaction horizon: VACUUM need not freeze
+	 * anything
+	 */
 	*freezeXid = InvalidTransactionId;
 	*minmulti = InvalidMultiXactId;
 }
@@ -276,7 +279,8 @@ zenam_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *page
 	BlockNumber nblocks;
 	double		density = ZEN_TIDS_PER_BLOCK;
 
-	(void) zen_rel_htable(rel); /* the planner opens indexes next: they must be there */
+	(void) zen_rel_htable(rel); /* the planner opens indexes next: they must
+								 * be there */
 	nblocks = zen_rel_nblocks(rel);
 
 	/* as for heap: a table never looked at is taken to grow soon */

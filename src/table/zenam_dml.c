@@ -140,7 +140,7 @@ zenam_tuple_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 spec
 	ZenHTable  *ht = zen_rel_htable(rel);
 	HeapTupleData stored;
 	bool		delete_values = !succeeded && OidIsValid(rel->rd_rel->reltoastrelid) &&
-		fetch_old(rel, &slot->tts_tid, &stored) && HeapTupleHasExternal(&stored);
+	fetch_old(rel, &slot->tts_tid, &stored) && HeapTupleHasExternal(&stored);
 
 	zen_row_complete(ht, zen_tidno(&slot->tts_tid), succeeded);
 	if (delete_values)
@@ -337,7 +337,11 @@ count_update(Relation rel, bool new_tid)
 #else
 	pgstat_count_heap_update(rel, !new_tid);
 #endif
-	/* the old version needs no VACUUM unless indexes hold its TID: take back what core will count as dead */
+
+	/*
+	 * the old version needs no VACUUM unless indexes hold its TID: take back
+	 * what core will count as dead
+	 */
 	if (!new_tid)
 		pgstat_update_heap_dead_tuples(rel, 1);
 }
@@ -393,7 +397,8 @@ zenam_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, Command
 		check_conflict_in(rel, otid);
 		zen_make_tid(&tid, c.result_tidno, c.result_code);
 		mark_tuple(tuple, &tid, cid);
-		if (c.held_before)		/* as heap: a row that was locked first carries its locker on */
+		if (c.held_before)		/* as heap: a row that was locked first
+								 * carries its locker on */
 			tuple->t_data->t_choice.t_heap.t_xmax = GetCurrentTransactionId();
 		slot->tts_tid = tid;
 		*update_indexes = c.indexes_needed;
@@ -483,7 +488,8 @@ zenam_tuple_lock(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlo
 		/* the caller goes on with the TID of the version that was locked */
 		result = lock_version(rel, tid, slot, cid, mode, wait_policy, tmfd);
 		if (result == TM_Invisible && traversed)
-			result = TM_SelfModified;	/* the newest version is by a later command of this transaction */
+			result = TM_SelfModified;	/* the newest version is by a later
+										 * command of this transaction */
 		if (result != TM_Updated || !(flags & TUPLE_LOCK_FLAG_FIND_LAST_VERSION))
 			break;
 		if (ItemPointerIndicatesMovedPartitions(&tmfd->ctid))

@@ -269,7 +269,11 @@ judge_row(const ZenRowInfo *info, TransactionId oldest_xmin, IndexInfo *index_in
 			r.alive = false;
 			break;
 	}
-	/* an older version that some snapshot sees may differ in this index's columns */
+
+	/*
+	 * an older version that some snapshot sees may differ in this index's
+	 * columns
+	 */
 	if (r.index_it && info->older_versions && !TransactionIdPrecedes(info->xmin, oldest_xmin))
 		index_info->ii_BrokenHotChain = true;
 	return r;
@@ -372,7 +376,8 @@ zenam_index_build_range_scan(Relation table_rel, Relation index_rel, struct Inde
 		callback(index_rel, &tid, values, isnull, row.alive, callback_state);
 	}
 
-	zenam_scan_end(scan);		/* a parallel worker's scan is ours to end, too */
+	zenam_scan_end(scan);		/* a parallel worker's scan is ours to end,
+								 * too */
 	if (own_snapshot)
 		UnregisterSnapshot(source.snapshot);
 	ExecDropSingleTupleTableSlot(slot);

@@ -36,7 +36,8 @@
 #define NEEDED		1
 #define RUNNING		2
 
-static ZenHTable *rebuilding = NULL;	/* by this process: functions in index expressions may read the table */
+static ZenHTable *rebuilding = NULL;	/* by this process: functions in index
+										 * expressions may read the table */
 
 static void
 rebuild_index(Relation rel, Oid indexoid)
@@ -190,14 +191,21 @@ zen_reindex_start_workers(void)
 	{
 		BackgroundWorkerHandle *handle;
 
-		/* tables of one database mostly stand together; a second worker for it would only wait for the first */
+		/*
+		 * tables of one database mostly stand together; a second worker for
+		 * it would only wait for the first
+		 */
 		if (!zen_htables[i].in_use || pg_atomic_read_u32(&zen_htables[i].reindex) == SOUND ||
 			zen_htables[i].db == started)
 			continue;
 		started = zen_htables[i].db;
 		worker.bgw_main_arg = ObjectIdGetDatum(started);
 		worker.bgw_notify_pid = MyProcPid;
-		/* without a free slot the tables are rebuilt by the backends that need them */
+
+		/*
+		 * without a free slot the tables are rebuilt by the backends that
+		 * need them
+		 */
 		if (!RegisterDynamicBackgroundWorker(&worker, &handle))
 			break;
 	}

@@ -29,7 +29,8 @@ typedef struct ZenScan
 {
 	TableScanDescData base;
 	ZenHTable  *ht;
-	BlockNumber nblocks;		/* at the scan's start: later blocks hold no row that the snapshot sees */
+	BlockNumber nblocks;		/* at the scan's start: later blocks hold no
+								 * row that the snapshot sees */
 	bool		started;
 	BlockNumber block;			/* current block */
 	int			offset;			/* current TID within it, 0..63 */
@@ -150,7 +151,11 @@ zenam_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData 
 	if (pscan != NULL)
 		scan->worker = palloc0(sizeof(ParallelBlockTableScanWorkerData));
 	scan->ht = zen_rel_htable_raw(rel);
-	/* an index build reads the table to rebuild its indexes: everyone else waits for that */
+
+	/*
+	 * an index build reads the table to rebuild its indexes: everyone else
+	 * waits for that
+	 */
 	if (snapshot == NULL || snapshot->snapshot_type != SNAPSHOT_ANY)
 		scan->ht = zen_rel_htable(rel);
 	if ((flags & (SO_TYPE_SEQSCAN | SO_TYPE_SAMPLESCAN)) && snapshot != NULL)
@@ -398,7 +403,11 @@ zenam_scan_getnextslot_tidrange(TableScanDesc sscan, ScanDirection direction, Tu
 				scan->offset = forward ? ZEN_TIDS_PER_BLOCK : -1;
 				break;
 			}
-			/* versions carry their code in the offset, so the exact bounds are tested on what was found */
+
+			/*
+			 * versions carry their code in the offset, so the exact bounds
+			 * are tested on what was found
+			 */
 			if (fetch(sscan->rs_rd, scan->ht, tidno, ZEN_ANY_CODE, sscan->rs_snapshot, slot, true, NULL) &&
 				ItemPointerCompare(&slot->tts_tid, &scan->mintid) >= 0 &&
 				ItemPointerCompare(&slot->tts_tid, &scan->maxtid) <= 0)

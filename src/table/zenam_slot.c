@@ -14,7 +14,8 @@
 typedef struct ZenTupleSlot
 {
 	HeapTupleTableSlot base;
-	ZenRow		row;			/* base.tuple is &base.tupdata when the slot shows this row */
+	ZenRow		row;			/* base.tuple is &base.tupdata when the slot
+								 * shows this row */
 } ZenTupleSlot;
 
 static TupleTableSlotOps zen_slot_ops;
@@ -71,7 +72,10 @@ slot_copyslot(TupleTableSlot *dst, TupleTableSlot *src)
 	MemoryContext old;
 	HeapTuple	copy;
 
-	/* the source may be dst's own contents seen through another slot: copy first */
+	/*
+	 * the source may be dst's own contents seen through another slot: copy
+	 * first
+	 */
 	old = MemoryContextSwitchTo(dst->tts_mcxt);
 	copy = ExecCopySlotHeapTuple(src);
 	MemoryContextSwitchTo(old);

@@ -32,7 +32,11 @@ needs_slot(ZenWrite *w)
 		return false;
 	if (!(zen_version_flags(v) & ZEN_V_TOMBSTONE))
 		return true;
-	/* a row inserted and deleted by this transaction leaves nothing to be deleted in NVM */
+
+	/*
+	 * a row inserted and deleted by this transaction leaves nothing to be
+	 * deleted in NVM
+	 */
 	for (v = v->older; v != NULL; v = v->older)
 		if (v->slot != InvalidZenSlot)
 			return true;
@@ -214,7 +218,11 @@ settle_writes(uint32 region, ZenWrite *writes, uint32 n)
 			bool		frozen = (zen_version_flags(w->version) & ZEN_V_FROZEN) != 0;
 
 			zen_version_set(w->version, ZEN_V_COMMITTED);
-			/* a frozen version's xid is only for show, and may be older than xids can be compared */
+
+			/*
+			 * a frozen version's xid is only for show, and may be older than
+			 * xids can be compared
+			 */
 			zen_gc_push(region, w->ht, w->tidno, frozen ? FrozenTransactionId : w->version->xmin);
 		}
 	}

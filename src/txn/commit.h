@@ -25,7 +25,8 @@ typedef struct ZenCommit
 	ZenCommitStage stage;
 	uint32		region;
 	uint64		cts;
-	ZenSlot		last;			/* the slot that carries LP, or InvalidZenSlot if nothing was to be written */
+	ZenSlot		last;			/* the slot that carries LP, or InvalidZenSlot
+								 * if nothing was to be written */
 } ZenCommit;
 
 /*

@@ -17,8 +17,10 @@
 #include "storage/shmem.h"
 
 #define CHUNK_ITEMS		255
-#define EVICT_WHEN_FULL	4096	/* entries that the CLOCK hand passes when DRAM is full */
-#define HORIZON_EVERY	16		/* runs between two looks at the xid horizon, when nothing is due by the last one */
+#define EVICT_WHEN_FULL	4096	/* entries that the CLOCK hand passes when
+								 * DRAM is full */
+#define HORIZON_EVERY	16		/* runs between two looks at the xid horizon,
+								 * when nothing is due by the last one */
 
 typedef struct GcItem
 {
@@ -37,7 +39,8 @@ typedef struct GcChunk
 typedef struct GcQueue
 {
 	GcChunk    *head;
-	GcChunk    *tail;			/* the chunk being filled; empty chunks reserved may follow it */
+	GcChunk    *tail;			/* the chunk being filled; empty chunks
+								 * reserved may follow it */
 	uint32		head_pos;
 	uint32		tail_pos;
 	uint32		reserved;		/* places in chunks behind tail */
@@ -45,7 +48,8 @@ typedef struct GcQueue
 } GcQueue;
 
 static GcQueue *queues;			/* [ZEN_MAX_REGIONS] */
-static TransactionId horizon = InvalidTransactionId;	/* last one computed by this process */
+static TransactionId horizon = InvalidTransactionId;	/* last one computed by
+														 * this process */
 static uint32 runs_since_horizon = 0;
 
 /* ---------- the queue ---------- */

@@ -35,7 +35,8 @@ ZenRecovery *zen_recovery;
 typedef struct RegionFate
 {
 	uint64		ts_commit;		/* R3 */
-	uint64		prepared_cts;	/* Tx-CTS of a transaction still prepared, or 0 */
+	uint64		prepared_cts;	/* Tx-CTS of a transaction still prepared, or
+								 * 0 */
 	ZenSlot		anchor;
 	uint64		anchor_cts;
 } RegionFate;
@@ -219,7 +220,8 @@ second_pass(uint32 pageno)
 			zen_slot_free(slot);
 		}
 		else if (ht->idx == 0 || !zen_htable_owns(ht, cts))
-			zen_slot_free(slot);	/* of a table that is gone, or a row-lock list */
+			zen_slot_free(slot);	/* of a table that is gone, or a row-lock
+									 * list */
 		else
 			place_version(ht, slot, h);
 	}
@@ -340,7 +342,10 @@ hand_out_pages(void)
 		if ((page->owner.htable != 0 && !zen_htables[page->owner.htable].in_use) ||
 			pg_atomic_read_u32(&page->nfree) == page->nslots)
 		{
-			/* stale headers on it are no evidence and no danger: their newer versions were counted without them */
+			/*
+			 * stale headers on it are no evidence and no danger: their newer
+			 * versions were counted without them
+			 */
 			for (uint32 n = 0; n < page->nslots; n++)
 				zen_gc_forget_header(zen_tuple_header(zen_page_slot(p, n)));
 			zen_page_give_back(p);

@@ -207,13 +207,20 @@ inspect_chain(ZenVersion *head, ZenRowInfo *info)
 			info->state = ZEN_ROW_DEAD;
 			return NULL;
 		}
-		/* deleted by a transaction that inserted it: never seen by anyone else */
+
+		/*
+		 * deleted by a transaction that inserted it: never seen by anyone
+		 * else
+		 */
 	}
 	else if (state == ZEN_XID_COMMITTED)
 		info->state = ZEN_ROW_LIVE;
 	else
 	{
-		/* an update under way leaves the row live either way: count it as live, as its new version */
+		/*
+		 * an update under way leaves the row live either way: count it as
+		 * live, as its new version
+		 */
 		info->xid = v->xmin;
 		info->xid_is_mine = state == ZEN_XID_CURRENT;
 		info->state = ZEN_ROW_INSERT_IN_PROGRESS;
@@ -708,7 +715,11 @@ number_version(ZenVersion *v, ZenVersion *top)
 			return false;
 	}
 	v->depth = (uint16) depth;
-	/* code 0 stands for the row as indexes know it; versions after the first use 1..ZEN_MAX_CODE in turn */
+
+	/*
+	 * code 0 stands for the row as indexes know it; versions after the first
+	 * use 1..ZEN_MAX_CODE in turn
+	 */
 	v->code = top->code >= ZEN_MAX_CODE ? 1 : top->code + 1;
 	return true;
 }
@@ -729,7 +740,8 @@ push_version(uint64 w, Judged *j, ZenVersion *v)
 typedef struct Prepared
 {
 	ZenVersion *version;		/* new contents, or the tombstone of a delete */
-	ZenVersion *tombstone;		/* update to a new TID: stays under the old one */
+	ZenVersion *tombstone;		/* update to a new TID: stays under the old
+								 * one */
 	ZenLockers *lockers;		/* copy for the new TID */
 	uint64		new_tidno;
 	ZenWord    *new_word;
@@ -772,7 +784,10 @@ discard_prepared(Prepared *p)
 		zen_lockers_free(p->lockers);
 	if (p->tombstone)
 	{
-		/* the row under the new TID was never anyone's: let commit or abort pop it */
+		/*
+		 * the row under the new TID was never anyone's: let commit or abort
+		 * pop it
+		 */
 		zen_version_set(p->version, ZEN_V_ABORTED);
 		zen_version_free(p->tombstone);
 	}
@@ -882,7 +897,11 @@ zen_row_change(ZenChange *c)
 			break;
 		if (applied)
 			return TM_Ok;
-		/* first time round: now that the change is allowed, make its versions, outside the epoch */
+
+		/*
+		 * first time round: now that the change is allowed, make its
+		 * versions, outside the epoch
+		 */
 		if (p.version == NULL)
 		{
 			prepare(c, &p);

@@ -25,13 +25,16 @@ typedef struct ZenRow
 	Size		capacity;
 	uint32		len;			/* bytes of the heap tuple */
 	ItemPointerData tid;		/* with the version's code */
-	TransactionId xmin;			/* writer, FrozenTransactionId if every snapshot sees it; the header has the raw xid */
+	TransactionId xmin;			/* writer, FrozenTransactionId if every
+								 * snapshot sees it; the header has the raw
+								 * xid */
 } ZenRow;
 
 /* What a serializable reader wants to know about the versions it passed over. */
 typedef struct ZenPassed
 {
-	TransactionId *xids;		/* writers of newer versions, not aborted, not this transaction; in TopMemoryContext */
+	TransactionId *xids;		/* writers of newer versions, not aborted, not
+								 * this transaction; in TopMemoryContext */
 	uint32		n;
 	uint32		capacity;
 } ZenPassed;
@@ -63,9 +66,11 @@ typedef struct ZenRowInfo
 {
 	ZenRowState state;
 	TransactionId xmin;			/* writer of the version copied */
-	TransactionId xid;			/* the one in progress, or the deleter of a RECENTLY_DEAD row */
+	TransactionId xid;			/* the one in progress, or the deleter of a
+								 * RECENTLY_DEAD row */
 	bool		xid_is_mine;
-	bool		older_versions; /* a snapshot that does not see xmin finds an older version */
+	bool		older_versions; /* a snapshot that does not see xmin finds an
+								 * older version */
 } ZenRowInfo;
 
 /*
@@ -102,19 +107,25 @@ typedef struct ZenChange
 	uint64		tidno;
 	uint32		code;
 	CommandId	cid;
-	LockTupleMode mode;			/* update: NoKeyExclusive or Exclusive; delete: Exclusive */
+	LockTupleMode mode;			/* update: NoKeyExclusive or Exclusive;
+								 * delete: Exclusive */
 	MinimalTuple tuple;			/* new contents; NULL deletes */
-	bool		new_tid;		/* an indexed column changes: the row goes on under a new TID */
+	bool		new_tid;		/* an indexed column changes: the row goes on
+								 * under a new TID */
 	bool		moved;			/* delete: the row goes to another partition */
 	Snapshot	crosscheck;		/* or InvalidSnapshot */
 
 	/* results */
-	TransactionId wait_xid;		/* with TM_BeingModified: wait for it and try again */
-	TM_FailureData tmfd;		/* with TM_Updated, TM_Deleted, TM_SelfModified */
-	uint64		result_tidno;	/* with TM_Ok after an update: where the row is now */
+	TransactionId wait_xid;		/* with TM_BeingModified: wait for it and try
+								 * again */
+	TM_FailureData tmfd;		/* with TM_Updated, TM_Deleted,
+								 * TM_SelfModified */
+	uint64		result_tidno;	/* with TM_Ok after an update: where the row
+								 * is now */
 	uint32		result_code;
 	bool		held_before;	/* this transaction had locked the row before */
-	bool		indexes_needed; /* with TM_Ok after an update: it took a new TID */
+	bool		indexes_needed; /* with TM_Ok after an update: it took a new
+								 * TID */
 } ZenChange;
 
 extern TM_Result zen_row_change(ZenChange *change);

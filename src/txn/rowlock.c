@@ -48,7 +48,10 @@ zen_lockers_copy(ZenWord *word, ZenVersion *head, ZenLockerCopy *copy)
 
 		if (head->lockers == NULL)
 		{
-			/* a list that appears after this look raises lock_seq, which the caller compares under the lock */
+			/*
+			 * a list that appears after this look raises lock_seq, which the
+			 * caller compares under the lock
+			 */
 			seq = head->lock_seq;
 			pg_read_barrier();
 			if (head->lockers == NULL)

@@ -49,7 +49,8 @@ typedef struct Prepared
 	TransactionId xid;
 	uint64		full_xid;
 	ZenCommit	commit;
-	ZenWrite   *writes;			/* arena; the lock lists' slots are appended with version NULL */
+	ZenWrite   *writes;			/* arena; the lock lists' slots are appended
+								 * with version NULL */
 	uint32		nwrites;
 	uint32		writes_capacity;
 	ZenLockedRow *locks;		/* arena */
@@ -57,7 +58,8 @@ typedef struct Prepared
 	uint32		locks_capacity;
 } Prepared;
 
-static Prepared *prepared;		/* [ZEN_MAX_REGIONS]; in_use under ZEN_LOCK_RECOVERY */
+static Prepared *prepared;		/* [ZEN_MAX_REGIONS]; in_use under
+								 * ZEN_LOCK_RECOVERY */
 
 Size
 zen_twophase_shmem_size(void)
@@ -232,7 +234,10 @@ finish(Prepared *p, bool committed)
 	for (uint32 i = 0; i < p->nlocks; i++)
 		zen_rowlock_release(p->locks[i].ht, p->locks[i].tidno, p->locks[i].xid);
 
-	/* the region is free for others as soon as commit or abort has released it: leave its entry before */
+	/*
+	 * the region is free for others as soon as commit or abort has released
+	 * it: leave its entry before
+	 */
 	copy = *p;
 	memset(p, 0, sizeof(*p));
 	if (committed)

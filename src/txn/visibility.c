@@ -84,7 +84,10 @@ dirty_version(ZenVersion *head, Snapshot snapshot, ZenVersion **successor)
 			case ZEN_XID_IN_PROGRESS:
 				if (v->older != NULL && zen_top_version(v->older) != NULL)
 				{
-					/* an update or delete under way: the row is there, and xmax says so */
+					/*
+					 * an update or delete under way: the row is there, and
+					 * xmax says so
+					 */
 					snapshot->xmax = v->xmin;
 					*successor = v;
 					v = zen_top_version(v->older);

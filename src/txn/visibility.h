@@ -11,7 +11,8 @@
 
 typedef enum ZenXidState
 {
-	ZEN_XID_CURRENT,			/* this transaction or a live subtransaction of it */
+	ZEN_XID_CURRENT,			/* this transaction or a live subtransaction
+								 * of it */
 	ZEN_XID_IN_PROGRESS,
 	ZEN_XID_COMMITTED,
 	ZEN_XID_ABORTED

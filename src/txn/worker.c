@@ -45,7 +45,11 @@ zen_worker_main(Datum arg)
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
 	BackgroundWorkerUnblockSignals();
-	/* to no database, but into the ProcArray: TransactionIdIsInProgress() leaves out its caller's place there */
+
+	/*
+	 * to no database, but into the ProcArray: TransactionIdIsInProgress()
+	 * leaves out its caller's place there
+	 */
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
 
 	zen_gate();

@@ -9,7 +9,8 @@
 #include "utils/memutils.h"
 
 #define FIRST_CAPACITY	64
-#define KEEP_CAPACITY	4096	/* larger arrays are given back after the transaction */
+#define KEEP_CAPACITY	4096	/* larger arrays are given back after the
+								 * transaction */
 
 ZenWriteSet zen_writeset;
 

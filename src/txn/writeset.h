@@ -15,8 +15,10 @@ typedef struct ZenWrite
 	ZenWord    *word;
 	ZenVersion *version;		/* pushed by this transaction */
 	int			nest_level;		/* of the (sub)transaction that owns it now */
-	ZenSlot		slot;			/* commit: where it was written, or InvalidZenSlot */
-	ZenTupleHeader former;		/* commit: the header that the slot had before (R5) */
+	ZenSlot		slot;			/* commit: where it was written, or
+								 * InvalidZenSlot */
+	ZenTupleHeader former;		/* commit: the header that the slot had before
+								 * (R5) */
 } ZenWrite;
 
 typedef struct ZenLockedRow

@@ -185,7 +185,11 @@ static void
 aborted(void)
 {
 	zen_epoch_reset();
-	/* an error has reset the interrupt holdoff and the error context stack already */
+
+	/*
+	 * an error has reset the interrupt holdoff and the error context stack
+	 * already
+	 */
 	holding_interrupts = false;
 	if (zen_writeset.nwrites > 0)
 		ZEN_COUNT(aborts, 1);
