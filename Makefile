@@ -62,6 +62,7 @@ OBJS = $(addprefix src/base/, \
 		gc.o \
 		commit.o \
 		ddl.o \
+		sequence.o \
 		twophase.o \
 		xact.o \
 		recovery.o \

@@ -158,11 +158,14 @@ zen_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
 	else if (access == OAT_DROP && classId == RelationRelationId)
 	{
 		zen_gate();
+		/* what COMMIT PREPARED has left to do in the table is done before it goes */
+		zen_twophase_resolve();
 		relation_dropped(objectId);
 	}
 	else if (access == OAT_DROP && classId == DatabaseRelationId)
 	{
 		zen_gate();
+		zen_twophase_resolve();
 		zen_ddl_drop_database(objectId);
 	}
 }

@@ -41,4 +41,9 @@ typedef Oid RelFileNumber;
 #define ZEN_AM_SET_NEW_FILELOCATOR	relation_set_new_filelocator
 #endif
 
+/* The fast-path locks of a process: 18 made their number a setting. */
+#define ZEN_FAST_PATH_SLOTS			FP_LOCK_SLOTS_PER_BACKEND
+/* bit (mode - 1) is set for each weak lock mode held in slot i */
+#define zen_fast_path_modes(proc, i)	((uint32) ((proc)->fpLockBits >> (3 * (i))) & 7)
+
 #endif							/* ZEN_COMPAT_H */

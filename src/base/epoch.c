@@ -124,11 +124,14 @@ close_batch(void)
 
 	for (ZenRetired *o = batch_head; o != NULL; o = o->next)
 		o->epoch = stamp;
-	if (stamped_tail != NULL)
-		stamped_tail->next = batch_head;
-	else
-		stamped_head = batch_head;
-	stamped_tail = batch_tail;
+	if (batch_head != NULL)
+	{
+		if (stamped_tail != NULL)
+			stamped_tail->next = batch_head;
+		else
+			stamped_head = batch_head;
+		stamped_tail = batch_tail;
+	}
 	batch_head = batch_tail = NULL;
 	batch_count = 0;
 
@@ -158,6 +161,13 @@ zen_epoch_retire(ZenRetired *object)
 		close_batch();
 		adopt_orphans();
 	}
+}
+
+void
+zen_epoch_flush(void)
+{
+	if (batch_count > 0 || stamped_head != NULL)
+		close_batch();
 }
 
 void

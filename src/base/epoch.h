@@ -51,6 +51,9 @@ extern void zen_epoch_detach(void);
 /* zen_epoch_retire -- object is unlinked; release it when the time has come.  Never throws, never waits. */
 extern void zen_epoch_retire(ZenRetired *object);
 
+/* zen_epoch_flush -- release what can be released now, without waiting for a batch to fill. */
+extern void zen_epoch_flush(void);
+
 /* zen_epoch_wait -- return when every reader that is inside now has left.  The caller must be outside. */
 extern void zen_epoch_wait(void);
 

@@ -197,14 +197,22 @@ evict_item(ClockItem *item, bool *again)
 	return victim;
 }
 
+/* Row versions may not take all of DRAM, whatever the setting: maps and queues grow with them. */
+static uint64
+capacity(void)
+{
+	return Min((uint64) zen_met_cache_size_kb * 1024, (uint64) zen_dram_size_mb * 1024 * 1024 / 4 * 3);
+}
+
 bool
 zen_metcache_needs_room(void)
 {
-	return zen_version_bytes() > (uint64) zen_met_cache_size_kb * 1024;
+	return zen_version_bytes() > capacity();
 }
 
-void
-zen_metcache_evict(int max)
+/* Move the hand over at most max entries while versions take more than limit bytes. */
+static void
+evict(int max, uint64 limit)
 {
 	int			start = MyProc ? MyProc->pgprocno % NSHARDS : 0;
 
@@ -213,7 +221,7 @@ zen_metcache_evict(int max)
 		ClockShard *shard = &shards[(start + s) % NSHARDS];
 		ClockItem	item;
 
-		while (max > 0 && zen_metcache_needs_room() && pop(shard, &item))
+		while (max > 0 && zen_version_bytes() > limit && pop(shard, &item))
 		{
 			bool		again;
 			ZenVersion *victim = evict_item(&item, &again);
@@ -221,13 +229,25 @@ zen_metcache_evict(int max)
 			max--;
 			if (victim != NULL)
 			{
-				zen_version_retire(victim, false);
+				zen_version_retire(victim);
 				ZEN_COUNT(metcache_evictions, 1);
 			}
 			else if (again)
 				push(shard, item);
 		}
 	}
+}
+
+void
+zen_metcache_evict(int max)
+{
+	evict(max, capacity());
+}
+
+void
+zen_metcache_evict_any(int max)
+{
+	evict(max, 0);
 }
 
 void

@@ -23,8 +23,12 @@ extern void zen_metcache_admit(ZenHTable *ht, uint64 tidno, ZenWord *word);
 /* zen_metcache_enqueue -- v is its tuple's only version, frozen: it may be evicted some day.  Never throws. */
 extern void zen_metcache_enqueue(ZenHTable *ht, uint64 tidno, ZenVersion *v);
 
-/* zen_metcache_evict -- while over capacity, move the hand over at most max entries.  Outside any epoch. */
+/*
+ * zen_metcache_evict -- while over capacity, move the hand over at most max entries.  Outside any epoch.
+ * zen_metcache_evict_any -- the same without looking at capacity, when DRAM is full.
+ */
 extern void zen_metcache_evict(int max);
+extern void zen_metcache_evict_any(int max);
 
 /*
  * zen_make_room -- DRAM is full: free what can be freed.  Set by the collector, which lives in a higher layer.  Called

@@ -77,13 +77,18 @@ zen_version_free(ZenVersion *v)
 }
 
 void
-zen_version_retire(ZenVersion *v, bool free_slot)
+zen_version_condemn(ZenVersion *v)
 {
-	if (free_slot && v->slot != InvalidZenSlot)
+	if (v->slot != InvalidZenSlot)
 	{
 		v->slot_generation = zen_slot_generation(v->slot);
 		zen_version_set(v, ZEN_V_FREE_SLOT);
 	}
+}
+
+void
+zen_version_retire(ZenVersion *v)
+{
 	zen_epoch_retire(&v->retired);
 }
 

@@ -117,11 +117,18 @@ extern ZenVersion *zen_version_alloc(uint32 len);
 extern void zen_version_free(ZenVersion *v);
 
 /*
- * zen_version_retire -- a version was unlinked: free it, and its slot if free_slot, when no reader holds it.
+ * zen_version_condemn -- a version is being unlinked and takes its slot along.
+ *
+ * Called before the epoch in which it was unlinked ends: the slot's page may change hands after that.
+ */
+extern void zen_version_condemn(ZenVersion *v);
+
+/*
+ * zen_version_retire -- a version was unlinked: free it, and its slot if condemned, when no reader holds it.
  *
  * Its lockers belong to another version by now.  Caller is outside any epoch.  Never throws.
  */
-extern void zen_version_retire(ZenVersion *v, bool free_slot);
+extern void zen_version_retire(ZenVersion *v);
 
 /* The release callback for zen_epoch_init(). */
 extern void zen_version_release(ZenRetired *object);

@@ -303,6 +303,7 @@ release_page(uint32 pageno, void (*forget) (ZenTupleHeader header))
 	ZenPage    *page = &zen_pages[pageno];
 
 	zen_region_persist_watermark(page->owner.region);
+	zen_page_condemn(pageno);
 	if (forget != NULL)
 		for (uint32 n = 0; n < page->nslots; n++)
 		{

@@ -365,6 +365,7 @@ recover_entry(uint32 idx, bool (*committed) (uint64), bool (*in_progress) (uint6
 	{
 		damaged_entry(idx, "checksum does not match");
 		ht->in_use = 0;
+		ht->damaged = true;
 		return true;			/* not free: its pages are not to be touched */
 	}
 

@@ -17,7 +17,8 @@ typedef struct ZenHTable
 	uint32		idx;			/* entry in the directory; constant */
 
 	/* identity, under ZEN_LOCK_HTABLE; constant while in use */
-	uint32		in_use;			/* 0: the entry is free */
+	uint32		in_use;			/* 0: the entry is free, or damaged */
+	bool		damaged;		/* found so at start: its rows are not available, and not touched */
 	Oid			db;
 	Oid			spc;
 	RelFileNumber relnumber;

@@ -2,8 +2,8 @@
  * page.c -- page directory, free pages, page descriptors.
  *
  * R8: a page goes to its new owner by one 8-byte store into the directory, flushed and fenced before any slot of
- * it is used.  On the way back the directory word is cleared first (durable), then the page is zeroed (durable),
- * and only then does it stand on the free list.
+ * it is used.  On the way back the directory says ZEROING first (durable), then the page is zeroed (durable), then the
+ * word is cleared (durable), and only then does it stand on the free list.  Recovery zeroes a ZEROING page again.
  *
  * Slot classes: 32 and 64 bytes never cross a cache line; from 64 to 128 in steps of 16, above that eight classes per
  * doubling, so that at most one eighth of a slot is unused.
@@ -121,12 +121,25 @@ directory_word(uint32 pageno, ZenPageOwner owner)
 	return bits | ((uint64) (crc & 0xFFFF) << 48);
 }
 
+static void
+directory_write(uint32 pageno, uint64 word)
+{
+	zen_nvm_store64(&zen_pool.pages[pageno], word);
+	zen_persist(&zen_pool.pages[pageno], sizeof(uint64));
+}
+
 bool
 zen_page_directory_read(uint32 pageno, ZenPageOwner *owner, bool *sane)
 {
 	uint64		word = zen_nvm_load64(&zen_pool.pages[pageno]);
 
 	*sane = true;
+	if (word == ZEN_PAGE_ZEROING)
+	{
+		zen_nvm_zero(zen_page_ptr(pageno), ZEN_PAGE_SIZE);
+		directory_write(pageno, 0);
+		return false;
+	}
 	if (word == 0)
 		return false;
 	owner->htable = word & (ZEN_MAX_HTABLES - 1);
@@ -137,12 +150,6 @@ zen_page_directory_read(uint32 pageno, ZenPageOwner *owner, bool *sane)
 	return true;
 }
 
-static void
-directory_write(uint32 pageno, uint64 word)
-{
-	zen_nvm_store64(&zen_pool.pages[pageno], word);
-	zen_persist(&zen_pool.pages[pageno], sizeof(uint64));
-}
 
 /* ---------- descriptors ---------- */
 
@@ -235,13 +242,19 @@ zen_page_take(ZenPageOwner owner)
 }
 
 void
+zen_page_condemn(uint32 pageno)
+{
+	directory_write(pageno, ZEN_PAGE_ZEROING);
+}
+
+void
 zen_page_give_back(uint32 pageno)
 {
 	ZenPage    *page = &zen_pages[pageno];
 
 	Assert(page->owned);
-	directory_write(pageno, 0);
 	zen_nvm_zero(zen_page_ptr(pageno), ZEN_PAGE_SIZE);
+	directory_write(pageno, 0);
 	page->owned = 0;
 	zen_arena_free(page->free, bitmap_words(page->nslots) * sizeof(uint64));
 	page->free = NULL;

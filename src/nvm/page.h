@@ -58,13 +58,16 @@ extern void zen_page_init(void);
 extern uint32 zen_page_take(ZenPageOwner owner);
 
 /*
- * zen_page_give_back -- return a page whose slots are all free (or whose table is gone) to the pool: R8.
+ * Return a page whose slots are all free (or whose table is gone) to the pool: R8.
  *
- * The caller has made the region's watermark cover what the page could prove (R13).  Durable on return.
+ * zen_page_condemn takes it from its owner: from now on, also after a crash, nothing on it counts.  The caller has made
+ * the region's watermark cover what the page could prove (R13).  zen_page_give_back makes it zero and free.  Both
+ * are durable on return.
  */
+extern void zen_page_condemn(uint32 pageno);
 extern void zen_page_give_back(uint32 pageno);
 
-/* Recovery: what the directory says of a page; false if the page is free.  *sane is false for a damaged word. */
+/* Recovery: what the directory says of a page; false if it is free (a crash while it was zeroed is made good).  *sane is false for a damaged word. */
 extern bool zen_page_directory_read(uint32 pageno, ZenPageOwner *owner, bool *sane);
 
 /* Recovery: make an owned page known with no free slots, or put a page on the free list. */

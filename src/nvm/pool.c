@@ -502,10 +502,25 @@ check_identity(const StateFile *state, const ClusterFacts *facts)
 				 errhint(SAME_MOMENT_HINT)));
 }
 
+/*
+ * A base backup is not of one moment: WAL replay makes the data directory whole again, but nothing does that for the pool.
+ */
+static void
+check_backup(void)
+{
+	if (access("backup_label", F_OK) == 0 || access("tablespace_map", F_OK) == 0)
+		ereport(FATAL,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("data directory \"%s\" was copied while its server was running", DataDir),
+				 errdetail("A base backup does not hold the zen pool \"%s\" as of one moment.", pool_path),
+				 errhint("Copy data directory and pool while the server is stopped, or use pg_dump.")));
+}
+
 /* Are pool and data directory of the same moment? */
 static void
 check_moment(const StateFile *state, const ClusterFacts *facts)
 {
+	check_backup();
 	if (super.generation != state->generation)
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

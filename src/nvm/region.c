@@ -197,6 +197,13 @@ zen_region_doubt_clear(uint32 region)
 	zen_regions[region].doubt_kind = ZEN_DOUBT_NONE;
 }
 
+void
+zen_region_doubt_committed(uint32 region)
+{
+	zen_region_persist_watermark(region);
+	zen_region_doubt_clear(region);
+}
+
 uint32
 zen_region_doubt_read(uint32 region, uint64 *full_xid, uint64 *cts)
 {

@@ -62,6 +62,9 @@ extern void zen_region_persist_watermark(uint32 region);
  */
 extern void zen_region_doubt_set(uint32 region, uint64 full_xid, uint64 cts, uint32 kind);
 extern void zen_region_doubt_clear(uint32 region);
+
+/* zen_region_doubt_committed -- raise the watermark to last_cts and remove the descriptor, both durable on return. */
+extern void zen_region_doubt_committed(uint32 region);
 extern uint32 zen_region_doubt_read(uint32 region, uint64 *full_xid, uint64 *cts);
 
 #endif							/* ZEN_REGION_H */

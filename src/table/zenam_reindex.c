@@ -96,6 +96,14 @@ set_reindex_state(ZenHTable *ht, uint32 state)
 	ConditionVariableBroadcast(&zen_recovery->changed);
 }
 
+/* The rebuild has failed, or this process is ending in the middle of it: someone else may try. */
+static void
+give_up(int code, Datum arg)
+{
+	rebuilding = NULL;
+	set_reindex_state((ZenHTable *) DatumGetPointer(arg), NEEDED);
+}
+
 void
 zen_reindex_table(Relation rel, ZenHTable *ht)
 {
@@ -107,18 +115,12 @@ zen_reindex_table(Relation rel, ZenHTable *ht)
 	{
 		ZenHTable  *outer = rebuilding;
 
-		PG_TRY();
+		PG_ENSURE_ERROR_CLEANUP(give_up, PointerGetDatum(ht));
 		{
 			rebuilding = ht;
 			rebuild(rel);
 		}
-		PG_CATCH();
-		{
-			rebuilding = outer;
-			set_reindex_state(ht, NEEDED);
-			PG_RE_THROW();
-		}
-		PG_END_TRY();
+		PG_END_ENSURE_ERROR_CLEANUP(give_up, PointerGetDatum(ht));
 		rebuilding = outer;
 		set_reindex_state(ht, SOUND);
 		return;

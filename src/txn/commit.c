@@ -3,7 +3,7 @@
  *
  * zen-only:	lease, allocate | write all with LP = 0, last header line not flushed | fence | LP, flush, fence | visible
  * mixed:		lease, allocate | write all with LP = 0, all flushed | fence | descriptor, fence | PostgreSQL's commit
- *				record, flushed | visible | LP, flush, fence | descriptor cleared
+ *				record, flushed | visible | watermark raised and descriptor cleared in one line, fence
  *
  * A transaction whose last slot fits one line needs no first fence if it has no other line: LP and body persist in
  * order (R6).
@@ -100,7 +100,7 @@ take_slots_anywhere(ZenCommit *commit, ZenWrite *writes, uint32 n)
 	zen_gc_all();
 	if (take_slots(commit, writes, n))
 		return true;
-	for (uint32 r = 0; r < zen_nregions; r++)
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
 		if (!zen_region_try_lease(r))
 			continue;
@@ -135,11 +135,18 @@ zen_commit_write(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all)
 			zen_arena_full_error();
 	}
 	for (uint32 i = 0; i < n; i++)
+	{
+		uint32		flags = zen_version_flags(writes[i].version);
+
+		writes[i].xid = writes[i].version->xmin;
+		writes[i].frozen = (flags & ZEN_V_FROZEN) != 0;
+		writes[i].aborted = (flags & ZEN_V_ABORTED) != 0;
 		if (writes[i].slot != InvalidZenSlot)
 		{
 			writes[i].former = zen_tuple_header(writes[i].slot);
 			last = &writes[i];
 		}
+	}
 	commit->cts = zen_cts_next();
 	if (last == NULL)
 		return;
@@ -173,13 +180,11 @@ fits_one_line(ZenCommit *commit, ZenWrite *writes, uint32 n)
 void
 zen_commit_set_lp(ZenCommit *commit)
 {
-	Assert(commit->stage == ZEN_STAGE_WRITTEN || commit->stage == ZEN_STAGE_DOUBT);
+	Assert(commit->stage == ZEN_STAGE_WRITTEN);
 	/* R2: nothing else is outstanding when LP is stored */
-	if (commit->stage == ZEN_STAGE_WRITTEN &&
-		!fits_one_line(commit, zen_writeset.writes, zen_writeset.nwrites))
+	if (!fits_one_line(commit, zen_writeset.writes, zen_writeset.nwrites))
 		zen_fence();
-	if (commit->stage == ZEN_STAGE_WRITTEN)
-		commit->stage = ZEN_STAGE_LP;
+	commit->stage = ZEN_STAGE_LP;
 	zen_tuple_set_lp(commit->last);
 	zen_fence();
 }
@@ -201,7 +206,28 @@ zen_commit_undo_lp(ZenCommit *commit)
 	commit->stage = ZEN_STAGE_WRITTEN;
 }
 
-/* What was overwritten counts no more (R5); the versions are committed; their predecessors are garbage. */
+/* Leave the hint that a version is committed, if it is still there. */
+static void
+mark_committed(ZenWrite *write)
+{
+	uint64		w = zen_word_lock(write->word);
+
+	if (zen_word_state(w) == ZEN_WORD_ENTRY)
+		for (ZenVersion *v = zen_word_entry(w); v != NULL; v = v->older)
+			if (v == write->version && v->xmin == write->xid)
+			{
+				zen_version_set(v, ZEN_V_COMMITTED);
+				break;
+			}
+	zen_word_unlock(write->word, w);
+}
+
+/*
+ * What was overwritten counts no more (R5); the versions are committed; their predecessors are garbage.
+ *
+ * The transaction is visible by now, so others may have superseded and collected its versions: they are looked for under
+ * their words' locks.  Only aborted ones are still ours.
+ */
 static void
 settle_writes(uint32 region, ZenWrite *writes, uint32 n)
 {
@@ -211,19 +237,13 @@ settle_writes(uint32 region, ZenWrite *writes, uint32 n)
 
 		if (w->slot != InvalidZenSlot)
 			zen_gc_forget_header(w->former);
-		if (zen_version_flags(w->version) & ZEN_V_ABORTED)
+		if (w->aborted)
 			zen_pop_version(w);
 		else
 		{
-			bool		frozen = (zen_version_flags(w->version) & ZEN_V_FROZEN) != 0;
-
-			zen_version_set(w->version, ZEN_V_COMMITTED);
-
-			/*
-			 * a frozen version's xid is only for show, and may be older than
-			 * xids can be compared
-			 */
-			zen_gc_push(region, w->ht, w->tidno, frozen ? FrozenTransactionId : w->version->xmin);
+			mark_committed(w);
+			/* a frozen version's xid is only for show, and may be older than xids can be compared */
+			zen_gc_push(region, w->ht, w->tidno, w->frozen ? FrozenTransactionId : w->xid);
 		}
 	}
 }
@@ -237,21 +257,26 @@ zen_commit_finish(ZenCommit *commit, ZenWrite *writes, uint32 n)
 		return;
 	if (commit->stage == ZEN_STAGE_DOUBT)
 	{
-		zen_commit_set_lp(commit);
-		zen_region_doubt_clear(commit->region);
+		/*
+		 * Not by LP: after COMMIT PREPARED the row may be gone already, and its page with it.  The watermark says the
+		 * same (R3), in the line that also holds the descriptor.
+		 */
+		region->last_cts = commit->cts;
+		zen_region_doubt_committed(commit->region);
 	}
-	if (commit->last != InvalidZenSlot)
+	else if (commit->last != InvalidZenSlot)
 	{
 		/* R4: the old anchor may go, the new LP is fenced */
 		region->anchor = commit->last;
 		region->last_cts = commit->cts;
 	}
 	settle_writes(commit->region, writes, n);
-	zen_gc_run(commit->region, zen_gc_batch);
+	/* at least as much as this transaction has left behind */
+	zen_gc_run(commit->region, Max((uint32) zen_gc_batch, 2 * n));
 	zen_region_release(commit->region);
 	commit->stage = ZEN_STAGE_NONE;
 	if (zen_metcache_needs_room())
-		zen_metcache_evict(zen_gc_batch * 2);
+		zen_metcache_evict(Max(zen_gc_batch * 2, (int) Min(2 * (uint64) n, INT_MAX)));
 }
 
 /* R7: make the slots empty, durably, before the region commits again. */
@@ -322,5 +347,5 @@ zen_pop_version(ZenWrite *write)
 		zen_lockers_free(lockers);
 	if (lone != NULL)
 		zen_metcache_enqueue(write->ht, write->tidno, lone);
-	zen_version_retire(v, false);
+	zen_version_retire(v);
 }

@@ -143,8 +143,9 @@ empty_word(ZenWord *word)
 		if (v->lockers)
 			zen_lockers_free(v->lockers);
 		v->lockers = NULL;
-		zen_version_retire(v, v->slot != InvalidZenSlot &&
-						   zen_pages[zen_slot_page(v->slot)].owner.htable == 0);
+		if (v->slot != InvalidZenSlot && zen_pages[zen_slot_page(v->slot)].owner.htable == 0)
+			zen_version_condemn(v);
+		zen_version_retire(v);
 		v = older;
 	}
 }

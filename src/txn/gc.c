@@ -158,23 +158,23 @@ zen_gc_forget_header(ZenTupleHeader h)
 	ZenSlot		tombstone = InvalidZenSlot;
 	uint64		w;
 
-	if ((h.word0 & ZEN_CTS_MASK) == 0 || (h.word1 & ZEN_DELETED) || ht->idx == 0 ||
-		!zen_htable_owns(ht, h.word0 & ZEN_CTS_MASK))
+	if ((h.word0 & ZEN_CTS_MASK) == 0 || (h.word1 & ZEN_DELETED) || ht->idx == 0)
 		return;
 	zen_epoch_enter();
-	word = zen_tidmap_word(ht, zen_word1_tidno(h.word1));
+	/* as long as we are inside, the table cannot give its map or its number to another */
+	word = zen_htable_owns(ht, h.word0 & ZEN_CTS_MASK) ? zen_tidmap_word(ht, zen_word1_tidno(h.word1)) : NULL;
 	if (word != NULL)
 	{
 		w = zen_word_lock(word);
 		w = drop_tombstone(zen_word_stale_dec(w), &tombstone);
 		zen_word_unlock(word, w);
 	}
-	zen_epoch_leave();
 	if (tombstone != InvalidZenSlot)
 	{
 		zen_slot_free(tombstone);
 		ZEN_COUNT(tombstones_freed, 1);
 	}
+	zen_epoch_leave();
 }
 
 /* ---------- collecting ---------- */
@@ -187,7 +187,7 @@ retire_list(ZenVersion *list)
 	{
 		ZenVersion *next = list->older;
 
-		zen_version_retire(list, true);
+		zen_version_retire(list);
 		ZEN_COUNT(versions_freed, 1);
 		list = next;
 	}
@@ -219,8 +219,11 @@ collect_word(uint64 w, ZenVersion **cut, ZenSlot *tombstone, ZenVersion **lone, 
 	*cut = v->older;
 	v->older = NULL;
 	for (ZenVersion *c = *cut; c != NULL; c = c->older)
+	{
+		zen_version_condemn(c);
 		if (c->slot != InvalidZenSlot && !(zen_version_flags(c) & ZEN_V_TOMBSTONE))
 			w = zen_word_stale_inc(w);
+	}
 	if (v != head)
 		return w;
 	if (zen_version_flags(v) & ZEN_V_TOMBSTONE)
@@ -262,18 +265,19 @@ collect(GcItem *item)
 		}
 		zen_word_unlock(word, w);
 	}
-	zen_epoch_leave();
-	if (lone != NULL)
-		zen_metcache_enqueue(ht, item->tidno, lone);
-	if (ended != NULL)
-		zen_version_retire(ended, false);
-	if (lockers != NULL)
-		zen_lockers_free(lockers);
+	/* inside: after the epoch the slot's page may change hands */
 	if (tombstone != InvalidZenSlot)
 	{
 		zen_slot_free(tombstone);
 		ZEN_COUNT(tombstones_freed, 1);
 	}
+	zen_epoch_leave();
+	if (lone != NULL)
+		zen_metcache_enqueue(ht, item->tidno, lone);
+	if (ended != NULL)
+		zen_version_retire(ended);
+	if (lockers != NULL)
+		zen_lockers_free(lockers);
 	retire_list(cut);
 }
 
@@ -316,6 +320,7 @@ zen_gc_region(uint32 region)
 {
 	runs_since_horizon = HORIZON_EVERY;
 	zen_gc_run(region, PG_UINT32_MAX);
+	zen_epoch_flush();
 	zen_alloc_release_empty(region, zen_gc_forget_header);
 }
 
@@ -336,7 +341,8 @@ static void
 make_room(void)
 {
 	zen_gc_all();
-	zen_metcache_evict(EVICT_WHEN_FULL);
+	zen_metcache_evict_any(EVICT_WHEN_FULL);
+	zen_epoch_flush();
 }
 
 uint64

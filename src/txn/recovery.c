@@ -219,6 +219,8 @@ second_pass(uint32 pageno)
 			zen_recovery->losers++;
 			zen_slot_free(slot);
 		}
+		else if (ht->damaged)
+			continue;			/* not to be touched */
 		else if (ht->idx == 0 || !zen_htable_owns(ht, cts))
 			zen_slot_free(slot);	/* of a table that is gone, or a row-lock
 									 * list */
@@ -337,7 +339,7 @@ hand_out_pages(void)
 	{
 		ZenPage    *page = &zen_pages[p];
 
-		if (!page->owned)
+		if (!page->owned || zen_htables[page->owner.htable].damaged)
 			continue;
 		if ((page->owner.htable != 0 && !zen_htables[page->owner.htable].in_use) ||
 			pg_atomic_read_u32(&page->nfree) == page->nslots)
@@ -346,6 +348,7 @@ hand_out_pages(void)
 			 * stale headers on it are no evidence and no danger: their newer
 			 * versions were counted without them
 			 */
+			zen_page_condemn(p);
 			for (uint32 n = 0; n < page->nslots; n++)
 				zen_gc_forget_header(zen_tuple_header(zen_page_slot(p, n)));
 			zen_page_give_back(p);
@@ -381,6 +384,9 @@ recover(void)
 	read_doubts();
 	adopt_pages();
 
+	/* R10: what has been read of the directories is on the medium before anything is built on it */
+	if (zen_recovery->after_crash)
+		zen_flush(zen_pool.base, (Size) zen_pool.first_data_page * ZEN_PAGE_SIZE);
 	for_all_pages("finding commits", first_pass);
 	if (zen_recovery->after_crash)
 		zen_fence();

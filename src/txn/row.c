@@ -829,6 +829,7 @@ apply_change(ZenChange *c, ZenWord *word, Judged *j, Prepared *p)
 	{
 		w = zen_word_lock(p->new_word);
 		p->version->lockers = p->lockers;
+		pg_write_barrier();		/* pairs with zen_lockers_copy */
 		p->version->lock_seq++;
 		zen_word_unlock(p->new_word, w);
 		p->lockers = NULL;
@@ -954,6 +955,7 @@ apply_lock(ZenWord *word, Judged *j, ZenLockers *lockers)
 	{
 		old = j->head->lockers;
 		j->head->lockers = lockers;
+		pg_write_barrier();		/* pairs with zen_lockers_copy */
 		j->head->lock_seq++;
 	}
 	zen_word_unlock(word, w);
@@ -999,6 +1001,7 @@ lock_forward(ZenHTable *ht, uint64 tidno, TransactionId xid, LockTupleMode mode)
 				lockers->n = old ? old->n : 0;
 				lockers->l[lockers->n++] = me;
 				head->lockers = lockers;
+				pg_write_barrier(); /* pairs with zen_lockers_copy */
 				head->lock_seq++;
 				lockers = old;
 				done = true;

@@ -170,8 +170,9 @@ zen_twophase_prepare(ZenCommit *commit, uint64 full_xid)
 			commit->stage = ZEN_STAGE_WRITTEN;
 		write_lock_list(commit, w->slot, &ws->locks[i * LOCKS_PER_SLOT], n);
 	}
-	if (commit->stage == ZEN_STAGE_WRITTEN)
-		zen_commit_doubt(commit, full_xid, ZEN_DOUBT_PREPARED);
+	/* also if it has only created or dropped tables: the descriptor brings it back after a restart */
+	commit->stage = ZEN_STAGE_WRITTEN;
+	zen_commit_doubt(commit, full_xid, ZEN_DOUBT_PREPARED);
 	p->full_xid = full_xid;
 	p->xid = GetTopTransactionId();
 }
@@ -242,11 +243,6 @@ finish(Prepared *p, bool committed)
 	memset(p, 0, sizeof(*p));
 	if (committed)
 	{
-		if (copy.commit.stage == ZEN_STAGE_DOUBT && copy.commit.last == InvalidZenSlot)
-		{
-			zen_region_doubt_clear(copy.commit.region);
-			copy.commit.stage = ZEN_STAGE_WRITTEN;
-		}
 		zen_commit_finish(&copy.commit, copy.writes, copy.nwrites);
 	}
 	else
@@ -265,7 +261,7 @@ void
 zen_twophase_resolve(void)
 {
 	LWLockAcquire(zen_lock(ZEN_LOCK_RECOVERY), LW_EXCLUSIVE);
-	for (uint32 r = 0; r < zen_nregions; r++)
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
 		Prepared   *p = &prepared[r];
 
@@ -344,6 +340,7 @@ restore_version(Prepared *p, ZenWrite *w)
 	v->older = zen_word_state(word) == ZEN_WORD_ENTRY ? zen_word_entry(word) : NULL;
 	zen_word_unlock(w->word, zen_word_with_entry(word, v));
 	w->version = v;
+	w->xid = v->xmin;
 }
 
 /* Hang a lock at its row, if the row is still there. */

@@ -7,6 +7,7 @@
  */
 #include "txn/worker.h"
 
+#include "cache/metcache.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
@@ -19,7 +20,8 @@
 #include "txn/twophase.h"
 #include "utils/guc.h"
 
-#define NAP_MS	1000
+#define NAP_MS		1000
+#define EVICT_STEP	100000		/* entries that the CLOCK hand passes between two looks */
 
 void		(*zen_worker_after_recovery) (void) = NULL;
 
@@ -67,6 +69,15 @@ zen_worker_main(Datum arg)
 		}
 		zen_twophase_resolve();
 		zen_gc_all();
+		while (zen_metcache_needs_room() && !ShutdownRequestPending)
+		{
+			uint64		before = zen_version_bytes();
+
+			zen_metcache_evict(EVICT_STEP);
+			zen_epoch_flush();
+			if (zen_version_bytes() >= before)
+				break;			/* nothing that may go: what is there is in use */
+		}
 	}
 	proc_exit(0);
 }

@@ -19,6 +19,11 @@ typedef struct ZenWrite
 								 * InvalidZenSlot */
 	ZenTupleHeader former;		/* commit: the header that the slot had before
 								 * (R5) */
+
+	/* commit: of the version, which others may collect as soon as it is visible */
+	TransactionId xid;
+	bool		frozen;
+	bool		aborted;		/* never valid: a failed speculative insertion */
 } ZenWrite;
 
 typedef struct ZenLockedRow

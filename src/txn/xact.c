@@ -24,6 +24,7 @@
 #include "txn/commit.h"
 #include "txn/ddl.h"
 #include "txn/rowlock.h"
+#include "txn/sequence.h"
 #include "txn/twophase.h"
 #include "utils/memutils.h"
 
@@ -45,7 +46,8 @@ undo_on_error(void *arg)
 	ErrorData  *edata;
 	int			level;
 
-	if (current.stage != ZEN_STAGE_LP)
+	/* once others can see the transaction, nothing may be taken back */
+	if (current.stage != ZEN_STAGE_LP || !TransactionIdIsValid(MyProc->xid))
 		return;
 	old = MemoryContextSwitchTo(TopTransactionContext);
 	edata = CopyErrorData();
@@ -102,6 +104,7 @@ pre_commit(void)
 	{
 		if (ws->nwrites == 0)
 			return;
+		zen_flush_sequences();
 		watch_errors();
 		zen_commit_write(&current, ws->writes, ws->nwrites, false);
 		if (current.last != InvalidZenSlot)
