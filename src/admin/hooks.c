@@ -30,6 +30,7 @@
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "table/zenam.h"
+#include "table/zenam_reindex.h"
 #include "tcop/utility.h"
 #include "txn/ddl.h"
 #include "txn/recovery.h"
@@ -245,6 +246,13 @@ may_rebuild_indexes(Node *stmt)
 	}
 }
 
+/* Commands that lock or replace indexes; after a crash the indexes must be there first. */
+static bool
+touches_indexes(Node *stmt)
+{
+	return may_rebuild_indexes(stmt) || IsA(stmt, IndexStmt) || IsA(stmt, DropStmt);
+}
+
 /* ---------- utility statements ---------- */
 
 /* Is a table to be created neither temporary nor unlogged? */
@@ -416,6 +424,11 @@ zen_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, Proc
 		}
 	}
 	before_utility(stmt);
+	if (touches_indexes(stmt) && IsTransactionState() && !RecoveryInProgress())
+	{
+		zen_gate();
+		zen_reindex_database();
+	}
 	if (prev_utility_hook)
 		prev_utility_hook(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 	else

@@ -26,6 +26,7 @@ typedef Oid RelFileNumber;
 #define InvalidRelFileNumber		InvalidOid
 #define ZEN_INDEX_ATTR_ALL			INDEX_ATTR_BITMAP_ALL
 #define ZEN_HAS_NEWPAGE_UPDATE_COUNT 0
+#define ZEN_NEW_LOCATOR_SUBID(rel)	((rel)->rd_newRelfilenodeSubid)
 #define ZEN_AM_SET_NEW_FILELOCATOR	relation_set_new_filenode
 #define RelationSetNewRelfilenumber(rel, persistence) RelationSetNewRelfilenode(rel, persistence)
 #define RelidByRelfilenumber(spc, num)	RelidByRelfilenode(spc, num)
@@ -38,6 +39,7 @@ typedef Oid RelFileNumber;
 #define zen_rel_locator(rel)		((rel)->rd_locator)
 #define ZEN_INDEX_ATTR_ALL			INDEX_ATTR_BITMAP_HOT_BLOCKING
 #define ZEN_HAS_NEWPAGE_UPDATE_COUNT 1
+#define ZEN_NEW_LOCATOR_SUBID(rel)	((rel)->rd_newRelfilelocatorSubid)
 #define ZEN_AM_SET_NEW_FILELOCATOR	relation_set_new_filelocator
 #endif
 

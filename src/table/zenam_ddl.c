@@ -201,10 +201,11 @@ typedef struct Copy
 static void
 copy_row(Copy *copy, uint64 tidno)
 {
-	ZenVersion *chain = zen_row_clone(copy->from, tidno);
+	ZenVersion *chain;
 	MemoryContext old;
 
 	CHECK_FOR_INTERRUPTS();
+	chain = zen_row_clone(copy->from, tidno);
 	if (chain == NULL)
 		return;
 	old = MemoryContextSwitchTo(copy->per_row);

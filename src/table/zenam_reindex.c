@@ -25,6 +25,7 @@
 #include "postmaster/bgworker.h"
 #include "storage/ipc.h"
 #include "table/zenam.h"
+#include "tcop/tcopprot.h"
 #include "txn/recovery.h"
 #include "utils/guc.h"
 #include "utils/relfilenodemap.h"
@@ -44,6 +45,12 @@ rebuild_index(Relation rel, Oid indexoid)
 {
 	Relation	index = index_open(indexoid, RowExclusiveLock);
 
+	/* files of an unfinished transaction: if it aborts, the old, empty ones come back */
+	if (index->rd_createSubid != InvalidSubTransactionId || ZEN_NEW_LOCATOR_SUBID(index) != InvalidSubTransactionId)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("index \"%s\" must be rebuilt after the crash first", RelationGetRelationName(index)),
+				 errhint("Run a query on table \"%s\", then repeat the command.", RelationGetRelationName(rel))));
 	if (index->rd_index->indisready)
 	{
 		IndexInfo  *info = BuildIndexInfo(index);
@@ -152,10 +159,25 @@ reindex_one(ZenHTable *ht)
 }
 
 void
+zen_reindex_database(void)
+{
+	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
+	{
+		ZenHTable  *ht = &zen_htables[i];
+
+		if (!ht->in_use || ht->db != MyDatabaseId || pg_atomic_read_u32(&ht->reindex) == SOUND)
+			continue;
+		CHECK_FOR_INTERRUPTS();
+		reindex_one(ht);
+	}
+}
+
+void
 zen_reindex_worker_main(Datum arg)
 {
 	Oid			db = DatumGetObjectId(arg);
 
+	pqsignal(SIGTERM, die);
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnectionByOid(db, InvalidOid, 0);
 	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)

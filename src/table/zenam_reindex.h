@@ -15,6 +15,14 @@
 /* zen_reindex_table -- rebuild the indexes of a table, or wait until someone has.  The table is open and locked. */
 extern void zen_reindex_table(Relation rel, ZenHTable *ht);
 
+/*
+ * zen_reindex_database -- rebuild what is left to rebuild in this database.
+ *
+ * Run before commands that lock or replace indexes: they would hold what the rebuild of the same table waits for, or
+ * rebuild into files that their own abort takes away.  In a transaction.
+ */
+extern void zen_reindex_database(void);
+
 /* zen_reindex_start_workers -- start one background worker per database that has tables to rebuild. */
 extern void zen_reindex_start_workers(void);
 

@@ -18,6 +18,7 @@
 #include "nvm/page.h"
 #include "storage/procarray.h"
 #include "txn/rowlock.h"
+#include "txn/twophase.h"
 #include "txn/visibility.h"
 #include "txn/writeset.h"
 #include "utils/memutils.h"
@@ -845,6 +846,8 @@ zen_row_change(ZenChange *c)
 {
 	Prepared	p = {0};
 	TM_Result	result;
+	bool		no_holder = false;	/* with no_holder_seq: nobody prepared has locked the row */
+	uint32		no_holder_seq = 0;
 
 	for (;;)
 	{
@@ -852,7 +855,8 @@ zen_row_change(ZenChange *c)
 		Judged		j;
 		uint64		w;
 		bool		applied = false,
-					renumber = false;
+					renumber = false,
+					ask_holder = false;
 
 		if (word == NULL)
 		{
@@ -873,7 +877,9 @@ zen_row_change(ZenChange *c)
 			zen_epoch_leave();
 			continue;
 		}
-		if (result == TM_Ok && p.version != NULL)
+		if (result == TM_Ok && (p.tombstone != NULL || (c->new_tid && c->tuple != NULL)) && lockers_copy.n > 0)
+			ask_holder = !no_holder || no_holder_seq != j.lock_seq;
+		if (result == TM_Ok && p.version != NULL && !ask_holder)
 		{
 			if (number_version(p.tombstone ? p.tombstone : p.version, j.top))
 			{
@@ -898,6 +904,18 @@ zen_row_change(ZenChange *c)
 			break;
 		if (applied)
 			return TM_Ok;
+		if (ask_holder)
+		{
+			/* a prepared transaction's lock is in NVM under this TID: the row stays until it ends */
+			c->wait_xid = zen_twophase_holder(lockers_copy.l, lockers_copy.n);
+			if (TransactionIdIsValid(c->wait_xid))
+			{
+				result = TM_BeingModified;
+				break;
+			}
+			no_holder = true;
+			no_holder_seq = j.lock_seq;
+		}
 
 		/*
 		 * first time round: now that the change is allowed, make its

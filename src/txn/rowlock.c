@@ -158,6 +158,28 @@ release_one(ZenHTable *ht, uint64 tidno, TransactionId xid, uint64 *forward)
 	return follow;
 }
 
+bool
+zen_rowlock_touch(ZenHTable *ht, uint64 tidno, uint64 *next)
+{
+	ZenWord    *word = zen_tidmap_word(ht, tidno);
+	bool		forward = false;
+	uint64		w;
+
+	if (word == NULL)
+		return false;
+	w = zen_word_lock(word);
+	if (zen_word_state(w) == ZEN_WORD_ENTRY)
+	{
+		ZenVersion *head = zen_word_entry(w);
+
+		head->lock_seq++;
+		forward = (zen_version_flags(head) & ZEN_V_FORWARD) != 0;
+		*next = head->forward_tidno;
+	}
+	zen_word_unlock(word, w);
+	return forward;
+}
+
 void
 zen_rowlock_release(ZenHTable *ht, uint64 tidno, TransactionId xid)
 {

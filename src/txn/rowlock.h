@@ -38,6 +38,11 @@ extern TransactionId zen_lockers_conflict(const ZenLockerCopy *copy, LockTupleMo
 /* zen_lockers_mine -- the strongest lock that this transaction holds; false if none. */
 extern bool zen_lockers_mine(const ZenLockerCopy *copy, LockTupleMode *mode);
 
+/*
+ * zen_rowlock_touch -- make writers that have judged the row judge it again; has it gone on under another TID (*next)?
+ */
+extern bool zen_rowlock_touch(ZenHTable *ht, uint64 tidno, uint64 *next);
+
 /* zen_rowlock_release -- take xid's locks on a tuple out; never throws. */
 extern void zen_rowlock_release(ZenHTable *ht, uint64 tidno, TransactionId xid);
 

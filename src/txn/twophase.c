@@ -12,6 +12,7 @@
 #include "txn/twophase.h"
 
 #include "access/transam.h"
+#include "access/twophase.h"
 #include "access/xact.h"
 #include "base/locks.h"
 #include "cache/metcache.h"
@@ -45,7 +46,7 @@ typedef struct LockList
 typedef struct Prepared
 {
 	bool		in_use;
-	bool		resolving;
+	bool		preparing;		/* its locks are being written */
 	TransactionId xid;
 	uint64		full_xid;
 	ZenCommit	commit;
@@ -129,6 +130,70 @@ write_lock_list(ZenCommit *commit, ZenSlot slot, const ZenLockedRow *locks, uint
 	zen_tuple_write(slot, commit->cts, zen_word1(0, 0, 0, false), InvalidTransactionId, &list.head, true);
 }
 
+/* Copy this transaction's locks where zen_twophase_holder() finds them; caller holds ZEN_LOCK_RECOVERY. */
+static void
+copy_locks(Prepared *p)
+{
+	ZenWriteSet *ws = &zen_writeset;
+
+	p->locks = grow(p->locks, &p->locks_capacity, ws->nlocks + 1, sizeof(ZenLockedRow));
+	memcpy(p->locks, ws->locks, ws->nlocks * sizeof(ZenLockedRow));
+	p->nlocks = ws->nlocks;
+}
+
+/*
+ * A row lock is written under the TID that the row has now.  From the moment the lock is published nobody takes the row to
+ * another TID; where that has happened before, the lock goes along, as it did in DRAM.
+ */
+static void
+publish_locks(Prepared *p)
+{
+	ZenWriteSet *ws = &zen_writeset;
+
+	LWLockAcquire(zen_lock(ZEN_LOCK_RECOVERY), LW_EXCLUSIVE);
+	copy_locks(p);
+	p->xid = GetTopTransactionId();
+	p->preparing = true;
+	for (uint32 i = 0; i < ws->nlocks; i++)
+	{
+		uint64		next;
+
+		if (!zen_rowlock_touch(ws->locks[i].ht, ws->locks[i].tidno, &next))
+			continue;
+		zen_writeset_reserve(0, 1);
+		zen_writeset_add_lock(ws->locks[i].ht, next, ws->locks[i].xid, ws->locks[i].mode);
+	}
+	copy_locks(p);
+	LWLockRelease(zen_lock(ZEN_LOCK_RECOVERY));
+}
+
+TransactionId
+zen_twophase_holder(const ZenLocker *lockers, uint32 n)
+{
+	TransactionId found = InvalidTransactionId;
+
+	if (max_prepared_xacts == 0)
+		return InvalidTransactionId;
+	LWLockAcquire(zen_lock(ZEN_LOCK_RECOVERY), LW_SHARED);
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS && !TransactionIdIsValid(found); r++)
+	{
+		Prepared   *p = &prepared[r];
+
+		if (!p->in_use && !p->preparing)
+			continue;
+		for (uint32 i = 0; i < n && !TransactionIdIsValid(found); i++)
+			for (uint32 j = 0; j < p->nlocks; j++)
+				if (p->locks[j].xid == lockers[i].xid && p->xid != GetTopTransactionIdIfAny() &&
+					TransactionIdIsInProgress(p->xid))
+				{
+					found = p->xid;
+					break;
+				}
+	}
+	LWLockRelease(zen_lock(ZEN_LOCK_RECOVERY));
+	return found;
+}
+
 static uint32
 lock_slots(uint32 nlocks)
 {
@@ -139,18 +204,17 @@ void
 zen_twophase_prepare(ZenCommit *commit, uint64 full_xid)
 {
 	ZenWriteSet *ws = &zen_writeset;
-	uint32		nlists = lock_slots(ws->nlocks);
+	uint32		nlists;
 	Prepared   *p;
 
 	zen_commit_write(commit, ws->writes, ws->nwrites, true);
 	p = &prepared[commit->region];
 	Assert(!p->in_use);
+	publish_locks(p);
+	nlists = lock_slots(ws->nlocks);
 	p->writes = grow(NULL, &p->writes_capacity, ws->nwrites + nlists, sizeof(ZenWrite));
-	p->locks = grow(NULL, &p->locks_capacity, ws->nlocks + 1, sizeof(ZenLockedRow));
 	memcpy(p->writes, ws->writes, ws->nwrites * sizeof(ZenWrite));
-	memcpy(p->locks, ws->locks, ws->nlocks * sizeof(ZenLockedRow));
 	p->nwrites = ws->nwrites;
-	p->nlocks = ws->nlocks;
 	for (uint32 i = 0; i < nlists; i++)
 	{
 		ZenWrite   *w = &p->writes[p->nwrites];
@@ -203,13 +267,17 @@ scrub_lists(Prepared *p)
 void
 zen_twophase_undo(ZenCommit *commit)
 {
+	Prepared   *p;
+
 	if (commit->stage == ZEN_STAGE_NONE || prepared[commit->region].in_use)
 		return;
-	if (prepared[commit->region].writes != NULL)
-	{
-		scrub_lists(&prepared[commit->region]);
-		free_prepared(&prepared[commit->region]);
-	}
+	p = &prepared[commit->region];
+	if (p->writes == NULL && p->locks == NULL)
+		return;
+	scrub_lists(p);
+	LWLockAcquire(zen_lock(ZEN_LOCK_RECOVERY), LW_EXCLUSIVE);
+	free_prepared(p);
+	LWLockRelease(zen_lock(ZEN_LOCK_RECOVERY));
 }
 
 void
@@ -220,6 +288,7 @@ zen_twophase_detach(ZenCommit *commit)
 	p->commit = *commit;
 	pg_write_barrier();
 	p->in_use = true;
+	p->preparing = false;
 	commit->stage = ZEN_STAGE_NONE;
 }
 

@@ -28,6 +28,13 @@ extern void zen_twophase_undo(ZenCommit *commit);
  */
 extern void zen_twophase_resolve(void);
 
+/*
+ * zen_twophase_holder -- a locker of the list that is prepared, or in the course of it; InvalidTransactionId if none.
+ *
+ * Its lock is in NVM under the row's present TID, so the row must not leave that TID.  Caller is outside any epoch.
+ */
+extern TransactionId zen_twophase_holder(const ZenLocker *lockers, uint32 n);
+
 /* ---------- recovery ---------- */
 
 /* A slot of a prepared transaction was found; a lock list was found.  May throw. */
