@@ -564,21 +564,43 @@ updated(ZenChange *c, Judged *j, ZenVersion *successor)
 	return TM_Deleted;
 }
 
+/* Does the lock exclude what the writer of v has done to the row?  *wait_xid: the writer, if it may still undo it. */
+static bool
+excludes(ZenChange *c, ZenVersion *v)
+{
+	ZenXidState state = zen_version_state(v);
+
+	if (state == ZEN_XID_ABORTED || !zen_modes_conflict(c->mode, zen_writer_mode(v)))
+		return false;
+	c->wait_xid = state == ZEN_XID_IN_PROGRESS ? v->xmin : InvalidTransactionId;
+	return true;
+}
+
 /*
  * A lock that does not exclude plain updates (FOR KEY SHARE) passes over newer versions as long as none of them changed
- * the key or deleted the row; it hangs at the newest one like any other.
+ * the key or deleted the row, also where the row has gone on under other TIDs; it hangs at the newest one like any
+ * other.
  */
 static bool
 passes_newer(ZenChange *c, Judged *j)
 {
-	for (ZenVersion *v = j->head; v != j->target; v = v->older)
-	{
-		ZenXidState state = zen_version_state(v);
+	ZenVersion *top = j->top;
 
-		if (state == ZEN_XID_ABORTED || !zen_modes_conflict(c->mode, zen_writer_mode(v)))
-			continue;
-		c->wait_xid = state == ZEN_XID_IN_PROGRESS ? v->xmin : InvalidTransactionId;
-		return false;
+	for (ZenVersion *v = j->head; v != j->target; v = v->older)
+		if (excludes(c, v))
+			return false;
+	while (top != NULL && (zen_version_flags(top) & ZEN_V_FORWARD))
+	{
+		ZenWord    *word = zen_tidmap_word(c->ht, top->forward_tidno);
+		uint64		w = word ? zen_word_read(word) : ZEN_WORD_UNUSED;
+
+		if (zen_word_state(w) != ZEN_WORD_ENTRY)
+			break;
+		/* the oldest version there is what the tombstone just passed has put there */
+		for (ZenVersion *v = zen_word_entry(w); v->older != NULL; v = v->older)
+			if (excludes(c, v))
+				return false;
+		top = zen_top_version(zen_word_entry(w));
 	}
 	return true;
 }

@@ -1,0 +1,359 @@
+# After a crash, a restart or an awkward load: bugs that were there once.  Each sub
+# says what went wrong.  ZEN_TEST_INJECT=1 must fail.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use DBD::Pg qw(:async);
+use IPC::Run ();
+use POSIX ();
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils ();
+use Test::More;
+use ZenTest;
+
+skip_unless_zen();
+my $node = new_node(
+	'after_crash',
+	fsync => 1,
+	conf  => "restart_after_crash = on\nwal_writer_delay = 10s\nmax_wal_size = 1GB");
+$node->start;
+my $dbh = connect_db($node);
+value($dbh, 'CREATE EXTENSION zen');
+
+test_sequence();
+$node->append_conf('postgresql.conf', "fsync = off\nwal_writer_delay = 200ms");
+test_prepared_ddl();
+test_first_statement();
+test_moved_row_locks();
+test_rebuild_terminated();
+test_lost_backend();
+test_large_update();
+test_many_loads();
+test_base_backup();
+
+$dbh->disconnect;
+$node->stop;
+done_testing();
+
+# --- tools ------------------------------------------------------------------
+
+sub reconnect { $dbh = connect_db($node); return; }
+
+sub clean_restart
+{
+	$dbh->disconnect;
+	$node->restart;
+	reconnect();
+	return;
+}
+
+sub crash_restart
+{
+	crash($node);
+	start_again($node);
+	reconnect();
+	return;
+}
+
+sub run_all { my ($handle, @sql) = @_; value($handle, $_) for @sql; return; }
+
+# same_by_index -- the table has this checksum, by sequential scan and by primary key.
+sub same_by_index
+{
+	my ($table, $sum, $when) = @_;
+	is(eval { contents($dbh, $table) } // $@, $sum, "$when: table");
+	is(eval { contents($dbh, $table, 'indexscan', 'id > 0') } // $@, $sum, "$when: by index");
+	return;
+}
+
+# make_table -- $rows rows, an index on k, none on n and v.
+sub make_table
+{
+	my ($table, $rows) = @_;
+	run_all($dbh,
+		"CREATE TABLE $table (id int PRIMARY KEY, k int, n int DEFAULT 0, v int DEFAULT 0) USING zen",
+		"CREATE INDEX ${table}_k ON $table (k)",
+		"INSERT INTO $table SELECT g, g % 1000 FROM generate_series(1, $rows) g");
+	return contents($dbh, $table);
+}
+
+# --- sequences --------------------------------------------------------------
+
+# nextval() logs 32 values ahead; if that was in a transaction that was rolled back,
+# later ones committed in NVM without a flush of that record, and a crash handed their
+# values out again.
+sub test_sequence
+{
+	run_all($dbh, 'CREATE TABLE s (id serial PRIMARY KEY, v text) USING zen', 'CHECKPOINT',
+		'BEGIN', q{SELECT nextval('s_id_seq')}, 'ROLLBACK',
+		q{INSERT INTO s (v) VALUES ('a')}, q{INSERT INTO s (v) VALUES ('b')});
+	crash_restart();
+	is(value($dbh, 'SELECT count(*) FROM s'), 2, 'sequence: rows are there');
+	my $max = value($dbh, 'SELECT max(id) FROM s');
+	cmp_ok(value($dbh, q{SELECT nextval('s_id_seq')}), '>', $max, 'sequence: no value comes twice');
+	is(state_of($dbh, q{INSERT INTO s (v) VALUES ('c')}), '', 'sequence: insert');
+	return;
+}
+
+# --- prepared DDL -----------------------------------------------------------
+
+# A prepared transaction that had changed no row left nothing in the pool: over a
+# restart its end did not reach the table's directory entry, and the table was lost.
+sub test_prepared_ddl
+{
+	my $dir = PostgreSQL::Test::Utils::tempdir();
+	my %sum = map { $_ => make_table($_, 2000) } qw(m d);
+	run_all($dbh, "CREATE TABLESPACE ts LOCATION '$dir'",
+		'BEGIN', 'ALTER TABLE m SET TABLESPACE ts', q{PREPARE TRANSACTION 'm'},
+		'BEGIN', 'DROP TABLE d', q{PREPARE TRANSACTION 'd'});
+	clean_restart();
+	is(state_of($dbh, q{COMMIT PREPARED 'm'}), '', 'prepared SET TABLESPACE: commit');
+	is(state_of($dbh, q{ROLLBACK PREPARED 'd'}), '', 'prepared DROP TABLE: rollback');
+	same_by_index($_, $sum{$_}, "prepared DDL on $_, restart") for qw(m d);
+	clean_restart();
+	same_by_index($_, $sum{$_}, "prepared DDL on $_, two restarts") for qw(m d);
+
+	run_all($dbh, 'BEGIN');
+	$sum{c} = make_table('c', 2000);
+	run_all($dbh, q{PREPARE TRANSACTION 'c'});
+	crash_restart();
+	is(state_of($dbh, q{COMMIT PREPARED 'c'}), '', 'prepared CREATE TABLE: commit after a crash');
+	same_by_index('c', $sum{c}, 'prepared CREATE TABLE');
+	crash_restart();
+	same_by_index($_, $sum{$_}, "prepared DDL on $_, another crash") for qw(m d c);
+	return;
+}
+
+# --- first statements after a crash -----------------------------------------
+
+# Commands that give an index new files came before the rebuild of the old ones: they
+# failed, or left indexes without rows.  One worker process is zen's own, so that
+# nobody rebuilds in the background.
+sub test_first_statement
+{
+	my @first = (
+		[ 'REINDEX TABLE %s' ], [ 'REINDEX INDEX %s_k' ], [ 'REINDEX INDEX %s_pkey' ],
+		[ 'CREATE INDEX ON %s (v)' ], [ 'DROP INDEX %s_k' ], [ 'TRUNCATE %s' ],
+		[ 'BEGIN', 'TRUNCATE %s', 'ROLLBACK' ], [ 'BEGIN', 'REINDEX TABLE %s', 'ROLLBACK' ]);
+	my @sums = map { make_table("f$_", 3000) } 0 .. $#first;
+	$node->append_conf('postgresql.conf', 'max_worker_processes = 1');
+	clean_restart();
+	run_all($dbh, 'UPDATE f0 SET v = 0 WHERE id = 1');
+	crash_restart();
+	my $left = value($dbh, 'SELECT tables_to_reindex FROM zen_recovery()');
+	cmp_ok($left, '>=', scalar @first, 'first statement: nobody has rebuilt anything');
+	for my $i (0 .. $#first)
+	{
+		reconnect();
+		my @sql = map { sprintf($_, "f$i") } @{ $first[$i] };
+		my $all = join('; ', @sql);
+		is(run_sql($dbh, $_)->{message}, '', "first statement after a crash: $_ ($all)") for @sql;
+		same_by_index("f$i", $all =~ /^TRUNCATE/ ? '0 ' : $sums[$i], $all);
+		is(state_of($dbh, "INSERT INTO f$i VALUES (7)"), $all =~ /^TRUNCATE/ ? '' : '23505', "$all: primary key");
+		is(contents($dbh, "f$i", 'bitmapscan', 'k = 77'), contents($dbh, "f$i", 'seqscan', 'k = 77'), "$all: k")
+		  unless $all =~ /DROP/;
+	}
+	$node->append_conf('postgresql.conf', 'max_worker_processes = 8');
+	clean_restart();
+	return;
+}
+
+# --- row locks of prepared transactions -------------------------------------
+
+# Such locks were kept under the TID that the row had when it was locked: a row that
+# moved was free after a crash, and its children became orphans.
+sub test_moved_row_locks
+{
+	make_table('parent', 10);
+	run_all($dbh, 'CREATE TABLE child (pid int REFERENCES parent) USING zen');
+	my $other = connect_db($node);
+	run_all($dbh, 'BEGIN', 'INSERT INTO child VALUES (1), (2)');
+	my $tid = value($other, 'SELECT ctid FROM parent WHERE id = 1');
+	run_all($other, 'UPDATE parent SET k = k + 100 WHERE id = 1');
+	isnt(value($other, 'SELECT ctid FROM parent WHERE id = 1'), $tid, 'row locks: the row has moved');
+	run_all($dbh, q{PREPARE TRANSACTION 'lock'});
+	for my $when ('before the crash', 'after the crash', 'after two')
+	{
+		run_all($dbh, q{SET lock_timeout = '200ms'});
+		for my $id (1, 2)
+		{
+			is(state_of($dbh, "DELETE FROM parent WHERE id = $id"), '55P03', "row locks, $when: delete of $id waits");
+			is(state_of($dbh, "UPDATE parent SET k = k + 100 WHERE id = $id"), '55P03', "row locks, $when: $id does not move");
+			is(state_of($dbh, "UPDATE parent SET v = v + 1 WHERE id = $id"), '', "row locks, $when: update of $id in place");
+		}
+		is(state_of($dbh, 'UPDATE parent SET k = k + 100 WHERE id = 3'), '', "row locks, $when: others are free");
+		crash_restart() unless $when eq 'after two';
+	}
+	run_all($dbh, 'RESET lock_timeout', q{COMMIT PREPARED 'lock'});
+	is(state_of($dbh, "DELETE FROM parent WHERE id = $_"), '23503', "row locks: $_ has a child") for 1, 2;
+	is(state_of($dbh, 'UPDATE parent SET k = k + 100 WHERE id < 3'), '', 'row locks: rows may move again');
+	is(value($dbh, 'SELECT count(*) FROM child LEFT JOIN parent ON pid = id WHERE id IS NULL'), 0, 'row locks: no orphan');
+	is(value($dbh, 'SELECT string_agg(id || $$:$$ || v, $$ $$ ORDER BY id) FROM parent WHERE id < 4'), '1:3 2:3 3:0', 'row locks: updates');
+	return;
+}
+
+# --- the end of who rebuilds ------------------------------------------------
+
+# A process that was terminated in the middle of a rebuild left the table as being
+# rebuilt, and everybody waited for ever.
+sub test_rebuild_terminated
+{
+	my $sum = make_table('big', 300000);
+	run_all($dbh, 'CREATE INDEX big_t ON big (md5(id::text))');
+	for my $kind ('zen index rebuild', 'client backend')
+	{
+		my $self = $kind =~ /client/;
+		$node->append_conf('postgresql.conf', 'max_worker_processes = ' . ($self ? 1 : 8));
+		crash_restart();
+		my $who = connect_db($node);
+		my $sth = $who->prepare('SELECT count(*) FROM big WHERE id > 0', { pg_direct => 1, pg_async => PG_ASYNC });
+		$sth->execute if $self;
+		my $caught = 0;
+		wait_for(
+			"$kind to be seen",
+			sub {
+				$caught = value($dbh, qq{SELECT count(pg_terminate_backend(pid)) FROM (SELECT DISTINCT pid
+				  FROM pg_stat_activity JOIN pg_locks USING (pid) WHERE backend_type = '$kind'
+				  AND relation IN (SELECT indexrelid FROM pg_index WHERE indrelid = 'big'::regclass)) x});
+				return $caught || !value($dbh, 'SELECT tables_to_reindex FROM zen_recovery()');
+			});
+	  SKIP:
+		{
+			skip "$kind was too fast", 5 unless $caught;
+			run_all($dbh, q{SET statement_timeout = '20s'});
+			cmp_ok(value($dbh, 'SELECT tables_to_reindex FROM zen_recovery()'), '>', 0, "$kind terminated: work is left");
+			same_by_index('big', $sum, "$kind terminated");
+			is(value($dbh, "SELECT count(*) FROM big WHERE md5(id::text) = md5('4711')"), 1, "$kind terminated: third index");
+			is(state_of($dbh, 'INSERT INTO big VALUES (299999)'), '23505', "$kind terminated: unique");
+		}
+		$who->pg_cancel if $self && !$caught;
+	}
+	$node->append_conf('postgresql.conf', 'max_worker_processes = 8');
+	run_all($dbh, 'DROP TABLE big');
+	clean_restart();
+	return;
+}
+
+# --- one backend lost -------------------------------------------------------
+
+# The server starts anew in the same postmaster: what was in shared memory before
+# must not be taken for what is there now.
+sub test_lost_backend
+{
+	make_table('acc', 20000);
+	my $script = PostgreSQL::Test::Utils::tempdir() . '/move.sql';
+	PostgreSQL::Test::Utils::append_to_file($script,
+		"\\set a random(1, 19999)\n"
+		  . "UPDATE acc SET n = n + 1, k = k + 1, v = v + CASE id WHEN :a THEN 1 ELSE -1 END WHERE id IN (:a, :a + 1);\n");
+	for my $i (1 .. 3)
+	{
+		my $before = value($dbh, 'SELECT sum(n) FROM acc');
+		my ($in, $out) = ('', '');
+		my $bench = IPC::Run::start(
+			[ 'pgbench', '-n', '-c', 4, '-T', 60, '-f', $script, '-h', $node->host, '-p', $node->port, 'postgres' ],
+			'<', \$in, '>&', \$out);
+		my $seen = 0;
+		wait_for('pgbench at work', sub { ($seen = value($dbh, 'SELECT sum(n) FROM acc')) > $before + 500 });
+		kill 'KILL', value($dbh, q{SELECT min(pid) FROM pg_stat_activity WHERE application_name = 'pgbench'});
+		wait_for('the server to notice', sub { run_sql($dbh, 'SELECT 1')->{lost} });
+		wait_for('the server to come back', sub { my $new = eval { connect_db($node) } or return 0; $dbh = $new; return 1; });
+		$bench->finish;
+		value($dbh, 'UPDATE acc SET v = v + 1 WHERE id = 5') if inject();
+		same_by_index('acc', contents($dbh, 'acc'), "lost backend $i");
+		is(contents($dbh, 'acc', 'bitmapscan', 'k >= 0'), contents($dbh, 'acc'), "lost backend $i: second index");
+		is(value($dbh, q{SELECT count(*) || ' ' || sum(v) || ' ' || sum(n) % 2 FROM acc}), '20000 0 0', "lost backend $i: whole transactions");
+		cmp_ok(value($dbh, 'SELECT sum(n) FROM acc'), '>=', $seen, "lost backend $i: nothing seen is lost");
+	}
+	return;
+}
+
+# --- load -------------------------------------------------------------------
+
+# Versions of a large update were freed while others still looked at them.
+sub test_large_update
+{
+	make_table('hot', 100000);
+	my $start = value($dbh, 'SELECT pg_postmaster_start_time()');
+	my $from  = log_size($node);
+	my @clients = map { hot_client() } 1 .. 4;
+	run_all($dbh, map { 'UPDATE hot SET v = v + 1' } 1 .. 5);
+	my $sum = 500000;
+	for my $client (@clients)
+	{
+		kill 'TERM', $client->{pid};
+		my $count = readline $client->{pipe};
+		like($count // '', qr/^[1-9]\d*$/, 'large update: a client at the same time');
+		$sum += $count || 0;
+		waitpid $client->{pid}, 0;
+	}
+	is(eval { value($dbh, 'SELECT sum(v) FROM hot') }, $sum, 'large update: sum');
+	is(eval { value($dbh, 'SELECT count(*) FROM hot WHERE id > 0') }, 100000, 'large update: count');
+	is(eval { value($dbh, 'SELECT pg_postmaster_start_time()') }, $start, 'large update: no restart');
+	unlike(log_since($node, $from), qr/terminated by signal|PANIC|TRAP/, 'large update: no crash');
+	run_all($dbh, 'DROP TABLE hot');
+	return;
+}
+
+# hot_client -- a process that updates random rows until SIGTERM, and then says how
+# many, or what went wrong.
+sub hot_client
+{
+	pipe(my $read, my $write) or die "pipe: $!";
+	my $pid = fork() // die "fork: $!";
+	return close($write) && { pid => $pid, pipe => $read } if $pid;
+	my ($count, $stop, $error) = (0, 0, '');
+	local $SIG{TERM} = sub { $stop = 1 };
+	srand($$);
+	my $own = eval { connect_db($node) } or $error = $@;
+	until ($stop || $error)
+	{
+		my $id     = between(1, 100000);
+		my $result = run_sql($own, "UPDATE hot SET v = v + 1 WHERE id = (SELECT id FROM hot WHERE id = $id FOR UPDATE SKIP LOCKED)");
+		$count++ if $result->{tag} eq 'UPDATE 1';
+		$error = $result->{message};
+	}
+	syswrite $write, $error || $count;
+	POSIX::_exit(0);
+}
+
+# With a Met-Cache larger than all of DRAM nothing was evicted before memory ran out,
+# and then a load failed with 53200 although nobody needed what was cached.
+sub test_many_loads
+{
+	$node->append_conf('postgresql.conf', "zen.dram_size = '64MB'\nzen.met_cache_size = '1GB'");
+	run_all($dbh, 'DROP TABLE IF EXISTS acc, m, d, c, child, parent, s');
+	clean_restart();
+	for my $i (1 .. 10)
+	{
+		run_all($dbh, "CREATE TABLE load$i (id int, v text) USING zen");
+		is(run_sql($dbh, "INSERT INTO load$i SELECT g, repeat('x', 100) FROM generate_series(1, 100000) g")->{message}, '', "load $i");
+	}
+	is(value($dbh, "SELECT count(*) || ' ' || sum(length(v)) FROM load$_"), '100000 10000000', "load $_: count") for 1 .. 10;
+	return;
+}
+
+# --- copies -----------------------------------------------------------------
+
+# A base backup holds a torn copy of a pool in the data directory, and once started.
+sub test_base_backup
+{
+	my $source = new_node('source', pool_size => '64MB', dram_size => '64MB', init => { allows_streaming => 1 }, conf => q{zen.pool_path = 'zen.pool'});
+	$source->start;
+	my $handle = connect_db($source);
+	run_all($handle, 'CREATE EXTENSION zen', 'CREATE TABLE t (id int) USING zen', 'INSERT INTO t VALUES (1)');
+	$source->backup('copy');
+	my $copy = PostgreSQL::Test::Cluster->new('copy');
+	$copy->init_from_backup($source, 'copy');
+	my $said = start_failing($copy);
+	ok(defined $said, 'base backup: does not start');
+	like($said // '', qr/FATAL:  .*zen pool file ".*zen\.pool"/, 'base backup: names the pool');
+	like($said // '', qr/HINT:/, 'base backup: hint');
+	is(value($handle, 'SELECT count(*) FROM t'), 1, 'base backup: the original is as it was');
+	$handle->disconnect;
+	$source->stop;
+	return;
+}
