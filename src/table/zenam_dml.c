@@ -476,6 +476,19 @@ lock_version(Relation rel, ItemPointer tid, TupleTableSlot *slot, CommandId cid,
 	return result;
 }
 
+/* From a version that has taken the row's place to the newest one that is committed or this transaction's. */
+static void
+newest_version(ZenHTable *ht, ItemPointer tid)
+{
+	uint64		tidno = zen_tidno(tid);
+	uint32		code;
+
+	while (zen_row_forward(ht, tidno, SnapshotSelf, &tidno))
+		;
+	if (zen_row_newest(ht, tidno, &code))
+		zen_make_tid(tid, tidno, code);
+}
+
 TM_Result
 zenam_tuple_lock(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot, CommandId cid,
 				 LockTupleMode mode, LockWaitPolicy wait_policy, uint8 flags, TM_FailureData *tmfd)
@@ -497,6 +510,7 @@ zenam_tuple_lock(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlo
 					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 					 errmsg("tuple to be locked was already moved to another partition due to concurrent update")));
 		*tid = tmfd->ctid;
+		newest_version(zen_rel_htable_raw(rel), tid);
 		traversed = true;
 	}
 	tmfd->traversed = traversed;
