@@ -4,6 +4,7 @@
 use strict;
 use warnings;
 
+use File::Spec;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 
@@ -56,6 +57,7 @@ sub crash_restart
 	crash($node);
 	start_again($node);
 	reconnect();
+	wait_for('zen', sub { value($dbh, 'SELECT state FROM zen_recovery()') eq 'ready' });
 	return;
 }
 
@@ -105,7 +107,7 @@ sub test_sequence
 # restart its end did not reach the table's directory entry, and the table was lost.
 sub test_prepared_ddl
 {
-	my $dir = PostgreSQL::Test::Utils::tempdir();
+	my $dir = File::Spec->rel2abs(PostgreSQL::Test::Utils::tempdir());
 	my %sum = map { $_ => make_table($_, 2000) } qw(m d);
 	run_all($dbh, "CREATE TABLESPACE ts LOCATION '$dir'",
 		'BEGIN', 'ALTER TABLE m SET TABLESPACE ts', q{PREPARE TRANSACTION 'm'},
@@ -258,7 +260,7 @@ sub test_lost_backend
 			'<', \$in, '>&', \$out);
 		my $seen = 0;
 		wait_for('pgbench at work', sub { ($seen = value($dbh, 'SELECT sum(n) FROM acc')) > $before + 500 });
-		kill 'KILL', value($dbh, q{SELECT min(pid) FROM pg_stat_activity WHERE application_name = 'pgbench'});
+		kill 'KILL', value($dbh, q{SELECT min(pid) FROM pg_stat_activity WHERE query LIKE 'UPDATE acc%' AND pid <> pg_backend_pid()});
 		wait_for('the server to notice', sub { run_sql($dbh, 'SELECT 1')->{lost} });
 		wait_for('the server to come back', sub { my $new = eval { connect_db($node) } or return 0; $dbh = $new; return 1; });
 		$bench->finish;

@@ -155,7 +155,7 @@ add_leaf(TidMap *map, uint32 leafno)
 }
 
 /* Take a block to fill: one that VACUUM has found room in, else a new one. */
-static void
+static bool
 take_block(ZenHTable *ht, MyBlock *mine)
 {
 	TidMap	   *map = &maps[ht->idx];
@@ -181,12 +181,9 @@ take_block(ZenHTable *ht, MyBlock *mine)
 		for (;;)
 		{
 			block = pg_atomic_read_u32(&map->nblocks);
-			if (block >= MAX_BLOCKS)
-				ereport(ERROR,
-						(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-						 errmsg("zen table has reached its maximum of %u blocks", block)));
-			if (!add_leaf(map, (uint32) ((uint64) block * ZEN_TIDS_PER_BLOCK / LEAF_WORDS)))
-				zen_arena_full_error();
+			if (block >= MAX_BLOCKS ||
+				!add_leaf(map, (uint32) ((uint64) block * ZEN_TIDS_PER_BLOCK / LEAF_WORDS)))
+				return false;
 			if (pg_atomic_compare_exchange_u32(&map->nblocks, &block, block + 1))
 				break;
 		}
@@ -195,33 +192,43 @@ take_block(ZenHTable *ht, MyBlock *mine)
 	mine->generation = map->generation;
 	mine->block = block;
 	mine->next = 0;
+	return true;
 }
 
-uint64
-zen_tidmap_take(ZenHTable *ht, uint64 entry_ref, ZenWord **word)
+void
+zen_tidmap_full_error(ZenHTable *ht)
+{
+	if (zen_tidmap_nblocks(ht) >= MAX_BLOCKS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("zen table has reached its maximum of " UINT64_FORMAT " blocks", MAX_BLOCKS),
+				 errhint("Run VACUUM, or divide the table into partitions.")));
+	zen_arena_full_error();
+}
+
+bool
+zen_tidmap_take(ZenHTable *ht, uint64 entry_ref, uint64 *tidno, ZenWord **word)
 {
 	MyBlock    *mine = &my_blocks[ht->idx & (MY_BLOCKS - 1)];
 
 	for (;;)
 	{
-		if (mine->htable != ht->idx || mine->generation != maps[ht->idx].generation ||
-			mine->next == ZEN_TIDS_PER_BLOCK)
-			take_block(ht, mine);
+		if ((mine->htable != ht->idx || mine->generation != maps[ht->idx].generation ||
+			 mine->next == ZEN_TIDS_PER_BLOCK) && !take_block(ht, mine))
+			return false;
 		while (mine->next < ZEN_TIDS_PER_BLOCK)
 		{
-			uint64		tidno = (uint64) mine->block * ZEN_TIDS_PER_BLOCK + mine->next++;
-			ZenWord    *w = zen_tidmap_word(ht, tidno);
+			uint64		t = (uint64) mine->block * ZEN_TIDS_PER_BLOCK + mine->next++;
+			ZenWord    *w = zen_tidmap_word(ht, t);
 			uint64		old = pg_atomic_read_u64(w);
 
-			/*
-			 * a TID whose tombstone is still needed (reference not 0) is
-			 * passed over
-			 */
+			/* a TID whose tombstone is still needed (reference not 0) is passed over */
 			if (zen_word_state(old) == ZEN_WORD_UNUSED && zen_word_ref(old) == 0 && !(old & ZEN_WORD_LOCK) &&
 				pg_atomic_compare_exchange_u64(w, &old, zen_word_with(old, ZEN_WORD_ENTRY, entry_ref)))
 			{
+				*tidno = t;
 				*word = w;
-				return tidno;
+				return true;
 			}
 		}
 	}

@@ -133,12 +133,13 @@ extern uint64 zen_tidmap_nblocks(ZenHTable *ht);
 extern ZenWord *zen_tidmap_word(ZenHTable *ht, uint64 tidno);
 
 /*
- * zen_tidmap_take -- a TID for a new row: its word is UNUSED and locked to this process by state, see ref.
+ * zen_tidmap_take -- a TID for a new row; its word becomes ENTRY with the given reference.
  *
- * The word becomes ENTRY with the given reference.  Sequential within one process; blocks freed by VACUUM are used
- * first.  Throws ERRCODE_OUT_OF_MEMORY.
+ * Sequential within one process; blocks freed by VACUUM are used first.  False when DRAM or the table's address space is
+ * full: zen_tidmap_full_error() tells which.  Never throws.
  */
-extern uint64 zen_tidmap_take(ZenHTable *ht, uint64 entry_ref, ZenWord **word);
+extern bool zen_tidmap_take(ZenHTable *ht, uint64 entry_ref, uint64 *tidno, ZenWord **word);
+extern void zen_tidmap_full_error(ZenHTable *ht) pg_attribute_noreturn();
 
 /* zen_tidmap_extend -- recovery: make room up to and including a TID; throws. */
 extern ZenWord *zen_tidmap_extend(ZenHTable *ht, uint64 tidno);

@@ -374,7 +374,11 @@ zen_row_insert(ZenHTable *ht, MinimalTuple tuple, CommandId cid, uint32 spec_tok
 	zen_writeset_reserve(1, 0);
 	v = make_version(tuple, cid, (spec_token ? ZEN_V_SPECULATIVE : 0) | (frozen ? ZEN_V_FROZEN | ZEN_V_COMMITTED : 0));
 	v->spec_token = spec_token;
-	tidno = zen_tidmap_take(ht, zen_arena_ref(v), &word);
+	if (!zen_tidmap_take(ht, zen_arena_ref(v), &tidno, &word))
+	{
+		zen_version_free(v);
+		zen_tidmap_full_error(ht);
+	}
 	zen_writeset_add(ht, tidno, word, v);
 	return tidno;
 }
@@ -493,7 +497,11 @@ zen_row_place(ZenHTable *to, ZenVersion *chain)
 
 	(void) GetCurrentTransactionId();
 	zen_writeset_reserve(1, 0);
-	tidno = zen_tidmap_take(to, zen_arena_ref(chain), &word);
+	if (!zen_tidmap_take(to, zen_arena_ref(chain), &tidno, &word))
+	{
+		free_chain(chain);
+		zen_tidmap_full_error(to);
+	}
 	zen_writeset_add(to, tidno, word, chain);
 }
 
@@ -792,7 +800,12 @@ prepare_new_tid(ZenChange *c, Prepared *p)
 	uint32		key = c->mode == LockTupleExclusive ? ZEN_V_KEY_UPDATE : 0;
 
 	p->tombstone = make_version(NULL, c->cid, ZEN_V_TOMBSTONE | ZEN_V_FORWARD | key);
-	p->new_tidno = zen_tidmap_take(c->ht, zen_arena_ref(p->version), &p->new_word);
+	if (!zen_tidmap_take(c->ht, zen_arena_ref(p->version), &p->new_tidno, &p->new_word))
+	{
+		zen_version_free(p->version);
+		zen_version_free(p->tombstone);
+		zen_tidmap_full_error(c->ht);
+	}
 	p->version->code = 0;
 	p->version->depth = 0;
 	p->tombstone->forward_tidno = p->new_tidno;
