@@ -159,7 +159,11 @@ zen_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
 	else if (access == OAT_DROP && classId == RelationRelationId)
 	{
 		zen_gate();
-		/* what COMMIT PREPARED has left to do in the table is done before it goes */
+
+		/*
+		 * what COMMIT PREPARED has left to do in the table is done before it
+		 * goes
+		 */
 		zen_twophase_resolve();
 		relation_dropped(objectId);
 	}

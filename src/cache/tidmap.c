@@ -222,7 +222,10 @@ zen_tidmap_take(ZenHTable *ht, uint64 entry_ref, uint64 *tidno, ZenWord **word)
 			ZenWord    *w = zen_tidmap_word(ht, t);
 			uint64		old = pg_atomic_read_u64(w);
 
-			/* a TID whose tombstone is still needed (reference not 0) is passed over */
+			/*
+			 * a TID whose tombstone is still needed (reference not 0) is
+			 * passed over
+			 */
 			if (zen_word_state(old) == ZEN_WORD_UNUSED && zen_word_ref(old) == 0 && !(old & ZEN_WORD_LOCK) &&
 				pg_atomic_compare_exchange_u64(w, &old, zen_word_with(old, ZEN_WORD_ENTRY, entry_ref)))
 			{

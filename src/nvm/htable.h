@@ -18,7 +18,8 @@ typedef struct ZenHTable
 
 	/* identity, under ZEN_LOCK_HTABLE; constant while in use */
 	uint32		in_use;			/* 0: the entry is free, or damaged */
-	bool		damaged;		/* found so at start: its rows are not available, and not touched */
+	bool		damaged;		/* found so at start: its rows are not
+								 * available, and not touched */
 	Oid			db;
 	Oid			spc;
 	RelFileNumber relnumber;

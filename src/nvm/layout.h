@@ -153,7 +153,9 @@ StaticAssertDecl(sizeof(ZenHTableEntry) == 2 * ZEN_LINE, "HTable entry is two li
  * 48..63 check = low 16 bits of CRC32C over (page number, bits 0..47).  All zero = free.
  */
 #define ZEN_PAGE_OWNED			(UINT64CONST(1) << 39)
-#define ZEN_PAGE_ZEROING		(UINT64CONST(1) << 40)	/* alone: on its way to free, not all zero yet (R8) */
+#define ZEN_PAGE_ZEROING		(UINT64CONST(1) << 40)	/* alone: on its way to
+														 * free, not all zero
+														 * yet (R8) */
 
 /* ---------- NVM-tuple ---------- */
 

@@ -130,7 +130,8 @@ zenam_relation_set_new_filelocator(Relation rel, const RelFileLocator *newrlocat
 	if (persistence == RELPERSISTENCE_UNLOGGED)
 		refuse_unlogged();
 	zen_gate();
-	zen_twophase_resolve();		/* nothing of an ended transaction is left to do in the old table */
+	zen_twophase_resolve();		/* nothing of an ended transaction is left to
+								 * do in the old table */
 	old = zen_ddl_find(zen_rel_locator(rel), rel->rd_backend);
 	if (old != NULL && !same_locator(zen_rel_locator(rel), *newrlocator))
 		zen_ddl_drop(old);

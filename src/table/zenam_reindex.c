@@ -45,7 +45,10 @@ rebuild_index(Relation rel, Oid indexoid)
 {
 	Relation	index = index_open(indexoid, RowExclusiveLock);
 
-	/* files of an unfinished transaction: if it aborts, the old, empty ones come back */
+	/*
+	 * files of an unfinished transaction: if it aborts, the old, empty ones
+	 * come back
+	 */
 	if (index->rd_createSubid != InvalidSubTransactionId || ZEN_NEW_LOCATOR_SUBID(index) != InvalidSubTransactionId)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),

@@ -242,7 +242,11 @@ settle_writes(uint32 region, ZenWrite *writes, uint32 n)
 		else
 		{
 			mark_committed(w);
-			/* a frozen version's xid is only for show, and may be older than xids can be compared */
+
+			/*
+			 * a frozen version's xid is only for show, and may be older than
+			 * xids can be compared
+			 */
 			zen_gc_push(region, w->ht, w->tidno, w->frozen ? FrozenTransactionId : w->xid);
 		}
 	}
@@ -258,8 +262,9 @@ zen_commit_finish(ZenCommit *commit, ZenWrite *writes, uint32 n)
 	if (commit->stage == ZEN_STAGE_DOUBT)
 	{
 		/*
-		 * Not by LP: after COMMIT PREPARED the row may be gone already, and its page with it.  The watermark says the
-		 * same (R3), in the line that also holds the descriptor.
+		 * Not by LP: after COMMIT PREPARED the row may be gone already, and
+		 * its page with it.  The watermark says the same (R3), in the line
+		 * that also holds the descriptor.
 		 */
 		region->last_cts = commit->cts;
 		zen_region_doubt_committed(commit->region);

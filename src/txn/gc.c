@@ -161,7 +161,11 @@ zen_gc_forget_header(ZenTupleHeader h)
 	if ((h.word0 & ZEN_CTS_MASK) == 0 || (h.word1 & ZEN_DELETED) || ht->idx == 0)
 		return;
 	zen_epoch_enter();
-	/* as long as we are inside, the table cannot give its map or its number to another */
+
+	/*
+	 * as long as we are inside, the table cannot give its map or its number
+	 * to another
+	 */
 	word = zen_htable_owns(ht, h.word0 & ZEN_CTS_MASK) ? zen_tidmap_word(ht, zen_word1_tidno(h.word1)) : NULL;
 	if (word != NULL)
 	{

@@ -384,7 +384,10 @@ recover(void)
 	read_doubts();
 	adopt_pages();
 
-	/* R10: what has been read of the directories is on the medium before anything is built on it */
+	/*
+	 * R10: what has been read of the directories is on the medium before
+	 * anything is built on it
+	 */
 	if (zen_recovery->after_crash)
 		zen_flush(zen_pool.base, (Size) zen_pool.first_data_page * ZEN_PAGE_SIZE);
 	for_all_pages("finding commits", first_pass);

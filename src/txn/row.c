@@ -604,7 +604,11 @@ passes_newer(ZenChange *c, Judged *j)
 
 		if (zen_word_state(w) != ZEN_WORD_ENTRY)
 			break;
-		/* the oldest version there is what the tombstone just passed has put there */
+
+		/*
+		 * the oldest version there is what the tombstone just passed has put
+		 * there
+		 */
 		for (ZenVersion *v = zen_word_entry(w); v->older != NULL; v = v->older)
 			if (excludes(c, v))
 				return false;
@@ -881,7 +885,8 @@ zen_row_change(ZenChange *c)
 {
 	Prepared	p = {0};
 	TM_Result	result;
-	bool		no_holder = false;	/* with no_holder_seq: nobody prepared has locked the row */
+	bool		no_holder = false;	/* with no_holder_seq: nobody prepared has
+									 * locked the row */
 	uint32		no_holder_seq = 0;
 
 	for (;;)
@@ -941,7 +946,10 @@ zen_row_change(ZenChange *c)
 			return TM_Ok;
 		if (ask_holder)
 		{
-			/* a prepared transaction's lock is in NVM under this TID: the row stays until it ends */
+			/*
+			 * a prepared transaction's lock is in NVM under this TID: the row
+			 * stays until it ends
+			 */
 			c->wait_xid = zen_twophase_holder(lockers_copy.l, lockers_copy.n);
 			if (TransactionIdIsValid(c->wait_xid))
 			{

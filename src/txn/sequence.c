@@ -89,7 +89,10 @@ flush_wal(void)
 {
 	XLogRecPtr	end = GetXLogInsertRecPtr();
 
-	/* at the start of a page it points behind the page header, which does not exist yet */
+	/*
+	 * at the start of a page it points behind the page header, which does not
+	 * exist yet
+	 */
 	if (XLogSegmentOffset(end, wal_segment_size) == SizeOfXLogLongPHD)
 		end -= SizeOfXLogLongPHD;
 	else if (end % XLOG_BLCKSZ == SizeOfXLogShortPHD)

@@ -234,7 +234,11 @@ zen_twophase_prepare(ZenCommit *commit, uint64 full_xid)
 			commit->stage = ZEN_STAGE_WRITTEN;
 		write_lock_list(commit, w->slot, &ws->locks[i * LOCKS_PER_SLOT], n);
 	}
-	/* also if it has only created or dropped tables: the descriptor brings it back after a restart */
+
+	/*
+	 * also if it has only created or dropped tables: the descriptor brings it
+	 * back after a restart
+	 */
 	commit->stage = ZEN_STAGE_WRITTEN;
 	zen_commit_doubt(commit, full_xid, ZEN_DOUBT_PREPARED);
 	p->full_xid = full_xid;

@@ -21,7 +21,8 @@
 #include "utils/guc.h"
 
 #define NAP_MS		1000
-#define EVICT_STEP	100000		/* entries that the CLOCK hand passes between two looks */
+#define EVICT_STEP	100000		/* entries that the CLOCK hand passes between
+								 * two looks */
 
 void		(*zen_worker_after_recovery) (void) = NULL;
 
@@ -76,7 +77,8 @@ zen_worker_main(Datum arg)
 			zen_metcache_evict(EVICT_STEP);
 			zen_epoch_flush();
 			if (zen_version_bytes() >= before)
-				break;			/* nothing that may go: what is there is in use */
+				break;			/* nothing that may go: what is there is in
+								 * use */
 		}
 	}
 	proc_exit(0);

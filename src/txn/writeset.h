@@ -20,7 +20,10 @@ typedef struct ZenWrite
 	ZenTupleHeader former;		/* commit: the header that the slot had before
 								 * (R5) */
 
-	/* commit: of the version, which others may collect as soon as it is visible */
+	/*
+	 * commit: of the version, which others may collect as soon as it is
+	 * visible
+	 */
 	TransactionId xid;
 	bool		frozen;
 	bool		aborted;		/* never valid: a failed speculative insertion */
