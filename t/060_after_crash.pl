@@ -3,11 +3,9 @@
 
 use strict;
 use warnings;
-
 use File::Spec;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
-
 use DBD::Pg qw(:async);
 use IPC::Run ();
 use POSIX ();
@@ -15,51 +13,25 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils ();
 use Test::More;
 use ZenTest;
-
 skip_unless_zen();
-my $node = new_node(
-	'after_crash',
-	fsync => 1,
-	conf  => "restart_after_crash = on\nwal_writer_delay = 10s\nmax_wal_size = 1GB");
+my $node = new_node('after_crash', fsync => 1,
+	conf => "restart_after_crash = on\nwal_writer_delay = 10s\nmax_wal_size = 1GB");
 $node->start;
 my $dbh = connect_db($node);
 value($dbh, 'CREATE EXTENSION zen');
 
 test_sequence();
-$node->append_conf('postgresql.conf', "fsync = off\nwal_writer_delay = 200ms");
-test_prepared_ddl();
-test_first_statement();
-test_moved_row_locks();
-test_rebuild_terminated();
-test_lost_backend();
-test_large_update();
-test_many_loads();
-test_base_backup();
-
-$dbh->disconnect;
+set_conf("fsync = off\nwal_writer_delay = 200ms");
+$_->() for (
+	\&test_prepared_ddl, \&test_first_statement, \&test_moved_row_locks, \&test_rebuild_terminated,
+	\&test_lost_backend, \&test_large_update, \&test_many_loads, \&test_base_backup);
 $node->stop;
 done_testing();
 
-# --- tools ------------------------------------------------------------------
-
 sub reconnect { $dbh = connect_db($node); return; }
-
-sub clean_restart
-{
-	$dbh->disconnect;
-	$node->restart;
-	reconnect();
-	return;
-}
-
-sub crash_restart
-{
-	crash($node);
-	start_again($node);
-	reconnect();
-	return;
-}
-
+sub clean_restart { $dbh->disconnect; $node->restart; reconnect(); return; }
+sub crash_restart { crash($node); start_again($node); reconnect(); return; }
+sub set_conf { $node->append_conf('postgresql.conf', $_[0]); return; }
 sub run_all { my ($handle, @sql) = @_; value($handle, $_) for @sql; return; }
 
 # same_by_index -- the table has this checksum, by sequential scan and by primary key.
@@ -68,7 +40,6 @@ sub same_by_index
 	my ($table, $sum, $when) = @_;
 	is(eval { contents($dbh, $table) } // $@, $sum, "$when: table");
 	is(eval { contents($dbh, $table, 'indexscan', 'id > 0') } // $@, $sum, "$when: by index");
-	return;
 }
 
 # make_table -- $rows rows, an index on k, none on n and v.
@@ -81,8 +52,6 @@ sub make_table
 		"INSERT INTO $table SELECT g, g % 1000 FROM generate_series(1, $rows) g");
 	return contents($dbh, $table);
 }
-
-# --- sequences --------------------------------------------------------------
 
 # nextval() logs 32 values ahead; if that was in a transaction that was rolled back,
 # later ones committed in NVM without a flush of that record, and a crash handed their
@@ -97,10 +66,7 @@ sub test_sequence
 	my $max = value($dbh, 'SELECT max(id) FROM s');
 	cmp_ok(value($dbh, q{SELECT nextval('s_id_seq')}), '>', $max, 'sequence: no value comes twice');
 	is(state_of($dbh, q{INSERT INTO s (v) VALUES ('c')}), '', 'sequence: insert');
-	return;
 }
-
-# --- prepared DDL -----------------------------------------------------------
 
 # A prepared transaction that had changed no row left nothing in the pool: over a
 # restart its end did not reach the table's directory entry, and the table was lost.
@@ -126,10 +92,7 @@ sub test_prepared_ddl
 	same_by_index('c', $sum{c}, 'prepared CREATE TABLE');
 	crash_restart();
 	same_by_index($_, $sum{$_}, "prepared DDL on $_, another crash") for qw(m d c);
-	return;
 }
-
-# --- first statements after a crash -----------------------------------------
 
 # Commands that give an index new files came before the rebuild of the old ones: they
 # failed, or left indexes without rows.  The launcher of logical replication has the one
@@ -141,7 +104,7 @@ sub test_first_statement
 		[ 'CREATE INDEX ON %s (v)' ], [ 'DROP INDEX %s_k' ], [ 'TRUNCATE %s' ],
 		[ 'BEGIN', 'TRUNCATE %s', 'ROLLBACK' ], [ 'BEGIN', 'REINDEX TABLE %s', 'ROLLBACK' ]);
 	my @sums = map { make_table("f$_", 3000) } 0 .. $#first;
-	$node->append_conf('postgresql.conf', 'max_worker_processes = 1');
+	set_conf('max_worker_processes = 1');
 	clean_restart();
 	for my $i (0 .. $#first)
 	{
@@ -156,12 +119,9 @@ sub test_first_statement
 		is(contents($dbh, "f$i", 'bitmapscan', 'k = 77'), contents($dbh, "f$i", 'seqscan', 'k = 77'), "$all: k")
 		  unless $all =~ /DROP/;
 	}
-	$node->append_conf('postgresql.conf', 'max_worker_processes = 8');
+	set_conf('max_worker_processes = 8');
 	clean_restart();
-	return;
 }
-
-# --- row locks of prepared transactions -------------------------------------
 
 # Such locks were kept under the TID that the row had when it was locked: a row that
 # moved was free after a crash, and its children became orphans.
@@ -192,10 +152,7 @@ sub test_moved_row_locks
 	is(state_of($dbh, 'UPDATE parent SET k = k + 100 WHERE id < 3'), '', 'row locks: rows may move again');
 	is(value($dbh, 'SELECT count(*) FROM child LEFT JOIN parent ON pid = id WHERE id IS NULL'), 0, 'row locks: no orphan');
 	is(value($dbh, 'SELECT string_agg(id || $$:$$ || v, $$ $$ ORDER BY id) FROM parent WHERE id < 4'), '1:3 2:3 3:0', 'row locks: updates');
-	return;
 }
-
-# --- the end of who rebuilds ------------------------------------------------
 
 # A process that was terminated in the middle of a rebuild left the table as being
 # rebuilt, and everybody waited for ever.
@@ -206,42 +163,34 @@ sub test_rebuild_terminated
 	for my $kind ('zen index rebuild', 'client backend')
 	{
 		my $self = $kind =~ /client/;
-		$node->append_conf('postgresql.conf', 'max_worker_processes = ' . ($self ? 1 : 8));
+		set_conf('max_worker_processes = ' . ($self ? 1 : 8));
 		crash_restart();
 		my $who = connect_db($node);
 		my $sth = $who->prepare('SELECT count(*) FROM big WHERE id > 0', { pg_direct => 1, pg_async => PG_ASYNC });
 		$sth->execute if $self;
-		my ($pid, $caught, $left) = (0, 0, 0);
-		wait_for(
-			"$kind to be seen",
-			sub {
+		my ($pid, $left);
+		wait_for("$kind to be seen", sub {
 				($pid) = map { $_->[0] } @{ run_sql($dbh, qq{SELECT pid FROM pg_stat_activity JOIN pg_locks USING (pid)
 				  WHERE backend_type = '$kind' AND relation IN (SELECT indexrelid FROM pg_index WHERE indrelid = 'big'::regclass)})->{rows} };
-				return $pid || value($dbh, q{SELECT state = 'ready' AND tables_to_reindex = 0 FROM zen_recovery()});
-			});
+				return $pid || value($dbh, q{SELECT state = 'ready' AND tables_to_reindex = 0 FROM zen_recovery()}); });
 		if ($pid)
 		{
-			$caught = value($dbh, "SELECT pg_terminate_backend($pid)");
+			value($dbh, "SELECT pg_terminate_backend($pid)");
 			wait_for("$kind to go", sub { !value($dbh, "SELECT count(*) FROM pg_stat_activity WHERE pid = $pid") });
 			$left = value($dbh, 'SELECT tables_to_reindex FROM zen_recovery()');
 		}
-	  SKIP:
-		{
+	  SKIP: {
 			skip "$kind was too fast", 4 unless $left;
 			run_all($dbh, q{SET statement_timeout = '20s'});
 			same_by_index('big', $sum, "$kind terminated");
 			is(value($dbh, "SELECT count(*) FROM big WHERE md5(id::text) = md5('4711')"), 1, "$kind terminated: third index");
 			is(state_of($dbh, 'INSERT INTO big VALUES (299999)'), '23505', "$kind terminated: unique");
 		}
-		$who->pg_cancel if $self && !$caught;
+		$who->pg_cancel if $self && !$pid;
 	}
-	$node->append_conf('postgresql.conf', 'max_worker_processes = 8');
-	run_all($dbh, 'DROP TABLE big');
+	set_conf('max_worker_processes = 8');
 	clean_restart();
-	return;
 }
-
-# --- one backend lost -------------------------------------------------------
 
 # The server starts anew in the same postmaster: what was in shared memory before
 # must not be taken for what is there now.
@@ -266,22 +215,19 @@ sub test_lost_backend
 		wait_for('the server to come back', sub { my $new = eval { connect_db($node) } or return 0; $dbh = $new; return 1; });
 		$bench->finish;
 		value($dbh, 'UPDATE acc SET v = v + 1 WHERE id = 5') if inject();
-		same_by_index('acc', contents($dbh, 'acc'), "lost backend $i");
-		is(contents($dbh, 'acc', 'bitmapscan', 'k >= 0'), contents($dbh, 'acc'), "lost backend $i: second index");
+		my $sum = contents($dbh, 'acc');
+		is(contents($dbh, 'acc', 'indexscan', 'id > 0'), $sum, "lost backend $i: primary key");
+		is(contents($dbh, 'acc', 'bitmapscan', 'k >= 0'), $sum, "lost backend $i: second index");
 		is(value($dbh, q{SELECT count(*) || ' ' || sum(v) || ' ' || sum(n) % 2 FROM acc}), '20000 0 0', "lost backend $i: whole transactions");
 		cmp_ok(value($dbh, 'SELECT sum(n) FROM acc'), '>=', $seen, "lost backend $i: nothing seen is lost");
 	}
-	return;
 }
-
-# --- load -------------------------------------------------------------------
 
 # Versions of a large update were freed while others still looked at them.
 sub test_large_update
 {
 	make_table('hot', 100000);
-	my $start = value($dbh, 'SELECT pg_postmaster_start_time()');
-	my $from  = log_size($node);
+	my ($start, $from) = (value($dbh, 'SELECT pg_postmaster_start_time()'), log_size($node));
 	my @clients = map { hot_client() } 1 .. 4;
 	run_all($dbh, map { 'UPDATE hot SET v = v + 1' } 1 .. 5);
 	my $sum = 500000;
@@ -297,8 +243,6 @@ sub test_large_update
 	is(eval { value($dbh, 'SELECT count(*) FROM hot WHERE id > 0') }, 100000, 'large update: count');
 	is(eval { value($dbh, 'SELECT pg_postmaster_start_time()') }, $start, 'large update: no restart');
 	unlike(log_since($node, $from), qr/terminated by signal|PANIC|TRAP/, 'large update: no crash');
-	run_all($dbh, 'DROP TABLE hot');
-	return;
 }
 
 # hot_client -- a process that updates random rows until SIGTERM, and then says how
@@ -327,8 +271,8 @@ sub hot_client
 # and then a load failed with 53200 although nobody needed what was cached.
 sub test_many_loads
 {
-	$node->append_conf('postgresql.conf', "zen.dram_size = '64MB'\nzen.met_cache_size = '1GB'");
-	run_all($dbh, 'DROP TABLE IF EXISTS acc, m, d, c, child, parent, s');
+	set_conf("zen.dram_size = '64MB'\nzen.met_cache_size = '1GB'");
+	run_all($dbh, 'DROP TABLE IF EXISTS acc, big, hot, m, d, c, child, parent, s');
 	clean_restart();
 	for my $i (1 .. 10)
 	{
@@ -336,10 +280,7 @@ sub test_many_loads
 		is(run_sql($dbh, "INSERT INTO load$i SELECT g, repeat('x', 100) FROM generate_series(1, 100000) g")->{message}, '', "load $i");
 	}
 	is(value($dbh, "SELECT count(*) || ' ' || sum(length(v)) FROM load$_"), '100000 10000000', "load $_: count") for 1 .. 10;
-	return;
 }
-
-# --- copies -----------------------------------------------------------------
 
 # A base backup holds a torn copy of a pool in the data directory, and once started.
 sub test_base_backup
@@ -349,14 +290,10 @@ sub test_base_backup
 	my $handle = connect_db($source);
 	run_all($handle, 'CREATE EXTENSION zen', 'CREATE TABLE t (id int) USING zen', 'INSERT INTO t VALUES (1)');
 	$source->backup('copy');
-	my $copy = PostgreSQL::Test::Cluster->new('copy');
-	$copy->init_from_backup($source, 'copy');
+	(my $copy = PostgreSQL::Test::Cluster->new('copy'))->init_from_backup($source, 'copy');
 	my $said = start_failing($copy);
 	ok(defined $said, 'base backup: does not start');
 	like($said // '', qr/FATAL:  55000: .*copied while its server was running.*zen pool ".*zen\.pool"/s, 'base backup: names the pool');
 	like($said // '', qr/HINT:/, 'base backup: hint');
 	is(value($handle, 'SELECT count(*) FROM t'), 1, 'base backup: the original is as it was');
-	$handle->disconnect;
-	$source->stop;
-	return;
 }

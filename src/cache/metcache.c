@@ -142,20 +142,6 @@ pop(ClockShard *shard, ClockItem *item)
 	return found;
 }
 
-void
-zen_metcache_enqueue(ZenHTable *ht, uint64 tidno, ZenVersion *v)
-{
-	ClockItem	item = {.tidno = tidno,.htable = ht->idx};
-
-	Assert(zen_version_flags(v) & ZEN_V_IN_CLOCK);
-
-	/*
-	 * without memory for the queue the entry just stays, until it is written
-	 * again
-	 */
-	(void) push(my_shard(), item);
-}
-
 /* Try to evict the entry of one item.  Returns the version to retire, or NULL; *again: keep the item. */
 static ZenVersion *
 evict_item(ClockItem *item, bool *again)
@@ -195,6 +181,31 @@ evict_item(ClockItem *item, bool *again)
 	zen_word_unlock(word, w);
 	zen_epoch_leave();
 	return victim;
+}
+
+void
+zen_metcache_enqueue(ZenHTable *ht, uint64 tidno, ZenVersion *v)
+{
+	ClockItem	item = {.tidno = tidno,.htable = ht->idx};
+	bool		again = true;
+
+	if (push(my_shard(), item))
+		return;
+
+	/*
+	 * no memory for the queue: this one goes at once, else nothing would ever
+	 * evict it (the first look may only clear its reference bit)
+	 */
+	for (int i = 0; i < 2 && again; i++)
+	{
+		ZenVersion *victim = evict_item(&item, &again);
+
+		if (victim != NULL)
+		{
+			zen_version_retire(victim);
+			ZEN_COUNT(metcache_evictions, 1);
+		}
+	}
 }
 
 /* Row versions may not take all of DRAM, whatever the setting: maps and queues grow with them. */

@@ -17,8 +17,9 @@
 #include "storage/shmem.h"
 
 #define CHUNK_ITEMS		255
-#define EVICT_WHEN_FULL	4096	/* entries that the CLOCK hand passes when
+#define EVICT_WHEN_FULL	65536	/* entries that the CLOCK hand passes when
 								 * DRAM is full */
+#define ITEMS_PER_RUN	64
 #define HORIZON_EVERY	16		/* runs between two looks at the xid horizon,
 								 * when nothing is due by the last one */
 
@@ -307,7 +308,8 @@ zen_gc_run(uint32 region, uint32 max)
 	bool		looked = false;
 	GcItem	   *item;
 
-	runs_since_horizon++;
+	/* a large transaction counts for many */
+	runs_since_horizon += 1 + Min(max, HORIZON_EVERY * ITEMS_PER_RUN) / ITEMS_PER_RUN;
 	while (done < max && (item = peek(q)) != NULL && is_due(item, &looked))
 	{
 		GcItem		copy = *item;
