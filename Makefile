@@ -59,6 +59,7 @@ OBJS = $(addprefix src/base/, \
 		rowlock.o \
 		writeset.o \
 		row.o \
+		rowchange.o \
 		gc.o \
 		commit.o \
 		ddl.o \

@@ -1,7 +1,7 @@
 /*
  * zenam_dml.c -- insert, update, delete, lock.
  *
- * Thin over txn/row.c, which judges and applies one attempt.  This file waits for other transactions between
+ * Thin over txn/rowchange.c, which judges and applies one attempt.  This file waits for other transactions between
  * attempts, in heap's manner: the heavyweight tuple lock first, so that waiters queue fairly, then the other
  * transaction's end; and it sees to toasting, predicate locks and statistics.
  *
@@ -21,6 +21,7 @@
 #include "storage/lmgr.h"
 #include "storage/predicate.h"
 #include "table/zenam_callbacks.h"
+#include "txn/rowchange.h"
 #include "txn/rowlock.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"

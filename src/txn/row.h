@@ -1,9 +1,8 @@
 /*
- * row.h -- fetch, insert, update, delete and lock one row.
+ * row.h -- fetch, insert and copy one row.
  *
- * The only code, with commit.c, that writes CC-Meta.  Knows no Relation: waiting for other transactions, triggers,
- * predicate locks are the table layer's.  All functions are called outside any epoch, and may throw
- * ERRCODE_OUT_OF_MEMORY and ERRCODE_DATA_CORRUPTED.
+ * Knows no Relation: triggers and predicate locks are the table layer's.  All functions are called outside any epoch,
+ * and may throw ERRCODE_OUT_OF_MEMORY and ERRCODE_DATA_CORRUPTED.
  */
 #ifndef ZEN_ROW_H
 #define ZEN_ROW_H
@@ -48,6 +47,9 @@ typedef struct ZenPassed
 extern bool zen_row_fetch(ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, ZenRow *row,
 						  bool *all_dead, ZenPassed *passed);
 
+/* zen_row_newest -- the code of the newest version that is committed or this transaction's; false if none. */
+extern bool zen_row_newest(ZenHTable *ht, uint64 tidno, uint32 *code);
+
 /* zen_row_forward -- does the snapshot see that the row has gone on under another TID?  Which? */
 extern bool zen_row_forward(ZenHTable *ht, uint64 tidno, Snapshot snapshot, uint64 *next);
 
@@ -81,6 +83,13 @@ typedef struct ZenRowInfo
 extern bool zen_row_inspect(ZenHTable *ht, uint64 tidno, ZenRow *row, ZenRowInfo *info);
 
 /*
+ * zen_row_make_version -- a version of this transaction with a copy of tuple (NULL: a tombstone), not yet published.
+ *
+ * Evicts if DRAM is full.  Throws if that does not help, or if the row is too big.  The caller publishes or frees it.
+ */
+extern ZenVersion *zen_row_make_version(MinimalTuple tuple, CommandId cid, uint32 flags);
+
+/*
  * zen_row_insert -- a new row; returns its TID number.  tuple is copied.
  *
  * spec_token 0: an ordinary insertion; else it must be completed by zen_row_complete().  frozen: every snapshot that can
@@ -99,41 +108,5 @@ extern void zen_row_place(ZenHTable *to, ZenVersion *chain);
 
 /* zen_row_complete -- confirm a speculative insertion, or take it back. */
 extern void zen_row_complete(ZenHTable *ht, uint64 tidno, bool succeeded);
-
-/* An update, a delete or a lock of the version (tidno, code) that the caller saw. */
-typedef struct ZenChange
-{
-	ZenHTable  *ht;
-	uint64		tidno;
-	uint32		code;
-	CommandId	cid;
-	LockTupleMode mode;			/* update: NoKeyExclusive or Exclusive;
-								 * delete: Exclusive */
-	MinimalTuple tuple;			/* new contents; NULL deletes */
-	bool		new_tid;		/* an indexed column changes: the row goes on
-								 * under a new TID */
-	bool		moved;			/* delete: the row goes to another partition */
-	Snapshot	crosscheck;		/* or InvalidSnapshot */
-
-	/* results */
-	TransactionId wait_xid;		/* with TM_BeingModified: wait for it and try
-								 * again */
-	TM_FailureData tmfd;		/* with TM_Updated, TM_Deleted,
-								 * TM_SelfModified */
-	uint64		result_tidno;	/* with TM_Ok after an update: where the row
-								 * is now */
-	uint32		result_code;
-	bool		held_before;	/* this transaction had locked the row before */
-	bool		indexes_needed; /* with TM_Ok after an update: it took a new
-								 * TID */
-} ZenChange;
-
-extern TM_Result zen_row_change(ZenChange *change);
-
-/* zen_row_lock -- lock the row for change->mode; TM_WouldBlock never, TM_BeingModified with wait_xid. */
-extern TM_Result zen_row_lock(ZenChange *change);
-
-/* zen_row_newest -- the code of the newest version that is committed or this transaction's; false if none. */
-extern bool zen_row_newest(ZenHTable *ht, uint64 tidno, uint32 *code);
 
 #endif							/* ZEN_ROW_H */

@@ -1,0 +1,673 @@
+/*
+ * rowchange.c -- update, delete and lock one row.
+ *
+ * Writing is optimistic.  Outside the word's lock the newest version, its lockers and the fate of their transactions are
+ * judged (this may read pg_xact and wait for LWLocks); then, under the lock bit and for a few instructions, the word
+ * is checked to be what was judged, and the change is applied; else everything is judged again.  What was judged
+ * is named by (newest version, its lock_seq): both can only be the same if nobody pushed, popped or locked.
+ *
+ * Aborted versions on top are left out when a new one is pushed; their writer frees them.
+ */
+#include "txn/rowchange.h"
+
+#include "access/transam.h"
+#include "access/xact.h"
+#include "cache/metcache.h"
+#include "storage/procarray.h"
+#include "txn/row.h"
+#include "txn/rowlock.h"
+#include "txn/twophase.h"
+#include "txn/visibility.h"
+#include "txn/writeset.h"
+
+/* ---------- judging ---------- */
+
+/* What was seen of a tuple outside the lock. */
+typedef struct Judged
+{
+	ZenVersion *head;			/* what the word led to */
+	uint32		lock_seq;		/* of head */
+	ZenVersion *top;			/* newest version that has not aborted */
+	ZenVersion *target;			/* the version asked for */
+} Judged;
+
+static ZenLockerCopy lockers_copy;	/* reused; valid until the next judge() */
+
+static void
+failure(ZenChange *c, uint64 tidno, uint32 code, TransactionId xmax, CommandId cmax)
+{
+	zen_make_tid(&c->tmfd.ctid, tidno, code);
+	c->tmfd.xmax = xmax;
+	c->tmfd.cmax = cmax;
+}
+
+/* The target has a committed successor: say where the row went. */
+static TM_Result
+updated(ZenChange *c, Judged *j, ZenVersion *successor)
+{
+	ZenVersion *v = j->head;
+
+	while (v != successor)
+	{
+		ZenXidState state = zen_version_state(v);
+
+		if (state == ZEN_XID_COMMITTED || state == ZEN_XID_CURRENT)
+			break;
+		v = v->older;
+	}
+	failure(c, c->tidno, v->code, successor->xmin, InvalidCommandId);
+	if (!(zen_version_flags(v) & ZEN_V_TOMBSTONE))
+		return TM_Updated;
+	if (zen_version_flags(v) & ZEN_V_FORWARD)
+	{
+		zen_make_tid(&c->tmfd.ctid, v->forward_tidno, 0);
+		return TM_Updated;
+	}
+	if (zen_version_flags(v) & ZEN_V_MOVED)
+	{
+		ItemPointerSetMovedPartitions(&c->tmfd.ctid);
+		return TM_Updated;
+	}
+	failure(c, c->tidno, c->code, v->xmin, InvalidCommandId);
+	return TM_Deleted;
+}
+
+/* Does the lock exclude what the writer of v has done to the row?  *wait_xid: the writer, if it may still undo it. */
+static bool
+excludes(ZenChange *c, ZenVersion *v)
+{
+	ZenXidState state = zen_version_state(v);
+
+	if (state == ZEN_XID_ABORTED || !zen_modes_conflict(c->mode, zen_writer_mode(v)))
+		return false;
+	c->wait_xid = state == ZEN_XID_IN_PROGRESS ? v->xmin : InvalidTransactionId;
+	return true;
+}
+
+/*
+ * A lock that does not exclude plain updates (FOR KEY SHARE) passes over newer versions as long as none of them changed
+ * the key or deleted the row, also where the row has gone on under other TIDs; it hangs at the newest one like any
+ * other.
+ */
+static bool
+passes_newer(ZenChange *c, Judged *j)
+{
+	ZenVersion *top = j->top;
+
+	for (ZenVersion *v = j->head; v != j->target; v = v->older)
+		if (excludes(c, v))
+			return false;
+	while (top != NULL && (zen_version_flags(top) & ZEN_V_FORWARD))
+	{
+		ZenWord    *word = zen_tidmap_word(c->ht, top->forward_tidno);
+		uint64		w = word ? zen_word_read(word) : ZEN_WORD_UNUSED;
+
+		if (zen_word_state(w) != ZEN_WORD_ENTRY)
+			break;
+
+		/*
+		 * the oldest version there is what the tombstone just passed has put
+		 * there
+		 */
+		for (ZenVersion *v = zen_word_entry(w); v->older != NULL; v = v->older)
+			if (excludes(c, v))
+				return false;
+		top = zen_top_version(zen_word_entry(w));
+	}
+	return true;
+}
+
+/* Judge a lock whose target has a successor by another transaction. */
+static TM_Result
+judge_lock(ZenChange *c, Judged *j, ZenVersion *s)
+{
+	if (passes_newer(c, j))
+		c->wait_xid = zen_lockers_conflict(&lockers_copy, c->mode);
+	else if (!TransactionIdIsValid(c->wait_xid))
+		return updated(c, j, s);
+	return TransactionIdIsValid(c->wait_xid) ? TM_BeingModified : TM_Ok;
+}
+
+/* Judge a target that has a successor. */
+static TM_Result
+judge_successor(ZenChange *c, Judged *j, ZenVersion *s, bool locking)
+{
+	switch (zen_version_state(s))
+	{
+		case ZEN_XID_CURRENT:
+			if (s->cmin < c->cid)
+				return TM_Invisible;
+			failure(c, c->tidno, s->code, s->xmin, s->cmin);
+			return TM_SelfModified;
+		case ZEN_XID_IN_PROGRESS:
+			if (locking && !zen_modes_conflict(c->mode, zen_writer_mode(s)))
+				return judge_lock(c, j, s);
+			c->wait_xid = s->xmin;
+			return TM_BeingModified;
+		case ZEN_XID_ABORTED:	/* between two looks: judge again */
+			c->wait_xid = InvalidTransactionId;
+			return TM_BeingModified;
+		case ZEN_XID_COMMITTED:
+			break;
+	}
+	if (locking && !zen_modes_conflict(c->mode, zen_writer_mode(s)))
+		return judge_lock(c, j, s);
+	return updated(c, j, s);
+}
+
+/*
+ * Judge what the change meets, inside an epoch.  TM_BeingModified with an invalid wait_xid: look again.
+ */
+static TM_Result
+judge(ZenChange *c, ZenWord *word, uint64 w, Judged *j, bool locking)
+{
+	ZenVersion *successor;
+	ZenXidState state;
+	LockTupleMode mine;
+
+	memset(&c->tmfd, 0, sizeof(c->tmfd));
+	c->wait_xid = InvalidTransactionId;
+	j->head = zen_word_entry(w);
+	j->lock_seq = zen_lockers_copy(word, j->head, &lockers_copy);
+	if (zen_word_ref(zen_word_read(word)) != zen_word_ref(w))
+		return TM_BeingModified;
+	j->top = zen_top_version(j->head);
+	j->target = zen_find_version(j->head, c->code, &successor);
+	if (j->top == NULL)
+		return TM_Invisible;
+	if (j->target == NULL)
+	{
+		/* the version is gone: whatever is newest has superseded it */
+		return zen_version_state(j->top) == ZEN_XID_IN_PROGRESS ?
+			judge_successor(c, j, j->top, locking) : updated(c, j, j->top);
+	}
+	if (successor != NULL)
+		return judge_successor(c, j, successor, locking);
+
+	state = zen_version_state(j->target);
+	if (state == ZEN_XID_IN_PROGRESS || state == ZEN_XID_ABORTED ||
+		(zen_version_flags(j->target) & ZEN_V_TOMBSTONE) ||
+		(state == ZEN_XID_CURRENT && j->target->cmin >= c->cid))
+	{
+		failure(c, c->tidno, c->code, j->target->xmin, j->target->cmin);
+		return TM_Invisible;
+	}
+	c->wait_xid = zen_lockers_conflict(&lockers_copy, c->mode);
+	if (TransactionIdIsValid(c->wait_xid))
+		return TM_BeingModified;
+	c->held_before = zen_lockers_mine(&lockers_copy, &mine);
+	if (c->crosscheck != InvalidSnapshot &&
+		zen_visible_version(j->head, c->crosscheck, &successor) != j->target)
+	{
+		failure(c, c->tidno, c->code, InvalidTransactionId, InvalidCommandId);
+		return TM_Updated;
+	}
+	return TM_Ok;
+}
+
+/* Find the word and bring its row into the Met-Cache.  NULL: there is no row. */
+static ZenWord *
+entry_word(ZenHTable *ht, uint64 tidno)
+{
+	ZenWord    *word = zen_tidmap_word(ht, tidno);
+
+	while (word != NULL && zen_word_state(zen_word_read(word)) == ZEN_WORD_NVM)
+		zen_metcache_admit(ht, tidno, word);
+	if (word == NULL || zen_word_state(zen_word_read(word)) != ZEN_WORD_ENTRY)
+		return NULL;
+	return word;
+}
+
+/* Under the lock: is the word still as judged? */
+static inline bool
+still(uint64 w, Judged *j)
+{
+	return zen_word_state(w) == ZEN_WORD_ENTRY && zen_word_entry(w) == j->head &&
+		j->head->lock_seq == j->lock_seq;
+}
+
+/* ---------- updating and deleting ---------- */
+
+/*
+ * Give a new version its code and depth; false if all codes are taken by versions still alive.
+ *
+ * Codes are given in turn, so versions of one tuple have different codes as long as there are at most ZEN_MAX_CODE of
+ * them.  The last one is kept for the tombstone that ends the chain.
+ */
+static bool
+number_version(ZenVersion *v, ZenVersion *top)
+{
+	uint32		limit = (zen_version_flags(v) & ZEN_V_TOMBSTONE) ? ZEN_MAX_CODE : ZEN_MAX_CODE - 1;
+	uint32		depth = (uint32) top->depth + 1;
+
+	if (depth >= limit)
+	{
+		/* the bound is reached: count */
+		depth = 0;
+		for (ZenVersion *o = top; o != NULL; o = o->older)
+			depth++;
+		if (depth >= limit)
+			return false;
+	}
+	v->depth = (uint16) depth;
+
+	/*
+	 * code 0 stands for the row as indexes know it; versions after the first
+	 * use 1..ZEN_MAX_CODE in turn
+	 */
+	v->code = top->code >= ZEN_MAX_CODE ? 1 : top->code + 1;
+	return true;
+}
+
+/* Push v over the judged versions; under the word's lock. */
+static uint64
+push_version(uint64 w, Judged *j, ZenVersion *v)
+{
+	v->older = j->top;
+	v->lockers = j->head->lockers;
+	v->lock_seq = j->head->lock_seq + 1;
+	j->head->lockers = NULL;
+	j->head->lock_seq++;
+	return zen_word_with_entry(w, v);
+}
+
+/* The versions that an update needs, made once and kept over retries. */
+typedef struct Prepared
+{
+	ZenVersion *version;		/* new contents, or the tombstone of a delete */
+	ZenVersion *tombstone;		/* update to a new TID: stays under the old
+								 * one */
+	ZenLockers *lockers;		/* copy for the new TID */
+	uint64		new_tidno;
+	ZenWord    *new_word;
+} Prepared;
+
+static void
+prepare(ZenChange *c, Prepared *p)
+{
+	uint32		key = c->mode == LockTupleExclusive ? ZEN_V_KEY_UPDATE : 0;
+
+	memset(p, 0, sizeof(*p));
+	(void) GetCurrentTransactionId();
+	zen_writeset_reserve(2, 0);
+	if (c->tuple == NULL)
+		p->version = zen_row_make_version(NULL, c->cid, ZEN_V_TOMBSTONE | key | (c->moved ? ZEN_V_MOVED : 0));
+	else
+		p->version = zen_row_make_version(c->tuple, c->cid, key);
+}
+
+/* The row goes to a new TID: reserve it and make the tombstone that forwards there. */
+static void
+prepare_new_tid(ZenChange *c, Prepared *p)
+{
+	uint32		key = c->mode == LockTupleExclusive ? ZEN_V_KEY_UPDATE : 0;
+
+	p->tombstone = zen_row_make_version(NULL, c->cid, ZEN_V_TOMBSTONE | ZEN_V_FORWARD | key);
+	if (!zen_tidmap_take(c->ht, zen_arena_ref(p->version), &p->new_tidno, &p->new_word))
+	{
+		zen_version_free(p->version);
+		zen_version_free(p->tombstone);
+		zen_tidmap_full_error(c->ht);
+	}
+	p->version->code = 0;
+	p->version->depth = 0;
+	p->tombstone->forward_tidno = p->new_tidno;
+	/* from here on the abort callback knows about it */
+	zen_writeset_add(c->ht, p->new_tidno, p->new_word, p->version);
+}
+
+static void
+discard_prepared(Prepared *p)
+{
+	if (p->lockers)
+		zen_lockers_free(p->lockers);
+	if (p->tombstone)
+	{
+		/*
+		 * the row under the new TID was never anyone's: let commit or abort
+		 * pop it
+		 */
+		zen_version_set(p->version, ZEN_V_ABORTED);
+		zen_version_free(p->tombstone);
+	}
+	else
+		zen_version_free(p->version);
+}
+
+/* A copy of the lockers that go on under the new TID; NULL if there are none. */
+static ZenLockers *
+live_lockers(void)
+{
+	ZenLockers *copy;
+
+	if (lockers_copy.n == 0)
+		return NULL;
+	copy = zen_lockers_alloc(lockers_copy.n);
+	if (copy == NULL)
+		return NULL;
+	memcpy(copy->l, lockers_copy.l, lockers_copy.n * sizeof(ZenLocker));
+	copy->n = lockers_copy.n;
+	return copy;
+}
+
+/* Apply an update or delete that was judged TM_Ok; false if the word has changed. */
+static bool
+apply_change(ZenChange *c, ZenWord *word, Judged *j, Prepared *p)
+{
+	ZenVersion *v = p->tombstone ? p->tombstone : p->version;
+	uint64		w = zen_word_lock(word);
+	bool		ok = still(w, j);
+
+	if (ok)
+		w = push_version(w, j, v);
+	zen_word_unlock(word, w);
+	if (!ok)
+		return false;
+	zen_writeset_add(c->ht, c->tidno, word, v);
+	if (p->tombstone && p->lockers)
+	{
+		w = zen_word_lock(p->new_word);
+		p->version->lockers = p->lockers;
+		pg_write_barrier();		/* pairs with zen_lockers_copy */
+		p->version->lock_seq++;
+		zen_word_unlock(p->new_word, w);
+		p->lockers = NULL;
+	}
+	c->result_tidno = p->tombstone ? p->new_tidno : c->tidno;
+	c->result_code = p->version->code;
+	c->indexes_needed = p->tombstone != NULL;
+	return true;
+}
+
+TM_Result
+zen_row_change(ZenChange *c)
+{
+	Prepared	p = {0};
+	TM_Result	result;
+	bool		no_holder = false;	/* with no_holder_seq: nobody prepared has
+									 * locked the row */
+	uint32		no_holder_seq = 0;
+
+	for (;;)
+	{
+		ZenWord    *word = entry_word(c->ht, c->tidno);
+		Judged		j;
+		uint64		w;
+		bool		applied = false,
+					renumber = false,
+					ask_holder = false;
+
+		if (word == NULL)
+		{
+			failure(c, c->tidno, c->code, InvalidTransactionId, InvalidCommandId);
+			result = TM_Deleted;
+			break;
+		}
+		zen_epoch_enter();
+		w = zen_word_read(word);
+		if (zen_word_state(w) != ZEN_WORD_ENTRY)
+		{
+			zen_epoch_leave();
+			continue;
+		}
+		result = judge(c, word, w, &j, false);
+		if (result == TM_BeingModified && !TransactionIdIsValid(c->wait_xid))
+		{
+			zen_epoch_leave();
+			continue;
+		}
+		if (result == TM_Ok && (p.tombstone != NULL || (c->new_tid && c->tuple != NULL)) && lockers_copy.n > 0)
+			ask_holder = !no_holder || no_holder_seq != j.lock_seq;
+		if (result == TM_Ok && p.version != NULL && !ask_holder)
+		{
+			if (number_version(p.tombstone ? p.tombstone : p.version, j.top))
+			{
+				if (p.tombstone && p.lockers == NULL)
+					p.lockers = live_lockers();
+				applied = apply_change(c, word, &j, &p);
+			}
+			else
+			{
+				/* a tombstone always finds a code */
+				Assert(p.tombstone == NULL && c->tuple != NULL);
+				renumber = true;
+			}
+			if (!applied && p.lockers)
+			{
+				zen_lockers_free(p.lockers);
+				p.lockers = NULL;
+			}
+		}
+		zen_epoch_leave();
+		if (result != TM_Ok)
+			break;
+		if (applied)
+			return TM_Ok;
+		if (ask_holder)
+		{
+			/*
+			 * a prepared transaction's lock is in NVM under this TID: the row
+			 * stays until it ends
+			 */
+			c->wait_xid = zen_twophase_holder(lockers_copy.l, lockers_copy.n);
+			if (TransactionIdIsValid(c->wait_xid))
+			{
+				result = TM_BeingModified;
+				break;
+			}
+			no_holder = true;
+			no_holder_seq = j.lock_seq;
+		}
+
+		/*
+		 * first time round: now that the change is allowed, make its
+		 * versions, outside the epoch
+		 */
+		if (p.version == NULL)
+		{
+			prepare(c, &p);
+			renumber = c->new_tid && c->tuple != NULL;
+		}
+		if (renumber)
+			prepare_new_tid(c, &p);
+	}
+	if (p.version != NULL)
+		discard_prepared(&p);
+	return result;
+}
+
+/* ---------- locking ---------- */
+
+/* Write the list (live lockers of the copy, and mine) into lockers. */
+static void
+fill_lockers(ZenLockers *lockers, TransactionId xid, LockTupleMode mode)
+{
+	lockers->n = 0;
+	for (uint32 i = 0; i < lockers_copy.n; i++)
+		lockers->l[lockers->n++] = lockers_copy.l[i];
+	lockers->l[lockers->n].xid = xid;
+	lockers->l[lockers->n].mode = mode;
+	lockers->n++;
+}
+
+/* Leave out of the copy those whose transactions have ended. */
+static void
+prune_copy(void)
+{
+	uint32		n = 0;
+
+	for (uint32 i = 0; i < lockers_copy.n; i++)
+		if (TransactionIdIsCurrentTransactionId(lockers_copy.l[i].xid) ||
+			TransactionIdIsInProgress(lockers_copy.l[i].xid))
+			lockers_copy.l[n++] = lockers_copy.l[i];
+	lockers_copy.n = n;
+}
+
+/* Hang a new list at the judged newest version; false if the word has changed. */
+static bool
+apply_lock(ZenWord *word, Judged *j, ZenLockers *lockers)
+{
+	uint64		w = zen_word_lock(word);
+	bool		ok = still(w, j);
+	ZenLockers *old = NULL;
+
+	if (ok)
+	{
+		old = j->head->lockers;
+		j->head->lockers = lockers;
+		pg_write_barrier();		/* pairs with zen_lockers_copy */
+		j->head->lock_seq++;
+	}
+	zen_word_unlock(word, w);
+	if (old != NULL)
+		zen_lockers_free(old);
+	return ok;
+}
+
+/* The row has an uncommitted successor under another TID, compatible with our lock: lock that as well. */
+static void
+lock_forward(ZenHTable *ht, uint64 tidno, TransactionId xid, LockTupleMode mode)
+{
+	for (;;)
+	{
+		ZenWord    *word = entry_word(ht, tidno);
+		ZenLockers *lockers;
+		ZenLocker	me = {.xid = xid,.mode = mode};
+		uint64		w,
+					next = 0;
+		uint32		needed;
+		bool		done = false,
+					follow = false;
+
+		if (word == NULL)
+			return;
+		w = zen_word_lock(word);
+		needed = zen_word_state(w) == ZEN_WORD_ENTRY && zen_word_entry(w)->lockers ?
+			zen_word_entry(w)->lockers->n + 1 : 1;
+		zen_word_unlock(word, w);
+		lockers = zen_lockers_alloc(needed);
+		if (lockers == NULL)
+			zen_arena_full_error();
+		w = zen_word_lock(word);
+		if (zen_word_state(w) == ZEN_WORD_ENTRY)
+		{
+			ZenVersion *head = zen_word_entry(w);
+			ZenLockers *old = head->lockers;
+
+			if ((old ? old->n : 0) + 1 <= lockers->capacity)
+			{
+				if (old)
+					memcpy(lockers->l, old->l, old->n * sizeof(ZenLocker));
+				lockers->n = old ? old->n : 0;
+				lockers->l[lockers->n++] = me;
+				head->lockers = lockers;
+				pg_write_barrier(); /* pairs with zen_lockers_copy */
+				head->lock_seq++;
+				lockers = old;
+				done = true;
+				follow = (zen_version_flags(head) & ZEN_V_FORWARD) != 0;
+				next = head->forward_tidno;
+			}
+		}
+		else
+			done = true;
+		zen_word_unlock(word, w);
+		if (lockers)
+			zen_lockers_free(lockers);
+		if (done && !follow)
+			return;
+		if (done)
+			tidno = next;
+	}
+}
+
+/*
+ * Does this transaction hold the row as strongly already?  A row that it has inserted is locked nevertheless, so that a
+ * later update shows, as heap does, that the row was locked before.
+ */
+static bool
+held_already(ZenChange *c, Judged *j)
+{
+	LockTupleMode mine;
+
+	if (zen_lockers_mine(&lockers_copy, &mine) && mine >= c->mode)
+		return true;
+	return zen_version_state(j->top) == ZEN_XID_CURRENT && j->top->older != NULL &&
+		zen_writer_mode(j->top) >= c->mode;
+}
+
+TM_Result
+zen_row_lock(ZenChange *c)
+{
+	TransactionId xid = GetCurrentTransactionId();
+	ZenLockers *lockers = NULL;
+	TM_Result	result;
+
+	zen_writeset_reserve(0, 1);
+	for (;;)
+	{
+		ZenWord    *word = entry_word(c->ht, c->tidno);
+		Judged		j;
+		uint64		w,
+					forward = 0;
+		bool		follow = false,
+					applied = false;
+
+		if (word == NULL)
+		{
+			failure(c, c->tidno, c->code, InvalidTransactionId, InvalidCommandId);
+			result = TM_Deleted;
+			break;
+		}
+		zen_epoch_enter();
+		w = zen_word_read(word);
+		if (zen_word_state(w) != ZEN_WORD_ENTRY)
+		{
+			zen_epoch_leave();
+			continue;
+		}
+		result = judge(c, word, w, &j, true);
+		if (result == TM_BeingModified && !TransactionIdIsValid(c->wait_xid))
+		{
+			zen_epoch_leave();
+			continue;
+		}
+		if (result == TM_Ok)
+		{
+			if (held_already(c, &j))
+			{
+				zen_epoch_leave();
+				break;
+			}
+			prune_copy();
+			if (lockers != NULL && lockers->capacity < lockers_copy.n + 1)
+			{
+				zen_lockers_free(lockers);
+				lockers = NULL;
+			}
+			if (lockers == NULL)
+				lockers = zen_lockers_alloc(lockers_copy.n + 1);
+			if (lockers != NULL)
+			{
+				fill_lockers(lockers, xid, c->mode);
+				follow = (zen_version_flags(j.top) & ZEN_V_FORWARD) != 0;
+				forward = j.top->forward_tidno;
+				applied = apply_lock(word, &j, lockers);
+			}
+		}
+		zen_epoch_leave();
+		if (result != TM_Ok)
+			break;
+		if (lockers == NULL)
+			zen_arena_full_error();
+		if (!applied)
+			continue;
+		zen_writeset_add_lock(c->ht, c->tidno, xid, c->mode);
+		if (follow)
+			lock_forward(c->ht, forward, xid, c->mode);
+		return TM_Ok;
+	}
+	if (lockers != NULL)
+		zen_lockers_free(lockers);
+	return result;
+}
