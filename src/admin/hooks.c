@@ -224,7 +224,7 @@ repair_indexes(void)
 	{
 		ReindexParams params = {0};
 
-		reindex_index(lfirst_oid(lc), true, RELPERSISTENCE_UNLOGGED, &params);
+		zen_reindex_index(lfirst_oid(lc), RELPERSISTENCE_UNLOGGED, &params);
 		CommandCounterIncrement();
 	}
 	if (pushed)
@@ -458,7 +458,7 @@ stop_prefetch(PlanState *state, void *context)
 		BitmapHeapScanState *scan = (BitmapHeapScanState *) state;
 
 		if (zen_rel_is_zen(scan->ss.ss_currentRelation))
-			scan->prefetch_maximum = 0;
+			zen_stop_prefetch(scan);
 	}
 	return planstate_tree_walker(state, stop_prefetch, context);
 }

@@ -28,7 +28,7 @@ extern void zen_arena_free(void *ptr, Size size);
 
 /* zen_arena_alloc_or_error -- the same, but ERRCODE_OUT_OF_MEMORY with a hint when full. */
 extern void *zen_arena_alloc_or_error(Size size);
-extern void zen_arena_full_error(void) pg_attribute_noreturn();
+pg_noreturn extern void zen_arena_full_error(void);
 
 /* Hand what this process holds in its own free lists to everyone; called at its exit. */
 extern void zen_arena_detach(void);

@@ -9,6 +9,8 @@
 
 #include "postgres.h"
 
+#include "nodes/tidbitmap.h"
+
 #if PG_VERSION_NUM < 150000
 #error "zen needs PostgreSQL 15 or newer"
 #endif
@@ -16,6 +18,7 @@
 /* 16 renamed relfilenodes to relfilenumbers and RelFileNode to RelFileLocator. */
 #if PG_VERSION_NUM < 160000
 #include "storage/relfilenode.h"
+#include "utils/relfilenodemap.h"
 typedef RelFileNode RelFileLocator;
 typedef Oid RelFileNumber;
 
@@ -24,28 +27,121 @@ typedef Oid RelFileNumber;
 #define ZEN_LOCATOR_NUMBER(loc)		((loc).relNode)
 #define zen_rel_locator(rel)		((rel)->rd_node)
 #define InvalidRelFileNumber		InvalidOid
-#define ZEN_INDEX_ATTR_ALL			INDEX_ATTR_BITMAP_ALL
+#define INDEX_ATTR_BITMAP_HOT_BLOCKING INDEX_ATTR_BITMAP_ALL
 #define ZEN_HAS_NEWPAGE_UPDATE_COUNT 0
 #define ZEN_NEW_LOCATOR_SUBID(rel)	((rel)->rd_newRelfilenodeSubid)
 #define ZEN_AM_SET_NEW_FILELOCATOR	relation_set_new_filenode
 #define RelationSetNewRelfilenumber(rel, persistence) RelationSetNewRelfilenode(rel, persistence)
 #define RelidByRelfilenumber(spc, num)	RelidByRelfilenode(spc, num)
+#define PGIOAlignedBlock			PGAlignedBlock
+#define zen_tuplesort_getdatum(state, value, isnull) tuplesort_getdatum(state, true, value, isnull, NULL)
+#define zen_set_vacuum_table(info, rel) ((void) 0)
+
+/* 16 lets an update keep its TID if only columns of summarizing indexes (BRIN) have changed. */
+typedef bool TU_UpdateIndexes;
+#define TU_None						false
+#define TU_All						true
+#define TU_Summarizing				true
+#define zen_summarized_attrs(rel)	((Bitmapset *) NULL)
 #else
 #include "storage/relfilelocator.h"
+#include "utils/relfilenumbermap.h"
+
+#define zen_tuplesort_getdatum(state, value, isnull) tuplesort_getdatum(state, true, true, value, isnull, NULL)
+#define zen_set_vacuum_table(info, rel) ((info)->heaprel = (rel))
+#define zen_summarized_attrs(rel)	RelationGetIndexAttrBitmap(rel, INDEX_ATTR_BITMAP_SUMMARIZED)
 
 #define ZEN_LOCATOR_SPC(loc)		((loc).spcOid)
 #define ZEN_LOCATOR_DB(loc)			((loc).dbOid)
 #define ZEN_LOCATOR_NUMBER(loc)		((loc).relNumber)
 #define zen_rel_locator(rel)		((rel)->rd_locator)
-#define ZEN_INDEX_ATTR_ALL			INDEX_ATTR_BITMAP_HOT_BLOCKING
 #define ZEN_HAS_NEWPAGE_UPDATE_COUNT 1
 #define ZEN_NEW_LOCATOR_SUBID(rel)	((rel)->rd_newRelfilelocatorSubid)
 #define ZEN_AM_SET_NEW_FILELOCATOR	relation_set_new_filelocator
 #endif
 
-/* The fast-path locks of a process: 18 made their number a setting. */
-#define ZEN_FAST_PATH_SLOTS			FP_LOCK_SLOTS_PER_BACKEND
-/* bit (mode - 1) is set for each weak lock mode held in slot i */
-#define zen_fast_path_modes(proc, i)	((uint32) ((proc)->fpLockBits >> (3 * (i))) & 7)
+/* 17 numbers processes by their PGPROC where backend ids were used before. */
+#if PG_VERSION_NUM < 170000
+#include "storage/backendid.h"
+typedef BackendId ProcNumber;
+
+#define INVALID_PROC_NUMBER			InvalidBackendId
+#define GetNumberFromPGProc(proc)	((proc)->pgprocno)
+#define zen_log_xid()				LogLogicalMessage("zen", "", 0, true)
+#define zen_reindex_index(index, persistence, params) reindex_index(index, true, persistence, params)
+
+/* ANALYZE hands the blocks of its sample over one by one, since 17 as a stream. */
+#define ZEN_ANALYZE_SAMPLE			BlockNumber sample, BufferAccessStrategy strategy
+#define zen_next_sample_block(sample)	(sample)
+#else
+#include "storage/read_stream.h"
+
+#define zen_log_xid()				LogLogicalMessage("zen", "", 0, true, false)
+#define zen_reindex_index(index, persistence, params) reindex_index(NULL, index, true, persistence, params)
+#define ZEN_ANALYZE_SAMPLE			ReadStream *sample
+
+static inline BlockNumber
+zen_next_sample_block(ReadStream * sample)
+{
+	BufferAccessStrategy strategy;
+
+	return read_stream_next_block(sample, &strategy);
+}
+#endif
+
+#if PG_VERSION_NUM < 180000
+#define pg_noreturn __attribute__((noreturn))
+
+#define zen_conditional_lock_tuple(rel, tid, mode, nowait) ConditionalLockTuple(rel, tid, mode)
+#define zen_conditional_xact_wait(xid, nowait) ConditionalXactLockTableWait(xid)
+#define zen_minimal_copy(tuple)		minimal_tuple_from_heap_tuple(tuple)
+#define zen_index_beginscan(table, index, snapshot) index_beginscan(table, index, snapshot, 0, 0)
+#define zen_vacuum_delay_point()	vacuum_delay_point()
+#define zen_vac_update_relstats(rel, pages, tuples, has_index) \
+	vac_update_relstats(rel, pages, tuples, 0, has_index, InvalidTransactionId, InvalidMultiXactId, NULL, NULL, false)
+#define zen_report_vacuum(rel, live, dead, started) \
+	((void) (started), pgstat_report_vacuum(RelationGetRelid(rel), (rel)->rd_rel->relisshared, live, dead))
+
+/* The executor prefetches for a bitmap scan and feeds the AM block by block; since 18 the AM drives it. */
+#define ZEN_AM_DRIVES_BITMAP_SCAN	0
+#define zen_stop_prefetch(bitmap_scan) ((bitmap_scan)->prefetch_maximum = 0)
+#define zen_bitmap_is_lossy(block)	((block)->ntuples < 0)
+
+static inline int
+zen_bitmap_offsets(TBMIterateResult *block, OffsetNumber *offsets, int max)
+{
+	int			n = Min(block->ntuples, max);
+
+	memcpy(offsets, block->offsets, n * sizeof(OffsetNumber));
+	return n;
+}
+
+/* A process has one group of 16 fast-path locks; since 18 their number is a setting. */
+#define FP_LOCK_SLOTS_PER_GROUP		FP_LOCK_SLOTS_PER_BACKEND
+#define FastPathLockGroupsPerBackend 1
+#define zen_fast_path_bits(proc, group) ((proc)->fpLockBits)
+#else
+#define zen_conditional_lock_tuple(rel, tid, mode, nowait) \
+	ConditionalLockTuple(rel, tid, mode, (nowait) && log_lock_failures)
+#define zen_conditional_xact_wait(xid, nowait) ConditionalXactLockTableWait(xid, (nowait) && log_lock_failures)
+#define zen_minimal_copy(tuple)		minimal_tuple_from_heap_tuple(tuple, 0)
+#define zen_index_beginscan(table, index, snapshot) index_beginscan(table, index, snapshot, NULL, 0, 0)
+#define zen_vacuum_delay_point()	vacuum_delay_point(false)
+#define zen_vac_update_relstats(rel, pages, tuples, has_index) \
+	vac_update_relstats(rel, pages, tuples, 0, 0, has_index, InvalidTransactionId, InvalidMultiXactId, \
+						NULL, NULL, false)
+#define zen_report_vacuum(rel, live, dead, started) \
+	pgstat_report_vacuum(RelationGetRelid(rel), (rel)->rd_rel->relisshared, live, dead, started)
+
+#define ZEN_AM_DRIVES_BITMAP_SCAN	1
+#define zen_stop_prefetch(bitmap_scan) ((void) (bitmap_scan))
+#define zen_bitmap_is_lossy(block)	((block)->lossy)
+#define zen_bitmap_offsets(block, offsets, max) tbm_extract_page_tuple(block, offsets, max)
+
+#define zen_fast_path_bits(proc, group) ((proc)->fpLockBits[group])
+#endif
+
+/* bit (mode - 1) is set for each weak lock mode held in slot i of a group */
+#define zen_fast_path_modes(proc, group, i) ((uint32) (zen_fast_path_bits(proc, group) >> (3 * (i))) & 7)
 
 #endif							/* ZEN_COMPAT_H */

@@ -69,7 +69,7 @@ void
 zen_epoch_attach(void)
 {
 	if (MyProc != NULL)
-		zen_my_epoch = &slots[MyProc->pgprocno];
+		zen_my_epoch = &slots[GetNumberFromPGProc(MyProc)];
 }
 
 /* The smallest announced epoch, or PG_UINT64_MAX when nobody is inside. */

@@ -57,7 +57,7 @@ zen_stats_attach(void)
 {
 	Assert(blocks != NULL);
 	if (MyProc != NULL)
-		zen_my_counters = (uint64 *) (blocks + (Size) MyProc->pgprocno * BLOCK_SIZE);
+		zen_my_counters = (uint64 *) (blocks + (Size) GetNumberFromPGProc(MyProc) * BLOCK_SIZE);
 }
 
 void

@@ -70,7 +70,7 @@ zen_metcache_init(void)
 static ClockShard *
 my_shard(void)
 {
-	return &shards[(MyProc ? MyProc->pgprocno : 0) % NSHARDS];
+	return &shards[(MyProc ? GetNumberFromPGProc(MyProc) : 0) % NSHARDS];
 }
 
 static bool
@@ -225,7 +225,7 @@ zen_metcache_needs_room(void)
 static void
 evict(int max, uint64 limit)
 {
-	int			start = MyProc ? MyProc->pgprocno % NSHARDS : 0;
+	int			start = MyProc ? GetNumberFromPGProc(MyProc) % NSHARDS : 0;
 
 	for (int s = 0; s < NSHARDS && max > 0; s++)
 	{

@@ -40,6 +40,6 @@ extern void (*zen_make_room) (void);
 extern bool zen_metcache_needs_room(void);
 
 /* The row at slot cannot be read: throws ERRCODE_DATA_CORRUPTED naming it. */
-extern void zen_tuple_corrupted(ZenSlot slot, uint64 tidno) pg_attribute_noreturn();
+pg_noreturn extern void zen_tuple_corrupted(ZenSlot slot, uint64 tidno);
 
 #endif							/* ZEN_METCACHE_H */

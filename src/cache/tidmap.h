@@ -139,7 +139,7 @@ extern ZenWord *zen_tidmap_word(ZenHTable *ht, uint64 tidno);
  * full: zen_tidmap_full_error() tells which.  Never throws.
  */
 extern bool zen_tidmap_take(ZenHTable *ht, uint64 entry_ref, uint64 *tidno, ZenWord **word);
-extern void zen_tidmap_full_error(ZenHTable *ht) pg_attribute_noreturn();
+pg_noreturn extern void zen_tidmap_full_error(ZenHTable *ht);
 
 /* zen_tidmap_extend -- recovery: make room up to and including a TID; throws. */
 extern ZenWord *zen_tidmap_extend(ZenHTable *ht, uint64 tidno);

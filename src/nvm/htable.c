@@ -115,10 +115,10 @@ store_identity(ZenHTableEntry *e, const ZenHTable *ht)
 /* ---------- the directory in DRAM ---------- */
 
 static Locator
-make_locator(RelFileLocator loc, BackendId backend)
+make_locator(RelFileLocator loc, ProcNumber backend)
 {
 	Locator		l = {.db = ZEN_LOCATOR_DB(loc),.spc = ZEN_LOCATOR_SPC(loc),.relnumber = ZEN_LOCATOR_NUMBER(loc),
-	.backend = backend == InvalidBackendId ? 0 : (uint32) backend + 1};
+	.backend = backend == INVALID_PROC_NUMBER ? 0 : (uint32) backend + 1};
 
 	return l;
 }
@@ -145,7 +145,7 @@ list_htable(ZenHTable *ht)
 }
 
 ZenHTable *
-zen_htable_find(RelFileLocator loc, BackendId backend)
+zen_htable_find(RelFileLocator loc, ProcNumber backend)
 {
 	Locator		key = make_locator(loc, backend);
 	LocatorEntry *entry;
@@ -159,7 +159,7 @@ zen_htable_find(RelFileLocator loc, BackendId backend)
 }
 
 ZenHTable *
-zen_htable_create(RelFileLocator loc, BackendId backend, uint64 full_xid)
+zen_htable_create(RelFileLocator loc, ProcNumber backend, uint64 full_xid)
 {
 	ZenHTable  *ht;
 	ZenHTableEntry *e;

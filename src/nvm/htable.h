@@ -10,7 +10,6 @@
 #include "base/compat.h"
 #include "nvm/layout.h"
 #include "port/atomics.h"
-#include "storage/backendid.h"
 
 typedef struct ZenHTable
 {
@@ -44,14 +43,14 @@ extern void zen_htable_init(void);
  *
  * backend is rd_backend: relfilenodes of temporary tables are unique within one backend only.
  */
-extern ZenHTable *zen_htable_find(RelFileLocator loc, BackendId backend);
+extern ZenHTable *zen_htable_find(RelFileLocator loc, ProcNumber backend);
 
 /*
  * zen_htable_create -- a new HTable for a relfilenode, that exists if full_xid commits.
  *
  * The entry is durable on return.  Throws ERRCODE_CONFIGURATION_LIMIT_EXCEEDED when the directory is full.
  */
-extern ZenHTable *zen_htable_create(RelFileLocator loc, BackendId backend, uint64 full_xid);
+extern ZenHTable *zen_htable_create(RelFileLocator loc, ProcNumber backend, uint64 full_xid);
 
 /* zen_htable_created -- its transaction has committed; durable on return. */
 extern void zen_htable_created(ZenHTable *ht);

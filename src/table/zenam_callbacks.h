@@ -35,8 +35,13 @@ extern bool zenam_tuple_tid_valid(TableScanDesc scan, ItemPointer tid);
 extern void zenam_tuple_get_latest_tid(TableScanDesc scan, ItemPointer tid);
 extern bool zenam_tuple_satisfies_snapshot(Relation rel, TupleTableSlot *slot, Snapshot snapshot);
 extern TransactionId zenam_index_delete_tuples(Relation rel, TM_IndexDeleteOp *delstate);
+#if ZEN_AM_DRIVES_BITMAP_SCAN
+extern bool zenam_scan_bitmap_next_tuple(TableScanDesc scan, TupleTableSlot *slot, bool *recheck,
+										 uint64 *lossy_pages, uint64 *exact_pages);
+#else
 extern bool zenam_scan_bitmap_next_block(TableScanDesc scan, struct TBMIterateResult *tbmres);
 extern bool zenam_scan_bitmap_next_tuple(TableScanDesc scan, struct TBMIterateResult *tbmres, TupleTableSlot *slot);
+#endif
 extern bool zenam_scan_sample_next_block(TableScanDesc scan, struct SampleScanState *scanstate);
 extern bool zenam_scan_sample_next_tuple(TableScanDesc scan, struct SampleScanState *scanstate, TupleTableSlot *slot);
 
@@ -52,7 +57,7 @@ extern TM_Result zenam_tuple_delete(Relation rel, ItemPointer tid, CommandId cid
 									Snapshot crosscheck, bool wait, TM_FailureData *tmfd, bool changingPart);
 extern TM_Result zenam_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId cid,
 									Snapshot snapshot, Snapshot crosscheck, bool wait, TM_FailureData *tmfd,
-									LockTupleMode *lockmode, bool *update_indexes);
+									LockTupleMode *lockmode, TU_UpdateIndexes *update_indexes);
 extern TM_Result zenam_tuple_lock(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot,
 								  CommandId cid, LockTupleMode mode, LockWaitPolicy wait_policy, uint8 flags,
 								  TM_FailureData *tmfd);
@@ -72,7 +77,7 @@ extern void zenam_relation_estimate_size(Relation rel, int32 *attr_widths, Block
 
 /* zenam_maint.c */
 extern void zenam_relation_vacuum(Relation rel, struct VacuumParams *params, BufferAccessStrategy bstrategy);
-extern bool zenam_scan_analyze_next_block(TableScanDesc scan, BlockNumber blockno, BufferAccessStrategy bstrategy);
+extern bool zenam_scan_analyze_next_block(TableScanDesc scan, ZEN_ANALYZE_SAMPLE);
 extern bool zenam_scan_analyze_next_tuple(TableScanDesc scan, TransactionId oldest_xmin, double *liverows,
 										  double *deadrows, TupleTableSlot *slot);
 extern double zenam_index_build_range_scan(Relation table_rel, Relation index_rel, struct IndexInfo *index_info,

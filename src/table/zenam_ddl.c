@@ -98,7 +98,7 @@ void
 zen_rel_extend_file(Relation rel, BlockNumber nblocks)
 {
 	SMgrRelation smgr = RelationGetSmgr(rel);
-	PGAlignedBlock zero;
+	PGIOAlignedBlock zero;
 
 	if (nblocks == 0 || smgrnblocks(smgr, MAIN_FORKNUM) >= nblocks)
 		return;
@@ -184,7 +184,7 @@ reform_version(ZenVersion *v, Relation old_table, Relation new_table)
 			isnull[i] = true;
 	formed = heap_form_tuple(RelationGetDescr(new_table), values, isnull);
 	stored = zen_toast_needed(new_table, formed) ? zen_toast_insert_or_update(new_table, formed, NULL, 0) : formed;
-	minimal = minimal_tuple_from_heap_tuple(stored);
+	minimal = zen_minimal_copy(stored);
 	return zen_row_reform(v, minimal);
 }
 
@@ -228,7 +228,7 @@ copy_row(Copy *copy, uint64 tidno)
 static void
 copy_by_index(Copy *copy, Relation index)
 {
-	IndexScanDesc scan = index_beginscan(copy->old_table, index, SnapshotAny, 0, 0);
+	IndexScanDesc scan = zen_index_beginscan(copy->old_table, index, SnapshotAny);
 	ItemPointer tid;
 
 	index_rescan(scan, NULL, 0, NULL, 0);

@@ -209,10 +209,10 @@ wait_for(Waiter *w, TransactionId xid)
 			return true;
 		case LockWaitSkip:
 		case LockWaitError:
-			if ((w->have_tuple_lock || ConditionalLockTuple(w->rel, &w->tid, mode)))
+			if (w->have_tuple_lock || zen_conditional_lock_tuple(w->rel, &w->tid, mode, w->policy == LockWaitError))
 			{
 				w->have_tuple_lock = true;
-				if (ConditionalXactLockTableWait(xid))
+				if (zen_conditional_xact_wait(xid, w->policy == LockWaitError))
 					return true;
 			}
 			if (w->policy == LockWaitError)
@@ -308,12 +308,15 @@ columns_unchanged(TupleDesc desc, Bitmapset *columns, HeapTuple old, HeapTuple n
 	return true;
 }
 
-/* Which lock does the update need, and do indexes need to know the row under a new TID? */
+/*
+ * Which lock does the update need, and do indexes need to know the row under a new TID?  *in_place is set to what indexes
+ * are to be told if not.
+ */
 static void
-classify_update(Relation rel, HeapTuple old, HeapTuple new, ZenChange *c)
+classify_update(Relation rel, HeapTuple old, HeapTuple new, ZenChange *c, TU_UpdateIndexes *in_place)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
-	Bitmapset  *indexed = RelationGetIndexAttrBitmap(rel, ZEN_INDEX_ATTR_ALL);
+	Bitmapset  *indexed = RelationGetIndexAttrBitmap(rel, INDEX_ATTR_BITMAP_HOT_BLOCKING);
 
 	c->mode = LockTupleNoKeyExclusive;
 	c->new_tid = !columns_unchanged(desc, indexed, old, new);
@@ -324,6 +327,14 @@ classify_update(Relation rel, HeapTuple old, HeapTuple new, ZenChange *c)
 		if (!columns_unchanged(desc, key, old, new))
 			c->mode = LockTupleExclusive;
 		bms_free(key);
+	}
+	else
+	{
+		Bitmapset  *summarized = zen_summarized_attrs(rel);
+
+		if (!columns_unchanged(desc, summarized, old, new))
+			*in_place = TU_Summarizing;
+		bms_free(summarized);
 	}
 	bms_free(indexed);
 }
@@ -361,7 +372,7 @@ lock_for_toasting(ZenChange *c, Waiter *w)
 TM_Result
 zenam_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId cid, Snapshot snapshot,
 				   Snapshot crosscheck, bool wait, TM_FailureData *tmfd, LockTupleMode *lockmode,
-				   bool *update_indexes)
+				   TU_UpdateIndexes *update_indexes)
 {
 	ZenChange	c = make_change(rel, otid, cid, LockTupleExclusive, crosscheck);
 	HeapTupleData old;
@@ -370,10 +381,11 @@ zenam_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, Command
 	HeapTuple	stored = tuple;
 	TM_Result	result = TM_Ok;
 	bool		have_old = fetch_old(rel, otid, &old);
+	TU_UpdateIndexes in_place = TU_None;
 	Waiter		w;
 
 	if (have_old)
-		classify_update(rel, &old, tuple, &c);
+		classify_update(rel, &old, tuple, &c, &in_place);
 	/* else it is gone, and the attempt will tell how */
 	*lockmode = c.mode;
 	w = make_waiter(rel, otid, c.mode, wait ? LockWaitBlock : LockWaitSkip, XLTW_Update);
@@ -390,7 +402,7 @@ zenam_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, Command
 		result = attempt(&c, &w, zen_row_change);
 	}
 	end_wait(&w);
-	*update_indexes = false;
+	*update_indexes = TU_None;
 	if (result == TM_Ok)
 	{
 		ItemPointerData tid;
@@ -402,7 +414,7 @@ zenam_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, Command
 								 * carries its locker on */
 			tuple->t_data->t_choice.t_heap.t_xmax = GetCurrentTransactionId();
 		slot->tts_tid = tid;
-		*update_indexes = c.indexes_needed;
+		*update_indexes = c.indexes_needed ? TU_All : in_place;
 		count_update(rel, c.indexes_needed);
 	}
 	else

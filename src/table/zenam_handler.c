@@ -57,7 +57,9 @@ static const TableAmRoutine zen_routine = {
 	.relation_fetch_toast_slice = zenam_relation_fetch_toast_slice,
 	.relation_estimate_size = zenam_relation_estimate_size,
 
+#if !ZEN_AM_DRIVES_BITMAP_SCAN
 	.scan_bitmap_next_block = zenam_scan_bitmap_next_block,
+#endif
 	.scan_bitmap_next_tuple = zenam_scan_bitmap_next_tuple,
 	.scan_sample_next_block = zenam_scan_sample_next_block,
 	.scan_sample_next_tuple = zenam_scan_sample_next_tuple

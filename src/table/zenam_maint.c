@@ -67,7 +67,7 @@ mark_dead(ZenHTable *ht, uint64 ntids, bool remove, VacuumCounts *counts)
 
 		if (t % ZEN_TIDS_PER_BLOCK == 0)
 		{
-			vacuum_delay_point();
+			zen_vacuum_delay_point();
 			pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED, t / ZEN_TIDS_PER_BLOCK);
 		}
 		if (state == ZEN_WORD_NVM || state == ZEN_WORD_ENTRY)
@@ -119,7 +119,7 @@ tid_is_dying(ItemPointer tid, void *state)
 
 /* Have every index remove its entries and clean up. */
 static void
-vacuum_indexes(ZenHTable *ht, Relation *indexes, int nindexes, const VacuumCounts *counts, bool remove,
+vacuum_indexes(Relation rel, Relation *indexes, int nindexes, const VacuumCounts *counts, bool remove,
 			   BufferAccessStrategy strategy, int elevel)
 {
 	for (int i = 0; i < nindexes; i++)
@@ -128,6 +128,7 @@ vacuum_indexes(ZenHTable *ht, Relation *indexes, int nindexes, const VacuumCount
 		IndexBulkDeleteResult *stats = NULL;
 
 		info.index = indexes[i];
+		zen_set_vacuum_table(&info, rel);
 		info.report_progress = false;
 		info.estimated_count = false;
 		info.message_level = elevel;
@@ -136,13 +137,12 @@ vacuum_indexes(ZenHTable *ht, Relation *indexes, int nindexes, const VacuumCount
 		if (remove && counts->dead > 0)
 		{
 			pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_VACUUM_INDEX);
-			stats = index_bulk_delete(&info, NULL, tid_is_dying, ht);
+			stats = index_bulk_delete(&info, NULL, tid_is_dying, zen_rel_htable(rel));
 		}
 		pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_INDEX_CLEANUP);
 		stats = index_vacuum_cleanup(&info, stats);
 		if (stats != NULL && !stats->estimated_count)
-			vac_update_relstats(indexes[i], stats->num_pages, stats->num_index_tuples, 0, false,
-								InvalidTransactionId, InvalidMultiXactId, NULL, NULL, false);
+			zen_vac_update_relstats(indexes[i], stats->num_pages, stats->num_index_tuples, false);
 		if (stats != NULL)
 			pfree(stats);
 	}
@@ -155,6 +155,7 @@ zenam_relation_vacuum(Relation rel, struct VacuumParams *params, BufferAccessStr
 	int			elevel = (params->options & VACOPT_VERBOSE) ? INFO : DEBUG2;
 	bool		remove = params->index_cleanup != VACOPTVALUE_DISABLED;
 	VacuumCounts counts = {0};
+	TimestampTz started = GetCurrentTimestamp();
 	Relation   *indexes;
 	int			nindexes;
 	uint64		ntids;
@@ -170,15 +171,13 @@ zenam_relation_vacuum(Relation rel, struct VacuumParams *params, BufferAccessStr
 	pgstat_progress_update_param(PROGRESS_VACUUM_TOTAL_HEAP_BLKS, ntids / ZEN_TIDS_PER_BLOCK);
 	vac_open_indexes(rel, RowExclusiveLock, &nindexes, &indexes);
 	mark_dead(ht, ntids, remove || nindexes == 0, &counts);
-	vacuum_indexes(ht, indexes, nindexes, &counts, remove, bstrategy, elevel);
+	vacuum_indexes(rel, indexes, nindexes, &counts, remove, bstrategy, elevel);
 	free_dead(ht, ntids, remove || nindexes == 0);
 	vac_close_indexes(nindexes, indexes, NoLock);
 	zen_rel_extend_file(rel, (BlockNumber) (ntids / ZEN_TIDS_PER_BLOCK));
 
-	vac_update_relstats(rel, (BlockNumber) (ntids / ZEN_TIDS_PER_BLOCK), counts.live, 0, nindexes > 0,
-						InvalidTransactionId, InvalidMultiXactId, NULL, NULL, false);
-	pgstat_report_vacuum(RelationGetRelid(rel), rel->rd_rel->relisshared, (PgStat_Counter) counts.live,
-						 (PgStat_Counter) counts.remaining);
+	zen_vac_update_relstats(rel, (BlockNumber) (ntids / ZEN_TIDS_PER_BLOCK), counts.live, nindexes > 0);
+	zen_report_vacuum(rel, (PgStat_Counter) counts.live, (PgStat_Counter) counts.remaining, started);
 	ereport(elevel,
 			(errmsg("table \"%s\": removed " UINT64_FORMAT " dead row identifiers from %d indexes, %.0f rows remain",
 					RelationGetRelationName(rel), counts.dead, nindexes, counts.live)));
@@ -188,9 +187,13 @@ zenam_relation_vacuum(Relation rel, struct VacuumParams *params, BufferAccessStr
 /* ---------- ANALYZE ---------- */
 
 bool
-zenam_scan_analyze_next_block(TableScanDesc sscan, BlockNumber blockno, BufferAccessStrategy bstrategy)
+zenam_scan_analyze_next_block(TableScanDesc sscan, ZEN_ANALYZE_SAMPLE)
 {
-	zen_scan_set_block(sscan, blockno);
+	BlockNumber block = zen_next_sample_block(sample);
+
+	if (block == InvalidBlockNumber)
+		return false;
+	zen_scan_set_block(sscan, block);
 	return true;
 }
 
@@ -398,7 +401,7 @@ index_has_tid(struct ValidateIndexState *state, bool *exhausted, int64 *current,
 		Datum		value;
 		bool		isnull;
 
-		if (!tuplesort_getdatum(state->tuplesort, true, &value, &isnull, NULL))
+		if (!zen_tuplesort_getdatum(state->tuplesort, &value, &isnull))
 			*exhausted = true;
 		else
 		{

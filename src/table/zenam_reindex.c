@@ -28,7 +28,6 @@
 #include "tcop/tcopprot.h"
 #include "txn/recovery.h"
 #include "utils/guc.h"
-#include "utils/relfilenodemap.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"

@@ -44,6 +44,7 @@ typedef struct ZenScan
 	/* bitmap scan: candidates of the current block */
 	int			ncandidates;
 	int			candidate;
+	bool		recheck;		/* rows of the block are to be checked again */
 	OffsetNumber candidates[ZEN_TIDS_PER_BLOCK];
 } ZenScan;
 
@@ -423,29 +424,31 @@ zenam_scan_getnextslot_tidrange(TableScanDesc sscan, ScanDirection direction, Tu
 
 /* ---------- bitmap scan ---------- */
 
-bool
-zenam_scan_bitmap_next_block(TableScanDesc sscan, struct TBMIterateResult *tbmres)
+/* Go to a block of the bitmap; false if the table has none of its TIDs. */
+static bool
+set_bitmap_block(ZenScan *scan, TBMIterateResult *block)
 {
-	ZenScan    *scan = (ZenScan *) sscan;
-
 	scan->candidate = 0;
 	scan->ncandidates = 0;
-	if (tbmres->blockno >= scan->nblocks)
+	if (block->blockno >= scan->nblocks)
 		return false;
-	scan->block = tbmres->blockno;
-	if (tbmres->ntuples >= 0)
-		for (int i = 0; i < tbmres->ntuples && i < ZEN_TIDS_PER_BLOCK; i++)
-			scan->candidates[scan->ncandidates++] = tbmres->offsets[i];
+	scan->block = block->blockno;
+	if (zen_bitmap_is_lossy(block))
+		while (scan->ncandidates < ZEN_TIDS_PER_BLOCK)
+		{
+			scan->candidates[scan->ncandidates] = (OffsetNumber) (scan->ncandidates + 1);
+			scan->ncandidates++;
+		}
 	else
-		for (int i = 0; i < ZEN_TIDS_PER_BLOCK; i++)
-			scan->candidates[scan->ncandidates++] = (OffsetNumber) (i + 1);
+		scan->ncandidates = zen_bitmap_offsets(block, scan->candidates, ZEN_TIDS_PER_BLOCK);
 	return scan->ncandidates > 0;
 }
 
-bool
-zenam_scan_bitmap_next_tuple(TableScanDesc sscan, struct TBMIterateResult *tbmres, TupleTableSlot *slot)
+/* The next visible row of the block. */
+static bool
+next_in_bitmap_block(ZenScan *scan, TupleTableSlot *slot)
 {
-	ZenScan    *scan = (ZenScan *) sscan;
+	TableScanDesc sscan = &scan->base;
 
 	while (scan->candidate < scan->ncandidates)
 	{
@@ -460,6 +463,43 @@ zenam_scan_bitmap_next_tuple(TableScanDesc sscan, struct TBMIterateResult *tbmre
 	ExecClearTuple(slot);
 	return false;
 }
+
+#if ZEN_AM_DRIVES_BITMAP_SCAN
+bool
+zenam_scan_bitmap_next_tuple(TableScanDesc sscan, TupleTableSlot *slot, bool *recheck,
+							 uint64 *lossy_pages, uint64 *exact_pages)
+{
+	ZenScan    *scan = (ZenScan *) sscan;
+	TBMIterateResult block;
+
+	while (!next_in_bitmap_block(scan, slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!tbm_iterate(&sscan->st.rs_tbmiterator, &block))
+			return false;
+		(void) set_bitmap_block(scan, &block);
+		scan->recheck = block.recheck;
+		if (zen_bitmap_is_lossy(&block))
+			(*lossy_pages)++;
+		else
+			(*exact_pages)++;
+	}
+	*recheck = scan->recheck;
+	return true;
+}
+#else
+bool
+zenam_scan_bitmap_next_block(TableScanDesc sscan, TBMIterateResult *block)
+{
+	return set_bitmap_block((ZenScan *) sscan, block);
+}
+
+bool
+zenam_scan_bitmap_next_tuple(TableScanDesc sscan, TBMIterateResult *block, TupleTableSlot *slot)
+{
+	return next_in_bitmap_block((ZenScan *) sscan, slot);
+}
+#endif
 
 /* ---------- sample scan ---------- */
 

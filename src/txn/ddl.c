@@ -67,12 +67,12 @@ zen_xid_make_durable(void)
 	if (xid_is_durable)
 		return;
 	(void) GetTopTransactionId();
-	XLogFlush(LogLogicalMessage("zen", "", 0, true));
+	XLogFlush(zen_log_xid());
 	xid_is_durable = true;
 }
 
 ZenHTable *
-zen_ddl_create(RelFileLocator loc, BackendId backend)
+zen_ddl_create(RelFileLocator loc, ProcNumber backend)
 {
 	ZenHTable  *ht;
 
@@ -84,7 +84,7 @@ zen_ddl_create(RelFileLocator loc, BackendId backend)
 }
 
 ZenHTable *
-zen_ddl_find(RelFileLocator loc, BackendId backend)
+zen_ddl_find(RelFileLocator loc, ProcNumber backend)
 {
 	ZenHTable  *ht = zen_htable_find(loc, backend);
 	uint64		to = ((uint64) ZEN_LOCATOR_SPC(loc) << 32) | ZEN_LOCATOR_NUMBER(loc);

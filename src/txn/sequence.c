@@ -61,21 +61,33 @@ is_sequence(Oid relid)
 static bool
 may_have_used_sequence(void)
 {
-	Oid			locked[ZEN_FAST_PATH_SLOTS];
-	int			n = 0,
-				taken = 0;
+	Oid			locked[FP_LOCK_SLOTS_PER_GROUP];
+	int			n = 0;
+	bool		unsure = false;
 
 	LWLockAcquire(&MyProc->fpInfoLock, LW_SHARED);
-	for (int i = 0; i < ZEN_FAST_PATH_SLOTS; i++)
+	for (int group = 0; group < FastPathLockGroupsPerBackend && !unsure; group++)
 	{
-		uint32		modes = zen_fast_path_modes(MyProc, i);
+		int			taken = 0;
 
-		taken += modes != 0;
-		if (modes & (1 << (RowExclusiveLock - 1)))
-			locked[n++] = MyProc->fpRelId[i];
+		for (int i = 0; i < FP_LOCK_SLOTS_PER_GROUP && !unsure; i++)
+		{
+			uint32		modes = zen_fast_path_modes(MyProc, group, i);
+
+			taken += modes != 0;
+			if (!(modes & (1 << (RowExclusiveLock - 1))))
+				continue;
+			if (n < lengthof(locked))
+				locked[n++] = MyProc->fpRelId[group * FP_LOCK_SLOTS_PER_GROUP + i];
+			else
+				unsure = true;
+		}
+		/* what found no place in a full group is in the main lock table */
+		if (taken == FP_LOCK_SLOTS_PER_GROUP)
+			unsure = true;
 	}
 	LWLockRelease(&MyProc->fpInfoLock);
-	if (taken == ZEN_FAST_PATH_SLOTS)
+	if (unsure)
 		return true;
 	for (int i = 0; i < n; i++)
 		if (is_sequence(locked[i]))
