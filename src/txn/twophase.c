@@ -386,12 +386,41 @@ restore_locks(Prepared *p, ZenSlot slot)
 	}
 }
 
+/* The version in a slot, not yet linked. */
+static ZenVersion *
+read_version(ZenWrite *w)
+{
+	bool		deleted = (zen_tuple_header(w->slot).word1 & ZEN_DELETED) != 0;
+	int64		len = zen_tuple_len(w->slot, zen_slot_size(w->slot));
+	ZenTombstone tombstone = {0};
+	ZenVersion *v;
+	uint64		link;
+
+	if (deleted ? (len != 0 && len != sizeof(tombstone)) : len <= 0)
+		zen_tuple_corrupted(w->slot, w->tidno);
+	v = zen_version_alloc(deleted ? 0 : (uint32) len);
+	if (v == NULL)
+		zen_arena_full_error();
+	if (len > 0 &&
+		!zen_tuple_read(w->slot, deleted ? (MinimalTuple) &tombstone : (MinimalTuple) v->data, (uint32) len, NULL))
+		zen_tuple_corrupted(w->slot, w->tidno);
+	pg_atomic_write_u32(&v->flags, ZEN_V_KEY_UPDATE | (deleted ? ZEN_V_TOMBSTONE : 0));
+	link = zen_tombstone_link(&tombstone);
+	if (link == ZEN_LINK_MOVED)
+		zen_version_set(v, ZEN_V_MOVED);
+	else if (link != 0)
+	{
+		zen_version_set(v, ZEN_V_FORWARD);
+		v->forward_tidno = zen_word1_tidno(link);
+	}
+	return v;
+}
+
 /* Bring a version back, over what is committed. */
 static void
 restore_version(Prepared *p, ZenWrite *w)
 {
 	ZenTupleHeader h = zen_tuple_header(w->slot);
-	int64		len = zen_tuple_len(w->slot, zen_slot_size(w->slot));
 	ZenVersion *v;
 	uint64		word;
 
@@ -400,17 +429,13 @@ restore_version(Prepared *p, ZenWrite *w)
 	w->word = zen_tidmap_extend(w->ht, w->tidno);
 	while (zen_word_state(zen_word_read(w->word)) == ZEN_WORD_NVM)
 		zen_metcache_admit(w->ht, w->tidno, w->word);
-	v = zen_version_alloc(len > 0 ? (uint32) len : 0);
-	if (v == NULL)
-		zen_arena_full_error();
-	if (len < 0 || (len > 0 && !zen_tuple_read(w->slot, (MinimalTuple) v->data, (uint32) len, NULL)))
-		zen_tuple_corrupted(w->slot, w->tidno);
+	v = read_version(w);
 	v->xmin = p->xid;
 	v->code = (uint16) zen_word1_code(h.word1);
 	v->slot = w->slot;
-	pg_atomic_write_u32(&v->flags, ZEN_V_KEY_UPDATE | ((h.word1 & ZEN_DELETED) ? ZEN_V_TOMBSTONE : 0));
 	word = zen_word_lock(w->word);
 	v->older = zen_word_state(word) == ZEN_WORD_ENTRY ? zen_word_entry(word) : NULL;
+	v->depth = v->older ? v->older->depth + 1 : 0;
 	zen_word_unlock(w->word, zen_word_with_entry(word, v));
 	w->version = v;
 	w->xid = v->xmin;
