@@ -43,8 +43,8 @@ needs_slot(ZenWrite *w)
 	return false;
 }
 
-static void
-pool_full_error(void)
+void
+zen_pool_full_error(void)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_DISK_FULL),
@@ -159,16 +159,14 @@ write_version(ZenCommit *commit, ZenWrite *w, bool flush_header)
 }
 
 void
-zen_commit_write(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all)
+zen_commit_reserve(ZenCommit *commit, ZenWrite *writes, uint32 n)
 {
-	ZenWrite   *last = NULL;
-
 	Assert(commit->stage == ZEN_STAGE_NONE);
 	commit->region = zen_region_lease();
 	commit->stage = ZEN_STAGE_LEASED;
 	commit->last = InvalidZenSlot;
 	if (!take_slots(commit, writes, n) && !take_slots_anywhere(commit, writes, n))
-		pool_full_error();
+		zen_pool_full_error();
 	if (!zen_gc_reserve(commit->region, n))
 	{
 		zen_gc_region(commit->region);
@@ -186,19 +184,31 @@ zen_commit_write(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all)
 		if (writes[i].slot != InvalidZenSlot)
 		{
 			writes[i].former = zen_tuple_header(writes[i].slot);
-			last = &writes[i];
+			commit->last = writes[i].slot;
 		}
 	}
 	commit->cts = zen_cts_next();
-	if (last == NULL)
+}
+
+void
+zen_commit_store(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all)
+{
+	Assert(commit->stage == ZEN_STAGE_LEASED);
+	if (commit->last == InvalidZenSlot)
 		return;
 
 	/* from here to the end of commit or abort nothing can fail */
 	commit->stage = ZEN_STAGE_WRITTEN;
-	commit->last = last->slot;
-	for (ZenWrite *w = writes; w <= last; w++)
+	for (ZenWrite *w = writes; w < writes + n; w++)
 		if (w->slot != InvalidZenSlot)
-			write_version(commit, w, flush_all || w != last);
+			write_version(commit, w, flush_all || w->slot != commit->last);
+}
+
+void
+zen_commit_write(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all)
+{
+	zen_commit_reserve(commit, writes, n);
+	zen_commit_store(commit, writes, n, flush_all);
 }
 
 /* Are all bytes of the transaction in the line that carries LP? */
