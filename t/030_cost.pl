@@ -49,6 +49,7 @@ my $dbh = connect_db($node);
 value($dbh, 'CREATE EXTENSION zen');
 
 test_wal();
+test_reindex_wal();
 test_indexes();
 test_lines();
 test_nothing_written();
@@ -133,6 +134,41 @@ sub test_wal
 # --- indexes ----------------------------------------------------------------
 
 # Half of the updates come one row at a time, half row by row in one statement.
+# Commands that rebuild indexes build each btree and hash index once, and off the WAL; others
+# are built twice, but end unlogged as well.
+sub test_reindex_wal
+{
+	value($dbh, $_) for 'CREATE TABLE re (id int PRIMARY KEY, k int, a int[]) USING zen',
+	  'INSERT INTO re SELECT g, g % 1000, ARRAY[g % 10] FROM generate_series(1, 20000) g',
+	  'CREATE INDEX ON re (k)', 'CREATE INDEX ON re USING hash (id)';
+	for my $workers (2, 0)
+	{
+		value($dbh, "SET max_parallel_maintenance_workers = $workers");
+		for my $sql ('REINDEX TABLE re', 'CLUSTER re USING re_k_idx', 'VACUUM FULL re',
+			'ALTER TABLE re ALTER k TYPE ' . ($workers ? 'bigint' : 'int'))
+		{
+			my $before = wal_position();
+			value($dbh, $sql);
+			cmp_ok(wal_position() - $before, '<', 100_000, "$sql, $workers workers: WAL");
+			is(logged_indexes(), 0, "$sql, $workers workers: indexes are unlogged");
+		}
+	}
+	value($dbh, $_) for "CREATE INDEX ON re USING gin (a)", 'CREATE INDEX ON re USING brin (id)',
+	  'RESET max_parallel_maintenance_workers';
+	for my $sql ('REINDEX TABLE re', 'VACUUM FULL re', 'TRUNCATE re', 'REINDEX SCHEMA public')
+	{
+		value($dbh, $sql);
+		is(logged_indexes(), 0, "$sql: indexes of other kinds are unlogged");
+	}
+	return;
+}
+
+sub logged_indexes
+{
+	return value($dbh, q{SELECT count(*) FROM pg_index JOIN pg_class c ON c.oid = indexrelid
+	  WHERE indrelid = 're'::regclass AND relpersistence <> 'u'});
+}
+
 sub test_indexes
 {
 	my $rows = TABLE_ROWS;

@@ -395,6 +395,8 @@ sub test_pool_full
 	is(value($dbh, 'SELECT count(*) FROM "full" WHERE id > 0'), $count, 'pool full: table and index agree');
 	all_there('pool full');
 
+	prepare_when_full();
+
 	# Reads go on, heap goes on, and the end of it can always be deleted.
 	is(state_of($dbh, 'CREATE TABLE h USING heap AS SELECT * FROM keep'), '', 'pool full: heap tables work');
 	crash_and_check('pool full', $count);
@@ -420,6 +422,23 @@ sub test_pool_full
 	is(state_of($dbh, q{INSERT INTO "full" SELECT -g, 'x' FROM generate_series(1, 1000) g}), '',
 		'transaction larger than the pool: its space is back');
 	value($dbh, $_) for 'DROP TABLE "full"', 'DROP TABLE h';
+	return;
+}
+
+# Many row locks need many slots: PREPARE fails before it writes anything.
+sub prepare_when_full
+{
+	value($dbh, $_) for 'BEGIN', 'UPDATE keep SET v = v WHERE id = 1',
+	  'SELECT count(*) FROM (SELECT 1 FROM "full" FOR SHARE) x';
+	my $written = value($dbh, 'SELECT slots_written FROM zen_stat()');
+	my $result  = run_sql($dbh, q{PREPARE TRANSACTION 'full'});
+	is($result->{state}, '53100', 'pool full at PREPARE: SQLSTATE');
+	like($result->{message}, qr/pool is full.*HINT:.*zen\.pool_size/s, 'pool full at PREPARE: hint names the setting');
+	is(value($dbh, 'SELECT slots_written FROM zen_stat()'), $written, 'pool full at PREPARE: nothing was written');
+	is(value($dbh, 'SELECT count(*) FROM pg_prepared_xacts'), 0, 'pool full at PREPARE: nothing is prepared');
+	my $other = connect_db($node);
+	is(state_of($other, 'SELECT 1 FROM "full", keep FOR UPDATE NOWAIT LIMIT 1000'), '', 'pool full at PREPARE: no lock is left');
+	is(state_of($dbh, 'UPDATE keep SET v = v WHERE id = 1'), '', 'pool full at PREPARE: small changes go on');
 	return;
 }
 

@@ -23,7 +23,7 @@ value($dbh, 'CREATE EXTENSION zen');
 test_sequence();
 set_conf("fsync = off\nwal_writer_delay = 200ms");
 $_->() for (
-	\&test_prepared_ddl, \&test_first_statement, \&test_moved_row_locks, \&test_rebuild_terminated,
+	\&test_prepared_ddl, \&test_prepared_moves, \&test_first_statement, \&test_moved_row_locks, \&test_rebuild_terminated,
 	\&test_lost_backend, \&test_large_update, \&test_many_loads, \&test_base_backup);
 $node->stop;
 done_testing();
@@ -92,6 +92,62 @@ sub test_prepared_ddl
 	same_by_index('c', $sum{c}, 'prepared CREATE TABLE');
 	crash_restart();
 	same_by_index($_, $sum{$_}, "prepared DDL on $_, another crash") for qw(m d c);
+}
+
+# start_statement -- send a statement and do not wait; finish_statement gives its command tag or
+# SQLSTATE.
+sub start_statement
+{
+	my ($handle, $sql) = @_;
+	my $sth = $handle->prepare($sql, { pg_direct => 1, pg_async => PG_ASYNC });
+	$sth->execute;
+	return [ $handle, $sth ];
+}
+
+sub finish_statement
+{
+	my ($handle, $sth) = @{ $_[0] };
+	wait_for('a statement', sub { $handle->pg_ready });
+	return defined $handle->pg_result ? $sth->{pg_cmd_status} : $handle->state;
+}
+
+# A prepared transaction that had moved a row to another TID, or to another partition, came
+# back from a crash as one that had deleted it: who had waited for it found no row.
+sub test_prepared_moves
+{
+	# [ what, statements to prepare, tag after commit, n and k after commit ]
+	my @cases = (
+		[ 'moved',   ['UPDATE %s SET k = k + 100 WHERE id = 1'], 'UPDATE 1', '1 101' ],
+		[ 'moved twice', [ ('UPDATE %s SET k = k + 100 WHERE id = 1') x 2 ], 'UPDATE 1', '1 201' ],
+		[ 'changed, moved, changed, moved',
+			[ map { "UPDATE %s SET $_ WHERE id = 1" } 'v = 1', 'k = k + 100', 'v = 2', 'k = k + 100', 'v = 3' ], 'UPDATE 1', '1 201' ],
+		[ 'moved and deleted', [ 'UPDATE %s SET k = k + 100 WHERE id = 1', 'DELETE FROM %s WHERE id = 1' ], 'UPDATE 0', undef ],
+		[ 'moved back to a savepoint',
+			[ 'UPDATE %s SET k = k + 100 WHERE id = 1', 'SAVEPOINT a', 'UPDATE %s SET k = k + 100 WHERE id = 1', 'ROLLBACK TO a' ], 'UPDATE 1', '1 101' ],
+		[ 'to another partition', ['UPDATE %s SET p = 1 WHERE id = 1'], '40001', '0 1' ]);
+	for my $end ('COMMIT', 'ROLLBACK')
+	{
+		for my $i (0 .. $#cases)
+		{
+			run_all($dbh, "CREATE TABLE mv$i (id int, k int, n int, v int, p int) PARTITION BY LIST (p)",
+				(map { "CREATE TABLE mv${i}_$_ PARTITION OF mv$i FOR VALUES IN ($_) USING zen" } 0, 1),
+				"CREATE INDEX ON mv$i (k)", "INSERT INTO mv$i VALUES (1, 1, 0, 0, 0)",
+				'BEGIN', (map { sprintf $_, "mv$i" } @{ $cases[$i][1] }), "PREPARE TRANSACTION 'mv$i'");
+		}
+		crash_restart();
+		my @handles = map { connect_db($node) } @cases;
+		my @started = map { start_statement($handles[$_], "UPDATE mv$_ SET n = n + 1 WHERE id = 1") } 0 .. $#cases;
+		for my $i (0 .. $#cases)
+		{
+			my ($what, undef, $tag, $row) = @{ $cases[$i] };
+			($tag, $row) = ('UPDATE 1', '1 1') if $end eq 'ROLLBACK';
+			wait_for('the lock', sub { lock_wait_pid($dbh, $handles[$i]{pg_pid}) });
+			run_all($dbh, "$end PREPARED 'mv$i'");
+			is(finish_statement($started[$i]), $tag, "prepared and $what, crash, $end: the waiter");
+			is(value($dbh, "SELECT n || ' ' || k FROM mv$i"), $row, "prepared and $what, crash, $end: the row");
+			run_all($dbh, "DROP TABLE mv$i");
+		}
+	}
 }
 
 # Commands that give an index new files came before the rebuild of the old ones: they

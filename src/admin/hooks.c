@@ -4,22 +4,20 @@
  * object access: an index on a zen table becomes unlogged before it is built; a dropped relation or database takes its
  * HTables along.
  * utility: temporary and unlogged tables fall back to heap when zen is only the default; databases that hold zen
- * tables are not copied or moved; COMMIT PREPARED and ROLLBACK PREPARED reach zen; commands that give indexes the
- * table's persistence are followed by a repair.
+ * tables are not copied or moved; COMMIT PREPARED and ROLLBACK PREPARED reach zen; indexes that a
+ * command has built as logged ones are repaired after it.
  * executor: bitmap heap scans must not prefetch from a table's main fork, which zen tables do not have.
  */
 #include "base/compat.h"
 
 #include "admin/hooks.h"
 
-#include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/index.h"
-#include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
@@ -31,14 +29,13 @@
 #include "nodes/nodeFuncs.h"
 #include "table/zenam.h"
 #include "table/zenam_reindex.h"
+#include "table/zenam_unlogged.h"
 #include "tcop/utility.h"
 #include "txn/ddl.h"
 #include "txn/recovery.h"
 #include "txn/twophase.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
-#include "utils/relcache.h"
-#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 static object_access_hook_type prev_object_access_hook;
@@ -80,41 +77,7 @@ database_has_zen_tables(Oid db)
 	return false;
 }
 
-/* ---------- indexes are unlogged ---------- */
-
-/* An index that takes over the files of an unlogged one needs no more than its mark. */
-static void
-mark_unlogged(Oid indexoid)
-{
-	Relation	pg_class = table_open(RelationRelationId, RowExclusiveLock);
-	HeapTuple	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(indexoid));
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for index %u", indexoid);
-	((Form_pg_class) GETSTRUCT(tuple))->relpersistence = RELPERSISTENCE_UNLOGGED;
-	CatalogTupleUpdate(pg_class, &tuple->t_self, tuple);
-	heap_freetuple(tuple);
-	table_close(pg_class, RowExclusiveLock);
-}
-
-/*
- * Make an index unlogged.  A new one gets new files: those it was created with a moment ago are in the WAL, and replay
- * would make them again where a crash wants none.  (ALTER TABLE may give the files of an index that it drops to one
- * that it creates; a new index is known by its file number, which is its OID.)
- */
-static void
-set_unlogged(Oid indexoid)
-{
-	Relation	index = index_open(indexoid, AccessExclusiveLock);	/* nobody else sees it
-																	 * yet */
-
-	if (ZEN_LOCATOR_NUMBER(zen_rel_locator(index)) == indexoid)
-		RelationSetNewRelfilenumber(index, RELPERSISTENCE_UNLOGGED);
-	else
-		mark_unlogged(indexoid);
-	index_close(index, NoLock);
-	CommandCounterIncrement();
-}
+/* ---------- object access ---------- */
 
 static void
 relation_created(Oid relid)
@@ -123,7 +86,7 @@ relation_created(Oid relid)
 	CommandCounterIncrement();
 	if (get_rel_relkind(relid) == RELKIND_INDEX && get_rel_persistence(relid) == RELPERSISTENCE_PERMANENT &&
 		is_zen_table(IndexGetRelation(relid, true)))
-		set_unlogged(relid);
+		zen_index_set_unlogged(relid);
 }
 
 static void
@@ -175,64 +138,11 @@ zen_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
 	}
 }
 
-/* ---------- repair after commands that rebuild indexes as logged ones ---------- */
+/* ---------- indexes around commands that replace them ---------- */
 
-static List *
-logged_indexes_of_zen_tables(void)
-{
-	Relation	pg_class = table_open(RelationRelationId, AccessShareLock);
-	SysScanDesc scan = systable_beginscan(pg_class, InvalidOid, false, NULL, 0, NULL);
-	List	   *found = NIL;
-	HeapTuple	tuple;
-
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-	{
-		Form_pg_class c = (Form_pg_class) GETSTRUCT(tuple);
-
-		if (c->relkind == RELKIND_INDEX && c->relpersistence == RELPERSISTENCE_PERMANENT &&
-			c->oid >= FirstNormalObjectId && is_zen_table(IndexGetRelation(c->oid, true)))
-			found = lappend_oid(found, c->oid);
-	}
-	systable_endscan(scan);
-	table_close(pg_class, AccessShareLock);
-	return found;
-}
-
-static void
-repair_indexes(void)
-{
-	ListCell   *lc;
-	List	   *indexes;
-	bool		pushed = false;
-
-	if (!IsTransactionState() || RecoveryInProgress() || !OidIsValid(get_table_am_oid("zen", true)) ||
-		!database_has_zen_tables(MyDatabaseId))
-		return;
-	CommandCounterIncrement();
-
-	/*
-	 * VACUUM leaves no snapshot behind, and a parallel build cannot take the
-	 * first one
-	 */
-	if (!ActiveSnapshotSet())
-	{
-		PushActiveSnapshot(GetTransactionSnapshot());
-		pushed = true;
-	}
-	indexes = logged_indexes_of_zen_tables();
-	foreach(lc, indexes)
-	{
-		ReindexParams params = {0};
-
-		zen_reindex_index(lfirst_oid(lc), RELPERSISTENCE_UNLOGGED, &params);
-		CommandCounterIncrement();
-	}
-	if (pushed)
-		PopActiveSnapshot();
-}
-
+/* Commands that lock or replace indexes; after a crash the indexes must be there first. */
 static bool
-may_rebuild_indexes(Node *stmt)
+touches_indexes(Node *stmt)
 {
 	switch (nodeTag(stmt))
 	{
@@ -242,19 +152,14 @@ may_rebuild_indexes(Node *stmt)
 		case T_AlterTableStmt:
 		case T_AlterTableMoveAllStmt:
 		case T_RefreshMatViewStmt:
+		case T_IndexStmt:
+		case T_DropStmt:
 			return true;
 		case T_VacuumStmt:
 			return ((VacuumStmt *) stmt)->is_vacuumcmd;
 		default:
 			return false;
 	}
-}
-
-/* Commands that lock or replace indexes; after a crash the indexes must be there first. */
-static bool
-touches_indexes(Node *stmt)
-{
-	return may_rebuild_indexes(stmt) || IsA(stmt, IndexStmt) || IsA(stmt, DropStmt);
 }
 
 /* ---------- utility statements ---------- */
@@ -415,7 +320,6 @@ zen_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, Proc
 			ParamListInfo params, QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
 {
 	Node	   *stmt = pstmt->utilityStmt;
-	bool		rebuilds = may_rebuild_indexes(stmt);
 	bool		prepared = ends_prepared(stmt);
 
 	if (IsA(stmt, CreateStmt) || IsA(stmt, CreateTableAsStmt) || IsA(stmt, ExplainStmt))
@@ -437,8 +341,7 @@ zen_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, Proc
 		prev_utility_hook(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 	else
 		standard_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
-	if (rebuilds)
-		repair_indexes();
+	zen_index_repair();
 	if (prepared)
 	{
 		zen_gate();

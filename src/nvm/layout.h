@@ -22,7 +22,7 @@
 #include "base/compat.h"
 
 #define ZEN_MAGIC				UINT64CONST(0x314C4F4F504E455A) /* "ZENPOOL1" */
-#define ZEN_FORMAT_VERSION		1
+#define ZEN_FORMAT_VERSION		2
 
 #define ZEN_LINE				64	/* bytes of a cache line, the unit of
 									 * write-back */
@@ -167,7 +167,10 @@ StaticAssertDecl(sizeof(ZenHTableEntry) == 2 * ZEN_LINE, "HTable entry is two li
  * pages, so the 15 bits above the versioned TID name the table.
  *
  * A live version's body is a PostgreSQL MinimalTuple whose length and padding carry length, xmin and CRC; 16 bytes of header put the
- * column data of a tuple without nulls at byte 32, 8-byte aligned.  A tombstone has length 0 and no data.
+ * column data of a tuple without nulls at byte 32, 8-byte aligned.
+ *
+ * A tombstone has length 0 and no data, or the length of a ZenTombstone: then its last 6 bytes say where the row has gone.
+ * Only a prepared transaction's waiters need that after a crash; it costs no byte, since no slot is smaller.
  */
 typedef struct ZenTupleHeader
 {
@@ -177,8 +180,8 @@ typedef struct ZenTupleHeader
 
 typedef struct ZenTupleBody
 {
-	uint16		len;			/* bytes of the MinimalTuple; 0 for a
-								 * tombstone */
+	uint16		len;			/* bytes of the MinimalTuple; of a tombstone 0
+								 * or sizeof(ZenTombstone) */
 	uint16		xmin_low;		/* 32-bit xid of the writer, for the system
 								 * column xmin only: after a crash it may have
 								 * been issued again, and nothing in zen
@@ -189,6 +192,17 @@ typedef struct ZenTupleBody
 	uint16		infomask2;		/* from here on as in a MinimalTuple */
 } ZenTupleBody;
 
+/* The body of a tombstone with a link, a MinimalTuple in form. */
+typedef struct ZenTombstone
+{
+	uint32		len;			/* as MinimalTupleData.t_len */
+	uint16		pad[3];
+	uint16		link[3];		/* where the row has gone: bits 0..47, low
+								 * ones first, of a word1, or ZEN_LINK_MOVED */
+} ZenTombstone;
+
+#define ZEN_LINK_MOVED			ZEN_TID_MASK	/* to another partition: the
+												 * offset of no TID */
 #define ZEN_LP					(UINT64CONST(1) << 63)
 #define ZEN_CTS_MASK			(~ZEN_LP)
 #define ZEN_DELETED				(UINT64CONST(1) << 63)
@@ -199,6 +213,8 @@ typedef struct ZenTupleBody
 
 StaticAssertDecl(sizeof(ZenTupleHeader) == 16, "NVM-tuple header");
 StaticAssertDecl(sizeof(ZenTupleBody) == 12, "NVM-tuple body prefix");
+StaticAssertDecl(sizeof(ZenTombstone) == 16 && offsetof(ZenTombstone, link) == 10, "tombstone with a link");
+StaticAssertDecl(ZEN_TOMBSTONE_SIZE == sizeof(ZenTupleHeader) + sizeof(ZenTombstone), "tombstone with a link");
 StaticAssertDecl(ZEN_PAGE_SIZE - 64 <= PG_UINT16_MAX, "the length of a tuple fits 16 bits");
 
 /* A slot is named by its offset in the pool in units of 16 bytes; 0 is none (the superblock lies there). */

@@ -47,7 +47,24 @@ zen_word1_code(uint64 word1)
 	return (uint32) (((word1 & 0xFFFF) - 1) / ZEN_TIDS_PER_BLOCK);
 }
 
-/* Bytes of the body that precede what is copied from the MinimalTuple; all there is of a tombstone. */
+/* The body of a tombstone that says where the row has gone. */
+static inline ZenTombstone
+zen_tombstone(uint64 link)
+{
+	ZenTombstone t = {.len = sizeof(ZenTombstone)};
+
+	for (int i = 0; i < 3; i++)
+		t.link[i] = (uint16) (link >> (16 * i));
+	return t;
+}
+
+static inline uint64
+zen_tombstone_link(const ZenTombstone *t)
+{
+	return t->link[0] | (uint64) t->link[1] << 16 | (uint64) t->link[2] << 32;
+}
+
+/* Bytes of the body that precede what is copied from the MinimalTuple; all there is of a tombstone without a link. */
 #define ZEN_BODY_PREFIX		offsetof(ZenTupleBody, infomask2)
 
 /* Bytes that a version whose MinimalTuple has len bytes takes in its slot; len 0 = tombstone. */
@@ -71,7 +88,7 @@ zen_tuple_header(ZenSlot slot)
 /*
  * zen_tuple_write -- write a version with LP = 0, header first (R6).
  *
- * tuple is NULL for a tombstone.  All its lines are flushed, except the first when flush_header is false: the
+ * tuple is NULL for a tombstone without a link.  All its lines are flushed, except the first when flush_header is false: the
  * caller will set LP in it and flush it then (R2).  Not fenced.
  */
 extern void zen_tuple_write(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin,
@@ -86,7 +103,10 @@ extern void zen_tuple_clear_lp(ZenSlot slot);
 /* zen_tuple_scrub -- make the slot empty (R7); flushed, not fenced. */
 extern void zen_tuple_scrub(ZenSlot slot);
 
-/* zen_tuple_len -- length of the version's MinimalTuple, or 0 for a tombstone; -1 if it cannot fit. */
+/*
+ * zen_tuple_len -- length of the version's MinimalTuple; of a tombstone 0 or, with a link, that of a ZenTombstone; -1 if it
+ * cannot fit.
+ */
 extern int64 zen_tuple_len(ZenSlot slot, Size slot_size);
 
 /*

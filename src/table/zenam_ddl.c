@@ -24,6 +24,7 @@
 #include "storage/smgr.h"
 #include "table/zenam_callbacks.h"
 #include "table/zenam_reindex.h"
+#include "table/zenam_unlogged.h"
 #include "txn/ddl.h"
 #include "txn/recovery.h"
 #include "txn/twophase.h"
@@ -285,6 +286,7 @@ zenam_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *page
 
 	(void) zen_rel_htable(rel); /* the planner opens indexes next: they must
 								 * be there */
+	zen_index_before_build(rel);	/* a build asks for the size first */
 	nblocks = zen_rel_nblocks(rel);
 
 	/* as for heap: a table never looked at is taken to grow soon */

@@ -27,6 +27,7 @@
 #include "storage/procarray.h"
 #include "table/zenam_callbacks.h"
 #include "table/zenam_scan.h"
+#include "table/zenam_unlogged.h"
 #include "txn/gc.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -333,6 +334,8 @@ zenam_index_build_range_scan(Relation table_rel, Relation index_rel, struct Inde
 	double		reltuples = 0;
 	uint64		tidno;
 
+	zen_index_before_build(table_rel);
+	zen_index_note_build(index_rel);
 	econtext->ecxt_scantuple = slot;
 	if (scan == NULL)
 	{

@@ -43,8 +43,8 @@ needs_slot(ZenWrite *w)
 	return false;
 }
 
-static void
-pool_full_error(void)
+void
+zen_pool_full_error(void)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_DISK_FULL),
@@ -67,6 +67,13 @@ return_slots(ZenWrite *writes, uint32 n)
 		}
 }
 
+/* The bytes that a version takes in NVM. */
+static Size
+nvm_size(ZenVersion *v)
+{
+	return (zen_version_flags(v) & ZEN_V_TOMBSTONE) ? ZEN_TOMBSTONE_SIZE : zen_tuple_size(v->len);
+}
+
 /* Take slots for all writes from the leased region; none are taken on failure. */
 static bool
 take_slots(ZenCommit *commit, ZenWrite *writes, uint32 n)
@@ -77,7 +84,7 @@ take_slots(ZenCommit *commit, ZenWrite *writes, uint32 n)
 
 		if (!needs_slot(w))
 			continue;
-		w->slot = zen_slot_alloc(commit->region, w->ht, zen_tuple_size(w->version->len));
+		w->slot = zen_slot_alloc(commit->region, w->ht, nvm_size(w->version));
 		if (w->slot == InvalidZenSlot)
 		{
 			return_slots(writes, i);
@@ -116,17 +123,50 @@ take_slots_anywhere(ZenCommit *commit, ZenWrite *writes, uint32 n)
 	return false;
 }
 
-void
-zen_commit_write(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all)
+/*
+ * Where a tombstone says that the row has gone; 0 = nowhere.  Tombstones of rows that this transaction has made are not in
+ * NVM, so a row that it has moved several times went to the last place at once.
+ *
+ * Nobody else can change the heads of these chains before this transaction ends.
+ */
+static uint64
+link_of(ZenWrite *w)
 {
-	ZenWrite   *last = NULL;
+	ZenVersion *v = w->version;
+	uint64		link = 0;
 
+	while (zen_version_flags(v) & ZEN_V_FORWARD)
+	{
+		link = zen_word1(0, v->forward_tidno, 0, false);
+		v = zen_word_entry(zen_word_read(zen_tidmap_word(w->ht, v->forward_tidno)));
+	}
+	if (zen_version_flags(v) & ZEN_V_MOVED)
+		return ZEN_LINK_MOVED;
+	return (zen_version_flags(v) & ZEN_V_TOMBSTONE) ? 0 : link;
+}
+
+static void
+write_version(ZenCommit *commit, ZenWrite *w, bool flush_header)
+{
+	ZenVersion *v = w->version;
+	bool		deleted = (zen_version_flags(v) & ZEN_V_TOMBSTONE) != 0;
+	uint64		link = deleted ? link_of(w) : 0;
+	ZenTombstone tombstone = zen_tombstone(link);
+
+	zen_tuple_write(w->slot, commit->cts, zen_word1(w->ht->idx, w->tidno, v->code, deleted), v->xmin,
+					link ? (MinimalTuple) &tombstone : zen_version_tuple(v), flush_header);
+	v->slot = w->slot;
+}
+
+void
+zen_commit_reserve(ZenCommit *commit, ZenWrite *writes, uint32 n)
+{
 	Assert(commit->stage == ZEN_STAGE_NONE);
 	commit->region = zen_region_lease();
 	commit->stage = ZEN_STAGE_LEASED;
 	commit->last = InvalidZenSlot;
 	if (!take_slots(commit, writes, n) && !take_slots_anywhere(commit, writes, n))
-		pool_full_error();
+		zen_pool_full_error();
 	if (!zen_gc_reserve(commit->region, n))
 	{
 		zen_gc_region(commit->region);
@@ -144,26 +184,31 @@ zen_commit_write(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all)
 		if (writes[i].slot != InvalidZenSlot)
 		{
 			writes[i].former = zen_tuple_header(writes[i].slot);
-			last = &writes[i];
+			commit->last = writes[i].slot;
 		}
 	}
 	commit->cts = zen_cts_next();
-	if (last == NULL)
+}
+
+void
+zen_commit_store(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all)
+{
+	Assert(commit->stage == ZEN_STAGE_LEASED);
+	if (commit->last == InvalidZenSlot)
 		return;
 
 	/* from here to the end of commit or abort nothing can fail */
 	commit->stage = ZEN_STAGE_WRITTEN;
-	commit->last = last->slot;
-	for (ZenWrite *w = writes; w <= last; w++)
+	for (ZenWrite *w = writes; w < writes + n; w++)
 		if (w->slot != InvalidZenSlot)
-		{
-			ZenVersion *v = w->version;
+			write_version(commit, w, flush_all || w->slot != commit->last);
+}
 
-			zen_tuple_write(w->slot, commit->cts,
-							zen_word1(w->ht->idx, w->tidno, v->code, (zen_version_flags(v) & ZEN_V_TOMBSTONE) != 0),
-							v->xmin, zen_version_tuple(v), flush_all || w != last);
-			v->slot = w->slot;
-		}
+void
+zen_commit_write(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all)
+{
+	zen_commit_reserve(commit, writes, n);
+	zen_commit_store(commit, writes, n, flush_all);
 }
 
 /* Are all bytes of the transaction in the line that carries LP? */

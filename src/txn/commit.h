@@ -30,11 +30,16 @@ typedef struct ZenCommit
 } ZenCommit;
 
 /*
- * zen_commit_write -- take a region and slots, write all versions with LP = 0.
+ * zen_commit_reserve -- take a region, slots, queue space and a Tx-CTS; nothing is written.
  *
- * Throws ERRCODE_DISK_FULL or ERRCODE_OUT_OF_MEMORY before anything is written.  extra (may be NULL) are further slots
- * to be written by the caller before the fence, for PREPARE.  No fence yet.
+ * Throws ERRCODE_DISK_FULL or ERRCODE_OUT_OF_MEMORY.
  */
+extern void zen_commit_reserve(ZenCommit *commit, ZenWrite *writes, uint32 n);
+
+/* zen_commit_store -- write all versions with LP = 0 to the slots reserved.  Never throws.  No fence yet. */
+extern void zen_commit_store(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all);
+
+/* zen_commit_write -- both in turn. */
 extern void zen_commit_write(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all);
 
 /* zen_commit_set_lp -- fence, LP, fence (R2): after this the transaction is committed, whatever happens. */
@@ -54,6 +59,9 @@ extern void zen_commit_finish(ZenCommit *commit, ZenWrite *writes, uint32 n);
 
 /* zen_commit_abort -- R7: scrub what was written, fence, release slots and region.  Never throws. */
 extern void zen_commit_abort(ZenCommit *commit, ZenWrite *writes, uint32 n);
+
+/* zen_pool_full_error -- ERRCODE_DISK_FULL. */
+pg_noreturn extern void zen_pool_full_error(void);
 
 /* zen_pop_version -- take an aborted version out of its tuple and retire it.  Never throws. */
 extern void zen_pop_version(ZenWrite *write);

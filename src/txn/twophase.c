@@ -194,10 +194,49 @@ zen_twophase_holder(const ZenLocker *lockers, uint32 n)
 	return found;
 }
 
+/* Locks in list i of a transaction that has nlocks. */
 static uint32
-lock_slots(uint32 nlocks)
+locks_in_list(uint32 nlocks, uint32 i)
 {
-	return (nlocks + LOCKS_PER_SLOT - 1) / LOCKS_PER_SLOT;
+	return Min(LOCKS_PER_SLOT, nlocks - i * LOCKS_PER_SLOT);
+}
+
+/* A slot for a list of n locks; the pool's garbage is collected if there is none. */
+static ZenSlot
+list_slot(uint32 region, uint32 n)
+{
+	Size		size = zen_tuple_size(offsetof(LockList, l) + n * sizeof(LockRecord));
+	ZenSlot		slot = zen_slot_alloc(region, &zen_htables[0], size);
+
+	if (slot == InvalidZenSlot)
+	{
+		zen_gc_region(region);
+		zen_gc_all();
+		slot = zen_slot_alloc(region, &zen_htables[0], size);
+	}
+	if (slot == InvalidZenSlot)
+		zen_pool_full_error();
+	return slot;
+}
+
+/* Copy the write set and take slots for nlists lock lists behind it.  What an error leaves, zen_twophase_undo() frees. */
+static void
+reserve_lists(Prepared *p, ZenCommit *commit, uint32 nlists)
+{
+	ZenWriteSet *ws = &zen_writeset;
+
+	p->writes = grow(NULL, &p->writes_capacity, ws->nwrites + nlists, sizeof(ZenWrite));
+	memcpy(p->writes, ws->writes, ws->nwrites * sizeof(ZenWrite));
+	p->nwrites = ws->nwrites;
+	for (uint32 i = 0; i < nlists; i++)
+	{
+		ZenSlot		slot = list_slot(commit->region, locks_in_list(ws->nlocks, i));
+		ZenWrite   *w = &p->writes[p->nwrites++];
+
+		memset(w, 0, sizeof(*w));
+		w->slot = slot;
+		w->former = zen_tuple_header(slot);
+	}
 }
 
 void
@@ -207,65 +246,57 @@ zen_twophase_prepare(ZenCommit *commit, uint64 full_xid)
 	uint32		nlists;
 	Prepared   *p;
 
-	zen_commit_write(commit, ws->writes, ws->nwrites, true);
+	/* R7: everything that can fail comes before the first store */
+	zen_commit_reserve(commit, ws->writes, ws->nwrites);
 	p = &prepared[commit->region];
 	Assert(!p->in_use);
 	publish_locks(p);
-	nlists = lock_slots(ws->nlocks);
-	p->writes = grow(NULL, &p->writes_capacity, ws->nwrites + nlists, sizeof(ZenWrite));
-	memcpy(p->writes, ws->writes, ws->nwrites * sizeof(ZenWrite));
-	p->nwrites = ws->nwrites;
-	for (uint32 i = 0; i < nlists; i++)
-	{
-		ZenWrite   *w = &p->writes[p->nwrites];
-		uint32		n = Min(LOCKS_PER_SLOT, ws->nlocks - i * LOCKS_PER_SLOT);
+	nlists = (ws->nlocks + LOCKS_PER_SLOT - 1) / LOCKS_PER_SLOT;
+	reserve_lists(p, commit, nlists);
 
-		memset(w, 0, sizeof(*w));
-		w->slot = zen_slot_alloc(commit->region, &zen_htables[0],
-								 zen_tuple_size(offsetof(LockList, l) + n * sizeof(LockRecord)));
-		if (w->slot == InvalidZenSlot)
-			ereport(ERROR,
-					(errcode(ERRCODE_DISK_FULL),
-					 errmsg("zen pool is full"),
-					 errhint("Delete rows and run VACUUM, or drop tables.")));
-		w->former = zen_tuple_header(w->slot);
-		p->nwrites++;
-		if (commit->stage == ZEN_STAGE_LEASED)
-			commit->stage = ZEN_STAGE_WRITTEN;
-		write_lock_list(commit, w->slot, &ws->locks[i * LOCKS_PER_SLOT], n);
-	}
+	zen_commit_store(commit, ws->writes, ws->nwrites, true);
 
 	/*
-	 * also if it has only created or dropped tables: the descriptor brings it
-	 * back after a restart
+	 * also without a version: the descriptor brings locks, and tables created
+	 * or dropped, back after a restart
 	 */
 	commit->stage = ZEN_STAGE_WRITTEN;
+	for (uint32 i = 0; i < nlists; i++)
+		write_lock_list(commit, p->writes[ws->nwrites + i].slot, &ws->locks[i * LOCKS_PER_SLOT],
+						locks_in_list(ws->nlocks, i));
 	zen_commit_doubt(commit, full_xid, ZEN_DOUBT_PREPARED);
 	p->full_xid = full_xid;
 	p->xid = GetTopTransactionId();
+}
+
+/* Free the slots of lock lists and leave them out. */
+static void
+free_lists(Prepared *p)
+{
+	uint32		n = 0;
+
+	for (uint32 i = 0; i < p->nwrites; i++)
+	{
+		if (p->writes[i].version != NULL)
+			p->writes[n++] = p->writes[i];
+		else
+			zen_slot_free(p->writes[i].slot);
+	}
+	p->nwrites = n;
 }
 
 /* The slots of lock lists: scrub, fence, free. */
 static void
 scrub_lists(Prepared *p)
 {
-	uint32		n = 0;
-
 	for (uint32 i = 0; i < p->nwrites; i++)
-		if (p->writes[i].version == NULL && p->writes[i].slot != InvalidZenSlot)
+		if (p->writes[i].version == NULL)
 			zen_tuple_scrub(p->writes[i].slot);
 	zen_fence();
 	for (uint32 i = 0; i < p->nwrites; i++)
-	{
-		if (p->writes[i].version != NULL)
-			p->writes[n++] = p->writes[i];
-		else if (p->writes[i].slot != InvalidZenSlot)
-		{
+		if (p->writes[i].version == NULL)
 			zen_gc_forget_header(p->writes[i].former);
-			zen_slot_free(p->writes[i].slot);
-		}
-	}
-	p->nwrites = n;
+	free_lists(p);
 }
 
 void
@@ -278,7 +309,10 @@ zen_twophase_undo(ZenCommit *commit)
 	p = &prepared[commit->region];
 	if (p->writes == NULL && p->locks == NULL)
 		return;
-	scrub_lists(p);
+	if (commit->stage == ZEN_STAGE_LEASED)
+		free_lists(p);			/* intact, and not to be forgotten */
+	else
+		scrub_lists(p);
 	LWLockAcquire(zen_lock(ZEN_LOCK_RECOVERY), LW_EXCLUSIVE);
 	free_prepared(p);
 	LWLockRelease(zen_lock(ZEN_LOCK_RECOVERY));
@@ -386,12 +420,41 @@ restore_locks(Prepared *p, ZenSlot slot)
 	}
 }
 
+/* The version in a slot, not yet linked. */
+static ZenVersion *
+read_version(ZenWrite *w)
+{
+	bool		deleted = (zen_tuple_header(w->slot).word1 & ZEN_DELETED) != 0;
+	int64		len = zen_tuple_len(w->slot, zen_slot_size(w->slot));
+	ZenTombstone tombstone = {0};
+	ZenVersion *v;
+	uint64		link;
+
+	if (deleted ? (len != 0 && len != sizeof(tombstone)) : len <= 0)
+		zen_tuple_corrupted(w->slot, w->tidno);
+	v = zen_version_alloc(deleted ? 0 : (uint32) len);
+	if (v == NULL)
+		zen_arena_full_error();
+	if (len > 0 &&
+		!zen_tuple_read(w->slot, deleted ? (MinimalTuple) &tombstone : (MinimalTuple) v->data, (uint32) len, NULL))
+		zen_tuple_corrupted(w->slot, w->tidno);
+	pg_atomic_write_u32(&v->flags, ZEN_V_KEY_UPDATE | (deleted ? ZEN_V_TOMBSTONE : 0));
+	link = zen_tombstone_link(&tombstone);
+	if (link == ZEN_LINK_MOVED)
+		zen_version_set(v, ZEN_V_MOVED);
+	else if (link != 0)
+	{
+		zen_version_set(v, ZEN_V_FORWARD);
+		v->forward_tidno = zen_word1_tidno(link);
+	}
+	return v;
+}
+
 /* Bring a version back, over what is committed. */
 static void
 restore_version(Prepared *p, ZenWrite *w)
 {
 	ZenTupleHeader h = zen_tuple_header(w->slot);
-	int64		len = zen_tuple_len(w->slot, zen_slot_size(w->slot));
 	ZenVersion *v;
 	uint64		word;
 
@@ -400,17 +463,13 @@ restore_version(Prepared *p, ZenWrite *w)
 	w->word = zen_tidmap_extend(w->ht, w->tidno);
 	while (zen_word_state(zen_word_read(w->word)) == ZEN_WORD_NVM)
 		zen_metcache_admit(w->ht, w->tidno, w->word);
-	v = zen_version_alloc(len > 0 ? (uint32) len : 0);
-	if (v == NULL)
-		zen_arena_full_error();
-	if (len < 0 || (len > 0 && !zen_tuple_read(w->slot, (MinimalTuple) v->data, (uint32) len, NULL)))
-		zen_tuple_corrupted(w->slot, w->tidno);
+	v = read_version(w);
 	v->xmin = p->xid;
 	v->code = (uint16) zen_word1_code(h.word1);
 	v->slot = w->slot;
-	pg_atomic_write_u32(&v->flags, ZEN_V_KEY_UPDATE | ((h.word1 & ZEN_DELETED) ? ZEN_V_TOMBSTONE : 0));
 	word = zen_word_lock(w->word);
 	v->older = zen_word_state(word) == ZEN_WORD_ENTRY ? zen_word_entry(word) : NULL;
+	v->depth = v->older ? v->older->depth + 1 : 0;
 	zen_word_unlock(w->word, zen_word_with_entry(word, v));
 	w->version = v;
 	w->xid = v->xmin;

@@ -1,0 +1,168 @@
+/*
+ * zenam_unlogged.c -- keep indexes on zen tables off the WAL.
+ *
+ * REINDEX TABLE, TRUNCATE, CLUSTER, VACUUM FULL and whatever else rewrites a table end in reindex_index(), which gives
+ * the index new files with the persistence that its caller has taken from the table: permanent.  Between that and the
+ * build no hook is called, but the table's size is asked for: by index_build() for a btree, when it plans parallel
+ * workers, and by hashbuild().  At that moment the files are empty and are exchanged for unlogged ones, at no cost.
+ *
+ * Other access methods have written their first pages when they first come to the table.  Such an index is remembered, and
+ * built a second time when the statement is over.
+ */
+#include "table/zenam_unlogged.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/parallel.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/index.h"
+#include "catalog/indexing.h"
+#include "catalog/pg_class.h"
+#include "commands/defrem.h"
+#include "storage/bufmgr.h"
+#include "table/zenam.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/relcache.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+
+static List *logged_builds = NIL;	/* OIDs, in TopMemoryContext; may name
+									 * indexes that are gone or sound */
+
+/* An index that takes over the files of an unlogged one needs no more than its mark. */
+static void
+mark_unlogged(Oid indexoid)
+{
+	Relation	pg_class = table_open(RelationRelationId, RowExclusiveLock);
+	HeapTuple	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(indexoid));
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for index %u", indexoid);
+	((Form_pg_class) GETSTRUCT(tuple))->relpersistence = RELPERSISTENCE_UNLOGGED;
+	CatalogTupleUpdate(pg_class, &tuple->t_self, tuple);
+	heap_freetuple(tuple);
+	table_close(pg_class, RowExclusiveLock);
+}
+
+/*
+ * A new index gets new files: those it was created with a moment ago are in the WAL, and replay would make them again
+ * where a crash wants none.  (ALTER TABLE may give the files of an index that it drops to one that it creates; a new index
+ * is known by its file number, which is its OID.)
+ */
+void
+zen_index_set_unlogged(Oid indexoid)
+{
+	Relation	index = index_open(indexoid, AccessExclusiveLock);	/* nobody else sees it
+																	 * yet */
+
+	if (ZEN_LOCATOR_NUMBER(zen_rel_locator(index)) == indexoid)
+		RelationSetNewRelfilenumber(index, RELPERSISTENCE_UNLOGGED);
+	else
+		mark_unlogged(indexoid);
+	index_close(index, NoLock);
+	CommandCounterIncrement();
+}
+
+/* Is the index logged, with files of this subtransaction that are empty yet? */
+static bool
+is_logged_and_empty(Relation index)
+{
+	return index->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT &&
+		ZEN_NEW_LOCATOR_SUBID(index) == GetCurrentSubTransactionId() &&
+		RelationGetNumberOfBlocks(index) == 0;
+}
+
+void
+zen_index_before_build(Relation rel)
+{
+	List	   *indexes;
+	ListCell   *lc;
+
+	if (!ReindexIsProcessingHeap(RelationGetRelid(rel)) || IsInParallelMode())
+		return;
+	indexes = RelationGetIndexList(rel);
+	foreach(lc, indexes)
+	{
+		Oid			indexoid = lfirst_oid(lc);
+		Relation	index;
+
+		/* the one being rebuilt, and those that are to follow */
+		if (!ReindexIsProcessingIndex(indexoid) || get_rel_persistence(indexoid) != RELPERSISTENCE_PERMANENT)
+			continue;
+		index = index_open(indexoid, AccessExclusiveLock);
+		if (is_logged_and_empty(index))
+			RelationSetNewRelfilenumber(index, RELPERSISTENCE_UNLOGGED);
+		index_close(index, NoLock);
+	}
+	list_free(indexes);
+}
+
+void
+zen_index_note_build(Relation index)
+{
+	MemoryContext old;
+
+	if (index->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
+		return;
+	old = MemoryContextSwitchTo(TopMemoryContext);
+	logged_builds = list_append_unique_oid(logged_builds, RelationGetRelid(index));
+	MemoryContextSwitchTo(old);
+}
+
+/* Is it still there, logged, and on a zen table? */
+static bool
+needs_repair(Oid indexoid)
+{
+	Oid			table;
+	HeapTuple	tuple;
+	bool		is_zen;
+
+	if (get_rel_relkind(indexoid) != RELKIND_INDEX || get_rel_persistence(indexoid) != RELPERSISTENCE_PERMANENT)
+		return false;
+	table = IndexGetRelation(indexoid, true);
+	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(table));
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	is_zen = ((Form_pg_class) GETSTRUCT(tuple))->relam == get_table_am_oid("zen", true);
+	ReleaseSysCache(tuple);
+	return is_zen;
+}
+
+void
+zen_index_repair(void)
+{
+	List	   *indexes = logged_builds;
+	ListCell   *lc;
+	bool		pushed = false;
+
+	if (indexes == NIL || !IsTransactionState() || RecoveryInProgress())
+		return;
+	/* if the repair fails, it is not for a later statement to fail by it */
+	logged_builds = NIL;
+	CommandCounterIncrement();
+
+	/*
+	 * VACUUM leaves no snapshot behind, and a parallel build cannot take the
+	 * first one
+	 */
+	if (!ActiveSnapshotSet())
+	{
+		PushActiveSnapshot(GetTransactionSnapshot());
+		pushed = true;
+	}
+	foreach(lc, indexes)
+	{
+		ReindexParams params = {0};
+
+		if (!needs_repair(lfirst_oid(lc)))
+			continue;
+		zen_reindex_index(lfirst_oid(lc), RELPERSISTENCE_UNLOGGED, &params);
+		CommandCounterIncrement();
+	}
+	if (pushed)
+		PopActiveSnapshot();
+	list_free(indexes);
+}

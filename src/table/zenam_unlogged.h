@@ -1,0 +1,29 @@
+/*
+ * zenam_unlogged.h -- indexes on zen tables write no WAL.
+ *
+ * CREATE INDEX makes them unlogged before they are built (admin/hooks.c).  PostgreSQL gives those that it rebuilds the
+ * persistence of the table, which is permanent, without a hook before the build: here they become unlogged again.
+ */
+#ifndef ZENAM_UNLOGGED_H
+#define ZENAM_UNLOGGED_H
+
+#include "base/compat.h"
+
+#include "utils/rel.h"
+
+/* zen_index_set_unlogged -- make an index unlogged that was created in this transaction and is not built yet. */
+extern void zen_index_set_unlogged(Oid indexoid);
+
+/*
+ * zen_index_before_build -- if an index of the table is being rebuilt as a logged one and nothing is in it yet, make it
+ * unlogged.  The table is open and locked.
+ */
+extern void zen_index_before_build(Relation rel);
+
+/* zen_index_note_build -- an index is being built: if it is too late to make it unlogged, remember it. */
+extern void zen_index_note_build(Relation index);
+
+/* zen_index_repair -- build again, as unlogged ones, the indexes that were remembered.  In a transaction, or nothing. */
+extern void zen_index_repair(void);
+
+#endif							/* ZENAM_UNLOGGED_H */
