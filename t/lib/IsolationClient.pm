@@ -448,12 +448,14 @@ sub read_keys
 		$ids{$table}{$id} = 1;
 	}
 	my @parts = map { part_sql($_, keys %{ $ids{$_} }) } keys %ids;
+	# Others shall commit while the statement runs, which must not show.
+	splice @parts, 1, 0, "SELECT 'pause', 0, pg_sleep(0.004)::text" if @parts > 1 && one_in(4);
 	my %value;
 	$self->note(
 		join(' UNION ALL ', @parts),
 		sub {
 			my @ops;
-			for my $row (@_)
+			for my $row (grep { $_->[0] ne 'pause' } @_)
 			{
 				my $key   = "$row->[0].$row->[1]";
 				my $value = $row->[0] =~ /list/ ? $self->list_text($key, $row->[2]) : $row->[2];
