@@ -36,11 +36,12 @@ sub new
 # the last ended by a crash, the last by a crash or in good order.
 #
 # Returns the history for check_history, to which "wrong" (texts: what was seen to be
-# wrong on the way) and "errors" (SQLSTATE => number) are added.
+# wrong on the way) and "errors" (SQLSTATE => number) are added.  If the tables cannot be
+# read at last, final is undef, and there is no more to be tested.
 sub episode
 {
 	my ($self, $loads, %setting) = @_;
-	my $history = { txns => [], final => {}, wrong => [], errors => {} };
+	my $history = { txns => [], final => undef, wrong => [], errors => {} };
 	$self->{count}++;
 
 	my $dbh = connect_db($self->{node});
@@ -54,9 +55,19 @@ sub episode
 		$self->settle($history, $crash);
 	}
 	$dbh = connect_db($self->{node});
-	$history->{final} = $self->final($dbh, $history, @{ $setting{prefixes} });
+	spoil($dbh) if inject();
+	$history->{final} = eval { $self->final($dbh, $history, @{ $setting{prefixes} }); };
+	push @{ $history->{wrong} }, $@ unless $history->{final};
 	$dbh->disconnect;
 	return $history;
+}
+
+# spoil -- ZEN_TEST_INJECT: take back what was appended last to one list.
+sub spoil
+{
+	my ($dbh) = @_;
+	value($dbh, 'UPDATE z_list SET list = trim_array(list, 1) WHERE id = (SELECT max(id) FROM z_list)');
+	return;
 }
 
 sub tables
