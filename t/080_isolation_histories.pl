@@ -123,5 +123,8 @@ sub check_load
 	ok($allowed{RC}{'non-repeatable read'}, 'READ COMMITTED shows non-repeatable reads');
 	ok($allowed{RC}{'lost update'}, 'READ COMMITTED shows writes upon what was read before');
 	ok($allowed{RR}{'write skew (G2)'}, 'REPEATABLE READ shows write skew');
+	return unless is_zen();
+	my %reads = %{ $run->{reads} };
+	ok($reads{$_}, "$_: $reads{$_}") for sort keys %reads;
 	return;
 }

@@ -14,6 +14,7 @@ use Time::HiRes qw(sleep);
 use ZenTest;
 
 # new -- node (running, without tables), clients, slots, seconds (of one load), seed.
+# reads: zen's counters of the Met-Cache, summed up over all loads.
 #
 # crash and start are called with the node: crash ends the server in whatever way is to
 # be tested (all its processes must be gone on return), start brings it up again.
@@ -107,6 +108,7 @@ sub load
 	}
 
 	sleep($self->{seconds} * (0.8 + rand 0.4));
+	$self->count_reads if is_zen();
 	if   ($crash) { $self->{crash}->($self->{node}); }
 	else          { kill 'TERM', keys %running; }
 	my @files = values %running;
@@ -121,6 +123,19 @@ sub load
 			return !%running;
 		});
 	$self->collect($history, $_) for @files;
+	return;
+}
+
+# count_reads -- the load was such that rows left DRAM and were read from NVM.
+sub count_reads
+{
+	my ($self) = @_;
+	my $dbh = connect_db($self->{node});
+	for my $what (qw(metcache_misses metcache_evictions metcache_admissions))
+	{
+		$self->{reads}{$what} += value($dbh, "SELECT $what FROM zen_stat()");
+	}
+	$dbh->disconnect;
 	return;
 }
 
