@@ -68,19 +68,25 @@ ROUND: for my $round (1 .. $ENV{ROUNDS} || 1)
 {
 	for my $episode (@episodes)
 	{
-		my ($name, $prefixes, $levels) = @$episode;
-		next if defined $ENV{EPISODES} && index($name, $ENV{EPISODES}) < 0;
-		my $history = $run->episode(LOADS, prefixes => $prefixes, levels => $levels);
-		check_episode("$name, round $round", $history) or last ROUND;
-		note_allowed($history, 'RC', 'RR')  if "@$levels" eq 'RC';
-		note_allowed($history, 'RR', 'SER') if "@$levels" eq 'RR';
+		next if defined $ENV{EPISODES} && index($episode->[0], $ENV{EPISODES}) < 0;
+		run_episode($round, @$episode) or last ROUND;
 	}
 }
 check_load() if !defined $ENV{EPISODES} && $number >= @episodes;
 $node->stop;
 done_testing();
 
-# check_episode -- false if nothing can be tested after it.
+# run_episode -- false if nothing can be tested after it.
+sub run_episode
+{
+	my ($round, $name, $prefixes, $levels) = @_;
+	my $history = $run->episode(LOADS, prefixes => $prefixes, levels => $levels);
+	my $done    = check_episode("$name, round $round", $history);
+	note_allowed($history, 'RC', 'RR')  if $done && "@$levels" eq 'RC';
+	note_allowed($history, 'RR', 'SER') if $done && "@$levels" eq 'RR';
+	return $done;
+}
+
 sub check_episode
 {
 	my ($name, $history) = @_;
@@ -117,12 +123,23 @@ sub note_allowed
 	return;
 }
 
-# check_load -- the load is such that anomalies happen where they may.
+# check_load -- the load is such that anomalies happen where they may; a slow machine
+# needs more of it.
 sub check_load
 {
-	ok($allowed{RC}{'non-repeatable read'}, 'READ COMMITTED shows non-repeatable reads');
-	ok($allowed{RC}{'lost update'}, 'READ COMMITTED shows writes upon what was read before');
-	ok($allowed{RR}{'write skew (G2)'}, 'REPEATABLE READ shows write skew');
+	my %expected = (
+		RC => [ 'non-repeatable read', 'lost update' ],
+		RR => ['write skew (G2)']);
+	for my $episode (@episodes[ 0, 1 ])
+	{
+		my $level = $episode->[2][0];
+		for (1 .. 5)
+		{
+			last unless grep { !$allowed{$level}{$_} } @{ $expected{$level} };
+			run_episode('more', @$episode) or return;
+		}
+		ok($allowed{$level}{$_}, "$level shows: $_") for @{ $expected{$level} };
+	}
 	return unless is_zen();
 	my %reads = %{ $run->{reads} };
 	ok($reads{$_}, "$_: $reads{$_}") for sort keys %reads;

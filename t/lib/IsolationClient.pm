@@ -49,7 +49,8 @@ my %operation = (
 	renew         => 2,
 	look_and_leap => 4,
 );
-my @bag = map { ($_) x $operation{$_} } sort keys %operation;
+my @bag      = map { ($_) x $operation{$_} } sort keys %operation;
+my @read_bag = grep { /^read_(?!modify)/ } @bag;
 
 # create_tables -- with the rows that push others out of DRAM.
 sub create_tables
@@ -160,6 +161,8 @@ sub transaction
 	my $level = pick(@{ $self->{levels} });
 	my $txn   = $self->begin_txn($level);
 	my $begin = "BEGIN ISOLATION LEVEL $level_name{$level}";
+	$self->{read_only} = one_in(10);
+	$begin .= ' READ ONLY' if $self->{read_only};
 	my $path  = pick('', keys %path);
 	$begin .= "; SET LOCAL enable_$_ = off" for $path ? @{ $path{$path} } : ();
 
@@ -418,7 +421,7 @@ sub list_text
 sub operate
 {
 	my ($self) = @_;
-	my $method = 'op_' . pick(@bag);
+	my $method = 'op_' . pick($self->{read_only} ? @read_bag : @bag);
 	$self->$method;
 	return;
 }
