@@ -53,6 +53,7 @@ test_other_moment();
 test_settings();
 test_pool_full();
 test_dram_full();
+test_dram_leaks();
 test_standby();
 done_testing();
 
@@ -488,6 +489,44 @@ sub test_dram_full
 }
 
 # --- standby ----------------------------------------------------------------
+
+# What a statement holds when it runs out of DRAM comes back.
+sub test_dram_leaks
+{
+	stop();
+	$node->append_conf('postgresql.conf', "zen.dram_size = '16MB'\nzen.met_cache_size = '1MB'");
+	$node->start;
+	$dbh = connect_db($node);
+	# No row of one size: memory runs out at another place each time.
+	value($dbh, $_) for 'CREATE TABLE leak (id int PRIMARY KEY, k int, v text) USING zen',
+	  'ALTER TABLE leak ALTER v SET STORAGE PLAIN', 'CREATE INDEX ON leak (k)';
+	value($dbh, "INSERT INTO leak SELECT g, g, repeat('x', 20000 + g * 17) FROM generate_series($_ * 100, $_ * 100 + 99) g") for 0 .. 5;
+	my %failing = (
+		CLUSTER        => sub { 'CLUSTER leak USING leak_pkey' },
+		'VACUUM FULL'  => sub { 'VACUUM FULL leak' },
+		'key change'   => sub { "UPDATE leak SET k = k + 1 WHERE id >= $_[0]" },
+		'update'       => sub { "UPDATE leak SET v = v || 'y' WHERE id >= $_[0]" },
+		'insert'       => sub { "INSERT INTO leak SELECT id + 1000, k, v || 'z' FROM leak WHERE id >= $_[0]" });
+	for my $what (sort keys %failing)
+	{
+		my %states;
+		$states{ state_of($dbh, $failing{$what}->($_)) }++ for 1 .. 150;
+		is_deeply([ keys %states ], ['53200'], "DRAM leaks: $what fails for want of DRAM");
+	}
+	value($dbh, 'DROP TABLE leak');
+	# Processes keep some for themselves, and each may hold a few rows to be freed.
+	for my $what (qw(dram_in_use metcache_bytes))
+	{
+		my $used = sub { value($dbh, "SELECT $what FROM zen_stat()") };
+		eval { wait_for('row versions to go', sub { $used->() < 1_500_000 }, 20) };
+		cmp_ok($used->(), '<', 1_500_000, "DRAM leaks: $what");
+	}
+	all_there('DRAM leaks');
+	stop();
+	$node->append_conf('postgresql.conf', "zen.dram_size = '128MB'");
+	all_there('DRAM of the usual size again');
+	return;
+}
 
 sub test_standby
 {

@@ -120,6 +120,8 @@ add_leaf(TidMap *map, uint32 leafno)
 		{
 			if (leaf)
 				zen_arena_free(leaf, LEAF_BYTES);
+			if (dir)
+				zen_arena_free(dir, (capacity ? capacity * 2 : FIRST_DIR) * sizeof(Leaf));
 			return false;
 		}
 		for (int i = 0; i < LEAF_WORDS; i++)

@@ -45,6 +45,14 @@ account(int64 bytes)
 	}
 }
 
+void
+zen_version_detach(void)
+{
+	if (my_delta != 0)
+		pg_atomic_fetch_add_u64(total_bytes, my_delta);
+	my_delta = 0;
+}
+
 uint64
 zen_version_bytes(void)
 {

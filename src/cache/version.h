@@ -140,6 +140,9 @@ extern void zen_lockers_free(ZenLockers *lockers);
 /* Bytes that versions take now, about. */
 extern uint64 zen_version_bytes(void);
 
+/* zen_version_detach -- at the end of a process: what it has not added to that yet. */
+extern void zen_version_detach(void);
+
 extern Size zen_version_shmem_size(void);
 extern void zen_version_init(void);
 

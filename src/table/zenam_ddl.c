@@ -200,27 +200,43 @@ typedef struct Copy
 	double		dead;
 } Copy;
 
+/* Form all versions of a private chain anew, and give it to the new table. */
+static void
+place_chain(Copy *copy, ZenVersion **chain)
+{
+	MemoryContext old = MemoryContextSwitchTo(copy->per_row);
+
+	for (ZenVersion **link = chain; *link != NULL; link = &(*link)->older)
+		if ((*link)->len > 0)
+			*link = reform_version(*link, copy->old_table, copy->new_table);
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(copy->per_row);
+	if (zen_version_flags(*chain) & ZEN_V_TOMBSTONE)
+		copy->dead++;
+	else
+		copy->live++;
+	zen_row_place(copy->to, *chain);
+}
+
 static void
 copy_row(Copy *copy, uint64 tidno)
 {
 	ZenVersion *chain;
-	MemoryContext old;
 
 	CHECK_FOR_INTERRUPTS();
 	chain = zen_row_clone(copy->from, tidno);
 	if (chain == NULL)
 		return;
-	old = MemoryContextSwitchTo(copy->per_row);
-	for (ZenVersion **link = &chain; *link != NULL; link = &(*link)->older)
-		if ((*link)->len > 0)
-			*link = reform_version(*link, copy->old_table, copy->new_table);
-	MemoryContextSwitchTo(old);
-	MemoryContextReset(copy->per_row);
-	if (zen_version_flags(chain) & ZEN_V_TOMBSTONE)
-		copy->dead++;
-	else
-		copy->live++;
-	zen_row_place(copy->to, chain);
+	PG_TRY();
+	{
+		place_chain(copy, &chain);
+	}
+	PG_CATCH();
+	{
+		zen_row_discard(chain);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
 	pgstat_progress_update_param(PROGRESS_CLUSTER_HEAP_TUPLES_SCANNED, copy->live + copy->dead);
 	pgstat_progress_update_param(PROGRESS_CLUSTER_HEAP_TUPLES_WRITTEN, copy->live + copy->dead);
 }

@@ -393,8 +393,8 @@ clone_version(ZenVersion *v)
 	return copy;
 }
 
-static void
-free_chain(ZenVersion *v)
+void
+zen_row_discard(ZenVersion *v)
 {
 	while (v != NULL)
 	{
@@ -449,13 +449,13 @@ zen_row_clone(ZenHTable *from, uint64 tidno)
 	zen_epoch_leave();
 	if (full)
 	{
-		free_chain(chain);
+		zen_row_discard(chain);
 		zen_arena_full_error();
 	}
 	if (chain != NULL && (zen_version_flags(chain) & ZEN_V_TOMBSTONE) &&
 		((zen_version_flags(chain) & ZEN_V_FROZEN) || chain->older == NULL))
 	{
-		free_chain(chain);
+		zen_row_discard(chain);
 		chain = NULL;
 	}
 	return chain;
@@ -490,10 +490,7 @@ zen_row_place(ZenHTable *to, ZenVersion *chain)
 	(void) GetCurrentTransactionId();
 	zen_writeset_reserve(1, 0);
 	if (!zen_tidmap_take(to, zen_arena_ref(chain), &tidno, &word))
-	{
-		free_chain(chain);
 		zen_tidmap_full_error(to);
-	}
 	zen_writeset_add(to, tidno, word, chain);
 }
 

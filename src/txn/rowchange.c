@@ -282,12 +282,18 @@ typedef struct Prepared
 	ZenWord    *new_word;
 } Prepared;
 
+/*
+ * What a change or a lock under way has made and nobody else knows: an error leaves it here, and the end of the
+ * (sub)transaction frees it.
+ */
+static Prepared in_hand;
+static ZenLockers *lockers_in_hand;
+
 static void
 prepare(ZenChange *c, Prepared *p)
 {
 	uint32		key = c->mode == LockTupleExclusive ? ZEN_V_KEY_UPDATE : 0;
 
-	memset(p, 0, sizeof(*p));
 	(void) GetCurrentTransactionId();
 	zen_writeset_reserve(2, 0);
 	if (c->tuple == NULL)
@@ -305,8 +311,8 @@ prepare_new_tid(ZenChange *c, Prepared *p)
 	p->tombstone = zen_row_make_version(NULL, c->cid, ZEN_V_TOMBSTONE | ZEN_V_FORWARD | key);
 	if (!zen_tidmap_take(c->ht, zen_arena_ref(p->version), &p->new_tidno, &p->new_word))
 	{
-		zen_version_free(p->version);
 		zen_version_free(p->tombstone);
+		p->tombstone = NULL;
 		zen_tidmap_full_error(c->ht);
 	}
 	p->version->code = 0;
@@ -330,24 +336,33 @@ discard_prepared(Prepared *p)
 		zen_version_set(p->version, ZEN_V_ABORTED);
 		zen_version_free(p->tombstone);
 	}
-	else
+	else if (p->version)
 		zen_version_free(p->version);
+	memset(p, 0, sizeof(*p));
 }
 
-/* A copy of the lockers that go on under the new TID; NULL if there are none. */
-static ZenLockers *
-live_lockers(void)
+void
+zen_row_change_abandon(void)
 {
-	ZenLockers *copy;
+	discard_prepared(&in_hand);
+	if (lockers_in_hand != NULL)
+		zen_lockers_free(lockers_in_hand);
+	lockers_in_hand = NULL;
+}
 
+/* Make a copy of the lockers, if there are any, that go on under the new TID; false when DRAM is full. */
+static bool
+copy_lockers(Prepared *p)
+{
+	Assert(p->lockers == NULL);
 	if (lockers_copy.n == 0)
-		return NULL;
-	copy = zen_lockers_alloc(lockers_copy.n);
-	if (copy == NULL)
-		return NULL;
-	memcpy(copy->l, lockers_copy.l, lockers_copy.n * sizeof(ZenLocker));
-	copy->n = lockers_copy.n;
-	return copy;
+		return true;
+	p->lockers = zen_lockers_alloc(lockers_copy.n);
+	if (p->lockers == NULL)
+		return false;
+	memcpy(p->lockers->l, lockers_copy.l, lockers_copy.n * sizeof(ZenLocker));
+	p->lockers->n = lockers_copy.n;
+	return true;
 }
 
 /* Apply an update or delete that was judged TM_Ok; false if the word has changed. */
@@ -382,12 +397,13 @@ apply_change(ZenChange *c, ZenWord *word, Judged *j, Prepared *p)
 TM_Result
 zen_row_change(ZenChange *c)
 {
-	Prepared	p = {0};
+	Prepared   *p = &in_hand;
 	TM_Result	result;
 	bool		no_holder = false;	/* with no_holder_seq: nobody prepared has
 									 * locked the row */
 	uint32		no_holder_seq = 0;
 
+	Assert(p->version == NULL && p->tombstone == NULL && p->lockers == NULL);
 	for (;;)
 	{
 		ZenWord    *word = entry_word(c->ht, c->tidno);
@@ -395,7 +411,8 @@ zen_row_change(ZenChange *c)
 		uint64		w;
 		bool		applied = false,
 					renumber = false,
-					ask_holder = false;
+					ask_holder = false,
+					full = false;
 
 		if (word == NULL)
 		{
@@ -416,33 +433,38 @@ zen_row_change(ZenChange *c)
 			zen_epoch_leave();
 			continue;
 		}
-		if (result == TM_Ok && (p.tombstone != NULL || (c->new_tid && c->tuple != NULL)) && lockers_copy.n > 0)
+		if (result == TM_Ok && (p->tombstone != NULL || (c->new_tid && c->tuple != NULL)) && lockers_copy.n > 0)
 			ask_holder = !no_holder || no_holder_seq != j.lock_seq;
-		if (result == TM_Ok && p.version != NULL && !ask_holder)
+		if (result == TM_Ok && p->version != NULL && !ask_holder)
 		{
-			if (number_version(p.tombstone ? p.tombstone : p.version, j.top))
+			if (number_version(p->tombstone ? p->tombstone : p->version, j.top))
 			{
-				if (p.tombstone && p.lockers == NULL)
-					p.lockers = live_lockers();
-				applied = apply_change(c, word, &j, &p);
+				if (p->tombstone)
+					full = !copy_lockers(p);
+				applied = !full && apply_change(c, word, &j, p);
 			}
 			else
 			{
 				/* a tombstone always finds a code */
-				Assert(p.tombstone == NULL && c->tuple != NULL);
+				Assert(p->tombstone == NULL && c->tuple != NULL);
 				renumber = true;
 			}
-			if (!applied && p.lockers)
+			if (!applied && p->lockers)
 			{
-				zen_lockers_free(p.lockers);
-				p.lockers = NULL;
+				zen_lockers_free(p->lockers);
+				p->lockers = NULL;
 			}
 		}
 		zen_epoch_leave();
 		if (result != TM_Ok)
 			break;
+		if (full)
+			zen_arena_full_error();
 		if (applied)
+		{
+			memset(p, 0, sizeof(*p));
 			return TM_Ok;
+		}
 		if (ask_holder)
 		{
 			/*
@@ -463,16 +485,15 @@ zen_row_change(ZenChange *c)
 		 * first time round: now that the change is allowed, make its
 		 * versions, outside the epoch
 		 */
-		if (p.version == NULL)
+		if (p->version == NULL)
 		{
-			prepare(c, &p);
+			prepare(c, p);
 			renumber = c->new_tid && c->tuple != NULL;
 		}
 		if (renumber)
-			prepare_new_tid(c, &p);
+			prepare_new_tid(c, p);
 	}
-	if (p.version != NULL)
-		discard_prepared(&p);
+	discard_prepared(p);
 	return result;
 }
 
@@ -600,9 +621,9 @@ TM_Result
 zen_row_lock(ZenChange *c)
 {
 	TransactionId xid = GetCurrentTransactionId();
-	ZenLockers *lockers = NULL;
 	TM_Result	result;
 
+	Assert(lockers_in_hand == NULL);
 	zen_writeset_reserve(0, 1);
 	for (;;)
 	{
@@ -640,34 +661,36 @@ zen_row_lock(ZenChange *c)
 				break;
 			}
 			prune_copy();
-			if (lockers != NULL && lockers->capacity < lockers_copy.n + 1)
+			if (lockers_in_hand != NULL && lockers_in_hand->capacity < lockers_copy.n + 1)
 			{
-				zen_lockers_free(lockers);
-				lockers = NULL;
+				zen_lockers_free(lockers_in_hand);
+				lockers_in_hand = NULL;
 			}
-			if (lockers == NULL)
-				lockers = zen_lockers_alloc(lockers_copy.n + 1);
-			if (lockers != NULL)
+			if (lockers_in_hand == NULL)
+				lockers_in_hand = zen_lockers_alloc(lockers_copy.n + 1);
+			if (lockers_in_hand != NULL)
 			{
-				fill_lockers(lockers, xid, c->mode);
+				fill_lockers(lockers_in_hand, xid, c->mode);
 				follow = (zen_version_flags(j.top) & ZEN_V_FORWARD) != 0;
 				forward = j.top->forward_tidno;
-				applied = apply_lock(word, &j, lockers);
+				applied = apply_lock(word, &j, lockers_in_hand);
 			}
 		}
 		zen_epoch_leave();
 		if (result != TM_Ok)
 			break;
-		if (lockers == NULL)
+		if (lockers_in_hand == NULL)
 			zen_arena_full_error();
 		if (!applied)
 			continue;
+		lockers_in_hand = NULL;
 		zen_writeset_add_lock(c->ht, c->tidno, xid, c->mode);
 		if (follow)
 			lock_forward(c->ht, forward, xid, c->mode);
 		return TM_Ok;
 	}
-	if (lockers != NULL)
-		zen_lockers_free(lockers);
+	if (lockers_in_hand != NULL)
+		zen_lockers_free(lockers_in_hand);
+	lockers_in_hand = NULL;
 	return result;
 }

@@ -44,4 +44,7 @@ extern TM_Result zen_row_change(ZenChange *change);
 /* zen_row_lock -- lock the row for change->mode; TM_WouldBlock never, TM_BeingModified with wait_xid. */
 extern TM_Result zen_row_lock(ZenChange *change);
 
+/* zen_row_change_abandon -- the end of a transaction or savepoint by an error: free what a change has left.  Never throws. */
+extern void zen_row_change_abandon(void);
+
 #endif							/* ZEN_ROWCHANGE_H */

@@ -23,6 +23,7 @@
 #include "storage/proc.h"
 #include "txn/commit.h"
 #include "txn/ddl.h"
+#include "txn/rowchange.h"
 #include "txn/rowlock.h"
 #include "txn/sequence.h"
 #include "txn/twophase.h"
@@ -188,6 +189,7 @@ static void
 aborted(void)
 {
 	zen_epoch_reset();
+	zen_row_change_abandon();
 
 	/*
 	 * an error has reset the interrupt holdoff and the error context stack
@@ -251,6 +253,7 @@ subxact_callback(SubXactEvent event, SubTransactionId my_subid, SubTransactionId
 			break;
 		case SUBXACT_EVENT_ABORT_SUB:
 			zen_epoch_reset();
+			zen_row_change_abandon();
 			release_locks(level);
 			pop_writes(level);
 			zen_ddl_subabort(level);
@@ -267,6 +270,7 @@ detach(int code, Datum arg)
 {
 	zen_epoch_detach();
 	zen_tidmap_detach();
+	zen_version_detach();
 	zen_arena_detach();
 }
 
