@@ -137,7 +137,8 @@ copy_locks(Prepared *p)
 	ZenWriteSet *ws = &zen_writeset;
 
 	p->locks = grow(p->locks, &p->locks_capacity, ws->nlocks + 1, sizeof(ZenLockedRow));
-	memcpy(p->locks, ws->locks, ws->nlocks * sizeof(ZenLockedRow));
+	if (ws->nlocks > 0)
+		memcpy(p->locks, ws->locks, ws->nlocks * sizeof(ZenLockedRow));
 	p->nlocks = ws->nlocks;
 }
 
@@ -226,7 +227,8 @@ reserve_lists(Prepared *p, ZenCommit *commit, uint32 nlists)
 	ZenWriteSet *ws = &zen_writeset;
 
 	p->writes = grow(NULL, &p->writes_capacity, ws->nwrites + nlists, sizeof(ZenWrite));
-	memcpy(p->writes, ws->writes, ws->nwrites * sizeof(ZenWrite));
+	if (ws->nwrites > 0)
+		memcpy(p->writes, ws->writes, ws->nwrites * sizeof(ZenWrite));
 	p->nwrites = ws->nwrites;
 	for (uint32 i = 0; i < nlists; i++)
 	{
