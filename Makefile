@@ -60,6 +60,7 @@ OBJS = $(addprefix src/base/, \
 		writeset.o \
 		row.o \
 		gc.o \
+		check.o \
 		commit.o \
 		ddl.o \
 		sequence.o \
@@ -78,7 +79,11 @@ OBJS = $(addprefix src/base/, \
 		zenam_handler.o) \
 	$(addprefix src/admin/, \
 		hooks.o \
-		views.o) \
+		views.o \
+		report.o \
+		verify_index.o \
+		verify.o \
+		verify_pool.o) \
 	zen_am.o
 
 PG_CPPFLAGS = -I$(srcdir)/src

@@ -184,6 +184,15 @@ zen_ddl_truncate(ZenHTable *ht)
 }
 
 bool
+zen_ddl_is_dropping(const ZenHTable *ht)
+{
+	for (int i = 0; i < npending; i++)
+		if (pending[i].kind == DDL_DROP && pending[i].ht == ht)
+			return true;
+	return false;
+}
+
+bool
 zen_ddl_pending(void)
 {
 	return npending > 0;
