@@ -152,6 +152,34 @@ REFRESH MATERIALIZED VIEW CONCURRENTLY mv;
 SELECT * FROM zen_verify('mv');
 SELECT * FROM zen_verify_pool();
 
+-- moved twice, once rolled back
+SET allow_in_place_tablespaces = on;
+CREATE TABLESPACE verify_a LOCATION '';
+CREATE TABLESPACE verify_b LOCATION '';
+BEGIN;
+ALTER TABLE hot SET TABLESPACE verify_a;
+SAVEPOINT a;
+ALTER TABLE hot SET TABLESPACE verify_b;
+SAVEPOINT b;
+ALTER TABLE hot SET TABLESPACE pg_default;
+ROLLBACK TO a;
+SELECT * FROM hot;
+SELECT * FROM zen_verify_pool();
+COMMIT;
+SELECT * FROM hot;
+SELECT * FROM zen_verify('hot');
+SELECT * FROM zen_verify_pool();
+BEGIN;
+SAVEPOINT a;
+ALTER TABLE hot SET TABLESPACE verify_b;
+ROLLBACK TO a;
+COMMIT;
+SELECT * FROM hot;
+ALTER TABLE hot SET TABLESPACE pg_default;
+SELECT * FROM zen_verify_pool();
+DROP TABLESPACE verify_a;
+DROP TABLESPACE verify_b;
+
 -- all of them
 SELECT count(*) FROM zen_tables z, zen_verify(z.relation);
 

@@ -258,8 +258,12 @@ check_indexes(TableCheck *c)
 static Relation
 open_zen_table(Oid relid)
 {
-	Relation	rel = relation_open(relid, AccessShareLock);
+	Relation	rel = try_relation_open(relid, AccessShareLock);
 
+	if (rel == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
 	if (!RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) || !zen_rel_is_zen(rel))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),

@@ -174,13 +174,14 @@ visit_entry(IndexCheck *c, ItemPointer tid, IndexTuple itup)
 	{
 		ZenFinding	f = finding(c, "index_key", tidno);
 
-		if (bit_get(c->present, tidno - c->first))
+		if (!same_key(c, itup))
 		{
-			f.kind = "index_duplicate";
-			zen_report(c->report, &f, "two entries lead to one row");
-		}
-		else if (!same_key(c, itup))
 			zen_report(c->report, &f, "an entry has another key than its row");
+			return;
+		}
+		f.kind = "index_duplicate";
+		if (bit_get(c->present, tidno - c->first))
+			zen_report(c->report, &f, "two entries with one key lead to one row");
 	}
 	bit_set(c->present, tidno - c->first);
 }

@@ -67,6 +67,15 @@ zen_rel_htable_raw(Relation rel)
 		cached->loc = loc;
 	}
 	if (cached->ht == NULL)
+	{
+		/*
+		 * COMMIT PREPARED of a move has shown it to us before its backend
+		 * could tell the pool
+		 */
+		zen_twophase_resolve();
+		cached->ht = zen_ddl_find(loc, rel->rd_backend);
+	}
+	if (cached->ht == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("the zen pool does not know table \"%s\"", RelationGetRelationName(rel)),
