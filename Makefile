@@ -61,6 +61,7 @@ OBJS = $(addprefix src/base/, \
 		row.o \
 		rowchange.o \
 		gc.o \
+		check.o \
 		commit.o \
 		ddl.o \
 		sequence.o \
@@ -80,7 +81,11 @@ OBJS = $(addprefix src/base/, \
 		zenam_handler.o) \
 	$(addprefix src/admin/, \
 		hooks.o \
-		views.o) \
+		views.o \
+		report.o \
+		verify_index.o \
+		verify.o \
+		verify_pool.o) \
 	zen_am.o
 
 PG_CPPFLAGS = -I$(srcdir)/src

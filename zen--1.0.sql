@@ -161,3 +161,42 @@ RETURN zen_relation_size(relation) + pg_indexes_size(relation) +
 
 COMMENT ON FUNCTION zen_total_relation_size(regclass) IS
 'bytes that a zen table takes in all: zen_relation_size() of it and of its toast table in NVM, and the files of all their indexes; null if there is no such relation, an error if it is not a zen table';
+
+--
+-- Verification.  As with amcheck, it is for superusers and those whom they let: it reads all tables, and it takes time.
+--
+
+CREATE FUNCTION zen_verify(
+	"table" regclass,
+	OUT kind text,
+	OUT relation regclass,
+	OUT tid tid,
+	OUT location text,
+	OUT detail text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'zen_verify'
+LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE ROWS 1;
+
+REVOKE ALL ON FUNCTION zen_verify(regclass) FROM PUBLIC;
+
+COMMENT ON FUNCTION zen_verify(regclass) IS
+'one row for each thing wrong with a zen table, its toast table and their indexes; none if all is sound. Locks nobody out.
+kind: of what is wrong, as listed below; relation: table, toast table or index; tid: the row; location: page, slot and offset in the pool; detail: what was found.
+map: a row''s map word makes no sense; owner: the slot it leads to is another row''s; checksum: the row in the slot is damaged; version: row versions in DRAM contradict each other or the slot; order: an older version has the newer Tx-CTS; commit: the row is visible but would be lost in a crash; free: its slot is free, too; tombstone: of a deleted row, missing or not needed; stale: an older version would come back after a crash;
+index_missing: a row is not in the index (of GIN: under no key; of BRIN: outside of its range''s summary); index_unused, index_tid: an entry leads to a TID that may be given to another row, or that there is not; index_key: an entry has another key than its row; index_duplicate: a row stands in it twice; index_error: the index could not be compared. Keys and duplicates are looked at in B-trees';
+
+CREATE FUNCTION zen_verify_pool(
+	OUT kind text,
+	OUT relation regclass,
+	OUT tid tid,
+	OUT location text,
+	OUT detail text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'zen_verify_pool'
+LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE ROWS 1;
+
+REVOKE ALL ON FUNCTION zen_verify_pool() FROM PUBLIC;
+
+COMMENT ON FUNCTION zen_verify_pool() IS
+'one row for each thing wrong with the pool; none if all is sound. Looks at all databases, but not at indexes: zen_verify() does. Locks nobody out.
+Columns and kinds are those of zen_verify(), relation being null for tables of other databases, and these kinds: superblock: a copy is damaged; htable: an entry of the table directory is damaged, or the catalogs do not know its table, or the pool does not know one of this database; region: what a region has committed is not told by the pool, or LP or Tx-CTS of a slot is beyond it; page: an entry of the page directory is damaged, or a page is lost; lost: a slot is neither free nor in use';

@@ -167,6 +167,7 @@ sub verify
 	check_rows($dbh, \%models, $journals, $wrong);
 	check_sums($dbh, $wrong);
 	check_indexes($dbh, $amcheck, $wrong);
+	push @$wrong, findings($dbh);
 	return;
 }
 

@@ -46,6 +46,7 @@ test_ddl_before_crash();
 test_prepared();
 test_prepared_ddl();
 test_space();
+is_sound($dbh, 'at the end') if is_zen();
 
 $dbh->disconnect;
 $node->stop;

@@ -24,10 +24,12 @@ test_sequence();
 set_conf("fsync = off\nwal_writer_delay = 200ms");
 $_->() for (
 	\&test_prepared_ddl, \&test_prepared_moves, \&test_first_statement, \&test_moved_row_locks, \&test_rebuild_terminated,
-	\&test_lost_backend, \&test_large_update, \&test_many_loads, \&test_base_backup);
+	\&test_lost_backend, \&test_large_update, \&test_sound, \&test_many_loads, \&test_base_backup,
+	\&test_sound);
 $node->stop;
 done_testing();
 
+sub test_sound { is_sound($dbh, 'so far'); return; }
 sub reconnect { $dbh = connect_db($node); return; }
 sub clean_restart { $dbh->disconnect; $node->restart; reconnect(); return; }
 sub crash_restart { crash($node); start_again($node); reconnect(); return; }

@@ -433,3 +433,11 @@ zen_arena_usage(uint64 *taken, uint64 *in_use)
 	*taken = (uint64) control->top * SPAN_SIZE;
 	*in_use = pg_atomic_read_u64(&control->in_use);
 }
+
+bool
+zen_arena_holds(const void *ptr)
+{
+	Size		offset = (const char *) ptr - zen_arena_base;
+
+	return (const char *) ptr > zen_arena_base && offset % sizeof(uint64) == 0 && offset < arena_size - 256;
+}

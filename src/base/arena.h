@@ -36,6 +36,9 @@ extern void zen_arena_detach(void);
 /* Bytes taken so far (never shrinks) and bytes now in use. */
 extern void zen_arena_usage(uint64 *taken, uint64 *in_use);
 
+/* zen_arena_holds -- does ptr lie in the arena, with 256 bytes behind it? */
+extern bool zen_arena_holds(const void *ptr);
+
 static inline uint64
 zen_arena_ref(const void *ptr)
 {

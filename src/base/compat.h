@@ -68,6 +68,9 @@ typedef BackendId ProcNumber;
 #define INVALID_PROC_NUMBER			InvalidBackendId
 #define GetNumberFromPGProc(proc)	((proc)->pgprocno)
 #define zen_log_xid()				LogLogicalMessage("zen", "", 0, true)
+#define zen_brin_revmap(index, pages_per_range, snapshot) brinRevmapInitialize(index, pages_per_range, snapshot)
+#define zen_brin_tuple(revmap, block, buffer, offset, size, mode, snapshot) \
+	brinGetTupleForHeapBlock(revmap, block, buffer, offset, size, mode, snapshot)
 #define zen_reindex_index(index, persistence, params) reindex_index(index, true, persistence, params)
 
 /* ANALYZE hands the blocks of its sample over one by one, since 17 as a stream. */
@@ -77,6 +80,9 @@ typedef BackendId ProcNumber;
 #include "storage/read_stream.h"
 
 #define zen_log_xid()				LogLogicalMessage("zen", "", 0, true, false)
+#define zen_brin_revmap(index, pages_per_range, snapshot) brinRevmapInitialize(index, pages_per_range)
+#define zen_brin_tuple(revmap, block, buffer, offset, size, mode, snapshot) \
+	brinGetTupleForHeapBlock(revmap, block, buffer, offset, size, mode)
 #define zen_reindex_index(index, persistence, params) reindex_index(NULL, index, true, persistence, params)
 #define ZEN_ANALYZE_SAMPLE			ReadStream *sample
 
@@ -95,7 +101,8 @@ zen_next_sample_block(ReadStream * sample)
 #define zen_conditional_lock_tuple(rel, tid, mode, nowait) ConditionalLockTuple(rel, tid, mode)
 #define zen_conditional_xact_wait(xid, nowait) ConditionalXactLockTableWait(xid)
 #define zen_minimal_copy(tuple)		minimal_tuple_from_heap_tuple(tuple)
-#define zen_index_beginscan(table, index, snapshot) index_beginscan(table, index, snapshot, 0, 0)
+#define zen_index_beginscan(table, index, snapshot, nkeys) index_beginscan(table, index, snapshot, nkeys, 0)
+#define zen_index_beginscan_bitmap(index, snapshot) index_beginscan_bitmap(index, snapshot, 0)
 #define zen_vacuum_delay_point()	vacuum_delay_point()
 #define zen_vac_update_relstats(rel, pages, tuples, has_index) \
 	vac_update_relstats(rel, pages, tuples, 0, has_index, InvalidTransactionId, InvalidMultiXactId, NULL, NULL, false)
@@ -116,6 +123,16 @@ zen_bitmap_offsets(TBMIterateResult *block, OffsetNumber *offsets, int max)
 	return n;
 }
 
+typedef TBMIterator ZenBitmapIterator;
+#define zen_bitmap_begin(bitmap)	tbm_begin_iterate(bitmap)
+#define zen_bitmap_end(iterator)	tbm_end_iterate(iterator)
+
+static inline TBMIterateResult *
+zen_bitmap_next(ZenBitmapIterator *iterator, TBMIterateResult *space)
+{
+	return tbm_iterate(iterator);
+}
+
 /* A process has one group of 16 fast-path locks; since 18 their number is a setting. */
 #define FP_LOCK_SLOTS_PER_GROUP		FP_LOCK_SLOTS_PER_BACKEND
 #define FastPathLockGroupsPerBackend 1
@@ -125,7 +142,8 @@ zen_bitmap_offsets(TBMIterateResult *block, OffsetNumber *offsets, int max)
 	ConditionalLockTuple(rel, tid, mode, (nowait) && log_lock_failures)
 #define zen_conditional_xact_wait(xid, nowait) ConditionalXactLockTableWait(xid, (nowait) && log_lock_failures)
 #define zen_minimal_copy(tuple)		minimal_tuple_from_heap_tuple(tuple, 0)
-#define zen_index_beginscan(table, index, snapshot) index_beginscan(table, index, snapshot, NULL, 0, 0)
+#define zen_index_beginscan(table, index, snapshot, nkeys) index_beginscan(table, index, snapshot, NULL, nkeys, 0)
+#define zen_index_beginscan_bitmap(index, snapshot) index_beginscan_bitmap(index, snapshot, NULL, 0)
 #define zen_vacuum_delay_point()	vacuum_delay_point(false)
 #define zen_vac_update_relstats(rel, pages, tuples, has_index) \
 	vac_update_relstats(rel, pages, tuples, 0, 0, has_index, InvalidTransactionId, InvalidMultiXactId, \
@@ -137,6 +155,16 @@ zen_bitmap_offsets(TBMIterateResult *block, OffsetNumber *offsets, int max)
 #define zen_stop_prefetch(bitmap_scan) ((void) (bitmap_scan))
 #define zen_bitmap_is_lossy(block)	((block)->lossy)
 #define zen_bitmap_offsets(block, offsets, max) tbm_extract_page_tuple(block, offsets, max)
+
+typedef TBMPrivateIterator ZenBitmapIterator;
+#define zen_bitmap_begin(bitmap)	tbm_begin_private_iterate(bitmap)
+#define zen_bitmap_end(iterator)	tbm_end_private_iterate(iterator)
+
+static inline TBMIterateResult *
+zen_bitmap_next(ZenBitmapIterator *iterator, TBMIterateResult *space)
+{
+	return tbm_private_iterate(iterator, space) ? space : NULL;
+}
 
 #define zen_fast_path_bits(proc, group) ((proc)->fpLockBits[group])
 #endif

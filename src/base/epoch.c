@@ -11,12 +11,14 @@
 #include "base/epoch.h"
 
 #include "access/twophase.h"
+#include "base/arena.h"
 #include "miscadmin.h"
 #include "storage/proc.h"
 #include "storage/s_lock.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
 
+#define MAX_RETIRED	UINT64CONST(1000000000) /* more cannot be in a list */
 #define BATCH 32				/* retirements between two raises of the epoch */
 
 ZenEpochShared *zen_epoch_shared;
@@ -25,11 +27,9 @@ ZenEpochSlot *zen_my_epoch;
 static ZenEpochSlot *slots;
 static void (*release_object) (ZenRetired *object);
 
-/* stamped objects, oldest first, and those of the unfinished batch */
-static ZenRetired *stamped_head,
-		   *stamped_tail;
-static ZenRetired *batch_head,
-		   *batch_tail;
+/* the ends of this process's lists, whose heads are in zen_my_epoch */
+static ZenRetired *stamped_tail;
+static ZenRetired *batch_tail;
 static int	batch_count;
 
 static int
@@ -53,16 +53,21 @@ zen_epoch_init(void (*release) (ZenRetired *object))
 	zen_epoch_shared = ShmemInitStruct("zen epochs", zen_epoch_shmem_size(), &found);
 	slots = (ZenEpochSlot *) TYPEALIGN(sizeof(ZenEpochSlot), (char *) zen_epoch_shared + sizeof(ZenEpochShared));
 	zen_my_epoch = &slots[nprocs() - 1];
-	stamped_head = stamped_tail = batch_head = batch_tail = NULL;
+	stamped_tail = batch_tail = NULL;
 	batch_count = 0;
 	if (found)
 		return;
 	pg_atomic_init_u64(&zen_epoch_shared->current, 1);
 	SpinLockInit(&zen_epoch_shared->lock);
 	zen_epoch_shared->orphans = NULL;
+	zen_epoch_shared->orphan_changes = 0;
 	zen_epoch_shared->nprocs = nprocs();
 	for (int i = 0; i < nprocs(); i++)
+	{
 		pg_atomic_init_u64(&slots[i].announced, 0);
+		pg_atomic_init_u64(&slots[i].changes, 0);
+		slots[i].stamped = slots[i].batch = NULL;
+	}
 }
 
 void
@@ -93,6 +98,21 @@ oldest_announced(void)
 	return oldest;
 }
 
+/* What is between the two calls, zen_epoch_visit() does not take for a state of the lists. */
+static void
+begin_change(void)
+{
+	pg_atomic_write_u64(&zen_my_epoch->changes, pg_atomic_read_u64(&zen_my_epoch->changes) + 1);
+	pg_write_barrier();
+}
+
+static void
+end_change(void)
+{
+	pg_write_barrier();
+	pg_atomic_write_u64(&zen_my_epoch->changes, pg_atomic_read_u64(&zen_my_epoch->changes) + 1);
+}
+
 /* Take over what ended processes have left behind. */
 static void
 adopt_orphans(void)
@@ -105,6 +125,7 @@ adopt_orphans(void)
 	SpinLockAcquire(&zen_epoch_shared->lock);
 	list = zen_epoch_shared->orphans;
 	zen_epoch_shared->orphans = NULL;
+	zen_epoch_shared->orphan_changes++;
 	SpinLockRelease(&zen_epoch_shared->lock);
 	while (list != NULL)
 	{
@@ -115,46 +136,58 @@ adopt_orphans(void)
 	}
 }
 
+/* Move the batch behind the stamped objects. */
+static void
+append_batch(void)
+{
+	ZenEpochSlot *my = zen_my_epoch;
+
+	if (my->batch != NULL)
+	{
+		if (stamped_tail != NULL)
+			stamped_tail->next = my->batch;
+		else
+			my->stamped = my->batch;
+		stamped_tail = batch_tail;
+	}
+	my->batch = batch_tail = NULL;
+	batch_count = 0;
+}
+
 /* Close the batch: stamp it, move it behind the stamped ones, release what has become free. */
 static void
 close_batch(void)
 {
+	ZenEpochSlot *my = zen_my_epoch;
 	uint64		stamp = pg_atomic_fetch_add_u64(&zen_epoch_shared->current, 1);
 	uint64		oldest;
 
-	for (ZenRetired *o = batch_head; o != NULL; o = o->next)
+	for (ZenRetired *o = my->batch; o != NULL; o = o->next)
 		o->epoch = stamp;
-	if (batch_head != NULL)
-	{
-		if (stamped_tail != NULL)
-			stamped_tail->next = batch_head;
-		else
-			stamped_head = batch_head;
-		stamped_tail = batch_tail;
-	}
-	batch_head = batch_tail = NULL;
-	batch_count = 0;
-
+	begin_change();
+	append_batch();
 	oldest = oldest_announced();
-	while (stamped_head != NULL && stamped_head->epoch < oldest)
+	while (my->stamped != NULL && my->stamped->epoch < oldest)
 	{
-		ZenRetired *o = stamped_head;
+		ZenRetired *o = my->stamped;
 
-		stamped_head = o->next;
-		if (stamped_head == NULL)
+		my->stamped = o->next;
+		if (my->stamped == NULL)
 			stamped_tail = NULL;
 		release_object(o);
 	}
+	end_change();
 }
 
 void
 zen_epoch_retire(ZenRetired *object)
 {
 	object->next = NULL;
+	pg_write_barrier();			/* for zen_epoch_visit() */
 	if (batch_tail != NULL)
 		batch_tail->next = object;
 	else
-		batch_head = object;
+		zen_my_epoch->batch = object;
 	batch_tail = object;
 	if (++batch_count >= BATCH)
 	{
@@ -166,7 +199,7 @@ zen_epoch_retire(ZenRetired *object)
 void
 zen_epoch_flush(void)
 {
-	if (batch_count > 0 || stamped_head != NULL)
+	if (batch_count > 0 || zen_my_epoch->stamped != NULL)
 		close_batch();
 }
 
@@ -185,22 +218,89 @@ zen_epoch_wait(void)
 void
 zen_epoch_detach(void)
 {
+	ZenEpochSlot *my = zen_my_epoch;
+
 	zen_epoch_reset();
-	if (batch_tail != NULL)
-	{
-		if (stamped_tail != NULL)
-			stamped_tail->next = batch_head;
-		else
-			stamped_head = batch_head;
-		stamped_tail = batch_tail;
-	}
-	if (stamped_head != NULL)
+	begin_change();
+	append_batch();
+	if (my->stamped != NULL)
 	{
 		SpinLockAcquire(&zen_epoch_shared->lock);
 		stamped_tail->next = zen_epoch_shared->orphans;
-		zen_epoch_shared->orphans = stamped_head;
+		zen_epoch_shared->orphans = my->stamped;
+		zen_epoch_shared->orphan_changes++;
 		SpinLockRelease(&zen_epoch_shared->lock);
 	}
-	stamped_head = stamped_tail = batch_head = batch_tail = NULL;
-	batch_count = 0;
+	my->stamped = stamped_tail = NULL;
+	end_change();
+}
+
+/* ---------- verification ---------- */
+
+static void
+visit_list(ZenRetired *list, void (*visit) (ZenRetired *object, void *arg), void *arg, pg_atomic_uint64 *changes)
+{
+	uint64		before = pg_atomic_read_u64(changes);
+
+	/* a list that changes may lead anywhere in the arena, in circles also */
+	for (uint64 n = 0; list != NULL && zen_arena_holds(list) && pg_atomic_read_u64(changes) == before &&
+		 n < MAX_RETIRED; n++)
+	{
+		visit(list, arg);
+		list = *(ZenRetired *volatile *) &list->next;
+	}
+}
+
+/* The lists of one process; false if they have changed. */
+static bool
+visit_process(ZenEpochSlot *slot, void (*visit) (ZenRetired *object, void *arg), void *arg)
+{
+	uint64		before = pg_atomic_read_u64(&slot->changes);
+
+	if (before % 2 != 0)
+		return false;
+	pg_read_barrier();
+	visit_list(*(ZenRetired *volatile *) &slot->stamped, visit, arg, &slot->changes);
+	visit_list(*(ZenRetired *volatile *) &slot->batch, visit, arg, &slot->changes);
+	pg_read_barrier();
+	return pg_atomic_read_u64(&slot->changes) == before;
+}
+
+static uint64
+orphan_changes(ZenRetired **orphans)
+{
+	uint64		changes;
+
+	SpinLockAcquire(&zen_epoch_shared->lock);
+	*orphans = zen_epoch_shared->orphans;
+	changes = zen_epoch_shared->orphan_changes;
+	SpinLockRelease(&zen_epoch_shared->lock);
+	return changes;
+}
+
+bool
+zen_epoch_visit(void (*visit) (ZenRetired *object, void *arg), void *arg)
+{
+	pg_atomic_uint64 fixed;
+	ZenRetired *orphans;
+	uint64		before = orphan_changes(&orphans);
+	bool		complete = true;
+
+	for (int i = 0; i < zen_epoch_shared->nprocs; i++)
+	{
+		int			tries = 100;
+
+		while (!visit_process(&slots[i], visit, arg) && --tries > 0)
+			pg_spin_delay();
+		complete &= tries > 0;
+	}
+
+	/*
+	 * orphans go to one process at a time, as a whole: if that has happened,
+	 * the count tells
+	 */
+	pg_atomic_init_u64(&fixed, 0);
+	if (complete && orphan_changes(&orphans) == before)
+		visit_list(orphans, visit, arg, &fixed);
+	return complete && orphan_changes(&orphans) == before;
 }

@@ -26,14 +26,22 @@ typedef struct ZenEpochShared
 	pg_atomic_uint64 current;	/* starts at 1 */
 	ZenRetired *orphans;		/* retired by processes that have ended; under
 								 * lock */
+	uint64		orphan_changes; /* under lock */
 	slock_t		lock;
 	int			nprocs;
 } ZenEpochShared;
 
-/* One line per process, written by its owner only; 0 = outside. */
+/* One line per process, written by its owner only. */
 typedef union ZenEpochSlot
 {
-	pg_atomic_uint64 announced;
+	struct
+	{
+		pg_atomic_uint64 announced; /* 0 = outside */
+		ZenRetired *stamped;	/* retired objects, oldest first */
+		ZenRetired *batch;		/* those of the unfinished batch */
+		pg_atomic_uint64 changes;	/* of the two lists, appending aside; odd
+									 * while they change */
+	};
 	char		pad[64];
 } ZenEpochSlot;
 
@@ -53,6 +61,14 @@ extern void zen_epoch_retire(ZenRetired *object);
 
 /* zen_epoch_flush -- release what can be released now, without waiting for a batch to fill. */
 extern void zen_epoch_flush(void);
+
+/*
+ * zen_epoch_visit -- call visit for each object that is retired and not released yet, of all processes.
+ *
+ * Takes no lock, so visit may meet objects that are released meanwhile, and what they have become: it must only compare.
+ * False if lists have changed so that some objects may have been left out.
+ */
+extern bool zen_epoch_visit(void (*visit) (ZenRetired *object, void *arg), void *arg);
 
 /* zen_epoch_wait -- return when every reader that is inside now has left.  The caller must be outside. */
 extern void zen_epoch_wait(void);

@@ -442,3 +442,34 @@ zen_alloc_count_pages(uint32 htable)
 			n++;
 	return n;
 }
+
+/* ---------- verification ---------- */
+
+bool
+zen_slot_is_free(ZenSlot slot)
+{
+	uint32		n = zen_page_slot_index(slot);
+	pg_atomic_uint64 *free = *(pg_atomic_uint64 *volatile *) &zen_pages[zen_slot_page(slot)].free;
+
+	return free != NULL && (pg_atomic_read_u64(&free[n / 64]) >> (n % 64) & 1) != 0;
+}
+
+void
+zen_alloc_walk_region(uint32 region, void (*visit) (uint32 pageno, void *arg), void *arg)
+{
+	HASH_SEQ_STATUS seq;
+	Context    *context;
+
+	LWLockAcquire(zen_lock(ZEN_LOCK_ALLOC), LW_SHARED);
+	hash_seq_init(&seq, contexts);
+	while ((context = hash_seq_search(&seq)) != NULL)
+	{
+		uint32		n = 0;
+
+		if (context->key.region != region)
+			continue;
+		for (uint32 p = context->first; p != ZEN_NO_PAGE && n++ < zen_pool.npages; p = zen_pages[p].next)
+			visit(p, arg);
+	}
+	LWLockRelease(zen_lock(ZEN_LOCK_ALLOC));
+}

@@ -51,4 +51,10 @@ extern void zen_alloc_adopt_page(uint32 pageno);
 /* Pages owned by an HTable alone. */
 extern uint32 zen_alloc_count_pages(uint32 htable);
 
+/* zen_slot_is_free -- may the slot be taken?  Its page has an owner. */
+extern bool zen_slot_is_free(ZenSlot slot);
+
+/* zen_alloc_walk_region -- call visit for each page in the contexts of a region.  The caller holds the region. */
+extern void zen_alloc_walk_region(uint32 region, void (*visit) (uint32 pageno, void *arg), void *arg);
+
 #endif							/* ZEN_ALLOC_H */

@@ -424,3 +424,50 @@ zen_htable_recover(bool (*committed) (uint64), bool (*in_progress) (uint64))
 	}
 	LWLockRelease(zen_lock(ZEN_LOCK_HTABLE));
 }
+
+/* ---------- verification ---------- */
+
+/* Caller holds ZEN_LOCK_HTABLE, under which identity and state change together. */
+static const char *
+entry_fault(const ZenHTable *ht, const ZenHTableEntry *e)
+{
+	uint64		state = zen_nvm_load64(&e->state);
+
+	if (ht->damaged)
+		return "it was found damaged when the server was started";
+	if (!ht->in_use)
+		return state == ZEN_HT_FREE ? NULL : "it is free, but not so in NVM";
+	if (state != ZEN_HT_CREATING && state != ZEN_HT_LIVE)
+		return "it is in use, but not so in NVM";
+	if (e->crc != entry_crc(e))
+		return "its checksum does not match";
+	if (e->db != ht->db || e->spc != ht->spc || e->relnumber != ht->relnumber || e->birth_cts != ht->birth_cts ||
+		e->backend != ht->backend)
+		return "it names another table in NVM";
+	return NULL;
+}
+
+const char *
+zen_htable_fault(uint32 idx)
+{
+	const char *fault;
+
+	LWLockAcquire(zen_lock(ZEN_LOCK_HTABLE), LW_SHARED);
+	fault = entry_fault(&zen_htables[idx], &zen_pool.htables[idx]);
+	LWLockRelease(zen_lock(ZEN_LOCK_HTABLE));
+	return fault;
+}
+
+uint32
+zen_htable_unsettled(void)
+{
+	uint32		n;
+
+	LWLockAcquire(zen_lock(ZEN_LOCK_HTABLE), LW_SHARED);
+	n = ZEN_MAX_HTABLES - 1 - free_entries->n;
+	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
+		if (zen_htables[i].in_use || zen_htables[i].damaged)
+			n--;
+	LWLockRelease(zen_lock(ZEN_LOCK_HTABLE));
+	return n;
+}

@@ -85,6 +85,13 @@ extern void zen_htable_save_blocks(ZenHTable *ht, uint64 nblocks);
  */
 extern void zen_htable_recover(bool (*committed) (uint64 full_xid), bool (*in_progress) (uint64 full_xid));
 
+/*
+ * zen_htable_fault -- what is wrong between an entry in NVM and its half in DRAM; NULL if nothing is.
+ * zen_htable_unsettled -- entries that are neither in use nor free: their tables are being destroyed just now.
+ */
+extern const char *zen_htable_fault(uint32 idx);
+extern uint32 zen_htable_unsettled(void);
+
 /* The rows of a slot with this Tx-CTS belong to ht. */
 static inline bool
 zen_htable_owns(const ZenHTable *ht, uint64 cts)

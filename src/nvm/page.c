@@ -12,6 +12,7 @@
 
 #include "base/arena.h"
 #include "nvm/persist.h"
+#include "port/pg_bitutils.h"
 #include "port/pg_crc32c.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
@@ -21,6 +22,7 @@ typedef struct PageControl
 	slock_t		lock;			/* protects the free list */
 	uint32		free_head;		/* first free page, linked by ZenPage.next */
 	uint32		nfree;
+	uint64		changes;		/* of the free list */
 	uint32		nclasses;
 	uint32		class_size[ZEN_MAX_CLASSES];	/* bytes; constant */
 } PageControl;
@@ -89,6 +91,7 @@ zen_page_init(void)
 	SpinLockInit(&control->lock);
 	control->free_head = ZEN_NO_PAGE;
 	control->nfree = 0;
+	control->changes = 0;
 	make_classes();
 
 	/*
@@ -187,6 +190,7 @@ push_free(uint32 pageno)
 	zen_pages[pageno].next = control->free_head;
 	control->free_head = pageno;
 	control->nfree++;
+	control->changes++;
 	SpinLockRelease(&control->lock);
 }
 
@@ -201,6 +205,7 @@ pop_free(void)
 	{
 		control->free_head = zen_pages[pageno].next;
 		control->nfree--;
+		control->changes++;
 	}
 	SpinLockRelease(&control->lock);
 	return pageno;
@@ -287,4 +292,68 @@ zen_page_counts(uint32 *total, uint32 *nfree, uint32 *shared)
 	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
 		if (zen_pages[p].owned && zen_pages[p].owner.htable == 0)
 			(*shared)++;
+}
+
+/* ---------- verification ---------- */
+
+bool
+zen_page_holds(ZenSlot slot)
+{
+	uint32		pageno;
+	Size		offset,
+				size;
+
+	if (slot >= zen_pool.size / ZEN_SLOT_UNIT)
+		return false;
+	pageno = zen_slot_page(slot);
+	if (pageno < zen_pool.first_data_page || !zen_pages[pageno].owned)
+		return false;
+	offset = slot * ZEN_SLOT_UNIT - (Size) pageno * ZEN_PAGE_SIZE;
+	size = zen_class_size(zen_pages[pageno].owner.class);
+	return offset % size == 0 && offset / size < zen_pages[pageno].nslots;
+}
+
+uint32
+zen_page_count_free(uint32 pageno)
+{
+	ZenPage    *page = &zen_pages[pageno];
+	pg_atomic_uint64 *free = *(pg_atomic_uint64 *volatile *) &page->free;
+	uint32		words = bitmap_words(page->nslots);
+	uint32		n = 0;
+
+	/* if the page is just given back, the bitmap is gone, or something else */
+	for (uint32 i = 0; free != NULL && i < words; i++)
+		n += pg_popcount64(pg_atomic_read_u64(&free[i]));
+	return n;
+}
+
+bool
+zen_page_agrees(uint32 pageno)
+{
+	ZenPage    *page = &zen_pages[pageno];
+	uint64		word = zen_nvm_load64(&zen_pool.pages[pageno]);
+
+	return word == (page->owned ? directory_word(pageno, page->owner) : 0);
+}
+
+bool
+zen_page_walk_free(void (*visit) (uint32 pageno, void *arg), void *arg)
+{
+	uint32		p;
+	uint64		changes;
+	bool		same;
+
+	SpinLockAcquire(&control->lock);
+	p = control->free_head;
+	changes = control->changes;
+	SpinLockRelease(&control->lock);
+	for (uint32 n = 0; p != ZEN_NO_PAGE && p < zen_pool.npages && n < zen_pool.npages; n++)
+	{
+		visit(p, arg);
+		p = *(volatile uint32 *) &zen_pages[p].next;
+	}
+	SpinLockAcquire(&control->lock);
+	same = changes == control->changes;
+	SpinLockRelease(&control->lock);
+	return same;
 }

@@ -76,6 +76,22 @@ extern void zen_page_adopt_free(uint32 pageno);
 
 extern void zen_page_counts(uint32 *total, uint32 *nfree, uint32 *shared);
 
+/*
+ * zen_page_holds -- is this the address of a slot of a page that has an owner?
+ *
+ * zen_page_count_free -- bits set in a page's bitmap, those of no slot included.
+ *
+ * zen_page_agrees -- does the directory say of a page what its descriptor says?  May be false for a moment while the page
+ * changes hands.
+ *
+ * zen_page_walk_free -- call visit for each page of the free list.  Takes no lock: false if the list has changed under it
+ * so that some pages may have been left out.
+ */
+extern bool zen_page_holds(ZenSlot slot);
+extern uint32 zen_page_count_free(uint32 pageno);
+extern bool zen_page_agrees(uint32 pageno);
+extern bool zen_page_walk_free(void (*visit) (uint32 pageno, void *arg), void *arg);
+
 /* Slot number n of a page, and the page-relative number of a slot. */
 static inline ZenSlot
 zen_page_slot(uint32 pageno, uint32 n)

@@ -849,3 +849,23 @@ zen_pool_cluster_is_shut_down(void)
 {
 	return read_cluster_facts().shut_down;
 }
+
+/* zen_pool_superblock_fault -- only start and stop write the copies, so nothing changes under us. */
+const char *
+zen_pool_superblock_fault(int copy, Size *offset)
+{
+	SuperblockPair pair;
+	ZenSuperblock *sb = &pair.copy[copy];
+
+	*offset = super_offsets[copy];
+	for (int i = 0; i < 2; i++)
+		memcpy(&pair.copy[i], zen_pool.base + super_offsets[i], sizeof(ZenSuperblock));
+	validate_pair(&pair);
+	if (!pair.valid[copy])
+		return "its checksum does not match";
+	if (sb->seq != super.seq && sb->seq + 1 != super.seq)
+		return "it is of another moment than the one in force";
+	sb->seq = super.seq;
+	sb->crc = super.crc;
+	return memcmp(sb, &super, sizeof(super)) == 0 ? NULL : "it differs from the one in force";
+}

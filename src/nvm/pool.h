@@ -50,6 +50,11 @@ extern void zen_pool_superblock(ZenSuperblock *copy);
  */
 extern bool zen_pool_cluster_is_shut_down(void);
 
+/*
+ * zen_pool_superblock_fault -- what is wrong with copy 0 or 1 as it is in the pool now; NULL if nothing is.
+ */
+extern const char *zen_pool_superblock_fault(int copy, Size *offset);
+
 static inline void *
 zen_slot_ptr(ZenSlot slot)
 {

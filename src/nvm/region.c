@@ -15,6 +15,7 @@
 #include "miscadmin.h"
 #include "nvm/persist.h"
 #include "nvm/pool.h"
+#include "nvm/tuple.h"
 #include "port/pg_crc32c.h"
 #include "storage/proc.h"
 #include "storage/shmem.h"
@@ -215,4 +216,86 @@ zen_region_doubt_read(uint32 region, uint64 *full_xid, uint64 *cts)
 	if (word == 0 || word != doubt_word(*full_xid, *cts, (uint32) word))
 		return ZEN_DOUBT_NONE;
 	return (uint32) word;
+}
+
+/* ---------- verification ---------- */
+
+bool
+zen_region_is_committed(uint32 region, uint64 cts)
+{
+	ZenRegion  *r = &zen_regions[region];
+
+	if (cts <= r->last_cts)
+		return true;
+
+	/*
+	 * whoever wrote cts held the lease until last_cts told of it: pairs with
+	 * the barrier in zen_region_release
+	 */
+	if (pg_atomic_read_u32(&r->leased) != 0)
+		return true;
+	pg_read_barrier();
+	return cts <= *(volatile uint64 *) &r->last_cts;
+}
+
+bool
+zen_cts_is_known(uint64 cts)
+{
+	return cts <= zen_mark_read(zen_pool.cts_mark, 4, ZEN_LINE);
+}
+
+/* The descriptor; it is written word by word, the last word being 0 meanwhile. */
+static const char *
+doubt_fault(uint32 region)
+{
+	ZenRegionEntry *e = &zen_pool.regions[region];
+	uint64		word = zen_nvm_load64(&e->doubt);
+	uint64		full_xid = zen_nvm_load64(&e->doubt_xid);
+	uint64		cts = zen_nvm_load64(&e->doubt_cts);
+
+	if (word == 0)
+		return NULL;
+	if (word != doubt_word(full_xid, cts, (uint32) word))
+		return zen_nvm_load64(&e->doubt) == word ? "the checksum of its in-doubt descriptor does not match" : NULL;
+	if (pg_atomic_read_u32(&zen_regions[region].leased) != 0)
+		return NULL;
+	pg_read_barrier();
+	return zen_nvm_load64(&e->doubt) == word ? "its in-doubt descriptor is that of no transaction" : NULL;
+}
+
+/* Of an idle region, which the caller has leased: can a restart tell what it has committed (R3, R4)? */
+static const char *
+evidence_fault(uint32 region)
+{
+	ZenRegion  *r = &zen_regions[region];
+	ZenTupleHeader h;
+
+	if (r->last_cts <= r->watermark)
+		return NULL;
+	if (r->anchor == InvalidZenSlot || r->anchor * ZEN_SLOT_UNIT >= zen_pool.size)
+		return "nothing in NVM proves its newest commit";
+	h = zen_tuple_header(r->anchor);
+	return h.word0 == (r->last_cts | ZEN_LP) ? NULL : "its anchor does not prove its newest commit";
+}
+
+const char *
+zen_region_fault(uint32 region)
+{
+	ZenRegion  *r = &zen_regions[region];
+	const char *fault = doubt_fault(region);
+	uint64		persistent;
+
+	if (fault != NULL)
+		return fault;
+	LWLockAcquire(zen_lock(ZEN_LOCK_MARK), LW_SHARED);
+	persistent = zen_mark_read(zen_pool.regions[region].watermark, 2, sizeof(ZenMarkRecord));
+	if (persistent != r->watermark)
+		fault = "its watermark in NVM is not what was written";
+	LWLockRelease(zen_lock(ZEN_LOCK_MARK));
+	if (fault == NULL && zen_region_try_lease(region))
+	{
+		fault = evidence_fault(region);
+		zen_region_release(region);
+	}
+	return fault;
 }

@@ -67,4 +67,15 @@ extern void zen_region_doubt_clear(uint32 region);
 extern void zen_region_doubt_committed(uint32 region);
 extern uint32 zen_region_doubt_read(uint32 region, uint64 *full_xid, uint64 *cts);
 
+/*
+ * zen_region_fault -- what is wrong with a region; NULL if nothing is, or if that cannot be told because it is at work.
+ *
+ * zen_region_is_committed -- R3: has the region committed cts?  True also while it is leased, when nobody can tell.
+ */
+extern const char *zen_region_fault(uint32 region);
+extern bool zen_region_is_committed(uint32 region, uint64 cts);
+
+/* zen_cts_is_known -- R14: is cts covered by the persistent mark? */
+extern bool zen_cts_is_known(uint64 cts);
+
 #endif							/* ZEN_REGION_H */

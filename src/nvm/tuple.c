@@ -153,3 +153,27 @@ zen_tuple_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
 		*xmin = ((TransactionId) body.xmin_high << 16) | body.xmin_low;
 	return true;
 }
+
+bool
+zen_tuple_sound(ZenSlot slot, Size slot_size)
+{
+	ZenTupleHeader h = zen_tuple_header(slot);
+	const char *src = (const char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE;
+	ZenTupleBody body;
+
+	if (zen_tuple_len(slot, slot_size) < 0)
+		return false;
+	memcpy(&body, src, ZEN_BODY_PREFIX);
+	return (body.len == 0) == ((h.word1 & ZEN_DELETED) != 0) &&
+		body.crc == tuple_crc(h.word0 & ZEN_CTS_MASK, h.word1, &body, src + ZEN_BODY_PREFIX);
+}
+
+bool
+zen_tuple_equals(ZenSlot slot, Size slot_size, const MinimalTupleData *tuple)
+{
+	const char *src = (const char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE;
+	uint32		len = tuple ? tuple->t_len : 0;
+
+	return zen_tuple_len(slot, slot_size) == len &&
+		(len == 0 || memcmp(src + ZEN_BODY_PREFIX, (const char *) tuple + ZEN_BODY_PREFIX, len - ZEN_BODY_PREFIX) == 0);
+}

@@ -116,4 +116,11 @@ extern int64 zen_tuple_len(ZenSlot slot, Size slot_size);
  */
 extern bool zen_tuple_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin);
 
+/*
+ * zen_tuple_sound -- do length, Deleted bit and CRC of the version in a slot fit each other?
+ * zen_tuple_equals -- is its MinimalTuple this one (NULL: a tombstone)?
+ */
+extern bool zen_tuple_sound(ZenSlot slot, Size slot_size);
+extern bool zen_tuple_equals(ZenSlot slot, Size slot_size, const MinimalTupleData *tuple);
+
 #endif							/* ZEN_TUPLE_H */

@@ -68,6 +68,15 @@ zen_rel_htable_raw(Relation rel)
 		cached->loc = loc;
 	}
 	if (cached->ht == NULL)
+	{
+		/*
+		 * COMMIT PREPARED of a move has shown it to us before its backend
+		 * could tell the pool
+		 */
+		zen_twophase_resolve();
+		cached->ht = zen_ddl_find(loc, rel->rd_backend);
+	}
+	if (cached->ht == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("the zen pool does not know table \"%s\"", RelationGetRelationName(rel)),
@@ -245,7 +254,7 @@ copy_row(Copy *copy, uint64 tidno)
 static void
 copy_by_index(Copy *copy, Relation index)
 {
-	IndexScanDesc scan = zen_index_beginscan(copy->old_table, index, SnapshotAny);
+	IndexScanDesc scan = zen_index_beginscan(copy->old_table, index, SnapshotAny, 0);
 	ItemPointer tid;
 
 	index_rescan(scan, NULL, 0, NULL, 0);

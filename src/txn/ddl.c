@@ -34,6 +34,7 @@ typedef struct Ddl
 	ZenHTable  *ht;
 	int			nest_level;
 	bool		begun;			/* drop: the entry carries the xid */
+	RelFileLocator to;			/* move */
 } Ddl;
 
 static Ddl *pending = NULL;
@@ -121,6 +122,7 @@ zen_ddl_move(ZenHTable *ht, RelFileLocator to)
 	zen_xid_make_durable();
 	zen_htable_move_begin(ht, to, U64FromFullTransactionId(GetTopFullTransactionId()));
 	add(DDL_MOVE, ht);
+	pending[npending - 1].to = to;
 }
 
 /* Empty one word of a table that nobody reads any more. */
@@ -184,6 +186,15 @@ zen_ddl_truncate(ZenHTable *ht)
 }
 
 bool
+zen_ddl_is_dropping(const ZenHTable *ht)
+{
+	for (int i = 0; i < npending; i++)
+		if (pending[i].kind == DDL_DROP && pending[i].ht == ht)
+			return true;
+	return false;
+}
+
+bool
 zen_ddl_pending(void)
 {
 	return npending > 0;
@@ -201,7 +212,20 @@ zen_ddl_precommit(uint64 full_xid)
 		}
 }
 
-/* Undo one entry: its (sub)transaction has aborted. */
+/* A move is undone; an earlier one of the same transaction, which the entry has forgotten for it, stands. */
+static void
+undo_move(ZenHTable *ht)
+{
+	for (int i = npending - 1; i >= 0; i--)
+		if (pending[i].kind == DDL_MOVE && pending[i].ht == ht)
+		{
+			zen_htable_move_begin(ht, pending[i].to, U64FromFullTransactionId(GetTopFullTransactionIdIfAny()));
+			return;
+		}
+	zen_htable_move_end(ht, false);
+}
+
+/* Undo one entry, which is no longer in the list: its (sub)transaction has aborted. */
 static void
 undo(Ddl *ddl)
 {
@@ -215,7 +239,7 @@ undo(Ddl *ddl)
 				zen_htable_drop_undo(ddl->ht);
 			break;
 		case DDL_MOVE:
-			zen_htable_move_end(ddl->ht, false);
+			undo_move(ddl->ht);
 			break;
 	}
 }

@@ -27,6 +27,9 @@ extern void zen_ddl_move(ZenHTable *ht, RelFileLocator to);
 /* zen_ddl_truncate -- take all rows out at once, whatever becomes of the transaction (it made the table). */
 extern void zen_ddl_truncate(ZenHTable *ht);
 
+/* zen_ddl_is_dropping -- has this transaction dropped it? */
+extern bool zen_ddl_is_dropping(const ZenHTable *ht);
+
 /* zen_ddl_pending -- is there anything that the end of the transaction must see to? */
 extern bool zen_ddl_pending(void);
 

@@ -381,6 +381,17 @@ zen_twophase_resolve(void)
 	LWLockRelease(zen_lock(ZEN_LOCK_RECOVERY));
 }
 
+bool
+zen_twophase_is_waiting(uint32 region)
+{
+	bool		waiting;
+
+	LWLockAcquire(zen_lock(ZEN_LOCK_RECOVERY), LW_SHARED);
+	waiting = prepared[region].in_use;
+	LWLockRelease(zen_lock(ZEN_LOCK_RECOVERY));
+	return waiting;
+}
+
 /* ---------- recovery ---------- */
 
 void

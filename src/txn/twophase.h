@@ -35,6 +35,9 @@ extern void zen_twophase_resolve(void);
  */
 extern TransactionId zen_twophase_holder(const ZenLocker *lockers, uint32 n);
 
+/* zen_twophase_is_waiting -- does a prepared transaction have this region, and is nobody ending it at this moment? */
+extern bool zen_twophase_is_waiting(uint32 region);
+
 /* ---------- recovery ---------- */
 
 /* A slot of a prepared transaction was found; a lock list was found.  May throw. */

@@ -29,7 +29,7 @@ our @EXPORT = qw(
   am is_zen using inject skip_unless_zen choose_seed pick one_in between
   new_node pool_path pool_conf start_failing log_size log_since
   crash start_again start_and_crash wait_for
-  connect_db run_sql value state_of contents lock_wait_pid
+  connect_db run_sql value state_of contents lock_wait_pid findings is_sound
 );
 
 my %pool_of;    # node name => path of its pool file
@@ -386,6 +386,33 @@ sub contents
 		qq{SELECT count(*) || ' ' || coalesce(md5(string_agg(md5(t::text), '' ORDER BY t::text COLLATE "C")), '') FROM $table t WHERE $where});
 	value($dbh, "RESET enable_$_") for qw(seqscan indexscan indexonlyscan bitmapscan);
 	return $sum;
+}
+
+# findings -- what zen_verify_pool(), and zen_verify() of each zen table of the database,
+# find wrong, as texts; an error ends the test, but not that of a table dropped meanwhile.
+sub findings
+{
+	my ($dbh) = @_;
+	return () unless is_zen();
+	my $tables = run_sql($dbh, q{SELECT t.relation::oid FROM zen_tables t JOIN pg_class c ON c.oid = t.relation WHERE c.relkind <> 't'});
+	croak $tables->{message} if $tables->{state};
+	my @texts;
+	for my $call ('zen_verify_pool()', map { "zen_verify($_->[0])" } @{ $tables->{rows} })
+	{
+		my $result = run_sql($dbh, "SELECT concat_ws(' ', kind, relation, tid, location, detail) FROM $call");
+		croak "$call: $result->{state} $result->{message}" if $result->{state} && $result->{state} ne '42P01';
+		push @texts, map { "$call: $_->[0]" } @{ $result->{rows} };
+	}
+	return @texts;
+}
+
+# is_sound -- one test: there are no findings.
+sub is_sound
+{
+	my ($dbh, $when) = @_;
+	my @found = findings($dbh);
+	@found = (@found[ 0 .. 9 ], 'and ' . (@found - 10) . ' more') if @found > 10;
+	return is_deeply(\@found, [], "$when: zen_verify");
 }
 
 # lock_wait_pid -- true if the backend $pid waits for a lock of another one.

@@ -1,0 +1,322 @@
+/*
+ * verify.c -- zen_verify(): is a table what it should be, in DRAM, in NVM and in its indexes?
+ *
+ *	1. Each word of the map: what it leads to (txn/check.c).
+ *	2. Stale headers (R5): what stands in free slots must be superseded by a version of the row or its tombstone, and
+ *	   counted in the map word.  All pages that may hold slots of the table are read, once for each window of TIDs
+ *	   whose counts fit into maintenance_work_mem.
+ *	3. Each index (verify_index.c).
+ *
+ * The same for the table's toast table.  AccessShareLock is held on all of them: nobody is in the way.  What is
+ * found damaged is a row of the result; a statement that reads it would throw.
+ */
+#include "base/compat.h"
+
+#include "access/genam.h"
+#include "access/relation.h"
+#include "access/xact.h"
+#include "admin/report.h"
+#include "admin/verify_index.h"
+#include "catalog/index.h"
+#include "catalog/pg_class.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "nvm/page.h"
+#include "table/zenam.h"
+#include "txn/check.h"
+#include "txn/recovery.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+#include "utils/snapmgr.h"
+
+#define MAX_STALE_SLOTS	256		/* of one TID, looked at in one go */
+
+PG_FUNCTION_INFO_V1(zen_verify);
+
+typedef struct TableCheck
+{
+	ZenReport  *report;
+	Relation	rel;
+	ZenHTable  *ht;
+	uint64		ntids;
+	uint64	   *unreadable;		/* a bit per TID, or NULL if all rows can be
+								 * read */
+} TableCheck;
+
+static ZenFinding
+finding(TableCheck *c, const ZenFault *fault, uint64 tidno)
+{
+	ZenFinding	f = {.kind = fault->kind,.relation = RelationGetRelid(c->rel),.has_tid = true,.tidno = tidno,
+	.slot = fault->slot};
+
+	return f;
+}
+
+/* ---------- map and versions ---------- */
+
+static void
+note_unreadable(TableCheck *c, uint64 tidno)
+{
+	Size		size = TYPEALIGN(64, c->ntids) / 8;
+
+	if (c->unreadable == NULL)
+		c->unreadable = palloc_extended(size, MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	c->unreadable[tidno / 64] |= UINT64CONST(1) << (tidno % 64);
+}
+
+static void
+check_map(TableCheck *c)
+{
+	for (uint64 t = 0; t < c->ntids; t++)
+	{
+		ZenFault	fault;
+
+		if (t % ZEN_TIDS_PER_BLOCK == 0)
+			CHECK_FOR_INTERRUPTS();
+		if (!zen_check_word(c->ht, t, &fault))
+		{
+			ZenFinding	f = finding(c, &fault, t);
+
+			zen_report(c->report, &f, "%s", fault.detail);
+			if (fault.unreadable)
+				note_unreadable(c, t);
+		}
+	}
+}
+
+/* ---------- stale headers ---------- */
+
+/*
+ * Call visit for each free slot with the intact header of a version of a TID of [first, first + n).
+ *
+ * Pages may change hands meanwhile: a slot is only looked at, and judged again when it seems wrong.
+ */
+static void
+for_stale_headers(TableCheck *c, uint64 first, uint64 n,
+				  void (*visit) (TableCheck *c, ZenSlot slot, uint64 tidno, void *arg), void *arg)
+{
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
+	{
+		ZenPage    *page = &zen_pages[p];
+		uint32		owner = page->owner.htable;
+
+		if (!page->owned || (owner != 0 && owner != c->ht->idx))
+			continue;
+		CHECK_FOR_INTERRUPTS();
+		for (uint32 i = 0; i < page->nslots; i++)
+		{
+			ZenTupleHeader h;
+			uint64		t;
+
+			/* inside, so that the page keeps its descriptor */
+			zen_epoch_enter();
+			if (!zen_page_holds(zen_page_slot(p, i)) || !zen_check_stale_header(zen_page_slot(p, i), &h) ||
+				zen_word1_htable(h.word1) != c->ht->idx || !zen_htable_owns(c->ht, h.word0 & ZEN_CTS_MASK))
+			{
+				zen_epoch_leave();
+				continue;
+			}
+			zen_epoch_leave();
+			t = zen_word1_tidno(h.word1);
+			if (t >= first && t - first < n)
+				visit(c, zen_page_slot(p, i), t, arg);
+		}
+	}
+}
+
+typedef struct Counts
+{
+	uint64		first;
+	uint16	   *count;			/* of intact headers, by TID */
+} Counts;
+
+static void
+count_header(TableCheck *c, ZenSlot slot, uint64 tidno, void *arg)
+{
+	Counts	   *counts = arg;
+	ZenFault	fault;
+
+	if (!zen_check_stale(c->ht, slot, &fault))
+	{
+		ZenFinding	f = finding(c, &fault, tidno);
+
+		zen_report(c->report, &f, "%s", fault.detail);
+	}
+	if (counts->count[tidno - counts->first] < PG_UINT16_MAX)
+		counts->count[tidno - counts->first]++;
+}
+
+typedef struct StaleSlots
+{
+	ZenSlot		slot[MAX_STALE_SLOTS];
+	uint32		n;
+} StaleSlots;
+
+static void
+collect_slot(TableCheck *c, ZenSlot slot, uint64 tidno, void *arg)
+{
+	StaleSlots *s = arg;
+
+	if (s->n < MAX_STALE_SLOTS)
+		s->slot[s->n++] = slot;
+}
+
+/* The count of a TID seemed too small: look at its slots again, all at one moment. */
+static void
+check_count(TableCheck *c, uint64 tidno)
+{
+	StaleSlots	s = {.n = 0};
+	ZenFault	fault;
+
+	for_stale_headers(c, tidno, 1, collect_slot, &s);
+	if (!zen_check_stale_count(c->ht, tidno, s.slot, s.n, &fault))
+	{
+		ZenFinding	f = finding(c, &fault, tidno);
+
+		zen_report(c->report, &f, "%s", fault.detail);
+	}
+}
+
+static void
+check_stale(TableCheck *c)
+{
+	uint64		window = Min(Max(c->ntids, 1), (uint64) maintenance_work_mem * 1024 / sizeof(uint16));
+	Counts		counts = {.count = palloc_extended(window * sizeof(uint16), MCXT_ALLOC_HUGE)};
+
+	for (counts.first = 0; counts.first < c->ntids; counts.first += window)
+	{
+		uint64		n = Min(window, c->ntids - counts.first);
+
+		memset(counts.count, 0, window * sizeof(uint16));
+		for_stale_headers(c, counts.first, n, count_header, &counts);
+		for (uint64 t = counts.first; t < counts.first + n; t++)
+			if (counts.count[t - counts.first] > zen_check_count(c->ht, t))
+				check_count(c, t);
+	}
+	pfree(counts.count);
+}
+
+/* ---------- indexes ---------- */
+
+/* An error that says that data are damaged is a finding, and the end of this index's check. */
+static void
+check_index_caught(TableCheck *c, Relation index)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		zen_verify_index(c->report, c->rel, c->ht, index, c->unreadable, c->ntids);
+		ReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(context);
+		CurrentResourceOwner = owner;
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+		ZenFinding	f = {.kind = "index_error",.relation = RelationGetRelid(index)};
+
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		if (error->sqlerrcode != ERRCODE_DATA_CORRUPTED && error->sqlerrcode != ERRCODE_INDEX_CORRUPTED)
+			PG_RE_THROW();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(context);
+		CurrentResourceOwner = owner;
+		zen_report(c->report, &f, "the index cannot be compared with its table: %s", error->message);
+		FreeErrorData(error);
+	}
+	PG_END_TRY();
+}
+
+static void
+check_indexes(TableCheck *c)
+{
+	List	   *indexes = RelationGetIndexList(c->rel);
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+	{
+		Relation	index = try_relation_open(lfirst_oid(lc), AccessShareLock);
+
+		if (index == NULL)
+			continue;			/* dropped meanwhile, concurrently */
+		if (index->rd_index->indisvalid && index->rd_index->indisready)
+			check_index_caught(c, index);
+		relation_close(index, AccessShareLock);
+	}
+	list_free(indexes);
+}
+
+/* ---------- the whole ---------- */
+
+static Relation
+open_zen_table(Oid relid)
+{
+	Relation	rel = try_relation_open(relid, AccessShareLock);
+
+	if (rel == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
+	if (!RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) || !zen_rel_is_zen(rel))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a zen table", RelationGetRelationName(rel)),
+				 errhint(rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE ? "Verify its partitions one by one." :
+						 "Use amcheck for tables and indexes that PostgreSQL stores.")));
+	return rel;
+}
+
+static void
+check_table(ZenReport *report, Oid relid)
+{
+	TableCheck	c = {.report = report,.rel = open_zen_table(relid)};
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "zen verify", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	Oid			toast = c.rel->rd_rel->reltoastrelid;
+
+	c.ht = zen_rel_htable(c.rel);
+	c.ntids = zen_tidmap_nblocks(c.ht) * ZEN_TIDS_PER_BLOCK;
+	check_map(&c);
+	check_stale(&c);
+	check_indexes(&c);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+	if (OidIsValid(toast))
+		check_table(report, toast);
+	relation_close(c.rel, AccessShareLock);
+}
+
+/*
+ * zen_verify -- see zen--1.0.sql.
+ *
+ * Index expressions run as the table's owner and may change nothing, as in REINDEX.
+ */
+Datum
+zen_verify(PG_FUNCTION_ARGS)
+{
+	Oid			relid = PG_GETARG_OID(0);
+	ZenReport	report;
+	Relation	rel;
+	Oid			user;
+	int			security;
+	int			nest_level;
+
+	zen_gate();
+	zen_report_begin(&report, fcinfo);
+	rel = open_zen_table(relid);
+	GetUserIdAndSecContext(&user, &security);
+	SetUserIdAndSecContext(rel->rd_rel->relowner, security | SECURITY_RESTRICTED_OPERATION);
+	nest_level = NewGUCNestLevel();
+	check_table(&report, relid);
+	AtEOXact_GUC(false, nest_level);
+	SetUserIdAndSecContext(user, security);
+	relation_close(rel, AccessShareLock);
+	return (Datum) 0;
+}

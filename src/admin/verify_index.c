@@ -1,0 +1,524 @@
+/*
+ * verify_index.c -- compare an index with the rows of its table.
+ *
+ * TIDs are logical and dense, so a bitmap with one bit per TID holds all that the entries of an index lead to, exactly; a
+ * bitmap of maintenance_work_mem takes 512 million of them, and a larger table is done in several passes.  A snapshot is
+ * taken first.  Whatever it sees has had its entry before and keeps it as long as the snapshot is held, so a pass over
+ * the index and then one over the table's visible rows find every missing entry, whatever others do meanwhile.
+ *
+ * How the entries are read depends on the access method:
+ *
+ *	- one that returns single TIDs and needs no scan key (btree, GiST, SP-GiST): a scan without keys;
+ *	- one that gives bitmaps only (GIN): the same with a bitmap.  Says that a row stands under some key, not under all;
+ *	- hash needs a key: its pages are read one by one, and a row not found so, which may just be moving to another page,
+ *	  is looked for by its value;
+ *	- BRIN has no entries: each visible row must be consistent with the summary of its range.
+ *
+ * From the entries of a btree come the keys, too.  All versions of a row under one TID agree in all that is indexed (a
+ * change goes on under a new TID), and a TID that the snapshot sees a row under was and is no other row's; so the entry's
+ * key must be the visible row's, and there is one entry.
+ *
+ * An entry must not lead to an UNUSED TID, which would soon be another row's.  Only VACUUM makes TIDs UNUSED, after it has
+ * removed their entries; an entry read before and judged after that is found innocent by a second pass that holds VACUUM
+ * off.
+ */
+#include "admin/verify_index.h"
+
+#include "access/brin_internal.h"
+#include "access/brin_revmap.h"
+#include "access/brin_tuple.h"
+#include "access/genam.h"
+#include "access/hash.h"
+#include "access/relscan.h"
+#include "access/stratnum.h"
+#include "catalog/index.h"
+#include "catalog/pg_am.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "nodes/tidbitmap.h"
+#include "storage/bufmgr.h"
+#include "storage/lmgr.h"
+#include "table/zenam.h"
+#include "txn/check.h"
+#include "utils/datum.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/typcache.h"
+
+typedef struct IndexCheck
+{
+	ZenReport  *report;
+	Relation	table;
+	ZenHTable  *ht;
+	Relation	index;
+	IndexInfo  *info;
+	Snapshot	snapshot;
+	const uint64 *skip;
+	uint64		nskip;
+
+	/* the row looked at */
+	EState	   *estate;
+	ExprContext *econtext;
+	ExprState  *predicate;
+	TupleTableSlot *slot;
+	Datum		values[INDEX_MAX_KEYS];
+	bool		isnull[INDEX_MAX_KEYS];
+
+	/* TIDs of this pass, and which of them stand in the index */
+	uint64		first;
+	uint64		n;
+	uint64	   *present;
+
+	bool		has_unused;		/* an entry seems to lead to an UNUSED TID */
+	bool		again;			/* VACUUM is held off, so that is a finding */
+} IndexCheck;
+
+static inline bool
+bit_get(const uint64 *bits, uint64 i)
+{
+	return (bits[i / 64] >> (i % 64) & 1) != 0;
+}
+
+static inline void
+bit_set(uint64 *bits, uint64 i)
+{
+	bits[i / 64] |= UINT64CONST(1) << (i % 64);
+}
+
+static ZenFinding
+finding(IndexCheck *c, const char *kind, uint64 tidno)
+{
+	ZenFinding	f = {.kind = kind,.relation = RelationGetRelid(c->index),.has_tid = true,.tidno = tidno};
+
+	return f;
+}
+
+/* ---------- rows ---------- */
+
+/* Fetch the row that the snapshot sees, if the index should know it, and what it would be indexed by. */
+static bool
+fetch_row(IndexCheck *c, uint64 tidno, bool form)
+{
+	if (c->skip != NULL && tidno < c->nskip && bit_get(c->skip, tidno))
+		return false;
+	MemoryContextReset(c->econtext->ecxt_per_tuple_memory);
+	if (!zen_row_fetch(c->ht, tidno, ZEN_ANY_CODE, c->snapshot, zen_slot_row(c->slot), NULL, NULL))
+		return false;
+	zen_slot_store(c->slot, RelationGetRelid(c->table));
+	if (c->predicate != NULL && !ExecQual(c->predicate, c->econtext))
+		return false;
+	if (form)
+		FormIndexDatum(c->info, c->slot, c->estate, c->values, c->isnull);
+	return true;
+}
+
+static bool
+same_key(IndexCheck *c, IndexTuple itup)
+{
+	TupleDesc	desc = RelationGetDescr(c->index);
+	bool		same = true;
+	MemoryContext old = MemoryContextSwitchTo(c->econtext->ecxt_per_tuple_memory);
+
+	for (int i = 0; i < desc->natts && same; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+		bool		isnull;
+		Datum		value = index_getattr(itup, i + 1, desc, &isnull);
+
+		same = isnull == c->isnull[i] &&
+			(isnull || datum_image_eq(value, c->values[i], att->attbyval, att->attlen));
+	}
+	MemoryContextSwitchTo(old);
+	return same;
+}
+
+/* ---------- entries ---------- */
+
+/* The address that an entry holds; false if it cannot be one. */
+static bool
+check_address(IndexCheck *c, ItemPointer tid, uint64 *tidno)
+{
+	ZenFinding	f = {.kind = "index_tid",.relation = RelationGetRelid(c->index)};
+	OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(tid);
+
+	*tidno = offset == 0 ? 0 : zen_tidno(tid);
+	if (offset >= 1 && offset <= ZEN_TIDS_PER_BLOCK && *tidno < zen_tidmap_nblocks(c->ht) * ZEN_TIDS_PER_BLOCK)
+		return true;
+	if (c->first == 0 && !c->again)
+		zen_report(c->report, &f, "an entry leads to (%u,%u), which was never handed out",
+				   ItemPointerGetBlockNumberNoCheck(tid), offset);
+	return false;
+}
+
+/* An entry of the index; itup is NULL if the access method does not give it. */
+static void
+visit_entry(IndexCheck *c, ItemPointer tid, IndexTuple itup)
+{
+	uint64		tidno;
+
+	if (!check_address(c, tid, &tidno) || tidno < c->first || tidno - c->first >= c->n)
+		return;
+	if (zen_check_is_unused(c->ht, tidno))
+	{
+		ZenFinding	f = finding(c, "index_unused", tidno);
+
+		c->has_unused = true;
+		if (c->again)
+			zen_report(c->report, &f, "an entry leads to an address that may be given to another row");
+		return;
+	}
+	if (c->again)
+		return;
+	if (itup != NULL && fetch_row(c, tidno, true))
+	{
+		ZenFinding	f = finding(c, "index_key", tidno);
+
+		if (!same_key(c, itup))
+		{
+			zen_report(c->report, &f, "an entry has another key than its row");
+			return;
+		}
+		f.kind = "index_duplicate";
+		if (bit_get(c->present, tidno - c->first))
+			zen_report(c->report, &f, "two entries with one key lead to one row");
+	}
+	bit_set(c->present, tidno - c->first);
+}
+
+static void
+visit_by_scan(IndexCheck *c)
+{
+	bool		keys = c->index->rd_rel->relam == BTREE_AM_OID;
+	IndexScanDesc scan = zen_index_beginscan(c->table, c->index, SnapshotAny, 0);
+	ItemPointer tid;
+
+	scan->xs_want_itup = keys;
+	scan->ignore_killed_tuples = false;
+	index_rescan(scan, NULL, 0, NULL, 0);
+	while ((tid = index_getnext_tid(scan, ForwardScanDirection)) != NULL)
+	{
+		CHECK_FOR_INTERRUPTS();
+		visit_entry(c, tid, keys ? scan->xs_itup : NULL);
+	}
+	index_endscan(scan);
+}
+
+/* A page of the bitmap without single TIDs stands for all of them: it did not fit into memory. */
+static void
+visit_bitmap_page(IndexCheck *c, TBMIterateResult *page)
+{
+	bool		lossy = zen_bitmap_is_lossy(page);
+	OffsetNumber offsets[ZEN_TIDS_PER_BLOCK];
+	int			n = lossy ? 0 : zen_bitmap_offsets(page, offsets, lengthof(offsets));
+
+	for (int i = 0; i < n; i++)
+	{
+		ItemPointerData tid;
+
+		ItemPointerSet(&tid, page->blockno, offsets[i]);
+		visit_entry(c, &tid, NULL);
+	}
+	for (int i = 0; lossy && i < ZEN_TIDS_PER_BLOCK; i++)
+	{
+		uint64		tidno = (uint64) page->blockno * ZEN_TIDS_PER_BLOCK + i;
+
+		if (tidno >= c->first && tidno - c->first < c->n)
+			bit_set(c->present, tidno - c->first);
+	}
+}
+
+static void
+visit_by_bitmap(IndexCheck *c)
+{
+	TIDBitmap  *bitmap = tbm_create(maintenance_work_mem * 1024L, NULL);
+	IndexScanDesc scan = zen_index_beginscan_bitmap(c->index, SnapshotAny);
+	ZenBitmapIterator *iterator;
+	TBMIterateResult space;
+	TBMIterateResult *page;
+
+	index_rescan(scan, NULL, 0, NULL, 0);
+	index_getbitmap(scan, bitmap);
+	index_endscan(scan);
+	iterator = zen_bitmap_begin(bitmap);
+	while ((page = zen_bitmap_next(iterator, &space)) != NULL)
+	{
+		CHECK_FOR_INTERRUPTS();
+		visit_bitmap_page(c, page);
+	}
+	zen_bitmap_end(iterator);
+	tbm_free(bitmap);
+}
+
+static void
+visit_hash_page(IndexCheck *c, BlockNumber block, BufferAccessStrategy strategy)
+{
+	Buffer		buffer = ReadBufferExtended(c->index, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
+	Page		page = BufferGetPage(buffer);
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	if (!PageIsNew(page))
+	{
+		uint16		type = HashPageGetOpaque(page)->hasho_flag & LH_PAGE_TYPE;
+		OffsetNumber max = PageGetMaxOffsetNumber(page);
+
+		for (OffsetNumber o = FirstOffsetNumber; o <= max && (type & (LH_BUCKET_PAGE | LH_OVERFLOW_PAGE)); o++)
+		{
+			IndexTuple	itup = (IndexTuple) PageGetItem(page, PageGetItemId(page, o));
+
+			visit_entry(c, &itup->t_tid, NULL);
+		}
+	}
+	UnlockReleaseBuffer(buffer);
+}
+
+static void
+visit_hash(IndexCheck *c)
+{
+	BufferAccessStrategy strategy = GetAccessStrategy(BAS_BULKREAD);
+	BlockNumber n = RelationGetNumberOfBlocks(c->index);
+
+	for (BlockNumber block = HASH_METAPAGE + 1; block < n; block++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		visit_hash_page(c, block, strategy);
+	}
+	FreeAccessStrategy(strategy);
+}
+
+/* Look the row that was fetched up by its value. */
+static bool
+hash_finds(IndexCheck *c, uint64 tidno)
+{
+	IndexScanDesc scan;
+	ItemPointer tid;
+	ScanKeyData key;
+	Oid			type = c->index->rd_opcintype[0];
+	Oid			eq = get_opfamily_member(c->index->rd_opfamily[0], type, type, HTEqualStrategyNumber);
+	bool		found = false;
+
+	ScanKeyEntryInitialize(&key, 0, 1, HTEqualStrategyNumber, type, c->index->rd_indcollation[0], get_opcode(eq),
+						   c->values[0]);
+	scan = zen_index_beginscan(c->table, c->index, SnapshotAny, 1);
+	index_rescan(scan, &key, 1, NULL, 0);
+	while (!found && (tid = index_getnext_tid(scan, ForwardScanDirection)) != NULL)
+	{
+		CHECK_FOR_INTERRUPTS();
+		found = zen_tidno(tid) == tidno;
+	}
+	index_endscan(scan);
+	return found;
+}
+
+/* ---------- rows without entry ---------- */
+
+static void
+find_missing(IndexCheck *c)
+{
+	bool		hash = c->index->rd_rel->relam == HASH_AM_OID;
+
+	for (uint64 t = c->first; t < c->first + c->n; t++)
+	{
+		ZenFinding	f;
+
+		if (t % ZEN_TIDS_PER_BLOCK == 0)
+			CHECK_FOR_INTERRUPTS();
+		if (bit_get(c->present, t - c->first) || !fetch_row(c, t, hash))
+			continue;
+		if (hash && (c->isnull[0] || hash_finds(c, t)))
+			continue;
+		f = finding(c, "index_missing", t);
+		zen_report(c->report, &f, "the row has no entry in the index");
+	}
+}
+
+/* One pass over index and table, or several if the bitmap would be too large. */
+static void
+compare(IndexCheck *c, uint64 ntids, void (*visit) (IndexCheck *c))
+{
+	uint64		window = Min(Max(ntids, 64), (uint64) maintenance_work_mem * 1024 * 8);
+
+	c->present = palloc_extended(TYPEALIGN(64, window) / 8, MCXT_ALLOC_HUGE);
+	for (c->first = 0; c->first == 0 || c->first < ntids; c->first += window)
+	{
+		c->n = Min(window, ntids - c->first);
+		memset(c->present, 0, TYPEALIGN(64, window) / 8);
+		c->has_unused = false;
+		visit(c);
+		if (c->has_unused)
+		{
+			LockRelation(c->table, ShareUpdateExclusiveLock);
+			c->again = true;
+			visit(c);
+			c->again = false;
+			UnlockRelation(c->table, ShareUpdateExclusiveLock);
+		}
+		find_missing(c);
+	}
+	pfree(c->present);
+}
+
+/* ---------- BRIN ---------- */
+
+typedef struct BrinCheck
+{
+	BrinDesc   *desc;
+	BrinRevmap *revmap;
+	BlockNumber pages_per_range;
+	int			nkeys;
+	FmgrInfo   *consistent[INDEX_MAX_KEYS];
+	StrategyNumber equal[INDEX_MAX_KEYS];	/* 0: this column cannot be asked
+											 * for equality */
+	Oid			type[INDEX_MAX_KEYS];
+	BlockNumber range;			/* of summary */
+	BrinMemTuple *summary;		/* NULL: the range is not summarized */
+	Buffer		buffer;
+} BrinCheck;
+
+static void
+brin_columns(BrinCheck *b, Relation index)
+{
+	b->nkeys = IndexRelationGetNumberOfKeyAttributes(index);
+	for (int i = 0; i < b->nkeys; i++)
+	{
+		Oid			type = index->rd_opcintype[i];
+		TypeCacheEntry *entry = lookup_type_cache(type, TYPECACHE_EQ_OPR);
+
+		b->type[i] = type;
+		b->consistent[i] = index_getprocinfo(index, i + 1, BRIN_PROCNUM_CONSISTENT);
+		b->equal[i] = OidIsValid(entry->eq_opr) ?
+			get_op_opfamily_strategy(entry->eq_opr, index->rd_opfamily[i]) : InvalidStrategy;
+	}
+}
+
+static void
+brin_read_summary(IndexCheck *c, BrinCheck *b, BlockNumber block)
+{
+	BrinTuple  *tuple;
+	OffsetNumber offset;
+	Size		size;
+
+	b->summary = NULL;
+	b->range = block / b->pages_per_range;
+	tuple = zen_brin_tuple(b->revmap, block, &b->buffer, &offset, &size, BUFFER_LOCK_SHARE,
+									 c->snapshot);
+	if (tuple == NULL)
+		return;
+	tuple = brin_copy_tuple(tuple, size, NULL, NULL);
+	LockBuffer(b->buffer, BUFFER_LOCK_UNLOCK);
+	b->summary = brin_deform_tuple(b->desc, tuple, NULL);
+	if (b->summary->bt_placeholder)
+		b->summary = NULL;
+}
+
+/* Would a search for this column's value look at the range? */
+static bool
+brin_column_fits(IndexCheck *c, BrinCheck *b, int i)
+{
+	BrinValues *summary = &b->summary->bt_columns[i];
+	Oid			collation = c->index->rd_indcollation[i];
+	ScanKeyData key;
+	ScanKey		keys[1] = {&key};
+
+	if (c->isnull[i])
+		return summary->bv_allnulls || summary->bv_hasnulls;
+	if (summary->bv_allnulls)
+		return false;
+	if (b->equal[i] == InvalidStrategy)
+		return true;
+	ScanKeyEntryInitialize(&key, 0, i + 1, b->equal[i], b->type[i], collation,
+						   get_opcode(get_opfamily_member(c->index->rd_opfamily[i], b->type[i], b->type[i], b->equal[i])),
+						   c->values[i]);
+	if (b->consistent[i]->fn_nargs >= 4)
+		return DatumGetBool(FunctionCall4Coll(b->consistent[i], collation, PointerGetDatum(b->desc),
+											  PointerGetDatum(summary), PointerGetDatum(keys), Int32GetDatum(1)));
+	return DatumGetBool(FunctionCall3Coll(b->consistent[i], collation, PointerGetDatum(b->desc),
+										  PointerGetDatum(summary), PointerGetDatum(&key)));
+}
+
+static void
+check_brin(IndexCheck *c, uint64 ntids)
+{
+	BrinCheck	b = {.buffer = InvalidBuffer,.range = InvalidBlockNumber};
+	MemoryContext per_range = AllocSetContextCreate(CurrentMemoryContext, "zen verify range", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = CurrentMemoryContext;
+
+	b.desc = brin_build_desc(c->index);
+	b.revmap = zen_brin_revmap(c->index, &b.pages_per_range, c->snapshot);
+	brin_columns(&b, c->index);
+	for (uint64 t = 0; t < ntids; t++)
+	{
+		BlockNumber block = (BlockNumber) (t / ZEN_TIDS_PER_BLOCK);
+
+		if (t % ZEN_TIDS_PER_BLOCK == 0)
+			CHECK_FOR_INTERRUPTS();
+		if (block / b.pages_per_range != b.range)
+		{
+			MemoryContextReset(per_range);
+			MemoryContextSwitchTo(per_range);
+			brin_read_summary(c, &b, block);
+			MemoryContextSwitchTo(old);
+		}
+		if (b.summary == NULL || !fetch_row(c, t, true))
+			continue;
+		MemoryContextSwitchTo(c->econtext->ecxt_per_tuple_memory);
+		for (int i = 0; i < b.nkeys; i++)
+			if (!brin_column_fits(c, &b, i))
+			{
+				ZenFinding	f = finding(c, "index_missing", t);
+
+				zen_report(c->report, &f, "the summary of blocks %u to %u leaves the row out",
+						   b.range * b.pages_per_range, (b.range + 1) * b.pages_per_range - 1);
+				break;
+			}
+		MemoryContextSwitchTo(old);
+	}
+	if (BufferIsValid(b.buffer))
+		ReleaseBuffer(b.buffer);
+	brinRevmapTerminate(b.revmap);
+	brin_free_desc(b.desc);
+	MemoryContextDelete(per_range);
+}
+
+/* ---------- the whole ---------- */
+
+static void
+check_by_method(IndexCheck *c)
+{
+	uint64		ntids = zen_tidmap_nblocks(c->ht) * ZEN_TIDS_PER_BLOCK;
+	IndexAmRoutine *am = c->index->rd_indam;
+
+	if (c->index->rd_rel->relam == BRIN_AM_OID)
+		check_brin(c, ntids);
+	else if (c->index->rd_rel->relam == HASH_AM_OID)
+		compare(c, ntids, visit_hash);
+	else if (am->amgettuple != NULL && am->amoptionalkey)
+		compare(c, ntids, visit_by_scan);
+	else if (am->amgetbitmap != NULL && am->amoptionalkey)
+		compare(c, ntids, visit_by_bitmap);
+}
+
+void
+zen_verify_index(ZenReport *report, Relation table, ZenHTable *ht, Relation index, const uint64 *skip, uint64 nskip)
+{
+	IndexCheck	c = {.report = report,.table = table,.ht = ht,.index = index,.skip = skip,.nskip = nskip};
+
+	c.info = BuildIndexInfo(index);
+	c.estate = CreateExecutorState();
+	c.econtext = GetPerTupleExprContext(c.estate);
+	c.slot = table_slot_create(table, NULL);
+	c.econtext->ecxt_scantuple = c.slot;
+	c.predicate = ExecPrepareQual(c.info->ii_Predicate, c.estate);
+
+	/*
+	 * a new one at any isolation level: an index may be younger than an old
+	 * one
+	 */
+	c.snapshot = RegisterSnapshot(GetLatestSnapshot());
+	PushActiveSnapshot(c.snapshot);
+	check_by_method(&c);
+	PopActiveSnapshot();
+	UnregisterSnapshot(c.snapshot);
+	ExecDropSingleTupleTableSlot(c.slot);
+	FreeExecutorState(c.estate);
+}

@@ -1,0 +1,21 @@
+/*
+ * verify_index.h -- does an index of a zen table fit its rows?
+ */
+#ifndef ZEN_VERIFY_INDEX_H
+#define ZEN_VERIFY_INDEX_H
+
+#include "admin/report.h"
+
+#include "nvm/htable.h"
+#include "utils/rel.h"
+
+/*
+ * zen_verify_index -- compare an index with its table, both open and locked.
+ *
+ * skip, if not NULL, has a bit for each TID, of the first nskip, whose row cannot be read.  May throw what reading rows
+ * and evaluating the index's expressions throws.
+ */
+extern void zen_verify_index(ZenReport *report, Relation table, ZenHTable *ht, Relation index,
+							 const uint64 *skip, uint64 nskip);
+
+#endif							/* ZEN_VERIFY_INDEX_H */

@@ -1,0 +1,438 @@
+# zen_verify() and zen_verify_pool() find what is wrong: each kind of damage is done to a
+# sound server, found, named, and (where it can be) taken back, after which nothing is
+# found.  NVM is damaged through the pool file, which the running server has mapped;
+# indexes by hiding them from statements that should maintain them, or by their files.
+#
+# Not to be done from outside is damage in DRAM only (map words, free slots, lists), nor
+# two equal entries in a B-tree, over which a server with assertions trips itself.
+#
+# ZEN_TEST_INJECT=1 must fail.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use File::Copy 'copy';
+use PoolFile;
+use Test::More;
+use ZenTest;
+
+skip_unless_zen();
+my $node = new_node('verify', pool_size => '128MB', conf => 'allow_system_table_mods = on');
+my ($dbh, $pool, %htable);
+
+$node->start;
+$dbh = connect_db($node);
+run_all('CREATE EXTENSION zen');
+make_tables();
+clean_restart();
+$pool = open_pool(pool_path($node));
+is_sound($dbh, 'before any damage');
+
+test_slots();
+test_chains();
+test_stale();
+test_superblock();
+test_htables();
+test_catalogs();
+test_regions();
+test_pages();
+test_missing_entries();
+test_wrong_entries();
+test_index_files();
+test_windows();
+test_damaged_row_and_crash();
+value($dbh, 'DROP TABLE t') if !inject();
+value($dbh, q{UPDATE pg_class SET relfilenode = 4711 WHERE relname = 't'}) if inject();
+is_sound($dbh, 'at the end');
+$node->stop;
+done_testing();
+
+# --- tools ------------------------------------------------------------------
+
+sub run_all { my @sql = @_; value($dbh, $_) for @sql; return; }
+sub reconnect { $dbh = connect_db($node); return; }
+sub clean_restart { $dbh->disconnect; $node->restart; reconnect(); return; }
+
+sub make_tables
+{
+	run_all(
+		'CREATE TABLE other (id int) USING zen', 'INSERT INTO other VALUES (1)',
+		'CREATE TABLE t (id int PRIMARY KEY, v text) USING zen',
+		q{INSERT INTO t SELECT g, 'row ' || g FROM generate_series(1, 300) g},
+		'CREATE TABLE large (id int PRIMARY KEY, v text) USING zen',
+		q{INSERT INTO large SELECT g, repeat('x', 200) FROM generate_series(1, 3000) g},
+		'CREATE TABLE i (id int PRIMARY KEY, k int, s text, a int[], p point, n int, u int, w text) USING zen',
+		'CREATE INDEX i_k ON i (k)', 'CREATE INDEX i_u ON i (u)', 'CREATE INDEX i_expr ON i (lower(s))',
+		'CREATE INDEX i_part ON i (s) WHERE k % 2 = 0', 'CREATE INDEX i_hash ON i USING hash (s)',
+		'CREATE INDEX i_gin ON i USING gin (a)', 'CREATE INDEX i_gist ON i USING gist (p)',
+		'CREATE INDEX i_spgist ON i USING spgist (p)',
+		'CREATE INDEX i_brin ON i USING brin (n) WITH (pages_per_range = 1)',
+		'CREATE INDEX i_bloom ON i USING brin (w text_bloom_ops) WITH (pages_per_range = 1)',
+		q{INSERT INTO i SELECT g, g, 's' || g, ARRAY[g], point(g, g), g, g, 'w' || g % 10 FROM generate_series(1, 500) g},
+		q{SELECT brin_summarize_new_values('i_brin'), brin_summarize_new_values('i_bloom')});
+	$htable{ $_->[0] } = $_->[1]
+	  for @{ run_sql($dbh, 'SELECT c.relname, h.htable FROM zen_htables() h JOIN pg_class c USING (relfilenode)')->{rows} };
+	return;
+}
+
+# finds -- among what the call finds is each of the patterns, nothing but them, and at least one.
+sub finds
+{
+	my ($what, $call, @patterns) = @_;
+	my $result = run_sql($dbh, "SELECT concat_ws(' ', kind, relation, tid, location, detail) FROM $call");
+	my @found  = $result->{state} ? $result->{message} : map { $_->[0] } @{ $result->{rows} };
+	my @missing = grep { my $p = $_; !grep { /$p/ } @found } @patterns;
+	my @strange = grep { my $f = $_; !grep { $f =~ /$_/ } @patterns } @found;
+	is_deeply([ @missing, @strange ], [], "$what: found by $call") or diag(map { "$_\n" } grep { defined } @found[ 0 .. 10 ]);
+	return;
+}
+
+# damaged -- write bytes, look, write what was there.
+sub damaged
+{
+	my ($what, $offset, $bytes, $look) = @_;
+	my $old = poke($pool, $offset, $bytes);
+	isnt($bytes, $old, "$what: is damaged");
+	$look->();
+	poke($pool, $offset, $old);
+	return;
+}
+
+# slot_of -- the newest slot of the row of a table with this id.
+sub slot_of
+{
+	my ($table, $id) = @_;
+	my $tid = value($dbh, "SELECT '(' || (ctid::text::point)[0] || ',' || ((ctid::text::point)[1]::int - 1) % 64 + 1 || ')' FROM $table WHERE id = $id");
+	my @slots = slots_of($pool, $htable{$table}, $tid) or die "no slot of row $tid of $table";
+	return $slots[-1];
+}
+
+sub word { return pack('Q<', $_[0]); }
+
+# --- slots ------------------------------------------------------------------
+
+sub test_slots
+{
+	my $slot  = slot_of('t', 7);
+	my $where = qr/ \(0,7\) page $slot->{page}, slot \d+, offset $slot->{offset} /;
+	my $lp    = $slot->{lp} << 63;
+	my %case  = (
+		'body' => [ sealed_but_crc($slot), "^checksum t$where" ],
+		'Tx-CTS' => [ with_word($slot, 0, $lp | ($slot->{cts} + 1)), "^checksum t$where" ],
+		'other TID' => [ with_word($slot, 1, $slot->{word1} ^ 64 << 16), "^owner t${where}the slot belongs to row", "^lost t \\(64,7\\)" ],
+		'other table' => [ with_word($slot, 1, $slot->{word1} ^ 256 << 48), "^owner t${where}the slot belongs to HTable", "^lost page" ],
+		'empty' => [ with_word($slot, 0, 0), "^owner t${where}the slot is empty", "^lost page" ],
+		'of an earlier table' => [ sealed($pool, $slot, word0 => 1), "^owner t${where}the slot is older than the table", "^lost page" ],
+		'deleted' => [ sealed($pool, $slot, word1 => $slot->{word1} | 1 << 63, len => 0), "^tombstone t${where}the slot holds a tombstone" ],
+		'not committed' => [ sealed($pool, $slot, word0 => $slot->{cts} + 500000), "^commit t$where" ],
+		'not committed, LP' => [ sealed($pool, $slot, word0 => 1 << 63 | ($slot->{cts} + 500000)), "^commit t$where", '^region .*LP says' ],
+		'from the future' => [ sealed($pool, $slot, word0 => 1 << 40), "^commit t$where", '^region .*beyond the persistent mark' ],
+		'length' => [ substr(with_word($slot, 1, $slot->{word1}), 0, 16) . "\xff\xff", "^checksum t$where" ]);
+	for my $what (sort keys %case)
+	{
+		my ($bytes, $table, @pool_only) = @{ $case{$what} };
+		damaged($what, $slot->{offset}, $bytes, sub {
+				finds($what, "zen_verify('t')", $table);
+				finds($what, 'zen_verify_pool()', $table, @pool_only); });
+	}
+	damaged('body', $slot->{offset}, sealed_but_crc($slot), sub {
+			is(state_of($dbh, 'SELECT * FROM t WHERE id = 7'), 'XX001', 'a damaged row cannot be read');
+			value($dbh, 'SET enable_seqscan = off');
+			is(value($dbh, 'SELECT count(v) FROM t WHERE id > 100'), 200, 'others can');
+			value($dbh, 'RESET enable_seqscan'); });
+	is_sound($dbh, 'all slots mended');
+	return;
+}
+
+sub with_word
+{
+	my ($slot, $n, $value) = @_;
+	my $bytes = peek($pool, $slot->{offset}, $slot->{size});
+	substr($bytes, 8 * $n, 8) = word($value);
+	return $bytes;
+}
+
+sub sealed_but_crc
+{
+	my ($slot) = @_;
+	my $bytes = peek($pool, $slot->{offset}, $slot->{size});
+	substr($bytes, 16 + $slot->{len} - 1, 1) ^= "\x04";
+	return $bytes;
+}
+
+# A snapshot of another session keeps two committed versions of one row in DRAM.
+sub test_chains
+{
+	my $other = connect_db($node);
+	value($other, $_) for 'BEGIN ISOLATION LEVEL REPEATABLE READ', 'SELECT count(*) FROM t';
+	run_all(q{UPDATE t SET v = 'one' WHERE id = 9}, q{UPDATE t SET v = 'two' WHERE id = 9});
+	my ($old, $new) = (grep { $_->{tid} eq '(0,9)' } slots_of($pool, $htable{t}))[ -2, -1 ];
+	is_sound($dbh, 'a chain of versions');
+	my %case = (
+		'other contents' => [ $new, sealed($pool, $new, flip => 16 + $new->{len} - 1), '^version t \(0,9\) .*differs from its slot' ],
+		'other code' => [ $new, sealed($pool, $new, word1 => $new->{word1} + 64), '^version t \(0,9\) .*version code' ],
+		'the same Tx-CTS' => [ $old, sealed($pool, $old, word0 => $old->{lp} << 63 | $new->{cts}), '^order t \(0,9\)' ],
+		'older body' => [ $old, sealed_but_crc($old), '^checksum t \(0,9\)' ]);
+	for my $what (sort keys %case)
+	{
+		my ($slot, $bytes, $pattern) = @{ $case{$what} };
+		damaged($what, $slot->{offset}, $bytes, sub { finds($what, $_, $pattern) for "zen_verify('t')", 'zen_verify_pool()'; });
+	}
+	is(value($other, 'SELECT v FROM t WHERE id = 9'), 'row 9', 'the old snapshot sees its version');
+	value($other, 'COMMIT');
+	$other->disconnect;
+	is_sound($dbh, 'the chain is mended');
+	return;
+}
+
+# Free slots show old headers.
+sub test_stale
+{
+	run_all('INSERT INTO t VALUES (301)', 'UPDATE t SET v = v || $$x$$ WHERE id = 11', 'VACUUM t', 'UPDATE t SET v = v || $$y$$ WHERE id = 11', 'VACUUM t');
+	my @slots = grep { $_->{tid} eq '(0,11)' } slots_of($pool, $htable{t});
+	my ($stale, $newest) = @slots[ -2, -1 ];
+	is_sound($dbh, 'stale headers');
+	damaged('newer than the row', $stale->{offset}, sealed($pool, $stale, word0 => $newest->{cts} + 1),
+		sub { finds('newer than the row', "zen_verify('t')", '^stale t \(0,11\) .*would supersede the row') });
+	my $row = slot_of('t', 301);
+	damaged('not counted', $stale->{offset},
+		sealed($pool, $stale, word1 => $row->{word1}, word0 => $row->{cts} - 1),
+		sub { finds('not counted', "zen_verify('t')", "^stale t \Q$row->{tid}\E .*0 older versions are counted, but 1 ") });
+
+	# a deleted row whose older version is still there: its tombstone must be
+	run_all('DELETE FROM t WHERE id = 11', 'VACUUM t', 'VACUUM t');
+	my ($tombstone) = grep { $_->{deleted} && $_->{tid} eq '(0,11)' } slots_of($pool, $htable{t});
+	damaged('lost tombstone', $tombstone->{offset}, word(0),
+		sub { finds('lost tombstone', "zen_verify('t')", '^owner t \(0,11\) .*empty', '^stale t \(0,11\) .*would supersede') });
+	damaged('tombstone is a row', $tombstone->{offset}, sealed($pool, $tombstone, word1 => $tombstone->{word1} & ~(1 << 63)),
+		sub { finds('tombstone is a row', "zen_verify('t')", '^(?:checksum|tombstone) t \(0,11\)') });
+	is_sound($dbh, 'stale headers mended');
+	return;
+}
+
+# --- directories ------------------------------------------------------------
+
+sub test_superblock
+{
+	for my $offset (super_offsets())
+	{
+		my $seq = unpack('Q<', peek($pool, $offset + 16, 8));
+		damaged('superblock', $offset + 16, word($seq + 7),
+			sub { finds('superblock', 'zen_verify_pool()', "^superblock offset $offset a copy .* checksum") });
+	}
+	return;
+}
+
+sub test_htables
+{
+	my $at = htable_offset($htable{t});
+	damaged('entry', $at + 16, word(77), sub { finds('entry', 'zen_verify_pool()', '^htable t HTable \d+ .*checksum') });
+	damaged('entry is free', $at + 40, word(0), sub { finds('entry is free', 'zen_verify_pool()', '^htable t .*not so in NVM') });
+	damaged('entry is taken', htable_offset(30000) + 40, word(2),
+		sub { finds('entry is taken', 'zen_verify_pool()', '^htable HTable 30000 .*free, but not so') });
+	damaged('entry of another', $at, peek($pool, htable_offset($htable{other}), 40),
+		sub { finds('entry of another', 'zen_verify_pool()', '^htable t .*names another table') });
+	return;
+}
+
+sub test_catalogs
+{
+	run_all('BEGIN', q{DELETE FROM pg_class WHERE relname = 'other'});
+	finds('no relation', 'zen_verify_pool()', '^htable HTable .*catalogs do not know');
+	run_all('ROLLBACK', 'BEGIN', q{UPDATE pg_class SET relfilenode = 4711 WHERE relname = 'other'});
+	finds('no entry', 'zen_verify_pool()', '^htable HTable .*catalogs do not know', '^htable other .*the pool does not know');
+	run_all('ROLLBACK');
+	is_sound($dbh, 'catalogs mended');
+	return;
+}
+
+sub test_regions
+{
+	run_all('UPDATE t SET v = v || $$z$$ WHERE id = 30');
+	my $slot = slot_of('t', 30);
+	my $at   = region_offset($slot->{region});
+	ok($slot->{lp}, 'regions: LP proves the newest commit');
+	damaged('no anchor', $slot->{offset}, word($slot->{cts}),
+		sub { finds('no anchor', 'zen_verify_pool()', "^region region $slot->{region} .*does not prove its newest commit") });
+	damaged('watermark', $at, pack('Q<Q<', 1 << 50, ~(1 << 50)),
+		sub { finds('watermark', 'zen_verify_pool()', "^region region $slot->{region} .*watermark") });
+	damaged('descriptor', $at + 48, pack('L<L<', 1, 0x12345),
+		sub { finds('descriptor', 'zen_verify_pool()', "^region region $slot->{region} .*descriptor") });
+	is_sound($dbh, 'regions mended');
+
+	# a finished transaction's descriptor, with its checksum
+	run_all('BEGIN', 'UPDATE t SET v = v || $$p$$ WHERE id = 31', q{PREPARE TRANSACTION 'p'});
+	my ($r) = grep { unpack('Q<', peek($pool, region_offset($_) + 48, 8)) } 0 .. 200;
+	my $descriptor = peek($pool, region_offset($r) + 32, 24);
+	is_sound($dbh, 'a prepared transaction');
+	run_all(q{COMMIT PREPARED 'p'});
+	damaged('old descriptor', region_offset($r) + 32, $descriptor,
+		sub { finds('old descriptor', 'zen_verify_pool()', "^region region $r .*of no transaction") });
+	is_sound($dbh, 'descriptors mended');
+	return;
+}
+
+sub test_pages
+{
+	my $slot = slot_of('large', 1);
+	my ($free) = map { $_->[0] } grep { !$_->[1] } data_pages($pool);
+	my %case = (
+		'owner' => [ $slot->{page}, sub { $_[0] ^ 1 } ],
+		'no owner' => [ $slot->{page}, sub { 0 } ],
+		'zeroing' => [ $slot->{page}, sub { 1 << 40 } ],
+		'checksum' => [ $slot->{page}, sub { $_[0] ^ 1 << 60 } ],
+		'taken' => [ $free, sub { unpack('Q<', peek($pool, page_word_offset($slot->{page}), 8)) } ]);
+	for my $what (sort keys %case)
+	{
+		my ($page, $change) = @{ $case{$what} };
+		my $offset = page_word_offset($page);
+		damaged("page: $what", $offset, word($change->(unpack('Q<', peek($pool, $offset, 8)))),
+			sub { finds("page: $what", 'zen_verify_pool()', "^page page $page the page directory") });
+	}
+	is_sound($dbh, 'pages mended');
+	return;
+}
+
+# --- indexes ----------------------------------------------------------------
+
+# hide -- statements know nothing of an index (dead), or do not maintain it (not ready).
+sub hide
+{
+	my ($index, $live) = @_;
+	run_all("UPDATE pg_index SET indisready = false, indisvalid = false, indislive = $live WHERE indexrelid = '$index'::regclass");
+	$dbh->disconnect;
+	reconnect();
+	return;
+}
+
+sub show
+{
+	my ($index) = @_;
+	run_all("UPDATE pg_index SET indisready = true, indisvalid = true, indislive = true WHERE indexrelid = '$index'::regclass");
+	$dbh->disconnect;
+	reconnect();
+	return;
+}
+
+sub mend
+{
+	my ($index) = @_;
+	run_all("REINDEX INDEX $index");
+	is_sound($dbh, "$index is mended");
+	return;
+}
+
+sub test_missing_entries
+{
+	my $id = 1000;
+	for my $index (qw(i_k i_expr i_part i_hash i_gin i_gist i_spgist))
+	{
+		hide($index, 'true');
+		$id += 2;
+		run_all(map { "INSERT INTO i VALUES ($_, 10 * $_, 'new' || $_, ARRAY[$_], point($_, $_), $_)" } $id, $id + 1);
+		show($index);
+		finds("hidden $index", "zen_verify('i')", "^index_missing $index \\(\\d+,\\d+\\) the row has no entry");
+		is(value($dbh, q{SELECT count(*) FROM zen_verify('i')}), 2, "hidden $index: two rows are missing");
+		mend($index);
+	}
+	for my $case ([ 'i_brin', 'n = n + 100000' ], [ 'i_bloom', q{w = 'other' || id} ], [ 'i_brin', 'n = NULL' ])
+	{
+		my ($index, $change) = @$case;
+		hide($index, 'false');
+		run_all("UPDATE i SET $change WHERE id IN (3, 200)");
+		show($index);
+		finds("hidden $index, $change", "zen_verify('i')", "^index_missing $index \\(\\d+,\\d+\\) the summary of blocks");
+		mend($index);
+	}
+	return;
+}
+
+sub test_wrong_entries
+{
+	# an update that does not know of the index keeps the TID
+	hide('i_u', 'false');
+	run_all('UPDATE i SET u = u + 5000 WHERE id = 3');
+	show('i_u');
+	finds('key', "zen_verify('i')", '^index_key i_u \(', '^index_missing i_u \(');
+	mend('i_u');
+
+	# VACUUM that does not know of the index leaves its entries; rows that were never
+	# committed leave no tombstones, so others get their addresses
+	run_all('BEGIN', q{INSERT INTO i SELECT g, g, 's' || g FROM generate_series(7000, 7010) g}, 'ROLLBACK');
+	hide('i_k', 'false');
+	run_all('VACUUM i');
+	show('i_k');
+	finds('unused', "zen_verify('i')", '^index_unused i_k \(');
+	run_all(q{INSERT INTO i SELECT g, g, 's' || g, ARRAY[g], point(g, g), g FROM generate_series(2000, 4000) g});
+	finds('stranger', "zen_verify('i')", '^index_key i_k \(');
+	mend('i_k');
+	for my $index (qw(i_hash i_gist i_spgist i_gin))
+	{
+		hide($index, 'false');
+		run_all('DELETE FROM i WHERE id BETWEEN 20 AND 30', 'VACUUM i', 'VACUUM i');
+		show($index);
+		finds("unused by $index", "zen_verify('i')", "^index_unused $index \\(");
+		mend($index);
+		run_all(q{INSERT INTO i SELECT g, g, 's' || g, ARRAY[g], point(g, g), g FROM generate_series(20, 30) g});
+	}
+	return;
+}
+
+sub test_index_files
+{
+	run_all('CREATE TABLE small (id int) USING zen', 'INSERT INTO small VALUES (1)', 'CREATE INDEX small_id ON small (id)');
+	my ($large, $small) = map { $node->data_dir . '/' . value($dbh, "SELECT pg_relation_filepath('$_')") } qw(large_pkey small_id);
+	$dbh->disconnect;
+	$node->stop;
+	copy($large, $small) or die "cannot copy: $!";
+	$node->start;
+	reconnect();
+	finds('entries of a larger table', "zen_verify('small')", '^index_tid small_id .*never handed out');
+	mend('small_id');
+
+	$small = $node->data_dir . '/' . value($dbh, q{SELECT pg_relation_filepath('small_id')});
+	$dbh->disconnect;
+	$node->stop;
+	poke(open_pool($small), 8192, "\0" x 8192);
+	$node->start;
+	reconnect();
+	finds('page of zeroes', "zen_verify('small')", '^index_error small_id .*unexpected zero page');
+	mend('small_id');
+	run_all('DROP TABLE small');
+	return;
+}
+
+# --- more -------------------------------------------------------------------
+
+# Counts of stale headers do not fit into memory at once: the last window counts, too.
+sub test_windows
+{
+	run_all(q{SET maintenance_work_mem = '1MB'}, 'CREATE TABLE many (id int) USING zen', 'INSERT INTO many SELECT generate_series(1, 600000)');
+	run_all('UPDATE many SET id = -id WHERE id > 599990 OR id = 590000', 'VACUUM many');
+	$htable{many} = value($dbh, q{SELECT htable FROM zen_htables() JOIN pg_class c USING (relfilenode) WHERE relname = 'many'});
+	finds('windows', "zen_verify('many')");
+	my $row = slot_of('many', -590000);
+	my ($stale) = grep { $_->{lp} || !$_->{deleted} } slots_of($pool, $htable{many}, slot_of('many', -600000)->{tid});
+	damaged('not counted, last window', $stale->{offset}, sealed($pool, $stale, word1 => $row->{word1}, word0 => $row->{cts} - 1),
+		sub { finds('not counted, last window', "zen_verify('many')", "^stale many \Q$row->{tid}\E .*1 older versions are counted, but 2") });
+	run_all('RESET maintenance_work_mem', 'DROP TABLE many');
+	return;
+}
+
+# A damaged row is still one after a crash.
+sub test_damaged_row_and_crash
+{
+	my $slot  = slot_of('other', 1);
+	my $bytes = sealed_but_crc($slot);
+	clean_restart();
+	poke($pool, $slot->{offset}, $bytes);
+	crash($node);
+	start_again($node);
+	reconnect();
+	finds('after a crash', $_, '^checksum other \(0,1\)') for "zen_verify('other')", 'zen_verify_pool()';
+	run_all('DROP TABLE other');
+	return;
+}

@@ -1,0 +1,129 @@
+# PoolFile -- read and damage a zen pool through its file, also while a server runs on it
+# (an emulated pool in memory is mapped, not copied).  src/nvm/layout.h is the truth.
+
+package PoolFile;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+
+our @EXPORT = qw(open_pool slots_of peek poke sealed page_word_offset super_offsets
+  htable_offset region_offset data_pages);
+
+use constant {
+	PAGE     => 65536,
+	CTS_MASK => ~0 >> 1,
+};
+
+# make_classes in page.c.
+my @classes = (32, 64, 80, 96, 112, 128);
+for (my $base = 128; $base < PAGE; $base *= 2)
+{
+	push @classes, map { $base + $_ * $base / 8 } 1 .. 8;
+}
+
+sub open_pool
+{
+	my ($path) = @_;
+	open(my $fh, '+<:raw', $path) or die "cannot open $path: $!";
+	return $fh;
+}
+
+sub peek
+{
+	my ($fh, $offset, $bytes) = @_;
+	sysseek($fh, $offset, 0) or die "seek: $!";
+	sysread($fh, my $data, $bytes) == $bytes or die "cannot read $bytes bytes at $offset";
+	return $data;
+}
+
+# poke -- write bytes; returns what was there.
+sub poke
+{
+	my ($fh, $offset, $data) = @_;
+	my $old = peek($fh, $offset, length $data);
+	sysseek($fh, $offset, 0) or die "seek: $!";
+	syswrite($fh, $data) == length $data or die "cannot write at $offset: $!";
+	return $old;
+}
+
+sub super_offsets { return (0, 4096); }
+
+sub region_offset { return 65536 + 64 * $_[0]; }
+
+sub htable_offset { return 2 * 1024 * 1024 + 128 * $_[0]; }
+
+sub page_word_offset { return 6 * 1024 * 1024 + 8 * $_[0]; }
+
+# data_pages -- each data page: number, and its word in the directory.
+sub data_pages
+{
+	my ($fh) = @_;
+	my ($npages, $first) = unpack('Q<Q<', peek($fh, 56, 16));
+	my @words = unpack('Q<*', peek($fh, page_word_offset(0), 8 * $npages));
+	return map { [ $_, $words[$_] ] } $first .. $npages - 1;
+}
+
+# slots_of -- all slots with a header of an HTable (and a row, if $tid is given), free or
+# not, oldest first.
+sub slots_of
+{
+	my ($fh, $htable, $tid) = @_;
+	my ($block, $offset) = $tid ? $tid =~ /(\d+),(\d+)/ : ();
+	my @slots;
+	for my $page (grep { $_->[1] } data_pages($fh))
+	{
+		my $size = $classes[ ($page->[1] >> 29) & 0x3ff ];
+		my $data = peek($fh, $page->[0] * PAGE, PAGE);
+		for (my $at = 0; $at + $size <= PAGE; $at += $size)
+		{
+			my ($word0, $word1, $len) = unpack('Q<Q<S<', substr($data, $at, 18));
+			my $cts = $word0 & CTS_MASK;
+			next if !$cts || (($word1 >> 48) & 0x7fff) != $htable;
+			next if $tid && ((($word1 >> 16) & 0xffffffff) != $block || (($word1 & 0xffff) - 1) % 64 + 1 != $offset);
+			push @slots, {
+				offset => $page->[0] * PAGE + $at,
+				page   => $page->[0],
+				region => ($page->[1] >> 15) & 0x3fff,
+				size   => $size,
+				lp     => $word0 >> 63,
+				cts    => $cts,
+				word1  => $word1,
+				deleted => $word1 >> 63,
+				tid    => sprintf('(%d,%d)', ($word1 >> 16) & 0xffffffff, (($word1 & 0xffff) - 1) % 64 + 1),
+				len    => $len };
+		}
+	}
+	return sort { $a->{cts} <=> $b->{cts} } @slots;
+}
+
+my @crc_table = map { my $c = $_; $c = $c & 1 ? ($c >> 1) ^ 0x82f63b78 : $c >> 1 for 1 .. 8; $c } 0 .. 255;
+
+sub crc32c
+{
+	my ($data) = @_;
+	my $crc = 0xffffffff;
+	$crc = $crc_table[ ($crc ^ $_) & 0xff ] ^ ($crc >> 8) for unpack('C*', $data);
+	return $crc ^ 0xffffffff;
+}
+
+# sealed -- the bytes of a slot's version, with some fields changed and the right CRC:
+# word0, word1, len, or flip (a byte of the body to be changed).
+sub sealed
+{
+	my ($fh, $slot, %change) = @_;
+	my $bytes = peek($fh, $slot->{offset}, $slot->{size});
+	substr($bytes, 0,  8) = pack('Q<', $change{word0}) if defined $change{word0};
+	substr($bytes, 8,  8) = pack('Q<', $change{word1}) if defined $change{word1};
+	substr($bytes, 16, 2) = pack('S<', $change{len})   if defined $change{len};
+	substr($bytes, $change{flip}, 1) ^= "\x01" if defined $change{flip};
+	my $len = unpack('S<', substr($bytes, 16, 2));
+	my $cts = unpack('Q<', $bytes) & CTS_MASK;
+	my $crc = crc32c(pack('Q<', $cts) . substr($bytes, 8, 8) . substr($bytes, 16, 4) . substr($bytes, 24, 2)
+		  . ($len > 10 ? substr($bytes, 26, $len - 10) : ''));
+	substr($bytes, 20, 4) = pack('L<', $crc);
+	return $bytes;
+}
+
+1;
