@@ -24,7 +24,7 @@ test_sequence();
 test_rolled_back_index();
 set_conf("fsync = off\nwal_writer_delay = 200ms");
 $_->() for (
-	\&test_cancelled_commit, \&test_prepared_ddl, \&test_prepared_moves, \&test_first_statement, \&test_moved_row_locks, \&test_rebuild_terminated,
+	\&test_unknown_tables, \&test_cancelled_commit, \&test_prepared_ddl, \&test_prepared_moves, \&test_first_statement, \&test_moved_row_locks, \&test_rebuild_terminated,
 	\&test_lost_backend, \&test_large_update, \&test_many_loads, \&test_base_backup);
 $node->stop;
 done_testing();
@@ -104,6 +104,49 @@ sub test_sequence
 	my $max = value($dbh, 'SELECT max(id) FROM s');
 	cmp_ok(value($dbh, q{SELECT nextval('s_id_seq')}), '>', $max, 'sequence: no value comes twice');
 	is(state_of($dbh, q{INSERT INTO s (v) VALUES ('c')}), '', 'sequence: insert');
+}
+
+# A table that only the pool knows, or only the catalog: both are said, nothing is guessed.
+sub test_unknown_tables
+{
+	run_all($dbh, map { ("CREATE TABLE $_ (id int) USING zen", "INSERT INTO $_ VALUES (1)") } 'only_pool', 'only_catalog', 'in_both');
+	my ($pool_number, $catalog_number) = map { value($dbh, "SELECT pg_relation_filenode('$_')") } 'only_pool', 'only_catalog';
+	run_all($dbh, 'SET allow_system_table_mods = on', q{DELETE FROM pg_class WHERE relname = 'only_pool'}, 'RESET allow_system_table_mods');
+	$dbh->disconnect;
+	$node->stop;
+	forget_htable($catalog_number);
+	$node->start;
+	my $from = log_size($node);
+	reconnect();
+	my $result = run_sql($dbh, 'SELECT * FROM only_catalog');
+	is($result->{state}, 'XX001', 'table that the pool does not know: SQLSTATE');
+	like($result->{message}, qr/pool does not know table "only_catalog".*HINT:.*same moment/s, 'table that the pool does not know: hint');
+	is(state_of($dbh, 'INSERT INTO only_catalog VALUES (2)'), 'XX001', 'table that the pool does not know: no row goes there');
+	is(value($dbh, 'SELECT id FROM in_both'), 1, 'table that the pool does not know: others are readable');
+	is(state_of($dbh, 'DROP TABLE only_catalog'), '', 'table that the pool does not know: it can be dropped');
+	crash_restart();
+	my $said = qr/WARNING: .*catalog does not know.*relfilenode $pool_number /s;
+	wait_for('the report', sub { log_since($node, $from) =~ $said });
+	is(() = log_since($node, $from) =~ /catalog does not know/g, 1, 'table that the catalog does not know: one is reported, once');
+}
+
+# forget_htable -- make the entry of a table in the HTable directory free (src/nvm/layout.h).
+sub forget_htable
+{
+	my ($number) = @_;
+	open(my $fh, '+<:raw', pool_path($node)) or die "pool: $!";
+	for my $i (1 .. 32767)
+	{
+		my $at = 2 * 1024 * 1024 + 128 * $i;
+		seek $fh, $at, 0;
+		read $fh, my $entry, 48;
+		next unless (unpack 'L3', $entry)[2] == $number && (unpack 'Q6', $entry)[5];
+		seek $fh, $at + 40, 0;
+		print $fh pack 'Q', 0;
+		close $fh;
+		return;
+	}
+	die "no entry for $number";
 }
 
 # Who sends a notification waits in the middle of his commit for others who do, and they
