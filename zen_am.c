@@ -16,6 +16,7 @@
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 #include "table/zenam_reindex.h"
+#include "table/zenam_unlogged.h"
 #include "txn/gc.h"
 #include "txn/recovery.h"
 #include "txn/twophase.h"
@@ -94,6 +95,7 @@ _PG_init(void)
 	zen_xact_init();
 	zen_worker_after_recovery = zen_reindex_start_workers;
 	zen_worker_register();
+	zen_index_init();
 	zen_hooks_init();
 	prev_shmem_request = shmem_request_hook;
 	shmem_request_hook = zen_shmem_request;

@@ -15,17 +15,18 @@ use Test::More;
 use ZenTest;
 skip_unless_zen();
 my $node = new_node('after_crash', fsync => 1,
-	conf => "restart_after_crash = on\nwal_writer_delay = 10s\nmax_wal_size = 1GB");
+	conf => "restart_after_crash = on\nshared_buffers = 64MB\nwal_writer_delay = 10s\nmax_wal_size = 1GB");
 $node->start;
 my $dbh = connect_db($node);
 value($dbh, 'CREATE EXTENSION zen');
 
 test_sequence();
+test_rolled_back_index();
 set_conf("fsync = off\nwal_writer_delay = 200ms");
 $_->() for (
-	\&test_prepared_ddl, \&test_prepared_moves, \&test_first_statement, \&test_moved_row_locks, \&test_rebuild_terminated,
-	\&test_lost_backend, \&test_large_update, \&test_sound, \&test_many_loads, \&test_base_backup,
-	\&test_sound);
+	\&test_unknown_tables, \&test_cancelled_commit, \&test_prepared_ddl, \&test_prepared_moves, \&test_first_statement,
+	\&test_moved_row_locks, \&test_rebuild_terminated, \&test_lost_backend, \&test_large_update, \&test_sound,
+	\&test_many_loads, \&test_base_backup, \&test_sound);
 $node->stop;
 done_testing();
 
@@ -55,19 +56,141 @@ sub make_table
 	return contents($dbh, $table);
 }
 
+# stop_wal_writer -- until the next crash nobody flushes the WAL unasked.
+sub stop_wal_writer
+{
+	my $pid = value($dbh, q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'});
+	kill 'STOP', $pid;
+	wait_for('the WAL writer to stop',
+		sub { PostgreSQL::Test::Utils::slurp_file("/proc/$pid/stat") =~ /\) T / });
+}
+
+# The files of an index that was built and rolled back were removed, but an empty one
+# stays until the next checkpoint; when the WAL that reached the disk ended before the
+# abort, the server did not start: "could not create file: File exists".
+sub test_rolled_back_index
+{
+	make_table('rb', 100);
+	my @cases = (
+		[ 'CREATE INDEX', 'BEGIN', 'CREATE INDEX ON rb (v)', undef, 'ROLLBACK' ],
+		[ 'REINDEX', 'BEGIN', 'REINDEX TABLE rb', undef, 'ROLLBACK' ],
+		[ 'a savepoint', 'BEGIN', 'SAVEPOINT a', 'TRUNCATE rb', undef, 'ROLLBACK TO a' ]);
+	for my $case (@cases)
+	{
+		my ($what, @sql) = @$case;
+		run_all($dbh, 'CHECKPOINT');
+		stop_wal_writer();
+		my $other = connect_db($node);
+		value($_ ? $dbh : $other, $_ // 'CREATE TABLE flush' . between(1, 1e9) . ' ()') for @sql;
+		crash_restart();
+		is(value($dbh, 'SELECT count(*) FROM rb WHERE id > 0'), 100, "$what rolled back, crash: the server starts");
+	}
+}
+
 # nextval() logs 32 values ahead; if that was in a transaction that was rolled back,
 # later ones committed in NVM without a flush of that record, and a crash handed their
 # values out again.
 sub test_sequence
 {
-	run_all($dbh, 'CREATE TABLE s (id serial PRIMARY KEY, v text) USING zen', 'CHECKPOINT',
-		'BEGIN', q{SELECT nextval('s_id_seq')}, 'ROLLBACK',
-		q{INSERT INTO s (v) VALUES ('a')}, q{INSERT INTO s (v) VALUES ('b')});
+	# Twice, so that the catalogs are pruned and that an insertion writes no WAL.
+	my $mixed = 'SELECT commits_mixed FROM zen_stat()';
+	run_all($dbh, 'CREATE TABLE s (id serial PRIMARY KEY, v text) USING zen',
+		(q{INSERT INTO s (v) VALUES ('x')}) x 2, 'CHECKPOINT');
+	stop_wal_writer();
+	run_all($dbh, 'BEGIN', q{SELECT nextval('s_id_seq')}, 'ROLLBACK');
+	my $before = value($dbh, $mixed);
+	run_all($dbh, q{INSERT INTO s (v) VALUES ('a')}, q{INSERT INTO s (v) VALUES ('b')});
+	is(value($dbh, $mixed), $before, 'sequence: nothing else has flushed the WAL');
 	crash_restart();
-	is(value($dbh, 'SELECT count(*) FROM s'), 2, 'sequence: rows are there');
+	is(value($dbh, 'SELECT count(*) FROM s'), 4, 'sequence: rows are there');
 	my $max = value($dbh, 'SELECT max(id) FROM s');
 	cmp_ok(value($dbh, q{SELECT nextval('s_id_seq')}), '>', $max, 'sequence: no value comes twice');
 	is(state_of($dbh, q{INSERT INTO s (v) VALUES ('c')}), '', 'sequence: insert');
+}
+
+# A table that only the pool knows, or only the catalog: both are said, nothing is guessed.
+sub test_unknown_tables
+{
+	run_all($dbh, map { ("CREATE TABLE $_ (id int) USING zen", "INSERT INTO $_ VALUES (1)") } 'only_pool', 'only_catalog', 'in_both');
+	my ($pool_number, $catalog_number) = map { value($dbh, "SELECT pg_relation_filenode('$_')") } 'only_pool', 'only_catalog';
+	run_all($dbh, 'SET allow_system_table_mods = on', q{DELETE FROM pg_class WHERE relname = 'only_pool'}, 'RESET allow_system_table_mods');
+	$dbh->disconnect;
+	$node->stop;
+	forget_htable($catalog_number);
+	$node->start;
+	my $from = log_size($node);
+	reconnect();
+	my $result = run_sql($dbh, 'SELECT * FROM only_catalog');
+	is($result->{state}, 'XX001', 'table that the pool does not know: SQLSTATE');
+	like($result->{message}, qr/pool does not know table "only_catalog".*HINT:.*same moment/s, 'table that the pool does not know: hint');
+	is(state_of($dbh, 'INSERT INTO only_catalog VALUES (2)'), 'XX001', 'table that the pool does not know: no row goes there');
+	is(value($dbh, 'SELECT id FROM in_both'), 1, 'table that the pool does not know: others are readable');
+	is(state_of($dbh, 'DROP TABLE only_catalog'), '', 'table that the pool does not know: it can be dropped');
+	crash_restart();
+	my $said = qr/WARNING: .*catalog does not know.*relfilenode $pool_number /s;
+	wait_for('the report', sub { log_since($node, $from) =~ $said });
+	is(() = log_since($node, $from) =~ /catalog does not know/g, 1, 'table that the catalog does not know: one is reported, once');
+}
+
+# forget_htable -- make the entry of a table in the HTable directory free (src/nvm/layout.h).
+sub forget_htable
+{
+	my ($number) = @_;
+	open(my $fh, '+<:raw', pool_path($node)) or die "pool: $!";
+	for my $i (1 .. 32767)
+	{
+		my $at = 2 * 1024 * 1024 + 128 * $i;
+		seek $fh, $at, 0;
+		read $fh, my $entry, 48;
+		next unless (unpack 'L3', $entry)[2] == $number && (unpack 'Q6', $entry)[5];
+		seek $fh, $at + 40, 0;
+		print $fh pack 'Q', 0;
+		close $fh;
+		return;
+	}
+	die "no entry for $number";
+}
+
+# Who sends a notification waits in the middle of his commit for others who do, and they
+# may wait for a standby: on zen nothing could end that, and no shutdown either.
+sub test_cancelled_commit
+{
+	my $sync = new_node('sync', pool_size => '64MB', dram_size => '64MB', init => { allows_streaming => 1 });
+	$sync->start;
+	my $handle = connect_db($sync);
+	run_all($handle, 'CREATE EXTENSION zen', 'CREATE TABLE n (id int) USING zen', 'CREATE TABLE n_h (id int) USING heap');
+	run_all($handle, q{ALTER SYSTEM SET synchronous_standby_names = 'nobody'}, 'SELECT pg_reload_conf()');
+	my $holder = connect_db($sync);
+	wait_for('the setting', sub { value($holder, 'SHOW synchronous_standby_names') eq 'nobody' });
+	run_all($holder, 'BEGIN', 'NOTIFY a', 'INSERT INTO n_h VALUES (0)');
+	my $held = start_statement($holder, 'COMMIT');
+	wait_for('the holder', sub { value($handle, "SELECT wait_event = 'SyncRep' FROM pg_stat_activity WHERE pid = $holder->{pg_pid}") });
+	for my $case (
+		[ 'zen-only', 'cancel', '57014', 'INSERT INTO n VALUES (1)' ],
+		[ 'zen-only', 'terminate', '08000', 'INSERT INTO n VALUES (2)' ],
+		[ 'mixed', 'cancel', '57014', 'INSERT INTO n VALUES (3)', 'INSERT INTO n_h VALUES (3)' ],
+		[ 'mixed', 'terminate', '08000', 'INSERT INTO n VALUES (4)', 'INSERT INTO n_h VALUES (4)' ])
+	{
+		my ($kind, $how, $state, @sql) = @$case;
+		my $who = connect_db($sync);
+		run_all($who, 'BEGIN', @sql, 'NOTIFY a');
+		my $commit = start_statement($who, 'COMMIT');
+		wait_for('the lock', sub { lock_wait_pid($handle, $who->{pg_pid}) });
+		value($handle, "SELECT pg_${how}_backend($who->{pg_pid})");
+		my $got = eval { finish_statement($commit) } // $@;
+		is($got, $state, "$kind commit, $how while it waits: SQLSTATE");
+		$who->disconnect;
+		BAIL_OUT('a commit that cannot be ended') if $got =~ /timed out/;
+		is(value($handle, 'SELECT count(*) FROM n'), 0, "$kind commit, $how while it waits: nothing happened");
+	}
+	run_all($handle, q{ALTER SYSTEM RESET synchronous_standby_names}, 'SELECT pg_reload_conf()');
+	is(finish_statement($held), 'COMMIT', 'cancelled commit: the holder goes on');
+	run_all($handle, 'INSERT INTO n VALUES (5)');
+	crash($sync);
+	start_again($sync);
+	$handle = connect_db($sync);
+	is(value($handle, 'SELECT string_agg(id::text, $$ $$) FROM n'), '5', 'cancelled commit: nothing comes back');
+	$sync->stop;
 }
 
 # A prepared transaction that had changed no row left nothing in the pool: over a

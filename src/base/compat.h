@@ -67,7 +67,7 @@ typedef BackendId ProcNumber;
 
 #define INVALID_PROC_NUMBER			InvalidBackendId
 #define GetNumberFromPGProc(proc)	((proc)->pgprocno)
-#define zen_log_xid()				LogLogicalMessage("zen", "", 0, true)
+#define zen_log_message(transactional) LogLogicalMessage("zen", "", 0, transactional)
 #define zen_brin_revmap(index, pages_per_range, snapshot) brinRevmapInitialize(index, pages_per_range, snapshot)
 #define zen_brin_tuple(revmap, block, buffer, offset, size, mode, snapshot) \
 	brinGetTupleForHeapBlock(revmap, block, buffer, offset, size, mode, snapshot)
@@ -79,7 +79,7 @@ typedef BackendId ProcNumber;
 #else
 #include "storage/read_stream.h"
 
-#define zen_log_xid()				LogLogicalMessage("zen", "", 0, true, false)
+#define zen_log_message(transactional) LogLogicalMessage("zen", "", 0, transactional, false)
 #define zen_brin_revmap(index, pages_per_range, snapshot) brinRevmapInitialize(index, pages_per_range)
 #define zen_brin_tuple(revmap, block, buffer, offset, size, mode, snapshot) \
 	brinGetTupleForHeapBlock(revmap, block, buffer, offset, size, mode)

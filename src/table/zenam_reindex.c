@@ -174,6 +174,27 @@ zen_reindex_database(void)
 	}
 }
 
+/*
+ * An HTable that no row of pg_class leads to is reported and left as it is.  One that is being created, moved or dropped
+ * is not meant: its transaction says so in the entry before it commits.
+ */
+static void
+report_unknown(ZenHTable *ht)
+{
+	RelFileNumber relnumber = ht->relnumber;
+	Oid			spc = ht->spc;
+	Oid			relid = RelidByRelfilenumber(spc == MyDatabaseTableSpace ? InvalidOid : spc, relnumber);
+
+	if (OidIsValid(relid) || !ht->in_use || ht->relnumber != relnumber || ht->backend != 0 ||
+		ht->create_xid != 0 || ht->drop_xid != 0 || zen_nvm_load64(&zen_pool.htables[ht->idx].move_xid) != 0)
+		return;
+	ereport(WARNING,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("the zen pool holds a table that the catalog does not know"),
+			 errdetail("Entry %u: relfilenode %u in tablespace %u of database %u.", ht->idx, relnumber, spc, ht->db),
+			 errhint("Restore pool and data directory from copies of the same moment.  Until then its rows stay in the pool.")));
+}
+
 void
 zen_reindex_worker_main(Datum arg)
 {
@@ -192,6 +213,7 @@ zen_reindex_worker_main(Datum arg)
 		SetCurrentStatementStartTimestamp();
 		StartTransactionCommand();
 		PushActiveSnapshot(GetTransactionSnapshot());
+		report_unknown(ht);
 		reindex_one(ht);
 		PopActiveSnapshot();
 		CommitTransactionCommand();

@@ -8,6 +8,10 @@
  *
  * Other access methods have written their first pages when they first come to the table.  Such an index is remembered, and
  * built a second time when the statement is over.
+ *
+ * An abort removes the files of an index that was built, except an empty one that keeps its number taken until the next
+ * checkpoint.  If a crash lost the abort record but not the one that made the init fork, replay would make the fork again,
+ * and the server would not start, since the file that it is to be copied to exists.  So the abort record is flushed first.
  */
 #include "table/zenam_unlogged.h"
 
@@ -21,6 +25,7 @@
 #include "catalog/indexing.h"
 #include "catalog/pg_class.h"
 #include "commands/defrem.h"
+#include "replication/message.h"
 #include "storage/bufmgr.h"
 #include "table/zenam.h"
 #include "utils/lsyscache.h"
@@ -31,6 +36,7 @@
 
 static List *logged_builds = NIL;	/* OIDs, in TopMemoryContext; may name
 									 * indexes that are gone or sound */
+static bool has_built = false;	/* this transaction has built an index */
 
 /* An index that takes over the files of an unlogged one needs no more than its mark. */
 static void
@@ -105,6 +111,7 @@ zen_index_note_build(Relation index)
 {
 	MemoryContext old;
 
+	has_built = true;
 	if (index->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
 		return;
 	old = MemoryContextSwitchTo(TopMemoryContext);
@@ -165,4 +172,41 @@ zen_index_repair(void)
 	if (pushed)
 		PopActiveSnapshot();
 	list_free(indexes);
+}
+
+/* ---------- aborts ---------- */
+
+/* The abort record has been written, and the files are still there. */
+static void
+flush_abort(void)
+{
+	if (has_built && !IsParallelWorker())
+		XLogFlush(zen_log_message(false));
+}
+
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	if (event == XACT_EVENT_ABORT)
+	{
+		flush_abort();
+		XactLastRecEnd = 0;		/* the next transaction has written nothing
+								 * yet */
+	}
+	if (event == XACT_EVENT_ABORT || event == XACT_EVENT_COMMIT || event == XACT_EVENT_PREPARE)
+		has_built = false;
+}
+
+static void
+subxact_callback(SubXactEvent event, SubTransactionId my_subid, SubTransactionId parent_subid, void *arg)
+{
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		flush_abort();
+}
+
+void
+zen_index_init(void)
+{
+	RegisterXactCallback(xact_callback, NULL);
+	RegisterSubXactCallback(subxact_callback, NULL);
 }

@@ -20,10 +20,12 @@ extern void zen_index_set_unlogged(Oid indexoid);
  */
 extern void zen_index_before_build(Relation rel);
 
-/* zen_index_note_build -- an index is being built: if it is too late to make it unlogged, remember it. */
+/* zen_index_note_build -- an index is being built; if it is too late to make it unlogged, it is remembered. */
 extern void zen_index_note_build(Relation index);
 
 /* zen_index_repair -- build again, as unlogged ones, the indexes that were remembered.  In a transaction, or nothing. */
 extern void zen_index_repair(void);
+
+extern void zen_index_init(void);
 
 #endif							/* ZENAM_UNLOGGED_H */

@@ -68,7 +68,7 @@ zen_xid_make_durable(void)
 	if (xid_is_durable)
 		return;
 	(void) GetTopTransactionId();
-	XLogFlush(zen_log_xid());
+	XLogFlush(zen_log_message(true));
 	xid_is_durable = true;
 }
 

@@ -31,7 +31,7 @@
 
 static ZenCommit current;		/* the commit under way */
 static bool attached = false;
-static bool holding_interrupts = false;
+static bool watching = false;	/* undo_context stands on the stack */
 static ErrorContextCallback undo_context;
 
 /* ---------- errors after LP ---------- */
@@ -59,6 +59,11 @@ undo_on_error(void *arg)
 		zen_commit_undo_lp(&current);
 }
 
+/*
+ * From here on errors are watched.  Interrupts are held until zen has written everything; PostgreSQL's remaining steps may
+ * be cancelled like any commit, and PreCommit_Notify() must: it waits for a lock that others hold over a commit, which may
+ * wait for a standby.
+ */
 static void
 watch_errors(void)
 {
@@ -67,18 +72,17 @@ watch_errors(void)
 	undo_context.previous = error_context_stack;
 	error_context_stack = &undo_context;
 	HOLD_INTERRUPTS();
-	holding_interrupts = true;
+	watching = true;
 }
 
 static void
 unwatch_errors(void)
 {
-	if (!holding_interrupts)
+	if (!watching)
 		return;
 	Assert(error_context_stack == &undo_context);
 	error_context_stack = undo_context.previous;
-	holding_interrupts = false;
-	RESUME_INTERRUPTS();
+	watching = false;
 }
 
 /* ---------- before the end ---------- */
@@ -112,6 +116,7 @@ pre_commit(void)
 			zen_commit_set_lp(&current);
 		else
 			current.stage = ZEN_STAGE_LEASED;
+		RESUME_INTERRUPTS();
 		ZEN_COUNT(commits_zen_only, 1);
 		return;
 	}
@@ -125,6 +130,7 @@ pre_commit(void)
 		if (current.last != InvalidZenSlot)
 			zen_commit_doubt(&current, full_xid, ZEN_DOUBT_COMMIT);
 	}
+	RESUME_INTERRUPTS();
 	ZEN_COUNT(commits_mixed, 1);
 }
 
@@ -195,7 +201,7 @@ aborted(void)
 	 * an error has reset the interrupt holdoff and the error context stack
 	 * already
 	 */
-	holding_interrupts = false;
+	watching = false;
 	if (zen_writeset.nwrites > 0)
 		ZEN_COUNT(aborts, 1);
 	zen_twophase_undo(&current);
