@@ -44,6 +44,7 @@ OBJS = $(addprefix src/base/, \
 		epoch.o) \
 	$(addprefix src/nvm/, \
 		persist.o \
+		repair.o \
 		pool.o \
 		tuple.o \
 		region.o \
@@ -65,6 +66,7 @@ OBJS = $(addprefix src/base/, \
 		sequence.o \
 		twophase.o \
 		xact.o \
+		recscan.o \
 		recovery.o \
 		worker.o) \
 	$(addprefix src/table/, \

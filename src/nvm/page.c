@@ -176,7 +176,8 @@ describe(uint32 pageno, ZenPageOwner owner)
 	page->nslots = nslots;
 	page->hint = 0;
 	page->next = ZEN_NO_PAGE;
-	page->owned = 1;
+	page->owned = true;
+	page->suspect = false;
 	return true;
 }
 
@@ -255,7 +256,7 @@ zen_page_give_back(uint32 pageno)
 	Assert(page->owned);
 	zen_nvm_zero(zen_page_ptr(pageno), ZEN_PAGE_SIZE);
 	directory_write(pageno, 0);
-	page->owned = 0;
+	page->owned = false;
 	zen_arena_free(page->free, bitmap_words(page->nslots) * sizeof(uint64));
 	page->free = NULL;
 	push_free(pageno);
@@ -274,7 +275,7 @@ zen_page_adopt(uint32 pageno, ZenPageOwner owner)
 void
 zen_page_adopt_free(uint32 pageno)
 {
-	zen_pages[pageno].owned = 0;
+	zen_pages[pageno].owned = false;
 	push_free(pageno);
 }
 

@@ -132,6 +132,13 @@ zen_cts_now(void)
 	return pg_atomic_read_u64(&control->next_cts);
 }
 
+uint64
+zen_cts_limit(void)
+{
+	/* should the newest record be damaged, the one before it counts */
+	return zen_mark_read(zen_pool.cts_mark, 4, ZEN_LINE) + 2 * CTS_STRIDE;
+}
+
 void
 zen_cts_restart(uint64 largest_seen)
 {

@@ -49,6 +49,11 @@ extern uint64 zen_cts_next(void);
 /* zen_cts_now -- the newest Tx-CTS handed out. */
 extern uint64 zen_cts_now(void);
 
+/*
+ * zen_cts_limit -- no Tx-CTS in NVM is larger, by R14, whatever became of one of the mark's records.  Before zen_cts_restart().
+ */
+extern uint64 zen_cts_limit(void);
+
 /* zen_cts_restart -- at recovery: start above this one and above the persistent mark (R14). */
 extern void zen_cts_restart(uint64 largest_seen);
 

@@ -32,6 +32,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
+#include "utils/timestamp.h"
 
 #define SOUND		0
 #define NEEDED		1
@@ -124,6 +125,7 @@ zen_reindex_table(Relation rel, ZenHTable *ht)
 	if (pg_atomic_compare_exchange_u32(&ht->reindex, &needed, RUNNING))
 	{
 		ZenHTable  *outer = rebuilding;
+		TimestampTz start = GetCurrentTimestamp();
 
 		PG_ENSURE_ERROR_CLEANUP(give_up, PointerGetDatum(ht));
 		{
@@ -132,6 +134,7 @@ zen_reindex_table(Relation rel, ZenHTable *ht)
 		}
 		PG_END_ENSURE_ERROR_CLEANUP(give_up, PointerGetDatum(ht));
 		rebuilding = outer;
+		pg_atomic_fetch_add_u64(&zen_recovery->index_us, GetCurrentTimestamp() - start);
 		set_reindex_state(ht, SOUND);
 		return;
 	}
