@@ -26,6 +26,7 @@
 #include "miscadmin.h"
 #include "nvm/alloc.h"
 #include "nvm/persist.h"
+#include "nvm/repair.h"
 #include "portability/instr_time.h"
 #include "postmaster/bgworker.h"
 #include "storage/procarray.h"
@@ -100,13 +101,14 @@ read_doubts(void)
 					cts;
 		uint32		kind = zen_region_doubt_read(r, &xid, &cts);
 
-		fate->ts_commit = zen_regions[r].watermark;
+		fate->ts_commit = zen_region_committed(r, zen_recovery->cts_limit);
 		zen_regions[r].doubt_kind = ZEN_DOUBT_NONE;
 		if (kind == ZEN_DOUBT_NONE)
 			continue;
 		zen_regions[r].doubt_xid = xid;
 		zen_regions[r].doubt_cts = cts;
-		largest = Max(largest, cts);
+		if (cts <= zen_recovery->cts_limit)
+			largest = Max(largest, cts);
 		if (full_xid_in_progress(xid))
 		{
 			zen_regions[r].doubt_kind = ZEN_DOUBT_PREPARED;
@@ -362,8 +364,9 @@ settle_block(ZenHTable *ht, uint32 block, uint64 absent)
 static void
 settle_table(ZenHTable *ht)
 {
-	bool		trust_indexes = !zen_recovery->after_crash && pg_atomic_read_u32(&ht->reindex) == 0;
-	uint64		saved = zen_nvm_load64(&zen_pool.htables[ht->idx].nblocks);
+	uint64		saved = 0;
+	bool		trust_indexes = !zen_recovery->after_crash && pg_atomic_read_u32(&ht->reindex) == 0 &&
+	zen_htable_saved_blocks(ht, &saved);
 	uint32		nblocks;
 	uint32	   *unused;
 	uint32		n = 0;
@@ -402,13 +405,10 @@ settle_regions(void)
 {
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
-		uint64		xid,
-					cts;
-
 		zen_regions[r].last_cts = zen_recovery->fates[r].ts_commit;
 		zen_regions[r].anchor = zen_recovery->fates[r].anchor;
 		zen_region_persist_watermark(r);	/* R13 */
-		if (zen_recovery->fates[r].prepared_cts == 0 && zen_region_doubt_read(r, &xid, &cts) != ZEN_DOUBT_NONE)
+		if (zen_recovery->fates[r].prepared_cts == 0 && zen_region_doubt_written(r))
 			zen_region_doubt_clear(r);
 	}
 }
@@ -463,6 +463,7 @@ find_commits(void)
 	zen_htable_recover(full_xid_committed, full_xid_in_progress);
 	read_doubts();
 	owned = adopt_pages();
+	pg_atomic_fetch_add_u64(&zen_recovery->repaired, zen_repairs);
 
 	/*
 	 * R10: what has been read of the directories is on the medium before
@@ -513,6 +514,7 @@ recover(void)
 	find_commits();
 	zen_recovery->scan_ms = ms_since(start);
 	build_maps();
+	pg_atomic_fetch_add_u64(&zen_recovery->damaged, zen_damages);
 	zen_recovery->total_ms = ms_since(start);
 	zen_recovery->map_ms = zen_recovery->total_ms - zen_recovery->scan_ms;
 	begin_phase("ready");

@@ -43,11 +43,7 @@ static void
 note_repair(ZenSlot slot)
 {
 	pg_atomic_fetch_add_u64(&zen_recovery->repaired, 1);
-	ereport(WARNING,
-			(errcode(ERRCODE_DATA_CORRUPTED),
-			 errmsg("a flipped bit in the zen pool was found and set right"),
-			 errdetail("It was in the header of the slot at offset " UINT64_FORMAT " of the pool.",
-					   slot * ZEN_SLOT_UNIT)));
+	zen_note_repair(zen_slot_ptr(slot));
 }
 
 /* ---------- first pass ---------- */
