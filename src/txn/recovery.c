@@ -151,11 +151,14 @@ adopt_pages(void)
 			owned++;
 		}
 		else
+		{
+			zen_page_adopt_lost(p);
 			ereport(WARNING,
 					(errcode(ERRCODE_DATA_CORRUPTED),
 					 errmsg("entry %u of the zen page directory is damaged", p),
 					 errdetail("Rows on this page are not available."),
 					 errhint("Restore the pool from a backup of the same moment as the data directory.")));
+		}
 	}
 	return owned;
 }
@@ -192,7 +195,7 @@ do_chunk(ZenRecoveryPass pass, uint32 chunk)
 
 	for (uint32 p = first; p < first + n; p++)
 	{
-		if (!zen_pages[p].owned)
+		if (!zen_pages[p].owned || zen_pages[p].lost)
 			continue;
 		if (pass == ZEN_PASS_COMMITS)
 			zen_recscan_commits(p);
@@ -421,7 +424,7 @@ hand_out_pages(void)
 	{
 		ZenPage    *page = &zen_pages[p];
 
-		if (!page->owned || zen_htables[page->owner.htable].damaged)
+		if (!page->owned || page->lost || zen_htables[page->owner.htable].damaged)
 			continue;
 		if ((page->owner.htable != 0 && !zen_htables[page->owner.htable].in_use) ||
 			pg_atomic_read_u32(&page->nfree) == page->nslots)
@@ -493,8 +496,14 @@ build_maps(void)
 	run_pass(ZEN_PASS_MAPS, "building maps");
 	begin_phase("settling tables");
 	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
-		if (zen_pages[p].owned && zen_pages[p].suspect)
+	{
+		if (!zen_pages[p].owned)
+			continue;
+		if (zen_pages[p].lost)
+			zen_recscan_lost(p);
+		else if (zen_pages[p].suspect)
 			zen_recscan_damaged(p);
+	}
 	zen_fence();
 	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
 		if (zen_htables[i].in_use)
