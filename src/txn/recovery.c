@@ -455,6 +455,26 @@ ms_since(instr_time start)
 	return INSTR_TIME_GET_MILLISEC(now);
 }
 
+/* R3: all pages of the region were seen. */
+static void
+raise_ts_commit(uint32 region, ZenRegionFate *fate)
+{
+	if (fate->anchor_cts <= fate->ts_commit)
+		return;
+	if (!zen_recovery->after_crash)
+		ereport(WARNING,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("the watermark of zen region %u was damaged", region),
+				 errdetail("It was found again from the rows.")));
+	else if (!zen_tuple_intact(fate->anchor, zen_slot_size(fate->anchor)))
+		ereport(WARNING,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("the slot that proves the newest commit of zen region %u may be damaged", region),
+				 errdetail("It lies at offset " UINT64_FORMAT " of the pool, and is believed.",
+						   fate->anchor * ZEN_SLOT_UNIT)));
+	fate->ts_commit = fate->anchor_cts;
+}
+
 /* Directories and first pass: what is there, and what was committed. */
 static void
 find_commits(void)
@@ -477,16 +497,7 @@ find_commits(void)
 	start_helpers(Min(zen_recovery_workers, owned / CHUNK_PAGES));
 	run_pass(ZEN_PASS_COMMITS, "finding commits");
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
-	{
-		ZenRegionFate *fate = &zen_recovery->fates[r];
-
-		if (!zen_recovery->after_crash && fate->anchor_cts > fate->ts_commit)
-			ereport(WARNING,
-					(errcode(ERRCODE_DATA_CORRUPTED),
-					 errmsg("the watermark of zen region %u was damaged", r),
-					 errdetail("It was found again from the rows.")));
-		fate->ts_commit = Max(fate->ts_commit, fate->anchor_cts);
-	}
+		raise_ts_commit(r, &zen_recovery->fates[r]);
 }
 
 /* Second pass, and what follows from it. */

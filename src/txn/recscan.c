@@ -76,16 +76,7 @@ is_evidence(ZenSlot slot, Size size, ZenRegionFate *fate, uint64 *cts)
 		return false;
 	if (!zen_recovery->after_crash)
 		return intact;
-	if (!(h.word0 & ZEN_LP) || (!intact && zen_one_bit(h.word0 & ZEN_CTS_MASK)))
-		return false;
-	if (!intact)
-		ereport(WARNING,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("the slot that proves the newest commit of zen region %u may be damaged",
-						zen_pages[zen_slot_page(slot)].owner.region),
-				 errdetail("It lies at offset " UINT64_FORMAT " of the pool.  It is believed.",
-						   slot * ZEN_SLOT_UNIT)));
-	return true;
+	return (h.word0 & ZEN_LP) && (intact || !zen_one_bit(h.word0 & ZEN_CTS_MASK));
 }
 
 /* Raise an atomic to at least value. */
