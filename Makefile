@@ -44,6 +44,7 @@ OBJS = $(addprefix src/base/, \
 		epoch.o) \
 	$(addprefix src/nvm/, \
 		persist.o \
+		repair.o \
 		pool.o \
 		tuple.o \
 		region.o \
@@ -67,6 +68,7 @@ OBJS = $(addprefix src/base/, \
 		sequence.o \
 		twophase.o \
 		xact.o \
+		recscan.o \
 		recovery.o \
 		worker.o) \
 	$(addprefix src/table/, \

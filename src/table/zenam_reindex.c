@@ -31,6 +31,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
+#include "utils/timestamp.h"
 
 #define SOUND		0
 #define NEEDED		1
@@ -80,6 +81,8 @@ rebuild(Relation rel)
 	GetUserIdAndSecContext(&user, &security);
 	SetUserIdAndSecContext(rel->rd_rel->relowner, security | SECURITY_RESTRICTED_OPERATION);
 	nest_level = NewGUCNestLevel();
+	/* the other rows must stay readable: a damaged one is in no index */
+	(void) set_config_option("zen.skip_damaged_rows", "on", PGC_SUSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	if (!ActiveSnapshotSet())
 	{
 		PushActiveSnapshot(GetTransactionSnapshot());
@@ -123,6 +126,7 @@ zen_reindex_table(Relation rel, ZenHTable *ht)
 	if (pg_atomic_compare_exchange_u32(&ht->reindex, &needed, RUNNING))
 	{
 		ZenHTable  *outer = rebuilding;
+		TimestampTz start = GetCurrentTimestamp();
 
 		PG_ENSURE_ERROR_CLEANUP(give_up, PointerGetDatum(ht));
 		{
@@ -131,6 +135,7 @@ zen_reindex_table(Relation rel, ZenHTable *ht)
 		}
 		PG_END_ENSURE_ERROR_CLEANUP(give_up, PointerGetDatum(ht));
 		rebuilding = outer;
+		pg_atomic_fetch_add_u64(&zen_recovery->index_us, GetCurrentTimestamp() - start);
 		set_reindex_state(ht, SOUND);
 		return;
 	}
@@ -195,10 +200,44 @@ report_unknown(ZenHTable *ht)
 			 errhint("Restore pool and data directory from copies of the same moment.  Until then its rows stay in the pool.")));
 }
 
+/* Rebuild one table in a transaction of its own; false, and a report, if that fails. */
+static bool
+reindex_in_transaction(ZenHTable *ht)
+{
+	MemoryContext context = CurrentMemoryContext;
+	bool		ok = true;
+
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	PG_TRY();
+	{
+		PushActiveSnapshot(GetTransactionSnapshot());
+		report_unknown(ht);
+		reindex_one(ht);
+		PopActiveSnapshot();
+		CommitTransactionCommand();
+	}
+	PG_CATCH();
+	{
+		/* the next who needs this table will be told again */
+		HOLD_INTERRUPTS();
+		EmitErrorReport();
+		AbortCurrentTransaction();
+		FlushErrorState();
+		RESUME_INTERRUPTS();
+		ok = false;
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	return ok;
+}
+
 void
 zen_reindex_worker_main(Datum arg)
 {
 	Oid			db = DatumGetObjectId(arg);
+	TimestampTz start = GetCurrentTimestamp();
+	uint32		rebuilt = 0;
 
 	pqsignal(SIGTERM, die);
 	BackgroundWorkerUnblockSignals();
@@ -210,22 +249,39 @@ zen_reindex_worker_main(Datum arg)
 		if (!ht->in_use || ht->db != db || pg_atomic_read_u32(&ht->reindex) == SOUND)
 			continue;
 		CHECK_FOR_INTERRUPTS();
-		SetCurrentStatementStartTimestamp();
-		StartTransactionCommand();
-		PushActiveSnapshot(GetTransactionSnapshot());
-		report_unknown(ht);
-		reindex_one(ht);
-		PopActiveSnapshot();
-		CommitTransactionCommand();
+		if (reindex_in_transaction(ht) && pg_atomic_read_u32(&ht->reindex) == SOUND)
+			rebuilt++;
 	}
+	ereport(LOG,
+			(errmsg("zen has rebuilt the indexes of %u tables of database %u in %ld ms", rebuilt, db,
+					TimestampDifferenceMilliseconds(start, GetCurrentTimestamp()))));
 	proc_exit(0);
 }
 
-void
+/* The next database, by OID, of a table that needs a rebuild; InvalidOid if there is none after this one. */
+static Oid
+next_database(Oid after)
+{
+	Oid			found = InvalidOid;
+
+	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
+	{
+		ZenHTable  *ht = &zen_htables[i];
+
+		if (ht->in_use && pg_atomic_read_u32(&ht->reindex) != SOUND && ht->db > after &&
+			(!OidIsValid(found) || ht->db < found))
+			found = ht->db;
+	}
+	return found;
+}
+
+bool
 zen_reindex_start_workers(void)
 {
+	static Oid	last = InvalidOid;	/* databases up to this one have had their
+									 * worker */
 	BackgroundWorker worker;
-	Oid			started = InvalidOid;
+	Oid			db;
 
 	memset(&worker, 0, sizeof(worker));
 	strlcpy(worker.bgw_name, "zen index rebuild", BGW_MAXLEN);
@@ -235,26 +291,17 @@ zen_reindex_start_workers(void)
 	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
 	worker.bgw_restart_time = BGW_NEVER_RESTART;
-	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
+	while (OidIsValid(db = next_database(last)))
 	{
-		BackgroundWorkerHandle *handle;
+		worker.bgw_main_arg = ObjectIdGetDatum(db);
 
 		/*
-		 * tables of one database mostly stand together; a second worker for
-		 * it would only wait for the first
+		 * without a free slot the backends that need a table rebuild it, and
+		 * we try again later
 		 */
-		if (!zen_htables[i].in_use || pg_atomic_read_u32(&zen_htables[i].reindex) == SOUND ||
-			zen_htables[i].db == started)
-			continue;
-		started = zen_htables[i].db;
-		worker.bgw_main_arg = ObjectIdGetDatum(started);
-		worker.bgw_notify_pid = MyProcPid;
-
-		/*
-		 * without a free slot the tables are rebuilt by the backends that
-		 * need them
-		 */
-		if (!RegisterDynamicBackgroundWorker(&worker, &handle))
-			break;
+		if (!RegisterDynamicBackgroundWorker(&worker, NULL))
+			return false;
+		last = db;
 	}
+	return true;
 }
