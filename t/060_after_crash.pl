@@ -24,9 +24,9 @@ test_sequence();
 test_rolled_back_index();
 set_conf("fsync = off\nwal_writer_delay = 200ms");
 $_->() for (
-	\&test_unknown_tables, \&test_cancelled_commit, \&test_prepared_ddl, \&test_prepared_moves, \&test_first_statement,
+	\&test_cancelled_commit, \&test_prepared_ddl, \&test_prepared_moves, \&test_first_statement,
 	\&test_moved_row_locks, \&test_rebuild_terminated, \&test_lost_backend, \&test_large_update, \&test_sound,
-	\&test_many_loads, \&test_base_backup, \&test_sound);
+	\&test_many_loads, \&test_base_backup, \&test_sound, \&test_unknown_tables);
 $node->stop;
 done_testing();
 

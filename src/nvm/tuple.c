@@ -132,23 +132,48 @@ zen_tuple_len(ZenSlot slot, Size slot_size)
 	return len;
 }
 
-/* Would the slot be intact with this header?  Its length is known to be possible. */
+/* May a version have this length? */
+static inline bool
+len_fits(uint32 len, bool deleted)
+{
+	return deleted ? len == 0 || len == sizeof(ZenTombstone) : len >= SizeofMinimalTupleHeader;
+}
+
+/* A slot whose header is in question. */
+typedef struct Questioned
+{
+	const char *body;
+	Size		slot_size;
+} Questioned;
+
+/* Would the slot be intact with this header?  It may be written meanwhile: its length is read once. */
 static bool
-header_fits(const void *image, const void *slot)
+header_fits(const void *image, const void *questioned)
 {
 	const ZenTupleHeader *h = image;
-	const ZenTupleBody *body = (const ZenTupleBody *) ((const char *) slot + ZEN_HEADER_SIZE);
+	const Questioned *q = questioned;
+	ZenTupleBody body;
 
-	return (body->len == 0) == ((h->word1 & ZEN_DELETED) != 0) &&
-		body->crc == tuple_crc(h->word0 & ZEN_CTS_MASK, h->word1, body, (const char *) body + ZEN_BODY_PREFIX);
+	memcpy(&body, q->body, ZEN_BODY_PREFIX);
+	return len_fits(body.len, (h->word1 & ZEN_DELETED) != 0) && zen_tuple_size(body.len) <= q->slot_size &&
+		body.crc == tuple_crc(h->word0 & ZEN_CTS_MASK, h->word1, &body, q->body + ZEN_BODY_PREFIX);
+}
+
+static inline Questioned
+question(ZenSlot slot, Size slot_size)
+{
+	Questioned	q = {.body = (const char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE,.slot_size = slot_size};
+
+	return q;
 }
 
 bool
 zen_tuple_intact(ZenSlot slot, Size slot_size)
 {
 	ZenTupleHeader h = zen_tuple_header(slot);
+	Questioned	q = question(slot, slot_size);
 
-	return zen_tuple_len(slot, slot_size) >= 0 && header_fits(&h, zen_slot_ptr(slot));
+	return header_fits(&h, &q);
 }
 
 bool
@@ -156,8 +181,9 @@ zen_tuple_repair(ZenSlot slot, Size slot_size)
 {
 	ZenTupleHeader *nvm = zen_slot_ptr(slot);
 	ZenTupleHeader h = zen_tuple_header(slot);
+	Questioned	q = question(slot, slot_size);
 
-	if (zen_tuple_len(slot, slot_size) < 0 || !zen_repair_bit(&h, sizeof(h), header_fits, nvm))
+	if (!zen_repair_bit(&h, sizeof(h), header_fits, &q))
 		return false;
 	/* only one of them differs, so this is one store */
 	if (h.word0 != nvm->word0)
@@ -192,25 +218,13 @@ zen_tuple_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
 }
 
 bool
-zen_tuple_sound(ZenSlot slot, Size slot_size)
-{
-	ZenTupleHeader h = zen_tuple_header(slot);
-	const char *src = (const char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE;
-	ZenTupleBody body;
-
-	if (zen_tuple_len(slot, slot_size) < 0)
-		return false;
-	memcpy(&body, src, ZEN_BODY_PREFIX);
-	return (body.len == 0) == ((h.word1 & ZEN_DELETED) != 0) &&
-		body.crc == tuple_crc(h.word0 & ZEN_CTS_MASK, h.word1, &body, src + ZEN_BODY_PREFIX);
-}
-
-bool
 zen_tuple_equals(ZenSlot slot, Size slot_size, const MinimalTupleData *tuple)
 {
 	const char *src = (const char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE;
-	uint32		len = tuple ? tuple->t_len : 0;
+	int64		len = zen_tuple_len(slot, slot_size);
 
-	return zen_tuple_len(slot, slot_size) == len &&
-		(len == 0 || memcmp(src + ZEN_BODY_PREFIX, (const char *) tuple + ZEN_BODY_PREFIX, len - ZEN_BODY_PREFIX) == 0);
+	if (tuple == NULL)
+		return len >= 0 && len_fits((uint32) len, true);
+	return len == tuple->t_len &&
+		memcmp(src + ZEN_BODY_PREFIX, (const char *) tuple + ZEN_BODY_PREFIX, len - ZEN_BODY_PREFIX) == 0;
 }

@@ -110,7 +110,7 @@ extern void zen_tuple_scrub(ZenSlot slot);
 extern int64 zen_tuple_len(ZenSlot slot, Size slot_size);
 
 /*
- * zen_tuple_intact -- does the CRC of the version in a slot fit?
+ * zen_tuple_intact -- do length, Deleted bit and CRC of the version in a slot fit each other?
  *
  * zen_tuple_repair -- it does not: if one flipped bit of the header explains that, set it right, durably, and return true.
  */
@@ -124,11 +124,7 @@ extern bool zen_tuple_repair(ZenSlot slot, Size slot_size);
  */
 extern bool zen_tuple_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin);
 
-/*
- * zen_tuple_sound -- do length, Deleted bit and CRC of the version in a slot fit each other?
- * zen_tuple_equals -- is its MinimalTuple this one (NULL: a tombstone)?
- */
-extern bool zen_tuple_sound(ZenSlot slot, Size slot_size);
+/* zen_tuple_equals -- is its MinimalTuple this one (NULL: it is a tombstone, with or without a link)? */
 extern bool zen_tuple_equals(ZenSlot slot, Size slot_size, const MinimalTupleData *tuple);
 
 #endif							/* ZEN_TUPLE_H */

@@ -101,7 +101,7 @@ check_slot(const Expected *e, ZenSlot slot, ZenFault *fault)
 		return false;
 	h = zen_tuple_header(slot);
 	cts = h.word0 & ZEN_CTS_MASK;
-	if (!zen_tuple_sound(slot, zen_slot_size(slot)))
+	if (!zen_tuple_intact(slot, zen_slot_size(slot)))
 		return fail(fault, "checksum", slot, "the checksum of the row version does not match");
 	if (((h.word1 & ZEN_DELETED) != 0) != e->deleted)
 		return fail(fault, "tombstone", slot, e->deleted ? "the slot holds a row, not a tombstone" :
