@@ -6,6 +6,7 @@
 #   make check-includes    do the layers below hold?
 #   make check-format      is the code formatted?  make format does it
 #   WERROR=1               warnings are errors
+#   ZEN_FAULTS=1           a build for tests, with the setting zen.fault (src/base/fault.h); tools/fault-server installs it
 
 PG_CONFIG ?= pg_config
 
@@ -83,6 +84,10 @@ OBJS = $(addprefix src/base/, \
 
 PG_CPPFLAGS = -I$(srcdir)/src
 SHLIB_LINK = -lpmem -lnuma
+ifeq ($(ZEN_FAULTS),1)
+OBJS += src/base/fault.o
+PG_CPPFLAGS += -DZEN_FAULTS
+endif
 ifeq ($(WERROR),1)
 PG_CFLAGS += -Werror
 endif

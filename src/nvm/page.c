@@ -11,6 +11,7 @@
 #include "nvm/page.h"
 
 #include "base/arena.h"
+#include "base/fault.h"
 #include "nvm/persist.h"
 #include "port/pg_crc32c.h"
 #include "storage/shmem.h"
@@ -125,7 +126,8 @@ static void
 directory_write(uint32 pageno, uint64 word)
 {
 	zen_nvm_store64(&zen_pool.pages[pageno], word);
-	zen_persist(&zen_pool.pages[pageno], sizeof(uint64));
+	if (!ZEN_FAULT(R8_DIRECTORY_NOT_DURABLE))
+		zen_persist(&zen_pool.pages[pageno], sizeof(uint64));
 }
 
 bool
@@ -136,7 +138,8 @@ zen_page_directory_read(uint32 pageno, ZenPageOwner *owner, bool *sane)
 	*sane = true;
 	if (word == ZEN_PAGE_ZEROING)
 	{
-		zen_nvm_zero(zen_page_ptr(pageno), ZEN_PAGE_SIZE);
+		if (!ZEN_FAULT(R8_ZEROING_FORGOTTEN))
+			zen_nvm_zero(zen_page_ptr(pageno), ZEN_PAGE_SIZE);
 		directory_write(pageno, 0);
 		return false;
 	}
@@ -253,7 +256,10 @@ zen_page_give_back(uint32 pageno)
 	ZenPage    *page = &zen_pages[pageno];
 
 	Assert(page->owned);
-	zen_nvm_zero(zen_page_ptr(pageno), ZEN_PAGE_SIZE);
+	if (ZEN_FAULT(R8_FREE_BEFORE_ZERO))
+		directory_write(pageno, 0);
+	if (!ZEN_FAULT(R8_NO_ZERO))
+		zen_nvm_zero(zen_page_ptr(pageno), ZEN_PAGE_SIZE);
 	directory_write(pageno, 0);
 	page->owned = 0;
 	zen_arena_free(page->free, bitmap_words(page->nslots) * sizeof(uint64));

@@ -17,6 +17,7 @@
 
 #include "access/transam.h"
 #include "access/xlog.h"
+#include "base/fault.h"
 #include "cache/metcache.h"
 #include "miscadmin.h"
 #include "nvm/alloc.h"
@@ -90,7 +91,7 @@ read_doubts(void)
 					cts;
 		uint32		kind = zen_region_doubt_read(r, &xid, &cts);
 
-		fates[r].ts_commit = zen_regions[r].watermark;
+		fates[r].ts_commit = ZEN_FAULT(R3_IGNORE_WATERMARK) ? 0 : zen_regions[r].watermark;
 		zen_regions[r].doubt_kind = ZEN_DOUBT_NONE;
 		if (kind == ZEN_DOUBT_NONE)
 			continue;
@@ -102,7 +103,7 @@ read_doubts(void)
 			zen_regions[r].doubt_kind = ZEN_DOUBT_PREPARED;
 			fates[r].prepared_cts = cts;
 		}
-		else if (full_xid_committed(xid))
+		else if (full_xid_committed(xid) && !ZEN_FAULT(R3_IGNORE_DESCRIPTOR))
 			fates[r].ts_commit = Max(fates[r].ts_commit, cts);
 	}
 }
@@ -151,7 +152,7 @@ first_pass(uint32 pageno)
 		ZenTupleHeader h = zen_tuple_header(slot);
 		uint64		cts = h.word0 & ZEN_CTS_MASK;
 
-		if (zen_recovery->after_crash)
+		if (zen_recovery->after_crash && !ZEN_FAULT(R10_NO_FLUSH_OF_BELIEVED))
 			zen_flush(zen_slot_ptr(slot), ZEN_HEADER_SIZE); /* R10 */
 		largest_cts = Max(largest_cts, cts);
 		if ((h.word0 & ZEN_LP) && cts > fate->anchor_cts)
@@ -188,12 +189,27 @@ place_version(ZenHTable *ht, ZenSlot slot, ZenTupleHeader h)
 			loser = zen_word_ref(w);
 			w = zen_word_with(w, ZEN_WORD_NVM, slot);
 		}
-		if (!(zen_tuple_header(loser).word1 & ZEN_DELETED))
+		if (!(zen_tuple_header(loser).word1 & ZEN_DELETED) && !ZEN_FAULT(R5_NO_RECOUNT))
 			w = zen_word_stale_inc(w);
 	}
 	pg_atomic_write_u64(word, w);
 	if (loser != InvalidZenSlot)
 		zen_slot_free(loser);
+}
+
+/* R3.  The whole region was seen before. */
+static bool
+is_committed(RegionFate *fate, ZenTupleHeader h)
+{
+	uint64		cts = h.word0 & ZEN_CTS_MASK;
+
+	if (ZEN_FAULT(R3_TRUST_LP_ONLY))
+		return (h.word0 & ZEN_LP) != 0;
+	if (ZEN_FAULT(R3_DELETED_FIRST) && (h.word1 & ZEN_DELETED))
+		return true;
+	if (ZEN_FAULT(R3_DECIDE_EARLY) && (h.word0 & ZEN_LP))
+		fate->ts_commit = Max(fate->ts_commit, cts);
+	return cts <= fate->ts_commit;
 }
 
 static void
@@ -213,9 +229,10 @@ second_pass(uint32 pageno)
 			zen_slot_free(slot);
 		else if (fate->prepared_cts != 0 && cts == fate->prepared_cts)
 			zen_twophase_found(page->owner.region, slot);
-		else if (cts > fate->ts_commit)
+		else if (!is_committed(fate, h))
 		{
-			zen_tuple_scrub(slot);
+			if (!ZEN_FAULT(R7_LOSERS_STAY))
+				zen_tuple_scrub(slot);
 			zen_recovery->losers++;
 			zen_slot_free(slot);
 		}
@@ -224,6 +241,8 @@ second_pass(uint32 pageno)
 		else if (ht->idx == 0 || !zen_htable_owns(ht, cts))
 			zen_slot_free(slot);	/* of a table that is gone, or a row-lock
 									 * list */
+		else if (ZEN_FAULT(R5_IGNORE_TOMBSTONES) && (h.word1 & ZEN_DELETED))
+			zen_slot_free(slot);
 		else
 			place_version(ht, slot, h);
 	}
@@ -325,7 +344,10 @@ settle_regions(void)
 
 		zen_regions[r].last_cts = fates[r].ts_commit;
 		zen_regions[r].anchor = fates[r].anchor;
-		zen_region_persist_watermark(r);	/* R13 */
+		if (ZEN_FAULT(R10_DESCRIPTOR_FIRST) && fates[r].prepared_cts == 0)
+			zen_region_doubt_clear(r);
+		if (!ZEN_FAULT(R13_NO_WATERMARK_AT_RECOVERY))
+			zen_region_persist_watermark(r);	/* R13 */
 		if (fates[r].prepared_cts == 0 && zen_region_doubt_read(r, &xid, &cts) != ZEN_DOUBT_NONE)
 			zen_region_doubt_clear(r);
 	}
@@ -370,6 +392,22 @@ ms_since(instr_time start)
 	return INSTR_TIME_GET_MILLISEC(now);
 }
 
+/* R3: all pages have been seen. */
+static void
+decide(void)
+{
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+	{
+		if (!ZEN_FAULT(R3_DECIDE_EARLY))
+			fates[r].ts_commit = Max(fates[r].ts_commit, fates[r].anchor_cts);
+		if (ZEN_FAULT(R10_WATERMARK_TOO_HIGH) && r < zen_nregions)
+		{
+			zen_regions[r].last_cts = largest_cts;
+			zen_region_persist_watermark(r);
+		}
+	}
+}
+
 static void
 recover(void)
 {
@@ -388,13 +426,12 @@ recover(void)
 	 * R10: what has been read of the directories is on the medium before
 	 * anything is built on it
 	 */
-	if (zen_recovery->after_crash)
+	if (zen_recovery->after_crash && !ZEN_FAULT(R10_NO_FLUSH_OF_BELIEVED))
 		zen_flush(zen_pool.base, (Size) zen_pool.first_data_page * ZEN_PAGE_SIZE);
 	for_all_pages("finding commits", first_pass);
 	if (zen_recovery->after_crash)
 		zen_fence();
-	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
-		fates[r].ts_commit = Max(fates[r].ts_commit, fates[r].anchor_cts);
+	decide();
 	for_all_pages("building maps", second_pass);
 	zen_fence();
 	zen_recovery->scan_ms = ms_since(start);

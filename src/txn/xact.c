@@ -16,6 +16,7 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "base/epoch.h"
+#include "base/fault.h"
 #include "base/stats.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
@@ -107,15 +108,16 @@ pre_commit(void)
 		zen_flush_sequences();
 		watch_errors();
 		zen_commit_write(&current, ws->writes, ws->nwrites, false);
-		if (current.last != InvalidZenSlot)
-			zen_commit_set_lp(&current);
-		else
+		if (current.last == InvalidZenSlot)
 			current.stage = ZEN_STAGE_LEASED;
+		else if (!ZEN_FAULT(R9_LP_AFTER_VISIBLE))
+			zen_commit_set_lp(&current);
 		ZEN_COUNT(commits_zen_only, 1);
 		return;
 	}
 	zen_xid_make_durable();
-	ForceSyncCommit();
+	if (!ZEN_FAULT(R9_NO_FORCED_FLUSH))
+		ForceSyncCommit();
 	watch_errors();
 	zen_ddl_precommit(full_xid);
 	if (ws->nwrites > 0)
@@ -178,6 +180,8 @@ static void
 committed(void)
 {
 	release_locks(0);
+	if (ZEN_FAULT(R9_LP_AFTER_VISIBLE) && current.stage == ZEN_STAGE_WRITTEN)
+		zen_commit_set_lp(&current);
 	zen_commit_finish(&current, zen_writeset.writes, zen_writeset.nwrites);
 	zen_ddl_commit();
 	unwatch_errors();
