@@ -101,6 +101,7 @@ take_slots_anywhere(ZenCommit *commit, ZenWrite *writes, uint32 n)
 
 	zen_gc_region(own);
 	zen_gc_all();
+	zen_gc_pages();
 	if (take_slots(commit, writes, n))
 		return true;
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)

@@ -343,6 +343,20 @@ zen_gc_all(void)
 	}
 }
 
+void
+zen_gc_pages(void)
+{
+	/* what this process has retired may hold slots of empty pages */
+	zen_epoch_flush();
+	for (uint32 r = 0; r < zen_nregions; r++)
+	{
+		if (!zen_region_try_lease(r))
+			continue;
+		zen_alloc_release_empty(r, zen_gc_forget_header);
+		zen_region_release(r);
+	}
+}
+
 /* Old versions that nobody sees any more, then entries of rows that can be read from NVM. */
 static void
 make_room(void)
