@@ -23,7 +23,8 @@ use Time::HiRes qw(sleep time);
 use ZenTest ();
 
 # As in t/power/trace.h.
-my %WORD = (want => 0, cut_at => 1, fences => 2, syncs => 3, stores => 4, log_used => 5, cut => 6, pids => 7);
+my %WORD = (want => 0, cut_at => 1, fences => 2, syncs => 3, stores => 4, log_used => 5, cut => 6, pids => 7,
+	acked => 9);    # acked is the driver's own
 my %WANT = (nothing => 0, photo => 1, cut => 2);
 my $PIDS_OFFSET   = 16 * 8 + 8 * 8;
 my $CONTROL_BYTES = 64 * 1024;

@@ -30,6 +30,7 @@ shared_buffers = 2MB
 dynamic_shared_memory_type = mmap
 autovacuum = off
 jit = off
+allow_in_place_tablespaces = on
 fsync = on
 full_page_writes = off
 wal_writer_delay = 10s
@@ -66,9 +67,10 @@ sub port     { return 5432; }
 sub data_dir { return "$_[0]{dir}/data"; }
 sub pool     { return "$_[0]{dir}/pool"; }
 sub logfile  { return "$_[0]{dir}/log"; }
-sub connect  { return ZenTest::connect_db(@_); }
+sub connect  { return ZenTest::connect_db($_[0], $_[1] || 'template1'); }
 
-# initdb -- a fresh cluster, with zen or without; POWER_CONF adds settings, separated by ;
+# initdb -- a fresh cluster of one database, template1, with zen or without; POWER_CONF
+# adds settings, separated by ;
 sub initdb
 {
 	my ($self, $with_zen) = @_;
@@ -79,6 +81,12 @@ sub initdb
 	my $more = join "\n", split /;/, $with_zen && $ENV{POWER_CONF} || '';
 	PostgreSQL::Test::Utils::append_to_file("$data/postgresql.conf",
 		$CONF . ($with_zen ? $ZEN_CONF : '') . "$more\n");
+	my $dbh = $self->start;
+	ZenTest::value($dbh, $_)
+	  for 'UPDATE pg_database SET datistemplate = false WHERE datname = $$template0$$',
+	  'DROP DATABASE template0', 'DROP DATABASE postgres', $with_zen ? 'CREATE EXTENSION zen' : ();
+	$dbh->disconnect;
+	$self->stop;
 	return;
 }
 
@@ -155,6 +163,16 @@ sub wait_ready
 		sleep 0.005;
 	}
 	return;
+}
+
+# wait_ready_child -- the same for a process that is not the postmaster's parent.
+sub wait_ready_child
+{
+	my ($self) = @_;
+	my $dbh;
+	ZenTest::wait_for('the server to accept connections', sub {
+			$dbh = -e "$self->{dir}/.s.PGSQL.5432" && eval { $self->connect } });
+	return $dbh;
 }
 
 sub start

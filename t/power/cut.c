@@ -1,10 +1,10 @@
 /*
  * cut.c -- what a pool and the WAL may look like after a power cut, from the record of medium.c.
  *
- *	cut -l LOG -u BYTES -b BASE -o POOL [-p NUMBER] [-w PG_WAL] [-e] (-s SEED | -i INDEX)
+ *	cut -l LOG -u BYTES -b BASE -o POOL [-z SIZE] [-p NUMBER] [-w PG_WAL] [-e] (-s SEED | -i INDEX)
  *
- * Replays the record up to BYTES over BASE, the pool as it was before the record began (a name that does not exist
- * stands for zeroes), and writes the pool with this NUMBER as one of the states in which the cut may have left it.
+ * Replays the record up to BYTES over BASE, the pool as it was before the record began (if there was none yet, SIZE
+ * zeroes), and writes the pool with this NUMBER as one of the states in which the cut may have left it.
  * With -w also the WAL files in that folder, which are as at the crash point, are given such a state.
  *
  * SEED 0 keeps only what is guaranteed, SEED 1 all that was stored; others choose: most of them for each line on its
@@ -13,6 +13,7 @@
  *
  * Prints: number of states (at most 10^9), lines that may differ, WAL sectors that may differ, digest of the result.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -54,13 +55,9 @@ typedef struct Pending
 	uint64_t	serial;
 } Pending;
 
-/* A write to WAL that was not flushed. */
-typedef struct WalWrite
-{
-	const Record *record;
-} WalWrite;
-
-static const char *base;		/* pool before the record began */
+static char *image;				/* the pool; as of before the record began
+								 * until all is chosen */
+static char *touched;			/* [page]: not all zero */
 static size_t pool_size;
 static uint64_t seed;
 static bool by_index = false;
@@ -73,10 +70,11 @@ static size_t nlines;
 static Pending *pending;
 static size_t npending,
 			pending_room;
-static WalWrite *wal;
+static const Record **wal;		/* writes to WAL that were not flushed */
 static size_t nwal,
 			wal_room;
 static uint64_t nstores;
+static uint64_t wal_digest;
 
 static void
 die(const char *what)
@@ -171,10 +169,7 @@ line_of(uint64_t number)
 	line->number = number;
 	v = add_version(line);
 	v->at = 0;
-	if (base != NULL)
-		memcpy(v->bytes, base + number * LINE, LINE);
-	else
-		memset(v->bytes, 0, LINE);
+	memcpy(v->bytes, image + number * LINE, LINE);
 	*slot = line;
 	if (++nlines * 2 > table_size)
 		enlarge_table();
@@ -299,8 +294,8 @@ end_pending(int32_t pid, bool fenced)
 static void
 replay_wal_write(const Record *r)
 {
-	wal = grow(wal, nwal + 1, &wal_room, sizeof(WalWrite));
-	wal[nwal++].record = r;
+	wal = grow(wal, nwal + 1, &wal_room, sizeof(Record *));
+	wal[nwal++] = r;
 }
 
 static void
@@ -309,7 +304,7 @@ replay_wal_sync(const Record *r)
 	size_t		kept = 0;
 
 	for (size_t i = 0; i < nwal; i++)
-		if (memcmp(wal[i].record + 1, r + 1, NAME_BYTES) != 0)
+		if (memcmp(wal[i] + 1, r + 1, NAME_BYTES) != 0)
 			wal[kept++] = wal[i];
 	nwal = kept;
 }
@@ -457,7 +452,7 @@ sector_lost(size_t write, uint64_t sector)
 	/* half of the seeds lose all of it: the harshest, and the usual case */
 	if (chance(5, 0) % 2)
 		return true;
-	memcpy(&name, (const char *) (wal[write].record + 1) + 16, sizeof(name));
+	memcpy(&name, (const char *) (wal[write] + 1) + 16, sizeof(name));
 	oldest_lost = chance(6, mix(name) ^ sector) % (nwal + 1);
 	return write >= oldest_lost;
 }
@@ -468,7 +463,7 @@ cut_wal(const char *dir, uint64_t *sectors)
 	*sectors = 0;
 	for (size_t i = nwal; i-- > 0;)
 	{
-		const Record *r = wal[i].record;
+		const Record *r = wal[i];
 		char		path[4096];
 		int			fd;
 
@@ -482,7 +477,10 @@ cut_wal(const char *dir, uint64_t *sectors)
 		{
 			++*sectors;
 			if (sector_lost(i, at / SECTOR))
+			{
 				restore_sector(fd, r, at, SECTOR);
+				wal_digest += mix(at ^ mix(i));
+			}
 		}
 		close(fd);
 	}
@@ -490,20 +488,16 @@ cut_wal(const char *dir, uint64_t *sectors)
 
 /* ---------- files ---------- */
 
-static const void *
-map_file(const char *path, size_t *size)
+static char *
+map_log(const char *path)
 {
 	struct stat st;
 	int			fd = open(path, O_RDONLY);
-	void	   *mapped;
+	char	   *mapped;
 
-	*size = 0;
-	if (fd < 0 && errno == ENOENT)
-		return NULL;
 	if (fd < 0 || fstat(fd, &st) != 0)
 		die(path);
-	*size = st.st_size;
-	mapped = mmap(NULL, st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	mapped = mmap(NULL, st.st_size, PROT_READ, MAP_SHARED, fd, 0);
 	if (mapped == MAP_FAILED)
 		die(path);
 	close(fd);
@@ -516,40 +510,77 @@ is_zero(const char *page)
 	return page[0] == 0 && memcmp(page, page + 1, PAGE - 1) == 0;
 }
 
-/* A sparse copy of the base, mapped. */
-static char *
-copy_base(const char *path)
+/* Read what is not a hole: on tmpfs a look at a hole through a mapping would fill it. */
+static void
+read_pool(const char *path, uint64_t size_if_missing)
+{
+	struct stat st;
+	int			fd = open(path, O_RDONLY);
+	off_t		data = 0;
+
+	if (fd < 0 && errno != ENOENT)
+		die(path);
+	pool_size = size_if_missing;
+	if (fd >= 0)
+		pool_size = fstat(fd, &st) == 0 ? st.st_size : 0;
+	image = mmap(NULL, pool_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	touched = calloc(pool_size / PAGE + 1, 1);
+	if (image == MAP_FAILED || touched == NULL || pool_size % PAGE != 0)
+		die(path);
+	while (fd >= 0 && (data = lseek(fd, data, SEEK_DATA)) >= 0)
+	{
+		off_t		hole = lseek(fd, data, SEEK_HOLE);
+
+		if (pread(fd, image + data, hole - data, data) != hole - data)
+			die(path);
+		memset(touched + data / PAGE, 1, (hole - data + PAGE - 1) / PAGE);
+		data = hole;
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
+static void
+write_pool(const char *path)
 {
 	int			fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
-	char	   *out;
 
 	if (fd < 0 || ftruncate(fd, pool_size) != 0)
 		die(path);
-	out = mmap(NULL, pool_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (out == MAP_FAILED)
-		die(path);
+	for (size_t at = 0; at < pool_size; at += PAGE)
+		if (touched[at / PAGE] && !is_zero(image + at) && pwrite(fd, image + at, PAGE, at) != PAGE)
+			die(path);
 	close(fd);
-	for (size_t at = 0; base != NULL && at < pool_size; at += PAGE)
-		if (!is_zero(base + at))
-			memcpy(out + at, base + at, PAGE);
-	return out;
 }
 
 static uint64_t
-digest(const char *bytes)
+digest(void)
 {
 	uint64_t	sum = 0;
 
 	for (size_t at = 0; at < pool_size; at += PAGE)
 	{
-		const uint64_t *word = (const uint64_t *) (bytes + at);
+		const uint64_t *word = (const uint64_t *) (image + at);
 
-		for (size_t i = 0; i < PAGE / sizeof(uint64_t); i++)
+		for (size_t i = 0; touched[at / PAGE] && i < PAGE / sizeof(uint64_t); i++)
 			if (word[i] != 0)
 				sum += mix(word[i] ^ mix(at + i));
 	}
 	return sum;
 }
+
+/* ---------- the whole ---------- */
+
+typedef struct Options
+{
+	const char *log;
+	uint64_t	end;
+	const char *base;
+	const char *out;
+	uint64_t	size;
+	int			pool;
+	const char *wal;
+} Options;
 
 static void
 usage(void)
@@ -558,48 +589,34 @@ usage(void)
 	exit(2);
 }
 
-int
-main(int argc, char **argv)
+static void
+read_options(Options *o, int argc, char **argv)
 {
-	const char *log_path = NULL,
-			   *base_path = NULL,
-			   *out_path = NULL,
-			   *wal_dir = NULL;
-	uint64_t	end = 0,
-				states = 1,
-				dirty = 0,
-				sectors = 0,
-				earliest = 0;
-	size_t		log_size;
-	int			pool = 0;
 	int			c;
-	const char *log;
-	char	   *out;
-	Line	  **lines;
 
 	while ((c = getopt(argc, argv, "l:u:b:o:z:p:w:es:i:")) != -1)
 		switch (c)
 		{
 			case 'l':
-				log_path = optarg;
+				o->log = optarg;
 				break;
 			case 'u':
-				end = strtoull(optarg, NULL, 10);
+				o->end = strtoull(optarg, NULL, 10);
 				break;
 			case 'b':
-				base_path = optarg;
+				o->base = optarg;
 				break;
 			case 'o':
-				out_path = optarg;
+				o->out = optarg;
 				break;
 			case 'z':
-				pool_size = strtoull(optarg, NULL, 10);
+				o->size = strtoull(optarg, NULL, 10);
 				break;
 			case 'p':
-				pool = atoi(optarg);
+				o->pool = atoi(optarg);
 				break;
 			case 'w':
-				wal_dir = optarg;
+				o->wal = optarg;
 				break;
 			case 'e':
 				persistent_cache = true;
@@ -614,16 +631,24 @@ main(int argc, char **argv)
 			default:
 				usage();
 		}
-	if (!log_path || !base_path || !out_path)
+	if (!o->log || !o->base || !o->out)
 		usage();
+}
 
-	log = map_file(log_path, &log_size);
-	base = map_file(base_path, base_path[0] ? &log_size : &log_size);
-	if (base != NULL)
-		pool_size = log_size;
+int
+main(int argc, char **argv)
+{
+	Options		o = {0};
+	uint64_t	states = 1,
+				dirty = 0,
+				sectors = 0,
+				earliest = 0;
+	Line	  **lines;
+
+	read_options(&o, argc, argv);
+	read_pool(o.base, o.size);
 	enlarge_table();
-	replay(log, end, pool);
-
+	replay(map_log(o.log), o.end, o.pool);
 	lines = sorted_lines();
 	for (size_t i = 0; i < nlines; i++)
 	{
@@ -632,15 +657,20 @@ main(int argc, char **argv)
 		if (lines[i]->nversions > 1)
 		{
 			dirty++;
-			states = states * lines[i]->nversions > MAX_STATES ? MAX_STATES : states * lines[i]->nversions;
+			states *= lines[i]->nversions;
+			if (states > MAX_STATES)
+				states = MAX_STATES;
 		}
 	}
-	out = copy_base(out_path);
 	for (size_t i = 0; i < nlines; i++)
-		memcpy(out + lines[i]->number * LINE, lines[i]->versions[choose(lines[i], earliest)].bytes, LINE);
-	if (wal_dir)
-		cut_wal(wal_dir, &sectors);
+	{
+		memcpy(image + lines[i]->number * LINE, lines[i]->versions[choose(lines[i], earliest)].bytes, LINE);
+		touched[lines[i]->number * LINE / PAGE] = 1;
+	}
+	write_pool(o.out);
+	if (o.wal)
+		cut_wal(o.wal, &sectors);
 	printf("%llu %llu %llu %016llx\n", (unsigned long long) states, (unsigned long long) dirty,
-		   (unsigned long long) sectors, (unsigned long long) digest(out));
+		   (unsigned long long) sectors, (unsigned long long) (digest() + wal_digest));
 	return 0;
 }

@@ -26,6 +26,8 @@ enum
 	W_CUT,						/* 1: the power is off, nothing moves any more */
 	W_PIDS,						/* processes that have ever been, pids[] */
 	W_POOLS,					/* pools that have ever been mapped, pools[] */
+	W_ACKED,					/* not used here: statements that clients were
+								 * told the end of */
 	N_WORDS = 16
 };
 
