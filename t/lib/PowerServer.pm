@@ -69,7 +69,7 @@ sub pool     { return "$_[0]{dir}/pool"; }
 sub logfile  { return "$_[0]{dir}/log"; }
 sub connect  { return ZenTest::connect_db($_[0], $_[1] || 'template1'); }
 
-# initdb -- a fresh cluster of one database, template1, with zen or without; POWER_CONF
+# initdb -- a fresh cluster of one database, template1, with a tablespace ts, with zen or without; POWER_CONF
 # adds settings, separated by ;
 sub initdb
 {
@@ -78,13 +78,15 @@ sub initdb
 	PostgreSQL::Test::Utils::run_log(
 		[ 'initdb', '--no-sync', '-A', 'trust', '--no-locale', '-E', 'UTF8', '--wal-segsize=1', '-D', $data ])
 	  or croak 'initdb failed';
+
 	my $more = join "\n", split /;/, $with_zen && $ENV{POWER_CONF} || '';
 	PostgreSQL::Test::Utils::append_to_file("$data/postgresql.conf",
 		$CONF . ($with_zen ? $ZEN_CONF : '') . "$more\n");
 	my $dbh = $self->start;
 	ZenTest::value($dbh, $_)
 	  for 'UPDATE pg_database SET datistemplate = false WHERE datname = $$template0$$',
-	  'DROP DATABASE template0', 'DROP DATABASE postgres', $with_zen ? 'CREATE EXTENSION zen' : ();
+	  'DROP DATABASE template0', 'DROP DATABASE postgres', q{CREATE TABLESPACE ts LOCATION ''},
+	  $with_zen ? 'CREATE EXTENSION zen' : ();
 	$dbh->disconnect;
 	$self->stop;
 	return;

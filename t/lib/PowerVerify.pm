@@ -31,12 +31,21 @@ sub checksum
 	  FROM $table t WHERE } . ($where || 'true'));
 }
 
+# line_of_table -- one line of a state; a table may be locked by a prepared transaction.
+sub line_of_table
+{
+	my ($dbh, $table) = @_;
+	return "$table " . (run_sql($dbh, "SELECT 1 FROM $table LIMIT 1")->{state} eq '55P03' ? 'locked' : checksum($dbh, $table));
+}
+
 # state_of_db -- { text, gids }: what a client can see, but for tables named scratch...
 sub state_of_db
 {
 	my ($dbh) = @_;
+	value($dbh, q{SET lock_timeout = '200ms'});
 	my $gids = value($dbh, q{SELECT coalesce(string_agg(gid, ' ' ORDER BY gid), '') FROM pg_prepared_xacts});
-	my @lines = map { "$_->[0] " . checksum($dbh, $_->[0]) } grep { $_->[0] !~ /^scratch/ } tables($dbh);
+	my @lines = map { line_of_table($dbh, $_->[0]) } grep { $_->[0] !~ /^scratch/ } tables($dbh);
+	value($dbh, 'RESET lock_timeout');
 	return { text => join("\n", "prepared: $gids", @lines), gids => $gids };
 }
 
@@ -54,6 +63,7 @@ sub check_indexes
 	my $indexes = run_sql($dbh, q{SELECT i.indrelid::regclass, i.indexrelid::regclass, a.attname FROM pg_index i
 	  JOIN pg_class c ON c.oid = i.indrelid JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = i.indkey[0]
 	  WHERE c.relnamespace = 'public'::regnamespace ORDER BY 1, 2})->{rows};
+	value($dbh, q{SET lock_timeout = '200ms'});
 	for my $scan (qw(seqscan indexscan bitmapscan))
 	{
 		set_scans($dbh, $scan);
@@ -65,7 +75,7 @@ sub check_indexes
 			push @$wrong, "$when: $scan of $table by $name: $sum instead of $index->[3]" if $sum ne $index->[3];
 		}
 	}
-	run_sql($dbh, "RESET enable_$_") for qw(seqscan indexscan indexonlyscan bitmapscan);
+	value($dbh, "RESET $_") for 'lock_timeout', map { "enable_$_" } qw(seqscan indexscan indexonlyscan bitmapscan);
 	return;
 }
 
