@@ -45,6 +45,7 @@ OBJS = $(addprefix src/base/, \
 		epoch.o) \
 	$(addprefix src/nvm/, \
 		persist.o \
+		repair.o \
 		pool.o \
 		tuple.o \
 		region.o \
@@ -66,6 +67,7 @@ OBJS = $(addprefix src/base/, \
 		sequence.o \
 		twophase.o \
 		xact.o \
+		recscan.o \
 		recovery.o \
 		worker.o) \
 	$(addprefix src/table/, \

@@ -89,19 +89,24 @@ CREATE FUNCTION zen_recovery(
 	OUT state text,
 	OUT after_crash boolean,
 	OUT phase text,
+	OUT processes integer,
 	OUT pages_total integer,
 	OUT pages_done integer,
 	OUT rows bigint,
 	OUT losers bigint,
+	OUT damaged bigint,
+	OUT repaired bigint,
 	OUT scan_ms double precision,
+	OUT map_ms double precision,
 	OUT total_ms double precision,
+	OUT index_ms double precision,
 	OUT tables_to_reindex integer)
 AS 'MODULE_PATHNAME', 'zen_recovery_info'
 LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zen_recovery() IS
 'one row: how far the engine has come since the server was started.
-state: waiting (for WAL replay), running, ready or failed; after_crash: the server was not stopped in order before; phase: what is being done; pages_total, pages_done: 64 KB pages to be read, and read in this phase; rows: rows found; losers: row versions of unfinished transactions, cleared away; scan_ms, total_ms: milliseconds for reading all pages and for everything; tables_to_reindex: tables, toast tables included, whose indexes are not rebuilt yet: each is, at the latest, when it is first used';
+state: waiting (for WAL replay), running, ready or failed; after_crash: the server was not stopped in order before; phase: what is being done; processes: that have taken part; pages_total, pages_done: 64 KB pages to be read, and read in this phase; rows: rows found; losers: row versions of unfinished transactions, cleared away; damaged: rows and slots that cannot be read, and directory entries that make no sense: the server log names them; repaired: flipped bits that were found and set right; scan_ms: milliseconds for the directories and for finding what was committed; map_ms: for finding the rows; total_ms: both; index_ms: so far for rebuilding indexes, added up over all tables; tables_to_reindex: tables, toast tables included, whose indexes are not rebuilt yet: each is, at the latest, when it is first used';
 
 --
 -- Tables.  Sizes are no secret, as those of pg_relation_size() are not.

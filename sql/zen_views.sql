@@ -30,7 +30,8 @@ SELECT path LIKE '/%' AS path, mode IN ('pmem', 'emulated', 'msync') AS mode, si
    pages_total < size / 65536 AS header, state, clean_at_start IS NOT NULL AS clean FROM zen_pool();
 SELECT p.system_identifier = c.system_identifier FROM zen_pool() p, pg_control_system() c;
 SELECT state, after_crash IS NOT NULL AS after_crash, phase, pages_total > 0 AS total, pages_done BETWEEN 0 AND pages_total AS done,
-   rows >= 0 AND losers >= 0 AS rows, scan_ms <= total_ms AS ms, tables_to_reindex >= 0 AS reindex FROM zen_recovery();
+   rows >= 0 AND losers >= 0 AS rows, processes > 0 AS processes, damaged + repaired AS damage,
+   scan_ms + map_ms <= total_ms + 0.001 AND index_ms >= 0 AS ms, tables_to_reindex >= 0 AS reindex FROM zen_recovery();
 SELECT r.pages_total = p.pages_total AND r.after_crash <> p.clean_at_start FROM zen_recovery() r, zen_pool() p;
 
 -- one insertion, one commit; the first one warms the caches, so that nothing but zen is written by the second

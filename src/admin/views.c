@@ -279,12 +279,17 @@ zen_recovery_info(PG_FUNCTION_ARGS)
 	put_text(&row, recovery_state());
 	put_bool(&row, zen_recovery->after_crash);
 	put_text(&row, zen_recovery->phase);
+	put_int32(&row, (int32) pg_atomic_read_u32(&zen_recovery->processes));
 	put_int32(&row, (int32) zen_recovery->pages_total);
 	put_int32(&row, (int32) pg_atomic_read_u32(&zen_recovery->pages_done));
-	put_int64(&row, (int64) zen_recovery->rows);
-	put_int64(&row, (int64) zen_recovery->losers);
+	put_int64(&row, (int64) pg_atomic_read_u64(&zen_recovery->rows));
+	put_int64(&row, (int64) pg_atomic_read_u64(&zen_recovery->losers));
+	put_int64(&row, (int64) pg_atomic_read_u64(&zen_recovery->damaged));
+	put_int64(&row, (int64) pg_atomic_read_u64(&zen_recovery->repaired));
 	put_float8(&row, zen_recovery->scan_ms);
+	put_float8(&row, zen_recovery->map_ms);
 	put_float8(&row, zen_recovery->total_ms);
+	put_float8(&row, pg_atomic_read_u64(&zen_recovery->index_us) / 1000.0);
 	put_int32(&row, (int32) count_tables_to_reindex());
 	PG_RETURN_DATUM(end_row(&row));
 }

@@ -16,6 +16,8 @@ int			zen_pool_mode = ZEN_POOL_AUTO;
 int			zen_dram_size_mb = 512;
 int			zen_met_cache_size_kb = 128 * 1024;
 int			zen_gc_batch = 64;
+int			zen_recovery_workers = 3;
+bool		zen_skip_damaged_rows = false;
 
 static const struct config_enum_entry pool_mode_options[] = {
 	{"auto", ZEN_POOL_AUTO, false},
@@ -60,5 +62,16 @@ zen_guc_init(void)
 							"A commit frees old versions of earlier transactions up to this number.",
 							&zen_gc_batch, 64, 1, 100000,
 							PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("zen.recovery_workers",
+							"Background workers that help to recover the pool when the server starts.",
+							"Taken from max_worker_processes until recovery is done.  Sessions that wait for "
+							"recovery help as well.",
+							&zen_recovery_workers, 3, 0, ZEN_MAX_RECOVERY_WORKERS,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("zen.skip_damaged_rows",
+							 "Leaves out rows whose checksum does not match, with a warning.",
+							 "Normally reading such a row is an error.  Meant for saving the other rows of the table.",
+							 &zen_skip_damaged_rows, false,
+							 PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 	MarkGUCPrefixReserved("zen");
 }

@@ -27,6 +27,12 @@ extern int	zen_met_cache_size_kb;	/* kilobytes of it that row versions may
 extern int	zen_gc_batch;		/* garbage items that one commit handles at
 								 * most */
 
+extern int	zen_recovery_workers;	/* background workers that help to recover */
+extern bool zen_skip_damaged_rows;	/* leave damaged rows out instead of an
+									 * error */
+
+#define ZEN_MAX_RECOVERY_WORKERS	128
+
 /* Define all settings.  Called once from _PG_init in the postmaster. */
 extern void zen_guc_init(void);
 

@@ -42,4 +42,7 @@ extern bool zen_metcache_needs_room(void);
 /* The row at slot cannot be read: throws ERRCODE_DATA_CORRUPTED naming it. */
 extern void zen_tuple_corrupted(ZenSlot slot, uint64 tidno) pg_attribute_noreturn();
 
+/* A reader has met such a row: a warning if zen.skip_damaged_rows is on, else the same error. */
+extern void zen_tuple_unreadable(ZenSlot slot, uint64 tidno);
+
 #endif							/* ZEN_METCACHE_H */

@@ -15,6 +15,7 @@
 #include "nvm/persist.h"
 #include "nvm/pool.h"
 #include "nvm/region.h"
+#include "nvm/repair.h"
 #include "port/pg_crc32c.h"
 #include "storage/shmem.h"
 #include "utils/hsearch.h"
@@ -96,6 +97,23 @@ store(uint64 *field, uint64 value)
 {
 	zen_nvm_store64(field, value);
 	zen_persist(field, sizeof(*field));
+}
+
+/* Place of a guarded word of an entry, for its check. */
+static uint64
+place_of(const uint64 *field)
+{
+	const ZenHTableEntry *first = zen_pool.htables;
+	uint64		place = (const char *) field - (const char *) first;
+	const ZenHTableEntry *e = &first[place / sizeof(ZenHTableEntry)];
+
+	return field == &e->move_xid ? place ^ (zen_nvm_load64(&e->move_to) << 20) ^ (zen_nvm_load64(&e->move_to) >> 44) : place;
+}
+
+static void
+store_guarded(uint64 *field, uint64 value)
+{
+	store(field, zen_guard(place_of(field), value));
 }
 
 /* Store the identity, word by word; the state is not part of it. */
@@ -217,14 +235,14 @@ void
 zen_htable_drop_begin(ZenHTable *ht, uint64 full_xid)
 {
 	ht->drop_xid = full_xid;
-	store(&zen_pool.htables[ht->idx].drop_xid, full_xid);
+	store_guarded(&zen_pool.htables[ht->idx].drop_xid, full_xid);
 }
 
 void
 zen_htable_drop_undo(ZenHTable *ht)
 {
 	ht->drop_xid = 0;
-	store(&zen_pool.htables[ht->idx].drop_xid, 0);
+	store_guarded(&zen_pool.htables[ht->idx].drop_xid, 0);
 }
 
 void
@@ -274,9 +292,9 @@ zen_htable_move_begin(ZenHTable *ht, RelFileLocator to, uint64 full_xid)
 {
 	ZenHTableEntry *e = &zen_pool.htables[ht->idx];
 
-	store(&e->move_xid, 0);
+	store_guarded(&e->move_xid, 0);
 	store(&e->move_to, ((uint64) ZEN_LOCATOR_SPC(to) << 32) | ZEN_LOCATOR_NUMBER(to));
-	store(&e->move_xid, full_xid);
+	store_guarded(&e->move_xid, full_xid);
 }
 
 void
@@ -303,20 +321,32 @@ zen_htable_move_end(ZenHTable *ht, bool committed)
 		zen_persist(e, sizeof(*e));
 		LWLockRelease(zen_lock(ZEN_LOCK_HTABLE));
 	}
-	store(&e->move_xid, 0);
+	store_guarded(&e->move_xid, 0);
 }
 
 void
 zen_htable_set_reindex(ZenHTable *ht, bool reindex)
 {
-	store(&zen_pool.htables[ht->idx].flags, reindex ? ZEN_HTF_REINDEX : 0);
+	store_guarded(&zen_pool.htables[ht->idx].flags, reindex ? ZEN_HTF_REINDEX : 0);
 	pg_atomic_write_u32(&ht->reindex, reindex ? 1 : 0);
 }
 
 void
 zen_htable_save_blocks(ZenHTable *ht, uint64 nblocks)
 {
-	store(&zen_pool.htables[ht->idx].nblocks, nblocks);
+	store_guarded(&zen_pool.htables[ht->idx].nblocks, nblocks);
+}
+
+bool
+zen_htable_saved_blocks(ZenHTable *ht, uint64 *nblocks)
+{
+	return zen_guard_read(&zen_pool.htables[ht->idx].nblocks, place_of(&zen_pool.htables[ht->idx].nblocks), nblocks);
+}
+
+uint64
+zen_htable_move_xid(uint32 idx)
+{
+	return zen_guard_value(zen_nvm_load64(&zen_pool.htables[idx].move_xid));
 }
 
 /* ---------- recovery ---------- */
@@ -330,44 +360,116 @@ damaged_entry(uint32 idx, const char *what)
 			 errhint("Restore the pool from a backup of the same moment as the data directory.")));
 }
 
-/* Load one entry; returns false if it is (or becomes) free. */
 static bool
-recover_entry(uint32 idx, bool (*committed) (uint64), bool (*in_progress) (uint64))
+state_fits(const void *image, const void *arg)
 {
-	ZenHTableEntry *e = &zen_pool.htables[idx];
-	ZenHTable  *ht = &zen_htables[idx];
-	uint64		state = zen_nvm_load64(&e->state);
-	uint64		move_xid = zen_nvm_load64(&e->move_xid);
-	uint64		drop_xid = zen_nvm_load64(&e->drop_xid);
+	uint64		state = *(const uint64 *) image;
 
-	if (state == ZEN_HT_FREE)
+	return state == ZEN_HT_FREE || state == ZEN_HT_CREATING || state == ZEN_HT_LIVE;
+}
+
+static bool
+identity_fits(const void *image, const void *arg)
+{
+	const ZenHTableEntry *e = image;
+
+	return e->crc == entry_crc(e);
+}
+
+/* Read an entry's state; a flipped bit is set right.  False if it makes no sense. */
+static bool
+read_state(ZenHTableEntry *e, uint64 *state)
+{
+	*state = zen_nvm_load64(&e->state);
+	if (state_fits(state, NULL))
+		return true;
+	if (!zen_repair_bit(state, sizeof(*state), state_fits, NULL))
 		return false;
+	store(&e->state, *state);
+	zen_note_repair(&e->state);
+	return true;
+}
+
+/* Is the identity line as it was written?  A flipped bit is set right. */
+static bool
+check_identity(ZenHTableEntry *e)
+{
+	ZenHTableEntry copy = *e;
+
+	if (identity_fits(&copy, NULL))
+		return true;
+	if (!zen_repair_bit(&copy, offsetof(ZenHTableEntry, state), identity_fits, NULL))
+		return false;
+	for (int i = 0; i < offsetof(ZenHTableEntry, state) / sizeof(uint64); i++)
+		zen_nvm_store64(&((uint64 *) e)[i], ((uint64 *) &copy)[i]);
+	zen_persist(e, sizeof(*e));
+	zen_note_repair(e);
+	return true;
+}
+
+/*
+ * A move that has been decided is completed.  A crash while move_end() rewrote the identity line may have torn it: what
+ * is new in it comes from move_to, and the rest never changes.
+ */
+static void
+complete_move(ZenHTableEntry *e, bool committed)
+{
+	if (committed)
+	{
+		ZenHTable	identity = {.db = e->db,.birth_cts = e->birth_cts,.create_xid = e->create_xid,
+			.backend = (uint32) e->backend,.spc = (Oid) (zen_nvm_load64(&e->move_to) >> 32),
+		.relnumber = (RelFileNumber) zen_nvm_load64(&e->move_to)};
+
+		store_identity(e, &identity);
+		zen_persist(e, sizeof(*e));
+	}
+	store_guarded(&e->move_xid, 0);
+}
+
+static void
+load_identity(ZenHTable *ht, const ZenHTableEntry *e)
+{
 	ht->db = e->db;
 	ht->spc = e->spc;
 	ht->relnumber = e->relnumber;
 	ht->backend = (uint32) e->backend;
 	ht->birth_cts = e->birth_cts;
 	ht->create_xid = e->create_xid;
-	if (move_xid != 0 && !in_progress(move_xid))
-	{
-		bool		moved = committed(move_xid);
+}
 
-		if (moved)
-		{
-			ht->spc = (Oid) (zen_nvm_load64(&e->move_to) >> 32);
-			ht->relnumber = (RelFileNumber) zen_nvm_load64(&e->move_to);
-			store_identity(e, ht);
-			zen_persist(e, sizeof(*e));
-		}
-		store(&e->move_xid, 0);
-	}
-	if (e->crc != entry_crc(e) || (state != ZEN_HT_CREATING && state != ZEN_HT_LIVE))
-	{
-		damaged_entry(idx, "checksum does not match");
-		ht->in_use = 0;
-		ht->damaged = true;
-		return true;			/* not free: its pages are not to be touched */
-	}
+/* The entry is not free, but nobody knows what it is: its number is not used, its pages are not touched. */
+static bool
+give_up_entry(ZenHTable *ht, const char *what)
+{
+	zen_damages++;
+	damaged_entry(ht->idx, what);
+	ht->in_use = 0;
+	ht->damaged = true;
+	return true;
+}
+
+/* Load one entry; returns false if it is (or becomes) free. */
+static bool
+recover_entry(uint32 idx, bool (*committed) (uint64), bool (*in_progress) (uint64))
+{
+	ZenHTableEntry *e = &zen_pool.htables[idx];
+	ZenHTable  *ht = &zen_htables[idx];
+	uint64		state,
+				move_xid,
+				drop_xid,
+				flags;
+
+	if (!read_state(e, &state))
+		return give_up_entry(ht, "it has an unknown state");
+	if (state == ZEN_HT_FREE)
+		return false;
+	if (!zen_guard_read(&e->move_xid, place_of(&e->move_xid), &move_xid))
+		return give_up_entry(ht, "it is not known where the table has moved to");
+	if (move_xid != 0 && !in_progress(move_xid))
+		complete_move(e, committed(move_xid));
+	if (!check_identity(e))
+		return give_up_entry(ht, "checksum does not match");
+	load_identity(ht, e);
 
 	if (ht->backend != 0)
 	{
@@ -386,6 +488,12 @@ recover_entry(uint32 idx, bool (*committed) (uint64), bool (*in_progress) (uint6
 	}
 	else if (state == ZEN_HT_LIVE)
 		ht->create_xid = 0;
+	if (!zen_guard_read(&e->drop_xid, place_of(&e->drop_xid), &drop_xid))
+	{
+		damaged_entry(idx, "a drop of the table may be lost");
+		drop_xid = 0;
+		zen_htable_drop_undo(ht);
+	}
 	if (drop_xid != 0 && !in_progress(drop_xid))
 	{
 		if (committed(drop_xid))
@@ -398,7 +506,10 @@ recover_entry(uint32 idx, bool (*committed) (uint64), bool (*in_progress) (uint6
 	else
 		ht->drop_xid = drop_xid;
 	ht->in_use = 1;
-	pg_atomic_write_u32(&ht->reindex, (zen_nvm_load64(&e->flags) & ZEN_HTF_REINDEX) ? 1 : 0);
+	/* a damaged flag counts as set: to rebuild indexes is never wrong */
+	if (!zen_guard_read(&e->flags, place_of(&e->flags), &flags))
+		flags = ZEN_HTF_REINDEX;
+	pg_atomic_write_u32(&ht->reindex, (flags & ZEN_HTF_REINDEX) ? 1 : 0);
 	return true;
 }
 

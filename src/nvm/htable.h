@@ -79,6 +79,12 @@ extern void zen_htable_set_reindex(ZenHTable *ht, bool reindex);
 /* At a clean stop: the size of the logical-tuple map. */
 extern void zen_htable_save_blocks(ZenHTable *ht, uint64 nblocks);
 
+/* At a start: what it was then; false if that is damaged. */
+extern bool zen_htable_saved_blocks(ZenHTable *ht, uint64 *nblocks);
+
+/* Full xid of a move of the entry that is under way, or 0. */
+extern uint64 zen_htable_move_xid(uint32 idx);
+
 /*
  * zen_htable_recover -- read the directory; committed decides the fate of in-doubt entries.
  *

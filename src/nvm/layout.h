@@ -22,7 +22,7 @@
 #include "base/compat.h"
 
 #define ZEN_MAGIC				UINT64CONST(0x314C4F4F504E455A) /* "ZENPOOL1" */
-#define ZEN_FORMAT_VERSION		1
+#define ZEN_FORMAT_VERSION		2
 
 #define ZEN_LINE				64	/* bytes of a cache line, the unit of
 									 * write-back */
@@ -103,12 +103,11 @@ StaticAssertDecl(sizeof(ZenRegionEntry) == ZEN_LINE, "region entry is one line")
 
 /* ---------- HTable directory ---------- */
 
-typedef enum ZenHTableState
-{
-	ZEN_HT_FREE = 0,
-	ZEN_HT_CREATING = 1,		/* exists if create_xid committed */
-	ZEN_HT_LIVE = 2
-} ZenHTableState;
+/* State of an entry; they differ in many bits, so that no flipped bit makes one another. */
+#define ZEN_HT_FREE				UINT64CONST(0)
+#define ZEN_HT_CREATING			UINT64CONST(0x474E495441455243) /* "CREATING": exists if
+																 * create_xid committed */
+#define ZEN_HT_LIVE				UINT64CONST(0x6C65206576696C20) /* " live el" */
 
 typedef struct ZenHTableEntry
 {
@@ -126,17 +125,21 @@ typedef struct ZenHTableEntry
 	uint64		create_xid;		/* full transaction id */
 	uint64		backend;		/* 0, or 1 + backend id of a temporary table:
 								 * gone at the next start */
-	uint64		state;			/* ZenHTableState; one 8-byte store */
+	uint64		state;			/* ZEN_HT_*; one 8-byte store */
 	uint64		pad0[2];
 
-	/* line 1: each field changes by one 8-byte store */
+	/*
+	 * line 1: each field changes by one 8-byte store; all but move_to are
+	 * guarded words (nvm/repair.h)
+	 */
 	uint64		drop_xid;		/* full xid of a drop that pg_xact decides; 0
 								 * = none */
 	uint64		nblocks;		/* blocks of the logical-tuple map at the last
 								 * clean stop */
 	uint64		flags;			/* ZEN_HTF_* */
 	uint64		move_xid;		/* full xid of a move to (move_spc,
-								 * move_relnumber); 0 = none */
+								 * move_relnumber); 0 = none; its check covers
+								 * move_to */
 	uint64		move_to;		/* move_spc << 32 | move_relnumber */
 	uint64		pad1[3];
 } ZenHTableEntry;

@@ -13,7 +13,7 @@
 #include "base/arena.h"
 #include "base/fault.h"
 #include "nvm/persist.h"
-#include "port/pg_crc32c.h"
+#include "nvm/repair.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
 
@@ -110,16 +110,29 @@ zen_page_init(void)
 static uint64
 directory_word(uint32 pageno, ZenPageOwner owner)
 {
-	uint64		bits = ZEN_PAGE_OWNED | owner.htable | ((uint64) owner.region << 15) |
-	((uint64) owner.class << 29);
-	uint64		number = pageno;
-	pg_crc32c	crc;
+	return zen_guard(pageno, ZEN_PAGE_OWNED | owner.htable | ((uint64) owner.region << 15) |
+					 ((uint64) owner.class << 29));
+}
 
-	INIT_CRC32C(crc);
-	COMP_CRC32C(crc, &number, sizeof(number));
-	COMP_CRC32C(crc, &bits, sizeof(bits));
-	FIN_CRC32C(crc);
-	return bits | ((uint64) (crc & 0xFFFF) << 48);
+static ZenPageOwner
+owner_of_word(uint64 word)
+{
+	ZenPageOwner owner = {.htable = word & (ZEN_MAX_HTABLES - 1),.region = (word >> 15) & 0x3FFF,
+	.class = (word >> 29) & 0x3FF};
+
+	return owner;
+}
+
+/* Is this a word that can stand in the directory? */
+static bool
+word_fits(const void *image, const void *pageno)
+{
+	uint64		word = *(const uint64 *) image;
+	ZenPageOwner owner = owner_of_word(word);
+
+	return word == 0 || word == ZEN_PAGE_ZEROING ||
+		(owner.region < ZEN_MAX_REGIONS && owner.class < control->nclasses &&
+		 word == directory_word(*(const uint32 *) pageno, owner));
 }
 
 static void
@@ -135,7 +148,18 @@ zen_page_directory_read(uint32 pageno, ZenPageOwner *owner, bool *sane)
 {
 	uint64		word = zen_nvm_load64(&zen_pool.pages[pageno]);
 
-	*sane = true;
+	*sane = word_fits(&word, &pageno);
+	if (!*sane && zen_repair_bit(&word, sizeof(word), word_fits, &pageno))
+	{
+		directory_write(pageno, word);
+		zen_note_repair(&zen_pool.pages[pageno]);
+		*sane = true;
+	}
+	if (!*sane)
+	{
+		zen_damages++;
+		return true;
+	}
 	if (word == ZEN_PAGE_ZEROING)
 	{
 		if (!ZEN_FAULT(R8_ZEROING_FORGOTTEN))
@@ -145,11 +169,7 @@ zen_page_directory_read(uint32 pageno, ZenPageOwner *owner, bool *sane)
 	}
 	if (word == 0)
 		return false;
-	owner->htable = word & (ZEN_MAX_HTABLES - 1);
-	owner->region = (word >> 15) & 0x3FFF;
-	owner->class = (word >> 29) & 0x3FF;
-	*sane = owner->region < ZEN_MAX_REGIONS && owner->class < control->nclasses &&
-		word == directory_word(pageno, *owner);
+	*owner = owner_of_word(word);
 	return true;
 }
 
@@ -179,7 +199,8 @@ describe(uint32 pageno, ZenPageOwner owner)
 	page->nslots = nslots;
 	page->hint = 0;
 	page->next = ZEN_NO_PAGE;
-	page->owned = 1;
+	page->owned = true;
+	page->suspect = false;
 	return true;
 }
 
@@ -261,7 +282,7 @@ zen_page_give_back(uint32 pageno)
 	if (!ZEN_FAULT(R8_NO_ZERO))
 		zen_nvm_zero(zen_page_ptr(pageno), ZEN_PAGE_SIZE);
 	directory_write(pageno, 0);
-	page->owned = 0;
+	page->owned = false;
 	zen_arena_free(page->free, bitmap_words(page->nslots) * sizeof(uint64));
 	page->free = NULL;
 	push_free(pageno);
@@ -280,7 +301,7 @@ zen_page_adopt(uint32 pageno, ZenPageOwner owner)
 void
 zen_page_adopt_free(uint32 pageno)
 {
-	zen_pages[pageno].owned = 0;
+	zen_pages[pageno].owned = false;
 	push_free(pageno);
 }
 

@@ -24,7 +24,8 @@ typedef struct ZenPageOwner
 typedef struct ZenPage
 {
 	ZenPageOwner owner;			/* constant while owned */
-	uint32		owned;			/* 0 = on the free list */
+	bool		owned;			/* false = on the free list */
+	bool		suspect;		/* recovery has found a damaged slot on it */
 	uint32		nslots;
 	uint32		hint;			/* bitmap word to look at first; lease holder
 								 * only */

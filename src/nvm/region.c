@@ -16,6 +16,7 @@
 #include "miscadmin.h"
 #include "nvm/persist.h"
 #include "nvm/pool.h"
+#include "nvm/repair.h"
 #include "port/pg_crc32c.h"
 #include "storage/proc.h"
 #include "storage/shmem.h"
@@ -134,6 +135,13 @@ zen_cts_now(void)
 	return pg_atomic_read_u64(&control->next_cts);
 }
 
+uint64
+zen_cts_limit(void)
+{
+	/* should the newest record be damaged, the one before it counts */
+	return zen_mark_read(zen_pool.cts_mark, 4, ZEN_LINE) + 2 * CTS_STRIDE;
+}
+
 void
 zen_cts_restart(uint64 largest_seen)
 {
@@ -206,15 +214,81 @@ zen_region_doubt_committed(uint32 region)
 	zen_region_doubt_clear(region);
 }
 
+/* The part of a region's entry that the descriptor's CRC covers. */
+typedef struct Doubt
+{
+	uint64		xid;
+	uint64		cts;
+	uint64		word;
+} Doubt;
+
+static bool
+doubt_fits(const void *image, const void *arg)
+{
+	const Doubt *d = image;
+
+	return d->word != 0 && d->word == doubt_word(d->xid, d->cts, (uint32) d->word);
+}
+
 uint32
 zen_region_doubt_read(uint32 region, uint64 *full_xid, uint64 *cts)
 {
 	ZenRegionEntry *e = &zen_pool.regions[region];
-	uint64		word = zen_nvm_load64(&e->doubt);
+	Doubt		d = {.xid = zen_nvm_load64(&e->doubt_xid),.cts = zen_nvm_load64(&e->doubt_cts),
+	.word = zen_nvm_load64(&e->doubt)};
 
-	*full_xid = zen_nvm_load64(&e->doubt_xid);
-	*cts = zen_nvm_load64(&e->doubt_cts);
-	if (word == 0 || word != doubt_word(*full_xid, *cts, (uint32) word))
+	/* torn, it shows 0: the word goes first and comes last */
+	if (d.word == 0)
 		return ZEN_DOUBT_NONE;
-	return (uint32) word;
+	if (!doubt_fits(&d, NULL))
+	{
+		if (zen_one_bit(d.word))
+			d.word = 0;
+		else if (!zen_repair_bit(&d, sizeof(d), doubt_fits, NULL))
+		{
+			zen_damages++;
+			ereport(WARNING,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("the descriptor of an in-doubt transaction in zen region %u is damaged", region),
+					 errdetail("If that transaction had committed, what it wrote to zen tables is lost.")));
+			return ZEN_DOUBT_NONE;
+		}
+		zen_nvm_store64(&e->doubt_xid, d.xid);
+		zen_nvm_store64(&e->doubt_cts, d.cts);
+		zen_nvm_store64(&e->doubt, d.word);
+		zen_persist(e, sizeof(*e));
+		zen_note_repair(&e->doubt_xid);
+		if (d.word == 0)
+			return ZEN_DOUBT_NONE;
+	}
+	*full_xid = d.xid;
+	*cts = d.cts;
+	return (uint32) d.word;
+}
+
+bool
+zen_region_doubt_written(uint32 region)
+{
+	return zen_nvm_load64(&zen_pool.regions[region].doubt) != 0;
+}
+
+uint64
+zen_region_committed(uint32 region, uint64 limit)
+{
+	ZenMarkRecord *records = zen_pool.regions[region].watermark;
+	uint64		best = Min(zen_regions[region].watermark, limit);
+
+	for (int i = 0; i < 2; i++)
+	{
+		uint64		value = zen_nvm_load64(&records[i].value);
+		uint64		check = ~zen_nvm_load64(&records[i].check);
+
+		if (!zen_one_bit(value ^ check))
+			continue;
+		if (value <= limit)
+			best = Max(best, value);
+		if (check <= limit)
+			best = Max(best, check);
+	}
+	return best;
 }

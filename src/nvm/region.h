@@ -49,6 +49,11 @@ extern uint64 zen_cts_next(void);
 /* zen_cts_now -- the newest Tx-CTS handed out. */
 extern uint64 zen_cts_now(void);
 
+/*
+ * zen_cts_limit -- no Tx-CTS in NVM is larger, by R14, whatever became of one of the mark's records.  Before zen_cts_restart().
+ */
+extern uint64 zen_cts_limit(void);
+
 /* zen_cts_restart -- at recovery: start above this one and above the persistent mark (R14). */
 extern void zen_cts_restart(uint64 largest_seen);
 
@@ -58,7 +63,7 @@ extern void zen_region_persist_watermark(uint32 region);
 /*
  * zen_region_doubt_set -- write the in-doubt descriptor; durable on return.
  * zen_region_doubt_clear -- remove it; durable on return.
- * zen_region_doubt_read -- what NVM says; ZEN_DOUBT_NONE if there is none or it is torn.
+ * zen_region_doubt_read -- what NVM says; ZEN_DOUBT_NONE if there is none, it is torn, or damaged beyond repair.
  */
 extern void zen_region_doubt_set(uint32 region, uint64 full_xid, uint64 cts, uint32 kind);
 extern void zen_region_doubt_clear(uint32 region);
@@ -66,5 +71,16 @@ extern void zen_region_doubt_clear(uint32 region);
 /* zen_region_doubt_committed -- raise the watermark to last_cts and remove the descriptor, both durable on return. */
 extern void zen_region_doubt_committed(uint32 region);
 extern uint32 zen_region_doubt_read(uint32 region, uint64 *full_xid, uint64 *cts);
+
+/* zen_region_doubt_written -- does NVM hold anything in the descriptor's place, be it damaged? */
+extern bool zen_region_doubt_written(uint32 region);
+
+/*
+ * zen_region_committed -- at recovery: what the watermark says, but not more than limit.
+ *
+ * Of a record in which one bit has flipped, the larger of its two halves counts.  If the record is torn and not damaged, that
+ * is the value that was being written, which is as true: it was the Tx-CTS of a durable commit.
+ */
+extern uint64 zen_region_committed(uint32 region, uint64 limit);
 
 #endif							/* ZEN_REGION_H */

@@ -12,6 +12,7 @@
 
 #include "base/fault.h"
 #include "base/stats.h"
+#include "nvm/repair.h"
 #include "port/pg_crc32c.h"
 
 StaticAssertDecl(offsetof(MinimalTupleData, t_infomask2) == ZEN_BODY_PREFIX,
@@ -135,6 +136,42 @@ zen_tuple_len(ZenSlot slot, Size slot_size)
 	if (len != 0 && (len < SizeofMinimalTupleHeader || zen_tuple_size(len) > slot_size))
 		return -1;
 	return len;
+}
+
+/* Would the slot be intact with this header?  Its length is known to be possible. */
+static bool
+header_fits(const void *image, const void *slot)
+{
+	const ZenTupleHeader *h = image;
+	const ZenTupleBody *body = (const ZenTupleBody *) ((const char *) slot + ZEN_HEADER_SIZE);
+
+	return (body->len == 0) == ((h->word1 & ZEN_DELETED) != 0) &&
+		body->crc == tuple_crc(h->word0 & ZEN_CTS_MASK, h->word1, body, (const char *) body + ZEN_BODY_PREFIX);
+}
+
+bool
+zen_tuple_intact(ZenSlot slot, Size slot_size)
+{
+	ZenTupleHeader h = zen_tuple_header(slot);
+
+	return zen_tuple_len(slot, slot_size) >= 0 && header_fits(&h, zen_slot_ptr(slot));
+}
+
+bool
+zen_tuple_repair(ZenSlot slot, Size slot_size)
+{
+	ZenTupleHeader *nvm = zen_slot_ptr(slot);
+	ZenTupleHeader h = zen_tuple_header(slot);
+
+	if (zen_tuple_len(slot, slot_size) < 0 || !zen_repair_bit(&h, sizeof(h), header_fits, nvm))
+		return false;
+	/* only one of them differs, so this is one store */
+	if (h.word0 != nvm->word0)
+		zen_nvm_store64(&nvm->word0, h.word0);
+	else
+		zen_nvm_store64(&nvm->word1, h.word1);
+	zen_persist(nvm, sizeof(*nvm));
+	return true;
 }
 
 bool

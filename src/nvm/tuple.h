@@ -90,6 +90,14 @@ extern void zen_tuple_scrub(ZenSlot slot);
 extern int64 zen_tuple_len(ZenSlot slot, Size slot_size);
 
 /*
+ * zen_tuple_intact -- does the CRC of the version in a slot fit?
+ *
+ * zen_tuple_repair -- it does not: if one flipped bit of the header explains that, set it right, durably, and return true.
+ */
+extern bool zen_tuple_intact(ZenSlot slot, Size slot_size);
+extern bool zen_tuple_repair(ZenSlot slot, Size slot_size);
+
+/*
  * zen_tuple_read -- copy the MinimalTuple (len bytes, as zen_tuple_len said) into buf and check its CRC.
  *
  * *xmin, if not NULL: the writer's xid as the system column shows it.  Returns false when the check fails: the caller reports ERRCODE_DATA_CORRUPTED.

@@ -32,6 +32,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
+#include "utils/timestamp.h"
 
 #define SOUND		0
 #define NEEDED		1
@@ -81,6 +82,8 @@ rebuild(Relation rel)
 	GetUserIdAndSecContext(&user, &security);
 	SetUserIdAndSecContext(rel->rd_rel->relowner, security | SECURITY_RESTRICTED_OPERATION);
 	nest_level = NewGUCNestLevel();
+	/* the other rows must stay readable: a damaged one is in no index */
+	(void) set_config_option("zen.skip_damaged_rows", "on", PGC_SUSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	if (!ActiveSnapshotSet())
 	{
 		PushActiveSnapshot(GetTransactionSnapshot());
@@ -124,6 +127,7 @@ zen_reindex_table(Relation rel, ZenHTable *ht)
 	if (pg_atomic_compare_exchange_u32(&ht->reindex, &needed, RUNNING))
 	{
 		ZenHTable  *outer = rebuilding;
+		TimestampTz start = GetCurrentTimestamp();
 
 		PG_ENSURE_ERROR_CLEANUP(give_up, PointerGetDatum(ht));
 		{
@@ -132,6 +136,7 @@ zen_reindex_table(Relation rel, ZenHTable *ht)
 		}
 		PG_END_ENSURE_ERROR_CLEANUP(give_up, PointerGetDatum(ht));
 		rebuilding = outer;
+		pg_atomic_fetch_add_u64(&zen_recovery->index_us, GetCurrentTimestamp() - start);
 		set_reindex_state(ht, SOUND);
 		return;
 	}

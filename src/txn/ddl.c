@@ -276,7 +276,7 @@ zen_ddl_resolve(uint64 full_xid, bool committed)
 
 		if (!ht->in_use)
 			continue;
-		if (zen_nvm_load64(&zen_pool.htables[i].move_xid) == full_xid)
+		if (zen_htable_move_xid(i) == full_xid)
 			zen_htable_move_end(ht, committed);
 		gone = ht->drop_xid == full_xid && committed;
 		if (ht->create_xid == full_xid)

@@ -7,43 +7,41 @@
  *	3. Second pass: losers are scrubbed (R7); of each tuple the newest committed version enters the map; older ones are
  *	   counted as stale (R5) and their slots are free.
  *	4. Tombstones: no row; kept as long as stale copies exist (R5).
- *	5. Fence.  Watermarks (R13), after which pages may change hands; prepared transactions come back; pages without an
+ *	5. Watermarks (R13), after which pages may change hands; prepared transactions come back; pages without an
  *	   owner and empty pages go to the pool.
  *
  * All of it only reads, scrubs losers, and writes what is true already, so a crash at any point is followed by the
  * same recovery (R10).
+ *
+ * The first process that comes is the leader; it does everything but 2 and 3, which it shares with background
+ * workers and with everyone who waits for the engine.  Pages are taken in chunks from a shared counter.  A chunk
+ * that was taken is finished: interrupts are held, and an error in it ends the whole recovery.  A pass is over when all
+ * its pages are counted as done, so nobody need be there, and anybody may come and go between chunks.
  */
 #include "txn/recovery.h"
 
 #include "access/transam.h"
 #include "access/xlog.h"
 #include "base/fault.h"
-#include "cache/metcache.h"
+#include "cache/tidmap.h"
 #include "miscadmin.h"
 #include "nvm/alloc.h"
 #include "nvm/persist.h"
+#include "nvm/repair.h"
 #include "portability/instr_time.h"
+#include "postmaster/bgworker.h"
 #include "storage/procarray.h"
+#include "storage/ipc.h"
 #include "storage/shmem.h"
+#include "storage/spin.h"
 #include "txn/gc.h"
 #include "txn/twophase.h"
-#include "utils/memutils.h"
+#include "tcop/tcopprot.h"
+#include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
-ZenRecovery *zen_recovery;
-
-/* What recovery knows of a region. */
-typedef struct RegionFate
-{
-	uint64		ts_commit;		/* R3 */
-	uint64		prepared_cts;	/* Tx-CTS of a transaction still prepared, or
-								 * 0 */
-	ZenSlot		anchor;
-	uint64		anchor_cts;
-} RegionFate;
-
-static RegionFate *fates;
-static uint64 largest_cts;
+#define CHUNK_PAGES		16		/* pages taken at a time: about a millisecond */
+#define PROGRESS_MS		10000	/* between two lines in the log */
 
 Size
 zen_recovery_shmem_size(void)
@@ -59,7 +57,17 @@ zen_recovery_init(void)
 	zen_recovery = ShmemInitStruct("zen recovery", sizeof(ZenRecovery), &found);
 	memset(zen_recovery, 0, sizeof(ZenRecovery));
 	pg_atomic_init_u32(&zen_recovery->state, ZEN_RECOVERY_NEEDED);
+	pg_atomic_init_u64(&zen_recovery->work, 0);
 	pg_atomic_init_u32(&zen_recovery->pages_done, 0);
+	pg_atomic_init_u32(&zen_recovery->failed, 0);
+	pg_atomic_init_u32(&zen_recovery->processes, 0);
+	pg_atomic_init_u64(&zen_recovery->rows, 0);
+	pg_atomic_init_u64(&zen_recovery->losers, 0);
+	pg_atomic_init_u64(&zen_recovery->damaged, 0);
+	pg_atomic_init_u64(&zen_recovery->repaired, 0);
+	pg_atomic_init_u64(&zen_recovery->largest_cts, 0);
+	pg_atomic_init_u64(&zen_recovery->index_us, 0);
+	SpinLockInit(&zen_recovery->lock);
 	ConditionVariableInit(&zen_recovery->changed);
 	zen_recovery->after_crash = !zen_pool.was_clean;
 	zen_recovery->phase = "waiting for WAL replay";
@@ -85,27 +93,36 @@ full_xid_committed(uint64 full_xid)
 static void
 read_doubts(void)
 {
+	uint64		largest = 0;
+
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
+		ZenRegionFate *fate = &zen_recovery->fates[r];
 		uint64		xid,
 					cts;
 		uint32		kind = zen_region_doubt_read(r, &xid, &cts);
 
-		fates[r].ts_commit = ZEN_FAULT(R3_IGNORE_WATERMARK) ? 0 : zen_regions[r].watermark;
+		fate->ts_commit = ZEN_FAULT(R3_IGNORE_WATERMARK) ? 0 : zen_region_committed(r, zen_recovery->cts_limit);
 		zen_regions[r].doubt_kind = ZEN_DOUBT_NONE;
 		if (kind == ZEN_DOUBT_NONE)
 			continue;
 		zen_regions[r].doubt_xid = xid;
 		zen_regions[r].doubt_cts = cts;
-		largest_cts = Max(largest_cts, cts);
+		if (cts <= zen_recovery->cts_limit)
+			largest = Max(largest, cts);
 		if (full_xid_in_progress(xid))
 		{
 			zen_regions[r].doubt_kind = ZEN_DOUBT_PREPARED;
-			fates[r].prepared_cts = cts;
+			fate->prepared_cts = cts;
 		}
-		else if (full_xid_committed(xid) && !ZEN_FAULT(R3_IGNORE_DESCRIPTOR))
-			fates[r].ts_commit = Max(fates[r].ts_commit, cts);
+		else if (ZEN_FAULT(R3_IGNORE_DESCRIPTOR))
+			continue;
+		else if (full_xid_committed(xid))
+			fate->ts_commit = Max(fate->ts_commit, cts);
+		else
+			fate->undone_cts = cts;
 	}
+	pg_atomic_write_u64(&zen_recovery->largest_cts, largest);
 }
 
 /* ---------- pages ---------- */
@@ -117,10 +134,12 @@ begin_phase(const char *phase)
 	pg_atomic_write_u32(&zen_recovery->pages_done, 0);
 }
 
-/* Make the DRAM half of all pages. */
-static void
+/* Make the DRAM half of all pages.  Returns how many have an owner. */
+static uint32
 adopt_pages(void)
 {
+	uint32		owned = 0;
+
 	zen_recovery->pages_total = zen_pool.npages - zen_pool.first_data_page;
 	for (uint32 p = zen_pool.npages - 1; p >= zen_pool.first_data_page; p--)
 	{
@@ -130,7 +149,10 @@ adopt_pages(void)
 		if (!zen_page_directory_read(p, &owner, &sane))
 			zen_page_adopt_free(p);
 		else if (sane)
+		{
 			zen_page_adopt(p, owner);
+			owned++;
+		}
 		else
 			ereport(WARNING,
 					(errcode(ERRCODE_DATA_CORRUPTED),
@@ -138,135 +160,179 @@ adopt_pages(void)
 					 errdetail("Rows on this page are not available."),
 					 errhint("Restore the pool from a backup of the same moment as the data directory.")));
 	}
+	return owned;
 }
 
-static void
-first_pass(uint32 pageno)
+/* ---------- work for many ---------- */
+
+static uint32
+nchunks(void)
 {
-	ZenPage    *page = &zen_pages[pageno];
-	RegionFate *fate = &fates[page->owner.region];
-
-	for (uint32 n = 0; n < page->nslots; n++)
-	{
-		ZenSlot		slot = zen_page_slot(pageno, n);
-		ZenTupleHeader h = zen_tuple_header(slot);
-		uint64		cts = h.word0 & ZEN_CTS_MASK;
-
-		if (zen_recovery->after_crash && !ZEN_FAULT(R10_NO_FLUSH_OF_BELIEVED))
-			zen_flush(zen_slot_ptr(slot), ZEN_HEADER_SIZE); /* R10 */
-		largest_cts = Max(largest_cts, cts);
-		if ((h.word0 & ZEN_LP) && cts > fate->anchor_cts)
-		{
-			fate->anchor = slot;
-			fate->anchor_cts = cts;
-		}
-	}
+	return (zen_recovery->pages_total + CHUNK_PAGES - 1) / CHUNK_PAGES;
 }
 
-/* A committed version: the newest of its tuple enters the map, others are stale. */
-static void
-place_version(ZenHTable *ht, ZenSlot slot, ZenTupleHeader h)
-{
-	ZenWord    *word = zen_tidmap_extend(ht, zen_word1_tidno(h.word1));
-	uint64		w = pg_atomic_read_u64(word);
-	ZenSlot		loser = InvalidZenSlot;
-
-	if (zen_word_state(w) == ZEN_WORD_UNUSED)
-	{
-		w = zen_word_with(w, ZEN_WORD_NVM, slot);
-		if (zen_pages[zen_slot_page(slot)].owner.htable == 0)
-			ht->bytes_taken += zen_slot_size(slot);
-		else
-			ht->bytes_taken = Max(ht->bytes_taken, ZEN_PRIVATE_BYTES);
-	}
-	else
-	{
-		ZenTupleHeader other = zen_tuple_header(zen_word_ref(w));
-
-		loser = slot;
-		if ((h.word0 & ZEN_CTS_MASK) > (other.word0 & ZEN_CTS_MASK))
-		{
-			loser = zen_word_ref(w);
-			w = zen_word_with(w, ZEN_WORD_NVM, slot);
-		}
-		if (!(zen_tuple_header(loser).word1 & ZEN_DELETED) && !ZEN_FAULT(R5_NO_RECOUNT))
-			w = zen_word_stale_inc(w);
-	}
-	pg_atomic_write_u64(word, w);
-	if (loser != InvalidZenSlot)
-		zen_slot_free(loser);
-}
-
-/* R3.  The whole region was seen before. */
+/* Take a chunk of the pass under way; false if there is none left. */
 static bool
-is_committed(RegionFate *fate, ZenTupleHeader h)
+take_chunk(ZenRecoveryPass *pass, uint32 *chunk)
 {
-	uint64		cts = h.word0 & ZEN_CTS_MASK;
+	uint64		work = pg_atomic_read_u64(&zen_recovery->work);
 
-	if (ZEN_FAULT(R3_TRUST_LP_ONLY))
-		return (h.word0 & ZEN_LP) != 0;
-	if (ZEN_FAULT(R3_DELETED_FIRST) && (h.word1 & ZEN_DELETED))
-		return true;
-	if (ZEN_FAULT(R3_DECIDE_EARLY) && (h.word0 & ZEN_LP))
-		fate->ts_commit = Max(fate->ts_commit, cts);
-	return cts <= fate->ts_commit;
+	/* looked at before, so that the counter cannot run over into the pass */
+	if ((work >> 32) == ZEN_PASS_NONE || (uint32) work >= nchunks() ||
+		pg_atomic_read_u32(&zen_recovery->failed))
+		return false;
+	work = pg_atomic_fetch_add_u64(&zen_recovery->work, 1);
+	*pass = (ZenRecoveryPass) (work >> 32);
+	*chunk = (uint32) work;
+	return *pass != ZEN_PASS_NONE && *chunk < nchunks();
 }
 
 static void
-second_pass(uint32 pageno)
+do_chunk(ZenRecoveryPass pass, uint32 chunk)
 {
-	ZenPage    *page = &zen_pages[pageno];
-	RegionFate *fate = &fates[page->owner.region];
+	uint32		first = zen_pool.first_data_page + chunk * CHUNK_PAGES;
+	uint32		n = Min(CHUNK_PAGES, zen_pool.npages - first);
 
-	for (uint32 n = 0; n < page->nslots; n++)
+	for (uint32 p = first; p < first + n; p++)
 	{
-		ZenSlot		slot = zen_page_slot(pageno, n);
-		ZenTupleHeader h = zen_tuple_header(slot);
-		uint64		cts = h.word0 & ZEN_CTS_MASK;
-		ZenHTable  *ht = &zen_htables[zen_word1_htable(h.word1)];
-
-		if (cts == 0)
-			zen_slot_free(slot);
-		else if (fate->prepared_cts != 0 && cts == fate->prepared_cts)
-			zen_twophase_found(page->owner.region, slot);
-		else if (!is_committed(fate, h))
-		{
-			if (!ZEN_FAULT(R7_LOSERS_STAY))
-				zen_tuple_scrub(slot);
-			zen_recovery->losers++;
-			zen_slot_free(slot);
-		}
-		else if (ht->damaged)
-			continue;			/* not to be touched */
-		else if (ht->idx == 0 || !zen_htable_owns(ht, cts))
-			zen_slot_free(slot);	/* of a table that is gone, or a row-lock
-									 * list */
-		else if (ZEN_FAULT(R5_IGNORE_TOMBSTONES) && (h.word1 & ZEN_DELETED))
-			zen_slot_free(slot);
+		if (!zen_pages[p].owned)
+			continue;
+		if (pass == ZEN_PASS_COMMITS)
+			zen_recscan_commits(p);
 		else
-			place_version(ht, slot, h);
+			zen_recscan_maps(p);
 	}
+
+	/*
+	 * R10: what this process has flushed is durable before its pages count as
+	 * done; nobody else can fence it
+	 */
+	zen_fence();
+	if (pg_atomic_add_fetch_u32(&zen_recovery->pages_done, n) == zen_recovery->pages_total)
+		ConditionVariableBroadcast(&zen_recovery->changed);
 }
 
+/* A chunk that was taken will not be done. */
 static void
-for_all_pages(const char *phase, void (*pass) (uint32 pageno))
+fail(int code, Datum arg)
 {
-	begin_phase(phase);
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
+	pg_atomic_write_u32(&zen_recovery->failed, 1);
+	ConditionVariableBroadcast(&zen_recovery->changed);
+}
+
+/* Do one chunk, if there is one. */
+static bool
+take_part(void)
+{
+	static bool counted = false;
+	ZenRecoveryPass pass;
+	uint32		chunk;
+	bool		taken;
+
+	/* nothing may come between taking a chunk and doing it */
+	HOLD_INTERRUPTS();
+	taken = take_chunk(&pass, &chunk);
+	if (taken)
 	{
-		if (zen_pages[p].owned)
-			pass(p);
-		pg_atomic_fetch_add_u32(&zen_recovery->pages_done, 1);
+		if (!counted)
+			pg_atomic_fetch_add_u32(&zen_recovery->processes, 1);
+		counted = true;
+		PG_ENSURE_ERROR_CLEANUP(fail, (Datum) 0);
+		{
+			do_chunk(pass, chunk);
+		}
+		PG_END_ENSURE_ERROR_CLEANUP(fail, (Datum) 0);
 	}
+	RESUME_INTERRUPTS();
+	return taken;
+}
+
+/* Leader: start up to n background workers to take part, as slots for them allow. */
+static void
+start_helpers(uint32 n)
+{
+	BackgroundWorker worker;
+
+	memset(&worker, 0, sizeof(worker));
+	strlcpy(worker.bgw_name, "zen recovery", BGW_MAXLEN);
+	strlcpy(worker.bgw_type, "zen recovery", BGW_MAXLEN);
+	strlcpy(worker.bgw_library_name, "zen", BGW_MAXLEN);
+	strlcpy(worker.bgw_function_name, "zen_recovery_worker_main", BGW_MAXLEN);
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = BGW_NEVER_RESTART;
+	while (n > 0 && RegisterDynamicBackgroundWorker(&worker, NULL))
+		n--;
+}
+
+/* Leader: tell the log how far we are, now and then. */
+static void
+report_progress(TimestampTz *last)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (!TimestampDifferenceExceeds(*last, now, PROGRESS_MS))
+		return;
+	*last = now;
+	ereport(LOG,
+			(errmsg("zen recovery is %s: %u of %u pages, %u processes", zen_recovery->phase,
+					pg_atomic_read_u32(&zen_recovery->pages_done), zen_recovery->pages_total,
+					pg_atomic_read_u32(&zen_recovery->processes))));
+}
+
+/* Leader: have a pass done over all pages. */
+static void
+run_pass(ZenRecoveryPass pass, const char *phase)
+{
+	TimestampTz last = GetCurrentTimestamp();
+
+	begin_phase(phase);
+	/* what the leader has found is seen by whoever takes a chunk */
+	pg_write_barrier();
+	pg_atomic_write_u64(&zen_recovery->work, (uint64) pass << 32);
+	ConditionVariableBroadcast(&zen_recovery->changed);
+	while (take_part())
+		report_progress(&last);
+
+	ConditionVariablePrepareToSleep(&zen_recovery->changed);
+	while (pg_atomic_read_u32(&zen_recovery->pages_done) < zen_recovery->pages_total &&
+		   !pg_atomic_read_u32(&zen_recovery->failed))
+	{
+		ConditionVariableTimedSleep(&zen_recovery->changed, PROGRESS_MS, PG_WAIT_EXTENSION);
+		report_progress(&last);
+	}
+	ConditionVariableCancelSleep();
+	pg_atomic_write_u64(&zen_recovery->work, (uint64) ZEN_PASS_NONE << 32);
+	if (pg_atomic_read_u32(&zen_recovery->failed))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("recovery of the zen pool has failed in another process"),
+				 errhint("See the server log for the reason, mend it, and restart the server.")));
+	/* what all have found is seen by the leader */
+	pg_memory_barrier();
 }
 
 /* ---------- tables ---------- */
 
-/* Turn tombstones into words without a row; returns true if the block has an UNUSED word. */
+/* What a table has taken of shared pages; one with pages of its own is beyond that. */
+static void
+count_bytes(ZenHTable *ht, ZenSlot slot)
+{
+	if (zen_pages[zen_slot_page(slot)].owner.htable == 0)
+		ht->bytes_taken += zen_slot_size(slot);
+	else
+		ht->bytes_taken = Max(ht->bytes_taken, ZEN_PRIVATE_BYTES);
+}
+
+/*
+ * Turn tombstones (DEAD so far) and words that nobody has touched into words without a row; returns true if the block
+ * has an UNUSED word.
+ */
 static bool
 settle_block(ZenHTable *ht, uint32 block, uint64 absent)
 {
 	bool		has_unused = false;
+	uint32		rows = 0;
 
 	for (uint32 i = 0; i < ZEN_TIDS_PER_BLOCK; i++)
 	{
@@ -274,21 +340,23 @@ settle_block(ZenHTable *ht, uint32 block, uint64 absent)
 		uint64		w = pg_atomic_read_u64(word);
 		ZenSlot		slot = zen_word_ref(w);
 
-		if (zen_word_state(w) == ZEN_WORD_UNUSED)
-			w = zen_word_with(w, absent, 0);
-		else if (zen_tuple_header(slot).word1 & ZEN_DELETED)
+		if (zen_word_state(w) == ZEN_WORD_NVM)
 		{
-			bool		needed = (w & ZEN_WORD_STALE) != 0;
-
-			w = zen_word_with(w, absent, needed ? slot : 0);
-			if (!needed)
-				zen_slot_free(slot);
+			rows++;
+			count_bytes(ht, slot);
+			continue;
 		}
-		else
-			zen_recovery->rows++;
-		pg_atomic_write_u64(word, w);
-		has_unused |= zen_word_state(w) == ZEN_WORD_UNUSED;
+		if (slot != InvalidZenSlot && (w & ZEN_WORD_STALE) == 0)
+		{
+			zen_slot_free(slot);
+			slot = InvalidZenSlot;
+		}
+		if (slot != InvalidZenSlot)
+			count_bytes(ht, slot);
+		pg_atomic_write_u64(word, zen_word_with(w, absent, slot));
+		has_unused |= absent == ZEN_WORD_UNUSED;
 	}
+	pg_atomic_fetch_add_u64(&zen_recovery->rows, rows);
 	return has_unused;
 }
 
@@ -299,8 +367,9 @@ settle_block(ZenHTable *ht, uint32 block, uint64 absent)
 static void
 settle_table(ZenHTable *ht)
 {
-	bool		trust_indexes = !zen_recovery->after_crash && pg_atomic_read_u32(&ht->reindex) == 0;
-	uint64		saved = zen_nvm_load64(&zen_pool.htables[ht->idx].nblocks);
+	uint64		saved = 0;
+	bool		trust_indexes = !zen_recovery->after_crash && pg_atomic_read_u32(&ht->reindex) == 0 &&
+	zen_htable_saved_blocks(ht, &saved);
 	uint32		nblocks;
 	uint32	   *unused;
 	uint32		n = 0;
@@ -339,16 +408,13 @@ settle_regions(void)
 {
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
-		uint64		xid,
-					cts;
-
-		zen_regions[r].last_cts = fates[r].ts_commit;
-		zen_regions[r].anchor = fates[r].anchor;
-		if (ZEN_FAULT(R10_DESCRIPTOR_FIRST) && fates[r].prepared_cts == 0)
+		zen_regions[r].last_cts = zen_recovery->fates[r].ts_commit;
+		zen_regions[r].anchor = zen_recovery->fates[r].anchor;
+		if (ZEN_FAULT(R10_DESCRIPTOR_FIRST) && zen_recovery->fates[r].prepared_cts == 0)
 			zen_region_doubt_clear(r);
 		if (!ZEN_FAULT(R13_NO_WATERMARK_AT_RECOVERY))
 			zen_region_persist_watermark(r);	/* R13 */
-		if (fates[r].prepared_cts == 0 && zen_region_doubt_read(r, &xid, &cts) != ZEN_DOUBT_NONE)
+		if (zen_recovery->fates[r].prepared_cts == 0 && zen_region_doubt_written(r))
 			zen_region_doubt_clear(r);
 	}
 }
@@ -392,20 +458,63 @@ ms_since(instr_time start)
 	return INSTR_TIME_GET_MILLISEC(now);
 }
 
-/* R3: all pages have been seen. */
+/* Directories and first pass: what is there, and what was committed. */
 static void
-decide(void)
+find_commits(void)
 {
+	uint32		owned;
+
+	zen_recovery->cts_limit = zen_cts_limit();
+	begin_phase("reading directories");
+	zen_htable_recover(full_xid_committed, full_xid_in_progress);
+	read_doubts();
+	owned = adopt_pages();
+	pg_atomic_fetch_add_u64(&zen_recovery->repaired, zen_repairs);
+
+	/*
+	 * R10: what has been read of the directories is on the medium before
+	 * anything is built on it
+	 */
+	if (zen_recovery->after_crash && !ZEN_FAULT(R10_NO_FLUSH_OF_BELIEVED))
+		zen_persist(zen_pool.base, (Size) zen_pool.first_data_page * ZEN_PAGE_SIZE);
+	start_helpers(Min(zen_recovery_workers, owned / CHUNK_PAGES));
+	run_pass(ZEN_PASS_COMMITS, "finding commits");
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
+		ZenRegionFate *fate = &zen_recovery->fates[r];
+
+		if (!zen_recovery->after_crash && fate->anchor_cts > fate->ts_commit)
+			ereport(WARNING,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("the watermark of zen region %u was damaged", r),
+					 errdetail("It was found again from the rows.")));
 		if (!ZEN_FAULT(R3_DECIDE_EARLY))
-			fates[r].ts_commit = Max(fates[r].ts_commit, fates[r].anchor_cts);
+			fate->ts_commit = Max(fate->ts_commit, fate->anchor_cts);
 		if (ZEN_FAULT(R10_WATERMARK_TOO_HIGH) && r < zen_nregions)
 		{
-			zen_regions[r].last_cts = largest_cts;
+			zen_regions[r].last_cts = pg_atomic_read_u64(&zen_recovery->largest_cts);
 			zen_region_persist_watermark(r);
 		}
 	}
+}
+
+/* Second pass, and what follows from it. */
+static void
+build_maps(void)
+{
+	run_pass(ZEN_PASS_MAPS, "building maps");
+	begin_phase("settling tables");
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
+		if (zen_pages[p].owned && zen_pages[p].suspect)
+			zen_recscan_damaged(p);
+	zen_fence();
+	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
+		if (zen_htables[i].in_use)
+			settle_table(&zen_htables[i]);
+	settle_regions();
+	zen_cts_restart(pg_atomic_read_u64(&zen_recovery->largest_cts));
+	zen_twophase_restore();
+	hand_out_pages();
 }
 
 static void
@@ -414,43 +523,24 @@ recover(void)
 	instr_time	start;
 
 	INSTR_TIME_SET_CURRENT(start);
-	fates = MemoryContextAllocExtended(TopMemoryContext, ZEN_MAX_REGIONS * sizeof(RegionFate),
-									   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-	largest_cts = 0;
-	begin_phase("reading directories");
-	zen_htable_recover(full_xid_committed, full_xid_in_progress);
-	read_doubts();
-	adopt_pages();
-
-	/*
-	 * R10: what has been read of the directories is on the medium before
-	 * anything is built on it
-	 */
-	if (zen_recovery->after_crash && !ZEN_FAULT(R10_NO_FLUSH_OF_BELIEVED))
-		zen_flush(zen_pool.base, (Size) zen_pool.first_data_page * ZEN_PAGE_SIZE);
-	for_all_pages("finding commits", first_pass);
-	if (zen_recovery->after_crash)
-		zen_fence();
-	decide();
-	for_all_pages("building maps", second_pass);
-	zen_fence();
+	find_commits();
 	zen_recovery->scan_ms = ms_since(start);
-
-	begin_phase("settling tables");
-	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
-		if (zen_htables[i].in_use)
-			settle_table(&zen_htables[i]);
-	settle_regions();
-	zen_cts_restart(largest_cts);
-	zen_twophase_restore();
-	hand_out_pages();
-	pfree(fates);
+	build_maps();
+	pg_atomic_fetch_add_u64(&zen_recovery->damaged, zen_damages);
 	zen_recovery->total_ms = ms_since(start);
+	zen_recovery->map_ms = zen_recovery->total_ms - zen_recovery->scan_ms;
 	begin_phase("ready");
 	ereport(LOG,
-			(errmsg("zen is ready: " UINT64_FORMAT " rows in %u pages scanned in %.0f ms, " UINT64_FORMAT
-					" slots of unfinished transactions cleared",
-					zen_recovery->rows, zen_recovery->pages_total, zen_recovery->total_ms, zen_recovery->losers)));
+			(errmsg("zen is ready: " UINT64_FORMAT " rows in %u pages, " UINT64_FORMAT
+					" slots of unfinished transactions cleared; %.0f ms (scan %.0f ms, map %.0f ms) by %u processes",
+					pg_atomic_read_u64(&zen_recovery->rows), zen_recovery->pages_total,
+					pg_atomic_read_u64(&zen_recovery->losers), zen_recovery->total_ms, zen_recovery->scan_ms,
+					zen_recovery->map_ms, pg_atomic_read_u32(&zen_recovery->processes))));
+	if (pg_atomic_read_u64(&zen_recovery->damaged) > 0)
+		ereport(WARNING,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg(UINT64_FORMAT " rows or slots of the zen pool are damaged",
+						pg_atomic_read_u64(&zen_recovery->damaged))));
 }
 
 static void
@@ -459,6 +549,32 @@ set_state(ZenRecoveryState state)
 	pg_write_barrier();
 	pg_atomic_write_u32(&zen_recovery->state, state);
 	ConditionVariableBroadcast(&zen_recovery->changed);
+}
+
+/* Take part in a recovery that is under way, until it ends. */
+static void
+help(void)
+{
+	ConditionVariablePrepareToSleep(&zen_recovery->changed);
+	while (pg_atomic_read_u32(&zen_recovery->state) == ZEN_RECOVERY_RUNNING)
+	{
+		if (take_part())
+			CHECK_FOR_INTERRUPTS();
+		else
+			ConditionVariableSleep(&zen_recovery->changed, PG_WAIT_EXTENSION);
+	}
+	ConditionVariableCancelSleep();
+}
+
+void
+zen_recovery_worker_main(Datum arg)
+{
+	pqsignal(SIGTERM, die);
+	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+	zen_xact_attach();
+	help();
+	proc_exit(0);
 }
 
 void
@@ -491,10 +607,7 @@ zen_recovery_wait(void)
 		return;
 	}
 
-	ConditionVariablePrepareToSleep(&zen_recovery->changed);
-	while (pg_atomic_read_u32(&zen_recovery->state) == ZEN_RECOVERY_RUNNING)
-		ConditionVariableSleep(&zen_recovery->changed, PG_WAIT_EXTENSION);
-	ConditionVariableCancelSleep();
+	help();
 	if (pg_atomic_read_u32(&zen_recovery->state) == ZEN_RECOVERY_FAILED)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

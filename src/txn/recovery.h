@@ -5,43 +5,20 @@
 #define ZEN_RECOVERY_H
 
 #include "base/compat.h"
-#include "port/atomics.h"
-#include "storage/condition_variable.h"
+#include "txn/recscan.h"
 #include "txn/xact.h"
-
-typedef enum ZenRecoveryState
-{
-	ZEN_RECOVERY_NEEDED,
-	ZEN_RECOVERY_RUNNING,
-	ZEN_RECOVERY_READY,
-	ZEN_RECOVERY_FAILED
-} ZenRecoveryState;
-
-/* Shared; written by the process that recovers, read by the view. */
-typedef struct ZenRecovery
-{
-	pg_atomic_uint32 state;		/* ZenRecoveryState */
-	ConditionVariable changed;
-	bool		after_crash;
-	const char *phase;			/* what is being done */
-	uint32		pages_total;
-	pg_atomic_uint32 pages_done;	/* of the present phase */
-	uint64		rows;			/* live rows found */
-	uint64		losers;			/* slots of unfinished transactions scrubbed */
-	double		scan_ms;		/* time of the two passes over the pages */
-	double		total_ms;
-} ZenRecovery;
-
-extern ZenRecovery *zen_recovery;
 
 extern Size zen_recovery_shmem_size(void);
 extern void zen_recovery_init(void);
 
-/* zen_recovery_wait -- return when the engine is ready, doing the work if nobody does; throws if it cannot be. */
+/* zen_recovery_wait -- return when the engine is ready, doing (part of) the work; throws if it cannot be. */
 extern void zen_recovery_wait(void);
 
 /* zen_recovery_shutdown -- at the end of an orderly stop: leave the pool clean.  Postmaster or single-user process. */
 extern void zen_recovery_shutdown(void);
+
+/* A background worker that helps; started by the process that recovers. */
+extern PGDLLEXPORT void zen_recovery_worker_main(Datum arg);
 
 /*
  * zen_gate -- every way into zen begins here: the process is attached and the pool is recovered.

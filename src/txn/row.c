@@ -174,7 +174,7 @@ zen_row_fetch(ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, ZenRow *
 		*all_dead = zen_word_state(w) != ZEN_WORD_UNUSED;
 	zen_epoch_leave();
 	if (damaged)
-		zen_tuple_corrupted(slot, tidno);
+		zen_tuple_unreadable(slot, tidno);
 	return found;
 }
 
@@ -267,7 +267,7 @@ zen_row_inspect(ZenHTable *ht, uint64 tidno, ZenRow *row, ZenRowInfo *info)
 		info->state = ZEN_ROW_DEAD;
 	zen_epoch_leave();
 	if (damaged)
-		zen_tuple_corrupted(slot, tidno);
+		zen_tuple_unreadable(slot, tidno);
 	return found;
 }
 

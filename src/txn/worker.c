@@ -55,6 +55,9 @@ zen_worker_main(Datum arg)
 	 */
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
 
+	/* when recovery has failed nothing is left to be done until a restart */
+	if (pg_atomic_read_u32(&zen_recovery->state) == ZEN_RECOVERY_FAILED)
+		proc_exit(0);
 	zen_gate();
 	if (zen_worker_after_recovery)
 		zen_worker_after_recovery();

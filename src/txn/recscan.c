@@ -1,0 +1,410 @@
+/*
+ * recscan.c -- recovery's two passes over a page, and what becomes of damaged slots.
+ *
+ * Several processes work at once, each on pages of its own: nobody else writes a slot of this page, its descriptor is
+ * shared only in the free bits, which are atomic.  Shared are the fates of regions (first pass; under a spinlock),
+ * the map words (second pass; under their lock bits) and counters.  src/README, "Recovery by several processes", says
+ * why the result does not depend on who does what when.
+ *
+ * Each slot's CRC is checked.  "Damaged slots" there says what can be told from a damaged one.
+ */
+#include "txn/recscan.h"
+
+#include "base/fault.h"
+#include "base/locks.h"
+#include "cache/tidmap.h"
+#include "nvm/alloc.h"
+#include "nvm/persist.h"
+#include "nvm/repair.h"
+#include "storage/spin.h"
+#include "txn/twophase.h"
+
+#define MAX_REPORTS		1000	/* damaged slots named in the log; the rest is
+								 * only counted */
+#define MAX_GAP			1024	/* blocks by which a damaged slot may lengthen
+								 * a table */
+
+ZenRecovery *zen_recovery;
+
+/* What a slot is. */
+typedef enum SlotFate
+{
+	SLOT_EMPTY,
+	SLOT_NEVER,					/* a bit of an empty slot has flipped */
+	SLOT_PREPARED,				/* of a transaction that is still prepared */
+	SLOT_LOSER,					/* of a transaction that did not commit */
+	SLOT_FOREIGN,				/* of a table that is gone, or a list of row
+								 * locks */
+	SLOT_UNTOUCHED,				/* of a table whose directory entry is damaged */
+	SLOT_COMMITTED,
+	SLOT_DAMAGED
+} SlotFate;
+
+static void
+note_repair(ZenSlot slot)
+{
+	pg_atomic_fetch_add_u64(&zen_recovery->repaired, 1);
+	zen_note_repair(zen_slot_ptr(slot));
+}
+
+/* ---------- first pass ---------- */
+
+/*
+ * Is this slot evidence that its region has committed up to its Tx-CTS?  Caller: it is larger than any seen.
+ *
+ * LP is set last (R2), so a slot that carries LP was whole once.  If it is not whole now, either something behind its
+ * Tx-CTS is damaged, and the LP is good, or the Tx-CTS itself is, by more than one bit.  To disbelieve a good LP loses
+ * committed transactions; to believe a bad one makes, at worst, the region's last unfinished transaction
+ * visible.  So it is believed.
+ *
+ * After a clean stop every slot is committed and below the watermark; an intact one that is not shows that the watermark
+ * is damaged.
+ */
+static bool
+is_evidence(ZenSlot slot, Size size, ZenRegionFate *fate, uint64 *cts)
+{
+	ZenTupleHeader h;
+	bool		intact = zen_tuple_intact(slot, size);
+
+	if (!intact && zen_tuple_repair(slot, size))
+	{
+		note_repair(slot);
+		intact = true;
+	}
+	h = zen_tuple_header(slot);
+	*cts = h.word0 & ZEN_CTS_MASK;
+	if (*cts == fate->prepared_cts || *cts == fate->undone_cts || *cts > zen_recovery->cts_limit)
+		return false;
+	if (!zen_recovery->after_crash)
+		return intact;
+	if (!(h.word0 & ZEN_LP) || (!intact && zen_one_bit(h.word0 & ZEN_CTS_MASK)))
+		return false;
+	if (!intact)
+		ereport(WARNING,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("the slot that proves the newest commit of zen region %u may be damaged",
+						zen_pages[zen_slot_page(slot)].owner.region),
+				 errdetail("It lies at offset " UINT64_FORMAT " of the pool.  It is believed.",
+						   slot * ZEN_SLOT_UNIT)));
+	return true;
+}
+
+/* Raise an atomic to at least value. */
+static void
+raise_to(pg_atomic_uint64 *shared, uint64 value)
+{
+	uint64		now = pg_atomic_read_u64(shared);
+
+	while (now < value && !pg_atomic_compare_exchange_u64(shared, &now, value))
+		;
+}
+
+void
+zen_recscan_commits(uint32 pageno)
+{
+	ZenPage    *page = &zen_pages[pageno];
+	ZenRegionFate *fate = &zen_recovery->fates[page->owner.region];
+	Size		size = zen_class_size(page->owner.class);
+	char	   *at = zen_page_ptr(pageno);
+	const char *flushed = NULL;
+	uint64		largest = 0,
+				best = fate->ts_commit;
+	ZenSlot		anchor = InvalidZenSlot;
+
+	for (uint32 n = 0; n < page->nslots; n++, at += size)
+	{
+		uint64		word0 = zen_nvm_load64((uint64 *) at);
+		uint64		cts = word0 & ZEN_CTS_MASK;
+		const char *line = (const char *) TYPEALIGN_DOWN(ZEN_LINE, (uintptr_t) at);
+
+		if (zen_recovery->after_crash && line != flushed && !ZEN_FAULT(R10_NO_FLUSH_OF_BELIEVED))
+		{
+			zen_flush(at, ZEN_HEADER_SIZE); /* R10 */
+			flushed = line;
+		}
+		if (cts <= zen_recovery->cts_limit)
+			largest = Max(largest, cts);
+		if (cts > best && ((word0 & ZEN_LP) || !zen_recovery->after_crash))
+		{
+			ZenSlot		slot = zen_page_slot(pageno, n);
+
+			if (is_evidence(slot, size, fate, &cts) && cts > best)
+			{
+				best = cts;
+				anchor = slot;
+			}
+		}
+	}
+	raise_to(&zen_recovery->largest_cts, largest);
+	if (anchor == InvalidZenSlot)
+		return;
+	SpinLockAcquire(&zen_recovery->lock);
+	if (best > fate->anchor_cts)
+	{
+		fate->anchor_cts = best;
+		fate->anchor = anchor;
+	}
+	SpinLockRelease(&zen_recovery->lock);
+}
+
+/* ---------- second pass ---------- */
+
+/* R3; the whole region was seen before. */
+static bool
+is_committed(ZenRegionFate *fate, ZenTupleHeader h)
+{
+	uint64		cts = h.word0 & ZEN_CTS_MASK;
+
+	if (ZEN_FAULT(R3_TRUST_LP_ONLY))
+		return (h.word0 & ZEN_LP) != 0;
+	if (ZEN_FAULT(R3_DELETED_FIRST) && (h.word1 & ZEN_DELETED))
+		return true;
+	if (ZEN_FAULT(R3_DECIDE_EARLY) && (h.word0 & ZEN_LP))
+		fate->ts_commit = Max(fate->ts_commit, cts);
+	return cts <= fate->ts_commit && cts != fate->undone_cts;
+}
+
+/* The fate of an intact slot that is not empty. */
+static SlotFate
+judge_intact(ZenRegionFate *fate, ZenTupleHeader h)
+{
+	uint64		cts = h.word0 & ZEN_CTS_MASK;
+	ZenHTable  *ht = &zen_htables[zen_word1_htable(h.word1)];
+
+	if (fate->prepared_cts != 0 && cts == fate->prepared_cts)
+		return ht->idx == 0 || zen_htable_owns(ht, cts) ? SLOT_PREPARED : SLOT_UNTOUCHED;
+	if (cts > zen_recovery->cts_limit)
+		return SLOT_DAMAGED;
+	if (!is_committed(fate, h))
+		return SLOT_LOSER;
+	if (ht->damaged)
+		return SLOT_UNTOUCHED;
+	if (ZEN_FAULT(R5_IGNORE_TOMBSTONES) && (h.word1 & ZEN_DELETED))
+		return SLOT_FOREIGN;
+	return ht->idx == 0 || !zen_htable_owns(ht, cts) ? SLOT_FOREIGN : SLOT_COMMITTED;
+}
+
+/* The fate of a slot; *h: its header, set right if that can be done. */
+static SlotFate
+judge(ZenSlot slot, Size size, ZenRegionFate *fate, ZenTupleHeader *h)
+{
+	*h = zen_tuple_header(slot);
+	if ((h->word0 & ZEN_CTS_MASK) == 0)
+		return SLOT_EMPTY;
+	if (zen_tuple_intact(slot, size))
+		return judge_intact(fate, *h);
+	if (zen_tuple_repair(slot, size))
+	{
+		note_repair(slot);
+		*h = zen_tuple_header(slot);
+		return judge_intact(fate, *h);
+	}
+	if (zen_one_bit(h->word0))
+		return SLOT_NEVER;
+	/* torn, as the last transaction of its region may be (R7) */
+	if (zen_recovery->after_crash && (h->word0 & ZEN_CTS_MASK) > fate->ts_commit &&
+		(h->word0 & ZEN_CTS_MASK) != fate->prepared_cts && (h->word0 & ZEN_CTS_MASK) <= zen_recovery->cts_limit)
+		return SLOT_LOSER;
+	return SLOT_DAMAGED;
+}
+
+/*
+ * A committed version: the newest of its tuple enters the map, others are stale.  A tombstone's word is DEAD already.
+ */
+static void
+place_version(ZenHTable *ht, ZenSlot slot, ZenTupleHeader h)
+{
+	ZenWord    *word = zen_tidmap_extend(ht, zen_word1_tidno(h.word1));
+	uint64		w = zen_word_lock(word);
+	uint64		state = (h.word1 & ZEN_DELETED) ? ZEN_WORD_DEAD : ZEN_WORD_NVM;
+	ZenSlot		older = InvalidZenSlot;
+
+	if (zen_word_ref(w) == 0)
+		w = zen_word_with(w, state, slot);
+	else
+	{
+		ZenTupleHeader other = zen_tuple_header(zen_word_ref(w));
+		bool		newer = (h.word0 & ZEN_CTS_MASK) > (other.word0 & ZEN_CTS_MASK);
+
+		older = newer ? zen_word_ref(w) : slot;
+		if (newer)
+			w = zen_word_with(w, state, slot);
+		if (!((newer ? other : h).word1 & ZEN_DELETED) && !ZEN_FAULT(R5_NO_RECOUNT))
+			w = zen_word_stale_inc(w);
+	}
+	zen_word_unlock(word, w);
+	if (older != InvalidZenSlot)
+		zen_slot_free(older);
+}
+
+static void
+scrub_and_free(ZenSlot slot)
+{
+	if (!ZEN_FAULT(R7_LOSERS_STAY))
+		zen_tuple_scrub(slot);
+	zen_slot_free(slot);
+}
+
+void
+zen_recscan_maps(uint32 pageno)
+{
+	ZenPage    *page = &zen_pages[pageno];
+	ZenRegionFate *fate = &zen_recovery->fates[page->owner.region];
+	Size		size = zen_class_size(page->owner.class);
+	uint32		losers = 0;
+
+	for (uint32 n = 0; n < page->nslots; n++)
+	{
+		ZenSlot		slot = zen_page_slot(pageno, n);
+		ZenTupleHeader h;
+
+		switch (judge(slot, size, fate, &h))
+		{
+			case SLOT_COMMITTED:
+				place_version(&zen_htables[zen_word1_htable(h.word1)], slot, h);
+				break;
+			case SLOT_EMPTY:
+			case SLOT_FOREIGN:
+				zen_slot_free(slot);
+				break;
+			case SLOT_NEVER:
+				note_repair(slot);
+				scrub_and_free(slot);
+				break;
+			case SLOT_LOSER:
+				scrub_and_free(slot);
+				losers++;
+				break;
+			case SLOT_PREPARED:
+				LWLockAcquire(zen_lock(ZEN_LOCK_RECOVERY), LW_EXCLUSIVE);
+				zen_twophase_found(page->owner.region, slot);
+				LWLockRelease(zen_lock(ZEN_LOCK_RECOVERY));
+				break;
+			case SLOT_UNTOUCHED:
+				break;
+			case SLOT_DAMAGED:
+				page->suspect = true;
+				break;
+		}
+	}
+	if (losers > 0)
+		pg_atomic_fetch_add_u64(&zen_recovery->losers, losers);
+}
+
+/* ---------- damaged slots ---------- */
+
+/* Count a damaged slot; true if it is to be named. */
+static bool
+count_damaged(void)
+{
+	return pg_atomic_add_fetch_u64(&zen_recovery->damaged, 1) <= MAX_REPORTS;
+}
+
+static void
+report_row(ZenHTable *ht, ZenSlot slot, ZenTupleHeader h)
+{
+	uint64		tidno = zen_word1_tidno(h.word1);
+
+	if (count_damaged())
+		ereport(WARNING,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("row (" UINT64_FORMAT "," UINT64_FORMAT ") of zen table %u/%u/%u is damaged",
+						tidno / ZEN_TIDS_PER_BLOCK, tidno % ZEN_TIDS_PER_BLOCK + 1, ht->spc, ht->db, ht->relnumber),
+				 errdetail("The checksum of its slot at offset " UINT64_FORMAT " of the pool does not match.",
+						   slot * ZEN_SLOT_UNIT),
+				 errhint("Other rows of the table stay readable; restore this one from a backup.")));
+}
+
+static void
+report_slot(ZenSlot slot, uint32 owner)
+{
+	ZenHTable  *ht = &zen_htables[owner];
+
+	if (count_damaged())
+		ereport(WARNING,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("the slot at offset " UINT64_FORMAT " of the zen pool is damaged", slot * ZEN_SLOT_UNIT),
+				 ht->in_use ? errdetail("It holds an unknown row of zen table %u/%u/%u.", ht->spc, ht->db, ht->relnumber) :
+				 errdetail("Its page is shared by small tables; which row it holds is unknown.")));
+}
+
+/*
+ * What a crash may leave in a slot that was free and about to be reused: the old header, with parts of a new body behind
+ * it (R6).  The old version counts for nothing, so the slot is made empty.  After a clean stop there is no such slot.
+ */
+static void
+discard_remains(ZenSlot slot)
+{
+	if (!zen_recovery->after_crash)
+		report_slot(slot, zen_pages[zen_slot_page(slot)].owner.htable);
+	else
+		ereport(DEBUG1,
+				(errmsg_internal("torn old version at offset " UINT64_FORMAT " of the zen pool discarded",
+								 slot * ZEN_SLOT_UNIT)));
+	scrub_and_free(slot);
+}
+
+/* May the header of a damaged slot be believed in that it names a row of a table? */
+static bool
+names_row(ZenTupleHeader h)
+{
+	ZenHTable  *ht = &zen_htables[zen_word1_htable(h.word1)];
+	uint64		cts = h.word0 & ZEN_CTS_MASK;
+
+	return ht->idx != 0 && !ht->damaged && zen_htable_owns(ht, cts) && cts <= zen_recovery->cts_limit &&
+		zen_word1_tidno(h.word1) / ZEN_TIDS_PER_BLOCK < zen_tidmap_nblocks(ht) + MAX_GAP;
+}
+
+/*
+ * The newest version of its row, as far as can be told: from now on reading the row is an error.  An older version is
+ * neither shown instead nor given up, in case it is the row's number that is damaged.
+ */
+static void
+place_damaged(ZenHTable *ht, ZenSlot slot, ZenTupleHeader h)
+{
+	ZenWord    *word = zen_tidmap_extend(ht, zen_word1_tidno(h.word1));
+	uint64		w = pg_atomic_read_u64(word);
+
+	if (zen_word_ref(w) != 0)
+	{
+		ZenTupleHeader other = zen_tuple_header(zen_word_ref(w));
+
+		if ((other.word0 & ZEN_CTS_MASK) >= (h.word0 & ZEN_CTS_MASK))
+		{
+			discard_remains(slot);
+			return;
+		}
+		if (!(other.word1 & ZEN_DELETED))
+			w = zen_word_stale_inc(w);
+	}
+	pg_atomic_write_u64(word, zen_word_with(w, (h.word1 & ZEN_DELETED) ? ZEN_WORD_DEAD : ZEN_WORD_NVM, slot));
+	report_row(ht, slot, h);
+}
+
+void
+zen_recscan_damaged(uint32 pageno)
+{
+	ZenPage    *page = &zen_pages[pageno];
+	ZenRegionFate *fate = &zen_recovery->fates[page->owner.region];
+	Size		size = zen_class_size(page->owner.class);
+
+	for (uint32 n = 0; n < page->nslots; n++)
+	{
+		ZenSlot		slot = zen_page_slot(pageno, n);
+		ZenTupleHeader h;
+		ZenHTable  *ht;
+
+		if (judge(slot, size, fate, &h) != SLOT_DAMAGED)
+			continue;
+		ht = &zen_htables[zen_word1_htable(h.word1)];
+		if (fate->prepared_cts != 0 && (h.word0 & ZEN_CTS_MASK) == fate->prepared_cts)
+			report_slot(slot, page->owner.htable);
+		else if (names_row(h))
+			place_damaged(ht, slot, h);
+		else if (zen_recovery->after_crash && page->owner.htable == 0 && !ht->damaged &&
+				 !zen_htable_owns(ht, h.word0 & ZEN_CTS_MASK))
+			discard_remains(slot);
+		else
+			report_slot(slot, page->owner.htable);
+	}
+}

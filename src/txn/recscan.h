@@ -1,0 +1,97 @@
+/*
+ * recscan.h -- what those who recover share; the two passes over a page, and what becomes of damaged slots.
+ *
+ * zen_recscan_commits and zen_recscan_maps are called once for each owned page, by any participant; between them lies
+ * a barrier.  What they have flushed is durable after the caller's next fence.
+ */
+#ifndef ZEN_RECSCAN_H
+#define ZEN_RECSCAN_H
+
+#include "base/compat.h"
+#include "nvm/layout.h"
+#include "port/atomics.h"
+#include "storage/condition_variable.h"
+#include "storage/s_lock.h"
+
+typedef enum ZenRecoveryState
+{
+	ZEN_RECOVERY_NEEDED,
+	ZEN_RECOVERY_RUNNING,
+	ZEN_RECOVERY_READY,
+	ZEN_RECOVERY_FAILED
+} ZenRecoveryState;
+
+/* The passes over the pages, which all participants do together. */
+typedef enum ZenRecoveryPass
+{
+	ZEN_PASS_NONE,
+	ZEN_PASS_COMMITS,			/* what has each region committed? */
+	ZEN_PASS_MAPS				/* which versions are the newest? */
+} ZenRecoveryPass;
+
+/* What recovery knows of a region. */
+typedef struct ZenRegionFate
+{
+	/*
+	 * set by the leader before the first pass; ts_commit raised by it after
+	 * it
+	 */
+	uint64		ts_commit;		/* R3 */
+	uint64		prepared_cts;	/* Tx-CTS of a transaction still prepared, or
+								 * 0 */
+	uint64		undone_cts;		/* Tx-CTS of an in-doubt transaction that
+								 * pg_xact knows to have failed, or 0 */
+
+	/* first pass, under ZenRecovery.lock */
+	uint64		anchor_cts;
+	ZenSlot		anchor;
+} ZenRegionFate;
+
+/* Shared by all who recover, and read by the view. */
+typedef struct ZenRecovery
+{
+	pg_atomic_uint32 state;		/* ZenRecoveryState */
+	ConditionVariable changed;	/* state, work, pages_done or failed */
+
+	/* written by the leader: who has changed state from NEEDED to RUNNING */
+	bool		after_crash;
+	const char *phase;			/* what is being done */
+	uint32		pages_total;
+	uint64		cts_limit;		/* no Tx-CTS is larger than this */
+	double		scan_ms;		/* directories and first pass */
+	double		map_ms;			/* second pass and what follows */
+	double		total_ms;
+
+	/* distribution of a pass's pages */
+	pg_atomic_uint64 work;		/* ZenRecoveryPass << 32 | next chunk */
+	pg_atomic_uint32 pages_done;	/* of the present pass */
+	pg_atomic_uint32 failed;	/* 1: a participant could not finish its chunk */
+	pg_atomic_uint32 processes; /* that have taken a chunk */
+
+	/* added to by all participants */
+	pg_atomic_uint64 rows;		/* live rows found */
+	pg_atomic_uint64 losers;	/* slots of unfinished transactions scrubbed */
+	pg_atomic_uint64 damaged;	/* rows and slots that cannot be read */
+	pg_atomic_uint64 repaired;	/* flipped bits set right */
+	pg_atomic_uint64 largest_cts;	/* R14; what is no larger than cts_limit */
+	pg_atomic_uint64 index_us;	/* time for rebuilding indexes since */
+
+	slock_t		lock;
+	ZenRegionFate fates[ZEN_MAX_REGIONS];
+} ZenRecovery;
+
+extern ZenRecovery *zen_recovery;
+
+/* First pass: raise the anchor of the page's region.  Flushes every header line after a crash (R10).  Never throws. */
+extern void zen_recscan_commits(uint32 pageno);
+
+/* Second pass: losers are scrubbed, committed versions enter the maps.  Throws when DRAM is full. */
+extern void zen_recscan_maps(uint32 pageno);
+
+/*
+ * After the second pass, leader only: what is to be done with the damaged slots of a page that has some.  Throws when DRAM is
+ * full.
+ */
+extern void zen_recscan_damaged(uint32 pageno);
+
+#endif							/* ZEN_RECSCAN_H */
