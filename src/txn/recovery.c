@@ -410,7 +410,7 @@ settle_regions(void)
 	{
 		zen_regions[r].last_cts = zen_recovery->fates[r].ts_commit;
 		zen_regions[r].anchor = zen_recovery->fates[r].anchor;
-		if (ZEN_FAULT(R10_DESCRIPTOR_FIRST) && zen_recovery->fates[r].prepared_cts == 0)
+		if (ZEN_FAULT(R10_DESCRIPTOR_FIRST) && zen_recovery->fates[r].prepared_cts == 0 && zen_region_doubt_written(r))
 			zen_region_doubt_clear(r);
 		if (!ZEN_FAULT(R13_NO_WATERMARK_AT_RECOVERY))
 			zen_region_persist_watermark(r);	/* R13 */
