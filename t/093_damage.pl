@@ -1,6 +1,6 @@
-# Flipped bits in the pool of a stopped server: each kind of place, one bit each.  The
-# damage is found, the row is named, everything else stays readable; never in silence,
-# never a crash.  See DamageRun for what is accepted.
+# Flipped bits in the pool of a stopped server, in each kind of place.  One bit of a row is
+# set right; of more the row is named, and everything else stays readable; never in
+# silence, never a crash.  See DamageRun for what is accepted.
 
 use strict;
 use warnings;
@@ -59,7 +59,8 @@ sub live_slot
 	return pick(sort { $a->{offset} <=> $b->{offset} } @slots);
 }
 
-# A row's body: the row is named, all others are read by the index.
+# A row's body: one bit is set right; of two the row is named, and all others are read by
+# the index.
 sub rows
 {
 	my ($image) = @_;
@@ -67,7 +68,10 @@ sub rows
 	my $place = "($slot->{block},$slot->{line})";
 	for my $at (28, 16 + $slot->{length} - 1)
 	{
-		check("$image, body at byte $at", $image, sub { $_[0]->flip($slot->{offset} + $at, between(0, 7)) }, qr/reported/,
+		repaired("$image, one bit of the body, byte $at", $image, sub { $_[0]->flip($slot->{offset} + $at, between(0, 7)) });
+		check("$image, two bits of the body, byte $at", $image,
+			sub { $_[0]->flip($slot->{offset} + $at, between(0, 3)); $_[0]->flip($slot->{offset} + $at, between(4, 7)) },
+			qr/reported/,
 			sub {
 				my ($dbh, $seen) = @_;
 				named($image, $place, $seen);
@@ -77,12 +81,23 @@ sub rows
 	return;
 }
 
+# repaired -- one flipped bit in what has a checksum: reported, and nothing is lost.
+sub repaired
+{
+	my ($name, $image, $spoil) = @_;
+	my ($what, @wrong) = $run->try_repaired($image, $spoil);
+	diag("$name: $_") for @wrong;
+	ok(!@wrong, "$name: set right");
+	is($what, 'reported', "$name: reported");
+	return;
+}
+
 # Some message names the damaged row.
 sub named
 {
 	my ($image, $place, $seen) = @_;
 	my $said = log_since($node, 0);
-	like($said, qr/XX001.*row \Q$place\E/, "$image: the row is named");
+	ok($said =~ /XX001.*row \Q$place\E/, "$image: the row is named");
 	return;
 }
 
@@ -128,7 +143,9 @@ sub headers
 	{
 		my ($name, $bit) = @$_;
 		my $slot = live_slot($image, sub { $_[0]{length} && !$_[0]{lp} });
-		check("$image, $name", $image, sub { $_[0]->flip($slot->{offset}, $bit) }, qr/reported/);
+		repaired("$image, $name", $image, sub { $_[0]->flip($slot->{offset}, $bit) });
+		check("$image, $name and another bit", $image,
+			sub { $_[0]->flip($slot->{offset}, $bit); $_[0]->flip($slot->{offset} + 26, between(0, 20)) }, qr/reported/);
 	}
 
 	# LP says the same again: the region has others, or its watermark.

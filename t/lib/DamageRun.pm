@@ -104,6 +104,14 @@ sub look
 	return \%seen;
 }
 
+# try_repaired -- the same, and every row must be what it was.
+sub try_repaired
+{
+	my ($self, @arg) = @_;
+	local $self->{strict} = 1;
+	return $self->try(@arg);
+}
+
 my %allowed = map { $_ => 1 } qw(XX000 XX001 XX002 55000);
 
 # compare -- what is wrong with what was seen; $warned: there was a message.
@@ -116,16 +124,18 @@ sub compare
 		my ($found, $right) = ($seen->{$what}, $self->{model}{$what});
 		if ($found->{error})
 		{
-			push @wrong, "$what: $found->{text}" unless $allowed{ $found->{error} } && !$found->{lost} && $what !~ /^other/;
+			push @wrong, "$what: $found->{text}"
+			  unless $allowed{ $found->{error} } && !$found->{lost} && $what !~ /^other/ && !$self->{strict};
 		}
-		elsif ($found->{rows} ne $right->{rows} && !$warned)
+		elsif ($found->{rows} ne $right->{rows} && (!$warned || $self->{strict}))
 		{
 			my %right = map { $_ => 1 } split /\n/, $right->{rows};
 			my %found = map { $_ => 1 } split /\n/, $found->{rows};
 			my @lost = grep { !$found{$_} } keys %right;
 			my @more = grep { !$right{$_} } keys %found;
-			push @wrong, sprintf '%s: %d rows lost (%s), %d rows that were not there (%s), and no message', $what, scalar @lost,
-			  substr($lost[0] // '', 0, 40), scalar @more, substr($more[0] // '', 0, 40);
+			push @wrong, sprintf '%s: %d rows lost (%s), %d rows that were not there (%s), %s', $what, scalar @lost,
+			  substr($lost[0] // '', 0, 40), scalar @more, substr($more[0] // '', 0, 40),
+			  $warned ? 'and a message' : 'and no message';
 		}
 	}
 	return @wrong;

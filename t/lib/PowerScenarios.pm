@@ -156,12 +156,12 @@ sub reuse_scenarios
 				[ a => 'VACUUM t' ], [ a => q{INSERT INTO t SELECT g, 0, 'row ' || g FROM generate_series(300, 330) g} ], churn('a'),
 				[ a => q{DELETE FROM t WHERE id BETWEEN 300 AND 310} ], churn('a'), [ a => q{UPDATE t SET v = 'last' WHERE id > 320} ] ],
 		},
-		# one transaction takes the slots of deleted rows, and would take those of their
-		# tombstones if these were given up before it is durable
+		# one transaction takes all free slots of a page, those of deleted rows among them, and
+		# would take those of their tombstones if these were given up before it is durable
 		count_down => {
 			setup   => [ table('t', 200), table('scratch', 3) ],
 			prelude => [ [ a => q{DELETE FROM t WHERE id < 30} ], churn('a'), [ a => 'VACUUM t' ], churn('a') ],
-			steps   => in_a('BEGIN', q{INSERT INTO t SELECT g, 0, 'row ' || g FROM generate_series(300, 340) g},
+			steps   => in_a('BEGIN', q{INSERT INTO t SELECT g, 0, 'row ' || g FROM generate_series(300, 1400) g},
 				q{DELETE FROM t WHERE id BETWEEN 100 AND 140}, 'COMMIT'),
 		},
 		vacuum => {
