@@ -200,7 +200,7 @@ describe(uint32 pageno, ZenPageOwner owner)
 	page->hint = 0;
 	page->next = ZEN_NO_PAGE;
 	page->owned = true;
-	page->suspect = false;
+	page->suspect = page->lost = false;
 	return true;
 }
 
@@ -296,6 +296,15 @@ zen_page_adopt(uint32 pageno, ZenPageOwner owner)
 				(errcode(ERRCODE_OUT_OF_MEMORY),
 				 errmsg("zen.dram_size is too small to recover the pool"),
 				 errhint("Raise zen.dram_size.")));
+}
+
+void
+zen_page_adopt_lost(uint32 pageno)
+{
+	ZenPageOwner nobody = {.htable = 0,.region = 0,.class = 0};
+
+	zen_page_adopt(pageno, nobody);
+	zen_pages[pageno].lost = true;
 }
 
 void

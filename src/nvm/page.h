@@ -26,6 +26,8 @@ typedef struct ZenPage
 	ZenPageOwner owner;			/* constant while owned */
 	bool		owned;			/* false = on the free list */
 	bool		suspect;		/* recovery has found a damaged slot on it */
+	bool		lost;			/* its directory word is damaged: owner is
+								 * made up, no slot is handed out */
 	uint32		nslots;
 	uint32		hint;			/* bitmap word to look at first; lease holder
 								 * only */
@@ -74,6 +76,12 @@ extern bool zen_page_directory_read(uint32 pageno, ZenPageOwner *owner, bool *sa
 /* Recovery: make an owned page known with no free slots, or put a page on the free list. */
 extern void zen_page_adopt(uint32 pageno, ZenPageOwner owner);
 extern void zen_page_adopt_free(uint32 pageno);
+
+/*
+ * Recovery: a page of whose owner nothing is known.  As its slots count as 32 bytes each, no row there can be read, but each has
+ * a bit of its own.
+ */
+extern void zen_page_adopt_lost(uint32 pageno);
 
 extern void zen_page_counts(uint32 *total, uint32 *nfree, uint32 *shared);
 

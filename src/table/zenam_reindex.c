@@ -205,11 +205,30 @@ zen_reindex_worker_main(Datum arg)
 	proc_exit(0);
 }
 
-void
+/* The next database, by OID, of a table that needs a rebuild; InvalidOid if there is none after this one. */
+static Oid
+next_database(Oid after)
+{
+	Oid			found = InvalidOid;
+
+	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
+	{
+		ZenHTable  *ht = &zen_htables[i];
+
+		if (ht->in_use && pg_atomic_read_u32(&ht->reindex) != SOUND && ht->db > after &&
+			(!OidIsValid(found) || ht->db < found))
+			found = ht->db;
+	}
+	return found;
+}
+
+bool
 zen_reindex_start_workers(void)
 {
+	static Oid	last = InvalidOid;	/* databases up to this one have had their
+									 * worker */
 	BackgroundWorker worker;
-	Oid			started = InvalidOid;
+	Oid			db;
 
 	memset(&worker, 0, sizeof(worker));
 	strlcpy(worker.bgw_name, "zen index rebuild", BGW_MAXLEN);
@@ -219,26 +238,17 @@ zen_reindex_start_workers(void)
 	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
 	worker.bgw_restart_time = BGW_NEVER_RESTART;
-	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
+	while (OidIsValid(db = next_database(last)))
 	{
-		BackgroundWorkerHandle *handle;
+		worker.bgw_main_arg = ObjectIdGetDatum(db);
 
 		/*
-		 * tables of one database mostly stand together; a second worker for
-		 * it would only wait for the first
+		 * without a free slot the backends that need a table rebuild it, and
+		 * we try again later
 		 */
-		if (!zen_htables[i].in_use || pg_atomic_read_u32(&zen_htables[i].reindex) == SOUND ||
-			zen_htables[i].db == started)
-			continue;
-		started = zen_htables[i].db;
-		worker.bgw_main_arg = ObjectIdGetDatum(started);
-		worker.bgw_notify_pid = MyProcPid;
-
-		/*
-		 * without a free slot the tables are rebuilt by the backends that
-		 * need them
-		 */
-		if (!RegisterDynamicBackgroundWorker(&worker, &handle))
-			break;
+		if (!RegisterDynamicBackgroundWorker(&worker, NULL))
+			return false;
+		last = db;
 	}
+	return true;
 }

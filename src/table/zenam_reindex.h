@@ -23,8 +23,12 @@ extern void zen_reindex_table(Relation rel, ZenHTable *ht);
  */
 extern void zen_reindex_database(void);
 
-/* zen_reindex_start_workers -- start one background worker per database that has tables to rebuild. */
-extern void zen_reindex_start_workers(void);
+/*
+ * zen_reindex_start_workers -- start one background worker per database that has tables to rebuild.
+ *
+ * False if there was no slot for some of them: to be called again.
+ */
+extern bool zen_reindex_start_workers(void);
 
 extern PGDLLEXPORT void zen_reindex_worker_main(Datum arg);
 

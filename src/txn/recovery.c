@@ -154,11 +154,14 @@ adopt_pages(void)
 			owned++;
 		}
 		else
+		{
+			zen_page_adopt_lost(p);
 			ereport(WARNING,
 					(errcode(ERRCODE_DATA_CORRUPTED),
 					 errmsg("entry %u of the zen page directory is damaged", p),
 					 errdetail("Rows on this page are not available."),
 					 errhint("Restore the pool from a backup of the same moment as the data directory.")));
+		}
 	}
 	return owned;
 }
@@ -195,7 +198,7 @@ do_chunk(ZenRecoveryPass pass, uint32 chunk)
 
 	for (uint32 p = first; p < first + n; p++)
 	{
-		if (!zen_pages[p].owned)
+		if (!zen_pages[p].owned || zen_pages[p].lost)
 			continue;
 		if (pass == ZEN_PASS_COMMITS)
 			zen_recscan_commits(p);
@@ -427,7 +430,7 @@ hand_out_pages(void)
 	{
 		ZenPage    *page = &zen_pages[p];
 
-		if (!page->owned || zen_htables[page->owner.htable].damaged)
+		if (!page->owned || page->lost || zen_htables[page->owner.htable].damaged)
 			continue;
 		if ((page->owner.htable != 0 && !zen_htables[page->owner.htable].in_use) ||
 			pg_atomic_read_u32(&page->nfree) == page->nslots)
@@ -458,6 +461,31 @@ ms_since(instr_time start)
 	return INSTR_TIME_GET_MILLISEC(now);
 }
 
+/* R3: all pages of the region were seen. */
+static void
+raise_ts_commit(uint32 region, ZenRegionFate *fate)
+{
+	if (ZEN_FAULT(R10_WATERMARK_TOO_HIGH) && region < zen_nregions)
+	{
+		zen_regions[region].last_cts = pg_atomic_read_u64(&zen_recovery->largest_cts);
+		zen_region_persist_watermark(region);
+	}
+	if (fate->anchor_cts <= fate->ts_commit || ZEN_FAULT(R3_DECIDE_EARLY))
+		return;
+	if (!zen_recovery->after_crash)
+		ereport(WARNING,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("the watermark of zen region %u was damaged", region),
+				 errdetail("It was found again from the rows.")));
+	else if (!zen_tuple_intact(fate->anchor, zen_slot_size(fate->anchor)))
+		ereport(WARNING,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("the slot that proves the newest commit of zen region %u may be damaged", region),
+				 errdetail("It lies at offset " UINT64_FORMAT " of the pool, and is believed.",
+						   fate->anchor * ZEN_SLOT_UNIT)));
+	fate->ts_commit = fate->anchor_cts;
+}
+
 /* Directories and first pass: what is there, and what was committed. */
 static void
 find_commits(void)
@@ -480,22 +508,7 @@ find_commits(void)
 	start_helpers(Min(zen_recovery_workers, owned / CHUNK_PAGES));
 	run_pass(ZEN_PASS_COMMITS, "finding commits");
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
-	{
-		ZenRegionFate *fate = &zen_recovery->fates[r];
-
-		if (!zen_recovery->after_crash && fate->anchor_cts > fate->ts_commit)
-			ereport(WARNING,
-					(errcode(ERRCODE_DATA_CORRUPTED),
-					 errmsg("the watermark of zen region %u was damaged", r),
-					 errdetail("It was found again from the rows.")));
-		if (!ZEN_FAULT(R3_DECIDE_EARLY))
-			fate->ts_commit = Max(fate->ts_commit, fate->anchor_cts);
-		if (ZEN_FAULT(R10_WATERMARK_TOO_HIGH) && r < zen_nregions)
-		{
-			zen_regions[r].last_cts = pg_atomic_read_u64(&zen_recovery->largest_cts);
-			zen_region_persist_watermark(r);
-		}
-	}
+		raise_ts_commit(r, &zen_recovery->fates[r]);
 }
 
 /* Second pass, and what follows from it. */
@@ -505,8 +518,14 @@ build_maps(void)
 	run_pass(ZEN_PASS_MAPS, "building maps");
 	begin_phase("settling tables");
 	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
-		if (zen_pages[p].owned && zen_pages[p].suspect)
+	{
+		if (!zen_pages[p].owned)
+			continue;
+		if (zen_pages[p].lost)
+			zen_recscan_lost(p);
+		else if (zen_pages[p].suspect)
 			zen_recscan_damaged(p);
+	}
 	zen_fence();
 	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
 		if (zen_htables[i].in_use)

@@ -77,16 +77,7 @@ is_evidence(ZenSlot slot, Size size, ZenRegionFate *fate, uint64 *cts)
 		return false;
 	if (!zen_recovery->after_crash)
 		return intact;
-	if (!(h.word0 & ZEN_LP) || (!intact && zen_one_bit(h.word0 & ZEN_CTS_MASK)))
-		return false;
-	if (!intact)
-		ereport(WARNING,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("the slot that proves the newest commit of zen region %u may be damaged",
-						zen_pages[zen_slot_page(slot)].owner.region),
-				 errdetail("It lies at offset " UINT64_FORMAT " of the pool.  It is believed.",
-						   slot * ZEN_SLOT_UNIT)));
-	return true;
+	return (h.word0 & ZEN_LP) && (intact || !zen_one_bit(h.word0 & ZEN_CTS_MASK));
 }
 
 /* Raise an atomic to at least value. */
@@ -357,28 +348,45 @@ names_row(ZenTupleHeader h)
 
 /*
  * The newest version of its row, as far as can be told: from now on reading the row is an error.  An older version is
- * neither shown instead nor given up, in case it is the row's number that is damaged.
+ * neither shown instead nor given up, in case it is the row's number that is damaged.  False if a newer one is there.
  */
-static void
+static bool
 place_damaged(ZenHTable *ht, ZenSlot slot, ZenTupleHeader h)
 {
 	ZenWord    *word = zen_tidmap_extend(ht, zen_word1_tidno(h.word1));
 	uint64		w = pg_atomic_read_u64(word);
+	bool		known = false;
 
 	if (zen_word_ref(w) != 0)
 	{
 		ZenTupleHeader other = zen_tuple_header(zen_word_ref(w));
 
 		if ((other.word0 & ZEN_CTS_MASK) >= (h.word0 & ZEN_CTS_MASK))
-		{
-			discard_remains(slot);
-			return;
-		}
+			return false;
+		known = zen_pages[zen_slot_page(zen_word_ref(w))].lost;
 		if (!(other.word1 & ZEN_DELETED))
 			w = zen_word_stale_inc(w);
 	}
 	pg_atomic_write_u64(word, zen_word_with(w, (h.word1 & ZEN_DELETED) ? ZEN_WORD_DEAD : ZEN_WORD_NVM, slot));
-	report_row(ht, slot, h);
+	if (!known)
+		report_row(ht, slot, h);
+	return true;
+}
+
+void
+zen_recscan_lost(uint32 pageno)
+{
+	for (Size at = 0; at + ZEN_TOMBSTONE_SIZE <= ZEN_PAGE_SIZE; at += ZEN_SLOT_UNIT)
+	{
+		ZenSlot		slot = ((Size) pageno * ZEN_PAGE_SIZE + at) / ZEN_SLOT_UNIT;
+		ZenTupleHeader h = zen_tuple_header(slot);
+		ZenHTable  *ht = &zen_htables[zen_word1_htable(h.word1)];
+		uint64		cts = h.word0 & ZEN_CTS_MASK;
+
+		if (cts != 0 && cts <= zen_recovery->cts_limit && ht->idx != 0 && zen_htable_owns(ht, cts) &&
+			zen_tuple_intact(slot, ZEN_PAGE_SIZE - at))
+			(void) place_damaged(ht, slot, h);
+	}
 }
 
 void
@@ -400,7 +408,10 @@ zen_recscan_damaged(uint32 pageno)
 		if (fate->prepared_cts != 0 && (h.word0 & ZEN_CTS_MASK) == fate->prepared_cts)
 			report_slot(slot, page->owner.htable);
 		else if (names_row(h))
-			place_damaged(ht, slot, h);
+		{
+			if (!place_damaged(ht, slot, h))
+				discard_remains(slot);
+		}
 		else if (zen_recovery->after_crash && page->owner.htable == 0 && !ht->damaged &&
 				 !zen_htable_owns(ht, h.word0 & ZEN_CTS_MASK))
 			discard_remains(slot);

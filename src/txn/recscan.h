@@ -94,4 +94,10 @@ extern void zen_recscan_maps(uint32 pageno);
  */
 extern void zen_recscan_damaged(uint32 pageno);
 
+/*
+ * The same for a page whose directory word is damaged: each whole version on it that would be its row's newest makes the row
+ * an error to read, so that no older one takes its place.
+ */
+extern void zen_recscan_lost(uint32 pageno);
+
 #endif							/* ZEN_RECSCAN_H */

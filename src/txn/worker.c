@@ -24,7 +24,7 @@
 #define EVICT_STEP	100000		/* entries that the CLOCK hand passes between
 								 * two looks */
 
-void		(*zen_worker_after_recovery) (void) = NULL;
+bool		(*zen_worker_after_recovery) (void) = NULL;
 
 void
 zen_worker_register(void)
@@ -45,6 +45,8 @@ zen_worker_register(void)
 void
 zen_worker_main(Datum arg)
 {
+	bool		done;			/* with what follows recovery */
+
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
 	BackgroundWorkerUnblockSignals();
@@ -59,8 +61,7 @@ zen_worker_main(Datum arg)
 	if (pg_atomic_read_u32(&zen_recovery->state) == ZEN_RECOVERY_FAILED)
 		proc_exit(0);
 	zen_gate();
-	if (zen_worker_after_recovery)
-		zen_worker_after_recovery();
+	done = zen_worker_after_recovery == NULL || zen_worker_after_recovery();
 	while (!ShutdownRequestPending)
 	{
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, NAP_MS, PG_WAIT_EXTENSION);
@@ -71,6 +72,8 @@ zen_worker_main(Datum arg)
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
 		}
+		if (!done)
+			done = zen_worker_after_recovery();
 		zen_twophase_resolve();
 		zen_gc_all();
 		while (zen_metcache_needs_room() && !ShutdownRequestPending)

@@ -9,8 +9,8 @@
 /* Register the worker; _PG_init in the postmaster only. */
 extern void zen_worker_register(void);
 
-/* Called once by the worker when the pool is recovered; set by the layer that knows indexes. */
-extern void (*zen_worker_after_recovery) (void);
+/* Called by the worker when the pool is recovered, until it returns true; set by the layer that knows indexes. */
+extern bool (*zen_worker_after_recovery) (void);
 
 extern PGDLLEXPORT void zen_worker_main(Datum arg);
 
