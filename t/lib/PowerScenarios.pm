@@ -236,7 +236,8 @@ sub ddl_scenarios
 		},
 		ddl_rollback => {
 			setup => [ table('t', 20), table('u', 20) ],
-			steps => in_a('BEGIN', table('n', 5), 'DROP TABLE t', 'TRUNCATE u', 'ROLLBACK', q{UPDATE t SET v = 'still there' WHERE id = 1}),
+			steps => in_a('BEGIN', table('n', 5), 'DROP TABLE t', 'TRUNCATE u', 'ROLLBACK', q{UPDATE t SET v = 'still there' WHERE id = 1},
+				'BEGIN', 'SAVEPOINT s', table('n', 5), 'TRUNCATE u', 'CREATE INDEX ON t (v)', 'ROLLBACK TO s', q{UPDATE t SET v = 'kept' WHERE id = 2}, 'COMMIT'),
 		},
 		move_table => {
 			setup => [ table('t', 20) ],
