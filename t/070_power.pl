@@ -40,6 +40,7 @@ my %option = (
 	candidates => $ENV{CANDIDATES} || ($long ? 8 : 3),
 	points     => $ENV{POINTS} // ($long ? 0 : 8),
 	thorough   => $ENV{THOROUGH} || ($long ? 1 : 4),
+	recoveries => $long ? 4 : 0.5,
 	eadr       => $ENV{EADR},
 	stop_after => $ENV{STOP_AFTER},
 	seed       => $seed,

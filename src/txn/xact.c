@@ -18,7 +18,9 @@
 #include "base/epoch.h"
 #include "base/fault.h"
 #include "base/stats.h"
+#include "catalog/storage.h"
 #include "miscadmin.h"
+#include "replication/message.h"
 #include "storage/ipc.h"
 #include "storage/predicate.h"
 #include "storage/proc.h"
@@ -168,6 +170,24 @@ pop_writes(int nest_level)
 		zen_pop_version(&ws->writes[--ws->nwrites]);
 }
 
+/*
+ * The record of an abort is on disk before PostgreSQL removes files that the transaction has made.  Otherwise, when a
+ * crash loses the record, replay makes the init fork of an unlogged index again beside a main fork that is
+ * waiting for a checkpoint to remove it, and the server does not start (PostgreSQL's bug 17731; all indexes of zen tables
+ * are unlogged).
+ */
+static void
+flush_abort_record(void)
+{
+	RelFileLocator *files;
+
+	if (smgrGetPendingDeletes(false, &files) == 0)
+		return;
+	/* XactLastRecEnd is gone already: flush up to a record of our own */
+	XLogFlush(LogLogicalMessage("zen", "", 0, false));
+	pfree(files);
+}
+
 static void
 forget_all(void)
 {
@@ -200,6 +220,7 @@ aborted(void)
 	holding_interrupts = false;
 	if (zen_writeset.nwrites > 0)
 		ZEN_COUNT(aborts, 1);
+	flush_abort_record();
 	zen_twophase_undo(&current);
 	zen_commit_abort(&current, zen_writeset.writes, zen_writeset.nwrites);
 	release_locks(0);
@@ -255,6 +276,7 @@ subxact_callback(SubXactEvent event, SubTransactionId my_subid, SubTransactionId
 			break;
 		case SUBXACT_EVENT_ABORT_SUB:
 			zen_epoch_reset();
+			flush_abort_record();
 			release_locks(level);
 			pop_writes(level);
 			zen_ddl_subabort(level);

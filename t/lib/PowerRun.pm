@@ -26,7 +26,8 @@ my $CLIENT_TIMEOUT_S = 300;
 
 # new -- dir: a directory of its own; programs: of PowerMedium::build; template: a
 # stopped PowerServer with zen; oracle: a running one without, with a connection in
-# oracle_dbh; seed; candidates: how many per crash point at most; points: how many crash
+# oracle_dbh; seed; recoveries: how many crash points, about, are recovered from with further cuts;
+# candidates: how many per crash point at most; points: how many crash
 # points (0: all); only: { point, candidate } for a replay.
 sub new
 {
@@ -74,14 +75,15 @@ sub fresh_oracle
 }
 
 # oracle_run -- play setup, prelude and the first $n steps on heap in a fresh database;
-# calls $look->($dbh) at the end.
+# calls $look->($dbh) at the end.  $no_error: what makes steps fail is left out.
 sub oracle_run
 {
-	my ($self, $scenario, $n, $look) = @_;
+	my ($self, $scenario, $n, $look, $no_error) = @_;
 	$self->fresh_oracle;
 	my $connect = sub { $self->{oracle}->connect('o') };
 	my %sessions;
 	my @steps = @{ $scenario->{steps} }[ 0 .. $n - 1 ];
+	@steps = map { [ @$_[ 0, 1 ] ] } grep { !ref $_->[1] } @steps if $no_error;
 	execute($_, \%sessions, $connect, $self->{oracle}->data_dir, 1)
 	  for (map { [ setup => $_ ] } @{ $scenario->{setup} }), @{ $scenario->{prelude} || [] };
 	my $watch = $connect->();
@@ -113,6 +115,8 @@ sub learn_states
 	for my $i (0 .. $n)
 	{
 		my $state = $states->[$i];
+		my $until = $i < $n && $scenario->{steps}[$i][2] && $scenario->{steps}[$i][2]{either};
+		$state->{would_be} = { text => $self->oracle_run($scenario, $i + 1, undef, 1)->[-1]{text}, until => $until } if $until;
 		next if !$state->{gids} || $ends{ $state->{text} };
 		for my $end (qw(commit rollback))
 		{
@@ -133,7 +137,10 @@ sub photograph
 		fences => $medium->word('fences'), syncs => $medium->word('syncs'));
 	$photo{data} = sprintf '%s/photo%d', $self->{dir}, ++$self->{serial};
 	$photo{pools} = [ map { s{.*/}{}r } glob($server->pool . '*') ];
+	my $mode = (stat $server->data_dir . '/pg_notify')[2] & 0777;
+	chmod 0700, $server->data_dir . '/pg_notify';
 	system('cp', '-a', $server->data_dir, $photo{data}) == 0 or croak 'cannot copy the data directory';
+	chmod $mode, $server->data_dir . '/pg_notify';
 	unlink "$photo{data}/postmaster.pid";
 	return \%photo;
 }
@@ -218,7 +225,6 @@ sub restore
 {
 	my ($self, $server, $photo, $choice) = @_;
 	$server->copy_data($photo->{data});
-	chmod 0700, $server->data_dir . '/pg_notify';
 	unlink glob($server->pool . '*');
 	my ($first, @more) = map { $server->{dir} . "/$_" } @{ $photo->{pools} };
 	my $state = $photo->{medium}->state_after_cut(upto => $photo->{upto}, wal => $server->data_dir . '/pg_wal',
@@ -303,6 +309,8 @@ sub try_photos
 	{
 		my $acked = $photo->{acked};
 		my %allowed = map { $states->[$_]{text} => 1 } grep { $_ <= $last } $photo->{first} // $acked, $photo->{last} // $acked + 1;
+		my $would_be = $photo->{point} eq 'end' ? undef : $states->[$acked]{would_be};
+		$allowed{ $would_be->{text} } = 1 if $would_be && $photo->{point} <= $would_be->{until};
 		my @allowed = sort keys %allowed;
 		my $only = $self->{only} || {};
 		next if defined $only->{point} && index($only->{point}, $photo->{name}) != 0;
@@ -318,7 +326,8 @@ sub try_photos
 		}
 		$self->{count}{cuts}++;
 		$self->try($photo, $_, \@allowed, $ends) for @choices;
-		$self->cut_recovery($photo, \@allowed, $ends, $depth) if $depth && (defined $only->{point} || $photo == $photos->[-1] || one_in(@$photos / 3));
+		$self->cut_recovery($photo, \@allowed, $ends, $depth)
+		  if $depth && (defined $only->{point} || $photo == $photos->[-1] || one_in(@$photos / $self->{recoveries}));
 		last if @{ $self->{violations} } >= ($self->{stop_after} || 1e9);
 	}
 	return;
@@ -331,7 +340,7 @@ sub cut_recovery
 	my $name = "$photo->{name}.r";
 	my $server = PowerServer->new(sprintf '%s/recovery%d', $self->{dir}, ++$self->{serial});
 	# A choice that does not depend on what was tried before: a replay comes here as well.
-	my $choice = { seed => ($self->{seed} + $depth) % 8 };
+	my $choice = { seed => ($self->{seed} + unpack('%32C*', $photo->{name})) % 8 };
 	$self->restore($server, $photo, $choice);
 	my @photos = $self->live($server, 1, sub { my $dbh = $server->wait_ready_child; wait_rebuilt($dbh); });
 	$self->name_photos($name, @photos);

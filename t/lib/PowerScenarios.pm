@@ -7,9 +7,10 @@
 #   steps    what the power cut may hit; the state after each of them is known
 #   recover  how many cuts in a row hit the recovery that follows
 #   long     only in the long version
+#   stop     ends with an orderly stop
 #
 # A step is [ session, SQL or sub, options ]; quiet => 1: no crash points, and nothing that counts
-# happens.  Tables are made by table() and have zen's access method unless they say heap;
+# happens; fails => 1: with an error; either => n: it may be found done nevertheless up to crash point n.  Tables are made by table() and have zen's access method unless they say heap;
 # what a table named scratch... holds does not count.  The same steps run on PostgreSQL's heap
 # to learn which state is right after each.
 
@@ -56,11 +57,14 @@ sub two_regions
 		[ a => q{UPDATE scratch SET v = 'a' WHERE id = 3} ]);
 }
 
-# NOTIFY needs more than its buffers after LP is set, and cannot have it.
-my @late_error = (
-	[ a => sub { chmod 0, "$_[0]/pg_notify" } ],
-	[ a => q{COMMIT}, { fails => 1 } ],
-	[ a => sub { chmod 0700, "$_[0]/pg_notify" } ]);
+# NOTIFY needs more than its buffers after LP is set, and cannot have it.  Until LP is taken
+# back, at the crash point $either, the transaction may be found committed.
+sub late_error
+{
+	my ($either) = @_;
+	return ([ a => sub { chmod 0, "$_[0]/pg_notify" } ], [ a => q{COMMIT}, { fails => 1, either => $either } ],
+		[ a => sub { chmod 0700, "$_[0]/pg_notify" } ]);
+}
 my $notify = q{SELECT count(pg_notify('x', g || repeat('y', 7000))) FROM generate_series(1, 40) g};
 
 sub row_scenarios
@@ -185,12 +189,12 @@ sub end_scenarios
 		late_error => {
 			setup => [ table('t', 20) ],
 			steps => [ @{ in_a(q{BEGIN}, q{UPDATE t SET v = 'never' WHERE id < 5}, q{DELETE FROM t WHERE id = 9},
-				q{INSERT INTO t VALUES (100, 1, 'never')}, $notify) }, @late_error, [ a => q{UPDATE t SET v = 'after' WHERE id < 3} ] ],
+				q{INSERT INTO t VALUES (100, 1, 'never')}, $notify) }, late_error(4), [ a => q{UPDATE t SET v = 'after' WHERE id < 3} ] ],
 		},
 		late_error_mixed => {
 			setup => [ table('t', 20), heap('h') ],
 			steps => [ @{ in_a(q{BEGIN}, q{UPDATE t SET v = 'never' WHERE id < 5}, q{INSERT INTO h VALUES (1, 'never')}, $notify) },
-				@late_error, [ a => q{UPDATE t SET v = 'after' WHERE id < 3} ] ],
+				late_error(0), [ a => q{UPDATE t SET v = 'after' WHERE id < 3} ] ],
 		},
 		serialization_failure => {
 			setup => [ table('t', 20) ],
@@ -240,7 +244,8 @@ sub ddl_scenarios
 		},
 		ddl_rollback => {
 			setup => [ table('t', 20), table('u', 20) ],
-			steps => in_a('BEGIN', table('n', 5), 'DROP TABLE t', 'TRUNCATE u', 'ROLLBACK', q{UPDATE t SET v = 'still there' WHERE id = 1}),
+			steps => in_a('BEGIN', table('n', 5), 'DROP TABLE t', 'TRUNCATE u', 'ROLLBACK', q{UPDATE t SET v = 'still there' WHERE id = 1},
+				'BEGIN', 'SAVEPOINT s', table('n', 5), 'TRUNCATE u', 'CREATE INDEX ON t (v)', 'ROLLBACK TO s', q{UPDATE t SET v = 'kept' WHERE id = 2}, 'COMMIT'),
 		},
 		move_table => {
 			setup => [ table('t', 20) ],

@@ -7,8 +7,7 @@
  * zeroes), and writes the pool with this NUMBER as one of the states in which the cut may have left it.
  * With -w also the WAL files in that folder, which are as at the crash point, are given such a state.
  *
- * SEED 0 keeps only what is guaranteed, SEED 1 all that was stored; others choose: most of them for each line on its
- * own, some one instant for all lines.  -e, a persistent cache: everything up to some instant after the last fence.
+ * SEED 0 keeps only what is guaranteed, SEED 1 all that was stored; others choose, see Manner.  -e, a persistent cache: everything up to some instant after the last fence.
  * INDEX counts through all states, of which there are as many as printed; only while WAL adds no choice.
  *
  * Prints: number of states (at most 10^9), lines that may differ, WAL sectors that may differ, digest of the result.
@@ -349,14 +348,28 @@ replay(const char *log, uint64_t end, int pool)
 
 /* ---------- choice ---------- */
 
-/* Does this seed choose one instant for all lines? */
-static bool
-one_instant(void)
+/* What a seed does.  Faults show in different ones: a missing fence in ALL_BUT_ONE, a wrong order in ONE_INSTANT. */
+typedef enum Manner
 {
-	return persistent_cache || (seed > 1 && seed % 4 == 3);
+	NOTHING,					/* only what is guaranteed */
+	EVERYTHING,
+	ALL_BUT_ONE,				/* one line holds on to what is guaranteed */
+	ONE_INSTANT,				/* every line as of the same store */
+	ONE_ONLY,					/* one line is evicted, in any of its states */
+	ANY							/* each line on its own */
+} Manner;
+
+static Manner
+manner(void)
+{
+	if (persistent_cache)
+		return ONE_INSTANT;
+	if (seed < 2)
+		return seed == 0 ? NOTHING : EVERYTHING;
+	return ALL_BUT_ONE + seed % 4;
 }
 
-/* That instant, as a number of stores; before it nothing that is certain may be missing, which choose() sees to. */
+/* The instant of ONE_INSTANT, as a number of stores; what is certain by then is in it whatever it is. */
 static uint64_t
 instant(uint64_t earliest)
 {
@@ -367,38 +380,49 @@ instant(uint64_t earliest)
 	return earliest + chance(1, 0) % (nstores - earliest + 1);
 }
 
-/* Which of a line's versions does the medium show? */
+/* One of the later states of a line; the last one is as likely as all others together. */
 static int
-choose(const Line *line, uint64_t earliest)
+later_state(const Line *line)
 {
-	static const int evicted_of_8[] = {1, 2, 4, 6, 7};
 	int			newest = line->nversions - 1;
 
-	if (newest == 0)
-		return 0;
+	if (chance(2, line->number) % 2)
+		return newest;
+	return 1 + chance(3, line->number) % newest;
+}
+
+/* Which of its states does the line, number i of n that have several, show? */
+static int
+choose(const Line *line, uint64_t i, uint64_t n, uint64_t earliest)
+{
+	int			newest = line->nversions - 1;
+	bool		is_the_one = chance(4, 0) % n == i;
+	int			at;
+
 	if (by_index)
 	{
-		int			n = state_index % line->nversions;
-
+		at = state_index % line->nversions;
 		state_index /= line->nversions;
-		return n;
+		return at;
 	}
-	if (one_instant())
+	switch (manner())
 	{
-		uint64_t	at = instant(earliest);
-		int			n = newest;
-
-		while (n > 0 && line->versions[n].at > at)
-			n--;
-		return n;
+		case NOTHING:
+			return 0;
+		case EVERYTHING:
+			return newest;
+		case ALL_BUT_ONE:
+			return is_the_one ? 0 : newest;
+		case ONE_ONLY:
+			return is_the_one ? later_state(line) : 0;
+		case ANY:
+			return chance(5, line->number) % 8 <= chance(6, 0) % 8 ? later_state(line) : 0;
+		case ONE_INSTANT:
+			for (at = newest; at > 0 && line->versions[at].at > instant(earliest); at--)
+				;
+			return at;
 	}
-	if (seed == 0)
-		return 0;
-	if (seed == 1)
-		return newest;
-	if ((int) (chance(2, line->number) % 8) >= evicted_of_8[chance(3, 0) % 5])
-		return 0;
-	return 1 + chance(4, line->number) % newest;
+	return 0;
 }
 
 static int
@@ -450,10 +474,10 @@ sector_lost(size_t write, uint64_t sector)
 	if (seed == 1)
 		return false;
 	/* half of the seeds lose all of it: the harshest, and the usual case */
-	if (chance(5, 0) % 2)
+	if (chance(7, 0) % 2)
 		return true;
 	memcpy(&name, (const char *) (wal[write] + 1) + 16, sizeof(name));
-	oldest_lost = chance(6, mix(name) ^ sector) % (nwal + 1);
+	oldest_lost = chance(8, mix(name) ^ sector) % (nwal + 1);
 	return write >= oldest_lost;
 }
 
@@ -662,9 +686,11 @@ main(int argc, char **argv)
 				states = MAX_STATES;
 		}
 	}
-	for (size_t i = 0; i < nlines; i++)
+	for (size_t i = 0, k = 0; i < nlines; i++)
 	{
-		memcpy(image + lines[i]->number * LINE, lines[i]->versions[choose(lines[i], earliest)].bytes, LINE);
+		int			state = lines[i]->nversions > 1 ? choose(lines[i], k++, dirty, earliest) : 0;
+
+		memcpy(image + lines[i]->number * LINE, lines[i]->versions[state].bytes, LINE);
 		touched[lines[i]->number * LINE / PAGE] = 1;
 	}
 	write_pool(o.out);
