@@ -190,7 +190,8 @@ judge(ZenSlot slot, Size size, ZenRegionFate *fate, ZenTupleHeader *h)
 		*h = zen_tuple_header(slot);
 		return judge_intact(fate, *h);
 	}
-	if (zen_one_bit(h->word0))
+	/* a Tx-CTS may be a power of 2: without a TID there never was a row */
+	if (zen_one_bit(h->word0) && h->word1 == 0)
 		return SLOT_NEVER;
 	/* torn, as the last transaction of its region may be (R7) */
 	if (zen_recovery->after_crash && (h->word0 & ZEN_CTS_MASK) > fate->ts_commit &&

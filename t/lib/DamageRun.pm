@@ -154,7 +154,7 @@ sub try
 	run('cp', '-r', "$self->{data}.$image", $self->{data});
 	$copy->save;
 
-	my $offset = log_size($node);
+	my $offset = $self->{from} = log_size($node);
 	if (!$node->start(fail_ok => 1))
 	{
 		my $said = log_since($node, $offset);
@@ -195,6 +195,13 @@ sub use_it
 }
 
 sub reported { return $_[0] =~ /(?:WARNING|ERROR|FATAL|LOG):  (?:XX\d\d\d|55000): /; }
+
+# messages -- what the server has said about damage in the last try.
+sub messages
+{
+	my ($self) = @_;
+	return log_since($self->{node}, $self->{from}) =~ /(?:WARNING|ERROR|FATAL|LOG):  ((?:XX\d\d\d|55000): .*)/g;
+}
 
 sub messages_of_crashes
 {
