@@ -14,6 +14,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 
+use DBD::Pg ':async';
 use PostgreSQL::Test::Utils ();
 use Test::More;
 use Time::HiRes 'time';
@@ -38,6 +39,7 @@ my @faults = (
 	[ r7_no_scrub                  => \&rolled_back_prepared ],
 	[ r7_losers_stay               => \&prepared_then_aborted ],
 	[ r8_no_zero                   => \&page_reused ],
+	[ r9_lp_after_visible          => \&seen_and_used ],
 	[ r9_no_descriptor             => \&prepared_then_committed ],
 	[ r9_no_forced_flush           => \&mixed_asynchronous ],
 	[ r13_no_watermark_before_free => \&evidence_dropped ],
@@ -316,6 +318,19 @@ sub page_reused
 	value($dbh, q{INSERT INTO u SELECT g, repeat('x', 200) FROM generate_series(1, 5800) g});
 	crash_and_start();
 	expect('SELECT count(*) FROM t', 0);
+	return;
+}
+
+# What another transaction has seen, and has built on durably, is durable.
+sub seen_and_used
+{
+	my $other = connect_db($node);
+	value($dbh, $_) for 'CREATE TABLE t (id int) USING zen', 'CREATE TABLE h (id int)';
+	$dbh->do('INSERT INTO t VALUES (1), (2)', { pg_async => PG_ASYNC });
+	wait_for('the rows to be seen', sub { value($other, 'SELECT count(*) FROM t') == 2 });
+	value($other, 'INSERT INTO h SELECT id FROM t');
+	crash_and_start();
+	expect('SELECT (SELECT count(*) FROM t) || $$ $$ || (SELECT count(*) FROM h)', '2 2');
 	return;
 }
 

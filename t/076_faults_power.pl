@@ -6,6 +6,7 @@
 #                    them, chosen by seed
 #   SEED=n           replays the choices
 #   CANDIDATES=n     states tried per crash point (default 8)
+#   POINTS=n         crash points per scenario (default 0: all)
 
 use strict;
 use warnings;
@@ -28,15 +29,14 @@ my %scenarios = (
 	r2_no_lp_flush           => 'insert',
 	r2_no_last_fence         => 'insert',
 	r5_count_down_early      => 'count_down',
-	r6_word1_first           => 'tombstone old_slots',
+	r6_word1_first           => 'tombstone',
 	r6_body_first            => 'tombstone old_slots',
-	r7_no_scrub_fence        => 'rollback_prepared serialization_failure',
+	r7_no_scrub_fence        => 'rollback_prepared late_error',
 	r8_free_before_zero      => 'page_move vacuum',
 	r8_zeroing_forgotten     => 'page_move vacuum',
-	r8_directory_not_durable => 'create_table insert',
-	r9_lp_after_visible      => 'two_writers',
+	r8_directory_not_durable => 'large_tx',
 	r10_no_flush_of_believed => 'recovery',
-	r10_descriptor_first     => 'mixed recovery',
+	r10_descriptor_first     => 'mixed',
 	r10_watermark_too_high   => 'recovery',
 );
 
@@ -90,7 +90,7 @@ sub power
 	local $ENV{SCENARIOS}  = $scenario;
 	local $ENV{SEED}       = $seed;
 	local $ENV{CANDIDATES} = $ENV{CANDIDATES} || 8;
-	local $ENV{POINTS}     = 0;
+	local $ENV{POINTS}     = $ENV{POINTS} // 0;
 	local $ENV{THOROUGH}   = 1;
 	local $ENV{STOP_AFTER} = 1;
 	my @includes = map { "'-I$_'" } @INC;

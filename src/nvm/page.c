@@ -143,6 +143,18 @@ directory_write(uint32 pageno, uint64 word)
 		zen_persist(&zen_pool.pages[pageno], sizeof(uint64));
 }
 
+/* R8: a free page is zero.  The first slot of a page is the first to be taken, and is never all zero again. */
+static bool
+first_line_is_zero(uint32 pageno)
+{
+	const uint64 *words = (const uint64 *) zen_page_ptr(pageno);
+
+	for (int i = 0; i < ZEN_LINE / sizeof(uint64); i++)
+		if (zen_nvm_load64(&words[i]) != 0)
+			return false;
+	return true;
+}
+
 bool
 zen_page_directory_read(uint32 pageno, ZenPageOwner *owner, bool *sane)
 {
@@ -168,7 +180,11 @@ zen_page_directory_read(uint32 pageno, ZenPageOwner *owner, bool *sane)
 		return false;
 	}
 	if (word == 0)
-		return false;
+	{
+		*sane = first_line_is_zero(pageno);
+		zen_damages += !*sane;
+		return !*sane;
+	}
 	*owner = owner_of_word(word);
 	return true;
 }

@@ -200,6 +200,17 @@ judge(ZenSlot slot, Size size, ZenRegionFate *fate, ZenTupleHeader *h)
 	return SLOT_DAMAGED;
 }
 
+/* R15: a transaction writes a row once, so one of two such slots has come over another row. */
+static void
+report_copy(ZenSlot slot)
+{
+	pg_atomic_fetch_add_u64(&zen_recovery->damaged, 1);
+	ereport(WARNING,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("the slot at offset " UINT64_FORMAT " of the zen pool is damaged", slot * ZEN_SLOT_UNIT),
+			 errdetail("It is a copy of another one; which row it held is unknown.")));
+}
+
 /*
  * A committed version: the newest of its tuple enters the map, others are stale.  A tombstone's word is DEAD already.
  */
@@ -210,6 +221,7 @@ place_version(ZenHTable *ht, ZenSlot slot, ZenTupleHeader h)
 	uint64		w = zen_word_lock(word);
 	uint64		state = (h.word1 & ZEN_DELETED) ? ZEN_WORD_DEAD : ZEN_WORD_NVM;
 	ZenSlot		older = InvalidZenSlot;
+	bool		twice = false;
 
 	if (zen_word_ref(w) == 0)
 		w = zen_word_with(w, state, slot);
@@ -218,6 +230,7 @@ place_version(ZenHTable *ht, ZenSlot slot, ZenTupleHeader h)
 		ZenTupleHeader other = zen_tuple_header(zen_word_ref(w));
 		bool		newer = (h.word0 & ZEN_CTS_MASK) > (other.word0 & ZEN_CTS_MASK);
 
+		twice = h.word0 == other.word0;
 		older = newer ? zen_word_ref(w) : slot;
 		if (newer)
 			w = zen_word_with(w, state, slot);
@@ -227,6 +240,8 @@ place_version(ZenHTable *ht, ZenSlot slot, ZenTupleHeader h)
 	zen_word_unlock(word, w);
 	if (older != InvalidZenSlot)
 		zen_slot_free(older);
+	if (twice)
+		report_copy(older);
 }
 
 static void

@@ -201,7 +201,10 @@ committed(void)
 {
 	release_locks(0);
 	if (ZEN_FAULT(R9_LP_AFTER_VISIBLE) && current.stage == ZEN_STAGE_WRITTEN)
+	{
+		pg_usleep(1000000L);	/* long enough for a test to use what it sees */
 		zen_commit_set_lp(&current);
+	}
 	zen_commit_finish(&current, zen_writeset.writes, zen_writeset.nwrites);
 	zen_ddl_commit();
 	unwatch_errors();
