@@ -31,13 +31,13 @@ my %scenarios = (
 	r5_count_down_early      => 'count_down',
 	r6_word1_first           => 'tombstone',
 	r6_body_first            => 'tombstone old_slots',
-	r7_no_scrub_fence        => 'rollback_prepared late_error',
+	r7_no_scrub_fence        => 'late_error_one_line',
 	r8_free_before_zero      => 'page_move vacuum',
 	r8_zeroing_forgotten     => 'page_move vacuum',
 	r8_directory_not_durable => 'large_tx',
 	r10_no_flush_of_believed => 'recovery',
-	r10_descriptor_first     => 'mixed',
-	r10_watermark_too_high   => 'recovery',
+	r10_descriptor_first     => 'recovery_mixed',
+	r10_watermark_too_high   => 'recovery_mixed',
 );
 
 my $seed   = choose_seed();

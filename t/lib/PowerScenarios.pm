@@ -191,6 +191,12 @@ sub end_scenarios
 			steps => [ @{ in_a(q{BEGIN}, q{UPDATE t SET v = 'never' WHERE id < 5}, q{DELETE FROM t WHERE id = 9},
 				q{INSERT INTO t VALUES (100, 1, 'never')}, $notify) }, late_error(4), [ a => q{UPDATE t SET v = 'after' WHERE id < 3} ] ],
 		},
+		# the next commit has no fence of its own before its LP
+		late_error_one_line => {
+			setup => [ table('t', 20) ],
+			steps => [ @{ in_a(q{BEGIN}, q{UPDATE t SET v = 'never' WHERE id < 5}, $notify) }, @late_error,
+				[ a => q{UPDATE t SET v = 'after' WHERE id = 12} ] ],
+		},
 		late_error_mixed => {
 			setup => [ table('t', 20), heap('h') ],
 			steps => [ @{ in_a(q{BEGIN}, q{UPDATE t SET v = 'never' WHERE id < 5}, q{INSERT INTO h VALUES (1, 'never')}, $notify) },
@@ -273,6 +279,12 @@ sub recovery_scenarios
 			recover => 2,
 			steps   => [ [ a => 'DELETE FROM t WHERE id < 10' ], [ b => q{UPDATE t SET v = 'b' WHERE id BETWEEN 20 AND 30} ],
 				[ a => 'DROP TABLE u' ], [ a => q{BEGIN} ], [ a => q{INSERT INTO h VALUES (1, 'h')} ], [ a => q{UPDATE t SET v = 'a' WHERE id BETWEEN 40 AND 45} ], [ a => 'COMMIT' ] ],
+		},
+		# a small one, whose descriptor and slots recovery finds
+		recovery_mixed => {
+			setup   => [ table('t', 20), heap('h') ],
+			recover => 2,
+			steps   => in_a('BEGIN', q{INSERT INTO h VALUES (1, 'h')}, q{UPDATE t SET v = 'both' WHERE id < 6}, 'COMMIT'),
 		},
 		recovery_prepared => {
 			setup   => [ table('t', 50), table('scratch', 3) ],
