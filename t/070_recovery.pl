@@ -328,6 +328,12 @@ sub test_flipped_bits
 			flip($fh, $slot{$_}, between(0, 62)) for @ids;
 			flip($fh, $slot{ $_ + 1000 } + 8, between(0, 63)) for @ids;
 			$expected += 2 * @ids;
+			# a slot that was never used
+			my %own = map { int($_ / PAGE) => 1 } values %slot;
+			my ($empty) = grep { read_at($fh, $_, 32) eq "\0" x 32 }
+			  map { my $page = $_; map { PAGE * $page + SLOT * $_ } 0 .. PAGE / SLOT - 1 } keys %own;
+			flip($fh, $empty, between(0, 62)) if defined $empty;
+			$expected++ if defined $empty;
 			my @pages = grep { unpack('Q<', read_at($fh, DIRECTORY + 8 * $_, 8)) != 0 } 0 .. 4095;
 			for my $page (map { $pages[ $_ * int(@pages / 5) ] } 0 .. 4)
 			{

@@ -138,8 +138,15 @@ zen_cts_now(void)
 uint64
 zen_cts_limit(void)
 {
-	/* should the newest record be damaged, the one before it counts */
-	return zen_mark_read(zen_pool.cts_mark, 4, ZEN_LINE) + 2 * CTS_STRIDE;
+	uint64		largest = zen_mark_read(zen_pool.cts_mark, 4, ZEN_LINE);
+
+	/*
+	 * should the newest record be damaged, the one before it counts; if all
+	 * are, what regions say of themselves
+	 */
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+		largest = Max(largest, zen_regions[r].watermark);
+	return largest + 2 * CTS_STRIDE;
 }
 
 void

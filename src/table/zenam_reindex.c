@@ -180,10 +180,43 @@ zen_reindex_database(void)
 	}
 }
 
+/* Rebuild one table in a transaction of its own; false, and a report, if that fails. */
+static bool
+reindex_in_transaction(ZenHTable *ht)
+{
+	MemoryContext context = CurrentMemoryContext;
+	bool		ok = true;
+
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	PG_TRY();
+	{
+		PushActiveSnapshot(GetTransactionSnapshot());
+		reindex_one(ht);
+		PopActiveSnapshot();
+		CommitTransactionCommand();
+	}
+	PG_CATCH();
+	{
+		/* the next who needs this table will be told again */
+		HOLD_INTERRUPTS();
+		EmitErrorReport();
+		AbortCurrentTransaction();
+		FlushErrorState();
+		RESUME_INTERRUPTS();
+		ok = false;
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	return ok;
+}
+
 void
 zen_reindex_worker_main(Datum arg)
 {
 	Oid			db = DatumGetObjectId(arg);
+	TimestampTz start = GetCurrentTimestamp();
+	uint32		rebuilt = 0;
 
 	pqsignal(SIGTERM, die);
 	BackgroundWorkerUnblockSignals();
@@ -195,13 +228,12 @@ zen_reindex_worker_main(Datum arg)
 		if (!ht->in_use || ht->db != db || pg_atomic_read_u32(&ht->reindex) == SOUND)
 			continue;
 		CHECK_FOR_INTERRUPTS();
-		SetCurrentStatementStartTimestamp();
-		StartTransactionCommand();
-		PushActiveSnapshot(GetTransactionSnapshot());
-		reindex_one(ht);
-		PopActiveSnapshot();
-		CommitTransactionCommand();
+		if (reindex_in_transaction(ht) && pg_atomic_read_u32(&ht->reindex) == SOUND)
+			rebuilt++;
 	}
+	ereport(LOG,
+			(errmsg("zen has rebuilt the indexes of %u tables of database %u in %ld ms", rebuilt, db,
+					TimestampDifferenceMilliseconds(start, GetCurrentTimestamp()))));
 	proc_exit(0);
 }
 

@@ -47,6 +47,15 @@ note_repair(ZenSlot slot)
 	zen_note_repair(zen_slot_ptr(slot));
 }
 
+/* Is there nothing in the slot but one bit of word0, where a Tx-CTS would be?  Its CRC does not fit. */
+static bool
+never_used(ZenSlot slot, ZenTupleHeader h)
+{
+	const ZenTupleBody *body = (const ZenTupleBody *) ((const char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE);
+
+	return zen_one_bit(h.word0) && h.word1 == 0 && body->len == 0 && body->crc == 0;
+}
+
 /* ---------- first pass ---------- */
 
 /*
@@ -77,7 +86,7 @@ is_evidence(ZenSlot slot, Size size, ZenRegionFate *fate, uint64 *cts)
 		return false;
 	if (!zen_recovery->after_crash)
 		return intact;
-	return (h.word0 & ZEN_LP) && (intact || !zen_one_bit(h.word0 & ZEN_CTS_MASK));
+	return (h.word0 & ZEN_LP) != 0;
 }
 
 /* Raise an atomic to at least value. */
@@ -190,8 +199,7 @@ judge(ZenSlot slot, Size size, ZenRegionFate *fate, ZenTupleHeader *h)
 		*h = zen_tuple_header(slot);
 		return judge_intact(fate, *h);
 	}
-	/* a Tx-CTS may be a power of 2: without a TID there never was a row */
-	if (zen_one_bit(h->word0) && h->word1 == 0)
+	if (never_used(slot, *h))
 		return SLOT_NEVER;
 	/* torn, as the last transaction of its region may be (R7) */
 	if (zen_recovery->after_crash && (h->word0 & ZEN_CTS_MASK) > fate->ts_commit &&
