@@ -21,7 +21,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 
-use CrashLoad;
+use CrashRound;
 use Test::More;
 use Time::HiRes qw(sleep);
 use ZenTest;
@@ -29,10 +29,10 @@ use ZenTest;
 my $rounds = $ENV{ROUNDS} || 10;
 my $seed   = choose_seed();
 my $node   = new_node('crash', pool_size => '1GB');
-my $load   = CrashLoad->new(node => $node, clients => $ENV{CLIENTS} || 8, seed => $seed);
+my $test   = CrashRound->new(node => $node, clients => $ENV{CLIENTS} || 8, seed => $seed);
 
 $node->start;
-$load->prepare_database;
+$test->prepare_database;
 
 for my $round (1 .. $rounds)
 {
@@ -41,27 +41,28 @@ for my $round (1 .. $rounds)
 	ok(!@wrong, "round $round");
 	last if @wrong;
 }
-is_deeply([ missing_kinds() ], [], 'transactions of every kind were acknowledged')
+is_deeply([ $test->missing_kinds ], [], 'transactions of every kind were acknowledged')
   if $rounds >= 10;
-$load->note_counts;
+$test->print_counts;
 $node->stop;
 done_testing();
 
 sub crash_and_verify
 {
 	my ($round) = @_;
-	my @wrong = $load->run($round, sub { sleep(0.2 + rand 2.3); crash($node) });
+	my @wrong = $test->run_load($round, sub { sleep(0.2 + rand 2.3); crash($node) });
+	push @wrong, $test->read_journals;
 	return @wrong if @wrong;
 
 	while (one_in(3))
 	{
 		start_and_crash($node, rand 0.5);
-		$load->{counted}{'killed in recovery'}++;
+		$test->{counted}{'killed in recovery'}++;
 	}
 	start_again($node);
 	my $dbh = connect_db($node);
 	spoil($dbh) if inject();
-	$load->verify($dbh, \@wrong);
+	$test->verify($dbh, \@wrong);
 	$dbh->disconnect;
 	return @wrong;
 }
@@ -72,12 +73,4 @@ sub spoil
 	my ($dbh) = @_;
 	value($dbh, 'UPDATE item SET val = val + 1 WHERE key = (SELECT max(key) FROM item)');
 	return;
-}
-
-# missing_kinds -- operations that no acknowledged transaction has done.
-sub missing_kinds
-{
-	return grep { !$load->{kinds}{$_} } qw(insert insert_many insert_bulk copy upsert update_val
-	  update_grp update_key update_body update_tags update_range delete delete_range
-	  transfer transfer_mix mix lock duplicate look rollback_to commit_prepared);
 }

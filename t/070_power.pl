@@ -5,8 +5,8 @@
 #   SEED=n           replays the choices
 #   SCENARIOS="a b"  only these
 #   POWER=long       all crash points, CANDIDATES of each, all thorough (make torture)
-#   CANDIDATES=n     candidates per crash point at most (default 3, long 8)
-#   POINTS=n         crash points per scenario, 0: all (default 8, long 0)
+#   CANDIDATES=n     candidates per crash point at most (default 2, long 8)
+#   POINTS=n         crash points per scenario, 0: all (default 6, long 0)
 #   THOROUGH=n       one candidate of n goes on over a stop and a crash (default 4, long 1)
 #   JOBS=n           scenarios at the same time (default: the number of processors)
 #   EADR=1           a persistent cache: every store up to the cut is kept
@@ -37,8 +37,8 @@ skip_unless_zen();
 my $long = ($ENV{POWER} // '') eq 'long';
 my $seed = choose_seed() % 1_000_000;
 my %option = (
-	candidates => $ENV{CANDIDATES} || ($long ? 8 : 3),
-	points     => $ENV{POINTS} // ($long ? 0 : 8),
+	candidates => $ENV{CANDIDATES} || ($long ? 8 : 2),
+	points     => $ENV{POINTS} // ($long ? 0 : 6),
 	thorough   => $ENV{THOROUGH} || ($long ? 1 : 4),
 	recoveries => $long ? 4 : 0.5,
 	eadr       => $ENV{EADR},
@@ -125,7 +125,9 @@ sub finish_job
 	my %count = (map({ $_ => 0 } qw(fences syncs cuts candidates recoveries)), %{ $result->{count} });
 	$total{$_} += $count{$_} for keys %count;
 	diag($_) for @{ $result->{violations} };
-	ok(!@{ $result->{violations} }, sprintf '%s: %d fences, %d flushes of WAL, %d cuts, %d candidates, %d recoveries cut, %d violations, %.1f s',
-		$name, @count{qw(fences syncs cuts candidates recoveries)}, scalar @{ $result->{violations} }, time - $job->{begin});
+	my $report = sprintf '%s: %d fences, %d flushes of WAL, %d cuts, %d candidates, %d recoveries cut, %d violations, %.1f s',
+		$name, @count{qw(fences syncs cuts candidates recoveries)}, scalar @{ $result->{violations} }, time - $job->{begin};
+	ok(!@{ $result->{violations} }, $report);
+	note($report) if $long;
 	return;
 }

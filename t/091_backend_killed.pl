@@ -18,7 +18,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 
-use CrashLoad;
+use CrashRound;
 use File::Copy 'copy';
 use PostgreSQL::Test::Utils ();
 use Test::More;
@@ -32,7 +32,7 @@ my $seed    = choose_seed();
 my $shim    = build_shim();
 my $control = "$PostgreSQL::Test::Utils::tmp_check/shim.control";
 my $node    = new_node('killed', pool_size => '256MB', conf => 'restart_after_crash = on');
-my $load    = CrashLoad->new(node => $node, clients => $ENV{CLIENTS} || 8, seed => $seed, retry => ['53200']);
+my $load    = CrashRound->new(node => $node, clients => $ENV{CLIENTS} || 8, seed => $seed, retry => ['53200']);
 my $dbh;
 
 set_shim(rate => 0, offset => 0);
@@ -45,7 +45,8 @@ for my $round (1 .. $rounds)
 {
 	my $kind = ($round - 1) % @kinds;
 	my $offset = log_size($node);
-	my @wrong = $load->run($round, $kinds[$kind]);
+	my @wrong = $load->run_load($round, $kinds[$kind]);
+	push @wrong, $load->read_journals;
 	if (!@wrong)
 	{
 		$dbh = reconnect();
@@ -59,7 +60,7 @@ for my $round (1 .. $rounds)
 	ok(!@wrong, "round $round: $names[$kind]");
 	last if @wrong;
 }
-$load->note_counts;
+$load->print_counts;
 test_sigbus();
 done_testing();
 

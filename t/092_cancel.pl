@@ -10,7 +10,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 
-use CrashLoad;
+use CrashRound;
 use Test::More;
 use Time::HiRes qw(sleep time);
 use ZenTest;
@@ -18,7 +18,7 @@ use ZenTest;
 my $rounds = $ENV{ROUNDS} || 4;
 my $seed   = choose_seed();
 my $node   = new_node('cancel', pool_size => '256MB');
-my $load   = CrashLoad->new(node => $node, clients => $ENV{CLIENTS} || 8, seed => $seed, retry => ['57014']);
+my $load   = CrashRound->new(node => $node, clients => $ENV{CLIENTS} || 8, seed => $seed, retry => ['57014']);
 my %done   = map { $_ => 0 } qw(cancelled terminated closed);
 
 $node->start;
@@ -27,7 +27,8 @@ my $watch = connect_db($node);
 
 for my $round (1 .. $rounds)
 {
-	my @wrong = $load->run($round, \&disturb);
+	my @wrong = $load->run_load($round, \&disturb);
+	push @wrong, $load->read_journals;
 	if (!@wrong)
 	{
 		wait_for('the backends of the clients to end', sub { !backends() });
@@ -37,7 +38,7 @@ for my $round (1 .. $rounds)
 	ok(!@wrong, "round $round");
 	last if @wrong;
 }
-$load->note_counts;
+$load->print_counts;
 note("$_: $done{$_}") for sort keys %done;
 cmp_ok($load->{counted}{'rolled back for 57014'} || 0, '>', 10 * $rounds, 'enough statements were cancelled');
 unlike(log_since($node, 0), qr/TRAP:|PANIC|terminated by signal/, 'the server stayed up');

@@ -240,7 +240,9 @@ sub choices
 	my $n = $self->{candidates};
 	return map { { index => $_ } } 0 .. $state->{states} - 1
 	  if !$self->{eadr} && $state->{states} <= $n && !$state->{sectors};
-	return map { { seed => $_ < 2 ? $_ : $self->{seed} * 64 + $_ } } 0 .. $n - 1;
+	return ({ seed => 0 }) if $self->{eadr} && !$state->{lines} && !$state->{sectors};
+	my @seeds = map { $self->{seed} * 64 + $_ } 2 .. 63;
+	return map { { seed => $_ } } $n >= 8 ? (0, 1, @seeds[ 0 .. $n - 3 ]) : (pick(0, 1), map { pick(@seeds) } 2 .. $n);
 }
 
 # listing -- what tells two photos' data directories apart.
