@@ -194,7 +194,7 @@ sub end_scenarios
 		# the next commit has no fence of its own before its LP
 		late_error_one_line => {
 			setup => [ table('t', 20) ],
-			steps => [ @{ in_a(q{BEGIN}, q{UPDATE t SET v = 'never' WHERE id < 5}, $notify) }, late_error(0),
+			steps => [ @{ in_a(q{BEGIN}, q{UPDATE t SET v = 'never' WHERE id < 5}, $notify) }, late_error(4),
 				[ a => q{UPDATE t SET v = 'after' WHERE id = 12} ] ],
 		},
 		late_error_mixed => {
