@@ -21,6 +21,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 
+use File::Temp ();
 use POSIX ();
 use PostgreSQL::Test::Utils ();
 use PowerMedium;
@@ -35,6 +36,7 @@ use ZenTest;
 skip_unless_zen();
 
 my $long = ($ENV{POWER} // '') eq 'long';
+my $dir  = make_directory();
 my $seed = choose_seed() % 1_000_000;
 my %option = (
 	candidates => $ENV{CANDIDATES} || ($long ? 8 : 2),
@@ -49,15 +51,16 @@ my $jobs = $ENV{JOBS} || qx(nproc) + 0;
 
 my %scenarios = scenarios();
 my @names = $ENV{SCENARIOS} ? split(' ', $ENV{SCENARIOS}) : grep { $long || !$scenarios{$_}{long} } sort keys %scenarios;
-my $dir = make_directory();
 my $programs = PowerMedium::build($dir);
 my $template = PowerServer->new("$dir/template");
 $template->initdb(1);
 my $plain = PowerServer->new("$dir/plain");
 $plain->initdb(0);
 
-my $begin = time;
 my %running;
+$SIG{$_} = sub { kill 'TERM', keys %running; die "ended by a signal\n" } for qw(TERM INT HUP);
+
+my $begin = time;
 my @todo = @names;
 my %total;
 while (@todo || %running)
@@ -88,8 +91,11 @@ sub start_job
 		$running{$pid} = { name => $name, begin => time };
 		return;
 	}
+	$SIG{$_} = sub { die "ended by a signal\n" } for qw(TERM INT HUP);
 	my ($count, $violations) = eval { run_scenario($name) };
-	Storable::store({ count => $count || {}, violations => $@ ? [ $@ ] : $violations }, "$dir/$name.result");
+	$violations = [$@] if $@;
+	PowerServer::crash_all();
+	Storable::store({ count => $count || {}, violations => $violations }, "$dir/$name.result");
 	POSIX::_exit(0);
 }
 
@@ -102,15 +108,9 @@ sub run_scenario
 	my $dbh = $oracle->start;
 	my $run = PowerRun->new(%option, dir => "$dir/$name", programs => $programs, template => $template,
 		oracle => $oracle, oracle_dbh => $dbh);
-	my @result = eval { $run->run($name, $scenarios{$name}) };
-	my $error = $@;
+	my @result = $run->run($name, $scenarios{$name});
 	$dbh->disconnect;
 	$oracle->crash;
-	if ($error)
-	{
-		for my $server (grep { $_ } $run->{live}, $run->{work}) { eval { $server->crash } }
-		die $error;
-	}
 	$oracle->remove;
 	system('rm', '-rf', "$dir/$name") unless $ENV{POWER_KEEP} && @{ $result[1] };
 	return @result;

@@ -29,14 +29,15 @@ use ZenTest;
 skip_unless_zen();
 
 my $rounds = $ENV{ROUNDS} || 3;
-my $seed   = choose_seed() % 1_000_000_000;
 my $base   = ZenTest::pool_dir();
 my $dir    = File::Temp::tempdir('powerXXXXX', DIR => length $base < 60 ? $base : '/dev/shm', CLEANUP => 0);
+my $seed   = choose_seed() % 1_000_000_000;
 my $programs = PowerMedium::build($dir);
 my $server   = PowerServer->new("$dir/live");
 my $test     = CrashRound->new(node => $server, clients => $ENV{CLIENTS} || 8, seed => $seed);
 my $media    = 0;
 
+$SIG{$_} = sub { PowerServer::crash_all(); die "ended by a signal\n" } for qw(TERM INT HUP);
 {
 	local $ENV{POWER_CONF} = join ';', 'zen.pool_size=256MB', 'zen.dram_size=128MB', 'max_connections=30', 'max_prepared_transactions=30',
 	  'shared_buffers=16MB', $ENV{POWER_CONF} // ();
@@ -58,7 +59,7 @@ for my $round (1 .. $rounds)
 	last if @wrong;
 }
 $test->print_counts;
-$server->crash if $server->{pid};
+PowerServer::crash_all();
 system('rm', '-rf', $dir) unless $ENV{POWER_KEEP};
 done_testing();
 

@@ -28,6 +28,7 @@ my %WORD = (want => 0, cut_at => 1, fences => 2, syncs => 3, stores => 4, log_us
 my %WANT = (nothing => 0, photo => 1, cut => 2);
 my $PIDS_OFFSET   = 16 * 8 + 8 * 8;
 my $CONTROL_BYTES = 64 * 1024;
+my $POOL_BYTES    = 32 * 1024 * 1024;    # of a pool that is made under the medium
 my $LOG_BYTES     = 8 * 1024 * 1024 * 1024;    # sparse
 
 # build -- compile medium.so and cut into a directory.
@@ -168,7 +169,7 @@ sub state_after_cut
 	my ($self, %opt) = @_;
 	my @command = (
 		$self->{programs}{cut}, '-l', "$self->{dir}/log", '-u', $opt{upto}, '-b', $self->{base}, '-o', $opt{pool},
-		($opt{wal} ? ('-w', $opt{wal}) : ()), ($opt{eadr} ? '-e' : ()),
+		'-z', $POOL_BYTES, ($opt{wal} ? ('-w', $opt{wal}) : ()), ($opt{eadr} ? '-e' : ()),
 		defined $opt{index} ? ('-i', $opt{index}) : ('-s', $opt{seed}));
 	my ($out, $err) = PostgreSQL::Test::Utils::run_command(\@command);
 	$out =~ /^(\d+) (\d+) (\d+) (\w+)$/ or croak "@command: $out $err";

@@ -382,7 +382,9 @@ sub run
 	$dbh->disconnect;
 	$server->stop;
 
-	my @photos = $self->live($server, 0, sub { play($server, $scenario, $_[0]) });
+	unlink $server->pool, $server->data_dir . '/zen.state' if $scenario->{first_start};
+	my @photos = $self->live($server, $scenario->{first_start},
+		sub { $scenario->{first_start} ? wait_rebuilt($server->wait_ready_child) : play($server, $scenario, $_[0]) });
 	$self->name_photos('', @photos);
 	$self->try_photos([ $self->select_points(@photos) ], $states, $ends, $scenario->{recover});
 	return ($self->{count}, $self->{violations});

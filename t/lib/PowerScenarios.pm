@@ -8,6 +8,7 @@
 #   recover  how many cuts in a row hit the recovery that follows
 #   long     only in the long version
 #   stop     ends with an orderly stop
+#   first_start  there is no pool yet; the crash points are those of the start that makes it
 #
 # A step is [ session, SQL or sub, options ]; quiet => 1: no crash points, and nothing that counts
 # happens; fails => 1: with an error; either => n: it may be found done nevertheless up to crash point n.  Tables are made by table() and have zen's access method unless they say heap;
@@ -174,6 +175,15 @@ sub reuse_scenarios
 				[ a => q{INSERT INTO t SELECT g, g, 'new' FROM generate_series(1000, 1050) g} ], [ a => 'DELETE FROM t' ], churn('a'),
 				[ a => 'VACUUM t' ], [ a => q{INSERT INTO t VALUES (1, 1, 'one')} ], [ a => 'VACUUM FULL t' ] ],
 		},
+		# the only LP of a transaction goes with the pages of a table that is not its only one
+		evidence => {
+			setup => [ table('t', 20), (map { (table("p$_"), "INSERT INTO p$_ SELECT g, g, repeat('p', 300) FROM generate_series(1, 1500) g") } 1 .. 3),
+				table('scratch', 3) ],
+			steps => [
+				(map { my $i = $_; map { [ a => $_ ] } 'BEGIN', "UPDATE t SET v = 'by $i' WHERE id <= $i", "INSERT INTO p$i VALUES (0, 0, repeat('q', 300))", 'COMMIT',
+						'UPDATE t SET v = v WHERE false' } 1 .. 3),
+				[ a => 'DROP TABLE p1' ], [ a => 'TRUNCATE p2' ], [ a => 'DELETE FROM p3' ], churn('a'), [ a => 'VACUUM p3' ], churn('a') ],
+		},
 		page_move => {
 			setup => [ table('t'), table('u', 5), table('scratch', 3), q{INSERT INTO t SELECT g, g, repeat('t', 300) FROM generate_series(1, 1500) g} ],
 			prelude => [ [ a => q{UPDATE t SET v = repeat('T', 300)} ], churn('a') ],
@@ -298,6 +308,7 @@ sub recovery_scenarios
 			recover => 1,
 			steps   => in_a(q{UPDATE t SET k = k + 10 WHERE id < 20}),
 		},
+		first_start => { first_start => 1, recover => 1, setup => [], steps => [] },
 		clean_stop => {
 			setup => [ table('t', 20) ],
 			stop  => 1,

@@ -18,6 +18,8 @@ use ZenTest ();
 
 my $START_TIMEOUT_S = 300;
 
+my %running;    # by directory; of this process
+
 # fsync is on: only so does PostgreSQL flush WAL, and the medium knows which flushes there
 # were.  WAL stays in the cache as long as it may.
 my $CONF = <<'END';
@@ -137,6 +139,7 @@ sub launch
 		exec 'postgres', '-D', "$dir/data", '-k', $dir, @zen or POSIX::_exit(127);
 	}
 	$self->{pid} = $pid;
+	$running{ $self->{dir} } = $self;
 	return;
 }
 
@@ -149,6 +152,7 @@ sub ended
 	return 1 unless $self->{pid};
 	return 0 unless waitpid($self->{pid}, POSIX::WNOHANG()) > 0;
 	delete $self->{pid};
+	delete $running{ $self->{dir} };
 	return 1;
 }
 
@@ -221,6 +225,13 @@ sub crash
 			kill 'KILL', @left if $self->{medium};
 			return !@left; });
 	$self->remove_segment;
+	return;
+}
+
+# crash_all -- whatever this process has left running.
+sub crash_all
+{
+	for my $server (values %running) { eval { $server->crash } }
 	return;
 }
 
