@@ -2,15 +2,18 @@
 #
 #   make, make install, make installcheck   as for any extension; PG_CONFIG selects the server
 #   make check             install what is missing, build, run all tests on a private server
+#   make torture           power cuts, long: every scenario at every crash point, then ROUNDS=100 cuts under a
+#                          random load; SEED, SCENARIOS, JOBS...: t/070_power.pl and t/080_power_torture.pl
 #   make demo              the same, then TPC-C on zen and on heap, a crash and a recovery
 #   make check-includes    do the layers below hold?
 #   make check-format      is the code formatted?  make format does it
 #   WERROR=1               warnings are errors
+#   ZEN_FAULTS=1           a build for tests, with the setting zen.fault (src/base/fault.h); tools/fault-server installs it
 
 PG_CONFIG ?= pg_config
 
 # These goals work on a machine that has no server yet, so they must not need PGXS.
-TOOLS = check demo check-includes check-format format
+TOOLS = check torture demo check-includes check-format format
 
 ifneq ($(filter $(TOOLS),$(MAKECMDGOALS)),)
 
@@ -19,6 +22,9 @@ ifneq ($(filter $(TOOLS),$(MAKECMDGOALS)),)
 
 check demo check-includes format:
 	@tools/$@
+
+torture:
+	@POWER=long ROUNDS=$${ROUNDS:-100} TEST_TIMEOUT=$${TEST_TIMEOUT:-36000} TESTS="070_power 080_power_torture" tools/check
 
 check-format:
 	@tools/format --check
@@ -92,6 +98,10 @@ OBJS = $(addprefix src/base/, \
 
 PG_CPPFLAGS = -I$(srcdir)/src
 SHLIB_LINK = -lpmem -lnuma
+ifeq ($(ZEN_FAULTS),1)
+OBJS += src/base/fault.o
+PG_CPPFLAGS += -DZEN_FAULTS
+endif
 ifeq ($(WERROR),1)
 PG_CFLAGS += -Werror
 endif

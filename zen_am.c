@@ -5,6 +5,7 @@
 
 #include "admin/hooks.h"
 #include "base/arena.h"
+#include "base/fault.h"
 #include "base/guc.h"
 #include "base/locks.h"
 #include "base/stats.h"
@@ -91,11 +92,11 @@ _PG_init(void)
 				 errmsg("zen must be loaded when the server starts"),
 				 errdetail("It maps its memory before any connection is made."),
 				 errhint("Add zen to shared_preload_libraries in postgresql.conf and restart the server.")));
+	zen_fault_init();
 	zen_guc_init();
 	zen_xact_init();
 	zen_worker_after_recovery = zen_reindex_start_workers;
 	zen_worker_register();
-	zen_index_init();
 	zen_hooks_init();
 	prev_shmem_request = shmem_request_hook;
 	shmem_request_hook = zen_shmem_request;

@@ -12,6 +12,7 @@
 
 #include "base/arena.h"
 #include "base/epoch.h"
+#include "base/fault.h"
 #include "base/locks.h"
 #include "base/stats.h"
 #include "port/pg_bitutils.h"
@@ -122,7 +123,7 @@ take_slot(uint32 pageno, ZenSlot anchor)
 			int			bit = pg_rightmost_one_pos64(bits);
 			ZenSlot		slot = zen_page_slot(pageno, w * 64 + bit);
 
-			if (slot != anchor)
+			if (slot != anchor || ZEN_FAULT(R4_REUSE_ANCHOR))
 			{
 				pg_atomic_fetch_and_u64(&page->free[w], ~(UINT64CONST(1) << bit));
 				pg_atomic_fetch_sub_u32(&page->nfree, 1);
@@ -302,7 +303,8 @@ release_page(uint32 pageno, void (*forget) (ZenTupleHeader header))
 {
 	ZenPage    *page = &zen_pages[pageno];
 
-	zen_region_persist_watermark(page->owner.region);
+	if (!ZEN_FAULT(R13_NO_WATERMARK_BEFORE_FREE))
+		zen_region_persist_watermark(page->owner.region);
 	zen_page_condemn(pageno);
 	if (forget != NULL)
 		for (uint32 n = 0; n < page->nslots; n++)

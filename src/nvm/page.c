@@ -11,6 +11,7 @@
 #include "nvm/page.h"
 
 #include "base/arena.h"
+#include "base/fault.h"
 #include "nvm/persist.h"
 #include "nvm/repair.h"
 #include "port/pg_bitutils.h"
@@ -141,7 +142,20 @@ static void
 directory_write(uint32 pageno, uint64 word)
 {
 	zen_nvm_store64(&zen_pool.pages[pageno], word);
-	zen_persist(&zen_pool.pages[pageno], sizeof(uint64));
+	if (!ZEN_FAULT(R8_DIRECTORY_NOT_DURABLE))
+		zen_persist(&zen_pool.pages[pageno], sizeof(uint64));
+}
+
+/* R8: a free page is zero.  The first slot of a page is the first to be taken, and is never all zero again. */
+static bool
+first_line_is_zero(uint32 pageno)
+{
+	const uint64 *words = (const uint64 *) zen_page_ptr(pageno);
+
+	for (int i = 0; i < ZEN_LINE / sizeof(uint64); i++)
+		if (zen_nvm_load64(&words[i]) != 0)
+			return false;
+	return true;
 }
 
 bool
@@ -163,12 +177,17 @@ zen_page_directory_read(uint32 pageno, ZenPageOwner *owner, bool *sane)
 	}
 	if (word == ZEN_PAGE_ZEROING)
 	{
-		zen_nvm_zero(zen_page_ptr(pageno), ZEN_PAGE_SIZE);
+		if (!ZEN_FAULT(R8_ZEROING_FORGOTTEN))
+			zen_nvm_zero(zen_page_ptr(pageno), ZEN_PAGE_SIZE);
 		directory_write(pageno, 0);
 		return false;
 	}
 	if (word == 0)
-		return false;
+	{
+		*sane = first_line_is_zero(pageno);
+		zen_damages += !*sane;
+		return !*sane;
+	}
 	*owner = owner_of_word(word);
 	return true;
 }
@@ -279,7 +298,10 @@ zen_page_give_back(uint32 pageno)
 	ZenPage    *page = &zen_pages[pageno];
 
 	Assert(page->owned);
-	zen_nvm_zero(zen_page_ptr(pageno), ZEN_PAGE_SIZE);
+	if (ZEN_FAULT(R8_FREE_BEFORE_ZERO))
+		directory_write(pageno, 0);
+	if (!ZEN_FAULT(R8_NO_ZERO))
+		zen_nvm_zero(zen_page_ptr(pageno), ZEN_PAGE_SIZE);
 	directory_write(pageno, 0);
 	page->owned = false;
 	zen_arena_free(page->free, bitmap_words(page->nslots) * sizeof(uint64));

@@ -723,17 +723,18 @@ log_what_is_open(void)
 
 /*
  * After the crash of a backend: mapping and lock are still held.  A process that went wild may have written over a
- * copy of the superblock, so both are checked again.
+ * copy of the superblock, and the crash may have been a SIGBUS, because someone has cut the file short: all of it is
+ * checked again, and in the file, since another SIGBUS would end in a crash here.
  */
 static void
 reopen_pool(void)
 {
 	SuperblockPair pair;
+	uint64		file_size;
 
-	for (int i = 0; i < 2; i++)
-		memcpy(&pair.copy[i], zen_pool.base + super_offsets[i], sizeof(ZenSuperblock));
-	validate_pair(&pair);
+	read_pair(&pair, &file_size);
 	choose_superblock(&pair);
+	check_geometry(file_size);
 	if (!pair.valid[1 - super_at])
 		write_superblock(zen_pool.base);
 	zen_pool.was_clean = false;

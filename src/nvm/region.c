@@ -9,6 +9,7 @@
  */
 #include "nvm/region.h"
 
+#include "base/fault.h"
 #include "base/locks.h"
 #include "base/stats.h"
 #include "access/twophase.h"
@@ -112,7 +113,8 @@ raise_mark(uint64 cts)
 	LWLockAcquire(zen_lock(ZEN_LOCK_MARK), LW_EXCLUSIVE);
 	if (pg_atomic_read_u64(&control->cts_limit) < cts)
 	{
-		zen_mark_write(zen_pool.cts_mark, 4, ZEN_LINE, cts + CTS_STRIDE);
+		if (!ZEN_FAULT(R14_NO_MARK))
+			zen_mark_write(zen_pool.cts_mark, 4, ZEN_LINE, cts + CTS_STRIDE);
 		pg_atomic_write_u64(&control->cts_limit, cts + CTS_STRIDE);
 	}
 	LWLockRelease(zen_lock(ZEN_LOCK_MARK));
@@ -152,7 +154,7 @@ void
 zen_cts_restart(uint64 largest_seen)
 {
 	uint64		mark = zen_mark_read(zen_pool.cts_mark, 4, ZEN_LINE);
-	uint64		start = Max(mark, largest_seen);
+	uint64		start = ZEN_FAULT(R14_IGNORE_MARK) ? largest_seen : Max(mark, largest_seen);
 
 	pg_atomic_write_u64(&control->next_cts, start);
 	raise_mark(start + 1);

@@ -10,6 +10,7 @@
  */
 #include "nvm/tuple.h"
 
+#include "base/fault.h"
 #include "base/stats.h"
 #include "nvm/repair.h"
 #include "port/pg_crc32c.h"
@@ -64,7 +65,11 @@ zen_tuple_write(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin, cons
 	body->xmin_high = (uint16) (xmin >> 16);
 	body->crc = tuple_crc(cts, word1, body, rest);
 
-	zen_nvm_store64(&dst[0], cts);
+	if (ZEN_FAULT(R6_WORD1_FIRST))
+		zen_nvm_store64(&dst[1], word1);
+	for (Size i = 2; ZEN_FAULT(R6_BODY_FIRST) && i < head / sizeof(uint64); i++)
+		zen_nvm_store64(&dst[i], line[i]);
+	zen_nvm_store64(&dst[0], ZEN_FAULT(R2_LP_FIRST) ? cts | ZEN_LP : cts);
 	zen_nvm_store64(&dst[1], word1);
 	for (Size i = 2; i < head / sizeof(uint64); i++)
 		zen_nvm_store64(&dst[i], line[i]);
@@ -85,9 +90,9 @@ zen_tuple_write(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin, cons
 		if (size > at)
 			zen_nvm_copy((char *) dst + at, rest + at - prefix, size - at);
 	}
-	if (flush_header)
+	if (flush_header && !ZEN_FAULT(R2_NO_BODY_FLUSH))
 		zen_flush(dst, size);
-	else if (size > head)
+	else if (size > head && !ZEN_FAULT(R2_NO_BODY_FLUSH))
 		zen_flush((char *) dst + head, size - head);
 	ZEN_COUNT(slots_written, 1);
 	ZEN_COUNT(bytes_written, size);
@@ -98,9 +103,10 @@ zen_tuple_set_lp(ZenSlot slot)
 {
 	uint64	   *word0 = zen_slot_ptr(slot);
 
-	Assert(*word0 != 0 && (*word0 & ZEN_LP) == 0);
+	Assert(*word0 != 0 && ((*word0 & ZEN_LP) == 0 || ZEN_FAULT(R2_LP_FIRST)));
 	zen_nvm_store64(word0, *word0 | ZEN_LP);
-	zen_flush(word0, sizeof(*word0));
+	if (!ZEN_FAULT(R2_NO_LP_FLUSH))
+		zen_flush(word0, sizeof(*word0));
 }
 
 void

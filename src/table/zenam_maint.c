@@ -167,6 +167,7 @@ zenam_relation_vacuum(Relation rel, struct VacuumParams *params, BufferAccessStr
 					get_namespace_name(RelationGetNamespace(rel)), RelationGetRelationName(rel))));
 
 	zen_gc_all();
+	zen_gc_pages();
 	ntids = zen_tidmap_nblocks(ht) * ZEN_TIDS_PER_BLOCK;
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_SCAN_HEAP);
 	pgstat_progress_update_param(PROGRESS_VACUUM_TOTAL_HEAP_BLKS, ntids / ZEN_TIDS_PER_BLOCK);

@@ -36,7 +36,6 @@
 
 static List *logged_builds = NIL;	/* OIDs, in TopMemoryContext; may name
 									 * indexes that are gone or sound */
-static bool has_built = false;	/* this transaction has built an index */
 
 /* An index that takes over the files of an unlogged one needs no more than its mark. */
 static void
@@ -111,7 +110,6 @@ zen_index_note_build(Relation index)
 {
 	MemoryContext old;
 
-	has_built = true;
 	if (index->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
 		return;
 	old = MemoryContextSwitchTo(TopMemoryContext);
@@ -172,41 +170,4 @@ zen_index_repair(void)
 	if (pushed)
 		PopActiveSnapshot();
 	list_free(indexes);
-}
-
-/* ---------- aborts ---------- */
-
-/* The abort record has been written, and the files are still there. */
-static void
-flush_abort(void)
-{
-	if (has_built && !IsParallelWorker())
-		XLogFlush(zen_log_message(false));
-}
-
-static void
-xact_callback(XactEvent event, void *arg)
-{
-	if (event == XACT_EVENT_ABORT)
-	{
-		flush_abort();
-		XactLastRecEnd = 0;		/* the next transaction has written nothing
-								 * yet */
-	}
-	if (event == XACT_EVENT_ABORT || event == XACT_EVENT_COMMIT || event == XACT_EVENT_PREPARE)
-		has_built = false;
-}
-
-static void
-subxact_callback(SubXactEvent event, SubTransactionId my_subid, SubTransactionId parent_subid, void *arg)
-{
-	if (event == SUBXACT_EVENT_ABORT_SUB)
-		flush_abort();
-}
-
-void
-zen_index_init(void)
-{
-	RegisterXactCallback(xact_callback, NULL);
-	RegisterSubXactCallback(subxact_callback, NULL);
 }

@@ -26,6 +26,4 @@ extern void zen_index_note_build(Relation index);
 /* zen_index_repair -- build again, as unlogged ones, the indexes that were remembered.  In a transaction, or nothing. */
 extern void zen_index_repair(void);
 
-extern void zen_index_init(void);
-
 #endif							/* ZENAM_UNLOGGED_H */

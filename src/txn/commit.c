@@ -14,6 +14,7 @@
 #include "txn/commit.h"
 
 #include "access/transam.h"
+#include "base/fault.h"
 #include "cache/metcache.h"
 #include "miscadmin.h"
 #include "nvm/persist.h"
@@ -27,7 +28,7 @@ needs_slot(ZenWrite *w)
 	uint64		now = zen_word_read(w->word);
 	ZenVersion *v = w->version;
 
-	if (zen_word_state(now) != ZEN_WORD_ENTRY || zen_word_entry(now) != v ||
+	if (zen_word_state(now) != ZEN_WORD_ENTRY || (zen_word_entry(now) != v && !ZEN_FAULT(R15_SAME_CTS_TWICE)) ||
 		(zen_version_flags(v) & ZEN_V_ABORTED) || !w->ht->in_use)
 		return false;
 	if (!(zen_version_flags(v) & ZEN_V_TOMBSTONE))
@@ -90,6 +91,8 @@ take_slots(ZenCommit *commit, ZenWrite *writes, uint32 n)
 			return_slots(writes, i);
 			return false;
 		}
+		if (ZEN_FAULT(R5_COUNT_DOWN_EARLY))
+			zen_gc_forget_header(zen_tuple_header(w->slot));
 	}
 	return true;
 }
@@ -105,6 +108,7 @@ take_slots_anywhere(ZenCommit *commit, ZenWrite *writes, uint32 n)
 
 	zen_gc_region(own);
 	zen_gc_all();
+	zen_gc_pages();
 	if (take_slots(commit, writes, n))
 		return true;
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
@@ -202,6 +206,8 @@ zen_commit_store(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all)
 	for (ZenWrite *w = writes; w < writes + n; w++)
 		if (w->slot != InvalidZenSlot)
 			write_version(commit, w, flush_all || w->slot != commit->last);
+	if (ZEN_FAULT(R4_MOVE_ANCHOR_EARLY))
+		zen_regions[commit->region].anchor = commit->last;
 }
 
 void
@@ -227,11 +233,12 @@ zen_commit_set_lp(ZenCommit *commit)
 {
 	Assert(commit->stage == ZEN_STAGE_WRITTEN);
 	/* R2: nothing else is outstanding when LP is stored */
-	if (!fits_one_line(commit, zen_writeset.writes, zen_writeset.nwrites))
+	if (!fits_one_line(commit, zen_writeset.writes, zen_writeset.nwrites) && !ZEN_FAULT(R2_NO_FIRST_FENCE))
 		zen_fence();
 	commit->stage = ZEN_STAGE_LP;
 	zen_tuple_set_lp(commit->last);
-	zen_fence();
+	if (!ZEN_FAULT(R2_NO_LAST_FENCE))
+		zen_fence();
 }
 
 void
@@ -239,7 +246,8 @@ zen_commit_doubt(ZenCommit *commit, uint64 full_xid, uint32 kind)
 {
 	Assert(commit->stage == ZEN_STAGE_WRITTEN);
 	zen_fence();
-	zen_region_doubt_set(commit->region, full_xid, commit->cts, kind);
+	if (!ZEN_FAULT(R9_NO_DESCRIPTOR))
+		zen_region_doubt_set(commit->region, full_xid, commit->cts, kind);
 	commit->stage = ZEN_STAGE_DOUBT;
 }
 
@@ -280,7 +288,7 @@ settle_writes(uint32 region, ZenWrite *writes, uint32 n)
 	{
 		ZenWrite   *w = &writes[i];
 
-		if (w->slot != InvalidZenSlot)
+		if (w->slot != InvalidZenSlot && !ZEN_FAULT(R5_COUNT_DOWN_EARLY))
 			zen_gc_forget_header(w->former);
 		if (w->aborted)
 			zen_pop_version(w);
@@ -334,9 +342,10 @@ static void
 scrub_writes(ZenWrite *writes, uint32 n)
 {
 	for (uint32 i = 0; i < n; i++)
-		if (writes[i].slot != InvalidZenSlot)
+		if (writes[i].slot != InvalidZenSlot && !ZEN_FAULT(R7_NO_SCRUB))
 			zen_tuple_scrub(writes[i].slot);
-	zen_fence();
+	if (!ZEN_FAULT(R7_NO_SCRUB_FENCE))
+		zen_fence();
 	for (uint32 i = 0; i < n; i++)
 		if (writes[i].slot != InvalidZenSlot)
 			zen_gc_forget_header(writes[i].former);

@@ -12,6 +12,7 @@
 #include "txn/gc.h"
 
 #include "access/transam.h"
+#include "base/fault.h"
 #include "cache/metcache.h"
 #include "storage/procarray.h"
 #include "storage/shmem.h"
@@ -142,7 +143,7 @@ drop_tombstone(uint64 w, ZenSlot *to_free)
 	uint64		state = zen_word_state(w);
 
 	*to_free = InvalidZenSlot;
-	if ((w & ZEN_WORD_STALE) == 0 && zen_word_ref(w) != 0 &&
+	if (((w & ZEN_WORD_STALE) == 0 || ZEN_FAULT(R5_FREE_TOMBSTONE_EARLY)) && zen_word_ref(w) != 0 &&
 		(state == ZEN_WORD_DEAD || state == ZEN_WORD_DYING || state == ZEN_WORD_UNUSED))
 	{
 		*to_free = zen_word_ref(w);
@@ -226,7 +227,7 @@ collect_word(uint64 w, ZenVersion **cut, ZenSlot *tombstone, ZenVersion **lone, 
 	for (ZenVersion *c = *cut; c != NULL; c = c->older)
 	{
 		zen_version_condemn(c);
-		if (c->slot != InvalidZenSlot && !(zen_version_flags(c) & ZEN_V_TOMBSTONE))
+		if (c->slot != InvalidZenSlot && !(zen_version_flags(c) & ZEN_V_TOMBSTONE) && !ZEN_FAULT(R5_NO_COUNT_UP))
 			w = zen_word_stale_inc(w);
 	}
 	if (v != head)
@@ -338,6 +339,20 @@ zen_gc_all(void)
 		if (pg_atomic_read_u32(&queues[r].n) == 0 || !zen_region_try_lease(r))
 			continue;
 		zen_gc_region(r);
+		zen_region_release(r);
+	}
+}
+
+void
+zen_gc_pages(void)
+{
+	/* what this process has retired may hold slots of empty pages */
+	zen_epoch_flush();
+	for (uint32 r = 0; r < zen_nregions; r++)
+	{
+		if (!zen_region_try_lease(r))
+			continue;
+		zen_alloc_release_empty(r, zen_gc_forget_header);
 		zen_region_release(r);
 	}
 }

@@ -29,6 +29,9 @@ extern void zen_gc_region(uint32 region);
 /* zen_gc_all -- VACUUM: handle what has come due in every region that can be leased. */
 extern void zen_gc_all(void);
 
+/* zen_gc_pages -- VACUUM: give the empty pages of every region that can be leased back, also where nothing has come due. */
+extern void zen_gc_pages(void);
+
 /* zen_gc_pending -- items waiting, over all regions (about). */
 extern uint64 zen_gc_pending(void);
 

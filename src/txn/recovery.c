@@ -22,6 +22,7 @@
 
 #include "access/transam.h"
 #include "access/xlog.h"
+#include "base/fault.h"
 #include "cache/tidmap.h"
 #include "miscadmin.h"
 #include "nvm/alloc.h"
@@ -101,7 +102,7 @@ read_doubts(void)
 					cts;
 		uint32		kind = zen_region_doubt_read(r, &xid, &cts);
 
-		fate->ts_commit = zen_region_committed(r, zen_recovery->cts_limit);
+		fate->ts_commit = ZEN_FAULT(R3_IGNORE_WATERMARK) ? 0 : zen_region_committed(r, zen_recovery->cts_limit);
 		zen_regions[r].doubt_kind = ZEN_DOUBT_NONE;
 		if (kind == ZEN_DOUBT_NONE)
 			continue;
@@ -114,6 +115,8 @@ read_doubts(void)
 			zen_regions[r].doubt_kind = ZEN_DOUBT_PREPARED;
 			fate->prepared_cts = cts;
 		}
+		else if (ZEN_FAULT(R3_IGNORE_DESCRIPTOR))
+			continue;
 		else if (full_xid_committed(xid))
 			fate->ts_commit = Max(fate->ts_commit, cts);
 		else
@@ -410,7 +413,10 @@ settle_regions(void)
 	{
 		zen_regions[r].last_cts = zen_recovery->fates[r].ts_commit;
 		zen_regions[r].anchor = zen_recovery->fates[r].anchor;
-		zen_region_persist_watermark(r);	/* R13 */
+		if (ZEN_FAULT(R10_DESCRIPTOR_FIRST) && zen_recovery->fates[r].prepared_cts == 0 && zen_region_doubt_written(r))
+			zen_region_doubt_clear(r);
+		if (!ZEN_FAULT(R13_NO_WATERMARK_AT_RECOVERY))
+			zen_region_persist_watermark(r);	/* R13 */
 		if (zen_recovery->fates[r].prepared_cts == 0 && zen_region_doubt_written(r))
 			zen_region_doubt_clear(r);
 	}
@@ -459,7 +465,12 @@ ms_since(instr_time start)
 static void
 raise_ts_commit(uint32 region, ZenRegionFate *fate)
 {
-	if (fate->anchor_cts <= fate->ts_commit)
+	if (ZEN_FAULT(R10_WATERMARK_TOO_HIGH) && region < zen_nregions)
+	{
+		zen_regions[region].last_cts = pg_atomic_read_u64(&zen_recovery->largest_cts);
+		zen_region_persist_watermark(region);
+	}
+	if (fate->anchor_cts <= fate->ts_commit || ZEN_FAULT(R3_DECIDE_EARLY))
 		return;
 	if (!zen_recovery->after_crash)
 		ereport(WARNING,
@@ -492,7 +503,7 @@ find_commits(void)
 	 * R10: what has been read of the directories is on the medium before
 	 * anything is built on it
 	 */
-	if (zen_recovery->after_crash)
+	if (zen_recovery->after_crash && !ZEN_FAULT(R10_NO_FLUSH_OF_BELIEVED))
 		zen_persist(zen_pool.base, (Size) zen_pool.first_data_page * ZEN_PAGE_SIZE);
 	start_helpers(Min(zen_recovery_workers, owned / CHUNK_PAGES));
 	run_pass(ZEN_PASS_COMMITS, "finding commits");

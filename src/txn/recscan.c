@@ -10,6 +10,7 @@
  */
 #include "txn/recscan.h"
 
+#include "base/fault.h"
 #include "base/locks.h"
 #include "cache/tidmap.h"
 #include "nvm/alloc.h"
@@ -116,7 +117,7 @@ zen_recscan_commits(uint32 pageno)
 		uint64		cts = word0 & ZEN_CTS_MASK;
 		const char *line = (const char *) TYPEALIGN_DOWN(ZEN_LINE, (uintptr_t) at);
 
-		if (zen_recovery->after_crash && line != flushed)
+		if (zen_recovery->after_crash && line != flushed && !ZEN_FAULT(R10_NO_FLUSH_OF_BELIEVED))
 		{
 			zen_flush(at, ZEN_HEADER_SIZE); /* R10 */
 			flushed = line;
@@ -148,6 +149,21 @@ zen_recscan_commits(uint32 pageno)
 
 /* ---------- second pass ---------- */
 
+/* R3; the whole region was seen before. */
+static bool
+is_committed(ZenRegionFate *fate, ZenTupleHeader h)
+{
+	uint64		cts = h.word0 & ZEN_CTS_MASK;
+
+	if (ZEN_FAULT(R3_TRUST_LP_ONLY))
+		return (h.word0 & ZEN_LP) != 0;
+	if (ZEN_FAULT(R3_DELETED_FIRST) && (h.word1 & ZEN_DELETED))
+		return true;
+	if (ZEN_FAULT(R3_DECIDE_EARLY) && (h.word0 & ZEN_LP))
+		fate->ts_commit = Max(fate->ts_commit, cts);
+	return cts <= fate->ts_commit && cts != fate->undone_cts;
+}
+
 /* The fate of an intact slot that is not empty. */
 static SlotFate
 judge_intact(ZenRegionFate *fate, ZenTupleHeader h)
@@ -159,10 +175,12 @@ judge_intact(ZenRegionFate *fate, ZenTupleHeader h)
 		return ht->idx == 0 || zen_htable_owns(ht, cts) ? SLOT_PREPARED : SLOT_UNTOUCHED;
 	if (cts > zen_recovery->cts_limit)
 		return SLOT_DAMAGED;
-	if (cts > fate->ts_commit || cts == fate->undone_cts)
+	if (!is_committed(fate, h))
 		return SLOT_LOSER;
 	if (ht->damaged)
 		return SLOT_UNTOUCHED;
+	if (ZEN_FAULT(R5_IGNORE_TOMBSTONES) && (h.word1 & ZEN_DELETED))
+		return SLOT_FOREIGN;
 	return ht->idx == 0 || !zen_htable_owns(ht, cts) ? SLOT_FOREIGN : SLOT_COMMITTED;
 }
 
@@ -190,6 +208,17 @@ judge(ZenSlot slot, Size size, ZenRegionFate *fate, ZenTupleHeader *h)
 	return SLOT_DAMAGED;
 }
 
+/* R15: a transaction writes a row once, so one of two such slots has come over another row. */
+static void
+report_copy(ZenSlot slot)
+{
+	pg_atomic_fetch_add_u64(&zen_recovery->damaged, 1);
+	ereport(WARNING,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("the slot at offset " UINT64_FORMAT " of the zen pool is damaged", slot * ZEN_SLOT_UNIT),
+			 errdetail("It is a copy of another one; which row it held is unknown.")));
+}
+
 /*
  * A committed version: the newest of its tuple enters the map, others are stale.  A tombstone's word is DEAD already.
  */
@@ -200,6 +229,7 @@ place_version(ZenHTable *ht, ZenSlot slot, ZenTupleHeader h)
 	uint64		w = zen_word_lock(word);
 	uint64		state = (h.word1 & ZEN_DELETED) ? ZEN_WORD_DEAD : ZEN_WORD_NVM;
 	ZenSlot		older = InvalidZenSlot;
+	bool		twice = false;
 
 	if (zen_word_ref(w) == 0)
 		w = zen_word_with(w, state, slot);
@@ -208,21 +238,25 @@ place_version(ZenHTable *ht, ZenSlot slot, ZenTupleHeader h)
 		ZenTupleHeader other = zen_tuple_header(zen_word_ref(w));
 		bool		newer = (h.word0 & ZEN_CTS_MASK) > (other.word0 & ZEN_CTS_MASK);
 
+		twice = h.word0 == other.word0;
 		older = newer ? zen_word_ref(w) : slot;
 		if (newer)
 			w = zen_word_with(w, state, slot);
-		if (!((newer ? other : h).word1 & ZEN_DELETED))
+		if (!((newer ? other : h).word1 & ZEN_DELETED) && !ZEN_FAULT(R5_NO_RECOUNT))
 			w = zen_word_stale_inc(w);
 	}
 	zen_word_unlock(word, w);
 	if (older != InvalidZenSlot)
 		zen_slot_free(older);
+	if (twice)
+		report_copy(older);
 }
 
 static void
 scrub_and_free(ZenSlot slot)
 {
-	zen_tuple_scrub(slot);
+	if (!ZEN_FAULT(R7_LOSERS_STAY))
+		zen_tuple_scrub(slot);
 	zen_slot_free(slot);
 }
 

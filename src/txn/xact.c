@@ -16,8 +16,11 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "base/epoch.h"
+#include "base/fault.h"
 #include "base/stats.h"
+#include "catalog/storage.h"
 #include "miscadmin.h"
+#include "replication/message.h"
 #include "storage/ipc.h"
 #include "storage/predicate.h"
 #include "storage/proc.h"
@@ -112,16 +115,17 @@ pre_commit(void)
 		zen_flush_sequences();
 		watch_errors();
 		zen_commit_write(&current, ws->writes, ws->nwrites, false);
-		if (current.last != InvalidZenSlot)
-			zen_commit_set_lp(&current);
-		else
+		if (current.last == InvalidZenSlot)
 			current.stage = ZEN_STAGE_LEASED;
+		else if (!ZEN_FAULT(R9_LP_AFTER_VISIBLE))
+			zen_commit_set_lp(&current);
 		RESUME_INTERRUPTS();
 		ZEN_COUNT(commits_zen_only, 1);
 		return;
 	}
 	zen_xid_make_durable();
-	ForceSyncCommit();
+	if (!ZEN_FAULT(R9_NO_FORCED_FLUSH))
+		ForceSyncCommit();
 	watch_errors();
 	zen_ddl_precommit(full_xid);
 	if (ws->nwrites > 0)
@@ -173,6 +177,24 @@ pop_writes(int nest_level)
 		zen_pop_version(&ws->writes[--ws->nwrites]);
 }
 
+/*
+ * The record of an abort is on disk before PostgreSQL removes files that the transaction has made.  Otherwise, when a
+ * crash loses the record, replay makes the init fork of an unlogged index again beside a main fork that is
+ * waiting for a checkpoint to remove it, and the server does not start (PostgreSQL's bug 17731; all indexes of zen tables
+ * are unlogged).
+ */
+static void
+flush_abort_record(void)
+{
+	RelFileLocator *files;
+
+	if (smgrGetPendingDeletes(false, &files) == 0)
+		return;
+	/* XactLastRecEnd is gone already: flush up to a record of our own */
+	XLogFlush(zen_log_message(false));
+	pfree(files);
+}
+
 static void
 forget_all(void)
 {
@@ -185,6 +207,11 @@ static void
 committed(void)
 {
 	release_locks(0);
+	if (ZEN_FAULT(R9_LP_AFTER_VISIBLE) && current.stage == ZEN_STAGE_WRITTEN)
+	{
+		pg_usleep(1000000L);	/* long enough for a test to use what it sees */
+		zen_commit_set_lp(&current);
+	}
 	zen_commit_finish(&current, zen_writeset.writes, zen_writeset.nwrites);
 	zen_ddl_commit();
 	unwatch_errors();
@@ -204,6 +231,8 @@ aborted(void)
 	watching = false;
 	if (zen_writeset.nwrites > 0)
 		ZEN_COUNT(aborts, 1);
+	flush_abort_record();
+	XactLastRecEnd = 0;			/* the next transaction has written nothing yet */
 	zen_twophase_undo(&current);
 	zen_commit_abort(&current, zen_writeset.writes, zen_writeset.nwrites);
 	release_locks(0);
@@ -259,6 +288,7 @@ subxact_callback(SubXactEvent event, SubTransactionId my_subid, SubTransactionId
 			break;
 		case SUBXACT_EVENT_ABORT_SUB:
 			zen_epoch_reset();
+			flush_abort_record();
 			zen_row_change_abandon();
 			release_locks(level);
 			pop_writes(level);

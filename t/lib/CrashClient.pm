@@ -17,7 +17,7 @@ use ZenTest;
 use constant MAX_KEYS => 1200;    # of item, per client
 
 # SQLSTATEs that a client of a busy server has to expect: it rolls back.
-my %retry = map { $_ => 1 } qw(40001 40P01 55P03);
+my @retry = qw(40001 40P01 55P03);
 
 # Operations: weight, and whether one statement is all that it takes.
 my %operation = (
@@ -44,15 +44,17 @@ my %operation = (
 my @bag        = map { ($_) x $operation{$_}[0] } sort keys %operation;
 my @single_bag = grep { $operation{$_}[1] } @bag;
 
-# new -- $model holds the client's committed rows; it is changed.
+# new -- $model holds the client's committed rows; it is changed.  retry: further SQLSTATEs
+# after which it rolls back and goes on.
 sub new
 {
-	my ($class, %arg) = @_;    # node, id, model, journal, round
+	my ($class, %arg) = @_;    # node, id, model, journal, round, retry
 	my $self = bless {
 		%arg,
 		changes  => {},
 		prepared => undef,
 		kinds    => {},
+		retry    => { map { $_ => 1 } @retry, @{ $arg{retry} || [] } },
 	}, $class;
 	# A number is not used twice, also if its transaction was lost.
 	$self->{next_key} = $arg{id} * KEYS_PER_CLIENT + $arg{round} * 1_000_000;
@@ -194,7 +196,7 @@ sub commit
 	my $n      = $self->intent;
 	my $result = run_sql($self->{dbh}, 'COMMIT');
 	die { what => 'lost' } if $result->{lost};
-	if ($retry{ $result->{state} })
+	if ($self->{retry}{ $result->{state} })
 	{
 		$self->note_line("R\t$n\nE\t$result->{state}\n");
 		return;
@@ -221,7 +223,7 @@ sub prepare
 	$self->note_line(change_lines($self->{changes}) . "P\t$gid\n");
 	my $result = run_sql($self->{dbh}, "PREPARE TRANSACTION '$gid'");
 	die { what => 'lost' } if $result->{lost};
-	if ($retry{ $result->{state} })
+	if ($self->{retry}{ $result->{state} })
 	{
 		$self->note_line("PR\t$gid\nE\t$result->{state}\n");
 		return;
@@ -256,7 +258,7 @@ sub execute
 	my $result = run_sql($self->{dbh}, $sql);
 	return $result unless $result->{state};
 	die { what => 'lost' } if $result->{lost};
-	die { what => 'retry', state => $result->{state} } if $retry{ $result->{state} };
+	die { what => 'retry', state => $result->{state} } if $self->{retry}{ $result->{state} };
 	die { what => 'wrong', text => "$result->{message} in: " . substr($sql, 0, 300) };
 }
 
@@ -270,7 +272,7 @@ sub copy_in
 	return { tag => 'COPY ' . scalar @$lines } if $ok;
 	my ($state, $text) = ($dbh->state, $dbh->errstr);
 	die { what => 'lost' } if $dbh->pg_ping <= 0;
-	die { what => 'retry', state => $state } if $retry{$state};
+	die { what => 'retry', state => $state } if $self->{retry}{$state};
 	die { what => 'wrong', text => "COPY: $text" };
 }
 
@@ -674,7 +676,7 @@ sub op_duplicate
 	  'INSERT INTO item VALUES ' . $self->row_values($key, $self->new_row($key));
 	my $result = run_sql($self->{dbh}, $sql);
 	die { what => 'lost' } if $result->{lost};
-	die { what => 'retry', state => $result->{state} } if $retry{ $result->{state} };
+	die { what => 'retry', state => $result->{state} } if $self->{retry}{ $result->{state} };
 	die { what => 'wrong', text => "a second row with key $key: $result->{tag}" }
 	  if $result->{state} ne '23505';
 	$self->execute('ROLLBACK TO d');

@@ -8,6 +8,7 @@
 #   ZEN_TEST_POOL_DIR  where pools are made (default: in memory)
 #   ZEN_TEST_INJECT=1  a test spoils its own data, and must then fail
 #   ZEN_TEST_KEEP=1    leave the pool file where it is
+#   ZEN_FAULT_SERVER   the server that tools/fault-server has made
 #   SEED=n             replay with the seed that a run has printed
 
 package ZenTest;
@@ -26,7 +27,7 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 
 our @EXPORT = qw(
-  am is_zen using inject skip_unless_zen choose_seed pick one_in between
+  am is_zen using inject skip_unless_zen skip_unless_faults choose_seed pick one_in between
   new_node pool_path pool_conf start_failing log_size log_since
   crash start_again start_and_crash wait_for
   connect_db run_sql value state_of contents lock_wait_pid findings is_sound
@@ -48,6 +49,15 @@ sub inject { return $ENV{ZEN_TEST_INJECT} ? 1 : 0; }
 sub skip_unless_zen
 {
 	plan skip_all => 'tests what only zen has' unless is_zen();
+	return;
+}
+
+# skip_unless_faults -- end the test here when there is no server that can be told to
+# break its rules (new_node with faults => 1).
+sub skip_unless_faults
+{
+	plan skip_all => 'ZEN_FAULT_SERVER must name a server of tools/fault-server'
+	  unless $ENV{ZEN_FAULT_SERVER} && is_zen();
 	return;
 }
 
@@ -81,13 +91,15 @@ sub between
 #
 # Options: pool_size, dram_size, fsync (default off: tests kill processes, not
 # power), preload (default 1), pool_path, conf (more lines for postgresql.conf),
-# and init (a hash for PostgreSQL::Test::Cluster::init).
+# init (a hash for PostgreSQL::Test::Cluster::init), and faults (1: the server that
+# has the setting zen.fault).
 sub new_node
 {
 	my ($name, %opt) = @_;
 
 	local $ENV{PG_REGRESS} = $ENV{PG_REGRESS} || find_pg_regress();
-	my $node = PostgreSQL::Test::Cluster->new($name);
+	my $node = PostgreSQL::Test::Cluster->new($name,
+		$opt{faults} ? (install_path => $ENV{ZEN_FAULT_SERVER}) : ());
 	$node->init(%{ $opt{init} || {} });
 	$node->append_conf('postgresql.conf', <<'END');
 log_statement = none

@@ -1,0 +1,83 @@
+/*
+ * fault.h -- faults for tests: each breaks one rule of persistence, to show that the tests notice.
+ *
+ * A build with -DZEN_FAULTS (make ZEN_FAULTS=1) has the setting zen.fault, which names the fault in force.  Any other
+ * build has no such setting, and ZEN_FAULT() is a constant: the faults cost nothing and cannot be asked for.
+ *
+ * Which rule each fault breaks, and how, is in src/README, "Faults".
+ */
+#ifndef ZEN_FAULT_H
+#define ZEN_FAULT_H
+
+#include "base/compat.h"
+
+#ifdef ZEN_FAULTS
+
+/* Name in the code, and as a value of zen.fault. */
+#define ZEN_FAULT_LIST(X) \
+	X(NONE, "none") \
+	X(R2_NO_BODY_FLUSH, "r2_no_body_flush") \
+	X(R2_NO_FIRST_FENCE, "r2_no_first_fence") \
+	X(R2_LP_FIRST, "r2_lp_first") \
+	X(R2_NO_LP_FLUSH, "r2_no_lp_flush") \
+	X(R2_NO_LAST_FENCE, "r2_no_last_fence") \
+	X(R3_TRUST_LP_ONLY, "r3_trust_lp_only") \
+	X(R3_DECIDE_EARLY, "r3_decide_early") \
+	X(R3_DELETED_FIRST, "r3_deleted_first") \
+	X(R3_IGNORE_WATERMARK, "r3_ignore_watermark") \
+	X(R3_IGNORE_DESCRIPTOR, "r3_ignore_descriptor") \
+	X(R4_REUSE_ANCHOR, "r4_reuse_anchor") \
+	X(R4_MOVE_ANCHOR_EARLY, "r4_move_anchor_early") \
+	X(R5_IGNORE_TOMBSTONES, "r5_ignore_tombstones") \
+	X(R5_FREE_TOMBSTONE_EARLY, "r5_free_tombstone_early") \
+	X(R5_NO_COUNT_UP, "r5_no_count_up") \
+	X(R5_COUNT_DOWN_EARLY, "r5_count_down_early") \
+	X(R5_NO_RECOUNT, "r5_no_recount") \
+	X(R6_WORD1_FIRST, "r6_word1_first") \
+	X(R6_BODY_FIRST, "r6_body_first") \
+	X(R7_NO_SCRUB, "r7_no_scrub") \
+	X(R7_NO_SCRUB_FENCE, "r7_no_scrub_fence") \
+	X(R7_LOSERS_STAY, "r7_losers_stay") \
+	X(R8_NO_ZERO, "r8_no_zero") \
+	X(R8_FREE_BEFORE_ZERO, "r8_free_before_zero") \
+	X(R8_ZEROING_FORGOTTEN, "r8_zeroing_forgotten") \
+	X(R8_DIRECTORY_NOT_DURABLE, "r8_directory_not_durable") \
+	X(R9_LP_AFTER_VISIBLE, "r9_lp_after_visible") \
+	X(R9_NO_DESCRIPTOR, "r9_no_descriptor") \
+	X(R9_NO_FORCED_FLUSH, "r9_no_forced_flush") \
+	X(R10_NO_FLUSH_OF_BELIEVED, "r10_no_flush_of_believed") \
+	X(R10_DESCRIPTOR_FIRST, "r10_descriptor_first") \
+	X(R10_WATERMARK_TOO_HIGH, "r10_watermark_too_high") \
+	X(R13_NO_WATERMARK_BEFORE_FREE, "r13_no_watermark_before_free") \
+	X(R13_NO_WATERMARK_AT_RECOVERY, "r13_no_watermark_at_recovery") \
+	X(R14_NO_MARK, "r14_no_mark") \
+	X(R14_IGNORE_MARK, "r14_ignore_mark") \
+	X(R15_SAME_CTS_TWICE, "r15_same_cts_twice")
+
+typedef enum ZenFault
+{
+#define X(name, setting) ZEN_FAULT_##name,
+	ZEN_FAULT_LIST(X)
+#undef X
+} ZenFault;
+
+/* Written by PostgreSQL's GUC machinery only. */
+extern int	zen_fault;
+
+/* Define the setting.  Called once from _PG_init in the postmaster. */
+extern void zen_fault_init(void);
+
+#define ZEN_FAULT(name)		unlikely(zen_fault == ZEN_FAULT_##name)
+
+#else
+
+#define ZEN_FAULT(name)		false
+
+static inline void
+zen_fault_init(void)
+{
+}
+
+#endif							/* ZEN_FAULTS */
+
+#endif							/* ZEN_FAULT_H */

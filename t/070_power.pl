@@ -1,0 +1,133 @@
+# Power cuts: a medium that forgets (t/power) stands under an unchanged zen, and each
+# scenario (t/lib/PowerScenarios.pm) is cut at its crash points: just before each fence
+# and each flush of WAL takes effect.  See PowerRun and PowerVerify.
+#
+#   SEED=n           replays the choices
+#   SCENARIOS="a b"  only these
+#   POWER=long       all crash points, CANDIDATES of each, all thorough (make torture)
+#   CANDIDATES=n     candidates per crash point at most (default 2, long 8)
+#   POINTS=n         crash points per scenario, 0: all (default 6, long 0)
+#   THOROUGH=n       one candidate of n goes on over a stop and a crash (default 4, long 1)
+#   JOBS=n           scenarios at the same time (default: the number of processors)
+#   EADR=1           a persistent cache: every store up to the cut is kept
+#   POWER_CONF=a=b;c=d  more settings for the servers under test
+#   STOP_AFTER=n     violations after which a scenario ends
+#   POINT= CANDIDATE=   replay one candidate, as printed with a violation
+#   POWER_KEEP=1     keep what failed
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use File::Temp ();
+use POSIX ();
+use PostgreSQL::Test::Utils ();
+use PowerMedium;
+use PowerRun;
+use PowerScenarios qw(scenarios);
+use PowerServer;
+use Storable ();
+use Test::More;
+use Time::HiRes qw(time);
+use ZenTest;
+
+skip_unless_zen();
+
+my $long = ($ENV{POWER} // '') eq 'long';
+my $dir  = make_directory();
+my $seed = choose_seed() % 1_000_000;
+my %option = (
+	candidates => $ENV{CANDIDATES} || ($long ? 8 : 2),
+	points     => $ENV{POINTS} // ($long ? 0 : 6),
+	thorough   => $ENV{THOROUGH} || ($long ? 1 : 4),
+	recoveries => $long ? 4 : 0.5,
+	eadr       => $ENV{EADR},
+	stop_after => $ENV{STOP_AFTER},
+	seed       => $seed,
+	only => $ENV{POINT} ? { point => $ENV{POINT}, candidate => $ENV{CANDIDATE} } : undef);
+my $jobs = $ENV{JOBS} || qx(nproc) + 0;
+
+my %scenarios = scenarios();
+my @names = $ENV{SCENARIOS} ? split(' ', $ENV{SCENARIOS}) : grep { $long || !$scenarios{$_}{long} } sort keys %scenarios;
+my $programs = PowerMedium::build($dir);
+my $template = PowerServer->new("$dir/template");
+$template->initdb(1);
+my $plain = PowerServer->new("$dir/plain");
+$plain->initdb(0);
+
+my %running;
+$SIG{$_} = sub { kill 'TERM', keys %running; die "ended by a signal\n" } for qw(TERM INT HUP);
+
+my $begin = time;
+my @todo = @names;
+my %total;
+while (@todo || %running)
+{
+	start_job(shift @todo) while @todo && keys %running < $jobs;
+	my $pid = waitpid(-1, 0);
+	finish_job($pid) if $running{$pid};
+}
+note(sprintf '%d scenarios: %d fences, %d flushes of WAL, %d cuts, %d candidates, %d recoveries cut, %.0f s',
+	scalar @names, map({ $total{$_} // 0 } qw(fences syncs cuts candidates recoveries)), time - $begin);
+system('rm', '-rf', $dir) unless $ENV{POWER_KEEP};
+done_testing();
+
+# make_directory -- in memory, and short enough for a socket's path.
+sub make_directory
+{
+	my $base = ZenTest::pool_dir();
+	my $path = File::Temp::tempdir("powerXXXXX", DIR => length $base < 60 ? $base : '/dev/shm', CLEANUP => 0);
+	return $path;
+}
+
+sub start_job
+{
+	my ($name) = @_;
+	my $pid = fork // die "fork: $!";
+	if ($pid)
+	{
+		$running{$pid} = { name => $name, begin => time };
+		return;
+	}
+	$SIG{$_} = sub { die "ended by a signal\n" } for qw(TERM INT HUP);
+	my ($count, $violations) = eval { run_scenario($name) };
+	$violations = [$@] if $@;
+	PowerServer::crash_all();
+	Storable::store({ count => $count || {}, violations => $violations }, "$dir/$name.result");
+	POSIX::_exit(0);
+}
+
+sub run_scenario
+{
+	my ($name) = @_;
+	die "there is no scenario $name\n" unless $scenarios{$name};
+	my $oracle = PowerServer->new("$dir/$name.oracle");
+	$oracle->copy_from($plain);
+	my $dbh = $oracle->start;
+	my $run = PowerRun->new(%option, dir => "$dir/$name", programs => $programs, template => $template,
+		oracle => $oracle, oracle_dbh => $dbh);
+	my @result = $run->run($name, $scenarios{$name});
+	$dbh->disconnect;
+	$oracle->crash;
+	$oracle->remove;
+	system('rm', '-rf', "$dir/$name") unless $ENV{POWER_KEEP} && @{ $result[1] };
+	return @result;
+}
+
+sub finish_job
+{
+	my ($pid) = @_;
+	my $job = delete $running{$pid};
+	my $name = $job->{name};
+	my $result = -e "$dir/$name.result" ? Storable::retrieve("$dir/$name.result") : { count => {}, violations => ['no result'] };
+	my %count = (map({ $_ => 0 } qw(fences syncs cuts candidates recoveries)), %{ $result->{count} });
+	$total{$_} += $count{$_} for keys %count;
+	diag($_) for @{ $result->{violations} };
+	my $report = sprintf '%s: %d fences, %d flushes of WAL, %d cuts, %d candidates, %d recoveries cut, %d violations, %.1f s',
+		$name, @count{qw(fences syncs cuts candidates recoveries)}, scalar @{ $result->{violations} }, time - $job->{begin};
+	ok(!@{ $result->{violations} }, $report);
+	note($report) if $long;
+	return;
+}

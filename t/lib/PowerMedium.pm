@@ -1,0 +1,179 @@
+# PowerMedium -- the medium that forgets (t/power): compiled, put under a server, and
+# asked at a crash point what pool and WAL may look like after a power cut.
+#
+#   my $programs = PowerMedium::build($dir);
+#   my $medium   = PowerMedium->new($programs, $dir, $pool);    # before each start
+#   exec with $medium->environment
+#   $medium->want('photo');
+#   while (my $request = $medium->next_request($timeout)) { copy files; $medium->go_on($request) }
+#   my $state = $medium->state_after_cut(upto => ..., seed => 5, pool => $file, wal => $pg_wal);
+
+package PowerMedium;
+
+use strict;
+use warnings;
+
+use Carp;
+use Errno;
+use Fcntl qw(O_RDWR O_CREAT SEEK_SET);
+use File::Basename qw(dirname);
+use PostgreSQL::Test::Utils ();
+use POSIX ();
+use Time::HiRes qw(sleep time);
+use ZenTest ();
+
+# As in t/power/trace.h.
+my %WORD = (want => 0, cut_at => 1, fences => 2, syncs => 3, stores => 4, log_used => 5, cut => 6, pids => 7,
+	acked => 9);    # acked is the driver's own
+my %WANT = (nothing => 0, photo => 1, cut => 2);
+my $PIDS_OFFSET   = 16 * 8 + 8 * 8;
+my $CONTROL_BYTES = 64 * 1024;
+my $POOL_BYTES    = 32 * 1024 * 1024;    # of a pool that is made under the medium
+my $LOG_BYTES     = 8 * 1024 * 1024 * 1024;    # sparse
+
+# build -- compile medium.so and cut into a directory.
+sub build
+{
+	my ($dir) = @_;
+	my $source = dirname(__FILE__) . '/../power';
+	my $cc = $ENV{CC} || 'cc';
+	my %programs = (medium => "$dir/medium.so", cut => "$dir/cut");
+	for my $command (
+		[ $cc, '-O2', '-Wall', '-Werror', '-fPIC', '-shared', '-o', $programs{medium}, "$source/medium.c", '-pthread' ],
+		[ $cc, '-O2', '-Wall', '-Werror', '-o', $programs{cut}, "$source/cut.c" ])
+	{
+		system(@$command) == 0 or croak "cannot compile: @$command";
+	}
+	return \%programs;
+}
+
+# new -- a medium for one life of a server; $dir is made, $pool is the pool file, which
+# may not exist yet, and is not running.  A copy of it is what the record begins with.
+sub new
+{
+	my ($class, $programs, $dir, $pool) = @_;
+	my $self = bless { programs => $programs, dir => $dir, base => "$dir/base" }, $class;
+	mkdir $dir or croak "mkdir $dir: $!";
+	for my $file ([ 'control', $CONTROL_BYTES ], [ 'log', $LOG_BYTES ])
+	{
+		open(my $fh, '>', "$dir/$file->[0]") or croak "$file->[0]: $!";
+		truncate($fh, $file->[1]) or croak "truncate: $!";
+		close $fh;
+	}
+	POSIX::mkfifo("$dir/$_", 0600) or croak "mkfifo: $!" for qw(request reply);
+	sysopen($self->{control}, "$dir/control", O_RDWR) or croak "control: $!";
+	sysopen($self->{request}, "$dir/request", O_RDWR) or croak "request: $!";
+	sysopen($self->{reply},   "$dir/reply",   O_RDWR) or croak "reply: $!";
+	copy_sparse($pool, $self->{base}) if -e $pool;
+	return $self;
+}
+
+sub copy_sparse
+{
+	my ($from, $to) = @_;
+	system('cp', '--sparse=always', $from, $to) == 0 or croak "cannot copy $from";
+	return;
+}
+
+sub environment
+{
+	my ($self) = @_;
+	return (LD_PRELOAD => $self->{programs}{medium}, ZEN_MEDIUM => $self->{dir});
+}
+
+# word -- read a word of the control file, or set it.
+sub word
+{
+	my ($self, $name, $value) = @_;
+	sysseek($self->{control}, 8 * $WORD{$name}, SEEK_SET);
+	if (defined $value)
+	{
+		syswrite($self->{control}, pack('Q<', $value), 8) == 8 or croak "control: $!";
+		return $value;
+	}
+	sysread($self->{control}, my $bytes, 8) == 8 or croak "control: $!";
+	return unpack('Q<', $bytes);
+}
+
+# want -- 'nothing', 'photo', or 'cut' at the crash point $at, counted from now on.
+sub want
+{
+	my ($self, $what, $at) = @_;
+	$self->word($_, 0) for qw(fences syncs stores);
+	$self->word('cut_at', $at || 0);
+	$self->word('want', $WANT{$what});
+	return;
+}
+
+# pids -- all processes that have ever been on this medium.
+sub pids
+{
+	my ($self) = @_;
+	my $n = $self->word('pids') or return;
+	sysseek($self->{control}, $PIDS_OFFSET, SEEK_SET);
+	sysread($self->{control}, my $bytes, 4 * $n);
+	return grep { $_ } unpack('l<*', $bytes);
+}
+
+# cut_now -- nothing that is not on the medium by now will ever be; kills all.
+sub cut_now
+{
+	my ($self) = @_;
+	$self->word('cut', 1);
+	kill 'KILL', $_ for $self->pids;
+	return;
+}
+
+# next_request -- wait up to $timeout seconds for a process that stands at a crash point:
+# { point, upto, pid }, or undef.
+sub next_request
+{
+	my ($self, $timeout) = @_;
+	my $bits = '';
+	vec($bits, fileno $self->{request}, 1) = 1;
+	return if select($bits, undef, undef, $timeout) <= 0;
+	sysread($self->{request}, my $bytes, 24) == 24 or croak "request: $!";
+	my %request;
+	@request{qw(point upto pid)} = unpack('Q<3', $bytes);
+	return \%request;
+}
+
+sub go_on
+{
+	my ($self) = @_;
+	syswrite($self->{reply}, 'x', 1) == 1 or croak "reply: $!";
+	return;
+}
+
+# stopped -- run a sub while all processes, but the one at the crash point, are stopped.
+sub stopped
+{
+	my ($self, $requester, $sub) = @_;
+	my @others = grep { $_ != $requester && !ZenTest::is_gone($_) } $self->pids;
+	kill 'STOP', @others;
+	ZenTest::wait_for(
+		'processes to stop',
+		sub {
+			!grep { my ($state) = ZenTest::proc_stat($_); defined $state && $state !~ /[TtZX]/ } @others;
+		});
+	$sub->();
+	kill 'CONT', @others;
+	return;
+}
+
+# state_after_cut -- write to the file `pool` (and, if given, to the copied folder `wal`) what
+# may be left after a cut when `upto` bytes were recorded: choice `seed`, or number
+# `index`; `eadr`: a persistent cache.  Returns { states, lines, sectors, digest }.
+sub state_after_cut
+{
+	my ($self, %opt) = @_;
+	my @command = (
+		$self->{programs}{cut}, '-l', "$self->{dir}/log", '-u', $opt{upto}, '-b', $self->{base}, '-o', $opt{pool},
+		'-z', $POOL_BYTES, ($opt{wal} ? ('-w', $opt{wal}) : ()), ($opt{eadr} ? '-e' : ()),
+		defined $opt{index} ? ('-i', $opt{index}) : ('-s', $opt{seed}));
+	my ($out, $err) = PostgreSQL::Test::Utils::run_command(\@command);
+	$out =~ /^(\d+) (\d+) (\d+) (\w+)$/ or croak "@command: $out $err";
+	return { states => $1, lines => $2, sectors => $3, digest => $4 };
+}
+
+1;

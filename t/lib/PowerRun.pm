@@ -1,0 +1,393 @@
+# PowerRun -- runs one scenario of PowerScenarios through power cuts at all crash points.
+#
+# One run under the medium yields all crash points: at each the server is frozen and its
+# data directory copied.  Then, for each crash point, candidates are made: what pool
+# and WAL may look like after a cut just there, all of them if they are few, else a choice by
+# seed.  A server is started on each and must show the state before or after the
+# statement that was under way; then it must work on, see PowerVerify.
+#
+# Candidates that are the same to the last byte, with the same states allowed, are tried once.
+
+package PowerRun;
+
+use strict;
+use warnings;
+
+use Carp;
+use POSIX ();
+use PowerMedium;
+use PowerServer;
+use PowerVerify qw(state_of_db verify_recovered);
+use Test::More ();
+use Time::HiRes qw(sleep);
+use ZenTest;
+
+my $CLIENT_TIMEOUT_S = 300;
+
+# new -- dir: a directory of its own; programs: of PowerMedium::build; template: a
+# stopped PowerServer with zen; oracle: a running one without, with a connection in
+# oracle_dbh; seed; recoveries: how many crash points, about, are recovered from with further cuts;
+# candidates: how many per crash point at most; points: how many crash
+# points (0: all); only: { point, candidate } for a replay.
+sub new
+{
+	my ($class, %self) = @_;
+	mkdir $self{dir} or croak "mkdir $self{dir}: $!";
+	return bless { %self, count => {}, violations => [], seen => {}, serial => 0 }, $class;
+}
+
+# --- the right states, by PostgreSQL's heap ---------------------------------
+
+# sessions -- a cache of connections by session name.
+sub session
+{
+	my ($sessions, $connect, $name) = @_;
+	return $sessions->{$name} ||= $connect->();
+}
+
+# execute -- one step.  Croaks if it does not end as it should.
+sub execute
+{
+	my ($step, $sessions, $connect, $data_dir, $on_heap) = @_;
+	my ($name, $what, $option) = @$step;
+	return $what->($data_dir) if ref $what;
+	return if $option->{zen_only} && $on_heap;
+	my $result = run_sql(session($sessions, $connect, $name), $what);
+	# what fails on zen alone (a pool that forgets cannot fail) fails on heap as well
+	croak "$result->{state} $result->{message}\nstatement: $what"
+	  if $result->{lost} || ($result->{state} ne '') != ($option->{fails} ? 1 : 0);
+	return;
+}
+
+# fresh_oracle -- make an empty database o.
+sub fresh_oracle
+{
+	my ($self) = @_;
+	my $admin = $self->{oracle_dbh};
+	for my $row (@{ run_sql($admin, 'SELECT gid FROM pg_prepared_xacts')->{rows} })
+	{
+		my $dbh = $self->{oracle}->connect('o');
+		value($dbh, "ROLLBACK PREPARED '$row->[0]'");
+		$dbh->disconnect;
+	}
+	value($admin, $_) for 'DROP DATABASE IF EXISTS o WITH (FORCE)', 'CREATE DATABASE o';
+	return;
+}
+
+# oracle_run -- play setup, prelude and the first $n steps on heap in a fresh database;
+# calls $look->($dbh) at the end.  $no_error: what makes steps fail is left out.
+sub oracle_run
+{
+	my ($self, $scenario, $n, $look, $no_error) = @_;
+	$self->fresh_oracle;
+	my $connect = sub { $self->{oracle}->connect('o') };
+	my %sessions;
+	my @steps = @{ $scenario->{steps} }[ 0 .. $n - 1 ];
+	@steps = map { [ @$_[ 0, 1 ] ] } grep { !ref $_->[1] } @steps if $no_error;
+	execute($_, \%sessions, $connect, $self->{oracle}->data_dir, 1)
+	  for (map { [ setup => $_ ] } @{ $scenario->{setup} }), @{ $scenario->{prelude} || [] };
+	my $watch = $connect->();
+	my @states = (state_of_db($watch));
+	for my $step (@steps)
+	{
+		execute($step, \%sessions, $connect, $self->{oracle}->data_dir, 1);
+		my $state = state_of_db($watch);
+
+		# locked by a transaction that has not ended: nobody sees it yet
+		$state = $states[-1] if $state->{text} =~ / locked$/m && grep { $_->ping == 3 } values %sessions;
+		push @states, $state;
+	}
+	$look->($watch) if $look;
+	$_->disconnect for values %sessions;
+	push @states, state_of_db($watch) if $look;
+	$watch->disconnect;
+	return \@states;
+}
+
+# learn_states -- states[i]: after i steps; ends{gid state}: { commit, rollback } of what was
+# prepared then.
+sub learn_states
+{
+	my ($self, $scenario) = @_;
+	my $n = @{ $scenario->{steps} };
+	my $states = $self->oracle_run($scenario, $n);
+	my %ends;
+	for my $i (0 .. $n)
+	{
+		my $state = $states->[$i];
+		my $until = $i < $n && $scenario->{steps}[$i][2] && $scenario->{steps}[$i][2]{either};
+		$state->{would_be} = { text => $self->oracle_run($scenario, $i + 1, undef, 1)->[-1]{text}, until => $until } if $until;
+		next if !$state->{gids} || $ends{ $state->{text} };
+		for my $end (qw(commit rollback))
+		{
+			my $after = $self->oracle_run($scenario, $i, sub { value($_[0], uc($end) . " PREPARED '$_'") for split / /, $state->{gids} });
+			$ends{ $state->{text} }{$end} = $after->[-1]{text};
+		}
+	}
+	return ($states, \%ends);
+}
+
+# --- one life under the medium ----------------------------------------------
+
+# photograph -- copy what a cut at this moment leaves, but for the pool's bytes.
+sub photograph
+{
+	my ($self, $server, $medium, $request) = @_;
+	my %photo = (%$request, acked => $medium->word('acked'), medium => $medium,
+		fences => $medium->word('fences'), syncs => $medium->word('syncs'));
+	$photo{data} = sprintf '%s/photo%d', $self->{dir}, ++$self->{serial};
+	$photo{pools} = [ map { s{.*/}{}r } glob($server->pool . '*') ];
+	my $mode = (stat $server->data_dir . '/pg_notify')[2] & 0777;
+	chmod 0700, $server->data_dir . '/pg_notify';
+	system('cp', '-a', $server->data_dir, $photo{data}) == 0 or croak 'cannot copy the data directory';
+	chmod $mode, $server->data_dir . '/pg_notify';
+	unlink "$photo{data}/postmaster.pid";
+	return \%photo;
+}
+
+# live -- start a server under a fresh medium on $server's files and let $client->($medium, $connect)
+# run in a process of its own; $from_start: crash points count from the start on.
+# Returns the photos of all crash points, the last one of the moment when the client had ended.
+sub live
+{
+	my ($self, $server, $from_start, $client) = @_;
+	my $medium = PowerMedium->new($self->{programs}, sprintf('%s/medium%d', $self->{dir}, ++$self->{serial}), $server->pool);
+	my @photos;
+	$medium->want('photo') if $from_start;
+	$server->launch($medium);
+	my $pid = fork // croak "fork: $!";
+	if (!$pid)
+	{
+		my $done = eval { $client->($medium); 1 };
+		print STDERR "client: $@" unless $done;
+		POSIX::_exit($done ? 0 : 1);
+	}
+	my $ended;
+	until ($ended)
+	{
+		$ended = waitpid($pid, POSIX::WNOHANG()) > 0;
+		my $status = $?;
+		while (my $request = $medium->next_request($ended ? 0 : 0.005))
+		{
+			$medium->stopped($request->{pid}, sub { push @photos, $self->photograph($server, $medium, $request) });
+			$medium->go_on;
+		}
+		croak "the server ended by itself:\n" . $server->last_words if $medium->word('cut');
+		croak "the client failed (scenario, or server)\n" . $server->last_words if $ended && $status;
+	}
+	$medium->stopped(0, sub { push @photos, $self->photograph($server, $medium,
+				{ point => 'end', upto => $medium->word('log_used'), pid => 0 }) });
+	$server->crash;
+	return @photos;
+}
+
+# wait_rebuilt -- until recovery and the rebuild of all indexes are done.
+sub wait_rebuilt
+{
+	my ($dbh) = @_;
+	wait_for('recovery and the rebuild of indexes', sub {
+			return value($dbh, q{SELECT state = 'ready' AND tables_to_reindex = 0 FROM zen_recovery()}) });
+	return;
+}
+
+# play -- the client of a scenario.
+sub play
+{
+	my ($server, $scenario, $medium) = @_;
+	my $first = $server->wait_ready_child;
+	my %sessions;
+	my $connect = sub { $server->connect };
+	wait_rebuilt($first);
+	execute($_, \%sessions, $connect, $server->data_dir) for @{ $scenario->{prelude} || [] };
+	session(\%sessions, $connect, $_) for map { $_->[0] } @{ $scenario->{steps} };
+	$medium->want('photo');
+	for my $step (@{ $scenario->{steps} })
+	{
+		my $quiet = $step->[2] && $step->[2]{quiet};
+		$medium->word('want', 0) if $quiet;
+		execute($step, \%sessions, $connect, $server->data_dir);
+		$medium->word('acked', $medium->word('acked') + 1);
+		$medium->word('want', 1) if $quiet;
+	}
+	if ($scenario->{stop})
+	{
+		$_->disconnect for $first, values %sessions;
+		kill 'INT', $server->{pid};
+		wait_for('the server to stop', sub { my ($state) = ZenTest::proc_stat($server->{pid}); !defined $state || $state eq 'Z' });
+	}
+	return;
+}
+
+# --- candidates -------------------------------------------------------------
+
+# restore -- make $server's files what candidate number $n of a photo is.
+sub restore
+{
+	my ($self, $server, $photo, $choice) = @_;
+	$server->copy_data($photo->{data});
+	unlink glob($server->pool . '*');
+	my ($first, @more) = map { $server->{dir} . "/$_" } @{ $photo->{pools} };
+	my $state = $photo->{medium}->state_after_cut(upto => $photo->{upto}, wal => $server->data_dir . '/pg_wal',
+		pool => $first || "$self->{dir}/no_pool", eadr => $self->{eadr}, %$choice);
+	link($first, $_) or croak "link: $!" for @more;
+	return $state;
+}
+
+# choices -- the candidates of a photo that are to be tried.
+sub choices
+{
+	my ($self, $photo, $state) = @_;
+	my $n = $self->{candidates};
+	return map { { index => $_ } } 0 .. $state->{states} - 1
+	  if !$self->{eadr} && $state->{states} <= $n && !$state->{sectors};
+	return ({ seed => 0 }) if $self->{eadr} && !$state->{lines} && !$state->{sectors};
+	my @seeds = map { $self->{seed} * 64 + $_ } 2 .. 63;
+	return map { { seed => $_ } } $n >= 8 ? (0, 1, @seeds[ 0 .. $n - 3 ]) : (pick(0, 1), map { pick(@seeds) } 2 .. $n);
+}
+
+# listing -- what tells two photos' data directories apart.
+sub listing
+{
+	my ($photo) = @_;
+	return $photo->{listing} //= do {
+		my ($out) = PostgreSQL::Test::Utils::run_command([ 'find', $photo->{data}, '-printf', '%P %s %T@\n' ]);
+		join "\n", sort grep { !/^pg_stat|^pg_subtrans|^ / } split /\n/, $out;
+	};
+}
+
+# try -- recover one candidate and verify it.
+sub try
+{
+	my ($self, $photo, $choice, $allowed, $ends) = @_;
+	my $server = $self->{work} ||= PowerServer->new("$self->{dir}/work");
+	my $state = $self->restore($server, $photo, $choice);
+	my $key = join "\n", $state->{digest}, listing($photo), @$allowed;
+	return if $self->{seen}{$key}++ && !$self->{only};
+	$self->{count}{candidates}++;
+	my $thorough = $self->{count}{candidates} % $self->{thorough} == 0 || $self->{only};
+	truncate($server->logfile, 0) if -e $server->logfile;
+	my @wrong = eval { verify_recovered($server, allowed => $allowed, ends => $ends, thorough => $thorough, odd => $self->{count}{candidates} % 2); };
+	push @wrong, "died: $@" if $@;
+	$server->crash if $server->{pid};
+	$self->report($photo, $choice, \@wrong) if @wrong;
+	return;
+}
+
+sub report
+{
+	my ($self, $photo, $choice, $wrong) = @_;
+	my $what = join ' ', map { "$_ $choice->{$_}" } sort keys %$choice;
+	my $candidate = join '=', %$choice;
+	push @{ $self->{violations} }, sprintf("%s, crash point %s, %s: %s\nreplay: SEED=%d SCENARIOS=%s POINT=%s CANDIDATE=%s",
+		$self->{name}, $photo->{name}, $what, join("\n  ", @$wrong), $self->{seed}, $self->{name}, $photo->{name}, $candidate);
+	if ($ENV{POWER_KEEP})
+	{
+		my $kept = sprintf '%s/violation%d', $self->{dir}, scalar @{ $self->{violations} };
+		mkdir $kept;
+		$self->restore(PowerServer->new($kept), $photo, $choice);
+		system('cp', $self->{work}->logfile, "$kept/log");
+		$self->{violations}[-1] .= "\nkept: $kept";
+	}
+	return;
+}
+
+# select_points -- all photos, or a choice of them.
+sub select_points
+{
+	my ($self, @photos) = @_;
+	my $n = $self->{points};
+	return @photos if !$n || @photos <= $n || $self->{only};
+	my %chosen;
+	$chosen{ int rand @photos } = 1 while keys %chosen < $n;
+	return map { $photos[$_] } sort { $a <=> $b } keys %chosen;
+}
+
+# try_photos -- all candidates of all photos; with $depth, the recovery of some of them is cut in turn.
+sub try_photos
+{
+	my ($self, $photos, $states, $ends, $depth) = @_;
+	my $last = $#$states;
+	for my $photo (@$photos)
+	{
+		my $acked = $photo->{acked};
+		my %allowed = map { $states->[$_]{text} => 1 } grep { $_ <= $last } $photo->{first} // $acked, $photo->{last} // $acked + 1;
+		my $would_be = $photo->{point} eq 'end' ? undef : $states->[$acked]{would_be};
+		$allowed{ $would_be->{text} } = 1 if $would_be && $photo->{point} <= $would_be->{until};
+		my @allowed = sort keys %allowed;
+		my $only = $self->{only} || {};
+		next if defined $only->{point} && index($only->{point}, $photo->{name}) != 0;
+		my @choices;
+		if (($only->{point} // '') eq $photo->{name})
+		{
+			@choices = ({ split /=/, $only->{candidate} });
+		}
+		elsif (!defined $only->{point})
+		{
+			my $probe = PowerServer->new("$self->{dir}/probe");
+			@choices = $self->choices($photo, $self->restore($probe, $photo, { seed => 0 }));
+		}
+		$self->{count}{cuts}++;
+		$self->try($photo, $_, \@allowed, $ends) for @choices;
+		$self->cut_recovery($photo, \@allowed, $ends, $depth)
+		  if $depth && (defined $only->{point} || $photo == $photos->[-1] || one_in(@$photos / $self->{recoveries}));
+		last if @{ $self->{violations} } >= ($self->{stop_after} || 1e9);
+	}
+	return;
+}
+
+# cut_recovery -- let a server recover from one candidate under the medium, and cut that.
+sub cut_recovery
+{
+	my ($self, $photo, $allowed, $ends, $depth) = @_;
+	my $name = "$photo->{name}.r";
+	my $server = PowerServer->new(sprintf '%s/recovery%d', $self->{dir}, ++$self->{serial});
+	# A choice that does not depend on what was tried before: a replay comes here as well.
+	my $choice = { seed => ($self->{seed} + unpack('%32C*', $photo->{name})) % 8 };
+	$self->restore($server, $photo, $choice);
+	my @photos = $self->live($server, 1, sub { my $dbh = $server->wait_ready_child; wait_rebuilt($dbh); });
+	$self->name_photos($name, @photos);
+	my @states = map { { text => $_ } } @$allowed;
+	$_->{first} = 0, $_->{last} = $#states for @photos;
+	my @some = $self->select_points(@photos);
+	$self->{count}{recoveries}++;
+	$self->try_photos(\@some, \@states, $ends, $depth - 1);
+	system('rm', '-rf', (map { $_->{data} } @photos), $photos[0]{medium}{dir});
+	$server->remove;
+	return;
+}
+
+sub name_photos
+{
+	my ($self, $prefix, @photos) = @_;
+	$_->{name} = $prefix . $_->{point} for @photos;
+	$self->{count}{fences} += $photos[-1]{fences};
+	$self->{count}{syncs}  += $photos[-1]{syncs};
+	return;
+}
+
+# --- the whole --------------------------------------------------------------
+
+# run -- returns { fences, syncs, cuts, candidates, recoveries } and the violations.
+sub run
+{
+	my ($self, $name, $scenario) = @_;
+	$self->{name} = $name;
+	srand($self->{seed});
+	my ($states, $ends) = $self->learn_states($scenario);
+
+	my $server = PowerServer->new("$self->{dir}/live");
+	$server->copy_from($self->{template});
+	my $dbh = $server->start;
+	value($dbh, $_) for @{ $scenario->{setup} };
+	$dbh->disconnect;
+	$server->stop;
+
+	unlink $server->pool, $server->data_dir . '/zen.state' if $scenario->{first_start};
+	my @photos = $self->live($server, $scenario->{first_start},
+		sub { $scenario->{first_start} ? wait_rebuilt($server->wait_ready_child) : play($server, $scenario, $_[0]) });
+	$self->name_photos('', @photos);
+	$self->try_photos([ $self->select_points(@photos) ], $states, $ends, $scenario->{recover});
+	return ($self->{count}, $self->{violations});
+}
+
+1;

@@ -1,0 +1,203 @@
+# PowerVerify -- is a recovered server sound?
+#
+# The contents of all tables, by sequential scan and by every index, must be a state that
+# is allowed; what is prepared must be prepared and can be ended; the server must take
+# more work, VACUUM, an orderly stop and another crash.
+
+package PowerVerify;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+use ZenTest;
+
+our @EXPORT_OK = qw(state_of_db verify_recovered);
+
+sub tables
+{
+	my ($dbh) = @_;
+	my $result = run_sql($dbh, q{SELECT c.relname, c.oid, a.amname FROM pg_class c JOIN pg_am a ON a.oid = c.relam
+	  WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace ORDER BY 1});
+	die "$result->{message}\n" if $result->{state};
+	return @{ $result->{rows} };
+}
+
+# checksum -- count and digest of a table's rows, by the scan that the settings in force choose.
+sub checksum
+{
+	my ($dbh, $table, $where) = @_;
+	return value($dbh, qq{SELECT count(*) || ' ' || coalesce(md5(string_agg(t::text, chr(10) ORDER BY t::text COLLATE "C")), '')
+	  FROM $table t WHERE } . ($where || 'true'));
+}
+
+# line_of_table -- one line of a state; a table may be locked by a prepared transaction.
+sub line_of_table
+{
+	my ($dbh, $table) = @_;
+	return "$table " . (run_sql($dbh, "SELECT 1 FROM $table LIMIT 1")->{state} eq '55P03' ? 'locked' : checksum($dbh, $table));
+}
+
+# state_of_db -- { text, gids }: what a client can see, but for tables named scratch...
+sub state_of_db
+{
+	my ($dbh) = @_;
+	value($dbh, q{SET lock_timeout = '200ms'});
+	my $gids = value($dbh, q{SELECT coalesce(string_agg(gid, ' ' ORDER BY gid), '') FROM pg_prepared_xacts});
+	my @lines = map { line_of_table($dbh, $_->[0]) } grep { $_->[0] !~ /^scratch/ } tables($dbh);
+	value($dbh, 'RESET lock_timeout');
+	return { text => join("\n", "prepared: $gids", @lines), gids => $gids };
+}
+
+sub set_scans
+{
+	my ($dbh, $only) = @_;
+	value($dbh, "SET enable_$_ = " . ($_ eq $only ? 'on' : 'off')) for qw(seqscan indexscan indexonlyscan bitmapscan);
+	return;
+}
+
+# check_indexes -- every index shows what the sequential scan shows.
+sub check_indexes
+{
+	my ($dbh, $wrong, $when) = @_;
+	my $indexes = run_sql($dbh, q{SELECT i.indrelid::regclass, i.indexrelid::regclass, a.attname FROM pg_index i
+	  JOIN pg_class c ON c.oid = i.indrelid JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = i.indkey[0]
+	  WHERE c.relnamespace = 'public'::regnamespace ORDER BY 1, 2})->{rows};
+	value($dbh, q{SET lock_timeout = '200ms'});
+	for my $scan (qw(seqscan indexscan bitmapscan))
+	{
+		set_scans($dbh, $scan);
+		for my $index (@$indexes)
+		{
+			my ($table, $name, $column) = @$index;
+			my $sum = eval { checksum($dbh, $table, "$column IS NOT NULL") } // "error: $@";
+			push @$index, $sum if $scan eq 'seqscan';
+			push @$wrong, "$when: $scan of $table by $name: $sum instead of $index->[3]" if $sum ne $index->[3];
+		}
+	}
+	value($dbh, "RESET $_") for 'lock_timeout', map { "enable_$_" } qw(seqscan indexscan indexonlyscan bitmapscan);
+	return;
+}
+
+# check_pool -- what zen says about itself.
+sub check_pool
+{
+	my ($dbh, $wrong, $when) = @_;
+	return unless value($dbh, q{SELECT count(*) FROM pg_proc WHERE proname = 'zen_verify_pool'});
+	my $result = run_sql($dbh, 'SELECT v::text FROM zen_verify_pool() v');
+	push @$wrong, "$when: zen_verify_pool: $_->[0]" for @{ $result->{rows} };
+	push @$wrong, "$when: zen_verify_pool: $result->{message}" if $result->{state};
+	return;
+}
+
+sub check
+{
+	my ($dbh, $allowed, $wrong, $when) = @_;
+	my $state = eval { state_of_db($dbh) };
+	if (!$state)
+	{
+		push @$wrong, "$when: $@";
+		return;
+	}
+	push @$wrong, "$when: this state:\n$state->{text}\n  is none of these:\n" . join("\n--\n", @$allowed)
+	  unless grep { $_ eq $state->{text} } @$allowed;
+	check_indexes($dbh, $wrong, $when);
+	check_pool($dbh, $wrong, $when);
+	return $state;
+}
+
+# end_prepared -- commit or roll back what is prepared; then the state must be as on heap.
+sub end_prepared
+{
+	my ($dbh, $state, $end, $ends, $wrong) = @_;
+	for my $gid (split / /, $state->{gids})
+	{
+		my $result = run_sql($dbh, "$end PREPARED '$gid'");
+		push @$wrong, "$end PREPARED '$gid': $result->{message}" if $result->{state};
+	}
+	check($dbh, [ $ends->{ $state->{text} }{$end} ], $wrong, "$end PREPARED");
+	return;
+}
+
+# work_on -- the same statements on a table and on a copy of it in heap.
+sub work_on
+{
+	my ($dbh, $table, $wrong) = @_;
+	value($dbh, 'DROP TABLE IF EXISTS copy');
+	value($dbh, "CREATE TEMP TABLE copy USING heap AS SELECT id, k, v FROM $table");
+	for my $sql (
+		(map { "INSERT INTO %s (id, k, v) VALUES ($_, 1, 'work')" } 900001 .. 900003),
+		"INSERT INTO %s (id, k, v) SELECT g, g, repeat('w', g % 100) FROM generate_series(910000, 910040) g",
+		q{UPDATE %s SET v = v || ' worked' WHERE id % 2 = 0}, 'UPDATE %s SET k = k + 1000 WHERE id % 3 = 0',
+		'DELETE FROM %s WHERE id % 5 = 1', 'DELETE FROM %s WHERE id = 900002', 'DELETE FROM %s WHERE id > 910020')
+	{
+		for my $where ($table, 'copy')
+		{
+			my $result = run_sql($dbh, sprintf $sql =~ s/%(?!s)/%%/gr, $where);
+			push @$wrong, "work on $where: $result->{message} ($sql)" if $result->{state};
+		}
+	}
+	return;
+}
+
+sub compare_copy
+{
+	my ($dbh, $table, $wrong, $when) = @_;
+	my $diff = eval { value($dbh, "SELECT count(*) FROM (SELECT id, k, v FROM $table) t FULL JOIN copy c ON t.id = c.id AND t.k IS NOT DISTINCT FROM c.k AND t.v IS NOT DISTINCT FROM c.v WHERE t.id IS NULL OR c.id IS NULL") };
+	push @$wrong, "$when: $table differs from its copy in " . ($diff // $@) . ' rows' if !defined $diff || $diff;
+	return;
+}
+
+sub work
+{
+	my ($dbh, $wrong) = @_;
+	for my $table (grep { $_->[2] eq 'zen' } tables($dbh))
+	{
+		my $has = value($dbh, "SELECT count(*) FROM pg_attribute WHERE attrelid = $table->[1] AND attname IN ('id', 'k', 'v')");
+		next if $has < 3;
+		eval {
+			work_on($dbh, $table->[0], $wrong);
+			compare_copy($dbh, $table->[0], $wrong, 'after work');
+			value($dbh, "VACUUM $table->[0]");
+			compare_copy($dbh, $table->[0], $wrong, 'after VACUUM');
+			1;
+		} or push @$wrong, "work on $table->[0]: $@";
+	}
+	return;
+}
+
+# verify_recovered -- start a server on files as a power cut has left them.  Returns what is wrong.
+#
+# allowed: the states that are right, as texts; ends: of prepared transactions; odd: roll
+# them back; thorough: also over an orderly stop and another crash.
+sub verify_recovered
+{
+	my ($server, %opt) = @_;
+	my @wrong;
+	$server->launch;
+	my $dbh = $server->wait_ready or return "the server does not start:\n" . $server->last_words;
+	my $state = check($dbh, $opt{allowed}, \@wrong, 'after the cut');
+	return @wrong if @wrong;
+	end_prepared($dbh, $state, $opt{odd} ? 'rollback' : 'commit', $opt{ends}, \@wrong) if $state->{gids};
+	return @wrong if @wrong;
+	work($dbh, \@wrong);
+	check_indexes($dbh, \@wrong, 'after work');
+	check_pool($dbh, \@wrong, 'after work');
+	if ($opt{thorough} && !@wrong)
+	{
+		my $now = state_of_db($dbh)->{text};
+		$dbh->disconnect;
+		$server->stop;
+		check($dbh = $server->start, [$now], \@wrong, 'after an orderly stop');
+		run_sql($dbh, "UPDATE $_->[0] SET v = 'before the crash' WHERE id % 10 = 0") for grep { $_->[2] eq 'zen' } tables($dbh);
+		$now = state_of_db($dbh)->{text};
+		$dbh->disconnect;
+		$server->crash;
+		check($dbh = $server->start, [$now], \@wrong, 'after another crash');
+	}
+	$dbh->disconnect;
+	$server->crash;
+	return @wrong;
+}
+
+1;

@@ -1,0 +1,702 @@
+/*
+ * cut.c -- what a pool and the WAL may look like after a power cut, from the record of medium.c.
+ *
+ *	cut -l LOG -u BYTES -b BASE -o POOL [-z SIZE] [-p NUMBER] [-w PG_WAL] [-e] (-s SEED | -i INDEX)
+ *
+ * Replays the record up to BYTES over BASE, the pool as it was before the record began (if there was none yet, SIZE
+ * zeroes), and writes the pool with this NUMBER as one of the states in which the cut may have left it.
+ * With -w also the WAL files in that folder, which are as at the crash point, are given such a state.
+ *
+ * SEED 0 keeps only what is guaranteed, SEED 1 all that was stored; others choose, see Manner.  -e, a persistent cache: everything up to some instant after the last fence.
+ * INDEX counts through all states, of which there are as many as printed; only while WAL adds no choice.
+ *
+ * Prints: number of states (at most 10^9), lines that may differ, WAL sectors that may differ, digest of the result.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "trace.h"
+
+#define SECTOR		512			/* what a disk writes as one */
+#define PAGE		4096
+#define MAX_STATES	1000000000
+
+/* One state of a line, made by the store of one word. */
+typedef struct Version
+{
+	uint64_t	at;				/* number of the store, over all lines */
+	char		bytes[LINE];
+} Version;
+
+/* A line that was ever stored to.  versions[0] is what the medium has for certain. */
+typedef struct Line
+{
+	uint64_t	number;			/* offset / LINE */
+	uint64_t	first;			/* serial number of versions[0] */
+	int			nversions;
+	int			room;
+	Version    *versions;
+} Line;
+
+/* A line as some process has flushed it. */
+typedef struct Pending
+{
+	int32_t		pid;
+	Line	   *line;
+	uint64_t	serial;
+} Pending;
+
+static char *image;				/* the pool; as of before the record began
+								 * until all is chosen */
+static char *touched;			/* [page]: not all zero */
+static size_t pool_size;
+static uint64_t seed;
+static bool by_index = false;
+static uint64_t state_index;
+static bool persistent_cache = false;
+
+static Line **table;			/* hash by number, open addressing */
+static size_t table_size;
+static size_t nlines;
+static Pending *pending;
+static size_t npending,
+			pending_room;
+static const Record **wal;		/* writes to WAL that were not flushed */
+static size_t nwal,
+			wal_room;
+static uint64_t nstores;
+static uint64_t wal_digest;
+
+static void
+die(const char *what)
+{
+	fprintf(stderr, "cut: %s: %s\n", what, strerror(errno));
+	exit(2);
+}
+
+static void *
+grow(void *array, size_t need, size_t *room, size_t size)
+{
+	if (need <= *room)
+		return array;
+	*room = need * 2 + 16;
+	array = realloc(array, *room * size);
+	if (array == NULL)
+		die("memory");
+	return array;
+}
+
+/* ---------- chance ---------- */
+
+static uint64_t
+mix(uint64_t x)
+{
+	x += UINT64_C(0x9E3779B97F4A7C15);
+	x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+	x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
+	return x ^ (x >> 31);
+}
+
+/* A number that depends on the seed and on what it is for, not on the order of calls. */
+static uint64_t
+chance(uint64_t what, uint64_t which)
+{
+	return mix(mix(mix(seed) ^ what) ^ which);
+}
+
+/* ---------- lines ---------- */
+
+static Line **
+slot_of(uint64_t number)
+{
+	size_t		i = mix(number) & (table_size - 1);
+
+	while (table[i] != NULL && table[i]->number != number)
+		i = (i + 1) & (table_size - 1);
+	return &table[i];
+}
+
+static void
+enlarge_table(void)
+{
+	Line	  **old = table;
+	size_t		old_size = table_size;
+
+	table_size = old_size ? old_size * 2 : 4096;
+	table = calloc(table_size, sizeof(Line *));
+	if (table == NULL)
+		die("memory");
+	for (size_t i = 0; i < old_size; i++)
+		if (old[i] != NULL)
+			*slot_of(old[i]->number) = old[i];
+	free(old);
+}
+
+static Version *
+add_version(Line *line)
+{
+	if (line->nversions == line->room)
+	{
+		line->room = line->room * 2 + 2;
+		line->versions = realloc(line->versions, line->room * sizeof(Version));
+		if (line->versions == NULL)
+			die("memory");
+	}
+	return &line->versions[line->nversions++];
+}
+
+static Line *
+line_of(uint64_t number)
+{
+	Line	  **slot = slot_of(number);
+	Line	   *line = *slot;
+	Version    *v;
+
+	if (line != NULL)
+		return line;
+	line = calloc(1, sizeof(Line));
+	if (line == NULL)
+		die("memory");
+	line->number = number;
+	v = add_version(line);
+	v->at = 0;
+	memcpy(v->bytes, image + number * LINE, LINE);
+	*slot = line;
+	if (++nlines * 2 > table_size)
+		enlarge_table();
+	return line;
+}
+
+/* Forget states that the medium cannot show any more: versions[0] becomes the one with this serial number. */
+static void
+make_certain(Line *line, uint64_t serial)
+{
+	int			skip;
+
+	if (serial <= line->first)
+		return;
+	skip = serial - line->first;
+	memmove(line->versions, line->versions + skip, (line->nversions - skip) * sizeof(Version));
+	line->nversions -= skip;
+	line->first = serial;
+}
+
+/* ---------- replay ---------- */
+
+/* The words of a store to one line become versions, in an order of chance: the instruction may tear. */
+static void
+store_in_line(uint64_t offset, const char *bytes, size_t len)
+{
+	Line	   *line = line_of(offset / LINE);
+	int			begin[LINE / WORD + 1];
+	int			n = 0;
+	int			at = offset % LINE;
+	int			end = at + len;
+	int			first = at;
+
+	for (; at < end; at = (at / WORD + 1) * WORD)
+		begin[n++] = at;
+	for (int left = n; left > 0; left--)
+	{
+		int			i = n > 1 ? chance(nstores, left) % left : 0;
+		int			from = begin[i];
+		int			to = (from / WORD + 1) * WORD;
+		Version    *v = add_version(line);
+
+		if (to > end)
+			to = end;
+		begin[i] = begin[left - 1];
+		memcpy(v->bytes, (v - 1)->bytes, LINE);
+		memcpy(v->bytes + from, bytes + from - first, to - from);
+		v->at = ++nstores;
+		if (memcmp(v->bytes, (v - 1)->bytes, LINE) == 0)
+			line->nversions--;
+	}
+}
+
+static void
+replay_store(const Record *r)
+{
+	const char *bytes = (const char *) (r + 1);
+	char		fill[LINE];
+	uint64_t	done = 0;
+
+	if (r->type == R_FILL)
+		memset(fill, bytes[0], LINE);
+	while (done < r->len)
+	{
+		uint64_t	offset = r->offset + done;
+		size_t		n = LINE - offset % LINE;
+
+		if (n > r->len - done)
+			n = r->len - done;
+		store_in_line(offset, r->type == R_FILL ? fill : bytes + done, n);
+		done += n;
+	}
+}
+
+static void
+flush_line(int32_t pid, Line *line)
+{
+	uint64_t	serial = line->first + line->nversions - 1;
+
+	if (serial == line->first)
+		return;
+	pending = grow(pending, npending + 1, &pending_room, sizeof(Pending));
+	pending[npending++] = (Pending) {pid, line, serial};
+}
+
+static void
+replay_flush(const Record *r)
+{
+	uint64_t	first = r->offset / LINE;
+	uint64_t	last = (r->offset + r->len - 1) / LINE;
+
+	if (r->len == 0)
+		return;
+	if (last - first < table_size)
+	{
+		for (uint64_t n = first; n <= last; n++)
+			if (*slot_of(n) != NULL)
+				flush_line(r->pid, *slot_of(n));
+		return;
+	}
+	for (size_t i = 0; i < table_size; i++)
+		if (table[i] != NULL && table[i]->number >= first && table[i]->number <= last)
+			flush_line(r->pid, table[i]);
+}
+
+/* What this process has flushed is certain now, or (a process begins) was never flushed. */
+static void
+end_pending(int32_t pid, bool fenced)
+{
+	size_t		kept = 0;
+
+	for (size_t i = 0; i < npending; i++)
+	{
+		if (pending[i].pid != pid)
+			pending[kept++] = pending[i];
+		else if (fenced)
+			make_certain(pending[i].line, pending[i].serial);
+	}
+	npending = kept;
+}
+
+static void
+replay_wal_write(const Record *r)
+{
+	wal = grow(wal, nwal + 1, &wal_room, sizeof(Record *));
+	wal[nwal++] = r;
+}
+
+static void
+replay_wal_sync(const Record *r)
+{
+	size_t		kept = 0;
+
+	for (size_t i = 0; i < nwal; i++)
+		if (memcmp(wal[i] + 1, r + 1, NAME_BYTES) != 0)
+			wal[kept++] = wal[i];
+	nwal = kept;
+}
+
+static void
+replay(const char *log, uint64_t end, int pool)
+{
+	const Record *r;
+
+	for (uint64_t at = 0; at < end; at += r->size)
+	{
+		r = (const Record *) (log + at);
+		switch (r->type)
+		{
+			case R_PROCESS:
+				end_pending(r->pid, false);
+				break;
+			case R_STORE:
+			case R_FILL:
+				if (r->pool == pool)
+					replay_store(r);
+				break;
+			case R_FLUSH:
+				if (r->pool == pool)
+					replay_flush(r);
+				break;
+			case R_FENCE:
+				end_pending(r->pid, true);
+				break;
+			case R_WAL_WRITE:
+				replay_wal_write(r);
+				break;
+			case R_WAL_SYNC:
+				replay_wal_sync(r);
+				break;
+			default:
+				errno = EINVAL;
+				die("bad record");
+		}
+	}
+}
+
+/* ---------- choice ---------- */
+
+/* What a seed does.  Faults show in different ones: a missing fence in ALL_BUT_ONE, a wrong order in ONE_INSTANT. */
+typedef enum Manner
+{
+	NOTHING,					/* only what is guaranteed */
+	EVERYTHING,
+	ALL_BUT_ONE,				/* one line holds on to what is guaranteed */
+	ONE_INSTANT,				/* every line as of the same store */
+	ONE_ONLY,					/* one line is evicted, in any of its states */
+	ANY							/* each line on its own */
+} Manner;
+
+static Manner
+manner(void)
+{
+	if (persistent_cache)
+		return ONE_INSTANT;
+	if (seed < 2)
+		return seed == 0 ? NOTHING : EVERYTHING;
+	return ALL_BUT_ONE + seed % 4;
+}
+
+/* The instant of ONE_INSTANT, as a number of stores; what is certain by then is in it whatever it is. */
+static uint64_t
+instant(uint64_t earliest)
+{
+	if (seed == 0)
+		return nstores;
+	if (seed == 1)
+		return earliest;
+	return earliest + chance(1, 0) % (nstores - earliest + 1);
+}
+
+/* One of the later states of a line; the last one is as likely as all others together. */
+static int
+later_state(const Line *line)
+{
+	int			newest = line->nversions - 1;
+
+	if (chance(2, line->number) % 2)
+		return newest;
+	return 1 + chance(3, line->number) % newest;
+}
+
+/* Which of its states does the line, number i of n that have several, show? */
+static int
+choose(const Line *line, uint64_t i, uint64_t n, uint64_t earliest)
+{
+	int			newest = line->nversions - 1;
+	bool		is_the_one = chance(4, 0) % n == i;
+	int			at;
+
+	if (by_index)
+	{
+		at = state_index % line->nversions;
+		state_index /= line->nversions;
+		return at;
+	}
+	switch (manner())
+	{
+		case NOTHING:
+			return 0;
+		case EVERYTHING:
+			return newest;
+		case ALL_BUT_ONE:
+			return is_the_one ? 0 : newest;
+		case ONE_ONLY:
+			return is_the_one ? later_state(line) : 0;
+		case ANY:
+			return chance(5, line->number) % 8 <= chance(6, 0) % 8 ? later_state(line) : 0;
+		case ONE_INSTANT:
+			for (at = newest; at > 0 && line->versions[at].at > instant(earliest); at--)
+				;
+			return at;
+	}
+	return 0;
+}
+
+static int
+by_number(const void *a, const void *b)
+{
+	const Line *x = *(Line *const *) a;
+	const Line *y = *(Line *const *) b;
+
+	return x->number < y->number ? -1 : x->number > y->number;
+}
+
+/* All lines, in the order of their addresses, so that an index means the same in each run. */
+static Line **
+sorted_lines(void)
+{
+	Line	  **lines = malloc((nlines + 1) * sizeof(Line *));
+	size_t		n = 0;
+
+	if (lines == NULL)
+		die("memory");
+	for (size_t i = 0; i < table_size; i++)
+		if (table[i] != NULL)
+			lines[n++] = table[i];
+	qsort(lines, n, sizeof(Line *), by_number);
+	return lines;
+}
+
+/* ---------- WAL ---------- */
+
+/* Put the former contents of a sector, as of before one write, back. */
+static void
+restore_sector(int fd, const Record *r, uint64_t offset, size_t len)
+{
+	const char *former = (const char *) (r + 1) + NAME_BYTES;
+
+	if (pwrite(fd, former + (offset - r->offset), len, offset) != (ssize_t) len)
+		die("pwrite of WAL");
+}
+
+/* Is the write of this sector lost?  Once a write of a sector is kept, so are all before it. */
+static bool
+sector_lost(size_t write, uint64_t sector)
+{
+	uint64_t	name;
+	size_t		oldest_lost;
+
+	if (by_index || persistent_cache || seed == 0)
+		return true;
+	if (seed == 1)
+		return false;
+	/* half of the seeds lose all of it: the harshest, and the usual case */
+	if (chance(7, 0) % 2)
+		return true;
+	memcpy(&name, (const char *) (wal[write] + 1) + 16, sizeof(name));
+	oldest_lost = chance(8, mix(name) ^ sector) % (nwal + 1);
+	return write >= oldest_lost;
+}
+
+static void
+cut_wal(const char *dir, uint64_t *sectors)
+{
+	*sectors = 0;
+	for (size_t i = nwal; i-- > 0;)
+	{
+		const Record *r = wal[i];
+		char		path[4096];
+		int			fd;
+
+		snprintf(path, sizeof(path), "%s/%s", dir, (const char *) (r + 1));
+		fd = open(path, O_RDWR);
+		if (fd < 0 && errno == ENOENT)
+			continue;			/* recycled: was flushed before */
+		if (fd < 0)
+			die(path);
+		for (uint64_t at = r->offset; at < r->offset + r->len; at += SECTOR)
+		{
+			++*sectors;
+			if (sector_lost(i, at / SECTOR))
+			{
+				restore_sector(fd, r, at, SECTOR);
+				wal_digest += mix(at ^ mix(i));
+			}
+		}
+		close(fd);
+	}
+}
+
+/* ---------- files ---------- */
+
+static char *
+map_log(const char *path)
+{
+	struct stat st;
+	int			fd = open(path, O_RDONLY);
+	char	   *mapped;
+
+	if (fd < 0 || fstat(fd, &st) != 0)
+		die(path);
+	mapped = mmap(NULL, st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+	if (mapped == MAP_FAILED)
+		die(path);
+	close(fd);
+	return mapped;
+}
+
+static bool
+is_zero(const char *page)
+{
+	return page[0] == 0 && memcmp(page, page + 1, PAGE - 1) == 0;
+}
+
+/* Read what is not a hole: on tmpfs a look at a hole through a mapping would fill it. */
+static void
+read_pool(const char *path, uint64_t size_if_missing)
+{
+	struct stat st;
+	int			fd = open(path, O_RDONLY);
+	off_t		data = 0;
+
+	if (fd < 0 && errno != ENOENT)
+		die(path);
+	pool_size = size_if_missing;
+	if (fd >= 0)
+		pool_size = fstat(fd, &st) == 0 ? st.st_size : 0;
+	image = mmap(NULL, pool_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	touched = calloc(pool_size / PAGE + 1, 1);
+	if (image == MAP_FAILED || touched == NULL || pool_size % PAGE != 0)
+		die(path);
+	while (fd >= 0 && (data = lseek(fd, data, SEEK_DATA)) >= 0)
+	{
+		off_t		hole = lseek(fd, data, SEEK_HOLE);
+
+		if (pread(fd, image + data, hole - data, data) != hole - data)
+			die(path);
+		memset(touched + data / PAGE, 1, (hole - data + PAGE - 1) / PAGE);
+		data = hole;
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
+static void
+write_pool(const char *path)
+{
+	int			fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+	if (fd < 0 || ftruncate(fd, pool_size) != 0)
+		die(path);
+	for (size_t at = 0; at < pool_size; at += PAGE)
+		if (touched[at / PAGE] && !is_zero(image + at) && pwrite(fd, image + at, PAGE, at) != PAGE)
+			die(path);
+	close(fd);
+}
+
+static uint64_t
+digest(void)
+{
+	uint64_t	sum = 0;
+
+	for (size_t at = 0; at < pool_size; at += PAGE)
+	{
+		const uint64_t *word = (const uint64_t *) (image + at);
+
+		for (size_t i = 0; touched[at / PAGE] && i < PAGE / sizeof(uint64_t); i++)
+			if (word[i] != 0)
+				sum += mix(word[i] ^ mix(at + i));
+	}
+	return sum;
+}
+
+/* ---------- the whole ---------- */
+
+typedef struct Options
+{
+	const char *log;
+	uint64_t	end;
+	const char *base;
+	const char *out;
+	uint64_t	size;
+	int			pool;
+	const char *wal;
+} Options;
+
+static void
+usage(void)
+{
+	fprintf(stderr, "usage: cut -l LOG -u BYTES -b BASE -o POOL [-z SIZE] [-p NUMBER] [-w PG_WAL] [-e] (-s SEED | -i INDEX)\n");
+	exit(2);
+}
+
+static void
+read_options(Options *o, int argc, char **argv)
+{
+	int			c;
+
+	while ((c = getopt(argc, argv, "l:u:b:o:z:p:w:es:i:")) != -1)
+		switch (c)
+		{
+			case 'l':
+				o->log = optarg;
+				break;
+			case 'u':
+				o->end = strtoull(optarg, NULL, 10);
+				break;
+			case 'b':
+				o->base = optarg;
+				break;
+			case 'o':
+				o->out = optarg;
+				break;
+			case 'z':
+				o->size = strtoull(optarg, NULL, 10);
+				break;
+			case 'p':
+				o->pool = atoi(optarg);
+				break;
+			case 'w':
+				o->wal = optarg;
+				break;
+			case 'e':
+				persistent_cache = true;
+				break;
+			case 's':
+				seed = strtoull(optarg, NULL, 10);
+				break;
+			case 'i':
+				by_index = true;
+				state_index = strtoull(optarg, NULL, 10);
+				break;
+			default:
+				usage();
+		}
+	if (!o->log || !o->base || !o->out)
+		usage();
+}
+
+int
+main(int argc, char **argv)
+{
+	Options		o = {0};
+	uint64_t	states = 1,
+				dirty = 0,
+				sectors = 0,
+				earliest = 0;
+	Line	  **lines;
+
+	read_options(&o, argc, argv);
+	read_pool(o.base, o.size);
+	enlarge_table();
+	replay(map_log(o.log), o.end, o.pool);
+	lines = sorted_lines();
+	for (size_t i = 0; i < nlines; i++)
+	{
+		if (lines[i]->versions[0].at > earliest)
+			earliest = lines[i]->versions[0].at;
+		if (lines[i]->nversions > 1)
+		{
+			dirty++;
+			states *= lines[i]->nversions;
+			if (states > MAX_STATES)
+				states = MAX_STATES;
+		}
+	}
+	for (size_t i = 0, k = 0; i < nlines; i++)
+	{
+		int			state = lines[i]->nversions > 1 ? choose(lines[i], k++, dirty, earliest) : 0;
+
+		memcpy(image + lines[i]->number * LINE, lines[i]->versions[state].bytes, LINE);
+		touched[lines[i]->number * LINE / PAGE] = 1;
+	}
+	write_pool(o.out);
+	if (o.wal)
+		cut_wal(o.wal, &sectors);
+	printf("%llu %llu %llu %016llx\n", (unsigned long long) states, (unsigned long long) dirty,
+		   (unsigned long long) sectors, (unsigned long long) (digest() + wal_digest));
+	return 0;
+}

@@ -1,0 +1,654 @@
+/*
+ * medium.c -- a medium that forgets: preloaded into a server, it stands in for libpmem and records what happens.
+ *
+ * The server works on the pool file as ever; that is what its caches show.  What the medium would keep is told by
+ * the record alone (cut.c): a line is kept as it was when it was flushed, once that flush was fenced by the process
+ * that flushed; beyond that a CPU may at any time write back any line, whole, and stores to one line reach the
+ * medium in their order.  So at a power cut each line independently shows the state that was made durable last, or
+ * any later one.
+ *
+ * To know all states of a line, every single store is recorded.  The pool is mapped read-only; a store traps, the
+ * page is made writable for this one instruction, which is executed in single-step mode, and what it has changed is
+ * recorded.  The stores of libpmem are recorded as such, in no order within a line where libpmem promises none.  An
+ * 8-byte word is stored as one, more may tear.  One lock serves all processes, so there is one order.
+ *
+ * WAL is a medium of the same kind: what was written to a file of pg_wal and not flushed may be lost, so the former
+ * contents are recorded.  All other files count as kept from the moment of writing.
+ *
+ * Crash points are the instants before a fence or a flush of WAL takes effect.  There the driver may copy the data
+ * directory (WANT_PHOTO: one run yields all crash points), or the power fails (WANT_CUT): all processes
+ * are killed, and none comes out of here any more.  A process that is waiting for the lock is one that was
+ * not scheduled; so whatever others do before they are killed could have happened before the cut.
+ *
+ * Whoever dies in here takes the power with him: the record may lack his last store.
+ *
+ * What is not modelled is refused: any other entry point or flag of libpmem ends the process.
+ *
+ *	ZEN_MEDIUM=dir LD_PRELOAD=medium.so postgres ...	t/lib/PowerMedium.pm does it
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "trace.h"
+
+#define PAGE			4096
+#define TRAP_FLAG		0x100	/* of EFLAGS */
+#define MAX_STEP_LINES	4		/* an instruction stores to two lines at most,
+								 * each seen with the one behind it */
+
+/* Flags of libpmem.h, which need not be installed. */
+#define F_NODRAIN		1
+#define F_NONTEMPORAL	2
+#define F_NOFLUSH		32
+
+typedef struct Control
+{
+	volatile uint64_t word[N_WORDS];
+	uint64_t	pools[MAX_POOLS];	/* inode numbers */
+	int32_t		pids[MAX_PIDS];
+	uint32_t	ready;
+	pthread_mutex_t lock;
+} Control;
+
+typedef struct Mapping
+{
+	char	   *base;			/* NULL: none */
+	size_t		size;
+	int			pool;			/* index in Control.pools */
+} Mapping;
+
+/* One store that is being executed. */
+typedef struct Step
+{
+	bool		active;
+	sigset_t	mask;			/* of the process, to be restored */
+	int			nlines;
+	char	   *line[MAX_STEP_LINES];
+	char		before[MAX_STEP_LINES][LINE];
+	int			npages;
+	char	   *page[2];
+} Step;
+
+static Control *control;		/* NULL: not in use */
+static char *log_base;
+static size_t log_size;
+static int	request_fd,
+			reply_fd;
+static Mapping mappings[MAX_POOLS];
+static Step step;
+
+static void
+die(const char *what)
+{
+	dprintf(2, "zen medium: %s (%s)\n", what, strerror(errno));
+	abort();
+}
+
+/* ---------- one at a time ---------- */
+
+static void
+wait_for_the_end(void)
+{
+	for (;;)
+		pause();
+}
+
+static void
+lock(void)
+{
+	int			rc = pthread_mutex_lock(&control->lock);
+
+	if (rc == EOWNERDEAD)
+		control->word[W_CUT] = 1;
+	if (control->word[W_CUT])
+		wait_for_the_end();
+}
+
+static void
+unlock(void)
+{
+	pthread_mutex_unlock(&control->lock);
+}
+
+/* ---------- the record ---------- */
+
+/* Begin a record with room for a payload; it counts when log_finish() is called. */
+static Record *
+log_begin(RecordType type, const Mapping *m, uint64_t offset, uint64_t len, size_t payload)
+{
+	size_t		size = (sizeof(Record) + payload + 7) & ~(size_t) 7;
+	Record	   *r = (Record *) (log_base + control->word[W_LOG_USED]);
+
+	if (control->word[W_LOG_USED] + size > log_size)
+		die("the log is full");
+	r->size = size;
+	r->type = type;
+	r->pool = m ? m->pool : 0;
+	r->pid = getpid();
+	r->payload = payload;
+	r->offset = offset;
+	r->len = len;
+	return r;
+}
+
+static void
+log_finish(Record *r)
+{
+	control->word[W_LOG_USED] += r->size;
+}
+
+static void
+log_event(RecordType type, const Mapping *m, uint64_t offset, uint64_t len)
+{
+	log_finish(log_begin(type, m, offset, len, 0));
+}
+
+static void
+log_bytes(RecordType type, const Mapping *m, uint64_t offset, uint64_t len, const void *bytes, size_t payload)
+{
+	Record	   *r = log_begin(type, m, offset, len, payload);
+
+	memcpy(r + 1, bytes, payload);
+	log_finish(r);
+	control->word[W_STORES]++;
+}
+
+/* ---------- crash points ---------- */
+
+/* The power fails now: the postmaster first, so that it can react to nothing. */
+static void
+cut_power(void)
+{
+	control->word[W_CUT] = 1;
+	for (uint64_t i = 0; i < control->word[W_PIDS]; i++)
+		if (control->pids[i] != getpid())
+			kill(control->pids[i], SIGKILL);
+	kill(getpid(), SIGKILL);
+	wait_for_the_end();
+}
+
+/* Let the driver stop all others, copy what it wants, and let them go on. */
+static void
+take_photo(uint64_t point)
+{
+	uint64_t	request[3] = {point, control->word[W_LOG_USED], getpid()};
+	char		reply;
+
+	while (write(request_fd, request, sizeof(request)) != sizeof(request))
+		if (errno != EINTR)
+			die("cannot write to the driver");
+	while (read(reply_fd, &reply, 1) != 1)
+		if (errno != EINTR)
+			die("cannot read from the driver");
+}
+
+/* The caller has counted its event. */
+static void
+crash_point(void)
+{
+	uint64_t	point = control->word[W_FENCES] + control->word[W_SYNCS];
+
+	if (control->word[W_WANT] == WANT_PHOTO)
+		take_photo(point);
+	else if (control->word[W_WANT] == WANT_CUT && point >= control->word[W_CUT_AT])
+		cut_power();
+}
+
+/* ---------- stores ---------- */
+
+static Mapping *
+mapping_of(const void *addr)
+{
+	for (int i = 0; i < MAX_POOLS; i++)
+		if (mappings[i].base != NULL && (const char *) addr >= mappings[i].base &&
+			(const char *) addr < mappings[i].base + mappings[i].size)
+			return &mappings[i];
+	return NULL;
+}
+
+static void
+watch_line(Mapping *m, char *line)
+{
+	if (line >= m->base + m->size)
+		return;
+	for (int i = 0; i < step.nlines; i++)
+		if (step.line[i] == line)
+			return;
+	step.line[step.nlines] = line;
+	memcpy(step.before[step.nlines++], line, LINE);
+}
+
+/* SIGSEGV: a store to the pool begins, or goes on in a second page.  Anything else is a crash as ever. */
+static void
+begin_store(int sig, siginfo_t *info, void *context)
+{
+	ucontext_t *uc = context;
+	char	   *addr = info->si_addr;
+	Mapping    *m = control ? mapping_of(addr) : NULL;
+	char	   *line = (char *) ((uintptr_t) addr & ~(uintptr_t) (LINE - 1));
+	int			save_errno = errno;
+
+	if (m == NULL || step.npages == 2)
+	{
+		signal(SIGSEGV, SIG_DFL);
+		return;
+	}
+	if (!step.active)
+	{
+		lock();
+		step.active = true;
+		step.nlines = step.npages = 0;
+		step.mask = uc->uc_sigmask;
+		sigfillset(&uc->uc_sigmask);
+		sigdelset(&uc->uc_sigmask, SIGSEGV);
+		sigdelset(&uc->uc_sigmask, SIGTRAP);
+	}
+	watch_line(m, line);
+	watch_line(m, line + LINE);
+	step.page[step.npages] = (char *) ((uintptr_t) addr & ~(uintptr_t) (PAGE - 1));
+	if (mprotect(step.page[step.npages++], PAGE, PROT_READ | PROT_WRITE) != 0)
+		die("mprotect");
+	uc->uc_mcontext.gregs[REG_EFL] |= TRAP_FLAG;
+	errno = save_errno;
+}
+
+/* Record the words of a line that differ from what they were; neighbours go into one record. */
+static void
+record_changes(Mapping *m, const char *line, const char *before)
+{
+	for (int i = 0; i < LINE / WORD;)
+	{
+		int			end = i;
+
+		while (end < LINE / WORD && memcmp(line + end * WORD, before + end * WORD, WORD) != 0)
+			end++;
+		if (end > i)
+			log_bytes(R_STORE, m, line + i * WORD - m->base, (end - i) * WORD, line + i * WORD, (end - i) * WORD);
+		i = end + 1;
+	}
+}
+
+/* SIGTRAP: the instruction is done. */
+static void
+end_store(int sig, siginfo_t *info, void *context)
+{
+	ucontext_t *uc = context;
+	int			save_errno = errno;
+
+	if (!step.active)
+		die("a trap that is not ours");
+	uc->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG;
+	uc->uc_sigmask = step.mask;
+	for (int i = 0; i < step.nlines; i++)
+		record_changes(mapping_of(step.line[i]), step.line[i], step.before[i]);
+	for (int i = 0; i < step.npages; i++)
+		if (mprotect(step.page[i], PAGE, PROT_READ) != 0)
+			die("mprotect");
+	step.active = false;
+	step.npages = 0;
+	unlock();
+	errno = save_errno;
+}
+
+static void
+make_writable(void *addr, size_t len, int prot)
+{
+	char	   *start = (char *) ((uintptr_t) addr & ~(uintptr_t) (PAGE - 1));
+
+	if (mprotect(start, (char *) addr + len - start, prot) != 0)
+		die("mprotect");
+}
+
+/* ---------- set-up ---------- */
+
+static void *
+map_whole(const char *dir, const char *name, size_t *size)
+{
+	char		path[4096];
+	struct stat st;
+	int			fd;
+	void	   *base;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) != 0)
+		die(path);
+	base = mmap(NULL, st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (base == MAP_FAILED)
+		die(path);
+	close(fd);
+	*size = st.st_size;
+	return base;
+}
+
+static int
+open_fifo(const char *dir, const char *name)
+{
+	char		path[4096];
+	int			fd;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		die(path);
+	return fd;
+}
+
+/* Make this process known; it is found by whoever cuts the power, and its predecessor's flushes are not its own. */
+static void
+begin_process(void)
+{
+	uint64_t	n;
+
+	if (control == NULL)
+		return;
+	step.active = false;
+	n = __sync_fetch_and_add(&control->word[W_PIDS], 1);
+	if (n >= MAX_PIDS)
+		die("too many processes");
+	control->pids[n] = getpid();
+	lock();
+	log_event(R_PROCESS, NULL, 0, 0);
+	unlock();
+}
+
+static void
+init_lock(void)
+{
+	pthread_mutexattr_t attr;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+	pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
+	if (pthread_mutex_init(&control->lock, &attr) != 0)
+		die("mutex");
+}
+
+static void
+catch(int sig, void (*handler) (int, siginfo_t *, void *))
+{
+	struct sigaction act = {.sa_sigaction = handler,.sa_flags = SA_SIGINFO};
+
+	sigfillset(&act.sa_mask);
+	if (sigaction(sig, &act, NULL) != 0)
+		die("sigaction");
+}
+
+/* The first process that maps a pool is the postmaster. */
+static void
+begin(void)
+{
+	const char *dir = getenv("ZEN_MEDIUM");
+	size_t		size;
+
+	if (control != NULL)
+		return;
+	if (dir == NULL)
+		die("ZEN_MEDIUM is not set");
+	control = map_whole(dir, "control", &size);
+	log_base = map_whole(dir, "log", &log_size);
+	request_fd = open_fifo(dir, "request");
+	reply_fd = open_fifo(dir, "reply");
+	init_lock();
+	catch(SIGSEGV, begin_store);
+	catch(SIGTRAP, end_store);
+	if (pthread_atfork(NULL, NULL, begin_process) != 0)
+		die("pthread_atfork");
+	begin_process();
+}
+
+/* Number of a pool: its file may change its name, but not its inode. */
+static int
+pool_number(ino_t inode)
+{
+	uint64_t	n = control->word[W_POOLS];
+
+	for (uint64_t i = 0; i < n; i++)
+		if (control->pools[i] == inode)
+			return i;
+	if (n == MAX_POOLS)
+		die("too many pools");
+	control->pools[n] = inode;
+	control->word[W_POOLS] = n + 1;
+	return n;
+}
+
+/* ---------- libpmem, as far as src/nvm/persist.c uses it ---------- */
+
+void *
+pmem_map_file(const char *path, size_t len, int flags, mode_t mode, size_t *mapped, int *is_pmem)
+{
+	Mapping    *m = mappings;
+	struct stat st;
+	int			fd;
+
+	if (len != 0 || flags != 0)
+		die("pmem_map_file: only whole files that exist are modelled");
+	begin();
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return NULL;
+	if (fstat(fd, &st) != 0)
+		die(path);
+	while (m->base != NULL)
+		if (++m == mappings + MAX_POOLS)
+			die("too many mappings");
+	m->size = st.st_size;
+	m->base = mmap(NULL, m->size, PROT_READ, MAP_SHARED, fd, 0);
+	if (m->base == MAP_FAILED)
+		die(path);
+	close(fd);
+	m->pool = pool_number(st.st_ino);
+	if (mapped)
+		*mapped = m->size;
+	if (is_pmem)
+		*is_pmem = getenv("ZEN_MEDIUM_IS_PMEM") != NULL;
+	return m->base;
+}
+
+int
+pmem_unmap(void *addr, size_t len)
+{
+	Mapping    *m = mapping_of(addr);
+
+	if (m == NULL || m->base != addr || m->size != len)
+		die("pmem_unmap: not a mapping");
+	m->base = NULL;
+	return munmap(addr, len);
+}
+
+void
+pmem_flush(const void *addr, size_t len)
+{
+	Mapping    *m = mapping_of(addr);
+
+	if (m == NULL)
+		die("pmem_flush: not in a pool");
+	lock();
+	log_event(R_FLUSH, m, (const char *) addr - m->base, len);
+	unlock();
+}
+
+void
+pmem_drain(void)
+{
+	lock();
+	control->word[W_FENCES]++;
+	crash_point();
+	log_event(R_FENCE, NULL, 0, 0);
+	unlock();
+}
+
+void
+pmem_persist(const void *addr, size_t len)
+{
+	pmem_flush(addr, len);
+	pmem_drain();
+}
+
+/* The kernel may write any page at any time, as a CPU may write any line; so the model is the same. */
+int
+pmem_msync(const void *addr, size_t len)
+{
+	pmem_persist(addr, len);
+	return 0;
+}
+
+void *
+pmem_memcpy(void *dst, const void *src, size_t len, unsigned flags)
+{
+	Mapping    *m = mapping_of(dst);
+
+	if (m == NULL || flags != (F_NODRAIN | F_NOFLUSH))
+		die("pmem_memcpy: not in a pool, or flags that are not modelled");
+	if (len == 0)
+		return dst;
+	lock();
+	make_writable(dst, len, PROT_READ | PROT_WRITE);
+	memcpy(dst, src, len);
+	make_writable(dst, len, PROT_READ);
+	log_bytes(R_STORE, m, (char *) dst - m->base, len, src, len);
+	unlock();
+	return dst;
+}
+
+void *
+pmem_memset(void *dst, int c, size_t len, unsigned flags)
+{
+	Mapping    *m = mapping_of(dst);
+	char		byte = c;
+
+	if (m == NULL || (flags != (F_NODRAIN | F_NOFLUSH) && flags != (F_NODRAIN | F_NONTEMPORAL)))
+		die("pmem_memset: not in a pool, or flags that are not modelled");
+	if (len == 0)
+		return dst;
+	lock();
+	make_writable(dst, len, PROT_READ | PROT_WRITE);
+	memset(dst, c, len);
+	make_writable(dst, len, PROT_READ);
+	log_bytes(R_FILL, m, (char *) dst - m->base, len, &byte, 1);
+	if (flags & F_NONTEMPORAL)
+		log_event(R_FLUSH, m, (char *) dst - m->base, len);
+	unlock();
+	return dst;
+}
+
+/* ---------- libpmem, the rest ---------- */
+
+#define REFUSE(name) \
+	void name(void) \
+	{ \
+		die(#name " is not modelled"); \
+	}
+
+REFUSE(pmem_memmove)
+REFUSE(pmem_memcpy_nodrain)
+REFUSE(pmem_memcpy_persist)
+REFUSE(pmem_memmove_nodrain)
+REFUSE(pmem_memmove_persist)
+REFUSE(pmem_memset_nodrain)
+REFUSE(pmem_memset_persist)
+REFUSE(pmem_deep_drain)
+REFUSE(pmem_deep_flush)
+REFUSE(pmem_deep_persist)
+REFUSE(pmem_has_auto_flush)
+REFUSE(pmem_has_hw_drain)
+REFUSE(pmem_is_pmem)
+
+/* ---------- WAL ---------- */
+
+/* Is this a segment of WAL?  Its name then goes to name (NAME_BYTES). */
+static bool
+is_wal(int fd, char *name)
+{
+	char		link[64];
+	char		path[4096];
+	const char *base;
+	ssize_t		n;
+
+	if (control == NULL)
+		return false;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, path, sizeof(path) - 1);
+	if (n <= 0)
+		return false;
+	path[n] = '\0';
+	base = strrchr(path, '/');
+	if (base == NULL || base - path < 7 || strncmp(base - 7, "/pg_wal/", 8) != 0 ||
+		strspn(base + 1, "0123456789ABCDEF") != 24 || base[25] != '\0')
+		return false;
+	memset(name, 0, NAME_BYTES);
+	strcpy(name, base + 1);
+	return true;
+}
+
+ssize_t
+pwrite(int fd, const void *buf, size_t len, off_t offset)
+{
+	char		name[NAME_BYTES];
+	int			save_errno = errno;
+	ssize_t		rc;
+
+	if (!is_wal(fd, name))
+	{
+		errno = save_errno;
+		return syscall(SYS_pwrite64, fd, buf, len, offset);
+	}
+	lock();
+	{
+		Record	   *r = log_begin(R_WAL_WRITE, NULL, offset, len, NAME_BYTES + len);
+		char	   *former = (char *) (r + 1) + NAME_BYTES;
+
+		memcpy(r + 1, name, NAME_BYTES);
+		memset(former, 0, len);
+		if (pread(fd, former, len, offset) < 0)
+			die("pread of WAL");
+		rc = syscall(SYS_pwrite64, fd, buf, len, offset);
+		log_finish(r);
+	}
+	unlock();
+	return rc;
+}
+
+static int
+sync_file(int fd)
+{
+	char		name[NAME_BYTES];
+	Record	   *r;
+
+	if (!is_wal(fd, name))
+		return 0;
+	lock();
+	control->word[W_SYNCS]++;
+	crash_point();
+	r = log_begin(R_WAL_SYNC, NULL, 0, 0, NAME_BYTES);
+	memcpy(r + 1, name, NAME_BYTES);
+	log_finish(r);
+	unlock();
+	return 0;
+}
+
+int
+fdatasync(int fd)
+{
+	return control ? sync_file(fd) : syscall(SYS_fdatasync, fd);
+}
+
+int
+fsync(int fd)
+{
+	return control ? sync_file(fd) : syscall(SYS_fsync, fd);
+}

@@ -1,0 +1,67 @@
+/*
+ * trace.h -- what medium.c records and cut.c reads.
+ *
+ * A run leaves a directory with two files: control, words that the processes of the server and the driver of
+ * the test share, and log, one record after the other in the one order in which everything happened.
+ */
+#ifndef ZEN_TRACE_H
+#define ZEN_TRACE_H
+
+#include <stdint.h>
+
+#define LINE		64			/* bytes of a cache line */
+#define WORD		8			/* bytes that the medium takes as one */
+#define MAX_POOLS	8
+#define MAX_PIDS	8192
+
+/* Words of the control file; t/lib/PowerMedium.pm has the same list. */
+enum
+{
+	W_WANT,						/* WANT_*; written by the driver */
+	W_CUT_AT,					/* crash point of WANT_CUT; by the driver */
+	W_FENCES,					/* fences so far */
+	W_SYNCS,					/* flushes of WAL so far */
+	W_STORES,					/* stores so far */
+	W_LOG_USED,					/* bytes of the log that are complete */
+	W_CUT,						/* 1: the power is off, nothing moves any more */
+	W_PIDS,						/* processes that have ever been, pids[] */
+	W_POOLS,					/* pools that have ever been mapped, pools[] */
+	W_ACKED,					/* not used here: statements that clients were
+								 * told the end of */
+	N_WORDS = 16
+};
+
+enum
+{
+	WANT_NOTHING,
+	WANT_PHOTO,					/* at each crash point let the driver copy files */
+	WANT_CUT					/* cut at crash point W_CUT_AT */
+};
+
+/* A crash point is the instant before a fence, or before a flush of WAL, takes effect. */
+typedef enum RecordType
+{
+	R_PROCESS = 1,				/* a process begins: nothing is pending in it */
+	R_STORE,					/* payload: the bytes stored */
+	R_FILL,						/* payload: one byte, repeated len times */
+	R_FLUSH,
+	R_FENCE,
+	R_WAL_WRITE,				/* payload: file name (32 bytes), then the
+								 * bytes that were there before */
+	R_WAL_SYNC					/* payload: file name (32 bytes) */
+} RecordType;
+
+#define NAME_BYTES	32
+
+typedef struct Record
+{
+	uint32_t	size;			/* of record and payload, multiple of 8 */
+	uint16_t	type;
+	uint16_t	pool;			/* number of the pool, in order of first mapping */
+	int32_t		pid;
+	uint32_t	payload;		/* bytes */
+	uint64_t	offset;			/* in the pool, or in the WAL file */
+	uint64_t	len;
+} Record;
+
+#endif							/* ZEN_TRACE_H */
