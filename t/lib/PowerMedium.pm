@@ -26,6 +26,7 @@ use ZenTest ();
 my %WORD = (want => 0, cut_at => 1, fences => 2, syncs => 3, stores => 4, log_used => 5, cut => 6, pids => 7,
 	acked => 9);    # acked is the driver's own
 my %WANT = (nothing => 0, photo => 1, cut => 2);
+my $R_LINE        = 8;
 my $PIDS_OFFSET   = 16 * 8 + 8 * 8;
 my $CONTROL_BYTES = 64 * 1024;
 my $POOL_BYTES    = 32 * 1024 * 1024;    # of a pool that is made under the medium
@@ -66,6 +67,30 @@ sub new
 	sysopen($self->{reply},   "$dir/reply",   O_RDWR) or croak "reply: $!";
 	copy_sparse($pool, $self->{base}) if -e $pool;
 	return $self;
+}
+
+# keep_caches -- after a crash of processes alone: what the medium has for certain is in the
+# file $durable, and the caches show the pool itself.
+sub keep_caches
+{
+	my ($self, $durable, $pool) = @_;
+	copy_sparse($durable, $self->{base});
+	open(my $old, '<:raw', $durable) or croak "$durable: $!";
+	open(my $new, '<:raw', $pool) or croak "$pool: $!";
+	open(my $log, '+<:raw', "$self->{dir}/log") or croak "log: $!";
+	my $used = 0;
+	for (my $at = 0; sysread($old, my $before, 65536); $at += 65536)
+	{
+		sysread($new, my $after, 65536);
+		next if $before eq $after;
+		for my $line (grep { substr($before, 64 * $_, 64) ne substr($after, 64 * $_, 64) } 0 .. 1023)
+		{
+			my $bytes = substr $after, 64 * $line, 64;
+			$used += syswrite $log, pack('LSSlLQQ', 32 + 64, $R_LINE, 0, 0, 64, $at + 64 * $line, 64) . $bytes;
+		}
+	}
+	$self->word('log_used', $used);
+	return;
 }
 
 sub copy_sparse

@@ -146,13 +146,15 @@ sub photograph
 }
 
 # live -- start a server under a fresh medium on $server's files and let $client->($medium, $connect)
-# run in a process of its own; $from_start: crash points count from the start on.
+# run in a process of its own; $from_start: crash points count from the start on; $durable:
+# the caches have outlived a crash, and this is the pool without them.
 # Returns the photos of all crash points, the last one of the moment when the client had ended.
 sub live
 {
-	my ($self, $server, $from_start, $client) = @_;
+	my ($self, $server, $from_start, $client, $durable) = @_;
 	my $medium = PowerMedium->new($self->{programs}, sprintf('%s/medium%d', $self->{dir}, ++$self->{serial}), $server->pool);
 	my @photos;
+	$medium->keep_caches($durable, $server->pool) if $durable;
 	$medium->want('photo') if $from_start;
 	$server->launch($medium);
 	my $pid = fork // croak "fork: $!";
@@ -310,7 +312,7 @@ sub try_photos
 	for my $photo (@$photos)
 	{
 		my $acked = $photo->{acked};
-		my %allowed = map { $states->[$_]{text} => 1 } grep { $_ <= $last } $photo->{first} // $acked, $photo->{last} // $acked + 1;
+		my %allowed = map { $states->[$_]{text} => 1 } grep { $_ <= $last } ($photo->{first} // $acked) .. ($photo->{last} // $acked + 1);
 		my $would_be = $photo->{point} eq 'end' ? undef : $states->[$acked]{would_be};
 		$allowed{ $would_be->{text} } = 1 if $would_be && $photo->{point} <= $would_be->{until};
 		my @allowed = sort keys %allowed;
@@ -330,6 +332,7 @@ sub try_photos
 		$self->try($photo, $_, \@allowed, $ends) for @choices;
 		$self->cut_recovery($photo, \@allowed, $ends, $depth)
 		  if $depth && (defined $only->{point} || $photo == $photos->[-1] || one_in(@$photos / $self->{recoveries}));
+		$self->crash_processes($photo, \@allowed, $ends) if $self->{process_crash} && $photo->{name} =~ /^\w+$/;
 		last if @{ $self->{violations} } >= ($self->{stop_after} || 1e9);
 	}
 	return;
@@ -356,6 +359,35 @@ sub cut_recovery
 	return;
 }
 
+# crash_processes -- at a crash point processes die, but caches survive; after the recovery the
+# power fails.  What clients have seen in between must still be there (R10).
+sub crash_processes
+{
+	my ($self, $photo, $allowed, $ends) = @_;
+	my $server = PowerServer->new(sprintf '%s/recovery%d', $self->{dir}, ++$self->{serial});
+	my $durable = "$server->{dir}/durable";
+	$self->restore($server, $photo, { seed => 0 });
+	rename $server->pool, $durable;
+	$self->restore($server, $photo, { seed => 1 });
+	my $seen = "$server->{dir}/seen";
+	my @photos = $self->live($server, 1, sub {
+			my ($medium) = @_;
+			my $dbh = $server->wait_ready_child;
+			wait_rebuilt($dbh);
+			PostgreSQL::Test::Utils::append_to_file($seen, state_of_db($dbh)->{text});
+			$medium->word('acked', 1);
+			value($dbh, "UPDATE scratch SET v = 'after the crash' WHERE id = $_") for 1 .. 2; }, $durable);
+	$self->name_photos("$photo->{name}.p", @photos);
+	my @states = map { { text => $_ } } PostgreSQL::Test::Utils::slurp_file($seen), @$allowed;
+	my @after = grep { $_->{acked} } @photos;
+	$_->{first} = 0, $_->{last} = $_->{acked} ? 0 : $#states for @photos;
+	$self->{count}{recoveries}++;
+	$self->try_photos([ $self->select_points(grep { !$_->{acked} } @photos), @after ], \@states, $ends, 0);
+	system('rm', '-rf', (map { $_->{data} } @photos), $photos[0]{medium}{dir});
+	$server->remove;
+	return;
+}
+
 sub name_photos
 {
 	my ($self, $prefix, @photos) = @_;
@@ -372,6 +404,7 @@ sub run
 {
 	my ($self, $name, $scenario) = @_;
 	$self->{name} = $name;
+	$self->{process_crash} = $scenario->{process_crash};
 	srand($self->{seed});
 	my ($states, $ends) = $self->learn_states($scenario);
 

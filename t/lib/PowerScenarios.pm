@@ -6,6 +6,7 @@
 #   prelude  steps in the life of the server that the power cut ends
 #   steps    what the power cut may hit; the state after each of them is known
 #   recover  how many cuts in a row hit the recovery that follows
+#   process_crash  at each crash point processes crash first, and the power is cut after that
 #   long     only in the long version
 #   stop     ends with an orderly stop
 #   first_start  there is no pool yet; the crash points are those of the start that makes it
@@ -307,6 +308,11 @@ sub recovery_scenarios
 			setup   => [ table('t', 500), 'CREATE INDEX ON t (v)', table('u', 5) ],
 			recover => 1,
 			steps   => in_a(q{UPDATE t SET k = k + 10 WHERE id < 20}),
+		},
+		process_crash => {
+			setup         => [ table('t', 20), table('scratch', 3) ],
+			process_crash => 1,
+			steps => in_a(q{UPDATE t SET v = 'changed' WHERE id < 4}, q{INSERT INTO t VALUES (100, 1, 'new')}, 'CREATE TABLE e (id int)'),
 		},
 		first_start => { first_start => 1, recover => 1, setup => [], steps => [] },
 		clean_stop => {

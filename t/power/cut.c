@@ -244,6 +244,15 @@ replay_store(const Record *r)
 }
 
 static void
+replay_line(const Record *r)
+{
+	Version    *v = add_version(line_of(r->offset / LINE));
+
+	memcpy(v->bytes, r + 1, LINE);
+	v->at = ++nstores;
+}
+
+static void
 flush_line(int32_t pid, Line *line)
 {
 	uint64_t	serial = line->first + line->nversions - 1;
@@ -325,6 +334,10 @@ replay(const char *log, uint64_t end, int pool)
 			case R_FILL:
 				if (r->pool == pool)
 					replay_store(r);
+				break;
+			case R_LINE:
+				if (r->pool == pool)
+					replay_line(r);
 				break;
 			case R_FLUSH:
 				if (r->pool == pool)

@@ -48,7 +48,9 @@ typedef enum RecordType
 	R_FENCE,
 	R_WAL_WRITE,				/* payload: file name (32 bytes), then the
 								 * bytes that were there before */
-	R_WAL_SYNC					/* payload: file name (32 bytes) */
+	R_WAL_SYNC,					/* payload: file name (32 bytes) */
+	R_LINE						/* payload: a line that is in the caches since
+								 * before the record began */
 } RecordType;
 
 #define NAME_BYTES	32
