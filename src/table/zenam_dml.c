@@ -255,16 +255,13 @@ attempt(ZenChange *c, Waiter *w, TM_Result (*try) (ZenChange *))
 }
 
 /*
- * SSI: who has read the row that was just changed?  Readers lock before they read, so whoever is not found here will find
- * the new version: the check comes after the change.
+ * SSI: who has read the version that was just replaced?  Readers lock it before they read again, so whoever is not found
+ * here will find the new version: the check comes after the change.
  */
 static void
 check_conflict_in(Relation rel, ItemPointer tid)
 {
-	ItemPointerData canonical;
-
-	zen_make_tid(&canonical, zen_tidno(tid), 0);
-	CheckForSerializableConflictIn(rel, &canonical, ItemPointerGetBlockNumber(&canonical));
+	CheckForSerializableConflictIn(rel, tid, ItemPointerGetBlockNumber(tid));
 }
 
 static ZenChange

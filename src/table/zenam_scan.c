@@ -75,14 +75,14 @@ note_conflicts(Relation rel, Snapshot snapshot)
 	}
 }
 
-/* SSI: lock a row that was read, unless the whole table is. */
+/*
+ * SSI: lock the version that was read, unless the whole table is.  Who replaces it conflicts with the reader; who replaces
+ * its successor does not.
+ */
 static void
-lock_row(Relation rel, uint64 tidno, Snapshot snapshot, TransactionId writer)
+lock_version(Relation rel, Snapshot snapshot, ZenRow *row)
 {
-	ItemPointerData tid;
-
-	zen_make_tid(&tid, tidno, 0);
-	PredicateLockTID(rel, &tid, snapshot, writer);
+	PredicateLockTID(rel, &row->tid, snapshot, row->xmin);
 }
 
 /*
@@ -102,7 +102,7 @@ fetch(Relation rel, ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, Tu
 	{
 		if (found && lock_tid)
 		{
-			lock_row(rel, tidno, snapshot, row->xmin);
+			lock_version(rel, snapshot, row);
 			found = zen_row_fetch(ht, tidno, code, snapshot, row, all_dead, &passed);
 		}
 		note_conflicts(rel, snapshot);
