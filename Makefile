@@ -2,6 +2,7 @@
 #
 #   make, make install, make installcheck   as for any extension; PG_CONFIG selects the server
 #   make check             install what is missing, build, run all tests on a private server
+#   make check-postgres    PostgreSQL's own tests, with zen as the default
 #   make demo              the same, then TPC-C on zen and on heap, a crash and a recovery
 #   make check-includes    do the layers below hold?
 #   make check-format      is the code formatted?  make format does it
@@ -10,14 +11,14 @@
 PG_CONFIG ?= pg_config
 
 # These goals work on a machine that has no server yet, so they must not need PGXS.
-TOOLS = check demo check-includes check-format format
+TOOLS = check check-postgres demo check-includes check-format format
 
 ifneq ($(filter $(TOOLS),$(MAKECMDGOALS)),)
 
 .PHONY: $(MAKECMDGOALS)
 .NOTPARALLEL:
 
-check demo check-includes format:
+check check-postgres demo check-includes format:
 	@tools/$@
 
 check-format:
