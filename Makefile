@@ -80,6 +80,7 @@ OBJS = $(addprefix src/base/, \
 		zenam_unlogged.o \
 		zenam_handler.o) \
 	$(addprefix src/admin/, \
+		replication.o \
 		hooks.o \
 		views.o) \
 	zen_am.o

@@ -30,6 +30,7 @@
 #include "txn/twophase.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
 /* In rd_amcache. */
 typedef struct CachedHTable
@@ -42,6 +43,20 @@ bool
 zen_rel_is_zen(Relation rel)
 {
 	return rel->rd_tableam != NULL && rel->rd_tableam->scan_begin == zenam_scan_begin;
+}
+
+bool
+zen_relid_is_zen(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Oid			am = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		am = ((Form_pg_class) GETSTRUCT(tuple))->relam;
+		ReleaseSysCache(tuple);
+	}
+	return OidIsValid(am) && am == get_table_am_oid("zen", true);
 }
 
 static bool
