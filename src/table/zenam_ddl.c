@@ -310,35 +310,41 @@ zenam_relation_size(Relation rel, ForkNumber fork)
 
 /*
  * For the planner a page is 8 KB to be read, not a block of 64 TIDs: a page takes as many rows as one of heap, so that the
- * same table gets the same plans and cost settings mean the same.  An index-only scan fetches every row by its TID, which
- * costs what it costs in an index scan, so no page counts as all-visible.
+ * same table gets the same plans and cost settings mean the same.  TIDs without a row count, as dead space does in heap,
+ * except at the end of the last block.  An index-only scan fetches every row by its TID, which costs what it costs in an
+ * index scan, so no page counts as all-visible.
  */
 void
 zenam_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *tuples,
 							 double *allvisfrac)
 {
 	Form_pg_class form = rel->rd_rel;
-	BlockNumber nblocks;
-	double		rows_per_block = ZEN_TIDS_PER_BLOCK;
 	int			row_size = get_rel_data_width(rel, attr_widths) + MAXALIGN(SizeofHeapTupleHeader) + sizeof(ItemIdData);
 	int			rows_per_page = Max((BLCKSZ - SizeOfPageHeaderData) / row_size, 1);
-	bool		known = form->reltuples >= 0 && form->relpages > 0;
+	double		nblocks,
+				rows;
 
 	(void) zen_rel_htable(rel); /* the planner opens indexes next: they must
 								 * be there */
 	zen_index_before_build(rel);	/* a build asks for the size first */
 	nblocks = zen_rel_nblocks(rel);
-	if (known)
-		rows_per_block = form->reltuples / (double) form->relpages;
-	*tuples = rint(rows_per_block * nblocks);
-	*pages = ceil(*tuples / rows_per_page);
-	if (known)
-		*pages = Max(*pages, Min(nblocks, 1));
+	rows = nblocks * ZEN_TIDS_PER_BLOCK;
 
-	/* as for heap: a table never looked at is taken to grow soon */
-	if (*pages < 10 && form->reltuples < 0 && !form->relhassubclass)
-		*pages = 10;
-	if (!known)
+	/* of a table that was empty nothing is known */
+	if (form->reltuples > 0 && form->relpages > 0)
+	{
+		*tuples = rint(form->reltuples / form->relpages * nblocks);
+		if (form->reltuples > (form->relpages - 1) * (double) ZEN_TIDS_PER_BLOCK)
+			rows = *tuples;
+		*pages = ceil(rows / rows_per_page);
+	}
+	else
+	{
+		*pages = ceil(rows / rows_per_page);
+		/* as for heap: a table never looked at is taken to grow soon */
+		if (*pages < 10 && form->reltuples < 0 && !form->relhassubclass)
+			*pages = 10;
 		*tuples = (double) rows_per_page * *pages;
+	}
 	*allvisfrac = 0;
 }
