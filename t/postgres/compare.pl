@@ -10,14 +10,15 @@
 # A test is
 #   identical    zen's output is heap's on the same server, or the one that PostgreSQL expects;
 #   row order    it is so once the rows of each result set, the rows that COPY has sent, and the messages that came row by
-#                row are sorted, where the statement that they come from is a query without ORDER BY (which does not sort messages);
+#                row are sorted, where the statement that they come from is a query without ORDER BY (or, for messages,
+#                with it: ORDER BY does not sort them);
 #   accepted     all else that differs is in t/postgres/TEST.patch, with a reason;
 #   failing      anything else.
 #
 # A patch holds hunks, one per statement whose output differs, whatever its line number. Lines before the first hunk are
 # remarks. `!` marks a hunk that is not always seen; any other that is not seen makes the test fail, for it is stale.
 #
-#   @@ REASON statement (for the reader only)
+#   @@ REASON the beginning of the statement
 #   -line of heap's output
 #   +line of zen's output
 use strict;
@@ -27,7 +28,7 @@ use File::Temp;
 
 # Why zen may differ. All but the last is nothing that a test can rely on, or that a table access method can change.
 my %reasons = (
-	'order' => 'the order in which rows lie shows elsewhere than in a result set: which row fails first, steps of two sessions',
+	'order' => 'the order in which rows lie shows elsewhere than in a result set: which row fails first, two sessions',
 	'plan' => 'plan cost: zen has no visibility map, its tables have other sizes',
 	'pages' => 'numbers of blocks, pages and buffers; ctid',
 	'dead' => 'numbers of dead rows: zen removes at once what nobody can see',
@@ -99,8 +100,8 @@ sub unordered {
 	return $text !~ /\bORDER\s+BY\b/i;
 }
 
-# The same of statements whose results come together: '' if not; 'messages' if only what they say row by row may come in any
-# order, for ORDER BY does not sort messages; 'rows'; 'copy' if COPY sends some of the rows.
+# The same of statements whose results come together: '' if not; 'messages' if only what they say row by row may come in
+# any order, for ORDER BY does not sort messages; 'rows'; 'copy' if COPY sends some of the rows.
 sub all_unordered {
 	my @rows = grep { !/^\s*(?:BEGIN|COMMIT|CREATE|DROP|TRUNCATE|COPY\b.*\bFROM\s+STDIN)\b/is } @_;
 	return '' if !@rows;
@@ -117,8 +118,9 @@ sub shown {
 	return $line eq $text || ($at && $script->[ $at - 1 ]{text} =~ /^\\echo -n (.*)/ && $line eq "$1$text");
 }
 
-# psql -a prints each line of the script, but not empty ones outside of literals and not COPY's data, and, behind the line that ends a statement, its result. Returns
-# { line number => [ lines of the result ] }, or undef if the script does not show up line by line.
+# psql -a prints each line of the script, but not empty ones outside of literals and not COPY's data, and, behind the line
+# that ends a statement, its result. Returns { line number => [ lines of the result ] }, or undef if the script does not
+# show up line by line.
 sub by_line {
 	my ($script, $out) = @_;
 	my ($at, $i, %result) = (0, 0);
@@ -300,13 +302,20 @@ sub read_patch {
 	my ($file) = @_;
 	my @hunks;
 	for my $line (@{ read_lines($file) // [] }) {
-		if ($line =~ /^@@ (!?)(\S+)/) {
+		if ($line =~ /^@@ (!?)(\S+) ?(.*)/) {
 			die "$file: unknown reason $2\n" unless $reasons{$2};
-			push @hunks, { sometimes => $1, reason => $2, lines => [], seen => 0 };
+			push @hunks, { sometimes => $1, reason => $2, statement => $3, lines => [], seen => 0 };
 		}
 		elsif (@hunks && $line =~ /^[-+]/) { push @{ $hunks[-1]{lines} }, $line }
 	}
 	return @hunks;
+}
+
+# How a patch names a statement: without the marks of comments before it, and not in full.
+sub label {
+	my ($statement) = @_;
+	$statement =~ s/^(?:-- *)+//;
+	return substr($statement, 0, 100) =~ s/\s+$//r;
 }
 
 # Compares one test: { verdict, reasons => { reason => hunks }, new => [ [ statement, lines ] ], stale => hunks }.
@@ -324,7 +333,8 @@ sub compare {
 		my ($statement, $sortable, @lines) = @$piece;
 		@lines = map { [ sorted($sortable, @$_) ] } @lines if $sortable;
 		my @hunk = hunk(@lines) or next;
-		my ($known) = grep { join("\n", @{ $_->{lines} }) eq join("\n", @hunk) } @{ $in{patch} // [] };
+		my ($known) = grep { $_->{statement} eq label($statement) && join("\n", @{ $_->{lines} }) eq join("\n", @hunk) }
+			@{ $in{patch} // [] };
 		if ($known) { $known->{seen}++; $reasons_seen{ $known->{reason} }++ }
 		else { push @new, [ $statement, \@hunk ] }
 	}
@@ -363,7 +373,8 @@ sub self_test {
 	}
 	for my $sql ('SELECT a FROM t ORDER BY a;', "SELECT a FROM t ORDER\n BY a;", 'EXPLAIN SELECT a FROM t;', 'EXECUTE q;',
 		'FETCH ALL FROM c;', '\d t', 'SELECT a FROM t :tail;', ':query;', 'SELECT a FROM t \gx', 'SELECT explain_it();',
-		'SELECT 1; SELECT a FROM t ORDER BY a;', 'SELECT 1 \\; SELECT a FROM t ORDER BY a;', 'SHOW x \\; SELECT a FROM t;', "SELECT a FROM t /* ; */ ORDER BY 1;",
+		'SELECT 1; SELECT a FROM t ORDER BY a;', 'SELECT 1 \\; SELECT a FROM t ORDER BY a;',
+		'SHOW x \\; SELECT a FROM t;', "SELECT a FROM t /* ; */ ORDER BY 1;",
 		'SELECT 1 UNION (SELECT 2) ORDER BY 1;', "SELECT \$x\$ ; \$x\$ FROM t\nORDER BY 1;") {
 		$is->($sql, $run->("$sql\n", \@ab, \@ba), 'failing');
 	}
@@ -378,7 +389,8 @@ sub self_test {
 	$is->('messages', $run->("SELECT 1;\n", \@said, [ reverse @said ]), 'row order');
 	$is->('other messages', $run->("SELECT 1;\n", \@said, [ $said[0] ]), 'failing');
 	$is->('messages of DDL', $run->("DROP TABLE t;\n", \@said, [ reverse @said ]), 'failing');
-	$is->('messages and ORDER BY', $run->("SELECT a FROM t ORDER BY a;\n", [ @said, @ab ], [ reverse(@said), @ab ]), 'row order');
+	$is->('messages and ORDER BY', $run->("SELECT a FROM t ORDER BY a;\n", [ @said, @ab ], [ reverse(@said), @ab ]),
+		'row order');
 	$is->('messages of EXPLAIN', $run->("EXPLAIN ANALYZE SELECT 1;\n", \@said, [ reverse @said ]), 'failing');
 	$is->('rows of several lines', $run->("SELECT a;\n", [ $set->("x  +\n y", "u  +\n v") ], [ $set->("x  +\n v", "u  +\n y") ]),
 		'failing');
@@ -389,9 +401,10 @@ sub self_test {
 	$is->('no output', compare(sql => "SELECT a;\n", heap => \@ab, zen => undef)->{verdict}, 'failing');
 	$is->('stock', compare(sql => '', heap => ['x'], zen => ['y'], stock => [ ['y'] ])->{verdict}, 'identical');
 
-	my $hunk = sub { { reason => 'plan', lines => [ '-1', '+2' ], sometimes => '', seen => 0, @_ } };
+	my $hunk = sub { { reason => 'plan', statement => 'EXPLAIN;', lines => [ '-1', '+2' ], sometimes => '', seen => 0, @_ } };
 	$is->('accepted', $run->("EXPLAIN;\n", ['1'], ['2'], $hunk->()), 'accepted');
 	$is->('other hunk', $run->("EXPLAIN;\n", ['1'], ['3'], $hunk->()), 'failing');
+	$is->('other statement', $run->("EXPLAIN a;\n", ['1'], ['2'], $hunk->()), 'failing');
 	$is->('one more', $run->("EXPLAIN;\nEXPLAIN;\n", ['1'], ['3'], $hunk->()), 'failing');
 	$is->('stale', $run->("SELECT a FROM t;\n", \@ab, \@ba, $hunk->()), 'failing');
 	$is->('not always seen', $run->("SELECT a FROM t;\n", \@ab, \@ba, $hunk->(sometimes => '!')), 'row order');
@@ -443,7 +456,7 @@ for my $test (@ARGV) {
 		printf "%-12s %-28s %s\n", $verdict, $test, $remark;
 	}
 	if ($opt{propose} || $verdict eq 'failing') {
-		print join("\n", "@@ ? $_->[0]", @{ $_->[1] }), "\n" for @{ $result->{new} // [] };
+		print join("\n", '@@ ? ' . label($_->[0]), @{ $_->[1] }), "\n" for @{ $result->{new} // [] };
 	}
 }
 unless ($opt{propose}) {
