@@ -57,6 +57,14 @@ sub execute
 	return;
 }
 
+# start -- begin a statement without waiting for its end; pg_result waits.
+sub start
+{
+	my ($handle, $sql) = @_;
+	$handle->do($sql, { pg_async => DBD::Pg::PG_ASYNC(), pg_direct => 1 });
+	return;
+}
+
 # program -- a program of PostgreSQL must succeed.
 sub program
 {
@@ -286,8 +294,7 @@ sub test_interrupts
 	my $pid   = value($dbh, 'SELECT pg_backend_pid()');
 	for my $sql ('CREATE INDEX long_slow ON long (slow(id))', 'SELECT count(*) FROM long a JOIN long b ON a.id < b.id')
 	{
-		my $sth = $dbh->prepare($sql, { pg_async => DBD::Pg::PG_ASYNC(), pg_direct => 1 });
-		$sth->execute;
+		start($dbh, $sql);
 		wait_for('the statement to run', sub {
 			value($other, "SELECT count(*) FROM pg_stat_activity WHERE pid = $pid AND state = 'active'") });
 		wait_for('the statement to end', sub {
@@ -313,27 +320,36 @@ sub test_progress
 		q{CREATE FUNCTION stop_at(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS
 		  'BEGIN IF $1 = 3200 THEN PERFORM pg_advisory_xact_lock_shared(9); END IF; RETURN $1; END'});
 	my $worker = connect_db($node);
-	my %statement = (
-		'CREATE INDEX progress_i ON progress (stop_at(id))' => q{SELECT phase || ' ' || blocks_total || ' ' || blocks_done || ' ' || (tuples_done > 0) FROM pg_stat_progress_create_index},
-		'VACUUM FULL progress' => q{SELECT command || ' ' || phase FROM pg_stat_progress_cluster},
-		q{COPY (SELECT stop_at(id) FROM progress) TO '/dev/null'} => q{SELECT command || ' ' || tuples_processed FROM pg_stat_progress_copy});
-	my %seen = (
-		'CREATE INDEX progress_i ON progress (stop_at(id))' => qr/^building index: scanning table 100 \d+ /,
-		'VACUUM FULL progress' => qr/^VACUUM FULL rebuilding index/,
-		q{COPY (SELECT stop_at(id) FROM progress) TO '/dev/null'} => qr/^COPY TO 3199$/);
-	for my $sql ('CREATE INDEX progress_i ON progress (stop_at(id))', 'VACUUM FULL progress',
-		q{COPY (SELECT stop_at(id) FROM progress) TO '/dev/null'})
+	my @statements = (
+		[ 'CREATE INDEX progress_i ON progress (stop_at(id))',
+			q{SELECT concat_ws(' ', phase, blocks_total) FROM pg_stat_progress_create_index}, qr/^building index: scanning table 100$/ ],
+		[ 'ANALYZE progress', 'SELECT phase FROM pg_stat_progress_analyze', qr/^computing statistics$/ ],
+		[ 'VACUUM FULL progress', q{SELECT concat_ws(' ', command, phase) FROM pg_stat_progress_cluster}, qr/^VACUUM FULL rebuilding index$/ ],
+		[ q{COPY (SELECT stop_at(id) FROM progress) TO '/dev/null'},
+			q{SELECT concat_ws(' ', command, tuples_processed) FROM pg_stat_progress_copy}, qr/^COPY TO 3199$/ ]);
+	my $pid = value($worker, 'SELECT pg_backend_pid()');
+	for my $statement (@statements)
 	{
+		my ($sql, $query, $expected) = @$statement;
 		execute($dbh, 'SELECT pg_advisory_lock(9)');
-		my $pid = value($worker, 'SELECT pg_backend_pid()');
-		my $sth = $worker->prepare($sql, { pg_async => DBD::Pg::PG_ASYNC(), pg_direct => 1 });
-		$sth->execute;
+		start($worker, $sql);
 		wait_for('the advisory lock to be waited for', sub { lock_wait_pid($dbh, $pid) });
-		like(value($dbh, $statement{$sql}) // 'nothing', $seen{$sql}, "progress: $sql");
+		like(value($dbh, $query) // 'nothing', $expected, "progress: $sql");
 		execute($dbh, 'SELECT pg_advisory_unlock(9)');
 		$worker->pg_result;
 		is($worker->state // '', '', 'and it ended well');
 	}
+
+	# VACUUM sleeps in the index, often
+	execute($worker, 'CREATE INDEX ON progress (id)', 'DELETE FROM progress WHERE id % 2 = 0',
+		'SET vacuum_cost_delay = 100', 'SET vacuum_cost_limit = 1');
+	start($worker, 'VACUUM progress');
+	my $phase;
+	wait_for('VACUUM to show its progress', sub {
+		$phase = value($dbh, q{SELECT phase FROM pg_stat_progress_vacuum WHERE heap_blks_total = 100 AND phase = 'vacuuming indexes'}) });
+	is($phase, 'vacuuming indexes', 'progress: VACUUM');
+	value($dbh, "SELECT pg_cancel_backend($pid)");
+	$worker->pg_result;
 	$worker->disconnect;
 	execute($dbh, 'DROP TABLE progress', 'DROP FUNCTION stop_at');
 	return;
