@@ -4,6 +4,7 @@
 #   make check             install what is missing, build, run all tests on a private server
 #   make torture           power cuts, long: every scenario at every crash point, then ROUNDS=100 cuts under a
 #                          random load; SEED, SCENARIOS, JOBS...: t/070_power.pl and t/080_power_torture.pl
+#   make check-postgres    PostgreSQL's own tests, with zen as the default
 #   make demo              the same, then TPC-C on zen and on heap, a crash and a recovery
 #   make check-includes    do the layers below hold?
 #   make check-format      is the code formatted?  make format does it
@@ -13,14 +14,14 @@
 PG_CONFIG ?= pg_config
 
 # These goals work on a machine that has no server yet, so they must not need PGXS.
-TOOLS = check torture demo check-includes check-format format
+TOOLS = check check-postgres torture demo check-includes check-format format
 
 ifneq ($(filter $(TOOLS),$(MAKECMDGOALS)),)
 
 .PHONY: $(MAKECMDGOALS)
 .NOTPARALLEL:
 
-check demo check-includes format:
+check check-postgres demo check-includes format:
 	@tools/$@
 
 torture:
@@ -88,6 +89,7 @@ OBJS = $(addprefix src/base/, \
 		zenam_unlogged.o \
 		zenam_handler.o) \
 	$(addprefix src/admin/, \
+		replication.o \
 		hooks.o \
 		views.o \
 		report.o \

@@ -106,6 +106,18 @@ SELECT attname, null_frac, n_distinct FROM pg_stats WHERE schemaname = 'ana' AND
 ANALYZE w (v);
 ANALYZE w (nosuch);
 
+-- filled again: what VACUUM saw when there was next to nothing must not make the planner think that it is small
+CREATE TABLE again (id int PRIMARY KEY, v text) WITH (autovacuum_enabled = off);
+INSERT INTO again SELECT g, 'v' FROM generate_series(1, 50000) g;
+DELETE FROM again;
+VACUUM again;
+INSERT INTO again SELECT g, 'v' FROM generate_series(1, 50000) g;
+EXPLAIN (COSTS OFF) SELECT v FROM again WHERE id = 7;
+DELETE FROM again WHERE id > 1;
+VACUUM again;
+INSERT INTO again SELECT g, 'v' FROM generate_series(2, 50000) g;
+EXPLAIN (COSTS OFF) SELECT v FROM again WHERE id = 7;
+
 RESET search_path;
 SET client_min_messages = warning;
 DROP SCHEMA ana CASCADE;

@@ -5,7 +5,7 @@
  * HTables along.
  * utility: temporary and unlogged tables fall back to heap when zen is only the default; databases that hold zen
  * tables are not copied or moved; COMMIT PREPARED and ROLLBACK PREPARED reach zen; indexes that a
- * command has built as logged ones are repaired after it.
+ * command has built as logged ones are repaired after it; what logical replication does not carry is said.
  * executor: bitmap heap scans must not prefetch from a table's main fork, which zen tables do not have.
  */
 #include "base/compat.h"
@@ -17,6 +17,7 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "admin/replication.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
@@ -44,29 +45,6 @@ static ExecutorStart_hook_type prev_executor_start;
 
 /* ---------- catalogs ---------- */
 
-/* The access method of a relation by its OID, InvalidOid if it is gone. */
-static Oid
-relation_am(Oid relid)
-{
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	Oid			am = InvalidOid;
-
-	if (HeapTupleIsValid(tuple))
-	{
-		am = ((Form_pg_class) GETSTRUCT(tuple))->relam;
-		ReleaseSysCache(tuple);
-	}
-	return am;
-}
-
-static bool
-is_zen_table(Oid relid)
-{
-	Oid			zen = get_table_am_oid("zen", true);
-
-	return OidIsValid(zen) && relation_am(relid) == zen;
-}
-
 static bool
 database_has_zen_tables(Oid db)
 {
@@ -85,7 +63,7 @@ relation_created(Oid relid)
 	/* the new rows of pg_class and pg_index are not visible yet */
 	CommandCounterIncrement();
 	if (get_rel_relkind(relid) == RELKIND_INDEX && get_rel_persistence(relid) == RELPERSISTENCE_PERMANENT &&
-		is_zen_table(IndexGetRelation(relid, true)))
+		zen_relid_is_zen(IndexGetRelation(relid, true)))
 		zen_index_set_unlogged(relid);
 }
 
@@ -288,6 +266,9 @@ before_utility(Node *stmt)
 		case T_AlterTableStmt:
 			check_alter_table((AlterTableStmt *) stmt);
 			break;
+		case T_CopyStmt:
+			zen_replication_check_copy((CopyStmt *) stmt);
+			break;
 		case T_ExplainStmt:
 			{
 				Node	   *query = ((ExplainStmt *) stmt)->query;
@@ -341,6 +322,10 @@ zen_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, Proc
 		prev_utility_hook(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 	else
 		standard_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+	if (IsA(stmt, CreatePublicationStmt))
+		zen_replication_check_publication(((CreatePublicationStmt *) stmt)->pubname);
+	else if (IsA(stmt, AlterPublicationStmt))
+		zen_replication_check_publication(((AlterPublicationStmt *) stmt)->pubname);
 	zen_index_repair();
 	if (prepared)
 	{

@@ -520,7 +520,6 @@ check_backup(void)
 static void
 check_moment(const StateFile *state, const ClusterFacts *facts)
 {
-	check_backup();
 	if (super.generation != state->generation)
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -756,7 +755,8 @@ zen_pool_open(void)
 	StateFile	state;
 	uint64		file_size;
 	Size		mapped;
-	bool		was_clean;
+	bool		was_clean,
+				created = false;
 	char	   *base;
 
 	Assert(!IsUnderPostmaster);
@@ -775,6 +775,7 @@ zen_pool_open(void)
 		if (state.found && !state.creating)
 			refuse_missing(&state);
 		create_pool(&state, &facts);
+		created = true;
 		if (!open_pool_file())
 			ereport(FATAL,
 					(errcode(ERRCODE_UNDEFINED_FILE),
@@ -787,6 +788,9 @@ zen_pool_open(void)
 	check_geometry(file_size);
 	check_identity(&state, &facts);
 	undo_interrupted_start(&pair, &state);
+	if (!created)				/* an empty one fits a copy that begins
+								 * without zen tables, and a standby */
+		check_backup();
 	check_moment(&state, &facts);
 	was_clean = (super.clean == 1 && facts.shut_down);
 

@@ -29,6 +29,7 @@ extern ZenHTable *zen_rel_htable_raw(Relation rel);
 
 /* Is this relation stored by zen?  (Any relkind; false for indexes and views.) */
 extern bool zen_rel_is_zen(Relation rel);
+extern bool zen_relid_is_zen(Oid relid);
 
 /* Number of 64-TID blocks; what PostgreSQL takes for the number of pages. */
 extern BlockNumber zen_rel_nblocks(Relation rel);

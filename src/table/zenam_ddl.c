@@ -30,6 +30,7 @@
 #include "txn/twophase.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
 /* In rd_amcache. */
 typedef struct CachedHTable
@@ -42,6 +43,20 @@ bool
 zen_rel_is_zen(Relation rel)
 {
 	return rel->rd_tableam != NULL && rel->rd_tableam->scan_begin == zenam_scan_begin;
+}
+
+bool
+zen_relid_is_zen(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Oid			am = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		am = ((Form_pg_class) GETSTRUCT(tuple))->relam;
+		ReleaseSysCache(tuple);
+	}
+	return OidIsValid(am) && am == get_table_am_oid("zen", true);
 }
 
 static bool
@@ -302,24 +317,43 @@ zenam_relation_size(Relation rel, ForkNumber fork)
 	return (uint64) zen_rel_nblocks(rel) * BLCKSZ;
 }
 
+/*
+ * For the planner a page is 8 KB to be read, not a block of 64 TIDs: a page takes as many rows as one of heap, so that the
+ * same table gets the same plans and cost settings mean the same.  TIDs without a row count, as dead space does in heap,
+ * except at the end of the last block.  An index-only scan fetches every row by its TID, which costs what it costs in an
+ * index scan, so no page counts as all-visible.
+ */
 void
 zenam_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *tuples,
 							 double *allvisfrac)
 {
-	BlockNumber nblocks;
-	double		density = ZEN_TIDS_PER_BLOCK;
+	Form_pg_class form = rel->rd_rel;
+	int			row_size = get_rel_data_width(rel, attr_widths) + MAXALIGN(SizeofHeapTupleHeader) + sizeof(ItemIdData);
+	int			rows_per_page = Max((BLCKSZ - SizeOfPageHeaderData) / row_size, 1);
+	double		nblocks,
+				rows;
 
 	(void) zen_rel_htable(rel); /* the planner opens indexes next: they must
 								 * be there */
 	zen_index_before_build(rel);	/* a build asks for the size first */
 	nblocks = zen_rel_nblocks(rel);
+	rows = nblocks * ZEN_TIDS_PER_BLOCK;
 
-	/* as for heap: a table never looked at is taken to grow soon */
-	if (nblocks < 10 && rel->rd_rel->reltuples < 0 && !rel->rd_rel->relhassubclass)
-		nblocks = 10;
-	if (rel->rd_rel->reltuples >= 0 && rel->rd_rel->relpages > 0)
-		density = rel->rd_rel->reltuples / (double) rel->rd_rel->relpages;
-	*pages = nblocks;
-	*tuples = rint(density * (double) nblocks);
+	/* of a table that was empty nothing is known */
+	if (form->reltuples > 0 && form->relpages > 0)
+	{
+		*tuples = rint(form->reltuples / form->relpages * nblocks);
+		if (form->reltuples > (form->relpages - 1) * (double) ZEN_TIDS_PER_BLOCK)
+			rows = *tuples;
+		*pages = ceil(rows / rows_per_page);
+	}
+	else
+	{
+		*pages = ceil(rows / rows_per_page);
+		/* as for heap: a table never looked at is taken to grow soon */
+		if (*pages < 10 && form->reltuples < 0 && !form->relhassubclass)
+			*pages = 10;
+		*tuples = (double) rows_per_page * *pages;
+	}
 	*allvisfrac = 0;
 }

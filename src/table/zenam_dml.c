@@ -193,25 +193,34 @@ could_not_lock(Relation rel)
 			 errmsg("could not obtain lock on row in relation \"%s\"", RelationGetRelationName(rel))));
 }
 
-/* Wait for xid's end.  False if the policy is to skip; throws if it is to fail. */
+/*
+ * Wait for xid's end.  False if the policy is to skip; throws if it is to fail.
+ *
+ * Who waits first comes first, by the tuple lock.  But a transaction that has locked the row already does not queue up: the
+ * holder of the tuple lock may be waiting for it.
+ */
 static bool
-wait_for(Waiter *w, TransactionId xid)
+wait_for(Waiter *w, TransactionId xid, bool queue)
 {
 	LOCKMODE	mode = zen_lock_mode(w->mode);
+
+	queue = queue && !w->have_tuple_lock;
 
 	switch (w->policy)
 	{
 		case LockWaitBlock:
-			if (!w->have_tuple_lock)
+			if (queue)
+			{
 				LockTuple(w->rel, &w->tid, mode);
-			w->have_tuple_lock = true;
+				w->have_tuple_lock = true;
+			}
 			XactLockTableWait(xid, w->rel, &w->tid, w->oper);
 			return true;
 		case LockWaitSkip:
 		case LockWaitError:
-			if (w->have_tuple_lock || zen_conditional_lock_tuple(w->rel, &w->tid, mode, w->policy == LockWaitError))
+			if (!queue || zen_conditional_lock_tuple(w->rel, &w->tid, mode, w->policy == LockWaitError))
 			{
-				w->have_tuple_lock = true;
+				w->have_tuple_lock |= queue;
 				if (zen_conditional_xact_wait(xid, w->policy == LockWaitError))
 					return true;
 			}
@@ -240,22 +249,19 @@ attempt(ZenChange *c, Waiter *w, TM_Result (*try) (ZenChange *))
 
 		if (result != TM_BeingModified)
 			return result;
-		if (!wait_for(w, c->wait_xid))
+		if (!wait_for(w, c->wait_xid, !c->held_before))
 			return TM_WouldBlock;
 	}
 }
 
 /*
- * SSI: who has read the row that was just changed?  Readers lock before they read, so whoever is not found here will find
- * the new version: the check comes after the change.
+ * SSI: who has read the version that was just replaced?  Readers lock it before they read again, so whoever is not found
+ * here will find the new version: the check comes after the change.
  */
 static void
 check_conflict_in(Relation rel, ItemPointer tid)
 {
-	ItemPointerData canonical;
-
-	zen_make_tid(&canonical, zen_tidno(tid), 0);
-	CheckForSerializableConflictIn(rel, &canonical, ItemPointerGetBlockNumber(&canonical));
+	CheckForSerializableConflictIn(rel, tid, ItemPointerGetBlockNumber(tid));
 }
 
 static ZenChange

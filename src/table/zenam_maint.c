@@ -29,6 +29,7 @@
 #include "table/zenam_scan.h"
 #include "table/zenam_unlogged.h"
 #include "txn/gc.h"
+#include "txn/visibility.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -57,6 +58,33 @@ change_state(ZenWord *word, uint64 from, uint64 to)
 	return is;
 }
 
+/*
+ * Is there a row, as far as is known now?  As for heap, one that is only about to come does not count, one that is only
+ * about to go does.
+ */
+static bool
+is_live(ZenWord *word)
+{
+	bool		live = true;
+	uint64		w;
+
+	zen_epoch_enter();
+	w = zen_word_read(word);
+	if (zen_word_state(w) == ZEN_WORD_ENTRY)
+	{
+		ZenVersion *top = zen_top_version(zen_word_entry(w));
+
+		if (top == NULL)
+			live = false;
+		else if (zen_version_state(top) == ZEN_XID_IN_PROGRESS)
+			live = top->older != NULL;
+		else
+			live = !(zen_version_flags(top) & ZEN_V_TOMBSTONE);
+	}
+	zen_epoch_leave();
+	return live;
+}
+
 /* First pass: count, and mark what is dead. */
 static void
 mark_dead(ZenHTable *ht, uint64 ntids, bool remove, VacuumCounts *counts)
@@ -72,7 +100,7 @@ mark_dead(ZenHTable *ht, uint64 ntids, bool remove, VacuumCounts *counts)
 			pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED, t / ZEN_TIDS_PER_BLOCK);
 		}
 		if (state == ZEN_WORD_NVM || state == ZEN_WORD_ENTRY)
-			counts->live++;
+			counts->live += is_live(word);
 		else if (state == ZEN_WORD_DYING ||
 				 (state == ZEN_WORD_DEAD && remove && change_state(word, ZEN_WORD_DEAD, ZEN_WORD_DYING)))
 			counts->dead++;

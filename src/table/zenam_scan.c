@@ -52,6 +52,7 @@ typedef struct ZenIndexFetch
 {
 	IndexFetchTableData base;
 	ZenHTable  *ht;
+	BlockNumber block;			/* of the last row */
 } ZenIndexFetch;
 
 static ZenPassed passed;		/* reused; see fetch() */
@@ -75,14 +76,14 @@ note_conflicts(Relation rel, Snapshot snapshot)
 	}
 }
 
-/* SSI: lock a row that was read, unless the whole table is. */
+/*
+ * SSI: lock the version that was read, unless the whole table is.  Who replaces it conflicts with the reader; who replaces
+ * its successor does not.
+ */
 static void
-lock_row(Relation rel, uint64 tidno, Snapshot snapshot, TransactionId writer)
+lock_version(Relation rel, Snapshot snapshot, ZenRow *row)
 {
-	ItemPointerData tid;
-
-	zen_make_tid(&tid, tidno, 0);
-	PredicateLockTID(rel, &tid, snapshot, writer);
+	PredicateLockTID(rel, &row->tid, snapshot, row->xmin);
 }
 
 /*
@@ -102,7 +103,7 @@ fetch(Relation rel, ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, Tu
 	{
 		if (found && lock_tid)
 		{
-			lock_row(rel, tidno, snapshot, row->xmin);
+			lock_version(rel, snapshot, row);
 			found = zen_row_fetch(ht, tidno, code, snapshot, row, all_dead, &passed);
 		}
 		note_conflicts(rel, snapshot);
@@ -191,6 +192,14 @@ zenam_scan_rescan(TableScanDesc sscan, struct ScanKeyData *key, bool set_params,
 	init_scan((ZenScan *) sscan, false);
 }
 
+/* pg_statio_user_tables: as often as heap would look up a buffer, and always found. */
+static inline void
+count_block(Relation rel)
+{
+	pgstat_count_buffer_read(rel);
+	pgstat_count_buffer_hit(rel);
+}
+
 /* Step to the next block; false at the end. */
 static bool
 next_block(ZenScan *scan, bool forward)
@@ -206,7 +215,10 @@ next_block(ZenScan *scan, bool forward)
 		scan->block = table_block_parallelscan_nextpage(scan->base.rs_rd, scan->worker, shared);
 		scan->started = true;
 		scan->offset = -1;
-		return scan->block != InvalidBlockNumber;
+		if (scan->block == InvalidBlockNumber)
+			return false;
+		count_block(scan->base.rs_rd);
+		return true;
 	}
 	if (!scan->started)
 	{
@@ -228,6 +240,7 @@ next_block(ZenScan *scan, bool forward)
 		scan->block--;
 	}
 	scan->offset = forward ? -1 : ZEN_TIDS_PER_BLOCK;
+	count_block(scan->base.rs_rd);
 	return true;
 }
 
@@ -298,6 +311,7 @@ zen_scan_set_block(TableScanDesc sscan, BlockNumber block)
 	scan->started = true;
 	scan->block = block;
 	scan->offset = -1;
+	count_block(sscan->rs_rd);
 }
 
 bool
@@ -433,6 +447,7 @@ set_bitmap_block(ZenScan *scan, TBMIterateResult *block)
 	if (block->blockno >= scan->nblocks)
 		return false;
 	scan->block = block->blockno;
+	count_block(scan->base.rs_rd);
 	if (zen_bitmap_is_lossy(block))
 		while (scan->ncandidates < ZEN_TIDS_PER_BLOCK)
 		{
@@ -555,6 +570,7 @@ zenam_index_fetch_begin(Relation rel)
 
 	f->base.rel = rel;
 	f->ht = zen_rel_htable(rel);
+	f->block = InvalidBlockNumber;
 	return &f->base;
 }
 
@@ -576,6 +592,11 @@ zenam_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot sna
 	ZenIndexFetch *f = (ZenIndexFetch *) data;
 
 	*call_again = false;
+	if (ItemPointerGetBlockNumber(tid) != f->block)
+	{
+		f->block = ItemPointerGetBlockNumber(tid);
+		count_block(data->rel);
+	}
 	if (!fetch(data->rel, f->ht, zen_tidno(tid), ZEN_ANY_CODE, snapshot, slot, true, all_dead))
 		return false;
 	/* as heap does for HOT chains: the caller learns which version it was */

@@ -171,6 +171,7 @@ judge(ZenChange *c, ZenWord *word, uint64 w, Judged *j, bool locking)
 	j->lock_seq = zen_lockers_copy(word, j->head, &lockers_copy);
 	if (zen_word_ref(zen_word_read(word)) != zen_word_ref(w))
 		return TM_BeingModified;
+	c->held_before = zen_lockers_mine(&lockers_copy, &mine);
 	j->top = zen_top_version(j->head);
 	j->target = zen_find_version(j->head, c->code, &successor);
 	if (j->top == NULL)
@@ -195,7 +196,6 @@ judge(ZenChange *c, ZenWord *word, uint64 w, Judged *j, bool locking)
 	c->wait_xid = zen_lockers_conflict(&lockers_copy, c->mode);
 	if (TransactionIdIsValid(c->wait_xid))
 		return TM_BeingModified;
-	c->held_before = zen_lockers_mine(&lockers_copy, &mine);
 	if (c->crosscheck != InvalidSnapshot &&
 		zen_visible_version(j->head, c->crosscheck, &successor) != j->target)
 	{

@@ -34,7 +34,8 @@ typedef struct ZenChange
 	uint64		result_tidno;	/* with TM_Ok after an update: where the row
 								 * is now */
 	uint32		result_code;
-	bool		held_before;	/* this transaction had locked the row before */
+	bool		held_before;	/* with TM_Ok and TM_BeingModified: this
+								 * transaction had locked the row before */
 	bool		indexes_needed; /* with TM_Ok after an update: it took a new
 								 * TID */
 } ZenChange;
