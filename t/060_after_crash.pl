@@ -25,7 +25,8 @@ test_rolled_back_index();
 set_conf("fsync = off\nwal_writer_delay = 200ms");
 $_->() for (
 	\&test_cancelled_commit, \&test_prepared_ddl, \&test_prepared_moves, \&test_first_statement,
-	\&test_moved_row_locks, \&test_rebuild_terminated, \&test_lost_backend, \&test_large_update, \&test_sound,
+	\&test_moved_row_locks, \&test_rebuild_terminated, \&test_lost_backend, \&test_large_update, \&test_frozen_not_evicted,
+	\&test_sound,
 	\&test_many_loads, \&test_base_backup, \&test_sound, \&test_unknown_tables);
 $node->stop;
 done_testing();
@@ -402,6 +403,35 @@ sub test_lost_backend
 		is(value($dbh, q{SELECT count(*) || ' ' || sum(v) || ' ' || sum(n) % 2 FROM acc}), '20000 0 0', "lost backend $i: whole transactions");
 		cmp_ok(value($dbh, 'SELECT sum(n) FROM acc'), '>=', $seen, "lost backend $i: nothing seen is lost");
 	}
+}
+
+# Rows of COPY FREEZE look old while their transaction is prepared.  What was queued for rows of a dropped table, whose
+# number the new one has, let them be evicted, and ROLLBACK PREPARED freed them once more.
+sub test_frozen_not_evicted
+{
+	set_conf("zen.met_cache_size = 1MB");
+	clean_restart();
+	my ($start, $from) = (value($dbh, 'SELECT pg_postmaster_start_time()'), log_size($node));
+	my $insert = 'DO $$ BEGIN FOR i IN 1..%d LOOP INSERT INTO many VALUES (i); COMMIT; END LOOP; END $$';
+	run_all($dbh, 'CREATE TABLE many (a int) USING zen', 'CREATE TABLE dropped (a int, t text) USING zen',
+		"INSERT INTO dropped SELECT g, 'x' FROM generate_series(1, 3000) g", sprintf($insert, 300));
+	my $number = "SELECT htable FROM zen_htables() WHERE relfilenode = pg_relation_filenode('%s')";
+	my $htable = value($dbh, sprintf($number, 'dropped'));
+	run_all($dbh, 'DROP TABLE dropped', 'BEGIN', 'CREATE TABLE frozen (a int, t text) USING zen');
+	is(value($dbh, sprintf($number, 'frozen')), $htable, 'frozen rows: the table has the number of the dropped one');
+	$dbh->do('COPY frozen FROM STDIN WITH (FREEZE)');
+	$dbh->pg_putcopydata("$_\ty\n") for 1 .. 3000;
+	$dbh->pg_putcopyend;
+	run_all($dbh, "PREPARE TRANSACTION 'frozen'", sprintf($insert, 9000), "ROLLBACK PREPARED 'frozen'",
+		sprintf($insert, 3000));
+	ok(value($dbh, 'SELECT metcache_evictions > 0 FROM zen_stat()'), 'frozen rows: there were evictions');
+	is(eval { value($dbh, 'SELECT count(*) FROM many') }, 12300, 'frozen rows: other rows are there');
+	is_sound($dbh, 'frozen rows');
+	is(eval { value($dbh, 'SELECT pg_postmaster_start_time()') }, $start, 'frozen rows: no restart');
+	unlike(log_since($node, $from), qr/terminated by signal|PANIC|TRAP/, 'frozen rows: no crash');
+	run_all($dbh, 'DROP TABLE many');
+	set_conf("zen.met_cache_size = 256MB");
+	clean_restart();
 }
 
 # Versions of a large update were freed while others still looked at them.

@@ -401,7 +401,7 @@ brin_read_summary(IndexCheck *c, BrinCheck *b, BlockNumber block)
 	b->summary = NULL;
 	b->range = block / b->pages_per_range;
 	tuple = zen_brin_tuple(b->revmap, block, &b->buffer, &offset, &size, BUFFER_LOCK_SHARE,
-									 c->snapshot);
+						   c->snapshot);
 	if (tuple == NULL)
 		return;
 	tuple = brin_copy_tuple(tuple, size, NULL, NULL);

@@ -164,7 +164,7 @@ evict_item(ClockItem *item, bool *again)
 		ZenVersion *v = zen_word_entry(w);
 		uint32		flags = zen_version_flags(v);
 
-		if (!(flags & ZEN_V_FROZEN) || (flags & ZEN_V_TOMBSTONE) || v->older != NULL ||
+		if ((flags & (ZEN_V_FROZEN | ZEN_V_TOMBSTONE | ZEN_V_PENDING)) != ZEN_V_FROZEN || v->older != NULL ||
 			v->lockers != NULL || v->slot == InvalidZenSlot)
 			zen_version_clear(v, ZEN_V_IN_CLOCK);
 		else if (flags & ZEN_V_REFERENCED)

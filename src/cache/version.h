@@ -29,6 +29,9 @@
 #define ZEN_V_SPECULATIVE	0x0080	/* speculative insertion not yet confirmed */
 #define ZEN_V_REFERENCED	0x0100	/* CLOCK: read since the hand last passed */
 #define ZEN_V_IN_CLOCK		0x0200	/* stands in the CLOCK queue */
+#define ZEN_V_PENDING		0x0800	/* looks older than its writer, who has
+									 * not committed and holds on to it:
+									 * neither to be evicted nor collected */
 #define ZEN_V_FREE_SLOT		0x0400	/* retired: its slot is to be freed with
 									 * it */
 

@@ -270,6 +270,8 @@ mark_committed(ZenWrite *write)
 			if (v == write->version && v->xmin == write->xid)
 			{
 				zen_version_set(v, ZEN_V_COMMITTED);
+				if (zen_version_flags(v) & ZEN_V_PENDING)
+					zen_version_clear(v, ZEN_V_PENDING);
 				break;
 			}
 	zen_word_unlock(write->word, w);

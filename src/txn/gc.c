@@ -209,8 +209,11 @@ collect_word(uint64 w, ZenVersion **cut, ZenSlot *tombstone, ZenVersion **lone, 
 {
 	ZenVersion *head = zen_word_entry(w);
 	ZenVersion *v = head;
-	uint32		flags;
+	uint32		flags = zen_version_flags(v);
 
+	/* the item was queued for an earlier table of this number */
+	if (flags & ZEN_V_PENDING)
+		return w;
 	while (v != NULL)
 	{
 		flags = zen_version_flags(v);

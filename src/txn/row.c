@@ -364,7 +364,8 @@ zen_row_insert(ZenHTable *ht, MinimalTuple tuple, CommandId cid, uint32 spec_tok
 
 	(void) xid;					/* assigned before anything is shared */
 	zen_writeset_reserve(1, 0);
-	v = zen_row_make_version(tuple, cid, (spec_token ? ZEN_V_SPECULATIVE : 0) | (frozen ? ZEN_V_FROZEN | ZEN_V_COMMITTED : 0));
+	v = zen_row_make_version(tuple, cid, (spec_token ? ZEN_V_SPECULATIVE : 0) |
+							 (frozen ? ZEN_V_FROZEN | ZEN_V_COMMITTED | ZEN_V_PENDING : 0));
 	v->spec_token = spec_token;
 	if (!zen_tidmap_take(ht, zen_arena_ref(v), &tidno, &word))
 	{
@@ -489,6 +490,7 @@ zen_row_place(ZenHTable *to, ZenVersion *chain)
 
 	(void) GetCurrentTransactionId();
 	zen_writeset_reserve(1, 0);
+	zen_version_set(chain, ZEN_V_PENDING);
 	if (!zen_tidmap_take(to, zen_arena_ref(chain), &tidno, &word))
 		zen_tidmap_full_error(to);
 	zen_writeset_add(to, tidno, word, chain);

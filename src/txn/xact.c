@@ -232,7 +232,8 @@ aborted(void)
 	if (zen_writeset.nwrites > 0)
 		ZEN_COUNT(aborts, 1);
 	flush_abort_record();
-	XactLastRecEnd = 0;			/* the next transaction has written nothing yet */
+	XactLastRecEnd = 0;			/* the next transaction has written nothing
+								 * yet */
 	zen_twophase_undo(&current);
 	zen_commit_abort(&current, zen_writeset.writes, zen_writeset.nwrites);
 	release_locks(0);
