@@ -11,6 +11,7 @@
 #include "access/xact.h"
 #include "cache/metcache.h"
 #include "nvm/page.h"
+#include "storage/procarray.h"
 #include "txn/visibility.h"
 #include "txn/writeset.h"
 #include "utils/memutils.h"
@@ -406,12 +407,29 @@ zen_row_discard(ZenVersion *v)
 	}
 }
 
-/* Copy a chain, aborted versions left out, down to the first version that everyone sees. */
+/* Does every snapshot see v, so that nobody needs an older one?  *horizon: InvalidTransactionId at first. */
+static bool
+everyone_sees(ZenVersion *v, TransactionId *horizon)
+{
+	if (zen_version_flags(v) & ZEN_V_FROZEN)
+		return true;
+	if (v->older == NULL || zen_version_state(v) != ZEN_XID_COMMITTED)
+		return false;
+	if (!TransactionIdIsValid(*horizon))
+		*horizon = GetOldestNonRemovableTransactionId(NULL);
+	return TransactionIdPrecedes(v->xmin, *horizon);
+}
+
+/*
+ * Copy a chain, aborted versions left out, down to the first version that everyone sees.  What is behind that one has only not
+ * been collected yet; its toast values may have been.
+ */
 static ZenVersion *
 clone_chain(ZenVersion *head, bool *full)
 {
 	ZenVersion *first = NULL;
 	ZenVersion **link = &first;
+	TransactionId horizon = InvalidTransactionId;
 
 	*full = false;
 	for (ZenVersion *v = head; v != NULL; v = v->older)
@@ -424,7 +442,7 @@ clone_chain(ZenVersion *head, bool *full)
 			*full = true;
 			break;
 		}
-		if (zen_version_flags(v) & ZEN_V_FROZEN)
+		if (everyone_sees(v, &horizon))
 			break;
 		link = &(*link)->older;
 	}
