@@ -143,6 +143,24 @@ SELECT count(*), sum(length(v)), count(*) FILTER (WHERE v = repeat(md5(id::text)
 TRUNCATE w;
 INSERT INTO w VALUES (1, repeat('z', 100000));
 SELECT id, length(v) FROM w;
+-- the rows of a table that was moved in the same transaction are still needed
+SET allow_in_place_tablespaces = on;
+CREATE TABLESPACE trunc_ts LOCATION '';
+CREATE TABLE mv (id int PRIMARY KEY, v text);
+INSERT INTO mv SELECT g, repeat('v', g * 10) FROM generate_series(1, 1000) g;
+BEGIN; ALTER TABLE mv SET TABLESPACE trunc_ts; TRUNCATE mv; INSERT INTO mv VALUES (5000, 'new'); ROLLBACK;
+SELECT count(*), sum(length(v)) FROM mv;
+SET enable_seqscan = off; SET enable_bitmapscan = off;
+SELECT length(v) FROM mv WHERE id = 77;
+BEGIN; ALTER TABLE mv SET TABLESPACE trunc_ts; SAVEPOINT a; TRUNCATE mv; ROLLBACK TO a; INSERT INTO mv VALUES (5001, 'new'); COMMIT;
+SELECT count(*) FROM mv;
+SELECT count(*) FROM mv WHERE id > 0;
+BEGIN; ALTER TABLE mv SET TABLESPACE pg_default; TRUNCATE mv; INSERT INTO mv VALUES (5002, 'new'); COMMIT;
+SELECT * FROM mv WHERE id > 0;
+RESET enable_seqscan; RESET enable_bitmapscan;
+SELECT * FROM zen_verify('mv');
+DROP TABLE mv;
+DROP TABLESPACE trunc_ts;
 -- triggers, and what an open scan or a pending event forbids
 CREATE TABLE tr (id int);
 CREATE FUNCTION say() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE NOTICE '% %', TG_WHEN, TG_OP; RETURN NULL; END $$;

@@ -113,7 +113,7 @@ sub run_ddl
 			return if $result->{lost};
 			syswrite $fh, "F $sql: $result->{state} $result->{message}\n"
 			  if $result->{state} && $result->{state} !~ /^(25P02|55P03|40P01|42P01|42P07|42704|42710|40001|23505|3B001)$/;
-			last if $result->{state} && $sql =~ /^(BEGIN|VACUUM|REINDEX)/;
+			last if $result->{state} && $sql =~ /^(BEGIN|VACUUM)/;
 		}
 	}
 	return;
@@ -154,5 +154,14 @@ sub ddl_statement
 sub maintenance
 {
 	my $t = pick(qw(item acct led mix_z ddl6_1 ddl7_1));
-	return pick("VACUUM $t", "VACUUM $t", "ANALYZE $t", "VACUUM FULL $t", "REINDEX TABLE $t", 'REINDEX TABLE CONCURRENTLY item');
+	return pick([ "VACUUM $t" ], [ "VACUUM $t" ], [ "ANALYZE $t" ], [ "VACUUM FULL $t" ], [ "REINDEX TABLE $t" ],
+		[ 'REINDEX TABLE CONCURRENTLY item', drop_invalid_indexes() ])->@*;
+}
+
+# drop_invalid_indexes -- what REINDEX CONCURRENTLY leaves when it fails would be rebuilt by each
+# VACUUM FULL, and be more and more.
+sub drop_invalid_indexes
+{
+	return map { "DO \$\$ DECLARE i text; BEGIN FOR i IN SELECT indexrelid::regclass FROM pg_index WHERE NOT indisvalid "
+		  . "LOOP EXECUTE 'DROP INDEX ' || i; COMMIT; END LOOP; END \$\$" } 1 .. 3;
 }

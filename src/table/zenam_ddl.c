@@ -171,10 +171,20 @@ zenam_relation_set_new_filelocator(Relation rel, const RelFileLocator *newrlocat
 	*minmulti = InvalidMultiXactId;
 }
 
+/*
+ * PostgreSQL truncates in place if this subtransaction has given the table a new relfilenode.  SET TABLESPACE does that too, but
+ * moves neither zen's rows nor indexes: these are still those that a rollback needs.
+ */
 void
 zenam_relation_nontransactional_truncate(Relation rel)
 {
-	zen_ddl_truncate(zen_rel_htable_raw(rel));
+	ZenHTable  *ht = zen_rel_htable_raw(rel);
+
+	if (zen_ddl_is_own(ht))
+		zen_ddl_truncate(ht);
+	else
+		RelationSetNewRelfilenumber(rel, rel->rd_rel->relpersistence);
+	zen_index_before_truncate(rel);
 }
 
 void

@@ -106,6 +106,24 @@ zen_index_before_build(Relation rel)
 }
 
 void
+zen_index_before_truncate(Relation rel)
+{
+	List	   *indexes = RelationGetIndexList(rel);
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessExclusiveLock);
+		SubTransactionId me = GetCurrentSubTransactionId();
+
+		if (index->rd_createSubid != me && ZEN_NEW_LOCATOR_SUBID(index) != me)
+			RelationSetNewRelfilenumber(index, RELPERSISTENCE_UNLOGGED);
+		index_close(index, NoLock);
+	}
+	list_free(indexes);
+}
+
+void
 zen_index_note_build(Relation index)
 {
 	MemoryContext old;

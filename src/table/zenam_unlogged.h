@@ -20,6 +20,9 @@ extern void zen_index_set_unlogged(Oid indexoid);
  */
 extern void zen_index_before_build(Relation rel);
 
+/* zen_index_before_truncate -- give those indexes of the table new files whose files a rollback still needs. */
+extern void zen_index_before_truncate(Relation rel);
+
 /* zen_index_note_build -- an index is being built; if it is too late to make it unlogged, it is remembered. */
 extern void zen_index_note_build(Relation index);
 

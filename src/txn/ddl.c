@@ -176,9 +176,19 @@ destroy(ZenHTable *ht)
 	zen_htable_reuse(ht);
 }
 
+bool
+zen_ddl_is_own(const ZenHTable *ht)
+{
+	for (int i = 0; i < npending; i++)
+		if (pending[i].kind == DDL_CREATE && pending[i].ht == ht)
+			return pending[i].nest_level == GetCurrentTransactionNestLevel();
+	return false;
+}
+
 void
 zen_ddl_truncate(ZenHTable *ht)
 {
+	Assert(zen_ddl_is_own(ht));
 	zen_htable_empty(ht);
 	zen_writeset_forget(ht);
 	empty_table(ht);

@@ -24,6 +24,9 @@ extern void zen_ddl_drop_database(Oid db);
 /* zen_ddl_move -- the HTable goes to another relfilenode at commit. */
 extern void zen_ddl_move(ZenHTable *ht, RelFileLocator to);
 
+/* zen_ddl_is_own -- was it made in this (sub)transaction, so that a rollback takes it away with all rows? */
+extern bool zen_ddl_is_own(const ZenHTable *ht);
+
 /* zen_ddl_truncate -- take all rows out at once, whatever becomes of the transaction (it made the table). */
 extern void zen_ddl_truncate(ZenHTable *ht);
 
