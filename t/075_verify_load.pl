@@ -70,7 +70,7 @@ sub verify_under_load
 	my ($runs, $unfinished) = (0, 0);
 	my @found;
 	# a table that changes all the time may keep zen_verify() looking again for long
-	value($own, q{SET statement_timeout = '3s'});
+	value($own, q{SET statement_timeout = '30s'});
 	while (time < $end && !@found)
 	{
 		my $done = eval { @found = findings($own); 1 };

@@ -26,11 +26,14 @@
 #include "txn/check.h"
 #include "txn/recovery.h"
 #include "utils/guc.h"
+#include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 #include "utils/snapmgr.h"
 
 #define MAX_STALE_SLOTS	256		/* of one TID, looked at in one go */
+#define MAX_SUSPECTS	100000	/* TIDs that share one look at the pages: some
+								 * 10 MB */
 
 PG_FUNCTION_INFO_V1(zen_verify);
 
@@ -147,37 +150,74 @@ count_header(TableCheck *c, ZenSlot slot, uint64 tidno, void *arg)
 		counts->count[tidno - counts->first]++;
 }
 
-typedef struct StaleSlots
+/* A TID with more intact headers than are counted, it seems, and its slots. */
+typedef struct Suspect
 {
-	ZenSlot		slot[MAX_STALE_SLOTS];
+	uint64		tidno;			/* hash key */
 	uint32		n;
-} StaleSlots;
+	uint32		capacity;
+	ZenSlot    *slots;
+} Suspect;
+
+static HTAB *
+make_suspects(void)
+{
+	HASHCTL		ctl = {.keysize = sizeof(uint64),.entrysize = sizeof(Suspect),.hcxt = CurrentMemoryContext};
+
+	return hash_create("zen verify suspects", 1024, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+}
+
+static void
+add_suspect(HTAB *suspects, uint64 tidno)
+{
+	Suspect    *s = hash_search(suspects, &tidno, HASH_ENTER, NULL);
+
+	s->n = s->capacity = 0;
+	s->slots = NULL;
+}
 
 static void
 collect_slot(TableCheck *c, ZenSlot slot, uint64 tidno, void *arg)
 {
-	StaleSlots *s = arg;
+	Suspect    *s = hash_search(arg, &tidno, HASH_FIND, NULL);
 
-	if (s->n < MAX_STALE_SLOTS)
-		s->slot[s->n++] = slot;
-}
-
-/* The count of a TID seemed too small: look at its slots again, all at one moment. */
-static void
-check_count(TableCheck *c, uint64 tidno)
-{
-	StaleSlots	s = {.n = 0};
-	ZenFault	fault;
-
-	for_stale_headers(c, tidno, 1, collect_slot, &s);
-	if (!zen_check_stale_count(c->ht, tidno, s.slot, s.n, &fault))
+	if (s == NULL || s->n == MAX_STALE_SLOTS)
+		return;
+	if (s->n == s->capacity)
 	{
-		ZenFinding	f = finding(c, &fault, tidno);
-
-		zen_report(c->report, &f, "%s", fault.detail);
+		s->capacity = s->capacity ? s->capacity * 2 : 8;
+		s->slots = s->slots ? repalloc(s->slots, s->capacity * sizeof(ZenSlot)) : palloc(s->capacity * sizeof(ZenSlot));
 	}
+	s->slots[s->n++] = slot;
 }
 
+/* Some counts seemed too small: look at the slots of each TID again, all at one moment.  Ends the suspects. */
+static void
+check_suspects(TableCheck *c, HTAB *suspects)
+{
+	HASH_SEQ_STATUS seq;
+	Suspect    *s;
+
+	if (hash_get_num_entries(suspects) > 0)
+		for_stale_headers(c, 0, c->ntids, collect_slot, suspects);
+	hash_seq_init(&seq, suspects);
+	while ((s = hash_seq_search(&seq)) != NULL)
+	{
+		ZenFault	fault;
+
+		if (!zen_check_stale_count(c->ht, s->tidno, s->slots, s->n, &fault))
+		{
+			ZenFinding	f = finding(c, &fault, s->tidno);
+
+			zen_report(c->report, &f, "%s", fault.detail);
+		}
+		if (s->slots)
+			pfree(s->slots);
+	}
+	hash_destroy(suspects);
+}
+
+/* Beside a load many counts move while headers are counted, so suspects share one more look at the pages. */
 static void
 check_stale(TableCheck *c)
 {
@@ -187,12 +227,21 @@ check_stale(TableCheck *c)
 	for (counts.first = 0; counts.first < c->ntids; counts.first += window)
 	{
 		uint64		n = Min(window, c->ntids - counts.first);
+		HTAB	   *suspects = make_suspects();
 
 		memset(counts.count, 0, window * sizeof(uint16));
 		for_stale_headers(c, counts.first, n, count_header, &counts);
 		for (uint64 t = counts.first; t < counts.first + n; t++)
+		{
 			if (counts.count[t - counts.first] > zen_check_count(c->ht, t))
-				check_count(c, t);
+				add_suspect(suspects, t);
+			if (hash_get_num_entries(suspects) == MAX_SUSPECTS)
+			{
+				check_suspects(c, suspects);
+				suspects = make_suspects();
+			}
+		}
+		check_suspects(c, suspects);
 	}
 	pfree(counts.count);
 }
