@@ -46,6 +46,7 @@ PGFILEDESC = "zen - tables in non-volatile memory"
 OBJS = $(addprefix src/base/, \
 		guc.o \
 		locks.o \
+		bgworker.o \
 		stats.o \
 		arena.o \
 		epoch.o) \

@@ -16,13 +16,13 @@
 #include "access/relation.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "base/bgworker.h"
 #include "catalog/index.h"
 #include "catalog/pg_class.h"
 #include "catalog/storage.h"
 #include "commands/defrem.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "postmaster/bgworker.h"
 #include "storage/ipc.h"
 #include "table/zenam.h"
 #include "tcop/tcopprot.h"
@@ -283,17 +283,10 @@ zen_reindex_start_workers(void)
 	BackgroundWorker worker;
 	Oid			db;
 
-	memset(&worker, 0, sizeof(worker));
-	strlcpy(worker.bgw_name, "zen index rebuild", BGW_MAXLEN);
-	strlcpy(worker.bgw_type, "zen index rebuild", BGW_MAXLEN);
-	strlcpy(worker.bgw_library_name, "zen", BGW_MAXLEN);
-	strlcpy(worker.bgw_function_name, "zen_reindex_worker_main", BGW_MAXLEN);
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	worker.bgw_restart_time = BGW_NEVER_RESTART;
 	while (OidIsValid(db = next_database(last)))
 	{
-		worker.bgw_main_arg = ObjectIdGetDatum(db);
+		zen_bgworker_describe(&worker, "zen index rebuild", "zen_reindex_worker_main", ObjectIdGetDatum(db),
+							  BGW_NEVER_RESTART);
 
 		/*
 		 * without a free slot the backends that need a table rebuild it, and

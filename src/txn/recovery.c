@@ -22,6 +22,7 @@
 
 #include "access/transam.h"
 #include "access/xlog.h"
+#include "base/bgworker.h"
 #include "base/fault.h"
 #include "cache/tidmap.h"
 #include "miscadmin.h"
@@ -29,7 +30,6 @@
 #include "nvm/persist.h"
 #include "nvm/repair.h"
 #include "portability/instr_time.h"
-#include "postmaster/bgworker.h"
 #include "storage/procarray.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
@@ -256,14 +256,7 @@ start_helpers(uint32 n)
 {
 	BackgroundWorker worker;
 
-	memset(&worker, 0, sizeof(worker));
-	strlcpy(worker.bgw_name, "zen recovery", BGW_MAXLEN);
-	strlcpy(worker.bgw_type, "zen recovery", BGW_MAXLEN);
-	strlcpy(worker.bgw_library_name, "zen", BGW_MAXLEN);
-	strlcpy(worker.bgw_function_name, "zen_recovery_worker_main", BGW_MAXLEN);
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	worker.bgw_restart_time = BGW_NEVER_RESTART;
+	zen_bgworker_describe(&worker, "zen recovery", "zen_recovery_worker_main", (Datum) 0, BGW_NEVER_RESTART);
 	while (n > 0 && RegisterDynamicBackgroundWorker(&worker, NULL))
 		n--;
 }

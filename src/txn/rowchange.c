@@ -25,6 +25,7 @@
 /* What was seen of a tuple outside the lock. */
 typedef struct Judged
 {
+	ZenWord    *word;
 	ZenVersion *head;			/* what the word led to */
 	uint32		lock_seq;		/* of head */
 	ZenVersion *top;			/* newest version that has not aborted */
@@ -159,7 +160,7 @@ judge_successor(ZenChange *c, Judged *j, ZenVersion *s, bool locking)
  * Judge what the change meets, inside an epoch.  TM_BeingModified with an invalid wait_xid: look again.
  */
 static TM_Result
-judge(ZenChange *c, ZenWord *word, uint64 w, Judged *j, bool locking)
+judge(ZenChange *c, uint64 w, Judged *j, bool locking)
 {
 	ZenVersion *successor;
 	ZenXidState state;
@@ -168,8 +169,8 @@ judge(ZenChange *c, ZenWord *word, uint64 w, Judged *j, bool locking)
 	memset(&c->tmfd, 0, sizeof(c->tmfd));
 	c->wait_xid = InvalidTransactionId;
 	j->head = zen_word_entry(w);
-	j->lock_seq = zen_lockers_copy(word, j->head, &lockers_copy);
-	if (zen_word_ref(zen_word_read(word)) != zen_word_ref(w))
+	j->lock_seq = zen_lockers_copy(j->word, j->head, &lockers_copy);
+	if (zen_word_ref(zen_word_read(j->word)) != zen_word_ref(w))
 		return TM_BeingModified;
 	c->held_before = zen_lockers_mine(&lockers_copy, &mine);
 	j->top = zen_top_version(j->head);
@@ -216,6 +217,36 @@ entry_word(ZenHTable *ht, uint64 tidno)
 	if (word == NULL || zen_word_state(zen_word_read(word)) != ZEN_WORD_ENTRY)
 		return NULL;
 	return word;
+}
+
+/*
+ * Judge until the answer is definite: TM_BeingModified has its wait_xid.  The caller is inside an epoch afterwards and has
+ * to leave it.
+ */
+static TM_Result
+enter_and_judge(ZenChange *c, Judged *j, bool locking)
+{
+	for (;;)
+	{
+		uint64		w;
+
+		j->word = entry_word(c->ht, c->tidno);
+		zen_epoch_enter();
+		if (j->word == NULL)
+		{
+			failure(c, c->tidno, c->code, InvalidTransactionId, InvalidCommandId);
+			return TM_Deleted;
+		}
+		w = zen_word_read(j->word);
+		if (zen_word_state(w) == ZEN_WORD_ENTRY)
+		{
+			TM_Result	result = judge(c, w, j, locking);
+
+			if (result != TM_BeingModified || TransactionIdIsValid(c->wait_xid))
+				return result;
+		}
+		zen_epoch_leave();
+	}
 }
 
 /* Under the lock: is the word still as judged? */
@@ -367,18 +398,18 @@ copy_lockers(Prepared *p)
 
 /* Apply an update or delete that was judged TM_Ok; false if the word has changed. */
 static bool
-apply_change(ZenChange *c, ZenWord *word, Judged *j, Prepared *p)
+apply_change(ZenChange *c, Judged *j, Prepared *p)
 {
 	ZenVersion *v = p->tombstone ? p->tombstone : p->version;
-	uint64		w = zen_word_lock(word);
+	uint64		w = zen_word_lock(j->word);
 	bool		ok = still(w, j);
 
 	if (ok)
 		w = push_version(w, j, v);
-	zen_word_unlock(word, w);
+	zen_word_unlock(j->word, w);
 	if (!ok)
 		return false;
-	zen_writeset_add(c->ht, c->tidno, word, v);
+	zen_writeset_add(c->ht, c->tidno, j->word, v);
 	if (p->tombstone && p->lockers)
 	{
 		w = zen_word_lock(p->new_word);
@@ -394,78 +425,82 @@ apply_change(ZenChange *c, ZenWord *word, Judged *j, Prepared *p)
 	return true;
 }
 
+/* Does the row go to a new TID? */
+static inline bool
+moves(ZenChange *c, Prepared *p)
+{
+	return p->tombstone != NULL || (c->new_tid && c->tuple != NULL);
+}
+
+typedef enum Attempt
+{
+	NOT_TRIED,
+	APPLIED,
+	LOST,						/* the word has changed */
+	NO_CODE,					/* versions still alive have taken all codes */
+	NO_DRAM,
+} Attempt;
+
+/* Inside the epoch: try what was judged TM_Ok and is prepared. */
+static Attempt
+try_change(ZenChange *c, Judged *j, Prepared *p)
+{
+	if (!number_version(p->tombstone ? p->tombstone : p->version, j->top))
+	{
+		/* a tombstone always finds a code */
+		Assert(p->tombstone == NULL && c->tuple != NULL);
+		return NO_CODE;
+	}
+	if (p->tombstone && !copy_lockers(p))
+		return NO_DRAM;
+	if (apply_change(c, j, p))
+		return APPLIED;
+	if (p->lockers)
+		zen_lockers_free(p->lockers);
+	p->lockers = NULL;
+	return LOST;
+}
+
+/* What a change still lacks after an attempt, outside the epoch. */
+static void
+prepare_more(ZenChange *c, Prepared *p, Attempt attempt)
+{
+	bool		first = p->version == NULL;
+
+	if (attempt == NO_DRAM)
+		zen_arena_full_error();
+	if (first)
+		prepare(c, p);
+	if (attempt == NO_CODE || (first && moves(c, p)))
+		prepare_new_tid(c, p);
+}
+
 TM_Result
 zen_row_change(ZenChange *c)
 {
 	Prepared   *p = &in_hand;
-	TM_Result	result;
-	bool		no_holder = false;	/* with no_holder_seq: nobody prepared has
-									 * locked the row */
-	uint32		no_holder_seq = 0;
+	bool		asked = false;	/* at asked_seq: nobody prepared has locked
+								 * the row */
+	uint32		asked_seq = 0;
 
 	Assert(p->version == NULL && p->tombstone == NULL && p->lockers == NULL);
 	for (;;)
 	{
-		ZenWord    *word = entry_word(c->ht, c->tidno);
 		Judged		j;
-		uint64		w;
-		bool		applied = false,
-					renumber = false,
-					ask_holder = false,
-					full = false;
+		Attempt		attempt = NOT_TRIED;
+		TM_Result	result = enter_and_judge(c, &j, false);
+		bool		ask = result == TM_Ok && moves(c, p) && lockers_copy.n > 0 &&
+		!(asked && asked_seq == j.lock_seq);
 
-		if (word == NULL)
-		{
-			failure(c, c->tidno, c->code, InvalidTransactionId, InvalidCommandId);
-			result = TM_Deleted;
-			break;
-		}
-		zen_epoch_enter();
-		w = zen_word_read(word);
-		if (zen_word_state(w) != ZEN_WORD_ENTRY)
-		{
-			zen_epoch_leave();
-			continue;
-		}
-		result = judge(c, word, w, &j, false);
-		if (result == TM_BeingModified && !TransactionIdIsValid(c->wait_xid))
-		{
-			zen_epoch_leave();
-			continue;
-		}
-		if (result == TM_Ok && (p->tombstone != NULL || (c->new_tid && c->tuple != NULL)) && lockers_copy.n > 0)
-			ask_holder = !no_holder || no_holder_seq != j.lock_seq;
-		if (result == TM_Ok && p->version != NULL && !ask_holder)
-		{
-			if (number_version(p->tombstone ? p->tombstone : p->version, j.top))
-			{
-				if (p->tombstone)
-					full = !copy_lockers(p);
-				applied = !full && apply_change(c, word, &j, p);
-			}
-			else
-			{
-				/* a tombstone always finds a code */
-				Assert(p->tombstone == NULL && c->tuple != NULL);
-				renumber = true;
-			}
-			if (!applied && p->lockers)
-			{
-				zen_lockers_free(p->lockers);
-				p->lockers = NULL;
-			}
-		}
+		if (result == TM_Ok && p->version != NULL && !ask)
+			attempt = try_change(c, &j, p);
 		zen_epoch_leave();
-		if (result != TM_Ok)
-			break;
-		if (full)
-			zen_arena_full_error();
-		if (applied)
+		if (attempt == APPLIED)
 		{
 			memset(p, 0, sizeof(*p));
 			return TM_Ok;
 		}
-		if (ask_holder)
+		if (ask)
 		{
 			/*
 			 * a prepared transaction's lock is in NVM under this TID: the row
@@ -473,28 +508,17 @@ zen_row_change(ZenChange *c)
 			 */
 			c->wait_xid = zen_twophase_holder(lockers_copy.l, lockers_copy.n);
 			if (TransactionIdIsValid(c->wait_xid))
-			{
 				result = TM_BeingModified;
-				break;
-			}
-			no_holder = true;
-			no_holder_seq = j.lock_seq;
+			asked = true;
+			asked_seq = j.lock_seq;
 		}
-
-		/*
-		 * first time round: now that the change is allowed, make its
-		 * versions, outside the epoch
-		 */
-		if (p->version == NULL)
+		if (result != TM_Ok)
 		{
-			prepare(c, p);
-			renumber = c->new_tid && c->tuple != NULL;
+			discard_prepared(p);
+			return result;
 		}
-		if (renumber)
-			prepare_new_tid(c, p);
+		prepare_more(c, p, attempt);
 	}
-	discard_prepared(p);
-	return result;
 }
 
 /* ---------- locking ---------- */
@@ -526,9 +550,9 @@ prune_copy(void)
 
 /* Hang a new list at the judged newest version; false if the word has changed. */
 static bool
-apply_lock(ZenWord *word, Judged *j, ZenLockers *lockers)
+apply_lock(Judged *j, ZenLockers *lockers)
 {
-	uint64		w = zen_word_lock(word);
+	uint64		w = zen_word_lock(j->word);
 	bool		ok = still(w, j);
 	ZenLockers *old = NULL;
 
@@ -539,7 +563,7 @@ apply_lock(ZenWord *word, Judged *j, ZenLockers *lockers)
 		pg_write_barrier();		/* pairs with zen_lockers_copy */
 		j->head->lock_seq++;
 	}
-	zen_word_unlock(word, w);
+	zen_word_unlock(j->word, w);
 	if (old != NULL)
 		zen_lockers_free(old);
 	return ok;
@@ -617,68 +641,55 @@ held_already(ZenChange *c, Judged *j)
 		zen_writer_mode(j->top) >= c->mode;
 }
 
+/* Have a list in hand with room for the copy and one more; false when DRAM is full. */
+static bool
+take_lockers_in_hand(void)
+{
+	if (lockers_in_hand != NULL && lockers_in_hand->capacity < lockers_copy.n + 1)
+	{
+		zen_lockers_free(lockers_in_hand);
+		lockers_in_hand = NULL;
+	}
+	if (lockers_in_hand == NULL)
+		lockers_in_hand = zen_lockers_alloc(lockers_copy.n + 1);
+	return lockers_in_hand != NULL;
+}
+
 TM_Result
 zen_row_lock(ZenChange *c)
 {
 	TransactionId xid = GetCurrentTransactionId();
-	TM_Result	result;
 
 	Assert(lockers_in_hand == NULL);
 	zen_writeset_reserve(0, 1);
 	for (;;)
 	{
-		ZenWord    *word = entry_word(c->ht, c->tidno);
 		Judged		j;
-		uint64		w,
-					forward = 0;
+		TM_Result	result = enter_and_judge(c, &j, true);
+		bool		done = result != TM_Ok || held_already(c, &j);
 		bool		follow = false,
 					applied = false;
+		uint64		forward = 0;
 
-		if (word == NULL)
+		if (!done)
 		{
-			failure(c, c->tidno, c->code, InvalidTransactionId, InvalidCommandId);
-			result = TM_Deleted;
-			break;
-		}
-		zen_epoch_enter();
-		w = zen_word_read(word);
-		if (zen_word_state(w) != ZEN_WORD_ENTRY)
-		{
-			zen_epoch_leave();
-			continue;
-		}
-		result = judge(c, word, w, &j, true);
-		if (result == TM_BeingModified && !TransactionIdIsValid(c->wait_xid))
-		{
-			zen_epoch_leave();
-			continue;
-		}
-		if (result == TM_Ok)
-		{
-			if (held_already(c, &j))
-			{
-				zen_epoch_leave();
-				break;
-			}
 			prune_copy();
-			if (lockers_in_hand != NULL && lockers_in_hand->capacity < lockers_copy.n + 1)
-			{
-				zen_lockers_free(lockers_in_hand);
-				lockers_in_hand = NULL;
-			}
-			if (lockers_in_hand == NULL)
-				lockers_in_hand = zen_lockers_alloc(lockers_copy.n + 1);
-			if (lockers_in_hand != NULL)
+			if (take_lockers_in_hand())
 			{
 				fill_lockers(lockers_in_hand, xid, c->mode);
 				follow = (zen_version_flags(j.top) & ZEN_V_FORWARD) != 0;
 				forward = j.top->forward_tidno;
-				applied = apply_lock(word, &j, lockers_in_hand);
+				applied = apply_lock(&j, lockers_in_hand);
 			}
 		}
 		zen_epoch_leave();
-		if (result != TM_Ok)
-			break;
+		if (done)
+		{
+			if (lockers_in_hand != NULL)
+				zen_lockers_free(lockers_in_hand);
+			lockers_in_hand = NULL;
+			return result;
+		}
 		if (lockers_in_hand == NULL)
 			zen_arena_full_error();
 		if (!applied)
@@ -689,8 +700,4 @@ zen_row_lock(ZenChange *c)
 			lock_forward(c->ht, forward, xid, c->mode);
 		return TM_Ok;
 	}
-	if (lockers_in_hand != NULL)
-		zen_lockers_free(lockers_in_hand);
-	lockers_in_hand = NULL;
-	return result;
 }

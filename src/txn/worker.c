@@ -7,10 +7,10 @@
  */
 #include "txn/worker.h"
 
+#include "base/bgworker.h"
 #include "cache/metcache.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
@@ -21,6 +21,7 @@
 #include "utils/guc.h"
 
 #define NAP_MS		1000
+#define WORKER_RESTART_S	10	/* after a failure */
 #define EVICT_STEP	100000		/* entries that the CLOCK hand passes between
 								 * two looks */
 
@@ -31,14 +32,7 @@ zen_worker_register(void)
 {
 	BackgroundWorker worker;
 
-	memset(&worker, 0, sizeof(worker));
-	strlcpy(worker.bgw_name, "zen worker", BGW_MAXLEN);
-	strlcpy(worker.bgw_type, "zen worker", BGW_MAXLEN);
-	strlcpy(worker.bgw_library_name, "zen", BGW_MAXLEN);
-	strlcpy(worker.bgw_function_name, "zen_worker_main", BGW_MAXLEN);
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	worker.bgw_restart_time = 10;
+	zen_bgworker_describe(&worker, "zen worker", "zen_worker_main", (Datum) 0, WORKER_RESTART_S);
 	RegisterBackgroundWorker(&worker);
 }
 

@@ -181,7 +181,7 @@ pop_writes(int nest_level)
  * The record of an abort is on disk before PostgreSQL removes files that the transaction has made.  Otherwise, when a
  * crash loses the record, replay makes the init fork of an unlogged index again beside a main fork that is
  * waiting for a checkpoint to remove it, and the server does not start (PostgreSQL's bug 17731; all indexes of zen tables
- * are unlogged).
+ * are unlogged).  It may fail, so it comes after all that is ours has been undone.
  */
 static void
 flush_abort_record(void)
@@ -231,15 +231,15 @@ aborted(void)
 	watching = false;
 	if (zen_writeset.nwrites > 0)
 		ZEN_COUNT(aborts, 1);
-	flush_abort_record();
-	XactLastRecEnd = 0;			/* the next transaction has written nothing
-								 * yet */
 	zen_twophase_undo(&current);
 	zen_commit_abort(&current, zen_writeset.writes, zen_writeset.nwrites);
 	release_locks(0);
 	pop_writes(0);
 	zen_ddl_abort();
 	forget_all();
+	flush_abort_record();
+	XactLastRecEnd = 0;			/* the next transaction has written nothing
+								 * yet */
 }
 
 static void
@@ -289,11 +289,11 @@ subxact_callback(SubXactEvent event, SubTransactionId my_subid, SubTransactionId
 			break;
 		case SUBXACT_EVENT_ABORT_SUB:
 			zen_epoch_reset();
-			flush_abort_record();
 			zen_row_change_abandon();
 			release_locks(level);
 			pop_writes(level);
 			zen_ddl_subabort(level);
+			flush_abort_record();
 			break;
 		default:
 			break;

@@ -1,0 +1,18 @@
+/*
+ * bgworker.c -- what zen's background processes have in common.
+ */
+#include "base/bgworker.h"
+
+void
+zen_bgworker_describe(BackgroundWorker *worker, const char *name, const char *function, Datum arg, int restart_s)
+{
+	memset(worker, 0, sizeof(*worker));
+	strlcpy(worker->bgw_name, name, BGW_MAXLEN);
+	strlcpy(worker->bgw_type, name, BGW_MAXLEN);
+	strlcpy(worker->bgw_library_name, "zen", BGW_MAXLEN);
+	strlcpy(worker->bgw_function_name, function, BGW_MAXLEN);
+	worker->bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker->bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker->bgw_restart_time = restart_s;
+	worker->bgw_main_arg = arg;
+}
