@@ -306,13 +306,17 @@ sub test_first_statement
 }
 
 # Such locks were kept under the TID that the row had when it was locked: a row that
-# moved was free after a crash, and its children became orphans.
+# moved was free after a crash, and its children became orphans.  So was one that an older
+# transaction had moved and whose old TID was collected before the PREPARE.
 sub test_moved_row_locks
 {
 	make_table('parent', 10);
 	run_all($dbh, 'CREATE TABLE child (pid int REFERENCES parent) USING zen');
 	my $other = connect_db($node);
-	run_all($dbh, 'BEGIN', 'INSERT INTO child VALUES (1), (2)');
+	run_all($other, 'BEGIN', 'SELECT pg_current_xact_id()');
+	run_all($dbh, 'BEGIN', 'INSERT INTO child VALUES (1), (2), (4)');
+	run_all($other, 'UPDATE parent SET k = k + 100 WHERE id = 4', 'COMMIT');
+	wait_for('the collection of what the update has left', sub { value($other, 'SELECT garbage_pending FROM zen_stat()') == 0 });
 	my $tid = value($other, 'SELECT ctid FROM parent WHERE id = 1');
 	run_all($other, 'UPDATE parent SET k = k + 100 WHERE id = 1');
 	isnt(value($other, 'SELECT ctid FROM parent WHERE id = 1'), $tid, 'row locks: the row has moved');
@@ -320,7 +324,7 @@ sub test_moved_row_locks
 	for my $when ('before the crash', 'after the crash', 'after two')
 	{
 		run_all($dbh, q{SET lock_timeout = '200ms'});
-		for my $id (1, 2)
+		for my $id (1, 2, 4)
 		{
 			is(state_of($dbh, "DELETE FROM parent WHERE id = $id"), '55P03', "row locks, $when: delete of $id waits");
 			is(state_of($dbh, "UPDATE parent SET k = k + 100 WHERE id = $id"), '55P03', "row locks, $when: $id does not move");
@@ -330,10 +334,10 @@ sub test_moved_row_locks
 		crash_restart() unless $when eq 'after two';
 	}
 	run_all($dbh, 'RESET lock_timeout', q{COMMIT PREPARED 'lock'});
-	is(state_of($dbh, "DELETE FROM parent WHERE id = $_"), '23503', "row locks: $_ has a child") for 1, 2;
+	is(state_of($dbh, "DELETE FROM parent WHERE id = $_"), '23503', "row locks: $_ has a child") for 1, 2, 4;
 	is(state_of($dbh, 'UPDATE parent SET k = k + 100 WHERE id < 3'), '', 'row locks: rows may move again');
 	is(value($dbh, 'SELECT count(*) FROM child LEFT JOIN parent ON pid = id WHERE id IS NULL'), 0, 'row locks: no orphan');
-	is(value($dbh, 'SELECT string_agg(id || $$:$$ || v, $$ $$ ORDER BY id) FROM parent WHERE id < 4'), '1:3 2:3 3:0', 'row locks: updates');
+	is(value($dbh, 'SELECT string_agg(id || $$:$$ || v, $$ $$ ORDER BY id) FROM parent WHERE id < 5'), '1:3 2:3 3:0 4:3', 'row locks: updates');
 }
 
 # A process that was terminated in the middle of a rebuild left the table as being

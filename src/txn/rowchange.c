@@ -308,7 +308,6 @@ typedef struct Prepared
 	ZenVersion *version;		/* new contents, or the tombstone of a delete */
 	ZenVersion *tombstone;		/* update to a new TID: stays under the old
 								 * one */
-	ZenLockers *lockers;		/* copy for the new TID */
 	uint64		new_tidno;
 	ZenWord    *new_word;
 } Prepared;
@@ -356,8 +355,6 @@ prepare_new_tid(ZenChange *c, Prepared *p)
 static void
 discard_prepared(Prepared *p)
 {
-	if (p->lockers)
-		zen_lockers_free(p->lockers);
 	if (p->tombstone)
 	{
 		/*
@@ -381,18 +378,35 @@ zen_row_change_abandon(void)
 	lockers_in_hand = NULL;
 }
 
-/* Make a copy of the lockers, if there are any, that go on under the new TID; false when DRAM is full. */
+/*
+ * The judged lockers go on under the new TID; false when DRAM is full.  They are there before anybody can follow the row:
+ * whoever does adds to them.
+ */
 static bool
 copy_lockers(Prepared *p)
 {
-	Assert(p->lockers == NULL);
-	if (lockers_copy.n == 0)
+	ZenLockers *lockers = NULL,
+			   *old;
+	uint64		w;
+
+	if (lockers_copy.n == 0 && p->version->lockers == NULL)
 		return true;
-	p->lockers = zen_lockers_alloc(lockers_copy.n);
-	if (p->lockers == NULL)
-		return false;
-	memcpy(p->lockers->l, lockers_copy.l, lockers_copy.n * sizeof(ZenLocker));
-	p->lockers->n = lockers_copy.n;
+	if (lockers_copy.n > 0)
+	{
+		lockers = zen_lockers_alloc(lockers_copy.n);
+		if (lockers == NULL)
+			return false;
+		memcpy(lockers->l, lockers_copy.l, lockers_copy.n * sizeof(ZenLocker));
+		lockers->n = lockers_copy.n;
+	}
+	w = zen_word_lock(p->new_word);
+	old = p->version->lockers;
+	p->version->lockers = lockers;
+	pg_write_barrier();			/* pairs with zen_lockers_copy */
+	p->version->lock_seq++;
+	zen_word_unlock(p->new_word, w);
+	if (old != NULL)
+		zen_lockers_free(old);	/* of an attempt that was lost */
 	return true;
 }
 
@@ -410,15 +424,6 @@ apply_change(ZenChange *c, Judged *j, Prepared *p)
 	if (!ok)
 		return false;
 	zen_writeset_add(c->ht, c->tidno, j->word, v);
-	if (p->tombstone && p->lockers)
-	{
-		w = zen_word_lock(p->new_word);
-		p->version->lockers = p->lockers;
-		pg_write_barrier();		/* pairs with zen_lockers_copy */
-		p->version->lock_seq++;
-		zen_word_unlock(p->new_word, w);
-		p->lockers = NULL;
-	}
 	c->result_tidno = p->tombstone ? p->new_tidno : c->tidno;
 	c->result_code = p->version->code;
 	c->indexes_needed = p->tombstone != NULL;
@@ -453,12 +458,7 @@ try_change(ZenChange *c, Judged *j, Prepared *p)
 	}
 	if (p->tombstone && !copy_lockers(p))
 		return NO_DRAM;
-	if (apply_change(c, j, p))
-		return APPLIED;
-	if (p->lockers)
-		zen_lockers_free(p->lockers);
-	p->lockers = NULL;
-	return LOST;
+	return apply_change(c, j, p) ? APPLIED : LOST;
 }
 
 /* What a change still lacks after an attempt, outside the epoch. */
@@ -483,7 +483,7 @@ zen_row_change(ZenChange *c)
 								 * the row */
 	uint32		asked_seq = 0;
 
-	Assert(p->version == NULL && p->tombstone == NULL && p->lockers == NULL);
+	Assert(p->version == NULL && p->tombstone == NULL);
 	for (;;)
 	{
 		Judged		j;
@@ -569,63 +569,6 @@ apply_lock(Judged *j, ZenLockers *lockers)
 	return ok;
 }
 
-/* The row has an uncommitted successor under another TID, compatible with our lock: lock that as well. */
-static void
-lock_forward(ZenHTable *ht, uint64 tidno, TransactionId xid, LockTupleMode mode)
-{
-	for (;;)
-	{
-		ZenWord    *word = entry_word(ht, tidno);
-		ZenLockers *lockers;
-		ZenLocker	me = {.xid = xid,.mode = mode};
-		uint64		w,
-					next = 0;
-		uint32		needed;
-		bool		done = false,
-					follow = false;
-
-		if (word == NULL)
-			return;
-		w = zen_word_lock(word);
-		needed = zen_word_state(w) == ZEN_WORD_ENTRY && zen_word_entry(w)->lockers ?
-			zen_word_entry(w)->lockers->n + 1 : 1;
-		zen_word_unlock(word, w);
-		lockers = zen_lockers_alloc(needed);
-		if (lockers == NULL)
-			zen_arena_full_error();
-		w = zen_word_lock(word);
-		if (zen_word_state(w) == ZEN_WORD_ENTRY)
-		{
-			ZenVersion *head = zen_word_entry(w);
-			ZenLockers *old = head->lockers;
-
-			if ((old ? old->n : 0) + 1 <= lockers->capacity)
-			{
-				if (old)
-					memcpy(lockers->l, old->l, old->n * sizeof(ZenLocker));
-				lockers->n = old ? old->n : 0;
-				lockers->l[lockers->n++] = me;
-				head->lockers = lockers;
-				pg_write_barrier(); /* pairs with zen_lockers_copy */
-				head->lock_seq++;
-				lockers = old;
-				done = true;
-				follow = (zen_version_flags(head) & ZEN_V_FORWARD) != 0;
-				next = head->forward_tidno;
-			}
-		}
-		else
-			done = true;
-		zen_word_unlock(word, w);
-		if (lockers)
-			zen_lockers_free(lockers);
-		if (done && !follow)
-			return;
-		if (done)
-			tidno = next;
-	}
-}
-
 /*
  * Does this transaction hold the row as strongly already?  A row that it has inserted is locked nevertheless, so that a
  * later update shows, as heap does, that the row was locked before.
@@ -655,49 +598,139 @@ take_lockers_in_hand(void)
 	return lockers_in_hand != NULL;
 }
 
+/* Inside the epoch: lock what was judged free to be locked. */
+static Attempt
+try_lock(Judged *j, TransactionId xid, LockTupleMode mode)
+{
+	prune_copy();
+	if (!take_lockers_in_hand())
+		return NO_DRAM;
+	fill_lockers(lockers_in_hand, xid, mode);
+	return apply_lock(j, lockers_in_hand) ? APPLIED : LOST;
+}
+
+/* After try_lock(), outside the epoch: true if the row under this TID is locked now. */
+static bool
+note_lock(ZenChange *c, Attempt attempt, uint64 tidno, TransactionId xid)
+{
+	if (attempt == NO_DRAM)
+		zen_arena_full_error();
+	if (attempt != APPLIED)
+		return false;
+	lockers_in_hand = NULL;
+	zen_writeset_add_lock(c->ht, tidno, xid, c->mode);
+	return true;
+}
+
+/*
+ * The row goes on under this TID: may it be locked there, too?  As judge(), but what excludes the lock is left to the next
+ * judge() of the TID where the row was found: TM_BeingModified with an invalid wait_xid.
+ */
+static TM_Result
+judge_forward(ZenChange *c, uint64 w, Judged *j)
+{
+	c->wait_xid = InvalidTransactionId;
+	j->head = zen_word_entry(w);
+	j->lock_seq = zen_lockers_copy(j->word, j->head, &lockers_copy);
+	if (zen_word_ref(zen_word_read(j->word)) != zen_word_ref(w))
+		return TM_BeingModified;
+	for (ZenVersion *v = j->head; v->older != NULL; v = v->older)
+		if (excludes(c, v))
+			return TM_BeingModified;
+	j->top = zen_top_version(j->head);
+	c->wait_xid = zen_lockers_conflict(&lockers_copy, c->mode);
+	return TransactionIdIsValid(c->wait_xid) ? TM_BeingModified : TM_Ok;
+}
+
+/*
+ * The row has gone on under another TID, which its locker's snapshot does not see, and perhaps under more.  Nobody who
+ * moved it excludes the lock, so it is locked there as well: who comes that way shall meet the lock, and the lock those who
+ * have come that way.  TM_Ok or, as judge(), TM_BeingModified.
+ */
+static TM_Result
+lock_forward(ZenChange *c, uint64 tidno, TransactionId xid)
+{
+	for (;;)
+	{
+		ZenWord    *word = entry_word(c->ht, tidno);
+		Judged		j = {.word = word};
+		Attempt		attempt = NOT_TRIED;
+		TM_Result	result = TM_BeingModified;
+		LockTupleMode mine;
+		uint64		w,
+					next = 0;
+		bool		follow = false,
+					held = false;
+
+		if (word == NULL)
+			return TM_Ok;		/* the row is gone, with whoever moved it */
+		zen_writeset_reserve(0, 1);
+		zen_epoch_enter();
+		w = zen_word_read(word);
+		if (zen_word_state(w) == ZEN_WORD_ENTRY)
+			result = judge_forward(c, w, &j);
+		if (result == TM_Ok)
+		{
+			held = zen_lockers_mine(&lockers_copy, &mine) && mine >= c->mode;
+			if (!held)
+				attempt = try_lock(&j, xid, c->mode);
+			follow = j.top != NULL && (zen_version_flags(j.top) & ZEN_V_FORWARD) != 0;
+			next = follow ? j.top->forward_tidno : 0;
+		}
+		zen_epoch_leave();
+		if (result != TM_Ok)
+			return result;
+		if (!held && !note_lock(c, attempt, tidno, xid))
+			continue;
+		if (!follow)
+			return TM_Ok;
+		tidno = next;
+	}
+}
+
+/* Lock the row where it is found: one try of zen_row_lock(). */
+static TM_Result
+lock_once(ZenChange *c, TransactionId xid)
+{
+	Judged		j;
+	Attempt		attempt = NOT_TRIED;
+	TM_Result	result = enter_and_judge(c, &j, true);
+	bool		held = result == TM_Ok && held_already(c, &j);
+	bool		follow = false;
+	uint64		next = 0;
+
+	if (result == TM_Ok)
+	{
+		if (!held)
+			attempt = try_lock(&j, xid, c->mode);
+		follow = (zen_version_flags(j.top) & ZEN_V_FORWARD) != 0;
+		next = j.top->forward_tidno;
+	}
+	zen_epoch_leave();
+	if (result != TM_Ok)
+		return result;
+	if (!held && !note_lock(c, attempt, c->tidno, xid))
+	{
+		c->wait_xid = InvalidTransactionId;
+		return TM_BeingModified;
+	}
+	return follow ? lock_forward(c, next, xid) : TM_Ok;
+}
+
 TM_Result
 zen_row_lock(ZenChange *c)
 {
 	TransactionId xid = GetCurrentTransactionId();
+	TM_Result	result;
 
 	Assert(lockers_in_hand == NULL);
-	zen_writeset_reserve(0, 1);
-	for (;;)
+	do
 	{
-		Judged		j;
-		TM_Result	result = enter_and_judge(c, &j, true);
-		bool		done = result != TM_Ok || held_already(c, &j);
-		bool		follow = false,
-					applied = false;
-		uint64		forward = 0;
-
-		if (!done)
-		{
-			prune_copy();
-			if (take_lockers_in_hand())
-			{
-				fill_lockers(lockers_in_hand, xid, c->mode);
-				follow = (zen_version_flags(j.top) & ZEN_V_FORWARD) != 0;
-				forward = j.top->forward_tidno;
-				applied = apply_lock(&j, lockers_in_hand);
-			}
-		}
-		zen_epoch_leave();
-		if (done)
-		{
-			if (lockers_in_hand != NULL)
-				zen_lockers_free(lockers_in_hand);
-			lockers_in_hand = NULL;
-			return result;
-		}
-		if (lockers_in_hand == NULL)
-			zen_arena_full_error();
-		if (!applied)
-			continue;
-		lockers_in_hand = NULL;
-		zen_writeset_add_lock(c->ht, c->tidno, xid, c->mode);
-		if (follow)
-			lock_forward(c->ht, forward, xid, c->mode);
-		return TM_Ok;
-	}
+		zen_writeset_reserve(0, 1);
+		result = lock_once(c, xid);
+	} while (result == TM_BeingModified && !TransactionIdIsValid(c->wait_xid));
+	if (lockers_in_hand != NULL)
+		zen_lockers_free(lockers_in_hand);
+	lockers_in_hand = NULL;
+	return result;
 }

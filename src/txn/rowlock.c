@@ -9,6 +9,7 @@
 #include "cache/metcache.h"
 #include "storage/lmgr.h"
 #include "txn/visibility.h"
+#include "txn/writeset.h"
 #include "utils/memutils.h"
 
 LOCKMODE
@@ -158,26 +159,72 @@ release_one(ZenHTable *ht, uint64 tidno, TransactionId xid, uint64 *forward)
 	return follow;
 }
 
-bool
-zen_rowlock_touch(ZenHTable *ht, uint64 tidno, uint64 *next)
+static bool
+holds(const ZenLockers *lockers, TransactionId xid)
+{
+	for (uint32 i = 0; lockers != NULL && i < lockers->n; i++)
+		if (lockers->l[i].xid == xid)
+			return true;
+	return false;
+}
+
+ZenLockPlace
+zen_rowlock_touch(ZenHTable *ht, uint64 tidno, TransactionId xid, uint64 *next)
 {
 	ZenWord    *word = zen_tidmap_word(ht, tidno);
-	bool		forward = false;
+	ZenLockPlace place = ZEN_LOCK_GONE;
+	ZenVersion *head = NULL;
 	uint64		w;
 
 	if (word == NULL)
-		return false;
+		return ZEN_LOCK_GONE;
+	zen_epoch_enter();
 	w = zen_word_lock(word);
 	if (zen_word_state(w) == ZEN_WORD_ENTRY)
 	{
-		ZenVersion *head = zen_word_entry(w);
-
+		head = zen_word_entry(w);
 		head->lock_seq++;
-		forward = (zen_version_flags(head) & ZEN_V_FORWARD) != 0;
-		*next = head->forward_tidno;
+		if (holds(head->lockers, xid))
+			place = (zen_version_flags(head) & ZEN_V_FORWARD) ? ZEN_LOCK_FORWARD : ZEN_LOCK_HERE;
 	}
 	zen_word_unlock(word, w);
-	return forward;
+	if (place == ZEN_LOCK_FORWARD)
+	{
+		*next = head->forward_tidno;
+		if (zen_version_state(head) == ZEN_XID_COMMITTED)
+			place = ZEN_LOCK_MOVED;
+	}
+	zen_epoch_leave();
+	return place;
+}
+
+void
+zen_rowlock_collect(ZenHTable *ht)
+{
+	static ZenLockerCopy copy;
+	uint64		ntids = zen_tidmap_nblocks(ht) * ZEN_TIDS_PER_BLOCK;
+
+	for (uint64 tidno = 0; tidno < ntids; tidno++)
+	{
+		ZenWord    *word = zen_tidmap_word(ht, tidno);
+		uint64		w;
+
+		copy.n = 0;
+		if (word == NULL)
+			continue;
+		zen_epoch_enter();
+		w = zen_word_read(word);
+		if (zen_word_state(w) == ZEN_WORD_ENTRY)
+			(void) zen_lockers_copy(word, zen_word_entry(w), &copy);
+		zen_epoch_leave();
+		for (uint32 i = 0; i < copy.n; i++)
+		{
+			if (!TransactionIdIsCurrentTransactionId(copy.l[i].xid))
+				continue;
+			zen_writeset_reserve(0, 1);
+			zen_writeset_add_lock(ht, tidno, copy.l[i].xid, copy.l[i].mode);
+		}
+	}
 }
 
 void

@@ -38,10 +38,24 @@ extern TransactionId zen_lockers_conflict(const ZenLockerCopy *copy, LockTupleMo
 /* zen_lockers_mine -- the strongest lock that this transaction holds; false if none. */
 extern bool zen_lockers_mine(const ZenLockerCopy *copy, LockTupleMode *mode);
 
+/* Where a lock is that xid has taken under a TID. */
+typedef enum ZenLockPlace
+{
+	ZEN_LOCK_HERE,
+	ZEN_LOCK_FORWARD,			/* the row goes on under another TID, if its
+								 * mover commits */
+	ZEN_LOCK_MOVED,				/* so it does: the mover has committed */
+	ZEN_LOCK_GONE				/* not here: what told where to was collected */
+} ZenLockPlace;
+
 /*
- * zen_rowlock_touch -- make writers that have judged the row judge it again; has it gone on under another TID (*next)?
+ * zen_rowlock_touch -- make writers that have judged the row judge it again, and tell where its lock by xid is;
+ * ZEN_LOCK_FORWARD and ZEN_LOCK_MOVED set *next, a TID number.
  */
-extern bool zen_rowlock_touch(ZenHTable *ht, uint64 tidno, uint64 *next);
+extern ZenLockPlace zen_rowlock_touch(ZenHTable *ht, uint64 tidno, TransactionId xid, uint64 *next);
+
+/* zen_rowlock_collect -- add all locks that this transaction holds in a table to its write set; reads the whole map. */
+extern void zen_rowlock_collect(ZenHTable *ht);
 
 /* zen_rowlock_release -- take xid's locks on a tuple out; never throws. */
 extern void zen_rowlock_release(ZenHTable *ht, uint64 tidno, TransactionId xid);

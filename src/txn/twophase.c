@@ -142,28 +142,54 @@ copy_locks(Prepared *p)
 	p->nlocks = ws->nlocks;
 }
 
+/* Leave lock i out of the write set. */
+static void
+remove_lock(uint32 i)
+{
+	ZenWriteSet *ws = &zen_writeset;
+
+	ws->locks[i] = ws->locks[--ws->nlocks];
+}
+
 /*
  * A row lock is written under the TID that the row has now.  From the moment the lock is published nobody takes the row to
- * another TID; where that has happened before, the lock goes along, as it did in DRAM.
+ * another TID; where that has happened before, the lock goes along, as it did in DRAM.  The tombstone that tells where
+ * to may be collected already, if the transaction that moved the row is the older one: then the table is searched.  No
+ * lock is written under a TID that the row has left for good: another row may get it.
  */
 static void
 publish_locks(Prepared *p)
 {
 	ZenWriteSet *ws = &zen_writeset;
+	List	   *searched = NIL; /* tables */
+	uint32		i = 0;
 
 	LWLockAcquire(zen_lock(ZEN_LOCK_RECOVERY), LW_EXCLUSIVE);
 	copy_locks(p);
 	p->xid = GetTopTransactionId();
 	p->preparing = true;
-	for (uint32 i = 0; i < ws->nlocks; i++)
+	while (i < ws->nlocks)
 	{
-		uint64		next;
+		ZenLockedRow l = ws->locks[i];
+		uint64		next = 0;
+		ZenLockPlace place = zen_rowlock_touch(l.ht, l.tidno, l.xid, &next);
 
-		if (!zen_rowlock_touch(ws->locks[i].ht, ws->locks[i].tidno, &next))
-			continue;
-		zen_writeset_reserve(0, 1);
-		zen_writeset_add_lock(ws->locks[i].ht, next, ws->locks[i].xid, ws->locks[i].mode);
+		if (place == ZEN_LOCK_FORWARD || place == ZEN_LOCK_MOVED)
+		{
+			zen_writeset_reserve(0, 1);
+			zen_writeset_add_lock(l.ht, next, l.xid, l.mode);
+		}
+		else if (place == ZEN_LOCK_GONE && !list_member_ptr(searched, l.ht))
+		{
+			zen_rowlock_collect(l.ht);
+			searched = lappend(searched, l.ht);
+		}
+		if (place == ZEN_LOCK_MOVED || place == ZEN_LOCK_GONE)
+			remove_lock(i);
+		else
+			i++;
 	}
+	list_free(searched);
 	copy_locks(p);
 	LWLockRelease(zen_lock(ZEN_LOCK_RECOVERY));
 }

@@ -260,9 +260,16 @@ sub conclude
 	}
 	else
 	{
-		run_sql($_->{sessions}[$session]{dbh}, 'ROLLBACK') for @{ $self->{engines} };
-		$plans->[$session]->forget;
+		$self->roll_back($session, $plans);
 	}
+	return;
+}
+
+sub roll_back
+{
+	my ($self, $session, $plans) = @_;
+	run_sql($_->{sessions}[$session]{dbh}, 'ROLLBACK') for @{ $self->{engines} };
+	$plans->[$session]->forget;
 	return;
 }
 
@@ -387,6 +394,12 @@ sub race
 	if (defined $alone)
 	{
 		my $early = $answers[ 1 - $alone ];
+		if ($alone == 0 && heap_disobeys($statement, $answers[0]))
+		{
+			$self->{count}{'heap waits although told not to'}++;
+			$self->roll_back($waiter, $plans);
+			return;
+		}
 		if (!$statement->{multi} || $early->{state} !~ /$row_error/)
 		{
 			$self->note_statement($waiter, $statement, ' -- waits on one side only');
@@ -396,6 +409,14 @@ sub race
 		$answers[$alone]{state} = $early->{state};
 	}
 	return $self->conclude($waiter, { %$statement, raced => 1 }, $plans, @answers);
+}
+
+# heap_disobeys -- whether heap has waited in spite of NOWAIT or SKIP LOCKED: it does where a
+# later version of the row is locked (heap_lock_updated_tuple knows no such wish).
+sub heap_disobeys
+{
+	my ($statement, $answer) = @_;
+	return $statement->{sql} =~ /NOWAIT|SKIP LOCKED/ && $answer->{message} =~ /while locking updated version/;
 }
 
 # collect -- the answer to a statement that was sent.
