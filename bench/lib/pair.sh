@@ -15,13 +15,13 @@
 # pair_run SERVER ARG...               bench/tpcc/run with the server's connection and the pair's tables.
 # pair_psql SERVER ARG...              psql there.
 # pair_check SERVER                    The consistency check.
-# field NAME                           The value of NAME= from the line on stdin.
-# pair_thaw                            Both servers run again: for lib_at_end, as a slice may have been broken off.
+# field, peers_thaw                    See peers.sh.
 #
-# Slices alternate instead of running at the same time, so that the servers do not take processor time from
-# each other; which goes first changes from round to round. The other server is stopped (SIGSTOP) meanwhile:
-# its autovacuum and checkpoints happen, and count, in its own slices. Both have the same settings: fsync on,
-# and WAL and checkpoints wide enough that a slice seldom meets a checkpoint, which is in heap's favour.
+# Slices alternate (peers.sh); which server goes first changes from round to round. Both have the same settings: fsync
+# on, and WAL and checkpoints wide enough that a slice seldom meets a checkpoint, which is in heap's favour.
+
+. "$(dirname "${BASH_SOURCE[0]}")/peers.sh"
+peers=(heap zen)
 
 pair_bench=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -69,32 +69,16 @@ pair_create() {
 	done
 }
 
-# SERVER SIGNAL: to the postmaster and all its children.
-pair_signal() {
-	local pid
-	pid=$(lib_postmaster "$ZEN_TMP/$1/data") || return 0
-	# shellcheck disable=SC2046
-	kill -s "$2" "$pid" $(lib_children "$pid")
-}
-
-pair_thaw() {
-	pair_signal heap CONT
-	pair_signal zen CONT
-}
-
 pair_slice() {
 	local log=$ZEN_TMP/slice.log
-	pair_thaw
-	[ "$1" = heap ] && pair_signal zen STOP || pair_signal heap STOP
+	peers_alone "$1"
 	if ! pair_run "$1" --duration "$2" --clients "$3" --no-check >"$log" 2>&1; then
 		cat "$log" >&2
 		return 1
 	fi
-	pair_thaw
+	peers_thaw
 	grep '^result ' "$log"
 }
-
-field() { sed -n "s/.* $1=\([^ ]*\).*/\1/p"; }
 
 pair_rounds() {
 	local round server order=(zen heap) line

@@ -1,0 +1,38 @@
+# shellcheck shell=bash
+#
+# peers.sh -- several private servers that have their slices of load in turns (bash; wants tools/server-lib.sh).
+#
+# They do not work at the same time, so that they do not take processor time from each other: while one has its slice
+# the others are stopped (SIGSTOP), and their autovacuum and checkpoints happen, and count, in their own slices.
+#
+# peers                The array of the servers' names: the caller's to fill.
+# peers_alone SERVER   Only this one runs from now on.
+# peers_thaw           All run again: for lib_at_end, as a slice may have been broken off.
+# field NAME           The value of NAME= from the line on stdin.
+
+peers=()
+
+# SERVER SIGNAL: to the postmaster and all its children.
+peer_signal() {
+	local pid
+	pid=$(lib_postmaster "$ZEN_TMP/$1/data") || return 0
+	# shellcheck disable=SC2046
+	kill -s "$2" "$pid" $(lib_children "$pid")
+}
+
+peers_thaw() {
+	local server
+	for server in "${peers[@]}"; do
+		peer_signal "$server" CONT
+	done
+}
+
+peers_alone() {
+	local server
+	for server in "${peers[@]}"; do
+		[ "$server" = "$1" ] || peer_signal "$server" STOP
+	done
+	peer_signal "$1" CONT
+}
+
+field() { sed -n "s/.* $1=\([^ ]*\).*/\1/p"; }
