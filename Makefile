@@ -6,6 +6,7 @@
 #                          random load; SEED, SCENARIOS, JOBS...: t/070_power.pl and t/080_power_torture.pl
 #   make check-postgres    PostgreSQL's own tests, with zen as the default
 #   make demo              the same, then TPC-C on zen and on heap, a crash and a recovery
+#   make bench            zen and its peers side by side, half an hour; make bench-full: two hours. BENCH_OUT=/tmp/zen-bench
 #   make check-includes    do the layers below hold?
 #   make check-format      is the code formatted?  make format does it
 #   WERROR=1               warnings are errors
@@ -14,7 +15,7 @@
 PG_CONFIG ?= pg_config
 
 # These goals work on a machine that has no server yet, so they must not need PGXS.
-TOOLS = check check-postgres torture demo check-includes check-format format
+TOOLS = check check-postgres torture demo bench bench-full check-includes check-format format
 
 ifneq ($(filter $(TOOLS),$(MAKECMDGOALS)),)
 
@@ -26,6 +27,12 @@ check check-postgres demo check-includes format:
 
 torture:
 	@POWER=long ROUNDS=$${ROUNDS:-100} TEST_TIMEOUT=$${TEST_TIMEOUT:-36000} TESTS="070_power 080_power_torture" tools/check
+
+bench:
+	@tools/bench --out $${BENCH_OUT:-/tmp/zen-bench}
+
+bench-full:
+	@tools/bench --full --out $${BENCH_OUT:-/tmp/zen-bench-full}
 
 check-format:
 	@tools/format --check
