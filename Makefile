@@ -1,6 +1,7 @@
 # zen: PostgreSQL tables in non-volatile memory.
 #
-#   make, make install, make installcheck   as for any extension; PG_CONFIG selects the server
+#   make, make install, make installcheck   as for any extension; PG_CONFIG selects the server, or PG_MAJOR=17 one that
+#                          tools/build-server builds from source, once, for all that is below too
 #   make check             install what is missing, build, run all tests on a private server
 #   make torture           power cuts, long: every scenario at every crash point, then ROUNDS=100 cuts under a
 #                          random load; SEED, SCENARIOS, JOBS...: t/070_power.pl and t/080_power_torture.pl
@@ -13,6 +14,12 @@
 #   ZEN_FAULTS=1           a build for tests, with the setting zen.fault (src/base/fault.h); tools/fault-server installs it
 
 PG_CONFIG ?= pg_config
+ifneq ($(PG_MAJOR),)
+override PG_CONFIG := $(shell tools/build-server $(PG_MAJOR))
+$(if $(PG_CONFIG),,$(error no server of PostgreSQL $(PG_MAJOR)))
+export PG_CONFIG
+unexport PG_MAJOR
+endif
 
 # These goals work on a machine that has no server yet, so they must not need PGXS.
 TOOLS = check check-postgres torture demo bench bench-full check-includes check-format format
@@ -123,6 +130,8 @@ TAP_TESTS = $(if $(wildcard t/*.pl),1)
 REGRESS_OPTS = --load-extension=zen
 ISOLATION_OPTS = --load-extension=zen
 
+EXTRA_CLEAN = .built-for
+
 # No LLVM bitcode: the executor would inline nothing of a table access method.
 override with_llvm = no
 
@@ -132,7 +141,13 @@ $(error no PostgreSQL server headers: run tools/install-deps, or set PG_CONFIG)
 endif
 include $(PGXS)
 
-# Any header may reach any file; the whole build takes seconds.
-$(OBJS): $(wildcard $(srcdir)/src/*/*.h)
+# Any header may reach any file, and objects for another server, or made by other rules, are of no use. The whole build
+# takes seconds.
+BUILT_FOR = $(shell $(PG_CONFIG) --includedir-server --version) $(ZEN_FAULTS)
+$(OBJS): $(wildcard $(srcdir)/src/*/*.h) .built-for
+.built-for: FORCE
+	@echo '$(BUILT_FOR)' | cmp -s - $@ || echo '$(BUILT_FOR)' >$@
+FORCE:
+.PHONY: FORCE
 
 endif

@@ -87,6 +87,13 @@ SELECT pg_stat_clear_snapshot();
 SELECT n_live_tup FROM pg_stat_user_tables WHERE relid = 't'::regclass;
 SELECT pg_stat_get_live_tuples('t'::regclass), pg_stat_get_tuples_inserted('t'::regclass) > 100 AS ins;
 
+-- a new index on an empty table has its meta page and no entries, as in heap
+CREATE TABLE empty_zen (a int) USING zen;
+CREATE TABLE empty_heap (a int) USING heap;
+CREATE INDEX empty_zen_i ON empty_zen (a);
+CREATE INDEX empty_heap_i ON empty_heap (a);
+SELECT relname, relpages, reltuples FROM pg_class WHERE relname LIKE 'empty\_%' ORDER BY relname;
+
 RESET search_path;
 SET client_min_messages = warning;
 DROP SCHEMA stat_test CASCADE;

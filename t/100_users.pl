@@ -5,7 +5,7 @@
 # - tablespaces; LISTEN and NOTIFY; advisory locks; 100 MB in one value
 # - cancel and timeouts in scans, index builds and VACUUM; progress views; EXPLAIN (ANALYZE, BUFFERS)
 # - autovacuum and statistics
-# - thousands of small tables
+# - thousands of small tables; since PostgreSQL 17, zen as the access method of partitioned tables
 # - logical replication into a zen table; publications and base backups of zen tables
 # - zen tables that belong to an extension; DROP EXTENSION zen; ALTER EXTENSION zen UPDATE
 
@@ -38,6 +38,7 @@ test_progress();
 test_explain();
 test_autovacuum();
 test_many_tables();
+test_partitioned() if value($dbh, 'SHOW server_version_num') >= 170000;
 test_extension_update();
 test_extension_drop();
 $dbh->disconnect;
@@ -414,6 +415,34 @@ sub test_many_tables
 	cmp_ok($used / $tables, '<', 2, "a table of four rows by four writers takes less than 2 KB of the pool ($used KB for $tables)");
 	execute($dbh, map { 'DO $$ BEGIN FOR i IN ' . ($_ * 100 + 1) . ' .. ' . ($_ * 100 + 100)
 		. q{ LOOP EXECUTE 'DROP TABLE many_' || i; END LOOP; END $$} } 0 .. $tables / 100 - 1);
+	return;
+}
+
+# A partitioned table's access method is that of its new partitions; the default is not asked then.
+sub test_partitioned
+{
+	my $ams = sub {
+		value($dbh, q{SELECT string_agg(concat_ws(' ', c.relname, am.amname), ', ' ORDER BY c.relname) FROM pg_class c
+		  LEFT JOIN pg_am am ON am.oid = c.relam WHERE c.relname ~ '^pam' AND c.relkind IN ('r', 'p')});
+	};
+	execute($dbh, 'CREATE TABLE pam (k int PRIMARY KEY, v text) PARTITION BY RANGE (k) USING zen',
+		'CREATE TABLE pam1 PARTITION OF pam FOR VALUES FROM (0) TO (100)', 'ALTER TABLE pam SET ACCESS METHOD heap',
+		'CREATE TABLE pam2 PARTITION OF pam FOR VALUES FROM (100) TO (200)', 'ALTER TABLE pam SET ACCESS METHOD DEFAULT',
+		'SET default_table_access_method = zen', 'CREATE TABLE pam3 PARTITION OF pam FOR VALUES FROM (200) TO (300)',
+		q{INSERT INTO pam SELECT g, 'p' || g FROM generate_series(0, 299) g});
+	is($ams->(), 'pam, pam1 zen, pam2 heap, pam3 zen', 'partitions have the access method of the partitioned table');
+	my $rows = contents($dbh, 'pam');
+	execute($dbh, 'ALTER TABLE pam SET ACCESS METHOD zen', 'ALTER TABLE pam2 SET ACCESS METHOD DEFAULT', 'CREATE INDEX ON pam (v)');
+	is($ams->(), 'pam zen, pam1 zen, pam2 zen, pam3 zen', 'SET ACCESS METHOD DEFAULT');
+	is(contents($dbh, 'pam'), $rows, 'and no row is lost');
+	is(contents($dbh, 'pam', 'indexscan', 'k >= 0'), $rows, 'nor in the index');
+	execute($dbh, 'CREATE TEMP TABLE pam_temp (k int)', 'CREATE TEMP TABLE pam_parent (k int) PARTITION BY RANGE (k)');
+	is(state_of($dbh, "ALTER TABLE $_"), '0A000', "a temporary table cannot get zen: $_")
+	  for 'pam_temp SET ACCESS METHOD DEFAULT', 'pam_parent SET ACCESS METHOD zen';
+	execute($dbh, 'ALTER TABLE pam_parent SET ACCESS METHOD DEFAULT', 'RESET default_table_access_method',
+		'CREATE TEMP TABLE pam_child PARTITION OF pam_parent DEFAULT', 'INSERT INTO pam_parent VALUES (1)');
+	is($ams->(), 'pam zen, pam1 zen, pam2 zen, pam3 zen, pam_child heap, pam_parent, pam_temp heap', 'temporary partitions are heap');
+	execute($dbh, 'DROP TABLE pam, pam_parent, pam_temp');
 	return;
 }
 

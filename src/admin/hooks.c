@@ -232,13 +232,20 @@ check_alter_table(AlterTableStmt *stmt)
 	foreach(lc, stmt->cmds)
 	{
 		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+
+		/* SET ACCESS METHOD DEFAULT gives no name */
+		const char *am = cmd->name ? cmd->name : default_table_access_method;
 		Oid			relid;
 
-		if (cmd->subtype != AT_SetAccessMethod || cmd->name == NULL || strcmp(cmd->name, "zen") != 0)
+		if (cmd->subtype != AT_SetAccessMethod || strcmp(am, "zen") != 0)
 			continue;
 		relid = RangeVarGetRelid(stmt->relation, NoLock, true);
-		if (OidIsValid(relid) && get_rel_persistence(relid) == RELPERSISTENCE_TEMP)
-			refuse_am(RELPERSISTENCE_TEMP);
+		if (!OidIsValid(relid) || get_rel_persistence(relid) != RELPERSISTENCE_TEMP)
+			continue;
+		/* a partitioned table takes that as none of its own */
+		if (cmd->name == NULL && get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE)
+			continue;
+		refuse_am(RELPERSISTENCE_TEMP);
 	}
 }
 
@@ -252,7 +259,11 @@ before_utility(Node *stmt)
 			{
 				CreateStmt *create = (CreateStmt *) stmt;
 
-				if (create->partspec == NULL)
+				/*
+				 * a partitioned table has none but by name, for its
+				 * partitions
+				 */
+				if (create->partspec == NULL || create->accessMethod != NULL)
 					create->accessMethod = choose_am(create->relation, create->accessMethod);
 				break;
 			}

@@ -27,6 +27,7 @@
 #include "commands/defrem.h"
 #include "replication/message.h"
 #include "storage/bufmgr.h"
+#include "storage/lmgr.h"
 #include "table/zenam.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -37,25 +38,37 @@
 static List *logged_builds = NIL;	/* OIDs, in TopMemoryContext; may name
 									 * indexes that are gone or sound */
 
-/* An index that takes over the files of an unlogged one needs no more than its mark. */
+/* Its mark, and, where new files have made the number of its entries unknown, none, as in any new index. */
 static void
 mark_unlogged(Oid indexoid)
 {
 	Relation	pg_class = table_open(RelationRelationId, RowExclusiveLock);
 	HeapTuple	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(indexoid));
+	Form_pg_class form;
+	ItemPointerData tid;
 
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for index %u", indexoid);
-	((Form_pg_class) GETSTRUCT(tuple))->relpersistence = RELPERSISTENCE_UNLOGGED;
-	CatalogTupleUpdate(pg_class, &tuple->t_self, tuple);
+	form = (Form_pg_class) GETSTRUCT(tuple);
+	form->relpersistence = RELPERSISTENCE_UNLOGGED;
+	form->reltuples = 0;
+
+	/*
+	 * newer servers ask it of all who change pg_class; nobody else sees this
+	 * row yet
+	 */
+	tid = tuple->t_self;
+	LockTuple(pg_class, &tid, ExclusiveLock);
+	CatalogTupleUpdate(pg_class, &tid, tuple);
+	UnlockTuple(pg_class, &tid, ExclusiveLock);
 	heap_freetuple(tuple);
 	table_close(pg_class, RowExclusiveLock);
 }
 
 /*
  * A new index gets new files: those it was created with a moment ago are in the WAL, and replay would make them again
- * where a crash wants none.  (ALTER TABLE may give the files of an index that it drops to one that it creates; a new index
- * is known by its file number, which is its OID.)
+ * where a crash wants none.  (ALTER TABLE may give the unlogged files of an index that it drops to one that it creates; a
+ * new index is known by its file number, which is its OID.)
  */
 void
 zen_index_set_unlogged(Oid indexoid)
@@ -65,8 +78,7 @@ zen_index_set_unlogged(Oid indexoid)
 
 	if (ZEN_LOCATOR_NUMBER(zen_rel_locator(index)) == indexoid)
 		RelationSetNewRelfilenumber(index, RELPERSISTENCE_UNLOGGED);
-	else
-		mark_unlogged(indexoid);
+	mark_unlogged(indexoid);
 	index_close(index, NoLock);
 	CommandCounterIncrement();
 }

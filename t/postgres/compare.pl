@@ -55,6 +55,10 @@ sub statements {
 		push @found, map { [ $_, $line ] } grep { /\S/ } @pending, $text;
 		($text, $depth, @pending) = ('', 0);
 	};
+	# where COPY is meant to fail, no data follow
+	my $data = sub {
+		$line += ($1 =~ tr/\n//) if $sql =~ /\G([^\n]*\n(?!\n)(?:(?!\\\.\n)[^\n]*\n)*?\\\.)(?=\n)/gcs;
+	};
 	pos($sql) = 0;
 	while (pos($sql) < length $sql) {
 		if ($sql =~ /\G\n/gc) { $line++; $text .= "\n" }
@@ -65,13 +69,13 @@ sub statements {
 		elsif ($sql =~ /\G("(?:[^"]|"")*")/gcs) { $pass->($1, '"x"') }
 		elsif ($sql =~ /\G((\$(?:[A-Za-z_]\w*)?\$).*?\2)/gcs) { $pass->($1, "''") }
 		elsif ($sql =~ /\G\\;/gc) { push @pending, $text; $text = '' }
+		elsif ($sql =~ /\G\\copy\b[^\n]*\bfrom\s+stdin\b/gci) { $text = 'COPY FROM STDIN'; $end->(); $data->() }
 		elsif ($sql =~ /\G\\[^\n]*/gc) { $text .= '\\'; $end->() }
 		elsif ($sql =~ /\G;/gc) {
 			if ($depth > 0) { $text .= ';'; next }
 			my $copy = $text =~ /^\s*COPY\b.*\bFROM\s+STD(?:IN|OUT)\b/is;
 			$end->();
-			# where it is meant to fail, no data follow
-			$line += ($1 =~ tr/\n//) if $copy && $sql =~ /\G([^\n]*\n(?!\n)(?:(?!\\\.\n)[^\n]*\n)*?\\\.)(?=\n)/gcs;
+			$data->() if $copy;
 		}
 		elsif ($sql =~ /\G(.)/gcs) {
 			$depth++ if $1 eq '(' || $1 eq '[';
@@ -365,7 +369,8 @@ sub self_test {
 	for my $sql ('SELECT a FROM t;', 'TABLE t;', "SELECT a\nFROM t; -- order by a", "SELECT 'order by' FROM t;",
 		'SELECT a FROM (SELECT a FROM t ORDER BY a) s;', 'SELECT sum(a) OVER (ORDER BY a) FROM t;',
 		'UPDATE t SET a = 1 RETURNING a::int;', 'WITH w AS (SELECT 1) SELECT * FROM t;',
-		'SELECT 1 \\; SELECT a FROM t;', 'CREATE TABLE t (a int) \\; SELECT a FROM t;', "COPY t FROM stdin;\n1\n\\.\nSELECT a FROM t;") {
+		'SELECT 1 \\; SELECT a FROM t;', 'CREATE TABLE t (a int) \\; SELECT a FROM t;',
+		"COPY t FROM stdin;\n1\n\\.\nSELECT a FROM t;", "\\copy t from stdin\n1\n\\.\nSELECT a FROM t;") {
 		my @echo = grep { !/^(?:1|\\\.)$/ } split /\n/, $sql;
 		$is->($sql, compare(sql => "$sql\n", heap => [ @echo, @ab ], zen => [ @echo, @ba ])->{verdict}, 'row order');
 		$is->("$sql: other rows", $run->("$sql\n", \@ab, [ $set->(2, 1, 1) ]), 'failing');
