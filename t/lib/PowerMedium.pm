@@ -186,15 +186,15 @@ sub stopped
 	return;
 }
 
-# state_after_cut -- write to the file `pool` (and, if given, to the copied folder `wal`) what
-# may be left after a cut when `upto` bytes were recorded: choice `seed`, or number
-# `index`; `eadr`: a persistent cache.  Returns { states, lines, sectors, digest }.
+# state_after_cut -- write to the file `pool` and to the copied folder `wal` what may be left after a
+# cut when `upto` bytes were recorded: choice `seed`, or number `index`; `eadr`: a persistent
+# cache.  Without `pool` nothing is written.  Returns { states, lines, sectors, digest }.
 sub state_after_cut
 {
 	my ($self, %opt) = @_;
 	my @command = (
-		$self->{programs}{cut}, '-l', "$self->{dir}/log", '-u', $opt{upto}, '-b', $self->{base}, '-o', $opt{pool},
-		'-z', $POOL_BYTES, ($opt{wal} ? ('-w', $opt{wal}) : ()), ($opt{eadr} ? '-e' : ()),
+		$self->{programs}{cut}, '-l', "$self->{dir}/log", '-u', $opt{upto}, '-b', $self->{base}, ($opt{pool} ? ('-o', $opt{pool}) : ()),
+		'-z', $POOL_BYTES, '-w', $opt{wal}, ($opt{eadr} ? '-e' : ()),
 		defined $opt{index} ? ('-i', $opt{index}) : ('-s', $opt{seed}));
 	my ($out, $err) = PostgreSQL::Test::Utils::run_command(\@command);
 	$out =~ /^(\d+) (\d+) (\d+) (\w+)$/ or croak "@command: $out $err";
