@@ -65,6 +65,16 @@ sub data_pages
 	return map { [ $_, $words[$_] ] } $first .. $npages - 1;
 }
 
+# dirty_free_pages -- numbers of pages that the directory calls free, and that are not zero (R8).
+sub dirty_free_pages
+{
+	my ($path) = @_;
+	my $zero = "\0" x PAGE;
+	open(my $fh, '<:raw', $path) or die "cannot open $path: $!";
+	my $free = sub { unpack('Q<', peek($fh, page_word_offset($_[0]), 8)) == 0 };
+	return grep { peek($fh, $_ * PAGE, PAGE) ne $zero && $free->($_) } map { $_->[0] } grep { !$_->[1] } data_pages($fh);
+}
+
 # slots_of -- all slots with a header of an HTable (and a row, if $tid is given), free or
 # not, oldest first.
 sub slots_of

@@ -376,11 +376,11 @@ sub try_photos
 	return;
 }
 
-# select_recoveries -- mark the photos, about $n by chance and the last one, whose recovery is to be cut.
+# select_recoveries -- mark the photos, one of $n by chance and the last one, whose recovery is to be cut.
 sub select_recoveries
 {
 	my ($n, @photos) = @_;
-	$_->{recover} = one_in(@photos / $n) for @photos;
+	$_->{recover} = one_in($n) for @photos;
 	$photos[-1]{recover} = 1;
 	return;
 }
@@ -472,7 +472,7 @@ sub run
 		sub { $scenario->{first_start} ? wait_rebuilt($server->wait_ready_child) : play($server, $scenario, $_[0]) });
 	$self->name_photos('', @photos);
 	@photos = $self->select_points(@photos);
-	select_recoveries($self->{recoveries}, @photos);
+	select_recoveries($scenario->{recover_all} ? 1 : scalar @photos / $self->{recoveries}, @photos);
 	$self->try_photos(\@photos, $states, $ends, $scenario->{recover});
 	return ($self->{count}, $self->{violations});
 }

@@ -6,6 +6,7 @@
 #   prelude  steps in the life of the server that the power cut ends
 #   steps    what the power cut may hit; the state after each of them is known
 #   recover  how many cuts in a row hit the recovery that follows
+#   recover_all  it is cut after every crash point, not only after some
 #   process_crash  at each crash point processes crash first, and the power is cut after that
 #   long     only in the long version
 #   stop     ends with an orderly stop
@@ -269,6 +270,25 @@ sub ddl_scenarios
 			steps => in_a('ALTER TABLE t SET TABLESPACE ts', q{UPDATE t SET v = 'moved' WHERE id = 1}, 'BEGIN', 'ALTER TABLE t SET TABLESPACE pg_default',
 				'DELETE FROM t WHERE id = 2', 'COMMIT'),
 		},
+		# The entry of a table is moved, destroyed and made again by one transaction, in either order.  PostgreSQL's heap
+		# has empty indexes after ALTER, TRUNCATE, ROLLBACK (15.20), hence id + 0.
+		move_truncate => {
+			setup => [ table('t', 20), table('u', 20) ],
+			steps => in_a(
+				'BEGIN', 'ALTER TABLE t SET TABLESPACE ts', 'TRUNCATE t', q{INSERT INTO t VALUES (1, 1, 'moved, then emptied')}, 'COMMIT',
+				'BEGIN', 'TRUNCATE t', 'ALTER TABLE t SET TABLESPACE pg_default', q{INSERT INTO t VALUES (2, 2, 'emptied, then moved')}, 'COMMIT',
+				'BEGIN', 'ALTER TABLE u SET TABLESPACE ts', 'TRUNCATE u', q{INSERT INTO u VALUES (3, 3, 'never')}, 'ROLLBACK',
+				'BEGIN', 'TRUNCATE u', q{INSERT INTO u VALUES (4, 4, 'never')}, 'ALTER TABLE u SET TABLESPACE ts', 'ROLLBACK',
+				q{UPDATE u SET v = 'still there' WHERE id + 0 < 3}),
+		},
+		prepared_move_truncate => {
+			setup => [ table('t', 20), table('u', 20) ],
+			steps => in_a(
+				'BEGIN', 'ALTER TABLE t SET TABLESPACE ts', 'TRUNCATE t', q{INSERT INTO t VALUES (1, 1, 'moved')}, q{PREPARE TRANSACTION 'p'},
+				q{UPDATE u SET v = 'other' WHERE id = 8}, q{COMMIT PREPARED 'p'}, q{UPDATE t SET v = 'there' WHERE id = 1},
+				'BEGIN', 'TRUNCATE u', 'ALTER TABLE u SET TABLESPACE ts', q{INSERT INTO u VALUES (2, 2, 'never')}, q{PREPARE TRANSACTION 'r'},
+				q{INSERT INTO t VALUES (5, 5, 'other')}, q{ROLLBACK PREPARED 'r'}, q{UPDATE u SET v = 'still there' WHERE id < 3}),
+		},
 		rewrite => {
 			setup => [ table('t', 20) ],
 			steps => in_a('ALTER TABLE t ADD c int DEFAULT random() * 0', 'CREATE INDEX ON t (v)', 'REINDEX TABLE t', 'CLUSTER t USING t_pkey'),
@@ -295,6 +315,7 @@ sub recovery_scenarios
 		recovery_mixed => {
 			setup   => [ table('t', 20), heap('h') ],
 			recover => 2,
+			recover_all => 1,
 			steps   => in_a('BEGIN', q{INSERT INTO h VALUES (1, 'h')}, q{UPDATE t SET v = 'both' WHERE id < 6}, 'COMMIT'),
 		},
 		recovery_prepared => {
