@@ -35,6 +35,7 @@ my %scenarios = (
 	r8_directory_not_durable => 'large_tx',
 	r8_free_before_zero      => 'page_move',
 	r8_zeroing_forgotten     => 'page_move',
+	r9_no_xid_flush          => 'reissued_xid',
 	r10_no_flush_of_believed => 'process_crash',
 	r10_descriptor_first     => 'recovery_mixed',
 	r10_watermark_too_high   => 'recovery_mixed',

@@ -45,6 +45,7 @@
 	X(R9_LP_AFTER_VISIBLE, "r9_lp_after_visible") \
 	X(R9_NO_DESCRIPTOR, "r9_no_descriptor") \
 	X(R9_NO_FORCED_FLUSH, "r9_no_forced_flush") \
+	X(R9_NO_XID_FLUSH, "r9_no_xid_flush") \
 	X(R10_NO_FLUSH_OF_BELIEVED, "r10_no_flush_of_believed") \
 	X(R10_DESCRIPTOR_FIRST, "r10_descriptor_first") \
 	X(R10_WATERMARK_TOO_HIGH, "r10_watermark_too_high") \

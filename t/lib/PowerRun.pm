@@ -284,7 +284,7 @@ sub try
 	$self->{count}{thorough}++ if $thorough;
 	my $odd = (($choice->{index} // $choice->{seed}) + ($photo->{name} =~ /(\d+)$/ ? $1 : 0)) % 2;
 	truncate($server->logfile, 0) if -e $server->logfile;
-	my @wrong = eval { verify_recovered($server, allowed => $allowed, ends => $ends, thorough => $thorough, odd => $odd); };
+	my @wrong = eval { verify_recovered($server, first => $self->{first}, allowed => $allowed, ends => $ends, thorough => $thorough, odd => $odd); };
 	push @wrong, "died: $@" if $@;
 	$server->crash if $server->{pid};
 	$self->report($photo, $choice, \@wrong) if @wrong;
@@ -456,7 +456,7 @@ sub run
 	my ($self, $name, $scenario) = @_;
 	$self->{name} = $name;
 	$self->{begin} = time;
-	$self->{process_crash} = $scenario->{process_crash};
+	$self->{$_} = $scenario->{$_} for qw(process_crash first);
 	srand($self->{seed});
 	my ($states, $ends) = $self->learn_states($scenario);
 

@@ -7,6 +7,7 @@
 #   steps    what the power cut may hit; the state after each of them is known
 #   recover  how many cuts in a row hit the recovery that follows
 #   recover_all  it is cut after every crash point, not only after some
+#   first    SQL that a recovered server runs before anybody needs a zen table
 #   process_crash  at each crash point processes crash first, and the power is cut after that
 #   long     only in the long version
 #   stop     ends with an orderly stop
@@ -224,6 +225,13 @@ sub end_scenarios
 			setup => [ table('t', 20), heap('h') ],
 			steps => in_a(map { ('BEGIN', "INSERT INTO h VALUES ($_, 'both')", "UPDATE t SET v = 'both $_' WHERE id IN (1, $_ + 1)", "DELETE FROM t WHERE id = 10 + $_",
 				"INSERT INTO t VALUES (100 + $_, 1, 'both')", 'COMMIT', "UPDATE t SET v = 'zen only' WHERE id = 2", "UPDATE h SET v = 'heap only' WHERE id = $_") } 1 .. 2),
+		},
+		# WAL that bears the xid is flushed before the descriptor, or the cut could take it: then another transaction, which
+		# needs no zen table, is given the same xid, and commits before recovery asks what became of it
+		reissued_xid => {
+			setup => [ table('t', 20), heap('h'), heap('scratch_heap') ],
+			first => [ map { "INSERT INTO scratch_heap VALUES ($_, 'first')" } 1 .. 3 ],
+			steps => in_a('BEGIN', q{INSERT INTO h VALUES (1, 'both')}, q{UPDATE t SET v = 'both' WHERE id < 4}, 'COMMIT'),
 		},
 		prepare => {
 			setup => [ table('t', 20) ],

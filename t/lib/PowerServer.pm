@@ -57,11 +57,12 @@ zen.pool_size = 32MB
 zen.dram_size = 32MB
 END
 
+# new -- $dir is made; {options}: more for the command line.
 sub new
 {
 	my ($class, $dir) = @_;
 	-d $dir or mkdir $dir or croak "mkdir $dir: $!";
-	return bless { dir => $dir, medium => undef }, $class;
+	return bless { dir => $dir, medium => undef, options => [] }, $class;
 }
 
 sub host     { return $_[0]{dir}; }
@@ -136,7 +137,7 @@ sub launch
 		open(STDERR, '>>', "$dir/log");
 		POSIX::setsid();
 		my @zen = slurp("$dir/data/postgresql.conf") =~ /^zen\./m ? ('-c', "zen.pool_path=$dir/pool") : ();
-		exec 'postgres', '-D', "$dir/data", '-k', $dir, @zen or POSIX::_exit(127);
+		exec 'postgres', '-D', "$dir/data", '-k', $dir, @zen, @{ $self->{options} } or POSIX::_exit(127);
 	}
 	$self->{pid} = $pid;
 	$running{ $self->{dir} } = $self;

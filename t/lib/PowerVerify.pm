@@ -178,16 +178,28 @@ sub work
 	return;
 }
 
+# run_first -- what a server does that has not recovered the pool yet, since its only worker process is another one.
+sub run_first
+{
+	my ($dbh, $wrong, @sql) = @_;
+	value($dbh, $_) for @sql;
+	my $state = value($dbh, 'SELECT state FROM zen_recovery()');
+	push @$wrong, "recovery was to wait, but is $state" if $state ne 'waiting';
+	return;
+}
+
 # verify_recovered -- start a server on files as a power cut has left them.  Returns what is wrong.
 #
-# allowed: the states that are right, as texts; ends: of prepared transactions; odd: roll
-# them back; thorough: also over an orderly stop and another crash.
+# first: SQL that comes before recovery; allowed: the states that are right, as texts; ends: of prepared
+# transactions; odd: roll them back; thorough: also over an orderly stop and another crash.
 sub verify_recovered
 {
 	my ($server, %opt) = @_;
 	my @wrong;
+	$server->{options} = $opt{first} ? [ '-c', 'max_worker_processes=1' ] : [];
 	$server->launch;
 	my $dbh = $server->wait_ready or return "the server does not start:\n" . $server->last_words;
+	run_first($dbh, \@wrong, @{ $opt{first} }) if $opt{first};
 	my $state = check($dbh, $opt{allowed}, \@wrong, 'after the cut');
 	return @wrong if @wrong;
 	end_prepared($dbh, $state, $opt{odd} ? 'rollback' : 'commit', $opt{ends}, \@wrong) if $state->{gids};
