@@ -3,7 +3,7 @@
 #
 #   my $programs = PowerMedium::build($dir);
 #   my $medium   = PowerMedium->new($programs, $dir, $pool);    # before each start
-#   exec with $medium->environment
+#   exec with $medium->environment; $medium->{data} = its data directory
 #   $medium->want('photo');
 #   while (my $request = $medium->next_request($timeout)) { copy files; $medium->go_on($request) }
 #   my $state = $medium->state_after_cut(upto => ..., seed => 5, pool => $file, wal => $pg_wal);
@@ -14,6 +14,7 @@ use strict;
 use warnings;
 
 use Carp;
+use Cwd ();
 use Errno;
 use Fcntl qw(O_RDWR O_CREAT SEEK_SET);
 use File::Basename qw(dirname);
@@ -130,14 +131,23 @@ sub want
 	return;
 }
 
-# pids -- all processes that have ever been on this medium.
+# pids -- the processes on this medium that have not ended.
 sub pids
 {
 	my ($self) = @_;
 	my $n = $self->word('pids') or return;
 	sysseek($self->{control}, $PIDS_OFFSET, SEEK_SET);
 	sysread($self->{control}, my $bytes, 4 * $n);
-	return grep { $_ } unpack('l<*', $bytes);
+	return processes_in($self->{data}, unpack('l<*', $bytes));
+}
+
+# processes_in -- those of the processes that work in this directory and have not ended; an ended one may
+# have left its number to a stranger.
+sub processes_in
+{
+	my ($directory, @pids) = @_;
+	my $real = Cwd::realpath($directory);
+	return grep { $_ && (readlink("/proc/$_/cwd") // '') eq $real } @pids;
 }
 
 # cut_now -- nothing that is not on the medium by now will ever be; kills all.
@@ -174,7 +184,7 @@ sub go_on
 sub stopped
 {
 	my ($self, $requester, $sub) = @_;
-	my @others = grep { $_ != $requester && !ZenTest::is_gone($_) } $self->pids;
+	my @others = grep { $_ != $requester } $self->pids;
 	kill 'STOP', @others;
 	ZenTest::wait_for(
 		'processes to stop',

@@ -352,7 +352,8 @@ sub recovery_scenarios
 		cts_mark => {
 			setup   => [ table('t', 20), table('scratch', 3) ],
 			long    => 1,
-			prelude => [ [ a => q{DO $$ BEGIN FOR i IN 1..1048560 LOOP INSERT INTO scratch VALUES (9); DELETE FROM scratch WHERE id = 9; COMMIT; END LOOP; END $$}, { zen_only => 1 } ] ],
+			prelude => [ [ a => q{DO $$ BEGIN FOR i IN 1..1048560 LOOP INSERT INTO scratch VALUES (9); DELETE FROM scratch WHERE id = 9; COMMIT; END LOOP; END $$}, { zen_only => 1 } ],
+				[ a => 'CHECKPOINT' ] ],    # fewer WAL files to be copied
 			steps   => in_a(map { "UPDATE t SET v = 'version $_' WHERE id IN (1, 2)" } 1 .. 30),
 		});
 }

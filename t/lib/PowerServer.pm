@@ -13,6 +13,7 @@ use warnings;
 use Carp;
 use PostgreSQL::Test::Utils ();
 use POSIX ();
+use PowerMedium ();
 use Time::HiRes qw(sleep time);
 use ZenTest ();
 
@@ -128,6 +129,7 @@ sub launch
 	my $dir = $self->{dir};
 	unlink "$dir/data/postmaster.pid", glob("$dir/.s.PGSQL*");
 	$self->{medium} = $medium;
+	$medium->{data} = $self->data_dir if $medium;
 	my $pid = fork // croak "fork: $!";
 	if (!$pid)
 	{
@@ -222,7 +224,7 @@ sub crash
 		ZenTest::wait_for('the postmaster to die', sub { $self->ended });
 	}
 	ZenTest::wait_for('killed processes to go', sub {
-			my @left = grep { !ZenTest::is_gone($_) } @pids;
+			my @left = PowerMedium::processes_in($self->data_dir, @pids);
 			kill 'KILL', @left if $self->{medium};
 			return !@left; });
 	$self->remove_segment;

@@ -168,13 +168,31 @@ log_bytes(RecordType type, const Mapping *m, uint64_t offset, uint64_t len, cons
 
 /* ---------- crash points ---------- */
 
+/* Does a process work in this data directory?  One that has ended may have left its number to a stranger. */
+static bool
+is_ours(int32_t pid, const char *data)
+{
+	char		link[64];
+	char		path[4096];
+	ssize_t		n;
+
+	snprintf(link, sizeof(link), "/proc/%d/cwd", pid);
+	n = readlink(link, path, sizeof(path) - 1);
+	path[n > 0 ? n : 0] = '\0';
+	return n > 0 && strcmp(path, data) == 0;
+}
+
 /* The power fails now: the postmaster first, so that it can react to nothing. */
 static void
 cut_power(void)
 {
+	char		data[4096];
+
 	control->word[W_CUT] = 1;
+	if (getcwd(data, sizeof(data)) == NULL)
+		die("getcwd");
 	for (uint64_t i = 0; i < control->word[W_PIDS]; i++)
-		if (control->pids[i] != getpid())
+		if (control->pids[i] != getpid() && is_ours(control->pids[i], data))
 			kill(control->pids[i], SIGKILL);
 	kill(getpid(), SIGKILL);
 	wait_for_the_end();
