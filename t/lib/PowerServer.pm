@@ -225,6 +225,7 @@ sub crash
 	}
 	ZenTest::wait_for('killed processes to go', sub {
 			my @left = PowerMedium::processes_in($self->data_dir, @pids);
+			push @left, $self->{medium}->pids if $self->{medium};
 			kill 'KILL', @left if $self->{medium};
 			return !@left; });
 	$self->remove_segment;
