@@ -30,6 +30,7 @@ my %scenarios = (
 	r2_no_last_fence         => 'insert',
 	r5_count_down_early      => 'count_down',
 	r6_word1_first           => 'tombstone',
+	r6_body_first            => 'tombstone_slots',
 	r6_header_copied         => 'tombstone',
 	r7_no_scrub_fence        => 'late_error_one_line',
 	r8_directory_not_durable => 'large_tx',

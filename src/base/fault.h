@@ -34,6 +34,7 @@
 	X(R5_COUNT_DOWN_EARLY, "r5_count_down_early") \
 	X(R5_NO_RECOUNT, "r5_no_recount") \
 	X(R6_WORD1_FIRST, "r6_word1_first") \
+	X(R6_BODY_FIRST, "r6_body_first") \
 	X(R6_HEADER_COPIED, "r6_header_copied") \
 	X(R7_NO_SCRUB, "r7_no_scrub") \
 	X(R7_NO_SCRUB_FENCE, "r7_no_scrub_fence") \

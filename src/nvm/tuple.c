@@ -67,6 +67,8 @@ zen_tuple_write(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin, cons
 
 	if (ZEN_FAULT(R6_WORD1_FIRST))
 		zen_nvm_store64(&dst[1], word1);
+	for (Size i = 2; ZEN_FAULT(R6_BODY_FIRST) && i < head / sizeof(uint64); i++)
+		zen_nvm_store64(&dst[i], line[i]);
 	if (ZEN_FAULT(R6_HEADER_COPIED))
 	{
 		line[0] = cts;

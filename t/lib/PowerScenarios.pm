@@ -164,6 +164,14 @@ sub reuse_scenarios
 				[ a => 'VACUUM t' ], [ a => q{INSERT INTO t SELECT g, 0, 'row ' || g FROM generate_series(300, 330) g} ], churn('a'),
 				[ a => q{DELETE FROM t WHERE id BETWEEN 300 AND 310} ], churn('a'), [ a => q{UPDATE t SET v = 'last' WHERE id > 320} ] ],
 		},
+		# tombstones take the slots of tombstones that nobody needs any more: all older versions of their rows are
+		# overwritten, and no newer ones were written, since without VACUUM their TIDs are not given out again
+		tombstone_slots => {
+			setup   => [ table('t', 200), table('scratch', 3) ],
+			prelude => [ churn('a'), [ a => q{DELETE FROM t WHERE id < 30} ], churn('a'),
+				map({ ([ a => q{UPDATE t SET v = v || '' WHERE id >= 30} ], churn('a')) } 1 .. 8) ],
+			steps => [ [ a => 'DELETE FROM t WHERE id = 50' ], [ a => 'DELETE FROM t WHERE id BETWEEN 100 AND 110' ] ],
+		},
 		# one transaction takes all free slots of a page, those of deleted rows among them, and
 		# would take those of their tombstones if these were given up before it is durable
 		count_down => {
