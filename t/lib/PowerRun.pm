@@ -174,7 +174,8 @@ sub live
 			$medium->stopped($request->{pid}, sub { push @photos, $self->photograph($server, $medium, $request) });
 			$medium->go_on;
 		}
-		croak "the server ended by itself:\n" . $server->last_words if $medium->word('cut');
+		croak(($medium->word('cut') == 2 ? 'a process was killed while it stored' : 'the server ended by itself')
+			. ":\n" . $server->last_words) if $medium->word('cut');
 		croak "the client failed (scenario, or server)\n" . $server->last_words if $ended && $status;
 	}
 	$medium->stopped(0, sub { push @photos, $self->photograph($server, $medium,

@@ -120,7 +120,7 @@ lock(void)
 	int			rc = pthread_mutex_lock(&control->lock);
 
 	if (rc == EOWNERDEAD)
-		control->word[W_CUT] = 1;
+		control->word[W_CUT] = CUT_BY_DEATH;
 	if (control->word[W_CUT])
 		wait_for_the_end();
 }
