@@ -24,7 +24,7 @@ test_sequence();
 test_rolled_back_index();
 set_conf("fsync = off\nwal_writer_delay = 200ms");
 $_->() for (
-	\&test_cancelled_commit, \&test_prepared_ddl, \&test_prepared_moves, \&test_first_statement,
+	\&test_cancelled_commit, \&test_prepared_ddl, \&test_moved_and_emptied, \&test_prepared_moves, \&test_first_statement,
 	\&test_moved_row_locks, \&test_rebuild_terminated, \&test_lost_backend, \&test_large_update, \&test_frozen_not_evicted,
 	\&test_sound,
 	\&test_many_loads, \&test_base_backup, \&test_sound, \&test_unknown_tables);
@@ -218,6 +218,47 @@ sub test_prepared_ddl
 	same_by_index('c', $sum{c}, 'prepared CREATE TABLE');
 	crash_restart();
 	same_by_index($_, $sum{$_}, "prepared DDL on $_, another crash") for qw(m d c);
+}
+
+# A table that one transaction moves and empties: its entry in the directory moves, is to be destroyed, and has a
+# successor, in either order.
+sub test_moved_and_emptied
+{
+	my @orders = (
+		[ 'ALTER TABLE %s SET TABLESPACE ts', 'TRUNCATE %s', 'INSERT INTO %s VALUES (5)' ],
+		[ 'TRUNCATE %s', 'INSERT INTO %s VALUES (5)', 'ALTER TABLE %s SET TABLESPACE ts' ]);
+	my @ends = (
+		[ 'COMMIT' ], [ 'ROLLBACK' ], [ 'nothing' ], [ 'PREPARE', 'COMMIT PREPARED' ], [ 'PREPARE', 'ROLLBACK PREPARED' ]);
+	my @cases = map { my $order = $_; map { [ $order, @$_ ] } @ends } @orders;
+	my @sums  = map { make_table("me$_", 500) } 0 .. $#cases;
+	run_all($dbh, 'CREATE TABLE one (LIKE me0 INCLUDING DEFAULTS) USING zen', 'INSERT INTO one VALUES (5)');
+	my $new = contents($dbh, 'one');
+
+	my @open;
+	for my $i (0 .. $#cases)
+	{
+		my ($order, $end) = @{ $cases[$i] };
+		my $handle = connect_db($node);
+		run_all($handle, 'BEGIN', map { sprintf $_, "me$i" } @$order);
+		run_all($handle, $end eq 'PREPARE' ? "PREPARE TRANSACTION 'me$i'" : $end) if $end ne 'nothing';
+		same_by_index("me$i", $end eq 'COMMIT' ? $new : $sums[$i], "moved and emptied ($i), $end") if $end =~ /^(COMMIT|ROLLBACK)$/;
+		push @open, $handle;
+	}
+	crash_restart();
+	for my $i (0 .. $#cases)
+	{
+		my $last = $cases[$i][-1];
+		is(state_of($dbh, "$last 'me$i'"), '', "moved and emptied ($i): $last after a crash") if $last =~ / PREPARED/;
+		same_by_index("me$i", $last =~ /^COMMIT/ ? $new : $sums[$i], "moved and emptied ($i), crash, $last");
+	}
+	crash_restart();
+	for my $i (0 .. $#cases)
+	{
+		same_by_index("me$i", $cases[$i][-1] =~ /^COMMIT/ ? $new : $sums[$i], "moved and emptied ($i), $cases[$i][-1], another crash");
+		is(state_of($dbh, "INSERT INTO me$i VALUES (1000)"), '', "moved and emptied ($i): a new row");
+		run_all($dbh, "DROP TABLE me$i");
+	}
+	return;
 }
 
 # start_statement -- send a statement and do not wait; finish_statement gives its command tag or

@@ -4,10 +4,13 @@
 #
 #   SEED=n           replays the choices
 #   SCENARIOS="a b"  only these
-#   POWER=long       all crash points, CANDIDATES of each, all thorough (make torture)
+#   POWER=long       all crash points, CANDIDATES of each (make torture)
 #   CANDIDATES=n     candidates per crash point at most (default 2, long 8)
 #   POINTS=n         crash points per scenario, 0: all (default 6, long 0)
-#   THOROUGH=n       one candidate of n goes on over a stop and a crash (default 4, long 1)
+#   THOROUGH=n       one candidate of n goes on over a stop and a crash (default 4); 0: one of each
+#                    crash point (default for long)
+#   DONE=file        a scenario that passes is noted there, and skipped if it was noted with the same
+#                    SEED and options: a long run that was stopped goes on
 #   JOBS=n           scenarios at the same time (default: the number of processors)
 #   EADR=1           a persistent cache: every store up to the cut is kept
 #   POWER_CONF=a=b;c=d  more settings for the servers under test
@@ -41,7 +44,7 @@ my $seed = choose_seed() % 1_000_000;
 my %option = (
 	candidates => $ENV{CANDIDATES} || ($long ? 8 : 2),
 	points     => $ENV{POINTS} // ($long ? 0 : 6),
-	thorough   => $ENV{THOROUGH} || ($long ? 1 : 4),
+	thorough   => $ENV{THOROUGH} // ($long ? 0 : 4),
 	recoveries => $long ? 4 : 0.5,
 	eadr       => $ENV{EADR},
 	stop_after => $ENV{STOP_AFTER},
@@ -49,8 +52,16 @@ my %option = (
 	only => $ENV{POINT} ? { point => $ENV{POINT}, candidate => $ENV{CANDIDATE} } : undef);
 my $jobs = $ENV{JOBS} || qx(nproc) + 0;
 
+my @counted = qw(fences syncs cuts choices candidates thorough recoveries);
+
 my %scenarios = scenarios();
 my @names = $ENV{SCENARIOS} ? split(' ', $ENV{SCENARIOS}) : grep { $long || !$scenarios{$_}{long} } sort keys %scenarios;
+my %done = read_done();
+my %total;
+# the longest first
+my @todo = sort { rank($b) <=> rank($a) || $a cmp $b } grep { !$done{$_} } @names;
+report_done($_) for grep { $done{$_} } @names;
+
 my $programs = PowerMedium::build($dir);
 my $template = PowerServer->new("$dir/template");
 $template->initdb(1);
@@ -61,16 +72,13 @@ my %running;
 $SIG{$_} = sub { kill 'TERM', keys %running; die "ended by a signal\n" } for qw(TERM INT HUP);
 
 my $begin = time;
-my @todo = @names;
-my %total;
 while (@todo || %running)
 {
 	start_job(shift @todo) while @todo && keys %running < $jobs;
 	my $pid = waitpid(-1, 0);
 	finish_job($pid) if $running{$pid};
 }
-note(sprintf '%d scenarios: %d fences, %d flushes of WAL, %d cuts, %d candidates, %d recoveries cut, %.0f s',
-	scalar @names, map({ $total{$_} // 0 } qw(fences syncs cuts candidates recoveries)), time - $begin);
+note(sprintf '%d scenarios: %s, %.0f s', scalar @names, counts_text(\%total), time - $begin);
 system('rm', '-rf', $dir) unless $ENV{POWER_KEEP};
 done_testing();
 
@@ -116,18 +124,66 @@ sub run_scenario
 	return @result;
 }
 
+# rank -- what takes long comes first.
+sub rank
+{
+	my ($name) = @_;
+	my $scenario = $scenarios{$name} or return 0;
+	return ($scenario->{recover} || 0) + ($scenario->{long} ? 9 : 0) + @{ $scenario->{steps} } / 100;
+}
+
+sub counts_text
+{
+	my ($count) = @_;
+	return sprintf '%d fences, %d flushes of WAL, %d cuts, %d candidates, %d states chosen, %d thorough, %d recoveries cut',
+	  map { $count->{$_} // 0 } qw(fences syncs cuts candidates choices thorough recoveries);
+}
+
+# options_text -- what a scenario that was done must have been done with.
+sub options_text
+{
+	return join ',', map { "$_=" . ($option{$_} // '') } sort grep { $_ ne 'only' && $_ ne 'stop_after' } keys %option;
+}
+
+# read_done -- name => [ counts, in the order of @counted ] of the scenarios that need not be run again.
+sub read_done
+{
+	my $file = $ENV{DONE};
+	return unless $file && -e $file;
+	my $options = options_text();
+	my %known;
+	for (split /\n/, PostgreSQL::Test::Utils::slurp_file($file))
+	{
+		my ($name, $with, @counts) = split ' ';
+		$known{$name} = \@counts if $with eq $options;
+	}
+	return %known;
+}
+
+sub report_done
+{
+	my ($name) = @_;
+	my %count;
+	@count{@counted} = @{ $done{$name} };
+	$total{$_} += $count{$_} for @counted;
+	pass("$name: " . counts_text(\%count) . ', 0 violations, done before');
+	return;
+}
+
 sub finish_job
 {
 	my ($pid) = @_;
 	my $job = delete $running{$pid};
 	my $name = $job->{name};
 	my $result = -e "$dir/$name.result" ? Storable::retrieve("$dir/$name.result") : { count => {}, violations => ['no result'] };
-	my %count = (map({ $_ => 0 } qw(fences syncs cuts candidates recoveries)), %{ $result->{count} });
-	$total{$_} += $count{$_} for keys %count;
-	diag($_) for @{ $result->{violations} };
-	my $report = sprintf '%s: %d fences, %d flushes of WAL, %d cuts, %d candidates, %d recoveries cut, %d violations, %.1f s',
-		$name, @count{qw(fences syncs cuts candidates recoveries)}, scalar @{ $result->{violations} }, time - $job->{begin};
-	ok(!@{ $result->{violations} }, $report);
+	my $count = $result->{count};
+	my @wrong = @{ $result->{violations} };
+	$total{$_} += $count->{$_} // 0 for @counted;
+	diag($_) for @wrong;
+	my $report = sprintf '%s: %s, %d violations, %.1f s', $name, counts_text($count), scalar @wrong, time - $job->{begin};
+	ok(!@wrong, $report);
 	note($report) if $long;
+	PostgreSQL::Test::Utils::append_to_file($ENV{DONE}, join(' ', $name, options_text(), map { $count->{$_} // 0 } @counted) . "\n")
+	  if $ENV{DONE} && !@wrong && !$option{only};
 	return;
 }

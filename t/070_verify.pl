@@ -159,7 +159,7 @@ sub sealed_but_crc
 {
 	my ($slot) = @_;
 	my $bytes = peek($pool, $slot->{offset}, $slot->{size});
-	substr($bytes, 16 + $slot->{len} - 1, 1) ^= "\x04";
+	substr($bytes, 16 + $slot->{length} - 1, 1) ^= "\x04";
 	return $bytes;
 }
 
@@ -172,7 +172,7 @@ sub test_chains
 	my ($old, $new) = (grep { $_->{tid} eq '(0,9)' } slots_of($pool, $htable{t}))[ -2, -1 ];
 	is_sound($dbh, 'a chain of versions');
 	my %case = (
-		'other contents' => [ $new, sealed($pool, $new, flip => 16 + $new->{len} - 1), '^version t \(0,9\) .*differs from its slot' ],
+		'other contents' => [ $new, sealed($pool, $new, flip => 16 + $new->{length} - 1), '^version t \(0,9\) .*differs from its slot' ],
 		'other code' => [ $new, sealed($pool, $new, word1 => $new->{word1} + 64), '^version t \(0,9\) .*version code' ],
 		'the same Tx-CTS' => [ $old, sealed($pool, $old, word0 => $old->{lp} << 63 | $new->{cts}), '^order t \(0,9\)' ],
 		'older body' => [ $old, sealed_but_crc($old), '^checksum t \(0,9\)' ]);

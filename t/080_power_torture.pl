@@ -5,6 +5,7 @@
 #
 #   ROUNDS=n   number of cuts (default 3)
 #   CLIENTS=n  number of clients (default 8)
+#   FENCES=n   the cut comes after 20 to 20 + n fences, early ones more often (default 20000)
 #   SEED=n     replays the random choices; how far the clients get by a given fence no seed
 #              can repeat
 #   EADR=1     a persistent cache
@@ -29,6 +30,7 @@ use ZenTest;
 skip_unless_zen();
 
 my $rounds = $ENV{ROUNDS} || 3;
+my $fences = $ENV{FENCES} || 20000;
 my $base   = ZenTest::pool_dir();
 my $dir    = File::Temp::tempdir('powerXXXXX', DIR => length $base < 60 ? $base : '/dev/shm', CLEANUP => 0);
 my $seed   = choose_seed() % 1_000_000_000;
@@ -113,7 +115,7 @@ sub cut_and_verify
 	my $medium = new_medium();
 	$server->start($medium)->disconnect;
 	my @wrong = $test->run_load($round, sub {
-			$medium->want('cut', 20 + int(exp(rand log 20000)));
+			$medium->want('cut', 20 + int(exp(rand log $fences)));
 			wait_cut($medium, 20); });
 	push @wrong, $test->read_journals;
 	return @wrong if @wrong;

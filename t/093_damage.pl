@@ -12,6 +12,7 @@ use lib "$FindBin::RealBin/lib";
 
 use DamageRun;
 use PoolImage;
+use PoolLayout;
 use Test::More;
 use ZenTest;
 
@@ -176,7 +177,7 @@ sub directories
 		check("$image, page directory, bit $bit", $image, sub { $_[0]->flip($page->{entry}, $bit) }, qr/reported|refused/);
 		check("$image, page directory, shared page, bit $bit", $image, sub { $_[0]->flip($shared->{entry}, $bit) }, qr/reported|refused/);
 	}
-	my $free = PoolImage::OFF_PAGES() + 8 * ($pool->{npages} - 1);
+	my $free = page_word_offset($pool->{npages} - 1);
 	check("$image, page directory, free page, bit $_", $image, sub { $_[0]->flip($free, $_) }, qr/reported|refused|sound/) for 3, 39, 40;
 
 	my ($table) = $pool->htables;
@@ -189,7 +190,7 @@ sub directories
 	my ($region) = $pool->regions;
 	check("$image, region directory, word $_", $image, sub { $_[0]->flip($region->{offset} + 8 * $_, between(0, 20)) }, qr/sound|reported|refused/)
 	  for 0 .. 6;
-	check("$image, Tx-CTS mark, word $_", $image, sub { $_[0]->flip(PoolImage::OFF_MARK() + 8 * $_, between(0, 40)) }, qr/sound|reported|refused/)
+	check("$image, Tx-CTS mark, word $_", $image, sub { $_[0]->flip(OFF_MARK + 8 * $_, between(0, 40)) }, qr/sound|reported|refused/)
 	  for 0 .. 1;
 	return;
 }
@@ -198,11 +199,11 @@ sub directories
 sub superblocks
 {
 	my ($image) = @_;
-	for my $copy (PoolImage::OFF_SUPER(), PoolImage::OFF_SUPER2())
+	for my $copy (OFF_SUPER, OFF_SUPER2)
 	{
 		check("$image, superblock copy at $copy", $image, sub { $_[0]->flip($copy + 20, between(0, 300)) }, qr/reported/);
 	}
 	check("$image, both superblocks", $image,
-		sub { $_[0]->flip($_ + 20, between(0, 300)) for PoolImage::OFF_SUPER(), PoolImage::OFF_SUPER2() }, qr/refused/);
+		sub { $_[0]->flip($_ + 20, between(0, 300)) for OFF_SUPER, OFF_SUPER2 }, qr/refused/);
 	return;
 }

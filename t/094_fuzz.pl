@@ -18,6 +18,7 @@ use lib "$FindBin::RealBin/lib";
 
 use DamageRun;
 use PoolImage;
+use PoolLayout;
 use Test::More;
 use ZenTest;
 
@@ -33,12 +34,12 @@ my %seen;
 
 # How to choose a place, and what to do there; 1 at the end: see above.
 my @places = (
-	[ 'superblock'       => 1, sub { pick(PoolImage::OFF_SUPER(), PoolImage::OFF_SUPER2()) + between(0, 95) } ],
-	[ 'Tx-CTS mark'      => 1, sub { PoolImage::OFF_MARK() + between(0, 255) } ],
+	[ 'superblock'       => 1, sub { pick(OFF_SUPER, OFF_SUPER2) + between(0, 95) } ],
+	[ 'Tx-CTS mark'      => 1, sub { OFF_MARK + between(0, 255) } ],
 	[ 'region directory' => 2, sub { $_[0]{region}[ rand @{ $_[0]{region} } ]{offset} + between(0, 63) } ],
 	[ 'table directory'  => 3, sub { $_[0]{htable}[ rand @{ $_[0]{htable} } ]{offset} + between(0, 127) } ],
 	[ 'page directory'   => 3, sub { $_[0]{page}[ rand @{ $_[0]{page} } ]{entry} + between(0, 7) } ],
-	[ 'free entry'       => 1, sub { pick(PoolImage::OFF_HTABLES() + 128 * between(1, 300), PoolImage::OFF_PAGES() + 8 * between(100, 500), PoolImage::OFF_REGIONS() + 64 * between(0, 200)) } ],
+	[ 'free entry'       => 1, sub { pick(htable_offset(between(1, 300)), page_word_offset(between(100, 500)), region_offset(between(0, 200))) } ],
 	[ 'slot header'      => 5, sub { $_[0]{slot}[ rand @{ $_[0]{slot} } ]{offset} + between(0, 25) } ],
 	[ 'slot body'        => 3, sub { my $s = $_[0]{slot}[ rand @{ $_[0]{slot} } ]; $s->{offset} + 26 + between(0, ($s->{length} || 1) - 1) } ],
 	[ 'anywhere'         => 1, sub { int rand($_[1]->size - 8) } ]);

@@ -35,6 +35,7 @@
 	X(R5_NO_RECOUNT, "r5_no_recount") \
 	X(R6_WORD1_FIRST, "r6_word1_first") \
 	X(R6_BODY_FIRST, "r6_body_first") \
+	X(R6_HEADER_COPIED, "r6_header_copied") \
 	X(R7_NO_SCRUB, "r7_no_scrub") \
 	X(R7_NO_SCRUB_FENCE, "r7_no_scrub_fence") \
 	X(R7_LOSERS_STAY, "r7_losers_stay") \
@@ -45,6 +46,7 @@
 	X(R9_LP_AFTER_VISIBLE, "r9_lp_after_visible") \
 	X(R9_NO_DESCRIPTOR, "r9_no_descriptor") \
 	X(R9_NO_FORCED_FLUSH, "r9_no_forced_flush") \
+	X(R9_NO_XID_FLUSH, "r9_no_xid_flush") \
 	X(R10_NO_FLUSH_OF_BELIEVED, "r10_no_flush_of_believed") \
 	X(R10_DESCRIPTOR_FIRST, "r10_descriptor_first") \
 	X(R10_WATERMARK_TOO_HIGH, "r10_watermark_too_high") \

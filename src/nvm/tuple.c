@@ -69,6 +69,12 @@ zen_tuple_write(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin, cons
 		zen_nvm_store64(&dst[1], word1);
 	for (Size i = 2; ZEN_FAULT(R6_BODY_FIRST) && i < head / sizeof(uint64); i++)
 		zen_nvm_store64(&dst[i], line[i]);
+	if (ZEN_FAULT(R6_HEADER_COPIED))
+	{
+		line[0] = cts;
+		line[1] = word1;
+		zen_nvm_copy(dst, line, head);
+	}
 	zen_nvm_store64(&dst[0], ZEN_FAULT(R2_LP_FIRST) ? cts | ZEN_LP : cts);
 	zen_nvm_store64(&dst[1], word1);
 	for (Size i = 2; i < head / sizeof(uint64); i++)

@@ -13,6 +13,7 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "base/fault.h"
 #include "cache/version.h"
 #include "nvm/alloc.h"
 #include "nvm/persist.h"
@@ -65,10 +66,14 @@ reserve(int n)
 void
 zen_xid_make_durable(void)
 {
+	XLogRecPtr	end;
+
 	if (xid_is_durable)
 		return;
 	(void) GetTopTransactionId();
-	XLogFlush(zen_log_message(true));
+	end = zen_log_message(true);
+	if (!ZEN_FAULT(R9_NO_XID_FLUSH))
+		XLogFlush(end);
 	xid_is_durable = true;
 }
 

@@ -1,5 +1,5 @@
 # PoolFile -- read and damage a zen pool through its file, also while a server runs on it
-# (an emulated pool in memory is mapped, not copied).  src/nvm/layout.h is the truth.
+# (an emulated pool in memory is mapped, not copied).
 
 package PoolFile;
 
@@ -7,21 +7,10 @@ use strict;
 use warnings;
 
 use Exporter 'import';
+use PoolLayout;
 
 our @EXPORT = qw(open_pool slots_of peek poke sealed page_word_offset super_offsets
   htable_offset region_offset data_pages);
-
-use constant {
-	PAGE     => 65536,
-	CTS_MASK => ~0 >> 1,
-};
-
-# make_classes in page.c.
-my @classes = (32, 64, 80, 96, 112, 128);
-for (my $base = 128; $base < PAGE; $base *= 2)
-{
-	push @classes, map { $base + $_ * $base / 8 } 1 .. 8;
-}
 
 sub open_pool
 {
@@ -48,13 +37,7 @@ sub poke
 	return $old;
 }
 
-sub super_offsets { return (0, 4096); }
-
-sub region_offset { return 65536 + 64 * $_[0]; }
-
-sub htable_offset { return 2 * 1024 * 1024 + 128 * $_[0]; }
-
-sub page_word_offset { return 6 * 1024 * 1024 + 8 * $_[0]; }
+sub super_offsets { return (OFF_SUPER, OFF_SUPER2); }
 
 # data_pages -- each data page: number, and its word in the directory.
 sub data_pages
@@ -65,37 +48,31 @@ sub data_pages
 	return map { [ $_, $words[$_] ] } $first .. $npages - 1;
 }
 
+# dirty_free_pages -- numbers of pages that the directory calls free, and that are not zero (R8).
+sub dirty_free_pages
+{
+	my ($path) = @_;
+	my $zero = "\0" x PAGE;
+	open(my $fh, '<:raw', $path) or die "cannot open $path: $!";
+	my $free = sub { unpack('Q<', peek($fh, page_word_offset($_[0]), 8)) == 0 };
+	return grep { peek($fh, $_ * PAGE, PAGE) ne $zero && $free->($_) } map { $_->[0] } grep { !$_->[1] } data_pages($fh);
+}
+
 # slots_of -- all slots with a header of an HTable (and a row, if $tid is given), free or
 # not, oldest first.
 sub slots_of
 {
 	my ($fh, $htable, $tid) = @_;
-	my ($block, $offset) = $tid ? $tid =~ /(\d+),(\d+)/ : ();
-	my @slots;
-	for my $page (grep { $_->[1] } data_pages($fh))
-	{
-		my $size = $classes[ ($page->[1] >> 29) & 0x3ff ];
-		my $data = peek($fh, $page->[0] * PAGE, PAGE);
-		for (my $at = 0; $at + $size <= PAGE; $at += $size)
-		{
-			my ($word0, $word1, $len) = unpack('Q<Q<S<', substr($data, $at, 18));
-			my $cts = $word0 & CTS_MASK;
-			next if !$cts || (($word1 >> 48) & 0x7fff) != $htable;
-			next if $tid && ((($word1 >> 16) & 0xffffffff) != $block || (($word1 & 0xffff) - 1) % 64 + 1 != $offset);
-			push @slots, {
-				offset => $page->[0] * PAGE + $at,
-				page   => $page->[0],
-				region => ($page->[1] >> 15) & 0x3fff,
-				size   => $size,
-				lp     => $word0 >> 63,
-				cts    => $cts,
-				word1  => $word1,
-				deleted => $word1 >> 63,
-				tid    => sprintf('(%d,%d)', ($word1 >> 16) & 0xffffffff, (($word1 & 0xffff) - 1) % 64 + 1),
-				len    => $len };
-		}
-	}
-	return sort { $a->{cts} <=> $b->{cts} } @slots;
+	my $row = $tid && row_of($tid);
+	my @slots = map { slots_on_page($_, peek($fh, $_->{offset}, PAGE)) } map { page_of_word(@$_) || () } data_pages($fh);
+	return sort { $a->{cts} <=> $b->{cts} } grep { $_->{htable} == $htable && (!$tid || $_->{tid} eq $row) } @slots;
+}
+
+# row_of -- a TID without its version code.
+sub row_of
+{
+	my ($block, $offset) = $_[0] =~ /(\d+),(\d+)/ or die "not a TID: $_[0]";
+	return sprintf '(%d,%d)', $block, ($offset - 1) % 64 + 1;
 }
 
 my @crc_table = map { my $c = $_; $c = $c & 1 ? ($c >> 1) ^ 0x82f63b78 : $c >> 1 for 1 .. 8; $c } 0 .. 255;

@@ -1,4 +1,4 @@
-# PoolImage -- the bytes of a stopped server's pool, as src/nvm/layout.h describes them.
+# PoolImage -- the bytes of a stopped server's pool.
 #
 #   my $pool = PoolImage->new($path);     # reads it
 #   $_->{offset}, $_->{htable}, ... for $pool->slots;
@@ -10,19 +10,7 @@ package PoolImage;
 use strict;
 use warnings;
 
-use constant {
-	LINE        => 64,
-	PAGE        => 65536,
-	OFF_SUPER   => 0,
-	OFF_SUPER2  => 4096,
-	OFF_MARK    => 8192,
-	OFF_REGIONS => 65536,
-	OFF_HTABLES => 2 * 1024 * 1024,
-	OFF_PAGES   => 6 * 1024 * 1024,
-	REGIONS     => 8192,
-	HTABLES     => 32768,
-	OWNED       => 1 << 39,
-};
+use PoolLayout;
 
 sub new
 {
@@ -71,82 +59,32 @@ sub flip
 	return;
 }
 
-sub class_sizes
-{
-	my @sizes = (32, 64, 80, 96, 112, 128);
-	for (my $base = 128; $base < PAGE; $base *= 2)
-	{
-		push @sizes, map { $base + $_ * $base / 8 } 1 .. 8;
-	}
-	return @sizes;
-}
-
-# pages -- those that somebody owns: number, offset, slot_size, and what the directory says.
+# pages -- those that somebody owns.
 sub pages
 {
 	my ($self) = @_;
-	my @sizes = class_sizes();
-	my @pages;
-	for my $number (0 .. $self->{npages} - 1)
-	{
-		my $word = $self->word(OFF_PAGES + 8 * $number);
-		next unless $word & OWNED;
-		push @pages,
-		  {
-			number    => $number,
-			offset    => $number * PAGE,
-			entry     => OFF_PAGES + 8 * $number,
-			htable    => $word & 0x7fff,
-			region    => ($word >> 15) & 0x3fff,
-			slot_size => $sizes[ ($word >> 29) & 0x3ff ],
-		  };
-	}
-	return @pages;
+	return map { page_of_word($_, $self->word(page_word_offset($_))) || () } 0 .. $self->{npages} - 1;
 }
 
 # slots -- those that are not empty.
 sub slots
 {
 	my ($self) = @_;
-	my @slots;
-	for my $page ($self->pages)
-	{
-		for my $i (0 .. int(PAGE / $page->{slot_size}) - 1)
-		{
-			my $offset = $page->{offset} + $i * $page->{slot_size};
-			my ($word0, $word1) = unpack 'Q<Q<', $self->get($offset, 16);
-			next if ($word0 & ~(1 << 63)) == 0;
-			push @slots,
-			  {
-				page    => $page,
-				offset  => $offset,
-				lp      => $word0 >> 63,
-				cts     => $word0 & ~(1 << 63),
-				deleted => $word1 >> 63,
-				htable  => ($word1 >> 48) & 0x7fff,
-				block   => ($word1 >> 16) & 0xffffffff,
-				line    => (($word1 & 0xffff) - 1) % 64 + 1,
-				length  => unpack('S<', $self->get($offset + 16, 2)),
-			  };
-		}
-	}
-	return @slots;
+	return map { slots_on_page($_, $self->get($_->{offset}, PAGE)) } $self->pages;
 }
 
 # htables -- entries of the directory that are not free: number and offset.
 sub htables
 {
 	my ($self) = @_;
-	return map { { number => $_, offset => OFF_HTABLES + 128 * $_ } }
-	  grep { $self->word(OFF_HTABLES + 128 * $_ + 40) != 0 } 1 .. HTABLES - 1;
+	return map { { number => $_, offset => htable_offset($_) } } grep { $self->word(htable_offset($_) + 40) != 0 } 1 .. HTABLES - 1;
 }
 
 # regions -- entries of the directory that were ever written.
 sub regions
 {
 	my ($self) = @_;
-	return map { { number => $_, offset => OFF_REGIONS + 64 * $_ } }
-	  grep { $self->get(OFF_REGIONS + 64 * $_, 64) ne "\0" x 64 } 0 .. REGIONS - 1;
+	return map { { number => $_, offset => region_offset($_) } } grep { $self->get(region_offset($_), 64) ne "\0" x 64 } 0 .. REGIONS - 1;
 }
 
 1;

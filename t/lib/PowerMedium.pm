@@ -3,7 +3,7 @@
 #
 #   my $programs = PowerMedium::build($dir);
 #   my $medium   = PowerMedium->new($programs, $dir, $pool);    # before each start
-#   exec with $medium->environment
+#   exec with $medium->environment; $medium->{data} = its data directory
 #   $medium->want('photo');
 #   while (my $request = $medium->next_request($timeout)) { copy files; $medium->go_on($request) }
 #   my $state = $medium->state_after_cut(upto => ..., seed => 5, pool => $file, wal => $pg_wal);
@@ -14,6 +14,7 @@ use strict;
 use warnings;
 
 use Carp;
+use Cwd ();
 use Errno;
 use Fcntl qw(O_RDWR O_CREAT SEEK_SET);
 use File::Basename qw(dirname);
@@ -130,14 +131,23 @@ sub want
 	return;
 }
 
-# pids -- all processes that have ever been on this medium.
+# pids -- the processes on this medium that have not ended.
 sub pids
 {
 	my ($self) = @_;
 	my $n = $self->word('pids') or return;
 	sysseek($self->{control}, $PIDS_OFFSET, SEEK_SET);
 	sysread($self->{control}, my $bytes, 4 * $n);
-	return grep { $_ } unpack('l<*', $bytes);
+	return processes_in($self->{data}, unpack('l<*', $bytes));
+}
+
+# processes_in -- those of the processes that work in this directory and have not ended; an ended one may
+# have left its number to a stranger.
+sub processes_in
+{
+	my ($directory, @pids) = @_;
+	my $real = Cwd::realpath($directory);
+	return grep { $_ && (readlink("/proc/$_/cwd") // '') eq $real } @pids;
 }
 
 # cut_now -- nothing that is not on the medium by now will ever be; kills all.
@@ -174,7 +184,7 @@ sub go_on
 sub stopped
 {
 	my ($self, $requester, $sub) = @_;
-	my @others = grep { $_ != $requester && !ZenTest::is_gone($_) } $self->pids;
+	my @others = grep { $_ != $requester } $self->pids;
 	kill 'STOP', @others;
 	ZenTest::wait_for(
 		'processes to stop',
@@ -186,15 +196,15 @@ sub stopped
 	return;
 }
 
-# state_after_cut -- write to the file `pool` (and, if given, to the copied folder `wal`) what
-# may be left after a cut when `upto` bytes were recorded: choice `seed`, or number
-# `index`; `eadr`: a persistent cache.  Returns { states, lines, sectors, digest }.
+# state_after_cut -- write to the file `pool` and to the copied folder `wal` what may be left after a
+# cut when `upto` bytes were recorded: choice `seed`, or number `index`; `eadr`: a persistent
+# cache.  Without `pool` nothing is written.  Returns { states, lines, sectors, digest }.
 sub state_after_cut
 {
 	my ($self, %opt) = @_;
 	my @command = (
-		$self->{programs}{cut}, '-l', "$self->{dir}/log", '-u', $opt{upto}, '-b', $self->{base}, '-o', $opt{pool},
-		'-z', $POOL_BYTES, ($opt{wal} ? ('-w', $opt{wal}) : ()), ($opt{eadr} ? '-e' : ()),
+		$self->{programs}{cut}, '-l', "$self->{dir}/log", '-u', $opt{upto}, '-b', $self->{base}, ($opt{pool} ? ('-o', $opt{pool}) : ()),
+		'-z', $POOL_BYTES, '-w', $opt{wal}, ($opt{eadr} ? '-e' : ()),
 		defined $opt{index} ? ('-i', $opt{index}) : ('-s', $opt{seed}));
 	my ($out, $err) = PostgreSQL::Test::Utils::run_command(\@command);
 	$out =~ /^(\d+) (\d+) (\d+) (\w+)$/ or croak "@command: $out $err";

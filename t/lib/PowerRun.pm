@@ -19,16 +19,16 @@ use PowerMedium;
 use PowerServer;
 use PowerVerify qw(state_of_db verify_recovered);
 use Test::More ();
-use Time::HiRes qw(sleep);
+use Time::HiRes qw(sleep time);
 use ZenTest;
 
 my $CLIENT_TIMEOUT_S = 300;
 
 # new -- dir: a directory of its own; programs: of PowerMedium::build; template: a
 # stopped PowerServer with zen; oracle: a running one without, with a connection in
-# oracle_dbh; seed; recoveries: how many crash points, about, are recovered from with further cuts;
-# candidates: how many per crash point at most; points: how many crash
-# points (0: all); only: { point, candidate } for a replay.
+# oracle_dbh; seed; recoveries: how many crash points, about, are recovered from with further cuts (and one
+# in each of these recoveries); candidates: how many per crash point at most; thorough: one candidate of how
+# many at a crash point is thorough (0: just one); points: how many crash points (0: all); only: { point, candidate } for a replay.
 sub new
 {
 	my ($class, %self) = @_;
@@ -174,7 +174,8 @@ sub live
 			$medium->stopped($request->{pid}, sub { push @photos, $self->photograph($server, $medium, $request) });
 			$medium->go_on;
 		}
-		croak "the server ended by itself:\n" . $server->last_words if $medium->word('cut');
+		croak(($medium->word('cut') == 2 ? 'a process was killed while it stored' : 'the server ended by itself')
+			. ":\n" . $server->last_words) if $medium->word('cut');
 		croak "the client failed (scenario, or server)\n" . $server->last_words if $ended && $status;
 	}
 	$medium->stopped(0, sub { push @photos, $self->photograph($server, $medium,
@@ -222,7 +223,14 @@ sub play
 
 # --- candidates -------------------------------------------------------------
 
-# restore -- make $server's files what candidate number $n of a photo is.
+# look_at -- what a candidate would be: { states, lines, sectors, digest }.  Nothing is written.
+sub look_at
+{
+	my ($self, $photo, $choice) = @_;
+	return $photo->{medium}->state_after_cut(upto => $photo->{upto}, wal => "$photo->{data}/pg_wal", eadr => $self->{eadr}, %$choice);
+}
+
+# restore -- make $server's files what a candidate of a photo is.
 sub restore
 {
 	my ($self, $server, $photo, $choice) = @_;
@@ -238,7 +246,8 @@ sub restore
 # choices -- the candidates of a photo that are to be tried.
 sub choices
 {
-	my ($self, $photo, $state) = @_;
+	my ($self, $photo) = @_;
+	my $state = $self->look_at($photo, { seed => 0 });
 	my $n = $self->{candidates};
 	return map { { index => $_ } } 0 .. $state->{states} - 1
 	  if !$self->{eadr} && $state->{states} <= $n && !$state->{sectors};
@@ -257,21 +266,53 @@ sub listing
 	};
 }
 
+# new_choices -- those of the choices that have not been tried with the same files and the same states allowed.
+sub new_choices
+{
+	my ($self, $photo, $allowed, @choices) = @_;
+	$self->{count}{choices} += @choices;
+	return @choices if $self->{only};
+	return grep { !$self->{seen}{ join "\n", $self->look_at($photo, $_)->{digest}, listing($photo), @$allowed }++ } @choices;
+}
+
 # try -- recover one candidate and verify it.
 sub try
 {
-	my ($self, $photo, $choice, $allowed, $ends) = @_;
+	my ($self, $photo, $choice, $allowed, $ends, $thorough) = @_;
 	my $server = $self->{work} ||= PowerServer->new("$self->{dir}/work");
-	my $state = $self->restore($server, $photo, $choice);
-	my $key = join "\n", $state->{digest}, listing($photo), @$allowed;
-	return if $self->{seen}{$key}++ && !$self->{only};
+	$self->restore($server, $photo, $choice);
 	$self->{count}{candidates}++;
-	my $thorough = $self->{count}{candidates} % $self->{thorough} == 0 || $self->{only};
+	$self->{count}{thorough}++ if $thorough;
+	my $odd = (($choice->{index} // $choice->{seed}) + ($photo->{name} =~ /(\d+)$/ ? $1 : 0)) % 2;
 	truncate($server->logfile, 0) if -e $server->logfile;
-	my @wrong = eval { verify_recovered($server, allowed => $allowed, ends => $ends, thorough => $thorough, odd => $self->{count}{candidates} % 2); };
+	my @wrong = eval { verify_recovered($server, first => $self->{first}, allowed => $allowed, ends => $ends, thorough => $thorough, odd => $odd); };
 	push @wrong, "died: $@" if $@;
 	$server->crash if $server->{pid};
 	$self->report($photo, $choice, \@wrong) if @wrong;
+	return;
+}
+
+# try_choices -- the candidates of a crash point; one of each THOROUGH, by turns in their order, is tried thoroughly.
+sub try_choices
+{
+	my ($self, $photo, $allowed, $ends, @choices) = @_;
+	my $every = $self->{thorough} || @choices;
+	my $turn = $self->{count}{cuts}++;
+	for my $i (0 .. $#choices)
+	{
+		$self->try($photo, $choices[$i], $allowed, $ends, $self->{only} || ($i + $turn) % $every == 0);
+	}
+	return;
+}
+
+# progress -- what a long run has done so far.
+sub progress
+{
+	my ($self, $photo) = @_;
+	return if time - ($self->{told} // $self->{begin}) < 60;
+	$self->{told} = time;
+	Test::More::note(sprintf '  %s: %d cuts, %d candidates, %.0f s, at crash point %s', $self->{name}, @{ $self->{count} }{qw(cuts candidates)},
+		time - $self->{begin}, $photo->{name});
 	return;
 }
 
@@ -325,16 +366,23 @@ sub try_photos
 		}
 		elsif (!defined $only->{point})
 		{
-			my $probe = PowerServer->new("$self->{dir}/probe");
-			@choices = $self->choices($photo, $self->restore($probe, $photo, { seed => 0 }));
+			@choices = $self->choices($photo);
 		}
-		$self->{count}{cuts}++;
-		$self->try($photo, $_, \@allowed, $ends) for @choices;
-		$self->cut_recovery($photo, \@allowed, $ends, $depth)
-		  if $depth && (defined $only->{point} || $photo == $photos->[-1] || one_in(@$photos / $self->{recoveries}));
+		$self->try_choices($photo, \@allowed, $ends, $self->new_choices($photo, \@allowed, @choices));
+		$self->cut_recovery($photo, \@allowed, $ends, $depth) if $depth && (defined $only->{point} || $photo->{recover});
 		$self->crash_processes($photo, \@allowed, $ends) if $self->{process_crash} && $photo->{name} =~ /^\w+$/;
+		$self->progress($photo);
 		last if @{ $self->{violations} } >= ($self->{stop_after} || 1e9);
 	}
+	return;
+}
+
+# select_recoveries -- mark the photos, one of $n by chance and the last one, whose recovery is to be cut.
+sub select_recoveries
+{
+	my ($n, @photos) = @_;
+	$_->{recover} = one_in($n) for @photos;
+	$photos[-1]{recover} = 1;
 	return;
 }
 
@@ -352,6 +400,7 @@ sub cut_recovery
 	my @states = map { { text => $_ } } @$allowed;
 	$_->{first} = 0, $_->{last} = $#states for @photos;
 	my @some = $self->select_points(@photos);
+	$some[ int rand @some ]{recover} = 1;
 	$self->{count}{recoveries}++;
 	$self->try_photos(\@some, \@states, $ends, $depth - 1);
 	system('rm', '-rf', (map { $_->{data} } @photos), $photos[0]{medium}{dir});
@@ -399,12 +448,16 @@ sub name_photos
 
 # --- the whole --------------------------------------------------------------
 
-# run -- returns { fences, syncs, cuts, candidates, recoveries } and the violations.
+# run -- returns counts and the violations.
+#
+# fences, syncs: of WAL; cuts: crash points tried; choices: states chosen there; candidates: those that were not the
+# same as one before; thorough: those tried thoroughly; recoveries: how many were cut.
 sub run
 {
 	my ($self, $name, $scenario) = @_;
 	$self->{name} = $name;
-	$self->{process_crash} = $scenario->{process_crash};
+	$self->{begin} = time;
+	$self->{$_} = $scenario->{$_} for qw(process_crash first);
 	srand($self->{seed});
 	my ($states, $ends) = $self->learn_states($scenario);
 
@@ -419,7 +472,9 @@ sub run
 	my @photos = $self->live($server, $scenario->{first_start},
 		sub { $scenario->{first_start} ? wait_rebuilt($server->wait_ready_child) : play($server, $scenario, $_[0]) });
 	$self->name_photos('', @photos);
-	$self->try_photos([ $self->select_points(@photos) ], $states, $ends, $scenario->{recover});
+	@photos = $self->select_points(@photos);
+	select_recoveries($scenario->{recover_all} ? 1 : scalar @photos / $self->{recoveries}, @photos);
+	$self->try_photos(\@photos, $states, $ends, $scenario->{recover});
 	return ($self->{count}, $self->{violations});
 }
 

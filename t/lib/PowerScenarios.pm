@@ -6,6 +6,8 @@
 #   prelude  steps in the life of the server that the power cut ends
 #   steps    what the power cut may hit; the state after each of them is known
 #   recover  how many cuts in a row hit the recovery that follows
+#   recover_all  it is cut after every crash point, not only after some
+#   first    SQL that a recovered server runs before anybody needs a zen table
 #   process_crash  at each crash point processes crash first, and the power is cut after that
 #   long     only in the long version
 #   stop     ends with an orderly stop
@@ -162,6 +164,14 @@ sub reuse_scenarios
 				[ a => 'VACUUM t' ], [ a => q{INSERT INTO t SELECT g, 0, 'row ' || g FROM generate_series(300, 330) g} ], churn('a'),
 				[ a => q{DELETE FROM t WHERE id BETWEEN 300 AND 310} ], churn('a'), [ a => q{UPDATE t SET v = 'last' WHERE id > 320} ] ],
 		},
+		# tombstones take the slots of tombstones that nobody needs any more: all older versions of their rows are
+		# overwritten, and no newer ones were written, since without VACUUM their TIDs are not given out again
+		tombstone_slots => {
+			setup   => [ table('t', 200), table('scratch', 3) ],
+			prelude => [ churn('a'), [ a => q{DELETE FROM t WHERE id < 30} ], churn('a'),
+				map({ ([ a => q{UPDATE t SET v = v || '' WHERE id >= 30} ], churn('a')) } 1 .. 8) ],
+			steps => [ [ a => 'DELETE FROM t WHERE id = 50' ], [ a => 'DELETE FROM t WHERE id BETWEEN 100 AND 110' ] ],
+		},
 		# one transaction takes all free slots of a page, those of deleted rows among them, and
 		# would take those of their tombstones if these were given up before it is durable
 		count_down => {
@@ -224,6 +234,13 @@ sub end_scenarios
 			steps => in_a(map { ('BEGIN', "INSERT INTO h VALUES ($_, 'both')", "UPDATE t SET v = 'both $_' WHERE id IN (1, $_ + 1)", "DELETE FROM t WHERE id = 10 + $_",
 				"INSERT INTO t VALUES (100 + $_, 1, 'both')", 'COMMIT', "UPDATE t SET v = 'zen only' WHERE id = 2", "UPDATE h SET v = 'heap only' WHERE id = $_") } 1 .. 2),
 		},
+		# WAL that bears the xid is flushed before the descriptor, or the cut could take it: then another transaction, which
+		# needs no zen table, is given the same xid, and commits before recovery asks what became of it
+		reissued_xid => {
+			setup => [ table('t', 20), heap('h'), heap('scratch_heap') ],
+			first => [ map { "INSERT INTO scratch_heap VALUES ($_, 'first')" } 1 .. 3 ],
+			steps => in_a('BEGIN', q{INSERT INTO h VALUES (1, 'both')}, q{UPDATE t SET v = 'both' WHERE id < 4}, 'COMMIT'),
+		},
 		prepare => {
 			setup => [ table('t', 20) ],
 			steps => in_a('BEGIN', q{UPDATE t SET v = 'prepared' WHERE id < 4}, 'DELETE FROM t WHERE id = 5', q{INSERT INTO t VALUES (100, 1, 'prepared')},
@@ -269,6 +286,25 @@ sub ddl_scenarios
 			steps => in_a('ALTER TABLE t SET TABLESPACE ts', q{UPDATE t SET v = 'moved' WHERE id = 1}, 'BEGIN', 'ALTER TABLE t SET TABLESPACE pg_default',
 				'DELETE FROM t WHERE id = 2', 'COMMIT'),
 		},
+		# The entry of a table is moved, destroyed and made again by one transaction, in either order.  PostgreSQL's heap
+		# has empty indexes after ALTER, TRUNCATE, ROLLBACK (15.20), hence id + 0.
+		move_truncate => {
+			setup => [ table('t', 20), table('u', 20) ],
+			steps => in_a(
+				'BEGIN', 'ALTER TABLE t SET TABLESPACE ts', 'TRUNCATE t', q{INSERT INTO t VALUES (1, 1, 'moved, then emptied')}, 'COMMIT',
+				'BEGIN', 'TRUNCATE t', 'ALTER TABLE t SET TABLESPACE pg_default', q{INSERT INTO t VALUES (2, 2, 'emptied, then moved')}, 'COMMIT',
+				'BEGIN', 'ALTER TABLE u SET TABLESPACE ts', 'TRUNCATE u', q{INSERT INTO u VALUES (3, 3, 'never')}, 'ROLLBACK',
+				'BEGIN', 'TRUNCATE u', q{INSERT INTO u VALUES (4, 4, 'never')}, 'ALTER TABLE u SET TABLESPACE ts', 'ROLLBACK',
+				q{UPDATE u SET v = 'still there' WHERE id + 0 < 3}),
+		},
+		prepared_move_truncate => {
+			setup => [ table('t', 20), table('u', 20) ],
+			steps => in_a(
+				'BEGIN', 'ALTER TABLE t SET TABLESPACE ts', 'TRUNCATE t', q{INSERT INTO t VALUES (1, 1, 'moved')}, q{PREPARE TRANSACTION 'p'},
+				q{UPDATE u SET v = 'other' WHERE id = 8}, q{COMMIT PREPARED 'p'}, q{UPDATE t SET v = 'there' WHERE id = 1},
+				'BEGIN', 'TRUNCATE u', 'ALTER TABLE u SET TABLESPACE ts', q{INSERT INTO u VALUES (2, 2, 'never')}, q{PREPARE TRANSACTION 'r'},
+				q{INSERT INTO t VALUES (5, 5, 'other')}, q{ROLLBACK PREPARED 'r'}, q{UPDATE u SET v = 'still there' WHERE id < 3}),
+		},
 		rewrite => {
 			setup => [ table('t', 20) ],
 			steps => in_a('ALTER TABLE t ADD c int DEFAULT random() * 0', 'CREATE INDEX ON t (v)', 'REINDEX TABLE t', 'CLUSTER t USING t_pkey'),
@@ -295,6 +331,7 @@ sub recovery_scenarios
 		recovery_mixed => {
 			setup   => [ table('t', 20), heap('h') ],
 			recover => 2,
+			recover_all => 1,
 			steps   => in_a('BEGIN', q{INSERT INTO h VALUES (1, 'h')}, q{UPDATE t SET v = 'both' WHERE id < 6}, 'COMMIT'),
 		},
 		recovery_prepared => {
@@ -323,7 +360,8 @@ sub recovery_scenarios
 		cts_mark => {
 			setup   => [ table('t', 20), table('scratch', 3) ],
 			long    => 1,
-			prelude => [ [ a => q{DO $$ BEGIN FOR i IN 1..1048560 LOOP INSERT INTO scratch VALUES (9); DELETE FROM scratch WHERE id = 9; COMMIT; END LOOP; END $$}, { zen_only => 1 } ] ],
+			prelude => [ [ a => q{DO $$ BEGIN FOR i IN 1..1048560 LOOP INSERT INTO scratch VALUES (9); DELETE FROM scratch WHERE id = 9; COMMIT; END LOOP; END $$}, { zen_only => 1 } ],
+				[ a => 'CHECKPOINT' ] ],    # fewer WAL files to be copied
 			steps   => in_a(map { "UPDATE t SET v = 'version $_' WHERE id IN (1, 2)" } 1 .. 30),
 		});
 }

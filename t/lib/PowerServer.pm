@@ -13,6 +13,7 @@ use warnings;
 use Carp;
 use PostgreSQL::Test::Utils ();
 use POSIX ();
+use PowerMedium ();
 use Time::HiRes qw(sleep time);
 use ZenTest ();
 
@@ -57,11 +58,12 @@ zen.pool_size = 32MB
 zen.dram_size = 32MB
 END
 
+# new -- $dir is made; {options}: more for the command line.
 sub new
 {
 	my ($class, $dir) = @_;
 	-d $dir or mkdir $dir or croak "mkdir $dir: $!";
-	return bless { dir => $dir, medium => undef }, $class;
+	return bless { dir => $dir, medium => undef, options => [] }, $class;
 }
 
 sub host     { return $_[0]{dir}; }
@@ -127,6 +129,7 @@ sub launch
 	my $dir = $self->{dir};
 	unlink "$dir/data/postmaster.pid", glob("$dir/.s.PGSQL*");
 	$self->{medium} = $medium;
+	$medium->{data} = $self->data_dir if $medium;
 	my $pid = fork // croak "fork: $!";
 	if (!$pid)
 	{
@@ -136,7 +139,7 @@ sub launch
 		open(STDERR, '>>', "$dir/log");
 		POSIX::setsid();
 		my @zen = slurp("$dir/data/postgresql.conf") =~ /^zen\./m ? ('-c', "zen.pool_path=$dir/pool") : ();
-		exec 'postgres', '-D', "$dir/data", '-k', $dir, @zen or POSIX::_exit(127);
+		exec 'postgres', '-D', "$dir/data", '-k', $dir, @zen, @{ $self->{options} } or POSIX::_exit(127);
 	}
 	$self->{pid} = $pid;
 	$running{ $self->{dir} } = $self;
@@ -221,7 +224,8 @@ sub crash
 		ZenTest::wait_for('the postmaster to die', sub { $self->ended });
 	}
 	ZenTest::wait_for('killed processes to go', sub {
-			my @left = grep { !ZenTest::is_gone($_) } @pids;
+			my @left = PowerMedium::processes_in($self->data_dir, @pids);
+			push @left, $self->{medium}->pids if $self->{medium};
 			kill 'KILL', @left if $self->{medium};
 			return !@left; });
 	$self->remove_segment;

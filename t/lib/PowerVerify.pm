@@ -10,6 +10,7 @@ use strict;
 use warnings;
 
 use Exporter 'import';
+use PoolFile ();
 use ZenTest;
 
 our @EXPORT_OK = qw(state_of_db verify_recovered);
@@ -79,11 +80,22 @@ sub check_indexes
 	return;
 }
 
-# check_pool -- what zen says about itself.
+# check_recovery -- a cut, or a crash, is no damage.
+sub check_recovery
+{
+	my ($dbh, $wrong, $when) = @_;
+	my $row = run_sql($dbh, 'SELECT damaged, repaired FROM zen_recovery()')->{rows}[0];
+	push @$wrong, "$when: recovery found $row->[0] damaged and $row->[1] flipped bits" if $row->[0] || $row->[1];
+	return;
+}
+
+# check_pool -- what zen says about itself; and R8, which it cannot look at without filling the holes of a pool in memory.
 sub check_pool
 {
 	my ($dbh, $wrong, $when) = @_;
 	return unless value($dbh, q{SELECT count(*) FROM pg_proc WHERE proname = 'zen_verify_pool'});
+	check_recovery($dbh, $wrong, $when);
+	push @$wrong, "$when: free page $_ is not zero" for PoolFile::dirty_free_pages(value($dbh, 'SELECT path FROM zen_pool()'));
 	my $result = run_sql($dbh, 'SELECT v::text FROM zen_verify_pool() v');
 	push @$wrong, "$when: zen_verify_pool: $_->[0]" for @{ $result->{rows} };
 	push @$wrong, "$when: zen_verify_pool: $result->{message}" if $result->{state};
@@ -166,16 +178,28 @@ sub work
 	return;
 }
 
+# run_first -- what a server does that has not recovered the pool yet, since its only worker process is another one.
+sub run_first
+{
+	my ($dbh, $wrong, @sql) = @_;
+	value($dbh, $_) for @sql;
+	my $state = value($dbh, 'SELECT state FROM zen_recovery()');
+	push @$wrong, "recovery was to wait, but is $state" if $state ne 'waiting';
+	return;
+}
+
 # verify_recovered -- start a server on files as a power cut has left them.  Returns what is wrong.
 #
-# allowed: the states that are right, as texts; ends: of prepared transactions; odd: roll
-# them back; thorough: also over an orderly stop and another crash.
+# first: SQL that comes before recovery; allowed: the states that are right, as texts; ends: of prepared
+# transactions; odd: roll them back; thorough: also over an orderly stop and another crash.
 sub verify_recovered
 {
 	my ($server, %opt) = @_;
 	my @wrong;
+	$server->{options} = $opt{first} ? [ '-c', 'max_worker_processes=1' ] : [];
 	$server->launch;
 	my $dbh = $server->wait_ready or return "the server does not start:\n" . $server->last_words;
+	run_first($dbh, \@wrong, @{ $opt{first} }) if $opt{first};
 	my $state = check($dbh, $opt{allowed}, \@wrong, 'after the cut');
 	return @wrong if @wrong;
 	end_prepared($dbh, $state, $opt{odd} ? 'rollback' : 'commit', $opt{ends}, \@wrong) if $state->{gids};

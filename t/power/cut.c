@@ -1,11 +1,12 @@
 /*
  * cut.c -- what a pool and the WAL may look like after a power cut, from the record of medium.c.
  *
- *	cut -l LOG -u BYTES -b BASE -o POOL [-z SIZE] [-p NUMBER] [-w PG_WAL] [-e] (-s SEED | -i INDEX)
+ *	cut -l LOG -u BYTES -b BASE [-o POOL] [-z SIZE] [-p NUMBER] [-w PG_WAL] [-e] (-s SEED | -i INDEX)
  *
  * Replays the record up to BYTES over BASE, the pool as it was before the record began (if there was none yet, SIZE
  * zeroes), and writes the pool with this NUMBER as one of the states in which the cut may have left it.
- * With -w also the WAL files in that folder, which are as at the crash point, are given such a state.
+ * With -w also the WAL files in that folder, which are as at the crash point, are given such a state.  Without -o
+ * nothing is written.
  *
  * SEED 0 keeps only what is guaranteed, SEED 1 all that was stored; others choose, see Manner.  -e, a persistent cache: everything up to some instant after the last fence.
  * INDEX counts through all states, of which there are as many as printed; only while WAL adds no choice.
@@ -495,7 +496,7 @@ sector_lost(size_t write, uint64_t sector)
 }
 
 static void
-cut_wal(const char *dir, uint64_t *sectors)
+cut_wal(const char *dir, bool write, uint64_t *sectors)
 {
 	*sectors = 0;
 	for (size_t i = nwal; i-- > 0;)
@@ -505,7 +506,7 @@ cut_wal(const char *dir, uint64_t *sectors)
 		int			fd;
 
 		snprintf(path, sizeof(path), "%s/%s", dir, (const char *) (r + 1));
-		fd = open(path, O_RDWR);
+		fd = open(path, write ? O_RDWR : O_RDONLY);
 		if (fd < 0 && errno == ENOENT)
 			continue;			/* recycled: was flushed before */
 		if (fd < 0)
@@ -515,7 +516,8 @@ cut_wal(const char *dir, uint64_t *sectors)
 			++*sectors;
 			if (sector_lost(i, at / SECTOR))
 			{
-				restore_sector(fd, r, at, SECTOR);
+				if (write)
+					restore_sector(fd, r, at, SECTOR);
 				wal_digest += mix(at ^ mix(i));
 			}
 		}
@@ -622,7 +624,7 @@ typedef struct Options
 static void
 usage(void)
 {
-	fprintf(stderr, "usage: cut -l LOG -u BYTES -b BASE -o POOL [-z SIZE] [-p NUMBER] [-w PG_WAL] [-e] (-s SEED | -i INDEX)\n");
+	fprintf(stderr, "usage: cut -l LOG -u BYTES -b BASE [-o POOL] [-z SIZE] [-p NUMBER] [-w PG_WAL] [-e] (-s SEED | -i INDEX)\n");
 	exit(2);
 }
 
@@ -668,7 +670,7 @@ read_options(Options *o, int argc, char **argv)
 			default:
 				usage();
 		}
-	if (!o->log || !o->base || !o->out)
+	if (!o->log || !o->base)
 		usage();
 }
 
@@ -706,9 +708,10 @@ main(int argc, char **argv)
 		memcpy(image + lines[i]->number * LINE, lines[i]->versions[state].bytes, LINE);
 		touched[lines[i]->number * LINE / PAGE] = 1;
 	}
-	write_pool(o.out);
+	if (o.out)
+		write_pool(o.out);
 	if (o.wal)
-		cut_wal(o.wal, &sectors);
+		cut_wal(o.wal, o.out != NULL, &sectors);
 	printf("%llu %llu %llu %016llx\n", (unsigned long long) states, (unsigned long long) dirty,
 		   (unsigned long long) sectors, (unsigned long long) (digest() + wal_digest));
 	return 0;

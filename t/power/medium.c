@@ -99,11 +99,19 @@ die(const char *what)
 
 /* ---------- one at a time ---------- */
 
+/*
+ * Whoever was born too late to be known when the power was cut has to end himself, but not before the postmaster, which
+ * would react to that.
+ */
 static void
 wait_for_the_end(void)
 {
 	for (;;)
-		pause();
+	{
+		if (getpid() != control->pids[0] && getppid() != control->pids[0])
+			kill(getpid(), SIGKILL);
+		usleep(1000);
+	}
 }
 
 static void
@@ -112,7 +120,7 @@ lock(void)
 	int			rc = pthread_mutex_lock(&control->lock);
 
 	if (rc == EOWNERDEAD)
-		control->word[W_CUT] = 1;
+		control->word[W_CUT] = CUT_BY_DEATH;
 	if (control->word[W_CUT])
 		wait_for_the_end();
 }
@@ -168,13 +176,31 @@ log_bytes(RecordType type, const Mapping *m, uint64_t offset, uint64_t len, cons
 
 /* ---------- crash points ---------- */
 
+/* Does a process work in this data directory?  One that has ended may have left its number to a stranger. */
+static bool
+is_ours(int32_t pid, const char *data)
+{
+	char		link[64];
+	char		path[4096];
+	ssize_t		n;
+
+	snprintf(link, sizeof(link), "/proc/%d/cwd", pid);
+	n = readlink(link, path, sizeof(path) - 1);
+	path[n > 0 ? n : 0] = '\0';
+	return n > 0 && strcmp(path, data) == 0;
+}
+
 /* The power fails now: the postmaster first, so that it can react to nothing. */
 static void
 cut_power(void)
 {
+	char		data[4096];
+
 	control->word[W_CUT] = 1;
+	if (getcwd(data, sizeof(data)) == NULL)
+		die("getcwd");
 	for (uint64_t i = 0; i < control->word[W_PIDS]; i++)
-		if (control->pids[i] != getpid())
+		if (control->pids[i] != getpid() && is_ours(control->pids[i], data))
 			kill(control->pids[i], SIGKILL);
 	kill(getpid(), SIGKILL);
 	wait_for_the_end();

@@ -23,13 +23,15 @@ enum
 	W_SYNCS,					/* flushes of WAL so far */
 	W_STORES,					/* stores so far */
 	W_LOG_USED,					/* bytes of the log that are complete */
-	W_CUT,						/* 1: the power is off, nothing moves any more */
+	W_CUT,						/* not 0: the power is off, nothing moves any more */
 	W_PIDS,						/* processes that have ever been, pids[] */
 	W_POOLS,					/* pools that have ever been mapped, pools[] */
 	W_ACKED,					/* not used here: statements that clients were
 								 * told the end of */
 	N_WORDS = 16
 };
+
+#define CUT_BY_DEATH	2		/* of W_CUT: a process died in here */
 
 enum
 {
