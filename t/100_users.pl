@@ -398,7 +398,7 @@ sub test_autovacuum
 # A small table costs its slots, not a page per writer.
 sub test_many_tables
 {
-	my $tables = 1000;
+	my $tables = 5000;
 	my $free = value($dbh, 'SELECT pages_free FROM zen_stat()');
 	my @writers = map { connect_db($node) } 1 .. 4;
 	for my $n (1 .. $tables)
