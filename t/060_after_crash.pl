@@ -25,7 +25,7 @@ test_rolled_back_index();
 set_conf("fsync = off\nwal_writer_delay = 200ms");
 $_->() for (
 	\&test_cancelled_commit, \&test_prepared_ddl, \&test_moved_and_emptied, \&test_prepared_moves, \&test_first_statement,
-	\&test_moved_row_locks, \&test_rebuild_terminated, \&test_lost_backend, \&test_large_update, \&test_frozen_not_evicted,
+	\&test_moved_row_locks, \&test_rebuild_terminated, \&test_unbuildable_index, \&test_lost_backend, \&test_large_update, \&test_frozen_not_evicted,
 	\&test_sound,
 	\&test_many_loads, \&test_base_backup, \&test_sound, \&test_unknown_tables);
 $node->stop;
@@ -379,6 +379,41 @@ sub test_moved_row_locks
 	is(state_of($dbh, 'UPDATE parent SET k = k + 100 WHERE id < 3'), '', 'row locks: rows may move again');
 	is(value($dbh, 'SELECT count(*) FROM child LEFT JOIN parent ON pid = id WHERE id IS NULL'), 0, 'row locks: no orphan');
 	is(value($dbh, 'SELECT string_agg(id || $$:$$ || v, $$ $$ ORDER BY id) FROM parent WHERE id < 5'), '1:3 2:3 3:0 4:3', 'row locks: updates');
+}
+
+# An index whose expression fails on a row that it has accepted kept the whole table from being
+# used.  Now it is out of use, the log says so, and REINDEX brings it back.
+sub test_unbuildable_index
+{
+	my $sum = make_table('ub', 500);
+	my $is_valid = sub { value($dbh, q{SELECT string_agg(indexrelid::regclass || ' ' || indisvalid, ', ' ORDER BY indexrelid)
+		FROM pg_index WHERE indrelid = 'ub'::regclass}) };
+	run_all($dbh, 'CREATE TABLE ub_forbidden (k int)',
+		q{CREATE FUNCTION ub_f(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS
+			$$ BEGIN IF EXISTS (SELECT FROM ub_forbidden WHERE k = $1) THEN RAISE '% is forbidden', $1; END IF; RETURN $1; END $$},
+		'CREATE INDEX ub_e ON ub (ub_f(k))', 'INSERT INTO ub_forbidden VALUES (77)');
+	for my $when ('a crash', 'another crash')
+	{
+		my $offset = log_size($node);
+		crash_restart();
+		wait_for('the table to be readable', sub { state_of($dbh, 'SELECT count(*) FROM ub') eq '' });
+		is($is_valid->(), 'ub_pkey true, ub_k true, ub_e false', "unbuildable index, $when: it alone is not valid");
+		same_by_index('ub', $sum, "unbuildable index, $when");
+		my $said = log_since($node, $offset);
+		like($said, qr/WARNING:  XX002: index "ub_e" of table "ub" could not be rebuilt.*DETAIL:  [^\n]*77 is forbidden.*HINT: /s,
+			"unbuildable index, $when: the log says so") if $when eq 'a crash';
+		run_all($dbh, 'SET enable_seqscan = off');
+		unlike(join("\n", map { $_->[0] } @{ run_sql($dbh, 'EXPLAIN SELECT * FROM ub WHERE ub_f(k) = 78')->{rows} }), qr/ub_e/,
+			"unbuildable index, $when: it is not used");
+		run_all($dbh, 'RESET enable_seqscan');
+		is(state_of($dbh, 'REINDEX INDEX ub_e'), 'P0001', "unbuildable index, $when: REINDEX fails before the cause is gone");
+	}
+	is(state_of($dbh, 'INSERT INTO ub VALUES (1001, 5)'), '', 'unbuildable index: new rows');
+	run_all($dbh, 'TRUNCATE ub_forbidden', 'REINDEX INDEX ub_e');
+	is($is_valid->(), 'ub_pkey true, ub_k true, ub_e true', 'unbuildable index: REINDEX brings it back');
+	is(value($dbh, 'SELECT count(*) FROM ub WHERE ub_f(k) = 5'), 2, 'unbuildable index: with all rows');
+	is_sound($dbh, 'unbuildable index');
+	run_all($dbh, 'DROP TABLE ub, ub_forbidden');
 }
 
 # A process that was terminated in the middle of a rebuild left the table as being

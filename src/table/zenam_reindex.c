@@ -8,6 +8,11 @@
  * The rebuild is not transactional: it truncates each index to nothing and builds it into the same files, as a crash
  * before its end would leave it to be done again.  It needs no lock on the table beyond the caller's, since
  * nobody else gets past the gate.
+ *
+ * An index that cannot be rebuilt must not keep its table from being used.  A unique one may find two rows with one key,
+ * if the medium has lost a tombstone; the function in an expression may fail on rows that it has accepted before.  The
+ * background worker marks such an index as not valid, which is what a failed CREATE INDEX CONCURRENTLY leaves, and says
+ * so; REINDEX makes it valid again.  The mark is committed before the table is open to anyone without the index.
  */
 #include "table/zenam_reindex.h"
 
@@ -22,12 +27,16 @@
 #include "catalog/storage.h"
 #include "commands/defrem.h"
 #include "miscadmin.h"
+#include "nodes/makefuncs.h"
 #include "pgstat.h"
 #include "storage/ipc.h"
+#include "storage/lmgr.h"
 #include "table/zenam.h"
 #include "tcop/tcopprot.h"
 #include "txn/recovery.h"
 #include "utils/guc.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
@@ -39,6 +48,23 @@
 
 static ZenHTable *rebuilding = NULL;	/* by this process: functions in index
 										 * expressions may read the table */
+
+static Oid	index_in_hand = InvalidOid; /* this process is building it */
+static List *hopeless = NIL;	/* OIDs of indexes that are not valid and that
+								 * this worker could not build even so */
+
+/*
+ * An index that is not valid is read by nobody and must not fail.  That of a toast table is of use even if it has two
+ * entries for one chunk: only one value cannot be read.
+ */
+static void
+relax(Relation rel, Relation index, IndexInfo *info)
+{
+	if (!index->rd_index->indisvalid || rel->rd_rel->relkind == RELKIND_TOASTVALUE)
+		info->ii_Unique = false;
+	if (list_member_oid(hopeless, RelationGetRelid(index)))
+		info->ii_Predicate = list_make1(makeBoolConst(false, false));
+}
 
 static void
 rebuild_index(Relation rel, Oid indexoid)
@@ -58,11 +84,23 @@ rebuild_index(Relation rel, Oid indexoid)
 	{
 		IndexInfo  *info = BuildIndexInfo(index);
 
+		Oid			outer = index_in_hand;	/* functions may need another
+											 * table */
+
+		index_in_hand = indexoid;
+		relax(rel, index, info);
 		/* an init fork's contents may already be in the main fork */
 		RelationTruncate(index, 0);
 		index->rd_indam->ambuild(rel, index, info);
+		index_in_hand = outer;
 	}
 	index_close(index, NoLock);
+}
+
+static void
+rebuild_context(void *arg)
+{
+	errcontext("rebuilding the indexes of table \"%s\" after a crash", RelationGetRelationName((Relation) arg));
 }
 
 /* Build all indexes as the table's owner would, like REINDEX. */
@@ -77,7 +115,9 @@ rebuild(Relation rel)
 	bool		pushed = false;
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "zen reindex", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
+	ErrorContextCallback callback = {.callback = rebuild_context,.arg = rel,.previous = error_context_stack};
 
+	error_context_stack = &callback;
 	GetUserIdAndSecContext(&user, &security);
 	SetUserIdAndSecContext(rel->rd_rel->relowner, security | SECURITY_RESTRICTED_OPERATION);
 	nest_level = NewGUCNestLevel();
@@ -96,6 +136,7 @@ rebuild(Relation rel)
 	SetUserIdAndSecContext(user, security);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
+	error_context_stack = callback.previous;
 }
 
 static void
@@ -200,36 +241,123 @@ report_unknown(ZenHTable *ht)
 			 errhint("Restore pool and data directory from copies of the same moment.  Until then its rows stay in the pool.")));
 }
 
-/* Rebuild one table in a transaction of its own; false, and a report, if that fails. */
-static bool
-reindex_in_transaction(ZenHTable *ht)
+/* Do something in a transaction of its own; *error, in the caller's context, and a report if that fails, else NULL. */
+static void
+in_transaction(void (*work) (void *), void *arg, ErrorData **error)
 {
 	MemoryContext context = CurrentMemoryContext;
-	bool		ok = true;
 
+	*error = NULL;
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
 	PG_TRY();
 	{
 		PushActiveSnapshot(GetTransactionSnapshot());
-		report_unknown(ht);
-		reindex_one(ht);
+		work(arg);
 		PopActiveSnapshot();
 		CommitTransactionCommand();
 	}
 	PG_CATCH();
 	{
-		/* the next who needs this table will be told again */
 		HOLD_INTERRUPTS();
+		MemoryContextSwitchTo(context);
+		*error = CopyErrorData();
 		EmitErrorReport();
 		AbortCurrentTransaction();
 		FlushErrorState();
 		RESUME_INTERRUPTS();
-		ok = false;
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(context);
-	return ok;
+}
+
+static void
+report_or_reindex(void *arg)
+{
+	report_unknown(arg);
+	reindex_one(arg);
+}
+
+typedef struct FailedIndex
+{
+	Oid			index;
+	ErrorData  *error;
+} FailedIndex;
+
+/* Take an index that could not be rebuilt out of use; if it is already, the next rebuild leaves it empty. */
+static void
+retire_index(void *arg)
+{
+	FailedIndex *failed = arg;
+	Oid			table = IndexGetRelation(failed->index, true);
+	HeapTuple	tuple;
+	bool		valid;
+
+	if (!OidIsValid(table))
+		return;
+	LockRelationOid(table, ShareUpdateExclusiveLock);
+	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(failed->index));
+	if (!HeapTupleIsValid(tuple))
+		return;
+	valid = ((Form_pg_index) GETSTRUCT(tuple))->indisvalid;
+	ReleaseSysCache(tuple);
+	if (!valid)
+	{
+		MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+		hopeless = lappend_oid(hopeless, failed->index);
+		MemoryContextSwitchTo(old);
+		return;
+	}
+	index_set_state_flags(failed->index, INDEX_DROP_CLEAR_VALID);
+	CacheInvalidateRelcacheByRelid(table);
+	ereport(WARNING,
+			(errcode(ERRCODE_INDEX_CORRUPTED),
+			 errmsg("index \"%s\" of table \"%s\" could not be rebuilt after the crash and is not valid now",
+					get_rel_name(failed->index), get_rel_name(table)),
+			 errdetail("The rebuild failed with: %s  %s", failed->error->message,
+					   failed->error->detail ? failed->error->detail : ""),
+			 errhint("Remove the cause, for example one of two rows with the same key, then REINDEX the index.")));
+}
+
+/* Is it the rows' fault, or the index's, so that the next try would fail as well? */
+static bool
+is_lasting(ErrorData *error)
+{
+	switch (ERRCODE_TO_CATEGORY(error->sqlerrcode))
+	{
+		case ERRCODE_TRANSACTION_ROLLBACK:
+		case ERRCODE_INSUFFICIENT_RESOURCES:
+		case ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE:
+		case ERRCODE_OPERATOR_INTERVENTION:
+		case ERRCODE_SYSTEM_ERROR:
+			return false;
+		default:
+			return true;
+	}
+}
+
+/* Rebuild one table, without those of its indexes that cannot be; false if that cannot be done now. */
+static bool
+reindex_worker_table(ZenHTable *ht)
+{
+	FailedIndex failed;
+	ErrorData  *error;
+
+	for (;;)
+	{
+		index_in_hand = InvalidOid;
+		in_transaction(report_or_reindex, ht, &failed.error);
+		if (failed.error == NULL)
+			return pg_atomic_read_u32(&ht->reindex) == SOUND;
+		failed.index = index_in_hand;
+		/* the next who needs this table will be told again */
+		if (!OidIsValid(failed.index) || !is_lasting(failed.error) || list_member_oid(hopeless, failed.index))
+			return false;
+		in_transaction(retire_index, &failed, &error);
+		if (error != NULL)
+			return false;
+	}
 }
 
 void
@@ -249,7 +377,7 @@ zen_reindex_worker_main(Datum arg)
 		if (!ht->in_use || ht->db != db || pg_atomic_read_u32(&ht->reindex) == SOUND)
 			continue;
 		CHECK_FOR_INTERRUPTS();
-		if (reindex_in_transaction(ht) && pg_atomic_read_u32(&ht->reindex) == SOUND)
+		if (reindex_worker_table(ht))
 			rebuilt++;
 	}
 	ereport(LOG,
