@@ -25,7 +25,7 @@ use ZenTest ();
 
 # As in t/power/trace.h.
 my %WORD = (want => 0, cut_at => 1, fences => 2, syncs => 3, stores => 4, log_used => 5, cut => 6, pids => 7,
-	acked => 9);    # acked is the driver's own
+	acked => 9, reset => 10);    # acked is the driver's own
 my %WANT = (nothing => 0, photo => 1, cut => 2);
 my $R_LINE        = 8;
 my $PIDS_OFFSET   = 16 * 8 + 8 * 8;
@@ -125,7 +125,7 @@ sub word
 sub want
 {
 	my ($self, $what, $at) = @_;
-	$self->word($_, 0) for qw(fences syncs stores);
+	$self->word('reset', 1);    # to set the counts here would race with processes that count
 	$self->word('cut_at', $at || 0);
 	$self->word('want', $WANT{$what});
 	return;
