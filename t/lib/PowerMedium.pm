@@ -25,7 +25,7 @@ use ZenTest ();
 
 # As in t/power/trace.h.
 my %WORD = (want => 0, cut_at => 1, fences => 2, syncs => 3, stores => 4, log_used => 5, cut => 6, pids => 7,
-	acked => 9);    # acked is the driver's own
+	acked => 9, reset => 10);    # acked is the driver's own
 my %WANT = (nothing => 0, photo => 1, cut => 2);
 my $R_LINE        = 8;
 my $PIDS_OFFSET   = 16 * 8 + 8 * 8;
@@ -63,7 +63,6 @@ sub new
 		close $fh;
 	}
 	POSIX::mkfifo("$dir/$_", 0600) or croak "mkfifo: $!" for qw(request reply);
-	sysopen($self->{control}, "$dir/control", O_RDWR) or croak "control: $!";
 	sysopen($self->{request}, "$dir/request", O_RDWR) or croak "request: $!";
 	sysopen($self->{reply},   "$dir/reply",   O_RDWR) or croak "reply: $!";
 	copy_sparse($pool, $self->{base}) if -e $pool;
@@ -107,17 +106,31 @@ sub environment
 	return (LD_PRELOAD => $self->{programs}{medium}, ZEN_MEDIUM => $self->{dir});
 }
 
+# control -- the control file.  Driver and client are processes that fork from each other and use it at the same time:
+# each has a file position of its own.
+sub control
+{
+	my ($self) = @_;
+	if (($self->{opened_by} // 0) != $$)
+	{
+		sysopen($self->{control}, "$self->{dir}/control", O_RDWR) or croak "control: $!";
+		$self->{opened_by} = $$;
+	}
+	return $self->{control};
+}
+
 # word -- read a word of the control file, or set it.
 sub word
 {
 	my ($self, $name, $value) = @_;
-	sysseek($self->{control}, 8 * $WORD{$name}, SEEK_SET);
+	my $control = $self->control;
+	sysseek($control, 8 * $WORD{$name}, SEEK_SET);
 	if (defined $value)
 	{
-		syswrite($self->{control}, pack('Q<', $value), 8) == 8 or croak "control: $!";
+		syswrite($control, pack('Q<', $value), 8) == 8 or croak "control: $!";
 		return $value;
 	}
-	sysread($self->{control}, my $bytes, 8) == 8 or croak "control: $!";
+	sysread($control, my $bytes, 8) == 8 or croak "control: $!";
 	return unpack('Q<', $bytes);
 }
 
@@ -125,7 +138,7 @@ sub word
 sub want
 {
 	my ($self, $what, $at) = @_;
-	$self->word($_, 0) for qw(fences syncs stores);
+	$self->word('reset', 1);    # to set the counts here would race with processes that count
 	$self->word('cut_at', $at || 0);
 	$self->word('want', $WANT{$what});
 	return;
@@ -136,8 +149,9 @@ sub pids
 {
 	my ($self) = @_;
 	my $n = $self->word('pids') or return;
-	sysseek($self->{control}, $PIDS_OFFSET, SEEK_SET);
-	sysread($self->{control}, my $bytes, 4 * $n);
+	my $control = $self->control;
+	sysseek($control, $PIDS_OFFSET, SEEK_SET);
+	sysread($control, my $bytes, 4 * $n);
 	return processes_in($self->{data}, unpack('l<*', $bytes));
 }
 

@@ -471,6 +471,7 @@ sub run
 	unlink $server->pool, $server->data_dir . '/zen.state' if $scenario->{first_start};
 	my @photos = $self->live($server, $scenario->{first_start},
 		sub { $scenario->{first_start} ? wait_rebuilt($server->wait_ready_child) : play($server, $scenario, $_[0]) });
+	croak "$photos[-1]{acked} statements were counted" if $photos[-1]{acked} != @{ $scenario->{steps} };
 	$self->name_photos('', @photos);
 	@photos = $self->select_points(@photos);
 	select_recoveries($scenario->{recover_all} ? 1 : scalar @photos / $self->{recoveries}, @photos);

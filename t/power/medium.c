@@ -123,6 +123,8 @@ lock(void)
 		control->word[W_CUT] = CUT_BY_DEATH;
 	if (control->word[W_CUT])
 		wait_for_the_end();
+	if (control->word[W_RESET])
+		control->word[W_RESET] = control->word[W_FENCES] = control->word[W_SYNCS] = control->word[W_STORES] = 0;
 }
 
 static void

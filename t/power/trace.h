@@ -28,6 +28,8 @@ enum
 	W_POOLS,					/* pools that have ever been mapped, pools[] */
 	W_ACKED,					/* not used here: statements that clients were
 								 * told the end of */
+	W_RESET,					/* by the driver: count fences, syncs and stores
+								 * anew */
 	N_WORDS = 16
 };
 
