@@ -98,7 +98,7 @@ typedef struct Engine
 
 	/*
 	 * Commit the writes of a transaction, which are to different rows, all locked exclusively.  They are visible on return,
-	 * and durable as soon as durable() says so.
+	 * and durable as soon as durable() says so.  n is 0 for a transaction that only reads.
 	 */
 	void		(*commit) (int thread, const Write *writes, int n);
 

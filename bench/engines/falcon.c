@@ -11,7 +11,7 @@
  * medium together and merge into its 256-byte units, instead of being evicted one by one.  Rows that are changed
  * often are left to the cache: each thread remembers the last settings.hot_rows rows that it has changed.
  *
- * Commit on eADR: new rows, log record | fence | changes in place, hinted flushes.  The next record's fence orders
+ * Commit on eADR: new rows | fence | log record | fence | changes in place, hinted flushes.  The next record's fence orders
  * the changes before it.  In flush mode the caches lose everything, so log and rows are flushed and fenced as inp does it;
  * what remains is the small window.
  */
@@ -69,8 +69,11 @@ no_flush(const void *addr, Size len)
 static void
 falcon_commit(int thread, const Write *writes, int n)
 {
-	uint64		cts = next_cts();
+	uint64		cts;
 
+	if (n == 0)
+		return;
+	cts = next_cts();
 	inplace_write_inserts(writes, n);
 	ring_append(thread, writes, n, cts);
 	zen_fence();

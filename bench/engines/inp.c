@@ -5,7 +5,7 @@
  * Persistent Cache and Non-Volatile Memory, SOSP 2023; the in-place engine of J. Arulraj, A. Pavlo, S. Dulloor: Let's Talk
  * About Storage & Recovery Methods for Non-Volatile Memory Database Systems, SIGMOD 2015.
  *
- * Commit: new rows, log record | fence | changes in place, flushed | fence.  The log is large (--log-mb per thread), so
+ * Commit: new rows, if there are any | fence | log record | fence | changes in place, flushed | fence.  The log is large (--log-mb per thread), so
  * each record goes to lines that have left the caches long ago.
  */
 #include "inplace.h"
@@ -26,8 +26,11 @@ inp_open(bool fresh)
 static void
 inp_commit(int thread, const Write *writes, int n)
 {
-	uint64		cts = next_cts();
+	uint64		cts;
 
+	if (n == 0)
+		return;
+	cts = next_cts();
 	inplace_write_inserts(writes, n);
 	ring_append(thread, writes, n, cts);
 	zen_fence();

@@ -80,6 +80,8 @@ inplace_read(int thread, uint32 row, char *data)
 void
 inplace_write_inserts(const Write *writes, int n)
 {
+	bool		any = false;
+
 	for (int i = 0; i < n; i++)
 		if (writes[i].kind == WRITE_INSERT)
 		{
@@ -87,7 +89,11 @@ inplace_write_inserts(const Write *writes, int n)
 
 			nvm_store(h + 1, writes[i].data, writes[i].len);
 			zen_flush(h + 1, writes[i].len);
+			any = true;
 		}
+	/* the record may reach the medium before its fence, and must not find half a row */
+	if (any)
+		zen_fence();
 }
 
 void

@@ -18,7 +18,7 @@ extern void inplace_load(int thread, uint32 row, const char *data);
 extern void inplace_load_end(int thread);
 extern bool inplace_read(int thread, uint32 row, char *data);
 
-/* New rows are written before the commit, which makes them present; flushed, not fenced. */
+/* New rows are written, durably, before the commit makes them present. */
 extern void inplace_write_inserts(const Write *writes, int n);
 
 /* Apply a write of a transaction that is in the log; flush is called for each range changed. */

@@ -113,6 +113,13 @@ ring_geometry(Size per_thread)
 	ring_bytes = Max(2, per_thread / segment) * segment;
 }
 
+/* The end of the segment that a position not at its start lies in. */
+static Size
+segment_end(Size at)
+{
+	return (at + segment - 1) / segment * segment;
+}
+
 Size
 ring_size(Size per_thread)
 {
@@ -137,7 +144,7 @@ ring_append(int thread, const Write *writes, int n, uint64 cts)
 	if (r->len > segment)
 		die("a log record of %u bytes", r->len);
 	if (ring->at % segment + r->len > segment)
-		ring->at = TYPEALIGN(segment, ring->at);
+		ring->at = segment_end(ring->at);
 	if (ring->at + r->len > ring_bytes)
 		ring->at = 0;
 	nvm_store(ring->base + ring->at, r, r->len);
@@ -167,7 +174,7 @@ ring_last(int thread)
 		ring->at = at;
 		if (at % segment == 0)
 			break;
-		r = valid_record(ring->base + at, ring->base + TYPEALIGN(segment, at));
+		r = valid_record(ring->base + at, ring->base + segment_end(at));
 		if (r == NULL || r->tag != last->tag + 1)
 			break;
 		last = r;

@@ -49,6 +49,7 @@ typedef struct Shared
 {
 	pg_atomic_uint32 running;	/* transactions are */
 	pg_atomic_uint32 same;		/* the comparison found no difference */
+	MediumCut	cut;
 	RunResult	run;
 	RunResult	recovery;
 } Shared;
@@ -155,6 +156,7 @@ start_session(const Engine *engine, bool fresh, bool run)
 
 	pg_atomic_write_u32(&shared->running, 0);
 	pg_atomic_write_u32(&shared->same, 0);
+	pg_atomic_write_u32(&shared->cut.wanted, 0);
 	fflush(NULL);
 	pid = fork();
 	if (pid < 0)
@@ -186,6 +188,7 @@ kill_session(pid_t pid)
 		usleep(1000);
 	}
 	usleep((useconds_t) (seconds * 1e6 * (0.1 + 0.8 * (rand() / (RAND_MAX + 1.0)))));
+	medium_cut_power();
 	kill(pid, SIGKILL);
 	return waitpid(pid, &status, 0) == pid && WIFSIGNALED(status);
 }
@@ -518,6 +521,7 @@ main(int argc, char **argv)
 	shared = mmap(NULL, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED)
 		die("no memory: %m");
+	medium_cut = &shared->cut;
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
 	if (header && kills == 0)

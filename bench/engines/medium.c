@@ -8,7 +8,8 @@
  * With medium.power the engines work on anonymous memory, and the pool file is what the medium would keep.  A line gets
  * there when a fence follows its flush by the same thread, and sometimes before: a flush may take effect at once, and a
  * cache may write a line back that nobody has flushed.  Both happen at random.  So a process that is killed leaves a file
- * as after a power cut.  Stores to one line get there in their order, as on x86: a line is always copied whole, as it is.
+ * as after a power cut.  Stores to one line get there in their order, as on x86: a line is always copied whole, as it is;
+ * who wants to kill calls medium_cut_power() first, so that it is not copied by half.
  */
 #include "medium.h"
 
@@ -25,6 +26,7 @@
 #define NLINE_LOCKS		1024
 
 MediumSettings medium;
+MediumCut  *medium_cut;
 __thread MediumCounters medium_counters;
 static __thread uintptr_t last_unit;
 
@@ -105,9 +107,27 @@ write_back(uintptr_t line)
 
 	while (!pg_atomic_test_set_flag(lock))
 		sched_yield();
+	/* pairs with the barrier in medium_cut_power */
+	pg_atomic_fetch_add_u32(&medium_cut->writing, 1);
+	if (pg_atomic_read_u32(&medium_cut->wanted) != 0)
+	{
+		pg_atomic_fetch_sub_u32(&medium_cut->writing, 1);
+		for (;;)
+			pause();
+	}
 	for (int i = 0; i < ZEN_LINE / (int) sizeof(uint64); i++)
 		zen_nvm_store64(&to[i], zen_nvm_load64((uint64 *) line + i));
+	pg_atomic_fetch_sub_u32(&medium_cut->writing, 1);
 	pg_atomic_clear_flag(lock);
+}
+
+void
+medium_cut_power(void)
+{
+	pg_atomic_write_u32(&medium_cut->wanted, 1);
+	pg_memory_barrier();
+	while (pg_atomic_read_u32(&medium_cut->writing) != 0)
+		sched_yield();
 }
 
 static void

@@ -32,6 +32,18 @@ typedef struct MediumCounters
 
 extern __thread MediumCounters medium_counters;
 
+/* A power cut, ordered by another process: in shared memory. */
+typedef struct MediumCut
+{
+	pg_atomic_uint32 wanted;	/* from now on nothing reaches the medium */
+	pg_atomic_uint32 writing;	/* lines on their way to it */
+} MediumCut;
+
+extern MediumCut *medium_cut;
+
+/* medium_cut_power -- the caller kills the process afterwards: no line is half written then. */
+extern void medium_cut_power(void);
+
 /* medium_calibrate -- measure the spin that the delays are made of; before any thread starts. */
 extern void medium_calibrate(void);
 

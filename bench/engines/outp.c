@@ -49,8 +49,11 @@ outp_commit(int thread, const Write *writes, int n)
 {
 	VersionHeader *made[MAX_WRITES];
 	VersionHeader *ended[MAX_WRITES];
-	uint64		cts = next_cts();
+	uint64		cts;
 
+	if (n == 0)
+		return;
+	cts = next_cts();
 	for (int i = 0; i < n; i++)
 	{
 		versions_write(thread, &writes[i], stamp_of(cts, thread), &made[i], &ended[i]);

@@ -215,17 +215,18 @@ static void
 recover_slot(int thread, int t, uint32 slot, bool (*committed) (uint64 stamp))
 {
 	VersionHeader *v = (VersionHeader *) (space[t].base + (Size) slot * space[t].stride);
-	bool		live = v->begin != 0 && committed(v->begin);
+	bool		used = v->begin != 0;
+	bool		live = used && committed(v->begin);
 
 	nvm_touch(v, sizeof(*v));
 	largest[thread] = Max(largest[thread], Max(v->begin, v->end));
 
 	/* what is believed is flushed; stamps that may become true later are removed */
-	if (v->begin != 0 && !live)
+	if (used && !live)
 		nvm_store64(&v->begin, 0);
 	if (live && v->end != 0 && !committed(v->end))
 		nvm_store64(&v->end, 0);
-	if (v->begin != 0)
+	if (used)
 		zen_flush(v, sizeof(*v));
 	if (!live || v->end != 0)
 	{
