@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -20,6 +21,7 @@ static const Engine *const engines[] = {
 	&zen_engine, &naive_engine, &mmdb_engine, &wbl_engine, &foedus_engine, &inp_engine, &outp_engine, &falcon_engine
 };
 
+#define KILL_AFTER	(4 * PROGRESS_STEP)	/* commits */
 #define NENGINES	((int) lengthof(engines))
 
 Settings	settings = {.threads = 2,.cache = 0.25,.log_size = 8 << 20,.group = 64,.hot_rows = 256};
@@ -47,7 +49,7 @@ static uint64 seed = 0;
 /* Shared by all processes. */
 typedef struct Shared
 {
-	pg_atomic_uint32 running;	/* transactions are */
+	pg_atomic_uint32 progress;	/* commits of the run */
 	pg_atomic_uint32 same;		/* the comparison found no difference */
 	MediumCut	cut;
 	RunResult	run;
@@ -59,13 +61,13 @@ static Shared *shared;
 void
 die(const char *fmt,...)
 {
+	char		what[500];
 	va_list		args;
 
-	fputs("engines: ", stderr);
 	va_start(args, fmt);
-	vfprintf(stderr, fmt, args);
+	vsnprintf(what, sizeof(what), fmt, args);
 	va_end(args);
-	fputc('\n', stderr);
+	fprintf(stderr, "engines: %s\n", what);
 	_exit(2);
 }
 
@@ -144,7 +146,8 @@ session(const Engine *engine, bool fresh, bool run)
 	else
 		pg_atomic_write_u32(&shared->same, run_recover(engine, verify, &shared->recovery));
 	if (run && (fresh || pg_atomic_read_u32(&shared->same)))
-		run_transactions(engine, workload, seconds, &shared->run, &shared->running);
+		run_transactions(engine, workload, seconds, kills > 0 ? PG_UINT32_MAX : fault != FAULT_NONE ? PROGRESS_STEP : 0,
+						 &shared->run, &shared->progress);
 	fflush(stderr);
 	_exit(0);
 }
@@ -154,7 +157,7 @@ start_session(const Engine *engine, bool fresh, bool run)
 {
 	pid_t		pid;
 
-	pg_atomic_write_u32(&shared->running, 0);
+	pg_atomic_write_u32(&shared->progress, 0);
 	pg_atomic_write_u32(&shared->same, 0);
 	pg_atomic_write_u32(&shared->cut.wanted, 0);
 	fflush(NULL);
@@ -162,7 +165,10 @@ start_session(const Engine *engine, bool fresh, bool run)
 	if (pid < 0)
 		die("could not fork: %m");
 	if (pid == 0)
+	{
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		session(engine, fresh, run);
+	}
 	return pid;
 }
 
@@ -175,13 +181,13 @@ finish_session(pid_t pid)
 	return waitpid(pid, &status, 0) == pid && status == 0;
 }
 
-/* Kill it at some time while transactions run.  False if it has not come to that. */
+/* Kill it at some time after its first commits.  False if it has not come to that. */
 static bool
 kill_session(pid_t pid)
 {
 	int			status;
 
-	while (pg_atomic_read_u32(&shared->running) == 0)
+	while (pg_atomic_read_u32(&shared->progress) < KILL_AFTER)
 	{
 		if (waitpid(pid, &status, WNOHANG) != 0)
 			return false;
@@ -327,7 +333,9 @@ static const char help_text[] =
 "  --verify           compare all rows after recovery, and rows while they are read\n"
 "  --kill N           instead of measuring: kill the engine N times, recover, verify\n"
 "  --power            the killed process loses what was not flushed and fenced\n"
-"  --fault WHAT       lost or torn: break commits now and then, to see the checks fail\n"
+"  --seed N           for the moments at which it is killed [by the clock]\n"
+"  --fault WHAT       to see the checks fail, now and then: a commit is lost, a commit is torn, or, with --power,\n"
+"                     a flush is forgotten\n"
 "  --no-header        no first CSV line\n";
 
 static void
@@ -429,9 +437,14 @@ set_mode(const char *value)
 static void
 set_fault(const char *value)
 {
-	if (strcmp(value, "lost") != 0 && strcmp(value, "torn") != 0)
-		die("--fault is lost or torn, not \"%s\"", value);
-	fault = strcmp(value, "lost") == 0 ? FAULT_LOST : FAULT_TORN;
+	if (strcmp(value, "lost") == 0)
+		fault = FAULT_LOST;
+	else if (strcmp(value, "torn") == 0)
+		fault = FAULT_TORN;
+	else if (strcmp(value, "forgotten") == 0)
+		medium.forgetful = true;
+	else
+		die("--fault is lost, torn or forgotten, not \"%s\"", value);
 }
 
 static void
@@ -468,7 +481,7 @@ set_option(int option, const char *name, const char *value)
 		case O_NO_HEADER: header = false; break;
 		case O_SEED: seed = whole(name, value, 1, 4e9); break;
 		case O_HELP: print_help(); break;
-		default: die("--help tells which options there are");
+		default: _exit(2);		/* getopt has said what is wrong */
 	}
 }
 
@@ -486,8 +499,12 @@ check_options(void)
 		die("--requests %u is too much for %u rows", w->requests, w->rows);
 	if (kill_power && kills == 0)
 		die("--power wants --kill");
+	if ((kills > 0 || fault != FAULT_NONE) && strcmp(workload->name, "ro") == 0)
+		die("--kill and --fault want a workload that writes");
 	if (kill_power && medium.eadr)
 		die("--power is for --mode flush: with eadr the caches are kept");
+	if (medium.forgetful && !kill_power)
+		die("--fault forgotten wants --power");
 	if (pool_path[0] == '\0')
 		snprintf(pool_path, sizeof(pool_path), "/dev/shm/zen-engines.%d", (int) getpid());
 	if (stat(pool_path, &st) == 0)

@@ -148,6 +148,8 @@ lines_of(const void *addr, size_t len)
 static void
 note_pending(Range r)
 {
+	if (medium.forgetful && chance(16))
+		return;
 	if (chance(2))
 		write_back_range(r);
 	if (npending == max_pending)

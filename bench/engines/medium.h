@@ -12,6 +12,7 @@ typedef struct MediumSettings
 {
 	bool		eadr;			/* caches are persistent: flushes are left out */
 	bool		power;			/* only what was flushed and fenced reaches the file */
+	bool		forgetful;		/* with power: some flushes have no effect, for tests */
 	uint32		line_ns;		/* delay per line written back */
 	uint32		fence_ns;		/* delay per fence */
 	uint32		read_ns;		/* delay per line read in nvm_read() */

@@ -22,7 +22,6 @@
 
 #define PENDING			1024	/* transactions per thread that may wait for their acknowledgement */
 #define EXCLUSIVE		PG_UINT32_MAX
-#define FAULT_EVERY		64		/* transactions with writes */
 
 typedef struct RowState
 {
@@ -52,6 +51,7 @@ typedef struct Worker
 	int			thread;
 	const Engine *engine;
 	const Workload *workload;
+	pg_atomic_uint32 *progress;
 	MediumCounters *nvm;
 	ZenThreadCounters *zen;
 	uint64		commits;		/* with writes, handed to the engine */
@@ -305,7 +305,7 @@ lock_and_read(const Worker *w, const Op *ops, int n)
 static void
 commit(Worker *w, Write *writes, int n)
 {
-	bool		faulty = fault != FAULT_NONE && w->commits % FAULT_EVERY == FAULT_EVERY - 1;
+	bool		faulty = fault != FAULT_NONE && w->commits % PROGRESS_STEP == PROGRESS_STEP - 1;
 
 	if (!faulty)
 		w->engine->commit(w->thread, writes, n);
@@ -372,7 +372,8 @@ one_transaction(Worker *w, const Op *ops, int n, uint64 base)
 	{
 		begin_pending(w->thread, writes, nwrites);
 		commit(w, writes, nwrites);
-		w->commits++;
+		if (++w->commits % PROGRESS_STEP == 0)
+			pg_atomic_fetch_add_u32(w->progress, PROGRESS_STEP);
 		w->row_bytes += bytes;
 	}
 	note_durable(w, base);
@@ -507,15 +508,15 @@ static void pg_attribute_printf(2, 3)
 differ(uint32 row, const char *fmt,...)
 {
 	const Table *table = table_of(row);
+	char		what[200];
 	va_list		args;
 
 	if (pg_atomic_fetch_add_u32(&differences, 1) >= 5)
 		return;
-	fprintf(stderr, "engines: %s, row %u: ", table->name, row - table->first);
 	va_start(args, fmt);
-	vfprintf(stderr, fmt, args);
+	vsnprintf(what, sizeof(what), fmt, args);
 	va_end(args);
-	fputc('\n', stderr);
+	fprintf(stderr, "engines: %s, row %u: %s\n", table->name, row - table->first, what);
 }
 
 /* Which version does the engine have, and may it? */
@@ -674,8 +675,8 @@ count_all(RunResult *to)
 }
 
 void
-run_transactions(const Engine *engine, const Workload *workload, double seconds, RunResult *result,
-				 pg_atomic_uint32 *running)
+run_transactions(const Engine *engine, const Workload *workload, double seconds, uint32 min_progress,
+				 RunResult *result, pg_atomic_uint32 *progress)
 {
 	RunResult	before;
 
@@ -685,14 +686,15 @@ run_transactions(const Engine *engine, const Workload *workload, double seconds,
 	pthread_barrier_init(&barrier, NULL, settings.threads + 1);
 	for (int t = 0; t < settings.threads; t++)
 	{
-		workers[t] = (Worker) {.thread = t,.engine = engine,.workload = workload};
+		workers[t] = (Worker) {.thread = t,.engine = engine,.workload = workload,.progress = progress};
 		pthread_create(&workers[t].id, NULL, work, &workers[t]);
 	}
 	pthread_barrier_wait(&barrier);	/* ready */
 	count_all(&before);
-	pg_atomic_write_u32(running, 1);
 	pthread_barrier_wait(&barrier);	/* go */
-	usleep((useconds_t) (seconds * 1e6));
+	do
+		usleep((useconds_t) (seconds * 1e6));
+	while (pg_atomic_read_u32(progress) < min_progress);
 	pg_atomic_write_u32(&stop, 1);
 	pthread_barrier_wait(&barrier);	/* done */
 	count_all(result);

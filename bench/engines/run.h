@@ -38,8 +38,12 @@ extern void model_create(void);
 extern void run_load(const Engine *engine);
 extern bool run_recover(const Engine *engine, bool verify, RunResult *result);
 
-/* Run for so long. */
-extern void run_transactions(const Engine *engine, const Workload *workload, double seconds, RunResult *result,
-							 pg_atomic_uint32 *running);
+/*
+ * Run for so long, and until there are some commits, which are counted in *progress, in steps.
+ */
+#define PROGRESS_STEP	64		/* commits of one thread */
+
+extern void run_transactions(const Engine *engine, const Workload *workload, double seconds, uint32 min_progress,
+							 RunResult *result, pg_atomic_uint32 *progress);
 
 #endif							/* RUN_H */
