@@ -36,9 +36,11 @@ typedef struct Table
 	uint32		first;			/* number of its first row */
 	uint32		nrows;			/* rows that it can have */
 	uint32		size;			/* bytes of a row, a multiple of 8 */
-	uint32		min_update;		/* bytes from the version on that each update changes at least */
+	uint32		min_update;		/* bytes from the version on that each update
+								 * changes at least */
 	bool		loaded;			/* full at the start, or empty */
-	bool		cycles;			/* rows are inserted, updated and deleted in turn */
+	bool		cycles;			/* rows are inserted, updated and deleted in
+								 * turn */
 } Table;
 
 typedef struct Settings
@@ -46,8 +48,10 @@ typedef struct Settings
 	int			threads;
 	double		cache;			/* share of the rows that fits into DRAM */
 	Size		log_size;		/* bytes of log per thread */
-	Size		max_record;		/* bytes of the largest log record that the workload can make */
-	uint32		group;			/* transactions of a group of write-behind logging */
+	Size		max_record;		/* bytes of the largest log record that the
+								 * workload can make */
+	uint32		group;			/* transactions of a group of write-behind
+								 * logging */
 	uint32		hot_rows;		/* rows per thread that Falcon tracks as hot */
 } Settings;
 
@@ -83,44 +87,67 @@ typedef struct Engine
 {
 	const char *name;
 
-	/* Bytes of NVM that it wants; the pool begins with a header that is not its own. */
+	/*
+	 * Bytes of NVM that it wants; the pool begins with a header that is not
+	 * its own.
+	 */
 	Size		(*size) (void);
 
-	/* Lay out the pool that is mapped, and make the structures in DRAM.  fresh: the pool is new and all zero. */
+	/*
+	 * Lay out the pool that is mapped, and make the structures in DRAM.
+	 * fresh: the pool is new and all zero.
+	 */
 	void		(*open) (bool fresh);
 
-	/* Store a row durably, at the start; each thread has rows of its own.  load_end: this thread has no more. */
+	/*
+	 * Store a row durably, at the start; each thread has rows of its own.
+	 * load_end: this thread has no more.
+	 */
 	void		(*load) (int thread, uint32 row, const char *data);
 	void		(*load_end) (int thread);
 
-	/* Copy a row out; false if there is none.  The caller holds at least a shared lock on it. */
+	/*
+	 * Copy a row out; false if there is none.  The caller holds at least a
+	 * shared lock on it.
+	 */
 	bool		(*read) (int thread, uint32 row, char *data);
 
 	/*
-	 * Commit the writes of a transaction, which are to different rows, all locked exclusively.  They are visible on return,
-	 * and durable as soon as durable() says so.  n is 0 for a transaction that only reads.
+	 * Commit the writes of a transaction, which are to different rows, all
+	 * locked exclusively.  They are visible on return, and durable as soon as
+	 * durable() says so.  n is 0 for a transaction that only reads.
 	 */
 	void		(*commit) (int thread, const Write *writes, int n);
 
 	/*
-	 * How many of the thread's commits, of which there were n, are durable now?  NULL: all.  Called again and again, also
-	 * while the thread waits for a lock: what the engine expects of each thread is done here.
+	 * How many of the thread's commits, of which there were n, are durable
+	 * now?  NULL: all.  Called again and again, also while the thread waits
+	 * for a lock: what the engine expects of each thread is done here.
 	 */
 	uint64		(*durable) (int thread, uint64 n);
 
-	/* The thread commits nothing more; what it has committed becomes durable when all threads have called this.  May be
-	 * NULL. */
+	/*
+	 * The thread commits nothing more; what it has committed becomes durable
+	 * when all threads have called this.  May be NULL.
+	 */
 	void		(*leave) (int thread);
 
-	/* Background work; runs in a thread of its own and returns soon after stop_background is set.  May be NULL. */
+	/*
+	 * Background work; runs in a thread of its own and returns soon after
+	 * stop_background is set.  May be NULL.
+	 */
 	void		(*background) (void);
 
-	/* Let the background thread do what the commits so far have left to it.  May be NULL. */
+	/*
+	 * Let the background thread do what the commits so far have left to it.
+	 * May be NULL.
+	 */
 	void		(*drain) (void);
 
 	/*
-	 * After open(false): bring everything to the state of the last durable commits.  Called by each of settings.threads
-	 * threads, which may meet at recovery_barrier().
+	 * After open(false): bring everything to the state of the last durable
+	 * commits.  Called by each of settings.threads threads, which may meet at
+	 * recovery_barrier().
 	 */
 	void		(*recover) (int thread);
 } Engine;
@@ -147,7 +174,7 @@ extern Size pool_size;
 
 /* Lay out: the next size bytes of the pool, beginning on a 4 KB border. */
 extern void *pool_carve(Size size);
-extern Size pool_carved(Size size);		/* what pool_carve takes for them */
+extern Size pool_carved(Size size); /* what pool_carve takes for them */
 
 /* Numbers that only grow, for ordering commits. */
 extern uint64 next_cts(void);

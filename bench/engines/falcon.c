@@ -25,7 +25,7 @@ typedef struct Hot
 	uint32		nsets;
 } Hot;
 
-static Hot hot[MAX_THREADS];
+static Hot	hot[MAX_THREADS];
 
 static Size
 falcon_size(void)

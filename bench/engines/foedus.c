@@ -29,31 +29,35 @@ typedef struct RowOnPage
 } RowOnPage;
 
 /* A page of rows. */
-typedef struct Page
+typedef struct RowPage
 {
-	pg_atomic_flag lock;		/* for frame, and for the page's pointer in NVM */
+	pg_atomic_flag lock;		/* for frame, and for the page's pointer in
+								 * NVM */
 	uint32		frame;			/* of its volatile page */
-} Page;
+} RowPage;
 
 /* Room for a volatile page. */
 typedef struct Frame
 {
-	uint32		page;			/* under its page's lock; NO_PAGE only at the start */
+	uint32		page;			/* under its page's lock; NO_PAGE only at the
+								 * start */
 	bool		used;			/* since the clock hand passed */
-	uint64		dirty;			/* newest epoch that has changed it, under the page's lock */
+	uint64		dirty;			/* newest epoch that has changed it, under the
+								 * page's lock */
 } Frame;
 
 static uint32 npages,
 			first_page[MAX_TABLES],
 			rows_per_page[MAX_TABLES];
-static uint64 *pointers;		/* in NVM, by page: 1 + number of its snapshot page, 0 = none */
+static uint64 *pointers;		/* in NVM, by page: 1 + number of its snapshot
+								 * page, 0 = none */
 static char *snapshots;			/* in NVM */
 static uint32 nsnapshots;
 static uint32 *free_snapshots;	/* under free_lock */
 static uint32 nfree;
 static pthread_mutex_t free_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static Page *pages;
+static RowPage *pages;
 static Frame *frames;
 static char *memory;
 static uint32 nframes;
@@ -73,7 +77,11 @@ geometry(void)
 		first_page[t] = npages;
 		npages += (tables[t].nrows + rows_per_page[t] - 1) / rows_per_page[t];
 	}
-	/* while a batch is written its pages exist twice, for each thread that recovers */
+
+	/*
+	 * while a batch is written its pages exist twice, for each thread that
+	 * recovers
+	 */
 	nsnapshots = npages + BATCH * (MAX_THREADS + 1);
 	nframes = Min(npages, Max((uint32) (npages * settings.cache), 64 + 4 * MAX_WRITES));
 }
@@ -94,7 +102,7 @@ foedus_open(bool fresh)
 	halves_open(fresh);
 	pointers = pool_carve(npages * sizeof(uint64));
 	snapshots = pool_carve((Size) nsnapshots * PAGE_BYTES);
-	pages = malloc(npages * sizeof(Page));
+	pages = malloc(npages * sizeof(RowPage));
 	frames = malloc(nframes * sizeof(Frame));
 	memory = malloc((Size) nframes * PAGE_BYTES);
 	free_snapshots = malloc(nsnapshots * sizeof(uint32));
@@ -107,7 +115,10 @@ foedus_open(bool fresh)
 			used[pointers[p] - 1] = true;
 	}
 	for (uint32 f = 0; f < nframes; f++)
-		frames[f] = (Frame) {.page = NO_PAGE};
+		frames[f] = (Frame)
+	{
+		.page = NO_PAGE
+	};
 	for (uint32 s = nsnapshots; s-- > 0;)
 		if (!used[s])
 			free_snapshots[nfree++] = s;

@@ -13,7 +13,7 @@
 #define ROW_LOCKS	256
 
 static char *table_base[MAX_TABLES];
-static pg_atomic_flag row_locks[ROW_LOCKS];	/* recovery only */
+static pg_atomic_flag row_locks[ROW_LOCKS]; /* recovery only */
 
 static Size
 stride(const Table *table)
@@ -91,7 +91,11 @@ inplace_write_inserts(const Write *writes, int n)
 			zen_flush(h + 1, writes[i].len);
 			any = true;
 		}
-	/* the record may reach the medium before its fence, and must not find half a row */
+
+	/*
+	 * the record may reach the medium before its fence, and must not find
+	 * half a row
+	 */
 	if (any)
 		zen_fence();
 }

@@ -190,7 +190,8 @@ typedef struct Halves
 {
 	char	   *base[2];
 	Size		at[2];
-	pg_atomic_uint64 writing;	/* epoch in which the thread is writing, 0 = none */
+	pg_atomic_uint64 writing;	/* epoch in which the thread is writing, 0 =
+								 * none */
 	char		pad[64];
 } Halves;
 
@@ -199,7 +200,8 @@ static Size half_bytes;
 static pg_atomic_uint64 epoch;
 static pg_atomic_uint64 gleaned;
 static pg_atomic_uint32 wanted;
-static uint64 *gleaned_nvm;		/* what is durable of it, in one of several lines */
+static uint64 *gleaned_nvm;		/* what is durable of it, in one of several
+								 * lines */
 
 #define GLEANED_LINES	8
 
@@ -267,7 +269,11 @@ enter_epoch(Halves *h)
 		uint64		e = pg_atomic_read_u64(&epoch);
 
 		pg_atomic_write_u64(&h->writing, e);
-		/* pairs with the barrier in glean(): it sees this, or we see its epoch */
+
+		/*
+		 * pairs with the barrier in glean(): it sees this, or we see its
+		 * epoch
+		 */
 		pg_memory_barrier();
 		if (pg_atomic_read_u64(&epoch) == e)
 			return e;
@@ -346,7 +352,10 @@ collect(Harvest *h, uint64 e)
 				h->entries = realloc(h->entries, h->max * sizeof(Gleaned));
 			}
 			for (uint32 i = 0; i < r->nentries; i++, entry = log_next(entry))
-				h->entries[h->n++] = (Gleaned) {.row = entry->row,.cts = r->cts,.entry = entry};
+				h->entries[h->n++] = (Gleaned)
+			{
+				.row = entry->row,.cts = r->cts,.entry = entry
+			};
 			h->newest_cts = Max(h->newest_cts, r->cts);
 			at += TYPEALIGN(ZEN_LINE, r->len);
 		}

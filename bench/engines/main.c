@@ -21,7 +21,7 @@ static const Engine *const engines[] = {
 	&zen_engine, &naive_engine, &mmdb_engine, &wbl_engine, &foedus_engine, &inp_engine, &outp_engine, &falcon_engine
 };
 
-#define KILL_AFTER	(4 * PROGRESS_STEP)	/* commits */
+#define KILL_AFTER	(4 * PROGRESS_STEP) /* commits */
 #define NENGINES	((int) lengthof(engines))
 
 Settings	settings = {.threads = 2,.cache = 0.25,.log_size = 8 << 20,.group = 64,.hot_rows = 256};
@@ -454,34 +454,89 @@ set_option(int option, const char *name, const char *value)
 
 	switch (option)
 	{
-		case O_ENGINES: choose_engines(value); break;
-		case O_WORKLOAD: choose_workload(value); break;
-		case O_THETA: w->theta = number(name, value, 0, 0.9999); break;
-		case O_ROWS: w->rows = whole(name, value, 100, 1e9); break;
-		case O_TUPLE_SIZE: w->row_size = whole(name, value, 24, MAX_ROW); break;
-		case O_UPDATE_BYTES: w->update_bytes = whole(name, value, 16, MAX_ROW); break;
-		case O_REQUESTS: w->requests = whole(name, value, 1, MAX_WRITES); break;
-		case O_WAREHOUSES: w->warehouses = whole(name, value, 1, 10000); break;
-		case O_SCALE: w->scale = number(name, value, 0.001, 1); break;
-		case O_THREADS: settings.threads = whole(name, value, 1, MAX_THREADS); break;
-		case O_SECONDS: seconds = number(name, value, 0.01, 86400); break;
-		case O_CACHE: settings.cache = number(name, value, 0, 1); break;
-		case O_LOG_MB: settings.log_size = (Size) whole(name, value, 1, 4096) << 20; break;
-		case O_GROUP: settings.group = whole(name, value, 1, 512); break;
-		case O_HOT_ROWS: settings.hot_rows = whole(name, value, 4, 1e6); break;
-		case O_MODE: set_mode(value); break;
-		case O_LINE_NS: medium.line_ns = whole(name, value, 0, 1e6); break;
-		case O_FENCE_NS: medium.fence_ns = whole(name, value, 0, 1e6); break;
-		case O_READ_NS: medium.read_ns = whole(name, value, 0, 1e6); break;
-		case O_POOL: snprintf(pool_path, sizeof(pool_path), "%s", value); break;
-		case O_VERIFY: verify = true; break;
-		case O_KILL: kills = whole(name, value, 1, 10000); break;
-		case O_POWER: kill_power = true; break;
-		case O_FAULT: set_fault(value); break;
-		case O_NO_HEADER: header = false; break;
-		case O_SEED: seed = whole(name, value, 1, 4e9); break;
-		case O_HELP: print_help(); break;
-		default: _exit(2);		/* getopt has said what is wrong */
+		case O_ENGINES:
+			choose_engines(value);
+			break;
+		case O_WORKLOAD:
+			choose_workload(value);
+			break;
+		case O_THETA:
+			w->theta = number(name, value, 0, 0.9999);
+			break;
+		case O_ROWS:
+			w->rows = whole(name, value, 100, 1e9);
+			break;
+		case O_TUPLE_SIZE:
+			w->row_size = whole(name, value, 24, MAX_ROW);
+			break;
+		case O_UPDATE_BYTES:
+			w->update_bytes = whole(name, value, 16, MAX_ROW);
+			break;
+		case O_REQUESTS:
+			w->requests = whole(name, value, 1, MAX_WRITES);
+			break;
+		case O_WAREHOUSES:
+			w->warehouses = whole(name, value, 1, 10000);
+			break;
+		case O_SCALE:
+			w->scale = number(name, value, 0.001, 1);
+			break;
+		case O_THREADS:
+			settings.threads = whole(name, value, 1, MAX_THREADS);
+			break;
+		case O_SECONDS:
+			seconds = number(name, value, 0.01, 86400);
+			break;
+		case O_CACHE:
+			settings.cache = number(name, value, 0, 1);
+			break;
+		case O_LOG_MB:
+			settings.log_size = (Size) whole(name, value, 1, 4096) << 20;
+			break;
+		case O_GROUP:
+			settings.group = whole(name, value, 1, 512);
+			break;
+		case O_HOT_ROWS:
+			settings.hot_rows = whole(name, value, 4, 1e6);
+			break;
+		case O_MODE:
+			set_mode(value);
+			break;
+		case O_LINE_NS:
+			medium.line_ns = whole(name, value, 0, 1e6);
+			break;
+		case O_FENCE_NS:
+			medium.fence_ns = whole(name, value, 0, 1e6);
+			break;
+		case O_READ_NS:
+			medium.read_ns = whole(name, value, 0, 1e6);
+			break;
+		case O_POOL:
+			snprintf(pool_path, sizeof(pool_path), "%s", value);
+			break;
+		case O_VERIFY:
+			verify = true;
+			break;
+		case O_KILL:
+			kills = whole(name, value, 1, 10000);
+			break;
+		case O_POWER:
+			kill_power = true;
+			break;
+		case O_FAULT:
+			set_fault(value);
+			break;
+		case O_NO_HEADER:
+			header = false;
+			break;
+		case O_SEED:
+			seed = whole(name, value, 1, 4e9);
+			break;
+		case O_HELP:
+			print_help();
+			break;
+		default:
+			_exit(2);			/* getopt has said what is wrong */
 	}
 }
 
@@ -520,7 +575,8 @@ main(int argc, char **argv)
 				index;
 	bool		ok = true;
 
-	workload_settings = (WorkloadSettings) {
+	workload_settings = (WorkloadSettings)
+	{
 		.rows = 100000,.row_size = 1024,.update_bytes = 104,.requests = 16,.warehouses = 2,.scale = 0.1
 	};
 	choose_engines("zen,naive,mmdb,wbl,foedus,inp,outp,falcon");

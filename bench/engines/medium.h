@@ -11,8 +11,10 @@
 typedef struct MediumSettings
 {
 	bool		eadr;			/* caches are persistent: flushes are left out */
-	bool		power;			/* only what was flushed and fenced reaches the file */
-	bool		forgetful;		/* with power: some flushes have no effect, for tests */
+	bool		power;			/* only what was flushed and fenced reaches
+								 * the file */
+	bool		forgetful;		/* with power: some flushes have no effect,
+								 * for tests */
 	uint32		line_ns;		/* delay per line written back */
 	uint32		fence_ns;		/* delay per fence */
 	uint32		read_ns;		/* delay per line read in nvm_read() */
@@ -25,8 +27,8 @@ typedef struct MediumCounters
 {
 	uint64		lines;			/* written back on purpose */
 	uint64		fences;
-	uint64		units;			/* of 256 bytes, lines flushed one after another into the same unit
-								 * counted once */
+	uint64		units;			/* of 256 bytes, lines flushed one after
+								 * another into the same unit counted once */
 	uint64		bytes_stored;	/* by nvm_store and nvm_store64 */
 	uint64		lines_read;		/* by nvm_read */
 } MediumCounters;

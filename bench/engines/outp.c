@@ -12,9 +12,11 @@
 
 #define MARK_LINES	8
 
-static uint64 *marks;			/* in NVM: MARK_LINES lines for each of MAX_THREADS */
+static uint64 *marks;			/* in NVM: MARK_LINES lines for each of
+								 * MAX_THREADS */
 static uint64 nmarks[MAX_THREADS];	/* written so far; the thread's own */
-static uint64 recovered[MAX_THREADS];	/* newest mark of each thread after a crash */
+static uint64 recovered[MAX_THREADS];	/* newest mark of each thread after a
+										 * crash */
 
 static uint64
 stamp_of(uint64 cts, int thread)

@@ -37,7 +37,7 @@
 /* alloc.c has declared this as `static CachedContext cache[CACHE_SIZE]`, so without a prototype. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
-static CachedContext(*thread_cache(void))[CACHE_SIZE]
+static CachedContext (*thread_cache(void))[CACHE_SIZE]
 {
 	static __thread CachedContext mine[CACHE_SIZE];
 
@@ -62,7 +62,11 @@ ZenHTable  *zen_htables;
 __thread ZenThreadCounters zen_thread_counters;
 
 static LWLockPadded lwlocks[ZEN_NLOCKS];
-static pthread_rwlock_t rwlocks[ZEN_NLOCKS] = {[0 ... ZEN_NLOCKS - 1] = PTHREAD_RWLOCK_INITIALIZER};
+static pthread_rwlock_t rwlocks[ZEN_NLOCKS] =
+{
+	[ZEN_LOCK_ALLOC] = PTHREAD_RWLOCK_INITIALIZER,
+		[ZEN_LOCK_MARK] = PTHREAD_RWLOCK_INITIALIZER,
+};
 LWLockPadded *zen_locks = lwlocks;
 
 /* ---------- what the server would define ---------- */

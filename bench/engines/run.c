@@ -20,14 +20,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PENDING			1024	/* transactions per thread that may wait for their acknowledgement */
+#define PENDING			1024	/* transactions per thread that may wait for
+								 * their acknowledgement */
 #define EXCLUSIVE		PG_UINT32_MAX
 
 typedef struct RowState
 {
 	pg_atomic_uint32 lock;		/* number of readers, or EXCLUSIVE */
 	pg_atomic_uint32 acked;		/* newest version acknowledged */
-	uint32		version;		/* newest version handed to the engine; under the lock */
+	uint32		version;		/* newest version handed to the engine; under
+								 * the lock */
 } RowState;
 
 typedef struct PendingTxn
@@ -40,7 +42,8 @@ typedef struct PendingTxn
 /* A thread's transactions that are not acknowledged, oldest first; written by the thread only. */
 typedef struct PendingRing
 {
-	pg_atomic_uint64 begun;		/* handed to the engine, the last one perhaps not yet */
+	pg_atomic_uint64 begun;		/* handed to the engine, the last one perhaps
+								 * not yet */
 	pg_atomic_uint64 acked;
 	PendingTxn	txn[PENDING];
 } PendingRing;
@@ -67,7 +70,8 @@ bool		checking = false;
 
 static RowState *states;
 static PendingRing *rings;
-static Worker workers[MAX_THREADS + 1]; /* the last one is the background thread */
+static Worker workers[MAX_THREADS + 1]; /* the last one is the background
+										 * thread */
 static pg_atomic_uint32 stop;
 static pthread_barrier_t barrier;
 static pthread_t background_id;
@@ -148,7 +152,11 @@ row_is_whole(const Table *table, uint32 row, const char *data, uint64 *version)
 
 		memcpy(&v, data + at, 8);
 		v -= word_base(row, at);
-		/* changes begin at the version, so a word is never newer than the one before */
+
+		/*
+		 * changes begin at the version, so a word is never newer than the one
+		 * before
+		 */
 		if (v == 0 || v > last || (at < 8 + table->min_update && v != *version))
 			return false;
 		last = v;
@@ -398,8 +406,8 @@ work(void *arg)
 	w->zen = &zen_thread_counters;
 	generator_init(&g, w->thread);
 	g.random ^= (uint64) (now(CLOCK_REALTIME) * 1e6) << 8;
-	pthread_barrier_wait(&barrier);	/* ready */
-	pthread_barrier_wait(&barrier);	/* go */
+	pthread_barrier_wait(&barrier); /* ready */
+	pthread_barrier_wait(&barrier); /* go */
 	while (pg_atomic_read_u32(&stop) == 0)
 	{
 		int			n = w->workload->next(&g, ops);
@@ -409,8 +417,8 @@ work(void *arg)
 	if (w->engine->leave)
 		w->engine->leave(w->thread);
 	note_durable(w, base);
-	pthread_barrier_wait(&barrier);	/* done */
-	pthread_barrier_wait(&barrier);	/* counted */
+	pthread_barrier_wait(&barrier); /* done */
+	pthread_barrier_wait(&barrier); /* counted */
 	return NULL;
 }
 
@@ -432,7 +440,10 @@ start_background(const Engine *engine)
 {
 	Worker	   *w = &workers[MAX_THREADS];
 
-	*w = (Worker) {.engine = engine};
+	*w = (Worker)
+	{
+		.engine = engine
+	};
 	pg_atomic_init_u32(&stop_background, 0);
 	if (engine->background == NULL)
 		return;
@@ -456,7 +467,10 @@ in_threads(const Engine *engine, void *(*function) (void *))
 	pthread_barrier_init(&barrier, NULL, settings.threads);
 	for (int t = 0; t < settings.threads; t++)
 	{
-		workers[t] = (Worker) {.thread = t,.engine = engine};
+		workers[t] = (Worker)
+		{
+			.thread = t,.engine = engine
+		};
 		pthread_create(&workers[t].id, NULL, function, &workers[t]);
 	}
 	for (int t = 0; t < settings.threads; t++)
@@ -499,12 +513,14 @@ run_load(const Engine *engine)
 
 /* ---------- recovery and comparison ---------- */
 
-static uint32 *found_version;	/* by row; NOT_KNOWN if an absent row's cannot be told */
+static uint32 *found_version;	/* by row; NOT_KNOWN if an absent row's cannot
+								 * be told */
 static pg_atomic_uint32 differences;
 
 #define NOT_KNOWN	PG_UINT32_MAX
 
-static void pg_attribute_printf(2, 3)
+static void
+pg_attribute_printf(2, 3)
 differ(uint32 row, const char *fmt,...)
 {
 	const Table *table = table_of(row);
@@ -687,24 +703,31 @@ run_transactions(const Engine *engine, const Workload *workload, double seconds,
 	pthread_barrier_init(&barrier, NULL, settings.threads + 1);
 	for (int t = 0; t < settings.threads; t++)
 	{
-		workers[t] = (Worker) {.thread = t,.engine = engine,.workload = workload,.progress = progress};
+		workers[t] = (Worker)
+		{
+			.thread = t,.engine = engine,.workload = workload,.progress = progress
+		};
 		pthread_create(&workers[t].id, NULL, work, &workers[t]);
 	}
-	pthread_barrier_wait(&barrier);	/* ready */
+	pthread_barrier_wait(&barrier); /* ready */
 	count_all(&before);
-	pthread_barrier_wait(&barrier);	/* go */
+	pthread_barrier_wait(&barrier); /* go */
 	do
 		usleep((useconds_t) (seconds * 1e6));
 	while (pg_atomic_read_u32(progress) < min_progress);
 	pg_atomic_write_u32(&stop, 1);
-	pthread_barrier_wait(&barrier);	/* done */
+	pthread_barrier_wait(&barrier); /* done */
 	elapsed = now(CLOCK_MONOTONIC);
-	/* what is left to the background is counted, as it is part of each commit's traffic; the time for it is not */
+
+	/*
+	 * what is left to the background is counted, as it is part of each
+	 * commit's traffic; the time for it is not
+	 */
 	if (engine->drain)
 		engine->drain();
 	count_all(result);
 	result->seconds = elapsed;
-	pthread_barrier_wait(&barrier);	/* counted */
+	pthread_barrier_wait(&barrier); /* counted */
 	for (int t = 0; t < settings.threads; t++)
 	{
 		pthread_join(workers[t].id, NULL);

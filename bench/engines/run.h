@@ -9,7 +9,8 @@
 typedef enum Fault
 {
 	FAULT_NONE,
-	FAULT_LOST,					/* now and then a commit is acknowledged that never was */
+	FAULT_LOST,					/* now and then a commit is acknowledged that
+								 * never was */
 	FAULT_TORN					/* now and then a commit lacks a part */
 } Fault;
 

@@ -221,7 +221,10 @@ recover_slot(int thread, int t, uint32 slot, bool (*committed) (uint64 stamp))
 	nvm_touch(v, sizeof(*v));
 	largest[thread] = Max(largest[thread], Max(v->begin, v->end));
 
-	/* what is believed is flushed; stamps that may become true later are removed */
+	/*
+	 * what is believed is flushed; stamps that may become true later are
+	 * removed
+	 */
 	if (used && !live)
 		nvm_store64(&v->begin, 0);
 	if (live && v->end != 0 && !committed(v->end))

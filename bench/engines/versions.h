@@ -11,7 +11,8 @@
 typedef struct VersionHeader
 {
 	uint64		begin;			/* stamp of the writer; 0 = the slot is empty */
-	uint64		end;			/* stamp of who has replaced or deleted it; 0 = nobody */
+	uint64		end;			/* stamp of who has replaced or deleted it; 0
+								 * = nobody */
 	uint64		row;
 	uint64		pad;
 } VersionHeader;

@@ -40,18 +40,23 @@ typedef struct Work
 	VersionHeader **ended;
 	uint32		nended,
 				max_ended;
-	uint64		commits;		/* of the thread, up to its last one in the group */
+	uint64		commits;		/* of the thread, up to its last one in the
+								 * group */
 } Work;
 
 typedef struct Member
 {
-	pg_atomic_uint64 inside;	/* group in which the thread is committing, 0 = none */
-	pg_atomic_uint64 flushed;	/* what it did in groups up to this one is flushed and fenced */
+	pg_atomic_uint64 inside;	/* group in which the thread is committing, 0
+								 * = none */
+	pg_atomic_uint64 flushed;	/* what it did in groups up to this one is
+								 * flushed and fenced */
 	pg_atomic_uint32 active;	/* has it written anything yet, and not left? */
-	uint64		settled;		/* groups up to this one: ended versions are freed */
+	uint64		settled;		/* groups up to this one: ended versions are
+								 * freed */
 	uint64		commits;
 	uint64		durable;		/* commits that are */
-	Work		work[2];		/* of the open group and the one before, by the group's lowest bit */
+	Work		work[2];		/* of the open group and the one before, by
+								 * the group's lowest bit */
 	char		pad[64];
 } Member;
 
@@ -98,7 +103,10 @@ add_dirty(Work *w, void *addr, Size len)
 		w->max_dirty = w->max_dirty * 2 + 64;
 		w->dirty = realloc(w->dirty, w->max_dirty * sizeof(Dirty));
 	}
-	w->dirty[w->ndirty++] = (Dirty) {.addr = addr,.len = len};
+	w->dirty[w->ndirty++] = (Dirty)
+	{
+		.addr = addr,.len = len
+	};
 }
 
 static void
@@ -195,7 +203,11 @@ enter_group(Member *m)
 		uint64		group = pg_atomic_read_u64(&open_group);
 
 		pg_atomic_write_u64(&m->inside, group);
-		/* pairs with the full barrier of close_group's compare-and-swap: it is before this, or try_record waits */
+
+		/*
+		 * pairs with the full barrier of close_group's compare-and-swap: it
+		 * is before this, or try_record waits
+		 */
 		pg_memory_barrier();
 		if (pg_atomic_read_u64(&open_group) == group)
 			return group;
@@ -211,8 +223,9 @@ wbl_commit(int thread, const Write *writes, int n)
 	Work	   *w;
 
 	/*
-	 * The thread's part of the group before last must be out of the way; and if some other thread has not run for
-	 * long, the groups have grown: slots that wait for them must not use up the spare ones.
+	 * The thread's part of the group before last must be out of the way; and
+	 * if some other thread has not run for long, the groups have grown: slots
+	 * that wait for them must not use up the spare ones.
 	 */
 	while (poll_groups(thread), m->settled + 2 < pg_atomic_read_u64(&open_group) ||
 		   m->work[0].nended + m->work[1].nended > VERSIONS_SPARE / 2)

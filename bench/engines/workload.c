@@ -94,8 +94,11 @@ add_table(const char *name, uint32 n, uint32 size, uint32 min_update, bool loade
 {
 	Table	   *t = &tables[ntables++];
 
-	*t = (Table) {.name = name,.first = nrows,.nrows = n,.size = size,.min_update = min_update,
-	.loaded = loaded};
+	*t = (Table)
+	{
+		.name = name,.first = nrows,.nrows = n,.size = size,.min_update = min_update,
+			.loaded = loaded
+	};
 	nrows += n;
 	max_row_size = Max(max_row_size, size);
 	return t;
@@ -186,7 +189,12 @@ churn_setup(void)
 
 enum
 {
-	WAREHOUSE, DISTRICT, CUSTOMER, ITEM, STOCK, ORDERS, NEW_ORDER, ORDER_LINE, HISTORY
+	WAREHOUSE, DISTRICT, CUSTOMER, ITEM,
+				STOCK,
+				ORDERS,
+				NEW_ORDER,
+				ORDER_LINE,
+				HISTORY
 };
 
 #define DISTRICTS			10	/* of a warehouse */
@@ -273,9 +281,13 @@ payment(Generator *g, Op *ops)
 {
 	uint32		w = random_below(g, workload_settings.warehouses);
 	uint32		d = w * DISTRICTS + random_below(g, DISTRICTS);
-	/* 15 % of the customers belong to another warehouse, 10 % have bad credit, which is 500 bytes more */
+
+	/*
+	 * 15 % of the customers belong to another warehouse, 10 % have bad
+	 * credit, which is 500 bytes more
+	 */
 	uint32		other = random_below(g, 100) < 15 ? random_below(g, workload_settings.warehouses) * DISTRICTS +
-		random_below(g, DISTRICTS) : d;
+	random_below(g, DISTRICTS) : d;
 	int			n = 0;
 
 	ops[n++] = write_of(CUSTOMER, other * customers + random_below(g, customers), random_below(g, 10) == 0 ? 540 : 40);

@@ -24,7 +24,8 @@ typedef struct Op
 {
 	uint32		row;
 	bool		write;
-	uint32		len;			/* of a write: bytes from the row's version on that change; 0 = all of the row, which may
+	uint32		len;			/* of a write: bytes from the row's version on
+								 * that change; 0 = all of the row, which may
 								 * be new */
 } Op;
 
@@ -41,7 +42,8 @@ typedef struct Workload
 	const char *name;
 	const char *what;
 	void		(*setup) (void);	/* tables[]; settings.max_record */
-	int			(*next) (Generator *g, Op *ops);	/* at most MAX_WRITES, all different rows */
+	int			(*next) (Generator *g, Op *ops);	/* at most MAX_WRITES, all
+													 * different rows */
 } Workload;
 
 extern const Workload workloads[];

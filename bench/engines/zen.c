@@ -29,9 +29,10 @@
 #define TOMBSTONE		(UINT64CONST(1) << 60)	/* the slot holds one */
 
 #define TUPLE_HEADER	MAXALIGN(SizeofMinimalTupleHeader)
-#define BITMAP_WORDS	(ZEN_PAGE_SIZE / 32 / 64)	/* of a page with slots of the smallest class */
+#define BITMAP_WORDS	(ZEN_PAGE_SIZE / 32 / 64)	/* of a page with slots of
+													 * the smallest class */
 
-static pg_atomic_uint64 *words;	/* by row */
+static pg_atomic_uint64 *words; /* by row */
 static bool naive;
 static uint64 *bitmap;			/* naive: in NVM, BITMAP_WORDS per page */
 
@@ -53,8 +54,9 @@ data_size(void)
 	Size		size = 0;
 
 	/*
-	 * a class is at most one eighth too large; half as much again for versions that wait in regions whose threads
-	 * write less than others, and pages that each region begins
+	 * a class is at most one eighth too large; half as much again for
+	 * versions that wait in regions whose threads write less than others, and
+	 * pages that each region begins
 	 */
 	for (int t = 0; t < ntables; t++)
 		size += (Size) (tables[t].nrows + 1024) * (tables[t].size + 48) * 9 / 8 * 3 / 2 +
@@ -378,7 +380,9 @@ zen_load_end(int thread)
 
 /* ---------- recovery ---------- */
 
-static uint64 fates[MAX_THREADS][ZEN_MAX_REGIONS];	/* first pass: newest LP that a thread has seen, by region */
+static uint64 fates[MAX_THREADS][ZEN_MAX_REGIONS];	/* first pass: newest LP
+													 * that a thread has seen,
+													 * by region */
 static ZenSlot anchors[MAX_THREADS][ZEN_MAX_REGIONS];
 static uint64 largest[MAX_THREADS];
 static uint64 committed[ZEN_MAX_REGIONS];	/* R3 */
@@ -461,7 +465,7 @@ meet(uint32 row, ZenSlot slot, ZenTupleHeader h)
 	{
 		ZenSlot		other = old & SLOT_MASK;
 		bool		newer = other == InvalidZenSlot ||
-			(zen_tuple_header(other).word0 & ZEN_CTS_MASK) < (h.word0 & ZEN_CTS_MASK);
+		(zen_tuple_header(other).word0 & ZEN_CTS_MASK) < (h.word0 & ZEN_CTS_MASK);
 		bool		stale_data = other != InvalidZenSlot && (newer ? (old & TOMBSTONE) == 0 : !deleted);
 
 		loser = newer ? other : slot;
