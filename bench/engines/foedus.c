@@ -34,7 +34,7 @@ typedef struct RowPage
 	pg_atomic_flag lock;		/* for frame, and for the page's pointer in
 								 * NVM */
 	uint32		frame;			/* of its volatile page */
-} RowPage;
+}			RowPage;
 
 /* Room for a volatile page. */
 typedef struct Frame
@@ -57,7 +57,7 @@ static uint32 *free_snapshots;	/* under free_lock */
 static uint32 nfree;
 static pthread_mutex_t free_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static RowPage *pages;
+static RowPage * pages;
 static Frame *frames;
 static char *memory;
 static uint32 nframes;

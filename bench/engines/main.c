@@ -8,6 +8,7 @@
 #include "run.h"
 
 #include <getopt.h>
+#include <libgen.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <sys/mman.h>
@@ -135,6 +136,15 @@ map_pool(const Engine *engine, bool fresh)
 	pool_base = zen_nvm_map(pool_path, &pool_size, ZEN_POOL_EMULATED);
 }
 
+/* Commits before a run may end: enough for a mean, and for a fault to happen.  One that is killed does not end. */
+static uint32
+min_progress(void)
+{
+	if (kills > 0)
+		return PG_UINT32_MAX;
+	return strcmp(workload->name, "ro") == 0 ? 0 : 4 * PROGRESS_STEP;
+}
+
 /* The whole life of a process: load or recover, then perhaps run. */
 static void
 session(const Engine *engine, bool fresh, bool run)
@@ -146,8 +156,7 @@ session(const Engine *engine, bool fresh, bool run)
 	else
 		pg_atomic_write_u32(&shared->same, run_recover(engine, verify, &shared->recovery));
 	if (run && (fresh || pg_atomic_read_u32(&shared->same)))
-		run_transactions(engine, workload, seconds, kills > 0 ? PG_UINT32_MAX : fault != FAULT_NONE ? PROGRESS_STEP : 0,
-						 &shared->run, &shared->progress);
+		run_transactions(engine, workload, seconds, min_progress(), &shared->run, &shared->progress);
 	fflush(stderr);
 	_exit(0);
 }
@@ -315,7 +324,8 @@ static const char help_text[] =
 "  --theta X          skew of YCSB's keys, 0 <= X < 1 [0]\n"
 "  --rows N           rows of YCSB's table [100000]\n"
 "  --tuple-size N     bytes of a row, a multiple of 8 [1024]\n"
-"  --update-bytes N   bytes that an update changes, 16 to tuple size - 8, in multiples of 8 [104]\n"
+"  --update-bytes N   bytes that an update changes, 16 to tuple size - 8, in multiples of 8 [104,\n"
+"                     or less in small rows]\n"
 "  --requests N       of a YCSB transaction [16]\n"
 "  --warehouses N     of TPC-C [2]\n"
 "  --scale X          share of TPC-C's customers, items and stock [0.1]\n"
@@ -467,7 +477,7 @@ set_option(int option, const char *name, const char *value)
 			w->rows = whole(name, value, 100, 1e9);
 			break;
 		case O_TUPLE_SIZE:
-			w->row_size = whole(name, value, 24, MAX_ROW);
+			w->row_size = whole(name, value, 24, MAX_ROW - 8);
 			break;
 		case O_UPDATE_BYTES:
 			w->update_bytes = whole(name, value, 16, MAX_ROW);
@@ -544,12 +554,15 @@ static void
 check_options(void)
 {
 	WorkloadSettings *w = &workload_settings;
+	char		directory[sizeof(pool_path)];
 	struct stat st;
 
 	if (w->row_size % 8 != 0 || w->update_bytes % 8 != 0)
 		die("--tuple-size and --update-bytes want multiples of 8");
+	if (w->update_bytes == 0)
+		w->update_bytes = Min(104, w->row_size - 8);
 	if (w->update_bytes > w->row_size - 8)
-		w->update_bytes = w->row_size - 8;
+		die("--update-bytes %u is too much for rows of %u bytes", w->update_bytes, w->row_size);
 	if (w->requests > w->rows / 4)
 		die("--requests %u is too much for %u rows", w->requests, w->rows);
 	if (kill_power && kills == 0)
@@ -564,6 +577,9 @@ check_options(void)
 		snprintf(pool_path, sizeof(pool_path), "/dev/shm/zen-engines.%d", (int) getpid());
 	if (stat(pool_path, &st) == 0)
 		die("\"%s\" exists", pool_path);
+	snprintf(directory, sizeof(directory), "%s", pool_path);
+	if (access(dirname(directory), W_OK) != 0)
+		die("no file can be made in \"%s\": %m", directory);
 	if (!__builtin_cpu_supports("sse4.2"))
 		die("this processor has no CRC32C instruction");
 }
@@ -577,7 +593,7 @@ main(int argc, char **argv)
 
 	workload_settings = (WorkloadSettings)
 	{
-		.rows = 100000,.row_size = 1024,.update_bytes = 104,.requests = 16,.warehouses = 2,.scale = 0.1
+		.rows = 100000,.row_size = 1024,.requests = 16,.warehouses = 2,.scale = 0.1
 	};
 	choose_engines("zen,naive,mmdb,wbl,foedus,inp,outp,falcon");
 	choose_workload("ba");

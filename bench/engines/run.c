@@ -63,6 +63,7 @@ typedef struct Worker
 	uint64		aborts;
 	uint64		row_bytes;
 	bool		counting;		/* nvm and zen are set */
+	char		pad[64];		/* the next one's counters are on another line */
 } Worker;
 
 Fault		fault = FAULT_NONE;
@@ -83,6 +84,9 @@ model_create(void)
 {
 	Size		size = nrows * sizeof(RowState) + settings.threads * sizeof(PendingRing);
 
+	/* one engine's model at a time */
+	if (rings != NULL)
+		munmap(rings, size);
 	rings = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (rings == MAP_FAILED)
 		die("no memory for the model of %u rows", nrows);
