@@ -1,0 +1,90 @@
+/*
+ * log.h -- redo records in NVM, and two ways to keep them: a ring per thread, and halves that a gleaner empties.
+ */
+#ifndef LOG_H
+#define LOG_H
+
+#include "engine.h"
+
+typedef struct LogRecord
+{
+	uint32		crc;			/* CRC32C of the rest */
+	uint32		len;			/* bytes, this header included */
+	uint64		tag;			/* ring: number of the record; halves: epoch */
+	uint64		cts;
+	uint32		nentries;
+	uint32		pad;
+} LogRecord;
+
+typedef struct LogEntry
+{
+	uint32		row;
+	uint32		kind;			/* WriteKind */
+	uint32		offset;
+	uint32		len;			/* bytes of the row that follow, padded to 8 */
+} LogEntry;
+
+/* The entry after e. */
+static inline const LogEntry *
+log_next(const LogEntry *e)
+{
+	return (const LogEntry *) ((const char *) (e + 1) + TYPEALIGN(8, e->len));
+}
+
+/* An entry as a write; its data lies in the log. */
+extern Write log_write_of(const LogEntry *e);
+
+/* ---------- ring: the last record is what recovery needs ---------- */
+
+extern Size ring_size(Size per_thread);
+extern void ring_open(Size per_thread);
+
+/*
+ * ring_append -- write a record and flush it; not fenced.  Inserts are logged without their data.
+ *
+ * The record before is overwritten soon: what it says must be durable before the next record is.
+ */
+extern void ring_append(int thread, const Write *writes, int n, uint64 cts);
+
+/* ring_last -- after a crash: a thread's last record, or NULL.  Appending goes on behind it. */
+extern const LogRecord *ring_last(int thread);
+
+/* ---------- halves: one is written while the other is gleaned ---------- */
+
+typedef struct Gleaned
+{
+	uint32		row;
+	uint64		cts;
+	const LogEntry *entry;
+} Gleaned;
+
+/*
+ * Apply entries, in the order of rows and, within a row, of commits.  Durable after a fence, except for what the callee
+ * has fenced itself.  May see entries that were applied before.
+ */
+typedef void (*GleanApply) (const Gleaned *entries, uint64 n);
+
+extern Size halves_size(void);
+extern void halves_open(bool fresh);
+
+/*
+ * halves_append -- log writes, durable on return.  Gives the epoch; waits when both halves are full.
+ *
+ * The caller holds the rows, so the order of Tx-CTS and of epochs is that of conflicting transactions.
+ */
+extern uint64 halves_append(int thread, const Write *writes, int n);
+
+/* The newest epoch whose records are applied, durably. */
+extern uint64 halves_gleaned(void);
+extern void halves_want_glean(void);
+
+/* The body of the background thread. */
+extern void halves_gleaner(GleanApply apply);
+
+/* Wait until the gleaner has done all that was logged so far. */
+extern void halves_drain(void);
+
+/* Apply all that is in the log, by all threads; part gives each row to one of them. */
+extern void halves_recover(int thread, uint32 (*part) (uint32 row), GleanApply apply);
+
+#endif							/* LOG_H */

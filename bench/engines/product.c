@@ -1,0 +1,307 @@
+/*
+ * product.c -- zen's own src/nvm, compiled for threads, and what it wants of a PostgreSQL server.
+ *
+ * alloc.c, page.c, region.c, repair.c and tuple.c are included as they are.  What a backend keeps to itself must be a
+ * thread's here: the counters (shim/base/stats.h) and alloc.c's memory of contexts, which the macro below turns into
+ * a thread-local array.  zen_region_lease() has such a variable, too, and is not used: engines call zen_region_try_lease().
+ *
+ * The server is replaced by as little as will do: errors go to stderr and end the process, shared memory is malloc's,
+ * LWLocks are pthread's, hash tables are lists.
+ *
+ * persist.c is compiled on its own, see the Makefile: its calls of libpmem go through medium.c.
+ */
+#include "engine.h"
+
+#include <nmmintrin.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdarg.h>
+
+#include "base/locks.h"
+#include "miscadmin.h"
+#include "port/pg_crc32c.h"
+#include "storage/shmem.h"
+#include "storage/spin.h"
+#include "utils/hsearch.h"
+
+/* From here on stores may be seen by medium.c. */
+#include "port/pg_bitutils.h"
+#include "nvm/persist.h"
+#define zen_nvm_store64 medium_store64
+
+#define pg_popcount64(word)	__builtin_popcountll(word)
+#define cache	(*thread_cache())
+#include "nvm/alloc.c"
+#undef cache
+
+/* alloc.c has declared this as `static CachedContext cache[CACHE_SIZE]`, so without a prototype. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
+static CachedContext (*thread_cache(void))[CACHE_SIZE]
+{
+	static __thread CachedContext mine[CACHE_SIZE];
+
+	return &mine;
+}
+
+#pragma GCC diagnostic pop
+
+#define control page_control
+#include "nvm/page.c"
+#undef control
+
+#define control region_control
+#include "nvm/region.c"
+#undef control
+
+#include "nvm/repair.c"
+#include "nvm/tuple.c"
+
+ZenPool		zen_pool;
+ZenHTable  *zen_htables;
+__thread ZenThreadCounters zen_thread_counters;
+
+static LWLockPadded lwlocks[ZEN_NLOCKS];
+static pthread_rwlock_t rwlocks[ZEN_NLOCKS] =
+{
+	[ZEN_LOCK_ALLOC] = PTHREAD_RWLOCK_INITIALIZER,
+		[ZEN_LOCK_MARK] = PTHREAD_RWLOCK_INITIALIZER,
+};
+LWLockPadded *zen_locks = lwlocks;
+
+/* ---------- what the server would define ---------- */
+
+int			MaxBackends = 1024;
+int			max_prepared_xacts = 0;
+int			pg_file_create_mode = 0600;
+
+void *
+ShmemInitStruct(const char *name, Size size, bool *found)
+{
+	*found = false;
+	return calloc(1, size);
+}
+
+Size
+add_size(Size a, Size b)
+{
+	return a + b;
+}
+
+Size
+mul_size(Size a, Size b)
+{
+	return a * b;
+}
+
+bool
+LWLockAcquire(LWLock *lock, LWLockMode mode)
+{
+	pthread_rwlock_t *rwlock = &rwlocks[(LWLockPadded *) lock - lwlocks];
+
+	if (mode == LW_SHARED)
+		pthread_rwlock_rdlock(rwlock);
+	else
+		pthread_rwlock_wrlock(rwlock);
+	return true;
+}
+
+void
+LWLockRelease(LWLock *lock)
+{
+	pthread_rwlock_unlock(&rwlocks[(LWLockPadded *) lock - lwlocks]);
+}
+
+int
+s_lock(volatile slock_t *lock, const char *file, int line, const char *func)
+{
+	while (tas(lock))
+		sched_yield();
+	return 0;
+}
+
+/* A hash table of few entries: one list. */
+typedef struct Element
+{
+	struct Element *next;
+	char		entry[FLEXIBLE_ARRAY_MEMBER];
+} Element;
+
+struct HTAB
+{
+	Element    *first;
+	Size		keysize;
+	Size		entrysize;
+};
+
+Size
+hash_estimate_size(long num_entries, Size entrysize)
+{
+	return num_entries * entrysize;
+}
+
+HTAB *
+ShmemInitHash(const char *name, long init_size, long max_size, HASHCTL *info, int flags)
+{
+	HTAB	   *table = calloc(1, sizeof(HTAB));
+
+	table->keysize = info->keysize;
+	table->entrysize = info->entrysize;
+	return table;
+}
+
+void *
+hash_search(HTAB *table, const void *key, HASHACTION action, bool *found)
+{
+	Element    *e = table->first;
+
+	while (e != NULL && memcmp(e->entry, key, table->keysize) != 0)
+		e = e->next;
+	if (found != NULL)
+		*found = e != NULL;
+	if (e == NULL && action == HASH_ENTER_NULL)
+	{
+		e = calloc(1, offsetof(Element, entry) + table->entrysize);
+		memcpy(e->entry, key, table->keysize);
+		e->next = table->first;
+		table->first = e;
+	}
+	return e != NULL ? e->entry : NULL;
+}
+
+/* The functions of alloc.c that walk its contexts serve DROP TABLE and VACUUM, which no engine has. */
+static void
+not_here(const char *what)
+{
+	fprintf(stderr, "engines: %s was called, which has no stand-in\n", what);
+	abort();
+}
+
+void
+hash_seq_init(HASH_SEQ_STATUS *status, HTAB *table)
+{
+	not_here("hash_seq_init");
+}
+
+void *
+hash_seq_search(HASH_SEQ_STATUS *status)
+{
+	not_here("hash_seq_search");
+	return NULL;
+}
+
+/* ---------- errors ---------- */
+
+static __thread int error_level;
+
+bool
+errstart(int elevel, const char *domain)
+{
+	error_level = elevel;
+	fputs("engines:", stderr);
+	return true;
+}
+
+bool
+errstart_cold(int elevel, const char *domain)
+{
+	return errstart(elevel, domain);
+}
+
+void
+errfinish(const char *filename, int lineno, const char *funcname)
+{
+	fputc('\n', stderr);
+	if (error_level >= ERROR)
+		_exit(2);
+}
+
+int
+errcode(int sqlerrcode)
+{
+	return 0;
+}
+
+int
+errcode_for_file_access(void)
+{
+	return 0;
+}
+
+static void
+put_message(const char *fmt, va_list args)
+{
+	fputc(' ', stderr);
+	vfprintf(stderr, fmt, args);
+}
+
+#define MESSAGE(name) \
+int \
+name(const char *fmt,...) \
+{ \
+	va_list		args; \
+\
+	va_start(args, fmt); \
+	put_message(fmt, args); \
+	va_end(args); \
+	return 0; \
+}
+
+MESSAGE(errmsg)
+MESSAGE(errmsg_internal)
+MESSAGE(errdetail)
+
+/* The product's hints name settings that do not exist here. */
+int
+errhint(const char *fmt,...)
+{
+	return 0;
+}
+
+#if PG_VERSION_NUM >= 160000
+void
+ExceptionalCondition(const char *condition, const char *file, int line)
+{
+	fprintf(stderr, "engines: assertion failed: %s, %s:%d\n", condition, file, line);
+	abort();
+}
+#else
+void
+ExceptionalCondition(const char *condition, const char *type, const char *file, int line)
+{
+	fprintf(stderr, "engines: assertion failed: %s, %s:%d\n", condition, file, line);
+	abort();
+}
+#endif
+
+/* ---------- CRC32C: the server's library may not be installed, and x86-64 has an instruction ---------- */
+
+__attribute__((target("sse4.2")))
+static pg_crc32c
+crc32c(pg_crc32c crc, const void *data, size_t len)
+{
+	const unsigned char *p = data;
+
+	for (; len >= 8; p += 8, len -= 8)
+	{
+		uint64		word;
+
+		memcpy(&word, p, sizeof(word));
+		crc = (uint32) _mm_crc32_u64(crc, word);
+	}
+	for (; len > 0; p++, len--)
+		crc = _mm_crc32_u8(crc, *p);
+	return crc;
+}
+
+#if defined(USE_SSE42_CRC32C)
+#if PG_VERSION_NUM < 180000
+pg_crc32c
+pg_comp_crc32c_sse42(pg_crc32c crc, const void *data, size_t len)
+{
+	return crc32c(crc, data, len);
+}
+#endif
+#else
+pg_crc32c	(*pg_comp_crc32c) (pg_crc32c crc, const void *data, size_t len) = crc32c;
+#endif

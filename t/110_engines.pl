@@ -1,0 +1,9 @@
+# The engines of bench/engines: each commits, is killed, recovers, and has all that it has acknowledged; and what would
+# be wrong is noticed.  No server.
+
+use strict;
+use warnings;
+
+use FindBin;
+
+exec "$FindBin::RealBin/../bench/engines/check" or die "bench/engines/check: $!";
