@@ -474,7 +474,7 @@ sub run
 	croak "$photos[-1]{acked} statements were counted" if $photos[-1]{acked} != @{ $scenario->{steps} };
 	$self->name_photos('', @photos);
 	@photos = $self->select_points(@photos);
-	select_recoveries($scenario->{recover_all} ? 1 : scalar @photos / $self->{recoveries}, @photos);
+	select_recoveries($scenario->{recover_all} && !$self->{points} ? 1 : scalar @photos / $self->{recoveries}, @photos);
 	$self->try_photos(\@photos, $states, $ends, $scenario->{recover});
 	return ($self->{count}, $self->{violations});
 }

@@ -6,7 +6,7 @@
 #   prelude  steps in the life of the server that the power cut ends
 #   steps    what the power cut may hit; the state after each of them is known
 #   recover  how many cuts in a row hit the recovery that follows
-#   recover_all  it is cut after every crash point, not only after some
+#   recover_all  it is cut after every crash point, not only after some, when all crash points are tried
 #   first    SQL that a recovered server runs before anybody needs a zen table
 #   process_crash  at each crash point processes crash first, and the power is cut after that
 #   long     only in the long version
