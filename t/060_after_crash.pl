@@ -390,7 +390,7 @@ sub test_unbuildable_index
 		FROM pg_index WHERE indrelid = 'ub'::regclass}) };
 	run_all($dbh, 'CREATE TABLE ub_forbidden (k int)',
 		q{CREATE FUNCTION ub_f(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS
-			$$ BEGIN IF EXISTS (SELECT FROM ub_forbidden WHERE k = $1) THEN RAISE '% is forbidden', $1; END IF; RETURN $1; END $$},
+			$$ BEGIN IF EXISTS (SELECT FROM public.ub_forbidden WHERE k = $1) THEN RAISE '% is forbidden', $1; END IF; RETURN $1; END $$},
 		'CREATE INDEX ub_e ON ub (ub_f(k))', 'INSERT INTO ub_forbidden VALUES (77)');
 	for my $when ('a crash', 'another crash')
 	{

@@ -60,6 +60,13 @@ typedef bool TU_UpdateIndexes;
 #define ZEN_AM_SET_NEW_FILELOCATOR	relation_set_new_filelocator
 #endif
 
+/* Since 17 functions in indexes run with a safe search_path, when an index is built as when it is built again. */
+#if PG_VERSION_NUM < 170000
+#define zen_restrict_search_path()	((void) 0)
+#else
+#define zen_restrict_search_path()	RestrictSearchPath()
+#endif
+
 /* 17 numbers processes by their PGPROC where backend ids were used before. */
 #if PG_VERSION_NUM < 170000
 #include "storage/backendid.h"

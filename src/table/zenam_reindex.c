@@ -121,6 +121,7 @@ rebuild(Relation rel)
 	GetUserIdAndSecContext(&user, &security);
 	SetUserIdAndSecContext(rel->rd_rel->relowner, security | SECURITY_RESTRICTED_OPERATION);
 	nest_level = NewGUCNestLevel();
+	zen_restrict_search_path();
 	/* the other rows must stay readable: a damaged one is in no index */
 	(void) set_config_option("zen.skip_damaged_rows", "on", PGC_SUSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	if (!ActiveSnapshotSet())
