@@ -73,17 +73,15 @@ falcon_commit(int thread, const Write *writes, int n)
 
 	if (n == 0)
 		return;
+	if (!medium.eadr)
+	{
+		inplace_commit_flushed(thread, writes, n);
+		return;
+	}
 	cts = next_cts();
 	inplace_write_inserts(writes, n);
 	ring_append(thread, writes, n, cts);
 	zen_fence();
-	if (!medium.eadr)
-	{
-		for (int i = 0; i < n; i++)
-			inplace_apply(&writes[i], cts, zen_flush);
-		zen_fence();
-		return;
-	}
 	for (int i = 0; i < n; i++)
 		inplace_apply(&writes[i], cts, is_hot(thread, writes[i].row) ? no_flush : nvm_hint_flush);
 }

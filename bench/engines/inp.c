@@ -23,22 +23,6 @@ inp_open(bool fresh)
 	inplace_open(fresh);
 }
 
-static void
-inp_commit(int thread, const Write *writes, int n)
-{
-	uint64		cts;
-
-	if (n == 0)
-		return;
-	cts = next_cts();
-	inplace_write_inserts(writes, n);
-	ring_append(thread, writes, n, cts);
-	zen_fence();
-	for (int i = 0; i < n; i++)
-		inplace_apply(&writes[i], cts, zen_flush);
-	zen_fence();
-}
-
 const Engine inp_engine = {
 	.name = "inp",
 	.size = inp_size,
@@ -46,6 +30,6 @@ const Engine inp_engine = {
 	.load = inplace_load,
 	.load_end = inplace_load_end,
 	.read = inplace_read,
-	.commit = inp_commit,
+	.commit = inplace_commit_flushed,
 	.recover = inplace_recover,
 };

@@ -152,3 +152,19 @@ inplace_recover(int thread)
 	if (thread == 0)
 		restart_cts(largest);
 }
+
+void
+inplace_commit_flushed(int thread, const Write *writes, int n)
+{
+	uint64		cts;
+
+	if (n == 0)
+		return;
+	cts = next_cts();
+	inplace_write_inserts(writes, n);
+	ring_append(thread, writes, n, cts);
+	zen_fence();
+	for (int i = 0; i < n; i++)
+		inplace_apply(&writes[i], cts, zen_flush);
+	zen_fence();
+}

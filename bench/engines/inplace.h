@@ -24,6 +24,9 @@ extern void inplace_write_inserts(const Write *writes, int n);
 /* Apply a write of a transaction that is in the log; flush is called for each range changed. */
 extern void inplace_apply(const Write *w, uint64 cts, void (*flush) (const void *addr, Size len));
 
+/* Commit with the log flushed, and then the rows. */
+extern void inplace_commit_flushed(int thread, const Write *writes, int n);
+
 /* Apply the last records of all rings again. */
 extern void inplace_recover(int thread);
 

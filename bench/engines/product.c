@@ -56,6 +56,7 @@ static CachedContext (*thread_cache(void))[CACHE_SIZE]
 
 #include "nvm/repair.c"
 #include "nvm/tuple.c"
+#include "server.h"
 
 ZenPool		zen_pool;
 ZenHTable  *zen_htables;
@@ -258,21 +259,12 @@ errhint(const char *fmt,...)
 	return 0;
 }
 
-#if PG_VERSION_NUM >= 160000
 void
-ExceptionalCondition(const char *condition, const char *file, int line)
+ExceptionalCondition(ASSERTION_ARGS)
 {
 	fprintf(stderr, "engines: assertion failed: %s, %s:%d\n", condition, file, line);
 	abort();
 }
-#else
-void
-ExceptionalCondition(const char *condition, const char *type, const char *file, int line)
-{
-	fprintf(stderr, "engines: assertion failed: %s, %s:%d\n", condition, file, line);
-	abort();
-}
-#endif
 
 /* ---------- CRC32C: the server's library may not be installed, and x86-64 has an instruction ---------- */
 
@@ -294,14 +286,12 @@ crc32c(pg_crc32c crc, const void *data, size_t len)
 	return crc;
 }
 
-#if defined(USE_SSE42_CRC32C)
-#if PG_VERSION_NUM < 180000
+#if defined(CRC_IS_SSE42)
 pg_crc32c
 pg_comp_crc32c_sse42(pg_crc32c crc, const void *data, size_t len)
 {
 	return crc32c(crc, data, len);
 }
-#endif
-#else
+#elif defined(CRC_IS_POINTER)
 pg_crc32c	(*pg_comp_crc32c) (pg_crc32c crc, const void *data, size_t len) = crc32c;
 #endif
