@@ -5,20 +5,24 @@
  * an outgrown one is kept until the table goes, since readers take no lock (all together they are not larger than the
  * newest).  A leaf never moves.
  *
- * A process takes TIDs by whole blocks of 64, so that rows it inserts lie together and processes do not meet.  Two
- * processes may still work on one block after a VACUUM: each word is claimed by compare-and-swap.
+ * A process takes TIDs by whole blocks of 64, one for each table that it writes, so that rows it inserts lie together
+ * and processes do not meet.  Two processes may still work on one block after a VACUUM: each word is claimed by
+ * compare-and-swap.
  */
 #include "cache/tidmap.h"
 
 #include "base/epoch.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
+#include "utils/memutils.h"
 
 #define LEAF_WORDS		512		/* 4 KB */
 #define LEAF_BYTES		(LEAF_WORDS * sizeof(ZenWord))
 #define FIRST_DIR		8		/* leaves in a table's first directory */
 #define MAX_DIRS		32
 #define MAX_BLOCKS		((uint64) MaxBlockNumber)
+#define FIRST_FREE		16		/* places in a table's first list of free
+								 * blocks */
 
 typedef ZenWord *Leaf;
 
@@ -33,28 +37,28 @@ typedef struct TidMap
 	pg_atomic_uint32 nleaves;	/* leaves that exist; they cover all of
 								 * nblocks */
 	pg_atomic_uint32 nblocks;	/* blocks handed out */
-	uint32	   *free_blocks;	/* stack of blocks with UNUSED words, made by
-								 * VACUUM */
+	uint32	   *free_blocks;	/* stack of blocks with UNUSED words: found by
+								 * VACUUM, given back by processes that end */
 	uint32		nfree;
 	uint32		free_capacity;
 	uint32		generation;		/* raised when the table goes; invalidates
 								 * what processes remember */
 } TidMap;
 
-/* A block that this process is filling. */
+/* The block of one table that this process is filling. */
 typedef struct MyBlock
 {
-	uint32		htable;			/* 0: none */
 	uint32		generation;
 	uint32		block;
-	uint32		next;			/* offset - 1 to try next */
+	uint32		next;			/* offset - 1 to try next; TIDS_PER_BLOCK also
+								 * stands for none */
 } MyBlock;
 
-#define MY_BLOCKS	64			/* a power of 2; tables that collide lose the
-								 * rest of a block to VACUUM's list */
+#define CHUNK_TABLES	64		/* tables whose blocks share an allocation */
 
 static TidMap *maps;			/* [ZEN_MAX_HTABLES] */
-static MyBlock my_blocks[MY_BLOCKS];
+static MyBlock *my_blocks[ZEN_MAX_HTABLES / CHUNK_TABLES];	/* NULL: none of these
+															 * tables was written */
 
 Size
 zen_tidmap_shmem_size(void)
@@ -76,7 +80,6 @@ zen_tidmap_init(void)
 			pg_atomic_init_u32(&maps[i].nleaves, 0);
 			pg_atomic_init_u32(&maps[i].nblocks, 0);
 		}
-	memset(my_blocks, 0, sizeof(my_blocks));
 }
 
 uint64
@@ -190,7 +193,6 @@ take_block(ZenHTable *ht, MyBlock *mine)
 				break;
 		}
 	}
-	mine->htable = ht->idx;
 	mine->generation = map->generation;
 	mine->block = block;
 	mine->next = 0;
@@ -208,15 +210,30 @@ zen_tidmap_full_error(ZenHTable *ht)
 	zen_arena_full_error();
 }
 
+/* NULL if this process has no memory left. */
+static MyBlock *
+my_block(ZenHTable *ht)
+{
+	MyBlock   **chunk = &my_blocks[ht->idx / CHUNK_TABLES];
+
+	if (unlikely(*chunk == NULL))
+	{
+		*chunk = MemoryContextAllocExtended(TopMemoryContext, CHUNK_TABLES * sizeof(MyBlock), MCXT_ALLOC_NO_OOM);
+		for (uint32 i = 0; *chunk != NULL && i < CHUNK_TABLES; i++)
+			(*chunk)[i].next = ZEN_TIDS_PER_BLOCK;
+	}
+	return *chunk ? &(*chunk)[ht->idx % CHUNK_TABLES] : NULL;
+}
+
 bool
 zen_tidmap_take(ZenHTable *ht, uint64 entry_ref, uint64 *tidno, ZenWord **word)
 {
-	MyBlock    *mine = &my_blocks[ht->idx & (MY_BLOCKS - 1)];
+	MyBlock    *mine = my_block(ht);
 
 	for (;;)
 	{
-		if ((mine->htable != ht->idx || mine->generation != maps[ht->idx].generation ||
-			 mine->next == ZEN_TIDS_PER_BLOCK) && !take_block(ht, mine))
+		if (mine == NULL || ((mine->next == ZEN_TIDS_PER_BLOCK || mine->generation != maps[ht->idx].generation) &&
+							 !take_block(ht, mine)))
 			return false;
 		while (mine->next < ZEN_TIDS_PER_BLOCK)
 		{
@@ -286,6 +303,10 @@ zen_tidmap_drop(ZenHTable *ht)
 	TidMap	   *map = &maps[ht->idx];
 	uint32		nleaves = pg_atomic_read_u32(&map->nleaves);
 
+	/* first: nobody gives back a block of this table from now on */
+	SpinLockAcquire(&map->lock);
+	map->generation++;
+	SpinLockRelease(&map->lock);
 	zen_tidmap_set_free_blocks(ht, NULL, 0);
 	pg_atomic_write_u32(&map->nblocks, 0);
 	pg_atomic_write_u32(&map->nleaves, 0);
@@ -301,25 +322,66 @@ zen_tidmap_drop(ZenHTable *ht)
 		zen_arena_free(map->dirs[i], ((Size) FIRST_DIR << i) * sizeof(Leaf));
 	map->dir = NULL;
 	map->ndirs = 0;
-	map->generation++;
+}
+
+/* Make a table's list of free blocks longer than capacity, unless somebody else just has.  False when DRAM is full. */
+static bool
+grow_free_blocks(TidMap *map, uint32 capacity)
+{
+	uint32		wanted = Max(FIRST_FREE, 2 * capacity);
+	uint32	   *unused = zen_arena_alloc(wanted * sizeof(uint32));
+
+	if (unused == NULL)
+		return false;
+	SpinLockAcquire(&map->lock);
+	if (map->free_capacity == capacity)
+	{
+		uint32	   *longer = unused;
+
+		if (capacity > 0)
+			memcpy(longer, map->free_blocks, map->nfree * sizeof(uint32));
+		unused = map->free_blocks;
+		map->free_blocks = longer;
+		map->free_capacity = wanted;
+		wanted = capacity;
+	}
+	SpinLockRelease(&map->lock);
+	if (unused != NULL)
+		zen_arena_free(unused, wanted * sizeof(uint32));
+	return true;
+}
+
+/* What is left of a block is for whoever needs one next; without DRAM for the list it waits for VACUUM. */
+static void
+give_back(TidMap *map, MyBlock *mine)
+{
+	bool		settled;
+	uint32		capacity;
+
+	do
+	{
+		SpinLockAcquire(&map->lock);
+		settled = mine->generation != map->generation;
+		capacity = map->free_capacity;
+		if (!settled && map->nfree < capacity)
+		{
+			map->free_blocks[map->nfree++] = mine->block;
+			settled = true;
+		}
+		SpinLockRelease(&map->lock);
+	} while (!settled && grow_free_blocks(map, capacity));
 }
 
 void
 zen_tidmap_detach(void)
 {
-	for (int i = 0; i < MY_BLOCKS; i++)
+	for (uint32 i = 0; i < ZEN_MAX_HTABLES; i++)
 	{
-		MyBlock    *mine = &my_blocks[i];
-		TidMap	   *map = &maps[mine->htable];
+		MyBlock    *chunk = my_blocks[i / CHUNK_TABLES];
 
-		if (mine->htable == 0 || mine->next == ZEN_TIDS_PER_BLOCK || mine->generation != map->generation)
-			continue;
-		SpinLockAcquire(&map->lock);
-		if (map->nfree < map->free_capacity && mine->generation == map->generation)
-			map->free_blocks[map->nfree++] = mine->block;
-		SpinLockRelease(&map->lock);
+		if (chunk != NULL && chunk[i % CHUNK_TABLES].next < ZEN_TIDS_PER_BLOCK)
+			give_back(&maps[i], &chunk[i % CHUNK_TABLES]);
 	}
-	memset(my_blocks, 0, sizeof(my_blocks));
 }
 
 uint64
