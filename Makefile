@@ -76,11 +76,13 @@ OBJS = $(addprefix src/base/, \
 	$(addprefix src/cache/, \
 		tidmap.o \
 		version.o \
-		metcache.o) \
+		metcache.o \
+		spill.o) \
 	$(addprefix src/txn/, \
 		visibility.o \
 		rowlock.o \
 		writeset.o \
+		spill.o \
 		row.o \
 		rowchange.o \
 		gc.o \

@@ -35,6 +35,7 @@ CREATE FUNCTION zen_stat(
 	OUT metcache_misses bigint,
 	OUT metcache_admissions bigint,
 	OUT metcache_evictions bigint,
+	OUT rows_spilled bigint,
 	OUT versions_freed bigint,
 	OUT slots_freed bigint,
 	OUT tombstones_freed bigint,
@@ -57,6 +58,7 @@ COMMENT ON FUNCTION zen_stat() IS
 commits_zen_only: transactions made durable in NVM alone; commits_mixed: transactions decided by PostgreSQL''s commit record; commits_prepared: PREPARE TRANSACTION; aborts: transactions and savepoints rolled back after writing to zen tables;
 slots_written, bytes_written: row versions written to NVM and their bytes; lines_flushed, fences: cache lines flushed and store fences, for all purposes;
 metcache_hits, metcache_misses: rows read from the Met-Cache in DRAM and from NVM; metcache_admissions, metcache_evictions: rows copied into it and given back;
+rows_spilled: rows that large transactions have written to NVM before their commit;
 versions_freed, slots_freed, tombstones_freed: superseded versions, NVM slots, and traces of deleted rows given back; region_waits, word_spins: times a writer found its region or a row''s map word taken;
 dram_reserved: bytes of zen.dram_size; dram_taken: bytes of it ever used; dram_in_use: bytes of it used now; metcache_bytes: bytes of row versions now; garbage_pending: row changes whose predecessors are still to be freed;
 pages_total, pages_free, pages_owned, pages_shared: 64 KB pages of the pool: all, free, owned by one table each, shared by small tables; null until recovery is done';

@@ -10,6 +10,7 @@
 #include "base/locks.h"
 #include "base/stats.h"
 #include "cache/metcache.h"
+#include "cache/spill.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "nvm/alloc.h"
@@ -45,6 +46,7 @@ zen_shmem_request(void)
 	RequestAddinShmemSpace(zen_tidmap_shmem_size());
 	RequestAddinShmemSpace(zen_version_shmem_size());
 	RequestAddinShmemSpace(zen_metcache_shmem_size());
+	RequestAddinShmemSpace(zen_spill_shmem_size());
 	RequestAddinShmemSpace(zen_gc_shmem_size());
 	RequestAddinShmemSpace(zen_twophase_shmem_size());
 	RequestAddinShmemSpace(zen_recovery_shmem_size());
@@ -57,6 +59,13 @@ zen_at_exit(int code, Datum arg)
 	zen_recovery_shutdown();
 }
 
+/* What becomes of retired objects, by kind. */
+static void (*const release[ZEN_RETIRED_KINDS]) (ZenRetired *object) =
+{
+	[ZEN_RETIRED_VERSION] = zen_version_release,
+		[ZEN_RETIRED_SPILL] = zen_spill_release,
+};
+
 /* Once at start, and again in the same postmaster after a backend has crashed: everything is made afresh. */
 static void
 zen_shmem_startup(void)
@@ -67,7 +76,7 @@ zen_shmem_startup(void)
 	zen_locks_init();
 	zen_stats_init();
 	zen_arena_init();
-	zen_epoch_init(zen_version_release);
+	zen_epoch_init(release);
 	zen_pool_open();
 	zen_region_init();
 	zen_page_init();
@@ -76,6 +85,7 @@ zen_shmem_startup(void)
 	zen_tidmap_init();
 	zen_version_init();
 	zen_metcache_init();
+	zen_spill_init();
 	zen_gc_init();
 	zen_twophase_init();
 	zen_recovery_init();

@@ -348,7 +348,7 @@ check_map(PoolCheck *c, ZenHTable *ht)
 static bool
 is_idle(uint32 region)
 {
-	return pg_atomic_read_u32(&zen_regions[region].leased) == 0 || zen_twophase_is_waiting(region);
+	return pg_atomic_read_u32(&zen_regions[region].leased) != ZEN_LEASE_BUSY || zen_twophase_is_waiting(region);
 }
 
 /* Wait until whatever was under way in any region has ended, and readers have left; false if that takes too long. */
@@ -426,7 +426,7 @@ explain_retired(ZenRetired *object, void *arg)
 	ZenVersion *v = (ZenVersion *) ((char *) object - offsetof(ZenVersion, retired));
 	Suspect    *s = NULL;
 
-	if (zen_arena_holds(v))
+	if (zen_arena_holds(v) && object->kind == ZEN_RETIRED_VERSION)
 	{
 		ZenSlot		slot = v->slot;
 

@@ -25,7 +25,7 @@ ZenEpochShared *zen_epoch_shared;
 ZenEpochSlot *zen_my_epoch;
 
 static ZenEpochSlot *slots;
-static void (*release_object) (ZenRetired *object);
+static void (*release_object[ZEN_RETIRED_KINDS]) (ZenRetired *object);
 
 /* the ends of this process's lists, whose heads are in zen_my_epoch */
 static ZenRetired *stamped_tail;
@@ -45,11 +45,11 @@ zen_epoch_shmem_size(void)
 }
 
 void
-zen_epoch_init(void (*release) (ZenRetired *object))
+zen_epoch_init(void (*const release[ZEN_RETIRED_KINDS]) (ZenRetired *object))
 {
 	bool		found;
 
-	release_object = release;
+	memcpy(release_object, release, sizeof(release_object));
 	zen_epoch_shared = ShmemInitStruct("zen epochs", zen_epoch_shmem_size(), &found);
 	slots = (ZenEpochSlot *) TYPEALIGN(sizeof(ZenEpochSlot), (char *) zen_epoch_shared + sizeof(ZenEpochShared));
 	zen_my_epoch = &slots[nprocs() - 1];
@@ -174,7 +174,7 @@ close_batch(void)
 		my->stamped = o->next;
 		if (my->stamped == NULL)
 			stamped_tail = NULL;
-		release_object(o);
+		release_object[o->kind] (o);
 	}
 	end_change();
 }

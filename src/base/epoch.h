@@ -18,8 +18,12 @@
 typedef struct ZenRetired
 {
 	struct ZenRetired *next;
-	uint64		epoch;
+	uint64		epoch:56;
+	uint64		kind:8;			/* whose release callback it is for; set by
+								 * its owner */
 } ZenRetired;
+
+#define ZEN_RETIRED_KINDS	2
 
 typedef struct ZenEpochShared
 {
@@ -50,8 +54,10 @@ extern ZenEpochSlot *zen_my_epoch;
 
 extern Size zen_epoch_shmem_size(void);
 
-/* release is called for each retired object when no reader can hold it any more; it must not throw. */
-extern void zen_epoch_init(void (*release) (ZenRetired *object));
+/*
+ * release[kind] is called for each retired object of that kind when no reader can hold it any more; it must not throw.
+ */
+extern void zen_epoch_init(void (*const release[ZEN_RETIRED_KINDS]) (ZenRetired *object));
 
 extern void zen_epoch_attach(void);
 extern void zen_epoch_detach(void);

@@ -17,6 +17,7 @@ int			zen_dram_size_mb = 512;
 int			zen_met_cache_size_kb = 128 * 1024;
 int			zen_gc_batch = 64;
 int			zen_recovery_workers = 3;
+int			zen_spill_threshold_kb;
 bool		zen_skip_damaged_rows = false;
 
 static const struct config_enum_entry pool_mode_options[] = {
@@ -57,6 +58,11 @@ zen_guc_init(void)
 							"Beyond it, versions that every snapshot sees are evicted to NVM.",
 							&zen_met_cache_size_kb, 128 * 1024, 64, INT_MAX,
 							PGC_POSTMASTER, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("zen.spill_threshold",
+							"DRAM that the row versions of one transaction may take before they are written to NVM.",
+							"Rows written so far then leave DRAM, not yet committed.  -1 keeps them in DRAM until commit.",
+							&zen_spill_threshold_kb, 16 * 1024, -1, INT_MAX,
+							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.gc_batch",
 							"Garbage items that one commit handles at most.",
 							"A commit frees old versions of earlier transactions up to this number.",

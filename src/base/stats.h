@@ -23,6 +23,7 @@
 	X(metcache_misses)			/* row reads served from NVM */ \
 	X(metcache_admissions)		/* rows copied from NVM into an entry */ \
 	X(metcache_evictions)		/* entries given back to NVM */ \
+	X(rows_spilled)				/* rows written before their transaction's commit */ \
 	X(versions_freed)			/* superseded versions freed */ \
 	X(slots_freed)				/* NVM slots freed */ \
 	X(tombstones_freed)			/* of these, tombstones (R5) */ \

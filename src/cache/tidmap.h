@@ -14,6 +14,7 @@
  *	DYING	DEAD, and being removed from the indexes by a VACUUM
  *	NVM		the newest version is in this slot, visible to everyone
  *	ENTRY	the newest version is this Met-Cache entry (ZenVersion), maybe with older ones behind it
+ *	SPILLED	the newest version is in this slot; who has written it, and what it replaces, is in the block's spill record
  *
  * A TID is named by its number: block * 64 + offset - 1.
  */
@@ -37,6 +38,7 @@ typedef pg_atomic_uint64 ZenWord;
 #define ZEN_WORD_DYING		(UINT64CONST(2) << 60)
 #define ZEN_WORD_NVM		(UINT64CONST(3) << 60)
 #define ZEN_WORD_ENTRY		(UINT64CONST(4) << 60)
+#define ZEN_WORD_SPILLED	(UINT64CONST(5) << 60)
 #define ZEN_WORD_STALE_ONE	(UINT64CONST(1) << 40)
 #define ZEN_WORD_STALE		(UINT64CONST(0xFFFFF) << 40)
 #define ZEN_WORD_REF		((UINT64CONST(1) << 40) - 1)
@@ -51,6 +53,13 @@ static inline uint64
 zen_word_ref(uint64 w)
 {
 	return w & ZEN_WORD_REF;
+}
+
+/* Do two values lead to the same, whatever their lock and stale count? */
+static inline bool
+zen_word_same(uint64 a, uint64 b)
+{
+	return ((a ^ b) & (ZEN_WORD_STATE | ZEN_WORD_REF)) == 0;
 }
 
 /* w with another state and reference; lock and stale count are kept. */

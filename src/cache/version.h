@@ -34,6 +34,14 @@
 									 * neither to be evicted nor collected */
 #define ZEN_V_FREE_SLOT		0x0400	/* retired: its slot is to be freed with
 									 * it */
+#define ZEN_V_IN_NVM		0x1000	/* read back (spill.h): the data is only
+									 * in the slot */
+#define ZEN_V_SPILLED		0x2000	/* its slot was written before the commit,
+									 * and a spill record names it */
+
+/* Kinds of retired objects */
+#define ZEN_RETIRED_VERSION	0
+#define ZEN_RETIRED_SPILL	1
 
 /* Transactions that hold row locks on a logical tuple; kept at the newest version, under the word's lock. */
 typedef struct ZenLocker
@@ -67,7 +75,8 @@ typedef struct ZenVersion
 								 * apart */
 	uint16		depth;			/* upper bound of the chain's length from here */
 	uint64		forward_tidno;	/* while FORWARD */
-	ZenRetired	retired;		/* free for the collector; readers do not look */
+	ZenRetired	retired;		/* readers do not look; of kind
+								 * ZEN_RETIRED_VERSION */
 	uint32		slot_generation;	/* of the slot's page when retired */
 	uint32		len;			/* bytes of data; 0 for a tombstone */
 	char		data[FLEXIBLE_ARRAY_MEMBER];	/* MinimalTuple */

@@ -100,10 +100,19 @@ zen_region_lease(void)
 void
 zen_region_release(uint32 region)
 {
-	Assert(pg_atomic_read_u32(&zen_regions[region].leased) == 1);
+	Assert(pg_atomic_read_u32(&zen_regions[region].leased) != 0);
 	/* what the holder wrote to the region is seen by the next one */
 	pg_write_barrier();
 	pg_atomic_write_u32(&zen_regions[region].leased, 0);
+}
+
+void
+zen_region_rest(uint32 region, bool rest)
+{
+	Assert(pg_atomic_read_u32(&zen_regions[region].leased) != 0);
+	pg_memory_barrier();		/* what was done is done before it shows */
+	pg_atomic_write_u32(&zen_regions[region].leased, rest ? ZEN_LEASE_REST : ZEN_LEASE_BUSY);
+	pg_memory_barrier();
 }
 
 /* Raise the persistent mark so that it covers cts and a stride more. */

@@ -11,9 +11,14 @@
 #include "nvm/layout.h"
 #include "port/atomics.h"
 
+#define ZEN_LEASE_BUSY	1		/* the holder may be at work in the region */
+#define ZEN_LEASE_REST	2		/* a large transaction holds it, between two
+								 * spillings */
+
 typedef struct ZenRegion
 {
-	pg_atomic_uint32 leased;	/* 0 free, else 1; taken by compare-and-swap */
+	pg_atomic_uint32 leased;	/* 0 free, else ZEN_LEASE_*; taken by
+								 * compare-and-swap */
 
 	/* written by the lease holder only; others may read last_cts */
 	uint64		last_cts;		/* newest Tx-CTS whose commit is durable here */
@@ -42,6 +47,9 @@ extern uint32 zen_region_lease(void);
 /* zen_region_try_lease -- lease this one, or return false. */
 extern bool zen_region_try_lease(uint32 region);
 extern void zen_region_release(uint32 region);
+
+/* zen_region_rest -- the holder leaves the region alone for a while, or is at work again. */
+extern void zen_region_rest(uint32 region, bool rest);
 
 /* zen_cts_next -- a fresh Tx-CTS; the caller holds a region.  Never throws. */
 extern uint64 zen_cts_next(void);

@@ -229,6 +229,33 @@ zen_tuple_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
 	return true;
 }
 
+uint64
+zen_tuple_link(ZenSlot slot, Size slot_size)
+{
+	ZenTombstone tombstone = {0};
+
+	if (zen_tuple_len(slot, slot_size) != sizeof(tombstone) ||
+		!zen_tuple_read(slot, (MinimalTuple) &tombstone, sizeof(tombstone), NULL))
+		return 0;
+	return zen_tombstone_link(&tombstone);
+}
+
+void
+zen_tuple_restamp(ZenSlot slot, uint64 cts)
+{
+	ZenTupleHeader *h = zen_slot_ptr(slot);
+	ZenTupleBody *body = (ZenTupleBody *) ((char *) h + ZEN_HEADER_SIZE);
+	ZenTupleBody copy;
+	uint64		word;
+
+	memcpy(&copy, body, ZEN_BODY_PREFIX);
+	copy.crc = tuple_crc(cts, h->word1, &copy, (const char *) body + ZEN_BODY_PREFIX);
+	memcpy(&word, &copy, sizeof(word));
+	zen_nvm_store64(&h->word0, cts);
+	zen_nvm_store64((uint64 *) body, word);
+	zen_flush(h, ZEN_HEADER_SIZE + sizeof(word));
+}
+
 bool
 zen_tuple_equals(ZenSlot slot, Size slot_size, const MinimalTupleData *tuple)
 {

@@ -124,6 +124,14 @@ extern bool zen_tuple_repair(ZenSlot slot, Size slot_size);
  */
 extern bool zen_tuple_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin);
 
+/* zen_tuple_link -- where a tombstone says that its row has gone (ZenTombstone); 0: nowhere. */
+extern uint64 zen_tuple_link(ZenSlot slot, Size slot_size);
+
+/*
+ * zen_tuple_restamp -- give a version that is not committed another Tx-CTS; flushed, not fenced.
+ */
+extern void zen_tuple_restamp(ZenSlot slot, uint64 cts);
+
 /* zen_tuple_equals -- is its MinimalTuple this one (NULL: it is a tombstone, with or without a link)? */
 extern bool zen_tuple_equals(ZenSlot slot, Size slot_size, const MinimalTupleData *tuple);
 

@@ -14,7 +14,7 @@
 #include "access/multixact.h"
 #include "access/transam.h"
 #include "access/xact.h"
-#include "cache/tidmap.h"
+#include "cache/spill.h"
 #include "catalog/index.h"
 #include "catalog/pg_am.h"
 #include "commands/dbcommands.h"
@@ -63,16 +63,18 @@ change_state(ZenWord *word, uint64 from, uint64 to)
  * about to go does.
  */
 static bool
-is_live(ZenWord *word)
+is_live(ZenHTable *ht, uint64 tidno, ZenWord *word)
 {
 	bool		live = true;
+	ZenSpilledChain space;
+	ZenVersion *head;
 	uint64		w;
 
 	zen_epoch_enter();
-	w = zen_word_read(word);
-	if (zen_word_state(w) == ZEN_WORD_ENTRY)
+	head = zen_word_chain(ht, tidno, word, &w, &space);
+	if (head != NULL)
 	{
-		ZenVersion *top = zen_top_version(zen_word_entry(w));
+		ZenVersion *top = zen_top_version(head);
 
 		if (top == NULL)
 			live = false;
@@ -99,8 +101,8 @@ mark_dead(ZenHTable *ht, uint64 ntids, bool remove, VacuumCounts *counts)
 			zen_vacuum_delay_point();
 			pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED, t / ZEN_TIDS_PER_BLOCK);
 		}
-		if (state == ZEN_WORD_NVM || state == ZEN_WORD_ENTRY)
-			counts->live += is_live(word);
+		if (state == ZEN_WORD_NVM || state == ZEN_WORD_ENTRY || state == ZEN_WORD_SPILLED)
+			counts->live += is_live(ht, t, word);
 		else if (state == ZEN_WORD_DYING ||
 				 (state == ZEN_WORD_DEAD && remove && change_state(word, ZEN_WORD_DEAD, ZEN_WORD_DYING)))
 			counts->dead++;

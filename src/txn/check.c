@@ -11,6 +11,7 @@
  */
 #include "txn/check.h"
 
+#include "cache/spill.h"
 #include "txn/visibility.h"
 
 #define MAX_CHAIN	(2 * ZEN_MAX_CODE)	/* number_version() and the aborted
@@ -173,7 +174,8 @@ check_committed(const Expected *e, ZenVersion *v, uint64 *newer_cts, ZenFault *f
 		return fail(fault, "order", slot, "an older version has Tx-CTS " UINT64_FORMAT ", a newer one " UINT64_FORMAT,
 					cts, *newer_cts);
 	*newer_cts = cts;
-	return zen_tuple_equals(slot, zen_slot_size(slot), zen_version_tuple(v)) ||
+	return (zen_version_flags(v) & ZEN_V_IN_NVM) ||
+		zen_tuple_equals(slot, zen_slot_size(slot), zen_version_tuple(v)) ||
 		fail(fault, "version", slot, "the row version in DRAM differs from its slot");
 }
 
@@ -205,7 +207,8 @@ check_codes(ZenVersion **chain, uint32 n, ZenFault *fault)
 		if (seen[code])
 			return fail(fault, "version", chain[i]->slot, "two versions have code %u", code);
 		seen[code] = true;
-		if (((zen_version_flags(chain[i]) & ZEN_V_TOMBSTONE) != 0) != (chain[i]->len == 0))
+		if (!(zen_version_flags(chain[i]) & ZEN_V_IN_NVM) &&
+			((zen_version_flags(chain[i]) & ZEN_V_TOMBSTONE) != 0) != (chain[i]->len == 0))
 			return fail(fault, "version", chain[i]->slot, "a version with %u bytes of data is %s", chain[i]->len,
 						chain[i]->len == 0 ? "no tombstone" : "a tombstone");
 	}
@@ -227,7 +230,7 @@ check_chain(const Expected *e, ZenVersion *head, ZenFault *fault)
 
 	for (ZenVersion *v = head; v != NULL; v = v->older)
 	{
-		if (n == MAX_CHAIN || !zen_arena_holds(v))
+		if (n == MAX_CHAIN || !((zen_version_flags(v) & ZEN_V_IN_NVM) || zen_arena_holds(v)))
 			return fail(fault, "version", InvalidZenSlot, "the version chain does not end");
 		chain[n++] = v;
 	}
@@ -254,6 +257,8 @@ static bool
 check_word(const Expected *e, ZenWord *word, ZenFault *fault)
 {
 	Expected	tombstone = *e;
+	ZenSpilledChain space;
+	ZenVersion *head;
 	uint64		w = zen_word_read(word);
 
 	switch (zen_word_state(w))
@@ -269,6 +274,9 @@ check_word(const Expected *e, ZenWord *word, ZenFault *fault)
 			if (zen_word_ref(w) == 0 || !zen_arena_holds(zen_arena_ptr(zen_word_ref(w))))
 				return fail(fault, "map", InvalidZenSlot, "the map leads outside of DRAM");
 			return check_chain(e, zen_word_entry(w), fault);
+		case ZEN_WORD_SPILLED:
+			head = zen_word_chain(e->ht, e->tidno, word, &w, &space);
+			return head == NULL || check_chain(e, head, fault);
 		default:
 			return fail(fault, "map", InvalidZenSlot, "the map word is in no known state: %016llx",
 						(unsigned long long) w);
@@ -327,6 +335,7 @@ newest_cts(uint64 w)
 {
 	uint64		newest = 0;
 
+	/* a spilled version is newer than what it replaces */
 	if (zen_word_state(w) != ZEN_WORD_ENTRY)
 		return zen_word_ref(w) == 0 ? 0 : zen_tuple_header(zen_word_ref(w)).word0 & ZEN_CTS_MASK;
 	for (ZenVersion *v = zen_word_entry(w); v != NULL; v = v->older)
@@ -427,11 +436,15 @@ zen_check_is_unused(ZenHTable *ht, uint64 tidno)
 
 /* Inside an epoch. */
 static bool
-leads_to(uint64 w, ZenSlot slot)
+leads_to(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenSlot slot)
 {
-	if (zen_word_state(w) != ZEN_WORD_ENTRY)
+	ZenSpilledChain space;
+	uint64		w;
+	ZenVersion *v = zen_word_chain(ht, tidno, word, &w, &space);
+
+	if (v == NULL)
 		return zen_word_ref(w) == slot;
-	for (ZenVersion *v = zen_word_entry(w); v != NULL; v = v->older)
+	for (; v != NULL; v = v->older)
 		if (v->slot == slot)
 			return true;
 	return false;
@@ -448,7 +461,7 @@ zen_check_referenced(ZenSlot slot, ZenTupleHeader header)
 		return false;
 	zen_epoch_enter();
 	word = zen_htable_owns(ht, header.word0 & ZEN_CTS_MASK) ? zen_tidmap_word(ht, zen_word1_tidno(header.word1)) : NULL;
-	referenced = word != NULL && leads_to(zen_word_read(word), slot);
+	referenced = word != NULL && leads_to(ht, zen_word1_tidno(header.word1), word, slot);
 	zen_epoch_leave();
 	return referenced;
 }

@@ -18,8 +18,12 @@
 #include "cache/metcache.h"
 #include "miscadmin.h"
 #include "nvm/persist.h"
+#include "nvm/alloc.h"
 #include "txn/gc.h"
+#include "txn/spill.h"
 #include "txn/visibility.h"
+
+ZenCommit	zen_my_commit;
 
 /* Is w the newest version of its tuple, and worth a slot? */
 static bool
@@ -111,6 +115,9 @@ take_slots_anywhere(ZenCommit *commit, ZenWrite *writes, uint32 n)
 	zen_gc_pages();
 	if (take_slots(commit, writes, n))
 		return true;
+	/* R3: what was spilled has bound the transaction to its region */
+	if (zen_writeset.nblocks > 0)
+		return false;
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
 		if (!zen_region_try_lease(r))
@@ -127,6 +134,19 @@ take_slots_anywhere(ZenCommit *commit, ZenWrite *writes, uint32 n)
 	return false;
 }
 
+/* The newest version under a TID to which this transaction has moved a row. */
+static ZenVersion *
+newest_of_mine(ZenHTable *ht, uint64 tidno, ZenSpilledChain *space)
+{
+	ZenVersion *v;
+	uint64		w;
+
+	zen_epoch_enter();
+	v = zen_word_chain(ht, tidno, zen_tidmap_word(ht, tidno), &w, space);
+	zen_epoch_leave();
+	return v;
+}
+
 /*
  * Where a tombstone says that the row has gone; 0 = nowhere.  Tombstones of rows that this transaction has made are not in
  * NVM, so a row that it has moved several times went to the last place at once.
@@ -137,12 +157,13 @@ static uint64
 link_of(ZenWrite *w)
 {
 	ZenVersion *v = w->version;
+	ZenSpilledChain space;
 	uint64		link = 0;
 
 	while (zen_version_flags(v) & ZEN_V_FORWARD)
 	{
 		link = zen_word1(0, v->forward_tidno, 0, false);
-		v = zen_word_entry(zen_word_read(zen_tidmap_word(w->ht, v->forward_tidno)));
+		v = newest_of_mine(w->ht, v->forward_tidno, &space);
 	}
 	if (zen_version_flags(v) & ZEN_V_MOVED)
 		return ZEN_LINK_MOVED;
@@ -163,19 +184,31 @@ write_version(ZenCommit *commit, ZenWrite *w, bool flush_header)
 }
 
 void
+zen_commit_begin(ZenCommit *commit)
+{
+	if (commit->stage == ZEN_STAGE_NONE)
+	{
+		commit->region = zen_region_lease();
+		commit->stage = ZEN_STAGE_LEASED;
+		commit->last = commit->carrier = InvalidZenSlot;
+	}
+	Assert(commit->stage == ZEN_STAGE_LEASED);
+	zen_region_rest(commit->region, false);
+}
+
+void
 zen_commit_reserve(ZenCommit *commit, ZenWrite *writes, uint32 n)
 {
-	Assert(commit->stage == ZEN_STAGE_NONE);
-	commit->region = zen_region_lease();
-	commit->stage = ZEN_STAGE_LEASED;
-	commit->last = InvalidZenSlot;
+	uint32		items = n + zen_writeset.nblocks;
+
+	zen_commit_begin(commit);
 	if (!take_slots(commit, writes, n) && !take_slots_anywhere(commit, writes, n))
 		zen_pool_full_error();
-	if (!zen_gc_reserve(commit->region, n))
+	if (!zen_gc_reserve(commit->region, items))
 	{
 		zen_gc_region(commit->region);
 		zen_make_room();
-		if (!zen_gc_reserve(commit->region, n))
+		if (!zen_gc_reserve(commit->region, items))
 			zen_arena_full_error();
 	}
 	for (uint32 i = 0; i < n; i++)
@@ -210,11 +243,30 @@ zen_commit_store(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all)
 		zen_regions[commit->region].anchor = commit->last;
 }
 
+/*
+ * All that the transaction has written was spilled: an empty version of HTable 0 carries LP.  Recovery takes it for
+ * evidence and for nothing else.
+ */
+static void
+write_carrier(ZenCommit *commit, bool flush)
+{
+	commit->carrier = zen_slot_alloc(commit->region, &zen_htables[0], ZEN_TOMBSTONE_SIZE);
+	if (commit->carrier == InvalidZenSlot)
+		zen_pool_full_error();
+	commit->last = commit->carrier;
+	commit->carrier_former = zen_tuple_header(commit->carrier);
+	commit->stage = ZEN_STAGE_WRITTEN;
+	zen_tuple_write(commit->carrier, commit->cts, zen_word1(0, 0, 0, true), InvalidTransactionId, NULL, flush);
+}
+
 void
 zen_commit_write(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all)
 {
 	zen_commit_reserve(commit, writes, n);
-	zen_commit_store(commit, writes, n, flush_all);
+	if (commit->last == InvalidZenSlot && zen_writeset.nblocks > 0)
+		write_carrier(commit, flush_all);
+	else
+		zen_commit_store(commit, writes, n, flush_all);
 }
 
 /* Are all bytes of the transaction in the line that carries LP? */
@@ -308,7 +360,7 @@ settle_writes(uint32 region, ZenWrite *writes, uint32 n)
 }
 
 void
-zen_commit_finish(ZenCommit *commit, ZenWrite *writes, uint32 n)
+zen_commit_finish(ZenCommit *commit, ZenWrite *writes, uint32 n, ZenSpilledBlock *blocks, uint32 nblocks)
 {
 	ZenRegion  *region = &zen_regions[commit->region];
 
@@ -330,9 +382,15 @@ zen_commit_finish(ZenCommit *commit, ZenWrite *writes, uint32 n)
 		region->anchor = commit->last;
 		region->last_cts = commit->cts;
 	}
+	if (commit->carrier != InvalidZenSlot)
+	{
+		zen_gc_forget_header(commit->carrier_former);
+		zen_slot_free(commit->carrier); /* the anchor is not taken again (R4) */
+	}
 	settle_writes(commit->region, writes, n);
+	zen_spill_settle(commit->region, blocks, nblocks);
 	/* at least as much as this transaction has left behind */
-	zen_gc_run(commit->region, Max((uint32) zen_gc_batch, 2 * n));
+	zen_gc_run(commit->region, Max((uint32) zen_gc_batch, 2 * (n + nblocks)));
 	zen_region_release(commit->region);
 	commit->stage = ZEN_STAGE_NONE;
 	if (zen_metcache_needs_room())
@@ -341,8 +399,10 @@ zen_commit_finish(ZenCommit *commit, ZenWrite *writes, uint32 n)
 
 /* R7: make the slots empty, durably, before the region commits again. */
 static void
-scrub_writes(ZenWrite *writes, uint32 n)
+scrub_writes(ZenCommit *commit, ZenWrite *writes, uint32 n)
 {
+	if (commit->carrier != InvalidZenSlot)
+		zen_tuple_scrub(commit->carrier);
 	for (uint32 i = 0; i < n; i++)
 		if (writes[i].slot != InvalidZenSlot && !ZEN_FAULT(R7_NO_SCRUB))
 			zen_tuple_scrub(writes[i].slot);
@@ -351,20 +411,32 @@ scrub_writes(ZenWrite *writes, uint32 n)
 	for (uint32 i = 0; i < n; i++)
 		if (writes[i].slot != InvalidZenSlot)
 			zen_gc_forget_header(writes[i].former);
+	if (commit->carrier != InvalidZenSlot)
+	{
+		zen_gc_forget_header(commit->carrier_former);
+		zen_slot_free(commit->carrier);
+		commit->carrier = InvalidZenSlot;
+	}
 }
 
 void
-zen_commit_abort(ZenCommit *commit, ZenWrite *writes, uint32 n)
+zen_commit_abort(ZenCommit *commit, ZenWrite *writes, uint32 n, ZenSpilledBlock *blocks, uint32 nblocks)
 {
 	if (commit->stage == ZEN_STAGE_NONE)
 		return;
 	if (commit->stage == ZEN_STAGE_LP)
 		zen_commit_undo_lp(commit);
 	if (commit->stage == ZEN_STAGE_WRITTEN || commit->stage == ZEN_STAGE_DOUBT)
-		scrub_writes(writes, n);
+		scrub_writes(commit, writes, n);
+	zen_spill_undo(commit->region, blocks, nblocks, true);
 	if (commit->stage == ZEN_STAGE_DOUBT)
 		zen_region_doubt_clear(commit->region);
 	return_slots(writes, n);
+	if (nblocks > 0)
+	{
+		zen_epoch_flush();
+		zen_alloc_release_empty(commit->region, zen_gc_forget_header);
+	}
 	zen_region_release(commit->region);
 	commit->stage = ZEN_STAGE_NONE;
 }

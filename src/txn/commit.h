@@ -27,7 +27,17 @@ typedef struct ZenCommit
 	uint64		cts;
 	ZenSlot		last;			/* the slot that carries LP, or InvalidZenSlot
 								 * if nothing was to be written */
+	ZenSlot		carrier;		/* that slot, if no row was left to carry it;
+								 * else InvalidZenSlot */
+	ZenTupleHeader carrier_former;	/* the header that it had before */
 } ZenCommit;
+
+extern ZenCommit zen_my_commit; /* of this process's transaction */
+
+/*
+ * zen_commit_begin -- lease a region, unless this commit has one already.  Never throws.
+ */
+extern void zen_commit_begin(ZenCommit *commit);
 
 /*
  * zen_commit_reserve -- take a region, slots, queue space and a Tx-CTS; nothing is written.
@@ -55,10 +65,10 @@ extern void zen_commit_undo_lp(ZenCommit *commit);
  * zen_commit_finish -- the transaction has committed: resolve the doubt, account for what was overwritten, queue garbage,
  * release the region.  Never throws.
  */
-extern void zen_commit_finish(ZenCommit *commit, ZenWrite *writes, uint32 n);
+extern void zen_commit_finish(ZenCommit *commit, ZenWrite *writes, uint32 n, ZenSpilledBlock *blocks, uint32 nblocks);
 
 /* zen_commit_abort -- R7: scrub what was written, fence, release slots and region.  Never throws. */
-extern void zen_commit_abort(ZenCommit *commit, ZenWrite *writes, uint32 n);
+extern void zen_commit_abort(ZenCommit *commit, ZenWrite *writes, uint32 n, ZenSpilledBlock *blocks, uint32 nblocks);
 
 /* zen_pool_full_error -- ERRCODE_DISK_FULL. */
 pg_noreturn extern void zen_pool_full_error(void);

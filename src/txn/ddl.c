@@ -14,11 +14,12 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "base/fault.h"
-#include "cache/version.h"
+#include "cache/spill.h"
 #include "nvm/alloc.h"
 #include "nvm/persist.h"
 #include "replication/message.h"
 #include "txn/gc.h"
+#include "txn/spill.h"
 #include "txn/writeset.h"
 #include "utils/memutils.h"
 
@@ -157,17 +158,43 @@ empty_word(ZenWord *word)
 	}
 }
 
+/* The slot of the version that a spilled one of such a table replaces. */
+static void
+free_replaced(ZenHTable *ht, uint64 tidno)
+{
+	ZenSpill   *s;
+	ZenSlot		old;
+
+	zen_epoch_enter();
+	s = zen_spill_find(ht, (uint32) (tidno / ZEN_TIDS_PER_BLOCK));
+	old = s != NULL ? zen_spill_old(s, tidno % ZEN_TIDS_PER_BLOCK) : InvalidZenSlot;
+	zen_epoch_leave();
+	if (old != InvalidZenSlot && zen_pages[zen_slot_page(old)].owner.htable == 0)
+		zen_slot_free(old);
+}
+
 static void
 empty_table(ZenHTable *ht)
 {
 	uint64		n = zen_tidmap_nblocks(ht) * ZEN_TIDS_PER_BLOCK;
+	bool		spilled = false;
 
 	for (uint64 t = 0; t < n; t++)
 	{
 		ZenWord    *word = zen_tidmap_word(ht, t);
 
+		if (zen_word_state(zen_word_read(word)) == ZEN_WORD_SPILLED)
+		{
+			free_replaced(ht, t);
+			spilled = true;
+		}
 		if (pg_atomic_read_u64(word) != 0)
 			empty_word(word);
+		if (spilled && t % ZEN_TIDS_PER_BLOCK == ZEN_TIDS_PER_BLOCK - 1)
+		{
+			zen_spill_trim(ht, (uint32) (t / ZEN_TIDS_PER_BLOCK), true);
+			spilled = false;
+		}
 	}
 	zen_tidmap_drop(ht);
 	zen_alloc_drop_htable(ht->idx);
@@ -195,6 +222,7 @@ zen_ddl_truncate(ZenHTable *ht)
 {
 	Assert(zen_ddl_is_own(ht));
 	zen_htable_empty(ht);
+	zen_spill_forget_table(ht);
 	zen_writeset_forget(ht);
 	empty_table(ht);
 	ht->bytes_taken = 0;

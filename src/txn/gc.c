@@ -14,6 +14,7 @@
 #include "access/transam.h"
 #include "base/fault.h"
 #include "cache/metcache.h"
+#include "cache/spill.h"
 #include "storage/procarray.h"
 #include "storage/shmem.h"
 
@@ -27,7 +28,9 @@
 typedef struct GcItem
 {
 	uint64		tidno;
-	uint32		htable;
+	uint32		htable:31;
+	uint32		spilled:1;		/* all TIDs of the block, which have a spill
+								 * record */
 	TransactionId xid;
 } GcItem;
 
@@ -88,11 +91,11 @@ zen_gc_reserve(uint32 region, uint32 n)
 	return true;
 }
 
-void
-zen_gc_push(uint32 region, ZenHTable *ht, uint64 tidno, TransactionId xid)
+/* Add an item; there is room. */
+static void
+push(uint32 region, GcItem item)
 {
 	GcQueue    *q = &queues[region];
-	GcItem	   *item;
 
 	if (q->tail_pos == CHUNK_ITEMS)
 	{
@@ -101,11 +104,20 @@ zen_gc_push(uint32 region, ZenHTable *ht, uint64 tidno, TransactionId xid)
 		q->tail_pos = 0;
 		q->reserved -= CHUNK_ITEMS;
 	}
-	item = &q->tail->items[q->tail_pos++];
-	item->tidno = tidno;
-	item->htable = ht->idx;
-	item->xid = xid;
+	q->tail->items[q->tail_pos++] = item;
 	pg_atomic_write_u32(&q->n, pg_atomic_read_u32(&q->n) + 1);
+}
+
+void
+zen_gc_push(uint32 region, ZenHTable *ht, uint64 tidno, TransactionId xid)
+{
+	push(region, (GcItem) {.tidno = tidno,.htable = ht->idx,.xid = xid});
+}
+
+void
+zen_gc_push_block(uint32 region, ZenHTable *ht, uint32 block, TransactionId xid)
+{
+	push(region, (GcItem) {.tidno = (uint64) block * ZEN_TIDS_PER_BLOCK,.htable = ht->idx,.spilled = true,.xid = xid});
 }
 
 /* The oldest item, or NULL. */
@@ -249,9 +261,8 @@ collect_word(uint64 w, ZenVersion **cut, ZenSlot *tombstone, ZenVersion **lone, 
 }
 
 static void
-collect(GcItem *item)
+collect_row(ZenHTable *ht, uint64 tidno)
 {
-	ZenHTable  *ht = &zen_htables[item->htable];
 	ZenVersion *cut = NULL,
 			   *lone = NULL,
 			   *ended = NULL;
@@ -261,7 +272,7 @@ collect(GcItem *item)
 	uint64		w;
 
 	zen_epoch_enter();
-	word = zen_tidmap_word(ht, item->tidno);
+	word = zen_tidmap_word(ht, tidno);
 	if (word != NULL && zen_word_state(zen_word_read(word)) == ZEN_WORD_ENTRY)
 	{
 		w = zen_word_lock(word);
@@ -282,12 +293,102 @@ collect(GcItem *item)
 	}
 	zen_epoch_leave();
 	if (lone != NULL)
-		zen_metcache_enqueue(ht, item->tidno, lone);
+		zen_metcache_enqueue(ht, tidno, lone);
 	if (ended != NULL)
 		zen_version_retire(ended);
 	if (lockers != NULL)
 		zen_lockers_free(lockers);
 	retire_list(cut);
+}
+
+/*
+ * A spilled row that everyone sees needs its record no more: what it replaces is cut off, and its word leads to its slot
+ * like any other row's.  False if it must be tried again: DRAM is full.
+ */
+static bool
+collect_spilled(ZenHTable *ht, uint64 tidno)
+{
+	ZenSpilledChain space;
+	ZenVersion *cut = NULL;
+	ZenVersion *v;
+	ZenWord    *word;
+	ZenSlot		tombstone = InvalidZenSlot;
+	bool		again = false,
+				done = false;
+	uint64		w,
+				now;
+
+	zen_epoch_enter();
+	word = zen_tidmap_word(ht, tidno);
+	v = word != NULL ? zen_word_chain(ht, tidno, word, &w, &space) : NULL;
+	if (v != NULL && zen_word_state(w) == ZEN_WORD_SPILLED &&
+		(zen_version_flags(v) & (ZEN_V_COMMITTED | ZEN_V_PENDING)) == ZEN_V_COMMITTED &&
+		((zen_version_flags(v) & ZEN_V_FROZEN) || TransactionIdPrecedes(v->xmin, horizon)))
+	{
+		cut = v->older != NULL ? zen_version_alloc(0) : NULL;
+		again = v->older != NULL && cut == NULL;
+	}
+	else
+		v = NULL;
+	if (v != NULL && !again)
+	{
+		bool		deleted = (zen_version_flags(v) & ZEN_V_TOMBSTONE) != 0;
+
+		now = zen_word_lock(word);
+		done = zen_word_same(now, w);
+		if (done)
+		{
+			if (cut != NULL && !ZEN_FAULT(R5_NO_COUNT_UP))
+				now = zen_word_stale_inc(now);
+			now = zen_word_with(now, deleted ? ZEN_WORD_DEAD : ZEN_WORD_NVM, v->slot);
+			now = drop_tombstone(now, &tombstone);
+		}
+		zen_word_unlock(word, now);
+		/* inside: after the epoch the slots' pages may change hands */
+		if (done && cut != NULL)
+		{
+			cut->slot = v->older->slot;
+			zen_version_condemn(cut);
+		}
+		if (tombstone != InvalidZenSlot)
+		{
+			zen_slot_free(tombstone);
+			ZEN_COUNT(tombstones_freed, 1);
+		}
+	}
+	zen_epoch_leave();
+	if (done && cut != NULL)
+		retire_list(cut);
+	else if (cut != NULL)
+		zen_version_free(cut);
+	return !again;
+}
+
+/* False if the block must be tried again. */
+static bool
+collect_block(ZenHTable *ht, uint64 first)
+{
+	bool		all = true;
+
+	for (uint64 t = first; t < first + ZEN_TIDS_PER_BLOCK; t++)
+	{
+		all &= collect_spilled(ht, t);
+		collect_row(ht, t);
+	}
+	zen_spill_trim(ht, (uint32) (first / ZEN_TIDS_PER_BLOCK), false);
+	return all;
+}
+
+/* False if the item must be tried again. */
+static bool
+collect(GcItem *item)
+{
+	ZenHTable  *ht = &zen_htables[item->htable];
+
+	if (item->spilled)
+		return collect_block(ht, item->tidno);
+	collect_row(ht, item->tidno);
+	return true;
 }
 
 /* May the item be handled?  Looks at the horizon again when that is worth it. */
@@ -316,10 +417,9 @@ zen_gc_run(uint32 region, uint32 max)
 	runs_since_horizon += 1 + Min(max, HORIZON_EVERY * ITEMS_PER_RUN) / ITEMS_PER_RUN;
 	while (done < max && (item = peek(q)) != NULL && is_due(item, &looked))
 	{
-		GcItem		copy = *item;
-
+		if (!collect(item))
+			break;
 		drop_first(q);
-		collect(&copy);
 		done++;
 	}
 	return done;

@@ -38,4 +38,9 @@ extern uint64 zen_gc_pending(void);
 /* zen_gc_forget_header -- R5: an intact header of a tuple is no more (overwritten and fenced, or its page is gone). */
 extern void zen_gc_forget_header(ZenTupleHeader header);
 
+/*
+ * zen_gc_push_block -- the same for the rows that a transaction has spilled to a block of 64 TIDs; the newest xid of theirs.
+ */
+extern void zen_gc_push_block(uint32 region, ZenHTable *ht, uint32 block, TransactionId xid);
+
 #endif							/* ZEN_GC_H */

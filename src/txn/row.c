@@ -12,6 +12,7 @@
 #include "cache/metcache.h"
 #include "nvm/page.h"
 #include "storage/procarray.h"
+#include "txn/spill.h"
 #include "txn/visibility.h"
 #include "txn/writeset.h"
 #include "utils/memutils.h"
@@ -53,14 +54,6 @@ row_header(ZenRow *row, uint64 tidno, uint32 code, TransactionId xmin, Transacti
 	row->xmin = frozen ? FrozenTransactionId : xmin;
 }
 
-static void
-copy_version(ZenRow *row, uint64 tidno, ZenVersion *v, ZenVersion *successor)
-{
-	memcpy(row_buffer(row, v->len), v->data, v->len);
-	row_header(row, tidno, v->code, v->xmin, successor ? successor->xmin : InvalidTransactionId, v->cmin,
-			   (zen_version_flags(v) & ZEN_V_FROZEN) != 0);
-}
-
 /* Copy the row in a slot; false if it is damaged. */
 static bool
 copy_slot(ZenRow *row, uint64 tidno, ZenSlot slot, uint64 word1)
@@ -71,6 +64,27 @@ copy_slot(ZenRow *row, uint64 tidno, ZenSlot slot, uint64 word1)
 	if (len <= 0 || !zen_tuple_read(slot, row_buffer(row, (uint32) len), (uint32) len, &xmin))
 		return false;
 	row_header(row, tidno, zen_word1_code(word1), xmin, InvalidTransactionId, FirstCommandId, true);
+	return true;
+}
+
+/* Copy a version; false if it is one read back, and its slot is damaged or was scrubbed. */
+static bool
+copy_version(ZenRow *row, uint64 tidno, ZenVersion *v, ZenVersion *successor)
+{
+	bool		frozen = (zen_version_flags(v) & ZEN_V_FROZEN) != 0;
+	TransactionId xmin = v->xmin;
+
+	if (zen_version_flags(v) & ZEN_V_IN_NVM)
+	{
+		int64		len = zen_tuple_len(v->slot, zen_slot_size(v->slot));
+
+		if (len <= 0 ||
+			!zen_tuple_read(v->slot, row_buffer(row, (uint32) len), (uint32) len, frozen ? &xmin : NULL))
+			return false;
+	}
+	else
+		memcpy(row_buffer(row, v->len), v->data, v->len);
+	row_header(row, tidno, v->code, xmin, successor ? successor->xmin : InvalidTransactionId, v->cmin, frozen);
 	return true;
 }
 
@@ -109,66 +123,104 @@ wanted_version(ZenVersion *head, int code, Snapshot snapshot, ZenVersion **succe
 	return v && code >= 0 && v->code != code ? NULL : v;
 }
 
+/* What became of an attempt to fetch a row. */
+typedef enum Fetched
+{
+	FETCH_NONE,
+	FETCH_FOUND,
+	FETCH_AGAIN,				/* its writer has aborted meanwhile, and
+								 * scrubbed its slot */
+	FETCH_DAMAGED
+} Fetched;
+
+/* Inside the epoch: fetch from a chain. */
+static Fetched
+fetch_version(ZenVersion *head, uint64 tidno, int code, Snapshot snapshot, ZenRow *row,
+			  bool *all_dead, ZenPassed *passed, ZenSlot *slot)
+{
+	ZenVersion *successor;
+	ZenVersion *v = wanted_version(head, code, snapshot, &successor);
+
+	if (passed)
+		note_passed(passed, head, v);
+	if (v == NULL)
+	{
+		if (all_dead)
+			*all_dead = (zen_version_flags(head) & (ZEN_V_TOMBSTONE | ZEN_V_FROZEN)) ==
+				(ZEN_V_TOMBSTONE | ZEN_V_FROZEN);
+		return FETCH_NONE;
+	}
+	*slot = v->slot;
+	if (!copy_version(row, tidno, v, successor))
+	{
+		if (zen_version_state(v) != ZEN_XID_ABORTED)
+			return FETCH_DAMAGED;
+		/* by its code a version is fetched whatever its fate */
+		return snapshot->snapshot_type == SNAPSHOT_ANY && code >= 0 ? FETCH_NONE : FETCH_AGAIN;
+	}
+	if (zen_version_flags(v) & ZEN_V_IN_NVM)
+		ZEN_COUNT(metcache_misses, 1);
+	else
+	{
+		zen_version_set(v, ZEN_V_REFERENCED);
+		ZEN_COUNT(metcache_hits, 1);
+	}
+	return FETCH_FOUND;
+}
+
+/* Inside the epoch: fetch from the slot that a word in state NVM leads to. */
+static Fetched
+fetch_slot(ZenSlot slot, uint64 tidno, int code, ZenRow *row)
+{
+	ZenTupleHeader h = zen_tuple_header(slot);
+
+	if (code >= 0 && zen_word1_code(h.word1) != code)
+		return FETCH_NONE;
+	ZEN_COUNT(metcache_misses, 1);
+	return copy_slot(row, tidno, slot, h.word1) ? FETCH_FOUND : FETCH_DAMAGED;
+}
+
 bool
 zen_row_fetch(ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, ZenRow *row,
 			  bool *all_dead, ZenPassed *passed)
 {
+	ZenSpilledChain space;
+	ZenVersion *head;
 	ZenWord    *word;
-	bool		found = false,
-				damaged = false;
+	Fetched		fetched;
 	ZenSlot		slot = InvalidZenSlot;
 	uint64		w;
 
-	if (all_dead)
-		*all_dead = false;
-	if (passed)
-		passed->n = 0;
-	if (snapshot->snapshot_type == SNAPSHOT_DIRTY)
+	do
 	{
-		snapshot->xmin = snapshot->xmax = InvalidTransactionId;
-		snapshot->speculativeToken = 0;
-	}
-	zen_epoch_enter();
-	word = zen_tidmap_word(ht, tidno);
-	w = word ? zen_word_read(word) : ZEN_WORD_UNUSED;
-	if (zen_word_state(w) == ZEN_WORD_ENTRY)
-	{
-		ZenVersion *head = zen_word_entry(w);
-		ZenVersion *successor;
-		ZenVersion *v = wanted_version(head, code, snapshot, &successor);
-
+		if (all_dead)
+			*all_dead = false;
 		if (passed)
-			note_passed(passed, head, v);
-		if (v != NULL)
+			passed->n = 0;
+		if (snapshot->snapshot_type == SNAPSHOT_DIRTY)
 		{
-			copy_version(row, tidno, v, successor);
-			zen_version_set(v, ZEN_V_REFERENCED);
-			found = true;
-			ZEN_COUNT(metcache_hits, 1);
+			snapshot->xmin = snapshot->xmax = InvalidTransactionId;
+			snapshot->speculativeToken = 0;
+		}
+		fetched = FETCH_NONE;
+		w = ZEN_WORD_UNUSED;
+		zen_epoch_enter();
+		word = zen_tidmap_word(ht, tidno);
+		head = word ? zen_word_chain(ht, tidno, word, &w, &space) : NULL;
+		if (head != NULL)
+			fetched = fetch_version(head, tidno, code, snapshot, row, all_dead, passed, &slot);
+		else if (zen_word_state(w) == ZEN_WORD_NVM)
+		{
+			slot = zen_word_ref(w);
+			fetched = fetch_slot(slot, tidno, code, row);
 		}
 		else if (all_dead)
-			*all_dead = (zen_version_flags(head) & (ZEN_V_TOMBSTONE | ZEN_V_FROZEN)) ==
-				(ZEN_V_TOMBSTONE | ZEN_V_FROZEN);
-	}
-	else if (zen_word_state(w) == ZEN_WORD_NVM)
-	{
-		ZenTupleHeader h;
-
-		slot = zen_word_ref(w);
-		h = zen_tuple_header(slot);
-		if (code < 0 || zen_word1_code(h.word1) == code)
-		{
-			found = copy_slot(row, tidno, slot, h.word1);
-			damaged = !found;
-			ZEN_COUNT(metcache_misses, 1);
-		}
-	}
-	else if (all_dead)
-		*all_dead = zen_word_state(w) != ZEN_WORD_UNUSED;
-	zen_epoch_leave();
-	if (damaged)
+			*all_dead = zen_word_state(w) != ZEN_WORD_UNUSED;
+		zen_epoch_leave();
+	} while (fetched == FETCH_AGAIN);
+	if (fetched == FETCH_DAMAGED)
 		zen_tuple_unreadable(slot, tidno);
-	return found;
+	return fetched == FETCH_FOUND;
 }
 
 /* What is to be known of a chain's newest versions. */
@@ -225,72 +277,81 @@ inspect_chain(ZenVersion *head, ZenRowInfo *info)
 	return v;
 }
 
+/* One attempt at zen_row_inspect(). */
+static Fetched
+inspect(ZenHTable *ht, uint64 tidno, ZenRow *row, ZenRowInfo *info, ZenSlot *slot)
+{
+	ZenWord    *word = zen_tidmap_word(ht, tidno);
+	uint64		w = ZEN_WORD_UNUSED;
+	ZenSpilledChain space;
+	ZenVersion *v = word ? zen_word_chain(ht, tidno, word, &w, &space) : NULL;
+
+	if (v != NULL)
+	{
+		v = inspect_chain(v, info);
+		if (v == NULL)
+			return FETCH_NONE;
+		*slot = v->slot;
+		if (copy_version(row, tidno, v, NULL))
+			return FETCH_FOUND;
+		return zen_version_state(v) == ZEN_XID_ABORTED ? FETCH_AGAIN : FETCH_DAMAGED;
+	}
+	if (zen_word_state(w) == ZEN_WORD_NVM)
+	{
+		*slot = zen_word_ref(w);
+		info->state = ZEN_ROW_LIVE;
+		info->xmin = FrozenTransactionId;
+		return copy_slot(row, tidno, *slot, zen_tuple_header(*slot).word1) ? FETCH_FOUND : FETCH_DAMAGED;
+	}
+	if (zen_word_state(w) != ZEN_WORD_UNUSED)
+		info->state = ZEN_ROW_DEAD;
+	return FETCH_NONE;
+}
+
 bool
 zen_row_inspect(ZenHTable *ht, uint64 tidno, ZenRow *row, ZenRowInfo *info)
 {
-	ZenWord    *word;
-	uint64		w;
-	bool		found = false,
-				damaged = false;
 	ZenSlot		slot = InvalidZenSlot;
+	Fetched		fetched;
 
-	memset(info, 0, sizeof(*info));
-	zen_epoch_enter();
-	word = zen_tidmap_word(ht, tidno);
-	w = word ? zen_word_read(word) : ZEN_WORD_UNUSED;
-	if (zen_word_state(w) == ZEN_WORD_ENTRY)
+	do
 	{
-		ZenVersion *v = inspect_chain(zen_word_entry(w), info);
-
-		if (v != NULL)
-		{
-			copy_version(row, tidno, v, NULL);
-			found = true;
-		}
-	}
-	else if (zen_word_state(w) == ZEN_WORD_NVM)
-	{
-		slot = zen_word_ref(w);
-		found = copy_slot(row, tidno, slot, zen_tuple_header(slot).word1);
-		damaged = !found;
-		info->state = ZEN_ROW_LIVE;
-		info->xmin = FrozenTransactionId;
-	}
-	else if (zen_word_state(w) != ZEN_WORD_UNUSED)
-		info->state = ZEN_ROW_DEAD;
-	zen_epoch_leave();
-	if (damaged)
+		memset(info, 0, sizeof(*info));
+		zen_epoch_enter();
+		fetched = inspect(ht, tidno, row, info, &slot);
+		zen_epoch_leave();
+	} while (fetched == FETCH_AGAIN);
+	if (fetched == FETCH_DAMAGED)
 		zen_tuple_unreadable(slot, tidno);
-	return found;
+	return fetched == FETCH_FOUND;
 }
 
 bool
 zen_row_newest(ZenHTable *ht, uint64 tidno, uint32 *code)
 {
 	ZenWord    *word;
-	uint64		w;
+	ZenSpilledChain space;
+	uint64		w = ZEN_WORD_UNUSED;
 	bool		found = false;
 
 	zen_epoch_enter();
 	word = zen_tidmap_word(ht, tidno);
-	w = word ? zen_word_read(word) : ZEN_WORD_UNUSED;
+	for (ZenVersion *v = word ? zen_word_chain(ht, tidno, word, &w, &space) : NULL; v != NULL; v = v->older)
+	{
+		ZenXidState state = zen_version_state(v);
+
+		if (state == ZEN_XID_COMMITTED || state == ZEN_XID_CURRENT)
+		{
+			*code = v->code;
+			found = !(zen_version_flags(v) & ZEN_V_TOMBSTONE);
+			break;
+		}
+	}
 	if (zen_word_state(w) == ZEN_WORD_NVM)
 	{
 		*code = zen_word1_code(zen_tuple_header(zen_word_ref(w)).word1);
 		found = true;
 	}
-	else if (zen_word_state(w) == ZEN_WORD_ENTRY)
-		for (ZenVersion *v = zen_word_entry(w); v != NULL; v = v->older)
-		{
-			ZenXidState state = zen_version_state(v);
-
-			if (state == ZEN_XID_COMMITTED || state == ZEN_XID_CURRENT)
-			{
-				*code = v->code;
-				found = !(zen_version_flags(v) & ZEN_V_TOMBSTONE);
-				break;
-			}
-		}
 	zen_epoch_leave();
 	return found;
 }
@@ -299,23 +360,20 @@ bool
 zen_row_forward(ZenHTable *ht, uint64 tidno, Snapshot snapshot, uint64 *next)
 {
 	ZenWord    *word;
+	ZenSpilledChain space;
+	ZenVersion *v;
 	uint64		w;
 	bool		found = false;
 
 	zen_epoch_enter();
 	word = zen_tidmap_word(ht, tidno);
-	w = word ? zen_word_read(word) : ZEN_WORD_UNUSED;
-	if (zen_word_state(w) == ZEN_WORD_ENTRY)
+	v = word ? zen_word_chain(ht, tidno, word, &w, &space) : NULL;
+	while (v != NULL && !zen_snapshot_sees(v, snapshot))
+		v = v->older;
+	if (v != NULL && (zen_version_flags(v) & ZEN_V_FORWARD))
 	{
-		ZenVersion *v = zen_word_entry(w);
-
-		while (v != NULL && !zen_snapshot_sees(v, snapshot))
-			v = v->older;
-		if (v != NULL && (zen_version_flags(v) & ZEN_V_FORWARD))
-		{
-			*next = v->forward_tidno;
-			found = true;
-		}
+		*next = v->forward_tidno;
+		found = true;
 	}
 	zen_epoch_leave();
 	return found;
@@ -364,6 +422,7 @@ zen_row_insert(ZenHTable *ht, MinimalTuple tuple, CommandId cid, uint32 spec_tok
 	uint64		tidno;
 
 	(void) xid;					/* assigned before anything is shared */
+	zen_spill_if_large();
 	zen_writeset_reserve(1, 0);
 	v = zen_row_make_version(tuple, cid, (spec_token ? ZEN_V_SPECULATIVE : 0) |
 							 (frozen ? ZEN_V_FROZEN | ZEN_V_COMMITTED | ZEN_V_PENDING : 0));
@@ -457,10 +516,9 @@ zen_row_clone(ZenHTable *from, uint64 tidno)
 	bool		full = false;
 	uint64		w;
 
-	while (word != NULL && zen_word_state(zen_word_read(word)) == ZEN_WORD_NVM)
-		zen_metcache_admit(from, tidno, word);
 	if (word == NULL)
 		return NULL;
+	zen_row_admit(from, tidno, word);
 	zen_epoch_enter();
 	w = zen_word_read(word);
 	if (zen_word_state(w) == ZEN_WORD_ENTRY)
@@ -507,6 +565,7 @@ zen_row_place(ZenHTable *to, ZenVersion *chain)
 	uint64		tidno;
 
 	(void) GetCurrentTransactionId();
+	zen_spill_if_large();
 	zen_writeset_reserve(1, 0);
 	zen_version_set(chain, ZEN_V_PENDING);
 	if (!zen_tidmap_take(to, zen_arena_ref(chain), &tidno, &word))

@@ -12,10 +12,10 @@
 
 #include "access/transam.h"
 #include "access/xact.h"
-#include "cache/metcache.h"
 #include "storage/procarray.h"
 #include "txn/row.h"
 #include "txn/rowlock.h"
+#include "txn/spill.h"
 #include "txn/twophase.h"
 #include "txn/visibility.h"
 #include "txn/writeset.h"
@@ -30,7 +30,18 @@ typedef struct Judged
 	uint32		lock_seq;		/* of head */
 	ZenVersion *top;			/* newest version that has not aborted */
 	ZenVersion *target;			/* the version asked for */
+	bool		undoing;		/* head was spilled by a transaction that has
+								 * aborted: it may not be left out, because
+								 * its slot is known by it */
 } Judged;
+
+/* Look at the head; false if it is about to go. */
+static bool
+judge_head(Judged *j)
+{
+	j->undoing = (zen_version_flags(j->head) & ZEN_V_SPILLED) && zen_version_state(j->head) == ZEN_XID_ABORTED;
+	return !j->undoing;
+}
 
 static ZenLockerCopy lockers_copy;	/* reused; valid until the next judge() */
 
@@ -101,19 +112,21 @@ passes_newer(ZenChange *c, Judged *j)
 	while (top != NULL && (zen_version_flags(top) & ZEN_V_FORWARD))
 	{
 		ZenWord    *word = zen_tidmap_word(c->ht, top->forward_tidno);
-		uint64		w = word ? zen_word_read(word) : ZEN_WORD_UNUSED;
+		ZenSpilledChain space;
+		uint64		w;
+		ZenVersion *head = word ? zen_word_chain(c->ht, top->forward_tidno, word, &w, &space) : NULL;
 
-		if (zen_word_state(w) != ZEN_WORD_ENTRY)
+		if (head == NULL)
 			break;
 
 		/*
 		 * the oldest version there is what the tombstone just passed has put
 		 * there
 		 */
-		for (ZenVersion *v = zen_word_entry(w); v->older != NULL; v = v->older)
+		for (ZenVersion *v = head; v->older != NULL; v = v->older)
 			if (excludes(c, v))
 				return false;
-		top = zen_top_version(zen_word_entry(w));
+		top = zen_top_version(head);
 	}
 	return true;
 }
@@ -170,7 +183,7 @@ judge(ZenChange *c, uint64 w, Judged *j, bool locking)
 	c->wait_xid = InvalidTransactionId;
 	j->head = zen_word_entry(w);
 	j->lock_seq = zen_lockers_copy(j->word, j->head, &lockers_copy);
-	if (zen_word_ref(zen_word_read(j->word)) != zen_word_ref(w))
+	if (zen_word_ref(zen_word_read(j->word)) != zen_word_ref(w) || !judge_head(j))
 		return TM_BeingModified;
 	c->held_before = zen_lockers_mine(&lockers_copy, &mine);
 	j->top = zen_top_version(j->head);
@@ -212,8 +225,8 @@ entry_word(ZenHTable *ht, uint64 tidno)
 {
 	ZenWord    *word = zen_tidmap_word(ht, tidno);
 
-	while (word != NULL && zen_word_state(zen_word_read(word)) == ZEN_WORD_NVM)
-		zen_metcache_admit(ht, tidno, word);
+	if (word != NULL)
+		zen_row_admit(ht, tidno, word);
 	if (word == NULL || zen_word_state(zen_word_read(word)) != ZEN_WORD_ENTRY)
 		return NULL;
 	return word;
@@ -230,6 +243,7 @@ enter_and_judge(ZenChange *c, Judged *j, bool locking)
 	{
 		uint64		w;
 
+		j->undoing = false;
 		j->word = entry_word(c->ht, c->tidno);
 		zen_epoch_enter();
 		if (j->word == NULL)
@@ -246,6 +260,8 @@ enter_and_judge(ZenChange *c, Judged *j, bool locking)
 				return result;
 		}
 		zen_epoch_leave();
+		if (j->undoing)
+			zen_wait_for_undo();
 	}
 }
 
@@ -484,6 +500,7 @@ zen_row_change(ZenChange *c)
 	uint32		asked_seq = 0;
 
 	Assert(p->version == NULL && p->tombstone == NULL);
+	zen_spill_if_large();
 	for (;;)
 	{
 		Judged		j;
@@ -632,7 +649,7 @@ judge_forward(ZenChange *c, uint64 w, Judged *j)
 	c->wait_xid = InvalidTransactionId;
 	j->head = zen_word_entry(w);
 	j->lock_seq = zen_lockers_copy(j->word, j->head, &lockers_copy);
-	if (zen_word_ref(zen_word_read(j->word)) != zen_word_ref(w))
+	if (zen_word_ref(zen_word_read(j->word)) != zen_word_ref(w) || !judge_head(j))
 		return TM_BeingModified;
 	for (ZenVersion *v = j->head; v->older != NULL; v = v->older)
 		if (excludes(c, v))
@@ -678,6 +695,8 @@ lock_forward(ZenChange *c, uint64 tidno, TransactionId xid)
 			next = follow ? j.top->forward_tidno : 0;
 		}
 		zen_epoch_leave();
+		if (j.undoing)
+			zen_wait_for_undo();
 		if (result != TM_Ok)
 			return result;
 		if (!held && !note_lock(c, attempt, tidno, xid))

@@ -24,6 +24,7 @@
 #include "txn/ddl.h"
 #include "txn/gc.h"
 #include "txn/rowlock.h"
+#include "txn/spill.h"
 
 #define LOCKS_PER_SLOT	60
 
@@ -54,6 +55,9 @@ typedef struct Prepared
 								 * with version NULL */
 	uint32		nwrites;
 	uint32		writes_capacity;
+	ZenSpilledBlock *blocks;	/* arena */
+	uint32		nblocks;
+	uint32		blocks_capacity;
 	ZenLockedRow *locks;		/* arena */
 	uint32		nlocks;
 	uint32		locks_capacity;
@@ -105,6 +109,8 @@ free_prepared(Prepared *p)
 {
 	if (p->writes)
 		zen_arena_free(p->writes, p->writes_capacity * sizeof(ZenWrite));
+	if (p->blocks)
+		zen_arena_free(p->blocks, p->blocks_capacity * sizeof(ZenSpilledBlock));
 	if (p->locks)
 		zen_arena_free(p->locks, p->locks_capacity * sizeof(ZenLockedRow));
 	memset(p, 0, sizeof(*p));
@@ -256,6 +262,10 @@ reserve_lists(Prepared *p, ZenCommit *commit, uint32 nlists)
 	if (ws->nwrites > 0)
 		memcpy(p->writes, ws->writes, ws->nwrites * sizeof(ZenWrite));
 	p->nwrites = ws->nwrites;
+	p->blocks = grow(NULL, &p->blocks_capacity, ws->nblocks + 1, sizeof(ZenSpilledBlock));
+	if (ws->nblocks > 0)
+		memcpy(p->blocks, ws->blocks, ws->nblocks * sizeof(ZenSpilledBlock));
+	p->nblocks = ws->nblocks;
 	for (uint32 i = 0; i < nlists; i++)
 	{
 		ZenSlot		slot = list_slot(commit->region, locks_in_list(ws->nlocks, i));
@@ -289,6 +299,7 @@ zen_twophase_prepare(ZenCommit *commit, uint64 full_xid)
 	 * or dropped, back after a restart
 	 */
 	commit->stage = ZEN_STAGE_WRITTEN;
+	zen_spill_restamp(commit->region, commit->cts, ws->blocks, ws->nblocks);
 	for (uint32 i = 0; i < nlists; i++)
 		write_lock_list(commit, p->writes[ws->nwrites + i].slot, &ws->locks[i * LOCKS_PER_SLOT],
 						locks_in_list(ws->nlocks, i));
@@ -378,13 +389,13 @@ finish(Prepared *p, bool committed)
 	memset(p, 0, sizeof(*p));
 	if (committed)
 	{
-		zen_commit_finish(&copy.commit, copy.writes, copy.nwrites);
+		zen_commit_finish(&copy.commit, copy.writes, copy.nwrites, copy.blocks, copy.nblocks);
 	}
 	else
 	{
 		uint32		n = copy.nwrites;
 
-		zen_commit_abort(&copy.commit, copy.writes, n);
+		zen_commit_abort(&copy.commit, copy.writes, n, copy.blocks, copy.nblocks);
 		while (n > 0)
 			zen_pop_version(&copy.writes[--n]);
 	}
@@ -500,8 +511,7 @@ restore_version(Prepared *p, ZenWrite *w)
 	w->ht = &zen_htables[zen_word1_htable(h.word1)];
 	w->tidno = zen_word1_tidno(h.word1);
 	w->word = zen_tidmap_extend(w->ht, w->tidno);
-	while (zen_word_state(zen_word_read(w->word)) == ZEN_WORD_NVM)
-		zen_metcache_admit(w->ht, w->tidno, w->word);
+	zen_row_admit(w->ht, w->tidno, w->word);
 	v = read_version(w);
 	v->xmin = p->xid;
 	v->code = (uint16) zen_word1_code(h.word1);
@@ -523,8 +533,8 @@ relock(ZenLockedRow *l)
 			   *old = NULL;
 	uint64		w;
 
-	while (word != NULL && zen_word_state(zen_word_read(word)) == ZEN_WORD_NVM)
-		zen_metcache_admit(l->ht, l->tidno, word);
+	if (word != NULL)
+		zen_row_admit(l->ht, l->tidno, word);
 	if (word == NULL || zen_word_state(zen_word_read(word)) != ZEN_WORD_ENTRY)
 		return;
 	lockers = zen_lockers_alloc((zen_word_entry(zen_word_read(word))->lockers ?

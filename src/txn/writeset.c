@@ -41,6 +41,26 @@ zen_writeset_reserve(uint32 nwrites, uint32 nlocks)
 }
 
 void
+zen_writeset_reserve_blocks(uint32 nblocks)
+{
+	ZenWriteSet *ws = &zen_writeset;
+
+	if (ws->nblocks + nblocks > ws->blocks_capacity)
+		ws->blocks = grow(ws->blocks, &ws->blocks_capacity, ws->nblocks + nblocks, sizeof(ZenSpilledBlock));
+}
+
+void
+zen_writeset_add_block(ZenHTable *ht, uint32 block)
+{
+	ZenSpilledBlock *b = &zen_writeset.blocks[zen_writeset.nblocks++];
+
+	Assert(zen_writeset.nblocks <= zen_writeset.blocks_capacity);
+	b->ht = ht;
+	b->block = block;
+	b->nest_level = GetCurrentTransactionNestLevel();
+}
+
+void
 zen_writeset_add(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenVersion *version)
 {
 	ZenWrite   *w = &zen_writeset.writes[zen_writeset.nwrites++];
@@ -52,6 +72,7 @@ zen_writeset_add(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenVersion *version
 	w->version = version;
 	w->nest_level = GetCurrentTransactionNestLevel();
 	w->slot = InvalidZenSlot;
+	zen_writeset.bytes += zen_write_bytes(version);
 }
 
 void
@@ -74,6 +95,8 @@ zen_writeset_subcommit(int nest_level)
 		zen_writeset.writes[i - 1].nest_level = nest_level - 1;
 	for (uint32 i = zen_writeset.nlocks; i > 0 && zen_writeset.locks[i - 1].nest_level >= nest_level; i--)
 		zen_writeset.locks[i - 1].nest_level = nest_level - 1;
+	for (uint32 i = zen_writeset.nblocks; i > 0 && zen_writeset.blocks[i - 1].nest_level >= nest_level; i--)
+		zen_writeset.blocks[i - 1].nest_level = nest_level - 1;
 }
 
 void
@@ -92,22 +115,25 @@ zen_writeset_forget(ZenHTable *ht)
 	zen_writeset.nlocks = n;
 }
 
+/* After a huge transaction its arrays are given back. */
+static void
+shrink(void **array, uint32 *capacity)
+{
+	if (*capacity <= KEEP_CAPACITY)
+		return;
+	pfree(*array);
+	*array = NULL;
+	*capacity = 0;
+}
+
 void
 zen_writeset_clear(void)
 {
 	ZenWriteSet *ws = &zen_writeset;
 
-	ws->nwrites = ws->nlocks = 0;
-	if (ws->writes_capacity > KEEP_CAPACITY)
-	{
-		pfree(ws->writes);
-		ws->writes = NULL;
-		ws->writes_capacity = 0;
-	}
-	if (ws->locks_capacity > KEEP_CAPACITY)
-	{
-		pfree(ws->locks);
-		ws->locks = NULL;
-		ws->locks_capacity = 0;
-	}
+	ws->nwrites = ws->nlocks = ws->nblocks = 0;
+	ws->bytes = ws->spared = 0;
+	shrink((void **) &ws->writes, &ws->writes_capacity);
+	shrink((void **) &ws->locks, &ws->locks_capacity);
+	shrink((void **) &ws->blocks, &ws->blocks_capacity);
 }

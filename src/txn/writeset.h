@@ -39,6 +39,15 @@ typedef struct ZenLockedRow
 	int			nest_level;
 } ZenLockedRow;
 
+/* A block of 64 TIDs in which this transaction has spilled rows. */
+typedef struct ZenSpilledBlock
+{
+	ZenHTable  *ht;
+	uint32		block;
+	int			nest_level;		/* at which that happened; never falls from
+								 * one to the next */
+} ZenSpilledBlock;
+
 typedef struct ZenWriteSet
 {
 	ZenWrite   *writes;
@@ -47,14 +56,31 @@ typedef struct ZenWriteSet
 	ZenLockedRow *locks;
 	uint32		nlocks;
 	uint32		locks_capacity;
+	ZenSpilledBlock *blocks;
+	uint32		nblocks;
+	uint32		blocks_capacity;
+	Size		bytes;			/* of DRAM that the writes take, about */
+	Size		spared;			/* of these, what the last spilling has left */
 } ZenWriteSet;
 
 extern ZenWriteSet zen_writeset;
 
 /* Make room for n more, so that the add cannot fail; throws. */
 extern void zen_writeset_reserve(uint32 nwrites, uint32 nlocks);
+extern void zen_writeset_reserve_blocks(uint32 nblocks);
 
 extern void zen_writeset_add(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenVersion *version);
+extern void zen_writeset_add_block(ZenHTable *ht, uint32 block);
+
+/* zen_write_bytes -- of DRAM that a version of this transaction takes, with the one that it replaces. */
+static inline Size
+zen_write_bytes(ZenVersion *v)
+{
+	Size		bytes = sizeof(ZenWrite) + offsetof(ZenVersion, data) + v->len;
+
+	return v->older != NULL ? bytes + offsetof(ZenVersion, data) + v->older->len : bytes;
+}
+
 extern void zen_writeset_add_lock(ZenHTable *ht, uint64 tidno, TransactionId xid, LockTupleMode mode);
 
 /* A savepoint was released: its entries belong to its parent. */

@@ -29,10 +29,10 @@
 #include "txn/rowchange.h"
 #include "txn/rowlock.h"
 #include "txn/sequence.h"
+#include "txn/spill.h"
 #include "txn/twophase.h"
 #include "utils/memutils.h"
 
-static ZenCommit current;		/* the commit under way */
 static bool attached = false;
 static bool watching = false;	/* undo_context stands on the stack */
 static ErrorContextCallback undo_context;
@@ -51,15 +51,15 @@ undo_on_error(void *arg)
 	int			level;
 
 	/* once others can see the transaction, nothing may be taken back */
-	if (current.stage != ZEN_STAGE_LP || !TransactionIdIsValid(MyProc->xid))
+	if (zen_my_commit.stage != ZEN_STAGE_LP || !TransactionIdIsValid(MyProc->xid))
 		return;
 	old = MemoryContextSwitchTo(TopTransactionContext);
 	edata = CopyErrorData();
 	level = edata->elevel;
 	FreeErrorData(edata);
 	MemoryContextSwitchTo(old);
-	if (level >= ERROR && current.last != InvalidZenSlot)
-		zen_commit_undo_lp(&current);
+	if (level >= ERROR && zen_my_commit.last != InvalidZenSlot)
+		zen_commit_undo_lp(&zen_my_commit);
 }
 
 /*
@@ -102,7 +102,7 @@ pre_commit(void)
 	ZenWriteSet *ws = &zen_writeset;
 	uint64		full_xid;
 
-	if (ws->nwrites == 0 && !zen_ddl_pending())
+	if (ws->nwrites == 0 && ws->nblocks == 0 && !zen_ddl_pending())
 		return;
 	/* may throw: do it while nothing is written */
 	PreCommit_CheckForSerializationFailure();
@@ -110,15 +110,15 @@ pre_commit(void)
 
 	if (!is_mixed())
 	{
-		if (ws->nwrites == 0)
+		if (ws->nwrites == 0 && ws->nblocks == 0)
 			return;
 		zen_flush_sequences();
 		watch_errors();
-		zen_commit_write(&current, ws->writes, ws->nwrites, false);
-		if (current.last == InvalidZenSlot)
-			current.stage = ZEN_STAGE_LEASED;
+		zen_commit_write(&zen_my_commit, ws->writes, ws->nwrites, false);
+		if (zen_my_commit.last == InvalidZenSlot)
+			zen_my_commit.stage = ZEN_STAGE_LEASED;
 		else if (!ZEN_FAULT(R9_LP_AFTER_VISIBLE))
-			zen_commit_set_lp(&current);
+			zen_commit_set_lp(&zen_my_commit);
 		RESUME_INTERRUPTS();
 		ZEN_COUNT(commits_zen_only, 1);
 		return;
@@ -128,11 +128,11 @@ pre_commit(void)
 		ForceSyncCommit();
 	watch_errors();
 	zen_ddl_precommit(full_xid);
-	if (ws->nwrites > 0)
+	if (ws->nwrites > 0 || ws->nblocks > 0)
 	{
-		zen_commit_write(&current, ws->writes, ws->nwrites, true);
-		if (current.last != InvalidZenSlot)
-			zen_commit_doubt(&current, full_xid, ZEN_DOUBT_COMMIT);
+		zen_commit_write(&zen_my_commit, ws->writes, ws->nwrites, true);
+		if (zen_my_commit.last != InvalidZenSlot)
+			zen_commit_doubt(&zen_my_commit, full_xid, ZEN_DOUBT_COMMIT);
 	}
 	RESUME_INTERRUPTS();
 	ZEN_COUNT(commits_mixed, 1);
@@ -143,13 +143,13 @@ pre_prepare(void)
 {
 	ZenWriteSet *ws = &zen_writeset;
 
-	if (ws->nwrites == 0 && ws->nlocks == 0 && !zen_ddl_pending())
+	if (ws->nwrites == 0 && ws->nblocks == 0 && ws->nlocks == 0 && !zen_ddl_pending())
 		return;
 	PreCommit_CheckForSerializationFailure();
 	zen_xid_make_durable();
 	zen_ddl_precommit(U64FromFullTransactionId(GetTopFullTransactionId()));
-	if (ws->nwrites > 0 || ws->nlocks > 0 || zen_ddl_pending())
-		zen_twophase_prepare(&current, U64FromFullTransactionId(GetTopFullTransactionId()));
+	if (ws->nwrites > 0 || ws->nblocks > 0 || ws->nlocks > 0 || zen_ddl_pending())
+		zen_twophase_prepare(&zen_my_commit, U64FromFullTransactionId(GetTopFullTransactionId()));
 	ZEN_COUNT(commits_prepared, 1);
 }
 
@@ -200,19 +200,20 @@ forget_all(void)
 {
 	zen_writeset_clear();
 	zen_ddl_reset();
-	current.stage = ZEN_STAGE_NONE;
+	zen_my_commit.stage = ZEN_STAGE_NONE;
 }
 
 static void
 committed(void)
 {
 	release_locks(0);
-	if (ZEN_FAULT(R9_LP_AFTER_VISIBLE) && current.stage == ZEN_STAGE_WRITTEN)
+	if (ZEN_FAULT(R9_LP_AFTER_VISIBLE) && zen_my_commit.stage == ZEN_STAGE_WRITTEN)
 	{
 		pg_usleep(1000000L);	/* long enough for a test to use what it sees */
-		zen_commit_set_lp(&current);
+		zen_commit_set_lp(&zen_my_commit);
 	}
-	zen_commit_finish(&current, zen_writeset.writes, zen_writeset.nwrites);
+	zen_commit_finish(&zen_my_commit, zen_writeset.writes, zen_writeset.nwrites,
+					  zen_writeset.blocks, zen_writeset.nblocks);
 	zen_ddl_commit();
 	unwatch_errors();
 	forget_all();
@@ -229,10 +230,11 @@ aborted(void)
 	 * already
 	 */
 	watching = false;
-	if (zen_writeset.nwrites > 0)
+	if (zen_writeset.nwrites > 0 || zen_writeset.nblocks > 0)
 		ZEN_COUNT(aborts, 1);
-	zen_twophase_undo(&current);
-	zen_commit_abort(&current, zen_writeset.writes, zen_writeset.nwrites);
+	zen_twophase_undo(&zen_my_commit);
+	zen_commit_abort(&zen_my_commit, zen_writeset.writes, zen_writeset.nwrites,
+					 zen_writeset.blocks, zen_writeset.nblocks);
 	release_locks(0);
 	pop_writes(0);
 	zen_ddl_abort();
@@ -245,8 +247,8 @@ aborted(void)
 static void
 prepared(void)
 {
-	if (current.stage != ZEN_STAGE_NONE)
-		zen_twophase_detach(&current);
+	if (zen_my_commit.stage != ZEN_STAGE_NONE)
+		zen_twophase_detach(&zen_my_commit);
 	zen_ddl_forget();
 	forget_all();
 }
@@ -291,6 +293,7 @@ subxact_callback(SubXactEvent event, SubTransactionId my_subid, SubTransactionId
 			zen_epoch_reset();
 			zen_row_change_abandon();
 			release_locks(level);
+			zen_spill_subabort(level);
 			pop_writes(level);
 			zen_ddl_subabort(level);
 			flush_abort_record();

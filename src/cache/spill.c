@@ -1,0 +1,369 @@
+/*
+ * spill.c -- spill records.
+ *
+ * A hash table in shared memory: NBUCKETS chains of records, each under one of NLOCKS spinlocks.  Readers follow chains
+ * inside an epoch; a record that was unlinked still leads on.
+ *
+ * A record is extended in place as long as it has room, else by a larger copy, which leaves out what nobody needs.  What
+ * a TID needs of it: while its word is SPILLED, who wrote it and what it replaces; while the writer is not settled, the
+ * slot, which has to be scrubbed if the transaction aborts.
+ */
+#include "cache/spill.h"
+
+#include "common/hashfn.h"
+#include "nvm/page.h"
+#include "storage/shmem.h"
+#include "storage/spin.h"
+
+#define NBUCKETS		(256 * 1024)	/* powers of 2 */
+#define NLOCKS			1024
+#define FIRST_WRITERS	2
+#define MAX_WRITERS		(ZEN_TIDS_PER_BLOCK + 1)	/* each TID its own, and
+													 * one to come */
+
+typedef struct SpillTable
+{
+	slock_t		locks[NLOCKS];
+	ZenSpill   *volatile buckets[NBUCKETS];
+} SpillTable;
+
+static SpillTable *table;
+
+Size
+zen_spill_shmem_size(void)
+{
+	return sizeof(SpillTable);
+}
+
+void
+zen_spill_init(void)
+{
+	bool		found;
+
+	table = ShmemInitStruct("zen spill records", zen_spill_shmem_size(), &found);
+	if (found)
+		return;
+	memset(table, 0, sizeof(SpillTable));
+	for (int i = 0; i < NLOCKS; i++)
+		SpinLockInit(&table->locks[i]);
+}
+
+/* ---------- records ---------- */
+
+static inline uint32
+bucket_of(uint32 htable, uint32 block)
+{
+	return hash_combine(murmurhash32(htable), murmurhash32(block)) % NBUCKETS;
+}
+
+static inline slock_t *
+lock_of(uint32 bucket)
+{
+	return &table->locks[bucket % NLOCKS];
+}
+
+static inline Size
+record_size(uint32 capacity, bool has_old)
+{
+	return offsetof(ZenSpill, writers) + capacity * sizeof(ZenSpillWriter) +
+		(has_old ? ZEN_TIDS_PER_BLOCK * sizeof(ZenSlot) : 0);
+}
+
+static inline ZenSlot *
+old_slots(const ZenSpill *s)
+{
+	return (ZenSlot *) &s->writers[s->capacity];
+}
+
+ZenSlot
+zen_spill_old(const ZenSpill *spill, uint32 i)
+{
+	return spill->has_old ? old_slots(spill)[i] : InvalidZenSlot;
+}
+
+/* The place that leads to the record of a block, or to NULL at the end of the chain. */
+static ZenSpill *volatile *
+place_of(uint32 bucket, uint32 htable, uint32 block)
+{
+	ZenSpill   *volatile *place = &table->buckets[bucket];
+
+	while (*place != NULL && ((*place)->htable != htable || (*place)->block != block))
+		place = (ZenSpill *volatile *) &(*place)->next;
+	return place;
+}
+
+ZenSpill *
+zen_spill_find(ZenHTable *ht, uint32 block)
+{
+	ZenSpill   *s = table->buckets[bucket_of(ht->idx, block)];
+
+	for (;;)
+	{
+		/* a record is complete before it is linked */
+		pg_read_barrier();
+		if (s == NULL || (s->htable == ht->idx && s->block == block))
+			return s;
+		s = *(ZenSpill *volatile *) &s->next;
+	}
+}
+
+void
+zen_spill_release(ZenRetired *object)
+{
+	ZenSpill   *s = (ZenSpill *) object;
+
+	StaticAssertStmt(offsetof(ZenSpill, retired) == 0, "a record begins with what retires it");
+	zen_arena_free(s, record_size(s->capacity, s->has_old));
+}
+
+/* Is what the record says of its TID number i still needed?  Under the record's lock. */
+static bool
+is_needed(ZenHTable *ht, const ZenSpill *s, uint32 i)
+{
+	ZenWord    *word;
+
+	if (s->slot[i] == InvalidZenSlot)
+		return false;
+	if (!(s->writers[s->writer_of[i]].flags & ZEN_SPILL_SETTLED))
+		return true;
+	word = zen_tidmap_word(ht, (uint64) s->block * ZEN_TIDS_PER_BLOCK + i);
+	return word != NULL && zen_word_state(pg_atomic_read_u64(word)) == ZEN_WORD_SPILLED;
+}
+
+/* The place of a writer, or that for a new one; -1: there is none left. */
+static int
+writer_place(const ZenSpill *s, const ZenSpillWriter *writer)
+{
+	for (int i = 0; i < s->nwriters; i++)
+		if (s->writers[i].xid == writer->xid && s->writers[i].cmin == writer->cmin &&
+			s->writers[i].region == writer->region && s->writers[i].flags == writer->flags)
+			return i;
+	return s->nwriters < s->capacity ? s->nwriters : -1;
+}
+
+/* Write a TID's part; there is room. */
+static void
+note(ZenSpill *s, uint32 i, ZenSlot slot, ZenSlot old, const ZenSpillWriter *writer)
+{
+	int			place = writer_place(s, writer);
+
+	s->writers[place] = *writer;
+	s->nwriters = Max(s->nwriters, place + 1);
+	s->writer_of[i] = (uint8) place;
+	s->slot[i] = slot;
+	if (s->has_old)
+		old_slots(s)[i] = old;
+}
+
+/* Fill a larger record with what is needed of a smaller one. */
+static void
+copy_needed(ZenHTable *ht, ZenSpill *to, const ZenSpill *from)
+{
+	for (uint32 i = 0; i < ZEN_TIDS_PER_BLOCK; i++)
+		if (is_needed(ht, from, i))
+			note(to, i, from->slot[i], zen_spill_old(from, i), &from->writers[from->writer_of[i]]);
+}
+
+static ZenSpill *
+new_record(ZenHTable *ht, uint32 block, uint32 capacity, bool has_old)
+{
+	ZenSpill   *s = zen_arena_alloc(record_size(capacity, has_old));
+
+	if (s == NULL)
+		return NULL;
+	memset(s, 0, record_size(capacity, has_old));
+	s->retired.kind = ZEN_RETIRED_SPILL;
+	s->htable = ht->idx;
+	s->block = block;
+	s->capacity = capacity;
+	s->has_old = has_old;
+	return s;
+}
+
+/*
+ * Under the record's lock: note it in the record at place, or in spare, which takes that one's place (*replaced).  False if
+ * a spare record of at least *capacity writers, with *has_old, is lacking.
+ */
+static bool
+try_note(ZenHTable *ht, ZenSpill *volatile *place, uint64 tidno, ZenSlot slot, ZenSlot old,
+		 const ZenSpillWriter *writer, ZenSpill **spare, ZenSpill **replaced, uint32 *capacity, bool *has_old)
+{
+	uint32		i = tidno % ZEN_TIDS_PER_BLOCK;
+	ZenSpill   *s = *place;
+	ZenSpill   *larger = *spare;
+
+	*has_old = old != InvalidZenSlot || (s != NULL && s->has_old);
+	*capacity = s == NULL ? FIRST_WRITERS :
+		writer_place(s, writer) >= 0 ? s->capacity : Min(4 * s->capacity, MAX_WRITERS);
+	if (s != NULL && s->has_old == *has_old && writer_place(s, writer) >= 0)
+	{
+		note(s, i, slot, old, writer);
+		return true;
+	}
+	if (larger == NULL || larger->capacity < *capacity || larger->has_old != *has_old)
+		return false;
+	if (s != NULL)
+	{
+		copy_needed(ht, larger, s);
+		larger->next = s->next;
+	}
+	note(larger, i, slot, old, writer);
+	pg_write_barrier();			/* pairs with zen_spill_find */
+	*place = larger;
+	*replaced = s;
+	*spare = NULL;
+	return true;
+}
+
+bool
+zen_spill_note(ZenHTable *ht, uint64 tidno, ZenSlot slot, ZenSlot old, const ZenSpillWriter *writer)
+{
+	uint32		block = (uint32) (tidno / ZEN_TIDS_PER_BLOCK);
+	uint32		bucket = bucket_of(ht->idx, block);
+	ZenSpill   *spare = NULL;
+	ZenSpill   *replaced = NULL;
+
+	for (;;)
+	{
+		uint32		capacity;
+		bool		has_old;
+		bool		done;
+
+		zen_epoch_enter();		/* for the words */
+		SpinLockAcquire(lock_of(bucket));
+		done = try_note(ht, place_of(bucket, ht->idx, block), tidno, slot, old, writer, &spare, &replaced,
+						&capacity, &has_old);
+		SpinLockRelease(lock_of(bucket));
+		zen_epoch_leave();
+		if (spare != NULL)
+			zen_spill_release(&spare->retired);
+		if (replaced != NULL)
+			zen_epoch_retire(&replaced->retired);
+		if (done)
+			return true;
+		spare = new_record(ht, block, capacity, has_old);
+		if (spare == NULL)
+			return false;
+	}
+}
+
+void
+zen_spill_mark(ZenHTable *ht, uint32 block, uint32 region, TransactionId xid, uint32 flags)
+{
+	uint32		bucket = bucket_of(ht->idx, block);
+	ZenSpill   *s;
+
+	SpinLockAcquire(lock_of(bucket));
+	s = *place_of(bucket, ht->idx, block);
+	for (int i = 0; s != NULL && i < s->nwriters; i++)
+		if (s->writers[i].region == region && !(s->writers[i].flags & ZEN_SPILL_SETTLED) &&
+			(xid == InvalidTransactionId || s->writers[i].xid == xid))
+			s->writers[i].flags |= flags;
+	SpinLockRelease(lock_of(bucket));
+}
+
+void
+zen_spill_forget(ZenHTable *ht, uint64 tidno)
+{
+	uint32		block = (uint32) (tidno / ZEN_TIDS_PER_BLOCK);
+	uint32		bucket = bucket_of(ht->idx, block);
+	ZenSpill   *s;
+
+	SpinLockAcquire(lock_of(bucket));
+	s = *place_of(bucket, ht->idx, block);
+	if (s != NULL)
+		s->slot[tidno % ZEN_TIDS_PER_BLOCK] = InvalidZenSlot;
+	SpinLockRelease(lock_of(bucket));
+}
+
+void
+zen_spill_trim(ZenHTable *ht, uint32 block, bool gone)
+{
+	uint32		bucket = bucket_of(ht->idx, block);
+	ZenSpill   *volatile *place;
+	ZenSpill   *s;
+	bool		needed = false;
+
+	zen_epoch_enter();			/* for the words */
+	SpinLockAcquire(lock_of(bucket));
+	place = place_of(bucket, ht->idx, block);
+	s = *place;
+	for (uint32 i = 0; s != NULL && !gone && !needed && i < ZEN_TIDS_PER_BLOCK; i++)
+		needed = is_needed(ht, s, i);
+	if (s != NULL && !needed)
+		*place = s->next;
+	SpinLockRelease(lock_of(bucket));
+	zen_epoch_leave();
+	if (s != NULL && !needed)
+		zen_epoch_retire(&s->retired);
+}
+
+/* ---------- reading back ---------- */
+
+static void
+read_version(ZenVersion *v, ZenSlot slot, uint32 flags)
+{
+	ZenTupleHeader h = zen_tuple_header(slot);
+
+	memset(v, 0, sizeof(*v));
+	v->slot = slot;
+	v->code = (uint16) zen_word1_code(h.word1);
+	if (h.word1 & ZEN_DELETED)
+		flags |= ZEN_V_TOMBSTONE;
+	if (flags & ZEN_V_FORWARD)
+		v->forward_tidno = zen_word1_tidno(zen_tuple_link(slot, zen_slot_size(slot)));
+	pg_atomic_init_u32(&v->flags, flags | ZEN_V_IN_NVM);
+}
+
+/* Read a chain back; false if the record says nothing of this TID. */
+static bool
+read_chain(ZenHTable *ht, uint64 tidno, ZenSlot slot, ZenSpilledChain *chain)
+{
+	ZenSpill   *s = zen_spill_find(ht, (uint32) (tidno / ZEN_TIDS_PER_BLOCK));
+	uint32		i = tidno % ZEN_TIDS_PER_BLOCK;
+	ZenSpillWriter *writer;
+	ZenSlot		old;
+	uint32		flags;
+
+	if (s == NULL || s->slot[i] != slot)
+		return false;
+	writer = &s->writers[s->writer_of[i]];
+	flags = *(volatile uint32 *) &writer->flags;
+	if (flags & ZEN_SPILL_SETTLED)
+		flags &= ~(ZEN_SPILL_SETTLED | ZEN_V_PENDING);
+	old = zen_spill_old(s, i);
+	read_version(&chain->newest, slot, flags | ZEN_V_SPILLED);
+	chain->newest.xmin = writer->xid;
+	chain->newest.cmin = writer->cmin;
+	if (old != InvalidZenSlot)
+	{
+		read_version(&chain->older, old, ZEN_V_COMMITTED | ZEN_V_FROZEN);
+		chain->newest.older = &chain->older;
+		chain->newest.depth = 1;
+	}
+	return true;
+}
+
+/*
+ * The record is looked at between two looks at the word.  If both find the same slot, the word has led there all the time:
+ * the slot cannot be used again while the caller is inside.  The record says the same of a TID as long as its word is
+ * SPILLED.
+ */
+ZenVersion *
+zen_word_chain(ZenHTable *ht, uint64 tidno, ZenWord *word, uint64 *w, ZenSpilledChain *space)
+{
+	for (;;)
+	{
+		bool		complete;
+
+		*w = zen_word_read(word);
+		if (zen_word_state(*w) == ZEN_WORD_ENTRY)
+			return zen_word_entry(*w);
+		if (zen_word_state(*w) != ZEN_WORD_SPILLED)
+			return NULL;
+		complete = read_chain(ht, tidno, zen_word_ref(*w), space);
+		pg_read_barrier();
+		if (zen_word_same(pg_atomic_read_u64(word), *w) && complete)
+			return &space->newest;
+	}
+}

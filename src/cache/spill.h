@@ -1,0 +1,89 @@
+/*
+ * spill.h -- rows of large transactions: in NVM before their commit, and without an entry in DRAM.
+ *
+ * A map word in state SPILLED leads to the slot of the newest version.  What an entry would hold besides is in the spill
+ * record of the word's block of 64 TIDs: who has written the version, and the slot of the row that it replaces, which
+ * every snapshot sees.  That is 10 bytes a row for rows inserted and 18 for rows changed, beside the word itself.
+ *
+ * A record is found by (HTable, block), inside an epoch and without a lock.  It is changed under a lock of its own; what it
+ * says of a TID is complete before the TID's word is SPILLED, and does not change as long as it is.  Readers get the
+ * versions as a chain of their own (zen_word_chain) and need not know the difference; who changes or locks the
+ * row makes entries of it first (zen_spill_admit).
+ */
+#ifndef ZEN_SPILL_H
+#define ZEN_SPILL_H
+
+#include "cache/version.h"
+
+/* Flags of a writer besides ZEN_V_*: its transaction has ended, and all that it has left was settled. */
+#define ZEN_SPILL_SETTLED	0x80000000
+
+/* One command of one (sub)transaction. */
+typedef struct ZenSpillWriter
+{
+	TransactionId xid;
+	CommandId	cmin;
+	uint32		region;			/* that of the transaction (R11) */
+	uint32		flags;			/* KEY_UPDATE, FORWARD, MOVED, FROZEN;
+								 * COMMITTED or ABORTED once known; SETTLED */
+} ZenSpillWriter;
+
+typedef struct ZenSpill
+{
+	ZenRetired	retired;
+	struct ZenSpill *next;		/* in its hash chain */
+	uint32		htable;
+	uint32		block;
+	uint16		nwriters;
+	uint16		capacity;		/* of writers */
+	bool		has_old;
+	uint8		writer_of[ZEN_TIDS_PER_BLOCK];
+	ZenSlot		slot[ZEN_TIDS_PER_BLOCK];	/* 0: nothing is known of this TID */
+	ZenSpillWriter writers[FLEXIBLE_ARRAY_MEMBER];	/* behind them, if
+													 * has_old, ZenSlot
+													 * old[ZEN_TIDS_PER_BLOCK] */
+} ZenSpill;
+
+/* Versions read back from a record and from NVM; their data is in their slots (ZEN_V_IN_NVM). */
+typedef struct ZenSpilledChain
+{
+	ZenVersion	newest;
+	ZenVersion	older;
+} ZenSpilledChain;
+
+extern Size zen_spill_shmem_size(void);
+extern void zen_spill_init(void);
+
+/*
+ * zen_word_chain -- the newest version that a word leads to, in state ENTRY or SPILLED; NULL in any other.
+ *
+ * *w: the value of the word that this is true of; space is used for a chain read back.  Inside an epoch.
+ */
+extern ZenVersion *zen_word_chain(ZenHTable *ht, uint64 tidno, ZenWord *word, uint64 *w, ZenSpilledChain *space);
+
+/* zen_spill_find -- the record of a block, or NULL.  Inside an epoch, or while the caller's rows keep it. */
+extern ZenSpill *zen_spill_find(ZenHTable *ht, uint32 block);
+
+/* zen_spill_old -- the slot of the version that a TID's spilled one replaces; 0: none. */
+extern ZenSlot zen_spill_old(const ZenSpill *spill, uint32 i);
+
+/* zen_spill_note -- say of a TID what is to be known when its word is SPILLED.  False when DRAM is full. */
+extern bool zen_spill_note(ZenHTable *ht, uint64 tidno, ZenSlot slot, ZenSlot old, const ZenSpillWriter *writer);
+
+/*
+ * zen_spill_mark -- set flags in the writers of a record that belong to a region (and xid, if valid) and are not settled.
+ *
+ * zen_spill_forget -- a TID's slot is not to be scrubbed any more, and its word not SPILLED.
+ *
+ * zen_spill_trim -- drop the record of a block if no TID needs it; gone: of a table that nobody reads any more, in any case.
+ *
+ * All outside of epochs.
+ */
+extern void zen_spill_mark(ZenHTable *ht, uint32 block, uint32 region, TransactionId xid, uint32 flags);
+extern void zen_spill_forget(ZenHTable *ht, uint64 tidno);
+extern void zen_spill_trim(ZenHTable *ht, uint32 block, bool gone);
+
+/* The release callback for retired records. */
+extern void zen_spill_release(ZenRetired *object);
+
+#endif							/* ZEN_SPILL_H */
