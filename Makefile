@@ -82,12 +82,13 @@ OBJS = $(addprefix src/base/, \
 		visibility.o \
 		rowlock.o \
 		writeset.o \
-		spill.o \
+		spilled.o \
 		row.o \
 		rowchange.o \
 		gc.o \
 		check.o \
 		commit.o \
+		spill.o \
 		ddl.o \
 		sequence.o \
 		twophase.o \

@@ -20,7 +20,7 @@
 #include "nvm/persist.h"
 #include "nvm/alloc.h"
 #include "txn/gc.h"
-#include "txn/spill.h"
+#include "txn/spilled.h"
 #include "txn/visibility.h"
 
 ZenCommit	zen_my_commit;

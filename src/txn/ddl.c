@@ -19,7 +19,7 @@
 #include "nvm/persist.h"
 #include "replication/message.h"
 #include "txn/gc.h"
-#include "txn/spill.h"
+#include "txn/spilled.h"
 #include "txn/writeset.h"
 #include "utils/memutils.h"
 

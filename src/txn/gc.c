@@ -111,13 +111,17 @@ push(uint32 region, GcItem item)
 void
 zen_gc_push(uint32 region, ZenHTable *ht, uint64 tidno, TransactionId xid)
 {
-	push(region, (GcItem) {.tidno = tidno,.htable = ht->idx,.xid = xid});
+	GcItem		item = {.tidno = tidno,.htable = ht->idx,.xid = xid};
+
+	push(region, item);
 }
 
 void
 zen_gc_push_block(uint32 region, ZenHTable *ht, uint32 block, TransactionId xid)
 {
-	push(region, (GcItem) {.tidno = (uint64) block * ZEN_TIDS_PER_BLOCK,.htable = ht->idx,.spilled = true,.xid = xid});
+	GcItem		item = {.tidno = (uint64) block * ZEN_TIDS_PER_BLOCK,.htable = ht->idx,.spilled = true,.xid = xid};
+
+	push(region, item);
 }
 
 /* The oldest item, or NULL. */

@@ -13,6 +13,7 @@
 #include "nvm/page.h"
 #include "storage/procarray.h"
 #include "txn/spill.h"
+#include "txn/spilled.h"
 #include "txn/visibility.h"
 #include "txn/writeset.h"
 #include "utils/memutils.h"

@@ -16,6 +16,7 @@
 #include "txn/row.h"
 #include "txn/rowlock.h"
 #include "txn/spill.h"
+#include "txn/spilled.h"
 #include "txn/twophase.h"
 #include "txn/visibility.h"
 #include "txn/writeset.h"

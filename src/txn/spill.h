@@ -7,8 +7,7 @@
 #ifndef ZEN_TXN_SPILL_H
 #define ZEN_TXN_SPILL_H
 
-#include "cache/spill.h"
-#include "txn/writeset.h"
+#include "base/compat.h"
 
 /*
  * zen_spill_if_large -- spill what this transaction has written so far, if it takes too much DRAM.
@@ -17,37 +16,5 @@
  * ERRCODE_DISK_FULL, ERRCODE_OUT_OF_MEMORY.
  */
 extern void zen_spill_if_large(void);
-
-/*
- * zen_row_admit -- have a row that is only in NVM in an entry.
- *
- * On return the word was in another state than NVM or SPILLED for a moment.  Throws as zen_metcache_admit().
- */
-extern void zen_row_admit(ZenHTable *ht, uint64 tidno, ZenWord *word);
-
-/* zen_wait_for_undo -- what was met was spilled by a transaction that has aborted, and is about to be taken back. */
-extern void zen_wait_for_undo(void);
-
-/* zen_spill_settle -- the transaction of a region has committed; its rows are garbage's to finish.  Never throws. */
-extern void zen_spill_settle(uint32 region, ZenSpilledBlock *blocks, uint32 n);
-
-/*
- * zen_spill_undo -- R7: scrub, durably, and take back what was spilled to these blocks; never throws.
- *
- * all: everything; else what (sub)transactions have written that are not this one's any more.
- */
-extern void zen_spill_undo(uint32 region, ZenSpilledBlock *blocks, uint32 n, bool all);
-
-/* zen_spill_subabort -- the savepoint of this nest level was rolled back. */
-extern void zen_spill_subabort(int nest_level);
-
-/* zen_spill_forget_table -- a table of this transaction's own is about to be emptied in place. */
-extern void zen_spill_forget_table(ZenHTable *ht);
-
-/*
- * zen_spill_restamp -- PREPARE: all rows get this Tx-CTS, so that one descriptor speaks for them; of rows that were written
- * again the last version only remains.  Flushed, not fenced.  Never throws.
- */
-extern void zen_spill_restamp(uint32 region, uint64 cts, ZenSpilledBlock *blocks, uint32 n);
 
 #endif							/* ZEN_TXN_SPILL_H */

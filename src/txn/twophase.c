@@ -24,7 +24,7 @@
 #include "txn/ddl.h"
 #include "txn/gc.h"
 #include "txn/rowlock.h"
-#include "txn/spill.h"
+#include "txn/spilled.h"
 
 #define LOCKS_PER_SLOT	60
 

@@ -59,6 +59,7 @@ typedef struct ZenWriteSet
 	ZenSpilledBlock *blocks;
 	uint32		nblocks;
 	uint32		blocks_capacity;
+	uint32		region;			/* where they were spilled */
 	Size		bytes;			/* of DRAM that the writes take, about */
 	Size		spared;			/* of these, what the last spilling has left */
 } ZenWriteSet;

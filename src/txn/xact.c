@@ -29,7 +29,7 @@
 #include "txn/rowchange.h"
 #include "txn/rowlock.h"
 #include "txn/sequence.h"
-#include "txn/spill.h"
+#include "txn/spilled.h"
 #include "txn/twophase.h"
 #include "utils/memutils.h"
 

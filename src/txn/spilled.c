@@ -1,0 +1,446 @@
+/*
+ * spilled.c -- what becomes of spilled rows: entries are made of them, they are settled, or taken back.
+ *
+ * The transaction that has spilled a row is the only one to scrub its slot, which it finds by the spill record: also when
+ * somebody has made an entry of the row.  So that version may not be left out of its chain by others, who wait
+ * until it is taken back.
+ */
+#include "txn/spilled.h"
+
+#include "access/xact.h"
+#include "cache/metcache.h"
+#include "miscadmin.h"
+#include "nvm/alloc.h"
+#include "nvm/persist.h"
+#include "txn/gc.h"
+#include "txn/visibility.h"
+
+/* ---------- making entries of spilled rows ---------- */
+
+/* An entry's copy of a version read back; NULL when DRAM is full.  *sound: its data fits its checksum. */
+static ZenVersion *
+copy_version(ZenVersion *v, bool *sound)
+{
+	bool		deleted = (zen_version_flags(v) & ZEN_V_TOMBSTONE) != 0;
+	int64		len = deleted ? 0 : zen_tuple_len(v->slot, zen_slot_size(v->slot));
+	ZenVersion *copy;
+
+	*sound = deleted || len > 0;
+	copy = *sound ? zen_version_alloc((uint32) len) : NULL;
+	if (copy == NULL)
+		return NULL;
+	copy->slot = v->slot;
+	copy->xmin = v->xmin;
+	copy->cmin = v->cmin;
+	copy->code = v->code;
+	copy->depth = v->depth;
+	copy->forward_tidno = v->forward_tidno;
+	pg_atomic_write_u32(&copy->flags, zen_version_flags(v) & ~ZEN_V_IN_NVM);
+	*sound = deleted ||
+		zen_tuple_read(v->slot, (MinimalTuple) copy->data, (uint32) len,
+					   (zen_version_flags(v) & ZEN_V_FROZEN) ? &copy->xmin : NULL);
+	return copy;
+}
+
+typedef enum Admission
+{
+	ADMIT_DONE,					/* or somebody else did */
+	ADMIT_FULL,
+	ADMIT_ABORTED,				/* its writer is about to take it back */
+	ADMIT_DAMAGED
+} Admission;
+
+static Admission
+try_admit(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenSlot *slot)
+{
+	ZenSpilledChain space;
+	ZenVersion *chain,
+			   *copies[2] = {NULL, NULL};
+	Admission	result = ADMIT_DONE;
+	bool		sound = true,
+				placed = false;
+	int			n = 0;
+	uint64		w,
+				now;
+
+	zen_epoch_enter();
+	chain = zen_word_chain(ht, tidno, word, &w, &space);
+	if (chain == NULL || zen_word_state(w) != ZEN_WORD_SPILLED)
+	{
+		zen_epoch_leave();
+		return ADMIT_DONE;
+	}
+	if (zen_version_state(chain) == ZEN_XID_ABORTED)
+		result = ADMIT_ABORTED;
+	for (ZenVersion *v = chain; result == ADMIT_DONE && v != NULL; v = v->older)
+	{
+		copies[n] = copy_version(v, &sound);
+		*slot = v->slot;
+		if (sound && copies[n] == NULL)
+			result = ADMIT_FULL;
+		else if (!sound)
+			result = zen_version_state(chain) == ZEN_XID_ABORTED ? ADMIT_ABORTED : ADMIT_DAMAGED;
+		n++;
+	}
+	if (result == ADMIT_DONE)
+	{
+		copies[0]->older = copies[1];
+		now = zen_word_lock(word);
+		if (zen_word_same(now, w))
+		{
+			now = zen_word_with_entry(now, copies[0]);
+			placed = true;
+		}
+		zen_word_unlock(word, now);
+	}
+	zen_epoch_leave();
+	for (int i = 0; !placed && i < n; i++)
+		if (copies[i] != NULL)
+			zen_version_free(copies[i]);
+	return result;
+}
+
+static void
+admit_spilled(ZenHTable *ht, uint64 tidno, ZenWord *word)
+{
+	ZenSlot		slot = InvalidZenSlot;
+	Admission	result = try_admit(ht, tidno, word, &slot);
+
+	if (result == ADMIT_FULL)
+	{
+		zen_make_room();
+		result = try_admit(ht, tidno, word, &slot);
+	}
+	if (result == ADMIT_FULL)
+		zen_arena_full_error();
+	if (result == ADMIT_DAMAGED)
+		zen_tuple_corrupted(slot, tidno);
+	if (result == ADMIT_ABORTED)
+		zen_wait_for_undo();
+}
+
+void
+zen_row_admit(ZenHTable *ht, uint64 tidno, ZenWord *word)
+{
+	for (;;)
+	{
+		uint64		state = zen_word_state(zen_word_read(word));
+
+		if (state == ZEN_WORD_NVM)
+			zen_metcache_admit(ht, tidno, word);
+		else if (state == ZEN_WORD_SPILLED)
+			admit_spilled(ht, tidno, word);
+		else
+			return;
+	}
+}
+
+void
+zen_wait_for_undo(void)
+{
+	CHECK_FOR_INTERRUPTS();
+	pg_usleep(1000L);
+}
+
+/* ---------- the end ---------- */
+
+/* What a record says of a row that this transaction has spilled. */
+typedef struct Spilled
+{
+	ZenHTable  *ht;
+	uint64		tidno;
+	ZenSlot		slot;
+	ZenSlot		old;
+} Spilled;
+
+/*
+ * The rows of a block that a region's transaction has spilled and not settled: all, or those of writers that are not this
+ * transaction's any more.  *newest, if not NULL: the newest xid among them.
+ */
+static uint32
+rows_of_block(ZenSpilledBlock *b, uint32 region, bool all, Spilled *rows, TransactionId *newest)
+{
+	ZenSpill   *s;
+	uint32		n = 0;
+
+	zen_epoch_enter();
+	s = zen_spill_find(b->ht, b->block);
+	for (uint32 i = 0; s != NULL && i < ZEN_TIDS_PER_BLOCK; i++)
+	{
+		ZenSpillWriter *writer = &s->writers[s->writer_of[i]];
+
+		if (s->slot[i] == InvalidZenSlot || writer->region != region || (writer->flags & ZEN_SPILL_SETTLED) ||
+			!(all || !TransactionIdIsCurrentTransactionId(writer->xid)))
+			continue;
+		rows[n].ht = b->ht;
+		rows[n].tidno = (uint64) b->block * ZEN_TIDS_PER_BLOCK + i;
+		rows[n].slot = s->slot[i];
+		rows[n++].old = zen_spill_old(s, i);
+		if (newest != NULL && (!TransactionIdIsValid(*newest) || TransactionIdPrecedes(*newest, writer->xid)))
+			*newest = writer->xid;
+	}
+	zen_epoch_leave();
+	return n;
+}
+
+/* The version of a chain whose slot was written when it was spilled; *newer: the one above it. */
+static ZenVersion *
+find_spilled(ZenVersion *head, ZenSlot slot, ZenVersion **newer)
+{
+	*newer = NULL;
+	for (ZenVersion *v = head; v != NULL; v = v->older)
+	{
+		if (v->slot == slot && (zen_version_flags(v) & ZEN_V_SPILLED))
+			return v;
+		*newer = v;
+	}
+	return NULL;
+}
+
+/* A row of which somebody has made an entry: leave the hint there. */
+static void
+mark_committed(Spilled *row)
+{
+	ZenWord    *word = zen_tidmap_word(row->ht, row->tidno);
+	ZenVersion *newer,
+			   *v = NULL;
+	uint64		w;
+
+	if (word == NULL || zen_word_state(zen_word_read(word)) != ZEN_WORD_ENTRY)
+		return;
+	w = zen_word_lock(word);
+	if (zen_word_state(w) == ZEN_WORD_ENTRY)
+		v = find_spilled(zen_word_entry(w), row->slot, &newer);
+	if (v != NULL)
+	{
+		zen_version_set(v, ZEN_V_COMMITTED);
+		zen_version_clear(v, ZEN_V_PENDING);
+	}
+	zen_word_unlock(word, w);
+}
+
+void
+zen_spill_settle(uint32 region, ZenSpilledBlock *blocks, uint32 n)
+{
+	for (uint32 b = 0; b < n; b++)
+	{
+		Spilled		rows[ZEN_TIDS_PER_BLOCK];
+		TransactionId newest = InvalidTransactionId;
+		uint32		nrows = rows_of_block(&blocks[b], region, true, rows, &newest);
+
+		if (nrows == 0)
+			continue;
+		for (uint32 i = 0; i < nrows; i++)
+			mark_committed(&rows[i]);
+		zen_spill_mark(blocks[b].ht, blocks[b].block, region, InvalidTransactionId,
+					   ZEN_V_COMMITTED | ZEN_SPILL_SETTLED);
+		zen_gc_push_block(region, blocks[b].ht, blocks[b].block, newest);
+	}
+}
+
+/* Give a slot back that readers may still look at. */
+static void
+free_later(ZenSlot slot)
+{
+	ZenVersion *carrier = zen_version_alloc(0);
+
+	if (carrier != NULL)
+	{
+		carrier->slot = slot;
+		zen_version_condemn(carrier);
+		zen_version_retire(carrier);
+	}
+	else
+	{
+		zen_epoch_wait();
+		zen_slot_free(slot);
+	}
+}
+
+/* Take an entry's version out; under the word's lock.  *lone: what may be evicted now; *lockers: to be freed. */
+static uint64
+unlink_version(uint64 w, ZenVersion *v, ZenVersion *newer, ZenVersion **lone, ZenLockers **lockers)
+{
+	ZenVersion *head = v->older;
+
+	if (newer != NULL)
+	{
+		newer->older = v->older;
+		return w;
+	}
+	*lockers = v->lockers;
+	v->lockers = NULL;
+	if (head == NULL)
+		return zen_word_with(w, ZEN_WORD_DEAD, 0);
+	head->lockers = *lockers;
+	head->lock_seq++;
+	*lockers = NULL;
+	if (head->older == NULL && head->lockers == NULL &&
+		(zen_version_flags(head) & (ZEN_V_FROZEN | ZEN_V_IN_CLOCK | ZEN_V_TOMBSTONE)) == ZEN_V_FROZEN)
+	{
+		zen_version_set(head, ZEN_V_IN_CLOCK);
+		*lone = head;
+	}
+	return zen_word_with_entry(w, head);
+}
+
+/* Take back a row whose slot was scrubbed. */
+static void
+pop_row(Spilled *row)
+{
+	ZenWord    *word = zen_tidmap_word(row->ht, row->tidno);
+	ZenVersion *v = NULL,
+			   *newer = NULL,
+			   *lone = NULL;
+	ZenLockers *lockers = NULL;
+	uint64		w = zen_word_lock(word);
+
+	if (zen_word_state(w) == ZEN_WORD_SPILLED && zen_word_ref(w) == row->slot)
+		w = row->old != InvalidZenSlot ? zen_word_with(w, ZEN_WORD_NVM, row->old) : zen_word_with(w, ZEN_WORD_DEAD, 0);
+	else if (zen_word_state(w) == ZEN_WORD_ENTRY)
+		v = find_spilled(zen_word_entry(w), row->slot, &newer);
+	if (v != NULL)
+		w = unlink_version(w, v, newer, &lone, &lockers);
+	zen_word_unlock(word, w);
+	if (lockers != NULL)
+		zen_lockers_free(lockers);
+	if (lone != NULL)
+		zen_metcache_enqueue(row->ht, row->tidno, lone);
+	if (v == NULL)
+		free_later(row->slot);
+	else
+	{
+		zen_version_condemn(v);
+		zen_version_retire(v);
+	}
+}
+
+/* The writers of a block that rows_of_block() has looked at have nothing left there. */
+static void
+mark_aborted(ZenSpilledBlock *b, uint32 region, bool all)
+{
+	TransactionId xids[PG_UINT8_MAX];
+	uint32		n = 0;
+	ZenSpill   *s;
+
+	zen_epoch_enter();
+	s = zen_spill_find(b->ht, b->block);
+	for (uint32 i = 0; s != NULL && i < s->nwriters; i++)
+		if (s->writers[i].region == region && (all || !TransactionIdIsCurrentTransactionId(s->writers[i].xid)))
+			xids[n++] = s->writers[i].xid;
+	zen_epoch_leave();
+	for (uint32 i = 0; i < n; i++)
+		zen_spill_mark(b->ht, b->block, region, xids[i], ZEN_V_ABORTED | ZEN_SPILL_SETTLED);
+	zen_spill_trim(b->ht, b->block, false);
+}
+
+void
+zen_spill_undo(uint32 region, ZenSpilledBlock *blocks, uint32 n, bool all)
+{
+	for (uint32 b = 0; b < n; b++)
+	{
+		Spilled		rows[ZEN_TIDS_PER_BLOCK];
+		uint32		nrows = rows_of_block(&blocks[b], region, all, rows, NULL);
+
+		if (nrows == 0)
+			continue;
+		for (uint32 i = 0; i < nrows; i++)
+			zen_tuple_scrub(rows[i].slot);
+		zen_fence();
+		for (uint32 i = 0; i < nrows; i++)
+			pop_row(&rows[i]);
+		mark_aborted(&blocks[b], region, all);
+	}
+}
+
+/* Leave out of the write set, from a place on, the blocks in which nothing of this transaction's is left. */
+static void
+drop_blocks(uint32 from)
+{
+	ZenWriteSet *ws = &zen_writeset;
+	Spilled		rows[ZEN_TIDS_PER_BLOCK];
+	uint32		n = from;
+
+	for (uint32 b = from; b < ws->nblocks; b++)
+		if (rows_of_block(&ws->blocks[b], zen_writeset.region, true, rows, NULL) > 0)
+			ws->blocks[n++] = ws->blocks[b];
+	ws->nblocks = n;
+}
+
+/* Undo while the transaction goes on. */
+static void
+undo_part(uint32 first, uint32 n, bool all)
+{
+	if (n == 0)
+		return;
+	zen_region_rest(zen_writeset.region, false);
+	zen_spill_undo(zen_writeset.region, &zen_writeset.blocks[first], n, all);
+	zen_region_rest(zen_writeset.region, true);
+}
+
+void
+zen_spill_subabort(int nest_level)
+{
+	ZenWriteSet *ws = &zen_writeset;
+	uint32		from = ws->nblocks;
+
+	while (from > 0 && ws->blocks[from - 1].nest_level >= nest_level)
+		ws->blocks[--from].nest_level = nest_level - 1;
+	undo_part(from, ws->nblocks - from, false);
+	drop_blocks(from);
+}
+
+void
+zen_spill_forget_table(ZenHTable *ht)
+{
+	ZenWriteSet *ws = &zen_writeset;
+
+	for (uint32 b = 0; b < ws->nblocks; b++)
+		if (ws->blocks[b].ht == ht)
+			undo_part(b, 1, true);
+	drop_blocks(0);
+}
+
+/*
+ * A row written again after it was spilled: one slot of it gets the commit's Tx-CTS (R15), so the earlier one goes.  Its
+ * version stays, like others that were never written.
+ */
+static bool
+superseded(Spilled *row)
+{
+	ZenWord    *word = zen_tidmap_word(row->ht, row->tidno);
+	ZenVersion *newer = NULL,
+			   *v = NULL;
+	uint64		w = zen_word_lock(word);
+
+	if (zen_word_state(w) == ZEN_WORD_ENTRY)
+		v = find_spilled(zen_word_entry(w), row->slot, &newer);
+	if (newer != NULL && v != NULL)
+	{
+		v->slot = InvalidZenSlot;
+		zen_version_clear(v, ZEN_V_SPILLED);
+	}
+	zen_word_unlock(word, w);
+	return newer != NULL && v != NULL;
+}
+
+void
+zen_spill_restamp(uint32 region, uint64 cts, ZenSpilledBlock *blocks, uint32 n)
+{
+	for (uint32 b = 0; b < n; b++)
+	{
+		Spilled		rows[ZEN_TIDS_PER_BLOCK];
+		uint32		nrows = rows_of_block(&blocks[b], region, true, rows, NULL);
+
+		for (uint32 i = 0; i < nrows; i++)
+			if (superseded(&rows[i]))
+			{
+				zen_spill_forget(rows[i].ht, rows[i].tidno);
+				zen_tuple_scrub(rows[i].slot);
+				zen_fence();
+				free_later(rows[i].slot);
+			}
+			else
+				zen_tuple_restamp(rows[i].slot, cts);
+	}
+}
