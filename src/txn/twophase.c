@@ -362,6 +362,7 @@ zen_twophase_detach(ZenCommit *commit)
 {
 	Prepared   *p = &prepared[commit->region];
 
+	Assert(p->full_xid != 0);
 	p->commit = *commit;
 	pg_write_barrier();
 	p->in_use = true;

@@ -144,7 +144,11 @@ pre_prepare(void)
 	ZenWriteSet *ws = &zen_writeset;
 
 	if (ws->nwrites == 0 && ws->nblocks == 0 && ws->nlocks == 0 && !zen_ddl_pending())
+	{
+		/* a region may have been leased for what savepoints have taken back */
+		zen_commit_abort(&zen_my_commit, NULL, 0, NULL, 0);
 		return;
+	}
 	PreCommit_CheckForSerializationFailure();
 	zen_xid_make_durable();
 	zen_ddl_precommit(U64FromFullTransactionId(GetTopFullTransactionId()));
