@@ -301,7 +301,7 @@ sub test_dram_too_small
 {
 	restart_with(q{zen.dram_size = '512MB'}, q{zen.met_cache_size = '256MB'});
 	value($dbh, $_)
-	  for 'CREATE TABLE far (id int) USING zen', 'BEGIN', 'INSERT INTO far SELECT generate_series(1, 2500000)', 'ROLLBACK',
+	  for 'CREATE TABLE far (id int) USING zen', 'SET zen.spill_threshold = -1', 'BEGIN', 'INSERT INTO far SELECT generate_series(1, 2500000)', 'ROLLBACK',
 	  'INSERT INTO far VALUES (1)';
 	my $before = state_of_tables();
 	crash($node);

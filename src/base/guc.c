@@ -60,7 +60,8 @@ zen_guc_init(void)
 							PGC_POSTMASTER, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.spill_threshold",
 							"DRAM that the row versions of one transaction may take before they are written to NVM.",
-							"Rows written so far then leave DRAM, not yet committed.  -1 keeps them in DRAM until commit.",
+							"Rows written so far then leave DRAM, not yet committed.  At most an eighth of zen.met_cache_size "
+							"counts; -1 keeps rows in DRAM until commit.",
 							&zen_spill_threshold_kb, 16 * 1024, -1, INT_MAX,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.gc_batch",

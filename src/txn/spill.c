@@ -274,6 +274,13 @@ spill(void)
 	pfree(rows);
 }
 
+/* Bytes of DRAM that the versions of a transaction may take. */
+static Size
+threshold(void)
+{
+	return Min((Size) zen_spill_threshold_kb, (Size) zen_met_cache_size_kb / 8) * 1024;
+}
+
 void
 zen_spill_if_large(void)
 {
@@ -284,6 +291,6 @@ zen_spill_if_large(void)
 	 * come to it
 	 */
 	if (zen_spill_threshold_kb >= 0 &&
-		ws->bytes - ws->spared > Max((Size) zen_spill_threshold_kb * 1024, ws->spared / 4))
+		ws->bytes - ws->spared > Max(threshold(), ws->spared / 4))
 		spill();
 }

@@ -1,0 +1,206 @@
+# Transactions larger than zen.spill_threshold: what they write to NVM before their commit
+# is nobody's until then, and nothing when they roll back or the server crashes.
+#
+# - insert, update, delete of every row: rolled back, crashed, committed and crashed,
+#   prepared and crashed
+# - savepoints rolled back before the commit; a commit for which no row is left to carry LP
+# - mixed transactions
+# - others meanwhile: readers, writers, lockers, verification
+
+use strict;
+use warnings;
+
+use DBD::Pg ':async';
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use PostgreSQL::Test::Utils ();
+use Test::More;
+use ZenTest;
+
+use constant ROWS => 20000;
+
+my %CHANGE = (
+	insert => [ 'INSERT INTO t SELECT g, g, md5(g::text) FROM generate_series(' . (ROWS + 1) . ', ' . 2 * ROWS . ') g' ],
+	update => [ 'UPDATE t SET v = v + 1' ],
+	move   => [ 'UPDATE t SET id = -id' ],
+	delete => [ 'DELETE FROM t WHERE id % 100 > 0' ],
+	mix    => [
+		'INSERT INTO t SELECT g, g, md5(g::text) FROM generate_series(' . (ROWS + 1) . ', ' . (ROWS + 5000) . ') g',
+		'UPDATE t SET v = v + 1 WHERE id % 2 = 0',
+		'DELETE FROM t WHERE id % 3 = 0',
+		'UPDATE t SET v = v + 1 WHERE id % 5 = 0' ],
+);
+
+skip_unless_zen();
+my $node = new_node('spill', pool_size => '256MB', dram_size => '256MB',
+	conf => "max_prepared_transactions = 4\nzen.spill_threshold = '64kB'\nautovacuum = off");
+$node->start;
+my $dbh = connect_db($node);
+value($dbh, $_) for
+	'CREATE EXTENSION zen',
+	'CREATE TABLE t (id int PRIMARY KEY, v int, s text) USING zen',
+	'CREATE TABLE h (id int) USING heap';
+
+for my $change (sort keys %CHANGE)
+{
+	test_end($change, 'rolled back', 0);
+	test_end($change, 'lost in a crash', 0);
+	test_end($change, 'committed, then a crash', 1);
+	test_end($change, 'committed with heap, then a crash', 1);
+	test_end($change, 'prepared, a crash, committed', 1);
+	test_end($change, 'prepared, a crash, rolled back', 0);
+	test_end($change, 'prepared, rolled back', 0);
+}
+test_savepoints();
+test_no_carrier($_) for 0, 1;
+test_others();
+test_pages_come_back();
+done_testing();
+
+# Fill the table anew; returns its contents.
+sub refill
+{
+	value($dbh, $_) for
+		'TRUNCATE t',
+		'INSERT INTO t SELECT g, g, md5(g::text) FROM generate_series(1, ' . ROWS . ') g',
+		'TRUNCATE h';
+	return contents($dbh, 't');
+}
+
+sub crash_and_start
+{
+	crash($node);
+	start_again($node);
+	$dbh = connect_db($node);
+	return;
+}
+
+sub spilled { return value($_[0], 'SELECT rows_spilled FROM zen_stat()'); }
+
+sub test_end
+{
+	my ($change, $end, $kept) = @_;
+	my $name = "$change, $end";
+	my $before = refill();
+	my $spilled = spilled($dbh);
+	value($dbh, 'BEGIN');
+	value($dbh, $_) for @{ $CHANGE{$change} };
+	my $after = contents($dbh, 't');
+	cmp_ok(spilled($dbh) - $spilled, '>', ROWS / 20, "$name: spilled");
+	value($dbh, 'INSERT INTO h VALUES (1)') if $end =~ /heap/;
+	if ($end =~ /prepared/)
+	{
+		value($dbh, q{PREPARE TRANSACTION 'p'});
+		is(contents($dbh, 't'), $before, "$name: not seen when prepared");
+		if ($end =~ /crash/)
+		{
+			crash_and_start();
+			is(contents($dbh, 't'), $before, "$name: not seen after the crash");
+		}
+		value($dbh, $kept ? q{COMMIT PREPARED 'p'} : q{ROLLBACK PREPARED 'p'});
+	}
+	else
+	{
+		value($dbh, $kept ? 'COMMIT' : 'ROLLBACK') unless $end =~ /lost/;
+		crash_and_start() if $end =~ /crash/;
+	}
+	is(contents($dbh, 't'), $kept ? $after : $before, $name);
+	is(contents($dbh, 't', 'indexscan', 'id > -1000000'), $kept ? $after : $before, "$name: by index");
+	is_sound($dbh, $name);
+
+	# and what is there can be changed, and outlives another crash
+	value($dbh, 'UPDATE t SET v = v + 1');
+	value($dbh, 'UPDATE t SET v = v - 1');
+	crash_and_start();
+	is(contents($dbh, 't'), $kept ? $after : $before, "$name: changed since, another crash");
+	return;
+}
+
+sub test_savepoints
+{
+	refill();
+	value($dbh, $_) for
+		'BEGIN', 'UPDATE t SET v = v + 1 WHERE id <= 5000', 'SAVEPOINT a', 'UPDATE t SET v = v + 10 WHERE id > 2000',
+		'SAVEPOINT b', 'DELETE FROM t WHERE id % 2 = 0', 'RELEASE b',
+		'INSERT INTO t SELECT g, g FROM generate_series(100001, 105000) g', 'ROLLBACK TO a',
+		'UPDATE t SET v = v + 100 WHERE id > 10000';
+	my $after = contents($dbh, 't');
+	value($dbh, 'COMMIT');
+	is(contents($dbh, 't'), $after, 'savepoint rolled back: committed');
+	crash_and_start();
+	is(contents($dbh, 't'), $after, 'savepoint rolled back: after a crash');
+	is_sound($dbh, 'savepoint rolled back');
+	return;
+}
+
+# Every row was spilled, so none is left for the commit to write.
+sub test_no_carrier
+{
+	my ($mixed) = @_;
+	my $name = $mixed ? 'no row left to write, mixed' : 'no row left to write';
+	refill();
+	value($dbh, $_) for
+		'SET zen.spill_threshold = 0', 'BEGIN', 'UPDATE t SET v = v + 1', 'SAVEPOINT a', 'UPDATE t SET v = 0 WHERE id = 1',
+		'ROLLBACK TO a', $mixed ? 'INSERT INTO h VALUES (1)' : 'SELECT 1';
+	my $written = value($dbh, 'SELECT slots_written FROM zen_stat()');
+	value($dbh, 'COMMIT');
+	is(value($dbh, 'SELECT slots_written FROM zen_stat()') - $written, 1, "$name: one slot carries LP");
+	my $after = contents($dbh, 't');
+	is_sound($dbh, $name);
+	crash_and_start();
+	is(contents($dbh, 't'), $after, "$name: after a crash");
+	is_sound($dbh, "$name: after a crash");
+	return;
+}
+
+sub test_others
+{
+	my $before = refill();
+	my $other = connect_db($node);
+	my $third = connect_db($node);
+	value($other, q{SET lock_timeout = '50ms'});
+	value($dbh, $_) for 'BEGIN', @{ $CHANGE{mix} };
+	is(contents($other, 't'), $before, 'others: do not see it');
+	is_sound($other, 'others: verification meanwhile');
+	is(state_of($other, 'UPDATE t SET v = 0 WHERE id = 2'), '55P03', 'others: update waits');
+	is(state_of($other, 'DELETE FROM t WHERE id = 3'), '55P03', 'others: delete waits');
+	is(state_of($other, 'SELECT * FROM t WHERE id = 2 FOR SHARE'), '55P03', 'others: FOR SHARE waits');
+	is(state_of($other, 'SELECT * FROM t WHERE id = 2 FOR KEY SHARE'), '', 'others: FOR KEY SHARE passes an update');
+	is(state_of($other, 'SELECT * FROM t WHERE id = 3 FOR KEY SHARE'), '55P03', 'others: FOR KEY SHARE waits for a delete');
+	is(state_of($other, 'INSERT INTO t VALUES (' . (ROWS + 1) . ')'), '55P03', 'others: the same key waits');
+	is(value($other, 'SELECT count(*) FROM (SELECT 1 FROM t WHERE id <= 6 FOR UPDATE SKIP LOCKED) s'), 1, 'others: SKIP LOCKED');
+	is(state_of($other, 'UPDATE t SET v = v WHERE id = 1'), '', 'others: rows not changed are free');
+	value($other, 'SET lock_timeout = 0');
+	my $pid = value($other, 'SELECT pg_backend_pid()');
+	$other->do('UPDATE t SET v = v + 1000 WHERE id = 10', { pg_async => PG_ASYNC });
+	wait_for("the other session to wait", sub { lock_wait_pid($third, $pid) });
+	value($dbh, 'ROLLBACK');
+	is($other->pg_result, 1, 'others: goes on when it is rolled back');
+	is(value($third, 'SELECT v FROM t WHERE id = 10'), 1010, 'others: over the old version');
+
+	value($dbh, $_) for 'BEGIN', @{ $CHANGE{mix} };
+	$other->do('UPDATE t SET v = v + 1000 WHERE id = 10', { pg_async => PG_ASYNC });
+	wait_for("the other session to wait", sub { lock_wait_pid($third, $pid) });
+	value($dbh, 'COMMIT');
+	is($other->pg_result, 1, 'others: goes on when it is committed');
+	is(value($third, 'SELECT v FROM t WHERE id = 10'), 2012, 'others: over the new version');
+	is_sound($third, 'others: in the end');
+	$_->disconnect for $other, $third;
+	return;
+}
+
+sub test_pages_come_back
+{
+	value($dbh, $_) for 'DROP TABLE t', 'CREATE TABLE t (id int, v int, s text) USING zen';
+	my $free = value($dbh, 'SELECT pages_free FROM zen_stat()');
+	value($dbh, $_) for 'BEGIN', q{INSERT INTO t SELECT g, g, repeat('x', 500) FROM generate_series(1, 100000) g};
+	cmp_ok(value($dbh, 'SELECT pages_free FROM zen_stat()'), '<', $free - 700, 'pages are taken before the commit');
+	value($dbh, 'ROLLBACK');
+	cmp_ok(value($dbh, 'SELECT pages_free FROM zen_stat()'), '>=', $free - 20, 'pages come back after a rollback');
+	value($dbh, $_) for 'BEGIN', q{INSERT INTO t SELECT g, g, repeat('x', 500) FROM generate_series(1, 100000) g};
+	crash_and_start();
+	is(value($dbh, 'SELECT count(*) FROM t'), 0, 'nothing is left after a crash');
+	cmp_ok(value($dbh, 'SELECT pages_free FROM zen_stat()'), '>=', $free - 20, 'pages come back after a crash');
+	return;
+}
