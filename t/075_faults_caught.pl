@@ -38,6 +38,7 @@ my @faults = (
 	[ r5_no_recount                => \&tombstones_reused_later ],
 	[ r7_no_scrub                  => \&rolled_back_prepared ],
 	[ r7_losers_stay               => \&prepared_then_aborted ],
+	[ r7_spilled_stay              => \&spilled_to_savepoint ],
 	[ r8_no_zero                   => \&page_reused ],
 	[ r9_lp_after_visible          => \&seen_and_used ],
 	[ r9_no_descriptor             => \&prepared_then_committed ],
@@ -387,5 +388,15 @@ sub updated_twice
 		'UPDATE t SET v = 12 WHERE id = 1', 'COMMIT');
 	crash_and_start();
 	expect('SELECT sum(v) FROM t', 32);
+	return;
+}
+
+sub spilled_to_savepoint
+{
+	value($dbh, $_) for 'SET zen.spill_threshold = 0', 'CREATE TABLE t (id int, v int) USING zen';
+	in_transaction($dbh, 'INSERT INTO t VALUES (1, 10), (2, 20)', 'SAVEPOINT a',
+		'INSERT INTO t VALUES (3, 100), (4, 100), (5, 100)', 'ROLLBACK TO a', 'INSERT INTO t VALUES (6, 3)', 'COMMIT');
+	crash_and_start();
+	expect('SELECT sum(v) FROM t', 33);
 	return;
 }

@@ -21,6 +21,7 @@
 	X(R2_LP_FIRST, "r2_lp_first") \
 	X(R2_NO_LP_FLUSH, "r2_no_lp_flush") \
 	X(R2_NO_LAST_FENCE, "r2_no_last_fence") \
+	X(R2_SPILL_NO_FENCE, "r2_spill_no_fence") \
 	X(R3_TRUST_LP_ONLY, "r3_trust_lp_only") \
 	X(R3_DECIDE_EARLY, "r3_decide_early") \
 	X(R3_DELETED_FIRST, "r3_deleted_first") \
@@ -39,6 +40,7 @@
 	X(R7_NO_SCRUB, "r7_no_scrub") \
 	X(R7_NO_SCRUB_FENCE, "r7_no_scrub_fence") \
 	X(R7_LOSERS_STAY, "r7_losers_stay") \
+	X(R7_SPILLED_STAY, "r7_spilled_stay") \
 	X(R8_NO_ZERO, "r8_no_zero") \
 	X(R8_FREE_BEFORE_ZERO, "r8_free_before_zero") \
 	X(R8_ZEROING_FORGOTTEN, "r8_zeroing_forgotten") \

@@ -12,6 +12,7 @@
 
 #include "access/transam.h"
 #include "access/xact.h"
+#include "base/fault.h"
 #include "base/guc.h"
 #include "cache/metcache.h"
 #include "cache/spill.h"
@@ -157,7 +158,8 @@ publish_rows(Row *rows, uint32 n)
 {
 	bool		full = false;
 
-	zen_fence();
+	if (!ZEN_FAULT(R2_SPILL_NO_FENCE))
+		zen_fence();
 	for (uint32 i = 0; i < n; i++)
 		zen_gc_forget_header(rows[i].former);
 	for (uint32 i = 0; i < n; i++)

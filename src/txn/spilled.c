@@ -8,6 +8,7 @@
 #include "txn/spilled.h"
 
 #include "access/xact.h"
+#include "base/fault.h"
 #include "cache/metcache.h"
 #include "miscadmin.h"
 #include "nvm/alloc.h"
@@ -344,7 +345,7 @@ zen_spill_undo(uint32 region, ZenSpilledBlock *blocks, uint32 n, bool all)
 
 		if (nrows == 0)
 			continue;
-		for (uint32 i = 0; i < nrows; i++)
+		for (uint32 i = 0; i < nrows && !ZEN_FAULT(R7_SPILLED_STAY); i++)
 			zen_tuple_scrub(rows[i].slot);
 		zen_fence();
 		for (uint32 i = 0; i < nrows; i++)
