@@ -366,7 +366,7 @@ sub new_row
 		tag  => int rand 8,
 		tags => join(',', sort { $a <=> $b } between(1, 20), between(1, 20)),
 		prio => one_in(3) ? between(1, 9) : 0,
-		body => body_of("$key." . rand, $length),
+		body => scalar body_of("$key." . rand, $length),
 	};
 }
 
