@@ -74,9 +74,12 @@ OBJS = $(addprefix src/base/, \
 		page.o \
 		alloc.o) \
 	$(addprefix src/cache/, \
+		sketch.o \
+		tablestat.o \
 		tidmap.o \
 		version.o \
-		metcache.o) \
+		metcache.o \
+		split.o) \
 	$(addprefix src/txn/, \
 		visibility.o \
 		rowlock.o \

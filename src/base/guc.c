@@ -17,6 +17,7 @@ int			zen_dram_size_mb = 512;
 int			zen_met_cache_size_kb = 128 * 1024;
 int			zen_gc_batch = 64;
 int			zen_recovery_workers = 3;
+bool		zen_met_cache_split = true;
 bool		zen_skip_damaged_rows = false;
 
 static const struct config_enum_entry pool_mode_options[] = {
@@ -57,6 +58,12 @@ zen_guc_init(void)
 							"Beyond it, versions that every snapshot sees are evicted to NVM.",
 							&zen_met_cache_size_kb, 128 * 1024, 64, INT_MAX,
 							PGC_POSTMASTER, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomBoolVariable("zen.met_cache_split",
+							 "Divides zen.met_cache_size among the tables.",
+							 "Those with the most reads for their size get room for all their rows first, and each "
+							 "table has a minimum.  Off: rows compete by how often they are read alone.",
+							 &zen_met_cache_split, true,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.gc_batch",
 							"Garbage items that one commit handles at most.",
 							"A commit frees old versions of earlier transactions up to this number.",

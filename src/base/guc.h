@@ -24,6 +24,7 @@ extern int	zen_pool_mode;		/* ZenPoolMode */
 extern int	zen_dram_size_mb;	/* megabytes of shared DRAM reserved for zen */
 extern int	zen_met_cache_size_kb;	/* kilobytes of it that row versions may
 									 * fill before eviction */
+extern bool zen_met_cache_split;	/* divide that among tables */
 extern int	zen_gc_batch;		/* garbage items that one commit handles at
 								 * most */
 

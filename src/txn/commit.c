@@ -386,6 +386,7 @@ zen_pop_version(ZenWrite *write)
 			head->lockers = v->lockers;
 			head->lock_seq++;
 			v->lockers = NULL;
+			zen_version_pass_clock(v, head);
 			w = zen_word_with_entry(w, head);
 			if (head->older == NULL && head->lockers == NULL &&
 				(zen_version_flags(head) & (ZEN_V_FROZEN | ZEN_V_IN_CLOCK | ZEN_V_TOMBSTONE)) == ZEN_V_FROZEN)
@@ -407,6 +408,6 @@ zen_pop_version(ZenWrite *write)
 	if (lockers != NULL)
 		zen_lockers_free(lockers);
 	if (lone != NULL)
-		zen_metcache_enqueue(write->ht, write->tidno, lone);
+		zen_metcache_enqueue(write->ht, write->tidno);
 	zen_version_retire(v);
 }

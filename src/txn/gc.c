@@ -282,7 +282,7 @@ collect(GcItem *item)
 	}
 	zen_epoch_leave();
 	if (lone != NULL)
-		zen_metcache_enqueue(ht, item->tidno, lone);
+		zen_metcache_enqueue(ht, item->tidno);
 	if (ended != NULL)
 		zen_version_retire(ended);
 	if (lockers != NULL)

@@ -10,6 +10,7 @@
 
 #include "access/xact.h"
 #include "cache/metcache.h"
+#include "cache/tablestat.h"
 #include "nvm/page.h"
 #include "storage/procarray.h"
 #include "txn/visibility.h"
@@ -109,9 +110,23 @@ wanted_version(ZenVersion *head, int code, Snapshot snapshot, ZenVersion **succe
 	return v && code >= 0 && v->code != code ? NULL : v;
 }
 
-bool
-zen_row_fetch(ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, ZenRow *row,
-			  bool *all_dead, ZenPassed *passed)
+/* How a read is counted. */
+static void
+count_read(ZenHTable *ht, bool point, bool missed)
+{
+	ZenTableCounter counter = !point ? ZEN_T_SCANNED : missed ? ZEN_T_MISSES : ZEN_T_HITS;
+
+	if (missed)
+		ZEN_COUNT(metcache_misses, 1);
+	else
+		ZEN_COUNT(metcache_hits, 1);
+	zen_tablestat_add(ht->idx, zen_tablestat_generation(ht->idx), counter, 1);
+}
+
+/* zen_row_fetch and zen_row_read; *missed: the row was found in NVM. */
+static bool
+fetch_row(ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, ZenRow *row,
+		  bool *all_dead, ZenPassed *passed, bool point, bool *missed)
 {
 	ZenWord    *word;
 	bool		found = false,
@@ -142,9 +157,9 @@ zen_row_fetch(ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, ZenRow *
 		if (v != NULL)
 		{
 			copy_version(row, tidno, v, successor);
-			zen_version_set(v, ZEN_V_REFERENCED);
+			if (point)
+				zen_version_touch(head, zen_sketch_age());
 			found = true;
-			ZEN_COUNT(metcache_hits, 1);
 		}
 		else if (all_dead)
 			*all_dead = (zen_version_flags(head) & (ZEN_V_TOMBSTONE | ZEN_V_FROZEN)) ==
@@ -160,7 +175,7 @@ zen_row_fetch(ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, ZenRow *
 		{
 			found = copy_slot(row, tidno, slot, h.word1);
 			damaged = !found;
-			ZEN_COUNT(metcache_misses, 1);
+			*missed = found;
 		}
 	}
 	else if (all_dead)
@@ -168,6 +183,29 @@ zen_row_fetch(ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, ZenRow *
 	zen_epoch_leave();
 	if (damaged)
 		zen_tuple_unreadable(slot, tidno);
+	if (found)
+		count_read(ht, point, *missed);
+	return found;
+}
+
+bool
+zen_row_fetch(ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, ZenRow *row,
+			  bool *all_dead, ZenPassed *passed)
+{
+	bool		missed = false;
+
+	return fetch_row(ht, tidno, code, snapshot, row, all_dead, passed, false, &missed);
+}
+
+bool
+zen_row_read(ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, ZenRow *row,
+			 bool *all_dead, ZenPassed *passed)
+{
+	bool		missed = false;
+	bool		found = fetch_row(ht, tidno, code, snapshot, row, all_dead, passed, true, &missed);
+
+	if (missed)
+		zen_metcache_missed(ht, tidno);
 	return found;
 }
 
