@@ -25,9 +25,8 @@
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 
-/* a bitmap scan counts as point reads up to this many blocks, or this part of the table */
-#define FEW_BLOCKS		16
-#define FEW_PART		64
+#define FEW_ROWS		128		/* up to here the rows of a bitmap count as
+								 * point reads */
 
 typedef struct ZenScan
 {
@@ -46,7 +45,7 @@ typedef struct ZenScan
 	ItemPointerData maxtid;
 
 	/* bitmap scan: candidates of the current block */
-	uint32		nvisited;		/* blocks of the bitmap so far */
+	uint64		nvisited;		/* TIDs of the bitmap so far */
 	int			ncandidates;
 	int			candidate;
 	bool		recheck;		/* rows of the block are to be checked again */
@@ -466,7 +465,6 @@ set_bitmap_block(ZenScan *scan, TBMIterateResult *block)
 	if (block->blockno >= scan->nblocks)
 		return false;
 	scan->block = block->blockno;
-	scan->nvisited++;
 	count_block(scan->base.rs_rd);
 	if (zen_bitmap_is_lossy(block))
 		while (scan->ncandidates < ZEN_TIDS_PER_BLOCK)
@@ -476,6 +474,7 @@ set_bitmap_block(ZenScan *scan, TBMIterateResult *block)
 		}
 	else
 		scan->ncandidates = zen_bitmap_offsets(block, scan->candidates, ZEN_TIDS_PER_BLOCK);
+	scan->nvisited += scan->ncandidates;
 	return scan->ncandidates > 0;
 }
 
@@ -483,7 +482,7 @@ set_bitmap_block(ZenScan *scan, TBMIterateResult *block)
 static inline bool
 reads_few(ZenScan *scan)
 {
-	return scan->nvisited <= Max(FEW_BLOCKS, scan->nblocks / FEW_PART);
+	return scan->nvisited <= FEW_ROWS;
 }
 
 /* The next visible row of the block. */
