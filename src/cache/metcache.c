@@ -331,7 +331,7 @@ push_or_evict(ClockShard *shard, ClockQueue *q, const ClockItem *item)
 		forget_item(item);
 }
 
-/* Move the hand over one item of a queue; what stays goes to the end of kept. */
+/* Move the hand over one item of a queue; what stays goes to the end of kept.  With below 0 nothing is evicted. */
 static Found
 step(ClockShard *shard, ClockQueue *q, uint32 below, uint32 *reads)
 {
@@ -340,6 +340,8 @@ step(ClockShard *shard, ClockQueue *q, uint32 below, uint32 *reads)
 
 	if (!pop(shard, q, &item))
 		return FOUND_NOTHING;
+	if (below > 0 && zen_tablestat_over_quota(item.htable))
+		below = ANY_READS;
 	found = visit(&item, below, reads);
 	if (found == FOUND_STAYS)
 		push_or_evict(shard, &shard->kept, &item);
