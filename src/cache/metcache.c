@@ -261,6 +261,15 @@ is_evictable(ZenVersion *v, uint32 flags)
 		v->lockers == NULL && v->slot != InvalidZenSlot;
 }
 
+/* Is the item that of the row whose newest version is v?  Under the word's lock. */
+static bool
+is_marked(ZenVersion *v, const ClockItem *item)
+{
+	uint32		flags = zen_version_flags(v);
+
+	return (flags & ZEN_V_IN_CLOCK) && flags >> ZEN_V_MARK_SHIFT == item->mark;
+}
+
 /*
  * Look at an item's row and evict it if it was read less than `below` times.  Returns the version to retire in *victim, and
  * how often the row was read.  The table may be gone: its map is then hidden.
@@ -288,7 +297,7 @@ look_at(const ClockItem *item, uint32 below, ZenVersion **victim, uint32 *reads)
 		uint32		flags = zen_version_flags(v);
 
 		*reads = zen_version_reads(flags, zen_sketch_age());
-		if ((flags & ZEN_V_IN_CLOCK) && flags >> ZEN_V_MARK_SHIFT == item->mark)
+		if (is_marked(v, item))
 			found = FOUND_STAYS;
 		if (found == FOUND_STAYS && *reads < below && is_evictable(v, flags))
 		{
@@ -321,14 +330,52 @@ visit(const ClockItem *item, uint32 below, uint32 *reads)
 	return found;
 }
 
+/*
+ * The item goes and its row stays, in use: who ends the use adds another item.  False if nobody uses the row any more, so
+ * that nobody would.
+ */
+static bool
+unmark_entry(const ClockItem *item)
+{
+	ZenWord    *word;
+	bool		done = true;
+	uint64		w;
+
+	zen_epoch_enter();
+	word = zen_tidmap_word(&zen_htables[item->htable], item_tidno(item));
+	if (word != NULL && zen_word_state(zen_word_read(word)) == ZEN_WORD_ENTRY)
+	{
+		w = zen_word_lock(word);
+		if (zen_word_state(w) == ZEN_WORD_ENTRY && is_marked(zen_word_entry(w), item))
+		{
+			ZenVersion *v = zen_word_entry(w);
+
+			done = !is_evictable(v, zen_version_flags(v));
+			if (done)
+				zen_version_clear(v, ZEN_V_IN_CLOCK);
+		}
+		zen_word_unlock(word, w);
+	}
+	zen_epoch_leave();
+	return done;
+}
+
 /* An item that stays; if there is no memory for the queue its row goes at once, else nothing would ever evict it. */
 static void
 push_or_evict(ClockShard *shard, ClockQueue *q, const ClockItem *item)
 {
 	uint32		reads;
 
-	if (!push(shard, q, item) && visit(item, ANY_READS, &reads) == FOUND_STAYS)
-		forget_item(item);
+	while (!push(shard, q, item))
+	{
+		if (visit(item, ANY_READS, &reads) != FOUND_STAYS)
+			break;
+		if (unmark_entry(item))
+		{
+			forget_item(item);
+			break;
+		}
+	}
 }
 
 /* Move the hand over one item of a queue; what stays goes to the end of kept.  With below 0 nothing is evicted. */
