@@ -74,10 +74,13 @@ OBJS = $(addprefix src/base/, \
 		page.o \
 		alloc.o) \
 	$(addprefix src/cache/, \
+		sketch.o \
+		tablestat.o \
 		tidmap.o \
 		version.o \
 		metcache.o \
-		spill.o) \
+		spill.o \
+		split.o) \
 	$(addprefix src/txn/, \
 		visibility.o \
 		rowlock.o \

@@ -150,6 +150,49 @@ COMMENT ON VIEW zen_tables IS
 
 GRANT SELECT ON zen_tables TO PUBLIC;
 
+-- The counters are those of ZenTableCounter in src/cache/tablestat.h, in that order.
+CREATE FUNCTION zen_htable_stats(
+	OUT htable integer,
+	OUT database oid,
+	OUT tablespace oid,
+	OUT relfilenode oid,
+	OUT hits bigint,
+	OUT misses bigint,
+	OUT scanned bigint,
+	OUT admissions bigint,
+	OUT evictions bigint,
+	OUT entries bigint,
+	OUT bytes bigint,
+	OUT quota_bytes bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'zen_htable_stats'
+LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 100;
+
+COMMENT ON FUNCTION zen_htable_stats() IS
+'one row for each table that the pool holds, of all databases: its use of the Met-Cache since the start of the server, or since it was made or truncated; waits for recovery. What other sessions have counted last may be missing, some hundred events each.
+htable, database, tablespace, relfilenode: as in zen_htables(); hits, misses: rows read one by one, as through an index, from the Met-Cache and from NVM; scanned: rows read by scans of the table or much of it, or only looked at, which leave the Met-Cache as it is; admissions, evictions: rows copied from NVM into the Met-Cache and given back; entries: rows that the Met-Cache holds now and may evict once nobody needs their older versions; bytes: DRAM of these; quota_bytes: share of the Met-Cache beyond which the table makes room for others (zen.met_cache_split), null if there is no limit';
+
+CREATE VIEW zen_stat_tables AS
+SELECT c.oid::regclass AS relation,
+	s.hits,
+	s.misses,
+	s.hits / NULLIF(s.hits + s.misses, 0)::double precision AS hit_ratio,
+	s.scanned,
+	s.admissions,
+	s.evictions,
+	s.entries,
+	s.bytes,
+	s.quota_bytes
+FROM pg_database d
+JOIN zen_htable_stats() s ON s.database = d.oid
+JOIN pg_class c ON c.relfilenode = s.relfilenode AND COALESCE(NULLIF(c.reltablespace, 0), d.dattablespace) = s.tablespace
+WHERE d.datname = current_database() AND c.relkind IN ('r', 'm', 't');
+
+COMMENT ON VIEW zen_stat_tables IS
+'zen_htable_stats() for the tables, materialized views and toast tables of this database; hit_ratio: hits / (hits + misses), null before the first';
+
+GRANT SELECT ON zen_stat_tables TO PUBLIC;
+
 CREATE FUNCTION zen_relation_size(relation regclass)
 RETURNS bigint
 AS 'MODULE_PATHNAME', 'zen_relation_size'

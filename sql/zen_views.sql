@@ -12,12 +12,14 @@ SELECT * FROM zen_pool() \gdesc
 SELECT * FROM zen_recovery() \gdesc
 SELECT * FROM zen_htables() \gdesc
 SELECT * FROM zen_tables \gdesc
+SELECT * FROM zen_htable_stats() \gdesc
+SELECT * FROM zen_stat_tables \gdesc
 SELECT pg_typeof(zen_relation_size(NULL)), pg_typeof(zen_total_relation_size(NULL));
 -- everything has a comment
 SELECT proname FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.classid = 'pg_proc'::regclass AND d.deptype = 'e'
   JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'zen'
   WHERE obj_description(p.oid, 'pg_proc') IS NULL;
-SELECT obj_description('zen_tables'::regclass, 'pg_class') IS NOT NULL;
+SELECT obj_description(v, 'pg_class') IS NOT NULL FROM unnest('{zen_tables, zen_stat_tables}'::regclass[]) v;
 SELECT amname, amtype, obj_description(oid, 'pg_am') FROM pg_am WHERE amname = 'zen';
 
 -- values that can be true
@@ -96,6 +98,21 @@ SELECT count(*) FROM zen_htables() WHERE htable = :big_htable;
 COMMIT;
 SELECT relation, own_pages FROM zen_tables WHERE relation = 'big'::regclass;
 
+-- the use of the Met-Cache: rows just written are in it, and are read there
+CREATE TABLE used (id int PRIMARY KEY, v text) WITH (autovacuum_enabled = off);
+SELECT hits, misses, hit_ratio, scanned, admissions, evictions, entries, bytes FROM zen_stat_tables WHERE relation = 'used'::regclass;
+INSERT INTO used SELECT g, repeat('v', 500) FROM generate_series(1, 100) g;
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+SELECT length(v) FROM used WHERE id = 7;
+SELECT length(v) FROM used WHERE id = 8;
+RESET enable_seqscan;
+RESET enable_bitmapscan;
+SELECT hits, misses, hit_ratio, scanned, admissions, evictions FROM zen_stat_tables WHERE relation = 'used'::regclass;
+SELECT sum(length(v)) FROM used;
+SELECT hits, misses, scanned FROM zen_stat_tables WHERE relation = 'used'::regclass;
+SELECT count(*) FROM zen_stat_tables s JOIN zen_tables t USING (relation) WHERE relation = 'used'::regclass;
+
 -- sizes
 INSERT INTO big SELECT g, repeat('v', 500), NULL FROM generate_series(1, 10000) g;
 INSERT INTO big VALUES (0, 'toasted', repeat('w', 100000));
@@ -125,6 +142,8 @@ SET ROLE regress_zen_views;
 SELECT path FROM zen_pool();
 SELECT count(*) FROM zen_stat(), zen_recovery();
 SELECT count(*) > 0 FROM zen_htables();
+SELECT count(*) > 0 FROM zen_htable_stats();
+SELECT count(*) FROM zen_stat_tables WHERE relation = 'zen_views.big'::regclass;
 SELECT count(*) FROM zen_tables WHERE relation = 'zen_views.big'::regclass;
 SELECT zen_relation_size('zen_views.t') > 0;
 RESET ROLE;
@@ -136,6 +155,7 @@ SELECT extnamespace::regnamespace AS ext FROM pg_extension WHERE extname = 'zen'
 SET search_path = zen_views;
 SELECT :ext.zen_total_relation_size('big') > 0;
 SELECT count(*) FROM :ext.zen_tables WHERE relation = 'big'::regclass;
+SELECT count(*) FROM :ext.zen_stat_tables WHERE relation = 'big'::regclass;
 
 RESET search_path;
 SET client_min_messages = warning;

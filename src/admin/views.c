@@ -16,6 +16,7 @@
 #include "base/guc.h"
 #include "base/locks.h"
 #include "base/stats.h"
+#include "cache/tablestat.h"
 #include "cache/tidmap.h"
 #include "cache/version.h"
 #include "catalog/pg_class.h"
@@ -38,6 +39,7 @@ PG_FUNCTION_INFO_V1(zen_stat);
 PG_FUNCTION_INFO_V1(zen_pool_info);
 PG_FUNCTION_INFO_V1(zen_recovery_info);
 PG_FUNCTION_INFO_V1(zen_htables_info);
+PG_FUNCTION_INFO_V1(zen_htable_stats);
 PG_FUNCTION_INFO_V1(zen_relation_size);
 
 /* ---------- rows ---------- */
@@ -385,6 +387,43 @@ zen_htables_info(PG_FUNCTION_ARGS)
 		put_int32(&row, (int32) own_pages[ht->idx]);
 		put_int64(&row, nvm_bytes(ht, own_pages[ht->idx]));
 		put_bool(&row, pg_atomic_read_u32(&ht->reindex) != 0);
+		if (row.n != row.desc->natts)
+			versions_differ();
+		tuplestore_putvalues(rsinfo->setResult, row.desc, row.values, row.isnull);
+	}
+	return (Datum) 0;
+}
+
+/* ---------- zen_htable_stats ---------- */
+
+Datum
+zen_htable_stats(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	ResultRow	row;
+	Listed	   *list;
+	uint32		n;
+
+	enter();
+	zen_gate();
+	zen_tablestat_flush();
+	InitMaterializedSRF(fcinfo, 0);
+	row.desc = rsinfo->setDesc;
+	list = list_htables(&n);
+	for (uint32 i = 0; i < n; i++)
+	{
+		int64		values[ZEN_T_NCOUNTERS];
+		uint64		quota = zen_tablestat_quota(list[i].ht->idx);
+
+		zen_tablestat_read(list[i].ht->idx, values);
+		row.n = 0;
+		put_int32(&row, (int32) list[i].ht->idx);
+		put_oid(&row, list[i].db);
+		put_oid(&row, list[i].spc);
+		put_oid(&row, list[i].relnumber);
+		for (int c = 0; c < ZEN_T_NCOUNTERS; c++)
+			put_int64(&row, values[c]);
+		put(&row, INT8OID, Int64GetDatum((int64) quota), quota == 0);
 		if (row.n != row.desc->natts)
 			versions_differ();
 		tuplestore_putvalues(rsinfo->setResult, row.desc, row.values, row.isnull);

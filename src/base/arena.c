@@ -3,7 +3,7 @@
  *
  * The arena is cut into spans of 256 KB.  A span serves one size class, as long as any object of it is in use, and then
  * goes back to all; objects larger than a quarter of a span take whole spans in a row.  Size classes are multiples of
- * 32 bytes up to 1 KB, above that four per doubling.
+ * 32 bytes up to 1 KB, above that eight per doubling.
  *
  * Each class has its partly filled spans in a list under its own spinlock; each process keeps a small magazine of free
  * objects per class in front of it, so that most calls touch no shared line.
@@ -28,7 +28,9 @@
 								 * ZEN_ARENA_UNIT */
 #define NSMALL			(SMALL_LIMIT / ZEN_ARENA_UNIT)
 #define OBJECT_LIMIT	(SPAN_SIZE / 4) /* larger requests take whole spans */
-#define NCLASSES		(NSMALL + 4 * 6)	/* 1 KB to 64 KB: six doublings */
+#define STEPS_LOG2		3		/* above: 2^3 classes per doubling */
+#define NCLASSES		(NSMALL + (6 << STEPS_LOG2))	/* 1 KB to 64 KB: six
+														 * doublings */
 #define MAGAZINE		32		/* objects of a class that one process keeps */
 #define MAGAZINE_LIMIT	4096	/* bytes; larger objects are not kept in
 								 * magazines */
@@ -95,11 +97,11 @@ static Magazine magazines[NCLASSES];
 static Size
 class_size(int c)
 {
-	int			log2 = 10 + (c - NSMALL) / 4;
+	int			log2 = 10 + ((c - NSMALL) >> STEPS_LOG2);
 
 	if (c < NSMALL)
 		return (Size) (c + 1) * ZEN_ARENA_UNIT;
-	return ((Size) 1 << log2) + (Size) ((c - NSMALL) % 4 + 1) * ((Size) 1 << (log2 - 2));
+	return ((Size) 1 << log2) + (Size) ((c - NSMALL) % (1 << STEPS_LOG2) + 1) * ((Size) 1 << (log2 - STEPS_LOG2));
 }
 
 static int
@@ -111,8 +113,8 @@ class_of(Size size)
 	if (size <= SMALL_LIMIT)
 		return size == 0 ? 0 : (int) ((size - 1) / ZEN_ARENA_UNIT);
 	log2 = pg_leftmost_one_pos64(size - 1); /* 2^log2 < size <= 2^(log2+1) */
-	step = (Size) 1 << (log2 - 2);
-	return NSMALL + (log2 - 10) * 4 + (int) ((size - ((Size) 1 << log2) + step - 1) / step) - 1;
+	step = (Size) 1 << (log2 - STEPS_LOG2);
+	return NSMALL + ((log2 - 10) << STEPS_LOG2) + (int) ((size - ((Size) 1 << log2) + step - 1) / step) - 1;
 }
 
 static inline uint32
@@ -334,6 +336,12 @@ static uint32
 spans_needed(Size size)
 {
 	return (uint32) ((size + SPAN_SIZE - 1) / SPAN_SIZE);
+}
+
+Size
+zen_arena_rounded(Size size)
+{
+	return size > OBJECT_LIMIT ? spans_needed(size) * SPAN_SIZE : class_size(class_of(size));
 }
 
 void *

@@ -26,6 +26,9 @@ extern void zen_arena_init(void);
 extern void *zen_arena_alloc(Size size);
 extern void zen_arena_free(void *ptr, Size size);
 
+/* zen_arena_rounded -- the bytes that zen_arena_alloc(size) really takes. */
+extern Size zen_arena_rounded(Size size);
+
 /* zen_arena_alloc_or_error -- the same, but ERRCODE_OUT_OF_MEMORY with a hint when full. */
 extern void *zen_arena_alloc_or_error(Size size);
 pg_noreturn extern void zen_arena_full_error(void);

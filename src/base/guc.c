@@ -18,6 +18,7 @@ int			zen_met_cache_size_kb = 128 * 1024;
 int			zen_gc_batch = 64;
 int			zen_recovery_workers = 3;
 int			zen_spill_threshold_kb;
+bool		zen_met_cache_split = true;
 bool		zen_skip_damaged_rows = false;
 
 static const struct config_enum_entry pool_mode_options[] = {
@@ -64,6 +65,12 @@ zen_guc_init(void)
 							"counts; -1 keeps rows in DRAM until commit.",
 							&zen_spill_threshold_kb, 16 * 1024, -1, INT_MAX,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomBoolVariable("zen.met_cache_split",
+							 "Divides zen.met_cache_size among the tables.",
+							 "Those with the most reads for their size get room for all their rows first, and each "
+							 "table has a minimum.  Off: rows compete by how often they are read alone.",
+							 &zen_met_cache_split, true,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.gc_batch",
 							"Garbage items that one commit handles at most.",
 							"A commit frees old versions of earlier transactions up to this number.",

@@ -25,6 +25,7 @@ extern int	zen_dram_size_mb;	/* megabytes of shared DRAM reserved for zen */
 extern int	zen_met_cache_size_kb;	/* kilobytes of it that row versions may
 									 * fill before eviction */
 extern int	zen_spill_threshold_kb;
+extern bool zen_met_cache_split;	/* divide that among tables */
 extern int	zen_gc_batch;		/* garbage items that one commit handles at
 								 * most */
 

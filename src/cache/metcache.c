@@ -1,9 +1,24 @@
 /*
  * metcache.c -- admission and eviction.
  *
- * CLOCK as a queue with a second chance: the hand takes the oldest item; if its entry was referenced since, the bit is
- * cleared and the item goes to the end.  An item is only a hint (HTable, TID): whether its entry may go is decided
- * from the word itself, so a stale item does no harm.  Queues are sharded by process to keep them from contending.
+ * Which rows are worth their DRAM?  Those read most often of late.  Reads of cached rows are counted in their newest
+ * versions (zen_version_touch), reads of others in a sketch (sketch.c); both are halved at the same times.  A row that is
+ * read in NVM is admitted from its second read on, and only if room is left or a row can go that was read less.  A row
+ * that is written or locked must be admitted, so it is on probation first.
+ *
+ * The CLOCK is two queues in each shard: fresh, the probation, at most 1 / FRESH_PART of the items, and kept.  Whoever adds
+ * to fresh settles the oldest there: it stays if room is left, or if it takes the place of a row read less, else it
+ * goes.  The hand passes over kept in the same way for whoever wants a place: a row that is read less often than the
+ * newcomer goes, another one goes to the end; after HAND_STEPS the newcomer has lost.  So each admission costs a few
+ * steps, and none takes long.  Rows belong to shards by a hash, so shards are alike.
+ *
+ * With shares (split.c) a row of a table that has more than its share always makes room for one of a table that has not,
+ * and never the other way round.
+ *
+ * An item is only a hint: whether its row may go is decided from the word itself.  An item is its row's if the newest
+ * version is marked ZEN_V_IN_CLOCK and bears the item's mark; any other is dropped when the hand meets it.  While room
+ * is left nobody needs the hand: then every CHECK_EVERY-th addition moves it, so that items of rows that are gone do not
+ * pile up.
  *
  * Evictable is an entry that is frozen, not a tombstone, without older versions and without lockers: what NVM holds of
  * it is then all there is to know.
@@ -11,19 +26,36 @@
 #include "cache/metcache.h"
 
 #include "base/guc.h"
-#include "miscadmin.h"
+#include "cache/sketch.h"
+#include "cache/tablestat.h"
 #include "nvm/page.h"
-#include "storage/proc.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
 
-#define NSHARDS		16
-#define CHUNK_ITEMS 255
+#define MAX_SHARDS		32
+#define SHARD_BYTES		(1024 * 1024)	/* of cache for each shard, or more */
+#define CHUNK_ITEMS		127
+#define FRESH_PART		32
+#define FRESH_MIN		4		/* items */
+#define HAND_STEPS		4
+#define CHECK_EVERY		4
+#define ADMIT_READS		2		/* reads after which a row may be admitted */
+#define ANY_READS		(ZEN_SKETCH_MAX + 1)	/* more than any row has */
+#define AGE_MISSES		10		/* reads that miss for each cached row, until
+								 * all counts are halved */
+#define MAX_IDLE_CALLS	64
+#define LONG_READ		1000	/* misses in one transaction after which it
+								 * admits no more rows by reading */
 
+/* 16 bytes for each cached row */
 typedef struct ClockItem
 {
-	uint64		tidno;
-	uint32		htable;
+	uint32		block;
+	uint32		generation;		/* of the table's number */
+	uint16		htable;
+	uint16		units;			/* of ZEN_ARENA_UNIT bytes, as accounted */
+	uint8		offset;			/* - 1; 0..63 */
+	uint8		mark;
 } ClockItem;
 
 typedef struct ClockChunk
@@ -32,26 +64,63 @@ typedef struct ClockChunk
 	ClockItem	items[CHUNK_ITEMS];
 } ClockChunk;
 
+typedef struct ClockQueue
+{
+	ClockChunk *head;			/* oldest */
+	ClockChunk *tail;
+	uint32		head_pos;		/* next item to take in head */
+	uint32		tail_pos;		/* next free place in tail */
+	uint32		n;				/* items; read without the lock */
+} ClockQueue;
+
 typedef union ClockShard
 {
 	struct
 	{
 		slock_t		lock;		/* protects the rest */
-		ClockChunk *head;		/* oldest */
-		ClockChunk *tail;
-		uint32		head_pos;	/* next item to take in head */
-		uint32		tail_pos;	/* next free place in tail */
-	}			q;
-	char		pad[64];
+		ClockQueue	fresh;
+		ClockQueue	kept;
+	};
+	char		pad[128];
 } ClockShard;
 
-static ClockShard *shards;
+typedef struct Clock
+{
+	uint32		nshards;
+	ClockShard	shards[MAX_SHARDS];
+} Clock;
+
+static Clock *clock_;
+static uint8 next_mark = 0;
+static uint32 additions = 0;	/* by this process */
+static uint32 hand = 0;			/* shard that this process relieves next */
+static uint32 idle_calls = 0;	/* of zen_metcache_evict() to be left out,
+								 * since nothing could go */
+static uint32 next_idle = 0;
+static uint32 misses_in_xact = 0;
+
 void		(*zen_make_room) (void) = NULL;
+
+/* Row versions may not take all of DRAM, whatever the setting: maps and queues grow with them. */
+uint64
+zen_metcache_capacity(void)
+{
+	return Min((uint64) zen_met_cache_size_kb * 1024, (uint64) zen_dram_size_mb * 1024 * 1024 / 4 * 3);
+}
+
+/* From here on a newcomer must take another row's place; what is between this and the capacity is for writers. */
+static uint64
+mark_full(void)
+{
+	return zen_metcache_capacity() / 64 * 63;
+}
 
 Size
 zen_metcache_shmem_size(void)
 {
-	return NSHARDS * sizeof(ClockShard);
+	Size		size = add_size(sizeof(Clock), zen_sketch_shmem_size(zen_metcache_capacity()));
+
+	return add_size(size, zen_tablestat_shmem_size());
 }
 
 void
@@ -59,51 +128,56 @@ zen_metcache_init(void)
 {
 	bool		found;
 
-	shards = ShmemInitStruct("zen clock", zen_metcache_shmem_size(), &found);
+	zen_sketch_init(zen_metcache_capacity());
+	zen_tablestat_init();
+	clock_ = ShmemInitStruct("zen clock", sizeof(Clock), &found);
 	if (found)
 		return;
-	memset(shards, 0, zen_metcache_shmem_size());
-	for (int i = 0; i < NSHARDS; i++)
-		SpinLockInit(&shards[i].q.lock);
+	memset(clock_, 0, sizeof(Clock));
+	clock_->nshards = (uint32) Max(1, Min(zen_metcache_capacity() / SHARD_BYTES, MAX_SHARDS));
+	for (int i = 0; i < MAX_SHARDS; i++)
+		SpinLockInit(&clock_->shards[i].lock);
 }
 
-static ClockShard *
-my_shard(void)
-{
-	return &shards[(MyProc ? GetNumberFromPGProc(MyProc) : 0) % NSHARDS];
-}
+/* ---------- queues ---------- */
 
+/* Place an item if there is a place, maybe in *spare, which is then NULL.  Under the shard's lock. */
 static bool
-push(ClockShard *shard, ClockItem item)
+place_item(ClockQueue *q, const ClockItem *item, ClockChunk **spare)
+{
+	if (q->tail == NULL || q->tail_pos == CHUNK_ITEMS)
+	{
+		if (*spare == NULL)
+			return false;
+		(*spare)->next = NULL;
+		if (q->tail != NULL)
+			q->tail->next = *spare;
+		else
+		{
+			q->head = *spare;
+			q->head_pos = 0;
+		}
+		q->tail = *spare;
+		q->tail_pos = 0;
+		*spare = NULL;
+	}
+	q->tail->items[q->tail_pos++] = *item;
+	q->n++;
+	return true;
+}
+
+/* False if DRAM is full. */
+static bool
+push(ClockShard *shard, ClockQueue *q, const ClockItem *item)
 {
 	ClockChunk *spare = NULL;
-	bool		done = false;
+	bool		done;
 
 	for (;;)
 	{
-		SpinLockAcquire(&shard->q.lock);
-		if (shard->q.tail != NULL && shard->q.tail_pos < CHUNK_ITEMS)
-		{
-			shard->q.tail->items[shard->q.tail_pos++] = item;
-			done = true;
-		}
-		else if (spare != NULL)
-		{
-			spare->next = NULL;
-			spare->items[0] = item;
-			if (shard->q.tail != NULL)
-				shard->q.tail->next = spare;
-			else
-			{
-				shard->q.head = spare;
-				shard->q.head_pos = 0;
-			}
-			shard->q.tail = spare;
-			shard->q.tail_pos = 1;
-			spare = NULL;
-			done = true;
-		}
-		SpinLockRelease(&shard->q.lock);
+		SpinLockAcquire(&shard->lock);
+		done = place_item(q, item, &spare);
+		SpinLockRelease(&shard->lock);
 		if (done)
 			break;
 		spare = zen_arena_alloc(sizeof(ClockChunk));
@@ -116,47 +190,105 @@ push(ClockShard *shard, ClockItem item)
 }
 
 static bool
-pop(ClockShard *shard, ClockItem *item)
+pop(ClockShard *shard, ClockQueue *q, ClockItem *item)
 {
 	ClockChunk *empty = NULL;
 	bool		found = false;
 
-	SpinLockAcquire(&shard->q.lock);
-	if (shard->q.head != NULL &&
-		(shard->q.head != shard->q.tail || shard->q.head_pos < shard->q.tail_pos))
+	SpinLockAcquire(&shard->lock);
+	if (q->n > 0)
 	{
-		*item = shard->q.head->items[shard->q.head_pos++];
+		*item = q->head->items[q->head_pos++];
+		q->n--;
 		found = true;
-		if (shard->q.head_pos == CHUNK_ITEMS)
+		if (q->head_pos == CHUNK_ITEMS)
 		{
-			empty = shard->q.head;
-			shard->q.head = empty->next;
-			shard->q.head_pos = 0;
-			if (shard->q.head == NULL)
-				shard->q.tail = NULL;
+			empty = q->head;
+			q->head = empty->next;
+			q->head_pos = 0;
+			if (q->head == NULL)
+				q->tail = NULL;
 		}
 	}
-	SpinLockRelease(&shard->q.lock);
+	SpinLockRelease(&shard->lock);
 	if (empty != NULL)
 		zen_arena_free(empty, sizeof(ClockChunk));
 	return found;
 }
 
-/* Try to evict the entry of one item.  Returns the version to retire, or NULL; *again: keep the item. */
-static ZenVersion *
-evict_item(ClockItem *item, bool *again)
+static uint64
+item_tidno(const ClockItem *item)
+{
+	return (uint64) item->block * ZEN_TIDS_PER_BLOCK + item->offset;
+}
+
+static ClockShard *
+shard_of(uint64 key)
+{
+	/* other bits than the sketch takes */
+	return &clock_->shards[(key >> 21) % clock_->nshards];
+}
+
+/* Fewer items than this may be on probation. */
+static bool
+fresh_is_full(ClockShard *shard)
+{
+	return shard->fresh.n > Max(FRESH_MIN, (shard->fresh.n + shard->kept.n) / FRESH_PART);
+}
+
+/* The item leaves the CLOCK. */
+static void
+forget_item(const ClockItem *item)
+{
+	zen_tablestat_add(item->htable, item->generation, ZEN_T_ENTRIES, -1);
+	zen_tablestat_add(item->htable, item->generation, ZEN_T_BYTES, -(int64) item->units * ZEN_ARENA_UNIT);
+}
+
+/* ---------- eviction ---------- */
+
+/* What the hand finds at an item. */
+typedef enum Found
+{
+	FOUND_NOTHING,				/* the row is gone, or has another item */
+	FOUND_STAYS,
+	FOUND_EVICTABLE				/* evicted */
+} Found;
+
+static bool
+is_evictable(ZenVersion *v, uint32 flags)
+{
+	return (flags & (ZEN_V_FROZEN | ZEN_V_TOMBSTONE | ZEN_V_PENDING)) == ZEN_V_FROZEN && v->older == NULL &&
+		v->lockers == NULL && v->slot != InvalidZenSlot;
+}
+
+/* Is the item that of the row whose newest version is v?  Under the word's lock. */
+static bool
+is_marked(ZenVersion *v, const ClockItem *item)
+{
+	uint32		flags = zen_version_flags(v);
+
+	return (flags & ZEN_V_IN_CLOCK) && flags >> ZEN_V_MARK_SHIFT == item->mark;
+}
+
+/*
+ * Look at an item's row and evict it if it was read less than `below` times.  Returns the version to retire in *victim, and
+ * how often the row was read.  The table may be gone: its map is then hidden.
+ */
+static Found
+look_at(const ClockItem *item, uint32 below, ZenVersion **victim, uint32 *reads)
 {
 	ZenWord    *word;
-	ZenVersion *victim = NULL;
+	Found		found = FOUND_NOTHING;
 	uint64		w;
 
-	*again = false;
+	*victim = NULL;
+	*reads = 0;
 	zen_epoch_enter();
-	word = zen_tidmap_word(&zen_htables[item->htable], item->tidno);
+	word = zen_tidmap_word(&zen_htables[item->htable], item_tidno(item));
 	if (word == NULL || zen_word_state(zen_word_read(word)) != ZEN_WORD_ENTRY)
 	{
 		zen_epoch_leave();
-		return NULL;
+		return FOUND_NOTHING;
 	}
 	w = zen_word_lock(word);
 	if (zen_word_state(w) == ZEN_WORD_ENTRY)
@@ -164,101 +296,279 @@ evict_item(ClockItem *item, bool *again)
 		ZenVersion *v = zen_word_entry(w);
 		uint32		flags = zen_version_flags(v);
 
-		if ((flags & (ZEN_V_FROZEN | ZEN_V_TOMBSTONE | ZEN_V_PENDING)) != ZEN_V_FROZEN || v->older != NULL ||
-			v->lockers != NULL || v->slot == InvalidZenSlot)
-			zen_version_clear(v, ZEN_V_IN_CLOCK);
-		else if (flags & ZEN_V_REFERENCED)
+		*reads = zen_version_reads(flags, zen_sketch_age());
+		if (is_marked(v, item))
+			found = FOUND_STAYS;
+		if (found == FOUND_STAYS && *reads < below && is_evictable(v, flags))
 		{
-			zen_version_clear(v, ZEN_V_REFERENCED);
-			*again = true;
-		}
-		else
-		{
+			found = FOUND_EVICTABLE;
 			w = zen_word_with(w, ZEN_WORD_NVM, v->slot);
-			victim = v;
+			*victim = v;
 		}
 	}
 	zen_word_unlock(word, w);
 	zen_epoch_leave();
-	return victim;
+	return found;
 }
 
-void
-zen_metcache_enqueue(ZenHTable *ht, uint64 tidno, ZenVersion *v)
+/* The same, with all that follows if the item is not to stay. */
+static Found
+visit(const ClockItem *item, uint32 below, uint32 *reads)
 {
-	ClockItem	item = {.tidno = tidno,.htable = ht->idx};
-	bool		again = true;
+	ZenVersion *victim;
+	Found		found = look_at(item, below, &victim, reads);
 
-	if (push(my_shard(), item))
-		return;
-
-	/*
-	 * no memory for the queue: this one goes at once, else nothing would ever
-	 * evict it (the first look may only clear its reference bit)
-	 */
-	for (int i = 0; i < 2 && again; i++)
+	if (found != FOUND_STAYS)
+		forget_item(item);
+	if (victim != NULL)
 	{
-		ZenVersion *victim = evict_item(&item, &again);
+		zen_sketch_raise(zen_sketch_key(item->htable, item_tidno(item)), *reads);
+		zen_version_retire(victim);
+		ZEN_COUNT(metcache_evictions, 1);
+		zen_tablestat_add(item->htable, item->generation, ZEN_T_EVICTIONS, 1);
+	}
+	return found;
+}
 
-		if (victim != NULL)
+/*
+ * The item goes and its row stays, in use: who ends the use adds another item.  False if nobody uses the row any more, so
+ * that nobody would.
+ */
+static bool
+unmark_entry(const ClockItem *item)
+{
+	ZenWord    *word;
+	bool		done = true;
+	uint64		w;
+
+	zen_epoch_enter();
+	word = zen_tidmap_word(&zen_htables[item->htable], item_tidno(item));
+	if (word != NULL && zen_word_state(zen_word_read(word)) == ZEN_WORD_ENTRY)
+	{
+		w = zen_word_lock(word);
+		if (zen_word_state(w) == ZEN_WORD_ENTRY && is_marked(zen_word_entry(w), item))
 		{
-			zen_version_retire(victim);
-			ZEN_COUNT(metcache_evictions, 1);
+			ZenVersion *v = zen_word_entry(w);
+
+			done = !is_evictable(v, zen_version_flags(v));
+			if (done)
+				zen_version_clear(v, ZEN_V_IN_CLOCK);
+		}
+		zen_word_unlock(word, w);
+	}
+	zen_epoch_leave();
+	return done;
+}
+
+/* An item that stays; if there is no memory for the queue its row goes at once, else nothing would ever evict it. */
+static void
+push_or_evict(ClockShard *shard, ClockQueue *q, const ClockItem *item)
+{
+	uint32		reads;
+
+	while (!push(shard, q, item))
+	{
+		if (visit(item, ANY_READS, &reads) != FOUND_STAYS)
+			break;
+		if (unmark_entry(item))
+		{
+			forget_item(item);
+			break;
 		}
 	}
 }
 
-/* Row versions may not take all of DRAM, whatever the setting: maps and queues grow with them. */
-static uint64
-capacity(void)
+/* Move the hand over one item of a queue; what stays goes to the end of kept.  With below 0 nothing is evicted. */
+static Found
+step(ClockShard *shard, ClockQueue *q, uint32 below, uint32 *reads)
 {
-	return Min((uint64) zen_met_cache_size_kb * 1024, (uint64) zen_dram_size_mb * 1024 * 1024 / 4 * 3);
+	ClockItem	item;
+	Found		found;
+
+	if (!pop(shard, q, &item))
+		return FOUND_NOTHING;
+	if (below > 0 && zen_tablestat_over_quota(item.htable))
+		below = ANY_READS;
+	found = visit(&item, below, reads);
+	if (found == FOUND_STAYS)
+		push_or_evict(shard, &shard->kept, &item);
+	return found;
+}
+
+/* Make room for a row of a table that was read so often.  False if those that the hand meets are worth more. */
+static bool
+win_place(ClockShard *shard, uint32 htable, uint32 reads)
+{
+	bool		over = zen_tablestat_over_quota(htable);
+
+	for (int i = 0; i < HAND_STEPS; i++)
+	{
+		ClockQueue *q = shard->kept.n > 0 ? &shard->kept : &shard->fresh;
+		ClockItem	item;
+		uint32		below = reads,
+					item_reads;
+		Found		found;
+
+		if (!pop(shard, q, &item))
+			return false;
+		if (zen_tablestat_over_quota(item.htable) != over)
+			below = over ? 0 : ANY_READS;
+		found = visit(&item, below, &item_reads);
+		if (found == FOUND_EVICTABLE)
+			return true;
+		if (found == FOUND_STAYS)
+			push_or_evict(shard, &shard->kept, &item);
+	}
+	return false;
+}
+
+/* The oldest row on probation stays or goes. */
+static void
+settle(ClockShard *shard)
+{
+	ClockItem	item;
+	uint32		reads,
+				ignored;
+	bool		full = zen_version_bytes() > mark_full();
+
+	if (!pop(shard, &shard->fresh, &item))
+		return;
+	if (visit(&item, full ? ADMIT_READS : 0, &reads) != FOUND_STAYS)
+		return;
+
+	/* in use now, or read again: it may stay if it wins a place */
+	if (!full || win_place(shard, item.htable, Max(reads, 1)) ||
+		visit(&item, ANY_READS, &ignored) == FOUND_STAYS)
+		push_or_evict(shard, &shard->kept, &item);
+}
+
+static bool
+exceeds(uint64 limit)
+{
+	return zen_version_bytes() > limit;
+}
+
+/*
+ * Move the hands over at most max items while versions take more than limit bytes: rows on probation first, then those of
+ * kept that were read less than once, twice...
+ */
+static uint32
+evict(uint32 max, uint64 limit)
+{
+	uint32		evicted = 0;
+
+	for (uint32 i = 0; i < max && exceeds(limit); i++)
+	{
+		ClockShard *shard = &clock_->shards[hand++ % clock_->nshards];
+		bool		fresh = shard->fresh.n > 0 && (fresh_is_full(shard) || shard->kept.n == 0);
+		uint32		below = fresh ? ADMIT_READS : 1 + i / 16;
+		uint32		reads;
+
+		if (step(shard, fresh ? &shard->fresh : &shard->kept, Min(below, ANY_READS), &reads) == FOUND_EVICTABLE)
+			evicted++;
+	}
+	return evicted;
 }
 
 bool
 zen_metcache_needs_room(void)
 {
-	return zen_version_bytes() > capacity();
-}
-
-/* Move the hand over at most max entries while versions take more than limit bytes. */
-static void
-evict(int max, uint64 limit)
-{
-	int			start = MyProc ? GetNumberFromPGProc(MyProc) % NSHARDS : 0;
-
-	for (int s = 0; s < NSHARDS && max > 0; s++)
-	{
-		ClockShard *shard = &shards[(start + s) % NSHARDS];
-		ClockItem	item;
-
-		while (max > 0 && zen_version_bytes() > limit && pop(shard, &item))
-		{
-			bool		again;
-			ZenVersion *victim = evict_item(&item, &again);
-
-			max--;
-			if (victim != NULL)
-			{
-				zen_version_retire(victim);
-				ZEN_COUNT(metcache_evictions, 1);
-			}
-			else if (again)
-				push(shard, item);
-		}
-	}
+	return exceeds(zen_metcache_capacity());
 }
 
 void
 zen_metcache_evict(int max)
 {
-	evict(max, capacity());
+	if (idle_calls > 0)
+	{
+		idle_calls--;
+		return;
+	}
+	if (evict((uint32) max, zen_metcache_capacity()) > 0)
+		next_idle = 0;
+	else
+		next_idle = Min(2 * next_idle + 1, MAX_IDLE_CALLS);
+	idle_calls = next_idle;
 }
 
 void
 zen_metcache_evict_any(int max)
 {
-	evict(max, 0);
+	idle_calls = 0;
+	evict((uint32) max, 0);
+}
+
+/* ---------- entering the CLOCK ---------- */
+
+/* Mark the newest version as the item's; false if the row needs no item any more. */
+static bool
+mark_entry(ZenHTable *ht, uint64 tidno, ClockItem *item)
+{
+	ZenWord    *word;
+	bool		marked = false;
+	uint64		w;
+
+	zen_epoch_enter();
+	item->generation = zen_tablestat_generation(ht->idx);
+	word = zen_tidmap_word(ht, tidno);
+	if (word != NULL && zen_word_state(zen_word_read(word)) == ZEN_WORD_ENTRY)
+	{
+		w = zen_word_lock(word);
+		if (zen_word_state(w) == ZEN_WORD_ENTRY)
+		{
+			ZenVersion *v = zen_word_entry(w);
+			uint32		flags = zen_version_flags(v);
+
+			if (flags & ZEN_V_IN_CLOCK)
+			{
+				zen_version_clear(v, ZEN_V_MARK);
+				zen_version_set(v, (uint32) item->mark << ZEN_V_MARK_SHIFT);
+				item->units = (uint16) (zen_version_size(v) / ZEN_ARENA_UNIT);
+				marked = true;
+			}
+		}
+		zen_word_unlock(word, w);
+	}
+	zen_epoch_leave();
+	return marked;
+}
+
+/* Give a row that is marked ZEN_V_IN_CLOCK its item. */
+static bool
+enqueue(ZenHTable *ht, uint64 tidno, ClockShard *shard, ClockQueue *q)
+{
+	ClockItem	item = {
+		.block = (uint32) (tidno / ZEN_TIDS_PER_BLOCK),
+		.offset = (uint8) (tidno % ZEN_TIDS_PER_BLOCK),
+		.htable = (uint16) ht->idx,
+		.mark = ++next_mark
+	};
+
+	if (!mark_entry(ht, tidno, &item))
+		return false;
+	zen_tablestat_add(item.htable, item.generation, ZEN_T_ENTRIES, 1);
+	zen_tablestat_add(item.htable, item.generation, ZEN_T_BYTES, (int64) item.units * ZEN_ARENA_UNIT);
+	push_or_evict(shard, q, &item);
+	return true;
+}
+
+void
+zen_metcache_enqueue(ZenHTable *ht, uint64 tidno)
+{
+	ClockShard *shard = shard_of(zen_sketch_key(ht->idx, tidno));
+	uint32		reads;
+
+	if (!enqueue(ht, tidno, shard, &shard->fresh))
+		return;
+
+	/*
+	 * one has come: one is settled, and one more, as long as they are too
+	 * many
+	 */
+	for (int i = 0; i < 2 && fresh_is_full(shard); i++)
+		settle(shard);
+	if (++additions % CHECK_EVERY == 0 && !exceeds(mark_full()))
+		(void) step(shard, &shard->kept, 0, &reads);
 }
 
 static void
@@ -290,78 +600,134 @@ zen_tuple_unreadable(ZenSlot slot, uint64 tidno)
 	report_damage(slot, tidno, zen_skip_damaged_rows ? WARNING : ERROR);
 }
 
+/* ---------- admission ---------- */
+
 /* What became of an attempt to admit a row. */
 typedef enum Admission
 {
-	ADMIT_DONE,					/* or somebody else did */
+	ADMIT_DONE,					/* by us */
+	ADMIT_NOT_NVM,				/* the row is not in NVM only, or has changed */
 	ADMIT_FULL,
 	ADMIT_DAMAGED
 } Admission;
 
+/* Copy the row in a slot into a version that its word may lead to, if it is sound. */
 static Admission
-try_admit(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenSlot *slot)
+read_slot(ZenSlot slot, uint32 reads, ZenVersion **result)
 {
-	ZenVersion *v;
+	int64		len = zen_tuple_len(slot, zen_slot_size(slot));
+	ZenVersion *v = len > 0 ? zen_version_alloc((uint32) len) : NULL;
+
+	*result = v;
+	if (v == NULL)
+		return len > 0 ? ADMIT_FULL : ADMIT_DAMAGED;
+	if (!zen_tuple_read(slot, (MinimalTuple) v->data, (uint32) len, &v->xmin))
+		return ADMIT_DAMAGED;
+	v->slot = slot;
+	v->cmin = FirstCommandId;
+	v->code = (uint16) zen_word1_code(zen_tuple_header(slot).word1);
+	pg_atomic_write_u32(&v->flags, zen_version_with_reads(ZEN_V_COMMITTED | ZEN_V_FROZEN | ZEN_V_IN_CLOCK,
+														  reads, zen_sketch_age()));
+	return ADMIT_DONE;
+}
+
+/* Admit a row that was read so often, without an item.  Outside any epoch; never throws. */
+static Admission
+try_admit(ZenHTable *ht, ZenWord *word, uint32 reads, ZenSlot *slot)
+{
+	ZenVersion *v = NULL;
+	Admission	result = ADMIT_NOT_NVM;
 	uint64		w,
 				now;
-	int64		len;
-	bool		sound,
-				placed = false;
 
 	zen_epoch_enter();
 	w = zen_word_read(word);
-	if (zen_word_state(w) != ZEN_WORD_NVM)
+	if (zen_word_state(w) == ZEN_WORD_NVM)
 	{
-		zen_epoch_leave();
-		return ADMIT_DONE;
+		*slot = zen_word_ref(w);
+		result = read_slot(*slot, reads, &v);
 	}
-	*slot = zen_word_ref(w);
-	len = zen_tuple_len(*slot, zen_slot_size(*slot));
-	v = len > 0 ? zen_version_alloc((uint32) len) : NULL;
-	if (v == NULL)
-	{
-		zen_epoch_leave();
-		return len > 0 ? ADMIT_FULL : ADMIT_DAMAGED;
-	}
-	sound = zen_tuple_read(*slot, (MinimalTuple) v->data, (uint32) len, &v->xmin);
-	v->slot = *slot;
-	v->cmin = FirstCommandId;
-	v->code = (uint16) zen_word1_code(zen_tuple_header(*slot).word1);
-	pg_atomic_write_u32(&v->flags, ZEN_V_COMMITTED | ZEN_V_FROZEN | ZEN_V_IN_CLOCK | ZEN_V_REFERENCED);
-	if (sound)
+	if (result == ADMIT_DONE)
 	{
 		now = zen_word_lock(word);
 		if (zen_word_state(now) == ZEN_WORD_NVM && zen_word_ref(now) == v->slot)
-		{
 			now = zen_word_with_entry(now, v);
-			placed = true;
-		}
+		else
+			result = ADMIT_NOT_NVM;
 		zen_word_unlock(word, now);
 	}
 	zen_epoch_leave();
-	if (placed)
+	if (result == ADMIT_DONE)
 	{
 		ZEN_COUNT(metcache_admissions, 1);
-		zen_metcache_enqueue(ht, tidno, v);
+		zen_tablestat_add(ht->idx, zen_tablestat_generation(ht->idx), ZEN_T_ADMISSIONS, 1);
 	}
-	else
+	else if (v != NULL)
 		zen_version_free(v);
-	return sound ? ADMIT_DONE : ADMIT_DAMAGED;
+	return result;
 }
 
 void
 zen_metcache_admit(ZenHTable *ht, uint64 tidno, ZenWord *word)
 {
+	uint32		reads = zen_sketch_estimate(zen_sketch_key(ht->idx, tidno));
 	ZenSlot		slot = InvalidZenSlot;
-	Admission	result = try_admit(ht, tidno, word, &slot);
+	Admission	result = try_admit(ht, word, reads, &slot);
 
 	if (result == ADMIT_FULL)
 	{
 		zen_make_room();
-		result = try_admit(ht, tidno, word, &slot);
+		result = try_admit(ht, word, reads, &slot);
 	}
 	if (result == ADMIT_FULL)
 		zen_arena_full_error();
 	if (result == ADMIT_DAMAGED)
 		zen_tuple_corrupted(slot, tidno);
+	if (result == ADMIT_DONE)
+		zen_metcache_enqueue(ht, tidno);
+}
+
+void
+zen_metcache_missed(ZenHTable *ht, uint64 tidno)
+{
+	uint64		key = zen_sketch_key(ht->idx, tidno);
+	ClockShard *shard = shard_of(key);
+	ZenSlot		slot;
+	uint32		reads;
+
+	if (++misses_in_xact > LONG_READ)
+		return;
+	reads = zen_sketch_add(key);
+	if (reads < ADMIT_READS || (exceeds(mark_full()) && !win_place(shard, ht->idx, reads)))
+		return;
+
+	/*
+	 * in vain if DRAM is full or the row has just changed; the reader has
+	 * what it wanted
+	 */
+	if (try_admit(ht, zen_tidmap_word(ht, tidno), reads, &slot) == ADMIT_DONE)
+		(void) enqueue(ht, tidno, shard, &shard->kept);
+	if (exceeds(zen_metcache_capacity()))
+		evict(HAND_STEPS, zen_metcache_capacity());
+}
+
+void
+zen_metcache_end_xact(void)
+{
+	misses_in_xact = 0;
+}
+
+void
+zen_metcache_age(void)
+{
+	static uint64 last = 0;
+	uint64		items = 0;
+	uint64		added = zen_sketch_added();
+
+	for (uint32 i = 0; i < clock_->nshards; i++)
+		items += clock_->shards[i].fresh.n + clock_->shards[i].kept.n;
+	if (added - last < AGE_MISSES * Max(items, 1000))
+		return;
+	last = added;
+	zen_sketch_halve();
 }

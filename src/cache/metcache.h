@@ -1,8 +1,8 @@
 /*
  * metcache.h -- which rows have a Met-Cache entry.
  *
- * Rows are admitted when they are written or locked; entries that every snapshot sees are evicted in CLOCK order when
- * versions take more than zen.met_cache_size.
+ * Rows are admitted when they are written or locked, and when they have been read more than once of late; those that every
+ * snapshot sees and that are read least are evicted when versions take about zen.met_cache_size.
  */
 #ifndef ZEN_METCACHE_H
 #define ZEN_METCACHE_H
@@ -20,8 +20,24 @@ extern void zen_metcache_init(void);
  */
 extern void zen_metcache_admit(ZenHTable *ht, uint64 tidno, ZenWord *word);
 
-/* zen_metcache_enqueue -- v is its tuple's only version, frozen: it may be evicted some day.  Never throws. */
-extern void zen_metcache_enqueue(ZenHTable *ht, uint64 tidno, ZenVersion *v);
+/*
+ * zen_metcache_missed -- a point read has found the row in NVM: maybe it is worth an entry.
+ *
+ * Caller holds a lock on the table, so that its map stays, and is outside any epoch.  Never throws, never waits.
+ */
+extern void zen_metcache_missed(ZenHTable *ht, uint64 tidno);
+
+/* zen_metcache_end_xact -- at the end of each transaction. */
+extern void zen_metcache_end_xact(void);
+
+/*
+ * zen_metcache_enqueue -- the row's newest version was frozen, alone, and has just been marked ZEN_V_IN_CLOCK: it may
+ * be evicted some day.  Outside any epoch.  Never throws.
+ */
+extern void zen_metcache_enqueue(ZenHTable *ht, uint64 tidno);
+
+/* zen_metcache_age -- halve the counts of reads when it is time; by zen's worker. */
+extern void zen_metcache_age(void);
 
 /*
  * zen_metcache_evict -- while over capacity, move the hand over at most max entries.  Outside any epoch.
@@ -36,7 +52,10 @@ extern void zen_metcache_evict_any(int max);
  */
 extern void (*zen_make_room) (void);
 
-/* zen_metcache_needs_room -- are versions over capacity? */
+/* zen_metcache_capacity -- bytes that versions may take. */
+extern uint64 zen_metcache_capacity(void);
+
+/* zen_metcache_needs_room -- do they take more? */
 extern bool zen_metcache_needs_room(void);
 
 /* The row at slot cannot be read: throws ERRCODE_DATA_CORRUPTED naming it. */

@@ -12,6 +12,7 @@
 #include "cache/tidmap.h"
 
 #include "base/epoch.h"
+#include "cache/tablestat.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
 #include "utils/memutils.h"
@@ -303,6 +304,7 @@ zen_tidmap_drop(ZenHTable *ht)
 	TidMap	   *map = &maps[ht->idx];
 	uint32		nleaves = pg_atomic_read_u32(&map->nleaves);
 
+	zen_tablestat_retire(ht->idx);
 	/* first: nobody gives back a block of this table from now on */
 	SpinLockAcquire(&map->lock);
 	map->generation++;
@@ -316,6 +318,7 @@ zen_tidmap_drop(ZenHTable *ht)
 	 * them
 	 */
 	zen_epoch_wait();
+	zen_tablestat_clear(ht->idx);
 	for (uint32 i = 0; i < nleaves; i++)
 		zen_arena_free(map->dir[i], LEAF_BYTES);
 	for (uint32 i = 0; i < map->ndirs; i++)

@@ -56,9 +56,15 @@ zen_version_detach(void)
 uint64
 zen_version_bytes(void)
 {
-	int64		bytes = (int64) pg_atomic_read_u64(total_bytes);
+	int64		bytes = (int64) pg_atomic_read_u64(total_bytes) + my_delta;
 
 	return bytes > 0 ? bytes : 0;
+}
+
+Size
+zen_version_size(const ZenVersion *v)
+{
+	return zen_arena_rounded(offsetof(ZenVersion, data) + v->len);
 }
 
 ZenVersion *
@@ -71,17 +77,15 @@ zen_version_alloc(uint32 len)
 	memset(v, 0, offsetof(ZenVersion, data));
 	pg_atomic_init_u32(&v->flags, 0);
 	v->len = len;
-	account(offsetof(ZenVersion, data) + len);
+	account(zen_version_size(v));
 	return v;
 }
 
 void
 zen_version_free(ZenVersion *v)
 {
-	uint32		len = v->len;
-
-	zen_arena_free(v, offsetof(ZenVersion, data) + len);
-	account(-(int64) (offsetof(ZenVersion, data) + len));
+	account(-(int64) zen_version_size(v));
+	zen_arena_free(v, offsetof(ZenVersion, data) + v->len);
 }
 
 void
@@ -97,7 +101,33 @@ zen_version_condemn(ZenVersion *v)
 void
 zen_version_retire(ZenVersion *v)
 {
+	/* now, so that nobody evicts more because the epochs have not passed */
+	account(-(int64) zen_version_size(v));
 	zen_epoch_retire(&v->retired);
+}
+
+uint64
+zen_version_pop(uint64 w, ZenVersion *v, bool *lone, ZenLockers **lockers)
+{
+	ZenVersion *head = v->older;
+
+	*lone = false;
+	*lockers = v->lockers;
+	v->lockers = NULL;
+	/* an insertion that never was; indexes may hold the TID */
+	if (head == NULL)
+		return zen_word_with(w, ZEN_WORD_DEAD, 0);
+	head->lockers = *lockers;
+	head->lock_seq++;
+	*lockers = NULL;
+	zen_version_pass_clock(v, head);
+	if (head->older == NULL && head->lockers == NULL &&
+		(zen_version_flags(head) & (ZEN_V_FROZEN | ZEN_V_IN_CLOCK | ZEN_V_TOMBSTONE)) == ZEN_V_FROZEN)
+	{
+		zen_version_set(head, ZEN_V_IN_CLOCK);
+		*lone = true;
+	}
+	return zen_word_with_entry(w, head);
 }
 
 void
@@ -107,7 +137,7 @@ zen_version_release(ZenRetired *object)
 
 	if (zen_version_flags(v) & ZEN_V_FREE_SLOT)
 		zen_slot_free_retired(v->slot, v->slot_generation);
-	zen_version_free(v);
+	zen_arena_free(v, offsetof(ZenVersion, data) + v->len);
 }
 
 ZenLockers *

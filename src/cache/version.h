@@ -9,6 +9,7 @@
 #define ZEN_VERSION_H
 
 #include "base/epoch.h"
+#include "cache/sketch.h"
 #include "cache/tidmap.h"
 
 #include "access/htup_details.h"
@@ -27,8 +28,8 @@
 #define ZEN_V_FORWARD		0x0040	/* tombstone: the row goes on under
 									 * forward_tidno */
 #define ZEN_V_SPECULATIVE	0x0080	/* speculative insertion not yet confirmed */
-#define ZEN_V_REFERENCED	0x0100	/* CLOCK: read since the hand last passed */
-#define ZEN_V_IN_CLOCK		0x0200	/* stands in the CLOCK queue */
+#define ZEN_V_IN_CLOCK		0x0200	/* newest version only: its row stands in
+									 * the CLOCK; under the word's lock */
 #define ZEN_V_PENDING		0x0800	/* looks older than its writer, who has
 									 * not committed and holds on to it:
 									 * neither to be evicted nor collected */
@@ -42,6 +43,19 @@
 /* Kinds of retired objects */
 #define ZEN_RETIRED_VERSION	0
 #define ZEN_RETIRED_SPILL	1
+
+/*
+ * The upper half says how often the row was read, and which item of the CLOCK is its own.  It goes along with
+ * ZEN_V_IN_CLOCK from version to version.
+ */
+#define ZEN_V_READS_SHIFT	16	/* 4 bits: reads, halved at each age of the
+								 * sketch */
+#define ZEN_V_AGE_SHIFT		20	/* 4 bits: age of that count, modulo 16 */
+#define ZEN_V_MARK_SHIFT	24	/* 8 bits: mark of the item */
+#define ZEN_V_READS			0x000F0000
+#define ZEN_V_AGE			0x00F00000
+#define ZEN_V_MARK			0xFF000000
+#define ZEN_V_CLOCK_STATE	(ZEN_V_IN_CLOCK | ZEN_V_READS | ZEN_V_AGE | ZEN_V_MARK)
 
 /* Transactions that hold row locks on a logical tuple; kept at the newest version, under the word's lock. */
 typedef struct ZenLocker
@@ -109,6 +123,46 @@ zen_version_clear(ZenVersion *v, uint32 bits)
 	pg_atomic_fetch_and_u32(&v->flags, ~bits);
 }
 
+/* zen_version_reads -- how often the row was read of late, as of the sketch's present age. */
+static inline uint32
+zen_version_reads(uint32 flags, uint32 age)
+{
+	return ((flags & ZEN_V_READS) >> ZEN_V_READS_SHIFT) >> ((age - (flags >> ZEN_V_AGE_SHIFT)) % 16);
+}
+
+/* Flags with another count of reads. */
+static inline uint32
+zen_version_with_reads(uint32 flags, uint32 reads, uint32 age)
+{
+	return (flags & ~(ZEN_V_READS | ZEN_V_AGE)) | (reads << ZEN_V_READS_SHIFT) | (age % 16 << ZEN_V_AGE_SHIFT);
+}
+
+/* zen_version_touch -- the row is read; a count that is full costs no store until the next age. */
+static inline void
+zen_version_touch(ZenVersion *v, uint32 age)
+{
+	uint32		flags = pg_atomic_read_u32(&v->flags);
+	uint32		reads = zen_version_reads(flags, age);
+	uint32		now = zen_version_with_reads(flags, Min(reads + 1, ZEN_SKETCH_MAX), age);
+
+	/* one that is lost to somebody else's change of a flag is no matter */
+	if (now != flags)
+		(void) pg_atomic_compare_exchange_u32(&v->flags, &flags, now);
+}
+
+/* zen_version_pass_clock -- the row's newest version is to be another; under the word's lock. */
+static inline void
+zen_version_pass_clock(ZenVersion *from, ZenVersion *to)
+{
+	uint32		state = zen_version_flags(from) & ZEN_V_CLOCK_STATE;
+
+	if (state & ZEN_V_IN_CLOCK)
+		zen_version_clear(from, ZEN_V_IN_CLOCK);
+	if (zen_version_flags(to) & ZEN_V_CLOCK_STATE)
+		zen_version_clear(to, ZEN_V_CLOCK_STATE);
+	zen_version_set(to, state);
+}
+
 static inline ZenVersion *
 zen_word_entry(uint64 w)
 {
@@ -142,6 +196,14 @@ extern void zen_version_condemn(ZenVersion *v);
  */
 extern void zen_version_retire(ZenVersion *v);
 
+/*
+ * zen_version_pop -- take the newest version, which is aborted, off its chain; under the word's lock, whose new value is
+ * returned.
+ *
+ * *lone: what remains is to be put into the CLOCK.  *lockers: to be freed; those of a row that remains go along.
+ */
+extern uint64 zen_version_pop(uint64 w, ZenVersion *v, bool *lone, ZenLockers **lockers);
+
 /* The release callback for zen_epoch_init(). */
 extern void zen_version_release(ZenRetired *object);
 
@@ -149,7 +211,10 @@ extern void zen_version_release(ZenRetired *object);
 extern ZenLockers *zen_lockers_alloc(uint32 n);
 extern void zen_lockers_free(ZenLockers *lockers);
 
-/* Bytes that versions take now, about. */
+/* zen_version_size -- the DRAM that a version takes. */
+extern Size zen_version_size(const ZenVersion *v);
+
+/* Bytes that versions take now, about; those retired and not yet released are left out. */
 extern uint64 zen_version_bytes(void);
 
 /* zen_version_detach -- at the end of a process: what it has not added to that yet. */

@@ -25,6 +25,9 @@
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 
+#define FEW_ROWS		128		/* up to here the rows of a bitmap count as
+								 * point reads */
+
 typedef struct ZenScan
 {
 	TableScanDescData base;
@@ -42,6 +45,7 @@ typedef struct ZenScan
 	ItemPointerData maxtid;
 
 	/* bitmap scan: candidates of the current block */
+	uint64		nvisited;		/* TIDs of the bitmap so far */
 	int			ncandidates;
 	int			candidate;
 	bool		recheck;		/* rows of the block are to be checked again */
@@ -56,6 +60,17 @@ typedef struct ZenIndexFetch
 } ZenIndexFetch;
 
 static ZenPassed passed;		/* reused; see fetch() */
+
+/* What a read is for. */
+typedef enum ReadKind
+{
+	READ_TABLE,					/* a scan of the table, whose predicate lock
+								 * stands for all rows */
+	READ_RANGE,					/* a scan of much of it: a predicate lock for
+								 * each row */
+	READ_POINT					/* the same, and the row may be worth a place
+								 * in the Met-Cache */
+} ReadKind;
 
 /* ---------- one row ---------- */
 
@@ -93,15 +108,17 @@ lock_version(Relation rel, Snapshot snapshot, ZenRow *row)
  */
 static bool
 fetch(Relation rel, ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, TupleTableSlot *slot,
-	  bool lock_tid, bool *all_dead)
+	  ReadKind kind, bool *all_dead)
 {
 	ZenRow	   *row = zen_slot_row(slot);
 	bool		conflicts = CheckForSerializableConflictOutNeeded(rel, snapshot);
-	bool		found = zen_row_fetch(ht, tidno, code, snapshot, row, all_dead, conflicts ? &passed : NULL);
+	ZenPassed  *note = conflicts ? &passed : NULL;
+	bool		found = kind == READ_POINT ? zen_row_read(ht, tidno, code, snapshot, row, all_dead, note) :
+	zen_row_fetch(ht, tidno, code, snapshot, row, all_dead, note);
 
 	if (conflicts)
 	{
-		if (found && lock_tid)
+		if (found && kind != READ_TABLE)
 		{
 			lock_version(rel, snapshot, row);
 			found = zen_row_fetch(ht, tidno, code, snapshot, row, all_dead, &passed);
@@ -124,6 +141,7 @@ init_scan(ZenScan *scan, bool keep_range)
 		scan->nblocks = (BlockNumber) zen_tidmap_nblocks(scan->ht);
 	scan->started = false;
 	scan->ncandidates = scan->candidate = 0;
+	scan->nvisited = 0;
 	if (!keep_range)
 	{
 		ItemPointerSet(&scan->mintid, 0, 1);
@@ -355,7 +373,7 @@ zenam_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableS
 	}
 	while (next_tid(scan, forward, &tidno))
 	{
-		if (fetch(sscan->rs_rd, scan->ht, tidno, ZEN_ANY_CODE, sscan->rs_snapshot, slot, false, NULL) &&
+		if (fetch(sscan->rs_rd, scan->ht, tidno, ZEN_ANY_CODE, sscan->rs_snapshot, slot, READ_TABLE, NULL) &&
 			keys_match(scan, slot))
 		{
 			pgstat_count_heap_getnext(sscan->rs_rd);
@@ -423,7 +441,7 @@ zenam_scan_getnextslot_tidrange(TableScanDesc sscan, ScanDirection direction, Tu
 			 * versions carry their code in the offset, so the exact bounds
 			 * are tested on what was found
 			 */
-			if (fetch(sscan->rs_rd, scan->ht, tidno, ZEN_ANY_CODE, sscan->rs_snapshot, slot, true, NULL) &&
+			if (fetch(sscan->rs_rd, scan->ht, tidno, ZEN_ANY_CODE, sscan->rs_snapshot, slot, READ_RANGE, NULL) &&
 				ItemPointerCompare(&slot->tts_tid, &scan->mintid) >= 0 &&
 				ItemPointerCompare(&slot->tts_tid, &scan->maxtid) <= 0)
 			{
@@ -456,7 +474,15 @@ set_bitmap_block(ZenScan *scan, TBMIterateResult *block)
 		}
 	else
 		scan->ncandidates = zen_bitmap_offsets(block, scan->candidates, ZEN_TIDS_PER_BLOCK);
+	scan->nvisited += scan->ncandidates;
 	return scan->ncandidates > 0;
+}
+
+/* Is it like a few point reads, as far as one can tell? */
+static inline bool
+reads_few(ZenScan *scan)
+{
+	return scan->nvisited <= FEW_ROWS;
 }
 
 /* The next visible row of the block. */
@@ -469,7 +495,8 @@ next_in_bitmap_block(ZenScan *scan, TupleTableSlot *slot)
 	{
 		uint64		tidno = (uint64) scan->block * ZEN_TIDS_PER_BLOCK + scan->candidates[scan->candidate++] - 1;
 
-		if (fetch(sscan->rs_rd, scan->ht, tidno, ZEN_ANY_CODE, sscan->rs_snapshot, slot, true, NULL))
+		if (fetch(sscan->rs_rd, scan->ht, tidno, ZEN_ANY_CODE, sscan->rs_snapshot, slot,
+				  reads_few(scan) ? READ_POINT : READ_RANGE, NULL))
 		{
 			pgstat_count_heap_fetch(sscan->rs_rd);
 			return true;
@@ -551,7 +578,7 @@ zenam_scan_sample_next_tuple(TableScanDesc sscan, struct SampleScanState *scanst
 		if (!OffsetNumberIsValid(offset))
 			break;
 		if (fetch(sscan->rs_rd, scan->ht, (uint64) scan->block * ZEN_TIDS_PER_BLOCK + offset - 1, ZEN_ANY_CODE,
-				  sscan->rs_snapshot, slot, false, NULL))
+				  sscan->rs_snapshot, slot, READ_TABLE, NULL))
 		{
 			pgstat_count_heap_getnext(sscan->rs_rd);
 			return true;
@@ -597,7 +624,7 @@ zenam_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot sna
 		f->block = ItemPointerGetBlockNumber(tid);
 		count_block(data->rel);
 	}
-	if (!fetch(data->rel, f->ht, zen_tidno(tid), ZEN_ANY_CODE, snapshot, slot, true, all_dead))
+	if (!fetch(data->rel, f->ht, zen_tidno(tid), ZEN_ANY_CODE, snapshot, slot, READ_POINT, all_dead))
 		return false;
 	/* as heap does for HOT chains: the caller learns which version it was */
 	*tid = slot->tts_tid;
@@ -618,7 +645,7 @@ zenam_tuple_fetch_row_version(Relation rel, ItemPointer tid, Snapshot snapshot, 
 {
 	if (!tid_has_form(tid))
 		return false;
-	return fetch(rel, zen_rel_htable(rel), zen_tidno(tid), (int) zen_tid_code(tid), snapshot, slot, true, NULL);
+	return fetch(rel, zen_rel_htable(rel), zen_tidno(tid), (int) zen_tid_code(tid), snapshot, slot, READ_POINT, NULL);
 }
 
 bool
@@ -642,7 +669,7 @@ zenam_tuple_get_latest_tid(TableScanDesc sscan, ItemPointer tid)
 	while (zen_row_forward(scan->ht, tidno, sscan->rs_snapshot, &tidno))
 		;
 	slot = table_slot_create(sscan->rs_rd, NULL);
-	if (fetch(sscan->rs_rd, scan->ht, tidno, ZEN_ANY_CODE, sscan->rs_snapshot, slot, false, NULL))
+	if (fetch(sscan->rs_rd, scan->ht, tidno, ZEN_ANY_CODE, sscan->rs_snapshot, slot, READ_TABLE, NULL))
 		*tid = slot->tts_tid;
 	ExecDropSingleTupleTableSlot(slot);
 }
@@ -652,7 +679,7 @@ zenam_tuple_satisfies_snapshot(Relation rel, TupleTableSlot *slot, Snapshot snap
 {
 	TupleTableSlot *probe = table_slot_create(rel, NULL);
 	ItemPointer tid = &slot->tts_tid;
-	bool		found = fetch(rel, zen_rel_htable(rel), zen_tidno(tid), ZEN_ANY_CODE, snapshot, probe, false, NULL) &&
+	bool		found = fetch(rel, zen_rel_htable(rel), zen_tidno(tid), ZEN_ANY_CODE, snapshot, probe, READ_TABLE, NULL) &&
 	ItemPointerEquals(&probe->tts_tid, tid);
 
 	ExecDropSingleTupleTableSlot(probe);

@@ -446,39 +446,16 @@ zen_pop_version(ZenWrite *write)
 {
 	ZenVersion *v = write->version;
 	ZenLockers *lockers = NULL;
-	ZenVersion *lone = NULL;
+	bool		lone = false;
 	uint64		w = zen_word_lock(write->word);
 
-	if (zen_word_state(w) == ZEN_WORD_ENTRY && zen_word_entry(w) == v)
-	{
-		if (v->older != NULL)
-		{
-			ZenVersion *head = v->older;
-
-			head->lockers = v->lockers;
-			head->lock_seq++;
-			v->lockers = NULL;
-			w = zen_word_with_entry(w, head);
-			if (head->older == NULL && head->lockers == NULL &&
-				(zen_version_flags(head) & (ZEN_V_FROZEN | ZEN_V_IN_CLOCK | ZEN_V_TOMBSTONE)) == ZEN_V_FROZEN)
-			{
-				zen_version_set(head, ZEN_V_IN_CLOCK);
-				lone = head;
-			}
-		}
-		else
-		{
-			/* an insertion that never was; indexes may hold the TID */
-			lockers = v->lockers;
-			v->lockers = NULL;
-			w = zen_word_with(w, ZEN_WORD_DEAD, 0);
-		}
-	}
 	/* else a later writer has left it out already */
+	if (zen_word_state(w) == ZEN_WORD_ENTRY && zen_word_entry(w) == v)
+		w = zen_version_pop(w, v, &lone, &lockers);
 	zen_word_unlock(write->word, w);
 	if (lockers != NULL)
 		zen_lockers_free(lockers);
-	if (lone != NULL)
-		zen_metcache_enqueue(write->ht, write->tidno, lone);
+	if (lone)
+		zen_metcache_enqueue(write->ht, write->tidno);
 	zen_version_retire(v);
 }

@@ -297,7 +297,7 @@ collect_row(ZenHTable *ht, uint64 tidno)
 	}
 	zen_epoch_leave();
 	if (lone != NULL)
-		zen_metcache_enqueue(ht, tidno, lone);
+		zen_metcache_enqueue(ht, tidno);
 	if (ended != NULL)
 		zen_version_retire(ended);
 	if (lockers != NULL)

@@ -10,6 +10,7 @@
 
 #include "access/xact.h"
 #include "cache/metcache.h"
+#include "cache/tablestat.h"
 #include "nvm/page.h"
 #include "storage/procarray.h"
 #include "txn/spill.h"
@@ -128,7 +129,9 @@ wanted_version(ZenVersion *head, int code, Snapshot snapshot, ZenVersion **succe
 typedef enum Fetched
 {
 	FETCH_NONE,
-	FETCH_FOUND,
+	FETCH_FOUND,				/* in an entry */
+	FETCH_MISSED,				/* in NVM */
+	FETCH_SPILLED,				/* in NVM, with a spill record */
 	FETCH_AGAIN,				/* its writer has aborted meanwhile, and
 								 * scrubbed its slot */
 	FETCH_DAMAGED
@@ -137,7 +140,7 @@ typedef enum Fetched
 /* Inside the epoch: fetch from a chain. */
 static Fetched
 fetch_version(ZenVersion *head, uint64 tidno, int code, Snapshot snapshot, ZenRow *row,
-			  bool *all_dead, ZenPassed *passed, ZenSlot *slot)
+			  bool *all_dead, ZenPassed *passed, bool point, ZenSlot *slot)
 {
 	ZenVersion *successor;
 	ZenVersion *v = wanted_version(head, code, snapshot, &successor);
@@ -159,14 +162,9 @@ fetch_version(ZenVersion *head, uint64 tidno, int code, Snapshot snapshot, ZenRo
 		/* by its code a version is fetched whatever its fate */
 		return snapshot->snapshot_type == SNAPSHOT_ANY && code >= 0 ? FETCH_NONE : FETCH_AGAIN;
 	}
-	if (zen_version_flags(v) & ZEN_V_IN_NVM)
-		ZEN_COUNT(metcache_misses, 1);
-	else
-	{
-		zen_version_set(v, ZEN_V_REFERENCED);
-		ZEN_COUNT(metcache_hits, 1);
-	}
-	return FETCH_FOUND;
+	if (point && !(zen_version_flags(v) & ZEN_V_IN_NVM))
+		zen_version_touch(head, zen_sketch_age());
+	return zen_version_flags(v) & ZEN_V_IN_NVM ? FETCH_SPILLED : FETCH_FOUND;
 }
 
 /* Inside the epoch: fetch from the slot that a word in state NVM leads to. */
@@ -177,13 +175,26 @@ fetch_slot(ZenSlot slot, uint64 tidno, int code, ZenRow *row)
 
 	if (code >= 0 && zen_word1_code(h.word1) != code)
 		return FETCH_NONE;
-	ZEN_COUNT(metcache_misses, 1);
-	return copy_slot(row, tidno, slot, h.word1) ? FETCH_FOUND : FETCH_DAMAGED;
+	return copy_slot(row, tidno, slot, h.word1) ? FETCH_MISSED : FETCH_DAMAGED;
 }
 
-bool
-zen_row_fetch(ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, ZenRow *row,
-			  bool *all_dead, ZenPassed *passed)
+/* How a read is counted. */
+static void
+count_read(ZenHTable *ht, bool point, bool missed)
+{
+	ZenTableCounter counter = !point ? ZEN_T_SCANNED : missed ? ZEN_T_MISSES : ZEN_T_HITS;
+
+	if (missed)
+		ZEN_COUNT(metcache_misses, 1);
+	else
+		ZEN_COUNT(metcache_hits, 1);
+	zen_tablestat_add(ht->idx, zen_tablestat_generation(ht->idx), counter, 1);
+}
+
+/* zen_row_fetch and zen_row_read. */
+static Fetched
+fetch_row(ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, ZenRow *row,
+		  bool *all_dead, ZenPassed *passed, bool point)
 {
 	ZenSpilledChain space;
 	ZenVersion *head;
@@ -209,7 +220,7 @@ zen_row_fetch(ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, ZenRow *
 		word = zen_tidmap_word(ht, tidno);
 		head = word ? zen_word_chain(ht, tidno, word, &w, &space) : NULL;
 		if (head != NULL)
-			fetched = fetch_version(head, tidno, code, snapshot, row, all_dead, passed, &slot);
+			fetched = fetch_version(head, tidno, code, snapshot, row, all_dead, passed, point, &slot);
 		else if (zen_word_state(w) == ZEN_WORD_NVM)
 		{
 			slot = zen_word_ref(w);
@@ -220,8 +231,31 @@ zen_row_fetch(ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, ZenRow *
 		zen_epoch_leave();
 	} while (fetched == FETCH_AGAIN);
 	if (fetched == FETCH_DAMAGED)
+	{
 		zen_tuple_unreadable(slot, tidno);
-	return fetched == FETCH_FOUND;
+		return FETCH_NONE;
+	}
+	if (fetched != FETCH_NONE)
+		count_read(ht, point, fetched != FETCH_FOUND);
+	return fetched;
+}
+
+bool
+zen_row_fetch(ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, ZenRow *row,
+			  bool *all_dead, ZenPassed *passed)
+{
+	return fetch_row(ht, tidno, code, snapshot, row, all_dead, passed, false) != FETCH_NONE;
+}
+
+bool
+zen_row_read(ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, ZenRow *row,
+			 bool *all_dead, ZenPassed *passed)
+{
+	Fetched		fetched = fetch_row(ht, tidno, code, snapshot, row, all_dead, passed, true);
+
+	if (fetched == FETCH_MISSED)
+		zen_metcache_missed(ht, tidno);
+	return fetched != FETCH_NONE;
 }
 
 /* What is to be known of a chain's newest versions. */

@@ -47,6 +47,14 @@ typedef struct ZenPassed
 extern bool zen_row_fetch(ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, ZenRow *row,
 						  bool *all_dead, ZenPassed *passed);
 
+/*
+ * zen_row_read -- the same for a point read: it counts for the Met-Cache, and may bring the row there.
+ *
+ * Caller holds a lock on the table.
+ */
+extern bool zen_row_read(ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, ZenRow *row,
+						 bool *all_dead, ZenPassed *passed);
+
 /* zen_row_newest -- the code of the newest version that is committed or this transaction's; false if none. */
 extern bool zen_row_newest(ZenHTable *ht, uint64 tidno, uint32 *code);
 

@@ -316,6 +316,7 @@ push_version(uint64 w, Judged *j, ZenVersion *v)
 	v->lock_seq = j->head->lock_seq + 1;
 	j->head->lockers = NULL;
 	j->head->lock_seq++;
+	zen_version_pass_clock(j->head, v);
 	return zen_word_with_entry(w, v);
 }
 

@@ -153,7 +153,7 @@ release_one(ZenHTable *ht, uint64 tidno, TransactionId xid, uint64 *forward)
 	zen_word_unlock(word, w);
 	zen_epoch_leave();
 	if (evictable != NULL)
-		zen_metcache_enqueue(ht, tidno, evictable);
+		zen_metcache_enqueue(ht, tidno);
 	if (empty != NULL)
 		zen_lockers_free(empty);
 	return follow;

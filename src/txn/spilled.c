@@ -258,55 +258,30 @@ free_later(ZenSlot slot)
 	}
 }
 
-/* Take an entry's version out; under the word's lock.  *lone: what may be evicted now; *lockers: to be freed. */
-static uint64
-unlink_version(uint64 w, ZenVersion *v, ZenVersion *newer, ZenVersion **lone, ZenLockers **lockers)
-{
-	ZenVersion *head = v->older;
-
-	if (newer != NULL)
-	{
-		newer->older = v->older;
-		return w;
-	}
-	*lockers = v->lockers;
-	v->lockers = NULL;
-	if (head == NULL)
-		return zen_word_with(w, ZEN_WORD_DEAD, 0);
-	head->lockers = *lockers;
-	head->lock_seq++;
-	*lockers = NULL;
-	if (head->older == NULL && head->lockers == NULL &&
-		(zen_version_flags(head) & (ZEN_V_FROZEN | ZEN_V_IN_CLOCK | ZEN_V_TOMBSTONE)) == ZEN_V_FROZEN)
-	{
-		zen_version_set(head, ZEN_V_IN_CLOCK);
-		*lone = head;
-	}
-	return zen_word_with_entry(w, head);
-}
-
 /* Take back a row whose slot was scrubbed. */
 static void
 pop_row(Spilled *row)
 {
 	ZenWord    *word = zen_tidmap_word(row->ht, row->tidno);
 	ZenVersion *v = NULL,
-			   *newer = NULL,
-			   *lone = NULL;
+			   *newer = NULL;
 	ZenLockers *lockers = NULL;
+	bool		lone = false;
 	uint64		w = zen_word_lock(word);
 
 	if (zen_word_state(w) == ZEN_WORD_SPILLED && zen_word_ref(w) == row->slot)
 		w = row->old != InvalidZenSlot ? zen_word_with(w, ZEN_WORD_NVM, row->old) : zen_word_with(w, ZEN_WORD_DEAD, 0);
 	else if (zen_word_state(w) == ZEN_WORD_ENTRY)
 		v = find_spilled(zen_word_entry(w), row->slot, &newer);
-	if (v != NULL)
-		w = unlink_version(w, v, newer, &lone, &lockers);
+	if (v != NULL && newer != NULL)
+		newer->older = v->older;
+	else if (v != NULL)
+		w = zen_version_pop(w, v, &lone, &lockers);
 	zen_word_unlock(word, w);
 	if (lockers != NULL)
 		zen_lockers_free(lockers);
-	if (lone != NULL)
-		zen_metcache_enqueue(row->ht, row->tidno, lone);
+	if (lone)
+		zen_metcache_enqueue(row->ht, row->tidno);
 	if (v == NULL)
 		free_later(row->slot);
 	else

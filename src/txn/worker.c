@@ -9,6 +9,7 @@
 
 #include "base/bgworker.h"
 #include "cache/metcache.h"
+#include "cache/split.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
@@ -70,6 +71,8 @@ zen_worker_main(Datum arg)
 			done = zen_worker_after_recovery();
 		zen_twophase_resolve();
 		zen_gc_all();
+		zen_metcache_age();
+		zen_split_plan();
 		while (zen_metcache_needs_room() && !ShutdownRequestPending)
 		{
 			uint64		before = zen_version_bytes();

@@ -18,6 +18,8 @@
 #include "base/epoch.h"
 #include "base/fault.h"
 #include "base/stats.h"
+#include "cache/metcache.h"
+#include "cache/tablestat.h"
 #include "catalog/storage.h"
 #include "miscadmin.h"
 #include "replication/message.h"
@@ -260,6 +262,7 @@ prepared(void)
 static void
 xact_callback(XactEvent event, void *arg)
 {
+	zen_metcache_end_xact();
 	switch (event)
 	{
 		case XACT_EVENT_PRE_COMMIT:
@@ -312,6 +315,7 @@ subxact_callback(SubXactEvent event, SubTransactionId my_subid, SubTransactionId
 static void
 detach(int code, Datum arg)
 {
+	zen_tablestat_flush();
 	zen_epoch_detach();
 	zen_tidmap_detach();
 	zen_version_detach();

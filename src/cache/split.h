@@ -1,0 +1,12 @@
+/*
+ * split.h -- the shares of tables in the Met-Cache.
+ */
+#ifndef ZEN_SPLIT_H
+#define ZEN_SPLIT_H
+
+#include "base/compat.h"
+
+/* zen_split_plan -- plan the shares anew if it is time, or drop them if zen.met_cache_split is off; by zen's worker. */
+extern void zen_split_plan(void);
+
+#endif							/* ZEN_SPLIT_H */

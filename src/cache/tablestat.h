@@ -1,0 +1,59 @@
+/*
+ * tablestat.h -- counters of each HTable's use of the Met-Cache, and its share of it.
+ *
+ * A process collects what it counts in private memory and adds it to the shared counters after some hundred events, when
+ * it needs the place for another table, and when it ends.  So the counters may lack what other sessions have done last.
+ */
+#ifndef ZEN_TABLESTAT_H
+#define ZEN_TABLESTAT_H
+
+#include "base/compat.h"
+#include "nvm/htable.h"
+#include "port/atomics.h"
+
+typedef enum ZenTableCounter
+{
+	ZEN_T_HITS,					/* point reads served from an entry */
+	ZEN_T_MISSES,				/* point reads served from NVM */
+	ZEN_T_SCANNED,				/* other reads, which leave the cache as it is */
+	ZEN_T_ADMISSIONS,			/* rows copied from NVM into an entry */
+	ZEN_T_EVICTIONS,			/* entries given back to NVM */
+	ZEN_T_ENTRIES,				/* rows in the CLOCK now */
+	ZEN_T_BYTES,				/* DRAM of them */
+	ZEN_T_NCOUNTERS
+} ZenTableCounter;
+
+extern Size zen_tablestat_shmem_size(void);
+extern void zen_tablestat_init(void);
+
+/* zen_tablestat_generation -- changes when a table's number goes to another table or its rows to nobody. */
+extern uint32 zen_tablestat_generation(uint32 htable);
+
+/*
+ * zen_tablestat_add -- count n events of a table of that generation; those of an earlier one are forgotten.
+ *
+ * Caller is outside any epoch.
+ */
+extern void zen_tablestat_add(uint32 htable, uint32 generation, ZenTableCounter counter, int64 n);
+
+/* zen_tablestat_flush -- add what this process has collected to the shared counters.  Outside any epoch. */
+extern void zen_tablestat_flush(void);
+
+/* zen_tablestat_read -- the shared counters of a table. */
+extern void zen_tablestat_read(uint32 htable, int64 values[ZEN_T_NCOUNTERS]);
+
+/*
+ * A table goes: zen_tablestat_retire, then zen_epoch_wait(), then zen_tablestat_clear.  From then on all its counters
+ * are 0, whatever processes have still collected.
+ */
+extern void zen_tablestat_retire(uint32 htable);
+extern void zen_tablestat_clear(uint32 htable);
+
+/* The share of the Met-Cache that a table may fill, bytes; 0: no limit.  Written by zen's worker. */
+extern uint64 zen_tablestat_quota(uint32 htable);
+extern void zen_tablestat_set_quota(uint32 htable, uint64 bytes);
+
+/* zen_tablestat_over_quota -- does it fill more than that? */
+extern bool zen_tablestat_over_quota(uint32 htable);
+
+#endif							/* ZEN_TABLESTAT_H */
