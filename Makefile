@@ -84,6 +84,8 @@ OBJS = $(addprefix src/base/, \
 		row.o \
 		rowchange.o \
 		gc.o \
+		garbage.o \
+		sweep.o \
 		check.o \
 		commit.o \
 		ddl.o \

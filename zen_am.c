@@ -20,6 +20,7 @@
 #include "table/zenam_unlogged.h"
 #include "txn/gc.h"
 #include "txn/recovery.h"
+#include "txn/sweep.h"
 #include "txn/twophase.h"
 #include "txn/worker.h"
 
@@ -46,6 +47,7 @@ zen_shmem_request(void)
 	RequestAddinShmemSpace(zen_version_shmem_size());
 	RequestAddinShmemSpace(zen_metcache_shmem_size());
 	RequestAddinShmemSpace(zen_gc_shmem_size());
+	RequestAddinShmemSpace(zen_sweep_shmem_size());
 	RequestAddinShmemSpace(zen_twophase_shmem_size());
 	RequestAddinShmemSpace(zen_recovery_shmem_size());
 	zen_locks_request();
@@ -77,6 +79,7 @@ zen_shmem_startup(void)
 	zen_version_init();
 	zen_metcache_init();
 	zen_gc_init();
+	zen_sweep_init();
 	zen_twophase_init();
 	zen_recovery_init();
 	LWLockRelease(AddinShmemInitLock);

@@ -16,6 +16,8 @@ int			zen_pool_mode = ZEN_POOL_AUTO;
 int			zen_dram_size_mb = 512;
 int			zen_met_cache_size_kb = 128 * 1024;
 int			zen_gc_batch = 64;
+int			zen_garbage_warning = 1000000;
+int			zen_freeze_age = 100 * 1000 * 1000;
 int			zen_recovery_workers = 3;
 bool		zen_skip_damaged_rows = false;
 
@@ -58,10 +60,21 @@ zen_guc_init(void)
 							&zen_met_cache_size_kb, 128 * 1024, 64, INT_MAX,
 							PGC_POSTMASTER, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.gc_batch",
-							"Garbage items that one commit handles at most.",
-							"A commit frees old versions of earlier transactions up to this number.",
+							"Row changes whose old versions one commit frees at most.",
+							"If it has itself changed more rows than half of that, twice as many as it has changed.",
 							&zen_gc_batch, 64, 1, 100000,
 							PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("zen.garbage_warning",
+							"Row changes waiting to be collected beyond which the server log names who keeps them.",
+							"The same is said when less than a tenth of the pool or of zen.dram_size is free.  0 disables "
+							"the warning.",
+							&zen_garbage_warning, 1000000, 0, INT_MAX,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("zen.freeze_age",
+							"Transactions after which all row versions in DRAM are looked at for old transaction ids.",
+							"Versions are normally frozen, and row locks forgotten, long before.",
+							&zen_freeze_age, 100 * 1000 * 1000, 1, 1000 * 1000 * 1000,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.recovery_workers",
 							"Background workers that help to recover the pool when the server starts.",
 							"Taken from max_worker_processes until recovery is done.  Sessions that wait for "

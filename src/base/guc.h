@@ -27,6 +27,12 @@ extern int	zen_met_cache_size_kb;	/* kilobytes of it that row versions may
 extern int	zen_gc_batch;		/* garbage items that one commit handles at
 								 * most */
 
+extern int	zen_garbage_warning;	/* row changes waiting beyond which the
+									 * server log names who keeps them; 0 =
+									 * never */
+extern int	zen_freeze_age;		/* transactions between two sweeps over all
+								 * entries in DRAM */
+
 extern int	zen_recovery_workers;	/* background workers that help to recover */
 extern bool zen_skip_damaged_rows;	/* leave damaged rows out instead of an
 									 * error */

@@ -10,6 +10,7 @@
 
 #include "base/epoch.h"
 #include "cache/tidmap.h"
+#include "nvm/page.h"
 
 #include "access/htup_details.h"
 #include "nodes/lockoptions.h"
@@ -115,6 +116,13 @@ zen_word_with_entry(uint64 w, ZenVersion *v)
 
 /* zen_version_alloc -- a version with room for len bytes of data, all fields zero; NULL if DRAM is full. */
 extern ZenVersion *zen_version_alloc(uint32 len);
+
+/* zen_version_size -- what a version takes, in DRAM and in NVM.  As long as its slot is its own. */
+static inline Size
+zen_version_size(ZenVersion *v)
+{
+	return offsetof(ZenVersion, data) + v->len + (v->slot != InvalidZenSlot ? zen_slot_size(v->slot) : 0);
+}
 
 /* zen_version_free -- a version that was never published. */
 extern void zen_version_free(ZenVersion *v);

@@ -259,10 +259,11 @@ zen_commit_undo_lp(ZenCommit *commit)
 	commit->stage = ZEN_STAGE_WRITTEN;
 }
 
-/* Leave the hint that a version is committed, if it is still there. */
-static void
+/* Leave the hint that a version is committed, if it is still there.  Returns the bytes that its predecessor takes. */
+static Size
 mark_committed(ZenWrite *write)
 {
+	Size		superseded = 0;
 	uint64		w = zen_word_lock(write->word);
 
 	if (zen_word_state(w) == ZEN_WORD_ENTRY)
@@ -272,9 +273,11 @@ mark_committed(ZenWrite *write)
 				zen_version_set(v, ZEN_V_COMMITTED);
 				if (zen_version_flags(v) & ZEN_V_PENDING)
 					zen_version_clear(v, ZEN_V_PENDING);
+				superseded = v->older ? zen_version_size(v->older) : 0;
 				break;
 			}
 	zen_word_unlock(write->word, w);
+	return superseded;
 }
 
 /*
@@ -296,13 +299,13 @@ settle_writes(uint32 region, ZenWrite *writes, uint32 n)
 			zen_pop_version(w);
 		else
 		{
-			mark_committed(w);
+			Size		superseded = mark_committed(w);
 
 			/*
 			 * a frozen version's xid is only for show, and may be older than
 			 * xids can be compared
 			 */
-			zen_gc_push(region, w->ht, w->tidno, w->frozen ? FrozenTransactionId : w->xid);
+			zen_gc_push(region, w->ht, w->tidno, w->frozen ? FrozenTransactionId : w->xid, superseded);
 		}
 	}
 }
@@ -331,7 +334,11 @@ zen_commit_finish(ZenCommit *commit, ZenWrite *writes, uint32 n)
 		region->last_cts = commit->cts;
 	}
 	settle_writes(commit->region, writes, n);
-	/* at least as much as this transaction has left behind */
+
+	/*
+	 * A bounded number for each row written, and more than what the
+	 * transaction has left behind: queues shrink under any load.
+	 */
 	zen_gc_run(commit->region, Max((uint32) zen_gc_batch, 2 * n));
 	zen_region_release(commit->region);
 	commit->stage = ZEN_STAGE_NONE;
