@@ -86,6 +86,7 @@ OBJS = $(addprefix src/base/, \
 		gc.o \
 		garbage.o \
 		sweep.o \
+		exclusive.o \
 		check.o \
 		commit.o \
 		ddl.o \

@@ -82,6 +82,22 @@ pending: row changes whose predecessors are still to be freed, or versions to be
 holder: process, prepared transaction or replication slot: who keeps the horizon from moving on, null if nobody does; holder_pid: of a process: see pg_stat_activity; holder_slot: name of a replication slot; holder_xid: the oldest transaction that the holder may not see as ended: of a prepared transaction, see pg_prepared_xacts; holder_age: transactions begun since;
 sweeps: looks at all row versions in DRAM for old transaction ids since the start of the server, one in zen.freeze_age transactions; frozen_to: the last of them has left no version to be frozen, and no row lock, of older transactions, null before the first';
 
+CREATE FUNCTION zen_stage(
+	OUT running boolean,
+	OUT pid integer,
+	OUT reason text,
+	OUT since timestamptz,
+	OUT duration_ms double precision,
+	OUT outcome text,
+	OUT held_back bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'zen_stage'
+LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 32;
+
+COMMENT ON FUNCTION zen_stage() IS
+'one row for each of the last 32 exclusive stages since the start of the server, newest first: in a stage one privileged transaction writes to zen tables while others wait before their first write.
+running: it is not over; pid: the privileged process; reason: alpha, beta or gamma, after the settings zen.exclusive_*; since: when it began; duration_ms: until its end, or so far; outcome: running, committed, prepared, aborted, session ended, or why it was given up; held_back: transactions that have waited';
+
 CREATE FUNCTION zen_pool(
 	OUT path text,
 	OUT mode text,

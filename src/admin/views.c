@@ -28,6 +28,7 @@
 #include "nvm/page.h"
 #include "nvm/pool.h"
 #include "table/zenam.h"
+#include "txn/exclusive.h"
 #include "txn/garbage.h"
 #include "txn/gc.h"
 #include "txn/recovery.h"
@@ -35,6 +36,7 @@
 #include "txn/xact.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
+#include "utils/timestamp.h"
 #include "utils/xid8.h"
 
 PG_FUNCTION_INFO_V1(zen_stat);
@@ -42,6 +44,7 @@ PG_FUNCTION_INFO_V1(zen_pool_info);
 PG_FUNCTION_INFO_V1(zen_recovery_info);
 PG_FUNCTION_INFO_V1(zen_garbage_info);
 PG_FUNCTION_INFO_V1(zen_table_versions);
+PG_FUNCTION_INFO_V1(zen_stage);
 PG_FUNCTION_INFO_V1(zen_htables_info);
 PG_FUNCTION_INFO_V1(zen_relation_size);
 
@@ -263,6 +266,41 @@ zen_garbage_info(PG_FUNCTION_ARGS)
 	put_int64(&row, (int64) pg_atomic_read_u64(&zen_sweep->sweeps));
 	put_xid8(&row, FullTransactionIdFromU64(pg_atomic_read_u64(&zen_sweep->frozen_to)));
 	PG_RETURN_DATUM(end_row(&row));
+}
+
+/* ---------- zen_stage ---------- */
+
+Datum
+zen_stage(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	ZenExclusiveRecord records[ZEN_EXCLUSIVE_HISTORY];
+	ResultRow	row;
+	int			n;
+
+	enter();
+	InitMaterializedSRF(fcinfo, 0);
+	row.desc = rsinfo->setDesc;
+	n = zen_exclusive_list(records);
+	for (int i = 0; i < n; i++)
+	{
+		ZenExclusiveRecord *r = &records[i];
+		bool		running = r->end == ZEN_EXCLUSIVE_RUNNING;
+		TimestampTz until = running ? GetCurrentTimestamp() : r->ended;
+
+		row.n = 0;
+		put_bool(&row, running);
+		put_int32(&row, r->pid);
+		put_text(&row, zen_exclusive_reason(r->reason));
+		put(&row, TIMESTAMPTZOID, TimestampTzGetDatum(r->began), false);
+		put_float8(&row, (until - r->began) / 1000.0);
+		put_text(&row, zen_exclusive_end(r->end));
+		put_int64(&row, r->held_back);
+		if (row.n != row.desc->natts)
+			versions_differ();
+		tuplestore_putvalues(rsinfo->setResult, row.desc, row.values, row.isnull);
+	}
+	return (Datum) 0;
 }
 
 /* ---------- zen_pool ---------- */

@@ -18,6 +18,10 @@ int			zen_met_cache_size_kb = 128 * 1024;
 int			zen_gc_batch = 64;
 int			zen_garbage_warning = 1000000;
 int			zen_freeze_age = 100 * 1000 * 1000;
+double		zen_exclusive_alpha = 0.8;
+double		zen_exclusive_beta = 0.02;
+int			zen_exclusive_gamma = 16;
+int			zen_exclusive_timeout_ms = 5000;
 int			zen_recovery_workers = 3;
 bool		zen_skip_damaged_rows = false;
 
@@ -75,6 +79,27 @@ zen_guc_init(void)
 							"Versions are normally frozen, and row locks forgotten, long before.",
 							&zen_freeze_age, 100 * 1000 * 1000, 1, 1000 * 1000 * 1000,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomRealVariable("zen.exclusive_alpha",
+							 "Share of zen.met_cache_size beyond which a transaction's row versions in DRAM make it privileged.",
+							 "Other transactions then wait before their first write to a zen table, until it ends.  0 disables "
+							 "this reason.",
+							 &zen_exclusive_alpha, 0.8, 0, 1,
+							 PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomRealVariable("zen.exclusive_beta",
+							 "Share of the pool below which a transaction that writes becomes privileged.",
+							 "Only while garbage is waiting, which is collected at its end.  0 disables this reason.",
+							 &zen_exclusive_beta, 0.02, 0, 1,
+							 PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("zen.exclusive_gamma",
+							"Serialization failures and deadlocks in a row that make a client's next transaction privileged.",
+							"0 disables this reason.",
+							&zen_exclusive_gamma, 16, 0, INT_MAX,
+							PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("zen.exclusive_timeout",
+							"Time that a transaction waits for a privileged one at most.",
+							"After it the privileged transaction runs on as any other.",
+							&zen_exclusive_timeout_ms, 5000, 1, INT_MAX,
+							PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.recovery_workers",
 							"Background workers that help to recover the pool when the server starts.",
 							"Taken from max_worker_processes until recovery is done.  Sessions that wait for "

@@ -52,6 +52,7 @@ zen_writeset_add(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenVersion *version
 	w->version = version;
 	w->nest_level = GetCurrentTransactionNestLevel();
 	w->slot = InvalidZenSlot;
+	zen_writeset.bytes += offsetof(ZenVersion, data) + version->len;
 }
 
 void
@@ -98,6 +99,7 @@ zen_writeset_clear(void)
 	ZenWriteSet *ws = &zen_writeset;
 
 	ws->nwrites = ws->nlocks = 0;
+	ws->bytes = 0;
 	if (ws->writes_capacity > KEEP_CAPACITY)
 	{
 		pfree(ws->writes);

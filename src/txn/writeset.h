@@ -47,6 +47,8 @@ typedef struct ZenWriteSet
 	ZenLockedRow *locks;
 	uint32		nlocks;
 	uint32		locks_capacity;
+	uint64		bytes;			/* of the versions written, in DRAM; those of
+								 * savepoints rolled back still count */
 } ZenWriteSet;
 
 extern ZenWriteSet zen_writeset;

@@ -26,6 +26,7 @@
 #include "storage/proc.h"
 #include "txn/commit.h"
 #include "txn/ddl.h"
+#include "txn/exclusive.h"
 #include "txn/rowchange.h"
 #include "txn/rowlock.h"
 #include "txn/sequence.h"
@@ -216,6 +217,7 @@ committed(void)
 	zen_ddl_commit();
 	unwatch_errors();
 	forget_all();
+	zen_exclusive_commit();
 }
 
 static void
@@ -237,6 +239,7 @@ aborted(void)
 	pop_writes(0);
 	zen_ddl_abort();
 	forget_all();
+	zen_exclusive_abort();
 	flush_abort_record();
 	XactLastRecEnd = 0;			/* the next transaction has written nothing
 								 * yet */
@@ -249,6 +252,7 @@ prepared(void)
 		zen_twophase_detach(&current);
 	zen_ddl_forget();
 	forget_all();
+	zen_exclusive_prepare();
 }
 
 static void
@@ -305,6 +309,7 @@ subxact_callback(SubXactEvent event, SubTransactionId my_subid, SubTransactionId
 static void
 detach(int code, Datum arg)
 {
+	zen_exclusive_detach();
 	zen_epoch_detach();
 	zen_tidmap_detach();
 	zen_version_detach();
