@@ -6,6 +6,8 @@
 # - readers, and writers that have begun before, go on; who waits is seen, and can be cancelled
 # - the stage ends with its holder: commit, rollback, PREPARE, terminated, disconnected; it is
 #   given up where the holder waits for one who waits, and when it lasts too long
+# - many clients with thresholds so low that stages follow one another, and locks of all kinds:
+#   all come to an end, without other errors than they would have without stages
 # - after a crash in it nobody is held back
 
 use strict;
@@ -15,6 +17,7 @@ use FindBin;
 use lib "$FindBin::RealBin/lib";
 
 use DBD::Pg ':async';
+use List::Util 'shuffle';
 use Test::More;
 use ZenTest;
 
@@ -46,6 +49,7 @@ test_timeout();
 test_cancelled_waiter();
 test_terminated();
 test_disconnected();
+test_many();
 is_sound($dbh, 'at the end');
 test_crash();
 $node->stop;
@@ -306,6 +310,73 @@ sub test_disconnected
 	goes_on($w, 'disconnected');
 	ended('session ended', 'disconnected');
 	$w->disconnect;
+	return;
+}
+
+# One of many clients; returns what it was told, by SQLSTATE.
+sub client
+{
+	my ($n) = @_;
+	my $c = connect_db($node);
+	my %states;
+	srand($n);
+	value($c, "SET zen.exclusive_$_") for 'alpha = 0.02', 'beta = 1', 'gamma = 1', q{timeout = '1s'};
+	for (1 .. 80)
+	{
+		my ($from, $to, $sum) = (between(1, 10), between(1, 10), between(1, 9));
+		my @changes = (
+			"UPDATE account SET sum = sum - $sum WHERE id = $from",
+			"UPDATE account SET sum = sum + $sum WHERE id = $to");
+		push @changes, "SELECT id FROM h WHERE id = $from FOR UPDATE" if one_in(3);
+		push @changes, q{INSERT INTO bulk SELECT g, repeat('w', 200) FROM generate_series(1, 150) g} if one_in(4);
+		push @changes, 'LOCK TABLE h IN SHARE ROW EXCLUSIVE MODE' if one_in(6);
+		my $level = pick('READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE');
+		my $state = state_of($c, "BEGIN ISOLATION LEVEL $level");
+		$state ||= state_of($c, $_) for shuffle(@changes);
+		$state ||= state_of($c, one_in(8) ? 'ROLLBACK' : 'COMMIT');
+		$states{$state}++;
+		state_of($c, 'ROLLBACK') if $state;
+	}
+	$c->disconnect;
+	return \%states;
+}
+
+sub test_many
+{
+	value($dbh, 'CREATE TABLE account (id int PRIMARY KEY, sum int) USING zen');
+	value($dbh, 'INSERT INTO account SELECT g, 0 FROM generate_series(1, 10) g');
+	value($dbh, 'INSERT INTO h SELECT g FROM generate_series(1, 10) g');
+	value($dbh, 'CREATE TABLE bulk (id int, v text) USING zen');
+	my $offset = log_size($node);
+	my @pipes;
+	for my $n (1 .. 8)
+	{
+		defined(my $pid = open(my $pipe, '-|')) or die "cannot fork: $!";
+		if (!$pid)
+		{
+			my $states = client($n);
+			print map { "$_=$states->{$_}\n" } keys %$states;
+			close STDOUT;
+			require POSIX;
+			POSIX::_exit(0);
+		}
+		push @pipes, $pipe;
+	}
+	my %states;
+	for my $pipe (@pipes)
+	{
+		while (<$pipe>) { $states{$1} += $2 if /^(\w*)=(\d+)$/; }
+		close $pipe;
+	}
+	my $stages = () = log_since($node, $offset) =~ /exclusive stage of zen begins/g;
+	note(join(', ', map { ($_ || 'done') . " $states{$_}" } sort keys %states) . "; $stages stages");
+	my $sum = 0;
+	$sum += $_ for values %states;
+	is($sum, 8 * 80, 'many: all come to an end');
+	is_deeply([ grep { !/^(40001|40P01)?$/ } keys %states ], [], 'many: no other errors');
+	cmp_ok($stages, '>', 50, 'many: stages follow one another');
+	is(stage('running'), 0, 'many: none is left');
+	is(value($dbh, 'SELECT sum(sum) FROM account'), 0, 'many: what was moved is all there');
 	return;
 }
 

@@ -21,7 +21,7 @@ int			zen_freeze_age = 100 * 1000 * 1000;
 double		zen_exclusive_alpha = 0.8;
 double		zen_exclusive_beta = 0.02;
 int			zen_exclusive_gamma = 16;
-int			zen_exclusive_timeout_ms = 5000;
+int			zen_exclusive_timeout_ms = 1000;
 int			zen_recovery_workers = 3;
 bool		zen_skip_damaged_rows = false;
 
@@ -98,7 +98,7 @@ zen_guc_init(void)
 	DefineCustomIntVariable("zen.exclusive_timeout",
 							"Time that a transaction waits for a privileged one at most.",
 							"After it the privileged transaction runs on as any other.",
-							&zen_exclusive_timeout_ms, 5000, 1, INT_MAX,
+							&zen_exclusive_timeout_ms, 1000, 1, INT_MAX,
 							PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.recovery_workers",
 							"Background workers that help to recover the pool when the server starts.",

@@ -332,7 +332,8 @@ leave(ZenExclusiveEnd end)
 	if (is_mine())
 	{
 		zen_gc_all();
-		zen_gc_pages();
+		while (zen_gc_some_pages())
+			;
 		end_stage(my_stage, end);
 	}
 	my_stage = 0;

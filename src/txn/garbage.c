@@ -194,12 +194,15 @@ zen_garbage_watch(FullTransactionId horizon)
 	static ZenHolder last;
 	bool		stands = FullTransactionIdEquals(horizon, last_horizon);
 	uint64		pending = zen_gc_pending();
-	FullTransactionId oldest = zen_gc_oldest();
 	ZenHolder	holder;
 
 	last_horizon = horizon;
-	/* what is behind the horizon waits for nobody */
-	if (!stands || pending == 0 || zen_garbage_warning == 0 || FullTransactionIdPrecedes(oldest, horizon))
+
+	/*
+	 * what has come due is collected, but in a region that a prepared
+	 * transaction keeps, which is then the holder
+	 */
+	if (!stands || pending == 0 || zen_garbage_warning == 0)
 		return;
 	if (pending < (uint64) zen_garbage_warning && free_pages() >= LOW_PERCENT && free_dram() >= LOW_PERCENT)
 		return;
