@@ -263,6 +263,7 @@ sub test_timeout
 	my $p = privileged();
 	my $w = connect_db($node);
 	value($w, q{SET zen.exclusive_timeout = '100ms'});
+	value($w, q{SET statement_timeout = '30s'});
 	is(state_of($w, a_row()), '', 'timeout: who waited goes on');
 	ended('given up: lasted too long', 'timeout');
 	is(state_of($p, 'COMMIT'), '', 'timeout: the holder commits');
