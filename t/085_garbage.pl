@@ -36,6 +36,7 @@ test_moved_locker();
 test_kept_region();
 is_sound($dbh, 'at the end');
 $node->stop;
+test_low_pool();
 done_testing();
 
 # --- tools ------------------------------------------------------------------
@@ -153,6 +154,36 @@ sub test_slot
 	is(garbage(q{concat_ws(' ', holder, holder_slot)}), 'replication slot keeper', 'slot: zen_garbage() says so');
 	value($dbh, q{SELECT pg_drop_replication_slot('keeper')});
 	wait_until_clean('after the slot');
+	return;
+}
+
+# Few changes wait, but there is little room left.
+sub test_low_pool
+{
+	$node = new_node('small', pool_size => '32MB');
+	$node->start;
+	$dbh = connect_db($node);
+	value($dbh, 'CREATE EXTENSION zen');
+	value($dbh, 'CREATE TABLE t (id int PRIMARY KEY, v text) USING zen');
+	value($dbh, q{INSERT INTO t SELECT g, repeat('x', 1000) FROM generate_series(1, 2000) g});
+	my $old = connect_db($node);
+	my $pid = value($old, 'SELECT pg_backend_pid()');
+	value($old, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
+	value($old, 'SELECT count(*) FROM t');
+	my $offset = log_size($node);
+	my $low = 'SELECT pages_free * 100 / pages_total < 8 FROM zen_stat()';
+	for (1 .. 30)
+	{
+		last if value($dbh, $low);
+		value($dbh, q{UPDATE t SET v = v || 'y'});
+	}
+	ok(value($dbh, $low), 'low: the pool is nearly full of what an old snapshot keeps');
+	is_warned($offset, qr/DETAIL:  Process $pid keeps.* \d % of the pool's pages/, 'who fills the pool');
+	is(value($old, q{SELECT count(*) FROM t WHERE length(v) = 1000}), 2000, 'low: it sees what it saw');
+	value($old, 'COMMIT');
+	wait_for('room', sub { value($dbh, 'SELECT pages_free * 2 > pages_total FROM zen_stat()') });
+	pass('low: without it, the pages come back');
+	$node->stop;
 	return;
 }
 
