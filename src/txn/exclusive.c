@@ -372,8 +372,8 @@ zen_exclusive_prepare(void)
 
 /*
  * A client that has failed too often is privileged from now on, before it takes its next snapshot: then nothing that
- * it could conflict with is committed after that, but by transactions that were running already.  If it fails by one of them it
- * stays privileged.
+ * it could conflict with is committed after that, but by transactions that were running already.  If it fails by one of
+ * them it stays privileged.
  */
 void
 zen_exclusive_abort(void)

@@ -1,8 +1,8 @@
 /*
  * exclusive.h -- the exclusive stage: one transaction runs while other writers wait (Zen+, section 4.1).
  *
- * A transaction becomes privileged if it holds more than a share alpha of the Met-Cache in DRAM, if less than a share beta of
- * the pool is free, or if its client has lost gamma transactions in a row to serialization failures and deadlocks.
+ * A transaction becomes privileged if it holds more than a share alpha of the Met-Cache in DRAM, if less than a share
+ * beta of the pool is free, or if its client has lost gamma transactions in a row to serialization failures and deadlocks.
  * From then to its end other transactions wait before their first write to a zen table.  At the end garbage is collected
  * for all.  Why nobody waits for ever is in src/README, "The exclusive stage".
  */

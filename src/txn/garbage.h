@@ -32,8 +32,9 @@ extern const char *zen_holder_kind(ZenHolderKind kind);
 extern void zen_garbage_holder(ZenHolder *holder);
 
 /*
- * zen_garbage_watch -- the worker, when it has collected what was due by this horizon: warn in the server log if garbage grows large, or room becomes short, while
- * somebody keeps it from being collected.  Says it once a minute, and at once if it is somebody else.
+ * zen_garbage_watch -- the worker, when it has collected what was due by this horizon: warn in the server log if garbage
+ * grows large, or room becomes short, while somebody keeps it from being collected.  Says it once a minute, and at once
+ * if it is somebody else.
  */
 extern void zen_garbage_watch(FullTransactionId horizon);
 

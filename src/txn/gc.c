@@ -472,7 +472,10 @@ zen_gc_some_pages(void)
 {
 	bool		more = false;
 
-	/* also those of writers that the server had before it was restarted with fewer */
+	/*
+	 * also those of writers that the server had before it was restarted with
+	 * fewer
+	 */
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
 		if (pg_atomic_read_u32(&zen_regions[r].emptied) == 0 || !zen_region_try_lease(r))
