@@ -89,6 +89,9 @@ OBJS = $(addprefix src/base/, \
 		row.o \
 		rowchange.o \
 		gc.o \
+		garbage.o \
+		sweep.o \
+		exclusive.o \
 		check.o \
 		commit.o \
 		spill.o \

@@ -63,6 +63,43 @@ versions_freed, slots_freed, tombstones_freed: superseded versions, NVM slots, a
 dram_reserved: bytes of zen.dram_size; dram_taken: bytes of it ever used; dram_in_use: bytes of it used now; metcache_bytes: bytes of row versions now; garbage_pending: row changes whose predecessors are still to be freed;
 pages_total, pages_free, pages_owned, pages_shared: 64 KB pages of the pool: all, free, owned by one table each, shared by small tables; null until recovery is done';
 
+CREATE FUNCTION zen_garbage(
+	OUT pending bigint,
+	OUT bytes bigint,
+	OUT oldest xid8,
+	OUT horizon xid8,
+	OUT holder text,
+	OUT holder_pid integer,
+	OUT holder_slot text,
+	OUT holder_xid xid,
+	OUT holder_age bigint,
+	OUT sweeps bigint,
+	OUT frozen_to xid8)
+AS 'MODULE_PATHNAME', 'zen_garbage_info'
+LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION zen_garbage() IS
+'one row: what waits to be collected, and who keeps it.
+pending: row changes whose predecessors are still to be freed, or versions to be frozen; bytes: what these predecessors take in DRAM and NVM, about; oldest: transaction of the first of them; horizon: transactions before this one are seen as ended by every snapshot, so that what they have superseded can be freed;
+holder: process, prepared transaction or replication slot: who keeps the horizon from moving on, null if nobody does; holder_pid: of a process: see pg_stat_activity; holder_slot: name of a replication slot; holder_xid: the oldest transaction that the holder may not see as ended: of a prepared transaction, see pg_prepared_xacts; holder_age: transactions begun since;
+sweeps: looks at all row versions in DRAM for old transaction ids since the start of the server, one in zen.freeze_age transactions; frozen_to: the last of them has left no version to be frozen, and no row lock, of older transactions, null before the first';
+
+CREATE FUNCTION zen_stage(
+	OUT running boolean,
+	OUT pid integer,
+	OUT reason text,
+	OUT since timestamptz,
+	OUT duration_ms double precision,
+	OUT outcome text,
+	OUT held_back bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'zen_stage'
+LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 32;
+
+COMMENT ON FUNCTION zen_stage() IS
+'one row for each of the last 32 exclusive stages since the start of the server, newest first: in a stage one privileged transaction writes to zen tables while others wait before their first write.
+running: it is not over; pid: the privileged process; reason: alpha, beta or gamma, after the settings zen.exclusive_*; since: when it began; duration_ms: until its end, or so far; outcome: running, committed, prepared, aborted, session ended, or why it was given up; held_back: transactions that have waited';
+
 CREATE FUNCTION zen_pool(
 	OUT path text,
 	OUT mode text,
@@ -200,6 +237,21 @@ LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zen_relation_size(regclass) IS
 'bytes of NVM that the rows of a zen table take: its own 64 KB pages in full, and what it has taken of pages shared by small tables; without its toast table and indexes; null if there is no such relation, an error if it is not a zen table';
+
+CREATE FUNCTION zen_table_versions(
+	"table" regclass,
+	OUT entries bigint,
+	OUT unfrozen bigint,
+	OUT superseded bigint,
+	OUT superseded_bytes bigint,
+	OUT lockers bigint,
+	OUT oldest xid)
+AS 'MODULE_PATHNAME', 'zen_table_versions'
+LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION zen_table_versions(regclass) IS
+'one row: what stands in DRAM of a zen table; reads the table''s whole map.
+entries: rows whose newest version is in DRAM; unfrozen: of these, rows whose newest version some snapshot may not see; superseded, superseded_bytes: older versions, and what they take in DRAM and NVM; lockers: transactions that hold, or have held, row locks; oldest: transaction of the versions to be frozen and of the lockers; null if there is none';
 
 -- pg_indexes_size() counts the files of all indexes; the rows of table and toast table are in no file.
 CREATE FUNCTION zen_total_relation_size(relation regclass)

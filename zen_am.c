@@ -19,8 +19,10 @@
 #include "storage/shmem.h"
 #include "table/zenam_reindex.h"
 #include "table/zenam_unlogged.h"
+#include "txn/exclusive.h"
 #include "txn/gc.h"
 #include "txn/recovery.h"
+#include "txn/sweep.h"
 #include "txn/twophase.h"
 #include "txn/worker.h"
 
@@ -48,6 +50,8 @@ zen_shmem_request(void)
 	RequestAddinShmemSpace(zen_metcache_shmem_size());
 	RequestAddinShmemSpace(zen_spill_shmem_size());
 	RequestAddinShmemSpace(zen_gc_shmem_size());
+	RequestAddinShmemSpace(zen_sweep_shmem_size());
+	RequestAddinShmemSpace(zen_exclusive_shmem_size());
 	RequestAddinShmemSpace(zen_twophase_shmem_size());
 	RequestAddinShmemSpace(zen_recovery_shmem_size());
 	zen_locks_request();
@@ -87,6 +91,8 @@ zen_shmem_startup(void)
 	zen_metcache_init();
 	zen_spill_init();
 	zen_gc_init();
+	zen_sweep_init();
+	zen_exclusive_init();
 	zen_twophase_init();
 	zen_recovery_init();
 	LWLockRelease(AddinShmemInitLock);
@@ -105,6 +111,7 @@ _PG_init(void)
 	zen_fault_init();
 	zen_guc_init();
 	zen_xact_init();
+	zen_exclusive_install();
 	zen_worker_after_recovery = zen_reindex_start_workers;
 	zen_worker_register();
 	zen_hooks_init();

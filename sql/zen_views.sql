@@ -14,6 +14,9 @@ SELECT * FROM zen_htables() \gdesc
 SELECT * FROM zen_tables \gdesc
 SELECT * FROM zen_htable_stats() \gdesc
 SELECT * FROM zen_stat_tables \gdesc
+SELECT * FROM zen_garbage() \gdesc
+SELECT * FROM zen_table_versions(NULL) \gdesc
+SELECT * FROM zen_stage() \gdesc
 SELECT pg_typeof(zen_relation_size(NULL)), pg_typeof(zen_total_relation_size(NULL));
 -- everything has a comment
 SELECT proname FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.classid = 'pg_proc'::regclass AND d.deptype = 'e'

@@ -23,7 +23,7 @@ my $N = 20000;
 
 skip_unless_zen();
 my $node = new_node('metcache', pool_size => '128MB', dram_size => '64MB');
-$node->append_conf('postgresql.conf', qq{zen.met_cache_size = '2MB'\nmax_parallel_workers_per_gather = 0});
+$node->append_conf('postgresql.conf', qq{zen.met_cache_size = '2MB'\nzen.spill_threshold = -1\nmax_parallel_workers_per_gather = 0});
 $node->start;
 my $dbh = connect_db($node);
 value($dbh, 'CREATE EXTENSION zen');
@@ -238,7 +238,8 @@ sub test_shares
 	$read->() for 1 .. 10;
 	cmp_ok(stat_of('t', 'quota_bytes'), '>=', $CACHE / 8 / 10, 'every table has a minimum');
 	cmp_ok(value($dbh, 'SELECT sum(quota_bytes) FROM zen_htable_stats()'), '<=', $CACHE, 'shares do not exceed the cache');
-	cmp_ok(stat_of('hot', 'entries'), '>=', 900, 'and it is');
+	wait_for('rows of the small table', sub { $read->(); stat_of('hot', 'entries') >= 900 }, 60);
+	pass('and it is');
 
 	$node->append_conf('postgresql.conf', 'zen.met_cache_split = off');
 	$node->reload;

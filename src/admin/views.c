@@ -29,15 +29,23 @@
 #include "nvm/page.h"
 #include "nvm/pool.h"
 #include "table/zenam.h"
+#include "txn/exclusive.h"
+#include "txn/garbage.h"
 #include "txn/gc.h"
 #include "txn/recovery.h"
+#include "txn/sweep.h"
 #include "txn/xact.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
+#include "utils/timestamp.h"
+#include "utils/xid8.h"
 
 PG_FUNCTION_INFO_V1(zen_stat);
 PG_FUNCTION_INFO_V1(zen_pool_info);
 PG_FUNCTION_INFO_V1(zen_recovery_info);
+PG_FUNCTION_INFO_V1(zen_garbage_info);
+PG_FUNCTION_INFO_V1(zen_table_versions);
+PG_FUNCTION_INFO_V1(zen_stage);
 PG_FUNCTION_INFO_V1(zen_htables_info);
 PG_FUNCTION_INFO_V1(zen_htable_stats);
 PG_FUNCTION_INFO_V1(zen_relation_size);
@@ -110,6 +118,19 @@ static void
 put_text(ResultRow *row, const char *value)
 {
 	put(row, TEXTOID, CStringGetTextDatum(value), false);
+}
+
+/* null if the xid is not valid */
+static void
+put_xid(ResultRow *row, TransactionId value)
+{
+	put(row, XIDOID, TransactionIdGetDatum(value), !TransactionIdIsValid(value));
+}
+
+static void
+put_xid8(ResultRow *row, FullTransactionId value)
+{
+	put(row, XID8OID, FullTransactionIdGetDatum(value), !FullTransactionIdIsValid(value));
 }
 
 static void
@@ -220,6 +241,68 @@ zen_stat(PG_FUNCTION_ARGS)
 	put(&row, INT8OID, Int64GetDatum(pages.owned), pages.unknown);
 	put(&row, INT8OID, Int64GetDatum(pages.shared), pages.unknown);
 	PG_RETURN_DATUM(end_row(&row));
+}
+
+/* ---------- zen_garbage ---------- */
+
+Datum
+zen_garbage_info(PG_FUNCTION_ARGS)
+{
+	ResultRow	row;
+	ZenHolder	holder;
+
+	enter();
+	begin_row(fcinfo, &row);
+	zen_garbage_holder(&holder);
+	put_int64(&row, (int64) zen_gc_pending());
+	put_int64(&row, (int64) zen_gc_bytes());
+	put_xid8(&row, zen_gc_oldest());
+	put_xid8(&row, zen_gc_horizon());
+	put(&row, TEXTOID, holder.kind == ZEN_HOLDER_NONE ? (Datum) 0 : CStringGetTextDatum(zen_holder_kind(holder.kind)),
+		holder.kind == ZEN_HOLDER_NONE);
+	put(&row, INT4OID, Int32GetDatum(holder.pid), holder.kind != ZEN_HOLDER_PROCESS);
+	put(&row, TEXTOID, holder.kind == ZEN_HOLDER_SLOT ? CStringGetTextDatum(NameStr(holder.name)) : (Datum) 0,
+		holder.kind != ZEN_HOLDER_SLOT);
+	put_xid(&row, holder.xid);
+	put(&row, INT8OID, Int64GetDatum((int64) holder.age), holder.kind == ZEN_HOLDER_NONE);
+	put_int64(&row, (int64) pg_atomic_read_u64(&zen_sweep->sweeps));
+	put_xid8(&row, FullTransactionIdFromU64(pg_atomic_read_u64(&zen_sweep->frozen_to)));
+	PG_RETURN_DATUM(end_row(&row));
+}
+
+/* ---------- zen_stage ---------- */
+
+Datum
+zen_stage(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	ZenExclusiveRecord records[ZEN_EXCLUSIVE_HISTORY];
+	ResultRow	row;
+	int			n;
+
+	enter();
+	InitMaterializedSRF(fcinfo, 0);
+	row.desc = rsinfo->setDesc;
+	n = zen_exclusive_list(records);
+	for (int i = 0; i < n; i++)
+	{
+		ZenExclusiveRecord *r = &records[i];
+		bool		running = r->end == ZEN_EXCLUSIVE_RUNNING;
+		TimestampTz until = running ? GetCurrentTimestamp() : r->ended;
+
+		row.n = 0;
+		put_bool(&row, running);
+		put_int32(&row, r->pid);
+		put_text(&row, zen_exclusive_reason(r->reason));
+		put(&row, TIMESTAMPTZOID, TimestampTzGetDatum(r->began), false);
+		put_float8(&row, (until - r->began) / 1000.0);
+		put_text(&row, zen_exclusive_end(r->end));
+		put_int64(&row, r->held_back);
+		if (row.n != row.desc->natts)
+			versions_differ();
+		tuplestore_putvalues(rsinfo->setResult, row.desc, row.values, row.isnull);
+	}
+	return (Datum) 0;
 }
 
 /* ---------- zen_pool ---------- */
@@ -431,7 +514,44 @@ zen_htable_stats(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* ---------- zen_relation_size ---------- */
+/* ---------- one table ---------- */
+
+/* As pg_relation_size(): NULL for a relation that has just been dropped. */
+static Relation
+open_table(Oid relid, const char *hint)
+{
+	Relation	rel = try_relation_open(relid, AccessShareLock);
+
+	if (rel != NULL && (!RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) || !zen_rel_is_zen(rel)))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a zen table", RelationGetRelationName(rel)),
+				 hint ? errhint("%s", hint) : 0));
+	return rel;
+}
+
+Datum
+zen_table_versions(PG_FUNCTION_ARGS)
+{
+	ResultRow	row;
+	Relation	rel;
+	ZenVersionCounts counts;
+
+	enter();
+	begin_row(fcinfo, &row);
+	rel = open_table(PG_GETARG_OID(0), NULL);
+	if (rel == NULL)
+		PG_RETURN_NULL();
+	zen_sweep_count(zen_rel_htable_raw(rel), &counts);
+	relation_close(rel, AccessShareLock);
+	put_int64(&row, (int64) counts.entries);
+	put_int64(&row, (int64) counts.unfrozen);
+	put_int64(&row, (int64) counts.superseded);
+	put_int64(&row, (int64) counts.superseded_bytes);
+	put_int64(&row, (int64) counts.lockers);
+	put_xid(&row, counts.oldest);
+	PG_RETURN_DATUM(end_row(&row));
+}
 
 Datum
 zen_relation_size(PG_FUNCTION_ARGS)
@@ -441,19 +561,9 @@ zen_relation_size(PG_FUNCTION_ARGS)
 	int64		bytes;
 
 	enter();
-
-	/*
-	 * as pg_relation_size(): a relation that has just been dropped is no
-	 * error
-	 */
-	rel = try_relation_open(PG_GETARG_OID(0), AccessShareLock);
+	rel = open_table(PG_GETARG_OID(0), "Use pg_relation_size() for relations that zen does not store.");
 	if (rel == NULL)
 		PG_RETURN_NULL();
-	if (!RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) || !zen_rel_is_zen(rel))
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not a zen table", RelationGetRelationName(rel)),
-				 errhint("Use pg_relation_size() for relations that zen does not store.")));
 	ht = zen_rel_htable_raw(rel);
 	bytes = nvm_bytes(ht, zen_alloc_count_pages(ht->idx));
 	relation_close(rel, AccessShareLock);

@@ -75,6 +75,8 @@ typedef BackendId ProcNumber;
 #define INVALID_PROC_NUMBER			InvalidBackendId
 #define GetNumberFromPGProc(proc)	((proc)->pgprocno)
 #define zen_log_message(transactional) LogLogicalMessage("zen", "", 0, transactional)
+#define zen_wait_event(name)		PG_WAIT_EXTENSION
+#define ZEN_WAIT_BUFFER_PIN			PG_WAIT_BUFFER_PIN
 #define zen_brin_revmap(index, pages_per_range, snapshot) brinRevmapInitialize(index, pages_per_range, snapshot)
 #define zen_brin_tuple(revmap, block, buffer, offset, size, mode, snapshot) \
 	brinGetTupleForHeapBlock(revmap, block, buffer, offset, size, mode, snapshot)
@@ -87,6 +89,8 @@ typedef BackendId ProcNumber;
 #include "storage/read_stream.h"
 
 #define zen_log_message(transactional) LogLogicalMessage("zen", "", 0, transactional, false)
+#define zen_wait_event(name)		WaitEventExtensionNew(name)
+#define ZEN_WAIT_BUFFER_PIN			PG_WAIT_BUFFERPIN
 #define zen_brin_revmap(index, pages_per_range, snapshot) brinRevmapInitialize(index, pages_per_range)
 #define zen_brin_tuple(revmap, block, buffer, offset, size, mode, snapshot) \
 	brinGetTupleForHeapBlock(revmap, block, buffer, offset, size, mode)

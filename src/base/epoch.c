@@ -199,6 +199,7 @@ zen_epoch_retire(ZenRetired *object)
 void
 zen_epoch_flush(void)
 {
+	adopt_orphans();
 	if (batch_count > 0 || zen_my_epoch->stamped != NULL)
 		close_batch();
 }

@@ -65,7 +65,10 @@ extern void zen_epoch_detach(void);
 /* zen_epoch_retire -- object is unlinked; release it when the time has come.  Never throws, never waits. */
 extern void zen_epoch_retire(ZenRetired *object);
 
-/* zen_epoch_flush -- release what can be released now, without waiting for a batch to fill. */
+/*
+ * zen_epoch_flush -- release what can be released now, also of processes that have ended, without waiting for a batch to
+ * fill.
+ */
 extern void zen_epoch_flush(void);
 
 /*

@@ -16,6 +16,12 @@ int			zen_pool_mode = ZEN_POOL_AUTO;
 int			zen_dram_size_mb = 512;
 int			zen_met_cache_size_kb = 128 * 1024;
 int			zen_gc_batch = 64;
+int			zen_garbage_warning = 1000000;
+int			zen_freeze_age = 100 * 1000 * 1000;
+double		zen_exclusive_alpha = 0.8;
+double		zen_exclusive_beta = 0.02;
+int			zen_exclusive_gamma = 16;
+int			zen_exclusive_timeout_ms = 1000;
 int			zen_recovery_workers = 3;
 int			zen_spill_threshold_kb;
 bool		zen_met_cache_split = true;
@@ -72,10 +78,42 @@ zen_guc_init(void)
 							 &zen_met_cache_split, true,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.gc_batch",
-							"Garbage items that one commit handles at most.",
-							"A commit frees old versions of earlier transactions up to this number.",
+							"Row changes whose old versions one commit frees at most.",
+							"If it has itself changed more rows than half of that, twice as many as it has changed.",
 							&zen_gc_batch, 64, 1, 100000,
 							PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("zen.garbage_warning",
+							"Row changes waiting to be collected beyond which the server log names who keeps them.",
+							"The same is said when less than a tenth of the pool or of zen.dram_size is free.  0 disables "
+							"the warning.",
+							&zen_garbage_warning, 1000000, 0, INT_MAX,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("zen.freeze_age",
+							"Transactions after which all row versions in DRAM are looked at for old transaction ids.",
+							"Versions are normally frozen, and row locks forgotten, long before.",
+							&zen_freeze_age, 100 * 1000 * 1000, 1, 1000 * 1000 * 1000,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomRealVariable("zen.exclusive_alpha",
+							 "Share of zen.met_cache_size beyond which a transaction's row versions in DRAM make it privileged.",
+							 "Other transactions then wait before their first write to a zen table, until it ends.  0 disables "
+							 "this reason.",
+							 &zen_exclusive_alpha, 0.8, 0, 1,
+							 PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomRealVariable("zen.exclusive_beta",
+							 "Share of the pool below which a transaction that writes becomes privileged.",
+							 "Only while garbage is waiting, which is collected at its end.  0 disables this reason.",
+							 &zen_exclusive_beta, 0.02, 0, 1,
+							 PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("zen.exclusive_gamma",
+							"Serialization failures and deadlocks in a row that make a client's next transaction privileged.",
+							"0 disables this reason.",
+							&zen_exclusive_gamma, 16, 0, INT_MAX,
+							PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("zen.exclusive_timeout",
+							"Time that a transaction waits for a privileged one at most.",
+							"After it the privileged transaction runs on as any other.",
+							&zen_exclusive_timeout_ms, 1000, 1, INT_MAX,
+							PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.recovery_workers",
 							"Background workers that help to recover the pool when the server starts.",
 							"Taken from max_worker_processes until recovery is done.  Sessions that wait for "

@@ -29,6 +29,20 @@ extern bool zen_met_cache_split;	/* divide that among tables */
 extern int	zen_gc_batch;		/* garbage items that one commit handles at
 								 * most */
 
+extern int	zen_garbage_warning;	/* row changes waiting beyond which the
+									 * server log names who keeps them; 0 =
+									 * never */
+extern int	zen_freeze_age;		/* transactions between two sweeps over all
+								 * entries in DRAM */
+
+/* the exclusive stage; 0 = not for this reason */
+extern double zen_exclusive_alpha;	/* share of the Met-Cache that one
+									 * transaction may hold in DRAM */
+extern double zen_exclusive_beta;	/* share of the pool that is to be free */
+extern int	zen_exclusive_gamma;	/* transactions that a client may lose in
+									 * a row */
+extern int	zen_exclusive_timeout_ms;	/* that a writer is held back at most */
+
 extern int	zen_recovery_workers;	/* background workers that help to recover */
 extern bool zen_skip_damaged_rows;	/* leave damaged rows out instead of an
 									 * error */

@@ -331,8 +331,10 @@ read_chain(ZenHTable *ht, uint64 tidno, ZenSlot slot, ZenSpilledChain *chain)
 	flags = *(volatile uint32 *) &writer->flags;
 	if (flags & ZEN_SPILL_SETTLED)
 		flags &= ~(ZEN_SPILL_SETTLED | ZEN_V_PENDING);
+	else
+		flags |= ZEN_V_SPILLED;
 	old = zen_spill_old(s, i);
-	read_version(&chain->newest, slot, flags | ZEN_V_SPILLED);
+	read_version(&chain->newest, slot, flags);
 	chain->newest.xmin = writer->xid;
 	chain->newest.cmin = writer->cmin;
 	if (old != InvalidZenSlot)

@@ -11,6 +11,7 @@
 #include "base/epoch.h"
 #include "cache/sketch.h"
 #include "cache/tidmap.h"
+#include "nvm/page.h"
 
 #include "access/htup_details.h"
 #include "nodes/lockoptions.h"
@@ -38,7 +39,8 @@
 #define ZEN_V_IN_NVM		0x1000	/* read back (spill.h): the data is only
 									 * in the slot */
 #define ZEN_V_SPILLED		0x2000	/* its slot was written before the commit,
-									 * and a spill record names it */
+									 * and its transaction is not settled: a
+									 * spill record names the slot */
 
 /* Kinds of retired objects */
 #define ZEN_RETIRED_VERSION	0
@@ -178,6 +180,13 @@ zen_word_with_entry(uint64 w, ZenVersion *v)
 
 /* zen_version_alloc -- a version with room for len bytes of data, all fields zero; NULL if DRAM is full. */
 extern ZenVersion *zen_version_alloc(uint32 len);
+
+/* zen_version_footprint -- what a version takes, in DRAM and in NVM.  As long as its slot is its own. */
+static inline Size
+zen_version_footprint(ZenVersion *v)
+{
+	return offsetof(ZenVersion, data) + v->len + (v->slot != InvalidZenSlot ? zen_slot_size(v->slot) : 0);
+}
 
 /* zen_version_free -- a version that was never published. */
 extern void zen_version_free(ZenVersion *v);

@@ -279,7 +279,8 @@ zen_slot_free(ZenSlot slot)
 	Assert(page->owned && n < page->nslots);
 	old = pg_atomic_fetch_or_u64(&page->free[n / 64], bit);
 	Assert((old & bit) == 0);
-	pg_atomic_fetch_add_u32(&page->nfree, 1);
+	if (pg_atomic_fetch_add_u32(&page->nfree, 1) + 1 == page->nslots)
+		pg_atomic_write_u32(&zen_regions[page->owner.region].emptied, 1);
 	ZEN_COUNT(slots_freed, 1);
 }
 
@@ -322,15 +323,15 @@ release_page(uint32 pageno, void (*forget) (ZenTupleHeader header))
 	zen_page_give_back(pageno);
 }
 
-/* Unlink wholly free pages of a context, except one.  Returns the list of them. */
+/* Unlink wholly free pages of a context, except one, and at most *max, which is lowered.  Returns the list of them. */
 static uint32
-unlink_empty(Context *context)
+unlink_empty(Context *context, uint32 *max)
 {
 	uint32		list = ZEN_NO_PAGE;
 	uint32	   *link = &context->first;
 	bool		kept = false;
 
-	while (*link != ZEN_NO_PAGE)
+	while (*link != ZEN_NO_PAGE && *max > 0)
 	{
 		uint32		p = *link;
 		ZenPage    *page = &zen_pages[p];
@@ -342,6 +343,7 @@ unlink_empty(Context *context)
 				context->current = ZEN_NO_PAGE;
 			page->next = list;
 			list = p;
+			(*max)--;
 			continue;
 		}
 		kept |= pg_atomic_read_u32(&page->nfree) == page->nslots;
@@ -350,12 +352,13 @@ unlink_empty(Context *context)
 	return list;
 }
 
-void
-zen_alloc_release_empty(uint32 region, void (*forget) (ZenTupleHeader header))
+uint32
+zen_alloc_release_empty(uint32 region, uint32 max, void (*forget) (ZenTupleHeader header))
 {
 	HASH_SEQ_STATUS seq;
 	Context    *context;
-	uint32		list = ZEN_NO_PAGE;
+	uint32		list = ZEN_NO_PAGE,
+				left = max;
 
 	LWLockAcquire(zen_lock(ZEN_LOCK_ALLOC), LW_SHARED);
 	hash_seq_init(&seq, contexts);
@@ -363,7 +366,7 @@ zen_alloc_release_empty(uint32 region, void (*forget) (ZenTupleHeader header))
 	{
 		if (context->key.region == region)
 		{
-			uint32		found = unlink_empty(context);
+			uint32		found = unlink_empty(context, &left);
 
 			while (found != ZEN_NO_PAGE)
 			{
@@ -384,6 +387,7 @@ zen_alloc_release_empty(uint32 region, void (*forget) (ZenTupleHeader header))
 		release_page(list, forget);
 		list = next;
 	}
+	return max - left;
 }
 
 void

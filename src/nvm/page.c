@@ -336,10 +336,16 @@ zen_page_adopt_free(uint32 pageno)
 }
 
 void
-zen_page_counts(uint32 *total, uint32 *nfree, uint32 *shared)
+zen_page_free(uint32 *total, uint32 *nfree)
 {
 	*total = zen_pool.npages - zen_pool.first_data_page;
 	*nfree = control->nfree;
+}
+
+void
+zen_page_counts(uint32 *total, uint32 *nfree, uint32 *shared)
+{
+	zen_page_free(total, nfree);
 	*shared = 0;
 	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
 		if (zen_pages[p].owned && zen_pages[p].owner.htable == 0)

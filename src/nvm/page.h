@@ -83,7 +83,9 @@ extern void zen_page_adopt_free(uint32 pageno);
  */
 extern void zen_page_adopt_lost(uint32 pageno);
 
+/* zen_page_counts -- pages in all, free ones, those shared by small tables; zen_page_free -- without a look at each. */
 extern void zen_page_counts(uint32 *total, uint32 *nfree, uint32 *shared);
+extern void zen_page_free(uint32 *total, uint32 *nfree);
 
 /*
  * zen_page_holds -- is this the address of a slot of a page that has an owner?

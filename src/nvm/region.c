@@ -64,6 +64,7 @@ zen_region_init(void)
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
 		pg_atomic_init_u32(&zen_regions[r].leased, 0);
+		pg_atomic_init_u32(&zen_regions[r].emptied, 0);
 		zen_regions[r].watermark = zen_mark_read(zen_pool.regions[r].watermark, 2, sizeof(ZenMarkRecord));
 	}
 }

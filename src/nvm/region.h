@@ -19,6 +19,9 @@ typedef struct ZenRegion
 {
 	pg_atomic_uint32 leased;	/* 0 free, else ZEN_LEASE_*; taken by
 								 * compare-and-swap */
+	pg_atomic_uint32 emptied;	/* 1: a page has become empty since somebody
+								 * looked; set by anyone, cleared by the lease
+								 * holder */
 
 	/* written by the lease holder only; others may read last_cts */
 	uint64		last_cts;		/* newest Tx-CTS whose commit is durable here */

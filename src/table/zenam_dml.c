@@ -21,6 +21,7 @@
 #include "storage/lmgr.h"
 #include "storage/predicate.h"
 #include "table/zenam_callbacks.h"
+#include "txn/exclusive.h"
 #include "txn/rowchange.h"
 #include "txn/rowlock.h"
 #include "utils/datum.h"
@@ -93,6 +94,7 @@ insert_tuple(Relation rel, HeapTuple tuple, CommandId cid, int options, uint32 s
 	ItemPointerData tid;
 	uint64		tidno;
 
+	zen_exclusive_write();
 	tidno = zen_row_insert(zen_rel_htable(rel), minimal_view(tuple), cid, spec_token,
 						   (options & HEAP_INSERT_FROZEN) != 0);
 	CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
@@ -243,6 +245,7 @@ end_wait(Waiter *w)
 static TM_Result
 attempt(ZenChange *c, Waiter *w, TM_Result (*try) (ZenChange *))
 {
+	zen_exclusive_write();
 	for (;;)
 	{
 		TM_Result	result = try(c);

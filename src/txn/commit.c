@@ -311,10 +311,11 @@ zen_commit_undo_lp(ZenCommit *commit)
 	commit->stage = ZEN_STAGE_WRITTEN;
 }
 
-/* Leave the hint that a version is committed, if it is still there. */
-static void
+/* Leave the hint that a version is committed, if it is still there.  Returns the bytes that its predecessor takes. */
+static Size
 mark_committed(ZenWrite *write)
 {
+	Size		superseded = 0;
 	uint64		w = zen_word_lock(write->word);
 
 	if (zen_word_state(w) == ZEN_WORD_ENTRY)
@@ -324,9 +325,11 @@ mark_committed(ZenWrite *write)
 				zen_version_set(v, ZEN_V_COMMITTED);
 				if (zen_version_flags(v) & ZEN_V_PENDING)
 					zen_version_clear(v, ZEN_V_PENDING);
+				superseded = v->older ? zen_version_footprint(v->older) : 0;
 				break;
 			}
 	zen_word_unlock(write->word, w);
+	return superseded;
 }
 
 /*
@@ -348,13 +351,13 @@ settle_writes(uint32 region, ZenWrite *writes, uint32 n)
 			zen_pop_version(w);
 		else
 		{
-			mark_committed(w);
+			Size		superseded = mark_committed(w);
 
 			/*
 			 * a frozen version's xid is only for show, and may be older than
 			 * xids can be compared
 			 */
-			zen_gc_push(region, w->ht, w->tidno, w->frozen ? FrozenTransactionId : w->xid);
+			zen_gc_push(region, w->ht, w->tidno, w->frozen ? FrozenTransactionId : w->xid, superseded);
 		}
 	}
 }
@@ -389,7 +392,11 @@ zen_commit_finish(ZenCommit *commit, ZenWrite *writes, uint32 n, ZenSpilledBlock
 	}
 	settle_writes(commit->region, writes, n);
 	zen_spill_settle(commit->region, blocks, nblocks);
-	/* at least as much as this transaction has left behind */
+
+	/*
+	 * A bounded number for each row written, and more than what the
+	 * transaction has left behind: queues shrink under any load.
+	 */
 	zen_gc_run(commit->region, Max((uint32) zen_gc_batch, 2 * (n + nblocks)));
 	zen_region_release(commit->region);
 	commit->stage = ZEN_STAGE_NONE;
@@ -435,7 +442,7 @@ zen_commit_abort(ZenCommit *commit, ZenWrite *writes, uint32 n, ZenSpilledBlock 
 	if (nblocks > 0)
 	{
 		zen_epoch_flush();
-		zen_alloc_release_empty(commit->region, zen_gc_forget_header);
+		zen_alloc_release_empty(commit->region, PG_UINT32_MAX, zen_gc_forget_header);
 	}
 	zen_region_release(commit->region);
 	commit->stage = ZEN_STAGE_NONE;

@@ -8,31 +8,46 @@
  *
  * R5: a tombstone's slot is freed when that count is 0.  Whoever brings the word into that state does it: the
  * collector when the tombstone becomes the only version, or the writer that takes the last stale header away.
+ *
+ * Xids are compared in 64 bits: an item may wait behind a prepared transaction, and a process may be idle, for more than
+ * 2^31 transactions.  A version's 32 bits mean the xid nearest to now; see "Xids in DRAM" in src/README.
  */
 #include "txn/gc.h"
 
 #include "access/transam.h"
+#include "access/xact.h"
 #include "base/fault.h"
 #include "cache/metcache.h"
 #include "cache/spill.h"
+#include "miscadmin.h"
+#include "storage/latch.h"
+#include "storage/proc.h"
 #include "storage/procarray.h"
 #include "storage/shmem.h"
+#include "utils/snapmgr.h"
 
 #define CHUNK_ITEMS		255
 #define EVICT_WHEN_FULL	65536	/* entries that the CLOCK hand passes when
 								 * DRAM is full */
 #define ITEMS_PER_RUN	64
-#define HORIZON_EVERY	16		/* runs between two looks at the xid horizon,
+#define LOOK_EVERY		16		/* runs between two looks at the xid horizon,
 								 * when nothing is due by the last one */
+#define UNIT			64		/* bytes */
+#define MAX_UNITS		((1 << 10) - 1)
+#define PAGES_PER_STEP	64		/* that one look at a region gives back */
 
 typedef struct GcItem
 {
-	uint64		tidno;
-	uint32		htable:31;
-	uint32		spilled:1;		/* all TIDs of the block, which have a spill
+	uint64		tidno:38;		/* 2^32 blocks of 64 TIDs */
+	uint64		htable:15;
+	uint64		spilled:1;		/* all TIDs of the block, which have a spill
 								 * record */
-	TransactionId xid;
+	uint64		units:10;		/* superseded, in UNIT bytes */
+	FullTransactionId xid;
 } GcItem;
+
+StaticAssertDecl(sizeof(GcItem) == 16, "what a row change costs until its predecessor is collected");
+StaticAssertDecl(ZEN_MAX_HTABLES <= 1 << 15, "an HTable's number fits its bits");
 
 typedef struct GcChunk
 {
@@ -40,7 +55,7 @@ typedef struct GcChunk
 	GcItem		items[CHUNK_ITEMS];
 } GcChunk;
 
-/* Belongs to the region's lease holder, except n, which others may read. */
+/* Belongs to the region's lease holder, except n, bytes and oldest, which others may read. */
 typedef struct GcQueue
 {
 	GcChunk    *head;
@@ -50,12 +65,71 @@ typedef struct GcQueue
 	uint32		tail_pos;
 	uint32		reserved;		/* places in chunks behind tail */
 	pg_atomic_uint32 n;
+	pg_atomic_uint64 bytes;		/* superseded by its items, about */
+	pg_atomic_uint64 oldest;	/* full xid of the first item, 0 = none */
 } GcQueue;
 
+/* How a commit wakes a worker that has had nothing to do. */
+typedef struct GcAlarm
+{
+	pg_atomic_uint32 armed;		/* set by the worker; cleared by whoever wakes
+								 * it */
+	Latch	   *latch;			/* the worker's; written before armed */
+} GcAlarm;
+
 static GcQueue *queues;			/* [ZEN_MAX_REGIONS] */
-static TransactionId horizon = InvalidTransactionId;	/* last one computed by
-														 * this process */
-static uint32 runs_since_horizon = 0;
+static GcAlarm *alarm_clock;
+
+/* Every snapshot, now and later, sees transactions up to this one as ended; of this process, only grows. */
+static FullTransactionId passed;
+static FullTransactionId now;	/* an xid of this pass, with which versions'
+								 * xids are compared */
+static uint32 runs_since_look = 0;
+
+/* ---------- xids ---------- */
+
+static void
+set_now(void)
+{
+	FullTransactionId own = GetTopFullTransactionIdIfAny();
+
+	now = FullTransactionIdIsValid(own) ? own : ReadNextFullTransactionId();
+}
+
+/* The xid nearest to now that has these 32 bits. */
+static inline FullTransactionId
+widen(TransactionId xid)
+{
+	if (!TransactionIdIsNormal(xid))
+		return FullTransactionIdFromEpochAndXid(0, xid);
+	return FullTransactionIdFromU64(U64FromFullTransactionId(now) + (int32) (xid - XidFromFullTransactionId(now)));
+}
+
+/* Does every snapshot, now and later, see what becomes of this transaction? */
+static inline bool
+has_passed(TransactionId xid)
+{
+	return FullTransactionIdPrecedesOrEquals(widen(xid), passed);
+}
+
+FullTransactionId
+zen_gc_horizon(void)
+{
+	/*
+	 * The look at the ProcArray comes first: what it finds is at most what is
+	 * next then.
+	 */
+	TransactionId xid = GetOldestNonRemovableTransactionId(NULL);
+	FullTransactionId horizon,
+				before;
+
+	now = ReadNextFullTransactionId();
+	horizon = widen(xid);
+	before = FullTransactionIdFromU64(U64FromFullTransactionId(horizon) - 1);
+	if (FullTransactionIdPrecedes(passed, before))
+		passed = before;
+	return horizon;
+}
 
 /* ---------- the queue ---------- */
 
@@ -91,12 +165,21 @@ zen_gc_reserve(uint32 region, uint32 n)
 	return true;
 }
 
+static void
+wake_worker(void)
+{
+	if (pg_atomic_exchange_u32(&alarm_clock->armed, 0))
+		SetLatch(alarm_clock->latch);
+}
+
 /* Add an item; there is room. */
 static void
-push(uint32 region, GcItem item)
+push(uint32 region, GcItem item, TransactionId xid, Size bytes)
 {
 	GcQueue    *q = &queues[region];
+	uint32		n = pg_atomic_read_u32(&q->n);
 
+	set_now();
 	if (q->tail_pos == CHUNK_ITEMS)
 	{
 		Assert(q->tail->next != NULL);
@@ -104,24 +187,31 @@ push(uint32 region, GcItem item)
 		q->tail_pos = 0;
 		q->reserved -= CHUNK_ITEMS;
 	}
+	item.units = Min((bytes + UNIT - 1) / UNIT, MAX_UNITS);
+	item.xid = widen(xid);
 	q->tail->items[q->tail_pos++] = item;
-	pg_atomic_write_u32(&q->n, pg_atomic_read_u32(&q->n) + 1);
+	pg_atomic_write_u64(&q->bytes, pg_atomic_read_u64(&q->bytes) + item.units * UNIT);
+	if (n == 0)
+		pg_atomic_write_u64(&q->oldest, U64FromFullTransactionId(item.xid));
+	pg_atomic_write_u32(&q->n, n + 1);
+	if (unlikely(pg_atomic_read_u32(&alarm_clock->armed)))
+		wake_worker();
 }
 
 void
-zen_gc_push(uint32 region, ZenHTable *ht, uint64 tidno, TransactionId xid)
+zen_gc_push(uint32 region, ZenHTable *ht, uint64 tidno, TransactionId xid, Size bytes)
 {
-	GcItem		item = {.tidno = tidno,.htable = ht->idx,.xid = xid};
+	GcItem		item = {.tidno = tidno,.htable = ht->idx};
 
-	push(region, item);
+	push(region, item, xid, bytes);
 }
 
 void
-zen_gc_push_block(uint32 region, ZenHTable *ht, uint32 block, TransactionId xid)
+zen_gc_push_block(uint32 region, ZenHTable *ht, uint32 block, TransactionId xid, Size bytes)
 {
-	GcItem		item = {.tidno = (uint64) block * ZEN_TIDS_PER_BLOCK,.htable = ht->idx,.spilled = true,.xid = xid};
+	GcItem		item = {.tidno = (uint64) block * ZEN_TIDS_PER_BLOCK,.htable = ht->idx,.spilled = true};
 
-	push(region, item);
+	push(region, item, xid, bytes);
 }
 
 /* The oldest item, or NULL. */
@@ -146,6 +236,7 @@ peek(GcQueue *q)
 static void
 drop_first(GcQueue *q)
 {
+	pg_atomic_write_u64(&q->bytes, pg_atomic_read_u64(&q->bytes) - q->head->items[q->head_pos].units * UNIT);
 	q->head_pos++;
 	pg_atomic_write_u32(&q->n, pg_atomic_read_u32(&q->n) - 1);
 }
@@ -234,7 +325,7 @@ collect_word(uint64 w, ZenVersion **cut, ZenSlot *tombstone, ZenVersion **lone, 
 	{
 		flags = zen_version_flags(v);
 		if ((flags & ZEN_V_FROZEN) ||
-			((flags & ZEN_V_COMMITTED) && TransactionIdPrecedes(v->xmin, horizon)))
+			((flags & ZEN_V_COMMITTED) && has_passed(v->xmin)))
 			break;
 		v = v->older;
 	}
@@ -327,7 +418,7 @@ collect_spilled(ZenHTable *ht, uint64 tidno)
 	v = word != NULL ? zen_word_chain(ht, tidno, word, &w, &space) : NULL;
 	if (v != NULL && zen_word_state(w) == ZEN_WORD_SPILLED &&
 		(zen_version_flags(v) & (ZEN_V_COMMITTED | ZEN_V_PENDING)) == ZEN_V_COMMITTED &&
-		((zen_version_flags(v) & ZEN_V_FROZEN) || TransactionIdPrecedes(v->xmin, horizon)))
+		((zen_version_flags(v) & ZEN_V_FROZEN) || has_passed(v->xmin)))
 	{
 		cut = v->older != NULL ? zen_version_alloc(0) : NULL;
 		again = v->older != NULL && cut == NULL;
@@ -368,6 +459,15 @@ collect_spilled(ZenHTable *ht, uint64 tidno)
 	return !again;
 }
 
+bool
+zen_gc_tuple(ZenHTable *ht, uint64 tidno)
+{
+	bool		done = collect_spilled(ht, tidno);
+
+	collect_row(ht, tidno);
+	return done;
+}
+
 /* False if the block must be tried again. */
 static bool
 collect_block(ZenHTable *ht, uint64 first)
@@ -375,10 +475,7 @@ collect_block(ZenHTable *ht, uint64 first)
 	bool		all = true;
 
 	for (uint64 t = first; t < first + ZEN_TIDS_PER_BLOCK; t++)
-	{
-		all &= collect_spilled(ht, t);
-		collect_row(ht, t);
-	}
+		all &= zen_gc_tuple(ht, t);
 	zen_spill_trim(ht, (uint32) (first / ZEN_TIDS_PER_BLOCK), false);
 	return all;
 }
@@ -395,18 +492,25 @@ collect(GcItem *item)
 	return true;
 }
 
-/* May the item be handled?  Looks at the horizon again when that is worth it. */
+/*
+ * Do all see the item's transaction as ended?
+ *
+ * PostgreSQL's two bounds answer mostly (GlobalVisTestIsRemovableFullXid), and between them the ProcArray, once a run at
+ * most: it is looked at again when RecentXmin has changed since.
+ */
 static bool
-is_due(GcItem *item, bool *looked)
+is_due(GcItem *item, bool *looking)
 {
-	if (TransactionIdIsValid(horizon) && TransactionIdPrecedes(item->xid, horizon))
+	if (FullTransactionIdPrecedesOrEquals(item->xid, passed))
 		return true;
-	if (*looked || runs_since_horizon < HORIZON_EVERY)
+	if (!*looking && runs_since_look < LOOK_EVERY)
 		return false;
-	*looked = true;
-	runs_since_horizon = 0;
-	horizon = GetOldestNonRemovableTransactionId(NULL);
-	return TransactionIdPrecedes(item->xid, horizon);
+	*looking = true;
+	runs_since_look = 0;
+	if (!GlobalVisTestIsRemovableFullXid(GlobalVisTestFor(NULL), item->xid))
+		return false;
+	passed = item->xid;
+	return true;
 }
 
 uint32
@@ -414,40 +518,98 @@ zen_gc_run(uint32 region, uint32 max)
 {
 	GcQueue    *q = &queues[region];
 	uint32		done = 0;
-	bool		looked = false;
+	bool		looking = false;
 	GcItem	   *item;
 
+	set_now();
 	/* a large transaction counts for many */
-	runs_since_horizon += 1 + Min(max, HORIZON_EVERY * ITEMS_PER_RUN) / ITEMS_PER_RUN;
-	while (done < max && (item = peek(q)) != NULL && is_due(item, &looked))
+	runs_since_look += 1 + Min(max, LOOK_EVERY * ITEMS_PER_RUN) / ITEMS_PER_RUN;
+	while ((item = peek(q)) != NULL && done < max && is_due(item, &looking))
 	{
 		if (!collect(item))
 			break;
 		drop_first(q);
 		done++;
 	}
+	pg_atomic_write_u64(&q->oldest, item ? U64FromFullTransactionId(item->xid) : 0);
+	/* what is left may be due, too: the next run asks at once */
+	if (done == max)
+		runs_since_look = LOOK_EVERY;
 	return done;
+}
+
+static void
+collect_region(uint32 region)
+{
+	zen_gc_run(region, PG_UINT32_MAX);
+	zen_epoch_flush();
+	zen_alloc_release_empty(region, PG_UINT32_MAX, zen_gc_forget_header);
 }
 
 void
 zen_gc_region(uint32 region)
 {
-	runs_since_horizon = HORIZON_EVERY;
-	zen_gc_run(region, PG_UINT32_MAX);
-	zen_epoch_flush();
-	zen_alloc_release_empty(region, zen_gc_forget_header);
+	(void) zen_gc_horizon();
+	collect_region(region);
 }
 
 void
 zen_gc_all(void)
 {
+	if (zen_gc_pending() == 0)
+		return;
+	(void) zen_gc_horizon();
 	for (uint32 r = 0; r < zen_nregions; r++)
 	{
 		if (pg_atomic_read_u32(&queues[r].n) == 0 || !zen_region_try_lease(r))
 			continue;
-		zen_gc_region(r);
+		collect_region(r);
 		zen_region_release(r);
 	}
+}
+
+uint32
+zen_gc_some(uint32 max)
+{
+	uint32		done = 0;
+
+	for (uint32 r = 0; r < zen_nregions && done < max; r++)
+	{
+		uint64		oldest = pg_atomic_read_u64(&queues[r].oldest);
+
+		if (oldest == 0 || oldest > U64FromFullTransactionId(passed) || !zen_region_try_lease(r))
+			continue;
+		done += zen_gc_run(r, max - done);
+		zen_region_release(r);
+	}
+	zen_epoch_flush();
+	return done;
+}
+
+bool
+zen_gc_some_pages(void)
+{
+	bool		more = false;
+
+	/*
+	 * also those of writers that the server had before it was restarted with
+	 * fewer
+	 */
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+	{
+		if (pg_atomic_read_u32(&zen_regions[r].emptied) == 0 || !zen_region_try_lease(r))
+			continue;
+		pg_atomic_write_u32(&zen_regions[r].emptied, 0);
+		pg_memory_barrier();	/* a page that is emptied from here on sets it
+								 * again */
+		if (zen_alloc_release_empty(r, PAGES_PER_STEP, zen_gc_forget_header) == PAGES_PER_STEP)
+		{
+			pg_atomic_write_u32(&zen_regions[r].emptied, 1);
+			more = true;
+		}
+		zen_region_release(r);
+	}
+	return more;
 }
 
 void
@@ -459,7 +621,7 @@ zen_gc_pages(void)
 	{
 		if (!zen_region_try_lease(r))
 			continue;
-		zen_alloc_release_empty(r, zen_gc_forget_header);
+		zen_alloc_release_empty(r, PG_UINT32_MAX, zen_gc_forget_header);
 		zen_region_release(r);
 	}
 }
@@ -483,12 +645,56 @@ zen_gc_pending(void)
 	return n;
 }
 
+uint64
+zen_gc_bytes(void)
+{
+	uint64		bytes = 0;
+
+	for (uint32 r = 0; r < zen_nregions; r++)
+		bytes += pg_atomic_read_u64(&queues[r].bytes);
+	return bytes;
+}
+
+FullTransactionId
+zen_gc_oldest(void)
+{
+	uint64		oldest = 0;
+
+	for (uint32 r = 0; r < zen_nregions; r++)
+	{
+		uint64		xid = pg_atomic_read_u64(&queues[r].oldest);
+
+		if (xid != 0 && (oldest == 0 || xid < oldest))
+			oldest = xid;
+	}
+	return FullTransactionIdFromU64(oldest);
+}
+
+bool
+zen_gc_arm(void)
+{
+	alarm_clock->latch = MyLatch;
+
+	/*
+	 * a full barrier: whoever queues after the look below sees the alarm
+	 * armed
+	 */
+	pg_atomic_exchange_u32(&alarm_clock->armed, 1);
+	return zen_gc_pending() == 0;
+}
+
+void
+zen_gc_disarm(void)
+{
+	pg_atomic_write_u32(&alarm_clock->armed, 0);
+}
+
 /* ---------- start ---------- */
 
 Size
 zen_gc_shmem_size(void)
 {
-	return mul_size(ZEN_MAX_REGIONS, sizeof(GcQueue));
+	return add_size(mul_size(ZEN_MAX_REGIONS, sizeof(GcQueue)), sizeof(GcAlarm));
 }
 
 void
@@ -497,11 +703,17 @@ zen_gc_init(void)
 	bool		found;
 
 	queues = ShmemInitStruct("zen garbage queues", zen_gc_shmem_size(), &found);
-	horizon = InvalidTransactionId;
+	alarm_clock = (GcAlarm *) (queues + ZEN_MAX_REGIONS);
+	passed = FullTransactionIdFromEpochAndXid(0, FrozenTransactionId);
 	zen_make_room = make_room;
 	if (found)
 		return;
 	memset(queues, 0, zen_gc_shmem_size());
+	pg_atomic_init_u32(&alarm_clock->armed, 0);
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+	{
 		pg_atomic_init_u32(&queues[r].n, 0);
+		pg_atomic_init_u64(&queues[r].bytes, 0);
+		pg_atomic_init_u64(&queues[r].oldest, 0);
+	}
 }

@@ -8,6 +8,7 @@
 #include "access/xact.h"
 #include "cache/metcache.h"
 #include "storage/lmgr.h"
+#include "storage/procarray.h"
 #include "txn/visibility.h"
 #include "txn/writeset.h"
 #include "utils/memutils.h"
@@ -232,4 +233,24 @@ zen_rowlock_release(ZenHTable *ht, uint64 tidno, TransactionId xid)
 {
 	while (release_one(ht, tidno, xid, &tidno))
 		;
+}
+
+void
+zen_rowlock_prune(ZenHTable *ht, uint64 tidno)
+{
+	static ZenLockerCopy copy;
+	ZenWord    *word;
+	uint64		w;
+
+	copy.n = 0;
+	zen_epoch_enter();
+	word = zen_tidmap_word(ht, tidno);
+	w = word ? zen_word_read(word) : ZEN_WORD_UNUSED;
+	if (zen_word_state(w) == ZEN_WORD_ENTRY)
+		(void) zen_lockers_copy(word, zen_word_entry(w), &copy);
+	zen_epoch_leave();
+	/* an xid that has ended never comes back, so nobody need be locked out */
+	for (uint32 i = 0; i < copy.n; i++)
+		if (!TransactionIdIsCurrentTransactionId(copy.l[i].xid) && !TransactionIdIsInProgress(copy.l[i].xid))
+			zen_rowlock_release(ht, tidno, copy.l[i].xid);
 }

@@ -60,4 +60,7 @@ extern void zen_rowlock_collect(ZenHTable *ht);
 /* zen_rowlock_release -- take xid's locks on a tuple out; never throws. */
 extern void zen_rowlock_release(ZenHTable *ht, uint64 tidno, TransactionId xid);
 
+/* zen_rowlock_prune -- take the locks of transactions that have ended out. */
+extern void zen_rowlock_prune(ZenHTable *ht, uint64 tidno);
+
 #endif							/* ZEN_ROWLOCK_H */

@@ -240,6 +240,19 @@ set_next_spill(void)
 	ws->spared = ws->bytes;
 }
 
+/*
+ * Rows that were written shortly before may have nothing over the version replaced but a collector that has not come yet:
+ * then it comes now.
+ */
+static void
+collect_replaced(ZenWrite *w)
+{
+	ZenVersion *old = w->version->older;
+
+	if (old != NULL && !is_plain_old(old) && (zen_version_flags(old) & ZEN_V_COMMITTED))
+		(void) zen_gc_tuple(w->ht, w->tidno);
+}
+
 static void
 spill(void)
 {
@@ -247,10 +260,12 @@ spill(void)
 	Row		   *rows = MemoryContextAllocHuge(CurrentMemoryContext, Max(ws->nwrites, 1) * sizeof(Row));
 	uint32		n = 0;
 
+	(void) zen_gc_horizon();
 	for (uint32 i = 0; i < ws->nwrites; i++)
 	{
 		ZenWrite   *w = &ws->writes[i];
 
+		collect_replaced(w);
 		if (can_spill(w, zen_word_read(w->word)) && TransactionIdIsValid(deciding_xid(w)))
 			rows[n++].write = w;
 	}

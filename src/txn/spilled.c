@@ -215,7 +215,7 @@ mark_committed(Spilled *row)
 	if (v != NULL)
 	{
 		zen_version_set(v, ZEN_V_COMMITTED);
-		zen_version_clear(v, ZEN_V_PENDING);
+		zen_version_clear(v, ZEN_V_PENDING | ZEN_V_SPILLED);
 	}
 	zen_word_unlock(word, w);
 }
@@ -228,14 +228,19 @@ zen_spill_settle(uint32 region, ZenSpilledBlock *blocks, uint32 n)
 		Spilled		rows[ZEN_TIDS_PER_BLOCK];
 		TransactionId newest = InvalidTransactionId;
 		uint32		nrows = rows_of_block(&blocks[b], region, true, rows, &newest);
+		Size		superseded = 0;
 
 		if (nrows == 0)
 			continue;
 		for (uint32 i = 0; i < nrows; i++)
+		{
 			mark_committed(&rows[i]);
+			if (rows[i].old != InvalidZenSlot)
+				superseded += zen_slot_size(rows[i].old);
+		}
 		zen_spill_mark(blocks[b].ht, blocks[b].block, region, InvalidTransactionId,
 					   ZEN_V_COMMITTED | ZEN_SPILL_SETTLED);
-		zen_gc_push_block(region, blocks[b].ht, blocks[b].block, newest);
+		zen_gc_push_block(region, blocks[b].ht, blocks[b].block, newest, superseded);
 	}
 }
 
@@ -382,7 +387,7 @@ zen_spill_forget_table(ZenHTable *ht)
  * version stays, like others that were never written.
  */
 static bool
-superseded(Spilled *row)
+is_superseded(Spilled *row)
 {
 	ZenWord    *word = zen_tidmap_word(row->ht, row->tidno);
 	ZenVersion *newer = NULL,
@@ -409,7 +414,7 @@ zen_spill_restamp(uint32 region, uint64 cts, ZenSpilledBlock *blocks, uint32 n)
 		uint32		nrows = rows_of_block(&blocks[b], region, true, rows, NULL);
 
 		for (uint32 i = 0; i < nrows; i++)
-			if (superseded(&rows[i]))
+			if (is_superseded(&rows[i]))
 			{
 				zen_spill_forget(rows[i].ht, rows[i].tidno);
 				zen_tuple_scrub(rows[i].slot);

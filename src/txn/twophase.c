@@ -404,19 +404,27 @@ finish(Prepared *p, bool committed)
 	free_prepared(&copy);
 }
 
-void
+bool
 zen_twophase_resolve(void)
 {
+	bool		waiting = false;
+
+	if (max_prepared_xacts == 0)
+		return false;
 	LWLockAcquire(zen_lock(ZEN_LOCK_RECOVERY), LW_EXCLUSIVE);
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
 		Prepared   *p = &prepared[r];
 
-		if (!p->in_use || TransactionIdIsInProgress(p->xid))
+		if (!p->in_use)
 			continue;
-		finish(p, TransactionIdDidCommit(p->xid));
+		if (TransactionIdIsInProgress(p->xid))
+			waiting = true;
+		else
+			finish(p, TransactionIdDidCommit(p->xid));
 	}
 	LWLockRelease(zen_lock(ZEN_LOCK_RECOVERY));
+	return waiting;
 }
 
 bool

@@ -24,9 +24,9 @@ extern void zen_twophase_undo(ZenCommit *commit);
 /*
  * zen_twophase_resolve -- finish every prepared transaction whose end is known to pg_xact.
  *
- * Called after COMMIT PREPARED and ROLLBACK PREPARED, and now and then by the background worker.
+ * Called after COMMIT PREPARED and ROLLBACK PREPARED, and now and then by the background worker.  True if there are others.
  */
-extern void zen_twophase_resolve(void);
+extern bool zen_twophase_resolve(void);
 
 /*
  * zen_twophase_holder -- a locker of the list that is prepared, or in the course of it; InvalidTransactionId if none.

@@ -3,11 +3,16 @@
  *
  * It starts as soon as connections are allowed and recovers the pool (a backend that comes first does it itself: then the
  * worker waits).  After that it wakes up once a NAP_MS, leases regions that have garbage and no writer, collects
- * there, and finishes prepared transactions whose end nobody has seen to.
+ * there, gives empty pages back, finishes prepared transactions whose end nobody has seen to, sweeps (sweep.c), and warns
+ * of what it cannot collect (garbage.c).  Each of these is done in steps, none of which holds a region for long.
+ *
+ * When nothing is waiting it sleeps for LONG_NAP_MS, or until a commit leaves garbage.
  */
 #include "txn/worker.h"
 
+#include "access/xact.h"
 #include "base/bgworker.h"
+#include "base/epoch.h"
 #include "cache/metcache.h"
 #include "cache/split.h"
 #include "miscadmin.h"
@@ -16,12 +21,18 @@
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
+#include "txn/garbage.h"
 #include "txn/gc.h"
 #include "txn/recovery.h"
+#include "txn/sweep.h"
 #include "txn/twophase.h"
 #include "utils/guc.h"
+#include "utils/snapmgr.h"
 
-#define NAP_MS		1000
+#define NAP_MS		1000		/* while garbage is waiting */
+#define LONG_NAP_MS 5000
+#define SHORT_NAP_MS	20		/* between two steps of a sweep */
+#define GC_STEP		4096		/* items between two looks around */
 #define WORKER_RESTART_S	10	/* after a failure */
 #define EVICT_STEP	100000		/* entries that the CLOCK hand passes between
 								 * two looks */
@@ -37,10 +48,77 @@ zen_worker_register(void)
 	RegisterBackgroundWorker(&worker);
 }
 
+/*
+ * PostgreSQL compares xids with the xmin of the last snapshot taken: TransactionIdIsInProgress() in a process that has taken
+ * none for 2^31 transactions would be wrong.
+ */
+static void
+take_snapshot(void)
+{
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	(void) GetTransactionSnapshot();
+	CommitTransactionCommand();
+}
+
+static void
+collect(void)
+{
+	if (zen_gc_pending() > 0)
+	{
+		FullTransactionId horizon = zen_gc_horizon();
+
+		while (zen_gc_some(GC_STEP) == GC_STEP && !ShutdownRequestPending)
+			CHECK_FOR_INTERRUPTS();
+		zen_garbage_watch(horizon);
+	}
+	/* of processes that have ended, too */
+	zen_epoch_flush();
+	while (zen_gc_some_pages() && !ShutdownRequestPending)
+		CHECK_FOR_INTERRUPTS();
+}
+
+static void
+make_room(void)
+{
+	while (zen_metcache_needs_room() && !ShutdownRequestPending)
+	{
+		uint64		before = zen_version_bytes();
+
+		zen_metcache_evict(EVICT_STEP);
+		zen_epoch_flush();
+		if (zen_version_bytes() >= before)
+			break;				/* nothing that may go: what is there is in
+								 * use */
+	}
+}
+
+/* What the worker has still to do after one round. */
+typedef struct Agenda
+{
+	bool		after_recovery; /* what follows recovery is not done */
+	bool		prepared;		/* prepared transactions wait for their end */
+	bool		sweeping;
+} Agenda;
+
+static void
+sleep_until_next_round(const Agenda *agenda)
+{
+	long		ms = NAP_MS;
+
+	if (agenda->sweeping)
+		ms = SHORT_NAP_MS;
+	else if (!agenda->after_recovery && !agenda->prepared && !zen_metcache_needs_room() && zen_gc_arm())
+		ms = LONG_NAP_MS;
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms, PG_WAIT_EXTENSION);
+	zen_gc_disarm();
+	ResetLatch(MyLatch);
+}
+
 void
 zen_worker_main(Datum arg)
 {
-	bool		done;			/* with what follows recovery */
+	Agenda		agenda = {0};
 
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
@@ -56,33 +134,25 @@ zen_worker_main(Datum arg)
 	if (pg_atomic_read_u32(&zen_recovery->state) == ZEN_RECOVERY_FAILED)
 		proc_exit(0);
 	zen_gate();
-	done = zen_worker_after_recovery == NULL || zen_worker_after_recovery();
+	agenda.after_recovery = zen_worker_after_recovery != NULL && !zen_worker_after_recovery();
 	while (!ShutdownRequestPending)
 	{
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, NAP_MS, PG_WAIT_EXTENSION);
-		ResetLatch(MyLatch);
+		sleep_until_next_round(&agenda);
 		CHECK_FOR_INTERRUPTS();
 		if (ConfigReloadPending)
 		{
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
 		}
-		if (!done)
-			done = zen_worker_after_recovery();
-		zen_twophase_resolve();
-		zen_gc_all();
+		if (agenda.after_recovery)
+			agenda.after_recovery = !zen_worker_after_recovery();
+		take_snapshot();
+		agenda.prepared = zen_twophase_resolve();
+		collect();
+		agenda.sweeping = zen_sweep_step();
 		zen_metcache_age();
 		zen_split_plan();
-		while (zen_metcache_needs_room() && !ShutdownRequestPending)
-		{
-			uint64		before = zen_version_bytes();
-
-			zen_metcache_evict(EVICT_STEP);
-			zen_epoch_flush();
-			if (zen_version_bytes() >= before)
-				break;			/* nothing that may go: what is there is in
-								 * use */
-		}
+		make_room();
 	}
 	proc_exit(0);
 }

@@ -60,7 +60,8 @@ typedef struct ZenWriteSet
 	uint32		nblocks;
 	uint32		blocks_capacity;
 	uint32		region;			/* where they were spilled */
-	Size		bytes;			/* of DRAM that the writes take, about */
+	Size		bytes;			/* of DRAM that the writes take, about; those
+								 * of savepoints rolled back still count */
 	Size		spared;			/* of these, what the last spilling has left */
 } ZenWriteSet;
 

@@ -28,6 +28,7 @@
 #include "storage/proc.h"
 #include "txn/commit.h"
 #include "txn/ddl.h"
+#include "txn/exclusive.h"
 #include "txn/rowchange.h"
 #include "txn/rowlock.h"
 #include "txn/sequence.h"
@@ -223,6 +224,7 @@ committed(void)
 	zen_ddl_commit();
 	unwatch_errors();
 	forget_all();
+	zen_exclusive_commit();
 }
 
 static void
@@ -245,6 +247,7 @@ aborted(void)
 	pop_writes(0);
 	zen_ddl_abort();
 	forget_all();
+	zen_exclusive_abort();
 	flush_abort_record();
 	XactLastRecEnd = 0;			/* the next transaction has written nothing
 								 * yet */
@@ -257,6 +260,7 @@ prepared(void)
 		zen_twophase_detach(&zen_my_commit);
 	zen_ddl_forget();
 	forget_all();
+	zen_exclusive_prepare();
 }
 
 static void
@@ -316,6 +320,7 @@ static void
 detach(int code, Datum arg)
 {
 	zen_tablestat_flush();
+	zen_exclusive_detach();
 	zen_epoch_detach();
 	zen_tidmap_detach();
 	zen_version_detach();

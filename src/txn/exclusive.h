@@ -1,0 +1,87 @@
+/*
+ * exclusive.h -- the exclusive stage: one transaction runs while other writers wait (Zen+, section 4.1).
+ *
+ * A transaction becomes privileged if it holds more than a share alpha of the Met-Cache in DRAM, if less than a share
+ * beta of the pool is free, or if its client has lost gamma transactions in a row to serialization failures and deadlocks.
+ * From then to its end other transactions wait before their first write to a zen table.  At the end garbage is collected
+ * for all.  Why nobody waits for ever is in src/README, "The exclusive stage".
+ */
+#ifndef ZEN_EXCLUSIVE_H
+#define ZEN_EXCLUSIVE_H
+
+#include "txn/writeset.h"
+
+#include "datatype/timestamp.h"
+
+typedef enum ZenExclusiveReason
+{
+	ZEN_EXCLUSIVE_ALPHA,
+	ZEN_EXCLUSIVE_BETA,
+	ZEN_EXCLUSIVE_GAMMA
+} ZenExclusiveReason;
+
+typedef enum ZenExclusiveEnd
+{
+	ZEN_EXCLUSIVE_RUNNING,
+	ZEN_EXCLUSIVE_COMMITTED,
+	ZEN_EXCLUSIVE_PREPARED,
+	ZEN_EXCLUSIVE_ABORTED,
+	ZEN_EXCLUSIVE_GONE,			/* the session has ended */
+	ZEN_EXCLUSIVE_BLOCKED,		/* given up: it waited for a lock */
+	ZEN_EXCLUSIVE_TIMEOUT		/* given up: others waited for too long */
+} ZenExclusiveEnd;
+
+/* One stage, as zen_stage() shows it. */
+typedef struct ZenExclusiveRecord
+{
+	int			pid;
+	int			procno;
+	ZenExclusiveReason reason;
+	ZenExclusiveEnd end;
+	TimestampTz began;
+	TimestampTz ended;			/* while not RUNNING */
+	uint32		held_back;		/* transactions that have waited */
+} ZenExclusiveRecord;
+
+#define ZEN_EXCLUSIVE_HISTORY	32
+
+/* This transaction has passed the gate, and may hold so many bytes in DRAM before it is looked at again. */
+extern bool zen_exclusive_joined;
+extern uint64 zen_exclusive_limit;
+
+extern Size zen_exclusive_shmem_size(void);
+extern void zen_exclusive_init(void);
+
+/* Called once from _PG_init: failures are counted where they are reported. */
+extern void zen_exclusive_install(void);
+
+extern void zen_exclusive_check(void);
+
+/*
+ * zen_exclusive_write -- before each write and row lock: waits if another transaction is privileged and this one has not
+ * written yet; makes it privileged if it has crossed a threshold.
+ *
+ * Interruptible.  The caller holds no LWLock and is outside any epoch.
+ */
+static inline void
+zen_exclusive_write(void)
+{
+	if (unlikely(!zen_exclusive_joined || zen_writeset.bytes > zen_exclusive_limit))
+		zen_exclusive_check();
+}
+
+/* The end of a transaction, after its writes are settled: a stage that was its own ends.  Never throw. */
+extern void zen_exclusive_commit(void);
+extern void zen_exclusive_prepare(void);
+extern void zen_exclusive_abort(void);
+
+/* The end of a session. */
+extern void zen_exclusive_detach(void);
+
+/* zen_exclusive_list -- copy the last stages, newest first, into records[ZEN_EXCLUSIVE_HISTORY]; returns how many. */
+extern int	zen_exclusive_list(ZenExclusiveRecord *records);
+
+extern const char *zen_exclusive_reason(ZenExclusiveReason reason);
+extern const char *zen_exclusive_end(ZenExclusiveEnd end);
+
+#endif							/* ZEN_EXCLUSIVE_H */

@@ -1,0 +1,218 @@
+/*
+ * garbage.c -- who keeps garbage from being collected, and the warning about it.
+ *
+ * A row version stays as long as somebody may see it.  That is anyone whose snapshot is older than the transaction that
+ * superseded it: a process (its xmin or xid), a prepared transaction (its xid), or a replication slot (what its
+ * standby may see).  They are looked at without the ProcArray's lock: the answer is for people, and may be a moment old.
+ */
+#include "txn/garbage.h"
+
+#include "access/twophase.h"
+#include "base/arena.h"
+#include "base/guc.h"
+#include "nvm/page.h"
+#include "replication/slot.h"
+#include "storage/lwlock.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
+#include "txn/gc.h"
+#include "utils/timestamp.h"
+
+#define LOW_PERCENT		10		/* room is short when less is free */
+#define REPEAT_MS		60000
+
+/* ---------- the holder ---------- */
+
+const char *
+zen_holder_kind(ZenHolderKind kind)
+{
+	switch (kind)
+	{
+		case ZEN_HOLDER_NONE:
+			return NULL;
+		case ZEN_HOLDER_PROCESS:
+			return "process";
+		case ZEN_HOLDER_PREPARED:
+			return "prepared transaction";
+		case ZEN_HOLDER_SLOT:
+			return "replication slot";
+	}
+	return NULL;
+}
+
+/*
+ * Does xid take the horizon further back than what was found before?  A snapshot's xmin is often another's xid: then that
+ * one is to blame.
+ */
+static bool
+is_worse(const ZenHolder *holder, TransactionId xid, bool its_own)
+{
+	return TransactionIdIsNormal(xid) &&
+		(holder->kind == ZEN_HOLDER_NONE || TransactionIdPrecedes(xid, holder->xid) ||
+		 (its_own && xid == holder->xid));
+}
+
+static void
+look_at_processes(ZenHolder *holder)
+{
+	/* those of prepared transactions come last, and are not counted */
+	for (uint32 i = 0; i < ProcGlobal->allProcCount + max_prepared_xacts; i++)
+	{
+		volatile PGPROC *proc = &ProcGlobal->allProcs[i];
+		TransactionId xid = proc->xid;
+		TransactionId xmin = proc->xmin;
+		int			pid = proc->pid;
+
+		/* as ComputeXidHorizons() does */
+		if (proc->statusFlags & (PROC_IN_VACUUM | PROC_IN_LOGICAL_DECODING))
+			continue;
+		if (!TransactionIdIsNormal(xmin) || (TransactionIdIsNormal(xid) && TransactionIdPrecedes(xid, xmin)))
+			xmin = xid;
+		/* the entry of a prepared transaction is not cleared at its end */
+		if (!is_worse(holder, xmin, xmin == xid) || (pid == 0 && !TransactionIdIsInProgress(xmin)))
+			continue;
+		holder->kind = pid == 0 ? ZEN_HOLDER_PREPARED : ZEN_HOLDER_PROCESS;
+		holder->pid = pid;
+		holder->xid = xmin;
+	}
+}
+
+static void
+look_at_slots(ZenHolder *holder)
+{
+	LWLockAcquire(ReplicationSlotControlLock, LW_SHARED);
+	for (int i = 0; i < max_replication_slots; i++)
+	{
+		ReplicationSlot *slot = &ReplicationSlotCtl->replication_slots[i];
+		TransactionId xmin,
+					catalog_xmin;
+
+		if (!slot->in_use)
+			continue;
+		SpinLockAcquire(&slot->mutex);
+		xmin = slot->effective_xmin;
+		catalog_xmin = slot->effective_catalog_xmin;
+		SpinLockRelease(&slot->mutex);
+		if (!TransactionIdIsNormal(xmin) ||
+			(TransactionIdIsNormal(catalog_xmin) && TransactionIdPrecedes(catalog_xmin, xmin)))
+			xmin = catalog_xmin;
+		if (!is_worse(holder, xmin, false))
+			continue;
+		holder->kind = ZEN_HOLDER_SLOT;
+		holder->pid = 0;
+		holder->xid = xmin;
+		holder->name = slot->data.name;
+	}
+	LWLockRelease(ReplicationSlotControlLock);
+}
+
+void
+zen_garbage_holder(ZenHolder *holder)
+{
+	memset(holder, 0, sizeof(*holder));
+	holder->kind = ZEN_HOLDER_NONE;
+	look_at_processes(holder);
+	look_at_slots(holder);
+	if (holder->kind != ZEN_HOLDER_NONE)
+		holder->age = (uint32) (XidFromFullTransactionId(ReadNextFullTransactionId()) - holder->xid);
+}
+
+/* ---------- the warning ---------- */
+
+/* In percent. */
+static uint32
+free_pages(void)
+{
+	uint32		total,
+				nfree;
+
+	zen_page_free(&total, &nfree);
+	return (uint32) ((uint64) nfree * 100 / Max(total, 1));
+}
+
+static uint32
+free_dram(void)
+{
+	uint64		taken,
+				in_use,
+				all = (uint64) zen_dram_size_mb * 1024 * 1024;
+
+	zen_arena_usage(&taken, &in_use);
+	return in_use >= all ? 0 : (uint32) ((all - in_use) * 100 / all);
+}
+
+static int
+describe_holder(const ZenHolder *holder)
+{
+	switch (holder->kind)
+	{
+		case ZEN_HOLDER_PREPARED:
+			return errdetail("Prepared transaction %u has been open for " UINT64_FORMAT " transactions.  "
+							 "%u %% of the pool's pages and %u %% of zen.dram_size are free.",
+							 holder->xid, holder->age, free_pages(), free_dram());
+		case ZEN_HOLDER_SLOT:
+			return errdetail("Replication slot \"%s\" keeps xmin %u, which is " UINT64_FORMAT " transactions old.  "
+							 "%u %% of the pool's pages and %u %% of zen.dram_size are free.",
+							 NameStr(holder->name), holder->xid, holder->age, free_pages(), free_dram());
+		default:
+			return errdetail("Process %d keeps xmin %u, which is " UINT64_FORMAT " transactions old.  "
+							 "%u %% of the pool's pages and %u %% of zen.dram_size are free.",
+							 holder->pid, holder->xid, holder->age, free_pages(), free_dram());
+	}
+}
+
+static int
+advise(const ZenHolder *holder)
+{
+	switch (holder->kind)
+	{
+		case ZEN_HOLDER_PREPARED:
+			return errhint("Look it up in pg_prepared_xacts, then COMMIT PREPARED or ROLLBACK PREPARED.");
+		case ZEN_HOLDER_SLOT:
+			return errhint("Let its standby or subscriber catch up, or drop the slot with pg_drop_replication_slot().");
+		default:
+			return errhint("See pg_stat_activity.  End the transaction, or the process with pg_terminate_backend(%d).",
+						   holder->pid);
+	}
+}
+
+static void
+warn(uint64 pending, const ZenHolder *holder)
+{
+	ereport(WARNING,
+			(errmsg("zen keeps the predecessors of " UINT64_FORMAT " row changes, " UINT64_FORMAT " MB, for an old snapshot",
+					pending, zen_gc_bytes() / (1024 * 1024)),
+			 describe_holder(holder),
+			 advise(holder)));
+}
+
+void
+zen_garbage_watch(FullTransactionId horizon)
+{
+	static FullTransactionId last_horizon;
+	static TimestampTz last_warning = 0;
+	static ZenHolder last;
+	bool		stands = FullTransactionIdEquals(horizon, last_horizon);
+	uint64		pending = zen_gc_pending();
+	ZenHolder	holder;
+
+	last_horizon = horizon;
+
+	/*
+	 * what has come due is collected, but in a region that a prepared
+	 * transaction keeps, which is then the holder
+	 */
+	if (!stands || pending == 0 || zen_garbage_warning == 0)
+		return;
+	if (pending < (uint64) zen_garbage_warning && free_pages() >= LOW_PERCENT && free_dram() >= LOW_PERCENT)
+		return;
+	zen_garbage_holder(&holder);
+	if (holder.kind == ZEN_HOLDER_NONE)
+		return;
+	if (holder.kind == last.kind && holder.pid == last.pid && holder.xid == last.xid &&
+		!TimestampDifferenceExceeds(last_warning, GetCurrentTimestamp(), REPEAT_MS))
+		return;
+	warn(pending, &holder);
+	last = holder;
+	last_warning = GetCurrentTimestamp();
+}

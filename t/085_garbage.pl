@@ -1,0 +1,251 @@
+# What is no longer seen goes, in bounded time, whoever left it; and if it cannot go, the
+# server log says who keeps it.
+#
+# - what idle sessions have left, and pages that have become empty, are the worker's
+# - an old snapshot, a prepared transaction, a replication slot keep garbage: each is named in
+#   zen_garbage() and once in the log, and sees what it must see
+# - no transaction id stays in DRAM: neither that of a locker whose row has moved away, nor
+#   that of a version whose region a prepared transaction keeps
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use Test::More;
+use ZenTest;
+
+skip_unless_zen();
+my $node = new_node('garbage', conf => "wal_level = logical\nzen.garbage_warning = 1000");
+$node->start;
+my $start = log_size($node);
+my $dbh   = connect_db($node);
+value($dbh, 'CREATE EXTENSION zen');
+value($dbh, q{CREATE TABLE t (id int PRIMARY KEY, k int, v text) USING zen});
+value($dbh, q{CREATE INDEX ON t (k)});
+value($dbh, q{CREATE TABLE other (id int) USING zen});
+value($dbh, q{INSERT INTO t SELECT g, g, repeat('x', 100) FROM generate_series(1, 2000) g});
+
+test_idle();
+test_pages();
+test_process();
+test_prepared();
+test_slot();
+test_moved_locker();
+test_kept_region();
+is_sound($dbh, 'at the end');
+$node->stop;
+test_low_pool();
+done_testing();
+
+# --- tools ------------------------------------------------------------------
+
+sub garbage { return value($dbh, "SELECT $_[0] FROM zen_garbage()"); }
+
+sub versions { return value($dbh, "SELECT $_[0] FROM zen_table_versions('t')"); }
+
+sub update_all { return value($dbh, q{UPDATE t SET v = v || 'y'}); }
+
+sub wait_until_clean
+{
+	wait_for('garbage to be collected', sub { garbage('pending') == 0 });
+	is(versions('unfrozen + superseded'), 0, "$_[0]: everything is collected and frozen");
+	return;
+}
+
+# The log names a holder, once.
+sub is_warned
+{
+	my ($offset, $pattern, $name) = @_;
+	wait_for("the warning about $name", sub { log_since($node, $offset) =~ $pattern });
+	pass("$name is named in the log");
+	return;
+}
+
+sub burn_xids { value($dbh, 'SELECT txid_current()') for 1 .. $_[0]; return; }
+
+sub reload
+{
+	my ($conf) = @_;
+	$node->append_conf('postgresql.conf', $conf);
+	$node->reload;
+	return;
+}
+
+# --- what is left behind ----------------------------------------------------
+
+# Nobody else is there when the last commit has been made.
+sub test_idle
+{
+	update_all() for 1 .. 3;
+	wait_until_clean('idle');
+	is(garbage('bytes'), 0, 'idle: no bytes are left');
+	is(garbage('oldest'), undef, 'idle: nobody waits');
+	return;
+}
+
+sub test_pages
+{
+	my $free = value($dbh, 'SELECT pages_free FROM zen_stat()');
+	value($dbh, q{CREATE TABLE wide (id int, v text) USING zen});
+	value($dbh, q{INSERT INTO wide SELECT g, repeat(md5(g::text), 30) FROM generate_series(1, 20000) g});
+	my $used = $free - value($dbh, 'SELECT pages_free FROM zen_stat()');
+	cmp_ok($used, '>', 200, 'pages: a table takes its pages');
+	value($dbh, 'DELETE FROM wide');
+	wait_for('pages to come back', sub { $free - value($dbh, 'SELECT pages_free FROM zen_stat()') < $used / 10 });
+	pass('pages: the worker gives those of deleted rows back, without VACUUM');
+	value($dbh, 'DROP TABLE wide');
+	return;
+}
+
+# --- who keeps it -----------------------------------------------------------
+
+sub test_process
+{
+	my $old = connect_db($node);
+	my $pid = value($old, 'SELECT pg_backend_pid()');
+	my $offset = log_size($node);
+	value($old, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
+	my $before = value($old, 'SELECT sum(length(v)) FROM t');
+	update_all() for 1 .. 2;
+
+	is_warned($offset, qr/WARNING:.*keeps the predecessors of \d+ row changes.*\n.*DETAIL:  Process $pid keeps xmin \d+, .*\n.*HINT:.*pg_terminate_backend\($pid\)/, 'a process');
+	is(garbage('holder'),     'process', 'process: zen_garbage() says so');
+	is(garbage('holder_pid'), $pid,      'process: and which one');
+	ok(garbage('horizon = holder_xid::text::xid8'), 'process: it holds the horizon');
+	ok(garbage('holder_age > 0 AND oldest >= horizon'), 'process: something waits for it');
+	cmp_ok(versions('superseded'), '>=', 2000, 'process: the versions that it sees stay');
+	cmp_ok(garbage('bytes'), '>', 2000 * 100, 'process: what they take is known');
+	is(value($old, 'SELECT sum(length(v)) FROM t'), $before, 'process: it sees them');
+	# that nothing more is said takes time to be seen: three rounds of the worker
+	value($dbh, 'SELECT pg_sleep(3)');
+	my @said = log_since($node, $offset) =~ /Process $pid keeps/g;
+	is(scalar @said, 1, 'process: it is named once, not at every look');
+
+	value($old, 'COMMIT');
+	wait_until_clean('after the old snapshot');
+	$old->disconnect;
+	return;
+}
+
+sub test_prepared
+{
+	my $offset = log_size($node);
+	value($dbh, 'BEGIN');
+	my $xid = value($dbh, 'SELECT txid_current()');
+	value($dbh, 'INSERT INTO other VALUES (1)');
+	value($dbh, q{PREPARE TRANSACTION 'p'});
+	update_all() for 1 .. 2;
+	is_warned($offset, qr/DETAIL:  Prepared transaction $xid has been open.*\n.*HINT:.*pg_prepared_xacts/, 'a prepared transaction');
+	is(garbage(q{concat_ws(' ', holder, holder_pid, holder_xid)}), "prepared transaction $xid", 'prepared: zen_garbage() says so');
+	value($dbh, q{ROLLBACK PREPARED 'p'});
+	wait_until_clean('after the prepared transaction');
+	isnt(garbage('coalesce(holder, $$$$)'), 'prepared transaction', 'prepared: it is named no more');
+	return;
+}
+
+sub test_slot
+{
+	my $offset = log_size($node);
+	value($dbh, q{SELECT pg_create_logical_replication_slot('keeper', 'test_decoding')});
+	update_all() for 1 .. 2;
+	is_warned($offset, qr/DETAIL:  Replication slot "keeper" keeps xmin.*\n.*HINT:.*pg_drop_replication_slot/, 'a replication slot');
+	is(garbage(q{concat_ws(' ', holder, holder_slot)}), 'replication slot keeper', 'slot: zen_garbage() says so');
+	value($dbh, q{SELECT pg_drop_replication_slot('keeper')});
+	wait_until_clean('after the slot');
+	return;
+}
+
+# Few changes wait, but there is little room left.
+sub test_low_pool
+{
+	$node = new_node('small', pool_size => '32MB');
+	$node->start;
+	$dbh = connect_db($node);
+	value($dbh, 'CREATE EXTENSION zen');
+	value($dbh, 'CREATE TABLE t (id int PRIMARY KEY, v text) USING zen');
+	value($dbh, q{INSERT INTO t SELECT g, repeat('x', 1000) FROM generate_series(1, 2000) g});
+	my $old = connect_db($node);
+	my $pid = value($old, 'SELECT pg_backend_pid()');
+	value($old, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
+	value($old, 'SELECT count(*) FROM t');
+	my $offset = log_size($node);
+	my $low = 'SELECT pages_free * 100 / pages_total < 8 FROM zen_stat()';
+	for (1 .. 30)
+	{
+		last if value($dbh, $low);
+		value($dbh, q{UPDATE t SET v = v || 'y'});
+	}
+	ok(value($dbh, $low), 'low: the pool is nearly full of what an old snapshot keeps');
+	is_warned($offset, qr/DETAIL:  Process $pid keeps.* \d % of the pool's pages/, 'who fills the pool');
+	is(value($old, q{SELECT count(*) FROM t WHERE length(v) = 1000}), 2000, 'low: it sees what it saw');
+	value($old, 'COMMIT');
+	wait_for('room', sub { value($dbh, 'SELECT pages_free * 2 > pages_total FROM zen_stat()') });
+	pass('low: without it, the pages come back');
+	$node->stop;
+	return;
+}
+
+# --- old transaction ids ----------------------------------------------------
+
+# A locker follows its row to a new TID; if the trace to there is collected before it ends,
+# only a sweep finds it.
+sub test_moved_locker
+{
+	my $mover  = connect_db($node);
+	my $locker = connect_db($node);
+	value($mover, 'BEGIN');
+	value($mover, 'INSERT INTO other VALUES (2)');    # the older transaction
+	value($locker, 'BEGIN');
+	value($locker, 'SELECT id FROM t WHERE id = 1 FOR KEY SHARE');
+	value($mover, 'UPDATE t SET k = k + 1 WHERE id = 1');
+	value($mover, 'COMMIT');
+	wait_for('the trace of the row to be collected', sub { garbage('pending') == 0 });
+	value($locker, 'COMMIT');
+	is(versions('lockers'), 1, 'moved: the lock of an ended transaction is left');
+
+	my $sweeps = garbage('sweeps');
+	reload('zen.freeze_age = 50');
+	burn_xids(60);
+	wait_for('a sweep', sub { garbage('sweeps') > $sweeps });
+	is(versions('lockers'), 0, 'moved: a sweep takes it out');
+	is(versions('oldest'), undef, 'moved: no transaction id is left');
+	ok(garbage('frozen_to <= horizon AND frozen_to::text::bigint > 0'), 'moved: zen_garbage() says how far');
+	$_->disconnect for $mover, $locker;
+	reload('zen.freeze_age = 100000000');
+	return;
+}
+
+# The queue of a region that a prepared transaction keeps is nobody's.
+sub test_kept_region
+{
+	my $old = connect_db($node);
+	value($old, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
+	value($old, 'SELECT count(*) FROM t');
+	update_all();
+	value($dbh, 'BEGIN');
+	value($dbh, 'INSERT INTO other VALUES (3)');
+	value($dbh, q{PREPARE TRANSACTION 'q'});
+	value($old, 'COMMIT');
+	$old->disconnect;
+	cmp_ok(garbage('pending'), '>=', 2000, 'kept region: its garbage waits');
+	cmp_ok(versions('unfrozen'), '>=', 2000, 'kept region: and is not frozen');
+
+	my $sweeps = garbage('sweeps');
+	my $locked = connect_db($node);
+	value($locked, 'BEGIN');
+	value($locked, 'SELECT id FROM t WHERE id = 7 FOR UPDATE');
+	reload('zen.freeze_age = 50');
+	burn_xids(60);
+	wait_for('a sweep', sub { garbage('sweeps') > $sweeps });
+	cmp_ok(garbage('pending'), '>=', 2000, 'kept region: its queue is as it was');
+	is(versions('unfrozen + superseded'), 0, 'kept region: a sweep freezes and collects');
+	is(versions('lockers'), 1, 'kept region: the lock of a running transaction stays');
+	is(value($dbh, 'SELECT count(*) FROM t'), 2000, 'kept region: no row is lost');
+	value($locked, 'COMMIT');
+	value($dbh, q{COMMIT PREPARED 'q'});
+	wait_until_clean('after the kept region');
+	is(value($dbh, 'SELECT count(*) FROM other WHERE id = 3'), 1, 'kept region: the prepared row is there');
+	return;
+}
