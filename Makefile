@@ -91,6 +91,7 @@ OBJS = $(addprefix src/base/, \
 		twophase.o \
 		xact.o \
 		recscan.o \
+		savedmap.o \
 		recovery.o \
 		worker.o) \
 	$(addprefix src/table/, \

@@ -35,6 +35,7 @@
 #include "storage/shmem.h"
 #include "storage/spin.h"
 #include "txn/gc.h"
+#include "txn/savedmap.h"
 #include "txn/twophase.h"
 #include "tcop/tcopprot.h"
 #include "utils/timestamp.h"
@@ -59,6 +60,8 @@ zen_recovery_init(void)
 	pg_atomic_init_u32(&zen_recovery->state, ZEN_RECOVERY_NEEDED);
 	pg_atomic_init_u64(&zen_recovery->work, 0);
 	pg_atomic_init_u32(&zen_recovery->pages_done, 0);
+	pg_atomic_init_u32(&zen_recovery->pieces_done, 0);
+	pg_atomic_init_u32(&zen_recovery->bad_pieces, 0);
 	pg_atomic_init_u32(&zen_recovery->failed, 0);
 	pg_atomic_init_u32(&zen_recovery->processes, 0);
 	pg_atomic_init_u64(&zen_recovery->rows, 0);
@@ -169,9 +172,17 @@ adopt_pages(void)
 /* ---------- work for many ---------- */
 
 static uint32
-nchunks(void)
+nchunks(ZenRecoveryPass pass)
 {
-	return (zen_recovery->pages_total + CHUNK_PAGES - 1) / CHUNK_PAGES;
+	return pass == ZEN_PASS_LOAD ? zen_recovery->npieces :
+		(zen_recovery->pages_total + CHUNK_PAGES - 1) / CHUNK_PAGES;
+}
+
+static bool
+pass_is_done(ZenRecoveryPass pass)
+{
+	return pass == ZEN_PASS_LOAD ? pg_atomic_read_u32(&zen_recovery->pieces_done) >= zen_recovery->npieces :
+		pg_atomic_read_u32(&zen_recovery->pages_done) >= zen_recovery->pages_total;
 }
 
 /* Take a chunk of the pass under way; false if there is none left. */
@@ -181,13 +192,13 @@ take_chunk(ZenRecoveryPass *pass, uint32 *chunk)
 	uint64		work = pg_atomic_read_u64(&zen_recovery->work);
 
 	/* looked at before, so that the counter cannot run over into the pass */
-	if ((work >> 32) == ZEN_PASS_NONE || (uint32) work >= nchunks() ||
-		pg_atomic_read_u32(&zen_recovery->failed))
+	*pass = (ZenRecoveryPass) (work >> 32);
+	if (*pass == ZEN_PASS_NONE || (uint32) work >= nchunks(*pass) || pg_atomic_read_u32(&zen_recovery->failed))
 		return false;
 	work = pg_atomic_fetch_add_u64(&zen_recovery->work, 1);
 	*pass = (ZenRecoveryPass) (work >> 32);
 	*chunk = (uint32) work;
-	return *pass != ZEN_PASS_NONE && *chunk < nchunks();
+	return *pass != ZEN_PASS_NONE && *chunk < nchunks(*pass);
 }
 
 static void
@@ -196,6 +207,13 @@ do_chunk(ZenRecoveryPass pass, uint32 chunk)
 	uint32		first = zen_pool.first_data_page + chunk * CHUNK_PAGES;
 	uint32		n = Min(CHUNK_PAGES, zen_pool.npages - first);
 
+	if (pass == ZEN_PASS_LOAD)
+	{
+		zen_savedmap_load(chunk);
+		if (pg_atomic_add_fetch_u32(&zen_recovery->pieces_done, 1) == zen_recovery->npieces)
+			ConditionVariableBroadcast(&zen_recovery->changed);
+		return;
+	}
 	for (uint32 p = first; p < first + n; p++)
 	{
 		if (!zen_pages[p].owned || zen_pages[p].lost)
@@ -276,7 +294,7 @@ report_progress(TimestampTz *last)
 					pg_atomic_read_u32(&zen_recovery->processes))));
 }
 
-/* Leader: have a pass done over all pages. */
+/* Leader: have a pass done over all pages, or pieces. */
 static void
 run_pass(ZenRecoveryPass pass, const char *phase)
 {
@@ -291,8 +309,7 @@ run_pass(ZenRecoveryPass pass, const char *phase)
 		report_progress(&last);
 
 	ConditionVariablePrepareToSleep(&zen_recovery->changed);
-	while (pg_atomic_read_u32(&zen_recovery->pages_done) < zen_recovery->pages_total &&
-		   !pg_atomic_read_u32(&zen_recovery->failed))
+	while (!pass_is_done(pass) && !pg_atomic_read_u32(&zen_recovery->failed))
 	{
 		ConditionVariableTimedSleep(&zen_recovery->changed, PROGRESS_MS, PG_WAIT_EXTENSION);
 		report_progress(&last);
@@ -479,14 +496,13 @@ raise_ts_commit(uint32 region, ZenRegionFate *fate)
 	fate->ts_commit = fate->anchor_cts;
 }
 
-/* Directories and first pass: what is there, and what was committed. */
-static void
-find_commits(void)
+/* Directories: what is there.  Returns the number of pages with an owner. */
+static uint32
+read_directories(void)
 {
 	uint32		owned;
 
 	zen_recovery->cts_limit = zen_cts_limit();
-	begin_phase("reading directories");
 	zen_htable_recover(full_xid_committed, full_xid_in_progress);
 	read_doubts();
 	owned = adopt_pages();
@@ -498,13 +514,19 @@ find_commits(void)
 	 */
 	if (zen_recovery->after_crash && !ZEN_FAULT(R10_NO_FLUSH_OF_BELIEVED))
 		zen_persist(zen_pool.base, (Size) zen_pool.first_data_page * ZEN_PAGE_SIZE);
-	start_helpers(Min(zen_recovery_workers, owned / CHUNK_PAGES));
+	return owned;
+}
+
+/* First pass: what was committed. */
+static void
+find_commits(void)
+{
 	run_pass(ZEN_PASS_COMMITS, "finding commits");
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 		raise_ts_commit(r, &zen_recovery->fates[r]);
 }
 
-/* Second pass, and what follows from it. */
+/* Second pass, and what becomes of damaged slots. */
 static void
 build_maps(void)
 {
@@ -523,6 +545,52 @@ build_maps(void)
 	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
 		if (zen_htables[i].in_use)
 			settle_table(&zen_htables[i]);
+}
+
+/* Instead of both passes.  Returns NULL, or why the pool must be scanned: then nothing has changed. */
+static const char *
+load_map(ZenSavedMap *map)
+{
+	const char *why = zen_savedmap_begin(map);
+
+	if (why != NULL)
+		return why;
+	start_helpers(Min(zen_recovery_workers, zen_recovery->npieces / CHUNK_PAGES));
+	run_pass(ZEN_PASS_LOAD, "loading the saved map");
+	if (pg_atomic_read_u32(&zen_recovery->bad_pieces) > 0)
+	{
+		zen_savedmap_abandon(map);
+		return "it is damaged";
+	}
+	zen_savedmap_finish(map);
+
+	/*
+	 * what was saved is what settling would make of it, if the indexes are to
+	 * be trusted
+	 */
+	begin_phase("settling tables");
+	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
+		if (zen_htables[i].in_use && pg_atomic_read_u32(&zen_htables[i].reindex) != 0)
+			settle_table(&zen_htables[i]);
+	return NULL;
+}
+
+/* The map that was saved at a clean stop; false if the pool must be scanned. */
+static bool
+use_saved_map(ZenSavedMap *map, const char *why)
+{
+	if (map != NULL)
+		why = load_map(map);
+	if (why != NULL && zen_save_map)
+		ereport(LOG,
+				(errmsg("zen scans its pool, as the map saved at the last stop cannot be used: %s", why)));
+	return why == NULL;
+}
+
+/* Regions, transactions and pages, once the maps are there. */
+static void
+settle_pool(void)
+{
 	settle_regions();
 	zen_cts_restart(pg_atomic_read_u64(&zen_recovery->largest_cts));
 	zen_twophase_restore();
@@ -530,29 +598,52 @@ build_maps(void)
 }
 
 static void
-recover(void)
+report_ready(bool loaded)
 {
-	instr_time	start;
-
-	INSTR_TIME_SET_CURRENT(start);
-	find_commits();
-	zen_recovery->scan_ms = ms_since(start);
-	build_maps();
-	pg_atomic_fetch_add_u64(&zen_recovery->damaged, zen_damages);
-	zen_recovery->total_ms = ms_since(start);
-	zen_recovery->map_ms = zen_recovery->total_ms - zen_recovery->scan_ms;
-	begin_phase("ready");
 	ereport(LOG,
 			(errmsg("zen is ready: " UINT64_FORMAT " rows in %u pages, " UINT64_FORMAT
-					" slots of unfinished transactions cleared; %.0f ms (scan %.0f ms, map %.0f ms) by %u processes",
+					" slots of unfinished transactions cleared; %.0f ms (%s %.0f ms, map %.0f ms) by %u processes",
 					pg_atomic_read_u64(&zen_recovery->rows), zen_recovery->pages_total,
-					pg_atomic_read_u64(&zen_recovery->losers), zen_recovery->total_ms, zen_recovery->scan_ms,
+					pg_atomic_read_u64(&zen_recovery->losers), zen_recovery->total_ms,
+					loaded ? "directories" : "scan", zen_recovery->scan_ms,
 					zen_recovery->map_ms, pg_atomic_read_u32(&zen_recovery->processes))));
 	if (pg_atomic_read_u64(&zen_recovery->damaged) > 0)
 		ereport(WARNING,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg(UINT64_FORMAT " rows or slots of the zen pool are damaged",
 						pg_atomic_read_u64(&zen_recovery->damaged))));
+}
+
+static void
+recover(void)
+{
+	instr_time	start;
+	ZenSavedMap *map = NULL;
+	const char *why = NULL;
+	uint32		owned;
+	bool		loaded;
+
+	INSTR_TIME_SET_CURRENT(start);
+	begin_phase("reading directories");
+	if (!zen_recovery->after_crash)
+		map = zen_savedmap_open(&why);
+	owned = read_directories();
+	zen_recovery->scan_ms = ms_since(start);
+	loaded = !zen_recovery->after_crash && owned > 0 && use_saved_map(map, why);
+	if (!loaded)
+	{
+		start_helpers(Min(zen_recovery_workers, owned / CHUNK_PAGES));
+		find_commits();
+		zen_recovery->scan_ms = ms_since(start);
+		build_maps();
+	}
+	settle_pool();
+	zen_savedmap_remove();
+	pg_atomic_fetch_add_u64(&zen_recovery->damaged, zen_damages);
+	zen_recovery->total_ms = ms_since(start);
+	zen_recovery->map_ms = zen_recovery->total_ms - zen_recovery->scan_ms;
+	begin_phase("ready");
+	report_ready(loaded);
 }
 
 static void
@@ -639,4 +730,5 @@ zen_recovery_shutdown(void)
 	for (uint32 r = 0; r < zen_nregions; r++)
 		zen_region_persist_watermark(r);
 	zen_pool_mark_clean();
+	zen_savedmap_save();
 }

@@ -21,10 +21,11 @@ typedef enum ZenRecoveryState
 	ZEN_RECOVERY_FAILED
 } ZenRecoveryState;
 
-/* The passes over the pages, which all participants do together. */
+/* The passes over the pages, or over the pieces of the saved map, which all participants do together. */
 typedef enum ZenRecoveryPass
 {
 	ZEN_PASS_NONE,
+	ZEN_PASS_LOAD,				/* of the saved map; instead of the others */
 	ZEN_PASS_COMMITS,			/* what has each region committed? */
 	ZEN_PASS_MAPS				/* which versions are the newest? */
 } ZenRecoveryPass;
@@ -47,6 +48,16 @@ typedef struct ZenRegionFate
 	ZenSlot		anchor;
 } ZenRegionFate;
 
+/* A piece of the saved map. */
+typedef struct ZenMapPiece
+{
+	uint32		htable;
+	uint32		first_leaf;
+	uint32		nleaves;
+	uint32		crc;
+	uint64		offset;			/* in the file */
+} ZenMapPiece;
+
 /* Shared by all who recover, and read by the view. */
 typedef struct ZenRecovery
 {
@@ -62,9 +73,14 @@ typedef struct ZenRecovery
 	double		map_ms;			/* second pass and what follows */
 	double		total_ms;
 
-	/* distribution of a pass's pages */
+	ZenMapPiece *pieces;		/* in the arena, while the saved map is loaded */
+	uint32		npieces;
+
+	/* distribution of a pass's pages, or pieces */
 	pg_atomic_uint64 work;		/* ZenRecoveryPass << 32 | next chunk */
 	pg_atomic_uint32 pages_done;	/* of the present pass */
+	pg_atomic_uint32 pieces_done;
+	pg_atomic_uint32 bad_pieces;	/* that cannot be read */
 	pg_atomic_uint32 failed;	/* 1: a participant could not finish its chunk */
 	pg_atomic_uint32 processes; /* that have taken a chunk */
 

@@ -418,6 +418,15 @@ zen_twophase_is_waiting(uint32 region)
 	return waiting;
 }
 
+void
+zen_twophase_walk(void (*visit) (uint32 region, ZenSlot slot, ZenTupleHeader former, void *arg), void *arg)
+{
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+		for (uint32 i = 0; prepared[r].in_use && i < prepared[r].nwrites; i++)
+			if (prepared[r].writes[i].slot != InvalidZenSlot)
+				visit(r, prepared[r].writes[i].slot, prepared[r].writes[i].former, arg);
+}
+
 /* ---------- recovery ---------- */
 
 void
