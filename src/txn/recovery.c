@@ -42,6 +42,8 @@
 #include "utils/wait_event.h"
 
 #define CHUNK_PAGES		16		/* pages taken at a time: about a millisecond */
+#define LATE_PAGES		1024	/* a table with so many pages of its own is
+								 * mapped after the others; 64 MB */
 #define PROGRESS_MS		10000	/* between two lines in the log */
 
 Size
@@ -58,6 +60,7 @@ zen_recovery_init(void)
 	zen_recovery = ShmemInitStruct("zen recovery", sizeof(ZenRecovery), &found);
 	memset(zen_recovery, 0, sizeof(ZenRecovery));
 	pg_atomic_init_u32(&zen_recovery->state, ZEN_RECOVERY_NEEDED);
+	pg_atomic_init_u32(&zen_recovery->open, 0);
 	pg_atomic_init_u64(&zen_recovery->work, 0);
 	pg_atomic_init_u32(&zen_recovery->pages_done, 0);
 	pg_atomic_init_u32(&zen_recovery->pieces_done, 0);
@@ -216,7 +219,8 @@ do_chunk(ZenRecoveryPass pass, uint32 chunk)
 	}
 	for (uint32 p = first; p < first + n; p++)
 	{
-		if (!zen_pages[p].owned || zen_pages[p].lost)
+		if (!zen_pages[p].owned || zen_pages[p].lost ||
+			(pass != ZEN_PASS_COMMITS && (pass == ZEN_PASS_LATE) != zen_htables[zen_pages[p].owner.htable].late))
 			continue;
 		if (pass == ZEN_PASS_COMMITS)
 			zen_recscan_commits(p);
@@ -526,11 +530,77 @@ find_commits(void)
 		raise_ts_commit(r, &zen_recovery->fates[r]);
 }
 
+/*
+ * Find the large tables, which are mapped after the others.  Returns false if nobody may read before all is done: there
+ * is no such table, or prepared transactions have yet to lay their versions over the rows, or a page may belong to anybody.
+ */
+static bool
+find_late_tables(void)
+{
+	uint32	   *npages = palloc0(ZEN_MAX_HTABLES * sizeof(uint32));
+	bool		found = false,
+				sound = true;
+
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
+		if (zen_pages[p].owned)
+		{
+			sound &= !zen_pages[p].lost;
+			npages[zen_pages[p].owner.htable]++;
+		}
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+		sound &= zen_recovery->fates[r].prepared_cts == 0;
+	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
+	{
+		zen_htables[i].late = sound && npages[i] >= LATE_PAGES;
+		found |= zen_htables[i].late;
+	}
+	pfree(npages);
+	return found && sound;
+}
+
+static void
+settle_tables(bool late)
+{
+	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
+		if (zen_htables[i].in_use && zen_htables[i].late == late)
+			settle_table(&zen_htables[i]);
+}
+
+/* A damaged slot so far may be of any table: then nobody reads before it is known of which. */
+static bool
+is_suspect(void)
+{
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
+		if (zen_pages[p].owned && zen_pages[p].suspect)
+			return true;
+	return false;
+}
+
+/* Tables that are not late are in their final state, but for who wants to write. */
+static void
+open_tables(void)
+{
+	settle_tables(false);
+	pg_write_barrier();
+	pg_atomic_write_u32(&zen_recovery->open, 1);
+	ConditionVariableBroadcast(&zen_recovery->changed);
+}
+
 /* Second pass, and what becomes of damaged slots. */
 static void
 build_maps(void)
 {
+	bool		have_late = find_late_tables();
+	bool		opened = false;
+
 	run_pass(ZEN_PASS_MAPS, "building maps");
+	if (have_late)
+	{
+		opened = !is_suspect();
+		if (opened)
+			open_tables();
+		run_pass(ZEN_PASS_LATE, "building maps of large tables");
+	}
 	begin_phase("settling tables");
 	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
 	{
@@ -542,9 +612,9 @@ build_maps(void)
 			zen_recscan_damaged(p);
 	}
 	zen_fence();
-	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
-		if (zen_htables[i].in_use)
-			settle_table(&zen_htables[i]);
+	settle_tables(true);
+	if (!opened)
+		settle_tables(false);
 }
 
 /* Instead of both passes.  Returns NULL, or why the pool must be scanned: then nothing has changed. */
@@ -654,12 +724,24 @@ set_state(ZenRecoveryState state)
 	ConditionVariableBroadcast(&zen_recovery->changed);
 }
 
-/* Take part in a recovery that is under way, until it ends. */
+static bool
+is_over(void)
+{
+	return pg_atomic_read_u32(&zen_recovery->state) != ZEN_RECOVERY_RUNNING;
+}
+
+static bool
+is_over_or_open(void)
+{
+	return is_over() || pg_atomic_read_u32(&zen_recovery->open) != 0;
+}
+
+/* Take part in a recovery that is under way, until what one waits for has come. */
 static void
-help(void)
+help(bool (*enough) (void))
 {
 	ConditionVariablePrepareToSleep(&zen_recovery->changed);
-	while (pg_atomic_read_u32(&zen_recovery->state) == ZEN_RECOVERY_RUNNING)
+	while (!enough())
 	{
 		if (take_part())
 			CHECK_FOR_INTERRUPTS();
@@ -667,6 +749,8 @@ help(void)
 			ConditionVariableSleep(&zen_recovery->changed, PG_WAIT_EXTENSION);
 	}
 	ConditionVariableCancelSleep();
+	/* pairs with the barriers in open_tables() and set_state() */
+	pg_read_barrier();
 }
 
 void
@@ -676,12 +760,13 @@ zen_recovery_worker_main(Datum arg)
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
 	zen_xact_attach();
-	help();
+	help(is_over);
 	proc_exit(0);
 }
 
-void
-zen_recovery_wait(void)
+/* Recover, or help who does until enough() is true. */
+static void
+wait_until(bool (*enough) (void))
 {
 	uint32		needed = ZEN_RECOVERY_NEEDED;
 
@@ -710,12 +795,24 @@ zen_recovery_wait(void)
 		return;
 	}
 
-	help();
+	help(enough);
 	if (pg_atomic_read_u32(&zen_recovery->state) == ZEN_RECOVERY_FAILED)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("zen tables are not available: recovery of the pool has failed"),
 				 errhint("See the server log for the reason, mend it, and restart the server.")));
+}
+
+void
+zen_recovery_wait(void)
+{
+	wait_until(is_over);
+}
+
+void
+zen_recovery_wait_open(void)
+{
+	wait_until(is_over_or_open);
 }
 
 void

@@ -8,7 +8,7 @@
 #define ZEN_RECSCAN_H
 
 #include "base/compat.h"
-#include "nvm/layout.h"
+#include "nvm/htable.h"
 #include "port/atomics.h"
 #include "storage/condition_variable.h"
 #include "storage/s_lock.h"
@@ -27,7 +27,8 @@ typedef enum ZenRecoveryPass
 	ZEN_PASS_NONE,
 	ZEN_PASS_LOAD,				/* of the saved map; instead of the others */
 	ZEN_PASS_COMMITS,			/* what has each region committed? */
-	ZEN_PASS_MAPS				/* which versions are the newest? */
+	ZEN_PASS_MAPS,				/* which versions are the newest? */
+	ZEN_PASS_LATE				/* the same for large tables */
 } ZenRecoveryPass;
 
 /* What recovery knows of a region. */
@@ -62,7 +63,9 @@ typedef struct ZenMapPiece
 typedef struct ZenRecovery
 {
 	pg_atomic_uint32 state;		/* ZenRecoveryState */
-	ConditionVariable changed;	/* state, work, pages_done or failed */
+	pg_atomic_uint32 open;		/* 1: tables that are not late can be read;
+								 * set while RUNNING */
+	ConditionVariable changed;	/* state, open, work, pages_done or failed */
 
 	/* written by the leader: who has changed state from NEEDED to RUNNING */
 	bool		after_crash;
@@ -100,6 +103,15 @@ extern ZenRecovery *zen_recovery;
 
 /* First pass: raise the anchor of the page's region.  Flushes every header line after a crash (R10).  Never throws. */
 extern void zen_recscan_commits(uint32 pageno);
+
+/*
+ * zen_recscan_is_open -- can the table be read already, before the others are recovered?
+ */
+static inline bool
+zen_recscan_is_open(const ZenHTable *ht)
+{
+	return pg_atomic_read_u32(&zen_recovery->open) != 0 && !ht->late;
+}
 
 /* Second pass: losers are scrubbed, committed versions enter the maps.  Throws when DRAM is full. */
 extern void zen_recscan_maps(uint32 pageno);
