@@ -298,17 +298,23 @@ report_progress(TimestampTz *last)
 					pg_atomic_read_u32(&zen_recovery->processes))));
 }
 
-/* Leader: have a pass done over all pages, or pieces. */
+/* Leader: a pass over all pages, or pieces, begins. */
 static void
-run_pass(ZenRecoveryPass pass, const char *phase)
+begin_pass(ZenRecoveryPass pass, const char *phase)
 {
-	TimestampTz last = GetCurrentTimestamp();
-
 	begin_phase(phase);
 	/* what the leader has found is seen by whoever takes a chunk */
 	pg_write_barrier();
 	pg_atomic_write_u64(&zen_recovery->work, (uint64) pass << 32);
 	ConditionVariableBroadcast(&zen_recovery->changed);
+}
+
+/* Leader: take part, and wait until the pass is done. */
+static void
+end_pass(ZenRecoveryPass pass)
+{
+	TimestampTz last = GetCurrentTimestamp();
+
 	while (take_part())
 		report_progress(&last);
 
@@ -327,6 +333,13 @@ run_pass(ZenRecoveryPass pass, const char *phase)
 				 errhint("See the server log for the reason, mend it, and restart the server.")));
 	/* what all have found is seen by the leader */
 	pg_memory_barrier();
+}
+
+static void
+run_pass(ZenRecoveryPass pass, const char *phase)
+{
+	begin_pass(pass, phase);
+	end_pass(pass);
 }
 
 /* ---------- tables ---------- */
@@ -500,16 +513,21 @@ raise_ts_commit(uint32 region, ZenRegionFate *fate)
 	fate->ts_commit = fate->anchor_cts;
 }
 
-/* Directories: what is there.  Returns the number of pages with an owner. */
-static uint32
+/* Directories of tables and regions: what is there. */
+static void
 read_directories(void)
 {
-	uint32		owned;
-
 	zen_recovery->cts_limit = zen_cts_limit();
 	zen_htable_recover(full_xid_committed, full_xid_in_progress);
 	read_doubts();
-	owned = adopt_pages();
+}
+
+/* The page directory.  Returns the number of pages with an owner. */
+static uint32
+read_pages(void)
+{
+	uint32		owned = adopt_pages();
+
 	pg_atomic_fetch_add_u64(&zen_recovery->repaired, zen_repairs);
 
 	/*
@@ -523,8 +541,12 @@ read_directories(void)
 
 /* First pass: what was committed. */
 static void
-find_commits(void)
+find_commits(uint32 owned, const char *why_not_loaded)
 {
+	if (why_not_loaded != NULL && zen_save_map && owned > 0)
+		ereport(LOG,
+				(errmsg("zen scans its pool, as the map saved at the last stop cannot be used: %s", why_not_loaded)));
+	start_helpers(Min(zen_recovery_workers, owned / CHUNK_PAGES));
 	run_pass(ZEN_PASS_COMMITS, "finding commits");
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 		raise_ts_commit(r, &zen_recovery->fates[r]);
@@ -617,22 +639,30 @@ build_maps(void)
 		settle_tables(false);
 }
 
-/* Instead of both passes.  Returns NULL, or why the pool must be scanned: then nothing has changed. */
-static const char *
-load_map(ZenSavedMap *map)
+/* Begin to load the saved map: others read its words while the leader reads the page directory.  NULL if there is none. */
+static ZenSavedMap *
+begin_load(ZenSavedMap *map, const char **why)
 {
-	const char *why = zen_savedmap_begin(map);
-
-	if (why != NULL)
-		return why;
+	if (map == NULL)
+		return NULL;
+	*why = zen_savedmap_begin(map);
+	if (*why != NULL)
+		return NULL;
 	start_helpers(Min(zen_recovery_workers, zen_recovery->npieces / CHUNK_PAGES));
-	run_pass(ZEN_PASS_LOAD, "loading the saved map");
-	if (pg_atomic_read_u32(&zen_recovery->bad_pieces) > 0)
-	{
-		zen_savedmap_abandon(map);
-		return "it is damaged";
-	}
-	zen_savedmap_finish(map);
+	begin_pass(ZEN_PASS_LOAD, "loading the saved map");
+	return map;
+}
+
+/* False: the pool must be scanned, and nothing has changed. */
+static bool
+end_load(ZenSavedMap *map, const char **why)
+{
+	if (map == NULL)
+		return false;
+	end_pass(ZEN_PASS_LOAD);
+	*why = zen_savedmap_finish(map);
+	if (*why != NULL)
+		return false;
 
 	/*
 	 * what was saved is what settling would make of it, if the indexes are to
@@ -642,19 +672,7 @@ load_map(ZenSavedMap *map)
 	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
 		if (zen_htables[i].in_use && pg_atomic_read_u32(&zen_htables[i].reindex) != 0)
 			settle_table(&zen_htables[i]);
-	return NULL;
-}
-
-/* The map that was saved at a clean stop; false if the pool must be scanned. */
-static bool
-use_saved_map(ZenSavedMap *map, const char *why)
-{
-	if (map != NULL)
-		why = load_map(map);
-	if (why != NULL && zen_save_map)
-		ereport(LOG,
-				(errmsg("zen scans its pool, as the map saved at the last stop cannot be used: %s", why)));
-	return why == NULL;
+	return true;
 }
 
 /* Regions, transactions and pages, once the maps are there. */
@@ -697,13 +715,14 @@ recover(void)
 	begin_phase("reading directories");
 	if (!zen_recovery->after_crash)
 		map = zen_savedmap_open(&why);
-	owned = read_directories();
+	read_directories();
+	map = begin_load(map, &why);
+	owned = read_pages();
 	zen_recovery->scan_ms = ms_since(start);
-	loaded = !zen_recovery->after_crash && owned > 0 && use_saved_map(map, why);
+	loaded = end_load(map, &why);
 	if (!loaded)
 	{
-		start_helpers(Min(zen_recovery_workers, owned / CHUNK_PAGES));
-		find_commits();
+		find_commits(owned, why);
 		zen_recovery->scan_ms = ms_since(start);
 		build_maps();
 	}

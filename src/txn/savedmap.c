@@ -762,7 +762,7 @@ zen_savedmap_begin(ZenSavedMap *map)
 	ZenMapPiece *piece;
 	uint64		offset = HEADER_BYTES;
 
-	if (!tables_fit(map) || !doubts_fit(map) || !pages_fit(map))
+	if (!tables_fit(map) || !doubts_fit(map))
 	{
 		close_map(map);
 		return "tables or transactions have changed since";
@@ -818,11 +818,25 @@ raise_largest_cts(uint64 cts)
 		pg_atomic_write_u64(&zen_recovery->largest_cts, cts);
 }
 
-void
+static void
+abandon(ZenSavedMap *map)
+{
+	for (uint32 i = 0; i < map->header.ntables; i++)
+		zen_tidmap_drop(&zen_htables[map->tail.tables[i].htable]);
+	free_pieces();
+	close_map(map);
+}
+
+const char *
 zen_savedmap_finish(ZenSavedMap *map)
 {
 	const uint64 *bits = map->tail.bitmaps;
 
+	if (pg_atomic_read_u32(&zen_recovery->bad_pieces) > 0 || !pages_fit(map))
+	{
+		abandon(map);
+		return "it is damaged";
+	}
 	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
 		if (zen_pages[p].owned)
 		{
@@ -843,15 +857,7 @@ zen_savedmap_finish(ZenSavedMap *map)
 	raise_largest_cts(map->header.next_cts);
 	free_pieces();
 	close_map(map);
-}
-
-void
-zen_savedmap_abandon(ZenSavedMap *map)
-{
-	for (uint32 i = 0; i < map->header.ntables; i++)
-		zen_tidmap_drop(&zen_htables[map->tail.tables[i].htable]);
-	free_pieces();
-	close_map(map);
+	return NULL;
 }
 
 void

@@ -27,7 +27,7 @@ extern void zen_savedmap_save(void);
 extern ZenSavedMap *zen_savedmap_open(const char **why);
 
 /*
- * zen_savedmap_begin -- leader, when tables, regions and pages are known: make room for the words, and list the pieces in
+ * zen_savedmap_begin -- leader, when tables and regions are known: make room for the words, and list the pieces in
  * ZenRecovery.  Returns NULL, or why the file does not fit.  Throws when DRAM is full.
  */
 extern const char *zen_savedmap_begin(ZenSavedMap *map);
@@ -36,12 +36,11 @@ extern const char *zen_savedmap_begin(ZenSavedMap *map);
 extern void zen_savedmap_load(uint32 piece);
 
 /*
- * zen_savedmap_finish -- leader, after all pieces: free slots and the slots of prepared transactions.  Throws when DRAM is full.
+ * zen_savedmap_finish -- leader, after all pieces, when pages are known, too: free slots and the slots of prepared transactions.
  *
- * zen_savedmap_abandon -- instead: take back what zen_savedmap_begin has done, so that the pool can be scanned.
+ * Returns NULL, or why the pool must be scanned; then all is as before zen_savedmap_begin.  Throws when DRAM is full.
  */
-extern void zen_savedmap_finish(ZenSavedMap *map);
-extern void zen_savedmap_abandon(ZenSavedMap *map);
+extern const char *zen_savedmap_finish(ZenSavedMap *map);
 
 /* zen_savedmap_remove -- the file has served. */
 extern void zen_savedmap_remove(void);
