@@ -10,6 +10,9 @@
  *	5. Watermarks (R13), after which pages may change hands; prepared transactions come back; pages without an
  *	   owner and empty pages go to the pool.
  *
+ * After an orderly stop 2 to 4 are left out if the map saved then can be loaded (savedmap.c).  Else large tables come last in 3, and
+ * the others can be read before.
+ *
  * All of it only reads, scrubs losers, and writes what is true already, so a crash at any point is followed by the
  * same recovery (R10).
  *
