@@ -100,6 +100,7 @@ OBJS = $(addprefix src/base/, \
 		twophase.o \
 		xact.o \
 		recscan.o \
+		savedmap.o \
 		recovery.o \
 		worker.o) \
 	$(addprefix src/table/, \

@@ -2,7 +2,7 @@
 # is nobody's until then, and nothing when they roll back or the server crashes.
 #
 # - insert, update, delete of every row: rolled back, crashed, committed and crashed,
-#   prepared and crashed
+#   prepared and crashed, and the same with orderly restarts
 # - savepoints rolled back before the commit; a commit for which no row is left to carry LP
 # - mixed transactions
 # - others meanwhile: readers, writers, lockers, verification
@@ -51,6 +51,8 @@ for my $change (sort keys %CHANGE)
 	test_end($change, 'prepared, a crash, committed', 1);
 	test_end($change, 'prepared, a crash, rolled back', 0);
 	test_end($change, 'prepared, rolled back', 0);
+	test_end($change, 'committed, then a restart', 1);
+	test_end($change, 'prepared, a restart, committed', 1);
 }
 test_savepoints();
 test_no_carrier($_) for 0, 1;
@@ -76,6 +78,14 @@ sub crash_and_start
 	return;
 }
 
+sub restart
+{
+	$dbh->disconnect;
+	$node->restart;
+	$dbh = connect_db($node);
+	return;
+}
+
 sub spilled { return value($_[0], 'SELECT rows_spilled FROM zen_stat()'); }
 
 sub test_end
@@ -93,10 +103,10 @@ sub test_end
 	{
 		value($dbh, q{PREPARE TRANSACTION 'p'});
 		is(contents($dbh, 't'), $before, "$name: not seen when prepared");
-		if ($end =~ /crash/)
+		if ($end =~ /(crash|restart)/)
 		{
-			crash_and_start();
-			is(contents($dbh, 't'), $before, "$name: not seen after the crash");
+			$1 eq 'crash' ? crash_and_start() : restart();
+			is(contents($dbh, 't'), $before, "$name: not seen after the $1");
 		}
 		value($dbh, $kept ? q{COMMIT PREPARED 'p'} : q{ROLLBACK PREPARED 'p'});
 	}
@@ -104,6 +114,7 @@ sub test_end
 	{
 		value($dbh, $kept ? 'COMMIT' : 'ROLLBACK') unless $end =~ /lost/;
 		crash_and_start() if $end =~ /crash/;
+		restart() if $end =~ /restart/;
 	}
 	is(contents($dbh, 't'), $kept ? $after : $before, $name);
 	is(contents($dbh, 't', 'indexscan', 'id > -1000000'), $kept ? $after : $before, "$name: by index");

@@ -330,6 +330,7 @@ check_table(ZenReport *report, Oid relid)
 	MemoryContext old = MemoryContextSwitchTo(context);
 	Oid			toast = c.rel->rd_rel->reltoastrelid;
 
+	zen_gate();
 	c.ht = zen_rel_htable(c.rel);
 	c.ntids = zen_tidmap_nblocks(c.ht) * ZEN_TIDS_PER_BLOCK;
 	check_map(&c);

@@ -26,6 +26,7 @@ int			zen_recovery_workers = 3;
 int			zen_spill_threshold_kb;
 bool		zen_met_cache_split = true;
 bool		zen_skip_damaged_rows = false;
+bool		zen_save_map = true;
 
 static const struct config_enum_entry pool_mode_options[] = {
 	{"auto", ZEN_POOL_AUTO, false},
@@ -120,6 +121,11 @@ zen_guc_init(void)
 							"recovery help as well.",
 							&zen_recovery_workers, 3, 0, ZEN_MAX_RECOVERY_WORKERS,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("zen.save_map",
+							 "Saves what is known of the pool at an orderly stop, and loads it at the next start.",
+							 "Without it, or after a crash, a start reads the whole pool, and checks each row as it does so.",
+							 &zen_save_map, true,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("zen.skip_damaged_rows",
 							 "Leaves out rows whose checksum does not match, with a warning.",
 							 "Normally reading such a row is an error.  Meant for saving the other rows of the table.",

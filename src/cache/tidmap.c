@@ -1,7 +1,7 @@
 /*
  * tidmap.c -- the logical-tuple map.
  *
- * Two levels: a table's directory points to leaves of LEAF_WORDS words (4 KB).  The directory doubles as the table grows;
+ * Two levels: a table's directory points to leaves of ZEN_LEAF_WORDS words (4 KB).  The directory doubles as the table grows;
  * an outgrown one is kept until the table goes, since readers take no lock (all together they are not larger than the
  * newest).  A leaf never moves.
  *
@@ -17,8 +17,7 @@
 #include "storage/spin.h"
 #include "utils/memutils.h"
 
-#define LEAF_WORDS		512		/* 4 KB */
-#define LEAF_BYTES		(LEAF_WORDS * sizeof(ZenWord))
+#define LEAF_BYTES		(ZEN_LEAF_WORDS * sizeof(ZenWord))
 #define FIRST_DIR		8		/* leaves in a table's first directory */
 #define MAX_DIRS		32
 #define MAX_BLOCKS		((uint64) MaxBlockNumber)
@@ -93,7 +92,7 @@ ZenWord *
 zen_tidmap_word(ZenHTable *ht, uint64 tidno)
 {
 	TidMap	   *map = &maps[ht->idx];
-	uint32		leafno = (uint32) (tidno / LEAF_WORDS);
+	uint32		leafno = (uint32) (tidno / ZEN_LEAF_WORDS);
 
 	if (leafno >= pg_atomic_read_u32(&map->nleaves))
 		return NULL;
@@ -103,7 +102,7 @@ zen_tidmap_word(ZenHTable *ht, uint64 tidno)
 	 * pairs with add_leaf
 	 */
 	pg_read_barrier();
-	return ((Leaf *volatile *) &map->dir)[0][leafno] + tidno % LEAF_WORDS;
+	return ((Leaf *volatile *) &map->dir)[0][leafno] + tidno % ZEN_LEAF_WORDS;
 }
 
 /* Add leaves until leafno exists.  False when the arena is full. */
@@ -128,7 +127,7 @@ add_leaf(TidMap *map, uint32 leafno)
 				zen_arena_free(dir, (capacity ? capacity * 2 : FIRST_DIR) * sizeof(Leaf));
 			return false;
 		}
-		for (int i = 0; i < LEAF_WORDS; i++)
+		for (int i = 0; i < ZEN_LEAF_WORDS; i++)
 			pg_atomic_init_u64(&leaf[i], 0);
 
 		SpinLockAcquire(&map->lock);
@@ -188,7 +187,7 @@ take_block(ZenHTable *ht, MyBlock *mine)
 		{
 			block = pg_atomic_read_u32(&map->nblocks);
 			if (block >= MAX_BLOCKS ||
-				!add_leaf(map, (uint32) ((uint64) block * ZEN_TIDS_PER_BLOCK / LEAF_WORDS)))
+				!add_leaf(map, (uint32) ((uint64) block * ZEN_TIDS_PER_BLOCK / ZEN_LEAF_WORDS)))
 				return false;
 			if (pg_atomic_compare_exchange_u32(&map->nblocks, &block, block + 1))
 				break;
@@ -264,12 +263,42 @@ zen_tidmap_extend(ZenHTable *ht, uint64 tidno)
 	uint32		block = (uint32) (tidno / ZEN_TIDS_PER_BLOCK);
 	uint32		n;
 
-	if (!add_leaf(map, (uint32) (tidno / LEAF_WORDS)))
+	if (!add_leaf(map, (uint32) (tidno / ZEN_LEAF_WORDS)))
 		zen_arena_full_error();
 	n = pg_atomic_read_u32(&map->nblocks);
 	while (n <= block && !pg_atomic_compare_exchange_u32(&map->nblocks, &n, block + 1))
 		;
 	return zen_tidmap_word(ht, tidno);
+}
+
+/* A directory larger than the last. */
+static void
+add_directory(TidMap *map)
+{
+	Size		leaves = (Size) FIRST_DIR << map->ndirs;
+	Leaf	   *dir = zen_arena_alloc_or_error(leaves * sizeof(Leaf));
+
+	map->dirs[map->ndirs++] = map->dir = dir;
+}
+
+void
+zen_tidmap_reserve(ZenHTable *ht, uint64 nblocks)
+{
+	TidMap	   *map = &maps[ht->idx];
+	uint32		nleaves = (uint32) ((nblocks * ZEN_TIDS_PER_BLOCK + ZEN_LEAF_WORDS - 1) / ZEN_LEAF_WORDS);
+
+	Assert(map->ndirs == 0);
+
+	/*
+	 * all the directories that a table has grown through, as add_leaf() makes
+	 * them
+	 */
+	while (nleaves > 0 && (map->ndirs == 0 || nleaves > (Size) FIRST_DIR << (map->ndirs - 1)))
+		add_directory(map);
+	for (uint32 i = 0; i < nleaves; i++)
+		map->dir[i] = zen_arena_alloc_or_error(LEAF_BYTES);
+	pg_atomic_write_u32(&map->nleaves, nleaves);
+	pg_atomic_write_u32(&map->nblocks, (uint32) nblocks);
 }
 
 void

@@ -31,6 +31,9 @@
 
 typedef pg_atomic_uint64 ZenWord;
 
+#define ZEN_LEAF_WORDS		512 /* words of TIDs in a row that lie together; 4
+								 * KB */
+
 #define ZEN_WORD_LOCK		(UINT64CONST(1) << 63)
 #define ZEN_WORD_STATE		(UINT64CONST(7) << 60)
 #define ZEN_WORD_UNUSED		(UINT64CONST(0) << 60)
@@ -152,6 +155,11 @@ pg_noreturn extern void zen_tidmap_full_error(ZenHTable *ht);
 
 /* zen_tidmap_extend -- recovery: make room up to and including a TID; throws. */
 extern ZenWord *zen_tidmap_extend(ZenHTable *ht, uint64 tidno);
+
+/*
+ * zen_tidmap_reserve -- recovery: make room for so many blocks in an empty map, with words of any contents; throws.
+ */
+extern void zen_tidmap_reserve(ZenHTable *ht, uint64 nblocks);
 
 /* zen_tidmap_set_free_blocks -- VACUUM: these blocks have UNUSED words; the array is copied. */
 extern void zen_tidmap_set_free_blocks(ZenHTable *ht, const uint32 *blocks, uint32 n);

@@ -27,6 +27,9 @@ typedef struct ZenHTable
 	uint64		create_xid;		/* full xid, 0 once committed */
 	uint64		drop_xid;		/* full xid of a drop under way, or 0 */
 
+	bool		late;			/* recovery maps it after the other tables;
+								 * leader only, before any table is open */
+
 	pg_atomic_uint32 reindex;	/* 1: indexes were lost in a crash and are not
 								 * rebuilt */
 	uint64		bytes_taken;	/* of shared pages, up to a threshold; racy on

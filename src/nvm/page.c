@@ -287,6 +287,20 @@ zen_page_take(ZenPageOwner owner)
 }
 
 void
+zen_page_set_free(uint32 pageno, const uint64 *bits)
+{
+	ZenPage    *page = &zen_pages[pageno];
+	uint32		nfree = 0;
+
+	for (uint32 i = 0; i < bitmap_words(page->nslots); i++)
+	{
+		pg_atomic_write_u64(&page->free[i], bits[i]);
+		nfree += pg_popcount64(bits[i]);
+	}
+	pg_atomic_write_u32(&page->nfree, nfree);
+}
+
+void
 zen_page_condemn(uint32 pageno)
 {
 	directory_write(pageno, ZEN_PAGE_ZEROING);

@@ -77,6 +77,9 @@ extern bool zen_page_directory_read(uint32 pageno, ZenPageOwner *owner, bool *sa
 extern void zen_page_adopt(uint32 pageno, ZenPageOwner owner);
 extern void zen_page_adopt_free(uint32 pageno);
 
+/* Recovery: which slots of a page that was just made known are free, one bit per slot. */
+extern void zen_page_set_free(uint32 pageno, const uint64 *bits);
+
 /*
  * Recovery: a page of whose owner nothing is known.  As its slots count as 32 bytes each, no row there can be read, but each has
  * a bit of its own.

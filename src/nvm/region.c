@@ -135,6 +135,9 @@ zen_cts_next(void)
 {
 	uint64		cts = pg_atomic_add_fetch_u64(&control->next_cts, 1);
 
+	/* zen_cts_restart() has been: nobody writes before recovery is over */
+	Assert(pg_atomic_read_u64(&control->cts_limit) != 0);
+
 	if (unlikely(cts > pg_atomic_read_u64(&control->cts_limit)))
 		raise_mark(cts);
 	return cts;

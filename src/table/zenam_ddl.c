@@ -71,7 +71,7 @@ zen_rel_htable_raw(Relation rel)
 	CachedHTable *cached = rel->rd_amcache;
 	RelFileLocator loc = zen_rel_locator(rel);
 
-	zen_gate();
+	zen_gate_read();
 	if (cached == NULL)
 	{
 		cached = MemoryContextAllocZero(CacheMemoryContext, sizeof(CachedHTable));
@@ -98,6 +98,7 @@ zen_rel_htable_raw(Relation rel)
 				 errdetail("No entry for relfilenode %u of database %u.",
 						   ZEN_LOCATOR_NUMBER(loc), ZEN_LOCATOR_DB(loc)),
 				 errhint("Restore pool and data directory from copies of the same moment, or drop the table.")));
+	zen_gate_table(cached->ht);
 	return cached->ht;
 }
 
@@ -180,6 +181,7 @@ zenam_relation_nontransactional_truncate(Relation rel)
 {
 	ZenHTable  *ht = zen_rel_htable_raw(rel);
 
+	zen_gate();
 	if (zen_ddl_is_own(ht))
 		zen_ddl_truncate(ht);
 	else
@@ -190,6 +192,7 @@ zenam_relation_nontransactional_truncate(Relation rel)
 void
 zenam_relation_copy_data(Relation rel, const RelFileLocator *newrlocator)
 {
+	zen_gate();
 	/* the rows stay where they are; only the name of their table changes */
 	zen_ddl_move(zen_rel_htable_raw(rel), *newrlocator);
 	smgrclose(RelationCreateStorage(*newrlocator, rel->rd_rel->relpersistence, true));
@@ -295,6 +298,7 @@ zenam_relation_copy_for_cluster(Relation old_table, Relation new_table, Relation
 {
 	Copy		copy = {.old_table = old_table,.new_table = new_table};
 
+	zen_gate();
 	copy.from = zen_rel_htable(old_table);
 	copy.to = zen_rel_htable_raw(new_table);
 	copy.per_row = AllocSetContextCreate(CurrentMemoryContext, "zen copy", ALLOCSET_DEFAULT_SIZES);

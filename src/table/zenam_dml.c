@@ -22,6 +22,7 @@
 #include "storage/predicate.h"
 #include "table/zenam_callbacks.h"
 #include "txn/exclusive.h"
+#include "txn/recovery.h"
 #include "txn/rowchange.h"
 #include "txn/rowlock.h"
 #include "utils/datum.h"
@@ -94,6 +95,7 @@ insert_tuple(Relation rel, HeapTuple tuple, CommandId cid, int options, uint32 s
 	ItemPointerData tid;
 	uint64		tidno;
 
+	zen_gate();
 	zen_exclusive_write();
 	tidno = zen_row_insert(zen_rel_htable(rel), minimal_view(tuple), cid, spec_token,
 						   (options & HEAP_INSERT_FROZEN) != 0);
@@ -272,6 +274,7 @@ make_change(Relation rel, ItemPointer tid, CommandId cid, LockTupleMode mode, Sn
 {
 	ZenChange	c;
 
+	zen_gate();
 	memset(&c, 0, sizeof(c));
 	c.ht = zen_rel_htable(rel);
 	c.tidno = zen_tidno(tid);

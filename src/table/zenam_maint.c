@@ -29,6 +29,7 @@
 #include "table/zenam_scan.h"
 #include "table/zenam_unlogged.h"
 #include "txn/gc.h"
+#include "txn/recovery.h"
 #include "txn/visibility.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -191,6 +192,7 @@ zenam_relation_vacuum(Relation rel, struct VacuumParams *params, BufferAccessStr
 	int			nindexes;
 	uint64		ntids;
 
+	zen_gate();
 	pgstat_progress_start_command(PROGRESS_COMMAND_VACUUM, RelationGetRelid(rel));
 	ereport(elevel,
 			(errmsg("vacuuming \"%s.%s.%s\"", get_database_name(MyDatabaseId),

@@ -10,6 +10,9 @@
  *	5. Watermarks (R13), after which pages may change hands; prepared transactions come back; pages without an
  *	   owner and empty pages go to the pool.
  *
+ * After an orderly stop 2 to 4 are left out if the map saved then can be loaded (savedmap.c).  Else large tables come last in 3, and
+ * the others can be read before.
+ *
  * All of it only reads, scrubs losers, and writes what is true already, so a crash at any point is followed by the
  * same recovery (R10).
  *
@@ -35,12 +38,15 @@
 #include "storage/shmem.h"
 #include "storage/spin.h"
 #include "txn/gc.h"
+#include "txn/savedmap.h"
 #include "txn/twophase.h"
 #include "tcop/tcopprot.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
 #define CHUNK_PAGES		16		/* pages taken at a time: about a millisecond */
+#define LATE_PAGES		1024	/* a table with so many pages of its own is
+								 * mapped after the others; 64 MB */
 #define PROGRESS_MS		10000	/* between two lines in the log */
 
 Size
@@ -57,8 +63,11 @@ zen_recovery_init(void)
 	zen_recovery = ShmemInitStruct("zen recovery", sizeof(ZenRecovery), &found);
 	memset(zen_recovery, 0, sizeof(ZenRecovery));
 	pg_atomic_init_u32(&zen_recovery->state, ZEN_RECOVERY_NEEDED);
+	pg_atomic_init_u32(&zen_recovery->open, 0);
 	pg_atomic_init_u64(&zen_recovery->work, 0);
 	pg_atomic_init_u32(&zen_recovery->pages_done, 0);
+	pg_atomic_init_u32(&zen_recovery->pieces_done, 0);
+	pg_atomic_init_u32(&zen_recovery->bad_pieces, 0);
 	pg_atomic_init_u32(&zen_recovery->failed, 0);
 	pg_atomic_init_u32(&zen_recovery->processes, 0);
 	pg_atomic_init_u64(&zen_recovery->rows, 0);
@@ -169,9 +178,17 @@ adopt_pages(void)
 /* ---------- work for many ---------- */
 
 static uint32
-nchunks(void)
+nchunks(ZenRecoveryPass pass)
 {
-	return (zen_recovery->pages_total + CHUNK_PAGES - 1) / CHUNK_PAGES;
+	return pass == ZEN_PASS_LOAD ? zen_recovery->npieces :
+		(zen_recovery->pages_total + CHUNK_PAGES - 1) / CHUNK_PAGES;
+}
+
+static bool
+pass_is_done(ZenRecoveryPass pass)
+{
+	return pass == ZEN_PASS_LOAD ? pg_atomic_read_u32(&zen_recovery->pieces_done) >= zen_recovery->npieces :
+		pg_atomic_read_u32(&zen_recovery->pages_done) >= zen_recovery->pages_total;
 }
 
 /* Take a chunk of the pass under way; false if there is none left. */
@@ -181,13 +198,13 @@ take_chunk(ZenRecoveryPass *pass, uint32 *chunk)
 	uint64		work = pg_atomic_read_u64(&zen_recovery->work);
 
 	/* looked at before, so that the counter cannot run over into the pass */
-	if ((work >> 32) == ZEN_PASS_NONE || (uint32) work >= nchunks() ||
-		pg_atomic_read_u32(&zen_recovery->failed))
+	*pass = (ZenRecoveryPass) (work >> 32);
+	if (*pass == ZEN_PASS_NONE || (uint32) work >= nchunks(*pass) || pg_atomic_read_u32(&zen_recovery->failed))
 		return false;
 	work = pg_atomic_fetch_add_u64(&zen_recovery->work, 1);
 	*pass = (ZenRecoveryPass) (work >> 32);
 	*chunk = (uint32) work;
-	return *pass != ZEN_PASS_NONE && *chunk < nchunks();
+	return *pass != ZEN_PASS_NONE && *chunk < nchunks(*pass);
 }
 
 static void
@@ -196,9 +213,17 @@ do_chunk(ZenRecoveryPass pass, uint32 chunk)
 	uint32		first = zen_pool.first_data_page + chunk * CHUNK_PAGES;
 	uint32		n = Min(CHUNK_PAGES, zen_pool.npages - first);
 
+	if (pass == ZEN_PASS_LOAD)
+	{
+		zen_savedmap_load(chunk);
+		if (pg_atomic_add_fetch_u32(&zen_recovery->pieces_done, 1) == zen_recovery->npieces)
+			ConditionVariableBroadcast(&zen_recovery->changed);
+		return;
+	}
 	for (uint32 p = first; p < first + n; p++)
 	{
-		if (!zen_pages[p].owned || zen_pages[p].lost)
+		if (!zen_pages[p].owned || zen_pages[p].lost ||
+			(pass != ZEN_PASS_COMMITS && (pass == ZEN_PASS_LATE) != zen_htables[zen_pages[p].owner.htable].late))
 			continue;
 		if (pass == ZEN_PASS_COMMITS)
 			zen_recscan_commits(p);
@@ -276,23 +301,28 @@ report_progress(TimestampTz *last)
 					pg_atomic_read_u32(&zen_recovery->processes))));
 }
 
-/* Leader: have a pass done over all pages. */
+/* Leader: a pass over all pages, or pieces, begins. */
 static void
-run_pass(ZenRecoveryPass pass, const char *phase)
+begin_pass(ZenRecoveryPass pass, const char *phase)
 {
-	TimestampTz last = GetCurrentTimestamp();
-
 	begin_phase(phase);
 	/* what the leader has found is seen by whoever takes a chunk */
 	pg_write_barrier();
 	pg_atomic_write_u64(&zen_recovery->work, (uint64) pass << 32);
 	ConditionVariableBroadcast(&zen_recovery->changed);
+}
+
+/* Leader: take part, and wait until the pass is done. */
+static void
+end_pass(ZenRecoveryPass pass)
+{
+	TimestampTz last = GetCurrentTimestamp();
+
 	while (take_part())
 		report_progress(&last);
 
 	ConditionVariablePrepareToSleep(&zen_recovery->changed);
-	while (pg_atomic_read_u32(&zen_recovery->pages_done) < zen_recovery->pages_total &&
-		   !pg_atomic_read_u32(&zen_recovery->failed))
+	while (!pass_is_done(pass) && !pg_atomic_read_u32(&zen_recovery->failed))
 	{
 		ConditionVariableTimedSleep(&zen_recovery->changed, PROGRESS_MS, PG_WAIT_EXTENSION);
 		report_progress(&last);
@@ -306,6 +336,13 @@ run_pass(ZenRecoveryPass pass, const char *phase)
 				 errhint("See the server log for the reason, mend it, and restart the server.")));
 	/* what all have found is seen by the leader */
 	pg_memory_barrier();
+}
+
+static void
+run_pass(ZenRecoveryPass pass, const char *phase)
+{
+	begin_pass(pass, phase);
+	end_pass(pass);
 }
 
 /* ---------- tables ---------- */
@@ -479,17 +516,21 @@ raise_ts_commit(uint32 region, ZenRegionFate *fate)
 	fate->ts_commit = fate->anchor_cts;
 }
 
-/* Directories and first pass: what is there, and what was committed. */
+/* Directories of tables and regions: what is there. */
 static void
-find_commits(void)
+read_directories(void)
 {
-	uint32		owned;
-
 	zen_recovery->cts_limit = zen_cts_limit();
-	begin_phase("reading directories");
 	zen_htable_recover(full_xid_committed, full_xid_in_progress);
 	read_doubts();
-	owned = adopt_pages();
+}
+
+/* The page directory.  Returns the number of pages with an owner. */
+static uint32
+read_pages(void)
+{
+	uint32		owned = adopt_pages();
+
 	pg_atomic_fetch_add_u64(&zen_recovery->repaired, zen_repairs);
 
 	/*
@@ -498,17 +539,93 @@ find_commits(void)
 	 */
 	if (zen_recovery->after_crash && !ZEN_FAULT(R10_NO_FLUSH_OF_BELIEVED))
 		zen_persist(zen_pool.base, (Size) zen_pool.first_data_page * ZEN_PAGE_SIZE);
+	return owned;
+}
+
+/* First pass: what was committed. */
+static void
+find_commits(uint32 owned, const char *why_not_loaded)
+{
+	if (why_not_loaded != NULL && zen_save_map && owned > 0)
+		ereport(LOG,
+				(errmsg("zen scans its pool, as the map saved at the last stop cannot be used: %s", why_not_loaded)));
 	start_helpers(Min(zen_recovery_workers, owned / CHUNK_PAGES));
 	run_pass(ZEN_PASS_COMMITS, "finding commits");
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 		raise_ts_commit(r, &zen_recovery->fates[r]);
 }
 
-/* Second pass, and what follows from it. */
+/*
+ * Find the large tables, which are mapped after the others.  Returns false if nobody may read before all is done: there
+ * is no such table, or prepared transactions have yet to lay their versions over the rows, or a page may belong to anybody.
+ */
+static bool
+find_late_tables(void)
+{
+	uint32	   *npages = palloc0(ZEN_MAX_HTABLES * sizeof(uint32));
+	bool		found = false,
+				sound = true;
+
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
+		if (zen_pages[p].owned)
+		{
+			sound &= !zen_pages[p].lost;
+			npages[zen_pages[p].owner.htable]++;
+		}
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+		sound &= zen_recovery->fates[r].prepared_cts == 0;
+	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
+	{
+		zen_htables[i].late = sound && npages[i] >= LATE_PAGES;
+		found |= zen_htables[i].late;
+	}
+	pfree(npages);
+	return found && sound;
+}
+
+static void
+settle_tables(bool late)
+{
+	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
+		if (zen_htables[i].in_use && zen_htables[i].late == late)
+			settle_table(&zen_htables[i]);
+}
+
+/* A damaged slot so far may be of any table: then nobody reads before it is known of which. */
+static bool
+is_suspect(void)
+{
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
+		if (zen_pages[p].owned && zen_pages[p].suspect)
+			return true;
+	return false;
+}
+
+/* Tables that are not late are in their final state, but for who wants to write. */
+static void
+open_tables(void)
+{
+	settle_tables(false);
+	pg_write_barrier();
+	pg_atomic_write_u32(&zen_recovery->open, 1);
+	ConditionVariableBroadcast(&zen_recovery->changed);
+}
+
+/* Second pass, and what becomes of damaged slots. */
 static void
 build_maps(void)
 {
+	bool		have_late = find_late_tables();
+	bool		opened = false;
+
 	run_pass(ZEN_PASS_MAPS, "building maps");
+	if (have_late)
+	{
+		opened = !is_suspect();
+		if (opened)
+			open_tables();
+		run_pass(ZEN_PASS_LATE, "building maps of large tables");
+	}
 	begin_phase("settling tables");
 	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
 	{
@@ -520,9 +637,51 @@ build_maps(void)
 			zen_recscan_damaged(p);
 	}
 	zen_fence();
+	settle_tables(true);
+	if (!opened)
+		settle_tables(false);
+}
+
+/* Begin to load the saved map: others read its words while the leader reads the page directory.  NULL if there is none. */
+static ZenSavedMap *
+begin_load(ZenSavedMap *map, const char **why)
+{
+	if (map == NULL)
+		return NULL;
+	*why = zen_savedmap_begin(map);
+	if (*why != NULL)
+		return NULL;
+	start_helpers(Min(zen_recovery_workers, zen_recovery->npieces / CHUNK_PAGES));
+	begin_pass(ZEN_PASS_LOAD, "loading the saved map");
+	return map;
+}
+
+/* False: the pool must be scanned, and nothing has changed. */
+static bool
+end_load(ZenSavedMap *map, const char **why)
+{
+	if (map == NULL)
+		return false;
+	end_pass(ZEN_PASS_LOAD);
+	*why = zen_savedmap_finish(map);
+	if (*why != NULL)
+		return false;
+
+	/*
+	 * what was saved is what settling would make of it, if the indexes are to
+	 * be trusted
+	 */
+	begin_phase("settling tables");
 	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
-		if (zen_htables[i].in_use)
+		if (zen_htables[i].in_use && pg_atomic_read_u32(&zen_htables[i].reindex) != 0)
 			settle_table(&zen_htables[i]);
+	return true;
+}
+
+/* Regions, transactions and pages, once the maps are there. */
+static void
+settle_pool(void)
+{
 	settle_regions();
 	zen_cts_restart(pg_atomic_read_u64(&zen_recovery->largest_cts));
 	zen_twophase_restore();
@@ -530,29 +689,53 @@ build_maps(void)
 }
 
 static void
-recover(void)
+report_ready(bool loaded)
 {
-	instr_time	start;
-
-	INSTR_TIME_SET_CURRENT(start);
-	find_commits();
-	zen_recovery->scan_ms = ms_since(start);
-	build_maps();
-	pg_atomic_fetch_add_u64(&zen_recovery->damaged, zen_damages);
-	zen_recovery->total_ms = ms_since(start);
-	zen_recovery->map_ms = zen_recovery->total_ms - zen_recovery->scan_ms;
-	begin_phase("ready");
 	ereport(LOG,
 			(errmsg("zen is ready: " UINT64_FORMAT " rows in %u pages, " UINT64_FORMAT
-					" slots of unfinished transactions cleared; %.0f ms (scan %.0f ms, map %.0f ms) by %u processes",
+					" slots of unfinished transactions cleared; %.0f ms (%s %.0f ms, map %.0f ms) by %u processes",
 					pg_atomic_read_u64(&zen_recovery->rows), zen_recovery->pages_total,
-					pg_atomic_read_u64(&zen_recovery->losers), zen_recovery->total_ms, zen_recovery->scan_ms,
+					pg_atomic_read_u64(&zen_recovery->losers), zen_recovery->total_ms,
+					loaded ? "directories" : "scan", zen_recovery->scan_ms,
 					zen_recovery->map_ms, pg_atomic_read_u32(&zen_recovery->processes))));
 	if (pg_atomic_read_u64(&zen_recovery->damaged) > 0)
 		ereport(WARNING,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg(UINT64_FORMAT " rows or slots of the zen pool are damaged",
 						pg_atomic_read_u64(&zen_recovery->damaged))));
+}
+
+static void
+recover(void)
+{
+	instr_time	start;
+	ZenSavedMap *map = NULL;
+	const char *why = NULL;
+	uint32		owned;
+	bool		loaded;
+
+	INSTR_TIME_SET_CURRENT(start);
+	begin_phase("reading directories");
+	if (!zen_recovery->after_crash)
+		map = zen_savedmap_open(&why);
+	read_directories();
+	map = begin_load(map, &why);
+	owned = read_pages();
+	zen_recovery->scan_ms = ms_since(start);
+	loaded = end_load(map, &why);
+	if (!loaded)
+	{
+		find_commits(owned, why);
+		zen_recovery->scan_ms = ms_since(start);
+		build_maps();
+	}
+	settle_pool();
+	zen_savedmap_remove();
+	pg_atomic_fetch_add_u64(&zen_recovery->damaged, zen_damages);
+	zen_recovery->total_ms = ms_since(start);
+	zen_recovery->map_ms = zen_recovery->total_ms - zen_recovery->scan_ms;
+	begin_phase("ready");
+	report_ready(loaded);
 }
 
 static void
@@ -563,12 +746,24 @@ set_state(ZenRecoveryState state)
 	ConditionVariableBroadcast(&zen_recovery->changed);
 }
 
-/* Take part in a recovery that is under way, until it ends. */
+static bool
+is_over(void)
+{
+	return pg_atomic_read_u32(&zen_recovery->state) != ZEN_RECOVERY_RUNNING;
+}
+
+static bool
+is_over_or_open(void)
+{
+	return is_over() || pg_atomic_read_u32(&zen_recovery->open) != 0;
+}
+
+/* Take part in a recovery that is under way, until what one waits for has come. */
 static void
-help(void)
+help(bool (*enough) (void))
 {
 	ConditionVariablePrepareToSleep(&zen_recovery->changed);
-	while (pg_atomic_read_u32(&zen_recovery->state) == ZEN_RECOVERY_RUNNING)
+	while (!enough())
 	{
 		if (take_part())
 			CHECK_FOR_INTERRUPTS();
@@ -576,6 +771,8 @@ help(void)
 			ConditionVariableSleep(&zen_recovery->changed, PG_WAIT_EXTENSION);
 	}
 	ConditionVariableCancelSleep();
+	/* pairs with the barriers in open_tables() and set_state() */
+	pg_read_barrier();
 }
 
 void
@@ -585,12 +782,13 @@ zen_recovery_worker_main(Datum arg)
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
 	zen_xact_attach();
-	help();
+	help(is_over);
 	proc_exit(0);
 }
 
-void
-zen_recovery_wait(void)
+/* Recover, or help who does until enough() is true. */
+static void
+wait_until(bool (*enough) (void))
 {
 	uint32		needed = ZEN_RECOVERY_NEEDED;
 
@@ -619,12 +817,24 @@ zen_recovery_wait(void)
 		return;
 	}
 
-	help();
+	help(enough);
 	if (pg_atomic_read_u32(&zen_recovery->state) == ZEN_RECOVERY_FAILED)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("zen tables are not available: recovery of the pool has failed"),
 				 errhint("See the server log for the reason, mend it, and restart the server.")));
+}
+
+void
+zen_recovery_wait(void)
+{
+	wait_until(is_over);
+}
+
+void
+zen_recovery_wait_open(void)
+{
+	wait_until(is_over_or_open);
 }
 
 void
@@ -639,4 +849,5 @@ zen_recovery_shutdown(void)
 	for (uint32 r = 0; r < zen_nregions; r++)
 		zen_region_persist_watermark(r);
 	zen_pool_mark_clean();
+	zen_savedmap_save();
 }

@@ -14,6 +14,9 @@ extern void zen_recovery_init(void);
 /* zen_recovery_wait -- return when the engine is ready, doing (part of) the work; throws if it cannot be. */
 extern void zen_recovery_wait(void);
 
+/* zen_recovery_wait_open -- return when tables that are not late can be read, or as zen_recovery_wait does. */
+extern void zen_recovery_wait_open(void);
+
 /* zen_recovery_shutdown -- at the end of an orderly stop: leave the pool clean.  Postmaster or single-user process. */
 extern void zen_recovery_shutdown(void);
 
@@ -28,6 +31,26 @@ zen_gate(void)
 {
 	zen_xact_attach();
 	if (unlikely(pg_atomic_read_u32(&zen_recovery->state) != ZEN_RECOVERY_READY))
+		zen_recovery_wait();
+}
+
+/*
+ * zen_gate_read -- for who will only read, and asks zen_gate_table() as soon as he knows what: tables that are not large are
+ * open earlier.
+ */
+static inline void
+zen_gate_read(void)
+{
+	zen_xact_attach();
+	if (unlikely(pg_atomic_read_u32(&zen_recovery->state) != ZEN_RECOVERY_READY))
+		zen_recovery_wait_open();
+}
+
+/* zen_gate_table -- after zen_gate_read(): the table can be read. */
+static inline void
+zen_gate_table(const ZenHTable *ht)
+{
+	if (unlikely(pg_atomic_read_u32(&zen_recovery->state) != ZEN_RECOVERY_READY) && !zen_recscan_is_open(ht))
 		zen_recovery_wait();
 }
 

@@ -181,7 +181,14 @@ judge_intact(ZenRegionFate *fate, ZenTupleHeader h)
 		return SLOT_UNTOUCHED;
 	if (ZEN_FAULT(R5_IGNORE_TOMBSTONES) && (h.word1 & ZEN_DELETED))
 		return SLOT_FOREIGN;
-	return ht->idx == 0 || !zen_htable_owns(ht, cts) ? SLOT_FOREIGN : SLOT_COMMITTED;
+	if (ht->idx == 0 || !zen_htable_owns(ht, cts))
+		return SLOT_FOREIGN;
+
+	/*
+	 * strayed to a page of another table: the maps of tables in use are not
+	 * changed
+	 */
+	return zen_recscan_is_open(ht) ? SLOT_DAMAGED : SLOT_COMMITTED;
 }
 
 /* The fate of a slot; *h: its header, set right if that can be done. */
@@ -366,7 +373,7 @@ names_row(ZenTupleHeader h)
 	ZenHTable  *ht = &zen_htables[zen_word1_htable(h.word1)];
 	uint64		cts = h.word0 & ZEN_CTS_MASK;
 
-	return ht->idx != 0 && !ht->damaged && zen_htable_owns(ht, cts) && cts <= zen_recovery->cts_limit &&
+	return ht->idx != 0 && !ht->damaged && !zen_recscan_is_open(ht) && zen_htable_owns(ht, cts) && cts <= zen_recovery->cts_limit &&
 		zen_word1_tidno(h.word1) / ZEN_TIDS_PER_BLOCK < zen_tidmap_nblocks(ht) + MAX_GAP;
 }
 

@@ -8,7 +8,7 @@
 #define ZEN_RECSCAN_H
 
 #include "base/compat.h"
-#include "nvm/layout.h"
+#include "nvm/htable.h"
 #include "port/atomics.h"
 #include "storage/condition_variable.h"
 #include "storage/s_lock.h"
@@ -21,12 +21,14 @@ typedef enum ZenRecoveryState
 	ZEN_RECOVERY_FAILED
 } ZenRecoveryState;
 
-/* The passes over the pages, which all participants do together. */
+/* The passes over the pages, or over the pieces of the saved map, which all participants do together. */
 typedef enum ZenRecoveryPass
 {
 	ZEN_PASS_NONE,
+	ZEN_PASS_LOAD,				/* of the saved map; instead of the others */
 	ZEN_PASS_COMMITS,			/* what has each region committed? */
-	ZEN_PASS_MAPS				/* which versions are the newest? */
+	ZEN_PASS_MAPS,				/* which versions are the newest? */
+	ZEN_PASS_LATE				/* the same for large tables */
 } ZenRecoveryPass;
 
 /* What recovery knows of a region. */
@@ -47,11 +49,23 @@ typedef struct ZenRegionFate
 	ZenSlot		anchor;
 } ZenRegionFate;
 
+/* A piece of the saved map. */
+typedef struct ZenMapPiece
+{
+	uint32		htable;
+	uint32		first_leaf;
+	uint32		nleaves;
+	uint32		crc;
+	uint64		offset;			/* in the file */
+} ZenMapPiece;
+
 /* Shared by all who recover, and read by the view. */
 typedef struct ZenRecovery
 {
 	pg_atomic_uint32 state;		/* ZenRecoveryState */
-	ConditionVariable changed;	/* state, work, pages_done or failed */
+	pg_atomic_uint32 open;		/* 1: tables that are not late can be read;
+								 * set while RUNNING */
+	ConditionVariable changed;	/* state, open, work, pages_done or failed */
 
 	/* written by the leader: who has changed state from NEEDED to RUNNING */
 	bool		after_crash;
@@ -62,9 +76,14 @@ typedef struct ZenRecovery
 	double		map_ms;			/* second pass and what follows */
 	double		total_ms;
 
-	/* distribution of a pass's pages */
+	ZenMapPiece *pieces;		/* in the arena, while the saved map is loaded */
+	uint32		npieces;
+
+	/* distribution of a pass's pages, or pieces */
 	pg_atomic_uint64 work;		/* ZenRecoveryPass << 32 | next chunk */
 	pg_atomic_uint32 pages_done;	/* of the present pass */
+	pg_atomic_uint32 pieces_done;
+	pg_atomic_uint32 bad_pieces;	/* that cannot be read */
 	pg_atomic_uint32 failed;	/* 1: a participant could not finish its chunk */
 	pg_atomic_uint32 processes; /* that have taken a chunk */
 
@@ -84,6 +103,15 @@ extern ZenRecovery *zen_recovery;
 
 /* First pass: raise the anchor of the page's region.  Flushes every header line after a crash (R10).  Never throws. */
 extern void zen_recscan_commits(uint32 pageno);
+
+/*
+ * zen_recscan_is_open -- can the table be read already, before the others are recovered?
+ */
+static inline bool
+zen_recscan_is_open(const ZenHTable *ht)
+{
+	return pg_atomic_read_u32(&zen_recovery->open) != 0 && !ht->late;
+}
 
 /* Second pass: losers are scrubbed, committed versions enter the maps.  Throws when DRAM is full. */
 extern void zen_recscan_maps(uint32 pageno);

@@ -184,6 +184,18 @@ rows_of_block(ZenSpilledBlock *b, uint32 region, bool all, Spilled *rows, Transa
 	return n;
 }
 
+void
+zen_spilled_walk(uint32 region, ZenSpilledBlock *block,
+				 void (*visit) (uint32 region, ZenSlot slot, ZenTupleHeader former, void *arg), void *arg)
+{
+	Spilled		rows[ZEN_TIDS_PER_BLOCK];
+	uint32		n = rows_of_block(block, region, true, rows, NULL);
+	ZenTupleHeader none = {0};
+
+	for (uint32 i = 0; i < n; i++)
+		visit(region, rows[i].slot, none, arg);
+}
+
 /* The version of a chain whose slot was written when it was spilled; *newer: the one above it. */
 static ZenVersion *
 find_spilled(ZenVersion *head, ZenSlot slot, ZenVersion **newer)

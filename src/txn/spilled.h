@@ -17,6 +17,13 @@ extern void zen_row_admit(ZenHTable *ht, uint64 tidno, ZenWord *word);
 /* zen_wait_for_undo -- what was met was spilled by a transaction that has aborted, and is about to be taken back. */
 extern void zen_wait_for_undo(void);
 
+/*
+ * zen_spilled_walk -- call visit for each slot of a block that the region's transaction has spilled and not settled; nothing
+ * counts on their former headers any more.
+ */
+extern void zen_spilled_walk(uint32 region, ZenSpilledBlock *block,
+							 void (*visit) (uint32 region, ZenSlot slot, ZenTupleHeader former, void *arg), void *arg);
+
 /* zen_spill_settle -- the transaction of a region has committed; its rows are garbage's to finish.  Never throws. */
 extern void zen_spill_settle(uint32 region, ZenSpilledBlock *blocks, uint32 n);
 

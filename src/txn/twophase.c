@@ -20,6 +20,7 @@
 #include "nvm/alloc.h"
 #include "nvm/persist.h"
 #include "storage/procarray.h"
+#include "lib/qunique.h"
 #include "storage/shmem.h"
 #include "txn/ddl.h"
 #include "txn/gc.h"
@@ -252,6 +253,27 @@ list_slot(uint32 region, uint32 n)
 	return slot;
 }
 
+static int
+compare_blocks(const void *a, const void *b)
+{
+	const ZenSpilledBlock *x = a;
+	const ZenSpilledBlock *y = b;
+
+	if (x->ht != y->ht)
+		return x->ht < y->ht ? -1 : 1;
+	return x->block < y->block ? -1 : x->block > y->block;
+}
+
+/* Name each block once; returns how many remain. */
+static uint32
+unique_blocks(ZenSpilledBlock *blocks, uint32 n)
+{
+	if (n == 0)
+		return 0;
+	qsort(blocks, n, sizeof(ZenSpilledBlock), compare_blocks);
+	return (uint32) qunique(blocks, n, sizeof(ZenSpilledBlock), compare_blocks);
+}
+
 /* Copy the write set and take slots for nlists lock lists behind it.  What an error leaves, zen_twophase_undo() frees. */
 static void
 reserve_lists(Prepared *p, ZenCommit *commit, uint32 nlists)
@@ -265,7 +287,7 @@ reserve_lists(Prepared *p, ZenCommit *commit, uint32 nlists)
 	p->blocks = grow(NULL, &p->blocks_capacity, ws->nblocks + 1, sizeof(ZenSpilledBlock));
 	if (ws->nblocks > 0)
 		memcpy(p->blocks, ws->blocks, ws->nblocks * sizeof(ZenSpilledBlock));
-	p->nblocks = ws->nblocks;
+	p->nblocks = unique_blocks(p->blocks, ws->nblocks);
 	for (uint32 i = 0; i < nlists; i++)
 	{
 		ZenSlot		slot = list_slot(commit->region, locks_in_list(ws->nlocks, i));
@@ -436,6 +458,21 @@ zen_twophase_is_waiting(uint32 region)
 	waiting = prepared[region].in_use;
 	LWLockRelease(zen_lock(ZEN_LOCK_RECOVERY));
 	return waiting;
+}
+
+void
+zen_twophase_walk(void (*visit) (uint32 region, ZenSlot slot, ZenTupleHeader former, void *arg), void *arg)
+{
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+	{
+		Prepared   *p = &prepared[r];
+
+		for (uint32 i = 0; p->in_use && i < p->nwrites; i++)
+			if (p->writes[i].slot != InvalidZenSlot)
+				visit(r, p->writes[i].slot, p->writes[i].former, arg);
+		for (uint32 i = 0; p->in_use && i < p->nblocks; i++)
+			zen_spilled_walk(r, &p->blocks[i], visit, arg);
+	}
 }
 
 /* ---------- recovery ---------- */

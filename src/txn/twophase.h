@@ -38,6 +38,9 @@ extern TransactionId zen_twophase_holder(const ZenLocker *lockers, uint32 n);
 /* zen_twophase_is_waiting -- does a prepared transaction have this region, and is nobody ending it at this moment? */
 extern bool zen_twophase_is_waiting(uint32 region);
 
+/* zen_twophase_walk -- call visit for each slot that a prepared transaction has written.  Nobody else is at work. */
+extern void zen_twophase_walk(void (*visit) (uint32 region, ZenSlot slot, ZenTupleHeader former, void *arg), void *arg);
+
 /* ---------- recovery ---------- */
 
 /* A slot of a prepared transaction was found; a lock list was found.  May throw. */
