@@ -494,7 +494,7 @@ sub test_dram_full
 sub test_dram_leaks
 {
 	stop();
-	$node->append_conf('postgresql.conf', "zen.dram_size = '16MB'\nzen.met_cache_size = '1MB'");
+	$node->append_conf('postgresql.conf', "zen.dram_size = '16MB'\nzen.met_cache_size = '1MB'\nzen.spill_threshold = -1");
 	$node->start;
 	$dbh = connect_db($node);
 	# No row of one size: memory runs out at another place each time.
@@ -523,7 +523,7 @@ sub test_dram_leaks
 	}
 	all_there('DRAM leaks');
 	stop();
-	$node->append_conf('postgresql.conf', "zen.dram_size = '128MB'");
+	$node->append_conf('postgresql.conf', "zen.dram_size = '128MB'\nzen.spill_threshold = '16MB'");
 	all_there('DRAM of the usual size again');
 	return;
 }
