@@ -323,20 +323,23 @@ release_page(uint32 pageno, void (*forget) (ZenTupleHeader header))
 	zen_page_give_back(pageno);
 }
 
-/* Unlink wholly free pages of a context, except one, and at most *max, which is lowered.  Returns the list of them. */
+/*
+ * Unlink wholly free pages of a context, except keep of them, and at most *max, which is lowered.  Returns the list of them.
+ */
 static uint32
-unlink_empty(Context *context, uint32 *max)
+unlink_empty(Context *context, uint32 keep, uint32 *max)
 {
 	uint32		list = ZEN_NO_PAGE;
 	uint32	   *link = &context->first;
-	bool		kept = false;
 
 	while (*link != ZEN_NO_PAGE && *max > 0)
 	{
 		uint32		p = *link;
 		ZenPage    *page = &zen_pages[p];
 
-		if (pg_atomic_read_u32(&page->nfree) == page->nslots && kept)
+		bool		empty = pg_atomic_read_u32(&page->nfree) == page->nslots;
+
+		if (empty && keep == 0)
 		{
 			*link = page->next;
 			if (context->current == p)
@@ -346,14 +349,15 @@ unlink_empty(Context *context, uint32 *max)
 			(*max)--;
 			continue;
 		}
-		kept |= pg_atomic_read_u32(&page->nfree) == page->nslots;
+		if (empty)
+			keep--;
 		link = &page->next;
 	}
 	return list;
 }
 
 uint32
-zen_alloc_release_empty(uint32 region, uint32 max, void (*forget) (ZenTupleHeader header))
+zen_alloc_release_empty(uint32 region, uint32 keep, uint32 max, void (*forget) (ZenTupleHeader header))
 {
 	HASH_SEQ_STATUS seq;
 	Context    *context;
@@ -366,7 +370,7 @@ zen_alloc_release_empty(uint32 region, uint32 max, void (*forget) (ZenTupleHeade
 	{
 		if (context->key.region == region)
 		{
-			uint32		found = unlink_empty(context, &left);
+			uint32		found = unlink_empty(context, keep, &left);
 
 			while (found != ZEN_NO_PAGE)
 			{

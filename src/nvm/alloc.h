@@ -36,12 +36,12 @@ extern uint32 zen_slot_generation(ZenSlot slot);
 extern void zen_slot_free_retired(ZenSlot slot, uint32 page_generation);
 
 /*
- * zen_alloc_release_empty -- give wholly free pages of a region back to the pool, except one per context, and at most max;
+ * zen_alloc_release_empty -- give wholly free pages of a region back to the pool, except keep per context, and at most max;
  * returns how many.
  *
  * The caller holds the region.  forget is told each intact header on such a page (R5).
  */
-extern uint32 zen_alloc_release_empty(uint32 region, uint32 max, void (*forget) (ZenTupleHeader header));
+extern uint32 zen_alloc_release_empty(uint32 region, uint32 keep, uint32 max, void (*forget) (ZenTupleHeader header));
 
 /* zen_alloc_drop_htable -- give back every page that belongs to a table that is gone (R13 first). */
 extern void zen_alloc_drop_htable(uint32 htable);

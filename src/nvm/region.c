@@ -11,6 +11,7 @@
 
 #include "base/fault.h"
 #include "base/locks.h"
+#include "miscadmin.h"
 #include "base/stats.h"
 #include "access/twophase.h"
 #include "miscadmin.h"
@@ -72,10 +73,13 @@ zen_region_init(void)
 bool
 zen_region_try_lease(uint32 region)
 {
+	ZenRegion  *r = &zen_regions[region];
 	uint32		free = 0;
 
-	return pg_atomic_read_u32(&zen_regions[region].leased) == 0 &&
-		pg_atomic_compare_exchange_u32(&zen_regions[region].leased, &free, 1);
+	if (pg_atomic_read_u32(&r->leased) != 0 || !pg_atomic_compare_exchange_u32(&r->leased, &free, ZEN_LEASE_BUSY))
+		return false;
+	r->holder = MyProcPid;
+	return true;
 }
 
 uint32

@@ -12,8 +12,8 @@
 #include "port/atomics.h"
 
 #define ZEN_LEASE_BUSY	1		/* the holder may be at work in the region */
-#define ZEN_LEASE_REST	2		/* a large transaction holds it, between two
-								 * spillings */
+#define ZEN_LEASE_REST	2		/* a large transaction holds it between two
+								 * spillings, or a prepared one */
 
 typedef struct ZenRegion
 {
@@ -22,6 +22,8 @@ typedef struct ZenRegion
 	pg_atomic_uint32 emptied;	/* 1: a page has become empty since somebody
 								 * looked; set by anyone, cleared by the lease
 								 * holder */
+
+	int			holder;			/* process that has leased it last */
 
 	/* written by the lease holder only; others may read last_cts */
 	uint64		last_cts;		/* newest Tx-CTS whose commit is durable here */

@@ -397,7 +397,7 @@ zen_commit_finish(ZenCommit *commit, ZenWrite *writes, uint32 n, ZenSpilledBlock
 	 * A bounded number for each row written, and more than what the
 	 * transaction has left behind: queues shrink under any load.
 	 */
-	zen_gc_run(commit->region, Max((uint32) zen_gc_batch, 2 * (n + nblocks)));
+	zen_gc_run(commit->region, Max((uint32) zen_gc_batch, 2 * (n + nblocks * ZEN_TIDS_PER_BLOCK)));
 	zen_region_release(commit->region);
 	commit->stage = ZEN_STAGE_NONE;
 	if (zen_metcache_needs_room())
@@ -442,7 +442,7 @@ zen_commit_abort(ZenCommit *commit, ZenWrite *writes, uint32 n, ZenSpilledBlock 
 	if (nblocks > 0)
 	{
 		zen_epoch_flush();
-		zen_alloc_release_empty(commit->region, PG_UINT32_MAX, zen_gc_forget_header);
+		zen_alloc_release_empty(commit->region, 1, PG_UINT32_MAX, zen_gc_forget_header);
 	}
 	zen_region_release(commit->region);
 	commit->stage = ZEN_STAGE_NONE;

@@ -34,6 +34,10 @@
 								 * when nothing is due by the last one */
 #define UNIT			64		/* bytes */
 #define MAX_UNITS		((1 << 10) - 1)
+#define KEEP_PAGES		3		/* empty ones of a context that the worker
+								 * leaves: a writer would take them again
+								 * soon, and each time they would be zeroed */
+#define PATIENCE_MS		100		/* for regions that others are at work in */
 #define PAGES_PER_STEP	64		/* that one look at a region gives back */
 
 typedef struct GcItem
@@ -526,14 +530,16 @@ zen_gc_run(uint32 region, uint32 max)
 	runs_since_look += 1 + Min(max, LOOK_EVERY * ITEMS_PER_RUN) / ITEMS_PER_RUN;
 	while ((item = peek(q)) != NULL && done < max && is_due(item, &looking))
 	{
+		uint32		weight = item->spilled ? ZEN_TIDS_PER_BLOCK : 1;
+
 		if (!collect(item))
 			break;
 		drop_first(q);
-		done++;
+		done += weight;
 	}
 	pg_atomic_write_u64(&q->oldest, item ? U64FromFullTransactionId(item->xid) : 0);
 	/* what is left may be due, too: the next run asks at once */
-	if (done == max)
+	if (done >= max)
 		runs_since_look = LOOK_EVERY;
 	return done;
 }
@@ -543,7 +549,7 @@ collect_region(uint32 region)
 {
 	zen_gc_run(region, PG_UINT32_MAX);
 	zen_epoch_flush();
-	zen_alloc_release_empty(region, PG_UINT32_MAX, zen_gc_forget_header);
+	zen_alloc_release_empty(region, 1, PG_UINT32_MAX, zen_gc_forget_header);
 }
 
 void
@@ -553,15 +559,35 @@ zen_gc_region(uint32 region)
 	collect_region(region);
 }
 
+/*
+ * Lease a region for whoever needs what is in it now, be it that its holder, a collector perhaps, must be waited for.
+ * *patience: milliseconds left.
+ */
+static bool
+lease_patiently(uint32 region, int *patience)
+{
+	while (!zen_region_try_lease(region))
+	{
+		if (pg_atomic_read_u32(&zen_regions[region].leased) != ZEN_LEASE_BUSY ||
+			zen_regions[region].holder == MyProcPid || *patience <= 0)
+			return false;
+		pg_usleep(1000L);
+		(*patience)--;
+	}
+	return true;
+}
+
 void
 zen_gc_all(void)
 {
+	int			patience = PATIENCE_MS;
+
 	if (zen_gc_pending() == 0)
 		return;
 	(void) zen_gc_horizon();
 	for (uint32 r = 0; r < zen_nregions; r++)
 	{
-		if (pg_atomic_read_u32(&queues[r].n) == 0 || !zen_region_try_lease(r))
+		if (pg_atomic_read_u32(&queues[r].n) == 0 || !lease_patiently(r, &patience))
 			continue;
 		collect_region(r);
 		zen_region_release(r);
@@ -602,7 +628,7 @@ zen_gc_some_pages(void)
 		pg_atomic_write_u32(&zen_regions[r].emptied, 0);
 		pg_memory_barrier();	/* a page that is emptied from here on sets it
 								 * again */
-		if (zen_alloc_release_empty(r, PAGES_PER_STEP, zen_gc_forget_header) == PAGES_PER_STEP)
+		if (zen_alloc_release_empty(r, KEEP_PAGES, PAGES_PER_STEP, zen_gc_forget_header) == PAGES_PER_STEP)
 		{
 			pg_atomic_write_u32(&zen_regions[r].emptied, 1);
 			more = true;
@@ -615,13 +641,15 @@ zen_gc_some_pages(void)
 void
 zen_gc_pages(void)
 {
+	int			patience = PATIENCE_MS;
+
 	/* what this process has retired may hold slots of empty pages */
 	zen_epoch_flush();
 	for (uint32 r = 0; r < zen_nregions; r++)
 	{
-		if (!zen_region_try_lease(r))
+		if (!lease_patiently(r, &patience))
 			continue;
-		zen_alloc_release_empty(r, PG_UINT32_MAX, zen_gc_forget_header);
+		zen_alloc_release_empty(r, 1, PG_UINT32_MAX, zen_gc_forget_header);
 		zen_region_release(r);
 	}
 }

@@ -389,6 +389,7 @@ zen_twophase_detach(ZenCommit *commit)
 	pg_write_barrier();
 	p->in_use = true;
 	p->preparing = false;
+	zen_region_rest(commit->region, true);
 	commit->stage = ZEN_STAGE_NONE;
 }
 
@@ -399,6 +400,8 @@ finish(Prepared *p, bool committed)
 {
 	uint64		full_xid = p->full_xid;
 	Prepared	copy;
+
+	zen_region_rest(p->commit.region, false);
 
 	scrub_lists(p);
 	for (uint32 i = 0; i < p->nlocks; i++)
@@ -615,7 +618,7 @@ zen_twophase_restore(void)
 		p->commit.region = r;
 		p->commit.cts = zen_regions[r].doubt_cts;
 		p->commit.last = InvalidZenSlot;
-		pg_atomic_write_u32(&zen_regions[r].leased, 1);
+		pg_atomic_write_u32(&zen_regions[r].leased, ZEN_LEASE_REST);
 		for (uint32 i = 0; i < p->nwrites; i++)
 		{
 			ZenWrite   *w = &p->writes[i];
