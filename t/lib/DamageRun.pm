@@ -45,11 +45,12 @@ sub take_images
 		q{INSERT INTO wide SELECT g, (SELECT string_agg(md5((g * h)::text), '') FROM generate_series(1, g * 3) h) FROM generate_series(1, 60) g},
 		q{INSERT INTO other SELECT g, 'heap' FROM generate_series(1, 10) g},
 		'UPDATE small SET v = v + 1 WHERE id % 5 = 0',
-		q{UPDATE text SET v = v || '!' WHERE id % 9 = 0},
 		'DELETE FROM small WHERE id % 11 = 0',
 		'DELETE FROM text WHERE id % 13 = 0',
 		'CREATE TABLE gone USING zen AS SELECT * FROM text',
-		'DROP TABLE gone');
+		'DROP TABLE gone',
+		# the last, so that nothing is written over the versions that it leaves behind
+		q{UPDATE text SET v = v || '!' WHERE id % 9 = 0});
 	$self->{model} = $self->look($dbh);
 	$dbh->disconnect;
 	$node->stop;
