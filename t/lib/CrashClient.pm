@@ -251,15 +251,26 @@ sub settle_prepared
 
 # --- statements -------------------------------------------------------------
 
+# remember -- what has been executed lately, for whoever must explain a wrong answer.
+sub remember
+{
+	my ($self, $sql, $outcome) = @_;
+	my $recent = $self->{recent} ||= [];
+	push @$recent, substr($sql, 0, 120) . ' -- ' . ($outcome // 'undef');
+	shift @$recent while @$recent > 8;
+	return;
+}
+
 # execute -- a statement that must work, lost connections and conflicts apart.
 sub execute
 {
 	my ($self, $sql) = @_;
 	my $result = run_sql($self->{dbh}, $sql);
+	$self->remember($sql, $result->{state} || $result->{tag});
 	return $result unless $result->{state};
 	die { what => 'lost' } if $result->{lost};
 	die { what => 'retry', state => $result->{state} } if $self->{retry}{ $result->{state} };
-	die { what => 'wrong', text => "$result->{message} in: " . substr($sql, 0, 300) };
+	die { what => 'wrong', text => join("\n  ", "$result->{message} in: " . substr($sql, 0, 300), 'lately:', @{ $self->{recent} }) };
 }
 
 sub copy_in
@@ -269,6 +280,7 @@ sub copy_in
 	my $ok  = $dbh->do($sql);
 	$ok = $dbh->pg_putcopydata($_) for $ok ? @$lines : ();
 	$ok &&= $dbh->pg_putcopyend;
+	$self->remember($sql, $ok ? 'COPY' : $dbh->state);
 	return { tag => 'COPY ' . scalar @$lines } if $ok;
 	my ($state, $text) = ($dbh->state, $dbh->errstr);
 	die { what => 'lost' } if $dbh->pg_ping <= 0;
