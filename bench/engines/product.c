@@ -72,6 +72,7 @@ LWLockPadded *zen_locks = lwlocks;
 
 /* ---------- what the server would define ---------- */
 
+int			MyProcPid = 1;
 int			MaxBackends = 1024;
 int			max_prepared_xacts = 0;
 int			pg_file_create_mode = 0600;

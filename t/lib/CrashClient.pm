@@ -199,6 +199,9 @@ sub commit
 	if ($self->{retry}{ $result->{state} })
 	{
 		$self->note_line("R\t$n\nE\t$result->{state}\n");
+		# a cancel may come before the commit has begun: then the block is still there
+		my $end = run_sql($self->{dbh}, 'ROLLBACK');
+		die { what => 'lost' } if $end->{lost};
 		return;
 	}
 	die { what => 'wrong', text => "COMMIT: $result->{tag} $result->{message}" }
