@@ -8,7 +8,7 @@
  * A record is found by (HTable, block), inside an epoch and without a lock.  It is changed under a lock of its own; what it
  * says of a TID is complete before the TID's word is SPILLED, and does not change as long as it is.  Readers get the
  * versions as a chain of their own (zen_word_chain) and need not know the difference; who changes or locks the
- * row makes entries of it first (zen_spill_admit).
+ * row makes entries of it first (zen_row_admit, txn/spilled.h).
  */
 #ifndef ZEN_SPILL_H
 #define ZEN_SPILL_H
