@@ -101,15 +101,6 @@ take_slots(ZenCommit *commit, ZenWrite *writes, uint32 n)
 	return true;
 }
 
-/* The pool is full: collect all garbage, first that of the leased region. */
-static void
-collect_for_slots(uint32 own)
-{
-	zen_gc_region(own);
-	zen_gc_all();
-	zen_gc_pages();
-}
-
 /*
  * The pool is full for the leased region: collect all garbage, then try with any other region that is free.  Leaves
  * commit->region leased, whatever it is.
@@ -119,7 +110,7 @@ take_slots_anywhere(ZenCommit *commit, ZenWrite *writes, uint32 n)
 {
 	uint32		own = commit->region;
 
-	collect_for_slots(own);
+	zen_gc_for_slots(own);
 	if (take_slots(commit, writes, n))
 		return true;
 	/* R3: what was spilled has bound the transaction to its region */
@@ -260,7 +251,7 @@ write_carrier(ZenCommit *commit, bool flush)
 	commit->carrier = zen_slot_alloc(commit->region, &zen_htables[0], ZEN_TOMBSTONE_SIZE);
 	if (commit->carrier == InvalidZenSlot)
 	{
-		collect_for_slots(commit->region);
+		zen_gc_for_slots(commit->region);
 		commit->carrier = zen_slot_alloc(commit->region, &zen_htables[0], ZEN_TOMBSTONE_SIZE);
 	}
 	if (commit->carrier == InvalidZenSlot)

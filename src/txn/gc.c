@@ -654,6 +654,14 @@ zen_gc_pages(void)
 	}
 }
 
+void
+zen_gc_for_slots(uint32 own)
+{
+	zen_gc_region(own);
+	zen_gc_all();
+	zen_gc_pages();
+}
+
 /* Old versions that nobody sees any more, then entries of rows that can be read from NVM. */
 static void
 make_room(void)

@@ -80,4 +80,7 @@ extern void zen_gc_disarm(void);
 /* zen_gc_forget_header -- R5: an intact header of a tuple is no more (overwritten and fenced, or its page is gone). */
 extern void zen_gc_forget_header(ZenTupleHeader header);
 
+/* zen_gc_for_slots -- the pool is full for a writer, who holds this region: collect what can be collected, everywhere. */
+extern void zen_gc_for_slots(uint32 own);
+
 #endif							/* ZEN_GC_H */

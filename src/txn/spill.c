@@ -212,12 +212,7 @@ spill_rows(Row *rows, uint32 n)
 		if (written == 0 && collected)
 			zen_pool_full_error();
 		if (written == 0)
-		{
-			zen_gc_region(zen_my_commit.region);
-			zen_gc_all();
-			zen_gc_pages();
-			zen_epoch_flush();
-		}
+			zen_gc_for_slots(zen_my_commit.region);
 		collected = written == 0;
 	}
 }

@@ -244,8 +244,7 @@ list_slot(uint32 region, uint32 n)
 
 	if (slot == InvalidZenSlot)
 	{
-		zen_gc_region(region);
-		zen_gc_all();
+		zen_gc_for_slots(region);
 		slot = zen_slot_alloc(region, &zen_htables[0], size);
 	}
 	if (slot == InvalidZenSlot)
