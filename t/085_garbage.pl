@@ -14,6 +14,7 @@ use FindBin;
 use lib "$FindBin::RealBin/lib";
 
 use Test::More;
+use Time::HiRes ();
 use ZenTest;
 
 skip_unless_zen();
@@ -28,6 +29,7 @@ value($dbh, q{CREATE TABLE other (id int) USING zen});
 value($dbh, q{INSERT INTO t SELECT g, g, repeat('x', 100) FROM generate_series(1, 2000) g});
 
 test_idle();
+test_pace();
 test_pages();
 test_process();
 test_prepared();
@@ -82,6 +84,26 @@ sub test_idle
 	wait_until_clean('idle');
 	is(garbage('bytes'), 0, 'idle: no bytes are left');
 	is(garbage('oldest'), undef, 'idle: nobody waits');
+	return;
+}
+
+# A busy server has some rounds of the worker a second, not one for each commit.
+sub test_pace
+{
+	my ($pid) = map { $_->[0] } @{ run_sql($dbh, q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'zen worker'})->{rows} };
+	my $naps = sub {
+		open my $fh, '<', "/proc/$pid/status" or die "no process $pid: $!";
+		my ($n) = map { /^voluntary_ctxt_switches:\s+(\d+)/ ? $1 : () } <$fh>;
+		return $n;
+	};
+	value($dbh, $_) for 'CREATE TABLE pace (id int, v int) USING zen', 'INSERT INTO pace VALUES (1, 0)';
+	my $before = $naps->();
+	my $began  = Time::HiRes::time();
+	my $n      = 0;
+	while (Time::HiRes::time() < $began + 4 || $n < 1000) { value($dbh, 'UPDATE pace SET v = v + 1'); $n++; }
+	my $seconds = Time::HiRes::time() - $began;
+	cmp_ok($naps->() - $before, '<', 10 + 10 * $seconds, "pace: rounds of the worker during $n commits");
+	value($dbh, 'DROP TABLE pace');
 	return;
 }
 

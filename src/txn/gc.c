@@ -716,13 +716,16 @@ zen_gc_arm(void)
 	 * armed
 	 */
 	pg_atomic_exchange_u32(&alarm_clock->armed, 1);
-	return zen_gc_pending() == 0;
+	if (zen_gc_pending() == 0)
+		return true;
+	(void) zen_gc_disarm();
+	return false;
 }
 
-void
+bool
 zen_gc_disarm(void)
 {
-	pg_atomic_write_u32(&alarm_clock->armed, 0);
+	return pg_atomic_exchange_u32(&alarm_clock->armed, 0) == 0;
 }
 
 /* ---------- start ---------- */

@@ -72,10 +72,10 @@ extern FullTransactionId zen_gc_oldest(void);
 /*
  * zen_gc_arm -- the worker is about to sleep for long: the next item to be queued sets its latch.  False if items are
  * waiting already.
- * zen_gc_disarm -- it is awake.
+ * zen_gc_disarm -- it is awake; has an item been queued?
  */
 extern bool zen_gc_arm(void);
-extern void zen_gc_disarm(void);
+extern bool zen_gc_disarm(void);
 
 /* zen_gc_forget_header -- R5: an intact header of a tuple is no more (overwritten and fenced, or its page is gone). */
 extern void zen_gc_forget_header(ZenTupleHeader header);

@@ -102,17 +102,29 @@ typedef struct Agenda
 } Agenda;
 
 static void
+nap(long ms)
+{
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms, PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+}
+
+/*
+ * Nothing to do: sleep long, and when a commit has queued something, a nap more, so that busy servers have a round a second and no
+ * more.
+ */
+static void
 sleep_until_next_round(const Agenda *agenda)
 {
-	long		ms = NAP_MS;
-
 	if (agenda->sweeping)
-		ms = SHORT_NAP_MS;
-	else if (!agenda->after_recovery && !agenda->prepared && !zen_metcache_needs_room() && zen_gc_arm())
-		ms = LONG_NAP_MS;
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms, PG_WAIT_EXTENSION);
-	zen_gc_disarm();
-	ResetLatch(MyLatch);
+		nap(SHORT_NAP_MS);
+	else if (agenda->after_recovery || agenda->prepared || zen_metcache_needs_room() || !zen_gc_arm())
+		nap(NAP_MS);
+	else
+	{
+		nap(LONG_NAP_MS);
+		if (zen_gc_disarm() && !ShutdownRequestPending && !ConfigReloadPending)
+			nap(NAP_MS);
+	}
 }
 
 void
