@@ -2,6 +2,7 @@
 # server log says who keeps it.
 #
 # - what idle sessions have left, and pages that have become empty, are the worker's
+# - room that one session's rows have left is used by others before they take pages
 # - an old snapshot, a prepared transaction, a replication slot keep garbage: each is named in
 #   zen_garbage() and once in the log, and sees what it must see
 # - no transaction id stays in DRAM: neither that of a locker whose row has moved away, nor
@@ -31,6 +32,7 @@ value($dbh, q{INSERT INTO t SELECT g, g, repeat('x', 100) FROM generate_series(1
 test_idle();
 test_pace();
 test_pages();
+test_room_elsewhere();
 test_process();
 test_prepared();
 test_slot();
@@ -118,6 +120,28 @@ sub test_pages
 	wait_for('pages to come back', sub { $free - value($dbh, 'SELECT pages_free FROM zen_stat()') < $used / 10 });
 	pass('pages: the worker gives those of deleted rows back, without VACUUM');
 	value($dbh, 'DROP TABLE wide');
+	return;
+}
+
+# Half of the rows of a table that was loaded while a prepared transaction held the region that every session tries first.
+sub test_room_elsewhere
+{
+	my $free   = sub { value($dbh, 'SELECT pages_free FROM zen_stat()') };
+	my $insert = q{INSERT INTO wide SELECT g, repeat(md5(g::text), 30) FROM generate_series(%d, %d) g};
+	my ($first, $loader, $writer) = map { connect_db($node) } 1 .. 3;
+	value($first, $_) for 'BEGIN', 'INSERT INTO other VALUES (0)', q{PREPARE TRANSACTION 'first'};
+	my $before = $free->();
+	value($loader, $_) for 'CREATE TABLE wide (id int, v text) USING zen', sprintf($insert, 1, 20000);
+	my $used = $before - $free->();
+	value($first,  q{ROLLBACK PREPARED 'first'});
+	value($loader, 'DELETE FROM wide WHERE id % 2 = 0');
+	wait_for('the deleted rows to be collected', sub { garbage('pending') == 0 });
+
+	$before = $free->();
+	value($writer, sprintf($insert, 20001 + 100 * $_, 20100 + 100 * $_)) for 0 .. 89;
+	cmp_ok($before - $free->(), '<', $used / 20, 'room elsewhere: 9,000 new rows take hardly a page');
+	value($writer, 'DROP TABLE wide');
+	$_->disconnect for $first, $loader, $writer;
 	return;
 }
 

@@ -2,11 +2,16 @@
  * alloc.c -- slot allocation.
  *
  * A context is all pages of one (HTable, region, class); tables below ZEN_PRIVATE_BYTES share the contexts of HTable 0,
- * so that a small table does not cost pages of its own per writer and class.  A context fills its current page, then the page with the most
- * free slots, then a fresh one.
+ * so that a small table does not cost pages of its own per writer and class.  A context fills its current page, then the page that has
+ * had room for the longest time, which has the most by now, then a fresh one.
  *
  * Free slots are bits: anyone sets one (a version was superseded and its readers are gone), only the lease holder
  * clears one, so no lock is needed.  The anchor (R4) may be free as a bit; the allocator passes over it.
+ *
+ * A page that gets room is put into its context's list by whoever has freed the slot, under the region's room_lock; so neither
+ * taking nor freeing looks at more than one page, however large the table is.  The page in use (ZEN_ROOM_CURRENT) is in no
+ * list: when the lease holder leaves it, it first shows that and then looks whether the page has room, while others free a
+ * slot first and then look whether the page is listed.  So one of them puts it there.
  */
 #include "nvm/alloc.h"
 
@@ -19,18 +24,27 @@
 #include "storage/shmem.h"
 #include "utils/hsearch.h"
 
-#define MIN_FREE_SHARE	16		/* a used page is worth returning to with 1/16
-								 * of its slots free */
+#define MIN_FREE_SHARE	16		/* a page has room with 1/16 of its slots free */
+#define MIN_ROOMY		4		/* so many pages with room make another region
+								 * attractive */
+#define MAX_BACKOFF		64		/* fresh pages between two looks for one */
 #define CACHE_SIZE		64		/* contexts that a process remembers; a power
 								 * of 2 */
 
-typedef struct Context
+typedef struct ZenPageContext
 {
 	ZenPageOwner key;
-	uint32		first;			/* pages linked by ZenPage.next; lease holder
-								 * only */
-	uint32		current;
-} Context;
+	uint32		first;			/* pages linked by ZenPage.next and prev;
+								 * lease holder only */
+	uint32		current;		/* lease holder only */
+
+	/* pages with room, linked by ZenPage.room_*; under the region's room_lock */
+	uint32		room_first;
+	uint32		room_last;
+	uint32		nroomy;			/* read without it, too */
+} ZenPageContext;
+
+typedef ZenPageContext Context;
 
 typedef struct CachedContext
 {
@@ -41,6 +55,11 @@ typedef struct CachedContext
 static HTAB *contexts;			/* under ZEN_LOCK_ALLOC */
 static pg_atomic_uint32 *generation;	/* raised when contexts are removed */
 static CachedContext cache[CACHE_SIZE];
+
+/* What this process wanted of its region when it took a fresh page; class ZEN_MAX_CLASSES = nothing since it looked. */
+static ZenPageOwner wanted = {.class = ZEN_MAX_CLASSES};
+static uint32 backoff = 1;		/* fresh pages between two looks at regions */
+static uint32 fresh = 0;		/* fresh pages since the last */
 
 static int64
 max_contexts(void)
@@ -96,7 +115,11 @@ get_context(ZenPageOwner key)
 		LWLockAcquire(zen_lock(ZEN_LOCK_ALLOC), LW_EXCLUSIVE);
 		context = hash_search(contexts, &key, HASH_ENTER_NULL, &found);
 		if (context != NULL && !found)
+		{
 			context->first = context->current = ZEN_NO_PAGE;
+			context->room_first = context->room_last = ZEN_NO_PAGE;
+			context->nroomy = 0;
+		}
 		LWLockRelease(zen_lock(ZEN_LOCK_ALLOC));
 		if (context == NULL)
 			return NULL;
@@ -105,6 +128,137 @@ get_context(ZenPageOwner key)
 	c->generation = pg_atomic_read_u32(generation);
 	return context;
 }
+
+/* ---------- pages of a context ---------- */
+
+static void
+link_page(Context *context, uint32 pageno)
+{
+	zen_pages[pageno].prev = ZEN_NO_PAGE;
+	zen_pages[pageno].next = context->first;
+	if (context->first != ZEN_NO_PAGE)
+		zen_pages[context->first].prev = pageno;
+	context->first = pageno;
+	zen_pages[pageno].context = context;
+}
+
+static void
+unlink_page(Context *context, uint32 pageno)
+{
+	ZenPage    *page = &zen_pages[pageno];
+
+	if (page->prev != ZEN_NO_PAGE)
+		zen_pages[page->prev].next = page->next;
+	else
+		context->first = page->next;
+	if (page->next != ZEN_NO_PAGE)
+		zen_pages[page->next].prev = page->prev;
+}
+
+/* ---------- pages with room ---------- */
+
+static bool
+has_room(ZenPage *page)
+{
+	return pg_atomic_read_u32(&page->nfree) * MIN_FREE_SHARE >= page->nslots;
+}
+
+static bool
+is_empty(ZenPage *page)
+{
+	return pg_atomic_read_u32(&page->nfree) == page->nslots;
+}
+
+/* Under the region's room_lock. */
+static void
+unlist(Context *context, uint32 pageno)
+{
+	ZenPage    *page = &zen_pages[pageno];
+
+	if (page->room_prev != ZEN_NO_PAGE)
+		zen_pages[page->room_prev].room_next = page->room_next;
+	else
+		context->room_first = page->room_next;
+	if (page->room_next != ZEN_NO_PAGE)
+		zen_pages[page->room_next].room_prev = page->room_prev;
+	else
+		context->room_last = page->room_prev;
+	context->nroomy--;
+	page->room = ZEN_ROOM_UNLISTED;
+}
+
+/* List a page that has got room, unless somebody has, or nobody wants it any more. */
+static void
+offer_page(uint32 pageno)
+{
+	ZenPage    *page = &zen_pages[pageno];
+	ZenRegion  *region = &zen_regions[page->owner.region];
+	Context    *context;
+
+	SpinLockAcquire(&region->room_lock);
+	context = page->context;
+	if (context != NULL && page->room == ZEN_ROOM_UNLISTED && has_room(page))
+	{
+		page->room_prev = context->room_last;
+		page->room_next = ZEN_NO_PAGE;
+		if (context->room_last != ZEN_NO_PAGE)
+			zen_pages[context->room_last].room_next = pageno;
+		else
+			context->room_first = pageno;
+		context->room_last = pageno;
+		context->nroomy++;
+		page->room = ZEN_ROOM_LISTED;
+	}
+	SpinLockRelease(&region->room_lock);
+}
+
+/* Take a page out of the list, to be used, or to be given back. */
+static void
+withdraw_page(Context *context, uint32 pageno, ZenPageRoom room)
+{
+	ZenRegion  *region = &zen_regions[context->key.region];
+
+	SpinLockAcquire(&region->room_lock);
+	if (zen_pages[pageno].room == ZEN_ROOM_LISTED)
+		unlist(context, pageno);
+	zen_pages[pageno].room = room;
+	SpinLockRelease(&region->room_lock);
+}
+
+/* The page that slots are taken from, ZEN_NO_PAGE for none. */
+static void
+set_current(Context *context, uint32 pageno)
+{
+	uint32		former = context->current;
+
+	if (pageno == former)
+		return;
+	if (pageno != ZEN_NO_PAGE)
+		withdraw_page(context, pageno, ZEN_ROOM_CURRENT);
+	context->current = pageno;
+	if (former != ZEN_NO_PAGE)
+	{
+		withdraw_page(context, former, ZEN_ROOM_UNLISTED);
+		pg_memory_barrier();	/* see the head of this file */
+		if (has_room(&zen_pages[former]))
+			offer_page(former);
+	}
+}
+
+/* Take a page from its context: from now on nobody lists it.  The caller holds the region, or the table is gone. */
+static void
+disown_page(Context *context, uint32 pageno)
+{
+	ZenRegion  *region = &zen_regions[context->key.region];
+
+	SpinLockAcquire(&region->room_lock);
+	if (zen_pages[pageno].room == ZEN_ROOM_LISTED)
+		unlist(context, pageno);
+	zen_pages[pageno].context = NULL;
+	SpinLockRelease(&region->room_lock);
+}
+
+/* ---------- taking a slot ---------- */
 
 /* Take a free slot of a page, not the anchor. */
 static ZenSlot
@@ -136,63 +290,53 @@ take_slot(uint32 pageno, ZenSlot anchor)
 	return InvalidZenSlot;
 }
 
-/* The page of a context with the most free slots, if that is at least min_share of its slots. */
-static uint32
-emptiest_page(Context *context, uint32 min_share)
+static ZenSlot
+take_from_current(Context *context, ZenSlot anchor)
 {
-	uint32		best = ZEN_NO_PAGE,
-				best_free = 0;
+	if (context->current == ZEN_NO_PAGE || pg_atomic_read_u32(&zen_pages[context->current].nfree) == 0)
+		return InvalidZenSlot;
+	return take_slot(context->current, anchor);
+}
 
-	for (uint32 p = context->first; p != ZEN_NO_PAGE; p = zen_pages[p].next)
-	{
-		uint32		nfree = pg_atomic_read_u32(&zen_pages[p].nfree);
+/* A free slot of any page that the context has. */
+static ZenSlot
+take_anywhere(Context *context, ZenSlot anchor)
+{
+	ZenSlot		slot = InvalidZenSlot;
 
-		if (nfree > best_free && nfree * min_share >= zen_pages[p].nslots)
-		{
-			best = p;
-			best_free = nfree;
-		}
-	}
-	return best;
+	for (uint32 p = context->first; p != ZEN_NO_PAGE && slot == InvalidZenSlot; p = zen_pages[p].next)
+		if (pg_atomic_read_u32(&zen_pages[p].nfree) > 0 && (slot = take_slot(p, anchor)) != InvalidZenSlot)
+			set_current(context, p);
+	return slot;
 }
 
 static ZenSlot
 take_from_context(ZenPageOwner key, ZenSlot anchor)
 {
 	Context    *context = get_context(key);
-	ZenSlot		slot = InvalidZenSlot;
+	ZenSlot		slot;
 	uint32		pageno;
 
 	if (context == NULL)
 		return InvalidZenSlot;
-	if (context->current != ZEN_NO_PAGE && pg_atomic_read_u32(&zen_pages[context->current].nfree) > 0)
-		slot = take_slot(context->current, anchor);
+	slot = take_from_current(context, anchor);
+	/* the first page may have room for the anchor only, which is one slot */
+	for (int i = 0; i < 2 && slot == InvalidZenSlot && context->room_first != ZEN_NO_PAGE; i++)
+	{
+		set_current(context, context->room_first);
+		slot = take_from_current(context, anchor);
+	}
 	if (slot != InvalidZenSlot)
 		return slot;
 
-	pageno = emptiest_page(context, MIN_FREE_SHARE);
+	pageno = zen_page_take(key);
 	if (pageno == ZEN_NO_PAGE)
-	{
-		pageno = zen_page_take(key);
-		if (pageno != ZEN_NO_PAGE)
-		{
-			zen_pages[pageno].next = context->first;
-			context->first = pageno;
-		}
-		else
-			pageno = emptiest_page(context, zen_pages[context->first].nslots + 1);
-	}
-	if (pageno == ZEN_NO_PAGE)
-		return InvalidZenSlot;
-	context->current = pageno;
-	slot = take_slot(pageno, anchor);
-	if (slot == InvalidZenSlot)
-	{
-		/* only the anchor was free there; any other free slot will do */
-		for (pageno = context->first; pageno != ZEN_NO_PAGE && slot == InvalidZenSlot; pageno = zen_pages[pageno].next)
-			slot = take_slot(pageno, anchor);
-	}
-	return slot;
+		return take_anywhere(context, anchor);
+	link_page(context, pageno);
+	set_current(context, pageno);
+	wanted = key;
+	fresh++;
+	return take_from_current(context, anchor);
 }
 
 /* The pool is full: a free slot of a larger class, in a page that the region has already. */
@@ -208,10 +352,8 @@ take_larger(ZenPageOwner key, ZenSlot anchor)
 		LWLockAcquire(zen_lock(ZEN_LOCK_ALLOC), LW_SHARED);
 		context = hash_search(contexts, &key, HASH_FIND, NULL);
 		LWLockRelease(zen_lock(ZEN_LOCK_ALLOC));
-		for (uint32 p = context ? context->first : ZEN_NO_PAGE; p != ZEN_NO_PAGE && slot == InvalidZenSlot;
-			 p = zen_pages[p].next)
-			if (pg_atomic_read_u32(&zen_pages[p].nfree) > 0)
-				slot = take_slot(p, anchor);
+		if (context != NULL)
+			slot = take_anywhere(context, anchor);
 	}
 	return slot;
 }
@@ -249,6 +391,34 @@ zen_slot_alloc(uint32 region, ZenHTable *ht, Size size)
 	return slot;
 }
 
+void
+zen_alloc_choose_region(void)
+{
+	ZenPageOwner key = wanted;
+	uint32		best = ZEN_NO_REGION,
+				best_roomy = MIN_ROOMY - 1;
+
+	if (key.class == ZEN_MAX_CLASSES || fresh < backoff)
+		return;
+	wanted.class = ZEN_MAX_CLASSES;
+	fresh = 0;
+	LWLockAcquire(zen_lock(ZEN_LOCK_ALLOC), LW_SHARED);
+	for (key.region = 0; key.region < zen_nregions; key.region++)
+	{
+		Context    *context = hash_search(contexts, &key, HASH_FIND, NULL);
+
+		if (context != NULL && context->nroomy > best_roomy && pg_atomic_read_u32(&zen_regions[key.region].leased) == 0)
+		{
+			best = key.region;
+			best_roomy = context->nroomy;
+		}
+	}
+	LWLockRelease(zen_lock(ZEN_LOCK_ALLOC));
+	if (best != ZEN_NO_REGION)
+		zen_region_prefer(best);
+	backoff = best != ZEN_NO_REGION ? 1 : Min(2 * backoff, MAX_BACKOFF);
+}
+
 uint32
 zen_slot_generation(ZenSlot slot)
 {
@@ -281,6 +451,8 @@ zen_slot_free(ZenSlot slot)
 	Assert((old & bit) == 0);
 	if (pg_atomic_fetch_add_u32(&page->nfree, 1) + 1 == page->nslots)
 		pg_atomic_write_u32(&zen_regions[page->owner.region].emptied, 1);
+	if (page->room == ZEN_ROOM_UNLISTED && page->context != NULL && has_room(page))
+		offer_page(zen_slot_page(slot));
 	ZEN_COUNT(slots_freed, 1);
 }
 
@@ -324,34 +496,31 @@ release_page(uint32 pageno, void (*forget) (ZenTupleHeader header))
 }
 
 /*
- * Unlink wholly free pages of a context, except keep of them, and at most *max, which is lowered.  Returns the list of them.
+ * Take wholly free pages from a context, except keep of them, and at most *max, which is lowered.  Returns list, longer by them.
  */
 static uint32
-unlink_empty(Context *context, uint32 keep, uint32 *max)
+take_empty(Context *context, uint32 keep, uint32 *max, uint32 list)
 {
-	uint32		list = ZEN_NO_PAGE;
-	uint32	   *link = &context->first;
+	uint32		next;
 
-	while (*link != ZEN_NO_PAGE && *max > 0)
+	if (context->current != ZEN_NO_PAGE && is_empty(&zen_pages[context->current]))
+		set_current(context, ZEN_NO_PAGE);
+	/* others may add pages at the end while we are on the way */
+	for (uint32 p = context->room_first; p != ZEN_NO_PAGE && *max > 0; p = next)
 	{
-		uint32		p = *link;
-		ZenPage    *page = &zen_pages[p];
-
-		bool		empty = pg_atomic_read_u32(&page->nfree) == page->nslots;
-
-		if (empty && keep == 0)
+		next = zen_pages[p].room_next;
+		if (!is_empty(&zen_pages[p]))
+			continue;
+		if (keep > 0)
 		{
-			*link = page->next;
-			if (context->current == p)
-				context->current = ZEN_NO_PAGE;
-			page->next = list;
-			list = p;
-			(*max)--;
+			keep--;
 			continue;
 		}
-		if (empty)
-			keep--;
-		link = &page->next;
+		disown_page(context, p);
+		unlink_page(context, p);
+		zen_pages[p].next = list;
+		list = p;
+		(*max)--;
 	}
 	return list;
 }
@@ -369,18 +538,7 @@ zen_alloc_release_empty(uint32 region, uint32 keep, uint32 max, void (*forget) (
 	while ((context = hash_seq_search(&seq)) != NULL)
 	{
 		if (context->key.region == region)
-		{
-			uint32		found = unlink_empty(context, keep, &left);
-
-			while (found != ZEN_NO_PAGE)
-			{
-				uint32		next = zen_pages[found].next;
-
-				zen_pages[found].next = list;
-				list = found;
-				found = next;
-			}
-		}
+			list = take_empty(context, keep, &left, list);
 	}
 	LWLockRelease(zen_lock(ZEN_LOCK_ALLOC));
 	fence_off_pages(list);
@@ -411,6 +569,7 @@ zen_alloc_drop_htable(uint32 htable)
 		{
 			uint32		next = zen_pages[p].next;
 
+			disown_page(context, p);
 			zen_pages[p].next = list;
 			list = p;
 			p = next;
@@ -438,8 +597,8 @@ zen_alloc_adopt_page(uint32 pageno)
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
 				 errmsg("out of shared memory for zen's page contexts")));
-	zen_pages[pageno].next = context->first;
-	context->first = pageno;
+	link_page(context, pageno);
+	offer_page(pageno);
 }
 
 uint32

@@ -25,6 +25,12 @@ extern void zen_alloc_init(void);
  */
 extern ZenSlot zen_slot_alloc(uint32 region, ZenHTable *ht, Size size);
 
+/*
+ * zen_alloc_choose_region -- before a lease: if this process had to take fresh pages lately, prefer the region that has the most
+ * pages with room for the same.  Never throws.
+ */
+extern void zen_alloc_choose_region(void);
+
 /* zen_slot_free -- the slot may be taken again.  No reader can hold it, and its header need not be intact. */
 extern void zen_slot_free(ZenSlot slot);
 

@@ -217,7 +217,9 @@ describe(uint32 pageno, ZenPageOwner owner)
 	page->owner = owner;
 	page->nslots = nslots;
 	page->hint = 0;
-	page->next = ZEN_NO_PAGE;
+	page->next = page->prev = ZEN_NO_PAGE;
+	page->context = NULL;
+	page->room = ZEN_ROOM_UNLISTED;
 	page->owned = true;
 	page->suspect = page->lost = false;
 	return true;

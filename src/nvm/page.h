@@ -21,6 +21,14 @@ typedef struct ZenPageOwner
 	uint32		class;
 } ZenPageOwner;
 
+/* Is a page in its context's list of pages with room?  alloc.c */
+typedef enum ZenPageRoom
+{
+	ZEN_ROOM_UNLISTED,
+	ZEN_ROOM_LISTED,
+	ZEN_ROOM_CURRENT			/* no: its slots are being taken */
+} ZenPageRoom;
+
 typedef struct ZenPage
 {
 	ZenPageOwner owner;			/* constant while owned */
@@ -33,6 +41,13 @@ typedef struct ZenPage
 								 * only */
 	uint32		next;			/* next page of the same context, or of the
 								 * free list */
+	uint32		prev;			/* in the same context */
+	struct ZenPageContext *context; /* that holds the page; NULL = none, or it
+									 * is about to go */
+	ZenPageRoom room;			/* this and the next two: under the region's
+								 * room_lock */
+	uint32		room_next;
+	uint32		room_prev;
 	pg_atomic_uint32 generation;	/* raised when the page leaves its owner */
 	pg_atomic_uint32 nfree;		/* bits set in the bitmap */
 	pg_atomic_uint64 *free;		/* one bit per slot, 1 = free; set by anyone,

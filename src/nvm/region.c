@@ -1,8 +1,9 @@
 /*
  * region.c -- leases, watermarks, in-doubt descriptors, Tx-CTS.
  *
- * R11: a lease is a compare-and-swap on the region's flag.  A process tries its last region first, then from 0
- * up, so that few regions stay in use and their partly filled pages are found again.
+ * R11: a lease is a compare-and-swap on the region's flag.  A process tries its last region first, or one that has room
+ * for it (zen_alloc_choose_region), then from 0 up, so that few regions stay in use and their partly filled pages are found
+ * again.
  *
  * R14: the counter's persistent mark is raised CTS_STRIDE at a time, before any number beyond it is given out; a
  * restart begins above the mark.
@@ -36,7 +37,7 @@ typedef struct RegionControl
 ZenRegion  *zen_regions;
 uint32		zen_nregions;
 static RegionControl *control;
-static uint32 my_region = 0;	/* the region this process leased last */
+static uint32 my_region = 0;	/* the region this process tries first */
 
 Size
 zen_region_shmem_size(void)
@@ -66,6 +67,7 @@ zen_region_init(void)
 	{
 		pg_atomic_init_u32(&zen_regions[r].leased, 0);
 		pg_atomic_init_u32(&zen_regions[r].emptied, 0);
+		SpinLockInit(&zen_regions[r].room_lock);
 		zen_regions[r].watermark = zen_mark_read(zen_pool.regions[r].watermark, 2, sizeof(ZenMarkRecord));
 	}
 }
@@ -80,6 +82,12 @@ zen_region_try_lease(uint32 region)
 		return false;
 	r->holder = MyProcPid;
 	return true;
+}
+
+void
+zen_region_prefer(uint32 region)
+{
+	my_region = region;
 }
 
 uint32

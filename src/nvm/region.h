@@ -10,6 +10,7 @@
 
 #include "nvm/layout.h"
 #include "port/atomics.h"
+#include "storage/spin.h"
 
 #define ZEN_LEASE_BUSY	1		/* the holder may be at work in the region */
 #define ZEN_LEASE_REST	2		/* a large transaction holds it between two
@@ -24,6 +25,8 @@ typedef struct ZenRegion
 								 * holder */
 
 	int			holder;			/* process that has leased it last */
+
+	slock_t		room_lock;		/* lists of pages with room, alloc.c */
 
 	/* written by the lease holder only; others may read last_cts */
 	uint64		last_cts;		/* newest Tx-CTS whose commit is durable here */
@@ -48,6 +51,9 @@ extern void zen_region_init(void);
 
 /* zen_region_lease -- lease a free region; there are as many as there can be writers.  Never throws. */
 extern uint32 zen_region_lease(void);
+
+/* zen_region_prefer -- zen_region_lease() in this process is to try this one first. */
+extern void zen_region_prefer(uint32 region);
 
 /* zen_region_try_lease -- lease this one, or return false. */
 extern bool zen_region_try_lease(uint32 region);

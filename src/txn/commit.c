@@ -186,6 +186,7 @@ zen_commit_begin(ZenCommit *commit)
 {
 	if (commit->stage == ZEN_STAGE_NONE)
 	{
+		zen_alloc_choose_region();
 		commit->region = zen_region_lease();
 		commit->stage = ZEN_STAGE_LEASED;
 		commit->last = commit->carrier = InvalidZenSlot;
