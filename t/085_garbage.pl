@@ -5,6 +5,7 @@
 # - room that one session's rows have left is used by others before they take pages
 # - an old snapshot, a prepared transaction, a replication slot keep garbage: each is named in
 #   zen_garbage() and once in the log, and sees what it must see
+# - what such a snapshot keeps takes little DRAM, however large the rows are
 # - no transaction id stays in DRAM: neither that of a locker whose row has moved away, nor
 #   that of a version whose region a prepared transaction keeps
 
@@ -41,6 +42,7 @@ test_kept_region();
 is_sound($dbh, 'at the end');
 $node->stop;
 test_low_pool();
+test_low_dram();
 done_testing();
 
 # --- tools ------------------------------------------------------------------
@@ -229,6 +231,61 @@ sub test_low_pool
 	value($old, 'COMMIT');
 	wait_for('room', sub { value($dbh, 'SELECT pages_free * 2 > pages_total FROM zen_stat()') });
 	pass('low: without it, the pages come back');
+	$node->stop;
+	return;
+}
+
+# Versions of 1 KB that an old snapshot keeps, twenty times as many as the Met-Cache holds.
+sub test_low_dram
+{
+	my $rows   = 8000;
+	my $rounds = 10;
+	my $header = 160;    # bytes of DRAM for a version without its data, and its place in a queue
+	$node = new_node('lean', pool_size => '512MB', conf => q{zen.met_cache_size = '4MB'});
+	$node->start;
+	$dbh = connect_db($node);
+	value($dbh, 'CREATE EXTENSION zen');
+	value($dbh, 'CREATE TABLE t (id int PRIMARY KEY, n int, v text) USING zen');
+	value($dbh, qq{INSERT INTO t SELECT g, 0, repeat(md5(g::text), 31) FROM generate_series(1, $rows) g});
+	my $state = q{SELECT md5(string_agg(id || ' ' || n || ' ' || v, ',' ORDER BY id)) FROM t};
+	my $dram  = sub { value($dbh, 'SELECT metcache_bytes FROM zen_stat()') };
+	my $seen  = value($dbh, $state);
+	my $old   = connect_db($node);
+	value($old, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
+	# with no lock on the table left, which is to be rewritten
+	my $look = sub {
+		value($old, 'SAVEPOINT look');
+		my $result = value($old, $state);
+		value($old, 'ROLLBACK TO look');
+		return $result;
+	};
+	is($look->(), $seen, 'lean: the old snapshot');
+
+	for my $n (1 .. $rounds)
+	{
+		value($dbh, "UPDATE t SET n = $n, v = md5(v) || substr(v, 33) WHERE id > $_ AND id <= $_ + 100") for map { 100 * $_ } 0 .. $rows / 100 - 1;
+	}
+	my $now = value($dbh, $state);
+	cmp_ok($dram->(), '<', 5_000_000 + $rows * ($rounds + 1) * $header, 'lean: DRAM, with ten times the rows kept');
+	is(value($dbh, 'SELECT count(*) FROM t WHERE n <> 10'), 0, 'lean: a new snapshot sees the newest rows');
+	is($look->(), $seen, 'lean: the old one those that it saw');
+	is_sound($dbh, 'lean');
+
+	# Changed, locked, taken back, and copied, with chains that have no data in DRAM.
+	value($dbh, $_) for 'BEGIN', 'SELECT count(*) FROM (SELECT FROM t WHERE id <= 1000 FOR UPDATE) l',
+	  'SAVEPOINT s', 'UPDATE t SET n = -1 WHERE id BETWEEN 500 AND 1500', 'ROLLBACK TO s', 'DELETE FROM t WHERE id > 7900', 'ROLLBACK';
+	is(value($dbh, $state), $now, 'lean: as it was after a rollback');
+	value($dbh, 'VACUUM FULL t');
+	is(value($dbh, $state), $now, 'lean: the rows after VACUUM FULL');
+	is($look->(), $seen, 'lean: which the old one sees there, too');
+	value($old, 'COMMIT');
+	wait_for('garbage to be collected', sub { garbage('pending') == 0 });
+	wait_for('DRAM to be freed', sub { $dram->() < 4.5 * 1024 * 1024 });
+	is(value($dbh, $state), $now, 'lean: the rows when all is collected');
+	is_sound($dbh, 'lean, collected');
+	$node->restart;
+	$dbh = connect_db($node);
+	is(value($dbh, $state), $now, 'lean: the rows after a restart');
 	$node->stop;
 	return;
 }

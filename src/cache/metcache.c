@@ -22,6 +22,10 @@
  *
  * Evictable is an entry that is frozen, not a tombstone, without older versions and without lockers: what NVM holds of
  * it is then all there is to know.
+ *
+ * An old snapshot may keep any number of versions that are not.  When there are so many that they exceed the capacity by an
+ * eighth, commits leave the data of what they write in NVM only (zen_version_slim), rows that are written or locked come in
+ * without their data, none for being read, and DRAM grows by a header a version.
  */
 #include "cache/metcache.h"
 
@@ -476,6 +480,12 @@ zen_metcache_needs_room(void)
 	return exceeds(zen_metcache_capacity());
 }
 
+bool
+zen_metcache_is_overfull(void)
+{
+	return exceeds(zen_metcache_capacity() / 8 * 9);
+}
+
 void
 zen_metcache_evict(int max)
 {
@@ -611,29 +621,29 @@ typedef enum Admission
 	ADMIT_DAMAGED
 } Admission;
 
-/* Copy the row in a slot into a version that its word may lead to, if it is sound. */
+/* Copy the row in a slot into a version that its word may lead to, if it is sound; lean: without the data. */
 static Admission
-read_slot(ZenSlot slot, uint32 reads, ZenVersion **result)
+read_slot(ZenSlot slot, uint32 reads, bool lean, ZenVersion **result)
 {
 	int64		len = zen_tuple_len(slot, zen_slot_size(slot));
-	ZenVersion *v = len > 0 ? zen_version_alloc((uint32) len) : NULL;
+	ZenVersion *v = len > 0 ? zen_version_alloc(lean ? 0 : (uint32) len) : NULL;
+	uint32		flags = ZEN_V_COMMITTED | ZEN_V_FROZEN | ZEN_V_IN_CLOCK | (lean ? ZEN_V_IN_NVM : 0);
 
 	*result = v;
 	if (v == NULL)
 		return len > 0 ? ADMIT_FULL : ADMIT_DAMAGED;
-	if (!zen_tuple_read(slot, (MinimalTuple) v->data, (uint32) len, &v->xmin))
+	if (!lean && !zen_tuple_read(slot, (MinimalTuple) v->data, (uint32) len, &v->xmin))
 		return ADMIT_DAMAGED;
 	v->slot = slot;
 	v->cmin = FirstCommandId;
 	v->code = (uint16) zen_word1_code(zen_tuple_header(slot).word1);
-	pg_atomic_write_u32(&v->flags, zen_version_with_reads(ZEN_V_COMMITTED | ZEN_V_FROZEN | ZEN_V_IN_CLOCK,
-														  reads, zen_sketch_age()));
+	pg_atomic_write_u32(&v->flags, zen_version_with_reads(flags, reads, zen_sketch_age()));
 	return ADMIT_DONE;
 }
 
 /* Admit a row that was read so often, without an item.  Outside any epoch; never throws. */
 static Admission
-try_admit(ZenHTable *ht, ZenWord *word, uint32 reads, ZenSlot *slot)
+try_admit(ZenHTable *ht, ZenWord *word, uint32 reads, bool lean, ZenSlot *slot)
 {
 	ZenVersion *v = NULL;
 	Admission	result = ADMIT_NOT_NVM;
@@ -645,7 +655,7 @@ try_admit(ZenHTable *ht, ZenWord *word, uint32 reads, ZenSlot *slot)
 	if (zen_word_state(w) == ZEN_WORD_NVM)
 	{
 		*slot = zen_word_ref(w);
-		result = read_slot(*slot, reads, &v);
+		result = read_slot(*slot, reads, lean, &v);
 	}
 	if (result == ADMIT_DONE)
 	{
@@ -672,12 +682,13 @@ zen_metcache_admit(ZenHTable *ht, uint64 tidno, ZenWord *word)
 {
 	uint32		reads = zen_sketch_estimate(zen_sketch_key(ht->idx, tidno));
 	ZenSlot		slot = InvalidZenSlot;
-	Admission	result = try_admit(ht, word, reads, &slot);
+	bool		lean = zen_metcache_is_overfull();
+	Admission	result = try_admit(ht, word, reads, lean, &slot);
 
 	if (result == ADMIT_FULL)
 	{
 		zen_make_room();
-		result = try_admit(ht, word, reads, &slot);
+		result = try_admit(ht, word, reads, true, &slot);
 	}
 	if (result == ADMIT_FULL)
 		zen_arena_full_error();
@@ -698,14 +709,15 @@ zen_metcache_missed(ZenHTable *ht, uint64 tidno)
 	if (++misses_in_xact > LONG_READ)
 		return;
 	reads = zen_sketch_add(key);
-	if (reads < ADMIT_READS || (exceeds(mark_full()) && !win_place(shard, ht->idx, reads)))
+	if (reads < ADMIT_READS || zen_metcache_is_overfull() ||
+		(exceeds(mark_full()) && !win_place(shard, ht->idx, reads)))
 		return;
 
 	/*
 	 * in vain if DRAM is full or the row has just changed; the reader has
 	 * what it wanted
 	 */
-	if (try_admit(ht, zen_tidmap_word(ht, tidno), reads, &slot) == ADMIT_DONE)
+	if (try_admit(ht, zen_tidmap_word(ht, tidno), reads, false, &slot) == ADMIT_DONE)
 		(void) enqueue(ht, tidno, shard, &shard->kept);
 	if (exceeds(zen_metcache_capacity()))
 		evict(HAND_STEPS, zen_metcache_capacity());

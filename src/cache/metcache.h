@@ -55,8 +55,12 @@ extern void (*zen_make_room) (void);
 /* zen_metcache_capacity -- bytes that versions may take. */
 extern uint64 zen_metcache_capacity(void);
 
-/* zen_metcache_needs_room -- do they take more? */
+/*
+ * zen_metcache_needs_room -- do they take more?
+ * zen_metcache_is_overfull -- so much more that eviction does not help?
+ */
 extern bool zen_metcache_needs_room(void);
+extern bool zen_metcache_is_overfull(void);
 
 /* The row at slot cannot be read: throws ERRCODE_DATA_CORRUPTED naming it. */
 pg_noreturn extern void zen_tuple_corrupted(ZenSlot slot, uint64 tidno);

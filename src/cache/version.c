@@ -107,6 +107,29 @@ zen_version_retire(ZenVersion *v)
 }
 
 uint64
+zen_version_slim(uint64 w, ZenVersion *newer, ZenVersion *v, ZenVersion *lean)
+{
+	Assert(v->slot != InvalidZenSlot && lean->len == 0);
+	lean->older = v->older;
+	lean->slot = v->slot;
+	lean->lockers = v->lockers;
+	lean->lock_seq = v->lock_seq + 1;
+	pg_atomic_write_u32(&lean->flags, zen_version_flags(v) | ZEN_V_IN_NVM);
+	lean->xmin = v->xmin;
+	lean->cmin = v->cmin;
+	lean->code = v->code;
+	lean->depth = v->depth;
+	v->lockers = NULL;
+	if (newer == NULL)
+		return zen_word_with_entry(w, lean);
+	pg_write_barrier();			/* readers follow without the lock */
+	newer->older = lean;
+	/* who has judged the chain, and would push a version over v, looks again */
+	zen_word_entry(w)->lock_seq++;
+	return w;
+}
+
+uint64
 zen_version_pop(uint64 w, ZenVersion *v, bool *lone, ZenLockers **lockers)
 {
 	ZenVersion *head = v->older;

@@ -36,8 +36,8 @@
 									 * neither to be evicted nor collected */
 #define ZEN_V_FREE_SLOT		0x0400	/* retired: its slot is to be freed with
 									 * it */
-#define ZEN_V_IN_NVM		0x1000	/* read back (spill.h): the data is only
-									 * in the slot */
+#define ZEN_V_IN_NVM		0x1000	/* lean, or read back (spill.h): the data
+									 * is only in the slot */
 #define ZEN_V_SPILLED		0x2000	/* its slot was written before the commit,
 									 * and its transaction is not settled: a
 									 * spill record names the slot */
@@ -187,6 +187,16 @@ zen_version_footprint(ZenVersion *v)
 {
 	return offsetof(ZenVersion, data) + v->len + (v->slot != InvalidZenSlot ? zen_slot_size(v->slot) : 0);
 }
+
+/*
+ * zen_version_slim -- lean, of len 0, takes v's place in the chain whose newest version is head; its data is from now on in its
+ * slot only.
+ *
+ * v has a slot that was written, and newer is the version above it, NULL if it is the head.  Under the word's lock, whose new
+ * value is returned; the caller retires v.  Whoever holds on to a version that another transaction may have written has to be
+ * inside an epoch.
+ */
+extern uint64 zen_version_slim(uint64 w, ZenVersion *newer, ZenVersion *v, ZenVersion *lean);
 
 /* zen_version_free -- a version that was never published. */
 extern void zen_version_free(ZenVersion *v);

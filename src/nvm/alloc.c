@@ -3,7 +3,8 @@
  *
  * A context is all pages of one (HTable, region, class); tables below ZEN_PRIVATE_BYTES share the contexts of HTable 0,
  * so that a small table does not cost pages of its own per writer and class.  A context fills its current page, then the page that has
- * had room for the longest time, which has the most by now, then a fresh one.
+ * got room last, then a fresh one.  That page has the least room of all, so the others go on losing rows until they are
+ * empty and go back to the pool.
  *
  * Free slots are bits: anyone sets one (a version was superseded and its readers are gone), only the lease holder
  * clears one, so no lock is needed.  The anchor (R4) may be free as a bit; the allocator passes over it.
@@ -40,7 +41,6 @@ typedef struct ZenPageContext
 
 	/* pages with room, linked by ZenPage.room_*; under the region's room_lock */
 	uint32		room_first;
-	uint32		room_last;
 	uint32		nroomy;			/* read without it, too */
 } ZenPageContext;
 
@@ -117,7 +117,7 @@ get_context(ZenPageOwner key)
 		if (context != NULL && !found)
 		{
 			context->first = context->current = ZEN_NO_PAGE;
-			context->room_first = context->room_last = ZEN_NO_PAGE;
+			context->room_first = ZEN_NO_PAGE;
 			context->nroomy = 0;
 		}
 		LWLockRelease(zen_lock(ZEN_LOCK_ALLOC));
@@ -181,8 +181,6 @@ unlist(Context *context, uint32 pageno)
 		context->room_first = page->room_next;
 	if (page->room_next != ZEN_NO_PAGE)
 		zen_pages[page->room_next].room_prev = page->room_prev;
-	else
-		context->room_last = page->room_prev;
 	context->nroomy--;
 	page->room = ZEN_ROOM_UNLISTED;
 }
@@ -199,13 +197,11 @@ offer_page(uint32 pageno)
 	context = page->context;
 	if (context != NULL && page->room == ZEN_ROOM_UNLISTED && has_room(page))
 	{
-		page->room_prev = context->room_last;
-		page->room_next = ZEN_NO_PAGE;
-		if (context->room_last != ZEN_NO_PAGE)
-			zen_pages[context->room_last].room_next = pageno;
-		else
-			context->room_first = pageno;
-		context->room_last = pageno;
+		page->room_prev = ZEN_NO_PAGE;
+		page->room_next = context->room_first;
+		if (page->room_next != ZEN_NO_PAGE)
+			zen_pages[page->room_next].room_prev = pageno;
+		context->room_first = pageno;
 		context->nroomy++;
 		page->room = ZEN_ROOM_LISTED;
 	}
@@ -505,7 +501,7 @@ take_empty(Context *context, uint32 keep, uint32 *max, uint32 list)
 
 	if (context->current != ZEN_NO_PAGE && is_empty(&zen_pages[context->current]))
 		set_current(context, ZEN_NO_PAGE);
-	/* others may add pages at the end while we are on the way */
+	/* others may add pages in front while we are on the way */
 	for (uint32 p = context->room_first; p != ZEN_NO_PAGE && *max > 0; p = next)
 	{
 		next = zen_pages[p].room_next;

@@ -25,6 +25,19 @@
 
 ZenCommit	zen_my_commit;
 
+/* Is there an older version with a slot? */
+static bool
+replaces_slot(ZenVersion *v)
+{
+	bool		found = false;
+
+	zen_epoch_enter();			/* the version below may be made lean */
+	for (v = v->older; v != NULL && !found; v = v->older)
+		found = v->slot != InvalidZenSlot;
+	zen_epoch_leave();
+	return found;
+}
+
 /* Is w the newest version of its tuple, and worth a slot? */
 static bool
 needs_slot(ZenWrite *w)
@@ -42,10 +55,7 @@ needs_slot(ZenWrite *w)
 	 * a row inserted and deleted by this transaction leaves nothing to be
 	 * deleted in NVM
 	 */
-	for (v = v->older; v != NULL; v = v->older)
-		if (v->slot != InvalidZenSlot)
-			return true;
-	return false;
+	return replaces_slot(v);
 }
 
 void
@@ -315,24 +325,61 @@ zen_commit_undo_lp(ZenCommit *commit)
 	commit->stage = ZEN_STAGE_WRITTEN;
 }
 
+/* Find a write's version, if it is still there; *newer: the one above it.  Under the word's lock. */
+static ZenVersion *
+find_written(ZenWrite *write, uint64 w, ZenVersion **newer)
+{
+	*newer = NULL;
+	if (zen_word_state(w) != ZEN_WORD_ENTRY)
+		return NULL;
+	for (ZenVersion *v = zen_word_entry(w); v != NULL; v = v->older)
+	{
+		if (v == write->version && v->xmin == write->xid)
+			return v;
+		*newer = v;
+	}
+	return NULL;
+}
+
+/*
+ * DRAM is short, and collecting does not help: a version without data to take the place of the write's own.  NULL if DRAM is
+ * not short, or full.
+ */
+static ZenVersion *
+make_lean(ZenWrite *write)
+{
+	if (write->slot == InvalidZenSlot || write->frozen || !zen_metcache_is_overfull())
+		return NULL;
+	return zen_version_alloc(0);
+}
+
 /* Leave the hint that a version is committed, if it is still there.  Returns the bytes that its predecessor takes. */
 static Size
 mark_committed(ZenWrite *write)
 {
+	ZenVersion *lean = make_lean(write),
+			   *newer;
+	bool		placed = false;
 	Size		superseded = 0;
 	uint64		w = zen_word_lock(write->word);
+	ZenVersion *v = find_written(write, w, &newer);
 
-	if (zen_word_state(w) == ZEN_WORD_ENTRY)
-		for (ZenVersion *v = zen_word_entry(w); v != NULL; v = v->older)
-			if (v == write->version && v->xmin == write->xid)
-			{
-				zen_version_set(v, ZEN_V_COMMITTED);
-				if (zen_version_flags(v) & ZEN_V_PENDING)
-					zen_version_clear(v, ZEN_V_PENDING);
-				superseded = v->older ? zen_version_footprint(v->older) : 0;
-				break;
-			}
+	if (v != NULL)
+	{
+		zen_version_set(v, ZEN_V_COMMITTED);
+		if (zen_version_flags(v) & ZEN_V_PENDING)
+			zen_version_clear(v, ZEN_V_PENDING);
+		superseded = v->older ? zen_version_footprint(v->older) : 0;
+		/* a frozen one may be somebody's to replace already (spill.c) */
+		placed = lean != NULL && (zen_version_flags(v) & (ZEN_V_FROZEN | ZEN_V_TOMBSTONE)) == 0;
+		if (placed)
+			w = zen_version_slim(w, newer, v, lean);
+	}
 	zen_word_unlock(write->word, w);
+	if (placed)
+		zen_version_retire(v);
+	else if (lean != NULL)
+		zen_version_free(lean);
 	return superseded;
 }
 

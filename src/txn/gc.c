@@ -313,7 +313,7 @@ retire_list(ZenVersion *list)
 /*
  * Under the word's lock: find the newest version that everyone sees, freeze it, cut off what is behind it.
  * Returns the new word; *cut: the list cut off; *tombstone: a slot to free; *lone: the version to put into the CLOCK;
- * *ended: a tombstone entry that the word no longer needs.
+ * *ended: an entry that the word no longer needs: a tombstone, or one without data.
  */
 static uint64
 collect_word(uint64 w, ZenVersion **cut, ZenSlot *tombstone, ZenVersion **lone, ZenVersion **ended)
@@ -350,6 +350,11 @@ collect_word(uint64 w, ZenVersion **cut, ZenSlot *tombstone, ZenVersion **lone, 
 	{
 		*ended = v;
 		w = drop_tombstone(zen_word_with(w, ZEN_WORD_DEAD, v->slot), tombstone);
+	}
+	else if (v->lockers == NULL && (flags & ZEN_V_IN_NVM))
+	{
+		*ended = v;
+		w = zen_word_with(w, ZEN_WORD_NVM, v->slot);
 	}
 	else if (v->lockers == NULL && !(zen_version_flags(v) & ZEN_V_IN_CLOCK))
 	{

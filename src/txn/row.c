@@ -473,13 +473,24 @@ zen_row_insert(ZenHTable *ht, MinimalTuple tuple, CommandId cid, uint32 spec_tok
 
 /* A private copy of one version, with its place in history but no slot. */
 static ZenVersion *
-clone_version(ZenVersion *v)
+clone_version(ZenVersion *v, uint64 tidno)
 {
-	ZenVersion *copy = zen_version_alloc(v->len);
+	bool		lean = (zen_version_flags(v) & ZEN_V_IN_NVM) != 0;
+	int64		len = lean ? zen_tuple_len(v->slot, zen_slot_size(v->slot)) : v->len;
+	ZenVersion *copy;
 
+	if (lean && len <= 0)
+		zen_tuple_corrupted(v->slot, tidno);
+	copy = zen_version_alloc((uint32) len);
 	if (copy == NULL)
 		return NULL;
-	memcpy(copy->data, v->data, v->len);
+	if (!lean)
+		memcpy(copy->data, v->data, len);
+	else if (!zen_tuple_read(v->slot, (MinimalTuple) copy->data, (uint32) len, NULL))
+	{
+		zen_version_free(copy);
+		zen_tuple_corrupted(v->slot, tidno);
+	}
 	copy->xmin = v->xmin;
 	copy->cmin = v->cmin;
 	copy->code = v->code;
@@ -519,7 +530,7 @@ everyone_sees(ZenVersion *v, TransactionId *horizon)
  * been collected yet; its toast values may have been.
  */
 static ZenVersion *
-clone_chain(ZenVersion *head, bool *full)
+clone_chain(ZenVersion *head, uint64 tidno, bool *full)
 {
 	ZenVersion *first = NULL;
 	ZenVersion **link = &first;
@@ -530,7 +541,7 @@ clone_chain(ZenVersion *head, bool *full)
 	{
 		if (zen_version_state(v) == ZEN_XID_ABORTED)
 			continue;
-		*link = clone_version(v);
+		*link = clone_version(v, tidno);
 		if (*link == NULL)
 		{
 			*full = true;
@@ -557,7 +568,7 @@ zen_row_clone(ZenHTable *from, uint64 tidno)
 	zen_epoch_enter();
 	w = zen_word_read(word);
 	if (zen_word_state(w) == ZEN_WORD_ENTRY)
-		chain = clone_chain(zen_word_entry(w), &full);
+		chain = clone_chain(zen_word_entry(w), tidno, &full);
 	zen_epoch_leave();
 	if (full)
 	{

@@ -63,6 +63,18 @@ can_spill(ZenWrite *w, uint64 word)
 	return v->older == NULL ? !(flags & ZEN_V_TOMBSTONE) : is_plain_old(v->older);
 }
 
+/* The same, without the word's lock: what is below the row's version may change. */
+static bool
+may_spill(ZenWrite *w)
+{
+	bool		may;
+
+	zen_epoch_enter();
+	may = can_spill(w, zen_word_read(w->word));
+	zen_epoch_leave();
+	return may && TransactionIdIsValid(deciding_xid(w));
+}
+
 static int
 compare_rows(const void *a, const void *b)
 {
@@ -242,9 +254,14 @@ set_next_spill(void)
 static void
 collect_replaced(ZenWrite *w)
 {
-	ZenVersion *old = w->version->older;
+	ZenVersion *old;
+	bool		collect;
 
-	if (old != NULL && !is_plain_old(old) && (zen_version_flags(old) & ZEN_V_COMMITTED))
+	zen_epoch_enter();
+	old = w->version->older;
+	collect = old != NULL && !is_plain_old(old) && (zen_version_flags(old) & ZEN_V_COMMITTED);
+	zen_epoch_leave();
+	if (collect)
 		(void) zen_gc_tuple(w->ht, w->tidno);
 }
 
@@ -261,7 +278,7 @@ spill(void)
 		ZenWrite   *w = &ws->writes[i];
 
 		collect_replaced(w);
-		if (can_spill(w, zen_word_read(w->word)) && TransactionIdIsValid(deciding_xid(w)))
+		if (may_spill(w))
 			rows[n++].write = w;
 	}
 	if (n > 0)
