@@ -5,6 +5,7 @@
 # - room that one session's rows have left is used by others before they take pages
 # - an old snapshot, a prepared transaction, a replication slot keep garbage: each is named in
 #   zen_garbage() and once in the log, and sees what it must see
+# - who finds the pool full of such garbage waits for it, up to zen.full_timeout
 # - what such a snapshot keeps takes little DRAM, however large the rows are
 # - no transaction id stays in DRAM: neither that of a locker whose row has moved away, nor
 #   that of a version whose region a prepared transaction keeps
@@ -15,6 +16,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 
+use DBD::Pg qw(:async);
 use Test::More;
 use Time::HiRes ();
 use ZenTest;
@@ -228,7 +230,30 @@ sub test_low_pool
 	ok(value($dbh, $low), 'low: the pool is nearly full of what an old snapshot keeps');
 	is_warned($offset, qr/DETAIL:  Process $pid keeps.* \d % of the pool's pages/, 'who fills the pool');
 	is(value($old, q{SELECT count(*) FROM t WHERE length(v) = 1000}), 2000, 'low: it sees what it saw');
+
+	my $update = q{UPDATE t SET v = v || 'y'};
+	value($dbh, 'SET zen.full_timeout = 0');
+	is((map { state_of($dbh, $update) } 1 .. 20)[-1], '53100', 'full: an error, as told');
+	my @waiting = map { my $handle = connect_db($node); value($handle, q{SET zen.full_timeout = '100s'}); $handle } 1 .. 3;
+	my %seen;    # they look for room again and again, so they are not seen waiting all at once
+	my $all_wait = sub {
+		$seen{$_} = 1 for map { $_->[0] } @{ run_sql($dbh, q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND wait_event_type = 'Extension'})->{rows} };
+		return 3 == grep { $seen{ $_->{pg_pid} } } @waiting;
+	};
+	value($waiting[1], 'SET zen.spill_threshold = 0');
+	my @queries = map { $waiting[$_]->prepare("UPDATE t SET v = v || 'z' WHERE id % 3 = $_", { pg_direct => 1, pg_async => PG_ASYNC }) } 0 .. 2;
+	$_->execute for @queries;
+	wait_for('all to wait', $all_wait);
+	value($dbh, "SELECT pg_cancel_backend($waiting[2]->{pg_pid})");
+	wait_for('the end of it', sub { $waiting[2]->pg_ready });
+	$waiting[2]->pg_result;
+	is($waiting[2]->state, '57014', 'full: who waits can be cancelled');
+	pop @waiting;
 	value($old, 'COMMIT');
+	wait_for('both updates', sub { $_->pg_ready || return for @waiting; 1 });
+	$_->pg_result for @waiting;
+	is(value($dbh, q{SELECT count(*) FROM t WHERE v ~ 'z$' AND id % 3 < 2}), 1333, 'full: the others wait for the old snapshot, and go on');
+	is_sound($dbh, 'full');
 	wait_for('room', sub { value($dbh, 'SELECT pages_free * 2 > pages_total FROM zen_stat()') });
 	pass('low: without it, the pages come back');
 	$node->stop;

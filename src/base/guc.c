@@ -18,6 +18,7 @@ int			zen_met_cache_size_kb = 128 * 1024;
 int			zen_gc_batch = 64;
 int			zen_garbage_warning = 1000000;
 int			zen_freeze_age = 100 * 1000 * 1000;
+int			zen_full_timeout_ms = 5000;
 double		zen_exclusive_alpha = 0.8;
 double		zen_exclusive_beta = 0.02;
 int			zen_exclusive_gamma = 16;
@@ -94,6 +95,11 @@ zen_guc_init(void)
 							"Versions are normally frozen, and row locks forgotten, long before.",
 							&zen_freeze_age, 100 * 1000 * 1000, 1, 1000 * 1000 * 1000,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("zen.full_timeout",
+							"Time that a transaction waits for room in a full pool while garbage is kept by others.",
+							"After it, or at once if nothing can come free, it fails.  0 never waits.",
+							&zen_full_timeout_ms, 5000, 0, INT_MAX,
+							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomRealVariable("zen.exclusive_alpha",
 							 "Share of zen.met_cache_size beyond which a transaction's row versions in DRAM make it privileged.",
 							 "Other transactions then wait before their first write to a zen table, until it ends.  0 disables "

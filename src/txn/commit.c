@@ -205,14 +205,36 @@ zen_commit_begin(ZenCommit *commit)
 	zen_region_rest(commit->region, false);
 }
 
+/*
+ * The pool is full of what others keep: sleep a while, if need be until zen.full_timeout has passed *since.  Meanwhile the region is
+ * somebody else's to collect in, unless what was spilled is bound to it (R3).
+ */
+static void
+await_slots(ZenCommit *commit, TimestampTz *since)
+{
+	bool		bound = zen_writeset.nblocks > 0;
+
+	if (bound)
+		zen_region_rest(commit->region, true);
+	else
+	{
+		zen_region_release(commit->region);
+		commit->stage = ZEN_STAGE_NONE;
+	}
+	if (!zen_gc_await_slots(since))
+		zen_pool_full_error();
+	zen_commit_begin(commit);
+}
+
 void
 zen_commit_reserve(ZenCommit *commit, ZenWrite *writes, uint32 n)
 {
 	uint32		items = n + zen_writeset.nblocks;
+	TimestampTz since = 0;
 
 	zen_commit_begin(commit);
-	if (!take_slots(commit, writes, n) && !take_slots_anywhere(commit, writes, n))
-		zen_pool_full_error();
+	while (!take_slots(commit, writes, n) && !take_slots_anywhere(commit, writes, n))
+		await_slots(commit, &since);
 	if (!zen_gc_reserve(commit->region, items))
 	{
 		zen_gc_region(commit->region);
@@ -276,7 +298,6 @@ write_carrier(ZenCommit *commit, bool flush)
 void
 zen_commit_write(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all)
 {
-	zen_commit_reserve(commit, writes, n);
 	if (commit->last == InvalidZenSlot && zen_writeset.nblocks > 0)
 		write_carrier(commit, flush_all);
 	else

@@ -42,14 +42,14 @@ extern void zen_commit_begin(ZenCommit *commit);
 /*
  * zen_commit_reserve -- take a region, slots, queue space and a Tx-CTS; nothing is written.
  *
- * Throws ERRCODE_DISK_FULL or ERRCODE_OUT_OF_MEMORY.
+ * Throws ERRCODE_DISK_FULL or ERRCODE_OUT_OF_MEMORY.  May wait for room, and be cancelled then if interrupts are not held.
  */
 extern void zen_commit_reserve(ZenCommit *commit, ZenWrite *writes, uint32 n);
 
 /* zen_commit_store -- write all versions with LP = 0 to the slots reserved.  Never throws.  No fence yet. */
 extern void zen_commit_store(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all);
 
-/* zen_commit_write -- both in turn. */
+/* zen_commit_write -- the same; if all that there is was spilled, an empty version that is to carry LP.  May throw as above. */
 extern void zen_commit_write(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all);
 
 /* zen_commit_set_lp -- fence, LP, fence (R2): after this the transaction is committed, whatever happens. */

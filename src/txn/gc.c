@@ -17,6 +17,7 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "base/fault.h"
+#include "base/guc.h"
 #include "cache/metcache.h"
 #include "cache/spill.h"
 #include "miscadmin.h"
@@ -25,6 +26,8 @@
 #include "storage/procarray.h"
 #include "storage/shmem.h"
 #include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
 
 #define CHUNK_ITEMS		255
 #define EVICT_WHEN_FULL	65536	/* entries that the CLOCK hand passes when
@@ -38,6 +41,7 @@
 								 * leaves: a writer would take them again
 								 * soon, and each time they would be zeroed */
 #define PATIENCE_MS		100		/* for regions that others are at work in */
+#define FULL_NAP_MS		100		/* between two looks for room in a full pool */
 #define PAGES_PER_STEP	64		/* that one look at a region gives back */
 
 typedef struct GcItem
@@ -665,6 +669,21 @@ zen_gc_for_slots(uint32 own)
 	zen_gc_region(own);
 	zen_gc_all();
 	zen_gc_pages();
+}
+
+bool
+zen_gc_await_slots(TimestampTz *since)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (*since == 0)
+		*since = now;
+	if (zen_gc_pending() == 0 || now - *since >= (TimestampTz) zen_full_timeout_ms * 1000)
+		return false;
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, FULL_NAP_MS, zen_wait_event("ZenPoolFull"));
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+	return true;
 }
 
 /* Old versions that nobody sees any more, then entries of rows that can be read from NVM. */

@@ -12,6 +12,7 @@
 #include "nvm/alloc.h"
 
 #include "access/transam.h"
+#include "datatype/timestamp.h"
 
 extern Size zen_gc_shmem_size(void);
 extern void zen_gc_init(void);
@@ -82,5 +83,12 @@ extern void zen_gc_forget_header(ZenTupleHeader header);
 
 /* zen_gc_for_slots -- the pool is full for a writer, who holds this region: collect what can be collected, everywhere. */
 extern void zen_gc_for_slots(uint32 own);
+
+/*
+ * zen_gc_await_slots -- that did not help: sleep for a moment, which may be cancelled.  False if nothing is kept by others, or
+ * zen.full_timeout is over since *since, 0 at the first call.  Outside any epoch; no region must be ZEN_LEASE_BUSY that others
+ * are to collect in.
+ */
+extern bool zen_gc_await_slots(TimestampTz *since);
 
 #endif							/* ZEN_GC_H */

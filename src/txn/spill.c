@@ -210,6 +210,7 @@ static void
 spill_rows(Row *rows, uint32 n)
 {
 	uint64		cts = zen_cts_next();
+	TimestampTz since = 0;
 	bool		collected = false;
 
 	for (uint32 done = 0; done < n;)
@@ -221,7 +222,7 @@ spill_rows(Row *rows, uint32 n)
 		publish_rows(&rows[done], written);
 		done += written;
 		CHECK_FOR_INTERRUPTS();
-		if (written == 0 && collected)
+		if (written == 0 && collected && !zen_gc_await_slots(&since))
 			zen_pool_full_error();
 		if (written == 0)
 			zen_gc_for_slots(zen_my_commit.region);

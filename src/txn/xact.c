@@ -116,6 +116,7 @@ pre_commit(void)
 		if (ws->nwrites == 0 && ws->nblocks == 0)
 			return;
 		zen_flush_sequences();
+		zen_commit_reserve(&zen_my_commit, ws->writes, ws->nwrites);
 		watch_errors();
 		zen_commit_write(&zen_my_commit, ws->writes, ws->nwrites, false);
 		if (zen_my_commit.last == InvalidZenSlot)
@@ -129,6 +130,8 @@ pre_commit(void)
 	zen_xid_make_durable();
 	if (!ZEN_FAULT(R9_NO_FORCED_FLUSH))
 		ForceSyncCommit();
+	if (ws->nwrites > 0 || ws->nblocks > 0)
+		zen_commit_reserve(&zen_my_commit, ws->writes, ws->nwrites);
 	watch_errors();
 	zen_ddl_precommit(full_xid);
 	if (ws->nwrites > 0 || ws->nblocks > 0)
