@@ -458,7 +458,7 @@ sub crash_and_check
 sub test_dram_full
 {
 	stop();
-	$node->append_conf('postgresql.conf', "zen.dram_size = '16MB'\nzen.met_cache_size = '1MB'");
+	$node->append_conf('postgresql.conf', "zen.dram_size = '16MB'\nzen.met_cache_size = '12MB'");
 	$node->start;
 	$dbh = connect_db($node);
 	value($dbh, $_) for 'CREATE TABLE d (id int PRIMARY KEY, v text) USING zen',
