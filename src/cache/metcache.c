@@ -632,7 +632,8 @@ read_slot(ZenSlot slot, uint32 reads, bool lean, ZenVersion **result)
 	*result = v;
 	if (v == NULL)
 		return len > 0 ? ADMIT_FULL : ADMIT_DAMAGED;
-	if (!lean && !zen_tuple_read(slot, (MinimalTuple) v->data, (uint32) len, &v->xmin))
+	if (lean ? !zen_tuple_intact(slot, zen_slot_size(slot)) :
+		!zen_tuple_read(slot, (MinimalTuple) v->data, (uint32) len, &v->xmin))
 		return ADMIT_DAMAGED;
 	v->slot = slot;
 	v->cmin = FirstCommandId;

@@ -205,16 +205,10 @@ zen_commit_begin(ZenCommit *commit)
 	zen_region_rest(commit->region, false);
 }
 
-/*
- * The pool is full of what others keep: sleep a while, if need be until zen.full_timeout has passed *since.  Meanwhile the region is
- * somebody else's to collect in, unless what was spilled is bound to it (R3).
- */
-static void
-await_slots(ZenCommit *commit, TimestampTz *since)
+void
+zen_commit_await_slots(ZenCommit *commit, bool keep_region, TimestampTz *since)
 {
-	bool		bound = zen_writeset.nblocks > 0;
-
-	if (bound)
+	if (keep_region)
 		zen_region_rest(commit->region, true);
 	else
 	{
@@ -234,7 +228,7 @@ zen_commit_reserve(ZenCommit *commit, ZenWrite *writes, uint32 n)
 
 	zen_commit_begin(commit);
 	while (!take_slots(commit, writes, n) && !take_slots_anywhere(commit, writes, n))
-		await_slots(commit, &since);
+		zen_commit_await_slots(commit, zen_writeset.nblocks > 0, &since);
 	if (!zen_gc_reserve(commit->region, items))
 	{
 		zen_gc_region(commit->region);

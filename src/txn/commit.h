@@ -10,6 +10,8 @@
 #include "nvm/region.h"
 #include "txn/writeset.h"
 
+#include "datatype/timestamp.h"
+
 /* How far a transaction has come; what an abort has to undo. */
 typedef enum ZenCommitStage
 {
@@ -46,10 +48,22 @@ extern void zen_commit_begin(ZenCommit *commit);
  */
 extern void zen_commit_reserve(ZenCommit *commit, ZenWrite *writes, uint32 n);
 
+/*
+ * zen_commit_await_slots -- the pool is full of what others keep: sleep for a moment and have a region again.
+ *
+ * Meanwhile the region is somebody else's to collect in, unless it must be kept: a Tx-CTS was taken for it, or something written
+ * in it that is to commit (R3).  Throws ERRCODE_DISK_FULL when there is nothing to wait for, or zen.full_timeout has passed
+ * *since, 0 at the first call; and if it is cancelled.
+ */
+extern void zen_commit_await_slots(ZenCommit *commit, bool keep_region, TimestampTz *since);
+
 /* zen_commit_store -- write all versions with LP = 0 to the slots reserved.  Never throws.  No fence yet. */
 extern void zen_commit_store(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all);
 
-/* zen_commit_write -- the same; if all that there is was spilled, an empty version that is to carry LP.  May throw as above. */
+/*
+ * zen_commit_write -- after zen_commit_reserve(): the same, or if all that there is was spilled, an empty version that is to
+ * carry LP; then it may throw ERRCODE_DISK_FULL before it stores anything.
+ */
 extern void zen_commit_write(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all);
 
 /* zen_commit_set_lp -- fence, LP, fence (R2): after this the transaction is committed, whatever happens. */

@@ -477,6 +477,7 @@ clone_version(ZenVersion *v, uint64 tidno)
 {
 	bool		lean = (zen_version_flags(v) & ZEN_V_IN_NVM) != 0;
 	int64		len = lean ? zen_tuple_len(v->slot, zen_slot_size(v->slot)) : v->len;
+	TransactionId xmin = v->xmin;
 	ZenVersion *copy;
 
 	if (lean && len <= 0)
@@ -486,12 +487,13 @@ clone_version(ZenVersion *v, uint64 tidno)
 		return NULL;
 	if (!lean)
 		memcpy(copy->data, v->data, len);
-	else if (!zen_tuple_read(v->slot, (MinimalTuple) copy->data, (uint32) len, NULL))
+	else if (!zen_tuple_read(v->slot, (MinimalTuple) copy->data, (uint32) len,
+							 (zen_version_flags(v) & ZEN_V_FROZEN) ? &xmin : NULL))
 	{
 		zen_version_free(copy);
 		zen_tuple_corrupted(v->slot, tidno);
 	}
-	copy->xmin = v->xmin;
+	copy->xmin = xmin;
 	copy->cmin = v->cmin;
 	copy->code = v->code;
 	copy->depth = v->depth;

@@ -222,8 +222,9 @@ spill_rows(Row *rows, uint32 n)
 		publish_rows(&rows[done], written);
 		done += written;
 		CHECK_FOR_INTERRUPTS();
-		if (written == 0 && collected && !zen_gc_await_slots(&since))
-			zen_pool_full_error();
+		/* R3: the Tx-CTS is for this region */
+		if (written == 0 && collected)
+			zen_commit_await_slots(&zen_my_commit, true, &since);
 		if (written == 0)
 			zen_gc_for_slots(zen_my_commit.region);
 		collected = written == 0;
