@@ -1,7 +1,8 @@
 # What a transaction on zen tables costs, by counters:
 #
 # - WAL: a zen-only transaction of one row writes at most 100 bytes, which is
-#   PostgreSQL's own commit record, and nothing for table or indexes;
+#   PostgreSQL's own commit record, and nothing for table or indexes; the WAL writer
+#   is not woken by each;
 # - indexes: one on unchanged columns does not grow over many updates of others;
 # - NVM: a single-row change that fits one line flushes one line with one fence; one
 #   of n lines at most n + 1 lines with two fences; reads, and transactions rolled
@@ -19,6 +20,7 @@ use FindBin;
 use lib "$FindBin::RealBin/lib";
 
 use List::Util qw(max sum0);
+use PostgreSQL::Test::Utils 'slurp_file';
 use Test::More;
 use Time::HiRes 'time';
 use ZenTest;
@@ -49,6 +51,7 @@ my $dbh = connect_db($node);
 value($dbh, 'CREATE EXTENSION zen');
 
 test_wal();
+test_wal_writer();
 test_reindex_wal();
 test_indexes();
 test_lines();
@@ -128,6 +131,42 @@ sub test_wal
 		'INSERT INTO wh SELECT g, 0 FROM generate_series(1, 2000) g', 'CHECKPOINT');
 	my $heap = sum0(wal_of('UPDATE wh SET v = v + 1 WHERE id = %d', 1 .. RUNS)) / RUNS;
 	cmp_ok($heap, '>', WAL_LIMIT, sprintf 'an update on heap costs more: %.1f bytes', $heap);
+	return;
+}
+
+# wakings -- how often the WAL writer has slept while single rows were updated.
+sub wakings
+{
+	my ($updates) = @_;
+	my $pid = value($dbh, q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'});
+	my $sleeps = sub {
+		my ($n) = slurp_file("/proc/$pid/status") =~ /^voluntary_ctxt_switches:\s+(\d+)/m;
+		return $n;
+	};
+	my $before = $sleeps->();
+	value($dbh, "UPDATE w SET v = v + 1 WHERE id = $_ % 1000 + 1") for 1 .. $updates;
+	return $sleeps->() - $before;
+}
+
+sub test_wal_writer
+{
+	my $updates = 5000;
+	my $limit   = $updates / 20;    # one page of WAL holds some 200 commits, and a second has 5 delays
+	my $n       = wakings($updates);
+	cmp_ok($n, '<', $limit, "$updates updates have woken the WAL writer $n times");
+
+	# What the configuration says comes before zen's default, and shows that the measure works.
+	return if value($dbh, 'SHOW server_version_num') >= 170000;
+	is(value($dbh, 'SHOW wal_writer_flush_after'), '0', 'the WAL writer flushes what it writes');
+	$node->append_conf('postgresql.conf', "wal_writer_flush_after = '1MB'");
+	$node->restart;
+	$dbh = connect_db($node);
+	is(value($dbh, 'SHOW wal_writer_flush_after'), '1MB', 'the configuration comes before the default');
+	$n = wakings($updates);
+	cmp_ok($n, '>', $limit, "... and lets $updates updates wake it $n times");
+	$node->adjust_conf('postgresql.conf', 'wal_writer_flush_after', undef);
+	$node->restart;
+	$dbh = connect_db($node);
 	return;
 }
 

@@ -67,6 +67,12 @@ typedef bool TU_UpdateIndexes;
 #define zen_restrict_search_path()	RestrictSearchPath()
 #endif
 
+/*
+ * Before 17 each asynchronous commit wakes the WAL writer, from when a page of WAL is full until it is flushed, which the WAL
+ * writer puts off by wal_writer_flush_after; see guc.c.
+ */
+#define ZEN_COMMITS_WAKE_WAL_WRITER	(PG_VERSION_NUM < 170000)
+
 /* 17 numbers processes by their PGPROC where backend ids were used before. */
 #if PG_VERSION_NUM < 170000
 #include "storage/backendid.h"
