@@ -62,6 +62,7 @@ OBJS = $(addprefix src/base/, \
 		locks.o \
 		bgworker.o \
 		stats.o \
+		delay.o \
 		arena.o \
 		epoch.o) \
 	$(addprefix src/nvm/, \

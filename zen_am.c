@@ -5,6 +5,7 @@
 
 #include "admin/hooks.h"
 #include "base/arena.h"
+#include "base/delay.h"
 #include "base/fault.h"
 #include "base/guc.h"
 #include "base/locks.h"
@@ -77,6 +78,7 @@ zen_shmem_startup(void)
 	if (prev_shmem_startup)
 		prev_shmem_startup();
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	zen_delay_calibrate();
 	zen_locks_init();
 	zen_stats_init();
 	zen_arena_init();

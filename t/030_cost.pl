@@ -6,7 +6,10 @@
 # - indexes: one on unchanged columns does not grow over many updates of others;
 # - NVM: a single-row change that fits one line flushes one line with one fence; one
 #   of n lines at most n + 1 lines with two fences; reads, and transactions rolled
-#   back, write nothing.
+#   back, write nothing;
+# - zen.flush_delay and zen.fence_delay take the time that they say;
+# - what costs when processors are many, waits and stores to memory that all share, is
+#   counted, and is rare.
 #
 # The size of a row in NVM: 32 bytes, with which a row without nulls begins, and its
 # column data; a line has 64 bytes.
@@ -19,6 +22,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 
+use DBD::Pg ':async';
 use List::Util qw(max sum0);
 use PostgreSQL::Test::Utils 'slurp_file';
 use Test::More;
@@ -56,6 +60,8 @@ test_reindex_wal();
 test_indexes();
 test_lines();
 test_nothing_written();
+test_delays();
+test_contention();
 
 $dbh->disconnect;
 $node->stop;
@@ -351,5 +357,77 @@ sub test_nothing_written
 		check_cost($name, 1, 0, 0, @costs);
 		is(sum0(map { $_->[2] } @costs), 0, "$name: no slot written");
 	}
+	return;
+}
+
+# --- a slower medium --------------------------------------------------------
+
+# set_delays -- in ns, when the session has them.
+sub set_delays
+{
+	my ($flush, $fence) = @_;
+	value($dbh, "ALTER SYSTEM SET zen.flush_delay = $flush");
+	value($dbh, "ALTER SYSTEM SET zen.fence_delay = $fence");
+	value($dbh, 'SELECT pg_reload_conf()');
+	wait_for('the delays',
+		sub { value($dbh, 'SHOW zen.flush_delay') == $flush && value($dbh, 'SHOW zen.fence_delay') == $fence });
+	return;
+}
+
+sub seconds_of_updates
+{
+	my $begin = time;
+	value($dbh, "UPDATE l300 SET v = v + 1 WHERE id = $_") for 1 .. 100;
+	return time() - $begin;
+}
+
+sub test_delays
+{
+	seconds_of_updates();
+	my $plain = seconds_of_updates();
+	for my $delay ([ 0, 1_000_000 ], [ 1_000_000, 0 ])
+	{
+		my ($flush, $fence) = @$delay;
+		set_delays($flush, $fence);
+		my $before  = stat_now();
+		my $seconds = seconds_of_updates();
+		my $after   = stat_now();
+		my $added   = (($after->[0] - $before->[0]) * $flush + ($after->[1] - $before->[1]) * $fence) / 1e9;
+		cmp_ok($added, '>=', 0.1, sprintf 'delays of %d and %d ns: %.2f s wanted', $flush, $fence, $added);
+		cmp_ok($seconds, '>=', 0.9 * $added, sprintf '... and taken: %.2f s instead of %.3f', $seconds, $plain);
+	}
+	set_delays(0, 0);
+	return;
+}
+
+# --- contention -------------------------------------------------------------
+
+sub counter { return value($dbh, "SELECT $_[0] FROM zen_stat()"); }
+
+sub test_contention
+{
+	my $updates = 2000;
+	my %limit   = (
+		arena_locks  => 0.5, epoch_raises => 0.2,  horizon_looks => 0.5,
+		region_waits => 0.1, word_spins   => 0.01, row_waits     => 0);
+	my %before = map { $_ => counter($_) } keys %limit;
+	value($dbh, "UPDATE l300 SET v = v + 1 WHERE id = $_ % 500 + 1") for 1 .. $updates;
+	for my $name (sort keys %limit)
+	{
+		my $each = (counter($name) - $before{$name}) / $updates;
+		cmp_ok($each, '<=', $limit{$name}, "$name: $each per update");
+	}
+
+	# The measure works: a wait for a row is one.
+	my $waiting = connect_db($node);
+	my $before  = counter('row_waits');
+	value($dbh, 'BEGIN');
+	value($dbh, 'UPDATE l300 SET v = 0 WHERE id = 1');
+	$waiting->do('UPDATE l300 SET v = 1 WHERE id = 1', { pg_async => PG_ASYNC });
+	wait_for('the second session to wait', sub { lock_wait_pid($dbh, $waiting->{pg_pid}) });
+	value($dbh, 'COMMIT');
+	$waiting->pg_result;
+	is(counter('row_waits') - $before, 1, 'a wait for a row is counted');
+	$waiting->disconnect;
 	return;
 }

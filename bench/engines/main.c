@@ -6,6 +6,7 @@
  * and so is each of those that follow, after it has recovered; the last one only compares.
  */
 #include "run.h"
+#include "base/delay.h"
 
 #include <getopt.h>
 #include <libgen.h>
@@ -606,7 +607,7 @@ main(int argc, char **argv)
 	checking = verify;
 	srand(seed ? seed : (unsigned) time(NULL) ^ getpid());
 	workload->setup();
-	medium_calibrate();
+	zen_delay_calibrate();
 	shared = mmap(NULL, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED)
 		die("no memory: %m");

@@ -17,9 +17,9 @@
 #include <libpmem.h>
 #include <sched.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/delay.h"
 #include "nvm/persist.h"
 
 #define UNIT			256		/* bytes that Optane's media writes at once */
@@ -32,42 +32,15 @@ static __thread uintptr_t last_unit;
 
 /* ---------- delays ---------- */
 
-static double spins_per_ns = 1;
-
-static void
-spin(uint64 rounds)
-{
-	for (uint64 i = 0; i < rounds; i++)
-		_mm_pause();
-}
+/* The medium has its own, which eADR leaves out. */
+int			zen_flush_delay_ns = 0;
+int			zen_fence_delay_ns = 0;
 
 static void
 delay(uint64 ns)
 {
 	if (ns > 0)
-		spin((uint64) (ns * spins_per_ns) + 1);
-}
-
-void
-medium_calibrate(void)
-{
-	double		best = 0;
-
-	/* the fastest of several: the others were interrupted */
-	for (int i = 0; i < 20; i++)
-	{
-		struct timespec a,
-					b;
-		const uint64 rounds = 20000;
-		double		rate;
-
-		clock_gettime(CLOCK_MONOTONIC, &a);
-		spin(rounds);
-		clock_gettime(CLOCK_MONOTONIC, &b);
-		rate = rounds / ((b.tv_sec - a.tv_sec) * 1e9 + (b.tv_nsec - a.tv_nsec));
-		best = Max(best, rate);
-	}
-	spins_per_ns = best;
+		zen_delay(ns);
 }
 
 /* ---------- a medium that forgets ---------- */

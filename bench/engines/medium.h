@@ -47,9 +47,6 @@ extern MediumCut *medium_cut;
 /* medium_cut_power -- the caller kills the process afterwards: no line is half written then. */
 extern void medium_cut_power(void);
 
-/* medium_calibrate -- measure the spin that the delays are made of; before any thread starts. */
-extern void medium_calibrate(void);
-
 /* Stores of an engine: counted, not flushed.  nvm_store64 is one aligned store. */
 extern void nvm_store(void *dst, const void *src, Size len);
 extern void nvm_store64(uint64 *dst, uint64 value);

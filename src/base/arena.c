@@ -17,9 +17,11 @@
 #include <sys/mman.h>
 
 #include "base/guc.h"
+#include "base/stats.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
 #include "port/pg_bitutils.h"
+#include "storage/pg_shmem.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
 
@@ -154,6 +156,9 @@ map_arena(void)
 				 errmsg("could not reserve %d MB of shared memory for zen: %m", zen_dram_size_mb),
 				 errhint("Lower zen.dram_size.")));
 	}
+	/* as the system allows: /sys/kernel/mm/transparent_hugepage/shmem_enabled */
+	if (huge_pages != HUGE_PAGES_OFF)
+		(void) madvise(zen_arena_base, arena_size, MADV_HUGEPAGE);
 }
 
 void
@@ -323,6 +328,7 @@ drain(int c, int keep)
 	Magazine   *mag = &magazines[c];
 	int			moved = mag->n - keep;
 
+	ZEN_COUNT(arena_locks, 1);
 	SpinLockAcquire(&control->classes[c].lock);
 	while (mag->n > keep)
 		give_object(&control->classes[c], c, mag->objects[--mag->n]);
@@ -367,6 +373,7 @@ zen_arena_alloc(Size size)
 		return mag->objects[--mag->n];
 
 	want = class_size(c) <= MAGAZINE_LIMIT ? MAGAZINE / 2 : 1;
+	ZEN_COUNT(arena_locks, 1);
 	SpinLockAcquire(&control->classes[c].lock);
 	while (mag->n < want)
 	{

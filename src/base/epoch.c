@@ -12,6 +12,7 @@
 
 #include "access/twophase.h"
 #include "base/arena.h"
+#include "base/stats.h"
 #include "miscadmin.h"
 #include "storage/proc.h"
 #include "storage/s_lock.h"
@@ -161,6 +162,8 @@ close_batch(void)
 	ZenEpochSlot *my = zen_my_epoch;
 	uint64		stamp = pg_atomic_fetch_add_u64(&zen_epoch_shared->current, 1);
 	uint64		oldest;
+
+	ZEN_COUNT(epoch_raises, 1);
 
 	for (ZenRetired *o = my->batch; o != NULL; o = o->next)
 		o->epoch = stamp;

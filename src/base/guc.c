@@ -13,6 +13,8 @@
 char	   *zen_pool_path = NULL;
 int			zen_pool_size_mb = 1024;
 int			zen_pool_mode = ZEN_POOL_AUTO;
+int			zen_flush_delay_ns = 0;
+int			zen_fence_delay_ns = 0;
 int			zen_dram_size_mb = 512;
 int			zen_met_cache_size_kb = 128 * 1024;
 int			zen_gc_batch = 64;
@@ -69,6 +71,16 @@ zen_guc_init(void)
 							 "file; auto: pmem where the file allows it, else msync.",
 							 &zen_pool_mode, ZEN_POOL_AUTO, pool_mode_options,
 							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("zen.flush_delay",
+							"Nanoseconds added for each cache line that is flushed to the pool.",
+							"For measurements: a pool in DRAM then takes the time of a slower medium.  Not in msync mode.",
+							&zen_flush_delay_ns, 0, 0, 1000 * 1000,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("zen.fence_delay",
+							"Nanoseconds added for each fence after flushes.",
+							"For measurements, like zen.flush_delay.",
+							&zen_fence_delay_ns, 0, 0, 1000 * 1000,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.dram_size",
 							"Shared DRAM reserved for zen's cache, maps and queues.",
 							"Reserved at server start, used only as needed.",

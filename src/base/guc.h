@@ -21,6 +21,9 @@ typedef enum ZenPoolMode
 extern char *zen_pool_path;		/* file name; relative to the data directory */
 extern int	zen_pool_size_mb;	/* megabytes; used when the pool is created */
 extern int	zen_pool_mode;		/* ZenPoolMode */
+extern int	zen_flush_delay_ns; /* nanoseconds for each line flushed and each
+								 * fence, added to what the medium takes */
+extern int	zen_fence_delay_ns;
 extern int	zen_dram_size_mb;	/* megabytes of shared DRAM reserved for zen */
 extern int	zen_met_cache_size_kb;	/* kilobytes of it that row versions may
 									 * fill before eviction */

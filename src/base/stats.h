@@ -28,7 +28,11 @@
 	X(slots_freed)				/* NVM slots freed */ \
 	X(tombstones_freed)			/* of these, tombstones (R5) */ \
 	X(region_waits)				/* times a writer found its preferred region taken */ \
-	X(word_spins)				/* times a map word was found locked */
+	X(word_spins)				/* times a map word was found locked */ \
+	X(row_waits)				/* waits for the end of a transaction that has changed or locked a row */ \
+	X(arena_locks)				/* times DRAM was taken from or given to the processes' common stock */ \
+	X(epoch_raises)				/* batches of retired objects */ \
+	X(horizon_looks)			/* computations of the oldest snapshot */
 
 typedef enum ZenCounter
 {

@@ -25,6 +25,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/delay.h"
 #include "base/stats.h"
 #include "common/file_perm.h"
 
@@ -102,6 +103,15 @@ lines_of_range(const void *addr, Size len)
 	return last - first + 1;
 }
 
+/* So many lines have been flushed: to the medium, or to a slower one that it stands in for. */
+static inline void
+count_lines(uint64 lines)
+{
+	ZEN_COUNT(lines_flushed, lines);
+	if (unlikely(zen_flush_delay_ns > 0) && mode_in_force != ZEN_POOL_MSYNC)
+		zen_delay(lines * zen_flush_delay_ns);
+}
+
 /* zen_nvm_copy -- copy bytes into NVM, in no particular order and without flushing them. */
 void
 zen_nvm_copy(void *dst, const void *src, Size len)
@@ -117,11 +127,11 @@ zen_flush(const void *addr, Size len)
 
 	if (len == 0)
 		return;
-	ZEN_COUNT(lines_flushed, lines_of_range(addr, len));
 	if (mode_in_force == ZEN_POOL_MSYNC)
 		msync_note(addr, len);
 	else
 		pmem_flush(addr, len);
+	count_lines(lines_of_range(addr, len));
 }
 
 /* zen_fence -- all that this process has flushed is durable on return.  PANICs if msync fails. */
@@ -134,7 +144,11 @@ zen_fence(void)
 	if (mode_in_force == ZEN_POOL_MSYNC)
 		msync_all();
 	else
+	{
 		pmem_drain();
+		if (unlikely(zen_fence_delay_ns > 0))
+			zen_delay(zen_fence_delay_ns);
+	}
 }
 
 void
@@ -163,8 +177,8 @@ zen_nvm_zero(void *addr, Size len)
 		zen_persist(addr, len);
 		return;
 	}
-	ZEN_COUNT(lines_flushed, lines_of_range(addr, len));
 	pmem_memset(addr, 0, len, PMEM_F_MEM_NODRAIN | PMEM_F_MEM_NONTEMPORAL);
+	count_lines(lines_of_range(addr, len));
 	zen_fence();
 }
 

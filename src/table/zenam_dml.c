@@ -15,6 +15,7 @@
 #include "access/sysattr.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "base/stats.h"
 #include "cache/tidmap.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -209,6 +210,7 @@ wait_for(Waiter *w, TransactionId xid, bool queue)
 	LOCKMODE	mode = zen_lock_mode(w->mode);
 
 	queue = queue && !w->have_tuple_lock;
+	ZEN_COUNT(row_waits, 1);
 
 	switch (w->policy)
 	{

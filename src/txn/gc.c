@@ -18,6 +18,7 @@
 #include "access/xact.h"
 #include "base/fault.h"
 #include "base/guc.h"
+#include "base/stats.h"
 #include "cache/metcache.h"
 #include "cache/spill.h"
 #include "miscadmin.h"
@@ -131,6 +132,7 @@ zen_gc_horizon(void)
 	FullTransactionId horizon,
 				before;
 
+	ZEN_COUNT(horizon_looks, 1);
 	now = ReadNextFullTransactionId();
 	horizon = widen(xid);
 	before = FullTransactionIdFromU64(U64FromFullTransactionId(horizon) - 1);
