@@ -35,6 +35,7 @@ value($dbh, q{INSERT INTO t SELECT g, g, repeat('x', 100) FROM generate_series(1
 test_idle();
 test_pace();
 test_pages();
+test_churn();
 test_room_elsewhere();
 test_process();
 test_prepared();
@@ -124,6 +125,27 @@ sub test_pages
 	wait_for('pages to come back', sub { $free - value($dbh, 'SELECT pages_free FROM zen_stat()') < $used / 10 });
 	pass('pages: the worker gives those of deleted rows back, without VACUUM');
 	value($dbh, 'DROP TABLE wide');
+	return;
+}
+
+# Rows that come and go leave nothing in DRAM, though the Met-Cache has room for all: its CLOCK drops their items.
+sub test_churn
+{
+	my $rows = 10_000;
+	my @used;
+	value($dbh, 'CREATE TABLE queue (id int PRIMARY KEY) USING zen');
+	for my $round (1 .. 60)
+	{
+		value($dbh, "INSERT INTO queue SELECT g FROM generate_series($round * $rows, ($round + 1) * $rows - 1) g");
+		value($dbh, "DELETE FROM queue WHERE id < ($round - 1) * $rows");
+		next if $round % 10 != 0;
+		value($dbh, 'VACUUM queue');
+		wait_until_clean();
+		push @used, value($dbh, 'SELECT dram_in_use FROM zen_stat()');
+	}
+	cmp_ok($used[-1] - $used[0], '<', 3_000_000,
+		"churn: bytes of DRAM after each 100000 rows that came and went: @used");
+	value($dbh, 'DROP TABLE queue');
 	return;
 }
 

@@ -6,19 +6,19 @@
  * read in NVM is admitted from its second read on, and only if room is left or a row can go that was read less.  A row
  * that is written or locked must be admitted, so it is on probation first.
  *
- * The CLOCK is two queues in each shard: fresh, the probation, at most 1 / FRESH_PART of the items, and kept.  Whoever adds
- * to fresh settles the oldest there: it stays if room is left, or if it takes the place of a row read less, else it
- * goes.  The hand passes over kept in the same way for whoever wants a place: a row that is read less often than the
- * newcomer goes, another one goes to the end; after HAND_STEPS the newcomer has lost.  So each admission costs a few
- * steps, and none takes long.  Rows belong to shards by a hash, so shards are alike.
+ * The CLOCK is two queues in each shard: fresh, the probation, at most 1 / FRESH_PART of the items, and kept.  While room is
+ * left rows go to kept at once.  Else whoever adds to fresh settles the oldest there: it stays if it takes the place of a
+ * row read less, else it goes.  The hand passes over kept in the same way for whoever wants a place: a row that is read
+ * less often than the newcomer goes, another one goes to the end; after HAND_STEPS the newcomer has lost.  So each
+ * admission costs a few steps, and none takes long.  Rows belong to shards by a hash, so shards are alike.
  *
  * With shares (split.c) a row of a table that has more than its share always makes room for one of a table that has not,
  * and never the other way round.
  *
  * An item is only a hint: whether its row may go is decided from the word itself.  An item is its row's if the newest
  * version is marked ZEN_V_IN_CLOCK and bears the item's mark; any other is dropped when the hand meets it.  While room
- * is left nobody needs the hand: then every CHECK_EVERY-th addition moves it, so that items of rows that are gone do not
- * pile up.
+ * is left nobody needs the hand: then every CHECK_EVERY-th addition moves it to the next item that is good.  So items of
+ * rows that are gone drop out as fast as they come when they are four for each good one.
  *
  * Evictable is an entry that is frozen, not a tombstone, without older versions and without lockers: what NVM holds of
  * it is then all there is to know.
@@ -43,6 +43,7 @@
 #define FRESH_MIN		4		/* items */
 #define HAND_STEPS		4
 #define CHECK_EVERY		4
+#define STALE_STEPS		64
 #define ADMIT_READS		2		/* reads after which a row may be admitted */
 #define ANY_READS		(ZEN_SKETCH_MAX + 1)	/* more than any row has */
 #define AGE_MISSES		10		/* reads that miss for each cached row, until
@@ -562,23 +563,34 @@ enqueue(ZenHTable *ht, uint64 tidno, ClockShard *shard, ClockQueue *q)
 	return true;
 }
 
+/* Drop items of rows that are gone, up to one that is good. */
+static void
+drop_stale(ClockShard *shard)
+{
+	uint32		reads;
+
+	for (int i = 0; i < STALE_STEPS && shard->kept.n > 0; i++)
+		if (step(shard, &shard->kept, 0, &reads) != FOUND_NOTHING)
+			break;
+}
+
 void
 zen_metcache_enqueue(ZenHTable *ht, uint64 tidno)
 {
 	ClockShard *shard = shard_of(zen_sketch_key(ht->idx, tidno));
-	uint32		reads;
+	bool		full = exceeds(mark_full());
 
-	if (!enqueue(ht, tidno, shard, &shard->fresh))
+	if (!enqueue(ht, tidno, shard, full ? &shard->fresh : &shard->kept))
 		return;
 
 	/*
 	 * one has come: one is settled, and one more, as long as they are too
 	 * many
 	 */
-	for (int i = 0; i < 2 && fresh_is_full(shard); i++)
+	for (int i = 0; full && i < 2 && fresh_is_full(shard); i++)
 		settle(shard);
-	if (++additions % CHECK_EVERY == 0 && !exceeds(mark_full()))
-		(void) step(shard, &shard->kept, 0, &reads);
+	if (!full && ++additions % CHECK_EVERY == 0)
+		drop_stale(shard);
 }
 
 static void
