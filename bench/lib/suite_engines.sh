@@ -1,0 +1,40 @@
+# shellcheck shell=bash
+#
+# suite_engines.sh -- bench/suite's part engines: bench/engines/report without NVM's latency and with Optane's, to
+# engines-none/ and engines-optane/ in $out. It goes on by itself where it was.
+#
+# engines_plan           Prints the number of runs that are missing.
+# engines_estimate N     Prints the seconds that N runs will take.
+# engines_run            Builds the program if need be and runs what is missing.
+
+readonly engines_latencies=(none optane)
+
+# LATENCY ARG...
+engines_report() {
+	local options=()
+	[ $full = false ] || options+=(--full)
+	[ -z "$engine_groups" ] || options+=(--groups "$engine_groups")
+	"$here/engines/report" --seconds "$engine_seconds" --rows "$engine_rows" --repetitions $((rounds < 3 ? 3 : rounds)) \
+		"${options[@]}" --latency "$1" --out "$out/engines-$1" "${@:2}"
+}
+
+engines_plan() {
+	local latency n sum=0
+	for latency in "${engines_latencies[@]}"; do
+		n=$(engines_report "$latency" --count) || return
+		sum=$((sum + n))
+	done
+	echo $sum
+}
+
+# Half a second of each run is for loading and recovery.
+engines_estimate() { awk -v n="$1" -v s="$engine_seconds" 'BEGIN { print int(n * (s + 0.5)) }'; }
+
+engines_run() {
+	local latency
+	make -s -C "$here/engines" PG_CONFIG="${PG_CONFIG:-pg_config}"
+	for latency in "${engines_latencies[@]}"; do
+		say "engines with latency $latency"
+		engines_report "$latency"
+	done
+}
