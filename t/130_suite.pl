@@ -1,0 +1,157 @@
+# bench/suite: refuses bad arguments, each number of its summary comes from the CSV, and what is there is not run again.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use Test::More;
+use ZenTest;
+
+my $suite = "$FindBin::RealBin/../bench/suite";
+my $dir   = PostgreSQL::Test::Utils::tempdir();
+
+# Output and status.
+sub suite
+{
+	my $command = join ' ', map { "'$_'" } $suite, @_;
+	my $output = `$command 2>&1 </dev/null`;
+	return ($output, $? >> 8);
+}
+
+sub text_of { return PostgreSQL::Test::Utils::slurp_file("$dir/out/$_[0]"); }
+
+# The lines of a CSV file as hashes.
+sub csv
+{
+	my ($head, @lines) = split /\n/, text_of($_[0]);
+	my @columns = split /,/, $head;
+	return map { my %line; @line{@columns} = split /,/, $_, -1; \%line } @lines;
+}
+
+# --- arguments ---------------------------------------------------------------
+
+for my $case (
+	[ [], qr/--out DIR is missing/ ],
+	[ [ '--out' ], qr/--out wants a value/ ],
+	[ [ '--full=1' ], qr/--full takes no value/ ],
+	[ [ '--parts', 'sql,all' ], qr/--parts is a list of sql, recovery, engines/ ],
+	[ [ '--parts', 'sql,sql' ], qr/names something twice/ ],
+	[ [ '--peers', 'zen,postgres' ], qr/--peers is a list of peers/ ],
+	[ [ '--peers', 'zen,,heap' ], qr/--peers is a list of peers/ ],
+	[ [ '--workloads', 'tpcc,tpch' ], qr/--workloads is a list/ ],
+	[ [ '--clients', '1,0' ], qr/--clients is a list of numbers/ ],
+	[ [ '--rounds', '0' ], qr/--rounds wants a whole number/ ],
+	[ [ '--seconds', '1.5' ], qr/--seconds wants a whole number/ ],
+	[ [ '--warehouses', 'two' ], qr/--warehouses wants a whole number/ ],
+	[ [ '--disk', "$dir/none" ], qr/no directory that can be written/ ],
+	[ [ '--recovery-rows', '10' ], qr/--recovery-rows is a list/ ],
+	[ [ '--recovery-transactions', '-1' ], qr/--recovery-transactions is a list/ ],
+	[ [ '--parts', 'engines', '--engine-groups', 'nothing' ], qr/no group nothing|wants matplotlib/ ],
+	[ [ '--nothing' ], qr/no option --nothing/ ])
+{
+	my ($arguments, $message) = @$case;
+	my ($output, $status) = suite(@$arguments, @$arguments && $arguments->[0] ne '--out' ? ('--out', "$dir/none") : ());
+	ok($status == 2 && $output =~ $message, "refused: @$arguments") or diag $output;
+}
+
+# --- a small run -------------------------------------------------------------
+
+my ($room) = `df --output=avail -BM /dev/shm` =~ /(\d+)M/;
+my @small = ('--out', "$dir/out", '--parts', 'sql,recovery', '--workloads', 'update,tpcc', '--clients', 1, '--rounds', 1,
+	'--seconds', 1, '--warehouses', 1, '--recovery-rows', 1000, '--recovery-transactions', '0,100', '--peers', is_zen() ? 'zen,heap' : 'heap');
+
+sub progress { return scalar(() = $_[0] =~ /\d+ of \d+: /g); }
+
+# Each cell of the summary again, from raw.csv.
+sub check_summary
+{
+	my %value = map { ("$_->{workload} $_->{peer}" => $_) } csv('raw.csv');
+	my ($summary) = text_of('RESULTS.md') =~ /^## zen and its peers\n(.*?)^#/ms;
+	for my $workload (qw(update tpcc))
+	{
+		my ($zen, $heap) = @value{ "$workload zen", "$workload heap" };
+		my @wanted = map { sprintf '%.2f', $zen->{$_} / $heap->{$_} } qw(tps cpu_ms_per_tx);
+		my ($cells) = $summary =~ /^\| $workload, 1 client \| (.*?) \|  \|  \|$/m;
+		is($cells, join(' | ', @wanted), "$workload: throughput and CPU in the summary are those of raw.csv") or diag $summary;
+	}
+	return;
+}
+
+sub check_loads
+{
+	my @slices = csv('raw.csv');
+	is(join(' ', sort map { "$_->{workload}-$_->{peer}" } @slices), 'tpcc-heap tpcc-zen update-heap update-zen', 'a line for each slice');
+	for my $slice (@slices)
+	{
+		my $what = "$slice->{workload}, $slice->{peer}";
+		my ($rows, $bytes) = @$slice{qw(rows_changed_per_tx changed_bytes_per_tx)};
+		ok($slice->{workload} eq 'update' ? $rows == 1 && $bytes > 1000 && $bytes < 1100 : $rows > 10 && $rows < 30 && $bytes > 1000,
+			"$what: rows changed and their bytes")
+		  or diag "$rows rows, $bytes bytes";
+		my $written = 0;
+		$written += $slice->{$_} || 0 for qw(bytes_written_per_tx wal_bytes_per_tx data_bytes_per_tx);
+		my $amplification = sprintf '%.3g', $written / $bytes;
+		like(text_of('RESULTS.md'), qr/^\|.* \| \Q$amplification\E \|/m, "$what: its write amplification is in the report");
+	}
+	return;
+}
+
+sub check_types
+{
+	my %transactions = map { ($_->{peer} => $_->{transactions}) } grep { $_->{workload} eq 'tpcc' } csv('raw.csv');
+	my @lines = csv('tpcc.csv');
+	is(scalar @lines, 10, 'tpcc.csv: five types of transactions on two peers');
+	ok(!(grep { $_->{count} && !($_->{p50_ms} > 0 && $_->{p50_ms} <= $_->{p95_ms} && $_->{p95_ms} <= $_->{p99_ms}) } @lines),
+		'percentiles grow') or diag text_of('tpcc.csv');
+	for my $peer (qw(zen heap))
+	{
+		my $sum = 0;
+		$sum += $_->{count} for grep { $_->{peer} eq $peer } @lines;
+		is($sum, $transactions{$peer}, "tpcc.csv, $peer: all transactions are there");
+	}
+	return;
+}
+
+# Numbers are medians of one slice each, so they are in the report as they are in the CSV.
+sub check_run
+{
+	check_summary();
+	check_loads();
+	check_types();
+	my %counter = map { ($_->{counter} => $_->{per_tx}) } grep { $_->{workload} eq 'update' } csv('counters.csv');
+	is($counter{slots_written}, 1, 'counters.csv: an update writes one slot');
+	is(join(' ', map { "$_->{peer}-$_->{transactions}" } csv('recovery.csv')), 'zen-0 zen-100 heap-0 heap-100', 'recovery.csv: a line for each restart');
+	ok(!(grep { $_->{full_service_s} <= 0 || $_->{full_service_s} > 60 } csv('recovery.csv')), 'seconds to full service')
+	  or diag text_of('recovery.csv');
+	return;
+}
+
+SKIP:
+{
+	skip '/dev/shm wants 5000 MB free', 1 if $room < 5000;
+	my ($output, $status) = suite(@small);
+	is($status, 0, 'a small run') or diag $output;
+	skip 'tests what only zen has', 1 unless is_zen();
+	is(progress($output), 8, 'each slice and restart has its line of progress') or diag $output;
+	check_run();
+
+	my @pictures = system('/usr/bin/python3 -c "import matplotlib" 2>/dev/null') == 0 ? qw(throughput.png cpu.png recovery.png) : ();
+	ok(-s "$dir/out/$_", "there is $_") for @pictures;
+
+	my %before = map { ($_ => text_of($_)) } qw(raw.csv tpcc.csv counters.csv recovery.csv RESULTS.md);
+	($output, $status) = suite(@small);
+	ok($status == 0 && progress($output) == 0, 'called again, it runs nothing') or diag $output;
+	is(text_of($_), $before{$_}, "$_ is as before") for sort keys %before;
+
+	my $kept = $before{'recovery.csv'} =~ s/^heap,1000,100,.*\n//mr;
+	open(my $file, '>', "$dir/out/recovery.csv") or die $!;
+	print $file $kept;
+	close $file;
+	($output, $status) = suite(@small);
+	ok($status == 0 && progress($output) == 1, 'broken off, it does what is missing') or diag $output;
+	like((suite(@small, '--seconds', 2))[0], qr/is of another suite/, 'slices of another length are not mixed with these');
+	like(text_of('recovery.csv'), qr/\A\Q$kept\Eheap,1000,100,1,[\d.]+,[\d.]+\n\z/, 'and no more');
+}
+done_testing();
