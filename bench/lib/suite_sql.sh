@@ -30,22 +30,27 @@ sql_variants() {
 	case $1 in
 	ycsb-ro | ycsb-rh | ycsb-ba | ycsb-wh)
 		echo '0.95 1'
-		if [ $full = false ]; then
-			echo '0.95 16'
-		elif [ "$2" = "$skew_clients" ]; then
-			printf '%s\n' '0 1' '0.6 1' '0.99 1' '0.95 16'
-		fi
+		[ $full = false ] || [ "$2" != "$main_clients" ] || printf '%s\n' '0 1' '0.6 1' '0.99 1' '0.95 16'
 		;;
 	ycsb-*) echo '0.99 1' ;;
 	*) echo '- -' ;;
 	esac
 }
 
+# WORKLOAD: the numbers of clients it is run with.
+sql_clients() {
+	case $1 in
+	update) list "$clients" | grep -x 1 || true ;;
+	tpcc | simple-update | select-only | ycsb-ba) list "$clients" ;;
+	ycsb-[a-f]) echo "$main_clients" ;;
+	*) list "$clients" | grep -xE "1|$main_clients" ;;
+	esac
+}
+
 sql_all_slices() {
 	local workload n theta requests round i
 	for workload in $(list "$workloads"); do
-		for n in $(list "$clients"); do
-			[ "$workload" != update ] || [ "$n" = 1 ] || continue
+		for n in $(sql_clients "$workload"); do
 			while read -r theta requests; do
 				for ((round = 1; round <= rounds; round++)); do
 					for ((i = 0; i < ${#names[@]}; i++)); do
@@ -59,7 +64,7 @@ sql_all_slices() {
 
 sql_plan() { sql_all_slices | csv_missing raw.csv 6; }
 
-sql_estimate() { echo $(($1 * (seconds + 2) + ${#peers[@]} * (5 + warehouses * 3 + rows / 10000 + scale))); }
+sql_estimate() { echo $(($1 * (seconds * 2 + 3) / 2 + ${#peers[@]} * (5 + warehouses * 3 + rows / 10000 + scale))); }
 
 ## The servers: peers is the array of their names, names that of the peers
 
