@@ -64,7 +64,7 @@ slots_written, bytes_written: row versions written to NVM and their bytes; lines
 metcache_hits, metcache_misses: rows read from the Met-Cache in DRAM and from NVM; metcache_admissions, metcache_evictions: rows copied into it and given back;
 rows_spilled: rows that large transactions have written to NVM before their commit;
 versions_freed, slots_freed, tombstones_freed: superseded versions, NVM slots, and traces of deleted rows given back; region_waits, word_spins: times a writer found its region or a row''s map word taken; row_waits: waits for the end of a transaction that has changed or locked a row;
-arena_locks, epoch_raises, horizon_looks: times a process took DRAM from or gave it to the common stock, closed a batch of retired objects, and computed the oldest snapshot: what writes memory that all share;
+arena_locks, epoch_raises, horizon_looks: times a process took DRAM from or gave it to the common stock, closed a batch of retired objects, and looked for the oldest snapshot: what writes memory that all share;
 dram_reserved: bytes of zen.dram_size; dram_taken: bytes of it ever used; dram_in_use: bytes of it used now; metcache_bytes: bytes of row versions now; garbage_pending: row changes whose predecessors are still to be freed;
 pages_total, pages_free, pages_owned, pages_shared: 64 KB pages of the pool: all, free, owned by one table each, shared by small tables; null until recovery is done';
 

@@ -162,7 +162,7 @@ sub test_wal_writer
 	cmp_ok($n, '<', $limit, "$updates updates have woken the WAL writer $n times");
 
 	# What the configuration says comes before zen's default, and shows that the measure works.
-	return if value($dbh, 'SHOW server_version_num') >= 170000;
+	return if value($dbh, 'SHOW server_version_num') >= 160000;
 	is(value($dbh, 'SHOW wal_writer_flush_after'), '0', 'the WAL writer flushes what it writes');
 	$node->append_conf('postgresql.conf', "wal_writer_flush_after = '1MB'");
 	$node->restart;

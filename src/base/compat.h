@@ -68,10 +68,10 @@ typedef bool TU_UpdateIndexes;
 #endif
 
 /*
- * Before 17 each asynchronous commit wakes the WAL writer, from when a page of WAL is full until it is flushed, which the WAL
- * writer puts off by wal_writer_flush_after; see guc.c.
+ * In 15 each asynchronous commit wakes the WAL writer, from when a page of WAL is full until it is flushed, which the WAL
+ * writer puts off by wal_writer_flush_after; see guc.c.  17 and later wake it after so many pages, and with 0 at each commit.
  */
-#define ZEN_COMMITS_WAKE_WAL_WRITER	(PG_VERSION_NUM < 170000)
+#define ZEN_COMMITS_WAKE_WAL_WRITER	(PG_VERSION_NUM < 160000)
 
 /* 17 numbers processes by their PGPROC where backend ids were used before. */
 #if PG_VERSION_NUM < 170000

@@ -32,7 +32,7 @@
 	X(row_waits)				/* waits for the end of a transaction that has changed or locked a row */ \
 	X(arena_locks)				/* times DRAM was taken from or given to the processes' common stock */ \
 	X(epoch_raises)				/* batches of retired objects */ \
-	X(horizon_looks)			/* computations of the oldest snapshot */
+	X(horizon_looks)			/* looks at the oldest snapshot */
 
 typedef enum ZenCounter
 {

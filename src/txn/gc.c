@@ -522,6 +522,7 @@ is_due(GcItem *item, bool *looking)
 		return false;
 	*looking = true;
 	runs_since_look = 0;
+	ZEN_COUNT(horizon_looks, 1);
 	if (!GlobalVisTestIsRemovableFullXid(GlobalVisTestFor(NULL), item->xid))
 		return false;
 	passed = item->xid;
