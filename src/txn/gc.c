@@ -518,11 +518,14 @@ is_due(GcItem *item, bool *looking)
 {
 	if (FullTransactionIdPrecedesOrEquals(item->xid, passed))
 		return true;
-	if (!*looking && runs_since_look < LOOK_EVERY)
-		return false;
-	*looking = true;
-	runs_since_look = 0;
-	ZEN_COUNT(horizon_looks, 1);
+	if (!*looking)
+	{
+		if (runs_since_look < LOOK_EVERY)
+			return false;
+		*looking = true;
+		runs_since_look = 0;
+		ZEN_COUNT(horizon_looks, 1);
+	}
 	if (!GlobalVisTestIsRemovableFullXid(GlobalVisTestFor(NULL), item->xid))
 		return false;
 	passed = item->xid;
