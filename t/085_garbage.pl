@@ -3,6 +3,7 @@
 #
 # - what idle sessions have left, and pages that have become empty, are the worker's
 # - room that one session's rows have left is used by others before they take pages
+# - rows that come and go leave nothing in DRAM
 # - an old snapshot, a prepared transaction, a replication slot keep garbage: each is named in
 #   zen_garbage() and once in the log, and sees what it must see
 # - who finds the pool full of such garbage waits for it, up to zen.full_timeout
