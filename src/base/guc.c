@@ -40,8 +40,8 @@ static const struct config_enum_entry pool_mode_options[] = {
 };
 
 /*
- * For PostgreSQL every commit of zen is an asynchronous one, and waking the WAL writer in vain costs as much as half of a short
- * transaction.  With 0 it flushes what it writes, and is woken once in a page of WAL, some 200 transactions.  Only the default
+ * For PostgreSQL every commit of zen is an asynchronous one, and waking the WAL writer in vain took up to a third of the
+ * server's time.  With 0 it flushes what it writes, and is woken once in a page of WAL, some 200 transactions.  Only the default
  * changes: what the configuration says comes before it.
  */
 static void

@@ -4,7 +4,7 @@
  * Which rows are worth their DRAM?  Those read most often of late.  Reads of cached rows are counted in their newest
  * versions (zen_version_touch), reads of others in a sketch (sketch.c); both are halved at the same times.  A row that is
  * read in NVM is admitted from its second read on, and only if room is left or a row can go that was read less.  A row
- * that is written or locked must be admitted, so it is on probation first.
+ * that is written or locked must be admitted, so it is on probation first when the cache is full.
  *
  * The CLOCK is two queues in each shard: fresh, the probation, at most 1 / FRESH_PART of the items, and kept.  While room is
  * left rows go to kept at once.  Else whoever adds to fresh settles the oldest there: it stays if it takes the place of a
@@ -43,7 +43,7 @@
 #define FRESH_MIN		4		/* items */
 #define HAND_STEPS		4
 #define CHECK_EVERY		4
-#define STALE_STEPS		64
+#define STALE_STEPS		64		/* items that one addition drops at most */
 #define ADMIT_READS		2		/* reads after which a row may be admitted */
 #define ANY_READS		(ZEN_SKETCH_MAX + 1)	/* more than any row has */
 #define AGE_MISSES		10		/* reads that miss for each cached row, until

@@ -210,11 +210,11 @@ wait_for(Waiter *w, TransactionId xid, bool queue)
 	LOCKMODE	mode = zen_lock_mode(w->mode);
 
 	queue = queue && !w->have_tuple_lock;
-	ZEN_COUNT(row_waits, 1);
 
 	switch (w->policy)
 	{
 		case LockWaitBlock:
+			ZEN_COUNT(row_waits, 1);
 			if (queue)
 			{
 				LockTuple(w->rel, &w->tid, mode);
