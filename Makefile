@@ -87,6 +87,7 @@ OBJS = $(addprefix src/base/, \
 		rowlock.o \
 		writeset.o \
 		spilled.o \
+		rowread.o \
 		row.o \
 		rowchange.o \
 		gc.o \

@@ -64,6 +64,31 @@ FETCH ALL FROM c;
 FETCH BACKWARD ALL FROM c;
 SELECT * FROM t WHERE id < 8 OR id > 1000 ORDER BY id;
 ROLLBACK;
+-- nor those of a savepoint that was rolled back or not, in the blocks it has begun and in later ones
+BEGIN;
+DECLARE c SCROLL CURSOR FOR SELECT id, v FROM t WHERE id % 40 = 1;
+FETCH 1 FROM c;
+SAVEPOINT a;
+DELETE FROM t WHERE id < 100;
+UPDATE t SET v = 'late' WHERE id > 100;
+FETCH 1 FROM c;
+ROLLBACK TO a;
+FETCH 1 FROM c;
+UPDATE t SET v = 'later', id = id + 5000 WHERE id % 2 = 1;
+FETCH ALL FROM c;
+FETCH BACKWARD ALL FROM c;
+ROLLBACK;
+-- an update of what a cursor has shown is told that the row has changed since
+BEGIN;
+DECLARE c CURSOR FOR SELECT id, v FROM t WHERE id < 4;
+FETCH 2 FROM c;
+UPDATE t SET v = v || ' again' WHERE CURRENT OF c;
+UPDATE t SET v = v || ' and again' WHERE CURRENT OF c;
+FETCH 1 FROM c;
+UPDATE t SET v = v || ' again' WHERE CURRENT OF c;
+DELETE FROM t WHERE CURRENT OF c;
+SELECT * FROM t WHERE id < 4 ORDER BY id;
+ROLLBACK;
 -- a cursor opened after changes, kept over a rolled back savepoint
 BEGIN;
 UPDATE t SET v = 'one' WHERE id = 1;

@@ -12,6 +12,7 @@
 #include "executor/tuptable.h"
 #include "nvm/htable.h"
 #include "txn/row.h"
+#include "txn/rowread.h"
 #include "utils/rel.h"
 
 /* ---------- relations ---------- */

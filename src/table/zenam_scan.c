@@ -4,6 +4,9 @@
  * All of them come down to fetch(): one logical tuple, one snapshot.  A "block" is 64 TIDs, so everything in PostgreSQL
  * that thinks in blocks (parallel scans, bitmaps, sampling, predicate locks) works on ranges of TIDs.
  *
+ * Scans of many rows fetch those of a block in one go, as heap does a page's: an MVCC snapshot sees the same of a block
+ * whenever it looks, its own transaction's later commands included.
+ *
  * Serializable reads follow heap: a relation lock for sequential scans, else a lock on each TID read; and each newer
  * version that was passed over is a conflict out.
  */
@@ -23,6 +26,7 @@
 #include "table/zenam_callbacks.h"
 #include "table/zenam_scan.h"
 #include "utils/builtins.h"
+#include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
 #define FEW_ROWS		128		/* up to here the rows of a bitmap count as
@@ -38,6 +42,9 @@ typedef struct ZenScan
 	BlockNumber block;			/* current block */
 	int			offset;			/* current TID within it, 0..63 */
 	ScanDirection direction;	/* in which current was reached */
+	ZenRowBlock *rows;			/* of the current block, if rows_fetched; made
+								 * when first needed */
+	bool		rows_fetched;
 	ParallelBlockTableScanWorkerData *worker;	/* parallel scan, or NULL */
 
 	/* TID-range scan */
@@ -130,6 +137,55 @@ fetch(Relation rel, ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, Tu
 	return found;
 }
 
+/* ---------- the rows of a block ---------- */
+
+static void
+make_rows(ZenScan *scan)
+{
+	MemoryContext mcxt = GetMemoryChunkContext(scan);
+
+	scan->rows = MemoryContextAllocZero(mcxt, sizeof(ZenRowBlock));
+	for (int i = 0; i < ZEN_TIDS_PER_BLOCK; i++)
+		scan->rows->rows[i].mcxt = mcxt;
+}
+
+static void
+free_rows(ZenScan *scan)
+{
+	for (int i = 0; i < ZEN_TIDS_PER_BLOCK; i++)
+		if (scan->rows->rows[i].buf != NULL)
+			pfree(scan->rows->rows[i].buf);
+	pfree(scan->rows);
+}
+
+/*
+ * Fetch the row at a TID of the current block; wanted: what else of the block will be read.  As fetch() with the same kind.
+ */
+static bool
+fetch_in_block(ZenScan *scan, uint64 tidno, uint64 wanted, TupleTableSlot *slot, ReadKind kind)
+{
+	TableScanDesc sscan = &scan->base;
+	uint64		bit = UINT64CONST(1) << tidno % ZEN_TIDS_PER_BLOCK;
+
+	if (!scan->rows_fetched)
+	{
+		if (!IsMVCCSnapshot(sscan->rs_snapshot) ||
+			CheckForSerializableConflictOutNeeded(sscan->rs_rd, sscan->rs_snapshot))
+			return fetch(sscan->rs_rd, scan->ht, tidno, ZEN_ANY_CODE, sscan->rs_snapshot, slot, kind, NULL);
+		if (scan->rows == NULL)
+			make_rows(scan);
+		zen_row_fetch_block(scan->ht, scan->block, wanted, sscan->rs_snapshot, scan->rows);
+		scan->rows_fetched = true;
+	}
+	if (scan->rows->apart & bit)
+		return fetch(sscan->rs_rd, scan->ht, tidno, ZEN_ANY_CODE, sscan->rs_snapshot, slot, kind, NULL);
+	if (!(scan->rows->found & bit))
+		return false;
+	zen_row_copy(zen_slot_row(slot), &scan->rows->rows[tidno % ZEN_TIDS_PER_BLOCK]);
+	zen_slot_store(slot, RelationGetRelid(sscan->rs_rd));
+	return true;
+}
+
 /* ---------- sequential scan ---------- */
 
 static void
@@ -140,6 +196,7 @@ init_scan(ZenScan *scan, bool keep_range)
 	else
 		scan->nblocks = (BlockNumber) zen_tidmap_nblocks(scan->ht);
 	scan->started = false;
+	scan->rows_fetched = false;
 	scan->ncandidates = scan->candidate = 0;
 	scan->nvisited = 0;
 	if (!keep_range)
@@ -196,6 +253,8 @@ zenam_scan_end(TableScanDesc sscan)
 		pfree(sscan->rs_key);
 	if (scan->worker)
 		pfree(scan->worker);
+	if (scan->rows)
+		free_rows(scan);
 	if (sscan->rs_flags & SO_TEMP_SNAPSHOT)
 		UnregisterSnapshot(sscan->rs_snapshot);
 	pfree(scan);
@@ -223,6 +282,7 @@ static bool
 next_block(ZenScan *scan, bool forward)
 {
 	CHECK_FOR_INTERRUPTS();
+	scan->rows_fetched = false;
 	if (scan->worker != NULL)
 	{
 		ParallelBlockTableScanDesc shared = (ParallelBlockTableScanDesc) scan->base.rs_parallel;
@@ -373,8 +433,7 @@ zenam_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableS
 	}
 	while (next_tid(scan, forward, &tidno))
 	{
-		if (fetch(sscan->rs_rd, scan->ht, tidno, ZEN_ANY_CODE, sscan->rs_snapshot, slot, READ_TABLE, NULL) &&
-			keys_match(scan, slot))
+		if (fetch_in_block(scan, tidno, PG_UINT64_MAX, slot, READ_TABLE) && keys_match(scan, slot))
 		{
 			pgstat_count_heap_getnext(sscan->rs_rd);
 			return true;
@@ -395,6 +454,7 @@ zenam_scan_set_tidrange(TableScanDesc sscan, ItemPointer mintid, ItemPointer max
 	scan->maxtid = *maxtid;
 	scan->nblocks = (BlockNumber) zen_tidmap_nblocks(scan->ht);
 	scan->started = false;
+	scan->rows_fetched = false;
 }
 
 /* The blocks of the range; false if there are none. */
@@ -426,6 +486,7 @@ zenam_scan_getnextslot_tidrange(TableScanDesc sscan, ScanDirection direction, Tu
 			scan->started = true;
 			scan->block = forward ? first : last;
 			scan->offset = forward ? -1 : ZEN_TIDS_PER_BLOCK;
+			scan->rows_fetched = false;
 		}
 		while (next_tid(scan, forward, &tidno))
 		{
@@ -441,7 +502,7 @@ zenam_scan_getnextslot_tidrange(TableScanDesc sscan, ScanDirection direction, Tu
 			 * versions carry their code in the offset, so the exact bounds
 			 * are tested on what was found
 			 */
-			if (fetch(sscan->rs_rd, scan->ht, tidno, ZEN_ANY_CODE, sscan->rs_snapshot, slot, READ_RANGE, NULL) &&
+			if (fetch_in_block(scan, tidno, PG_UINT64_MAX, slot, READ_RANGE) &&
 				ItemPointerCompare(&slot->tts_tid, &scan->mintid) >= 0 &&
 				ItemPointerCompare(&slot->tts_tid, &scan->maxtid) <= 0)
 			{
@@ -462,6 +523,7 @@ set_bitmap_block(ZenScan *scan, TBMIterateResult *block)
 {
 	scan->candidate = 0;
 	scan->ncandidates = 0;
+	scan->rows_fetched = false;
 	if (block->blockno >= scan->nblocks)
 		return false;
 	scan->block = block->blockno;
@@ -485,18 +547,31 @@ reads_few(ZenScan *scan)
 	return scan->nvisited <= FEW_ROWS;
 }
 
+/* The block's candidates as bits. */
+static uint64
+candidate_bits(ZenScan *scan)
+{
+	uint64		bits = 0;
+
+	for (int i = 0; i < scan->ncandidates; i++)
+		bits |= UINT64CONST(1) << (scan->candidates[i] - 1);
+	return bits;
+}
+
 /* The next visible row of the block. */
 static bool
 next_in_bitmap_block(ZenScan *scan, TupleTableSlot *slot)
 {
 	TableScanDesc sscan = &scan->base;
+	bool		few = reads_few(scan);
+	uint64		wanted = few ? 0 : candidate_bits(scan);
 
 	while (scan->candidate < scan->ncandidates)
 	{
 		uint64		tidno = (uint64) scan->block * ZEN_TIDS_PER_BLOCK + scan->candidates[scan->candidate++] - 1;
 
-		if (fetch(sscan->rs_rd, scan->ht, tidno, ZEN_ANY_CODE, sscan->rs_snapshot, slot,
-				  reads_few(scan) ? READ_POINT : READ_RANGE, NULL))
+		if (few ? fetch(sscan->rs_rd, scan->ht, tidno, ZEN_ANY_CODE, sscan->rs_snapshot, slot, READ_POINT, NULL) :
+			fetch_in_block(scan, tidno, wanted, slot, READ_RANGE))
 		{
 			pgstat_count_heap_fetch(sscan->rs_rd);
 			return true;

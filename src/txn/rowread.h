@@ -1,0 +1,113 @@
+/*
+ * rowread.h -- fetch rows.
+ *
+ * Knows no Relation: predicate locks are the table layer's.  All functions are called outside any epoch, and may throw
+ * ERRCODE_OUT_OF_MEMORY and ERRCODE_DATA_CORRUPTED.
+ */
+#ifndef ZEN_ROWREAD_H
+#define ZEN_ROWREAD_H
+
+#include "cache/version.h"
+
+#include "access/tableam.h"
+
+#define ZEN_ANY_CODE	(-1)
+
+/*
+ * A row copied out.  The buffer holds a HeapTuple image: HeapTupleHeader with xmin, xmax, cmin and ctid set, then the
+ * null bitmap and the data.  It grows in mcxt as needed and is reused.
+ */
+typedef struct ZenRow
+{
+	MemoryContext mcxt;
+	char	   *buf;
+	Size		capacity;
+	uint32		len;			/* bytes of the heap tuple */
+	ItemPointerData tid;		/* with the version's code */
+	TransactionId xmin;			/* writer, FrozenTransactionId if every
+								 * snapshot sees it; the header has the raw
+								 * xid */
+} ZenRow;
+
+/* What a serializable reader wants to know about the versions it passed over. */
+typedef struct ZenPassed
+{
+	TransactionId *xids;		/* writers of newer versions, not aborted, not
+								 * this transaction; in TopMemoryContext */
+	uint32		n;
+	uint32		capacity;
+} ZenPassed;
+
+/*
+ * zen_row_fetch -- copy the version that the snapshot sees; false if there is none.
+ *
+ * With code >= 0 only the version with that code will do (SnapshotAny: whatever its fate).  *all_dead, if not NULL:
+ * no snapshot will ever see a row under this TID again.  passed, if not NULL, is filled.
+ */
+extern bool zen_row_fetch(ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, ZenRow *row,
+						  bool *all_dead, ZenPassed *passed);
+
+/*
+ * zen_row_read -- the same for a point read: it counts for the Met-Cache, and may bring the row there.
+ *
+ * Caller holds a lock on the table.
+ */
+extern bool zen_row_read(ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, ZenRow *row,
+						 bool *all_dead, ZenPassed *passed);
+
+/* The rows of a block of TIDs that a snapshot sees.  All zero at first, but for rows[].mcxt. */
+typedef struct ZenRowBlock
+{
+	uint64		found;			/* bit i: rows[i] is the row at offset i + 1 */
+	uint64		apart;			/* bit i: not known, zen_row_fetch will tell */
+	ZenRow		rows[ZEN_TIDS_PER_BLOCK];
+} ZenRowBlock;
+
+StaticAssertDecl(ZEN_TIDS_PER_BLOCK == 64, "a TID of a block has a bit");
+
+/*
+ * zen_row_fetch_block -- copy those of a block's rows that are wanted (bits as in ZenRowBlock) and that the snapshot sees.
+ *
+ * As zen_row_fetch would, with ZEN_ANY_CODE, but faster.  Left to that are rows that are being spilled, and damaged ones.
+ */
+extern void zen_row_fetch_block(ZenHTable *ht, uint64 block, uint64 wanted, Snapshot snapshot, ZenRowBlock *rows);
+
+/* zen_row_copy -- a row once more, in to's own buffer. */
+extern void zen_row_copy(ZenRow *to, const ZenRow *from);
+
+/* zen_row_newest -- the code of the newest version that is committed or this transaction's; false if none. */
+extern bool zen_row_newest(ZenHTable *ht, uint64 tidno, uint32 *code);
+
+/* zen_row_forward -- does the snapshot see that the row has gone on under another TID?  Which? */
+extern bool zen_row_forward(ZenHTable *ht, uint64 tidno, Snapshot snapshot, uint64 *next);
+
+/* zen_row_state -- for ANALYZE and index builds: what stands under a TID. */
+typedef enum ZenRowState
+{
+	ZEN_ROW_NONE,				/* nothing, or only what aborted */
+	ZEN_ROW_DEAD,				/* deleted, waiting for VACUUM */
+	ZEN_ROW_LIVE,				/* newest version committed */
+	ZEN_ROW_INSERT_IN_PROGRESS,
+	ZEN_ROW_DELETE_IN_PROGRESS,
+	ZEN_ROW_RECENTLY_DEAD		/* deleted, but some snapshot may see it */
+} ZenRowState;
+
+typedef struct ZenRowInfo
+{
+	ZenRowState state;
+	TransactionId xmin;			/* writer of the version copied */
+	TransactionId xid;			/* the one in progress, or the deleter of a
+								 * RECENTLY_DEAD row */
+	bool		xid_is_mine;
+	bool		older_versions; /* a snapshot that does not see xmin finds an
+								 * older version */
+} ZenRowInfo;
+
+/*
+ * zen_row_inspect -- copy the newest version with data that has not aborted and tell its state.
+ *
+ * Returns false, with state NONE or DEAD, when there is none.
+ */
+extern bool zen_row_inspect(ZenHTable *ht, uint64 tidno, ZenRow *row, ZenRowInfo *info);
+
+#endif							/* ZEN_ROWREAD_H */
