@@ -139,26 +139,53 @@ zen_arena_shmem_size(void)
 	return sizeof(ArenaControl);
 }
 
-/* Reserve address space for the arena, aligned to spans. */
+/* The arena in huge pages, all of which are the server's from now on; MAP_FAILED if there are not enough. */
+static char *
+map_huge_pages(Size *mapped)
+{
+	Size		page_size;
+	int			flags;
+
+	GetHugePageSize(&page_size, &flags);
+	*mapped = TYPEALIGN(page_size, arena_size);
+	return mmap(NULL, *mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | flags, -1, 0);
+}
+
+/* In ordinary pages, taken when they are touched; transparently in huge ones as far as the system allows. */
+static char *
+map_pages(Size *mapped)
+{
+	char	   *base = mmap(NULL, arena_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	*mapped = arena_size;
+	if (base != MAP_FAILED && huge_pages != HUGE_PAGES_OFF)
+		(void) madvise(base, arena_size, MADV_HUGEPAGE);
+	return base;
+}
+
+/* Make the arena's mapping, aligned to spans, as huge_pages says for all of the server's shared memory. */
 static void
 map_arena(void)
 {
+	static Size mapped = 0;
+	char	   *base = MAP_FAILED;
+
 	if (zen_arena_base != NULL)
-		munmap(zen_arena_base, arena_size);
+		munmap(zen_arena_base, mapped);
+	zen_arena_base = NULL;
 	arena_size = (Size) zen_dram_size_mb * 1024 * 1024;
-	zen_arena_base = mmap(NULL, arena_size, PROT_READ | PROT_WRITE,
-						  MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (zen_arena_base == MAP_FAILED)
-	{
-		zen_arena_base = NULL;
+	if (huge_pages != HUGE_PAGES_OFF)
+		base = map_huge_pages(&mapped);
+	if (base == MAP_FAILED && huge_pages != HUGE_PAGES_ON)
+		base = map_pages(&mapped);
+	if (base == MAP_FAILED)
 		ereport(FATAL,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
 				 errmsg("could not reserve %d MB of shared memory for zen: %m", zen_dram_size_mb),
+				 huge_pages == HUGE_PAGES_ON ?
+				 errhint("Raise vm.nr_hugepages of the system, set huge_pages to \"try\", or lower zen.dram_size.") :
 				 errhint("Lower zen.dram_size.")));
-	}
-	/* as the system allows: /sys/kernel/mm/transparent_hugepage/shmem_enabled */
-	if (huge_pages != HUGE_PAGES_OFF)
-		(void) madvise(zen_arena_base, arena_size, MADV_HUGEPAGE);
+	zen_arena_base = base;
 }
 
 void
