@@ -1,6 +1,6 @@
 # The Met-Cache: which reads bring rows into it, that it keeps to its size, its counters, and the shares of tables.
 #
-# - a point read admits from the second time on; scans, ANALYZE, index builds and long transactions do not
+# - a point read admits, from the second time on if the cache is half full; scans, ANALYZE, index builds and long transactions do not
 # - what a scan touches does not drive out what is read often
 # - versions stay within zen.met_cache_size, plus what is stated, while rows are read and written
 # - rows read, updated and evicted at once keep their contents (zen_verify)
@@ -28,6 +28,7 @@ $node->start;
 my $dbh = connect_db($node);
 value($dbh, 'CREATE EXTENSION zen');
 
+test_half_empty();
 test_point_reads();
 test_scans();
 test_long_transactions();
@@ -76,6 +77,21 @@ sub in_nvm
 
 # --- reads ------------------------------------------------------------------
 
+sub test_half_empty
+{
+	make_table('few', 1000);
+	$dbh->disconnect;
+	$node->restart;    # leaves all rows in NVM
+	$dbh = connect_db($node);
+	for my $id (1, 500, 1000)
+	{
+		is(moved('few', [qw(hits misses admissions)], sub { by_key('few', $id) }), '0 1 1', "half empty, row $id: admitted by the first read");
+		is(moved('few', [qw(hits misses admissions)], sub { by_key('few', $id) }), '1 0 0', "half empty, row $id: a hit then");
+	}
+	value($dbh, 'DROP TABLE few');
+	return;
+}
+
 sub test_point_reads
 {
 	make_table('t', $N);
@@ -86,6 +102,13 @@ sub test_point_reads
 	cmp_ok($entries * 480, '<=', $CACHE, 'entries fit into the cache');
 	cmp_ok($entries * 480, '>', $CACHE / 8, 'the cache is used');
 	cmp_ok(stat_of('t', 'bytes') / $entries, '<', 600, 'bytes are those of the entries');
+
+	# half full: reads alone bring no more in
+	for my $id (reverse 15000 .. $N)
+	{
+		last if moved('t', [qw(misses admissions)], sub { by_key('t', $id) }) eq '1 0';
+	}
+	cmp_ok(value($dbh, 'SELECT metcache_bytes FROM zen_stat()'), '>=', $CACHE / 2 - 64 * 1024, 'first reads have filled half of the cache');
 
 	for my $id (map { in_nvm($_ * 500) } 1 .. 5)
 	{

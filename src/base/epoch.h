@@ -99,8 +99,13 @@ static inline void
 zen_epoch_leave(void)
 {
 	Assert(pg_atomic_read_u64(&zen_my_epoch->announced) != 0);
-	/* all reads of the section are done before the announcement ends */
-	pg_memory_barrier();
+
+	/*
+	 * All reads and writes of the section are done before the announcement
+	 * ends.  What follows may come before: the end may be seen late.
+	 */
+	pg_read_barrier();
+	pg_write_barrier();
 	pg_atomic_write_u64(&zen_my_epoch->announced, 0);
 }
 

@@ -3,8 +3,9 @@
  *
  * Which rows are worth their DRAM?  Those read most often of late.  Reads of cached rows are counted in their newest
  * versions (zen_version_touch), reads of others in a sketch (sketch.c); both are halved at the same times.  A row that is
- * read in NVM is admitted from its second read on, and only if room is left or a row can go that was read less.  A row
- * that is written or locked must be admitted, so it is on probation first when the cache is full.
+ * read in NVM is admitted at once as long as half of the cache is empty; else from its second read on, and only if room
+ * is left or a row can go that was read less.  A row that is written or locked must be admitted, so it is on probation first when
+ * the cache is full.
  *
  * The CLOCK is two queues in each shard: fresh, the probation, at most 1 / FRESH_PART of the items, and kept.  While room is
  * left rows go to kept at once.  Else whoever adds to fresh settles the oldest there: it stays if it takes the place of a
@@ -44,7 +45,8 @@
 #define HAND_STEPS		4
 #define CHECK_EVERY		4
 #define STALE_STEPS		64		/* items that one addition drops at most */
-#define ADMIT_READS		2		/* reads after which a row may be admitted */
+#define ADMIT_READS		2		/* reads after which a row may be admitted, if
+								 * half of the cache is taken */
 #define ANY_READS		(ZEN_SKETCH_MAX + 1)	/* more than any row has */
 #define AGE_MISSES		10		/* reads that miss for each cached row, until
 								 * all counts are halved */
@@ -111,6 +113,13 @@ uint64
 zen_metcache_capacity(void)
 {
 	return Min((uint64) zen_met_cache_size_kb * 1024, (uint64) zen_dram_size_mb * 1024 * 1024 / 4 * 3);
+}
+
+/* Up to here whatever is read may come in. */
+static uint64
+mark_half(void)
+{
+	return zen_metcache_capacity() / 2;
 }
 
 /* From here on a newcomer must take another row's place; what is between this and the capacity is for writers. */
@@ -716,15 +725,18 @@ zen_metcache_missed(ZenHTable *ht, uint64 tidno)
 {
 	uint64		key = zen_sketch_key(ht->idx, tidno);
 	ClockShard *shard = shard_of(key);
+	uint32		reads = 1;
 	ZenSlot		slot;
-	uint32		reads;
 
 	if (++misses_in_xact > LONG_READ)
 		return;
-	reads = zen_sketch_add(key);
-	if (reads < ADMIT_READS || zen_metcache_is_overfull() ||
-		(exceeds(mark_full()) && !win_place(shard, ht->idx, reads)))
-		return;
+	if (exceeds(mark_half()))
+	{
+		reads = zen_sketch_add(key);
+		if (reads < ADMIT_READS || zen_metcache_is_overfull() ||
+			(exceeds(mark_full()) && !win_place(shard, ht->idx, reads)))
+			return;
+	}
 
 	/*
 	 * in vain if DRAM is full or the row has just changed; the reader has

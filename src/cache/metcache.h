@@ -1,8 +1,9 @@
 /*
  * metcache.h -- which rows have a Met-Cache entry.
  *
- * Rows are admitted when they are written or locked, and when they have been read more than once of late; those that every
- * snapshot sees and that are read least are evicted when versions take about zen.met_cache_size.
+ * Rows are admitted when they are written or locked, and when they have been read: once as long as half of the cache is
+ * empty, then more than once of late.  Those that every snapshot sees and that are read least are evicted when versions take
+ * about zen.met_cache_size.
  */
 #ifndef ZEN_METCACHE_H
 #define ZEN_METCACHE_H
