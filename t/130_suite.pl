@@ -1,4 +1,5 @@
-# bench/suite: refuses bad arguments, each number of its summary comes from the CSV, and what is there is not run again.
+# bench/suite: refuses bad arguments, each number of its summary comes from the CSV, and what is there is not run again. (How
+# peers have their turns: 131_turns.pl)
 
 use strict;
 use warnings;
@@ -44,6 +45,11 @@ for my $case (
 	[ [ '--clients', '1,0' ], qr/--clients is a list of numbers/ ],
 	[ [ '--rounds', '0' ], qr/--rounds wants a whole number/ ],
 	[ [ '--seconds', '1.5' ], qr/--seconds wants a whole number/ ],
+	[ [ '--cpus', 'all' ], qr/--cpus is a list of processors/ ],
+	[ [ '--cpus', '0,,0' ], qr/--cpus is a list of processors/ ],
+	[ [ '--cpus', '0-' ], qr/--cpus is a list of processors/ ],
+	[ [ '--cpus', '1-0' ], qr/1-0 goes backwards/ ],
+	[ [ '--cpus', '9999' ], qr/there is no processor 9999 here/ ],
 	[ [ '--warehouses', 'two' ], qr/--warehouses wants a whole number/ ],
 	[ [ '--disk', "$dir/none" ], qr/no directory that can be written/ ],
 	[ [ '--recovery-rows', '10' ], qr/--recovery-rows is a list/ ],
@@ -59,7 +65,8 @@ for my $case (
 # --- a small run -------------------------------------------------------------
 
 my ($room) = `df --output=avail -BM /dev/shm` =~ /(\d+)M/;
-my @small = ('--out', "$dir/out", '--parts', 'sql,recovery', '--workloads', 'update,tpcc', '--clients', 1, '--rounds', 1,
+my ($cpu) = PostgreSQL::Test::Utils::slurp_file('/proc/self/status') =~ /^Cpus_allowed_list:\s*(\d+)/m;
+my @small = ('--out', "$dir/out", '--cpus', $cpu, '--parts', 'sql,recovery', '--workloads', 'update,tpcc', '--clients', 1, '--rounds', 1,
 	'--seconds', 1, '--warehouses', 1, '--recovery-rows', 1000, '--recovery-transactions', '0,100', '--peers', is_zen() ? 'zen,heap' : 'heap');
 
 sub progress { return scalar(() = $_[0] =~ /\d+ of \d+: /g); }
@@ -98,6 +105,22 @@ sub check_loads
 	return;
 }
 
+# The clock of a slice stands still while others have their turns: it took a second of it, not one for each peer. And its one
+# client always waits for an answer.
+sub check_times
+{
+	for my $slice (csv('raw.csv'))
+	{
+		my $what = "$slice->{workload}, $slice->{peer}";
+		ok($slice->{seconds} > 0.6 && $slice->{seconds} < 1.4, "$what: of a second");
+		my $rate = $slice->{transactions} / $slice->{seconds};
+		ok(abs($slice->{tps} / $rate - 1) < 0.01, "$what: throughput is that of these seconds") or diag "$slice->{tps}, not $rate";
+		my $busy = $slice->{tps} * $slice->{mean_ms} / 1000;
+		ok($busy > 0.7 && $busy < 1.01, "$what: so are latencies") or diag "$slice->{tps} times $slice->{mean_ms} ms";
+	}
+	return;
+}
+
 sub check_types
 {
 	my %transactions = map { ($_->{peer} => $_->{transactions}) } grep { $_->{workload} eq 'tpcc' } csv('raw.csv');
@@ -119,6 +142,8 @@ sub check_run
 {
 	check_summary();
 	check_loads();
+	check_times();
+	like(text_of($_), qr/servers and clients on processors $cpu only/, "$_ tells the processors") for qw(loads RESULTS.md);
 	check_types();
 	my %counter = map { ($_->{counter} => $_->{per_tx}) } grep { $_->{workload} eq 'update' } csv('counters.csv');
 	is($counter{slots_written}, 1, 'counters.csv: an update writes one slot');
@@ -134,7 +159,7 @@ SKIP:
 	my ($output, $status) = suite(@small);
 	is($status, 0, 'a small run') or diag $output;
 	skip 'tests what only zen has', 1 unless is_zen();
-	is(progress($output), 8, 'each slice and restart has its line of progress') or diag $output;
+	is(progress($output), 6, 'each round and restart has its line of progress') or diag $output;
 	check_run();
 
 	my @pictures = system('/usr/bin/python3 -c "import matplotlib" 2>/dev/null') == 0 ? qw(throughput.png cpu.png recovery.png) : ();
@@ -149,9 +174,16 @@ SKIP:
 	open(my $file, '>', "$dir/out/recovery.csv") or die $!;
 	print $file $kept;
 	close $file;
+	my $other = $before{'raw.csv'} =~ s/^update,heap,.*\n//mr;
+	open($file, '>', "$dir/out/raw.csv") or die $!;
+	print $file $other;
+	close $file;
 	($output, $status) = suite(@small);
-	ok($status == 0 && progress($output) == 1, 'broken off, it does what is missing') or diag $output;
+	ok($status == 0 && progress($output) == 2, 'broken off, it does what is missing') or diag $output;
+	like(text_of('raw.csv'), qr/\A\Q$other\Eupdate,heap,[^\n]+\n\z/, 'of a round the peers that are missing');
+	check_times();
 	like((suite(@small, '--seconds', 2))[0], qr/is of another suite/, 'slices of another length are not mixed with these');
+	like((suite(@small[ 0, 1, 4 .. $#small ]))[0], qr/is of another suite/, 'nor those of other processors');
 	like(text_of('recovery.csv'), qr/\A\Q$kept\Eheap,1000,100,1,[\d.]+,[\d.]+\n\z/, 'and no more');
 }
 done_testing();

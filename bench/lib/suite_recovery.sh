@@ -54,7 +54,7 @@ recovery_plan() {
 	local size peer
 	for size in $(list "$recovery_rows"); do
 		for peer in zen heap unlogged; do
-			[[ " ${names[*]} " == *" $peer "* ]] || continue
+			[[ " ${peers[*]} " == *" $peer "* ]] || continue
 			[ $peer != unlogged ] || ((size <= recovery_unlogged_rows)) || continue
 			recovery_crashes "$peer" "$size"
 		done

@@ -2,25 +2,48 @@
 #
 # suite_sql.sh -- bench/suite's part sql: loads on all peers in turns, to raw.csv, tpcc.csv and counters.csv.
 #
+# sql_check_cpus   Dies if --cpus is no list of processors of this machine; makes it a plain one, 0,1 of 0-1.
 # sql_init         Checks the files in $out and makes them if need be. Slices of other sizes are not mixed: loads says
 #                  which they are.
-# sql_plan         Prints what is missing, for each slice its key in raw.csv: workload,peer,clients,theta,requests,round.
-# sql_estimate N   Prints the seconds that N slices will take.
+# sql_plan         Prints what is missing, a line for each round: workload,clients,theta,requests,round and after a space
+#                  each those of the peers whose slice of it is not in raw.csv.
+# sql_estimate     Prints the seconds that the plan on stdin will take.
 # sql_need_mb      Prints the memory in MB that the servers' files want.
 # sql_run N        Does the plan that it reads from stdin, N lines.
 # sql_at_end       For lib_at_end.
 #
-# Wants peers.sh, csv.sh and the suite's options.
+# Wants peers.sh, csv.sh and the suite's options. A peer is a server of the same name.
 
 sql_columns=(workload peer clients theta requests round seconds transactions retries tps mean_ms p50_ms p95_ms p99_ms
 	{cpu_ms,wal_bytes,data_bytes,slots_written,bytes_written,lines_flushed,fences,rows_changed,changed_bytes}_per_tx nopm)
 sql_types=(new_order payment order_status delivery stock_level)
 
+# Short, as a shared machine may change its speed several times a second; long as against the begin of a turn, when caches
+# are cold and each client's transaction was interrupted.
+readonly turn_ms=100
+
+sql_check_cpus() {
+	local range first last cpu numbers=()
+	[[ $cpus =~ ^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$ ]] || die "--cpus is a list of processors like 0 or 0,2 or 0-3, not '$cpus'"
+	for range in $(list "$cpus"); do
+		first=${range%-*}
+		last=${range#*-}
+		((10#$first <= 10#$last)) || die "--cpus $cpus: $range goes backwards"
+		for ((cpu = 10#$first; cpu <= 10#$last; cpu++)); do
+			taskset -c "$cpu" true 2>/dev/null || die "--cpus $cpus: there is no processor $cpu here"
+			numbers+=("$cpu")
+		done
+	done
+	cpus=$(printf '%s\n' "${numbers[@]}" | sort -nu | paste -sd ,)
+}
+
+sql_where() { [ -n "$cpus" ] && echo "servers and clients on processors $cpus only" || echo "on all processors"; }
+
 sql_init() {
 	csv_init raw.csv "$(IFS=,; echo "${sql_columns[*]}")"
 	csv_init tpcc.csv peer,clients,round,type,count,mean_ms,p50_ms,p95_ms,p99_ms
 	csv_init counters.csv workload,peer,clients,theta,requests,round,counter,per_tx
-	csv_init loads "* slices of $seconds s; TPC-C with $warehouses warehouses, pgbench with scale $scale, $rows rows of 1 KB"
+	csv_init loads "* slices of $seconds s, in turns of $turn_ms ms, $(sql_where); TPC-C with $warehouses warehouses, pgbench with scale $scale, $rows rows of 1 KB"
 }
 
 ## The plan
@@ -48,13 +71,13 @@ sql_clients() {
 }
 
 sql_all_slices() {
-	local workload n theta requests round i
+	local workload n theta requests round peer
 	for workload in $(list "$workloads"); do
 		for n in $(sql_clients "$workload"); do
 			while read -r theta requests; do
 				for ((round = 1; round <= rounds; round++)); do
-					for ((i = 0; i < ${#names[@]}; i++)); do
-						echo "$workload,${names[(i + round) % ${#names[@]}]},$n,$theta,$requests,$round"
+					for peer in "${peers[@]}"; do
+						echo "$workload,$peer,$n,$theta,$requests,$round"
 					done
 				done
 			done < <(sql_variants "$workload" "$n")
@@ -62,43 +85,64 @@ sql_all_slices() {
 	done
 }
 
-sql_plan() { sql_all_slices | csv_missing raw.csv 6; }
+# The peers of a round come one after the other.
+sql_plan() {
+	sql_all_slices | csv_missing raw.csv 6 | awk -F, '
+		{ round = $1 "," $3 "," $4 "," $5 "," $6 }
+		round != last { printf "%s%s", end, round; last = round; end = "\n" }
+		{ printf " %s", $2 }
+		END { printf "%s", end }'
+}
 
-sql_estimate() { echo $(($1 * (seconds * 2 + 3) / 2 + ${#peers[@]} * (5 + warehouses * 3 + rows / 10000 + scale))); }
+sql_estimate() {
+	awk -v s="$seconds" -v load=$((${#peers[@]} * (5 + warehouses * 3 + rows / 10000 + scale))) '
+		NF { n += NF - 1 }
+		END { print int(n ? n * (s + 1.5) + load : 0) }'
+}
 
-## The servers: peers is the array of their names, names that of the peers
+## The servers
 
-server_of() { [[ $1 == zen-* ]] && echo zen || echo "$1"; }
+is_zen() { [[ $1 == zen* ]]; }
 
-am_of() { [ "$1" = zen ] && echo zen || echo heap; }
+am_of() { is_zen "$1" && echo zen || echo heap; }
 
-# MB of pool for so many peers: TPC-C adds some each second.
-sql_pool_mb() { echo $((700 + warehouses * 200 + 6 * $1 * seconds * rounds * $(list "$clients" | wc -l))); }
-
-# The zen peers fill one pool.
-sql_zen_mb() { sql_pool_mb "$(printf '%s\n' "${names[@]}" | grep -c '^zen')"; }
+# MB of pool: TPC-C adds some each second.
+sql_pool_mb() { echo $((700 + warehouses * 200 + 6 * seconds * rounds * $(list "$clients" | wc -l))); }
 
 # heap has half of that, and 1.5 GB of WAL.
 sql_need_mb() {
 	local server mb=512
 	for server in "${peers[@]}"; do
-		if [ "$server" = zen ]; then
-			mb=$((mb + $(sql_zen_mb)))
+		if is_zen "$server"; then
+			mb=$((mb + $(sql_pool_mb)))
 		else
-			mb=$((mb + $(sql_pool_mb 1) / 2 + 1536))
+			mb=$((mb + $(sql_pool_mb) / 2 + 1536))
 		fi
 	done
 	echo $mb
 }
 
-# SERVER SCRIPT ARG...: a script of bench/ on this server.
-on_server() {
-	local server=$1 script=$2 options=()
+# SERVER SCRIPT ARG...: sets the array command to a script of bench/ on this server.
+server_command() {
+	local server=$1 script=$2
 	shift 2
-	[ "$server" != unlogged ] || options=(--unlogged)
-	PATH=$PGBIN:$PATH "$here/$script" --host "$ZEN_TMP" --port "$(server_port "$server")" --user postgres --db postgres \
-		--am "$(am_of "$server")" "${options[@]}" "$@"
+	command=(env PATH="$PGBIN:$PATH" "$here/$script" --host "$ZEN_TMP" --port "$(server_port "$server")" --user postgres --db postgres
+		--am "$(am_of "$server")")
+	[ "$server" != unlogged ] || command+=(--unlogged)
+	command+=("$@")
 }
+
+on_server() {
+	local command
+	server_command "$@"
+	"${command[@]}"
+}
+
+# FUNCTION...: what it starts stays on the processors of --cpus.
+confined() (
+	[ -z "$cpus" ] || taskset -cp "$cpus" "$BASHPID" >/dev/null
+	"$@"
+)
 
 # shellcheck disable=SC2046
 sql_on() { "$PGBIN/psql" $(server_conn "$1") -d postgres -XqAt -v ON_ERROR_STOP=1 "${@:2}"; }
@@ -117,15 +161,21 @@ sql_at_end() {
 
 create_server() {
 	local server=$1 settings=("${common_settings[@]}")
+	if is_zen "$server"; then
+		settings+=(zen.pool_size="$(sql_pool_mb)MB" zen.dram_size=2GB zen.met_cache_size=1GB)
+	else
+		settings+=(shared_preload_libraries=)
+	fi
+	# of NVM's latency in ns, as in bench/engines/README.md, section Latency
 	case $server in
-	zen) settings+=(zen.pool_size="$(sql_zen_mb)MB" zen.dram_size=2GB zen.met_cache_size=1GB) ;;
-	heap-async) settings+=(shared_preload_libraries= synchronous_commit=off) ;;
-	*) settings+=(shared_preload_libraries=) ;;
+	zen-optane) settings+=(zen.flush_delay=89) ;;
+	zen-cxl) settings+=(zen.fence_delay=168) ;;
+	heap-async) settings+=(synchronous_commit=off) ;;
 	esac
 	server_create "$server" "${settings[@]}"
 	[ "$server" != heap-disk ] || wal_to_disk "$server"
-	server_start "$server"
-	[ "$server" != zen ] || sql_on zen -c "CREATE EXTENSION zen"
+	confined server_start "$server"
+	! is_zen "$server" || sql_on "$server" -c "CREATE EXTENSION zen"
 }
 
 sizes() { echo --rows $rows --scale $scale; }
@@ -141,54 +191,26 @@ load_server() {
 	sql_on "$server" -c CHECKPOINT
 }
 
-## NVM's latency
+## The rounds
 
-# PEER: ns for each line flushed and each fence, as in bench/engines/README.md, section Latency.
-delays() {
-	case $1 in
-	zen-optane) echo 89 0 ;;
-	zen-cxl) echo 0 168 ;;
-	*) echo 0 0 ;;
-	esac
-}
-
-has_delays() { [ "$(sql_on zen -c "SELECT current_setting('zen.flush_delay') || ' ' || current_setting('zen.fence_delay')")" = "$1" ]; }
-
-check_delays() {
-	sql_on zen -c "SHOW zen.flush_delay" -c "SHOW zen.fence_delay" >/dev/null ||
-		die "zen-optane and zen-cxl want a zen with the settings zen.flush_delay and zen.fence_delay"
-	delayed=1
-}
-
-# PEER: its delays are in force for the clients that come.
-set_delays() {
-	local line fence
-	[ -n "${delayed-}" ] || return 0
-	read -r line fence < <(delays "$1")
-	sql_on zen -c "ALTER SYSTEM SET zen.flush_delay = $line" -c "ALTER SYSTEM SET zen.fence_delay = $fence" \
-		-c "SELECT pg_reload_conf()" >/dev/null
-	wait_for 10 has_delays "$line $fence"
-}
-
-## The slices
-
-run_load() {
-	local workload=$1 n=$2 theta=$3 requests=$4 server=$5 options=()
+# SERVER WORKLOAD CLIENTS THETA REQUESTS SECONDS: sets the array command.
+load_command() {
+	local server=$1 workload=$2 n=$3 theta=$4 requests=$5 options=()
 	if [ "$workload" = tpcc ]; then
-		on_server "$server" tpcc/run --warehouses $warehouses --clients "$n" --duration "$seconds" --no-check
+		server_command "$server" tpcc/run --warehouses "$warehouses" --clients "$n" --duration "$6" --no-check
 		return
 	fi
 	[ "$theta" = - ] || options=(--theta "$theta" --requests "$requests")
 	# shellcheck disable=SC2046
-	on_server "$server" pgbench/run --workload "$workload" $(sizes) --clients "$n" --duration "$seconds" "${options[@]}"
+	server_command "$server" pgbench/run --workload "$workload" $(sizes) --clients "$n" --duration "$6" "${options[@]}"
 }
 
-# KEY: what zen_stat() has counted, from the slice's output.
+# PEER KEY: what zen_stat() has counted.
 store_counters() {
 	local counter
-	csv_forget counters.csv "$1"
-	sed -n 's/^counters //p' "$ZEN_TMP/output" | tr ' ' '\n' | while read -r counter; do
-		csv_add counters.csv "$1,${counter/=/,}"
+	csv_forget counters.csv "$2"
+	sed -n 's/^counters //p' "$(output_of "$1")" | tr ' ' '\n' | while read -r counter; do
+		csv_add counters.csv "$2,${counter/=/,}"
 	done
 }
 
@@ -205,23 +227,39 @@ store_tpcc() {
 	done
 }
 
-# KEY. raw.csv comes last: its line says that the slice is done.
-slice() {
-	local key=$1 workload peer n theta requests round server line column row
-	IFS=, read -r workload peer n theta requests round <<<"$key"
-	server=$(server_of "$peer")
-	peers_alone "$server"
-	[ "$server" != zen ] || set_delays "$peer"
-	quietly run_load "$workload" "$n" "$theta" "$requests" "$server"
-	line=$(grep '^result ' "$ZEN_TMP/output")
-	[ "$server" != zen ] || store_counters "$key"
+output_of() { echo "$ZEN_TMP/turns/$1.out"; }
+
+# PEER ROUND. raw.csv comes last: its line says that the slice is done.
+store() {
+	local peer=$1 workload n theta requests round line column row
+	IFS=, read -r workload n theta requests round <<<"$2"
+	line=$(grep '^result ' "$(output_of "$peer")")
+	row=$workload,$peer,$n,$theta,$requests,$round
+	! is_zen "$peer" || store_counters "$peer" "$row"
 	[ "$workload" != tpcc ] || store_tpcc "$peer,$n,$round" "$line"
-	row=$key
 	for column in "${sql_columns[@]:6}"; do
 		row+=,$(field "$column" <<<"$line")
 	done
 	csv_add raw.csv "$row"
-	last="$workload, $n clients, $peer: $(field tps <<<"$line") transactions/s"
+	last+=" $peer $(field tps <<<"$line")"
+}
+
+# ROUND PEER...: a load's slices on these peers. pgbench's clock does not stop while others have their turns.
+run_round() {
+	local workload n theta requests round peer command confine=() arguments=()
+	[ -z "$cpus" ] || confine=(taskset -c "$cpus")
+	IFS=, read -r workload n theta requests round <<<"$1"
+	for peer in "${@:2}"; do
+		load_command "$peer" "$workload" "$n" "$theta" "$requests" $((seconds * ($# - 1)))
+		arguments+=(--load "$peer" "$(lib_postmaster "$ZEN_TMP/$peer/data")" "${confine[@]}" "${command[@]}")
+	done
+	mkdir -p "$ZEN_TMP/turns"
+	peers_freeze
+	"$here/lib/turns.py" "$turn_ms" "$ZEN_TMP/turns" "${arguments[@]}"
+	last="$workload, $n clients, round $round, transactions/s:"
+	for peer in "${@:2}"; do
+		store "$peer" "$1"
+	done
 }
 
 check_tpcc() {
@@ -234,18 +272,18 @@ check_tpcc() {
 }
 
 sql_run() {
-	local server n=0 key
+	local server n=0 round missing
 	for server in "${peers[@]}"; do
 		create_server "$server"
-		[[ $server != zen || " ${names[*]}" != *\ zen-* ]] || check_delays
 	done
 	for server in "${peers[@]}"; do
 		say "loading $server"
 		peers_alone "$server"
 		quietly load_server "$server"
 	done
-	while read -r key; do
-		slice "$key"
+	while read -r round missing; do
+		# shellcheck disable=SC2086
+		run_round "$round" $missing
 		n=$((n + 1))
 		say "$n of $1: $last"
 	done
