@@ -7,7 +7,7 @@
 #                          random load; SEED, SCENARIOS, JOBS...: t/070_power.pl and t/080_power_torture.pl
 #   make check-postgres    PostgreSQL's own tests, with zen as the default
 #   make demo              the same, then TPC-C on zen and on heap, a crash and a recovery
-#   make bench             zen and its peers side by side, half an hour; make bench-full: hours. BENCH_OUT=/tmp/zen-bench
+#   make bench             zen and its peers side by side, half an hour; make bench-full: 90 minutes. BENCH_OUT=/tmp/zen-bench
 #   make check-includes    do the layers below hold?
 #   make check-format      is the code formatted?  make format does it
 #   WERROR=1               warnings are errors

@@ -9,11 +9,21 @@
 
 readonly engines_latencies=(none optane)
 
+# LATENCY: the groups to run, nothing for all.
+engines_groups() {
+	if [ -z "$engine_groups" ] && [ "$1" != none ]; then
+		echo mixes,tpcc,single
+	else
+		echo "$engine_groups"
+	fi
+}
+
 # LATENCY ARG...
 engines_report() {
-	local options=()
+	local options=() groups
+	groups=$(engines_groups "$1")
 	[ $full = false ] || options+=(--full)
-	[ -z "$engine_groups" ] || options+=(--groups "$engine_groups")
+	[ -z "$groups" ] || options+=(--groups "$groups")
 	"$here/engines/report" --seconds "$engine_seconds" --rows "$engine_rows" --repetitions $((rounds < 3 ? 3 : rounds)) \
 		"${options[@]}" --latency "$1" --out "$out/engines-$1" "${@:2}"
 }

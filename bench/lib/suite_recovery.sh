@@ -25,8 +25,9 @@ recovery_memory_mb() {
 
 # PEER ROWS: the keys of all its restarts.
 recovery_crashes() {
-	local transactions round
-	for ((round = 1; round <= rounds; round++)); do
+	local transactions round n=$rounds
+	[ $full = false ] || [ "$2" = "${recovery_rows%%,*}" ] || n=1
+	for ((round = 1; round <= n; round++)); do
 		for transactions in $([ "$2" = "${recovery_rows%%,*}" ] && list "$recovery_transactions" || echo 0); do
 			echo "$1,$2,$transactions,$round"
 		done

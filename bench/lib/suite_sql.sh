@@ -70,13 +70,21 @@ sql_clients() {
 	esac
 }
 
+# WORKLOAD: the peers that have it. What NVM's latency costs, loads that commit with little else show.
+sql_peers() {
+	local peer
+	for peer in "${peers[@]}"; do
+		[[ $peer == zen-* && ! $1 =~ ^(update|simple-update|tpcc)$ ]] || echo "$peer"
+	done
+}
+
 sql_all_slices() {
 	local workload n theta requests round peer
 	for workload in $(list "$workloads"); do
 		for n in $(sql_clients "$workload"); do
 			while read -r theta requests; do
 				for ((round = 1; round <= rounds; round++)); do
-					for peer in "${peers[@]}"; do
+					for peer in $(sql_peers "$workload"); do
 						echo "$workload,$peer,$n,$theta,$requests,$round"
 					done
 				done
