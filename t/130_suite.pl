@@ -153,6 +153,18 @@ sub check_run
 	return;
 }
 
+# A load of whole tables: it reads them, and changes nothing.
+sub check_scan
+{
+	my ($output, $status) = suite('--out', "$dir/out/scan", qw(--parts sql --workloads scan --clients 1 --rounds 1 --seconds 1 --peers zen));
+	is($status, 0, 'scans') or diag $output;
+	my ($slice) = csv('scan/raw.csv');
+	ok($slice->{transactions} > 0 && $slice->{rows_changed_per_tx} == 0, 'some are done, and nothing is changed');
+	my %counter = map { ($_->{counter} => $_->{per_tx}) } csv('scan/counters.csv');
+	cmp_ok($counter{metcache_hits} + $counter{metcache_misses}, '>', 499_000, 'each reads all 500,000 rows');
+	return;
+}
+
 SKIP:
 {
 	skip '/dev/shm wants 5000 MB free', 1 if $room < 5000;
@@ -185,5 +197,6 @@ SKIP:
 	like((suite(@small, '--seconds', 2))[0], qr/is of another suite/, 'slices of another length are not mixed with these');
 	like((suite(@small[ 0, 1, 4 .. $#small ]))[0], qr/is of another suite/, 'nor those of other processors');
 	like(text_of('recovery.csv'), qr/\A\Q$kept\Eheap,1000,100,1,[\d.]+,[\d.]+\n\z/, 'and no more');
+	check_scan();
 }
 done_testing();

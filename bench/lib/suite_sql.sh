@@ -63,7 +63,7 @@ sql_variants() {
 # WORKLOAD: the numbers of clients it is run with.
 sql_clients() {
 	case $1 in
-	update) list "$clients" | grep -x 1 || true ;;
+	update | scan) list "$clients" | grep -x 1 || true ;;
 	tpcc | simple-update | select-only | ycsb-ba) list "$clients" ;;
 	ycsb-[a-f]) echo "$main_clients" ;;
 	*) list "$clients" | grep -xE "1|$main_clients" ;;
@@ -192,7 +192,7 @@ sizes() { echo --rows $rows --scale $scale; }
 load_server() {
 	local server=$1
 	[[ ,$workloads, != *,tpcc,* ]] || on_server "$server" tpcc/load --warehouses $warehouses
-	[[ ! ,$workloads, =~ ,(tpcb|simple-update|select-only), ]] ||
+	[[ ! ,$workloads, =~ ,(tpcb|simple-update|select-only|scan), ]] ||
 		on_server "$server" pgbench/run --workload select-only $(sizes) --clients 1 --duration 1
 	[[ ! ,$workloads, =~ ,(ycsb-[a-z]*|update), ]] ||
 		on_server "$server" pgbench/run --workload ycsb-c $(sizes) --clients 1 --duration 1

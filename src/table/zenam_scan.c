@@ -554,7 +554,10 @@ candidate_bits(ZenScan *scan)
 	uint64		bits = 0;
 
 	for (int i = 0; i < scan->ncandidates; i++)
+	{
+		Assert(scan->candidates[i] >= 1 && scan->candidates[i] <= ZEN_TIDS_PER_BLOCK);
 		bits |= UINT64CONST(1) << (scan->candidates[i] - 1);
+	}
 	return bits;
 }
 
