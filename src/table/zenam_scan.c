@@ -378,7 +378,11 @@ zen_scan_next(TableScanDesc sscan, uint64 *tidno)
 
 	if (scan->worker != NULL && scan->started && scan->block == InvalidBlockNumber)
 		return false;
-	return next_tid(scan, true, tidno);
+	if (!next_tid(scan, true, tidno))
+		return false;
+	if (*tidno % ZEN_TIDS_PER_BLOCK == 0)
+		zen_row_prefetch_block(scan->ht, scan->block);
+	return true;
 }
 
 void
@@ -390,6 +394,7 @@ zen_scan_set_block(TableScanDesc sscan, BlockNumber block)
 	scan->block = block;
 	scan->offset = -1;
 	count_block(sscan->rs_rd);
+	zen_row_prefetch_block(scan->ht, block);
 }
 
 bool

@@ -288,6 +288,25 @@ fetch_word(uint64 w, uint64 tidno, Snapshot snapshot, ZenRow *row)
 	}
 }
 
+static void
+prefetch_rows(ZenWord *words, uint64 wanted)
+{
+	for (uint64 left = wanted; left != 0; left &= left - 1)
+		prefetch_row(zen_word_read(&words[pg_rightmost_one_pos64(left)]));
+}
+
+void
+zen_row_prefetch_block(ZenHTable *ht, uint64 block)
+{
+	ZenWord    *words;
+
+	zen_epoch_enter();
+	words = zen_tidmap_word(ht, block * ZEN_TIDS_PER_BLOCK);
+	if (words != NULL)
+		prefetch_rows(words, PG_UINT64_MAX);
+	zen_epoch_leave();
+}
+
 void
 zen_row_fetch_block(ZenHTable *ht, uint64 block, uint64 wanted, Snapshot snapshot, ZenRowBlock *rows)
 {
@@ -301,8 +320,7 @@ zen_row_fetch_block(ZenHTable *ht, uint64 block, uint64 wanted, Snapshot snapsho
 	words = zen_tidmap_word(ht, first);
 	if (words == NULL)
 		wanted = 0;
-	for (uint64 left = wanted; left != 0; left &= left - 1)
-		prefetch_row(zen_word_read(&words[pg_rightmost_one_pos64(left)]));
+	prefetch_rows(words, wanted);
 	for (uint64 left = wanted; left != 0; left &= left - 1)
 	{
 		int			i = pg_rightmost_one_pos64(left);

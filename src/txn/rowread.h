@@ -72,6 +72,9 @@ StaticAssertDecl(ZEN_TIDS_PER_BLOCK == 64, "a TID of a block has a bit");
  */
 extern void zen_row_fetch_block(ZenHTable *ht, uint64 block, uint64 wanted, Snapshot snapshot, ZenRowBlock *rows);
 
+/* zen_row_prefetch_block -- ask for the memory of a block's rows, which are about to be read one by one. */
+extern void zen_row_prefetch_block(ZenHTable *ht, uint64 block);
+
 /* zen_row_copy -- a row once more, in to's own buffer. */
 extern void zen_row_copy(ZenRow *to, const ZenRow *from);
 
