@@ -105,7 +105,11 @@ sub damaged
 sub slot_of
 {
 	my ($table, $id) = @_;
+
+	# a read by key would bring the row to DRAM, where no damage to NVM is met
+	value($dbh, 'SET enable_indexscan = off; SET enable_bitmapscan = off');
 	my $tid = value($dbh, "SELECT '(' || (ctid::text::point)[0] || ',' || ((ctid::text::point)[1]::int - 1) % 64 + 1 || ')' FROM $table WHERE id = $id");
+	value($dbh, 'RESET enable_indexscan; RESET enable_bitmapscan');
 	my @slots = slots_of($pool, $htable{$table}, $tid) or die "no slot of row $tid of $table";
 	return $slots[-1];
 }

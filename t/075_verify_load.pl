@@ -3,7 +3,8 @@
 # Five clients of the crash test, with prepared transactions and savepoints; two that
 # create, fill, truncate, rewrite, move and drop tables, in transactions that are
 # committed, rolled back or prepared; one that runs VACUUM, REINDEX and ANALYZE.  Everything
-# is verified all the while, then after a crash, and after a clean restart.
+# is verified all the while, then after a crash, and after a clean restart.  Before that, a few
+# rows are verified again and again that transactions change several times each.
 #
 # LOAD_SECONDS=n  length of the load (default 10); what a verification holds back from collection has to fit into DRAM
 # SEED=n     replays the random choices
@@ -18,6 +19,7 @@ use lib "$FindBin::RealBin/lib";
 use CrashClient;
 use CrashModel;
 use CrashVerify;
+use List::Util qw(min);
 use POSIX ();
 use PostgreSQL::Test::Utils ();
 use Test::More;
@@ -37,6 +39,7 @@ value($dbh, $_) for 'CREATE EXTENSION zen', "CREATE TABLESPACE ts LOCATION '$dir
 create_tables($dbh);
 is_sound($dbh, 'before the load');
 
+test_same_rows();
 my %running = map { start_client($_) => $_ } 1 .. 8;
 my @wrong   = verify_under_load();
 is_deeply(\@wrong, [], 'no findings under load');
@@ -62,6 +65,41 @@ $node->stop('immediate');
 done_testing();
 
 sub journal { return "$PostgreSQL::Test::Utils::tmp_check/verify_journal_$_[0]"; }
+
+# Three versions of a row in each transaction, of which the last one goes to NVM: whether it has committed is asked
+# after the row was looked at.
+sub test_same_rows
+{
+	my ($clients, $rounds) = (6, 3000);
+	my $own = connect_db($node);
+	my $update = 'UPDATE same SET v = v + 1 WHERE id';
+
+	value($dbh, $_) for 'CREATE TABLE same (id int PRIMARY KEY, v int) USING zen', "INSERT INTO same SELECT g, 0 FROM generate_series(1, $clients) g";
+	my %writers;
+	for my $id (1 .. $clients)
+	{
+		my $pid = fork() // die "cannot fork: $!";
+		$writers{$pid} = 1;
+		next if $pid;
+		$_->{InactiveDestroy} = 1 for $dbh, $own;
+		my $writer = connect_db($node);
+		$writer->do("BEGIN; $update = $id; $update = $id; $update = $id; COMMIT") for 1 .. $rounds;
+		$writer->disconnect;
+		POSIX::_exit(0);
+	}
+	my ($runs, @found) = (0);
+	while (%writers)
+	{
+		push @found, @{ run_sql($own, q{SELECT kind, tid, detail FROM zen_verify('same')})->{rows} };
+		$runs++;
+		delete $writers{$_} for grep { waitpid($_, POSIX::WNOHANG()) > 0 } keys %writers;
+	}
+	is_deeply([ map { "@$_" } @found[ 0 .. min($#found, 4) ] ], [], 'rows that are changed several times in a transaction');
+	cmp_ok($runs, '>', 100, 'verified often');
+	is(value($own, 'SELECT sum(v) FROM same'), 3 * $clients * $rounds, 'and changed often');
+	value($own, 'DROP TABLE same');
+	return;
+}
 
 sub verify_under_load
 {
