@@ -572,7 +572,7 @@ next_in_bitmap_block(ZenScan *scan, TupleTableSlot *slot)
 {
 	TableScanDesc sscan = &scan->base;
 	bool		few = reads_few(scan);
-	uint64		wanted = few ? 0 : candidate_bits(scan);
+	uint64		wanted = few || scan->rows_fetched ? 0 : candidate_bits(scan);
 
 	while (scan->candidate < scan->ncandidates)
 	{
