@@ -101,6 +101,7 @@ zen_version_condemn(ZenVersion *v)
 void
 zen_version_retire(ZenVersion *v)
 {
+	Assert(v->lockers == NULL);
 	/* now, so that nobody evicts more because the epochs have not passed */
 	account(-(int64) zen_version_size(v));
 	zen_epoch_retire(&v->retired);

@@ -73,32 +73,46 @@ typedef struct ZenLockers
 	ZenLocker	l[FLEXIBLE_ARRAY_MEMBER];
 } ZenLockers;
 
+/*
+ * A version of the header's 64 bytes, and its data.  What only writers under the word's lock look at gives its place to the
+ * epochs' link once the version is retired: readers may hold on to it, writers find that the word does not lead to it.
+ */
 typedef struct ZenVersion
 {
 	struct ZenVersion *older;	/* next older version; cut off by the
 								 * collector under the word's lock */
 	ZenSlot		slot;			/* where it is persistent, 0 if nowhere; set
 								 * by its writer before it commits */
-	ZenLockers *lockers;		/* newest version only; under the word's lock */
-	uint32		lock_seq;		/* raised with every change of lockers; under
-								 * the word's lock */
+	union
+	{
+		struct
+		{
+			ZenLockers *lockers;	/* newest version only; under the word's
+									 * lock */
+			uint32		lock_seq;	/* raised with every change of lockers;
+									 * under the word's lock */
+		};
+		ZenRetired	retired;	/* of kind ZEN_RETIRED_VERSION */
+	};
+	union
+	{
+		uint64		forward_tidno;	/* while FORWARD */
+		uint32		spec_token; /* while SPECULATIVE, which a tombstone never
+								 * is */
+	};
 	pg_atomic_uint32 flags;		/* ZEN_V_*; hint bits by anyone */
 	TransactionId xmin;			/* writer, subtransaction included; only for
 								 * show once FROZEN */
 	CommandId	cmin;
-	uint32		spec_token;		/* while SPECULATIVE */
 	uint16		code;			/* version code: tells versions of one TID
 								 * apart */
 	uint16		depth;			/* upper bound of the chain's length from here */
-	uint64		forward_tidno;	/* while FORWARD */
-	ZenRetired	retired;		/* readers do not look; of kind
-								 * ZEN_RETIRED_VERSION */
-	uint32		slot_generation;	/* of the slot's page when retired */
+	uint32		slot_generation;	/* of the slot's page when condemned */
 	uint32		len;			/* bytes of data; 0 for a tombstone */
 	char		data[FLEXIBLE_ARRAY_MEMBER];	/* MinimalTuple */
 } ZenVersion;
 
-StaticAssertDecl(offsetof(ZenVersion, data) % 8 == 0, "a MinimalTuple is 8-byte aligned");
+StaticAssertDecl(offsetof(ZenVersion, data) == 64, "a version's header takes one line");
 
 static inline MinimalTuple
 zen_version_tuple(ZenVersion *v)
@@ -170,6 +184,12 @@ zen_word_entry(uint64 w)
 {
 	Assert(zen_word_state(w) == ZEN_WORD_ENTRY);
 	return (ZenVersion *) zen_arena_ptr(zen_word_ref(w));
+}
+
+static inline bool
+zen_word_leads_to(uint64 w, ZenVersion *v)
+{
+	return zen_word_state(w) == ZEN_WORD_ENTRY && zen_word_entry(w) == v;
 }
 
 static inline uint64

@@ -523,7 +523,7 @@ zen_pop_version(ZenWrite *write)
 	uint64		w = zen_word_lock(write->word);
 
 	/* else a later writer has left it out already */
-	if (zen_word_state(w) == ZEN_WORD_ENTRY && zen_word_entry(w) == v)
+	if (zen_word_leads_to(w, v))
 		w = zen_version_pop(w, v, &lone, &lockers);
 	zen_word_unlock(write->word, w);
 	if (lockers != NULL)

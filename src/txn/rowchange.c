@@ -270,8 +270,7 @@ enter_and_judge(ZenChange *c, Judged *j, bool locking)
 static inline bool
 still(uint64 w, Judged *j)
 {
-	return zen_word_state(w) == ZEN_WORD_ENTRY && zen_word_entry(w) == j->head &&
-		j->head->lock_seq == j->lock_seq;
+	return zen_word_leads_to(w, j->head) && j->head->lock_seq == j->lock_seq;
 }
 
 /* ---------- updating and deleting ---------- */

@@ -61,7 +61,12 @@ zen_lockers_copy(ZenWord *word, ZenVersion *head, ZenLockerCopy *copy)
 		}
 		w = zen_word_lock(word);
 		seq = head->lock_seq;
-		if (head->lockers != NULL)
+
+		/*
+		 * one that the word has left may be retired, and have other things
+		 * there
+		 */
+		if (zen_word_leads_to(w, head) && head->lockers != NULL)
 		{
 			needed = head->lockers->n;
 			if (needed <= copy->capacity)

@@ -29,7 +29,11 @@ typedef struct ZenLockerCopy
 	uint32		capacity;
 } ZenLockerCopy;
 
-/* zen_lockers_copy -- copy the lockers of the word's newest version; returns its lock_seq.  May palloc. */
+/*
+ * zen_lockers_copy -- copy the lockers of the word's newest version; returns its lock_seq.  May palloc.
+ *
+ * If head is not the word's newest version any more, no lockers, and a number that means nothing.
+ */
 extern uint32 zen_lockers_copy(ZenWord *word, ZenVersion *head, ZenLockerCopy *copy);
 
 /* zen_lockers_conflict -- a running transaction other than this one that excludes mode, or InvalidTransactionId. */

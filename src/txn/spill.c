@@ -57,7 +57,7 @@ can_spill(ZenWrite *w, uint64 word)
 	ZenVersion *v = w->version;
 	uint32		flags = zen_version_flags(v);
 
-	if (zen_word_state(word) != ZEN_WORD_ENTRY || zen_word_entry(word) != v || !w->ht->in_use ||
+	if (!zen_word_leads_to(word, v) || !w->ht->in_use ||
 		(flags & (ZEN_V_ABORTED | ZEN_V_SPECULATIVE | ZEN_V_SPILLED)) || v->lockers != NULL)
 		return false;
 	return v->older == NULL ? !(flags & ZEN_V_TOMBSTONE) : is_plain_old(v->older);
