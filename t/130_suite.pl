@@ -156,9 +156,11 @@ sub check_run
 # A load of whole tables: it reads them, and changes nothing.
 sub check_scan
 {
-	my ($output, $status) = suite('--out', "$dir/out/scan", qw(--parts sql --workloads scan --clients 1 --rounds 1 --seconds 1 --peers zen));
+	my ($output, $status) = suite('--out', "$dir/out/scan", qw(--parts sql --workloads scan --clients 1 --rounds 2 --seconds 1 --peers zen));
 	is($status, 0, 'scans') or diag $output;
-	my ($slice) = csv('scan/raw.csv');
+	is(join(' ', $output =~ /round (\d+): loading zen/g), '1 2', 'each round has a server of its own') or diag $output;
+	my ($slice, @others) = csv('scan/raw.csv');
+	is(join(' ', map { $_->{round} } @others), 2, 'and a line in raw.csv');
 	ok($slice->{transactions} > 0 && $slice->{rows_changed_per_tx} == 0, 'some are done, and nothing is changed');
 	my %counter = map { ($_->{counter} => $_->{per_tx}) } csv('scan/counters.csv');
 	cmp_ok($counter{metcache_hits} + $counter{metcache_misses}, '>', 499_000, 'each reads all 500,000 rows');

@@ -128,8 +128,10 @@ ok(-s "$end.$_", "$_ came to its end") for qw(a b);
 my %turns = map { ($_ => [ numbers("$_.turns") ]) } qw(a b);
 my @all = sort { $a->[0] <=> $b->[0] } map { my $name = $_; map { [ @$_, $name ] } @{ $turns{$name} } } qw(a b);
 ok(!(grep { $all[$_]->[0] < $all[ $_ - 1 ]->[1] } 1 .. $#all), 'no turn begins before the last one has ended');
-is(join('', map { $_->[2] } @all[ 0 .. 7 ]), 'abbaabba', 'each is the first of every second cycle');
-ok(!(grep { $_->[1] - $_->[0] < 50_000 } @all[ 0 .. 7 ]), 'no turn is shorter than it should be');
+my @cycles = map { $all[ 2 * $_ ]->[2] . $all[ 2 * $_ + 1 ]->[2] } 0 .. 7;
+is(join(' ', sort map { join '', sort split //, $_ } @cycles), join(' ', ('ab') x 8), 'each has one turn in a cycle') or diag "@cycles";
+ok((grep { $_ eq 'ab' } @cycles) && (grep { $_ eq 'ba' } @cycles), 'and is the first of some') or diag "@cycles";
+ok(!(grep { $_->[1] - $_->[0] < 50_000 } @all[ 0 .. 15 ]), 'no turn is shorter than it should be');
 
 for my $name (qw(a b))
 {

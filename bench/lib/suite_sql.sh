@@ -78,18 +78,24 @@ sql_peers() {
 	done
 }
 
-sql_all_slices() {
-	local workload n theta requests round peer
+# ROUND
+sql_slices() {
+	local workload n theta requests peer
 	for workload in $(list "$workloads"); do
 		for n in $(sql_clients "$workload"); do
 			while read -r theta requests; do
-				for ((round = 1; round <= rounds; round++)); do
-					for peer in $(sql_peers "$workload"); do
-						echo "$workload,$peer,$n,$theta,$requests,$round"
-					done
+				for peer in $(sql_peers "$workload"); do
+					echo "$workload,$peer,$n,$theta,$requests,$1"
 				done
 			done < <(sql_variants "$workload" "$n")
 		done
+	done
+}
+
+sql_all_slices() {
+	local round
+	for ((round = 1; round <= rounds; round++)); do
+		sql_slices $round
 	done
 }
 
@@ -103,9 +109,9 @@ sql_plan() {
 }
 
 sql_estimate() {
-	awk -v s="$seconds" -v load=$((${#peers[@]} * (5 + warehouses * 3 + rows / 10000 + scale))) '
-		NF { n += NF - 1 }
-		END { print int(n ? n * (s + 1.5) + load : 0) }'
+	awk -F '[, ]' -v s="$seconds" -v load=$((${#peers[@]} * (5 + warehouses * 3 + rows / 10000 + scale))) '
+		NF { n += NF - 5; loads += $5 != round; round = $5 }
+		END { print int(n * (s + 1.5) + loads * load) }'
 }
 
 ## The servers
@@ -115,7 +121,7 @@ is_zen() { [[ $1 == zen* ]]; }
 am_of() { is_zen "$1" && echo zen || echo heap; }
 
 # MB of pool: TPC-C adds some each second.
-sql_pool_mb() { echo $((700 + warehouses * 200 + 6 * seconds * rounds * $(list "$clients" | wc -l))); }
+sql_pool_mb() { echo $((700 + warehouses * 200 + 6 * seconds * $(list "$clients" | wc -l))); }
 
 # heap has half of that, and 1.5 GB of WAL.
 sql_need_mb() {
@@ -279,25 +285,42 @@ check_tpcc() {
 	say "all are consistent"
 }
 
-sql_run() {
-	local server n=0 round missing
+new_servers() {
+	local server
 	for server in "${peers[@]}"; do
 		create_server "$server"
 	done
 	for server in "${peers[@]}"; do
-		say "loading $server"
+		say "round $1: loading $server"
 		peers_alone "$server"
 		quietly load_server "$server"
 	done
-	while read -r round missing; do
-		# shellcheck disable=SC2086
-		run_round "$round" $missing
-		n=$((n + 1))
-		say "$n of $1: $last"
-	done
+}
+
+remove_servers() {
+	local server
 	[[ ,$workloads, != *,tpcc,* ]] || check_tpcc
 	sql_at_end
+	wal_dir=
 	for server in "${peers[@]}"; do
 		server_remove "$server"
 	done
+}
+
+# Each round has servers of its own: where their memory happens to lie can make a tenth of their speed.
+sql_run() {
+	local n=0 load missing round last_round=
+	while read -r load missing; do
+		round=${load##*,}
+		if [ "$round" != "$last_round" ]; then
+			[ -z "$last_round" ] || remove_servers
+			new_servers "$round"
+			last_round=$round
+		fi
+		# shellcheck disable=SC2086
+		run_round "$load" $missing
+		n=$((n + 1))
+		say "$n of $1: $last"
+	done
+	[ -z "$last_round" ] || remove_servers
 }

@@ -6,8 +6,8 @@
 NAME's COMMAND makes the load of the server whose postmaster has the PID POSTMASTER. Its output goes to DIR/NAME.out, and the
 turns that it had, as lines "BEGIN END" in microseconds since 1970, to DIR/NAME.turns. It calls gate (gate.sh) twice: when
 all is ready, and when the load has ended. Up to the first gate and after the second each command runs alone. Between them
-the loads have turns of TURN_MS: one load and its server run, all processes of the others are stopped by SIGSTOP. The order
-begins with another load in each cycle, so that none always follows the same one.
+the loads have turns of TURN_MS: one load and its server run, all processes of the others are stopped by SIGSTOP. Each
+cycle has another order, drawn at random but the same in every run, as whoever follows finds what the last one has left in the caches.
 
 Commands are sessions of their own, so that all processes of one can be stopped at once, and no Ctrl-C ends them: turns.py does,
 when it is ended or one of them fails, with status 1 and its output. When turns.py ends, however it does, the servers run.
@@ -16,6 +16,7 @@ A stopped server's timers go on: what wakes up every 200 ms does so once in each
 turn in the file at most some tens of microseconds longer than what the load had of it.
 """
 import os
+import random
 import select
 import signal
 import socket
@@ -168,12 +169,10 @@ class Load:
 
 
 def take_turns(loads, turn_s):
-    cycle = 0
+    draw = random.Random(0)
     while loads:
-        first = cycle % len(loads)
-        ended = [load for load in loads[first:] + loads[:first] if not load.turn(turn_s)]
-        loads = [load for load in loads if load not in ended]
-        cycle += 1
+        order = draw.sample(loads, len(loads))
+        loads = [load for load in order if load.turn(turn_s)]
 
 
 def run(loads, turn_s):
