@@ -426,7 +426,7 @@ explain_retired(ZenRetired *object, void *arg)
 	ZenVersion *v = (ZenVersion *) ((char *) object - offsetof(ZenVersion, retired));
 	Suspect    *s = NULL;
 
-	if (zen_arena_holds(v) && object->kind == ZEN_RETIRED_VERSION)
+	if (zen_arena_holds(v, sizeof(*v)) && object->kind == ZEN_RETIRED_VERSION)
 	{
 		ZenSlot		slot = v->slot;
 

@@ -477,9 +477,9 @@ zen_arena_usage(uint64 *taken, uint64 *in_use)
 }
 
 bool
-zen_arena_holds(const void *ptr)
+zen_arena_holds(const void *ptr, Size size)
 {
 	Size		offset = (const char *) ptr - zen_arena_base;
 
-	return (const char *) ptr > zen_arena_base && offset % sizeof(uint64) == 0 && offset < arena_size - 256;
+	return (const char *) ptr > zen_arena_base && offset % sizeof(uint64) == 0 && offset <= arena_size - size;
 }

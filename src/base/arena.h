@@ -39,8 +39,8 @@ extern void zen_arena_detach(void);
 /* Bytes taken so far (never shrinks) and bytes now in use. */
 extern void zen_arena_usage(uint64 *taken, uint64 *in_use);
 
-/* zen_arena_holds -- does ptr lie in the arena, with 256 bytes behind it? */
-extern bool zen_arena_holds(const void *ptr);
+/* zen_arena_holds -- may an object of this size be at ptr: does all of it lie in the arena? */
+extern bool zen_arena_holds(const void *ptr, Size size);
 
 static inline uint64
 zen_arena_ref(const void *ptr)

@@ -247,7 +247,7 @@ visit_list(ZenRetired *list, void (*visit) (ZenRetired *object, void *arg), void
 	uint64		before = pg_atomic_read_u64(changes);
 
 	/* a list that changes may lead anywhere in the arena, in circles also */
-	for (uint64 n = 0; list != NULL && zen_arena_holds(list) && pg_atomic_read_u64(changes) == before &&
+	for (uint64 n = 0; list != NULL && zen_arena_holds(list, sizeof(*list)) && pg_atomic_read_u64(changes) == before &&
 		 n < MAX_RETIRED; n++)
 	{
 		visit(list, arg);

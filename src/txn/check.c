@@ -230,7 +230,7 @@ check_chain(const Expected *e, ZenVersion *head, ZenFault *fault)
 
 	for (ZenVersion *v = head; v != NULL; v = v->older)
 	{
-		if (n == MAX_CHAIN || !((zen_version_flags(v) & ZEN_V_IN_NVM) || zen_arena_holds(v)))
+		if (n == MAX_CHAIN || !((zen_version_flags(v) & ZEN_V_IN_NVM) || zen_arena_holds(v, sizeof(*v))))
 			return fail(fault, "version", InvalidZenSlot, "the version chain does not end");
 		chain[n++] = v;
 	}
@@ -273,7 +273,7 @@ check_word_once(const Expected *e, ZenWord *word, uint64 *read, ZenFault *fault)
 		case ZEN_WORD_NVM:
 			return check_slot(e, zen_word_ref(w), fault);
 		case ZEN_WORD_ENTRY:
-			if (zen_word_ref(w) == 0 || !zen_arena_holds(zen_arena_ptr(zen_word_ref(w))))
+			if (zen_word_ref(w) == 0 || !zen_arena_holds(zen_arena_ptr(zen_word_ref(w)), sizeof(*head)))
 				return fail(fault, "map", InvalidZenSlot, "the map leads outside of DRAM");
 			return check_chain(e, zen_word_entry(w), fault);
 		case ZEN_WORD_SPILLED:
