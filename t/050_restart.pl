@@ -44,6 +44,7 @@ test_first_statements();
 test_ddl_cut_short();
 test_ddl_before_crash();
 test_prepared();
+test_prepared_together();
 test_prepared_ddl();
 test_space();
 is_sound($dbh, 'at the end') if is_zen();
@@ -432,6 +433,38 @@ sub prepared_is_right
 		push @unlocked, "not free $low" if state_of($dbh, "SELECT 1 FROM acc WHERE id = $low + 8 FOR UPDATE NOWAIT") ne '';
 	}
 	is_deeply(\@unlocked, [], "$when: their locks are as they were");
+	value($dbh, 'RESET lock_timeout');
+	return;
+}
+
+# Rows that one prepared transaction has locked, so that others cannot delete them, and another one has updated: the lock is
+# there, whichever was prepared first and however the other one ends.
+sub test_prepared_together
+{
+	value($dbh, $_) for "CREATE TABLE pair (id int PRIMARY KEY, v int) $using", 'INSERT INTO pair SELECT g, 0 FROM generate_series(1, 4) g';
+	my $prepare = sub { my ($gid, $sql) = @_; value($dbh, $_) for 'BEGIN', $sql, "PREPARE TRANSACTION '$gid'"; };
+	my $lock    = sub { "SELECT count(*) FROM (SELECT 1 FROM pair WHERE id IN ($_[0], $_[1]) FOR KEY SHARE) x" };
+	my $update  = sub { "UPDATE pair SET v = 1 WHERE id = $_[0]" };
+	$prepare->('early', $lock->(1, 2));
+	$prepare->('c_after', $update->(1));
+	$prepare->('r_after', $update->(2));
+	$prepare->('c_before', $update->(3));
+	$prepare->('r_before', $update->(4));
+	$prepare->('late', $lock->(3, 4));
+
+	my $free = sub { join ' ', grep { state_of($dbh, "DELETE FROM pair WHERE id = $_") ne '55P03' } 1 .. 4 };
+	value($dbh, q{SET lock_timeout = '30ms'});
+	for my $step ([ 'crash', \&crash_restart ], [ 'clean restart', \&clean_restart ])
+	{
+		$step->[1]->();
+		value($dbh, q{SET lock_timeout = '30ms'});
+		is($free->(), '', "$step->[0]: rows locked and updated by prepared transactions");
+	}
+	value($dbh, $_) for map { (/^c/ ? 'COMMIT' : 'ROLLBACK') . " PREPARED '$_'" } qw(c_after r_after c_before r_before);
+	is($free->(), '', 'the locks outlast the updates');
+	is(value($dbh, q{SELECT string_agg(id || '=' || v, ' ' ORDER BY id) FROM pair}), '1=1 2=0 3=1 4=0', 'which are done or undone');
+	value($dbh, $_) for 'VACUUM pair', q{ROLLBACK PREPARED 'early'}, q{COMMIT PREPARED 'late'};
+	is($free->(), '1 2 3 4', 'and end with their transactions');
 	value($dbh, 'RESET lock_timeout');
 	return;
 }

@@ -630,10 +630,12 @@ zen_twophase_restore(void)
 				p->commit.last = w->slot;
 			}
 		}
-		for (uint32 i = 0; i < p->nlocks; i++)
-			relock(&p->locks[i]);
 		if (!zen_gc_reserve(r, p->nwrites))
 			zen_arena_full_error();
 		p->in_use = true;
 	}
+	/* I9: one may have locked what another has updated */
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+		for (uint32 i = 0; prepared[r].in_use && i < prepared[r].nlocks; i++)
+			relock(&prepared[r].locks[i]);
 }
