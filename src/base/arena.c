@@ -481,5 +481,5 @@ zen_arena_holds(const void *ptr, Size size)
 {
 	Size		offset = (const char *) ptr - zen_arena_base;
 
-	return (const char *) ptr > zen_arena_base && offset % sizeof(uint64) == 0 && offset <= arena_size - size;
+	return (const char *) ptr > zen_arena_base && offset % sizeof(uint64) == 0 && offset < arena_size && size <= arena_size - offset;
 }

@@ -102,6 +102,7 @@ void
 zen_version_retire(ZenVersion *v)
 {
 	Assert(v->lockers == NULL);
+	v->retired.kind = ZEN_RETIRED_VERSION;
 	/* now, so that nobody evicts more because the epochs have not passed */
 	account(-(int64) zen_version_size(v));
 	zen_epoch_retire(&v->retired);
@@ -142,6 +143,7 @@ zen_version_pop(uint64 w, ZenVersion *v, bool *lone, ZenLockers **lockers)
 	if (head == NULL)
 		return zen_word_with(w, ZEN_WORD_DEAD, 0);
 	head->lockers = *lockers;
+	pg_write_barrier();			/* pairs with zen_lockers_copy */
 	head->lock_seq++;
 	*lockers = NULL;
 	zen_version_pass_clock(v, head);

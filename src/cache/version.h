@@ -74,8 +74,8 @@ typedef struct ZenLockers
 } ZenLockers;
 
 /*
- * A version of the header's 64 bytes, and its data.  What only writers under the word's lock look at gives its place to the
- * epochs' link once the version is retired: readers may hold on to it, writers find that the word does not lead to it.
+ * A header of one line, and the data.  Lockers and lock_seq give their place to the epochs' link once the version is retired:
+ * readers that hold on to it do not look there, and writers, under the word's lock, find that the word does not lead to it.
  */
 typedef struct ZenVersion
 {

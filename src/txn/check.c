@@ -215,12 +215,21 @@ check_codes(ZenVersion **chain, uint32 n, ZenFault *fault)
 	return true;
 }
 
+/* Is v one of space, if there is one, or does it lie in DRAM with its data? */
+static bool
+is_within(ZenVersion *v, const ZenSpilledChain *space)
+{
+	if (space != NULL && (v == &space->newest || v == &space->older))
+		return true;
+	return zen_arena_holds(v, sizeof(*v)) && zen_arena_holds(v, sizeof(*v) + v->len);
+}
+
 /*
  * States are looked at from the oldest version to the newest: a transaction that commits meanwhile is then never
  * taken for committed in an older version alone, which it would not have written to NVM.
  */
 static bool
-check_chain(const Expected *e, ZenVersion *head, ZenFault *fault)
+check_chain(const Expected *e, ZenVersion *head, const ZenSpilledChain *space, ZenFault *fault)
 {
 	static ZenVersion *chain[MAX_CHAIN];
 	static bool committed[MAX_CHAIN];
@@ -230,7 +239,7 @@ check_chain(const Expected *e, ZenVersion *head, ZenFault *fault)
 
 	for (ZenVersion *v = head; v != NULL; v = v->older)
 	{
-		if (n == MAX_CHAIN || !((zen_version_flags(v) & ZEN_V_IN_NVM) || zen_arena_holds(v, sizeof(*v))))
+		if (n == MAX_CHAIN || !is_within(v, space))
 			return fail(fault, "version", InvalidZenSlot, "the version chain does not end");
 		chain[n++] = v;
 	}
@@ -275,10 +284,10 @@ check_word_once(const Expected *e, ZenWord *word, uint64 *read, ZenFault *fault)
 		case ZEN_WORD_ENTRY:
 			if (zen_word_ref(w) == 0 || !zen_arena_holds(zen_arena_ptr(zen_word_ref(w)), sizeof(*head)))
 				return fail(fault, "map", InvalidZenSlot, "the map leads outside of DRAM");
-			return check_chain(e, zen_word_entry(w), fault);
+			return check_chain(e, zen_word_entry(w), NULL, fault);
 		case ZEN_WORD_SPILLED:
 			head = zen_word_chain(e->ht, e->tidno, word, read, &space);
-			return head == NULL || check_chain(e, head, fault);
+			return head == NULL || check_chain(e, head, &space, fault);
 		default:
 			return fail(fault, "map", InvalidZenSlot, "the map word is in no known state: %016llx",
 						(unsigned long long) w);

@@ -31,16 +31,20 @@ typedef struct Judged
 	uint32		lock_seq;		/* of head */
 	ZenVersion *top;			/* newest version that has not aborted */
 	ZenVersion *target;			/* the version asked for */
-	bool		undoing;		/* head was spilled by a transaction that has
-								 * aborted: it may not be left out, because
-								 * its slot is known by it */
+	bool		undoing;		/* what is above it was spilled in part: it
+								 * may not be left out, because its slot is
+								 * known by it */
 } Judged;
 
-/* Look at the head; false if it is about to go. */
+/* Look at the head; false if there are aborted versions that have to go first. */
 static bool
 judge_head(Judged *j)
 {
-	j->undoing = (zen_version_flags(j->head) & ZEN_V_SPILLED) && zen_version_state(j->head) == ZEN_XID_ABORTED;
+	j->top = zen_top_version(j->head);
+	j->undoing = false;
+	/* what was top may have been made lean meanwhile */
+	for (ZenVersion *v = j->head; v != j->top && v != NULL; v = v->older)
+		j->undoing |= (zen_version_flags(v) & ZEN_V_SPILLED) != 0;
 	return !j->undoing;
 }
 
@@ -187,7 +191,6 @@ judge(ZenChange *c, uint64 w, Judged *j, bool locking)
 	if (zen_word_ref(zen_word_read(j->word)) != zen_word_ref(w) || !judge_head(j))
 		return TM_BeingModified;
 	c->held_before = zen_lockers_mine(&lockers_copy, &mine);
-	j->top = zen_top_version(j->head);
 	j->target = zen_find_version(j->head, c->code, &successor);
 	if (j->top == NULL)
 		return TM_Invisible;
@@ -655,7 +658,6 @@ judge_forward(ZenChange *c, uint64 w, Judged *j)
 	for (ZenVersion *v = j->head; v->older != NULL; v = v->older)
 		if (excludes(c, v))
 			return TM_BeingModified;
-	j->top = zen_top_version(j->head);
 	c->wait_xid = zen_lockers_conflict(&lockers_copy, c->mode);
 	return TransactionIdIsValid(c->wait_xid) ? TM_BeingModified : TM_Ok;
 }

@@ -84,6 +84,29 @@ zen_lockers_copy(ZenWord *word, ZenVersion *head, ZenLockerCopy *copy)
 	}
 }
 
+/* Copy the lockers that a row has at one moment, wherever they go meanwhile.  Inside an epoch. */
+static void
+copy_present(ZenWord *word, ZenLockerCopy *copy)
+{
+	for (;;)
+	{
+		uint64		w = zen_word_read(word);
+		uint32		seq;
+
+		copy->n = 0;
+		if (zen_word_state(w) != ZEN_WORD_ENTRY)
+			return;
+		seq = zen_lockers_copy(word, zen_word_entry(w), copy);
+		pg_read_barrier();
+		if (zen_word_entry(w)->lock_seq != seq)
+			continue;
+		pg_read_barrier();
+		/* that was no other's place if the word leads there still */
+		if (zen_word_same(zen_word_read(word), w))
+			return;
+	}
+}
+
 TransactionId
 zen_lockers_conflict(const ZenLockerCopy *copy, LockTupleMode mode)
 {
@@ -213,15 +236,11 @@ zen_rowlock_collect(ZenHTable *ht)
 	for (uint64 tidno = 0; tidno < ntids; tidno++)
 	{
 		ZenWord    *word = zen_tidmap_word(ht, tidno);
-		uint64		w;
 
-		copy.n = 0;
 		if (word == NULL)
 			continue;
 		zen_epoch_enter();
-		w = zen_word_read(word);
-		if (zen_word_state(w) == ZEN_WORD_ENTRY)
-			(void) zen_lockers_copy(word, zen_word_entry(w), &copy);
+		copy_present(word, &copy);
 		zen_epoch_leave();
 		for (uint32 i = 0; i < copy.n; i++)
 		{
@@ -245,14 +264,12 @@ zen_rowlock_prune(ZenHTable *ht, uint64 tidno)
 {
 	static ZenLockerCopy copy;
 	ZenWord    *word;
-	uint64		w;
 
 	copy.n = 0;
 	zen_epoch_enter();
 	word = zen_tidmap_word(ht, tidno);
-	w = word ? zen_word_read(word) : ZEN_WORD_UNUSED;
-	if (zen_word_state(w) == ZEN_WORD_ENTRY)
-		(void) zen_lockers_copy(word, zen_word_entry(w), &copy);
+	if (word != NULL)
+		copy_present(word, &copy);
 	zen_epoch_leave();
 	/* an xid that has ended never comes back, so nobody need be locked out */
 	for (uint32 i = 0; i < copy.n; i++)

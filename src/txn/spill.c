@@ -239,12 +239,14 @@ set_next_spill(void)
 	uint32		n = 0;
 
 	ws->bytes = 0;
+	zen_epoch_enter();			/* the version below may be made lean */
 	for (uint32 i = 0; i < ws->nwrites; i++)
 		if (ws->writes[i].version != NULL)
 		{
 			ws->bytes += zen_write_bytes(ws->writes[i].version);
 			ws->writes[n++] = ws->writes[i];
 		}
+	zen_epoch_leave();
 	ws->nwrites = n;
 	ws->spared = ws->bytes;
 }

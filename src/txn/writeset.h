@@ -74,7 +74,7 @@ extern void zen_writeset_reserve_blocks(uint32 nblocks);
 extern void zen_writeset_add(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenVersion *version);
 extern void zen_writeset_add_block(ZenHTable *ht, uint32 block);
 
-/* zen_write_bytes -- of DRAM that a version of this transaction takes, with the one that it replaces. */
+/* zen_write_bytes -- of DRAM that a version of this transaction takes, with the one that it replaces; inside an epoch if there is one. */
 static inline Size
 zen_write_bytes(ZenVersion *v)
 {
