@@ -437,34 +437,42 @@ sub prepared_is_right
 	return;
 }
 
-# Rows that one prepared transaction has locked, so that others cannot delete them, and another one has updated: the lock is
-# there, whichever was prepared first and however the other one ends.
+# Rows that one prepared transaction has locked, so that others cannot delete them, and another one has updated, in place or
+# under a new TID: the lock is there, whichever was prepared first, whichever has the lower region, and however the other one ends.
 sub test_prepared_together
 {
-	value($dbh, $_) for "CREATE TABLE pair (id int PRIMARY KEY, v int) $using", 'INSERT INTO pair SELECT g, 0 FROM generate_series(1, 4) g';
+	value($dbh, $_) for "CREATE TABLE pair (id int PRIMARY KEY, v int, w int) $using", 'CREATE INDEX ON pair (w)',
+	  'INSERT INTO pair SELECT g, 0, 0 FROM generate_series(1, 6) g';
 	my $prepare = sub { my ($gid, $sql) = @_; value($dbh, $_) for 'BEGIN', $sql, "PREPARE TRANSACTION '$gid'"; };
-	my $lock    = sub { "SELECT count(*) FROM (SELECT 1 FROM pair WHERE id IN ($_[0], $_[1]) FOR KEY SHARE) x" };
-	my $update  = sub { "UPDATE pair SET v = 1 WHERE id = $_[0]" };
-	$prepare->('early', $lock->(1, 2));
-	$prepare->('c_after', $update->(1));
-	$prepare->('r_after', $update->(2));
-	$prepare->('c_before', $update->(3));
-	$prepare->('r_before', $update->(4));
-	$prepare->('late', $lock->(3, 4));
+	my $lock    = sub { "SELECT count(*) FROM (SELECT 1 FROM pair WHERE id IN ($_[0]) FOR KEY SHARE) x" };
+	my %update  = (
+		c_after  => 'UPDATE pair SET v = 1 WHERE id = 1',
+		r_after  => 'UPDATE pair SET v = 1 WHERE id = 2',
+		c_before => 'UPDATE pair SET v = 1 WHERE id = 3',
+		r_before => 'UPDATE pair SET v = 1 WHERE id = 4',
+		c_moved  => 'UPDATE pair SET w = 1 WHERE id = 5',
+		r_moved  => 'UPDATE pair SET w = 1 WHERE id = 6');
+	# regions are taken from the lowest: these keep some for the last
+	$prepare->("free$_", 'INSERT INTO pair VALUES (100 + ' . $_ . ')') for 1 .. 3;
+	$prepare->('early', $lock->('1, 2'));
+	$prepare->($_, $update{$_}) for sort keys %update;
+	value($dbh, "ROLLBACK PREPARED 'free$_'") for 1 .. 3;
+	$prepare->('late', $lock->('3, 4, 5, 6'));
 
-	my $free = sub { join ' ', grep { state_of($dbh, "DELETE FROM pair WHERE id = $_") ne '55P03' } 1 .. 4 };
-	value($dbh, q{SET lock_timeout = '30ms'});
+	my $free = sub {
+		value($dbh, q{SET lock_timeout = '30ms'});
+		return join ' ', grep { state_of($dbh, "DELETE FROM pair WHERE id = $_") ne '55P03' } 1 .. 6;
+	};
 	for my $step ([ 'crash', \&crash_restart ], [ 'clean restart', \&clean_restart ])
 	{
 		$step->[1]->();
-		value($dbh, q{SET lock_timeout = '30ms'});
 		is($free->(), '', "$step->[0]: rows locked and updated by prepared transactions");
 	}
-	value($dbh, $_) for map { (/^c/ ? 'COMMIT' : 'ROLLBACK') . " PREPARED '$_'" } qw(c_after r_after c_before r_before);
+	value($dbh, $_) for map { (/^c/ ? 'COMMIT' : 'ROLLBACK') . " PREPARED '$_'" } sort keys %update;
 	is($free->(), '', 'the locks outlast the updates');
-	is(value($dbh, q{SELECT string_agg(id || '=' || v, ' ' ORDER BY id) FROM pair}), '1=1 2=0 3=1 4=0', 'which are done or undone');
+	is(value($dbh, q{SELECT string_agg(id || '=' || v + w, ' ' ORDER BY id) FROM pair}), '1=1 2=0 3=1 4=0 5=1 6=0', 'which are done or undone');
 	value($dbh, $_) for 'VACUUM pair', q{ROLLBACK PREPARED 'early'}, q{COMMIT PREPARED 'late'};
-	is($free->(), '1 2 3 4', 'and end with their transactions');
+	is($free->(), '1 2 3 4 5 6', 'and end with their transactions');
 	value($dbh, 'RESET lock_timeout');
 	return;
 }
