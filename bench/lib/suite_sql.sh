@@ -43,7 +43,7 @@ sql_init() {
 	csv_init raw.csv "$(IFS=,; echo "${sql_columns[*]}")"
 	csv_init tpcc.csv peer,clients,round,type,count,mean_ms,p50_ms,p95_ms,p99_ms
 	csv_init counters.csv workload,peer,clients,theta,requests,round,counter,per_tx
-	csv_init loads "* slices of $seconds s, in turns of $turn_ms ms, $(sql_where); TPC-C with $warehouses warehouses, pgbench with scale $scale, $rows rows of 1 KB"
+	csv_init loads "* slices of $seconds s for up to four clients, of $seconds s more for each four above, in turns of $turn_ms ms, $(sql_where); TPC-C with $warehouses warehouses, pgbench with scale $scale, $rows rows of 1 KB"
 }
 
 ## The plan
@@ -110,8 +110,8 @@ sql_plan() {
 
 sql_estimate() {
 	awk -F '[, ]' -v s="$seconds" -v load=$((${#peers[@]} * (5 + warehouses * 3 + rows / 10000 + scale))) '
-		NF { n += NF - 5; loads += $5 != round; round = $5 }
-		END { print int(n * (s + 1.5) + loads * load) }'
+		NF { t += (NF - 5) * (s * int(($2 + 3) / 4) + 1.5); loads += $5 != round; round = $5 }
+		END { print int(t + loads * load) }'
 }
 
 ## The servers
@@ -120,8 +120,17 @@ is_zen() { [[ $1 == zen* ]]; }
 
 am_of() { is_zen "$1" && echo zen || echo heap; }
 
+# CLIENTS: the seconds of a slice. Every client begins with a session of its own, which costs some tens of milliseconds.
+slice_s() { echo $((seconds * (($1 + 3) / 4))); }
+
 # MB of pool: TPC-C adds some each second.
-sql_pool_mb() { echo $((700 + warehouses * 200 + 6 * seconds * $(list "$clients" | wc -l))); }
+sql_pool_mb() {
+	local n mb=$((700 + warehouses * 200))
+	for n in $(list "$clients"); do
+		mb=$((mb + 6 * $(slice_s "$n")))
+	done
+	echo $mb
+}
 
 # heap has half of that, and 1.5 GB of WAL.
 sql_need_mb() {
@@ -264,7 +273,7 @@ run_round() {
 	[ -z "$cpus" ] || confine=(taskset -c "$cpus")
 	IFS=, read -r workload n theta requests round <<<"$1"
 	for peer in "${@:2}"; do
-		load_command "$peer" "$workload" "$n" "$theta" "$requests" $((seconds * ($# - 1)))
+		load_command "$peer" "$workload" "$n" "$theta" "$requests" $(($(slice_s "$n") * ($# - 1)))
 		arguments+=(--load "$peer" "$(lib_postmaster "$ZEN_TMP/$peer/data")" "${confine[@]}" "${command[@]}")
 	done
 	mkdir -p "$ZEN_TMP/turns"
