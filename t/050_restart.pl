@@ -45,6 +45,8 @@ test_ddl_cut_short();
 test_ddl_before_crash();
 test_prepared();
 test_prepared_together();
+test_prepared_index();
+test_prepared_lock();
 test_prepared_ddl();
 test_space();
 is_sound($dbh, 'at the end') if is_zen();
@@ -493,6 +495,45 @@ sub test_prepared_ddl
 		if   ($commit) { ddl_is_done('prepared DDL, committed, crash'); }
 		else           { ddl_is_undone('prepared DDL, rolled back, crash', %sum); }
 	}
+	return;
+}
+
+# An index that a prepared transaction has created is empty after a crash. Others read the table, and have its other indexes
+# rebuilt, before it is committed; a clean restart in between makes no difference.
+sub test_prepared_index
+{
+	for my $case ([ 'crash', \&crash_restart ], [ 'crash and clean restart', \&crash_restart, \&clean_restart ])
+	{
+		my ($when, @restarts) = @$case;
+		value($dbh, $_) for "CREATE TABLE pi (id int PRIMARY KEY, v int) $using", 'INSERT INTO pi SELECT g, g FROM generate_series(1, 1000) g',
+		  'BEGIN', 'CREATE UNIQUE INDEX pi_v ON pi (v)', q{PREPARE TRANSACTION 'index'};
+		for my $restart (@restarts)
+		{
+			$restart->();
+			is(value($dbh, 'SELECT count(*) FROM pi WHERE id > 0'), 1000, "prepared index, $when: rows before");
+		}
+		value($dbh, q{COMMIT PREPARED 'index'});
+		value($dbh, $_) for 'SET enable_seqscan = off', 'SET enable_bitmapscan = off';
+		is(value($dbh, 'SELECT id FROM pi WHERE v = 5'), 5, "prepared index, $when: finds a row");
+		is(state_of($dbh, 'INSERT INTO pi VALUES (0, 5)'), '23505', "prepared index, $when: is unique");
+		value($dbh, $_) for 'RESET enable_seqscan', 'RESET enable_bitmapscan', 'DROP TABLE pi';
+	}
+	return;
+}
+
+# Indexes are rebuilt before commands on them; a table that a prepared transaction has locked is left out.
+sub test_prepared_lock
+{
+	value($dbh, $_) for map { ("CREATE TABLE $_ (id int PRIMARY KEY) $using", "INSERT INTO $_ SELECT generate_series(1, 10)") } qw(locked other);
+	value($dbh, $_) for 'BEGIN', 'TRUNCATE locked', q{PREPARE TRANSACTION 'lock'};
+	crash_restart();
+	value($dbh, q{SET lock_timeout = '2s'});
+	is(state_of($dbh, $_), '', "beside a table locked by a prepared transaction: $_")
+	  for 'VACUUM other', 'CREATE INDEX ON other (id)', 'ALTER TABLE other ADD v int', 'DROP TABLE other';
+	value($dbh, $_) for q{ROLLBACK PREPARED 'lock'}, 'RESET lock_timeout';
+	is(contents($dbh, 'locked', 'indexscan', 'id > 0'), contents($dbh, 'locked'), 'which is as it was');
+	is(value($dbh, 'SELECT count(*) FROM locked'), 10, 'with all its rows');
+	value($dbh, 'DROP TABLE locked');
 	return;
 }
 

@@ -55,6 +55,7 @@ for my $change (sort keys %CHANGE)
 	test_end($change, 'prepared, a restart, committed', 1);
 }
 test_savepoints();
+test_moved_twice();
 test_no_carrier($_) for 0, 1;
 test_others();
 test_pages_come_back();
@@ -142,6 +143,27 @@ sub test_savepoints
 	crash_and_start();
 	is(contents($dbh, 't'), $after, 'savepoint rolled back: after a crash');
 	is_sound($dbh, 'savepoint rolled back');
+	return;
+}
+
+# A row that is moved twice and then spilled, but for the place in between: who waits for the prepared transaction finds it.
+sub test_moved_twice
+{
+	value($dbh, $_) for 'CREATE TABLE moved (id int PRIMARY KEY, k int, n int) USING zen', 'CREATE INDEX ON moved (k)',
+	  'INSERT INTO moved VALUES (1, 0, 0)';
+	restart();
+	value($dbh, $_) for 'BEGIN', ('UPDATE moved SET k = k + 100 WHERE id = 1') x 2,
+	  q{INSERT INTO moved SELECT g, g, 0 FROM generate_series(1001, 6000) g}, q{PREPARE TRANSACTION 'moved'};
+	crash_and_start();
+	my $waiter = connect_db($node);
+	my $pid = value($waiter, 'SELECT pg_backend_pid()');
+	$waiter->do('UPDATE moved SET n = n + 1 WHERE id = 1', { pg_async => PG_ASYNC });
+	wait_for('the update to wait', sub { lock_wait_pid($dbh, $pid) });
+	value($dbh, q{COMMIT PREPARED 'moved'});
+	is($waiter->pg_result, 1, 'moved twice: found by who has waited');
+	is(value($dbh, 'SELECT k || $$ $$ || n FROM moved WHERE id = 1'), '200 1', 'moved twice: as it should be');
+	is_sound($dbh, 'moved twice');
+	$waiter->disconnect;
 	return;
 }
 

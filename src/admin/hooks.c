@@ -307,12 +307,22 @@ ends_prepared(Node *stmt)
 		 ((TransactionStmt *) stmt)->kind == TRANS_STMT_ROLLBACK_PREPARED);
 }
 
+/* Before a prepared transaction ends: recovery must have decided about it.  False if the pool cannot be recovered. */
+static bool
+is_recovered(void)
+{
+	if (pg_atomic_read_u32(&zen_recovery->state) == ZEN_RECOVERY_FAILED)
+		return false;
+	zen_gate();
+	return true;
+}
+
 static void
 zen_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, ProcessUtilityContext context,
 			ParamListInfo params, QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
 {
 	Node	   *stmt = pstmt->utilityStmt;
-	bool		prepared = ends_prepared(stmt);
+	ProcessUtility_hook_type run = prev_utility_hook ? prev_utility_hook : standard_ProcessUtility;
 
 	if (IsA(stmt, CreateStmt) || IsA(stmt, CreateTableAsStmt) || IsA(stmt, ExplainStmt))
 	{
@@ -329,20 +339,27 @@ zen_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, Proc
 		zen_gate();
 		zen_reindex_database();
 	}
-	if (prev_utility_hook)
-		prev_utility_hook(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
-	else
-		standard_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+	if (ends_prepared(stmt) && is_recovered())
+	{
+		PG_TRY();
+		{
+			zen_reindex_hold();
+			run(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+		}
+		PG_FINALLY();
+		{
+			zen_reindex_let_go();
+		}
+		PG_END_TRY();
+		zen_twophase_resolve();
+		return;
+	}
+	run(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 	if (IsA(stmt, CreatePublicationStmt))
 		zen_replication_check_publication(((CreatePublicationStmt *) stmt)->pubname);
 	else if (IsA(stmt, AlterPublicationStmt))
 		zen_replication_check_publication(((AlterPublicationStmt *) stmt)->pubname);
 	zen_index_repair();
-	if (prepared)
-	{
-		zen_gate();
-		zen_twophase_resolve();
-	}
 }
 
 /* ---------- bitmap heap scans ---------- */

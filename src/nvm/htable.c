@@ -331,6 +331,15 @@ zen_htable_set_reindex(ZenHTable *ht, bool reindex)
 	pg_atomic_write_u32(&ht->reindex, reindex ? 1 : 0);
 }
 
+bool
+zen_htable_reindex_noted(ZenHTable *ht)
+{
+	uint64	   *flags = &zen_pool.htables[ht->idx].flags;
+	uint64		value;
+
+	return !zen_guard_read(flags, place_of(flags), &value) || (value & ZEN_HTF_REINDEX) != 0;
+}
+
 void
 zen_htable_save_blocks(ZenHTable *ht, uint64 nblocks)
 {

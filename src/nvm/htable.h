@@ -75,8 +75,13 @@ extern void zen_htable_empty(ZenHTable *ht);
 extern void zen_htable_move_begin(ZenHTable *ht, RelFileLocator to, uint64 full_xid);
 extern void zen_htable_move_end(ZenHTable *ht, bool committed);
 
-/* Persist the flag that indexes must be rebuilt. */
+/*
+ * Persist the flag that indexes must be rebuilt; in DRAM it is 1 or 0 then.
+ *
+ * zen_htable_reindex_noted -- is it set in NVM?
+ */
 extern void zen_htable_set_reindex(ZenHTable *ht, bool reindex);
+extern bool zen_htable_reindex_noted(ZenHTable *ht);
 
 /* At a clean stop: the size of the logical-tuple map. */
 extern void zen_htable_save_blocks(ZenHTable *ht, uint64 nblocks);

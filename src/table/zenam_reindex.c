@@ -9,6 +9,11 @@
  * before its end would leave it to be done again.  It needs no lock on the table beyond the caller's, since
  * nobody else gets past the gate.
  *
+ * An index that a prepared transaction has created before the crash is as empty, but nobody can see it before that transaction
+ * commits.  It has the table locked, against writers at least, and as long as it has, the flag in NVM stays set
+ * although the others were rebuilt.  COMMIT PREPARED takes all such tables for being rebuilt until it has ended, and then
+ * leaves them to be rebuilt once more (zen_reindex_hold): who sees the index has passed the gate after that, or waits there.
+ *
  * An index that cannot be rebuilt must not keep its table from being used.  A unique one may find two rows with one key,
  * if the medium has lost a tombstone; the function in an expression may fail on rows that it has accepted before.  The
  * background worker marks such an index as not valid, which is what a failed CREATE INDEX CONCURRENTLY leaves, and says
@@ -143,11 +148,33 @@ rebuild(Relation rel)
 static void
 set_reindex_state(ZenHTable *ht, uint32 state)
 {
-	if (state == SOUND)
-		zen_htable_set_reindex(ht, false);
-	else
-		pg_atomic_write_u32(&ht->reindex, state);
+	pg_atomic_write_u32(&ht->reindex, state);
 	ConditionVariableBroadcast(&zen_recovery->changed);
+}
+
+/* Does a prepared transaction that the server has found at its start have a lock on the table that excludes this one? */
+static bool
+held_by_prepared(Oid relid, LOCKMODE mode)
+{
+	LOCKTAG		tag;
+	VirtualTransactionId *holders;
+	int			n;
+	bool		found = false;
+
+	SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
+	holders = GetLockConflicts(&tag, mode, &n);
+	for (int i = 0; i < n; i++)
+		found |= VirtualTransactionIdIsRecoveredPreparedXact(holders[i]);
+	return found;
+}
+
+/* All indexes that can be seen were rebuilt. */
+static void
+rebuilt(Relation rel, ZenHTable *ht)
+{
+	if (!held_by_prepared(RelationGetRelid(rel), RowExclusiveLock))
+		zen_htable_set_reindex(ht, false);
+	set_reindex_state(ht, SOUND);
 }
 
 /* The rebuild has failed, or this process is ending in the middle of it: someone else may try. */
@@ -178,7 +205,7 @@ zen_reindex_table(Relation rel, ZenHTable *ht)
 		PG_END_ENSURE_ERROR_CLEANUP(give_up, PointerGetDatum(ht));
 		rebuilding = outer;
 		pg_atomic_fetch_add_u64(&zen_recovery->index_us, GetCurrentTimestamp() - start);
-		set_reindex_state(ht, SOUND);
+		rebuilt(rel, ht);
 		return;
 	}
 
@@ -190,6 +217,76 @@ zen_reindex_table(Relation rel, ZenHTable *ht)
 		zen_reindex_table(rel, ht);
 }
 
+/* ---------- prepared transactions ---------- */
+
+static List *held = NIL;		/* HTables, in TopMemoryContext */
+
+/* Take a table that may have to be rebuilt again; false if somebody is at it. */
+static bool
+try_hold(ZenHTable *ht)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+	List	   *longer = lappend(held, ht); /* what can fail comes first */
+	uint32		state = SOUND;
+	bool		taken = pg_atomic_compare_exchange_u32(&ht->reindex, &state, RUNNING) ||
+	(state == NEEDED && pg_atomic_compare_exchange_u32(&ht->reindex, &state, RUNNING));
+
+	held = taken ? longer : list_delete_last(longer);
+	MemoryContextSwitchTo(old);
+	return taken;
+}
+
+/* Take all of this database, up to one that somebody is at, which is returned. */
+static ZenHTable *
+try_hold_all(void)
+{
+	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
+	{
+		ZenHTable  *ht = &zen_htables[i];
+
+		if (ht->in_use && ht->db == MyDatabaseId && zen_htable_reindex_noted(ht) && !try_hold(ht))
+			return ht;
+	}
+	return NULL;
+}
+
+static void
+let_go_at_exit(int code, Datum arg)
+{
+	zen_reindex_let_go();
+}
+
+void
+zen_reindex_hold(void)
+{
+	static bool prepared_to_end = false;
+	ZenHTable  *busy;
+
+	if (!prepared_to_end)
+		before_shmem_exit(let_go_at_exit, 0);
+	prepared_to_end = true;
+	while ((busy = try_hold_all()) != NULL)
+	{
+		/* whoever rebuilds one may need another */
+		zen_reindex_let_go();
+		ConditionVariablePrepareToSleep(&zen_recovery->changed);
+		while (pg_atomic_read_u32(&busy->reindex) == RUNNING)
+			ConditionVariableSleep(&zen_recovery->changed, PG_WAIT_EXTENSION);
+		ConditionVariableCancelSleep();
+	}
+}
+
+void
+zen_reindex_let_go(void)
+{
+	ListCell   *lc;
+
+	foreach(lc, held)
+		set_reindex_state(lfirst(lc), NEEDED);
+	list_free(held);
+	held = NIL;
+}
+
 /* ---------- background ---------- */
 
 /* Rebuild one table by its relfilenode, if it is still there. */
@@ -198,8 +295,11 @@ reindex_one(ZenHTable *ht)
 {
 	Oid			spc = ht->spc == MyDatabaseTableSpace ? InvalidOid : ht->spc;
 	Oid			relid = RelidByRelfilenumber(spc, ht->relnumber);
-	Relation	rel = OidIsValid(relid) ? try_relation_open(relid, AccessShareLock) : NULL;
+	Relation	rel = NULL;
 
+	/* it may stay prepared for long: the next who needs the table waits */
+	if (OidIsValid(relid) && !held_by_prepared(relid, AccessShareLock))
+		rel = try_relation_open(relid, AccessShareLock);
 	if (rel == NULL)
 		return;
 	if (zen_rel_is_zen(rel))

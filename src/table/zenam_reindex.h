@@ -24,6 +24,15 @@ extern void zen_reindex_table(Relation rel, ZenHTable *ht);
 extern void zen_reindex_database(void);
 
 /*
+ * zen_reindex_hold -- before COMMIT PREPARED: nobody gets to tables of which a prepared transaction from before the crash may
+ * have created an index, which is empty since.  In a transaction.  A process that ends lets go by itself.
+ *
+ * zen_reindex_let_go -- after it, or if it has failed: their indexes are rebuilt once more by whoever comes first.  Never throws.
+ */
+extern void zen_reindex_hold(void);
+extern void zen_reindex_let_go(void);
+
+/*
  * zen_reindex_start_workers -- start one background worker per database that has tables to rebuild.
  *
  * False if there was no slot for some of them: to be called again.

@@ -50,6 +50,9 @@ needs_slot(ZenWrite *w)
 		return false;
 	if (!(zen_version_flags(v) & ZEN_V_TOMBSTONE))
 		return true;
+	/* a spilled tombstone may say that the row has gone here */
+	if (zen_writeset.nblocks > 0 && (zen_version_flags(v) & (ZEN_V_FORWARD | ZEN_V_MOVED)))
+		return true;
 
 	/*
 	 * a row inserted and deleted by this transaction leaves nothing to be

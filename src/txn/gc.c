@@ -84,6 +84,7 @@ typedef struct GcAlarm
 	pg_atomic_uint32 armed;		/* set by the worker; cleared by whoever wakes
 								 * it */
 	Latch	   *latch;			/* the worker's; written before armed */
+	pg_atomic_uint32 end;		/* of the regions that have had items */
 } GcAlarm;
 
 static GcQueue *queues;			/* [ZEN_MAX_REGIONS] */
@@ -175,6 +176,21 @@ zen_gc_reserve(uint32 region, uint32 n)
 	return true;
 }
 
+static inline uint32
+queues_end(void)
+{
+	return pg_atomic_read_u32(&alarm_clock->end);
+}
+
+static void
+extend_queues(uint32 end)
+{
+	uint32		old = queues_end();
+
+	while (old < end && !pg_atomic_compare_exchange_u32(&alarm_clock->end, &old, end))
+		;
+}
+
 static void
 wake_worker(void)
 {
@@ -204,6 +220,8 @@ push(uint32 region, GcItem item, TransactionId xid, Size bytes)
 	if (n == 0)
 		pg_atomic_write_u64(&q->oldest, U64FromFullTransactionId(item.xid));
 	pg_atomic_write_u32(&q->n, n + 1);
+	if (unlikely(region >= queues_end()))
+		extend_queues(region + 1);
 	if (unlikely(pg_atomic_read_u32(&alarm_clock->armed)))
 		wake_worker();
 }
@@ -600,7 +618,7 @@ zen_gc_all(void)
 	if (zen_gc_pending() == 0)
 		return;
 	(void) zen_gc_horizon();
-	for (uint32 r = 0; r < zen_nregions; r++)
+	for (uint32 r = 0; r < queues_end(); r++)
 	{
 		if (pg_atomic_read_u32(&queues[r].n) == 0 || !lease_patiently(r, &patience))
 			continue;
@@ -614,7 +632,7 @@ zen_gc_some(uint32 max)
 {
 	uint32		done = 0;
 
-	for (uint32 r = 0; r < zen_nregions && done < max; r++)
+	for (uint32 r = 0; r < queues_end() && done < max; r++)
 	{
 		uint64		oldest = pg_atomic_read_u64(&queues[r].oldest);
 
@@ -706,7 +724,7 @@ zen_gc_pending(void)
 {
 	uint64		n = 0;
 
-	for (uint32 r = 0; r < zen_nregions; r++)
+	for (uint32 r = 0; r < queues_end(); r++)
 		n += pg_atomic_read_u32(&queues[r].n);
 	return n;
 }
@@ -716,7 +734,7 @@ zen_gc_bytes(void)
 {
 	uint64		bytes = 0;
 
-	for (uint32 r = 0; r < zen_nregions; r++)
+	for (uint32 r = 0; r < queues_end(); r++)
 		bytes += pg_atomic_read_u64(&queues[r].bytes);
 	return bytes;
 }
@@ -726,7 +744,7 @@ zen_gc_oldest(void)
 {
 	uint64		oldest = 0;
 
-	for (uint32 r = 0; r < zen_nregions; r++)
+	for (uint32 r = 0; r < queues_end(); r++)
 	{
 		uint64		xid = pg_atomic_read_u64(&queues[r].oldest);
 
@@ -779,6 +797,7 @@ zen_gc_init(void)
 		return;
 	memset(queues, 0, zen_gc_shmem_size());
 	pg_atomic_init_u32(&alarm_clock->armed, 0);
+	pg_atomic_init_u32(&alarm_clock->end, 0);
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
 		pg_atomic_init_u32(&queues[r].n, 0);

@@ -846,7 +846,8 @@ zen_recovery_shutdown(void)
 	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
 		if (zen_htables[i].in_use)
 			zen_htable_save_blocks(&zen_htables[i], zen_tidmap_nblocks(&zen_htables[i]));
-	for (uint32 r = 0; r < zen_nregions; r++)
+	/* a commit that found no room in its own may have taken any */
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 		zen_region_persist_watermark(r);
 	zen_pool_mark_clean();
 	zen_savedmap_save();
