@@ -91,6 +91,11 @@ SELECT am('p'), am('c'), (SELECT count(*) FROM p), (SELECT count(*) FROM c);
 CREATE TABLE e (id int) USING heap;
 ALTER TABLE e SET ACCESS METHOD zen;
 SELECT am('e'), count(*) FROM e;
+-- a rewrite gives the table a relfrozenxid, which VACUUM raises
+DO $$BEGIN FOR i IN 1 .. 300 LOOP PERFORM txid_current(); COMMIT; END LOOP; END$$;
+SELECT relfrozenxid <> '0' AND age(relfrozenxid) >= 300 AS old FROM pg_class WHERE oid = 'e'::regclass;
+VACUUM e;
+SELECT age(relfrozenxid) < 300 AS raised FROM pg_class WHERE oid = 'e'::regclass;
 -- materialized views
 CREATE MATERIALIZED VIEW mv USING heap AS SELECT id FROM p;
 ALTER MATERIALIZED VIEW mv SET ACCESS METHOD zen;

@@ -299,6 +299,20 @@ before_utility(Node *stmt)
 	}
 }
 
+/*
+ * Rows of zen tables outlive a crash from their commit on, so the catalog that tells their format must, too, even with
+ * synchronous_commit off.  Temporary tables are not meant.
+ */
+static bool
+changes_catalog(Node *stmt)
+{
+	if (IsA(stmt, CreateStmt) && ((CreateStmt *) stmt)->relation->relpersistence == RELPERSISTENCE_TEMP)
+		return false;
+	if (IsA(stmt, CreateTableAsStmt) && ((CreateTableAsStmt *) stmt)->into->rel->relpersistence == RELPERSISTENCE_TEMP)
+		return false;
+	return GetCommandLogLevel(stmt) == LOGSTMT_DDL;
+}
+
 static bool
 ends_prepared(Node *stmt)
 {
@@ -334,6 +348,8 @@ zen_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, Proc
 		}
 	}
 	before_utility(stmt);
+	if (changes_catalog(stmt))
+		ForceSyncCommit();
 	if (touches_indexes(stmt) && IsTransactionState() && !RecoveryInProgress())
 	{
 		zen_gate();

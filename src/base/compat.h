@@ -27,7 +27,6 @@ typedef Oid RelFileNumber;
 #define ZEN_LOCATOR_NUMBER(loc)		((loc).relNode)
 #define zen_rel_locator(rel)		((rel)->rd_node)
 #define InvalidRelFileNumber		InvalidOid
-#define INDEX_ATTR_BITMAP_HOT_BLOCKING INDEX_ATTR_BITMAP_ALL
 #define ZEN_HAS_NEWPAGE_UPDATE_COUNT 0
 #define ZEN_NEW_LOCATOR_SUBID(rel)	((rel)->rd_newRelfilenodeSubid)
 #define ZEN_AM_SET_NEW_FILELOCATOR	relation_set_new_filenode
@@ -37,19 +36,19 @@ typedef Oid RelFileNumber;
 #define zen_tuplesort_getdatum(state, value, isnull) tuplesort_getdatum(state, true, value, isnull, NULL)
 #define zen_set_vacuum_table(info, rel) ((void) 0)
 
-/* 16 lets an update keep its TID if only columns of summarizing indexes (BRIN) have changed. */
 typedef bool TU_UpdateIndexes;
 #define TU_None						false
 #define TU_All						true
-#define TU_Summarizing				true
-#define zen_summarized_attrs(rel)	((Bitmapset *) NULL)
+#define zen_indexed_attrs(rel)		RelationGetIndexAttrBitmap(rel, INDEX_ATTR_BITMAP_ALL)
 #else
 #include "storage/relfilelocator.h"
 #include "utils/relfilenumbermap.h"
 
 #define zen_tuplesort_getdatum(state, value, isnull) tuplesort_getdatum(state, true, true, value, isnull, NULL)
 #define zen_set_vacuum_table(info, rel) ((info)->heaprel = (rel))
-#define zen_summarized_attrs(rel)	RelationGetIndexAttrBitmap(rel, INDEX_ATTR_BITMAP_SUMMARIZED)
+#define zen_indexed_attrs(rel) \
+	bms_join(RelationGetIndexAttrBitmap(rel, INDEX_ATTR_BITMAP_HOT_BLOCKING), \
+			 RelationGetIndexAttrBitmap(rel, INDEX_ATTR_BITMAP_SUMMARIZED))
 
 #define ZEN_LOCATOR_SPC(loc)		((loc).spcOid)
 #define ZEN_LOCATOR_DB(loc)			((loc).dbOid)
@@ -121,8 +120,8 @@ zen_next_sample_block(ReadStream * sample)
 #define zen_index_beginscan(table, index, snapshot, nkeys) index_beginscan(table, index, snapshot, nkeys, 0)
 #define zen_index_beginscan_bitmap(index, snapshot) index_beginscan_bitmap(index, snapshot, 0)
 #define zen_vacuum_delay_point()	vacuum_delay_point()
-#define zen_vac_update_relstats(rel, pages, tuples, has_index) \
-	vac_update_relstats(rel, pages, tuples, 0, has_index, InvalidTransactionId, InvalidMultiXactId, NULL, NULL, false)
+#define zen_vac_update_relstats(rel, pages, tuples, has_index, frozen_xid, frozen_multi) \
+	vac_update_relstats(rel, pages, tuples, 0, has_index, frozen_xid, frozen_multi, NULL, NULL, false)
 #define zen_report_vacuum(rel, live, dead, started) \
 	((void) (started), pgstat_report_vacuum(RelationGetRelid(rel), (rel)->rd_rel->relisshared, live, dead))
 
@@ -162,8 +161,8 @@ zen_bitmap_next(ZenBitmapIterator *iterator, TBMIterateResult *space)
 #define zen_index_beginscan(table, index, snapshot, nkeys) index_beginscan(table, index, snapshot, NULL, nkeys, 0)
 #define zen_index_beginscan_bitmap(index, snapshot) index_beginscan_bitmap(index, snapshot, NULL, 0)
 #define zen_vacuum_delay_point()	vacuum_delay_point(false)
-#define zen_vac_update_relstats(rel, pages, tuples, has_index) \
-	vac_update_relstats(rel, pages, tuples, 0, 0, has_index, InvalidTransactionId, InvalidMultiXactId, \
+#define zen_vac_update_relstats(rel, pages, tuples, has_index, frozen_xid, frozen_multi) \
+	vac_update_relstats(rel, pages, tuples, 0, 0, has_index, frozen_xid, frozen_multi, \
 						NULL, NULL, false)
 #define zen_report_vacuum(rel, live, dead, started) \
 	pgstat_report_vacuum(RelationGetRelid(rel), (rel)->rd_rel->relisshared, live, dead, started)

@@ -323,14 +323,16 @@ columns_unchanged(TupleDesc desc, Bitmapset *columns, HeapTuple old, HeapTuple n
 }
 
 /*
- * Which lock does the update need, and do indexes need to know the row under a new TID?  *in_place is set to what indexes
- * are to be told if not.
+ * Which lock does the update need, and do indexes need to know the row under a new TID?
+ *
+ * Columns of summarizing indexes (BRIN) are no exception: who summarizes would find only the newer value under the row's
+ * TID, and if the update is rolled back after that, its range would not have the older one.
  */
 static void
-classify_update(Relation rel, HeapTuple old, HeapTuple new, ZenChange *c, TU_UpdateIndexes *in_place)
+classify_update(Relation rel, HeapTuple old, HeapTuple new, ZenChange *c)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
-	Bitmapset  *indexed = RelationGetIndexAttrBitmap(rel, INDEX_ATTR_BITMAP_HOT_BLOCKING);
+	Bitmapset  *indexed = zen_indexed_attrs(rel);
 
 	c->mode = LockTupleNoKeyExclusive;
 	c->new_tid = !columns_unchanged(desc, indexed, old, new);
@@ -341,14 +343,6 @@ classify_update(Relation rel, HeapTuple old, HeapTuple new, ZenChange *c, TU_Upd
 		if (!columns_unchanged(desc, key, old, new))
 			c->mode = LockTupleExclusive;
 		bms_free(key);
-	}
-	else
-	{
-		Bitmapset  *summarized = zen_summarized_attrs(rel);
-
-		if (!columns_unchanged(desc, summarized, old, new))
-			*in_place = TU_Summarizing;
-		bms_free(summarized);
 	}
 	bms_free(indexed);
 }
@@ -395,11 +389,10 @@ zenam_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, Command
 	HeapTuple	stored = tuple;
 	TM_Result	result = TM_Ok;
 	bool		have_old = fetch_old(rel, otid, &old);
-	TU_UpdateIndexes in_place = TU_None;
 	Waiter		w;
 
 	if (have_old)
-		classify_update(rel, &old, tuple, &c, &in_place);
+		classify_update(rel, &old, tuple, &c);
 	/* else it is gone, and the attempt will tell how */
 	*lockmode = c.mode;
 	w = make_waiter(rel, otid, c.mode, wait ? LockWaitBlock : LockWaitSkip, XLTW_Update);
@@ -428,7 +421,7 @@ zenam_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, Command
 								 * carries its locker on */
 			tuple->t_data->t_choice.t_heap.t_xmax = GetCurrentTransactionId();
 		slot->tts_tid = tid;
-		*update_indexes = c.indexes_needed ? TU_All : in_place;
+		*update_indexes = c.indexes_needed ? TU_All : TU_None;
 		count_update(rel, c.indexes_needed);
 	}
 	else

@@ -174,10 +174,21 @@ vacuum_indexes(Relation rel, Relation *indexes, int nindexes, const VacuumCounts
 		pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_INDEX_CLEANUP);
 		stats = index_vacuum_cleanup(&info, stats);
 		if (stats != NULL && !stats->estimated_count)
-			zen_vac_update_relstats(indexes[i], stats->num_pages, stats->num_index_tuples, false);
+			zen_vac_update_relstats(indexes[i], stats->num_pages, stats->num_index_tuples, false, InvalidTransactionId, InvalidMultiXactId);
 		if (stats != NULL)
 			pfree(stats);
 	}
+}
+
+/*
+ * zen freezes by itself, so its tables have neither xid nor multixact to show; but a rewrite of a table of any kind gives it
+ * both, and as long as it has them VACUUM must raise them, or no xids are left some day.
+ */
+static void
+choose_frozen(Relation rel, TransactionId *xid, MultiXactId *multi)
+{
+	*xid = TransactionIdIsNormal(rel->rd_rel->relfrozenxid) ? GetOldestNonRemovableTransactionId(rel) : InvalidTransactionId;
+	*multi = MultiXactIdIsValid(rel->rd_rel->relminmxid) ? GetOldestMultiXactId() : InvalidMultiXactId;
 }
 
 void
@@ -191,6 +202,8 @@ zenam_relation_vacuum(Relation rel, struct VacuumParams *params, BufferAccessStr
 	Relation   *indexes;
 	int			nindexes;
 	uint64		ntids;
+	TransactionId frozen_xid;
+	MultiXactId frozen_multi;
 
 	zen_gate();
 	pgstat_progress_start_command(PROGRESS_COMMAND_VACUUM, RelationGetRelid(rel));
@@ -210,7 +223,8 @@ zenam_relation_vacuum(Relation rel, struct VacuumParams *params, BufferAccessStr
 	vac_close_indexes(nindexes, indexes, NoLock);
 	zen_rel_extend_file(rel, (BlockNumber) (ntids / ZEN_TIDS_PER_BLOCK));
 
-	zen_vac_update_relstats(rel, (BlockNumber) (ntids / ZEN_TIDS_PER_BLOCK), counts.live, nindexes > 0);
+	choose_frozen(rel, &frozen_xid, &frozen_multi);
+	zen_vac_update_relstats(rel, (BlockNumber) (ntids / ZEN_TIDS_PER_BLOCK), counts.live, nindexes > 0, frozen_xid, frozen_multi);
 	zen_report_vacuum(rel, (PgStat_Counter) counts.live, (PgStat_Counter) counts.remaining, started);
 	ereport(elevel,
 			(errmsg("table \"%s\": removed " UINT64_FORMAT " dead row identifiers from %d indexes, %.0f rows remain",

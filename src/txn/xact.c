@@ -23,6 +23,7 @@
 #include "catalog/storage.h"
 #include "miscadmin.h"
 #include "replication/message.h"
+#include "replication/origin.h"
 #include "storage/ipc.h"
 #include "storage/predicate.h"
 #include "storage/proc.h"
@@ -93,10 +94,17 @@ unwatch_errors(void)
 
 /* ---------- before the end ---------- */
 
+/* Is this a transaction of a logical replication worker?  Its commit record says how far it has come. */
+static bool
+is_applied(void)
+{
+	return replorigin_session_origin != InvalidRepOriginId && replorigin_session_origin != DoNotReplicateId;
+}
+
 static bool
 is_mixed(void)
 {
-	return XactLastRecEnd != 0 || zen_ddl_pending();
+	return XactLastRecEnd != 0 || zen_ddl_pending() || is_applied();
 }
 
 static void
