@@ -56,6 +56,8 @@ for my $change (sort keys %CHANGE)
 }
 test_savepoints();
 test_moved_twice();
+test_clustered();
+test_rewritten();
 test_no_carrier($_) for 0, 1;
 test_others();
 test_pages_come_back();
@@ -164,6 +166,35 @@ sub test_moved_twice
 	is(value($dbh, 'SELECT k || $$ $$ || n FROM moved WHERE id = 1'), '200 1', 'moved twice: as it should be');
 	is_sound($dbh, 'moved twice');
 	$waiter->disconnect;
+	return;
+}
+
+# CLUSTER keeps older versions for a snapshot; a savepoint that is rolled back afterwards takes none of them along.
+sub test_clustered
+{
+	my $reader = connect_db($node);
+	value($dbh, 'CREATE TABLE clustered (id int PRIMARY KEY) USING zen');
+	value($reader, $_) for 'BEGIN ISOLATION LEVEL REPEATABLE READ', 'SELECT 1';
+	value($dbh, $_) for 'INSERT INTO clustered SELECT generate_series(1, 10)', 'SET zen.spill_threshold = 0', 'BEGIN',
+	  'CLUSTER clustered USING clustered_pkey', 'SAVEPOINT a', 'INSERT INTO clustered VALUES (11)', 'ROLLBACK TO a', 'COMMIT',
+	  'RESET zen.spill_threshold';
+	is(value($dbh, 'SELECT count(*) FROM clustered'), 10, 'clustered beside a snapshot, then a savepoint rolled back');
+	value($reader, 'COMMIT');
+	$reader->disconnect;
+	crash_and_start();
+	is(value($dbh, 'SELECT count(*) FROM clustered'), 10, 'and after a crash');
+	is_sound($dbh, 'clustered');
+	return;
+}
+
+# Of a row written again after it was spilled nothing stays when the prepared transaction is rolled back.
+sub test_rewritten
+{
+	value($dbh, $_) for 'CREATE TABLE again (id int PRIMARY KEY, v int) USING zen', 'SET zen.spill_threshold = 0', 'BEGIN',
+	  'INSERT INTO again VALUES (1, 0)', 'INSERT INTO again VALUES (2, 0)', 'UPDATE again SET v = 1 WHERE id = 1',
+	  q{PREPARE TRANSACTION 'again'}, q{ROLLBACK PREPARED 'again'}, 'RESET zen.spill_threshold';
+	is(value($dbh, q{SELECT unfrozen FROM zen_table_versions('again')}), 0, 'rewritten, prepared, rolled back: no version is left');
+	is_sound($dbh, 'rewritten, prepared, rolled back');
 	return;
 }
 

@@ -150,9 +150,10 @@ note(ZenSpill *s, uint32 i, ZenSlot slot, ZenSlot old, const ZenSpillWriter *wri
 	s->writers[place] = *writer;
 	s->nwriters = Max(s->nwriters, place + 1);
 	s->writer_of[i] = (uint8) place;
-	s->slot[i] = slot;
 	if (s->has_old)
 		old_slots(s)[i] = old;
+	pg_write_barrier();			/* pairs with rows_of_block */
+	s->slot[i] = slot;
 }
 
 /* Fill a larger record with what is needed of a smaller one. */

@@ -131,9 +131,21 @@ zen_ddl_move(ZenHTable *ht, RelFileLocator to)
 	pending[npending - 1].to = to;
 }
 
-/* Empty one word of a table that nobody reads any more. */
+/* Free a slot of a table that is going; those in its own pages go with the pages. */
 static void
-empty_word(ZenWord *word)
+free_shared(ZenSlot slot)
+{
+	if (slot == InvalidZenSlot || zen_pages[zen_slot_page(slot)].owner.htable != 0)
+		return;
+	/* the page is another region's, who may give it away when it is empty */
+	zen_epoch_enter();
+	zen_slot_free(slot);
+	zen_epoch_leave();
+}
+
+/* Empty one word of a table that nobody reads any more; replaced: the slot that a spilled version has replaced. */
+static void
+empty_word(ZenWord *word, ZenSlot replaced)
 {
 	uint64		w = zen_word_lock(word);
 	uint64		state = zen_word_state(w);
@@ -141,9 +153,10 @@ empty_word(ZenWord *word)
 	ZenSlot		slot = state == ZEN_WORD_ENTRY ? InvalidZenSlot : zen_word_ref(w);
 
 	zen_word_unlock(word, 0);
-	/* slots in the table's own pages go with the pages */
-	if (slot != InvalidZenSlot && zen_pages[zen_slot_page(slot)].owner.htable == 0)
-		zen_slot_free(slot);
+	free_shared(slot);
+	/* else the collector has come, and taken it */
+	if (state == ZEN_WORD_SPILLED)
+		free_shared(replaced);
 	while (v != NULL)
 	{
 		ZenVersion *older = v->older;
@@ -159,8 +172,8 @@ empty_word(ZenWord *word)
 }
 
 /* The slot of the version that a spilled one of such a table replaces. */
-static void
-free_replaced(ZenHTable *ht, uint64 tidno)
+static ZenSlot
+replaced_slot(ZenHTable *ht, uint64 tidno)
 {
 	ZenSpill   *s;
 	ZenSlot		old;
@@ -169,8 +182,7 @@ free_replaced(ZenHTable *ht, uint64 tidno)
 	s = zen_spill_find(ht, (uint32) (tidno / ZEN_TIDS_PER_BLOCK));
 	old = s != NULL ? zen_spill_old(s, tidno % ZEN_TIDS_PER_BLOCK) : InvalidZenSlot;
 	zen_epoch_leave();
-	if (old != InvalidZenSlot && zen_pages[zen_slot_page(old)].owner.htable == 0)
-		zen_slot_free(old);
+	return old;
 }
 
 static void
@@ -182,14 +194,15 @@ empty_table(ZenHTable *ht)
 	for (uint64 t = 0; t < n; t++)
 	{
 		ZenWord    *word = zen_tidmap_word(ht, t);
+		ZenSlot		replaced = InvalidZenSlot;
 
 		if (zen_word_state(zen_word_read(word)) == ZEN_WORD_SPILLED)
 		{
-			free_replaced(ht, t);
+			replaced = replaced_slot(ht, t);
 			spilled = true;
 		}
 		if (pg_atomic_read_u64(word) != 0)
-			empty_word(word);
+			empty_word(word, replaced);
 		if (spilled && t % ZEN_TIDS_PER_BLOCK == ZEN_TIDS_PER_BLOCK - 1)
 		{
 			zen_spill_trim(ht, (uint32) (t / ZEN_TIDS_PER_BLOCK), true);

@@ -103,6 +103,9 @@ clone_version(ZenVersion *v, uint64 tidno)
 	copy->depth = v->depth;
 	pg_atomic_write_u32(&copy->flags, zen_version_flags(v) &
 						(ZEN_V_TOMBSTONE | ZEN_V_COMMITTED | ZEN_V_FROZEN | ZEN_V_KEY_UPDATE));
+	/* the link leads nowhere here, so nobody may pass */
+	if (zen_version_flags(v) & ZEN_V_FORWARD)
+		zen_version_set(copy, ZEN_V_KEY_UPDATE);
 	return copy;
 }
 

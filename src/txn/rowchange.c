@@ -111,7 +111,8 @@ passes_newer(ZenChange *c, Judged *j)
 {
 	ZenVersion *top = j->top;
 
-	for (ZenVersion *v = j->head; v != j->target; v = v->older)
+	/* by its code: the target may have been made lean meanwhile */
+	for (ZenVersion *v = j->head; v != NULL && (j->target == NULL || v->code != j->target->code); v = v->older)
 		if (excludes(c, v))
 			return false;
 	while (top != NULL && (zen_version_flags(top) & ZEN_V_FORWARD))
@@ -202,6 +203,10 @@ judge(ZenChange *c, uint64 w, Judged *j, bool locking)
 	}
 	if (successor != NULL)
 		return judge_successor(c, j, successor, locking);
+
+	/* top has aborted, or was made lean, between two looks: judge again */
+	if (j->target != j->top)
+		return TM_BeingModified;
 
 	state = zen_version_state(j->target);
 	if (state == ZEN_XID_IN_PROGRESS || state == ZEN_XID_ABORTED ||

@@ -42,12 +42,17 @@ is_plain_old(ZenVersion *v)
 		v->slot != InvalidZenSlot && v->older == NULL;
 }
 
-/* The xid whose end decides about a version: a frozen one bears that of another, and is written in one command. */
+/*
+ * The xid whose end decides about a version: a frozen one bears that of another, and is written in one command.  None for
+ * a copy that CLUSTER has made of another's version for older snapshots: the record has no place for both xids.
+ */
 static TransactionId
 deciding_xid(ZenWrite *w)
 {
-	if (!(zen_version_flags(w->version) & ZEN_V_FROZEN) || TransactionIdIsCurrentTransactionId(w->version->xmin))
+	if (TransactionIdIsCurrentTransactionId(w->version->xmin))
 		return w->version->xmin;
+	if (!(zen_version_flags(w->version) & ZEN_V_FROZEN))
+		return InvalidTransactionId;
 	return w->nest_level == GetCurrentTransactionNestLevel() ? GetCurrentTransactionId() : InvalidTransactionId;
 }
 

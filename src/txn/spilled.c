@@ -168,14 +168,17 @@ rows_of_block(ZenSpilledBlock *b, uint32 region, bool all, Spilled *rows, Transa
 	s = zen_spill_find(b->ht, b->block);
 	for (uint32 i = 0; s != NULL && i < ZEN_TIDS_PER_BLOCK; i++)
 	{
-		ZenSpillWriter *writer = &s->writers[s->writer_of[i]];
+		ZenSlot		slot = s->slot[i];
+		ZenSpillWriter *writer;
 
-		if (s->slot[i] == InvalidZenSlot || writer->region != region || (writer->flags & ZEN_SPILL_SETTLED) ||
+		pg_read_barrier();		/* others may note theirs just now */
+		writer = &s->writers[s->writer_of[i]];
+		if (slot == InvalidZenSlot || writer->region != region || (writer->flags & ZEN_SPILL_SETTLED) ||
 			!(all || !TransactionIdIsCurrentTransactionId(writer->xid)))
 			continue;
 		rows[n].ht = b->ht;
 		rows[n].tidno = (uint64) b->block * ZEN_TIDS_PER_BLOCK + i;
-		rows[n].slot = s->slot[i];
+		rows[n].slot = slot;
 		rows[n++].old = zen_spill_old(s, i);
 		if (newest != NULL && (!TransactionIdIsValid(*newest) || TransactionIdPrecedes(*newest, writer->xid)))
 			*newest = writer->xid;
@@ -395,11 +398,11 @@ zen_spill_forget_table(ZenHTable *ht)
 }
 
 /*
- * A row written again after it was spilled: one slot of it gets the commit's Tx-CTS (R15), so the earlier one goes.  Its
- * version stays, like others that were never written.
+ * A row written again after it was spilled: one slot of it gets the commit's Tx-CTS (R15), so the earlier one goes, and
+ * its version, which is in nobody's hands.  It is taken off its chain and returned; NULL: the row is as it was spilled.
  */
-static bool
-is_superseded(Spilled *row)
+static ZenVersion *
+take_superseded(Spilled *row)
 {
 	ZenWord    *word = zen_tidmap_word(row->ht, row->tidno);
 	ZenVersion *newer = NULL,
@@ -408,13 +411,16 @@ is_superseded(Spilled *row)
 
 	if (zen_word_state(w) == ZEN_WORD_ENTRY)
 		v = find_spilled(zen_word_entry(w), row->slot, &newer);
-	if (newer != NULL && v != NULL)
+	if (newer == NULL)
+		v = NULL;
+	if (v != NULL)
 	{
-		v->slot = InvalidZenSlot;
-		zen_version_clear(v, ZEN_V_SPILLED);
+		newer->older = v->older;
+		/* who has judged the chain looks again */
+		zen_word_entry(w)->lock_seq++;
 	}
 	zen_word_unlock(word, w);
-	return newer != NULL && v != NULL;
+	return v;
 }
 
 void
@@ -424,16 +430,25 @@ zen_spill_restamp(uint32 region, uint64 cts, ZenSpilledBlock *blocks, uint32 n)
 	{
 		Spilled		rows[ZEN_TIDS_PER_BLOCK];
 		uint32		nrows = rows_of_block(&blocks[b], region, true, rows, NULL);
+		bool		forgotten = false;
 
 		for (uint32 i = 0; i < nrows; i++)
-			if (is_superseded(&rows[i]))
+		{
+			ZenVersion *v = take_superseded(&rows[i]);
+
+			if (v == NULL)
 			{
-				zen_spill_forget(rows[i].ht, rows[i].tidno);
-				zen_tuple_scrub(rows[i].slot);
-				zen_fence();
-				free_later(rows[i].slot);
-			}
-			else
 				zen_tuple_restamp(rows[i].slot, cts);
+				continue;
+			}
+			zen_spill_forget(rows[i].ht, rows[i].tidno);
+			forgotten = true;
+			zen_tuple_scrub(rows[i].slot);
+			zen_fence();
+			zen_version_condemn(v);
+			zen_version_retire(v);
+		}
+		if (forgotten)
+			zen_spill_trim(blocks[b].ht, blocks[b].block, false);
 	}
 }
