@@ -21,6 +21,8 @@ my $dbh = connect_db($node);
 value($dbh, 'CREATE EXTENSION zen');
 
 test_sequence();
+test_sequence_waited_for();
+test_async_ddl();
 test_rolled_back_index();
 set_conf("fsync = off\nwal_writer_delay = 200ms");
 $_->() for (
@@ -107,6 +109,40 @@ sub test_sequence
 	my $max = value($dbh, 'SELECT max(id) FROM s');
 	cmp_ok(value($dbh, q{SELECT nextval('s_id_seq')}), '>', $max, 'sequence: no value comes twice');
 	is(state_of($dbh, q{INSERT INTO s (v) VALUES ('c')}), '', 'sequence: insert');
+}
+
+# The same when the lock by which a sequence's use is told has left its fast path, because somebody waits for a stronger one.
+sub test_sequence_waited_for
+{
+	my $mixed = 'SELECT commits_mixed FROM zen_stat()';
+	run_all($dbh, 'CREATE TABLE sw (id serial PRIMARY KEY, v text) USING zen', (q{INSERT INTO sw (v) VALUES ('x')}) x 2, 'CHECKPOINT');
+	stop_wal_writer();
+	my $other = connect_db($node);
+	my $before = value($dbh, $mixed);
+	run_all($dbh, 'BEGIN', q{SELECT nextval('sw_id_seq')}, 'ROLLBACK', 'BEGIN', q{INSERT INTO sw (v) VALUES ('a')});
+	$other->do('BEGIN');
+	$other->do('ALTER SEQUENCE sw_id_seq CACHE 1', { pg_async => PG_ASYNC });
+	wait_for('the lock', sub { lock_wait_pid($dbh, $other->{pg_pid}) });
+	run_all($dbh, 'COMMIT');
+	is(value($dbh, $mixed), $before, 'sequence waited for: nothing else has flushed the WAL');
+	crash_restart();
+	my $max = value($dbh, 'SELECT max(id) FROM sw');
+	cmp_ok(value($dbh, q{SELECT nextval('sw_id_seq')}), '>', $max, 'sequence waited for: no value comes twice');
+}
+
+# With synchronous_commit off the catalog must not lose what rows already written depend on.
+sub test_async_ddl
+{
+	run_all($dbh, 'CREATE TABLE ad (a int) USING zen', 'INSERT INTO ad VALUES (0)', (map { ("ALTER TABLE ad ADD COLUMN x$_ int", "ALTER TABLE ad DROP COLUMN x$_",
+		'INSERT INTO ad VALUES (0)') } 1 .. 3), 'VACUUM pg_attribute', 'VACUUM pg_class', 'CHECKPOINT');
+	stop_wal_writer();
+	my $mixed = 'SELECT commits_mixed FROM zen_stat()';
+	run_all($dbh, 'SET synchronous_commit = off', 'ALTER TABLE ad ADD COLUMN b int');
+	my $before = value($dbh, $mixed);
+	run_all($dbh, 'INSERT INTO ad VALUES (1, 42)');
+	is(value($dbh, $mixed), $before, 'asynchronous DDL: nothing else has flushed the WAL');
+	crash_restart();
+	is(eval { value($dbh, 'SELECT sum(b) FROM ad') }, 42, 'asynchronous DDL: the column of a row that is there is there');
 }
 
 # A table that only the pool knows, or only the catalog: both are said, nothing is guessed.

@@ -149,10 +149,6 @@ zen_bitmap_next(ZenBitmapIterator *iterator, TBMIterateResult *space)
 	return tbm_iterate(iterator);
 }
 
-/* A process has one group of 16 fast-path locks; since 18 their number is a setting. */
-#define FP_LOCK_SLOTS_PER_GROUP		FP_LOCK_SLOTS_PER_BACKEND
-#define FastPathLockGroupsPerBackend 1
-#define zen_fast_path_bits(proc, group) ((proc)->fpLockBits)
 #else
 #define zen_conditional_lock_tuple(rel, tid, mode, nowait) \
 	ConditionalLockTuple(rel, tid, mode, (nowait) && log_lock_failures)
@@ -182,10 +178,6 @@ zen_bitmap_next(ZenBitmapIterator *iterator, TBMIterateResult *space)
 	return tbm_private_iterate(iterator, space) ? space : NULL;
 }
 
-#define zen_fast_path_bits(proc, group) ((proc)->fpLockBits[group])
 #endif
-
-/* bit (mode - 1) is set for each weak lock mode held in slot i of a group */
-#define zen_fast_path_modes(proc, group, i) ((uint32) (zen_fast_path_bits(proc, group) >> (3 * (i))) & 7)
 
 #endif							/* ZEN_COMPAT_H */

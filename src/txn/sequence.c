@@ -6,8 +6,7 @@
  * its commit record: if it has used a number, it flushes the WAL first.
  *
  * Who has used a sequence is told by the lock that nextval() keeps on it to the end of the transaction, a RowExclusiveLock
- * in the process's own fast-path slots.  When those are all taken, the lock may be elsewhere, and the WAL is flushed to be
- * safe.
+ * in the process's own table of locks.  If there are very many of that mode the WAL is flushed to be safe.
  */
 #include "base/compat.h"
 
@@ -16,7 +15,8 @@
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
 #include "catalog/pg_class.h"
-#include "storage/proc.h"
+#include "miscadmin.h"
+#include "storage/lock.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
@@ -61,32 +61,23 @@ is_sequence(Oid relid)
 static bool
 may_have_used_sequence(void)
 {
-	Oid			locked[FP_LOCK_SLOTS_PER_GROUP];
+	Oid			locked[64];
 	int			n = 0;
 	bool		unsure = false;
+	HASH_SEQ_STATUS scan;
+	LOCALLOCK  *l;
 
-	LWLockAcquire(&MyProc->fpInfoLock, LW_SHARED);
-	for (int group = 0; group < FastPathLockGroupsPerBackend && !unsure; group++)
+	hash_seq_init(&scan, GetLockMethodLocalHash());
+	while ((l = hash_seq_search(&scan)) != NULL)
 	{
-		int			taken = 0;
-
-		for (int i = 0; i < FP_LOCK_SLOTS_PER_GROUP && !unsure; i++)
-		{
-			uint32		modes = zen_fast_path_modes(MyProc, group, i);
-
-			taken += modes != 0;
-			if (!(modes & (1 << (RowExclusiveLock - 1))))
-				continue;
-			if (n < lengthof(locked))
-				locked[n++] = MyProc->fpRelId[group * FP_LOCK_SLOTS_PER_GROUP + i];
-			else
-				unsure = true;
-		}
-		/* what found no place in a full group is in the main lock table */
-		if (taken == FP_LOCK_SLOTS_PER_GROUP)
+		if (l->nLocks == 0 || l->tag.mode != RowExclusiveLock || l->tag.lock.locktag_type != LOCKTAG_RELATION ||
+			l->tag.lock.locktag_field1 != MyDatabaseId)
+			continue;
+		if (n < lengthof(locked))
+			locked[n++] = l->tag.lock.locktag_field2;
+		else
 			unsure = true;
 	}
-	LWLockRelease(&MyProc->fpInfoLock);
 	if (unsure)
 		return true;
 	for (int i = 0; i < n; i++)
