@@ -37,6 +37,12 @@ SELECT 1 AS x INTO UNLOGGED ul3;
 SELECT relname, am(oid), relpersistence FROM pg_class
   WHERE relkind = 'r' AND relname IN ('tmp1', 'tmp2', 'tmp3', 'tmp4', 'tmp5', 'tmp61', 'ul1', 'ul2', 'ul3') AND relpersistence <> 'p' ORDER BY relname;
 SHOW default_table_access_method;
+-- where search_path leads
+SELECT set_config('search_path', 'pg_temp, ' || current_setting('search_path'), false) <> '' AS set;
+CREATE TABLE tmp21 (id int) ON COMMIT DELETE ROWS;
+SELECT am('tmp21'), relpersistence FROM pg_class WHERE oid = 'tmp21'::regclass;
+SELECT * FROM refused('CREATE TABLE tmp22 (id int) USING zen');
+SELECT set_config('search_path', replace(current_setting('search_path'), 'pg_temp, ', ''), false) <> '' AS reset;
 INSERT INTO tmp1 SELECT generate_series(1, 10);
 INSERT INTO ul1 SELECT id FROM tmp1;
 INSERT INTO t SELECT id, id, 't' FROM ul1;

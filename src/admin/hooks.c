@@ -146,8 +146,8 @@ touches_indexes(Node *stmt)
 static bool
 is_permanent(RangeVar *rel)
 {
-	return rel->relpersistence == RELPERSISTENCE_PERMANENT &&
-		(rel->schemaname == NULL || strcmp(rel->schemaname, "pg_temp") != 0);
+	/* pg_temp may be named, or be where search_path leads */
+	return rel->relpersistence == RELPERSISTENCE_PERMANENT && !isAnyTempNamespace(RangeVarGetCreationNamespace(rel));
 }
 
 static void

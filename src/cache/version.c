@@ -144,7 +144,12 @@ zen_version_pop(uint64 w, ZenVersion *v, bool *lone, ZenLockers **lockers)
 		return zen_word_with(w, ZEN_WORD_DEAD, 0);
 	head->lockers = *lockers;
 	pg_write_barrier();			/* pairs with zen_lockers_copy */
-	head->lock_seq++;
+
+	/*
+	 * those above head have raised their own: it must not come to one that
+	 * was seen before
+	 */
+	head->lock_seq = v->lock_seq + 1;
 	*lockers = NULL;
 	zen_version_pass_clock(v, head);
 	if (head->older == NULL && head->lockers == NULL &&

@@ -57,11 +57,13 @@ add(DdlKind kind, ZenHTable *ht)
 static void
 reserve(int n)
 {
+	int			wanted = Max(16, 2 * (npending + n));
+
 	if (npending + n <= capacity)
 		return;
-	capacity = Max(16, 2 * (npending + n));
-	pending = pending ? repalloc(pending, capacity * sizeof(Ddl)) :
-		MemoryContextAlloc(TopMemoryContext, capacity * sizeof(Ddl));
+	pending = pending ? repalloc(pending, wanted * sizeof(Ddl)) :
+		MemoryContextAlloc(TopMemoryContext, wanted * sizeof(Ddl));
+	capacity = wanted;
 }
 
 void

@@ -103,9 +103,11 @@ note_passed(ZenPassed *passed, ZenVersion *head, ZenVersion *until)
 			continue;
 		if (passed->n == passed->capacity)
 		{
-			passed->capacity = Max(16, 2 * passed->capacity);
-			passed->xids = passed->xids ? repalloc(passed->xids, passed->capacity * sizeof(TransactionId)) :
-				MemoryContextAlloc(TopMemoryContext, passed->capacity * sizeof(TransactionId));
+			uint32		wanted = Max(16, 2 * passed->capacity);
+
+			passed->xids = passed->xids ? repalloc(passed->xids, wanted * sizeof(TransactionId)) :
+				MemoryContextAlloc(TopMemoryContext, wanted * sizeof(TransactionId));
+			passed->capacity = wanted;
 		}
 		passed->xids[passed->n++] = v->xmin;
 	}
