@@ -36,6 +36,11 @@ typedef Oid RelFileNumber;
 #define zen_tuplesort_getdatum(state, value, isnull) tuplesort_getdatum(state, true, value, isnull, NULL)
 #define zen_set_vacuum_table(info, rel) ((void) 0)
 
+/* The locks of a process in one partition of the main lock table. */
+#define zen_foreach_proclock(l, proc, partition) \
+	for ((l) = (PROCLOCK *) SHMQueueNext(&(proc)->myProcLocks[partition], &(proc)->myProcLocks[partition], offsetof(PROCLOCK, procLink)); \
+		 (l) != NULL; \
+		 (l) = (PROCLOCK *) SHMQueueNext(&(proc)->myProcLocks[partition], &(l)->procLink, offsetof(PROCLOCK, procLink)))
 typedef bool TU_UpdateIndexes;
 #define TU_None						false
 #define TU_All						true
@@ -43,6 +48,11 @@ typedef bool TU_UpdateIndexes;
 #else
 #include "storage/relfilelocator.h"
 #include "utils/relfilenumbermap.h"
+
+#define zen_foreach_proclock(l, proc, partition) \
+	for (dlist_node *l##_end = &(proc)->myProcLocks[partition].head, *l##_next = l##_end->next ? l##_end->next : l##_end; \
+		 l##_next != l##_end && ((l) = dlist_container(PROCLOCK, procLink, l##_next), true); \
+		 l##_next = l##_next->next)
 
 #define zen_tuplesort_getdatum(state, value, isnull) tuplesort_getdatum(state, true, true, value, isnull, NULL)
 #define zen_set_vacuum_table(info, rel) ((info)->heaprel = (rel))
@@ -149,6 +159,10 @@ zen_bitmap_next(ZenBitmapIterator *iterator, TBMIterateResult *space)
 	return tbm_iterate(iterator);
 }
 
+/* A process has one group of 16 fast-path locks; since 18 their number is a setting. */
+#define FP_LOCK_SLOTS_PER_GROUP		FP_LOCK_SLOTS_PER_BACKEND
+#define FastPathLockGroupsPerBackend 1
+#define zen_fast_path_bits(proc, group) ((proc)->fpLockBits)
 #else
 #define zen_conditional_lock_tuple(rel, tid, mode, nowait) \
 	ConditionalLockTuple(rel, tid, mode, (nowait) && log_lock_failures)
@@ -178,6 +192,10 @@ zen_bitmap_next(ZenBitmapIterator *iterator, TBMIterateResult *space)
 	return tbm_private_iterate(iterator, space) ? space : NULL;
 }
 
+#define zen_fast_path_bits(proc, group) ((proc)->fpLockBits[group])
 #endif
+
+/* bit (mode - 1) is set for each weak lock mode held in slot i of a group */
+#define zen_fast_path_modes(proc, group, i) ((uint32) (zen_fast_path_bits(proc, group) >> (3 * (i))) & 7)
 
 #endif							/* ZEN_COMPAT_H */

@@ -5,8 +5,9 @@
  * relies on their commit records to flush what stands before them in the WAL.  A zen-only transaction is durable without
  * its commit record: if it has used a number, it flushes the WAL first.
  *
- * Who has used a sequence is told by the lock that nextval() keeps on it to the end of the transaction, a RowExclusiveLock
- * in the process's own table of locks.  If there are very many of that mode the WAL is flushed to be safe.
+ * Who has used a sequence is told by the lock that nextval() keeps on it to the end of the transaction, a RowExclusiveLock:
+ * in the process's own fast-path slots, or in the main lock table, where it is if the slots were taken or somebody wants
+ * a strong lock.  Whoever moves it there holds the slots' lock exclusively.
  */
 #include "base/compat.h"
 
@@ -17,6 +18,7 @@
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
 #include "storage/lock.h"
+#include "storage/proc.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
@@ -57,31 +59,68 @@ is_sequence(Oid relid)
 	return k->is_sequence;
 }
 
+/* Relations that this process has locked as nextval() does. */
+typedef struct Locked
+{
+	Oid			oids[64];
+	int			n;
+	bool		more;			/* there are more */
+} Locked;
+
+static void
+add_locked(Locked *locked, Oid relid)
+{
+	if (locked->n < lengthof(locked->oids))
+		locked->oids[locked->n++] = relid;
+	else
+		locked->more = true;
+}
+
+static void
+add_fast_path(Locked *locked)
+{
+	for (int group = 0; group < FastPathLockGroupsPerBackend; group++)
+		for (int i = 0; i < FP_LOCK_SLOTS_PER_GROUP; i++)
+			if (zen_fast_path_modes(MyProc, group, i) & (1 << (RowExclusiveLock - 1)))
+				add_locked(locked, MyProc->fpRelId[group * FP_LOCK_SLOTS_PER_GROUP + i]);
+}
+
+static void
+add_main_table(Locked *locked)
+{
+	for (int p = 0; p < NUM_LOCK_PARTITIONS; p++)
+	{
+		PROCLOCK   *l;
+
+		zen_foreach_proclock(l, MyProc, p)
+		{
+			const LOCKTAG *tag = &l->tag.myLock->tag;
+
+			if (tag->locktag_type == LOCKTAG_RELATION && tag->locktag_field1 == MyDatabaseId &&
+				(l->holdMask & LOCKBIT_ON(RowExclusiveLock)))
+				add_locked(locked, tag->locktag_field2);
+		}
+	}
+}
+
 /* Does this process hold a lock as nextval() takes it, or can that not be told? */
 static bool
 may_have_used_sequence(void)
 {
-	Oid			locked[64];
-	int			n = 0;
-	bool		unsure = false;
-	HASH_SEQ_STATUS scan;
-	LOCALLOCK  *l;
+	Locked		locked = {.n = 0};
 
-	hash_seq_init(&scan, GetLockMethodLocalHash());
-	while ((l = hash_seq_search(&scan)) != NULL)
-	{
-		if (l->nLocks == 0 || l->tag.mode != RowExclusiveLock || l->tag.lock.locktag_type != LOCKTAG_RELATION ||
-			l->tag.lock.locktag_field1 != MyDatabaseId)
-			continue;
-		if (n < lengthof(locked))
-			locked[n++] = l->tag.lock.locktag_field2;
-		else
-			unsure = true;
-	}
-	if (unsure)
+	/*
+	 * shared, so that nobody moves one from here to there meanwhile; our
+	 * lists in the main table only we ourselves change else
+	 */
+	LWLockAcquire(&MyProc->fpInfoLock, LW_SHARED);
+	add_fast_path(&locked);
+	add_main_table(&locked);
+	LWLockRelease(&MyProc->fpInfoLock);
+	if (locked.more)
 		return true;
-	for (int i = 0; i < n; i++)
-		if (is_sequence(locked[i]))
+	for (int i = 0; i < locked.n; i++)
+		if (is_sequence(locked.oids[i]))
 			return true;
 	return false;
 }
