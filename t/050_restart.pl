@@ -46,6 +46,7 @@ test_ddl_before_crash();
 test_prepared();
 test_prepared_together();
 test_prepared_index();
+test_prepared_reindex();
 test_prepared_lock();
 test_prepared_ddl();
 test_space();
@@ -517,6 +518,23 @@ sub test_prepared_index
 		is(value($dbh, 'SELECT id FROM pi WHERE v = 5'), 5, "prepared index, $when: finds a row");
 		is(state_of($dbh, 'INSERT INTO pi VALUES (0, 5)'), '23505', "prepared index, $when: is unique");
 		value($dbh, $_) for 'RESET enable_seqscan', 'RESET enable_bitmapscan', 'DROP TABLE pi';
+	}
+	return;
+}
+
+# An index that a prepared transaction has rebuilt is locked; nobody waits for it, and it is whole whichever way that ends.
+sub test_prepared_reindex
+{
+	for my $end ('COMMIT', 'ROLLBACK')
+	{
+		value($dbh, $_) for "CREATE TABLE pr (id int PRIMARY KEY, v int) $using", 'INSERT INTO pr SELECT g, g FROM generate_series(1, 1000) g',
+		  'CREATE INDEX pr_v ON pr (v)', 'BEGIN', 'REINDEX INDEX pr_v', q{PREPARE TRANSACTION 'reindex'};
+		crash_restart();
+		value($dbh, q{SET statement_timeout = '20s'});
+		is(state_of($dbh, "$end PREPARED 'reindex'"), '', "prepared REINDEX, $end: ends");
+		value($dbh, $_) for 'RESET statement_timeout', 'SET enable_seqscan = off', 'SET enable_bitmapscan = off';
+		is(value($dbh, 'SELECT id FROM pr WHERE v = 5'), 5, "prepared REINDEX, $end: finds a row");
+		value($dbh, $_) for 'RESET enable_seqscan', 'RESET enable_bitmapscan', 'DROP TABLE pr';
 	}
 	return;
 }

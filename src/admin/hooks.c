@@ -325,7 +325,7 @@ ends_prepared(Node *stmt)
 static bool
 is_recovered(void)
 {
-	if (pg_atomic_read_u32(&zen_recovery->state) == ZEN_RECOVERY_FAILED)
+	if (RecoveryInProgress() || pg_atomic_read_u32(&zen_recovery->state) == ZEN_RECOVERY_FAILED)
 		return false;
 	zen_gate();
 	return true;

@@ -71,10 +71,34 @@ relax(Relation rel, Relation index, IndexInfo *info)
 		info->ii_Predicate = list_make1(makeBoolConst(false, false));
 }
 
+/* Does a prepared transaction that the server has found at its start have a lock on the table that excludes this one? */
+static bool
+held_by_prepared(Oid relid, LOCKMODE mode)
+{
+	LOCKTAG		tag;
+	VirtualTransactionId *holders;
+	int			n;
+	bool		found = false;
+
+	SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
+	holders = GetLockConflicts(&tag, mode, &n);
+	for (int i = 0; i < n; i++)
+		found |= VirtualTransactionIdIsRecoveredPreparedXact(holders[i]);
+	return found;
+}
+
 static void
 rebuild_index(Relation rel, Oid indexoid)
 {
-	Relation	index = index_open(indexoid, RowExclusiveLock);
+	Relation	index;
+
+	/*
+	 * nobody else can open it before that ends, and then all are rebuilt
+	 * again; whoever ends it waits for us
+	 */
+	if (held_by_prepared(indexoid, RowExclusiveLock))
+		return;
+	index = index_open(indexoid, RowExclusiveLock);
 
 	/*
 	 * files of an unfinished transaction: if it aborts, the old, empty ones
@@ -152,22 +176,6 @@ set_reindex_state(ZenHTable *ht, uint32 state)
 	ConditionVariableBroadcast(&zen_recovery->changed);
 }
 
-/* Does a prepared transaction that the server has found at its start have a lock on the table that excludes this one? */
-static bool
-held_by_prepared(Oid relid, LOCKMODE mode)
-{
-	LOCKTAG		tag;
-	VirtualTransactionId *holders;
-	int			n;
-	bool		found = false;
-
-	SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
-	holders = GetLockConflicts(&tag, mode, &n);
-	for (int i = 0; i < n; i++)
-		found |= VirtualTransactionIdIsRecoveredPreparedXact(holders[i]);
-	return found;
-}
-
 /* All indexes that can be seen were rebuilt. */
 static void
 rebuilt(Relation rel, ZenHTable *ht)
@@ -236,7 +244,13 @@ try_hold(ZenHTable *ht)
 	return taken;
 }
 
-/* Take all of this database, up to one that somebody is at, which is returned. */
+static Oid
+relid_of(ZenHTable *ht)
+{
+	return RelidByRelfilenumber(ht->spc == MyDatabaseTableSpace ? InvalidOid : ht->spc, ht->relnumber);
+}
+
+/* Take all of this database that such a transaction has locked, up to one that somebody is at, which is returned. */
 static ZenHTable *
 try_hold_all(void)
 {
@@ -244,7 +258,8 @@ try_hold_all(void)
 	{
 		ZenHTable  *ht = &zen_htables[i];
 
-		if (ht->in_use && ht->db == MyDatabaseId && zen_htable_reindex_noted(ht) && !try_hold(ht))
+		if (ht->in_use && ht->db == MyDatabaseId && zen_htable_reindex_noted(ht) &&
+			held_by_prepared(relid_of(ht), RowExclusiveLock) && !try_hold(ht))
 			return ht;
 	}
 	return NULL;
@@ -293,8 +308,7 @@ zen_reindex_let_go(void)
 static void
 reindex_one(ZenHTable *ht)
 {
-	Oid			spc = ht->spc == MyDatabaseTableSpace ? InvalidOid : ht->spc;
-	Oid			relid = RelidByRelfilenumber(spc, ht->relnumber);
+	Oid			relid = relid_of(ht);
 	Relation	rel = NULL;
 
 	/* it may stay prepared for long: the next who needs the table waits */
