@@ -54,12 +54,25 @@ for my $case (
 	[ [ '--disk', "$dir/none" ], qr/no directory that can be written/ ],
 	[ [ '--recovery-rows', '10' ], qr/--recovery-rows is a list/ ],
 	[ [ '--recovery-transactions', '-1' ], qr/--recovery-transactions is a list/ ],
-	[ [ '--parts', 'engines', '--engine-groups', 'nothing' ], qr/no group nothing|wants matplotlib/ ],
+	[ [ '--parts', 'engines', '--engine-groups', 'nothing' ], qr/no group nothing/ ],
 	[ [ '--nothing' ], qr/no option --nothing/ ])
 {
 	my ($arguments, $message) = @$case;
 	my ($output, $status) = suite(@$arguments, @$arguments && $arguments->[0] ne '--out' ? ('--out', "$dir/none") : ());
 	ok($status == 2 && $output =~ $message, "refused: @$arguments") or diag $output;
+}
+
+# A machine without matplotlib: arguments are judged before what is missing, and nothing is begun.
+{
+	mkdir "$dir/without" or die $!;
+	PostgreSQL::Test::Utils::append_to_file("$dir/without/matplotlib.py", "raise ImportError\n");
+	local $ENV{PYTHONPATH} = "$dir/without";
+	my @out = ('--out', "$dir/engines");
+	like((suite(@out, '--cpus', '9999'))[0], qr/there is no processor 9999 here/, 'no matplotlib: a bad argument is named first');
+	my ($output, $status) = suite(@out, '--parts', 'engines');
+	ok($status == 2 && $output =~ /wants matplotlib .*apt-get install python3-matplotlib/, 'no matplotlib: the engines say what to do')
+	  or diag $output;
+	ok(!glob("$dir/engines/*"), 'no matplotlib: nothing was begun');
 }
 
 # --- a small run -------------------------------------------------------------
