@@ -91,6 +91,7 @@ OBJS = $(addprefix src/base/, \
 		row.o \
 		rowchange.o \
 		gc.o \
+		room.o \
 		garbage.o \
 		sweep.o \
 		exclusive.o \
@@ -117,6 +118,7 @@ OBJS = $(addprefix src/base/, \
 		zenam_handler.o) \
 	$(addprefix src/admin/, \
 		replication.o \
+		basebackup.o \
 		hooks.o \
 		views.o \
 		report.o \

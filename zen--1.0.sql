@@ -89,6 +89,21 @@ pending: row changes whose predecessors are still to be freed, or versions to be
 holder: process, prepared transaction or replication slot: who keeps the horizon from moving on, null if nobody does; holder_pid: of a process: see pg_stat_activity; holder_slot: name of a replication slot; holder_xid: the oldest transaction that the holder may not see as ended: of a prepared transaction, see pg_prepared_xacts; holder_age: transactions begun since;
 sweeps: looks at all row versions in DRAM for old transaction ids since the start of the server, one in zen.freeze_age transactions; frozen_to: the last of them has left no version to be frozen, and no row lock, of older transactions, null before the first';
 
+CREATE FUNCTION zen_space(
+	OUT resource text,
+	OUT size bigint,
+	OUT used bigint,
+	OUT used_percent integer,
+	OUT warning_percent integer,
+	OUT low boolean)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'zen_space'
+LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 2;
+
+COMMENT ON FUNCTION zen_space() IS
+'two rows: how full the pool and zen''s DRAM are.
+resource: pool, or dram (zen.dram_size); size, used: bytes; of the pool whole pages of 64 KB count as used, although there may be room in them; used_percent: rounded up; warning_percent: zen.pool_warning or zen.dram_warning; low: that share is reached, and the server log says so; always false where the setting is 0';
+
 CREATE FUNCTION zen_stage(
 	OUT running boolean,
 	OUT pid integer,

@@ -17,6 +17,7 @@ SELECT * FROM zen_stat_tables \gdesc
 SELECT * FROM zen_garbage() \gdesc
 SELECT * FROM zen_table_versions(NULL) \gdesc
 SELECT * FROM zen_stage() \gdesc
+SELECT * FROM zen_space() \gdesc
 SELECT pg_typeof(zen_relation_size(NULL)), pg_typeof(zen_total_relation_size(NULL));
 -- everything has a comment
 SELECT proname FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.classid = 'pg_proc'::regclass AND d.deptype = 'e'
@@ -26,6 +27,8 @@ SELECT obj_description(v, 'pg_class') IS NOT NULL FROM unnest('{zen_tables, zen_
 SELECT amname, amtype, obj_description(oid, 'pg_am') FROM pg_am WHERE amname = 'zen';
 
 -- values that can be true
+SELECT resource, size > 0 AS size, used BETWEEN 0 AND size AS used, used_percent BETWEEN 0 AND 100 AS percent, warning_percent, low
+  FROM zen_space();
 SELECT key, value FROM zen_stat() s, jsonb_each_text(to_jsonb(s)) WHERE value IS NULL OR value::numeric < 0;
 SELECT dram_reserved > 0 AND dram_taken <= dram_reserved AND dram_in_use <= dram_taken AS dram,
    metcache_bytes <= dram_taken AS metcache, pages_total > 0 AND pages_free > 0 AS pages,

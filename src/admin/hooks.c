@@ -2,7 +2,7 @@
  * hooks.c -- object access, utility and executor hooks.
  *
  * object access: an index on a zen table becomes unlogged before it is built; a dropped relation or database takes its
- * HTables along.
+ * HTables along; who begins a base backup hears what will not be in it.
  * utility: temporary and unlogged tables fall back to heap when zen is only the default; databases that hold zen
  * tables are not copied or moved; COMMIT PREPARED and ROLLBACK PREPARED reach zen; indexes that a
  * command has built as logged ones are repaired after it; what logical replication does not carry is said.
@@ -17,6 +17,7 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "admin/basebackup.h"
 #include "admin/replication.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
@@ -114,6 +115,8 @@ zen_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
 		zen_twophase_resolve();
 		zen_ddl_drop_database(objectId);
 	}
+	else if (access == OAT_FUNCTION_EXECUTE)
+		zen_basebackup_check_function(objectId);
 }
 
 /* ---------- indexes around commands that replace them ---------- */
@@ -414,4 +417,5 @@ zen_hooks_init(void)
 	ProcessUtility_hook = zen_utility;
 	prev_executor_start = ExecutorStart_hook;
 	ExecutorStart_hook = zen_executor_start;
+	zen_basebackup_init();
 }

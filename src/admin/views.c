@@ -33,6 +33,7 @@
 #include "txn/garbage.h"
 #include "txn/gc.h"
 #include "txn/recovery.h"
+#include "txn/room.h"
 #include "txn/sweep.h"
 #include "txn/xact.h"
 #include "utils/builtins.h"
@@ -49,6 +50,7 @@ PG_FUNCTION_INFO_V1(zen_stage);
 PG_FUNCTION_INFO_V1(zen_htables_info);
 PG_FUNCTION_INFO_V1(zen_htable_stats);
 PG_FUNCTION_INFO_V1(zen_relation_size);
+PG_FUNCTION_INFO_V1(zen_space);
 
 /* ---------- rows ---------- */
 
@@ -507,6 +509,35 @@ zen_htable_stats(PG_FUNCTION_ARGS)
 		for (int c = 0; c < ZEN_T_NCOUNTERS; c++)
 			put_int64(&row, values[c]);
 		put(&row, INT8OID, Int64GetDatum((int64) quota), quota == 0);
+		if (row.n != row.desc->natts)
+			versions_differ();
+		tuplestore_putvalues(rsinfo->setResult, row.desc, row.values, row.isnull);
+	}
+	return (Datum) 0;
+}
+
+Datum
+zen_space(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	enter();
+	zen_gate();
+	InitMaterializedSRF(fcinfo, 0);
+	for (int kind = 0; kind < ZEN_ROOM_KINDS; kind++)
+	{
+		ZenRoom		room;
+		ResultRow	row = {.desc = rsinfo->setDesc};
+		uint32		used_percent;
+
+		zen_room((ZenRoomKind) kind, &room);
+		used_percent = zen_room_used_percent(&room);
+		put_text(&row, room.name);
+		put_int64(&row, (int64) room.size);
+		put_int64(&row, (int64) room.used);
+		put_int32(&row, (int32) used_percent);
+		put_int32(&row, room.warning);
+		put_bool(&row, room.warning > 0 && used_percent >= (uint32) room.warning);
 		if (row.n != row.desc->natts)
 			versions_differ();
 		tuplestore_putvalues(rsinfo->setResult, row.desc, row.values, row.isnull);

@@ -483,3 +483,10 @@ zen_arena_holds(const void *ptr, Size size)
 
 	return (const char *) ptr > zen_arena_base && offset % sizeof(uint64) == 0 && offset < arena_size && size <= arena_size - offset;
 }
+
+void
+zen_arena_let_go(void)
+{
+	/* in huge pages older kernels refuse: then it stays as it is */
+	(void) madvise(zen_arena_base, arena_size, MADV_DONTNEED);
+}

@@ -39,6 +39,9 @@ extern void zen_arena_detach(void);
 /* Bytes taken so far (never shrinks) and bytes now in use. */
 extern void zen_arena_usage(uint64 *taken, uint64 *in_use);
 
+/* zen_arena_let_go -- take the arena out of this process's page tables, as zen_nvm_let_go() does with the pool. */
+extern void zen_arena_let_go(void);
+
 /* zen_arena_holds -- may an object of this size be at ptr: does all of it lie in the arena? */
 extern bool zen_arena_holds(const void *ptr, Size size);
 

@@ -19,6 +19,8 @@ int			zen_dram_size_mb = 512;
 int			zen_met_cache_size_kb = 128 * 1024;
 int			zen_gc_batch = 64;
 int			zen_garbage_warning = 1000000;
+int			zen_pool_warning = 85;
+int			zen_dram_warning = 85;
 int			zen_freeze_age = 100 * 1000 * 1000;
 int			zen_full_timeout_ms = 5000;
 double		zen_exclusive_alpha = 0.8;
@@ -113,6 +115,16 @@ zen_guc_init(void)
 							"The same is said when less than a tenth of the pool or of zen.dram_size is free.  0 disables "
 							"the warning.",
 							&zen_garbage_warning, 1000000, 0, INT_MAX,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("zen.pool_warning",
+							"Percent of the pool in use from which the server log warns.",
+							"It warns again for each five percent more, and once an hour.  0 disables the warning.",
+							&zen_pool_warning, 85, 0, 100,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("zen.dram_warning",
+							"Percent of zen.dram_size in use from which the server log warns.",
+							"It warns again for each five percent more, and once an hour.  0 disables the warning.",
+							&zen_dram_warning, 85, 0, 100,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.freeze_age",
 							"Transactions after which all row versions in DRAM are looked at for old transaction ids.",

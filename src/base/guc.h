@@ -35,6 +35,8 @@ extern int	zen_gc_batch;		/* garbage items that one commit handles at
 extern int	zen_garbage_warning;	/* row changes waiting beyond which the
 									 * server log names who keeps them; 0 =
 									 * never */
+extern int	zen_pool_warning;	/* percent */
+extern int	zen_dram_warning;	/* percent */
 extern int	zen_freeze_age;		/* transactions between two sweeps over all
 								 * entries in DRAM */
 

@@ -22,6 +22,7 @@
 
 #include <fcntl.h>
 #include <libpmem.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -180,6 +181,18 @@ zen_nvm_zero(void *addr, Size len)
 	pmem_memset(addr, 0, len, PMEM_F_MEM_NODRAIN | PMEM_F_MEM_NONTEMPORAL);
 	count_lines(lines_of_range(addr, len));
 	zen_fence();
+}
+
+void
+zen_nvm_let_go(const void *addr, Size len)
+{
+	Assert((uintptr_t) addr % ZEN_PAGE_SIZE == 0 && len % ZEN_PAGE_SIZE == 0);
+
+	/*
+	 * it frees nothing if it fails, as it may for memory that is locked:
+	 * nothing depends on it
+	 */
+	(void) madvise(unconstify(void *, addr), len, MADV_DONTNEED);
 }
 
 /* ---------- marks ---------- */

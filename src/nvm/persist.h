@@ -47,6 +47,14 @@ extern uint64 zen_mark_read(ZenMarkRecord *records, int n, Size stride);
 extern void zen_mark_write(ZenMarkRecord *records, int n, Size stride, uint64 value);
 
 /*
+ * zen_nvm_let_go -- take a range of the pool out of this process's page tables.
+ *
+ * Nothing of it is lost or flushed: the next access maps it again.  What a process has mapped counts as its memory, so
+ * the kernel's OOM killer would choose a process that has read the whole pool.  addr and len are those of pages.
+ */
+extern void zen_nvm_let_go(const void *addr, Size len);
+
+/*
  * zen_nvm_create -- make a file of size bytes, all of it really allocated and zero, and map it.
  * zen_nvm_map -- map an existing file whole.
  *

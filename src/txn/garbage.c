@@ -8,14 +8,13 @@
 #include "txn/garbage.h"
 
 #include "access/twophase.h"
-#include "base/arena.h"
 #include "base/guc.h"
-#include "nvm/page.h"
 #include "replication/slot.h"
 #include "storage/lwlock.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
 #include "txn/gc.h"
+#include "txn/room.h"
 #include "utils/timestamp.h"
 
 #define LOW_PERCENT		10		/* room is short when less is free */
@@ -119,26 +118,13 @@ zen_garbage_holder(ZenHolder *holder)
 
 /* ---------- the warning ---------- */
 
-/* In percent. */
 static uint32
-free_pages(void)
+free_percent(ZenRoomKind kind)
 {
-	uint32		total,
-				nfree;
+	ZenRoom		room;
 
-	zen_page_free(&total, &nfree);
-	return (uint32) ((uint64) nfree * 100 / Max(total, 1));
-}
-
-static uint32
-free_dram(void)
-{
-	uint64		taken,
-				in_use,
-				all = (uint64) zen_dram_size_mb * 1024 * 1024;
-
-	zen_arena_usage(&taken, &in_use);
-	return in_use >= all ? 0 : (uint32) ((all - in_use) * 100 / all);
+	zen_room(kind, &room);
+	return zen_room_free_percent(&room);
 }
 
 static int
@@ -149,15 +135,15 @@ describe_holder(const ZenHolder *holder)
 		case ZEN_HOLDER_PREPARED:
 			return errdetail("Prepared transaction %u has been open for " UINT64_FORMAT " transactions.  "
 							 "%u %% of the pool's pages and %u %% of zen.dram_size are free.",
-							 holder->xid, holder->age, free_pages(), free_dram());
+							 holder->xid, holder->age, free_percent(ZEN_ROOM_POOL), free_percent(ZEN_ROOM_DRAM));
 		case ZEN_HOLDER_SLOT:
 			return errdetail("Replication slot \"%s\" keeps xmin %u, which is " UINT64_FORMAT " transactions old.  "
 							 "%u %% of the pool's pages and %u %% of zen.dram_size are free.",
-							 NameStr(holder->name), holder->xid, holder->age, free_pages(), free_dram());
+							 NameStr(holder->name), holder->xid, holder->age, free_percent(ZEN_ROOM_POOL), free_percent(ZEN_ROOM_DRAM));
 		default:
 			return errdetail("Process %d keeps xmin %u, which is " UINT64_FORMAT " transactions old.  "
 							 "%u %% of the pool's pages and %u %% of zen.dram_size are free.",
-							 holder->pid, holder->xid, holder->age, free_pages(), free_dram());
+							 holder->pid, holder->xid, holder->age, free_percent(ZEN_ROOM_POOL), free_percent(ZEN_ROOM_DRAM));
 	}
 }
 
@@ -204,7 +190,7 @@ zen_garbage_watch(FullTransactionId horizon)
 	 */
 	if (!stands || pending == 0 || zen_garbage_warning == 0)
 		return;
-	if (pending < (uint64) zen_garbage_warning && free_pages() >= LOW_PERCENT && free_dram() >= LOW_PERCENT)
+	if (pending < (uint64) zen_garbage_warning && free_percent(ZEN_ROOM_POOL) >= LOW_PERCENT && free_percent(ZEN_ROOM_DRAM) >= LOW_PERCENT)
 		return;
 	zen_garbage_holder(&holder);
 	if (holder.kind == ZEN_HOLDER_NONE)

@@ -236,6 +236,7 @@ do_chunk(ZenRecoveryPass pass, uint32 chunk)
 	 * done; nobody else can fence it
 	 */
 	zen_fence();
+	zen_nvm_let_go(zen_page_ptr(first), (Size) n * ZEN_PAGE_SIZE);
 	if (pg_atomic_add_fetch_u32(&zen_recovery->pages_done, n) == zen_recovery->pages_total)
 		ConditionVariableBroadcast(&zen_recovery->changed);
 }

@@ -4,18 +4,21 @@
  * It starts as soon as connections are allowed and recovers the pool (a backend that comes first does it itself: then the
  * worker waits).  After that it wakes up once a NAP_MS, leases regions that have garbage and no writer, collects
  * there, gives empty pages back, finishes prepared transactions whose end nobody has seen to, sweeps (sweep.c), and warns
- * of what it cannot collect (garbage.c).  Each of these is done in steps, none of which holds a region for long.
+ * of what it cannot collect (garbage.c) and of what is nearly full (room.c).  Each of these is done in steps, none of which holds a region for long.
  *
  * When nothing is waiting it sleeps for LONG_NAP_MS, or until a commit leaves garbage.
  */
 #include "txn/worker.h"
 
 #include "access/xact.h"
+#include "base/arena.h"
 #include "base/bgworker.h"
 #include "base/epoch.h"
 #include "cache/metcache.h"
 #include "cache/split.h"
 #include "miscadmin.h"
+#include "nvm/persist.h"
+#include "nvm/pool.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
@@ -24,6 +27,7 @@
 #include "txn/garbage.h"
 #include "txn/gc.h"
 #include "txn/recovery.h"
+#include "txn/room.h"
 #include "txn/sweep.h"
 #include "txn/twophase.h"
 #include "utils/guc.h"
@@ -109,6 +113,17 @@ nap(long ms)
 }
 
 /*
+ * In time this process has touched all of the pool and of DRAM.  To the OOM killer that is memory of its own, and a reason to
+ * choose it, though its end would free none of it.
+ */
+static void
+let_go(void)
+{
+	zen_nvm_let_go(zen_pool.base, zen_pool.size);
+	zen_arena_let_go();
+}
+
+/*
  * Nothing to do: sleep long, and when a commit has queued something, a nap more, so that busy servers have a round a second and no
  * more.
  */
@@ -121,6 +136,7 @@ sleep_until_next_round(const Agenda *agenda)
 		nap(NAP_MS);
 	else
 	{
+		let_go();
 		nap(LONG_NAP_MS);
 		if (zen_gc_disarm() && !ShutdownRequestPending && !ConfigReloadPending)
 			nap(NAP_MS);
@@ -165,6 +181,7 @@ zen_worker_main(Datum arg)
 		zen_metcache_age();
 		zen_split_plan();
 		make_room();
+		zen_room_watch();
 	}
 	proc_exit(0);
 }

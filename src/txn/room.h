@@ -1,0 +1,42 @@
+/*
+ * room.h -- how much of the pool and of DRAM is taken, and the warning before either is full.
+ */
+#ifndef ZEN_ROOM_H
+#define ZEN_ROOM_H
+
+#include "base/compat.h"
+
+typedef enum ZenRoomKind
+{
+	ZEN_ROOM_POOL,				/* pages of the pool */
+	ZEN_ROOM_DRAM				/* zen.dram_size */
+} ZenRoomKind;
+
+#define ZEN_ROOM_KINDS	2
+
+typedef struct ZenRoom
+{
+	const char *name;			/* as zen_space() shows it */
+	uint64		size;			/* bytes */
+	uint64		used;			/* bytes; of the pool whole pages, however
+								 * full */
+	int			warning;		/* zen.pool_warning or zen.dram_warning,
+								 * percent; 0: none */
+} ZenRoom;
+
+/* zen_room -- how it stands now; the parts may be of different moments.  The pool must have been recovered. */
+extern void zen_room(ZenRoomKind kind, ZenRoom *room);
+
+/* Percent that is used, rounded up, so that 100 is full or nearly so; and percent that is free, rounded down. */
+extern uint32 zen_room_used_percent(const ZenRoom *room);
+extern uint32 zen_room_free_percent(const ZenRoom *room);
+
+/*
+ * zen_room_watch -- warn in the server log of what is nearly full.
+ *
+ * For the background worker, once a round.  It warns when the setting's share is reached, again for each STEP percent
+ * more, and again every REPEAT_MS while it stays so.
+ */
+extern void zen_room_watch(void);
+
+#endif							/* ZEN_ROOM_H */

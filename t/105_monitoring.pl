@@ -1,0 +1,234 @@
+# What an operator sees in time, and what the documents say of it.
+#
+# - the pool and DRAM: a warning when the share of zen.pool_warning or zen.dram_warning is in use, again when it
+#   grows, none after it has come down or with the setting 0; zen_space() says the same
+# - a base backup: a warning in the log when one may begin, and to who calls pg_backup_start(); none without zen tables
+# - recovery and the background worker do not keep the pool among their pages
+# - the queries of doc/monitoring.md run, and its rule of sizes holds
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use Test::More;
+use Time::HiRes ();
+use ZenTest;
+
+skip_unless_zen();
+my ($node, $dbh);
+test_pool_warning();
+test_dram_warning();
+test_documents();
+test_base_backup();
+test_memory();
+done_testing();
+
+# --- tools ------------------------------------------------------------------
+
+sub begin
+{
+	my ($name, %opt) = @_;
+	$node = new_node($name, %opt);
+	$node->start;
+	$dbh = connect_db($node);
+	value($dbh, 'CREATE EXTENSION zen') unless $opt{bare};
+	return;
+}
+
+sub space { return value($dbh, "SELECT $_[1] FROM zen_space() WHERE resource = '$_[0]'"); }
+
+sub reload
+{
+	my ($conf) = @_;
+	$node->append_conf('postgresql.conf', $conf);
+	$node->reload;
+	return;
+}
+
+# All shares that the log has warned of since the offset.
+sub warned { return log_since($node, $_[0]) =~ /WARNING:  53\w00: (\d+) % of $_[1] is in use/g; }
+
+# Two rounds of the worker, the second of which began after this call.
+sub worker_rounds
+{
+	my ($pid) = map { $_->[0] } @{ run_sql($dbh, q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'zen worker'})->{rows} };
+	my $naps = sub { my ($n) = PostgreSQL::Test::Utils::slurp_file("/proc/$pid/status") =~ /^voluntary_ctxt_switches:\s+(\d+)/m; return $n; };
+	my $first = $naps->();
+	wait_for('the worker to look', sub { value($dbh, 'UPDATE tick SET n = n + 1'); $naps->() >= $first + 3 });
+	return;
+}
+
+# --- the pool ---------------------------------------------------------------
+
+sub test_pool_warning
+{
+	begin('pool', pool_size => '64MB', conf => 'zen.pool_warning = 40');
+	value($dbh, $_) for 'CREATE TABLE tick (n int) USING zen', 'INSERT INTO tick VALUES (0)', 'CREATE TABLE t (v text) USING zen';
+	my $offset = log_size($node);
+	my $fill = sub { value($dbh, q{INSERT INTO t SELECT repeat('x', 1000) FROM generate_series(1, 500)}) while space('pool', 'used_percent') < $_[0] };
+
+	$fill->(30);
+	worker_rounds();
+	is(scalar(() = warned($offset, 'the zen pool')), 0, 'pool: no warning below the share');
+	is(space('pool', 'low'), 0, 'pool: nor does zen_space() tell of one');
+	$fill->(41);
+	wait_for('a warning', sub { warned($offset, 'the zen pool') });
+	my ($share) = warned($offset, 'the zen pool');
+	ok($share >= 40 && $share < 50, "pool: warned at $share %");
+	is(space('pool', 'low'), 1, 'pool: zen_space() tells of it');
+	like(log_since($node, $offset), qr/HINT:  See zen_tables/, 'pool: with what to do');
+	worker_rounds();
+	is(scalar(() = warned($offset, 'the zen pool')), 1, 'pool: once');
+	$fill->($share + 6);
+	wait_for('another warning', sub { (() = warned($offset, 'the zen pool')) == 2 });
+	pass('pool: again when it is five percent more');
+	my ($size, $used) = @{ run_sql($dbh, q{SELECT size, used FROM zen_space() WHERE resource = 'pool'})->{rows}[0] };
+	is($size, 65536 * value($dbh, 'SELECT pages_total FROM zen_pool()'), 'pool: its size');
+	is($used, 65536 * value($dbh, 'SELECT pages_total - pages_free FROM zen_pool()'), 'pool: what is used');
+
+	value($dbh, 'TRUNCATE t');
+	wait_for('room', sub { space('pool', 'used_percent') < 35 });
+	worker_rounds();
+	$offset = log_size($node);
+	$fill->(41);
+	wait_for('a warning', sub { warned($offset, 'the zen pool') });
+	pass('pool: a new rise is warned of again');
+
+	value($dbh, 'TRUNCATE t');
+	wait_for('room', sub { space('pool', 'used_percent') < 35 });
+	reload('zen.pool_warning = 0');
+	wait_for('the setting', sub { space('pool', 'warning_percent') == 0 });
+	worker_rounds();
+	$offset = log_size($node);
+	$fill->(60);
+	worker_rounds();
+	is(scalar(() = warned($offset, 'the zen pool')), 0, 'pool: 0 is no warning');
+	is(space('pool', 'low'), 0, 'pool: and never low');
+	$node->stop;
+	return;
+}
+
+sub test_dram_warning
+{
+	begin('dram', dram_size => '32MB', conf => "zen.dram_warning = 60\nzen.spill_threshold = -1\nzen.met_cache_size = '24MB'");
+	value($dbh, $_) for 'CREATE TABLE tick (n int) USING zen', 'INSERT INTO tick VALUES (0)', 'CREATE TABLE t (v text) USING zen';
+	my $offset = log_size($node);
+	my $other = connect_db($node);
+	value($other, 'BEGIN');
+	value($other, q{INSERT INTO t SELECT repeat('x', 1000) FROM generate_series(1, 1000)}) while space('dram', 'used_percent') < 62;
+	wait_for('a warning', sub { warned($offset, 'zen.dram_size') });
+	is(space('dram', 'low'), 1, 'dram: zen_space() tells of it');
+	is(space('dram', 'size'), 32 * 1024 * 1024, 'dram: its size');
+	value($other, 'ROLLBACK');
+	$node->stop;
+	return;
+}
+
+# --- documents --------------------------------------------------------------
+
+sub test_documents
+{
+	begin('documents', pool_size => '256MB');
+	my $text = PostgreSQL::Test::Utils::slurp_file("$FindBin::RealBin/../doc/monitoring.md");
+	my @sql  = map { split /;\n/ } $text =~ /^```sql\n(.*?)^```$/msg;
+	push @sql, $text =~ /^  query: "(.*)"$/mg;
+	cmp_ok(scalar @sql, '>=', 8, 'there are queries in doc/monitoring.md');
+	for my $sql (@sql)
+	{
+		is(state_of($dbh, $sql), '', "doc/monitoring.md: $sql");
+	}
+	# each name of a metric is a column of its query
+	while ($text =~ /^(\w+):\n  query: "(.*)"\n  metrics:\n((?:    - .*\n)+)/mg)
+	{
+		my ($name, $query, $metrics) = ($1, $2, $3);
+		my $sth = $dbh->prepare($query);
+		$sth->execute;
+		is_deeply([ $metrics =~ /^    - (\w+):/mg ], $sth->{NAME}, "doc/monitoring.md: metrics of $name");
+	}
+
+	# the rule of sizes
+	for my $case ([ 'int8, int8', '1, 2', 16 ], [ 'int8, text', q{1, repeat('x', 60)}, 69 ], [ 'int8, text', q{1, repeat('x', 99)}, 108 ], [ 'int8, text', q{1, repeat('x', 999)}, 1012 ])
+	{
+		my ($types, $values, $bytes) = @$case;
+		my ($a, $b) = split /, /, $types;
+		value($dbh, "CREATE TABLE size (a $a, b $b) USING zen");
+		value($dbh, "INSERT INTO size SELECT $values FROM generate_series(1, 20000)");
+		my $rule = $bytes + 32 <= 64 ? 64 : $bytes + 32 <= 128 ? 16 * int(($bytes + 32 + 15) / 16) : ($bytes + 32) * 1.125;
+		my $real = value($dbh, q{SELECT zen_relation_size('size')}) / 20000;
+		ok($real <= $rule * 1.1 && $real >= $bytes + 32, "size: a row of $bytes bytes takes $real, the rule says $rule at most");
+		value($dbh, 'DROP TABLE size');
+	}
+	$node->stop;
+	return;
+}
+
+# --- backups ----------------------------------------------------------------
+
+sub test_base_backup
+{
+	begin('backup', init => { allows_streaming => 1 }, conf => 'max_wal_senders = 4');
+	my $missing = qr/WARNING:  0A000: a base backup.* will not have the rows of zen tables/;
+	my $backup = sub {
+		my $offset = log_size($node);
+		$node->backup($_[0]);
+		return log_since($node, $offset);
+	};
+	my $said = sub {
+		my $heard = '';
+		local $SIG{__WARN__} = sub { $heard .= "@_"; };
+		value($dbh, 'SET client_min_messages = warning');
+		$dbh->{PrintWarn} = 1;
+		value($dbh, q{SELECT pg_backup_start('by hand', true) IS NOT NULL});
+		value($dbh, 'SELECT count(*) FROM pg_backup_stop()');
+		$dbh->{PrintWarn} = 0;
+		return $heard;
+	};
+	unlike($backup->('none'), $missing, 'backup: without zen tables nothing is missing');
+	unlike($said->(), qr/zen tables/, 'pg_backup_start(): nor by hand');
+	value($dbh, 'CREATE TABLE t (id int) USING zen');
+	my $log = $backup->('some');
+	like($log, $missing, 'backup: the log tells');
+	like($log, qr/HINT:  Back zen tables up with pg_dump/, 'backup: and what to do');
+	like($said->(), qr/a base backup will not have the rows of zen tables/, 'pg_backup_start(): its caller hears of it');
+	$node->stop;
+	return;
+}
+
+# --- memory -----------------------------------------------------------------
+
+# MB of the pool's file, or of all shared memory, that a process has mapped.
+sub mapped_mb
+{
+	my ($pid, $path) = @_;
+	my ($mb, $inside) = (0, 0);
+	for (split /\n/, PostgreSQL::Test::Utils::slurp_file("/proc/$pid/smaps"))
+	{
+		$inside = /\s\Q$path\E$/ if /^[0-9a-f]+-[0-9a-f]+ /;
+		$mb += $1 / 1024 if $inside && /^Rss:\s+(\d+) kB/;
+	}
+	return $mb;
+}
+
+sub test_memory
+{
+	my $pool_mb = 200;
+	begin('memory', pool_size => '512MB');
+	value($dbh, 'CREATE TABLE t (v text) USING zen');
+	value($dbh, q{INSERT INTO t SELECT repeat('x', 1000) FROM generate_series(1, 10000)})
+	  while space('pool', 'used') < $pool_mb * 1024 * 1024;
+	my $n = value($dbh, 'SELECT count(*) FROM t');
+	crash($node);
+	$node->append_conf('postgresql.conf', 'zen.recovery_workers = 0');
+	start_again($node);
+	$dbh = connect_db($node);
+	is(value($dbh, 'SELECT count(*) FROM t'), $n, 'memory: recovered');
+	my $path = value($dbh, 'SELECT path FROM zen_pool()');
+	cmp_ok(mapped_mb($dbh->{pg_pid}, $path), '>', $pool_mb / 2, 'memory: a session that has read all has it mapped');
+	my ($pid) = map { $_->[0] } @{ run_sql($dbh, q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'zen worker'})->{rows} };
+	# at once, as a large pool would be too much before the first nap already
+	cmp_ok(mapped_mb($pid, $path), '<', $pool_mb / 4, 'memory: the worker has recovered it, and has not');
+	$node->stop;
+	return;
+}
