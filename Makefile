@@ -119,6 +119,8 @@ OBJS = $(addprefix src/base/, \
 	$(addprefix src/admin/, \
 		replication.o \
 		basebackup.o \
+		statements.o \
+		explain.o \
 		hooks.o \
 		views.o \
 		report.o \

@@ -104,6 +104,35 @@ COMMENT ON FUNCTION zen_space() IS
 'two rows: how full the pool and zen''s DRAM are.
 resource: pool, or dram (zen.dram_size); size, used: bytes; of the pool whole pages of 64 KB count as used, although there may be room in them; used_percent: rounded up; warning_percent: zen.pool_warning or zen.dram_warning; low: that share is reached, and the server log says so; always false where the setting is 0';
 
+CREATE FUNCTION zen_stat_statements(
+	OUT userid oid,
+	OUT dbid oid,
+	OUT queryid bigint,
+	OUT calls bigint,
+	OUT metcache_hits bigint,
+	OUT metcache_misses bigint,
+	OUT slots_written bigint,
+	OUT rows_spilled bigint,
+	OUT lines_flushed bigint,
+	OUT fences bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'zen_stat_statements'
+LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
+
+COMMENT ON FUNCTION zen_stat_statements() IS
+'with zen.track_statements, one row for each statement of a user in a database, constants left out: what it has cost in the terms of zen_stat().
+userid, dbid: who has run it, and where; queryid: as in pg_stat_statements, null of others'' statements unless pg_read_all_stats is yours; calls: how often; metcache_hits, metcache_misses: rows read from DRAM and from NVM; slots_written, lines_flushed, fences: what was written to NVM. The cost of a commit counts for the last statement that has changed or locked rows in the transaction; rows_spilled: rows written before their commit';
+
+CREATE FUNCTION zen_stat_statements_reset()
+RETURNS void
+AS 'MODULE_PATHNAME', 'zen_stat_statements_reset'
+LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION zen_stat_statements_reset() IS
+'forget all that zen_stat_statements() shows';
+
+REVOKE ALL ON FUNCTION zen_stat_statements_reset() FROM PUBLIC;
+
 CREATE FUNCTION zen_stage(
 	OUT running boolean,
 	OUT pid integer,

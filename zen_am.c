@@ -3,7 +3,9 @@
  */
 #include "base/compat.h"
 
+#include "admin/explain.h"
 #include "admin/hooks.h"
+#include "admin/statements.h"
 #include "base/arena.h"
 #include "base/delay.h"
 #include "base/fault.h"
@@ -55,6 +57,7 @@ zen_shmem_request(void)
 	RequestAddinShmemSpace(zen_exclusive_shmem_size());
 	RequestAddinShmemSpace(zen_twophase_shmem_size());
 	RequestAddinShmemSpace(zen_recovery_shmem_size());
+	RequestAddinShmemSpace(zen_statements_shmem_request());
 	zen_locks_request();
 }
 
@@ -97,6 +100,7 @@ zen_shmem_startup(void)
 	zen_exclusive_init();
 	zen_twophase_init();
 	zen_recovery_init();
+	zen_statements_shmem_init();
 	LWLockRelease(AddinShmemInitLock);
 	on_shmem_exit(zen_at_exit, (Datum) 0);
 }
@@ -112,11 +116,13 @@ _PG_init(void)
 				 errhint("Add zen to shared_preload_libraries in postgresql.conf and restart the server.")));
 	zen_fault_init();
 	zen_guc_init();
+	zen_statements_init();
 	zen_xact_init();
 	zen_exclusive_install();
 	zen_worker_after_recovery = zen_reindex_start_workers;
 	zen_worker_register();
 	zen_hooks_init();
+	zen_explain_init();
 	prev_shmem_request = shmem_request_hook;
 	shmem_request_hook = zen_shmem_request;
 	prev_shmem_startup = shmem_startup_hook;

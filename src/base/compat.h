@@ -22,6 +22,8 @@
 typedef RelFileNode RelFileLocator;
 typedef Oid RelFileNumber;
 
+#include "utils/queryjumble.h"
+
 #define ZEN_LOCATOR_SPC(loc)		((loc).spcNode)
 #define ZEN_LOCATOR_DB(loc)			((loc).dbNode)
 #define ZEN_LOCATOR_NUMBER(loc)		((loc).relNode)
@@ -46,6 +48,7 @@ typedef bool TU_UpdateIndexes;
 #define TU_All						true
 #define zen_indexed_attrs(rel)		RelationGetIndexAttrBitmap(rel, INDEX_ATTR_BITMAP_ALL)
 #else
+#include "nodes/queryjumble.h"
 #include "storage/relfilelocator.h"
 #include "utils/relfilenumbermap.h"
 
@@ -119,6 +122,17 @@ zen_next_sample_block(ReadStream * sample)
 
 	return read_stream_next_block(sample, &strategy);
 }
+#endif
+
+/* 18 lets extensions add options to EXPLAIN, and runs a plan once in any case. */
+#if PG_VERSION_NUM < 180000
+#define ZEN_HAS_EXPLAIN_OPTIONS		0
+#define ZEN_EXECUTOR_RUN_ARGS		QueryDesc *queryDesc, ScanDirection direction, uint64 count, bool execute_once
+#define ZEN_EXECUTOR_RUN_PASS		queryDesc, direction, count, execute_once
+#else
+#define ZEN_HAS_EXPLAIN_OPTIONS		1
+#define ZEN_EXECUTOR_RUN_ARGS		QueryDesc *queryDesc, ScanDirection direction, uint64 count
+#define ZEN_EXECUTOR_RUN_PASS		queryDesc, direction, count
 #endif
 
 #if PG_VERSION_NUM < 180000

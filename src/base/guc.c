@@ -21,6 +21,8 @@ int			zen_gc_batch = 64;
 int			zen_garbage_warning = 1000000;
 int			zen_pool_warning = 85;
 int			zen_dram_warning = 85;
+bool		zen_track_statements = false;
+int			zen_max_statements = 1000;
 int			zen_freeze_age = 100 * 1000 * 1000;
 int			zen_full_timeout_ms = 5000;
 double		zen_exclusive_alpha = 0.8;
@@ -51,6 +53,14 @@ tune_wal_writer(void)
 {
 	if (ZEN_COMMITS_WAKE_WAL_WRITER)
 		SetConfigOption("wal_writer_flush_after", "0", PGC_POSTMASTER, PGC_S_DYNAMIC_DEFAULT);
+}
+
+/* With compute_query_id = auto statements have an id where somebody has asked for it. */
+static void
+want_query_ids(bool track, void *extra)
+{
+	if (track)
+		EnableQueryId();
 }
 
 void
@@ -126,6 +136,16 @@ zen_guc_init(void)
 							"It warns again for each five percent more, and once an hour.  0 disables the warning.",
 							&zen_dram_warning, 85, 0, 100,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("zen.track_statements",
+							 "Counts rows, lines and fences by statement, for zen_stat_statements().",
+							 "It needs query ids: compute_query_id must not be off.",
+							 &zen_track_statements, false,
+							 PGC_SUSET, 0, NULL, want_query_ids, NULL);
+	DefineCustomIntVariable("zen.max_statements",
+							"Statements that zen_stat_statements() keeps.",
+							"When there are more, those with the fewest calls are forgotten.",
+							&zen_max_statements, 1000, 100, 1000000,
+							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.freeze_age",
 							"Transactions after which all row versions in DRAM are looked at for old transaction ids.",
 							"Versions are normally frozen, and row locks forgotten, long before.",

@@ -1,0 +1,12 @@
+/*
+ * explain.h -- EXPLAIN (ANALYZE, ZEN), where the server lets an extension have an option.
+ */
+#ifndef ZEN_EXPLAIN_H
+#define ZEN_EXPLAIN_H
+
+#include "base/compat.h"
+
+/* Make the option known; nothing before PostgreSQL 18.  Once, in _PG_init. */
+extern void zen_explain_init(void);
+
+#endif							/* ZEN_EXPLAIN_H */

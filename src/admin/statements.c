@@ -1,0 +1,386 @@
+/*
+ * statements.c -- counters by statement, for zen_stat_statements().
+ *
+ * As in pg_stat_statements, whose query ids are used, an entry stands for one statement of one user in one database,
+ * constants left out.  Statements that a client sends are counted, with all that functions and triggers do in them; so are
+ * COPY and other utility statements.
+ *
+ * A transaction's rows are written when it commits.  What the commit costs is counted for the last statement that has
+ * changed or locked rows of zen tables in it: exact for a transaction of one statement.  Parallel workers count for the
+ * statement that has started them.
+ *
+ * Counting is off by default: a statement then costs a test.  While it is on, a statement and its commit cost a look-up
+ * each in a shared hash table, under a shared lock, and an addition under the entry's spinlock.
+ */
+#include "admin/statements.h"
+
+#include "access/parallel.h"
+#include "access/xact.h"
+#include "admin/querycost.h"
+#include "base/guc.h"
+#include "catalog/pg_authid.h"
+#include "executor/executor.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+#include "storage/spin.h"
+#include "tcop/utility.h"
+#include "txn/writeset.h"
+#include "utils/acl.h"
+
+#define TRANCHE		"zen statements"
+#define DROP_SHARE	20			/* when the table is full, one entry in so
+								 * many goes, of the least called */
+
+PG_FUNCTION_INFO_V1(zen_stat_statements);
+PG_FUNCTION_INFO_V1(zen_stat_statements_reset);
+
+typedef struct StatementKey
+{
+	Oid			user;
+	Oid			db;
+	uint64		queryid;
+} StatementKey;
+
+typedef struct Statement
+{
+	StatementKey key;
+	slock_t		mutex;			/* guards the rest */
+	uint64		calls;
+	ZenQueryCost cost;
+} Statement;
+
+static HTAB *statements;		/* by StatementKey; entries come and go under
+								 * the lock, exclusive */
+static LWLock *lock;
+
+static int	nesting;			/* executor and utility calls under way */
+static StatementKey writer;		/* queryid 0: nothing is written yet in this
+								 * transaction */
+static ZenQueryCost last_end;	/* when the last statement was counted */
+
+static ExecutorRun_hook_type prev_executor_run;
+static ExecutorFinish_hook_type prev_executor_finish;
+static ProcessUtility_hook_type prev_utility;
+
+Size
+zen_statements_shmem_request(void)
+{
+	RequestNamedLWLockTranche(TRANCHE, 1);
+	return hash_estimate_size(zen_max_statements, sizeof(Statement));
+}
+
+void
+zen_statements_shmem_init(void)
+{
+	HASHCTL		info = {.keysize = sizeof(StatementKey),.entrysize = sizeof(Statement)};
+
+	statements = ShmemInitHash(TRANCHE, zen_max_statements, zen_max_statements, &info, HASH_ELEM | HASH_BLOBS);
+	lock = &GetNamedLWLockTranche(TRANCHE)->lock;
+}
+
+/* ---------- the table ---------- */
+
+static int
+by_calls(const void *a, const void *b)
+{
+	uint64		x = (*(Statement *const *) a)->calls;
+	uint64		y = (*(Statement *const *) b)->calls;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Make room: the least called go.  Under the lock, exclusive. */
+static void
+drop_some(void)
+{
+	long		n = hash_get_num_entries(statements);
+	Statement **all = palloc(n * sizeof(Statement *));
+	HASH_SEQ_STATUS status;
+	Statement  *s;
+	long		i = 0;
+
+	Assert(LWLockHeldByMeInMode(lock, LW_EXCLUSIVE));
+	hash_seq_init(&status, statements);
+	while ((s = hash_seq_search(&status)) != NULL)
+		all[i++] = s;
+	qsort(all, i, sizeof(Statement *), by_calls);
+	for (long victim = 0; victim < Max(i / DROP_SHARE, 1) && victim < i; victim++)
+		hash_search(statements, &all[victim]->key, HASH_REMOVE, NULL);
+	pfree(all);
+}
+
+/* A new entry, or the one that somebody has made meanwhile.  Under the lock, exclusive. */
+static Statement *
+enter_statement(const StatementKey *key)
+{
+	bool		found;
+	Statement  *s;
+
+	if (hash_get_num_entries(statements) >= zen_max_statements)
+		drop_some();
+	s = hash_search(statements, key, HASH_ENTER, &found);
+	if (!found)
+	{
+		SpinLockInit(&s->mutex);
+		s->calls = 0;
+		memset(&s->cost, 0, sizeof(s->cost));
+	}
+	return s;
+}
+
+/*
+ * Count what has happened since before, with so many calls.  At the end of a transaction nothing may fail: then an entry that
+ * is not there any more is not made again.
+ */
+static void
+count(const StatementKey *key, uint64 calls, const ZenQueryCost *before, bool may_enter)
+{
+	Statement  *s;
+
+	Assert(key->queryid != 0);
+	LWLockAcquire(lock, LW_SHARED);
+	s = hash_search(statements, key, HASH_FIND, NULL);
+	if (s == NULL && !may_enter)
+	{
+		LWLockRelease(lock);
+		return;
+	}
+	if (s == NULL)
+	{
+		LWLockRelease(lock);
+		LWLockAcquire(lock, LW_EXCLUSIVE);
+		s = enter_statement(key);
+	}
+	SpinLockAcquire(&s->mutex);
+	s->calls += calls;
+	zen_cost_add(&s->cost, before);
+	SpinLockRelease(&s->mutex);
+	LWLockRelease(lock);
+}
+
+/* ---------- statements ---------- */
+
+/* A statement runs, or a part of it: where the counters were before. */
+typedef struct Running
+{
+	StatementKey key;
+	ZenQueryCost before;
+	Size		written;		/* of the transaction's writes, bytes */
+	uint32		nlocks;
+	uint32		nblocks;
+} Running;
+
+static bool
+is_counted(uint64 queryid)
+{
+	return zen_track_statements && nesting == 0 && queryid != 0;
+}
+
+static void
+begin(Running *run, uint64 queryid)
+{
+	memset(run, 0, sizeof(*run));	/* the key is hashed with its padding */
+	run->key.user = GetUserId();
+	run->key.db = MyDatabaseId;
+	run->key.queryid = queryid;
+	run->before = zen_cost_now();
+	run->written = zen_writeset.bytes;
+	run->nlocks = zen_writeset.nlocks;
+	run->nblocks = zen_writeset.nblocks;
+}
+
+static void
+end(const Running *run, uint64 calls)
+{
+	if (zen_writeset.bytes != run->written || zen_writeset.nlocks != run->nlocks || zen_writeset.nblocks != run->nblocks)
+		writer = run->key;
+	count(&run->key, IsParallelWorker() ? 0 : calls, &run->before, true);
+	last_end = zen_cost_now();
+}
+
+static void
+executor_run(ZEN_EXECUTOR_RUN_ARGS)
+{
+	uint64		queryid = queryDesc->plannedstmt->queryId;
+	bool		counted = is_counted(queryid);
+	Running		run;
+
+	if (counted)
+		begin(&run, queryid);
+	nesting++;
+	PG_TRY();
+	{
+		if (prev_executor_run)
+			prev_executor_run(ZEN_EXECUTOR_RUN_PASS);
+		else
+			standard_ExecutorRun(ZEN_EXECUTOR_RUN_PASS);
+	}
+	PG_FINALLY();
+	{
+		nesting--;
+	}
+	PG_END_TRY();
+	if (counted)
+		end(&run, 0);			/* a cursor runs often, and finishes once */
+}
+
+static void
+executor_finish(QueryDesc *queryDesc)
+{
+	uint64		queryid = queryDesc->plannedstmt->queryId;
+	bool		counted = is_counted(queryid);
+	Running		run;
+
+	if (counted)
+		begin(&run, queryid);
+	nesting++;
+	PG_TRY();
+	{
+		if (prev_executor_finish)
+			prev_executor_finish(queryDesc);
+		else
+			standard_ExecutorFinish(queryDesc);
+	}
+	PG_FINALLY();
+	{
+		nesting--;
+	}
+	PG_END_TRY();
+	if (counted)
+		end(&run, 1);
+}
+
+/* These only run others, which count by themselves, or end the transaction, whose cost goes to the writer. */
+static bool
+is_transparent(Node *stmt)
+{
+	return IsA(stmt, ExecuteStmt) || IsA(stmt, PrepareStmt) || IsA(stmt, ExplainStmt) || IsA(stmt, DeclareCursorStmt) ||
+		IsA(stmt, FetchStmt) || IsA(stmt, TransactionStmt);
+}
+
+static void
+utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUtilityContext context, ParamListInfo params,
+		QueryEnvironment *env, DestReceiver *dest, QueryCompletion *qc)
+{
+	uint64		queryid = pstmt->queryId;
+	bool		transparent = is_transparent(pstmt->utilityStmt);
+	bool		counted = !transparent && is_counted(queryid);
+	Running		run;
+
+	if (counted)
+		begin(&run, queryid);
+	nesting += !transparent;
+	PG_TRY();
+	{
+		if (prev_utility)
+			prev_utility(pstmt, query, read_only, context, params, env, dest, qc);
+		else
+			standard_ProcessUtility(pstmt, query, read_only, context, params, env, dest, qc);
+	}
+	PG_FINALLY();
+	{
+		nesting -= !transparent;
+	}
+	PG_END_TRY();
+	if (counted)
+		end(&run, 1);
+}
+
+/* ---------- the end of a transaction ---------- */
+
+/* Runs after zen's own callback: what has been counted since the last statement is the commit's, or the rollback's. */
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_PREPARE && event != XACT_EVENT_ABORT)
+		return;
+	if (writer.queryid != 0)
+		count(&writer, 0, &last_end, false);
+	memset(&writer, 0, sizeof(writer));
+	nesting = 0;
+}
+
+void
+zen_statements_init(void)
+{
+	RegisterXactCallback(xact_callback, NULL);
+	prev_executor_run = ExecutorRun_hook;
+	ExecutorRun_hook = executor_run;
+	prev_executor_finish = ExecutorFinish_hook;
+	ExecutorFinish_hook = executor_finish;
+	prev_utility = ProcessUtility_hook;
+	ProcessUtility_hook = utility;
+}
+
+/* ---------- SQL ---------- */
+
+#define NCOLUMNS	(4 + ZEN_NCOSTS)
+
+/* Reads an entry's counters at one moment. */
+static void
+put_statement(ReturnSetInfo *result, Statement *s, bool may_see)
+{
+	Datum		values[NCOLUMNS];
+	bool		isnull[NCOLUMNS] = {false};
+	uint64		calls;
+	ZenQueryCost cost;
+
+	SpinLockAcquire(&s->mutex);
+	calls = s->calls;
+	cost = s->cost;
+	SpinLockRelease(&s->mutex);
+	values[0] = ObjectIdGetDatum(s->key.user);
+	values[1] = ObjectIdGetDatum(s->key.db);
+	values[2] = Int64GetDatum((int64) s->key.queryid);
+	isnull[2] = !may_see;
+	values[3] = Int64GetDatum((int64) calls);
+	for (int i = 0; i < ZEN_NCOSTS; i++)
+		values[4 + i] = Int64GetDatum((int64) cost.n[i]);
+	tuplestore_putvalues(result->setResult, result->setDesc, values, isnull);
+}
+
+/*
+ * zen_stat_statements() -- one row for each statement, user and database.
+ *
+ * The query id of others' statements is shown to members of pg_read_all_stats only, as in pg_stat_statements.
+ */
+Datum
+zen_stat_statements(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	bool		sees_all = has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
+	HASH_SEQ_STATUS status;
+	Statement  *s;
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (result->setDesc->natts != NCOLUMNS)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the SQL objects of extension zen do not fit the zen library that the server has loaded"),
+				 errhint("Restart the server if the library was replaced, then run ALTER EXTENSION zen UPDATE.")));
+	LWLockAcquire(lock, LW_SHARED);
+	hash_seq_init(&status, statements);
+	while ((s = hash_seq_search(&status)) != NULL)
+		put_statement(result, s, sees_all || s->key.user == GetUserId());
+	LWLockRelease(lock);
+	return (Datum) 0;
+}
+
+/* zen_stat_statements_reset() -- forget all entries. */
+Datum
+zen_stat_statements_reset(PG_FUNCTION_ARGS)
+{
+	HASH_SEQ_STATUS status;
+	Statement  *s;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	hash_seq_init(&status, statements);
+	while ((s = hash_seq_search(&status)) != NULL)
+		hash_search(statements, &s->key, HASH_REMOVE, NULL);
+	LWLockRelease(lock);
+	PG_RETURN_VOID();
+}
