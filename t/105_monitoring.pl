@@ -4,6 +4,7 @@
 #   grows, none after it has come down or with the setting 0; zen_space() says the same
 # - a base backup: a warning in the log when one may begin, and to who calls pg_backup_start(); none without zen tables
 # - recovery and the background worker do not keep the pool among their pages
+# - VACUUM FULL tells its progress in blocks
 # - the queries of doc/monitoring.md run, and its rule of sizes holds
 
 use strict;
@@ -23,6 +24,7 @@ test_dram_warning();
 test_documents();
 test_base_backup();
 test_memory();
+test_progress();
 done_testing();
 
 # --- tools ------------------------------------------------------------------
@@ -229,6 +231,31 @@ sub test_memory
 	my ($pid) = map { $_->[0] } @{ run_sql($dbh, q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'zen worker'})->{rows} };
 	# at once, as a large pool would be too much before the first nap already
 	cmp_ok(mapped_mb($pid, $path), '<', $pool_mb / 4, 'memory: the worker has recovered it, and has not');
+	$node->stop;
+	return;
+}
+
+# --- progress ---------------------------------------------------------------
+
+# An index's function looks, while the index is rebuilt.
+sub test_progress
+{
+	begin('progress');
+	value($dbh, q{CREATE TABLE t (id int) USING zen});
+	value($dbh, q{INSERT INTO t SELECT g FROM generate_series(1, 6400) g});
+	value($dbh, q{CREATE FUNCTION look(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN
+	  IF i = 6400 THEN
+	    RAISE LOG 'progress: %', (SELECT concat_ws(' ', command, heap_tuples_scanned, heap_blks_total, heap_blks_scanned)
+	      FROM pg_catalog.pg_stat_progress_cluster WHERE pid = pg_backend_pid());
+	  END IF;
+	  RETURN i;
+	END $$});
+	value($dbh, 'CREATE INDEX ON t (look(id))');
+	my $blocks = value($dbh, q{SELECT blocks FROM zen_tables WHERE relation = 't'::regclass});
+	my $offset = log_size($node);
+	is(state_of($dbh, 'VACUUM FULL t'), '', 'progress: VACUUM FULL');
+	my ($said) = log_since($node, $offset) =~ /progress: (.*)/;
+	is($said, "VACUUM FULL 6400 $blocks $blocks", 'progress: in blocks');
 	$node->stop;
 	return;
 }

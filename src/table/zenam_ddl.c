@@ -291,6 +291,20 @@ copy_by_index(Copy *copy, Relation index)
 	index_endscan(scan);
 }
 
+static void
+copy_by_block(Copy *copy)
+{
+	uint64		nblocks = zen_tidmap_nblocks(copy->from);
+
+	pgstat_progress_update_param(PROGRESS_CLUSTER_TOTAL_HEAP_BLKS, nblocks);
+	for (uint64 block = 0; block < nblocks; block++)
+	{
+		for (uint64 i = 0; i < ZEN_TIDS_PER_BLOCK; i++)
+			copy_row(copy, block * ZEN_TIDS_PER_BLOCK + i);
+		pgstat_progress_update_param(PROGRESS_CLUSTER_HEAP_BLKS_SCANNED, block + 1);
+	}
+}
+
 void
 zenam_relation_copy_for_cluster(Relation old_table, Relation new_table, Relation old_index, bool use_sort,
 								TransactionId oldest_xmin, TransactionId *xid_cutoff, MultiXactId *multi_cutoff,
@@ -307,12 +321,7 @@ zenam_relation_copy_for_cluster(Relation old_table, Relation new_table, Relation
 	if (old_index != NULL)
 		copy_by_index(&copy, old_index);
 	else
-	{
-		uint64		n = zen_tidmap_nblocks(copy.from) * ZEN_TIDS_PER_BLOCK;
-
-		for (uint64 t = 0; t < n; t++)
-			copy_row(&copy, t);
-	}
+		copy_by_block(&copy);
 	MemoryContextDelete(copy.per_row);
 	*num_tuples = copy.live + copy.dead;
 	*tups_vacuumed = 0;
