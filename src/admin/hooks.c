@@ -189,7 +189,7 @@ refuse_database(const char *what, const char *name)
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("database \"%s\" cannot be %s: it holds zen tables", name, what),
 			 errdetail("PostgreSQL copies the files of a database, and zen tables are not in them."),
-			 errhint("Use pg_dump and psql, or drop the zen tables first.")));
+			 errhint("Make an empty database, and fill it with pg_dump and pg_restore or psql.")));
 }
 
 static void
