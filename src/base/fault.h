@@ -37,9 +37,11 @@
 	X(R6_WORD1_FIRST, "r6_word1_first") \
 	X(R6_BODY_FIRST, "r6_body_first") \
 	X(R6_HEADER_COPIED, "r6_header_copied") \
+	X(R6_NEAR_CTS, "r6_near_cts") \
 	X(R7_NO_SCRUB, "r7_no_scrub") \
 	X(R7_NO_SCRUB_FENCE, "r7_no_scrub_fence") \
 	X(R7_LOSERS_STAY, "r7_losers_stay") \
+	X(R7_BODY_STAYS, "r7_body_stays") \
 	X(R7_SPILLED_STAY, "r7_spilled_stay") \
 	X(R8_NO_ZERO, "r8_no_zero") \
 	X(R8_FREE_BEFORE_ZERO, "r8_free_before_zero") \
@@ -58,12 +60,12 @@
 	X(R14_IGNORE_MARK, "r14_ignore_mark") \
 	X(R15_SAME_CTS_TWICE, "r15_same_cts_twice")
 
-typedef enum ZenFault
+typedef enum ZenFaultSwitch
 {
 #define X(name, setting) ZEN_FAULT_##name,
 	ZEN_FAULT_LIST(X)
 #undef X
-} ZenFault;
+} ZenFaultSwitch;
 
 /* Written by PostgreSQL's GUC machinery only. */
 extern int	zen_fault;

@@ -195,6 +195,12 @@ typedef struct ZenTupleBody
 	uint16		infomask2;		/* from here on as in a MinimalTuple */
 } ZenTupleBody;
 
+/*
+ * The first word of a scrubbed slot's body: a length that no version has, so that its CRC fits no header (R7).  A slot with this
+ * word holds nothing, whatever its word0 says.
+ */
+#define ZEN_SCRUBBED			UINT64CONST(1)
+
 /* The body of a tombstone with a link, a MinimalTuple in form. */
 typedef struct ZenTombstone
 {

@@ -7,6 +7,10 @@
  * lines behind the first may persist in any order before the commit's first fence.
  *
  * The CRC covers the Tx-CTS but not LP, which is set after the body.
+ *
+ * What a power cut leaves of a slot is never one bit away from a version that was there, so a flipped bit can be set
+ * right (src/README, "Damaged slots").  Two things make it so: a scrubbed slot has no body that a CRC could fit, and a
+ * Tx-CTS that differs in one bit only from the one that it overwrites is not written before the slot was scrubbed.
  */
 #include "nvm/tuple.h"
 
@@ -33,6 +37,13 @@ tuple_crc(uint64 cts, uint64 word1, const ZenTupleBody *body, const char *rest)
 		COMP_CRC32C(crc, rest, body->len - ZEN_BODY_PREFIX);
 	FIN_CRC32C(crc);
 	return crc;
+}
+
+/* The first word of a slot's body: length, xmin's low half and CRC. */
+static inline uint64 *
+body_word(ZenSlot slot)
+{
+	return (uint64 *) ((char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE);
 }
 
 /* Bytes from the slot's start to the end of its first line. */
@@ -65,6 +76,11 @@ zen_tuple_write(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin, cons
 	body->xmin_high = (uint16) (xmin >> 16);
 	body->crc = tuple_crc(cts, word1, body, rest);
 
+	if (zen_tuple_is_near(zen_tuple_header(slot), cts))
+	{
+		zen_tuple_scrub(slot);
+		zen_fence();
+	}
 	if (ZEN_FAULT(R6_WORD1_FIRST))
 		zen_nvm_store64(&dst[1], word1);
 	for (Size i = 2; ZEN_FAULT(R6_BODY_FIRST) && i < head / sizeof(uint64); i++)
@@ -124,13 +140,30 @@ zen_tuple_clear_lp(ZenSlot slot)
 	zen_persist(word0, sizeof(*word0));
 }
 
+/*
+ * Whichever of the two stores reaches the medium first, the slot is void: without a Tx-CTS, or with a body of no length.
+ */
 void
 zen_tuple_scrub(ZenSlot slot)
 {
 	uint64	   *word0 = zen_slot_ptr(slot);
 
 	zen_nvm_store64(word0, 0);
-	zen_flush(word0, sizeof(*word0));
+	if (!ZEN_FAULT(R7_BODY_STAYS))
+		zen_nvm_store64(body_word(slot), ZEN_SCRUBBED);
+	zen_flush(word0, ZEN_HEADER_SIZE + sizeof(uint64));
+}
+
+bool
+zen_tuple_is_void(ZenSlot slot)
+{
+	return zen_nvm_load64(body_word(slot)) == ZEN_SCRUBBED;
+}
+
+bool
+zen_tuple_has_body(ZenSlot slot)
+{
+	return zen_nvm_load64(body_word(slot)) != 0;
 }
 
 int64
@@ -189,21 +222,25 @@ zen_tuple_intact(ZenSlot slot, Size slot_size)
 }
 
 bool
-zen_tuple_repair(ZenSlot slot, Size slot_size)
+zen_tuple_repairable(ZenSlot slot, Size slot_size, ZenTupleHeader *h)
 {
-	ZenTupleHeader *nvm = zen_slot_ptr(slot);
-	ZenTupleHeader h = zen_tuple_header(slot);
 	Questioned	q = question(slot, slot_size);
 
-	if (!zen_repair_bit(&h, sizeof(h), header_fits, &q))
-		return false;
+	*h = zen_tuple_header(slot);
+	return zen_repair_bit(h, sizeof(*h), header_fits, &q);
+}
+
+void
+zen_tuple_repair(ZenSlot slot, ZenTupleHeader h)
+{
+	ZenTupleHeader *nvm = zen_slot_ptr(slot);
+
 	/* only one of them differs, so this is one store */
 	if (h.word0 != nvm->word0)
 		zen_nvm_store64(&nvm->word0, h.word0);
 	else
 		zen_nvm_store64(&nvm->word1, h.word1);
 	zen_persist(nvm, sizeof(*nvm));
-	return true;
 }
 
 bool

@@ -6,8 +6,10 @@
 #ifndef ZEN_TUPLE_H
 #define ZEN_TUPLE_H
 
+#include "base/fault.h"
 #include "nvm/persist.h"
 #include "nvm/pool.h"
+#include "nvm/repair.h"
 
 #include "access/htup_details.h"
 
@@ -86,6 +88,16 @@ zen_tuple_header(ZenSlot slot)
 }
 
 /*
+ * Does this Tx-CTS differ in one bit only from the one in a header, or from none?  Written over that header it would have the
+ * slot scrubbed first, which costs a fence: who can takes another one.
+ */
+static inline bool
+zen_tuple_is_near(ZenTupleHeader former, uint64 cts)
+{
+	return zen_one_bit((former.word0 ^ cts) & ZEN_CTS_MASK) && !ZEN_FAULT(R6_NEAR_CTS);
+}
+
+/*
  * zen_tuple_write -- write a version with LP = 0, header first (R6).
  *
  * tuple is NULL for a tombstone without a link.  All its lines are flushed, except the first when flush_header is false: the
@@ -100,8 +112,16 @@ extern void zen_tuple_set_lp(ZenSlot slot);
 /* zen_tuple_clear_lp -- undo zen_tuple_set_lp; durable on return. */
 extern void zen_tuple_clear_lp(ZenSlot slot);
 
-/* zen_tuple_scrub -- make the slot empty (R7); flushed, not fenced. */
+/*
+ * zen_tuple_scrub -- make the slot empty, and its body one that no Tx-CTS fits (R7); flushed, not fenced.
+ *
+ * zen_tuple_is_void -- has that been begun and nothing been written since?
+ *
+ * zen_tuple_has_body -- may there be a body, scrubbed or not, in a slot without a Tx-CTS?
+ */
 extern void zen_tuple_scrub(ZenSlot slot);
+extern bool zen_tuple_is_void(ZenSlot slot);
+extern bool zen_tuple_has_body(ZenSlot slot);
 
 /*
  * zen_tuple_len -- length of the version's MinimalTuple; of a tombstone 0 or, with a link, that of a ZenTombstone; -1 if it
@@ -112,10 +132,13 @@ extern int64 zen_tuple_len(ZenSlot slot, Size slot_size);
 /*
  * zen_tuple_intact -- do length, Deleted bit and CRC of the version in a slot fit each other?
  *
- * zen_tuple_repair -- it does not: if one flipped bit of the header explains that, set it right, durably, and return true.
+ * zen_tuple_repairable -- it does not: does one flipped bit of the header explain that?  *h: the header that it was.
+ *
+ * zen_tuple_repair -- write that header, durably.
  */
 extern bool zen_tuple_intact(ZenSlot slot, Size slot_size);
-extern bool zen_tuple_repair(ZenSlot slot, Size slot_size);
+extern bool zen_tuple_repairable(ZenSlot slot, Size slot_size, ZenTupleHeader *h);
+extern void zen_tuple_repair(ZenSlot slot, ZenTupleHeader h);
 
 /*
  * zen_tuple_read -- copy the MinimalTuple (len bytes, as zen_tuple_len said) into buf and check its CRC.

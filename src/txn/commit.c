@@ -23,6 +23,9 @@
 #include "txn/spilled.h"
 #include "txn/visibility.h"
 
+#define CTS_TRIES		4		/* numbers that are passed over to save a
+								 * fence */
+
 ZenCommit	zen_my_commit;
 
 /* Is there an older version with a slot? */
@@ -223,6 +226,16 @@ zen_commit_await_slots(ZenCommit *commit, bool keep_region, TimestampTz *since)
 	zen_commit_begin(commit);
 }
 
+/* Would a slot have to be scrubbed before it is written with this Tx-CTS? */
+static bool
+is_near_any(uint64 cts, const ZenWrite *writes, uint32 n)
+{
+	for (uint32 i = 0; i < n; i++)
+		if (writes[i].slot != InvalidZenSlot && zen_tuple_is_near(writes[i].former, cts))
+			return true;
+	return false;
+}
+
 void
 zen_commit_reserve(ZenCommit *commit, ZenWrite *writes, uint32 n)
 {
@@ -253,6 +266,8 @@ zen_commit_reserve(ZenCommit *commit, ZenWrite *writes, uint32 n)
 		}
 	}
 	commit->cts = zen_cts_next();
+	for (int i = 0; i < CTS_TRIES && is_near_any(commit->cts, writes, n); i++)
+		commit->cts = zen_cts_next();
 }
 
 void

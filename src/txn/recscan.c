@@ -30,6 +30,8 @@ ZenRecovery *zen_recovery;
 typedef enum SlotFate
 {
 	SLOT_EMPTY,
+	SLOT_VOID,					/* empty, but what is left may yet be taken
+								 * for a version */
 	SLOT_NEVER,					/* a bit of an empty slot has flipped */
 	SLOT_PREPARED,				/* of a transaction that is still prepared */
 	SLOT_LOSER,					/* of a transaction that did not commit */
@@ -75,8 +77,9 @@ is_evidence(ZenSlot slot, Size size, ZenRegionFate *fate, uint64 *cts)
 	ZenTupleHeader h;
 	bool		intact = zen_tuple_intact(slot, size);
 
-	if (!intact && zen_tuple_repair(slot, size))
+	if (!intact && !zen_tuple_is_void(slot) && zen_tuple_repairable(slot, size, &h))
 	{
+		zen_tuple_repair(slot, h);
 		note_repair(slot);
 		intact = true;
 	}
@@ -191,20 +194,55 @@ judge_intact(ZenRegionFate *fate, ZenTupleHeader h)
 	return zen_recscan_is_open(ht) ? SLOT_DAMAGED : SLOT_COMMITTED;
 }
 
+/* A slot without a Tx-CTS, or with the body of a scrubbed one. */
+static SlotFate
+judge_empty(ZenSlot slot, ZenTupleHeader h)
+{
+	bool		is_void = zen_tuple_is_void(slot);
+
+	if (!zen_recovery->after_crash && is_void && h.word0 != 0)
+		return SLOT_NEVER;
+	if (!zen_tuple_has_body(slot) || (is_void && !zen_recovery->after_crash))
+		return SLOT_EMPTY;
+
+	/*
+	 * After a crash: a line of a new version without its header, or a scrub
+	 * of which a line may not be on the medium (R10).
+	 */
+	return SLOT_VOID;
+}
+
+/*
+ * A flipped bit is set right, but in a slot of no use to anybody.  What a cut leaves is one bit away from no version but
+ * the one that was being written, a loser: so nobody is told of that one.
+ */
+static SlotFate
+judge_repairable(ZenSlot slot, ZenRegionFate *fate, ZenTupleHeader h)
+{
+	SlotFate	result = judge_intact(fate, h);
+
+	if (result == SLOT_LOSER && zen_recovery->after_crash && (h.word0 & ZEN_LP) == 0)
+		return SLOT_LOSER;
+	zen_tuple_repair(slot, h);
+	note_repair(slot);
+	return result;
+}
+
 /* The fate of a slot; *h: its header, set right if that can be done. */
 static SlotFate
 judge(ZenSlot slot, Size size, ZenRegionFate *fate, ZenTupleHeader *h)
 {
+	ZenTupleHeader repaired;
+
 	*h = zen_tuple_header(slot);
-	if ((h->word0 & ZEN_CTS_MASK) == 0)
-		return SLOT_EMPTY;
+	if ((h->word0 & ZEN_CTS_MASK) == 0 || zen_tuple_is_void(slot))
+		return judge_empty(slot, *h);
 	if (zen_tuple_intact(slot, size))
 		return judge_intact(fate, *h);
-	if (zen_tuple_repair(slot, size))
+	if (zen_tuple_repairable(slot, size, &repaired))
 	{
-		note_repair(slot);
-		*h = zen_tuple_header(slot);
-		return judge_intact(fate, *h);
+		*h = repaired;
+		return judge_repairable(slot, fate, repaired);
 	}
 	if (never_used(slot, *h))
 		return SLOT_NEVER;
@@ -288,6 +326,9 @@ zen_recscan_maps(uint32 pageno)
 			case SLOT_EMPTY:
 			case SLOT_FOREIGN:
 				zen_slot_free(slot);
+				break;
+			case SLOT_VOID:
+				scrub_and_free(slot);
 				break;
 			case SLOT_NEVER:
 				note_repair(slot);

@@ -33,7 +33,7 @@
 
 #define MAP_FILE		"zen.map"
 #define MAP_MAGIC		UINT64CONST(0x3150414D4E455A)	/* "ZENMAP1" */
-#define MAP_VERSION		1
+#define MAP_VERSION		2
 #define HEADER_BYTES	4096
 #define LEAF_BYTES		(ZEN_LEAF_WORDS * sizeof(ZenWord))
 #define PIECE_LEAVES	256		/* 1 MB */

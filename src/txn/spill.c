@@ -103,9 +103,9 @@ note_block(ZenHTable *ht, uint64 tidno)
 		zen_writeset_add_block(ht, block);
 }
 
-/* Write the row to its slot, which is ours. */
+/* Write the row to its slot, which is ours.  *cts: of the row before; a new one if that is too near to the slot's last. */
 static void
-write_row(Row *row, uint64 cts)
+write_row(Row *row, uint64 *cts)
 {
 	ZenWrite   *w = row->write;
 	ZenVersion *v = w->version;
@@ -119,7 +119,9 @@ write_row(Row *row, uint64 cts)
 		link = ZEN_LINK_MOVED;
 	tombstone = zen_tombstone(link);
 	row->former = zen_tuple_header(row->slot);
-	zen_tuple_write(row->slot, cts, zen_word1(w->ht->idx, w->tidno, v->code, deleted), v->xmin,
+	if (zen_tuple_is_near(row->former, *cts))
+		*cts = zen_cts_next();
+	zen_tuple_write(row->slot, *cts, zen_word1(w->ht->idx, w->tidno, v->code, deleted), v->xmin,
 					link ? (MinimalTuple) &tombstone : zen_version_tuple(v), true);
 }
 
@@ -196,7 +198,7 @@ write_size(ZenWrite *w)
 
 /* Take slots and write to them, at most n rows; returns how many found one. */
 static uint32
-write_rows(Row *rows, uint32 n, uint64 cts)
+write_rows(Row *rows, uint32 n, uint64 *cts)
 {
 	for (uint32 i = 0; i < n; i++)
 	{
@@ -223,7 +225,7 @@ spill_rows(Row *rows, uint32 n)
 		uint32		written;
 
 		zen_writeset_reserve_blocks(BATCH);
-		written = write_rows(&rows[done], Min(BATCH, n - done), cts);
+		written = write_rows(&rows[done], Min(BATCH, n - done), &cts);
 		publish_rows(&rows[done], written);
 		done += written;
 		CHECK_FOR_INTERRUPTS();

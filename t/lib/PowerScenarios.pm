@@ -40,6 +40,18 @@ sub heap
 	return "CREATE TABLE $name (id int PRIMARY KEY, v text) USING heap";
 }
 
+# rounds_of -- transactions that change the same rows, end thus (NO: the round's number), and are followed by another
+# commit.  The rows' slots have 80 bytes, so every fourth header is the last of its line.
+sub rounds_of
+{
+	my (@end) = @_;
+	return map {
+		my $round = $_;
+		(q{BEGIN}, "UPDATE t SET v = 'rolled back, so never seen ' || $round WHERE id < 9", (map { s/NO/$round/r } @end),
+			"UPDATE scratch SET v = 'commit $round' WHERE id = 1")
+	} 1 .. 6;
+}
+
 # churn -- commits enough for garbage to be collected in the region of this session.
 sub churn
 {
@@ -141,6 +153,13 @@ sub row_scenarios
 				q{UPDATE t SET v = 'again' WHERE id BETWEEN 8 AND 12}, q{UPDATE t SET v = 'and again' WHERE id = 8},
 				q{PREPARE TRANSACTION 'p'}, q{COMMIT PREPARED 'p'}, q{UPDATE t SET v = 'last' WHERE id = 10}),
 		},
+		# Rows are spilled and rolled back, the region commits, and the same slots are written for the same rows once more: a
+		# cut may leave the new Tx-CTS over the old body, and in every other round the two differ in one bit.
+		rolled_back => {
+			setup   => [ table('t', 20), table('scratch', 3) ],
+			prelude => [ [ a => q{SET zen.spill_threshold = '1MB'} ] ],
+			steps   => in_a(rounds_of(q{SET LOCAL zen.spill_threshold = 0}, q{UPDATE scratch SET v = 'has them spilled' WHERE id = 2}, 'ROLLBACK')),
+		},
 		large_tx => {
 			setup => [ table('t', 20) ],
 			steps => in_a(q{INSERT INTO t SELECT g, g, repeat('x', g % 90) FROM generate_series(100, 1500) g}, q{UPDATE t SET v = v || 'y'}),
@@ -173,6 +192,13 @@ sub reuse_scenarios
 						[ a => 'VACUUM t' ], [ a => "INSERT INTO t VALUES (60 + $i, 0, 'under its number')" ], churn('a'),
 						[ a => "DELETE FROM t WHERE id > 50" ])
 				} 1 .. 2 ],
+		},
+		# a page of 1024 slots is gone through in 16 commits: then each slot is written again, and a Tx-CTS that differs in one
+		# bit from the one under it would make a cut look like a flipped bit
+		same_slots => {
+			setup   => [ table('t', 64) ],
+			prelude => in_a(map { "UPDATE t SET v = 'before $_'" } 1 .. 17),
+			steps   => in_a(map { "UPDATE t SET v = 'version $_'" } 1 .. 3),
 		},
 		tombstone => {
 			setup   => [ table('t', 200), table('scratch', 3) ],
@@ -236,6 +262,11 @@ sub end_scenarios
 			steps => [ @{ in_a(q{BEGIN}, q{UPDATE t SET v = 'never' WHERE id < 5}, $notify) }, late_error(4),
 				[ a => q{UPDATE t SET v = 'after' WHERE id = 12} ] ],
 		},
+		# as rolled_back
+		late_errors => {
+			setup => [ table('t', 20), table('scratch', 3) ],
+			steps => [ map { $_ eq 'late error' ? late_error(1000) : [ a => $_ ] } rounds_of($notify, 'late error') ],
+		},
 		late_error_mixed => {
 			setup => [ table('t', 20), heap('h') ],
 			steps => [ @{ in_a(q{BEGIN}, q{UPDATE t SET v = 'never' WHERE id < 5}, q{INSERT INTO h VALUES (1, 'never')}, $notify) },
@@ -269,6 +300,11 @@ sub end_scenarios
 			prelude => in_a('BEGIN', q{UPDATE t SET v = 'prepared' WHERE id < 4}, 'DELETE FROM t WHERE id = 5', q{INSERT INTO t VALUES (100, 1, 'prepared')},
 				q{INSERT INTO h VALUES (1, 'prepared')}, q{PREPARE TRANSACTION 'p'}),
 			steps => in_a(q{UPDATE t SET v = 'other' WHERE id = 8}, q{COMMIT PREPARED 'p'}, q{UPDATE t SET v = 'later' WHERE id IN (1, 9)}),
+		},
+		# as rolled_back
+		rollbacks_prepared => {
+			setup => [ table('t', 20), table('scratch', 3) ],
+			steps => in_a(rounds_of(q{PREPARE TRANSACTION 'pNO'}, q{ROLLBACK PREPARED 'pNO'})),
 		},
 		rollback_prepared => {
 			setup   => [ table('t', 20), heap('h') ],

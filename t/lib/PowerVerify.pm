@@ -80,13 +80,13 @@ sub check_indexes
 	return;
 }
 
-# check_recovery -- a cut, or a crash, is no damage.  It may look like a flipped bit: word0 of a slot that is used again is
-# on the medium and word1 is not, and the two Tx-CTS differ in one bit.  Then recovery gives the old one back.
+# check_recovery -- a cut, or a crash, is neither damage nor a flipped bit.
 sub check_recovery
 {
 	my ($dbh, $wrong, $when) = @_;
-	my $damaged = value($dbh, 'SELECT damaged FROM zen_recovery()');
+	my ($damaged, $repaired) = @{ run_sql($dbh, 'SELECT damaged, repaired FROM zen_recovery()')->{rows}[0] };
 	push @$wrong, "$when: recovery found $damaged rows or slots damaged" if $damaged;
+	push @$wrong, "$when: recovery took $repaired records for flipped bits" if $repaired;
 	return;
 }
 
