@@ -253,17 +253,32 @@ first_data_page(uint64 npages)
 	return (ZEN_OFF_PAGES + TYPEALIGN(ZEN_AREA_ALIGN, directory)) / ZEN_PAGE_SIZE;
 }
 
-/* Write super as the next version into the copy that is not in force; durable and in force on return. */
+/* Store the word of a copy that holds version and CRC, durably. */
+static void
+seal_superblock(ZenSuperblock *copy, uint32 crc)
+{
+	zen_nvm_store64((uint64 *) &copy->version, super.version | (uint64) crc << 32);
+	zen_persist(copy, sizeof(*copy));
+}
+
+/*
+ * Write super as the next version into the copy that is not in force; durable and in force on return.
+ *
+ * The copy's CRC is 0 meanwhile, so a cut leaves nothing that looks like damage.
+ */
 static void
 write_superblock(char *base)
 {
 	int			target = 1 - super_at;
-	char	   *dst = base + super_offsets[target];
+	ZenSuperblock *copy = (ZenSuperblock *) (base + super_offsets[target]);
 
 	super.seq++;
+	super.crc = 0;
+	seal_superblock(copy, 0);
+	zen_nvm_copy(copy, &super, sizeof(super));
+	zen_persist(copy, sizeof(super));
 	super.crc = superblock_crc(&super);
-	zen_nvm_copy(dst, &super, sizeof(super));
-	zen_persist(dst, sizeof(super));
+	seal_superblock(copy, super.crc);
 	super_at = target;
 }
 
@@ -316,6 +331,13 @@ refuse_superblock(const SuperblockPair *pair)
 			 errhint(SAME_MOMENT_HINT)));
 }
 
+/* Did a crash come while the copy was written?  No flipped bit makes it look so. */
+static bool
+is_unfinished(const ZenSuperblock *copy)
+{
+	return copy->magic == ZEN_MAGIC && copy->version == ZEN_FORMAT_VERSION && copy->crc == 0;
+}
+
 /* Put the superblock in force into super.  FATAL if there is none; WARNING if one copy is damaged. */
 static void
 choose_superblock(const SuperblockPair *pair)
@@ -328,12 +350,13 @@ choose_superblock(const SuperblockPair *pair)
 	else
 	{
 		super_at = pair->valid[1] ? 1 : 0;
-		ereport(WARNING,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("one copy of the superblock of zen pool file \"%s\" is damaged", pool_path),
-				 errdetail("The copy at offset %zu has no correct checksum; the one at offset %zu is used "
-						   "to repair it.",
-						   super_offsets[1 - super_at], super_offsets[super_at])));
+		if (!is_unfinished(&pair->copy[1 - super_at]))
+			ereport(WARNING,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("one copy of the superblock of zen pool file \"%s\" is damaged", pool_path),
+					 errdetail("The copy at offset %zu has no correct checksum; the one at offset %zu is used "
+							   "to repair it.",
+							   super_offsets[1 - super_at], super_offsets[super_at])));
 	}
 	super = pair->copy[super_at];
 }

@@ -11,6 +11,7 @@ use warnings;
 
 use Exporter 'import';
 use PoolFile ();
+use PostgreSQL::Test::Utils ();
 use ZenTest;
 
 our @EXPORT_OK = qw(state_of_db verify_recovered);
@@ -204,6 +205,7 @@ sub verify_recovered
 	return "the server does not start:\n" . $server->last_words unless $dbh;
 	run_first($dbh, \@wrong, @{ $opt{first} }) if $opt{first};
 	my $state = check($dbh, $opt{allowed}, \@wrong, 'after the cut');
+	push @wrong, "in the log: $_" for grep { /XX001/ } split /\n/, PostgreSQL::Test::Utils::slurp_file($server->logfile);
 	return @wrong if @wrong;
 	end_prepared($dbh, $state, $opt{odd} ? 'rollback' : 'commit', $opt{ends}, \@wrong) if $state->{gids};
 	return @wrong if @wrong;
