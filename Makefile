@@ -83,6 +83,7 @@ OBJS = $(addprefix src/base/, \
 		spill.o \
 		split.o) \
 	$(addprefix src/txn/, \
+		callbacks.o \
 		visibility.o \
 		rowlock.o \
 		writeset.o \
