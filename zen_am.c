@@ -41,6 +41,15 @@ zen_shmem_request(void)
 {
 	if (prev_shmem_request)
 		prev_shmem_request();
+
+	/*
+	 * Not in _PG_init, as zen is to be loaded first, and there are libraries
+	 * that refuse to be loaded when a hook has been set.
+	 */
+	zen_statements_init();
+	zen_exclusive_install();
+	zen_hooks_init();
+	zen_explain_init();
 	RequestAddinShmemSpace(zen_stats_shmem_size());
 	RequestAddinShmemSpace(zen_arena_shmem_size());
 	RequestAddinShmemSpace(zen_epoch_shmem_size());
@@ -114,15 +123,12 @@ _PG_init(void)
 				 errmsg("zen must be loaded when the server starts"),
 				 errdetail("It maps its memory before any connection is made."),
 				 errhint("Add zen to shared_preload_libraries in postgresql.conf and restart the server.")));
+	zen_statements_register();
+	zen_xact_init();
 	zen_fault_init();
 	zen_guc_init();
-	zen_statements_init();
-	zen_xact_init();
-	zen_exclusive_install();
 	zen_worker_after_recovery = zen_reindex_start_workers;
 	zen_worker_register();
-	zen_hooks_init();
-	zen_explain_init();
 	prev_shmem_request = shmem_request_hook;
 	shmem_request_hook = zen_shmem_request;
 	prev_shmem_startup = shmem_startup_hook;

@@ -487,10 +487,10 @@ sub test_extension_drop
 	return;
 }
 
-# A copy of the server's program that finds an extension more. PostgreSQL looks for its files relative to the program.
+# A copy of the server's program that finds the files of extensions, by name, more. PostgreSQL looks for its files relative to the program.
 sub private_installation
 {
-	my ($control, $script) = @_;
+	my (%files) = @_;
 	my ($bin)   = PostgreSQL::Test::Utils::run_command([ 'pg_config', '--bindir' ]);
 	my ($share) = PostgreSQL::Test::Utils::run_command([ 'pg_config', '--sharedir' ]);
 	my ($lib)   = PostgreSQL::Test::Utils::run_command([ 'pg_config', '--pkglibdir' ]);
@@ -510,20 +510,104 @@ sub private_installation
 		copy($program, "$root$bin/") or die "cannot copy $program: $!";
 		chmod 0755, "$root$bin/" . (File::Spec->splitpath($program))[2];
 	}
-	PostgreSQL::Test::Utils::append_to_file("$root$share/extension/owner.control", $control);
-	PostgreSQL::Test::Utils::append_to_file("$root$share/extension/owner--1.sql",  $script);
+	PostgreSQL::Test::Utils::append_to_file("$root$share/extension/$_", $files{$_}) for keys %files;
 	return "$root$bin";
 }
 
-# An extension may bring zen tables along, with rows that pg_dump leaves to it and rows that it does not.
-sub test_extension_member
+# Extensions with a zen table of their own, with tables that say nothing of zen, and with none.
+sub extension_files
 {
-	my $bin = private_installation("default_version = '1'\nrequires = 'zen'\nrelocatable = true\n", <<'SQL');
+	return (
+		'owner.control' => "default_version = '1'\nrequires = 'zen'\nrelocatable = true\n",
+		'owner--1.sql'  => <<'SQL',
 CREATE TABLE owned (id int PRIMARY KEY, v text) USING zen;
 CREATE INDEX ON owned (v);
 INSERT INTO owned VALUES (1, 'by the script');
 SELECT pg_extension_config_dump('owned', 'WHERE id > 1');
 SQL
+		'plain.control'    => "default_version = '1'\n",
+		'plain--1.sql'     => <<'SQL',
+CREATE TABLE e_plain (id int PRIMARY KEY, v text);
+CREATE TABLE e_zen (id int) USING zen;
+CREATE TABLE e_as AS SELECT 1 AS a;
+CREATE TABLE e_as_zen USING zen AS SELECT 1 AS a;
+SELECT 1 AS a INTO e_into;
+CREATE MATERIALIZED VIEW e_view AS SELECT 1 AS a;
+CREATE TABLE e_part (id int) PARTITION BY LIST (id);
+CREATE TABLE e_part_1 PARTITION OF e_part FOR VALUES IN (1);
+CREATE TABLE e_part_2 PARTITION OF e_part FOR VALUES IN (2) USING zen;
+CREATE TABLE e_like (LIKE e_zen);
+CREATE SCHEMA e_schema CREATE TABLE e_nested (id int);
+DO $do$ BEGIN CREATE TABLE e_do (id int); EXECUTE 'CREATE TABLE e_do_as AS SELECT 1 AS a'; END $do$;
+CREATE FUNCTION e_make(name text, am text) RETURNS void LANGUAGE plpgsql AS
+$f$ BEGIN EXECUTE format('CREATE TABLE %I (id int) %s', name, am); END $f$;
+SELECT e_make('e_called', ''), e_make('e_called_zen', 'USING zen');
+ALTER TABLE e_zen ADD COLUMN w int DEFAULT random();
+SQL
+		'plain--1--2.sql' => "CREATE TABLE e_updated (id int);\nCREATE TABLE e_updated_zen (id int) USING zen;\nREFRESH MATERIALIZED VIEW e_view;\n",
+		'parent.control'  => "default_version = '1'\nrequires = 'plain'\n",
+		'parent--1.sql'   => "CREATE TABLE e_parent (id int);\n",
+		'parts.control'   => "default_version = '1'\n",
+		'parts--1.sql'    => <<'SQL',
+CREATE TABLE p_zen (id int) PARTITION BY LIST (id) USING zen;
+CREATE TABLE p_zen_1 PARTITION OF p_zen FOR VALUES IN (1);
+CREATE TABLE p_zen_2 PARTITION OF p_zen FOR VALUES IN (2) USING heap;
+CREATE TABLE p_default (id int) USING zen;
+ALTER TABLE p_default SET ACCESS METHOD DEFAULT;
+SQL
+		'wrong.control'   => "default_version = '1'\n",
+		'wrong--1.sql'    => "CREATE TABLE e_wrong (id int);\nSELECT 1 / 0;\n",
+		'code.control'    => "default_version = '1'\n",
+		'code--1.sql'     => "CREATE FUNCTION e_code() RETURNS int LANGUAGE sql AS 'SELECT 1';\nCREATE TABLE e_code_zen (id int) USING zen;\n");
+}
+
+sub methods
+{
+	my ($handle, $like) = @_;
+	$like ||= 'e\_%';
+	return value($handle, qq{SELECT string_agg(relname || ' ' || amname, ', ' ORDER BY relname) FROM pg_class c JOIN pg_am a ON a.oid = c.relam
+		WHERE relname LIKE '$like' AND relkind IN ('r', 'm', 'p')});
+}
+
+# While zen is the default, tables of an extension are zen's if its script says so.
+sub test_extension_default
+{
+	my ($handle) = @_;
+	my @notices;
+	local $handle->{PrintWarn} = 1;
+	local $SIG{__WARN__} = sub { push @notices, @_ };
+	execute($handle, 'SET default_table_access_method = zen', 'SET client_min_messages = notice', 'CREATE EXTENSION plain');
+	is(methods($handle), join(', ', map { "$_ " . (/zen|_2$/ ? 'zen' : 'heap') }
+		  qw(e_as e_as_zen e_called e_called_zen e_do e_do_as e_into e_like e_nested e_part_1 e_part_2 e_plain e_view e_zen)),
+		'CREATE EXTENSION while zen is the default: heap but for what says zen');
+	is(scalar(grep { /NOTICE: .*tables of extension "plain" are heap tables/ } @notices), 1, 'a notice says so');
+	is(value($handle, 'SHOW default_table_access_method'), 'zen', 'the default is what it was');
+	@notices = ();
+	execute($handle, q{ALTER EXTENSION plain UPDATE TO '2'});
+	like(methods($handle), qr/e_updated heap, e_updated_zen zen, e_view heap/, 'ALTER EXTENSION UPDATE does the same');
+	is(scalar(grep { /NOTICE: .*tables of extension "plain" are heap tables/ } @notices), 1, 'with a notice');
+	execute($handle, 'DROP EXTENSION plain', 'CREATE EXTENSION parent CASCADE');
+	like(methods($handle), qr/e_parent heap.* e_plain heap/, 'CREATE EXTENSION CASCADE, too');
+	execute($handle, 'CREATE TABLE e_user (id int)', q{SELECT e_make('e_later', '')});
+	like(methods($handle), qr/e_later zen.* e_user zen/, 'tables of the user, and of functions called by the user, are zen tables');
+	is(state_of($handle, 'CREATE EXTENSION wrong'), '22012', 'a script that fails');
+	is(value($handle, 'SHOW default_table_access_method'), 'zen', 'leaves the default as it was');
+	@notices = ();
+	execute($handle, 'CREATE EXTENSION code', 'DROP EXTENSION code', 'BEGIN', 'CREATE EXTENSION code', 'CREATE TABLE e_same (id int)', 'COMMIT');
+	is_deeply(\@notices, [], 'no notice where no table is meant');
+	like(methods($handle), qr/e_same zen/, 'a table made after it in the same transaction is a zen table');
+	execute($handle, 'SET default_table_access_method = heap', 'CREATE TABLE e_heap (id int)', 'DROP EXTENSION parent', 'DROP EXTENSION plain', 'CREATE EXTENSION plain');
+	is_deeply(\@notices, [], 'no notice while heap is the default');
+	return if value($handle, 'SHOW server_version_num') < 170000;
+	execute($handle, 'SET default_table_access_method = zen', 'CREATE EXTENSION parts');
+	is(methods($handle, 'p\_%'), 'p_default heap, p_zen zen, p_zen_1 zen, p_zen_2 heap', 'what a partitioned table says is said');
+	return;
+}
+
+# An extension may bring zen tables along, with rows that pg_dump leaves to it and rows that it does not.
+sub test_extension_member
+{
+	my $bin = private_installation(extension_files());
 	local $ENV{PATH} = "$bin:$ENV{PATH}";
 	my $server = new_node('extension', pool_size => '64MB', dram_size => '128MB');
 	$server->start;
@@ -541,6 +625,7 @@ SQL
 	$restored->disconnect;
 	value($handle, 'DROP EXTENSION owner');
 	is(state_of($handle, 'SELECT * FROM owned'), '42P01', 'DROP EXTENSION takes its zen table along');
+	test_extension_default($handle);
 	$handle->disconnect;
 	$server->stop;
 	return;

@@ -6,7 +6,7 @@
 
 #include "base/compat.h"
 
-/* Make the option known; nothing before PostgreSQL 18.  Once, in _PG_init. */
+/* Make the option known; nothing before PostgreSQL 18.  Once, when all libraries are loaded. */
 extern void zen_explain_init(void);
 
 #endif							/* ZEN_EXPLAIN_H */

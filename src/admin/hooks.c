@@ -3,8 +3,8 @@
  *
  * object access: an index on a zen table becomes unlogged before it is built; a dropped relation or database takes its
  * HTables along; who begins a base backup hears what will not be in it.
- * utility: temporary and unlogged tables fall back to heap when zen is only the default; databases that hold zen
- * tables are not copied or moved; COMMIT PREPARED and ROLLBACK PREPARED reach zen; indexes that a
+ * utility: temporary and unlogged tables, and those of extensions, fall back to heap when zen is only the default;
+ * databases that hold zen tables are not copied or moved; COMMIT PREPARED and ROLLBACK PREPARED reach zen; indexes that a
  * command has built as logged ones are repaired after it; what logical replication does not carry is said.
  * executor: bitmap heap scans must not prefetch from a table's main fork, which zen tables do not have.
  */
@@ -18,6 +18,7 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "admin/basebackup.h"
+#include "admin/extension.h"
 #include "admin/replication.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
@@ -63,6 +64,7 @@ relation_created(Oid relid)
 {
 	/* the new rows of pg_class and pg_index are not visible yet */
 	CommandCounterIncrement();
+	zen_extension_created(relid);
 	if (get_rel_relkind(relid) == RELKIND_INDEX && get_rel_persistence(relid) == RELPERSISTENCE_PERMANENT &&
 		zen_relid_is_zen(IndexGetRelation(relid, true)))
 		zen_index_set_unlogged(relid);
@@ -340,6 +342,7 @@ zen_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, Proc
 {
 	Node	   *stmt = pstmt->utilityStmt;
 	ProcessUtility_hook_type run = prev_utility_hook ? prev_utility_hook : standard_ProcessUtility;
+	int			extension;
 
 	if (IsA(stmt, CreateStmt) || IsA(stmt, CreateTableAsStmt) || IsA(stmt, ExplainStmt))
 	{
@@ -373,7 +376,9 @@ zen_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, Proc
 		zen_twophase_resolve();
 		return;
 	}
+	extension = zen_extension_begin(stmt);
 	run(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+	zen_extension_end(stmt, extension);
 	if (IsA(stmt, CreatePublicationStmt))
 		zen_replication_check_publication(((CreatePublicationStmt *) stmt)->pubname);
 	else if (IsA(stmt, AlterPublicationStmt))

@@ -4,7 +4,7 @@
 #ifndef ZEN_HOOKS_H
 #define ZEN_HOOKS_H
 
-/* Install all hooks; once, in _PG_init. */
+/* Install all hooks; once, when all libraries are loaded. */
 extern void zen_hooks_init(void);
 
 #endif							/* ZEN_HOOKS_H */

@@ -305,9 +305,14 @@ xact_callback(XactEvent event, void *arg)
 }
 
 void
-zen_statements_init(void)
+zen_statements_register(void)
 {
 	RegisterXactCallback(xact_callback, NULL);
+}
+
+void
+zen_statements_init(void)
+{
 	prev_executor_run = ExecutorRun_hook;
 	ExecutorRun_hook = executor_run;
 	prev_executor_finish = ExecutorFinish_hook;

@@ -13,10 +13,13 @@ extern Size zen_statements_shmem_request(void);
 extern void zen_statements_shmem_init(void);
 
 /*
- * zen_statements_init -- install hooks and callback; in _PG_init, before zen_xact_init.
+ * zen_statements_register -- register the transaction callback; in _PG_init, before zen_xact_init.
  *
  * Transaction callbacks run in the opposite order, so this one sees what zen's own has done for the commit.
  */
+extern void zen_statements_register(void);
+
+/* zen_statements_init -- install hooks; when all libraries are loaded. */
 extern void zen_statements_init(void);
 
 #endif							/* ZEN_STATEMENTS_H */

@@ -59,6 +59,7 @@ reserve(int n)
 {
 	int			wanted = Max(16, 2 * (npending + n));
 
+	zen_writeset_check_open();
 	if (npending + n <= capacity)
 		return;
 	pending = pending ? repalloc(pending, wanted * sizeof(Ddl)) :
@@ -236,6 +237,7 @@ void
 zen_ddl_truncate(ZenHTable *ht)
 {
 	Assert(zen_ddl_is_own(ht));
+	zen_writeset_check_open();
 	zen_htable_empty(ht);
 	zen_spill_forget_table(ht);
 	zen_writeset_forget(ht);

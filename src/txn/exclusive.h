@@ -52,7 +52,7 @@ extern uint64 zen_exclusive_limit;
 extern Size zen_exclusive_shmem_size(void);
 extern void zen_exclusive_init(void);
 
-/* Called once from _PG_init: failures are counted where they are reported. */
+/* Called once, in the postmaster: failures are counted where they are reported. */
 extern void zen_exclusive_install(void);
 
 extern void zen_exclusive_check(void);

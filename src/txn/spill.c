@@ -326,6 +326,8 @@ zen_spill_if_large(void)
 {
 	ZenWriteSet *ws = &zen_writeset;
 
+	zen_writeset_check_open();
+
 	/*
 	 * what the last one has left is looked at again only when a good part has
 	 * come to it

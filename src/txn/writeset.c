@@ -29,11 +29,37 @@ grow(void *array, uint32 *capacity, uint32 needed, Size element)
 	return array;
 }
 
+static void
+refuse_late(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("zen tables cannot be changed by a transaction callback that runs after zen's"),
+			 errdetail("What the transaction has changed in zen tables is written already."),
+			 errhint("Name zen first in shared_preload_libraries, and restart the server.")));
+}
+
+void
+zen_writeset_close(bool locks)
+{
+	zen_writeset.writes_closed = true;
+	zen_writeset.locks_closed = locks;
+}
+
+void
+zen_writeset_check_open(void)
+{
+	if (zen_writeset.writes_closed)
+		refuse_late();
+}
+
 void
 zen_writeset_reserve(uint32 nwrites, uint32 nlocks)
 {
 	ZenWriteSet *ws = &zen_writeset;
 
+	if (unlikely((nwrites > 0 && ws->writes_closed) || (nlocks > 0 && ws->locks_closed)))
+		refuse_late();
 	if (ws->nwrites + nwrites > ws->writes_capacity)
 		ws->writes = grow(ws->writes, &ws->writes_capacity, ws->nwrites + nwrites, sizeof(ZenWrite));
 	if (ws->nlocks + nlocks > ws->locks_capacity)
@@ -133,6 +159,7 @@ zen_writeset_clear(void)
 
 	ws->nwrites = ws->nlocks = ws->nblocks = 0;
 	ws->bytes = ws->spared = 0;
+	ws->writes_closed = ws->locks_closed = false;
 	shrink((void **) &ws->writes, &ws->writes_capacity);
 	shrink((void **) &ws->locks, &ws->locks_capacity);
 	shrink((void **) &ws->blocks, &ws->blocks_capacity);

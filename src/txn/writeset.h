@@ -63,11 +63,23 @@ typedef struct ZenWriteSet
 	Size		bytes;			/* of DRAM that the writes take, about; those
 								 * of savepoints rolled back still count */
 	Size		spared;			/* of these, what the last spilling has left */
+	bool		writes_closed;	/* zen's part of the end has been written: */
+	bool		locks_closed;	/* no writes, no row locks any more */
 } ZenWriteSet;
 
 extern ZenWriteSet zen_writeset;
 
-/* Make room for n more, so that the add cannot fail; throws. */
+/*
+ * zen_writeset_close -- PRE_COMMIT or PRE_PREPARE is over: what is added later would be lost.
+ *
+ * A commit needs no row locks, so they may still be added; a prepared transaction keeps them.
+ */
+extern void zen_writeset_close(bool locks);
+
+/* zen_writeset_check_open -- throws ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE if no more may be written. */
+extern void zen_writeset_check_open(void);
+
+/* Make room for n more, so that the add cannot fail; throws, also if the set is closed. */
 extern void zen_writeset_reserve(uint32 nwrites, uint32 nlocks);
 extern void zen_writeset_reserve_blocks(uint32 nblocks);
 

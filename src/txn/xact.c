@@ -4,10 +4,11 @@
  * PRE_COMMIT is the last callback before PostgreSQL makes a transaction visible, so zen-only transactions become durable
  * there (R9).  A few steps that may still fail come after it: serialization failures are looked for first, and for the
  * rest an error context callback is left behind, which takes LP back, durably, before the error is reported to
- * anyone.  (emit_log_hook would come too late or, with log_min_messages = fatal, not at all.)
+ * anyone.  (emit_log_hook would come too late or, with log_min_messages = fatal, not at all.)  If the error may be caught
+ * and the commit go on, the commit record decides from then on.
  *
- * A transaction is zen-only if PostgreSQL has written no WAL for it and it creates or drops no table; else it is mixed,
- * and its commit record, forced to be flushed, decides.
+ * A transaction is zen-only if PostgreSQL has written no WAL for it, it creates or drops no table, and no other library
+ * acts after zen; else it is mixed, and its commit record, forced to be flushed, decides.
  */
 #include "txn/xact.h"
 
@@ -27,6 +28,7 @@
 #include "storage/ipc.h"
 #include "storage/predicate.h"
 #include "storage/proc.h"
+#include "txn/callbacks.h"
 #include "txn/commit.h"
 #include "txn/ddl.h"
 #include "txn/exclusive.h"
@@ -40,30 +42,62 @@
 static bool attached = false;
 static bool watching = false;	/* undo_context stands on the stack */
 static ErrorContextCallback undo_context;
+static sigjmp_buf *catcher;		/* of errors that end the transaction */
+static bool deciding = false;	/* LP is being replaced by the commit record */
 
 /* ---------- errors after LP ---------- */
 
+/* Of the message that is being raised. */
+static int
+message_level(void)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+	ErrorData  *edata = CopyErrorData();
+	int			level = edata->elevel;
+
+	FreeErrorData(edata);
+	MemoryContextSwitchTo(old);
+	return level;
+}
+
+/*
+ * LP has been taken back, but whoever catches the error may go on with the commit: from here on it is a mixed one.  The
+ * xid comes first, as in pre_commit().
+ */
+static void
+let_commit_record_decide(void)
+{
+	HOLD_INTERRUPTS();
+	deciding = true;
+	zen_xid_make_durable();
+	ForceSyncCommit();
+	zen_commit_doubt(&zen_my_commit, U64FromFullTransactionId(GetTopFullTransactionId()), ZEN_DOUBT_COMMIT);
+	deciding = false;
+	RESUME_INTERRUPTS();
+}
+
 /*
  * Called for every message that is raised between LP and the end of commit: an error means abort, so LP goes before
- * the client can hear of it.
+ * the client can hear of it.  Only an error that somebody else than the one who commits will catch first may mean nothing.
  */
 static void
 undo_on_error(void *arg)
 {
-	MemoryContext old;
-	ErrorData  *edata;
 	int			level;
 
 	/* once others can see the transaction, nothing may be taken back */
-	if (zen_my_commit.stage != ZEN_STAGE_LP || !TransactionIdIsValid(MyProc->xid))
+	if ((zen_my_commit.stage != ZEN_STAGE_LP && !deciding) || !TransactionIdIsValid(MyProc->xid))
 		return;
-	old = MemoryContextSwitchTo(TopTransactionContext);
-	edata = CopyErrorData();
-	level = edata->elevel;
-	FreeErrorData(edata);
-	MemoryContextSwitchTo(old);
-	if (level >= ERROR && zen_my_commit.last != InvalidZenSlot)
-		zen_commit_undo_lp(&zen_my_commit);
+	level = message_level();
+	if (level < ERROR)
+		return;
+	/* it might be caught, and the transaction commit without its rows */
+	if (deciding)
+		ereport(PANIC,
+				(errmsg("zen could not hand a commit over to the WAL")));
+	zen_commit_undo_lp(&zen_my_commit);
+	if (level == ERROR && PG_exception_stack != catcher)
+		let_commit_record_decide();
 }
 
 /*
@@ -76,6 +110,7 @@ watch_errors(void)
 {
 	undo_context.callback = undo_on_error;
 	undo_context.arg = NULL;
+	catcher = PG_exception_stack;
 	undo_context.previous = error_context_stack;
 	error_context_stack = &undo_context;
 	HOLD_INTERRUPTS();
@@ -104,7 +139,7 @@ is_applied(void)
 static bool
 is_mixed(void)
 {
-	return XactLastRecEnd != 0 || zen_ddl_pending() || is_applied();
+	return XactLastRecEnd != 0 || zen_ddl_pending() || is_applied() || !zen_callbacks_last;
 }
 
 static void
@@ -248,7 +283,7 @@ aborted(void)
 	 * an error has reset the interrupt holdoff and the error context stack
 	 * already
 	 */
-	watching = false;
+	watching = deciding = false;
 	if (zen_writeset.nwrites > 0 || zen_writeset.nblocks > 0)
 		ZEN_COUNT(aborts, 1);
 	zen_twophase_undo(&zen_my_commit);
@@ -282,9 +317,11 @@ xact_callback(XactEvent event, void *arg)
 	{
 		case XACT_EVENT_PRE_COMMIT:
 			pre_commit();
+			zen_writeset_close(false);
 			break;
 		case XACT_EVENT_PRE_PREPARE:
 			pre_prepare();
+			zen_writeset_close(true);
 			break;
 		case XACT_EVENT_COMMIT:
 			committed();
@@ -353,6 +390,5 @@ zen_xact_attach(void)
 void
 zen_xact_init(void)
 {
-	RegisterXactCallback(xact_callback, NULL);
-	RegisterSubXactCallback(subxact_callback, NULL);
+	zen_callbacks_register(xact_callback, subxact_callback);
 }

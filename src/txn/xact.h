@@ -6,7 +6,7 @@
 
 #include "base/compat.h"
 
-/* Register the transaction callbacks; once, in the postmaster. */
+/* Register the transaction callbacks; once, in the postmaster, before any other library may register some. */
 extern void zen_xact_init(void);
 
 /*
