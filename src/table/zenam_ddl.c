@@ -237,7 +237,7 @@ typedef struct Copy
 	double		dead;
 } Copy;
 
-/* Form all versions of a private chain anew, and give it to the new table. */
+/* Form all versions of the chain in hand anew, and give it to the new table. */
 static void
 place_chain(Copy *copy, ZenVersion **chain)
 {
@@ -252,28 +252,19 @@ place_chain(Copy *copy, ZenVersion **chain)
 		copy->dead++;
 	else
 		copy->live++;
-	zen_row_place(copy->to, *chain);
+	zen_row_place(copy->to);
 }
 
 static void
 copy_row(Copy *copy, uint64 tidno)
 {
-	ZenVersion *chain;
+	ZenVersion **chain;
 
 	CHECK_FOR_INTERRUPTS();
 	chain = zen_row_clone(copy->from, tidno);
 	if (chain == NULL)
 		return;
-	PG_TRY();
-	{
-		place_chain(copy, &chain);
-	}
-	PG_CATCH();
-	{
-		zen_row_discard(chain);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
+	place_chain(copy, chain);
 	pgstat_progress_update_param(PROGRESS_CLUSTER_HEAP_TUPLES_SCANNED, copy->live + copy->dead);
 	pgstat_progress_update_param(PROGRESS_CLUSTER_HEAP_TUPLES_WRITTEN, copy->live + copy->dead);
 }

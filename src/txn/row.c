@@ -75,6 +75,11 @@ zen_row_insert(ZenHTable *ht, MinimalTuple tuple, CommandId cid, uint32 spec_tok
 	return tidno;
 }
 
+/* ---------- copying ---------- */
+
+/* The chain being copied, which nobody else knows: the end of the (sub)transaction frees it. */
+static ZenVersion *chain_in_hand = NULL;
+
 /* A private copy of one version, with its place in history but no slot. */
 static ZenVersion *
 clone_version(ZenVersion *v, uint64 tidno)
@@ -110,14 +115,14 @@ clone_version(ZenVersion *v, uint64 tidno)
 }
 
 void
-zen_row_discard(ZenVersion *v)
+zen_row_abandon(void)
 {
-	while (v != NULL)
+	while (chain_in_hand != NULL)
 	{
-		ZenVersion *older = v->older;
+		ZenVersion *v = chain_in_hand;
 
+		chain_in_hand = v->older;
 		zen_version_free(v);
-		v = older;
 	}
 }
 
@@ -136,61 +141,52 @@ everyone_sees(ZenVersion *v, TransactionId *horizon)
 
 /*
  * Copy a chain, aborted versions left out, down to the first version that everyone sees.  What is behind that one has only not
- * been collected yet; its toast values may have been.
+ * been collected yet; its toast values may have been.  False if DRAM is full.
  */
-static ZenVersion *
-clone_chain(ZenVersion *head, uint64 tidno, bool *full)
+static bool
+clone_chain(ZenVersion *head, uint64 tidno)
 {
-	ZenVersion *first = NULL;
-	ZenVersion **link = &first;
+	ZenVersion **link = &chain_in_hand;
 	TransactionId horizon = InvalidTransactionId;
 
-	*full = false;
 	for (ZenVersion *v = head; v != NULL; v = v->older)
 	{
 		if (zen_version_state(v) == ZEN_XID_ABORTED)
 			continue;
 		*link = clone_version(v, tidno);
 		if (*link == NULL)
-		{
-			*full = true;
-			break;
-		}
+			return false;
 		if (everyone_sees(v, &horizon))
 			break;
 		link = &(*link)->older;
 	}
-	return first;
+	return true;
 }
 
-ZenVersion *
+ZenVersion **
 zen_row_clone(ZenHTable *from, uint64 tidno)
 {
 	ZenWord    *word = zen_tidmap_word(from, tidno);
-	ZenVersion *chain = NULL;
-	bool		full = false;
+	bool		done = true;
+	ZenVersion *chain;
 	uint64		w;
 
+	Assert(chain_in_hand == NULL);
 	if (word == NULL)
 		return NULL;
 	zen_row_admit(from, tidno, word);
 	zen_epoch_enter();
 	w = zen_word_read(word);
 	if (zen_word_state(w) == ZEN_WORD_ENTRY)
-		chain = clone_chain(zen_word_entry(w), tidno, &full);
+		done = clone_chain(zen_word_entry(w), tidno);
 	zen_epoch_leave();
-	if (full)
-	{
-		zen_row_discard(chain);
+	if (!done)
 		zen_arena_full_error();
-	}
+	chain = chain_in_hand;
 	if (chain != NULL && (zen_version_flags(chain) & ZEN_V_TOMBSTONE) &&
 		((zen_version_flags(chain) & ZEN_V_FROZEN) || chain->older == NULL))
-	{
-		zen_row_discard(chain);
-		chain = NULL;
-	}
-	return chain;
+		zen_row_abandon();
+	return chain_in_hand != NULL ? &chain_in_hand : NULL;
 }
 
 ZenVersion *
@@ -214,17 +210,20 @@ zen_row_reform(ZenVersion *v, MinimalTuple tuple)
 }
 
 void
-zen_row_place(ZenHTable *to, ZenVersion *chain)
+zen_row_place(ZenHTable *to)
 {
+	ZenVersion *chain = chain_in_hand;
 	ZenWord    *word;
 	uint64		tidno;
 
+	Assert(chain != NULL);
 	(void) GetCurrentTransactionId();
 	zen_spill_if_large();
 	zen_writeset_reserve(1, 0);
 	zen_version_set(chain, ZEN_V_PENDING);
 	if (!zen_tidmap_take(to, zen_arena_ref(chain), &tidno, &word))
 		zen_tidmap_full_error(to);
+	chain_in_hand = NULL;
 	zen_writeset_add(to, tidno, word, chain);
 }
 
