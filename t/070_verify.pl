@@ -42,6 +42,7 @@ test_pages();
 test_missing_entries();
 test_wrong_entries();
 test_index_files();
+test_refused_scan();
 test_windows();
 test_damaged_row_and_crash();
 value($dbh, 'DROP TABLE t') if !inject();
@@ -407,6 +408,39 @@ sub test_index_files
 	mend('small_id');
 	run_all('DROP TABLE small');
 	return;
+}
+
+# An access method of somebody else's that raises an error when it is asked for all entries: not checked, and no more.
+sub test_refused_scan
+{
+  SKIP:
+	{
+		my $library = build_noscan() or skip 'no C compiler, or no headers of the server', 2;
+		run_all(
+			"CREATE FUNCTION noscan_handler(internal) RETURNS index_am_handler LANGUAGE c AS '$library'",
+			'CREATE ACCESS METHOD noscan TYPE INDEX HANDLER noscan_handler',
+			'CREATE OPERATOR CLASS noscan_ops DEFAULT FOR TYPE int4 USING noscan AS OPERATOR 1 =, FUNCTION 1 hashint4(int4)',
+			'CREATE TABLE refused (id int) USING zen', 'INSERT INTO refused SELECT generate_series(1, 100)',
+			'CREATE INDEX refused_id ON refused USING noscan (id)', 'BEGIN', 'DELETE FROM refused WHERE id = 1');
+		finds('scan refused', "zen_verify('refused')", '^unchecked refused_id .*cannot scan noscan index without a key');
+		run_all('COMMIT');
+		is(value($dbh, 'SELECT count(*) FROM refused'), 99, 'scan refused: the transaction went on');
+		run_all('DROP TABLE refused', 'DROP ACCESS METHOD noscan CASCADE', 'DROP FUNCTION noscan_handler(internal)');
+	}
+	return;
+}
+
+# build_noscan -- the access method as a library; undef if it cannot be compiled here.
+sub build_noscan
+{
+	my $library = "$PostgreSQL::Test::Utils::tmp_check/noscan.so";
+	my $cc = $ENV{CC} || 'cc';
+	my $pg_config = $ENV{PG_CONFIG} || 'pg_config';
+	my $include = qx{'$pg_config' --includedir-server};
+	chomp $include;
+	return if system("$cc --version >/dev/null 2>&1") != 0 || !-e "$include/postgres.h";
+	is(qx{$cc -shared -fPIC -O1 -I'$include' -o '$library' '$FindBin::RealBin/lib/noscan.c' 2>&1}, '', 'noscan.c compiles');
+	return $library;
 }
 
 # --- more -------------------------------------------------------------------
