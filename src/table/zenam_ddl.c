@@ -26,6 +26,7 @@
 #include "table/zenam_reindex.h"
 #include "table/zenam_unlogged.h"
 #include "txn/ddl.h"
+#include "txn/gc.h"
 #include "txn/recovery.h"
 #include "txn/twophase.h"
 #include "utils/memutils.h"
@@ -307,6 +308,7 @@ zenam_relation_copy_for_cluster(Relation old_table, Relation new_table, Relation
 	copy.from = zen_rel_htable(old_table);
 	copy.to = zen_rel_htable_raw(new_table);
 	copy.per_row = AllocSetContextCreate(CurrentMemoryContext, "zen copy", ALLOCSET_DEFAULT_SIZES);
+	(void) zen_gc_horizon();	/* what everyone sees is copied as such */
 	pgstat_progress_update_param(PROGRESS_CLUSTER_PHASE, old_index ?
 								 PROGRESS_CLUSTER_PHASE_INDEX_SCAN_HEAP : PROGRESS_CLUSTER_PHASE_SEQ_SCAN_HEAP);
 	if (old_index != NULL)

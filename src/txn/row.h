@@ -18,6 +18,9 @@
  */
 extern ZenVersion *zen_row_make_version(MinimalTuple tuple, CommandId cid, uint32 flags);
 
+/* zen_row_take_tid -- zen_tidmap_take() for a version; evicts if DRAM is full, false if that does not help. */
+extern bool zen_row_take_tid(ZenHTable *ht, ZenVersion *v, uint64 *tidno, ZenWord **word);
+
 /*
  * zen_row_insert -- a new row; returns its TID number.  tuple is copied.
  *

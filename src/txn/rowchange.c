@@ -364,7 +364,7 @@ prepare_new_tid(ZenChange *c, Prepared *p)
 	uint32		key = c->mode == LockTupleExclusive ? ZEN_V_KEY_UPDATE : 0;
 
 	p->tombstone = zen_row_make_version(NULL, c->cid, ZEN_V_TOMBSTONE | ZEN_V_FORWARD | key);
-	if (!zen_tidmap_take(c->ht, zen_arena_ref(p->version), &p->new_tidno, &p->new_word))
+	if (!zen_row_take_tid(c->ht, p->version, &p->new_tidno, &p->new_word))
 	{
 		zen_version_free(p->tombstone);
 		p->tombstone = NULL;

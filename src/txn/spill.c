@@ -290,6 +290,9 @@ spill(void)
 	uint32		n = 0;
 
 	(void) zen_gc_horizon();
+	/* pages, maps and records are taken where nobody can make room */
+	if (zen_arena_lacks_spans())
+		zen_make_room();
 	for (uint32 i = 0; i < ws->nwrites; i++)
 	{
 		ZenWrite   *w = &ws->writes[i];

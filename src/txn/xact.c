@@ -348,7 +348,7 @@ detach(int code, Datum arg)
 	zen_epoch_detach();
 	zen_tidmap_detach();
 	zen_version_detach();
-	zen_arena_detach();
+	zen_arena_drain();
 }
 
 void
