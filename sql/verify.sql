@@ -219,18 +219,6 @@ RESET verify.angry;
 SELECT * FROM zen_verify('angry');
 \set VERBOSITY default
 
--- an index that cannot be read without a key, of an access method that zen does not know
-CREATE ACCESS METHOD verify_hash TYPE INDEX HANDLER hashhandler;
-CREATE OPERATOR CLASS verify_int4_ops DEFAULT FOR TYPE int4 USING verify_hash AS OPERATOR 1 =, FUNCTION 1 hashint4(int4);
-CREATE TABLE unchecked (id int);
-INSERT INTO unchecked SELECT generate_series(1, 100);
-CREATE INDEX unchecked_hash ON unchecked USING verify_hash (id);
-SET enable_seqscan = off;
-SELECT * FROM unchecked WHERE id = 7;
-RESET enable_seqscan;
-SELECT * FROM zen_verify('unchecked');
-DROP ACCESS METHOD verify_hash CASCADE;
-
 -- all of them
 SELECT count(*) FROM zen_tables z, zen_verify(z.relation);
 
