@@ -334,7 +334,7 @@ COMMENT ON FUNCTION zen_verify(regclass) IS
 'one row for each thing wrong with a zen table, its toast table and their indexes; none if all is sound. Locks nobody out.
 kind: of what is wrong, as listed below; relation: table, toast table or index; tid: the row; location: page, slot and offset in the pool; detail: what was found.
 map: a row''s map word makes no sense; owner: the slot it leads to is another row''s; checksum: the row in the slot is damaged; version: row versions in DRAM contradict each other or the slot; order: an older version has the newer Tx-CTS; commit: the row is visible but would be lost in a crash; free: its slot is free, too; tombstone: of a deleted row, missing or not needed; stale: an older version would come back after a crash;
-index_missing: a row is not in the index (of GIN: under no key; of BRIN: outside of its range''s summary); index_unused, index_tid: an entry leads to a TID that may be given to another row, or that there is not; index_key: an entry has another key than its row; index_duplicate: a row stands in it twice; index_error: the index could not be compared. Keys and duplicates are looked at in B-trees';
+index_missing: a row is not in the index (of GIN: under no key; of BRIN: outside of its range''s summary); index_unused, index_tid: an entry leads to a TID that may be given to another row, or that there is not; index_key: an entry has another key than its row; index_duplicate: a row stands in it twice; index_error: the index could not be compared; unchecked: nothing is known to be wrong, but the access method of the index does not tell its entries. Keys and duplicates are looked at in B-trees';
 
 CREATE FUNCTION zen_verify_pool(
 	OUT kind text,

@@ -180,6 +180,45 @@ SELECT * FROM zen_verify_pool();
 DROP TABLESPACE verify_a;
 DROP TABLESPACE verify_b;
 
+-- an error or a cancel in the middle ends the statement, and nothing else
+CREATE TABLE angry (id int PRIMARY KEY, v text);
+INSERT INTO angry SELECT g, 'v' || g FROM generate_series(1, 10) g;
+CREATE FUNCTION angry(text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+   IF current_setting('verify.angry', true) = 'raise' THEN
+      RAISE 'angry';
+   ELSIF current_setting('verify.angry', true) = 'cancel' THEN
+      PERFORM pg_cancel_backend(pg_backend_pid());
+      PERFORM pg_sleep(10);
+   END IF;
+   RETURN $1;
+END $$;
+CREATE INDEX ON angry (angry(v));
+\set VERBOSITY terse
+SET verify.angry = 'raise';
+SELECT * FROM zen_verify('angry');
+SELECT count(*) FROM angry;
+BEGIN;
+DELETE FROM angry WHERE id = 1;
+SAVEPOINT a;
+DELETE FROM angry WHERE id = 2;
+SELECT * FROM zen_verify('angry');
+SELECT 1;
+ROLLBACK TO a;
+SELECT count(*) FROM angry;
+SET LOCAL verify.angry = 'cancel';
+SELECT * FROM zen_verify('angry');
+ROLLBACK TO a;
+SELECT count(*) FROM angry;
+COMMIT;
+DO $$ BEGIN PERFORM zen_verify('angry'); EXCEPTION WHEN raise_exception THEN RAISE NOTICE 'caught %', SQLERRM; END $$;
+SET verify.angry = 'cancel';
+SELECT * FROM zen_verify('angry');
+SELECT count(*) FROM angry;
+RESET verify.angry;
+SELECT * FROM zen_verify('angry');
+\set VERBOSITY default
+
 -- all of them
 SELECT count(*) FROM zen_tables z, zen_verify(z.relation);
 

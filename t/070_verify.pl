@@ -42,6 +42,7 @@ test_pages();
 test_missing_entries();
 test_wrong_entries();
 test_index_files();
+test_refused_scan();
 test_windows();
 test_damaged_row_and_crash();
 value($dbh, 'DROP TABLE t') if !inject();
@@ -407,6 +408,49 @@ sub test_index_files
 	mend('small_id');
 	run_all('DROP TABLE small');
 	return;
+}
+
+# Access methods of somebody else's that do not tell all entries, or raise an error when asked: not checked, and no more.
+sub test_refused_scan
+{
+  SKIP:
+	{
+		my $library = build_noscan() or skip 'no C compiler, or no headers of the server', 2;
+		for my $am (qw(noscan needkey))
+		{
+			run_all(
+				"CREATE FUNCTION ${am}_handler(internal) RETURNS index_am_handler LANGUAGE c AS '$library'",
+				"CREATE ACCESS METHOD $am TYPE INDEX HANDLER ${am}_handler",
+				"CREATE OPERATOR CLASS ${am}_ops DEFAULT FOR TYPE int4 USING $am AS OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =,
+					OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 brin_minmax_opcinfo(internal),
+					FUNCTION 2 brin_minmax_add_value(internal, internal, internal, internal),
+					FUNCTION 3 brin_minmax_consistent(internal, internal, internal),
+					FUNCTION 4 brin_minmax_union(internal, internal, internal)");
+		}
+		run_all(
+			'CREATE TABLE refused (id int) USING zen', 'INSERT INTO refused SELECT generate_series(1, 100)',
+			'CREATE INDEX refused_a ON refused USING noscan (id)', 'CREATE INDEX refused_b ON refused USING needkey (id)',
+			'BEGIN', 'DELETE FROM refused WHERE id = 1');
+		finds('scan refused', "zen_verify('refused')", '^unchecked refused_a .*cannot scan noscan index without a key',
+			'^unchecked refused_b .*access method "needkey" does not tell all entries');
+		run_all('COMMIT');
+		is(value($dbh, 'SELECT count(*) FROM refused'), 99, 'scan refused: the transaction went on');
+		run_all('DROP TABLE refused', map { ("DROP ACCESS METHOD $_ CASCADE", "DROP FUNCTION ${_}_handler(internal)") } qw(noscan needkey));
+	}
+	return;
+}
+
+# build_noscan -- the access method as a library; undef if it cannot be compiled here.
+sub build_noscan
+{
+	my $library = "$PostgreSQL::Test::Utils::tmp_check/noscan.so";
+	my $cc = $ENV{CC} || 'cc';
+	my $pg_config = $ENV{PG_CONFIG} || 'pg_config';
+	my $include = qx{'$pg_config' --includedir-server};
+	chomp $include;
+	return if system("$cc --version >/dev/null 2>&1") != 0 || !-e "$include/postgres.h";
+	is(qx{$cc -shared -fPIC -O1 -I'$include' -o '$library' '$FindBin::RealBin/lib/noscan.c' 2>&1}, '', 'noscan.c compiles');
+	return $library;
 }
 
 # --- more -------------------------------------------------------------------

@@ -43,6 +43,7 @@ test_prepared();
 test_slot();
 test_moved_locker();
 test_kept_region();
+test_one_row();
 is_sound($dbh, 'at the end');
 $node->stop;
 test_low_pool();
@@ -112,6 +113,35 @@ sub test_pace
 	my $seconds = Time::HiRes::time() - $began;
 	cmp_ok($naps->() - $before, '<', 10 + 10 * $seconds, "pace: rounds of the worker during $n commits");
 	value($dbh, 'DROP TABLE pace');
+	return;
+}
+
+# Of a row that one transaction has changed again and again the commit queues the newest version, under each TID that it has had,
+# and that one takes the others along.
+sub test_one_row
+{
+	wait_until_clean('before one row');
+	my $reader = connect_db($node);
+	value($reader, $_) for 'BEGIN ISOLATION LEVEL REPEATABLE READ', 'SELECT 1';
+	for my $end ('COMMIT', q{PREPARE TRANSACTION 'one'; COMMIT PREPARED 'one'})
+	{
+		my $pending = garbage('pending');
+		value($dbh, 'BEGIN');
+		value($dbh, q{DO $$ BEGIN FOR i IN 1 .. 3000 LOOP UPDATE t SET v = 'v' || i WHERE id = 7; END LOOP; END $$});
+		value($dbh, 'SAVEPOINT a');
+		value($dbh, q{UPDATE t SET v = 'rolled back' WHERE id = 7});
+		value($dbh, 'ROLLBACK TO a');
+		value($dbh, $_) for split /; /, $end;
+		cmp_ok(garbage('pending') - $pending, '<', 20, "one row, $end: few items");
+		is(value($dbh, 'SELECT v FROM t WHERE id = 7'), 'v3000', "one row, $end: its value");
+		is(value($reader, 'SELECT length(v) > 10 FROM t WHERE id = 7'), 1, "one row, $end: an old snapshot sees the old one")
+		  if $end eq 'COMMIT';
+	}
+	cmp_ok(versions('superseded'), '>', 5900, 'one row: versions are kept for the snapshot');
+	value($reader, 'COMMIT');
+	$reader->disconnect;
+	wait_until_clean('one row');
+	is_sound($dbh, 'one row');
 	return;
 }
 

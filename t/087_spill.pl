@@ -6,6 +6,7 @@
 # - savepoints rolled back before the commit; a commit for which no row is left to carry LP
 # - mixed transactions
 # - others meanwhile: readers, writers, lockers, verification
+# - cancelled and terminated in the middle of a spilling; a fast stop while rows are spilled
 
 use strict;
 use warnings;
@@ -60,6 +61,8 @@ test_clustered();
 test_rewritten();
 test_no_carrier($_) for 0, 1;
 test_others();
+test_ended_inside($_) for 'terminated', 'terminated in a savepoint', 'cancelled', 'cancelled in a savepoint';
+test_fast_stop();
 test_pages_come_back();
 done_testing();
 
@@ -251,6 +254,66 @@ sub test_others
 	is(value($third, 'SELECT v FROM t WHERE id = 10'), 2012, 'others: over the new version');
 	is_sound($third, 'others: in the end');
 	$_->disconnect for $other, $third;
+	return;
+}
+
+# A session whose signal arrives between two batches of one spilling: it is sent while the row is made whose insertion spills
+# all that was written before.
+sub test_ended_inside
+{
+	my ($how) = @_;
+	my $before = refill();
+	my $session = connect_db($node);
+	my $offset = log_size($node);
+	my $spilled = spilled($dbh);
+	my $function = $how =~ /^terminated/ ? 'pg_terminate_backend' : 'pg_cancel_backend';
+	value($session, $_) for 'BEGIN', 'SET zen.spill_threshold = -1', 'UPDATE t SET v = v + 1 WHERE id <= 5000';
+	my $kept = contents($session, 't');
+	value($session, 'SAVEPOINT a') if $how =~ /savepoint/;
+	value($session, 'UPDATE t SET v = v + 1 WHERE id > 5000');
+	my $result = run_sql($session, q{INSERT INTO t SELECT 100001, 0, CASE WHEN set_config('zen.spill_threshold', '0', false) IS NOT NULL
+		AND } . "$function(pg_backend_pid()) THEN 'never' END");
+	like($result->{message}, $how =~ /^terminated/ ? qr/terminating connection/ : qr/57014|canceling statement/, "$how in a spilling");
+	if ($how eq 'cancelled in a savepoint')
+	{
+		value($session, 'ROLLBACK TO a');
+		is_sound($dbh, "$how, rolled back to it");
+		is(contents($session, 't'), $kept, "$how: the transaction goes on");
+		value($session, 'COMMIT');
+		$before = $kept;
+	}
+	$session->disconnect;
+	wait_for('the session to end',
+		sub { value($dbh, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'}) == 1 });
+	my $n = spilled($dbh) - $spilled;
+	ok($n > 0 && $n < ROWS, "$how: some rows were spilled, others were not ($n)");
+	unlike(log_since($node, $offset), qr/terminated by signal|TRAP/, "$how: the server stayed up");
+	is(contents($dbh, 't'), $before, "$how: rows");
+	is_sound($dbh, $how);
+	value($dbh, 'UPDATE t SET v = v + 1');
+	my $after = contents($dbh, 't');
+	crash_and_start();
+	is(contents($dbh, 't'), $after, "$how: changed since, a crash");
+	is_sound($dbh, "$how: after a crash");
+	return;
+}
+
+sub test_fast_stop
+{
+	my $before = refill();
+	my $session = connect_db($node);
+	my $spilled = spilled($dbh);
+	value($session, 'SET statement_timeout = 0');
+	$session->do('INSERT INTO t SELECT g, g FROM generate_series(100001, 100000000) g', { pg_async => PG_ASYNC });
+	wait_for('rows to be spilled', sub { spilled($dbh) > $spilled });
+	my $offset = log_size($node);
+	$dbh->disconnect;
+	$node->stop('fast');
+	unlike(log_since($node, $offset), qr/terminated by signal|TRAP/, 'fast stop while rows are spilled: nobody crashes');
+	$node->start;
+	$dbh = connect_db($node);
+	is(contents($dbh, 't'), $before, 'fast stop while rows are spilled: rows');
+	is_sound($dbh, 'fast stop while rows are spilled');
 	return;
 }
 

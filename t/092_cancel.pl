@@ -1,6 +1,6 @@
 # Statements are cancelled, sessions terminated and connections closed at random moments
 # under load: what was acknowledged is there, nothing else is in part, and the server
-# stays up.
+# stays up.  In every second round each row is spilled.
 #
 # ROUNDS=n (default 4), CLIENTS=n, SEED=n as in 010_crash.pl
 
@@ -27,6 +27,7 @@ my $watch = connect_db($node);
 
 for my $round (1 .. $rounds)
 {
+	spill_rows($round % 2 ? '16MB' : 0) if is_zen();
 	my @wrong = $load->run_load($round, \&disturb);
 	push @wrong, $load->read_journals;
 	if (!@wrong)
@@ -42,6 +43,7 @@ $load->print_counts;
 note("$_: $done{$_}") for sort keys %done;
 cmp_ok($load->{counted}{'rolled back for 57014'} || 0, '>', 10 * $rounds, 'enough statements were cancelled');
 unlike(log_since($node, 0), qr/TRAP:|PANIC|terminated by signal/, 'the server stayed up');
+cmp_ok(value($watch, 'SELECT rows_spilled FROM zen_stat()'), '>', 100, 'enough rows were spilled') if is_zen();
 is(value($watch, 'SELECT garbage_pending < 1000000 FROM zen_stat()'), 1, 'garbage is collected') if is_zen();
 $watch->disconnect;
 $node->stop;
@@ -52,6 +54,15 @@ sub backends
 	my $result = run_sql($watch, q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()});
 	die $result->{message} if $result->{state};
 	return map { $_->[0] } @{ $result->{rows} };
+}
+
+# For sessions that begin from now on.
+sub spill_rows
+{
+	my ($threshold) = @_;
+	value($watch, $_) for "ALTER SYSTEM SET zen.spill_threshold = '$threshold'", 'SELECT pg_reload_conf()';
+	wait_for('the setting', sub { value($watch, 'SHOW zen.spill_threshold') eq $threshold });
+	return;
 }
 
 # Cancel statements for a while, then end all sessions: by the server, or by the death

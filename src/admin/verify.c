@@ -14,6 +14,7 @@
 
 #include "access/genam.h"
 #include "access/relation.h"
+#include "access/transam.h"
 #include "access/xact.h"
 #include "admin/report.h"
 #include "admin/verify_index.h"
@@ -248,7 +249,30 @@ check_stale(TableCheck *c)
 
 /* ---------- indexes ---------- */
 
-/* An error that says that data are damaged is a finding, and the end of this index's check. */
+/*
+ * The kind of finding that an error in an index's check is; NULL if it is none, but an error of the statement: a cancel, DRAM
+ * that is full, a function of the index that fails.
+ *
+ * An access method that answers only certain scans (the nearest neighbours of a vector) says so when it is asked for all
+ * entries.  Those of PostgreSQL itself are known not to.
+ */
+static const char *
+finding_of_error(Relation index, ErrorData *error)
+{
+	switch (error->sqlerrcode)
+	{
+		case ERRCODE_DATA_CORRUPTED:
+		case ERRCODE_INDEX_CORRUPTED:
+			return "index_error";
+		case ERRCODE_INTERNAL_ERROR:
+		case ERRCODE_FEATURE_NOT_SUPPORTED:
+			return index->rd_rel->relam >= FirstNormalObjectId ? "unchecked" : NULL;
+		default:
+			return NULL;
+	}
+}
+
+/* An error that is a finding is the end of this index's check. */
 static void
 check_index_caught(TableCheck *c, Relation index)
 {
@@ -267,16 +291,18 @@ check_index_caught(TableCheck *c, Relation index)
 	PG_CATCH();
 	{
 		ErrorData  *error;
-		ZenFinding	f = {.kind = "index_error",.relation = RelationGetRelid(index)};
+		ZenFinding	f = {.relation = RelationGetRelid(index)};
 
 		MemoryContextSwitchTo(context);
 		error = CopyErrorData();
-		if (error->sqlerrcode != ERRCODE_DATA_CORRUPTED && error->sqlerrcode != ERRCODE_INDEX_CORRUPTED)
-			PG_RE_THROW();
 		FlushErrorState();
+		/* whatever the error is: who else would end the subtransaction? */
 		RollbackAndReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(context);
 		CurrentResourceOwner = owner;
+		f.kind = finding_of_error(index, error);
+		if (f.kind == NULL)
+			ReThrowError(error);
 		zen_report(c->report, &f, "the index cannot be compared with its table: %s", error->message);
 		FreeErrorData(error);
 	}

@@ -12,7 +12,8 @@
  *	- one that gives bitmaps only (GIN): the same with a bitmap.  Says that a row stands under some key, not under all;
  *	- hash needs a key: its pages are read one by one, and a row not found so, which may just be moving to another page,
  *	  is looked for by its value;
- *	- BRIN has no entries: each visible row must be consistent with the summary of its range.
+ *	- BRIN has no entries: each visible row must be consistent with the summary of its range;
+ *	- of others it is reported that they are not checked.
  *
  * From the entries of a btree come the keys, too.  All versions of a row under one TID agree in all that is indexed (a
  * change goes on under a new TID), and a TID that the snapshot sees a row under was and is no other row's; so the entry's
@@ -33,6 +34,7 @@
 #include "access/stratnum.h"
 #include "catalog/index.h"
 #include "catalog/pg_am.h"
+#include "commands/defrem.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/tidbitmap.h"
@@ -496,6 +498,13 @@ check_by_method(IndexCheck *c)
 		compare(c, ntids, visit_by_scan);
 	else if (am->amgetbitmap != NULL && am->amoptionalkey)
 		compare(c, ntids, visit_by_bitmap);
+	else
+	{
+		ZenFinding	f = {.kind = "unchecked",.relation = RelationGetRelid(c->index)};
+
+		zen_report(c->report, &f, "access method \"%s\" does not tell all entries of an index",
+				   get_am_name(c->index->rd_rel->relam));
+	}
 }
 
 void

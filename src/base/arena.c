@@ -8,6 +8,10 @@
  * Each class has its partly filled spans in a list under its own spinlock; each process keeps a small magazine of free
  * objects per class in front of it, so that most calls touch no shared line.
  *
+ * Row versions have classes of their own, so their spans hold nothing else.  A span that is all but empty is held by its last
+ * objects: whoever needs memory of another size evicts these (zen_arena_rows), and cannot find one that must stay for as
+ * long as a table.  The last spans are not for rows, since maps, queues and pages need theirs in places where nobody can evict.
+ *
  * Touched memory stays with the server (the kernel gives it lazily).
  *
  * Lock order: class lock, then span lock.
@@ -36,6 +40,10 @@
 #define MAGAZINE		32		/* objects of a class that one process keeps */
 #define MAGAZINE_LIMIT	4096	/* bytes; larger objects are not kept in
 								 * magazines */
+#define ALL_CLASSES		(2 * NCLASSES)	/* those of row versions come last */
+#define RESERVED_PART	16		/* of the spans, one in so many is not for
+								 * rows */
+#define GOAL_PART		32		/* free ones besides, for whoever makes room */
 #define NO_SPAN			0		/* span 0 holds the span table, and reference
 								 * 0 means none */
 
@@ -73,13 +81,16 @@ typedef struct ArenaClass
 
 typedef struct ArenaControl
 {
-	slock_t		span_lock;		/* protects the next three */
+	slock_t		span_lock;		/* protects the next two */
 	uint32		free_spans;		/* first free span below top */
 	uint32		top;			/* first span never used */
 	uint32		nspans;
+	pg_atomic_uint32 left;		/* free spans and those never used; written
+								 * under the span lock, read without */
 	pg_atomic_uint64 in_use;	/* bytes handed out and not given back,
 								 * magazines included */
-	ArenaClass	classes[NCLASSES];
+	pg_atomic_uint64 row_spans; /* spans of row versions */
+	ArenaClass	classes[ALL_CLASSES];
 } ArenaControl;
 
 typedef struct Magazine
@@ -92,14 +103,24 @@ char	   *zen_arena_base = NULL;
 static Size arena_size = 0;
 static ArenaControl *control;
 static Span *spans;				/* the table, at the arena's start */
-static Magazine magazines[NCLASSES];
+static Magazine magazines[ALL_CLASSES];
 
 /* ---------- classes ---------- */
+
+static inline bool
+is_of_rows(int c)
+{
+	return c >= NCLASSES;
+}
 
 static Size
 class_size(int c)
 {
-	int			log2 = 10 + ((c - NSMALL) >> STEPS_LOG2);
+	int			log2;
+
+	if (is_of_rows(c))
+		c -= NCLASSES;
+	log2 = 10 + ((c - NSMALL) >> STEPS_LOG2);
 
 	if (c < NSMALL)
 		return (Size) (c + 1) * ZEN_ARENA_UNIT;
@@ -200,7 +221,8 @@ zen_arena_init(void)
 	control->nspans = (uint32) (arena_size / SPAN_SIZE);
 	control->free_spans = NO_SPAN;
 	pg_atomic_init_u64(&control->in_use, 0);
-	for (int c = 0; c < NCLASSES; c++)
+	pg_atomic_init_u64(&control->row_spans, 0);
+	for (int c = 0; c < ALL_CLASSES; c++)
 	{
 		SpinLockInit(&control->classes[c].lock);
 		control->classes[c].partial = NO_SPAN;
@@ -210,6 +232,7 @@ zen_arena_init(void)
 	spans = (Span *) zen_arena_base;
 	table = mul_size(control->nspans, sizeof(Span));
 	control->top = (uint32) ((table + SPAN_SIZE - 1) / SPAN_SIZE);
+	pg_atomic_init_u32(&control->left, control->nspans - Min(control->top, control->nspans));
 }
 
 /* ---------- spans ---------- */
@@ -250,13 +273,24 @@ find_run(uint32 n)
 	return NO_SPAN;
 }
 
-/* Take n spans in a row for a use; NO_SPAN when they are not there. */
+static inline uint32
+reserved_spans(void)
+{
+	return control->nspans / RESERVED_PART;
+}
+
+/* Take n spans in a row for a use; NO_SPAN when they are not there, or not for rows. */
 static uint32
-take_spans(uint32 n, SpanState state)
+take_spans(uint32 n, SpanState state, bool rows)
 {
 	uint32		first = NO_SPAN;
 
 	SpinLockAcquire(&control->span_lock);
+	if (rows && pg_atomic_read_u32(&control->left) < reserved_spans() + n)
+	{
+		SpinLockRelease(&control->span_lock);
+		return NO_SPAN;
+	}
 	if (n == 1)
 		first = control->free_spans;
 	else if (control->top + n > control->nspans)
@@ -272,14 +306,19 @@ take_spans(uint32 n, SpanState state)
 		control->top += n;
 	}
 	if (first != NO_SPAN)
+	{
 		for (uint32 s = first; s < first + n; s++)
 			spans[s].state = state;
+		pg_atomic_write_u32(&control->left, pg_atomic_read_u32(&control->left) - n);
+	}
 	SpinLockRelease(&control->span_lock);
+	if (first != NO_SPAN && rows)
+		pg_atomic_fetch_add_u64(&control->row_spans, n);
 	return first;
 }
 
 static void
-give_spans(uint32 first, uint32 n)
+give_spans(uint32 first, uint32 n, bool rows)
 {
 	SpinLockAcquire(&control->span_lock);
 	for (uint32 s = first; s < first + n; s++)
@@ -287,7 +326,10 @@ give_spans(uint32 first, uint32 n)
 		spans[s].state = SPAN_FREE;
 		link_span(&control->free_spans, s);
 	}
+	pg_atomic_write_u32(&control->left, pg_atomic_read_u32(&control->left) + n);
 	SpinLockRelease(&control->span_lock);
+	if (rows)
+		pg_atomic_fetch_sub_u64(&control->row_spans, n);
 }
 
 /* ---------- objects; under the class's lock ---------- */
@@ -296,7 +338,7 @@ give_spans(uint32 first, uint32 n)
 static bool
 new_span(ArenaClass *class, int c)
 {
-	uint32		s = take_spans(1, SPAN_OBJECTS);
+	uint32		s = take_spans(1, SPAN_OBJECTS, is_of_rows(c));
 
 	if (s == NO_SPAN)
 		return false;
@@ -344,7 +386,7 @@ give_object(ArenaClass *class, int c, FreeObject *object)
 	if (spans[s].nfree == objects_per_span(c) && (spans[s].next != NO_SPAN || spans[s].prev != NO_SPAN))
 	{
 		unlink_span(&class->partial, s);
-		give_spans(s, 1);
+		give_spans(s, 1, is_of_rows(c));
 	}
 }
 
@@ -377,25 +419,30 @@ zen_arena_rounded(Size size)
 	return size > OBJECT_LIMIT ? spans_needed(size) * SPAN_SIZE : class_size(class_of(size));
 }
 
-void *
-zen_arena_alloc(Size size)
+static void *
+alloc_whole(Size size, bool rows)
 {
-	int			c;
-	Magazine   *mag;
-	void	   *result;
+	uint32		s = take_spans(spans_needed(size), SPAN_WHOLE, rows);
+
+	if (s == NO_SPAN)
+		return NULL;
+	pg_atomic_fetch_add_u64(&control->in_use, spans_needed(size) * SPAN_SIZE);
+	return zen_arena_base + s * SPAN_SIZE;
+}
+
+static void
+free_whole(void *ptr, Size size, bool rows)
+{
+	give_spans(span_of(ptr), spans_needed(size), rows);
+	pg_atomic_fetch_sub_u64(&control->in_use, spans_needed(size) * SPAN_SIZE);
+}
+
+static void *
+alloc_of_class(int c)
+{
+	Magazine   *mag = &magazines[c];
 	int			want;
 
-	if (size > OBJECT_LIMIT)
-	{
-		uint32		s = take_spans(spans_needed(size), SPAN_WHOLE);
-
-		if (s == NO_SPAN)
-			return NULL;
-		pg_atomic_fetch_add_u64(&control->in_use, spans_needed(size) * SPAN_SIZE);
-		return zen_arena_base + s * SPAN_SIZE;
-	}
-	c = class_of(size);
-	mag = &magazines[c];
 	if (mag->n > 0)
 		return mag->objects[--mag->n];
 
@@ -412,28 +459,14 @@ zen_arena_alloc(Size size)
 	}
 	SpinLockRelease(&control->classes[c].lock);
 	pg_atomic_fetch_add_u64(&control->in_use, class_size(c) * mag->n);
-	result = mag->n > 0 ? mag->objects[--mag->n] : NULL;
-	return result;
+	return mag->n > 0 ? mag->objects[--mag->n] : NULL;
 }
 
-void
-zen_arena_free(void *ptr, Size size)
+static void
+free_of_class(int c, void *ptr)
 {
-	int			c;
-	Magazine   *mag;
+	Magazine   *mag = &magazines[c];
 
-	Assert((char *) ptr > zen_arena_base && (char *) ptr < zen_arena_base + arena_size);
-#ifdef CLOBBER_FREED_MEMORY
-	memset(ptr, 0x7F, size);
-#endif
-	if (size > OBJECT_LIMIT)
-	{
-		give_spans(span_of(ptr), spans_needed(size));
-		pg_atomic_fetch_sub_u64(&control->in_use, spans_needed(size) * SPAN_SIZE);
-		return;
-	}
-	c = class_of(size);
-	mag = &magazines[c];
 	if (mag->n == MAGAZINE)
 		drain(c, MAGAZINE / 2);
 	mag->objects[mag->n++] = ptr;
@@ -441,14 +474,91 @@ zen_arena_free(void *ptr, Size size)
 		drain(c, 0);
 }
 
+static inline void
+clobber(void *ptr, Size size)
+{
+	Assert((char *) ptr > zen_arena_base && (char *) ptr < zen_arena_base + arena_size);
+#ifdef CLOBBER_FREED_MEMORY
+	memset(ptr, 0x7F, size);
+#endif
+}
+
+void *
+zen_arena_alloc(Size size)
+{
+	return size > OBJECT_LIMIT ? alloc_whole(size, false) : alloc_of_class(class_of(size));
+}
+
+void
+zen_arena_free(void *ptr, Size size)
+{
+	clobber(ptr, size);
+	if (size > OBJECT_LIMIT)
+		free_whole(ptr, size, false);
+	else
+		free_of_class(class_of(size), ptr);
+}
+
+void *
+zen_arena_alloc_row(Size size)
+{
+	return size > OBJECT_LIMIT ? alloc_whole(size, true) : alloc_of_class(NCLASSES + class_of(size));
+}
+
+void
+zen_arena_free_row(void *ptr, Size size)
+{
+	clobber(ptr, size);
+	if (size > OBJECT_LIMIT)
+		free_whole(ptr, size, true);
+	else
+		free_of_class(NCLASSES + class_of(size), ptr);
+}
+
+/* ---------- room ---------- */
+
+bool
+zen_arena_lacks_spans(void)
+{
+	return pg_atomic_read_u32(&control->left) < reserved_spans() + Max(control->nspans / GOAL_PART, 2);
+}
+
+/* What is read here may change at any time: the caller believes none of it. */
+bool
+zen_arena_rows(uint32 *place, int eighths, char **first, uint32 *n, Size *size)
+{
+	for (uint32 s = *place; s < control->top; s++)
+	{
+		Span		span = *(volatile Span *) &spans[s];
+
+		if (span.state != SPAN_OBJECTS || span.class >= ALL_CLASSES || !is_of_rows(span.class) ||
+			(uint64) span.nfree * 8 < (uint64) objects_per_span(span.class) * eighths)
+			continue;
+		*place = s + 1;
+		*first = zen_arena_base + s * SPAN_SIZE;
+		*n = Min(span.carved, objects_per_span(span.class));
+		*size = class_size(span.class);
+		return true;
+	}
+	return false;
+}
+
+/* Most of the memory is taken by what?  That is what to do something about. */
 void
 zen_arena_full_error(void)
 {
+	uint64		rows = pg_atomic_read_u64(&control->row_spans) * SPAN_SIZE / (1024 * 1024);
+	uint64		taken = (uint64) (control->nspans - pg_atomic_read_u32(&control->left)) * SPAN_SIZE / (1024 * 1024);
+
 	ereport(ERROR,
 			(errcode(ERRCODE_OUT_OF_MEMORY),
 			 errmsg("zen's shared memory is full"),
-			 errdetail("All %d MB of zen.dram_size are in use.", zen_dram_size_mb),
-			 errhint("Raise zen.dram_size, or end long-running transactions that keep old row versions.")));
+			 errdetail("Of the %d MB of zen.dram_size row versions take " UINT64_FORMAT " MB, and maps of tables, queues and pages "
+					   UINT64_FORMAT " MB.", zen_dram_size_mb, rows, taken - Min(rows, taken)),
+			 rows >= taken / 2 ?
+			 errhint("The row versions are of transactions that have not ended, or kept for old snapshots: see zen_garbage(), end "
+					 "these, lower zen.spill_threshold, or raise zen.dram_size.") :
+			 errhint("Maps grow with the number of rows: raise zen.dram_size.")));
 }
 
 void *
@@ -462,9 +572,9 @@ zen_arena_alloc_or_error(Size size)
 }
 
 void
-zen_arena_detach(void)
+zen_arena_drain(void)
 {
-	for (int c = 0; c < NCLASSES; c++)
+	for (int c = 0; c < ALL_CLASSES; c++)
 		if (magazines[c].n > 0)
 			drain(c, 0);
 }

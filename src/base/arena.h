@@ -26,6 +26,19 @@ extern void zen_arena_init(void);
 extern void *zen_arena_alloc(Size size);
 extern void zen_arena_free(void *ptr, Size size);
 
+/*
+ * zen_arena_alloc_row, zen_arena_free_row -- the same for row versions, which leave a part of the arena to all else.
+ *
+ * zen_arena_lacks_spans -- is so little left that versions should go?
+ *
+ * zen_arena_rows -- the next span of row versions, from *place on, of which so many eighths are free: its first object, their
+ * number and size.  False if there is none.  A hint: some of the objects are free, and all may change meanwhile.
+ */
+extern void *zen_arena_alloc_row(Size size);
+extern void zen_arena_free_row(void *ptr, Size size);
+extern bool zen_arena_lacks_spans(void);
+extern bool zen_arena_rows(uint32 *place, int eighths, char **first, uint32 *n, Size *size);
+
 /* zen_arena_rounded -- the bytes that zen_arena_alloc(size) really takes. */
 extern Size zen_arena_rounded(Size size);
 
@@ -33,8 +46,8 @@ extern Size zen_arena_rounded(Size size);
 extern void *zen_arena_alloc_or_error(Size size);
 pg_noreturn extern void zen_arena_full_error(void);
 
-/* Hand what this process holds in its own free lists to everyone; called at its exit. */
-extern void zen_arena_detach(void);
+/* zen_arena_drain -- hand what this process holds in its own free lists to everyone; when memory is short, and at its exit. */
+extern void zen_arena_drain(void);
 
 /* Bytes taken so far (never shrinks) and bytes now in use. */
 extern void zen_arena_usage(uint64 *taken, uint64 *in_use);

@@ -45,6 +45,8 @@
 #define HAND_STEPS		4
 #define CHECK_EVERY		4
 #define STALE_STEPS		64		/* items that one addition drops at most */
+#define SPANS_IN_VAIN	256		/* looked at without evicting a row, before
+								 * the search is given up */
 #define ADMIT_READS		2		/* reads after which a row may be admitted, if
 								 * half of the cache is taken */
 #define ANY_READS		(ZEN_SKETCH_MAX + 1)	/* more than any row has */
@@ -516,6 +518,83 @@ zen_metcache_evict_any(int max)
 {
 	idle_calls = 0;
 	evict((uint32) max, 0);
+}
+
+/* ---------- whole spans ---------- */
+
+/*
+ * Evict the row of a version that may be at v.  What is there may be free, or become another's: v is a version if a row's word
+ * leads to it.  The row's item stays behind, and goes when the hand meets it.
+ */
+static bool
+evict_version(ZenVersion *v)
+{
+	ZenVersion *victim = NULL;
+	ZenWord    *word = NULL;
+	ZenSlot		slot = *(volatile ZenSlot *) &v->slot;
+	uint64		tidno = 0,
+				w;
+	uint32		htable = 0,
+				reads = 0;
+
+	zen_epoch_enter();
+	if (slot != InvalidZenSlot && zen_page_holds(slot))
+	{
+		uint64		word1 = zen_tuple_header(slot).word1;
+
+		htable = zen_word1_htable(word1);
+		tidno = zen_word1_tidno(word1);
+		word = zen_tidmap_word(&zen_htables[htable], tidno);
+	}
+	if (word != NULL && zen_word_leads_to(zen_word_read(word), v))
+	{
+		w = zen_word_lock(word);
+		if (zen_word_leads_to(w, v) && is_evictable(v, zen_version_flags(v)))
+		{
+			reads = zen_version_reads(zen_version_flags(v), zen_sketch_age());
+			w = zen_word_with(w, ZEN_WORD_NVM, v->slot);
+			victim = v;
+		}
+		zen_word_unlock(word, w);
+	}
+	zen_epoch_leave();
+	if (victim == NULL)
+		return false;
+	zen_sketch_raise(zen_sketch_key(htable, tidno), reads);
+	zen_version_retire(victim);
+	ZEN_COUNT(metcache_evictions, 1);
+	return true;
+}
+
+/*
+ * What is evicted by use leaves holes all over the spans of rows, and none of these empty.  So the emptiest go first, as far as
+ * there are any: they cost the fewest rows.
+ */
+void
+zen_metcache_evict_spans(void)
+{
+	static const int eighths[] = {7, 6, 4, 2, 0};
+
+	for (int i = 0; i < lengthof(eighths); i++)
+	{
+		uint32		place = 0,
+					n,
+					in_vain = 0;
+		char	   *object;
+		Size		size;
+
+		while (zen_arena_lacks_spans() && in_vain < SPANS_IN_VAIN &&
+			   zen_arena_rows(&place, eighths[i], &object, &n, &size))
+		{
+			uint32		evicted = 0;
+
+			for (; n > 0; n--, object += size)
+				evicted += evict_version((ZenVersion *) object);
+			in_vain = evicted > 0 ? 0 : in_vain + 1;
+			zen_epoch_flush();
+			zen_arena_drain();
+		}
+	}
 }
 
 /* ---------- entering the CLOCK ---------- */

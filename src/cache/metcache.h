@@ -48,6 +48,12 @@ extern void zen_metcache_evict(int max);
 extern void zen_metcache_evict_any(int max);
 
 /*
+ * zen_metcache_evict_spans -- while the arena lacks spans, empty those of row versions, so that objects of any size find room.
+ * Outside any epoch.  Never throws.
+ */
+extern void zen_metcache_evict_spans(void);
+
+/*
  * zen_make_room -- DRAM is full: free what can be freed.  Set by the collector, which lives in a higher layer.  Called
  * outside any epoch.
  */

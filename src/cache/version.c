@@ -70,7 +70,7 @@ zen_version_size(const ZenVersion *v)
 ZenVersion *
 zen_version_alloc(uint32 len)
 {
-	ZenVersion *v = zen_arena_alloc(offsetof(ZenVersion, data) + len);
+	ZenVersion *v = zen_arena_alloc_row(offsetof(ZenVersion, data) + len);
 
 	if (v == NULL)
 		return NULL;
@@ -85,7 +85,7 @@ void
 zen_version_free(ZenVersion *v)
 {
 	account(-(int64) zen_version_size(v));
-	zen_arena_free(v, offsetof(ZenVersion, data) + v->len);
+	zen_arena_free_row(v, offsetof(ZenVersion, data) + v->len);
 }
 
 void
@@ -168,7 +168,7 @@ zen_version_release(ZenRetired *object)
 
 	if (zen_version_flags(v) & ZEN_V_FREE_SLOT)
 		zen_slot_free_retired(v->slot, v->slot_generation);
-	zen_arena_free(v, offsetof(ZenVersion, data) + v->len);
+	zen_arena_free_row(v, offsetof(ZenVersion, data) + v->len);
 }
 
 ZenLockers *

@@ -26,6 +26,7 @@
 #include "table/zenam_reindex.h"
 #include "table/zenam_unlogged.h"
 #include "txn/ddl.h"
+#include "txn/gc.h"
 #include "txn/recovery.h"
 #include "txn/twophase.h"
 #include "utils/memutils.h"
@@ -237,7 +238,7 @@ typedef struct Copy
 	double		dead;
 } Copy;
 
-/* Form all versions of a private chain anew, and give it to the new table. */
+/* Form all versions of the chain in hand anew, and give it to the new table. */
 static void
 place_chain(Copy *copy, ZenVersion **chain)
 {
@@ -252,28 +253,19 @@ place_chain(Copy *copy, ZenVersion **chain)
 		copy->dead++;
 	else
 		copy->live++;
-	zen_row_place(copy->to, *chain);
+	zen_row_place(copy->to);
 }
 
 static void
 copy_row(Copy *copy, uint64 tidno)
 {
-	ZenVersion *chain;
+	ZenVersion **chain;
 
 	CHECK_FOR_INTERRUPTS();
 	chain = zen_row_clone(copy->from, tidno);
 	if (chain == NULL)
 		return;
-	PG_TRY();
-	{
-		place_chain(copy, &chain);
-	}
-	PG_CATCH();
-	{
-		zen_row_discard(chain);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
+	place_chain(copy, chain);
 	pgstat_progress_update_param(PROGRESS_CLUSTER_HEAP_TUPLES_SCANNED, copy->live + copy->dead);
 	pgstat_progress_update_param(PROGRESS_CLUSTER_HEAP_TUPLES_WRITTEN, copy->live + copy->dead);
 }
@@ -316,6 +308,7 @@ zenam_relation_copy_for_cluster(Relation old_table, Relation new_table, Relation
 	copy.from = zen_rel_htable(old_table);
 	copy.to = zen_rel_htable_raw(new_table);
 	copy.per_row = AllocSetContextCreate(CurrentMemoryContext, "zen copy", ALLOCSET_DEFAULT_SIZES);
+	(void) zen_gc_horizon();	/* what everyone sees is copied as such */
 	pgstat_progress_update_param(PROGRESS_CLUSTER_PHASE, old_index ?
 								 PROGRESS_CLUSTER_PHASE_INDEX_SCAN_HEAP : PROGRESS_CLUSTER_PHASE_SEQ_SCAN_HEAP);
 	if (old_index != NULL)

@@ -41,6 +41,18 @@ replaces_slot(ZenVersion *v)
 	return found;
 }
 
+/*
+ * Has this transaction put a newer version over that of w?  Asked while the transaction is in progress: whoever else wants the row
+ * waits.
+ */
+static bool
+is_superseded(ZenWrite *w)
+{
+	uint64		now = zen_word_read(w->word);
+
+	return zen_word_state(now) == ZEN_WORD_ENTRY && zen_word_entry(now) != w->version;
+}
+
 /* Is w the newest version of its tuple, and worth a slot? */
 static bool
 needs_slot(ZenWrite *w)
@@ -259,6 +271,7 @@ zen_commit_reserve(ZenCommit *commit, ZenWrite *writes, uint32 n)
 		writes[i].xid = writes[i].version->xmin;
 		writes[i].frozen = (flags & ZEN_V_FROZEN) != 0;
 		writes[i].aborted = (flags & ZEN_V_ABORTED) != 0;
+		writes[i].superseded = is_superseded(&writes[i]);
 		if (writes[i].slot != InvalidZenSlot)
 		{
 			writes[i].former = zen_tuple_header(writes[i].slot);
@@ -421,6 +434,9 @@ mark_committed(ZenWrite *write)
  *
  * The transaction is visible by now, so others may have superseded and collected its versions: they are looked for under
  * their words' locks.  Only aborted ones are still ours.
+ *
+ * Of the versions that it has written of one row, the newest stands for all: whatever freezes it cuts the others off, and who
+ * meets one of them before asks pg_xact.  To look for each of them would take the square of their number.
  */
 static void
 settle_writes(uint32 region, ZenWrite *writes, uint32 n)
@@ -433,7 +449,7 @@ settle_writes(uint32 region, ZenWrite *writes, uint32 n)
 			zen_gc_forget_header(w->former);
 		if (w->aborted)
 			zen_pop_version(w);
-		else
+		else if (!w->superseded)
 		{
 			Size		superseded = mark_committed(w);
 

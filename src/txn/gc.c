@@ -122,6 +122,12 @@ has_passed(TransactionId xid)
 	return FullTransactionIdPrecedesOrEquals(widen(xid), passed);
 }
 
+bool
+zen_gc_has_passed(TransactionId xid)
+{
+	return has_passed(xid);
+}
+
 FullTransactionId
 zen_gc_horizon(void)
 {
@@ -710,13 +716,18 @@ zen_gc_await_slots(TimestampTz *since)
 	return true;
 }
 
-/* Old versions that nobody sees any more, then entries of rows that can be read from NVM. */
+/*
+ * Old versions that nobody sees any more, then entries of rows that can be read from NVM: those read least, then, as what is
+ * asked for may have another size, those that stand in the way of whole spans.
+ */
 static void
 make_room(void)
 {
 	zen_gc_all();
 	zen_metcache_evict_any(EVICT_WHEN_FULL);
 	zen_epoch_flush();
+	zen_arena_drain();
+	zen_metcache_evict_spans();
 }
 
 uint64

@@ -61,6 +61,9 @@ extern bool zen_gc_tuple(ZenHTable *ht, uint64 tidno);
 /* zen_gc_horizon -- look at the ProcArray: the oldest xid that any snapshot may not see. */
 extern FullTransactionId zen_gc_horizon(void);
 
+/* zen_gc_has_passed -- was the transaction behind the horizon when this process last looked? */
+extern bool zen_gc_has_passed(TransactionId xid);
+
 /*
  * zen_gc_pending -- items waiting, over all regions (about).
  * zen_gc_bytes -- what they have superseded, in DRAM and NVM (about; what one row takes beyond 64 KB does not count).

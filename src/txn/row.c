@@ -8,9 +8,11 @@
 
 #include "access/xact.h"
 #include "cache/metcache.h"
+#include "cache/spill.h"
 #include "cache/tablestat.h"
 #include "nvm/page.h"
 #include "storage/procarray.h"
+#include "txn/gc.h"
 #include "txn/spill.h"
 #include "txn/spilled.h"
 #include "txn/visibility.h"
@@ -29,14 +31,11 @@ check_size(MinimalTuple tuple)
 				 errmsg("row is too big: size %u, maximum size %zu", tuple->t_len, ZEN_MAX_TUPLE)));
 }
 
-ZenVersion *
-zen_row_make_version(MinimalTuple tuple, CommandId cid, uint32 flags)
+static ZenVersion *
+alloc_version(uint32 len)
 {
-	uint32		len = tuple ? tuple->t_len : 0;
-	ZenVersion *v;
+	ZenVersion *v = zen_version_alloc(len);
 
-	check_size(tuple);
-	v = zen_version_alloc(len);
 	if (v == NULL)
 	{
 		zen_make_room();
@@ -44,12 +43,32 @@ zen_row_make_version(MinimalTuple tuple, CommandId cid, uint32 flags)
 	}
 	if (v == NULL)
 		zen_arena_full_error();
+	return v;
+}
+
+ZenVersion *
+zen_row_make_version(MinimalTuple tuple, CommandId cid, uint32 flags)
+{
+	uint32		len = tuple ? tuple->t_len : 0;
+	ZenVersion *v;
+
+	check_size(tuple);
+	v = alloc_version(len);
 	if (len > 0)
 		memcpy(v->data, tuple, len);
 	v->xmin = GetCurrentTransactionId();
 	v->cmin = cid;
 	pg_atomic_write_u32(&v->flags, flags);
 	return v;
+}
+
+bool
+zen_row_take_tid(ZenHTable *ht, ZenVersion *v, uint64 *tidno, ZenWord **word)
+{
+	if (zen_tidmap_take(ht, zen_arena_ref(v), tidno, word))
+		return true;
+	zen_make_room();
+	return zen_tidmap_take(ht, zen_arena_ref(v), tidno, word);
 }
 
 uint64
@@ -66,7 +85,7 @@ zen_row_insert(ZenHTable *ht, MinimalTuple tuple, CommandId cid, uint32 spec_tok
 	v = zen_row_make_version(tuple, cid, (spec_token ? ZEN_V_SPECULATIVE : 0) |
 							 (frozen ? ZEN_V_FROZEN | ZEN_V_COMMITTED | ZEN_V_PENDING : 0));
 	v->spec_token = spec_token;
-	if (!zen_tidmap_take(ht, zen_arena_ref(v), &tidno, &word))
+	if (!zen_row_take_tid(ht, v, &tidno, &word))
 	{
 		zen_version_free(v);
 		zen_tidmap_full_error(ht);
@@ -74,6 +93,11 @@ zen_row_insert(ZenHTable *ht, MinimalTuple tuple, CommandId cid, uint32 spec_tok
 	zen_writeset_add(ht, tidno, word, v);
 	return tidno;
 }
+
+/* ---------- copying ---------- */
+
+/* The chain being copied, which nobody else knows: the end of the (sub)transaction frees it. */
+static ZenVersion *chain_in_hand = NULL;
 
 /* A private copy of one version, with its place in history but no slot. */
 static ZenVersion *
@@ -110,87 +134,109 @@ clone_version(ZenVersion *v, uint64 tidno)
 }
 
 void
-zen_row_discard(ZenVersion *v)
+zen_row_abandon(void)
 {
-	while (v != NULL)
+	while (chain_in_hand != NULL)
 	{
-		ZenVersion *older = v->older;
+		ZenVersion *v = chain_in_hand;
 
+		chain_in_hand = v->older;
 		zen_version_free(v);
-		v = older;
 	}
 }
 
-/* Does every snapshot see v, so that nobody needs an older one?  *horizon: InvalidTransactionId at first. */
+/* Does every snapshot see v, so that nobody needs an older one? */
 static bool
-everyone_sees(ZenVersion *v, TransactionId *horizon)
+everyone_sees(ZenVersion *v)
 {
-	if (zen_version_flags(v) & ZEN_V_FROZEN)
-		return true;
-	if (v->older == NULL || zen_version_state(v) != ZEN_XID_COMMITTED)
-		return false;
-	if (!TransactionIdIsValid(*horizon))
-		*horizon = GetOldestNonRemovableTransactionId(NULL);
-	return TransactionIdPrecedes(v->xmin, *horizon);
+	return (zen_version_flags(v) & ZEN_V_FROZEN) ||
+		(zen_version_state(v) == ZEN_XID_COMMITTED && zen_gc_has_passed(v->xmin));
+}
+
+/* The version in a slot that a word in state NVM leads to (I10). */
+static ZenVersion *
+version_in_nvm(ZenSlot slot, ZenVersion *space)
+{
+	memset(space, 0, sizeof(*space));
+	space->slot = slot;
+	space->code = (uint16) zen_word1_code(zen_tuple_header(slot).word1);
+	pg_atomic_init_u32(&space->flags, ZEN_V_COMMITTED | ZEN_V_FROZEN | ZEN_V_IN_NVM);
+	return space;
 }
 
 /*
  * Copy a chain, aborted versions left out, down to the first version that everyone sees.  What is behind that one has only not
- * been collected yet; its toast values may have been.
+ * been collected yet; its toast values may have been.  That version is frozen in the copy, so the row can be spilled.  False if
+ * DRAM is full.
  */
-static ZenVersion *
-clone_chain(ZenVersion *head, uint64 tidno, bool *full)
+static bool
+clone_chain(ZenVersion *head, uint64 tidno)
 {
-	ZenVersion *first = NULL;
-	ZenVersion **link = &first;
-	TransactionId horizon = InvalidTransactionId;
+	ZenVersion **link = &chain_in_hand;
 
-	*full = false;
 	for (ZenVersion *v = head; v != NULL; v = v->older)
 	{
 		if (zen_version_state(v) == ZEN_XID_ABORTED)
 			continue;
 		*link = clone_version(v, tidno);
 		if (*link == NULL)
+			return false;
+		if (everyone_sees(v))
 		{
-			*full = true;
+			zen_version_set(*link, ZEN_V_COMMITTED | ZEN_V_FROZEN);
 			break;
 		}
-		if (everyone_sees(v, &horizon))
-			break;
 		link = &(*link)->older;
 	}
-	return first;
+	return true;
 }
 
-ZenVersion *
+/*
+ * Rows that have no entry get none: a rewrite reads each row once.  What a word leads to when it is read stays there until the
+ * epoch is left, whoever admits or evicts the row meanwhile.
+ */
+static bool
+try_clone(ZenHTable *from, uint64 tidno, ZenWord *word)
+{
+	ZenSpilledChain space;
+	ZenVersion *head;
+	bool		done = true;
+	uint64		w;
+
+	zen_epoch_enter();
+	head = zen_word_chain(from, tidno, word, &w, &space);
+	if (head == NULL && zen_word_state(w) == ZEN_WORD_NVM)
+		head = version_in_nvm(zen_word_ref(w), &space.newest);
+	if (head != NULL)
+		done = clone_chain(head, tidno);
+	zen_epoch_leave();
+	return done;
+}
+
+ZenVersion **
 zen_row_clone(ZenHTable *from, uint64 tidno)
 {
 	ZenWord    *word = zen_tidmap_word(from, tidno);
-	ZenVersion *chain = NULL;
-	bool		full = false;
-	uint64		w;
+	ZenVersion *chain;
+	bool		done;
 
+	Assert(chain_in_hand == NULL);
 	if (word == NULL)
 		return NULL;
-	zen_row_admit(from, tidno, word);
-	zen_epoch_enter();
-	w = zen_word_read(word);
-	if (zen_word_state(w) == ZEN_WORD_ENTRY)
-		chain = clone_chain(zen_word_entry(w), tidno, &full);
-	zen_epoch_leave();
-	if (full)
+	done = try_clone(from, tidno, word);
+	if (!done)
 	{
-		zen_row_discard(chain);
-		zen_arena_full_error();
+		zen_row_abandon();
+		zen_make_room();
+		done = try_clone(from, tidno, word);
 	}
+	if (!done)
+		zen_arena_full_error();
+	chain = chain_in_hand;
 	if (chain != NULL && (zen_version_flags(chain) & ZEN_V_TOMBSTONE) &&
 		((zen_version_flags(chain) & ZEN_V_FROZEN) || chain->older == NULL))
-	{
-		zen_row_discard(chain);
-		chain = NULL;
-	}
-	return chain;
+		zen_row_abandon();
+	return chain_in_hand != NULL ? &chain_in_hand : NULL;
 }
 
 ZenVersion *
@@ -199,9 +245,7 @@ zen_row_reform(ZenVersion *v, MinimalTuple tuple)
 	ZenVersion *copy;
 
 	check_size(tuple);
-	copy = zen_version_alloc(tuple->t_len);
-	if (copy == NULL)
-		zen_arena_full_error();
+	copy = alloc_version(tuple->t_len);
 	memcpy(copy->data, tuple, tuple->t_len);
 	copy->older = v->older;
 	copy->xmin = v->xmin;
@@ -214,17 +258,20 @@ zen_row_reform(ZenVersion *v, MinimalTuple tuple)
 }
 
 void
-zen_row_place(ZenHTable *to, ZenVersion *chain)
+zen_row_place(ZenHTable *to)
 {
+	ZenVersion *chain = chain_in_hand;
 	ZenWord    *word;
 	uint64		tidno;
 
+	Assert(chain != NULL);
 	(void) GetCurrentTransactionId();
 	zen_spill_if_large();
 	zen_writeset_reserve(1, 0);
 	zen_version_set(chain, ZEN_V_PENDING);
-	if (!zen_tidmap_take(to, zen_arena_ref(chain), &tidno, &word))
+	if (!zen_row_take_tid(to, chain, &tidno, &word))
 		zen_tidmap_full_error(to);
+	chain_in_hand = NULL;
 	zen_writeset_add(to, tidno, word, chain);
 }
 

@@ -18,6 +18,9 @@
  */
 extern ZenVersion *zen_row_make_version(MinimalTuple tuple, CommandId cid, uint32 flags);
 
+/* zen_row_take_tid -- zen_tidmap_take() for a version; evicts if DRAM is full, false if that does not help. */
+extern bool zen_row_take_tid(ZenHTable *ht, ZenVersion *v, uint64 *tidno, ZenWord **word);
+
 /*
  * zen_row_insert -- a new row; returns its TID number.  tuple is copied.
  *
@@ -28,14 +31,14 @@ extern uint64 zen_row_insert(ZenHTable *ht, MinimalTuple tuple, CommandId cid, u
 
 /*
  * CLUSTER and VACUUM FULL: take a row to another table with all versions that some snapshot may see, under their own
- * xids.  zen_row_clone gives a private copy of the chain, newest first, or NULL if there is no row; zen_row_reform
- * replaces one of its versions by the same with other contents; zen_row_place makes the chain a row of the other table.
- * When one of the latter throws, the chain is still the caller's, who frees it with zen_row_discard.
+ * xids.  zen_row_clone makes a private copy of the chain, newest first, and returns the link to its head, or NULL if
+ * there is no row; zen_row_reform replaces one of its versions by the same with other contents; zen_row_place makes the
+ * chain a row of the other table.  One chain is in hand at a time.  zen_row_abandon, which abort calls, frees it.
  */
-extern ZenVersion *zen_row_clone(ZenHTable *from, uint64 tidno);
+extern ZenVersion **zen_row_clone(ZenHTable *from, uint64 tidno);
 extern ZenVersion *zen_row_reform(ZenVersion *v, MinimalTuple tuple);
-extern void zen_row_place(ZenHTable *to, ZenVersion *chain);
-extern void zen_row_discard(ZenVersion *chain);
+extern void zen_row_place(ZenHTable *to);
+extern void zen_row_abandon(void);
 
 /* zen_row_complete -- confirm a speculative insertion, or take it back. */
 extern void zen_row_complete(ZenHTable *ht, uint64 tidno, bool succeeded);

@@ -12,6 +12,7 @@
 
 #include "access/transam.h"
 #include "access/xact.h"
+#include "miscadmin.h"
 #include "storage/procarray.h"
 #include "txn/row.h"
 #include "txn/rowlock.h"
@@ -234,11 +235,19 @@ entry_word(ZenHTable *ht, uint64 tidno)
 {
 	ZenWord    *word = zen_tidmap_word(ht, tidno);
 
-	if (word != NULL)
+	while (word != NULL)
+	{
+		uint64		state = zen_word_state(zen_word_read(word));
+
+		if (state == ZEN_WORD_ENTRY)
+			return word;
+		/* it may have been evicted again since it was admitted */
+		if (state != ZEN_WORD_NVM && state != ZEN_WORD_SPILLED)
+			return NULL;
 		zen_row_admit(ht, tidno, word);
-	if (word == NULL || zen_word_state(zen_word_read(word)) != ZEN_WORD_ENTRY)
-		return NULL;
-	return word;
+		CHECK_FOR_INTERRUPTS();
+	}
+	return NULL;
 }
 
 /*
@@ -269,6 +278,7 @@ enter_and_judge(ZenChange *c, Judged *j, bool locking)
 				return result;
 		}
 		zen_epoch_leave();
+		CHECK_FOR_INTERRUPTS();
 		if (j->undoing)
 			zen_wait_for_undo();
 	}
@@ -364,7 +374,7 @@ prepare_new_tid(ZenChange *c, Prepared *p)
 	uint32		key = c->mode == LockTupleExclusive ? ZEN_V_KEY_UPDATE : 0;
 
 	p->tombstone = zen_row_make_version(NULL, c->cid, ZEN_V_TOMBSTONE | ZEN_V_FORWARD | key);
-	if (!zen_tidmap_take(c->ht, zen_arena_ref(p->version), &p->new_tidno, &p->new_word))
+	if (!zen_row_take_tid(c->ht, p->version, &p->new_tidno, &p->new_word))
 	{
 		zen_version_free(p->tombstone);
 		p->tombstone = NULL;
@@ -494,6 +504,8 @@ prepare_more(ZenChange *c, Prepared *p, Attempt attempt)
 
 	if (attempt == NO_DRAM)
 		zen_arena_full_error();
+	if (attempt == LOST)
+		CHECK_FOR_INTERRUPTS();
 	if (first)
 		prepare(c, p);
 	if (attempt == NO_CODE || (first && moves(c, p)))
@@ -689,6 +701,7 @@ lock_forward(ZenChange *c, uint64 tidno, TransactionId xid)
 
 		if (word == NULL)
 			return TM_Ok;		/* the row is gone, with whoever moved it */
+		CHECK_FOR_INTERRUPTS();
 		zen_writeset_reserve(0, 1);
 		zen_epoch_enter();
 		w = zen_word_read(word);
@@ -753,6 +766,7 @@ zen_row_lock(ZenChange *c)
 	Assert(lockers_in_hand == NULL);
 	do
 	{
+		CHECK_FOR_INTERRUPTS();
 		zen_writeset_reserve(0, 1);
 		result = lock_once(c, xid);
 	} while (result == TM_BeingModified && !TransactionIdIsValid(c->wait_xid));

@@ -24,6 +24,12 @@
 
 #define BATCH			1024	/* rows written between two fences */
 
+/*
+ * While rows are spilled those that were given up stand in the write set without their versions.  An error or the end of the
+ * session leaves it so: zen_spill_abandon().
+ */
+static bool spilling = false;
+
 /* ---------- spilling ---------- */
 
 /* A row about to be spilled. */
@@ -211,7 +217,8 @@ write_rows(Row *rows, uint32 n, uint64 *cts)
 }
 
 /*
- * From the first store to a slot until an abort can find it, in write_rows() and publish_rows(), nothing throws.
+ * From the first store to a slot until an abort can find it, in write_rows() and publish_rows(), nothing throws.  Between two
+ * batches the session may be ended, and FATAL passes PG_FINALLY by: what an abort must do is done by zen_spill_abandon().
  */
 static void
 spill_rows(Row *rows, uint32 n)
@@ -238,9 +245,9 @@ spill_rows(Row *rows, uint32 n)
 	}
 }
 
-/* What remains in DRAM does not count again before as much has come to it. */
+/* Leave out of the write set what was spilled.  What remains in DRAM does not count again before as much has come to it. */
 static void
-set_next_spill(void)
+leave_out_spilled(void)
 {
 	ZenWriteSet *ws = &zen_writeset;
 	uint32		n = 0;
@@ -256,6 +263,7 @@ set_next_spill(void)
 	zen_epoch_leave();
 	ws->nwrites = n;
 	ws->spared = ws->bytes;
+	spilling = false;
 }
 
 /*
@@ -284,6 +292,9 @@ spill(void)
 	uint32		n = 0;
 
 	(void) zen_gc_horizon();
+	/* pages, maps and records are taken where nobody can make room */
+	if (zen_arena_lacks_spans())
+		zen_make_room();
 	for (uint32 i = 0; i < ws->nwrites; i++)
 	{
 		ZenWrite   *w = &ws->writes[i];
@@ -297,21 +308,24 @@ spill(void)
 		qsort(rows, n, sizeof(Row), compare_rows);
 		zen_commit_begin(&zen_my_commit);
 		ws->region = zen_my_commit.region;
-		PG_TRY();
-		{
-			spill_rows(rows, n);
-		}
-		PG_FINALLY();
-		{
-			set_next_spill();
-		}
-		PG_END_TRY();
+		spilling = true;
+		spill_rows(rows, n);
+		leave_out_spilled();
 		zen_gc_run(zen_my_commit.region, n);
 		zen_region_rest(zen_my_commit.region, true);
 	}
 	else
 		ws->spared = ws->bytes;
 	pfree(rows);
+}
+
+void
+zen_spill_abandon(void)
+{
+	if (!spilling)
+		return;
+	leave_out_spilled();
+	zen_region_rest(zen_my_commit.region, true);
 }
 
 /* Bytes of DRAM that the versions of a transaction may take. */

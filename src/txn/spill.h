@@ -17,4 +17,11 @@
  */
 extern void zen_spill_if_large(void);
 
+/*
+ * zen_spill_abandon -- the (sub)transaction ends while it spills: put the write set in order.
+ *
+ * Called by its abort before anything looks at the write set.  Never throws.
+ */
+extern void zen_spill_abandon(void);
+
 #endif							/* ZEN_TXN_SPILL_H */

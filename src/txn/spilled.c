@@ -16,6 +16,9 @@
 #include "txn/gc.h"
 #include "txn/visibility.h"
 
+#define TRIES_WITHOUT_ROOM	8	/* to admit a row that is gone at once */
+#define MAX_TRIES			256
+
 /* ---------- making entries of spilled rows ---------- */
 
 /* An entry's copy of a version read back; NULL when DRAM is full.  *sound: its data fits its checksum. */
@@ -120,10 +123,14 @@ admit_spilled(ZenHTable *ht, uint64 tidno, ZenWord *word)
 		zen_wait_for_undo();
 }
 
+/*
+ * A row that has come in may be gone when it is looked for: others evict, and if DRAM has no place for its item in the CLOCK, it
+ * goes at once.  Who finds it gone again and again makes room, and gives up at last.
+ */
 void
 zen_row_admit(ZenHTable *ht, uint64 tidno, ZenWord *word)
 {
-	for (;;)
+	for (int tries = 1;; tries++)
 	{
 		uint64		state = zen_word_state(zen_word_read(word));
 
@@ -133,6 +140,13 @@ zen_row_admit(ZenHTable *ht, uint64 tidno, ZenWord *word)
 			admit_spilled(ht, tidno, word);
 		else
 			return;
+		if (tries == 1)
+			continue;
+		CHECK_FOR_INTERRUPTS();
+		if (tries == MAX_TRIES)
+			zen_arena_full_error();
+		if (tries % TRIES_WITHOUT_ROOM == 0)
+			zen_make_room();
 	}
 }
 

@@ -95,6 +95,7 @@ make_room(void)
 			break;				/* nothing that may go: what is there is in
 								 * use */
 	}
+	zen_metcache_evict_spans();
 }
 
 /* What the worker has still to do after one round. */

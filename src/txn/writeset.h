@@ -28,6 +28,7 @@ typedef struct ZenWrite
 	TransactionId xid;
 	bool		frozen;
 	bool		aborted;		/* never valid: a failed speculative insertion */
+	bool		superseded;		/* by this transaction */
 } ZenWrite;
 
 typedef struct ZenLockedRow

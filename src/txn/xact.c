@@ -32,9 +32,11 @@
 #include "txn/commit.h"
 #include "txn/ddl.h"
 #include "txn/exclusive.h"
+#include "txn/row.h"
 #include "txn/rowchange.h"
 #include "txn/rowlock.h"
 #include "txn/sequence.h"
+#include "txn/spill.h"
 #include "txn/spilled.h"
 #include "txn/twophase.h"
 #include "utils/memutils.h"
@@ -273,11 +275,23 @@ committed(void)
 	zen_exclusive_commit();
 }
 
+/*
+ * What an error has left in the middle of something.  It is done here and not where the error passes: the end of a session
+ * (FATAL) passes no PG_CATCH() and no PG_FINALLY().
+ */
+static void
+abandon(void)
+{
+	zen_epoch_reset();
+	zen_row_abandon();
+	zen_row_change_abandon();
+	zen_spill_abandon();
+}
+
 static void
 aborted(void)
 {
-	zen_epoch_reset();
-	zen_row_change_abandon();
+	abandon();
 
 	/*
 	 * an error has reset the interrupt holdoff and the error context stack
@@ -349,8 +363,7 @@ subxact_callback(SubXactEvent event, SubTransactionId my_subid, SubTransactionId
 			zen_ddl_subcommit(level);
 			break;
 		case SUBXACT_EVENT_ABORT_SUB:
-			zen_epoch_reset();
-			zen_row_change_abandon();
+			abandon();
 			release_locks(level);
 			zen_spill_subabort(level);
 			pop_writes(level);
@@ -372,7 +385,7 @@ detach(int code, Datum arg)
 	zen_epoch_detach();
 	zen_tidmap_detach();
 	zen_version_detach();
-	zen_arena_detach();
+	zen_arena_drain();
 }
 
 void
