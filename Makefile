@@ -114,6 +114,7 @@ OBJS = $(addprefix src/base/, \
 		zenam_toast.o \
 		zenam_maint.o \
 		zenam_reindex.o \
+		zenam_publish.o \
 		zenam_unlogged.o \
 		zenam_handler.o) \
 	$(addprefix src/admin/, \

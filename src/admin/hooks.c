@@ -36,6 +36,7 @@
 #include "txn/ddl.h"
 #include "txn/recovery.h"
 #include "txn/twophase.h"
+#include "txn/xact.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -96,6 +97,7 @@ zen_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
 		prev_object_access_hook(access, classId, objectId, subId, arg);
 	if (subId != 0 || IsBootstrapProcessingMode())
 		return;
+	zen_replication_note(access, classId, objectId);
 	if (access == OAT_POST_CREATE && classId == RelationRelationId && OidIsValid(get_table_am_oid("zen", true)))
 		relation_created(objectId);
 	else if (access == OAT_DROP && classId == RelationRelationId)
@@ -334,6 +336,14 @@ is_recovered(void)
 	return true;
 }
 
+/* What a statement has left to be done or judged; also before commit, for what was done by other ways than statements. */
+static void
+finish_statement(void)
+{
+	zen_replication_check();
+	zen_index_repair();
+}
+
 static void
 zen_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, ProcessUtilityContext context,
 			ParamListInfo params, QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
@@ -374,11 +384,7 @@ zen_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, Proc
 		return;
 	}
 	run(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
-	if (IsA(stmt, CreatePublicationStmt))
-		zen_replication_check_publication(((CreatePublicationStmt *) stmt)->pubname);
-	else if (IsA(stmt, AlterPublicationStmt))
-		zen_replication_check_publication(((AlterPublicationStmt *) stmt)->pubname);
-	zen_index_repair();
+	finish_statement();
 }
 
 /* ---------- bitmap heap scans ---------- */
@@ -418,4 +424,5 @@ zen_hooks_init(void)
 	prev_executor_start = ExecutorStart_hook;
 	ExecutorStart_hook = zen_executor_start;
 	zen_basebackup_init();
+	zen_before_commit = finish_statement;
 }

@@ -23,6 +23,7 @@
 #include "pgstat.h"
 #include "storage/smgr.h"
 #include "table/zenam_callbacks.h"
+#include "table/zenam_publish.h"
 #include "table/zenam_reindex.h"
 #include "table/zenam_unlogged.h"
 #include "txn/ddl.h"
@@ -155,6 +156,9 @@ zenam_relation_set_new_filelocator(Relation rel, const RelFileLocator *newrlocat
 	 */
 	if (persistence == RELPERSISTENCE_UNLOGGED)
 		refuse_unlogged();
+	/* new files for a table that has some: TRUNCATE */
+	if (!same_locator(zen_rel_locator(rel), *newrlocator))
+		zen_check_change(rel);
 	zen_gate();
 	zen_twophase_resolve();		/* nothing of an ended transaction is left to
 								 * do in the old table */
@@ -182,6 +186,7 @@ zenam_relation_nontransactional_truncate(Relation rel)
 	ZenHTable  *ht = zen_rel_htable_raw(rel);
 
 	zen_gate();
+	zen_check_change(rel);
 	if (zen_ddl_is_own(ht))
 		zen_ddl_truncate(ht);
 	else

@@ -37,6 +37,8 @@
 #include "txn/twophase.h"
 #include "utils/memutils.h"
 
+void		(*zen_before_commit) (void);
+
 static bool attached = false;
 static bool watching = false;	/* undo_context stands on the stack */
 static ErrorContextCallback undo_context;
@@ -281,9 +283,11 @@ xact_callback(XactEvent event, void *arg)
 	switch (event)
 	{
 		case XACT_EVENT_PRE_COMMIT:
+			zen_before_commit();
 			pre_commit();
 			break;
 		case XACT_EVENT_PRE_PREPARE:
+			zen_before_commit();
 			pre_prepare();
 			break;
 		case XACT_EVENT_COMMIT:
