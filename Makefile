@@ -122,6 +122,7 @@ OBJS = $(addprefix src/base/, \
 		basebackup.o \
 		statements.o \
 		explain.o \
+		swapped.o \
 		hooks.o \
 		views.o \
 		report.o \

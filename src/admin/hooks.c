@@ -2,7 +2,8 @@
  * hooks.c -- object access, utility and executor hooks.
  *
  * object access: an index on a zen table becomes unlogged before it is built; a dropped relation or database takes its
- * HTables along; who begins a base backup hears what will not be in it.
+ * HTables along; a relation that tools have given the file of a zen table is not dropped; who begins a base backup hears
+ * what will not be in it.
  * utility: temporary and unlogged tables fall back to heap when zen is only the default; databases that hold zen
  * tables are not copied or moved; COMMIT PREPARED and ROLLBACK PREPARED reach zen; indexes that a
  * command has built as logged ones are repaired after it; what logical replication does not carry is said.
@@ -19,6 +20,7 @@
 #include "access/xact.h"
 #include "admin/basebackup.h"
 #include "admin/replication.h"
+#include "admin/swapped.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
@@ -81,7 +83,7 @@ relation_dropped(Oid relid)
 	rel = try_relation_open(relid, NoLock);
 	if (rel == NULL)
 		return;
-	if (RELKIND_HAS_STORAGE(rel->rd_rel->relkind))
+	if (zen_rel_is_zen(rel))
 	{
 		ht = zen_ddl_find(zen_rel_locator(rel), rel->rd_backend);
 		if (ht != NULL)
@@ -109,8 +111,11 @@ zen_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
 		 * goes
 		 */
 		zen_twophase_resolve();
+		zen_swapped_check(objectId);
 		relation_dropped(objectId);
 	}
+	else if ((access == OAT_TRUNCATE || access == OAT_POST_ALTER) && classId == RelationRelationId)
+		zen_swapped_check(objectId);
 	else if (access == OAT_DROP && classId == DatabaseRelationId)
 	{
 		zen_gate();
@@ -175,6 +180,8 @@ refuse_am(char persistence)
 static char *
 choose_am(RangeVar *rel, char *given)
 {
+	if (given == NULL && rel != NULL && zen_swapped_is_copy(rel))
+		return pstrdup("zen");
 	if (rel == NULL || is_permanent(rel))
 		return given;
 	if (given == NULL && strcmp(default_table_access_method, "zen") == 0)
