@@ -4,6 +4,7 @@
 # - where both came about all the same, changes of the table are refused
 # - zen.publications = warning allows all that, with warnings
 # - a subscriber's first copy of a zen table is refused, with row filters and partition roots, too
+# - indexes of zen tables stay unlogged when TRUNCATE is applied, which is no statement there
 
 use strict;
 use warnings;
@@ -28,6 +29,7 @@ test_race();
 test_wal_level();
 test_setting();
 test_first_copy();
+test_applied_truncate();
 $dbh->disconnect;
 $node->stop;
 done_testing();
@@ -289,6 +291,55 @@ sub test_first_copy
 	value($to, 'DROP SUBSCRIPTION s');
 	execute('DROP PUBLICATION p', 'DROP TABLE whole, filtered, root, h');
 	set_publications('error');
+	$to->disconnect;
+	$subscriber->stop;
+	return;
+}
+
+# The indexes of a table that are not unlogged.
+sub logged_indexes
+{
+	return value($_[0], q{SELECT string_agg(c.relname, ' ') FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+		WHERE i.indrelid IN ('t'::regclass, 'child'::regclass) AND c.relpersistence <> 'u'});
+}
+
+# The worker that applies changes calls no utility hook.
+sub test_applied_truncate
+{
+	my $subscriber = new_node('target', pool_size => '64MB', dram_size => '128MB', init => { allows_streaming => 'logical' });
+	$subscriber->start;
+	my $to = connect_db($subscriber);
+	my @tables = ('CREATE TABLE t (a int PRIMARY KEY, b int[], c point, d text, e int) USING %s',
+		'CREATE TABLE child (a int PRIMARY KEY, t int REFERENCES t, p point) USING %s');
+	my $fill = q{INSERT INTO t SELECT g, ARRAY[g], point(g, g), 'text ' || g, g FROM generate_series(1, 500) g};
+	execute((map { s/%s/heap/r } @tables), $fill, 'INSERT INTO child SELECT g, g, point(g, g) FROM generate_series(1, 500) g',
+		'CREATE PUBLICATION p FOR TABLE t, child');
+	value($to, $_)
+	  for 'CREATE EXTENSION zen', (map { s/%s/zen/r } @tables), 'CREATE INDEX gin ON t USING gin (b)', 'CREATE INDEX gist ON t USING gist (c)',
+	  'CREATE INDEX spgist ON t USING spgist (d)', 'CREATE INDEX brin ON t USING brin (e)', 'CREATE INDEX hash ON t USING hash (d)',
+	  'CREATE INDEX btree ON t (d)', 'CREATE INDEX child_gist ON child USING gist (p)',
+	  sprintf q{CREATE SUBSCRIPTION s CONNECTION 'host=%s port=%d dbname=postgres' PUBLICATION p}, $node->host, $node->port;
+	my $rows = sub { value($to, 'SELECT (SELECT count(*) FROM t) + (SELECT count(*) FROM child)') };
+	wait_for('the first copy', sub { $rows->() == 1000 }, 600);
+	is(logged_indexes($to), undef, 'indexes are unlogged at first');
+	execute('TRUNCATE t CASCADE');
+	wait_for('TRUNCATE', sub { $rows->() == 0 }, 600);
+	is(logged_indexes($to), undef, 'and after a TRUNCATE that was applied');
+	execute($fill);
+	wait_for('the rows', sub { $rows->() == 500 }, 600);
+	# in one transaction, with rows before and after
+	execute('BEGIN', 'INSERT INTO t (a) VALUES (0)', 'TRUNCATE t CASCADE', $fill, 'COMMIT', 'DELETE FROM t WHERE a = 500');
+	wait_for('all of it', sub { $rows->() == 499 }, 600);
+	is(logged_indexes($to), undef, 'in a transaction with other changes, too');
+	is_sound($to, 'after that');
+	crash($subscriber);
+	$subscriber->start;
+	$to = connect_db($subscriber);
+	value($to, 'SET enable_seqscan = off');
+	is(value($to, "SELECT count(*) FROM t WHERE $_"), 1, "after a crash, too: $_")
+	  for 'b @> ARRAY[7]', q{c <@ box '((7, 7), (7, 7))'}, q{d = 'text 7'}, 'e = 7';
+	value($to, 'DROP SUBSCRIPTION s');
+	execute('DROP PUBLICATION p', 'DROP TABLE t, child');
 	$to->disconnect;
 	$subscriber->stop;
 	return;

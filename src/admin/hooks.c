@@ -6,7 +6,7 @@
  * what will not be in it.
  * utility: temporary and unlogged tables fall back to heap when zen is only the default; databases that hold zen
  * tables are not copied or moved; COMMIT PREPARED and ROLLBACK PREPARED reach zen; indexes that a
- * command has built as logged ones are repaired after it; what logical replication does not carry is said.
+ * command has built as logged ones are repaired after it, or before commit; what logical replication does not carry is said.
  * executor: bitmap heap scans must not prefetch from a table's main fork, which zen tables do not have.
  */
 #include "base/compat.h"
