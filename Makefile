@@ -123,6 +123,7 @@ OBJS = $(addprefix src/base/, \
 		statements.o \
 		explain.o \
 		swapped.o \
+		truncate.o \
 		hooks.o \
 		views.o \
 		report.o \

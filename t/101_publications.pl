@@ -4,6 +4,7 @@
 # - where both came about all the same, changes of the table are refused
 # - zen.publications = warning allows all that, with warnings
 # - a subscriber's first copy of a zen table is refused, with row filters and partition roots, too
+# - TRUNCATE of zen tables is not decoded, and otherwise like PostgreSQL's
 # - indexes of zen tables stay unlogged when TRUNCATE is applied, which is no statement there
 
 use strict;
@@ -29,6 +30,8 @@ test_race();
 test_wal_level();
 test_setting();
 test_first_copy();
+test_truncate();
+test_truncate_published();
 test_applied_truncate();
 $dbh->disconnect;
 $node->stop;
@@ -320,7 +323,7 @@ sub test_applied_truncate
 	  'CREATE INDEX btree ON t (d)', 'CREATE INDEX child_gist ON child USING gist (p)',
 	  sprintf q{CREATE SUBSCRIPTION s CONNECTION 'host=%s port=%d dbname=postgres' PUBLICATION p}, $node->host, $node->port;
 	my $rows = sub { value($to, 'SELECT (SELECT count(*) FROM t) + (SELECT count(*) FROM child)') };
-	wait_for('the first copy', sub { $rows->() == 1000 }, 600);
+	wait_for('the first copies', sub { value($to, q{SELECT count(*) FROM pg_subscription_rel WHERE srsubstate IN ('s', 'r')}) == 2 }, 600);
 	is(logged_indexes($to), undef, 'indexes are unlogged at first');
 	execute('TRUNCATE t CASCADE');
 	wait_for('TRUNCATE', sub { $rows->() == 0 }, 600);
@@ -342,5 +345,101 @@ sub test_applied_truncate
 	execute('DROP PUBLICATION p', 'DROP TABLE t, child');
 	$to->disconnect;
 	$subscriber->stop;
+	return;
+}
+
+# What a reader of the WAL is told, without the rows of catalogs.
+sub decoded
+{
+	return join "\n", map { $_->[0] } @{ run_sql($dbh, q{SELECT data FROM pg_logical_slot_get_changes('slot', NULL, NULL, 'skip-empty-xacts', '1',
+		'include-xids', '0') WHERE data LIKE 'table%'})->{rows} };
+}
+
+sub fails
+{
+	my ($sql, $state) = @_;
+	is(state_of($dbh, $sql), $state, "$state: $sql");
+	return;
+}
+
+sub test_truncate
+{
+	my $counts = sub { value($dbh, 'SELECT concat_ws(\' \', ' . join(', ', map { "(SELECT count(*) FROM $_)" } @_) . ')') };
+	execute('CREATE TABLE z (a int PRIMARY KEY) USING zen', 'CREATE TABLE h (a int PRIMARY KEY REFERENCES z) USING heap',
+		'CREATE TABLE zz (a int PRIMARY KEY REFERENCES h, b serial) USING zen', 'CREATE TABLE alone (a int) USING heap',
+		'CREATE TABLE root (a int) PARTITION BY LIST (a)', 'CREATE TABLE leaf1 PARTITION OF root FOR VALUES IN (1) USING heap',
+		'CREATE TABLE leaf2 PARTITION OF root FOR VALUES IN (2) USING zen', 'CREATE VIEW v AS SELECT * FROM z',
+		'CREATE TABLE parent (a int) USING heap', 'CREATE TABLE child () INHERITS (parent) USING zen',
+		q{SELECT pg_create_logical_replication_slot('slot', 'test_decoding')});
+	my $fill = sub {
+		execute('INSERT INTO z VALUES (1), (2)', 'INSERT INTO h VALUES (1), (2)', 'INSERT INTO zz (a) VALUES (1), (2)',
+			'INSERT INTO root VALUES (1), (2)', 'INSERT INTO parent VALUES (1)', 'INSERT INTO child VALUES (1)', 'INSERT INTO alone VALUES (1)');
+		decoded();
+	};
+	$fill->();
+	execute('TRUNCATE z, h, zz, alone');
+	is(decoded(), 'table public.h, public.alone: TRUNCATE: (no-flags)', 'only heap tables are named');
+	is($counts->(qw(z h zz alone)), '0 0 0 0', 'and all are empty');
+	$fill->();
+	fails('TRUNCATE z', '0A000');
+	execute('TRUNCATE z RESTART IDENTITY CASCADE');
+	is(decoded(), 'table public.h: TRUNCATE: restart_seqs cascade', 'CASCADE reaches heap and zen tables');
+	is($counts->(qw(z h zz)), '0 0 0', 'which are empty');
+	execute('INSERT INTO z VALUES (1)', 'INSERT INTO h VALUES (1)', 'INSERT INTO zz (a) VALUES (1)');
+	is(value($dbh, 'SELECT b FROM zz'), 1, 'and RESTART IDENTITY');
+	decoded();
+	execute('TRUNCATE zz, zz, root, parent');
+	is(decoded(), 'table public.root, public.leaf1, public.parent: TRUNCATE: (no-flags)', 'partitions and children');
+	is($counts->(qw(root parent)), '0 0', 'are truncated');
+	execute('TRUNCATE h CASCADE', 'DELETE FROM z', 'TRUNCATE alone');
+	$fill->();
+	execute('TRUNCATE ONLY parent, ONLY zz');
+	is(decoded(), 'table public.parent: TRUNCATE: (no-flags)', 'ONLY');
+	is($counts->(qw(child z)), '1 2', 'leaves children alone');
+	execute('BEGIN', 'TRUNCATE zz', 'INSERT INTO zz (a) VALUES (1)', 'TRUNCATE zz', 'ROLLBACK', 'TRUNCATE zz', 'INSERT INTO zz (a) VALUES (2)',
+		'BEGIN', 'TRUNCATE zz', 'SAVEPOINT s', 'INSERT INTO zz (a) VALUES (1)', 'TRUNCATE zz', 'ROLLBACK TO s', 'COMMIT');
+	is($counts->('zz'), '0', 'in transactions');
+	is(decoded(), '', 'zen tables alone: nothing is decoded');
+	fails('TRUNCATE zz, v', '42809');
+	fails('TRUNCATE zz, pg_class', '42501');
+	fails('TRUNCATE zz, no_such_table', '42P01');
+	fails('TRUNCATE zz, ONLY root', '42809');
+	execute('BEGIN READ ONLY');
+	fails('TRUNCATE zz', '25006');
+	execute('ROLLBACK', 'BEGIN', 'DECLARE c CURSOR FOR SELECT * FROM zz', 'FETCH c');
+	fails('TRUNCATE zz', '55006');
+	execute('ROLLBACK', 'CREATE ROLE clerk', 'GRANT ALL ON alone, root TO clerk', 'SET ROLE clerk');
+	fails('TRUNCATE alone, zz', '42501');
+	allowed('TRUNCATE root');
+	execute('RESET ROLE', 'GRANT TRUNCATE ON z TO clerk', 'SET ROLE clerk');
+	fails('TRUNCATE z CASCADE', '42501');
+	execute('RESET ROLE', 'CREATE TABLE log (t text) USING heap', 'CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		INSERT INTO log VALUES (TG_WHEN || TG_TABLE_NAME); TRUNCATE z, h CASCADE; RETURN NULL; END $$',
+		'CREATE TRIGGER a BEFORE TRUNCATE ON leaf2 EXECUTE FUNCTION note()', 'CREATE TRIGGER b AFTER TRUNCATE ON leaf2 EXECUTE FUNCTION note()',
+		'TRUNCATE leaf2');
+	is(value($dbh, q{SELECT string_agg(t, ' ' ORDER BY t) FROM log}), 'AFTERleaf2 BEFOREleaf2', 'triggers run, and may truncate');
+	is($counts->(qw(z h zz)), '0 0 0', 'other tables');
+	execute(q{SELECT pg_drop_replication_slot('slot')}, 'DROP TABLE z, h, zz, root, parent, alone, log CASCADE', 'DROP ROLE clerk');
+	return;
+}
+
+# A publication that has zen tables by zen.publications = warning sends nothing of them, TRUNCATE neither.
+sub test_truncate_published
+{
+	set_publications('warning');
+	execute('CREATE TABLE z (a int) USING zen', 'CREATE TABLE h (a int) USING heap', 'CREATE PUBLICATION p FOR ALL TABLES',
+		q{SELECT pg_create_logical_replication_slot('slot', 'test_decoding')});
+	allowed('TRUNCATE z, h');
+	is(decoded(), 'table public.h: TRUNCATE: (no-flags)', 'not decoded');
+	$dbh->disconnect;
+	$node->append_conf('postgresql.conf', "shared_preload_libraries = 'pg_stat_statements, zen'");
+	$node->restart;
+	$dbh = connect_db($node);
+	fails('TRUNCATE z, h', '0A000');
+	like(run_sql($dbh, 'TRUNCATE z')->{message}, qr/would send TRUNCATE of zen table "z".*HINT:  Put zen first/s, 'behind a library with a hook it would be');
+	execute(q{ALTER PUBLICATION p SET (publish = 'insert, update, delete')});
+	allowed('TRUNCATE z');
+	execute(q{SELECT pg_drop_replication_slot('slot')}, 'DROP PUBLICATION p', 'DROP TABLE z, h');
+	set_publications('error');
 	return;
 }

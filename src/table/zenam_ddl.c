@@ -159,7 +159,7 @@ zenam_relation_set_new_filelocator(Relation rel, const RelFileLocator *newrlocat
 		refuse_unlogged();
 	/* new files for a table that has some: TRUNCATE */
 	if (!same_locator(zen_rel_locator(rel), *newrlocator))
-		zen_check_change(rel);
+		zen_check_truncate(rel);
 	zen_gate();
 	zen_twophase_resolve();		/* nothing of an ended transaction is left to
 								 * do in the old table */
@@ -187,7 +187,7 @@ zenam_relation_nontransactional_truncate(Relation rel)
 	ZenHTable  *ht = zen_rel_htable_raw(rel);
 
 	zen_gate();
-	zen_check_change(rel);
+	zen_check_truncate(rel);
 	if (zen_ddl_is_own(ht))
 		zen_ddl_truncate(ht);
 	else

@@ -8,7 +8,7 @@
  * - one session makes the publication, another one the table, and neither sees what the other has not committed;
  * - zen.publications is set back.
  *
- * So each change of a row asks, too, as PostgreSQL asks for a replica identity.  The answer is kept in the relcache entry,
+ * So each change of a row, and TRUNCATE, ask, too, as PostgreSQL asks for a replica identity.  The answer is kept in the relcache entry,
  * which whatever changes publications invalidates.
  */
 #include "table/zenam_publish.h"
@@ -21,6 +21,8 @@
 #include "table/zenam.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+
+bool		zen_truncate_undecoded = false;
 
 bool
 zen_sends_anything(const PublicationActions *actions)
@@ -104,4 +106,22 @@ zen_refuse_published_change(Relation rel)
 	publication = zen_publication_of(RelationGetRelid(rel));
 	if (publication != NULL)
 		zen_report_published(RelationGetRelid(rel), publication);
+}
+
+void
+zen_refuse_published_truncate(Relation rel)
+{
+	PublicationDesc desc;
+
+	zen_refuse_published_change(rel);
+	if (zen_publications != ZEN_PUBLICATIONS_WARNING || zen_truncate_undecoded)
+		return;
+	RelationBuildPublicationDesc(rel, &desc);
+	if (desc.pubactions.pubtruncate)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("a publication would send TRUNCATE of zen table \"%s\", but not its other changes",
+						RelationGetRelationName(rel)),
+				 errdetail("TRUNCATE statements of clients are not sent, if zen comes before other libraries with utility hooks."),
+				 errhint("Put zen first in shared_preload_libraries, publish without truncate, or use DELETE.")));
 }

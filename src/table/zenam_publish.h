@@ -25,11 +25,17 @@ extern char *zen_publication_of(Oid relid);
  */
 extern void zen_report_published(Oid relid, const char *publication);
 
+/* True while a TRUNCATE runs that does not name zen tables to those who decode the WAL; set by admin/truncate.c. */
+extern bool zen_truncate_undecoded;
+
+/* zen_refuse_published_truncate -- zen_check_truncate() where changes are decoded. */
+extern void zen_refuse_published_truncate(Relation rel);
+
 /* zen_refuse_published_change -- zen_check_change() where changes are decoded. */
 extern void zen_refuse_published_change(Relation rel);
 
 /*
- * zen_check_change -- before a change of a zen table's rows, or its truncation: throws if a publication would send the change, unless
+ * zen_check_change -- before a change of a zen table's rows: throws if a publication would send the change, unless
  * zen.publications allows such tables.
  */
 static inline void
@@ -37,6 +43,17 @@ zen_check_change(Relation rel)
 {
 	if (unlikely(XLogLogicalInfoActive()))
 		zen_refuse_published_change(rel);
+}
+
+/*
+ * zen_check_truncate -- before a zen table is truncated: throws as zen_check_change() does.  Where zen.publications allows such
+ * tables, throws if a publication would send the TRUNCATE, after changes that it has not sent.
+ */
+static inline void
+zen_check_truncate(Relation rel)
+{
+	if (unlikely(XLogLogicalInfoActive()))
+		zen_refuse_published_truncate(rel);
 }
 
 #endif							/* ZENAM_PUBLISH_H */
