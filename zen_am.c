@@ -6,6 +6,7 @@
 #include "admin/explain.h"
 #include "admin/hooks.h"
 #include "admin/statements.h"
+#include "admin/truncate.h"
 #include "base/arena.h"
 #include "base/delay.h"
 #include "base/fault.h"
@@ -116,6 +117,7 @@ _PG_init(void)
 				 errhint("Add zen to shared_preload_libraries in postgresql.conf and restart the server.")));
 	zen_fault_init();
 	zen_guc_init();
+	zen_truncate_init();
 	zen_statements_init();
 	zen_xact_init();
 	zen_exclusive_install();

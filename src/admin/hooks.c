@@ -21,7 +21,6 @@
 #include "admin/basebackup.h"
 #include "admin/replication.h"
 #include "admin/swapped.h"
-#include "admin/truncate.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
@@ -391,9 +390,7 @@ zen_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, Proc
 		zen_twophase_resolve();
 		return;
 	}
-	/* what other libraries do for the statement is not left out */
-	if (prev_utility_hook != NULL || !IsA(stmt, TruncateStmt) || !zen_truncate((TruncateStmt *) stmt))
-		run(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+	run(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 	finish_statement();
 }
 

@@ -5,6 +5,9 @@
  * would then empty a table whose rows they never get.  PostgreSQL exports the part that truncates, which takes the list of
  * tables to name from its caller.  So statements that reach zen tables are executed here, in two steps: all tables are locked and
  * checked, those that CASCADE adds included, and the list is made without zen's.
+ *
+ * The utility hook that does so stands for PostgreSQL's own execution, so it must be the last that is called.  If another library
+ * has been loaded before, its hook is, and the statement is left to it (table/zenam_publish.c says what becomes of it).
  */
 #include "admin/truncate.h"
 
@@ -27,6 +30,8 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
+
+static ProcessUtility_hook_type prev_utility_hook;
 
 /* What a statement truncates; the lists are parallel. */
 typedef struct Targets
@@ -235,8 +240,9 @@ truncate_targets(const Targets *t, TruncateStmt *stmt)
 	PG_END_TRY();
 }
 
-bool
-zen_truncate(TruncateStmt *stmt)
+/* False if the statement is another, which is left to PostgreSQL. */
+static bool
+truncate_undecoded(TruncateStmt *stmt)
 {
 	Targets		t = {NIL, NIL};
 	ListCell   *lc;
@@ -255,4 +261,23 @@ zen_truncate(TruncateStmt *stmt)
 		table_close((Relation) lfirst(lc), NoLock);
 	CommandCounterIncrement();
 	return true;
+}
+
+static void
+truncate_utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUtilityContext context, ParamListInfo params,
+				 QueryEnvironment *env, DestReceiver *dest, QueryCompletion *qc)
+{
+	Node	   *stmt = pstmt->utilityStmt;
+
+	if (prev_utility_hook != NULL)
+		prev_utility_hook(pstmt, query, read_only, context, params, env, dest, qc);
+	else if (!IsA(stmt, TruncateStmt) || !truncate_undecoded((TruncateStmt *) stmt))
+		standard_ProcessUtility(pstmt, query, read_only, context, params, env, dest, qc);
+}
+
+void
+zen_truncate_init(void)
+{
+	prev_utility_hook = ProcessUtility_hook;
+	ProcessUtility_hook = truncate_utility;
 }

@@ -6,12 +6,10 @@
 
 #include "base/compat.h"
 
-#include "nodes/parsenodes.h"
-
 /*
- * zen_truncate -- execute a TRUNCATE that reaches zen tables while changes are decoded; false if it is another, which is left
- * to PostgreSQL.  Locks, permissions, errors and effects are PostgreSQL's.
+ * zen_truncate_init -- install the utility hook that executes TRUNCATE of zen tables while changes are decoded; in _PG_init, before
+ * zen's other utility hooks, which have their part in the statement.  Locks, permissions, errors and effects are PostgreSQL's.
  */
-extern bool zen_truncate(TruncateStmt *stmt);
+extern void zen_truncate_init(void);
 
 #endif							/* ZEN_TRUNCATE_H */
