@@ -116,6 +116,7 @@ OBJS = $(addprefix src/base/, \
 		zenam_toast.o \
 		zenam_maint.o \
 		zenam_reindex.o \
+		zenam_publish.o \
 		zenam_unlogged.o \
 		zenam_handler.o) \
 	$(addprefix src/admin/, \
@@ -124,6 +125,8 @@ OBJS = $(addprefix src/base/, \
 		statements.o \
 		explain.o \
 		extension.o \
+		swapped.o \
+		truncate.o \
 		hooks.o \
 		views.o \
 		report.o \

@@ -6,6 +6,7 @@
 #include "admin/explain.h"
 #include "admin/hooks.h"
 #include "admin/statements.h"
+#include "admin/truncate.h"
 #include "base/arena.h"
 #include "base/delay.h"
 #include "base/fault.h"
@@ -46,6 +47,7 @@ zen_shmem_request(void)
 	 * Not in _PG_init, as zen is to be loaded first, and there are libraries
 	 * that refuse to be loaded when a hook has been set.
 	 */
+	zen_truncate_init();
 	zen_statements_init();
 	zen_exclusive_install();
 	zen_hooks_init();

@@ -2,10 +2,11 @@
  * hooks.c -- object access, utility and executor hooks.
  *
  * object access: an index on a zen table becomes unlogged before it is built; a dropped relation or database takes its
- * HTables along; who begins a base backup hears what will not be in it.
+ * HTables along; a relation that tools have given the file of a zen table is not dropped; who begins a base backup hears
+ * what will not be in it.
  * utility: temporary and unlogged tables, and those of extensions, fall back to heap when zen is only the default;
  * databases that hold zen tables are not copied or moved; COMMIT PREPARED and ROLLBACK PREPARED reach zen; indexes that a
- * command has built as logged ones are repaired after it; what logical replication does not carry is said.
+ * command has built as logged ones are repaired after it, or before commit; what logical replication does not carry is said.
  * executor: bitmap heap scans must not prefetch from a table's main fork, which zen tables do not have.
  */
 #include "base/compat.h"
@@ -20,6 +21,7 @@
 #include "admin/basebackup.h"
 #include "admin/extension.h"
 #include "admin/replication.h"
+#include "admin/swapped.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
@@ -37,6 +39,7 @@
 #include "txn/ddl.h"
 #include "txn/recovery.h"
 #include "txn/twophase.h"
+#include "txn/xact.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -82,7 +85,7 @@ relation_dropped(Oid relid)
 	rel = try_relation_open(relid, NoLock);
 	if (rel == NULL)
 		return;
-	if (RELKIND_HAS_STORAGE(rel->rd_rel->relkind))
+	if (zen_rel_is_zen(rel))
 	{
 		ht = zen_ddl_find(zen_rel_locator(rel), rel->rd_backend);
 		if (ht != NULL)
@@ -98,6 +101,7 @@ zen_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
 		prev_object_access_hook(access, classId, objectId, subId, arg);
 	if (subId != 0 || IsBootstrapProcessingMode())
 		return;
+	zen_replication_note(access, classId, objectId);
 	if (access == OAT_POST_CREATE && classId == RelationRelationId && OidIsValid(get_table_am_oid("zen", true)))
 		relation_created(objectId);
 	else if (access == OAT_DROP && classId == RelationRelationId)
@@ -109,8 +113,11 @@ zen_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
 		 * goes
 		 */
 		zen_twophase_resolve();
+		zen_swapped_check(objectId);
 		relation_dropped(objectId);
 	}
+	else if ((access == OAT_TRUNCATE || access == OAT_POST_ALTER) && classId == RelationRelationId)
+		zen_swapped_check(objectId);
 	else if (access == OAT_DROP && classId == DatabaseRelationId)
 	{
 		zen_gate();
@@ -175,6 +182,8 @@ refuse_am(char persistence)
 static char *
 choose_am(RangeVar *rel, char *given)
 {
+	if (given == NULL && rel != NULL && zen_swapped_is_copy(rel))
+		return pstrdup("zen");
 	if (rel == NULL || is_permanent(rel))
 		return given;
 	if (given == NULL && strcmp(default_table_access_method, "zen") == 0)
@@ -336,6 +345,14 @@ is_recovered(void)
 	return true;
 }
 
+/* What a statement has left to be done or judged; also before commit, for what was done by other ways than statements. */
+static void
+finish_statement(void)
+{
+	zen_replication_check();
+	zen_index_repair();
+}
+
 static void
 zen_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, ProcessUtilityContext context,
 			ParamListInfo params, QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
@@ -379,11 +396,7 @@ zen_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, Proc
 	extension = zen_extension_begin(stmt);
 	run(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 	zen_extension_end(stmt, extension);
-	if (IsA(stmt, CreatePublicationStmt))
-		zen_replication_check_publication(((CreatePublicationStmt *) stmt)->pubname);
-	else if (IsA(stmt, AlterPublicationStmt))
-		zen_replication_check_publication(((AlterPublicationStmt *) stmt)->pubname);
-	zen_index_repair();
+	finish_statement();
 }
 
 /* ---------- bitmap heap scans ---------- */
@@ -423,4 +436,5 @@ zen_hooks_init(void)
 	prev_executor_start = ExecutorStart_hook;
 	ExecutorStart_hook = zen_executor_start;
 	zen_basebackup_init();
+	zen_before_commit = finish_statement;
 }

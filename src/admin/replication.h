@@ -4,12 +4,22 @@
 #ifndef ZEN_REPLICATION_H
 #define ZEN_REPLICATION_H
 
+#include "catalog/objectaccess.h"
 #include "nodes/parsenodes.h"
 
 /* zen_replication_check_copy -- refuse the first copy of a zen table to a subscriber; before the COPY runs. */
 extern void zen_replication_check_copy(CopyStmt *stmt);
 
-/* zen_replication_check_publication -- warn of zen tables in a publication that CREATE or ALTER PUBLICATION has made. */
-extern void zen_replication_check_publication(const char *name);
+/*
+ * zen_replication_note -- an object is created or altered: remember it if a zen table and a publication may meet by that.
+ * Called by the object access hook, when the object's new catalog row is not visible yet.
+ */
+extern void zen_replication_note(ObjectAccessType access, Oid class, Oid object);
+
+/*
+ * zen_replication_check -- look at what was remembered: throws ERRCODE_FEATURE_NOT_SUPPORTED, or warns, if a publication
+ * would send a zen table now.  After each statement and before commit; in a transaction, or nothing.
+ */
+extern void zen_replication_check(void);
 
 #endif							/* ZEN_REPLICATION_H */

@@ -26,6 +26,7 @@
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
+#include "commands/defrem.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "nvm/alloc.h"
@@ -40,6 +41,7 @@
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #define MAX_SUSPECTS	10000
@@ -301,6 +303,30 @@ check_orphan(PoolCheck *c, ZenHTable *ht)
 	}
 }
 
+/*
+ * An entry whose relation is none of zen's: its file was given to another by hand.  File number and access method are of one
+ * row of pg_class, so a rewrite to another access method is not taken for that.
+ */
+static void
+check_access_method(PoolCheck *c, ZenHTable *ht)
+{
+	Oid			relid = relation_of(c, ht);
+	Oid			zen = get_table_am_oid("zen", false);
+	HeapTuple	tuple = OidIsValid(relid) ? SearchSysCache1(RELOID, ObjectIdGetDatum(relid)) : NULL;
+	Form_pg_class form;
+
+	if (!HeapTupleIsValid(tuple))
+		return;
+	form = (Form_pg_class) GETSTRUCT(tuple);
+	if (form->relam != zen && is_settled(ht) && is_row_of(ht, tuple))
+	{
+		ZenFinding	f = about_table(c, "htable", ht);
+
+		zen_report(&c->report, &f, "the catalogs give the table's rows to a relation that is no zen table");
+	}
+	ReleaseSysCache(tuple);
+}
+
 static void
 check_catalogs(PoolCheck *c)
 {
@@ -312,8 +338,10 @@ check_catalogs(PoolCheck *c)
 	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (zen_htables[i].in_use)
-			check_orphan(c, &zen_htables[i]);
+		if (!zen_htables[i].in_use)
+			continue;
+		check_orphan(c, &zen_htables[i]);
+		check_access_method(c, &zen_htables[i]);
 	}
 }
 

@@ -34,12 +34,19 @@ int			zen_spill_threshold_kb;
 bool		zen_met_cache_split = true;
 bool		zen_skip_damaged_rows = false;
 bool		zen_save_map = true;
+int			zen_publications = ZEN_PUBLICATIONS_ERROR;
 
 static const struct config_enum_entry pool_mode_options[] = {
 	{"auto", ZEN_POOL_AUTO, false},
 	{"pmem", ZEN_POOL_PMEM, false},
 	{"emulated", ZEN_POOL_EMULATED, false},
 	{"msync", ZEN_POOL_MSYNC, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry publications_options[] = {
+	{"error", ZEN_PUBLICATIONS_ERROR, false},
+	{"warning", ZEN_PUBLICATIONS_WARNING, false},
 	{NULL, 0, false}
 };
 
@@ -187,6 +194,12 @@ zen_guc_init(void)
 							 "Saves what is known of the pool at an orderly stop, and loads it at the next start.",
 							 "Without it, or after a crash, a start reads the whole pool, and checks each row as it does so.",
 							 &zen_save_map, true,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("zen.publications",
+							 "What becomes of a publication that would send the changes of a zen table.",
+							 "They are not in the WAL, so they cannot be sent.  error: publication, table and changes are "
+							 "refused; warning: they are allowed, for the sake of the publication's heap tables.",
+							 &zen_publications, ZEN_PUBLICATIONS_ERROR, publications_options,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("zen.skip_damaged_rows",
 							 "Leaves out rows whose checksum does not match, with a warning.",

@@ -57,6 +57,15 @@ extern bool zen_skip_damaged_rows;	/* leave damaged rows out instead of an
 									 * error */
 extern bool zen_save_map;		/* save the map at an orderly stop, and use it */
 
+/* What becomes of a publication that would send a zen table. */
+typedef enum ZenPublications
+{
+	ZEN_PUBLICATIONS_ERROR,
+	ZEN_PUBLICATIONS_WARNING
+} ZenPublications;
+
+extern int	zen_publications;	/* ZenPublications */
+
 #define ZEN_MAX_RECOVERY_WORKERS	128
 
 /* Define all settings.  Called once from _PG_init in the postmaster. */

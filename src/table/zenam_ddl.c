@@ -23,6 +23,7 @@
 #include "pgstat.h"
 #include "storage/smgr.h"
 #include "table/zenam_callbacks.h"
+#include "table/zenam_publish.h"
 #include "table/zenam_reindex.h"
 #include "table/zenam_unlogged.h"
 #include "txn/ddl.h"
@@ -98,7 +99,8 @@ zen_rel_htable_raw(Relation rel)
 				 errmsg("the zen pool does not know table \"%s\"", RelationGetRelationName(rel)),
 				 errdetail("No entry for relfilenode %u of database %u.",
 						   ZEN_LOCATOR_NUMBER(loc), ZEN_LOCATOR_DB(loc)),
-				 errhint("Restore pool and data directory from copies of the same moment, or drop the table.")));
+				 errhint("Restore pool and data directory from copies of the same moment, or drop the table.  If a tool has "
+						 "exchanged files and not access methods in pg_class, let the two tables exchange relam, too.")));
 	zen_gate_table(cached->ht);
 	return cached->ht;
 }
@@ -156,6 +158,9 @@ zenam_relation_set_new_filelocator(Relation rel, const RelFileLocator *newrlocat
 	 */
 	if (persistence == RELPERSISTENCE_UNLOGGED)
 		refuse_unlogged();
+	/* new files for a table that has some: TRUNCATE */
+	if (!same_locator(zen_rel_locator(rel), *newrlocator))
+		zen_check_truncate(rel);
 	zen_gate();
 	zen_twophase_resolve();		/* nothing of an ended transaction is left to
 								 * do in the old table */
@@ -183,6 +188,7 @@ zenam_relation_nontransactional_truncate(Relation rel)
 	ZenHTable  *ht = zen_rel_htable_raw(rel);
 
 	zen_gate();
+	zen_check_truncate(rel);
 	if (zen_ddl_is_own(ht))
 		zen_ddl_truncate(ht);
 	else

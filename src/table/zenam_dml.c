@@ -22,6 +22,7 @@
 #include "storage/lmgr.h"
 #include "storage/predicate.h"
 #include "table/zenam_callbacks.h"
+#include "table/zenam_publish.h"
 #include "txn/exclusive.h"
 #include "txn/recovery.h"
 #include "txn/rowchange.h"
@@ -112,6 +113,7 @@ insert_slot(Relation rel, TupleTableSlot *slot, CommandId cid, int options, uint
 	HeapTuple	tuple = slot_tuple(rel, slot, &should_free);
 	HeapTuple	stored = tuple;
 
+	zen_check_change(rel);
 	if (zen_toast_needed(rel, tuple))
 		stored = zen_toast_insert_or_update(rel, tuple, NULL, options);
 	insert_tuple(rel, stored, cid, options, spec_token);
@@ -391,6 +393,7 @@ zenam_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, Command
 	bool		have_old = fetch_old(rel, otid, &old);
 	Waiter		w;
 
+	zen_check_change(rel);
 	if (have_old)
 		classify_update(rel, &old, tuple, &c);
 	/* else it is gone, and the attempt will tell how */
@@ -448,6 +451,7 @@ zenam_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapsh
 	HeapTupleData old;
 	TM_Result	result;
 
+	zen_check_change(rel);
 	c.moved = changingPart;
 	result = attempt(&c, &w, zen_row_change);
 	end_wait(&w);

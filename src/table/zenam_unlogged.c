@@ -7,7 +7,8 @@
  * workers, and by hashbuild().  At that moment the files are empty and are exchanged for unlogged ones, at no cost.
  *
  * Other access methods have written their first pages when they first come to the table.  Such an index is remembered, and
- * built a second time when the statement is over.
+ * built a second time when the statement is over.  Who truncates or reindexes without a statement, as the workers of logical
+ * replication and C code do, has it built a second time before commit or PREPARE TRANSACTION.
  *
  * An abort removes the files of an index that was built, except an empty one that keeps its number taken until the next
  * checkpoint.  If a crash lost the abort record but not the one that made the init fork, replay would make the fork again,

@@ -26,7 +26,10 @@ extern void zen_index_before_truncate(Relation rel);
 /* zen_index_note_build -- an index is being built; if it is too late to make it unlogged, it is remembered. */
 extern void zen_index_note_build(Relation index);
 
-/* zen_index_repair -- build again, as unlogged ones, the indexes that were remembered.  In a transaction, or nothing. */
+/*
+ * zen_index_repair -- build again, as unlogged ones, the indexes that were remembered.  After each statement, and before commit,
+ * when nothing is written to NVM yet: it may throw.  In a transaction, or nothing.
+ */
 extern void zen_index_repair(void);
 
 #endif							/* ZENAM_UNLOGGED_H */

@@ -41,6 +41,8 @@
 #include "txn/twophase.h"
 #include "utils/memutils.h"
 
+void		(*zen_before_commit) (void);
+
 static bool attached = false;
 static bool watching = false;	/* undo_context stands on the stack */
 static ErrorContextCallback undo_context;
@@ -330,10 +332,12 @@ xact_callback(XactEvent event, void *arg)
 	switch (event)
 	{
 		case XACT_EVENT_PRE_COMMIT:
+			zen_before_commit();
 			pre_commit();
 			zen_writeset_close(false);
 			break;
 		case XACT_EVENT_PRE_PREPARE:
+			zen_before_commit();
 			pre_prepare();
 			zen_writeset_close(true);
 			break;

@@ -6,6 +6,9 @@
 
 #include "base/compat.h"
 
+/* Work of upper layers before a transaction commits or is prepared, which may throw; set in the postmaster. */
+extern void (*zen_before_commit) (void);
+
 /* Register the transaction callbacks; once, in the postmaster, before any other library may register some. */
 extern void zen_xact_init(void);
 
