@@ -26,6 +26,7 @@
 #include "txn/exclusive.h"
 #include "txn/gc.h"
 #include "txn/recovery.h"
+#include "txn/sequence.h"
 #include "txn/sweep.h"
 #include "txn/twophase.h"
 #include "txn/worker.h"
@@ -50,6 +51,7 @@ zen_shmem_request(void)
 	zen_truncate_init();
 	zen_statements_init();
 	zen_exclusive_install();
+	zen_sequence_install();
 	zen_hooks_init();
 	zen_explain_init();
 	RequestAddinShmemSpace(zen_stats_shmem_size());
@@ -65,6 +67,7 @@ zen_shmem_request(void)
 	RequestAddinShmemSpace(zen_spill_shmem_size());
 	RequestAddinShmemSpace(zen_gc_shmem_size());
 	RequestAddinShmemSpace(zen_sweep_shmem_size());
+	RequestAddinShmemSpace(zen_sequence_shmem_size());
 	RequestAddinShmemSpace(zen_exclusive_shmem_size());
 	RequestAddinShmemSpace(zen_twophase_shmem_size());
 	RequestAddinShmemSpace(zen_recovery_shmem_size());
@@ -108,6 +111,7 @@ zen_shmem_startup(void)
 	zen_spill_init();
 	zen_gc_init();
 	zen_sweep_init();
+	zen_sequence_init();
 	zen_exclusive_init();
 	zen_twophase_init();
 	zen_recovery_init();

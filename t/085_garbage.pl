@@ -6,6 +6,7 @@
 # - rows that come and go leave nothing in DRAM
 # - an old snapshot, a prepared transaction, a replication slot keep garbage: each is named in
 #   zen_garbage() and once in the log, and sees what it must see
+# - a logical slot that nobody reads keeps nothing; a snapshot in another database keeps what it sees
 # - who finds the pool full of such garbage waits for it, up to zen.full_timeout
 # - what such a snapshot keeps takes little DRAM, however large the rows are
 # - no transaction id stays in DRAM: neither that of a locker whose row has moved away, nor
@@ -23,7 +24,7 @@ use Time::HiRes ();
 use ZenTest;
 
 skip_unless_zen();
-my $node = new_node('garbage', conf => "wal_level = logical\nzen.garbage_warning = 1000");
+my $node = new_node('garbage', init => { allows_streaming => 1 }, conf => "wal_level = logical\nzen.garbage_warning = 1000");
 $node->start;
 my $start = log_size($node);
 my $dbh   = connect_db($node);
@@ -41,6 +42,7 @@ test_room_elsewhere();
 test_process();
 test_prepared();
 test_slot();
+test_unread_slot();
 test_moved_locker();
 test_kept_region();
 test_one_row();
@@ -248,15 +250,58 @@ sub test_prepared
 	return;
 }
 
+# A slot keeps for its standby what the standby's snapshots may see.  (catalog_xmin, which each logical slot has, keeps
+# nothing of tables.)
 sub test_slot
 {
-	my $offset = log_size($node);
-	value($dbh, q{SELECT pg_create_logical_replication_slot('keeper', 'test_decoding')});
+	my $offset  = log_size($node);
+	my $standby = PostgreSQL::Test::Cluster->new('standby');
+	value($dbh, q{SELECT pg_create_physical_replication_slot('keeper')});
+	$node->backup('base');
+	$standby->init_from_backup($node, 'base', has_streaming => 1);
+	$standby->append_conf('postgresql.conf', "shared_preload_libraries = ''\nhot_standby_feedback = on\n" .
+		"primary_slot_name = 'keeper'\nwal_receiver_status_interval = 1s");
+	$standby->start;
+	my $reader = connect_db($standby);
+	value($reader, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
+	value($reader, 'SELECT count(*) FROM pg_class');
+	wait_for('feedback', sub { value($dbh, q{SELECT xmin IS NOT NULL FROM pg_replication_slots}) });
 	update_all() for 1 .. 2;
 	is_warned($offset, qr/DETAIL:  Replication slot "keeper" keeps xmin.*\n.*HINT:.*pg_drop_replication_slot/, 'a replication slot');
 	is(garbage(q{concat_ws(' ', holder, holder_slot)}), 'replication slot keeper', 'slot: zen_garbage() says so');
+	cmp_ok(versions('superseded'), '>=', 2000, 'slot: what its standby may see stays');
+	$reader->disconnect;
+	$standby->stop;
 	value($dbh, q{SELECT pg_drop_replication_slot('keeper')});
 	wait_until_clean('after the slot');
+	return;
+}
+
+# A publication of a heap table whose subscriber does not come keeps catalogs, and no rows; a snapshot in another database
+# does keep rows there, and here.
+sub test_unread_slot
+{
+	value($dbh, $_) for 'CREATE TABLE published (id int) USING heap', 'CREATE PUBLICATION p FOR TABLE published',
+	  q{SELECT pg_create_logical_replication_slot('unread', 'pgoutput')}, 'CREATE DATABASE elsewhere';
+	my ($writer, $old) = map { connect_db($node, 'elsewhere') } 1 .. 2;
+	value($writer, $_) for 'CREATE EXTENSION zen', 'CREATE TABLE e (id int PRIMARY KEY, v int) USING zen',
+	  'INSERT INTO e SELECT g, 0 FROM generate_series(1, 1000) g';
+	value($old, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
+	is(value($old, 'SELECT count(*) FROM e WHERE v = 0'), 1000, 'unread slot: a snapshot in another database');
+	value($writer, 'UPDATE e SET v = v + 1');
+	value($writer, 'DELETE FROM e WHERE id > 500');
+	value($dbh, 'UPDATE t SET k = k + 1') for 1 .. 30;
+	my $rounds = value($dbh, 'SELECT horizon_looks FROM zen_stat()') + 3;
+	wait_for('the collectors to look', sub { value($dbh, 'SELECT horizon_looks FROM zen_stat()') >= $rounds });
+	cmp_ok(garbage('pending'), '>=', 60_000, 'unread slot: the snapshot keeps what it may see');
+	is(garbage('holder'), 'process', 'unread slot: it is named, and not the slot');
+	is(value($old, 'SELECT count(*) FROM e WHERE v = 0'), 1000, 'unread slot: it sees all rows as they were');
+	is(value($old, 'SELECT count(*) FROM e WHERE id > 0 AND v = 0'), 1000, 'unread slot: by its index, too');
+	value($old, 'COMMIT');
+	wait_until_clean('unread slot');
+	is(garbage(q{coalesce(holder_slot, '')}), '', 'unread slot: it is not named');
+	$_->disconnect for $writer, $old;
+	value($dbh, $_) for q{SELECT pg_drop_replication_slot('unread')}, 'DROP PUBLICATION p', 'DROP TABLE published', 'DROP DATABASE elsewhere';
 	return;
 }
 

@@ -74,7 +74,11 @@ sql_clients() {
 sql_peers() {
 	local peer
 	for peer in "${peers[@]}"; do
-		[[ $peer == zen-* && ! $1 =~ ^(update|simple-update|tpcc)$ ]] || echo "$peer"
+		case $peer in
+		zen-disk) [ "$1" != insert ] || echo "$peer" ;;
+		zen-*) [[ ! $1 =~ ^(update|simple-update|tpcc)$ ]] || echo "$peer" ;;
+		*) echo "$peer" ;;
+		esac
 	done
 }
 
@@ -170,16 +174,24 @@ confined() (
 # shellcheck disable=SC2046
 sql_on() { "$PGBIN/psql" $(server_conn "$1") -d postgres -XqAt -v ON_ERROR_STOP=1 "${@:2}"; }
 
+declare -A wal_dirs=() # by peer
+
 wal_to_disk() {
-	wal_dir=$(mktemp -d "$disk/zen-suite-wal.XXXXXX")
-	mv "$ZEN_TMP/$1/data/pg_wal" "$wal_dir/"
-	ln -s "$wal_dir/pg_wal" "$ZEN_TMP/$1/data/pg_wal"
-	chown -RH "$ZEN_USER" "$wal_dir"
+	local dir
+	dir=$(mktemp -d "$disk/zen-suite-wal.XXXXXX")
+	wal_dirs[$1]=$dir
+	mv "$ZEN_TMP/$1/data/pg_wal" "$dir/"
+	ln -s "$dir/pg_wal" "$ZEN_TMP/$1/data/pg_wal"
+	chown -RH "$ZEN_USER" "$dir"
 }
 
 sql_at_end() {
+	local server
 	peers_thaw
-	[ -z "${wal_dir-}" ] || { server_kill heap-disk; rm -rf "$wal_dir"; }
+	for server in "${!wal_dirs[@]}"; do
+		server_kill "$server"
+		rm -rf "${wal_dirs[$server]}"
+	done
 }
 
 create_server() {
@@ -196,7 +208,7 @@ create_server() {
 	heap-async) settings+=(synchronous_commit=off) ;;
 	esac
 	server_create "$server" "${settings[@]}"
-	[ "$server" != heap-disk ] || wal_to_disk "$server"
+	[[ $server != *-disk ]] || wal_to_disk "$server"
 	confined server_start "$server"
 	! is_zen "$server" || sql_on "$server" -c "CREATE EXTENSION zen"
 }
@@ -206,6 +218,8 @@ sizes() { echo --rows $rows --scale $scale; }
 # shellcheck disable=SC2046
 load_server() {
 	local server=$1
+	[[ ,$workloads, != *,insert,* ]] || on_server "$server" pgbench/run --workload insert --clients 1 --duration 1
+	[ "$server" != zen-disk ] || return 0
 	[[ ,$workloads, != *,tpcc,* ]] || on_server "$server" tpcc/load --warehouses $warehouses
 	[[ ! ,$workloads, =~ ,(tpcb|simple-update|select-only|scan), ]] ||
 		on_server "$server" pgbench/run --workload select-only $(sizes) --clients 1 --duration 1
@@ -288,6 +302,7 @@ run_round() {
 check_tpcc() {
 	local server
 	for server in "${peers[@]}"; do
+		[ "$server" != zen-disk ] || continue
 		peers_alone "$server"
 		quietly sql_on "$server" -v schema=tpcc -f "$here/tpcc/check.sql" || die "$server is not consistent"
 	done
@@ -310,7 +325,7 @@ remove_servers() {
 	local server
 	[[ ,$workloads, != *,tpcc,* ]] || check_tpcc
 	sql_at_end
-	wal_dir=
+	wal_dirs=()
 	for server in "${peers[@]}"; do
 		server_remove "$server"
 	done

@@ -208,12 +208,24 @@ init_scan(ZenScan *scan, bool keep_range)
 		pgstat_count_heap_scan(scan->base.rs_rd);
 }
 
+/* An output plugin reads by a snapshot of the past, whose row versions zen does not keep (zen_gc_horizon). */
+static void
+refuse_while_decoding(Relation rel)
+{
+	if (unlikely(HistoricSnapshotActive()))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("zen table \"%s\" cannot be read while changes are decoded", RelationGetRelationName(rel)),
+				 errhint("Use heap for tables that an output plugin reads.")));
+}
+
 TableScanDesc
 zenam_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData *key,
 				 ParallelTableScanDesc pscan, uint32 flags)
 {
 	ZenScan    *scan = palloc0(sizeof(ZenScan));
 
+	refuse_while_decoding(rel);
 	RelationIncrementReferenceCount(rel);
 	scan->base.rs_rd = rel;
 	scan->base.rs_snapshot = snapshot;
@@ -678,6 +690,7 @@ zenam_index_fetch_begin(Relation rel)
 {
 	ZenIndexFetch *f = palloc0(sizeof(ZenIndexFetch));
 
+	refuse_while_decoding(rel);
 	f->base.rel = rel;
 	f->ht = zen_rel_htable(rel);
 	f->block = InvalidBlockNumber;

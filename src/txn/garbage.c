@@ -83,18 +83,14 @@ look_at_slots(ZenHolder *holder)
 	for (int i = 0; i < max_replication_slots; i++)
 	{
 		ReplicationSlot *slot = &ReplicationSlotCtl->replication_slots[i];
-		TransactionId xmin,
-					catalog_xmin;
+		TransactionId xmin;
 
 		if (!slot->in_use)
 			continue;
+		/* catalog_xmin keeps no rows (zen_gc_horizon) */
 		SpinLockAcquire(&slot->mutex);
 		xmin = slot->effective_xmin;
-		catalog_xmin = slot->effective_catalog_xmin;
 		SpinLockRelease(&slot->mutex);
-		if (!TransactionIdIsNormal(xmin) ||
-			(TransactionIdIsNormal(catalog_xmin) && TransactionIdPrecedes(catalog_xmin, xmin)))
-			xmin = catalog_xmin;
 		if (!is_worse(holder, xmin, false))
 			continue;
 		holder->kind = ZEN_HOLDER_SLOT;

@@ -95,6 +95,8 @@ static FullTransactionId passed;
 static FullTransactionId now;	/* an xid of this pass, with which versions'
 								 * xids are compared */
 static uint32 runs_since_look = 0;
+static TransactionId looked_at_xmin = InvalidTransactionId; /* RecentXmin at the
+															 * last look */
 
 /* ---------- xids ---------- */
 
@@ -135,16 +137,19 @@ zen_gc_horizon(void)
 	 * The look at the ProcArray comes first: what it finds is at most what is
 	 * next then.
 	 */
-	TransactionId xid = GetOldestNonRemovableTransactionId(NULL);
+	TransactionId xid,
+				catalog_xmin;	/* of logical slots: keeps no rows */
 	FullTransactionId horizon,
 				before;
 
+	GetReplicationHorizons(&xid, &catalog_xmin);
 	ZEN_COUNT(horizon_looks, 1);
 	now = ReadNextFullTransactionId();
 	horizon = widen(xid);
 	before = FullTransactionIdFromU64(U64FromFullTransactionId(horizon) - 1);
 	if (FullTransactionIdPrecedes(passed, before))
 		passed = before;
+	looked_at_xmin = RecentXmin;
 	return horizon;
 }
 
@@ -534,8 +539,8 @@ collect(GcItem *item)
 /*
  * Do all see the item's transaction as ended?
  *
- * PostgreSQL's two bounds answer mostly (GlobalVisTestIsRemovableFullXid), and between them the ProcArray, once a run at
- * most: it is looked at again when RecentXmin has changed since.
+ * What this process has found before answers mostly.  It looks at the ProcArray once in LOOK_EVERY runs at most, if
+ * a snapshot that it has taken since says that something has changed, and that the item may be due.
  */
 static bool
 is_due(GcItem *item, bool *looking)
@@ -548,12 +553,11 @@ is_due(GcItem *item, bool *looking)
 			return false;
 		*looking = true;
 		runs_since_look = 0;
-		ZEN_COUNT(horizon_looks, 1);
 	}
-	if (!GlobalVisTestIsRemovableFullXid(GlobalVisTestFor(NULL), item->xid))
+	if (looked_at_xmin == RecentXmin || FullTransactionIdFollowsOrEquals(item->xid, widen(RecentXmin)))
 		return false;
-	passed = item->xid;
-	return true;
+	(void) zen_gc_horizon();
+	return FullTransactionIdPrecedesOrEquals(item->xid, passed);
 }
 
 uint32
