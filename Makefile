@@ -118,6 +118,7 @@ OBJS = $(addprefix src/base/, \
 	$(addprefix src/admin/, \
 		replication.o \
 		hooks.o \
+		named.o \
 		views.o \
 		report.o \
 		verify_index.o \

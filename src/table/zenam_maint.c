@@ -26,6 +26,7 @@
 #include "storage/bufmgr.h"
 #include "storage/procarray.h"
 #include "table/zenam_callbacks.h"
+#include "table/zenam_reindex.h"
 #include "table/zenam_scan.h"
 #include "table/zenam_unlogged.h"
 #include "txn/gc.h"
@@ -169,7 +170,7 @@ vacuum_indexes(Relation rel, Relation *indexes, int nindexes, const VacuumCounts
 		if (remove && counts->dead > 0)
 		{
 			pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_VACUUM_INDEX);
-			stats = index_bulk_delete(&info, NULL, tid_is_dying, zen_rel_htable(rel));
+			stats = index_bulk_delete(&info, NULL, tid_is_dying, zen_rel_htable_raw(rel));
 		}
 		pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_INDEX_CLEANUP);
 		stats = index_vacuum_cleanup(&info, stats);
@@ -191,10 +192,27 @@ choose_frozen(Relation rel, TransactionId *xid, MultiXactId *multi)
 	*multi = MultiXactIdIsValid(rel->rd_rel->relminmxid) ? GetOldestMultiXactId() : InvalidMultiXactId;
 }
 
+/*
+ * VACUUM of all tables, and autovacuum, leave a table out whose indexes are still to be rebuilt after a crash.  It is the
+ * worker's, which says what is wrong with it; and functions in its indexes may not run here, where snapshots protect nothing
+ * (PROC_IN_VACUUM).
+ */
+static bool
+leave_out(Relation rel, ZenHTable *ht)
+{
+	if (zen_reindex_is_passed(ht))
+		return false;
+	ereport(AmAutoVacuumWorkerProcess() ? DEBUG1 : WARNING,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("\"%s\" is not vacuumed: its indexes are not rebuilt yet after the crash", RelationGetRelationName(rel)),
+			 errhint("VACUUM the table by its name to have them rebuilt first.")));
+	return true;
+}
+
 void
 zenam_relation_vacuum(Relation rel, struct VacuumParams *params, BufferAccessStrategy bstrategy)
 {
-	ZenHTable  *ht = zen_rel_htable(rel);
+	ZenHTable  *ht = zen_rel_htable_raw(rel);
 	int			elevel = (params->options & VACOPT_VERBOSE) ? INFO : DEBUG2;
 	bool		remove = params->index_cleanup != VACOPTVALUE_DISABLED;
 	VacuumCounts counts = {0};
@@ -206,6 +224,8 @@ zenam_relation_vacuum(Relation rel, struct VacuumParams *params, BufferAccessStr
 	MultiXactId frozen_multi;
 
 	zen_gate();
+	if (leave_out(rel, ht))
+		return;
 	pgstat_progress_start_command(PROGRESS_COMMAND_VACUUM, RelationGetRelid(rel));
 	ereport(elevel,
 			(errmsg("vacuuming \"%s.%s.%s\"", get_database_name(MyDatabaseId),
