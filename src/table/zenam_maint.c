@@ -193,26 +193,34 @@ choose_frozen(Relation rel, TransactionId *xid, MultiXactId *multi)
 }
 
 /*
- * VACUUM of all tables, and autovacuum, leave a table out whose indexes are still to be rebuilt after a crash.  It is the
- * worker's, which says what is wrong with it; and functions in its indexes may not run here, where snapshots protect nothing
- * (PROC_IN_VACUUM).
+ * VACUUM of all tables, and autovacuum, leave tables out: all of zen's when recovery has failed, and after a crash one whose
+ * indexes are still to be rebuilt.  That is the worker's, which says what is wrong with it; and functions in its indexes may
+ * not run here, where snapshots protect nothing (PROC_IN_VACUUM).  Tables named have come through admin/named.c before.
  */
 static bool
-leave_out(Relation rel, ZenHTable *ht)
+leave_out(Relation rel)
 {
-	if (zen_reindex_is_passed(ht))
+	int			elevel = AmAutoVacuumWorkerProcess() ? DEBUG1 : WARNING;
+
+	if (pg_atomic_read_u32(&zen_recovery->state) == ZEN_RECOVERY_FAILED)
+		ereport(elevel,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("\"%s\" is not vacuumed: recovery of the zen pool has failed", RelationGetRelationName(rel)),
+				 errhint("See the server log for the reason, mend it, and restart the server.")));
+	else if (!zen_reindex_is_passed(zen_rel_htable_raw(rel)))
+		ereport(elevel,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("\"%s\" is not vacuumed: its indexes are not rebuilt yet after the crash", RelationGetRelationName(rel)),
+				 errhint("VACUUM the table by its name to have them rebuilt first.")));
+	else
 		return false;
-	ereport(AmAutoVacuumWorkerProcess() ? DEBUG1 : WARNING,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("\"%s\" is not vacuumed: its indexes are not rebuilt yet after the crash", RelationGetRelationName(rel)),
-			 errhint("VACUUM the table by its name to have them rebuilt first.")));
 	return true;
 }
 
 void
 zenam_relation_vacuum(Relation rel, struct VacuumParams *params, BufferAccessStrategy bstrategy)
 {
-	ZenHTable  *ht = zen_rel_htable_raw(rel);
+	ZenHTable  *ht;
 	int			elevel = (params->options & VACOPT_VERBOSE) ? INFO : DEBUG2;
 	bool		remove = params->index_cleanup != VACOPTVALUE_DISABLED;
 	VacuumCounts counts = {0};
@@ -223,9 +231,10 @@ zenam_relation_vacuum(Relation rel, struct VacuumParams *params, BufferAccessStr
 	TransactionId frozen_xid;
 	MultiXactId frozen_multi;
 
-	zen_gate();
-	if (leave_out(rel, ht))
+	if (leave_out(rel))
 		return;
+	zen_gate();
+	ht = zen_rel_htable_raw(rel);
 	pgstat_progress_start_command(PROGRESS_COMMAND_VACUUM, RelationGetRelid(rel));
 	ereport(elevel,
 			(errmsg("vacuuming \"%s.%s.%s\"", get_database_name(MyDatabaseId),
