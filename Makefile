@@ -111,6 +111,7 @@ OBJS = $(addprefix src/base/, \
 		zenam_dml.o \
 		zenam_ddl.o \
 		zenam_toast.o \
+		indexvacuum.o \
 		zenam_maint.o \
 		zenam_reindex.o \
 		zenam_unlogged.o \
