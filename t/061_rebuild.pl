@@ -163,6 +163,14 @@ sub test_dropped_index
 	is(by_index($dbh, 'd2', 'k = 5'), 100, 'index dropped and brought back by a savepoint');
 	run_all('COMMIT');
 	is(by_index($dbh, 'd2', 'k = 5'), 100, 'index dropped and brought back by a savepoint, afterwards');
+	run_all('DROP TABLE d2'), make_table('d2', 1000);
+	run_all("CREATE INDEX d2_$_ ON d2 ($_)") for 'k', 'id';
+	crash_restart();
+	run_all('BEGIN', 'DROP INDEX d2_k', 'SELECT count(*) FROM d2', 'SAVEPOINT a', 'DROP INDEX d2_id', 'SELECT count(*) FROM d2', 'ROLLBACK TO a',
+		'DROP INDEX d2_id', 'ROLLBACK TO a');
+	is(by_index($dbh, 'd2', 'id > 0'), 1000, 'two indexes dropped, one brought back by a savepoint');
+	run_all('ROLLBACK');
+	is(by_index($dbh, 'd2', 'k = 5'), 100, 'two indexes dropped, the other brought back by the end');
 	run_all('BEGIN', 'DROP INDEX d3_k', 'SELECT count(*) FROM d3', 'COMMIT');
 	is(by_index($dbh, 'd3', 'id > 0'), 1000, 'index dropped: the other one after the commit');
 	$dbh->disconnect;

@@ -90,11 +90,17 @@ static Rebuild *under_way = NULL;
 static Oid	blamed = InvalidOid;
 static SubTransactionId blamed_in = InvalidSubTransactionId;
 
+/* A table of which this transaction has dropped an index, so that it has it locked against all others. */
+typedef struct Shrunk
+{
+	Oid			table;
+	int			nest_level;		/* of the drop, the first one */
+	List	   *built;			/* OIDs of indexes rebuilt for it alone */
+} Shrunk;
+
 /* Of this transaction, in TopTransactionContext. */
-static List *shrunk = NIL;		/* OIDs of tables of which it has dropped an
-								 * index */
-static List *own_indexes = NIL; /* OIDs of indexes rebuilt for it alone */
-static List *own_tables = NIL;	/* HTables with no other index now */
+static List *shrunk = NIL;
+static List *own_tables = NIL;	/* HTables with no index left to rebuild */
 
 static List *hopeless = NIL;	/* OIDs of indexes that are not valid and that
 								 * this worker could not build even so */
@@ -130,20 +136,44 @@ held_by_prepared(Oid relid, LOCKMODE mode)
 
 /* ---------- what this transaction has rebuilt for itself ---------- */
 
+static Shrunk *
+find_shrunk(Oid table)
+{
+	ListCell   *lc;
+
+	foreach(lc, shrunk)
+		if (((Shrunk *) lfirst(lc))->table == table)
+		return lfirst(lc);
+	return NULL;
+}
+
 static void
 forget_own(XactEvent event, void *arg)
 {
-	if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT && event != XACT_EVENT_PREPARE)
-		return;
-	shrunk = own_indexes = own_tables = NIL;
+	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
+		shrunk = own_tables = NIL;
 }
 
-/* An index dropped in the subtransaction is there again: what is rebuilt already stays so. */
+/* With a drop, its lock goes; if there was one before, the index is there again, and what is rebuilt already stays so. */
 static void
-forget_own_tables(SubXactEvent event, SubTransactionId my_subid, SubTransactionId parent_subid, void *arg)
+end_subxact(SubXactEvent event, SubTransactionId my_subid, SubTransactionId parent_subid, void *arg)
 {
+	int			level = GetCurrentTransactionNestLevel();
+	ListCell   *lc;
+
 	if (event == SUBXACT_EVENT_ABORT_SUB)
 		own_tables = NIL;
+	foreach(lc, shrunk)
+	{
+		Shrunk	   *s = lfirst(lc);
+
+		if (s->nest_level < level)
+			continue;
+		if (event == SUBXACT_EVENT_ABORT_SUB)
+			shrunk = foreach_delete_current(shrunk, lc);
+		else if (event == SUBXACT_EVENT_COMMIT_SUB)
+			s->nest_level = level - 1;
+	}
 }
 
 void
@@ -152,24 +182,22 @@ zen_reindex_index_dropped(Oid indexoid)
 	static bool registered = false;
 	Oid			table = IndexGetRelation(indexoid, true);
 	MemoryContext old;
+	Shrunk	   *s;
 
-	if (!zen_relid_is_zen(table))
+	if (!zen_relid_is_zen(table) || find_shrunk(table) != NULL)
 		return;
 	if (!registered)
 	{
 		RegisterXactCallback(forget_own, NULL);
-		RegisterSubXactCallback(forget_own_tables, NULL);
+		RegisterSubXactCallback(end_subxact, NULL);
 	}
 	registered = true;
 	old = MemoryContextSwitchTo(TopTransactionContext);
-	shrunk = list_append_unique_oid(shrunk, table);
+	s = palloc0(sizeof(Shrunk));
+	s->table = table;
+	s->nest_level = GetCurrentTransactionNestLevel();
+	shrunk = lappend(shrunk, s);
 	MemoryContextSwitchTo(old);
-}
-
-static bool
-is_shrunk(Relation rel)
-{
-	return list_member_oid(shrunk, RelationGetRelid(rel));
 }
 
 /* ---------- one table ---------- */
@@ -201,6 +229,7 @@ open_index(Rebuild *r, Oid indexoid)
 static void
 rebuild_index(Rebuild *r, Oid indexoid)
 {
+	Shrunk	   *own = find_shrunk(RelationGetRelid(r->rel));
 	Relation	index;
 
 	/*
@@ -209,7 +238,7 @@ rebuild_index(Rebuild *r, Oid indexoid)
 	 */
 	if (held_by_prepared(indexoid, RowExclusiveLock))
 		return;
-	if (list_member_oid(own_indexes, indexoid))
+	if (own != NULL && list_member_oid(own->built, indexoid))
 		return;
 	index = open_index(r, indexoid);
 	if (index->rd_index->indisready)
@@ -226,11 +255,11 @@ rebuild_index(Rebuild *r, Oid indexoid)
 		r->index_name = NULL;
 	}
 	index_close(index, NoLock);
-	if (is_shrunk(r->rel))
+	if (own != NULL)
 	{
 		MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
 
-		own_indexes = lappend_oid(own_indexes, indexoid);
+		own->built = lappend_oid(own->built, indexoid);
 		MemoryContextSwitchTo(old);
 	}
 }
@@ -392,7 +421,7 @@ rebuilt(Rebuild *r)
 	/* locks of prepared transactions from before the crash only go */
 	bool		held = held_by_prepared(RelationGetRelid(r->rel), RowExclusiveLock);
 
-	if (is_shrunk(r->rel))
+	if (find_shrunk(RelationGetRelid(r->rel)) != NULL)
 	{
 		MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
 
