@@ -114,6 +114,7 @@ OBJS = $(addprefix src/base/, \
 		zenam_dml.o \
 		zenam_ddl.o \
 		zenam_toast.o \
+		indexvacuum.o \
 		zenam_maint.o \
 		zenam_reindex.o \
 		zenam_publish.o \
@@ -128,6 +129,7 @@ OBJS = $(addprefix src/base/, \
 		swapped.o \
 		truncate.o \
 		hooks.o \
+		named.o \
 		views.o \
 		report.o \
 		verify_index.o \

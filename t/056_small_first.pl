@@ -101,6 +101,8 @@ for my $round (1 .. 9)
 		ok(!$write->[0]->pg_ready, "round $round: who writes waits");
 		ok(!$read->[0]->pg_ready, "round $round: so does who reads the large table");
 		ok(!$create->[0]->pg_ready, "round $round: and who creates one");
+		is(state_of($reader, $_), '', "round $round: $_") for 'CREATE TABLE h (id int PRIMARY KEY) USING heap', 'CREATE INDEX ON h (id)',
+		  'VACUUM h', 'ALTER TABLE h ADD c int', 'REINDEX TABLE h', 'TRUNCATE h', 'DROP TABLE h', "CREATE DATABASE h$round";
 		is(value($dbh, 'SELECT state FROM zen_recovery()'), 'running', "round $round: all this during recovery");
 		if ($caught == 2)
 		{

@@ -20,6 +20,7 @@
 #include "access/xact.h"
 #include "admin/basebackup.h"
 #include "admin/extension.h"
+#include "admin/named.h"
 #include "admin/replication.h"
 #include "admin/swapped.h"
 #include "catalog/index.h"
@@ -50,9 +51,12 @@ static ExecutorStart_hook_type prev_executor_start;
 
 /* ---------- catalogs ---------- */
 
+/* Heap databases come and go while recovery is under way, or has failed. */
 static bool
 database_has_zen_tables(Oid db)
 {
+	if (pg_atomic_read_u32(&zen_recovery->state) != ZEN_RECOVERY_READY && !zen_htable_names_database(db))
+		return false;
 	zen_gate();
 	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
 		if (zen_htables[i].in_use && zen_htables[i].db == db)
@@ -73,6 +77,7 @@ relation_created(Oid relid)
 		zen_index_set_unlogged(relid);
 }
 
+/* Only what is zen's waits for recovery. */
 static void
 relation_dropped(Oid relid)
 {
@@ -80,6 +85,8 @@ relation_dropped(Oid relid)
 	Relation	rel;
 	ZenHTable  *ht;
 
+	if (relkind == RELKIND_INDEX)
+		zen_reindex_index_dropped(relid);
 	if (relkind != RELKIND_RELATION && relkind != RELKIND_MATVIEW && relkind != RELKIND_TOASTVALUE)
 		return;
 	rel = try_relation_open(relid, NoLock);
@@ -87,6 +94,13 @@ relation_dropped(Oid relid)
 		return;
 	if (zen_rel_is_zen(rel))
 	{
+		zen_gate();
+
+		/*
+		 * what COMMIT PREPARED has left to do in the table is done before it
+		 * goes
+		 */
+		zen_twophase_resolve();
 		ht = zen_ddl_find(zen_rel_locator(rel), rel->rd_backend);
 		if (ht != NULL)
 			zen_ddl_drop(ht);
@@ -106,21 +120,13 @@ zen_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
 		relation_created(objectId);
 	else if (access == OAT_DROP && classId == RelationRelationId)
 	{
-		zen_gate();
-
-		/*
-		 * what COMMIT PREPARED has left to do in the table is done before it
-		 * goes
-		 */
-		zen_twophase_resolve();
 		zen_swapped_check(objectId);
 		relation_dropped(objectId);
 	}
 	else if ((access == OAT_TRUNCATE || access == OAT_POST_ALTER) && classId == RelationRelationId)
 		zen_swapped_check(objectId);
-	else if (access == OAT_DROP && classId == DatabaseRelationId)
+	else if (access == OAT_DROP && classId == DatabaseRelationId && database_has_zen_tables(objectId))
 	{
-		zen_gate();
 		zen_twophase_resolve();
 		zen_ddl_drop_database(objectId);
 	}
@@ -130,26 +136,16 @@ zen_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
 
 /* ---------- indexes around commands that replace them ---------- */
 
-/* Commands that lock or replace indexes; after a crash the indexes must be there first. */
-static bool
-touches_indexes(Node *stmt)
+/* After a crash the indexes of tables that a statement names must be there before it locks or replaces any. */
+static void
+rebuild_named(Node *stmt)
 {
-	switch (nodeTag(stmt))
-	{
-		case T_TruncateStmt:
-		case T_ClusterStmt:
-		case T_ReindexStmt:
-		case T_AlterTableStmt:
-		case T_AlterTableMoveAllStmt:
-		case T_RefreshMatViewStmt:
-		case T_IndexStmt:
-		case T_DropStmt:
-			return true;
-		case T_VacuumStmt:
-			return ((VacuumStmt *) stmt)->is_vacuumcmd;
-		default:
-			return false;
-	}
+	List	   *tables = zen_named_tables(stmt);
+	ListCell   *lc;
+
+	foreach(lc, tables)
+		zen_reindex_relation(lfirst_oid(lc));
+	list_free(tables);
 }
 
 /* ---------- utility statements ---------- */
@@ -373,11 +369,8 @@ zen_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, Proc
 	before_utility(stmt);
 	if (changes_catalog(stmt))
 		ForceSyncCommit();
-	if (touches_indexes(stmt) && IsTransactionState() && !RecoveryInProgress())
-	{
-		zen_gate();
-		zen_reindex_database();
-	}
+	if (IsTransactionState() && !RecoveryInProgress())
+		rebuild_named(stmt);
 	if (ends_prepared(stmt) && is_recovered())
 	{
 		PG_TRY();

@@ -94,6 +94,7 @@ typedef bool TU_UpdateIndexes;
 /* 17 numbers processes by their PGPROC where backend ids were used before. */
 #if PG_VERSION_NUM < 170000
 #include "storage/backendid.h"
+#define AmAutoVacuumWorkerProcess()	(MyBackendType == B_AUTOVAC_WORKER)
 typedef BackendId ProcNumber;
 
 #define INVALID_PROC_NUMBER			InvalidBackendId

@@ -26,6 +26,7 @@ int			zen_max_statements = 1000;
 int			zen_freeze_age = 100 * 1000 * 1000;
 int			zen_full_timeout_ms = 5000;
 int			zen_sequence_log_ahead = 256;
+int			zen_vacuum_pin_timeout_ms = 1000;
 double		zen_exclusive_alpha = 0.8;
 double		zen_exclusive_beta = 0.02;
 int			zen_exclusive_gamma = 16;
@@ -163,6 +164,11 @@ zen_guc_init(void)
 							"Time that a transaction waits for room in a full pool while garbage is kept by others.",
 							"After it, or at once if nothing can come free, it fails.  0 never waits.",
 							&zen_full_timeout_ms, 5000, 0, INT_MAX,
+							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("zen.vacuum_pin_timeout",
+							"Time that VACUUM waits for a page of an index that a cursor or a query is on.",
+							"Then it leaves the index, and the dead rows to the next VACUUM.  0 waits without end.",
+							&zen_vacuum_pin_timeout_ms, 1000, 0, INT_MAX,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomRealVariable("zen.exclusive_alpha",
 							 "Share of zen.met_cache_size beyond which a transaction's row versions in DRAM make it privileged.",

@@ -48,6 +48,7 @@ extern double zen_exclusive_alpha;	/* share of the Met-Cache that one
 extern double zen_exclusive_beta;	/* share of the pool that is to be free */
 extern int	zen_exclusive_gamma;	/* transactions that a client may lose in
 									 * a row */
+extern int	zen_vacuum_pin_timeout_ms;	/* that VACUUM waits for an index page */
 extern int	zen_full_timeout_ms;	/* that garbage is waited for in a full
 									 * pool */
 extern int	zen_exclusive_timeout_ms;	/* that a writer is held back at most */

@@ -325,10 +325,16 @@ zen_htable_move_end(ZenHTable *ht, bool committed)
 }
 
 void
-zen_htable_set_reindex(ZenHTable *ht, bool reindex)
+zen_htable_set_reindex(ZenHTable *ht)
 {
-	store_guarded(&zen_pool.htables[ht->idx].flags, reindex ? ZEN_HTF_REINDEX : 0);
-	pg_atomic_write_u32(&ht->reindex, reindex ? 1 : 0);
+	store_guarded(&zen_pool.htables[ht->idx].flags, ZEN_HTF_REINDEX);
+	pg_atomic_write_u32(&ht->reindex, 1);
+}
+
+void
+zen_htable_reindex_done(ZenHTable *ht)
+{
+	store_guarded(&zen_pool.htables[ht->idx].flags, 0);
 }
 
 bool
@@ -520,6 +526,19 @@ recover_entry(uint32 idx, bool (*committed) (uint64), bool (*in_progress) (uint6
 		flags = ZEN_HTF_REINDEX;
 	pg_atomic_write_u32(&ht->reindex, (flags & ZEN_HTF_REINDEX) ? 1 : 0);
 	return true;
+}
+
+bool
+zen_htable_names_database(Oid db)
+{
+	for (uint32 idx = 1; idx < ZEN_MAX_HTABLES; idx++)
+	{
+		ZenHTableEntry copy = zen_pool.htables[idx];
+
+		if (copy.state != ZEN_HT_FREE && (copy.db == db || !identity_fits(&copy, NULL)))
+			return true;
+	}
+	return false;
 }
 
 void

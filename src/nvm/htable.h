@@ -30,8 +30,8 @@ typedef struct ZenHTable
 	bool		late;			/* recovery maps it after the other tables;
 								 * leader only, before any table is open */
 
-	pg_atomic_uint32 reindex;	/* 1: indexes were lost in a crash and are not
-								 * rebuilt */
+	pg_atomic_uint32 reindex;	/* 0, or else indexes were lost in a crash and
+								 * are not rebuilt (zenam_reindex.c) */
 	uint64		bytes_taken;	/* of shared pages, up to a threshold; racy on
 								 * purpose (alloc.c) */
 } ZenHTable;
@@ -76,11 +76,12 @@ extern void zen_htable_move_begin(ZenHTable *ht, RelFileLocator to, uint64 full_
 extern void zen_htable_move_end(ZenHTable *ht, bool committed);
 
 /*
- * Persist the flag that indexes must be rebuilt; in DRAM it is 1 or 0 then.
- *
+ * zen_htable_set_reindex -- persist the flag that indexes must be rebuilt; in DRAM it is 1 then.
+ * zen_htable_reindex_done -- take it away in NVM.
  * zen_htable_reindex_noted -- is it set in NVM?
  */
-extern void zen_htable_set_reindex(ZenHTable *ht, bool reindex);
+extern void zen_htable_set_reindex(ZenHTable *ht);
+extern void zen_htable_reindex_done(ZenHTable *ht);
 extern bool zen_htable_reindex_noted(ZenHTable *ht);
 
 /* At a clean stop: the size of the logical-tuple map. */
@@ -98,6 +99,13 @@ extern uint64 zen_htable_move_xid(uint32 idx);
  * The caller has made sure that pg_xact's answers are final.
  */
 extern void zen_htable_recover(bool (*committed) (uint64 full_xid), bool (*in_progress) (uint64 full_xid));
+
+/*
+ * zen_htable_names_database -- may the directory, as it is in NVM, have tables of the database?
+ *
+ * For before recovery, or when that has failed.  True also of a damaged entry, which may be anyone's.
+ */
+extern bool zen_htable_names_database(Oid db);
 
 /*
  * zen_htable_fault -- what is wrong between an entry in NVM and its half in DRAM; NULL if nothing is.

@@ -25,7 +25,9 @@
 #include "pgstat.h"
 #include "storage/bufmgr.h"
 #include "storage/procarray.h"
+#include "table/indexvacuum.h"
 #include "table/zenam_callbacks.h"
+#include "table/zenam_reindex.h"
 #include "table/zenam_scan.h"
 #include "table/zenam_unlogged.h"
 #include "txn/gc.h"
@@ -149,35 +151,52 @@ tid_is_dying(ItemPointer tid, void *state)
 	return word != NULL && zen_word_state(zen_word_read(word)) == ZEN_WORD_DYING;
 }
 
-/* Have every index remove its entries and clean up. */
+/* The end of a subtransaction in an error takes the report of progress away. */
 static void
+report_progress_again(Relation rel, uint64 ntids)
+{
+	pgstat_progress_start_command(PROGRESS_COMMAND_VACUUM, RelationGetRelid(rel));
+	pgstat_progress_update_param(PROGRESS_VACUUM_TOTAL_HEAP_BLKS, ntids / ZEN_TIDS_PER_BLOCK);
+	pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED, ntids / ZEN_TIDS_PER_BLOCK);
+}
+
+/* Have every index remove its entries and clean up.  False if one was given up. */
+static bool
 vacuum_indexes(Relation rel, Relation *indexes, int nindexes, const VacuumCounts *counts, bool remove,
 			   BufferAccessStrategy strategy, int elevel)
 {
+	ZenHTable  *ht = zen_rel_htable_raw(rel);
+	bool		all = true;
+
 	for (int i = 0; i < nindexes; i++)
 	{
-		IndexVacuumInfo info = {0};
-		IndexBulkDeleteResult *stats = NULL;
+		ZenIndexVacuum v = {.table = rel};
+		IndexBulkDeleteResult *stats;
 
-		info.index = indexes[i];
-		zen_set_vacuum_table(&info, rel);
-		info.report_progress = false;
-		info.estimated_count = false;
-		info.message_level = elevel;
-		info.num_heap_tuples = counts->live;
-		info.strategy = strategy;
+		v.info.index = indexes[i];
+		zen_set_vacuum_table(&v.info, rel);
+		v.info.report_progress = false;
+		v.info.estimated_count = false;
+		v.info.message_level = elevel;
+		v.info.num_heap_tuples = counts->live;
+		v.info.strategy = strategy;
+		v.arg = ht;
 		if (remove && counts->dead > 0)
+			v.is_dead = tid_is_dying;
+		pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, v.is_dead != NULL ?
+									 PROGRESS_VACUUM_PHASE_VACUUM_INDEX : PROGRESS_VACUUM_PHASE_INDEX_CLEANUP);
+		if (!zen_index_vacuum(&v, &stats))
 		{
-			pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_VACUUM_INDEX);
-			stats = index_bulk_delete(&info, NULL, tid_is_dying, zen_rel_htable(rel));
+			all = false;
+			report_progress_again(rel, zen_tidmap_nblocks(ht) * ZEN_TIDS_PER_BLOCK);
+			continue;
 		}
-		pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_INDEX_CLEANUP);
-		stats = index_vacuum_cleanup(&info, stats);
 		if (stats != NULL && !stats->estimated_count)
 			zen_vac_update_relstats(indexes[i], stats->num_pages, stats->num_index_tuples, false, InvalidTransactionId, InvalidMultiXactId);
 		if (stats != NULL)
 			pfree(stats);
 	}
+	return all;
 }
 
 /*
@@ -191,21 +210,50 @@ choose_frozen(Relation rel, TransactionId *xid, MultiXactId *multi)
 	*multi = MultiXactIdIsValid(rel->rd_rel->relminmxid) ? GetOldestMultiXactId() : InvalidMultiXactId;
 }
 
+/*
+ * VACUUM of all tables, and autovacuum, leave tables out: all of zen's when recovery has failed, and after a crash one whose
+ * indexes are still to be rebuilt.  That is the worker's, which says what is wrong with it; and functions in its indexes may
+ * not run here, where snapshots protect nothing (PROC_IN_VACUUM).  Tables named have come through admin/named.c before.
+ */
+static bool
+leave_out(Relation rel)
+{
+	int			elevel = AmAutoVacuumWorkerProcess() ? DEBUG1 : WARNING;
+
+	if (pg_atomic_read_u32(&zen_recovery->state) == ZEN_RECOVERY_FAILED)
+		ereport(elevel,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("\"%s\" is not vacuumed: recovery of the zen pool has failed", RelationGetRelationName(rel)),
+				 errhint("See the server log for the reason, mend it, and restart the server.")));
+	else if (!zen_reindex_is_passed(zen_rel_htable_raw(rel)))
+		ereport(elevel,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("\"%s\" is not vacuumed: its indexes are not rebuilt yet after the crash", RelationGetRelationName(rel)),
+				 errhint("VACUUM the table by its name to have them rebuilt first.")));
+	else
+		return false;
+	return true;
+}
+
 void
 zenam_relation_vacuum(Relation rel, struct VacuumParams *params, BufferAccessStrategy bstrategy)
 {
-	ZenHTable  *ht = zen_rel_htable(rel);
+	ZenHTable  *ht;
 	int			elevel = (params->options & VACOPT_VERBOSE) ? INFO : DEBUG2;
 	bool		remove = params->index_cleanup != VACOPTVALUE_DISABLED;
 	VacuumCounts counts = {0};
 	TimestampTz started = GetCurrentTimestamp();
 	Relation   *indexes;
 	int			nindexes;
+	bool		clean;
 	uint64		ntids;
 	TransactionId frozen_xid;
 	MultiXactId frozen_multi;
 
+	if (leave_out(rel))
+		return;
 	zen_gate();
+	ht = zen_rel_htable_raw(rel);
 	pgstat_progress_start_command(PROGRESS_COMMAND_VACUUM, RelationGetRelid(rel));
 	ereport(elevel,
 			(errmsg("vacuuming \"%s.%s.%s\"", get_database_name(MyDatabaseId),
@@ -218,8 +266,11 @@ zenam_relation_vacuum(Relation rel, struct VacuumParams *params, BufferAccessStr
 	pgstat_progress_update_param(PROGRESS_VACUUM_TOTAL_HEAP_BLKS, ntids / ZEN_TIDS_PER_BLOCK);
 	vac_open_indexes(rel, RowExclusiveLock, &nindexes, &indexes);
 	mark_dead(ht, ntids, remove || nindexes == 0, &counts);
-	vacuum_indexes(rel, indexes, nindexes, &counts, remove, bstrategy, elevel);
-	free_dead(ht, ntids, remove || nindexes == 0);
+	clean = vacuum_indexes(rel, indexes, nindexes, &counts, remove, bstrategy, elevel) && (remove || nindexes == 0);
+	free_dead(ht, ntids, clean);
+	/* the words of what is left stay DYING: autovacuum comes again */
+	if (!clean)
+		counts.remaining += counts.dead;
 	vac_close_indexes(nindexes, indexes, NoLock);
 	zen_rel_extend_file(rel, (BlockNumber) (ntids / ZEN_TIDS_PER_BLOCK));
 
@@ -228,7 +279,7 @@ zenam_relation_vacuum(Relation rel, struct VacuumParams *params, BufferAccessStr
 	zen_report_vacuum(rel, (PgStat_Counter) counts.live, (PgStat_Counter) counts.remaining, started);
 	ereport(elevel,
 			(errmsg("table \"%s\": removed " UINT64_FORMAT " dead row identifiers from %d indexes, %.0f rows remain",
-					RelationGetRelationName(rel), counts.dead, nindexes, counts.live)));
+					RelationGetRelationName(rel), clean ? counts.dead : 0, nindexes, counts.live)));
 	pgstat_progress_end_command();
 }
 

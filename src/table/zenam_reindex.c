@@ -1,9 +1,9 @@
 /*
  * zenam_reindex.c -- rebuild unlogged indexes in place after a crash.
  *
- * The state of a table is in ZenHTable.reindex: 0 sound, 1 to be rebuilt, 2 being rebuilt.  Whoever changes it from 1 to
- * 2 does the work; the others sleep on the recovery condition variable.  On an error it goes back to 1, and the next
- * one tries.  The same flag is in NVM, so an unfinished rebuild is remembered over a restart.
+ * The state of a table is in ZenHTable.reindex: sound, to be rebuilt, being rebuilt.  Who rebuilds holds a heavyweight lock
+ * meanwhile, for which the others wait, so the deadlock detector sees them.  On an error the table is to be rebuilt again,
+ * and the next one tries.  The same flag is in NVM, so an unfinished rebuild is remembered over a restart.
  *
  * The rebuild is not transactional: it truncates each index to nothing and builds it into the same files, as a crash
  * before its end would leave it to be done again.  It needs no lock on the table beyond the caller's, since
@@ -11,13 +11,20 @@
  *
  * An index that a prepared transaction has created before the crash is as empty, but nobody can see it before that transaction
  * commits.  It has the table locked, against writers at least, and as long as it has, the flag in NVM stays set
- * although the others were rebuilt.  COMMIT PREPARED takes all such tables for being rebuilt until it has ended, and then
- * leaves them to be rebuilt once more (zen_reindex_hold): who sees the index has passed the gate after that, or waits there.
+ * although the others were rebuilt.  COMMIT PREPARED holds all such tables until it has ended, and then leaves them to be
+ * rebuilt once more (zen_reindex_hold): who sees the index has passed the gate after that, or waits there.  It waits for no
+ * rebuild under way, which may be waiting for the prepared transaction: such a one is done again.
+ *
+ * Functions in indexes may read tables, though they should not.  A table that this process is rebuilding is read without its
+ * indexes: the planner does not see them (zen_reindex_hide), and no plan of before or of meanwhile is kept.
+ *
+ * A transaction may have dropped an index that was not rebuilt: a rollback brings it back, as empty as it was.  What such a
+ * transaction rebuilds is for itself: to all others, who are locked out until its end, the table stays to be rebuilt.
  *
  * An index that cannot be rebuilt must not keep its table from being used.  A unique one may find two rows with one key,
  * if the medium has lost a tombstone; the function in an expression may fail on rows that it has accepted before.  The
  * background worker marks such an index as not valid, which is what a failed CREATE INDEX CONCURRENTLY leaves, and says
- * so; REINDEX makes it valid again.  The mark is committed before the table is open to anyone without the index.
+ * so; REINDEX makes it valid again.  An error that may pass is met TRIES times before.  The mark is committed before the table is open to anyone without the index.
  */
 #include "table/zenam_reindex.h"
 
@@ -31,30 +38,70 @@
 #include "catalog/pg_class.h"
 #include "catalog/storage.h"
 #include "commands/defrem.h"
+#include "commands/tablecmds.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "pgstat.h"
 #include "storage/ipc.h"
+#include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "table/zenam.h"
 #include "tcop/tcopprot.h"
+#include "txn/ddl.h"
 #include "txn/recovery.h"
 #include "utils/guc.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/plancache.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
+/* ZenHTable.reindex; 0 only if sound and not held. */
 #define SOUND		0
 #define NEEDED		1
 #define RUNNING		2
+#define STATE		3			/* bits of one of these */
+#define AGAIN		4			/* not sound after the rebuild under way; and
+								 * others may be using the other indexes */
+#define HOLDER		8			/* times the number of COMMIT PREPAREDs that
+								 * hold it */
 
-static ZenHTable *rebuilding = NULL;	/* by this process: functions in index
-										 * expressions may read the table */
+#define LOCK_SUBID	0x7a65		/* no column of a table has this number */
+#define TRIES		5			/* to build an index, or a table */
+#define FIRST_PAUSE_MS	250		/* between the first two; then twice as long */
 
-static Oid	index_in_hand = InvalidOid; /* this process is building it */
+/* A rebuild under way in this process, innermost first: functions in index expressions may read tables. */
+typedef struct Rebuild
+{
+	struct Rebuild *outer;
+	Relation	rel;
+	ZenHTable  *ht;
+	bool		has_indexes;	/* rel's relhasindex */
+	bool		in_use;			/* others may be reading the indexes */
+	Oid			index;			/* being built, or InvalidOid */
+	const char *index_name;
+} Rebuild;
+
+static Rebuild *under_way = NULL;
+
+/* The index whose build has raised the last error, and the subtransaction in which it has. */
+static Oid	blamed = InvalidOid;
+static SubTransactionId blamed_in = InvalidSubTransactionId;
+
+/* A table of which this transaction has dropped an index, so that it has it locked against all others. */
+typedef struct Shrunk
+{
+	Oid			table;
+	int			nest_level;		/* of the drop, the first one */
+	List	   *built;			/* OIDs of indexes rebuilt for it alone */
+} Shrunk;
+
+/* Of this transaction, in TopTransactionContext. */
+static List *shrunk = NIL;
+static List *own_tables = NIL;	/* HTables with no index left to rebuild */
+
 static List *hopeless = NIL;	/* OIDs of indexes that are not valid and that
 								 * this worker could not build even so */
 
@@ -87,18 +134,85 @@ held_by_prepared(Oid relid, LOCKMODE mode)
 	return found;
 }
 
-static void
-rebuild_index(Relation rel, Oid indexoid)
-{
-	Relation	index;
+/* ---------- what this transaction has rebuilt for itself ---------- */
 
-	/*
-	 * nobody else can open it before that ends, and then all are rebuilt
-	 * again; whoever ends it waits for us
-	 */
-	if (held_by_prepared(indexoid, RowExclusiveLock))
+static Shrunk *
+find_shrunk(Oid table)
+{
+	ListCell   *lc;
+
+	foreach(lc, shrunk)
+		if (((Shrunk *) lfirst(lc))->table == table)
+		return lfirst(lc);
+	return NULL;
+}
+
+static void
+forget_own(XactEvent event, void *arg)
+{
+	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
+		shrunk = own_tables = NIL;
+}
+
+/* With a drop, its lock goes; if there was one before, the index is there again, and what is rebuilt already stays so. */
+static void
+end_subxact(SubXactEvent event, SubTransactionId my_subid, SubTransactionId parent_subid, void *arg)
+{
+	int			level = GetCurrentTransactionNestLevel();
+	ListCell   *lc;
+
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		own_tables = NIL;
+	foreach(lc, shrunk)
+	{
+		Shrunk	   *s = lfirst(lc);
+
+		if (s->nest_level < level)
+			continue;
+		if (event == SUBXACT_EVENT_ABORT_SUB)
+			shrunk = foreach_delete_current(shrunk, lc);
+		else if (event == SUBXACT_EVENT_COMMIT_SUB)
+			s->nest_level = level - 1;
+	}
+}
+
+void
+zen_reindex_index_dropped(Oid indexoid)
+{
+	static bool registered = false;
+	Oid			table = IndexGetRelation(indexoid, true);
+	MemoryContext old;
+	Shrunk	   *s;
+
+	if (!zen_relid_is_zen(table) || find_shrunk(table) != NULL)
 		return;
-	index = index_open(indexoid, RowExclusiveLock);
+	if (!registered)
+	{
+		RegisterXactCallback(forget_own, NULL);
+		RegisterSubXactCallback(end_subxact, NULL);
+	}
+	registered = true;
+	old = MemoryContextSwitchTo(TopTransactionContext);
+	s = palloc0(sizeof(Shrunk));
+	s->table = table;
+	s->nest_level = GetCurrentTransactionNestLevel();
+	shrunk = lappend(shrunk, s);
+	MemoryContextSwitchTo(old);
+}
+
+/* ---------- one table ---------- */
+
+/*
+ * Open an index to build it in place.  Nobody else has got past the gate, unless the table was sound before a prepared
+ * transaction ended: then whoever reads it is waited for.
+ */
+static Relation
+open_index(Rebuild *r, Oid indexoid)
+{
+	Relation	index = index_open(indexoid, r->in_use ? AccessExclusiveLock : RowExclusiveLock);
+
+	if (r->in_use)
+		CheckTableNotInUse(index, "rebuild");
 
 	/*
 	 * files of an unfinished transaction: if it aborts, the old, empty ones
@@ -108,35 +222,70 @@ rebuild_index(Relation rel, Oid indexoid)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("index \"%s\" must be rebuilt after the crash first", RelationGetRelationName(index)),
-				 errhint("Run a query on table \"%s\", then repeat the command.", RelationGetRelationName(rel))));
+				 errhint("Run a query on table \"%s\", then repeat the command.", RelationGetRelationName(r->rel))));
+	return index;
+}
+
+static void
+rebuild_index(Rebuild *r, Oid indexoid)
+{
+	Shrunk	   *own = find_shrunk(RelationGetRelid(r->rel));
+	Relation	index;
+
+	/*
+	 * nobody else can open it before that ends, and then all are rebuilt
+	 * again
+	 */
+	if (held_by_prepared(indexoid, RowExclusiveLock))
+		return;
+	if (own != NULL && list_member_oid(own->built, indexoid))
+		return;
+	index = open_index(r, indexoid);
 	if (index->rd_index->indisready)
 	{
 		IndexInfo  *info = BuildIndexInfo(index);
 
-		Oid			outer = index_in_hand;	/* functions may need another
-											 * table */
-
-		index_in_hand = indexoid;
-		relax(rel, index, info);
+		r->index = indexoid;
+		r->index_name = RelationGetRelationName(index);
+		relax(r->rel, index, info);
 		/* an init fork's contents may already be in the main fork */
 		RelationTruncate(index, 0);
-		index->rd_indam->ambuild(rel, index, info);
-		index_in_hand = outer;
+		index->rd_indam->ambuild(r->rel, index, info);
+		r->index = InvalidOid;
+		r->index_name = NULL;
 	}
 	index_close(index, NoLock);
+	if (own != NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+
+		own->built = lappend_oid(own->built, indexoid);
+		MemoryContextSwitchTo(old);
+	}
 }
 
 static void
 rebuild_context(void *arg)
 {
-	errcontext("rebuilding the indexes of table \"%s\" after a crash", RelationGetRelationName((Relation) arg));
+	Rebuild    *r = arg;
+
+	if (r->index_name != NULL)
+		errcontext("rebuilding index \"%s\" of table \"%s\" after a crash", r->index_name, RelationGetRelationName(r->rel));
+	else
+		errcontext("rebuilding the indexes of table \"%s\" after a crash", RelationGetRelationName(r->rel));
+}
+
+static void
+set_for_rebuild(const char *name, const char *setting, GucContext context)
+{
+	(void) set_config_option(name, setting, context, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 }
 
 /* Build all indexes as the table's owner would, like REINDEX. */
 static void
-rebuild(Relation rel)
+rebuild(Rebuild *r)
 {
-	List	   *indexes = RelationGetIndexList(rel);
+	List	   *indexes = RelationGetIndexList(r->rel);
 	ListCell   *lc;
 	Oid			user;
 	int			security;
@@ -144,22 +293,24 @@ rebuild(Relation rel)
 	bool		pushed = false;
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "zen reindex", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	ErrorContextCallback callback = {.callback = rebuild_context,.arg = rel,.previous = error_context_stack};
+	ErrorContextCallback callback = {.callback = rebuild_context,.arg = r,.previous = error_context_stack};
 
 	error_context_stack = &callback;
 	GetUserIdAndSecContext(&user, &security);
-	SetUserIdAndSecContext(rel->rd_rel->relowner, security | SECURITY_RESTRICTED_OPERATION);
+	SetUserIdAndSecContext(r->rel->rd_rel->relowner, security | SECURITY_RESTRICTED_OPERATION);
 	nest_level = NewGUCNestLevel();
 	zen_restrict_search_path();
 	/* the other rows must stay readable: a damaged one is in no index */
-	(void) set_config_option("zen.skip_damaged_rows", "on", PGC_SUSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	set_for_rebuild("zen.skip_damaged_rows", "on", PGC_SUSET);
+	/* workers of a function's query would wait here for what this one does */
+	set_for_rebuild("max_parallel_workers_per_gather", "0", PGC_USERSET);
 	if (!ActiveSnapshotSet())
 	{
 		PushActiveSnapshot(GetTransactionSnapshot());
 		pushed = true;
 	}
 	foreach(lc, indexes)
-		rebuild_index(rel, lfirst_oid(lc));
+		rebuild_index(r, lfirst_oid(lc));
 	if (pushed)
 		PopActiveSnapshot();
 	AtEOXact_GUC(false, nest_level);
@@ -169,100 +320,218 @@ rebuild(Relation rel)
 	error_context_stack = callback.previous;
 }
 
-static void
-set_reindex_state(ZenHTable *ht, uint32 state)
+/* ---------- the state of a table ---------- */
+
+static uint32
+read_state(ZenHTable *ht)
 {
-	pg_atomic_write_u32(&ht->reindex, state);
-	ConditionVariableBroadcast(&zen_recovery->changed);
+	return pg_atomic_read_u32(&ht->reindex);
 }
 
-/* All indexes that can be seen were rebuilt. */
-static void
-rebuilt(Relation rel, ZenHTable *ht)
+static bool
+is_busy(ZenHTable *ht)
 {
-	if (!held_by_prepared(RelationGetRelid(rel), RowExclusiveLock))
-		zen_htable_set_reindex(ht, false);
-	set_reindex_state(ht, SOUND);
+	uint32		word = read_state(ht);
+
+	return (word & STATE) == RUNNING || word >= HOLDER;
+}
+
+/* Take a table that is to be rebuilt and not held; *in_use: it was sound once. */
+static bool
+begin(ZenHTable *ht, bool *in_use)
+{
+	uint32		word = read_state(ht);
+
+	while (word == NEEDED || word == (NEEDED | AGAIN))
+	{
+		*in_use = (word & AGAIN) != 0;
+		if (pg_atomic_compare_exchange_u32(&ht->reindex, &word, RUNNING))
+			return true;
+	}
+	return false;
+}
+
+/* The rebuild has ended, well or not; true if the table is sound now. */
+static bool
+end(Rebuild *r, bool whole)
+{
+	uint32		word = read_state(r->ht);
+	uint32		state,
+				next;
+
+	Assert((word & STATE) == RUNNING);
+	do
+	{
+		state = whole && (word & AGAIN) == 0 ? SOUND : NEEDED;
+		next = (word & ~STATE) | state | (r->in_use && state == NEEDED ? AGAIN : 0);
+	} while (!pg_atomic_compare_exchange_u32(&r->ht->reindex, &word, next));
+	ConditionVariableBroadcast(&zen_recovery->changed);
+	return state == SOUND;
+}
+
+static void
+wait_while_busy(ZenHTable *ht)
+{
+	if (!is_busy(ht))
+		return;
+	ConditionVariablePrepareToSleep(&zen_recovery->changed);
+	while (is_busy(ht))
+		ConditionVariableSleep(&zen_recovery->changed, PG_WAIT_EXTENSION);
+	ConditionVariableCancelSleep();
+}
+
+/* ---------- rebuild, or wait ---------- */
+
+static void
+enter(Rebuild *r)
+{
+	r->outer = under_way;
+	under_way = r;
+	ResetPlanCache();			/* plans with its indexes */
+}
+
+static void
+leave(Rebuild *r)
+{
+	Assert(under_way == r);
+	under_way = r->outer;
+	r->rel->rd_rel->relhasindex = r->has_indexes;
+	ResetPlanCache();			/* plans without them */
 }
 
 /* The rebuild has failed, or this process is ending in the middle of it: someone else may try. */
 static void
 give_up(int code, Datum arg)
 {
-	rebuilding = NULL;
-	set_reindex_state((ZenHTable *) DatumGetPointer(arg), NEEDED);
+	Rebuild    *r = (Rebuild *) DatumGetPointer(arg);
+	SubTransactionId now = GetCurrentSubTransactionId();
+
+	/* an error that comes from a rebuild inside passes in one subtransaction */
+	if (blamed_in != now)
+		blamed = r->index;
+	blamed_in = now;
+	leave(r);
+	(void) end(r, false);
+}
+
+/* All indexes that can be seen were rebuilt. */
+static void
+rebuilt(Rebuild *r)
+{
+	/* locks of prepared transactions from before the crash only go */
+	bool		held = held_by_prepared(RelationGetRelid(r->rel), RowExclusiveLock);
+
+	if (find_shrunk(RelationGetRelid(r->rel)) != NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+
+		Assert(CheckRelationLockedByMe(r->rel, AccessExclusiveLock, true));
+		own_tables = lappend(own_tables, r->ht);
+		MemoryContextSwitchTo(old);
+		(void) end(r, false);
+	}
+	else if (end(r, true) && !held)
+		zen_htable_reindex_done(r->ht);
+}
+
+static void
+rebuild_table(Relation rel, ZenHTable *ht, bool in_use)
+{
+	Rebuild		r = {.rel = rel,.ht = ht,.in_use = in_use,.has_indexes = rel->rd_rel->relhasindex};
+	TimestampTz start = GetCurrentTimestamp();
+
+	PG_ENSURE_ERROR_CLEANUP(give_up, PointerGetDatum(&r));
+	{
+		enter(&r);
+		rebuild(&r);
+	}
+	PG_END_ENSURE_ERROR_CLEANUP(give_up, PointerGetDatum(&r));
+	leave(&r);
+	pg_atomic_fetch_add_u64(&zen_recovery->index_us, GetCurrentTimestamp() - start);
+	rebuilt(&r);
+}
+
+static bool
+is_rebuilding(ZenHTable *ht)
+{
+	for (Rebuild *r = under_way; r != NULL; r = r->outer)
+		if (r->ht == ht)
+			return true;
+	return false;
 }
 
 void
 zen_reindex_table(Relation rel, ZenHTable *ht)
 {
-	uint32		needed = NEEDED;
+	LOCKTAG		tag;
+	bool		in_use;
 
-	if (rebuilding == ht)
-		return;
-	if (pg_atomic_compare_exchange_u32(&ht->reindex, &needed, RUNNING))
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, RelationRelationId, RelationGetRelid(rel), LOCK_SUBID);
+	while (read_state(ht) != SOUND && !is_rebuilding(ht) && !list_member_ptr(own_tables, ht))
 	{
-		ZenHTable  *outer = rebuilding;
-		TimestampTz start = GetCurrentTimestamp();
+		(void) LockAcquire(&tag, ExclusiveLock, false, false);
+		if (begin(ht, &in_use))
+			rebuild_table(rel, ht, in_use);
+		LockRelease(&tag, ExclusiveLock, false);
 
-		PG_ENSURE_ERROR_CLEANUP(give_up, PointerGetDatum(ht));
-		{
-			rebuilding = ht;
-			rebuild(rel);
-		}
-		PG_END_ENSURE_ERROR_CLEANUP(give_up, PointerGetDatum(ht));
-		rebuilding = outer;
-		pg_atomic_fetch_add_u64(&zen_recovery->index_us, GetCurrentTimestamp() - start);
-		rebuilt(rel, ht);
-		return;
+		/*
+		 * COMMIT PREPARED; or processes of one parallel query, whom the lock
+		 * does not keep apart
+		 */
+		wait_while_busy(ht);
 	}
+}
 
-	ConditionVariablePrepareToSleep(&zen_recovery->changed);
-	while (pg_atomic_read_u32(&ht->reindex) == RUNNING)
-		ConditionVariableSleep(&zen_recovery->changed, PG_WAIT_EXTENSION);
-	ConditionVariableCancelSleep();
-	if (pg_atomic_read_u32(&ht->reindex) == NEEDED)
-		zen_reindex_table(rel, ht);
+void
+zen_reindex_hide(Relation rel, ZenHTable *ht)
+{
+	if (unlikely(under_way != NULL) && is_rebuilding(ht))
+		rel->rd_rel->relhasindex = false;
+}
+
+bool
+zen_reindex_is_passed(ZenHTable *ht)
+{
+	return read_state(ht) == SOUND || list_member_ptr(own_tables, ht);
 }
 
 /* ---------- prepared transactions ---------- */
 
 static List *held = NIL;		/* HTables, in TopMemoryContext */
 
-/* Take a table that may have to be rebuilt again; false if somebody is at it. */
-static bool
-try_hold(ZenHTable *ht)
+/* Close the gate of a table. */
+static void
+hold(ZenHTable *ht)
 {
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
-	List	   *longer = lappend(held, ht); /* what can fail comes first */
-	uint32		state = SOUND;
-	bool		taken = pg_atomic_compare_exchange_u32(&ht->reindex, &state, RUNNING) ||
-	(state == NEEDED && pg_atomic_compare_exchange_u32(&ht->reindex, &state, RUNNING));
+	uint32		word = read_state(ht);
 
-	held = taken ? longer : list_delete_last(longer);
+	held = lappend(held, ht);	/* what can fail comes first */
+	while (!pg_atomic_compare_exchange_u32(&ht->reindex, &word, (word | AGAIN) + HOLDER))
+		;
 	MemoryContextSwitchTo(old);
-	return taken;
+}
+
+/* Open it; its indexes are to be rebuilt once more. */
+static void
+let_go(ZenHTable *ht)
+{
+	uint32		word = read_state(ht);
+	uint32		next;
+
+	do
+	{
+		Assert(word >= HOLDER && (word & AGAIN) != 0);
+		next = word - HOLDER;
+		if ((next & STATE) == SOUND)
+			next |= NEEDED;
+	} while (!pg_atomic_compare_exchange_u32(&ht->reindex, &word, next));
 }
 
 static Oid
 relid_of(ZenHTable *ht)
 {
 	return RelidByRelfilenumber(ht->spc == MyDatabaseTableSpace ? InvalidOid : ht->spc, ht->relnumber);
-}
-
-/* Take all of this database that such a transaction has locked, up to one that somebody is at, which is returned. */
-static ZenHTable *
-try_hold_all(void)
-{
-	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
-	{
-		ZenHTable  *ht = &zen_htables[i];
-
-		if (ht->in_use && ht->db == MyDatabaseId && zen_htable_reindex_noted(ht) &&
-			held_by_prepared(relid_of(ht), RowExclusiveLock) && !try_hold(ht))
-			return ht;
-	}
-	return NULL;
 }
 
 static void
@@ -275,19 +544,17 @@ void
 zen_reindex_hold(void)
 {
 	static bool prepared_to_end = false;
-	ZenHTable  *busy;
 
 	if (!prepared_to_end)
 		before_shmem_exit(let_go_at_exit, 0);
 	prepared_to_end = true;
-	while ((busy = try_hold_all()) != NULL)
+	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
 	{
-		/* whoever rebuilds one may need another */
-		zen_reindex_let_go();
-		ConditionVariablePrepareToSleep(&zen_recovery->changed);
-		while (pg_atomic_read_u32(&busy->reindex) == RUNNING)
-			ConditionVariableSleep(&zen_recovery->changed, PG_WAIT_EXTENSION);
-		ConditionVariableCancelSleep();
+		ZenHTable  *ht = &zen_htables[i];
+
+		if (ht->in_use && ht->db == MyDatabaseId && zen_htable_reindex_noted(ht) &&
+			held_by_prepared(relid_of(ht), RowExclusiveLock))
+			hold(ht);
 	}
 }
 
@@ -296,19 +563,45 @@ zen_reindex_let_go(void)
 {
 	ListCell   *lc;
 
+	if (held == NIL)
+		return;
 	foreach(lc, held)
-		set_reindex_state(lfirst(lc), NEEDED);
+		let_go(lfirst(lc));
 	list_free(held);
 	held = NIL;
+	ConditionVariableBroadcast(&zen_recovery->changed);
 }
 
 /* ---------- background ---------- */
 
-/* Rebuild one table by its relfilenode, if it is still there. */
-static void
-reindex_one(ZenHTable *ht)
+/* Is the table, as far as can be seen without a lock, zen's and not sound? */
+static bool
+is_to_be_rebuilt(Oid relid)
 {
-	Oid			relid = relid_of(ht);
+	HeapTuple	tuple;
+	RelFileLocator loc;
+	ZenHTable  *ht;
+
+	if (!zen_relid_is_zen(relid))
+		return false;
+	zen_gate();
+	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	ZEN_LOCATOR_DB(loc) = MyDatabaseId;
+	ZEN_LOCATOR_SPC(loc) = ((Form_pg_class) GETSTRUCT(tuple))->reltablespace;
+	ZEN_LOCATOR_NUMBER(loc) = ((Form_pg_class) GETSTRUCT(tuple))->relfilenode;
+	ReleaseSysCache(tuple);
+	if (!OidIsValid(ZEN_LOCATOR_SPC(loc)))
+		ZEN_LOCATOR_SPC(loc) = MyDatabaseTableSpace;
+	ht = zen_ddl_find(loc, INVALID_PROC_NUMBER);
+	return ht != NULL && read_state(ht) != SOUND;
+}
+
+/* Rebuild the indexes of a relation, if it is there and nobody prepared has it. */
+static void
+reindex_relation_now(Oid relid)
+{
 	Relation	rel = NULL;
 
 	/* it may stay prepared for long: the next who needs the table waits */
@@ -322,17 +615,10 @@ reindex_one(ZenHTable *ht)
 }
 
 void
-zen_reindex_database(void)
+zen_reindex_relation(Oid relid)
 {
-	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
-	{
-		ZenHTable  *ht = &zen_htables[i];
-
-		if (!ht->in_use || ht->db != MyDatabaseId || pg_atomic_read_u32(&ht->reindex) == SOUND)
-			continue;
-		CHECK_FOR_INTERRUPTS();
-		reindex_one(ht);
-	}
+	if (is_to_be_rebuilt(relid))
+		reindex_relation_now(relid);
 }
 
 /*
@@ -390,7 +676,7 @@ static void
 report_or_reindex(void *arg)
 {
 	report_unknown(arg);
-	reindex_one(arg);
+	reindex_relation_now(relid_of(arg));
 }
 
 typedef struct FailedIndex
@@ -452,8 +738,48 @@ is_lasting(ErrorData *error)
 	}
 }
 
-/* Rebuild one table, without those of its indexes that cannot be; false if that cannot be done now. */
-static bool
+/* What this worker could not build, and how often it has tried. */
+typedef struct Failure
+{
+	Oid			index;			/* InvalidOid: of the table, nobody knows
+								 * which */
+	ZenHTable  *ht;
+	int			tries;
+} Failure;
+
+static List *failures = NIL;	/* in TopMemoryContext */
+
+static Failure *
+find_failure(ZenHTable *ht, Oid index)
+{
+	MemoryContext old;
+	Failure    *f;
+	ListCell   *lc;
+
+	foreach(lc, failures)
+	{
+		f = lfirst(lc);
+		if (f->ht == ht && f->index == index)
+			return f;
+	}
+	old = MemoryContextSwitchTo(TopMemoryContext);
+	f = palloc0(sizeof(Failure));
+	f->ht = ht;
+	f->index = index;
+	failures = lappend(failures, f);
+	MemoryContextSwitchTo(old);
+	return f;
+}
+
+typedef enum Outcome
+{
+	DONE,
+	LATER,						/* worth another try */
+	LEFT						/* the next who needs it will be told again */
+} Outcome;
+
+/* Rebuild one table, without those of its indexes that cannot be. */
+static Outcome
 reindex_worker_table(ZenHTable *ht)
 {
 	FailedIndex failed;
@@ -461,18 +787,62 @@ reindex_worker_table(ZenHTable *ht)
 
 	for (;;)
 	{
-		index_in_hand = InvalidOid;
+		Failure    *failure;
+
+		blamed = InvalidOid;
+		blamed_in = InvalidSubTransactionId;
 		in_transaction(report_or_reindex, ht, &failed.error);
 		if (failed.error == NULL)
-			return pg_atomic_read_u32(&ht->reindex) == SOUND;
-		failed.index = index_in_hand;
-		/* the next who needs this table will be told again */
-		if (!OidIsValid(failed.index) || !is_lasting(failed.error) || list_member_oid(hopeless, failed.index))
-			return false;
+			return read_state(ht) == SOUND ? DONE : LEFT;
+		failed.index = blamed;
+		failure = find_failure(ht, failed.index);
+		failure->tries++;
+		if (list_member_oid(hopeless, failed.index))
+			return LEFT;
+		if (failure->tries < TRIES && !(OidIsValid(failed.index) && is_lasting(failed.error)))
+			return LATER;
+		if (!OidIsValid(failed.index))
+			return LEFT;
 		in_transaction(retire_index, &failed, &error);
 		if (error != NULL)
-			return false;
+			return LEFT;
 	}
+}
+
+/* One look at all tables of the database; true if some of them are worth another one. */
+static bool
+reindex_worker_round(Oid db, uint32 *rebuilt)
+{
+	bool		later = false;
+
+	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
+	{
+		ZenHTable  *ht = &zen_htables[i];
+
+		if (!ht->in_use || ht->db != db || read_state(ht) == SOUND)
+			continue;
+		CHECK_FOR_INTERRUPTS();
+		switch (reindex_worker_table(ht))
+		{
+			case DONE:
+				(*rebuilt)++;
+				break;
+			case LATER:
+				later = true;
+				break;
+			case LEFT:
+				break;
+		}
+	}
+	return later;
+}
+
+static void
+pause_worker(long ms)
+{
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms, PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
 }
 
 void
@@ -481,19 +851,15 @@ zen_reindex_worker_main(Datum arg)
 	Oid			db = DatumGetObjectId(arg);
 	TimestampTz start = GetCurrentTimestamp();
 	uint32		rebuilt = 0;
+	long		ms = FIRST_PAUSE_MS;
 
 	pqsignal(SIGTERM, die);
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnectionByOid(db, InvalidOid, 0);
-	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
+	while (reindex_worker_round(db, &rebuilt))
 	{
-		ZenHTable  *ht = &zen_htables[i];
-
-		if (!ht->in_use || ht->db != db || pg_atomic_read_u32(&ht->reindex) == SOUND)
-			continue;
-		CHECK_FOR_INTERRUPTS();
-		if (reindex_worker_table(ht))
-			rebuilt++;
+		pause_worker(ms);
+		ms = Min(2 * ms, FIRST_PAUSE_MS << (TRIES - 2));
 	}
 	ereport(LOG,
 			(errmsg("zen has rebuilt the indexes of %u tables of database %u in %ld ms", rebuilt, db,

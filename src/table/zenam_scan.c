@@ -243,9 +243,9 @@ zenam_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData 
 
 	/*
 	 * an index build reads the table to rebuild its indexes: everyone else
-	 * waits for that
+	 * waits for that, but ANALYZE, which uses none
 	 */
-	if (snapshot == NULL || snapshot->snapshot_type != SNAPSHOT_ANY)
+	if (!(flags & SO_TYPE_ANALYZE) && (snapshot == NULL || snapshot->snapshot_type != SNAPSHOT_ANY))
 		scan->ht = zen_rel_htable(rel);
 	if ((flags & (SO_TYPE_SEQSCAN | SO_TYPE_SAMPLESCAN)) && snapshot != NULL)
 		PredicateLockRelation(rel, snapshot);

@@ -414,7 +414,7 @@ settle_table(ZenHTable *ht)
 	if (nblocks == 0)
 	{
 		if (!trust_indexes)
-			zen_htable_set_reindex(ht, true);
+			zen_htable_set_reindex(ht);
 		return;
 	}
 	unused = palloc_extended((Size) nblocks * sizeof(uint32), MCXT_ALLOC_HUGE);
@@ -432,7 +432,7 @@ settle_table(ZenHTable *ht)
 	zen_tidmap_set_free_blocks(ht, unused, n);
 	pfree(unused);
 	if (!trust_indexes)
-		zen_htable_set_reindex(ht, true);
+		zen_htable_set_reindex(ht);
 }
 
 /* ---------- regions ---------- */
