@@ -26,19 +26,10 @@ done_testing();
 
 # --- libraries --------------------------------------------------------------
 
-# build_library -- compile callbacks.c; every server of these tests can be built against.
 sub build_library
 {
 	my ($name, @defines) = @_;
-	my $dir     = PostgreSQL::Test::Utils::tempdir();
-	my $library = "$dir/$name.so";
-	my ($include) = PostgreSQL::Test::Utils::run_command([ $ENV{PG_CONFIG} || 'pg_config', '--includedir-server' ]);
-	my $cc = $ENV{CC} || 'cc';
-	chomp $include;
-	system("$cc -shared -fPIC -O1 -D_GNU_SOURCE -I'$include' -DNAME=$name @defines -o '$library' "
-		  . "'$FindBin::RealBin/lib/callbacks.c' >'$dir/log' 2>&1") == 0
-	  or BAIL_OUT("$cc: " . PostgreSQL::Test::Utils::slurp_file("$dir/log"));
-	return $library;
+	return build_callbacks(PostgreSQL::Test::Utils::tempdir() . "/$name.so", $name, @defines);
 }
 
 sub preload

@@ -24,6 +24,7 @@ use strict;
 use warnings;
 
 use Exporter 'import';
+use ZenTest ();
 
 our @EXPORT_OK = qw(scenarios);
 
@@ -240,6 +241,16 @@ sub end_scenarios
 			setup => [ table('t', 20), heap('h') ],
 			steps => [ @{ in_a(q{BEGIN}, q{UPDATE t SET v = 'never' WHERE id < 5}, q{INSERT INTO h VALUES (1, 'never')}, $notify) },
 				late_error(0), [ a => q{UPDATE t SET v = 'after' WHERE id < 3} ] ],
+		},
+		# between LP and the commit record a library hears of another session's change, raises an error and catches it;
+		# not before, as the first step has filled the caches that a commit looks into
+		late_error_caught => {
+			setup => [ table('t', 20), heap('h') ],
+			steps => [ [ a => sub { ZenTest::build_callbacks("$_[0]/caught.so", 'caught') }, { quiet => 1 } ],
+				(map { [ a => $_, { quiet => 1 } ] } q{LOAD './caught.so'}, q{SET caught.invalidation = 'swallow'}),
+				@{ in_a(q{UPDATE t SET v = 'before' WHERE id = 1}, q{BEGIN}, q{UPDATE t SET v = 'caught' WHERE id < 5}, q{NOTIFY x}) },
+				[ b => q{ALTER TABLE h SET (fillfactor = 50)}, { quiet => 1 } ], [ a => q{COMMIT} ],
+				[ a => q{UPDATE t SET v = 'after' WHERE id < 3} ] ],
 		},
 		serialization_failure => {
 			setup => [ table('t', 20) ],

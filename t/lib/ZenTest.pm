@@ -20,6 +20,7 @@ use Carp;
 use DBI;
 use DBD::Pg ();
 use Exporter 'import';
+use File::Basename qw(dirname);
 use File::Spec;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils ();
@@ -30,6 +31,7 @@ our @EXPORT = qw(
   am is_zen using inject skip_unless_zen skip_unless_faults choose_seed pick one_in between
   new_node pool_path pool_conf start_failing log_size log_since
   crash start_again start_and_crash wait_for
+  build_callbacks
   connect_db run_sql value state_of contents lock_wait_pid findings is_sound
 );
 
@@ -165,6 +167,18 @@ sub find_pg_regress
 	(my $path = $mk) =~ s{/src/makefiles/pgxs\.mk$}{/src/test/regress/pg_regress};
 	-x $path or croak "no pg_regress beside $mk; set PG_REGRESS";
 	return $path;
+}
+
+# build_callbacks -- compile t/lib/callbacks.c to a file, with NAME=$name and other defines.
+sub build_callbacks
+{
+	my ($library, $name, @defines) = @_;
+	my ($include) = PostgreSQL::Test::Utils::run_command([ $ENV{PG_CONFIG} || 'pg_config', '--includedir-server' ]);
+	chomp $include;
+	my @command = ($ENV{CC} || 'cc', '-shared', '-fPIC', '-O1', '-D_GNU_SOURCE', "-I$include", "-DNAME=$name",
+		@defines, '-o', $library, dirname(__FILE__) . '/callbacks.c');
+	system(@command) == 0 or croak "cannot compile: @command";
+	return $library;
 }
 
 sub log_size { return -s $_[0]->logfile || 0; }
