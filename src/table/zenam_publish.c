@@ -8,8 +8,8 @@
  * - one session makes the publication, another one the table, and neither sees what the other has not committed;
  * - zen.publications is set back.
  *
- * So each change of a row, and TRUNCATE, ask, too, as PostgreSQL asks for a replica identity.  The answer is kept in the relcache entry,
- * which whatever changes publications invalidates.
+ * So each change of a row, and TRUNCATE, ask, too, as PostgreSQL asks for a replica identity.  The answer is kept in the relcache
+ * entry, which whatever changes publications invalidates.
  */
 #include "table/zenam_publish.h"
 
