@@ -25,6 +25,7 @@
 #include "txn/exclusive.h"
 #include "txn/gc.h"
 #include "txn/recovery.h"
+#include "txn/sequence.h"
 #include "txn/sweep.h"
 #include "txn/twophase.h"
 #include "txn/worker.h"
@@ -54,6 +55,7 @@ zen_shmem_request(void)
 	RequestAddinShmemSpace(zen_spill_shmem_size());
 	RequestAddinShmemSpace(zen_gc_shmem_size());
 	RequestAddinShmemSpace(zen_sweep_shmem_size());
+	RequestAddinShmemSpace(zen_sequence_shmem_size());
 	RequestAddinShmemSpace(zen_exclusive_shmem_size());
 	RequestAddinShmemSpace(zen_twophase_shmem_size());
 	RequestAddinShmemSpace(zen_recovery_shmem_size());
@@ -97,6 +99,7 @@ zen_shmem_startup(void)
 	zen_spill_init();
 	zen_gc_init();
 	zen_sweep_init();
+	zen_sequence_init();
 	zen_exclusive_init();
 	zen_twophase_init();
 	zen_recovery_init();
@@ -118,6 +121,7 @@ _PG_init(void)
 	zen_guc_init();
 	zen_statements_init();
 	zen_xact_init();
+	zen_sequence_install();
 	zen_exclusive_install();
 	zen_worker_after_recovery = zen_reindex_start_workers;
 	zen_worker_register();

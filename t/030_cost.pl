@@ -2,7 +2,7 @@
 #
 # - WAL: a zen-only transaction of one row writes at most 100 bytes, which is
 #   PostgreSQL's own commit record, and nothing for table or indexes; the WAL writer
-#   is not woken by each;
+#   is not woken by each; numbers of a sequence cost few waits for the disk;
 # - indexes: one on unchanged columns does not grow over many updates of others;
 # - NVM: a single-row change that fits one line flushes one line with one fence; one
 #   of n lines at most n + 1 lines with two fences; reads, and transactions rolled
@@ -56,6 +56,7 @@ value($dbh, 'CREATE EXTENSION zen');
 
 test_wal();
 test_wal_writer();
+test_sequence_syncs();
 test_reindex_wal();
 test_indexes();
 test_lines();
@@ -173,6 +174,52 @@ sub test_wal_writer
 	$node->adjust_conf('postgresql.conf', 'wal_writer_flush_after', undef);
 	$node->restart;
 	$dbh = connect_db($node);
+	return;
+}
+
+# syncs_of -- how often the WAL has been synced during some inserts into a table, with the WAL writer stopped.
+sub syncs_of
+{
+	my ($table, $inserts) = @_;
+	my $sql = value($dbh, 'SHOW server_version_num') >= 180000
+	  ? q{SELECT sum(fsyncs) FROM pg_stat_io WHERE object = 'wal' AND context = 'normal'}
+	  : 'SELECT wal_sync FROM pg_stat_wal';
+	my $syncs = sub { value($dbh, 'SELECT pg_stat_force_next_flush()'); return value($dbh, $sql); };
+	my $pid = value($dbh, q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'});
+	value($dbh, "INSERT INTO $table (v) VALUES ('first')");
+	kill 'STOP', $pid;
+	wait_for('the WAL writer to stop', sub { slurp_file("/proc/$pid/stat") =~ /\) T / });
+	my $before = $syncs->();
+	value($dbh, "INSERT INTO $table (v) VALUES ('row $_')") for 1 .. $inserts;
+	my $n = $syncs->() - $before;
+	kill 'CONT', $pid;
+	return $n;
+}
+
+sub test_sequence_syncs
+{
+	my $inserts = 1024;
+	$node->append_conf('postgresql.conf', 'fsync = on');
+	$node->reload;
+	wait_for('fsync', sub { value($dbh, 'SHOW fsync') eq 'on' });
+	value($dbh, "CREATE TABLE $_->[0] (id $_->[2], v text) USING $_->[1]") for
+	  [ 'ident', 'zen', 'int GENERATED ALWAYS AS IDENTITY PRIMARY KEY' ], [ 'ser', 'zen', 'serial PRIMARY KEY' ],
+	  [ 'small', 'zen', 'smallserial PRIMARY KEY' ], [ 'down', 'zen', 'int GENERATED ALWAYS AS IDENTITY (INCREMENT -3)' ],
+	  [ 'ident_h', 'heap', 'int GENERATED ALWAYS AS IDENTITY PRIMARY KEY' ];
+	my $mixed = counter('commits_mixed');
+	for my $table ('ident', 'ser', 'small', 'down')
+	{
+		cmp_ok(my $n = syncs_of($table, $inserts), '<=', $inserts / 256 + 1, "$table: syncs of the WAL for $inserts inserts");
+		my ($rows, $span) = @{ run_sql($dbh, "SELECT count(*), max(id) - min(id) FROM $table")->{rows}[0] };
+		is($span, ($rows - 1) * ($table eq 'down' ? 3 : 1), "$table: no number is left out");
+	}
+	value($dbh, 'SET zen.sequence_log_ahead = 0');
+	cmp_ok(syncs_of('ident', $inserts), '<=', $inserts / 32 + 1, "without logging ahead: syncs for $inserts inserts");
+	value($dbh, 'RESET zen.sequence_log_ahead');
+	cmp_ok(counter('commits_mixed') - $mixed, '<=', 5, '... and no commit record has decided, but of first inserts');
+	cmp_ok(syncs_of('ident_h', $inserts), '>=', $inserts, 'the measure works: heap syncs at each commit');
+	$node->adjust_conf('postgresql.conf', 'fsync', 'off');
+	$node->reload;
 	return;
 }
 

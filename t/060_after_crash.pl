@@ -22,6 +22,8 @@ value($dbh, 'CREATE EXTENSION zen');
 
 test_sequence();
 test_sequence_waited_for();
+test_carried_numbers();
+test_number_of_others();
 test_async_ddl();
 test_rolled_back_index();
 set_conf("fsync = off\nwal_writer_delay = 200ms");
@@ -128,6 +130,65 @@ sub test_sequence_waited_for
 	crash_restart();
 	my $max = value($dbh, 'SELECT max(id) FROM sw');
 	cmp_ok(value($dbh, q{SELECT nextval('sw_id_seq')}), '>', $max, 'sequence waited for: no value comes twice');
+}
+
+# Numbers go from the transactions that take them to another session's zen-only commit.  T0 writes nextval()'s WAL record, and
+# stays open; nothing flushed it, as T0 had not ended, and T1, which takes the next number, had written no WAL.
+sub carry
+{
+	my ($name, $t0, $take) = @_;
+	run_all($dbh, "CREATE SEQUENCE q_$name", 'CHECKPOINT');
+	run_all($t0, 'BEGIN', "SELECT nextval('q_$name')");
+	my $record = value($dbh, 'SELECT pg_current_wal_insert_lsn()');
+	my $number = $take->("q_$name");
+	like($number, qr/^\d+$/, "$name: a number");
+	cmp_ok(value($dbh, "SELECT pg_current_wal_flush_lsn() < '$record'"), 'eq', '1', "$name: the record is not on disk");
+	my $mixed = value($dbh, 'SELECT commits_mixed FROM zen_stat()');
+	run_all($dbh, "INSERT INTO carried VALUES ($number)");
+	is(value($dbh, 'SELECT commits_mixed FROM zen_stat()'), $mixed, "$name: nothing else has flushed the WAL");
+	cmp_ok(value($dbh, "SELECT pg_current_wal_flush_lsn() >= '$record'"), 'eq', '1', "$name: now it is");
+	return;
+}
+
+sub test_carried_numbers
+{
+	run_all($dbh, 'CREATE TABLE carried (n bigint) USING zen', 'INSERT INTO carried VALUES (0)');
+	stop_wal_writer();
+	my ($t0, $t1) = map { connect_db($node) } 1 .. 2;
+	my $next = sub { value($t1, "SELECT nextval('$_[0]')") };
+	my $in   = sub { my ($begin, $end) = @_; return sub { value($t1, $begin); my $n = $next->(@_); value($t1, $end) if $end; return $n; } };
+	my %take = (
+		ended       => $next,
+		rolled_back => $in->('BEGIN', 'ROLLBACK'),
+		still_open  => $in->('BEGIN'),
+		second      => sub { $next->(@_); $next->(@_) },
+		error       => sub { $t1->do("DO \$\$ BEGIN RAISE 'number %', nextval('$_[0]'); END \$\$"); ($t1->errstr =~ /number (\d+)/)[0] },
+		copied      => sub { value($t1, 'BEGIN'); $t1->do("COPY (SELECT nextval('$_[0]')) TO STDOUT"); my $n = '';
+			$t1->pg_getcopydata($n); chomp $n; my $rest; 1 while $t1->pg_getcopydata($rest) >= 0; $n },
+		own         => sub { value($t0, "SELECT currval('$_[0]')") });
+	for my $name (sort keys %take)
+	{
+		carry($name, $t0, $take{$name});
+		$_->do('ROLLBACK') for $t0, $t1;
+	}
+	$_->disconnect for $t0, $t1;
+	crash_restart();
+	return;
+}
+
+# The same, seen by what it must not come to.
+sub test_number_of_others
+{
+	run_all($dbh, 'CREATE SEQUENCE handed_out START 1000', 'CHECKPOINT');
+	stop_wal_writer();
+	my ($t0, $t1) = map { connect_db($node) } 1 .. 2;
+	run_all($t0, 'BEGIN', q{SELECT nextval('handed_out')});
+	my $number = value($t1, q{SELECT nextval('handed_out')});
+	run_all($dbh, "INSERT INTO carried VALUES ($number)");
+	crash_restart();
+	is(value($dbh, "SELECT count(*) FROM carried WHERE n = $number"), 1, 'number of others: the row is there');
+	cmp_ok(value($dbh, q{SELECT nextval('handed_out')}), '>', $number, 'number of others: it does not come again');
+	return;
 }
 
 # With synchronous_commit off the catalog must not lose what rows already written depend on.

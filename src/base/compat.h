@@ -28,6 +28,7 @@ typedef Oid RelFileNumber;
 #define ZEN_LOCATOR_DB(loc)			((loc).dbNode)
 #define ZEN_LOCATOR_NUMBER(loc)		((loc).relNode)
 #define zen_rel_locator(rel)		((rel)->rd_node)
+#define ZEN_SEQ_REC(loc)			{.node = (loc)}
 #define InvalidRelFileNumber		InvalidOid
 #define ZEN_HAS_NEWPAGE_UPDATE_COUNT 0
 #define ZEN_NEW_LOCATOR_SUBID(rel)	((rel)->rd_newRelfilenodeSubid)
@@ -67,6 +68,7 @@ typedef bool TU_UpdateIndexes;
 #define ZEN_LOCATOR_DB(loc)			((loc).dbOid)
 #define ZEN_LOCATOR_NUMBER(loc)		((loc).relNumber)
 #define zen_rel_locator(rel)		((rel)->rd_locator)
+#define ZEN_SEQ_REC(loc)			{.locator = (loc)}
 #define ZEN_HAS_NEWPAGE_UPDATE_COUNT 1
 #define ZEN_NEW_LOCATOR_SUBID(rel)	((rel)->rd_newRelfilelocatorSubid)
 #define ZEN_AM_SET_NEW_FILELOCATOR	relation_set_new_filelocator
@@ -176,6 +178,7 @@ zen_bitmap_next(ZenBitmapIterator *iterator, TBMIterateResult *space)
 /* A process has one group of 16 fast-path locks; since 18 their number is a setting. */
 #define FP_LOCK_SLOTS_PER_GROUP		FP_LOCK_SLOTS_PER_BACKEND
 #define FastPathLockGroupsPerBackend 1
+/* in bits 3 * i to 3 * i + 2: bit (mode - 1) for each weak lock mode held in slot i */
 #define zen_fast_path_bits(proc, group) ((proc)->fpLockBits)
 #else
 #define zen_conditional_lock_tuple(rel, tid, mode, nowait) \
@@ -208,8 +211,5 @@ zen_bitmap_next(ZenBitmapIterator *iterator, TBMIterateResult *space)
 
 #define zen_fast_path_bits(proc, group) ((proc)->fpLockBits[group])
 #endif
-
-/* bit (mode - 1) is set for each weak lock mode held in slot i of a group */
-#define zen_fast_path_modes(proc, group, i) ((uint32) (zen_fast_path_bits(proc, group) >> (3 * (i))) & 7)
 
 #endif							/* ZEN_COMPAT_H */

@@ -25,6 +25,7 @@ bool		zen_track_statements = false;
 int			zen_max_statements = 1000;
 int			zen_freeze_age = 100 * 1000 * 1000;
 int			zen_full_timeout_ms = 5000;
+int			zen_sequence_log_ahead = 256;
 double		zen_exclusive_alpha = 0.8;
 double		zen_exclusive_beta = 0.02;
 int			zen_exclusive_gamma = 16;
@@ -177,6 +178,12 @@ zen_guc_init(void)
 							"After it the privileged transaction runs on as any other.",
 							&zen_exclusive_timeout_ms, 1000, 1, INT_MAX,
 							PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("zen.sequence_log_ahead",
+							"Numbers of a sequence that a transaction on zen tables logs ahead when it has to wait for the WAL.",
+							"At most a 128th of those that the sequence has.  A crash leaves them out.  PostgreSQL itself logs "
+							"32, also with 0.",
+							&zen_sequence_log_ahead, 256, 0, 1000 * 1000,
+							PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.recovery_workers",
 							"Background workers that help to recover the pool when the server starts.",
 							"Taken from max_worker_processes until recovery is done.  Sessions that wait for "

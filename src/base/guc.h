@@ -52,6 +52,8 @@ extern int	zen_full_timeout_ms;	/* that garbage is waited for in a full
 									 * pool */
 extern int	zen_exclusive_timeout_ms;	/* that a writer is held back at most */
 
+extern int	zen_sequence_log_ahead; /* numbers of a sequence, when one must be
+									 * waited for */
 extern int	zen_recovery_workers;	/* background workers that help to recover */
 extern bool zen_skip_damaged_rows;	/* leave damaged rows out instead of an
 									 * error */

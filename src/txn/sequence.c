@@ -3,37 +3,81 @@
  *
  * nextval() writes WAL once for 32 numbers, in whichever transaction comes first; the others write none, and PostgreSQL
  * relies on their commit records to flush what stands before them in the WAL.  A zen-only transaction is durable without
- * its commit record: if it has used a number, it flushes the WAL first.
+ * its commit record, and the number in its row may be another session's, which a client has carried over.  So there is one
+ * position in the WAL for all, `needed`: a number leaves the session that has taken it only after `needed` covers the record of
+ * that number, and no zen-only commit becomes durable before the WAL is flushed up to `needed`.
+ *
+ * The record is covered by the LSN of the sequence's page, whoever has written it.  Numbers leave a session by the end of
+ * its transaction and by what it sends to its client, so these two are watched; src/README, "Sequences", has the argument.
  *
  * Who has used a sequence is told by the lock that nextval() keeps on it to the end of the transaction, a RowExclusiveLock:
  * in the process's own fast-path slots, or in the main lock table, where it is if the slots were taken or somebody wants
- * a strong lock.  Whoever moves it there holds the slots' lock exclusively.
+ * a strong lock.  Whoever moves it there holds the slots' lock exclusively.  A number that nextval() does not have in store
+ * costs an access to a shared buffer, so as long as there was none there is nothing new.
+ *
+ * A zen-only transaction whose nextval() has written WAL must wait for the disk.  Before it does it logs further ahead, so that
+ * the next such wait comes after zen.sequence_log_ahead numbers.  A crash leaves them out, an orderly stop does not.
  */
-#include "base/compat.h"
-
 #include "txn/sequence.h"
 
+#include "access/htup_details.h"
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
+#include "access/xloginsert.h"
+#include "base/guc.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_sequence.h"
+#include "commands/sequence.h"
+#include "executor/instrument.h"
+#include "libpq/libpq.h"
 #include "miscadmin.h"
+#include "port/pg_bitutils.h"
+#include "storage/bufmgr.h"
 #include "storage/lock.h"
 #include "storage/proc.h"
+#include "storage/shmem.h"
 #include "utils/inval.h"
-#include "utils/lsyscache.h"
+#include "utils/resowner.h"
 #include "utils/syscache.h"
 
 #define CACHE_SIZE	64			/* a power of 2 */
+#define SMALL_PART	128			/* of a sequence's numbers may be logged ahead */
+#define FP_ROW_EXCLUSIVE	(UINT64CONST(0x249249249249) << (RowExclusiveLock - 1)) /* of 16 slots, 3 bits
+																					 * each */
 
 /* What kind of relations are locked over and over again. */
 typedef struct KnownRelation
 {
 	Oid			oid;
-	bool		is_sequence;
+	bool		is_sequence;	/* whose numbers survive a crash */
+	RelFileLocator locator;		/* of a sequence */
+	Buffer		buffer;			/* where its page was last */
 } KnownRelation;
 
 static KnownRelation known[CACHE_SIZE];
 static bool callback_registered = false;
+
+/* How far the WAL must be flushed before a zen-only commit; only grows.  Alone in its line: each commit reads it. */
+typedef union Needed
+{
+	pg_atomic_uint64 lsn;
+	char		line[PG_CACHE_LINE_SIZE];
+} Needed;
+
+static Needed *needed;
+
+static int64 blocks_seen = 0;	/* accesses to buffers when we last published */
+static int64 records_before = 0;	/* WAL records of this process when its
+									 * last transaction ended */
+static XLogRecPtr own_record = InvalidXLogRecPtr;	/* the last one that was
+													 * nextval()'s, and ours */
+static Oid	own_sequence;		/* that it is of */
+static XLogRecPtr flushed = InvalidXLogRecPtr;	/* at least so far */
+static const PQcommMethods *next_methods;
+static PQcommMethods methods;
+
+/* ---------- what is known of relations ---------- */
 
 static void
 forget_known(Datum arg, int cacheid, uint32 hashvalue)
@@ -41,10 +85,38 @@ forget_known(Datum arg, int cacheid, uint32 hashvalue)
 	memset(known, 0, sizeof(known));
 }
 
-static bool
-is_sequence(Oid relid)
+static KnownRelation *
+known_place(Oid relid)
 {
-	KnownRelation *k = &known[relid & (CACHE_SIZE - 1)];
+	return &known[relid & (CACHE_SIZE - 1)];
+}
+
+/*
+ * Where a relation's page is, if it is a sequence.  One that a crash resets, because it is temporary or unlogged, is like any
+ * relation.
+ */
+static KnownRelation
+read_catalog(Oid relid)
+{
+	KnownRelation k = {.oid = relid,.buffer = InvalidBuffer};
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Form_pg_class c;
+
+	if (!HeapTupleIsValid(tuple))
+		return k;
+	c = (Form_pg_class) GETSTRUCT(tuple);
+	k.is_sequence = c->relkind == RELKIND_SEQUENCE && c->relpersistence == RELPERSISTENCE_PERMANENT;
+	ZEN_LOCATOR_SPC(k.locator) = OidIsValid(c->reltablespace) ? c->reltablespace : MyDatabaseTableSpace;
+	ZEN_LOCATOR_DB(k.locator) = MyDatabaseId;
+	ZEN_LOCATOR_NUMBER(k.locator) = c->relfilenode;
+	ReleaseSysCache(tuple);
+	return k;
+}
+
+static KnownRelation *
+look_up(Oid relid)
+{
+	KnownRelation *k = known_place(relid);
 
 	if (!callback_registered)
 	{
@@ -53,18 +125,25 @@ is_sequence(Oid relid)
 	}
 	if (k->oid != relid)
 	{
-		k->is_sequence = get_rel_relkind(relid) == RELKIND_SEQUENCE;
-		k->oid = relid;
+		XLogRecPtr	end = XactLastRecEnd;
+		int64		records = pgWalUsage.wal_records;
+
+		*k = read_catalog(relid);
+		/* whoever reads a catalog's page may prune it: that is no change */
+		records_before += pgWalUsage.wal_records - records;
+		XactLastRecEnd = end;
 	}
-	return k->is_sequence;
+	return k;
 }
+
+/* ---------- what is locked ---------- */
 
 /* Relations that this process has locked as nextval() does. */
 typedef struct Locked
 {
 	Oid			oids[64];
 	int			n;
-	bool		more;			/* there are more */
+	bool		more;			/* there are more, or nobody knows */
 } Locked;
 
 static void
@@ -80,9 +159,8 @@ static void
 add_fast_path(Locked *locked)
 {
 	for (int group = 0; group < FastPathLockGroupsPerBackend; group++)
-		for (int i = 0; i < FP_LOCK_SLOTS_PER_GROUP; i++)
-			if (zen_fast_path_modes(MyProc, group, i) & (1 << (RowExclusiveLock - 1)))
-				add_locked(locked, MyProc->fpRelId[group * FP_LOCK_SLOTS_PER_GROUP + i]);
+		for (uint64 bits = zen_fast_path_bits(MyProc, group) & FP_ROW_EXCLUSIVE; bits != 0; bits &= bits - 1)
+			add_locked(locked, MyProc->fpRelId[group * FP_LOCK_SLOTS_PER_GROUP + pg_rightmost_one_pos64(bits) / 3]);
 }
 
 static void
@@ -103,31 +181,34 @@ add_main_table(Locked *locked)
 	}
 }
 
-/* Does this process hold a lock as nextval() takes it, or can that not be told? */
-static bool
-may_have_used_sequence(void)
+/* With `wait` false the caller may hold any LWLock. */
+static void
+find_locked(Locked *locked, bool wait)
 {
-	Locked		locked = {.n = 0};
+	locked->n = 0;
+	locked->more = false;
 
 	/*
 	 * shared, so that nobody moves one from here to there meanwhile; our
 	 * lists in the main table only we ourselves change else
 	 */
-	LWLockAcquire(&MyProc->fpInfoLock, LW_SHARED);
-	add_fast_path(&locked);
-	add_main_table(&locked);
+	if (wait)
+		LWLockAcquire(&MyProc->fpInfoLock, LW_SHARED);
+	else if (!LWLockConditionalAcquire(&MyProc->fpInfoLock, LW_SHARED))
+	{
+		locked->more = true;
+		return;
+	}
+	add_fast_path(locked);
+	add_main_table(locked);
 	LWLockRelease(&MyProc->fpInfoLock);
-	if (locked.more)
-		return true;
-	for (int i = 0; i < locked.n; i++)
-		if (is_sequence(locked.oids[i]))
-			return true;
-	return false;
 }
 
-/* Flush all WAL that exists. */
-static void
-flush_wal(void)
+/* ---------- publishing ---------- */
+
+/* The end of all WAL that exists. */
+static XLogRecPtr
+wal_end(void)
 {
 	XLogRecPtr	end = GetXLogInsertRecPtr();
 
@@ -139,12 +220,272 @@ flush_wal(void)
 		end -= SizeOfXLogLongPHD;
 	else if (end % XLOG_BLCKSZ == SizeOfXLogShortPHD)
 		end -= SizeOfXLogShortPHD;
-	XLogFlush(end);
+	return end;
+}
+
+static void
+raise_needed(XLogRecPtr lsn)
+{
+	uint64		old = pg_atomic_read_u64(&needed->lsn);
+
+	if (lsn <= old)
+		return;
+	/* a damaged page may say anything, and must not stop all commits */
+	lsn = Min(lsn, wal_end());
+	while (old < lsn && !pg_atomic_compare_exchange_u64(&needed->lsn, &old, lsn))
+		;
+}
+
+/* Pin the sequence's page; InvalidBuffer if it is not where it was, and may not be looked for. */
+static Buffer
+pin_page(KnownRelation *k, bool may_read)
+{
+	if (BufferIsValid(k->buffer) && ReadRecentBuffer(k->locator, MAIN_FORKNUM, 0, k->buffer))
+		return k->buffer;
+	if (!may_read)
+		return InvalidBuffer;
+	k->buffer = ReadBufferWithoutRelcache(k->locator, MAIN_FORKNUM, 0, RBM_NORMAL, NULL, true);
+	return k->buffer;
+}
+
+static void
+publish_sequence(KnownRelation *k, bool may_read)
+{
+	Buffer		buffer = pin_page(k, may_read);
+	XLogRecPtr	lsn;
+
+	if (!BufferIsValid(buffer))
+	{
+		raise_needed(wal_end());
+		return;
+	}
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	lsn = PageGetLSN(BufferGetPage(buffer));
+	UnlockReleaseBuffer(buffer);
+	if (lsn == XactLastRecEnd)
+	{
+		own_record = lsn;
+		own_sequence = k->oid;
+	}
+	raise_needed(lsn);
+}
+
+/* How much the caller allows: later ones include earlier ones. */
+typedef enum Freedom
+{
+	LOOK_ONLY,					/* any lock may be held */
+	PIN_KNOWN,					/* no LWLock is held, but catalogs must not be
+								 * read */
+	READ_CATALOGS
+} Freedom;
+
+static int64
+blocks_accessed(void)
+{
+	return pgBufferUsage.shared_blks_hit + pgBufferUsage.shared_blks_read;
+}
+
+static void
+publish(Freedom freedom)
+{
+	Locked		locked;
+
+	find_locked(&locked, freedom > LOOK_ONLY);
+	for (int i = 0; i < locked.n && !locked.more; i++)
+	{
+		KnownRelation *k = freedom == READ_CATALOGS ? look_up(locked.oids[i]) : known_place(locked.oids[i]);
+
+		if (k->oid != locked.oids[i] || (k->is_sequence && freedom == LOOK_ONLY))
+			locked.more = true;
+		else if (k->is_sequence)
+			publish_sequence(k, freedom == READ_CATALOGS);
+	}
+	if (locked.more)
+		raise_needed(wal_end());
+	blocks_seen = blocks_accessed();
 }
 
 void
-zen_flush_sequences(void)
+zen_sequence_publish(void)
 {
-	if (may_have_used_sequence())
-		flush_wal();
+	if (blocks_accessed() != blocks_seen)
+		publish(READ_CATALOGS);
+}
+
+void
+zen_sequence_publish_abort(void)
+{
+	if (blocks_accessed() != blocks_seen)
+		publish(CurrentResourceOwner != NULL ? PIN_KNOWN : LOOK_ONLY);
+}
+
+/* ---------- messages to the client ---------- */
+
+/* What may be done before a message of this type is sent.  Errors are sent before locks are released. */
+static Freedom
+freedom_of_message(char type)
+{
+	if (type == 'E' || InterruptHoldoffCount > 0 || CritSectionCount > 0 || !IsTransactionState() ||
+		CurrentResourceOwner == NULL)
+		return LOOK_ONLY;
+	return type == 'D' || type == 'd' ? READ_CATALOGS : PIN_KNOWN;
+}
+
+static bool
+may_bear_number(char type)
+{
+	switch (type)
+	{
+		case 'D':				/* DataRow */
+		case 'd':				/* CopyData */
+		case 'V':				/* FunctionCallResponse */
+		case 'E':				/* ErrorResponse */
+		case 'N':				/* NoticeResponse */
+		case 'S':				/* ParameterStatus */
+			return true;
+		default:
+			return false;
+	}
+}
+
+static int
+put_message(char type, const char *s, size_t len)
+{
+	if (blocks_accessed() != blocks_seen && may_bear_number(type) && MyProc != NULL && OidIsValid(MyDatabaseId))
+		publish(freedom_of_message(type));
+	return next_methods->putmessage(type, s, len);
+}
+
+void
+zen_sequence_install(void)
+{
+	next_methods = PqCommMethods;
+	methods = *next_methods;
+	methods.putmessage = put_message;
+	PqCommMethods = &methods;
+}
+
+/* ---------- commit ---------- */
+
+bool
+zen_sequence_logged_alone(void)
+{
+	return XactLastRecEnd == own_record && pgWalUsage.wal_records - records_before == 1;
+}
+
+/* How many numbers are to be logged ahead: not much of what the sequence has, as a crash loses them, and none that it has not. */
+static int64
+choose_ahead(const FormData_pg_sequence *s, int64 last)
+{
+	uint64		step = s->seqincrement > 0 ? s->seqincrement : -(uint64) s->seqincrement;
+	uint64		all = ((uint64) s->seqmax - (uint64) s->seqmin) / step;
+	uint64		left = (s->seqincrement > 0 ? (uint64) s->seqmax - (uint64) last : (uint64) last - (uint64) s->seqmin) / step;
+
+	return Min(Min((uint64) zen_sequence_log_ahead, all / SMALL_PART), left);
+}
+
+/*
+ * Log that `ahead` numbers behind the last one are taken, and remember on the page that they are not, as nextval() does.
+ * The caller has locked the page exclusively.
+ */
+static XLogRecPtr
+log_numbers(const RelFileLocator *locator, Buffer buffer, HeapTupleHeader tuple, Size len, int64 increment, int64 ahead)
+{
+	xl_seq_rec	head = ZEN_SEQ_REC(*locator);
+	HeapTupleHeader logged = palloc(len);
+	Form_pg_sequence_data taken = (Form_pg_sequence_data) ((char *) logged + tuple->t_hoff);
+	XLogRecPtr	lsn;
+
+	memcpy(logged, tuple, len);
+	taken->last_value += increment * ahead;
+	taken->log_cnt = 0;
+
+	START_CRIT_SECTION();
+	MarkBufferDirty(buffer);
+	XLogBeginInsert();
+	XLogRegisterBuffer(0, buffer, REGBUF_WILL_INIT);
+	XLogRegisterData((char *) &head, sizeof(head));
+	XLogRegisterData((char *) logged, len);
+	lsn = XLogInsert(RM_SEQ_ID, XLOG_SEQ_LOG);
+	PageSetLSN(BufferGetPage(buffer), lsn);
+	((Form_pg_sequence_data) ((char *) tuple + tuple->t_hoff))->log_cnt = ahead;
+	END_CRIT_SECTION();
+	pfree(logged);
+	return lsn;
+}
+
+/* The page, locked, says whether somebody else has logged since, or set the sequence. */
+static void
+log_page_ahead(const RelFileLocator *locator, Buffer buffer, const FormData_pg_sequence *s)
+{
+	Page		page = BufferGetPage(buffer);
+	ItemId		item = PageGetItemId(page, FirstOffsetNumber);
+	HeapTupleHeader tuple = (HeapTupleHeader) PageGetItem(page, item);
+	Form_pg_sequence_data now = (Form_pg_sequence_data) ((char *) tuple + tuple->t_hoff);
+	int64		ahead;
+
+	if (PageGetLSN(page) != own_record || !now->is_called ||
+		now->last_value < s->seqmin || now->last_value > s->seqmax)
+		return;
+	ahead = choose_ahead(s, now->last_value);
+	if (ahead > now->log_cnt)
+		raise_needed(log_numbers(locator, buffer, tuple, ItemIdGetLength(item), s->seqincrement, ahead));
+}
+
+void
+zen_sequence_extend(void)
+{
+	HeapTuple	tuple;
+	KnownRelation *k;
+	Buffer		buffer;
+
+	Assert(zen_sequence_logged_alone());
+	tuple = SearchSysCache1(SEQRELID, ObjectIdGetDatum(own_sequence));
+	if (!HeapTupleIsValid(tuple))
+		return;
+	k = look_up(own_sequence);
+	if (k->is_sequence)
+	{
+		buffer = pin_page(k, true);
+		LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+		log_page_ahead(&k->locator, buffer, (Form_pg_sequence) GETSTRUCT(tuple));
+		UnlockReleaseBuffer(buffer);
+	}
+	ReleaseSysCache(tuple);
+}
+
+void
+zen_sequence_flush(void)
+{
+	XLogRecPtr	lsn = pg_atomic_read_u64(&needed->lsn);
+
+	if (lsn <= flushed)
+		return;
+	XLogFlush(lsn);
+	flushed = lsn;
+}
+
+void
+zen_sequence_end(void)
+{
+	records_before = pgWalUsage.wal_records;
+}
+
+/* ---------- shared memory ---------- */
+
+Size
+zen_sequence_shmem_size(void)
+{
+	return 2 * sizeof(Needed);
+}
+
+void
+zen_sequence_init(void)
+{
+	bool		found;
+	char	   *raw = ShmemInitStruct("zen sequences", zen_sequence_shmem_size(), &found);
+
+	needed = (Needed *) TYPEALIGN(PG_CACHE_LINE_SIZE, raw);
+	if (!found)
+		pg_atomic_init_u64(&needed->lsn, InvalidXLogRecPtr);
 }

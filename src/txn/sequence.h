@@ -4,11 +4,43 @@
 #ifndef ZEN_SEQUENCE_H
 #define ZEN_SEQUENCE_H
 
+#include "base/compat.h"
+
+/* zen_sequence_init: in shmem_startup_hook; zen_sequence_install: in _PG_init, watches what is sent to clients. */
+extern Size zen_sequence_shmem_size(void);
+extern void zen_sequence_init(void);
+extern void zen_sequence_install(void);
+
 /*
- * zen_flush_sequences -- if this transaction has used a sequence, make sure that no crash can take the sequence back.
+ * zen_sequence_publish -- what this transaction knows of sequences is about to be known to others: from here on no zen-only
+ * commit of anybody becomes durable before the WAL that these sequences need (zen_sequence_flush).
  *
- * Called before a zen-only commit becomes durable.  May throw.
+ * Called for every transaction, before its commit or PREPARE.  May throw.
  */
-extern void zen_flush_sequences(void);
+extern void zen_sequence_publish(void);
+
+/* zen_sequence_publish_abort -- the same in the abort of a transaction: reads no catalog.  Locks are still held. */
+extern void zen_sequence_publish_abort(void);
+
+/*
+ * zen_sequence_logged_alone -- has this transaction written one WAL record, which is nextval()'s?  After zen_sequence_publish().
+ */
+extern bool zen_sequence_logged_alone(void);
+
+/*
+ * zen_sequence_extend -- log numbers ahead in the sequence that zen_sequence_logged_alone() has told of, so that nextval() need
+ * not log any for longer.  zen_sequence_flush() must follow.  May throw.
+ */
+extern void zen_sequence_extend(void);
+
+/*
+ * zen_sequence_flush -- flush the WAL as far as published sequences need it, that of this transaction included.
+ *
+ * Called before a zen-only commit becomes durable.  Mostly it has nothing to do.  May throw.
+ */
+extern void zen_sequence_flush(void);
+
+/* zen_sequence_end -- a transaction has ended, and all of its WAL is written. */
+extern void zen_sequence_end(void);
 
 #endif							/* ZEN_SEQUENCE_H */

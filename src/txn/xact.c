@@ -101,10 +101,14 @@ is_applied(void)
 	return replorigin_session_origin != InvalidRepOriginId && replorigin_session_origin != DoNotReplicateId;
 }
 
+/*
+ * A record of nextval() alone makes no transaction mixed: what it says holds whether the transaction commits or not, and
+ * zen_sequence_flush() makes it durable.
+ */
 static bool
 is_mixed(void)
 {
-	return XactLastRecEnd != 0 || zen_ddl_pending() || is_applied();
+	return (XactLastRecEnd != 0 && !zen_sequence_logged_alone()) || zen_ddl_pending() || is_applied();
 }
 
 static void
@@ -113,6 +117,7 @@ pre_commit(void)
 	ZenWriteSet *ws = &zen_writeset;
 	uint64		full_xid;
 
+	zen_sequence_publish();
 	if (ws->nwrites == 0 && ws->nblocks == 0 && !zen_ddl_pending())
 		return;
 	/* may throw: do it while nothing is written */
@@ -123,7 +128,10 @@ pre_commit(void)
 	{
 		if (ws->nwrites == 0 && ws->nblocks == 0)
 			return;
-		zen_flush_sequences();
+		if (XactLastRecEnd != 0)
+			zen_sequence_extend();
+		zen_sequence_flush();
+		XactLastRecEnd = 0;		/* PostgreSQL has nothing to flush */
 		zen_commit_reserve(&zen_my_commit, ws->writes, ws->nwrites);
 		watch_errors();
 		zen_commit_write(&zen_my_commit, ws->writes, ws->nwrites, false);
@@ -157,6 +165,7 @@ pre_prepare(void)
 {
 	ZenWriteSet *ws = &zen_writeset;
 
+	zen_sequence_publish();
 	if (ws->nwrites == 0 && ws->nblocks == 0 && ws->nlocks == 0 && !zen_ddl_pending())
 	{
 		/* a region may have been leased for what savepoints have taken back */
@@ -249,6 +258,7 @@ aborted(void)
 	 * already
 	 */
 	watching = false;
+	zen_sequence_publish_abort();
 	if (zen_writeset.nwrites > 0 || zen_writeset.nblocks > 0)
 		ZEN_COUNT(aborts, 1);
 	zen_twophase_undo(&zen_my_commit);
@@ -288,12 +298,15 @@ xact_callback(XactEvent event, void *arg)
 			break;
 		case XACT_EVENT_COMMIT:
 			committed();
+			zen_sequence_end();
 			break;
 		case XACT_EVENT_ABORT:
 			aborted();
+			zen_sequence_end();
 			break;
 		case XACT_EVENT_PREPARE:
 			prepared();
+			zen_sequence_end();
 			break;
 		default:				/* parallel workers write nothing */
 			break;
