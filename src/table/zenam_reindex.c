@@ -5,26 +5,19 @@
  * meanwhile, for which the others wait, so the deadlock detector sees them.  On an error the table is to be rebuilt again,
  * and the next one tries.  The same flag is in NVM, so an unfinished rebuild is remembered over a restart.
  *
- * The rebuild is not transactional: it truncates each index to nothing and builds it into the same files, as a crash
- * before its end would leave it to be done again.  It needs no lock on the table beyond the caller's, since
- * nobody else gets past the gate.
+ * The rebuild is not transactional: it truncates each index to nothing and builds it into the same files.  It needs no lock
+ * on the table beyond the caller's, since nobody else gets past the gate.
  *
  * An index that a prepared transaction has created before the crash is as empty, but nobody can see it before that transaction
- * commits.  It has the table locked, against writers at least, and as long as it has, the flag in NVM stays set
- * although the others were rebuilt.  COMMIT PREPARED holds all such tables until it has ended, and then leaves them to be
- * rebuilt once more (zen_reindex_hold): who sees the index has passed the gate after that, or waits there.  It waits for no
- * rebuild under way, which may be waiting for the prepared transaction: such a one is done again.
+ * commits.  It has the table locked, against writers at least, and so long the flag in NVM stays set.  COMMIT PREPARED holds
+ * all such tables until it has ended, and then leaves them to be rebuilt once more (zen_reindex_hold).
  *
- * Functions in indexes may read tables, though they should not.  A table that this process is rebuilding is read without its
- * indexes: the planner does not see them (zen_reindex_hide), and no plan of before or of meanwhile is kept.
- *
- * A transaction may have dropped an index that was not rebuilt: a rollback brings it back, as empty as it was.  What such a
- * transaction rebuilds is for itself: to all others, who are locked out until its end, the table stays to be rebuilt.
+ * src/README, "Index rebuild", tells of functions that read tables, and of dropped indexes that a rollback brings back.
  *
  * An index that cannot be rebuilt must not keep its table from being used.  A unique one may find two rows with one key,
  * if the medium has lost a tombstone; the function in an expression may fail on rows that it has accepted before.  The
  * background worker marks such an index as not valid, which is what a failed CREATE INDEX CONCURRENTLY leaves, and says
- * so; REINDEX makes it valid again.  An error that may pass is met TRIES times before.  The mark is committed before the table is open to anyone without the index.
+ * so; REINDEX makes it valid again.  An error that may pass is met TRIES times before.
  */
 #include "table/zenam_reindex.h"
 
@@ -372,8 +365,6 @@ end(Rebuild *r, bool whole)
 static void
 wait_while_busy(ZenHTable *ht)
 {
-	if (!is_busy(ht))
-		return;
 	ConditionVariablePrepareToSleep(&zen_recovery->changed);
 	while (is_busy(ht))
 		ConditionVariableSleep(&zen_recovery->changed, PG_WAIT_EXTENSION);
