@@ -431,7 +431,16 @@ inspect(ZenHTable *ht, uint64 tidno, ZenRow *row, ZenRowInfo *info, ZenSlot *slo
 		*slot = v->slot;
 		if (copy_version(row, tidno, v, NULL))
 			return FETCH_FOUND;
-		return zen_version_state(v) == ZEN_XID_ABORTED ? FETCH_AGAIN : FETCH_DAMAGED;
+		if (zen_version_state(v) == ZEN_XID_ABORTED)
+			return FETCH_AGAIN;
+
+		/*
+		 * a damaged one of a prepared transaction: an update in place keeps
+		 * all columns that indexes know, and may be rolled back
+		 */
+		v = zen_version_state(v) == ZEN_XID_IN_PROGRESS && v->older != NULL ? zen_top_version(v->older) : NULL;
+		return v != NULL && !(zen_version_flags(v) & ZEN_V_TOMBSTONE) && copy_version(row, tidno, v, NULL) ?
+			FETCH_FOUND : FETCH_DAMAGED;
 	}
 	if (zen_word_state(w) == ZEN_WORD_NVM)
 	{
