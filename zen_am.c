@@ -57,6 +57,7 @@ zen_shmem_request(void)
 	RequestAddinShmemSpace(zen_stats_shmem_size());
 	RequestAddinShmemSpace(zen_arena_shmem_size());
 	RequestAddinShmemSpace(zen_epoch_shmem_size());
+	RequestAddinShmemSpace(zen_tuple_shmem_size());
 	RequestAddinShmemSpace(zen_region_shmem_size());
 	RequestAddinShmemSpace(zen_page_shmem_size());
 	RequestAddinShmemSpace(zen_htable_shmem_size());
@@ -101,6 +102,7 @@ zen_shmem_startup(void)
 	zen_arena_init();
 	zen_epoch_init(release);
 	zen_pool_open();
+	zen_tuple_init();
 	zen_region_init();
 	zen_page_init();
 	zen_htable_init();

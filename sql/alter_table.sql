@@ -156,6 +156,33 @@ ALTER TYPE mood ADD VALUE 'ok' BEFORE 'good';
 INSERT INTO moods VALUES ('ok');
 SELECT m FROM moods ORDER BY m;
 
+-- parallel workers find a table that their transaction has moved, once or twice, and what it has changed there
+SET allow_in_place_tablespaces = on;
+CREATE TABLESPACE alt_ts LOCATION '';
+CREATE TABLE par (id int, v text) WITH (parallel_workers = 2);
+INSERT INTO par SELECT g, repeat('x', 3000) FROM generate_series(1, 5000) g;
+SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0;
+SET max_parallel_workers_per_gather = 2; SET parallel_leader_participation = off;
+BEGIN;
+UPDATE par SET v = 'changed' WHERE id % 10 = 0;
+ALTER TABLE par SET TABLESPACE alt_ts;
+EXPLAIN (COSTS OFF) SELECT count(*), sum(length(v)) FROM par;
+SELECT count(*), sum(length(v)) FROM par;
+SAVEPOINT a;
+ALTER TABLE par SET TABLESPACE pg_default;
+SELECT count(*), sum(length(v)) FROM par;
+ROLLBACK TO a;
+SELECT count(*), sum(length(v)) FROM par;
+SET LOCAL max_parallel_maintenance_workers = 2;
+CREATE INDEX par_id ON par (id);
+SELECT count(*), sum(length(v)) FROM par WHERE id > 0;
+ROLLBACK;
+SELECT count(*), sum(length(v)) FROM par;
+RESET parallel_setup_cost; RESET parallel_tuple_cost; RESET min_parallel_table_scan_size;
+RESET max_parallel_workers_per_gather; RESET parallel_leader_participation;
+DROP TABLE par;
+DROP TABLESPACE alt_ts;
+
 RESET search_path;
 SET client_min_messages = warning;
 DROP SCHEMA alt CASCADE;

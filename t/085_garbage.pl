@@ -2,6 +2,7 @@
 # server log says who keeps it.
 #
 # - what idle sessions have left, and pages that have become empty, are the worker's
+# - pages of writers that the server had before a restart come back, too, when they are empty
 # - room that one session's rows have left is used by others before they take pages
 # - rows that come and go leave nothing in DRAM
 # - an old snapshot, a prepared transaction, a replication slot keep garbage: each is named in
@@ -47,6 +48,7 @@ test_moved_locker();
 test_kept_region();
 test_one_row();
 is_sound($dbh, 'at the end');
+test_fewer_writers();
 $node->stop;
 test_low_pool();
 test_low_dram();
@@ -473,5 +475,35 @@ sub test_kept_region
 	value($dbh, q{COMMIT PREPARED 'q'});
 	wait_until_clean('after the kept region');
 	is(value($dbh, 'SELECT count(*) FROM other WHERE id = 3'), 1, 'kept region: the prepared row is there');
+	return;
+}
+
+# Prepared transactions take a region each.  After a restart with fewer writers nobody writes to the last ones: VACUUM leaves
+# no page there that is empty.
+sub test_fewer_writers
+{
+	value($dbh, $_) for 'CREATE TABLE many (id int, v text) USING zen', 'DROP TABLE t, other';
+	for my $i (1 .. 30)
+	{
+		value($dbh, $_) for 'BEGIN', "INSERT INTO many SELECT $i, repeat('x', 200) FROM generate_series(1, 1500)",
+		  "PREPARE TRANSACTION 'many$i'";
+	}
+	value($dbh, "COMMIT PREPARED 'many$_'") for 1 .. 30;
+	$dbh->disconnect;
+	$node->append_conf('postgresql.conf', join "\n", 'max_connections = 5', 'superuser_reserved_connections = 1', 'max_wal_senders = 0',
+		'wal_level = replica', 'autovacuum_max_workers = 1', 'max_worker_processes = 1', 'max_prepared_transactions = 0');
+	value($dbh = connect_db($node), 'SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots');
+	$dbh->disconnect;
+	$node->restart;
+	$dbh = connect_db($node);
+	my $used = sub { value($dbh, 'SELECT pages_total - pages_free FROM zen_stat()') };
+	is(value($dbh, 'SELECT count(*) FROM many'), 45000, 'fewer writers: all rows are there');
+	my $before = $used->();
+	value($dbh, $_) for 'DELETE FROM many', 'VACUUM many', 'VACUUM many';
+	my $after = $used->();
+	cmp_ok($before, '>', 30 * 4, "fewer writers: $before pages before");
+	cmp_ok($after, '<', 40, 'fewer writers: empty pages of all regions come back');
+	value($dbh, 'INSERT INTO many SELECT g FROM generate_series(1, 1000) g');
+	is_sound($dbh, 'fewer writers');
 	return;
 }

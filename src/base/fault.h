@@ -58,7 +58,9 @@
 	X(R13_NO_WATERMARK_AT_RECOVERY, "r13_no_watermark_at_recovery") \
 	X(R14_NO_MARK, "r14_no_mark") \
 	X(R14_IGNORE_MARK, "r14_ignore_mark") \
-	X(R15_SAME_CTS_TWICE, "r15_same_cts_twice")
+	X(R15_SAME_CTS_TWICE, "r15_same_cts_twice") \
+	X(RESTAMP_SLOWLY, "restamp_slowly") \
+	X(RESTAMP_UNTOLD, "restamp_untold")
 
 typedef enum ZenFaultSwitch
 {

@@ -34,6 +34,9 @@ typedef pg_atomic_uint64 ZenWord;
 #define ZEN_LEAF_WORDS		512 /* words of TIDs in a row that lie together; 4
 								 * KB */
 
+#define ZEN_DAMAGED_GAP		1024	/* blocks by which a damaged slot may
+									 * lengthen a table */
+
 #define ZEN_WORD_LOCK		(UINT64CONST(1) << 63)
 #define ZEN_WORD_STATE		(UINT64CONST(7) << 60)
 #define ZEN_WORD_UNUSED		(UINT64CONST(0) << 60)

@@ -207,7 +207,8 @@ typedef struct ZenTombstone
 	uint32		len;			/* as MinimalTupleData.t_len */
 	uint16		pad[3];
 	uint16		link[3];		/* where the row has gone: bits 0..47, low
-								 * ones first, of a word1, or ZEN_LINK_MOVED */
+								 * ones first, of a word1 (zen_link), or
+								 * ZEN_LINK_MOVED */
 } ZenTombstone;
 
 #define ZEN_LINK_MOVED			ZEN_TID_MASK	/* to another partition: the

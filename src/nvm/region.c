@@ -145,7 +145,12 @@ raise_mark(uint64 cts)
 uint64
 zen_cts_next(void)
 {
-	uint64		cts = pg_atomic_add_fetch_u64(&control->next_cts, 1);
+	uint64		cts;
+
+	/* one with a single bit would be none at all if that bit flips */
+	do
+		cts = pg_atomic_add_fetch_u64(&control->next_cts, 1);
+	while (zen_one_bit(cts));
 
 	/* zen_cts_restart() has been: nobody writes before recovery is over */
 	Assert(pg_atomic_read_u64(&control->cts_limit) != 0);

@@ -17,10 +17,39 @@
 #include "base/fault.h"
 #include "base/stats.h"
 #include "nvm/repair.h"
+#include "port/atomics.h"
 #include "port/pg_crc32c.h"
+#include "storage/shmem.h"
 
 StaticAssertDecl(offsetof(MinimalTupleData, t_infomask2) == ZEN_BODY_PREFIX,
 				 "a ZenTupleBody overlays what a MinimalTuple has before t_infomask2");
+
+/* Slots that were given another Tx-CTS; shared. */
+typedef struct Restamps
+{
+	pg_atomic_uint64 begun;
+	pg_atomic_uint64 finished;
+} Restamps;
+
+static Restamps *restamps;
+
+Size
+zen_tuple_shmem_size(void)
+{
+	return sizeof(Restamps);
+}
+
+void
+zen_tuple_init(void)
+{
+	bool		found;
+
+	restamps = ShmemInitStruct("zen restamps", zen_tuple_shmem_size(), &found);
+	if (found)
+		return;
+	pg_atomic_init_u64(&restamps->begun, 0);
+	pg_atomic_init_u64(&restamps->finished, 0);
+}
 
 /* CRC32C of a version; body points to its prefix and rest to what follows the prefix. */
 static uint32
@@ -212,13 +241,55 @@ question(ZenSlot slot, Size slot_size)
 	return q;
 }
 
-bool
-zen_tuple_intact(ZenSlot slot, Size slot_size)
+/* ---------- slots that get another Tx-CTS ---------- */
+
+/* How many slots were restamped before the look that follows. */
+static uint64
+restamps_before(void)
+{
+	uint64		n = pg_atomic_read_u64(&restamps->finished);
+
+	pg_read_barrier();			/* pairs with zen_tuple_restamp */
+	return n;
+}
+
+/*
+ * Since then, may a slot have been seen between the two stores?  One that was seen so had begun, and was none of those that had
+ * finished before.
+ */
+static bool
+was_restamped(uint64 before)
+{
+	pg_read_barrier();			/* pairs with zen_tuple_restamp */
+	if (pg_atomic_read_u64(&restamps->begun) == before)
+		return false;
+	pg_spin_delay();
+	return true;
+}
+
+static bool
+is_intact(ZenSlot slot, Size slot_size)
 {
 	ZenTupleHeader h = zen_tuple_header(slot);
 	Questioned	q = question(slot, slot_size);
 
 	return header_fits(&h, &q);
+}
+
+bool
+zen_tuple_intact(ZenSlot slot, Size slot_size)
+{
+	uint64		before;
+
+	if (is_intact(slot, slot_size))
+		return true;
+	do
+	{
+		before = restamps_before();
+		if (is_intact(slot, slot_size))
+			return true;
+	} while (was_restamped(before));
+	return false;
 }
 
 bool
@@ -243,8 +314,8 @@ zen_tuple_repair(ZenSlot slot, ZenTupleHeader h)
 	zen_persist(nvm, sizeof(*nvm));
 }
 
-bool
-zen_tuple_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
+static bool
+read_once(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
 {
 	ZenTupleHeader h = zen_tuple_header(slot);
 	const char *src = (const char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE;
@@ -264,6 +335,22 @@ zen_tuple_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
 	if (xmin != NULL)
 		*xmin = ((TransactionId) body.xmin_high << 16) | body.xmin_low;
 	return true;
+}
+
+bool
+zen_tuple_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
+{
+	uint64		before;
+
+	if (read_once(slot, buf, len, xmin))
+		return true;
+	do
+	{
+		before = restamps_before();
+		if (read_once(slot, buf, len, xmin))
+			return true;
+	} while (was_restamped(before));
+	return false;
 }
 
 uint64
@@ -288,8 +375,15 @@ zen_tuple_restamp(ZenSlot slot, uint64 cts)
 	memcpy(&copy, body, ZEN_BODY_PREFIX);
 	copy.crc = tuple_crc(cts, h->word1, &copy, (const char *) body + ZEN_BODY_PREFIX);
 	memcpy(&word, &copy, sizeof(word));
+	if (!ZEN_FAULT(RESTAMP_UNTOLD))
+		pg_atomic_fetch_add_u64(&restamps->begun, 1);	/* a full barrier; pairs
+														 * with was_restamped */
 	zen_nvm_store64(&h->word0, cts);
+	if (ZEN_FAULT(RESTAMP_SLOWLY) || ZEN_FAULT(RESTAMP_UNTOLD))
+		pg_usleep(1000L);
 	zen_nvm_store64((uint64 *) body, word);
+	if (!ZEN_FAULT(RESTAMP_UNTOLD))
+		pg_atomic_fetch_add_u64(&restamps->finished, 1);	/* with restamps_before */
 	zen_flush(h, ZEN_HEADER_SIZE + sizeof(word));
 }
 

@@ -13,6 +13,9 @@
 
 #include "access/htup_details.h"
 
+extern Size zen_tuple_shmem_size(void);
+extern void zen_tuple_init(void);
+
 /* word1 of a version of logical tuple tidno (block * 64 + offset - 1) with a version code */
 #define ZEN_TIDS_PER_BLOCK	64
 #define ZEN_MAX_CODE		1022	/* code * 64 + 64 stays below the special
@@ -58,6 +61,22 @@ zen_tombstone(uint64 link)
 	for (int i = 0; i < 3; i++)
 		t.link[i] = (uint16) (link >> (16 * i));
 	return t;
+}
+
+/*
+ * Where a row has gone.  The version code there is 0, so its place says whether the key has stayed the same: 1 if it has.  Links
+ * of 0 may be those of a zen that did not say.
+ */
+static inline uint64
+zen_link(uint64 tidno, bool keeps_key)
+{
+	return zen_word1(0, tidno, keeps_key ? 1 : 0, false);
+}
+
+static inline bool
+zen_link_keeps_key(uint64 link)
+{
+	return link != ZEN_LINK_MOVED && zen_word1_code(link) == 1;
 }
 
 static inline uint64
@@ -151,7 +170,9 @@ extern bool zen_tuple_read(ZenSlot slot, MinimalTuple buf, uint32 len, Transacti
 extern uint64 zen_tuple_link(ZenSlot slot, Size slot_size);
 
 /*
- * zen_tuple_restamp -- give a version that is not committed another Tx-CTS; flushed, not fenced.
+ * zen_tuple_restamp -- give a version that is not committed another Tx-CTS; flushed, not fenced.  Lease holder.
+ *
+ * Readers of uncommitted versions may meet the slot between the two stores: zen_tuple_read() and zen_tuple_intact() look again.
  */
 extern void zen_tuple_restamp(ZenSlot slot, uint64 cts);
 

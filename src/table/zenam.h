@@ -38,6 +38,13 @@ extern BlockNumber zen_rel_nblocks(Relation rel);
 /* zen_rel_extend_file -- make the (empty, sparse) main fork as long as nblocks blocks. */
 extern void zen_rel_extend_file(Relation rel, BlockNumber nblocks);
 
+/*
+ * zen_rel_cover_block -- have the segment of the main fork to which a block belongs, and those before it.
+ *
+ * To be called before an index, or a scan, can name the block.  Throws when the file cannot be extended.
+ */
+extern void zen_rel_cover_block(Relation rel, BlockNumber block);
+
 /* ---------- zenam_slot.c ---------- */
 
 extern const TupleTableSlotOps *zenam_slot_callbacks(Relation rel);

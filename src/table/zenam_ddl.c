@@ -4,6 +4,10 @@
  * A zen table's rows are in its HTable, found by relfilenode and remembered in the relcache entry.  Its main fork is a
  * file without contents: PostgreSQL stats it for pg_relation_size() and advises the kernel to prefetch from it when
  * it analyzes, so it exists and is extended, as a sparse file, to the size that the table has in blocks.
+ *
+ * Up to 17 the executor also prefetches for bitmap scans, from any block that the index names; where it checks a row again
+ * (EvalPlanQual), no hook can stop it.  A block beyond the file's end is no error, but one in a segment that is not there is.
+ * So segments are made before anybody can find a TID there: by who inserts the row, and after a crash by who scans.
  */
 #include "table/zenam.h"
 
@@ -39,6 +43,8 @@ typedef struct CachedHTable
 {
 	RelFileLocator loc;
 	ZenHTable  *ht;
+	BlockNumber segments;		/* of the main fork that are known to be
+								 * there, besides the first */
 } CachedHTable;
 
 bool
@@ -83,6 +89,7 @@ zen_rel_htable_raw(Relation rel)
 	{
 		cached->ht = zen_ddl_find(loc, rel->rd_backend);
 		cached->loc = loc;
+		cached->segments = 0;
 	}
 	if (cached->ht == NULL)
 	{
@@ -134,6 +141,21 @@ zen_rel_extend_file(Relation rel, BlockNumber nblocks)
 	memset(zero.data, 0, BLCKSZ);
 	/* one block at the end: what lies before is a hole */
 	smgrextend(smgr, MAIN_FORKNUM, nblocks - 1, zero.data, true);
+}
+
+void
+zen_rel_cover_block(Relation rel, BlockNumber block)
+{
+	CachedHTable *cached = rel->rd_amcache;
+	BlockNumber segments = block / RELSEG_SIZE;
+
+	if (likely(segments == 0) || (cached != NULL && segments <= cached->segments))
+		return;
+	zen_rel_extend_file(rel, segments * RELSEG_SIZE + 1);
+	/* what may be invalidated meanwhile is only the memory of it */
+	cached = rel->rd_amcache;
+	if (cached != NULL)
+		cached->segments = segments;
 }
 
 static void

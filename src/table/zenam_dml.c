@@ -101,6 +101,7 @@ insert_tuple(Relation rel, HeapTuple tuple, CommandId cid, int options, uint32 s
 	zen_exclusive_write();
 	tidno = zen_row_insert(zen_rel_htable(rel), minimal_view(tuple), cid, spec_token,
 						   (options & HEAP_INSERT_FROZEN) != 0);
+	zen_rel_cover_block(rel, (BlockNumber) (tidno / ZEN_TIDS_PER_BLOCK));
 	CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
 	zen_make_tid(&tid, tidno, 0);
 	mark_tuple(tuple, &tid, cid);
@@ -417,6 +418,7 @@ zenam_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, Command
 	{
 		ItemPointerData tid;
 
+		zen_rel_cover_block(rel, (BlockNumber) (c.result_tidno / ZEN_TIDS_PER_BLOCK));
 		check_conflict_in(rel, otid);
 		zen_make_tid(&tid, c.result_tidno, c.result_code);
 		mark_tuple(tuple, &tid, cid);

@@ -305,36 +305,15 @@ zenam_scan_analyze_next_tuple(TableScanDesc sscan, TransactionId oldest_xmin, do
 
 	while (zen_scan_next_in_block(sscan, &tidno))
 	{
-		ZenRowInfo	info;
-		bool		found = zen_row_inspect(ht, tidno, zen_slot_row(slot), &info);
-		bool		sample = false;
+		bool		dead;
 
-		switch (info.state)
-		{
-			case ZEN_ROW_NONE:
-				break;
-			case ZEN_ROW_LIVE:
-				sample = true;
-				break;
-			case ZEN_ROW_INSERT_IN_PROGRESS:
-				sample = info.xid_is_mine || info.older_versions;
-				break;
-			case ZEN_ROW_DELETE_IN_PROGRESS:
-				sample = !info.xid_is_mine;
-				if (!sample)
-					(*deadrows)++;
-				break;
-			case ZEN_ROW_DEAD:
-			case ZEN_ROW_RECENTLY_DEAD:
-				(*deadrows)++;
-				break;
-		}
-		if (found && sample)
+		if (zen_row_sample(ht, tidno, zen_slot_row(slot), &dead))
 		{
 			zen_slot_store(slot, RelationGetRelid(sscan->rs_rd));
 			(*liverows)++;
 			return true;
 		}
+		*deadrows += dead;
 	}
 	ExecClearTuple(slot);
 	return false;

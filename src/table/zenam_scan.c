@@ -252,6 +252,8 @@ zenam_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData 
 	init_scan(scan, false);
 	if (flags & SO_TYPE_ANALYZE)
 		zen_rel_extend_file(rel, scan->nblocks);
+	if ((flags & SO_TYPE_BITMAPSCAN) && scan->nblocks > 0)
+		zen_rel_cover_block(rel, scan->nblocks - 1);
 	return &scan->base;
 }
 

@@ -185,10 +185,12 @@ link_of(ZenWrite *w)
 	ZenVersion *v = w->version;
 	ZenSpilledChain space;
 	uint64		link = 0;
+	bool		keeps_key = true;
 
 	while (zen_version_flags(v) & ZEN_V_FORWARD)
 	{
-		link = zen_word1(0, v->forward_tidno, 0, false);
+		keeps_key &= (zen_version_flags(v) & ZEN_V_KEY_UPDATE) == 0;
+		link = zen_link(v->forward_tidno, keeps_key);
 		v = newest_of_mine(w->ht, v->forward_tidno, &space);
 	}
 	if (zen_version_flags(v) & ZEN_V_MOVED)

@@ -10,6 +10,7 @@
  */
 #include "txn/ddl.h"
 
+#include "access/parallel.h"
 #include "access/transam.h"
 #include "access/xact.h"
 #include "access/xlog.h"
@@ -93,16 +94,37 @@ zen_ddl_create(RelFileLocator loc, ProcNumber backend)
 	return ht;
 }
 
+/* Is a move of the table to this place under way? */
+static bool
+moves_to(const ZenHTable *ht, RelFileLocator loc)
+{
+	uint64		to = ((uint64) ZEN_LOCATOR_SPC(loc) << 32) | ZEN_LOCATOR_NUMBER(loc);
+
+	return ht->db == ZEN_LOCATOR_DB(loc) && zen_nvm_load64(&zen_pool.htables[ht->idx].move_to) == to;
+}
+
+/* A table that the leader of this parallel worker has moved: the list of its moves is not ours to see, but the directory is. */
+static ZenHTable *
+find_moved_by_leader(RelFileLocator loc)
+{
+	uint64		full_xid = U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
+
+	for (uint32 i = 1; i < ZEN_MAX_HTABLES && full_xid != 0; i++)
+		if (zen_htables[i].in_use && zen_htable_move_xid(i) == full_xid && moves_to(&zen_htables[i], loc))
+			return &zen_htables[i];
+	return NULL;
+}
+
 ZenHTable *
 zen_ddl_find(RelFileLocator loc, ProcNumber backend)
 {
 	ZenHTable  *ht = zen_htable_find(loc, backend);
-	uint64		to = ((uint64) ZEN_LOCATOR_SPC(loc) << 32) | ZEN_LOCATOR_NUMBER(loc);
 
 	for (int i = npending - 1; i >= 0 && ht == NULL; i--)
-		if (pending[i].kind == DDL_MOVE && pending[i].ht->db == ZEN_LOCATOR_DB(loc) &&
-			zen_nvm_load64(&zen_pool.htables[pending[i].ht->idx].move_to) == to)
+		if (pending[i].kind == DDL_MOVE && moves_to(pending[i].ht, loc))
 			ht = pending[i].ht;
+	if (ht == NULL && IsParallelWorker())
+		ht = find_moved_by_leader(loc);
 	return ht;
 }
 

@@ -12,7 +12,7 @@
 /* zen_ddl_create -- make the HTable of a relfilenode; throws. */
 extern ZenHTable *zen_ddl_create(RelFileLocator loc, ProcNumber backend);
 
-/* zen_ddl_find -- zen_htable_find that also knows this transaction's uncommitted moves. */
+/* zen_ddl_find -- zen_htable_find that also knows this transaction's uncommitted moves, in its parallel workers, too. */
 extern ZenHTable *zen_ddl_find(RelFileLocator loc, ProcNumber backend);
 
 /* zen_ddl_drop -- the HTable goes at commit; harmless if it is noted already. */

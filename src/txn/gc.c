@@ -587,12 +587,22 @@ zen_gc_run(uint32 region, uint32 max)
 	return done;
 }
 
+/*
+ * Empty pages of a context that are left where they are, as its next writer would take them again: keep.  Regions that only a server
+ * with more writers has used have no next writer, unless the pool is full: none.
+ */
+static uint32
+pages_to_keep(uint32 region, uint32 keep)
+{
+	return region < zen_nregions ? keep : 0;
+}
+
 static void
 collect_region(uint32 region)
 {
 	zen_gc_run(region, PG_UINT32_MAX);
 	zen_epoch_flush();
-	zen_alloc_release_empty(region, 1, PG_UINT32_MAX, zen_gc_forget_header);
+	zen_alloc_release_empty(region, pages_to_keep(region, 1), PG_UINT32_MAX, zen_gc_forget_header);
 }
 
 void
@@ -660,10 +670,6 @@ zen_gc_some_pages(void)
 {
 	bool		more = false;
 
-	/*
-	 * also those of writers that the server had before it was restarted with
-	 * fewer
-	 */
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
 		if (pg_atomic_read_u32(&zen_regions[r].emptied) == 0 || !zen_region_try_lease(r))
@@ -671,7 +677,7 @@ zen_gc_some_pages(void)
 		pg_atomic_write_u32(&zen_regions[r].emptied, 0);
 		pg_memory_barrier();	/* a page that is emptied from here on sets it
 								 * again */
-		if (zen_alloc_release_empty(r, KEEP_PAGES, PAGES_PER_STEP, zen_gc_forget_header) == PAGES_PER_STEP)
+		if (zen_alloc_release_empty(r, pages_to_keep(r, KEEP_PAGES), PAGES_PER_STEP, zen_gc_forget_header) == PAGES_PER_STEP)
 		{
 			pg_atomic_write_u32(&zen_regions[r].emptied, 1);
 			more = true;
@@ -688,11 +694,15 @@ zen_gc_pages(void)
 
 	/* what this process has retired may hold slots of empty pages */
 	zen_epoch_flush();
-	for (uint32 r = 0; r < zen_nregions; r++)
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
-		if (!lease_patiently(r, &patience))
+		/* beyond there are many regions and few pages, of which none is kept */
+		if ((r >= zen_nregions && pg_atomic_read_u32(&zen_regions[r].emptied) == 0) || !lease_patiently(r, &patience))
 			continue;
-		zen_alloc_release_empty(r, 1, PG_UINT32_MAX, zen_gc_forget_header);
+		pg_atomic_write_u32(&zen_regions[r].emptied, 0);
+		pg_memory_barrier();	/* a page that is emptied from here on sets it
+								 * again */
+		zen_alloc_release_empty(r, pages_to_keep(r, 1), PG_UINT32_MAX, zen_gc_forget_header);
 		zen_region_release(r);
 	}
 }

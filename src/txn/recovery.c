@@ -683,9 +683,13 @@ end_load(ZenSavedMap *map, const char **why)
 static void
 settle_pool(void)
 {
+	uint32		repairs;
+
 	settle_regions();
 	zen_cts_restart(pg_atomic_read_u64(&zen_recovery->largest_cts));
-	zen_twophase_restore();
+	repairs = zen_repairs;
+	zen_twophase_restore(zen_recscan_count_damaged);
+	pg_atomic_fetch_add_u64(&zen_recovery->repaired, zen_repairs - repairs);
 	hand_out_pages();
 }
 

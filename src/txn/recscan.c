@@ -21,8 +21,6 @@
 
 #define MAX_REPORTS		1000	/* damaged slots named in the log; the rest is
 								 * only counted */
-#define MAX_GAP			1024	/* blocks by which a damaged slot may lengthen
-								 * a table */
 
 ZenRecovery *zen_recovery;
 
@@ -356,9 +354,8 @@ zen_recscan_maps(uint32 pageno)
 
 /* ---------- damaged slots ---------- */
 
-/* Count a damaged slot; true if it is to be named. */
-static bool
-count_damaged(void)
+bool
+zen_recscan_count_damaged(void)
 {
 	return pg_atomic_add_fetch_u64(&zen_recovery->damaged, 1) <= MAX_REPORTS;
 }
@@ -368,7 +365,7 @@ report_row(ZenHTable *ht, ZenSlot slot, ZenTupleHeader h)
 {
 	uint64		tidno = zen_word1_tidno(h.word1);
 
-	if (count_damaged())
+	if (zen_recscan_count_damaged())
 		ereport(WARNING,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("row (" UINT64_FORMAT "," UINT64_FORMAT ") of zen table %u/%u/%u is damaged",
@@ -383,7 +380,7 @@ report_slot(ZenSlot slot, uint32 owner)
 {
 	ZenHTable  *ht = &zen_htables[owner];
 
-	if (count_damaged())
+	if (zen_recscan_count_damaged())
 		ereport(WARNING,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("the slot at offset " UINT64_FORMAT " of the zen pool is damaged", slot * ZEN_SLOT_UNIT),
@@ -415,7 +412,7 @@ names_row(ZenTupleHeader h)
 	uint64		cts = h.word0 & ZEN_CTS_MASK;
 
 	return ht->idx != 0 && !ht->damaged && !zen_recscan_is_open(ht) && zen_htable_owns(ht, cts) && cts <= zen_recovery->cts_limit &&
-		zen_word1_tidno(h.word1) / ZEN_TIDS_PER_BLOCK < zen_tidmap_nblocks(ht) + MAX_GAP;
+		zen_word1_tidno(h.word1) / ZEN_TIDS_PER_BLOCK < zen_tidmap_nblocks(ht) + ZEN_DAMAGED_GAP;
 }
 
 /*
@@ -478,7 +475,7 @@ zen_recscan_damaged(uint32 pageno)
 			continue;
 		ht = &zen_htables[zen_word1_htable(h.word1)];
 		if (fate->prepared_cts != 0 && (h.word0 & ZEN_CTS_MASK) == fate->prepared_cts)
-			report_slot(slot, page->owner.htable);
+			zen_twophase_found(page->owner.region, slot);
 		else if (names_row(h))
 		{
 			if (!place_damaged(ht, slot, h))

@@ -101,6 +101,9 @@ typedef struct ZenRecovery
 
 extern ZenRecovery *zen_recovery;
 
+/* zen_recscan_count_damaged -- count something damaged; true if it is to be named in the log, as the first ones are. */
+extern bool zen_recscan_count_damaged(void);
+
 /* First pass: raise the anchor of the page's region.  Flushes every header line after a crash (R10).  Never throws. */
 extern void zen_recscan_commits(uint32 pageno);
 

@@ -103,6 +103,16 @@ excludes(ZenChange *c, ZenVersion *v)
 }
 
 /*
+ * The oldest version under a TID to which a row has gone: is it what the tombstone just passed has put there?  If its writer has
+ * spilled it and moved the row on before it committed, a tombstone is all that is left.
+ */
+static inline bool
+came_by_move(ZenVersion *v)
+{
+	return v->older == NULL && (zen_version_flags(v) & ZEN_V_TOMBSTONE) == 0;
+}
+
+/*
  * A lock that does not exclude plain updates (FOR KEY SHARE) passes over newer versions as long as none of them changed
  * the key or deleted the row, also where the row has gone on under other TIDs; it hangs at the newest one like any
  * other.
@@ -126,11 +136,7 @@ passes_newer(ZenChange *c, Judged *j)
 		if (head == NULL)
 			break;
 
-		/*
-		 * the oldest version there is what the tombstone just passed has put
-		 * there
-		 */
-		for (ZenVersion *v = head; v->older != NULL; v = v->older)
+		for (ZenVersion *v = head; v != NULL && !came_by_move(v); v = v->older)
 			if (excludes(c, v))
 				return false;
 		top = zen_top_version(head);
@@ -672,7 +678,7 @@ judge_forward(ZenChange *c, uint64 w, Judged *j)
 	j->lock_seq = zen_lockers_copy(j->word, j->head, &lockers_copy);
 	if (zen_word_ref(zen_word_read(j->word)) != zen_word_ref(w) || !judge_head(j))
 		return TM_BeingModified;
-	for (ZenVersion *v = j->head; v->older != NULL; v = v->older)
+	for (ZenVersion *v = j->head; v != NULL && !came_by_move(v); v = v->older)
 		if (excludes(c, v))
 			return TM_BeingModified;
 	c->wait_xid = zen_lockers_conflict(&lockers_copy, c->mode);

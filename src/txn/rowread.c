@@ -385,7 +385,6 @@ inspect_chain(ZenVersion *head, ZenRowInfo *info)
 			return NULL;
 		}
 		info->xid = deleter->xmin;
-		info->xid_is_mine = state == ZEN_XID_CURRENT;
 		info->state = state == ZEN_XID_COMMITTED ? ZEN_ROW_RECENTLY_DEAD : ZEN_ROW_DELETE_IN_PROGRESS;
 		if (v == NULL)
 		{
@@ -407,7 +406,6 @@ inspect_chain(ZenVersion *head, ZenRowInfo *info)
 		 * live, as its new version
 		 */
 		info->xid = v->xmin;
-		info->xid_is_mine = state == ZEN_XID_CURRENT;
 		info->state = ZEN_ROW_INSERT_IN_PROGRESS;
 	}
 	info->xmin = v->xmin;
@@ -433,7 +431,16 @@ inspect(ZenHTable *ht, uint64 tidno, ZenRow *row, ZenRowInfo *info, ZenSlot *slo
 		*slot = v->slot;
 		if (copy_version(row, tidno, v, NULL))
 			return FETCH_FOUND;
-		return zen_version_state(v) == ZEN_XID_ABORTED ? FETCH_AGAIN : FETCH_DAMAGED;
+		if (zen_version_state(v) == ZEN_XID_ABORTED)
+			return FETCH_AGAIN;
+
+		/*
+		 * a damaged one of a prepared transaction: an update in place keeps
+		 * all columns that indexes know, and may be rolled back
+		 */
+		v = zen_version_state(v) == ZEN_XID_IN_PROGRESS && v->older != NULL ? zen_top_version(v->older) : NULL;
+		return v != NULL && !(zen_version_flags(v) & ZEN_V_TOMBSTONE) && copy_version(row, tidno, v, NULL) ?
+			FETCH_FOUND : FETCH_DAMAGED;
 	}
 	if (zen_word_state(w) == ZEN_WORD_NVM)
 	{
@@ -463,6 +470,66 @@ zen_row_inspect(ZenHTable *ht, uint64 tidno, ZenRow *row, ZenRowInfo *info)
 	if (fetched == FETCH_DAMAGED)
 		zen_tuple_unreadable(slot, tidno);
 	return fetched == FETCH_FOUND;
+}
+
+/*
+ * What counts for ANALYZE: the row as it is if all transactions under way elsewhere were to abort.  The newest version that is
+ * committed or this transaction's, NULL if there is none or, *dead, if it says that the row is deleted.
+ */
+static ZenVersion *
+settled_version(ZenVersion *v, bool *dead)
+{
+	for (; v != NULL; v = v->older)
+	{
+		ZenXidState state = zen_version_state(v);
+
+		if (state != ZEN_XID_COMMITTED && state != ZEN_XID_CURRENT)
+			continue;
+		*dead = (zen_version_flags(v) & ZEN_V_TOMBSTONE) != 0;
+		return *dead ? NULL : v;
+	}
+	return NULL;
+}
+
+/* Inside the epoch: zen_row_sample. */
+static Fetched
+sample(ZenHTable *ht, uint64 tidno, ZenRow *row, bool *dead, ZenSlot *slot)
+{
+	ZenWord    *word = zen_tidmap_word(ht, tidno);
+	uint64		w = ZEN_WORD_UNUSED;
+	ZenSpilledChain space;
+	ZenVersion *v = word ? zen_word_chain(ht, tidno, word, &w, &space) : NULL;
+
+	*dead = false;
+	if (v != NULL)
+	{
+		v = settled_version(v, dead);
+		if (v == NULL)
+			return FETCH_NONE;
+		*slot = v->slot;
+		return copy_version(row, tidno, v, NULL) ? FETCH_FOUND : FETCH_DAMAGED;
+	}
+	if (zen_word_state(w) == ZEN_WORD_NVM)
+	{
+		*slot = zen_word_ref(w);
+		return fetch_slot(*slot, tidno, ZEN_ANY_CODE, row);
+	}
+	*dead = zen_word_state(w) != ZEN_WORD_UNUSED;
+	return FETCH_NONE;
+}
+
+bool
+zen_row_sample(ZenHTable *ht, uint64 tidno, ZenRow *row, bool *dead)
+{
+	ZenSlot		slot = InvalidZenSlot;
+	Fetched		fetched;
+
+	zen_epoch_enter();
+	fetched = sample(ht, tidno, row, dead, &slot);
+	zen_epoch_leave();
+	if (fetched == FETCH_DAMAGED)
+		zen_tuple_unreadable(slot, tidno);
+	return fetched == FETCH_FOUND || fetched == FETCH_MISSED;
 }
 
 bool

@@ -84,7 +84,7 @@ extern bool zen_row_newest(ZenHTable *ht, uint64 tidno, uint32 *code);
 /* zen_row_forward -- does the snapshot see that the row has gone on under another TID?  Which? */
 extern bool zen_row_forward(ZenHTable *ht, uint64 tidno, Snapshot snapshot, uint64 *next);
 
-/* zen_row_state -- for ANALYZE and index builds: what stands under a TID. */
+/* zen_row_state -- for index builds: what stands under a TID. */
 typedef enum ZenRowState
 {
 	ZEN_ROW_NONE,				/* nothing, or only what aborted */
@@ -101,7 +101,6 @@ typedef struct ZenRowInfo
 	TransactionId xmin;			/* writer of the version copied */
 	TransactionId xid;			/* the one in progress, or the deleter of a
 								 * RECENTLY_DEAD row */
-	bool		xid_is_mine;
 	bool		older_versions; /* a snapshot that does not see xmin finds an
 								 * older version */
 } ZenRowInfo;
@@ -112,5 +111,13 @@ typedef struct ZenRowInfo
  * Returns false, with state NONE or DEAD, when there is none.
  */
 extern bool zen_row_inspect(ZenHTable *ht, uint64 tidno, ZenRow *row, ZenRowInfo *info);
+
+/*
+ * zen_row_sample -- for ANALYZE: copy the newest version that is committed or this transaction's.
+ *
+ * What others have not committed does not count, as if it were undone.  False if there is no row; *dead: a deleted one that waits for
+ * VACUUM, or for this transaction's end.
+ */
+extern bool zen_row_sample(ZenHTable *ht, uint64 tidno, ZenRow *row, bool *dead);
 
 #endif							/* ZEN_ROWREAD_H */

@@ -120,7 +120,7 @@ write_row(Row *row, uint64 *cts)
 	ZenTombstone tombstone;
 
 	if (zen_version_flags(v) & ZEN_V_FORWARD)
-		link = zen_word1(0, v->forward_tidno, 0, false);
+		link = zen_link(v->forward_tidno, !(zen_version_flags(v) & ZEN_V_KEY_UPDATE));
 	else if (zen_version_flags(v) & ZEN_V_MOVED)
 		link = ZEN_LINK_MOVED;
 	tombstone = zen_tombstone(link);

@@ -19,18 +19,16 @@
 #define TRIES_WITHOUT_ROOM	8	/* to admit a row that is gone at once */
 #define MAX_TRIES			256
 
+bool		(*zen_spilled_resolve) (void) = NULL;
+
 /* ---------- making entries of spilled rows ---------- */
 
-/* An entry's copy of a version read back; NULL when DRAM is full.  *sound: its data fits its checksum. */
+/* An entry's version like one read back, with room for len bytes of data, of which none are there; NULL when DRAM is full. */
 static ZenVersion *
-copy_version(ZenVersion *v, bool *sound)
+like_version(ZenVersion *v, uint32 len)
 {
-	bool		deleted = (zen_version_flags(v) & ZEN_V_TOMBSTONE) != 0;
-	int64		len = deleted ? 0 : zen_tuple_len(v->slot, zen_slot_size(v->slot));
-	ZenVersion *copy;
+	ZenVersion *copy = zen_version_alloc(len);
 
-	*sound = deleted || len > 0;
-	copy = *sound ? zen_version_alloc((uint32) len) : NULL;
 	if (copy == NULL)
 		return NULL;
 	copy->slot = v->slot;
@@ -40,10 +38,44 @@ copy_version(ZenVersion *v, bool *sound)
 	copy->depth = v->depth;
 	copy->forward_tidno = v->forward_tidno;
 	pg_atomic_write_u32(&copy->flags, zen_version_flags(v) & ~ZEN_V_IN_NVM);
-	*sound = deleted ||
-		zen_tuple_read(v->slot, (MinimalTuple) copy->data, (uint32) len,
-					   (zen_version_flags(v) & ZEN_V_FROZEN) ? &copy->xmin : NULL);
 	return copy;
+}
+
+/* The same, without its data, which need not be sound. */
+static ZenVersion *
+lean_version(ZenVersion *v)
+{
+	ZenVersion *copy = like_version(v, 0);
+
+	if (copy != NULL && !(zen_version_flags(v) & ZEN_V_TOMBSTONE))
+		zen_version_set(copy, ZEN_V_IN_NVM);
+	return copy;
+}
+
+/*
+ * The same, with its data.  *sound: this fits its checksum.  That of a version replaced need not: it is an error for those who read
+ * it, not for who changes the row.
+ */
+static ZenVersion *
+copy_version(ZenVersion *v, bool replaced, bool *sound)
+{
+	bool		deleted = (zen_version_flags(v) & ZEN_V_TOMBSTONE) != 0;
+	bool		frozen = (zen_version_flags(v) & ZEN_V_FROZEN) != 0;
+	int64		len = deleted ? 0 : zen_tuple_len(v->slot, zen_slot_size(v->slot));
+	ZenVersion *copy;
+
+	*sound = deleted || len > 0;
+	copy = *sound ? like_version(v, (uint32) len) : NULL;
+	if (*sound && copy == NULL)
+		return NULL;
+	if (*sound && !deleted)
+		*sound = zen_tuple_read(v->slot, (MinimalTuple) copy->data, (uint32) len, frozen ? &copy->xmin : NULL);
+	if (*sound || !replaced)
+		return copy;
+	if (copy != NULL)
+		zen_version_free(copy);
+	*sound = true;
+	return lean_version(v);
 }
 
 typedef enum Admission
@@ -78,7 +110,7 @@ try_admit(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenSlot *slot)
 		result = ADMIT_ABORTED;
 	for (ZenVersion *v = chain; result == ADMIT_DONE && v != NULL; v = v->older)
 	{
-		copies[n] = copy_version(v, &sound);
+		copies[n] = copy_version(v, v != chain, &sound);
 		*slot = v->slot;
 		if (sound && copies[n] == NULL)
 			result = ADMIT_FULL;
@@ -150,10 +182,68 @@ zen_row_admit(ZenHTable *ht, uint64 tidno, ZenWord *word)
 	}
 }
 
+/* What a word in state NVM leads to, as a chain of one version read back. */
+static ZenVersion *
+nvm_chain(uint64 w, ZenSpilledChain *space)
+{
+	ZenVersion *v = &space->newest;
+
+	memset(v, 0, sizeof(*v));
+	v->slot = zen_word_ref(w);
+	v->cmin = FirstCommandId;
+	v->code = (uint16) zen_word1_code(zen_tuple_header(v->slot).word1);
+	pg_atomic_init_u32(&v->flags, ZEN_V_COMMITTED | ZEN_V_FROZEN | ZEN_V_IN_NVM);
+	return v;
+}
+
+bool
+zen_row_admit_unread(ZenHTable *ht, uint64 tidno, ZenWord *word)
+{
+	ZenSpilledChain space;
+	ZenVersion *first = NULL,
+			  **link = &first;
+	ZenVersion *chain;
+	uint64		w;
+
+	zen_epoch_enter();
+	chain = zen_word_chain(ht, tidno, word, &w, &space);
+	if (zen_word_state(w) == ZEN_WORD_NVM)
+		chain = nvm_chain(w, &space);
+	if (chain == NULL || zen_word_state(w) == ZEN_WORD_ENTRY)
+	{
+		zen_epoch_leave();
+		return true;
+	}
+	for (ZenVersion *v = chain; v != NULL; v = v->older)
+	{
+		*link = lean_version(v);
+		if (*link == NULL)
+			break;
+		link = &(*link)->older;
+	}
+	if (first != NULL && (chain->older == NULL) == (first->older == NULL))
+	{
+		w = zen_word_lock(word);
+		zen_word_unlock(word, zen_word_with_entry(w, first));
+		first = NULL;
+		chain = NULL;
+	}
+	zen_epoch_leave();
+	if (first != NULL)
+		zen_version_free(first);
+	return chain == NULL;
+}
+
 void
 zen_wait_for_undo(void)
 {
 	CHECK_FOR_INTERRUPTS();
+
+	/*
+	 * of a prepared transaction that is nobody's yet: who replays a
+	 * replication stream ends one without a word to zen
+	 */
+	(void) zen_spilled_resolve();
 	pg_usleep(1000L);
 }
 

@@ -14,7 +14,19 @@
  */
 extern void zen_row_admit(ZenHTable *ht, uint64 tidno, ZenWord *word);
 
-/* zen_wait_for_undo -- what was met was spilled by a transaction that has aborted, and is about to be taken back. */
+/*
+ * zen_row_admit_unread -- the same in recovery, while nobody else is at work: the data stays unread in the slots, be it sound or
+ * damaged.  False when DRAM is full.
+ */
+extern bool zen_row_admit_unread(ZenHTable *ht, uint64 tidno, ZenWord *word);
+
+/* zen_twophase_resolve(), which is above this module; set when shared memory is initialized. */
+extern bool (*zen_spilled_resolve) (void);
+
+/*
+ * zen_wait_for_undo -- what was met was spilled by a transaction that has aborted, and is about to be taken back, here if it is
+ * a prepared one's.  Outside of epochs, without LWLocks.
+ */
 extern void zen_wait_for_undo(void);
 
 /*

@@ -19,6 +19,7 @@
 #include "miscadmin.h"
 #include "nvm/alloc.h"
 #include "nvm/persist.h"
+#include "nvm/repair.h"
 #include "storage/procarray.h"
 #include "lib/qunique.h"
 #include "storage/shmem.h"
@@ -28,6 +29,8 @@
 #include "txn/spilled.h"
 
 #define LOCKS_PER_SLOT	60
+#define LOCK_LIST_WORD1	zen_word1(0, 0, 0, false)	/* of no row */
+#define FOUND_SLOTS		1022	/* 8 KB with what is before them */
 
 /* A row lock as NVM keeps it. */
 typedef struct LockRecord
@@ -44,6 +47,14 @@ typedef struct LockList
 	uint32		n;
 	LockRecord	l[LOCKS_PER_SLOT];
 } LockList;
+
+/* Slots of a transaction, as recovery finds them. */
+typedef struct FoundSlots
+{
+	struct FoundSlots *next;
+	uint32		n;
+	ZenSlot		slots[FOUND_SLOTS];
+} FoundSlots;
 
 typedef struct Prepared
 {
@@ -62,6 +73,11 @@ typedef struct Prepared
 	ZenLockedRow *locks;		/* arena */
 	uint32		nlocks;
 	uint32		locks_capacity;
+	ZenSlot    *damaged;		/* arena; versions in blocks that recovery has
+								 * found damaged */
+	uint32		ndamaged;
+	uint32		damaged_capacity;
+	FoundSlots *found;			/* arena; during recovery */
 } Prepared;
 
 static Prepared *prepared;		/* [ZEN_MAX_REGIONS]; in_use under
@@ -78,6 +94,7 @@ zen_twophase_init(void)
 {
 	bool		found;
 
+	zen_spilled_resolve = zen_twophase_resolve;
 	prepared = ShmemInitStruct("zen prepared transactions", zen_twophase_shmem_size(), &found);
 	if (!found)
 		memset(prepared, 0, zen_twophase_shmem_size());
@@ -114,6 +131,8 @@ free_prepared(Prepared *p)
 		zen_arena_free(p->blocks, p->blocks_capacity * sizeof(ZenSpilledBlock));
 	if (p->locks)
 		zen_arena_free(p->locks, p->locks_capacity * sizeof(ZenLockedRow));
+	if (p->damaged)
+		zen_arena_free(p->damaged, p->damaged_capacity * sizeof(ZenSlot));
 	memset(p, 0, sizeof(*p));
 }
 
@@ -134,7 +153,7 @@ write_lock_list(ZenCommit *commit, ZenSlot slot, const ZenLockedRow *locks, uint
 		list.l[i].htable = locks[i].ht->idx;
 		list.l[i].mode = locks[i].mode;
 	}
-	zen_tuple_write(slot, commit->cts, zen_word1(0, 0, 0, false), InvalidTransactionId, &list.head, true);
+	zen_tuple_write(slot, commit->cts, LOCK_LIST_WORD1, InvalidTransactionId, &list.head, true);
 }
 
 /* Copy this transaction's locks where zen_twophase_holder() finds them; caller holds ZEN_LOCK_RECOVERY. */
@@ -394,6 +413,36 @@ zen_twophase_detach(ZenCommit *commit)
 
 /* ---------- COMMIT PREPARED, ROLLBACK PREPARED ---------- */
 
+/*
+ * Rows whose new version is damaged: to read one is an error from now on, for everybody, as it is after the next recovery.  An older
+ * version keeps its slot, in case it is the row's number that is damaged.
+ */
+static void
+place_damaged(Prepared *p)
+{
+	for (uint32 i = 0; i < p->ndamaged; i++)
+	{
+		ZenTupleHeader h = zen_tuple_header(p->damaged[i]);
+		ZenHTable  *ht = &zen_htables[zen_word1_htable(h.word1)];
+		uint64		tidno = zen_word1_tidno(h.word1);
+		ZenWord    *word = zen_tidmap_word(ht, tidno);
+		ZenSpill   *s = zen_spill_find(ht, (uint32) (tidno / ZEN_TIDS_PER_BLOCK));
+		bool		replaces = zen_spill_old(s, tidno % ZEN_TIDS_PER_BLOCK) != InvalidZenSlot;
+		uint64		w = zen_word_lock(word);
+		bool		placed = zen_word_state(w) == ZEN_WORD_SPILLED && zen_word_ref(w) == p->damaged[i];
+
+		if (placed && replaces)
+			w = zen_word_stale_inc(w);
+		if (placed)
+			w = zen_word_with(w, (h.word1 & ZEN_DELETED) ? ZEN_WORD_DEAD : ZEN_WORD_NVM, p->damaged[i]);
+		zen_word_unlock(word, w);
+		if (!placed)
+			continue;
+		zen_spill_forget(ht, tidno);
+		zen_spill_trim(ht, (uint32) (tidno / ZEN_TIDS_PER_BLOCK), false);
+	}
+}
+
 static void
 finish(Prepared *p, bool committed)
 {
@@ -414,6 +463,7 @@ finish(Prepared *p, bool committed)
 	memset(p, 0, sizeof(*p));
 	if (committed)
 	{
+		place_damaged(&copy);
 		zen_commit_finish(&copy.commit, copy.writes, copy.nwrites, copy.blocks, copy.nblocks);
 	}
 	else
@@ -479,100 +529,225 @@ zen_twophase_walk(void (*visit) (uint32 region, ZenSlot slot, ZenTupleHeader for
 
 /* ---------- recovery ---------- */
 
+/* Something damaged was found; true if it is to be named. */
+static bool (*count_damaged) (void);
+
 void
 zen_twophase_found(uint32 region, ZenSlot slot)
 {
 	Prepared   *p = &prepared[region];
+	FoundSlots *last = p->found;
+
+	if (last == NULL || last->n == FOUND_SLOTS)
+	{
+		last = zen_arena_alloc_or_error(sizeof(FoundSlots));
+		last->next = p->found;
+		last->n = 0;
+		p->found = last;
+	}
+	last->slots[last->n++] = slot;
+}
+
+/* Is there such a row, so that it can be locked? */
+static bool
+is_lockable(const LockRecord *l)
+{
+	return l->htable > 0 && l->htable < ZEN_MAX_HTABLES && zen_htables[l->htable].in_use &&
+		l->tidno < zen_tidmap_nblocks(&zen_htables[l->htable]) * ZEN_TIDS_PER_BLOCK && l->mode <= LockTupleExclusive;
+}
+
+static void
+restore_lock(Prepared *p, const LockRecord *lock)
+{
+	ZenLockedRow *l;
+
+	p->locks = grow(p->locks, &p->locks_capacity, p->nlocks + 1, sizeof(ZenLockedRow));
+	l = &p->locks[p->nlocks++];
+	l->ht = &zen_htables[lock->htable];
+	l->tidno = lock->tidno;
+	l->xid = p->xid;
+	l->mode = lock->mode;
+	l->nest_level = 1;
+}
+
+/*
+ * Bring a lock list back.  Of a damaged one all that names a row: to lock one too many makes somebody wait, to lock one too few breaks
+ * what PREPARE has promised.
+ */
+static void
+restore_locks(Prepared *p, ZenSlot slot, bool intact)
+{
+	Size		size = zen_slot_size(slot) - ZEN_HEADER_SIZE;
+	LockList	list;
 	ZenWrite   *w;
 
+	memset(&list, 0, sizeof(list));
+	memcpy(&list, (char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE, Min(sizeof(list), size));
+	if (!intact && count_damaged())
+		ereport(WARNING,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("row locks of prepared transaction %u are damaged", p->xid),
+				 errdetail("Some of the rows that it has locked may be changed by others before it ends."),
+				 errhint("Commit or roll back the prepared transaction before others write to its tables.")));
+	for (uint32 i = 0; i < (intact ? list.n : LOCKS_PER_SLOT) && i < LOCKS_PER_SLOT; i++)
+		if (is_lockable(&list.l[i]))
+			restore_lock(p, &list.l[i]);
 	p->writes = grow(p->writes, &p->writes_capacity, p->nwrites + 1, sizeof(ZenWrite));
 	w = &p->writes[p->nwrites++];
 	memset(w, 0, sizeof(*w));
 	w->slot = slot;
 }
 
-/* Bring a lock list back. */
-static void
-restore_locks(Prepared *p, ZenSlot slot)
+/*
+ * What a version's writer excludes.  An update in place keeps the key, since all key columns have an index; of one that moves the row
+ * the link says whether it does.
+ */
+static uint32
+version_flags(ZenSlot slot, ZenTupleHeader h)
 {
-	LockList	list;
-	int64		len = zen_tuple_len(slot, zen_slot_size(slot));
-
-	if (len < (int64) offsetof(LockList, l) || len > (int64) sizeof(list) ||
-		!zen_tuple_read(slot, &list.head, (uint32) len, NULL))
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("row locks of prepared transaction %u are damaged", p->xid),
-				 errhint("Restore the pool from a backup of the same moment as the data directory.")));
-	for (uint32 i = 0; i < list.n && i < LOCKS_PER_SLOT; i++)
-	{
-		ZenLockedRow *l;
-
-		p->locks = grow(p->locks, &p->locks_capacity, p->nlocks + 1, sizeof(ZenLockedRow));
-		l = &p->locks[p->nlocks++];
-		l->ht = &zen_htables[list.l[i].htable];
-		l->tidno = list.l[i].tidno;
-		l->xid = p->xid;
-		l->mode = list.l[i].mode;
-		l->nest_level = 1;
-	}
-}
-
-/* The version in a slot, not yet linked. */
-static ZenVersion *
-read_version(ZenWrite *w)
-{
-	bool		deleted = (zen_tuple_header(w->slot).word1 & ZEN_DELETED) != 0;
-	int64		len = zen_tuple_len(w->slot, zen_slot_size(w->slot));
-	ZenTombstone tombstone = {0};
-	ZenVersion *v;
 	uint64		link;
 
-	if (deleted ? (len != 0 && len != sizeof(tombstone)) : len <= 0)
-		zen_tuple_corrupted(w->slot, w->tidno);
-	v = zen_version_alloc(deleted ? 0 : (uint32) len);
-	if (v == NULL)
-		zen_arena_full_error();
-	if (len > 0 &&
-		!zen_tuple_read(w->slot, deleted ? (MinimalTuple) &tombstone : (MinimalTuple) v->data, (uint32) len, NULL))
-		zen_tuple_corrupted(w->slot, w->tidno);
-	pg_atomic_write_u32(&v->flags, ZEN_V_KEY_UPDATE | (deleted ? ZEN_V_TOMBSTONE : 0));
-	link = zen_tombstone_link(&tombstone);
+	if ((h.word1 & ZEN_DELETED) == 0)
+		return 0;
+	link = zen_tuple_link(slot, zen_slot_size(slot));
+	if (link == 0)
+		return ZEN_V_KEY_UPDATE;
 	if (link == ZEN_LINK_MOVED)
-		zen_version_set(v, ZEN_V_MOVED);
-	else if (link != 0)
-	{
-		zen_version_set(v, ZEN_V_FORWARD);
-		v->forward_tidno = zen_word1_tidno(link);
-	}
-	return v;
+		return ZEN_V_KEY_UPDATE | ZEN_V_MOVED;
+	return ZEN_V_FORWARD | (zen_link_keeps_key(link) ? 0 : ZEN_V_KEY_UPDATE);
 }
 
-/* Bring a version back, over what is committed. */
-static void
-restore_version(Prepared *p, ZenWrite *w)
+/* Is the block of a row in the list already?  Nobody else is at work. */
+static bool
+has_block(Prepared *p, ZenHTable *ht, uint32 block)
 {
-	ZenTupleHeader h = zen_tuple_header(w->slot);
-	ZenVersion *v;
-	uint64		word;
+	ZenSpill   *s;
 
-	w->ht = &zen_htables[zen_word1_htable(h.word1)];
-	w->tidno = zen_word1_tidno(h.word1);
-	w->word = zen_tidmap_extend(w->ht, w->tidno);
-	zen_row_admit(w->ht, w->tidno, w->word);
-	v = read_version(w);
-	v->xmin = p->xid;
-	v->code = (uint16) zen_word1_code(h.word1);
-	v->slot = w->slot;
-	word = zen_word_lock(w->word);
-	v->older = zen_word_state(word) == ZEN_WORD_ENTRY ? zen_word_entry(word) : NULL;
-	v->depth = v->older ? v->older->depth + 1 : 0;
-	zen_word_unlock(w->word, zen_word_with_entry(word, v));
-	w->version = v;
-	w->xid = v->xmin;
+	if (p->nblocks > 0 && p->blocks[p->nblocks - 1].ht == ht && p->blocks[p->nblocks - 1].block == block)
+		return true;
+	s = zen_spill_find(ht, block);
+	for (uint32 i = 0; s != NULL && i < ZEN_TIDS_PER_BLOCK; i++)
+		if (s->slot[i] != InvalidZenSlot && s->writers[s->writer_of[i]].region == p->commit.region)
+			return true;
+	return false;
 }
 
-/* Hang a lock at its row, if the row is still there. */
+static void
+add_block(Prepared *p, ZenHTable *ht, uint32 block)
+{
+	ZenSpilledBlock *b;
+
+	if (has_block(p, ht, block))
+		return;
+	p->blocks = grow(p->blocks, &p->blocks_capacity, p->nblocks + 1, sizeof(ZenSpilledBlock));
+	b = &p->blocks[p->nblocks++];
+	b->ht = ht;
+	b->block = block;
+	b->nest_level = 1;
+}
+
+/*
+ * Bring a version back, as a spilled one: however large the transaction is, it takes no more DRAM than before the restart, and no data
+ * is read, be it sound or damaged.  False if the row has a version of a prepared transaction already (R15).
+ */
+static bool
+restore_version(Prepared *p, ZenSlot slot, ZenTupleHeader h)
+{
+	ZenHTable  *ht = &zen_htables[zen_word1_htable(h.word1)];
+	uint64		tidno = zen_word1_tidno(h.word1);
+	ZenWord    *word = zen_tidmap_extend(ht, tidno);
+	uint64		w = zen_word_read(word);
+	ZenSlot		old = zen_word_state(w) == ZEN_WORD_NVM ? zen_word_ref(w) : InvalidZenSlot;
+	ZenSpillWriter writer = {.xid = p->xid,.cmin = FirstCommandId,.region = p->commit.region};
+
+	Assert(zen_word_state(w) != ZEN_WORD_ENTRY);
+	if (zen_word_state(w) == ZEN_WORD_SPILLED)
+		return false;
+	writer.flags = version_flags(slot, h);
+	add_block(p, ht, (uint32) (tidno / ZEN_TIDS_PER_BLOCK));
+	if (!zen_spill_note(ht, tidno, slot, old, &writer))
+		zen_arena_full_error();
+	w = zen_word_lock(word);
+	zen_word_unlock(word, zen_word_with(w, ZEN_WORD_SPILLED, slot));
+	p->commit.last = slot;
+	return true;
+}
+
+/* May the header of a version be believed in that it names a row?  That of a damaged one lengthens a table by little. */
+static bool
+names_row(Prepared *p, ZenTupleHeader h, bool intact)
+{
+	ZenHTable  *ht = &zen_htables[zen_word1_htable(h.word1)];
+
+	return (h.word0 & ZEN_CTS_MASK) == p->commit.cts && ht->idx != 0 && ht->in_use && !ht->damaged &&
+		zen_htable_owns(ht, p->commit.cts) &&
+		(intact || zen_word1_tidno(h.word1) / ZEN_TIDS_PER_BLOCK < zen_tidmap_nblocks(ht) + ZEN_DAMAGED_GAP);
+}
+
+/* The transaction has written a version that is damaged; known: the row that the header names has it. */
+static void
+report_version(Prepared *p, ZenSlot slot, ZenTupleHeader h, bool known)
+{
+	ZenHTable  *ht = &zen_htables[zen_word1_htable(h.word1)];
+	uint64		tidno = zen_word1_tidno(h.word1);
+
+	if (!count_damaged())
+		return;
+	ereport(WARNING,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("a row that prepared transaction %u has written is damaged", p->xid),
+			 known ? errdetail("It is row (" UINT64_FORMAT "," UINT64_FORMAT ") of zen table %u/%u/%u, at offset " UINT64_FORMAT " of the pool.",
+							   tidno / ZEN_TIDS_PER_BLOCK, tidno % ZEN_TIDS_PER_BLOCK + 1, ht->spc, ht->db, ht->relnumber,
+							   slot * ZEN_SLOT_UNIT) :
+			 errdetail("It lies at offset " UINT64_FORMAT " of the pool; which row it is is unknown.", slot * ZEN_SLOT_UNIT),
+			 errhint("If the transaction is rolled back, nothing of it counts.  If it is committed, restore the row from a backup.")));
+}
+
+/* Bring back what a slot holds.  After a start with the saved map nobody has looked at it before. */
+static void
+restore_slot(Prepared *p, ZenSlot slot)
+{
+	bool		intact = zen_tuple_intact(slot, zen_slot_size(slot));
+	bool		known;
+	ZenTupleHeader h;
+
+	if (!intact && zen_tuple_repairable(slot, zen_slot_size(slot), &h))
+	{
+		zen_tuple_repair(slot, h);
+		intact = true;
+		zen_note_repair(zen_slot_ptr(slot));
+	}
+	h = zen_tuple_header(slot);
+	if (h.word1 == LOCK_LIST_WORD1)
+	{
+		restore_locks(p, slot, intact);
+		return;
+	}
+	known = names_row(p, h, intact) && restore_version(p, slot, h);
+	if (intact && known)
+		return;
+	report_version(p, slot, h, known);
+	if (!known)
+		return;
+	p->damaged = grow(p->damaged, &p->damaged_capacity, p->ndamaged + 1, sizeof(ZenSlot));
+	p->damaged[p->ndamaged++] = slot;
+}
+
+static void
+restore_slots(Prepared *p)
+{
+	while (p->found != NULL)
+	{
+		FoundSlots *done = p->found;
+
+		for (uint32 i = 0; i < done->n; i++)
+			restore_slot(p, done->slots[i]);
+		p->found = done->next;
+		zen_arena_free(done, sizeof(FoundSlots));
+	}
+}
+
+/* Hang a lock at its row, if the row is still there; a damaged one as well. */
 static void
 relock(ZenLockedRow *l)
 {
@@ -581,8 +756,8 @@ relock(ZenLockedRow *l)
 			   *old = NULL;
 	uint64		w;
 
-	if (word != NULL)
-		zen_row_admit(l->ht, l->tidno, word);
+	if (word != NULL && !zen_row_admit_unread(l->ht, l->tidno, word))
+		zen_arena_full_error();
 	if (word == NULL || zen_word_state(zen_word_read(word)) != ZEN_WORD_ENTRY)
 		return;
 	lockers = zen_lockers_alloc((zen_word_entry(zen_word_read(word))->lockers ?
@@ -603,8 +778,9 @@ relock(ZenLockedRow *l)
 }
 
 void
-zen_twophase_restore(void)
+zen_twophase_restore(bool (*count) (void))
 {
+	count_damaged = count;
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
 		Prepared   *p = &prepared[r];
@@ -618,19 +794,8 @@ zen_twophase_restore(void)
 		p->commit.cts = zen_regions[r].doubt_cts;
 		p->commit.last = InvalidZenSlot;
 		pg_atomic_write_u32(&zen_regions[r].leased, ZEN_LEASE_REST);
-		for (uint32 i = 0; i < p->nwrites; i++)
-		{
-			ZenWrite   *w = &p->writes[i];
-
-			if (zen_word1_htable(zen_tuple_header(w->slot).word1) == 0)
-				restore_locks(p, w->slot);
-			else
-			{
-				restore_version(p, w);
-				p->commit.last = w->slot;
-			}
-		}
-		if (!zen_gc_reserve(r, p->nwrites))
+		restore_slots(p);
+		if (!zen_gc_reserve(r, p->nblocks))
 			zen_arena_full_error();
 		p->in_use = true;
 	}

@@ -43,10 +43,14 @@ extern void zen_twophase_walk(void (*visit) (uint32 region, ZenSlot slot, ZenTup
 
 /* ---------- recovery ---------- */
 
-/* A slot of a prepared transaction was found; a lock list was found.  May throw. */
+/* A slot of a prepared transaction was found, sound or damaged: a version or a list of its locks.  Throws when DRAM is full. */
 extern void zen_twophase_found(uint32 region, ZenSlot slot);
 
-/* All slots are known: bring the versions and row locks back as those of a transaction in progress. */
-extern void zen_twophase_restore(void);
+/*
+ * All slots are known, and the maps show what is committed: bring the versions and row locks back as those of a transaction in
+ * progress.  What is damaged is reported, and no error: count_damaged counts it, and says whether it is to be named.  Throws when
+ * DRAM is full.
+ */
+extern void zen_twophase_restore(bool (*count_damaged) (void));
 
 #endif							/* ZEN_TWOPHASE_H */

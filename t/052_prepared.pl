@@ -1,0 +1,290 @@
+# Prepared transactions that a restart brings back (050_restart.pl has the plain cases):
+#
+# - a damaged row under one, or locked by one, a damaged row of its own, a damaged list of its locks: the rest of the
+#   pool is there, and what is damaged is an error until it is gone;
+# - one that would not fit into DRAM;
+# - its updates exclude what they excluded before: foreign keys wait for changes of the key only;
+# - one whose end zen has not been told of, since a logical replication worker has ended it: whoever meets its rows
+#   sees to it.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use PoolImage;
+use Test::More;
+use ZenTest;
+
+skip_unless_zen();
+my $node = new_node('prepared', pool_size => '192MB', dram_size => '64MB',
+	conf => "wal_level = logical\nmax_wal_senders = 4\nzen.met_cache_size = '8MB'\nmax_locks_per_transaction = 64");
+$node->start;
+my $dbh = connect_db($node);
+value($dbh, 'CREATE EXTENSION zen');
+
+for my $saved (0, 1)
+{
+	for my $end ('COMMIT', 'ROLLBACK')
+	{
+		test_damage($_, $saved, $end) for 0, 1;
+	}
+}
+test_damaged_locks($_) for 0, 1;
+test_larger_than_dram();
+test_keys($_) for '-1', '0';
+test_ended_by_a_worker();
+is_sound($dbh, 'at the end');
+
+$dbh->disconnect;
+$node->stop;
+done_testing();
+
+# --- tools ------------------------------------------------------------------
+
+sub prepare
+{
+	my ($gid, @statements) = @_;
+	value($dbh, $_) for 'BEGIN', @statements, "PREPARE TRANSACTION '$gid'";
+	return;
+}
+
+sub restart
+{
+	$dbh->disconnect;
+	$node->restart;
+	$dbh = connect_db($node);
+	return;
+}
+
+sub crash_and_start
+{
+	crash($node);
+	start_again($node);
+	$dbh = connect_db($node);
+	return;
+}
+
+# spoil -- stop the server (or kill it), damage the slots whose bodies hold one of these texts, and start it.
+sub spoil
+{
+	my ($clean, $saved, @texts) = @_;
+	value($dbh, 'SELECT pg_sleep(0)');
+	$dbh->disconnect;
+	$clean ? $node->stop : crash($node);
+	my $pool  = PoolImage->new(pool_path($node));
+	my $found = 0;
+	for my $slot ($pool->slots)
+	{
+		my $body = $pool->get($slot->{offset}, $slot->{size});
+		for (@texts)
+		{
+			my $at = index $body, $_;
+			next if $at < 0;
+			$pool->flip($slot->{offset} + $at, $_) for 0, 9, 18;
+			$found++;
+		}
+	}
+	$pool->save;
+	unlink $node->data_dir . '/zen.map' unless $saved;
+	start_again($node);
+	$dbh = connect_db($node);
+	return $found;
+}
+
+# --- damage -----------------------------------------------------------------
+
+# Row 1 is damaged under an update, row 2 under a delete, row 3 under a lock, row 4 under an update that moves it; the new row 5, the
+# new versions of rows 6 and 7 (moved), and nothing else, are damaged themselves.
+sub test_damage
+{
+	my ($clean, $saved, $end) = @_;
+	return if $saved && !$clean;    # there is no saved map after a crash
+	my $name = ($clean ? 'clean stop' : 'crash') . ($saved ? ', map loaded' : '') . ", $end";
+	value($dbh, $_) for
+	  'DROP TABLE IF EXISTS d, sound',
+	  'CREATE TABLE d (id int PRIMARY KEY, v text, k int) USING zen',
+	  'CREATE INDEX d_k ON d (k)',
+	  'CREATE TABLE sound (id int PRIMARY KEY, v int) USING zen',
+	  'INSERT INTO sound SELECT g, g FROM generate_series(1, 100) g',
+	  q{INSERT INTO d SELECT g, 'plain and old number ' || g || '.' FROM generate_series(1, 10) g WHERE g <> 5};
+	prepare('p',
+		q{UPDATE d SET v = 'plain and new number 1.' WHERE id = 1},
+		'DELETE FROM d WHERE id = 2',
+		'SELECT count(*) FROM (SELECT 1 FROM d WHERE id = 3 FOR KEY SHARE) x',
+		q{UPDATE d SET v = 'moved and new number 4.', k = 1 WHERE id = 4},
+		q{INSERT INTO d VALUES (5, 'plain and new number 5.')},
+		q{UPDATE d SET v = 'plain and new number 6.' WHERE id = 6},
+		q{UPDATE d SET v = 'moved and new number 7.', k = 1 WHERE id = 7},
+		q{UPDATE d SET v = 'plain and new number 8.' WHERE id = 8},
+		'UPDATE sound SET v = 0 WHERE id = 1');
+	is(spoil($clean, $saved, map { " $_." } 'old number 1', 'old number 2', 'old number 3', 'old number 4', 'new number 5', 'new number 6', 'new number 7'),
+		7, "$name: seven damaged");
+	# an index cannot be built from them
+	value($dbh, 'SET enable_indexscan = off');
+	value($dbh, 'SET enable_bitmapscan = off');
+	is(run_sql($dbh, 'SELECT sum(v) FROM sound')->{message} || 5050, 5050, "$name: other tables are there");
+	is(rows_of_d(), '6o 7o 8o 9o 10o | 1 2 3 4', "$name: rows while it is prepared");
+	is(state_of($dbh, q{SELECT 1 FROM sound WHERE id = 1 FOR UPDATE NOWAIT}), '55P03', "$name: it has its locks");
+	is(state_of($dbh, "$end PREPARED 'p'"), '', "$name: it ends");
+	is(rows_of_d(), $end eq 'COMMIT' ? '1n 4n 8n 9o 10o | 3 5 11 12' : '6o 7o 8o 9o 10o | 1 2 3 4', "$name: rows after it");
+	value($dbh, 'SET enable_seqscan = off');
+	value($dbh, 'SET enable_indexscan = on');
+	is(run_sql($dbh, 'SELECT count(v) FROM d WHERE id = 6')->{state} || 'found', $end eq 'COMMIT' ? 'XX001' : 'found', "$name: an index knows the row");
+	is(run_sql($dbh, 'SELECT v FROM d WHERE id = 6')->{rows}[0][0] // '', $end eq 'COMMIT' ? '' : 'plain and old number 6.', "$name: as it should be");
+	value($dbh, 'RESET enable_seqscan');
+	value($dbh, 'SET enable_indexscan = off');
+	is(value($dbh, 'SELECT sum(v) FROM sound'), $end eq 'COMMIT' ? 5049 : 5050, "$name: another table after it");
+	crash_and_start();
+	value($dbh, 'SET enable_indexscan = off');
+	value($dbh, 'SET enable_bitmapscan = off');
+	is(rows_of_d(), $end eq 'COMMIT' ? '1n 4n 8n 9o 10o | 3 5 11 12' : '6o 7o 8o 9o 10o | 1 2 3 4', "$name: and after a crash");
+	value($dbh, 'DROP TABLE d, sound');
+	value($dbh, $_) for 'RESET enable_indexscan', 'RESET enable_bitmapscan';
+	return;
+}
+
+# What a scan finds: the rows, o for the old version and n for the new one, and the places of damaged rows.
+sub rows_of_d
+{
+	# also waits for those who build indexes and meet damaged rows, too
+	is(state_of($dbh, 'SELECT count(v) FROM d'), 'XX001', 'some are an error to read');
+	my $offset = log_size($node);
+	value($dbh, 'SET zen.skip_damaged_rows = on');
+	my $rows = join ' ', map { $_->[0] } @{ run_sql($dbh, 'SELECT id || substr(v, 11, 1) FROM d ORDER BY id')->{rows} };
+	value($dbh, 'RESET zen.skip_damaged_rows');
+	my %damaged = map { $_ => 1 } log_since($node, $offset) =~ /checksum of zen row \(0,(\d+)\)/g;
+	my @damaged = sort { $a <=> $b } keys %damaged;
+	return "$rows | @damaged";
+}
+
+# A lock of a list that is damaged holds, as far as it can be read; recovery goes on, and says what is uncertain.
+sub test_damaged_locks
+{
+	my ($clean) = @_;
+	my $name = $clean ? 'clean stop' : 'crash';
+	value($dbh, $_) for 'CREATE TABLE l (id int PRIMARY KEY, v int) USING zen',
+	  'INSERT INTO l SELECT g, 0 FROM generate_series(1, 100) g';
+	prepare('locks', 'SELECT count(*) FROM (SELECT 1 FROM l WHERE id <= 50 FOR UPDATE) x');
+	$dbh->disconnect;
+	$clean ? $node->stop : crash($node);
+	my $pool = PoolImage->new(pool_path($node));
+	# the lock list: of no table; its first lock, of 16 bytes, is 28 bytes behind the header
+	my ($list) = grep { $_->{htable} == 0 && $_->{length} > 500 } $pool->slots;
+	$pool->flip($list->{offset} + 16 + 16 + 7, $_) for 3, 4;
+	$pool->save;
+	my $offset = log_size($node);
+	start_again($node);
+	$dbh = connect_db($node);
+	is(value($dbh, 'SELECT count(*) FROM l'), 100, "damaged list of locks, $name: the table is there");
+	like(log_since($node, $offset), qr/WARNING:  XX001: .*locks of prepared transaction/, "damaged list of locks, $name: reported");
+	value($dbh, q{SET lock_timeout = '30ms'});
+	my $locked = grep { state_of($dbh, "UPDATE l SET v = 1 WHERE id = $_") eq '55P03' } 1 .. 50;
+	cmp_ok($locked, '>=', 49, "damaged list of locks, $name: the other locks hold");
+	value($dbh, $_) for 'RESET lock_timeout', q{ROLLBACK PREPARED 'locks'}, 'UPDATE l SET v = 2', 'DROP TABLE l';
+	return;
+}
+
+# --- size -------------------------------------------------------------------
+
+# 400000 rows, of which DRAM could not even hold the headers.
+sub test_larger_than_dram
+{
+	value($dbh, $_) for 'CREATE TABLE large (id int, v int) USING zen',
+	  'INSERT INTO large SELECT g, 0 FROM generate_series(1, 200000) g';
+	my $before = contents($dbh, 'large');
+	prepare('large', 'UPDATE large SET v = 1', 'INSERT INTO large SELECT g, 0 FROM generate_series(200001, 600000) g',
+		'DELETE FROM large WHERE id % 1000 = 0');
+	for my $step ([ 'crash', \&crash_and_start ], [ 'clean restart', \&restart ])
+	{
+		$step->[1]->();
+		is(run_sql($dbh, 'SELECT count(*) FROM large')->{message} || contents($dbh, 'large'), $before, "larger than DRAM, $step->[0]: not seen");
+	}
+	value($dbh, q{SET lock_timeout = '30ms'});
+	is(state_of($dbh, 'UPDATE large SET v = 2 WHERE id = 77'), '55P03', 'larger than DRAM: its rows are locked');
+	value($dbh, $_) for 'RESET lock_timeout', q{COMMIT PREPARED 'large'};
+	is(value($dbh, 'SELECT count(*) || $$ $$ || sum(v) FROM large'), '599400 199800', 'larger than DRAM: committed');
+	crash_and_start();
+	is(value($dbh, 'SELECT count(*) || $$ $$ || sum(v) FROM large'), '599400 199800', 'larger than DRAM: and after a crash');
+	is_sound($dbh, 'larger than DRAM');
+	value($dbh, 'DROP TABLE large');
+	return;
+}
+
+# --- locks ------------------------------------------------------------------
+
+# Updates of a row in place, of a column that has an index, of the key, and its deletion; whose children can be inserted?
+sub test_keys
+{
+	my ($threshold) = @_;
+	my $name = $threshold eq '0' ? 'spilled' : 'not spilled';
+	value($dbh, $_) for 'CREATE TABLE parent (id int PRIMARY KEY, v int, w int) USING zen', 'CREATE INDEX ON parent (w)',
+	  'CREATE TABLE child (id int REFERENCES parent) USING zen', 'INSERT INTO parent SELECT g, 0, 0 FROM generate_series(1, 6) g',
+	  "SET zen.spill_threshold = $threshold";
+	prepare('keys',
+		'UPDATE parent SET v = 1 WHERE id = 1',
+		'UPDATE parent SET w = 1 WHERE id = 2',
+		'UPDATE parent SET id = 13 WHERE id = 3',
+		'DELETE FROM parent WHERE id = 4',
+		'UPDATE parent SET w = 1 WHERE id = 5', 'UPDATE parent SET id = 15 WHERE id = 5',
+		'UPDATE parent SET w = 1 WHERE id = 6', 'UPDATE parent SET w = 2 WHERE id = 6',
+		# so that there is something to be spilled before the end
+		'INSERT INTO parent SELECT g, 0, 0 FROM generate_series(1001, 1200) g');
+	my $free = sub {
+		value($dbh, q{SET lock_timeout = '30ms'});
+		my @free = grep { state_of($dbh, "INSERT INTO child VALUES ($_)") ne '55P03' } 1 .. 6;
+		value($dbh, 'RESET lock_timeout');
+		return "@free";
+	};
+	is($free->(), '1 2 6', "keys, $name: before");
+	for my $step ([ 'crash', \&crash_and_start ], [ 'clean restart', \&restart ])
+	{
+		$step->[1]->();
+		is($free->(), '1 2 6', "keys, $name, $step->[0]: foreign keys wait for no other change");
+	}
+	value($dbh, $_) for q{COMMIT PREPARED 'keys'}, 'DROP TABLE child, parent';
+	return;
+}
+
+# --- an end that zen is not told of -----------------------------------------
+
+# A subscription to a table of another database, whose trigger updates a zen table: its worker ends prepared transactions
+# without a command that zen could see, and zen's own worker is stopped.
+sub test_ended_by_a_worker
+{
+	value($dbh, $_) for 'CREATE TABLE changed (id int PRIMARY KEY, v int) USING zen',
+	  'INSERT INTO changed SELECT g, 0 FROM generate_series(1, 1000) g';
+	restart();    # the slot keeps later rows from being old enough to be spilled
+	value($dbh, 'CREATE DATABASE source');
+	my $source = connect_db($node, 'source');
+	value($source, $_) for 'CREATE TABLE copied (id int PRIMARY KEY)', 'CREATE PUBLICATION p FOR TABLE copied',
+	  q{SELECT pg_create_logical_replication_slot('s', 'pgoutput', false, true)};
+	my $conninfo = sprintf q{host=%s port=%d dbname=source}, $node->host, $node->port;
+	value($dbh, $_) for 'CREATE TABLE copied (id int PRIMARY KEY) USING heap',
+	  q{CREATE FUNCTION change() RETURNS trigger SET search_path = public LANGUAGE plpgsql AS
+	    'BEGIN UPDATE changed SET v = v + 1 WHERE id = NEW.id; RETURN NULL; END'},
+	  'CREATE TRIGGER change AFTER INSERT ON copied FOR EACH ROW EXECUTE FUNCTION change()',
+	  'ALTER TABLE copied ENABLE ALWAYS TRIGGER change', 'ALTER SYSTEM SET zen.spill_threshold = 0', 'SELECT pg_reload_conf()',
+	  "CREATE SUBSCRIPTION s CONNECTION '$conninfo' PUBLICATION p WITH (create_slot = false, slot_name = s, copy_data = false, two_phase = true)";
+	my $spilled = value($dbh, 'SELECT rows_spilled FROM zen_stat()');
+	value($source, $_) for 'BEGIN', 'INSERT INTO copied SELECT generate_series(1, 1000)', q{PREPARE TRANSACTION 'there'};
+	my $prepared = sub { value($dbh, q{SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'pg_gid_%'}) };
+	wait_for('the prepared transaction to come', sub { $prepared->() == 1 });
+	cmp_ok(value($dbh, 'SELECT rows_spilled FROM zen_stat()') - $spilled, '>', 900, 'ended by a worker: spilled');
+
+	my $worker = value($dbh, q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'zen worker'});
+	kill 'STOP', $worker;
+	value($source, q{ROLLBACK PREPARED 'there'});
+	wait_for('its end to come', sub { $prepared->() == 0 });
+	value($dbh, q{SET statement_timeout = '10s'});
+	is(state_of($dbh, 'UPDATE changed SET v = v + 10 WHERE id <= 10'), '', 'ended by a worker: an update gets on');
+	is(state_of($dbh, 'SELECT 1 FROM changed WHERE id = 11 FOR UPDATE'), '', 'ended by a worker: so does a lock');
+	kill 'CONT', $worker;
+	value($dbh, 'RESET statement_timeout');
+	is(value($dbh, 'SELECT sum(v) FROM changed'), 100, 'ended by a worker: rolled back');
+	value($dbh, $_) for 'DROP SUBSCRIPTION s', 'ALTER SYSTEM RESET zen.spill_threshold', 'SELECT pg_reload_conf()', 'DROP TABLE copied, changed';
+	$source->disconnect;
+	value($dbh, 'DROP DATABASE source');
+	return;
+}
