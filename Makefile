@@ -68,6 +68,9 @@ OBJS = $(addprefix src/base/, \
 	$(addprefix src/nvm/, \
 		persist.o \
 		repair.o \
+		datadir.o \
+		superblock.o \
+		adopt.o \
 		pool.o \
 		tuple.o \
 		region.o \

@@ -29,6 +29,7 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
+#include "nvm/adopt.h"
 #include "table/zenam.h"
 #include "table/zenam_reindex.h"
 #include "table/zenam_unlogged.h"
@@ -252,6 +253,20 @@ check_alter_table(AlterTableStmt *stmt)
 	}
 }
 
+/*
+ * pg_upgrade, and pg_upgrade --check, load all libraries of the old cluster into the new one and report what fails: the
+ * first moment at which to say that this cluster could not have the rows.
+ */
+static void
+check_load(LoadStmt *stmt)
+{
+	const char *slash = last_dir_separator(stmt->filename);
+	const char *name = slash ? slash + 1 : stmt->filename;
+
+	if (IsBinaryUpgrade && (strcmp(name, "zen") == 0 || strcmp(name, "zen" DLSUFFIX) == 0))
+		zen_adopt_check();
+}
+
 /* Look at a statement before it runs; may change the (private) tree. */
 static void
 before_utility(Node *stmt)
@@ -291,6 +306,9 @@ before_utility(Node *stmt)
 					before_utility(((Query *) query)->utilityStmt);
 				break;
 			}
+		case T_LoadStmt:
+			check_load((LoadStmt *) stmt);
+			break;
 		case T_CreatedbStmt:
 			check_createdb((CreatedbStmt *) stmt);
 			break;

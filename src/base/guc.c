@@ -8,6 +8,7 @@
 
 #include <limits.h>
 
+#include "miscadmin.h"
 #include "utils/guc.h"
 
 char	   *zen_pool_path = NULL;
@@ -61,6 +62,18 @@ want_query_ids(bool track, void *extra)
 {
 	if (track)
 		EnableQueryId();
+}
+
+/*
+ * A server that pg_upgrade runs makes indexes with files that pg_upgrade has numbered, so zen cannot exchange them for
+ * unlogged ones.  With wal_level = minimal they would be noted as files to be synced at commit for lack of WAL, which is not
+ * for unlogged ones.
+ */
+static void
+tune_binary_upgrade(void)
+{
+	if (IsBinaryUpgrade)
+		SetConfigOption("wal_level", "replica", PGC_POSTMASTER, PGC_S_OVERRIDE);
 }
 
 void
@@ -195,4 +208,5 @@ zen_guc_init(void)
 							 PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 	MarkGUCPrefixReserved("zen");
 	tune_wal_writer();
+	tune_binary_upgrade();
 }

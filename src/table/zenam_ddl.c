@@ -19,6 +19,7 @@
 #include "commands/defrem.h"
 #include "commands/progress.h"
 #include "miscadmin.h"
+#include "nvm/adopt.h"
 #include "optimizer/plancat.h"
 #include "pgstat.h"
 #include "storage/smgr.h"
@@ -155,6 +156,8 @@ zenam_relation_set_new_filelocator(Relation rel, const RelFileLocator *newrlocat
 	 */
 	if (persistence == RELPERSISTENCE_UNLOGGED)
 		refuse_unlogged();
+	if (IsBinaryUpgrade)
+		zen_adopt_note();
 	zen_gate();
 	zen_twophase_resolve();		/* nothing of an ended transaction is left to
 								 * do in the old table */
