@@ -124,6 +124,7 @@ OBJS = $(addprefix src/base/, \
 		basebackup.o \
 		statements.o \
 		explain.o \
+		standby.o \
 		hooks.o \
 		views.o \
 		report.o \

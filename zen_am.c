@@ -6,6 +6,7 @@
 #include "admin/explain.h"
 #include "admin/hooks.h"
 #include "admin/statements.h"
+#include "admin/standby.h"
 #include "base/arena.h"
 #include "base/delay.h"
 #include "base/fault.h"
@@ -105,6 +106,18 @@ zen_shmem_startup(void)
 	on_shmem_exit(zen_at_exit, (Datum) 0);
 }
 
+/* What the worker does once the pool is recovered; false: it must come again. */
+static bool
+zen_after_recovery(void)
+{
+	static bool reported = false;
+
+	if (!reported)
+		zen_standby_report_lacking();
+	reported = true;
+	return zen_reindex_start_workers();
+}
+
 void
 _PG_init(void)
 {
@@ -119,7 +132,7 @@ _PG_init(void)
 	zen_statements_init();
 	zen_xact_init();
 	zen_exclusive_install();
-	zen_worker_after_recovery = zen_reindex_start_workers;
+	zen_worker_after_recovery = zen_after_recovery;
 	zen_worker_register();
 	zen_hooks_init();
 	zen_explain_init();

@@ -19,6 +19,7 @@
 #include "access/xact.h"
 #include "admin/basebackup.h"
 #include "admin/replication.h"
+#include "admin/standby.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
@@ -97,6 +98,11 @@ zen_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
 		prev_object_access_hook(access, classId, objectId, subId, arg);
 	if (subId != 0 || IsBootstrapProcessingMode())
 		return;
+	if (access == OAT_FUNCTION_EXECUTE)
+	{
+		zen_standby_check_function(objectId);
+		return;
+	}
 	if (access == OAT_POST_CREATE && classId == RelationRelationId && OidIsValid(get_table_am_oid("zen", true)))
 		relation_created(objectId);
 	else if (access == OAT_DROP && classId == RelationRelationId)
@@ -308,6 +314,11 @@ before_utility(Node *stmt)
 			}
 		case T_LoadStmt:
 			check_load((LoadStmt *) stmt);
+			break;
+		case T_CreateAmStmt:
+			/* pg_upgrade makes the extension's objects one by one */
+			if (IsBinaryUpgrade && strcmp(((CreateAmStmt *) stmt)->amname, "zen") == 0)
+				zen_adopt_note();
 			break;
 		case T_CreatedbStmt:
 			check_createdb((CreatedbStmt *) stmt);

@@ -35,6 +35,7 @@ int			zen_spill_threshold_kb;
 bool		zen_met_cache_split = true;
 bool		zen_skip_damaged_rows = false;
 bool		zen_save_map = true;
+bool		zen_promote_without_rows = false;
 
 static const struct config_enum_entry pool_mode_options[] = {
 	{"auto", ZEN_POOL_AUTO, false},
@@ -200,6 +201,11 @@ zen_guc_init(void)
 							 "Saves what is known of the pool at an orderly stop, and loads it at the next start.",
 							 "Without it, or after a crash, a start reads the whole pool, and checks each row as it does so.",
 							 &zen_save_map, true,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("zen.promote_without_rows",
+							 "Lets pg_promote() promote a standby whose catalogs name zen tables.",
+							 "Their rows are not in the WAL, so the standby does not have them: normally this is an error.",
+							 &zen_promote_without_rows, false,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("zen.skip_damaged_rows",
 							 "Leaves out rows whose checksum does not match, with a warning.",

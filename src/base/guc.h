@@ -55,6 +55,8 @@ extern int	zen_exclusive_timeout_ms;	/* that a writer is held back at most */
 extern int	zen_recovery_workers;	/* background workers that help to recover */
 extern bool zen_skip_damaged_rows;	/* leave damaged rows out instead of an
 									 * error */
+extern bool zen_promote_without_rows;	/* pg_promote() even where zen tables
+										 * are lost by it */
 extern bool zen_save_map;		/* save the map at an orderly stop, and use it */
 
 #define ZEN_MAX_RECOVERY_WORKERS	128

@@ -135,7 +135,7 @@ zen_state_write(const ZenStateFile *state)
 {
 	char		path[MAXPGPATH + 32];
 	char		temp[MAXPGPATH + 40];
-	char		text[MAXPGPATH + 256];
+	char text[	MAXPGPATH + 256];
 	char		checkpoint[64] = "";
 	int			len;
 	int			fd;

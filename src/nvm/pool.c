@@ -33,7 +33,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "access/xlogdefs.h"
+#include "access/xlog.h"
 #include "miscadmin.h"
 #include "nvm/adopt.h"
 #include "nvm/datadir.h"
@@ -306,6 +306,28 @@ check_backup(void)
 				 errmsg("data directory \"%s\" was copied while its server was running", DataDir),
 				 errdetail("A base backup does not hold the zen pool \"%s\" as of one moment.", pool_path),
 				 errhint("Copy data directory and pool while the server is stopped, or use pg_dump.")));
+}
+
+/*
+ * A standby, and a server that recovers from an archive, change the catalogs by WAL that comes from elsewhere, and the pool
+ * does not follow.
+ */
+static void
+check_standby(const char *base)
+{
+	const ZenHTableEntry *entries = (const ZenHTableEntry *) (base + ZEN_OFF_HTABLES);
+
+	if (access(STANDBY_SIGNAL_FILE, F_OK) != 0 && access(RECOVERY_SIGNAL_FILE, F_OK) != 0)
+		return;
+	for (int i = 1; i < ZEN_MAX_HTABLES; i++)
+		if (zen_nvm_load64(&entries[i].state) != ZEN_HT_FREE)
+			ereport(FATAL,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("zen pool file \"%s\" cannot follow a server that replays WAL from elsewhere", pool_path),
+					 errdetail("File \"%s\" or \"%s\" makes a standby of this server, and the pool holds tables.",
+							   STANDBY_SIGNAL_FILE, RECOVERY_SIGNAL_FILE),
+					 errhint("To have a standby without the rows of zen tables, remove \"%s\" and set zen.pool_path to a "
+							 "new file name.", ZEN_STATE_FILE)));
 }
 
 /* Are pool and data directory of the same moment? */
@@ -606,7 +628,7 @@ zen_pool_open(void)
 {
 	ZenSuperblockPair pair;
 	ZenClusterFacts facts;
-	ZenStateFile	state;
+	ZenStateFile state;
 	uint64		file_size;
 	Size		mapped;
 	bool		was_clean,
@@ -661,6 +683,7 @@ zen_pool_open(void)
 
 	base = zen_nvm_map(pool_path, &mapped, (ZenPoolMode) zen_pool_mode);
 	Assert(mapped == super.pool_size);
+	check_standby(base);
 	begin_generation(base, &state, &facts);
 	publish(base, was_clean);
 	if (upgraded)

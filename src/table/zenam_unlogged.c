@@ -77,7 +77,10 @@ zen_index_set_unlogged(Oid indexoid)
 	Relation	index = index_open(indexoid, AccessExclusiveLock);	/* nobody else sees it
 																	 * yet */
 
-	/* pg_upgrade gives the number, puts files of its own in place, and replays no WAL of this */
+	/*
+	 * pg_upgrade gives the number, puts files of its own in place, and
+	 * replays no WAL of this
+	 */
 	if (ZEN_LOCATOR_NUMBER(zen_rel_locator(index)) == indexoid && !IsBinaryUpgrade)
 		RelationSetNewRelfilenumber(index, RELPERSISTENCE_UNLOGGED);
 	mark_unlogged(indexoid);
