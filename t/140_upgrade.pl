@@ -163,15 +163,14 @@ sub upgrade
 	{
 		$text .= slurp_file($file);
 	}
-	note($text);
 	return ($result ? 0 : 1, $text);
 }
 
 sub upgrades
 {
 	my ($old, $new, $name, @options) = @_;
-	my ($status) = upgrade($old, $new, @options);
-	is($status, 0, "$name: pg_upgrade @options");
+	my ($status, $text) = upgrade($old, $new, @options);
+	is($status, 0, "$name: pg_upgrade @options") or diag($text);
 	return;
 }
 
@@ -215,7 +214,38 @@ sub test_check
 	($status, $text) = upgrade($old, $own, '--check');
 	isnt($status, 0, 'a pool of its own: pg_upgrade --check fails');
 	like($text, qr/has a zen pool of its own/, 'a pool of its own: it says why');
+
+	pool_conf($own, %pool, preload => 0);
+	($status, $text) = upgrade($old, $own, '--check');
+	isnt($status, 0, 'zen is not loaded: pg_upgrade --check fails');
+	like($text, qr/zen must be loaded when the server starts.*shared_preload_libraries/s, 'zen is not loaded: it says why');
 	as_before($old, $expected, 'refused upgrades');
+	return;
+}
+
+# Without workers nobody recovers the pool while pg_upgrade runs the old server: a clean one stays so, another one is refused.
+sub test_unsettled
+{
+	my ($old, $expected) = @_;
+	my $new = new_cluster(pool_path($old));
+	$old->append_conf('postgresql.conf', 'max_worker_processes = 0');
+	$old->start;
+	crash($old);
+	start_again($old);
+	$old->stop;
+	my ($status, $text) = upgrade($old, $new, '--check');
+	isnt($status, 0, 'pool not left in order: pg_upgrade --check fails');
+	like($text, qr/was not left in order.*zen_recovery\(\)/s, 'pool not left in order: it says why');
+	as_before($old, $expected, 'pool not left in order');
+	upgrades($old, $new, 'pool in order, no workers', '--check');
+	upgrades($old, $new, 'pool in order, no workers');
+	$old->append_conf('postgresql.conf', 'max_worker_processes = 8');
+	$old->start;
+	my $dbh = connect_db($old);
+	is(value($dbh, 'SELECT after_crash FROM zen_recovery()'), 0, 'pool in order, no workers: indexes are trusted');
+	$dbh->disconnect;
+	is(rows($old), $expected, 'pool in order, no workers: all rows are there');
+	$old->stop;
 	return;
 }
 
@@ -228,8 +258,7 @@ sub test_refusals
 	refuses_to_start($new, qr/belongs to another database cluster/, 'only checked');
 	as_before($old, $expected, 'only checked, old cluster');
 
-	my ($status, $text) = upgrade($old, $new);
-	is($status, 0, 'pg_upgrade');
+	upgrades($old, $new, 'refusals');
 	my $data = $new->data_dir;
 	copy_tree($data, "$data.upgraded");
 
@@ -455,6 +484,7 @@ fill($old);
 my $expected = rows($old);
 $old->stop;
 test_check($old, $expected);
+test_unsettled($old, $expected);
 test_refusals($old, $expected);
 test_copied_pool($old, $expected);
 my $second = test_copy($old, $expected);
