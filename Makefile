@@ -69,6 +69,9 @@ OBJS = $(addprefix src/base/, \
 	$(addprefix src/nvm/, \
 		persist.o \
 		repair.o \
+		datadir.o \
+		superblock.o \
+		adopt.o \
 		pool.o \
 		tuple.o \
 		region.o \
@@ -128,6 +131,7 @@ OBJS = $(addprefix src/base/, \
 		extension.o \
 		swapped.o \
 		truncate.o \
+		standby.o \
 		hooks.o \
 		named.o \
 		views.o \

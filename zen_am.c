@@ -5,6 +5,7 @@
 
 #include "admin/explain.h"
 #include "admin/hooks.h"
+#include "admin/standby.h"
 #include "admin/statements.h"
 #include "admin/truncate.h"
 #include "base/arena.h"
@@ -122,6 +123,18 @@ zen_shmem_startup(void)
 	on_shmem_exit(zen_at_exit, (Datum) 0);
 }
 
+/* What the worker does once the pool is recovered; false: it must come again. */
+static bool
+zen_after_recovery(void)
+{
+	static bool reported = false;
+
+	if (!reported)
+		zen_standby_report_lacking();
+	reported = true;
+	return zen_reindex_start_workers();
+}
+
 void
 _PG_init(void)
 {
@@ -135,7 +148,7 @@ _PG_init(void)
 	zen_xact_init();
 	zen_fault_init();
 	zen_guc_init();
-	zen_worker_after_recovery = zen_reindex_start_workers;
+	zen_worker_after_recovery = zen_after_recovery;
 	zen_worker_register();
 	prev_shmem_request = shmem_request_hook;
 	shmem_request_hook = zen_shmem_request;

@@ -8,7 +8,7 @@
 # - a second server on the same pool; a pool size or path that cannot be
 # - pool full; shared DRAM full
 # - temporary and unlogged tables; CREATE DATABASE from a template with zen tables;
-#   zen tables on a standby
+#   zen tables on a standby, and its promotion
 
 use strict;
 use warnings;
@@ -547,10 +547,57 @@ sub test_standby
 	my $reader = connect_db($standby);
 	fails_with($reader, 'SELECT * FROM z', '0A000', qr/zen tables? .*recovery|standby/i, 'zen table on a standby');
 	is(value($reader, 'SELECT a FROM h'), 2, 'standby: heap tables work');
-	$reader->disconnect;
-	$standby->stop;
+	test_promotion($primary, $handle, $standby, $reader);
 	is(value($handle, 'SELECT a FROM z'), 1, 'standby: the primary is as it was');
 	$handle->disconnect;
 	$primary->stop;
+
+	# Its own pool does not follow a stream either.
+	$primary->set_standby_mode;
+	like(start_failing($primary), qr/cannot follow a server.*HINT:.*zen\.state/s, 'a pool with tables on a standby: refused');
+	unlink $primary->data_dir . '/standby.signal';
+	$primary->start;
+	is(value(connect_db($primary), 'SELECT a FROM z'), 1, 'a pool with tables on a standby: it is as it was');
+	$primary->stop;
+	return;
+}
+
+# Who promotes a standby, and drops on the primary what the standby has, would lose zen's rows.  The catalogs of all
+# databases count.
+sub test_promotion
+{
+	my ($primary, $handle, $standby, $reader) = @_;
+	my $refused = qr/cannot be promoted.*DETAIL:.*"%s" has \d zen table.*HINT:.*heap.*zen\.promote_without_rows/s;
+	my $in = sub { (my $text = "$refused") =~ s/%s/$_[0]/; return qr/$text/; };
+	fails_with($reader, 'SELECT pg_promote()', '55000', $in->('postgres'), 'promotion with a zen table');
+	fails_with($reader, q{DO 'BEGIN PERFORM pg_promote(); END'}, '55000', $in->('postgres'), 'promotion from PL/pgSQL');
+	is(value($reader, 'SELECT pg_is_in_recovery()'), 1, 'promotion with a zen table: still a standby');
+	value($handle, $_) for 'CREATE DATABASE elsewhere', 'ALTER TABLE z SET ACCESS METHOD heap';
+	my $second = connect_db($primary, 'elsewhere');
+	value($second, $_) for 'CREATE EXTENSION zen', 'CREATE TABLE e (a int, t text) USING zen';
+	$second->disconnect;
+	$primary->wait_for_catchup($standby);
+	fails_with($reader, 'SELECT pg_promote()', '55000', $in->('elsewhere'), 'promotion with zen tables in another database');
+	value($handle, 'ALTER TABLE z SET ACCESS METHOD zen');
+	$primary->wait_for_catchup($standby);
+
+	my $log = log_size($standby);
+	$standby->append_conf('postgresql.conf', 'zen.promote_without_rows = on');
+	$standby->reload;
+	wait_for('the setting', sub { value($reader, 'SHOW zen.promote_without_rows') eq 'on' });
+	is(value($reader, 'SELECT pg_promote()'), 1, 'promotion where the setting allows it');
+	fails_with($reader, 'SELECT * FROM z', 'XX001', qr/does not know table "z"/, 'promoted: a zen table');
+	wait_for('the warnings', sub { log_since($standby, $log) =~ /"elsewhere" has \d+ zen tables.*does not know/ });
+	like(log_since($standby, $log), qr/WARNING:[^\n]*"postgres" has 1 zen table, [^\n]*does not know/, 'promoted: the log names them');
+	value($reader, $_) for 'DROP TABLE z', 'CREATE TABLE z (a int PRIMARY KEY) USING zen', 'INSERT INTO z VALUES (3)';
+	$reader->disconnect;
+	$log = log_size($standby);
+	$standby->restart;
+	$reader = connect_db($standby);
+	is(value($reader, 'SELECT a FROM z'), 3, 'promoted: tables can be dropped and made');
+	wait_for('the warning', sub { log_since($standby, $log) =~ /"elsewhere" has \d+ zen tables/ });
+	unlike(log_since($standby, $log), qr/"postgres" has/, 'promoted: only what is lacking is named');
+	$reader->disconnect;
+	$standby->stop;
 	return;
 }

@@ -22,6 +22,7 @@
 #include "admin/extension.h"
 #include "admin/named.h"
 #include "admin/replication.h"
+#include "admin/standby.h"
 #include "admin/swapped.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
@@ -33,6 +34,7 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
+#include "nvm/adopt.h"
 #include "table/zenam.h"
 #include "table/zenam_reindex.h"
 #include "table/zenam_unlogged.h"
@@ -115,6 +117,12 @@ zen_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
 		prev_object_access_hook(access, classId, objectId, subId, arg);
 	if (subId != 0 || IsBootstrapProcessingMode())
 		return;
+	if (access == OAT_FUNCTION_EXECUTE)
+	{
+		zen_standby_check_function(objectId);
+		zen_basebackup_check_function(objectId);
+		return;
+	}
 	zen_replication_note(access, classId, objectId);
 	if (access == OAT_POST_CREATE && classId == RelationRelationId && OidIsValid(get_table_am_oid("zen", true)))
 		relation_created(objectId);
@@ -130,8 +138,6 @@ zen_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
 		zen_twophase_resolve();
 		zen_ddl_drop_database(objectId);
 	}
-	else if (access == OAT_FUNCTION_EXECUTE)
-		zen_basebackup_check_function(objectId);
 }
 
 /* ---------- indexes around commands that replace them ---------- */
@@ -259,6 +265,20 @@ check_alter_table(AlterTableStmt *stmt)
 	}
 }
 
+/*
+ * pg_upgrade, and pg_upgrade --check, load all libraries of the old cluster into the new one and report what fails: the
+ * first moment at which to say that this cluster could not have the rows.
+ */
+static void
+check_load(LoadStmt *stmt)
+{
+	const char *slash = last_dir_separator(stmt->filename);
+	const char *name = slash ? slash + 1 : stmt->filename;
+
+	if (IsBinaryUpgrade && (strcmp(name, "zen") == 0 || strcmp(name, "zen" DLSUFFIX) == 0))
+		zen_adopt_check();
+}
+
 /* Look at a statement before it runs; may change the (private) tree. */
 static void
 before_utility(Node *stmt)
@@ -298,6 +318,14 @@ before_utility(Node *stmt)
 					before_utility(((Query *) query)->utilityStmt);
 				break;
 			}
+		case T_LoadStmt:
+			check_load((LoadStmt *) stmt);
+			break;
+		case T_CreateAmStmt:
+			/* pg_upgrade makes the extension's objects one by one */
+			if (IsBinaryUpgrade && strcmp(((CreateAmStmt *) stmt)->amname, "zen") == 0)
+				zen_adopt_note();
+			break;
 		case T_CreatedbStmt:
 			check_createdb((CreatedbStmt *) stmt);
 			break;

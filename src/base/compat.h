@@ -35,6 +35,7 @@ typedef Oid RelFileNumber;
 #define ZEN_AM_SET_NEW_FILELOCATOR	relation_set_new_filenode
 #define RelationSetNewRelfilenumber(rel, persistence) RelationSetNewRelfilenode(rel, persistence)
 #define RelidByRelfilenumber(spc, num)	RelidByRelfilenode(spc, num)
+#define RelationMapOidToFilenumberForDatabase(path, oid) RelationMapOidToFilenodeForDatabase(path, oid)
 #define PGIOAlignedBlock			PGAlignedBlock
 #define zen_tuplesort_getdatum(state, value, isnull) tuplesort_getdatum(state, true, value, isnull, NULL)
 #define zen_set_vacuum_table(info, rel) ((void) 0)

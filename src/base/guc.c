@@ -8,6 +8,7 @@
 
 #include <limits.h>
 
+#include "miscadmin.h"
 #include "utils/guc.h"
 
 char	   *zen_pool_path = NULL;
@@ -37,6 +38,7 @@ bool		zen_met_cache_split = true;
 bool		zen_skip_damaged_rows = false;
 bool		zen_save_map = true;
 int			zen_publications = ZEN_PUBLICATIONS_ERROR;
+bool		zen_promote_without_rows = false;
 
 static const struct config_enum_entry pool_mode_options[] = {
 	{"auto", ZEN_POOL_AUTO, false},
@@ -70,6 +72,18 @@ want_query_ids(bool track, void *extra)
 {
 	if (track)
 		EnableQueryId();
+}
+
+/*
+ * A server that pg_upgrade runs makes indexes with files that pg_upgrade has numbered, so zen cannot exchange them for
+ * unlogged ones.  With wal_level = minimal they would be noted as files to be synced at commit for lack of WAL, which is not
+ * for unlogged ones.
+ */
+static void
+tune_binary_upgrade(void)
+{
+	if (IsBinaryUpgrade)
+		SetConfigOption("wal_level", "replica", PGC_POSTMASTER, PGC_S_OVERRIDE);
 }
 
 void
@@ -214,6 +228,11 @@ zen_guc_init(void)
 							 "refused; warning: they are allowed, for the sake of the publication's heap tables.",
 							 &zen_publications, ZEN_PUBLICATIONS_ERROR, publications_options,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("zen.promote_without_rows",
+							 "Lets pg_promote() promote a standby whose catalogs name zen tables.",
+							 "Their rows are not in the WAL, so the standby does not have them: normally this is an error.",
+							 &zen_promote_without_rows, false,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("zen.skip_damaged_rows",
 							 "Leaves out rows whose checksum does not match, with a warning.",
 							 "Normally reading such a row is an error.  Meant for saving the other rows of the table.",
@@ -221,4 +240,5 @@ zen_guc_init(void)
 							 PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 	MarkGUCPrefixReserved("zen");
 	tune_wal_writer();
+	tune_binary_upgrade();
 }

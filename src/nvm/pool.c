@@ -33,56 +33,26 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "access/xlogdefs.h"
-#include "catalog/pg_control.h"
-#include "common/controldata_utils.h"
+#include "access/xlog.h"
 #include "miscadmin.h"
+#include "nvm/adopt.h"
+#include "nvm/datadir.h"
 #include "nvm/persist.h"
-#include "port/pg_crc32c.h"
+#include "nvm/superblock.h"
 #include "storage/fd.h"
 
-#define STATE_FILE			"zen.state"
-#define STATE_FORMAT		"1"
+#define SCRATCH_FILE		"zen.scratch"
+#define SCRATCH_BYTES		((Size) 32 * 1024 * 1024)
 #define MIN_DATA_PAGES		4	/* 8 MB: a smaller pool is a mistake, not a
 								 * wish */
 #define LOCK_WAIT_MS		10000	/* children of a killed postmaster are
 									 * gone long before */
 #define LOCK_POLL_MS		50
-#define UUID_FORMAT			"%016llx%016llx"
-#define UUID_ARGS(u)		(unsigned long long) (u)[0], (unsigned long long) (u)[1]
 
 /* Hint for every mismatch between pool and data directory. */
 #define SAME_MOMENT_HINT \
 	"Restore the pool file and the data directory from copies made at the same moment, or set zen.pool_path to " \
 	"the pool that belongs to this data directory."
-
-/* What zen.state says. */
-typedef struct StateFile
-{
-	bool		found;
-	bool		creating;		/* no pool has been opened under this uuid yet */
-	uint64		uuid[2];
-	uint64		generation;
-	char		pool_path[MAXPGPATH];	/* zen.pool_path at the last start,
-										 * for messages */
-} StateFile;
-
-/* What pg_control says. */
-typedef struct ClusterFacts
-{
-	uint64		system_id;
-	uint64		checkpoint;		/* XLogRecPtr of the last checkpoint record */
-	bool		shut_down;
-} ClusterFacts;
-
-/* Both superblock copies as read, and which of them can be believed. */
-typedef struct SuperblockPair
-{
-	ZenSuperblock copy[2];
-	bool		valid[2];
-} SuperblockPair;
-
-static const Size super_offsets[2] = {ZEN_OFF_SUPER, ZEN_OFF_SUPER2};
 
 ZenPool		zen_pool;
 
@@ -91,167 +61,7 @@ static int	pool_fd = -1;		/* keeps the flock; never closed */
 static ZenSuperblock super;		/* the superblock in force */
 static int	super_at;			/* which copy holds it */
 
-/* ---------- pg_control ---------- */
-
-/* GetSystemIdentifier() and friends do not work yet in shmem_startup_hook: read the file. */
-static ClusterFacts
-read_cluster_facts(void)
-{
-	bool		crc_ok;
-	ControlFileData *control = get_controlfile(DataDir, &crc_ok);
-	ClusterFacts facts;
-
-	if (!crc_ok)
-		ereport(FATAL,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("zen cannot use file \"%s/global/pg_control\": incorrect checksum", DataDir)));
-	facts.system_id = control->system_identifier;
-	facts.checkpoint = control->checkPoint;
-	facts.shut_down = (control->state == DB_SHUTDOWNED);
-	pfree(control);
-	return facts;
-}
-
-/* ---------- zen.state ---------- */
-
-static void
-state_unreadable(const char *path, const char *key)
-{
-	ereport(FATAL,
-			(errcode(ERRCODE_DATA_CORRUPTED),
-			 errmsg("could not understand file \"%s\"", path),
-			 errdetail("The line \"%s\" is missing, malformed or of another format version.", key),
-			 errhint("Restore the file from a copy of the data directory of the same moment.")));
-}
-
-/* Read one line "key value" into value (MAXPGPATH bytes); FATAL if it is anything else. */
-static void
-read_state_line(FILE *file, const char *path, const char *key, char *value)
-{
-	char		line[MAXPGPATH + 32];
-	Size		keylen = strlen(key);
-	Size		len;
-
-	if (fgets(line, sizeof(line), file) == NULL)
-		state_unreadable(path, key);
-	len = strlen(line);
-	if (len == 0 || line[len - 1] != '\n')
-		state_unreadable(path, key);
-	line[len - 1] = '\0';
-	if (strncmp(line, key, keylen) != 0 || line[keylen] != ' ')
-		state_unreadable(path, key);
-	if (strlcpy(value, line + keylen + 1, MAXPGPATH) >= MAXPGPATH)
-		state_unreadable(path, key);
-}
-
-/* Read zen.state; found = false if there is none.  FATAL when it cannot be read or understood. */
-static void
-read_state(StateFile *state)
-{
-	char		path[MAXPGPATH + 32];
-	char		value[MAXPGPATH];
-	unsigned long long number[2];
-	FILE	   *file;
-
-	memset(state, 0, sizeof(StateFile));
-	snprintf(path, sizeof(path), "%s/%s", DataDir, STATE_FILE);
-	file = AllocateFile(path, "r");
-	if (file == NULL)
-	{
-		if (errno == ENOENT)
-			return;
-		ereport(FATAL,
-				(errcode_for_file_access(),
-				 errmsg("could not open file \"%s\": %m", path)));
-	}
-
-	read_state_line(file, path, "format", value);
-	if (strcmp(value, STATE_FORMAT) != 0)
-		state_unreadable(path, "format");
-
-	read_state_line(file, path, "uuid", value);
-	if (strlen(value) != 32 || strspn(value, "0123456789abcdef") != 32 ||
-		sscanf(value, "%16llx%16llx", &number[0], &number[1]) != 2)
-		state_unreadable(path, "uuid");
-	state->uuid[0] = number[0];
-	state->uuid[1] = number[1];
-
-	read_state_line(file, path, "generation", value);
-	if (strspn(value, "0123456789") != strlen(value) || sscanf(value, "%llu", &number[0]) != 1)
-		state_unreadable(path, "generation");
-	state->generation = number[0];
-
-	read_state_line(file, path, "state", value);
-	if (strcmp(value, "creating") != 0 && strcmp(value, "open") != 0)
-		state_unreadable(path, "state");
-	state->creating = (strcmp(value, "creating") == 0);
-
-	read_state_line(file, path, "pool", state->pool_path);
-	state->found = true;
-	FreeFile(file);
-}
-
-/* Replace zen.state, durable on return (as far as fsync = on).  FATAL when that fails. */
-static void
-write_state(const StateFile *state)
-{
-	char		path[MAXPGPATH + 32];
-	char		temp[MAXPGPATH + 40];
-	char text[	MAXPGPATH + 256];
-	int			len;
-	int			fd;
-
-	snprintf(path, sizeof(path), "%s/%s", DataDir, STATE_FILE);
-	snprintf(temp, sizeof(temp), "%s.tmp", path);
-	len = snprintf(text, sizeof(text),
-				   "format %s\nuuid " UUID_FORMAT "\ngeneration %llu\nstate %s\npool %s\n",
-				   STATE_FORMAT, UUID_ARGS(state->uuid), (unsigned long long) state->generation,
-				   state->creating ? "creating" : "open", state->pool_path);
-
-	fd = OpenTransientFile(temp, O_WRONLY | O_CREAT | O_TRUNC | PG_BINARY);
-	if (fd < 0)
-		ereport(FATAL,
-				(errcode_for_file_access(),
-				 errmsg("could not create file \"%s\": %m", temp)));
-	errno = 0;
-	if (write(fd, text, len) != len)
-	{
-		/* a short write without errno is a full disk */
-		if (errno == 0)
-			errno = ENOSPC;
-		ereport(FATAL,
-				(errcode_for_file_access(),
-				 errmsg("could not write file \"%s\": %m", temp)));
-	}
-	if (CloseTransientFile(fd) != 0)
-		ereport(FATAL,
-				(errcode_for_file_access(),
-				 errmsg("could not close file \"%s\": %m", temp)));
-	(void) durable_rename(temp, path, FATAL);
-}
-
 /* ---------- superblock ---------- */
-
-static uint32
-superblock_crc(const ZenSuperblock *sb)
-{
-	ZenSuperblock copy = *sb;
-	pg_crc32c	crc;
-
-	copy.crc = 0;
-	INIT_CRC32C(crc);
-	COMP_CRC32C(crc, &copy, sizeof(copy));
-	FIN_CRC32C(crc);
-	return crc;
-}
-
-static uint32
-first_data_page(uint64 npages)
-{
-	Size		directory = npages * sizeof(uint64);
-
-	return (ZEN_OFF_PAGES + TYPEALIGN(ZEN_AREA_ALIGN, directory)) / ZEN_PAGE_SIZE;
-}
 
 /* Store the word of a copy that holds version and CRC, durably. */
 static void
@@ -270,34 +80,21 @@ static void
 write_superblock(char *base)
 {
 	int			target = 1 - super_at;
-	ZenSuperblock *copy = (ZenSuperblock *) (base + super_offsets[target]);
+	ZenSuperblock *copy = (ZenSuperblock *) (base + zen_super_offsets[target]);
 
 	super.seq++;
 	super.crc = 0;
 	seal_superblock(copy, 0);
 	zen_nvm_copy(copy, &super, sizeof(super));
 	zen_persist(copy, sizeof(super));
-	super.crc = superblock_crc(&super);
+	super.crc = zen_superblock_crc(&super);
 	seal_superblock(copy, super.crc);
 	super_at = target;
 }
 
-/* Which copies are whole?  With another format version only the first fields mean anything. */
-static void
-validate_pair(SuperblockPair *pair)
-{
-	for (int i = 0; i < 2; i++)
-	{
-		ZenSuperblock *sb = &pair->copy[i];
-
-		pair->valid[i] = (sb->magic == ZEN_MAGIC && sb->version == ZEN_FORMAT_VERSION &&
-						  sb->crc == superblock_crc(sb));
-	}
-}
-
 /* FATAL: neither copy is whole.  Say which kind of stranger this is. */
 static void
-refuse_superblock(const SuperblockPair *pair)
+refuse_superblock(const ZenSuperblockPair *pair)
 {
 	bool		magic[2];
 
@@ -309,7 +106,7 @@ refuse_superblock(const SuperblockPair *pair)
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("file \"%s\" is not a zen pool", pool_path),
 				 errdetail("Neither copy of its superblock, at offsets %zu and %zu, has the magic number.",
-						   super_offsets[0], super_offsets[1]),
+						   zen_super_offsets[0], zen_super_offsets[1]),
 				 errhint("Set zen.pool_path to the zen pool of this cluster; zen never overwrites a file.")));
 
 	for (int i = 0; i < 2; i++)
@@ -327,7 +124,7 @@ refuse_superblock(const SuperblockPair *pair)
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("superblock of zen pool file \"%s\" is damaged", pool_path),
 			 errdetail("Neither copy, at offsets %zu and %zu, has a correct checksum.",
-					   super_offsets[0], super_offsets[1]),
+					   zen_super_offsets[0], zen_super_offsets[1]),
 			 errhint(SAME_MOMENT_HINT)));
 }
 
@@ -340,24 +137,18 @@ is_unfinished(const ZenSuperblock *copy)
 
 /* Put the superblock in force into super.  FATAL if there is none; WARNING if one copy is damaged. */
 static void
-choose_superblock(const SuperblockPair *pair)
+choose_superblock(const ZenSuperblockPair *pair)
 {
-	if (!pair->valid[0] && !pair->valid[1])
+	super_at = zen_superblock_in_force(pair);
+	if (super_at < 0)
 		refuse_superblock(pair);
-
-	if (pair->valid[0] && pair->valid[1])
-		super_at = (pair->copy[1].seq > pair->copy[0].seq) ? 1 : 0;
-	else
-	{
-		super_at = pair->valid[1] ? 1 : 0;
-		if (!is_unfinished(&pair->copy[1 - super_at]))
-			ereport(WARNING,
-					(errcode(ERRCODE_DATA_CORRUPTED),
-					 errmsg("one copy of the superblock of zen pool file \"%s\" is damaged", pool_path),
-					 errdetail("The copy at offset %zu has no correct checksum; the one at offset %zu is used "
-							   "to repair it.",
-							   super_offsets[1 - super_at], super_offsets[super_at])));
-	}
+	if (!pair->valid[1 - super_at] && !is_unfinished(&pair->copy[1 - super_at]))
+		ereport(WARNING,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("one copy of the superblock of zen pool file \"%s\" is damaged", pool_path),
+				 errdetail("The copy at offset %zu has no correct checksum; the one at offset %zu is used "
+						   "to repair it.",
+						   zen_super_offsets[1 - super_at], zen_super_offsets[super_at])));
 	super = pair->copy[super_at];
 }
 
@@ -366,21 +157,12 @@ choose_superblock(const SuperblockPair *pair)
 static void
 set_pool_path(void)
 {
-	if (zen_pool_path == NULL || zen_pool_path[0] == '\0' || strpbrk(zen_pool_path, "\r\n") != NULL)
+	if (!zen_resolve_pool_path(pool_path))
 		ereport(FATAL,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("zen.pool_path is not a file name"),
-				 errhint("Set zen.pool_path to a file name without line breaks.")));
-
-	if ((is_absolute_path(zen_pool_path) ?
-		 snprintf(pool_path, MAXPGPATH, "%s", zen_pool_path) :
-		 snprintf(pool_path, MAXPGPATH, "%s/%s", DataDir, zen_pool_path)) >= MAXPGPATH)
-		ereport(FATAL,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("zen.pool_path is too long"),
-				 errhint("Set zen.pool_path to a file name of less than %d bytes, data directory included.",
-						 MAXPGPATH)));
-	canonicalize_path(pool_path);
+				 errhint("Set zen.pool_path to a file name without line breaks, of less than %d bytes with the data "
+						 "directory.", MAXPGPATH)));
 }
 
 /* Open the pool file; false if there is none.  FATAL if it is there and cannot be opened. */
@@ -444,7 +226,7 @@ lock_pool_file(void)
  * not as a SIGBUS in the mapping.
  */
 static void
-read_pair(SuperblockPair *pair, uint64 *file_size)
+read_pair(ZenSuperblockPair *pair, uint64 *file_size)
 {
 	struct stat st;
 
@@ -461,13 +243,7 @@ read_pair(SuperblockPair *pair, uint64 *file_size)
 						   (unsigned long long) *file_size),
 				 errhint(SAME_MOMENT_HINT)));
 
-	for (int i = 0; i < 2; i++)
-	{
-		/* an unreadable copy is a damaged copy */
-		if (pread(pool_fd, &pair->copy[i], sizeof(ZenSuperblock), super_offsets[i]) != sizeof(ZenSuperblock))
-			memset(&pair->copy[i], 0, sizeof(ZenSuperblock));
-	}
-	validate_pair(pair);
+	zen_superblock_read(pool_fd, pair);
 }
 
 /* ---------- checks, in the order in which they are made ---------- */
@@ -484,7 +260,7 @@ check_geometry(uint64 file_size)
 				 errhint(SAME_MOMENT_HINT)));
 	if (super.pool_size % ZEN_PAGE_SIZE != 0 ||
 		super.npages != super.pool_size / ZEN_PAGE_SIZE ||
-		super.first_data_page != first_data_page(super.npages) ||
+		super.first_data_page != zen_first_data_page(super.npages) ||
 		super.npages < super.first_data_page + MIN_DATA_PAGES)
 		ereport(FATAL,
 				(errcode(ERRCODE_DATA_CORRUPTED),
@@ -495,10 +271,25 @@ check_geometry(uint64 file_size)
 				 errhint(SAME_MOMENT_HINT)));
 }
 
+/* This cluster's data directory knows the pool, and the pool names another cluster. */
+static void
+refuse_taken_over(void)
+{
+	ereport(FATAL,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("zen pool file \"%s\" was taken over by another database cluster", pool_path),
+			 errdetail("pg_upgrade has made that cluster of this one, and it has been started; its system identifier is "
+					   "%llu.", (unsigned long long) super.system_id),
+			 errhint("Use that cluster, or restore the pool from a copy made before it was started.")));
+}
+
 /* Is this the pool of this cluster and of this data directory? */
 static void
-check_identity(const StateFile *state, const ClusterFacts *facts)
+check_identity(const ZenStateFile *state, const ZenClusterFacts *facts)
 {
+	if (super.system_id != facts->system_id && state->found &&
+		memcmp(super.uuid, state->uuid, sizeof(super.uuid)) == 0)
+		refuse_taken_over();
 	if (super.system_id != facts->system_id)
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -513,15 +304,15 @@ check_identity(const StateFile *state, const ClusterFacts *facts)
 				 errmsg("zen pool file \"%s\" exists, but the data directory knows of no zen pool", pool_path),
 				 errdetail("There is no file \"%s/%s\".  The data directory is from an earlier moment than the "
 						   "pool, or the pool is that of a copy of this data directory.",
-						   DataDir, STATE_FILE),
+						   DataDir, ZEN_STATE_FILE),
 				 errhint("Restore the pool file and the data directory from copies made at the same moment, or "
 						 "set zen.pool_path to a new file name to begin with an empty pool.")));
 	if (super.uuid[0] != state->uuid[0] || super.uuid[1] != state->uuid[1])
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("zen pool file \"%s\" is not the pool of this data directory", pool_path),
-				 errdetail("The pool has uuid " UUID_FORMAT ", \"%s/%s\" names " UUID_FORMAT ".",
-						   UUID_ARGS(super.uuid), DataDir, STATE_FILE, UUID_ARGS(state->uuid)),
+				 errdetail("The pool has uuid " ZEN_UUID_FORMAT ", \"%s/%s\" names " ZEN_UUID_FORMAT ".",
+						   ZEN_UUID_ARGS(super.uuid), DataDir, ZEN_STATE_FILE, ZEN_UUID_ARGS(state->uuid)),
 				 errhint(SAME_MOMENT_HINT)));
 }
 
@@ -539,9 +330,31 @@ check_backup(void)
 				 errhint("Copy data directory and pool while the server is stopped, or use pg_dump.")));
 }
 
+/*
+ * A standby, and a server that recovers from an archive, change the catalogs by WAL that comes from elsewhere, and the pool
+ * does not follow.
+ */
+static void
+check_standby(const char *base)
+{
+	const ZenHTableEntry *entries = (const ZenHTableEntry *) (base + ZEN_OFF_HTABLES);
+
+	if (access(STANDBY_SIGNAL_FILE, F_OK) != 0 && access(RECOVERY_SIGNAL_FILE, F_OK) != 0)
+		return;
+	for (int i = 1; i < ZEN_MAX_HTABLES; i++)
+		if (zen_nvm_load64(&entries[i].state) != ZEN_HT_FREE)
+			ereport(FATAL,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("zen pool file \"%s\" cannot follow a server that replays WAL from elsewhere", pool_path),
+					 errdetail("File \"%s\" or \"%s\" makes a standby of this server, and the pool holds tables.",
+							   STANDBY_SIGNAL_FILE, RECOVERY_SIGNAL_FILE),
+					 errhint("To have a standby without the rows of zen tables, remove \"%s\" and set zen.pool_path to a "
+							 "new file name.", ZEN_STATE_FILE)));
+}
+
 /* Are pool and data directory of the same moment? */
 static void
-check_moment(const StateFile *state, const ClusterFacts *facts)
+check_moment(const ZenStateFile *state, const ZenClusterFacts *facts)
 {
 	if (super.generation != state->generation)
 		ereport(FATAL,
@@ -563,11 +376,21 @@ check_moment(const StateFile *state, const ClusterFacts *facts)
 }
 
 /*
+ * Are both as the last orderly stop has left them?  A server that has run without zen since has written a checkpoint; a
+ * crash of it has emptied the indexes of zen tables, as of all that is unlogged.
+ */
+static bool
+is_as_left(const ZenClusterFacts *facts)
+{
+	return super.clean == 1 && facts->shut_down && facts->checkpoint == super.wal_position;
+}
+
+/*
  * Take a start that was cut short as not begun: the newest copy is one ahead of zen.state, and the other copy still
  * agrees with it.  Nothing was done under the new generation, since zen.state is written before a start goes on.
  */
 static void
-undo_interrupted_start(const SuperblockPair *pair, const StateFile *state)
+undo_interrupted_start(const ZenSuperblockPair *pair, const ZenStateFile *state)
 {
 	int			other = 1 - super_at;
 
@@ -582,17 +405,23 @@ undo_interrupted_start(const SuperblockPair *pair, const StateFile *state)
 /* ---------- creation ---------- */
 
 static void
-refuse_missing(const StateFile *state)
+refuse_missing(const ZenStateFile *state)
 {
+	if (zen_state_is_upgrade(state))
+		ereport(FATAL,
+				(errcode(ERRCODE_UNDEFINED_FILE),
+				 errmsg("zen pool file \"%s\" does not exist", pool_path),
+				 errdetail("pg_upgrade has made this cluster of one whose zen pool was \"%s\".", state->pool_path),
+				 errhint("Set zen.pool_path to where that pool is now.")));
 	ereport(FATAL,
 			(errcode(ERRCODE_UNDEFINED_FILE),
 			 errmsg("zen pool file \"%s\" does not exist", pool_path),
 			 errdetail("According to \"%s/%s\" this cluster has a zen pool, last used as \"%s\".",
-					   DataDir, STATE_FILE, state->pool_path),
+					   DataDir, ZEN_STATE_FILE, state->pool_path),
 			 errhint("Restore the pool file from a copy of the same moment as the data directory, or set "
 					 "zen.pool_path to where it is.  Remove \"%s\" only if the contents of all zen tables are "
 					 "to be given up.",
-					 STATE_FILE)));
+					 ZEN_STATE_FILE)));
 }
 
 /* Size of a new pool in bytes, from zen.pool_size. */
@@ -602,7 +431,7 @@ new_pool_size(void)
 	Size		size = TYPEALIGN_DOWN(ZEN_PAGE_SIZE, (Size) zen_pool_size_mb * 1024 * 1024);
 	uint64		npages = size / ZEN_PAGE_SIZE;
 
-	if (npages < first_data_page(npages) + MIN_DATA_PAGES)
+	if (npages < zen_first_data_page(npages) + MIN_DATA_PAGES)
 		ereport(FATAL,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("zen.pool_size is too small"),
@@ -613,7 +442,7 @@ new_pool_size(void)
 }
 
 static void
-init_superblock(const StateFile *state, const ClusterFacts *facts, Size size)
+init_superblock(const ZenStateFile *state, const ZenClusterFacts *facts, Size size)
 {
 	memset(&super, 0, sizeof(super));
 	super.magic = ZEN_MAGIC;
@@ -622,7 +451,7 @@ init_superblock(const StateFile *state, const ClusterFacts *facts, Size size)
 	memcpy(super.uuid, state->uuid, sizeof(super.uuid));
 	super.pool_size = size;
 	super.npages = size / ZEN_PAGE_SIZE;
-	super.first_data_page = first_data_page(super.npages);
+	super.first_data_page = zen_first_data_page(super.npages);
 	super.generation = state->generation;
 	super.wal_position = facts->checkpoint;
 	super.clean = 1;
@@ -654,7 +483,7 @@ link_into_place(const char *temp)
 
 /* Make the pool file, complete and under its name on return.  Leaves it unmapped: opening is one path for all. */
 static void
-create_pool(StateFile *state, const ClusterFacts *facts)
+create_pool(ZenStateFile *state, const ZenClusterFacts *facts)
 {
 	char		temp[MAXPGPATH + 64];
 	Size		size = new_pool_size();
@@ -667,17 +496,17 @@ create_pool(StateFile *state, const ClusterFacts *facts)
 					(errcode(ERRCODE_INTERNAL_ERROR),
 					 errmsg("could not generate a random uuid for the zen pool")));
 		state->found = true;
-		state->creating = true;
+		state->phase = ZEN_PHASE_CREATING;
 		state->generation = 0;
 	}
 	strlcpy(state->pool_path, zen_pool_path, MAXPGPATH);
-	write_state(state);
+	zen_state_write(state);
 
 	/*
 	 * the uuid makes the name ours: what lies there is left from an earlier
 	 * try
 	 */
-	snprintf(temp, sizeof(temp), "%s." UUID_FORMAT ".tmp", pool_path, UUID_ARGS(state->uuid));
+	snprintf(temp, sizeof(temp), "%s." ZEN_UUID_FORMAT ".tmp", pool_path, ZEN_UUID_ARGS(state->uuid));
 	unlink(temp);
 	base = zen_nvm_create(temp, size, (ZenPoolMode) zen_pool_mode);
 
@@ -695,17 +524,18 @@ create_pool(StateFile *state, const ClusterFacts *facts)
 
 /* Make the new generation durable in pool and data directory; the order is explained at the top. */
 static void
-begin_generation(char *base, StateFile *state, const ClusterFacts *facts)
+begin_generation(char *base, ZenStateFile *state, const ZenClusterFacts *facts)
 {
+	super.system_id = facts->system_id;
 	super.generation = state->generation + 1;
 	super.wal_position = facts->checkpoint;
 	super.clean = 0;
 	write_superblock(base);
 
-	state->creating = false;
+	state->phase = ZEN_PHASE_OPEN;
 	state->generation = super.generation;
 	strlcpy(state->pool_path, zen_pool_path, MAXPGPATH);
-	write_state(state);
+	zen_state_write(state);
 
 	write_superblock(base);
 }
@@ -743,6 +573,51 @@ log_what_is_open(void)
 						pool_path, (unsigned long long) super.pool_size / (1024 * 1024))));
 }
 
+/* For a server that pg_upgrade runs: does zen.pool_path name a pool that this cluster has opened before? */
+static bool
+names_own_pool(const ZenStateFile *state, const ZenClusterFacts *facts)
+{
+	ZenSuperblockPair pair;
+	int			at;
+
+	if (!state->found || zen_state_is_upgrade(state) || !open_pool_file())
+		return false;
+	zen_superblock_read(pool_fd, &pair);
+	at = zen_superblock_in_force(&pair);
+	close(pool_fd);
+	pool_fd = -1;
+	return at >= 0 && pair.copy[at].system_id == facts->system_id;
+}
+
+/*
+ * For the servers that pg_upgrade runs on a new cluster: a pool without rows, in a file that has no name.  It is gone with
+ * the server.
+ */
+static void
+open_scratch_pool(ZenStateFile *state, const ZenClusterFacts *facts)
+{
+	char	   *base;
+
+	zen_adopt_server_starts(state, facts);
+	snprintf(pool_path, sizeof(pool_path), "%s/%s", DataDir, SCRATCH_FILE);
+	unlink(pool_path);			/* left by one that was killed */
+	base = zen_nvm_create(pool_path, SCRATCH_BYTES, ZEN_POOL_EMULATED);
+	memset(state, 0, sizeof(ZenStateFile));
+	init_superblock(state, facts, SCRATCH_BYTES);
+	super_at = 0;
+	write_superblock(base);
+	write_superblock(base);
+	if (!open_pool_file())
+		ereport(FATAL,
+				(errcode(ERRCODE_UNDEFINED_FILE),
+				 errmsg("file \"%s\" vanished while it was created", pool_path)));
+	unlink(pool_path);
+	publish(base, true);
+	zen_pool.scratch = true;
+	ereport(LOG,
+			(errmsg("zen has an empty pool while the server runs in binary-upgrade mode")));
+}
+
 /*
  * After the crash of a backend: mapping and lock are still held.  A process that went wild may have written over a
  * copy of the superblock, and the crash may have been a SIGBUS, because someone has cut the file short: all of it is
@@ -751,7 +626,7 @@ log_what_is_open(void)
 static void
 reopen_pool(void)
 {
-	SuperblockPair pair;
+	ZenSuperblockPair pair;
 	uint64		file_size;
 
 	read_pair(&pair, &file_size);
@@ -773,12 +648,13 @@ reopen_pool(void)
 void
 zen_pool_open(void)
 {
-	SuperblockPair pair;
-	ClusterFacts facts;
-	StateFile	state;
+	ZenSuperblockPair pair;
+	ZenClusterFacts facts;
+	ZenStateFile state;
 	uint64		file_size;
 	Size		mapped;
 	bool		was_clean,
+				upgraded,
 				created = false;
 	char	   *base;
 
@@ -790,12 +666,18 @@ zen_pool_open(void)
 		return;
 	}
 
+	facts = zen_cluster_facts();
+	zen_state_read(&state);
+	upgraded = zen_state_is_upgrade(&state);
 	set_pool_path();
-	facts = read_cluster_facts();
-	read_state(&state);
+	if (IsBinaryUpgrade && !names_own_pool(&state, &facts))
+	{
+		open_scratch_pool(&state, &facts);
+		return;
+	}
 	if (!open_pool_file())
 	{
-		if (state.found && !state.creating)
+		if (state.found && state.phase != ZEN_PHASE_CREATING)
 			refuse_missing(&state);
 		create_pool(&state, &facts);
 		created = true;
@@ -809,18 +691,26 @@ zen_pool_open(void)
 	read_pair(&pair, &file_size);
 	choose_superblock(&pair);
 	check_geometry(file_size);
-	check_identity(&state, &facts);
+	if (!upgraded)
+		check_identity(&state, &facts);
 	undo_interrupted_start(&pair, &state);
 	if (!created)				/* an empty one fits a copy that begins
 								 * without zen tables, and a standby */
 		check_backup();
-	check_moment(&state, &facts);
-	was_clean = (super.clean == 1 && facts.shut_down);
+	if (upgraded)
+		zen_adopt_check_start(pool_path, &super, &state, &facts);
+	else
+		check_moment(&state, &facts);
+	was_clean = upgraded ? zen_adopt_is_as_left(&state, &facts) : is_as_left(&facts);
 
 	base = zen_nvm_map(pool_path, &mapped, (ZenPoolMode) zen_pool_mode);
 	Assert(mapped == super.pool_size);
+	check_standby(base);
 	begin_generation(base, &state, &facts);
 	publish(base, was_clean);
+	if (upgraded)
+		ereport(LOG,
+				(errmsg("zen pool file \"%s\" was taken over from the cluster that pg_upgrade has upgraded", pool_path)));
 	log_what_is_open();
 }
 
@@ -834,13 +724,13 @@ zen_pool_open(void)
 void
 zen_pool_mark_clean(void)
 {
-	ClusterFacts facts;
+	ZenClusterFacts facts;
 
 	Assert(!IsUnderPostmaster);
 
 	if (zen_pool.base == NULL)
 		return;
-	facts = read_cluster_facts();
+	facts = zen_cluster_facts();
 	super.wal_position = Max(super.wal_position, facts.checkpoint);
 	super.clean = 1;
 	write_superblock(zen_pool.base);
@@ -875,20 +765,20 @@ zen_pool_superblock(ZenSuperblock *copy)
 bool
 zen_pool_cluster_is_shut_down(void)
 {
-	return read_cluster_facts().shut_down;
+	return zen_cluster_facts().shut_down;
 }
 
 /* zen_pool_superblock_fault -- only start and stop write the copies, so nothing changes under us. */
 const char *
 zen_pool_superblock_fault(int copy, Size *offset)
 {
-	SuperblockPair pair;
+	ZenSuperblockPair pair;
 	ZenSuperblock *sb = &pair.copy[copy];
 
-	*offset = super_offsets[copy];
+	*offset = zen_super_offsets[copy];
 	for (int i = 0; i < 2; i++)
-		memcpy(&pair.copy[i], zen_pool.base + super_offsets[i], sizeof(ZenSuperblock));
-	validate_pair(&pair);
+		memcpy(&pair.copy[i], zen_pool.base + zen_super_offsets[i], sizeof(ZenSuperblock));
+	zen_superblock_validate(&pair);
 	if (!pair.valid[copy])
 		return "its checksum does not match";
 	if (sb->seq != super.seq && sb->seq + 1 != super.seq)

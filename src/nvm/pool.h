@@ -18,6 +18,8 @@ typedef struct ZenPool
 	uint32		first_data_page;
 	bool		was_clean;		/* the last stop was clean, for the pool and
 								 * for PostgreSQL */
+	bool		scratch;		/* without rows, and gone with the server:
+								 * pg_upgrade runs it */
 	ZenRegionEntry *regions;	/* [ZEN_MAX_REGIONS] */
 	ZenHTableEntry *htables;	/* [ZEN_MAX_HTABLES] */
 	uint64	   *pages;			/* [npages] */

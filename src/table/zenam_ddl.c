@@ -23,6 +23,7 @@
 #include "commands/defrem.h"
 #include "commands/progress.h"
 #include "miscadmin.h"
+#include "nvm/adopt.h"
 #include "optimizer/plancat.h"
 #include "pgstat.h"
 #include "storage/smgr.h"
@@ -180,6 +181,8 @@ zenam_relation_set_new_filelocator(Relation rel, const RelFileLocator *newrlocat
 	 */
 	if (persistence == RELPERSISTENCE_UNLOGGED)
 		refuse_unlogged();
+	if (IsBinaryUpgrade)
+		zen_adopt_note();
 	/* new files for a table that has some: TRUNCATE */
 	if (!same_locator(zen_rel_locator(rel), *newrlocator))
 		zen_check_truncate(rel);

@@ -26,6 +26,7 @@
 #include "catalog/indexing.h"
 #include "catalog/pg_class.h"
 #include "commands/defrem.h"
+#include "miscadmin.h"
 #include "replication/message.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
@@ -77,7 +78,11 @@ zen_index_set_unlogged(Oid indexoid)
 	Relation	index = index_open(indexoid, AccessExclusiveLock);	/* nobody else sees it
 																	 * yet */
 
-	if (ZEN_LOCATOR_NUMBER(zen_rel_locator(index)) == indexoid)
+	/*
+	 * pg_upgrade gives the number, puts files of its own in place, and
+	 * replays no WAL of this
+	 */
+	if (ZEN_LOCATOR_NUMBER(zen_rel_locator(index)) == indexoid && !IsBinaryUpgrade)
 		RelationSetNewRelfilenumber(index, RELPERSISTENCE_UNLOGGED);
 	mark_unlogged(indexoid);
 	index_close(index, NoLock);

@@ -29,6 +29,7 @@
 #include "base/fault.h"
 #include "cache/tidmap.h"
 #include "miscadmin.h"
+#include "nvm/adopt.h"
 #include "nvm/alloc.h"
 #include "nvm/persist.h"
 #include "nvm/repair.h"
@@ -845,8 +846,17 @@ zen_recovery_wait_open(void)
 void
 zen_recovery_shutdown(void)
 {
-	if (zen_pool.base == NULL || zen_recovery == NULL ||
-		pg_atomic_read_u32(&zen_recovery->state) != ZEN_RECOVERY_READY || !zen_pool_cluster_is_shut_down())
+	uint32		state;
+
+	if (zen_pool.scratch)
+		zen_adopt_server_stops();
+	if (zen_pool.base == NULL || zen_pool.scratch || zen_recovery == NULL || !zen_pool_cluster_is_shut_down())
+		return;
+	state = pg_atomic_read_u32(&zen_recovery->state);
+	/* nobody has come to recover it: it is as the last stop has left it */
+	if (state == ZEN_RECOVERY_NEEDED && zen_pool.was_clean)
+		zen_pool_mark_clean();
+	if (state != ZEN_RECOVERY_READY)
 		return;
 	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
 		if (zen_htables[i].in_use)

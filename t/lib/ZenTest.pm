@@ -93,15 +93,16 @@ sub between
 #
 # Options: pool_size, dram_size, fsync (default off: tests kill processes, not
 # power), preload (default 1), pool_path, conf (more lines for postgresql.conf),
-# init (a hash for PostgreSQL::Test::Cluster::init), and faults (1: the server that
-# has the setting zen.fault).
+# init (a hash for PostgreSQL::Test::Cluster::init), home (the folder of another
+# server, which has bin/ in it), and faults (1: the server that has the setting zen.fault).
 sub new_node
 {
 	my ($name, %opt) = @_;
 
 	local $ENV{PG_REGRESS} = $ENV{PG_REGRESS} || find_pg_regress();
 	my $node = PostgreSQL::Test::Cluster->new($name,
-		$opt{faults} ? (install_path => $ENV{ZEN_FAULT_SERVER}) : ());
+		$opt{faults} ? (install_path => $ENV{ZEN_FAULT_SERVER}) :
+		  $opt{home} ? (install_path => $opt{home}) : ());
 	$node->init(%{ $opt{init} || {} });
 	$node->append_conf('postgresql.conf', <<'END');
 log_statement = none

@@ -1,0 +1,185 @@
+/*
+ * datadir.c -- the data directory's half of what ties it to its pool: pg_control, and the file zen.state.
+ *
+ * zen.state is replaced as a whole, by a rename, so a crash leaves the old one or the new one.
+ */
+#include "nvm/datadir.h"
+
+#include "access/xlog_internal.h"
+#include "base/guc.h"
+#include "catalog/pg_control.h"
+#include "common/controldata_utils.h"
+#include "miscadmin.h"
+#include "storage/fd.h"
+
+#define STATE_FORMAT		"1"
+
+static const char *const phase_names[] = {
+	[ZEN_PHASE_CREATING] = "creating",
+	[ZEN_PHASE_OPEN] = "open",
+	[ZEN_PHASE_UPGRADING] = "upgrading",
+	[ZEN_PHASE_UPGRADED] = "upgraded",
+};
+
+/* GetSystemIdentifier() and friends do not work yet in shmem_startup_hook: read the file. */
+ZenClusterFacts
+zen_cluster_facts(void)
+{
+	bool		crc_ok;
+	ControlFileData *control = get_controlfile(DataDir, &crc_ok);
+	ZenClusterFacts facts;
+
+	if (!crc_ok)
+		ereport(FATAL,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("zen cannot use file \"%s/global/pg_control\": incorrect checksum", DataDir)));
+	facts.system_id = control->system_identifier;
+	facts.checkpoint = control->checkPoint;
+	facts.shut_down = (control->state == DB_SHUTDOWNED);
+	facts.reset = facts.shut_down &&
+		XLogSegmentOffset(control->checkPoint, control->xlog_seg_size) == SizeOfXLogLongPHD;
+	pfree(control);
+	return facts;
+}
+
+/* ---------- zen.state ---------- */
+
+static void
+state_unreadable(const char *path, const char *key)
+{
+	ereport(FATAL,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("could not understand file \"%s\"", path),
+			 errdetail("The line \"%s\" is missing, malformed or of another format version.", key),
+			 errhint("Restore the file from a copy of the data directory of the same moment.")));
+}
+
+/* Read one line "key value" into value (MAXPGPATH bytes); FATAL if it is anything else. */
+static void
+read_state_line(FILE *file, const char *path, const char *key, char *value)
+{
+	char		line[MAXPGPATH + 32];
+	Size		keylen = strlen(key);
+	Size		len;
+
+	if (fgets(line, sizeof(line), file) == NULL)
+		state_unreadable(path, key);
+	len = strlen(line);
+	if (len == 0 || line[len - 1] != '\n')
+		state_unreadable(path, key);
+	line[len - 1] = '\0';
+	if (strncmp(line, key, keylen) != 0 || line[keylen] != ' ')
+		state_unreadable(path, key);
+	if (strlcpy(value, line + keylen + 1, MAXPGPATH) >= MAXPGPATH)
+		state_unreadable(path, key);
+}
+
+void
+zen_state_read(ZenStateFile *state)
+{
+	char		path[MAXPGPATH + 32];
+	char		value[MAXPGPATH];
+	unsigned long long number[2];
+	FILE	   *file;
+
+	memset(state, 0, sizeof(ZenStateFile));
+	snprintf(path, sizeof(path), "%s/%s", DataDir, ZEN_STATE_FILE);
+	file = AllocateFile(path, "r");
+	if (file == NULL)
+	{
+		if (errno == ENOENT)
+			return;
+		ereport(FATAL,
+				(errcode_for_file_access(),
+				 errmsg("could not open file \"%s\": %m", path)));
+	}
+
+	state->found = true;
+	read_state_line(file, path, "format", value);
+	if (strcmp(value, STATE_FORMAT) != 0)
+		state_unreadable(path, "format");
+
+	read_state_line(file, path, "uuid", value);
+	if (strlen(value) != 32 || strspn(value, "0123456789abcdef") != 32 ||
+		sscanf(value, "%16llx%16llx", &number[0], &number[1]) != 2)
+		state_unreadable(path, "uuid");
+	state->uuid[0] = number[0];
+	state->uuid[1] = number[1];
+
+	read_state_line(file, path, "generation", value);
+	if (strspn(value, "0123456789") != strlen(value) || sscanf(value, "%llu", &number[0]) != 1)
+		state_unreadable(path, "generation");
+	state->generation = number[0];
+
+	read_state_line(file, path, "state", value);
+	state->phase = lengthof(phase_names);
+	for (int i = 0; i < lengthof(phase_names); i++)
+		if (strcmp(value, phase_names[i]) == 0)
+			state->phase = i;
+	if (state->phase == lengthof(phase_names))
+		state_unreadable(path, "state");
+
+	if (zen_state_is_upgrade(state))
+	{
+		read_state_line(file, path, "checkpoint", value);
+		if (strspn(value, "0123456789") != strlen(value) || sscanf(value, "%llu", &number[0]) != 1)
+			state_unreadable(path, "checkpoint");
+		state->checkpoint = number[0];
+	}
+	read_state_line(file, path, "pool", state->pool_path);
+	FreeFile(file);
+}
+
+void
+zen_state_write(const ZenStateFile *state)
+{
+	char		path[MAXPGPATH + 32];
+	char		temp[MAXPGPATH + 40];
+	char text[	MAXPGPATH + 256];
+	char		checkpoint[64] = "";
+	int			len;
+	int			fd;
+
+	if (zen_state_is_upgrade(state))
+		snprintf(checkpoint, sizeof(checkpoint), "checkpoint %llu\n", (unsigned long long) state->checkpoint);
+	snprintf(path, sizeof(path), "%s/%s", DataDir, ZEN_STATE_FILE);
+	snprintf(temp, sizeof(temp), "%s.tmp", path);
+	len = snprintf(text, sizeof(text),
+				   "format %s\nuuid " ZEN_UUID_FORMAT "\ngeneration %llu\nstate %s\n%spool %s\n",
+				   STATE_FORMAT, ZEN_UUID_ARGS(state->uuid), (unsigned long long) state->generation,
+				   phase_names[state->phase], checkpoint, state->pool_path);
+
+	fd = OpenTransientFile(temp, O_WRONLY | O_CREAT | O_TRUNC | PG_BINARY);
+	if (fd < 0)
+		ereport(FATAL,
+				(errcode_for_file_access(),
+				 errmsg("could not create file \"%s\": %m", temp)));
+	errno = 0;
+	if (write(fd, text, len) != len)
+	{
+		/* a short write without errno is a full disk */
+		if (errno == 0)
+			errno = ENOSPC;
+		ereport(FATAL,
+				(errcode_for_file_access(),
+				 errmsg("could not write file \"%s\": %m", temp)));
+	}
+	if (CloseTransientFile(fd) != 0)
+		ereport(FATAL,
+				(errcode_for_file_access(),
+				 errmsg("could not close file \"%s\": %m", temp)));
+	(void) durable_rename(temp, path, FATAL);
+}
+
+bool
+zen_resolve_pool_path(char *path)
+{
+	if (zen_pool_path == NULL || zen_pool_path[0] == '\0' || strpbrk(zen_pool_path, "\r\n") != NULL)
+		return false;
+	if ((is_absolute_path(zen_pool_path) ?
+		 snprintf(path, MAXPGPATH, "%s", zen_pool_path) :
+		 snprintf(path, MAXPGPATH, "%s/%s", DataDir, zen_pool_path)) >= MAXPGPATH)
+		return false;
+	canonicalize_path(path);
+	return true;
+}

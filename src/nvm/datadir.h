@@ -1,0 +1,65 @@
+/*
+ * datadir.h -- what the data directory says of itself and of its pool.
+ */
+#ifndef ZEN_DATADIR_H
+#define ZEN_DATADIR_H
+
+#include "base/compat.h"
+
+#define ZEN_STATE_FILE			"zen.state"
+#define ZEN_UUID_FORMAT			"%016llx%016llx"
+#define ZEN_UUID_ARGS(u)		(unsigned long long) (u)[0], (unsigned long long) (u)[1]
+
+/* How far data directory and pool have come with each other. */
+typedef enum ZenPhase
+{
+	ZEN_PHASE_CREATING,			/* no pool has been opened under this uuid yet */
+	ZEN_PHASE_OPEN,
+	ZEN_PHASE_UPGRADING,		/* pg_upgrade makes this cluster of the one
+								 * whose pool is named */
+	ZEN_PHASE_UPGRADED			/* it has finished, and started the cluster
+								 * for a last look */
+} ZenPhase;
+
+/* What zen.state says. */
+typedef struct ZenStateFile
+{
+	bool		found;
+	ZenPhase	phase;
+	uint64		uuid[2];
+	uint64		generation;
+	uint64		checkpoint;		/* ZEN_PHASE_UPGRADED: where pg_upgrade's last
+								 * server has stopped */
+	char		pool_path[MAXPGPATH];	/* zen.pool_path at the last start,
+										 * for messages */
+} ZenStateFile;
+
+/* What pg_control says. */
+typedef struct ZenClusterFacts
+{
+	uint64		system_id;
+	uint64		checkpoint;		/* XLogRecPtr of the last checkpoint record */
+	bool		shut_down;
+	bool		reset;			/* pg_resetwal was the last to write it */
+} ZenClusterFacts;
+
+/* zen_cluster_facts -- pg_control as it is on disk now; FATAL if it cannot be read. */
+extern ZenClusterFacts zen_cluster_facts(void);
+
+/* zen_state_read -- read zen.state; found = false if there is none.  FATAL when it cannot be read or understood. */
+extern void zen_state_read(ZenStateFile *state);
+
+/* zen_state_write -- replace zen.state, durable on return (as far as fsync = on).  FATAL when that fails. */
+extern void zen_state_write(const ZenStateFile *state);
+
+/* Is the cluster one that pg_upgrade has made, and that has not taken its pool over yet? */
+static inline bool
+zen_state_is_upgrade(const ZenStateFile *state)
+{
+	return state->found && (state->phase == ZEN_PHASE_UPGRADING || state->phase == ZEN_PHASE_UPGRADED);
+}
+
+/* zen_resolve_pool_path -- zen.pool_path as an absolute name (MAXPGPATH bytes); false if it is none, or too long. */
+extern bool zen_resolve_pool_path(char *path);
+
+#endif							/* ZEN_DATADIR_H */
