@@ -600,9 +600,9 @@ sub test_frozen_not_evicted
 	$dbh->pg_putcopydata("$_\ty\n") for 1 .. 3000;
 	$dbh->pg_putcopyend;
 	run_all($dbh, "PREPARE TRANSACTION 'frozen'", sprintf($insert, 9000), "ROLLBACK PREPARED 'frozen'",
-		sprintf($insert, 3000));
+		sprintf($insert, 6000));
 	ok(value($dbh, 'SELECT metcache_evictions > 0 FROM zen_stat()'), 'frozen rows: there were evictions');
-	is(eval { value($dbh, 'SELECT count(*) FROM many') }, 12300, 'frozen rows: other rows are there');
+	is(eval { value($dbh, 'SELECT count(*) FROM many') }, 15300, 'frozen rows: other rows are there');
 	is_sound($dbh, 'frozen rows');
 	is(eval { value($dbh, 'SELECT pg_postmaster_start_time()') }, $start, 'frozen rows: no restart');
 	unlike(log_since($node, $from), qr/terminated by signal|PANIC|TRAP/, 'frozen rows: no crash');

@@ -7,7 +7,7 @@
  * utility: temporary and unlogged tables, and those of extensions, fall back to heap when zen is only the default;
  * databases that hold zen tables are not copied or moved; COMMIT PREPARED and ROLLBACK PREPARED reach zen; indexes that a
  * command has built as logged ones are repaired after it, or before commit; what logical replication does not carry is said.
- * executor: bitmap heap scans must not prefetch from a table's main fork, which zen tables do not have.
+ * executor: tables that a plan writes have their indexes first; bitmap heap scans must not prefetch from a table's main fork, which zen tables do not have.
  */
 #include "base/compat.h"
 
@@ -34,6 +34,7 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
+#include "parser/parsetree.h"
 #include "nvm/adopt.h"
 #include "table/zenam.h"
 #include "table/zenam_reindex.h"
@@ -420,7 +421,7 @@ zen_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, Proc
 	finish_statement();
 }
 
-/* ---------- bitmap heap scans ---------- */
+/* ---------- executor ---------- */
 
 static bool
 stop_prefetch(PlanState *state, void *context)
@@ -437,9 +438,29 @@ stop_prefetch(PlanState *state, void *context)
 	return planstate_tree_walker(state, stop_prefetch, context);
 }
 
+/*
+ * The tables that a plan writes pass their gates before the executor opens their indexes: one that must be rebuilt while others
+ * may use it (zenam_reindex.c) must not be open here.  The planner has locked them.
+ */
+static void
+enter_targets(PlannedStmt *stmt)
+{
+	ListCell   *lc;
+
+	foreach(lc, stmt->resultRelations)
+	{
+		Relation	rel = table_open(rt_fetch(lfirst_int(lc), stmt->rtable)->relid, NoLock);
+
+		if (zen_rel_is_zen(rel))
+			(void) zen_rel_htable(rel);
+		table_close(rel, NoLock);
+	}
+}
+
 static void
 zen_executor_start(QueryDesc *queryDesc, int eflags)
 {
+	enter_targets(queryDesc->plannedstmt);
 	if (prev_executor_start)
 		prev_executor_start(queryDesc, eflags);
 	else

@@ -174,6 +174,8 @@ zen_named_tables(Node *stmt)
 			return add_named(NIL, ((RefreshMatViewStmt *) stmt)->relation);
 		case T_IndexStmt:
 			return add_named(NIL, ((IndexStmt *) stmt)->relation);
+		case T_CopyStmt:		/* it opens the indexes before the first row */
+			return ((CopyStmt *) stmt)->is_from ? add_named(NIL, ((CopyStmt *) stmt)->relation) : NIL;
 		case T_VacuumStmt:
 			return vacuumed((VacuumStmt *) stmt);
 		default:
