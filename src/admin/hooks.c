@@ -447,6 +447,8 @@ enter_targets(PlannedStmt *stmt)
 {
 	ListCell   *lc;
 
+	if (stmt->resultRelations == NIL || pg_atomic_read_u32(&zen_recovery->rebuilt_in_use) == 0)
+		return;
 	foreach(lc, stmt->resultRelations)
 	{
 		Relation	rel = table_open(rt_fetch(lfirst_int(lc), stmt->rtable)->relid, NoLock);

@@ -9,7 +9,7 @@
  * changed or locked rows of zen tables in it: exact for a transaction of one statement.  Parallel workers count for the
  * statement that has started them.
  *
- * Counting is off by default: a statement then costs a test.  While it is on, a statement and its commit cost a look-up
+ * Counting is off by default: a statement then costs a test, and what runs when a function turns it on counts by itself.  While it is on, a statement and its commit cost a look-up
  * each in a shared hash table, under a shared lock, and an addition under the entry's spinlock.
  */
 #include "admin/statements.h"
@@ -203,21 +203,41 @@ end(const Running *run, uint64 calls)
 }
 
 static void
+run_next(ZEN_EXECUTOR_RUN_ARGS)
+{
+	if (prev_executor_run)
+		prev_executor_run(ZEN_EXECUTOR_RUN_PASS);
+	else
+		standard_ExecutorRun(ZEN_EXECUTOR_RUN_PASS);
+}
+
+static void
+finish_next(QueryDesc *queryDesc)
+{
+	if (prev_executor_finish)
+		prev_executor_finish(queryDesc);
+	else
+		standard_ExecutorFinish(queryDesc);
+}
+
+static void
 executor_run(ZEN_EXECUTOR_RUN_ARGS)
 {
 	uint64		queryid = queryDesc->plannedstmt->queryId;
 	bool		counted = is_counted(queryid);
 	Running		run;
 
+	if (!zen_track_statements)
+	{
+		run_next(ZEN_EXECUTOR_RUN_PASS);
+		return;
+	}
 	if (counted)
 		begin(&run, queryid);
 	nesting++;
 	PG_TRY();
 	{
-		if (prev_executor_run)
-			prev_executor_run(ZEN_EXECUTOR_RUN_PASS);
-		else
-			standard_ExecutorRun(ZEN_EXECUTOR_RUN_PASS);
+		run_next(ZEN_EXECUTOR_RUN_PASS);
 	}
 	PG_FINALLY();
 	{
@@ -235,15 +255,17 @@ executor_finish(QueryDesc *queryDesc)
 	bool		counted = is_counted(queryid);
 	Running		run;
 
+	if (!zen_track_statements)
+	{
+		finish_next(queryDesc);
+		return;
+	}
 	if (counted)
 		begin(&run, queryid);
 	nesting++;
 	PG_TRY();
 	{
-		if (prev_executor_finish)
-			prev_executor_finish(queryDesc);
-		else
-			standard_ExecutorFinish(queryDesc);
+		finish_next(queryDesc);
 	}
 	PG_FINALLY();
 	{

@@ -47,6 +47,8 @@ typedef Oid RelFileNumber;
 	for ((l) = (PROCLOCK *) SHMQueueNext(&(proc)->myProcLocks[partition], &(proc)->myProcLocks[partition], offsetof(PROCLOCK, procLink)); \
 		 (l) != NULL; \
 		 (l) = (PROCLOCK *) SHMQueueNext(&(proc)->myProcLocks[partition], &(l)->procLink, offsetof(PROCLOCK, procLink)))
+#define zen_has_no_proclocks(proc, partition) \
+	((proc)->myProcLocks[partition].next == &(proc)->myProcLocks[partition])
 typedef bool TU_UpdateIndexes;
 #define TU_None						false
 #define TU_All						true
@@ -61,6 +63,7 @@ typedef bool TU_UpdateIndexes;
 		 l##_next != l##_end && ((l) = dlist_container(PROCLOCK, procLink, l##_next), true); \
 		 l##_next = l##_next->next)
 
+#define zen_has_no_proclocks(proc, partition) dlist_is_empty(&(proc)->myProcLocks[partition])
 #define zen_tuplesort_getdatum(state, value, isnull) tuplesort_getdatum(state, true, true, value, isnull, NULL)
 #define zen_set_vacuum_table(info, rel) ((info)->heaprel = (rel))
 #define zen_execute_truncate(rels, relids, logged, behavior, restart) \

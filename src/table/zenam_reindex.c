@@ -498,6 +498,7 @@ hold(ZenHTable *ht)
 	uint32		word = read_state(ht);
 
 	held = lappend(held, ht);	/* what can fail comes first */
+	pg_atomic_write_u32(&zen_recovery->rebuilt_in_use, 1);
 	while (!pg_atomic_compare_exchange_u32(&ht->reindex, &word, (word | AGAIN) + HOLDER))
 		;
 	MemoryContextSwitchTo(old);

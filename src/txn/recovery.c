@@ -77,6 +77,7 @@ zen_recovery_init(void)
 	pg_atomic_init_u64(&zen_recovery->repaired, 0);
 	pg_atomic_init_u64(&zen_recovery->largest_cts, 0);
 	pg_atomic_init_u64(&zen_recovery->index_us, 0);
+	pg_atomic_init_u32(&zen_recovery->rebuilt_in_use, 0);
 	SpinLockInit(&zen_recovery->lock);
 	ConditionVariableInit(&zen_recovery->changed);
 	zen_recovery->after_crash = !zen_pool.was_clean;

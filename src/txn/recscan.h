@@ -93,6 +93,8 @@ typedef struct ZenRecovery
 	pg_atomic_uint64 damaged;	/* rows and slots that cannot be read */
 	pg_atomic_uint64 repaired;	/* flipped bits set right */
 	pg_atomic_uint64 largest_cts;	/* R14; what is no larger than cts_limit */
+	pg_atomic_uint32 rebuilt_in_use;	/* a table has been, or will be, while
+										 * others may use it; stays set */
 	pg_atomic_uint64 index_us;	/* time for rebuilding indexes since */
 
 	slock_t		lock;

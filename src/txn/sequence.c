@@ -204,6 +204,27 @@ find_locked(Locked *locked, bool wait)
 	LWLockRelease(&MyProc->fpInfoLock);
 }
 
+/*
+ * Does this process hold no lock as nextval() takes it, nor any in the main lock table?  So it is after most reads.
+ *
+ * Whoever moves a lock of ours from our slots to the main table adds it there first.  So the slots are read first, and
+ * nobody else removes locks of ours.
+ */
+static bool
+has_none(void)
+{
+	for (int group = 0; group < FastPathLockGroupsPerBackend; group++)
+		if (zen_fast_path_bits(MyProc, group) & FP_ROW_EXCLUSIVE)
+			return false;
+	pg_read_barrier();			/* pairs with the store of the bits in
+								 * FastPathTransferRelationLocks, which x86
+								 * keeps behind those of the list */
+	for (int p = 0; p < NUM_LOCK_PARTITIONS; p++)
+		if (!zen_has_no_proclocks(MyProc, p))
+			return false;
+	return true;
+}
+
 /* ---------- publishing ---------- */
 
 /* The end of all WAL that exists. */
@@ -290,6 +311,11 @@ publish(Freedom freedom)
 {
 	Locked		locked;
 
+	if (has_none())
+	{
+		blocks_seen = blocks_accessed();
+		return;
+	}
 	find_locked(&locked, freedom > LOOK_ONLY);
 	for (int i = 0; i < locked.n && !locked.more; i++)
 	{
