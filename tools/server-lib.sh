@@ -180,13 +180,14 @@ lib_postmaster() {
 		[ "$(readlink "/proc/$pid/cwd")" = "$data" ] && echo "$pid"
 }
 
-# SIGSTOP first, so that no child is born between the listing and the killing.
+# SIGSTOP first, so that no child is born between the listing and the killing. Children die first: one that saw its
+# postmaster gone would act on that, and PANIC, say, where it has just committed.
 lib_kill() {
 	local pid children
 	pid=$(lib_postmaster "$1") || return 0
 	kill -STOP "$pid"
 	mapfile -t children < <(lib_children "$pid")
-	kill -KILL "$pid" "${children[@]}" 2>/dev/null || true # one may just have ended by itself
+	kill -KILL "${children[@]}" "$pid" 2>/dev/null || true # one may just have ended by itself
 	wait_for 60 lib_gone "$pid" "${children[@]}"
 }
 
