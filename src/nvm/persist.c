@@ -186,7 +186,7 @@ zen_nvm_zero(void *addr, Size len)
 void
 zen_nvm_let_go(const void *addr, Size len)
 {
-	Assert((uintptr_t) addr % ZEN_PAGE_SIZE == 0 && len % ZEN_PAGE_SIZE == 0);
+	Assert((uintptr_t) addr % MSYNC_PAGE == 0);
 
 	/*
 	 * it frees nothing if it fails, as it may for memory that is locked:

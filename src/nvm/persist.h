@@ -50,7 +50,7 @@ extern void zen_mark_write(ZenMarkRecord *records, int n, Size stride, uint64 va
  * zen_nvm_let_go -- take a range of the pool out of this process's page tables.
  *
  * Nothing of it is lost or flushed: the next access maps it again.  What a process has mapped counts as its memory, so
- * the kernel's OOM killer would choose a process that has read the whole pool.  addr and len are those of pages.
+ * the kernel's OOM killer would choose a process that has read the whole pool.  addr is at the start of a page of 4 KB.
  */
 extern void zen_nvm_let_go(const void *addr, Size len);
 
