@@ -13,7 +13,6 @@
  * all such tables until it has ended, and then leaves them to be rebuilt once more (zen_reindex_hold).
  *
  * src/README, "Index rebuild", tells of functions that read tables, and of dropped indexes that a rollback brings back.
- *
  * An index that cannot be rebuilt must not keep its table from being used.  A unique one may find two rows with one key,
  * if the medium has lost a tombstone; the function in an expression may fail on rows that it has accepted before.  The
  * background worker marks such an index as not valid, which is what a failed CREATE INDEX CONCURRENTLY leaves, and says
