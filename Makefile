@@ -77,38 +77,42 @@ OBJS = $(addprefix src/base/, \
 		region.o \
 		htable.o \
 		page.o \
-		alloc.o) \
+		slotalloc.o) \
 	$(addprefix src/cache/, \
 		sketch.o \
 		tablestat.o \
 		tidmap.o \
 		version.o \
 		metcache.o \
-		spill.o \
-		split.o) \
+		spillmap.o \
+		shares.o) \
+	$(addprefix src/row/, \
+		horizon.o \
+		visibility.o \
+		writeset.o \
+		lockers.o \
+		rowadmit.o \
+		rowread.o \
+		rowmake.o \
+		rowchange.o) \
+	$(addprefix src/gc/, \
+		collect.o \
+		room.o \
+		holder.o \
+		sweep.o) \
 	$(addprefix src/txn/, \
 		callbacks.o \
-		visibility.o \
-		rowlock.o \
-		writeset.o \
-		spilled.o \
-		rowread.o \
-		row.o \
-		rowchange.o \
-		gc.o \
-		room.o \
-		garbage.o \
-		sweep.o \
 		exclusive.o \
-		check.o \
 		commit.o \
+		spillend.o \
 		spill.o \
 		ddl.o \
 		sequence.o \
 		twophase.o \
-		xact.o \
-		recscan.o \
-		savedmap.o \
+		xact.o) \
+	$(addprefix src/recovery/, \
+		passes.o \
+		mapsave.o \
 		recovery.o \
 		worker.o) \
 	$(addprefix src/table/, \
@@ -123,6 +127,12 @@ OBJS = $(addprefix src/base/, \
 		zenam_publish.o \
 		zenam_unlogged.o \
 		zenam_handler.o) \
+	$(addprefix src/verify/, \
+		verify_row.o \
+		verify_report.o \
+		verify_index.o \
+		verify_table.o \
+		verify_pool.o) \
 	$(addprefix src/admin/, \
 		replication.o \
 		basebackup.o \
@@ -134,11 +144,7 @@ OBJS = $(addprefix src/base/, \
 		standby.o \
 		hooks.o \
 		named.o \
-		views.o \
-		report.o \
-		verify_index.o \
-		verify.o \
-		verify_pool.o) \
+		views.o) \
 	zen_am.o
 
 PG_CPPFLAGS = -I$(srcdir)/src

@@ -15,22 +15,23 @@
 #include "base/locks.h"
 #include "base/stats.h"
 #include "cache/metcache.h"
-#include "cache/spill.h"
+#include "cache/spillmap.h"
 #include "fmgr.h"
+#include "gc/collect.h"
+#include "gc/sweep.h"
 #include "miscadmin.h"
-#include "nvm/alloc.h"
 #include "nvm/pool.h"
+#include "nvm/slotalloc.h"
+#include "recovery/recovery.h"
+#include "recovery/worker.h"
+#include "row/horizon.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 #include "table/zenam_reindex.h"
 #include "table/zenam_unlogged.h"
 #include "txn/exclusive.h"
-#include "txn/gc.h"
-#include "txn/recovery.h"
 #include "txn/sequence.h"
-#include "txn/sweep.h"
 #include "txn/twophase.h"
-#include "txn/worker.h"
 
 PG_MODULE_MAGIC;
 
@@ -112,6 +113,7 @@ zen_shmem_startup(void)
 	zen_version_init();
 	zen_metcache_init();
 	zen_spill_init();
+	zen_horizon_init();
 	zen_gc_init();
 	zen_sweep_init();
 	zen_sequence_init();

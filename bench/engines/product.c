@@ -31,7 +31,7 @@
 
 #define pg_popcount64(word)	__builtin_popcountll(word)
 #define cache	(*thread_cache())
-#include "nvm/alloc.c"
+#include "nvm/slotalloc.c"
 #undef cache
 
 /* alloc.c has declared this as `static CachedContext cache[CACHE_SIZE]`, so without a prototype. */

@@ -4,10 +4,10 @@
  * Source of the design: G. Liu, L. Chen, S. Chen: Zen+: a robust NUMA-aware OLTP engine optimized for non-volatile main
  * memory, VLDB Journal 2022; with the rules of src/README.
  *
- * zen is the product's code where it writes NVM: slots (nvm/alloc.c), pages and their directory (nvm/page.c), regions and
+ * zen is the product's code where it writes NVM: slots (nvm/slotalloc.c), pages and their directory (nvm/page.c), regions and
  * Tx-CTS (nvm/region.c), NVM-tuples and LP (nvm/tuple.c) are compiled in unchanged (product.c).  The sequence of a
  * commit and the two passes of recovery, which the product has interleaved with PostgreSQL's versions and
- * snapshots, are written again here, after txn/commit.c and txn/recscan.c.  Tables are fixed, so there is no
+ * snapshots, are written again here, after txn/commit.c and recovery/passes.c.  Tables are fixed, so there is no
  * HTable directory, and no page goes back to the pool.
  *
  * A word in DRAM per row leads to its slot and counts intact headers of older versions (R5), as the product's map word
@@ -20,7 +20,7 @@
 
 #include <sched.h>
 
-#include "nvm/alloc.h"
+#include "nvm/slotalloc.h"
 
 #define SLOT_BITS		40
 #define STALE_ONE		(UINT64CONST(1) << SLOT_BITS)

@@ -14,7 +14,7 @@
 #include "commands/explain.h"
 #include "commands/explain_format.h"
 #include "commands/explain_state.h"
-#include "txn/writeset.h"
+#include "row/writeset.h"
 
 /* From when the options were read until the plan is printed. */
 typedef struct ExplainCost

@@ -23,12 +23,12 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "row/writeset.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
 #include "tcop/utility.h"
-#include "txn/writeset.h"
 #include "utils/acl.h"
 
 #define TRANCHE		"zen statements"

@@ -14,9 +14,9 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
+#include "recovery/recovery.h"
 #include "table/zenam.h"
 #include "txn/ddl.h"
-#include "txn/recovery.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 

@@ -23,18 +23,19 @@
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "gc/collect.h"
+#include "row/horizon.h"
+#include "gc/holder.h"
+#include "gc/room.h"
+#include "gc/sweep.h"
 #include "miscadmin.h"
-#include "nvm/alloc.h"
 #include "nvm/htable.h"
 #include "nvm/page.h"
 #include "nvm/pool.h"
+#include "nvm/slotalloc.h"
+#include "recovery/recovery.h"
 #include "table/zenam.h"
 #include "txn/exclusive.h"
-#include "txn/garbage.h"
-#include "txn/gc.h"
-#include "txn/recovery.h"
-#include "txn/room.h"
-#include "txn/sweep.h"
 #include "txn/xact.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
@@ -259,7 +260,7 @@ zen_garbage_info(PG_FUNCTION_ARGS)
 	put_int64(&row, (int64) zen_gc_pending());
 	put_int64(&row, (int64) zen_gc_bytes());
 	put_xid8(&row, zen_gc_oldest());
-	put_xid8(&row, zen_gc_horizon());
+	put_xid8(&row, zen_horizon_look());
 	put(&row, TEXTOID, holder.kind == ZEN_HOLDER_NONE ? (Datum) 0 : CStringGetTextDatum(zen_holder_kind(holder.kind)),
 		holder.kind == ZEN_HOLDER_NONE);
 	put(&row, INT4OID, Int32GetDatum(holder.pid), holder.kind != ZEN_HOLDER_PROCESS);

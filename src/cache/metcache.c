@@ -13,7 +13,7 @@
  * less often than the newcomer goes, another one goes to the end; after HAND_STEPS the newcomer has lost.  So each
  * admission costs a few steps, and none takes long.  Rows belong to shards by a hash, so shards are alike.
  *
- * With shares (split.c) a row of a table that has more than its share always makes room for one of a table that has not,
+ * With shares (shares.c) a row of a table that has more than its share always makes room for one of a table that has not,
  * and never the other way round.
  *
  * An item is only a hint: whether its row may go is decided from the word itself.  An item is its row's if the newest

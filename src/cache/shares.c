@@ -1,5 +1,5 @@
 /*
- * split.c -- the shares of tables in the Met-Cache.
+ * shares.c -- the shares of tables in the Met-Cache.
  *
  * The paper's greedy rule: tables in the order of (accesses per transaction) / (size) get room for all their rows, until
  * the cache is used up.  Transactions are the same for all tables, so accesses since the last plan do; half of the older
@@ -8,7 +8,7 @@
  * A table's size is what all its rows would take in DRAM: row addresses handed out, times the mean size of its entries.
  * If all tables fit, or there is but one, nobody has a limit.
  */
-#include "cache/split.h"
+#include "cache/shares.h"
 
 #include "base/guc.h"
 #include "cache/metcache.h"

@@ -1,12 +1,12 @@
 /*
- * split.h -- the shares of tables in the Met-Cache.
+ * shares.h -- the shares of tables in the Met-Cache.
  */
-#ifndef ZEN_SPLIT_H
-#define ZEN_SPLIT_H
+#ifndef ZEN_SHARES_H
+#define ZEN_SHARES_H
 
 #include "base/compat.h"
 
 /* zen_split_plan -- plan the shares anew if it is time, or drop them if zen.met_cache_split is off; by zen's worker. */
 extern void zen_split_plan(void);
 
-#endif							/* ZEN_SPLIT_H */
+#endif							/* ZEN_SHARES_H */

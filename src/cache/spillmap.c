@@ -1,5 +1,5 @@
 /*
- * spill.c -- spill records.
+ * spillmap.c -- spill records.
  *
  * A hash table in shared memory: NBUCKETS chains of records, each under one of NLOCKS spinlocks.  Readers follow chains
  * inside an epoch; a record that was unlinked still leads on.
@@ -8,7 +8,7 @@
  * a TID needs of it: while its word is SPILLED, who wrote it and what it replaces; while the writer is not settled, the
  * slot, which has to be scrubbed if the transaction aborts.
  */
-#include "cache/spill.h"
+#include "cache/spillmap.h"
 
 #include "common/hashfn.h"
 #include "nvm/page.h"

@@ -1,5 +1,5 @@
 /*
- * spill.h -- rows of large transactions: in NVM before their commit, and without an entry in DRAM.
+ * spillmap.h -- rows of large transactions: in NVM before their commit, and without an entry in DRAM.
  *
  * A map word in state SPILLED leads to the slot of the newest version.  What an entry would hold besides is in the spill
  * record of the word's block of 64 TIDs: who has written the version, and the slot of the row that it replaces, which
@@ -8,10 +8,10 @@
  * A record is found by (HTable, block), inside an epoch and without a lock.  It is changed under a lock of its own; what it
  * says of a TID is complete before the TID's word is SPILLED, and does not change as long as it is.  Readers get the
  * versions as a chain of their own (zen_word_chain) and need not know the difference; who changes or locks the
- * row makes entries of it first (zen_row_admit, txn/spilled.h).
+ * row makes entries of it first (zen_row_admit, row/rowadmit.h).
  */
-#ifndef ZEN_SPILL_H
-#define ZEN_SPILL_H
+#ifndef ZEN_SPILLMAP_H
+#define ZEN_SPILLMAP_H
 
 #include "cache/version.h"
 
@@ -86,4 +86,4 @@ extern void zen_spill_trim(ZenHTable *ht, uint32 block, bool gone);
 /* The release callback for retired records. */
 extern void zen_spill_release(ZenRetired *object);
 
-#endif							/* ZEN_SPILL_H */
+#endif							/* ZEN_SPILLMAP_H */

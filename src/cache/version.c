@@ -9,7 +9,7 @@
  */
 #include "cache/version.h"
 
-#include "nvm/alloc.h"
+#include "nvm/slotalloc.h"
 #include "storage/shmem.h"
 
 #define STEP	(64 * 1024)		/* bytes */

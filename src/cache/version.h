@@ -36,8 +36,8 @@
 									 * neither to be evicted nor collected */
 #define ZEN_V_FREE_SLOT		0x0400	/* retired: its slot is to be freed with
 									 * it */
-#define ZEN_V_IN_NVM		0x1000	/* lean, or read back (spill.h): the data
-									 * is only in the slot */
+#define ZEN_V_IN_NVM		0x1000	/* lean, or read back (spillmap.h): the
+									 * data is only in the slot */
 #define ZEN_V_SPILLED		0x2000	/* its slot was written before the commit,
 									 * and its transaction is not settled: a
 									 * spill record names the slot */

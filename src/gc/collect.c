@@ -1,5 +1,5 @@
 /*
- * gc.c -- garbage collection.
+ * collect.c -- garbage collection.
  *
  * R12: a version is cut off when its successor is committed and older than every snapshot; the cut versions are
  * retired through the epochs and take their slots with them.  Freed slots keep their headers until they are reused,
@@ -8,11 +8,8 @@
  *
  * R5: a tombstone's slot is freed when that count is 0.  Whoever brings the word into that state does it: the
  * collector when the tombstone becomes the only version, or the writer that takes the last stale header away.
- *
- * Xids are compared in 64 bits: an item may wait behind a prepared transaction, and a process may be idle, for more than
- * 2^31 transactions.  A version's 32 bits mean the xid nearest to now; see "Xids in DRAM" in src/README.
  */
-#include "txn/gc.h"
+#include "gc/collect.h"
 
 #include "access/transam.h"
 #include "access/xact.h"
@@ -20,8 +17,9 @@
 #include "base/guc.h"
 #include "base/stats.h"
 #include "cache/metcache.h"
-#include "cache/spill.h"
+#include "cache/spillmap.h"
 #include "miscadmin.h"
+#include "row/horizon.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
@@ -90,68 +88,7 @@ typedef struct GcAlarm
 static GcQueue *queues;			/* [ZEN_MAX_REGIONS] */
 static GcAlarm *alarm_clock;
 
-/* Every snapshot, now and later, sees transactions up to this one as ended; of this process, only grows. */
-static FullTransactionId passed;
-static FullTransactionId now;	/* an xid of this pass, with which versions'
-								 * xids are compared */
 static uint32 runs_since_look = 0;
-static TransactionId looked_at_xmin = InvalidTransactionId; /* RecentXmin at the
-															 * last look */
-
-/* ---------- xids ---------- */
-
-static void
-set_now(void)
-{
-	FullTransactionId own = GetTopFullTransactionIdIfAny();
-
-	now = FullTransactionIdIsValid(own) ? own : ReadNextFullTransactionId();
-}
-
-/* The xid nearest to now that has these 32 bits. */
-static inline FullTransactionId
-widen(TransactionId xid)
-{
-	if (!TransactionIdIsNormal(xid))
-		return FullTransactionIdFromEpochAndXid(0, xid);
-	return FullTransactionIdFromU64(U64FromFullTransactionId(now) + (int32) (xid - XidFromFullTransactionId(now)));
-}
-
-/* Does every snapshot, now and later, see what becomes of this transaction? */
-static inline bool
-has_passed(TransactionId xid)
-{
-	return FullTransactionIdPrecedesOrEquals(widen(xid), passed);
-}
-
-bool
-zen_gc_has_passed(TransactionId xid)
-{
-	return has_passed(xid);
-}
-
-FullTransactionId
-zen_gc_horizon(void)
-{
-	/*
-	 * The look at the ProcArray comes first: what it finds is at most what is
-	 * next then.
-	 */
-	TransactionId xid,
-				catalog_xmin;	/* of logical slots: keeps no rows */
-	FullTransactionId horizon,
-				before;
-
-	GetReplicationHorizons(&xid, &catalog_xmin);
-	ZEN_COUNT(horizon_looks, 1);
-	now = ReadNextFullTransactionId();
-	horizon = widen(xid);
-	before = FullTransactionIdFromU64(U64FromFullTransactionId(horizon) - 1);
-	if (FullTransactionIdPrecedes(passed, before))
-		passed = before;
-	looked_at_xmin = RecentXmin;
-	return horizon;
-}
 
 /* ---------- the queue ---------- */
 
@@ -216,7 +153,7 @@ push(uint32 region, GcItem item, TransactionId xid, Size bytes)
 	GcQueue    *q = &queues[region];
 	uint32		n = pg_atomic_read_u32(&q->n);
 
-	set_now();
+	zen_horizon_set_now();
 	if (q->tail_pos == CHUNK_ITEMS)
 	{
 		Assert(q->tail->next != NULL);
@@ -225,7 +162,7 @@ push(uint32 region, GcItem item, TransactionId xid, Size bytes)
 		q->reserved -= CHUNK_ITEMS;
 	}
 	item.units = Min((bytes + UNIT - 1) / UNIT, MAX_UNITS);
-	item.xid = widen(xid);
+	item.xid = zen_horizon_widen(xid);
 	q->tail->items[q->tail_pos++] = item;
 	pg_atomic_write_u64(&q->bytes, pg_atomic_read_u64(&q->bytes) + item.units * UNIT);
 	if (n == 0)
@@ -364,7 +301,7 @@ collect_word(uint64 w, ZenVersion **cut, ZenSlot *tombstone, ZenVersion **lone, 
 	{
 		flags = zen_version_flags(v);
 		if ((flags & ZEN_V_FROZEN) ||
-			((flags & ZEN_V_COMMITTED) && has_passed(v->xmin)))
+			((flags & ZEN_V_COMMITTED) && zen_horizon_has_passed(v->xmin)))
 			break;
 		v = v->older;
 	}
@@ -462,7 +399,7 @@ collect_spilled(ZenHTable *ht, uint64 tidno)
 	v = word != NULL ? zen_word_chain(ht, tidno, word, &w, &space) : NULL;
 	if (v != NULL && zen_word_state(w) == ZEN_WORD_SPILLED &&
 		(zen_version_flags(v) & (ZEN_V_COMMITTED | ZEN_V_PENDING)) == ZEN_V_COMMITTED &&
-		((zen_version_flags(v) & ZEN_V_FROZEN) || has_passed(v->xmin)))
+		((zen_version_flags(v) & ZEN_V_FROZEN) || zen_horizon_has_passed(v->xmin)))
 	{
 		cut = v->older != NULL ? zen_version_alloc(0) : NULL;
 		again = v->older != NULL && cut == NULL;
@@ -545,7 +482,7 @@ collect(GcItem *item)
 static bool
 is_due(GcItem *item, bool *looking)
 {
-	if (FullTransactionIdPrecedesOrEquals(item->xid, passed))
+	if (FullTransactionIdPrecedesOrEquals(item->xid, zen_horizon.passed))
 		return true;
 	if (!*looking)
 	{
@@ -554,10 +491,10 @@ is_due(GcItem *item, bool *looking)
 		*looking = true;
 		runs_since_look = 0;
 	}
-	if (looked_at_xmin == RecentXmin || FullTransactionIdFollowsOrEquals(item->xid, widen(RecentXmin)))
+	if (zen_horizon.xmin == RecentXmin || FullTransactionIdFollowsOrEquals(item->xid, zen_horizon_widen(RecentXmin)))
 		return false;
-	(void) zen_gc_horizon();
-	return FullTransactionIdPrecedesOrEquals(item->xid, passed);
+	(void) zen_horizon_look();
+	return FullTransactionIdPrecedesOrEquals(item->xid, zen_horizon.passed);
 }
 
 uint32
@@ -568,7 +505,7 @@ zen_gc_run(uint32 region, uint32 max)
 	bool		looking = false;
 	GcItem	   *item;
 
-	set_now();
+	zen_horizon_set_now();
 	/* a large transaction counts for many */
 	runs_since_look += 1 + Min(max, LOOK_EVERY * ITEMS_PER_RUN) / ITEMS_PER_RUN;
 	while ((item = peek(q)) != NULL && done < max && is_due(item, &looking))
@@ -608,7 +545,7 @@ collect_region(uint32 region)
 void
 zen_gc_region(uint32 region)
 {
-	(void) zen_gc_horizon();
+	(void) zen_horizon_look();
 	collect_region(region);
 }
 
@@ -637,7 +574,7 @@ zen_gc_all(void)
 
 	if (zen_gc_pending() == 0)
 		return;
-	(void) zen_gc_horizon();
+	(void) zen_horizon_look();
 	for (uint32 r = 0; r < queues_end(); r++)
 	{
 		if (pg_atomic_read_u32(&queues[r].n) == 0 || !lease_patiently(r, &patience))
@@ -656,7 +593,7 @@ zen_gc_some(uint32 max)
 	{
 		uint64		oldest = pg_atomic_read_u64(&queues[r].oldest);
 
-		if (oldest == 0 || oldest > U64FromFullTransactionId(passed) || !zen_region_try_lease(r))
+		if (oldest == 0 || oldest > U64FromFullTransactionId(zen_horizon.passed) || !zen_region_try_lease(r))
 			continue;
 		done += zen_gc_run(r, max - done);
 		zen_region_release(r);
@@ -816,7 +753,6 @@ zen_gc_init(void)
 
 	queues = ShmemInitStruct("zen garbage queues", zen_gc_shmem_size(), &found);
 	alarm_clock = (GcAlarm *) (queues + ZEN_MAX_REGIONS);
-	passed = FullTransactionIdFromEpochAndXid(0, FrozenTransactionId);
 	zen_make_room = make_room;
 	if (found)
 		return;

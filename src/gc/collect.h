@@ -1,15 +1,15 @@
 /*
- * gc.h -- garbage collection: superseded versions, their slots, tombstones.
+ * collect.h -- garbage collection: superseded versions, their slots, tombstones.
  *
  * Each region has a queue of tuples that its transactions have written.  When the xid horizon has passed the writer (R12),
  * the versions that it superseded go, and its own version is frozen.  The queue belongs to the lease holder, so it
  * needs no lock; a background worker leases regions that nobody uses.
  */
-#ifndef ZEN_GC_H
-#define ZEN_GC_H
+#ifndef ZEN_COLLECT_H
+#define ZEN_COLLECT_H
 
 #include "cache/version.h"
-#include "nvm/alloc.h"
+#include "nvm/slotalloc.h"
 
 #include "access/transam.h"
 #include "datatype/timestamp.h"
@@ -42,7 +42,7 @@ extern void zen_gc_all(void);
 extern void zen_gc_pages(void);
 
 /*
- * zen_gc_some -- the worker: handle at most max items that have come due by the last zen_gc_horizon() in regions that can
+ * zen_gc_some -- the worker: handle at most max items that have come due by the last zen_horizon_look() in regions that can
  * be leased; returns how many.
  *
  * zen_gc_some_pages -- the worker: give pages that have become empty back, a bounded number; true if more are left.
@@ -57,12 +57,6 @@ extern bool zen_gc_some_pages(void);
  * False if that must be tried again, when there is more DRAM.
  */
 extern bool zen_gc_tuple(ZenHTable *ht, uint64 tidno);
-
-/* zen_gc_horizon -- look at the ProcArray: the oldest xid that any snapshot may not see. */
-extern FullTransactionId zen_gc_horizon(void);
-
-/* zen_gc_has_passed -- was the transaction behind the horizon when this process last looked? */
-extern bool zen_gc_has_passed(TransactionId xid);
 
 /*
  * zen_gc_pending -- items waiting, over all regions (about).
@@ -94,4 +88,4 @@ extern void zen_gc_for_slots(uint32 own);
  */
 extern bool zen_gc_await_slots(TimestampTz *since);
 
-#endif							/* ZEN_GC_H */
+#endif							/* ZEN_COLLECT_H */

@@ -1,20 +1,20 @@
 /*
- * garbage.c -- who keeps garbage from being collected, and the warning about it.
+ * holder.c -- who keeps garbage from being collected, and the warning about it.
  *
  * A row version stays as long as somebody may see it.  That is anyone whose snapshot is older than the transaction that
  * superseded it: a process (its xmin or xid), a prepared transaction (its xid), or a replication slot (what its
  * standby may see).  They are looked at without the ProcArray's lock: the answer is for people, and may be a moment old.
  */
-#include "txn/garbage.h"
+#include "gc/holder.h"
 
 #include "access/twophase.h"
 #include "base/guc.h"
+#include "gc/collect.h"
+#include "gc/room.h"
 #include "replication/slot.h"
 #include "storage/lwlock.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
-#include "txn/gc.h"
-#include "txn/room.h"
 #include "utils/timestamp.h"
 
 #define LOW_PERCENT		10		/* room is short when less is free */
@@ -87,7 +87,7 @@ look_at_slots(ZenHolder *holder)
 
 		if (!slot->in_use)
 			continue;
-		/* catalog_xmin keeps no rows (zen_gc_horizon) */
+		/* catalog_xmin keeps no rows (zen_horizon_look) */
 		SpinLockAcquire(&slot->mutex);
 		xmin = slot->effective_xmin;
 		SpinLockRelease(&slot->mutex);

@@ -1,8 +1,8 @@
 /*
- * garbage.h -- who keeps garbage from being collected, and the warning about it.
+ * holder.h -- who keeps garbage from being collected, and the warning about it.
  */
-#ifndef ZEN_GARBAGE_H
-#define ZEN_GARBAGE_H
+#ifndef ZEN_HOLDER_H
+#define ZEN_HOLDER_H
 
 #include "base/compat.h"
 
@@ -38,4 +38,4 @@ extern void zen_garbage_holder(ZenHolder *holder);
  */
 extern void zen_garbage_watch(FullTransactionId horizon);
 
-#endif							/* ZEN_GARBAGE_H */
+#endif							/* ZEN_HOLDER_H */

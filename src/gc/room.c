@@ -5,7 +5,7 @@
  * wants to know before.  So the background worker looks at both once a round, and warns when the share that
  * zen.pool_warning or zen.dram_warning names is in use.
  */
-#include "txn/room.h"
+#include "gc/room.h"
 
 #include "base/arena.h"
 #include "base/guc.h"

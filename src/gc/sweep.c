@@ -7,14 +7,15 @@
  *
  * Words are looked at inside an epoch, and worked on outside, by functions that look again.
  */
-#include "txn/sweep.h"
+#include "gc/sweep.h"
 
 #include "base/guc.h"
+#include "gc/collect.h"
 #include "miscadmin.h"
 #include "nvm/htable.h"
+#include "row/horizon.h"
+#include "row/lockers.h"
 #include "storage/shmem.h"
-#include "txn/gc.h"
-#include "txn/rowlock.h"
 
 #define BLOCKS_PER_STEP	16384	/* a million rows */
 
@@ -98,7 +99,7 @@ begin(void)
 	if (U64FromFullTransactionId(next) - U64FromFullTransactionId(begun) < (uint64) zen_freeze_age)
 		return false;
 	begun = next;
-	limit = zen_gc_horizon();
+	limit = zen_horizon_look();
 	next_htable = 1;
 	next_block = 0;
 	return true;

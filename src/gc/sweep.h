@@ -1,7 +1,7 @@
 /*
  * sweep.h -- no xid stays in DRAM for as long as xids can be compared.
  *
- * Versions are frozen, and lockers leave, when their transactions' time has come, within seconds (gc.c, rowlock.c).  What
+ * Versions are frozen, and lockers leave, when their transactions' time has come, within seconds (collect.c, lockers.c).  What
  * that leaves behind is found here: every zen.freeze_age transactions zen's worker walks over the maps of all
  * tables.  See "Xids in DRAM" in src/README.
  */
@@ -27,7 +27,7 @@ extern void zen_sweep_init(void);
 
 /*
  * zen_sweep_step -- the worker: begin a sweep if it is time, or go on with it for a bounded number of rows; true if it is
- * not finished.  Called after zen_gc_horizon().
+ * not finished.  Called after zen_horizon_look().
  */
 extern bool zen_sweep_step(void);
 

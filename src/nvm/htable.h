@@ -33,7 +33,7 @@ typedef struct ZenHTable
 	pg_atomic_uint32 reindex;	/* 0, or else indexes were lost in a crash and
 								 * are not rebuilt (zenam_reindex.c) */
 	uint64		bytes_taken;	/* of shared pages, up to a threshold; racy on
-								 * purpose (alloc.c) */
+								 * purpose (slotalloc.c) */
 } ZenHTable;
 
 extern ZenHTable *zen_htables;	/* [ZEN_MAX_HTABLES] */

@@ -21,7 +21,7 @@ typedef struct ZenPageOwner
 	uint32		class;
 } ZenPageOwner;
 
-/* Is a page in its context's list of pages with room?  alloc.c */
+/* Is a page in its context's list of pages with room?  slotalloc.c */
 typedef enum ZenPageRoom
 {
 	ZEN_ROOM_UNLISTED,

@@ -10,11 +10,10 @@
  */
 #include "nvm/region.h"
 
+#include "access/twophase.h"
 #include "base/fault.h"
 #include "base/locks.h"
-#include "miscadmin.h"
 #include "base/stats.h"
-#include "access/twophase.h"
 #include "miscadmin.h"
 #include "nvm/persist.h"
 #include "nvm/pool.h"

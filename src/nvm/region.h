@@ -26,7 +26,7 @@ typedef struct ZenRegion
 
 	int			holder;			/* process that has leased it last */
 
-	slock_t		room_lock;		/* lists of pages with room, alloc.c */
+	slock_t		room_lock;		/* lists of pages with room, slotalloc.c */
 
 	/* written by the lease holder only; others may read last_cts */
 	uint64		last_cts;		/* newest Tx-CTS whose commit is durable here */

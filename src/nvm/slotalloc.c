@@ -1,5 +1,5 @@
 /*
- * alloc.c -- slot allocation.
+ * slotalloc.c -- slot allocation.
  *
  * A context is all pages of one (HTable, region, class); tables below ZEN_PRIVATE_BYTES share the contexts of HTable 0,
  * so that a small table does not cost pages of its own per writer and class.  A context fills its current page, then the page that has
@@ -14,7 +14,7 @@
  * list: when the lease holder leaves it, it first shows that and then looks whether the page has room, while others free a
  * slot first and then look whether the page is listed.  So one of them puts it there.
  */
-#include "nvm/alloc.h"
+#include "nvm/slotalloc.h"
 
 #include "base/arena.h"
 #include "base/epoch.h"

@@ -1,11 +1,11 @@
 /*
- * alloc.h -- NVM slots: taken by the lease holder of a region, freed by anyone, never logged.
+ * slotalloc.h -- NVM slots: taken by the lease holder of a region, freed by anyone, never logged.
  *
  * Taking and freeing touch DRAM only (the paper's light-weight space management); NVM is written when a page changes
  * hands.  What a slot holds is told by its header alone.
  */
-#ifndef ZEN_ALLOC_H
-#define ZEN_ALLOC_H
+#ifndef ZEN_SLOTALLOC_H
+#define ZEN_SLOTALLOC_H
 
 #include "nvm/htable.h"
 #include "nvm/page.h"
@@ -64,4 +64,4 @@ extern bool zen_slot_is_free(ZenSlot slot);
 /* zen_alloc_walk_region -- call visit for each page in the contexts of a region.  The caller holds the region. */
 extern void zen_alloc_walk_region(uint32 region, void (*visit) (uint32 pageno, void *arg), void *arg);
 
-#endif							/* ZEN_ALLOC_H */
+#endif							/* ZEN_SLOTALLOC_H */

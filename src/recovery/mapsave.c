@@ -1,5 +1,5 @@
 /*
- * savedmap.c -- the map of a stopped server, in a file.
+ * mapsave.c -- the map of a stopped server, in a file.
  *
  * Saving.  Each word is reduced to what recovery's second pass and settle_table() would make of it: of a chain of
  * versions the newest committed one, of everything without a row DEAD, with its tombstone if that is still needed (R5).  Free is
@@ -13,21 +13,21 @@
  *	words		the leaves of each table's map, in pieces of up to 1 MB
  *	tail		tables; checksums of pieces; slots of prepared transactions; free-slot bits of each owned page
  */
-#include "txn/savedmap.h"
+#include "recovery/mapsave.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/guc.h"
-#include "cache/spill.h"
+#include "cache/spillmap.h"
 #include "miscadmin.h"
-#include "nvm/alloc.h"
 #include "nvm/pool.h"
+#include "nvm/slotalloc.h"
 #include "port/pg_crc32c.h"
 #include "portability/instr_time.h"
+#include "recovery/passes.h"
 #include "storage/fd.h"
-#include "txn/recscan.h"
 #include "txn/twophase.h"
 #include "utils/memutils.h"
 

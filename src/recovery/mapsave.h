@@ -1,12 +1,12 @@
 /*
- * savedmap.h -- what a scan of the pool would find, saved at an orderly stop and loaded at the next start.
+ * mapsave.h -- what a scan of the pool would find, saved at an orderly stop and loaded at the next start.
  *
  * The file zen.map lies beside zen.state in the data directory.  It is believed only at the start that follows the stop
  * that wrote it, and only if the pool's directories are bit for bit what they were; whatever else is the case, the
  * pool is scanned.  src/README, "The saved map", says why a stale one cannot be taken.
  */
-#ifndef ZEN_SAVEDMAP_H
-#define ZEN_SAVEDMAP_H
+#ifndef ZEN_MAPSAVE_H
+#define ZEN_MAPSAVE_H
 
 #include "base/compat.h"
 
@@ -45,4 +45,4 @@ extern const char *zen_savedmap_finish(ZenSavedMap *map);
 /* zen_savedmap_remove -- the file has served. */
 extern void zen_savedmap_remove(void);
 
-#endif							/* ZEN_SAVEDMAP_H */
+#endif							/* ZEN_MAPSAVE_H */

@@ -1,5 +1,5 @@
 /*
- * recscan.c -- recovery's two passes over a page, and what becomes of damaged slots.
+ * passes.c -- recovery's two passes over a page, and what becomes of damaged slots.
  *
  * Several processes work at once, each on pages of its own: nobody else writes a slot of this page, its descriptor is
  * shared only in the free bits, which are atomic.  Shared are the fates of regions (first pass; under a spinlock),
@@ -8,14 +8,14 @@
  *
  * Each slot's CRC is checked.  "Damaged slots" there says what can be told from a damaged one.
  */
-#include "txn/recscan.h"
+#include "recovery/passes.h"
 
 #include "base/fault.h"
 #include "base/locks.h"
 #include "cache/tidmap.h"
-#include "nvm/alloc.h"
 #include "nvm/persist.h"
 #include "nvm/repair.h"
+#include "nvm/slotalloc.h"
 #include "storage/spin.h"
 #include "txn/twophase.h"
 

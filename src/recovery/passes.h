@@ -1,11 +1,11 @@
 /*
- * recscan.h -- what those who recover share; the two passes over a page, and what becomes of damaged slots.
+ * passes.h -- what those who recover share; the two passes over a page, and what becomes of damaged slots.
  *
  * zen_recscan_commits and zen_recscan_maps are called once for each owned page, by any participant; between them lies
  * a barrier.  What they have flushed is durable after the caller's next fence.
  */
-#ifndef ZEN_RECSCAN_H
-#define ZEN_RECSCAN_H
+#ifndef ZEN_PASSES_H
+#define ZEN_PASSES_H
 
 #include "base/compat.h"
 #include "nvm/htable.h"
@@ -133,4 +133,4 @@ extern void zen_recscan_damaged(uint32 pageno);
  */
 extern void zen_recscan_lost(uint32 pageno);
 
-#endif							/* ZEN_RECSCAN_H */
+#endif							/* ZEN_PASSES_H */

@@ -10,7 +10,7 @@
  *	5. Watermarks (R13), after which pages may change hands; prepared transactions come back; pages without an
  *	   owner and empty pages go to the pool.
  *
- * After an orderly stop 2 to 4 are left out if the map saved then can be loaded (savedmap.c).  Else large tables come last in 3, and
+ * After an orderly stop 2 to 4 are left out if the map saved then can be loaded (mapsave.c).  Else large tables come last in 3, and
  * the others can be read before.
  *
  * All of it only reads, scrubs losers, and writes what is true already, so a crash at any point is followed by the
@@ -21,27 +21,27 @@
  * that was taken is finished: interrupts are held, and an error in it ends the whole recovery.  A pass is over when all
  * its pages are counted as done, so nobody need be there, and anybody may come and go between chunks.
  */
-#include "txn/recovery.h"
+#include "recovery/recovery.h"
 
 #include "access/transam.h"
 #include "access/xlog.h"
 #include "base/bgworker.h"
 #include "base/fault.h"
 #include "cache/tidmap.h"
+#include "gc/collect.h"
 #include "miscadmin.h"
 #include "nvm/adopt.h"
-#include "nvm/alloc.h"
 #include "nvm/persist.h"
 #include "nvm/repair.h"
+#include "nvm/slotalloc.h"
 #include "portability/instr_time.h"
-#include "storage/procarray.h"
+#include "recovery/mapsave.h"
 #include "storage/ipc.h"
+#include "storage/procarray.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
-#include "txn/gc.h"
-#include "txn/savedmap.h"
-#include "txn/twophase.h"
 #include "tcop/tcopprot.h"
+#include "txn/twophase.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 

@@ -5,7 +5,7 @@
 #define ZEN_RECOVERY_H
 
 #include "base/compat.h"
-#include "txn/recscan.h"
+#include "recovery/passes.h"
 #include "txn/xact.h"
 
 extern Size zen_recovery_shmem_size(void);

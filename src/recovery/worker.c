@@ -4,31 +4,32 @@
  * It starts as soon as connections are allowed and recovers the pool (a backend that comes first does it itself: then the
  * worker waits).  After that it wakes up once a NAP_MS, leases regions that have garbage and no writer, collects
  * there, gives empty pages back, finishes prepared transactions whose end nobody has seen to, sweeps (sweep.c), and warns
- * of what it cannot collect (garbage.c) and of what is nearly full (room.c).  Each of these is done in steps, none of which holds a region for long.
+ * of what it cannot collect (holder.c) and of what is nearly full (room.c).  Each of these is done in steps, none of which holds a region for long.
  *
  * When nothing is waiting it sleeps for LONG_NAP_MS, or until a commit leaves garbage.
  */
-#include "txn/worker.h"
+#include "recovery/worker.h"
 
 #include "access/xact.h"
 #include "base/arena.h"
 #include "base/bgworker.h"
 #include "base/epoch.h"
 #include "cache/metcache.h"
-#include "cache/split.h"
+#include "cache/shares.h"
+#include "gc/collect.h"
+#include "row/horizon.h"
+#include "gc/holder.h"
+#include "gc/room.h"
+#include "gc/sweep.h"
 #include "miscadmin.h"
 #include "nvm/persist.h"
 #include "nvm/pool.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
+#include "recovery/recovery.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
-#include "txn/garbage.h"
-#include "txn/gc.h"
-#include "txn/recovery.h"
-#include "txn/room.h"
-#include "txn/sweep.h"
 #include "txn/twophase.h"
 #include "utils/guc.h"
 #include "utils/snapmgr.h"
@@ -70,7 +71,7 @@ collect(void)
 {
 	if (zen_gc_pending() > 0)
 	{
-		FullTransactionId horizon = zen_gc_horizon();
+		FullTransactionId horizon = zen_horizon_look();
 
 		while (zen_gc_some(GC_STEP) == GC_STEP && !ShutdownRequestPending)
 			CHECK_FOR_INTERRUPTS();

@@ -1,17 +1,19 @@
 /*
- * rowlock.c -- lists of lockers.
+ * lockers.c -- lists of lockers.
  *
  * Lists are short (bounded by the transactions that run at once), so they are arrays searched in order.
  */
-#include "txn/rowlock.h"
+#include "row/lockers.h"
 
 #include "access/xact.h"
 #include "cache/metcache.h"
+#include "row/visibility.h"
+#include "row/writeset.h"
 #include "storage/lmgr.h"
 #include "storage/procarray.h"
-#include "txn/visibility.h"
-#include "txn/writeset.h"
 #include "utils/memutils.h"
+
+TransactionId (*zen_prepared_holder) (const ZenLocker *lockers, uint32 n) = NULL;
 
 LOCKMODE
 zen_lock_mode(LockTupleMode mode)

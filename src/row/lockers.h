@@ -1,11 +1,11 @@
 /*
- * rowlock.h -- row locks in DRAM.
+ * lockers.h -- row locks in DRAM.
  *
  * The lockers of a logical tuple hang at its newest version and follow to every new one.  A transaction takes its own out
  * when it ends; whoever finds one whose transaction has ended meanwhile passes over it.
  */
-#ifndef ZEN_ROWLOCK_H
-#define ZEN_ROWLOCK_H
+#ifndef ZEN_LOCKERS_H
+#define ZEN_LOCKERS_H
 
 #include "cache/version.h"
 #include "storage/lock.h"
@@ -39,6 +39,14 @@ extern uint32 zen_lockers_copy(ZenWord *word, ZenVersion *head, ZenLockerCopy *c
 /* zen_lockers_conflict -- a running transaction other than this one that excludes mode, or InvalidTransactionId. */
 extern TransactionId zen_lockers_conflict(const ZenLockerCopy *copy, LockTupleMode mode);
 
+/*
+ * zen_prepared_holder -- a locker of the list that is prepared, or in the course of it; InvalidTransactionId if none.
+ *
+ * Its lock is in NVM under the row's present TID, so the row must not leave that TID.  Caller is outside any epoch.  This is
+ * zen_twophase_holder(), which stands above this folder and sets the pointer when shared memory is initialized.
+ */
+extern TransactionId (*zen_prepared_holder) (const ZenLocker *lockers, uint32 n);
+
 /* zen_lockers_mine -- the strongest lock that this transaction holds; false if none. */
 extern bool zen_lockers_mine(const ZenLockerCopy *copy, LockTupleMode *mode);
 
@@ -67,4 +75,4 @@ extern void zen_rowlock_release(ZenHTable *ht, uint64 tidno, TransactionId xid);
 /* zen_rowlock_prune -- take the locks of transactions that have ended out. */
 extern void zen_rowlock_prune(ZenHTable *ht, uint64 tidno);
 
-#endif							/* ZEN_ROWLOCK_H */
+#endif							/* ZEN_LOCKERS_H */

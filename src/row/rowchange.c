@@ -8,19 +8,17 @@
  *
  * Aborted versions on top are left out when a new one is pushed; their writer frees them.
  */
-#include "txn/rowchange.h"
+#include "row/rowchange.h"
 
 #include "access/transam.h"
 #include "access/xact.h"
 #include "miscadmin.h"
+#include "row/lockers.h"
+#include "row/rowadmit.h"
+#include "row/rowmake.h"
+#include "row/visibility.h"
+#include "row/writeset.h"
 #include "storage/procarray.h"
-#include "txn/row.h"
-#include "txn/rowlock.h"
-#include "txn/spill.h"
-#include "txn/spilled.h"
-#include "txn/twophase.h"
-#include "txn/visibility.h"
-#include "txn/writeset.h"
 
 /* ---------- judging ---------- */
 
@@ -527,7 +525,7 @@ zen_row_change(ZenChange *c)
 	uint32		asked_seq = 0;
 
 	Assert(p->version == NULL && p->tombstone == NULL);
-	zen_spill_if_large();
+	zen_writeset_check_open();
 	for (;;)
 	{
 		Judged		j;
@@ -550,7 +548,7 @@ zen_row_change(ZenChange *c)
 			 * a prepared transaction's lock is in NVM under this TID: the row
 			 * stays until it ends
 			 */
-			c->wait_xid = zen_twophase_holder(lockers_copy.l, lockers_copy.n);
+			c->wait_xid = zen_prepared_holder(lockers_copy.l, lockers_copy.n);
 			if (TransactionIdIsValid(c->wait_xid))
 				result = TM_BeingModified;
 			asked = true;

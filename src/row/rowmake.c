@@ -1,22 +1,21 @@
 /*
- * row.c -- making rows.
+ * rowmake.c -- making rows.
  *
  * A new row becomes visible to others, as uncommitted, when a TID's map word leads to it.  Changes to rows that
  * others may know are rowchange.c's.
  */
-#include "txn/row.h"
+#include "row/rowmake.h"
 
 #include "access/xact.h"
 #include "cache/metcache.h"
-#include "cache/spill.h"
+#include "cache/spillmap.h"
 #include "cache/tablestat.h"
+#include "row/horizon.h"
 #include "nvm/page.h"
+#include "row/rowadmit.h"
+#include "row/visibility.h"
+#include "row/writeset.h"
 #include "storage/procarray.h"
-#include "txn/gc.h"
-#include "txn/spill.h"
-#include "txn/spilled.h"
-#include "txn/visibility.h"
-#include "txn/writeset.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
@@ -80,7 +79,7 @@ zen_row_insert(ZenHTable *ht, MinimalTuple tuple, CommandId cid, uint32 spec_tok
 	uint64		tidno;
 
 	(void) xid;					/* assigned before anything is shared */
-	zen_spill_if_large();
+	zen_writeset_check_open();
 	zen_writeset_reserve(1, 0);
 	v = zen_row_make_version(tuple, cid, (spec_token ? ZEN_V_SPECULATIVE : 0) |
 							 (frozen ? ZEN_V_FROZEN | ZEN_V_COMMITTED | ZEN_V_PENDING : 0));
@@ -150,7 +149,7 @@ static bool
 everyone_sees(ZenVersion *v)
 {
 	return (zen_version_flags(v) & ZEN_V_FROZEN) ||
-		(zen_version_state(v) == ZEN_XID_COMMITTED && zen_gc_has_passed(v->xmin));
+		(zen_version_state(v) == ZEN_XID_COMMITTED && zen_horizon_has_passed(v->xmin));
 }
 
 /* The version in a slot that a word in state NVM leads to (I10). */
@@ -266,7 +265,7 @@ zen_row_place(ZenHTable *to)
 
 	Assert(chain != NULL);
 	(void) GetCurrentTransactionId();
-	zen_spill_if_large();
+	zen_writeset_check_open();
 	zen_writeset_reserve(1, 0);
 	zen_version_set(chain, ZEN_V_PENDING);
 	if (!zen_row_take_tid(to, chain, &tidno, &word))

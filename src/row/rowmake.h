@@ -1,11 +1,11 @@
 /*
- * row.h -- insert and copy one row.
+ * rowmake.h -- insert and copy one row.
  *
  * Knows no Relation: triggers and predicate locks are the table layer's.  All functions are called outside any epoch,
  * and may throw ERRCODE_OUT_OF_MEMORY and ERRCODE_DATA_CORRUPTED.
  */
-#ifndef ZEN_ROW_H
-#define ZEN_ROW_H
+#ifndef ZEN_ROWMAKE_H
+#define ZEN_ROWMAKE_H
 
 #include "cache/version.h"
 
@@ -43,4 +43,4 @@ extern void zen_row_abandon(void);
 /* zen_row_complete -- confirm a speculative insertion, or take it back. */
 extern void zen_row_complete(ZenHTable *ht, uint64 tidno, bool succeeded);
 
-#endif							/* ZEN_ROW_H */
+#endif							/* ZEN_ROWMAKE_H */

@@ -6,14 +6,14 @@
  * A scan reads the rows of a block in one go.  What it waits for is memory: a version, or a slot, is seldom near the one before.
  * So all of the block's are asked for before the first is looked at.
  */
-#include "txn/rowread.h"
+#include "row/rowread.h"
 
 #include "cache/metcache.h"
 #include "cache/tablestat.h"
 #include "nvm/page.h"
 #include "port/pg_bitutils.h"
-#include "txn/spilled.h"
-#include "txn/visibility.h"
+#include "row/rowadmit.h"
+#include "row/visibility.h"
 #include "utils/memutils.h"
 
 #define PREFETCH_LINES	3		/* of each row of a block: a version's header

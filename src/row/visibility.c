@@ -8,7 +8,7 @@
  * Writers that abort become visible as aborted in pg_xact before they have popped their versions, so every walk
  * must expect aborted versions anywhere above the committed ones.
  */
-#include "txn/visibility.h"
+#include "row/visibility.h"
 
 #include "access/transam.h"
 #include "access/xact.h"

@@ -3,7 +3,7 @@
  *
  * They live as long as the process, so that a transaction costs no allocation; after a huge transaction they shrink.
  */
-#include "txn/writeset.h"
+#include "row/writeset.h"
 
 #include "access/xact.h"
 #include "utils/memutils.h"

@@ -1,7 +1,7 @@
 /*
  * writeset.h -- what this transaction has written and locked.
  *
- * Process-local.  Filled by row.c and rowchange.c, consumed by commit.c; entries of a savepoint that is rolled back are
+ * Process-local.  Filled by rowmake.c and rowchange.c, consumed by commit.c; entries of a savepoint that is rolled back are
  * taken out.
  */
 #ifndef ZEN_WRITESET_H

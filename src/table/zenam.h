@@ -11,8 +11,8 @@
 #include "access/tableam.h"
 #include "executor/tuptable.h"
 #include "nvm/htable.h"
-#include "txn/row.h"
-#include "txn/rowread.h"
+#include "row/rowmake.h"
+#include "row/rowread.h"
 #include "utils/rel.h"
 
 /* ---------- relations ---------- */

@@ -22,18 +22,20 @@
 #include "catalog/storage.h"
 #include "commands/defrem.h"
 #include "commands/progress.h"
+#include "gc/collect.h"
+#include "row/horizon.h"
 #include "miscadmin.h"
 #include "nvm/adopt.h"
 #include "optimizer/plancat.h"
 #include "pgstat.h"
+#include "recovery/recovery.h"
 #include "storage/smgr.h"
 #include "table/zenam_callbacks.h"
 #include "table/zenam_publish.h"
 #include "table/zenam_reindex.h"
 #include "table/zenam_unlogged.h"
 #include "txn/ddl.h"
-#include "txn/gc.h"
-#include "txn/recovery.h"
+#include "txn/spill.h"
 #include "txn/twophase.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -284,6 +286,7 @@ place_chain(Copy *copy, ZenVersion **chain)
 		copy->dead++;
 	else
 		copy->live++;
+	zen_spill_if_large();
 	zen_row_place(copy->to);
 }
 
@@ -339,7 +342,7 @@ zenam_relation_copy_for_cluster(Relation old_table, Relation new_table, Relation
 	copy.from = zen_rel_htable(old_table);
 	copy.to = zen_rel_htable_raw(new_table);
 	copy.per_row = AllocSetContextCreate(CurrentMemoryContext, "zen copy", ALLOCSET_DEFAULT_SIZES);
-	(void) zen_gc_horizon();	/* what everyone sees is copied as such */
+	(void) zen_horizon_look();	/* what everyone sees is copied as such */
 	pgstat_progress_update_param(PROGRESS_CLUSTER_PHASE, old_index ?
 								 PROGRESS_CLUSTER_PHASE_INDEX_SCAN_HEAP : PROGRESS_CLUSTER_PHASE_SEQ_SCAN_HEAP);
 	if (old_index != NULL)

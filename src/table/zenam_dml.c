@@ -1,7 +1,7 @@
 /*
  * zenam_dml.c -- insert, update, delete, lock.
  *
- * Thin over txn/rowchange.c, which judges and applies one attempt.  This file waits for other transactions between
+ * Thin over row/rowchange.c, which judges and applies one attempt.  This file waits for other transactions between
  * attempts, in heap's manner: the heavyweight tuple lock first, so that waiters queue fairly, then the other
  * transaction's end; and it sees to toasting, predicate locks and statistics.
  *
@@ -19,14 +19,15 @@
 #include "cache/tidmap.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "recovery/recovery.h"
+#include "row/lockers.h"
+#include "row/rowchange.h"
 #include "storage/lmgr.h"
 #include "storage/predicate.h"
 #include "table/zenam_callbacks.h"
 #include "table/zenam_publish.h"
 #include "txn/exclusive.h"
-#include "txn/recovery.h"
-#include "txn/rowchange.h"
-#include "txn/rowlock.h"
+#include "txn/spill.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -99,6 +100,7 @@ insert_tuple(Relation rel, HeapTuple tuple, CommandId cid, int options, uint32 s
 
 	zen_gate();
 	zen_exclusive_write();
+	zen_spill_if_large();
 	tidno = zen_row_insert(zen_rel_htable(rel), minimal_view(tuple), cid, spec_token,
 						   (options & HEAP_INSERT_FROZEN) != 0);
 	zen_rel_cover_block(rel, (BlockNumber) (tidno / ZEN_TIDS_PER_BLOCK));
@@ -350,6 +352,14 @@ classify_update(Relation rel, HeapTuple old, HeapTuple new, ZenChange *c)
 	bms_free(indexed);
 }
 
+/* zen_row_change(), after a large transaction has made room for one more version. */
+static TM_Result
+change_row(ZenChange *c)
+{
+	zen_spill_if_large();
+	return zen_row_change(c);
+}
+
 /* ---------- update ---------- */
 
 static void
@@ -410,7 +420,7 @@ zenam_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, Command
 	if (result == TM_Ok)
 	{
 		c.tuple = minimal_view(stored);
-		result = attempt(&c, &w, zen_row_change);
+		result = attempt(&c, &w, change_row);
 	}
 	end_wait(&w);
 	*update_indexes = TU_None;
@@ -455,7 +465,7 @@ zenam_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapsh
 
 	zen_check_change(rel);
 	c.moved = changingPart;
-	result = attempt(&c, &w, zen_row_change);
+	result = attempt(&c, &w, change_row);
 	end_wait(&w);
 	if (result != TM_Ok)
 	{

@@ -1,7 +1,7 @@
 /*
  * zenam_maint.c -- VACUUM, ANALYZE, index builds.
  *
- * VACUUM has one thing to do: make dead TIDs usable again.  Old versions and slots go without it (txn/gc.c).  It marks
+ * VACUUM has one thing to do: make dead TIDs usable again.  Old versions and slots go without it (gc/collect.c).  It marks
  * DEAD words as DYING, lets every index remove what points to them (the test is one look at the word: no list of
  * TIDs has to fit into memory), and makes them UNUSED.  If it ends early, DYING words wait for the next one.
  *
@@ -14,15 +14,18 @@
 #include "access/multixact.h"
 #include "access/transam.h"
 #include "access/xact.h"
-#include "cache/spill.h"
+#include "cache/spillmap.h"
 #include "catalog/index.h"
 #include "catalog/pg_am.h"
 #include "commands/dbcommands.h"
 #include "commands/progress.h"
 #include "commands/vacuum.h"
 #include "executor/executor.h"
+#include "gc/collect.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "recovery/recovery.h"
+#include "row/visibility.h"
 #include "storage/bufmgr.h"
 #include "storage/procarray.h"
 #include "table/indexvacuum.h"
@@ -30,9 +33,6 @@
 #include "table/zenam_reindex.h"
 #include "table/zenam_scan.h"
 #include "table/zenam_unlogged.h"
-#include "txn/gc.h"
-#include "txn/recovery.h"
-#include "txn/visibility.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"

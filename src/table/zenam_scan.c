@@ -208,7 +208,7 @@ init_scan(ZenScan *scan, bool keep_range)
 		pgstat_count_heap_scan(scan->base.rs_rd);
 }
 
-/* An output plugin reads by a snapshot of the past, whose row versions zen does not keep (zen_gc_horizon). */
+/* An output plugin reads by a snapshot of the past, whose row versions zen does not keep (zen_horizon_look). */
 static void
 refuse_while_decoding(Relation rel)
 {

@@ -16,12 +16,12 @@
 #include "access/transam.h"
 #include "base/fault.h"
 #include "cache/metcache.h"
+#include "gc/collect.h"
 #include "miscadmin.h"
 #include "nvm/persist.h"
-#include "nvm/alloc.h"
-#include "txn/gc.h"
-#include "txn/spilled.h"
-#include "txn/visibility.h"
+#include "nvm/slotalloc.h"
+#include "row/visibility.h"
+#include "txn/spillend.h"
 
 #define CTS_TRIES		4		/* numbers that are passed over to save a
 								 * fence */

@@ -8,7 +8,7 @@
 #define ZEN_COMMIT_H
 
 #include "nvm/region.h"
-#include "txn/writeset.h"
+#include "row/writeset.h"
 
 #include "datatype/timestamp.h"
 

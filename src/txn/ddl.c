@@ -15,13 +15,13 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "base/fault.h"
-#include "cache/spill.h"
-#include "nvm/alloc.h"
+#include "cache/spillmap.h"
+#include "gc/collect.h"
 #include "nvm/persist.h"
+#include "nvm/slotalloc.h"
 #include "replication/message.h"
-#include "txn/gc.h"
-#include "txn/spilled.h"
-#include "txn/writeset.h"
+#include "row/writeset.h"
+#include "txn/spillend.h"
 #include "utils/memutils.h"
 
 typedef enum DdlKind

@@ -13,6 +13,7 @@
 
 #include "access/xact.h"
 #include "base/guc.h"
+#include "gc/collect.h"
 #include "miscadmin.h"
 #include "nvm/page.h"
 #include "pgstat.h"
@@ -21,7 +22,6 @@
 #include "storage/proc.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
-#include "txn/gc.h"
 #include "utils/timestamp.h"
 
 #define LOOK_MS			50

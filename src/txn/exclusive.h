@@ -9,7 +9,7 @@
 #ifndef ZEN_EXCLUSIVE_H
 #define ZEN_EXCLUSIVE_H
 
-#include "txn/writeset.h"
+#include "row/writeset.h"
 
 #include "datatype/timestamp.h"
 

@@ -15,12 +15,13 @@
 #include "base/fault.h"
 #include "base/guc.h"
 #include "cache/metcache.h"
-#include "cache/spill.h"
+#include "cache/spillmap.h"
+#include "gc/collect.h"
+#include "row/horizon.h"
 #include "miscadmin.h"
-#include "nvm/alloc.h"
 #include "nvm/persist.h"
+#include "nvm/slotalloc.h"
 #include "txn/commit.h"
-#include "txn/gc.h"
 
 #define BATCH			1024	/* rows written between two fences */
 
@@ -291,7 +292,7 @@ spill(void)
 	Row		   *rows = MemoryContextAllocHuge(CurrentMemoryContext, Max(ws->nwrites, 1) * sizeof(Row));
 	uint32		n = 0;
 
-	(void) zen_gc_horizon();
+	(void) zen_horizon_look();
 	/* pages, maps and records are taken where nobody can make room */
 	if (zen_arena_lacks_spans())
 		zen_make_room();

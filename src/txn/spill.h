@@ -2,7 +2,7 @@
  * spill.h -- large transactions write rows to NVM before they commit.
  *
  * A transaction whose versions take more than zen.spill_threshold of DRAM leases its region early, writes them to their
- * slots with LP = 0, and gives up their entries (cache/spill.h).  One LP at the end commits any number of rows.
+ * slots with LP = 0, and gives up their entries (cache/spillmap.h).  One LP at the end commits any number of rows.
  */
 #ifndef ZEN_TXN_SPILL_H
 #define ZEN_TXN_SPILL_H

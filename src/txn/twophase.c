@@ -16,17 +16,18 @@
 #include "access/xact.h"
 #include "base/locks.h"
 #include "cache/metcache.h"
+#include "gc/collect.h"
+#include "lib/qunique.h"
 #include "miscadmin.h"
-#include "nvm/alloc.h"
 #include "nvm/persist.h"
 #include "nvm/repair.h"
+#include "nvm/slotalloc.h"
+#include "row/lockers.h"
+#include "row/rowadmit.h"
 #include "storage/procarray.h"
-#include "lib/qunique.h"
 #include "storage/shmem.h"
 #include "txn/ddl.h"
-#include "txn/gc.h"
-#include "txn/rowlock.h"
-#include "txn/spilled.h"
+#include "txn/spillend.h"
 
 #define LOCKS_PER_SLOT	60
 #define LOCK_LIST_WORD1	zen_word1(0, 0, 0, false)	/* of no row */
@@ -95,6 +96,7 @@ zen_twophase_init(void)
 	bool		found;
 
 	zen_spilled_resolve = zen_twophase_resolve;
+	zen_prepared_holder = zen_twophase_holder;
 	prepared = ShmemInitStruct("zen prepared transactions", zen_twophase_shmem_size(), &found);
 	if (!found)
 		memset(prepared, 0, zen_twophase_shmem_size());

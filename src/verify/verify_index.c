@@ -23,7 +23,7 @@
  * removed their entries; an entry read before and judged after that is found innocent by a second pass that holds VACUUM
  * off.
  */
-#include "admin/verify_index.h"
+#include "verify/verify_index.h"
 
 #include "access/brin_internal.h"
 #include "access/brin_revmap.h"
@@ -41,12 +41,12 @@
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "table/zenam.h"
-#include "txn/check.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/typcache.h"
+#include "verify/verify_row.h"
 
 typedef struct IndexCheck
 {

@@ -4,7 +4,7 @@
 #ifndef ZEN_VERIFY_INDEX_H
 #define ZEN_VERIFY_INDEX_H
 
-#include "admin/report.h"
+#include "verify/verify_report.h"
 
 #include "nvm/htable.h"
 #include "utils/rel.h"

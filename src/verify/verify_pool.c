@@ -20,7 +20,6 @@
 #include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/table.h"
-#include "admin/report.h"
 #include "base/epoch.h"
 #include "base/locks.h"
 #include "catalog/pg_am.h"
@@ -29,13 +28,12 @@
 #include "commands/defrem.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "nvm/alloc.h"
 #include "nvm/persist.h"
+#include "nvm/slotalloc.h"
+#include "recovery/recovery.h"
 #include "storage/lmgr.h"
 #include "table/zenam.h"
-#include "txn/check.h"
 #include "txn/ddl.h"
-#include "txn/recovery.h"
 #include "txn/twophase.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
@@ -43,6 +41,8 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
+#include "verify/verify_report.h"
+#include "verify/verify_row.h"
 
 #define MAX_SUSPECTS	10000
 #define SETTLE_MS		30000	/* longest wait for one region to be idle */

@@ -1,7 +1,7 @@
 /*
- * report.c -- findings as rows: kind, relation, tid, location, detail.
+ * verify_report.c -- findings as rows: kind, relation, tid, location, detail.
  */
-#include "admin/report.h"
+#include "verify/verify_report.h"
 
 #include "cache/tidmap.h"
 #include "catalog/pg_type.h"

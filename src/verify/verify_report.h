@@ -1,8 +1,8 @@
 /*
- * report.h -- the rows that zen_verify() and zen_verify_pool() return: one for each thing found wrong.
+ * verify_report.h -- the rows that zen_verify() and zen_verify_pool() return: one for each thing found wrong.
  */
-#ifndef ZEN_REPORT_H
-#define ZEN_REPORT_H
+#ifndef ZEN_VERIFY_REPORT_H
+#define ZEN_VERIFY_REPORT_H
 
 #include "base/compat.h"
 
@@ -34,4 +34,4 @@ typedef struct ZenFinding
 
 extern void zen_report(ZenReport *report, const ZenFinding *finding, const char *fmt,...) pg_attribute_printf(3, 4);
 
-#endif							/* ZEN_REPORT_H */
+#endif							/* ZEN_VERIFY_REPORT_H */

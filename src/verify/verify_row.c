@@ -1,5 +1,5 @@
 /*
- * check.c -- verification of map words, version chains and slots.
+ * verify_row.c -- verification of map words, version chains and slots.
  *
  * Everything is read as readers read it, inside an epoch, where nothing that a word leads to is reused.  What that does
  * not cover is looked at again under the word's lock before it counts: the slot of a tombstone is freed as soon as the
@@ -9,10 +9,10 @@
  * A transaction's writes count as committed from the moment that pg_xact says so, while the last part of its commit is
  * still to come; its region is leased until then, and zen_region_is_committed() gives it the benefit of the doubt.
  */
-#include "txn/check.h"
+#include "verify/verify_row.h"
 
-#include "cache/spill.h"
-#include "txn/visibility.h"
+#include "cache/spillmap.h"
+#include "row/visibility.h"
 
 #define MAX_CHAIN	(2 * ZEN_MAX_CODE)	/* number_version() and the aborted
 										 * versions on top stay below */

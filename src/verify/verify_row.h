@@ -1,14 +1,14 @@
 /*
- * check.h -- is what a map word leads to what it must be?
+ * verify_row.h -- is what a map word leads to what it must be?
  *
  * Only reads.  All functions are called outside any epoch, take no lock on the table, and never throw; none reports what
  * another transaction is just doing.
  */
-#ifndef ZEN_CHECK_H
-#define ZEN_CHECK_H
+#ifndef ZEN_VERIFY_ROW_H
+#define ZEN_VERIFY_ROW_H
 
 #include "cache/version.h"
-#include "nvm/alloc.h"
+#include "nvm/slotalloc.h"
 
 /* Something found wrong. */
 typedef struct ZenFault
@@ -42,4 +42,4 @@ extern bool zen_check_is_unused(ZenHTable *ht, uint64 tidno);
 /* zen_check_referenced -- does the map lead to the slot with this header? */
 extern bool zen_check_referenced(ZenSlot slot, ZenTupleHeader header);
 
-#endif							/* ZEN_CHECK_H */
+#endif							/* ZEN_VERIFY_ROW_H */

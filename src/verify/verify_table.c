@@ -1,7 +1,7 @@
 /*
- * verify.c -- zen_verify(): is a table what it should be, in DRAM, in NVM and in its indexes?
+ * verify_table.c -- zen_verify(): is a table what it should be, in DRAM, in NVM and in its indexes?
  *
- *	1. Each word of the map: what it leads to (txn/check.c).
+ *	1. Each word of the map: what it leads to (verify/verify_row.c).
  *	2. Stale headers (R5): what stands in free slots must be superseded by a version of the row or its tombstone, and
  *	   counted in the map word.  All pages that may hold slots of the table are read, once for each window of TIDs
  *	   whose counts fit into maintenance_work_mem.
@@ -16,21 +16,21 @@
 #include "access/relation.h"
 #include "access/transam.h"
 #include "access/xact.h"
-#include "admin/report.h"
-#include "admin/verify_index.h"
 #include "catalog/index.h"
 #include "catalog/pg_class.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "nvm/page.h"
+#include "recovery/recovery.h"
 #include "table/zenam.h"
-#include "txn/check.h"
-#include "txn/recovery.h"
 #include "utils/guc.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 #include "utils/snapmgr.h"
+#include "verify/verify_index.h"
+#include "verify/verify_report.h"
+#include "verify/verify_row.h"
 
 #define MAX_STALE_SLOTS	256		/* of one TID, looked at in one go */
 #define MAX_SUSPECTS	100000	/* TIDs that share one look at the pages: some
