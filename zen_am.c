@@ -63,11 +63,11 @@ zen_shmem_request(void)
 	RequestAddinShmemSpace(zen_region_shmem_size());
 	RequestAddinShmemSpace(zen_page_shmem_size());
 	RequestAddinShmemSpace(zen_htable_shmem_size());
-	RequestAddinShmemSpace(zen_alloc_shmem_size());
+	RequestAddinShmemSpace(zen_slotalloc_shmem_size());
 	RequestAddinShmemSpace(zen_tidmap_shmem_size());
 	RequestAddinShmemSpace(zen_version_shmem_size());
 	RequestAddinShmemSpace(zen_metcache_shmem_size());
-	RequestAddinShmemSpace(zen_spill_shmem_size());
+	RequestAddinShmemSpace(zen_spillmap_shmem_size());
 	RequestAddinShmemSpace(zen_gc_shmem_size());
 	RequestAddinShmemSpace(zen_sweep_shmem_size());
 	RequestAddinShmemSpace(zen_sequence_shmem_size());
@@ -88,7 +88,7 @@ zen_at_exit(int code, Datum arg)
 static void (*const release[ZEN_RETIRED_KINDS]) (ZenRetired *object) =
 {
 	[ZEN_RETIRED_VERSION] = zen_version_release,
-		[ZEN_RETIRED_SPILL] = zen_spill_release,
+		[ZEN_RETIRED_SPILL] = zen_spillmap_release,
 };
 
 /* Once at start, and again in the same postmaster after a backend has crashed: everything is made afresh. */
@@ -108,11 +108,11 @@ zen_shmem_startup(void)
 	zen_region_init();
 	zen_page_init();
 	zen_htable_init();
-	zen_alloc_init();
+	zen_slotalloc_init();
 	zen_tidmap_init();
 	zen_version_init();
 	zen_metcache_init();
-	zen_spill_init();
+	zen_spillmap_init();
 	zen_horizon_init();
 	zen_gc_init();
 	zen_sweep_init();

@@ -106,7 +106,7 @@ zen_open(bool fresh)
 
 	zen_page_init();
 	zen_region_init();
-	zen_alloc_init();
+	zen_slotalloc_init();
 	zen_htables = calloc(ntables + 1, sizeof(ZenHTable));
 	for (int t = 0; t < ntables; t++)
 	{
@@ -403,7 +403,7 @@ adopt_pages(void)
 		if (!sane)
 			die("page %u is damaged", p);
 		zen_page_adopt(p, owner);
-		zen_alloc_adopt_page(p);
+		zen_slotalloc_adopt_page(p);
 	}
 }
 

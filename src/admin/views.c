@@ -256,7 +256,7 @@ zen_garbage_info(PG_FUNCTION_ARGS)
 
 	enter();
 	begin_row(fcinfo, &row);
-	zen_garbage_holder(&holder);
+	zen_holder_find(&holder);
 	put_int64(&row, (int64) zen_gc_pending());
 	put_int64(&row, (int64) zen_gc_bytes());
 	put_xid8(&row, zen_gc_oldest());
@@ -597,7 +597,7 @@ zen_relation_size(PG_FUNCTION_ARGS)
 	if (rel == NULL)
 		PG_RETURN_NULL();
 	ht = zen_rel_htable_raw(rel);
-	bytes = nvm_bytes(ht, zen_alloc_count_pages(ht->idx));
+	bytes = nvm_bytes(ht, zen_slotalloc_count_pages(ht->idx));
 	relation_close(rel, AccessShareLock);
 	PG_RETURN_INT64(bytes);
 }

@@ -127,7 +127,7 @@ drop_quotas(void)
 }
 
 void
-zen_split_plan(void)
+zen_shares_plan(void)
 {
 	TimestampTz now = GetCurrentTimestamp();
 

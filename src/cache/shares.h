@@ -6,7 +6,7 @@
 
 #include "base/compat.h"
 
-/* zen_split_plan -- plan the shares anew if it is time, or drop them if zen.met_cache_split is off; by zen's worker. */
-extern void zen_split_plan(void);
+/* zen_shares_plan -- plan the shares anew if it is time, or drop them if zen.met_cache_split is off; by zen's worker. */
+extern void zen_shares_plan(void);
 
 #endif							/* ZEN_SHARES_H */

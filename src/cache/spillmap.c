@@ -30,17 +30,17 @@ typedef struct SpillTable
 static SpillTable *table;
 
 Size
-zen_spill_shmem_size(void)
+zen_spillmap_shmem_size(void)
 {
 	return sizeof(SpillTable);
 }
 
 void
-zen_spill_init(void)
+zen_spillmap_init(void)
 {
 	bool		found;
 
-	table = ShmemInitStruct("zen spill records", zen_spill_shmem_size(), &found);
+	table = ShmemInitStruct("zen spill records", zen_spillmap_shmem_size(), &found);
 	if (found)
 		return;
 	memset(table, 0, sizeof(SpillTable));
@@ -76,7 +76,7 @@ old_slots(const ZenSpill *s)
 }
 
 ZenSlot
-zen_spill_old(const ZenSpill *spill, uint32 i)
+zen_spillmap_old(const ZenSpill *spill, uint32 i)
 {
 	return spill->has_old ? old_slots(spill)[i] : InvalidZenSlot;
 }
@@ -93,7 +93,7 @@ place_of(uint32 bucket, uint32 htable, uint32 block)
 }
 
 ZenSpill *
-zen_spill_find(ZenHTable *ht, uint32 block)
+zen_spillmap_find(ZenHTable *ht, uint32 block)
 {
 	ZenSpill   *s = table->buckets[bucket_of(ht->idx, block)];
 
@@ -108,7 +108,7 @@ zen_spill_find(ZenHTable *ht, uint32 block)
 }
 
 void
-zen_spill_release(ZenRetired *object)
+zen_spillmap_release(ZenRetired *object)
 {
 	ZenSpill   *s = (ZenSpill *) object;
 
@@ -162,7 +162,7 @@ copy_needed(ZenHTable *ht, ZenSpill *to, const ZenSpill *from)
 {
 	for (uint32 i = 0; i < ZEN_TIDS_PER_BLOCK; i++)
 		if (is_needed(ht, from, i))
-			note(to, i, from->slot[i], zen_spill_old(from, i), &from->writers[from->writer_of[i]]);
+			note(to, i, from->slot[i], zen_spillmap_old(from, i), &from->writers[from->writer_of[i]]);
 }
 
 static ZenSpill *
@@ -209,7 +209,7 @@ try_note(ZenHTable *ht, ZenSpill *volatile *place, uint64 tidno, ZenSlot slot, Z
 		larger->next = s->next;
 	}
 	note(larger, i, slot, old, writer);
-	pg_write_barrier();			/* pairs with zen_spill_find */
+	pg_write_barrier();			/* pairs with zen_spillmap_find */
 	*place = larger;
 	*replaced = s;
 	*spare = NULL;
@@ -217,7 +217,7 @@ try_note(ZenHTable *ht, ZenSpill *volatile *place, uint64 tidno, ZenSlot slot, Z
 }
 
 bool
-zen_spill_note(ZenHTable *ht, uint64 tidno, ZenSlot slot, ZenSlot old, const ZenSpillWriter *writer)
+zen_spillmap_note(ZenHTable *ht, uint64 tidno, ZenSlot slot, ZenSlot old, const ZenSpillWriter *writer)
 {
 	uint32		block = (uint32) (tidno / ZEN_TIDS_PER_BLOCK);
 	uint32		bucket = bucket_of(ht->idx, block);
@@ -237,7 +237,7 @@ zen_spill_note(ZenHTable *ht, uint64 tidno, ZenSlot slot, ZenSlot old, const Zen
 		SpinLockRelease(lock_of(bucket));
 		zen_epoch_leave();
 		if (spare != NULL)
-			zen_spill_release(&spare->retired);
+			zen_spillmap_release(&spare->retired);
 		if (replaced != NULL)
 			zen_epoch_retire(&replaced->retired);
 		if (done)
@@ -249,7 +249,7 @@ zen_spill_note(ZenHTable *ht, uint64 tidno, ZenSlot slot, ZenSlot old, const Zen
 }
 
 void
-zen_spill_mark(ZenHTable *ht, uint32 block, uint32 region, TransactionId xid, uint32 flags)
+zen_spillmap_mark(ZenHTable *ht, uint32 block, uint32 region, TransactionId xid, uint32 flags)
 {
 	uint32		bucket = bucket_of(ht->idx, block);
 	ZenSpill   *s;
@@ -264,7 +264,7 @@ zen_spill_mark(ZenHTable *ht, uint32 block, uint32 region, TransactionId xid, ui
 }
 
 void
-zen_spill_forget(ZenHTable *ht, uint64 tidno)
+zen_spillmap_forget(ZenHTable *ht, uint64 tidno)
 {
 	uint32		block = (uint32) (tidno / ZEN_TIDS_PER_BLOCK);
 	uint32		bucket = bucket_of(ht->idx, block);
@@ -278,7 +278,7 @@ zen_spill_forget(ZenHTable *ht, uint64 tidno)
 }
 
 void
-zen_spill_trim(ZenHTable *ht, uint32 block, bool gone)
+zen_spillmap_trim(ZenHTable *ht, uint32 block, bool gone)
 {
 	uint32		bucket = bucket_of(ht->idx, block);
 	ZenSpill   *volatile *place;
@@ -320,7 +320,7 @@ read_version(ZenVersion *v, ZenSlot slot, uint32 flags)
 static bool
 read_chain(ZenHTable *ht, uint64 tidno, ZenSlot slot, ZenSpilledChain *chain)
 {
-	ZenSpill   *s = zen_spill_find(ht, (uint32) (tidno / ZEN_TIDS_PER_BLOCK));
+	ZenSpill   *s = zen_spillmap_find(ht, (uint32) (tidno / ZEN_TIDS_PER_BLOCK));
 	uint32		i = tidno % ZEN_TIDS_PER_BLOCK;
 	ZenSpillWriter *writer;
 	ZenSlot		old;
@@ -334,7 +334,7 @@ read_chain(ZenHTable *ht, uint64 tidno, ZenSlot slot, ZenSpilledChain *chain)
 		flags &= ~(ZEN_SPILL_SETTLED | ZEN_V_PENDING);
 	else
 		flags |= ZEN_V_SPILLED;
-	old = zen_spill_old(s, i);
+	old = zen_spillmap_old(s, i);
 	read_version(&chain->newest, slot, flags);
 	chain->newest.xmin = writer->xid;
 	chain->newest.cmin = writer->cmin;

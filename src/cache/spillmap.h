@@ -51,8 +51,8 @@ typedef struct ZenSpilledChain
 	ZenVersion	older;
 } ZenSpilledChain;
 
-extern Size zen_spill_shmem_size(void);
-extern void zen_spill_init(void);
+extern Size zen_spillmap_shmem_size(void);
+extern void zen_spillmap_init(void);
 
 /*
  * zen_word_chain -- the newest version that a word leads to, in state ENTRY or SPILLED; NULL in any other.
@@ -61,29 +61,29 @@ extern void zen_spill_init(void);
  */
 extern ZenVersion *zen_word_chain(ZenHTable *ht, uint64 tidno, ZenWord *word, uint64 *w, ZenSpilledChain *space);
 
-/* zen_spill_find -- the record of a block, or NULL.  Inside an epoch, or while the caller's rows keep it. */
-extern ZenSpill *zen_spill_find(ZenHTable *ht, uint32 block);
+/* zen_spillmap_find -- the record of a block, or NULL.  Inside an epoch, or while the caller's rows keep it. */
+extern ZenSpill *zen_spillmap_find(ZenHTable *ht, uint32 block);
 
-/* zen_spill_old -- the slot of the version that a TID's spilled one replaces; 0: none. */
-extern ZenSlot zen_spill_old(const ZenSpill *spill, uint32 i);
+/* zen_spillmap_old -- the slot of the version that a TID's spilled one replaces; 0: none. */
+extern ZenSlot zen_spillmap_old(const ZenSpill *spill, uint32 i);
 
-/* zen_spill_note -- say of a TID what is to be known when its word is SPILLED.  False when DRAM is full. */
-extern bool zen_spill_note(ZenHTable *ht, uint64 tidno, ZenSlot slot, ZenSlot old, const ZenSpillWriter *writer);
+/* zen_spillmap_note -- say of a TID what is to be known when its word is SPILLED.  False when DRAM is full. */
+extern bool zen_spillmap_note(ZenHTable *ht, uint64 tidno, ZenSlot slot, ZenSlot old, const ZenSpillWriter *writer);
 
 /*
- * zen_spill_mark -- set flags in the writers of a record that belong to a region (and xid, if valid) and are not settled.
+ * zen_spillmap_mark -- set flags in the writers of a record that belong to a region (and xid, if valid) and are not settled.
  *
- * zen_spill_forget -- a TID's slot is not to be scrubbed any more, and its word not SPILLED.
+ * zen_spillmap_forget -- a TID's slot is not to be scrubbed any more, and its word not SPILLED.
  *
- * zen_spill_trim -- drop the record of a block if no TID needs it; gone: of a table that nobody reads any more, in any case.
+ * zen_spillmap_trim -- drop the record of a block if no TID needs it; gone: of a table that nobody reads any more, in any case.
  *
  * All outside of epochs.
  */
-extern void zen_spill_mark(ZenHTable *ht, uint32 block, uint32 region, TransactionId xid, uint32 flags);
-extern void zen_spill_forget(ZenHTable *ht, uint64 tidno);
-extern void zen_spill_trim(ZenHTable *ht, uint32 block, bool gone);
+extern void zen_spillmap_mark(ZenHTable *ht, uint32 block, uint32 region, TransactionId xid, uint32 flags);
+extern void zen_spillmap_forget(ZenHTable *ht, uint64 tidno);
+extern void zen_spillmap_trim(ZenHTable *ht, uint32 block, bool gone);
 
 /* The release callback for retired records. */
-extern void zen_spill_release(ZenRetired *object);
+extern void zen_spillmap_release(ZenRetired *object);
 
 #endif							/* ZEN_SPILLMAP_H */

@@ -457,7 +457,7 @@ collect_block(ZenHTable *ht, uint64 first)
 
 	for (uint64 t = first; t < first + ZEN_TIDS_PER_BLOCK; t++)
 		all &= zen_gc_tuple(ht, t);
-	zen_spill_trim(ht, (uint32) (first / ZEN_TIDS_PER_BLOCK), false);
+	zen_spillmap_trim(ht, (uint32) (first / ZEN_TIDS_PER_BLOCK), false);
 	return all;
 }
 
@@ -539,7 +539,7 @@ collect_region(uint32 region)
 {
 	zen_gc_run(region, PG_UINT32_MAX);
 	zen_epoch_flush();
-	zen_alloc_release_empty(region, pages_to_keep(region, 1), PG_UINT32_MAX, zen_gc_forget_header);
+	zen_slotalloc_release_empty(region, pages_to_keep(region, 1), PG_UINT32_MAX, zen_gc_forget_header);
 }
 
 void
@@ -614,7 +614,7 @@ zen_gc_some_pages(void)
 		pg_atomic_write_u32(&zen_regions[r].emptied, 0);
 		pg_memory_barrier();	/* a page that is emptied from here on sets it
 								 * again */
-		if (zen_alloc_release_empty(r, pages_to_keep(r, KEEP_PAGES), PAGES_PER_STEP, zen_gc_forget_header) == PAGES_PER_STEP)
+		if (zen_slotalloc_release_empty(r, pages_to_keep(r, KEEP_PAGES), PAGES_PER_STEP, zen_gc_forget_header) == PAGES_PER_STEP)
 		{
 			pg_atomic_write_u32(&zen_regions[r].emptied, 1);
 			more = true;
@@ -639,7 +639,7 @@ zen_gc_pages(void)
 		pg_atomic_write_u32(&zen_regions[r].emptied, 0);
 		pg_memory_barrier();	/* a page that is emptied from here on sets it
 								 * again */
-		zen_alloc_release_empty(r, pages_to_keep(r, 1), PG_UINT32_MAX, zen_gc_forget_header);
+		zen_slotalloc_release_empty(r, pages_to_keep(r, 1), PG_UINT32_MAX, zen_gc_forget_header);
 		zen_region_release(r);
 	}
 }

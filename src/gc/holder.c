@@ -102,7 +102,7 @@ look_at_slots(ZenHolder *holder)
 }
 
 void
-zen_garbage_holder(ZenHolder *holder)
+zen_holder_find(ZenHolder *holder)
 {
 	memset(holder, 0, sizeof(*holder));
 	holder->kind = ZEN_HOLDER_NONE;
@@ -169,7 +169,7 @@ warn(uint64 pending, const ZenHolder *holder)
 }
 
 void
-zen_garbage_watch(FullTransactionId horizon)
+zen_holder_watch(FullTransactionId horizon)
 {
 	static FullTransactionId last_horizon;
 	static TimestampTz last_warning = 0;
@@ -188,7 +188,7 @@ zen_garbage_watch(FullTransactionId horizon)
 		return;
 	if (pending < (uint64) zen_garbage_warning && free_percent(ZEN_ROOM_POOL) >= LOW_PERCENT && free_percent(ZEN_ROOM_DRAM) >= LOW_PERCENT)
 		return;
-	zen_garbage_holder(&holder);
+	zen_holder_find(&holder);
 	if (holder.kind == ZEN_HOLDER_NONE)
 		return;
 	if (holder.kind == last.kind && holder.pid == last.pid && holder.xid == last.xid &&

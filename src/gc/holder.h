@@ -28,14 +28,14 @@ typedef struct ZenHolder
 
 extern const char *zen_holder_kind(ZenHolderKind kind);
 
-/* zen_garbage_holder -- who holds the oldest xid that some snapshot may not see, as of about now. */
-extern void zen_garbage_holder(ZenHolder *holder);
+/* zen_holder_find -- who holds the oldest xid that some snapshot may not see, as of about now. */
+extern void zen_holder_find(ZenHolder *holder);
 
 /*
- * zen_garbage_watch -- the worker, when it has collected what was due by this horizon: warn in the server log if garbage
+ * zen_holder_watch -- the worker, when it has collected what was due by this horizon: warn in the server log if garbage
  * grows large, or room becomes short, while somebody keeps it from being collected.  Says it once a minute, and at once
  * if it is somebody else.
  */
-extern void zen_garbage_watch(FullTransactionId horizon);
+extern void zen_holder_watch(FullTransactionId horizon);
 
 #endif							/* ZEN_HOLDER_H */

@@ -82,7 +82,7 @@ sweep_block(ZenHTable *ht, uint64 block)
 
 		if ((found >> i & 1) == 0)
 			continue;
-		zen_rowlock_prune(ht, tidno);
+		zen_lockers_prune(ht, tidno);
 		(void) zen_gc_tuple(ht, tidno);
 	}
 }

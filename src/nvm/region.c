@@ -2,7 +2,7 @@
  * region.c -- leases, watermarks, in-doubt descriptors, Tx-CTS.
  *
  * R11: a lease is a compare-and-swap on the region's flag.  A process tries its last region first, or one that has room
- * for it (zen_alloc_choose_region), then from 0 up, so that few regions stay in use and their partly filled pages are found
+ * for it (zen_slotalloc_choose_region), then from 0 up, so that few regions stay in use and their partly filled pages are found
  * again.
  *
  * R14: the counter's persistent mark is raised CTS_STRIDE at a time, before any number beyond it is given out; a

@@ -72,7 +72,7 @@ max_contexts(void)
 }
 
 Size
-zen_alloc_shmem_size(void)
+zen_slotalloc_shmem_size(void)
 {
 	/*
 	 * beyond the initial entries the hash table grows from the slack
@@ -82,7 +82,7 @@ zen_alloc_shmem_size(void)
 }
 
 void
-zen_alloc_init(void)
+zen_slotalloc_init(void)
 {
 	HASHCTL		info = {.keysize = sizeof(ZenPageOwner),.entrysize = sizeof(Context)};
 	bool		found;
@@ -388,7 +388,7 @@ zen_slot_alloc(uint32 region, ZenHTable *ht, Size size)
 }
 
 void
-zen_alloc_choose_region(void)
+zen_slotalloc_choose_region(void)
 {
 	ZenPageOwner key = wanted;
 	uint32		best = ZEN_NO_REGION,
@@ -522,7 +522,7 @@ take_empty(Context *context, uint32 keep, uint32 *max, uint32 list)
 }
 
 uint32
-zen_alloc_release_empty(uint32 region, uint32 keep, uint32 max, void (*forget) (ZenTupleHeader header))
+zen_slotalloc_release_empty(uint32 region, uint32 keep, uint32 max, void (*forget) (ZenTupleHeader header))
 {
 	HASH_SEQ_STATUS seq;
 	Context    *context;
@@ -549,7 +549,7 @@ zen_alloc_release_empty(uint32 region, uint32 keep, uint32 max, void (*forget) (
 }
 
 void
-zen_alloc_drop_htable(uint32 htable)
+zen_slotalloc_drop_htable(uint32 htable)
 {
 	HASH_SEQ_STATUS seq;
 	Context    *context;
@@ -585,7 +585,7 @@ zen_alloc_drop_htable(uint32 htable)
 }
 
 void
-zen_alloc_adopt_page(uint32 pageno)
+zen_slotalloc_adopt_page(uint32 pageno)
 {
 	Context    *context = get_context(zen_pages[pageno].owner);
 
@@ -598,7 +598,7 @@ zen_alloc_adopt_page(uint32 pageno)
 }
 
 uint32
-zen_alloc_count_pages(uint32 htable)
+zen_slotalloc_count_pages(uint32 htable)
 {
 	uint32		n = 0;
 
@@ -620,7 +620,7 @@ zen_slot_is_free(ZenSlot slot)
 }
 
 void
-zen_alloc_walk_region(uint32 region, void (*visit) (uint32 pageno, void *arg), void *arg)
+zen_slotalloc_walk_region(uint32 region, void (*visit) (uint32 pageno, void *arg), void *arg)
 {
 	HASH_SEQ_STATUS seq;
 	Context    *context;

@@ -14,8 +14,8 @@
 /* A table that has taken this many bytes of shared pages gets pages of its own. */
 #define ZEN_PRIVATE_BYTES	((uint64) 256 * 1024)
 
-extern Size zen_alloc_shmem_size(void);
-extern void zen_alloc_init(void);
+extern Size zen_slotalloc_shmem_size(void);
+extern void zen_slotalloc_init(void);
 
 /*
  * zen_slot_alloc -- a free slot for a version of size bytes; never the region's anchor (R4).
@@ -26,10 +26,10 @@ extern void zen_alloc_init(void);
 extern ZenSlot zen_slot_alloc(uint32 region, ZenHTable *ht, Size size);
 
 /*
- * zen_alloc_choose_region -- before a lease: if this process had to take fresh pages lately, prefer the region that has the most
+ * zen_slotalloc_choose_region -- before a lease: if this process had to take fresh pages lately, prefer the region that has the most
  * pages with room for the same.  Never throws.
  */
-extern void zen_alloc_choose_region(void);
+extern void zen_slotalloc_choose_region(void);
 
 /* zen_slot_free -- the slot may be taken again.  No reader can hold it, and its header need not be intact. */
 extern void zen_slot_free(ZenSlot slot);
@@ -42,26 +42,26 @@ extern uint32 zen_slot_generation(ZenSlot slot);
 extern void zen_slot_free_retired(ZenSlot slot, uint32 page_generation);
 
 /*
- * zen_alloc_release_empty -- give wholly free pages of a region back to the pool, except keep per context, and at most max;
+ * zen_slotalloc_release_empty -- give wholly free pages of a region back to the pool, except keep per context, and at most max;
  * returns how many.
  *
  * The caller holds the region.  forget is told each intact header on such a page (R5).
  */
-extern uint32 zen_alloc_release_empty(uint32 region, uint32 keep, uint32 max, void (*forget) (ZenTupleHeader header));
+extern uint32 zen_slotalloc_release_empty(uint32 region, uint32 keep, uint32 max, void (*forget) (ZenTupleHeader header));
 
-/* zen_alloc_drop_htable -- give back every page that belongs to a table that is gone (R13 first). */
-extern void zen_alloc_drop_htable(uint32 htable);
+/* zen_slotalloc_drop_htable -- give back every page that belongs to a table that is gone (R13 first). */
+extern void zen_slotalloc_drop_htable(uint32 htable);
 
 /* Recovery: put an owned page into its context. */
-extern void zen_alloc_adopt_page(uint32 pageno);
+extern void zen_slotalloc_adopt_page(uint32 pageno);
 
 /* Pages owned by an HTable alone. */
-extern uint32 zen_alloc_count_pages(uint32 htable);
+extern uint32 zen_slotalloc_count_pages(uint32 htable);
 
 /* zen_slot_is_free -- may the slot be taken?  Its page has an owner. */
 extern bool zen_slot_is_free(ZenSlot slot);
 
-/* zen_alloc_walk_region -- call visit for each page in the contexts of a region.  The caller holds the region. */
-extern void zen_alloc_walk_region(uint32 region, void (*visit) (uint32 pageno, void *arg), void *arg);
+/* zen_slotalloc_walk_region -- call visit for each page in the contexts of a region.  The caller holds the region. */
+extern void zen_slotalloc_walk_region(uint32 region, void (*visit) (uint32 pageno, void *arg), void *arg);
 
 #endif							/* ZEN_SLOTALLOC_H */

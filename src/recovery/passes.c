@@ -101,7 +101,7 @@ raise_to(pg_atomic_uint64 *shared, uint64 value)
 }
 
 void
-zen_recscan_commits(uint32 pageno)
+zen_passes_commits(uint32 pageno)
 {
 	ZenPage    *page = &zen_pages[pageno];
 	ZenRegionFate *fate = &zen_recovery->fates[page->owner.region];
@@ -189,7 +189,7 @@ judge_intact(ZenRegionFate *fate, ZenTupleHeader h)
 	 * strayed to a page of another table: the maps of tables in use are not
 	 * changed
 	 */
-	return zen_recscan_is_open(ht) ? SLOT_DAMAGED : SLOT_COMMITTED;
+	return zen_passes_is_open(ht) ? SLOT_DAMAGED : SLOT_COMMITTED;
 }
 
 /* A slot without a Tx-CTS, or with the body of a scrubbed one. */
@@ -304,7 +304,7 @@ scrub_and_free(ZenSlot slot)
 }
 
 void
-zen_recscan_maps(uint32 pageno)
+zen_passes_maps(uint32 pageno)
 {
 	ZenPage    *page = &zen_pages[pageno];
 	ZenRegionFate *fate = &zen_recovery->fates[page->owner.region];
@@ -355,7 +355,7 @@ zen_recscan_maps(uint32 pageno)
 /* ---------- damaged slots ---------- */
 
 bool
-zen_recscan_count_damaged(void)
+zen_passes_count_damaged(void)
 {
 	return pg_atomic_add_fetch_u64(&zen_recovery->damaged, 1) <= MAX_REPORTS;
 }
@@ -365,7 +365,7 @@ report_row(ZenHTable *ht, ZenSlot slot, ZenTupleHeader h)
 {
 	uint64		tidno = zen_word1_tidno(h.word1);
 
-	if (zen_recscan_count_damaged())
+	if (zen_passes_count_damaged())
 		ereport(WARNING,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("row (" UINT64_FORMAT "," UINT64_FORMAT ") of zen table %u/%u/%u is damaged",
@@ -380,7 +380,7 @@ report_slot(ZenSlot slot, uint32 owner)
 {
 	ZenHTable  *ht = &zen_htables[owner];
 
-	if (zen_recscan_count_damaged())
+	if (zen_passes_count_damaged())
 		ereport(WARNING,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("the slot at offset " UINT64_FORMAT " of the zen pool is damaged", slot * ZEN_SLOT_UNIT),
@@ -411,7 +411,7 @@ names_row(ZenTupleHeader h)
 	ZenHTable  *ht = &zen_htables[zen_word1_htable(h.word1)];
 	uint64		cts = h.word0 & ZEN_CTS_MASK;
 
-	return ht->idx != 0 && !ht->damaged && !zen_recscan_is_open(ht) && zen_htable_owns(ht, cts) && cts <= zen_recovery->cts_limit &&
+	return ht->idx != 0 && !ht->damaged && !zen_passes_is_open(ht) && zen_htable_owns(ht, cts) && cts <= zen_recovery->cts_limit &&
 		zen_word1_tidno(h.word1) / ZEN_TIDS_PER_BLOCK < zen_tidmap_nblocks(ht) + ZEN_DAMAGED_GAP;
 }
 
@@ -443,7 +443,7 @@ place_damaged(ZenHTable *ht, ZenSlot slot, ZenTupleHeader h)
 }
 
 void
-zen_recscan_lost(uint32 pageno)
+zen_passes_lost(uint32 pageno)
 {
 	for (Size at = 0; at + ZEN_TOMBSTONE_SIZE <= ZEN_PAGE_SIZE; at += ZEN_SLOT_UNIT)
 	{
@@ -459,7 +459,7 @@ zen_recscan_lost(uint32 pageno)
 }
 
 void
-zen_recscan_damaged(uint32 pageno)
+zen_passes_damaged(uint32 pageno)
 {
 	ZenPage    *page = &zen_pages[pageno];
 	ZenRegionFate *fate = &zen_recovery->fates[page->owner.region];

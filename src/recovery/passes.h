@@ -1,7 +1,7 @@
 /*
  * passes.h -- what those who recover share; the two passes over a page, and what becomes of damaged slots.
  *
- * zen_recscan_commits and zen_recscan_maps are called once for each owned page, by any participant; between them lies
+ * zen_passes_commits and zen_passes_maps are called once for each owned page, by any participant; between them lies
  * a barrier.  What they have flushed is durable after the caller's next fence.
  */
 #ifndef ZEN_PASSES_H
@@ -103,34 +103,34 @@ typedef struct ZenRecovery
 
 extern ZenRecovery *zen_recovery;
 
-/* zen_recscan_count_damaged -- count something damaged; true if it is to be named in the log, as the first ones are. */
-extern bool zen_recscan_count_damaged(void);
+/* zen_passes_count_damaged -- count something damaged; true if it is to be named in the log, as the first ones are. */
+extern bool zen_passes_count_damaged(void);
 
 /* First pass: raise the anchor of the page's region.  Flushes every header line after a crash (R10).  Never throws. */
-extern void zen_recscan_commits(uint32 pageno);
+extern void zen_passes_commits(uint32 pageno);
 
 /*
- * zen_recscan_is_open -- can the table be read already, before the others are recovered?
+ * zen_passes_is_open -- can the table be read already, before the others are recovered?
  */
 static inline bool
-zen_recscan_is_open(const ZenHTable *ht)
+zen_passes_is_open(const ZenHTable *ht)
 {
 	return pg_atomic_read_u32(&zen_recovery->open) != 0 && !ht->late;
 }
 
 /* Second pass: losers are scrubbed, committed versions enter the maps.  Throws when DRAM is full. */
-extern void zen_recscan_maps(uint32 pageno);
+extern void zen_passes_maps(uint32 pageno);
 
 /*
  * After the second pass, leader only: what is to be done with the damaged slots of a page that has some.  Throws when DRAM is
  * full.
  */
-extern void zen_recscan_damaged(uint32 pageno);
+extern void zen_passes_damaged(uint32 pageno);
 
 /*
  * The same for a page whose directory word is damaged: each whole version on it that would be its row's newest makes the row
  * an error to read, so that no older one takes its place.
  */
-extern void zen_recscan_lost(uint32 pageno);
+extern void zen_passes_lost(uint32 pageno);
 
 #endif							/* ZEN_PASSES_H */

@@ -228,9 +228,9 @@ do_chunk(ZenRecoveryPass pass, uint32 chunk)
 			(pass != ZEN_PASS_COMMITS && (pass == ZEN_PASS_LATE) != zen_htables[zen_pages[p].owner.htable].late))
 			continue;
 		if (pass == ZEN_PASS_COMMITS)
-			zen_recscan_commits(p);
+			zen_passes_commits(p);
 		else
-			zen_recscan_maps(p);
+			zen_passes_maps(p);
 	}
 
 	/*
@@ -478,7 +478,7 @@ hand_out_pages(void)
 			zen_page_give_back(p);
 		}
 		else
-			zen_alloc_adopt_page(p);
+			zen_slotalloc_adopt_page(p);
 	}
 }
 
@@ -635,9 +635,9 @@ build_maps(void)
 		if (!zen_pages[p].owned)
 			continue;
 		if (zen_pages[p].lost)
-			zen_recscan_lost(p);
+			zen_passes_lost(p);
 		else if (zen_pages[p].suspect)
-			zen_recscan_damaged(p);
+			zen_passes_damaged(p);
 	}
 	zen_fence();
 	settle_tables(true);
@@ -690,7 +690,7 @@ settle_pool(void)
 	settle_regions();
 	zen_cts_restart(pg_atomic_read_u64(&zen_recovery->largest_cts));
 	repairs = zen_repairs;
-	zen_twophase_restore(zen_recscan_count_damaged);
+	zen_twophase_restore(zen_passes_count_damaged);
 	pg_atomic_fetch_add_u64(&zen_recovery->repaired, zen_repairs - repairs);
 	hand_out_pages();
 }

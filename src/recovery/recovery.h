@@ -50,7 +50,7 @@ zen_gate_read(void)
 static inline void
 zen_gate_table(const ZenHTable *ht)
 {
-	if (unlikely(pg_atomic_read_u32(&zen_recovery->state) != ZEN_RECOVERY_READY) && !zen_recscan_is_open(ht))
+	if (unlikely(pg_atomic_read_u32(&zen_recovery->state) != ZEN_RECOVERY_READY) && !zen_passes_is_open(ht))
 		zen_recovery_wait();
 }
 

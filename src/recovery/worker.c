@@ -75,7 +75,7 @@ collect(void)
 
 		while (zen_gc_some(GC_STEP) == GC_STEP && !ShutdownRequestPending)
 			CHECK_FOR_INTERRUPTS();
-		zen_garbage_watch(horizon);
+		zen_holder_watch(horizon);
 	}
 	/* of processes that have ended, too */
 	zen_epoch_flush();
@@ -181,7 +181,7 @@ zen_worker_main(Datum arg)
 		collect();
 		agenda.sweeping = zen_sweep_step();
 		zen_metcache_age();
-		zen_split_plan();
+		zen_shares_plan();
 		make_room();
 		zen_room_watch();
 	}

@@ -200,7 +200,7 @@ holds(const ZenLockers *lockers, TransactionId xid)
 }
 
 ZenLockPlace
-zen_rowlock_touch(ZenHTable *ht, uint64 tidno, TransactionId xid, uint64 *next)
+zen_lockers_touch(ZenHTable *ht, uint64 tidno, TransactionId xid, uint64 *next)
 {
 	ZenWord    *word = zen_tidmap_word(ht, tidno);
 	ZenLockPlace place = ZEN_LOCK_GONE;
@@ -230,7 +230,7 @@ zen_rowlock_touch(ZenHTable *ht, uint64 tidno, TransactionId xid, uint64 *next)
 }
 
 void
-zen_rowlock_collect(ZenHTable *ht)
+zen_lockers_collect(ZenHTable *ht)
 {
 	static ZenLockerCopy copy;
 	uint64		ntids = zen_tidmap_nblocks(ht) * ZEN_TIDS_PER_BLOCK;
@@ -255,14 +255,14 @@ zen_rowlock_collect(ZenHTable *ht)
 }
 
 void
-zen_rowlock_release(ZenHTable *ht, uint64 tidno, TransactionId xid)
+zen_lockers_release(ZenHTable *ht, uint64 tidno, TransactionId xid)
 {
 	while (release_one(ht, tidno, xid, &tidno))
 		;
 }
 
 void
-zen_rowlock_prune(ZenHTable *ht, uint64 tidno)
+zen_lockers_prune(ZenHTable *ht, uint64 tidno)
 {
 	static ZenLockerCopy copy;
 	ZenWord    *word;
@@ -276,5 +276,5 @@ zen_rowlock_prune(ZenHTable *ht, uint64 tidno)
 	/* an xid that has ended never comes back, so nobody need be locked out */
 	for (uint32 i = 0; i < copy.n; i++)
 		if (!TransactionIdIsCurrentTransactionId(copy.l[i].xid) && !TransactionIdIsInProgress(copy.l[i].xid))
-			zen_rowlock_release(ht, tidno, copy.l[i].xid);
+			zen_lockers_release(ht, tidno, copy.l[i].xid);
 }

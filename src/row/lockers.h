@@ -61,18 +61,18 @@ typedef enum ZenLockPlace
 } ZenLockPlace;
 
 /*
- * zen_rowlock_touch -- make writers that have judged the row judge it again, and tell where its lock by xid is;
+ * zen_lockers_touch -- make writers that have judged the row judge it again, and tell where its lock by xid is;
  * ZEN_LOCK_FORWARD and ZEN_LOCK_MOVED set *next, a TID number.
  */
-extern ZenLockPlace zen_rowlock_touch(ZenHTable *ht, uint64 tidno, TransactionId xid, uint64 *next);
+extern ZenLockPlace zen_lockers_touch(ZenHTable *ht, uint64 tidno, TransactionId xid, uint64 *next);
 
-/* zen_rowlock_collect -- add all locks that this transaction holds in a table to its write set; reads the whole map. */
-extern void zen_rowlock_collect(ZenHTable *ht);
+/* zen_lockers_collect -- add all locks that this transaction holds in a table to its write set; reads the whole map. */
+extern void zen_lockers_collect(ZenHTable *ht);
 
-/* zen_rowlock_release -- take xid's locks on a tuple out; never throws. */
-extern void zen_rowlock_release(ZenHTable *ht, uint64 tidno, TransactionId xid);
+/* zen_lockers_release -- take xid's locks on a tuple out; never throws. */
+extern void zen_lockers_release(ZenHTable *ht, uint64 tidno, TransactionId xid);
 
-/* zen_rowlock_prune -- take the locks of transactions that have ended out. */
-extern void zen_rowlock_prune(ZenHTable *ht, uint64 tidno);
+/* zen_lockers_prune -- take the locks of transactions that have ended out. */
+extern void zen_lockers_prune(ZenHTable *ht, uint64 tidno);
 
 #endif							/* ZEN_LOCKERS_H */

@@ -49,11 +49,11 @@ extern void zen_rel_cover_block(Relation rel, BlockNumber block);
 
 extern const TupleTableSlotOps *zenam_slot_callbacks(Relation rel);
 
-/* zen_slot_row -- the row buffer of a slot, emptied, to be filled by zen_row_fetch. */
-extern ZenRow *zen_slot_row(TupleTableSlot *slot);
+/* zenam_slot_row -- the row buffer of a slot, emptied, to be filled by zen_row_fetch. */
+extern ZenRow *zenam_slot_row(TupleTableSlot *slot);
 
-/* zen_slot_store -- the slot now shows what was put into its row buffer. */
-extern void zen_slot_store(TupleTableSlot *slot, Oid tableoid);
+/* zenam_slot_store -- the slot now shows what was put into its row buffer. */
+extern void zenam_slot_store(TupleTableSlot *slot, Oid tableoid);
 
 /* ---------- zenam_dml.c ---------- */
 

@@ -505,8 +505,8 @@ lock_version(Relation rel, ItemPointer tid, TupleTableSlot *slot, CommandId cid,
 
 	end_wait(&w);
 	*tmfd = c.tmfd;
-	if (zen_row_fetch(c.ht, c.tidno, (int) c.code, SnapshotAny, zen_slot_row(slot), NULL, NULL))
-		zen_slot_store(slot, RelationGetRelid(rel));
+	if (zen_row_fetch(c.ht, c.tidno, (int) c.code, SnapshotAny, zenam_slot_row(slot), NULL, NULL))
+		zenam_slot_store(slot, RelationGetRelid(rel));
 	else if (result == TM_Ok)
 		elog(ERROR, "locked row version is gone");
 	return result;

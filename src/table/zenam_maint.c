@@ -307,9 +307,9 @@ zenam_scan_analyze_next_tuple(TableScanDesc sscan, TransactionId oldest_xmin, do
 	{
 		bool		dead;
 
-		if (zen_row_sample(ht, tidno, zen_slot_row(slot), &dead))
+		if (zen_row_sample(ht, tidno, zenam_slot_row(slot), &dead))
 		{
-			zen_slot_store(slot, RelationGetRelid(sscan->rs_rd));
+			zenam_slot_store(slot, RelationGetRelid(sscan->rs_rd));
 			(*liverows)++;
 			return true;
 		}
@@ -374,7 +374,7 @@ static bool
 build_fetch(BuildSource *source, uint64 tidno, IndexInfo *index_info, TupleTableSlot *slot, BuildRow *row)
 {
 	ZenRowInfo	info;
-	ZenRow	   *buffer = zen_slot_row(slot);
+	ZenRow	   *buffer = zenam_slot_row(slot);
 
 	if (IsMVCCSnapshot(source->snapshot))
 	{
@@ -392,7 +392,7 @@ build_fetch(BuildSource *source, uint64 tidno, IndexInfo *index_info, TupleTable
 		if (!row->index_it)
 			return false;
 	}
-	zen_slot_store(slot, RelationGetRelid(source->rel));
+	zenam_slot_store(slot, RelationGetRelid(source->rel));
 	return true;
 }
 
@@ -517,9 +517,9 @@ zenam_index_validate_scan(Relation table_rel, Relation index_rel, struct IndexIn
 		ItemPointerData tid;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!zen_row_fetch(ht, tidno, ZEN_ANY_CODE, snapshot, zen_slot_row(slot), NULL, NULL))
+		if (!zen_row_fetch(ht, tidno, ZEN_ANY_CODE, snapshot, zenam_slot_row(slot), NULL, NULL))
 			continue;
-		zen_slot_store(slot, RelationGetRelid(table_rel));
+		zenam_slot_store(slot, RelationGetRelid(table_rel));
 		state->htups += 1;
 		zen_make_tid(&tid, tidno, 0);
 		if (index_has_tid(state, &exhausted, &current, itemptr_encode(&tid)))

@@ -117,7 +117,7 @@ static bool
 fetch(Relation rel, ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, TupleTableSlot *slot,
 	  ReadKind kind, bool *all_dead)
 {
-	ZenRow	   *row = zen_slot_row(slot);
+	ZenRow	   *row = zenam_slot_row(slot);
 	bool		conflicts = CheckForSerializableConflictOutNeeded(rel, snapshot);
 	ZenPassed  *note = conflicts ? &passed : NULL;
 	bool		found = kind == READ_POINT ? zen_row_read(ht, tidno, code, snapshot, row, all_dead, note) :
@@ -133,7 +133,7 @@ fetch(Relation rel, ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, Tu
 		note_conflicts(rel, snapshot);
 	}
 	if (found)
-		zen_slot_store(slot, RelationGetRelid(rel));
+		zenam_slot_store(slot, RelationGetRelid(rel));
 	return found;
 }
 
@@ -181,8 +181,8 @@ fetch_in_block(ZenScan *scan, uint64 tidno, uint64 wanted, TupleTableSlot *slot,
 		return fetch(sscan->rs_rd, scan->ht, tidno, ZEN_ANY_CODE, sscan->rs_snapshot, slot, kind, NULL);
 	if (!(scan->rows->found & bit))
 		return false;
-	zen_row_copy(zen_slot_row(slot), &scan->rows->rows[tidno % ZEN_TIDS_PER_BLOCK]);
-	zen_slot_store(slot, RelationGetRelid(sscan->rs_rd));
+	zen_row_copy(zenam_slot_row(slot), &scan->rows->rows[tidno % ZEN_TIDS_PER_BLOCK]);
+	zenam_slot_store(slot, RelationGetRelid(sscan->rs_rd));
 	return true;
 }
 

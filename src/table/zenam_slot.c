@@ -18,7 +18,7 @@ typedef struct ZenTupleSlot
 								 * shows this row */
 } ZenTupleSlot;
 
-static TupleTableSlotOps zen_slot_ops;
+static TupleTableSlotOps zenam_slot_ops;
 
 static inline bool
 shows_row(ZenTupleSlot *zslot)
@@ -94,30 +94,30 @@ slot_copyslot(TupleTableSlot *dst, TupleTableSlot *src)
 const TupleTableSlotOps *
 zenam_slot_callbacks(Relation rel)
 {
-	if (zen_slot_ops.base_slot_size == 0)
+	if (zenam_slot_ops.base_slot_size == 0)
 	{
-		zen_slot_ops = TTSOpsHeapTuple;
-		zen_slot_ops.init = slot_init;
-		zen_slot_ops.release = slot_release;
-		zen_slot_ops.materialize = slot_materialize;
-		zen_slot_ops.copyslot = slot_copyslot;
-		zen_slot_ops.get_heap_tuple = slot_get_heap_tuple;
-		zen_slot_ops.base_slot_size = sizeof(ZenTupleSlot);
+		zenam_slot_ops = TTSOpsHeapTuple;
+		zenam_slot_ops.init = slot_init;
+		zenam_slot_ops.release = slot_release;
+		zenam_slot_ops.materialize = slot_materialize;
+		zenam_slot_ops.copyslot = slot_copyslot;
+		zenam_slot_ops.get_heap_tuple = slot_get_heap_tuple;
+		zenam_slot_ops.base_slot_size = sizeof(ZenTupleSlot);
 	}
-	return &zen_slot_ops;
+	return &zenam_slot_ops;
 }
 
 ZenRow *
-zen_slot_row(TupleTableSlot *slot)
+zenam_slot_row(TupleTableSlot *slot)
 {
-	if (slot->tts_ops != &zen_slot_ops)
+	if (slot->tts_ops != &zenam_slot_ops)
 		elog(ERROR, "slot does not belong to a zen table");
 	ExecClearTuple(slot);
 	return &((ZenTupleSlot *) slot)->row;
 }
 
 void
-zen_slot_store(TupleTableSlot *slot, Oid tableoid)
+zenam_slot_store(TupleTableSlot *slot, Oid tableoid)
 {
 	ZenTupleSlot *zslot = (ZenTupleSlot *) slot;
 	HeapTuple	tuple = &zslot->base.tupdata;

@@ -216,7 +216,7 @@ zen_commit_begin(ZenCommit *commit)
 {
 	if (commit->stage == ZEN_STAGE_NONE)
 	{
-		zen_alloc_choose_region();
+		zen_slotalloc_choose_region();
 		commit->region = zen_region_lease();
 		commit->stage = ZEN_STAGE_LEASED;
 		commit->last = commit->carrier = InvalidZenSlot;
@@ -493,7 +493,7 @@ zen_commit_finish(ZenCommit *commit, ZenWrite *writes, uint32 n, ZenSpilledBlock
 		zen_slot_free(commit->carrier); /* the anchor is not taken again (R4) */
 	}
 	settle_writes(commit->region, writes, n);
-	zen_spill_settle(commit->region, blocks, nblocks);
+	zen_spillend_settle(commit->region, blocks, nblocks);
 
 	/*
 	 * A bounded number for each row written, and more than what the
@@ -537,14 +537,14 @@ zen_commit_abort(ZenCommit *commit, ZenWrite *writes, uint32 n, ZenSpilledBlock 
 		zen_commit_undo_lp(commit);
 	if (commit->stage == ZEN_STAGE_WRITTEN || commit->stage == ZEN_STAGE_DOUBT)
 		scrub_writes(commit, writes, n);
-	zen_spill_undo(commit->region, blocks, nblocks, true);
+	zen_spillend_undo(commit->region, blocks, nblocks, true);
 	if (commit->stage == ZEN_STAGE_DOUBT)
 		zen_region_doubt_clear(commit->region);
 	return_slots(writes, n);
 	if (nblocks > 0)
 	{
 		zen_epoch_flush();
-		zen_alloc_release_empty(commit->region, 1, PG_UINT32_MAX, zen_gc_forget_header);
+		zen_slotalloc_release_empty(commit->region, 1, PG_UINT32_MAX, zen_gc_forget_header);
 	}
 	zen_region_release(commit->region);
 	commit->stage = ZEN_STAGE_NONE;

@@ -204,8 +204,8 @@ replaced_slot(ZenHTable *ht, uint64 tidno)
 	ZenSlot		old;
 
 	zen_epoch_enter();
-	s = zen_spill_find(ht, (uint32) (tidno / ZEN_TIDS_PER_BLOCK));
-	old = s != NULL ? zen_spill_old(s, tidno % ZEN_TIDS_PER_BLOCK) : InvalidZenSlot;
+	s = zen_spillmap_find(ht, (uint32) (tidno / ZEN_TIDS_PER_BLOCK));
+	old = s != NULL ? zen_spillmap_old(s, tidno % ZEN_TIDS_PER_BLOCK) : InvalidZenSlot;
 	zen_epoch_leave();
 	return old;
 }
@@ -230,12 +230,12 @@ empty_table(ZenHTable *ht)
 			empty_word(word, replaced);
 		if (spilled && t % ZEN_TIDS_PER_BLOCK == ZEN_TIDS_PER_BLOCK - 1)
 		{
-			zen_spill_trim(ht, (uint32) (t / ZEN_TIDS_PER_BLOCK), true);
+			zen_spillmap_trim(ht, (uint32) (t / ZEN_TIDS_PER_BLOCK), true);
 			spilled = false;
 		}
 	}
 	zen_tidmap_drop(ht);
-	zen_alloc_drop_htable(ht->idx);
+	zen_slotalloc_drop_htable(ht->idx);
 }
 
 static void
@@ -261,7 +261,7 @@ zen_ddl_truncate(ZenHTable *ht)
 	Assert(zen_ddl_is_own(ht));
 	zen_writeset_check_open();
 	zen_htable_empty(ht);
-	zen_spill_forget_table(ht);
+	zen_spillend_forget_table(ht);
 	zen_writeset_forget(ht);
 	empty_table(ht);
 	ht->bytes_taken = 0;

@@ -147,7 +147,7 @@ publish_row(Row *row, bool *full)
 		(ZEN_V_KEY_UPDATE | ZEN_V_FORWARD | ZEN_V_MOVED | ZEN_V_FROZEN | ZEN_V_PENDING);
 	if (writer.flags & ZEN_V_FROZEN)
 		writer.flags |= ZEN_V_COMMITTED;
-	*full = !zen_spill_note(w->ht, w->tidno, row->slot, old ? old->slot : InvalidZenSlot, &writer);
+	*full = !zen_spillmap_note(w->ht, w->tidno, row->slot, old ? old->slot : InvalidZenSlot, &writer);
 	if (*full)
 		return false;
 	word = zen_word_lock(w->word);
@@ -157,7 +157,7 @@ publish_row(Row *row, bool *full)
 	zen_word_unlock(w->word, word);
 	if (!ok)
 	{
-		zen_spill_forget(w->ht, w->tidno);
+		zen_spillmap_forget(w->ht, w->tidno);
 		return false;
 	}
 	note_block(w->ht, w->tidno);

@@ -35,7 +35,7 @@ rows_of_block(ZenSpilledBlock *b, uint32 region, bool all, Spilled *rows, Transa
 	uint32		n = 0;
 
 	zen_epoch_enter();
-	s = zen_spill_find(b->ht, b->block);
+	s = zen_spillmap_find(b->ht, b->block);
 	for (uint32 i = 0; s != NULL && i < ZEN_TIDS_PER_BLOCK; i++)
 	{
 		ZenSlot		slot = s->slot[i];
@@ -49,7 +49,7 @@ rows_of_block(ZenSpilledBlock *b, uint32 region, bool all, Spilled *rows, Transa
 		rows[n].ht = b->ht;
 		rows[n].tidno = (uint64) b->block * ZEN_TIDS_PER_BLOCK + i;
 		rows[n].slot = slot;
-		rows[n++].old = zen_spill_old(s, i);
+		rows[n++].old = zen_spillmap_old(s, i);
 		if (newest != NULL && (!TransactionIdIsValid(*newest) || TransactionIdPrecedes(*newest, writer->xid)))
 			*newest = writer->xid;
 	}
@@ -58,8 +58,8 @@ rows_of_block(ZenSpilledBlock *b, uint32 region, bool all, Spilled *rows, Transa
 }
 
 void
-zen_spilled_walk(uint32 region, ZenSpilledBlock *block,
-				 void (*visit) (uint32 region, ZenSlot slot, ZenTupleHeader former, void *arg), void *arg)
+zen_spillend_walk(uint32 region, ZenSpilledBlock *block,
+				  void (*visit) (uint32 region, ZenSlot slot, ZenTupleHeader former, void *arg), void *arg)
 {
 	Spilled		rows[ZEN_TIDS_PER_BLOCK];
 	uint32		n = rows_of_block(block, region, true, rows, NULL);
@@ -106,7 +106,7 @@ mark_committed(Spilled *row)
 }
 
 void
-zen_spill_settle(uint32 region, ZenSpilledBlock *blocks, uint32 n)
+zen_spillend_settle(uint32 region, ZenSpilledBlock *blocks, uint32 n)
 {
 	for (uint32 b = 0; b < n; b++)
 	{
@@ -123,8 +123,8 @@ zen_spill_settle(uint32 region, ZenSpilledBlock *blocks, uint32 n)
 			if (rows[i].old != InvalidZenSlot)
 				superseded += zen_slot_size(rows[i].old);
 		}
-		zen_spill_mark(blocks[b].ht, blocks[b].block, region, InvalidTransactionId,
-					   ZEN_V_COMMITTED | ZEN_SPILL_SETTLED);
+		zen_spillmap_mark(blocks[b].ht, blocks[b].block, region, InvalidTransactionId,
+						  ZEN_V_COMMITTED | ZEN_SPILL_SETTLED);
 		zen_gc_push_block(region, blocks[b].ht, blocks[b].block, newest, superseded);
 	}
 }
@@ -190,18 +190,18 @@ mark_aborted(ZenSpilledBlock *b, uint32 region, bool all)
 	ZenSpill   *s;
 
 	zen_epoch_enter();
-	s = zen_spill_find(b->ht, b->block);
+	s = zen_spillmap_find(b->ht, b->block);
 	for (uint32 i = 0; s != NULL && i < s->nwriters; i++)
 		if (s->writers[i].region == region && (all || !TransactionIdIsCurrentTransactionId(s->writers[i].xid)))
 			xids[n++] = s->writers[i].xid;
 	zen_epoch_leave();
 	for (uint32 i = 0; i < n; i++)
-		zen_spill_mark(b->ht, b->block, region, xids[i], ZEN_V_ABORTED | ZEN_SPILL_SETTLED);
-	zen_spill_trim(b->ht, b->block, false);
+		zen_spillmap_mark(b->ht, b->block, region, xids[i], ZEN_V_ABORTED | ZEN_SPILL_SETTLED);
+	zen_spillmap_trim(b->ht, b->block, false);
 }
 
 void
-zen_spill_undo(uint32 region, ZenSpilledBlock *blocks, uint32 n, bool all)
+zen_spillend_undo(uint32 region, ZenSpilledBlock *blocks, uint32 n, bool all)
 {
 	for (uint32 b = 0; b < n; b++)
 	{
@@ -240,12 +240,12 @@ undo_part(uint32 first, uint32 n, bool all)
 	if (n == 0)
 		return;
 	zen_region_rest(zen_writeset.region, false);
-	zen_spill_undo(zen_writeset.region, &zen_writeset.blocks[first], n, all);
+	zen_spillend_undo(zen_writeset.region, &zen_writeset.blocks[first], n, all);
 	zen_region_rest(zen_writeset.region, true);
 }
 
 void
-zen_spill_subabort(int nest_level)
+zen_spillend_subabort(int nest_level)
 {
 	ZenWriteSet *ws = &zen_writeset;
 	uint32		from = ws->nblocks;
@@ -257,7 +257,7 @@ zen_spill_subabort(int nest_level)
 }
 
 void
-zen_spill_forget_table(ZenHTable *ht)
+zen_spillend_forget_table(ZenHTable *ht)
 {
 	ZenWriteSet *ws = &zen_writeset;
 
@@ -294,7 +294,7 @@ take_superseded(Spilled *row)
 }
 
 void
-zen_spill_restamp(uint32 region, uint64 cts, ZenSpilledBlock *blocks, uint32 n)
+zen_spillend_restamp(uint32 region, uint64 cts, ZenSpilledBlock *blocks, uint32 n)
 {
 	for (uint32 b = 0; b < n; b++)
 	{
@@ -311,7 +311,7 @@ zen_spill_restamp(uint32 region, uint64 cts, ZenSpilledBlock *blocks, uint32 n)
 				zen_tuple_restamp(rows[i].slot, cts);
 				continue;
 			}
-			zen_spill_forget(rows[i].ht, rows[i].tidno);
+			zen_spillmap_forget(rows[i].ht, rows[i].tidno);
 			forgotten = true;
 			zen_tuple_scrub(rows[i].slot);
 			zen_fence();
@@ -319,6 +319,6 @@ zen_spill_restamp(uint32 region, uint64 cts, ZenSpilledBlock *blocks, uint32 n)
 			zen_version_retire(v);
 		}
 		if (forgotten)
-			zen_spill_trim(blocks[b].ht, blocks[b].block, false);
+			zen_spillmap_trim(blocks[b].ht, blocks[b].block, false);
 	}
 }

@@ -8,32 +8,32 @@
 #include "row/writeset.h"
 
 /*
- * zen_spilled_walk -- call visit for each slot of a block that the region's transaction has spilled and not settled; nothing
+ * zen_spillend_walk -- call visit for each slot of a block that the region's transaction has spilled and not settled; nothing
  * counts on their former headers any more.
  */
-extern void zen_spilled_walk(uint32 region, ZenSpilledBlock *block,
-							 void (*visit) (uint32 region, ZenSlot slot, ZenTupleHeader former, void *arg), void *arg);
+extern void zen_spillend_walk(uint32 region, ZenSpilledBlock *block,
+							  void (*visit) (uint32 region, ZenSlot slot, ZenTupleHeader former, void *arg), void *arg);
 
-/* zen_spill_settle -- the transaction of a region has committed; its rows are garbage's to finish.  Never throws. */
-extern void zen_spill_settle(uint32 region, ZenSpilledBlock *blocks, uint32 n);
+/* zen_spillend_settle -- the transaction of a region has committed; its rows are garbage's to finish.  Never throws. */
+extern void zen_spillend_settle(uint32 region, ZenSpilledBlock *blocks, uint32 n);
 
 /*
- * zen_spill_undo -- R7: scrub, durably, and take back what was spilled to these blocks; never throws.
+ * zen_spillend_undo -- R7: scrub, durably, and take back what was spilled to these blocks; never throws.
  *
  * all: everything; else what (sub)transactions have written that are not this one's any more.
  */
-extern void zen_spill_undo(uint32 region, ZenSpilledBlock *blocks, uint32 n, bool all);
+extern void zen_spillend_undo(uint32 region, ZenSpilledBlock *blocks, uint32 n, bool all);
 
-/* zen_spill_subabort -- the savepoint of this nest level was rolled back. */
-extern void zen_spill_subabort(int nest_level);
+/* zen_spillend_subabort -- the savepoint of this nest level was rolled back. */
+extern void zen_spillend_subabort(int nest_level);
 
-/* zen_spill_forget_table -- a table of this transaction's own is about to be emptied in place. */
-extern void zen_spill_forget_table(ZenHTable *ht);
+/* zen_spillend_forget_table -- a table of this transaction's own is about to be emptied in place. */
+extern void zen_spillend_forget_table(ZenHTable *ht);
 
 /*
- * zen_spill_restamp -- PREPARE: all rows get this Tx-CTS, so that one descriptor speaks for them; of rows that were written
+ * zen_spillend_restamp -- PREPARE: all rows get this Tx-CTS, so that one descriptor speaks for them; of rows that were written
  * again the last version only remains.  Flushed, not fenced.  Never throws.
  */
-extern void zen_spill_restamp(uint32 region, uint64 cts, ZenSpilledBlock *blocks, uint32 n);
+extern void zen_spillend_restamp(uint32 region, uint64 cts, ZenSpilledBlock *blocks, uint32 n);
 
 #endif							/* ZEN_SPILLEND_H */

@@ -200,7 +200,7 @@ publish_locks(Prepared *p)
 	{
 		ZenLockedRow l = ws->locks[i];
 		uint64		next = 0;
-		ZenLockPlace place = zen_rowlock_touch(l.ht, l.tidno, l.xid, &next);
+		ZenLockPlace place = zen_lockers_touch(l.ht, l.tidno, l.xid, &next);
 
 		if (place == ZEN_LOCK_FORWARD || place == ZEN_LOCK_MOVED)
 		{
@@ -209,7 +209,7 @@ publish_locks(Prepared *p)
 		}
 		else if (place == ZEN_LOCK_GONE && !list_member_ptr(searched, l.ht))
 		{
-			zen_rowlock_collect(l.ht);
+			zen_lockers_collect(l.ht);
 			searched = lappend(searched, l.ht);
 		}
 		if (place == ZEN_LOCK_MOVED || place == ZEN_LOCK_GONE)
@@ -341,7 +341,7 @@ zen_twophase_prepare(ZenCommit *commit, uint64 full_xid)
 	 * or dropped, back after a restart
 	 */
 	commit->stage = ZEN_STAGE_WRITTEN;
-	zen_spill_restamp(commit->region, commit->cts, ws->blocks, ws->nblocks);
+	zen_spillend_restamp(commit->region, commit->cts, ws->blocks, ws->nblocks);
 	for (uint32 i = 0; i < nlists; i++)
 		write_lock_list(commit, p->writes[ws->nwrites + i].slot, &ws->locks[i * LOCKS_PER_SLOT],
 						locks_in_list(ws->nlocks, i));
@@ -428,8 +428,8 @@ place_damaged(Prepared *p)
 		ZenHTable  *ht = &zen_htables[zen_word1_htable(h.word1)];
 		uint64		tidno = zen_word1_tidno(h.word1);
 		ZenWord    *word = zen_tidmap_word(ht, tidno);
-		ZenSpill   *s = zen_spill_find(ht, (uint32) (tidno / ZEN_TIDS_PER_BLOCK));
-		bool		replaces = zen_spill_old(s, tidno % ZEN_TIDS_PER_BLOCK) != InvalidZenSlot;
+		ZenSpill   *s = zen_spillmap_find(ht, (uint32) (tidno / ZEN_TIDS_PER_BLOCK));
+		bool		replaces = zen_spillmap_old(s, tidno % ZEN_TIDS_PER_BLOCK) != InvalidZenSlot;
 		uint64		w = zen_word_lock(word);
 		bool		placed = zen_word_state(w) == ZEN_WORD_SPILLED && zen_word_ref(w) == p->damaged[i];
 
@@ -440,8 +440,8 @@ place_damaged(Prepared *p)
 		zen_word_unlock(word, w);
 		if (!placed)
 			continue;
-		zen_spill_forget(ht, tidno);
-		zen_spill_trim(ht, (uint32) (tidno / ZEN_TIDS_PER_BLOCK), false);
+		zen_spillmap_forget(ht, tidno);
+		zen_spillmap_trim(ht, (uint32) (tidno / ZEN_TIDS_PER_BLOCK), false);
 	}
 }
 
@@ -455,7 +455,7 @@ finish(Prepared *p, bool committed)
 
 	scrub_lists(p);
 	for (uint32 i = 0; i < p->nlocks; i++)
-		zen_rowlock_release(p->locks[i].ht, p->locks[i].tidno, p->locks[i].xid);
+		zen_lockers_release(p->locks[i].ht, p->locks[i].tidno, p->locks[i].xid);
 
 	/*
 	 * the region is free for others as soon as commit or abort has released
@@ -525,7 +525,7 @@ zen_twophase_walk(void (*visit) (uint32 region, ZenSlot slot, ZenTupleHeader for
 			if (p->writes[i].slot != InvalidZenSlot)
 				visit(r, p->writes[i].slot, p->writes[i].former, arg);
 		for (uint32 i = 0; p->in_use && i < p->nblocks; i++)
-			zen_spilled_walk(r, &p->blocks[i], visit, arg);
+			zen_spillend_walk(r, &p->blocks[i], visit, arg);
 	}
 }
 
@@ -627,7 +627,7 @@ has_block(Prepared *p, ZenHTable *ht, uint32 block)
 
 	if (p->nblocks > 0 && p->blocks[p->nblocks - 1].ht == ht && p->blocks[p->nblocks - 1].block == block)
 		return true;
-	s = zen_spill_find(ht, block);
+	s = zen_spillmap_find(ht, block);
 	for (uint32 i = 0; s != NULL && i < ZEN_TIDS_PER_BLOCK; i++)
 		if (s->slot[i] != InvalidZenSlot && s->writers[s->writer_of[i]].region == p->commit.region)
 			return true;
@@ -667,7 +667,7 @@ restore_version(Prepared *p, ZenSlot slot, ZenTupleHeader h)
 		return false;
 	writer.flags = version_flags(slot, h);
 	add_block(p, ht, (uint32) (tidno / ZEN_TIDS_PER_BLOCK));
-	if (!zen_spill_note(ht, tidno, slot, old, &writer))
+	if (!zen_spillmap_note(ht, tidno, slot, old, &writer))
 		zen_arena_full_error();
 	w = zen_word_lock(word);
 	zen_word_unlock(word, zen_word_with(w, ZEN_WORD_SPILLED, slot));

@@ -231,7 +231,7 @@ release_locks(int nest_level)
 	{
 		ZenLockedRow *l = &ws->locks[--ws->nlocks];
 
-		zen_rowlock_release(l->ht, l->tidno, l->xid);
+		zen_lockers_release(l->ht, l->tidno, l->xid);
 	}
 }
 
@@ -383,7 +383,7 @@ subxact_callback(SubXactEvent event, SubTransactionId my_subid, SubTransactionId
 		case SUBXACT_EVENT_ABORT_SUB:
 			abandon();
 			release_locks(level);
-			zen_spill_subabort(level);
+			zen_spillend_subabort(level);
 			pop_writes(level);
 			zen_ddl_subabort(level);
 			flush_abort_record();

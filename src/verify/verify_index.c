@@ -105,9 +105,9 @@ fetch_row(IndexCheck *c, uint64 tidno, bool form)
 	if (c->skip != NULL && tidno < c->nskip && bit_get(c->skip, tidno))
 		return false;
 	MemoryContextReset(c->econtext->ecxt_per_tuple_memory);
-	if (!zen_row_fetch(c->ht, tidno, ZEN_ANY_CODE, c->snapshot, zen_slot_row(c->slot), NULL, NULL))
+	if (!zen_row_fetch(c->ht, tidno, ZEN_ANY_CODE, c->snapshot, zenam_slot_row(c->slot), NULL, NULL))
 		return false;
-	zen_slot_store(c->slot, RelationGetRelid(c->table));
+	zenam_slot_store(c->slot, RelationGetRelid(c->table));
 	if (c->predicate != NULL && !ExecQual(c->predicate, c->econtext))
 		return false;
 	if (form)
@@ -161,7 +161,7 @@ visit_entry(IndexCheck *c, ItemPointer tid, IndexTuple itup)
 
 	if (!check_address(c, tid, &tidno) || tidno < c->first || tidno - c->first >= c->n)
 		return;
-	if (zen_check_is_unused(c->ht, tidno))
+	if (zen_verify_is_unused(c->ht, tidno))
 	{
 		ZenFinding	f = finding(c, "index_unused", tidno);
 

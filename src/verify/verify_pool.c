@@ -350,7 +350,7 @@ check_catalogs(PoolCheck *c)
 static void
 check_map(PoolCheck *c, ZenHTable *ht)
 {
-	/* the table may go any time: nobody but zen_check_word() looks at a word */
+	/* the table may go any time: nobody but zen_verify_word() looks at a word */
 	uint64		ntids = zen_tidmap_nblocks(ht) * ZEN_TIDS_PER_BLOCK;
 
 	for (uint64 t = 0; t < ntids && ht->in_use; t++)
@@ -359,7 +359,7 @@ check_map(PoolCheck *c, ZenHTable *ht)
 
 		if (t % ZEN_TIDS_PER_BLOCK == 0)
 			CHECK_FOR_INTERRUPTS();
-		if (!zen_check_word(ht, t, &fault))
+		if (!zen_verify_word(ht, t, &fault))
 		{
 			ZenFinding	f = about_table(c, fault.kind, ht);
 
@@ -413,7 +413,7 @@ static bool
 is_known(ZenSlot slot, ZenTupleHeader h)
 {
 	return zen_slot_is_free(slot) || zen_htables[zen_word1_htable(h.word1)].damaged ||
-		zen_check_referenced(slot, h) || is_prepared(slot, h);
+		zen_verify_referenced(slot, h) || is_prepared(slot, h);
 }
 
 /* Is the suspect as it was, and of a region where nobody can be about to change that? */
@@ -598,7 +598,7 @@ read_lists(PoolCheck *c)
 			CHECK_FOR_INTERRUPTS();
 			if (zen_region_try_lease(r))
 			{
-				zen_alloc_walk_region(r, note_listed, c);
+				zen_slotalloc_walk_region(r, note_listed, c);
 				zen_region_release(r);
 				c->busy[r] = false;
 			}

@@ -314,7 +314,7 @@ check_word(const Expected *e, ZenWord *word, ZenFault *fault)
 }
 
 bool
-zen_check_word(ZenHTable *ht, uint64 tidno, ZenFault *fault)
+zen_verify_word(ZenHTable *ht, uint64 tidno, ZenFault *fault)
 {
 	Expected	e = {.ht = ht,.tidno = tidno,.code = -1};
 	Identity	id = identity_of(ht);
@@ -343,7 +343,7 @@ zen_check_word(ZenHTable *ht, uint64 tidno, ZenFault *fault)
  * order, a header that stands before and after was still to be forgotten in between.
  */
 bool
-zen_check_stale_header(ZenSlot slot, ZenTupleHeader *header)
+zen_verify_stale_header(ZenSlot slot, ZenTupleHeader *header)
 {
 	ZenTupleHeader h = zen_tuple_header(slot);
 	ZenTupleHeader again;
@@ -375,7 +375,7 @@ newest_cts(uint64 w)
 }
 
 bool
-zen_check_stale(ZenHTable *ht, ZenSlot slot, ZenFault *fault)
+zen_verify_stale(ZenHTable *ht, ZenSlot slot, ZenFault *fault)
 {
 	ZenTupleHeader h;
 	ZenWord    *word;
@@ -384,7 +384,7 @@ zen_check_stale(ZenHTable *ht, ZenSlot slot, ZenFault *fault)
 	bool		sound = true;
 
 	fault->unreadable = false;
-	if (!zen_check_stale_header(slot, &h) || zen_word1_htable(h.word1) != ht->idx ||
+	if (!zen_verify_stale_header(slot, &h) || zen_word1_htable(h.word1) != ht->idx ||
 		!zen_htable_owns(ht, h.word0 & ZEN_CTS_MASK))
 		return true;
 	cts = h.word0 & ZEN_CTS_MASK;
@@ -395,7 +395,7 @@ zen_check_stale(ZenHTable *ht, ZenSlot slot, ZenFault *fault)
 	else if (cts >= newest_cts(zen_word_read(word)))
 	{
 		w = zen_word_lock(word);
-		if (zen_check_stale_header(slot, &h) && cts == (h.word0 & ZEN_CTS_MASK) && cts >= newest_cts(w))
+		if (zen_verify_stale_header(slot, &h) && cts == (h.word0 & ZEN_CTS_MASK) && cts >= newest_cts(w))
 			sound = fail(fault, "stale", slot, "the slot is free, but would supersede the row: Tx-CTS "
 						 UINT64_FORMAT " over " UINT64_FORMAT, cts, newest_cts(w));
 		zen_word_unlock(word, w);
@@ -405,7 +405,7 @@ zen_check_stale(ZenHTable *ht, ZenSlot slot, ZenFault *fault)
 }
 
 uint32
-zen_check_count(ZenHTable *ht, uint64 tidno)
+zen_verify_count(ZenHTable *ht, uint64 tidno)
 {
 	uint32		count = 0;
 	ZenWord    *word;
@@ -419,7 +419,7 @@ zen_check_count(ZenHTable *ht, uint64 tidno)
 }
 
 bool
-zen_check_stale_count(ZenHTable *ht, uint64 tidno, const ZenSlot *slots, uint32 n, ZenFault *fault)
+zen_verify_stale_count(ZenHTable *ht, uint64 tidno, const ZenSlot *slots, uint32 n, ZenFault *fault)
 {
 	ZenWord    *word;
 	ZenTupleHeader h;
@@ -438,7 +438,7 @@ zen_check_stale_count(ZenHTable *ht, uint64 tidno, const ZenSlot *slots, uint32 
 	/* nobody counts up or down while we hold the lock */
 	w = zen_word_lock(word);
 	for (uint32 i = 0; i < n; i++)
-		if (zen_check_stale_header(slots[i], &h) && zen_word1_htable(h.word1) == ht->idx &&
+		if (zen_verify_stale_header(slots[i], &h) && zen_word1_htable(h.word1) == ht->idx &&
 			zen_word1_tidno(h.word1) == tidno && zen_htable_owns(ht, h.word0 & ZEN_CTS_MASK))
 			found++;
 	zen_word_unlock(word, w);
@@ -452,7 +452,7 @@ zen_check_stale_count(ZenHTable *ht, uint64 tidno, const ZenSlot *slots, uint32 
 /* ---------- one question each ---------- */
 
 bool
-zen_check_is_unused(ZenHTable *ht, uint64 tidno)
+zen_verify_is_unused(ZenHTable *ht, uint64 tidno)
 {
 	ZenWord    *word;
 	bool		unused;
@@ -481,7 +481,7 @@ leads_to(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenSlot slot)
 }
 
 bool
-zen_check_referenced(ZenSlot slot, ZenTupleHeader header)
+zen_verify_referenced(ZenSlot slot, ZenTupleHeader header)
 {
 	ZenHTable  *ht = &zen_htables[zen_word1_htable(header.word1)];
 	ZenWord    *word;

@@ -20,26 +20,26 @@ typedef struct ZenFault
 } ZenFault;
 
 /* A TID's word, versions and slots; false: *fault says what is wrong. */
-extern bool zen_check_word(ZenHTable *ht, uint64 tidno, ZenFault *fault);
+extern bool zen_verify_word(ZenHTable *ht, uint64 tidno, ZenFault *fault);
 
 /*
- * zen_check_stale -- R5: would a free slot's header of this table be superseded after a crash?
+ * zen_verify_stale -- R5: would a free slot's header of this table be superseded after a crash?
  *
- * zen_check_stale_count -- I13: does the TID's count cover the intact headers in n of its free slots?
+ * zen_verify_stale_count -- I13: does the TID's count cover the intact headers in n of its free slots?
  */
-extern bool zen_check_stale(ZenHTable *ht, ZenSlot slot, ZenFault *fault);
-extern bool zen_check_stale_count(ZenHTable *ht, uint64 tidno, const ZenSlot *slots, uint32 n, ZenFault *fault);
+extern bool zen_verify_stale(ZenHTable *ht, ZenSlot slot, ZenFault *fault);
+extern bool zen_verify_stale_count(ZenHTable *ht, uint64 tidno, const ZenSlot *slots, uint32 n, ZenFault *fault);
 
-/* zen_check_stale_header -- does a slot stand free with the intact header of a row version of a table? */
-extern bool zen_check_stale_header(ZenSlot slot, ZenTupleHeader *header);
+/* zen_verify_stale_header -- does a slot stand free with the intact header of a row version of a table? */
+extern bool zen_verify_stale_header(ZenSlot slot, ZenTupleHeader *header);
 
-/* zen_check_count -- the TID's stale count. */
-extern uint32 zen_check_count(ZenHTable *ht, uint64 tidno);
+/* zen_verify_count -- the TID's stale count. */
+extern uint32 zen_verify_count(ZenHTable *ht, uint64 tidno);
 
-/* zen_check_is_unused -- no index may lead to this TID. */
-extern bool zen_check_is_unused(ZenHTable *ht, uint64 tidno);
+/* zen_verify_is_unused -- no index may lead to this TID. */
+extern bool zen_verify_is_unused(ZenHTable *ht, uint64 tidno);
 
-/* zen_check_referenced -- does the map lead to the slot with this header? */
-extern bool zen_check_referenced(ZenSlot slot, ZenTupleHeader header);
+/* zen_verify_referenced -- does the map lead to the slot with this header? */
+extern bool zen_verify_referenced(ZenSlot slot, ZenTupleHeader header);
 
 #endif							/* ZEN_VERIFY_ROW_H */

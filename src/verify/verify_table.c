@@ -78,7 +78,7 @@ check_map(TableCheck *c)
 
 		if (t % ZEN_TIDS_PER_BLOCK == 0)
 			CHECK_FOR_INTERRUPTS();
-		if (!zen_check_word(c->ht, t, &fault))
+		if (!zen_verify_word(c->ht, t, &fault))
 		{
 			ZenFinding	f = finding(c, &fault, t);
 
@@ -115,7 +115,7 @@ for_stale_headers(TableCheck *c, uint64 first, uint64 n,
 
 			/* inside, so that the page keeps its descriptor */
 			zen_epoch_enter();
-			if (!zen_page_holds(zen_page_slot(p, i)) || !zen_check_stale_header(zen_page_slot(p, i), &h) ||
+			if (!zen_page_holds(zen_page_slot(p, i)) || !zen_verify_stale_header(zen_page_slot(p, i), &h) ||
 				zen_word1_htable(h.word1) != c->ht->idx || !zen_htable_owns(c->ht, h.word0 & ZEN_CTS_MASK))
 			{
 				zen_epoch_leave();
@@ -141,7 +141,7 @@ count_header(TableCheck *c, ZenSlot slot, uint64 tidno, void *arg)
 	Counts	   *counts = arg;
 	ZenFault	fault;
 
-	if (!zen_check_stale(c->ht, slot, &fault))
+	if (!zen_verify_stale(c->ht, slot, &fault))
 	{
 		ZenFinding	f = finding(c, &fault, tidno);
 
@@ -206,7 +206,7 @@ check_suspects(TableCheck *c, HTAB *suspects)
 	{
 		ZenFault	fault;
 
-		if (!zen_check_stale_count(c->ht, s->tidno, s->slots, s->n, &fault))
+		if (!zen_verify_stale_count(c->ht, s->tidno, s->slots, s->n, &fault))
 		{
 			ZenFinding	f = finding(c, &fault, s->tidno);
 
@@ -234,7 +234,7 @@ check_stale(TableCheck *c)
 		for_stale_headers(c, counts.first, n, count_header, &counts);
 		for (uint64 t = counts.first; t < counts.first + n; t++)
 		{
-			if (counts.count[t - counts.first] > zen_check_count(c->ht, t))
+			if (counts.count[t - counts.first] > zen_verify_count(c->ht, t))
 				add_suspect(suspects, t);
 			if (hash_get_num_entries(suspects) == MAX_SUSPECTS)
 			{
