@@ -82,10 +82,18 @@ extern bool zen_epoch_visit(void (*visit) (ZenRetired *object, void *arg), void 
 /* zen_epoch_wait -- return when every reader that is inside now has left.  The caller must be outside. */
 extern void zen_epoch_wait(void);
 
+/*
+ * What comments call "inside the epoch" and "outside any epoch".  A process that has not attached yet is outside.
+ */
+#define ZenAssertInEpoch() \
+	Assert(zen_my_epoch != NULL && pg_atomic_read_u64(&zen_my_epoch->announced) != 0)
+#define ZenAssertNotInEpoch() \
+	Assert(zen_my_epoch == NULL || pg_atomic_read_u64(&zen_my_epoch->announced) == 0)
+
 static inline void
 zen_epoch_enter(void)
 {
-	Assert(pg_atomic_read_u64(&zen_my_epoch->announced) == 0);
+	ZenAssertNotInEpoch();
 	pg_atomic_write_u64(&zen_my_epoch->announced, pg_atomic_read_u64(&zen_epoch_shared->current));
 
 	/*
@@ -98,7 +106,7 @@ zen_epoch_enter(void)
 static inline void
 zen_epoch_leave(void)
 {
-	Assert(pg_atomic_read_u64(&zen_my_epoch->announced) != 0);
+	ZenAssertInEpoch();
 
 	/*
 	 * All reads and writes of the section are done before the announcement

@@ -11,6 +11,10 @@
  */
 #include "cache/tidmap.h"
 
+#ifdef USE_ASSERT_CHECKING
+ZenWord    *zen_word_held = NULL;
+#endif
+
 #include "base/epoch.h"
 #include "cache/tablestat.h"
 #include "storage/shmem.h"

@@ -103,6 +103,17 @@ zen_word_read(ZenWord *word)
 }
 
 /*
+ * In assert builds a process knows which word it has locked: one at a time, and none when it allocates, waits, or throws.
+ */
+#ifdef USE_ASSERT_CHECKING
+extern ZenWord *zen_word_held;
+#endif
+
+/* What comments call "under the word's lock": word is a ZenWord *. */
+#define ZenAssertWordLocked(word)	Assert(zen_word_held == (word))
+#define ZenAssertNoWordLocked()		Assert(zen_word_held == NULL)
+
+/*
  * zen_word_lock -- set the lock bit; returns the word with the bit set.
  *
  * Until zen_word_unlock: no error, no palloc, no wait, no store to NVM.
@@ -110,8 +121,10 @@ zen_word_read(ZenWord *word)
 static inline uint64
 zen_word_lock(ZenWord *word)
 {
-	uint64		w = pg_atomic_fetch_or_u64(word, ZEN_WORD_LOCK);
+	uint64		w;
 
+	ZenAssertNoWordLocked();
+	w = pg_atomic_fetch_or_u64(word, ZEN_WORD_LOCK);
 	if (unlikely(w & ZEN_WORD_LOCK))
 	{
 		SpinDelayStatus delay;
@@ -127,6 +140,9 @@ zen_word_lock(ZenWord *word)
 		finish_spin_delay(&delay);
 		ZEN_COUNT(word_spins, 1);
 	}
+#ifdef USE_ASSERT_CHECKING
+	zen_word_held = word;
+#endif
 	return w | ZEN_WORD_LOCK;
 }
 
@@ -134,6 +150,10 @@ zen_word_lock(ZenWord *word)
 static inline void
 zen_word_unlock(ZenWord *word, uint64 w)
 {
+	ZenAssertWordLocked(word);
+#ifdef USE_ASSERT_CHECKING
+	zen_word_held = NULL;
+#endif
 	pg_write_barrier();
 	pg_atomic_write_u64(word, w & ~ZEN_WORD_LOCK);
 }

@@ -42,6 +42,11 @@ typedef struct ZenRegion
 
 #define ZEN_NO_REGION	PG_UINT32_MAX
 
+/* What comments call "the lease holder": this process has leased the region, and it is at work there. */
+#define ZenAssertRegionMine(r) \
+	Assert((r) < ZEN_MAX_REGIONS && zen_regions[r].holder == MyProcPid && \
+		   pg_atomic_read_u32(&zen_regions[r].leased) == ZEN_LEASE_BUSY)
+
 extern ZenRegion *zen_regions;
 extern uint32 zen_nregions;		/* regions that writers of this server may
 								 * lease */
