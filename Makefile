@@ -10,6 +10,7 @@
 #   make demo              the same, then TPC-C on zen and on heap, a crash and a recovery
 #   make bench             zen and its peers side by side, half an hour; make bench-full: 90 minutes. BENCH_OUT=/tmp/zen-bench
 #   make check-includes    do the layers below hold?
+#   make check-docs        do the documents keep their rules (tools/check-docs says which)?
 #   make check-format      is the code formatted?  make format does it
 #   WERROR=1               warnings are errors
 #   ZEN_FAULTS=1           a build for tests, with the setting zen.fault (src/base/fault.h); tools/fault-server installs it
@@ -23,14 +24,14 @@ unexport PG_MAJOR
 endif
 
 # These goals work on a machine that has no server yet, so they must not need PGXS.
-TOOLS = check check-postgres check-citus torture demo bench bench-full check-includes check-format format
+TOOLS = check check-postgres check-citus torture demo bench bench-full check-includes check-docs check-format format
 
 ifneq ($(filter $(TOOLS),$(MAKECMDGOALS)),)
 
 .PHONY: $(MAKECMDGOALS)
 .NOTPARALLEL:
 
-check check-postgres check-citus demo check-includes format:
+check check-postgres check-citus demo check-includes check-docs format:
 	@tools/$@
 
 torture:
@@ -148,7 +149,7 @@ OBJS = $(addprefix src/base/, \
 	zen_am.o
 
 PG_CPPFLAGS = -I$(srcdir)/src
-SHLIB_LINK = -lpmem -lnuma
+SHLIB_LINK = -lpmem
 ifeq ($(ZEN_FAULTS),1)
 OBJS += src/base/fault.o
 PG_CPPFLAGS += -DZEN_FAULTS

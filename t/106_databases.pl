@@ -1,4 +1,4 @@
-# Databases made from others, as the README says.
+# Databases made from others, as doc/operations.md says.
 #
 # - a template with zen tables is refused, with what to do instead; doing that copies all rows
 # - a template with the extension alone is copied
@@ -30,9 +30,9 @@ my $offset = log_size($node);
 is(state_of($dbh, 'CREATE DATABASE worker TEMPLATE app_template'), '0A000', 'a template with zen tables is refused');
 like(log_since($node, $offset), qr/HINT:  .*pg_dump and pg_restore/, 'with what to do');
 
-# The README's commands, by a shell.
-my ($script) = PostgreSQL::Test::Utils::slurp_file("$FindBin::RealBin/../README.md") =~ /^```sh\n(pg_dump --format=custom.*?)^```$/ms;
-ok($script, 'the README has commands for it');
+# The commands of doc/operations.md, by a shell.
+my ($script) = PostgreSQL::Test::Utils::slurp_file("$FindBin::RealBin/../doc/operations.md") =~ /^```sh\n(pg_dump --format=custom.*?)^```$/ms;
+ok($script, 'doc/operations.md has commands for it');
 {
 	local @ENV{qw(PGHOST PGPORT PGDATABASE PATH)} =
 	  ($node->host, $node->port, 'postgres', $node->config_data('--bindir') . ":$ENV{PATH}");

@@ -6,6 +6,8 @@
 # - recovery and the background worker do not keep the pool among their pages
 # - VACUUM FULL tells its progress in blocks
 # - the queries of doc/monitoring.md run, and its rule of sizes holds
+# - the examples of doc/functions.md run, and give the columns that stand there
+# - doc/settings.md has each setting's default, unit, range, and when it takes effect
 
 use strict;
 use warnings;
@@ -22,6 +24,8 @@ my ($node, $dbh);
 test_pool_warning();
 test_dram_warning();
 test_documents();
+test_functions();
+test_settings();
 test_base_backup();
 test_memory();
 test_progress();
@@ -161,6 +165,74 @@ sub test_documents
 		my $real = value($dbh, q{SELECT zen_relation_size('size')}) / 20000;
 		ok($real <= $rule * 1.1 && $real >= $bytes + 32, "size: a row of $bytes bytes takes $real, the rule says $rule at most");
 		value($dbh, 'DROP TABLE size');
+	}
+	$node->stop;
+	return;
+}
+
+sub test_functions
+{
+	begin('functions');
+	my $text = PostgreSQL::Test::Utils::slurp_file("$FindBin::RealBin/../doc/functions.md");
+	value($dbh, $_)
+	  for 'CREATE TABLE account (id int PRIMARY KEY, owner text, balance int) USING zen',
+	  q{INSERT INTO account SELECT g, 'owner ' || g, 100 FROM generate_series(1, 1000) g};
+	my $n = 0;
+	while ($text =~ /^```sql\n(.*?)^```\n(?:\n```\n(.*?)\n)?/msg)
+	{
+		my ($block, $header) = ($1, $2);
+		my @sql = split /;\n/, $block;
+		is(state_of($dbh, $_), '', "doc/functions.md: $_") for @sql;
+		next unless defined $header;
+		my $sth = $dbh->prepare($sql[-1]);
+		$sth->execute;
+		is_deeply([ map { s/^\s+|\s+$//gr } split /\|/, $header ], $sth->{NAME}, "doc/functions.md: columns of $sql[-1]");
+		$n++;
+	}
+	cmp_ok($n, '>=', 15, 'there are examples in doc/functions.md');
+	$node->stop;
+	return;
+}
+
+# That each setting has a section, and no other has one, is seen by tools/check-docs.
+sub test_settings
+{
+	begin('settings');
+	my $text = PostgreSQL::Test::Utils::slurp_file("$FindBin::RealBin/../doc/settings.md");
+	my %factor = ('' => 1, B => 1 / 1024, kB => 1, MB => 1024, GB => 1024 * 1024, ms => 1, s => 1000);
+	my %effect = (
+		postmaster => qr/at server start|when the pool is created/,
+		sighup     => qr/at a reload|at the next (?:stop|recovery)/,
+		superuser  => qr/at once, by superusers/,
+		user       => qr/at once\.$/);
+	my $rows = run_sql($dbh, q{SELECT name, boot_val, unit, min_val, max_val, enumvals, context, vartype FROM pg_settings WHERE name LIKE 'zen.%' AND name <> 'zen.fault'})->{rows};
+	cmp_ok(scalar @$rows, '>=', 28, 'settings: there are some');
+	for my $row (@$rows)
+	{
+		my ($name, $boot, $unit, $min, $max, $values, $context, $type) = @$row;
+		my ($section) = $text =~ /^## `\Q$name\E`\n(.*?)(?=^## |\z)/ms;
+		my ($default, $item) = ($section // '') =~ /^\* Default `([^`]+)`; (.*?)(?=^\* )/ms;
+		my ($when) = ($section // '') =~ /^\* Takes effect (.*)$/m;
+		my $size = ($default // '') =~ /^([\d.]+)([kMG]B|m?s)$/ ? $1 * $factor{$2} / $factor{ $unit // '' } : $default;
+		is($size, $boot, "settings: default of $name");
+		like($item, qr/^unit $unit;/, "settings: unit of $name") if defined $unit;
+		like($when, $effect{$context}, "settings: when $name takes effect");
+		if ($type eq 'bool')
+		{
+			like($item, qr/^`on` or `off`/, "settings: values of $name");
+		}
+		elsif ($type eq 'enum')
+		{
+			is(join(',', $item =~ /`(\w+)`/g), $values =~ tr/{}//dr, "settings: values of $name");
+		}
+		elsif (defined $min && $max eq '2147483647')
+		{
+			like($item, qr/(?<![\d-])\Q$min\E\b.* and more/, "settings: range of $name");
+		}
+		elsif (defined $min)
+		{
+			like($item, qr/(?<![\d-])\Q$min to $max\E\b/, "settings: range of $name");
+		}
 	}
 	$node->stop;
 	return;
