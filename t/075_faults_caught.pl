@@ -1,5 +1,5 @@
 # Proof that crashes are tested with eyes open: a zen that breaks one of its rules of
-# persistence (zen.fault, src/README "Faults") must be seen to lose or invent something
+# persistence (zen.fault, src/RULES "Faults") must be seen to lose or invent something
 # in a scenario that an honest zen survives.
 #
 # Here processes are killed and the caches survive, so a fault shows that spoils the

@@ -1,5 +1,5 @@
 # Proof that power cuts are tested with eyes open: a zen that breaks a rule about what is
-# flushed, and when (zen.fault, src/README "Faults"), must be caught by the scenarios of
+# flushed, and when (zen.fault, src/RULES "Faults"), must be caught by the scenarios of
 # 070_power.pl.  075_faults_caught.pl has the faults that a kill can show.
 #
 #   FAULTS=all       all of them (make torture); FAULTS="a b" only these; else SAMPLE (2) of
