@@ -6,6 +6,7 @@
 #   make torture           power cuts, long: every scenario at every crash point, then ROUNDS=100 cuts under a
 #                          random load; SEED, SCENARIOS, JOBS...: t/070_power.pl and t/080_power_torture.pl
 #   make check-postgres    PostgreSQL's own tests, with zen as the default
+#   make check-sanitized  the tests under AddressSanitizer, SANITIZE=undefined: UBSan; tools/check-sanitized
 #   make check-citus CITUS_SRC=DIR   kills and shard moves under Citus, built from its sources: tools/check-citus
 #   make demo              the same, then TPC-C on zen and on heap, a crash and a recovery
 #   make bench             zen and its peers side by side, half an hour; make bench-full: 90 minutes. BENCH_OUT=/tmp/zen-bench
@@ -24,14 +25,14 @@ unexport PG_MAJOR
 endif
 
 # These goals work on a machine that has no server yet, so they must not need PGXS.
-TOOLS = check check-postgres check-citus torture demo bench bench-full check-includes check-docs check-format format
+TOOLS = check check-postgres check-citus check-sanitized torture demo bench bench-full check-includes check-docs check-format format
 
 ifneq ($(filter $(TOOLS),$(MAKECMDGOALS)),)
 
 .PHONY: $(MAKECMDGOALS)
 .NOTPARALLEL:
 
-check check-postgres check-citus demo check-includes check-docs format:
+check check-postgres check-citus check-sanitized demo check-includes check-docs format:
 	@tools/$@
 
 torture:
@@ -178,7 +179,7 @@ include $(PGXS)
 
 # Any header may reach any file, and objects for another server, or made by other rules, are of no use. The whole build
 # takes seconds.
-BUILT_FOR = $(shell $(PG_CONFIG) --includedir-server --version) $(ZEN_FAULTS)
+BUILT_FOR = $(shell $(PG_CONFIG) --includedir-server --version) $(ZEN_FAULTS) $(COPT)
 $(OBJS): $(wildcard $(srcdir)/src/*/*.h) .built-for
 .built-for: FORCE
 	@echo '$(BUILT_FOR)' | cmp -s - $@ || echo '$(BUILT_FOR)' >$@
