@@ -83,7 +83,9 @@ OBJS = $(addprefix src/base/, \
 		tablestat.o \
 		tidmap.o \
 		version.o \
-		metcache.o \
+		damage.o \
+		clock.o \
+		admission.o \
 		spillmap.o \
 		shares.o) \
 	$(addprefix src/row/, \

@@ -14,7 +14,7 @@
 #include "base/guc.h"
 #include "base/locks.h"
 #include "base/stats.h"
-#include "cache/metcache.h"
+#include "cache/clock.h"
 #include "cache/spillmap.h"
 #include "fmgr.h"
 #include "gc/collect.h"
@@ -66,7 +66,7 @@ zen_shmem_request(void)
 	RequestAddinShmemSpace(zen_slotalloc_shmem_size());
 	RequestAddinShmemSpace(zen_tidmap_shmem_size());
 	RequestAddinShmemSpace(zen_version_shmem_size());
-	RequestAddinShmemSpace(zen_metcache_shmem_size());
+	RequestAddinShmemSpace(zen_clock_shmem_size());
 	RequestAddinShmemSpace(zen_spillmap_shmem_size());
 	RequestAddinShmemSpace(zen_gc_shmem_size());
 	RequestAddinShmemSpace(zen_sweep_shmem_size());
@@ -111,7 +111,7 @@ zen_shmem_startup(void)
 	zen_slotalloc_init();
 	zen_tidmap_init();
 	zen_version_init();
-	zen_metcache_init();
+	zen_clock_init();
 	zen_spillmap_init();
 	zen_horizon_init();
 	zen_gc_init();

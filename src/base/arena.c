@@ -100,6 +100,8 @@ typedef struct Magazine
 } Magazine;
 
 char	   *zen_arena_base = NULL;
+void		(*zen_make_room) (void) = NULL;
+
 static Size arena_size = 0;
 static ArenaControl *control;
 static Span *spans;				/* the table, at the arena's start */

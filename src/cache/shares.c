@@ -11,7 +11,7 @@
 #include "cache/shares.h"
 
 #include "base/guc.h"
-#include "cache/metcache.h"
+#include "cache/clock.h"
 #include "cache/tablestat.h"
 #include "cache/tidmap.h"
 #include "utils/memutils.h"
@@ -145,5 +145,5 @@ zen_shares_plan(void)
 		pasts = MemoryContextAllocZero(TopMemoryContext, ZEN_MAX_HTABLES * sizeof(Past));
 		candidates = MemoryContextAlloc(TopMemoryContext, ZEN_MAX_HTABLES * sizeof(Candidate));
 	}
-	set_quotas(zen_metcache_capacity());
+	set_quotas(zen_clock_capacity());
 }

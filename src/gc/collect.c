@@ -16,7 +16,7 @@
 #include "base/fault.h"
 #include "base/guc.h"
 #include "base/stats.h"
-#include "cache/metcache.h"
+#include "cache/clock.h"
 #include "cache/spillmap.h"
 #include "miscadmin.h"
 #include "row/horizon.h"
@@ -369,7 +369,7 @@ collect_row(ZenHTable *ht, uint64 tidno)
 	}
 	zen_epoch_leave();
 	if (lone != NULL)
-		zen_metcache_enqueue(ht, tidno);
+		zen_clock_enqueue(ht, tidno);
 	if (ended != NULL)
 		zen_version_retire(ended);
 	if (lockers != NULL)
@@ -675,10 +675,10 @@ static void
 make_room(void)
 {
 	zen_gc_all();
-	zen_metcache_evict_any(EVICT_WHEN_FULL);
+	zen_clock_evict_any(EVICT_WHEN_FULL);
 	zen_epoch_flush();
 	zen_arena_drain();
-	zen_metcache_evict_spans();
+	zen_clock_evict_spans();
 }
 
 uint64

@@ -14,7 +14,8 @@
 #include "base/arena.h"
 #include "base/bgworker.h"
 #include "base/epoch.h"
-#include "cache/metcache.h"
+#include "cache/admission.h"
+#include "cache/clock.h"
 #include "cache/shares.h"
 #include "gc/collect.h"
 #include "row/horizon.h"
@@ -86,17 +87,17 @@ collect(void)
 static void
 make_room(void)
 {
-	while (zen_metcache_needs_room() && !ShutdownRequestPending)
+	while (zen_clock_needs_room() && !ShutdownRequestPending)
 	{
 		uint64		before = zen_version_bytes();
 
-		zen_metcache_evict(EVICT_STEP);
+		zen_clock_evict(EVICT_STEP);
 		zen_epoch_flush();
 		if (zen_version_bytes() >= before)
 			break;				/* nothing that may go: what is there is in
 								 * use */
 	}
-	zen_metcache_evict_spans();
+	zen_clock_evict_spans();
 }
 
 /* What the worker has still to do after one round. */
@@ -134,7 +135,7 @@ sleep_until_next_round(const Agenda *agenda)
 {
 	if (agenda->sweeping)
 		nap(SHORT_NAP_MS);
-	else if (agenda->after_recovery || agenda->prepared || zen_metcache_needs_room() || !zen_gc_arm())
+	else if (agenda->after_recovery || agenda->prepared || zen_clock_needs_room() || !zen_gc_arm())
 		nap(NAP_MS);
 	else
 	{
@@ -180,7 +181,7 @@ zen_worker_main(Datum arg)
 		agenda.prepared = zen_twophase_resolve();
 		collect();
 		agenda.sweeping = zen_sweep_step();
-		zen_metcache_age();
+		zen_admission_age();
 		zen_shares_plan();
 		make_room();
 		zen_room_watch();

@@ -15,7 +15,7 @@
 
 #include "access/transam.h"
 #include "base/fault.h"
-#include "cache/metcache.h"
+#include "cache/clock.h"
 #include "gc/collect.h"
 #include "miscadmin.h"
 #include "nvm/persist.h"
@@ -396,7 +396,7 @@ find_written(ZenWrite *write, uint64 w, ZenVersion **newer)
 static ZenVersion *
 make_lean(ZenWrite *write)
 {
-	if (write->slot == InvalidZenSlot || write->frozen || !zen_metcache_is_overfull())
+	if (write->slot == InvalidZenSlot || write->frozen || !zen_clock_is_overfull())
 		return NULL;
 	return zen_version_alloc(0);
 }
@@ -502,8 +502,8 @@ zen_commit_finish(ZenCommit *commit, ZenWrite *writes, uint32 n, ZenSpilledBlock
 	zen_gc_run(commit->region, Max((uint32) zen_gc_batch, 2 * (n + nblocks * ZEN_TIDS_PER_BLOCK)));
 	zen_region_release(commit->region);
 	commit->stage = ZEN_STAGE_NONE;
-	if (zen_metcache_needs_room())
-		zen_metcache_evict(Max(zen_gc_batch * 2, (int) Min(2 * (uint64) n, INT_MAX)));
+	if (zen_clock_needs_room())
+		zen_clock_evict(Max(zen_gc_batch * 2, (int) Min(2 * (uint64) n, INT_MAX)));
 }
 
 /* R7: make the slots empty, durably, before the region commits again. */
@@ -565,6 +565,6 @@ zen_pop_version(ZenWrite *write)
 	if (lockers != NULL)
 		zen_lockers_free(lockers);
 	if (lone)
-		zen_metcache_enqueue(write->ht, write->tidno);
+		zen_clock_enqueue(write->ht, write->tidno);
 	zen_version_retire(v);
 }

@@ -14,7 +14,6 @@
 #include "access/xact.h"
 #include "base/fault.h"
 #include "base/guc.h"
-#include "cache/metcache.h"
 #include "cache/spillmap.h"
 #include "gc/collect.h"
 #include "row/horizon.h"

@@ -10,7 +10,7 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "base/fault.h"
-#include "cache/metcache.h"
+#include "cache/clock.h"
 #include "gc/collect.h"
 #include "nvm/persist.h"
 #include "nvm/slotalloc.h"
@@ -171,7 +171,7 @@ pop_row(Spilled *row)
 	if (lockers != NULL)
 		zen_lockers_free(lockers);
 	if (lone)
-		zen_metcache_enqueue(row->ht, row->tidno);
+		zen_clock_enqueue(row->ht, row->tidno);
 	if (v == NULL)
 		free_later(row->slot);
 	else

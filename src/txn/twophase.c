@@ -15,7 +15,6 @@
 #include "access/twophase.h"
 #include "access/xact.h"
 #include "base/locks.h"
-#include "cache/metcache.h"
 #include "gc/collect.h"
 #include "lib/qunique.h"
 #include "miscadmin.h"
