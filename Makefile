@@ -98,7 +98,9 @@ OBJS = $(addprefix src/base/, \
 		rowmake.o \
 		rowchange.o) \
 	$(addprefix src/gc/, \
+		gcqueue.o \
 		collect.o \
+		reclaim.o \
 		room.o \
 		holder.o \
 		sweep.o) \

@@ -17,7 +17,8 @@
 #include "cache/clock.h"
 #include "cache/spillmap.h"
 #include "fmgr.h"
-#include "gc/collect.h"
+#include "gc/gcqueue.h"
+#include "gc/reclaim.h"
 #include "gc/sweep.h"
 #include "miscadmin.h"
 #include "nvm/pool.h"
@@ -68,7 +69,7 @@ zen_shmem_request(void)
 	RequestAddinShmemSpace(zen_version_shmem_size());
 	RequestAddinShmemSpace(zen_clock_shmem_size());
 	RequestAddinShmemSpace(zen_spillmap_shmem_size());
-	RequestAddinShmemSpace(zen_gc_shmem_size());
+	RequestAddinShmemSpace(zen_gcqueue_shmem_size());
 	RequestAddinShmemSpace(zen_sweep_shmem_size());
 	RequestAddinShmemSpace(zen_sequence_shmem_size());
 	RequestAddinShmemSpace(zen_exclusive_shmem_size());
@@ -114,7 +115,8 @@ zen_shmem_startup(void)
 	zen_clock_init();
 	zen_spillmap_init();
 	zen_horizon_init();
-	zen_gc_init();
+	zen_gcqueue_init();
+	zen_reclaim_init();
 	zen_sweep_init();
 	zen_sequence_init();
 	zen_exclusive_init();

@@ -98,8 +98,8 @@ static Clock *clock_;
 static uint8 next_mark = 0;
 static uint32 additions = 0;	/* by this process */
 static uint32 hand = 0;			/* shard that this process relieves next */
-static uint32 idle_calls = 0;	/* of zen_clock_evict() to be left out,
-								 * since nothing could go */
+static uint32 idle_calls = 0;	/* of zen_clock_evict() to be left out, since
+								 * nothing could go */
 static uint32 next_idle = 0;
 
 /* Row versions may not take all of DRAM, whatever the setting: maps and queues grow with them. */

@@ -17,7 +17,8 @@
 #include "cache/admission.h"
 #include "cache/clock.h"
 #include "cache/shares.h"
-#include "gc/collect.h"
+#include "gc/gcqueue.h"
+#include "gc/reclaim.h"
 #include "row/horizon.h"
 #include "gc/holder.h"
 #include "gc/room.h"
@@ -70,17 +71,17 @@ take_snapshot(void)
 static void
 collect(void)
 {
-	if (zen_gc_pending() > 0)
+	if (zen_gcqueue_pending() > 0)
 	{
 		FullTransactionId horizon = zen_horizon_look();
 
-		while (zen_gc_some(GC_STEP) == GC_STEP && !ShutdownRequestPending)
+		while (zen_reclaim_some(GC_STEP) == GC_STEP && !ShutdownRequestPending)
 			CHECK_FOR_INTERRUPTS();
 		zen_holder_watch(horizon);
 	}
 	/* of processes that have ended, too */
 	zen_epoch_flush();
-	while (zen_gc_some_pages() && !ShutdownRequestPending)
+	while (zen_reclaim_some_pages() && !ShutdownRequestPending)
 		CHECK_FOR_INTERRUPTS();
 }
 
@@ -135,13 +136,13 @@ sleep_until_next_round(const Agenda *agenda)
 {
 	if (agenda->sweeping)
 		nap(SHORT_NAP_MS);
-	else if (agenda->after_recovery || agenda->prepared || zen_clock_needs_room() || !zen_gc_arm())
+	else if (agenda->after_recovery || agenda->prepared || zen_clock_needs_room() || !zen_gcqueue_arm())
 		nap(NAP_MS);
 	else
 	{
 		let_go();
 		nap(LONG_NAP_MS);
-		if (zen_gc_disarm() && !ShutdownRequestPending && !ConfigReloadPending)
+		if (zen_gcqueue_disarm() && !ShutdownRequestPending && !ConfigReloadPending)
 			nap(NAP_MS);
 	}
 }

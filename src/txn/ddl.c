@@ -16,7 +16,6 @@
 #include "access/xlog.h"
 #include "base/fault.h"
 #include "cache/spillmap.h"
-#include "gc/collect.h"
 #include "nvm/persist.h"
 #include "nvm/slotalloc.h"
 #include "replication/message.h"
