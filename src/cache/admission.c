@@ -40,6 +40,8 @@ read_slot(ZenSlot slot, uint32 reads, bool lean, ZenVersion **result)
 	ZenVersion *v = len > 0 ? zen_version_alloc(lean ? 0 : (uint32) len) : NULL;
 	uint32		flags = ZEN_V_COMMITTED | ZEN_V_FROZEN | ZEN_V_IN_CLOCK | (lean ? ZEN_V_IN_NVM : 0);
 
+	ZenAssertInEpoch();
+	Assert(reads <= ZEN_SKETCH_MAX);
 	*result = v;
 	if (v == NULL)
 		return len > 0 ? ADMIT_FULL : ADMIT_DAMAGED;
@@ -62,6 +64,7 @@ try_admit(ZenHTable *ht, ZenWord *word, uint32 reads, bool lean, ZenSlot *slot)
 	uint64		w,
 				now;
 
+	ZenAssertNoWordLocked();
 	zen_epoch_enter();
 	w = zen_word_read(word);
 	if (zen_word_state(w) == ZEN_WORD_NVM)
@@ -95,8 +98,10 @@ zen_admission_admit(ZenHTable *ht, uint64 tidno, ZenWord *word)
 	uint32		reads = zen_sketch_estimate(zen_sketch_key(ht->idx, tidno));
 	ZenSlot		slot = InvalidZenSlot;
 	bool		lean = zen_clock_is_overfull();
-	Admission	result = try_admit(ht, word, reads, lean, &slot);
+	Admission	result;
 
+	ZenAssertNotInEpoch();
+	result = try_admit(ht, word, reads, lean, &slot);
 	if (result == ADMIT_FULL)
 	{
 		zen_make_room();

@@ -186,6 +186,7 @@ place_item(ClockQueue *q, const ClockItem *item, ClockChunk **spare)
 		q->tail_pos = 0;
 		*spare = NULL;
 	}
+	Assert(q->tail_pos < CHUNK_ITEMS && q->tail->next == NULL);
 	q->tail->items[q->tail_pos++] = *item;
 	q->n++;
 	return true;
@@ -198,6 +199,8 @@ push(ClockShard *shard, ClockQueue *q, const ClockItem *item)
 	ClockChunk *spare = NULL;
 	bool		done;
 
+	ZenAssertNoWordLocked();
+	Assert(item->htable < ZEN_MAX_HTABLES && item->offset < ZEN_TIDS_PER_BLOCK);
 	for (;;)
 	{
 		SpinLockAcquire(&shard->lock);
@@ -223,6 +226,7 @@ pop(ClockShard *shard, ClockQueue *q, ClockItem *item)
 	SpinLockAcquire(&shard->lock);
 	if (q->n > 0)
 	{
+		Assert(q->head != q->tail || q->head_pos < q->tail_pos);
 		*item = q->head->items[q->head_pos++];
 		q->n--;
 		found = true;
@@ -231,6 +235,7 @@ pop(ClockShard *shard, ClockQueue *q, ClockItem *item)
 			empty = q->head;
 			q->head = empty->next;
 			q->head_pos = 0;
+			Assert(q->head != NULL || q->n == 0);
 			if (q->head == NULL)
 				q->tail = NULL;
 		}
@@ -324,8 +329,10 @@ look_at(const ClockItem *item, uint32 below, ZenVersion **victim, uint32 *reads)
 		*reads = zen_version_reads(flags, zen_sketch_age());
 		if (is_marked(v, item))
 			found = FOUND_STAYS;
+		Assert(found == FOUND_NOTHING || v->lockers == NULL || !is_evictable(v, flags));
 		if (found == FOUND_STAYS && *reads < below && is_evictable(v, flags))
 		{
+			Assert(!(flags & ZEN_V_FREE_SLOT));
 			found = FOUND_EVICTABLE;
 			w = zen_word_with(w, ZEN_WORD_NVM, v->slot);
 			*victim = v;
@@ -341,7 +348,10 @@ static Found
 visit(const ClockItem *item, uint32 below, uint32 *reads)
 {
 	ZenVersion *victim;
-	Found		found = look_at(item, below, &victim, reads);
+	Found		found;
+
+	ZenAssertNotInEpoch();
+	found = look_at(item, below, &victim, reads);
 
 	if (found != FOUND_STAYS)
 		forget_item(item);
@@ -410,6 +420,7 @@ step(ClockShard *shard, ClockQueue *q, uint32 below, uint32 *reads)
 	ClockItem	item;
 	Found		found;
 
+	Assert(q == &shard->fresh || q == &shard->kept);
 	if (!pop(shard, q, &item))
 		return FOUND_NOTHING;
 	if (below > 0 && zen_tablestat_over_quota(item.htable))
@@ -492,6 +503,7 @@ evict(uint32 max, uint64 limit)
 void
 zen_clock_evict(int max)
 {
+	ZenAssertNotInEpoch();
 	if (idle_calls > 0)
 	{
 		idle_calls--;
@@ -513,6 +525,7 @@ zen_clock_evict_now(void)
 void
 zen_clock_evict_any(int max)
 {
+	ZenAssertNotInEpoch();
 	idle_calls = 0;
 	evict((uint32) max, 0);
 }
@@ -640,6 +653,8 @@ enqueue(ZenHTable *ht, uint64 tidno, ClockShard *shard, ClockQueue *q)
 		.mark = ++next_mark
 	};
 
+	ZenAssertNotInEpoch();
+	Assert(tidno / ZEN_TIDS_PER_BLOCK < MaxBlockNumber);
 	if (!mark_entry(ht, tidno, &item))
 		return false;
 	zen_tablestat_add(item.htable, item.generation, ZEN_T_ENTRIES, 1);

@@ -12,6 +12,7 @@ report_damage(ZenSlot slot, uint64 tidno, int elevel)
 {
 	ItemPointerData tid;
 
+	ZenAssertNoWordLocked();
 	zen_epoch_reset();
 	zen_make_tid(&tid, tidno, 0);
 	ereport(elevel,

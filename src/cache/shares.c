@@ -94,6 +94,7 @@ divide(Candidate *c, uint32 n, uint64 capacity)
 	{
 		uint64		more = Min(c[i].size - c[i].quota, left);
 
+		Assert(c[i].quota <= c[i].size);
 		c[i].quota += more;
 		left -= more;
 	}
@@ -111,6 +112,7 @@ set_quotas(uint64 capacity)
 			look_at_table(&zen_htables[t], &candidates[n]);
 			sum += candidates[n++].size;
 		}
+	Assert(n < ZEN_MAX_HTABLES);
 	planned = n > 1 && sum > capacity;
 	if (planned)
 		divide(candidates, n, capacity);

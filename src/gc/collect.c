@@ -35,6 +35,7 @@ drop_tombstone(uint64 w, ZenSlot *to_free)
 {
 	uint64		state = zen_word_state(w);
 
+	Assert(w & ZEN_WORD_LOCK);
 	*to_free = InvalidZenSlot;
 	if (((w & ZEN_WORD_STALE) == 0 || ZEN_FAULT(R5_FREE_TOMBSTONE_EARLY)) && zen_word_ref(w) != 0 &&
 		(state == ZEN_WORD_DEAD || state == ZEN_WORD_DYING || state == ZEN_WORD_UNUSED))
@@ -55,6 +56,7 @@ zen_collect_forget_header(ZenTupleHeader h)
 
 	if ((h.word0 & ZEN_CTS_MASK) == 0 || (h.word1 & ZEN_DELETED) || ht->idx == 0)
 		return;
+	ZenAssertNoWordLocked();
 	zen_epoch_enter();
 
 	/*
@@ -86,6 +88,7 @@ retire_list(ZenVersion *list)
 	{
 		ZenVersion *next = list->older;
 
+		Assert(list->lockers == NULL);
 		zen_version_retire(list);
 		ZEN_COUNT(versions_freed, 1);
 		list = next;
@@ -104,6 +107,11 @@ collect_word(uint64 w, ZenVersion **cut, ZenSlot *tombstone, ZenVersion **lone, 
 	ZenVersion *v = head;
 	uint32		flags = zen_version_flags(v);
 
+	Assert(w & ZEN_WORD_LOCK);
+	ZenAssertInEpoch();
+#ifdef USE_ASSERT_CHECKING
+	zen_version_check_chain(head);
+#endif
 	/* the item was queued for an earlier table of this number */
 	if (flags & ZEN_V_PENDING)
 		return w;
@@ -117,11 +125,14 @@ collect_word(uint64 w, ZenVersion **cut, ZenSlot *tombstone, ZenVersion **lone, 
 	}
 	if (v == NULL)
 		return w;
+	/* R12: nobody needs what is behind it */
+	Assert(!(zen_version_flags(v) & ZEN_V_ABORTED));
 	zen_version_set(v, ZEN_V_FROZEN);
 	*cut = v->older;
 	v->older = NULL;
 	for (ZenVersion *c = *cut; c != NULL; c = c->older)
 	{
+		Assert(c->slot == InvalidZenSlot || c->slot != v->slot || (zen_version_flags(c) & ZEN_V_ABORTED));
 		zen_version_condemn(c);
 		if (c->slot != InvalidZenSlot && !(zen_version_flags(c) & ZEN_V_TOMBSTONE) && !ZEN_FAULT(R5_NO_COUNT_UP))
 			w = zen_word_stale_inc(w);
@@ -157,6 +168,7 @@ collect_row(ZenHTable *ht, uint64 tidno)
 	ZenWord    *word;
 	uint64		w;
 
+	ZenAssertNotInEpoch();
 	zen_epoch_enter();
 	word = zen_tidmap_word(ht, tidno);
 	if (word != NULL && zen_word_state(zen_word_read(word)) == ZEN_WORD_ENTRY)
@@ -224,6 +236,7 @@ collect_spilled(ZenHTable *ht, uint64 tidno)
 		done = zen_word_same(now, w);
 		if (done)
 		{
+			Assert(zen_word_state(now) == ZEN_WORD_SPILLED && zen_word_ref(now) == v->slot);
 			if (cut != NULL && !ZEN_FAULT(R5_NO_COUNT_UP))
 				now = zen_word_stale_inc(now);
 			now = zen_word_with(now, deleted ? ZEN_WORD_DEAD : ZEN_WORD_NVM, v->slot);
@@ -265,6 +278,7 @@ collect_block(ZenHTable *ht, uint64 first)
 {
 	bool		all = true;
 
+	Assert(first % ZEN_TIDS_PER_BLOCK == 0);
 	for (uint64 t = first; t < first + ZEN_TIDS_PER_BLOCK; t++)
 		all &= zen_collect_tuple(ht, t);
 	zen_spillmap_trim(ht, (uint32) (first / ZEN_TIDS_PER_BLOCK), false);
@@ -314,6 +328,8 @@ zen_collect_run(uint32 region, uint32 max)
 	bool		looking = false;
 	ZenGcItem  *item;
 
+	ZenAssertRegionMine(region);
+	ZenAssertNotInEpoch();
 	zen_horizon_set_now();
 	/* a large transaction counts for many */
 	runs_since_look += 1 + Min(max, LOOK_EVERY * ITEMS_PER_RUN) / ITEMS_PER_RUN;

@@ -58,6 +58,7 @@ zen_gcqueue_reserve(uint32 region, uint32 n)
 	GcChunk    *last = q->tail;
 	uint32		places = q->reserved + (q->tail ? CHUNK_ITEMS - q->tail_pos : 0);
 
+	ZenAssertRegionMine(region);
 	while (last != NULL && last->next != NULL)
 		last = last->next;
 	while (places < n)
@@ -112,16 +113,20 @@ push(uint32 region, ZenGcItem item, TransactionId xid, Size bytes)
 	GcQueue    *q = &queues[region];
 	uint32		n = pg_atomic_read_u32(&q->n);
 
+	ZenAssertRegionMine(region);
+	Assert(q->tail != NULL && item.htable != 0);
 	zen_horizon_set_now();
 	if (q->tail_pos == CHUNK_ITEMS)
 	{
 		Assert(q->tail->next != NULL);
 		q->tail = q->tail->next;
 		q->tail_pos = 0;
+		Assert(q->reserved >= CHUNK_ITEMS);
 		q->reserved -= CHUNK_ITEMS;
 	}
 	item.units = Min((bytes + UNIT - 1) / UNIT, MAX_UNITS);
 	item.xid = zen_horizon_widen(xid);
+	Assert(FullTransactionIdIsValid(item.xid));
 	q->tail->items[q->tail_pos++] = item;
 	pg_atomic_write_u64(&q->bytes, pg_atomic_read_u64(&q->bytes) + item.units * UNIT);
 	if (n == 0)
@@ -154,6 +159,7 @@ zen_gcqueue_first(uint32 region)
 {
 	GcQueue    *q = &queues[region];
 
+	ZenAssertRegionMine(region);
 	if (q->head == NULL)
 		return NULL;
 	if (q->head_pos == CHUNK_ITEMS && q->head != q->tail)
@@ -166,6 +172,7 @@ zen_gcqueue_first(uint32 region)
 	}
 	if (q->head == q->tail && q->head_pos == q->tail_pos)
 		return NULL;
+	Assert(q->head_pos < CHUNK_ITEMS);
 	return &q->head->items[q->head_pos];
 }
 
@@ -174,6 +181,9 @@ zen_gcqueue_drop_first(uint32 region)
 {
 	GcQueue    *q = &queues[region];
 
+	ZenAssertRegionMine(region);
+	Assert(pg_atomic_read_u32(&q->n) > 0);
+	Assert(pg_atomic_read_u64(&q->bytes) >= q->head->items[q->head_pos].units * UNIT);
 	pg_atomic_write_u64(&q->bytes, pg_atomic_read_u64(&q->bytes) - q->head->items[q->head_pos].units * UNIT);
 	q->head_pos++;
 	pg_atomic_write_u32(&q->n, pg_atomic_read_u32(&q->n) - 1);
@@ -184,6 +194,7 @@ zen_gcqueue_note_oldest(uint32 region)
 {
 	ZenGcItem  *item = zen_gcqueue_first(region);
 
+	Assert((item == NULL) == (pg_atomic_read_u32(&queues[region].n) == 0));
 	pg_atomic_write_u64(&queues[region].oldest, item ? U64FromFullTransactionId(item->xid) : 0);
 }
 

@@ -43,6 +43,7 @@ pages_to_keep(uint32 region, uint32 keep)
 static void
 collect_region(uint32 region)
 {
+	ZenAssertRegionMine(region);
 	zen_collect_run(region, PG_UINT32_MAX);
 	zen_epoch_flush();
 	zen_slotalloc_release_empty(region, pages_to_keep(region, 1), PG_UINT32_MAX, zen_collect_forget_header);
@@ -62,6 +63,7 @@ zen_reclaim_region(uint32 region)
 static bool
 lease_patiently(uint32 region, int *patience)
 {
+	Assert(region < ZEN_MAX_REGIONS && *patience >= 0);
 	while (!zen_region_try_lease(region))
 	{
 		if (pg_atomic_read_u32(&zen_regions[region].leased) != ZEN_LEASE_BUSY ||
@@ -95,6 +97,7 @@ zen_reclaim_some(uint32 max)
 {
 	uint32		done = 0;
 
+	ZenAssertNotInEpoch();
 	for (uint32 r = 0; r < zen_gcqueue_end() && done < max; r++)
 	{
 		uint64		oldest = zen_gcqueue_oldest_of(r);
@@ -153,6 +156,7 @@ zen_reclaim_pages(void)
 void
 zen_reclaim_for_slots(uint32 own)
 {
+	ZenAssertRegionMine(own);
 	zen_reclaim_region(own);
 	zen_reclaim_all();
 	zen_reclaim_pages();
@@ -163,6 +167,8 @@ zen_reclaim_await_slots(TimestampTz *since)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
 	if (*since == 0)
 		*since = now;
 	if (zen_gcqueue_pending() == 0 || now - *since >= (TimestampTz) zen_full_timeout_ms * 1000)
@@ -180,6 +186,8 @@ zen_reclaim_await_slots(TimestampTz *since)
 static void
 make_room(void)
 {
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
 	zen_reclaim_all();
 	zen_clock_evict_any(EVICT_WHEN_FULL);
 	zen_epoch_flush();
