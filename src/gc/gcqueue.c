@@ -58,7 +58,8 @@ zen_gcqueue_reserve(uint32 region, uint32 n)
 	GcChunk    *last = q->tail;
 	uint32		places = q->reserved + (q->tail ? CHUNK_ITEMS - q->tail_pos : 0);
 
-	ZenAssertRegionMine(region);
+	/* recovery reserves for prepared transactions, whose regions are nobody's */
+	Assert(pg_atomic_read_u32(&zen_regions[region].leased) != 0);
 	while (last != NULL && last->next != NULL)
 		last = last->next;
 	while (places < n)
