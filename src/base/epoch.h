@@ -11,6 +11,7 @@
 #define ZEN_EPOCH_H
 
 #include "base/compat.h"
+#include "miscadmin.h"
 #include "port/atomics.h"
 #include "storage/spin.h"
 
@@ -87,7 +88,7 @@ extern void zen_epoch_wait(void);
  * is left.
  */
 #define ZenAssertInEpoch() \
-	Assert(zen_my_epoch == NULL || pg_atomic_read_u64(&zen_my_epoch->announced) != 0)
+	Assert(!IsUnderPostmaster || pg_atomic_read_u64(&zen_my_epoch->announced) != 0)
 #define ZenAssertNotInEpoch() \
 	Assert(zen_my_epoch == NULL || pg_atomic_read_u64(&zen_my_epoch->announced) == 0)
 
