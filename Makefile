@@ -85,7 +85,9 @@ OBJS = $(addprefix src/base/, \
 		tablestat.o \
 		tidmap.o \
 		version.o \
-		metcache.o \
+		damage.o \
+		clock.o \
+		admission.o \
 		spillmap.o \
 		shares.o) \
 	$(addprefix src/row/, \
@@ -98,7 +100,9 @@ OBJS = $(addprefix src/base/, \
 		rowmake.o \
 		rowchange.o) \
 	$(addprefix src/gc/, \
+		gcqueue.o \
 		collect.o \
+		reclaim.o \
 		room.o \
 		holder.o \
 		sweep.o) \

@@ -14,10 +14,11 @@
 #include "base/guc.h"
 #include "base/locks.h"
 #include "base/stats.h"
-#include "cache/metcache.h"
+#include "cache/clock.h"
 #include "cache/spillmap.h"
 #include "fmgr.h"
-#include "gc/collect.h"
+#include "gc/gcqueue.h"
+#include "gc/reclaim.h"
 #include "gc/sweep.h"
 #include "miscadmin.h"
 #include "nvm/pool.h"
@@ -66,9 +67,9 @@ zen_shmem_request(void)
 	RequestAddinShmemSpace(zen_slotalloc_shmem_size());
 	RequestAddinShmemSpace(zen_tidmap_shmem_size());
 	RequestAddinShmemSpace(zen_version_shmem_size());
-	RequestAddinShmemSpace(zen_metcache_shmem_size());
+	RequestAddinShmemSpace(zen_clock_shmem_size());
 	RequestAddinShmemSpace(zen_spillmap_shmem_size());
-	RequestAddinShmemSpace(zen_gc_shmem_size());
+	RequestAddinShmemSpace(zen_gcqueue_shmem_size());
 	RequestAddinShmemSpace(zen_sweep_shmem_size());
 	RequestAddinShmemSpace(zen_sequence_shmem_size());
 	RequestAddinShmemSpace(zen_exclusive_shmem_size());
@@ -111,10 +112,11 @@ zen_shmem_startup(void)
 	zen_slotalloc_init();
 	zen_tidmap_init();
 	zen_version_init();
-	zen_metcache_init();
+	zen_clock_init();
 	zen_spillmap_init();
 	zen_horizon_init();
-	zen_gc_init();
+	zen_gcqueue_init();
+	zen_reclaim_init();
 	zen_sweep_init();
 	zen_sequence_init();
 	zen_exclusive_init();

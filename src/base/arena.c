@@ -100,6 +100,8 @@ typedef struct Magazine
 } Magazine;
 
 char	   *zen_arena_base = NULL;
+void		(*zen_make_room) (void) = NULL;
+
 static Size arena_size = 0;
 static ArenaControl *control;
 static Span *spans;				/* the table, at the arena's start */
@@ -118,6 +120,7 @@ class_size(int c)
 {
 	int			log2;
 
+	Assert(c >= 0 && c < ALL_CLASSES);
 	if (is_of_rows(c))
 		c -= NCLASSES;
 	log2 = 10 + ((c - NSMALL) >> STEPS_LOG2);
@@ -250,6 +253,8 @@ link_span(uint32 *list, uint32 s)
 static void
 unlink_span(uint32 *list, uint32 s)
 {
+	Assert(spans[s].prev == NO_SPAN ? *list == s : spans[spans[s].prev].next == s);
+	Assert(spans[s].next == NO_SPAN || spans[spans[s].next].prev == s);
 	if (spans[s].prev != NO_SPAN)
 		spans[spans[s].prev].next = spans[s].next;
 	else
@@ -307,8 +312,12 @@ take_spans(uint32 n, SpanState state, bool rows)
 	}
 	if (first != NO_SPAN)
 	{
+		Assert(first + n <= control->nspans && pg_atomic_read_u32(&control->left) >= n);
 		for (uint32 s = first; s < first + n; s++)
+		{
+			Assert(spans[s].state == SPAN_FREE);
 			spans[s].state = state;
+		}
 		pg_atomic_write_u32(&control->left, pg_atomic_read_u32(&control->left) - n);
 	}
 	SpinLockRelease(&control->span_lock);
@@ -323,6 +332,7 @@ give_spans(uint32 first, uint32 n, bool rows)
 	SpinLockAcquire(&control->span_lock);
 	for (uint32 s = first; s < first + n; s++)
 	{
+		Assert(spans[s].state != SPAN_FREE);
 		spans[s].state = SPAN_FREE;
 		link_span(&control->free_spans, s);
 	}
@@ -360,6 +370,7 @@ take_object(ArenaClass *class, int c)
 	if (class->partial == NO_SPAN && !new_span(class, c))
 		return NULL;
 	s = class->partial;
+	Assert(spans[s].state == SPAN_OBJECTS && spans[s].class == c && spans[s].nfree > 0);
 	if (spans[s].free != NULL)
 	{
 		object = spans[s].free;
@@ -379,6 +390,8 @@ give_object(ArenaClass *class, int c, FreeObject *object)
 	uint32		s = span_of(object);
 
 	Assert(spans[s].state == SPAN_OBJECTS && spans[s].class == c);
+	Assert(spans[s].nfree < objects_per_span(c));
+	Assert(((char *) object - zen_arena_base - s * SPAN_SIZE) % class_size(c) == 0);
 	object->next = spans[s].free;
 	spans[s].free = object;
 	if (spans[s].nfree++ == 0)
@@ -397,6 +410,7 @@ drain(int c, int keep)
 	Magazine   *mag = &magazines[c];
 	int			moved = mag->n - keep;
 
+	Assert(keep >= 0 && moved >= 0);
 	ZEN_COUNT(arena_locks, 1);
 	SpinLockAcquire(&control->classes[c].lock);
 	while (mag->n > keep)
@@ -433,6 +447,8 @@ alloc_whole(Size size, bool rows)
 static void
 free_whole(void *ptr, Size size, bool rows)
 {
+	Assert(((char *) ptr - zen_arena_base) % SPAN_SIZE == 0);
+	Assert(spans[span_of(ptr)].state == SPAN_WHOLE);
 	give_spans(span_of(ptr), spans_needed(size), rows);
 	pg_atomic_fetch_sub_u64(&control->in_use, spans_needed(size) * SPAN_SIZE);
 }
@@ -469,6 +485,7 @@ free_of_class(int c, void *ptr)
 
 	if (mag->n == MAGAZINE)
 		drain(c, MAGAZINE / 2);
+	Assert(mag->n < MAGAZINE);
 	mag->objects[mag->n++] = ptr;
 	if (class_size(c) > MAGAZINE_LIMIT)
 		drain(c, 0);

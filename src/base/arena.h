@@ -72,4 +72,10 @@ zen_arena_ptr(uint64 ref)
 	return zen_arena_base + ref * ZEN_ARENA_UNIT;
 }
 
+/*
+ * zen_make_room -- DRAM is full: free what can be freed.  The collector sets it, which stands above this folder.  Called outside
+ * any epoch.
+ */
+extern void (*zen_make_room) (void);
+
 #endif							/* ZEN_ARENA_H */

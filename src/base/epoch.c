@@ -103,6 +103,7 @@ oldest_announced(void)
 static void
 begin_change(void)
 {
+	Assert(pg_atomic_read_u64(&zen_my_epoch->changes) % 2 == 0);
 	pg_atomic_write_u64(&zen_my_epoch->changes, pg_atomic_read_u64(&zen_my_epoch->changes) + 1);
 	pg_write_barrier();
 }
@@ -110,6 +111,7 @@ begin_change(void)
 static void
 end_change(void)
 {
+	Assert(pg_atomic_read_u64(&zen_my_epoch->changes) % 2 == 1);
 	pg_write_barrier();
 	pg_atomic_write_u64(&zen_my_epoch->changes, pg_atomic_read_u64(&zen_my_epoch->changes) + 1);
 }
@@ -143,6 +145,7 @@ append_batch(void)
 {
 	ZenEpochSlot *my = zen_my_epoch;
 
+	Assert((my->batch == NULL) == (batch_tail == NULL) && (my->batch == NULL) == (batch_count == 0));
 	if (my->batch != NULL)
 	{
 		if (stamped_tail != NULL)
@@ -164,7 +167,7 @@ close_batch(void)
 	uint64		oldest;
 
 	ZEN_COUNT(epoch_raises, 1);
-
+	ZenAssertNotInEpoch();
 	for (ZenRetired *o = my->batch; o != NULL; o = o->next)
 		o->epoch = stamp;
 	begin_change();
@@ -174,6 +177,9 @@ close_batch(void)
 	{
 		ZenRetired *o = my->stamped;
 
+		/* R12: in the order of their stamps, so the first that stays ends it */
+		Assert(o->next == NULL || o->next->epoch >= o->epoch);
+		Assert(o->kind < ZEN_RETIRED_KINDS);
 		my->stamped = o->next;
 		if (my->stamped == NULL)
 			stamped_tail = NULL;
@@ -185,6 +191,8 @@ close_batch(void)
 void
 zen_epoch_retire(ZenRetired *object)
 {
+	Assert(object->kind < ZEN_RETIRED_KINDS);
+	ZenAssertNotInEpoch();
 	object->next = NULL;
 	pg_write_barrier();			/* for zen_epoch_visit() */
 	if (batch_tail != NULL)
@@ -213,6 +221,7 @@ zen_epoch_wait(void)
 	uint64		stamp = pg_atomic_fetch_add_u64(&zen_epoch_shared->current, 1);
 	SpinDelayStatus delay;
 
+	ZenAssertNotInEpoch();
 	init_local_spin_delay(&delay);
 	while (oldest_announced() <= stamp)
 		perform_spin_delay(&delay);

@@ -11,6 +11,7 @@
 #define ZEN_EPOCH_H
 
 #include "base/compat.h"
+#include "miscadmin.h"
 #include "port/atomics.h"
 #include "storage/spin.h"
 
@@ -83,10 +84,11 @@ extern bool zen_epoch_visit(void (*visit) (ZenRetired *object, void *arg), void 
 extern void zen_epoch_wait(void);
 
 /*
- * What comments call "inside the epoch" and "outside any epoch".  A process that has not attached yet is outside.
+ * What comments call "inside the epoch" and "outside any epoch".  The postmaster has no epoch: it saves the map when nobody else
+ * is left.
  */
 #define ZenAssertInEpoch() \
-	Assert(zen_my_epoch != NULL && pg_atomic_read_u64(&zen_my_epoch->announced) != 0)
+	Assert(!IsUnderPostmaster || pg_atomic_read_u64(&zen_my_epoch->announced) != 0)
 #define ZenAssertNotInEpoch() \
 	Assert(zen_my_epoch == NULL || pg_atomic_read_u64(&zen_my_epoch->announced) == 0)
 

@@ -11,7 +11,7 @@
 #include "cache/shares.h"
 
 #include "base/guc.h"
-#include "cache/metcache.h"
+#include "cache/clock.h"
 #include "cache/tablestat.h"
 #include "cache/tidmap.h"
 #include "utils/memutils.h"
@@ -94,6 +94,7 @@ divide(Candidate *c, uint32 n, uint64 capacity)
 	{
 		uint64		more = Min(c[i].size - c[i].quota, left);
 
+		Assert(c[i].quota <= c[i].size);
 		c[i].quota += more;
 		left -= more;
 	}
@@ -111,6 +112,7 @@ set_quotas(uint64 capacity)
 			look_at_table(&zen_htables[t], &candidates[n]);
 			sum += candidates[n++].size;
 		}
+	Assert(n < ZEN_MAX_HTABLES);
 	planned = n > 1 && sum > capacity;
 	if (planned)
 		divide(candidates, n, capacity);
@@ -145,5 +147,5 @@ zen_shares_plan(void)
 		pasts = MemoryContextAllocZero(TopMemoryContext, ZEN_MAX_HTABLES * sizeof(Past));
 		candidates = MemoryContextAlloc(TopMemoryContext, ZEN_MAX_HTABLES * sizeof(Candidate));
 	}
-	set_quotas(zen_metcache_capacity());
+	set_quotas(zen_clock_capacity());
 }

@@ -113,6 +113,7 @@ zen_sketch_estimate(uint64 key)
 	SketchLine *line = line_of(key);
 	uint32		smallest = ZEN_SKETCH_MAX;
 
+	Assert(line >= lines && line < lines + zen_sketch->nlines);
 	for (int i = 0; i < PROBES; i++)
 		smallest = Min(smallest, read_counter(line, probe(key, i)));
 	return smallest;

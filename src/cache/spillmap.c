@@ -97,6 +97,7 @@ zen_spillmap_find(ZenHTable *ht, uint32 block)
 {
 	ZenSpill   *s = table->buckets[bucket_of(ht->idx, block)];
 
+	Assert(ht->idx < ZEN_MAX_HTABLES);
 	for (;;)
 	{
 		/* a record is complete before it is linked */
@@ -113,6 +114,8 @@ zen_spillmap_release(ZenRetired *object)
 	ZenSpill   *s = (ZenSpill *) object;
 
 	StaticAssertStmt(offsetof(ZenSpill, retired) == 0, "a record begins with what retires it");
+	Assert(object->kind == ZEN_RETIRED_SPILL);
+	Assert(s->nwriters <= s->capacity);
 	zen_arena_free(s, record_size(s->capacity, s->has_old));
 }
 
@@ -124,6 +127,8 @@ is_needed(ZenHTable *ht, const ZenSpill *s, uint32 i)
 
 	if (s->slot[i] == InvalidZenSlot)
 		return false;
+	ZenAssertInEpoch();
+	Assert(s->writer_of[i] < s->nwriters);
 	if (!(s->writers[s->writer_of[i]].flags & ZEN_SPILL_SETTLED))
 		return true;
 	word = zen_tidmap_word(ht, (uint64) s->block * ZEN_TIDS_PER_BLOCK + i);
@@ -147,6 +152,9 @@ note(ZenSpill *s, uint32 i, ZenSlot slot, ZenSlot old, const ZenSpillWriter *wri
 {
 	int			place = writer_place(s, writer);
 
+	Assert(i < ZEN_TIDS_PER_BLOCK && slot != InvalidZenSlot);
+	Assert(place >= 0 && place < s->capacity);
+	Assert(s->has_old || old == InvalidZenSlot);
 	s->writers[place] = *writer;
 	s->nwriters = Max(s->nwriters, place + 1);
 	s->writer_of[i] = (uint8) place;
@@ -224,6 +232,8 @@ zen_spillmap_note(ZenHTable *ht, uint64 tidno, ZenSlot slot, ZenSlot old, const 
 	ZenSpill   *spare = NULL;
 	ZenSpill   *replaced = NULL;
 
+	ZenAssertNoWordLocked();
+	Assert(slot != InvalidZenSlot && slot != old);
 	for (;;)
 	{
 		uint32		capacity;
@@ -254,6 +264,7 @@ zen_spillmap_mark(ZenHTable *ht, uint32 block, uint32 region, TransactionId xid,
 	uint32		bucket = bucket_of(ht->idx, block);
 	ZenSpill   *s;
 
+	ZenAssertNotInEpoch();
 	SpinLockAcquire(lock_of(bucket));
 	s = *place_of(bucket, ht->idx, block);
 	for (int i = 0; s != NULL && i < s->nwriters; i++)
@@ -270,6 +281,7 @@ zen_spillmap_forget(ZenHTable *ht, uint64 tidno)
 	uint32		bucket = bucket_of(ht->idx, block);
 	ZenSpill   *s;
 
+	ZenAssertNotInEpoch();
 	SpinLockAcquire(lock_of(bucket));
 	s = *place_of(bucket, ht->idx, block);
 	if (s != NULL)
@@ -306,6 +318,7 @@ read_version(ZenVersion *v, ZenSlot slot, uint32 flags)
 {
 	ZenTupleHeader h = zen_tuple_header(slot);
 
+	Assert(slot != InvalidZenSlot);
 	memset(v, 0, sizeof(*v));
 	v->slot = slot;
 	v->code = (uint16) zen_word1_code(h.word1);
@@ -328,6 +341,7 @@ read_chain(ZenHTable *ht, uint64 tidno, ZenSlot slot, ZenSpilledChain *chain)
 
 	if (s == NULL || s->slot[i] != slot)
 		return false;
+	Assert(s->writer_of[i] < s->nwriters);
 	writer = &s->writers[s->writer_of[i]];
 	flags = *(volatile uint32 *) &writer->flags;
 	if (flags & ZEN_SPILL_SETTLED)
@@ -355,6 +369,7 @@ read_chain(ZenHTable *ht, uint64 tidno, ZenSlot slot, ZenSpilledChain *chain)
 ZenVersion *
 zen_word_chain(ZenHTable *ht, uint64 tidno, ZenWord *word, uint64 *w, ZenSpilledChain *space)
 {
+	ZenAssertInEpoch();
 	for (;;)
 	{
 		bool		complete;

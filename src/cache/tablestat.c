@@ -69,6 +69,7 @@ flush_batch(Batch *b)
 {
 	TableStat  *t = &stats[b->htable];
 
+	Assert(b->events > 0);
 	zen_epoch_enter();
 	if (pg_atomic_read_u32(&t->generation) == b->generation)
 		for (int i = 0; i < ZEN_T_NCOUNTERS; i++)
@@ -84,6 +85,8 @@ zen_tablestat_add(uint32 htable, uint32 generation, ZenTableCounter counter, int
 {
 	Batch	   *b = &batches[htable % NBATCHES];
 
+	ZenAssertNotInEpoch();
+	Assert(htable < ZEN_MAX_HTABLES && counter < ZEN_T_NCOUNTERS);
 	if (unlikely(b->htable != htable || b->generation != generation))
 	{
 		if (b->events > 0)
@@ -138,6 +141,7 @@ zen_tablestat_quota(uint32 htable)
 void
 zen_tablestat_set_quota(uint32 htable, uint64 bytes)
 {
+	Assert(htable < ZEN_MAX_HTABLES);
 	pg_atomic_write_u64(&stats[htable].quota, bytes);
 }
 

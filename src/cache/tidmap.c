@@ -98,6 +98,7 @@ zen_tidmap_word(ZenHTable *ht, uint64 tidno)
 	TidMap	   *map = &maps[ht->idx];
 	uint32		leafno = (uint32) (tidno / ZEN_LEAF_WORDS);
 
+	Assert(ht->idx < ZEN_MAX_HTABLES);
 	if (leafno >= pg_atomic_read_u32(&map->nleaves))
 		return NULL;
 
@@ -137,6 +138,8 @@ add_leaf(TidMap *map, uint32 leafno)
 		SpinLockAcquire(&map->lock);
 		if (n == pg_atomic_read_u32(&map->nleaves) && ndirs == map->ndirs)
 		{
+			Assert(ndirs < MAX_DIRS || !grow);
+			Assert(grow || n < (Size) FIRST_DIR << (ndirs - 1));
 			if (grow)
 			{
 				if (capacity)
@@ -197,6 +200,7 @@ take_block(ZenHTable *ht, MyBlock *mine)
 				break;
 		}
 	}
+	Assert(block < pg_atomic_read_u32(&map->nblocks) || mine->generation != map->generation);
 	mine->generation = map->generation;
 	mine->block = block;
 	mine->next = 0;
@@ -234,6 +238,8 @@ zen_tidmap_take(ZenHTable *ht, uint64 entry_ref, uint64 *tidno, ZenWord **word)
 {
 	MyBlock    *mine = my_block(ht);
 
+	ZenAssertNoWordLocked();
+	Assert(entry_ref != 0);
 	for (;;)
 	{
 		if (mine == NULL || ((mine->next == ZEN_TIDS_PER_BLOCK || mine->generation != maps[ht->idx].generation) &&
@@ -244,6 +250,8 @@ zen_tidmap_take(ZenHTable *ht, uint64 entry_ref, uint64 *tidno, ZenWord **word)
 			uint64		t = (uint64) mine->block * ZEN_TIDS_PER_BLOCK + mine->next++;
 			ZenWord    *w = zen_tidmap_word(ht, t);
 			uint64		old = pg_atomic_read_u64(w);
+
+			Assert(w != NULL);
 
 			/*
 			 * a TID whose tombstone is still needed (reference not 0) is
@@ -267,6 +275,7 @@ zen_tidmap_extend(ZenHTable *ht, uint64 tidno)
 	uint32		block = (uint32) (tidno / ZEN_TIDS_PER_BLOCK);
 	uint32		n;
 
+	Assert(tidno / ZEN_TIDS_PER_BLOCK < MAX_BLOCKS);
 	if (!add_leaf(map, (uint32) (tidno / ZEN_LEAF_WORDS)))
 		zen_arena_full_error();
 	n = pg_atomic_read_u32(&map->nblocks);
@@ -282,6 +291,7 @@ add_directory(TidMap *map)
 	Size		leaves = (Size) FIRST_DIR << map->ndirs;
 	Leaf	   *dir = zen_arena_alloc_or_error(leaves * sizeof(Leaf));
 
+	Assert(map->ndirs < MAX_DIRS);
 	map->dirs[map->ndirs++] = map->dir = dir;
 }
 
@@ -291,7 +301,7 @@ zen_tidmap_reserve(ZenHTable *ht, uint64 nblocks)
 	TidMap	   *map = &maps[ht->idx];
 	uint32		nleaves = (uint32) ((nblocks * ZEN_TIDS_PER_BLOCK + ZEN_LEAF_WORDS - 1) / ZEN_LEAF_WORDS);
 
-	Assert(map->ndirs == 0);
+	Assert(map->ndirs == 0 && nblocks <= MAX_BLOCKS);
 
 	/*
 	 * all the directories that a table has grown through, as add_leaf() makes
@@ -321,6 +331,8 @@ zen_tidmap_set_free_blocks(ZenHTable *ht, const uint32 *blocks, uint32 n)
 		else
 			memcpy(copy, blocks, n * sizeof(uint32));
 	}
+	for (uint32 i = 0; i < n; i++)
+		Assert(blocks[i] < pg_atomic_read_u32(&map->nblocks));
 	SpinLockAcquire(&map->lock);
 	old = map->free_blocks;
 	old_capacity = map->free_capacity;
@@ -337,6 +349,7 @@ zen_tidmap_drop(ZenHTable *ht)
 	TidMap	   *map = &maps[ht->idx];
 	uint32		nleaves = pg_atomic_read_u32(&map->nleaves);
 
+	ZenAssertNotInEpoch();
 	zen_tablestat_retire(ht->idx);
 	/* first: nobody gives back a block of this table from now on */
 	SpinLockAcquire(&map->lock);
@@ -352,6 +365,7 @@ zen_tidmap_drop(ZenHTable *ht)
 	 */
 	zen_epoch_wait();
 	zen_tablestat_clear(ht->idx);
+	Assert(pg_atomic_read_u32(&map->nblocks) == 0);
 	for (uint32 i = 0; i < nleaves; i++)
 		zen_arena_free(map->dir[i], LEAF_BYTES);
 	for (uint32 i = 0; i < map->ndirs; i++)
@@ -399,6 +413,7 @@ give_back(TidMap *map, MyBlock *mine)
 		SpinLockAcquire(&map->lock);
 		settled = mine->generation != map->generation;
 		capacity = map->free_capacity;
+		Assert(map->nfree <= map->free_capacity);
 		if (!settled && map->nfree < capacity)
 		{
 			map->free_blocks[map->nfree++] = mine->block;

@@ -68,11 +68,58 @@ zen_word_same(uint64 a, uint64 b)
 	return ((a ^ b) & (ZEN_WORD_STATE | ZEN_WORD_REF)) == 0;
 }
 
+#ifdef USE_ASSERT_CHECKING
+#define ZEN_WORD_BIT(state)		(1 << ((state) >> 60))
+
+/*
+ * May a word go from one state to another?  States as listed above; recovery, which meets a row's versions in any order,
+ * goes to and fro among those without an entry.
+ */
+static inline bool
+zen_word_may_become(uint64 from, uint64 to)
+{
+	static const int legal[] = {
+		/* UNUSED: taken for a row, or found by recovery */
+		ZEN_WORD_BIT(ZEN_WORD_UNUSED) | ZEN_WORD_BIT(ZEN_WORD_ENTRY) | ZEN_WORD_BIT(ZEN_WORD_NVM) |
+		ZEN_WORD_BIT(ZEN_WORD_DEAD) | ZEN_WORD_BIT(ZEN_WORD_SPILLED),
+		/* DEAD: VACUUM begins; recovery finds a newer version */
+		ZEN_WORD_BIT(ZEN_WORD_DEAD) | ZEN_WORD_BIT(ZEN_WORD_DYING) | ZEN_WORD_BIT(ZEN_WORD_NVM) |
+		ZEN_WORD_BIT(ZEN_WORD_SPILLED) | ZEN_WORD_BIT(ZEN_WORD_ENTRY),
+		/* DYING: VACUUM ends, or is given up */
+		ZEN_WORD_BIT(ZEN_WORD_DYING) | ZEN_WORD_BIT(ZEN_WORD_UNUSED) | ZEN_WORD_BIT(ZEN_WORD_DEAD),
+
+		/*
+		 * NVM: admitted, spilled over, or superseded by a tombstone in
+		 * recovery
+		 */
+		ZEN_WORD_BIT(ZEN_WORD_NVM) | ZEN_WORD_BIT(ZEN_WORD_ENTRY) | ZEN_WORD_BIT(ZEN_WORD_SPILLED) |
+		ZEN_WORD_BIT(ZEN_WORD_DEAD),
+		/* ENTRY: evicted, spilled, or collected */
+		ZEN_WORD_BIT(ZEN_WORD_ENTRY) | ZEN_WORD_BIT(ZEN_WORD_NVM) | ZEN_WORD_BIT(ZEN_WORD_SPILLED) |
+		ZEN_WORD_BIT(ZEN_WORD_DEAD),
+		/* SPILLED: settled, admitted, or taken back */
+		ZEN_WORD_BIT(ZEN_WORD_SPILLED) | ZEN_WORD_BIT(ZEN_WORD_NVM) | ZEN_WORD_BIT(ZEN_WORD_ENTRY) |
+		ZEN_WORD_BIT(ZEN_WORD_DEAD)
+	};
+
+	return zen_word_state(from) <= ZEN_WORD_SPILLED && zen_word_state(to) <= ZEN_WORD_SPILLED &&
+		(legal[zen_word_state(from) >> 60] & ZEN_WORD_BIT(zen_word_state(to))) != 0;
+}
+
+/* Only a word without a row may lead nowhere. */
+static inline bool
+zen_word_is_sound(uint64 w)
+{
+	return zen_word_ref(w) != 0 || zen_word_state(w) < ZEN_WORD_NVM;
+}
+#endif
+
 /* w with another state and reference; lock and stale count are kept. */
 static inline uint64
 zen_word_with(uint64 w, uint64 state, uint64 ref)
 {
 	Assert((ref & ~ZEN_WORD_REF) == 0);
+	Assert((state & ~ZEN_WORD_STATE) == 0);
 	return (w & (ZEN_WORD_LOCK | ZEN_WORD_STALE)) | state | ref;
 }
 
@@ -151,11 +198,26 @@ static inline void
 zen_word_unlock(ZenWord *word, uint64 w)
 {
 	ZenAssertWordLocked(word);
+	Assert(pg_atomic_read_u64(word) & ZEN_WORD_LOCK);
+	Assert(zen_word_may_become(pg_atomic_read_u64(word), w));
+	Assert(zen_word_is_sound(w));
 #ifdef USE_ASSERT_CHECKING
 	zen_word_held = NULL;
 #endif
 	pg_write_barrier();
 	pg_atomic_write_u64(word, w & ~ZEN_WORD_LOCK);
+}
+
+/* zen_word_unlock_empty -- the same for a table that is emptied: the word becomes UNUSED, whatever it was. */
+static inline void
+zen_word_unlock_empty(ZenWord *word)
+{
+	ZenAssertWordLocked(word);
+#ifdef USE_ASSERT_CHECKING
+	zen_word_held = NULL;
+#endif
+	pg_write_barrier();
+	pg_atomic_write_u64(word, ZEN_WORD_UNUSED);
 }
 
 extern Size zen_tidmap_shmem_size(void);
@@ -212,6 +274,7 @@ zen_tid_code(const ItemPointerData *tid)
 static inline void
 zen_make_tid(ItemPointerData *tid, uint64 tidno, uint32 code)
 {
+	Assert(tidno / ZEN_TIDS_PER_BLOCK < MaxBlockNumber);
 	ItemPointerSet(tid, (BlockNumber) (tidno / ZEN_TIDS_PER_BLOCK),
 				   (OffsetNumber) (tidno % ZEN_TIDS_PER_BLOCK + 1 + code * ZEN_TIDS_PER_BLOCK));
 }

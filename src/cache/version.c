@@ -67,11 +67,37 @@ zen_version_size(const ZenVersion *v)
 	return zen_arena_rounded(offsetof(ZenVersion, data) + v->len);
 }
 
+#ifdef USE_ASSERT_CHECKING
+/*
+ * What must be true of a chain, under its word's lock:
+ * - only the newest version has lockers and a place in the CLOCK;
+ * - only the newest version may be speculative;
+ * - a tombstone has no data, and a version without a slot has data or is a tombstone.
+ */
+void
+zen_version_check_chain(ZenVersion *head)
+{
+	for (ZenVersion *v = head; v != NULL; v = v->older)
+	{
+		uint32		flags = zen_version_flags(v);
+
+		Assert(v == head || v->lockers == NULL);
+		Assert(v == head || !(flags & (ZEN_V_IN_CLOCK | ZEN_V_SPECULATIVE)));
+		Assert(!(flags & ZEN_V_TOMBSTONE) || v->len == 0);
+		Assert(!(flags & ZEN_V_FORWARD) || (flags & ZEN_V_TOMBSTONE));
+		Assert(!(flags & ZEN_V_IN_NVM) || v->slot != InvalidZenSlot);
+		Assert(v->len > 0 || v->slot != InvalidZenSlot || (flags & ZEN_V_TOMBSTONE));
+		Assert(v->older != v);
+	}
+}
+#endif
+
 ZenVersion *
 zen_version_alloc(uint32 len)
 {
 	ZenVersion *v = zen_arena_alloc_row(offsetof(ZenVersion, data) + len);
 
+	ZenAssertNoWordLocked();
 	if (v == NULL)
 		return NULL;
 	memset(v, 0, offsetof(ZenVersion, data));
@@ -84,6 +110,8 @@ zen_version_alloc(uint32 len)
 void
 zen_version_free(ZenVersion *v)
 {
+	ZenAssertNoWordLocked();
+	Assert(!(zen_version_flags(v) & ZEN_V_FREE_SLOT));
 	account(-(int64) zen_version_size(v));
 	zen_arena_free_row(v, offsetof(ZenVersion, data) + v->len);
 }
@@ -91,6 +119,7 @@ zen_version_free(ZenVersion *v)
 void
 zen_version_condemn(ZenVersion *v)
 {
+	Assert(!(zen_version_flags(v) & ZEN_V_FREE_SLOT));
 	if (v->slot != InvalidZenSlot)
 	{
 		v->slot_generation = zen_slot_generation(v->slot);
@@ -102,6 +131,8 @@ void
 zen_version_retire(ZenVersion *v)
 {
 	Assert(v->lockers == NULL);
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
 	v->retired.kind = ZEN_RETIRED_VERSION;
 	/* now, so that nobody evicts more because the epochs have not passed */
 	account(-(int64) zen_version_size(v));
@@ -112,6 +143,8 @@ uint64
 zen_version_slim(uint64 w, ZenVersion *newer, ZenVersion *v, ZenVersion *lean)
 {
 	Assert(v->slot != InvalidZenSlot && lean->len == 0);
+	Assert(w & ZEN_WORD_LOCK);
+	Assert(newer != NULL ? newer->older == v : zen_word_leads_to(w, v));
 	lean->older = v->older;
 	lean->slot = v->slot;
 	lean->lockers = v->lockers;
@@ -136,6 +169,10 @@ zen_version_pop(uint64 w, ZenVersion *v, bool *lone, ZenLockers **lockers)
 {
 	ZenVersion *head = v->older;
 
+	Assert((w & ZEN_WORD_LOCK) && zen_word_leads_to(w, v));
+#ifdef USE_ASSERT_CHECKING
+	zen_version_check_chain(v);
+#endif
 	*lone = false;
 	*lockers = v->lockers;
 	v->lockers = NULL;
@@ -166,6 +203,8 @@ zen_version_release(ZenRetired *object)
 {
 	ZenVersion *v = (ZenVersion *) ((char *) object - offsetof(ZenVersion, retired));
 
+	Assert(object->kind == ZEN_RETIRED_VERSION);
+	Assert(!(zen_version_flags(v) & ZEN_V_FREE_SLOT) || v->slot != InvalidZenSlot);
 	if (zen_version_flags(v) & ZEN_V_FREE_SLOT)
 		zen_slot_free_retired(v->slot, v->slot_generation);
 	zen_arena_free_row(v, offsetof(ZenVersion, data) + v->len);
@@ -188,5 +227,7 @@ zen_lockers_alloc(uint32 n)
 void
 zen_lockers_free(ZenLockers *lockers)
 {
+	Assert(lockers->n <= lockers->capacity);
+	ZenAssertNoWordLocked();
 	zen_arena_free(lockers, offsetof(ZenLockers, l) + lockers->capacity * sizeof(ZenLocker));
 }

@@ -150,6 +150,7 @@ zen_version_reads(uint32 flags, uint32 age)
 static inline uint32
 zen_version_with_reads(uint32 flags, uint32 reads, uint32 age)
 {
+	Assert(reads <= ZEN_SKETCH_MAX);
 	return (flags & ~(ZEN_V_READS | ZEN_V_AGE)) | (reads << ZEN_V_READS_SHIFT) | (age % 16 << ZEN_V_AGE_SHIFT);
 }
 
@@ -172,6 +173,7 @@ zen_version_pass_clock(ZenVersion *from, ZenVersion *to)
 {
 	uint32		state = zen_version_flags(from) & ZEN_V_CLOCK_STATE;
 
+	Assert(from != to);
 	if (state & ZEN_V_IN_CLOCK)
 		zen_version_clear(from, ZEN_V_IN_CLOCK);
 	if (zen_version_flags(to) & ZEN_V_CLOCK_STATE)
@@ -217,6 +219,11 @@ zen_version_footprint(ZenVersion *v)
  * inside an epoch.
  */
 extern uint64 zen_version_slim(uint64 w, ZenVersion *newer, ZenVersion *v, ZenVersion *lean);
+
+#ifdef USE_ASSERT_CHECKING
+/* zen_version_check_chain -- stop if a chain is not what it must be; under the word's lock. */
+extern void zen_version_check_chain(ZenVersion *head);
+#endif
 
 /* zen_version_free -- a version that was never published. */
 extern void zen_version_free(ZenVersion *v);

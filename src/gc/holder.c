@@ -9,7 +9,7 @@
 
 #include "access/twophase.h"
 #include "base/guc.h"
-#include "gc/collect.h"
+#include "gc/gcqueue.h"
 #include "gc/room.h"
 #include "replication/slot.h"
 #include "storage/lwlock.h"
@@ -163,7 +163,7 @@ warn(uint64 pending, const ZenHolder *holder)
 {
 	ereport(WARNING,
 			(errmsg("zen keeps the predecessors of " UINT64_FORMAT " row changes, " UINT64_FORMAT " MB, for an old snapshot",
-					pending, zen_gc_bytes() / (1024 * 1024)),
+					pending, zen_gcqueue_bytes() / (1024 * 1024)),
 			 describe_holder(holder),
 			 advise(holder)));
 }
@@ -175,7 +175,7 @@ zen_holder_watch(FullTransactionId horizon)
 	static TimestampTz last_warning = 0;
 	static ZenHolder last;
 	bool		stands = FullTransactionIdEquals(horizon, last_horizon);
-	uint64		pending = zen_gc_pending();
+	uint64		pending = zen_gcqueue_pending();
 	ZenHolder	holder;
 
 	last_horizon = horizon;

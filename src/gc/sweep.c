@@ -83,7 +83,7 @@ sweep_block(ZenHTable *ht, uint64 block)
 		if ((found >> i & 1) == 0)
 			continue;
 		zen_lockers_prune(ht, tidno);
-		(void) zen_gc_tuple(ht, tidno);
+		(void) zen_collect_tuple(ht, tidno);
 	}
 }
 

@@ -9,6 +9,7 @@
 #define ZEN_REGION_H
 
 #include "nvm/layout.h"
+#include "miscadmin.h"
 #include "port/atomics.h"
 #include "storage/spin.h"
 

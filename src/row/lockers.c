@@ -6,7 +6,7 @@
 #include "row/lockers.h"
 
 #include "access/xact.h"
-#include "cache/metcache.h"
+#include "cache/clock.h"
 #include "row/visibility.h"
 #include "row/writeset.h"
 #include "storage/lmgr.h"
@@ -184,7 +184,7 @@ release_one(ZenHTable *ht, uint64 tidno, TransactionId xid, uint64 *forward)
 	zen_word_unlock(word, w);
 	zen_epoch_leave();
 	if (evictable != NULL)
-		zen_metcache_enqueue(ht, tidno);
+		zen_clock_enqueue(ht, tidno);
 	if (empty != NULL)
 		zen_lockers_free(empty);
 	return follow;

@@ -8,7 +8,8 @@
  */
 #include "row/rowread.h"
 
-#include "cache/metcache.h"
+#include "cache/admission.h"
+#include "cache/damage.h"
 #include "cache/tablestat.h"
 #include "nvm/page.h"
 #include "port/pg_bitutils.h"
@@ -254,7 +255,7 @@ zen_row_read(ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, ZenRow *r
 	Fetched		fetched = fetch_row(ht, tidno, code, snapshot, row, all_dead, passed, true);
 
 	if (fetched == FETCH_MISSED)
-		zen_metcache_missed(ht, tidno);
+		zen_admission_missed(ht, tidno);
 	return fetched != FETCH_NONE;
 }
 

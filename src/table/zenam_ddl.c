@@ -22,7 +22,6 @@
 #include "catalog/storage.h"
 #include "commands/defrem.h"
 #include "commands/progress.h"
-#include "gc/collect.h"
 #include "row/horizon.h"
 #include "miscadmin.h"
 #include "nvm/adopt.h"

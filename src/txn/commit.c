@@ -15,8 +15,10 @@
 
 #include "access/transam.h"
 #include "base/fault.h"
-#include "cache/metcache.h"
+#include "cache/clock.h"
 #include "gc/collect.h"
+#include "gc/gcqueue.h"
+#include "gc/reclaim.h"
 #include "miscadmin.h"
 #include "nvm/persist.h"
 #include "nvm/slotalloc.h"
@@ -124,7 +126,7 @@ take_slots(ZenCommit *commit, ZenWrite *writes, uint32 n)
 			return false;
 		}
 		if (ZEN_FAULT(R5_COUNT_DOWN_EARLY))
-			zen_gc_forget_header(zen_tuple_header(w->slot));
+			zen_collect_forget_header(zen_tuple_header(w->slot));
 	}
 	return true;
 }
@@ -138,7 +140,7 @@ take_slots_anywhere(ZenCommit *commit, ZenWrite *writes, uint32 n)
 {
 	uint32		own = commit->region;
 
-	zen_gc_for_slots(own);
+	zen_reclaim_for_slots(own);
 	if (take_slots(commit, writes, n))
 		return true;
 	/* R3: what was spilled has bound the transaction to its region */
@@ -235,7 +237,7 @@ zen_commit_await_slots(ZenCommit *commit, bool keep_region, TimestampTz *since)
 		zen_region_release(commit->region);
 		commit->stage = ZEN_STAGE_NONE;
 	}
-	if (!zen_gc_await_slots(since))
+	if (!zen_reclaim_await_slots(since))
 		zen_pool_full_error();
 	zen_commit_begin(commit);
 }
@@ -259,11 +261,11 @@ zen_commit_reserve(ZenCommit *commit, ZenWrite *writes, uint32 n)
 	zen_commit_begin(commit);
 	while (!take_slots(commit, writes, n) && !take_slots_anywhere(commit, writes, n))
 		zen_commit_await_slots(commit, zen_writeset.nblocks > 0, &since);
-	if (!zen_gc_reserve(commit->region, items))
+	if (!zen_gcqueue_reserve(commit->region, items))
 	{
-		zen_gc_region(commit->region);
+		zen_reclaim_region(commit->region);
 		zen_make_room();
-		if (!zen_gc_reserve(commit->region, items))
+		if (!zen_gcqueue_reserve(commit->region, items))
 			zen_arena_full_error();
 	}
 	for (uint32 i = 0; i < n; i++)
@@ -311,7 +313,7 @@ write_carrier(ZenCommit *commit, bool flush)
 	commit->carrier = zen_slot_alloc(commit->region, &zen_htables[0], ZEN_TOMBSTONE_SIZE);
 	if (commit->carrier == InvalidZenSlot)
 	{
-		zen_gc_for_slots(commit->region);
+		zen_reclaim_for_slots(commit->region);
 		commit->carrier = zen_slot_alloc(commit->region, &zen_htables[0], ZEN_TOMBSTONE_SIZE);
 	}
 	if (commit->carrier == InvalidZenSlot)
@@ -396,7 +398,7 @@ find_written(ZenWrite *write, uint64 w, ZenVersion **newer)
 static ZenVersion *
 make_lean(ZenWrite *write)
 {
-	if (write->slot == InvalidZenSlot || write->frozen || !zen_metcache_is_overfull())
+	if (write->slot == InvalidZenSlot || write->frozen || !zen_clock_is_overfull())
 		return NULL;
 	return zen_version_alloc(0);
 }
@@ -448,7 +450,7 @@ settle_writes(uint32 region, ZenWrite *writes, uint32 n)
 		ZenWrite   *w = &writes[i];
 
 		if (w->slot != InvalidZenSlot && !ZEN_FAULT(R5_COUNT_DOWN_EARLY))
-			zen_gc_forget_header(w->former);
+			zen_collect_forget_header(w->former);
 		if (w->aborted)
 			zen_pop_version(w);
 		else if (!w->superseded)
@@ -459,7 +461,7 @@ settle_writes(uint32 region, ZenWrite *writes, uint32 n)
 			 * a frozen version's xid is only for show, and may be older than
 			 * xids can be compared
 			 */
-			zen_gc_push(region, w->ht, w->tidno, w->frozen ? FrozenTransactionId : w->xid, superseded);
+			zen_gcqueue_push(region, w->ht, w->tidno, w->frozen ? FrozenTransactionId : w->xid, superseded);
 		}
 	}
 }
@@ -489,7 +491,7 @@ zen_commit_finish(ZenCommit *commit, ZenWrite *writes, uint32 n, ZenSpilledBlock
 	}
 	if (commit->carrier != InvalidZenSlot)
 	{
-		zen_gc_forget_header(commit->carrier_former);
+		zen_collect_forget_header(commit->carrier_former);
 		zen_slot_free(commit->carrier); /* the anchor is not taken again (R4) */
 	}
 	settle_writes(commit->region, writes, n);
@@ -499,11 +501,11 @@ zen_commit_finish(ZenCommit *commit, ZenWrite *writes, uint32 n, ZenSpilledBlock
 	 * A bounded number for each row written, and more than what the
 	 * transaction has left behind: queues shrink under any load.
 	 */
-	zen_gc_run(commit->region, Max((uint32) zen_gc_batch, 2 * (n + nblocks * ZEN_TIDS_PER_BLOCK)));
+	zen_collect_run(commit->region, Max((uint32) zen_gc_batch, 2 * (n + nblocks * ZEN_TIDS_PER_BLOCK)));
 	zen_region_release(commit->region);
 	commit->stage = ZEN_STAGE_NONE;
-	if (zen_metcache_needs_room())
-		zen_metcache_evict(Max(zen_gc_batch * 2, (int) Min(2 * (uint64) n, INT_MAX)));
+	if (zen_clock_needs_room())
+		zen_clock_evict(Max(zen_gc_batch * 2, (int) Min(2 * (uint64) n, INT_MAX)));
 }
 
 /* R7: make the slots empty, durably, before the region commits again. */
@@ -519,10 +521,10 @@ scrub_writes(ZenCommit *commit, ZenWrite *writes, uint32 n)
 		zen_fence();
 	for (uint32 i = 0; i < n; i++)
 		if (writes[i].slot != InvalidZenSlot)
-			zen_gc_forget_header(writes[i].former);
+			zen_collect_forget_header(writes[i].former);
 	if (commit->carrier != InvalidZenSlot)
 	{
-		zen_gc_forget_header(commit->carrier_former);
+		zen_collect_forget_header(commit->carrier_former);
 		zen_slot_free(commit->carrier);
 		commit->carrier = InvalidZenSlot;
 	}
@@ -544,7 +546,7 @@ zen_commit_abort(ZenCommit *commit, ZenWrite *writes, uint32 n, ZenSpilledBlock 
 	if (nblocks > 0)
 	{
 		zen_epoch_flush();
-		zen_slotalloc_release_empty(commit->region, 1, PG_UINT32_MAX, zen_gc_forget_header);
+		zen_slotalloc_release_empty(commit->region, 1, PG_UINT32_MAX, zen_collect_forget_header);
 	}
 	zen_region_release(commit->region);
 	commit->stage = ZEN_STAGE_NONE;
@@ -565,6 +567,6 @@ zen_pop_version(ZenWrite *write)
 	if (lockers != NULL)
 		zen_lockers_free(lockers);
 	if (lone)
-		zen_metcache_enqueue(write->ht, write->tidno);
+		zen_clock_enqueue(write->ht, write->tidno);
 	zen_version_retire(v);
 }

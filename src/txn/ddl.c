@@ -16,7 +16,6 @@
 #include "access/xlog.h"
 #include "base/fault.h"
 #include "cache/spillmap.h"
-#include "gc/collect.h"
 #include "nvm/persist.h"
 #include "nvm/slotalloc.h"
 #include "replication/message.h"
@@ -177,7 +176,7 @@ empty_word(ZenWord *word, ZenSlot replaced)
 	ZenVersion *v = state == ZEN_WORD_ENTRY ? zen_word_entry(w) : NULL;
 	ZenSlot		slot = state == ZEN_WORD_ENTRY ? InvalidZenSlot : zen_word_ref(w);
 
-	zen_word_unlock(word, 0);
+	zen_word_unlock_empty(word);
 	free_shared(slot);
 	/* else the collector has come, and taken it */
 	if (state == ZEN_WORD_SPILLED)

@@ -15,8 +15,9 @@
 #include "access/twophase.h"
 #include "access/xact.h"
 #include "base/locks.h"
-#include "cache/metcache.h"
 #include "gc/collect.h"
+#include "gc/gcqueue.h"
+#include "gc/reclaim.h"
 #include "lib/qunique.h"
 #include "miscadmin.h"
 #include "nvm/persist.h"
@@ -265,7 +266,7 @@ list_slot(uint32 region, uint32 n)
 
 	if (slot == InvalidZenSlot)
 	{
-		zen_gc_for_slots(region);
+		zen_reclaim_for_slots(region);
 		slot = zen_slot_alloc(region, &zen_htables[0], size);
 	}
 	if (slot == InvalidZenSlot)
@@ -376,7 +377,7 @@ scrub_lists(Prepared *p)
 	zen_fence();
 	for (uint32 i = 0; i < p->nwrites; i++)
 		if (p->writes[i].version == NULL)
-			zen_gc_forget_header(p->writes[i].former);
+			zen_collect_forget_header(p->writes[i].former);
 	free_lists(p);
 }
 
@@ -797,7 +798,7 @@ zen_twophase_restore(bool (*count) (void))
 		p->commit.last = InvalidZenSlot;
 		pg_atomic_write_u32(&zen_regions[r].leased, ZEN_LEASE_REST);
 		restore_slots(p);
-		if (!zen_gc_reserve(r, p->nblocks))
+		if (!zen_gcqueue_reserve(r, p->nblocks))
 			zen_arena_full_error();
 		p->in_use = true;
 	}

@@ -1,34 +1,35 @@
 /*
- * metcache.c -- admission and eviction.
+ * clock.c -- the CLOCK: which cached rows go when room is wanted.
  *
- * Which rows are worth their DRAM?  Those read most often of late.  Reads of cached rows are counted in their newest
- * versions (zen_version_touch), reads of others in a sketch (sketch.c); both are halved at the same times.  A row that is
- * read in NVM is admitted at once as long as half of the cache is empty; else from its second read on, and only if room
- * is left or a row can go that was read less.  A row that is written or locked must be admitted, so it is on probation first when
- * the cache is full.
+ * Evictable is an entry that is frozen, not a tombstone, without older versions and without lockers.  NVM then holds all
+ * there is to know of the row.
  *
- * The CLOCK is two queues in each shard: fresh, the probation, at most 1 / FRESH_PART of the items, and kept.  While room is
- * left rows go to kept at once.  Else whoever adds to fresh settles the oldest there: it stays if it takes the place of a
- * row read less, else it goes.  The hand passes over kept in the same way for whoever wants a place: a row that is read
- * less often than the newcomer goes, another one goes to the end; after HAND_STEPS the newcomer has lost.  So each
- * admission costs a few steps, and none takes long.  Rows belong to shards by a hash, so shards are alike.
+ * The CLOCK has shards, and each shard has two queues:
+ * - fresh, the probation, has at most 1 / FRESH_PART of the items;
+ * - kept has the rest.
+ * Rows belong to shards by a hash, so shards are alike.
+ *
+ * While room is left, rows go to kept at once.  Else each process that adds to fresh settles the oldest row there: it stays if
+ * it takes the place of a row that was read less, else it goes.  The hand passes over kept for a row that wants a place: a row
+ * that was read less often than the newcomer goes, another one goes to the end.  After HAND_STEPS the newcomer has lost.  So an
+ * admission costs a few steps.
  *
  * With shares (shares.c) a row of a table that has more than its share always makes room for one of a table that has not,
  * and never the other way round.
  *
  * An item is only a hint: whether its row may go is decided from the word itself.  An item is its row's if the newest
- * version is marked ZEN_V_IN_CLOCK and bears the item's mark; any other is dropped when the hand meets it.  While room
- * is left nobody needs the hand: then every CHECK_EVERY-th addition moves it to the next item that is good.  So items of
- * rows that are gone drop out as fast as they come when they are four for each good one.
+ * version is marked ZEN_V_IN_CLOCK and bears the item's mark.  The hand drops any other item.  While room is left nobody
+ * moves the hand: then every CHECK_EVERY-th addition moves it to the next good item.  So items of rows that are gone drop
+ * out as fast as they come when they are four for each good one.
  *
- * Evictable is an entry that is frozen, not a tombstone, without older versions and without lockers: what NVM holds of
- * it is then all there is to know.
- *
- * An old snapshot may keep any number of versions that are not.  When there are so many that they exceed the capacity by an
- * eighth, commits leave the data of what they write in NVM only (zen_version_slim), rows that are written or locked come in
- * without their data, none for being read, and DRAM grows by a header a version.
+ * An old snapshot may keep any number of versions that are not evictable.  When versions exceed the capacity by an eighth
+ * (zen_clock_is_overfull):
+ * - commits leave the data of rows that they write in NVM only (zen_version_slim);
+ * - rows that are written or locked come in without their data;
+ * - no row comes in for being read.
+ * DRAM then grows by a header a version.
  */
-#include "cache/metcache.h"
+#include "cache/clock.h"
 
 #include "base/guc.h"
 #include "cache/sketch.h"
@@ -47,14 +48,8 @@
 #define STALE_STEPS		64		/* items that one addition drops at most */
 #define SPANS_IN_VAIN	256		/* looked at without evicting a row, before
 								 * the search is given up */
-#define ADMIT_READS		2		/* reads after which a row may be admitted, if
-								 * half of the cache is taken */
 #define ANY_READS		(ZEN_SKETCH_MAX + 1)	/* more than any row has */
-#define AGE_MISSES		10		/* reads that miss for each cached row, until
-								 * all counts are halved */
 #define MAX_IDLE_CALLS	64
-#define LONG_READ		1000	/* misses in one transaction after which it
-								 * admits no more rows by reading */
 
 /* 16 bytes for each cached row */
 typedef struct ClockItem
@@ -103,54 +98,68 @@ static Clock *clock_;
 static uint8 next_mark = 0;
 static uint32 additions = 0;	/* by this process */
 static uint32 hand = 0;			/* shard that this process relieves next */
-static uint32 idle_calls = 0;	/* of zen_metcache_evict() to be left out,
-								 * since nothing could go */
+static uint32 idle_calls = 0;	/* of zen_clock_evict() to be left out, since
+								 * nothing could go */
 static uint32 next_idle = 0;
-static uint32 misses_in_xact = 0;
-
-void		(*zen_make_room) (void) = NULL;
 
 /* Row versions may not take all of DRAM, whatever the setting: maps and queues grow with them. */
 uint64
-zen_metcache_capacity(void)
+zen_clock_capacity(void)
 {
 	return Min((uint64) zen_met_cache_size_kb * 1024, (uint64) zen_dram_size_mb * 1024 * 1024 / 4 * 3);
 }
 
-/* Up to here whatever is read may come in. */
-static uint64
-mark_half(void)
+static bool
+exceeds(uint64 limit)
 {
-	return zen_metcache_capacity() / 2;
+	return zen_version_bytes() > limit;
 }
 
-/* From here on a newcomer must take another row's place; what is between this and the capacity is for writers. */
-static uint64
-mark_full(void)
+bool
+zen_clock_exceeds_half(void)
 {
-	return zen_metcache_capacity() / 64 * 63;
+	return exceeds(zen_clock_capacity() / 2);
+}
+
+/* What is between this and the capacity is for writers. */
+bool
+zen_clock_is_full(void)
+{
+	return exceeds(zen_clock_capacity() / 64 * 63);
+}
+
+bool
+zen_clock_needs_room(void)
+{
+	return exceeds(zen_clock_capacity());
+}
+
+bool
+zen_clock_is_overfull(void)
+{
+	return exceeds(zen_clock_capacity() / 8 * 9);
 }
 
 Size
-zen_metcache_shmem_size(void)
+zen_clock_shmem_size(void)
 {
-	Size		size = add_size(sizeof(Clock), zen_sketch_shmem_size(zen_metcache_capacity()));
+	Size		size = add_size(sizeof(Clock), zen_sketch_shmem_size(zen_clock_capacity()));
 
 	return add_size(size, zen_tablestat_shmem_size());
 }
 
 void
-zen_metcache_init(void)
+zen_clock_init(void)
 {
 	bool		found;
 
-	zen_sketch_init(zen_metcache_capacity());
+	zen_sketch_init(zen_clock_capacity());
 	zen_tablestat_init();
 	clock_ = ShmemInitStruct("zen clock", sizeof(Clock), &found);
 	if (found)
 		return;
 	memset(clock_, 0, sizeof(Clock));
-	clock_->nshards = (uint32) Max(1, Min(zen_metcache_capacity() / SHARD_BYTES, MAX_SHARDS));
+	clock_->nshards = (uint32) Max(1, Min(zen_clock_capacity() / SHARD_BYTES, MAX_SHARDS));
 	for (int i = 0; i < MAX_SHARDS; i++)
 		SpinLockInit(&clock_->shards[i].lock);
 }
@@ -177,6 +186,7 @@ place_item(ClockQueue *q, const ClockItem *item, ClockChunk **spare)
 		q->tail_pos = 0;
 		*spare = NULL;
 	}
+	Assert(q->tail_pos < CHUNK_ITEMS && q->tail->next == NULL);
 	q->tail->items[q->tail_pos++] = *item;
 	q->n++;
 	return true;
@@ -189,6 +199,8 @@ push(ClockShard *shard, ClockQueue *q, const ClockItem *item)
 	ClockChunk *spare = NULL;
 	bool		done;
 
+	ZenAssertNoWordLocked();
+	Assert(item->htable < ZEN_MAX_HTABLES && item->offset < ZEN_TIDS_PER_BLOCK);
 	for (;;)
 	{
 		SpinLockAcquire(&shard->lock);
@@ -214,6 +226,7 @@ pop(ClockShard *shard, ClockQueue *q, ClockItem *item)
 	SpinLockAcquire(&shard->lock);
 	if (q->n > 0)
 	{
+		Assert(q->head != q->tail || q->head_pos < q->tail_pos);
 		*item = q->head->items[q->head_pos++];
 		q->n--;
 		found = true;
@@ -222,6 +235,7 @@ pop(ClockShard *shard, ClockQueue *q, ClockItem *item)
 			empty = q->head;
 			q->head = empty->next;
 			q->head_pos = 0;
+			Assert(q->head != NULL || q->n == 0);
 			if (q->head == NULL)
 				q->tail = NULL;
 		}
@@ -315,8 +329,10 @@ look_at(const ClockItem *item, uint32 below, ZenVersion **victim, uint32 *reads)
 		*reads = zen_version_reads(flags, zen_sketch_age());
 		if (is_marked(v, item))
 			found = FOUND_STAYS;
+		Assert(found == FOUND_NOTHING || v->lockers == NULL || !is_evictable(v, flags));
 		if (found == FOUND_STAYS && *reads < below && is_evictable(v, flags))
 		{
+			Assert(!(flags & ZEN_V_FREE_SLOT));
 			found = FOUND_EVICTABLE;
 			w = zen_word_with(w, ZEN_WORD_NVM, v->slot);
 			*victim = v;
@@ -332,7 +348,10 @@ static Found
 visit(const ClockItem *item, uint32 below, uint32 *reads)
 {
 	ZenVersion *victim;
-	Found		found = look_at(item, below, &victim, reads);
+	Found		found;
+
+	ZenAssertNotInEpoch();
+	found = look_at(item, below, &victim, reads);
 
 	if (found != FOUND_STAYS)
 		forget_item(item);
@@ -401,6 +420,7 @@ step(ClockShard *shard, ClockQueue *q, uint32 below, uint32 *reads)
 	ClockItem	item;
 	Found		found;
 
+	Assert(q == &shard->fresh || q == &shard->kept);
 	if (!pop(shard, q, &item))
 		return FOUND_NOTHING;
 	if (below > 0 && zen_tablestat_over_quota(item.htable))
@@ -445,23 +465,17 @@ settle(ClockShard *shard)
 	ClockItem	item;
 	uint32		reads,
 				ignored;
-	bool		full = zen_version_bytes() > mark_full();
+	bool		full = zen_clock_is_full();
 
 	if (!pop(shard, &shard->fresh, &item))
 		return;
-	if (visit(&item, full ? ADMIT_READS : 0, &reads) != FOUND_STAYS)
+	if (visit(&item, full ? ZEN_ADMIT_READS : 0, &reads) != FOUND_STAYS)
 		return;
 
 	/* in use now, or read again: it may stay if it wins a place */
 	if (!full || win_place(shard, item.htable, Max(reads, 1)) ||
 		visit(&item, ANY_READS, &ignored) == FOUND_STAYS)
 		push_or_evict(shard, &shard->kept, &item);
-}
-
-static bool
-exceeds(uint64 limit)
-{
-	return zen_version_bytes() > limit;
 }
 
 /*
@@ -477,7 +491,7 @@ evict(uint32 max, uint64 limit)
 	{
 		ClockShard *shard = &clock_->shards[hand++ % clock_->nshards];
 		bool		fresh = shard->fresh.n > 0 && (fresh_is_full(shard) || shard->kept.n == 0);
-		uint32		below = fresh ? ADMIT_READS : 1 + i / 16;
+		uint32		below = fresh ? ZEN_ADMIT_READS : 1 + i / 16;
 		uint32		reads;
 
 		if (step(shard, fresh ? &shard->fresh : &shard->kept, Min(below, ANY_READS), &reads) == FOUND_EVICTABLE)
@@ -486,27 +500,16 @@ evict(uint32 max, uint64 limit)
 	return evicted;
 }
 
-bool
-zen_metcache_needs_room(void)
-{
-	return exceeds(zen_metcache_capacity());
-}
-
-bool
-zen_metcache_is_overfull(void)
-{
-	return exceeds(zen_metcache_capacity() / 8 * 9);
-}
-
 void
-zen_metcache_evict(int max)
+zen_clock_evict(int max)
 {
+	ZenAssertNotInEpoch();
 	if (idle_calls > 0)
 	{
 		idle_calls--;
 		return;
 	}
-	if (evict((uint32) max, zen_metcache_capacity()) > 0)
+	if (evict((uint32) max, zen_clock_capacity()) > 0)
 		next_idle = 0;
 	else
 		next_idle = Min(2 * next_idle + 1, MAX_IDLE_CALLS);
@@ -514,8 +517,15 @@ zen_metcache_evict(int max)
 }
 
 void
-zen_metcache_evict_any(int max)
+zen_clock_evict_now(void)
 {
+	evict(HAND_STEPS, zen_clock_capacity());
+}
+
+void
+zen_clock_evict_any(int max)
+{
+	ZenAssertNotInEpoch();
 	idle_calls = 0;
 	evict((uint32) max, 0);
 }
@@ -571,7 +581,7 @@ evict_version(ZenVersion *v)
  * there are any: they cost the fewest rows.
  */
 void
-zen_metcache_evict_spans(void)
+zen_clock_evict_spans(void)
 {
 	static const int eighths[] = {7, 6, 4, 2, 0};
 
@@ -643,6 +653,8 @@ enqueue(ZenHTable *ht, uint64 tidno, ClockShard *shard, ClockQueue *q)
 		.mark = ++next_mark
 	};
 
+	ZenAssertNotInEpoch();
+	Assert(tidno / ZEN_TIDS_PER_BLOCK < MaxBlockNumber);
 	if (!mark_entry(ht, tidno, &item))
 		return false;
 	zen_tablestat_add(item.htable, item.generation, ZEN_T_ENTRIES, 1);
@@ -663,10 +675,10 @@ drop_stale(ClockShard *shard)
 }
 
 void
-zen_metcache_enqueue(ZenHTable *ht, uint64 tidno)
+zen_clock_enqueue(ZenHTable *ht, uint64 tidno)
 {
 	ClockShard *shard = shard_of(zen_sketch_key(ht->idx, tidno));
-	bool		full = exceeds(mark_full());
+	bool		full = zen_clock_is_full();
 
 	if (!enqueue(ht, tidno, shard, full ? &shard->fresh : &shard->kept))
 		return;
@@ -681,169 +693,26 @@ zen_metcache_enqueue(ZenHTable *ht, uint64 tidno)
 		drop_stale(shard);
 }
 
-static void
-report_damage(ZenSlot slot, uint64 tidno, int elevel)
-{
-	ItemPointerData tid;
-
-	zen_epoch_reset();
-	zen_make_tid(&tid, tidno, 0);
-	ereport(elevel,
-			(errcode(ERRCODE_DATA_CORRUPTED),
-			 errmsg("checksum of zen row (%u,%u) does not match",
-					ItemPointerGetBlockNumber(&tid), ItemPointerGetOffsetNumber(&tid)),
-			 errdetail("The NVM-tuple lies at offset " UINT64_FORMAT " of the pool.", slot * ZEN_SLOT_UNIT),
-			 elevel < ERROR ? 0 :
-			 errhint("Restore the row from a backup.  With zen.skip_damaged_rows on, scans leave it out.")));
-}
-
 void
-zen_tuple_corrupted(ZenSlot slot, uint64 tidno)
+zen_clock_enqueue_kept(ZenHTable *ht, uint64 tidno)
 {
-	report_damage(slot, tidno, ERROR);
-	pg_unreachable();
+	ClockShard *shard = shard_of(zen_sketch_key(ht->idx, tidno));
+
+	(void) enqueue(ht, tidno, shard, &shard->kept);
 }
 
-void
-zen_tuple_unreadable(ZenSlot slot, uint64 tidno)
+bool
+zen_clock_win_place(ZenHTable *ht, uint64 tidno, uint32 reads)
 {
-	report_damage(slot, tidno, zen_skip_damaged_rows ? WARNING : ERROR);
+	return win_place(shard_of(zen_sketch_key(ht->idx, tidno)), ht->idx, reads);
 }
 
-/* ---------- admission ---------- */
-
-/* What became of an attempt to admit a row. */
-typedef enum Admission
+uint64
+zen_clock_items(void)
 {
-	ADMIT_DONE,					/* by us */
-	ADMIT_NOT_NVM,				/* the row is not in NVM only, or has changed */
-	ADMIT_FULL,
-	ADMIT_DAMAGED
-} Admission;
-
-/* Copy the row in a slot into a version that its word may lead to, if it is sound; lean: without the data. */
-static Admission
-read_slot(ZenSlot slot, uint32 reads, bool lean, ZenVersion **result)
-{
-	int64		len = zen_tuple_len(slot, zen_slot_size(slot));
-	ZenVersion *v = len > 0 ? zen_version_alloc(lean ? 0 : (uint32) len) : NULL;
-	uint32		flags = ZEN_V_COMMITTED | ZEN_V_FROZEN | ZEN_V_IN_CLOCK | (lean ? ZEN_V_IN_NVM : 0);
-
-	*result = v;
-	if (v == NULL)
-		return len > 0 ? ADMIT_FULL : ADMIT_DAMAGED;
-	if (lean ? !zen_tuple_intact(slot, zen_slot_size(slot)) :
-		!zen_tuple_read(slot, (MinimalTuple) v->data, (uint32) len, &v->xmin))
-		return ADMIT_DAMAGED;
-	v->slot = slot;
-	v->cmin = FirstCommandId;
-	v->code = (uint16) zen_word1_code(zen_tuple_header(slot).word1);
-	pg_atomic_write_u32(&v->flags, zen_version_with_reads(flags, reads, zen_sketch_age()));
-	return ADMIT_DONE;
-}
-
-/* Admit a row that was read so often, without an item.  Outside any epoch; never throws. */
-static Admission
-try_admit(ZenHTable *ht, ZenWord *word, uint32 reads, bool lean, ZenSlot *slot)
-{
-	ZenVersion *v = NULL;
-	Admission	result = ADMIT_NOT_NVM;
-	uint64		w,
-				now;
-
-	zen_epoch_enter();
-	w = zen_word_read(word);
-	if (zen_word_state(w) == ZEN_WORD_NVM)
-	{
-		*slot = zen_word_ref(w);
-		result = read_slot(*slot, reads, lean, &v);
-	}
-	if (result == ADMIT_DONE)
-	{
-		now = zen_word_lock(word);
-		if (zen_word_state(now) == ZEN_WORD_NVM && zen_word_ref(now) == v->slot)
-			now = zen_word_with_entry(now, v);
-		else
-			result = ADMIT_NOT_NVM;
-		zen_word_unlock(word, now);
-	}
-	zen_epoch_leave();
-	if (result == ADMIT_DONE)
-	{
-		ZEN_COUNT(metcache_admissions, 1);
-		zen_tablestat_add(ht->idx, zen_tablestat_generation(ht->idx), ZEN_T_ADMISSIONS, 1);
-	}
-	else if (v != NULL)
-		zen_version_free(v);
-	return result;
-}
-
-void
-zen_metcache_admit(ZenHTable *ht, uint64 tidno, ZenWord *word)
-{
-	uint32		reads = zen_sketch_estimate(zen_sketch_key(ht->idx, tidno));
-	ZenSlot		slot = InvalidZenSlot;
-	bool		lean = zen_metcache_is_overfull();
-	Admission	result = try_admit(ht, word, reads, lean, &slot);
-
-	if (result == ADMIT_FULL)
-	{
-		zen_make_room();
-		result = try_admit(ht, word, reads, true, &slot);
-	}
-	if (result == ADMIT_FULL)
-		zen_arena_full_error();
-	if (result == ADMIT_DAMAGED)
-		zen_tuple_corrupted(slot, tidno);
-	if (result == ADMIT_DONE)
-		zen_metcache_enqueue(ht, tidno);
-}
-
-void
-zen_metcache_missed(ZenHTable *ht, uint64 tidno)
-{
-	uint64		key = zen_sketch_key(ht->idx, tidno);
-	ClockShard *shard = shard_of(key);
-	uint32		reads = 1;
-	ZenSlot		slot;
-
-	if (++misses_in_xact > LONG_READ)
-		return;
-	if (exceeds(mark_half()))
-	{
-		reads = zen_sketch_add(key);
-		if (reads < ADMIT_READS || zen_metcache_is_overfull() ||
-			(exceeds(mark_full()) && !win_place(shard, ht->idx, reads)))
-			return;
-	}
-
-	/*
-	 * in vain if DRAM is full or the row has just changed; the reader has
-	 * what it wanted
-	 */
-	if (try_admit(ht, zen_tidmap_word(ht, tidno), reads, false, &slot) == ADMIT_DONE)
-		(void) enqueue(ht, tidno, shard, &shard->kept);
-	if (exceeds(zen_metcache_capacity()))
-		evict(HAND_STEPS, zen_metcache_capacity());
-}
-
-void
-zen_metcache_end_xact(void)
-{
-	misses_in_xact = 0;
-}
-
-void
-zen_metcache_age(void)
-{
-	static uint64 last = 0;
 	uint64		items = 0;
-	uint64		added = zen_sketch_added();
 
 	for (uint32 i = 0; i < clock_->nshards; i++)
 		items += clock_->shards[i].fresh.n + clock_->shards[i].kept.n;
-	if (added - last < AGE_MISSES * Max(items, 1000))
-		return;
-	last = added;
-	zen_sketch_halve();
+	return items;
 }

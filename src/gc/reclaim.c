@@ -1,0 +1,202 @@
+/*
+ * reclaim.c -- giving room back: regions, pages, slots, DRAM.
+ *
+ * The collector leases a region, handles the items of its queue that have come due, and gives empty pages back.  Commits do so
+ * for their own region.  The worker does it for regions that nobody uses, VACUUM and writers that find no room for all regions
+ * that can be leased.
+ */
+#include "gc/reclaim.h"
+
+#include "base/arena.h"
+#include "base/epoch.h"
+#include "base/guc.h"
+#include "cache/clock.h"
+#include "gc/collect.h"
+#include "gc/gcqueue.h"
+#include "miscadmin.h"
+#include "nvm/region.h"
+#include "nvm/slotalloc.h"
+#include "row/horizon.h"
+#include "storage/latch.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
+
+#define EVICT_WHEN_FULL	65536	/* entries that the CLOCK hand passes when
+								 * DRAM is full */
+#define KEEP_PAGES		3		/* empty ones of a context that the worker
+								 * leaves: a writer would take them again
+								 * soon, and each time they would be zeroed */
+#define PATIENCE_MS		100		/* for regions that others are at work in */
+#define FULL_NAP_MS		100		/* between two looks for room in a full pool */
+#define PAGES_PER_STEP	64		/* that one look at a region gives back */
+
+/*
+ * Empty pages of a context that are left where they are, as its next writer would take them again: keep.  Regions that only a server
+ * with more writers has used have no next writer, unless the pool is full: none.
+ */
+static uint32
+pages_to_keep(uint32 region, uint32 keep)
+{
+	return region < zen_nregions ? keep : 0;
+}
+
+static void
+collect_region(uint32 region)
+{
+	ZenAssertRegionMine(region);
+	zen_collect_run(region, PG_UINT32_MAX);
+	zen_epoch_flush();
+	zen_slotalloc_release_empty(region, pages_to_keep(region, 1), PG_UINT32_MAX, zen_collect_forget_header);
+}
+
+void
+zen_reclaim_region(uint32 region)
+{
+	(void) zen_horizon_look();
+	collect_region(region);
+}
+
+/*
+ * Lease a region for whoever needs what is in it now, be it that its holder, a collector perhaps, must be waited for.
+ * *patience: milliseconds left.
+ */
+static bool
+lease_patiently(uint32 region, int *patience)
+{
+	Assert(region < ZEN_MAX_REGIONS && *patience >= 0);
+	while (!zen_region_try_lease(region))
+	{
+		if (pg_atomic_read_u32(&zen_regions[region].leased) != ZEN_LEASE_BUSY ||
+			zen_regions[region].holder == MyProcPid || *patience <= 0)
+			return false;
+		pg_usleep(1000L);
+		(*patience)--;
+	}
+	return true;
+}
+
+void
+zen_reclaim_all(void)
+{
+	int			patience = PATIENCE_MS;
+
+	if (zen_gcqueue_pending() == 0)
+		return;
+	(void) zen_horizon_look();
+	for (uint32 r = 0; r < zen_gcqueue_end(); r++)
+	{
+		if (zen_gcqueue_length(r) == 0 || !lease_patiently(r, &patience))
+			continue;
+		collect_region(r);
+		zen_region_release(r);
+	}
+}
+
+uint32
+zen_reclaim_some(uint32 max)
+{
+	uint32		done = 0;
+
+	ZenAssertNotInEpoch();
+	for (uint32 r = 0; r < zen_gcqueue_end() && done < max; r++)
+	{
+		uint64		oldest = zen_gcqueue_oldest_of(r);
+
+		if (oldest == 0 || oldest > U64FromFullTransactionId(zen_horizon.passed) || !zen_region_try_lease(r))
+			continue;
+		done += zen_collect_run(r, max - done);
+		zen_region_release(r);
+	}
+	zen_epoch_flush();
+	return done;
+}
+
+bool
+zen_reclaim_some_pages(void)
+{
+	bool		more = false;
+
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+	{
+		if (pg_atomic_read_u32(&zen_regions[r].emptied) == 0 || !zen_region_try_lease(r))
+			continue;
+		pg_atomic_write_u32(&zen_regions[r].emptied, 0);
+		pg_memory_barrier();	/* a page that is emptied from here on sets it
+								 * again */
+		if (zen_slotalloc_release_empty(r, pages_to_keep(r, KEEP_PAGES), PAGES_PER_STEP, zen_collect_forget_header) == PAGES_PER_STEP)
+		{
+			pg_atomic_write_u32(&zen_regions[r].emptied, 1);
+			more = true;
+		}
+		zen_region_release(r);
+	}
+	return more;
+}
+
+void
+zen_reclaim_pages(void)
+{
+	int			patience = PATIENCE_MS;
+
+	/* what this process has retired may hold slots of empty pages */
+	zen_epoch_flush();
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+	{
+		/* beyond there are many regions and few pages, of which none is kept */
+		if ((r >= zen_nregions && pg_atomic_read_u32(&zen_regions[r].emptied) == 0) || !lease_patiently(r, &patience))
+			continue;
+		pg_atomic_write_u32(&zen_regions[r].emptied, 0);
+		pg_memory_barrier();	/* a page that is emptied from here on sets it
+								 * again */
+		zen_slotalloc_release_empty(r, pages_to_keep(r, 1), PG_UINT32_MAX, zen_collect_forget_header);
+		zen_region_release(r);
+	}
+}
+
+void
+zen_reclaim_for_slots(uint32 own)
+{
+	ZenAssertRegionMine(own);
+	zen_reclaim_region(own);
+	zen_reclaim_all();
+	zen_reclaim_pages();
+}
+
+bool
+zen_reclaim_await_slots(TimestampTz *since)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
+	if (*since == 0)
+		*since = now;
+	if (zen_gcqueue_pending() == 0 || now - *since >= (TimestampTz) zen_full_timeout_ms * 1000)
+		return false;
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, FULL_NAP_MS, zen_wait_event("ZenPoolFull"));
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+	return true;
+}
+
+/*
+ * Old versions that nobody sees any more, then entries of rows that can be read from NVM: those read least, then, as what is
+ * asked for may have another size, those that stand in the way of whole spans.
+ */
+static void
+make_room(void)
+{
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
+	zen_reclaim_all();
+	zen_clock_evict_any(EVICT_WHEN_FULL);
+	zen_epoch_flush();
+	zen_arena_drain();
+	zen_clock_evict_spans();
+}
+
+void
+zen_reclaim_init(void)
+{
+	zen_make_room = make_room;
+}
