@@ -139,16 +139,17 @@ sub without_pictures { return slurp($_[0]) =~ s/^!\[.*\n//gmr =~ s/\n\n+/\n/gr; 
 SKIP:
 {
 	my $repository = "$FindBin::RealBin/..";
-	skip 'the tree has no results', 3 unless -e "$repository/bench/results/raw.csv";
+	skip 'the tree has no results', 1 unless -e "$repository/bench/results/raw.csv";
 	mkdir "$dir/tree" or die $!;
 	mkdir "$dir/tree/bench" or die $!;
 	system('cp', '-r', "$repository/bench/results", "$dir/tree/bench") == 0 or die;
-	system('cp', "$repository/README.md", "$dir/tree") == 0 or die;
-	my $headline = slurp("$dir/tree/README.md") =~ /^<!-- headline -->$/m;
-	my ($output, $status) = report("$dir/tree/bench/results", "$dir/tree/bench/RESULTS.md", $headline ? "$dir/tree/README.md" : ());
+	mkdir "$dir/tree/doc" or die $!;
+	my @headline = grep { slurp("$repository/$_") =~ /^<!-- headline -->$/m } 'README.md', 'doc/performance.md';
+	write_file("$dir/tree/$_", slurp("$repository/$_")) for @headline;
+	my ($output, $status) = report(map { "$dir/tree/$_" } 'bench/results', 'bench/RESULTS.md', @headline);
 	is($status, 0, 'the report of the repository') or diag $output;
 	is(without_pictures("$dir/tree/$_"), without_pictures("$repository/$_"), "$_ is what bench/report makes of bench/results")
-	  for 'bench/RESULTS.md', 'bench/results/loads.md', $headline ? 'README.md' : ();
+	  for 'bench/RESULTS.md', 'bench/results/loads.md', @headline;
 }
 
 # --- a small run -------------------------------------------------------------
