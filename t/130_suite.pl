@@ -133,9 +133,6 @@ sub raw_csv
 	}
 }
 
-# Without plots, which only matplotlib makes.
-sub without_pictures { return slurp($_[0]) =~ s/^!\[.*\n//gmr =~ s/\n\n+/\n/gr; }
-
 SKIP:
 {
 	my $repository = "$FindBin::RealBin/..";
@@ -148,7 +145,7 @@ SKIP:
 	write_file("$dir/tree/$_", slurp("$repository/$_")) for @headline;
 	my ($output, $status) = report(map { "$dir/tree/$_" } 'bench/results', 'bench/RESULTS.md', @headline);
 	is($status, 0, 'the report of the repository') or diag $output;
-	is(without_pictures("$dir/tree/$_"), without_pictures("$repository/$_"), "$_ is what bench/report makes of bench/results")
+	is(slurp("$dir/tree/$_"), slurp("$repository/$_"), "$_ is what bench/report makes of bench/results")
 	  for 'bench/RESULTS.md', 'bench/results/loads.md', @headline;
 }
 
