@@ -1,5 +1,6 @@
 # bench/suite: refuses bad arguments, each number of its summary comes from the CSV, and what is there is not run again. (How
 # peers have their turns: 131_turns.pl)
+# bench/report: its headline table, also in another file; and the reports of the repository are those of its CSV files.
 
 use strict;
 use warnings;
@@ -75,6 +76,79 @@ for my $case (
 	ok(!glob("$dir/engines/*"), 'no matplotlib: nothing was begun');
 }
 
+# --- the report --------------------------------------------------------------
+
+sub report
+{
+	my $output = `'$FindBin::RealBin/../bench/report' @_ 2>&1 </dev/null`;
+	return ($output, $? >> 8);
+}
+
+sub write_file
+{
+	my ($name, $text) = @_;
+	open(my $file, '>', $name) or die "$name: $!";
+	print $file $text;
+	close $file;
+	return;
+}
+
+sub slurp { return PostgreSQL::Test::Utils::slurp_file($_[0]); }
+
+# Two rounds of one load with one client: the ratios of tps are 2 and 4 to heap, 1 and 0.5 to unlogged, 8 to OrioleDB.
+sub raw_csv
+{
+	my @lines = (
+		[ 'zen', 1, 200, 2 ], [ 'heap', 1, 100, 4 ], [ 'unlogged', 1, 200, 4 ], [ 'orioledb', 1, 25, 2 ],
+		[ 'zen', 2, 400, 1 ], [ 'heap', 2, 100, 4 ], [ 'unlogged', 2, 800, 4 ], [ 'orioledb', 2, 50, 1 ]);
+	my $columns = 'workload,peer,clients,theta,requests,round,tps,cpu_ms_per_tx,bytes_written_per_tx,wal_bytes_per_tx,data_bytes_per_tx,changed_bytes_per_tx';
+	return join "\n", $columns, (map { my ($peer, @numbers) = @$_; "tpcb,$peer,1,-,-," . join(',', @numbers, 10, 0, 0, 5) } @lines), '';
+}
+
+{
+	my $out = "$dir/headline";
+	mkdir $out or die $!;
+	write_file("$out/raw.csv", raw_csv());
+	my ($before, $after) = ("# A title\n\n<!-- headline -->\n", "<!-- /headline -->\n\nThe rest\n");
+	write_file("$out/README.md", "${before}old\n${after}");
+	my ($output, $status) = report($out, "$out/RESULTS.md", "$out/README.md");
+	is($status, 0, 'headline') or diag $output;
+	my $text = slurp("$out/README.md");
+	like($text, qr/\A\Q$before\E\n?zen's transactions .*\Q$after\E\z/s, 'headline: what is around the markers stays');
+	unlike($text, qr/^old$/m, 'headline: what is between them is replaced');
+	my ($row) = $text =~ /^\| `pgbench`, TPC-B-like \| (.*) \|$/m;
+	is($row, '3.00 | 0.75 | 8.00 | 0.38 | 0.38 | 1.00', "headline: medians of the rounds' ratios, OrioleDB among them");
+	like(slurp("$out/RESULTS.md"), qr/^## In short\n.*^\| `pgbench`, TPC-B-like \| \Q$row\E \|$/ms, 'headline: the same in the report');
+	unlike(slurp("$out/RESULTS.md"), qr/^## tpcb/m, 'report: it stops where the loads begin');
+	like(slurp("$out/loads.md"), qr/^## tpcb, 1 client$/m, 'report: they are in loads.md');
+	report($out, "$out/RESULTS.md", "$out/README.md");
+	is(slurp("$out/README.md"), $text, 'headline: made again, it is the same');
+
+	for my $wrong ("no marker\n", "$before\n", "$after$before", "$before$after$before$after")
+	{
+		write_file("$out/wrong.md", $wrong);
+		($output, $status) = report($out, "$out/new.md", "$out/wrong.md");
+		ok($status == 1 && $output =~ /has not one line <!-- headline -->/, 'headline: refused without its two markers') or diag $output;
+		ok(slurp("$out/wrong.md") eq $wrong && !-e "$out/new.md", 'headline: then nothing is written');
+	}
+}
+
+SKIP:
+{
+	my $repository = "$FindBin::RealBin/..";
+	skip 'the tree has no results', 1 unless -e "$repository/bench/results/raw.csv";
+	mkdir "$dir/tree" or die $!;
+	mkdir "$dir/tree/bench" or die $!;
+	system('cp', '-r', "$repository/bench/results", "$dir/tree/bench") == 0 or die;
+	mkdir "$dir/tree/doc" or die $!;
+	my @headline = grep { slurp("$repository/$_") =~ /^<!-- headline -->$/m } 'README.md', 'doc/performance.md';
+	write_file("$dir/tree/$_", slurp("$repository/$_")) for @headline;
+	my ($output, $status) = report(map { "$dir/tree/$_" } 'bench/results', 'bench/RESULTS.md', @headline);
+	is($status, 0, 'the report of the repository') or diag $output;
+	is(slurp("$dir/tree/$_"), slurp("$repository/$_"), "$_ is what bench/report makes of bench/results")
+	  for 'bench/RESULTS.md', 'bench/results/loads.md', @headline;
+}
+
 # --- a small run -------------------------------------------------------------
 
 my ($room) = `df --output=avail -BM /dev/shm` =~ /(\d+)M/;
@@ -113,7 +187,7 @@ sub check_loads
 		my $written = 0;
 		$written += $slice->{$_} || 0 for qw(bytes_written_per_tx wal_bytes_per_tx data_bytes_per_tx);
 		my $amplification = sprintf '%.3g', $written / $bytes;
-		like(text_of('RESULTS.md'), qr/^\|.* \| \Q$amplification\E \|/m, "$what: its write amplification is in the report");
+		like(text_of('loads.md'), qr/^\|.* \| \Q$amplification\E \|/m, "$what: its write amplification is in the tables of the loads");
 	}
 	return;
 }
@@ -156,7 +230,7 @@ sub check_run
 	check_summary();
 	check_loads();
 	check_times();
-	like(text_of($_), qr/servers and clients on processors $cpu only/, "$_ tells the processors") for qw(loads RESULTS.md);
+	like(text_of($_), qr/servers\s+and\s+clients\s+on\s+processors\s+$cpu\s+only/, "$_ tells the processors") for qw(loads RESULTS.md);
 	check_types();
 	my %counter = map { ($_->{counter} => $_->{per_tx}) } grep { $_->{workload} eq 'update' } csv('counters.csv');
 	is($counter{slots_written}, 1, 'counters.csv: an update writes one slot');
@@ -192,7 +266,7 @@ SKIP:
 	my @pictures = system('/usr/bin/python3 -c "import matplotlib" 2>/dev/null') == 0 ? qw(throughput.png cpu.png recovery.png) : ();
 	ok(-s "$dir/out/$_", "there is $_") for @pictures;
 
-	my %before = map { ($_ => text_of($_)) } qw(raw.csv tpcc.csv counters.csv recovery.csv RESULTS.md);
+	my %before = map { ($_ => text_of($_)) } qw(raw.csv tpcc.csv counters.csv recovery.csv RESULTS.md loads.md);
 	($output, $status) = suite(@small);
 	ok($status == 0 && progress($output) == 0, 'called again, it runs nothing') or diag $output;
 	is(text_of($_), $before{$_}, "$_ is as before") for sort keys %before;
