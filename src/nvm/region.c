@@ -127,6 +127,18 @@ zen_region_rest(uint32 region, bool rest)
 	pg_memory_barrier();
 }
 
+void
+zen_region_take_over(uint32 region)
+{
+	ZenRegion  *r = &zen_regions[region];
+
+	Assert(pg_atomic_read_u32(&r->leased) != ZEN_LEASE_BUSY);
+	r->holder = MyProcPid;
+	pg_memory_barrier();		/* as in zen_region_rest() */
+	pg_atomic_write_u32(&r->leased, ZEN_LEASE_BUSY);
+	pg_memory_barrier();
+}
+
 /* Raise the persistent mark so that it covers cts and a stride more. */
 static void
 raise_mark(uint64 cts)

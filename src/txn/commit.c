@@ -28,6 +28,27 @@
 
 ZenCommit	zen_my_commit;
 
+/* Stages that may follow each stage, as bits. */
+static const uint8 legal_next[] PG_USED_FOR_ASSERTS_ONLY =
+{
+	[ZEN_STAGE_NONE] = 1 << ZEN_STAGE_LEASED | 1 << ZEN_STAGE_DOUBT,	/* recovery restores one
+																		 * that is prepared */
+	[ZEN_STAGE_LEASED] = 1 << ZEN_STAGE_WRITTEN | 1 << ZEN_STAGE_NONE,	/* nothing was written */
+	[ZEN_STAGE_WRITTEN] = 1 << ZEN_STAGE_LP | 1 << ZEN_STAGE_DOUBT | 1 << ZEN_STAGE_NONE,	/* scrubbed */
+	[ZEN_STAGE_DOUBT] = 1 << ZEN_STAGE_NONE,	/* settled, scrubbed, or
+												 * handed over */
+	[ZEN_STAGE_LP] = 1 << ZEN_STAGE_NONE | 1 << ZEN_STAGE_WRITTEN,	/* settled, or LP taken
+																	 * back */
+};
+
+/* Each change of a stage passes here. */
+static inline void
+enter_stage(ZenCommit *commit, ZenCommitStage stage)
+{
+	Assert(legal_next[commit->stage] & (1 << stage));
+	commit->stage = stage;
+}
+
 /* Is there an older version with a slot? */
 static bool
 replaces_slot(ZenVersion *v)
@@ -53,9 +74,9 @@ is_superseded(ZenWrite *w)
 	return zen_word_state(now) == ZEN_WORD_ENTRY && zen_word_entry(now) != w->version;
 }
 
-/* Is w the newest version of its tuple, and worth a slot? */
+/* Is w the newest version of its tuple, and worth a slot?  spilled: the transaction has spilled rows. */
 static bool
-needs_slot(ZenWrite *w)
+needs_slot(ZenWrite *w, bool spilled)
 {
 	uint64		now = zen_word_read(w->word);
 	ZenVersion *v = w->version;
@@ -66,7 +87,7 @@ needs_slot(ZenWrite *w)
 	if (!(zen_version_flags(v) & ZEN_V_TOMBSTONE))
 		return true;
 	/* a spilled tombstone may say that the row has gone here */
-	if (zen_writeset.nblocks > 0 && (zen_version_flags(v) & (ZEN_V_FORWARD | ZEN_V_MOVED)))
+	if (spilled && (zen_version_flags(v) & (ZEN_V_FORWARD | ZEN_V_MOVED)))
 		return true;
 
 	/*
@@ -87,16 +108,16 @@ zen_pool_full_error(void)
 			 errhint("Delete rows and run VACUUM, drop tables, or move to a pool created with a larger zen.pool_size.")));
 }
 
-/* Give back slots that were taken but not written. */
+/* Give back slots that hold nothing: not written, or scrubbed. */
 static void
-return_slots(ZenWrite *writes, uint32 n)
+return_slots(ZenWriteSet *ws)
 {
-	for (uint32 i = 0; i < n; i++)
-		if (writes[i].slot != InvalidZenSlot)
+	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
+		if (w->slot != InvalidZenSlot)
 		{
-			zen_slot_free(writes[i].slot);
-			writes[i].slot = InvalidZenSlot;
-			writes[i].version->slot = InvalidZenSlot;
+			zen_slot_free(w->slot);
+			w->slot = InvalidZenSlot;
+			w->version->slot = InvalidZenSlot;
 		}
 }
 
@@ -109,18 +130,17 @@ nvm_size(ZenVersion *v)
 
 /* Take slots for all writes from the leased region; none are taken on failure. */
 static bool
-take_slots(ZenCommit *commit, ZenWrite *writes, uint32 n)
+take_slots(ZenCommit *commit, ZenWriteSet *ws)
 {
-	for (uint32 i = 0; i < n; i++)
+	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
 	{
-		ZenWrite   *w = &writes[i];
-
-		if (!needs_slot(w))
+		Assert(w->slot == InvalidZenSlot);
+		if (!needs_slot(w, ws->nblocks > 0))
 			continue;
 		w->slot = zen_slot_alloc(commit->region, w->ht, nvm_size(w->version));
 		if (w->slot == InvalidZenSlot)
 		{
-			return_slots(writes, i);
+			return_slots(ws);
 			return false;
 		}
 		if (ZEN_FAULT(R5_COUNT_DOWN_EARLY))
@@ -134,22 +154,22 @@ take_slots(ZenCommit *commit, ZenWrite *writes, uint32 n)
  * commit->region leased, whatever it is.
  */
 static bool
-take_slots_anywhere(ZenCommit *commit, ZenWrite *writes, uint32 n)
+take_slots_anywhere(ZenCommit *commit, ZenWriteSet *ws)
 {
 	uint32		own = commit->region;
 
 	zen_gc_for_slots(own);
-	if (take_slots(commit, writes, n))
+	if (take_slots(commit, ws))
 		return true;
 	/* R3: what was spilled has bound the transaction to its region */
-	if (zen_writeset.nblocks > 0)
+	if (ws->nblocks > 0)
 		return false;
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
 		if (!zen_region_try_lease(r))
 			continue;
 		commit->region = r;
-		if (take_slots(commit, writes, n))
+		if (take_slots(commit, ws))
 		{
 			zen_region_release(own);
 			return true;
@@ -218,7 +238,7 @@ zen_commit_begin(ZenCommit *commit)
 	{
 		zen_slotalloc_choose_region();
 		commit->region = zen_region_lease();
-		commit->stage = ZEN_STAGE_LEASED;
+		enter_stage(commit, ZEN_STAGE_LEASED);
 		commit->last = commit->carrier = InvalidZenSlot;
 	}
 	Assert(commit->stage == ZEN_STAGE_LEASED);
@@ -233,7 +253,7 @@ zen_commit_await_slots(ZenCommit *commit, bool keep_region, TimestampTz *since)
 	else
 	{
 		zen_region_release(commit->region);
-		commit->stage = ZEN_STAGE_NONE;
+		enter_stage(commit, ZEN_STAGE_NONE);
 	}
 	if (!zen_gc_await_slots(since))
 		zen_pool_full_error();
@@ -242,23 +262,43 @@ zen_commit_await_slots(ZenCommit *commit, bool keep_region, TimestampTz *since)
 
 /* Would a slot have to be scrubbed before it is written with this Tx-CTS? */
 static bool
-is_near_any(uint64 cts, const ZenWrite *writes, uint32 n)
+is_near_any(uint64 cts, const ZenWriteSet *ws)
 {
-	for (uint32 i = 0; i < n; i++)
-		if (writes[i].slot != InvalidZenSlot && zen_tuple_is_near(writes[i].former, cts))
+	for (const ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
+		if (w->slot != InvalidZenSlot && zen_tuple_is_near(w->former, cts))
 			return true;
 	return false;
 }
 
-void
-zen_commit_reserve(ZenCommit *commit, ZenWrite *writes, uint32 n)
+/* Note of each write what its version says, as long as nobody else can collect it; *last: the last one with a slot. */
+static void
+note_versions(ZenCommit *commit, ZenWriteSet *ws)
 {
-	uint32		items = n + zen_writeset.nblocks;
+	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
+	{
+		uint32		flags = zen_version_flags(w->version);
+
+		w->xid = w->version->xmin;
+		w->frozen = (flags & ZEN_V_FROZEN) != 0;
+		w->aborted = (flags & ZEN_V_ABORTED) != 0;
+		w->superseded = is_superseded(w);
+		if (w->slot != InvalidZenSlot)
+		{
+			w->former = zen_tuple_header(w->slot);
+			commit->last = w->slot;
+		}
+	}
+}
+
+void
+zen_commit_reserve(ZenCommit *commit, ZenWriteSet *ws)
+{
+	uint32		items = ws->nwrites + ws->nblocks;
 	TimestampTz since = 0;
 
 	zen_commit_begin(commit);
-	while (!take_slots(commit, writes, n) && !take_slots_anywhere(commit, writes, n))
-		zen_commit_await_slots(commit, zen_writeset.nblocks > 0, &since);
+	while (!take_slots(commit, ws) && !take_slots_anywhere(commit, ws))
+		zen_commit_await_slots(commit, ws->nblocks > 0, &since);
 	if (!zen_gc_reserve(commit->region, items))
 	{
 		zen_gc_region(commit->region);
@@ -266,39 +306,34 @@ zen_commit_reserve(ZenCommit *commit, ZenWrite *writes, uint32 n)
 		if (!zen_gc_reserve(commit->region, items))
 			zen_arena_full_error();
 	}
-	for (uint32 i = 0; i < n; i++)
-	{
-		uint32		flags = zen_version_flags(writes[i].version);
-
-		writes[i].xid = writes[i].version->xmin;
-		writes[i].frozen = (flags & ZEN_V_FROZEN) != 0;
-		writes[i].aborted = (flags & ZEN_V_ABORTED) != 0;
-		writes[i].superseded = is_superseded(&writes[i]);
-		if (writes[i].slot != InvalidZenSlot)
-		{
-			writes[i].former = zen_tuple_header(writes[i].slot);
-			commit->last = writes[i].slot;
-		}
-	}
+	note_versions(commit, ws);
 	commit->cts = zen_cts_next();
-	for (int i = 0; i < CTS_TRIES && is_near_any(commit->cts, writes, n); i++)
+	for (int i = 0; i < CTS_TRIES && is_near_any(commit->cts, ws); i++)
 		commit->cts = zen_cts_next();
 }
 
 void
-zen_commit_store(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all)
+zen_commit_store(ZenCommit *commit, ZenWriteSet *ws, bool flush_all)
 {
 	Assert(commit->stage == ZEN_STAGE_LEASED);
 	if (commit->last == InvalidZenSlot)
 		return;
 
 	/* from here to the end of commit or abort nothing can fail */
-	commit->stage = ZEN_STAGE_WRITTEN;
-	for (ZenWrite *w = writes; w < writes + n; w++)
+	enter_stage(commit, ZEN_STAGE_WRITTEN);
+	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
 		if (w->slot != InvalidZenSlot)
 			write_version(commit, w, flush_all || w->slot != commit->last);
 	if (ZEN_FAULT(R4_MOVE_ANCHOR_EARLY))
 		zen_regions[commit->region].anchor = commit->last;
+}
+
+void
+zen_commit_store_prepared(ZenCommit *commit, ZenWriteSet *ws)
+{
+	zen_commit_store(commit, ws, true);
+	if (commit->last == InvalidZenSlot)
+		enter_stage(commit, ZEN_STAGE_WRITTEN);
 }
 
 /*
@@ -318,38 +353,38 @@ write_carrier(ZenCommit *commit, bool flush)
 		zen_pool_full_error();
 	commit->last = commit->carrier;
 	commit->carrier_former = zen_tuple_header(commit->carrier);
-	commit->stage = ZEN_STAGE_WRITTEN;
+	enter_stage(commit, ZEN_STAGE_WRITTEN);
 	zen_tuple_write(commit->carrier, commit->cts, zen_word1(0, 0, 0, true), InvalidTransactionId, NULL, flush);
 }
 
 void
-zen_commit_write(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all)
+zen_commit_write(ZenCommit *commit, ZenWriteSet *ws, bool flush_all)
 {
-	if (commit->last == InvalidZenSlot && zen_writeset.nblocks > 0)
+	if (commit->last == InvalidZenSlot && ws->nblocks > 0)
 		write_carrier(commit, flush_all);
 	else
-		zen_commit_store(commit, writes, n, flush_all);
+		zen_commit_store(commit, ws, flush_all);
 }
 
 /* Are all bytes of the transaction in the line that carries LP? */
 static bool
-fits_one_line(ZenCommit *commit, ZenWrite *writes, uint32 n)
+fits_one_line(const ZenCommit *commit, const ZenWriteSet *ws)
 {
-	for (uint32 i = 0; i < n; i++)
-		if (writes[i].slot != InvalidZenSlot && writes[i].slot != commit->last)
+	for (const ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
+		if (w->slot != InvalidZenSlot && w->slot != commit->last)
 			return false;
 	return ((commit->last * ZEN_SLOT_UNIT) % ZEN_LINE) +
 		zen_tuple_size(((ZenTupleBody *) ((char *) zen_slot_ptr(commit->last) + ZEN_HEADER_SIZE))->len) <= ZEN_LINE;
 }
 
 void
-zen_commit_set_lp(ZenCommit *commit)
+zen_commit_set_lp(ZenCommit *commit, const ZenWriteSet *ws)
 {
 	Assert(commit->stage == ZEN_STAGE_WRITTEN);
 	/* R2: nothing else is outstanding when LP is stored */
-	if (!fits_one_line(commit, zen_writeset.writes, zen_writeset.nwrites) && !ZEN_FAULT(R2_NO_FIRST_FENCE))
+	if (!fits_one_line(commit, ws) && !ZEN_FAULT(R2_NO_FIRST_FENCE))
 		zen_fence();
-	commit->stage = ZEN_STAGE_LP;
+	enter_stage(commit, ZEN_STAGE_LP);
 	zen_tuple_set_lp(commit->last);
 	if (!ZEN_FAULT(R2_NO_LAST_FENCE))
 		zen_fence();
@@ -362,7 +397,7 @@ zen_commit_doubt(ZenCommit *commit, uint64 full_xid, uint32 kind)
 	zen_fence();
 	if (!ZEN_FAULT(R9_NO_DESCRIPTOR))
 		zen_region_doubt_set(commit->region, full_xid, commit->cts, kind);
-	commit->stage = ZEN_STAGE_DOUBT;
+	enter_stage(commit, ZEN_STAGE_DOUBT);
 }
 
 void
@@ -370,7 +405,7 @@ zen_commit_undo_lp(ZenCommit *commit)
 {
 	Assert(commit->stage == ZEN_STAGE_LP);
 	zen_tuple_clear_lp(commit->last);
-	commit->stage = ZEN_STAGE_WRITTEN;
+	enter_stage(commit, ZEN_STAGE_WRITTEN);
 }
 
 /* Find a write's version, if it is still there; *newer: the one above it.  Under the word's lock. */
@@ -441,12 +476,10 @@ mark_committed(ZenWrite *write)
  * meets one of them before asks pg_xact.  To look for each of them would take the square of their number.
  */
 static void
-settle_writes(uint32 region, ZenWrite *writes, uint32 n)
+settle_writes(uint32 region, ZenWriteSet *ws)
 {
-	for (uint32 i = 0; i < n; i++)
+	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
 	{
-		ZenWrite   *w = &writes[i];
-
 		if (w->slot != InvalidZenSlot && !ZEN_FAULT(R5_COUNT_DOWN_EARLY))
 			zen_gc_forget_header(w->former);
 		if (w->aborted)
@@ -465,7 +498,7 @@ settle_writes(uint32 region, ZenWrite *writes, uint32 n)
 }
 
 void
-zen_commit_finish(ZenCommit *commit, ZenWrite *writes, uint32 n, ZenSpilledBlock *blocks, uint32 nblocks)
+zen_commit_finish(ZenCommit *commit, ZenWriteSet *ws)
 {
 	ZenRegion  *region = &zen_regions[commit->region];
 
@@ -492,34 +525,34 @@ zen_commit_finish(ZenCommit *commit, ZenWrite *writes, uint32 n, ZenSpilledBlock
 		zen_gc_forget_header(commit->carrier_former);
 		zen_slot_free(commit->carrier); /* the anchor is not taken again (R4) */
 	}
-	settle_writes(commit->region, writes, n);
-	zen_spillend_settle(commit->region, blocks, nblocks);
+	settle_writes(commit->region, ws);
+	zen_spillend_settle(commit->region, ws->blocks, ws->nblocks);
 
 	/*
 	 * A bounded number for each row written, and more than what the
 	 * transaction has left behind: queues shrink under any load.
 	 */
-	zen_gc_run(commit->region, Max((uint32) zen_gc_batch, 2 * (n + nblocks * ZEN_TIDS_PER_BLOCK)));
+	zen_gc_run(commit->region, Max((uint32) zen_gc_batch, 2 * (ws->nwrites + ws->nblocks * ZEN_TIDS_PER_BLOCK)));
 	zen_region_release(commit->region);
-	commit->stage = ZEN_STAGE_NONE;
+	enter_stage(commit, ZEN_STAGE_NONE);
 	if (zen_metcache_needs_room())
-		zen_metcache_evict(Max(zen_gc_batch * 2, (int) Min(2 * (uint64) n, INT_MAX)));
+		zen_metcache_evict(Max(zen_gc_batch * 2, (int) Min(2 * (uint64) ws->nwrites, INT_MAX)));
 }
 
 /* R7: make the slots empty, durably, before the region commits again. */
 static void
-scrub_writes(ZenCommit *commit, ZenWrite *writes, uint32 n)
+scrub_writes(ZenCommit *commit, ZenWriteSet *ws)
 {
 	if (commit->carrier != InvalidZenSlot)
 		zen_tuple_scrub(commit->carrier);
-	for (uint32 i = 0; i < n; i++)
-		if (writes[i].slot != InvalidZenSlot && !ZEN_FAULT(R7_NO_SCRUB))
-			zen_tuple_scrub(writes[i].slot);
+	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
+		if (w->slot != InvalidZenSlot && !ZEN_FAULT(R7_NO_SCRUB))
+			zen_tuple_scrub(w->slot);
 	if (!ZEN_FAULT(R7_NO_SCRUB_FENCE))
 		zen_fence();
-	for (uint32 i = 0; i < n; i++)
-		if (writes[i].slot != InvalidZenSlot)
-			zen_gc_forget_header(writes[i].former);
+	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
+		if (w->slot != InvalidZenSlot)
+			zen_gc_forget_header(w->former);
 	if (commit->carrier != InvalidZenSlot)
 	{
 		zen_gc_forget_header(commit->carrier_former);
@@ -529,25 +562,41 @@ scrub_writes(ZenCommit *commit, ZenWrite *writes, uint32 n)
 }
 
 void
-zen_commit_abort(ZenCommit *commit, ZenWrite *writes, uint32 n, ZenSpilledBlock *blocks, uint32 nblocks)
+zen_commit_abort(ZenCommit *commit, ZenWriteSet *ws)
 {
 	if (commit->stage == ZEN_STAGE_NONE)
 		return;
 	if (commit->stage == ZEN_STAGE_LP)
 		zen_commit_undo_lp(commit);
 	if (commit->stage == ZEN_STAGE_WRITTEN || commit->stage == ZEN_STAGE_DOUBT)
-		scrub_writes(commit, writes, n);
-	zen_spillend_undo(commit->region, blocks, nblocks, true);
+		scrub_writes(commit, ws);
+	zen_spillend_undo(commit->region, ws->blocks, ws->nblocks, true);
 	if (commit->stage == ZEN_STAGE_DOUBT)
 		zen_region_doubt_clear(commit->region);
-	return_slots(writes, n);
-	if (nblocks > 0)
+	return_slots(ws);
+	if (ws->nblocks > 0)
 	{
 		zen_epoch_flush();
 		zen_slotalloc_release_empty(commit->region, 1, PG_UINT32_MAX, zen_gc_forget_header);
 	}
 	zen_region_release(commit->region);
-	commit->stage = ZEN_STAGE_NONE;
+	enter_stage(commit, ZEN_STAGE_NONE);
+}
+
+void
+zen_commit_hand_over(ZenCommit *commit)
+{
+	zen_region_rest(commit->region, true);
+	enter_stage(commit, ZEN_STAGE_NONE);
+}
+
+void
+zen_commit_restore(ZenCommit *commit, uint32 region)
+{
+	commit->region = region;
+	commit->cts = zen_regions[region].doubt_cts;
+	commit->last = commit->carrier = InvalidZenSlot;
+	enter_stage(commit, ZEN_STAGE_DOUBT);
 }
 
 void

@@ -46,7 +46,7 @@ extern void zen_commit_begin(ZenCommit *commit);
  *
  * Throws ERRCODE_DISK_FULL or ERRCODE_OUT_OF_MEMORY.  May wait for room, and be cancelled then if interrupts are not held.
  */
-extern void zen_commit_reserve(ZenCommit *commit, ZenWrite *writes, uint32 n);
+extern void zen_commit_reserve(ZenCommit *commit, ZenWriteSet *ws);
 
 /*
  * zen_commit_await_slots -- the pool is full of what others keep: sleep for a moment and have a region again.
@@ -58,16 +58,19 @@ extern void zen_commit_reserve(ZenCommit *commit, ZenWrite *writes, uint32 n);
 extern void zen_commit_await_slots(ZenCommit *commit, bool keep_region, TimestampTz *since);
 
 /* zen_commit_store -- write all versions with LP = 0 to the slots reserved.  Never throws.  No fence yet. */
-extern void zen_commit_store(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all);
+extern void zen_commit_store(ZenCommit *commit, ZenWriteSet *ws, bool flush_all);
+
+/* zen_commit_store_prepared -- the same for PREPARE, all flushed; lock lists are written next, be there versions or not. */
+extern void zen_commit_store_prepared(ZenCommit *commit, ZenWriteSet *ws);
 
 /*
  * zen_commit_write -- after zen_commit_reserve(): the same, or if all that there is was spilled, an empty version that is to
  * carry LP; then it may throw ERRCODE_DISK_FULL before it stores anything.
  */
-extern void zen_commit_write(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all);
+extern void zen_commit_write(ZenCommit *commit, ZenWriteSet *ws, bool flush_all);
 
 /* zen_commit_set_lp -- fence, LP, fence (R2): after this the transaction is committed, whatever happens. */
-extern void zen_commit_set_lp(ZenCommit *commit);
+extern void zen_commit_set_lp(ZenCommit *commit, const ZenWriteSet *ws);
 
 /* zen_commit_doubt -- fence; write the in-doubt descriptor. */
 extern void zen_commit_doubt(ZenCommit *commit, uint64 full_xid, uint32 kind);
@@ -79,10 +82,16 @@ extern void zen_commit_undo_lp(ZenCommit *commit);
  * zen_commit_finish -- the transaction has committed: resolve the doubt, account for what was overwritten, queue garbage,
  * release the region.  Never throws.
  */
-extern void zen_commit_finish(ZenCommit *commit, ZenWrite *writes, uint32 n, ZenSpilledBlock *blocks, uint32 nblocks);
+extern void zen_commit_finish(ZenCommit *commit, ZenWriteSet *ws);
 
 /* zen_commit_abort -- R7: scrub what was written, fence, release slots and region.  Never throws. */
-extern void zen_commit_abort(ZenCommit *commit, ZenWrite *writes, uint32 n, ZenSpilledBlock *blocks, uint32 nblocks);
+extern void zen_commit_abort(ZenCommit *commit, ZenWriteSet *ws);
+
+/* zen_commit_hand_over -- PREPARE has succeeded: the region, at rest, is the prepared transaction's. */
+extern void zen_commit_hand_over(ZenCommit *commit);
+
+/* zen_commit_restore -- recovery: a region's transaction is prepared, as its descriptor says. */
+extern void zen_commit_restore(ZenCommit *commit, uint32 region);
 
 /* zen_pool_full_error -- ERRCODE_DISK_FULL. */
 pg_noreturn extern void zen_pool_full_error(void);

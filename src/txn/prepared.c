@@ -1,15 +1,15 @@
 /*
- * twophase.c -- PREPARE TRANSACTION without a log.
+ * prepared.c -- the table of prepared transactions, one place a region.
  *
- * Row locks live in DRAM, so a prepared transaction writes a list of its own into ordinary slots of its region, with
- * HTable 0 and the transaction's Tx-CTS: after a crash they are found with its versions.  When the transaction ends these
- * slots are scrubbed before the descriptor goes, so that no lock list ever counts as a committed tuple (and recovery
- * discards slots of HTable 0 in any case).
+ * Row locks live in DRAM, so a prepared transaction writes lists of its own into ordinary slots of its region.  They bear HTable 0
+ * and the transaction's Tx-CTS, so recovery finds them with its versions.  When the transaction ends these slots are scrubbed
+ * before the descriptor goes, so that no lock list ever counts as a committed tuple.  (Recovery discards slots of HTable 0 in
+ * any case.)
  *
- * COMMIT PREPARED calls no callback of ours.  PostgreSQL's commit record decides; from then on others see the rows, and
- * zen_twophase_resolve() makes LP follow.  Until it has, the descriptor tells recovery to ask pg_xact.
+ * After a restart all versions come back first, as spilled ones, then all locks (I9).  What is damaged is counted, reported, and
+ * brought back as far as it names a row.
  */
-#include "txn/twophase.h"
+#include "txn/prepared.h"
 
 #include "access/transam.h"
 #include "access/twophase.h"
@@ -26,7 +26,6 @@
 #include "row/rowadmit.h"
 #include "storage/procarray.h"
 #include "storage/shmem.h"
-#include "txn/ddl.h"
 #include "txn/spillend.h"
 
 #define LOCKS_PER_SLOT	60
@@ -49,58 +48,14 @@ typedef struct LockList
 	LockRecord	l[LOCKS_PER_SLOT];
 } LockList;
 
-/* Slots of a transaction, as recovery finds them. */
-typedef struct FoundSlots
+struct ZenFoundSlots
 {
-	struct FoundSlots *next;
+	struct ZenFoundSlots *next;
 	uint32		n;
 	ZenSlot		slots[FOUND_SLOTS];
-} FoundSlots;
+};
 
-typedef struct Prepared
-{
-	bool		in_use;
-	bool		preparing;		/* its locks are being written */
-	TransactionId xid;
-	uint64		full_xid;
-	ZenCommit	commit;
-	ZenWrite   *writes;			/* arena; the lock lists' slots are appended
-								 * with version NULL */
-	uint32		nwrites;
-	uint32		writes_capacity;
-	ZenSpilledBlock *blocks;	/* arena */
-	uint32		nblocks;
-	uint32		blocks_capacity;
-	ZenLockedRow *locks;		/* arena */
-	uint32		nlocks;
-	uint32		locks_capacity;
-	ZenSlot    *damaged;		/* arena; versions in blocks that recovery has
-								 * found damaged */
-	uint32		ndamaged;
-	uint32		damaged_capacity;
-	FoundSlots *found;			/* arena; during recovery */
-} Prepared;
-
-static Prepared *prepared;		/* [ZEN_MAX_REGIONS]; in_use under
-								 * ZEN_LOCK_RECOVERY */
-
-Size
-zen_twophase_shmem_size(void)
-{
-	return mul_size(ZEN_MAX_REGIONS, sizeof(Prepared));
-}
-
-void
-zen_twophase_init(void)
-{
-	bool		found;
-
-	zen_spilled_resolve = zen_twophase_resolve;
-	zen_prepared_holder = zen_twophase_holder;
-	prepared = ShmemInitStruct("zen prepared transactions", zen_twophase_shmem_size(), &found);
-	if (!found)
-		memset(prepared, 0, zen_twophase_shmem_size());
-}
+ZenPrepared *zen_prepared;
 
 /* ---------- arrays in the arena ---------- */
 
@@ -124,106 +79,47 @@ grow(void *array, uint32 *capacity, uint32 n, Size element)
 	return copy;
 }
 
-static void
-free_prepared(Prepared *p)
+void
+zen_prepared_free(ZenPrepared *p)
 {
-	if (p->writes)
-		zen_arena_free(p->writes, p->writes_capacity * sizeof(ZenWrite));
-	if (p->blocks)
-		zen_arena_free(p->blocks, p->blocks_capacity * sizeof(ZenSpilledBlock));
-	if (p->locks)
-		zen_arena_free(p->locks, p->locks_capacity * sizeof(ZenLockedRow));
+	if (p->set.writes)
+		zen_arena_free(p->set.writes, p->set.writes_capacity * sizeof(ZenWrite));
+	if (p->set.blocks)
+		zen_arena_free(p->set.blocks, p->set.blocks_capacity * sizeof(ZenSpilledBlock));
+	if (p->set.locks)
+		zen_arena_free(p->set.locks, p->set.locks_capacity * sizeof(ZenLockedRow));
 	if (p->damaged)
 		zen_arena_free(p->damaged, p->damaged_capacity * sizeof(ZenSlot));
 	memset(p, 0, sizeof(*p));
 }
 
-/* ---------- PREPARE ---------- */
+/* ---------- locks that others look for ---------- */
 
-/* Write up to LOCKS_PER_SLOT locks from the first into a slot. */
-static void
-write_lock_list(ZenCommit *commit, ZenSlot slot, const ZenLockedRow *locks, uint32 n)
+void
+zen_prepared_copy_locks(ZenPrepared *p)
 {
-	LockList	list;
+	const ZenWriteSet *ws = &zen_writeset;
 
-	memset(&list, 0, sizeof(list));
-	list.head.t_len = offsetof(LockList, l) + n * sizeof(LockRecord);
-	list.n = n;
-	for (uint32 i = 0; i < n; i++)
-	{
-		list.l[i].tidno = locks[i].tidno;
-		list.l[i].htable = locks[i].ht->idx;
-		list.l[i].mode = locks[i].mode;
-	}
-	zen_tuple_write(slot, commit->cts, LOCK_LIST_WORD1, InvalidTransactionId, &list.head, true);
-}
-
-/* Copy this transaction's locks where zen_twophase_holder() finds them; caller holds ZEN_LOCK_RECOVERY. */
-static void
-copy_locks(Prepared *p)
-{
-	ZenWriteSet *ws = &zen_writeset;
-
-	p->locks = grow(p->locks, &p->locks_capacity, ws->nlocks + 1, sizeof(ZenLockedRow));
+	p->set.locks = grow(p->set.locks, &p->set.locks_capacity, ws->nlocks + 1, sizeof(ZenLockedRow));
 	if (ws->nlocks > 0)
-		memcpy(p->locks, ws->locks, ws->nlocks * sizeof(ZenLockedRow));
-	p->nlocks = ws->nlocks;
+		memcpy(p->set.locks, ws->locks, ws->nlocks * sizeof(ZenLockedRow));
+	p->set.nlocks = ws->nlocks;
 }
 
-/* Leave lock i out of the write set. */
-static void
-remove_lock(uint32 i)
+/* Does a transaction hold one of these locks?  Caller holds ZEN_LOCK_RECOVERY. */
+static bool
+holds_any(const ZenPrepared *p, const ZenLocker *lockers, uint32 n)
 {
-	ZenWriteSet *ws = &zen_writeset;
-
-	ws->locks[i] = ws->locks[--ws->nlocks];
+	for (uint32 i = 0; i < n; i++)
+		for (uint32 j = 0; j < p->set.nlocks; j++)
+			if (p->set.locks[j].xid == lockers[i].xid)
+				return true;
+	return false;
 }
 
-/*
- * A row lock is written under the TID that the row has now.  From the moment the lock is published nobody takes the row to
- * another TID; where that has happened before, the lock goes along, as it did in DRAM.  The tombstone that tells where
- * to may be collected already, if the transaction that moved the row is the older one: then the table is searched.  No
- * lock is written under a TID that the row has left for good: another row may get it.
- */
-static void
-publish_locks(Prepared *p)
-{
-	ZenWriteSet *ws = &zen_writeset;
-	List	   *searched = NIL; /* tables */
-	uint32		i = 0;
-
-	LWLockAcquire(zen_lock(ZEN_LOCK_RECOVERY), LW_EXCLUSIVE);
-	copy_locks(p);
-	p->xid = GetTopTransactionId();
-	p->preparing = true;
-	while (i < ws->nlocks)
-	{
-		ZenLockedRow l = ws->locks[i];
-		uint64		next = 0;
-		ZenLockPlace place = zen_lockers_touch(l.ht, l.tidno, l.xid, &next);
-
-		if (place == ZEN_LOCK_FORWARD || place == ZEN_LOCK_MOVED)
-		{
-			zen_writeset_reserve(0, 1);
-			zen_writeset_add_lock(l.ht, next, l.xid, l.mode);
-		}
-		else if (place == ZEN_LOCK_GONE && !list_member_ptr(searched, l.ht))
-		{
-			zen_lockers_collect(l.ht);
-			searched = lappend(searched, l.ht);
-		}
-		if (place == ZEN_LOCK_MOVED || place == ZEN_LOCK_GONE)
-			remove_lock(i);
-		else
-			i++;
-	}
-	list_free(searched);
-	copy_locks(p);
-	LWLockRelease(zen_lock(ZEN_LOCK_RECOVERY));
-}
-
-TransactionId
-zen_twophase_holder(const ZenLocker *lockers, uint32 n)
+/* zen_prepared_holder(), row/lockers.h. */
+static TransactionId
+find_holder(const ZenLocker *lockers, uint32 n)
 {
 	TransactionId found = InvalidTransactionId;
 
@@ -232,28 +128,58 @@ zen_twophase_holder(const ZenLocker *lockers, uint32 n)
 	LWLockAcquire(zen_lock(ZEN_LOCK_RECOVERY), LW_SHARED);
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS && !TransactionIdIsValid(found); r++)
 	{
-		Prepared   *p = &prepared[r];
+		ZenPrepared *p = &zen_prepared[r];
 
-		if (!p->in_use && !p->preparing)
-			continue;
-		for (uint32 i = 0; i < n && !TransactionIdIsValid(found); i++)
-			for (uint32 j = 0; j < p->nlocks; j++)
-				if (p->locks[j].xid == lockers[i].xid && p->xid != GetTopTransactionIdIfAny() &&
-					TransactionIdIsInProgress(p->xid))
-				{
-					found = p->xid;
-					break;
-				}
+		if ((p->in_use || p->preparing) && holds_any(p, lockers, n) &&
+			p->xid != GetTopTransactionIdIfAny() && TransactionIdIsInProgress(p->xid))
+			found = p->xid;
 	}
 	LWLockRelease(zen_lock(ZEN_LOCK_RECOVERY));
 	return found;
 }
 
-/* Locks in list i of a transaction that has nlocks. */
+/* ---------- lock lists in NVM ---------- */
+
 static uint32
-locks_in_list(uint32 nlocks, uint32 i)
+nlists_of(const ZenPrepared *p)
 {
-	return Min(LOCKS_PER_SLOT, nlocks - i * LOCKS_PER_SLOT);
+	return (p->set.nlocks + LOCKS_PER_SLOT - 1) / LOCKS_PER_SLOT;
+}
+
+/* Locks in list i. */
+static uint32
+locks_in_list(const ZenPrepared *p, uint32 i)
+{
+	return Min(LOCKS_PER_SLOT, p->set.nlocks - i * LOCKS_PER_SLOT);
+}
+
+/* Write list i to its slot. */
+static void
+write_list(ZenPrepared *p, uint32 i, ZenSlot slot, uint64 cts)
+{
+	const ZenLockedRow *locks = &p->set.locks[i * LOCKS_PER_SLOT];
+	LockList	list;
+
+	memset(&list, 0, sizeof(list));
+	list.n = locks_in_list(p, i);
+	list.head.t_len = offsetof(LockList, l) + list.n * sizeof(LockRecord);
+	for (uint32 l = 0; l < list.n; l++)
+	{
+		list.l[l].tidno = locks[l].tidno;
+		list.l[l].htable = locks[l].ht->idx;
+		list.l[l].mode = locks[l].mode;
+	}
+	zen_tuple_write(slot, cts, LOCK_LIST_WORD1, InvalidTransactionId, &list.head, true);
+}
+
+void
+zen_prepared_write_lists(ZenPrepared *p, uint64 cts)
+{
+	uint32		nlists = nlists_of(p);
+	ZenWrite   *first = p->set.writes + p->set.nwrites - nlists;
+
+	for (uint32 i = 0; i < nlists; i++)
+		write_list(p, i, first[i].slot, cts);
 }
 
 /* A slot for a list of n locks; the pool's garbage is collected if there is none. */
@@ -294,24 +220,26 @@ unique_blocks(ZenSpilledBlock *blocks, uint32 n)
 	return (uint32) qunique(blocks, n, sizeof(ZenSpilledBlock), compare_blocks);
 }
 
-/* Copy the write set and take slots for nlists lock lists behind it.  What an error leaves, zen_twophase_undo() frees. */
-static void
-reserve_lists(Prepared *p, ZenCommit *commit, uint32 nlists)
+void
+zen_prepared_reserve(ZenPrepared *p, uint32 region)
 {
-	ZenWriteSet *ws = &zen_writeset;
+	const ZenWriteSet *ws = &zen_writeset;
+	ZenWriteSet *set = &p->set;
+	uint32		nlists = nlists_of(p);
 
-	p->writes = grow(NULL, &p->writes_capacity, ws->nwrites + nlists, sizeof(ZenWrite));
+	set->writes = grow(NULL, &set->writes_capacity, ws->nwrites + nlists, sizeof(ZenWrite));
 	if (ws->nwrites > 0)
-		memcpy(p->writes, ws->writes, ws->nwrites * sizeof(ZenWrite));
-	p->nwrites = ws->nwrites;
-	p->blocks = grow(NULL, &p->blocks_capacity, ws->nblocks + 1, sizeof(ZenSpilledBlock));
+		memcpy(set->writes, ws->writes, ws->nwrites * sizeof(ZenWrite));
+	set->nwrites = ws->nwrites;
+	set->blocks = grow(NULL, &set->blocks_capacity, ws->nblocks + 1, sizeof(ZenSpilledBlock));
 	if (ws->nblocks > 0)
-		memcpy(p->blocks, ws->blocks, ws->nblocks * sizeof(ZenSpilledBlock));
-	p->nblocks = unique_blocks(p->blocks, ws->nblocks);
+		memcpy(set->blocks, ws->blocks, ws->nblocks * sizeof(ZenSpilledBlock));
+	set->nblocks = unique_blocks(set->blocks, ws->nblocks);
+	set->region = region;
 	for (uint32 i = 0; i < nlists; i++)
 	{
-		ZenSlot		slot = list_slot(commit->region, locks_in_list(ws->nlocks, i));
-		ZenWrite   *w = &p->writes[p->nwrites++];
+		ZenSlot		slot = list_slot(region, locks_in_list(p, i));
+		ZenWrite   *w = &set->writes[set->nwrites++];
 
 		memset(w, 0, sizeof(*w));
 		w->slot = slot;
@@ -320,212 +248,61 @@ reserve_lists(Prepared *p, ZenCommit *commit, uint32 nlists)
 }
 
 void
-zen_twophase_prepare(ZenCommit *commit, uint64 full_xid)
+zen_prepared_free_lists(ZenPrepared *p)
 {
-	ZenWriteSet *ws = &zen_writeset;
-	uint32		nlists;
-	Prepared   *p;
-
-	/* R7: everything that can fail comes before the first store */
-	zen_commit_reserve(commit, ws->writes, ws->nwrites);
-	p = &prepared[commit->region];
-	Assert(!p->in_use);
-	publish_locks(p);
-	nlists = (ws->nlocks + LOCKS_PER_SLOT - 1) / LOCKS_PER_SLOT;
-	reserve_lists(p, commit, nlists);
-
-	zen_commit_store(commit, ws->writes, ws->nwrites, true);
-
-	/*
-	 * also without a version: the descriptor brings locks, and tables created
-	 * or dropped, back after a restart
-	 */
-	commit->stage = ZEN_STAGE_WRITTEN;
-	zen_spillend_restamp(commit->region, commit->cts, ws->blocks, ws->nblocks);
-	for (uint32 i = 0; i < nlists; i++)
-		write_lock_list(commit, p->writes[ws->nwrites + i].slot, &ws->locks[i * LOCKS_PER_SLOT],
-						locks_in_list(ws->nlocks, i));
-	zen_commit_doubt(commit, full_xid, ZEN_DOUBT_PREPARED);
-	p->full_xid = full_xid;
-	p->xid = GetTopTransactionId();
-}
-
-/* Free the slots of lock lists and leave them out. */
-static void
-free_lists(Prepared *p)
-{
+	ZenWriteSet *set = &p->set;
 	uint32		n = 0;
 
-	for (uint32 i = 0; i < p->nwrites; i++)
+	for (uint32 i = 0; i < set->nwrites; i++)
 	{
-		if (p->writes[i].version != NULL)
-			p->writes[n++] = p->writes[i];
+		if (set->writes[i].version != NULL)
+			set->writes[n++] = set->writes[i];
 		else
-			zen_slot_free(p->writes[i].slot);
+			zen_slot_free(set->writes[i].slot);
 	}
-	p->nwrites = n;
+	set->nwrites = n;
 }
 
-/* The slots of lock lists: scrub, fence, free. */
-static void
-scrub_lists(Prepared *p)
+void
+zen_prepared_scrub_lists(ZenPrepared *p)
 {
-	for (uint32 i = 0; i < p->nwrites; i++)
-		if (p->writes[i].version == NULL)
-			zen_tuple_scrub(p->writes[i].slot);
+	ZenWriteSet *set = &p->set;
+
+	for (uint32 i = 0; i < set->nwrites; i++)
+		if (set->writes[i].version == NULL)
+			zen_tuple_scrub(set->writes[i].slot);
 	zen_fence();
-	for (uint32 i = 0; i < p->nwrites; i++)
-		if (p->writes[i].version == NULL)
-			zen_gc_forget_header(p->writes[i].former);
-	free_lists(p);
+	for (uint32 i = 0; i < set->nwrites; i++)
+		if (set->writes[i].version == NULL)
+			zen_gc_forget_header(set->writes[i].former);
+	zen_prepared_free_lists(p);
 }
 
-void
-zen_twophase_undo(ZenCommit *commit)
-{
-	Prepared   *p;
-
-	if (commit->stage == ZEN_STAGE_NONE || prepared[commit->region].in_use)
-		return;
-	p = &prepared[commit->region];
-	if (p->writes == NULL && p->locks == NULL)
-		return;
-	if (commit->stage == ZEN_STAGE_LEASED)
-		free_lists(p);			/* intact, and not to be forgotten */
-	else
-		scrub_lists(p);
-	LWLockAcquire(zen_lock(ZEN_LOCK_RECOVERY), LW_EXCLUSIVE);
-	free_prepared(p);
-	LWLockRelease(zen_lock(ZEN_LOCK_RECOVERY));
-}
-
-void
-zen_twophase_detach(ZenCommit *commit)
-{
-	Prepared   *p = &prepared[commit->region];
-
-	Assert(p->full_xid != 0);
-	p->commit = *commit;
-	pg_write_barrier();
-	p->in_use = true;
-	p->preparing = false;
-	zen_region_rest(commit->region, true);
-	commit->stage = ZEN_STAGE_NONE;
-}
-
-/* ---------- COMMIT PREPARED, ROLLBACK PREPARED ---------- */
-
-/*
- * Rows whose new version is damaged: to read one is an error from now on, for everybody, as it is after the next recovery.  An older
- * version keeps its slot, in case it is the row's number that is damaged.
- */
-static void
-place_damaged(Prepared *p)
-{
-	for (uint32 i = 0; i < p->ndamaged; i++)
-	{
-		ZenTupleHeader h = zen_tuple_header(p->damaged[i]);
-		ZenHTable  *ht = &zen_htables[zen_word1_htable(h.word1)];
-		uint64		tidno = zen_word1_tidno(h.word1);
-		ZenWord    *word = zen_tidmap_word(ht, tidno);
-		ZenSpill   *s = zen_spillmap_find(ht, (uint32) (tidno / ZEN_TIDS_PER_BLOCK));
-		bool		replaces = zen_spillmap_old(s, tidno % ZEN_TIDS_PER_BLOCK) != InvalidZenSlot;
-		uint64		w = zen_word_lock(word);
-		bool		placed = zen_word_state(w) == ZEN_WORD_SPILLED && zen_word_ref(w) == p->damaged[i];
-
-		if (placed && replaces)
-			w = zen_word_stale_inc(w);
-		if (placed)
-			w = zen_word_with(w, (h.word1 & ZEN_DELETED) ? ZEN_WORD_DEAD : ZEN_WORD_NVM, p->damaged[i]);
-		zen_word_unlock(word, w);
-		if (!placed)
-			continue;
-		zen_spillmap_forget(ht, tidno);
-		zen_spillmap_trim(ht, (uint32) (tidno / ZEN_TIDS_PER_BLOCK), false);
-	}
-}
-
-static void
-finish(Prepared *p, bool committed)
-{
-	uint64		full_xid = p->full_xid;
-	Prepared	copy;
-
-	zen_region_rest(p->commit.region, false);
-
-	scrub_lists(p);
-	for (uint32 i = 0; i < p->nlocks; i++)
-		zen_lockers_release(p->locks[i].ht, p->locks[i].tidno, p->locks[i].xid);
-
-	/*
-	 * the region is free for others as soon as commit or abort has released
-	 * it: leave its entry before
-	 */
-	copy = *p;
-	memset(p, 0, sizeof(*p));
-	if (committed)
-	{
-		place_damaged(&copy);
-		zen_commit_finish(&copy.commit, copy.writes, copy.nwrites, copy.blocks, copy.nblocks);
-	}
-	else
-	{
-		uint32		n = copy.nwrites;
-
-		zen_commit_abort(&copy.commit, copy.writes, n, copy.blocks, copy.nblocks);
-		while (n > 0)
-			zen_pop_version(&copy.writes[--n]);
-	}
-	zen_ddl_resolve(full_xid, committed);
-	free_prepared(&copy);
-}
+/* ---------- for others ---------- */
 
 bool
-zen_twophase_resolve(void)
-{
-	bool		waiting = false;
-
-	if (max_prepared_xacts == 0)
-		return false;
-	LWLockAcquire(zen_lock(ZEN_LOCK_RECOVERY), LW_EXCLUSIVE);
-	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
-	{
-		Prepared   *p = &prepared[r];
-
-		if (!p->in_use)
-			continue;
-		if (TransactionIdIsInProgress(p->xid))
-			waiting = true;
-		else
-			finish(p, TransactionIdDidCommit(p->xid));
-	}
-	LWLockRelease(zen_lock(ZEN_LOCK_RECOVERY));
-	return waiting;
-}
-
-bool
-zen_twophase_is_waiting(uint32 region)
+zen_prepared_is_waiting(uint32 region)
 {
 	bool		waiting;
 
 	LWLockAcquire(zen_lock(ZEN_LOCK_RECOVERY), LW_SHARED);
-	waiting = prepared[region].in_use;
+	waiting = zen_prepared[region].in_use;
 	LWLockRelease(zen_lock(ZEN_LOCK_RECOVERY));
 	return waiting;
 }
 
 void
-zen_twophase_walk(void (*visit) (uint32 region, ZenSlot slot, ZenTupleHeader former, void *arg), void *arg)
+zen_prepared_walk(void (*visit) (uint32 region, ZenSlot slot, ZenTupleHeader former, void *arg), void *arg)
 {
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
-		Prepared   *p = &prepared[r];
+		ZenPrepared *p = &zen_prepared[r];
 
-		for (uint32 i = 0; p->in_use && i < p->nwrites; i++)
-			if (p->writes[i].slot != InvalidZenSlot)
-				visit(r, p->writes[i].slot, p->writes[i].former, arg);
-		for (uint32 i = 0; p->in_use && i < p->nblocks; i++)
-			zen_spillend_walk(r, &p->blocks[i], visit, arg);
+		for (uint32 i = 0; p->in_use && i < p->set.nwrites; i++)
+			if (p->set.writes[i].slot != InvalidZenSlot)
+				visit(r, p->set.writes[i].slot, p->set.writes[i].former, arg);
+		for (uint32 i = 0; p->in_use && i < p->set.nblocks; i++)
+			zen_spillend_walk(r, &p->set.blocks[i], visit, arg);
 	}
 }
 
@@ -535,14 +312,14 @@ zen_twophase_walk(void (*visit) (uint32 region, ZenSlot slot, ZenTupleHeader for
 static bool (*count_damaged) (void);
 
 void
-zen_twophase_found(uint32 region, ZenSlot slot)
+zen_prepared_found(uint32 region, ZenSlot slot)
 {
-	Prepared   *p = &prepared[region];
-	FoundSlots *last = p->found;
+	ZenPrepared *p = &zen_prepared[region];
+	ZenFoundSlots *last = p->found;
 
 	if (last == NULL || last->n == FOUND_SLOTS)
 	{
-		last = zen_arena_alloc_or_error(sizeof(FoundSlots));
+		last = zen_arena_alloc_or_error(sizeof(ZenFoundSlots));
 		last->next = p->found;
 		last->n = 0;
 		p->found = last;
@@ -559,12 +336,12 @@ is_lockable(const LockRecord *l)
 }
 
 static void
-restore_lock(Prepared *p, const LockRecord *lock)
+restore_lock(ZenPrepared *p, const LockRecord *lock)
 {
 	ZenLockedRow *l;
 
-	p->locks = grow(p->locks, &p->locks_capacity, p->nlocks + 1, sizeof(ZenLockedRow));
-	l = &p->locks[p->nlocks++];
+	p->set.locks = grow(p->set.locks, &p->set.locks_capacity, p->set.nlocks + 1, sizeof(ZenLockedRow));
+	l = &p->set.locks[p->set.nlocks++];
 	l->ht = &zen_htables[lock->htable];
 	l->tidno = lock->tidno;
 	l->xid = p->xid;
@@ -577,7 +354,7 @@ restore_lock(Prepared *p, const LockRecord *lock)
  * what PREPARE has promised.
  */
 static void
-restore_locks(Prepared *p, ZenSlot slot, bool intact)
+restore_locks(ZenPrepared *p, ZenSlot slot, bool intact)
 {
 	Size		size = zen_slot_size(slot) - ZEN_HEADER_SIZE;
 	LockList	list;
@@ -594,8 +371,8 @@ restore_locks(Prepared *p, ZenSlot slot, bool intact)
 	for (uint32 i = 0; i < (intact ? list.n : LOCKS_PER_SLOT) && i < LOCKS_PER_SLOT; i++)
 		if (is_lockable(&list.l[i]))
 			restore_lock(p, &list.l[i]);
-	p->writes = grow(p->writes, &p->writes_capacity, p->nwrites + 1, sizeof(ZenWrite));
-	w = &p->writes[p->nwrites++];
+	p->set.writes = grow(p->set.writes, &p->set.writes_capacity, p->set.nwrites + 1, sizeof(ZenWrite));
+	w = &p->set.writes[p->set.nwrites++];
 	memset(w, 0, sizeof(*w));
 	w->slot = slot;
 }
@@ -621,11 +398,11 @@ version_flags(ZenSlot slot, ZenTupleHeader h)
 
 /* Is the block of a row in the list already?  Nobody else is at work. */
 static bool
-has_block(Prepared *p, ZenHTable *ht, uint32 block)
+has_block(ZenPrepared *p, ZenHTable *ht, uint32 block)
 {
 	ZenSpill   *s;
 
-	if (p->nblocks > 0 && p->blocks[p->nblocks - 1].ht == ht && p->blocks[p->nblocks - 1].block == block)
+	if (p->set.nblocks > 0 && p->set.blocks[p->set.nblocks - 1].ht == ht && p->set.blocks[p->set.nblocks - 1].block == block)
 		return true;
 	s = zen_spillmap_find(ht, block);
 	for (uint32 i = 0; s != NULL && i < ZEN_TIDS_PER_BLOCK; i++)
@@ -635,14 +412,14 @@ has_block(Prepared *p, ZenHTable *ht, uint32 block)
 }
 
 static void
-add_block(Prepared *p, ZenHTable *ht, uint32 block)
+add_block(ZenPrepared *p, ZenHTable *ht, uint32 block)
 {
 	ZenSpilledBlock *b;
 
 	if (has_block(p, ht, block))
 		return;
-	p->blocks = grow(p->blocks, &p->blocks_capacity, p->nblocks + 1, sizeof(ZenSpilledBlock));
-	b = &p->blocks[p->nblocks++];
+	p->set.blocks = grow(p->set.blocks, &p->set.blocks_capacity, p->set.nblocks + 1, sizeof(ZenSpilledBlock));
+	b = &p->set.blocks[p->set.nblocks++];
 	b->ht = ht;
 	b->block = block;
 	b->nest_level = 1;
@@ -653,7 +430,7 @@ add_block(Prepared *p, ZenHTable *ht, uint32 block)
  * is read, be it sound or damaged.  False if the row has a version of a prepared transaction already (R15).
  */
 static bool
-restore_version(Prepared *p, ZenSlot slot, ZenTupleHeader h)
+restore_version(ZenPrepared *p, ZenSlot slot, ZenTupleHeader h)
 {
 	ZenHTable  *ht = &zen_htables[zen_word1_htable(h.word1)];
 	uint64		tidno = zen_word1_tidno(h.word1);
@@ -677,7 +454,7 @@ restore_version(Prepared *p, ZenSlot slot, ZenTupleHeader h)
 
 /* May the header of a version be believed in that it names a row?  That of a damaged one lengthens a table by little. */
 static bool
-names_row(Prepared *p, ZenTupleHeader h, bool intact)
+names_row(ZenPrepared *p, ZenTupleHeader h, bool intact)
 {
 	ZenHTable  *ht = &zen_htables[zen_word1_htable(h.word1)];
 
@@ -688,7 +465,7 @@ names_row(Prepared *p, ZenTupleHeader h, bool intact)
 
 /* The transaction has written a version that is damaged; known: the row that the header names has it. */
 static void
-report_version(Prepared *p, ZenSlot slot, ZenTupleHeader h, bool known)
+report_version(ZenPrepared *p, ZenSlot slot, ZenTupleHeader h, bool known)
 {
 	ZenHTable  *ht = &zen_htables[zen_word1_htable(h.word1)];
 	uint64		tidno = zen_word1_tidno(h.word1);
@@ -707,7 +484,7 @@ report_version(Prepared *p, ZenSlot slot, ZenTupleHeader h, bool known)
 
 /* Bring back what a slot holds.  After a start with the saved map nobody has looked at it before. */
 static void
-restore_slot(Prepared *p, ZenSlot slot)
+restore_slot(ZenPrepared *p, ZenSlot slot)
 {
 	bool		intact = zen_tuple_intact(slot, zen_slot_size(slot));
 	bool		known;
@@ -736,16 +513,16 @@ restore_slot(Prepared *p, ZenSlot slot)
 }
 
 static void
-restore_slots(Prepared *p)
+restore_slots(ZenPrepared *p)
 {
 	while (p->found != NULL)
 	{
-		FoundSlots *done = p->found;
+		ZenFoundSlots *done = p->found;
 
 		for (uint32 i = 0; i < done->n; i++)
 			restore_slot(p, done->slots[i]);
 		p->found = done->next;
-		zen_arena_free(done, sizeof(FoundSlots));
+		zen_arena_free(done, sizeof(ZenFoundSlots));
 	}
 }
 
@@ -780,29 +557,47 @@ relock(ZenLockedRow *l)
 }
 
 void
-zen_twophase_restore(bool (*count) (void))
+zen_prepared_restore(bool (*count) (void))
 {
 	count_damaged = count;
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
-		Prepared   *p = &prepared[r];
+		ZenPrepared *p = &zen_prepared[r];
 
 		if (zen_regions[r].doubt_kind != ZEN_DOUBT_PREPARED)
 			continue;
 		p->full_xid = zen_regions[r].doubt_xid;
 		p->xid = XidFromFullTransactionId(FullTransactionIdFromU64(p->full_xid));
-		p->commit.stage = ZEN_STAGE_DOUBT;
-		p->commit.region = r;
-		p->commit.cts = zen_regions[r].doubt_cts;
-		p->commit.last = InvalidZenSlot;
-		pg_atomic_write_u32(&zen_regions[r].leased, ZEN_LEASE_REST);
+		p->set.region = r;
+		zen_commit_restore(&p->commit, r);
+		zen_region_take_over(r);
 		restore_slots(p);
-		if (!zen_gc_reserve(r, p->nblocks))
+		if (!zen_gc_reserve(r, p->set.nblocks))
 			zen_arena_full_error();
+		zen_region_rest(r, true);
 		p->in_use = true;
 	}
 	/* I9: one may have locked what another has updated */
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
-		for (uint32 i = 0; prepared[r].in_use && i < prepared[r].nlocks; i++)
-			relock(&prepared[r].locks[i]);
+		for (uint32 i = 0; zen_prepared[r].in_use && i < zen_prepared[r].set.nlocks; i++)
+			relock(&zen_prepared[r].set.locks[i]);
+}
+
+/* ---------- shared memory ---------- */
+
+Size
+zen_prepared_shmem_size(void)
+{
+	return mul_size(ZEN_MAX_REGIONS, sizeof(ZenPrepared));
+}
+
+void
+zen_prepared_init(void)
+{
+	bool		found;
+
+	zen_prepared_holder = find_holder;
+	zen_prepared = ShmemInitStruct("zen prepared transactions", zen_prepared_shmem_size(), &found);
+	if (!found)
+		memset(zen_prepared, 0, zen_prepared_shmem_size());
 }

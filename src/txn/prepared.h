@@ -1,56 +1,90 @@
 /*
- * twophase.h -- prepared transactions.
+ * prepared.h -- the table of prepared transactions, and their row locks in NVM.
  *
- * A prepared transaction keeps its region, with its slots written (LP = 0) and its descriptor saying PREPARED.  What has
- * to be done at its end is kept in shared memory, or rebuilt by recovery from the slots of its region.
+ * A prepared transaction keeps its region, with its slots written (LP = 0) and its descriptor saying PREPARED.  The table is in
+ * shared memory and says what is to be done at the end; recovery rebuilds it from the slots of the regions.
  */
-#ifndef ZEN_TWOPHASE_H
-#define ZEN_TWOPHASE_H
+#ifndef ZEN_PREPARED_H
+#define ZEN_PREPARED_H
 
 #include "txn/commit.h"
 
-extern Size zen_twophase_shmem_size(void);
-extern void zen_twophase_init(void);
-
-/* zen_twophase_prepare -- write everything that COMMIT PREPARED will need, durable on return.  May throw. */
-extern void zen_twophase_prepare(ZenCommit *commit, uint64 full_xid);
-
-/* zen_twophase_detach -- PREPARE has succeeded: the region no longer belongs to this process. */
-extern void zen_twophase_detach(ZenCommit *commit);
-
-/* zen_twophase_undo -- PREPARE has failed before it succeeded: free what prepare has made. */
-extern void zen_twophase_undo(ZenCommit *commit);
+/* Slots of a transaction, as recovery finds them. */
+typedef struct ZenFoundSlots ZenFoundSlots;
 
 /*
- * zen_twophase_resolve -- finish every prepared transaction whose end is known to pg_xact.
- *
- * Called after COMMIT PREPARED and ROLLBACK PREPARED, and now and then by the background worker.  True if there are others.
+ * The prepared transaction of a region.  Its session fills it, without a lock but for the locks; others read it once in_use is
+ * set.  From then on it is changed under ZEN_LOCK_RECOVERY, held exclusively.
  */
-extern bool zen_twophase_resolve(void);
+typedef struct ZenPrepared
+{
+	bool		in_use;
+	bool		preparing;		/* its locks are being written; under
+								 * ZEN_LOCK_RECOVERY */
+	TransactionId xid;
+	uint64		full_xid;
+	ZenCommit	commit;
+	ZenWriteSet set;			/* in the arena.  The lock lists' slots stand
+								 * behind the writes, with version NULL; locks
+								 * under ZEN_LOCK_RECOVERY */
+	ZenSlot    *damaged;		/* arena; versions in blocks that recovery has
+								 * found damaged */
+	uint32		ndamaged;
+	uint32		damaged_capacity;
+	ZenFoundSlots *found;		/* arena; during recovery */
+} ZenPrepared;
+
+extern ZenPrepared *zen_prepared;	/* [ZEN_MAX_REGIONS] */
+
+extern Size zen_prepared_shmem_size(void);
+extern void zen_prepared_init(void);
 
 /*
- * zen_twophase_holder -- a locker of the list that is prepared, or in the course of it; InvalidTransactionId if none.
+ * zen_prepared_copy_locks -- copy this transaction's row locks to where others look for them.
  *
- * Its lock is in NVM under the row's present TID, so the row must not leave that TID.  Caller is outside any epoch.
+ * Caller holds ZEN_LOCK_RECOVERY exclusively.  Throws when DRAM is full.
  */
-extern TransactionId zen_twophase_holder(const ZenLocker *lockers, uint32 n);
+extern void zen_prepared_copy_locks(ZenPrepared *p);
 
-/* zen_twophase_is_waiting -- does a prepared transaction have this region, and is nobody ending it at this moment? */
-extern bool zen_twophase_is_waiting(uint32 region);
+/*
+ * zen_prepared_reserve -- copy the rest of the write set, and take slots for lock lists in the region.
+ *
+ * Throws ERRCODE_DISK_FULL or ERRCODE_OUT_OF_MEMORY; zen_prepared_free_lists() and zen_prepared_free() undo it.
+ */
+extern void zen_prepared_reserve(ZenPrepared *p, uint32 region);
 
-/* zen_twophase_walk -- call visit for each slot that a prepared transaction has written.  Nobody else is at work. */
-extern void zen_twophase_walk(void (*visit) (uint32 region, ZenSlot slot, ZenTupleHeader former, void *arg), void *arg);
+/* zen_prepared_write_lists -- write the locks to the slots reserved; flushed, not fenced.  Lease holder; never throws. */
+extern void zen_prepared_write_lists(ZenPrepared *p, uint64 cts);
+
+/*
+ * zen_prepared_free_lists -- leave the lock lists out, and free their slots, which hold nothing.
+ * zen_prepared_scrub_lists -- the same if they were written: scrubbed first, durably.
+ *
+ * Lease holder; never throw.
+ */
+extern void zen_prepared_free_lists(ZenPrepared *p);
+extern void zen_prepared_scrub_lists(ZenPrepared *p);
+
+/* zen_prepared_free -- free the arrays, and empty the entry.  Caller holds ZEN_LOCK_RECOVERY exclusively. */
+extern void zen_prepared_free(ZenPrepared *p);
+
+/* zen_prepared_is_waiting -- does a prepared transaction have this region, and is nobody ending it at this moment? */
+extern bool zen_prepared_is_waiting(uint32 region);
+
+/* zen_prepared_walk -- call visit for each slot that a prepared transaction has written.  Nobody else is at work. */
+extern void zen_prepared_walk(void (*visit) (uint32 region, ZenSlot slot, ZenTupleHeader former, void *arg), void *arg);
 
 /* ---------- recovery ---------- */
 
-/* A slot of a prepared transaction was found, sound or damaged: a version or a list of its locks.  Throws when DRAM is full. */
-extern void zen_twophase_found(uint32 region, ZenSlot slot);
+/* zen_prepared_found -- a slot of a region's prepared transaction, sound or damaged: a version or locks.  Throws when DRAM is full. */
+extern void zen_prepared_found(uint32 region, ZenSlot slot);
 
 /*
- * All slots are known, and the maps show what is committed: bring the versions and row locks back as those of a transaction in
- * progress.  What is damaged is reported, and no error: count_damaged counts it, and says whether it is to be named.  Throws when
- * DRAM is full.
+ * zen_prepared_restore -- bring the versions and row locks back, as those of transactions in progress.
+ *
+ * All slots are known, and the maps show what is committed.  What is damaged is reported, and is no error: count_damaged counts
+ * it, and says whether it is to be named.  Throws when DRAM is full.
  */
-extern void zen_twophase_restore(bool (*count_damaged) (void));
+extern void zen_prepared_restore(bool (*count_damaged) (void));
 
-#endif							/* ZEN_TWOPHASE_H */
+#endif							/* ZEN_PREPARED_H */

@@ -172,13 +172,11 @@ pre_commit(void)
 			zen_sequence_extend();
 		zen_sequence_flush();
 		XactLastRecEnd = 0;		/* PostgreSQL has nothing to flush */
-		zen_commit_reserve(&zen_my_commit, ws->writes, ws->nwrites);
+		zen_commit_reserve(&zen_my_commit, ws);
 		watch_errors();
-		zen_commit_write(&zen_my_commit, ws->writes, ws->nwrites, false);
-		if (zen_my_commit.last == InvalidZenSlot)
-			zen_my_commit.stage = ZEN_STAGE_LEASED;
-		else if (!ZEN_FAULT(R9_LP_AFTER_VISIBLE))
-			zen_commit_set_lp(&zen_my_commit);
+		zen_commit_write(&zen_my_commit, ws, false);
+		if (zen_my_commit.last != InvalidZenSlot && !ZEN_FAULT(R9_LP_AFTER_VISIBLE))
+			zen_commit_set_lp(&zen_my_commit, ws);
 		RESUME_INTERRUPTS();
 		ZEN_COUNT(commits_zen_only, 1);
 		return;
@@ -187,12 +185,12 @@ pre_commit(void)
 	if (!ZEN_FAULT(R9_NO_FORCED_FLUSH))
 		ForceSyncCommit();
 	if (ws->nwrites > 0 || ws->nblocks > 0)
-		zen_commit_reserve(&zen_my_commit, ws->writes, ws->nwrites);
+		zen_commit_reserve(&zen_my_commit, ws);
 	watch_errors();
 	zen_ddl_precommit(full_xid);
 	if (ws->nwrites > 0 || ws->nblocks > 0)
 	{
-		zen_commit_write(&zen_my_commit, ws->writes, ws->nwrites, true);
+		zen_commit_write(&zen_my_commit, ws, true);
 		if (zen_my_commit.last != InvalidZenSlot)
 			zen_commit_doubt(&zen_my_commit, full_xid, ZEN_DOUBT_COMMIT);
 	}
@@ -209,7 +207,7 @@ pre_prepare(void)
 	if (ws->nwrites == 0 && ws->nblocks == 0 && ws->nlocks == 0 && !zen_ddl_pending())
 	{
 		/* a region may have been leased for what savepoints have taken back */
-		zen_commit_abort(&zen_my_commit, NULL, 0, NULL, 0);
+		zen_commit_abort(&zen_my_commit, ws);
 		return;
 	}
 	PreCommit_CheckForSerializationFailure();
@@ -267,7 +265,7 @@ forget_all(void)
 {
 	zen_writeset_clear();
 	zen_ddl_reset();
-	zen_my_commit.stage = ZEN_STAGE_NONE;
+	Assert(zen_my_commit.stage == ZEN_STAGE_NONE);
 }
 
 static void
@@ -277,10 +275,9 @@ committed(void)
 	if (ZEN_FAULT(R9_LP_AFTER_VISIBLE) && zen_my_commit.stage == ZEN_STAGE_WRITTEN)
 	{
 		pg_usleep(1000000L);	/* long enough for a test to use what it sees */
-		zen_commit_set_lp(&zen_my_commit);
+		zen_commit_set_lp(&zen_my_commit, &zen_writeset);
 	}
-	zen_commit_finish(&zen_my_commit, zen_writeset.writes, zen_writeset.nwrites,
-					  zen_writeset.blocks, zen_writeset.nblocks);
+	zen_commit_finish(&zen_my_commit, &zen_writeset);
 	zen_ddl_commit();
 	unwatch_errors();
 	forget_all();
@@ -314,8 +311,7 @@ aborted(void)
 	if (zen_writeset.nwrites > 0 || zen_writeset.nblocks > 0)
 		ZEN_COUNT(aborts, 1);
 	zen_twophase_undo(&zen_my_commit);
-	zen_commit_abort(&zen_my_commit, zen_writeset.writes, zen_writeset.nwrites,
-					 zen_writeset.blocks, zen_writeset.nblocks);
+	zen_commit_abort(&zen_my_commit, &zen_writeset);
 	release_locks(0);
 	pop_writes(0);
 	zen_ddl_abort();

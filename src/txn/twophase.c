@@ -1,0 +1,230 @@
+/*
+ * twophase.c -- PREPARE TRANSACTION without a log, and the end of what is prepared.
+ *
+ * PREPARE reserves everything first (R7).  Then it writes the versions and the lists of row locks, all flushed, and the descriptor,
+ * and gives the region over to the table of prepared transactions (prepared.c).
+ *
+ * COMMIT PREPARED calls no callback of ours.  PostgreSQL's commit record decides; from then on others see the rows, and
+ * zen_twophase_resolve() makes the region's watermark follow.  Until it has, the descriptor tells recovery to ask pg_xact.
+ */
+#include "txn/twophase.h"
+
+#include "access/transam.h"
+#include "access/twophase.h"
+#include "access/xact.h"
+#include "base/locks.h"
+#include "cache/spillmap.h"
+#include "row/lockers.h"
+#include "row/rowadmit.h"
+#include "storage/procarray.h"
+#include "txn/ddl.h"
+#include "txn/prepared.h"
+#include "txn/spillend.h"
+
+/* ---------- PREPARE ---------- */
+
+/* Leave lock i out of the write set. */
+static void
+remove_lock(uint32 i)
+{
+	ZenWriteSet *ws = &zen_writeset;
+
+	ws->locks[i] = ws->locks[--ws->nlocks];
+}
+
+/*
+ * A row lock is written under the TID that the row has now.  From the moment the lock is published nobody takes the row to
+ * another TID; where that has happened before, the lock goes along, as it did in DRAM.  The tombstone that tells where
+ * to may be collected already, if the transaction that moved the row is the older one: then the table is searched.  No
+ * lock is written under a TID that the row has left for good: another row may get it.
+ */
+static void
+publish_locks(ZenPrepared *p)
+{
+	ZenWriteSet *ws = &zen_writeset;
+	List	   *searched = NIL; /* tables */
+	uint32		i = 0;
+
+	LWLockAcquire(zen_lock(ZEN_LOCK_RECOVERY), LW_EXCLUSIVE);
+	zen_prepared_copy_locks(p);
+	p->xid = GetTopTransactionId();
+	p->preparing = true;
+	while (i < ws->nlocks)
+	{
+		ZenLockedRow l = ws->locks[i];
+		uint64		next = 0;
+		ZenLockPlace place = zen_lockers_touch(l.ht, l.tidno, l.xid, &next);
+
+		if (place == ZEN_LOCK_FORWARD || place == ZEN_LOCK_MOVED)
+		{
+			zen_writeset_reserve(0, 1);
+			zen_writeset_add_lock(l.ht, next, l.xid, l.mode);
+		}
+		else if (place == ZEN_LOCK_GONE && !list_member_ptr(searched, l.ht))
+		{
+			zen_lockers_collect(l.ht);
+			searched = lappend(searched, l.ht);
+		}
+		if (place == ZEN_LOCK_MOVED || place == ZEN_LOCK_GONE)
+			remove_lock(i);
+		else
+			i++;
+	}
+	list_free(searched);
+	zen_prepared_copy_locks(p);
+	LWLockRelease(zen_lock(ZEN_LOCK_RECOVERY));
+}
+
+
+void
+zen_twophase_prepare(ZenCommit *commit, uint64 full_xid)
+{
+	ZenWriteSet *ws = &zen_writeset;
+	ZenPrepared *p;
+
+	/* R7: everything that can fail comes before the first store */
+	zen_commit_reserve(commit, ws);
+	p = &zen_prepared[commit->region];
+	Assert(!p->in_use);
+	publish_locks(p);
+	zen_prepared_reserve(p, commit->region);
+
+	/*
+	 * also without a version: the descriptor brings locks, and tables created
+	 * or dropped, back after a restart
+	 */
+	zen_commit_store_prepared(commit, ws);
+	zen_spillend_restamp(commit->region, commit->cts, ws->blocks, ws->nblocks);
+	zen_prepared_write_lists(p, commit->cts);
+	zen_commit_doubt(commit, full_xid, ZEN_DOUBT_PREPARED);
+	p->full_xid = full_xid;
+	p->xid = GetTopTransactionId();
+}
+
+
+void
+zen_twophase_undo(ZenCommit *commit)
+{
+	ZenPrepared *p;
+
+	if (commit->stage == ZEN_STAGE_NONE || zen_prepared[commit->region].in_use)
+		return;
+	p = &zen_prepared[commit->region];
+	if (p->set.writes == NULL && p->set.locks == NULL)
+		return;
+	if (commit->stage == ZEN_STAGE_LEASED)
+		zen_prepared_free_lists(p); /* intact, and not to be forgotten */
+	else
+		zen_prepared_scrub_lists(p);
+	LWLockAcquire(zen_lock(ZEN_LOCK_RECOVERY), LW_EXCLUSIVE);
+	zen_prepared_free(p);
+	LWLockRelease(zen_lock(ZEN_LOCK_RECOVERY));
+}
+
+void
+zen_twophase_detach(ZenCommit *commit)
+{
+	ZenPrepared *p = &zen_prepared[commit->region];
+
+	Assert(p->full_xid != 0);
+	p->commit = *commit;
+	pg_write_barrier();
+	p->in_use = true;
+	p->preparing = false;
+	zen_commit_hand_over(commit);
+}
+
+
+/* ---------- COMMIT PREPARED, ROLLBACK PREPARED ---------- */
+
+/*
+ * Rows whose new version is damaged: to read one is an error from now on, for everybody, as it is after the next recovery.  An older
+ * version keeps its slot, in case it is the row's number that is damaged.
+ */
+static void
+place_damaged(ZenPrepared *p)
+{
+	for (uint32 i = 0; i < p->ndamaged; i++)
+	{
+		ZenTupleHeader h = zen_tuple_header(p->damaged[i]);
+		ZenHTable  *ht = &zen_htables[zen_word1_htable(h.word1)];
+		uint64		tidno = zen_word1_tidno(h.word1);
+		ZenWord    *word = zen_tidmap_word(ht, tidno);
+		ZenSpill   *s = zen_spillmap_find(ht, (uint32) (tidno / ZEN_TIDS_PER_BLOCK));
+		bool		replaces = zen_spillmap_old(s, tidno % ZEN_TIDS_PER_BLOCK) != InvalidZenSlot;
+		uint64		w = zen_word_lock(word);
+		bool		placed = zen_word_state(w) == ZEN_WORD_SPILLED && zen_word_ref(w) == p->damaged[i];
+
+		if (placed && replaces)
+			w = zen_word_stale_inc(w);
+		if (placed)
+			w = zen_word_with(w, (h.word1 & ZEN_DELETED) ? ZEN_WORD_DEAD : ZEN_WORD_NVM, p->damaged[i]);
+		zen_word_unlock(word, w);
+		if (!placed)
+			continue;
+		zen_spillmap_forget(ht, tidno);
+		zen_spillmap_trim(ht, (uint32) (tidno / ZEN_TIDS_PER_BLOCK), false);
+	}
+}
+
+static void
+finish(ZenPrepared *p, bool committed)
+{
+	uint64		full_xid = p->full_xid;
+	ZenPrepared copy;
+
+	zen_region_take_over(p->commit.region);
+
+	zen_prepared_scrub_lists(p);
+	for (uint32 i = 0; i < p->set.nlocks; i++)
+		zen_lockers_release(p->set.locks[i].ht, p->set.locks[i].tidno, p->set.locks[i].xid);
+
+	/*
+	 * the region is free for others as soon as commit or abort has released
+	 * it: leave its entry before
+	 */
+	copy = *p;
+	memset(p, 0, sizeof(*p));
+	if (committed)
+	{
+		place_damaged(&copy);
+		zen_commit_finish(&copy.commit, &copy.set);
+	}
+	else
+	{
+		zen_commit_abort(&copy.commit, &copy.set);
+		while (copy.set.nwrites > 0)
+			zen_pop_version(&copy.set.writes[--copy.set.nwrites]);
+	}
+	zen_ddl_resolve(full_xid, committed);
+	zen_prepared_free(&copy);
+}
+
+bool
+zen_twophase_resolve(void)
+{
+	bool		waiting = false;
+
+	if (max_prepared_xacts == 0)
+		return false;
+	LWLockAcquire(zen_lock(ZEN_LOCK_RECOVERY), LW_EXCLUSIVE);
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+	{
+		ZenPrepared *p = &zen_prepared[r];
+
+		if (!p->in_use)
+			continue;
+		if (TransactionIdIsInProgress(p->xid))
+			waiting = true;
+		else
+			finish(p, TransactionIdDidCommit(p->xid));
+	}
+	LWLockRelease(zen_lock(ZEN_LOCK_RECOVERY));
+	return waiting;
+}
+
+void
+zen_twophase_init(void)
+{
+	zen_spilled_resolve = zen_twophase_resolve;
+}
