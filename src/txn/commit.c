@@ -1,9 +1,14 @@
 /*
  * commit.c -- the commit protocol.
  *
- * zen-only:	lease, allocate | write all with LP = 0, last header line not flushed | fence | LP, flush, fence | visible
- * mixed:		lease, allocate | write all with LP = 0, all flushed | fence | descriptor, fence | PostgreSQL's commit
- *				record, flushed | visible | watermark raised and descriptor cleared in one line, fence
+ * zen-only:
+ *	lease, allocate; write all with LP = 0, the last header's line not flushed; fence;
+ *	LP, flush, fence; visible.
+ *
+ * mixed:
+ *	lease, allocate; write all with LP = 0, all flushed; fence; descriptor, fence;
+ *	PostgreSQL's commit record, flushed; visible;
+ *	watermark raised and descriptor cleared in one line, fence.
  *
  * A transaction whose last slot fits one line needs no first fence if it has no other line: LP and body persist in
  * order (R6).
@@ -21,6 +26,7 @@
 #include "nvm/persist.h"
 #include "nvm/slotalloc.h"
 #include "row/visibility.h"
+#include "txn/chain.h"
 #include "txn/spillend.h"
 
 #define CTS_TRIES		4		/* numbers that are passed over to save a
@@ -45,9 +51,34 @@ static const uint8 legal_next[] PG_USED_FOR_ASSERTS_ONLY =
 static inline void
 enter_stage(ZenCommit *commit, ZenCommitStage stage)
 {
-	Assert(legal_next[commit->stage] & (1 << stage));
+	Assert(commit->stage < lengthof(legal_next) && (legal_next[commit->stage] & (1 << stage)));
 	commit->stage = stage;
 }
+
+#ifdef USE_ASSERT_CHECKING
+/*
+ * What must be true of a write set whose transaction ends: it fits its arrays; all savepoints are released or rolled back, so all
+ * is the top level's; writes that were given up by spilling are out, and those that remain know their rows.
+ */
+static void
+check_write_set(const ZenWriteSet *ws, uint32 region)
+{
+	Assert(ws->nwrites <= ws->writes_capacity && ws->nlocks <= ws->locks_capacity &&
+		   ws->nblocks <= ws->blocks_capacity);
+	Assert(ws->nblocks == 0 || ws->region == region);
+	for (uint32 i = 0; i < ws->nwrites; i++)
+	{
+		const ZenWrite *w = &ws->writes[i];
+
+		Assert(w->nest_level <= 1 && w->version != NULL);
+		Assert(w->word == zen_tidmap_word(w->ht, w->tidno));
+	}
+	for (uint32 i = 0; i < ws->nlocks; i++)
+		Assert(ws->locks[i].nest_level <= 1 && TransactionIdIsNormal(ws->locks[i].xid));
+	for (uint32 i = 0; i < ws->nblocks; i++)
+		Assert(ws->blocks[i].nest_level <= 1 && ws->blocks[i].ht->idx != 0);
+}
+#endif
 
 /* Is there an older version with a slot? */
 static bool
@@ -63,8 +94,8 @@ replaces_slot(ZenVersion *v)
 }
 
 /*
- * Has this transaction put a newer version over that of w?  Asked while the transaction is in progress: whoever else wants the row
- * waits.
+ * Has this transaction put a newer version over that of w?  Asked while the transaction is in progress, so other writers of the
+ * row wait.
  */
 static bool
 is_superseded(ZenWrite *w)
@@ -100,6 +131,8 @@ needs_slot(ZenWrite *w, bool spilled)
 void
 zen_pool_full_error(void)
 {
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
 	ereport(ERROR,
 			(errcode(ERRCODE_DISK_FULL),
 			 errmsg("zen pool is full"),
@@ -143,6 +176,7 @@ take_slots(ZenCommit *commit, ZenWriteSet *ws)
 			return_slots(ws);
 			return false;
 		}
+		Assert(zen_pages[zen_slot_page(w->slot)].owner.region == commit->region);
 		if (ZEN_FAULT(R5_COUNT_DOWN_EARLY))
 			zen_gc_forget_header(zen_tuple_header(w->slot));
 	}
@@ -150,14 +184,15 @@ take_slots(ZenCommit *commit, ZenWriteSet *ws)
 }
 
 /*
- * The pool is full for the leased region: collect all garbage, then try with any other region that is free.  Leaves
- * commit->region leased, whatever it is.
+ * The pool is full for the leased region: collect all garbage, then try with any other region that is free.  The region in
+ * commit->region on return is leased.
  */
 static bool
 take_slots_anywhere(ZenCommit *commit, ZenWriteSet *ws)
 {
 	uint32		own = commit->region;
 
+	ZenAssertRegionMine(own);
 	zen_gc_for_slots(own);
 	if (take_slots(commit, ws))
 		return true;
@@ -226,6 +261,9 @@ write_version(ZenCommit *commit, ZenWrite *w, bool flush_header)
 	uint64		link = deleted ? link_of(w) : 0;
 	ZenTombstone tombstone = zen_tombstone(link);
 
+	/* R1: the newest of its tuple, which is still this transaction's */
+	Assert(zen_word_leads_to(zen_word_read(w->word), v) || ZEN_FAULT(R15_SAME_CTS_TWICE));
+	Assert(!(zen_version_flags(v) & (ZEN_V_ABORTED | ZEN_V_SPECULATIVE)));
 	zen_tuple_write(w->slot, commit->cts, zen_word1(w->ht->idx, w->tidno, v->code, deleted), v->xmin,
 					link ? (MinimalTuple) &tombstone : zen_version_tuple(v), flush_header);
 	v->slot = w->slot;
@@ -243,11 +281,15 @@ zen_commit_begin(ZenCommit *commit)
 	}
 	Assert(commit->stage == ZEN_STAGE_LEASED);
 	zen_region_rest(commit->region, false);
+	ZenAssertRegionMine(commit->region);
 }
 
 void
 zen_commit_await_slots(ZenCommit *commit, bool keep_region, TimestampTz *since)
 {
+	Assert(commit->stage == ZEN_STAGE_LEASED && commit->carrier == InvalidZenSlot);
+	ZenAssertRegionMine(commit->region);
+	ZenAssertNotInEpoch();
 	if (keep_region)
 		zen_region_rest(commit->region, true);
 	else
@@ -296,7 +338,12 @@ zen_commit_reserve(ZenCommit *commit, ZenWriteSet *ws)
 	uint32		items = ws->nwrites + ws->nblocks;
 	TimestampTz since = 0;
 
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
 	zen_commit_begin(commit);
+#ifdef USE_ASSERT_CHECKING
+	check_write_set(ws, commit->region);
+#endif
 	while (!take_slots(commit, ws) && !take_slots_anywhere(commit, ws))
 		zen_commit_await_slots(commit, ws->nblocks > 0, &since);
 	if (!zen_gc_reserve(commit->region, items))
@@ -310,12 +357,15 @@ zen_commit_reserve(ZenCommit *commit, ZenWriteSet *ws)
 	commit->cts = zen_cts_next();
 	for (int i = 0; i < CTS_TRIES && is_near_any(commit->cts, ws); i++)
 		commit->cts = zen_cts_next();
+	/* R3: what a region has committed is told by the largest */
+	Assert(commit->cts > zen_regions[commit->region].last_cts);
 }
 
 void
 zen_commit_store(ZenCommit *commit, ZenWriteSet *ws, bool flush_all)
 {
-	Assert(commit->stage == ZEN_STAGE_LEASED);
+	Assert(commit->stage == ZEN_STAGE_LEASED && commit->cts != 0);
+	ZenAssertRegionMine(commit->region);
 	if (commit->last == InvalidZenSlot)
 		return;
 
@@ -343,6 +393,8 @@ zen_commit_store_prepared(ZenCommit *commit, ZenWriteSet *ws)
 static void
 write_carrier(ZenCommit *commit, bool flush)
 {
+	Assert(commit->carrier == InvalidZenSlot);
+	ZenAssertRegionMine(commit->region);
 	commit->carrier = zen_slot_alloc(commit->region, &zen_htables[0], ZEN_TOMBSTONE_SIZE);
 	if (commit->carrier == InvalidZenSlot)
 	{
@@ -380,7 +432,10 @@ fits_one_line(const ZenCommit *commit, const ZenWriteSet *ws)
 void
 zen_commit_set_lp(ZenCommit *commit, const ZenWriteSet *ws)
 {
-	Assert(commit->stage == ZEN_STAGE_WRITTEN);
+	Assert(commit->stage == ZEN_STAGE_WRITTEN && commit->last != InvalidZenSlot);
+	Assert((zen_tuple_header(commit->last).word0) == commit->cts);
+	Assert(InterruptHoldoffCount > 0);
+	ZenAssertRegionMine(commit->region);
 	/* R2: nothing else is outstanding when LP is stored */
 	if (!fits_one_line(commit, ws) && !ZEN_FAULT(R2_NO_FIRST_FENCE))
 		zen_fence();
@@ -394,6 +449,8 @@ void
 zen_commit_doubt(ZenCommit *commit, uint64 full_xid, uint32 kind)
 {
 	Assert(commit->stage == ZEN_STAGE_WRITTEN);
+	Assert(full_xid != 0 && zen_regions[commit->region].doubt_kind == ZEN_DOUBT_NONE);
+	ZenAssertRegionMine(commit->region);
 	zen_fence();
 	if (!ZEN_FAULT(R9_NO_DESCRIPTOR))
 		zen_region_doubt_set(commit->region, full_xid, commit->cts, kind);
@@ -404,6 +461,7 @@ void
 zen_commit_undo_lp(ZenCommit *commit)
 {
 	Assert(commit->stage == ZEN_STAGE_LP);
+	ZenAssertRegionMine(commit->region);
 	zen_tuple_clear_lp(commit->last);
 	enter_stage(commit, ZEN_STAGE_WRITTEN);
 }
@@ -412,6 +470,7 @@ zen_commit_undo_lp(ZenCommit *commit)
 static ZenVersion *
 find_written(ZenWrite *write, uint64 w, ZenVersion **newer)
 {
+	ZenAssertWordLocked(write->word);
 	*newer = NULL;
 	if (zen_word_state(w) != ZEN_WORD_ENTRY)
 		return NULL;
@@ -447,8 +506,11 @@ mark_committed(ZenWrite *write)
 	uint64		w = zen_word_lock(write->word);
 	ZenVersion *v = find_written(write, w, &newer);
 
+	zen_chain_check(w);
 	if (v != NULL)
 	{
+		Assert(!(zen_version_flags(v) & ZEN_V_ABORTED));
+		Assert(write->slot == InvalidZenSlot || v->slot == write->slot);
 		zen_version_set(v, ZEN_V_COMMITTED);
 		if (zen_version_flags(v) & ZEN_V_PENDING)
 			zen_version_clear(v, ZEN_V_PENDING);
@@ -467,13 +529,13 @@ mark_committed(ZenWrite *write)
 }
 
 /*
- * What was overwritten counts no more (R5); the versions are committed; their predecessors are garbage.
+ * What was overwritten counts no more (R5), the versions are committed, and their predecessors are garbage.
  *
- * The transaction is visible by now, so others may have superseded and collected its versions: they are looked for under
+ * The transaction is visible by now, so others may have superseded and collected its versions.  They are looked for under
  * their words' locks.  Only aborted ones are still ours.
  *
- * Of the versions that it has written of one row, the newest stands for all: whatever freezes it cuts the others off, and who
- * meets one of them before asks pg_xact.  To look for each of them would take the square of their number.
+ * Of the versions that it has written of one row, the newest stands for all.  The collector that freezes it cuts the others off,
+ * and a reader that meets one of them before asks pg_xact.  To look for each of them would take the square of their number.
  */
 static void
 settle_writes(uint32 region, ZenWriteSet *ws)
@@ -482,6 +544,7 @@ settle_writes(uint32 region, ZenWriteSet *ws)
 	{
 		if (w->slot != InvalidZenSlot && !ZEN_FAULT(R5_COUNT_DOWN_EARLY))
 			zen_gc_forget_header(w->former);
+		Assert(!w->aborted || w->slot == InvalidZenSlot);
 		if (w->aborted)
 			zen_pop_version(w);
 		else if (!w->superseded)
@@ -497,6 +560,15 @@ settle_writes(uint32 region, ZenWriteSet *ws)
 	}
 }
 
+/* A region that was leased to spill rows is at rest since then. */
+static void
+be_at_work(ZenCommit *commit)
+{
+	if (commit->stage == ZEN_STAGE_LEASED)
+		zen_region_rest(commit->region, false);
+	ZenAssertRegionMine(commit->region);
+}
+
 void
 zen_commit_finish(ZenCommit *commit, ZenWriteSet *ws)
 {
@@ -504,6 +576,9 @@ zen_commit_finish(ZenCommit *commit, ZenWriteSet *ws)
 
 	if (commit->stage == ZEN_STAGE_NONE)
 		return;
+	be_at_work(commit);
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
 	if (commit->stage == ZEN_STAGE_DOUBT)
 	{
 		/*
@@ -511,11 +586,13 @@ zen_commit_finish(ZenCommit *commit, ZenWriteSet *ws)
 		 * its page with it.  The watermark says the same (R3), in the line
 		 * that also holds the descriptor.
 		 */
+		Assert(commit->cts > region->last_cts);
 		region->last_cts = commit->cts;
 		zen_region_doubt_committed(commit->region);
 	}
 	else if (commit->last != InvalidZenSlot)
 	{
+		Assert(commit->stage == ZEN_STAGE_LP && commit->cts > region->last_cts);
 		/* R4: the old anchor may go, the new LP is fenced */
 		region->anchor = commit->last;
 		region->last_cts = commit->cts;
@@ -566,6 +643,10 @@ zen_commit_abort(ZenCommit *commit, ZenWriteSet *ws)
 {
 	if (commit->stage == ZEN_STAGE_NONE)
 		return;
+	be_at_work(commit);
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
+	Assert(ws->nblocks == 0 || ws->region == commit->region);
 	if (commit->stage == ZEN_STAGE_LP)
 		zen_commit_undo_lp(commit);
 	if (commit->stage == ZEN_STAGE_WRITTEN || commit->stage == ZEN_STAGE_DOUBT)
@@ -586,6 +667,8 @@ zen_commit_abort(ZenCommit *commit, ZenWriteSet *ws)
 void
 zen_commit_hand_over(ZenCommit *commit)
 {
+	Assert(commit->stage == ZEN_STAGE_DOUBT && zen_regions[commit->region].doubt_kind == ZEN_DOUBT_PREPARED);
+	ZenAssertRegionMine(commit->region);
 	zen_region_rest(commit->region, true);
 	enter_stage(commit, ZEN_STAGE_NONE);
 }
@@ -593,6 +676,7 @@ zen_commit_hand_over(ZenCommit *commit)
 void
 zen_commit_restore(ZenCommit *commit, uint32 region)
 {
+	Assert(zen_regions[region].doubt_kind == ZEN_DOUBT_PREPARED && zen_regions[region].doubt_cts != 0);
 	commit->region = region;
 	commit->cts = zen_regions[region].doubt_cts;
 	commit->last = commit->carrier = InvalidZenSlot;
@@ -607,9 +691,12 @@ zen_pop_version(ZenWrite *write)
 	bool		lone = false;
 	uint64		w = zen_word_lock(write->word);
 
+	zen_chain_check(w);
 	/* else a later writer has left it out already */
 	if (zen_word_leads_to(w, v))
 		w = zen_version_pop(w, v, &lone, &lockers);
+	Assert(!zen_chain_has(w, v));
+	zen_chain_check(w);
 	zen_word_unlock(write->word, w);
 	if (lockers != NULL)
 		zen_lockers_free(lockers);

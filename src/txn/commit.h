@@ -1,8 +1,8 @@
 /*
  * commit.h -- making a transaction's writes durable without a log.
  *
- * Called by the transaction callbacks in xact.c only.  The protocol, and what a crash leaves at each step, is in
- * src/README, "Commit".
+ * Called by the transaction callbacks in xact.c, and by PREPARE and spilling.  The protocol, and what a crash leaves at each step,
+ * is in src/README, "Commit".
  */
 #ifndef ZEN_COMMIT_H
 #define ZEN_COMMIT_H
@@ -44,32 +44,33 @@ extern void zen_commit_begin(ZenCommit *commit);
 /*
  * zen_commit_reserve -- take a region, slots, queue space and a Tx-CTS; nothing is written.
  *
- * Throws ERRCODE_DISK_FULL or ERRCODE_OUT_OF_MEMORY.  May wait for room, and be cancelled then if interrupts are not held.
+ * Caller is outside any epoch.  Throws ERRCODE_DISK_FULL or ERRCODE_OUT_OF_MEMORY.  May wait for room; if interrupts are not held
+ * it may be cancelled then.
  */
 extern void zen_commit_reserve(ZenCommit *commit, ZenWriteSet *ws);
 
 /*
- * zen_commit_await_slots -- the pool is full of what others keep: sleep for a moment and have a region again.
+ * zen_commit_await_slots -- the pool is full of what others keep: sleep for a moment, and have a region again.
  *
- * Meanwhile the region is somebody else's to collect in, unless it must be kept: a Tx-CTS was taken for it, or something written
- * in it that is to commit (R3).  Throws ERRCODE_DISK_FULL when there is nothing to wait for, or zen.full_timeout has passed
- * *since, 0 at the first call; and if it is cancelled.
+ * Meanwhile others may collect in the region.  keep_region: they may not, since a Tx-CTS was taken for it, or something was
+ * written in it that is to commit (R3).  Throws ERRCODE_DISK_FULL when there is nothing to wait for, or when zen.full_timeout has
+ * passed *since, 0 at the first call.  Throws if it is cancelled.
  */
 extern void zen_commit_await_slots(ZenCommit *commit, bool keep_region, TimestampTz *since);
 
-/* zen_commit_store -- write all versions with LP = 0 to the slots reserved.  Never throws.  No fence yet. */
+/* zen_commit_store -- write all versions with LP = 0 to the slots reserved.  Never throws.  No fence yet.  Lease holder. */
 extern void zen_commit_store(ZenCommit *commit, ZenWriteSet *ws, bool flush_all);
 
 /* zen_commit_store_prepared -- the same for PREPARE, all flushed; lock lists are written next, be there versions or not. */
 extern void zen_commit_store_prepared(ZenCommit *commit, ZenWriteSet *ws);
 
 /*
- * zen_commit_write -- after zen_commit_reserve(): the same, or if all that there is was spilled, an empty version that is to
- * carry LP; then it may throw ERRCODE_DISK_FULL before it stores anything.
+ * zen_commit_write -- after zen_commit_reserve(): write all versions.  If all that there is was spilled, write an empty version that
+ * is to carry LP; that may throw ERRCODE_DISK_FULL, before anything is stored.
  */
 extern void zen_commit_write(ZenCommit *commit, ZenWriteSet *ws, bool flush_all);
 
-/* zen_commit_set_lp -- fence, LP, fence (R2): after this the transaction is committed, whatever happens. */
+/* zen_commit_set_lp -- fence, LP, fence (R2).  From here on the transaction is committed.  Interrupts are held. */
 extern void zen_commit_set_lp(ZenCommit *commit, const ZenWriteSet *ws);
 
 /* zen_commit_doubt -- fence; write the in-doubt descriptor. */
@@ -80,7 +81,7 @@ extern void zen_commit_undo_lp(ZenCommit *commit);
 
 /*
  * zen_commit_finish -- the transaction has committed: resolve the doubt, account for what was overwritten, queue garbage,
- * release the region.  Never throws.
+ * release the region.  Caller is outside any epoch.  Never throws.
  */
 extern void zen_commit_finish(ZenCommit *commit, ZenWriteSet *ws);
 

@@ -26,6 +26,7 @@
 #include "row/rowadmit.h"
 #include "storage/procarray.h"
 #include "storage/shmem.h"
+#include "txn/chain.h"
 #include "txn/spillend.h"
 
 #define LOCKS_PER_SLOT	60
@@ -55,16 +56,21 @@ struct ZenFoundSlots
 	ZenSlot		slots[FOUND_SLOTS];
 };
 
+StaticAssertDecl(sizeof(LockRecord) == 16 && offsetof(LockList, l) % 8 == 0, "lock lists are a format in NVM");
+StaticAssertDecl(sizeof(struct ZenFoundSlots) == 8192, "found slots take 8 KB at a time");
+
 ZenPrepared *zen_prepared;
 
 /* ---------- arrays in the arena ---------- */
 
+/* An array with room for n elements, in place of one with *capacity of them; throws when DRAM is full. */
 static void *
 grow(void *array, uint32 *capacity, uint32 n, Size element)
 {
 	uint32		wanted = Max(16, *capacity);
 	void	   *copy;
 
+	Assert((array == NULL) == (*capacity == 0));
 	if (n <= *capacity)
 		return array;
 	while (wanted < n)
@@ -82,6 +88,8 @@ grow(void *array, uint32 *capacity, uint32 n, Size element)
 void
 zen_prepared_free(ZenPrepared *p)
 {
+	Assert(LWLockHeldByMeInMode(zen_lock(ZEN_LOCK_RECOVERY), LW_EXCLUSIVE));
+	Assert(p->found == NULL);
 	if (p->set.writes)
 		zen_arena_free(p->set.writes, p->set.writes_capacity * sizeof(ZenWrite));
 	if (p->set.blocks)
@@ -100,6 +108,8 @@ zen_prepared_copy_locks(ZenPrepared *p)
 {
 	const ZenWriteSet *ws = &zen_writeset;
 
+	Assert(LWLockHeldByMeInMode(zen_lock(ZEN_LOCK_RECOVERY), LW_EXCLUSIVE));
+	Assert(!p->in_use);
 	p->set.locks = grow(p->set.locks, &p->set.locks_capacity, ws->nlocks + 1, sizeof(ZenLockedRow));
 	if (ws->nlocks > 0)
 		memcpy(p->set.locks, ws->locks, ws->nlocks * sizeof(ZenLockedRow));
@@ -110,6 +120,7 @@ zen_prepared_copy_locks(ZenPrepared *p)
 static bool
 holds_any(const ZenPrepared *p, const ZenLocker *lockers, uint32 n)
 {
+	Assert(LWLockHeldByMe(zen_lock(ZEN_LOCK_RECOVERY)));
 	for (uint32 i = 0; i < n; i++)
 		for (uint32 j = 0; j < p->set.nlocks; j++)
 			if (p->set.locks[j].xid == lockers[i].xid)
@@ -123,6 +134,7 @@ find_holder(const ZenLocker *lockers, uint32 n)
 {
 	TransactionId found = InvalidTransactionId;
 
+	ZenAssertNotInEpoch();
 	if (max_prepared_xacts == 0)
 		return InvalidTransactionId;
 	LWLockAcquire(zen_lock(ZEN_LOCK_RECOVERY), LW_SHARED);
@@ -150,6 +162,7 @@ nlists_of(const ZenPrepared *p)
 static uint32
 locks_in_list(const ZenPrepared *p, uint32 i)
 {
+	Assert(i < nlists_of(p));
 	return Min(LOCKS_PER_SLOT, p->set.nlocks - i * LOCKS_PER_SLOT);
 }
 
@@ -160,6 +173,7 @@ write_list(ZenPrepared *p, uint32 i, ZenSlot slot, uint64 cts)
 	const ZenLockedRow *locks = &p->set.locks[i * LOCKS_PER_SLOT];
 	LockList	list;
 
+	Assert(zen_pages[zen_slot_page(slot)].owner.htable == 0);
 	memset(&list, 0, sizeof(list));
 	list.n = locks_in_list(p, i);
 	list.head.t_len = offsetof(LockList, l) + list.n * sizeof(LockRecord);
@@ -178,6 +192,8 @@ zen_prepared_write_lists(ZenPrepared *p, uint64 cts)
 	uint32		nlists = nlists_of(p);
 	ZenWrite   *first = p->set.writes + p->set.nwrites - nlists;
 
+	Assert(p->set.nwrites >= nlists);
+	ZenAssertRegionMine(p->set.region);
 	for (uint32 i = 0; i < nlists; i++)
 		write_list(p, i, first[i].slot, cts);
 }
@@ -227,6 +243,8 @@ zen_prepared_reserve(ZenPrepared *p, uint32 region)
 	ZenWriteSet *set = &p->set;
 	uint32		nlists = nlists_of(p);
 
+	ZenAssertRegionMine(region);
+	Assert(p->preparing && set->writes == NULL && set->blocks == NULL);
 	set->writes = grow(NULL, &set->writes_capacity, ws->nwrites + nlists, sizeof(ZenWrite));
 	if (ws->nwrites > 0)
 		memcpy(set->writes, ws->writes, ws->nwrites * sizeof(ZenWrite));
@@ -253,6 +271,7 @@ zen_prepared_free_lists(ZenPrepared *p)
 	ZenWriteSet *set = &p->set;
 	uint32		n = 0;
 
+	Assert(set->nwrites <= set->writes_capacity);
 	for (uint32 i = 0; i < set->nwrites; i++)
 	{
 		if (set->writes[i].version != NULL)
@@ -268,6 +287,7 @@ zen_prepared_scrub_lists(ZenPrepared *p)
 {
 	ZenWriteSet *set = &p->set;
 
+	ZenAssertRegionMine(set->region);
 	for (uint32 i = 0; i < set->nwrites; i++)
 		if (set->writes[i].version == NULL)
 			zen_tuple_scrub(set->writes[i].slot);
@@ -317,6 +337,7 @@ zen_prepared_found(uint32 region, ZenSlot slot)
 	ZenPrepared *p = &zen_prepared[region];
 	ZenFoundSlots *last = p->found;
 
+	Assert(region < ZEN_MAX_REGIONS && slot != InvalidZenSlot && !p->in_use);
 	if (last == NULL || last->n == FOUND_SLOTS)
 	{
 		last = zen_arena_alloc_or_error(sizeof(ZenFoundSlots));
@@ -350,8 +371,8 @@ restore_lock(ZenPrepared *p, const LockRecord *lock)
 }
 
 /*
- * Bring a lock list back.  Of a damaged one all that names a row: to lock one too many makes somebody wait, to lock one too few breaks
- * what PREPARE has promised.
+ * Bring a lock list back; of a damaged one all that names a row.  To lock a row too many makes a writer wait, to lock one too few
+ * breaks what PREPARE has promised.
  */
 static void
 restore_locks(ZenPrepared *p, ZenSlot slot, bool intact)
@@ -378,8 +399,8 @@ restore_locks(ZenPrepared *p, ZenSlot slot, bool intact)
 }
 
 /*
- * What a version's writer excludes.  An update in place keeps the key, since all key columns have an index; of one that moves the row
- * the link says whether it does.
+ * What a version's writer excludes.  An update in place keeps the key, since all key columns have an index.  Of an update that moves
+ * the row the link says whether it does.
  */
 static uint32
 version_flags(ZenSlot slot, ZenTupleHeader h)
@@ -418,6 +439,7 @@ add_block(ZenPrepared *p, ZenHTable *ht, uint32 block)
 
 	if (has_block(p, ht, block))
 		return;
+	Assert(ht->in_use && ht->idx != 0);
 	p->set.blocks = grow(p->set.blocks, &p->set.blocks_capacity, p->set.nblocks + 1, sizeof(ZenSpilledBlock));
 	b = &p->set.blocks[p->set.nblocks++];
 	b->ht = ht;
@@ -426,7 +448,7 @@ add_block(ZenPrepared *p, ZenHTable *ht, uint32 block)
 }
 
 /*
- * Bring a version back, as a spilled one: however large the transaction is, it takes no more DRAM than before the restart, and no data
+ * Bring a version back, as a spilled one.  So a large transaction takes no more DRAM than before the restart, and no data
  * is read, be it sound or damaged.  False if the row has a version of a prepared transaction already (R15).
  */
 static bool
@@ -439,6 +461,7 @@ restore_version(ZenPrepared *p, ZenSlot slot, ZenTupleHeader h)
 	ZenSlot		old = zen_word_state(w) == ZEN_WORD_NVM ? zen_word_ref(w) : InvalidZenSlot;
 	ZenSpillWriter writer = {.xid = p->xid,.cmin = FirstCommandId,.region = p->commit.region};
 
+	ZenAssertRegionMine(p->commit.region);
 	Assert(zen_word_state(w) != ZEN_WORD_ENTRY);
 	if (zen_word_state(w) == ZEN_WORD_SPILLED)
 		return false;
@@ -475,11 +498,14 @@ report_version(ZenPrepared *p, ZenSlot slot, ZenTupleHeader h, bool known)
 	ereport(WARNING,
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("a row that prepared transaction %u has written is damaged", p->xid),
-			 known ? errdetail("It is row (" UINT64_FORMAT "," UINT64_FORMAT ") of zen table %u/%u/%u, at offset " UINT64_FORMAT " of the pool.",
-							   tidno / ZEN_TIDS_PER_BLOCK, tidno % ZEN_TIDS_PER_BLOCK + 1, ht->spc, ht->db, ht->relnumber,
-							   slot * ZEN_SLOT_UNIT) :
-			 errdetail("It lies at offset " UINT64_FORMAT " of the pool; which row it is is unknown.", slot * ZEN_SLOT_UNIT),
-			 errhint("If the transaction is rolled back, nothing of it counts.  If it is committed, restore the row from a backup.")));
+			 known ? errdetail("It is row (" UINT64_FORMAT "," UINT64_FORMAT ") of zen table %u/%u/%u, "
+							   "at offset " UINT64_FORMAT " of the pool.",
+							   tidno / ZEN_TIDS_PER_BLOCK, tidno % ZEN_TIDS_PER_BLOCK + 1,
+							   ht->spc, ht->db, ht->relnumber, slot * ZEN_SLOT_UNIT) :
+			 errdetail("It lies at offset " UINT64_FORMAT " of the pool; which row it is is unknown.",
+					   slot * ZEN_SLOT_UNIT),
+			 errhint("If the transaction is rolled back, nothing of it counts.  "
+					 "If it is committed, restore the row from a backup.")));
 }
 
 /* Bring back what a slot holds.  After a start with the saved map nobody has looked at it before. */
@@ -544,12 +570,14 @@ relock(ZenLockedRow *l)
 	if (lockers == NULL)
 		zen_arena_full_error();
 	w = zen_word_lock(word);
+	zen_chain_check(w);
 	old = zen_word_entry(w)->lockers;
 	if (old)
 		memcpy(lockers->l, old->l, old->n * sizeof(ZenLocker));
 	lockers->n = old ? old->n : 0;
 	lockers->l[lockers->n].xid = l->xid;
 	lockers->l[lockers->n++].mode = l->mode;
+	Assert(lockers->n <= lockers->capacity);
 	zen_word_entry(w)->lockers = lockers;
 	zen_word_unlock(word, w);
 	if (old)
@@ -559,6 +587,7 @@ relock(ZenLockedRow *l)
 void
 zen_prepared_restore(bool (*count) (void))
 {
+	ZenAssertNotInEpoch();
 	count_damaged = count;
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
@@ -570,6 +599,7 @@ zen_prepared_restore(bool (*count) (void))
 		p->xid = XidFromFullTransactionId(FullTransactionIdFromU64(p->full_xid));
 		p->set.region = r;
 		zen_commit_restore(&p->commit, r);
+		Assert(!p->in_use && p->full_xid != 0 && p->set.nwrites == 0);
 		zen_region_take_over(r);
 		restore_slots(p);
 		if (!zen_gc_reserve(r, p->set.nblocks))

@@ -14,6 +14,7 @@
 #include "access/xact.h"
 #include "base/locks.h"
 #include "cache/spillmap.h"
+#include "miscadmin.h"
 #include "row/lockers.h"
 #include "row/rowadmit.h"
 #include "storage/procarray.h"
@@ -29,14 +30,16 @@ remove_lock(uint32 i)
 {
 	ZenWriteSet *ws = &zen_writeset;
 
+	Assert(i < ws->nlocks);
 	ws->locks[i] = ws->locks[--ws->nlocks];
 }
 
 /*
  * A row lock is written under the TID that the row has now.  From the moment the lock is published nobody takes the row to
- * another TID; where that has happened before, the lock goes along, as it did in DRAM.  The tombstone that tells where
- * to may be collected already, if the transaction that moved the row is the older one: then the table is searched.  No
- * lock is written under a TID that the row has left for good: another row may get it.
+ * another TID.  Where that has happened before, the lock goes along, as it did in DRAM.
+ *
+ * The tombstone that tells where to may be collected already, if the transaction that moved the row is the older one: then the
+ * table is searched.  No lock is written under a TID that the row has left for good: another row may get it.
  */
 static void
 publish_locks(ZenPrepared *p)
@@ -72,6 +75,7 @@ publish_locks(ZenPrepared *p)
 	}
 	list_free(searched);
 	zen_prepared_copy_locks(p);
+	Assert(p->set.nlocks == zen_writeset.nlocks);
 	LWLockRelease(zen_lock(ZEN_LOCK_RECOVERY));
 }
 
@@ -85,7 +89,8 @@ zen_twophase_prepare(ZenCommit *commit, uint64 full_xid)
 	/* R7: everything that can fail comes before the first store */
 	zen_commit_reserve(commit, ws);
 	p = &zen_prepared[commit->region];
-	Assert(!p->in_use);
+	ZenAssertRegionMine(commit->region);
+	Assert(!p->in_use && !p->preparing && p->set.writes == NULL && p->set.locks == NULL && p->found == NULL);
 	publish_locks(p);
 	zen_prepared_reserve(p, commit->region);
 
@@ -112,6 +117,7 @@ zen_twophase_undo(ZenCommit *commit)
 	p = &zen_prepared[commit->region];
 	if (p->set.writes == NULL && p->set.locks == NULL)
 		return;
+	ZenAssertRegionMine(commit->region);
 	if (commit->stage == ZEN_STAGE_LEASED)
 		zen_prepared_free_lists(p); /* intact, and not to be forgotten */
 	else
@@ -126,7 +132,9 @@ zen_twophase_detach(ZenCommit *commit)
 {
 	ZenPrepared *p = &zen_prepared[commit->region];
 
-	Assert(p->full_xid != 0);
+	Assert(p->full_xid != 0 && p->preparing && !p->in_use);
+	Assert(zen_regions[commit->region].doubt_xid == p->full_xid);
+	Assert(p->set.nwrites >= zen_writeset.nwrites && p->set.nlocks == zen_writeset.nlocks);
 	p->commit = *commit;
 	pg_write_barrier();
 	p->in_use = true;
@@ -138,7 +146,7 @@ zen_twophase_detach(ZenCommit *commit)
 /* ---------- COMMIT PREPARED, ROLLBACK PREPARED ---------- */
 
 /*
- * Rows whose new version is damaged: to read one is an error from now on, for everybody, as it is after the next recovery.  An older
+ * Rows whose new version is damaged: to read one is an error from now on, as it is after the next recovery.  An older
  * version keeps its slot, in case it is the row's number that is damaged.
  */
 static void
@@ -173,6 +181,9 @@ finish(ZenPrepared *p, bool committed)
 	uint64		full_xid = p->full_xid;
 	ZenPrepared copy;
 
+	Assert(LWLockHeldByMeInMode(zen_lock(ZEN_LOCK_RECOVERY), LW_EXCLUSIVE));
+	Assert(p->in_use && p == &zen_prepared[p->commit.region]);
+	Assert(p->commit.stage == ZEN_STAGE_DOUBT && p->found == NULL);
 	zen_region_take_over(p->commit.region);
 
 	zen_prepared_scrub_lists(p);
@@ -205,8 +216,11 @@ zen_twophase_resolve(void)
 {
 	bool		waiting = false;
 
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
 	if (max_prepared_xacts == 0)
 		return false;
+	Assert(!LWLockHeldByMe(zen_lock(ZEN_LOCK_RECOVERY)));
 	LWLockAcquire(zen_lock(ZEN_LOCK_RECOVERY), LW_EXCLUSIVE);
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
