@@ -5,8 +5,8 @@
  * server without a stage pays one read of a line that nobody writes.  Nobody is interrupted: transactions that have
  * written already go on to their end beside the privileged one.
  *
- * Waiting is no lock, so nothing can wait for ever, and nobody is made a deadlock's victim: whoever waits looks at the
- * privileged process every LOOK_MS, and gives the stage up for all if that process itself waits for a lock, or if its own
+ * Waiting is no lock, so nothing can wait for ever, and no transaction is made a deadlock's victim.  A waiter looks at the
+ * privileged process every LOOK_MS.  It gives the stage up for all if that process itself waits for a lock, or if its own
  * wait lasts longer than zen.exclusive_timeout.
  */
 #include "txn/exclusive.h"
@@ -118,6 +118,7 @@ zen_exclusive_end(ZenExclusiveEnd end)
 
 /* ---------- beginning and end of a stage ---------- */
 
+/* Under the lock. */
 static ZenExclusiveRecord *
 record_of(uint64 number)
 {
@@ -147,11 +148,13 @@ enter(ZenExclusiveReason reason)
 	TimestampTz now = GetCurrentTimestamp();
 	bool		entered = false;
 
+	Assert(zen_exclusive_joined && MyProc != NULL);
 	SpinLockAcquire(&shared->lock);
 	if (pg_atomic_read_u32(&shared->announced) == 0)
 	{
 		ZenExclusiveRecord *r = record_of(++shared->nstages);
 
+		Assert(r->end != ZEN_EXCLUSIVE_RUNNING || shared->nstages <= ZEN_EXCLUSIVE_HISTORY);
 		memset(r, 0, sizeof(*r));
 		r->pid = MyProcPid;
 		r->procno = GetNumberFromPGProc(MyProc);
@@ -179,9 +182,11 @@ end_stage(uint64 number, ZenExclusiveEnd end)
 	ZenExclusiveRecord r;
 	bool		ended = false;
 
+	Assert(number > 0 && end != ZEN_EXCLUSIVE_RUNNING);
 	SpinLockAcquire(&shared->lock);
 	if (pg_atomic_read_u32(&shared->announced) == 1 && shared->nstages == number)
 	{
+		Assert(record_of(number)->end == ZEN_EXCLUSIVE_RUNNING);
 		record_of(number)->end = end;
 		record_of(number)->ended = now;
 		r = *record_of(number);
@@ -209,6 +214,7 @@ is_mine(void)
 	if (my_stage == 0)
 		return false;
 	SpinLockAcquire(&shared->lock);
+	Assert(my_stage <= shared->nstages);
 	mine = pg_atomic_read_u32(&shared->announced) == 1 && shared->nstages == my_stage;
 	SpinLockRelease(&shared->lock);
 	return mine;
@@ -252,6 +258,9 @@ hold_back(void)
 				blocked = 0;
 	uint32		wait_event = zen_wait_event("ZenExclusiveStage");
 
+	Assert(!zen_exclusive_joined && zen_writeset.nwrites == 0);
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
 	ConditionVariablePrepareToSleep(&shared->ended);
 	while (running_stage(&number, &procno, false))
 	{
@@ -313,6 +322,9 @@ join(void)
 void
 zen_exclusive_check(void)
 {
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
+	Assert(InterruptHoldoffCount == 0 && CritSectionCount == 0);
 	if (!zen_exclusive_joined)
 		join();
 	else if (enter(ZEN_EXCLUSIVE_ALPHA))
@@ -329,6 +341,7 @@ zen_exclusive_check(void)
 static void
 leave(ZenExclusiveEnd end)
 {
+	Assert(my_stage != 0 && end != ZEN_EXCLUSIVE_RUNNING);
 	if (is_mine())
 	{
 		zen_gc_all();
@@ -371,9 +384,9 @@ zen_exclusive_prepare(void)
 }
 
 /*
- * A client that has failed too often is privileged from now on, before it takes its next snapshot: then nothing that
- * it could conflict with is committed after that, but by transactions that were running already.  If it fails by one of
- * them it stays privileged.
+ * A client that has failed too often is privileged from now on, before it takes its next snapshot.  So after that nothing that it
+ * could conflict with is committed, but by transactions that were running already.  If it fails by one of them it stays
+ * privileged.
  */
 void
 zen_exclusive_abort(void)
@@ -414,6 +427,7 @@ note_error(ErrorData *edata)
 void
 zen_exclusive_install(void)
 {
+	Assert(!IsUnderPostmaster && emit_log_hook != note_error);
 	prev_emit_log = emit_log_hook;
 	emit_log_hook = note_error;
 }
@@ -429,5 +443,6 @@ zen_exclusive_list(ZenExclusiveRecord *records)
 	for (uint64 i = shared->nstages; i > 0 && n < ZEN_EXCLUSIVE_HISTORY; i--)
 		records[n++] = *record_of(i);
 	SpinLockRelease(&shared->lock);
+	Assert(n <= ZEN_EXCLUSIVE_HISTORY);
 	return n;
 }
