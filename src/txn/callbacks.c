@@ -4,12 +4,12 @@
  * PostgreSQL runs them last registered first.  So zen's are the last to run if zen is the first library of
  * shared_preload_libraries.  Libraries that are loaded later, by LOAD or session_preload_libraries too, run before it.
  *
- * If zen is not the first, it looks whether the libraries ahead of it have registered any.  PostgreSQL's list starts with zen's
- * own entries by then, and has to end there.
+ * If zen is not the first, it looks whether the libraries ahead of it have registered any.  PostgreSQL's list
+ * starts with zen's own entries by then, and has to end there.
  *
- * The list is private to PostgreSQL, but each entry is a chunk of TopMemoryContext, which hands out the chunk that was freed
- * last.  The chunk's content tells whether it is zen's entry.  If it is not, zen takes it that others follow.  That is always
- * safe: see src/README, "Other libraries".
+ * The list is private to PostgreSQL, but each entry is a chunk of TopMemoryContext, which hands out the chunk that
+ * was freed last.  The chunk's content tells whether it is zen's entry.  If it is not, zen takes it that others
+ * follow.  That is always safe: see src/README, "Other libraries".
  */
 #include "txn/callbacks.h"
 

@@ -1,5 +1,5 @@
 /*
- * chain.h -- what is true of every chain of versions, checked in assert builds when a transaction ends.
+ * chain.h -- invariants of a row's chain of versions, checked in assert builds when a transaction ends.
  */
 #ifndef ZEN_CHAIN_H
 #define ZEN_CHAIN_H
@@ -49,7 +49,7 @@ zen_chain_check(uint64 w)
 			/* these belong to the newest version, and codes tell apart */
 			Assert(v->lockers == NULL && !(zen_version_flags(v) & (ZEN_V_IN_CLOCK | ZEN_V_SPECULATIVE)));
 			Assert(v->code != newer->code && v->code != head->code);
-			/* a writer leaves out what has aborted */
+			/* a writer leaves out aborted versions */
 			Assert(!(zen_version_flags(newer) & ZEN_V_COMMITTED) || !(zen_version_flags(v) & ZEN_V_ABORTED));
 		}
 		newer = v;
@@ -57,7 +57,7 @@ zen_chain_check(uint64 w)
 	Assert(head == NULL || n <= (uint32) head->depth + 1);
 }
 
-/* zen_chain_has -- is a version among those that a word leads to?  As far as they are checked; under the word's lock. */
+/* zen_chain_has -- is a version among the first that a word leads to?  Under the word's lock. */
 static inline bool
 zen_chain_has(uint64 w, const ZenVersion *version)
 {

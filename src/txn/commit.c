@@ -57,8 +57,10 @@ enter_stage(ZenCommit *commit, ZenCommitStage stage)
 
 #ifdef USE_ASSERT_CHECKING
 /*
- * What must be true of a write set whose transaction ends: it fits its arrays; all savepoints are released or rolled back, so all
- * is the top level's; writes that were given up by spilling are out, and those that remain know their rows.
+ * Invariants of a write set whose transaction ends:
+ * - it fits its arrays;
+ * - all savepoints are released or rolled back, so each entry is the top level's;
+ * - rows that were spilled are out, and the writes that remain know their versions and words.
  */
 static void
 check_write_set(const ZenWriteSet *ws, uint32 region)
@@ -94,8 +96,8 @@ replaces_slot(ZenVersion *v)
 }
 
 /*
- * Has this transaction put a newer version over that of w?  Asked while the transaction is in progress, so other writers of the
- * row wait.
+ * Has this transaction put a newer version over that of w?  Asked while the transaction is in progress, so other
+ * writers of the row wait.
  */
 static bool
 is_superseded(ZenWrite *w)
@@ -138,7 +140,8 @@ zen_pool_full_error(void)
 			 errmsg("zen pool is full"),
 			 errdetail("The pool has %zu MB in %u pages, all in use.",
 					   zen_pool.size / (1024 * 1024), zen_pool.npages),
-			 errhint("Delete rows and run VACUUM, drop tables, or move to a pool created with a larger zen.pool_size.")));
+			 errhint("Delete rows and run VACUUM, drop tables, or move to a pool created with "
+					 "a larger zen.pool_size.")));
 }
 
 /* Give back slots that hold nothing: not written, or scrubbed. */
@@ -184,8 +187,8 @@ take_slots(ZenCommit *commit, ZenWriteSet *ws)
 }
 
 /*
- * The pool is full for the leased region: collect all garbage, then try with any other region that is free.  The region in
- * commit->region on return is leased.
+ * The pool is full for the leased region: collect all garbage, then try with any other region that is free.  The
+ * region in commit->region on return is leased.
  */
 static bool
 take_slots_anywhere(ZenCommit *commit, ZenWriteSet *ws)
@@ -196,7 +199,7 @@ take_slots_anywhere(ZenCommit *commit, ZenWriteSet *ws)
 	zen_gc_for_slots(own);
 	if (take_slots(commit, ws))
 		return true;
-	/* R3: what was spilled has bound the transaction to its region */
+	/* R3: rows spilled have bound the transaction to its region */
 	if (ws->nblocks > 0)
 		return false;
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
@@ -229,10 +232,10 @@ newest_of_mine(ZenHTable *ht, uint64 tidno, ZenSpilledChain *space)
 }
 
 /*
- * Where a tombstone says that the row has gone; 0 = nowhere.  Tombstones of rows that this transaction has made are not in
- * NVM, so a row that it has moved several times went to the last place at once.
+ * Where a tombstone says that the row has gone; 0 = nowhere.  Tombstones of rows that this transaction has made are
+ * not in NVM, so a row that it has moved several times went to the last place at once.
  *
- * Nobody else can change the heads of these chains before this transaction ends.
+ * No other process can change the heads of these chains before this transaction ends.
  */
 static uint64
 link_of(ZenWrite *w)
@@ -312,7 +315,7 @@ is_near_any(uint64 cts, const ZenWriteSet *ws)
 	return false;
 }
 
-/* Note of each write what its version says, as long as nobody else can collect it; *last: the last one with a slot. */
+/* Copy the fields of each version that others may collect once it is visible; commit->last: the last slot written. */
 static void
 note_versions(ZenCommit *commit, ZenWriteSet *ws)
 {
@@ -357,7 +360,7 @@ zen_commit_reserve(ZenCommit *commit, ZenWriteSet *ws)
 	commit->cts = zen_cts_next();
 	for (int i = 0; i < CTS_TRIES && is_near_any(commit->cts, ws); i++)
 		commit->cts = zen_cts_next();
-	/* R3: what a region has committed is told by the largest */
+	/* R3: the largest tells which commits of the region count */
 	Assert(commit->cts > zen_regions[commit->region].last_cts);
 }
 
@@ -484,8 +487,8 @@ find_written(ZenWrite *write, uint64 w, ZenVersion **newer)
 }
 
 /*
- * DRAM is short, and collecting does not help: a version without data to take the place of the write's own.  NULL if DRAM is
- * not short, or full.
+ * DRAM is short, and collecting does not help: a version without data to take the place of the write's own.  NULL
+ * if DRAM is not short, or full.
  */
 static ZenVersion *
 make_lean(ZenWrite *write)
@@ -515,7 +518,7 @@ mark_committed(ZenWrite *write)
 		if (zen_version_flags(v) & ZEN_V_PENDING)
 			zen_version_clear(v, ZEN_V_PENDING);
 		superseded = v->older ? zen_version_footprint(v->older) : 0;
-		/* a frozen one may be somebody's to replace already (spill.c) */
+		/* a frozen one may be about to be spilled by its next writer */
 		placed = lean != NULL && (zen_version_flags(v) & (ZEN_V_FROZEN | ZEN_V_TOMBSTONE)) == 0;
 		if (placed)
 			w = zen_version_slim(w, newer, v, lean);
@@ -529,13 +532,14 @@ mark_committed(ZenWrite *write)
 }
 
 /*
- * What was overwritten counts no more (R5), the versions are committed, and their predecessors are garbage.
+ * Versions overwritten in NVM count no more (R5), the new ones are committed, and their predecessors are garbage.
  *
- * The transaction is visible by now, so others may have superseded and collected its versions.  They are looked for under
- * their words' locks.  Only aborted ones are still ours.
+ * The transaction is visible by now, so others may have superseded and collected its versions.  They are looked for
+ * under their words' locks.  Only aborted ones are still ours.
  *
- * Of the versions that it has written of one row, the newest stands for all.  The collector that freezes it cuts the others off,
- * and a reader that meets one of them before asks pg_xact.  To look for each of them would take the square of their number.
+ * Of the versions that it has written of one row, the newest stands for all.  The collector that freezes it cuts
+ * the others off, and a reader that meets one of them before asks pg_xact.  To look for each of them would take the
+ * square of their number.
  */
 static void
 settle_writes(uint32 region, ZenWriteSet *ws)

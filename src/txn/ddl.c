@@ -2,11 +2,12 @@
  * ddl.c -- creation and drop of HTables follow their transaction.
  *
  * An HTable entry names its creator's, dropper's or mover's full xid until the end of that transaction is known;
- * recovery asks pg_xact.  For the answer to mean this transaction, its xid must not be issued again after a crash.  So a
- * WAL record that bears it is flushed before the xid is written to NVM.
+ * recovery asks pg_xact.  For the answer to mean this transaction, its xid must not be issued again after a crash.
+ * So a WAL record that bears it is flushed before the xid is written to NVM.
  *
- * A table is destroyed in this order: its entry is freed, durably; then versions, slots in shared pages, the map, and the
- * table's own pages go.  A crash in the middle leaves slots and pages without an owner, which recovery collects.
+ * A table is destroyed in this order: its entry is freed, durably; then versions, slots in shared pages, the map,
+ * and the table's own pages go.  A crash in the middle leaves slots and pages without an owner, which recovery
+ * collects.
  */
 #include "txn/ddl.h"
 
@@ -113,7 +114,7 @@ moves_to(const ZenHTable *ht, RelFileLocator loc)
 	return ht->db == ZEN_LOCATOR_DB(loc) && zen_nvm_load64(&zen_pool.htables[ht->idx].move_to) == to;
 }
 
-/* A table that the leader of this parallel worker has moved.  The worker does not see the leader's list, but the directory. */
+/* A table that the leader of this parallel worker has moved: the worker sees the directory, not the leader's list. */
 static ZenHTable *
 find_moved_by_leader(RelFileLocator loc)
 {
@@ -179,7 +180,7 @@ free_shared(ZenSlot slot)
 	zen_epoch_leave();
 }
 
-/* Empty one word of a table that nobody reads any more; replaced: the slot that a spilled version has replaced. */
+/* Empty one word of a table that no process reads any more; replaced: the slot that a spilled version has replaced. */
 static void
 empty_word(ZenWord *word, ZenSlot replaced)
 {

@@ -11,7 +11,7 @@
 /* zen_ddl_create -- make the HTable of a relfilenode; throws. */
 extern ZenHTable *zen_ddl_create(RelFileLocator loc, ProcNumber backend);
 
-/* zen_ddl_find -- zen_htable_find() that also knows this transaction's uncommitted moves, in its parallel workers too. */
+/* zen_ddl_find -- zen_htable_find() that also knows this transaction's uncommitted moves; in parallel workers, too. */
 extern ZenHTable *zen_ddl_find(RelFileLocator loc, ProcNumber backend);
 
 /* zen_ddl_drop -- the HTable goes at commit; harmless if it is noted already. */
@@ -26,7 +26,10 @@ extern void zen_ddl_move(ZenHTable *ht, RelFileLocator to);
 /* zen_ddl_is_own -- was it made in this (sub)transaction, so that a rollback takes it away with all rows? */
 extern bool zen_ddl_is_own(const ZenHTable *ht);
 
-/* zen_ddl_truncate -- take all rows out at once, also if the transaction aborts later: it made the table (zen_ddl_is_own). */
+/*
+ * zen_ddl_truncate -- take all rows out at once, also if the transaction aborts later: it made the table
+ * (zen_ddl_is_own).
+ */
 extern void zen_ddl_truncate(ZenHTable *ht);
 
 /* zen_ddl_is_dropping -- has this transaction dropped it? */
@@ -51,7 +54,7 @@ extern void zen_ddl_subabort(int nest_level);
 extern void zen_ddl_forget(void);
 extern void zen_ddl_resolve(uint64 full_xid, bool committed);
 
-/* zen_xid_make_durable -- WAL that bears this transaction's xid is flushed; once per transaction.  Outside any epoch. */
+/* zen_xid_make_durable -- WAL that bears this transaction's xid is flushed, once.  Outside any epoch.  May throw. */
 extern void zen_xid_make_durable(void);
 
 /* At the end of a transaction. */

@@ -5,8 +5,9 @@
  * - it holds more than a share alpha of the Met-Cache in DRAM;
  * - less than a share beta of the pool is free;
  * - its client has lost gamma transactions in a row to serialization failures and deadlocks.
- * From then to its end other transactions wait before their first write to a zen table.  At the end garbage is collected
- * for all.  Why nobody waits for ever is in src/README, "The exclusive stage".
+ *
+ * From then to its end other transactions wait before their first write to a zen table.  At the end garbage is
+ * collected for all.  Why no transaction waits for ever is in src/README, "The exclusive stage".
  */
 #ifndef ZEN_EXCLUSIVE_H
 #define ZEN_EXCLUSIVE_H
@@ -63,8 +64,8 @@ extern void zen_exclusive_check(void);
 /*
  * zen_exclusive_write -- before each write and row lock.
  *
- * Waits if another transaction is privileged and this one has not written yet.  Makes this one privileged if it has crossed a
- * threshold.  Interruptible.  The caller holds no LWLock and is outside any epoch.
+ * Waits if another transaction is privileged and this one has not written yet.  Makes this one privileged if it has
+ * crossed a threshold.  Interruptible.  The caller holds no LWLock and is outside any epoch.
  */
 static inline void
 zen_exclusive_write(void)

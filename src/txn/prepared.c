@@ -1,13 +1,13 @@
 /*
  * prepared.c -- the table of prepared transactions, one place a region.
  *
- * Row locks live in DRAM, so a prepared transaction writes lists of its own into ordinary slots of its region.  They bear HTable 0
- * and the transaction's Tx-CTS, so recovery finds them with its versions.  When the transaction ends these slots are scrubbed
- * before the descriptor goes, so that no lock list ever counts as a committed tuple.  (Recovery discards slots of HTable 0 in
- * any case.)
+ * Row locks live in DRAM, so a prepared transaction writes lists of its own into ordinary slots of its region.
+ * They bear HTable 0 and the transaction's Tx-CTS, so recovery finds them with its versions.  When the transaction
+ * ends these slots are scrubbed before the descriptor goes, so that no lock list ever counts as a committed tuple.
+ * (Recovery discards slots of HTable 0 in any case.)
  *
- * After a restart all versions come back first, as spilled ones, then all locks (I9).  What is damaged is counted, reported, and
- * brought back as far as it names a row.
+ * After a restart all versions come back first, as spilled ones, then all locks (I9).  Damaged slots are
+ * counted, reported, and brought back as far as they name a row.
  */
 #include "txn/prepared.h"
 
@@ -371,8 +371,8 @@ restore_lock(ZenPrepared *p, const LockRecord *lock)
 }
 
 /*
- * Bring a lock list back; of a damaged one all that names a row.  To lock a row too many makes a writer wait, to lock one too few
- * breaks what PREPARE has promised.
+ * Bring a lock list back; of a damaged one all that names a row.  To lock a row too many makes a writer wait, to
+ * lock one too few breaks the promise of PREPARE.
  */
 static void
 restore_locks(ZenPrepared *p, ZenSlot slot, bool intact)
@@ -399,8 +399,8 @@ restore_locks(ZenPrepared *p, ZenSlot slot, bool intact)
 }
 
 /*
- * What a version's writer excludes.  An update in place keeps the key, since all key columns have an index.  Of an update that moves
- * the row the link says whether it does.
+ * Flags that say which locks a version's writer excludes.  An update in place keeps the key, since all key columns
+ * have an index.  Of an update that moves the row the link says whether it does.
  */
 static uint32
 version_flags(ZenSlot slot, ZenTupleHeader h)
@@ -417,13 +417,14 @@ version_flags(ZenSlot slot, ZenTupleHeader h)
 	return ZEN_V_FORWARD | (zen_link_keeps_key(link) ? 0 : ZEN_V_KEY_UPDATE);
 }
 
-/* Is the block of a row in the list already?  Nobody else is at work. */
+/* Is the block of a row in the list already?  No other process is at work. */
 static bool
 has_block(ZenPrepared *p, ZenHTable *ht, uint32 block)
 {
+	ZenSpilledBlock *last = p->set.nblocks > 0 ? &p->set.blocks[p->set.nblocks - 1] : NULL;
 	ZenSpill   *s;
 
-	if (p->set.nblocks > 0 && p->set.blocks[p->set.nblocks - 1].ht == ht && p->set.blocks[p->set.nblocks - 1].block == block)
+	if (last != NULL && last->ht == ht && last->block == block)
 		return true;
 	s = zen_spillmap_find(ht, block);
 	for (uint32 i = 0; s != NULL && i < ZEN_TIDS_PER_BLOCK; i++)
@@ -448,8 +449,8 @@ add_block(ZenPrepared *p, ZenHTable *ht, uint32 block)
 }
 
 /*
- * Bring a version back, as a spilled one.  So a large transaction takes no more DRAM than before the restart, and no data
- * is read, be it sound or damaged.  False if the row has a version of a prepared transaction already (R15).
+ * Bring a version back, as a spilled one.  So a large transaction takes no more DRAM than before the restart, and
+ * no data is read, be it sound or damaged.  False if the row has a version of a prepared transaction already (R15).
  */
 static bool
 restore_version(ZenPrepared *p, ZenSlot slot, ZenTupleHeader h)
@@ -475,7 +476,7 @@ restore_version(ZenPrepared *p, ZenSlot slot, ZenTupleHeader h)
 	return true;
 }
 
-/* May the header of a version be believed in that it names a row?  That of a damaged one lengthens a table by little. */
+/* Is the header of a version to be believed that it names a row?  That of a damaged one lengthens a table by little. */
 static bool
 names_row(ZenPrepared *p, ZenTupleHeader h, bool intact)
 {
@@ -508,7 +509,7 @@ report_version(ZenPrepared *p, ZenSlot slot, ZenTupleHeader h, bool known)
 					 "If it is committed, restore the row from a backup.")));
 }
 
-/* Bring back what a slot holds.  After a start with the saved map nobody has looked at it before. */
+/* Bring back the version or the locks in a slot.  After a start with the saved map this is the first look at it. */
 static void
 restore_slot(ZenPrepared *p, ZenSlot slot)
 {
@@ -607,7 +608,7 @@ zen_prepared_restore(bool (*count) (void))
 		zen_region_rest(r, true);
 		p->in_use = true;
 	}
-	/* I9: one may have locked what another has updated */
+	/* I9: one may have locked a row that another has updated */
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 		for (uint32 i = 0; zen_prepared[r].in_use && i < zen_prepared[r].set.nlocks; i++)
 			relock(&zen_prepared[r].set.locks[i]);

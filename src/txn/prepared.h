@@ -1,8 +1,9 @@
 /*
  * prepared.h -- the table of prepared transactions, and their row locks in NVM.
  *
- * A prepared transaction keeps its region, with its slots written (LP = 0) and its descriptor saying PREPARED.  The table is in
- * shared memory and says what is to be done at the end; recovery rebuilds it from the slots of the regions.
+ * A prepared transaction keeps its region, with its slots written (LP = 0) and its descriptor saying PREPARED.  The
+ * table is in shared memory and holds all that the end of the transaction needs; recovery rebuilds it from the
+ * slots of the regions.
  */
 #ifndef ZEN_PREPARED_H
 #define ZEN_PREPARED_H
@@ -13,8 +14,8 @@
 typedef struct ZenFoundSlots ZenFoundSlots;
 
 /*
- * The prepared transaction of a region.  Its session fills it, without a lock but for the locks; others read it once in_use is
- * set.  From then on it is changed under ZEN_LOCK_RECOVERY, held exclusively.
+ * The prepared transaction of a region.  Its session fills it, without a lock but for the locks; others read it
+ * once in_use is set.  From then on it is changed under ZEN_LOCK_RECOVERY, held exclusively.
  */
 typedef struct ZenPrepared
 {
@@ -53,7 +54,7 @@ extern void zen_prepared_copy_locks(ZenPrepared *p);
  */
 extern void zen_prepared_reserve(ZenPrepared *p, uint32 region);
 
-/* zen_prepared_write_lists -- write the locks to the slots reserved; flushed, not fenced.  Lease holder; never throws. */
+/* zen_prepared_write_lists -- write the locks to their slots; flushed, not fenced.  Lease holder; never throws. */
 extern void zen_prepared_write_lists(ZenPrepared *p, uint64 cts);
 
 /*
@@ -68,22 +69,28 @@ extern void zen_prepared_scrub_lists(ZenPrepared *p);
 /* zen_prepared_free -- free the arrays, and empty the entry.  Caller holds ZEN_LOCK_RECOVERY exclusively. */
 extern void zen_prepared_free(ZenPrepared *p);
 
-/* zen_prepared_is_waiting -- does a prepared transaction have this region, and is nobody ending it at this moment? */
+/*
+ * zen_prepared_is_waiting -- does a prepared transaction have this region, and no process is ending it at this
+ * moment?
+ */
 extern bool zen_prepared_is_waiting(uint32 region);
 
-/* zen_prepared_walk -- call visit for each slot that a prepared transaction has written.  Nobody else is at work. */
+/*
+ * zen_prepared_walk -- call visit for each slot that a prepared transaction has written.  No other process is at
+ * work.
+ */
 extern void zen_prepared_walk(void (*visit) (uint32 region, ZenSlot slot, ZenTupleHeader former, void *arg), void *arg);
 
 /* ---------- recovery ---------- */
 
-/* zen_prepared_found -- a slot of a region's prepared transaction, sound or damaged: a version or locks.  Throws when DRAM is full. */
+/* zen_prepared_found -- a slot of a region's prepared transaction, sound or damaged.  Throws when DRAM is full. */
 extern void zen_prepared_found(uint32 region, ZenSlot slot);
 
 /*
  * zen_prepared_restore -- bring the versions and row locks back, as those of transactions in progress.
  *
- * All slots are known, and the maps show what is committed.  What is damaged is reported, and is no error: count_damaged counts
- * it, and says whether it is to be named.  Throws when DRAM is full.
+ * All slots are known, and the maps show what is committed.  Damage is reported, and is no error: count_damaged
+ * counts it, and says whether it is to be named.  Throws when DRAM is full.
  */
 extern void zen_prepared_restore(bool (*count_damaged) (void));
 

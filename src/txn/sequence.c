@@ -1,24 +1,27 @@
 /*
  * sequence.c -- a number handed out must not be handed out again.
  *
- * nextval() writes WAL once for 32 numbers, in the transaction that comes first; the others write none.  PostgreSQL relies on
- * their commit records to flush what stands before them in the WAL.  A zen-only transaction is durable without its commit
- * record, and the number in its row may be another session's, which a client has carried over.
+ * nextval() writes WAL once for 32 numbers, in the transaction that comes first; the others write none.  PostgreSQL
+ * relies on their commit records to flush what stands before them in the WAL.  A zen-only transaction is durable
+ * without its commit record, and the number in its row may be another session's, which a client has carried over.
  *
  * So there is one position in the WAL for all, `needed`:
  * - a number leaves the session that has taken it only after `needed` covers the record of that number;
  * - no zen-only commit becomes durable before the WAL is flushed up to `needed`.
  *
- * The record is covered by the LSN of the sequence's page, whichever session has written it.  Numbers leave a session by the end
- * of its transaction and by what it sends to its client, so these two are watched; src/README, "Sequences", has the argument.
+ * The record is covered by the LSN of the sequence's page, whichever session has written it.  Numbers leave a
+ * session by the end of its transaction and by what it sends to its client, so these two are watched; src/README,
+ * "Sequences", has the argument.
  *
- * A lock tells that a session has used a sequence: nextval() keeps a RowExclusiveLock on it to the end of the transaction.  The
- * lock is in the process's own fast-path slots.  It is in the main lock table if the slots were taken, or if another process
- * wants a strong lock; the process that moves it there holds the slots' lock exclusively.  A number that nextval() does not have
- * in store costs an access to a shared buffer, so as long as there was none there is nothing new.
+ * A lock tells that a session has used a sequence: nextval() keeps a RowExclusiveLock on it to the end of the
+ * transaction.  The lock is in the process's own fast-path slots.  It is in the main lock table if the slots were
+ * taken, or if another process wants a strong lock.  The process that moves it there holds the slots' lock
+ * exclusively.  A number that nextval() does not have in store costs an access to a shared buffer, so as long as
+ * there was none there is nothing new.
  *
- * A zen-only transaction whose nextval() has written WAL must wait for the disk.  Before it does it logs further ahead, so that
- * the next such wait comes after zen.sequence_log_ahead numbers.  A crash leaves them out, an orderly stop does not.
+ * A zen-only transaction whose nextval() has written WAL must wait for the disk.  Before it does it logs further
+ * ahead, so that the next such wait comes after zen.sequence_log_ahead numbers.  A crash leaves them out, an
+ * orderly stop does not.
  */
 #include "txn/sequence.h"
 
@@ -51,7 +54,7 @@
 
 StaticAssertDecl((CACHE_SIZE & (CACHE_SIZE - 1)) == 0, "the cache is indexed by bits of the oid");
 
-/* What kind of relations are locked over and over again. */
+/* The kinds of relations that are locked over and over again. */
 typedef struct KnownRelation
 {
 	Oid			oid;
@@ -82,7 +85,7 @@ static XLogRecPtr flushed = InvalidXLogRecPtr;	/* at least so far */
 static const PQcommMethods *next_methods;
 static PQcommMethods methods;
 
-/* ---------- what is known of relations ---------- */
+/* ---------- kinds of relations ---------- */
 
 static void
 forget_known(Datum arg, int cacheid, uint32 hashvalue)
@@ -97,8 +100,8 @@ known_place(Oid relid)
 }
 
 /*
- * Where a relation's page is, if it is a sequence.  A sequence that a crash resets, because it is temporary or unlogged, counts as
- * any other relation.
+ * Where a relation's page is, if it is a sequence.  A sequence that a crash resets, because it is temporary or
+ * unlogged, counts as any other relation.
  */
 static KnownRelation
 read_catalog(Oid relid)
@@ -142,7 +145,7 @@ look_up(Oid relid)
 	return k;
 }
 
-/* ---------- what is locked ---------- */
+/* ---------- relations locked ---------- */
 
 /* Relations that this process has locked as nextval() does. */
 typedef struct Locked
@@ -215,8 +218,8 @@ find_locked(Locked *locked, bool wait)
 /*
  * Does this process hold no lock as nextval() takes it, nor any in the main lock table?  So it is after most reads.
  *
- * A process that moves a lock of ours from our slots to the main table adds it there first.  So the slots are read first.  No
- * other process removes locks of ours.
+ * A process that moves a lock of ours from our slots to the main table adds it there first.  So the slots are read
+ * first.  No other process removes locks of ours.
  */
 static bool
 has_none(void)
@@ -322,7 +325,9 @@ publish(Freedom freedom)
 {
 	Locked		locked;
 
-	ZenAssertNotInEpoch();
+	/* an error may be reported from within an epoch: then we only look */
+	if (freedom != LOOK_ONLY)
+		ZenAssertNotInEpoch();
 	Assert(freedom != READ_CATALOGS || (IsTransactionState() && CritSectionCount == 0));
 	if (has_none())
 	{
@@ -360,7 +365,7 @@ zen_sequence_publish_abort(void)
 
 /* ---------- messages to the client ---------- */
 
-/* What may be done before a message of this type is sent.  Errors are sent before locks are released. */
+/* The freedom before a message of this type is sent.  Errors are sent before locks are released. */
 static Freedom
 freedom_of_message(char type)
 {
@@ -413,21 +418,22 @@ zen_sequence_logged_alone(void)
 	return XactLastRecEnd == own_record && pgWalUsage.wal_records - records_before == 1;
 }
 
-/* How many numbers are to be logged ahead: not many of those that the sequence has, as a crash loses them, and no others. */
+/* Numbers to log ahead: a small part of the sequence, as a crash loses them, and not more than are left. */
 static int64
 choose_ahead(const FormData_pg_sequence *s, int64 last)
 {
 	uint64		step = s->seqincrement > 0 ? s->seqincrement : -(uint64) s->seqincrement;
 	uint64		all = ((uint64) s->seqmax - (uint64) s->seqmin) / step;
-	uint64		left = (s->seqincrement > 0 ? (uint64) s->seqmax - (uint64) last : (uint64) last - (uint64) s->seqmin) / step;
+	uint64		to_end = s->seqincrement > 0 ? (uint64) s->seqmax - (uint64) last : (uint64) last - (uint64) s->seqmin;
+	uint64		left = to_end / step;
 
 	Assert(step > 0 && s->seqmin < s->seqmax && last >= s->seqmin && last <= s->seqmax);
 	return Min(Min((uint64) zen_sequence_log_ahead, all / SMALL_PART), left);
 }
 
 /*
- * Log that `ahead` numbers behind the last one are taken, and remember on the page that they are not, as nextval() does.
- * The caller has locked the page exclusively.
+ * Log that `ahead` numbers behind the last one are taken, and remember on the page that they are not, as nextval()
+ * does.  The caller has locked the page exclusively.
  */
 static XLogRecPtr
 log_numbers(const RelFileLocator *locator, Buffer buffer, HeapTupleHeader tuple, Size len,

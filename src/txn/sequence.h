@@ -6,16 +6,16 @@
 
 #include "base/compat.h"
 
-/* zen_sequence_init: in shmem_startup_hook; zen_sequence_install: in _PG_init, watches what is sent to clients. */
+/* zen_sequence_init: in shmem_startup_hook; zen_sequence_install: in _PG_init, watches messages to clients. */
 extern Size zen_sequence_shmem_size(void);
 extern void zen_sequence_init(void);
 extern void zen_sequence_install(void);
 
 /*
- * zen_sequence_publish -- what this transaction knows of sequences is about to be known to others.
+ * zen_sequence_publish -- the numbers that this transaction knows are about to be known to others.
  *
- * From here on no zen-only commit, by any session, becomes durable before the WAL that these sequences need (zen_sequence_flush).
- * Called for every transaction, before its commit or PREPARE.  May throw.
+ * From here on no zen-only commit, by any session, becomes durable before the WAL that these sequences need
+ * (zen_sequence_flush).  Called for every transaction, before its commit or PREPARE.  May throw.
  */
 extern void zen_sequence_publish(void);
 

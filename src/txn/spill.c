@@ -2,11 +2,11 @@
  * spill.c -- choosing rows, writing them, and making them known as spilled.
  *
  * A row is spilled if its newest version is this transaction's, hangs alone or over a version that every snapshot sees,
- * and nobody has locked it.  Other rows stay in DRAM until commit.
+ * and no transaction has locked it.  Other rows stay in DRAM until commit.
  *
- * R2, R3: the slots have LP = 0, and a Tx-CTS of their region that is smaller than the commit's.  So they are losers until
- * the commit's LP (or descriptor) is durable, and committed from then on.  R11: the region stays leased.  R15: a row that is
- * written again after it was spilled gets the commit's Tx-CTS, which is larger.
+ * R2, R3: the slots have LP = 0, and a Tx-CTS of their region that is smaller than the commit's.  So they are
+ * losers until the commit's LP (or descriptor) is durable, and committed from then on.  R11: the region stays
+ * leased.  R15: a row that is written again after it was spilled gets the commit's Tx-CTS, which is larger.
  */
 #include "txn/spill.h"
 
@@ -27,8 +27,8 @@
 #define BATCH			1024	/* rows written between two fences */
 
 /*
- * Set while rows are spilled.  Meanwhile the rows that are spilled already stand in the write set without a version.  If an error
- * or the end of the session comes between, zen_spill_abandon() takes them out.
+ * Set while rows are spilled.  Meanwhile the rows that are spilled already stand in the write set without a
+ * version.  If an error or the end of the session comes between, zen_spill_abandon() takes them out.
  */
 static bool spilling = false;
 
@@ -49,8 +49,9 @@ is_plain_old(ZenVersion *v)
 }
 
 /*
- * The xid whose end decides about a version.  A frozen one bears the xid of another transaction, and is written in one command.
- * None for a copy that CLUSTER has made of another's version for older snapshots: the record has no place for both xids.
+ * The xid whose end decides about a version.  A frozen one bears the xid of another transaction, and is written in
+ * one command.  None for a copy that CLUSTER has made of another's version for older snapshots: the record has no
+ * place for both xids.
  */
 static TransactionId
 deciding_xid(ZenWrite *w)
@@ -76,7 +77,7 @@ can_spill(ZenWrite *w, uint64 word)
 	return v->older == NULL ? !(flags & ZEN_V_TOMBSTONE) : is_plain_old(v->older);
 }
 
-/* The same, without the word's lock: what is below the row's version may change. */
+/* The same, without the word's lock: the version below the row's may change. */
 static bool
 may_spill(ZenWrite *w)
 {
@@ -111,7 +112,7 @@ note_block(ZenHTable *ht, uint64 tidno)
 		zen_writeset_add_block(ht, block);
 }
 
-/* Write the row to its slot, which is ours.  *cts: of the row before; a new one if it is too near to the slot's last. */
+/* Write the row to its slot, which is ours.  *cts: of the row before; a new one if that is too near to the slot's. */
 static void
 write_row(Row *row, uint64 *cts)
 {
@@ -135,7 +136,7 @@ write_row(Row *row, uint64 *cts)
 					link ? (MinimalTuple) &tombstone : zen_version_tuple(v), true);
 }
 
-/* Make the word SPILLED; false if somebody has locked the row meanwhile, or DRAM is full. */
+/* Make the word SPILLED; false if another transaction has locked the row meanwhile, or DRAM is full. */
 static bool
 publish_row(Row *row, bool *full)
 {
@@ -174,7 +175,7 @@ publish_row(Row *row, bool *full)
 	return true;
 }
 
-/* A slot that was written, and that nobody knows of: R7. */
+/* R7: a slot was written, and no word leads to it. */
 static void
 withdraw_row(Row *row)
 {
@@ -228,8 +229,8 @@ write_rows(Row *rows, uint32 n, uint64 *cts)
 /*
  * From the first store to a slot until an abort can find it nothing throws: in write_rows() and publish_rows().
  *
- * Between two batches the session may be ended, and FATAL passes no PG_FINALLY().  So zen_spill_abandon() does what an abort
- * must do.
+ * Between two batches the session may be ended, and FATAL passes no PG_FINALLY().  So zen_spill_abandon() does what
+ * an abort must do.
  */
 static void
 spill_rows(Row *rows, uint32 n)
@@ -257,7 +258,10 @@ spill_rows(Row *rows, uint32 n)
 	}
 }
 
-/* Leave out of the write set what was spilled.  What remains in DRAM does not count again before as much has come to it. */
+/*
+ * Leave spilled rows out of the write set.  Those that remain in DRAM do not count again before as much has come
+ * to it.
+ */
 static void
 leave_out_spilled(void)
 {
@@ -280,8 +284,8 @@ leave_out_spilled(void)
 }
 
 /*
- * The version that a row replaces may be older than all snapshots, and only wait for the collector to freeze it.  Then that is
- * done now.
+ * The version that a row replaces may be older than all snapshots, and only wait for the collector to freeze it.
+ * Then that is done now.
  */
 static void
 collect_replaced(ZenWrite *w)
@@ -307,7 +311,7 @@ spill(void)
 	Assert(!spilling);
 	Assert(zen_my_commit.stage == ZEN_STAGE_NONE || zen_my_commit.stage == ZEN_STAGE_LEASED);
 	(void) zen_horizon_look();
-	/* pages, maps and records are taken where nobody can make room */
+	/* pages, maps and records are taken where no room can be made */
 	if (zen_arena_lacks_spans())
 		zen_make_room();
 	for (uint32 i = 0; i < ws->nwrites; i++)
@@ -363,8 +367,8 @@ zen_spill_if_large(void)
 	zen_writeset_check_open();
 
 	/*
-	 * what the last one has left is looked at again only when a good part has
-	 * come to it
+	 * rows that the last one has left are looked at again only when a good
+	 * part has come to it
 	 */
 	if (zen_spill_threshold_kb >= 0 &&
 		ws->bytes - ws->spared > Max(threshold(), ws->spared / 4))

@@ -10,7 +10,7 @@
 #include "base/compat.h"
 
 /*
- * zen_spill_if_large -- spill what this transaction has written so far, if it takes too much DRAM.
+ * zen_spill_if_large -- spill the rows that this transaction has written so far, if they take too much DRAM.
  *
  * Called before a write, outside any epoch, with no pointer to a version of this transaction in hand.  Throws
  * ERRCODE_DISK_FULL, ERRCODE_OUT_OF_MEMORY.

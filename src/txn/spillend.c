@@ -1,12 +1,12 @@
 /*
  * spillend.c -- the end of spilled rows: they are settled, taken back, or stamped anew.
  *
- * The transaction that has spilled a row is the only one to scrub its slot.  It finds the slot by the spill record, also when
- * another process has made an entry of the row.  So no other process leaves that version out of its chain: a writer that
- * meets it waits until it is taken back (zen_wait_for_undo).
+ * The transaction that has spilled a row is the only one to scrub its slot.  It finds the slot by the spill record,
+ * also when another process has made an entry of the row.  So no other process leaves that version out of its
+ * chain: a writer that meets it waits until it is taken back (zen_wait_for_undo).
  *
- * R7: what is taken back is scrubbed, durably, before its word shows the older version again.  R15: of a row written again after
- * it was spilled one slot only bears the Tx-CTS of a prepared transaction.
+ * R7: a row taken back is scrubbed, durably, before its word shows the older version again.  R15: of a row
+ * written again after it was spilled one slot only bears the Tx-CTS of a prepared transaction.
  */
 #include "txn/spillend.h"
 
@@ -20,7 +20,7 @@
 #include "nvm/slotalloc.h"
 #include "txn/chain.h"
 
-/* What a record says of a row that this transaction has spilled. */
+/* A row that this transaction has spilled, as its record says. */
 typedef struct Spilled
 {
 	ZenHTable  *ht;
@@ -30,8 +30,8 @@ typedef struct Spilled
 } Spilled;
 
 /*
- * The rows of a block that a region's transaction has spilled and not settled: all, or those of writers that are no longer
- * this transaction's.  *newest, if not NULL: the newest xid among them.
+ * The rows of a block that a region's transaction has spilled and not settled: all, or those of writers that are no
+ * longer this transaction's.  *newest, if not NULL: the newest xid among them.
  */
 static uint32
 rows_of_block(ZenSpilledBlock *b, uint32 region, bool all, Spilled *rows, TransactionId *newest)
@@ -76,7 +76,10 @@ zen_spillend_walk(uint32 region, ZenSpilledBlock *block,
 		visit(region, rows[i].slot, none, arg);
 }
 
-/* The version of a chain whose slot was written when it was spilled; *newer: the one above it.  Under the word's lock. */
+/*
+ * The version of a chain whose slot was written when it was spilled; *newer: the one above it.  Under the word's
+ * lock.
+ */
 static ZenVersion *
 find_spilled(ZenVersion *head, ZenSlot slot, ZenVersion **newer)
 {
@@ -91,7 +94,7 @@ find_spilled(ZenVersion *head, ZenSlot slot, ZenVersion **newer)
 	return NULL;
 }
 
-/* A row of which somebody has made an entry: leave the hint there. */
+/* If a process has made an entry of the row, leave the hint there. */
 static void
 mark_committed(Spilled *row)
 {
@@ -291,8 +294,9 @@ zen_spillend_forget_table(ZenHTable *ht)
 }
 
 /*
- * A row written again after it was spilled: one slot of it gets the commit's Tx-CTS (R15), so the earlier one goes.  Its version
- * is taken off the chain and returned; it is in nobody's hands.  NULL: the row is as it was spilled.
+ * A row written again after it was spilled: one slot of it gets the commit's Tx-CTS (R15), so the earlier one
+ * goes.  Its version is taken off the chain and returned; no record or word leads to it.  NULL: the row is as it was
+ * spilled.
  */
 static ZenVersion *
 take_superseded(Spilled *row)

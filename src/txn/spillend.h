@@ -23,10 +23,10 @@ extern void zen_spillend_walk(uint32 region, ZenSpilledBlock *block,
 extern void zen_spillend_settle(uint32 region, ZenSpilledBlock *blocks, uint32 n);
 
 /*
- * zen_spillend_undo -- R7: scrub, durably, and take back what was spilled to these blocks.
+ * zen_spillend_undo -- R7: scrub, durably, and take back the rows spilled to these blocks.
  *
- * all: everything; else what (sub)transactions have written that are no longer this one's.  Lease holder, outside any epoch.
- * Never throws.
+ * all: all of them; else those of (sub)transactions that are no longer this one's.  Lease holder, outside
+ * any epoch.  Never throws.
  */
 extern void zen_spillend_undo(uint32 region, ZenSpilledBlock *blocks, uint32 n, bool all);
 
@@ -39,8 +39,8 @@ extern void zen_spillend_forget_table(ZenHTable *ht);
 /*
  * zen_spillend_restamp -- PREPARE: all rows get this Tx-CTS, so that one descriptor speaks for them.
  *
- * Of rows that were written again the last version only remains.  Flushed, not fenced.  Lease holder, outside any epoch.  Never
- * throws.
+ * Of rows that were written again the last version only remains.  Flushed, not fenced.  Lease holder, outside any
+ * epoch.  Never throws.
  */
 extern void zen_spillend_restamp(uint32 region, uint64 cts, ZenSpilledBlock *blocks, uint32 n);
 

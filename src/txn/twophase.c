@@ -1,11 +1,12 @@
 /*
- * twophase.c -- PREPARE TRANSACTION without a log, and the end of what is prepared.
+ * twophase.c -- PREPARE TRANSACTION without a log, and the end of prepared transactions.
  *
- * PREPARE reserves everything first (R7).  Then it writes the versions and the lists of row locks, all flushed, and the descriptor,
- * and gives the region over to the table of prepared transactions (prepared.c).
+ * PREPARE reserves everything first (R7).  Then it writes the versions and the lists of row locks, all flushed, and
+ * the descriptor, and gives the region over to the table of prepared transactions (prepared.c).
  *
- * COMMIT PREPARED calls no callback of ours.  PostgreSQL's commit record decides; from then on others see the rows, and
- * zen_twophase_resolve() makes the region's watermark follow.  Until it has, the descriptor tells recovery to ask pg_xact.
+ * COMMIT PREPARED calls no callback of ours.  PostgreSQL's commit record decides; from then on others see the rows,
+ * and zen_twophase_resolve() makes the region's watermark follow.  Until it has, the descriptor tells recovery to
+ * ask pg_xact.
  */
 #include "txn/twophase.h"
 
@@ -35,11 +36,12 @@ remove_lock(uint32 i)
 }
 
 /*
- * A row lock is written under the TID that the row has now.  From the moment the lock is published nobody takes the row to
- * another TID.  Where that has happened before, the lock goes along, as it did in DRAM.
+ * A row lock is written under the TID that the row has now.  From the moment the lock is published no writer takes the
+ * row to another TID.  Where that has happened before, the lock goes along, as it did in DRAM.
  *
- * The tombstone that tells where to may be collected already, if the transaction that moved the row is the older one: then the
- * table is searched.  No lock is written under a TID that the row has left for good: another row may get it.
+ * The tombstone that tells where to may be collected already, if the transaction that moved the row is the older
+ * one: then the table is searched.  No lock is written under a TID that the row has left for good: another row may
+ * get it.
  */
 static void
 publish_locks(ZenPrepared *p)

@@ -15,13 +15,14 @@ extern void zen_twophase_prepare(ZenCommit *commit, uint64 full_xid);
 /* zen_twophase_detach -- PREPARE has succeeded: the region no longer belongs to this process. */
 extern void zen_twophase_detach(ZenCommit *commit);
 
-/* zen_twophase_undo -- PREPARE has failed: free what zen_twophase_prepare() has made.  Never throws. */
+/* zen_twophase_undo -- PREPARE has failed: free all that zen_twophase_prepare() has made.  Never throws. */
 extern void zen_twophase_undo(ZenCommit *commit);
 
 /*
  * zen_twophase_resolve -- finish every prepared transaction whose end is known to pg_xact; true if there are others.
  *
- * Called after COMMIT PREPARED and ROLLBACK PREPARED, and now and then by the background worker.  Caller is outside any epoch.
+ * Called after COMMIT PREPARED and ROLLBACK PREPARED, and now and then by the background worker.  Caller is outside
+ * any epoch.
  */
 extern bool zen_twophase_resolve(void);
 

@@ -1,16 +1,17 @@
 /*
  * xact.c -- transaction callbacks.
  *
- * PRE_COMMIT is the last callback before PostgreSQL makes a transaction visible, so zen-only transactions become durable
- * there (R9).  A few steps that may still fail come after it.  Serialization failures are looked for first.  For the rest an
- * error context callback is left behind: it takes LP back, durably, before the error is reported to anyone.
- * (emit_log_hook would come too late, and with log_min_messages = fatal it would not be called.)  If the error may be caught
- * and the commit go on, the commit record decides from then on.
+ * PRE_COMMIT is the last callback before PostgreSQL makes a transaction visible, so zen-only transactions become
+ * durable there (R9).  A few steps that may still fail come after it.  Serialization failures are looked for
+ * first.  For the rest an error context callback is left behind: it takes LP back, durably, before the error is
+ * reported.  (emit_log_hook would come too late, and with log_min_messages = fatal it would not be
+ * called.)  If the error may be caught and the commit go on, the commit record decides from then on.
  *
  * A transaction is zen-only if all of this is true:
  * - PostgreSQL has written no WAL for it;
  * - it creates or drops no table, and no logical replication worker runs it;
  * - no other library acts after zen.
+ *
  * Else it is mixed, and its commit record, forced to be flushed, decides.
  */
 #include "txn/xact.h"
@@ -68,8 +69,8 @@ message_level(void)
 }
 
 /*
- * LP has been taken back, but the code that catches the error may go on with the commit: from here on it is a mixed one.  The
- * xid comes first, as in pre_commit().
+ * LP has been taken back, but the code that catches the error may go on with the commit: from here on it is a mixed
+ * one.  The xid comes first, as in pre_commit().
  */
 static void
 let_commit_record_decide(void)
@@ -112,8 +113,8 @@ undo_on_error(void *arg)
 /*
  * From here on errors are watched.  Interrupts are held until zen has written everything.
  *
- * PostgreSQL's remaining steps may be cancelled like any commit.  PreCommit_Notify() must be: it waits for a lock that others hold
- * over a commit, and that commit may wait for a standby.
+ * PostgreSQL's remaining steps may be cancelled like any commit.  PreCommit_Notify() must be: it waits for a lock
+ * that others hold over a commit, and that commit may wait for a standby.
  */
 static void
 watch_errors(void)
@@ -148,8 +149,8 @@ is_applied(void)
 }
 
 /*
- * A record of nextval() alone makes no transaction mixed: what it says holds whether the transaction commits or not, and
- * zen_sequence_flush() makes it durable.
+ * A record of nextval() alone makes no transaction mixed: what it says holds whether the transaction commits or
+ * not, and zen_sequence_flush() makes it durable.
  */
 static bool
 is_mixed(void)
@@ -219,7 +220,7 @@ pre_prepare(void)
 	zen_sequence_publish();
 	if (ws->nwrites == 0 && ws->nblocks == 0 && ws->nlocks == 0 && !zen_ddl_pending())
 	{
-		/* a region may have been leased for what savepoints have taken back */
+		/* a region may have been leased for rows that savepoints took back */
 		zen_commit_abort(&zen_my_commit, ws);
 		return;
 	}
@@ -259,9 +260,9 @@ pop_writes(int nest_level)
 /*
  * The record of an abort is on disk before PostgreSQL removes files that the transaction has made.
  *
- * Otherwise a crash may lose the record.  Then replay makes the init fork of an unlogged index again, beside a main fork that
- * waits for a checkpoint to remove it, and the server does not start.  (PostgreSQL's bug 17731; all indexes of zen tables are
- * unlogged.)  The flush may fail, so it comes after all that is ours has been undone.
+ * Otherwise a crash may lose the record.  Then replay makes the init fork of an unlogged index again, beside a main
+ * fork that waits for a checkpoint to remove it, and the server does not start.  (PostgreSQL's bug 17731; all
+ * indexes of zen tables are unlogged.)  The flush may fail, so it comes after all that is ours has been undone.
  */
 static void
 flush_abort_record(void)
@@ -301,8 +302,8 @@ committed(void)
 }
 
 /*
- * What an error has left in the middle of something.  It is done here and not where the error passes: the end of a session
- * (FATAL) passes no PG_CATCH() and no PG_FINALLY().
+ * Clean up after an error in the middle of something.  It is done here and not where the error passes: the end of a
+ * session (FATAL) passes no PG_CATCH() and no PG_FINALLY().
  */
 static void
 abandon(void)
@@ -403,7 +404,7 @@ subxact_callback(SubXactEvent event, SubTransactionId my_subid, SubTransactionId
 			zen_spillend_subabort(level);
 			pop_writes(level);
 			zen_ddl_subabort(level);
-			/* what remains is of the levels above */
+			/* the entries that remain are of the levels above */
 			Assert(zen_writeset.nwrites == 0 || zen_writeset.writes[zen_writeset.nwrites - 1].nest_level < level);
 			Assert(zen_writeset.nlocks == 0 || zen_writeset.locks[zen_writeset.nlocks - 1].nest_level < level);
 			Assert(zen_writeset.nblocks == 0 || zen_writeset.blocks[zen_writeset.nblocks - 1].nest_level < level);
@@ -419,7 +420,7 @@ subxact_callback(SubXactEvent event, SubTransactionId my_subid, SubTransactionId
 static void
 detach(int code, Datum arg)
 {
-	/* ShutdownPostgres() has aborted what was under way */
+	/* ShutdownPostgres() has aborted the transaction under way */
 	Assert(zen_my_commit.stage == ZEN_STAGE_NONE);
 	zen_tablestat_flush();
 	zen_exclusive_detach();
