@@ -333,6 +333,7 @@ zen_exclusive_check(void)
 		zen_exclusive_limit += zen_exclusive_limit / 4; /* another one is
 														 * privileged: ask again
 														 * later */
+	Assert(zen_exclusive_joined);
 }
 
 /* ---------- the end of a transaction ---------- */

@@ -318,6 +318,7 @@ spill(void)
 	{
 		ZenWrite   *w = &ws->writes[i];
 
+		Assert(w->version != NULL && w->slot == InvalidZenSlot);
 		collect_replaced(w);
 		if (may_spill(w))
 			rows[n++].write = w;
