@@ -114,6 +114,7 @@ OBJS = $(addprefix src/base/, \
 		spill.o \
 		ddl.o \
 		sequence.o \
+		prepared.o \
 		twophase.o \
 		xact.o) \
 	$(addprefix src/recovery/, \

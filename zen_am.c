@@ -31,6 +31,7 @@
 #include "table/zenam_reindex.h"
 #include "table/zenam_unlogged.h"
 #include "txn/exclusive.h"
+#include "txn/prepared.h"
 #include "txn/sequence.h"
 #include "txn/twophase.h"
 
@@ -73,7 +74,7 @@ zen_shmem_request(void)
 	RequestAddinShmemSpace(zen_sweep_shmem_size());
 	RequestAddinShmemSpace(zen_sequence_shmem_size());
 	RequestAddinShmemSpace(zen_exclusive_shmem_size());
-	RequestAddinShmemSpace(zen_twophase_shmem_size());
+	RequestAddinShmemSpace(zen_prepared_shmem_size());
 	RequestAddinShmemSpace(zen_recovery_shmem_size());
 	RequestAddinShmemSpace(zen_statements_shmem_request());
 	zen_locks_request();
@@ -120,6 +121,7 @@ zen_shmem_startup(void)
 	zen_sweep_init();
 	zen_sequence_init();
 	zen_exclusive_init();
+	zen_prepared_init();
 	zen_twophase_init();
 	zen_recovery_init();
 	zen_statements_shmem_init();

@@ -67,31 +67,6 @@ zen_version_size(const ZenVersion *v)
 	return zen_arena_rounded(offsetof(ZenVersion, data) + v->len);
 }
 
-#ifdef USE_ASSERT_CHECKING
-/*
- * What must be true of a chain, under its word's lock:
- * - only the newest version has lockers and a place in the CLOCK;
- * - only the newest version may be speculative;
- * - a tombstone has no data, and a version without a slot has data or is a tombstone.
- */
-void
-zen_version_check_chain(ZenVersion *head)
-{
-	for (ZenVersion *v = head; v != NULL; v = v->older)
-	{
-		uint32		flags = zen_version_flags(v);
-
-		Assert(v == head || v->lockers == NULL);
-		Assert(v == head || !(flags & (ZEN_V_IN_CLOCK | ZEN_V_SPECULATIVE)));
-		Assert(!(flags & ZEN_V_TOMBSTONE) || v->len == 0);
-		Assert(!(flags & ZEN_V_FORWARD) || (flags & ZEN_V_TOMBSTONE));
-		Assert(!(flags & ZEN_V_IN_NVM) || v->slot != InvalidZenSlot);
-		Assert(v->len > 0 || v->slot != InvalidZenSlot || (flags & ZEN_V_TOMBSTONE));
-		Assert(v->older != v);
-	}
-}
-#endif
-
 ZenVersion *
 zen_version_alloc(uint32 len)
 {
@@ -170,9 +145,7 @@ zen_version_pop(uint64 w, ZenVersion *v, bool *lone, ZenLockers **lockers)
 	ZenVersion *head = v->older;
 
 	Assert((w & ZEN_WORD_LOCK) && zen_word_leads_to(w, v));
-#ifdef USE_ASSERT_CHECKING
-	zen_version_check_chain(v);
-#endif
+	zen_chain_check(w);
 	*lone = false;
 	*lockers = v->lockers;
 	v->lockers = NULL;

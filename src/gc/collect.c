@@ -109,9 +109,7 @@ collect_word(uint64 w, ZenVersion **cut, ZenSlot *tombstone, ZenVersion **lone, 
 
 	Assert(w & ZEN_WORD_LOCK);
 	ZenAssertInEpoch();
-#ifdef USE_ASSERT_CHECKING
-	zen_version_check_chain(head);
-#endif
+	zen_chain_check(w);
 	/* the item was queued for an earlier table of this number */
 	if (flags & ZEN_V_PENDING)
 		return w;

@@ -122,11 +122,20 @@ void
 zen_region_rest(uint32 region, bool rest)
 {
 	Assert(pg_atomic_read_u32(&zen_regions[region].leased) != 0);
-	if (!rest)
-		zen_regions[region].holder = MyProcPid; /* a prepared transaction is
-												 * ended by another process */
 	pg_memory_barrier();		/* what was done is done before it shows */
 	pg_atomic_write_u32(&zen_regions[region].leased, rest ? ZEN_LEASE_REST : ZEN_LEASE_BUSY);
+	pg_memory_barrier();
+}
+
+void
+zen_region_take_over(uint32 region)
+{
+	ZenRegion  *r = &zen_regions[region];
+
+	Assert(pg_atomic_read_u32(&r->leased) != ZEN_LEASE_BUSY);
+	r->holder = MyProcPid;
+	pg_memory_barrier();		/* as in zen_region_rest() */
+	pg_atomic_write_u32(&r->leased, ZEN_LEASE_BUSY);
 	pg_memory_barrier();
 }
 

@@ -68,6 +68,9 @@ extern void zen_region_release(uint32 region);
 /* zen_region_rest -- the holder leaves the region alone for a while, or is at work again. */
 extern void zen_region_rest(uint32 region, bool rest);
 
+/* zen_region_take_over -- a prepared transaction's region is at rest, or recovery finds it: this process is at work there now. */
+extern void zen_region_take_over(uint32 region);
+
 /* zen_cts_next -- a fresh Tx-CTS; the caller holds a region.  Never throws. */
 extern uint64 zen_cts_next(void);
 

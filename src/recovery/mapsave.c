@@ -28,7 +28,7 @@
 #include "portability/instr_time.h"
 #include "recovery/passes.h"
 #include "storage/fd.h"
-#include "txn/twophase.h"
+#include "txn/prepared.h"
 #include "utils/memutils.h"
 
 #define MAP_FILE		"zen.map"
@@ -423,7 +423,7 @@ measure(Image *image)
 			h->ntables++;
 			h->npieces += pieces_of(zen_tidmap_nblocks(&zen_htables[i]));
 		}
-	zen_twophase_walk(count_prepared, h);
+	zen_prepared_walk(count_prepared, h);
 	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
 	{
 		if (!zen_page_agrees(p))
@@ -458,7 +458,7 @@ begin_bitmaps(Image *image)
 		for (uint32 n = zen_pages[p].nslots; n > 0; n -= Min(n, 64))
 			image->tail.bitmaps[next++] = n >= 64 ? PG_UINT64_MAX : (UINT64CONST(1) << n) - 1;
 	}
-	zen_twophase_walk(save_prepared, image);
+	zen_prepared_walk(save_prepared, image);
 	qsort(image->tail.prepared, image->next_prepared, sizeof(MapPrepared), compare_prepared);
 }
 
@@ -857,7 +857,7 @@ zen_savedmap_finish(ZenSavedMap *map)
 		pg_atomic_fetch_add_u64(&zen_recovery->rows, t->rows);
 	}
 	for (uint32 i = 0; i < map->header.nprepared; i++)
-		zen_twophase_found(map->tail.prepared[i].region, map->tail.prepared[i].slot);
+		zen_prepared_found(map->tail.prepared[i].region, map->tail.prepared[i].slot);
 	raise_largest_cts(map->header.next_cts);
 	free_pieces();
 	close_map(map);

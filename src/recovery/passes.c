@@ -17,7 +17,7 @@
 #include "nvm/repair.h"
 #include "nvm/slotalloc.h"
 #include "storage/spin.h"
-#include "txn/twophase.h"
+#include "txn/prepared.h"
 
 #define MAX_REPORTS		1000	/* damaged slots named in the log; the rest is
 								 * only counted */
@@ -338,7 +338,7 @@ zen_passes_maps(uint32 pageno)
 				break;
 			case SLOT_PREPARED:
 				LWLockAcquire(zen_lock(ZEN_LOCK_RECOVERY), LW_EXCLUSIVE);
-				zen_twophase_found(page->owner.region, slot);
+				zen_prepared_found(page->owner.region, slot);
 				LWLockRelease(zen_lock(ZEN_LOCK_RECOVERY));
 				break;
 			case SLOT_UNTOUCHED:
@@ -475,7 +475,7 @@ zen_passes_damaged(uint32 pageno)
 			continue;
 		ht = &zen_htables[zen_word1_htable(h.word1)];
 		if (fate->prepared_cts != 0 && (h.word0 & ZEN_CTS_MASK) == fate->prepared_cts)
-			zen_twophase_found(page->owner.region, slot);
+			zen_prepared_found(page->owner.region, slot);
 		else if (names_row(h))
 		{
 			if (!place_damaged(ht, slot, h))

@@ -41,7 +41,7 @@
 #include "storage/shmem.h"
 #include "storage/spin.h"
 #include "tcop/tcopprot.h"
-#include "txn/twophase.h"
+#include "txn/prepared.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
@@ -690,7 +690,7 @@ settle_pool(void)
 	settle_regions();
 	zen_cts_restart(pg_atomic_read_u64(&zen_recovery->largest_cts));
 	repairs = zen_repairs;
-	zen_twophase_restore(zen_passes_count_damaged);
+	zen_prepared_restore(zen_passes_count_damaged);
 	pg_atomic_fetch_add_u64(&zen_recovery->repaired, zen_repairs - repairs);
 	hand_out_pages();
 }

@@ -2,12 +2,14 @@
  * callbacks.c -- zen's place among the transaction callbacks of all libraries.
  *
  * PostgreSQL runs them last registered first.  So zen's are the last to run if zen is the first library of
- * shared_preload_libraries: libraries that are loaded later, by LOAD or session_preload_libraries too, run before it.
+ * shared_preload_libraries.  Libraries that are loaded later, by LOAD or session_preload_libraries too, run before it.
  *
- * If zen is not the first, it looks whether the libraries ahead of it have registered any: PostgreSQL's list, which
- * starts with zen's own entries by then, has to end there.  The list is private to PostgreSQL, but each entry is a chunk of
- * TopMemoryContext, which hands out the chunk that was freed last.  Whether the chunk is zen's entry is told by its
- * content; if it is not, zen takes it that others follow.  That is always safe: see src/README, "Other libraries".
+ * If zen is not the first, it looks whether the libraries ahead of it have registered any.  PostgreSQL's list
+ * starts with zen's own entries by then, and has to end there.
+ *
+ * The list is private to PostgreSQL, but each entry is a chunk of TopMemoryContext, which hands out the chunk that
+ * was freed last.  The chunk's content tells whether it is zen's entry.  If it is not, zen takes it that others
+ * follow.  That is always safe: see src/README, "Other libraries".
  */
 #include "txn/callbacks.h"
 
@@ -77,6 +79,7 @@ others_behind(const Entry *entry)
 	Dl_info		zen;
 	Dl_info		info;
 
+	Assert(entry->arg == &marker);
 	if (dladdr(&marker, &zen) == 0)
 		return entry->next;
 	do
@@ -111,8 +114,11 @@ libraries_of(const Entry *entry)
 void
 zen_callbacks_register(XactCallback xact, SubXactCallback subxact)
 {
-	const Entry *entry = register_and_find(xact);
+	const Entry *entry;
 
+	/* each process inherits the list */
+	Assert(!IsUnderPostmaster && !zen_callbacks_last);
+	entry = register_and_find(xact);
 	RegisterSubXactCallback(subxact, NULL);
 	zen_callbacks_last = is_first_library() || (entry != NULL && others_behind(entry) == NULL);
 	if (zen_callbacks_last)

@@ -9,7 +9,7 @@
 #include "access/xact.h"
 
 /*
- * No library's callback runs after zen's: what is not written by zen's PRE_COMMIT is not written at all.  Set in the
+ * No library's callback runs after zen's, so none writes anything after zen's PRE_COMMIT.  Set in the
  * postmaster, before it has children.
  */
 extern bool zen_callbacks_last;

@@ -1,9 +1,14 @@
 /*
  * commit.c -- the commit protocol.
  *
- * zen-only:	lease, allocate | write all with LP = 0, last header line not flushed | fence | LP, flush, fence | visible
- * mixed:		lease, allocate | write all with LP = 0, all flushed | fence | descriptor, fence | PostgreSQL's commit
- *				record, flushed | visible | watermark raised and descriptor cleared in one line, fence
+ * zen-only:
+ *	lease, allocate; write all with LP = 0, the last header's line not flushed; fence;
+ *	LP, flush, fence; visible.
+ *
+ * mixed:
+ *	lease, allocate; write all with LP = 0, all flushed; fence; descriptor, fence;
+ *	PostgreSQL's commit record, flushed; visible;
+ *	watermark raised and descriptor cleared in one line, fence.
  *
  * A transaction whose last slot fits one line needs no first fence if it has no other line: LP and body persist in
  * order (R6).
@@ -30,6 +35,54 @@
 
 ZenCommit	zen_my_commit;
 
+/* Stages that may follow each stage, as bits. */
+static const uint8 legal_next[] PG_USED_FOR_ASSERTS_ONLY =
+{
+	[ZEN_STAGE_NONE] = 1 << ZEN_STAGE_LEASED | 1 << ZEN_STAGE_DOUBT,	/* recovery restores one
+																		 * that is prepared */
+	[ZEN_STAGE_LEASED] = 1 << ZEN_STAGE_WRITTEN | 1 << ZEN_STAGE_NONE,	/* nothing was written */
+	[ZEN_STAGE_WRITTEN] = 1 << ZEN_STAGE_LP | 1 << ZEN_STAGE_DOUBT | 1 << ZEN_STAGE_NONE,	/* scrubbed */
+	[ZEN_STAGE_DOUBT] = 1 << ZEN_STAGE_NONE,	/* settled, scrubbed, or
+												 * handed over */
+	[ZEN_STAGE_LP] = 1 << ZEN_STAGE_NONE | 1 << ZEN_STAGE_WRITTEN,	/* settled, or LP taken
+																	 * back */
+};
+
+/* Each change of a stage passes here. */
+static inline void
+enter_stage(ZenCommit *commit, ZenCommitStage stage)
+{
+	Assert(commit->stage < lengthof(legal_next) && (legal_next[commit->stage] & (1 << stage)));
+	commit->stage = stage;
+}
+
+#ifdef USE_ASSERT_CHECKING
+/*
+ * Invariants of a write set whose transaction ends:
+ * - it fits its arrays;
+ * - all savepoints are released or rolled back, so each entry is the top level's;
+ * - rows that were spilled are out, and the writes that remain know their versions and words.
+ */
+static void
+check_write_set(const ZenWriteSet *ws, uint32 region)
+{
+	Assert(ws->nwrites <= ws->writes_capacity && ws->nlocks <= ws->locks_capacity &&
+		   ws->nblocks <= ws->blocks_capacity);
+	Assert(ws->nblocks == 0 || ws->region == region);
+	for (uint32 i = 0; i < ws->nwrites; i++)
+	{
+		const ZenWrite *w = &ws->writes[i];
+
+		Assert(w->nest_level <= 1 && w->version != NULL);
+		Assert(w->word == zen_tidmap_word(w->ht, w->tidno));
+	}
+	for (uint32 i = 0; i < ws->nlocks; i++)
+		Assert(ws->locks[i].nest_level <= 1 && TransactionIdIsNormal(ws->locks[i].xid));
+	for (uint32 i = 0; i < ws->nblocks; i++)
+		Assert(ws->blocks[i].nest_level <= 1 && ws->blocks[i].ht->idx != 0);
+}
+#endif
+
 /* Is there an older version with a slot? */
 static bool
 replaces_slot(ZenVersion *v)
@@ -44,8 +97,8 @@ replaces_slot(ZenVersion *v)
 }
 
 /*
- * Has this transaction put a newer version over that of w?  Asked while the transaction is in progress: whoever else wants the row
- * waits.
+ * Has this transaction put a newer version over that of w?  Asked while the transaction is in progress, so other
+ * writers of the row wait.
  */
 static bool
 is_superseded(ZenWrite *w)
@@ -55,9 +108,9 @@ is_superseded(ZenWrite *w)
 	return zen_word_state(now) == ZEN_WORD_ENTRY && zen_word_entry(now) != w->version;
 }
 
-/* Is w the newest version of its tuple, and worth a slot? */
+/* Is w the newest version of its tuple, and worth a slot?  spilled: the transaction has spilled rows. */
 static bool
-needs_slot(ZenWrite *w)
+needs_slot(ZenWrite *w, bool spilled)
 {
 	uint64		now = zen_word_read(w->word);
 	ZenVersion *v = w->version;
@@ -68,7 +121,7 @@ needs_slot(ZenWrite *w)
 	if (!(zen_version_flags(v) & ZEN_V_TOMBSTONE))
 		return true;
 	/* a spilled tombstone may say that the row has gone here */
-	if (zen_writeset.nblocks > 0 && (zen_version_flags(v) & (ZEN_V_FORWARD | ZEN_V_MOVED)))
+	if (spilled && (zen_version_flags(v) & (ZEN_V_FORWARD | ZEN_V_MOVED)))
 		return true;
 
 	/*
@@ -81,24 +134,27 @@ needs_slot(ZenWrite *w)
 void
 zen_pool_full_error(void)
 {
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
 	ereport(ERROR,
 			(errcode(ERRCODE_DISK_FULL),
 			 errmsg("zen pool is full"),
 			 errdetail("The pool has %zu MB in %u pages, all in use.",
 					   zen_pool.size / (1024 * 1024), zen_pool.npages),
-			 errhint("Delete rows and run VACUUM, drop tables, or move to a pool created with a larger zen.pool_size.")));
+			 errhint("Delete rows and run VACUUM, drop tables, or move to a pool created with "
+					 "a larger zen.pool_size.")));
 }
 
-/* Give back slots that were taken but not written. */
+/* Give back slots that hold nothing: not written, or scrubbed. */
 static void
-return_slots(ZenWrite *writes, uint32 n)
+return_slots(ZenWriteSet *ws)
 {
-	for (uint32 i = 0; i < n; i++)
-		if (writes[i].slot != InvalidZenSlot)
+	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
+		if (w->slot != InvalidZenSlot)
 		{
-			zen_slot_free(writes[i].slot);
-			writes[i].slot = InvalidZenSlot;
-			writes[i].version->slot = InvalidZenSlot;
+			zen_slot_free(w->slot);
+			w->slot = InvalidZenSlot;
+			w->version->slot = InvalidZenSlot;
 		}
 }
 
@@ -111,20 +167,20 @@ nvm_size(ZenVersion *v)
 
 /* Take slots for all writes from the leased region; none are taken on failure. */
 static bool
-take_slots(ZenCommit *commit, ZenWrite *writes, uint32 n)
+take_slots(ZenCommit *commit, ZenWriteSet *ws)
 {
-	for (uint32 i = 0; i < n; i++)
+	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
 	{
-		ZenWrite   *w = &writes[i];
-
-		if (!needs_slot(w))
+		Assert(w->slot == InvalidZenSlot);
+		if (!needs_slot(w, ws->nblocks > 0))
 			continue;
 		w->slot = zen_slot_alloc(commit->region, w->ht, nvm_size(w->version));
 		if (w->slot == InvalidZenSlot)
 		{
-			return_slots(writes, i);
+			return_slots(ws);
 			return false;
 		}
+		Assert(zen_pages[zen_slot_page(w->slot)].owner.region == commit->region);
 		if (ZEN_FAULT(R5_COUNT_DOWN_EARLY))
 			zen_collect_forget_header(zen_tuple_header(w->slot));
 	}
@@ -132,26 +188,27 @@ take_slots(ZenCommit *commit, ZenWrite *writes, uint32 n)
 }
 
 /*
- * The pool is full for the leased region: collect all garbage, then try with any other region that is free.  Leaves
- * commit->region leased, whatever it is.
+ * The pool is full for the leased region: collect all garbage, then try with any other region that is free.  The
+ * region in commit->region on return is leased.
  */
 static bool
-take_slots_anywhere(ZenCommit *commit, ZenWrite *writes, uint32 n)
+take_slots_anywhere(ZenCommit *commit, ZenWriteSet *ws)
 {
 	uint32		own = commit->region;
 
+	ZenAssertRegionMine(own);
 	zen_reclaim_for_slots(own);
-	if (take_slots(commit, writes, n))
+	if (take_slots(commit, ws))
 		return true;
-	/* R3: what was spilled has bound the transaction to its region */
-	if (zen_writeset.nblocks > 0)
+	/* R3: rows spilled have bound the transaction to its region */
+	if (ws->nblocks > 0)
 		return false;
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
 		if (!zen_region_try_lease(r))
 			continue;
 		commit->region = r;
-		if (take_slots(commit, writes, n))
+		if (take_slots(commit, ws))
 		{
 			zen_region_release(own);
 			return true;
@@ -176,10 +233,10 @@ newest_of_mine(ZenHTable *ht, uint64 tidno, ZenSpilledChain *space)
 }
 
 /*
- * Where a tombstone says that the row has gone; 0 = nowhere.  Tombstones of rows that this transaction has made are not in
- * NVM, so a row that it has moved several times went to the last place at once.
+ * Where a tombstone says that the row has gone; 0 = nowhere.  Tombstones of rows that this transaction has made are
+ * not in NVM, so a row that it has moved several times went to the last place at once.
  *
- * Nobody else can change the heads of these chains before this transaction ends.
+ * No other process can change the heads of these chains before this transaction ends.
  */
 static uint64
 link_of(ZenWrite *w)
@@ -208,6 +265,9 @@ write_version(ZenCommit *commit, ZenWrite *w, bool flush_header)
 	uint64		link = deleted ? link_of(w) : 0;
 	ZenTombstone tombstone = zen_tombstone(link);
 
+	/* R1: the newest of its tuple, which is still this transaction's */
+	Assert(zen_word_leads_to(zen_word_read(w->word), v) || ZEN_FAULT(R15_SAME_CTS_TWICE));
+	Assert(!(zen_version_flags(v) & (ZEN_V_ABORTED | ZEN_V_SPECULATIVE)));
 	zen_tuple_write(w->slot, commit->cts, zen_word1(w->ht->idx, w->tidno, v->code, deleted), v->xmin,
 					link ? (MinimalTuple) &tombstone : zen_version_tuple(v), flush_header);
 	v->slot = w->slot;
@@ -220,22 +280,26 @@ zen_commit_begin(ZenCommit *commit)
 	{
 		zen_slotalloc_choose_region();
 		commit->region = zen_region_lease();
-		commit->stage = ZEN_STAGE_LEASED;
+		enter_stage(commit, ZEN_STAGE_LEASED);
 		commit->last = commit->carrier = InvalidZenSlot;
 	}
 	Assert(commit->stage == ZEN_STAGE_LEASED);
 	zen_region_rest(commit->region, false);
+	ZenAssertRegionMine(commit->region);
 }
 
 void
 zen_commit_await_slots(ZenCommit *commit, bool keep_region, TimestampTz *since)
 {
+	Assert(commit->stage == ZEN_STAGE_LEASED && commit->carrier == InvalidZenSlot);
+	ZenAssertRegionMine(commit->region);
+	ZenAssertNotInEpoch();
 	if (keep_region)
 		zen_region_rest(commit->region, true);
 	else
 	{
 		zen_region_release(commit->region);
-		commit->stage = ZEN_STAGE_NONE;
+		enter_stage(commit, ZEN_STAGE_NONE);
 	}
 	if (!zen_reclaim_await_slots(since))
 		zen_pool_full_error();
@@ -244,23 +308,48 @@ zen_commit_await_slots(ZenCommit *commit, bool keep_region, TimestampTz *since)
 
 /* Would a slot have to be scrubbed before it is written with this Tx-CTS? */
 static bool
-is_near_any(uint64 cts, const ZenWrite *writes, uint32 n)
+is_near_any(uint64 cts, const ZenWriteSet *ws)
 {
-	for (uint32 i = 0; i < n; i++)
-		if (writes[i].slot != InvalidZenSlot && zen_tuple_is_near(writes[i].former, cts))
+	for (const ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
+		if (w->slot != InvalidZenSlot && zen_tuple_is_near(w->former, cts))
 			return true;
 	return false;
 }
 
-void
-zen_commit_reserve(ZenCommit *commit, ZenWrite *writes, uint32 n)
+/* Copy the fields of each version that others may collect once it is visible; commit->last: the last slot written. */
+static void
+note_versions(ZenCommit *commit, ZenWriteSet *ws)
 {
-	uint32		items = n + zen_writeset.nblocks;
+	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
+	{
+		uint32		flags = zen_version_flags(w->version);
+
+		w->xid = w->version->xmin;
+		w->frozen = (flags & ZEN_V_FROZEN) != 0;
+		w->aborted = (flags & ZEN_V_ABORTED) != 0;
+		w->superseded = is_superseded(w);
+		if (w->slot != InvalidZenSlot)
+		{
+			w->former = zen_tuple_header(w->slot);
+			commit->last = w->slot;
+		}
+	}
+}
+
+void
+zen_commit_reserve(ZenCommit *commit, ZenWriteSet *ws)
+{
+	uint32		items = ws->nwrites + ws->nblocks;
 	TimestampTz since = 0;
 
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
 	zen_commit_begin(commit);
-	while (!take_slots(commit, writes, n) && !take_slots_anywhere(commit, writes, n))
-		zen_commit_await_slots(commit, zen_writeset.nblocks > 0, &since);
+#ifdef USE_ASSERT_CHECKING
+	check_write_set(ws, commit->region);
+#endif
+	while (!take_slots(commit, ws) && !take_slots_anywhere(commit, ws))
+		zen_commit_await_slots(commit, ws->nblocks > 0, &since);
 	if (!zen_gcqueue_reserve(commit->region, items))
 	{
 		zen_reclaim_region(commit->region);
@@ -268,39 +357,37 @@ zen_commit_reserve(ZenCommit *commit, ZenWrite *writes, uint32 n)
 		if (!zen_gcqueue_reserve(commit->region, items))
 			zen_arena_full_error();
 	}
-	for (uint32 i = 0; i < n; i++)
-	{
-		uint32		flags = zen_version_flags(writes[i].version);
-
-		writes[i].xid = writes[i].version->xmin;
-		writes[i].frozen = (flags & ZEN_V_FROZEN) != 0;
-		writes[i].aborted = (flags & ZEN_V_ABORTED) != 0;
-		writes[i].superseded = is_superseded(&writes[i]);
-		if (writes[i].slot != InvalidZenSlot)
-		{
-			writes[i].former = zen_tuple_header(writes[i].slot);
-			commit->last = writes[i].slot;
-		}
-	}
+	note_versions(commit, ws);
 	commit->cts = zen_cts_next();
-	for (int i = 0; i < CTS_TRIES && is_near_any(commit->cts, writes, n); i++)
+	for (int i = 0; i < CTS_TRIES && is_near_any(commit->cts, ws); i++)
 		commit->cts = zen_cts_next();
+	/* R3: the largest tells which commits of the region count */
+	Assert(commit->cts > zen_regions[commit->region].last_cts);
 }
 
 void
-zen_commit_store(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all)
+zen_commit_store(ZenCommit *commit, ZenWriteSet *ws, bool flush_all)
 {
-	Assert(commit->stage == ZEN_STAGE_LEASED);
+	Assert(commit->stage == ZEN_STAGE_LEASED && commit->cts != 0);
+	ZenAssertRegionMine(commit->region);
 	if (commit->last == InvalidZenSlot)
 		return;
 
 	/* from here to the end of commit or abort nothing can fail */
-	commit->stage = ZEN_STAGE_WRITTEN;
-	for (ZenWrite *w = writes; w < writes + n; w++)
+	enter_stage(commit, ZEN_STAGE_WRITTEN);
+	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
 		if (w->slot != InvalidZenSlot)
 			write_version(commit, w, flush_all || w->slot != commit->last);
 	if (ZEN_FAULT(R4_MOVE_ANCHOR_EARLY))
 		zen_regions[commit->region].anchor = commit->last;
+}
+
+void
+zen_commit_store_prepared(ZenCommit *commit, ZenWriteSet *ws)
+{
+	zen_commit_store(commit, ws, true);
+	if (commit->last == InvalidZenSlot)
+		enter_stage(commit, ZEN_STAGE_WRITTEN);
 }
 
 /*
@@ -310,6 +397,8 @@ zen_commit_store(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all)
 static void
 write_carrier(ZenCommit *commit, bool flush)
 {
+	Assert(commit->carrier == InvalidZenSlot);
+	ZenAssertRegionMine(commit->region);
 	commit->carrier = zen_slot_alloc(commit->region, &zen_htables[0], ZEN_TOMBSTONE_SIZE);
 	if (commit->carrier == InvalidZenSlot)
 	{
@@ -320,38 +409,41 @@ write_carrier(ZenCommit *commit, bool flush)
 		zen_pool_full_error();
 	commit->last = commit->carrier;
 	commit->carrier_former = zen_tuple_header(commit->carrier);
-	commit->stage = ZEN_STAGE_WRITTEN;
+	enter_stage(commit, ZEN_STAGE_WRITTEN);
 	zen_tuple_write(commit->carrier, commit->cts, zen_word1(0, 0, 0, true), InvalidTransactionId, NULL, flush);
 }
 
 void
-zen_commit_write(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all)
+zen_commit_write(ZenCommit *commit, ZenWriteSet *ws, bool flush_all)
 {
-	if (commit->last == InvalidZenSlot && zen_writeset.nblocks > 0)
+	if (commit->last == InvalidZenSlot && ws->nblocks > 0)
 		write_carrier(commit, flush_all);
 	else
-		zen_commit_store(commit, writes, n, flush_all);
+		zen_commit_store(commit, ws, flush_all);
 }
 
 /* Are all bytes of the transaction in the line that carries LP? */
 static bool
-fits_one_line(ZenCommit *commit, ZenWrite *writes, uint32 n)
+fits_one_line(const ZenCommit *commit, const ZenWriteSet *ws)
 {
-	for (uint32 i = 0; i < n; i++)
-		if (writes[i].slot != InvalidZenSlot && writes[i].slot != commit->last)
+	for (const ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
+		if (w->slot != InvalidZenSlot && w->slot != commit->last)
 			return false;
 	return ((commit->last * ZEN_SLOT_UNIT) % ZEN_LINE) +
 		zen_tuple_size(((ZenTupleBody *) ((char *) zen_slot_ptr(commit->last) + ZEN_HEADER_SIZE))->len) <= ZEN_LINE;
 }
 
 void
-zen_commit_set_lp(ZenCommit *commit)
+zen_commit_set_lp(ZenCommit *commit, const ZenWriteSet *ws)
 {
-	Assert(commit->stage == ZEN_STAGE_WRITTEN);
+	Assert(commit->stage == ZEN_STAGE_WRITTEN && commit->last != InvalidZenSlot);
+	Assert((zen_tuple_header(commit->last).word0) == commit->cts);
+	Assert(InterruptHoldoffCount > 0);
+	ZenAssertRegionMine(commit->region);
 	/* R2: nothing else is outstanding when LP is stored */
-	if (!fits_one_line(commit, zen_writeset.writes, zen_writeset.nwrites) && !ZEN_FAULT(R2_NO_FIRST_FENCE))
+	if (!fits_one_line(commit, ws) && !ZEN_FAULT(R2_NO_FIRST_FENCE))
 		zen_fence();
-	commit->stage = ZEN_STAGE_LP;
+	enter_stage(commit, ZEN_STAGE_LP);
 	zen_tuple_set_lp(commit->last);
 	if (!ZEN_FAULT(R2_NO_LAST_FENCE))
 		zen_fence();
@@ -361,24 +453,28 @@ void
 zen_commit_doubt(ZenCommit *commit, uint64 full_xid, uint32 kind)
 {
 	Assert(commit->stage == ZEN_STAGE_WRITTEN);
+	Assert(full_xid != 0 && zen_regions[commit->region].doubt_kind == ZEN_DOUBT_NONE);
+	ZenAssertRegionMine(commit->region);
 	zen_fence();
 	if (!ZEN_FAULT(R9_NO_DESCRIPTOR))
 		zen_region_doubt_set(commit->region, full_xid, commit->cts, kind);
-	commit->stage = ZEN_STAGE_DOUBT;
+	enter_stage(commit, ZEN_STAGE_DOUBT);
 }
 
 void
 zen_commit_undo_lp(ZenCommit *commit)
 {
 	Assert(commit->stage == ZEN_STAGE_LP);
+	ZenAssertRegionMine(commit->region);
 	zen_tuple_clear_lp(commit->last);
-	commit->stage = ZEN_STAGE_WRITTEN;
+	enter_stage(commit, ZEN_STAGE_WRITTEN);
 }
 
 /* Find a write's version, if it is still there; *newer: the one above it.  Under the word's lock. */
 static ZenVersion *
 find_written(ZenWrite *write, uint64 w, ZenVersion **newer)
 {
+	ZenAssertWordLocked(write->word);
 	*newer = NULL;
 	if (zen_word_state(w) != ZEN_WORD_ENTRY)
 		return NULL;
@@ -392,8 +488,8 @@ find_written(ZenWrite *write, uint64 w, ZenVersion **newer)
 }
 
 /*
- * DRAM is short, and collecting does not help: a version without data to take the place of the write's own.  NULL if DRAM is
- * not short, or full.
+ * DRAM is short, and collecting does not help: a version without data to take the place of the write's own.  NULL
+ * if DRAM is not short, or full.
  */
 static ZenVersion *
 make_lean(ZenWrite *write)
@@ -414,13 +510,16 @@ mark_committed(ZenWrite *write)
 	uint64		w = zen_word_lock(write->word);
 	ZenVersion *v = find_written(write, w, &newer);
 
+	zen_chain_check(w);
 	if (v != NULL)
 	{
+		Assert(!(zen_version_flags(v) & ZEN_V_ABORTED));
+		Assert(write->slot == InvalidZenSlot || v->slot == write->slot);
 		zen_version_set(v, ZEN_V_COMMITTED);
 		if (zen_version_flags(v) & ZEN_V_PENDING)
 			zen_version_clear(v, ZEN_V_PENDING);
 		superseded = v->older ? zen_version_footprint(v->older) : 0;
-		/* a frozen one may be somebody's to replace already (spill.c) */
+		/* a frozen one may be about to be spilled by its next writer */
 		placed = lean != NULL && (zen_version_flags(v) & (ZEN_V_FROZEN | ZEN_V_TOMBSTONE)) == 0;
 		if (placed)
 			w = zen_version_slim(w, newer, v, lean);
@@ -434,23 +533,23 @@ mark_committed(ZenWrite *write)
 }
 
 /*
- * What was overwritten counts no more (R5); the versions are committed; their predecessors are garbage.
+ * Versions overwritten in NVM count no more (R5), the new ones are committed, and their predecessors are garbage.
  *
- * The transaction is visible by now, so others may have superseded and collected its versions: they are looked for under
- * their words' locks.  Only aborted ones are still ours.
+ * The transaction is visible by now, so others may have superseded and collected its versions.  They are looked for
+ * under their words' locks.  Only aborted ones are still ours.
  *
- * Of the versions that it has written of one row, the newest stands for all: whatever freezes it cuts the others off, and who
- * meets one of them before asks pg_xact.  To look for each of them would take the square of their number.
+ * Of the versions that it has written of one row, the newest stands for all.  The collector that freezes it cuts
+ * the others off, and a reader that meets one of them before asks pg_xact.  To look for each of them would take the
+ * square of their number.
  */
 static void
-settle_writes(uint32 region, ZenWrite *writes, uint32 n)
+settle_writes(uint32 region, ZenWriteSet *ws)
 {
-	for (uint32 i = 0; i < n; i++)
+	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
 	{
-		ZenWrite   *w = &writes[i];
-
 		if (w->slot != InvalidZenSlot && !ZEN_FAULT(R5_COUNT_DOWN_EARLY))
 			zen_collect_forget_header(w->former);
+		Assert(!w->aborted || w->slot == InvalidZenSlot);
 		if (w->aborted)
 			zen_pop_version(w);
 		else if (!w->superseded)
@@ -466,13 +565,25 @@ settle_writes(uint32 region, ZenWrite *writes, uint32 n)
 	}
 }
 
+/* A region that was leased to spill rows is at rest since then. */
+static void
+be_at_work(ZenCommit *commit)
+{
+	if (commit->stage == ZEN_STAGE_LEASED)
+		zen_region_rest(commit->region, false);
+	ZenAssertRegionMine(commit->region);
+}
+
 void
-zen_commit_finish(ZenCommit *commit, ZenWrite *writes, uint32 n, ZenSpilledBlock *blocks, uint32 nblocks)
+zen_commit_finish(ZenCommit *commit, ZenWriteSet *ws)
 {
 	ZenRegion  *region = &zen_regions[commit->region];
 
 	if (commit->stage == ZEN_STAGE_NONE)
 		return;
+	be_at_work(commit);
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
 	if (commit->stage == ZEN_STAGE_DOUBT)
 	{
 		/*
@@ -480,11 +591,13 @@ zen_commit_finish(ZenCommit *commit, ZenWrite *writes, uint32 n, ZenSpilledBlock
 		 * its page with it.  The watermark says the same (R3), in the line
 		 * that also holds the descriptor.
 		 */
+		Assert(commit->cts > region->last_cts);
 		region->last_cts = commit->cts;
 		zen_region_doubt_committed(commit->region);
 	}
 	else if (commit->last != InvalidZenSlot)
 	{
+		Assert(commit->stage == ZEN_STAGE_LP && commit->cts > region->last_cts);
 		/* R4: the old anchor may go, the new LP is fenced */
 		region->anchor = commit->last;
 		region->last_cts = commit->cts;
@@ -494,34 +607,34 @@ zen_commit_finish(ZenCommit *commit, ZenWrite *writes, uint32 n, ZenSpilledBlock
 		zen_collect_forget_header(commit->carrier_former);
 		zen_slot_free(commit->carrier); /* the anchor is not taken again (R4) */
 	}
-	settle_writes(commit->region, writes, n);
-	zen_spillend_settle(commit->region, blocks, nblocks);
+	settle_writes(commit->region, ws);
+	zen_spillend_settle(commit->region, ws->blocks, ws->nblocks);
 
 	/*
 	 * A bounded number for each row written, and more than what the
 	 * transaction has left behind: queues shrink under any load.
 	 */
-	zen_collect_run(commit->region, Max((uint32) zen_gc_batch, 2 * (n + nblocks * ZEN_TIDS_PER_BLOCK)));
+	zen_collect_run(commit->region, Max((uint32) zen_gc_batch, 2 * (ws->nwrites + ws->nblocks * ZEN_TIDS_PER_BLOCK)));
 	zen_region_release(commit->region);
-	commit->stage = ZEN_STAGE_NONE;
+	enter_stage(commit, ZEN_STAGE_NONE);
 	if (zen_clock_needs_room())
-		zen_clock_evict(Max(zen_gc_batch * 2, (int) Min(2 * (uint64) n, INT_MAX)));
+		zen_clock_evict(Max(zen_gc_batch * 2, (int) Min(2 * (uint64) ws->nwrites, INT_MAX)));
 }
 
 /* R7: make the slots empty, durably, before the region commits again. */
 static void
-scrub_writes(ZenCommit *commit, ZenWrite *writes, uint32 n)
+scrub_writes(ZenCommit *commit, ZenWriteSet *ws)
 {
 	if (commit->carrier != InvalidZenSlot)
 		zen_tuple_scrub(commit->carrier);
-	for (uint32 i = 0; i < n; i++)
-		if (writes[i].slot != InvalidZenSlot && !ZEN_FAULT(R7_NO_SCRUB))
-			zen_tuple_scrub(writes[i].slot);
+	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
+		if (w->slot != InvalidZenSlot && !ZEN_FAULT(R7_NO_SCRUB))
+			zen_tuple_scrub(w->slot);
 	if (!ZEN_FAULT(R7_NO_SCRUB_FENCE))
 		zen_fence();
-	for (uint32 i = 0; i < n; i++)
-		if (writes[i].slot != InvalidZenSlot)
-			zen_collect_forget_header(writes[i].former);
+	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
+		if (w->slot != InvalidZenSlot)
+			zen_collect_forget_header(w->former);
 	if (commit->carrier != InvalidZenSlot)
 	{
 		zen_collect_forget_header(commit->carrier_former);
@@ -531,25 +644,48 @@ scrub_writes(ZenCommit *commit, ZenWrite *writes, uint32 n)
 }
 
 void
-zen_commit_abort(ZenCommit *commit, ZenWrite *writes, uint32 n, ZenSpilledBlock *blocks, uint32 nblocks)
+zen_commit_abort(ZenCommit *commit, ZenWriteSet *ws)
 {
 	if (commit->stage == ZEN_STAGE_NONE)
 		return;
+	be_at_work(commit);
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
+	Assert(ws->nblocks == 0 || ws->region == commit->region);
 	if (commit->stage == ZEN_STAGE_LP)
 		zen_commit_undo_lp(commit);
 	if (commit->stage == ZEN_STAGE_WRITTEN || commit->stage == ZEN_STAGE_DOUBT)
-		scrub_writes(commit, writes, n);
-	zen_spillend_undo(commit->region, blocks, nblocks, true);
+		scrub_writes(commit, ws);
+	zen_spillend_undo(commit->region, ws->blocks, ws->nblocks, true);
 	if (commit->stage == ZEN_STAGE_DOUBT)
 		zen_region_doubt_clear(commit->region);
-	return_slots(writes, n);
-	if (nblocks > 0)
+	return_slots(ws);
+	if (ws->nblocks > 0)
 	{
 		zen_epoch_flush();
 		zen_slotalloc_release_empty(commit->region, 1, PG_UINT32_MAX, zen_collect_forget_header);
 	}
 	zen_region_release(commit->region);
-	commit->stage = ZEN_STAGE_NONE;
+	enter_stage(commit, ZEN_STAGE_NONE);
+}
+
+void
+zen_commit_hand_over(ZenCommit *commit)
+{
+	Assert(commit->stage == ZEN_STAGE_DOUBT && zen_regions[commit->region].doubt_kind == ZEN_DOUBT_PREPARED);
+	ZenAssertRegionMine(commit->region);
+	zen_region_rest(commit->region, true);
+	enter_stage(commit, ZEN_STAGE_NONE);
+}
+
+void
+zen_commit_restore(ZenCommit *commit, uint32 region)
+{
+	Assert(zen_regions[region].doubt_kind == ZEN_DOUBT_PREPARED && zen_regions[region].doubt_cts != 0);
+	commit->region = region;
+	commit->cts = zen_regions[region].doubt_cts;
+	commit->last = commit->carrier = InvalidZenSlot;
+	enter_stage(commit, ZEN_STAGE_DOUBT);
 }
 
 void
@@ -560,9 +696,12 @@ zen_pop_version(ZenWrite *write)
 	bool		lone = false;
 	uint64		w = zen_word_lock(write->word);
 
+	zen_chain_check(w);
 	/* else a later writer has left it out already */
 	if (zen_word_leads_to(w, v))
 		w = zen_version_pop(w, v, &lone, &lockers);
+	Assert(!zen_chain_has(w, v));
+	zen_chain_check(w);
 	zen_word_unlock(write->word, w);
 	if (lockers != NULL)
 		zen_lockers_free(lockers);

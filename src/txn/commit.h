@@ -1,8 +1,8 @@
 /*
  * commit.h -- making a transaction's writes durable without a log.
  *
- * Called by the transaction callbacks in xact.c only.  The protocol, and what a crash leaves at each step, is in
- * src/README, "Commit".
+ * Called by the transaction callbacks in xact.c, and by PREPARE and spilling.  The protocol, and what a crash
+ * leaves at each step, is in src/README, "Commit".
  */
 #ifndef ZEN_COMMIT_H
 #define ZEN_COMMIT_H
@@ -12,7 +12,7 @@
 
 #include "datatype/timestamp.h"
 
-/* How far a transaction has come; what an abort has to undo. */
+/* How far a transaction has come: it tells an abort how much to undo. */
 typedef enum ZenCommitStage
 {
 	ZEN_STAGE_NONE,				/* no region */
@@ -44,30 +44,34 @@ extern void zen_commit_begin(ZenCommit *commit);
 /*
  * zen_commit_reserve -- take a region, slots, queue space and a Tx-CTS; nothing is written.
  *
- * Throws ERRCODE_DISK_FULL or ERRCODE_OUT_OF_MEMORY.  May wait for room, and be cancelled then if interrupts are not held.
+ * Caller is outside any epoch.  Throws ERRCODE_DISK_FULL or ERRCODE_OUT_OF_MEMORY.  May wait for room; if
+ * interrupts are not held it may be cancelled then.
  */
-extern void zen_commit_reserve(ZenCommit *commit, ZenWrite *writes, uint32 n);
+extern void zen_commit_reserve(ZenCommit *commit, ZenWriteSet *ws);
 
 /*
- * zen_commit_await_slots -- the pool is full of what others keep: sleep for a moment and have a region again.
+ * zen_commit_await_slots -- the pool is full of slots that others keep: sleep for a moment, and have a region again.
  *
- * Meanwhile the region is somebody else's to collect in, unless it must be kept: a Tx-CTS was taken for it, or something written
- * in it that is to commit (R3).  Throws ERRCODE_DISK_FULL when there is nothing to wait for, or zen.full_timeout has passed
- * *since, 0 at the first call; and if it is cancelled.
+ * Meanwhile others may collect in the region.  keep_region: they may not, since a Tx-CTS was taken for it, or
+ * something was written in it that is to commit (R3).  Throws ERRCODE_DISK_FULL when there is nothing to wait for,
+ * or when zen.full_timeout has passed *since, 0 at the first call.  Throws if it is cancelled.
  */
 extern void zen_commit_await_slots(ZenCommit *commit, bool keep_region, TimestampTz *since);
 
-/* zen_commit_store -- write all versions with LP = 0 to the slots reserved.  Never throws.  No fence yet. */
-extern void zen_commit_store(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all);
+/* zen_commit_store -- write all versions with LP = 0 to their slots; no fence yet.  Lease holder; never throws. */
+extern void zen_commit_store(ZenCommit *commit, ZenWriteSet *ws, bool flush_all);
+
+/* zen_commit_store_prepared -- the same for PREPARE, all flushed.  WRITTEN on return, as lock lists follow. */
+extern void zen_commit_store_prepared(ZenCommit *commit, ZenWriteSet *ws);
 
 /*
- * zen_commit_write -- after zen_commit_reserve(): the same, or if all that there is was spilled, an empty version that is to
- * carry LP; then it may throw ERRCODE_DISK_FULL before it stores anything.
+ * zen_commit_write -- after zen_commit_reserve(): write all versions.  If all that there is was spilled, write an
+ * empty version that is to carry LP; that may throw ERRCODE_DISK_FULL, before anything is stored.
  */
-extern void zen_commit_write(ZenCommit *commit, ZenWrite *writes, uint32 n, bool flush_all);
+extern void zen_commit_write(ZenCommit *commit, ZenWriteSet *ws, bool flush_all);
 
-/* zen_commit_set_lp -- fence, LP, fence (R2): after this the transaction is committed, whatever happens. */
-extern void zen_commit_set_lp(ZenCommit *commit);
+/* zen_commit_set_lp -- fence, LP, fence (R2).  From here on the transaction is committed.  Interrupts are held. */
+extern void zen_commit_set_lp(ZenCommit *commit, const ZenWriteSet *ws);
 
 /* zen_commit_doubt -- fence; write the in-doubt descriptor. */
 extern void zen_commit_doubt(ZenCommit *commit, uint64 full_xid, uint32 kind);
@@ -76,13 +80,19 @@ extern void zen_commit_doubt(ZenCommit *commit, uint64 full_xid, uint32 kind);
 extern void zen_commit_undo_lp(ZenCommit *commit);
 
 /*
- * zen_commit_finish -- the transaction has committed: resolve the doubt, account for what was overwritten, queue garbage,
- * release the region.  Never throws.
+ * zen_commit_finish -- the transaction has committed: resolve the doubt, account for slots overwritten, queue
+ * garbage, release the region.  Caller is outside any epoch.  Never throws.
  */
-extern void zen_commit_finish(ZenCommit *commit, ZenWrite *writes, uint32 n, ZenSpilledBlock *blocks, uint32 nblocks);
+extern void zen_commit_finish(ZenCommit *commit, ZenWriteSet *ws);
 
 /* zen_commit_abort -- R7: scrub what was written, fence, release slots and region.  Never throws. */
-extern void zen_commit_abort(ZenCommit *commit, ZenWrite *writes, uint32 n, ZenSpilledBlock *blocks, uint32 nblocks);
+extern void zen_commit_abort(ZenCommit *commit, ZenWriteSet *ws);
+
+/* zen_commit_hand_over -- PREPARE has succeeded: the region, at rest, is the prepared transaction's. */
+extern void zen_commit_hand_over(ZenCommit *commit);
+
+/* zen_commit_restore -- recovery: a region's transaction is prepared, as its descriptor says. */
+extern void zen_commit_restore(ZenCommit *commit, uint32 region);
 
 /* zen_pool_full_error -- ERRCODE_DISK_FULL. */
 pg_noreturn extern void zen_pool_full_error(void);

@@ -2,11 +2,12 @@
  * ddl.c -- creation and drop of HTables follow their transaction.
  *
  * An HTable entry names its creator's, dropper's or mover's full xid until the end of that transaction is known;
- * recovery asks pg_xact.  For the answer to mean this transaction, its xid must not be issued again after a crash: a
- * WAL record that bears it is flushed before the xid is written to NVM.
+ * recovery asks pg_xact.  For the answer to mean this transaction, its xid must not be issued again after a crash.
+ * So a WAL record that bears it is flushed before the xid is written to NVM.
  *
- * Destroying a table: its entry is free first (durable), so that a crash in the middle leaves slots and pages without an
- * owner, which recovery collects.  Then versions, slots in shared pages, the map, and the table's own pages go.
+ * A table is destroyed in this order: its entry is freed, durably; then versions, slots in shared pages, the map,
+ * and the table's own pages go.  A crash in the middle leaves slots and pages without an owner, which recovery
+ * collects.
  */
 #include "txn/ddl.h"
 
@@ -15,7 +16,9 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "base/fault.h"
+#include "base/locks.h"
 #include "cache/spillmap.h"
+#include "miscadmin.h"
 #include "nvm/persist.h"
 #include "nvm/slotalloc.h"
 #include "replication/message.h"
@@ -44,9 +47,13 @@ static int	npending = 0;
 static int	capacity = 0;
 static bool xid_is_durable = false;
 
+/* Note an entry, for which there is room. */
 static void
 add(DdlKind kind, ZenHTable *ht)
 {
+	Assert(npending < capacity && ht->in_use && ht->idx != 0);
+	/* savepoints end from the last on */
+	Assert(npending == 0 || pending[npending - 1].nest_level <= GetCurrentTransactionNestLevel());
 	pending[npending].kind = kind;
 	pending[npending].ht = ht;
 	pending[npending].nest_level = GetCurrentTransactionNestLevel();
@@ -72,6 +79,9 @@ zen_xid_make_durable(void)
 {
 	XLogRecPtr	end;
 
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
+	Assert(CritSectionCount == 0);
 	if (xid_is_durable)
 		return;
 	(void) GetTopTransactionId();
@@ -102,12 +112,13 @@ moves_to(const ZenHTable *ht, RelFileLocator loc)
 	return ht->db == ZEN_LOCATOR_DB(loc) && zen_nvm_load64(&zen_pool.htables[ht->idx].move_to) == to;
 }
 
-/* A table that the leader of this parallel worker has moved: the list of its moves is not ours to see, but the directory is. */
+/* A table that the leader of this parallel worker has moved: the worker sees the directory, not the leader's list. */
 static ZenHTable *
 find_moved_by_leader(RelFileLocator loc)
 {
 	uint64		full_xid = U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
 
+	Assert(IsParallelWorker());
 	for (uint32 i = 1; i < ZEN_MAX_HTABLES && full_xid != 0; i++)
 		if (zen_htables[i].in_use && zen_htable_move_xid(i) == full_xid && moves_to(&zen_htables[i], loc))
 			return &zen_htables[i];
@@ -161,13 +172,13 @@ free_shared(ZenSlot slot)
 {
 	if (slot == InvalidZenSlot || zen_pages[zen_slot_page(slot)].owner.htable != 0)
 		return;
-	/* the page is another region's, who may give it away when it is empty */
+	/* the page may be another region's, which gives it away when it is empty */
 	zen_epoch_enter();
 	zen_slot_free(slot);
 	zen_epoch_leave();
 }
 
-/* Empty one word of a table that nobody reads any more; replaced: the slot that a spilled version has replaced. */
+/* Empty one word of a table that no process reads any more; replaced: the slot that a spilled version has replaced. */
 static void
 empty_word(ZenWord *word, ZenSlot replaced)
 {
@@ -176,6 +187,7 @@ empty_word(ZenWord *word, ZenSlot replaced)
 	ZenVersion *v = state == ZEN_WORD_ENTRY ? zen_word_entry(w) : NULL;
 	ZenSlot		slot = state == ZEN_WORD_ENTRY ? InvalidZenSlot : zen_word_ref(w);
 
+	zen_chain_check(w);
 	zen_word_unlock_empty(word);
 	free_shared(slot);
 	/* else the collector has come, and taken it */
@@ -240,6 +252,8 @@ empty_table(ZenHTable *ht)
 static void
 destroy(ZenHTable *ht)
 {
+	Assert(ht->in_use && ht->idx != 0);
+	ZenAssertNotInEpoch();
 	zen_htable_unlist(ht);
 	empty_table(ht);
 	zen_htable_reuse(ht);
@@ -258,6 +272,7 @@ void
 zen_ddl_truncate(ZenHTable *ht)
 {
 	Assert(zen_ddl_is_own(ht));
+	ZenAssertNotInEpoch();
 	zen_writeset_check_open();
 	zen_htable_empty(ht);
 	zen_spillend_forget_table(ht);
@@ -284,9 +299,11 @@ zen_ddl_pending(void)
 void
 zen_ddl_precommit(uint64 full_xid)
 {
+	Assert(npending == 0 || full_xid == U64FromFullTransactionId(GetTopFullTransactionIdIfAny()));
 	for (int i = 0; i < npending; i++)
 		if (pending[i].kind == DDL_DROP)
 		{
+			Assert(!pending[i].begun);
 			zen_xid_make_durable();
 			pending[i].begun = true;
 			zen_htable_drop_begin(pending[i].ht, full_xid);
@@ -310,6 +327,7 @@ undo_move(ZenHTable *ht)
 static void
 undo(Ddl *ddl)
 {
+	Assert(ddl->ht->in_use);
 	switch (ddl->kind)
 	{
 		case DDL_CREATE:
@@ -328,6 +346,8 @@ undo(Ddl *ddl)
 void
 zen_ddl_commit(void)
 {
+	/* the xid that these entries bear in NVM will not be issued again */
+	Assert(npending == 0 || xid_is_durable);
 	/* in order: a table may be created, moved and dropped by one transaction */
 	for (int i = 0; i < npending; i++)
 		switch (pending[i].kind)
@@ -356,6 +376,7 @@ zen_ddl_subcommit(int nest_level)
 {
 	for (int i = npending; i > 0 && pending[i - 1].nest_level >= nest_level; i--)
 		pending[i - 1].nest_level = nest_level - 1;
+	Assert(npending == 0 || pending[npending - 1].nest_level < nest_level);
 }
 
 void
@@ -374,6 +395,7 @@ zen_ddl_forget(void)
 void
 zen_ddl_resolve(uint64 full_xid, bool committed)
 {
+	Assert(full_xid != 0 && LWLockHeldByMeInMode(zen_lock(ZEN_LOCK_RECOVERY), LW_EXCLUSIVE));
 	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
 	{
 		ZenHTable  *ht = &zen_htables[i];
@@ -401,6 +423,6 @@ zen_ddl_resolve(uint64 full_xid, bool committed)
 void
 zen_ddl_reset(void)
 {
-	npending = 0;
+	Assert(npending == 0);
 	xid_is_durable = false;
 }

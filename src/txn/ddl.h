@@ -1,8 +1,7 @@
 /*
  * ddl.h -- tables that this transaction creates, drops or moves.
  *
- * What is done at once and what waits for the end: creation is durable at once under the transaction's xid; a drop or a
- * move is noted and happens after commit.
+ * Creation is durable at once, under the transaction's xid.  A drop or a move is noted, and happens after commit.
  */
 #ifndef ZEN_DDL_H
 #define ZEN_DDL_H
@@ -12,7 +11,7 @@
 /* zen_ddl_create -- make the HTable of a relfilenode; throws. */
 extern ZenHTable *zen_ddl_create(RelFileLocator loc, ProcNumber backend);
 
-/* zen_ddl_find -- zen_htable_find that also knows this transaction's uncommitted moves, in its parallel workers, too. */
+/* zen_ddl_find -- zen_htable_find() that also knows this transaction's uncommitted moves; in parallel workers, too. */
 extern ZenHTable *zen_ddl_find(RelFileLocator loc, ProcNumber backend);
 
 /* zen_ddl_drop -- the HTable goes at commit; harmless if it is noted already. */
@@ -27,7 +26,10 @@ extern void zen_ddl_move(ZenHTable *ht, RelFileLocator to);
 /* zen_ddl_is_own -- was it made in this (sub)transaction, so that a rollback takes it away with all rows? */
 extern bool zen_ddl_is_own(const ZenHTable *ht);
 
-/* zen_ddl_truncate -- take all rows out at once, whatever becomes of the transaction (it made the table). */
+/*
+ * zen_ddl_truncate -- take all rows out at once, also if the transaction aborts later: it made the table
+ * (zen_ddl_is_own).
+ */
 extern void zen_ddl_truncate(ZenHTable *ht);
 
 /* zen_ddl_is_dropping -- has this transaction dropped it? */
@@ -45,11 +47,14 @@ extern void zen_ddl_abort(void);
 extern void zen_ddl_subcommit(int nest_level);
 extern void zen_ddl_subabort(int nest_level);
 
-/* A prepared transaction's tables: forget them here; resolve those that carry full_xid. */
+/*
+ * A prepared transaction's tables: forget them here; resolve those that carry full_xid, under ZEN_LOCK_RECOVERY held
+ * exclusively.
+ */
 extern void zen_ddl_forget(void);
 extern void zen_ddl_resolve(uint64 full_xid, bool committed);
 
-/* zen_xid_make_durable -- WAL that bears this transaction's xid is flushed; once per transaction (DESIGN 6). */
+/* zen_xid_make_durable -- WAL that bears this transaction's xid is flushed, once.  Outside any epoch.  May throw. */
 extern void zen_xid_make_durable(void);
 
 /* At the end of a transaction. */

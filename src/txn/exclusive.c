@@ -2,12 +2,12 @@
  * exclusive.c -- the exclusive stage: one transaction runs while other writers wait.
  *
  * There is at most one stage.  A flag announces it; a transaction looks at the flag once, before its first write.  So a
- * server without a stage pays one read of a line that nobody writes.  Nobody is interrupted: transactions that have
+ * server without a stage pays one read of a line that no process writes.  None is interrupted: transactions that have
  * written already go on to their end beside the privileged one.
  *
- * Waiting is no lock, so nothing can wait for ever, and nobody is made a deadlock's victim: whoever waits looks at the
- * privileged process every LOOK_MS, and gives the stage up for all if that process itself waits for a lock, or if its own
- * wait lasts longer than zen.exclusive_timeout.
+ * Waiting is no lock, so nothing can wait for ever, and no transaction is made a deadlock's victim.  A waiter looks
+ * at the privileged process every LOOK_MS.  It gives the stage up for all if that process itself waits for a lock,
+ * or if its own wait lasts longer than zen.exclusive_timeout.
  */
 #include "txn/exclusive.h"
 
@@ -119,6 +119,7 @@ zen_exclusive_end(ZenExclusiveEnd end)
 
 /* ---------- beginning and end of a stage ---------- */
 
+/* Under the lock. */
 static ZenExclusiveRecord *
 record_of(uint64 number)
 {
@@ -148,11 +149,13 @@ enter(ZenExclusiveReason reason)
 	TimestampTz now = GetCurrentTimestamp();
 	bool		entered = false;
 
+	Assert(zen_exclusive_joined && MyProc != NULL);
 	SpinLockAcquire(&shared->lock);
 	if (pg_atomic_read_u32(&shared->announced) == 0)
 	{
 		ZenExclusiveRecord *r = record_of(++shared->nstages);
 
+		Assert(r->end != ZEN_EXCLUSIVE_RUNNING || shared->nstages <= ZEN_EXCLUSIVE_HISTORY);
 		memset(r, 0, sizeof(*r));
 		r->pid = MyProcPid;
 		r->procno = GetNumberFromPGProc(MyProc);
@@ -180,9 +183,11 @@ end_stage(uint64 number, ZenExclusiveEnd end)
 	ZenExclusiveRecord r;
 	bool		ended = false;
 
+	Assert(number > 0 && end != ZEN_EXCLUSIVE_RUNNING);
 	SpinLockAcquire(&shared->lock);
 	if (pg_atomic_read_u32(&shared->announced) == 1 && shared->nstages == number)
 	{
+		Assert(record_of(number)->end == ZEN_EXCLUSIVE_RUNNING);
 		record_of(number)->end = end;
 		record_of(number)->ended = now;
 		r = *record_of(number);
@@ -210,6 +215,7 @@ is_mine(void)
 	if (my_stage == 0)
 		return false;
 	SpinLockAcquire(&shared->lock);
+	Assert(my_stage <= shared->nstages);
 	mine = pg_atomic_read_u32(&shared->announced) == 1 && shared->nstages == my_stage;
 	SpinLockRelease(&shared->lock);
 	return mine;
@@ -253,6 +259,9 @@ hold_back(void)
 				blocked = 0;
 	uint32		wait_event = zen_wait_event("ZenExclusiveStage");
 
+	Assert(!zen_exclusive_joined && zen_writeset.nwrites == 0);
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
 	ConditionVariablePrepareToSleep(&shared->ended);
 	while (running_stage(&number, &procno, false))
 	{
@@ -314,6 +323,9 @@ join(void)
 void
 zen_exclusive_check(void)
 {
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
+	Assert(InterruptHoldoffCount == 0 && CritSectionCount == 0);
 	if (!zen_exclusive_joined)
 		join();
 	else if (enter(ZEN_EXCLUSIVE_ALPHA))
@@ -322,14 +334,16 @@ zen_exclusive_check(void)
 		zen_exclusive_limit += zen_exclusive_limit / 4; /* another one is
 														 * privileged: ask again
 														 * later */
+	Assert(zen_exclusive_joined);
 }
 
 /* ---------- the end of a transaction ---------- */
 
-/* What has piled up meanwhile is collected for all, then the others go on. */
+/* The garbage that has piled up meanwhile is collected for all, then the others go on. */
 static void
 leave(ZenExclusiveEnd end)
 {
+	Assert(my_stage != 0 && end != ZEN_EXCLUSIVE_RUNNING);
 	if (is_mine())
 	{
 		zen_reclaim_all();
@@ -372,9 +386,9 @@ zen_exclusive_prepare(void)
 }
 
 /*
- * A client that has failed too often is privileged from now on, before it takes its next snapshot: then nothing that
- * it could conflict with is committed after that, but by transactions that were running already.  If it fails by one of
- * them it stays privileged.
+ * A client that has failed too often is privileged from now on, before it takes its next snapshot.  So after that
+ * nothing that it could conflict with is committed, but by transactions that were running already.  If it fails by
+ * one of them it stays privileged.
  */
 void
 zen_exclusive_abort(void)
@@ -415,6 +429,7 @@ note_error(ErrorData *edata)
 void
 zen_exclusive_install(void)
 {
+	Assert(!IsUnderPostmaster && emit_log_hook != note_error);
 	prev_emit_log = emit_log_hook;
 	emit_log_hook = note_error;
 }
@@ -430,5 +445,6 @@ zen_exclusive_list(ZenExclusiveRecord *records)
 	for (uint64 i = shared->nstages; i > 0 && n < ZEN_EXCLUSIVE_HISTORY; i--)
 		records[n++] = *record_of(i);
 	SpinLockRelease(&shared->lock);
+	Assert(n <= ZEN_EXCLUSIVE_HISTORY);
 	return n;
 }

@@ -1,10 +1,13 @@
 /*
  * exclusive.h -- the exclusive stage: one transaction runs while other writers wait (Zen+, section 4.1).
  *
- * A transaction becomes privileged if it holds more than a share alpha of the Met-Cache in DRAM, if less than a share
- * beta of the pool is free, or if its client has lost gamma transactions in a row to serialization failures and deadlocks.
- * From then to its end other transactions wait before their first write to a zen table.  At the end garbage is collected
- * for all.  Why nobody waits for ever is in src/README, "The exclusive stage".
+ * A transaction becomes privileged for one of three reasons:
+ * - it holds more than a share alpha of the Met-Cache in DRAM;
+ * - less than a share beta of the pool is free;
+ * - its client has lost gamma transactions in a row to serialization failures and deadlocks.
+ *
+ * From then to its end other transactions wait before their first write to a zen table.  At the end garbage is
+ * collected for all.  Why no transaction waits for ever is in src/README, "The exclusive stage".
  */
 #ifndef ZEN_EXCLUSIVE_H
 #define ZEN_EXCLUSIVE_H
@@ -55,13 +58,14 @@ extern void zen_exclusive_init(void);
 /* Called once, in the postmaster: failures are counted where they are reported. */
 extern void zen_exclusive_install(void);
 
+/* zen_exclusive_check -- zen_exclusive_write(), if there is anything to look at. */
 extern void zen_exclusive_check(void);
 
 /*
- * zen_exclusive_write -- before each write and row lock: waits if another transaction is privileged and this one has not
- * written yet; makes it privileged if it has crossed a threshold.
+ * zen_exclusive_write -- before each write and row lock.
  *
- * Interruptible.  The caller holds no LWLock and is outside any epoch.
+ * Waits if another transaction is privileged and this one has not written yet.  Makes this one privileged if it has
+ * crossed a threshold.  Interruptible.  The caller holds no LWLock and is outside any epoch.
  */
 static inline void
 zen_exclusive_write(void)

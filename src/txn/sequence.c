@@ -1,22 +1,27 @@
 /*
  * sequence.c -- a number handed out must not be handed out again.
  *
- * nextval() writes WAL once for 32 numbers, in whichever transaction comes first; the others write none, and PostgreSQL
- * relies on their commit records to flush what stands before them in the WAL.  A zen-only transaction is durable without
- * its commit record, and the number in its row may be another session's, which a client has carried over.  So there is one
- * position in the WAL for all, `needed`: a number leaves the session that has taken it only after `needed` covers the record of
- * that number, and no zen-only commit becomes durable before the WAL is flushed up to `needed`.
+ * nextval() writes WAL once for 32 numbers, in the transaction that comes first; the others write none.  PostgreSQL
+ * relies on their commit records to flush what stands before them in the WAL.  A zen-only transaction is durable
+ * without its commit record, and the number in its row may be another session's, which a client has carried over.
  *
- * The record is covered by the LSN of the sequence's page, whoever has written it.  Numbers leave a session by the end of
- * its transaction and by what it sends to its client, so these two are watched; src/README, "Sequences", has the argument.
+ * So there is one position in the WAL for all, `needed`:
+ * - a number leaves the session that has taken it only after `needed` covers the record of that number;
+ * - no zen-only commit becomes durable before the WAL is flushed up to `needed`.
  *
- * Who has used a sequence is told by the lock that nextval() keeps on it to the end of the transaction, a RowExclusiveLock:
- * in the process's own fast-path slots, or in the main lock table, where it is if the slots were taken or somebody wants
- * a strong lock.  Whoever moves it there holds the slots' lock exclusively.  A number that nextval() does not have in store
- * costs an access to a shared buffer, so as long as there was none there is nothing new.
+ * The record is covered by the LSN of the sequence's page, whichever session has written it.  Numbers leave a
+ * session by the end of its transaction and by what it sends to its client, so these two are watched; src/README,
+ * "Sequences", has the argument.
  *
- * A zen-only transaction whose nextval() has written WAL must wait for the disk.  Before it does it logs further ahead, so that
- * the next such wait comes after zen.sequence_log_ahead numbers.  A crash leaves them out, an orderly stop does not.
+ * A lock tells that a session has used a sequence: nextval() keeps a RowExclusiveLock on it to the end of the
+ * transaction.  The lock is in the process's own fast-path slots.  It is in the main lock table if the slots were
+ * taken, or if another process wants a strong lock.  The process that moves it there holds the slots' lock
+ * exclusively.  A number that nextval() does not have in store costs an access to a shared buffer, so as long as
+ * there was none there is nothing new.
+ *
+ * A zen-only transaction whose nextval() has written WAL must wait for the disk.  Before it does it logs further
+ * ahead, so that the next such wait comes after zen.sequence_log_ahead numbers.  A crash leaves them out, an
+ * orderly stop does not.
  */
 #include "txn/sequence.h"
 
@@ -25,6 +30,7 @@
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
 #include "access/xloginsert.h"
+#include "base/epoch.h"
 #include "base/guc.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_sequence.h"
@@ -46,7 +52,9 @@
 #define FP_ROW_EXCLUSIVE	(UINT64CONST(0x249249249249) << (RowExclusiveLock - 1)) /* of 16 slots, 3 bits
 																					 * each */
 
-/* What kind of relations are locked over and over again. */
+StaticAssertDecl((CACHE_SIZE & (CACHE_SIZE - 1)) == 0, "the cache is indexed by bits of the oid");
+
+/* The kinds of relations that are locked over and over again. */
 typedef struct KnownRelation
 {
 	Oid			oid;
@@ -77,7 +85,7 @@ static XLogRecPtr flushed = InvalidXLogRecPtr;	/* at least so far */
 static const PQcommMethods *next_methods;
 static PQcommMethods methods;
 
-/* ---------- what is known of relations ---------- */
+/* ---------- kinds of relations ---------- */
 
 static void
 forget_known(Datum arg, int cacheid, uint32 hashvalue)
@@ -92,8 +100,8 @@ known_place(Oid relid)
 }
 
 /*
- * Where a relation's page is, if it is a sequence.  One that a crash resets, because it is temporary or unlogged, is like any
- * relation.
+ * Where a relation's page is, if it is a sequence.  A sequence that a crash resets, because it is temporary or
+ * unlogged, counts as any other relation.
  */
 static KnownRelation
 read_catalog(Oid relid)
@@ -129,14 +137,15 @@ look_up(Oid relid)
 		int64		records = pgWalUsage.wal_records;
 
 		*k = read_catalog(relid);
-		/* whoever reads a catalog's page may prune it: that is no change */
+		/* to read a catalog's page may prune it: that is no change */
 		records_before += pgWalUsage.wal_records - records;
 		XactLastRecEnd = end;
 	}
+	Assert(k->oid == relid);
 	return k;
 }
 
-/* ---------- what is locked ---------- */
+/* ---------- relations locked ---------- */
 
 /* Relations that this process has locked as nextval() does. */
 typedef struct Locked
@@ -149,6 +158,7 @@ typedef struct Locked
 static void
 add_locked(Locked *locked, Oid relid)
 {
+	Assert(OidIsValid(relid));
 	if (locked->n < lengthof(locked->oids))
 		locked->oids[locked->n++] = relid;
 	else
@@ -181,16 +191,17 @@ add_main_table(Locked *locked)
 	}
 }
 
-/* With `wait` false the caller may hold any LWLock. */
+/* The relations locked.  With `wait` false the caller may hold any LWLock. */
 static void
 find_locked(Locked *locked, bool wait)
 {
 	locked->n = 0;
 	locked->more = false;
+	Assert(!wait || !LWLockHeldByMe(&MyProc->fpInfoLock));
 
 	/*
-	 * shared, so that nobody moves one from here to there meanwhile; our
-	 * lists in the main table only we ourselves change else
+	 * shared, so that nobody moves one from here to there meanwhile; but for
+	 * that, only this process changes its lists in the main table
 	 */
 	if (wait)
 		LWLockAcquire(&MyProc->fpInfoLock, LW_SHARED);
@@ -207,8 +218,8 @@ find_locked(Locked *locked, bool wait)
 /*
  * Does this process hold no lock as nextval() takes it, nor any in the main lock table?  So it is after most reads.
  *
- * Whoever moves a lock of ours from our slots to the main table adds it there first.  So the slots are read first, and
- * nobody else removes locks of ours.
+ * A process that moves a lock of ours from our slots to the main table adds it there first.  So the slots are read
+ * first.  No other process removes locks of ours.
  */
 static bool
 has_none(void)
@@ -241,6 +252,7 @@ wal_end(void)
 		end -= SizeOfXLogLongPHD;
 	else if (end % XLOG_BLCKSZ == SizeOfXLogShortPHD)
 		end -= SizeOfXLogShortPHD;
+	Assert(!XLogRecPtrIsInvalid(end));
 	return end;
 }
 
@@ -255,6 +267,7 @@ raise_needed(XLogRecPtr lsn)
 	lsn = Min(lsn, wal_end());
 	while (old < lsn && !pg_atomic_compare_exchange_u64(&needed->lsn, &old, lsn))
 		;
+	Assert(pg_atomic_read_u64(&needed->lsn) >= lsn);
 }
 
 /* Pin the sequence's page; InvalidBuffer if it is not where it was, and may not be looked for. */
@@ -275,6 +288,7 @@ publish_sequence(KnownRelation *k, bool may_read)
 	Buffer		buffer = pin_page(k, may_read);
 	XLogRecPtr	lsn;
 
+	Assert(k->is_sequence && OidIsValid(k->oid));
 	if (!BufferIsValid(buffer))
 	{
 		raise_needed(wal_end());
@@ -311,6 +325,10 @@ publish(Freedom freedom)
 {
 	Locked		locked;
 
+	/* an error may be reported from within an epoch: then we only look */
+	if (freedom != LOOK_ONLY)
+		ZenAssertNotInEpoch();
+	Assert(freedom != READ_CATALOGS || (IsTransactionState() && CritSectionCount == 0));
 	if (has_none())
 	{
 		blocks_seen = blocks_accessed();
@@ -347,7 +365,7 @@ zen_sequence_publish_abort(void)
 
 /* ---------- messages to the client ---------- */
 
-/* What may be done before a message of this type is sent.  Errors are sent before locks are released. */
+/* The freedom before a message of this type is sent.  Errors are sent before locks are released. */
 static Freedom
 freedom_of_message(char type)
 {
@@ -385,6 +403,7 @@ put_message(char type, const char *s, size_t len)
 void
 zen_sequence_install(void)
 {
+	Assert(next_methods == NULL && !IsUnderPostmaster);
 	next_methods = PqCommMethods;
 	methods = *next_methods;
 	methods.putmessage = put_message;
@@ -399,29 +418,33 @@ zen_sequence_logged_alone(void)
 	return XactLastRecEnd == own_record && pgWalUsage.wal_records - records_before == 1;
 }
 
-/* How many numbers are to be logged ahead: not much of what the sequence has, as a crash loses them, and none that it has not. */
+/* Numbers to log ahead: a small part of the sequence, as a crash loses them, and not more than are left. */
 static int64
 choose_ahead(const FormData_pg_sequence *s, int64 last)
 {
 	uint64		step = s->seqincrement > 0 ? s->seqincrement : -(uint64) s->seqincrement;
 	uint64		all = ((uint64) s->seqmax - (uint64) s->seqmin) / step;
-	uint64		left = (s->seqincrement > 0 ? (uint64) s->seqmax - (uint64) last : (uint64) last - (uint64) s->seqmin) / step;
+	uint64		to_end = s->seqincrement > 0 ? (uint64) s->seqmax - (uint64) last : (uint64) last - (uint64) s->seqmin;
+	uint64		left = to_end / step;
 
+	Assert(step > 0 && s->seqmin < s->seqmax && last >= s->seqmin && last <= s->seqmax);
 	return Min(Min((uint64) zen_sequence_log_ahead, all / SMALL_PART), left);
 }
 
 /*
- * Log that `ahead` numbers behind the last one are taken, and remember on the page that they are not, as nextval() does.
- * The caller has locked the page exclusively.
+ * Log that `ahead` numbers behind the last one are taken, and remember on the page that they are not, as nextval()
+ * does.  The caller has locked the page exclusively.
  */
 static XLogRecPtr
-log_numbers(const RelFileLocator *locator, Buffer buffer, HeapTupleHeader tuple, Size len, int64 increment, int64 ahead)
+log_numbers(const RelFileLocator *locator, Buffer buffer, HeapTupleHeader tuple, Size len,
+			int64 increment, int64 ahead)
 {
 	xl_seq_rec	head = ZEN_SEQ_REC(*locator);
 	HeapTupleHeader logged = palloc(len);
 	Form_pg_sequence_data taken = (Form_pg_sequence_data) ((char *) logged + tuple->t_hoff);
 	XLogRecPtr	lsn;
 
+	Assert(ahead > 0 && increment != 0 && CritSectionCount == 0);
 	memcpy(logged, tuple, len);
 	taken->last_value += increment * ahead;
 	taken->log_cnt = 0;
@@ -440,7 +463,7 @@ log_numbers(const RelFileLocator *locator, Buffer buffer, HeapTupleHeader tuple,
 	return lsn;
 }
 
-/* The page, locked, says whether somebody else has logged since, or set the sequence. */
+/* Log ahead, unless the page, locked, says that another process has logged since, or set the sequence. */
 static void
 log_page_ahead(const RelFileLocator *locator, Buffer buffer, const FormData_pg_sequence *s)
 {
@@ -465,7 +488,7 @@ zen_sequence_extend(void)
 	KnownRelation *k;
 	Buffer		buffer;
 
-	Assert(zen_sequence_logged_alone());
+	Assert(zen_sequence_logged_alone() && OidIsValid(own_sequence));
 	tuple = SearchSysCache1(SEQRELID, ObjectIdGetDatum(own_sequence));
 	if (!HeapTupleIsValid(tuple))
 		return;
@@ -485,6 +508,7 @@ zen_sequence_flush(void)
 {
 	XLogRecPtr	lsn = pg_atomic_read_u64(&needed->lsn);
 
+	Assert(CritSectionCount == 0 && lsn >= flushed);
 	if (lsn <= flushed)
 		return;
 	XLogFlush(lsn);

@@ -6,30 +6,29 @@
 
 #include "base/compat.h"
 
-/* zen_sequence_init: in shmem_startup_hook; zen_sequence_install: in _PG_init, watches what is sent to clients. */
+/* zen_sequence_init: in shmem_startup_hook; zen_sequence_install: in _PG_init, watches messages to clients. */
 extern Size zen_sequence_shmem_size(void);
 extern void zen_sequence_init(void);
 extern void zen_sequence_install(void);
 
 /*
- * zen_sequence_publish -- what this transaction knows of sequences is about to be known to others: from here on no zen-only
- * commit of anybody becomes durable before the WAL that these sequences need (zen_sequence_flush).
+ * zen_sequence_publish -- the numbers that this transaction knows are about to be known to others.
  *
- * Called for every transaction, before its commit or PREPARE.  May throw.
+ * From here on no zen-only commit, by any session, becomes durable before the WAL that these sequences need
+ * (zen_sequence_flush).  Called for every transaction, before its commit or PREPARE.  May throw.
  */
 extern void zen_sequence_publish(void);
 
 /* zen_sequence_publish_abort -- the same in the abort of a transaction: reads no catalog.  Locks are still held. */
 extern void zen_sequence_publish_abort(void);
 
-/*
- * zen_sequence_logged_alone -- has this transaction written one WAL record, which is nextval()'s?  After zen_sequence_publish().
- */
+/* zen_sequence_logged_alone -- is nextval()'s the one WAL record of this transaction?  After zen_sequence_publish(). */
 extern bool zen_sequence_logged_alone(void);
 
 /*
- * zen_sequence_extend -- log numbers ahead in the sequence that zen_sequence_logged_alone() has told of, so that nextval() need
- * not log any for longer.  zen_sequence_flush() must follow.  May throw.
+ * zen_sequence_extend -- log numbers ahead in the sequence that zen_sequence_logged_alone() has told of.
+ *
+ * So nextval() need not log any for longer.  zen_sequence_flush() must follow.  May throw.
  */
 extern void zen_sequence_extend(void);
 

@@ -2,11 +2,11 @@
  * spill.c -- choosing rows, writing them, and making them known as spilled.
  *
  * A row is spilled if its newest version is this transaction's, hangs alone or over a version that every snapshot sees,
- * and nobody has locked it.  Other rows stay in DRAM until commit.
+ * and no transaction has locked it.  Other rows stay in DRAM until commit.
  *
- * R2, R3: the slots have LP = 0 and a Tx-CTS of their region that is smaller than the commit's, so they are losers until
- * the commit's LP (or descriptor) is durable, and committed from then on.  R11: the region stays leased.  R15: a row that
- * is written again after it was spilled gets the commit's Tx-CTS, which is larger.
+ * R2, R3: the slots have LP = 0, and a Tx-CTS of their region that is smaller than the commit's.  So they are
+ * losers until the commit's LP (or descriptor) is durable, and committed from then on.  R11: the region stays
+ * leased.  R15: a row that is written again after it was spilled gets the commit's Tx-CTS, which is larger.
  */
 #include "txn/spill.h"
 
@@ -17,21 +17,19 @@
 #include "cache/spillmap.h"
 #include "gc/collect.h"
 #include "gc/reclaim.h"
-#include "row/horizon.h"
 #include "miscadmin.h"
 #include "nvm/persist.h"
 #include "nvm/slotalloc.h"
+#include "row/horizon.h"
 #include "txn/commit.h"
 
 #define BATCH			1024	/* rows written between two fences */
 
 /*
- * While rows are spilled those that were given up stand in the write set without their versions.  An error or the end of the
- * session leaves it so: zen_spill_abandon().
+ * Set while rows are spilled.  Meanwhile the rows that are spilled already stand in the write set without a
+ * version.  If an error or the end of the session comes between, zen_spill_abandon() takes them out.
  */
 static bool spilling = false;
-
-/* ---------- spilling ---------- */
 
 /* A row about to be spilled. */
 typedef struct Row
@@ -50,8 +48,9 @@ is_plain_old(ZenVersion *v)
 }
 
 /*
- * The xid whose end decides about a version: a frozen one bears that of another, and is written in one command.  None for
- * a copy that CLUSTER has made of another's version for older snapshots: the record has no place for both xids.
+ * The xid whose end decides about a version.  A frozen one bears the xid of another transaction, and is written in
+ * one command.  None for a copy that CLUSTER has made of another's version for older snapshots: the record has no
+ * place for both xids.
  */
 static TransactionId
 deciding_xid(ZenWrite *w)
@@ -63,19 +62,21 @@ deciding_xid(ZenWrite *w)
 	return w->nest_level == GetCurrentTransactionNestLevel() ? GetCurrentTransactionId() : InvalidTransactionId;
 }
 
+/* Is it a row to be spilled?  Inside the epoch, or under the word's lock; word: its value. */
 static bool
 can_spill(ZenWrite *w, uint64 word)
 {
 	ZenVersion *v = w->version;
 	uint32		flags = zen_version_flags(v);
 
+	Assert(w->nest_level <= GetCurrentTransactionNestLevel());
 	if (!zen_word_leads_to(word, v) || !w->ht->in_use ||
 		(flags & (ZEN_V_ABORTED | ZEN_V_SPECULATIVE | ZEN_V_SPILLED)) || v->lockers != NULL)
 		return false;
 	return v->older == NULL ? !(flags & ZEN_V_TOMBSTONE) : is_plain_old(v->older);
 }
 
-/* The same, without the word's lock: what is below the row's version may change. */
+/* The same, without the word's lock: the version below the row's may change. */
 static bool
 may_spill(ZenWrite *w)
 {
@@ -110,7 +111,7 @@ note_block(ZenHTable *ht, uint64 tidno)
 		zen_writeset_add_block(ht, block);
 }
 
-/* Write the row to its slot, which is ours.  *cts: of the row before; a new one if that is too near to the slot's last. */
+/* Write the row to its slot, which is ours.  *cts: of the row before; a new one if that is too near to the slot's. */
 static void
 write_row(Row *row, uint64 *cts)
 {
@@ -125,6 +126,8 @@ write_row(Row *row, uint64 *cts)
 	else if (zen_version_flags(v) & ZEN_V_MOVED)
 		link = ZEN_LINK_MOVED;
 	tombstone = zen_tombstone(link);
+	Assert(!(zen_version_flags(v) & (ZEN_V_ABORTED | ZEN_V_SPECULATIVE)));
+	Assert(zen_pages[zen_slot_page(row->slot)].owner.region == zen_my_commit.region);
 	row->former = zen_tuple_header(row->slot);
 	if (zen_tuple_is_near(row->former, *cts))
 		*cts = zen_cts_next();
@@ -132,7 +135,7 @@ write_row(Row *row, uint64 *cts)
 					link ? (MinimalTuple) &tombstone : zen_version_tuple(v), true);
 }
 
-/* Make the word SPILLED; false if somebody has locked the row meanwhile, or DRAM is full. */
+/* Make the word SPILLED; false if another transaction has locked the row meanwhile, or DRAM is full. */
 static bool
 publish_row(Row *row, bool *full)
 {
@@ -143,6 +146,7 @@ publish_row(Row *row, bool *full)
 	bool		ok;
 	uint64		word;
 
+	Assert(TransactionIdIsValid(writer.xid) && (old == NULL || is_plain_old(old)));
 	writer.flags = zen_version_flags(v) &
 		(ZEN_V_KEY_UPDATE | ZEN_V_FORWARD | ZEN_V_MOVED | ZEN_V_FROZEN | ZEN_V_PENDING);
 	if (writer.flags & ZEN_V_FROZEN)
@@ -151,6 +155,7 @@ publish_row(Row *row, bool *full)
 	if (*full)
 		return false;
 	word = zen_word_lock(w->word);
+	zen_chain_check(word);
 	ok = can_spill(w, word);
 	if (ok)
 		word = zen_word_with(word, ZEN_WORD_SPILLED, row->slot);
@@ -169,7 +174,7 @@ publish_row(Row *row, bool *full)
 	return true;
 }
 
-/* A slot that was written, and that nobody knows of: R7. */
+/* R7: a slot was written, and no word leads to it. */
 static void
 withdraw_row(Row *row)
 {
@@ -184,6 +189,7 @@ publish_rows(Row *rows, uint32 n)
 {
 	bool		full = false;
 
+	ZenAssertNotInEpoch();
 	if (!ZEN_FAULT(R2_SPILL_NO_FENCE))
 		zen_fence();
 	for (uint32 i = 0; i < n; i++)
@@ -207,6 +213,8 @@ write_size(ZenWrite *w)
 static uint32
 write_rows(Row *rows, uint32 n, uint64 *cts)
 {
+	Assert(n <= BATCH && *cts > zen_regions[zen_my_commit.region].last_cts);
+	ZenAssertRegionMine(zen_my_commit.region);
 	for (uint32 i = 0; i < n; i++)
 	{
 		rows[i].slot = zen_slot_alloc(zen_my_commit.region, rows[i].write->ht, write_size(rows[i].write));
@@ -218,8 +226,10 @@ write_rows(Row *rows, uint32 n, uint64 *cts)
 }
 
 /*
- * From the first store to a slot until an abort can find it, in write_rows() and publish_rows(), nothing throws.  Between two
- * batches the session may be ended, and FATAL passes PG_FINALLY by: what an abort must do is done by zen_spill_abandon().
+ * From the first store to a slot until an abort can find it nothing throws: in write_rows() and publish_rows().
+ *
+ * Between two batches the session may be ended, and FATAL passes no PG_FINALLY().  So zen_spill_abandon() does what
+ * an abort must do.
  */
 static void
 spill_rows(Row *rows, uint32 n)
@@ -234,6 +244,7 @@ spill_rows(Row *rows, uint32 n)
 
 		zen_writeset_reserve_blocks(BATCH);
 		written = write_rows(&rows[done], Min(BATCH, n - done), &cts);
+		Assert(zen_writeset.nblocks + written <= zen_writeset.blocks_capacity);
 		publish_rows(&rows[done], written);
 		done += written;
 		CHECK_FOR_INTERRUPTS();
@@ -246,13 +257,17 @@ spill_rows(Row *rows, uint32 n)
 	}
 }
 
-/* Leave out of the write set what was spilled.  What remains in DRAM does not count again before as much has come to it. */
+/*
+ * Leave spilled rows out of the write set.  Those that remain in DRAM do not count again before as much has come
+ * to it.
+ */
 static void
 leave_out_spilled(void)
 {
 	ZenWriteSet *ws = &zen_writeset;
 	uint32		n = 0;
 
+	Assert(spilling);
 	ws->bytes = 0;
 	zen_epoch_enter();			/* the version below may be made lean */
 	for (uint32 i = 0; i < ws->nwrites; i++)
@@ -268,8 +283,8 @@ leave_out_spilled(void)
 }
 
 /*
- * Rows that were written shortly before may have nothing over the version replaced but a collector that has not come yet:
- * then it comes now.
+ * The version that a row replaces may be older than all snapshots, and only wait for the collector to freeze it.
+ * Then that is done now.
  */
 static void
 collect_replaced(ZenWrite *w)
@@ -292,14 +307,17 @@ spill(void)
 	Row		   *rows = MemoryContextAllocHuge(CurrentMemoryContext, Max(ws->nwrites, 1) * sizeof(Row));
 	uint32		n = 0;
 
+	Assert(!spilling);
+	Assert(zen_my_commit.stage == ZEN_STAGE_NONE || zen_my_commit.stage == ZEN_STAGE_LEASED);
 	(void) zen_horizon_look();
-	/* pages, maps and records are taken where nobody can make room */
+	/* pages, maps and records are taken where no room can be made */
 	if (zen_arena_lacks_spans())
 		zen_make_room();
 	for (uint32 i = 0; i < ws->nwrites; i++)
 	{
 		ZenWrite   *w = &ws->writes[i];
 
+		Assert(w->version != NULL && w->slot == InvalidZenSlot);
 		collect_replaced(w);
 		if (may_spill(w))
 			rows[n++].write = w;
@@ -308,6 +326,7 @@ spill(void)
 	{
 		qsort(rows, n, sizeof(Row), compare_rows);
 		zen_commit_begin(&zen_my_commit);
+		Assert(ws->nblocks == 0 || ws->region == zen_my_commit.region);
 		ws->region = zen_my_commit.region;
 		spilling = true;
 		spill_rows(rows, n);
@@ -325,6 +344,7 @@ zen_spill_abandon(void)
 {
 	if (!spilling)
 		return;
+	Assert(zen_my_commit.stage == ZEN_STAGE_LEASED && zen_writeset.region == zen_my_commit.region);
 	leave_out_spilled();
 	zen_region_rest(zen_my_commit.region, true);
 }
@@ -341,11 +361,14 @@ zen_spill_if_large(void)
 {
 	ZenWriteSet *ws = &zen_writeset;
 
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
+	Assert(ws->spared <= ws->bytes && !spilling);
 	zen_writeset_check_open();
 
 	/*
-	 * what the last one has left is looked at again only when a good part has
-	 * come to it
+	 * rows that the last one has left are looked at again only when a good
+	 * part has come to it
 	 */
 	if (zen_spill_threshold_kb >= 0 &&
 		ws->bytes - ws->spared > Max(threshold(), ws->spared / 4))

@@ -10,7 +10,7 @@
 #include "base/compat.h"
 
 /*
- * zen_spill_if_large -- spill what this transaction has written so far, if it takes too much DRAM.
+ * zen_spill_if_large -- spill the rows that this transaction has written so far, if they take too much DRAM.
  *
  * Called before a write, outside any epoch, with no pointer to a version of this transaction in hand.  Throws
  * ERRCODE_DISK_FULL, ERRCODE_OUT_OF_MEMORY.
@@ -18,9 +18,9 @@
 extern void zen_spill_if_large(void);
 
 /*
- * zen_spill_abandon -- the (sub)transaction ends while it spills: put the write set in order.
+ * zen_spill_abandon -- an abort that may come while rows are spilled: put the write set in order.
  *
- * Called by its abort before anything looks at the write set.  Never throws.
+ * Called by the abort of a (sub)transaction before anything looks at the write set.  Never throws.
  */
 extern void zen_spill_abandon(void);
 

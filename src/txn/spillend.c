@@ -1,9 +1,12 @@
 /*
  * spillend.c -- the end of spilled rows: they are settled, taken back, or stamped anew.
  *
- * The transaction that has spilled a row is the only one to scrub its slot.  It finds the slot by the spill record, also when
- * another process has made an entry of the row.  So no other process leaves that version out of its chain: a writer that
- * meets it waits until it is taken back (zen_wait_for_undo).
+ * The transaction that has spilled a row is the only one to scrub its slot.  It finds the slot by the spill record,
+ * also when another process has made an entry of the row.  So no other process leaves that version out of its
+ * chain: a writer that meets it waits until it is taken back (zen_wait_for_undo).
+ *
+ * R7: a row taken back is scrubbed, durably, before its word shows the older version again.  R15: of a row
+ * written again after it was spilled one slot only bears the Tx-CTS of a prepared transaction.
  */
 #include "txn/spillend.h"
 
@@ -12,10 +15,11 @@
 #include "base/fault.h"
 #include "cache/clock.h"
 #include "gc/gcqueue.h"
+#include "miscadmin.h"
 #include "nvm/persist.h"
 #include "nvm/slotalloc.h"
 
-/* What a record says of a row that this transaction has spilled. */
+/* A row that this transaction has spilled, as its record says. */
 typedef struct Spilled
 {
 	ZenHTable  *ht;
@@ -25,8 +29,8 @@ typedef struct Spilled
 } Spilled;
 
 /*
- * The rows of a block that a region's transaction has spilled and not settled: all, or those of writers that are not this
- * transaction's any more.  *newest, if not NULL: the newest xid among them.
+ * The rows of a block that a region's transaction has spilled and not settled: all, or those of writers that are no
+ * longer this transaction's.  *newest, if not NULL: the newest xid among them.
  */
 static uint32
 rows_of_block(ZenSpilledBlock *b, uint32 region, bool all, Spilled *rows, TransactionId *newest)
@@ -43,11 +47,13 @@ rows_of_block(ZenSpilledBlock *b, uint32 region, bool all, Spilled *rows, Transa
 
 		pg_read_barrier();		/* others may note theirs just now */
 		writer = &s->writers[s->writer_of[i]];
+		Assert(slot == InvalidZenSlot || TransactionIdIsValid(writer->xid));
 		if (slot == InvalidZenSlot || writer->region != region || (writer->flags & ZEN_SPILL_SETTLED) ||
 			!(all || !TransactionIdIsCurrentTransactionId(writer->xid)))
 			continue;
 		rows[n].ht = b->ht;
 		rows[n].tidno = (uint64) b->block * ZEN_TIDS_PER_BLOCK + i;
+		Assert(n < ZEN_TIDS_PER_BLOCK);
 		rows[n].slot = slot;
 		rows[n++].old = zen_spillmap_old(s, i);
 		if (newest != NULL && (!TransactionIdIsValid(*newest) || TransactionIdPrecedes(*newest, writer->xid)))
@@ -69,10 +75,14 @@ zen_spillend_walk(uint32 region, ZenSpilledBlock *block,
 		visit(region, rows[i].slot, none, arg);
 }
 
-/* The version of a chain whose slot was written when it was spilled; *newer: the one above it. */
+/*
+ * The version of a chain whose slot was written when it was spilled; *newer: the one above it.  Under the word's
+ * lock.
+ */
 static ZenVersion *
 find_spilled(ZenVersion *head, ZenSlot slot, ZenVersion **newer)
 {
+	Assert(zen_word_held != NULL);
 	*newer = NULL;
 	for (ZenVersion *v = head; v != NULL; v = v->older)
 	{
@@ -83,7 +93,7 @@ find_spilled(ZenVersion *head, ZenSlot slot, ZenVersion **newer)
 	return NULL;
 }
 
-/* A row of which somebody has made an entry: leave the hint there. */
+/* If a process has made an entry of the row, leave the hint there. */
 static void
 mark_committed(Spilled *row)
 {
@@ -95,10 +105,12 @@ mark_committed(Spilled *row)
 	if (word == NULL || zen_word_state(zen_word_read(word)) != ZEN_WORD_ENTRY)
 		return;
 	w = zen_word_lock(word);
+	zen_chain_check(w);
 	if (zen_word_state(w) == ZEN_WORD_ENTRY)
 		v = find_spilled(zen_word_entry(w), row->slot, &newer);
 	if (v != NULL)
 	{
+		Assert(!(zen_version_flags(v) & ZEN_V_ABORTED));
 		zen_version_set(v, ZEN_V_COMMITTED);
 		zen_version_clear(v, ZEN_V_PENDING | ZEN_V_SPILLED);
 	}
@@ -108,6 +120,8 @@ mark_committed(Spilled *row)
 void
 zen_spillend_settle(uint32 region, ZenSpilledBlock *blocks, uint32 n)
 {
+	ZenAssertRegionMine(region);
+	ZenAssertNotInEpoch();
 	for (uint32 b = 0; b < n; b++)
 	{
 		Spilled		rows[ZEN_TIDS_PER_BLOCK];
@@ -135,6 +149,7 @@ free_later(ZenSlot slot)
 {
 	ZenVersion *carrier = zen_version_alloc(0);
 
+	ZenAssertNotInEpoch();
 	if (carrier != NULL)
 	{
 		carrier->slot = slot;
@@ -159,6 +174,7 @@ pop_row(Spilled *row)
 	bool		lone = false;
 	uint64		w = zen_word_lock(word);
 
+	zen_chain_check(w);
 	if (zen_word_state(w) == ZEN_WORD_SPILLED && zen_word_ref(w) == row->slot)
 		w = row->old != InvalidZenSlot ? zen_word_with(w, ZEN_WORD_NVM, row->old) : zen_word_with(w, ZEN_WORD_DEAD, 0);
 	else if (zen_word_state(w) == ZEN_WORD_ENTRY)
@@ -167,6 +183,7 @@ pop_row(Spilled *row)
 		newer->older = v->older;
 	else if (v != NULL)
 		w = zen_version_pop(w, v, &lone, &lockers);
+	zen_chain_check(w);
 	zen_word_unlock(word, w);
 	if (lockers != NULL)
 		zen_lockers_free(lockers);
@@ -193,7 +210,10 @@ mark_aborted(ZenSpilledBlock *b, uint32 region, bool all)
 	s = zen_spillmap_find(b->ht, b->block);
 	for (uint32 i = 0; s != NULL && i < s->nwriters; i++)
 		if (s->writers[i].region == region && (all || !TransactionIdIsCurrentTransactionId(s->writers[i].xid)))
+		{
+			Assert(n < lengthof(xids));
 			xids[n++] = s->writers[i].xid;
+		}
 	zen_epoch_leave();
 	for (uint32 i = 0; i < n; i++)
 		zen_spillmap_mark(b->ht, b->block, region, xids[i], ZEN_V_ABORTED | ZEN_SPILL_SETTLED);
@@ -203,6 +223,8 @@ mark_aborted(ZenSpilledBlock *b, uint32 region, bool all)
 void
 zen_spillend_undo(uint32 region, ZenSpilledBlock *blocks, uint32 n, bool all)
 {
+	ZenAssertRegionMine(region);
+	ZenAssertNotInEpoch();
 	for (uint32 b = 0; b < n; b++)
 	{
 		Spilled		rows[ZEN_TIDS_PER_BLOCK];
@@ -227,6 +249,7 @@ drop_blocks(uint32 from)
 	Spilled		rows[ZEN_TIDS_PER_BLOCK];
 	uint32		n = from;
 
+	Assert(from <= ws->nblocks);
 	for (uint32 b = from; b < ws->nblocks; b++)
 		if (rows_of_block(&ws->blocks[b], zen_writeset.region, true, rows, NULL) > 0)
 			ws->blocks[n++] = ws->blocks[b];
@@ -239,6 +262,7 @@ undo_part(uint32 first, uint32 n, bool all)
 {
 	if (n == 0)
 		return;
+	Assert(first + n <= zen_writeset.nblocks);
 	zen_region_rest(zen_writeset.region, false);
 	zen_spillend_undo(zen_writeset.region, &zen_writeset.blocks[first], n, all);
 	zen_region_rest(zen_writeset.region, true);
@@ -250,6 +274,7 @@ zen_spillend_subabort(int nest_level)
 	ZenWriteSet *ws = &zen_writeset;
 	uint32		from = ws->nblocks;
 
+	Assert(nest_level > 1);
 	while (from > 0 && ws->blocks[from - 1].nest_level >= nest_level)
 		ws->blocks[--from].nest_level = nest_level - 1;
 	undo_part(from, ws->nblocks - from, false);
@@ -268,8 +293,9 @@ zen_spillend_forget_table(ZenHTable *ht)
 }
 
 /*
- * A row written again after it was spilled: one slot of it gets the commit's Tx-CTS (R15), so the earlier one goes, and
- * its version, which is in nobody's hands.  It is taken off its chain and returned; NULL: the row is as it was spilled.
+ * A row written again after it was spilled: one slot of it gets the commit's Tx-CTS (R15), so the earlier one
+ * goes.  Its version is taken off the chain and returned; no record or word leads to it.  NULL: the row is as it was
+ * spilled.
  */
 static ZenVersion *
 take_superseded(Spilled *row)
@@ -286,9 +312,10 @@ take_superseded(Spilled *row)
 	if (v != NULL)
 	{
 		newer->older = v->older;
-		/* who has judged the chain looks again */
+		/* writers that have judged the chain look again */
 		zen_word_entry(w)->lock_seq++;
 	}
+	zen_chain_check(w);
 	zen_word_unlock(word, w);
 	return v;
 }
@@ -296,6 +323,9 @@ take_superseded(Spilled *row)
 void
 zen_spillend_restamp(uint32 region, uint64 cts, ZenSpilledBlock *blocks, uint32 n)
 {
+	ZenAssertRegionMine(region);
+	ZenAssertNotInEpoch();
+	Assert(cts > zen_regions[region].last_cts);
 	for (uint32 b = 0; b < n; b++)
 	{
 		Spilled		rows[ZEN_TIDS_PER_BLOCK];

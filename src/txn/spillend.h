@@ -8,19 +8,25 @@
 #include "row/writeset.h"
 
 /*
- * zen_spillend_walk -- call visit for each slot of a block that the region's transaction has spilled and not settled; nothing
- * counts on their former headers any more.
+ * zen_spillend_walk -- call visit for each slot of a block that the region's transaction has spilled and not settled.
+ *
+ * Nothing counts on their former headers any more.  Caller is outside any epoch.
  */
 extern void zen_spillend_walk(uint32 region, ZenSpilledBlock *block,
 							  void (*visit) (uint32 region, ZenSlot slot, ZenTupleHeader former, void *arg), void *arg);
 
-/* zen_spillend_settle -- the transaction of a region has committed; its rows are garbage's to finish.  Never throws. */
+/*
+ * zen_spillend_settle -- the transaction of a region has committed: the collector finishes its rows.
+ *
+ * Lease holder, outside any epoch.  Never throws.
+ */
 extern void zen_spillend_settle(uint32 region, ZenSpilledBlock *blocks, uint32 n);
 
 /*
- * zen_spillend_undo -- R7: scrub, durably, and take back what was spilled to these blocks; never throws.
+ * zen_spillend_undo -- R7: scrub, durably, and take back the rows spilled to these blocks.
  *
- * all: everything; else what (sub)transactions have written that are not this one's any more.
+ * all: all of them; else those of (sub)transactions that are no longer this one's.  Lease holder, outside
+ * any epoch.  Never throws.
  */
 extern void zen_spillend_undo(uint32 region, ZenSpilledBlock *blocks, uint32 n, bool all);
 
@@ -31,8 +37,10 @@ extern void zen_spillend_subabort(int nest_level);
 extern void zen_spillend_forget_table(ZenHTable *ht);
 
 /*
- * zen_spillend_restamp -- PREPARE: all rows get this Tx-CTS, so that one descriptor speaks for them; of rows that were written
- * again the last version only remains.  Flushed, not fenced.  Never throws.
+ * zen_spillend_restamp -- PREPARE: all rows get this Tx-CTS, so that one descriptor speaks for them.
+ *
+ * Of rows that were written again the last version only remains.  Flushed, not fenced.  Lease holder, outside any
+ * epoch.  Never throws.
  */
 extern void zen_spillend_restamp(uint32 region, uint64 cts, ZenSpilledBlock *blocks, uint32 n);
 

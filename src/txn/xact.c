@@ -1,14 +1,18 @@
 /*
  * xact.c -- transaction callbacks.
  *
- * PRE_COMMIT is the last callback before PostgreSQL makes a transaction visible, so zen-only transactions become durable
- * there (R9).  A few steps that may still fail come after it: serialization failures are looked for first, and for the
- * rest an error context callback is left behind, which takes LP back, durably, before the error is reported to
- * anyone.  (emit_log_hook would come too late or, with log_min_messages = fatal, not at all.)  If the error may be caught
- * and the commit go on, the commit record decides from then on.
+ * PRE_COMMIT is the last callback before PostgreSQL makes a transaction visible, so zen-only transactions become
+ * durable there (R9).  A few steps that may still fail come after it.  Serialization failures are looked for
+ * first.  For the rest an error context callback is left behind: it takes LP back, durably, before the error is
+ * reported.  (emit_log_hook would come too late, and with log_min_messages = fatal it would not be
+ * called.)  If the error may be caught and the commit go on, the commit record decides from then on.
  *
- * A transaction is zen-only if PostgreSQL has written no WAL for it, it creates or drops no table, and no other library
- * acts after zen; else it is mixed, and its commit record, forced to be flushed, decides.
+ * A transaction is zen-only if all of this is true:
+ * - PostgreSQL has written no WAL for it;
+ * - it creates or drops no table, and no logical replication worker runs it;
+ * - no other library acts after zen.
+ *
+ * Else it is mixed, and its commit record, forced to be flushed, decides.
  */
 #include "txn/xact.h"
 
@@ -65,12 +69,13 @@ message_level(void)
 }
 
 /*
- * LP has been taken back, but whoever catches the error may go on with the commit: from here on it is a mixed one.  The
- * xid comes first, as in pre_commit().
+ * LP has been taken back, but the code that catches the error may go on with the commit: from here on it is a mixed
+ * one.  The xid comes first, as in pre_commit().
  */
 static void
 let_commit_record_decide(void)
 {
+	Assert(zen_my_commit.stage == ZEN_STAGE_WRITTEN && !deciding);
 	HOLD_INTERRUPTS();
 	deciding = true;
 	zen_xid_make_durable();
@@ -81,14 +86,15 @@ let_commit_record_decide(void)
 }
 
 /*
- * Called for every message that is raised between LP and the end of commit: an error means abort, so LP goes before
- * the client can hear of it.  Only an error that somebody else than the one who commits will catch first may mean nothing.
+ * Called for every message that is raised between LP and the end of commit.  An error means abort, so LP goes before
+ * the client can hear of it.  Only an error that is caught before it reaches PostgreSQL's own handler may mean nothing.
  */
 static void
 undo_on_error(void *arg)
 {
 	int			level;
 
+	Assert(watching);
 	/* once others can see the transaction, nothing may be taken back */
 	if ((zen_my_commit.stage != ZEN_STAGE_LP && !deciding) || !TransactionIdIsValid(MyProc->xid))
 		return;
@@ -105,13 +111,15 @@ undo_on_error(void *arg)
 }
 
 /*
- * From here on errors are watched.  Interrupts are held until zen has written everything; PostgreSQL's remaining steps may
- * be cancelled like any commit, and PreCommit_Notify() must: it waits for a lock that others hold over a commit, which may
- * wait for a standby.
+ * From here on errors are watched.  Interrupts are held until zen has written everything.
+ *
+ * PostgreSQL's remaining steps may be cancelled like any commit.  PreCommit_Notify() must be: it waits for a lock
+ * that others hold over a commit, and that commit may wait for a standby.
  */
 static void
 watch_errors(void)
 {
+	Assert(!watching && !deciding && PG_exception_stack != NULL);
 	undo_context.callback = undo_on_error;
 	undo_context.arg = NULL;
 	catcher = PG_exception_stack;
@@ -141,8 +149,8 @@ is_applied(void)
 }
 
 /*
- * A record of nextval() alone makes no transaction mixed: what it says holds whether the transaction commits or not, and
- * zen_sequence_flush() makes it durable.
+ * A record of nextval() alone makes no transaction mixed: what it says holds whether the transaction commits or
+ * not, and zen_sequence_flush() makes it durable.
  */
 static bool
 is_mixed(void)
@@ -157,6 +165,9 @@ pre_commit(void)
 	ZenWriteSet *ws = &zen_writeset;
 	uint64		full_xid;
 
+	/* PostgreSQL has released all savepoints */
+	Assert(GetCurrentTransactionNestLevel() == 1);
+	Assert(zen_my_commit.stage == ZEN_STAGE_NONE || zen_my_commit.stage == ZEN_STAGE_LEASED);
 	zen_sequence_publish();
 	if (ws->nwrites == 0 && ws->nblocks == 0 && !zen_ddl_pending())
 		return;
@@ -172,13 +183,12 @@ pre_commit(void)
 			zen_sequence_extend();
 		zen_sequence_flush();
 		XactLastRecEnd = 0;		/* PostgreSQL has nothing to flush */
-		zen_commit_reserve(&zen_my_commit, ws->writes, ws->nwrites);
+		zen_commit_reserve(&zen_my_commit, ws);
 		watch_errors();
-		zen_commit_write(&zen_my_commit, ws->writes, ws->nwrites, false);
-		if (zen_my_commit.last == InvalidZenSlot)
-			zen_my_commit.stage = ZEN_STAGE_LEASED;
-		else if (!ZEN_FAULT(R9_LP_AFTER_VISIBLE))
-			zen_commit_set_lp(&zen_my_commit);
+		zen_commit_write(&zen_my_commit, ws, false);
+		if (zen_my_commit.last != InvalidZenSlot && !ZEN_FAULT(R9_LP_AFTER_VISIBLE))
+			zen_commit_set_lp(&zen_my_commit, ws);
+		Assert(zen_my_commit.stage != ZEN_STAGE_WRITTEN || ZEN_FAULT(R9_LP_AFTER_VISIBLE));
 		RESUME_INTERRUPTS();
 		ZEN_COUNT(commits_zen_only, 1);
 		return;
@@ -187,15 +197,16 @@ pre_commit(void)
 	if (!ZEN_FAULT(R9_NO_FORCED_FLUSH))
 		ForceSyncCommit();
 	if (ws->nwrites > 0 || ws->nblocks > 0)
-		zen_commit_reserve(&zen_my_commit, ws->writes, ws->nwrites);
+		zen_commit_reserve(&zen_my_commit, ws);
 	watch_errors();
 	zen_ddl_precommit(full_xid);
 	if (ws->nwrites > 0 || ws->nblocks > 0)
 	{
-		zen_commit_write(&zen_my_commit, ws->writes, ws->nwrites, true);
+		zen_commit_write(&zen_my_commit, ws, true);
 		if (zen_my_commit.last != InvalidZenSlot)
 			zen_commit_doubt(&zen_my_commit, full_xid, ZEN_DOUBT_COMMIT);
 	}
+	Assert(zen_my_commit.stage != ZEN_STAGE_WRITTEN && zen_my_commit.stage != ZEN_STAGE_LP);
 	RESUME_INTERRUPTS();
 	ZEN_COUNT(commits_mixed, 1);
 }
@@ -205,18 +216,18 @@ pre_prepare(void)
 {
 	ZenWriteSet *ws = &zen_writeset;
 
+	Assert(GetCurrentTransactionNestLevel() == 1);
 	zen_sequence_publish();
 	if (ws->nwrites == 0 && ws->nblocks == 0 && ws->nlocks == 0 && !zen_ddl_pending())
 	{
-		/* a region may have been leased for what savepoints have taken back */
-		zen_commit_abort(&zen_my_commit, NULL, 0, NULL, 0);
+		/* a region may have been leased for rows that savepoints took back */
+		zen_commit_abort(&zen_my_commit, ws);
 		return;
 	}
 	PreCommit_CheckForSerializationFailure();
 	zen_xid_make_durable();
 	zen_ddl_precommit(U64FromFullTransactionId(GetTopFullTransactionId()));
-	if (ws->nwrites > 0 || ws->nblocks > 0 || ws->nlocks > 0 || zen_ddl_pending())
-		zen_twophase_prepare(&zen_my_commit, U64FromFullTransactionId(GetTopFullTransactionId()));
+	zen_twophase_prepare(&zen_my_commit, U64FromFullTransactionId(GetTopFullTransactionId()));
 	ZEN_COUNT(commits_prepared, 1);
 }
 
@@ -227,6 +238,7 @@ release_locks(int nest_level)
 {
 	ZenWriteSet *ws = &zen_writeset;
 
+	Assert(ws->nlocks <= ws->locks_capacity);
 	while (ws->nlocks > 0 && ws->locks[ws->nlocks - 1].nest_level >= nest_level)
 	{
 		ZenLockedRow *l = &ws->locks[--ws->nlocks];
@@ -240,15 +252,17 @@ pop_writes(int nest_level)
 {
 	ZenWriteSet *ws = &zen_writeset;
 
+	Assert(ws->nwrites <= ws->writes_capacity);
 	while (ws->nwrites > 0 && ws->writes[ws->nwrites - 1].nest_level >= nest_level)
 		zen_pop_version(&ws->writes[--ws->nwrites]);
 }
 
 /*
- * The record of an abort is on disk before PostgreSQL removes files that the transaction has made.  Otherwise, when a
- * crash loses the record, replay makes the init fork of an unlogged index again beside a main fork that is
- * waiting for a checkpoint to remove it, and the server does not start (PostgreSQL's bug 17731; all indexes of zen tables
- * are unlogged).  It may fail, so it comes after all that is ours has been undone.
+ * The record of an abort is on disk before PostgreSQL removes files that the transaction has made.
+ *
+ * Otherwise a crash may lose the record.  Then replay makes the init fork of an unlogged index again, beside a main
+ * fork that waits for a checkpoint to remove it, and the server does not start.  (PostgreSQL's bug 17731; all
+ * indexes of zen tables are unlogged.)  The flush may fail, so it comes after all that is ours has been undone.
  */
 static void
 flush_abort_record(void)
@@ -267,20 +281,20 @@ forget_all(void)
 {
 	zen_writeset_clear();
 	zen_ddl_reset();
-	zen_my_commit.stage = ZEN_STAGE_NONE;
+	Assert(zen_my_commit.stage == ZEN_STAGE_NONE);
 }
 
 static void
 committed(void)
 {
+	Assert(InterruptHoldoffCount > 0);
 	release_locks(0);
 	if (ZEN_FAULT(R9_LP_AFTER_VISIBLE) && zen_my_commit.stage == ZEN_STAGE_WRITTEN)
 	{
 		pg_usleep(1000000L);	/* long enough for a test to use what it sees */
-		zen_commit_set_lp(&zen_my_commit);
+		zen_commit_set_lp(&zen_my_commit, &zen_writeset);
 	}
-	zen_commit_finish(&zen_my_commit, zen_writeset.writes, zen_writeset.nwrites,
-					  zen_writeset.blocks, zen_writeset.nblocks);
+	zen_commit_finish(&zen_my_commit, &zen_writeset);
 	zen_ddl_commit();
 	unwatch_errors();
 	forget_all();
@@ -288,12 +302,14 @@ committed(void)
 }
 
 /*
- * What an error has left in the middle of something.  It is done here and not where the error passes: the end of a session
- * (FATAL) passes no PG_CATCH() and no PG_FINALLY().
+ * Clean up after an error in the middle of something.  It is done here and not where the error passes: the end of a
+ * session (FATAL) passes no PG_CATCH() and no PG_FINALLY().
  */
 static void
 abandon(void)
 {
+	/* nothing throws under a word's lock */
+	ZenAssertNoWordLocked();
 	zen_epoch_reset();
 	zen_row_abandon();
 	zen_row_change_abandon();
@@ -303,6 +319,7 @@ abandon(void)
 static void
 aborted(void)
 {
+	Assert(InterruptHoldoffCount > 0);
 	abandon();
 
 	/*
@@ -314,8 +331,7 @@ aborted(void)
 	if (zen_writeset.nwrites > 0 || zen_writeset.nblocks > 0)
 		ZEN_COUNT(aborts, 1);
 	zen_twophase_undo(&zen_my_commit);
-	zen_commit_abort(&zen_my_commit, zen_writeset.writes, zen_writeset.nwrites,
-					 zen_writeset.blocks, zen_writeset.nblocks);
+	zen_commit_abort(&zen_my_commit, &zen_writeset);
 	release_locks(0);
 	pop_writes(0);
 	zen_ddl_abort();
@@ -329,6 +345,7 @@ aborted(void)
 static void
 prepared(void)
 {
+	Assert(InterruptHoldoffCount > 0);
 	if (zen_my_commit.stage != ZEN_STAGE_NONE)
 		zen_twophase_detach(&zen_my_commit);
 	zen_ddl_forget();
@@ -374,6 +391,7 @@ subxact_callback(SubXactEvent event, SubTransactionId my_subid, SubTransactionId
 {
 	int			level = GetCurrentTransactionNestLevel();
 
+	Assert(level > 1 || (event != SUBXACT_EVENT_COMMIT_SUB && event != SUBXACT_EVENT_ABORT_SUB));
 	switch (event)
 	{
 		case SUBXACT_EVENT_COMMIT_SUB:
@@ -386,6 +404,10 @@ subxact_callback(SubXactEvent event, SubTransactionId my_subid, SubTransactionId
 			zen_spillend_subabort(level);
 			pop_writes(level);
 			zen_ddl_subabort(level);
+			/* the entries that remain are of the levels above */
+			Assert(zen_writeset.nwrites == 0 || zen_writeset.writes[zen_writeset.nwrites - 1].nest_level < level);
+			Assert(zen_writeset.nlocks == 0 || zen_writeset.locks[zen_writeset.nlocks - 1].nest_level < level);
+			Assert(zen_writeset.nblocks == 0 || zen_writeset.blocks[zen_writeset.nblocks - 1].nest_level < level);
 			flush_abort_record();
 			break;
 		default:
@@ -398,6 +420,8 @@ subxact_callback(SubXactEvent event, SubTransactionId my_subid, SubTransactionId
 static void
 detach(int code, Datum arg)
 {
+	/* ShutdownPostgres() has aborted the transaction under way */
+	Assert(zen_my_commit.stage == ZEN_STAGE_NONE);
 	zen_tablestat_flush();
 	zen_exclusive_detach();
 	zen_epoch_detach();
@@ -413,6 +437,7 @@ zen_xact_attach(void)
 		return;
 	zen_stats_attach();
 	zen_epoch_attach();
+	Assert(zen_my_epoch != NULL);
 	if (IsUnderPostmaster)
 		on_shmem_exit(detach, (Datum) 0);
 	attached = true;

@@ -34,6 +34,7 @@
 #include "storage/lmgr.h"
 #include "table/zenam.h"
 #include "txn/ddl.h"
+#include "txn/prepared.h"
 #include "txn/twophase.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
@@ -376,7 +377,7 @@ check_map(PoolCheck *c, ZenHTable *ht)
 static bool
 is_idle(uint32 region)
 {
-	return pg_atomic_read_u32(&zen_regions[region].leased) != ZEN_LEASE_BUSY || zen_twophase_is_waiting(region);
+	return pg_atomic_read_u32(&zen_regions[region].leased) != ZEN_LEASE_BUSY || zen_prepared_is_waiting(region);
 }
 
 /* Wait until whatever was under way in any region has ended, and readers have left; false if that takes too long. */
@@ -602,7 +603,7 @@ read_lists(PoolCheck *c)
 				zen_region_release(r);
 				c->busy[r] = false;
 			}
-			else if (zen_twophase_is_waiting(r))
+			else if (zen_prepared_is_waiting(r))
 				break;
 			else
 				pg_usleep(100);
