@@ -671,7 +671,8 @@ zen_commit_abort(ZenCommit *commit, ZenWriteSet *ws)
 void
 zen_commit_hand_over(ZenCommit *commit)
 {
-	Assert(commit->stage == ZEN_STAGE_DOUBT && zen_regions[commit->region].doubt_kind == ZEN_DOUBT_PREPARED);
+	Assert(commit->stage == ZEN_STAGE_DOUBT);
+	Assert(zen_regions[commit->region].doubt_kind == ZEN_DOUBT_PREPARED || ZEN_FAULT(R9_NO_DESCRIPTOR));
 	ZenAssertRegionMine(commit->region);
 	zen_region_rest(commit->region, true);
 	enter_stage(commit, ZEN_STAGE_NONE);
