@@ -20,8 +20,10 @@
 
 #include "access/transam.h"
 #include "base/fault.h"
-#include "cache/metcache.h"
+#include "cache/clock.h"
 #include "gc/collect.h"
+#include "gc/gcqueue.h"
+#include "gc/reclaim.h"
 #include "miscadmin.h"
 #include "nvm/persist.h"
 #include "nvm/slotalloc.h"
@@ -185,7 +187,7 @@ take_slots(ZenCommit *commit, ZenWriteSet *ws)
 		}
 		Assert(zen_pages[zen_slot_page(w->slot)].owner.region == commit->region);
 		if (ZEN_FAULT(R5_COUNT_DOWN_EARLY))
-			zen_gc_forget_header(zen_tuple_header(w->slot));
+			zen_collect_forget_header(zen_tuple_header(w->slot));
 	}
 	return true;
 }
@@ -200,7 +202,7 @@ take_slots_anywhere(ZenCommit *commit, ZenWriteSet *ws)
 	uint32		own = commit->region;
 
 	ZenAssertRegionMine(own);
-	zen_gc_for_slots(own);
+	zen_reclaim_for_slots(own);
 	if (take_slots(commit, ws))
 		return true;
 	/* R3: rows spilled have bound the transaction to its region */
@@ -304,7 +306,7 @@ zen_commit_await_slots(ZenCommit *commit, bool keep_region, TimestampTz *since)
 		zen_region_release(commit->region);
 		enter_stage(commit, ZEN_STAGE_NONE);
 	}
-	if (!zen_gc_await_slots(since))
+	if (!zen_reclaim_await_slots(since))
 		zen_pool_full_error();
 	zen_commit_begin(commit);
 }
@@ -353,11 +355,11 @@ zen_commit_reserve(ZenCommit *commit, ZenWriteSet *ws)
 #endif
 	while (!take_slots(commit, ws) && !take_slots_anywhere(commit, ws))
 		zen_commit_await_slots(commit, ws->nblocks > 0, &since);
-	if (!zen_gc_reserve(commit->region, items))
+	if (!zen_gcqueue_reserve(commit->region, items))
 	{
-		zen_gc_region(commit->region);
+		zen_reclaim_region(commit->region);
 		zen_make_room();
-		if (!zen_gc_reserve(commit->region, items))
+		if (!zen_gcqueue_reserve(commit->region, items))
 			zen_arena_full_error();
 	}
 	note_versions(commit, ws);
@@ -405,7 +407,7 @@ write_carrier(ZenCommit *commit, bool flush)
 	commit->carrier = zen_slot_alloc(commit->region, &zen_htables[0], ZEN_TOMBSTONE_SIZE);
 	if (commit->carrier == InvalidZenSlot)
 	{
-		zen_gc_for_slots(commit->region);
+		zen_reclaim_for_slots(commit->region);
 		commit->carrier = zen_slot_alloc(commit->region, &zen_htables[0], ZEN_TOMBSTONE_SIZE);
 	}
 	if (commit->carrier == InvalidZenSlot)
@@ -497,7 +499,7 @@ find_written(ZenWrite *write, uint64 w, ZenVersion **newer)
 static ZenVersion *
 make_lean(ZenWrite *write)
 {
-	if (write->slot == InvalidZenSlot || write->frozen || !zen_metcache_is_overfull())
+	if (write->slot == InvalidZenSlot || write->frozen || !zen_clock_is_overfull())
 		return NULL;
 	return zen_version_alloc(0);
 }
@@ -551,7 +553,7 @@ settle_writes(uint32 region, ZenWriteSet *ws)
 	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
 	{
 		if (w->slot != InvalidZenSlot && !ZEN_FAULT(R5_COUNT_DOWN_EARLY))
-			zen_gc_forget_header(w->former);
+			zen_collect_forget_header(w->former);
 		Assert(!w->aborted || w->slot == InvalidZenSlot);
 		if (w->aborted)
 			zen_pop_version(w);
@@ -563,7 +565,7 @@ settle_writes(uint32 region, ZenWriteSet *ws)
 			 * a frozen version's xid is only for show, and may be older than
 			 * xids can be compared
 			 */
-			zen_gc_push(region, w->ht, w->tidno, w->frozen ? FrozenTransactionId : w->xid, superseded);
+			zen_gcqueue_push(region, w->ht, w->tidno, w->frozen ? FrozenTransactionId : w->xid, superseded);
 		}
 	}
 }
@@ -607,7 +609,7 @@ zen_commit_finish(ZenCommit *commit, ZenWriteSet *ws)
 	}
 	if (commit->carrier != InvalidZenSlot)
 	{
-		zen_gc_forget_header(commit->carrier_former);
+		zen_collect_forget_header(commit->carrier_former);
 		zen_slot_free(commit->carrier); /* the anchor is not taken again (R4) */
 	}
 	settle_writes(commit->region, ws);
@@ -617,11 +619,11 @@ zen_commit_finish(ZenCommit *commit, ZenWriteSet *ws)
 	 * A bounded number for each row written, and more than what the
 	 * transaction has left behind: queues shrink under any load.
 	 */
-	zen_gc_run(commit->region, Max((uint32) zen_gc_batch, 2 * (ws->nwrites + ws->nblocks * ZEN_TIDS_PER_BLOCK)));
+	zen_collect_run(commit->region, Max((uint32) zen_gc_batch, 2 * (ws->nwrites + ws->nblocks * ZEN_TIDS_PER_BLOCK)));
 	zen_region_release(commit->region);
 	enter_stage(commit, ZEN_STAGE_NONE);
-	if (zen_metcache_needs_room())
-		zen_metcache_evict(Max(zen_gc_batch * 2, (int) Min(2 * (uint64) ws->nwrites, INT_MAX)));
+	if (zen_clock_needs_room())
+		zen_clock_evict(Max(zen_gc_batch * 2, (int) Min(2 * (uint64) ws->nwrites, INT_MAX)));
 }
 
 /* R7: make the slots empty, durably, before the region commits again. */
@@ -637,10 +639,10 @@ scrub_writes(ZenCommit *commit, ZenWriteSet *ws)
 		zen_fence();
 	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
 		if (w->slot != InvalidZenSlot)
-			zen_gc_forget_header(w->former);
+			zen_collect_forget_header(w->former);
 	if (commit->carrier != InvalidZenSlot)
 	{
-		zen_gc_forget_header(commit->carrier_former);
+		zen_collect_forget_header(commit->carrier_former);
 		zen_slot_free(commit->carrier);
 		commit->carrier = InvalidZenSlot;
 	}
@@ -666,7 +668,7 @@ zen_commit_abort(ZenCommit *commit, ZenWriteSet *ws)
 	if (ws->nblocks > 0)
 	{
 		zen_epoch_flush();
-		zen_slotalloc_release_empty(commit->region, 1, PG_UINT32_MAX, zen_gc_forget_header);
+		zen_slotalloc_release_empty(commit->region, 1, PG_UINT32_MAX, zen_collect_forget_header);
 	}
 	zen_region_release(commit->region);
 	enter_stage(commit, ZEN_STAGE_NONE);
@@ -710,6 +712,6 @@ zen_pop_version(ZenWrite *write)
 	if (lockers != NULL)
 		zen_lockers_free(lockers);
 	if (lone)
-		zen_metcache_enqueue(write->ht, write->tidno);
+		zen_clock_enqueue(write->ht, write->tidno);
 	zen_version_retire(v);
 }

@@ -18,7 +18,6 @@
 #include "base/fault.h"
 #include "base/locks.h"
 #include "cache/spillmap.h"
-#include "gc/collect.h"
 #include "miscadmin.h"
 #include "nvm/persist.h"
 #include "nvm/slotalloc.h"
@@ -190,7 +189,7 @@ empty_word(ZenWord *word, ZenSlot replaced)
 	ZenSlot		slot = state == ZEN_WORD_ENTRY ? InvalidZenSlot : zen_word_ref(w);
 
 	zen_chain_check(w);
-	zen_word_unlock(word, 0);
+	zen_word_unlock_empty(word);
 	free_shared(slot);
 	/* else the collector has come, and taken it */
 	if (state == ZEN_WORD_SPILLED)

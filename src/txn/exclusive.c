@@ -13,7 +13,8 @@
 
 #include "access/xact.h"
 #include "base/guc.h"
-#include "gc/collect.h"
+#include "gc/gcqueue.h"
+#include "gc/reclaim.h"
 #include "miscadmin.h"
 #include "nvm/page.h"
 #include "pgstat.h"
@@ -293,7 +294,7 @@ is_short_of_pages(void)
 	if (zen_exclusive_beta <= 0)
 		return false;
 	zen_page_free(&total, &nfree);
-	if (nfree >= zen_exclusive_beta * total || zen_gc_pending() == 0)
+	if (nfree >= zen_exclusive_beta * total || zen_gcqueue_pending() == 0)
 		return false;
 	SpinLockAcquire(&shared->lock);
 	last = shared->beta_ended;
@@ -345,8 +346,8 @@ leave(ZenExclusiveEnd end)
 	Assert(my_stage != 0 && end != ZEN_EXCLUSIVE_RUNNING);
 	if (is_mine())
 	{
-		zen_gc_all();
-		while (zen_gc_some_pages())
+		zen_reclaim_all();
+		while (zen_reclaim_some_pages())
 			;
 		end_stage(my_stage, end);
 	}

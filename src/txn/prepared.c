@@ -15,8 +15,9 @@
 #include "access/twophase.h"
 #include "access/xact.h"
 #include "base/locks.h"
-#include "cache/metcache.h"
 #include "gc/collect.h"
+#include "gc/gcqueue.h"
+#include "gc/reclaim.h"
 #include "lib/qunique.h"
 #include "miscadmin.h"
 #include "nvm/persist.h"
@@ -207,7 +208,7 @@ list_slot(uint32 region, uint32 n)
 
 	if (slot == InvalidZenSlot)
 	{
-		zen_gc_for_slots(region);
+		zen_reclaim_for_slots(region);
 		slot = zen_slot_alloc(region, &zen_htables[0], size);
 	}
 	if (slot == InvalidZenSlot)
@@ -294,7 +295,7 @@ zen_prepared_scrub_lists(ZenPrepared *p)
 	zen_fence();
 	for (uint32 i = 0; i < set->nwrites; i++)
 		if (set->writes[i].version == NULL)
-			zen_gc_forget_header(set->writes[i].former);
+			zen_collect_forget_header(set->writes[i].former);
 	zen_prepared_free_lists(p);
 }
 
@@ -603,7 +604,7 @@ zen_prepared_restore(bool (*count) (void))
 		Assert(!p->in_use && p->full_xid != 0 && p->set.nwrites == 0);
 		zen_region_take_over(r);
 		restore_slots(p);
-		if (!zen_gc_reserve(r, p->set.nblocks))
+		if (!zen_gcqueue_reserve(r, p->set.nblocks))
 			zen_arena_full_error();
 		zen_region_rest(r, true);
 		p->in_use = true;

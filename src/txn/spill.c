@@ -14,9 +14,9 @@
 #include "access/xact.h"
 #include "base/fault.h"
 #include "base/guc.h"
-#include "cache/metcache.h"
 #include "cache/spillmap.h"
 #include "gc/collect.h"
+#include "gc/reclaim.h"
 #include "miscadmin.h"
 #include "nvm/persist.h"
 #include "nvm/slotalloc.h"
@@ -194,7 +194,7 @@ publish_rows(Row *rows, uint32 n)
 	if (!ZEN_FAULT(R2_SPILL_NO_FENCE))
 		zen_fence();
 	for (uint32 i = 0; i < n; i++)
-		zen_gc_forget_header(rows[i].former);
+		zen_collect_forget_header(rows[i].former);
 	for (uint32 i = 0; i < n; i++)
 		if (full || !publish_row(&rows[i], &full))
 			withdraw_row(&rows[i]);
@@ -253,7 +253,7 @@ spill_rows(Row *rows, uint32 n)
 		if (written == 0 && collected)
 			zen_commit_await_slots(&zen_my_commit, true, &since);
 		if (written == 0)
-			zen_gc_for_slots(zen_my_commit.region);
+			zen_reclaim_for_slots(zen_my_commit.region);
 		collected = written == 0;
 	}
 }
@@ -298,7 +298,7 @@ collect_replaced(ZenWrite *w)
 	collect = old != NULL && !is_plain_old(old) && (zen_version_flags(old) & ZEN_V_COMMITTED);
 	zen_epoch_leave();
 	if (collect)
-		(void) zen_gc_tuple(w->ht, w->tidno);
+		(void) zen_collect_tuple(w->ht, w->tidno);
 }
 
 static void
@@ -332,7 +332,7 @@ spill(void)
 		spilling = true;
 		spill_rows(rows, n);
 		leave_out_spilled();
-		zen_gc_run(zen_my_commit.region, n);
+		zen_collect_run(zen_my_commit.region, n);
 		zen_region_rest(zen_my_commit.region, true);
 	}
 	else

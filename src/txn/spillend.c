@@ -13,8 +13,8 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "base/fault.h"
-#include "cache/metcache.h"
-#include "gc/collect.h"
+#include "cache/clock.h"
+#include "gc/gcqueue.h"
 #include "miscadmin.h"
 #include "nvm/persist.h"
 #include "nvm/slotalloc.h"
@@ -140,7 +140,7 @@ zen_spillend_settle(uint32 region, ZenSpilledBlock *blocks, uint32 n)
 		}
 		zen_spillmap_mark(blocks[b].ht, blocks[b].block, region, InvalidTransactionId,
 						  ZEN_V_COMMITTED | ZEN_SPILL_SETTLED);
-		zen_gc_push_block(region, blocks[b].ht, blocks[b].block, newest, superseded);
+		zen_gcqueue_push_block(region, blocks[b].ht, blocks[b].block, newest, superseded);
 	}
 }
 
@@ -189,7 +189,7 @@ pop_row(Spilled *row)
 	if (lockers != NULL)
 		zen_lockers_free(lockers);
 	if (lone)
-		zen_metcache_enqueue(row->ht, row->tidno);
+		zen_clock_enqueue(row->ht, row->tidno);
 	if (v == NULL)
 		free_later(row->slot);
 	else

@@ -23,7 +23,7 @@
 #include "base/epoch.h"
 #include "base/fault.h"
 #include "base/stats.h"
-#include "cache/metcache.h"
+#include "cache/admission.h"
 #include "cache/tablestat.h"
 #include "catalog/storage.h"
 #include "miscadmin.h"
@@ -356,7 +356,7 @@ prepared(void)
 static void
 xact_callback(XactEvent event, void *arg)
 {
-	zen_metcache_end_xact();
+	zen_admission_end_xact();
 	switch (event)
 	{
 		case XACT_EVENT_PRE_COMMIT:
