@@ -35,17 +35,21 @@
 
 ZenCommit	zen_my_commit;
 
-/* Stages that may follow each stage, as bits. */
+/*
+ * Stages that may follow each stage, as bits:
+ * - NONE: a region is leased; or recovery restores a prepared transaction, in doubt;
+ * - LEASED: slots are written; or nothing was to be written, or an abort gives the region back;
+ * - WRITTEN: LP or the descriptor is set; or an abort has scrubbed the slots;
+ * - DOUBT: the end is settled, scrubbed, or handed over to the table of prepared transactions;
+ * - LP: the commit is settled, or an error has taken LP back.
+ */
 static const uint8 legal_next[] PG_USED_FOR_ASSERTS_ONLY =
 {
-	[ZEN_STAGE_NONE] = 1 << ZEN_STAGE_LEASED | 1 << ZEN_STAGE_DOUBT,	/* recovery restores one
-																		 * that is prepared */
-	[ZEN_STAGE_LEASED] = 1 << ZEN_STAGE_WRITTEN | 1 << ZEN_STAGE_NONE,	/* nothing was written */
-	[ZEN_STAGE_WRITTEN] = 1 << ZEN_STAGE_LP | 1 << ZEN_STAGE_DOUBT | 1 << ZEN_STAGE_NONE,	/* scrubbed */
-	[ZEN_STAGE_DOUBT] = 1 << ZEN_STAGE_NONE,	/* settled, scrubbed, or
-												 * handed over */
-	[ZEN_STAGE_LP] = 1 << ZEN_STAGE_NONE | 1 << ZEN_STAGE_WRITTEN,	/* settled, or LP taken
-																	 * back */
+	[ZEN_STAGE_NONE] = 1 << ZEN_STAGE_LEASED | 1 << ZEN_STAGE_DOUBT,
+	[ZEN_STAGE_LEASED] = 1 << ZEN_STAGE_WRITTEN | 1 << ZEN_STAGE_NONE,
+	[ZEN_STAGE_WRITTEN] = 1 << ZEN_STAGE_LP | 1 << ZEN_STAGE_DOUBT | 1 << ZEN_STAGE_NONE,
+	[ZEN_STAGE_DOUBT] = 1 << ZEN_STAGE_NONE,
+	[ZEN_STAGE_LP] = 1 << ZEN_STAGE_WRITTEN | 1 << ZEN_STAGE_NONE
 };
 
 /* Each change of a stage passes here. */
@@ -672,7 +676,8 @@ zen_commit_abort(ZenCommit *commit, ZenWriteSet *ws)
 void
 zen_commit_hand_over(ZenCommit *commit)
 {
-	Assert(commit->stage == ZEN_STAGE_DOUBT && zen_regions[commit->region].doubt_kind == ZEN_DOUBT_PREPARED);
+	Assert(commit->stage == ZEN_STAGE_DOUBT);
+	Assert(zen_regions[commit->region].doubt_kind == ZEN_DOUBT_PREPARED || ZEN_FAULT(R9_NO_DESCRIPTOR));
 	ZenAssertRegionMine(commit->region);
 	zen_region_rest(commit->region, true);
 	enter_stage(commit, ZEN_STAGE_NONE);

@@ -13,6 +13,7 @@
 #include "access/transam.h"
 #include "access/twophase.h"
 #include "access/xact.h"
+#include "base/fault.h"
 #include "base/locks.h"
 #include "cache/spillmap.h"
 #include "miscadmin.h"
@@ -135,7 +136,7 @@ zen_twophase_detach(ZenCommit *commit)
 	ZenPrepared *p = &zen_prepared[commit->region];
 
 	Assert(p->full_xid != 0 && p->preparing && !p->in_use);
-	Assert(zen_regions[commit->region].doubt_xid == p->full_xid);
+	Assert(zen_regions[commit->region].doubt_xid == p->full_xid || ZEN_FAULT(R9_NO_DESCRIPTOR));
 	Assert(p->set.nwrites >= zen_writeset.nwrites && p->set.nlocks == zen_writeset.nlocks);
 	p->commit = *commit;
 	pg_write_barrier();
