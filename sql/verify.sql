@@ -1,7 +1,7 @@
 SET default_table_access_method = zen;
 --
 -- verify: zen_verify() and zen_verify_pool() find nothing wrong with tables and indexes of all kinds, whatever was done to
--- them; errors; who may call them.  That they do find what is wrong is shown by t/070_verify.pl.
+-- them; errors; who may call them.  That they do find what is wrong is shown by t/400_verify.pl.
 --
 CREATE SCHEMA verify;
 SET search_path = verify, public;

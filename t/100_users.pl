@@ -1,5 +1,5 @@
 # What users do with tables, beyond what PostgreSQL's own suites ask; sql/ has COPY, CLUSTER, VACUUM FULL, SET ACCESS
-# METHOD, partitions, REFRESH CONCURRENTLY, roles, wide rows; 040_pool has CREATE DATABASE ... TEMPLATE and standbys.
+# METHOD, partitions, REFRESH CONCURRENTLY, roles, wide rows; 010_pool has CREATE DATABASE ... TEMPLATE and standbys.
 #
 # - pg_dump in its formats, parallel pg_restore, pg_dumpall; partitions come back attached
 # - tablespaces; LISTEN and NOTIFY; advisory locks; 100 MB in one value
@@ -633,7 +633,7 @@ sub test_extension_member
 
 # --- replication and backup -------------------------------------------------
 
-# Changes of heap tables arrive in zen tables.  101_publications.pl has the other direction.
+# Changes of heap tables arrive in zen tables.  610_publications.pl has the other direction.
 sub test_replication
 {
 	my $publisher = new_node('publisher', pool_size => '64MB', dram_size => '128MB', init => { allows_streaming => 'logical' });

@@ -1,4 +1,4 @@
-# Prepared transactions that a restart brings back (050_restart.pl has the plain cases):
+# Prepared transactions that a restart brings back (202_restart.pl has the plain cases):
 #
 # - a damaged row under one, or locked by one, a damaged row of its own, a damaged list of its locks: the rest of the
 #   pool is there, and what is damaged is an error until it is gone;

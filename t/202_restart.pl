@@ -1,4 +1,4 @@
-# Restarts and crashes at chosen moments (010_crash.pl takes random ones):
+# Restarts and crashes at chosen moments (200_crash.pl takes random ones):
 #
 # - a clean restart keeps everything, and the indexes as they are, without a rebuild;
 # - many restarts in a row; crashes right after a start, one after the other; the end

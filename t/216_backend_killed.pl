@@ -10,7 +10,7 @@
 # - SIGBUS because the pool file was cut short: the server ends and says why, and does not
 #   start before the pool is whole again
 #
-# ROUNDS=n (default 6), CLIENTS=n, SEED=n as in 010_crash.pl
+# ROUNDS=n (default 6), CLIENTS=n, SEED=n as in 200_crash.pl
 
 use strict;
 use warnings;

@@ -2,7 +2,7 @@
 # under load: what was acknowledged is there, nothing else is in part, and the server
 # stays up.  In every second round each row is spilled.
 #
-# ROUNDS=n (default 4), CLIENTS=n, SEED=n as in 010_crash.pl
+# ROUNDS=n (default 4), CLIENTS=n, SEED=n as in 200_crash.pl
 
 use strict;
 use warnings;

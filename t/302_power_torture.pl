@@ -1,7 +1,7 @@
 # Power cuts under a random load: 8 clients run random transactions of all kinds, heap
 # tables mixed in, on a medium that forgets (t/power), until the power fails at a random
 # fence.  What is left, by seed, is recovered and compared with what each client was
-# told, as in 010_crash.pl.  In one round of three the recovery is cut, too.
+# told, as in 200_crash.pl.  In one round of three the recovery is cut, too.
 #
 #   ROUNDS=n   number of cuts (default 3)
 #   CLIENTS=n  number of clients (default 8)

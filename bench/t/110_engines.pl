@@ -6,4 +6,4 @@ use warnings;
 
 use FindBin;
 
-exec "$FindBin::RealBin/../bench/engines/check" or die "bench/engines/check: $!";
+exec "$FindBin::RealBin/../engines/check" or die "bench/engines/check: $!";

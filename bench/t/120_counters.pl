@@ -4,7 +4,7 @@ use strict;
 use warnings;
 
 use FindBin;
-use lib "$FindBin::RealBin/lib";
+use lib "$FindBin::RealBin/../../t/lib";
 
 use Test::More;
 use ZenTest;
@@ -18,11 +18,11 @@ value($dbh, $_) for 'CREATE EXTENSION zen', 'CREATE TABLE t (id int, v text) USI
 my $script = $node->basedir . '/insert.sql';
 PostgreSQL::Test::Utils::append_to_file($script, "INSERT INTO t VALUES (1, 'a row');\n");
 local @ENV{qw(PGHOST PGPORT PGDATABASE)} = ($node->host, $node->port, 'postgres');
-my $output = `"$FindBin::RealBin/../bench/counters" pgbench -n -c 2 -t 50 -f $script 2>&1`;
+my $output = `"$FindBin::RealBin/../counters" pgbench -n -c 2 -t 50 -f $script 2>&1`;
 is($?, 0, 'its status') or diag $output;
 like($output, qr/^100 transactions$/m, 'the number of transactions');
 like($output, qr/^slots_written +\d+ +\d+ +100 +1\.000$/m, 'one slot for each row inserted') or diag $output;
 like($output, qr/^fences +\d+ +\d+ +\d+ +[12]\.\d{3}$/m, 'one or two fences for each commit');
-like(`"$FindBin::RealBin/../bench/counters" false; echo \$?`, qr/^1$/m, 'the status of a command that fails is its own');
+like(`"$FindBin::RealBin/../counters" false; echo \$?`, qr/^1$/m, 'the status of a command that fails is its own');
 $node->stop;
 done_testing();

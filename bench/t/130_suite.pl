@@ -6,12 +6,12 @@ use strict;
 use warnings;
 
 use FindBin;
-use lib "$FindBin::RealBin/lib";
+use lib "$FindBin::RealBin/../../t/lib";
 
 use Test::More;
 use ZenTest;
 
-my $suite = "$FindBin::RealBin/../bench/suite";
+my $suite = "$FindBin::RealBin/../suite";
 my $dir   = PostgreSQL::Test::Utils::tempdir();
 
 # Output and status.
@@ -80,7 +80,7 @@ for my $case (
 
 sub report
 {
-	my $output = `'$FindBin::RealBin/../bench/report' @_ 2>&1 </dev/null`;
+	my $output = `'$FindBin::RealBin/../report' @_ 2>&1 </dev/null`;
 	return ($output, $? >> 8);
 }
 
@@ -135,7 +135,7 @@ sub raw_csv
 
 SKIP:
 {
-	my $repository = "$FindBin::RealBin/..";
+	my $repository = "$FindBin::RealBin/../..";
 	skip 'the tree has no results', 1 unless -e "$repository/bench/results/raw.csv";
 	mkdir "$dir/tree" or die $!;
 	mkdir "$dir/tree/bench" or die $!;

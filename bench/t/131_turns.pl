@@ -5,14 +5,14 @@ use strict;
 use warnings;
 
 use FindBin;
-use lib "$FindBin::RealBin/lib";
+use lib "$FindBin::RealBin/../../t/lib";
 
 use POSIX qw(setsid);
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-my $lib = "$FindBin::RealBin/../bench/lib";
+my $lib = "$FindBin::RealBin/../lib";
 my $dir = PostgreSQL::Test::Utils::tempdir();
 
 # --- latencies and rate from a log -------------------------------------------
