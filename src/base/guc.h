@@ -73,7 +73,7 @@ extern int	zen_publications;	/* ZenPublications */
 
 #define ZEN_MAX_RECOVERY_WORKERS	128
 
-/* Define all settings.  Called once from _PG_init in the postmaster. */
+/* zen_guc_init -- define all settings.  Called once from _PG_init in the postmaster. */
 extern void zen_guc_init(void);
 
 #endif							/* ZEN_GUC_H */
