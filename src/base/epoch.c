@@ -80,7 +80,7 @@ zen_epoch_attach(void)
 		zen_my_epoch = &slots[GetNumberFromPGProc(MyProc)];
 }
 
-/* The smallest announced epoch, or PG_UINT64_MAX when nobody is inside. */
+/* The smallest announced epoch, or PG_UINT64_MAX when no process is inside. */
 static uint64
 oldest_announced(void)
 {
@@ -160,7 +160,7 @@ append_batch(void)
 	batch_count = 0;
 }
 
-/* Close the batch: stamp it, move it behind the stamped ones, release what has become free. */
+/* Close the batch: stamp it, move it behind the stamped ones, release all objects that have become free. */
 static void
 close_batch(void)
 {

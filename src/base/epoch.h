@@ -16,7 +16,7 @@
 #include "port/atomics.h"
 #include "storage/spin.h"
 
-/* What a retired object carries; embed it where the unlinked object's readers do not look. */
+/* The link of a retired object.  It stands where the unlinked object's readers do not look. */
 typedef struct ZenRetired
 {
 	struct ZenRetired *next;
@@ -121,7 +121,7 @@ zen_epoch_leave(void)
 
 	/*
 	 * All reads and writes of the section are done before the announcement
-	 * ends.  What follows may come before: the end may be seen late.
+	 * ends.  Later stores may come before it: the end may be seen late.
 	 */
 	pg_read_barrier();
 	pg_write_barrier();

@@ -12,7 +12,7 @@
  *	UNUSED	no row and in no index; the TID may be handed out.  Reference: a tombstone still needed (R5), or 0
  *	DEAD	no row, but indexes may hold the TID: VACUUM turns it into UNUSED.  Reference as in UNUSED
  *	DYING	DEAD, and being removed from the indexes by a VACUUM
- *	NVM		the newest version is in this slot, visible to everyone
+ *	NVM		the newest version is in this slot, and every snapshot sees it
  *	ENTRY	the newest version is this Met-Cache entry (ZenVersion), maybe with older ones behind it
  *	SPILLED	the newest version is in this slot; the block's spill record names its writer and the version replaced
  *
@@ -87,8 +87,8 @@ zen_word_may_become(uint64 from, uint64 to)
 		/* DEAD: VACUUM begins; recovery finds a newer version */
 		ZEN_WORD_BIT(ZEN_WORD_DEAD) | ZEN_WORD_BIT(ZEN_WORD_DYING) | ZEN_WORD_BIT(ZEN_WORD_NVM) |
 		ZEN_WORD_BIT(ZEN_WORD_SPILLED) | ZEN_WORD_BIT(ZEN_WORD_ENTRY),
-		/* DYING: VACUUM ends, or is given up */
-		ZEN_WORD_BIT(ZEN_WORD_DYING) | ZEN_WORD_BIT(ZEN_WORD_UNUSED) | ZEN_WORD_BIT(ZEN_WORD_DEAD),
+		/* DYING: VACUUM ends; one that is given up leaves it to the next */
+		ZEN_WORD_BIT(ZEN_WORD_DYING) | ZEN_WORD_BIT(ZEN_WORD_UNUSED),
 
 		/*
 		 * NVM: admitted, spilled over, or superseded by a tombstone in
@@ -144,8 +144,8 @@ zen_word_read(ZenWord *word)
 	uint64		w = pg_atomic_read_u64(word);
 
 	/*
-	 * what the word points to was written before the word: pairs with the
-	 * barrier in zen_word_unlock
+	 * the version that the word points to was written before the word: pairs
+	 * with the barrier in zen_word_unlock
 	 */
 	pg_read_barrier();
 	return w;

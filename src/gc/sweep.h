@@ -36,7 +36,7 @@ extern void zen_sweep_init(void);
  */
 extern bool zen_sweep_step(void);
 
-/* Numbers of what a table has in DRAM. */
+/* Versions and lockers of a table in DRAM. */
 typedef struct ZenVersionCounts
 {
 	uint64		entries;		/* rows whose newest version is in DRAM */
