@@ -121,7 +121,8 @@ zen_epoch_leave(void)
 
 	/*
 	 * All reads and writes of the section are done before the announcement
-	 * ends.  Later stores may come before it: the end may be seen late.
+	 * ends.  Later reads and writes may come before that: it may be seen
+	 * late.
 	 */
 	pg_read_barrier();
 	pg_write_barrier();
