@@ -1,16 +1,17 @@
 /*
  * arena.c -- shared DRAM allocator.
  *
- * The arena is cut into spans of 256 KB.  A span serves one size class, as long as any object of it is in use, and then
- * goes back to all; objects larger than a quarter of a span take whole spans in a row.  Size classes are multiples of
- * 32 bytes up to 1 KB, above that eight per doubling.
+ * The arena is cut into spans of 256 KB.  A span serves one size class as long as any object of it is in use.  Then it
+ * goes back to all classes.  Objects larger than a quarter of a span take whole spans in a row.  Size classes are
+ * multiples of 32 bytes up to 1 KB, above that eight per doubling.
  *
- * Each class has its partly filled spans in a list under its own spinlock; each process keeps a small magazine of free
- * objects per class in front of it, so that most calls touch no shared line.
+ * Each class has its partly filled spans in a list under its own spinlock.  In front of it each process keeps a small
+ * magazine of free objects per class.  So most calls touch no shared line.
  *
- * Row versions have classes of their own, so their spans hold nothing else.  A span that is all but empty is held by its last
- * objects: whoever needs memory of another size evicts these (zen_arena_rows), and cannot find one that must stay for as
- * long as a table.  The last spans are not for rows, since maps, queues and pages need theirs in places where nobody can evict.
+ * Row versions have classes of their own, so their spans hold nothing else.  A span that is all but empty is held by
+ * its last objects.  A process that needs memory of another size evicts these (zen_arena_rows).  It meets none that
+ * must stay for as long as a table.  The last spans are not for rows: maps, queues and pages need theirs in places
+ * where nothing can be evicted.
  *
  * Touched memory stays with the server (the kernel gives it lazily).
  *
@@ -21,6 +22,7 @@
 #include <sys/mman.h>
 
 #include "base/guc.h"
+#include "base/locks.h"
 #include "base/stats.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
@@ -43,7 +45,8 @@
 #define ALL_CLASSES		(2 * NCLASSES)	/* those of row versions come last */
 #define RESERVED_PART	16		/* of the spans, one in so many is not for
 								 * rows */
-#define GOAL_PART		32		/* free ones besides, for whoever makes room */
+#define GOAL_PART		32		/* free ones besides, which making room aims
+								 * at */
 #define NO_SPAN			0		/* span 0 holds the span table, and reference
 								 * 0 means none */
 
@@ -163,7 +166,7 @@ zen_arena_shmem_size(void)
 	return sizeof(ArenaControl);
 }
 
-/* The arena in huge pages, all of which are the server's from now on; MAP_FAILED if there are not enough. */
+/* The arena in huge pages, all of which are the server's from now on; MAP_FAILED if there are too few. */
 static char *
 map_huge_pages(Size *mapped)
 {
@@ -175,11 +178,12 @@ map_huge_pages(Size *mapped)
 	return mmap(NULL, *mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | flags, -1, 0);
 }
 
-/* In ordinary pages, taken when they are touched; transparently in huge ones as far as the system allows. */
+/* The arena in ordinary pages, taken when touched, and in transparent huge ones as far as the system allows. */
 static char *
 map_pages(Size *mapped)
 {
-	char	   *base = mmap(NULL, arena_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char	   *base = mmap(NULL, arena_size, PROT_READ | PROT_WRITE,
+							MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	*mapped = arena_size;
 	if (base != MAP_FAILED && huge_pages != HUGE_PAGES_OFF)
@@ -269,6 +273,7 @@ find_run(uint32 n)
 {
 	uint32		run = 0;
 
+	ZenAssertSpinLocked(&control->span_lock);
 	for (uint32 s = span_of(spans + control->nspans - 1) + 1; s < control->top; s++)
 	{
 		run = spans[s].state == SPAN_FREE ? run + 1 : 0;
@@ -367,6 +372,7 @@ take_object(ArenaClass *class, int c)
 	uint32		s;
 	void	   *object;
 
+	ZenAssertSpinLocked(&class->lock);
 	if (class->partial == NO_SPAN && !new_span(class, c))
 		return NULL;
 	s = class->partial;
@@ -383,12 +389,13 @@ take_object(ArenaClass *class, int c)
 	return object;
 }
 
-/* Give one object back; a span that is all free goes back to everyone, unless it is the class's only one. */
+/* Give one object back.  A span that is all free goes back to all classes, unless it is the only one of its class. */
 static void
 give_object(ArenaClass *class, int c, FreeObject *object)
 {
 	uint32		s = span_of(object);
 
+	ZenAssertSpinLocked(&class->lock);
 	Assert(spans[s].state == SPAN_OBJECTS && spans[s].class == c);
 	Assert(spans[s].nfree < objects_per_span(c));
 	Assert(((char *) object - zen_arena_base - s * SPAN_SIZE) % class_size(c) == 0);
@@ -540,7 +547,7 @@ zen_arena_lacks_spans(void)
 	return pg_atomic_read_u32(&control->left) < reserved_spans() + Max(control->nspans / GOAL_PART, 2);
 }
 
-/* What is read here may change at any time: the caller believes none of it. */
+/* What is read here may change at any time.  So the caller believes none of it. */
 bool
 zen_arena_rows(uint32 *place, int eighths, char **first, uint32 *n, Size *size)
 {
@@ -560,7 +567,7 @@ zen_arena_rows(uint32 *place, int eighths, char **first, uint32 *n, Size *size)
 	return false;
 }
 
-/* Most of the memory is taken by what?  That is what to do something about. */
+/* The hint is about the part that takes most of the memory. */
 void
 zen_arena_full_error(void)
 {
@@ -570,11 +577,12 @@ zen_arena_full_error(void)
 	ereport(ERROR,
 			(errcode(ERRCODE_OUT_OF_MEMORY),
 			 errmsg("zen's shared memory is full"),
-			 errdetail("Of the %d MB of zen.dram_size row versions take " UINT64_FORMAT " MB, and maps of tables, queues and pages "
-					   UINT64_FORMAT " MB.", zen_dram_size_mb, rows, taken - Min(rows, taken)),
+			 errdetail("Of the %d MB of zen.dram_size row versions take " UINT64_FORMAT " MB, "
+					   "and maps of tables, queues and pages " UINT64_FORMAT " MB.",
+					   zen_dram_size_mb, rows, taken - Min(rows, taken)),
 			 rows >= taken / 2 ?
-			 errhint("The row versions are of transactions that have not ended, or kept for old snapshots: see zen_garbage(), end "
-					 "these, lower zen.spill_threshold, or raise zen.dram_size.") :
+			 errhint("The row versions are of transactions that have not ended, or kept for old snapshots: "
+					 "see zen_garbage(), end these, lower zen.spill_threshold, or raise zen.dram_size.") :
 			 errhint("Maps grow with the number of rows: raise zen.dram_size.")));
 }
 
@@ -608,7 +616,8 @@ zen_arena_holds(const void *ptr, Size size)
 {
 	Size		offset = (const char *) ptr - zen_arena_base;
 
-	return (const char *) ptr > zen_arena_base && offset % sizeof(uint64) == 0 && offset < arena_size && size <= arena_size - offset;
+	return (const char *) ptr > zen_arena_base && offset % sizeof(uint64) == 0 &&
+		offset < arena_size && size <= arena_size - offset;
 }
 
 void

@@ -14,9 +14,10 @@
 
 extern char *zen_arena_base;
 
+/* zen_arena_shmem_size -- bytes of PostgreSQL's shared memory that zen_arena_init() takes. */
 extern Size zen_arena_shmem_size(void);
 
-/* Make the mapping afresh (postmaster) and attach.  FATAL when the memory cannot be reserved. */
+/* zen_arena_init -- make the mapping afresh (postmaster) and attach.  FATAL when the memory cannot be reserved. */
 extern void zen_arena_init(void);
 
 /*
@@ -31,8 +32,8 @@ extern void zen_arena_free(void *ptr, Size size);
  *
  * zen_arena_lacks_spans -- is so little left that versions should go?
  *
- * zen_arena_rows -- the next span of row versions, from *place on, of which so many eighths are free: its first object, their
- * number and size.  False if there is none.  A hint: some of the objects are free, and all may change meanwhile.
+ * zen_arena_rows -- the next span of row versions, from *place on, of which so many eighths are free: its first object,
+ * their number and size.  False if there is none.  A hint: some of the objects are free, and all may change meanwhile.
  */
 extern void *zen_arena_alloc_row(Size size);
 extern void zen_arena_free_row(void *ptr, Size size);
@@ -42,14 +43,20 @@ extern bool zen_arena_rows(uint32 *place, int eighths, char **first, uint32 *n, 
 /* zen_arena_rounded -- the bytes that zen_arena_alloc(size) really takes. */
 extern Size zen_arena_rounded(Size size);
 
-/* zen_arena_alloc_or_error -- the same, but ERRCODE_OUT_OF_MEMORY with a hint when full. */
+/*
+ * zen_arena_alloc_or_error -- the same as zen_arena_alloc, but throws the error below when the arena is full.
+ * zen_arena_full_error -- throws ERRCODE_OUT_OF_MEMORY with a hint.
+ */
 extern void *zen_arena_alloc_or_error(Size size);
 pg_noreturn extern void zen_arena_full_error(void);
 
-/* zen_arena_drain -- hand what this process holds in its own free lists to everyone; when memory is short, and at its exit. */
+/*
+ * zen_arena_drain -- hand all objects in this process's own free lists to all processes.  Called when memory is short,
+ * and at the end of the process.
+ */
 extern void zen_arena_drain(void);
 
-/* Bytes taken so far (never shrinks) and bytes now in use. */
+/* zen_arena_usage -- bytes taken so far (never shrinks) and bytes now in use. */
 extern void zen_arena_usage(uint64 *taken, uint64 *in_use);
 
 /* zen_arena_let_go -- take the arena out of this process's page tables, as zen_nvm_let_go() does with the pool. */
@@ -73,8 +80,9 @@ zen_arena_ptr(uint64 ref)
 }
 
 /*
- * zen_make_room -- DRAM is full: free what can be freed.  The collector sets it, which stands above this folder.  Called outside
- * any epoch.
+ * zen_make_room -- DRAM is full: free all that can be freed.
+ *
+ * The collector, which stands above this folder, sets it.  Caller is outside any epoch and holds no map word's lock.
  */
 extern void (*zen_make_room) (void);
 

@@ -1,5 +1,7 @@
 /*
- * bgworker.c -- what zen's background processes have in common.
+ * bgworker.c -- the description that zen's background processes have in common.
+ *
+ * All of them have access to shared memory and databases, and start when PostgreSQL's own recovery is over.
  */
 #include "base/bgworker.h"
 

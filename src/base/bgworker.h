@@ -1,6 +1,4 @@
-/*
- * bgworker.h -- what zen's background processes have in common.
- */
+/* bgworker.h -- the description that zen's background processes have in common. */
 #ifndef ZEN_BGWORKER_H
 #define ZEN_BGWORKER_H
 
@@ -8,10 +6,12 @@
 #include "postmaster/bgworker.h"
 
 /*
- * Describe a background process named name, which runs the exported function of zen's library with arg, may connect to a
- * database, and starts once PostgreSQL's own recovery is over.  restart_s: seconds until it is started again after it has
- * failed, or BGW_NEVER_RESTART.
+ * zen_bgworker_describe -- describe a background process named name.
+ *
+ * It runs the exported function of zen's library with arg and may connect to a database.  It starts once PostgreSQL's
+ * own recovery is over.  restart_s: seconds until it is started again after it has failed, or BGW_NEVER_RESTART.
  */
-extern void zen_bgworker_describe(BackgroundWorker *worker, const char *name, const char *function, Datum arg, int restart_s);
+extern void zen_bgworker_describe(BackgroundWorker *worker, const char *name, const char *function, Datum arg,
+								  int restart_s);
 
 #endif							/* ZEN_BGWORKER_H */

@@ -44,9 +44,11 @@ typedef Oid RelFileNumber;
 
 /* The locks of a process in one partition of the main lock table. */
 #define zen_foreach_proclock(l, proc, partition) \
-	for ((l) = (PROCLOCK *) SHMQueueNext(&(proc)->myProcLocks[partition], &(proc)->myProcLocks[partition], offsetof(PROCLOCK, procLink)); \
+	for ((l) = (PROCLOCK *) SHMQueueNext(&(proc)->myProcLocks[partition], &(proc)->myProcLocks[partition], \
+										 offsetof(PROCLOCK, procLink)); \
 		 (l) != NULL; \
-		 (l) = (PROCLOCK *) SHMQueueNext(&(proc)->myProcLocks[partition], &(l)->procLink, offsetof(PROCLOCK, procLink)))
+		 (l) = (PROCLOCK *) SHMQueueNext(&(proc)->myProcLocks[partition], &(l)->procLink, \
+										 offsetof(PROCLOCK, procLink)))
 #define zen_has_no_proclocks(proc, partition) \
 	((proc)->myProcLocks[partition].next == &(proc)->myProcLocks[partition])
 typedef bool TU_UpdateIndexes;
@@ -59,7 +61,8 @@ typedef bool TU_UpdateIndexes;
 #include "utils/relfilenumbermap.h"
 
 #define zen_foreach_proclock(l, proc, partition) \
-	for (dlist_node *l##_end = &(proc)->myProcLocks[partition].head, *l##_next = l##_end->next ? l##_end->next : l##_end; \
+	for (dlist_node *l##_end = &(proc)->myProcLocks[partition].head, \
+		 *l##_next = l##_end->next ? l##_end->next : l##_end; \
 		 l##_next != l##_end && ((l) = dlist_container(PROCLOCK, procLink, l##_next), true); \
 		 l##_next = l##_next->next)
 
@@ -82,7 +85,7 @@ typedef bool TU_UpdateIndexes;
 #define ZEN_AM_SET_NEW_FILELOCATOR	relation_set_new_filelocator
 #endif
 
-/* Since 17 functions in indexes run with a safe search_path, when an index is built as when it is built again. */
+/* Since 17 functions in indexes run with a safe search_path, at each build of the index. */
 #if PG_VERSION_NUM < 170000
 #define zen_restrict_search_path()	((void) 0)
 #else
@@ -90,8 +93,9 @@ typedef bool TU_UpdateIndexes;
 #endif
 
 /*
- * In 15 each asynchronous commit wakes the WAL writer, from when a page of WAL is full until it is flushed, which the WAL
- * writer puts off by wal_writer_flush_after; see guc.c.  17 and later wake it after so many pages, and with 0 at each commit.
+ * In 15 each asynchronous commit wakes the WAL writer, from when a page of WAL is full until that page is flushed.  The
+ * WAL writer puts this off by wal_writer_flush_after; see guc.c.  17 and later wake it after so many pages, and with 0
+ * at each commit.
  */
 #define ZEN_COMMITS_WAKE_WAL_WRITER	(PG_VERSION_NUM < 160000)
 

@@ -1,7 +1,8 @@
 /*
  * delay.c -- a calibrated spin.
  *
- * Reading a clock costs as much as the delays that are wanted, so the processor's pause instruction is timed once.
+ * Reading a clock costs as much as the delays that are wanted.  So the processor's pause instruction is timed once, and
+ * a delay is a number of pauses.  Processes inherit the measured time by fork.
  */
 #include "base/delay.h"
 

@@ -1,10 +1,12 @@
 /*
- * epoch.c -- epoch-based reclamation.
+ * epoch.c -- epoch-based reclamation (R12).
  *
- * Each process keeps its retired objects in a list, oldest first.  Every BATCH retirements it raises the global
- * epoch and stamps the batch with the epoch before; an object may be released when every announced epoch is
- * greater than its stamp.  A reader that announces later has entered after the object was unlinked: the raise is a
- * full barrier after the unlinking, and the reader's own barrier comes before its first read.
+ * Each process keeps its retired objects in a list, oldest first.  Every BATCH retirements it raises the global epoch
+ * and stamps the batch with the epoch before.  An object may be released when every announced epoch is greater than its
+ * stamp.
+ *
+ * A reader that announces later has entered after the object was unlinked.  For the raise is a full barrier after the
+ * unlinking, and the reader's own barrier comes before its first read.
  *
  * The list is linked through the objects, so retiring needs no memory and cannot fail.
  */
@@ -78,7 +80,7 @@ zen_epoch_attach(void)
 		zen_my_epoch = &slots[GetNumberFromPGProc(MyProc)];
 }
 
-/* The smallest announced epoch, or PG_UINT64_MAX when nobody is inside. */
+/* The smallest announced epoch, or PG_UINT64_MAX when no process is inside. */
 static uint64
 oldest_announced(void)
 {
@@ -99,7 +101,7 @@ oldest_announced(void)
 	return oldest;
 }
 
-/* What is between the two calls, zen_epoch_visit() does not take for a state of the lists. */
+/* zen_epoch_visit() does not take the lists for complete that it meets between these two calls. */
 static void
 begin_change(void)
 {
@@ -158,7 +160,7 @@ append_batch(void)
 	batch_count = 0;
 }
 
-/* Close the batch: stamp it, move it behind the stamped ones, release what has become free. */
+/* Close the batch: stamp it, move it behind the stamped ones, release all objects that have become free. */
 static void
 close_batch(void)
 {
@@ -210,6 +212,7 @@ zen_epoch_retire(ZenRetired *object)
 void
 zen_epoch_flush(void)
 {
+	ZenAssertNotInEpoch();
 	adopt_orphans();
 	if (batch_count > 0 || zen_my_epoch->stamped != NULL)
 		close_batch();

@@ -1,11 +1,12 @@
 /*
  * epoch.h -- when may memory that readers reach without a lock be used again?
  *
- * A reader announces the current epoch, follows pointers, copies what it needs, and leaves.  Memory (or an NVM slot)
- * that was unlinked is retired, and released only when every process that was inside at that time has left (R12).
+ * A reader announces the current epoch, follows pointers, copies the data that it needs, and leaves.  Memory (or an NVM
+ * slot) that was unlinked is retired.  It is released only when every process that was inside at that time has left
+ * (R12).
  *
- * Between enter and leave: no waiting, no user code.  An error thrown inside is made good by zen_epoch_reset(),
- * called when a (sub)transaction aborts.  Sections do not nest.
+ * Between enter and leave there is no waiting and no user code.  After an error thrown inside, the abort of the
+ * (sub)transaction calls zen_epoch_reset().  Sections do not nest.
  */
 #ifndef ZEN_EPOCH_H
 #define ZEN_EPOCH_H
@@ -15,7 +16,7 @@
 #include "port/atomics.h"
 #include "storage/spin.h"
 
-/* What a retired object carries; embed it where the unlinked object's readers do not look. */
+/* The link of a retired object.  It stands where the unlinked object's readers do not look. */
 typedef struct ZenRetired
 {
 	struct ZenRetired *next;
@@ -53,39 +54,47 @@ typedef union ZenEpochSlot
 extern ZenEpochShared *zen_epoch_shared;
 extern ZenEpochSlot *zen_my_epoch;
 
-extern Size zen_epoch_shmem_size(void);
-
 /*
- * release[kind] is called for each retired object of that kind when no reader can hold it any more; it must not throw.
+ * zen_epoch_shmem_size -- bytes of shared memory that zen_epoch_init() takes.
+ *
+ * zen_epoch_init -- make the epochs or attach to them.  release[kind] is called for each retired object of that kind
+ * when no reader can hold it any more.  It must not throw.
+ *
+ * zen_epoch_attach -- from now on this process announces in a slot of its own.
+ * zen_epoch_detach -- at the end of a process: leave, and hand over retired objects to the others.
  */
+extern Size zen_epoch_shmem_size(void);
 extern void zen_epoch_init(void (*const release[ZEN_RETIRED_KINDS]) (ZenRetired *object));
-
 extern void zen_epoch_attach(void);
 extern void zen_epoch_detach(void);
 
-/* zen_epoch_retire -- object is unlinked; release it when the time has come.  Never throws, never waits. */
+/*
+ * zen_epoch_retire -- release an unlinked object when the time has come.  Outside any epoch.  Never throws, never
+ * waits.
+ */
 extern void zen_epoch_retire(ZenRetired *object);
 
 /*
- * zen_epoch_flush -- release what can be released now, also of processes that have ended, without waiting for a batch to
- * fill.
+ * zen_epoch_flush -- release all that can be released now, without waiting for a batch to fill.
+ *
+ * This includes objects of processes that have ended.  Outside any epoch.  Never throws.
  */
 extern void zen_epoch_flush(void);
 
 /*
  * zen_epoch_visit -- call visit for each object that is retired and not released yet, of all processes.
  *
- * Takes no lock, so visit may meet objects that are released meanwhile, and what they have become: it must only compare.
- * False if lists have changed so that some objects may have been left out.
+ * Takes no lock.  So visit may meet objects that are released meanwhile, and other objects made of their memory: it
+ * must only compare.  False if lists have changed so that some objects may have been left out.
  */
 extern bool zen_epoch_visit(void (*visit) (ZenRetired *object, void *arg), void *arg);
 
-/* zen_epoch_wait -- return when every reader that is inside now has left.  The caller must be outside. */
+/* zen_epoch_wait -- return when every reader that is inside now has left.  Caller is outside any epoch. */
 extern void zen_epoch_wait(void);
 
 /*
- * What comments call "inside the epoch" and "outside any epoch".  The postmaster has no epoch: it saves the map when nobody else
- * is left.
+ * The asserts for "inside the epoch" and "outside any epoch" in comments.  The postmaster has no epoch: it saves the
+ * map when no other process is left.
  */
 #define ZenAssertInEpoch() \
 	Assert(!IsUnderPostmaster || pg_atomic_read_u64(&zen_my_epoch->announced) != 0)
@@ -112,7 +121,8 @@ zen_epoch_leave(void)
 
 	/*
 	 * All reads and writes of the section are done before the announcement
-	 * ends.  What follows may come before: the end may be seen late.
+	 * ends.  Later reads and writes may come before that: it may be seen
+	 * late.
 	 */
 	pg_read_barrier();
 	pg_write_barrier();

@@ -1,5 +1,7 @@
 /*
  * fault.c -- the setting zen.fault.  Part of test builds only (make ZEN_FAULTS=1).
+ *
+ * Faults and values of the setting are both made of ZEN_FAULT_LIST, so none can be missing.
  */
 #include "base/fault.h"
 

@@ -1,8 +1,8 @@
 /*
  * guc.c -- definitions of the zen.* settings.
  *
- * Everything that decides where data lies is fixed at server start; what only tunes is reloadable.
- * The defaults suit a small server: 1 GB of NVM, 512 MB of DRAM reserved (touched lazily).
+ * Settings that decide where data lies are fixed at server start; settings that only tune can be reloaded.  The
+ * defaults suit a small server: 1 GB of NVM, and 512 MB of DRAM reserved (touched lazily).
  */
 #include "base/guc.h"
 
@@ -55,9 +55,9 @@ static const struct config_enum_entry publications_options[] = {
 };
 
 /*
- * For PostgreSQL every commit of zen is an asynchronous one, and waking the WAL writer in vain took up to a third of the
- * server's time.  With 0 it flushes what it writes, and is woken once in a page of WAL, some 200 transactions.  Only the default
- * changes: what the configuration says comes before it.
+ * For PostgreSQL every commit of zen is an asynchronous one.  Waking the WAL writer in vain took up to a third of the
+ * server's time.  With 0 the WAL writer flushes all that it writes, and is woken once in a page of WAL, some 200
+ * transactions.  Only the default changes: a value in the configuration comes before it.
  */
 static void
 tune_wal_writer(void)
@@ -66,7 +66,7 @@ tune_wal_writer(void)
 		SetConfigOption("wal_writer_flush_after", "0", PGC_POSTMASTER, PGC_S_DYNAMIC_DEFAULT);
 }
 
-/* With compute_query_id = auto statements have an id where somebody has asked for it. */
+/* With compute_query_id = auto statements have an id only if a module has asked for it. */
 static void
 want_query_ids(bool track, void *extra)
 {
@@ -75,9 +75,9 @@ want_query_ids(bool track, void *extra)
 }
 
 /*
- * A server that pg_upgrade runs makes indexes with files that pg_upgrade has numbered, so zen cannot exchange them for
- * unlogged ones.  With wal_level = minimal they would be noted as files to be synced at commit for lack of WAL, which is not
- * for unlogged ones.
+ * A server that pg_upgrade runs makes indexes with files that pg_upgrade has numbered.  So zen cannot exchange them for
+ * unlogged ones.  With wal_level = minimal PostgreSQL would note them as files to be synced at commit for lack of WAL.
+ * For unlogged files it must not.
  */
 static void
 tune_binary_upgrade(void)
@@ -86,8 +86,9 @@ tune_binary_upgrade(void)
 		SetConfigOption("wal_level", "replica", PGC_POSTMASTER, PGC_S_OVERRIDE);
 }
 
-void
-zen_guc_init(void)
+/* The pool and its medium. */
+static void
+define_pool_settings(void)
 {
 	DefineCustomStringVariable("zen.pool_path",
 							   "File that holds the NVM pool.",
@@ -108,7 +109,8 @@ zen_guc_init(void)
 							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.flush_delay",
 							"Nanoseconds added for each cache line that is flushed to the pool.",
-							"For measurements: a pool in DRAM then takes the time of a slower medium.  Not in msync mode.",
+							"For measurements: a pool in DRAM then takes the time of a slower medium.  Not "
+							"in msync mode.",
 							&zen_flush_delay_ns, 0, 0, 1000 * 1000,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.fence_delay",
@@ -116,6 +118,12 @@ zen_guc_init(void)
 							"For measurements, like zen.flush_delay.",
 							&zen_fence_delay_ns, 0, 0, 1000 * 1000,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
+}
+
+/* DRAM, and the row versions in it. */
+static void
+define_dram_settings(void)
+{
 	DefineCustomIntVariable("zen.dram_size",
 							"Shared DRAM reserved for zen's cache, maps and queues.",
 							"Reserved at server start, used only as needed.",
@@ -128,8 +136,8 @@ zen_guc_init(void)
 							PGC_POSTMASTER, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.spill_threshold",
 							"DRAM that the row versions of one transaction may take before they are written to NVM.",
-							"Rows written so far then leave DRAM, not yet committed.  At most an eighth of zen.met_cache_size "
-							"counts; -1 keeps rows in DRAM until commit.",
+							"Rows written so far then leave DRAM, not yet committed.  At most an eighth of "
+							"zen.met_cache_size counts; -1 keeps rows in DRAM until commit.",
 							&zen_spill_threshold_kb, 16 * 1024, -1, INT_MAX,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomBoolVariable("zen.met_cache_split",
@@ -138,6 +146,12 @@ zen_guc_init(void)
 							 "table has a minimum.  Off: rows compete by how often they are read alone.",
 							 &zen_met_cache_split, true,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
+}
+
+/* Collecting, and the warnings of it. */
+static void
+define_collector_settings(void)
+{
 	DefineCustomIntVariable("zen.gc_batch",
 							"Row changes whose old versions one commit frees at most.",
 							"If it has itself changed more rows than half of that, twice as many as it has changed.",
@@ -145,8 +159,8 @@ zen_guc_init(void)
 							PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.garbage_warning",
 							"Row changes waiting to be collected beyond which the server log names who keeps them.",
-							"The same is said when less than a tenth of the pool or of zen.dram_size is free.  0 disables "
-							"the warning.",
+							"The same is said when less than a tenth of the pool or of zen.dram_size is "
+							"free.  0 disables the warning.",
 							&zen_garbage_warning, 1000000, 0, INT_MAX,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.pool_warning",
@@ -159,21 +173,17 @@ zen_guc_init(void)
 							"It warns again for each five percent more, and once an hour.  0 disables the warning.",
 							&zen_dram_warning, 85, 0, 100,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomBoolVariable("zen.track_statements",
-							 "Counts rows, lines and fences by statement, for zen_stat_statements().",
-							 "It needs query ids: compute_query_id must not be off.",
-							 &zen_track_statements, false,
-							 PGC_SUSET, 0, NULL, want_query_ids, NULL);
-	DefineCustomIntVariable("zen.max_statements",
-							"Statements that zen_stat_statements() keeps.",
-							"When there are more, those with the fewest calls are forgotten.",
-							&zen_max_statements, 1000, 100, 1000000,
-							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.freeze_age",
 							"Transactions after which all row versions in DRAM are looked at for old transaction ids.",
 							"Versions are normally frozen, and row locks forgotten, long before.",
 							&zen_freeze_age, 100 * 1000 * 1000, 1, 1000 * 1000 * 1000,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
+}
+
+/* Waits, and the numbers that save some. */
+static void
+define_wait_settings(void)
+{
 	DefineCustomIntVariable("zen.full_timeout",
 							"Time that a transaction waits for room in a full pool while garbage is kept by others.",
 							"After it, or at once if nothing can come free, it fails.  0 never waits.",
@@ -184,10 +194,24 @@ zen_guc_init(void)
 							"Then it leaves the index, and the dead rows to the next VACUUM.  0 waits without end.",
 							&zen_vacuum_pin_timeout_ms, 1000, 0, INT_MAX,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("zen.sequence_log_ahead",
+							"Numbers of a sequence that a transaction on zen tables logs ahead when it has "
+							"to wait for the WAL.",
+							"At most a 128th of those that the sequence has.  A crash leaves them out.  "
+							"PostgreSQL itself logs 32, also with 0.",
+							&zen_sequence_log_ahead, 256, 0, 1000 * 1000,
+							PGC_USERSET, 0, NULL, NULL, NULL);
+}
+
+/* The exclusive stage. */
+static void
+define_exclusive_settings(void)
+{
 	DefineCustomRealVariable("zen.exclusive_alpha",
-							 "Share of zen.met_cache_size beyond which a transaction's row versions in DRAM make it privileged.",
-							 "Other transactions then wait before their first write to a zen table, until it ends.  0 disables "
-							 "this reason.",
+							 "Share of zen.met_cache_size beyond which a transaction's row versions in "
+							 "DRAM make it privileged.",
+							 "Other transactions then wait before their first write to a zen table, "
+							 "until it ends.  0 disables this reason.",
 							 &zen_exclusive_alpha, 0.8, 0, 1,
 							 PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomRealVariable("zen.exclusive_beta",
@@ -196,7 +220,8 @@ zen_guc_init(void)
 							 &zen_exclusive_beta, 0.02, 0, 1,
 							 PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.exclusive_gamma",
-							"Serialization failures and deadlocks in a row that make a client's next transaction privileged.",
+							"Serialization failures and deadlocks in a row that make a client's next "
+							"transaction privileged.",
 							"0 disables this reason.",
 							&zen_exclusive_gamma, 16, 0, INT_MAX,
 							PGC_SUSET, 0, NULL, NULL, NULL);
@@ -205,12 +230,12 @@ zen_guc_init(void)
 							"After it the privileged transaction runs on as any other.",
 							&zen_exclusive_timeout_ms, 1000, 1, INT_MAX,
 							PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
-	DefineCustomIntVariable("zen.sequence_log_ahead",
-							"Numbers of a sequence that a transaction on zen tables logs ahead when it has to wait for the WAL.",
-							"At most a 128th of those that the sequence has.  A crash leaves them out.  PostgreSQL itself logs "
-							"32, also with 0.",
-							&zen_sequence_log_ahead, 256, 0, 1000 * 1000,
-							PGC_USERSET, 0, NULL, NULL, NULL);
+}
+
+/* Recovery, and the map saved for it. */
+static void
+define_start_settings(void)
+{
 	DefineCustomIntVariable("zen.recovery_workers",
 							"Background workers that help to recover the pool when the server starts.",
 							"Taken from max_worker_processes until recovery is done.  Sessions that wait for "
@@ -219,18 +244,37 @@ zen_guc_init(void)
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("zen.save_map",
 							 "Saves what is known of the pool at an orderly stop, and loads it at the next start.",
-							 "Without it, or after a crash, a start reads the whole pool, and checks each row as it does so.",
+							 "Without it, or after a crash, a start reads the whole pool, and checks "
+							 "each row as it does so.",
 							 &zen_save_map, true,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
+}
+
+/* Statistics, and cases that are normally errors. */
+static void
+define_user_settings(void)
+{
+	DefineCustomBoolVariable("zen.track_statements",
+							 "Counts rows, lines and fences by statement, for zen_stat_statements().",
+							 "It needs query ids: compute_query_id must not be off.",
+							 &zen_track_statements, false,
+							 PGC_SUSET, 0, NULL, want_query_ids, NULL);
+	DefineCustomIntVariable("zen.max_statements",
+							"Statements that zen_stat_statements() keeps.",
+							"When there are more, those with the fewest calls are forgotten.",
+							&zen_max_statements, 1000, 100, 1000000,
+							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("zen.publications",
 							 "What becomes of a publication that would send the changes of a zen table.",
-							 "They are not in the WAL, so they cannot be sent.  error: publication, table and changes are "
-							 "refused; warning: they are allowed, for the sake of the publication's heap tables.",
+							 "They are not in the WAL, so they cannot be sent.  error: publication, table and "
+							 "changes are refused; warning: they are allowed, for the sake of the publication's "
+							 "heap tables.",
 							 &zen_publications, ZEN_PUBLICATIONS_ERROR, publications_options,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("zen.promote_without_rows",
 							 "Lets pg_promote() promote a standby whose catalogs name zen tables.",
-							 "Their rows are not in the WAL, so the standby does not have them: normally this is an error.",
+							 "Their rows are not in the WAL, so the standby does not have them: normally "
+							 "this is an error.",
 							 &zen_promote_without_rows, false,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("zen.skip_damaged_rows",
@@ -238,6 +282,18 @@ zen_guc_init(void)
 							 "Normally reading such a row is an error.  Meant for saving the other rows of the table.",
 							 &zen_skip_damaged_rows, false,
 							 PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+}
+
+void
+zen_guc_init(void)
+{
+	define_pool_settings();
+	define_dram_settings();
+	define_collector_settings();
+	define_wait_settings();
+	define_exclusive_settings();
+	define_start_settings();
+	define_user_settings();
 	MarkGUCPrefixReserved("zen");
 	tune_wal_writer();
 	tune_binary_upgrade();

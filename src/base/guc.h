@@ -33,7 +33,7 @@ extern int	zen_gc_batch;		/* garbage items that one commit handles at
 								 * most */
 
 extern int	zen_garbage_warning;	/* row changes waiting beyond which the
-									 * server log names who keeps them; 0 =
+									 * server log names their holder; 0 =
 									 * never */
 extern int	zen_pool_warning;	/* percent */
 extern int	zen_dram_warning;	/* percent */
@@ -73,7 +73,7 @@ extern int	zen_publications;	/* ZenPublications */
 
 #define ZEN_MAX_RECOVERY_WORKERS	128
 
-/* Define all settings.  Called once from _PG_init in the postmaster. */
+/* zen_guc_init -- define all settings.  Called once from _PG_init in the postmaster. */
 extern void zen_guc_init(void);
 
 #endif							/* ZEN_GUC_H */

@@ -1,6 +1,4 @@
-/*
- * locks.c -- where zen's LWLocks are.
- */
+/* locks.c -- where zen's LWLocks are: one named tranche of PostgreSQL's, indexed by ZenLockId. */
 #include "base/locks.h"
 
 LWLockPadded *zen_locks;

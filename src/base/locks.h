@@ -8,6 +8,7 @@
 
 #include "base/compat.h"
 #include "storage/lwlock.h"
+#include "storage/spin.h"
 
 typedef enum ZenLockId
 {
@@ -27,5 +28,10 @@ extern void zen_locks_init(void);
 extern LWLockPadded *zen_locks;
 
 #define zen_lock(id)	(&zen_locks[id].lock)
+
+/*
+ * The assert for "under the lock" of a spinlock in comments.  It sees that some process holds the lock, not which one.
+ */
+#define ZenAssertSpinLocked(lock)	Assert(!SpinLockFree(lock))
 
 #endif							/* ZEN_LOCKS_H */

@@ -1,9 +1,9 @@
 /*
  * stats.c -- per-process counters in shared memory.
  *
- * A process is found by its PGPROC number, which is reused after it ends: counts add up over the life of the
- * server.  Before zen_stats_attach() a process counts into a private block that nobody reads, so that counting
- * code needs no test.
+ * A process is found by its PGPROC number, which is reused after it ends.  So counts add up over the life of the
+ * server.  Before zen_stats_attach() a process counts into a private block that nobody reads.  So counting code needs
+ * no test.
  */
 #include "base/stats.h"
 
@@ -24,8 +24,7 @@ const char *const zen_counter_names[ZEN_NCOUNTERS] = {
 static uint64 unattached[ZEN_NCOUNTERS];
 uint64	   *zen_my_counters = unattached;
 
-static char *blocks;			/* zen_stats_nblocks() blocks of BLOCK_SIZE
-								 * bytes */
+static char *blocks;			/* stats_nblocks() blocks of BLOCK_SIZE bytes */
 
 static int
 stats_nblocks(void)

@@ -1,8 +1,8 @@
 /*
  * stats.h -- counters that cost one plain addition.
  *
- * Every process that may use zen has a line-aligned block of its own in shared memory and alone writes it;
- * readers add all blocks up and may see a sum that is a moment old.
+ * Every process that may use zen has a line-aligned block of its own in shared memory, and alone writes it.  Readers
+ * add all blocks up, and may see a sum that is a moment old.
  */
 #ifndef ZEN_STATS_H
 #define ZEN_STATS_H
@@ -48,16 +48,16 @@ extern uint64 *zen_my_counters;
 
 extern const char *const zen_counter_names[ZEN_NCOUNTERS];
 
-/* Bytes of shared memory that zen_stats_init() will take. */
+/* zen_stats_shmem_size -- bytes of shared memory that zen_stats_init() takes. */
 extern Size zen_stats_shmem_size(void);
 
-/* Attach to (or, in the postmaster, make and clear) the shared counters. */
+/* zen_stats_init -- attach to the shared counters, or make and clear them (postmaster). */
 extern void zen_stats_init(void);
 
-/* Point zen_my_counters at this process's own block; called when a backend first uses zen. */
+/* zen_stats_attach -- point zen_my_counters at this process's own block.  Called when a backend first uses zen. */
 extern void zen_stats_attach(void);
 
-/* Sum over all processes into totals[ZEN_NCOUNTERS]. */
+/* zen_stats_sum -- sums over all processes, into totals[ZEN_NCOUNTERS]. */
 extern void zen_stats_sum(uint64 *totals);
 
 #endif							/* ZEN_STATS_H */

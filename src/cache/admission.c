@@ -1,13 +1,17 @@
 /*
  * admission.c -- which rows come into the Met-Cache.
  *
- * Which rows are worth their DRAM?  Those read most often of late.  Reads of cached rows are counted in their newest
+ * Rows are worth their DRAM that are read most often of late.  Reads of cached rows are counted in their newest
  * versions (zen_version_touch), reads of other rows in a sketch (sketch.c).  Both counts are halved at the same times.
  *
  * A row that is read in NVM is admitted:
  * - at once, as long as half of the cache is empty;
  * - else from its second read on, and only if room is left or a row can go that was read less (clock.c).
- * A row that is written or locked must be admitted, so it is on probation first when the cache is full.
+ *
+ * A row that is written or locked must be admitted.  So it is on probation first when the cache is full.
+ *
+ * A row is copied inside an epoch and without a lock.  Its word then takes the copy only if it still leads to the same
+ * slot.
  */
 #include "cache/admission.h"
 
@@ -23,7 +27,7 @@
 
 static uint32 misses_in_xact = 0;
 
-/* What became of an attempt to admit a row. */
+/* The result of an attempt to admit a row. */
 typedef enum Admission
 {
 	ADMIT_DONE,					/* by us */
@@ -122,6 +126,7 @@ zen_admission_missed(ZenHTable *ht, uint64 tidno)
 	uint32		reads = 1;
 	ZenSlot		slot;
 
+	ZenAssertNotInEpoch();
 	if (++misses_in_xact > LONG_READ)
 		return;
 	if (zen_clock_exceeds_half())
@@ -133,8 +138,8 @@ zen_admission_missed(ZenHTable *ht, uint64 tidno)
 	}
 
 	/*
-	 * in vain if DRAM is full or the row has just changed; the reader has
-	 * what it wanted
+	 * in vain if DRAM is full or the row has just changed; the reader has its
+	 * row
 	 */
 	if (try_admit(ht, zen_tidmap_word(ht, tidno), reads, false, &slot) == ADMIT_DONE)
 		zen_clock_enqueue_kept(ht, tidno);

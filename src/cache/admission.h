@@ -24,10 +24,10 @@ extern void zen_admission_admit(ZenHTable *ht, uint64 tidno, ZenWord *word);
  */
 extern void zen_admission_missed(ZenHTable *ht, uint64 tidno);
 
-/* zen_admission_end_xact -- at the end of each transaction. */
+/* zen_admission_end_xact -- at the end of each transaction: misses are counted anew.  Never throws. */
 extern void zen_admission_end_xact(void);
 
-/* zen_admission_age -- halve the counts of reads when it is time; by zen's worker. */
+/* zen_admission_age -- zen's worker: halve the counts of reads when it is time.  Never throws. */
 extern void zen_admission_age(void);
 
 #endif							/* ZEN_ADMISSION_H */

@@ -1,37 +1,43 @@
 /*
  * clock.c -- the CLOCK: which cached rows go when room is wanted.
  *
- * Evictable is an entry that is frozen, not a tombstone, without older versions and without lockers.  NVM then holds all
- * there is to know of the row.
+ * Evictable is an entry that is frozen, not a tombstone, without older versions and without lockers.  NVM then holds
+ * all there is to know of the row.
  *
  * The CLOCK has shards, and each shard has two queues:
  * - fresh, the probation, has at most 1 / FRESH_PART of the items;
  * - kept has the rest.
+ *
  * Rows belong to shards by a hash, so shards are alike.
  *
- * While room is left, rows go to kept at once.  Else each process that adds to fresh settles the oldest row there: it stays if
- * it takes the place of a row that was read less, else it goes.  The hand passes over kept for a row that wants a place: a row
- * that was read less often than the newcomer goes, another one goes to the end.  After HAND_STEPS the newcomer has lost.  So an
- * admission costs a few steps.
+ * While room is left, rows go to kept at once.  Else each process that adds to fresh settles the oldest row there.
+ * That row stays if it takes the place of a row that was read less, else it goes.  The hand passes over kept for a row
+ * that wants a place.  A row that was read less often than the newcomer goes, another one goes to the end.  After
+ * HAND_STEPS the newcomer has lost.  So an admission costs a few steps.
  *
- * With shares (shares.c) a row of a table that has more than its share always makes room for one of a table that has not,
- * and never the other way round.
+ * With shares (shares.c) a row of a table above its share makes room for a row of a table below its share.  It never
+ * goes the other way round.
  *
- * An item is only a hint: whether its row may go is decided from the word itself.  An item is its row's if the newest
- * version is marked ZEN_V_IN_CLOCK and bears the item's mark.  The hand drops any other item.  While room is left nobody
- * moves the hand: then every CHECK_EVERY-th addition moves it to the next good item.  So items of rows that are gone drop
- * out as fast as they come when they are four for each good one.
+ * An item is only a hint: the word itself says, under its lock, whether its row may go (I19).  An item is its row's if
+ * the newest version is marked ZEN_V_IN_CLOCK and bears the item's mark.  The hand drops any other item.
  *
- * An old snapshot may keep any number of versions that are not evictable.  When versions exceed the capacity by an eighth
- * (zen_clock_is_overfull):
+ * While room is left no process moves the hand to evict.  Then every CHECK_EVERY-th addition moves it to the next good
+ * item.  So items of rows that are gone drop out as fast as they come when they are four for each good one.
+ *
+ * An old snapshot may keep any number of versions that are not evictable.  When versions exceed the capacity by an
+ * eighth (zen_clock_is_overfull):
  * - commits leave the data of rows that they write in NVM only (zen_version_slim);
  * - rows that are written or locked come in without their data;
  * - no row comes in for being read.
+ *
  * DRAM then grows by a header a version.
+ *
+ * Lock order: no word is locked under a shard's lock, and no shard under a word's.
  */
 #include "cache/clock.h"
 
 #include "base/guc.h"
+#include "base/locks.h"
 #include "cache/sketch.h"
 #include "cache/tablestat.h"
 #include "nvm/page.h"
@@ -102,7 +108,7 @@ static uint32 idle_calls = 0;	/* of zen_clock_evict() to be left out, since
 								 * nothing could go */
 static uint32 next_idle = 0;
 
-/* Row versions may not take all of DRAM, whatever the setting: maps and queues grow with them. */
+/* Row versions may not take all of DRAM, even if the setting allows it: maps and queues grow with them. */
 uint64
 zen_clock_capacity(void)
 {
@@ -121,7 +127,7 @@ zen_clock_exceeds_half(void)
 	return exceeds(zen_clock_capacity() / 2);
 }
 
-/* What is between this and the capacity is for writers. */
+/* The room between this and the capacity is for writers. */
 bool
 zen_clock_is_full(void)
 {
@@ -168,8 +174,9 @@ zen_clock_init(void)
 
 /* Place an item if there is a place, maybe in *spare, which is then NULL.  Under the shard's lock. */
 static bool
-place_item(ClockQueue *q, const ClockItem *item, ClockChunk **spare)
+place_item(ClockShard *shard, ClockQueue *q, const ClockItem *item, ClockChunk **spare)
 {
+	ZenAssertSpinLocked(&shard->lock);
 	if (q->tail == NULL || q->tail_pos == CHUNK_ITEMS)
 	{
 		if (*spare == NULL)
@@ -204,7 +211,7 @@ push(ClockShard *shard, ClockQueue *q, const ClockItem *item)
 	for (;;)
 	{
 		SpinLockAcquire(&shard->lock);
-		done = place_item(q, item, &spare);
+		done = place_item(shard, q, item, &spare);
 		SpinLockRelease(&shard->lock);
 		if (done)
 			break;
@@ -259,7 +266,7 @@ shard_of(uint64 key)
 	return &clock_->shards[(key >> 21) % clock_->nshards];
 }
 
-/* Fewer items than this may be on probation. */
+/* Are more items on probation than may be? */
 static bool
 fresh_is_full(ClockShard *shard)
 {
@@ -276,7 +283,7 @@ forget_item(const ClockItem *item)
 
 /* ---------- eviction ---------- */
 
-/* What the hand finds at an item. */
+/* The result of a look at an item. */
 typedef enum Found
 {
 	FOUND_NOTHING,				/* the row is gone, or has another item */
@@ -297,12 +304,15 @@ is_marked(ZenVersion *v, const ClockItem *item)
 {
 	uint32		flags = zen_version_flags(v);
 
+	ZenAssertAnyWordLocked();
 	return (flags & ZEN_V_IN_CLOCK) && flags >> ZEN_V_MARK_SHIFT == item->mark;
 }
 
 /*
- * Look at an item's row and evict it if it was read less than `below` times.  Returns the version to retire in *victim, and
- * how often the row was read.  The table may be gone: its map is then hidden.
+ * Look at an item's row and evict it if it was read less than `below` times.
+ *
+ * Returns the version to retire in *victim, and how often the row was read in *reads.  The table may be gone: its map
+ * is then hidden.
  */
 static Found
 look_at(const ClockItem *item, uint32 below, ZenVersion **victim, uint32 *reads)
@@ -343,7 +353,7 @@ look_at(const ClockItem *item, uint32 below, ZenVersion **victim, uint32 *reads)
 	return found;
 }
 
-/* The same, with all that follows if the item is not to stay. */
+/* Look at an item as above, and do all that follows if the item is not to stay. */
 static Found
 visit(const ClockItem *item, uint32 below, uint32 *reads)
 {
@@ -366,8 +376,9 @@ visit(const ClockItem *item, uint32 below, uint32 *reads)
 }
 
 /*
- * The item goes and its row stays, in use: who ends the use adds another item.  False if nobody uses the row any more, so
- * that nobody would.
+ * The item goes and its row stays, in use: the process that ends the use adds another item.
+ *
+ * False if the row is not in use any more, so that no process would add one.
  */
 static bool
 unmark_entry(const ClockItem *item)
@@ -395,7 +406,7 @@ unmark_entry(const ClockItem *item)
 	return done;
 }
 
-/* An item that stays; if there is no memory for the queue its row goes at once, else nothing would ever evict it. */
+/* Queue an item that stays.  If there is no memory for the queue, its row goes at once: nothing else would evict it. */
 static void
 push_or_evict(ClockShard *shard, ClockQueue *q, const ClockItem *item)
 {
@@ -413,7 +424,9 @@ push_or_evict(ClockShard *shard, ClockQueue *q, const ClockItem *item)
 	}
 }
 
-/* Move the hand over one item of a queue; what stays goes to the end of kept.  With below 0 nothing is evicted. */
+/*
+ * Move the hand over one item of a queue.  A row that stays goes to the end of kept.  With below 0 nothing is evicted.
+ */
 static Found
 step(ClockShard *shard, ClockQueue *q, uint32 below, uint32 *reads)
 {
@@ -431,7 +444,7 @@ step(ClockShard *shard, ClockQueue *q, uint32 below, uint32 *reads)
 	return found;
 }
 
-/* Make room for a row of a table that was read so often.  False if those that the hand meets are worth more. */
+/* Make room for a row of a table that was read so often.  False if the rows that the hand meets are worth more. */
 static bool
 win_place(ClockShard *shard, uint32 htable, uint32 reads)
 {
@@ -479,8 +492,9 @@ settle(ClockShard *shard)
 }
 
 /*
- * Move the hands over at most max items while versions take more than limit bytes: rows on probation first, then those of
- * kept that were read less than once, twice...
+ * Move the hands over at most max items while versions take more than limit bytes.
+ *
+ * Rows on probation go first.  Then go those of kept that were read less than once, less than twice, and so on.
  */
 static uint32
 evict(uint32 max, uint64 limit)
@@ -519,6 +533,7 @@ zen_clock_evict(int max)
 void
 zen_clock_evict_now(void)
 {
+	ZenAssertNotInEpoch();
 	evict(HAND_STEPS, zen_clock_capacity());
 }
 
@@ -533,8 +548,10 @@ zen_clock_evict_any(int max)
 /* ---------- whole spans ---------- */
 
 /*
- * Evict the row of a version that may be at v.  What is there may be free, or become another's: v is a version if a row's word
- * leads to it.  The row's item stays behind, and goes when the hand meets it.
+ * Evict the row of a version that may be at v.
+ *
+ * The memory there may be free, or become another object's: v is a version only if a row's word leads to it.  The row's
+ * item stays behind, and goes when the hand meets it.
  */
 static bool
 evict_version(ZenVersion *v)
@@ -577,14 +594,16 @@ evict_version(ZenVersion *v)
 }
 
 /*
- * What is evicted by use leaves holes all over the spans of rows, and none of these empty.  So the emptiest go first, as far as
- * there are any: they cost the fewest rows.
+ * Eviction by use leaves holes all over the spans of rows, and empties none of these.  So the emptiest spans go first,
+ * as far as there are any: they cost the fewest rows.
  */
 void
 zen_clock_evict_spans(void)
 {
 	static const int eighths[] = {7, 6, 4, 2, 0};
 
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
 	for (int i = 0; i < lengthof(eighths); i++)
 	{
 		uint32		place = 0,
@@ -704,6 +723,7 @@ zen_clock_enqueue_kept(ZenHTable *ht, uint64 tidno)
 bool
 zen_clock_win_place(ZenHTable *ht, uint64 tidno, uint32 reads)
 {
+	ZenAssertNotInEpoch();
 	return win_place(shard_of(zen_sketch_key(ht->idx, tidno)), ht->idx, reads);
 }
 

@@ -1,5 +1,8 @@
 /*
  * damage.c -- telling users of a row that cannot be read.
+ *
+ * A reader, writer or locker that finds a wrong checksum calls this.  It leaves the epoch first: reporting may throw,
+ * and takes time.
  */
 #include "cache/damage.h"
 

@@ -1,12 +1,15 @@
 /*
  * shares.c -- the shares of tables in the Met-Cache.
  *
- * The paper's greedy rule: tables in the order of (accesses per transaction) / (size) get room for all their rows, until
- * the cache is used up.  Transactions are the same for all tables, so accesses since the last plan do; half of the older
- * ones counts as well.  1 / MINIMUM_PART of the cache is divided equally first, so that every table has a little.
+ * The paper's greedy rule: tables in the order of (accesses per transaction) / (size) get room for all their rows.
+ * This ends when the cache is used up.  Transactions are the same for all tables, so accesses since the last plan do
+ * instead; half of the older ones counts as well.  1 / MINIMUM_PART of the cache is divided equally first, so that
+ * every table has a little.
  *
- * A table's size is what all its rows would take in DRAM: row addresses handed out, times the mean size of its entries.
- * If all tables fit, or there is but one, nobody has a limit.
+ * A table's size is the DRAM that all its rows would take: row addresses handed out, times the mean size of its
+ * entries.  If all tables fit, or there is but one, no table has a limit.
+ *
+ * Only zen's worker plans, so its memory of past accesses needs no lock.
  */
 #include "cache/shares.h"
 
@@ -21,7 +24,7 @@
 #define MINIMUM_PART	8
 #define DEFAULT_ROW		256		/* bytes of an entry, before there is one */
 
-/* What the worker remembers of a table's accesses. */
+/* The worker's memory of a table's accesses. */
 typedef struct Past
 {
 	uint32		generation;

@@ -6,7 +6,7 @@
 
 #include "base/compat.h"
 
-/* zen_shares_plan -- plan the shares anew if it is time, or drop them if zen.met_cache_split is off; by zen's worker. */
+/* zen_shares_plan -- zen's worker: plan the shares anew if it is time, or drop them if zen.met_cache_split is off. */
 extern void zen_shares_plan(void);
 
 #endif							/* ZEN_SHARES_H */

@@ -1,12 +1,14 @@
 /*
  * sketch.c -- a count-min sketch of row reads that missed the Met-Cache.
  *
- * Lines of 128 counters of 4 bits.  A key has one line and three counters in it; its estimate is the smallest of the
- * three, and only counters as small as that are raised.  No lock and no atomic instruction: processes may lose each
- * other's counts, which makes an estimate too small by one, and nothing hangs on that.
+ * Lines of 128 counters of 4 bits.  A key has one line and three counters in it.  Its estimate is the smallest of the
+ * three, and only counters as small as that are raised.
  *
- * A line stands for LINE_BYTES_CACHED bytes of cache, so that cached rows of 256 bytes or more have at least 8 counters each
- * at 1/64 of their memory.
+ * There is no lock and no atomic instruction.  So processes may lose each other's counts, which makes an estimate too
+ * small by one.  Nothing but the choice of cached rows hangs on that.
+ *
+ * A line stands for LINE_BYTES_CACHED bytes of cache.  So cached rows of 256 bytes or more have at least 8 counters
+ * each at 1/64 of their memory.
  */
 #include "cache/sketch.h"
 

@@ -1,8 +1,8 @@
 /*
  * sketch.h -- how often rows that are not cached have been read of late: an estimate of fixed size.
  *
- * A row is named by a 64-bit key (zen_sketch_key).  Counts go to ZEN_SKETCH_MAX and are halved now and then, so that what
- * was frequent long ago is forgotten.
+ * A row is named by a 64-bit key (zen_sketch_key).  Counts go to ZEN_SKETCH_MAX and are halved now and then.  So rows
+ * read often long ago are forgotten.
  */
 #ifndef ZEN_SKETCH_H
 #define ZEN_SKETCH_H
@@ -20,6 +20,10 @@ typedef struct ZenSketch
 
 extern ZenSketch *zen_sketch;
 
+/*
+ * zen_sketch_shmem_size -- bytes of shared memory that zen_sketch_init() takes.
+ * zen_sketch_init -- make a sketch for a cache of that size or attach to it.
+ */
 extern Size zen_sketch_shmem_size(uint64 cache_bytes);
 extern void zen_sketch_init(uint64 cache_bytes);
 
@@ -29,7 +33,7 @@ extern uint64 zen_sketch_key(uint32 htable, uint64 tidno);
 /* zen_sketch_add -- count one more read of a row; returns the estimate, this one included. */
 extern uint32 zen_sketch_add(uint64 key);
 
-/* zen_sketch_estimate -- the count of a row: not too small but for races, too large where rows collide. */
+/* zen_sketch_estimate -- the count of a row: too small only by races, too large where rows collide. */
 extern uint32 zen_sketch_estimate(uint64 key);
 
 /* zen_sketch_raise -- a row was read at least n times: it leaves the cache, where its reads were counted. */

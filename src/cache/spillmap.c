@@ -2,14 +2,18 @@
  * spillmap.c -- spill records.
  *
  * A hash table in shared memory: NBUCKETS chains of records, each under one of NLOCKS spinlocks.  Readers follow chains
- * inside an epoch; a record that was unlinked still leads on.
+ * inside an epoch.  A record that was unlinked still leads on.
  *
- * A record is extended in place as long as it has room, else by a larger copy, which leaves out what nobody needs.  What
- * a TID needs of it: while its word is SPILLED, who wrote it and what it replaces; while the writer is not settled, the
- * slot, which has to be scrubbed if the transaction aborts.
+ * A record is extended in place as long as it has room, else by a larger copy, which leaves out needless entries.  A
+ * TID needs these parts of it:
+ * - while its word is SPILLED: the writer, and the version replaced;
+ * - while the writer is not settled: the slot, which has to be scrubbed if the transaction aborts (R7).
+ *
+ * Under a record's lock words are read, never locked.
  */
 #include "cache/spillmap.h"
 
+#include "base/locks.h"
 #include "common/hashfn.h"
 #include "nvm/page.h"
 #include "storage/shmem.h"
@@ -119,7 +123,7 @@ zen_spillmap_release(ZenRetired *object)
 	zen_arena_free(s, record_size(s->capacity, s->has_old));
 }
 
-/* Is what the record says of its TID number i still needed?  Under the record's lock. */
+/* Is the record's entry for its TID number i still needed?  Under the record's lock. */
 static bool
 is_needed(ZenHTable *ht, const ZenSpill *s, uint32 i)
 {
@@ -128,6 +132,7 @@ is_needed(ZenHTable *ht, const ZenSpill *s, uint32 i)
 	if (s->slot[i] == InvalidZenSlot)
 		return false;
 	ZenAssertInEpoch();
+	ZenAssertSpinLocked(lock_of(bucket_of(s->htable, s->block)));
 	Assert(s->writer_of[i] < s->nwriters);
 	if (!(s->writers[s->writer_of[i]].flags & ZEN_SPILL_SETTLED))
 		return true;
@@ -164,7 +169,7 @@ note(ZenSpill *s, uint32 i, ZenSlot slot, ZenSlot old, const ZenSpillWriter *wri
 	s->slot[i] = slot;
 }
 
-/* Fill a larger record with what is needed of a smaller one. */
+/* Fill a larger record with all entries of a smaller one that are needed. */
 static void
 copy_needed(ZenHTable *ht, ZenSpill *to, const ZenSpill *from)
 {
@@ -190,8 +195,9 @@ new_record(ZenHTable *ht, uint32 block, uint32 capacity, bool has_old)
 }
 
 /*
- * Under the record's lock: note it in the record at place, or in spare, which takes that one's place (*replaced).  False if
- * a spare record of at least *capacity writers, with *has_old, is lacking.
+ * Under the record's lock: note it in the record at place, or in spare, which takes that one's place (*replaced).
+ *
+ * False if a spare record of at least *capacity writers, with *has_old, is lacking.
  */
 static bool
 try_note(ZenHTable *ht, ZenSpill *volatile *place, uint64 tidno, ZenSlot slot, ZenSlot old,
@@ -201,6 +207,7 @@ try_note(ZenHTable *ht, ZenSpill *volatile *place, uint64 tidno, ZenSlot slot, Z
 	ZenSpill   *s = *place;
 	ZenSpill   *larger = *spare;
 
+	ZenAssertSpinLocked(lock_of(bucket_of(ht->idx, (uint32) (tidno / ZEN_TIDS_PER_BLOCK))));
 	*has_old = old != InvalidZenSlot || (s != NULL && s->has_old);
 	*capacity = s == NULL ? FIRST_WRITERS :
 		writer_place(s, writer) >= 0 ? s->capacity : Min(4 * s->capacity, MAX_WRITERS);
@@ -362,9 +369,9 @@ read_chain(ZenHTable *ht, uint64 tidno, ZenSlot slot, ZenSpilledChain *chain)
 }
 
 /*
- * The record is looked at between two looks at the word.  If both find the same slot, the word has led there all the time:
- * the slot cannot be used again while the caller is inside.  The record says the same of a TID as long as its word is
- * SPILLED.
+ * The reader looks at the record between two looks at the word.  If both find the same slot, the word has led there all
+ * the time: the slot cannot be used again while the reader is inside.  The record says the same of a TID as long as its
+ * word is SPILLED.
  */
 ZenVersion *
 zen_word_chain(ZenHTable *ht, uint64 tidno, ZenWord *word, uint64 *w, ZenSpilledChain *space)

@@ -1,21 +1,23 @@
 /*
  * spillmap.h -- rows of large transactions: in NVM before their commit, and without an entry in DRAM.
  *
- * A map word in state SPILLED leads to the slot of the newest version.  What an entry would hold besides is in the spill
- * record of the word's block of 64 TIDs: who has written the version, and the slot of the row that it replaces, which
- * every snapshot sees.  That is 10 bytes a row for rows inserted and 18 for rows changed, beside the word itself.
+ * A map word in state SPILLED leads to the slot of the newest version.  The rest of an entry stands in the spill record
+ * of the word's block of 64 TIDs.  For each TID it names the writer of the version, and the slot of the row that the
+ * version replaces.  Every snapshot sees that row.  This takes 10 bytes for a row inserted and 18 for a row changed,
+ * beside the word itself.
  *
- * A record is found by (HTable, block), inside an epoch and without a lock.  It is changed under a lock of its own; what it
- * says of a TID is complete before the TID's word is SPILLED, and does not change as long as it is.  Readers get the
- * versions as a chain of their own (zen_word_chain) and need not know the difference; who changes or locks the
- * row makes entries of it first (zen_row_admit, row/rowadmit.h).
+ * A record is found by (HTable, block), inside an epoch and without a lock.  It is changed under a lock of its own.
+ * All that it says of a TID is complete before the TID's word is SPILLED, and does not change as long as it is.
+ *
+ * Readers get the versions as a chain of their own (zen_word_chain), and need not know the difference.  A process that
+ * changes or locks the row makes entries of it first (zen_row_admit, row/rowadmit.h).
  */
 #ifndef ZEN_SPILLMAP_H
 #define ZEN_SPILLMAP_H
 
 #include "cache/version.h"
 
-/* Flags of a writer besides ZEN_V_*: its transaction has ended, and all that it has left was settled. */
+/* A flag of a writer besides ZEN_V_*: its transaction has ended, and all rows that it has left were settled. */
 #define ZEN_SPILL_SETTLED	0x80000000
 
 /* One command of one (sub)transaction. */
@@ -51,39 +53,53 @@ typedef struct ZenSpilledChain
 	ZenVersion	older;
 } ZenSpilledChain;
 
+/*
+ * zen_spillmap_shmem_size -- bytes of shared memory that zen_spillmap_init() takes.
+ * zen_spillmap_init -- make the table of records or attach to it.
+ */
 extern Size zen_spillmap_shmem_size(void);
 extern void zen_spillmap_init(void);
 
 /*
  * zen_word_chain -- the newest version that a word leads to, in state ENTRY or SPILLED; NULL in any other.
  *
- * *w: the value of the word that this is true of; space is used for a chain read back.  Inside an epoch.
+ * *w: the value of the word for which this is true.  A chain read back stands in *space.  Inside an epoch.  Never
+ * throws.
  */
 extern ZenVersion *zen_word_chain(ZenHTable *ht, uint64 tidno, ZenWord *word, uint64 *w, ZenSpilledChain *space);
 
-/* zen_spillmap_find -- the record of a block, or NULL.  Inside an epoch, or while the caller's rows keep it. */
+/*
+ * zen_spillmap_find -- the record of a block, or NULL.  Inside an epoch, or while the caller's own rows keep the
+ * record.
+ */
 extern ZenSpill *zen_spillmap_find(ZenHTable *ht, uint32 block);
 
 /* zen_spillmap_old -- the slot of the version that a TID's spilled one replaces; 0: none. */
 extern ZenSlot zen_spillmap_old(const ZenSpill *spill, uint32 i);
 
-/* zen_spillmap_note -- say of a TID what is to be known when its word is SPILLED.  False when DRAM is full. */
+/*
+ * zen_spillmap_note -- say of a TID all that must be known when its word is SPILLED.
+ *
+ * False when DRAM is full.  Outside any epoch.  Never throws.
+ */
 extern bool zen_spillmap_note(ZenHTable *ht, uint64 tidno, ZenSlot slot, ZenSlot old, const ZenSpillWriter *writer);
 
 /*
- * zen_spillmap_mark -- set flags in the writers of a record that belong to a region (and xid, if valid) and are not settled.
+ * zen_spillmap_mark -- set flags in the writers of a record that belong to a region (and xid, if valid) and are not
+ * settled.
  *
- * zen_spillmap_forget -- a TID's slot is not to be scrubbed any more, and its word not SPILLED.
+ * zen_spillmap_forget -- a TID's slot is not to be scrubbed any more, and its word is not SPILLED.
  *
- * zen_spillmap_trim -- drop the record of a block if no TID needs it; gone: of a table that nobody reads any more, in any case.
+ * zen_spillmap_trim -- drop the record of a block if no TID needs it.  gone: the table has no readers any more, so drop
+ * it in any case.
  *
- * All outside of epochs.
+ * All outside any epoch.  Never throw.
  */
 extern void zen_spillmap_mark(ZenHTable *ht, uint32 block, uint32 region, TransactionId xid, uint32 flags);
 extern void zen_spillmap_forget(ZenHTable *ht, uint64 tidno);
 extern void zen_spillmap_trim(ZenHTable *ht, uint32 block, bool gone);
 
-/* The release callback for retired records. */
+/* zen_spillmap_release -- the callback for zen_epoch_init() that frees a retired record. */
 extern void zen_spillmap_release(ZenRetired *object);
 
 #endif							/* ZEN_SPILLMAP_H */

@@ -1,10 +1,13 @@
 /*
  * tablestat.c -- counters of each HTable, batched by process.
  *
- * A table's number may go to another table while a process still holds counts of the old one.  Each number has a
- * generation: counts are collected under the one that held when the event happened, and added, inside an epoch, only if
- * it still does.  Who takes the number away raises the generation, waits until all readers have left, and then clears the
- * counters: an addition that has seen the old generation is over by then, a later one sees the new.
+ * A table's number may go to another table while a process still holds counts of the old one.  So each number has a
+ * generation:
+ * - counts are collected under the generation that held when the event happened;
+ * - they are added, inside an epoch, only if it still holds.
+ *
+ * The process that takes the number away raises the generation, waits until all readers have left, and then clears the
+ * counters.  An addition that has seen the old generation is over by then.  A later one sees the new generation.
  */
 #include "cache/tablestat.h"
 
@@ -103,6 +106,7 @@ zen_tablestat_add(uint32 htable, uint32 generation, ZenTableCounter counter, int
 void
 zen_tablestat_flush(void)
 {
+	ZenAssertNotInEpoch();
 	for (int i = 0; i < NBATCHES; i++)
 		if (batches[i].events > 0)
 			flush_batch(&batches[i]);
@@ -113,7 +117,7 @@ zen_tablestat_read(uint32 htable, int64 values[ZEN_T_NCOUNTERS])
 {
 	for (int i = 0; i < ZEN_T_NCOUNTERS; i++)
 		values[i] = (int64) pg_atomic_read_u64(&stats[htable].counters[i]);
-	/* what one process has taken away may be known before what another added */
+	/* one process's subtraction may be here before another's addition */
 	values[ZEN_T_ENTRIES] = Max(values[ZEN_T_ENTRIES], 0);
 	values[ZEN_T_BYTES] = Max(values[ZEN_T_BYTES], 0);
 }

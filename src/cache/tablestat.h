@@ -1,8 +1,8 @@
 /*
  * tablestat.h -- counters of each HTable's use of the Met-Cache, and its share of it.
  *
- * A process collects what it counts in private memory and adds it to the shared counters after some hundred events, when
- * it needs the place for another table, and when it ends.  So the counters may lack what other sessions have done last.
+ * A process collects counts in private memory.  It adds them to the shared counters after some hundred events, when it
+ * needs the place for another table, and when it ends.  So the counters may lack the last events of other sessions.
  */
 #ifndef ZEN_TABLESTAT_H
 #define ZEN_TABLESTAT_H
@@ -23,10 +23,14 @@ typedef enum ZenTableCounter
 	ZEN_T_NCOUNTERS
 } ZenTableCounter;
 
+/*
+ * zen_tablestat_shmem_size -- bytes of shared memory that zen_tablestat_init() takes.
+ * zen_tablestat_init -- make the counters or attach to them.
+ */
 extern Size zen_tablestat_shmem_size(void);
 extern void zen_tablestat_init(void);
 
-/* zen_tablestat_generation -- changes when a table's number goes to another table or its rows to nobody. */
+/* zen_tablestat_generation -- changes when a table's number goes to another table, or its rows are all gone. */
 extern uint32 zen_tablestat_generation(uint32 htable);
 
 /*
@@ -36,20 +40,26 @@ extern uint32 zen_tablestat_generation(uint32 htable);
  */
 extern void zen_tablestat_add(uint32 htable, uint32 generation, ZenTableCounter counter, int64 n);
 
-/* zen_tablestat_flush -- add what this process has collected to the shared counters.  Outside any epoch. */
+/* zen_tablestat_flush -- add all that this process has collected to the shared counters.  Outside any epoch. */
 extern void zen_tablestat_flush(void);
 
 /* zen_tablestat_read -- the shared counters of a table. */
 extern void zen_tablestat_read(uint32 htable, int64 values[ZEN_T_NCOUNTERS]);
 
 /*
- * A table goes: zen_tablestat_retire, then zen_epoch_wait(), then zen_tablestat_clear.  From then on all its counters
- * are 0, whatever processes have still collected.
+ * zen_tablestat_retire, zen_tablestat_clear -- a table goes.
+ *
+ * Caller retires, calls zen_epoch_wait(), and then clears.  From then on all its counters are 0, also if processes
+ * still hold counts of it.
  */
 extern void zen_tablestat_retire(uint32 htable);
 extern void zen_tablestat_clear(uint32 htable);
 
-/* The share of the Met-Cache that a table may fill, bytes; 0: no limit.  Written by zen's worker. */
+/*
+ * zen_tablestat_quota, zen_tablestat_set_quota -- the share of the Met-Cache that a table may fill, bytes; 0: no limit.
+ *
+ * Written by zen's worker.
+ */
 extern uint64 zen_tablestat_quota(uint32 htable);
 extern void zen_tablestat_set_quota(uint32 htable, uint64 bytes);
 

@@ -1,19 +1,17 @@
 /*
  * tidmap.c -- the logical-tuple map.
  *
- * Two levels: a table's directory points to leaves of ZEN_LEAF_WORDS words (4 KB).  The directory doubles as the table grows;
- * an outgrown one is kept until the table goes, since readers take no lock (all together they are not larger than the
- * newest).  A leaf never moves.
+ * Two levels: a table's directory points to leaves of ZEN_LEAF_WORDS words (4 KB).  A leaf never moves.  The directory
+ * doubles as the table grows.  An outgrown one is kept until the table goes, since readers take no lock.  All outgrown
+ * ones together are not larger than the newest.
  *
- * A process takes TIDs by whole blocks of 64, one for each table that it writes, so that rows it inserts lie together
- * and processes do not meet.  Two processes may still work on one block after a VACUUM: each word is claimed by
+ * A process takes TIDs by whole blocks of 64, one for each table that it writes.  So rows that it inserts lie together,
+ * and processes do not meet.  Two processes may still work on one block after a VACUUM: each claims a word by
  * compare-and-swap.
+ *
+ * A TID is not handed out while an index may hold it, or while its tombstone is needed (I14).
  */
 #include "cache/tidmap.h"
-
-#ifdef USE_ASSERT_CHECKING
-ZenWord    *zen_word_held = NULL;
-#endif
 
 #include "base/epoch.h"
 #include "cache/tablestat.h"
@@ -27,6 +25,10 @@ ZenWord    *zen_word_held = NULL;
 #define MAX_BLOCKS		((uint64) MaxBlockNumber)
 #define FIRST_FREE		16		/* places in a table's first list of free
 								 * blocks */
+
+#ifdef USE_ASSERT_CHECKING
+ZenWord    *zen_word_held = NULL;
+#endif
 
 typedef ZenWord *Leaf;
 
@@ -351,7 +353,7 @@ zen_tidmap_drop(ZenHTable *ht)
 
 	ZenAssertNotInEpoch();
 	zen_tablestat_retire(ht->idx);
-	/* first: nobody gives back a block of this table from now on */
+	/* first: no process gives back a block of this table from now on */
 	SpinLockAcquire(&map->lock);
 	map->generation++;
 	SpinLockRelease(&map->lock);
@@ -374,7 +376,9 @@ zen_tidmap_drop(ZenHTable *ht)
 	map->ndirs = 0;
 }
 
-/* Make a table's list of free blocks longer than capacity, unless somebody else just has.  False when DRAM is full. */
+/*
+ * Make a table's list of free blocks longer than capacity, unless another process just has.  False when DRAM is full.
+ */
 static bool
 grow_free_blocks(TidMap *map, uint32 capacity)
 {
@@ -401,7 +405,7 @@ grow_free_blocks(TidMap *map, uint32 capacity)
 	return true;
 }
 
-/* What is left of a block is for whoever needs one next; without DRAM for the list it waits for VACUUM. */
+/* The rest of a block is for the next process that needs one.  Without DRAM for the list it waits for VACUUM. */
 static void
 give_back(TidMap *map, MyBlock *mine)
 {

@@ -1,7 +1,7 @@
 /*
  * tidmap.h -- the logical-tuple map: from a TID to its newest version.
  *
- * The paper's primary index.  Per HTable an array with one 64-bit word per logical tuple, in DRAM, reached by two
+ * The paper's primary index.  Each HTable has an array with one 64-bit word per logical tuple, in DRAM, reached by two
  * loads.  A word's bits:
  *
  *	63		lock: held for a few instructions by a writer; readers do not look at it
@@ -12,9 +12,9 @@
  *	UNUSED	no row and in no index; the TID may be handed out.  Reference: a tombstone still needed (R5), or 0
  *	DEAD	no row, but indexes may hold the TID: VACUUM turns it into UNUSED.  Reference as in UNUSED
  *	DYING	DEAD, and being removed from the indexes by a VACUUM
- *	NVM		the newest version is in this slot, visible to everyone
+ *	NVM		the newest version is in this slot, and every snapshot sees it
  *	ENTRY	the newest version is this Met-Cache entry (ZenVersion), maybe with older ones behind it
- *	SPILLED	the newest version is in this slot; who has written it, and what it replaces, is in the block's spill record
+ *	SPILLED	the newest version is in this slot; the block's spill record names its writer and the version replaced
  *
  * A TID is named by its number: block * 64 + offset - 1.
  */
@@ -61,7 +61,7 @@ zen_word_ref(uint64 w)
 	return w & ZEN_WORD_REF;
 }
 
-/* Do two values lead to the same, whatever their lock and stale count? */
+/* Do two values lead to the same version?  Lock and stale count may differ. */
 static inline bool
 zen_word_same(uint64 a, uint64 b)
 {
@@ -72,8 +72,10 @@ zen_word_same(uint64 a, uint64 b)
 #define ZEN_WORD_BIT(state)		(1 << ((state) >> 60))
 
 /*
- * May a word go from one state to another?  States as listed above; recovery, which meets a row's versions in any order,
- * goes to and fro among those without an entry.
+ * May a word go from one state to another?
+ *
+ * States are as listed above.  Recovery meets a row's versions in any order.  So it goes to and fro among the states
+ * without an entry.
  */
 static inline bool
 zen_word_may_become(uint64 from, uint64 to)
@@ -85,8 +87,8 @@ zen_word_may_become(uint64 from, uint64 to)
 		/* DEAD: VACUUM begins; recovery finds a newer version */
 		ZEN_WORD_BIT(ZEN_WORD_DEAD) | ZEN_WORD_BIT(ZEN_WORD_DYING) | ZEN_WORD_BIT(ZEN_WORD_NVM) |
 		ZEN_WORD_BIT(ZEN_WORD_SPILLED) | ZEN_WORD_BIT(ZEN_WORD_ENTRY),
-		/* DYING: VACUUM ends, or is given up */
-		ZEN_WORD_BIT(ZEN_WORD_DYING) | ZEN_WORD_BIT(ZEN_WORD_UNUSED) | ZEN_WORD_BIT(ZEN_WORD_DEAD),
+		/* DYING: VACUUM ends; one that is given up leaves it to the next */
+		ZEN_WORD_BIT(ZEN_WORD_DYING) | ZEN_WORD_BIT(ZEN_WORD_UNUSED),
 
 		/*
 		 * NVM: admitted, spilled over, or superseded by a tombstone in
@@ -123,7 +125,7 @@ zen_word_with(uint64 w, uint64 state, uint64 ref)
 	return (w & (ZEN_WORD_LOCK | ZEN_WORD_STALE)) | state | ref;
 }
 
-/* One stale slot more; a full count stays full, which keeps the tuple's tombstone until the next restart. */
+/* One stale slot more.  A full count stays full, which keeps the tombstone until the next restart. */
 static inline uint64
 zen_word_stale_inc(uint64 w)
 {
@@ -142,22 +144,27 @@ zen_word_read(ZenWord *word)
 	uint64		w = pg_atomic_read_u64(word);
 
 	/*
-	 * what the word points to was written before the word: pairs with the
-	 * barrier in zen_word_unlock
+	 * the version that the word points to was written before the word: pairs
+	 * with the barrier in zen_word_unlock
 	 */
 	pg_read_barrier();
 	return w;
 }
 
 /*
- * In assert builds a process knows which word it has locked: one at a time, and none when it allocates, waits, or throws.
+ * In assert builds a process knows which word it has locked: one at a time, and none when it allocates, waits, or
+ * throws.
  */
 #ifdef USE_ASSERT_CHECKING
 extern ZenWord *zen_word_held;
 #endif
 
-/* What comments call "under the word's lock": word is a ZenWord *. */
+/*
+ * The asserts for "under the word's lock" in comments; word is a ZenWord *.  ZenAssertAnyWordLocked is for functions
+ * that are given the value of the word only.
+ */
 #define ZenAssertWordLocked(word)	Assert(zen_word_held == (word))
+#define ZenAssertAnyWordLocked()	Assert(zen_word_held != NULL)
 #define ZenAssertNoWordLocked()		Assert(zen_word_held == NULL)
 
 /*
@@ -208,7 +215,7 @@ zen_word_unlock(ZenWord *word, uint64 w)
 	pg_atomic_write_u64(word, w & ~ZEN_WORD_LOCK);
 }
 
-/* zen_word_unlock_empty -- the same for a table that is emptied: the word becomes UNUSED, whatever it was. */
+/* zen_word_unlock_empty -- the same for a table that is emptied: the word becomes UNUSED from any state. */
 static inline void
 zen_word_unlock_empty(ZenWord *word)
 {
@@ -220,20 +227,30 @@ zen_word_unlock_empty(ZenWord *word)
 	pg_atomic_write_u64(word, ZEN_WORD_UNUSED);
 }
 
+/*
+ * zen_tidmap_shmem_size -- bytes of shared memory that zen_tidmap_init() takes.
+ * zen_tidmap_init -- make the maps or attach to them.
+ */
 extern Size zen_tidmap_shmem_size(void);
 extern void zen_tidmap_init(void);
 
 /* zen_tidmap_nblocks -- blocks of 64 TIDs handed out so far. */
 extern uint64 zen_tidmap_nblocks(ZenHTable *ht);
 
-/* zen_tidmap_word -- the word of a TID, or NULL if it was never handed out.  Never throws. */
+/*
+ * zen_tidmap_word -- the word of a TID, or NULL if it was never handed out.
+ *
+ * Inside an epoch, or while the caller's lock on the table keeps its map.  Never throws.
+ */
 extern ZenWord *zen_tidmap_word(ZenHTable *ht, uint64 tidno);
 
 /*
  * zen_tidmap_take -- a TID for a new row; its word becomes ENTRY with the given reference.
  *
- * Sequential within one process; blocks freed by VACUUM are used first.  False when DRAM or the table's address space is
- * full: zen_tidmap_full_error() tells which.  Never throws.
+ * A process takes TIDs in sequence; blocks freed by VACUUM are used first.  False when DRAM or the table's address
+ * space is full.  Never throws.
+ *
+ * zen_tidmap_full_error -- throws the error that tells which of the two is full.
  */
 extern bool zen_tidmap_take(ZenHTable *ht, uint64 entry_ref, uint64 *tidno, ZenWord **word);
 pg_noreturn extern void zen_tidmap_full_error(ZenHTable *ht);
@@ -246,16 +263,16 @@ extern ZenWord *zen_tidmap_extend(ZenHTable *ht, uint64 tidno);
  */
 extern void zen_tidmap_reserve(ZenHTable *ht, uint64 nblocks);
 
-/* zen_tidmap_set_free_blocks -- VACUUM: these blocks have UNUSED words; the array is copied. */
+/* zen_tidmap_set_free_blocks -- VACUUM: these blocks have UNUSED words; the array is copied.  Never throws. */
 extern void zen_tidmap_set_free_blocks(ZenHTable *ht, const uint32 *blocks, uint32 n);
 
-/* zen_tidmap_drop -- free a table's map, which only collectors may still reach.  Caller is outside any epoch. */
+/* zen_tidmap_drop -- free a table's map, which only collectors may still reach.  Outside any epoch.  Never throws. */
 extern void zen_tidmap_drop(ZenHTable *ht);
 
 /* zen_tidmap_detach -- at process end: unfinished blocks go back. */
 extern void zen_tidmap_detach(void);
 
-/* Bytes of DRAM that a table's map takes. */
+/* zen_tidmap_bytes -- bytes of DRAM that a table's map takes. */
 extern uint64 zen_tidmap_bytes(ZenHTable *ht);
 
 static inline uint64

@@ -1,9 +1,12 @@
 /*
  * version.c -- memory of row versions.
  *
- * A version is freed in two steps: unlinked under the word's lock, retired through the epochs (R12), and at last
- * released, together with its NVM slot if it was superseded.  An evicted version leaves its slot behind as the
- * tuple's newest one.
+ * A version is freed in three steps:
+ * - it is unlinked under the word's lock;
+ * - it is retired through the epochs (R12);
+ * - it is released, together with its NVM slot if it was superseded.
+ *
+ * An evicted version leaves its slot behind as the tuple's newest one.
  *
  * The sum of bytes decides about eviction only, so processes add to it in steps of STEP.
  */
@@ -109,7 +112,7 @@ zen_version_retire(ZenVersion *v)
 	ZenAssertNotInEpoch();
 	ZenAssertNoWordLocked();
 	v->retired.kind = ZEN_RETIRED_VERSION;
-	/* now, so that nobody evicts more because the epochs have not passed */
+	/* now, so that no process evicts more because the epochs have not passed */
 	account(-(int64) zen_version_size(v));
 	zen_epoch_retire(&v->retired);
 }
@@ -118,6 +121,7 @@ uint64
 zen_version_slim(uint64 w, ZenVersion *newer, ZenVersion *v, ZenVersion *lean)
 {
 	Assert(v->slot != InvalidZenSlot && lean->len == 0);
+	ZenAssertAnyWordLocked();
 	Assert(w & ZEN_WORD_LOCK);
 	Assert(newer != NULL ? newer->older == v : zen_word_leads_to(w, v));
 	lean->older = v->older;
@@ -134,7 +138,7 @@ zen_version_slim(uint64 w, ZenVersion *newer, ZenVersion *v, ZenVersion *lean)
 		return zen_word_with_entry(w, lean);
 	pg_write_barrier();			/* readers follow without the lock */
 	newer->older = lean;
-	/* who has judged the chain, and would push a version over v, looks again */
+	/* a writer that has judged the chain and would push over v judges again */
 	zen_word_entry(w)->lock_seq++;
 	return w;
 }
@@ -144,6 +148,7 @@ zen_version_pop(uint64 w, ZenVersion *v, bool *lone, ZenLockers **lockers)
 {
 	ZenVersion *head = v->older;
 
+	ZenAssertAnyWordLocked();
 	Assert((w & ZEN_WORD_LOCK) && zen_word_leads_to(w, v));
 	zen_chain_check(w);
 	*lone = false;

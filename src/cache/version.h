@@ -31,7 +31,7 @@
 #define ZEN_V_SPECULATIVE	0x0080	/* speculative insertion not yet confirmed */
 #define ZEN_V_IN_CLOCK		0x0200	/* newest version only: its row stands in
 									 * the CLOCK; under the word's lock */
-#define ZEN_V_PENDING		0x0800	/* looks older than its writer, who has
+#define ZEN_V_PENDING		0x0800	/* looks older than its writer, which has
 									 * not committed and holds on to it:
 									 * neither to be evicted nor collected */
 #define ZEN_V_FREE_SLOT		0x0400	/* retired: its slot is to be freed with
@@ -48,7 +48,7 @@
 
 /*
  * The upper half says how often the row was read, and which item of the CLOCK is its own.  It goes along with
- * ZEN_V_IN_CLOCK from version to version.
+ * ZEN_V_IN_CLOCK from version to version (I19).
  */
 #define ZEN_V_READS_SHIFT	16	/* 4 bits: reads, halved at each age of the
 								 * sketch */
@@ -74,8 +74,10 @@ typedef struct ZenLockers
 } ZenLockers;
 
 /*
- * A header of one line, and the data.  Lockers and lock_seq give their place to the epochs' link once the version is retired:
- * readers that hold on to it do not look there, and writers, under the word's lock, find that the word does not lead to it.
+ * A header of one line, and the data.
+ *
+ * Lockers and lock_seq give their place to the epochs' link once the version is retired.  Readers that hold on to the
+ * version do not look there.  Writers look there under the word's lock, and only in a version that the word leads to.
  */
 typedef struct ZenVersion
 {
@@ -154,7 +156,7 @@ zen_version_with_reads(uint32 flags, uint32 reads, uint32 age)
 	return (flags & ~(ZEN_V_READS | ZEN_V_AGE)) | (reads << ZEN_V_READS_SHIFT) | (age % 16 << ZEN_V_AGE_SHIFT);
 }
 
-/* zen_version_touch -- the row is read; a count that is full costs no store until the next age. */
+/* zen_version_touch -- the row is read.  A count that is full costs no store until the next age. */
 static inline void
 zen_version_touch(ZenVersion *v, uint32 age)
 {
@@ -162,17 +164,21 @@ zen_version_touch(ZenVersion *v, uint32 age)
 	uint32		reads = zen_version_reads(flags, age);
 	uint32		now = zen_version_with_reads(flags, Min(reads + 1, ZEN_SKETCH_MAX), age);
 
-	/* one that is lost to somebody else's change of a flag is no matter */
+	/* a count lost to another process's change of a flag is no matter */
 	if (now != flags)
 		(void) pg_atomic_compare_exchange_u32(&v->flags, &flags, now);
 }
 
-/* zen_version_pass_clock -- the row's newest version is to be another; under the word's lock. */
+/*
+ * zen_version_pass_clock -- the row's newest version will be another: it gets the CLOCK's state.  Under the word's
+ * lock.
+ */
 static inline void
 zen_version_pass_clock(ZenVersion *from, ZenVersion *to)
 {
 	uint32		state = zen_version_flags(from) & ZEN_V_CLOCK_STATE;
 
+	ZenAssertAnyWordLocked();
 	Assert(from != to);
 	if (state & ZEN_V_IN_CLOCK)
 		zen_version_clear(from, ZEN_V_IN_CLOCK);
@@ -274,7 +280,7 @@ zen_chain_has(uint64 w, const ZenVersion *version)
 /* zen_version_alloc -- a version with room for len bytes of data, all fields zero; NULL if DRAM is full. */
 extern ZenVersion *zen_version_alloc(uint32 len);
 
-/* zen_version_footprint -- what a version takes, in DRAM and in NVM.  As long as its slot is its own. */
+/* zen_version_footprint -- the room of a version, in DRAM and in NVM.  As long as its slot is its own. */
 static inline Size
 zen_version_footprint(ZenVersion *v)
 {
@@ -282,12 +288,12 @@ zen_version_footprint(ZenVersion *v)
 }
 
 /*
- * zen_version_slim -- lean, of len 0, takes v's place in the chain whose newest version is head; its data is from now on in its
- * slot only.
+ * zen_version_slim -- lean, of len 0, takes v's place in the chain that the word leads to.  From now on v's data is in
+ * its slot only.
  *
- * v has a slot that was written, and newer is the version above it, NULL if it is the head.  Under the word's lock, whose new
- * value is returned; the caller retires v.  Whoever holds on to a version that another transaction may have written has to be
- * inside an epoch.
+ * v has a slot that was written.  newer is the version above it, NULL if it is the head.  Under the word's lock;
+ * returns the word's new value.  The caller retires v.  So a process that holds on to a version that another
+ * transaction may have written has to be inside an epoch.
  */
 extern uint64 zen_version_slim(uint64 w, ZenVersion *newer, ZenVersion *v, ZenVersion *lean);
 
@@ -304,34 +310,43 @@ extern void zen_version_condemn(ZenVersion *v);
 /*
  * zen_version_retire -- a version was unlinked: free it, and its slot if condemned, when no reader holds it.
  *
- * Its lockers belong to another version by now.  Caller is outside any epoch.  Never throws.
+ * Its lockers belong to another version by now.  Outside any epoch.  Never throws.
  */
 extern void zen_version_retire(ZenVersion *v);
 
 /*
- * zen_version_pop -- take the newest version, which is aborted, off its chain; under the word's lock, whose new value is
- * returned.
+ * zen_version_pop -- take the newest version, which is aborted, off its chain.
  *
- * *lone: what remains is to be put into the CLOCK.  *lockers: to be freed; those of a row that remains go along.
+ * Under the word's lock; returns the word's new value.  *lone: the row that remains is to be put into the CLOCK.
+ * *lockers: to be freed; those of a row that remains go along.
  */
 extern uint64 zen_version_pop(uint64 w, ZenVersion *v, bool *lone, ZenLockers **lockers);
 
-/* The release callback for zen_epoch_init(). */
+/* zen_version_release -- the callback for zen_epoch_init() that frees a retired version. */
 extern void zen_version_release(ZenRetired *object);
 
-/* Room for n lockers; NULL if DRAM is full. */
+/*
+ * zen_lockers_alloc -- room for n lockers; NULL if DRAM is full.
+ * zen_lockers_free -- gives it back.
+ *
+ * Not under a word's lock.
+ */
 extern ZenLockers *zen_lockers_alloc(uint32 n);
 extern void zen_lockers_free(ZenLockers *lockers);
 
 /* zen_version_size -- the DRAM that a version takes. */
 extern Size zen_version_size(const ZenVersion *v);
 
-/* Bytes that versions take now, about; those retired and not yet released are left out. */
+/* zen_version_bytes -- bytes that versions take now, about; those retired and not yet released are left out. */
 extern uint64 zen_version_bytes(void);
 
-/* zen_version_detach -- at the end of a process: what it has not added to that yet. */
+/* zen_version_detach -- at the end of a process: add the rest of its part to that sum. */
 extern void zen_version_detach(void);
 
+/*
+ * zen_version_shmem_size -- bytes of shared memory that zen_version_init() takes.
+ * zen_version_init -- make the sum or attach to it.
+ */
 extern Size zen_version_shmem_size(void);
 extern void zen_version_init(void);
 

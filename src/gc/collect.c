@@ -1,13 +1,16 @@
 /*
- * collect.c -- collecting rows: what every snapshot has passed is cut off.
+ * collect.c -- collecting rows: versions that every snapshot has passed are cut off.
  *
- * R12: a version is cut off when its successor is committed and older than every snapshot; the cut versions are
- * retired through the epochs and take their slots with them.  Freed slots keep their headers until they are reused,
- * so each one is counted in the map word (stale) before it is freed, and uncounted when a new header over it has
- * been fenced (zen_collect_forget_header, called by commit).
+ * R12: a version is cut off when its successor is committed and older than every snapshot.  The cut versions are
+ * retired through the epochs and take their slots with them.
  *
- * R5: a tombstone's slot is freed when that count is 0.  Whoever brings the word into that state does it: the
- * collector when the tombstone becomes the only version, or the writer that takes the last stale header away.
+ * R5: freed slots keep their headers until they are reused.  So each one is counted in the map word (stale) before it
+ * is freed (I13).  It is uncounted when a new header over it has been fenced (zen_collect_forget_header, called by
+ * commit).
+ *
+ * R5: a tombstone's slot is freed when that count is 0.  The process that brings the word into that state frees it:
+ * - the collector, when the tombstone becomes the only version;
+ * - the writer that takes the last stale header away.
  */
 #include "gc/collect.h"
 
@@ -29,12 +32,13 @@ static uint32 runs_since_look = 0;
 
 /* ---------- R5: stale headers ---------- */
 
-/* A DEAD or UNUSED word without stale headers needs its tombstone no more. */
+/* A word without a row and without stale headers needs its tombstone no more.  Under the word's lock. */
 static uint64
 drop_tombstone(uint64 w, ZenSlot *to_free)
 {
 	uint64		state = zen_word_state(w);
 
+	ZenAssertAnyWordLocked();
 	Assert(w & ZEN_WORD_LOCK);
 	*to_free = InvalidZenSlot;
 	if (((w & ZEN_WORD_STALE) == 0 || ZEN_FAULT(R5_FREE_TOMBSTONE_EARLY)) && zen_word_ref(w) != 0 &&
@@ -44,6 +48,18 @@ drop_tombstone(uint64 w, ZenSlot *to_free)
 		w = zen_word_with(w, state, 0);
 	}
 	return w;
+}
+
+/* Free the slot that drop_tombstone() has found.  Inside the epoch: after it the slot's page may change hands. */
+static void
+free_tombstone(ZenSlot tombstone)
+{
+	ZenAssertInEpoch();
+	ZenAssertNoWordLocked();
+	if (tombstone == InvalidZenSlot)
+		return;
+	zen_slot_free(tombstone);
+	ZEN_COUNT(tombstones_freed, 1);
 }
 
 void
@@ -70,20 +86,17 @@ zen_collect_forget_header(ZenTupleHeader h)
 		w = drop_tombstone(zen_word_stale_dec(w), &tombstone);
 		zen_word_unlock(word, w);
 	}
-	if (tombstone != InvalidZenSlot)
-	{
-		zen_slot_free(tombstone);
-		ZEN_COUNT(tombstones_freed, 1);
-	}
+	free_tombstone(tombstone);
 	zen_epoch_leave();
 }
 
 /* ---------- collecting ---------- */
 
-/* Retire a list of versions cut off; they were linked by older. */
+/* Retire a list of versions that were cut off, linked by older.  Outside any epoch. */
 static void
 retire_list(ZenVersion *list)
 {
+	ZenAssertNotInEpoch();
 	while (list != NULL)
 	{
 		ZenVersion *next = list->older;
@@ -96,9 +109,13 @@ retire_list(ZenVersion *list)
 }
 
 /*
- * Under the word's lock: find the newest version that everyone sees, freeze it, cut off what is behind it.
- * Returns the new word; *cut: the list cut off; *tombstone: a slot to free; *lone: the version to put into the CLOCK;
- * *ended: an entry that the word no longer needs: a tombstone, or one without data.
+ * Find the newest version that every snapshot sees, freeze it, and cut off the versions behind it.
+ *
+ * Under the word's lock, inside the epoch; returns the word's new value.  Sets:
+ * - *cut: the list cut off;
+ * - *tombstone: a slot to free;
+ * - *lone: the version to put into the CLOCK;
+ * - *ended: an entry that the word no longer needs, a tombstone or one without data.
  */
 static uint64
 collect_word(uint64 w, ZenVersion **cut, ZenSlot *tombstone, ZenVersion **lone, ZenVersion **ended)
@@ -108,6 +125,7 @@ collect_word(uint64 w, ZenVersion **cut, ZenSlot *tombstone, ZenVersion **lone, 
 	uint32		flags = zen_version_flags(v);
 
 	Assert(w & ZEN_WORD_LOCK);
+	ZenAssertAnyWordLocked();
 	ZenAssertInEpoch();
 	zen_chain_check(w);
 	/* the item was queued for an earlier table of this number */
@@ -123,7 +141,7 @@ collect_word(uint64 w, ZenVersion **cut, ZenSlot *tombstone, ZenVersion **lone, 
 	}
 	if (v == NULL)
 		return w;
-	/* R12: nobody needs what is behind it */
+	/* R12: no snapshot needs the versions behind it */
 	Assert(!(zen_version_flags(v) & ZEN_V_ABORTED));
 	zen_version_set(v, ZEN_V_FROZEN);
 	*cut = v->older;
@@ -181,12 +199,7 @@ collect_row(ZenHTable *ht, uint64 tidno)
 		}
 		zen_word_unlock(word, w);
 	}
-	/* inside: after the epoch the slot's page may change hands */
-	if (tombstone != InvalidZenSlot)
-	{
-		zen_slot_free(tombstone);
-		ZEN_COUNT(tombstones_freed, 1);
-	}
+	free_tombstone(tombstone);
 	zen_epoch_leave();
 	if (lone != NULL)
 		zen_clock_enqueue(ht, tidno);
@@ -198,8 +211,10 @@ collect_row(ZenHTable *ht, uint64 tidno)
 }
 
 /*
- * A spilled row that everyone sees needs its record no more: what it replaces is cut off, and its word leads to its slot
- * like any other row's.  False if it must be tried again: DRAM is full.
+ * A spilled row that every snapshot sees needs its record no more.  The version replaced is cut off, and the word leads
+ * to its slot like that of any other row.
+ *
+ * False if it must be tried again: DRAM is full.
  */
 static bool
 collect_spilled(ZenHTable *ht, uint64 tidno)
@@ -247,11 +262,7 @@ collect_spilled(ZenHTable *ht, uint64 tidno)
 			cut->slot = v->older->slot;
 			zen_version_condemn(cut);
 		}
-		if (tombstone != InvalidZenSlot)
-		{
-			zen_slot_free(tombstone);
-			ZEN_COUNT(tombstones_freed, 1);
-		}
+		free_tombstone(tombstone);
 	}
 	zen_epoch_leave();
 	if (done && cut != NULL)
@@ -264,8 +275,11 @@ collect_spilled(ZenHTable *ht, uint64 tidno)
 bool
 zen_collect_tuple(ZenHTable *ht, uint64 tidno)
 {
-	bool		done = collect_spilled(ht, tidno);
+	bool		done;
 
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
+	done = collect_spilled(ht, tidno);
 	collect_row(ht, tidno);
 	return done;
 }
@@ -296,10 +310,10 @@ collect(ZenGcItem *item)
 }
 
 /*
- * Do all see the item's transaction as ended?
+ * Does every snapshot see the item's transaction as ended?
  *
- * What this process has found before answers mostly.  It looks at the ProcArray once in LOOK_EVERY runs at most, if
- * a snapshot that it has taken since says that something has changed, and that the item may be due.
+ * This process mostly knows it from an earlier look.  It looks at the ProcArray once in LOOK_EVERY runs at most, and
+ * only under two conditions.  Its last snapshot says that the horizon may have moved, and that the item may be due.
  */
 static bool
 is_due(ZenGcItem *item, bool *looking)
@@ -341,7 +355,7 @@ zen_collect_run(uint32 region, uint32 max)
 		done += weight;
 	}
 	zen_gcqueue_note_oldest(region);
-	/* what is left may be due, too: the next run asks at once */
+	/* items left may be due, too: the next run asks at once */
 	if (done >= max)
 		runs_since_look = LOOK_EVERY;
 	return done;

@@ -1,8 +1,9 @@
 /*
  * gcqueue.c -- queues of items that wait to be collected.
  *
- * A queue is a list of chunks in DRAM.  The lease holder of the region reserves places before a commit's first durable store, so
- * that adding an item cannot fail.  Sums of all queues are about right only: others read them while holders write.
+ * A queue is a list of chunks in DRAM.  The lease holder of the region reserves places before a commit's first durable
+ * store, so that adding an item cannot fail (I16).  Sums of all queues are about right only: other processes read them
+ * while holders write.
  */
 #include "gc/gcqueue.h"
 
@@ -42,8 +43,8 @@ typedef struct GcQueue
 /* How a commit wakes a worker that has had nothing to do. */
 typedef struct GcAlarm
 {
-	pg_atomic_uint32 armed;		/* set by the worker; cleared by whoever wakes
-								 * it */
+	pg_atomic_uint32 armed;		/* set by the worker; cleared by the process
+								 * that wakes it */
 	Latch	   *latch;			/* the worker's; written before armed */
 	pg_atomic_uint32 end;		/* of the regions that have had items */
 } GcAlarm;
@@ -252,8 +253,8 @@ zen_gcqueue_arm(void)
 	alarm_clock->latch = MyLatch;
 
 	/*
-	 * a full barrier: whoever queues after the look below sees the alarm
-	 * armed
+	 * a full barrier: a process that queues after the look below sees the
+	 * alarm armed
 	 */
 	pg_atomic_exchange_u32(&alarm_clock->armed, 1);
 	if (zen_gcqueue_pending() == 0)

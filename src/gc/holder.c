@@ -1,9 +1,13 @@
 /*
- * holder.c -- who keeps garbage from being collected, and the warning about it.
+ * holder.c -- the holder of the horizon, which keeps garbage from being collected, and the warning about it.
  *
- * A row version stays as long as somebody may see it.  That is anyone whose snapshot is older than the transaction that
- * superseded it: a process (its xmin or xid), a prepared transaction (its xid), or a replication slot (what its
- * standby may see).  They are looked at without the ProcArray's lock: the answer is for people, and may be a moment old.
+ * A row version stays as long as a snapshot may see it.  That is a snapshot older than the transaction that superseded
+ * the version.  These have such snapshots:
+ * - a process (its xmin or xid);
+ * - a prepared transaction (its xid);
+ * - a replication slot (the xmin that its standby may need).
+ *
+ * They are looked at without the ProcArray's lock: the answer is for people, and may be a moment old.
  */
 #include "gc/holder.h"
 
@@ -40,8 +44,9 @@ zen_holder_kind(ZenHolderKind kind)
 }
 
 /*
- * Does xid take the horizon further back than what was found before?  A snapshot's xmin is often another's xid: then that
- * one is to blame.
+ * Does xid take the horizon further back than the holder found before?
+ *
+ * A snapshot's xmin is often another process's xid.  Then that process is the holder.
  */
 static bool
 is_worse(const ZenHolder *holder, TransactionId xid, bool its_own)
@@ -135,11 +140,13 @@ describe_holder(const ZenHolder *holder)
 		case ZEN_HOLDER_SLOT:
 			return errdetail("Replication slot \"%s\" keeps xmin %u, which is " UINT64_FORMAT " transactions old.  "
 							 "%u %% of the pool's pages and %u %% of zen.dram_size are free.",
-							 NameStr(holder->name), holder->xid, holder->age, free_percent(ZEN_ROOM_POOL), free_percent(ZEN_ROOM_DRAM));
+							 NameStr(holder->name), holder->xid, holder->age,
+							 free_percent(ZEN_ROOM_POOL), free_percent(ZEN_ROOM_DRAM));
 		default:
 			return errdetail("Process %d keeps xmin %u, which is " UINT64_FORMAT " transactions old.  "
 							 "%u %% of the pool's pages and %u %% of zen.dram_size are free.",
-							 holder->pid, holder->xid, holder->age, free_percent(ZEN_ROOM_POOL), free_percent(ZEN_ROOM_DRAM));
+							 holder->pid, holder->xid, holder->age,
+							 free_percent(ZEN_ROOM_POOL), free_percent(ZEN_ROOM_DRAM));
 	}
 }
 
@@ -162,7 +169,8 @@ static void
 warn(uint64 pending, const ZenHolder *holder)
 {
 	ereport(WARNING,
-			(errmsg("zen keeps the predecessors of " UINT64_FORMAT " row changes, " UINT64_FORMAT " MB, for an old snapshot",
+			(errmsg("zen keeps the predecessors of " UINT64_FORMAT " row changes, " UINT64_FORMAT " MB, "
+					"for an old snapshot",
 					pending, zen_gcqueue_bytes() / (1024 * 1024)),
 			 describe_holder(holder),
 			 advise(holder)));
@@ -181,12 +189,13 @@ zen_holder_watch(FullTransactionId horizon)
 	last_horizon = horizon;
 
 	/*
-	 * what has come due is collected, but in a region that a prepared
+	 * all due items are collected, except in a region that a prepared
 	 * transaction keeps, which is then the holder
 	 */
 	if (!stands || pending == 0 || zen_garbage_warning == 0)
 		return;
-	if (pending < (uint64) zen_garbage_warning && free_percent(ZEN_ROOM_POOL) >= LOW_PERCENT && free_percent(ZEN_ROOM_DRAM) >= LOW_PERCENT)
+	if (pending < (uint64) zen_garbage_warning &&
+		free_percent(ZEN_ROOM_POOL) >= LOW_PERCENT && free_percent(ZEN_ROOM_DRAM) >= LOW_PERCENT)
 		return;
 	zen_holder_find(&holder);
 	if (holder.kind == ZEN_HOLDER_NONE)

@@ -1,6 +1,4 @@
-/*
- * holder.h -- who keeps garbage from being collected, and the warning about it.
- */
+/* holder.h -- the holder of the horizon, which keeps garbage from being collected, and the warning about it. */
 #ifndef ZEN_HOLDER_H
 #define ZEN_HOLDER_H
 
@@ -8,10 +6,10 @@
 
 #include "access/transam.h"
 
-/* What may hold the xid horizon back. */
+/* Kinds of holders of the xid horizon. */
 typedef enum ZenHolderKind
 {
-	ZEN_HOLDER_NONE,			/* nobody: the horizon is at the next xid */
+	ZEN_HOLDER_NONE,			/* the horizon is at the next xid */
 	ZEN_HOLDER_PROCESS,			/* a process, by its snapshot or its xid */
 	ZEN_HOLDER_PREPARED,		/* a prepared transaction */
 	ZEN_HOLDER_SLOT				/* a replication slot */
@@ -26,15 +24,19 @@ typedef struct ZenHolder
 	NameData	name;			/* of a SLOT */
 } ZenHolder;
 
+/* zen_holder_kind -- as users read it; NULL for NONE. */
 extern const char *zen_holder_kind(ZenHolderKind kind);
 
-/* zen_holder_find -- who holds the oldest xid that some snapshot may not see, as of about now. */
+/*
+ * zen_holder_find -- the holder of the oldest xid that some snapshot may not see, as of about now.  Outside any epoch.
+ */
 extern void zen_holder_find(ZenHolder *holder);
 
 /*
- * zen_holder_watch -- the worker, when it has collected what was due by this horizon: warn in the server log if garbage
- * grows large, or room becomes short, while somebody keeps it from being collected.  Says it once a minute, and at once
- * if it is somebody else.
+ * zen_holder_watch -- the worker, when it has collected all that was due by this horizon.
+ *
+ * It warns in the server log if garbage grows large, or room becomes short, while a holder keeps garbage from being
+ * collected.  It says so once a minute, and at once if the holder is another one.
  */
 extern void zen_holder_watch(FullTransactionId horizon);
 

@@ -1,9 +1,13 @@
 /*
  * reclaim.c -- giving room back: regions, pages, slots, DRAM.
  *
- * The collector leases a region, handles the items of its queue that have come due, and gives empty pages back.  Commits do so
- * for their own region.  The worker does it for regions that nobody uses, VACUUM and writers that find no room for all regions
- * that can be leased.
+ * The collector leases a region, handles the items of its queue that have come due, and gives empty pages back.  It
+ * runs in these processes:
+ * - a commit collects in its own region;
+ * - the worker collects in regions that are free;
+ * - VACUUM, and a writer that finds no room, collect in all regions that can be leased.
+ *
+ * A process that holds a region never waits without end for another: it tries for PATIENCE_MS in all.
  */
 #include "gc/reclaim.h"
 
@@ -31,8 +35,9 @@
 #define PAGES_PER_STEP	64		/* that one look at a region gives back */
 
 /*
- * Empty pages of a context that are left where they are, as its next writer would take them again: keep.  Regions that only a server
- * with more writers has used have no next writer, unless the pool is full: none.
+ * The number of empty pages of a context that stay where they are, as its next writer would take them again: keep.
+ *
+ * Regions that only a server with more writers has used have no next writer, unless the pool is full: none.
  */
 static uint32
 pages_to_keep(uint32 region, uint32 keep)
@@ -57,7 +62,9 @@ zen_reclaim_region(uint32 region)
 }
 
 /*
- * Lease a region for whoever needs what is in it now, be it that its holder, a collector perhaps, must be waited for.
+ * Lease a region for a process that needs the room in it now.  If another process is at work there, a collector
+ * perhaps, wait for it.
+ *
  * *patience: milliseconds left.
  */
 static bool
@@ -80,6 +87,8 @@ zen_reclaim_all(void)
 {
 	int			patience = PATIENCE_MS;
 
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
 	if (zen_gcqueue_pending() == 0)
 		return;
 	(void) zen_horizon_look();
@@ -116,6 +125,7 @@ zen_reclaim_some_pages(void)
 {
 	bool		more = false;
 
+	ZenAssertNotInEpoch();
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
 		if (pg_atomic_read_u32(&zen_regions[r].emptied) == 0 || !zen_region_try_lease(r))
@@ -123,7 +133,8 @@ zen_reclaim_some_pages(void)
 		pg_atomic_write_u32(&zen_regions[r].emptied, 0);
 		pg_memory_barrier();	/* a page that is emptied from here on sets it
 								 * again */
-		if (zen_slotalloc_release_empty(r, pages_to_keep(r, KEEP_PAGES), PAGES_PER_STEP, zen_collect_forget_header) == PAGES_PER_STEP)
+		if (zen_slotalloc_release_empty(r, pages_to_keep(r, KEEP_PAGES), PAGES_PER_STEP,
+										zen_collect_forget_header) == PAGES_PER_STEP)
 		{
 			pg_atomic_write_u32(&zen_regions[r].emptied, 1);
 			more = true;
@@ -138,7 +149,9 @@ zen_reclaim_pages(void)
 {
 	int			patience = PATIENCE_MS;
 
-	/* what this process has retired may hold slots of empty pages */
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
+	/* versions that this process has retired may hold slots of empty pages */
 	zen_epoch_flush();
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
@@ -173,15 +186,18 @@ zen_reclaim_await_slots(TimestampTz *since)
 		*since = now;
 	if (zen_gcqueue_pending() == 0 || now - *since >= (TimestampTz) zen_full_timeout_ms * 1000)
 		return false;
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, FULL_NAP_MS, zen_wait_event("ZenPoolFull"));
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, FULL_NAP_MS,
+					 zen_wait_event("ZenPoolFull"));
 	ResetLatch(MyLatch);
 	CHECK_FOR_INTERRUPTS();
 	return true;
 }
 
 /*
- * Old versions that nobody sees any more, then entries of rows that can be read from NVM: those read least, then, as what is
- * asked for may have another size, those that stand in the way of whole spans.
+ * DRAM is full.  These go, in this order:
+ * - old versions that no snapshot sees;
+ * - entries of rows that can be read from NVM, those read least first;
+ * - entries that stand in the way of whole spans, since the object asked for may have another size.
  */
 static void
 make_room(void)

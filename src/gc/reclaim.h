@@ -11,35 +11,49 @@
 /* zen_reclaim_init -- in shmem_startup_hook: from now on zen_make_room() collects and evicts. */
 extern void zen_reclaim_init(void);
 
-/* zen_reclaim_region -- handle everything that has come due in a region, and give its empty pages back.  Lease holder. */
+/*
+ * zen_reclaim_region -- handle all items that have come due in a region, and give its empty pages back.
+ *
+ * Lease holder; outside any epoch.  Never throws.
+ */
 extern void zen_reclaim_region(uint32 region);
 
 /*
- * zen_reclaim_all -- VACUUM: handle what has come due in every region that can be leased.
- * zen_reclaim_pages -- VACUUM: give the empty pages of every region that can be leased back, also where nothing has come due.
+ * zen_reclaim_all -- VACUUM: handle all items that have come due, in every region that can be leased.
+ * zen_reclaim_pages -- VACUUM: give the empty pages of every region that can be leased back, also where nothing has
+ * come due.
+ *
+ * Outside any epoch.  Never throw.
  */
 extern void zen_reclaim_all(void);
 extern void zen_reclaim_pages(void);
 
 /*
- * zen_reclaim_some -- the worker: handle at most max items that have come due by the last zen_horizon_look() in regions that can
- * be leased; returns how many.
+ * zen_reclaim_some -- the worker: handle at most max items that have come due by the last zen_horizon_look(), in
+ * regions that can be leased.  Returns how many.
  *
- * zen_reclaim_some_pages -- the worker: give pages that have become empty back, a bounded number; true if more are left.
+ * zen_reclaim_some_pages -- the worker: give back pages that have become empty, a bounded number; true if more are
+ * left.
  *
- * Both hold one region at a time, and none on return.
+ * Both hold one region at a time, and none on return.  Outside any epoch.  Never throw.
  */
 extern uint32 zen_reclaim_some(uint32 max);
 extern bool zen_reclaim_some_pages(void);
 
-/* zen_reclaim_for_slots -- the pool is full for a writer that holds this region: collect what can be collected, everywhere. */
+/*
+ * zen_reclaim_for_slots -- the pool is full for a writer that holds region own: collect all that can be collected,
+ * everywhere.
+ *
+ * Lease holder of own; outside any epoch.  Never throws.
+ */
 extern void zen_reclaim_for_slots(uint32 own);
 
 /*
- * zen_reclaim_await_slots -- that did not help: sleep for a moment, which may be cancelled.
+ * zen_reclaim_await_slots -- collecting did not help: sleep for a moment.
  *
- * False if nothing is kept by others, or zen.full_timeout is over since *since, 0 at the first call.  Outside any epoch; no
- * region must be ZEN_LEASE_BUSY that others are to collect in.
+ * False if no garbage is left to wait for, or zen.full_timeout is over since *since, 0 at the first call.  Outside any
+ * epoch.  Any region of the caller's in which others are to collect must not be ZEN_LEASE_BUSY.  Throws if it is
+ * cancelled.
  */
 extern bool zen_reclaim_await_slots(TimestampTz *since);
 

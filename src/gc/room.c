@@ -1,8 +1,8 @@
 /*
  * room.c -- how much of the pool and of DRAM is taken, and the warning before either is full.
  *
- * A transaction that finds the pool or DRAM full fails (53100, 53200), after it has collected what it may.  An operator
- * wants to know before.  So the background worker looks at both once a round, and warns when the share that
+ * A transaction that finds the pool or DRAM full fails (53100, 53200), after it has collected all that it may.  An
+ * operator wants to know before.  So the worker looks at both once a round.  It warns when the share that
  * zen.pool_warning or zen.dram_warning names is in use.
  */
 #include "gc/room.h"
@@ -15,7 +15,7 @@
 #define STEP		5			/* percent between two warnings */
 #define REPEAT_MS	(60 * 60 * 1000)
 
-/* What the worker has said of one of them; 0 percent: nothing since there was room. */
+/* The worker's last warning of one of them; 0 percent: none since there was room. */
 typedef struct Warned
 {
 	uint32		percent;
@@ -57,6 +57,7 @@ zen_room_used_percent(const ZenRoom *room)
 uint32
 zen_room_free_percent(const ZenRoom *room)
 {
+	Assert(room->used <= room->size);
 	return (uint32) ((room->size - room->used) * 100 / Max(room->size, 1));
 }
 
@@ -81,7 +82,8 @@ warn(ZenRoomKind kind, const ZenRoom *room)
 				 errdetail("Maps, row versions and garbage take " UINT64_FORMAT " of " UINT64_FORMAT " MB.  "
 						   "A transaction that finds no room will fail.",
 						   room->used / mb, room->size / mb),
-				 errhint("Lower zen.met_cache_size, or raise zen.dram_size and restart.  Each row takes 8 bytes at all times.")));
+				 errhint("Lower zen.met_cache_size, or raise zen.dram_size and restart.  "
+						 "Each row takes 8 bytes at all times.")));
 }
 
 static void
@@ -92,6 +94,7 @@ watch(ZenRoomKind kind)
 	ZenRoom		room;
 	uint32		percent;
 
+	Assert(kind < ZEN_ROOM_KINDS);
 	zen_room(kind, &room);
 	percent = zen_room_used_percent(&room);
 	if (room.warning == 0 || percent + STEP <= (uint32) room.warning)

@@ -24,18 +24,21 @@ typedef struct ZenRoom
 								 * percent; 0: none */
 } ZenRoom;
 
-/* zen_room -- how it stands now; the parts may be of different moments.  The pool must have been recovered. */
+/* zen_room -- how full it is now; the parts may be of different moments.  The pool must have been recovered. */
 extern void zen_room(ZenRoomKind kind, ZenRoom *room);
 
-/* Percent that is used, rounded up, so that 100 is full or nearly so; and percent that is free, rounded down. */
+/*
+ * zen_room_used_percent -- percent used, rounded up, so that 100 is full or nearly so.
+ * zen_room_free_percent -- percent free, rounded down.
+ */
 extern uint32 zen_room_used_percent(const ZenRoom *room);
 extern uint32 zen_room_free_percent(const ZenRoom *room);
 
 /*
- * zen_room_watch -- warn in the server log of what is nearly full.
+ * zen_room_watch -- zen's worker, once a round: warn in the server log if pool or DRAM is nearly full.
  *
- * For the background worker, once a round.  It warns when the setting's share is reached, again for each STEP percent
- * more, and again every REPEAT_MS while it stays so.
+ * It warns when the setting's share is reached, again for each STEP percent more, and again every REPEAT_MS while it
+ * stays so.
  */
 extern void zen_room_watch(void);
 

@@ -1,9 +1,9 @@
 /*
  * sweep.c -- no xid stays in DRAM for as long as xids can be compared.
  *
- * A sweep walks over the map words of all tables, a bounded number per step, and does to each entry what a queue item would
- * have done: freeze, cut off, and take lockers out whose transactions have ended.  It does not care which region a row
- * belongs to, so it also reaches what waits in the queue of a region that a prepared transaction keeps.
+ * A sweep walks over the map words of all tables, a bounded number per step.  It does to each entry the work of a queue
+ * item: freeze, cut off, and take lockers out whose transactions have ended.  It does not care to which region a row
+ * belongs.  So it also reaches rows that wait in the queue of a region that a prepared transaction keeps.
  *
  * Words are looked at inside an epoch, and worked on outside, by functions that look again.
  */
@@ -48,12 +48,13 @@ zen_sweep_init(void)
 	pg_atomic_init_u64(&zen_sweep->frozen_to, 0);
 }
 
-/* Is there anything to be done at what the word leads to? */
+/* Is there work to do at the version that the word leads to?  Inside the epoch. */
 static bool
 needs_work(uint64 w)
 {
 	ZenVersion *v;
 
+	ZenAssertInEpoch();
 	if (zen_word_state(w) == ZEN_WORD_SPILLED)
 		return true;
 	if (zen_word_state(w) != ZEN_WORD_ENTRY)
@@ -93,7 +94,7 @@ begin(void)
 {
 	FullTransactionId next = ReadNextFullTransactionId();
 
-	/* what is in DRAM when a worker starts is younger than the last start */
+	/* versions in DRAM when a worker starts are younger than the last start */
 	if (!FullTransactionIdIsValid(begun))
 		begun = next;
 	if (U64FromFullTransactionId(next) - U64FromFullTransactionId(begun) < (uint64) zen_freeze_age)
@@ -116,6 +117,8 @@ finish(void)
 bool
 zen_sweep_step(void)
 {
+	ZenAssertNotInEpoch();
+	Assert(!running || next_htable > 0);
 	if (!running && !begin())
 		return false;
 	running = true;
@@ -147,13 +150,14 @@ note_xid(ZenVersionCounts *counts, TransactionId xid)
 		counts->oldest = xid;
 }
 
-/* Inside an epoch. */
+/* Count the versions and lockers of one row.  Inside the epoch. */
 static void
 count_word(ZenWord *word, ZenVersionCounts *counts, ZenLockerCopy *lockers)
 {
 	uint64		w = zen_word_read(word);
 	ZenVersion *head;
 
+	ZenAssertInEpoch();
 	if (zen_word_state(w) != ZEN_WORD_ENTRY)
 		return;
 	head = zen_word_entry(w);
@@ -181,6 +185,7 @@ zen_sweep_count(ZenHTable *ht, ZenVersionCounts *counts)
 {
 	static ZenLockerCopy lockers;
 
+	ZenAssertNotInEpoch();
 	memset(counts, 0, sizeof(*counts));
 	for (uint64 block = 0; block < zen_tidmap_nblocks(ht); block++)
 	{

@@ -1,9 +1,9 @@
 /*
  * sweep.h -- no xid stays in DRAM for as long as xids can be compared.
  *
- * Versions are frozen, and lockers leave, when their transactions' time has come, within seconds (collect.c, lockers.c).  What
- * that leaves behind is found here: every zen.freeze_age transactions zen's worker walks over the maps of all
- * tables.  See "Xids in DRAM" in src/README.
+ * Versions are frozen, and lockers leave, when their transactions' time has come, within seconds (collect.c,
+ * lockers.c).  The worker finds here the versions and lockers that this leaves behind.  Every zen.freeze_age
+ * transactions it walks over the maps of all tables.  See "Xids in DRAM" in src/README.
  */
 #ifndef ZEN_SWEEP_H
 #define ZEN_SWEEP_H
@@ -22,16 +22,21 @@ typedef struct ZenSweepShared
 
 extern ZenSweepShared *zen_sweep;
 
+/*
+ * zen_sweep_shmem_size -- bytes of shared memory that zen_sweep_init() takes.
+ * zen_sweep_init -- make the shared part or attach to it.
+ */
 extern Size zen_sweep_shmem_size(void);
 extern void zen_sweep_init(void);
 
 /*
- * zen_sweep_step -- the worker: begin a sweep if it is time, or go on with it for a bounded number of rows; true if it is
- * not finished.  Called after zen_horizon_look().
+ * zen_sweep_step -- the worker: begin a sweep if it is time, or go on with it for a bounded number of rows.
+ *
+ * True if it is not finished.  Called after zen_horizon_look(), outside any epoch.
  */
 extern bool zen_sweep_step(void);
 
-/* What stands in DRAM of a table. */
+/* Versions and lockers of a table in DRAM. */
 typedef struct ZenVersionCounts
 {
 	uint64		entries;		/* rows whose newest version is in DRAM */
@@ -43,7 +48,7 @@ typedef struct ZenVersionCounts
 	TransactionId oldest;		/* of unfrozen versions and of lockers */
 } ZenVersionCounts;
 
-/* zen_sweep_count -- count them, at leisure; interruptible. */
+/* zen_sweep_count -- count them, at leisure.  Outside any epoch.  Throws if it is cancelled. */
 extern void zen_sweep_count(ZenHTable *ht, ZenVersionCounts *counts);
 
 #endif							/* ZEN_SWEEP_H */
