@@ -94,7 +94,9 @@ OBJS = $(addprefix src/base/, \
 		rowadmit.o \
 		rowread.o \
 		rowmake.o \
-		rowchange.o) \
+		rowjudge.o \
+		rowchange.o \
+		rowlock.o) \
 	$(addprefix src/gc/, \
 		collect.o \
 		room.o \

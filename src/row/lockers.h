@@ -47,6 +47,24 @@ extern TransactionId zen_lockers_conflict(const ZenLockerCopy *copy, LockTupleMo
  */
 extern TransactionId (*zen_prepared_holder) (const ZenLocker *lockers, uint32 n);
 
+/*
+ * zen_lockers_replace -- hang another list, or none, at the newest version of a locked word.
+ *
+ * Returns the former list, which the caller frees after it has unlocked the word.
+ */
+static inline ZenLockers *
+zen_lockers_replace(ZenWord *word, ZenVersion *head, ZenLockers *lockers)
+{
+	ZenLockers *former = head->lockers;
+
+	ZenAssertWordLocked(word);
+	Assert(lockers == NULL || lockers->n <= lockers->capacity);
+	head->lockers = lockers;
+	pg_write_barrier();			/* pairs with zen_lockers_copy */
+	head->lock_seq++;
+	return former;
+}
+
 /* zen_lockers_mine -- the strongest lock that this transaction holds; false if none. */
 extern bool zen_lockers_mine(const ZenLockerCopy *copy, LockTupleMode *mode);
 
