@@ -80,8 +80,11 @@ static ZenRow old_row;			/* reused */
 static bool
 fetch_old(Relation rel, ItemPointer tid, HeapTuple old)
 {
+	ZenFetch	f = {.ht = zen_rel_htable(rel),.tidno = zen_tidno(tid),.snapshot = SnapshotAny,
+	.code = (int) zen_tid_code(tid),.row = &old_row};
+
 	old_row.mcxt = TopMemoryContext;
-	if (!zen_row_fetch(zen_rel_htable(rel), zen_tidno(tid), (int) zen_tid_code(tid), SnapshotAny, &old_row, NULL, NULL))
+	if (!zen_row_fetch(&f))
 		return false;
 	old->t_data = (HeapTupleHeader) old_row.buf;
 	old->t_len = old_row.len;
@@ -503,10 +506,12 @@ lock_version(Relation rel, ItemPointer tid, TupleTableSlot *slot, CommandId cid,
 	ZenChange	c = make_change(rel, tid, cid, mode, InvalidSnapshot);
 	Waiter		w = make_waiter(rel, tid, mode, policy, XLTW_Lock);
 	TM_Result	result = attempt(&c, &w, zen_row_lock);
+	ZenFetch	f = {.ht = c.ht,.tidno = c.tidno,.snapshot = SnapshotAny,.code = (int) c.code};
 
 	end_wait(&w);
 	*tmfd = c.tmfd;
-	if (zen_row_fetch(c.ht, c.tidno, (int) c.code, SnapshotAny, zenam_slot_row(slot), NULL, NULL))
+	f.row = zenam_slot_row(slot);
+	if (zen_row_fetch(&f))
 		zenam_slot_store(slot, RelationGetRelid(rel));
 	else if (result == TM_Ok)
 		elog(ERROR, "locked row version is gone");
