@@ -18,7 +18,7 @@ typedef enum ZenXidState
 	ZEN_XID_ABORTED
 } ZenXidState;
 
-/* zen_version_state -- what has become of the version's writer; leaves hint bits. */
+/* zen_version_state -- how the version's writer has ended, if it has; leaves hint bits. */
 extern ZenXidState zen_version_state(ZenVersion *v);
 
 /* zen_xid_in_progress_elsewhere -- is a transaction other than this one running under xid? */
