@@ -1,8 +1,8 @@
 /*
  * horizon.c -- the xid horizon.
  *
- * The horizon comes from the ProcArray, and costs a look at every process.  So a process keeps what it has found, and looks
- * again when its caller cannot go on otherwise.  An old answer is safe: the horizon never falls.
+ * The horizon comes from the ProcArray, and costs a look at every process.  So a process keeps what it has found, and
+ * looks again when its caller cannot go on otherwise.  An old answer is safe: the horizon never falls.
  */
 #include "row/horizon.h"
 

@@ -2,8 +2,8 @@
  * horizon.h -- the xid horizon: transactions that every snapshot, now and later, sees as ended.
  *
  * A process keeps the newest horizon that it has found; it only grows.  Xids are compared in 64 bits: an item may wait
- * behind a prepared transaction for more than 2^31 transactions, and a process may be idle that long.  A version's 32 bits
- * mean the xid nearest to now; src/gc/README, "Xids in DRAM", says why that is right.
+ * behind a prepared transaction for more than 2^31 transactions, and a process may be idle that long.  A version's 32
+ * bits mean the xid nearest to now; src/gc/README, "Xids in DRAM", says why that is right.
  */
 #ifndef ZEN_HORIZON_H
 #define ZEN_HORIZON_H

@@ -1,15 +1,15 @@
 /*
  * lockers.c -- lists of lockers.
  *
- * Lists are short (bounded by the transactions that run at once), so they are arrays searched in order.  They are in DRAM
- * only: a crash ends the transactions that they name, and a prepared transaction keeps its locks in NVM as well.
+ * Lists are short (bounded by the transactions that run at once), so they are arrays searched in order.  They are in
+ * DRAM only: a crash ends the transactions that they name, and a prepared transaction keeps its locks in NVM as well.
  *
- * - A list is read and changed under the word's lock.  Every change raises lock_seq, so that a writer that has judged the
- *   row judges it again.
- * - A transaction's own entries are taken out when it ends.  A reader of the list passes over entries whose transactions
- *   have ended; the collector's sweep takes out those that were left behind (zen_lockers_prune).
- * - A version that has left its word may be retired: another thing then stands where its list was.  So the list counts only
- *   if the locked word leads to the version.
+ * - A list is read and changed under the word's lock.  Every change raises lock_seq, so that a writer that has judged
+ *   the row judges it again.
+ * - A transaction's own entries are taken out when it ends.  A reader of the list passes over entries whose
+ *   transactions have ended; the collector's sweep takes out those that were left behind (zen_lockers_prune).
+ * - A version that has left its word may be retired: another thing then stands where its list was.  So the list counts
+ *   only if the locked word leads to the version.
  */
 #include "row/lockers.h"
 

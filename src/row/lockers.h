@@ -42,8 +42,8 @@ extern TransactionId zen_lockers_conflict(const ZenLockerCopy *copy, LockTupleMo
 /*
  * zen_prepared_holder -- a locker of the list that is prepared, or in the course of it; InvalidTransactionId if none.
  *
- * Its lock is in NVM under the row's present TID, so the row must not leave that TID.  Caller is outside any epoch.  The
- * function is above this folder: txn/ sets the pointer when shared memory is initialized.
+ * Its lock is in NVM under the row's present TID, so the row must not leave that TID.  Caller is outside any epoch.
+ * The function is above this folder: txn/ sets the pointer when shared memory is initialized.
  */
 extern TransactionId (*zen_prepared_holder) (const ZenLocker *lockers, uint32 n);
 

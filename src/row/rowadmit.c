@@ -1,13 +1,13 @@
 /*
  * rowadmit.c -- making entries of rows that are only in NVM, spilled ones too.
  *
- * A row that is only in NVM is copied by the Met-Cache (zen_metcache_admit).  A spilled row has a spill record, which may
- * lead to two versions: the entry gets both.
+ * A row that is only in NVM is copied by the Met-Cache (zen_metcache_admit).  A spilled row has a spill record, which
+ * may lead to two versions: the entry gets both.
  *
- * - The copies are made inside the epoch and without the word's lock.  They take their place if the word, under its lock,
- *   still leads to the slot that was read; else they are freed, and the caller looks again.
- * - Data that does not fit its checksum is an error, unless the version is replaced: a writer does not need that one's data.
- *   Such a version becomes lean, and a reader that wants it gets the error.
+ * - The copies are made inside the epoch and without the word's lock.  They take their place if the word, under its
+ *   lock, still leads to the slot that was read; else they are freed, and the caller looks again.
+ * - Data that does not fit its checksum is an error, unless the version is replaced: a writer does not need that one's
+ *   data.  Such a version becomes lean, and a reader that wants it gets the error.
  * - Rows of a transaction that has aborted are not admitted: the caller waits until they are taken back.
  */
 #include "row/rowadmit.h"
@@ -163,8 +163,8 @@ admit_spilled(ZenHTable *ht, uint64 tidno, ZenWord *word)
 }
 
 /*
- * A row that has come in may be gone when it is looked for: other processes evict.  If DRAM has no place for its item in the
- * CLOCK, it goes at once.  A writer that finds it gone again and again makes room, and gives up at last.
+ * A row that has come in may be gone when it is looked for: other processes evict.  If DRAM has no place for its item
+ * in the CLOCK, it goes at once.  A writer that finds it gone again and again makes room, and gives up at last.
  */
 void
 zen_row_admit(ZenHTable *ht, uint64 tidno, ZenWord *word)

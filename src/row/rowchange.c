@@ -2,11 +2,11 @@
  * rowchange.c -- update and delete one row.
  *
  * Writing is optimistic.  The row is judged without a lock (rowjudge.c).  Then, under the word's lock and for a few
- * instructions, the word is checked to be what was judged, and the new version is pushed.  If it is not, the row is judged
- * again.
+ * instructions, the word is checked to be what was judged, and the new version is pushed.  If it is not, the row is
+ * judged again.
  *
- * - What a change needs is made outside the epoch, once, and kept over the attempts.  It is in this process's hands until
- *   the word leads to it: an error leaves it there, and the end of the (sub)transaction frees it.
+ * - What a change needs is made outside the epoch, once, and kept over the attempts.  It is in this process's hands
+ *   until the word leads to it: an error leaves it there, and the end of the (sub)transaction frees it.
  * - Aborted versions on top are left out when a new one is pushed; their writer frees them.
  * - Lockers go along: to the new version, and to the new TID if the row takes one.  They are there before any other
  *   process can follow the row, since a locker that comes that way adds to them.

@@ -1,17 +1,17 @@
 /*
  * rowjudge.c -- judging a row: may it be changed or locked, and if not, why?
  *
- * Judging looks at the newest version, at its lockers and at the fate of their transactions.  It may read pg_xact and wait
- * for LWLocks, so it holds no lock bit.  What it finds may be out of date at once, and it keeps three rules:
+ * Judging looks at the newest version, at its lockers and at the fate of their transactions.  It may read pg_xact and
+ * wait for LWLocks, so it holds no lock bit.  What it finds may be out of date at once, and it keeps three rules:
  *
  * - What was judged is named by the newest version and its lock_seq.  Both can only be the same later if no other
  *   process has pushed, popped or locked meanwhile.
  * - A judgement in which two looks contradict each other is TM_BeingModified without a wait_xid: judge again.
- * - A row that is only in NVM gets an entry first.  A row whose newest version is being taken back out of a spill record
- *   waits for that.
+ * - A row that is only in NVM gets an entry first.  A row whose newest version is being taken back out of a spill
+ *   record waits for that.
  *
- * A change meets the first of these that applies: a newer version, a transaction that holds the row, the caller's crosscheck
- * snapshot.
+ * A change meets the first of these that applies: a newer version, a transaction that holds the row, the caller's
+ * crosscheck snapshot.
  */
 #include "row/rowjudge.h"
 
@@ -79,9 +79,9 @@ excludes(ZenChange *c, ZenVersion *v)
 /*
  * Is v what a move has put under this TID?
  *
- * That is the oldest version there.  The tombstone that forwards to the TID has been judged already, and stands for its
- * writer.  A tombstone is none: it is all that is left when a writer has spilled the row that it moved here, and has moved
- * it on before its commit.
+ * That is the oldest version there.  The tombstone that forwards to the TID has been judged already, and stands for
+ * its writer.  A tombstone is none: it is all that is left when a writer has spilled the row that it moved here, and
+ * has moved it on before its commit.
  */
 static inline bool
 came_by_move(ZenVersion *v)
@@ -102,14 +102,15 @@ excluded_by_chain(ZenChange *c, ZenVersion *head)
 /*
  * May the lock pass over all versions that are newer than its target?
  *
- * A lock that does not exclude plain updates (FOR KEY SHARE) may, as long as none of them has changed the key or deleted the
- * row.  That holds as well for versions under other TIDs to which the row has gone on.  The lock then hangs at the newest
- * version like any other.
+ * A lock that does not exclude plain updates (FOR KEY SHARE) may, as long as none of them has changed the key or
+ * deleted the row.  That holds as well for versions under other TIDs to which the row has gone on.  The lock then
+ * hangs at the newest version like any other.
  */
 static bool
 passes_newer(ZenChange *c, ZenJudged *j)
 {
 	ZenVersion *top = j->top;
+	ZenSpilledChain space;		/* top may be in it */
 
 	ZenAssertInEpoch();
 	/* by its code: the target may have been made lean meanwhile */
@@ -118,11 +119,11 @@ passes_newer(ZenChange *c, ZenJudged *j)
 			return false;
 	while (top != NULL && (zen_version_flags(top) & ZEN_V_FORWARD))
 	{
-		ZenSpilledChain space;
 		uint64		w;
-		ZenVersion *head = zen_tid_chain(c->ht, top->forward_tidno, &w, &space);
+		ZenVersion *head;
 
 		Assert(zen_version_flags(top) & ZEN_V_TOMBSTONE);
+		head = zen_tid_chain(c->ht, top->forward_tidno, &w, &space);
 		if (head == NULL)
 			break;
 		if (excluded_by_chain(c, head))

@@ -3,11 +3,12 @@
  *
  * Knows no Relation: waiting for other transactions, triggers, predicate locks are the table layer's.
  *
- * Judging takes no lock and changes nothing.  Its result names what was judged by the newest version and that version's
- * lock_seq.  rowchange.c and rowlock.c apply the change under the word's lock, if zen_row_judged_still() finds both the same.
+ * Judging takes no lock and changes nothing.  Its result names what was judged by the newest version and that
+ * version's lock_seq.  rowchange.c and rowlock.c apply the change under the word's lock, if zen_row_judged_still()
+ * finds both the same.
  *
- * All functions that judge are called outside any epoch and return inside one, which the caller leaves.  They may throw
- * ERRCODE_OUT_OF_MEMORY and ERRCODE_DATA_CORRUPTED.
+ * All functions that judge are called outside any epoch and return inside one, which the caller leaves.  They may
+ * throw ERRCODE_OUT_OF_MEMORY and ERRCODE_DATA_CORRUPTED.
  */
 #ifndef ZEN_ROWJUDGE_H
 #define ZEN_ROWJUDGE_H

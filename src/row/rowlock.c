@@ -1,13 +1,13 @@
 /*
  * rowlock.c -- lock one row.
  *
- * The row is judged without its lock (rowjudge.c).  If it may be locked, a new list of lockers, with this transaction in it,
- * takes the place of the old one under the word's lock, provided that the word is still as judged.
+ * The row is judged without its lock (rowjudge.c).  If it may be locked, a new list of lockers is made, with this
+ * transaction in it.  It takes the place of the old one under the word's lock, if the word is still as judged.
  *
- * - The list is made before the word is locked.  Until it hangs at the row it is in this process's hands: an error leaves
- *   it there, and the end of the (sub)transaction frees it.
- * - A lock goes into the write set, where room was reserved, as soon as it is in the list: the end of the transaction takes
- *   it out.
+ * - The list is made before the word is locked.  Until it hangs at the row it is in this process's hands: an error
+ *   leaves it there, and the end of the (sub)transaction frees it.
+ * - A lock goes into the write set, where room was reserved, as soon as it is in the list: the end of the transaction
+ *   takes it out.
  * - A row that has gone on under other TIDs is locked under each of them.
  */
 #include "row/rowlock.h"
@@ -154,8 +154,8 @@ goes_on(const ZenJudged *j, uint64 *next)
 /*
  * Lock the row under a TID to which it has gone on, and under those to which it has gone on from there.
  *
- * The locker's snapshot does not see that it has, and no mover excludes the lock.  A writer that finds the row by one of
- * these TIDs has to meet the lock.  The locker in turn has to meet the writers and lockers that have come that way.
+ * The locker's snapshot does not see that it has, and no mover excludes the lock.  A writer that finds the row by one
+ * of these TIDs has to meet the lock.  The locker in turn has to meet the writers and lockers that have come that way.
  *
  * TM_Ok, also if the row is gone with its mover; or TM_BeingModified as zen_row_judge_forward().
  */

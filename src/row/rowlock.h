@@ -16,7 +16,9 @@
  */
 extern TM_Result zen_row_lock(ZenChange *change);
 
-/* zen_row_lock_abandon -- the end of a transaction or savepoint by an error: free what a lock has left.  Never throws. */
+/*
+ * zen_row_lock_abandon -- the end of a transaction or savepoint by an error: free what a lock has left.  Never throws.
+ */
 extern void zen_row_lock_abandon(void);
 
 #endif							/* ZEN_ROWLOCK_H */

@@ -1,13 +1,13 @@
 /*
  * rowmake.c -- making rows.
  *
- * Other processes see a new row, as uncommitted, when a TID's map word leads to it.  Rows that other processes may know are
- * changed by rowchange.c.
+ * Other processes see a new row, as uncommitted, when a TID's map word leads to it.  Rows that other processes may
+ * know are changed by rowchange.c.
  *
  * - A version has the xid of its writer, its data and its flags before it is published.
  * - Room in the write set is reserved before a TID is taken, so no error can part the row from its entry there.
- * - A chain that is copied to another table is in this process's hands until it is placed.  An error leaves it there, and
- *   the end of the (sub)transaction frees it.
+ * - A chain that is copied to another table is in this process's hands until it is placed.  An error leaves it there,
+ *   and the end of the (sub)transaction frees it.
  */
 #include "row/rowmake.h"
 
@@ -179,8 +179,8 @@ version_in_nvm(ZenSlot slot, ZenVersion *space)
 /*
  * Copy a chain, aborted versions left out, down to the first version that every snapshot sees.  False if DRAM is full.
  *
- * Versions behind that one only wait for the collector, and their toast values may be gone already.  That version is frozen in
- * the copy, so that the row can be spilled.
+ * Versions behind that one only wait for the collector, and their toast values may be gone already.  That version is
+ * frozen in the copy, so that the row can be spilled.
  */
 static bool
 clone_chain(ZenVersion *head, uint64 tidno)
@@ -209,8 +209,8 @@ clone_chain(ZenVersion *head, uint64 tidno)
 /*
  * Copy the chain of a row; false if DRAM is full.
  *
- * Rows that have no entry get none: a rewrite reads each row once.  The versions to which a word leads when it is read stay until
- * the epoch is left, even if another process admits or evicts the row meanwhile.
+ * Rows that have no entry get none: a rewrite reads each row once.  The versions to which a word leads when it is read
+ * stay until the epoch is left, even if another process admits or evicts the row meanwhile.
  */
 static bool
 try_clone(ZenHTable *from, uint64 tidno, ZenWord *word)

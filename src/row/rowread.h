@@ -44,8 +44,8 @@ typedef struct ZenFetch
 	ZenHTable  *ht;
 	uint64		tidno;
 	Snapshot	snapshot;
-	int			code;			/* only this version will do; SnapshotAny
-								 * takes it whatever its fate.  Or
+	int			code;			/* the only version that will do (by
+								 * SnapshotAny even an aborted one), or
 								 * ZEN_ANY_CODE */
 	bool		all_dead;		/* result, if none is found: no snapshot will
 								 * ever see a row under this TID again */
@@ -76,8 +76,8 @@ StaticAssertDecl(ZEN_TIDS_PER_BLOCK == 64, "a TID of a block has a bit");
 /*
  * zen_row_fetch_block -- copy those of a block's rows that are wanted and that the snapshot sees.
  *
- * wanted has bits as ZenRowBlock.  The same as zen_row_fetch() with ZEN_ANY_CODE, but faster.  Rows that are being spilled, and
- * damaged ones, are left to that.
+ * wanted has bits as ZenRowBlock.  The same as zen_row_fetch() with ZEN_ANY_CODE, but faster.  Rows that are being
+ * spilled, and damaged ones, are left to that.
  */
 extern void zen_row_fetch_block(ZenHTable *ht, uint64 block, uint64 wanted, Snapshot snapshot, ZenRowBlock *rows);
 

@@ -1,14 +1,14 @@
 /*
  * visibility.c -- snapshots against version chains.
  *
- * One rule for all snapshots: a reader walks from the newest version, passes over those whose writer the snapshot does not
- * see, and takes the first one left; if it is a tombstone the row is not there.  One function for each snapshot type says
- * what "see" means.
+ * One rule for all snapshots: a reader walks from the newest version, and passes over those whose writer the snapshot
+ * does not see.  It takes the first one left; if that is a tombstone, the row is not there.  One function for each
+ * snapshot type says what "see" means.
  *
  * - pg_xact shows a writer as aborted before it has popped its versions.  So every walk must expect aborted versions
  *   anywhere above the committed ones.
- * - The ProcArray is asked before pg_xact.  A transaction is in pg_xact first and leaves the ProcArray then, so one that is
- *   in neither has aborted.
+ * - The ProcArray is asked before pg_xact.  A transaction is in pg_xact first and leaves the ProcArray then, so one
+ *   that is in neither has aborted.
  * - A hint bit is only set when the answer is final.
  */
 #include "row/visibility.h"
@@ -78,7 +78,8 @@ mvcc_sees(ZenVersion *v, Snapshot snapshot)
 /*
  * SnapshotDirty: a version counts that is committed or still may be.
  *
- * The snapshot's xmin is a transaction that inserts the row, its xmax one that updates or deletes it: the caller waits for that.
+ * The snapshot's xmin is a transaction that inserts the row, its xmax one that updates or deletes it: the caller waits
+ * for that.
  */
 static ZenVersion *
 dirty_version(ZenVersion *head, Snapshot snapshot, ZenVersion **successor)

@@ -30,8 +30,8 @@ extern bool zen_snapshot_sees(ZenVersion *v, Snapshot snapshot);
 /*
  * zen_visible_version -- the version of the chain that the snapshot sees, or NULL.
  *
- * Never a tombstone.  SnapshotAny gives the newest version that has not aborted.  SnapshotDirty sets the snapshot's xmin,
- * xmax and speculativeToken.  *successor: the next newer version that has not aborted, or NULL.
+ * Never a tombstone.  SnapshotAny gives the newest version that has not aborted.  SnapshotDirty sets the snapshot's
+ * xmin, xmax and speculativeToken.  *successor: the next newer version that has not aborted, or NULL.
  */
 extern ZenVersion *zen_visible_version(ZenVersion *head, Snapshot snapshot, ZenVersion **successor);
 

@@ -1,9 +1,9 @@
 /*
  * zenam_dml.c -- insert, update, delete, lock.
  *
- * Thin over row/rowchange.c and row/rowlock.c, which judge and apply one attempt.  This file waits for other
- * transactions between attempts, in heap's manner: the heavyweight tuple lock first, so that waiters queue fairly, then the
- * other transaction's end; and it sees to toasting, predicate locks and statistics.
+ * Thin over row/rowchange.c and row/rowlock.c, which judge and apply one attempt.  This file waits for other transactions
+ * between attempts, in heap's manner: the heavyweight tuple lock first, so that waiters queue fairly, then the other
+ * transaction's end; and it sees to toasting, predicate locks and statistics.
  *
  * Toasting an update deletes out-of-line values of the old row, so the row is locked before: nobody else may then put
  * a version in between that still needs them.

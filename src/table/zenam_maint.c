@@ -378,7 +378,8 @@ build_fetch(BuildSource *source, uint64 tidno, IndexInfo *index_info, TupleTable
 
 	if (IsMVCCSnapshot(source->snapshot))
 	{
-		ZenFetch	f = {.ht = source->ht,.tidno = tidno,.snapshot = source->snapshot,.code = ZEN_ANY_CODE,.row = buffer};
+		ZenFetch	f = {.ht = source->ht,.tidno = tidno,.snapshot = source->snapshot,
+		.code = ZEN_ANY_CODE,.row = buffer};
 
 		row->index_it = row->alive = true;
 		if (!zen_row_fetch(&f))
