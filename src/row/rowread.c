@@ -598,9 +598,9 @@ zen_row_forward(ZenHTable *ht, uint64 tidno, Snapshot snapshot, uint64 *next)
 	bool		found = false;
 
 	zen_epoch_enter();
-	v = zen_tid_chain(ht, tidno, &w, &space);
-	while (v != NULL && !zen_snapshot_sees(v, snapshot))
-		v = v->older;
+	for (v = zen_tid_chain(ht, tidno, &w, &space); v != NULL; v = v->older)
+		if (zen_snapshot_sees(v, snapshot))
+			break;
 	if (v != NULL && (zen_version_flags(v) & ZEN_V_FORWARD))
 	{
 		Assert(v->forward_tidno != tidno);
