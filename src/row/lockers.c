@@ -14,7 +14,7 @@
 #include "row/lockers.h"
 
 #include "access/xact.h"
-#include "cache/metcache.h"
+#include "cache/clock.h"
 #include "row/visibility.h"
 #include "row/writeset.h"
 #include "storage/lmgr.h"
@@ -217,7 +217,7 @@ release_one(ZenHTable *ht, uint64 tidno, TransactionId xid, uint64 *forward)
 	}
 	zen_epoch_leave();
 	if (evictable)
-		zen_metcache_enqueue(ht, tidno);
+		zen_clock_enqueue(ht, tidno);
 	if (empty != NULL)
 		zen_lockers_free(empty);
 	return follow;

@@ -1,7 +1,7 @@
 /*
  * rowadmit.c -- making entries of rows that are only in NVM, spilled ones too.
  *
- * A row that is only in NVM is copied by the Met-Cache (zen_metcache_admit).  A spilled row has a spill record, which
+ * A row that is only in NVM is copied by the Met-Cache (zen_admission_admit).  A spilled row has a spill record, which
  * may lead to two versions: the entry gets both.
  *
  * - The copies are made inside the epoch and without the word's lock.  They take their place if the word, under its
@@ -14,7 +14,8 @@
 
 #include "access/xact.h"
 #include "base/fault.h"
-#include "cache/metcache.h"
+#include "cache/admission.h"
+#include "cache/damage.h"
 #include "miscadmin.h"
 #include "nvm/persist.h"
 #include "nvm/slotalloc.h"
@@ -177,7 +178,7 @@ zen_row_admit(ZenHTable *ht, uint64 tidno, ZenWord *word)
 		uint64		state = zen_word_state(zen_word_read(word));
 
 		if (state == ZEN_WORD_NVM)
-			zen_metcache_admit(ht, tidno, word);
+			zen_admission_admit(ht, tidno, word);
 		else if (state == ZEN_WORD_SPILLED)
 			admit_spilled(ht, tidno, word);
 		else

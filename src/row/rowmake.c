@@ -12,7 +12,7 @@
 #include "row/rowmake.h"
 
 #include "access/xact.h"
-#include "cache/metcache.h"
+#include "cache/damage.h"
 #include "cache/spillmap.h"
 #include "cache/tablestat.h"
 #include "row/horizon.h"

@@ -15,7 +15,8 @@
  */
 #include "row/rowread.h"
 
-#include "cache/metcache.h"
+#include "cache/admission.h"
+#include "cache/damage.h"
 #include "cache/tablestat.h"
 #include "nvm/page.h"
 #include "port/pg_bitutils.h"
@@ -275,7 +276,7 @@ zen_row_read(ZenFetch *f)
 	Fetched		fetched = fetch_row(f, true);
 
 	if (fetched == FETCH_MISSED)
-		zen_metcache_missed(f->ht, f->tidno);
+		zen_admission_missed(f->ht, f->tidno);
 	return fetched != FETCH_NONE;
 }
 
