@@ -104,7 +104,9 @@ OBJS = $(addprefix src/base/, \
 		rowadmit.o \
 		rowread.o \
 		rowmake.o \
-		rowchange.o) \
+		rowjudge.o \
+		rowchange.o \
+		rowlock.o) \
 	$(addprefix src/gc/, \
 		gcqueue.o \
 		collect.o \

@@ -68,6 +68,17 @@ extern void zen_spillmap_init(void);
  */
 extern ZenVersion *zen_word_chain(ZenHTable *ht, uint64 tidno, ZenWord *word, uint64 *w, ZenSpilledChain *space);
 
+/* zen_tid_chain -- zen_word_chain for a TID; *w is ZEN_WORD_UNUSED if it was never handed out.  Inside an epoch. */
+static inline ZenVersion *
+zen_tid_chain(ZenHTable *ht, uint64 tidno, uint64 *w, ZenSpilledChain *space)
+{
+	ZenWord    *word = zen_tidmap_word(ht, tidno);
+
+	ZenAssertInEpoch();
+	*w = ZEN_WORD_UNUSED;
+	return word != NULL ? zen_word_chain(ht, tidno, word, w, space) : NULL;
+}
+
 /*
  * zen_spillmap_find -- the record of a block, or NULL.  Inside an epoch, or while the caller's own rows keep the
  * record.

@@ -206,6 +206,42 @@ zen_word_with_entry(uint64 w, ZenVersion *v)
 	return zen_word_with(w, ZEN_WORD_ENTRY, zen_arena_ref(v));
 }
 
+/* A row that has an entry, under its word's lock. */
+typedef struct ZenLockedEntry
+{
+	ZenWord    *word;
+	uint64		w;				/* what zen_entry_unlock() is to publish */
+	ZenVersion *head;			/* the newest version */
+} ZenLockedEntry;
+
+/*
+ * zen_entry_lock -- find a row's word and lock it, if it leads to an entry; else false, and nothing is locked.
+ *
+ * The word is looked at before it is locked, so that rows without an entry are left alone, and again under the lock.  Caller
+ * is inside an epoch, or has a lock on the table.
+ */
+static inline bool
+zen_entry_lock(ZenHTable *ht, uint64 tidno, ZenLockedEntry *e)
+{
+	e->word = zen_tidmap_word(ht, tidno);
+	if (e->word == NULL || zen_word_state(zen_word_read(e->word)) != ZEN_WORD_ENTRY)
+		return false;
+	e->w = zen_word_lock(e->word);
+	if (zen_word_state(e->w) != ZEN_WORD_ENTRY)
+	{
+		zen_word_unlock(e->word, e->w);
+		return false;
+	}
+	e->head = zen_word_entry(e->w);
+	return true;
+}
+
+static inline void
+zen_entry_unlock(ZenLockedEntry *e)
+{
+	zen_word_unlock(e->word, e->w);
+}
+
 /* ---------- invariants of a chain of versions ---------- */
 
 #ifdef USE_ASSERT_CHECKING

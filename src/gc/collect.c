@@ -181,23 +181,19 @@ collect_row(ZenHTable *ht, uint64 tidno)
 			   *ended = NULL;
 	ZenLockers *lockers = NULL;
 	ZenSlot		tombstone = InvalidZenSlot;
-	ZenWord    *word;
-	uint64		w;
+	ZenLockedEntry e;
 
 	ZenAssertNotInEpoch();
 	zen_epoch_enter();
-	word = zen_tidmap_word(ht, tidno);
-	if (word != NULL && zen_word_state(zen_word_read(word)) == ZEN_WORD_ENTRY)
+	if (zen_entry_lock(ht, tidno, &e))
 	{
-		w = zen_word_lock(word);
-		if (zen_word_state(w) == ZEN_WORD_ENTRY)
-			w = collect_word(w, &cut, &tombstone, &lone, &ended);
+		e.w = collect_word(e.w, &cut, &tombstone, &lone, &ended);
 		if (ended != NULL)
 		{
 			lockers = ended->lockers;
 			ended->lockers = NULL;
 		}
-		zen_word_unlock(word, w);
+		zen_entry_unlock(&e);
 	}
 	free_tombstone(tombstone);
 	zen_epoch_leave();

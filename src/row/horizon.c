@@ -1,5 +1,8 @@
 /*
  * horizon.c -- the xid horizon.
+ *
+ * The horizon comes from the ProcArray, and costs a look at every process.  So a process keeps what it has found, and
+ * looks again when its caller cannot go on otherwise.  An old answer is safe: the horizon never falls.
  */
 #include "row/horizon.h"
 
@@ -34,10 +37,12 @@ zen_horizon_look(void)
 	ZEN_COUNT(horizon_looks, 1);
 	zen_horizon.now = ReadNextFullTransactionId();
 	horizon = zen_horizon_widen(xid);
+	Assert(FullTransactionIdPrecedesOrEquals(horizon, zen_horizon.now));
 	before = FullTransactionIdFromU64(U64FromFullTransactionId(horizon) - 1);
 	if (FullTransactionIdPrecedes(zen_horizon.passed, before))
 		zen_horizon.passed = before;
 	zen_horizon.xmin = RecentXmin;
+	Assert(FullTransactionIdPrecedes(zen_horizon.passed, zen_horizon.now));
 	return horizon;
 }
 

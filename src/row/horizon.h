@@ -1,9 +1,9 @@
 /*
  * horizon.h -- the xid horizon: transactions that every snapshot, now and later, sees as ended.
  *
- * A process keeps the newest horizon that it has found; it only grows.  Xids are compared in 64 bits, since an item may
- * wait behind a prepared transaction, and a process may be idle, for more than 2^31 transactions.  A version's 32 bits mean
- * the xid nearest to now; src/gc/README, "Xids in DRAM", says why that is right.
+ * A process keeps the newest horizon that it has found; it only grows.  Xids are compared in 64 bits: an item may wait
+ * behind a prepared transaction for more than 2^31 transactions, and a process may be idle that long.  A version's 32
+ * bits mean the xid nearest to now; src/gc/README, "Xids in DRAM", says why that is right.
  */
 #ifndef ZEN_HORIZON_H
 #define ZEN_HORIZON_H
@@ -37,6 +37,7 @@ zen_horizon_widen(TransactionId xid)
 {
 	uint64		now = U64FromFullTransactionId(zen_horizon.now);
 
+	Assert(FullTransactionIdIsValid(zen_horizon.now));	/* it was set */
 	if (!TransactionIdIsNormal(xid))
 		return FullTransactionIdFromEpochAndXid(0, xid);
 	return FullTransactionIdFromU64(now + (int32) (xid - (TransactionId) now));

@@ -1,7 +1,15 @@
 /*
  * lockers.c -- lists of lockers.
  *
- * Lists are short (bounded by the transactions that run at once), so they are arrays searched in order.
+ * Lists are short (bounded by the transactions that run at once), so they are arrays searched in order.  They are in
+ * DRAM only: a crash ends the transactions that they name, and a prepared transaction keeps its locks in NVM as well.
+ *
+ * - A list is read and changed under the word's lock.  Every change raises lock_seq, so that a writer that has judged
+ *   the row judges it again.
+ * - A transaction's own entries are taken out when it ends.  A reader of the list passes over entries whose
+ *   transactions have ended; the collector's sweep takes out those that were left behind (zen_lockers_prune).
+ * - A version that has left its word may be retired: another thing then stands where its list was.  So the list counts
+ *   only if the locked word leads to the version.
  */
 #include "row/lockers.h"
 
@@ -25,6 +33,7 @@ zen_lock_mode(LockTupleMode mode)
 		[LockTupleExclusive] = AccessExclusiveLock
 	};
 
+	Assert((int) mode < lengthof(modes));
 	return modes[mode];
 }
 
@@ -43,6 +52,8 @@ zen_writer_mode(ZenVersion *v)
 uint32
 zen_lockers_copy(ZenWord *word, ZenVersion *head, ZenLockerCopy *copy)
 {
+	ZenAssertInEpoch();
+	ZenAssertNoWordLocked();
 	copy->n = 0;
 	for (;;)
 	{
@@ -71,6 +82,7 @@ zen_lockers_copy(ZenWord *word, ZenVersion *head, ZenLockerCopy *copy)
 		if (zen_word_leads_to(w, head) && head->lockers != NULL)
 		{
 			needed = head->lockers->n;
+			Assert(needed <= head->lockers->capacity);
 			if (needed <= copy->capacity)
 			{
 				memcpy(copy->l, head->lockers->l, needed * sizeof(ZenLocker));
@@ -90,6 +102,7 @@ zen_lockers_copy(ZenWord *word, ZenVersion *head, ZenLockerCopy *copy)
 static void
 copy_present(ZenWord *word, ZenLockerCopy *copy)
 {
+	ZenAssertInEpoch();
 	for (;;)
 	{
 		uint64		w = zen_word_read(word);
@@ -103,7 +116,7 @@ copy_present(ZenWord *word, ZenLockerCopy *copy)
 		if (zen_word_entry(w)->lock_seq != seq)
 			continue;
 		pg_read_barrier();
-		/* that was no other's place if the word leads there still */
+		/* if the word still leads there, what was read was this row's */
 		if (zen_word_same(zen_word_read(word), w))
 			return;
 	}
@@ -132,64 +145,6 @@ zen_lockers_mine(const ZenLockerCopy *copy, LockTupleMode *mode)
 	return found;
 }
 
-/* Take xid out of one word's list; *forward: the row went on under this TID. */
-static bool
-release_one(ZenHTable *ht, uint64 tidno, TransactionId xid, uint64 *forward)
-{
-	ZenWord    *word;
-	ZenLockers *empty = NULL;
-	ZenVersion *evictable = NULL;
-	bool		follow = false;
-	uint64		w;
-
-	zen_epoch_enter();
-	word = zen_tidmap_word(ht, tidno);
-	if (word == NULL || zen_word_state(zen_word_read(word)) != ZEN_WORD_ENTRY)
-	{
-		zen_epoch_leave();
-		return false;
-	}
-	w = zen_word_lock(word);
-	if (zen_word_state(w) == ZEN_WORD_ENTRY)
-	{
-		ZenVersion *head = zen_word_entry(w);
-		ZenLockers *lockers = head->lockers;
-
-		for (uint32 i = 0; lockers != NULL && i < lockers->n;)
-		{
-			if (lockers->l[i].xid == xid)
-				lockers->l[i] = lockers->l[--lockers->n];
-			else
-				i++;
-		}
-		if (lockers != NULL)
-			head->lock_seq++;
-		if (lockers != NULL && lockers->n == 0)
-		{
-			empty = lockers;
-			head->lockers = NULL;
-			if (head->older == NULL &&
-				(zen_version_flags(head) & (ZEN_V_FROZEN | ZEN_V_TOMBSTONE | ZEN_V_IN_CLOCK)) == ZEN_V_FROZEN)
-			{
-				zen_version_set(head, ZEN_V_IN_CLOCK);
-				evictable = head;
-			}
-		}
-		if (zen_version_flags(head) & ZEN_V_FORWARD)
-		{
-			*forward = head->forward_tidno;
-			follow = true;
-		}
-	}
-	zen_word_unlock(word, w);
-	zen_epoch_leave();
-	if (evictable != NULL)
-		zen_clock_enqueue(ht, tidno);
-	if (empty != NULL)
-		zen_lockers_free(empty);
-	return follow;
-}
-
 static bool
 holds(const ZenLockers *lockers, TransactionId xid)
 {
@@ -197,6 +152,75 @@ holds(const ZenLockers *lockers, TransactionId xid)
 		if (lockers->l[i].xid == xid)
 			return true;
 	return false;
+}
+
+/* Take xid out of a locked row's list.  Returns the list if it is empty now, and was taken off the row. */
+static ZenLockers *
+remove_locker(ZenLockedEntry *e, TransactionId xid)
+{
+	ZenLockers *lockers = e->head->lockers;
+
+	ZenAssertWordLocked(e->word);
+	if (lockers == NULL)
+		return NULL;
+	for (uint32 i = 0; i < lockers->n;)
+	{
+		if (lockers->l[i].xid == xid)
+			lockers->l[i] = lockers->l[--lockers->n];
+		else
+			i++;
+	}
+	Assert(!holds(lockers, xid));
+	e->head->lock_seq++;
+	if (lockers->n > 0)
+		return NULL;
+	e->head->lockers = NULL;
+	return lockers;
+}
+
+/* May a row without lockers be evicted now, and has no item in the CLOCK yet?  Then its entry is marked for one. */
+static bool
+mark_for_clock(ZenLockedEntry *e)
+{
+	ZenVersion *head = e->head;
+
+	ZenAssertWordLocked(e->word);
+	Assert(head->lockers == NULL);
+	if (head->older != NULL ||
+		(zen_version_flags(head) & (ZEN_V_FROZEN | ZEN_V_TOMBSTONE | ZEN_V_IN_CLOCK)) != ZEN_V_FROZEN)
+		return false;
+	zen_version_set(head, ZEN_V_IN_CLOCK);
+	return true;
+}
+
+/* Take xid out of one TID's list; true: the row went on under *forward. */
+static bool
+release_one(ZenHTable *ht, uint64 tidno, TransactionId xid, uint64 *forward)
+{
+	ZenLockedEntry e;
+	ZenLockers *empty = NULL;
+	bool		evictable = false,
+				follow = false;
+
+	zen_epoch_enter();
+	if (zen_entry_lock(ht, tidno, &e))
+	{
+		empty = remove_locker(&e, xid);
+		if (empty != NULL)
+			evictable = mark_for_clock(&e);
+		if (zen_version_flags(e.head) & ZEN_V_FORWARD)
+		{
+			*forward = e.head->forward_tidno;
+			follow = true;
+		}
+		zen_entry_unlock(&e);
+	}
+	zen_epoch_leave();
+	if (evictable)
+		zen_clock_enqueue(ht, tidno);
+	if (empty != NULL)
+		zen_lockers_free(empty);
+	return follow;
 }
 
 ZenLockPlace
@@ -207,6 +231,8 @@ zen_lockers_touch(ZenHTable *ht, uint64 tidno, TransactionId xid, uint64 *next)
 	ZenVersion *head = NULL;
 	uint64		w;
 
+	ZenAssertNotInEpoch();
+	Assert(TransactionIdIsNormal(xid));
 	if (word == NULL)
 		return ZEN_LOCK_GONE;
 	zen_epoch_enter();
@@ -235,6 +261,7 @@ zen_lockers_collect(ZenHTable *ht)
 	static ZenLockerCopy copy;
 	uint64		ntids = zen_tidmap_nblocks(ht) * ZEN_TIDS_PER_BLOCK;
 
+	ZenAssertNotInEpoch();
 	for (uint64 tidno = 0; tidno < ntids; tidno++)
 	{
 		ZenWord    *word = zen_tidmap_word(ht, tidno);
@@ -257,8 +284,10 @@ zen_lockers_collect(ZenHTable *ht)
 void
 zen_lockers_release(ZenHTable *ht, uint64 tidno, TransactionId xid)
 {
-	while (release_one(ht, tidno, xid, &tidno))
-		;
+	ZenAssertNotInEpoch();
+	Assert(TransactionIdIsNormal(xid));
+	for (uint64 next = tidno; release_one(ht, tidno, xid, &next); tidno = next)
+		Assert(next != tidno);
 }
 
 void
@@ -273,7 +302,7 @@ zen_lockers_prune(ZenHTable *ht, uint64 tidno)
 	if (word != NULL)
 		copy_present(word, &copy);
 	zen_epoch_leave();
-	/* an xid that has ended never comes back, so nobody need be locked out */
+	/* an xid that has ended never comes back, so no lock is needed until then */
 	for (uint32 i = 0; i < copy.n; i++)
 		if (!TransactionIdIsCurrentTransactionId(copy.l[i].xid) && !TransactionIdIsInProgress(copy.l[i].xid))
 			zen_lockers_release(ht, tidno, copy.l[i].xid);

@@ -1,8 +1,8 @@
 /*
  * lockers.h -- row locks in DRAM.
  *
- * The lockers of a logical tuple hang at its newest version and follow to every new one.  A transaction takes its own out
- * when it ends; whoever finds one whose transaction has ended meanwhile passes over it.
+ * The lockers of a logical tuple hang at its newest version and follow to every new one.  A transaction takes its own
+ * entries out when it ends.  A reader of the list passes over entries whose transactions have ended meanwhile.
  */
 #ifndef ZEN_LOCKERS_H
 #define ZEN_LOCKERS_H
@@ -42,10 +42,28 @@ extern TransactionId zen_lockers_conflict(const ZenLockerCopy *copy, LockTupleMo
 /*
  * zen_prepared_holder -- a locker of the list that is prepared, or in the course of it; InvalidTransactionId if none.
  *
- * Its lock is in NVM under the row's present TID, so the row must not leave that TID.  Caller is outside any epoch.  It is
- * txn/prepared.c's, which stands above this folder and sets the pointer when shared memory is initialized.
+ * Its lock is in NVM under the row's present TID, so the row must not leave that TID.  Caller is outside any epoch.
+ * The function is above this folder: txn/ sets the pointer when shared memory is initialized.
  */
 extern TransactionId (*zen_prepared_holder) (const ZenLocker *lockers, uint32 n);
+
+/*
+ * zen_lockers_replace -- hang another list, or none, at the newest version of a locked word.
+ *
+ * Returns the former list, which the caller frees after it has unlocked the word.
+ */
+static inline ZenLockers *
+zen_lockers_replace(ZenWord *word, ZenVersion *head, ZenLockers *lockers)
+{
+	ZenLockers *former = head->lockers;
+
+	ZenAssertWordLocked(word);
+	Assert(lockers == NULL || lockers->n <= lockers->capacity);
+	head->lockers = lockers;
+	pg_write_barrier();			/* pairs with zen_lockers_copy */
+	head->lock_seq++;
+	return former;
+}
 
 /* zen_lockers_mine -- the strongest lock that this transaction holds; false if none. */
 extern bool zen_lockers_mine(const ZenLockerCopy *copy, LockTupleMode *mode);
@@ -61,18 +79,23 @@ typedef enum ZenLockPlace
 } ZenLockPlace;
 
 /*
- * zen_lockers_touch -- make writers that have judged the row judge it again, and tell where its lock by xid is;
- * ZEN_LOCK_FORWARD and ZEN_LOCK_MOVED set *next, a TID number.
+ * zen_lockers_touch -- make writers that have judged the row judge it again, and tell where xid's lock on it is.
+ *
+ * ZEN_LOCK_FORWARD and ZEN_LOCK_MOVED set *next, a TID number.  Caller is outside any epoch.
  */
 extern ZenLockPlace zen_lockers_touch(ZenHTable *ht, uint64 tidno, TransactionId xid, uint64 *next);
 
-/* zen_lockers_collect -- add all locks that this transaction holds in a table to its write set; reads the whole map. */
+/*
+ * zen_lockers_collect -- add all locks that this transaction holds in a table to its write set.
+ *
+ * Reads the whole map.  Caller is outside any epoch.
+ */
 extern void zen_lockers_collect(ZenHTable *ht);
 
-/* zen_lockers_release -- take xid's locks on a tuple out; never throws. */
+/* zen_lockers_release -- take xid's locks on a row out, under all its TIDs.  Outside any epoch; never throws. */
 extern void zen_lockers_release(ZenHTable *ht, uint64 tidno, TransactionId xid);
 
-/* zen_lockers_prune -- take the locks of transactions that have ended out. */
+/* zen_lockers_prune -- take the locks of transactions that have ended out.  Outside any epoch. */
 extern void zen_lockers_prune(ZenHTable *ht, uint64 tidno);
 
 #endif							/* ZEN_LOCKERS_H */

@@ -1,8 +1,14 @@
 /*
  * rowadmit.c -- making entries of rows that are only in NVM, spilled ones too.
  *
- * A row that is only in NVM is copied by the Met-Cache (zen_admission_admit).  A spilled row has a spill record, which may
- * lead to two versions: the entry gets both.
+ * A row that is only in NVM is copied by the Met-Cache (zen_admission_admit).  A spilled row has a spill record, which
+ * may lead to two versions: the entry gets both.
+ *
+ * - The copies are made inside the epoch and without the word's lock.  They take their place if the word, under its
+ *   lock, still leads to the slot that was read; else they are freed, and the caller looks again.
+ * - Data that does not fit its checksum is an error, unless the version is replaced: a writer does not need that one's
+ *   data.  Such a version becomes lean, and a reader that wants it gets the error.
+ * - Rows of a transaction that has aborted are not admitted: the caller waits until they are taken back.
  */
 #include "row/rowadmit.h"
 
@@ -22,12 +28,15 @@ bool		(*zen_spilled_resolve) (void) = NULL;
 
 /* ---------- making entries of spilled rows ---------- */
 
-/* An entry's version like one read back, with room for len bytes of data, of which none are there; NULL when DRAM is full. */
+/* An entry's version like one read back, with room for len bytes of data, still empty; NULL when DRAM is full. */
 static ZenVersion *
 like_version(ZenVersion *v, uint32 len)
 {
 	ZenVersion *copy = zen_version_alloc(len);
 
+	ZenAssertInEpoch();
+	ZenAssertNoWordLocked();
+	Assert(zen_version_flags(v) & ZEN_V_IN_NVM);
 	if (copy == NULL)
 		return NULL;
 	copy->slot = v->slot;
@@ -51,10 +60,7 @@ lean_version(ZenVersion *v)
 	return copy;
 }
 
-/*
- * The same, with its data.  *sound: this fits its checksum.  That of a version replaced need not: it is an error for those who read
- * it, not for who changes the row.
- */
+/* The same, with its data.  *sound: the data fits its checksum, or the version is replaced and has become lean. */
 static ZenVersion *
 copy_version(ZenVersion *v, bool replaced, bool *sound)
 {
@@ -79,9 +85,10 @@ copy_version(ZenVersion *v, bool replaced, bool *sound)
 
 typedef enum Admission
 {
-	ADMIT_DONE,					/* or somebody else did */
+	ADMIT_DONE,					/* by this process or another */
 	ADMIT_FULL,
-	ADMIT_ABORTED,				/* its writer is about to take it back */
+	ADMIT_ABORTED,				/* its writer has aborted, and is about to
+								 * take it back */
 	ADMIT_DAMAGED
 } Admission;
 
@@ -109,6 +116,7 @@ try_admit(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenSlot *slot)
 		result = ADMIT_ABORTED;
 	for (ZenVersion *v = chain; result == ADMIT_DONE && v != NULL; v = v->older)
 	{
+		Assert(n < lengthof(copies) && v->slot != InvalidZenSlot);
 		copies[n] = copy_version(v, v != chain, &sound);
 		*slot = v->slot;
 		if (sound && copies[n] == NULL)
@@ -119,6 +127,7 @@ try_admit(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenSlot *slot)
 	}
 	if (result == ADMIT_DONE)
 	{
+		Assert(n > 0 && copies[0]->lockers == NULL);
 		copies[0]->older = copies[1];
 		now = zen_word_lock(word);
 		if (zen_word_same(now, w))
@@ -155,12 +164,15 @@ admit_spilled(ZenHTable *ht, uint64 tidno, ZenWord *word)
 }
 
 /*
- * A row that has come in may be gone when it is looked for: others evict, and if DRAM has no place for its item in the CLOCK, it
- * goes at once.  Who finds it gone again and again makes room, and gives up at last.
+ * A row that has come in may be gone when it is looked for: other processes evict.  If DRAM has no place for its item
+ * in the CLOCK, it goes at once.  A writer that finds it gone again and again makes room, and gives up at last.
  */
 void
 zen_row_admit(ZenHTable *ht, uint64 tidno, ZenWord *word)
 {
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
+	Assert(word == zen_tidmap_word(ht, tidno));
 	for (int tries = 1;; tries++)
 	{
 		uint64		state = zen_word_state(zen_word_read(word));
@@ -204,6 +216,7 @@ zen_row_admit_unread(ZenHTable *ht, uint64 tidno, ZenWord *word)
 	ZenVersion *chain;
 	uint64		w;
 
+	Assert(word == zen_tidmap_word(ht, tidno));
 	zen_epoch_enter();
 	chain = zen_word_chain(ht, tidno, word, &w, &space);
 	if (zen_word_state(w) == ZEN_WORD_NVM)
@@ -236,11 +249,13 @@ zen_row_admit_unread(ZenHTable *ht, uint64 tidno, ZenWord *word)
 void
 zen_wait_for_undo(void)
 {
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
 	CHECK_FOR_INTERRUPTS();
 
 	/*
-	 * of a prepared transaction that is nobody's yet: who replays a
-	 * replication stream ends one without a word to zen
+	 * if a prepared transaction is in no process's hands: a process that
+	 * replays a replication stream ends one without a word to zen
 	 */
 	(void) zen_spilled_resolve();
 	pg_usleep(1000L);

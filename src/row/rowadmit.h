@@ -10,13 +10,15 @@
 /*
  * zen_row_admit -- have a row that is only in NVM in an entry.
  *
- * On return the word was in another state than NVM or SPILLED for a moment.  Throws as zen_admission_admit().
+ * On return the word was in another state than NVM or SPILLED for a moment.  Throws as zen_admission_admit().  Caller is
+ * outside any epoch.
  */
 extern void zen_row_admit(ZenHTable *ht, uint64 tidno, ZenWord *word);
 
 /*
- * zen_row_admit_unread -- the same in recovery, while nobody else is at work: the data stays unread in the slots, be it sound or
- * damaged.  False when DRAM is full.
+ * zen_row_admit_unread -- the same in recovery, while no other process is at work.  False when DRAM is full.
+ *
+ * The data stays unread in the slots, be it sound or damaged.
  */
 extern bool zen_row_admit_unread(ZenHTable *ht, uint64 tidno, ZenWord *word);
 
@@ -24,8 +26,10 @@ extern bool zen_row_admit_unread(ZenHTable *ht, uint64 tidno, ZenWord *word);
 extern bool (*zen_spilled_resolve) (void);
 
 /*
- * zen_wait_for_undo -- what was met was spilled by a transaction that has aborted, and is about to be taken back, here if it is
- * a prepared one's.  Outside of epochs, without LWLocks.
+ * zen_wait_for_undo -- wait a little, because a row was met that an aborted transaction has spilled and has to take
+ * back.
+ *
+ * A row of a prepared transaction is taken back here, if no other process does.  Outside of epochs, without LWLocks.
  */
 extern void zen_wait_for_undo(void);
 

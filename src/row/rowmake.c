@@ -1,8 +1,13 @@
 /*
  * rowmake.c -- making rows.
  *
- * A new row becomes visible to others, as uncommitted, when a TID's map word leads to it.  Changes to rows that
- * others may know are rowchange.c's.
+ * Other processes see a new row, as uncommitted, when a TID's map word leads to it.  Rows that other processes may
+ * know are changed by rowchange.c.
+ *
+ * - A version has the xid of its writer, its data and its flags before it is published.
+ * - Room in the write set is reserved before a TID is taken, so no error can part the row from its entry there.
+ * - A chain that is copied to another table is in this process's hands until it is placed.  An error leaves it there,
+ *   and the end of the (sub)transaction frees it.
  */
 #include "row/rowmake.h"
 
@@ -35,6 +40,8 @@ alloc_version(uint32 len)
 {
 	ZenVersion *v = zen_version_alloc(len);
 
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
 	if (v == NULL)
 	{
 		zen_make_room();
@@ -51,6 +58,9 @@ zen_row_make_version(MinimalTuple tuple, CommandId cid, uint32 flags)
 	uint32		len = tuple ? tuple->t_len : 0;
 	ZenVersion *v;
 
+	/* a tombstone, and nothing else, has no data */
+	Assert((tuple == NULL) == ((flags & ZEN_V_TOMBSTONE) != 0));
+	Assert(!(flags & (ZEN_V_FORWARD | ZEN_V_MOVED)) || (flags & ZEN_V_TOMBSTONE));
 	check_size(tuple);
 	v = alloc_version(len);
 	if (len > 0)
@@ -64,6 +74,8 @@ zen_row_make_version(MinimalTuple tuple, CommandId cid, uint32 flags)
 bool
 zen_row_take_tid(ZenHTable *ht, ZenVersion *v, uint64 *tidno, ZenWord **word)
 {
+	ZenAssertNotInEpoch();
+	Assert(TransactionIdIsValid(v->xmin));	/* it is complete */
 	if (zen_tidmap_take(ht, zen_arena_ref(v), tidno, word))
 		return true;
 	zen_make_room();
@@ -95,7 +107,7 @@ zen_row_insert(ZenHTable *ht, MinimalTuple tuple, CommandId cid, uint32 spec_tok
 
 /* ---------- copying ---------- */
 
-/* The chain being copied, which nobody else knows: the end of the (sub)transaction frees it. */
+/* The chain being copied, which no other process knows: the end of the (sub)transaction frees it. */
 static ZenVersion *chain_in_hand = NULL;
 
 /* A private copy of one version, with its place in history but no slot. */
@@ -107,6 +119,7 @@ clone_version(ZenVersion *v, uint64 tidno)
 	TransactionId xmin = v->xmin;
 	ZenVersion *copy;
 
+	ZenAssertInEpoch();
 	if (lean && len <= 0)
 		zen_tuple_corrupted(v->slot, tidno);
 	copy = zen_version_alloc((uint32) len);
@@ -126,7 +139,7 @@ clone_version(ZenVersion *v, uint64 tidno)
 	copy->depth = v->depth;
 	pg_atomic_write_u32(&copy->flags, zen_version_flags(v) &
 						(ZEN_V_TOMBSTONE | ZEN_V_COMMITTED | ZEN_V_FROZEN | ZEN_V_KEY_UPDATE));
-	/* the link leads nowhere here, so nobody may pass */
+	/* the link leads nowhere here, so no lock may pass over this version */
 	if (zen_version_flags(v) & ZEN_V_FORWARD)
 		zen_version_set(copy, ZEN_V_KEY_UPDATE);
 	return copy;
@@ -144,7 +157,7 @@ zen_row_abandon(void)
 	}
 }
 
-/* Does every snapshot see v, so that nobody needs an older one? */
+/* Does every snapshot see v, so that none needs an older version? */
 static bool
 everyone_sees(ZenVersion *v)
 {
@@ -164,15 +177,18 @@ version_in_nvm(ZenSlot slot, ZenVersion *space)
 }
 
 /*
- * Copy a chain, aborted versions left out, down to the first version that everyone sees.  What is behind that one has only not
- * been collected yet; its toast values may have been.  That version is frozen in the copy, so the row can be spilled.  False if
- * DRAM is full.
+ * Copy a chain, aborted versions left out, down to the first version that every snapshot sees.  False if DRAM is full.
+ *
+ * Versions behind that one only wait for the collector, and their toast values may be gone already.  That version is
+ * frozen in the copy, so that the row can be spilled.
  */
 static bool
 clone_chain(ZenVersion *head, uint64 tidno)
 {
 	ZenVersion **link = &chain_in_hand;
 
+	ZenAssertInEpoch();
+	Assert(chain_in_hand == NULL);
 	for (ZenVersion *v = head; v != NULL; v = v->older)
 	{
 		if (zen_version_state(v) == ZEN_XID_ABORTED)
@@ -191,8 +207,10 @@ clone_chain(ZenVersion *head, uint64 tidno)
 }
 
 /*
- * Rows that have no entry get none: a rewrite reads each row once.  What a word leads to when it is read stays there until the
- * epoch is left, whoever admits or evicts the row meanwhile.
+ * Copy the chain of a row; false if DRAM is full.
+ *
+ * Rows that have no entry get none: a rewrite reads each row once.  The versions to which a word leads when it is read
+ * stay until the epoch is left, even if another process admits or evicts the row meanwhile.
  */
 static bool
 try_clone(ZenHTable *from, uint64 tidno, ZenWord *word)
@@ -243,6 +261,7 @@ zen_row_reform(ZenVersion *v, MinimalTuple tuple)
 {
 	ZenVersion *copy;
 
+	Assert(!(zen_version_flags(v) & ZEN_V_TOMBSTONE) && v->lockers == NULL && v->slot == InvalidZenSlot);
 	check_size(tuple);
 	copy = alloc_version(tuple->t_len);
 	memcpy(copy->data, tuple, tuple->t_len);
@@ -263,7 +282,8 @@ zen_row_place(ZenHTable *to)
 	ZenWord    *word;
 	uint64		tidno;
 
-	Assert(chain != NULL);
+	ZenAssertNotInEpoch();
+	Assert(chain != NULL && !(zen_version_flags(chain) & ZEN_V_ABORTED));
 	(void) GetCurrentTransactionId();
 	zen_writeset_check_open();
 	zen_writeset_reserve(1, 0);
@@ -281,7 +301,9 @@ zen_row_complete(ZenHTable *ht, uint64 tidno, bool succeeded)
 	uint64		w = zen_word_lock(word);
 	ZenVersion *v = zen_word_entry(w);
 
+	ZenAssertWordLocked(word);
 	Assert(zen_version_flags(v) & ZEN_V_SPECULATIVE);
+	Assert(v->older == NULL && TransactionIdIsCurrentTransactionId(v->xmin));
 	if (succeeded)
 		zen_version_clear(v, ZEN_V_SPECULATIVE);
 	else

@@ -18,22 +18,28 @@
  */
 extern ZenVersion *zen_row_make_version(MinimalTuple tuple, CommandId cid, uint32 flags);
 
-/* zen_row_take_tid -- zen_tidmap_take() for a version; evicts if DRAM is full, false if that does not help. */
+/* zen_row_take_tid -- zen_tidmap_take() for a version.  Evicts if DRAM is full; false if that does not help. */
 extern bool zen_row_take_tid(ZenHTable *ht, ZenVersion *v, uint64 *tidno, ZenWord **word);
 
 /*
  * zen_row_insert -- a new row; returns its TID number.  tuple is copied.
  *
- * spec_token 0: an ordinary insertion; else it must be completed by zen_row_complete().  frozen: every snapshot that can
- * reach the table sees the row at once (COPY FREEZE and REFRESH: the table is new in this transaction).
+ * spec_token 0: an ordinary insertion; else it must be completed by zen_row_complete().  frozen: every snapshot that
+ * can reach the table sees the row at once (COPY FREEZE and REFRESH: the table is new in this transaction).
  */
 extern uint64 zen_row_insert(ZenHTable *ht, MinimalTuple tuple, CommandId cid, uint32 spec_token, bool frozen);
 
 /*
  * CLUSTER and VACUUM FULL: take a row to another table with all versions that some snapshot may see, under their own
- * xids.  zen_row_clone makes a private copy of the chain, newest first, and returns the link to its head, or NULL if
- * there is no row; zen_row_reform replaces one of its versions by the same with other contents; zen_row_place makes the
- * chain a row of the other table.  One chain is in hand at a time.  zen_row_abandon, which abort calls, frees it.
+ * xids.
+ *
+ * zen_row_clone makes a private copy of the chain, newest first, and returns the link to its head; NULL if there is no
+ * row.
+ * zen_row_reform replaces one of its versions by the same with other contents.
+ * zen_row_place makes the chain a row of the other table.
+ * zen_row_abandon frees the chain; abort calls it.
+ *
+ * One chain is in hand at a time.
  */
 extern ZenVersion **zen_row_clone(ZenHTable *from, uint64 tidno);
 extern ZenVersion *zen_row_reform(ZenVersion *v, MinimalTuple tuple);

@@ -1,10 +1,17 @@
 /*
  * rowread.c -- reading rows.
  *
- * Reading takes no lock: enter the epoch, load the word, walk the chain or read the slot, copy, leave.
+ * Reading takes no lock: a reader enters the epoch, loads the word, walks the chain or reads the slot, copies, and
+ * leaves.  Nothing that it looks at is freed before it leaves.  Three things may come in between, and each has its
+ * answer:
  *
- * A scan reads the rows of a block in one go.  What it waits for is memory: a version, or a slot, is seldom near the one before.
- * So all of the block's are asked for before the first is looked at.
+ * - The writer of the version that the reader has chosen aborts, and its slot is scrubbed: the reader looks again.
+ * - A writer pushes a version, or the collector cuts older ones off: the reader goes on with the chain that it has
+ *   loaded.
+ * - A slot is damaged: the reader says so once it is outside the epoch (zen_tuple_unreadable).
+ *
+ * A scan reads the rows of a block in one go.  It waits for memory above all, since a version or a slot is seldom near
+ * the one before.  So it asks for all of the block's before it looks at the first.
  */
 #include "row/rowread.h"
 
@@ -28,6 +35,7 @@ row_buffer(ZenRow *row, uint32 len)
 {
 	Size		needed = len + MINIMAL_TUPLE_OFFSET;
 
+	Assert(row->mcxt != NULL && len >= SizeofMinimalTupleHeader);
 	if (row->capacity < needed)
 	{
 		if (row->buf)
@@ -41,19 +49,25 @@ row_buffer(ZenRow *row, uint32 len)
 	return (MinimalTuple) (row->buf + MINIMAL_TUPLE_OFFSET);
 }
 
-/* Fill the fields that a HeapTuple has and a MinimalTuple has not. */
-static void
-row_header(ZenRow *row, uint64 tidno, uint32 code, TransactionId xmin, TransactionId xmax, CommandId cid,
-		   bool frozen)
+/* Fill in two of the fields that a HeapTuple has and a MinimalTuple has not: where the version is, ... */
+static inline HeapTupleHeader
+set_place(ZenRow *row, uint64 tidno, uint32 code)
 {
 	HeapTupleHeader h = (HeapTupleHeader) row->buf;
 
+	Assert(code <= ZEN_MAX_CODE);
+	zen_make_tid(&row->tid, tidno, code);
+	h->t_ctid = row->tid;
+	return h;
+}
+
+/* ... and which transactions have made and replaced it. */
+static inline void
+set_writers(HeapTupleHeader h, TransactionId xmin, TransactionId xmax, CommandId cid)
+{
 	h->t_choice.t_heap.t_xmin = xmin;
 	h->t_choice.t_heap.t_xmax = xmax;
 	h->t_choice.t_heap.t_field3.t_cid = cid;
-	zen_make_tid(&row->tid, tidno, code);
-	h->t_ctid = row->tid;
-	row->xmin = frozen ? FrozenTransactionId : xmin;
 }
 
 /* Copy the row in a slot; false if it is damaged. */
@@ -63,9 +77,11 @@ copy_slot(ZenRow *row, uint64 tidno, ZenSlot slot, uint64 word1)
 	int64		len = zen_tuple_len(slot, zen_slot_size(slot));
 	TransactionId xmin;
 
+	ZenAssertInEpoch();
 	if (len <= 0 || !zen_tuple_read(slot, row_buffer(row, (uint32) len), (uint32) len, &xmin))
 		return false;
-	row_header(row, tidno, zen_word1_code(word1), xmin, InvalidTransactionId, FirstCommandId, true);
+	set_writers(set_place(row, tidno, zen_word1_code(word1)), xmin, InvalidTransactionId, FirstCommandId);
+	row->xmin = FrozenTransactionId;
 	return true;
 }
 
@@ -76,6 +92,8 @@ copy_version(ZenRow *row, uint64 tidno, ZenVersion *v, ZenVersion *successor)
 	bool		frozen = (zen_version_flags(v) & ZEN_V_FROZEN) != 0;
 	TransactionId xmin = v->xmin;
 
+	ZenAssertInEpoch();
+	Assert(!(zen_version_flags(v) & ZEN_V_TOMBSTONE));
 	if (zen_version_flags(v) & ZEN_V_IN_NVM)
 	{
 		int64		len = zen_tuple_len(v->slot, zen_slot_size(v->slot));
@@ -85,8 +103,12 @@ copy_version(ZenRow *row, uint64 tidno, ZenVersion *v, ZenVersion *successor)
 			return false;
 	}
 	else
+	{
+		Assert(((MinimalTuple) v->data)->t_len == v->len);
 		memcpy(row_buffer(row, v->len), v->data, v->len);
-	row_header(row, tidno, v->code, xmin, successor ? successor->xmin : InvalidTransactionId, v->cmin, frozen);
+	}
+	set_writers(set_place(row, tidno, v->code), xmin, successor ? successor->xmin : InvalidTransactionId, v->cmin);
+	row->xmin = frozen ? FrozenTransactionId : xmin;
 	return true;
 }
 
@@ -141,30 +163,28 @@ typedef enum Fetched
 	FETCH_DAMAGED
 } Fetched;
 
-/* Inside the epoch: fetch from a chain. */
+/* Inside the epoch: fetch from a chain.  *slot: of the version that was wanted. */
 static Fetched
-fetch_version(ZenVersion *head, uint64 tidno, int code, Snapshot snapshot, ZenRow *row,
-			  bool *all_dead, ZenPassed *passed, bool point, ZenSlot *slot)
+fetch_version(ZenFetch *f, ZenVersion *head, bool point, ZenSlot *slot)
 {
 	ZenVersion *successor;
-	ZenVersion *v = wanted_version(head, code, snapshot, &successor);
+	ZenVersion *v = wanted_version(head, f->code, f->snapshot, &successor);
 
-	if (passed)
-		note_passed(passed, head, v);
+	if (f->passed != NULL)
+		note_passed(f->passed, head, v);
 	if (v == NULL)
 	{
-		if (all_dead)
-			*all_dead = (zen_version_flags(head) & (ZEN_V_TOMBSTONE | ZEN_V_FROZEN)) ==
-				(ZEN_V_TOMBSTONE | ZEN_V_FROZEN);
+		f->all_dead = (zen_version_flags(head) & (ZEN_V_TOMBSTONE | ZEN_V_FROZEN)) ==
+			(ZEN_V_TOMBSTONE | ZEN_V_FROZEN);
 		return FETCH_NONE;
 	}
 	*slot = v->slot;
-	if (!copy_version(row, tidno, v, successor))
+	if (!copy_version(f->row, f->tidno, v, successor))
 	{
 		if (zen_version_state(v) != ZEN_XID_ABORTED)
 			return FETCH_DAMAGED;
-		/* by its code a version is fetched whatever its fate */
-		return snapshot->snapshot_type == SNAPSHOT_ANY && code >= 0 ? FETCH_NONE : FETCH_AGAIN;
+		/* by its code a version is fetched even if it has aborted */
+		return f->snapshot->snapshot_type == SNAPSHOT_ANY && f->code >= 0 ? FETCH_NONE : FETCH_AGAIN;
 	}
 	if (point && !(zen_version_flags(v) & ZEN_V_IN_NVM))
 		zen_version_touch(head, zen_sketch_age());
@@ -173,13 +193,13 @@ fetch_version(ZenVersion *head, uint64 tidno, int code, Snapshot snapshot, ZenRo
 
 /* Inside the epoch: fetch from the slot that a word in state NVM leads to. */
 static Fetched
-fetch_slot(ZenSlot slot, uint64 tidno, int code, ZenRow *row)
+fetch_slot(const ZenFetch *f, ZenSlot slot)
 {
 	ZenTupleHeader h = zen_tuple_header(slot);
 
-	if (code >= 0 && zen_word1_code(h.word1) != code)
+	if (f->code >= 0 && zen_word1_code(h.word1) != f->code)
 		return FETCH_NONE;
-	return copy_slot(row, tidno, slot, h.word1) ? FETCH_MISSED : FETCH_DAMAGED;
+	return copy_slot(f->row, f->tidno, slot, h.word1) ? FETCH_MISSED : FETCH_DAMAGED;
 }
 
 static void
@@ -190,72 +210,73 @@ count_reads(ZenHTable *ht, ZenTableCounter counter, uint32 hits, uint32 misses)
 	zen_tablestat_add(ht->idx, zen_tablestat_generation(ht->idx), counter, hits + misses);
 }
 
-/* zen_row_fetch and zen_row_read. */
-static Fetched
-fetch_row(ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, ZenRow *row,
-		  bool *all_dead, ZenPassed *passed, bool point)
+/* Inside the epoch: one look at a row.  *slot: where it is persistent, if it is. */
+static inline Fetched
+look(ZenFetch *f, bool point, ZenSlot *slot)
 {
 	ZenSpilledChain space;
-	ZenVersion *head;
-	ZenWord    *word;
-	Fetched		fetched;
-	ZenSlot		slot = InvalidZenSlot;
 	uint64		w;
+	ZenVersion *head = zen_tid_chain(f->ht, f->tidno, &w, &space);
 
+	if (head != NULL)
+		return fetch_version(f, head, point, slot);
+	if (zen_word_state(w) == ZEN_WORD_NVM)
+	{
+		*slot = zen_word_ref(w);
+		return fetch_slot(f, *slot);
+	}
+	f->all_dead = zen_word_state(w) != ZEN_WORD_UNUSED;
+	return FETCH_NONE;
+}
+
+/* zen_row_fetch and zen_row_read. */
+static inline Fetched
+fetch_row(ZenFetch *f, bool point)
+{
+	Snapshot	snapshot = f->snapshot;
+	ZenSlot		slot = InvalidZenSlot;
+	Fetched		fetched;
+
+	Assert(snapshot != InvalidSnapshot && f->code <= ZEN_MAX_CODE);
 	do
 	{
-		if (all_dead)
-			*all_dead = false;
-		if (passed)
-			passed->n = 0;
+		f->all_dead = false;
+		if (f->passed != NULL)
+			f->passed->n = 0;
 		if (snapshot->snapshot_type == SNAPSHOT_DIRTY)
 		{
 			snapshot->xmin = snapshot->xmax = InvalidTransactionId;
 			snapshot->speculativeToken = 0;
 		}
-		fetched = FETCH_NONE;
-		w = ZEN_WORD_UNUSED;
 		zen_epoch_enter();
-		word = zen_tidmap_word(ht, tidno);
-		head = word ? zen_word_chain(ht, tidno, word, &w, &space) : NULL;
-		if (head != NULL)
-			fetched = fetch_version(head, tidno, code, snapshot, row, all_dead, passed, point, &slot);
-		else if (zen_word_state(w) == ZEN_WORD_NVM)
-		{
-			slot = zen_word_ref(w);
-			fetched = fetch_slot(slot, tidno, code, row);
-		}
-		else if (all_dead)
-			*all_dead = zen_word_state(w) != ZEN_WORD_UNUSED;
+		fetched = look(f, point, &slot);
 		zen_epoch_leave();
 	} while (fetched == FETCH_AGAIN);
 	if (fetched == FETCH_DAMAGED)
 	{
-		zen_tuple_unreadable(slot, tidno);
+		zen_tuple_unreadable(slot, f->tidno);
 		return FETCH_NONE;
 	}
 	if (fetched == FETCH_FOUND)
-		count_reads(ht, point ? ZEN_T_HITS : ZEN_T_SCANNED, 1, 0);
+		count_reads(f->ht, point ? ZEN_T_HITS : ZEN_T_SCANNED, 1, 0);
 	else if (fetched != FETCH_NONE)
-		count_reads(ht, point ? ZEN_T_MISSES : ZEN_T_SCANNED, 0, 1);
+		count_reads(f->ht, point ? ZEN_T_MISSES : ZEN_T_SCANNED, 0, 1);
 	return fetched;
 }
 
 bool
-zen_row_fetch(ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, ZenRow *row,
-			  bool *all_dead, ZenPassed *passed)
+zen_row_fetch(ZenFetch *f)
 {
-	return fetch_row(ht, tidno, code, snapshot, row, all_dead, passed, false) != FETCH_NONE;
+	return fetch_row(f, false) != FETCH_NONE;
 }
 
 bool
-zen_row_read(ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, ZenRow *row,
-			 bool *all_dead, ZenPassed *passed)
+zen_row_read(ZenFetch *f)
 {
-	Fetched		fetched = fetch_row(ht, tidno, code, snapshot, row, all_dead, passed, true);
+	Fetched		fetched = fetch_row(f, true);
 
 	if (fetched == FETCH_MISSED)
-		zen_admission_missed(ht, tidno);
+		zen_admission_missed(f->ht, f->tidno);
 	return fetched != FETCH_NONE;
 }
 
@@ -274,16 +295,16 @@ prefetch_row(uint64 w)
 
 /* Inside the epoch: fetch what a word leads to, if that is simple. */
 static inline Fetched
-fetch_word(uint64 w, uint64 tidno, Snapshot snapshot, ZenRow *row)
+fetch_word(ZenFetch *f, uint64 w)
 {
 	ZenSlot		ignored;
 
 	switch (zen_word_state(w))
 	{
 		case ZEN_WORD_ENTRY:
-			return fetch_version(zen_word_entry(w), tidno, ZEN_ANY_CODE, snapshot, row, NULL, NULL, false, &ignored);
+			return fetch_version(f, zen_word_entry(w), false, &ignored);
 		case ZEN_WORD_NVM:
-			return fetch_slot(zen_word_ref(w), tidno, ZEN_ANY_CODE, row);
+			return fetch_slot(f, zen_word_ref(w));
 		case ZEN_WORD_SPILLED:
 			return FETCH_AGAIN;
 		default:
@@ -313,6 +334,7 @@ zen_row_prefetch_block(ZenHTable *ht, uint64 block)
 void
 zen_row_fetch_block(ZenHTable *ht, uint64 block, uint64 wanted, Snapshot snapshot, ZenRowBlock *rows)
 {
+	ZenFetch	f = {.ht = ht,.snapshot = snapshot,.code = ZEN_ANY_CODE};
 	uint64		first = block * ZEN_TIDS_PER_BLOCK;
 	ZenWord    *words;
 	uint32		hits = 0,
@@ -329,7 +351,9 @@ zen_row_fetch_block(ZenHTable *ht, uint64 block, uint64 wanted, Snapshot snapsho
 		int			i = pg_rightmost_one_pos64(left);
 		uint64		bit = UINT64CONST(1) << i;
 
-		switch (fetch_word(zen_word_read(&words[i]), first + i, snapshot, &rows->rows[i]))
+		f.tidno = first + i;
+		f.row = &rows->rows[i];
+		switch (fetch_word(&f, zen_word_read(&words[i])))
 		{
 			case FETCH_NONE:
 				break;
@@ -349,12 +373,14 @@ zen_row_fetch_block(ZenHTable *ht, uint64 block, uint64 wanted, Snapshot snapsho
 		}
 	}
 	zen_epoch_leave();
+	Assert((rows->found & rows->apart) == 0 && ((rows->found | rows->apart) & ~wanted) == 0);
 	count_reads(ht, ZEN_T_SCANNED, hits, misses);
 }
 
 void
 zen_row_copy(ZenRow *to, const ZenRow *from)
 {
+	Assert(to != from && from->len > MINIMAL_TUPLE_OFFSET);
 	(void) row_buffer(to, from->len - MINIMAL_TUPLE_OFFSET);
 	memcpy(to->buf, from->buf, from->len);
 	to->tid = from->tid;
@@ -363,7 +389,18 @@ zen_row_copy(ZenRow *to, const ZenRow *from)
 
 /* ---------- other looks at a row ---------- */
 
-/* What is to be known of a chain's newest versions. */
+/* The version under a tombstone that has data and has not aborted, or NULL. */
+static ZenVersion *
+deleted_version(ZenVersion *deleter)
+{
+	ZenVersion *v = deleter;
+
+	while (v != NULL && (zen_version_flags(v) & ZEN_V_TOMBSTONE))
+		v = v->older ? zen_top_version(v->older) : NULL;
+	return v;
+}
+
+/* The version of a chain that zen_row_inspect() copies, or NULL, and all that is to be known of the newest versions. */
 static ZenVersion *
 inspect_chain(ZenVersion *head, ZenRowInfo *info)
 {
@@ -377,9 +414,7 @@ inspect_chain(ZenVersion *head, ZenRowInfo *info)
 	{
 		ZenVersion *deleter = v;
 
-		v = v->older ? zen_top_version(v->older) : NULL;
-		while (v != NULL && (zen_version_flags(v) & ZEN_V_TOMBSTONE))
-			v = v->older ? zen_top_version(v->older) : NULL;
+		v = deleted_version(deleter);
 		if (zen_version_flags(deleter) & ZEN_V_FROZEN)
 		{
 			info->state = ZEN_ROW_DEAD;
@@ -394,8 +429,8 @@ inspect_chain(ZenVersion *head, ZenRowInfo *info)
 		}
 
 		/*
-		 * deleted by a transaction that inserted it: never seen by anyone
-		 * else
+		 * if the deleter has inserted it as well, no other transaction ever
+		 * sees it
 		 */
 	}
 	else if (state == ZEN_XID_COMMITTED)
@@ -403,8 +438,8 @@ inspect_chain(ZenVersion *head, ZenRowInfo *info)
 	else
 	{
 		/*
-		 * an update under way leaves the row live either way: count it as
-		 * live, as its new version
+		 * an update under way leaves the row live, however it ends: count it
+		 * as live, as its new version
 		 */
 		info->xid = v->xmin;
 		info->state = ZEN_ROW_INSERT_IN_PROGRESS;
@@ -415,14 +450,13 @@ inspect_chain(ZenVersion *head, ZenRowInfo *info)
 	return v;
 }
 
-/* One attempt at zen_row_inspect(). */
+/* Inside the epoch: one attempt at zen_row_inspect(). */
 static Fetched
 inspect(ZenHTable *ht, uint64 tidno, ZenRow *row, ZenRowInfo *info, ZenSlot *slot)
 {
-	ZenWord    *word = zen_tidmap_word(ht, tidno);
-	uint64		w = ZEN_WORD_UNUSED;
 	ZenSpilledChain space;
-	ZenVersion *v = word ? zen_word_chain(ht, tidno, word, &w, &space) : NULL;
+	uint64		w;
+	ZenVersion *v = zen_tid_chain(ht, tidno, &w, &space);
 
 	if (v != NULL)
 	{
@@ -470,50 +504,46 @@ zen_row_inspect(ZenHTable *ht, uint64 tidno, ZenRow *row, ZenRowInfo *info)
 	} while (fetched == FETCH_AGAIN);
 	if (fetched == FETCH_DAMAGED)
 		zen_tuple_unreadable(slot, tidno);
+	Assert(fetched != FETCH_FOUND || info->state >= ZEN_ROW_LIVE);
 	return fetched == FETCH_FOUND;
 }
 
-/*
- * What counts for ANALYZE: the row as it is if all transactions under way elsewhere were to abort.  The newest version that is
- * committed or this transaction's, NULL if there is none or, *dead, if it says that the row is deleted.
- */
+/* The newest version, tombstones included, that is committed or this transaction's; NULL if there is none. */
 static ZenVersion *
-settled_version(ZenVersion *v, bool *dead)
+settled_version(ZenVersion *head)
 {
-	for (; v != NULL; v = v->older)
+	for (ZenVersion *v = head; v != NULL; v = v->older)
 	{
 		ZenXidState state = zen_version_state(v);
 
-		if (state != ZEN_XID_COMMITTED && state != ZEN_XID_CURRENT)
-			continue;
-		*dead = (zen_version_flags(v) & ZEN_V_TOMBSTONE) != 0;
-		return *dead ? NULL : v;
+		if (state == ZEN_XID_COMMITTED || state == ZEN_XID_CURRENT)
+			return v;
 	}
 	return NULL;
 }
 
-/* Inside the epoch: zen_row_sample. */
+/* Inside the epoch: zen_row_sample.  The row is taken as it is if all transactions under way elsewhere abort. */
 static Fetched
-sample(ZenHTable *ht, uint64 tidno, ZenRow *row, bool *dead, ZenSlot *slot)
+sample(const ZenFetch *f, bool *dead, ZenSlot *slot)
 {
-	ZenWord    *word = zen_tidmap_word(ht, tidno);
-	uint64		w = ZEN_WORD_UNUSED;
 	ZenSpilledChain space;
-	ZenVersion *v = word ? zen_word_chain(ht, tidno, word, &w, &space) : NULL;
+	uint64		w;
+	ZenVersion *v = zen_tid_chain(f->ht, f->tidno, &w, &space);
 
 	*dead = false;
 	if (v != NULL)
 	{
-		v = settled_version(v, dead);
-		if (v == NULL)
+		v = settled_version(v);
+		*dead = v != NULL && (zen_version_flags(v) & ZEN_V_TOMBSTONE);
+		if (v == NULL || *dead)
 			return FETCH_NONE;
 		*slot = v->slot;
-		return copy_version(row, tidno, v, NULL) ? FETCH_FOUND : FETCH_DAMAGED;
+		return copy_version(f->row, f->tidno, v, NULL) ? FETCH_FOUND : FETCH_DAMAGED;
 	}
 	if (zen_word_state(w) == ZEN_WORD_NVM)
 	{
 		*slot = zen_word_ref(w);
-		return fetch_slot(*slot, tidno, ZEN_ANY_CODE, row);
+		return fetch_slot(f, *slot);
 	}
 	*dead = zen_word_state(w) != ZEN_WORD_UNUSED;
 	return FETCH_NONE;
@@ -522,11 +552,12 @@ sample(ZenHTable *ht, uint64 tidno, ZenRow *row, bool *dead, ZenSlot *slot)
 bool
 zen_row_sample(ZenHTable *ht, uint64 tidno, ZenRow *row, bool *dead)
 {
+	ZenFetch	f = {.ht = ht,.tidno = tidno,.code = ZEN_ANY_CODE,.row = row};
 	ZenSlot		slot = InvalidZenSlot;
 	Fetched		fetched;
 
 	zen_epoch_enter();
-	fetched = sample(ht, tidno, row, dead, &slot);
+	fetched = sample(&f, dead, &slot);
 	zen_epoch_leave();
 	if (fetched == FETCH_DAMAGED)
 		zen_tuple_unreadable(slot, tidno);
@@ -536,23 +567,19 @@ zen_row_sample(ZenHTable *ht, uint64 tidno, ZenRow *row, bool *dead)
 bool
 zen_row_newest(ZenHTable *ht, uint64 tidno, uint32 *code)
 {
-	ZenWord    *word;
 	ZenSpilledChain space;
-	uint64		w = ZEN_WORD_UNUSED;
+	ZenVersion *v;
+	uint64		w;
 	bool		found = false;
 
 	zen_epoch_enter();
-	word = zen_tidmap_word(ht, tidno);
-	for (ZenVersion *v = word ? zen_word_chain(ht, tidno, word, &w, &space) : NULL; v != NULL; v = v->older)
+	v = zen_tid_chain(ht, tidno, &w, &space);
+	if (v != NULL)
+		v = settled_version(v);
+	if (v != NULL)
 	{
-		ZenXidState state = zen_version_state(v);
-
-		if (state == ZEN_XID_COMMITTED || state == ZEN_XID_CURRENT)
-		{
-			*code = v->code;
-			found = !(zen_version_flags(v) & ZEN_V_TOMBSTONE);
-			break;
-		}
+		*code = v->code;
+		found = !(zen_version_flags(v) & ZEN_V_TOMBSTONE);
 	}
 	if (zen_word_state(w) == ZEN_WORD_NVM)
 	{
@@ -566,19 +593,18 @@ zen_row_newest(ZenHTable *ht, uint64 tidno, uint32 *code)
 bool
 zen_row_forward(ZenHTable *ht, uint64 tidno, Snapshot snapshot, uint64 *next)
 {
-	ZenWord    *word;
 	ZenSpilledChain space;
 	ZenVersion *v;
 	uint64		w;
 	bool		found = false;
 
 	zen_epoch_enter();
-	word = zen_tidmap_word(ht, tidno);
-	v = word ? zen_word_chain(ht, tidno, word, &w, &space) : NULL;
-	while (v != NULL && !zen_snapshot_sees(v, snapshot))
-		v = v->older;
+	for (v = zen_tid_chain(ht, tidno, &w, &space); v != NULL; v = v->older)
+		if (zen_snapshot_sees(v, snapshot))
+			break;
 	if (v != NULL && (zen_version_flags(v) & ZEN_V_FORWARD))
 	{
+		Assert(v->forward_tidno != tidno);
 		*next = v->forward_tidno;
 		found = true;
 	}

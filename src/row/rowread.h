@@ -29,7 +29,7 @@ typedef struct ZenRow
 								 * xid */
 } ZenRow;
 
-/* What a serializable reader wants to know about the versions it passed over. */
+/* What a serializable reader wants to know about the versions that it passed over. */
 typedef struct ZenPassed
 {
 	TransactionId *xids;		/* writers of newer versions, not aborted, not
@@ -38,22 +38,30 @@ typedef struct ZenPassed
 	uint32		capacity;
 } ZenPassed;
 
-/*
- * zen_row_fetch -- copy the version that the snapshot sees; false if there is none.
- *
- * With code >= 0 only the version with that code will do (SnapshotAny: whatever its fate).  *all_dead, if not NULL:
- * no snapshot will ever see a row under this TID again.  passed, if not NULL, is filled.
- */
-extern bool zen_row_fetch(ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, ZenRow *row,
-						  bool *all_dead, ZenPassed *passed);
+/* What to fetch, and what came of it. */
+typedef struct ZenFetch
+{
+	ZenHTable  *ht;
+	uint64		tidno;
+	Snapshot	snapshot;
+	int			code;			/* the only version that will do (by
+								 * SnapshotAny even an aborted one), or
+								 * ZEN_ANY_CODE */
+	bool		all_dead;		/* result, if none is found: no snapshot will
+								 * ever see a row under this TID again */
+	ZenRow	   *row;			/* gets the copy */
+	ZenPassed  *passed;			/* NULL, or is filled */
+} ZenFetch;
+
+/* zen_row_fetch -- copy the version that the snapshot sees; false if there is none. */
+extern bool zen_row_fetch(ZenFetch *fetch);
 
 /*
  * zen_row_read -- the same for a point read: it counts for the Met-Cache, and may bring the row there.
  *
  * Caller holds a lock on the table.
  */
-extern bool zen_row_read(ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, ZenRow *row,
-						 bool *all_dead, ZenPassed *passed);
+extern bool zen_row_read(ZenFetch *fetch);
 
 /* The rows of a block of TIDs that a snapshot sees.  All zero at first, but for rows[].mcxt. */
 typedef struct ZenRowBlock
@@ -66,22 +74,23 @@ typedef struct ZenRowBlock
 StaticAssertDecl(ZEN_TIDS_PER_BLOCK == 64, "a TID of a block has a bit");
 
 /*
- * zen_row_fetch_block -- copy those of a block's rows that are wanted (bits as in ZenRowBlock) and that the snapshot sees.
+ * zen_row_fetch_block -- copy those of a block's rows that are wanted and that the snapshot sees.
  *
- * As zen_row_fetch would, with ZEN_ANY_CODE, but faster.  Left to that are rows that are being spilled, and damaged ones.
+ * wanted has bits as ZenRowBlock.  The same as zen_row_fetch() with ZEN_ANY_CODE, but faster.  Rows that are being
+ * spilled, and damaged ones, are left to that.
  */
 extern void zen_row_fetch_block(ZenHTable *ht, uint64 block, uint64 wanted, Snapshot snapshot, ZenRowBlock *rows);
 
-/* zen_row_prefetch_block -- ask for the memory of a block's rows, which are about to be read one by one. */
+/* zen_row_prefetch_block -- ask for the memory of a block's rows, which the caller is about to read one by one. */
 extern void zen_row_prefetch_block(ZenHTable *ht, uint64 block);
 
 /* zen_row_copy -- a row once more, in to's own buffer. */
 extern void zen_row_copy(ZenRow *to, const ZenRow *from);
 
-/* zen_row_newest -- the code of the newest version that is committed or this transaction's; false if none. */
+/* zen_row_newest -- the code of the newest version that is committed or this transaction's; false if there is none. */
 extern bool zen_row_newest(ZenHTable *ht, uint64 tidno, uint32 *code);
 
-/* zen_row_forward -- does the snapshot see that the row has gone on under another TID?  Which? */
+/* zen_row_forward -- does the snapshot see that the row has gone on under another TID?  *next: under which one. */
 extern bool zen_row_forward(ZenHTable *ht, uint64 tidno, Snapshot snapshot, uint64 *next);
 
 /* zen_row_state -- for index builds: what stands under a TID. */
@@ -115,8 +124,8 @@ extern bool zen_row_inspect(ZenHTable *ht, uint64 tidno, ZenRow *row, ZenRowInfo
 /*
  * zen_row_sample -- for ANALYZE: copy the newest version that is committed or this transaction's.
  *
- * What others have not committed does not count, as if it were undone.  False if there is no row; *dead: a deleted one that waits for
- * VACUUM, or for this transaction's end.
+ * Changes that other transactions have not committed do not count, as if they were undone.  False if there is no row;
+ * *dead: there is a deleted one, which waits for VACUUM or for this transaction's end.
  */
 extern bool zen_row_sample(ZenHTable *ht, uint64 tidno, ZenRow *row, bool *dead);
 

@@ -1,12 +1,15 @@
 /*
  * visibility.c -- snapshots against version chains.
  *
- * One rule for all snapshots: walk from the newest version, pass over those whose writer the snapshot does not see, and
- * take the first one left; if it is a tombstone the row is not there.  What "see" means for each snapshot type
- * is in one function each.
+ * One rule for all snapshots: a reader walks from the newest version, and passes over those whose writer the snapshot
+ * does not see.  It takes the first one left; if that is a tombstone, the row is not there.  One function for each
+ * snapshot type says what "see" means.
  *
- * Writers that abort become visible as aborted in pg_xact before they have popped their versions, so every walk
- * must expect aborted versions anywhere above the committed ones.
+ * - pg_xact shows a writer as aborted before it has popped its versions.  So every walk must expect aborted versions
+ *   anywhere above the committed ones.
+ * - The ProcArray is asked before pg_xact.  A transaction is in pg_xact first and leaves the ProcArray then, so one
+ *   that is in neither has aborted.
+ * - A hint bit is only set when the answer is final.
  */
 #include "row/visibility.h"
 
@@ -24,6 +27,8 @@ zen_version_state(ZenVersion *v)
 		return ZEN_XID_COMMITTED;
 	if (flags & ZEN_V_ABORTED)
 		return ZEN_XID_ABORTED;
+	ZenAssertNoWordLocked();	/* pg_xact may have to be read */
+	Assert(TransactionIdIsNormal(v->xmin));
 	if (TransactionIdIsCurrentTransactionId(v->xmin))
 		return ZEN_XID_CURRENT;
 	if (TransactionIdIsInProgress(v->xmin))
@@ -40,6 +45,7 @@ zen_version_state(ZenVersion *v)
 bool
 zen_xid_in_progress_elsewhere(TransactionId xid)
 {
+	ZenAssertNoWordLocked();
 	return !TransactionIdIsCurrentTransactionId(xid) && TransactionIdIsInProgress(xid);
 }
 
@@ -53,6 +59,7 @@ mvcc_sees(ZenVersion *v, Snapshot snapshot)
 		return true;
 	if (flags & ZEN_V_ABORTED)
 		return false;
+	Assert(TransactionIdIsNormal(v->xmin));
 	if (!(flags & ZEN_V_COMMITTED) && TransactionIdIsCurrentTransactionId(v->xmin))
 		return v->cmin < snapshot->curcid;
 	if (XidInMVCCSnapshot(v->xmin, snapshot))
@@ -68,7 +75,12 @@ mvcc_sees(ZenVersion *v, Snapshot snapshot)
 	return false;
 }
 
-/* SnapshotDirty: everything counts that is committed or still may be; says whom to wait for. */
+/*
+ * SnapshotDirty: a version counts that is committed or still may be.
+ *
+ * The snapshot's xmin is a transaction that inserts the row, its xmax one that updates or deletes it: the caller waits
+ * for that.
+ */
 static ZenVersion *
 dirty_version(ZenVersion *head, Snapshot snapshot, ZenVersion **successor)
 {
@@ -161,6 +173,8 @@ version_with_data(ZenVersion *head, Snapshot snapshot, ZenVersion **successor)
 ZenVersion *
 zen_visible_version(ZenVersion *head, Snapshot snapshot, ZenVersion **successor)
 {
+	ZenAssertInEpoch();
+	Assert(head != NULL);
 	switch (snapshot->snapshot_type)
 	{
 		case SNAPSHOT_DIRTY:
@@ -185,6 +199,8 @@ zen_visible_version(ZenVersion *head, Snapshot snapshot, ZenVersion **successor)
 ZenVersion *
 zen_find_version(ZenVersion *head, uint32 code, ZenVersion **successor)
 {
+	ZenAssertInEpoch();
+	Assert(head != NULL);
 	*successor = NULL;
 	for (ZenVersion *v = head; v != NULL; v = v->older)
 	{
@@ -199,6 +215,7 @@ zen_find_version(ZenVersion *head, uint32 code, ZenVersion **successor)
 ZenVersion *
 zen_top_version(ZenVersion *head)
 {
+	ZenAssertInEpoch();
 	for (ZenVersion *v = head; v != NULL; v = v->older)
 		if (zen_version_state(v) != ZEN_XID_ABORTED)
 			return v;

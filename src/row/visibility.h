@@ -18,7 +18,7 @@ typedef enum ZenXidState
 	ZEN_XID_ABORTED
 } ZenXidState;
 
-/* zen_version_state -- what has become of the version's writer; leaves hint bits. */
+/* zen_version_state -- how the version's writer has ended, if it has; leaves hint bits. */
 extern ZenXidState zen_version_state(ZenVersion *v);
 
 /* zen_xid_in_progress_elsewhere -- is a transaction other than this one running under xid? */
@@ -30,8 +30,8 @@ extern bool zen_snapshot_sees(ZenVersion *v, Snapshot snapshot);
 /*
  * zen_visible_version -- the version of the chain that the snapshot sees, or NULL.
  *
- * Never a tombstone.  SnapshotAny gives the newest version that has not aborted.  SnapshotDirty sets the snapshot's xmin,
- * xmax and speculativeToken.  *successor: the next newer version that has not aborted, or NULL.
+ * Never a tombstone.  SnapshotAny gives the newest version that has not aborted.  SnapshotDirty sets the snapshot's
+ * xmin, xmax and speculativeToken.  *successor: the next newer version that has not aborted, or NULL.
  */
 extern ZenVersion *zen_visible_version(ZenVersion *head, Snapshot snapshot, ZenVersion **successor);
 

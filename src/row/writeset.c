@@ -2,6 +2,9 @@
  * writeset.c -- growing arrays of what a transaction has done.
  *
  * They live as long as the process, so that a transaction costs no allocation; after a huge transaction they shrink.
+ *
+ * - Room is reserved before anything is changed, so that an add cannot fail.
+ * - Nest levels never fall from one entry to the next, so the entries of a savepoint are the last ones of each array.
  */
 #include "row/writeset.h"
 
@@ -27,6 +30,25 @@ grow(void *array, uint32 *capacity, uint32 needed, Size element)
 		array = repalloc_huge(array, (Size) wanted * element);
 	*capacity = wanted;
 	return array;
+}
+
+/* The level of a new entry, which is behind one of level *before, if that is not NULL. */
+static int
+present_level(const int *before)
+{
+	int			level = GetCurrentTransactionNestLevel();
+
+	Assert(level > 0);
+	Assert(before == NULL || *before <= level);
+	return level;
+}
+
+/* What all adds promise. */
+static void
+check_add(uint32 n, uint32 capacity)
+{
+	ZenAssertNoWordLocked();
+	Assert(n < capacity);		/* it was reserved */
 }
 
 static void
@@ -78,45 +100,54 @@ zen_writeset_reserve_blocks(uint32 nblocks)
 void
 zen_writeset_add_block(ZenHTable *ht, uint32 block)
 {
-	ZenSpilledBlock *b = &zen_writeset.blocks[zen_writeset.nblocks++];
+	ZenWriteSet *ws = &zen_writeset;
+	ZenSpilledBlock *b = &ws->blocks[ws->nblocks];
 
-	Assert(zen_writeset.nblocks <= zen_writeset.blocks_capacity);
+	check_add(ws->nblocks, ws->blocks_capacity);
 	b->ht = ht;
 	b->block = block;
-	b->nest_level = GetCurrentTransactionNestLevel();
+	b->nest_level = present_level(ws->nblocks > 0 ? &b[-1].nest_level : NULL);
+	ws->nblocks++;
 }
 
 void
 zen_writeset_add(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenVersion *version)
 {
-	ZenWrite   *w = &zen_writeset.writes[zen_writeset.nwrites++];
+	ZenWriteSet *ws = &zen_writeset;
+	ZenWrite   *w = &ws->writes[ws->nwrites];
 
-	Assert(zen_writeset.nwrites <= zen_writeset.writes_capacity);
+	check_add(ws->nwrites, ws->writes_capacity);
+	Assert(!ws->writes_closed && word == zen_tidmap_word(ht, tidno));
 	w->ht = ht;
 	w->tidno = tidno;
 	w->word = word;
 	w->version = version;
-	w->nest_level = GetCurrentTransactionNestLevel();
+	w->nest_level = present_level(ws->nwrites > 0 ? &w[-1].nest_level : NULL);
 	w->slot = InvalidZenSlot;
-	zen_writeset.bytes += zen_write_bytes(version);
+	ws->nwrites++;
+	ws->bytes += zen_write_bytes(version);
 }
 
 void
 zen_writeset_add_lock(ZenHTable *ht, uint64 tidno, TransactionId xid, LockTupleMode mode)
 {
-	ZenLockedRow *l = &zen_writeset.locks[zen_writeset.nlocks++];
+	ZenWriteSet *ws = &zen_writeset;
+	ZenLockedRow *l = &ws->locks[ws->nlocks];
 
-	Assert(zen_writeset.nlocks <= zen_writeset.locks_capacity);
+	check_add(ws->nlocks, ws->locks_capacity);
+	Assert(!ws->locks_closed && TransactionIdIsCurrentTransactionId(xid));
 	l->ht = ht;
 	l->tidno = tidno;
 	l->xid = xid;
 	l->mode = mode;
-	l->nest_level = GetCurrentTransactionNestLevel();
+	l->nest_level = present_level(ws->nlocks > 0 ? &l[-1].nest_level : NULL);
+	ws->nlocks++;
 }
 
 void
 zen_writeset_subcommit(int nest_level)
 {
+	Assert(nest_level > 1);
 	for (uint32 i = zen_writeset.nwrites; i > 0 && zen_writeset.writes[i - 1].nest_level >= nest_level; i--)
 		zen_writeset.writes[i - 1].nest_level = nest_level - 1;
 	for (uint32 i = zen_writeset.nlocks; i > 0 && zen_writeset.locks[i - 1].nest_level >= nest_level; i--)
@@ -130,6 +161,7 @@ zen_writeset_forget(ZenHTable *ht)
 {
 	uint32		n = 0;
 
+	Assert(!zen_writeset.writes_closed);
 	for (uint32 i = 0; i < zen_writeset.nwrites; i++)
 		if (zen_writeset.writes[i].ht != ht)
 			zen_writeset.writes[n++] = zen_writeset.writes[i];

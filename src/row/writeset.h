@@ -1,8 +1,8 @@
 /*
  * writeset.h -- what this transaction has written and locked.
  *
- * Process-local.  Filled by rowmake.c and rowchange.c, consumed by commit.c; entries of a savepoint that is rolled back are
- * taken out.
+ * Process-local.  rowmake.c, rowchange.c and rowlock.c fill it, txn/ consumes it.  The entries of a savepoint that is
+ * rolled back are taken out.
  */
 #ifndef ZEN_WRITESET_H
 #define ZEN_WRITESET_H
@@ -22,7 +22,7 @@ typedef struct ZenWrite
 								 * (R5) */
 
 	/*
-	 * commit: of the version, which others may collect as soon as it is
+	 * commit: of the version, which the collector may take as soon as it is
 	 * visible
 	 */
 	TransactionId xid;
@@ -87,7 +87,11 @@ extern void zen_writeset_reserve_blocks(uint32 nblocks);
 extern void zen_writeset_add(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenVersion *version);
 extern void zen_writeset_add_block(ZenHTable *ht, uint32 block);
 
-/* zen_write_bytes -- of DRAM that a version of this transaction takes, with the one that it replaces; inside an epoch if there is one. */
+/*
+ * zen_write_bytes -- the bytes of DRAM that a version of this transaction takes, with the one that it replaces.
+ *
+ * Inside an epoch, if it replaces one.
+ */
 static inline Size
 zen_write_bytes(ZenVersion *v)
 {

@@ -1,8 +1,8 @@
 /*
  * zenam_dml.c -- insert, update, delete, lock.
  *
- * Thin over row/rowchange.c, which judges and applies one attempt.  This file waits for other transactions between
- * attempts, in heap's manner: the heavyweight tuple lock first, so that waiters queue fairly, then the other
+ * Thin over row/rowchange.c and row/rowlock.c, which judge and apply one attempt.  This file waits for other transactions
+ * between attempts, in heap's manner: the heavyweight tuple lock first, so that waiters queue fairly, then the other
  * transaction's end; and it sees to toasting, predicate locks and statistics.
  *
  * Toasting an update deletes out-of-line values of the old row, so the row is locked before: nobody else may then put
@@ -22,6 +22,7 @@
 #include "recovery/recovery.h"
 #include "row/lockers.h"
 #include "row/rowchange.h"
+#include "row/rowlock.h"
 #include "storage/lmgr.h"
 #include "storage/predicate.h"
 #include "table/zenam_callbacks.h"
@@ -79,8 +80,11 @@ static ZenRow old_row;			/* reused */
 static bool
 fetch_old(Relation rel, ItemPointer tid, HeapTuple old)
 {
+	ZenFetch	f = {.ht = zen_rel_htable(rel),.tidno = zen_tidno(tid),.snapshot = SnapshotAny,
+	.code = (int) zen_tid_code(tid),.row = &old_row};
+
 	old_row.mcxt = TopMemoryContext;
-	if (!zen_row_fetch(zen_rel_htable(rel), zen_tidno(tid), (int) zen_tid_code(tid), SnapshotAny, &old_row, NULL, NULL))
+	if (!zen_row_fetch(&f))
 		return false;
 	old->t_data = (HeapTupleHeader) old_row.buf;
 	old->t_len = old_row.len;
@@ -502,10 +506,12 @@ lock_version(Relation rel, ItemPointer tid, TupleTableSlot *slot, CommandId cid,
 	ZenChange	c = make_change(rel, tid, cid, mode, InvalidSnapshot);
 	Waiter		w = make_waiter(rel, tid, mode, policy, XLTW_Lock);
 	TM_Result	result = attempt(&c, &w, zen_row_lock);
+	ZenFetch	f = {.ht = c.ht,.tidno = c.tidno,.snapshot = SnapshotAny,.code = (int) c.code};
 
 	end_wait(&w);
 	*tmfd = c.tmfd;
-	if (zen_row_fetch(c.ht, c.tidno, (int) c.code, SnapshotAny, zenam_slot_row(slot), NULL, NULL))
+	f.row = zenam_slot_row(slot);
+	if (zen_row_fetch(&f))
 		zenam_slot_store(slot, RelationGetRelid(rel));
 	else if (result == TM_Ok)
 		elog(ERROR, "locked row version is gone");

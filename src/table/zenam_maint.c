@@ -378,8 +378,11 @@ build_fetch(BuildSource *source, uint64 tidno, IndexInfo *index_info, TupleTable
 
 	if (IsMVCCSnapshot(source->snapshot))
 	{
+		ZenFetch	f = {.ht = source->ht,.tidno = tidno,.snapshot = source->snapshot,
+		.code = ZEN_ANY_CODE,.row = buffer};
+
 		row->index_it = row->alive = true;
-		if (!zen_row_fetch(source->ht, tidno, ZEN_ANY_CODE, source->snapshot, buffer, NULL, NULL))
+		if (!zen_row_fetch(&f))
 			return false;
 	}
 	else
@@ -515,9 +518,11 @@ zenam_index_validate_scan(Relation table_rel, Relation index_rel, struct IndexIn
 		Datum		values[INDEX_MAX_KEYS];
 		bool		isnull[INDEX_MAX_KEYS];
 		ItemPointerData tid;
+		ZenFetch	f = {.ht = ht,.tidno = tidno,.snapshot = snapshot,.code = ZEN_ANY_CODE};
 
 		CHECK_FOR_INTERRUPTS();
-		if (!zen_row_fetch(ht, tidno, ZEN_ANY_CODE, snapshot, zenam_slot_row(slot), NULL, NULL))
+		f.row = zenam_slot_row(slot);
+		if (!zen_row_fetch(&f))
 			continue;
 		zenam_slot_store(slot, RelationGetRelid(table_rel));
 		state->htups += 1;

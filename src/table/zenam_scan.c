@@ -111,30 +111,39 @@ lock_version(Relation rel, Snapshot snapshot, ZenRow *row)
 /*
  * Fetch a logical tuple (code ZEN_ANY_CODE) or one version of it into a slot, and see to predicate locks.
  *
- * A serializable reader reads twice: a writer that came after the first time and did not see the lock is seen now.
+ * A serializable reader reads twice.  The second time it sees a writer that came after the first time and did not see the
+ * lock.
  */
 static bool
-fetch(Relation rel, ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, TupleTableSlot *slot,
-	  ReadKind kind, bool *all_dead)
+fetch(Relation rel, ZenFetch *f, TupleTableSlot *slot, ReadKind kind)
 {
-	ZenRow	   *row = zenam_slot_row(slot);
-	bool		conflicts = CheckForSerializableConflictOutNeeded(rel, snapshot);
-	ZenPassed  *note = conflicts ? &passed : NULL;
-	bool		found = kind == READ_POINT ? zen_row_read(ht, tidno, code, snapshot, row, all_dead, note) :
-	zen_row_fetch(ht, tidno, code, snapshot, row, all_dead, note);
+	bool		conflicts = CheckForSerializableConflictOutNeeded(rel, f->snapshot);
+	bool		found;
 
+	f->row = zenam_slot_row(slot);
+	f->passed = conflicts ? &passed : NULL;
+	found = kind == READ_POINT ? zen_row_read(f) : zen_row_fetch(f);
 	if (conflicts)
 	{
 		if (found && kind != READ_TABLE)
 		{
-			lock_version(rel, snapshot, row);
-			found = zen_row_fetch(ht, tidno, code, snapshot, row, all_dead, &passed);
+			lock_version(rel, f->snapshot, f->row);
+			found = zen_row_fetch(f);
 		}
-		note_conflicts(rel, snapshot);
+		note_conflicts(rel, f->snapshot);
 	}
 	if (found)
 		zenam_slot_store(slot, RelationGetRelid(rel));
 	return found;
+}
+
+/* The same for the logical tuple at a TID, by the snapshot of a scan. */
+static bool
+fetch_for_scan(ZenScan *scan, uint64 tidno, TupleTableSlot *slot, ReadKind kind)
+{
+	ZenFetch	f = {.ht = scan->ht,.tidno = tidno,.snapshot = scan->base.rs_snapshot,.code = ZEN_ANY_CODE};
+
+	return fetch(scan->base.rs_rd, &f, slot, kind);
 }
 
 /* ---------- the rows of a block ---------- */
@@ -171,14 +180,14 @@ fetch_in_block(ZenScan *scan, uint64 tidno, uint64 wanted, TupleTableSlot *slot,
 	{
 		if (!IsMVCCSnapshot(sscan->rs_snapshot) ||
 			CheckForSerializableConflictOutNeeded(sscan->rs_rd, sscan->rs_snapshot))
-			return fetch(sscan->rs_rd, scan->ht, tidno, ZEN_ANY_CODE, sscan->rs_snapshot, slot, kind, NULL);
+			return fetch_for_scan(scan, tidno, slot, kind);
 		if (scan->rows == NULL)
 			make_rows(scan);
 		zen_row_fetch_block(scan->ht, scan->block, wanted, sscan->rs_snapshot, scan->rows);
 		scan->rows_fetched = true;
 	}
 	if (scan->rows->apart & bit)
-		return fetch(sscan->rs_rd, scan->ht, tidno, ZEN_ANY_CODE, sscan->rs_snapshot, slot, kind, NULL);
+		return fetch_for_scan(scan, tidno, slot, kind);
 	if (!(scan->rows->found & bit))
 		return false;
 	zen_row_copy(zenam_slot_row(slot), &scan->rows->rows[tidno % ZEN_TIDS_PER_BLOCK]);
@@ -592,7 +601,7 @@ next_in_bitmap_block(ZenScan *scan, TupleTableSlot *slot)
 	{
 		uint64		tidno = (uint64) scan->block * ZEN_TIDS_PER_BLOCK + scan->candidates[scan->candidate++] - 1;
 
-		if (few ? fetch(sscan->rs_rd, scan->ht, tidno, ZEN_ANY_CODE, sscan->rs_snapshot, slot, READ_POINT, NULL) :
+		if (few ? fetch_for_scan(scan, tidno, slot, READ_POINT) :
 			fetch_in_block(scan, tidno, wanted, slot, READ_RANGE))
 		{
 			pgstat_count_heap_fetch(sscan->rs_rd);
@@ -674,8 +683,7 @@ zenam_scan_sample_next_tuple(TableScanDesc sscan, struct SampleScanState *scanst
 		offset = tsm->NextSampleTuple(scanstate, scan->block, ZEN_TIDS_PER_BLOCK);
 		if (!OffsetNumberIsValid(offset))
 			break;
-		if (fetch(sscan->rs_rd, scan->ht, (uint64) scan->block * ZEN_TIDS_PER_BLOCK + offset - 1, ZEN_ANY_CODE,
-				  sscan->rs_snapshot, slot, READ_TABLE, NULL))
+		if (fetch_for_scan(scan, (uint64) scan->block * ZEN_TIDS_PER_BLOCK + offset - 1, slot, READ_TABLE))
 		{
 			pgstat_count_heap_getnext(sscan->rs_rd);
 			return true;
@@ -714,15 +722,20 @@ bool
 zenam_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot,
 						bool *call_again, bool *all_dead)
 {
-	ZenIndexFetch *f = (ZenIndexFetch *) data;
+	ZenIndexFetch *index = (ZenIndexFetch *) data;
+	ZenFetch	f = {.ht = index->ht,.tidno = zen_tidno(tid),.snapshot = snapshot,.code = ZEN_ANY_CODE};
+	bool		found;
 
 	*call_again = false;
-	if (ItemPointerGetBlockNumber(tid) != f->block)
+	if (ItemPointerGetBlockNumber(tid) != index->block)
 	{
-		f->block = ItemPointerGetBlockNumber(tid);
+		index->block = ItemPointerGetBlockNumber(tid);
 		count_block(data->rel);
 	}
-	if (!fetch(data->rel, f->ht, zen_tidno(tid), ZEN_ANY_CODE, snapshot, slot, READ_POINT, all_dead))
+	found = fetch(data->rel, &f, slot, READ_POINT);
+	if (all_dead != NULL)
+		*all_dead = f.all_dead;
+	if (!found)
 		return false;
 	/* as heap does for HOT chains: the caller learns which version it was */
 	*tid = slot->tts_tid;
@@ -741,9 +754,12 @@ tid_has_form(ItemPointer tid)
 bool
 zenam_tuple_fetch_row_version(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot)
 {
+	ZenFetch	f = {.tidno = zen_tidno(tid),.snapshot = snapshot,.code = (int) zen_tid_code(tid)};
+
 	if (!tid_has_form(tid))
 		return false;
-	return fetch(rel, zen_rel_htable(rel), zen_tidno(tid), (int) zen_tid_code(tid), snapshot, slot, READ_POINT, NULL);
+	f.ht = zen_rel_htable(rel);
+	return fetch(rel, &f, slot, READ_POINT);
 }
 
 bool
@@ -767,7 +783,7 @@ zenam_tuple_get_latest_tid(TableScanDesc sscan, ItemPointer tid)
 	while (zen_row_forward(scan->ht, tidno, sscan->rs_snapshot, &tidno))
 		;
 	slot = table_slot_create(sscan->rs_rd, NULL);
-	if (fetch(sscan->rs_rd, scan->ht, tidno, ZEN_ANY_CODE, sscan->rs_snapshot, slot, READ_TABLE, NULL))
+	if (fetch_for_scan(scan, tidno, slot, READ_TABLE))
 		*tid = slot->tts_tid;
 	ExecDropSingleTupleTableSlot(slot);
 }
@@ -777,8 +793,8 @@ zenam_tuple_satisfies_snapshot(Relation rel, TupleTableSlot *slot, Snapshot snap
 {
 	TupleTableSlot *probe = table_slot_create(rel, NULL);
 	ItemPointer tid = &slot->tts_tid;
-	bool		found = fetch(rel, zen_rel_htable(rel), zen_tidno(tid), ZEN_ANY_CODE, snapshot, probe, READ_TABLE, NULL) &&
-	ItemPointerEquals(&probe->tts_tid, tid);
+	ZenFetch	f = {.ht = zen_rel_htable(rel),.tidno = zen_tidno(tid),.snapshot = snapshot,.code = ZEN_ANY_CODE};
+	bool		found = fetch(rel, &f, probe, READ_TABLE) && ItemPointerEquals(&probe->tts_tid, tid);
 
 	ExecDropSingleTupleTableSlot(probe);
 	return found;

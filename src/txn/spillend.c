@@ -97,24 +97,21 @@ find_spilled(ZenVersion *head, ZenSlot slot, ZenVersion **newer)
 static void
 mark_committed(Spilled *row)
 {
-	ZenWord    *word = zen_tidmap_word(row->ht, row->tidno);
+	ZenLockedEntry e;
 	ZenVersion *newer,
-			   *v = NULL;
-	uint64		w;
+			   *v;
 
-	if (word == NULL || zen_word_state(zen_word_read(word)) != ZEN_WORD_ENTRY)
+	if (!zen_entry_lock(row->ht, row->tidno, &e))
 		return;
-	w = zen_word_lock(word);
-	zen_chain_check(w);
-	if (zen_word_state(w) == ZEN_WORD_ENTRY)
-		v = find_spilled(zen_word_entry(w), row->slot, &newer);
+	zen_chain_check(e.w);
+	v = find_spilled(e.head, row->slot, &newer);
 	if (v != NULL)
 	{
 		Assert(!(zen_version_flags(v) & ZEN_V_ABORTED));
 		zen_version_set(v, ZEN_V_COMMITTED);
 		zen_version_clear(v, ZEN_V_PENDING | ZEN_V_SPILLED);
 	}
-	zen_word_unlock(word, w);
+	zen_entry_unlock(&e);
 }
 
 void

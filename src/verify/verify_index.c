@@ -102,10 +102,13 @@ finding(IndexCheck *c, const char *kind, uint64 tidno)
 static bool
 fetch_row(IndexCheck *c, uint64 tidno, bool form)
 {
+	ZenFetch	f = {.ht = c->ht,.tidno = tidno,.snapshot = c->snapshot,.code = ZEN_ANY_CODE};
+
 	if (c->skip != NULL && tidno < c->nskip && bit_get(c->skip, tidno))
 		return false;
 	MemoryContextReset(c->econtext->ecxt_per_tuple_memory);
-	if (!zen_row_fetch(c->ht, tidno, ZEN_ANY_CODE, c->snapshot, zenam_slot_row(c->slot), NULL, NULL))
+	f.row = zenam_slot_row(c->slot);
+	if (!zen_row_fetch(&f))
 		return false;
 	zenam_slot_store(c->slot, RelationGetRelid(c->table));
 	if (c->predicate != NULL && !ExecQual(c->predicate, c->econtext))
