@@ -102,7 +102,7 @@ sub raw_csv
 		[ 'zen', 1, 200, 2 ], [ 'heap', 1, 100, 4 ], [ 'unlogged', 1, 200, 4 ], [ 'orioledb', 1, 25, 2 ],
 		[ 'zen', 2, 400, 1 ], [ 'heap', 2, 100, 4 ], [ 'unlogged', 2, 800, 4 ], [ 'orioledb', 2, 50, 1 ]);
 	my $columns = 'workload,peer,clients,theta,requests,round,tps,cpu_ms_per_tx,bytes_written_per_tx,wal_bytes_per_tx,data_bytes_per_tx,changed_bytes_per_tx';
-	return join "\n", $columns, (map { my ($peer, @numbers) = @$_; "tpcb,$peer,1,-,-," . join(',', @numbers, 10, 0, 0, 5) } @lines), '';
+	return join "\n", $columns, (map { my ($peer, @numbers) = @$_; "simple-update,$peer,1,-,-," . join(',', @numbers, 10, 0, 0, 5) } @lines), '';
 }
 
 {
@@ -116,11 +116,11 @@ sub raw_csv
 	my $text = slurp("$out/README.md");
 	like($text, qr/\A\Q$before\E\n?zen's transactions .*\Q$after\E\z/s, 'headline: what is around the markers stays');
 	unlike($text, qr/^old$/m, 'headline: what is between them is replaced');
-	my ($row) = $text =~ /^\| `pgbench`, TPC-B-like \| (.*) \|$/m;
+	my ($row) = $text =~ /^\| `pgbench`, simple-update \| (.*) \|$/m;
 	is($row, '3.00 | 0.75 | 8.00 | 0.38 | 0.38 | 1.00', "headline: medians of the rounds' ratios, OrioleDB among them");
-	like(slurp("$out/RESULTS.md"), qr/^## In short\n.*^\| `pgbench`, TPC-B-like \| \Q$row\E \|$/ms, 'headline: the same in the report');
-	unlike(slurp("$out/RESULTS.md"), qr/^## tpcb/m, 'report: it stops where the loads begin');
-	like(slurp("$out/loads.md"), qr/^## tpcb, 1 client$/m, 'report: they are in loads.md');
+	like(slurp("$out/RESULTS.md"), qr/^## In short\n.*^\| `pgbench`, simple-update \| \Q$row\E \|$/ms, 'headline: the same in the report');
+	unlike(slurp("$out/RESULTS.md"), qr/^## simple-update/m, 'report: it stops where the loads begin');
+	like(slurp("$out/loads.md"), qr/^## simple-update, 1 client$/m, 'report: they are in loads.md');
 	report($out, "$out/RESULTS.md", "$out/README.md");
 	is(slurp("$out/README.md"), $text, 'headline: made again, it is the same');
 
