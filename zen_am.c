@@ -32,6 +32,7 @@
 #include "txn/exclusive.h"
 #include "txn/sequence.h"
 #include "txn/twophase.h"
+#include "txn/xact.h"
 
 PG_MODULE_MAGIC;
 

@@ -22,8 +22,6 @@
 #define MAX_REPORTS		1000	/* damaged slots named in the log; the rest is
 								 * only counted */
 
-ZenRecovery *zen_recovery;
-
 /* What a slot is. */
 typedef enum SlotFate
 {
@@ -90,16 +88,6 @@ is_evidence(ZenSlot slot, Size size, ZenRegionFate *fate, uint64 *cts)
 	return (h.word0 & ZEN_LP) != 0;
 }
 
-/* Raise an atomic to at least value. */
-static void
-raise_to(pg_atomic_uint64 *shared, uint64 value)
-{
-	uint64		now = pg_atomic_read_u64(shared);
-
-	while (now < value && !pg_atomic_compare_exchange_u64(shared, &now, value))
-		;
-}
-
 void
 zen_passes_commits(uint32 pageno)
 {
@@ -136,7 +124,7 @@ zen_passes_commits(uint32 pageno)
 			}
 		}
 	}
-	raise_to(&zen_recovery->largest_cts, largest);
+	zen_recovery_raise(&zen_recovery->largest_cts, largest);
 	if (anchor == InvalidZenSlot)
 		return;
 	SpinLockAcquire(&zen_recovery->lock);
@@ -189,7 +177,7 @@ judge_intact(ZenRegionFate *fate, ZenTupleHeader h)
 	 * strayed to a page of another table: the maps of tables in use are not
 	 * changed
 	 */
-	return zen_passes_is_open(ht) ? SLOT_DAMAGED : SLOT_COMMITTED;
+	return zen_recovery_is_open(ht) ? SLOT_DAMAGED : SLOT_COMMITTED;
 }
 
 /* A slot without a Tx-CTS, or with the body of a scrubbed one. */
@@ -411,7 +399,7 @@ names_row(ZenTupleHeader h)
 	ZenHTable  *ht = &zen_htables[zen_word1_htable(h.word1)];
 	uint64		cts = h.word0 & ZEN_CTS_MASK;
 
-	return ht->idx != 0 && !ht->damaged && !zen_passes_is_open(ht) && zen_htable_owns(ht, cts) && cts <= zen_recovery->cts_limit &&
+	return ht->idx != 0 && !ht->damaged && !zen_recovery_is_open(ht) && zen_htable_owns(ht, cts) && cts <= zen_recovery->cts_limit &&
 		zen_word1_tidno(h.word1) / ZEN_TIDS_PER_BLOCK < zen_tidmap_nblocks(ht) + ZEN_DAMAGED_GAP;
 }
 

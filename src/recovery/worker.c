@@ -26,7 +26,7 @@
 #include "nvm/pool.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
-#include "recovery/recovery.h"
+#include "recovery/gate.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
