@@ -2,8 +2,8 @@
  * htable.c -- the HTable directory.
  *
  * An entry's identity line is durable before its state leaves FREE, and the state changes by one 8-byte store, so a
- * crash finds a whole entry or none.  birth_cts makes entries reusable without touching old slots: a slot whose Tx-CTS is
- * not above it belongs to an earlier owner of the entry (R14 keeps Tx-CTS unique over restarts).
+ * crash finds a whole entry or none.  birth_cts makes entries reusable without touching old slots: a slot whose
+ * Tx-CTS is not above it belongs to an earlier owner of the entry (R14 keeps Tx-CTS unique over restarts).
  *
  * A full xid stands in NVM only while WAL that bears it is flushed before it can matter (DESIGN 6): a creating or
  * dropping transaction is a mixed one, and its commit makes sure of it.

@@ -88,7 +88,8 @@ typedef struct ZenMarkRecord
 								 * 'nothing' only by both being 0 */
 } ZenMarkRecord;
 
-StaticAssertDecl(sizeof(ZenMarkRecord) == 16 && ZEN_LINE % sizeof(ZenMarkRecord) == 0, "a mark record lies in one line");
+StaticAssertDecl(sizeof(ZenMarkRecord) == 16 && ZEN_LINE % sizeof(ZenMarkRecord) == 0,
+				 "a mark record lies in one line");
 
 /* ---------- region directory ---------- */
 
@@ -113,7 +114,8 @@ typedef struct ZenRegionEntry
 
 StaticAssertDecl(sizeof(ZenRegionEntry) == ZEN_LINE, "region entry is one line");
 StaticAssertDecl(offsetof(ZenRegionEntry, doubt) == 48, "region entry layout");
-StaticAssertDecl(ZEN_OFF_REGIONS + ZEN_MAX_REGIONS * sizeof(ZenRegionEntry) <= ZEN_OFF_HTABLES, "regions end before HTables");
+StaticAssertDecl(ZEN_OFF_REGIONS + ZEN_MAX_REGIONS * sizeof(ZenRegionEntry) <= ZEN_OFF_HTABLES,
+				 "regions end before HTables");
 
 /* ---------- HTable directory ---------- */
 
@@ -166,7 +168,8 @@ typedef struct ZenHTableEntry
 StaticAssertDecl(sizeof(ZenHTableEntry) == 2 * ZEN_LINE, "HTable entry is two lines");
 StaticAssertDecl(offsetof(ZenHTableEntry, state) == 40 && offsetof(ZenHTableEntry, drop_xid) == ZEN_LINE,
 				 "HTable entry: identity and state in line 0");
-StaticAssertDecl(ZEN_OFF_HTABLES + ZEN_MAX_HTABLES * sizeof(ZenHTableEntry) <= ZEN_OFF_PAGES, "HTables end before pages");
+StaticAssertDecl(ZEN_OFF_HTABLES + ZEN_MAX_HTABLES * sizeof(ZenHTableEntry) <= ZEN_OFF_PAGES,
+				 "HTables end before pages");
 
 /* ---------- page directory: one word, so that a change of owner is one 8-byte store ---------- */
 
@@ -211,8 +214,8 @@ StaticAssertDecl(ZEN_PAGE_REGION_SHIFT == ZEN_PAGE_HTABLE_BITS &&
  * A live version's body is a PostgreSQL MinimalTuple whose length and padding carry length, xmin and CRC.  16 bytes of
  * header put the column data of a tuple without nulls at byte 32, 8-byte aligned.
  *
- * A tombstone has length 0 and no data, or the length of a ZenTombstone.  Then its last 6 bytes say where the row has gone.
- * Only a prepared transaction's waiters need that after a crash.  It costs no byte, since no slot is smaller.
+ * A tombstone has length 0 and no data, or the length of a ZenTombstone.  Then its last 6 bytes say where the row has
+ * gone.  Only a prepared transaction's waiters need that after a crash.  It costs no byte, since no slot is smaller.
  */
 typedef struct ZenTupleHeader
 {

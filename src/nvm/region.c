@@ -1,12 +1,12 @@
 /*
  * region.c -- leases, watermarks, in-doubt descriptors, Tx-CTS.
  *
- * R11: a lease is a compare-and-swap on the region's flag.  A process tries its last region first, or one that has room
- * for it (zen_slotalloc_choose_region), then from 0 up.  So few regions stay in use, and their partly filled pages are found
- * again.
+ * R11: a lease is a compare-and-swap on the region's flag.  A process tries its last region first, or one that has
+ * room for it (zen_slotalloc_choose_region), then from 0 up.  So few regions stay in use, and their partly filled
+ * pages are found again.
  *
- * Some calls need no lease.  At recovery the leader is alone, and the postmaster is at a stop.  A prepared transaction keeps
- * its region leased, and the process that ends it is at work there.
+ * Some calls need no lease.  At recovery the leader is alone, and the postmaster is at a stop.  A prepared
+ * transaction keeps its region leased, and the process that ends it is at work there.
  *
  * R14: the counter's persistent mark is raised CTS_STRIDE at a time, before any number beyond it is given out; a
  * restart begins above the mark.
@@ -204,18 +204,6 @@ zen_cts_restart(uint64 largest_seen)
 	raise_mark(start + 1);
 }
 
-#ifdef USE_ASSERT_CHECKING
-
-/* R13: a watermark says no more than what the region has committed.  Caller holds ZEN_LOCK_MARK. */
-static bool
-watermark_is_proved(const ZenRegion *r)
-{
-	return r->watermark <= *(const volatile uint64 *) &r->last_cts || ZEN_FAULT(R3_IGNORE_WATERMARK) ||
-		ZEN_FAULT(R10_WATERMARK_TOO_HIGH);
-}
-
-#endif
-
 void
 zen_region_persist_watermark(uint32 region)
 {
@@ -228,8 +216,8 @@ zen_region_persist_watermark(uint32 region)
 
 		zen_mark_write(zen_pool.regions[region].watermark, 2, sizeof(ZenMarkRecord), cts);
 		r->watermark = cts;
+		Assert(zen_mark_read(zen_pool.regions[region].watermark, 2, sizeof(ZenMarkRecord)) == cts);
 	}
-	Assert(watermark_is_proved(r));
 	LWLockRelease(zen_lock(ZEN_LOCK_MARK));
 }
 

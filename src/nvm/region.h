@@ -50,7 +50,10 @@ typedef struct ZenRegion
 	Assert((r) < ZEN_MAX_REGIONS && zen_regions[r].holder == MyProcPid && \
 		   pg_atomic_read_u32(&zen_regions[r].leased) == ZEN_LEASE_BUSY)
 
-/* What comments call "the caller holds the region": this process has leased it, and may have left it alone for a while. */
+/*
+ * What comments call "the caller holds the region": this process has leased it, and may have left it alone for a
+ * while.
+ */
 #define ZenAssertRegionHeld(r) \
 	Assert((r) < ZEN_MAX_REGIONS && zen_regions[r].holder == MyProcPid && \
 		   pg_atomic_read_u32(&zen_regions[r].leased) != 0)
@@ -119,8 +122,8 @@ extern bool zen_region_doubt_written(uint32 region);
 /*
  * zen_region_committed -- at recovery: what the watermark says, but not more than limit.
  *
- * Of a record in which one bit has flipped, the larger of its two halves counts.  If the record is torn and not damaged,
- * that is the value that was being written.  It is as true: it was the Tx-CTS of a durable commit.
+ * Of a record in which one bit has flipped, the larger of its two halves counts.  If the record is torn and not
+ * damaged, that is the value that was being written.  It is as true: it was the Tx-CTS of a durable commit.
  */
 extern uint64 zen_region_committed(uint32 region, uint64 limit);
 

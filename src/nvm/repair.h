@@ -1,9 +1,10 @@
 /*
  * repair.h -- find a flipped bit by the checksum that it broke.
  *
- * All that zen trusts in NVM has a checksum.  A CRC32C says more than "damaged": if one bit flipped, it is the one whose
- * reversal makes the checksum fit again.  Records of up to 50 bytes have some 400 bits.  So bytes that are damaged otherwise
- * are taken for such a record once in ten million times, and once in a thousand for the words with a check of 16 bits.
+ * All that zen trusts in NVM has a checksum.  A CRC32C says more than "damaged": if one bit flipped, it is the one
+ * whose reversal makes the checksum fit again.  Records of up to 50 bytes have some 400 bits.  So bytes that are
+ * damaged otherwise are taken for such a record once in ten million times, and once in a thousand for the words with
+ * a check of 16 bits.
  */
 #ifndef ZEN_REPAIR_H
 #define ZEN_REPAIR_H
@@ -13,7 +14,10 @@
 /* Does the checksum of the image fit? */
 typedef bool (*ZenFits) (const void *image, const void *arg);
 
-/* zen_repair_bit -- flip the one bit of the image that makes it fit; false, with the image as before, if there is none. */
+/*
+ * zen_repair_bit -- flip the one bit of the image that makes it fit; false, with the image as before, if there is
+ * none.
+ */
 extern bool zen_repair_bit(void *image, Size len, ZenFits fits, const void *arg);
 
 /* What this process has come across. */

@@ -1,10 +1,10 @@
 /*
  * slotalloc.c -- slot allocation.
  *
- * A context is all pages of one (HTable, region, class); tables below ZEN_PRIVATE_BYTES share the contexts of HTable 0,
- * so that a small table does not cost pages of its own per writer and class.  A context fills its current page, then the
- * page that has got room last, then a fresh one.  That page has the least room of all.  So the others go on losing rows
- * until they are empty and go back to the pool.
+ * A context is all pages of one (HTable, region, class); tables below ZEN_PRIVATE_BYTES share the contexts of HTable
+ * 0, so that a small table does not cost pages of its own per writer and class.  A context fills its current page,
+ * then the page that has got room last, then a fresh one.  That page has the least room of all.  So the others go on
+ * losing rows until they are empty and go back to the pool.
  *
  * Free slots are bits: anyone sets one (a version was superseded and its readers are gone), only the lease holder
  * clears one, so no lock is needed.  The anchor (R4) may be free as a bit; the allocator passes over it.
@@ -12,9 +12,9 @@
  * A page that gets room is put into its context's list by the process that has freed the slot, under the region's
  * room_lock.  So neither taking nor freeing looks at more than one page, however large the table is.
  *
- * The page in use (ZEN_ROOM_CURRENT) is in no list.  When the lease holder leaves it, it first shows that, and then looks
- * whether the page has room.  Others free a slot first, and then look whether the page is listed.  So one of them puts it
- * there.
+ * The page in use (ZEN_ROOM_CURRENT) is in no list.  When the lease holder leaves it, it first shows that, and then
+ * looks whether the page has room.  Others free a slot first, and then look whether the page is listed.  So one of
+ * them puts it there.
  */
 #include "nvm/slotalloc.h"
 
@@ -471,8 +471,8 @@ zen_slot_free(ZenSlot slot)
 }
 
 /*
- * Give pages back in two steps.  First no retired slot may find its way to them any more: their generation is raised, and
- * each process that may still see the old one is waited for.
+ * Give pages back in two steps.  First no retired slot may find its way to them any more: their generation is raised,
+ * and each process that may still see the old one is waited for.
  */
 static void
 fence_off_pages(uint32 list)
@@ -512,8 +512,8 @@ release_page(uint32 pageno, void (*forget) (ZenTupleHeader header))
 }
 
 /*
- * Take wholly free pages from a context, except keep of them, and at most *max, which is lowered.  Returns list, longer by
- * them.  Caller holds ZEN_LOCK_ALLOC and the region.
+ * Take wholly free pages from a context, except keep of them, and at most *max, which is lowered.  Returns list,
+ * longer by them.  Caller holds ZEN_LOCK_ALLOC and the region.
  */
 static uint32
 take_empty(Context *context, uint32 keep, uint32 *max, uint32 list)

@@ -83,8 +83,8 @@ first_line(const void *slot)
 }
 
 /*
- * What follows a version's first line: of the body prefix the part that did not fit there, as a header near the end of a
- * line leaves it to the next one, and the rest of the tuple.
+ * What follows a version's first line: of the body prefix the part that did not fit there, as a header near the end
+ * of a line leaves it to the next one, and the rest of the tuple.
  */
 static void
 copy_behind_line(char *dst, const char *line, const char *rest, Size head, Size size)

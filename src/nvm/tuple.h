@@ -66,8 +66,8 @@ zen_tombstone(uint64 link)
 }
 
 /*
- * Where a row has gone.  The version code there is 0, so its place says whether the key has stayed the same: 1 if it has.
- * Links of 0 may be those of a zen that did not say.
+ * Where a row has gone.  The version code there is 0, so its place says whether the key has stayed the same: 1 if it
+ * has.  Links of 0 may be those of a zen that did not say.
  */
 static inline uint64
 zen_link(uint64 tidno, bool keeps_key)
@@ -109,8 +109,8 @@ zen_tuple_header(ZenSlot slot)
 }
 
 /*
- * Does this Tx-CTS differ in one bit only from the one in a header, or from none?  Written over that header it would have
- * the slot scrubbed first, which costs a fence: a writer that can takes another one.
+ * Does this Tx-CTS differ in one bit only from the one in a header, or from none?  Written over that header it would
+ * have the slot scrubbed first, which costs a fence: a writer that can takes another one.
  */
 static inline bool
 zen_tuple_is_near(ZenTupleHeader former, uint64 cts)
@@ -121,8 +121,8 @@ zen_tuple_is_near(ZenTupleHeader former, uint64 cts)
 /*
  * zen_tuple_write -- write a version with LP = 0, header first (R6).
  *
- * tuple is NULL for a tombstone without a link.  All its lines are flushed, except the first when flush_header is false:
- * the caller will set LP in it and flush it then (R2).  Not fenced.
+ * tuple is NULL for a tombstone without a link.  All its lines are flushed, except the first when flush_header is
+ * false: the caller will set LP in it and flush it then (R2).  Not fenced.
  */
 extern void zen_tuple_write(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin,
 							const MinimalTupleData *tuple, bool flush_header);
@@ -145,8 +145,8 @@ extern bool zen_tuple_is_void(ZenSlot slot);
 extern bool zen_tuple_has_body(ZenSlot slot);
 
 /*
- * zen_tuple_len -- length of the version's MinimalTuple; of a tombstone 0 or, with a link, that of a ZenTombstone.  -1 if
- * it cannot fit.
+ * zen_tuple_len -- length of the version's MinimalTuple; of a tombstone 0 or, with a link, that of a ZenTombstone.
+ * -1 if it cannot fit.
  */
 extern int64 zen_tuple_len(ZenSlot slot, Size slot_size);
 
@@ -175,8 +175,8 @@ extern uint64 zen_tuple_link(ZenSlot slot, Size slot_size);
 /*
  * zen_tuple_restamp -- give a version that is not committed another Tx-CTS; flushed, not fenced.  Lease holder.
  *
- * Readers of uncommitted versions may meet the slot between the two stores: zen_tuple_read() and zen_tuple_intact() look
- * again.
+ * Readers of uncommitted versions may meet the slot between the two stores: zen_tuple_read() and zen_tuple_intact()
+ * look again.
  */
 extern void zen_tuple_restamp(ZenSlot slot, uint64 cts);
 

@@ -12,8 +12,8 @@
 extern void zen_chunks_start_helpers(uint32 n);
 
 /*
- * zen_chunks_begin -- leader: a pass over all pages, or pieces, begins.  What the leader has found is seen by all that take
- * a chunk.
+ * zen_chunks_begin -- leader: a pass over all pages, or pieces, begins.  What the leader has found is seen by all
+ * that take a chunk.
  *
  * zen_chunks_end -- leader: take part, and wait until the pass is done.  What all have found is seen by the leader.
  * report is called now and then.  Throws if a participant could not finish its chunk.

@@ -30,8 +30,8 @@ zen_gate(void)
 }
 
 /*
- * zen_gate_read -- for a process that will only read, and calls zen_gate_table() as soon as it knows the table.  Tables that
- * are not large are open earlier.
+ * zen_gate_read -- for a process that will only read, and calls zen_gate_table() as soon as it knows the table.
+ * Tables that are not large are open earlier.
  */
 static inline void
 zen_gate_read(void)

@@ -1,9 +1,9 @@
 /*
  * mapload.c -- read zen.map (savedmap.h), check it, and make maps and free slots of it.
  *
- * The leader reads the pool's directories as ever.  What follows is taken from the file: all that recover read the words,
- * one piece at a time, straight into the leaves of the maps.  Every part has a checksum, and one that does not match gives
- * up the file.  The leader then scans the pool, as if there were none.
+ * The leader reads the pool's directories as ever.  What follows is taken from the file: all that recover read the
+ * words, one piece at a time, straight into the leaves of the maps.  Every part has a checksum, and one that does not
+ * match gives up the file.  The leader then scans the pool, as if there were none.
  */
 #include "recovery/mapload.h"
 
@@ -86,6 +86,8 @@ zen_mapload_open(const char **why)
 	struct stat st;
 	int			fd;
 
+	ZenAssertRecoveryLeader();
+	Assert(!zen_recovery->after_crash);
 	*why = "zen.save_map is off";
 	if (!zen_save_map)
 		return NULL;
@@ -197,6 +199,8 @@ zen_mapload_begin(ZenSavedMap *map)
 	ZenMapPiece *piece;
 	uint64		offset = ZEN_MAP_HEADER_BYTES;
 
+	ZenAssertRecoveryLeader();
+	Assert(zen_recovery->pieces == NULL && zen_recovery->phase == ZEN_DOING_DIRECTORIES);
 	if (!tables_fit(map) || !doubts_fit(map))
 	{
 		close_map(map);
@@ -208,6 +212,8 @@ zen_mapload_begin(ZenSavedMap *map)
 		zen_tidmap_reserve(&zen_htables[map->tail.tables[i].htable], map->tail.tables[i].nblocks);
 		piece = list_pieces(&map->tail.tables[i], piece, &offset);
 	}
+	/* tables_fit() has counted them */
+	Assert(piece == zen_recovery->pieces + h->npieces);
 	for (uint32 i = 0; i < h->npieces; i++)
 		zen_recovery->pieces[i].crc = map->tail.piece_crcs[i];
 	zen_recovery->npieces = h->npieces;
@@ -223,11 +229,15 @@ zen_mapload_piece(uint32 number)
 	bool		sound = fd >= 0;
 	pg_crc32c	crc;
 
+	ZenAssertInPass(zen_recovery_pass() == ZEN_PASS_LOAD);
+	Assert(number < zen_recovery->npieces);
 	INIT_CRC32C(crc);
 	for (uint32 i = 0; i < piece->nleaves && sound; i++)
 	{
 		ZenWord    *leaf = zen_tidmap_word(ht, (uint64) (piece->first_leaf + i) * ZEN_LEAF_WORDS);
 
+		/* zen_mapload_begin() has made room */
+		Assert(leaf != NULL);
 		sound = get(fd, leaf, ZEN_MAP_LEAF_BYTES, piece->offset + i * ZEN_MAP_LEAF_BYTES);
 		COMP_CRC32C(crc, leaf, ZEN_MAP_LEAF_BYTES);
 	}
@@ -260,6 +270,9 @@ zen_mapload_finish(ZenSavedMap *map)
 {
 	const uint64 *bits = map->tail.bitmaps;
 
+	ZenAssertRecoveryLeader();
+	Assert(zen_recovery_pass() == ZEN_PASS_NONE);
+	Assert(pg_atomic_read_u32(&zen_recovery->pieces_done) == map->header.npieces);
 	if (pg_atomic_read_u32(&zen_recovery->bad_pieces) > 0 || !pages_fit(map))
 	{
 		abandon(map);
@@ -271,6 +284,8 @@ zen_mapload_finish(ZenSavedMap *map)
 			zen_page_set_free(p, bits);
 			bits += zen_savedmap_bitmap_words(p);
 		}
+	/* pages_fit() has counted them */
+	Assert(bits == map->tail.bitmaps + map->header.nbitmap_words);
 	for (uint32 i = 0; i < map->header.ntables; i++)
 	{
 		ZenMapTable *t = &map->tail.tables[i];
@@ -291,6 +306,7 @@ zen_mapload_finish(ZenSavedMap *map)
 void
 zen_mapload_remove(void)
 {
+	ZenAssertRecoveryLeader();
 	if (unlink(zen_savedmap_path()) != 0 && errno != ENOENT)
 		ereport(LOG,
 				(errcode_for_file_access(),

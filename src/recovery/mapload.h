@@ -7,8 +7,8 @@
 #include "recovery/savedmap.h"
 
 /*
- * zen_mapload_open -- leader, after a clean stop, before anything in the pool's directories is set right: read the file but
- * for the words of the maps.  NULL if it is not to be used; *why says why not.
+ * zen_mapload_open -- leader, after a clean stop, before anything in the pool's directories is set right: read the
+ * file but for the words of the maps.  NULL if it is not to be used; *why says why not.
  */
 extern ZenSavedMap *zen_mapload_open(const char **why);
 

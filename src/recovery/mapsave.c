@@ -6,8 +6,9 @@
  *	- of a chain of versions the newest committed one;
  *	- of all that has no row DEAD, with its tombstone if that is still needed (R5).
  *
- * A slot is free if no word leads to it and no prepared transaction has it.  If two words lead to one slot, or a scan could
- * judge anything else otherwise, nothing is saved.  The file's header is written last, so an unfinished file has none.
+ * A slot is free if no word leads to it and no prepared transaction has it.  If two words lead to one slot, or a scan
+ * could judge anything else otherwise, nothing is saved.  The file's header is written last, so an unfinished file
+ * has none.
  */
 #include "recovery/mapsave.h"
 
@@ -69,6 +70,7 @@ turn_page(Image *image, ZenSlot slot)
 	image->page.begin = zen_page_slot(p, 0);
 	image->page.end = image->page.begin + zen_pages[p].nslots * image->page.units;
 	image->page.bits = &image->tail.bitmaps[image->first_word[p]];
+	Assert(image->page.units > 0 && image->first_word[p] < image->header.nbitmap_words);
 	image->page.shared = zen_pages[p].owner.htable == 0;
 	return slot < image->page.end;
 }
@@ -89,6 +91,7 @@ claim(Image *image, ZenSlot slot)
 	/* exact, as the offset is below 2^12 */
 	offset = (uint32) (slot - image->page.begin);
 	n = (uint32) (((uint64) offset * image->page.inverse) >> 32);
+	Assert(n == offset / image->page.units && n < ZEN_PAGE_SIZE / ZEN_SLOT_UNIT);
 	bit = UINT64CONST(1) << (n % 64);
 	if (n * image->page.units != offset || (image->page.bits[n / 64] & bit) == 0)
 		give_up(image, "two rows have one place in the pool");
@@ -122,12 +125,13 @@ names_row(const ZenVersion *v, uint32 flags, const ZenHTable *ht, uint64 tidno)
 		return false;
 	h = zen_tuple_header(v->slot);
 	return zen_word1_htable(h.word1) == ht->idx && zen_word1_tidno(h.word1) == tidno &&
-		((h.word1 & ZEN_DELETED) != 0) == ((flags & ZEN_V_TOMBSTONE) != 0) && zen_htable_owns(ht, h.word0 & ZEN_CTS_MASK);
+		((h.word1 & ZEN_DELETED) != 0) == ((flags & ZEN_V_TOMBSTONE) != 0) &&
+		zen_htable_owns(ht, h.word0 & ZEN_CTS_MASK);
 }
 
 /*
- * Versions in DRAM: what a scan knows of them are their slots.  The newest committed one is the row (R3), older ones with data are
- * stale (R5), those of prepared transactions wait.  A version without a slot is nowhere.
+ * Versions in DRAM: what a scan knows of them are their slots.  The newest committed one is the row (R3), older ones
+ * with data are stale (R5), those of prepared transactions wait.  A version without a slot is nowhere.
  */
 static uint64
 reduce_chain(Image *image, ZenHTable *ht, uint64 tidno, ZenWord *word, uint64 w)
@@ -205,7 +209,10 @@ reduce_leaves(Image *image, ZenMapTable *table, uint32 first_leaf, uint32 nleave
 
 		if (t % ZEN_LEAF_WORDS == 0)
 			leaf = zen_tidmap_word(ht, t);
+		Assert(leaf != NULL);
 		w = reduce_word(image, ht, t, &leaf[t % ZEN_LEAF_WORDS]);
+		Assert(image->why != NULL || (w & ZEN_WORD_LOCK) == 0);
+		Assert(image->why != NULL || zen_word_state(w) == ZEN_WORD_NVM || zen_word_state(w) == ZEN_WORD_DEAD);
 		out[t - begin] = w;
 		slot = zen_word_ref(w);
 		if (slot == InvalidZenSlot || image->why != NULL)
@@ -225,8 +232,8 @@ count_prepared(uint32 region, ZenSlot slot, ZenTupleHeader former, void *arg)
 }
 
 /*
- * A slot of a prepared transaction.  The header that it had before is gone from the medium; to count it down is left to the end
- * of the transaction, which after a restart knows nothing of it.
+ * A slot of a prepared transaction.  The header that it had before is gone from the medium.  To count it down is left
+ * to the end of the transaction, which after a restart knows nothing of it.  So it is counted down here.
  */
 static void
 save_prepared(uint32 region, ZenSlot slot, ZenTupleHeader former, void *arg)
@@ -236,6 +243,7 @@ save_prepared(uint32 region, ZenSlot slot, ZenTupleHeader former, void *arg)
 	ZenHTable  *ht = &zen_htables[zen_word1_htable(former.word1)];
 	ZenWord    *word;
 
+	Assert(image->next_prepared <= image->header.nprepared && is_prepared(region, zen_regions[region].doubt_cts));
 	p->slot = slot;
 	p->region = region;
 	p->cts = zen_regions[region].doubt_cts;
@@ -256,6 +264,7 @@ measure(Image *image)
 	ZenSuperblock super;
 
 	zen_pool_superblock(&super);
+	Assert(super.clean == 1);
 	h->magic = ZEN_MAP_MAGIC;
 	h->version = ZEN_MAP_VERSION;
 	memcpy(h->uuid, super.uuid, sizeof(h->uuid));
@@ -304,7 +313,10 @@ begin_bitmaps(Image *image)
 		for (uint32 n = zen_pages[p].nslots; n > 0; n -= Min(n, 64))
 			image->tail.bitmaps[next++] = n >= 64 ? PG_UINT64_MAX : (UINT64CONST(1) << n) - 1;
 	}
+	/* measure() has counted them */
+	Assert(next == image->header.nbitmap_words);
 	zen_twophase_walk(save_prepared, image);
+	Assert(image->next_prepared == image->header.nprepared);
 	qsort(image->tail.prepared, image->next_prepared, sizeof(ZenMapPrepared), compare_prepared);
 }
 
@@ -313,6 +325,7 @@ begin_bitmaps(Image *image)
 static void
 put(Image *image, const void *data, Size size, uint64 offset)
 {
+	Assert(image->fd >= 0);
 	while (size > 0 && image->why == NULL)
 	{
 		ssize_t		n = pg_pwrite(image->fd, data, size, offset);
@@ -340,6 +353,7 @@ put_table(Image *image, ZenHTable *ht, ZenMapTable *table)
 	{
 		uint32		n = Min(ZEN_MAP_PIECE_LEAVES, nleaves - first);
 
+		Assert(image->next_piece < image->header.npieces);
 		reduce_leaves(image, table, first, n, (uint64 *) image->piece);
 		image->tail.piece_crcs[image->next_piece++] = zen_savedmap_crc(image->piece, n * ZEN_MAP_LEAF_BYTES);
 		put(image, image->piece, n * ZEN_MAP_LEAF_BYTES, image->header.tail_offset);
@@ -356,6 +370,8 @@ put_all(Image *image)
 	for (uint32 i = 1; i < ZEN_MAX_HTABLES && image->why == NULL; i++)
 		if (zen_htables[i].in_use)
 			put_table(image, &zen_htables[i], table++);
+	Assert(image->why != NULL || image->next_piece == image->header.npieces);
+	Assert(image->why != NULL || table == image->tail.tables + image->header.ntables);
 	image->header.tail_crc = zen_savedmap_crc(image->memory, image->header.tail_bytes);
 	put(image, image->memory, image->header.tail_bytes, image->header.tail_offset);
 	memset(image->piece, 0, ZEN_MAP_HEADER_BYTES);
@@ -387,6 +403,16 @@ write_file(Image *image)
 		(void) fsync_fname_ext(DataDir, true, true, LOG);
 }
 
+/* All that regions have committed is persistent in their watermarks (R13). */
+static void
+check_watermarks(void)
+{
+#ifdef USE_ASSERT_CHECKING
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+		Assert(zen_regions[r].watermark >= zen_regions[r].last_cts);
+#endif
+}
+
 void
 zen_mapsave_write(void)
 {
@@ -395,6 +421,9 @@ zen_mapsave_write(void)
 
 	if (!zen_save_map)
 		return;
+	Assert(!IsUnderPostmaster && !zen_pool.scratch);
+	Assert(pg_atomic_read_u32(&zen_recovery->state) == ZEN_RECOVERY_READY);
+	check_watermarks();
 	INSTR_TIME_SET_CURRENT(start);
 	/* what is wrong is to be found, and told, at the next start as well */
 	if (pg_atomic_read_u64(&zen_recovery->damaged) > 0)

@@ -7,8 +7,9 @@
 /*
  * zen_mapsave_write -- write zen.map, if zen.save_map wants it; tells the log how it went.
  *
- * Postmaster or single-user process, when no other process is left, all watermarks are persistent and the pool is marked
- * clean.  Writes nothing to the pool.  A failure leaves no file, or one that will not be believed.  Never throws.
+ * Postmaster or single-user process, when no other process is left, all watermarks are persistent and the pool is
+ * marked clean.  Writes nothing to the pool.  A failure leaves no file, or one that will not be believed.  Never
+ * throws.
  */
 extern void zen_mapsave_write(void);
 

@@ -1,9 +1,9 @@
 /*
  * passes.h -- recovery's two passes over a page, and what becomes of damaged slots.
  *
- * A participant calls zen_passes_commits, and later zen_passes_maps, once for each owned page.  Between the two lies a
- * barrier: no second pass begins before the first one is done for all pages.  What a pass has flushed is durable after the
- * caller's next fence.
+ * A participant calls zen_passes_commits, and later zen_passes_maps, once for each owned page.  Between the two lies
+ * a barrier: no second pass begins before the first one is done for all pages.  What a pass has flushed is durable
+ * after the caller's next fence.
  */
 #ifndef ZEN_PASSES_H
 #define ZEN_PASSES_H
@@ -26,8 +26,8 @@ extern void zen_passes_maps(uint32 pageno);
 extern void zen_passes_damaged(uint32 pageno);
 
 /*
- * The same for a page whose directory word is damaged.  Each whole version on it that would be its row's newest makes the
- * row an error to read, so that no older one takes its place.
+ * The same for a page whose directory word is damaged.  Each whole version on it that would be its row's newest makes
+ * the row an error to read, so that no older one takes its place.
  */
 extern void zen_passes_lost(uint32 pageno);
 

@@ -10,8 +10,8 @@
  *	5. Watermarks (R13), after which pages may change hands; prepared transactions come back; pages without an
  *	   owner and empty pages go to the pool.
  *
- * After an orderly stop 2 to 4 are left out if the map saved then can be loaded (mapload.c).  Else large tables come last
- * in 3, and the others can be read before.
+ * After an orderly stop 2 to 4 are left out if the map saved then can be loaded (mapload.c).  Else large tables come
+ * last in 3, and the others can be read before.
  *
  * All of it only reads, scrubs losers, and writes what is true already, so a crash at any point is followed by the
  * same recovery (R10).
@@ -200,6 +200,7 @@ read_doubts(void)
 {
 	uint64		largest = 0;
 
+	ZenAssertRecoveryLeader();
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
 		ZenRegionFate *fate = &zen_recovery->fates[r];
@@ -208,6 +209,7 @@ read_doubts(void)
 		uint32		kind = zen_region_doubt_read(r, &xid, &cts);
 
 		fate->ts_commit = ZEN_FAULT(R3_IGNORE_WATERMARK) ? 0 : zen_region_committed(r, zen_recovery->cts_limit);
+		Assert(pg_atomic_read_u32(&zen_regions[r].leased) == 0 && fate->ts_commit <= zen_recovery->cts_limit);
 		zen_regions[r].doubt_kind = ZEN_DOUBT_NONE;
 		if (kind == ZEN_DOUBT_NONE)
 			continue;
@@ -238,6 +240,7 @@ adopt_pages(void)
 {
 	uint32		owned = 0;
 
+	ZenAssertRecoveryLeader();
 	zen_recovery->pages_total = zen_pool.npages - zen_pool.first_data_page;
 	for (uint32 p = zen_pool.npages - 1; p >= zen_pool.first_data_page; p--)
 	{
@@ -298,6 +301,8 @@ settle_block(ZenHTable *ht, uint32 block, uint64 absent)
 			count_bytes(ht, slot);
 			continue;
 		}
+		/* a tombstone, or no version at all */
+		Assert(zen_word_state(w) == ZEN_WORD_DEAD || slot == InvalidZenSlot);
 		if (slot != InvalidZenSlot && (w & ZEN_WORD_STALE) == 0)
 		{
 			zen_slot_free(slot);
@@ -313,7 +318,7 @@ settle_block(ZenHTable *ht, uint32 block, uint64 absent)
 }
 
 /*
- * After a clean stop indexes are intact, stale entries included: whatever TID has no row is DEAD until VACUUM.
+ * After a clean stop indexes are intact, stale entries included: a TID without a row is DEAD until VACUUM.
  * After a crash indexes are rebuilt from the rows, so such a TID stands in none: UNUSED.
  */
 static void
@@ -326,6 +331,8 @@ settle_table(ZenHTable *ht)
 	uint32	   *unused;
 	uint32		n = 0;
 
+	ZenAssertRecoveryLeader();
+	Assert(ht->in_use && !zen_recovery_is_open(ht));
 	if (trust_indexes && saved > 0)
 		zen_tidmap_extend(ht, saved * ZEN_TIDS_PER_BLOCK - 1);
 	nblocks = (uint32) zen_tidmap_nblocks(ht);
@@ -358,6 +365,7 @@ settle_table(ZenHTable *ht)
 static void
 settle_regions(void)
 {
+	ZenAssertRecoveryLeader();
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
 		zen_regions[r].last_cts = zen_recovery->fates[r].ts_commit;
@@ -409,6 +417,7 @@ raise_ts_commit(uint32 region, ZenRegionFate *fate)
 		zen_regions[region].last_cts = pg_atomic_read_u64(&zen_recovery->largest_cts);
 		zen_region_persist_watermark(region);
 	}
+	Assert(fate->anchor_cts <= zen_recovery->cts_limit && (fate->anchor_cts != 0) == (fate->anchor != InvalidZenSlot));
 	if (fate->anchor_cts <= fate->ts_commit || ZEN_FAULT(R3_DECIDE_EARLY))
 		return;
 	if (!zen_recovery->after_crash)
@@ -465,8 +474,11 @@ find_commits(uint32 owned, const char *why_not_loaded)
 }
 
 /*
- * Find the large tables, which are mapped after the others.  Returns false if nobody may read before all is done: there
- * is no such table, or prepared transactions have yet to lay their versions over the rows, or a page may belong to anybody.
+ * Find the large tables, which are mapped after the others.  Returns false if no process may read before all is done:
+ *
+ *	- there is no such table; or
+ *	- prepared transactions have yet to lay their versions over the rows; or
+ *	- a page may belong to any table.
  */
 static bool
 find_late_tables(void)
@@ -514,6 +526,8 @@ is_suspect(void)
 static void
 open_tables(void)
 {
+	ZenAssertRecoveryLeader();
+	Assert(zen_recovery_pass() == ZEN_PASS_NONE && pg_atomic_read_u32(&zen_recovery->open) == 0);
 	settle_tables(false);
 	pg_write_barrier();
 	pg_atomic_write_u32(&zen_recovery->open, 1);
@@ -551,7 +565,9 @@ build_maps(void)
 		settle_tables(false);
 }
 
-/* Begin to load the saved map: others read its words while the leader reads the page directory.  NULL if there is none. */
+/*
+ * Begin to load the saved map: others read its words while the leader reads the page directory.  NULL if there is none.
+ */
 static ZenSavedMap *
 begin_load(ZenSavedMap *map, const char **why)
 {
@@ -596,10 +612,37 @@ settle_pool(void)
 
 	settle_regions();
 	zen_cts_restart(pg_atomic_read_u64(&zen_recovery->largest_cts));
+	Assert(zen_cts_now() >= pg_atomic_read_u64(&zen_recovery->largest_cts));	/* R14 */
 	repairs = zen_repairs;
 	zen_twophase_restore(zen_passes_count_damaged);
 	pg_atomic_fetch_add_u64(&zen_recovery->repaired, zen_repairs - repairs);
 	hand_out_pages();
+}
+
+/*
+ * What writers find: regions that nobody has leased but prepared transactions, and pages whose free slots are
+ * counted.
+ */
+static void
+check_pool(void)
+{
+#ifdef USE_ASSERT_CHECKING
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+	{
+		ZenRegion  *region = &zen_regions[r];
+
+		Assert((pg_atomic_read_u32(&region->leased) != 0) == (region->doubt_kind == ZEN_DOUBT_PREPARED));
+
+		/*
+		 * R13, but for faults: a watermark says what the region has
+		 * committed, no more and no less
+		 */
+		Assert(region->watermark == region->last_cts || ZEN_FAULT(R3_IGNORE_WATERMARK) ||
+			   ZEN_FAULT(R10_WATERMARK_TOO_HIGH) || ZEN_FAULT(R13_NO_WATERMARK_AT_RECOVERY));
+	}
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
+		Assert(!zen_pages[p].owned || zen_page_count_free(p) == pg_atomic_read_u32(&zen_pages[p].nfree));
+#endif
 }
 
 static void
@@ -644,6 +687,7 @@ recover(void)
 		build_maps();
 	}
 	settle_pool();
+	check_pool();
 	zen_mapload_remove();
 	pg_atomic_fetch_add_u64(&zen_recovery->damaged, zen_damages);
 	zen_recovery->total_ms = zen_savedmap_ms(start);
@@ -655,6 +699,7 @@ recover(void)
 void
 zen_recovery_lead(void)
 {
+	Assert(zen_recovery->phase == ZEN_DOING_NOTHING && zen_recovery_pass() == ZEN_PASS_NONE);
 	zen_recovery->leader = MyProcPid;
 	HOLD_INTERRUPTS();
 	PG_TRY();
@@ -676,6 +721,7 @@ zen_recovery_shutdown(void)
 {
 	uint32		state;
 
+	Assert(!IsUnderPostmaster);
 	if (zen_pool.scratch)
 		zen_adopt_server_stops();
 	if (zen_pool.base == NULL || zen_pool.scratch || zen_recovery == NULL || !zen_pool_cluster_is_shut_down())

@@ -128,6 +128,10 @@ zen_recovery_pass(void)
 	return (ZenRecoveryPass) (pg_atomic_read_u64(&zen_recovery->work) >> 32);
 }
 
+/* This process is in a chunk of a pass, which cannot end meanwhile, unless recovery has failed. */
+#define ZenAssertInPass(condition) \
+	Assert((condition) || pg_atomic_read_u32(&zen_recovery->failed))
+
 /* zen_recovery_is_open -- can the table be read already, before the large ones are recovered? */
 static inline bool
 zen_recovery_is_open(const ZenHTable *ht)
