@@ -460,7 +460,8 @@ zen_slot_free(ZenSlot slot)
 	uint64		bit = UINT64CONST(1) << (n % 64);
 	uint64		old PG_USED_FOR_ASSERTS_ONLY;
 
-	Assert(page->owned && !page->lost && n < page->nslots && zen_page_holds(slot));
+	/* of a lost page nothing is known, its classes included */
+	Assert(page->owned && n < page->nslots && (page->lost || zen_page_holds(slot)));
 	old = pg_atomic_fetch_or_u64(&page->free[n / 64], bit);
 	Assert((old & bit) == 0);
 	if (pg_atomic_fetch_add_u32(&page->nfree, 1) + 1 == page->nslots)
