@@ -13,8 +13,8 @@
  *	  the server once more after that, for a last look, and that start notes it;
  *	- it does not lie where the script that pg_upgrade offers would remove it.
  *
- * The pool is taken over by the same stores as at any start (begin_generation() in pool.c), so a crash leaves the pool
- * as it was, or with the system identifier of the new cluster, whose start is then repeated.
+ * The pool is taken over by the same stores as at any start (begin_generation() in pool.c).  A crash leaves the pool
+ * as it was, or with the system identifier of the new cluster.  The new cluster's start is then repeated.
  */
 #include "nvm/adopt.h"
 

@@ -23,8 +23,8 @@
  * larger seq counts.  Only the postmaster writes it, so the process-local copy is exact there, and in children it is
  * what the server was started with.
  *
- * The pool file is held with flock through a file descriptor that the postmaster keeps and all children inherit,
- * so a second server is kept out as long as any process of the first one lives.
+ * The pool file is held with flock through a file descriptor that the postmaster keeps and all children inherit.  So a
+ * second server is kept out as long as any process of the first one lives.
  */
 #include "nvm/pool.h"
 
