@@ -398,7 +398,7 @@ hand_out_pages(void)
 			 */
 			zen_page_condemn(p);
 			for (uint32 n = 0; n < page->nslots; n++)
-				zen_gc_forget_header(zen_tuple_header(zen_page_slot(p, n)));
+				zen_collect_forget_header(zen_tuple_header(zen_page_slot(p, n)));
 			zen_page_give_back(p);
 		}
 		else

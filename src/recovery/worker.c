@@ -19,9 +19,11 @@
 #include "base/arena.h"
 #include "base/bgworker.h"
 #include "base/epoch.h"
-#include "cache/metcache.h"
+#include "cache/admission.h"
+#include "cache/clock.h"
 #include "cache/shares.h"
-#include "gc/collect.h"
+#include "gc/gcqueue.h"
+#include "gc/reclaim.h"
 #include "row/horizon.h"
 #include "gc/holder.h"
 #include "gc/room.h"
@@ -75,34 +77,34 @@ take_snapshot(void)
 static void
 collect(void)
 {
-	if (zen_gc_pending() > 0)
+	if (zen_gcqueue_pending() > 0)
 	{
 		FullTransactionId horizon = zen_horizon_look();
 
-		while (zen_gc_some(GC_STEP) == GC_STEP && !ShutdownRequestPending)
+		while (zen_reclaim_some(GC_STEP) == GC_STEP && !ShutdownRequestPending)
 			CHECK_FOR_INTERRUPTS();
 		zen_holder_watch(horizon);
 	}
 	/* of processes that have ended, too */
 	zen_epoch_flush();
-	while (zen_gc_some_pages() && !ShutdownRequestPending)
+	while (zen_reclaim_some_pages() && !ShutdownRequestPending)
 		CHECK_FOR_INTERRUPTS();
 }
 
 static void
 make_room(void)
 {
-	while (zen_metcache_needs_room() && !ShutdownRequestPending)
+	while (zen_clock_needs_room() && !ShutdownRequestPending)
 	{
 		uint64		before = zen_version_bytes();
 
-		zen_metcache_evict(EVICT_STEP);
+		zen_clock_evict(EVICT_STEP);
 		zen_epoch_flush();
 		if (zen_version_bytes() >= before)
 			break;				/* nothing that may go: what is there is in
 								 * use */
 	}
-	zen_metcache_evict_spans();
+	zen_clock_evict_spans();
 }
 
 /* What the worker has still to do after one round. */
@@ -141,13 +143,13 @@ sleep_until_next_round(const Agenda *agenda)
 {
 	if (agenda->sweeping)
 		nap(SHORT_NAP_MS);
-	else if (agenda->after_recovery || agenda->prepared || zen_metcache_needs_room() || !zen_gc_arm())
+	else if (agenda->after_recovery || agenda->prepared || zen_clock_needs_room() || !zen_gcqueue_arm())
 		nap(NAP_MS);
 	else
 	{
 		let_go();
 		nap(LONG_NAP_MS);
-		if (zen_gc_disarm() && !ShutdownRequestPending && !ConfigReloadPending)
+		if (zen_gcqueue_disarm() && !ShutdownRequestPending && !ConfigReloadPending)
 			nap(NAP_MS);
 	}
 }
@@ -188,7 +190,7 @@ zen_worker_main(Datum arg)
 		agenda.prepared = zen_twophase_resolve();
 		collect();
 		agenda.sweeping = zen_sweep_step();
-		zen_metcache_age();
+		zen_admission_age();
 		zen_shares_plan();
 		make_room();
 		zen_room_watch();
