@@ -127,8 +127,11 @@ OBJS = $(addprefix src/base/, \
 		xact.o) \
 	$(addprefix src/recovery/, \
 		passes.o \
+		mapload.o \
+		chunks.o \
 		mapsave.o \
 		recovery.o \
+		gate.o \
 		worker.o) \
 	$(addprefix src/table/, \
 		zenam_slot.o \

@@ -34,6 +34,7 @@
 #include "txn/prepared.h"
 #include "txn/sequence.h"
 #include "txn/twophase.h"
+#include "txn/xact.h"
 
 PG_MODULE_MAGIC;
 

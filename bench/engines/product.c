@@ -1,8 +1,8 @@
 /*
  * product.c -- zen's own src/nvm, compiled for threads, and what it wants of a PostgreSQL server.
  *
- * alloc.c, page.c, region.c, repair.c and tuple.c are included as they are.  What a backend keeps to itself must be a
- * thread's here: the counters (shim/base/stats.h) and alloc.c's memory of contexts, which the macro below turns into
+ * slotalloc.c, page.c, region.c, repair.c and tuple.c are included as they are.  What a backend keeps to itself must be a
+ * thread's here: the counters (shim/base/stats.h) and slotalloc.c's memory of contexts, which the macro below turns into
  * a thread-local array.  zen_region_lease() has such a variable, too, and is not used: engines call zen_region_try_lease().
  *
  * The server is replaced by as little as will do: errors go to stderr and end the process, shared memory is malloc's,
@@ -34,7 +34,7 @@
 #include "nvm/slotalloc.c"
 #undef cache
 
-/* alloc.c has declared this as `static CachedContext cache[CACHE_SIZE]`, so without a prototype. */
+/* slotalloc.c has declared this as `static CachedContext cache[CACHE_SIZE]`, so without a prototype. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 static CachedContext (*thread_cache(void))[CACHE_SIZE]
@@ -171,12 +171,20 @@ hash_search(HTAB *table, const void *key, HASHACTION action, bool *found)
 	return e != NULL ? e->entry : NULL;
 }
 
-/* The functions of alloc.c that walk its contexts serve DROP TABLE and VACUUM, which no engine has. */
+/* The functions of slotalloc.c that walk its contexts serve DROP TABLE and VACUUM, which no engine has. */
 static void
 not_here(const char *what)
 {
 	fprintf(stderr, "engines: %s was called, which has no stand-in\n", what);
 	abort();
+}
+
+/* For assertions in those functions. */
+bool
+LWLockHeldByMe(LWLock *lock)
+{
+	not_here("LWLockHeldByMe");
+	return false;
 }
 
 void

@@ -36,7 +36,7 @@
 #include "nodes/nodeFuncs.h"
 #include "nvm/adopt.h"
 #include "parser/parsetree.h"
-#include "recovery/recovery.h"
+#include "recovery/gate.h"
 #include "table/zenam.h"
 #include "table/zenam_reindex.h"
 #include "table/zenam_unlogged.h"

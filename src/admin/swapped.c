@@ -14,7 +14,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
-#include "recovery/recovery.h"
+#include "recovery/recstate.h"
 #include "table/zenam.h"
 #include "txn/ddl.h"
 #include "utils/lsyscache.h"

@@ -33,6 +33,7 @@
 #include "nvm/page.h"
 #include "nvm/pool.h"
 #include "nvm/slotalloc.h"
+#include "recovery/gate.h"
 #include "recovery/recovery.h"
 #include "table/zenam.h"
 #include "txn/exclusive.h"
@@ -366,7 +367,7 @@ zen_recovery_info(PG_FUNCTION_ARGS)
 	begin_row(fcinfo, &row);
 	put_text(&row, recovery_state());
 	put_bool(&row, zen_recovery->after_crash);
-	put_text(&row, zen_recovery->phase);
+	put_text(&row, zen_recovery_phase_name());
 	put_int32(&row, (int32) pg_atomic_read_u32(&zen_recovery->processes));
 	put_int32(&row, (int32) zen_recovery->pages_total);
 	put_int32(&row, (int32) pg_atomic_read_u32(&zen_recovery->pages_done));

@@ -9,12 +9,12 @@
  * ordinary start takes the pool over, if
  *
  *	- it is that pool, of that generation: the old cluster has not been started since its catalogs were copied;
- *	- pg_upgrade has finished.  Its last change is that of pg_resetwal, whose checkpoint begins a WAL segment.  It starts the
- *	  server once more after that, for a last look, and that start notes it;
+ *	- pg_upgrade has finished.  Its last change is that of pg_resetwal, whose checkpoint begins a WAL segment.  It starts
+ *	  the server once more after that, for a last look, and that start notes it;
  *	- it does not lie where the script that pg_upgrade offers would remove it.
  *
- * The pool is taken over by the same stores as at any start (begin_generation() in pool.c), so a crash leaves the pool
- * as it was, or with the system identifier of the new cluster, whose start is then repeated.
+ * The pool is taken over by the same stores as at any start (begin_generation() in pool.c).  A crash leaves the pool
+ * as it was, or with the system identifier of the new cluster.  The new cluster's start is then repeated.
  */
 #include "nvm/adopt.h"
 
@@ -32,8 +32,8 @@ static bool follows = false;	/* this server of pg_upgrade's has found the
 								 * cluster as pg_upgrade had left it */
 
 #define NEW_CLUSTER_HINT \
-	"Make the new cluster anew with initdb, set its zen.pool_path to the pool of the old cluster, and do not start it " \
-	"before pg_upgrade does."
+	"Make the new cluster anew with initdb, set its zen.pool_path to the pool of the old cluster, and do not start " \
+	"it before pg_upgrade does."
 
 static void
 refuse_upgrade(const char *detail, const char *hint)
@@ -77,8 +77,8 @@ read_old_pool(bool *settled, bool *in_use)
 	if (at < 0)
 		refuse_upgrade(psprintf("File \"%s\", which its zen.pool_path names, is not a zen pool of format version %u.",
 								path, ZEN_FORMAT_VERSION),
-					   "Set zen.pool_path of the new cluster to the pool of the old cluster, and use one version of zen "
-					   "in both.");
+					   "Set zen.pool_path of the new cluster to the pool of the old cluster, and use one version of "
+					   "zen in both.");
 	*settled = is_settled(fd, &pair.copy[at], in_use);
 	CloseTransientFile(fd);
 	return pair.copy[at];
@@ -99,8 +99,8 @@ static void
 refuse_unsettled(void)
 {
 	refuse_upgrade("The pool was not left in order by the old cluster's server.",
-				   "Start the old cluster, wait until zen_recovery() says that it is ready, and stop it in fast mode.  Then "
-				   "run pg_upgrade again, on a new cluster.");
+				   "Start the old cluster, wait until zen_recovery() says that it is ready, and stop it in fast mode.  "
+				   "Then run pg_upgrade again, on a new cluster.");
 }
 
 void
@@ -153,6 +153,7 @@ zen_adopt_is_as_left(const ZenStateFile *state, const ZenClusterFacts *facts)
 void
 zen_adopt_server_starts(ZenStateFile *state, const ZenClusterFacts *facts)
 {
+	Assert(!IsUnderPostmaster && IsBinaryUpgrade);
 	follows = zen_state_is_upgrade(state) && zen_adopt_is_as_left(state, facts);
 	if (!follows || state->phase == ZEN_PHASE_UPGRADED)
 		return;
@@ -166,6 +167,7 @@ zen_adopt_server_stops(void)
 	ZenClusterFacts facts = zen_cluster_facts();
 	ZenStateFile state;
 
+	Assert(!IsUnderPostmaster);
 	if (!follows || !facts.shut_down)
 		return;
 	zen_state_read(&state);

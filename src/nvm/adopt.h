@@ -15,7 +15,8 @@
 extern void zen_adopt_check(void);
 
 /*
- * zen_adopt_note -- pg_upgrade makes a zen table: the pool that holds its rows is noted in zen.state, durable on return.
+ * zen_adopt_note -- pg_upgrade makes a zen table: the pool that holds its rows is noted in zen.state, durable on
+ * return.
  *
  * As zen_adopt_check(), and the pool must have been left in order.  The pool itself is not changed.
  */

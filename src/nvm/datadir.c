@@ -140,6 +140,8 @@ zen_state_write(const ZenStateFile *state)
 	int			len;
 	int			fd;
 
+	Assert(state->found && state->phase < lengthof(phase_names));
+	Assert(strpbrk(state->pool_path, "\r\n") == NULL);
 	if (zen_state_is_upgrade(state))
 		snprintf(checkpoint, sizeof(checkpoint), "checkpoint %llu\n", (unsigned long long) state->checkpoint);
 	snprintf(path, sizeof(path), "%s/%s", DataDir, ZEN_STATE_FILE);

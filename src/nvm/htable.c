@@ -2,8 +2,8 @@
  * htable.c -- the HTable directory.
  *
  * An entry's identity line is durable before its state leaves FREE, and the state changes by one 8-byte store, so a
- * crash finds a whole entry or none.  birth_cts makes entries reusable without touching old slots: whatever carries
- * a Tx-CTS not above it belongs to an earlier owner of the entry (R14 keeps Tx-CTS unique over restarts).
+ * crash finds a whole entry or none.  birth_cts makes entries reusable without touching old slots: a slot whose
+ * Tx-CTS is not above it belongs to an earlier owner of the entry (R14 keeps Tx-CTS unique over restarts).
  *
  * A full xid stands in NVM only while WAL that bears it is flushed before it can matter (DESIGN 6): a creating or
  * dropping transaction is a mixed one, and its commit makes sure of it.
@@ -95,6 +95,7 @@ entry_crc(const ZenHTableEntry *e)
 static void
 store(uint64 *field, uint64 value)
 {
+	Assert((char *) field >= (char *) zen_pool.htables && field < (uint64 *) (zen_pool.htables + ZEN_MAX_HTABLES));
 	zen_nvm_store64(field, value);
 	zen_persist(field, sizeof(*field));
 }
@@ -106,14 +107,17 @@ place_of(const uint64 *field)
 	const ZenHTableEntry *first = zen_pool.htables;
 	uint64		place = (const char *) field - (const char *) first;
 	const ZenHTableEntry *e = &first[place / sizeof(ZenHTableEntry)];
+	uint64		move_to = zen_nvm_load64(&e->move_to);
 
-	return field == &e->move_xid ? place ^ (zen_nvm_load64(&e->move_to) << 20) ^ (zen_nvm_load64(&e->move_to) >> 44) : place;
+	Assert(place < ZEN_MAX_HTABLES * sizeof(ZenHTableEntry));
+	return field == &e->move_xid ? place ^ (move_to << 20) ^ (move_to >> 44) : place;
 }
 
 static void
 store_guarded(uint64 *field, uint64 value)
 {
 	store(field, zen_guard(place_of(field), value));
+	Assert(zen_guard_fits(place_of(field), zen_nvm_load64(field)));
 }
 
 /* Store the identity, word by word; the state is not part of it. */
@@ -128,6 +132,7 @@ store_identity(ZenHTableEntry *e, const ZenHTable *ht)
 	image.crc = entry_crc(&image);
 	for (int i = 0; i < offsetof(ZenHTableEntry, state) / sizeof(uint64); i++)
 		zen_nvm_store64(&dst[i], src[i]);
+	Assert(e->crc == entry_crc(e));
 }
 
 /* ---------- the directory in DRAM ---------- */
@@ -149,13 +154,15 @@ own_locator(const ZenHTable *ht)
 	return l;
 }
 
-/* List an HTable under its locator; caller holds ZEN_LOCK_HTABLE. */
+/* List an HTable under its locator; caller holds ZEN_LOCK_HTABLE exclusively.  False if there is no memory. */
 static bool
 list_htable(ZenHTable *ht)
 {
 	Locator		key = own_locator(ht);
-	LocatorEntry *entry = hash_search(by_locator, &key, HASH_ENTER_NULL, NULL);
+	LocatorEntry *entry;
 
+	Assert(LWLockHeldByMeInMode(zen_lock(ZEN_LOCK_HTABLE), LW_EXCLUSIVE));
+	entry = hash_search(by_locator, &key, HASH_ENTER_NULL, NULL);
 	if (entry == NULL)
 		return false;
 	entry->idx = ht->idx;
@@ -172,6 +179,7 @@ zen_htable_find(RelFileLocator loc, ProcNumber backend)
 	LWLockAcquire(zen_lock(ZEN_LOCK_HTABLE), LW_SHARED);
 	entry = hash_search(by_locator, &key, HASH_FIND, NULL);
 	ht = entry ? &zen_htables[entry->idx] : NULL;
+	Assert(ht == NULL || (ht->in_use && !ht->damaged));
 	LWLockRelease(zen_lock(ZEN_LOCK_HTABLE));
 	return ht;
 }
@@ -193,6 +201,8 @@ zen_htable_create(RelFileLocator loc, ProcNumber backend, uint64 full_xid)
 				 errhint("Drop zen tables that are no longer needed, or create this one USING heap.")));
 	}
 	ht = &zen_htables[free_entries->idx[free_entries->n - 1]];
+	Assert(ht->idx != 0 && !ht->in_use && !ht->damaged);
+	Assert(zen_nvm_load64(&zen_pool.htables[ht->idx].state) == ZEN_HT_FREE);
 	ht->db = key.db;
 	ht->spc = key.spc;
 	ht->relnumber = key.relnumber;
@@ -227,6 +237,7 @@ zen_htable_create(RelFileLocator loc, ProcNumber backend, uint64 full_xid)
 void
 zen_htable_created(ZenHTable *ht)
 {
+	Assert(zen_nvm_load64(&zen_pool.htables[ht->idx].state) == ZEN_HT_CREATING);
 	ht->create_xid = 0;
 	store(&zen_pool.htables[ht->idx].state, ZEN_HT_LIVE);
 }
@@ -234,6 +245,7 @@ zen_htable_created(ZenHTable *ht)
 void
 zen_htable_drop_begin(ZenHTable *ht, uint64 full_xid)
 {
+	Assert(ht->in_use && full_xid != 0);
 	ht->drop_xid = full_xid;
 	store_guarded(&zen_pool.htables[ht->idx].drop_xid, full_xid);
 }
@@ -262,7 +274,8 @@ void
 zen_htable_reuse(ZenHTable *ht)
 {
 	LWLockAcquire(zen_lock(ZEN_LOCK_HTABLE), LW_EXCLUSIVE);
-	Assert(!ht->in_use && free_entries->n < ZEN_MAX_HTABLES);
+	Assert(!ht->in_use && !ht->damaged && ht->idx != 0 && free_entries->n < ZEN_MAX_HTABLES - 1);
+	Assert(zen_nvm_load64(&zen_pool.htables[ht->idx].state) == ZEN_HT_FREE);
 	free_entries->idx[free_entries->n++] = ht->idx;
 	LWLockRelease(zen_lock(ZEN_LOCK_HTABLE));
 }
@@ -279,7 +292,10 @@ zen_htable_empty(ZenHTable *ht)
 	 * unfinished transaction
 	 */
 	LWLockAcquire(zen_lock(ZEN_LOCK_HTABLE), LW_EXCLUSIVE);
+	Assert(ht->in_use && state != ZEN_HT_FREE);
 	store(&e->state, ZEN_HT_FREE);
+	/* R14: rows of the former owner are not above it */
+	Assert(ht->birth_cts <= zen_cts_now());
 	ht->birth_cts = zen_cts_now();
 	store_identity(e, ht);
 	zen_persist(e, sizeof(*e));
@@ -292,8 +308,9 @@ zen_htable_move_begin(ZenHTable *ht, RelFileLocator to, uint64 full_xid)
 {
 	ZenHTableEntry *e = &zen_pool.htables[ht->idx];
 
+	Assert(ht->in_use && full_xid != 0);
 	store_guarded(&e->move_xid, 0);
-	store(&e->move_to, ((uint64) ZEN_LOCATOR_SPC(to) << 32) | ZEN_LOCATOR_NUMBER(to));
+	store(&e->move_to, ((uint64) ZEN_LOCATOR_SPC(to) << ZEN_MOVE_SPC_SHIFT) | ZEN_LOCATOR_NUMBER(to));
 	store_guarded(&e->move_xid, full_xid);
 }
 
@@ -312,9 +329,10 @@ zen_htable_move_end(ZenHTable *ht, bool committed)
 		 * crash in between finds it torn, and zen_htable_recover() completes
 		 * it from move_to.
 		 */
+		Assert(zen_htable_move_xid(ht->idx) != 0);
 		LWLockAcquire(zen_lock(ZEN_LOCK_HTABLE), LW_EXCLUSIVE);
 		hash_search(by_locator, &key, HASH_REMOVE, NULL);
-		ht->spc = (Oid) (to >> 32);
+		ht->spc = (Oid) (to >> ZEN_MOVE_SPC_SHIFT);
 		ht->relnumber = (RelFileNumber) to;
 		list_htable(ht);		/* the entry just removed is free for it */
 		store_identity(e, ht);
@@ -328,6 +346,7 @@ void
 zen_htable_set_reindex(ZenHTable *ht)
 {
 	store_guarded(&zen_pool.htables[ht->idx].flags, ZEN_HTF_REINDEX);
+	Assert(zen_htable_reindex_noted(ht));
 	pg_atomic_write_u32(&ht->reindex, 1);
 }
 
@@ -432,7 +451,7 @@ complete_move(ZenHTableEntry *e, bool committed)
 	if (committed)
 	{
 		ZenHTable	identity = {.db = e->db,.birth_cts = e->birth_cts,.create_xid = e->create_xid,
-			.backend = (uint32) e->backend,.spc = (Oid) (zen_nvm_load64(&e->move_to) >> 32),
+			.backend = (uint32) e->backend,.spc = (Oid) (zen_nvm_load64(&e->move_to) >> ZEN_MOVE_SPC_SHIFT),
 		.relnumber = (RelFileNumber) zen_nvm_load64(&e->move_to)};
 
 		store_identity(e, &identity);
@@ -463,7 +482,7 @@ give_up_entry(ZenHTable *ht, const char *what)
 	return true;
 }
 
-/* Load one entry; returns false if it is (or becomes) free. */
+/* Load one entry; returns false if it is (or becomes) free.  Caller holds ZEN_LOCK_HTABLE. */
 static bool
 recover_entry(uint32 idx, bool (*committed) (uint64), bool (*in_progress) (uint64))
 {
@@ -474,6 +493,7 @@ recover_entry(uint32 idx, bool (*committed) (uint64), bool (*in_progress) (uint6
 				drop_xid,
 				flags;
 
+	Assert(LWLockHeldByMe(zen_lock(ZEN_LOCK_HTABLE)) && idx != 0);
 	if (!read_state(e, &state))
 		return give_up_entry(ht, "it has an unknown state");
 	if (state == ZEN_HT_FREE)
@@ -488,7 +508,7 @@ recover_entry(uint32 idx, bool (*committed) (uint64), bool (*in_progress) (uint6
 
 	if (ht->backend != 0)
 	{
-		/* its backend is gone, and so is whoever could read it */
+		/* its backend is gone, and no other process could read it */
 		store(&e->state, ZEN_HT_FREE);
 		return false;
 	}
@@ -572,6 +592,7 @@ entry_fault(const ZenHTable *ht, const ZenHTableEntry *e)
 {
 	uint64		state = zen_nvm_load64(&e->state);
 
+	Assert(LWLockHeldByMe(zen_lock(ZEN_LOCK_HTABLE)));
 	if (ht->damaged)
 		return "it was found damaged when the server was started";
 	if (!ht->in_use)

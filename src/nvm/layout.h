@@ -66,6 +66,15 @@ typedef struct ZenSuperblock
 
 StaticAssertDecl(sizeof(ZenSuperblock) == 96, "superblock layout");
 
+StaticAssertDecl(offsetof(ZenSuperblock, version) % 8 == 0 &&
+				 offsetof(ZenSuperblock, crc) == offsetof(ZenSuperblock, version) + 4,
+				 "version and CRC of a superblock are one word");
+
+/* ---------- guarded words: 48 bits of value, 16 bits of check (nvm/repair.h) ---------- */
+
+#define ZEN_GUARD_BITS			48
+#define ZEN_GUARD_VALUE			((UINT64CONST(1) << ZEN_GUARD_BITS) - 1)
+
 /* ---------- a value that only grows, rewritten in place without tearing ---------- */
 
 /*
@@ -79,6 +88,9 @@ typedef struct ZenMarkRecord
 								 * 'nothing' only by both being 0 */
 } ZenMarkRecord;
 
+StaticAssertDecl(sizeof(ZenMarkRecord) == 16 && ZEN_LINE % sizeof(ZenMarkRecord) == 0,
+				 "a mark record lies in one line");
+
 /* ---------- region directory ---------- */
 
 /* Bits of ZenRegionEntry.doubt, whose other bits are a CRC32C of (xid, cts, kind). */
@@ -86,6 +98,7 @@ typedef struct ZenMarkRecord
 #define ZEN_DOUBT_COMMIT		1	/* mixed commit under way: pg_xact decides */
 #define ZEN_DOUBT_PREPARED		2	/* PREPARE TRANSACTION done or under way:
 									 * pg_xact decides */
+#define ZEN_DOUBT_CRC_SHIFT		32
 
 typedef struct ZenRegionEntry
 {
@@ -94,12 +107,15 @@ typedef struct ZenRegionEntry
 	uint64		doubt_xid;		/* full transaction id of the in-doubt
 								 * transaction */
 	uint64		doubt_cts;		/* its Tx-CTS */
-	uint64		doubt;			/* kind | CRC32C << 32; stored last, cleared
-								 * first */
+	uint64		doubt;			/* kind | CRC32C << ZEN_DOUBT_CRC_SHIFT;
+								 * stored last, cleared first */
 	uint64		pad;
 } ZenRegionEntry;
 
 StaticAssertDecl(sizeof(ZenRegionEntry) == ZEN_LINE, "region entry is one line");
+StaticAssertDecl(offsetof(ZenRegionEntry, doubt) == 48, "region entry layout");
+StaticAssertDecl(ZEN_OFF_REGIONS + ZEN_MAX_REGIONS * sizeof(ZenRegionEntry) <= ZEN_OFF_HTABLES,
+				 "regions end before HTables");
 
 /* ---------- HTable directory ---------- */
 
@@ -140,14 +156,20 @@ typedef struct ZenHTableEntry
 	uint64		move_xid;		/* full xid of a move to (move_spc,
 								 * move_relnumber); 0 = none; its check covers
 								 * move_to */
-	uint64		move_to;		/* move_spc << 32 | move_relnumber */
+	uint64		move_to;		/* move_spc << ZEN_MOVE_SPC_SHIFT |
+								 * move_relnumber */
 	uint64		pad1[3];
 } ZenHTableEntry;
 
+#define ZEN_MOVE_SPC_SHIFT		32
 #define ZEN_HTF_REINDEX			1	/* indexes were lost in a crash and are
 									 * not rebuilt yet */
 
 StaticAssertDecl(sizeof(ZenHTableEntry) == 2 * ZEN_LINE, "HTable entry is two lines");
+StaticAssertDecl(offsetof(ZenHTableEntry, state) == 40 && offsetof(ZenHTableEntry, drop_xid) == ZEN_LINE,
+				 "HTable entry: identity and state in line 0");
+StaticAssertDecl(ZEN_OFF_HTABLES + ZEN_MAX_HTABLES * sizeof(ZenHTableEntry) <= ZEN_OFF_PAGES,
+				 "HTables end before pages");
 
 /* ---------- page directory: one word, so that a change of owner is one 8-byte store ---------- */
 
@@ -155,10 +177,30 @@ StaticAssertDecl(sizeof(ZenHTableEntry) == 2 * ZEN_LINE, "HTable entry is two li
  * bits 0..14 HTable (0: shared by small tables), 15..28 region, 29..38 slot class, 39 owned,
  * 48..63 check = low 16 bits of CRC32C over (page number, bits 0..47).  All zero = free.
  */
+#define ZEN_PAGE_HTABLE_BITS	15
+#define ZEN_PAGE_REGION_SHIFT	15
+#define ZEN_PAGE_REGION_BITS	14
+#define ZEN_PAGE_CLASS_SHIFT	29
+#define ZEN_PAGE_CLASS_BITS		10
 #define ZEN_PAGE_OWNED			(UINT64CONST(1) << 39)
 #define ZEN_PAGE_ZEROING		(UINT64CONST(1) << 40)	/* alone: on its way to
 														 * free, not all zero
 														 * yet (R8) */
+
+/* The unsigned number in bits [shift, shift + bits) of a word. */
+static inline uint32
+zen_bits(uint64 word, int shift, int bits)
+{
+	return (uint32) ((word >> shift) & ((UINT64CONST(1) << bits) - 1));
+}
+
+StaticAssertDecl(ZEN_MAX_HTABLES == 1 << ZEN_PAGE_HTABLE_BITS, "an HTable's number fits its bits of a page word");
+StaticAssertDecl(ZEN_MAX_REGIONS <= 1 << ZEN_PAGE_REGION_BITS, "a region's number fits its bits of a page word");
+StaticAssertDecl(ZEN_PAGE_REGION_SHIFT == ZEN_PAGE_HTABLE_BITS &&
+				 ZEN_PAGE_CLASS_SHIFT == ZEN_PAGE_REGION_SHIFT + ZEN_PAGE_REGION_BITS &&
+				 ZEN_PAGE_OWNED == UINT64CONST(1) << (ZEN_PAGE_CLASS_SHIFT + ZEN_PAGE_CLASS_BITS) &&
+				 ZEN_PAGE_ZEROING < UINT64CONST(1) << ZEN_GUARD_BITS,
+				 "fields of a page word do not overlap");
 
 /* ---------- NVM-tuple ---------- */
 
@@ -169,11 +211,11 @@ StaticAssertDecl(sizeof(ZenHTableEntry) == 2 * ZEN_LINE, "HTable entry is two li
  * The paper keeps the HTable out of the tuple because each page belongs to one table.  Here small tables share
  * pages, so the 15 bits above the versioned TID name the table.
  *
- * A live version's body is a PostgreSQL MinimalTuple whose length and padding carry length, xmin and CRC; 16 bytes of header put the
- * column data of a tuple without nulls at byte 32, 8-byte aligned.
+ * A live version's body is a PostgreSQL MinimalTuple whose length and padding carry length, xmin and CRC.  16 bytes of
+ * header put the column data of a tuple without nulls at byte 32, 8-byte aligned.
  *
- * A tombstone has length 0 and no data, or the length of a ZenTombstone: then its last 6 bytes say where the row has gone.
- * Only a prepared transaction's waiters need that after a crash; it costs no byte, since no slot is smaller.
+ * A tombstone has length 0 and no data, or the length of a ZenTombstone.  Then its last 6 bytes say where the row has
+ * gone.  Only a prepared transaction's waiters need that after a crash.  It costs no byte, since no slot is smaller.
  */
 typedef struct ZenTupleHeader
 {
@@ -196,8 +238,8 @@ typedef struct ZenTupleBody
 } ZenTupleBody;
 
 /*
- * The first word of a scrubbed slot's body: a length that no version has, so that its CRC fits no header (R7).  A slot with this
- * word holds nothing, whatever its word0 says.
+ * The first word of a scrubbed slot's body: a length that no version has, so that its CRC fits no header (R7).  A slot
+ * with this word holds nothing, whatever its word0 says.
  */
 #define ZEN_SCRUBBED			UINT64CONST(1)
 
@@ -216,13 +258,21 @@ typedef struct ZenTombstone
 #define ZEN_LP					(UINT64CONST(1) << 63)
 #define ZEN_CTS_MASK			(~ZEN_LP)
 #define ZEN_DELETED				(UINT64CONST(1) << 63)
-#define ZEN_TID_MASK			UINT64CONST(0x0000FFFFFFFFFFFF)
+#define ZEN_HTABLE_SHIFT		48	/* in word1 */
+#define ZEN_BLOCK_SHIFT			16	/* in word1 */
+#define ZEN_OFFSET_MASK			UINT64CONST(0xFFFF)
+#define ZEN_TID_MASK			((UINT64CONST(1) << ZEN_HTABLE_SHIFT) - 1)
+
+StaticAssertDecl((((uint64) ZEN_MAX_HTABLES - 1) << ZEN_HTABLE_SHIFT) + ZEN_TID_MASK == ~ZEN_DELETED,
+				 "fields of word1 fill it");
 
 #define ZEN_HEADER_SIZE			((Size) sizeof(ZenTupleHeader))
 #define ZEN_TOMBSTONE_SIZE		((Size) 32)
 
 StaticAssertDecl(sizeof(ZenTupleHeader) == 16, "NVM-tuple header");
 StaticAssertDecl(sizeof(ZenTupleBody) == 12, "NVM-tuple body prefix");
+StaticAssertDecl(offsetof(ZenTupleBody, crc) == 4 && offsetof(ZenTupleBody, infomask2) == 10,
+				 "length, xmin's low half and CRC of an NVM-tuple are one word");
 StaticAssertDecl(sizeof(ZenTombstone) == 16 && offsetof(ZenTombstone, link) == 10, "tombstone with a link");
 StaticAssertDecl(ZEN_TOMBSTONE_SIZE == sizeof(ZenTupleHeader) + sizeof(ZenTombstone), "tombstone with a link");
 StaticAssertDecl(ZEN_PAGE_SIZE - 64 <= PG_UINT16_MAX, "the length of a tuple fits 16 bits");
@@ -232,5 +282,8 @@ typedef uint64 ZenSlot;
 
 #define InvalidZenSlot			((ZenSlot) 0)
 #define ZEN_SLOT_UNIT			16
+
+StaticAssertDecl(ZEN_LINE % ZEN_SLOT_UNIT == 0 && ZEN_SLOT_UNIT >= sizeof(ZenTupleHeader),
+				 "word0 and word1 of a slot lie in one line");
 
 #endif							/* ZEN_LAYOUT_H */

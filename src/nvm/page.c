@@ -2,8 +2,14 @@
  * page.c -- page directory, free pages, page descriptors.
  *
  * R8: a page goes to its new owner by one 8-byte store into the directory, flushed and fenced before any slot of
- * it is used.  On the way back the directory says ZEROING first (durable), then the page is zeroed (durable), then the
- * word is cleared (durable), and only then does it stand on the free list.  Recovery zeroes a ZEROING page again.
+ * it is used.  On the way back each of these steps is durable before the next one:
+ *
+ *	1. the directory says ZEROING;
+ *	2. the page is zeroed;
+ *	3. the word is cleared;
+ *	4. the page stands on the free list.
+ *
+ * Recovery zeroes a ZEROING page again.
  *
  * Slot classes: 32 and 64 bytes never cross a cache line; from 64 to 128 in steps of 16, above that eight classes per
  * doubling, so that at most one eighth of a slot is unused.
@@ -59,6 +65,8 @@ zen_class_of(Size size)
 		else
 			lo = mid + 1;
 	}
+	Assert(lo == control->nclasses || control->class_size[lo] >= size);
+	Assert(lo == 0 || control->class_size[lo - 1] < size);
 	return lo == control->nclasses ? ZEN_MAX_CLASSES : lo;
 }
 
@@ -113,15 +121,18 @@ zen_page_init(void)
 static uint64
 directory_word(uint32 pageno, ZenPageOwner owner)
 {
-	return zen_guard(pageno, ZEN_PAGE_OWNED | owner.htable | ((uint64) owner.region << 15) |
-					 ((uint64) owner.class << 29));
+	Assert(pageno >= zen_pool.first_data_page && pageno < zen_pool.npages);
+	Assert(owner.htable < ZEN_MAX_HTABLES && owner.region < ZEN_MAX_REGIONS && owner.class < control->nclasses);
+	return zen_guard(pageno, ZEN_PAGE_OWNED | owner.htable | ((uint64) owner.region << ZEN_PAGE_REGION_SHIFT) |
+					 ((uint64) owner.class << ZEN_PAGE_CLASS_SHIFT));
 }
 
 static ZenPageOwner
 owner_of_word(uint64 word)
 {
-	ZenPageOwner owner = {.htable = word & (ZEN_MAX_HTABLES - 1),.region = (word >> 15) & 0x3FFF,
-	.class = (word >> 29) & 0x3FF};
+	ZenPageOwner owner = {.htable = zen_bits(word, 0, ZEN_PAGE_HTABLE_BITS),
+		.region = zen_bits(word, ZEN_PAGE_REGION_SHIFT, ZEN_PAGE_REGION_BITS),
+	.class = zen_bits(word, ZEN_PAGE_CLASS_SHIFT, ZEN_PAGE_CLASS_BITS)};
 
 	return owner;
 }
@@ -141,6 +152,7 @@ word_fits(const void *image, const void *pageno)
 static void
 directory_write(uint32 pageno, uint64 word)
 {
+	Assert(word_fits(&word, &pageno));
 	zen_nvm_store64(&zen_pool.pages[pageno], word);
 	if (!ZEN_FAULT(R8_DIRECTORY_NOT_DURABLE))
 		zen_persist(&zen_pool.pages[pageno], sizeof(uint64));
@@ -192,6 +204,17 @@ zen_page_directory_read(uint32 pageno, ZenPageOwner *owner, bool *sane)
 	return true;
 }
 
+#ifdef USE_ASSERT_CHECKING
+
+/* R8: is a page of the free list one that can go to a new owner? */
+static bool
+is_clean(uint32 pageno)
+{
+	return zen_nvm_load64(&zen_pool.pages[pageno]) == 0 &&
+		(first_line_is_zero(pageno) || ZEN_FAULT(R8_NO_ZERO) || ZEN_FAULT(R8_ZEROING_FORGOTTEN));
+}
+
+#endif
 
 /* ---------- descriptors ---------- */
 
@@ -208,6 +231,7 @@ describe(uint32 pageno, ZenPageOwner owner)
 	ZenPage    *page = &zen_pages[pageno];
 	uint32		nslots = (uint32) (ZEN_PAGE_SIZE / zen_class_size(owner.class));
 
+	Assert(!page->owned && page->free == NULL);
 	page->free = zen_arena_alloc(bitmap_words(nslots) * sizeof(uint64));
 	if (page->free == NULL)
 		return false;
@@ -228,7 +252,9 @@ describe(uint32 pageno, ZenPageOwner owner)
 static void
 push_free(uint32 pageno)
 {
+	Assert(!zen_pages[pageno].owned && is_clean(pageno));
 	SpinLockAcquire(&control->lock);
+	Assert(control->nfree < zen_pool.npages - zen_pool.first_data_page);
 	zen_pages[pageno].next = control->free_head;
 	control->free_head = pageno;
 	control->nfree++;
@@ -245,6 +271,7 @@ pop_free(void)
 	pageno = control->free_head;
 	if (pageno != ZEN_NO_PAGE)
 	{
+		Assert(control->nfree > 0 && !zen_pages[pageno].owned);
 		control->free_head = zen_pages[pageno].next;
 		control->nfree--;
 		control->changes++;
@@ -254,7 +281,7 @@ pop_free(void)
 }
 
 /*
- * The last free pages are kept for tombstones: whoever wants to make room by deleting must find a slot for that.
+ * The last free pages are kept for tombstones: a user that makes room by deleting must find a slot for that.
  */
 static uint32
 reserve_pages(void)
@@ -274,6 +301,7 @@ zen_page_take(ZenPageOwner owner)
 
 	if (pageno == ZEN_NO_PAGE)
 		return ZEN_NO_PAGE;
+	Assert(is_clean(pageno));
 	if (!describe(pageno, owner))
 	{
 		push_free(pageno);
@@ -285,6 +313,7 @@ zen_page_take(ZenPageOwner owner)
 		pg_atomic_write_u64(&page->free[i / 64],
 							page->nslots - i >= 64 ? PG_UINT64_MAX : (UINT64CONST(1) << (page->nslots - i)) - 1);
 	pg_atomic_write_u32(&page->nfree, page->nslots);
+	Assert(zen_page_count_free(pageno) == page->nslots && zen_page_agrees(pageno));
 	return pageno;
 }
 
@@ -294,17 +323,20 @@ zen_page_set_free(uint32 pageno, const uint64 *bits)
 	ZenPage    *page = &zen_pages[pageno];
 	uint32		nfree = 0;
 
+	Assert(page->owned && pg_atomic_read_u32(&page->nfree) == 0);
 	for (uint32 i = 0; i < bitmap_words(page->nslots); i++)
 	{
 		pg_atomic_write_u64(&page->free[i], bits[i]);
 		nfree += pg_popcount64(bits[i]);
 	}
+	Assert(nfree <= page->nslots);
 	pg_atomic_write_u32(&page->nfree, nfree);
 }
 
 void
 zen_page_condemn(uint32 pageno)
 {
+	Assert(zen_pages[pageno].owned && zen_page_agrees(pageno));
 	directory_write(pageno, ZEN_PAGE_ZEROING);
 }
 
@@ -314,6 +346,7 @@ zen_page_give_back(uint32 pageno)
 	ZenPage    *page = &zen_pages[pageno];
 
 	Assert(page->owned);
+	Assert(zen_nvm_load64(&zen_pool.pages[pageno]) == ZEN_PAGE_ZEROING);
 	if (ZEN_FAULT(R8_FREE_BEFORE_ZERO))
 		directory_write(pageno, 0);
 	if (!ZEN_FAULT(R8_NO_ZERO))
@@ -347,6 +380,7 @@ zen_page_adopt_lost(uint32 pageno)
 void
 zen_page_adopt_free(uint32 pageno)
 {
+	Assert(zen_pages[pageno].free == NULL);
 	zen_pages[pageno].owned = false;
 	push_free(pageno);
 }

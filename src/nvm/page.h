@@ -85,7 +85,10 @@ extern uint32 zen_page_take(ZenPageOwner owner);
 extern void zen_page_condemn(uint32 pageno);
 extern void zen_page_give_back(uint32 pageno);
 
-/* Recovery: what the directory says of a page; false if it is free (a crash while it was zeroed is made good).  *sane is false for a damaged word. */
+/*
+ * Recovery: what the directory says of a page; false if it is free (a crash while it was zeroed is made good).  *sane
+ * is false for a damaged word.
+ */
 extern bool zen_page_directory_read(uint32 pageno, ZenPageOwner *owner, bool *sane);
 
 /* Recovery: make an owned page known with no free slots, or put a page on the free list. */
@@ -96,8 +99,8 @@ extern void zen_page_adopt_free(uint32 pageno);
 extern void zen_page_set_free(uint32 pageno, const uint64 *bits);
 
 /*
- * Recovery: a page of whose owner nothing is known.  As its slots count as 32 bytes each, no row there can be read, but each has
- * a bit of its own.
+ * Recovery: a page of whose owner nothing is known.  Its slots count as 32 bytes each.  So no row there can be read,
+ * but each has a bit of its own.
  */
 extern void zen_page_adopt_lost(uint32 pageno);
 
@@ -110,11 +113,11 @@ extern void zen_page_free(uint32 *total, uint32 *nfree);
  *
  * zen_page_count_free -- bits set in a page's bitmap, those of no slot included.
  *
- * zen_page_agrees -- does the directory say of a page what its descriptor says?  May be false for a moment while the page
- * changes hands.
+ * zen_page_agrees -- does the directory say of a page the same as its descriptor?  May be false for a moment while the
+ * page changes hands.
  *
- * zen_page_walk_free -- call visit for each page of the free list.  Takes no lock: false if the list has changed under it
- * so that some pages may have been left out.
+ * zen_page_walk_free -- call visit for each page of the free list.  Takes no lock: false if the list has changed
+ * under it so that some pages may have been left out.
  */
 extern bool zen_page_holds(ZenSlot slot);
 extern uint32 zen_page_count_free(uint32 pageno);

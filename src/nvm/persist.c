@@ -14,7 +14,7 @@
  * pages, what reached the medium is unknown, and a second try would succeed without having written anything.  That
  * is a PANIC, which leads to crash recovery from the medium (as data_sync_retry = off does for heap files).
  *
- * Lines and fences are counted here, bytes of tuples by the tuple writer, who knows which bytes are tuples.
+ * Lines and fences are counted here, bytes of tuples by tuple.c, which knows which bytes are tuples.
  *
  * The mode is set by the postmaster before any fork and constant afterwards.
  */
@@ -73,6 +73,7 @@ msync_note(const void *addr, Size len)
 	uintptr_t	start = TYPEALIGN_DOWN(MSYNC_PAGE, (uintptr_t) addr);
 	uintptr_t	end = TYPEALIGN(MSYNC_PAGE, (uintptr_t) addr + len);
 
+	Assert(start < end && n_msync_ranges <= MSYNC_MAX_RANGES);
 	/* newest first: neighbouring flushes come one after the other */
 	for (int i = n_msync_ranges - 1; i >= 0; i--)
 	{
@@ -101,6 +102,7 @@ lines_of_range(const void *addr, Size len)
 	uintptr_t	first = (uintptr_t) addr / ZEN_LINE;
 	uintptr_t	last = ((uintptr_t) addr + len - 1) / ZEN_LINE;
 
+	Assert(len > 0);
 	return last - first + 1;
 }
 
@@ -117,6 +119,7 @@ count_lines(uint64 lines)
 void
 zen_nvm_copy(void *dst, const void *src, Size len)
 {
+	Assert(mode_in_force != ZEN_POOL_AUTO);
 	pmem_memcpy(dst, src, len, PMEM_F_MEM_NODRAIN | PMEM_F_MEM_NOFLUSH);
 }
 
@@ -146,6 +149,7 @@ zen_fence(void)
 		msync_all();
 	else
 	{
+		Assert(n_msync_ranges == 0);
 		pmem_drain();
 		if (unlikely(zen_fence_delay_ns > 0))
 			zen_delay(zen_fence_delay_ns);
@@ -200,6 +204,7 @@ zen_nvm_let_go(const void *addr, Size len)
 static inline ZenMarkRecord *
 mark_record(ZenMarkRecord *records, int i, Size stride)
 {
+	Assert((uintptr_t) records % sizeof(ZenMarkRecord) == 0 && stride % sizeof(ZenMarkRecord) == 0);
 	return (ZenMarkRecord *) ((char *) records + i * stride);
 }
 
@@ -270,6 +275,8 @@ zen_mark_write(ZenMarkRecord *records, int n, Size stride, uint64 value)
 	else
 		return;
 	zen_persist(record, sizeof(ZenMarkRecord));
+	/* a mark never falls */
+	Assert(zen_mark_read(records, n, stride) == Max(value, current));
 }
 
 /* ---------- files and mappings ---------- */

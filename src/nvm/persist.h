@@ -24,6 +24,7 @@ zen_nvm_store64(uint64 *dst, uint64 value)
 static inline uint64
 zen_nvm_load64(const uint64 *src)
 {
+	Assert(((uintptr_t) src & 7) == 0);
 	return *(const volatile uint64 *) src;
 }
 

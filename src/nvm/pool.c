@@ -23,8 +23,8 @@
  * larger seq counts.  Only the postmaster writes it, so the process-local copy is exact there, and in children it is
  * what the server was started with.
  *
- * The pool file is held with flock through a file descriptor that the postmaster keeps and all children inherit,
- * so a second server is kept out as long as any process of the first one lives.
+ * The pool file is held with flock through a file descriptor that the postmaster keeps and all children inherit.  So a
+ * second server is kept out as long as any process of the first one lives.
  */
 #include "nvm/pool.h"
 
@@ -82,6 +82,9 @@ write_superblock(char *base)
 	int			target = 1 - super_at;
 	ZenSuperblock *copy = (ZenSuperblock *) (base + zen_super_offsets[target]);
 
+	/* the postmaster, or a process without one, and of a whole pool only */
+	Assert(!IsUnderPostmaster && (super_at == 0 || super_at == 1));
+	Assert(super.magic == ZEN_MAGIC && super.npages * ZEN_PAGE_SIZE == super.pool_size);
 	super.seq++;
 	super.crc = 0;
 	seal_superblock(copy, 0);
@@ -89,6 +92,7 @@ write_superblock(char *base)
 	zen_persist(copy, sizeof(super));
 	super.crc = zen_superblock_crc(&super);
 	seal_superblock(copy, super.crc);
+	Assert(copy->crc == zen_superblock_crc(copy));
 	super_at = target;
 }
 
@@ -317,7 +321,8 @@ check_identity(const ZenStateFile *state, const ZenClusterFacts *facts)
 }
 
 /*
- * A base backup is not of one moment: WAL replay makes the data directory whole again, but nothing does that for the pool.
+ * A base backup is not of one moment: WAL replay makes the data directory whole again, but nothing does that for the
+ * pool.
  */
 static void
 check_backup(void)
@@ -331,8 +336,8 @@ check_backup(void)
 }
 
 /*
- * A standby, and a server that recovers from an archive, change the catalogs by WAL that comes from elsewhere, and the pool
- * does not follow.
+ * A standby, and a server that recovers from an archive, change the catalogs by WAL that comes from elsewhere, and the
+ * pool does not follow.
  */
 static void
 check_standby(const char *base)
@@ -348,8 +353,8 @@ check_standby(const char *base)
 					 errmsg("zen pool file \"%s\" cannot follow a server that replays WAL from elsewhere", pool_path),
 					 errdetail("File \"%s\" or \"%s\" makes a standby of this server, and the pool holds tables.",
 							   STANDBY_SIGNAL_FILE, RECOVERY_SIGNAL_FILE),
-					 errhint("To have a standby without the rows of zen tables, remove \"%s\" and set zen.pool_path to a "
-							 "new file name.", ZEN_STATE_FILE)));
+					 errhint("To have a standby without the rows of zen tables, remove \"%s\" and set zen.pool_path to "
+							 "a new file name.", ZEN_STATE_FILE)));
 }
 
 /* Are pool and data directory of the same moment? */
@@ -543,6 +548,8 @@ begin_generation(char *base, ZenStateFile *state, const ZenClusterFacts *facts)
 static void
 publish(char *base, bool was_clean)
 {
+	Assert((uintptr_t) base % ZEN_OFF_SUPER2 == 0);
+	Assert(super.first_data_page * ZEN_PAGE_SIZE % ZEN_AREA_ALIGN == 0 && super.first_data_page < super.npages);
 	zen_pool.size = super.pool_size;
 	zen_pool.npages = super.npages;
 	zen_pool.first_data_page = super.first_data_page;
@@ -590,8 +597,8 @@ names_own_pool(const ZenStateFile *state, const ZenClusterFacts *facts)
 }
 
 /*
- * For the servers that pg_upgrade runs on a new cluster: a pool without rows, in a file that has no name.  It is gone with
- * the server.
+ * For the servers that pg_upgrade runs on a new cluster: a pool without rows, in a file that has no name.  It is gone
+ * with the server.
  */
 static void
 open_scratch_pool(ZenStateFile *state, const ZenClusterFacts *facts)
@@ -632,9 +639,26 @@ reopen_pool(void)
 	read_pair(&pair, &file_size);
 	choose_superblock(&pair);
 	check_geometry(file_size);
+	Assert(super.pool_size == zen_pool.size);
 	if (!pair.valid[1 - super_at])
 		write_superblock(zen_pool.base);
 	zen_pool.was_clean = false;
+}
+
+/* Open the pool file, after making it on the very first start; true if it was made. */
+static bool
+open_or_create(ZenStateFile *state, const ZenClusterFacts *facts)
+{
+	if (open_pool_file())
+		return false;
+	if (state->found && state->phase != ZEN_PHASE_CREATING)
+		refuse_missing(state);
+	create_pool(state, facts);
+	if (!open_pool_file())
+		ereport(FATAL,
+				(errcode(ERRCODE_UNDEFINED_FILE),
+				 errmsg("zen pool file \"%s\" vanished while it was created", pool_path)));
+	return true;
 }
 
 /*
@@ -655,7 +679,7 @@ zen_pool_open(void)
 	Size		mapped;
 	bool		was_clean,
 				upgraded,
-				created = false;
+				created;
 	char	   *base;
 
 	Assert(!IsUnderPostmaster);
@@ -675,17 +699,7 @@ zen_pool_open(void)
 		open_scratch_pool(&state, &facts);
 		return;
 	}
-	if (!open_pool_file())
-	{
-		if (state.found && state.phase != ZEN_PHASE_CREATING)
-			refuse_missing(&state);
-		create_pool(&state, &facts);
-		created = true;
-		if (!open_pool_file())
-			ereport(FATAL,
-					(errcode(ERRCODE_UNDEFINED_FILE),
-					 errmsg("zen pool file \"%s\" vanished while it was created", pool_path)));
-	}
+	created = open_or_create(&state, &facts);
 	lock_pool_file();
 
 	read_pair(&pair, &file_size);
@@ -775,6 +789,7 @@ zen_pool_superblock_fault(int copy, Size *offset)
 	ZenSuperblockPair pair;
 	ZenSuperblock *sb = &pair.copy[copy];
 
+	Assert(copy == 0 || copy == 1);
 	*offset = zen_super_offsets[copy];
 	for (int i = 0; i < 2; i++)
 		memcpy(&pair.copy[i], zen_pool.base + zen_super_offsets[i], sizeof(ZenSuperblock));

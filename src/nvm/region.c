@@ -1,9 +1,12 @@
 /*
  * region.c -- leases, watermarks, in-doubt descriptors, Tx-CTS.
  *
- * R11: a lease is a compare-and-swap on the region's flag.  A process tries its last region first, or one that has room
- * for it (zen_slotalloc_choose_region), then from 0 up, so that few regions stay in use and their partly filled pages are found
- * again.
+ * R11: a lease is a compare-and-swap on the region's flag.  A process tries its last region first, or one that has
+ * room for it (zen_slotalloc_choose_region), then from 0 up.  So few regions stay in use, and their partly filled
+ * pages are found again.
+ *
+ * Some calls need no lease.  At recovery the leader is alone, and the postmaster is at a stop.  A prepared
+ * transaction keeps its region leased, and the process that ends it is at work there.
  *
  * R14: the counter's persistent mark is raised CTS_STRIDE at a time, before any number beyond it is given out; a
  * restart begins above the mark.
@@ -77,6 +80,7 @@ zen_region_try_lease(uint32 region)
 	ZenRegion  *r = &zen_regions[region];
 	uint32		free = 0;
 
+	Assert(region < ZEN_MAX_REGIONS);
 	if (pg_atomic_read_u32(&r->leased) != 0 || !pg_atomic_compare_exchange_u32(&r->leased, &free, ZEN_LEASE_BUSY))
 		return false;
 	r->holder = MyProcPid;
@@ -86,6 +90,7 @@ zen_region_try_lease(uint32 region)
 void
 zen_region_prefer(uint32 region)
 {
+	Assert(region < zen_nregions);
 	my_region = region;
 }
 
@@ -112,7 +117,7 @@ zen_region_lease(void)
 void
 zen_region_release(uint32 region)
 {
-	Assert(pg_atomic_read_u32(&zen_regions[region].leased) != 0);
+	ZenAssertRegionHeld(region);
 	/* what the holder wrote to the region is seen by the next one */
 	pg_write_barrier();
 	pg_atomic_write_u32(&zen_regions[region].leased, 0);
@@ -122,6 +127,7 @@ void
 zen_region_rest(uint32 region, bool rest)
 {
 	Assert(pg_atomic_read_u32(&zen_regions[region].leased) != 0);
+	Assert(zen_regions[region].holder == MyProcPid);
 	pg_memory_barrier();		/* what was done is done before it shows */
 	pg_atomic_write_u32(&zen_regions[region].leased, rest ? ZEN_LEASE_REST : ZEN_LEASE_BUSY);
 	pg_memory_barrier();
@@ -143,6 +149,7 @@ zen_region_take_over(uint32 region)
 static void
 raise_mark(uint64 cts)
 {
+	Assert((cts & ZEN_LP) == 0);
 	LWLockAcquire(zen_lock(ZEN_LOCK_MARK), LW_EXCLUSIVE);
 	if (pg_atomic_read_u64(&control->cts_limit) < cts)
 	{
@@ -168,6 +175,8 @@ zen_cts_next(void)
 
 	if (unlikely(cts > pg_atomic_read_u64(&control->cts_limit)))
 		raise_mark(cts);
+	/* R14: a number is given out only when the mark covers it */
+	Assert(cts <= pg_atomic_read_u64(&control->cts_limit));
 	return cts;
 }
 
@@ -181,6 +190,9 @@ uint64
 zen_cts_limit(void)
 {
 	uint64		largest = zen_mark_read(zen_pool.cts_mark, 4, ZEN_LINE);
+
+	/* zen_cts_restart() has not been */
+	Assert(pg_atomic_read_u64(&control->cts_limit) == 0);
 
 	/*
 	 * should the newest record be damaged, the one before it counts; if all
@@ -197,6 +209,8 @@ zen_cts_restart(uint64 largest_seen)
 	uint64		mark = zen_mark_read(zen_pool.cts_mark, 4, ZEN_LINE);
 	uint64		start = ZEN_FAULT(R14_IGNORE_MARK) ? largest_seen : Max(mark, largest_seen);
 
+	/* R14: numbers only grow */
+	Assert(start >= largest_seen && start >= zen_cts_now());
 	pg_atomic_write_u64(&control->next_cts, start);
 	raise_mark(start + 1);
 }
@@ -213,6 +227,7 @@ zen_region_persist_watermark(uint32 region)
 
 		zen_mark_write(zen_pool.regions[region].watermark, 2, sizeof(ZenMarkRecord), cts);
 		r->watermark = cts;
+		Assert(zen_mark_read(zen_pool.regions[region].watermark, 2, sizeof(ZenMarkRecord)) == cts);
 	}
 	LWLockRelease(zen_lock(ZEN_LOCK_MARK));
 }
@@ -227,7 +242,7 @@ doubt_word(uint64 full_xid, uint64 cts, uint32 kind)
 	COMP_CRC32C(crc, &cts, sizeof(cts));
 	COMP_CRC32C(crc, &kind, sizeof(kind));
 	FIN_CRC32C(crc);
-	return ((uint64) crc << 32) | kind;
+	return ((uint64) crc << ZEN_DOUBT_CRC_SHIFT) | kind;
 }
 
 void
@@ -236,11 +251,15 @@ zen_region_doubt_set(uint32 region, uint64 full_xid, uint64 cts, uint32 kind)
 	ZenRegionEntry *e = &zen_pool.regions[region];
 	ZenRegion  *r = &zen_regions[region];
 
+	ZenAssertRegionMine(region);
+	Assert(full_xid != 0 && cts > r->last_cts);
+	Assert(kind == ZEN_DOUBT_COMMIT || kind == ZEN_DOUBT_PREPARED);
 	zen_nvm_store64(&e->doubt, 0);
 	zen_nvm_store64(&e->doubt_xid, full_xid);
 	zen_nvm_store64(&e->doubt_cts, cts);
 	zen_nvm_store64(&e->doubt, doubt_word(full_xid, cts, kind));
 	zen_persist(e, sizeof(*e));
+	Assert(zen_region_doubt_written(region));
 	r->doubt_xid = full_xid;
 	r->doubt_cts = cts;
 	r->doubt_kind = kind;
@@ -251,6 +270,8 @@ zen_region_doubt_clear(uint32 region)
 {
 	ZenRegionEntry *e = &zen_pool.regions[region];
 
+	/* the holder, or recovery's leader, which needs no lease */
+	Assert(region < ZEN_MAX_REGIONS);
 	zen_nvm_store64(&e->doubt, 0);
 	zen_persist(e, sizeof(*e));
 	zen_regions[region].doubt_kind = ZEN_DOUBT_NONE;
@@ -259,7 +280,10 @@ zen_region_doubt_clear(uint32 region)
 void
 zen_region_doubt_committed(uint32 region)
 {
+	ZenAssertRegionMine(region);
 	zen_region_persist_watermark(region);
+	/* R10: the watermark covers it before the descriptor goes */
+	Assert(zen_regions[region].watermark >= zen_regions[region].doubt_cts);
 	zen_region_doubt_clear(region);
 }
 
@@ -353,7 +377,7 @@ zen_region_is_committed(uint32 region, uint64 cts)
 		return true;
 
 	/*
-	 * whoever wrote cts held the lease until last_cts told of it: pairs with
+	 * the writer of cts held the lease until last_cts told of it: pairs with
 	 * the barrier in zen_region_release
 	 */
 	if (pg_atomic_read_u32(&r->leased) != 0)
@@ -394,6 +418,7 @@ evidence_fault(uint32 region)
 	ZenRegion  *r = &zen_regions[region];
 	ZenTupleHeader h;
 
+	ZenAssertRegionMine(region);
 	if (r->last_cts <= r->watermark)
 		return NULL;
 	if (r->anchor == InvalidZenSlot || r->anchor * ZEN_SLOT_UNIT >= zen_pool.size)

@@ -8,6 +8,8 @@
 #ifndef ZEN_REGION_H
 #define ZEN_REGION_H
 
+#include "base/compat.h"
+#include "miscadmin.h"
 #include "nvm/layout.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
@@ -25,7 +27,8 @@ typedef struct ZenRegion
 								 * looked; set by anyone, cleared by the lease
 								 * holder */
 
-	int			holder;			/* process that has leased it last */
+	int			holder;			/* process that has leased it, or been at work
+								 * in it after a rest, last */
 
 	slock_t		room_lock;		/* lists of pages with room, slotalloc.c */
 
@@ -48,6 +51,14 @@ typedef struct ZenRegion
 	Assert((r) < ZEN_MAX_REGIONS && zen_regions[r].holder == MyProcPid && \
 		   pg_atomic_read_u32(&zen_regions[r].leased) == ZEN_LEASE_BUSY)
 
+/*
+ * What comments call "the caller holds the region": this process has leased it, and may have left it alone for a
+ * while.
+ */
+#define ZenAssertRegionHeld(r) \
+	Assert((r) < ZEN_MAX_REGIONS && zen_regions[r].holder == MyProcPid && \
+		   pg_atomic_read_u32(&zen_regions[r].leased) != 0)
+
 extern ZenRegion *zen_regions;
 extern uint32 zen_nregions;		/* regions that writers of this server may
 								 * lease */
@@ -65,7 +76,11 @@ extern void zen_region_prefer(uint32 region);
 extern bool zen_region_try_lease(uint32 region);
 extern void zen_region_release(uint32 region);
 
-/* zen_region_rest -- the holder leaves the region alone for a while, or is at work again. */
+/*
+ * zen_region_rest -- the holder leaves the region alone for a while, or is at work again.
+ *
+ * Another process may be at work after the rest: it ends a prepared transaction.
+ */
 extern void zen_region_rest(uint32 region, bool rest);
 
 /* zen_region_take_over -- a prepared transaction's region is at rest, or recovery finds it: this process is at work there now. */
@@ -78,14 +93,19 @@ extern uint64 zen_cts_next(void);
 extern uint64 zen_cts_now(void);
 
 /*
- * zen_cts_limit -- no Tx-CTS in NVM is larger, by R14, whatever became of one of the mark's records.  Before zen_cts_restart().
+ * zen_cts_limit -- no Tx-CTS in NVM is larger, by R14, even if one of the mark's records is damaged.  Before
+ * zen_cts_restart().
  */
 extern uint64 zen_cts_limit(void);
 
 /* zen_cts_restart -- at recovery: start above this one and above the persistent mark (R14). */
 extern void zen_cts_restart(uint64 largest_seen);
 
-/* zen_region_persist_watermark -- R13: make last_cts evidence of its own; durable on return. */
+/*
+ * zen_region_persist_watermark -- R13: make last_cts evidence of its own; durable on return.
+ *
+ * For any region: also of others, at recovery, and when pages of a dropped table go.
+ */
 extern void zen_region_persist_watermark(uint32 region);
 
 /*
@@ -106,8 +126,8 @@ extern bool zen_region_doubt_written(uint32 region);
 /*
  * zen_region_committed -- at recovery: what the watermark says, but not more than limit.
  *
- * Of a record in which one bit has flipped, the larger of its two halves counts.  If the record is torn and not damaged, that
- * is the value that was being written, which is as true: it was the Tx-CTS of a durable commit.
+ * Of a record in which one bit has flipped, the larger of its two halves counts.  If the record is torn and not
+ * damaged, that is the value that was being written.  It is as true: it was the Tx-CTS of a durable commit.
  */
 extern uint64 zen_region_committed(uint32 region, uint64 limit);
 

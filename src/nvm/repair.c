@@ -17,6 +17,7 @@ zen_repair_bit(void *image, Size len, ZenFits fits, const void *arg)
 {
 	uint8	   *bytes = image;
 
+	Assert(len > 0 && len <= 64);
 	for (Size i = 0; i < len * 8; i++)
 	{
 		bytes[i / 8] ^= 1 << (i % 8);
@@ -30,6 +31,7 @@ zen_repair_bit(void *image, Size len, ZenFits fits, const void *arg)
 void
 zen_note_repair(const void *at)
 {
+	Assert((const char *) at >= zen_pool.base && (const char *) at < zen_pool.base + zen_pool.size);
 	zen_repairs++;
 	ereport(WARNING,
 			(errcode(ERRCODE_DATA_CORRUPTED),
@@ -76,6 +78,7 @@ zen_guard_read(uint64 *nvm, uint64 place, uint64 *value)
 			zen_damages++;
 			return false;
 		}
+		Assert(zen_one_bit(word ^ zen_nvm_load64(nvm)));
 		zen_nvm_store64(nvm, word);
 		zen_persist(nvm, sizeof(*nvm));
 		zen_note_repair(nvm);

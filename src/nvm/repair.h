@@ -1,19 +1,23 @@
 /*
  * repair.h -- find a flipped bit by the checksum that it broke.
  *
- * All that zen trusts in NVM has a checksum.  A CRC32C says more than "damaged": if one bit flipped, it is the one whose
- * reversal makes the checksum fit again.  Records of up to 50 bytes have some 400 bits, so bytes that are damaged otherwise
- * are taken for such a record once in ten million times (once in a thousand for the words with a check of 16 bits).
+ * All that zen trusts in NVM has a checksum.  A CRC32C says more than "damaged": if one bit flipped, it is the one
+ * whose reversal makes the checksum fit again.  Records of up to 50 bytes have some 400 bits.  So bytes that are
+ * damaged otherwise are taken for such a record once in ten million times, and once in a thousand for the words with
+ * a check of 16 bits.
  */
 #ifndef ZEN_REPAIR_H
 #define ZEN_REPAIR_H
 
-#include "base/compat.h"
+#include "nvm/layout.h"
 
 /* Does the checksum of the image fit? */
 typedef bool (*ZenFits) (const void *image, const void *arg);
 
-/* zen_repair_bit -- flip the one bit of the image that makes it fit; false, and the image as it was, if there is none. */
+/*
+ * zen_repair_bit -- flip the one bit of the image that makes it fit; false, with the image as before, if there is
+ * none.
+ */
 extern bool zen_repair_bit(void *image, Size len, ZenFits fits, const void *arg);
 
 /* What this process has come across. */
@@ -27,10 +31,8 @@ extern void zen_note_repair(const void *at);
  * A guarded word: 48 bits of value and a check of 16 bits, which also covers the word's place, so that a word that
  * strays is noticed.  Value 0 is the word 0.
  *
- * zen_guard_read -- the value of a guarded word in NVM; a flipped bit is set right, durably.  False if it is damaged worse.
+ * zen_guard_read -- the value of a guarded word in NVM; a flipped bit is set right, durably.  False if more is damaged.
  */
-#define ZEN_GUARD_BITS	48
-
 extern uint64 zen_guard(uint64 place, uint64 value);
 extern bool zen_guard_fits(uint64 place, uint64 word);
 extern bool zen_guard_read(uint64 *nvm, uint64 place, uint64 *value);
@@ -38,7 +40,7 @@ extern bool zen_guard_read(uint64 *nvm, uint64 place, uint64 *value);
 static inline uint64
 zen_guard_value(uint64 word)
 {
-	return word & ((UINT64CONST(1) << ZEN_GUARD_BITS) - 1);
+	return word & ZEN_GUARD_VALUE;
 }
 
 /* Is exactly one bit set? */

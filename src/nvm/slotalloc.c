@@ -1,18 +1,20 @@
 /*
  * slotalloc.c -- slot allocation.
  *
- * A context is all pages of one (HTable, region, class); tables below ZEN_PRIVATE_BYTES share the contexts of HTable 0,
- * so that a small table does not cost pages of its own per writer and class.  A context fills its current page, then the page that has
- * got room last, then a fresh one.  That page has the least room of all, so the others go on losing rows until they are
- * empty and go back to the pool.
+ * A context is all pages of one (HTable, region, class); tables below ZEN_PRIVATE_BYTES share the contexts of HTable
+ * 0, so that a small table does not cost pages of its own per writer and class.  A context fills its current page,
+ * then the page that has got room last, then a fresh one.  That page has the least room of all.  So the others go on
+ * losing rows until they are empty and go back to the pool.
  *
  * Free slots are bits: anyone sets one (a version was superseded and its readers are gone), only the lease holder
  * clears one, so no lock is needed.  The anchor (R4) may be free as a bit; the allocator passes over it.
  *
- * A page that gets room is put into its context's list by whoever has freed the slot, under the region's room_lock; so neither
- * taking nor freeing looks at more than one page, however large the table is.  The page in use (ZEN_ROOM_CURRENT) is in no
- * list: when the lease holder leaves it, it first shows that and then looks whether the page has room, while others free a
- * slot first and then look whether the page is listed.  So one of them puts it there.
+ * A page that gets room is put into its context's list by the process that has freed the slot, under the region's
+ * room_lock.  So neither taking nor freeing looks at more than one page, however large the table is.
+ *
+ * The page in use (ZEN_ROOM_CURRENT) is in no list.  When the lease holder leaves it, it first shows that, and then
+ * looks whether the page has room.  Others free a slot first, and then look whether the page is listed.  So one of
+ * them puts it there.
  */
 #include "nvm/slotalloc.h"
 
@@ -103,6 +105,7 @@ get_context(ZenPageOwner key)
 	Context    *context;
 	bool		found;
 
+	Assert(key.htable < ZEN_MAX_HTABLES && key.region < ZEN_MAX_REGIONS && key.class < zen_nclasses());
 	if (c->context != NULL && c->generation == pg_atomic_read_u32(generation) &&
 		memcmp(&c->context->key, &key, sizeof(key)) == 0)
 		return c->context;
@@ -134,6 +137,8 @@ get_context(ZenPageOwner key)
 static void
 link_page(Context *context, uint32 pageno)
 {
+	Assert(zen_pages[pageno].owned && zen_pages[pageno].context == NULL);
+	Assert(zen_pages[pageno].owner.region == context->key.region && zen_pages[pageno].owner.class == context->key.class);
 	zen_pages[pageno].prev = ZEN_NO_PAGE;
 	zen_pages[pageno].next = context->first;
 	if (context->first != ZEN_NO_PAGE)
@@ -147,6 +152,7 @@ unlink_page(Context *context, uint32 pageno)
 {
 	ZenPage    *page = &zen_pages[pageno];
 
+	Assert((page->prev == ZEN_NO_PAGE) == (context->first == pageno));
 	if (page->prev != ZEN_NO_PAGE)
 		zen_pages[page->prev].next = page->next;
 	else
@@ -175,6 +181,8 @@ unlist(Context *context, uint32 pageno)
 {
 	ZenPage    *page = &zen_pages[pageno];
 
+	Assert(page->room == ZEN_ROOM_LISTED && context->nroomy > 0);
+	Assert((page->room_prev == ZEN_NO_PAGE) == (context->room_first == pageno));
 	if (page->room_prev != ZEN_NO_PAGE)
 		zen_pages[page->room_prev].room_next = page->room_next;
 	else
@@ -197,6 +205,7 @@ offer_page(uint32 pageno)
 	context = page->context;
 	if (context != NULL && page->room == ZEN_ROOM_UNLISTED && has_room(page))
 	{
+		Assert(context->current != pageno && (context->room_first == ZEN_NO_PAGE) == (context->nroomy == 0));
 		page->room_prev = ZEN_NO_PAGE;
 		page->room_next = context->room_first;
 		if (page->room_next != ZEN_NO_PAGE)
@@ -227,6 +236,7 @@ set_current(Context *context, uint32 pageno)
 {
 	uint32		former = context->current;
 
+	ZenAssertRegionHeld(context->key.region);
 	if (pageno == former)
 		return;
 	if (pageno != ZEN_NO_PAGE)
@@ -263,6 +273,8 @@ take_slot(uint32 pageno, ZenSlot anchor)
 	ZenPage    *page = &zen_pages[pageno];
 	uint32		words = (page->nslots + 63) / 64;
 
+	ZenAssertRegionMine(page->owner.region);
+	Assert(page->owned && !page->lost && pg_atomic_read_u32(&page->nfree) > 0);
 	for (uint32 i = 0; i < words; i++)
 	{
 		uint32		w = (page->hint + i) % words;
@@ -278,6 +290,7 @@ take_slot(uint32 pageno, ZenSlot anchor)
 				pg_atomic_fetch_and_u64(&page->free[w], ~(UINT64CONST(1) << bit));
 				pg_atomic_fetch_sub_u32(&page->nfree, 1);
 				page->hint = w;
+				Assert(zen_page_holds(slot) && !zen_slot_is_free(slot));
 				return slot;
 			}
 			bits &= bits - 1;
@@ -361,6 +374,7 @@ zen_slot_alloc(uint32 region, ZenHTable *ht, Size size)
 	ZenSlot		anchor = zen_regions[region].anchor;
 	ZenSlot		slot;
 
+	ZenAssertRegionMine(region);
 	if (key.class == ZEN_MAX_CLASSES)
 		return InvalidZenSlot;
 	if (ht->bytes_taken >= ZEN_PRIVATE_BYTES)
@@ -379,6 +393,10 @@ zen_slot_alloc(uint32 region, ZenHTable *ht, Size size)
 	}
 	if (slot == InvalidZenSlot)
 		slot = take_larger(key, anchor);
+	/* R4, and the slot is this region's and large enough */
+	Assert(slot == InvalidZenSlot || slot != anchor || ZEN_FAULT(R4_REUSE_ANCHOR));
+	Assert(slot == InvalidZenSlot || (zen_slot_size(slot) >= size &&
+									  zen_pages[zen_slot_page(slot)].owner.region == region));
 	if (slot != InvalidZenSlot && ht->bytes_taken < ZEN_PRIVATE_BYTES)
 		ht->bytes_taken += zen_class_size(key.class);	/* racing writers may
 														 * lose some: a
@@ -442,7 +460,8 @@ zen_slot_free(ZenSlot slot)
 	uint64		bit = UINT64CONST(1) << (n % 64);
 	uint64		old PG_USED_FOR_ASSERTS_ONLY;
 
-	Assert(page->owned && n < page->nslots);
+	/* of a lost page nothing is known, its classes included */
+	Assert(page->owned && n < page->nslots && (page->lost || zen_page_holds(slot)));
 	old = pg_atomic_fetch_or_u64(&page->free[n / 64], bit);
 	Assert((old & bit) == 0);
 	if (pg_atomic_fetch_add_u32(&page->nfree, 1) + 1 == page->nslots)
@@ -454,7 +473,7 @@ zen_slot_free(ZenSlot slot)
 
 /*
  * Give pages back in two steps.  First no retired slot may find its way to them any more: their generation is raised,
- * and whoever still saw the old one is waited for.
+ * and each process that may still see the old one is waited for.
  */
 static void
 fence_off_pages(uint32 list)
@@ -472,6 +491,8 @@ release_page(uint32 pageno, void (*forget) (ZenTupleHeader header))
 {
 	ZenPage    *page = &zen_pages[pageno];
 
+	/* no process lists it, or takes a slot of it */
+	Assert(page->owned && page->context == NULL && page->room != ZEN_ROOM_LISTED);
 	if (!ZEN_FAULT(R13_NO_WATERMARK_BEFORE_FREE))
 		zen_region_persist_watermark(page->owner.region);
 	zen_page_condemn(pageno);
@@ -492,13 +513,16 @@ release_page(uint32 pageno, void (*forget) (ZenTupleHeader header))
 }
 
 /*
- * Take wholly free pages from a context, except keep of them, and at most *max, which is lowered.  Returns list, longer by them.
+ * Take wholly free pages from a context, except keep of them, and at most *max, which is lowered.  Returns list,
+ * longer by them.  Caller holds ZEN_LOCK_ALLOC and the region.
  */
 static uint32
 take_empty(Context *context, uint32 keep, uint32 *max, uint32 list)
 {
 	uint32		next;
 
+	ZenAssertRegionHeld(context->key.region);
+	Assert(LWLockHeldByMe(zen_lock(ZEN_LOCK_ALLOC)));
 	if (context->current != ZEN_NO_PAGE && is_empty(&zen_pages[context->current]))
 		set_current(context, ZEN_NO_PAGE);
 	/* others may add pages in front while we are on the way */
@@ -512,6 +536,7 @@ take_empty(Context *context, uint32 keep, uint32 *max, uint32 list)
 			keep--;
 			continue;
 		}
+		Assert(zen_page_count_free(p) == zen_pages[p].nslots);
 		disown_page(context, p);
 		unlink_page(context, p);
 		zen_pages[p].next = list;
@@ -522,13 +547,15 @@ take_empty(Context *context, uint32 keep, uint32 *max, uint32 list)
 }
 
 uint32
-zen_slotalloc_release_empty(uint32 region, uint32 keep, uint32 max, void (*forget) (ZenTupleHeader header))
+zen_slotalloc_release_empty(uint32 region, uint32 keep, uint32 max,
+							void (*forget) (ZenTupleHeader header))
 {
 	HASH_SEQ_STATUS seq;
 	Context    *context;
 	uint32		list = ZEN_NO_PAGE,
 				left = max;
 
+	ZenAssertRegionHeld(region);
 	LWLockAcquire(zen_lock(ZEN_LOCK_ALLOC), LW_SHARED);
 	hash_seq_init(&seq, contexts);
 	while ((context = hash_seq_search(&seq)) != NULL)
@@ -555,6 +582,7 @@ zen_slotalloc_drop_htable(uint32 htable)
 	Context    *context;
 	uint32		list = ZEN_NO_PAGE;
 
+	Assert(htable > 0 && htable < ZEN_MAX_HTABLES);
 	LWLockAcquire(zen_lock(ZEN_LOCK_ALLOC), LW_EXCLUSIVE);
 	hash_seq_init(&seq, contexts);
 	while ((context = hash_seq_search(&seq)) != NULL)
@@ -589,6 +617,9 @@ zen_slotalloc_adopt_page(uint32 pageno)
 {
 	Context    *context = get_context(zen_pages[pageno].owner);
 
+	/* recovery's leader: no process takes or frees a slot meanwhile */
+	Assert(!zen_pages[pageno].lost);
+	Assert(zen_page_count_free(pageno) == pg_atomic_read_u32(&zen_pages[pageno].nfree));
 	if (context == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
@@ -625,6 +656,7 @@ zen_slotalloc_walk_region(uint32 region, void (*visit) (uint32 pageno, void *arg
 	HASH_SEQ_STATUS seq;
 	Context    *context;
 
+	ZenAssertRegionHeld(region);
 	LWLockAcquire(zen_lock(ZEN_LOCK_ALLOC), LW_SHARED);
 	hash_seq_init(&seq, contexts);
 	while ((context = hash_seq_search(&seq)) != NULL)

@@ -26,8 +26,8 @@ extern void zen_slotalloc_init(void);
 extern ZenSlot zen_slot_alloc(uint32 region, ZenHTable *ht, Size size);
 
 /*
- * zen_slotalloc_choose_region -- before a lease: if this process had to take fresh pages lately, prefer the region that has the most
- * pages with room for the same.  Never throws.
+ * zen_slotalloc_choose_region -- before a lease: if this process had to take fresh pages lately, prefer the region
+ * that has the most pages with room for the same.  Never throws.
  */
 extern void zen_slotalloc_choose_region(void);
 
@@ -42,12 +42,13 @@ extern uint32 zen_slot_generation(ZenSlot slot);
 extern void zen_slot_free_retired(ZenSlot slot, uint32 page_generation);
 
 /*
- * zen_slotalloc_release_empty -- give wholly free pages of a region back to the pool, except keep per context, and at most max;
- * returns how many.
+ * zen_slotalloc_release_empty -- give wholly free pages of a region back to the pool, except keep per context, and at
+ * most max; returns how many.
  *
  * The caller holds the region.  forget is told each intact header on such a page (R5).
  */
-extern uint32 zen_slotalloc_release_empty(uint32 region, uint32 keep, uint32 max, void (*forget) (ZenTupleHeader header));
+extern uint32 zen_slotalloc_release_empty(uint32 region, uint32 keep, uint32 max,
+										  void (*forget) (ZenTupleHeader header));
 
 /* zen_slotalloc_drop_htable -- give back every page that belongs to a table that is gone (R13 first). */
 extern void zen_slotalloc_drop_htable(uint32 htable);

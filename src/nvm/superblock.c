@@ -30,6 +30,8 @@ zen_first_data_page(uint64 npages)
 {
 	Size		directory = npages * sizeof(uint64);
 
+	StaticAssertStmt(ZEN_OFF_PAGES % ZEN_AREA_ALIGN == 0 && ZEN_AREA_ALIGN % ZEN_PAGE_SIZE == 0,
+					 "data pages begin on a huge-page border");
 	return (ZEN_OFF_PAGES + TYPEALIGN(ZEN_AREA_ALIGN, directory)) / ZEN_PAGE_SIZE;
 }
 

@@ -20,7 +20,7 @@ extern uint32 zen_superblock_crc(const ZenSuperblock *sb);
 /* zen_first_data_page -- of a pool of so many pages. */
 extern uint32 zen_first_data_page(uint64 npages);
 
-/* zen_superblock_validate -- which copies are whole?  With another format version only the first fields mean anything. */
+/* zen_superblock_validate -- which copies are whole?  With another format version only the first fields are valid. */
 extern void zen_superblock_validate(ZenSuperblockPair *pair);
 
 /* zen_superblock_read -- read and validate both copies of a pool file; never fails. */

@@ -2,9 +2,9 @@
  * tuple.c -- NVM-tuple: form, write, LP.
  *
  * R6: a slot's first line is written by 8-byte stores in ascending order, word0 (new Tx-CTS, LP = 0) first.  Stores
- * to one line persist in order, so whatever prefix of them reaches the medium, the slot shows either its old
- * header untouched or the new Tx-CTS with LP = 0, which recovery discards unless the transaction committed.  The
- * lines behind the first may persist in any order before the commit's first fence.
+ * to one line persist in order, so some prefix of them reaches the medium.  The slot then shows either its old header
+ * untouched, or the new Tx-CTS with LP = 0, which recovery discards unless the transaction committed.  The lines
+ * behind the first may persist in any order before the commit's first fence.
  *
  * The CRC covers the Tx-CTS but not LP, which is set after the body.
  *
@@ -82,6 +82,25 @@ first_line(const void *slot)
 	return ZEN_LINE - ((uintptr_t) slot & (ZEN_LINE - 1));
 }
 
+/*
+ * What follows a version's first line: of the body prefix the part that did not fit there, as a header near the end
+ * of a line leaves it to the next one, and the rest of the tuple.
+ */
+static void
+copy_behind_line(char *dst, const char *line, const char *rest, Size head, Size size)
+{
+	const Size	prefix = ZEN_HEADER_SIZE + ZEN_BODY_PREFIX;
+	Size		at = head;
+
+	if (at < prefix)
+	{
+		zen_nvm_copy(dst + at, line + at, prefix - at);
+		at = prefix;
+	}
+	if (size > at)
+		zen_nvm_copy(dst + at, rest + at - prefix, size - at);
+}
+
 void
 zen_tuple_write(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin, const MinimalTupleData *tuple,
 				bool flush_header)
@@ -97,6 +116,7 @@ zen_tuple_write(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin, cons
 
 	Assert(cts != 0 && (cts & ZEN_LP) == 0);
 	Assert(len <= PG_UINT16_MAX && (len == 0 || len >= SizeofMinimalTupleHeader));
+	Assert(head >= ZEN_HEADER_SIZE && head <= ZEN_LINE);
 	memset(line, 0, sizeof(line));
 	if (tuple)
 		memcpy((char *) line + prefix, rest, Min(size, sizeof(line)) - prefix);
@@ -126,21 +146,9 @@ zen_tuple_write(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin, cons
 		zen_nvm_store64(&dst[i], line[i]);
 
 	if (size > head)
-	{
-		Size		at = head;
-
-		/*
-		 * a header near the end of a line leaves (part of) the body prefix to
-		 * the next line
-		 */
-		if (at < prefix)
-		{
-			zen_nvm_copy((char *) dst + at, (char *) line + at, prefix - at);
-			at = prefix;
-		}
-		if (size > at)
-			zen_nvm_copy((char *) dst + at, rest + at - prefix, size - at);
-	}
+		copy_behind_line((char *) dst, (char *) line, rest, head, size);
+	/* what was written is what readers and recovery take for a version */
+	Assert(zen_tuple_intact(slot, size));
 	if (flush_header && !ZEN_FAULT(R2_NO_BODY_FLUSH))
 		zen_flush(dst, size);
 	else if (size > head && !ZEN_FAULT(R2_NO_BODY_FLUSH))
@@ -165,12 +173,14 @@ zen_tuple_clear_lp(ZenSlot slot)
 {
 	uint64	   *word0 = zen_slot_ptr(slot);
 
+	Assert((*word0 & ZEN_CTS_MASK) != 0);
 	zen_nvm_store64(word0, *word0 & ~ZEN_LP);
 	zen_persist(word0, sizeof(*word0));
 }
 
 /*
- * Whichever of the two stores reaches the medium first, the slot is void: without a Tx-CTS, or with a body of no length.
+ * After the first of the two stores that reaches the medium the slot is void: without a Tx-CTS, or with a body of no
+ * length.
  */
 void
 zen_tuple_scrub(ZenSlot slot)
@@ -181,6 +191,7 @@ zen_tuple_scrub(ZenSlot slot)
 	if (!ZEN_FAULT(R7_BODY_STAYS))
 		zen_nvm_store64(body_word(slot), ZEN_SCRUBBED);
 	zen_flush(word0, ZEN_HEADER_SIZE + sizeof(uint64));
+	Assert(zen_tuple_is_void(slot) || ZEN_FAULT(R7_BODY_STAYS));
 }
 
 bool
@@ -201,6 +212,7 @@ zen_tuple_len(ZenSlot slot, Size slot_size)
 	ZenTupleBody *body = (ZenTupleBody *) ((char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE);
 	uint32		len = body->len;
 
+	Assert(slot_size >= ZEN_TOMBSTONE_SIZE && slot_size <= ZEN_PAGE_SIZE);
 	if (len != 0 && (len < SizeofMinimalTupleHeader || zen_tuple_size(len) > slot_size))
 		return -1;
 	return len;
@@ -254,8 +266,8 @@ restamps_before(void)
 }
 
 /*
- * Since then, may a slot have been seen between the two stores?  One that was seen so had begun, and was none of those that had
- * finished before.
+ * Since then, may a slot have been seen between the two stores?  A restamp that was seen so had begun, and was none of
+ * those that had finished before.
  */
 static bool
 was_restamped(uint64 before)
@@ -307,6 +319,8 @@ zen_tuple_repair(ZenSlot slot, ZenTupleHeader h)
 	ZenTupleHeader *nvm = zen_slot_ptr(slot);
 
 	/* only one of them differs, so this is one store */
+	Assert(zen_one_bit(h.word0 ^ nvm->word0) ? h.word1 == nvm->word1 :
+		   h.word0 == nvm->word0 && zen_one_bit(h.word1 ^ nvm->word1));
 	if (h.word0 != nvm->word0)
 		zen_nvm_store64(&nvm->word0, h.word0);
 	else
@@ -325,6 +339,7 @@ read_once(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
 	 * one copy, checked as copied: the slot belongs to readers until they
 	 * have left
 	 */
+	Assert(len > ZEN_BODY_PREFIX);
 	memcpy(&body, src, ZEN_BODY_PREFIX);
 	memcpy((char *) buf + ZEN_BODY_PREFIX, src + ZEN_BODY_PREFIX, len - ZEN_BODY_PREFIX);
 	if (body.len != len ||
@@ -372,6 +387,8 @@ zen_tuple_restamp(ZenSlot slot, uint64 cts)
 	ZenTupleBody copy;
 	uint64		word;
 
+	Assert(cts != 0 && (cts & ZEN_LP) == 0);
+	Assert((h->word0 & ZEN_CTS_MASK) != 0 && (h->word0 & ZEN_LP) == 0);
 	memcpy(&copy, body, ZEN_BODY_PREFIX);
 	copy.crc = tuple_crc(cts, h->word1, &copy, (const char *) body + ZEN_BODY_PREFIX);
 	memcpy(&word, &copy, sizeof(word));
@@ -385,6 +402,7 @@ zen_tuple_restamp(ZenSlot slot, uint64 cts)
 	if (!ZEN_FAULT(RESTAMP_UNTOLD))
 		pg_atomic_fetch_add_u64(&restamps->finished, 1);	/* with restamps_before */
 	zen_flush(h, ZEN_HEADER_SIZE + sizeof(word));
+	Assert(zen_tuple_intact(slot, zen_tuple_size(copy.len)));
 }
 
 bool

@@ -28,20 +28,21 @@ zen_word1(uint32 htable, uint64 tidno, uint32 code, bool deleted)
 	uint64		offset = tidno % ZEN_TIDS_PER_BLOCK + 1 + (uint64) code * ZEN_TIDS_PER_BLOCK;
 
 	Assert(htable < ZEN_MAX_HTABLES && code <= ZEN_MAX_CODE);
-	return (deleted ? ZEN_DELETED : 0) | ((uint64) htable << 48) | (block << 16) | offset;
+	Assert(block <= PG_UINT32_MAX && offset <= ZEN_OFFSET_MASK);
+	return (deleted ? ZEN_DELETED : 0) | ((uint64) htable << ZEN_HTABLE_SHIFT) | (block << ZEN_BLOCK_SHIFT) | offset;
 }
 
 static inline uint32
 zen_word1_htable(uint64 word1)
 {
-	return (uint32) (word1 >> 48) & (ZEN_MAX_HTABLES - 1);
+	return (uint32) (word1 >> ZEN_HTABLE_SHIFT) & (ZEN_MAX_HTABLES - 1);
 }
 
 static inline uint64
 zen_word1_tidno(uint64 word1)
 {
-	uint64		block = (word1 >> 16) & 0xFFFFFFFF;
-	uint64		offset = word1 & 0xFFFF;
+	uint64		block = (word1 >> ZEN_BLOCK_SHIFT) & PG_UINT32_MAX;
+	uint64		offset = word1 & ZEN_OFFSET_MASK;
 
 	return block * ZEN_TIDS_PER_BLOCK + (offset - 1) % ZEN_TIDS_PER_BLOCK;
 }
@@ -49,7 +50,7 @@ zen_word1_tidno(uint64 word1)
 static inline uint32
 zen_word1_code(uint64 word1)
 {
-	return (uint32) (((word1 & 0xFFFF) - 1) / ZEN_TIDS_PER_BLOCK);
+	return (uint32) (((word1 & ZEN_OFFSET_MASK) - 1) / ZEN_TIDS_PER_BLOCK);
 }
 
 /* The body of a tombstone that says where the row has gone. */
@@ -58,14 +59,15 @@ zen_tombstone(uint64 link)
 {
 	ZenTombstone t = {.len = sizeof(ZenTombstone)};
 
+	Assert((link & ~ZEN_TID_MASK) == 0);
 	for (int i = 0; i < 3; i++)
 		t.link[i] = (uint16) (link >> (16 * i));
 	return t;
 }
 
 /*
- * Where a row has gone.  The version code there is 0, so its place says whether the key has stayed the same: 1 if it has.  Links
- * of 0 may be those of a zen that did not say.
+ * Where a row has gone.  The version code there is 0, so its place says whether the key has stayed the same: 1 if it
+ * has.  Links of 0 may be those of a zen that did not say.
  */
 static inline uint64
 zen_link(uint64 tidno, bool keeps_key)
@@ -107,8 +109,8 @@ zen_tuple_header(ZenSlot slot)
 }
 
 /*
- * Does this Tx-CTS differ in one bit only from the one in a header, or from none?  Written over that header it would have the
- * slot scrubbed first, which costs a fence: who can takes another one.
+ * Does this Tx-CTS differ in one bit only from the one in a header, or from none?  Written over that header it would
+ * have the slot scrubbed first, which costs a fence: a writer that can takes another one.
  */
 static inline bool
 zen_tuple_is_near(ZenTupleHeader former, uint64 cts)
@@ -119,8 +121,8 @@ zen_tuple_is_near(ZenTupleHeader former, uint64 cts)
 /*
  * zen_tuple_write -- write a version with LP = 0, header first (R6).
  *
- * tuple is NULL for a tombstone without a link.  All its lines are flushed, except the first when flush_header is false: the
- * caller will set LP in it and flush it then (R2).  Not fenced.
+ * tuple is NULL for a tombstone without a link.  All its lines are flushed, except the first when flush_header is
+ * false: the caller will set LP in it and flush it then (R2).  Not fenced.
  */
 extern void zen_tuple_write(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin,
 							const MinimalTupleData *tuple, bool flush_header);
@@ -143,8 +145,8 @@ extern bool zen_tuple_is_void(ZenSlot slot);
 extern bool zen_tuple_has_body(ZenSlot slot);
 
 /*
- * zen_tuple_len -- length of the version's MinimalTuple; of a tombstone 0 or, with a link, that of a ZenTombstone; -1 if it
- * cannot fit.
+ * zen_tuple_len -- length of the version's MinimalTuple; of a tombstone 0 or, with a link, that of a ZenTombstone.
+ * -1 if it cannot fit.
  */
 extern int64 zen_tuple_len(ZenSlot slot, Size slot_size);
 
@@ -162,7 +164,8 @@ extern void zen_tuple_repair(ZenSlot slot, ZenTupleHeader h);
 /*
  * zen_tuple_read -- copy the MinimalTuple (len bytes, as zen_tuple_len said) into buf and check its CRC.
  *
- * *xmin, if not NULL: the writer's xid as the system column shows it.  Returns false when the check fails: the caller reports ERRCODE_DATA_CORRUPTED.
+ * *xmin, if not NULL: the writer's xid as the system column shows it.  Returns false when the check fails: the caller
+ * reports ERRCODE_DATA_CORRUPTED.
  */
 extern bool zen_tuple_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin);
 
@@ -172,7 +175,8 @@ extern uint64 zen_tuple_link(ZenSlot slot, Size slot_size);
 /*
  * zen_tuple_restamp -- give a version that is not committed another Tx-CTS; flushed, not fenced.  Lease holder.
  *
- * Readers of uncommitted versions may meet the slot between the two stores: zen_tuple_read() and zen_tuple_intact() look again.
+ * Readers of uncommitted versions may meet the slot between the two stores: zen_tuple_read() and zen_tuple_intact()
+ * look again.
  */
 extern void zen_tuple_restamp(ZenSlot slot, uint64 cts);
 

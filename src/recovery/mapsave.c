@@ -1,104 +1,34 @@
 /*
- * mapsave.c -- the map of a stopped server, in a file.
+ * mapsave.c -- write the map of a stopped server into zen.map (savedmap.h).
  *
- * Saving.  Each word is reduced to what recovery's second pass and settle_table() would make of it: of a chain of
- * versions the newest committed one, of everything without a row DEAD, with its tombstone if that is still needed (R5).  Free is
- * each slot to which no word leads, and which no prepared transaction has; two words that lead to one slot, or anything else
- * that a scan could judge otherwise, and nothing is saved.
+ * Each word is reduced to what recovery's second pass and settle_table() would make of it:
  *
- * Loading.  Directories are read as ever.  What follows is taken from the file, the words by all who recover, one piece at a time,
- * straight into the leaves of the maps.  Every part has a checksum, and one that does not match gives up the file.
+ *	- of a chain of versions the newest committed one;
+ *	- of all that has no row DEAD, with its tombstone if that is still needed (R5).
  *
- *	header		4 KB, written last
- *	words		the leaves of each table's map, in pieces of up to 1 MB
- *	tail		tables; checksums of pieces; slots of prepared transactions; free-slot bits of each owned page
+ * A slot is free if no word leads to it and no prepared transaction has it.  If two words lead to one slot, or a scan
+ * could judge anything else otherwise, nothing is saved.  The file's header is written last, so an unfinished file
+ * has none.
  */
 #include "recovery/mapsave.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/guc.h"
 #include "cache/spillmap.h"
-#include "miscadmin.h"
-#include "nvm/pool.h"
 #include "nvm/slotalloc.h"
-#include "port/pg_crc32c.h"
-#include "portability/instr_time.h"
-#include "recovery/passes.h"
+#include "recovery/recstate.h"
+#include "recovery/savedmap.h"
 #include "storage/fd.h"
 #include "txn/prepared.h"
-#include "utils/memutils.h"
-
-#define MAP_FILE		"zen.map"
-#define MAP_MAGIC		UINT64CONST(0x3150414D4E455A)	/* "ZENMAP1" */
-#define MAP_VERSION		2
-#define HEADER_BYTES	4096
-#define LEAF_BYTES		(ZEN_LEAF_WORDS * sizeof(ZenWord))
-#define PIECE_LEAVES	256		/* 1 MB */
-
-typedef struct MapHeader
-{
-	uint64		magic;
-	uint32		version;
-	uint32		crc;			/* CRC32C of the struct with this field 0 */
-	uint64		uuid[2];		/* of the pool */
-	uint64		generation;		/* of the run that has ended */
-	uint64		npages;			/* of the pool */
-	uint64		next_cts;		/* newest Tx-CTS handed out */
-	uint64		tail_offset;
-	uint64		tail_bytes;
-	uint32		tail_crc;
-	uint32		directories_crc;	/* of the pool from the Tx-CTS mark to the
-									 * first data page */
-	uint32		ntables;
-	uint32		npieces;
-	uint32		nprepared;
-	uint32		pad;
-	uint64		nbitmap_words;
-} MapHeader;
-
-StaticAssertDecl(sizeof(MapHeader) == 104, "header of the saved map");
-
-typedef struct MapTable
-{
-	uint32		htable;
-	uint32		nblocks;
-	uint64		birth_cts;
-	uint64		bytes_taken;
-	uint64		rows;
-} MapTable;
-
-typedef struct MapPrepared
-{
-	uint64		slot;
-	uint64		cts;
-	uint32		region;
-	uint32		pad;
-} MapPrepared;
-
-/* The tail as a structure: pointers into one block of memory. */
-typedef struct Tail
-{
-	MapTable   *tables;
-	uint32	   *piece_crcs;		/* an even number of places */
-	MapPrepared *prepared;
-	uint64	   *bitmaps;
-} Tail;
-
-struct ZenSavedMap
-{
-	MapHeader	header;
-	Tail		tail;
-};
 
 /* What is being saved. */
 typedef struct Image
 {
-	MapHeader	header;
+	ZenMapHeader header;
 	char	   *memory;			/* the tail */
-	Tail		tail;
+	ZenMapTail	tail;
 	uint32	   *first_word;		/* [npages]: place of a page's bits in
 								 * tail.bitmaps */
 	struct						/* the page that the last slot lay on, since
@@ -114,92 +44,9 @@ typedef struct Image
 	uint32		next_prepared;
 	int			fd;
 	uint32		next_piece;
-	char	   *piece;			/* PIECE_LEAVES leaves */
+	char	   *piece;			/* ZEN_MAP_PIECE_LEAVES leaves */
 	const char *why;			/* what has gone wrong, NULL if nothing */
 } Image;
-
-/* ---------- both ways ---------- */
-
-static void *
-allocate(Size size)
-{
-	return MemoryContextAllocExtended(TopMemoryContext, Max(size, 1),
-									  MCXT_ALLOC_HUGE | MCXT_ALLOC_NO_OOM | MCXT_ALLOC_ZERO);
-}
-
-static pg_crc32c
-checksum(const void *data, Size size)
-{
-	pg_crc32c	crc;
-
-	INIT_CRC32C(crc);
-	COMP_CRC32C(crc, data, size);
-	FIN_CRC32C(crc);
-	return crc;
-}
-
-static pg_crc32c
-header_checksum(const MapHeader *header)
-{
-	MapHeader	copy = *header;
-
-	copy.crc = 0;
-	return checksum(&copy, sizeof(copy));
-}
-
-/* All that ties words and bits to this pool: whoever changes an owner, a table, a watermark or a descriptor changes it. */
-static pg_crc32c
-directories_checksum(void)
-{
-	return checksum(zen_pool.base + ZEN_OFF_CTS_MARK,
-					(Size) zen_pool.first_data_page * ZEN_PAGE_SIZE - ZEN_OFF_CTS_MARK);
-}
-
-static Size
-tail_size(const MapHeader *header)
-{
-	return header->ntables * sizeof(MapTable) + TYPEALIGN(2, header->npieces) * sizeof(uint32) +
-		header->nprepared * sizeof(MapPrepared) + header->nbitmap_words * sizeof(uint64);
-}
-
-static Tail
-tail_of(const MapHeader *header, char *memory)
-{
-	Tail		tail;
-
-	tail.tables = (MapTable *) memory;
-	tail.piece_crcs = (uint32 *) (tail.tables + header->ntables);
-	tail.prepared = (MapPrepared *) (tail.piece_crcs + TYPEALIGN(2, header->npieces));
-	tail.bitmaps = (uint64 *) (tail.prepared + header->nprepared);
-	return tail;
-}
-
-static uint32
-leaves_of(uint64 nblocks)
-{
-	return (uint32) ((nblocks * ZEN_TIDS_PER_BLOCK + ZEN_LEAF_WORDS - 1) / ZEN_LEAF_WORDS);
-}
-
-static uint32
-pieces_of(uint64 nblocks)
-{
-	return (leaves_of(nblocks) + PIECE_LEAVES - 1) / PIECE_LEAVES;
-}
-
-static uint32
-bitmap_words(uint32 pageno)
-{
-	return (zen_pages[pageno].nslots + 63) / 64;
-}
-
-static const char *
-file_path(void)
-{
-	static char path[MAXPGPATH + 32];
-
-	snprintf(path, sizeof(path), "%s/%s", DataDir, MAP_FILE);
-	return path;
-}
 
 /* ---------- saving: the image ---------- */
 
@@ -223,6 +70,7 @@ turn_page(Image *image, ZenSlot slot)
 	image->page.begin = zen_page_slot(p, 0);
 	image->page.end = image->page.begin + zen_pages[p].nslots * image->page.units;
 	image->page.bits = &image->tail.bitmaps[image->first_word[p]];
+	Assert(image->page.units > 0 && image->first_word[p] < image->header.nbitmap_words);
 	image->page.shared = zen_pages[p].owner.htable == 0;
 	return slot < image->page.end;
 }
@@ -243,6 +91,7 @@ claim(Image *image, ZenSlot slot)
 	/* exact, as the offset is below 2^12 */
 	offset = (uint32) (slot - image->page.begin);
 	n = (uint32) (((uint64) offset * image->page.inverse) >> 32);
+	Assert(n == offset / image->page.units && n < ZEN_PAGE_SIZE / ZEN_SLOT_UNIT);
 	bit = UINT64CONST(1) << (n % 64);
 	if (n * image->page.units != offset || (image->page.bits[n / 64] & bit) == 0)
 		give_up(image, "two rows have one place in the pool");
@@ -276,12 +125,13 @@ names_row(const ZenVersion *v, uint32 flags, const ZenHTable *ht, uint64 tidno)
 		return false;
 	h = zen_tuple_header(v->slot);
 	return zen_word1_htable(h.word1) == ht->idx && zen_word1_tidno(h.word1) == tidno &&
-		((h.word1 & ZEN_DELETED) != 0) == ((flags & ZEN_V_TOMBSTONE) != 0) && zen_htable_owns(ht, h.word0 & ZEN_CTS_MASK);
+		((h.word1 & ZEN_DELETED) != 0) == ((flags & ZEN_V_TOMBSTONE) != 0) &&
+		zen_htable_owns(ht, h.word0 & ZEN_CTS_MASK);
 }
 
 /*
- * Versions in DRAM: what a scan knows of them are their slots.  The newest committed one is the row (R3), older ones with data are
- * stale (R5), those of prepared transactions wait.  A version without a slot is nowhere.
+ * Versions in DRAM: what a scan knows of them are their slots.  The newest committed one is the row (R3), older ones
+ * with data are stale (R5), those of prepared transactions wait.  A version without a slot is nowhere.
  */
 static uint64
 reduce_chain(Image *image, ZenHTable *ht, uint64 tidno, ZenWord *word, uint64 w)
@@ -345,7 +195,7 @@ reduce_word(Image *image, ZenHTable *ht, uint64 tidno, ZenWord *word)
 
 /* Reduce the words of a table from first on into out; the table's last leaf ends with zeroes. */
 static void
-reduce_leaves(Image *image, MapTable *table, uint32 first_leaf, uint32 nleaves, uint64 *out)
+reduce_leaves(Image *image, ZenMapTable *table, uint32 first_leaf, uint32 nleaves, uint64 *out)
 {
 	ZenHTable  *ht = &zen_htables[table->htable];
 	ZenWord    *leaf = NULL;
@@ -359,7 +209,10 @@ reduce_leaves(Image *image, MapTable *table, uint32 first_leaf, uint32 nleaves, 
 
 		if (t % ZEN_LEAF_WORDS == 0)
 			leaf = zen_tidmap_word(ht, t);
+		Assert(leaf != NULL);
 		w = reduce_word(image, ht, t, &leaf[t % ZEN_LEAF_WORDS]);
+		Assert(image->why != NULL || (w & ZEN_WORD_LOCK) == 0);
+		Assert(image->why != NULL || zen_word_state(w) == ZEN_WORD_NVM || zen_word_state(w) == ZEN_WORD_DEAD);
 		out[t - begin] = w;
 		slot = zen_word_ref(w);
 		if (slot == InvalidZenSlot || image->why != NULL)
@@ -369,27 +222,28 @@ reduce_leaves(Image *image, MapTable *table, uint32 first_leaf, uint32 nleaves, 
 			Max(table->bytes_taken, ZEN_PRIVATE_BYTES);
 		table->rows += zen_word_state(w) == ZEN_WORD_NVM;
 	}
-	memset(out + (end - begin), 0, (Size) nleaves * LEAF_BYTES - (end - begin) * sizeof(uint64));
+	memset(out + (end - begin), 0, (Size) nleaves * ZEN_MAP_LEAF_BYTES - (end - begin) * sizeof(uint64));
 }
 
 static void
 count_prepared(uint32 region, ZenSlot slot, ZenTupleHeader former, void *arg)
 {
-	((MapHeader *) arg)->nprepared++;
+	((ZenMapHeader *) arg)->nprepared++;
 }
 
 /*
- * A slot of a prepared transaction.  The header that it had before is gone from the medium; to count it down is left to the end
- * of the transaction, which after a restart knows nothing of it.
+ * A slot of a prepared transaction.  The header that it had before is gone from the medium.  To count it down is left
+ * to the end of the transaction, which after a restart knows nothing of it.  So it is counted down here.
  */
 static void
 save_prepared(uint32 region, ZenSlot slot, ZenTupleHeader former, void *arg)
 {
 	Image	   *image = arg;
-	MapPrepared *p = &image->tail.prepared[image->next_prepared++];
+	ZenMapPrepared *p = &image->tail.prepared[image->next_prepared++];
 	ZenHTable  *ht = &zen_htables[zen_word1_htable(former.word1)];
 	ZenWord    *word;
 
+	Assert(image->next_prepared <= image->header.nprepared && is_prepared(region, zen_regions[region].doubt_cts));
 	p->slot = slot;
 	p->region = region;
 	p->cts = zen_regions[region].doubt_cts;
@@ -406,22 +260,23 @@ save_prepared(uint32 region, ZenSlot slot, ZenTupleHeader former, void *arg)
 static void
 measure(Image *image)
 {
-	MapHeader  *h = &image->header;
+	ZenMapHeader *h = &image->header;
 	ZenSuperblock super;
 
 	zen_pool_superblock(&super);
-	h->magic = MAP_MAGIC;
-	h->version = MAP_VERSION;
+	Assert(super.clean == 1);
+	h->magic = ZEN_MAP_MAGIC;
+	h->version = ZEN_MAP_VERSION;
 	memcpy(h->uuid, super.uuid, sizeof(h->uuid));
 	h->generation = super.generation;
 	h->npages = zen_pool.npages;
 	h->next_cts = zen_cts_now();
-	h->directories_crc = directories_checksum();
+	h->directories_crc = zen_savedmap_directories_crc();
 	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
 		if (zen_htables[i].in_use)
 		{
 			h->ntables++;
-			h->npieces += pieces_of(zen_tidmap_nblocks(&zen_htables[i]));
+			h->npieces += zen_savedmap_pieces(zen_tidmap_nblocks(&zen_htables[i]));
 		}
 	zen_prepared_walk(count_prepared, h);
 	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
@@ -429,17 +284,17 @@ measure(Image *image)
 		if (!zen_page_agrees(p))
 			give_up(image, "the page directory differs from what is known of a page");
 		if (zen_pages[p].owned)
-			h->nbitmap_words += bitmap_words(p);
+			h->nbitmap_words += zen_savedmap_bitmap_words(p);
 	}
-	h->tail_offset = HEADER_BYTES;
-	h->tail_bytes = tail_size(h);
+	h->tail_offset = ZEN_MAP_HEADER_BYTES;
+	h->tail_bytes = zen_savedmap_tail_size(h);
 }
 
 static int
 compare_prepared(const void *a, const void *b)
 {
-	uint64		left = ((const MapPrepared *) a)->slot,
-				right = ((const MapPrepared *) b)->slot;
+	uint64		left = ((const ZenMapPrepared *) a)->slot,
+				right = ((const ZenMapPrepared *) b)->slot;
 
 	return left < right ? -1 : left > right;
 }
@@ -458,8 +313,11 @@ begin_bitmaps(Image *image)
 		for (uint32 n = zen_pages[p].nslots; n > 0; n -= Min(n, 64))
 			image->tail.bitmaps[next++] = n >= 64 ? PG_UINT64_MAX : (UINT64CONST(1) << n) - 1;
 	}
+	/* measure() has counted them */
+	Assert(next == image->header.nbitmap_words);
 	zen_prepared_walk(save_prepared, image);
-	qsort(image->tail.prepared, image->next_prepared, sizeof(MapPrepared), compare_prepared);
+	Assert(image->next_prepared == image->header.nprepared);
+	qsort(image->tail.prepared, image->next_prepared, sizeof(ZenMapPrepared), compare_prepared);
 }
 
 /* ---------- saving: the file ---------- */
@@ -467,6 +325,7 @@ begin_bitmaps(Image *image)
 static void
 put(Image *image, const void *data, Size size, uint64 offset)
 {
+	Assert(image->fd >= 0);
 	while (size > 0 && image->why == NULL)
 	{
 		ssize_t		n = pg_pwrite(image->fd, data, size, offset);
@@ -482,22 +341,23 @@ put(Image *image, const void *data, Size size, uint64 offset)
 }
 
 static void
-put_table(Image *image, ZenHTable *ht, MapTable *table)
+put_table(Image *image, ZenHTable *ht, ZenMapTable *table)
 {
 	uint32		nleaves;
 
 	table->htable = ht->idx;
 	table->nblocks = (uint32) zen_tidmap_nblocks(ht);
 	table->birth_cts = ht->birth_cts;
-	nleaves = leaves_of(table->nblocks);
-	for (uint32 first = 0; first < nleaves && image->why == NULL; first += PIECE_LEAVES)
+	nleaves = zen_savedmap_leaves(table->nblocks);
+	for (uint32 first = 0; first < nleaves && image->why == NULL; first += ZEN_MAP_PIECE_LEAVES)
 	{
-		uint32		n = Min(PIECE_LEAVES, nleaves - first);
+		uint32		n = Min(ZEN_MAP_PIECE_LEAVES, nleaves - first);
 
+		Assert(image->next_piece < image->header.npieces);
 		reduce_leaves(image, table, first, n, (uint64 *) image->piece);
-		image->tail.piece_crcs[image->next_piece++] = checksum(image->piece, n * LEAF_BYTES);
-		put(image, image->piece, n * LEAF_BYTES, image->header.tail_offset);
-		image->header.tail_offset += n * LEAF_BYTES;
+		image->tail.piece_crcs[image->next_piece++] = zen_savedmap_crc(image->piece, n * ZEN_MAP_LEAF_BYTES);
+		put(image, image->piece, n * ZEN_MAP_LEAF_BYTES, image->header.tail_offset);
+		image->header.tail_offset += n * ZEN_MAP_LEAF_BYTES;
 	}
 }
 
@@ -505,17 +365,19 @@ put_table(Image *image, ZenHTable *ht, MapTable *table)
 static void
 put_all(Image *image)
 {
-	MapTable   *table = image->tail.tables;
+	ZenMapTable *table = image->tail.tables;
 
 	for (uint32 i = 1; i < ZEN_MAX_HTABLES && image->why == NULL; i++)
 		if (zen_htables[i].in_use)
 			put_table(image, &zen_htables[i], table++);
-	image->header.tail_crc = checksum(image->memory, image->header.tail_bytes);
+	Assert(image->why != NULL || image->next_piece == image->header.npieces);
+	Assert(image->why != NULL || table == image->tail.tables + image->header.ntables);
+	image->header.tail_crc = zen_savedmap_crc(image->memory, image->header.tail_bytes);
 	put(image, image->memory, image->header.tail_bytes, image->header.tail_offset);
-	memset(image->piece, 0, HEADER_BYTES);
-	image->header.crc = header_checksum(&image->header);
-	memcpy(image->piece, &image->header, sizeof(MapHeader));
-	put(image, image->piece, HEADER_BYTES, 0);
+	memset(image->piece, 0, ZEN_MAP_HEADER_BYTES);
+	image->header.crc = zen_savedmap_header_crc(&image->header);
+	memcpy(image->piece, &image->header, sizeof(ZenMapHeader));
+	put(image, image->piece, ZEN_MAP_HEADER_BYTES, 0);
 	if (image->why == NULL && pg_fsync(image->fd) != 0)
 		give_up(image, strerror(errno));
 }
@@ -523,7 +385,7 @@ put_all(Image *image)
 static void
 write_file(Image *image)
 {
-	const char *path = file_path();
+	const char *path = zen_savedmap_path();
 
 	(void) unlink(path);
 	image->fd = BasicOpenFile(path, O_WRONLY | O_CREAT | O_EXCL | PG_BINARY);
@@ -541,37 +403,40 @@ write_file(Image *image)
 		(void) fsync_fname_ext(DataDir, true, true, LOG);
 }
 
-static double
-ms_since(instr_time start)
+/* All that regions have committed is persistent in their watermarks (R13). */
+static void
+check_watermarks(void)
 {
-	instr_time	now;
-
-	INSTR_TIME_SET_CURRENT(now);
-	INSTR_TIME_SUBTRACT(now, start);
-	return INSTR_TIME_GET_MILLISEC(now);
+#ifdef USE_ASSERT_CHECKING
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+		Assert(zen_regions[r].watermark >= zen_regions[r].last_cts);
+#endif
 }
 
 void
-zen_savedmap_save(void)
+zen_mapsave_write(void)
 {
 	Image		image = {0};
 	instr_time	start;
 
 	if (!zen_save_map)
 		return;
+	Assert(!IsUnderPostmaster && !zen_pool.scratch);
+	Assert(pg_atomic_read_u32(&zen_recovery->state) == ZEN_RECOVERY_READY);
+	check_watermarks();
 	INSTR_TIME_SET_CURRENT(start);
 	/* what is wrong is to be found, and told, at the next start as well */
 	if (pg_atomic_read_u64(&zen_recovery->damaged) > 0)
 		give_up(&image, "the pool is damaged");
 	measure(&image);
-	image.memory = allocate(image.header.tail_bytes);
-	image.first_word = allocate(zen_pool.npages * sizeof(uint32));
-	image.piece = allocate(PIECE_LEAVES * LEAF_BYTES);
+	image.memory = zen_savedmap_alloc(image.header.tail_bytes);
+	image.first_word = zen_savedmap_alloc(zen_pool.npages * sizeof(uint32));
+	image.piece = zen_savedmap_alloc(ZEN_MAP_PIECE_LEAVES * ZEN_MAP_LEAF_BYTES);
 	if (image.memory == NULL || image.first_word == NULL || image.piece == NULL)
 		give_up(&image, "out of memory");
 	if (image.why == NULL)
 	{
-		image.tail = tail_of(&image.header, image.memory);
+		image.tail = zen_savedmap_tail(&image.header, image.memory);
 		begin_bitmaps(&image);
 	}
 	if (image.why == NULL)
@@ -583,292 +448,5 @@ zen_savedmap_save(void)
 	else
 		ereport(LOG,
 				(errmsg("zen has saved its map: " UINT64_FORMAT " kB in %.0f ms",
-						(image.header.tail_offset + image.header.tail_bytes) / 1024, ms_since(start))));
-}
-
-/* ---------- loading ---------- */
-
-/* Read size bytes at offset; false if there are not so many, or on an error. */
-static bool
-get(int fd, void *data, Size size, uint64 offset)
-{
-	while (size > 0)
-	{
-		ssize_t		n = pg_pread(fd, data, size, offset);
-
-		if (n == 0 || (n < 0 && errno != EINTR))
-			return false;
-		if (n < 0)
-			continue;
-		data = (char *) data + n;
-		size -= n;
-		offset += n;
-	}
-	return true;
-}
-
-/* Is this a header, and one of the stop before this start? */
-static const char *
-header_fault(const MapHeader *header, off_t file_size)
-{
-	ZenSuperblock super;
-
-	zen_pool_superblock(&super);
-	if (header->magic != MAP_MAGIC)
-		return "it is not complete";
-	if (header->version != MAP_VERSION)
-		return "it is of another format version";
-	if (header->crc != header_checksum(header))
-		return "its header is damaged";
-	if (header->uuid[0] != super.uuid[0] || header->uuid[1] != super.uuid[1])
-		return "it belongs to another pool";
-	if (header->generation + 1 != super.generation)
-		return "it is not of the last stop";
-	if (header->npages != zen_pool.npages || header->tail_bytes != tail_size(header) ||
-		header->tail_offset + header->tail_bytes != (uint64) file_size)
-		return "its size is wrong";
-	if (header->directories_crc != directories_checksum())
-		return "the pool has changed since";
-	return NULL;
-}
-
-static const char *
-read_tail(int fd, ZenSavedMap *map)
-{
-	MapHeader  *h = &map->header;
-	char	   *memory = allocate(h->tail_bytes);
-
-	if (memory == NULL)
-		return "out of memory";
-	if (!get(fd, memory, h->tail_bytes, h->tail_offset))
-		return "it cannot be read";
-	if (checksum(memory, h->tail_bytes) != h->tail_crc)
-		return "it is damaged";
-	map->tail = tail_of(h, memory);
-	return NULL;
-}
-
-ZenSavedMap *
-zen_savedmap_open(const char **why)
-{
-	ZenSavedMap *map;
-	struct stat st;
-	int			fd;
-
-	*why = "zen.save_map is off";
-	if (!zen_save_map)
-		return NULL;
-	*why = "out of memory";
-	map = allocate(sizeof(ZenSavedMap));
-	if (map == NULL)
-		return NULL;
-	fd = BasicOpenFile(file_path(), O_RDONLY | PG_BINARY);
-	if (fd < 0)
-		*why = errno == ENOENT ? "there is none" : strerror(errno);
-	else if (fstat(fd, &st) != 0 || !get(fd, &map->header, sizeof(MapHeader), 0))
-		*why = "it is not complete";
-	else
-		*why = header_fault(&map->header, st.st_size);
-	if (*why == NULL)
-		*why = read_tail(fd, map);
-	if (fd >= 0)
-		close(fd);
-	return *why == NULL ? map : NULL;
-}
-
-/* Regions in doubt are those whose slots are listed, and their transactions are still prepared. */
-static bool
-doubts_fit(const ZenSavedMap *map)
-{
-	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
-		if (zen_region_doubt_written(r) && zen_recovery->fates[r].prepared_cts == 0)
-			return false;
-	for (uint32 i = 0; i < map->header.nprepared; i++)
-	{
-		MapPrepared *p = &map->tail.prepared[i];
-
-		if (p->region >= ZEN_MAX_REGIONS || p->cts == 0 || zen_recovery->fates[p->region].prepared_cts != p->cts)
-			return false;
-	}
-	return true;
-}
-
-/* Tables are those that were saved. */
-static bool
-tables_fit(const ZenSavedMap *map)
-{
-	uint32		n = 0;
-	uint32		npieces = 0;
-
-	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
-		n += zen_htables[i].in_use || zen_htables[i].damaged;
-	if (n != map->header.ntables)
-		return false;
-	for (uint32 i = 0; i < n; i++)
-	{
-		MapTable   *t = &map->tail.tables[i];
-		uint64		saved_blocks;
-
-		if (t->htable >= ZEN_MAX_HTABLES || !zen_htables[t->htable].in_use ||
-			zen_htables[t->htable].birth_cts != t->birth_cts ||
-			!zen_htable_saved_blocks(&zen_htables[t->htable], &saved_blocks) || saved_blocks != t->nblocks)
-			return false;
-		npieces += pieces_of(t->nblocks);
-	}
-	return npieces == map->header.npieces;
-}
-
-/* Pages and their classes are those that were saved. */
-static bool
-pages_fit(const ZenSavedMap *map)
-{
-	uint64		n = 0;
-
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
-	{
-		if (!zen_pages[p].owned)
-			continue;
-		if (zen_pages[p].lost)
-			return false;
-		n += bitmap_words(p);
-	}
-	return n == map->header.nbitmap_words;
-}
-
-/* The pieces of a table, in the order in which put_table() has written them. */
-static ZenMapPiece *
-list_pieces(const MapTable *table, ZenMapPiece *piece, uint64 *offset)
-{
-	uint32		nleaves = leaves_of(table->nblocks);
-
-	for (uint32 first = 0; first < nleaves; first += PIECE_LEAVES, piece++)
-	{
-		piece->htable = table->htable;
-		piece->first_leaf = first;
-		piece->nleaves = Min(PIECE_LEAVES, nleaves - first);
-		piece->offset = *offset;
-		*offset += piece->nleaves * LEAF_BYTES;
-	}
-	return piece;
-}
-
-static void
-close_map(ZenSavedMap *map)
-{
-	pfree(map->tail.tables);
-	pfree(map);
-}
-
-const char *
-zen_savedmap_begin(ZenSavedMap *map)
-{
-	const MapHeader *h = &map->header;
-	ZenMapPiece *piece;
-	uint64		offset = HEADER_BYTES;
-
-	if (!tables_fit(map) || !doubts_fit(map))
-	{
-		close_map(map);
-		return "tables or transactions have changed since";
-	}
-	piece = zen_recovery->pieces = zen_arena_alloc_or_error(Max(h->npieces, 1) * sizeof(ZenMapPiece));
-	for (uint32 i = 0; i < h->ntables; i++)
-	{
-		zen_tidmap_reserve(&zen_htables[map->tail.tables[i].htable], map->tail.tables[i].nblocks);
-		piece = list_pieces(&map->tail.tables[i], piece, &offset);
-	}
-	for (uint32 i = 0; i < h->npieces; i++)
-		zen_recovery->pieces[i].crc = map->tail.piece_crcs[i];
-	zen_recovery->npieces = h->npieces;
-	return NULL;
-}
-
-void
-zen_savedmap_load(uint32 number)
-{
-	const ZenMapPiece *piece = &zen_recovery->pieces[number];
-	ZenHTable  *ht = &zen_htables[piece->htable];
-	int			fd = BasicOpenFile(file_path(), O_RDONLY | PG_BINARY);
-	bool		sound = fd >= 0;
-	pg_crc32c	crc;
-
-	INIT_CRC32C(crc);
-	for (uint32 i = 0; i < piece->nleaves && sound; i++)
-	{
-		ZenWord    *leaf = zen_tidmap_word(ht, (uint64) (piece->first_leaf + i) * ZEN_LEAF_WORDS);
-
-		sound = get(fd, leaf, LEAF_BYTES, piece->offset + i * LEAF_BYTES);
-		COMP_CRC32C(crc, leaf, LEAF_BYTES);
-	}
-	FIN_CRC32C(crc);
-	if (fd >= 0)
-		close(fd);
-	if (!sound || crc != piece->crc)
-		pg_atomic_fetch_add_u32(&zen_recovery->bad_pieces, 1);
-}
-
-static void
-free_pieces(void)
-{
-	zen_arena_free(zen_recovery->pieces, Max(zen_recovery->npieces, 1) * sizeof(ZenMapPiece));
-	zen_recovery->pieces = NULL;
-	zen_recovery->npieces = 0;
-}
-
-static void
-raise_largest_cts(uint64 cts)
-{
-	if (pg_atomic_read_u64(&zen_recovery->largest_cts) < cts)
-		pg_atomic_write_u64(&zen_recovery->largest_cts, cts);
-}
-
-static void
-abandon(ZenSavedMap *map)
-{
-	for (uint32 i = 0; i < map->header.ntables; i++)
-		zen_tidmap_drop(&zen_htables[map->tail.tables[i].htable]);
-	free_pieces();
-	close_map(map);
-}
-
-const char *
-zen_savedmap_finish(ZenSavedMap *map)
-{
-	const uint64 *bits = map->tail.bitmaps;
-
-	if (pg_atomic_read_u32(&zen_recovery->bad_pieces) > 0 || !pages_fit(map))
-	{
-		abandon(map);
-		return "it is damaged";
-	}
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
-		if (zen_pages[p].owned)
-		{
-			zen_page_set_free(p, bits);
-			bits += bitmap_words(p);
-		}
-	for (uint32 i = 0; i < map->header.ntables; i++)
-	{
-		MapTable   *t = &map->tail.tables[i];
-
-		if (pg_atomic_read_u32(&zen_htables[t->htable].reindex) != 0)
-			continue;			/* settle_table() counts */
-		zen_htables[t->htable].bytes_taken = t->bytes_taken;
-		pg_atomic_fetch_add_u64(&zen_recovery->rows, t->rows);
-	}
-	for (uint32 i = 0; i < map->header.nprepared; i++)
-		zen_prepared_found(map->tail.prepared[i].region, map->tail.prepared[i].slot);
-	raise_largest_cts(map->header.next_cts);
-	free_pieces();
-	close_map(map);
-	return NULL;
-}
-
-void
-zen_savedmap_remove(void)
-{
-	if (unlink(file_path()) != 0 && errno != ENOENT)
-		ereport(LOG,
-				(errcode_for_file_access(),
-				 errmsg("could not remove file \"%s\": %m", file_path())));
+						(image.header.tail_offset + image.header.tail_bytes) / 1024, zen_savedmap_ms(start))));
 }

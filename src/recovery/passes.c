@@ -1,10 +1,14 @@
 /*
  * passes.c -- recovery's two passes over a page, and what becomes of damaged slots.
  *
- * Several processes work at once, each on pages of its own: nobody else writes a slot of this page, its descriptor is
- * shared only in the free bits, which are atomic.  Shared are the fates of regions (first pass; under a spinlock),
- * the map words (second pass; under their lock bits) and counters.  src/README, "Recovery by several processes", says
- * why the result does not depend on who does what when.
+ * Several processes work at once, each on pages of its own: no other process writes a slot of this page.  Its
+ * descriptor is shared only in the free bits, which are atomic.  Shared are
+ *
+ *	- the fates of regions: first pass, under a spinlock;
+ *	- the map words: second pass, under their lock bits;
+ *	- counters, which are atomic.
+ *
+ * src/README, "Recovery by several processes", says why the result does not depend on the order of their work.
  *
  * Each slot's CRC is checked.  "Damaged slots" there says what can be told from a damaged one.
  */
@@ -21,8 +25,6 @@
 
 #define MAX_REPORTS		1000	/* damaged slots named in the log; the rest is
 								 * only counted */
-
-ZenRecovery *zen_recovery;
 
 /* What a slot is. */
 typedef enum SlotFate
@@ -43,6 +45,7 @@ typedef enum SlotFate
 static void
 note_repair(ZenSlot slot)
 {
+	Assert(zen_page_holds(slot));
 	pg_atomic_fetch_add_u64(&zen_recovery->repaired, 1);
 	zen_note_repair(zen_slot_ptr(slot));
 }
@@ -66,8 +69,8 @@ never_used(ZenSlot slot, ZenTupleHeader h)
  * committed transactions; to believe a bad one makes, at worst, the region's last unfinished transaction
  * visible.  So it is believed.
  *
- * After a clean stop every slot is committed and below the watermark; an intact one that is not shows that the watermark
- * is damaged.
+ * After a clean stop every slot is committed and below the watermark; an intact one that is not shows that the
+ * watermark is damaged.
  */
 static bool
 is_evidence(ZenSlot slot, Size size, ZenRegionFate *fate, uint64 *cts)
@@ -90,16 +93,6 @@ is_evidence(ZenSlot slot, Size size, ZenRegionFate *fate, uint64 *cts)
 	return (h.word0 & ZEN_LP) != 0;
 }
 
-/* Raise an atomic to at least value. */
-static void
-raise_to(pg_atomic_uint64 *shared, uint64 value)
-{
-	uint64		now = pg_atomic_read_u64(shared);
-
-	while (now < value && !pg_atomic_compare_exchange_u64(shared, &now, value))
-		;
-}
-
 void
 zen_passes_commits(uint32 pageno)
 {
@@ -112,6 +105,8 @@ zen_passes_commits(uint32 pageno)
 				best = fate->ts_commit;
 	ZenSlot		anchor = InvalidZenSlot;
 
+	ZenAssertInPass(zen_recovery_pass() == ZEN_PASS_COMMITS);
+	Assert(page->owned && !page->lost && page->owner.region < ZEN_MAX_REGIONS);
 	for (uint32 n = 0; n < page->nslots; n++, at += size)
 	{
 		uint64		word0 = zen_nvm_load64((uint64 *) at);
@@ -136,9 +131,10 @@ zen_passes_commits(uint32 pageno)
 			}
 		}
 	}
-	raise_to(&zen_recovery->largest_cts, largest);
+	zen_recovery_raise(&zen_recovery->largest_cts, largest);
 	if (anchor == InvalidZenSlot)
 		return;
+	Assert(best <= zen_recovery->cts_limit && best > fate->ts_commit && best != fate->prepared_cts);
 	SpinLockAcquire(&zen_recovery->lock);
 	if (best > fate->anchor_cts)
 	{
@@ -156,6 +152,7 @@ is_committed(ZenRegionFate *fate, ZenTupleHeader h)
 {
 	uint64		cts = h.word0 & ZEN_CTS_MASK;
 
+	Assert(zen_recovery_pass() != ZEN_PASS_COMMITS);
 	if (ZEN_FAULT(R3_TRUST_LP_ONLY))
 		return (h.word0 & ZEN_LP) != 0;
 	if (ZEN_FAULT(R3_DELETED_FIRST) && (h.word1 & ZEN_DELETED))
@@ -172,6 +169,7 @@ judge_intact(ZenRegionFate *fate, ZenTupleHeader h)
 	uint64		cts = h.word0 & ZEN_CTS_MASK;
 	ZenHTable  *ht = &zen_htables[zen_word1_htable(h.word1)];
 
+	Assert(cts != 0);
 	if (fate->prepared_cts != 0 && cts == fate->prepared_cts)
 		return ht->idx == 0 || zen_htable_owns(ht, cts) ? SLOT_PREPARED : SLOT_UNTOUCHED;
 	if (cts > zen_recovery->cts_limit)
@@ -189,7 +187,7 @@ judge_intact(ZenRegionFate *fate, ZenTupleHeader h)
 	 * strayed to a page of another table: the maps of tables in use are not
 	 * changed
 	 */
-	return zen_passes_is_open(ht) ? SLOT_DAMAGED : SLOT_COMMITTED;
+	return zen_recovery_is_open(ht) ? SLOT_DAMAGED : SLOT_COMMITTED;
 }
 
 /* A slot without a Tx-CTS, or with the body of a scrubbed one. */
@@ -211,8 +209,8 @@ judge_empty(ZenSlot slot, ZenTupleHeader h)
 }
 
 /*
- * A flipped bit is set right, but in a slot of no use to anybody.  What a cut leaves is one bit away from no version but
- * the one that was being written, a loser: so nobody is told of that one.
+ * A flipped bit is set right, but in a slot of no use to anybody.  What a cut leaves is one bit away from no version
+ * but the one that was being written.  That is a loser, so the log says nothing of it.
  */
 static SlotFate
 judge_repairable(ZenSlot slot, ZenRegionFate *fate, ZenTupleHeader h)
@@ -274,6 +272,9 @@ place_version(ZenHTable *ht, ZenSlot slot, ZenTupleHeader h)
 	ZenSlot		older = InvalidZenSlot;
 	bool		twice = false;
 
+	Assert(zen_htable_owns(ht, h.word0 & ZEN_CTS_MASK) && !ht->damaged);
+	/* no reader is at the map that is changed here */
+	Assert(!zen_recovery_is_open(ht));
 	if (zen_word_ref(w) == 0)
 		w = zen_word_with(w, state, slot);
 	else
@@ -281,6 +282,7 @@ place_version(ZenHTable *ht, ZenSlot slot, ZenTupleHeader h)
 		ZenTupleHeader other = zen_tuple_header(zen_word_ref(w));
 		bool		newer = (h.word0 & ZEN_CTS_MASK) > (other.word0 & ZEN_CTS_MASK);
 
+		Assert(zen_word_ref(w) != slot && zen_word_state(w) == ((other.word1 & ZEN_DELETED) ? ZEN_WORD_DEAD : ZEN_WORD_NVM));
 		twice = h.word0 == other.word0;
 		older = newer ? zen_word_ref(w) : slot;
 		if (newer)
@@ -298,6 +300,7 @@ place_version(ZenHTable *ht, ZenSlot slot, ZenTupleHeader h)
 static void
 scrub_and_free(ZenSlot slot)
 {
+	Assert(zen_page_holds(slot) && !zen_slot_is_free(slot));
 	if (!ZEN_FAULT(R7_LOSERS_STAY))
 		zen_tuple_scrub(slot);
 	zen_slot_free(slot);
@@ -311,6 +314,8 @@ zen_passes_maps(uint32 pageno)
 	Size		size = zen_class_size(page->owner.class);
 	uint32		losers = 0;
 
+	ZenAssertInPass(zen_recovery_pass() == (zen_htables[page->owner.htable].late ? ZEN_PASS_LATE : ZEN_PASS_MAPS));
+	Assert(page->owned && !page->lost);
 	for (uint32 n = 0; n < page->nslots; n++)
 	{
 		ZenSlot		slot = zen_page_slot(pageno, n);
@@ -384,13 +389,15 @@ report_slot(ZenSlot slot, uint32 owner)
 		ereport(WARNING,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("the slot at offset " UINT64_FORMAT " of the zen pool is damaged", slot * ZEN_SLOT_UNIT),
-				 ht->in_use ? errdetail("It holds an unknown row of zen table %u/%u/%u.", ht->spc, ht->db, ht->relnumber) :
+				 ht->in_use ?
+				 errdetail("It holds an unknown row of zen table %u/%u/%u.", ht->spc, ht->db, ht->relnumber) :
 				 errdetail("Its page is shared by small tables; which row it holds is unknown.")));
 }
 
 /*
- * What a crash may leave in a slot that was free and about to be reused: the old header, with parts of a new body behind
- * it (R6).  The old version counts for nothing, so the slot is made empty.  After a clean stop there is no such slot.
+ * What a crash may leave in a slot that was free and about to be reused: the old header, with parts of a new body
+ * behind it (R6).  The old version counts for nothing, so the slot is made empty.  After a clean stop there is no
+ * such slot.
  */
 static void
 discard_remains(ZenSlot slot)
@@ -411,7 +418,8 @@ names_row(ZenTupleHeader h)
 	ZenHTable  *ht = &zen_htables[zen_word1_htable(h.word1)];
 	uint64		cts = h.word0 & ZEN_CTS_MASK;
 
-	return ht->idx != 0 && !ht->damaged && !zen_passes_is_open(ht) && zen_htable_owns(ht, cts) && cts <= zen_recovery->cts_limit &&
+	return ht->idx != 0 && !ht->damaged && !zen_recovery_is_open(ht) &&
+		zen_htable_owns(ht, cts) && cts <= zen_recovery->cts_limit &&
 		zen_word1_tidno(h.word1) / ZEN_TIDS_PER_BLOCK < zen_tidmap_nblocks(ht) + ZEN_DAMAGED_GAP;
 }
 
@@ -426,6 +434,7 @@ place_damaged(ZenHTable *ht, ZenSlot slot, ZenTupleHeader h)
 	uint64		w = pg_atomic_read_u64(word);
 	bool		known = false;
 
+	Assert(!zen_recovery_is_open(ht) && (w & ZEN_WORD_LOCK) == 0);
 	if (zen_word_ref(w) != 0)
 	{
 		ZenTupleHeader other = zen_tuple_header(zen_word_ref(w));
@@ -445,6 +454,8 @@ place_damaged(ZenHTable *ht, ZenSlot slot, ZenTupleHeader h)
 void
 zen_passes_lost(uint32 pageno)
 {
+	ZenAssertRecoveryLeader();
+	Assert(zen_recovery_pass() == ZEN_PASS_NONE && zen_pages[pageno].lost);
 	for (Size at = 0; at + ZEN_TOMBSTONE_SIZE <= ZEN_PAGE_SIZE; at += ZEN_SLOT_UNIT)
 	{
 		ZenSlot		slot = ((Size) pageno * ZEN_PAGE_SIZE + at) / ZEN_SLOT_UNIT;
@@ -465,6 +476,8 @@ zen_passes_damaged(uint32 pageno)
 	ZenRegionFate *fate = &zen_recovery->fates[page->owner.region];
 	Size		size = zen_class_size(page->owner.class);
 
+	ZenAssertRecoveryLeader();
+	Assert(zen_recovery_pass() == ZEN_PASS_NONE && page->suspect && !page->lost);
 	for (uint32 n = 0; n < page->nslots; n++)
 	{
 		ZenSlot		slot = zen_page_slot(pageno, n);

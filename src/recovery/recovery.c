@@ -10,23 +10,23 @@
  *	5. Watermarks (R13), after which pages may change hands; prepared transactions come back; pages without an
  *	   owner and empty pages go to the pool.
  *
- * After an orderly stop 2 to 4 are left out if the map saved then can be loaded (mapsave.c).  Else large tables come last in 3, and
- * the others can be read before.
+ * After an orderly stop 2 to 4 are left out if the map saved then can be loaded (mapload.c).  Else large tables come
+ * last in 3, and the others can be read before.
  *
  * All of it only reads, scrubs losers, and writes what is true already, so a crash at any point is followed by the
  * same recovery (R10).
  *
- * The first process that comes is the leader; it does everything but 2 and 3, which it shares with background
- * workers and with everyone who waits for the engine.  Pages are taken in chunks from a shared counter.  A chunk
- * that was taken is finished: interrupts are held, and an error in it ends the whole recovery.  A pass is over when all
- * its pages are counted as done, so nobody need be there, and anybody may come and go between chunks.
+ * The first process that comes is the leader (gate.c).  It does everything but 2 and 3, which it shares with background
+ * workers and with all processes that wait for the engine (chunks.c).
+ *
+ * The leader and its helpers hold no lease: nobody can have one before recovery is over.  What only a lease holder may
+ * write is the leader's meanwhile.
  */
 #include "recovery/recovery.h"
 
 #include "access/transam.h"
-#include "access/xlog.h"
-#include "base/bgworker.h"
 #include "base/fault.h"
+#include "base/guc.h"
 #include "cache/tidmap.h"
 #include "gc/collect.h"
 #include "miscadmin.h"
@@ -35,20 +35,114 @@
 #include "nvm/repair.h"
 #include "nvm/slotalloc.h"
 #include "portability/instr_time.h"
+#include "recovery/chunks.h"
+#include "recovery/mapload.h"
 #include "recovery/mapsave.h"
-#include "storage/ipc.h"
+#include "recovery/passes.h"
+#include "recovery/savedmap.h"
 #include "storage/procarray.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
-#include "tcop/tcopprot.h"
 #include "txn/prepared.h"
 #include "utils/timestamp.h"
-#include "utils/wait_event.h"
 
-#define CHUNK_PAGES		16		/* pages taken at a time: about a millisecond */
 #define LATE_PAGES		1024	/* a table with so many pages of its own is
 								 * mapped after the others; 64 MB */
 #define PROGRESS_MS		10000	/* between two lines in the log */
+
+ZenRecovery *zen_recovery;
+
+/* ---------- phases and states ---------- */
+
+static const char *const phase_names[] = {
+	[ZEN_DOING_NOTHING] = "waiting for WAL replay",
+	[ZEN_DOING_DIRECTORIES] = "reading directories",
+	[ZEN_DOING_LOADING] = "loading the saved map",
+	[ZEN_DOING_COMMITS] = "finding commits",
+	[ZEN_DOING_MAPS] = "building maps",
+	[ZEN_DOING_LATE] = "building maps of large tables",
+	[ZEN_DOING_SETTLING] = "settling tables",
+	[ZEN_DOING_READY] = "ready",
+};
+
+StaticAssertDecl(lengthof(phase_names) == ZEN_DOING_NPHASES, "each phase has a name");
+
+const char *
+zen_recovery_phase_name(void)
+{
+	return phase_names[zen_recovery->phase];
+}
+
+#ifdef USE_ASSERT_CHECKING
+
+/* Which phases may come after one: bits 1 << ZEN_DOING_*. */
+static const uint32 next_phases[] = {
+	[ZEN_DOING_NOTHING] = 1 << ZEN_DOING_DIRECTORIES,
+	[ZEN_DOING_DIRECTORIES] = 1 << ZEN_DOING_LOADING | 1 << ZEN_DOING_COMMITS,
+	[ZEN_DOING_LOADING] = 1 << ZEN_DOING_COMMITS | 1 << ZEN_DOING_SETTLING,
+	[ZEN_DOING_COMMITS] = 1 << ZEN_DOING_MAPS,
+	[ZEN_DOING_MAPS] = 1 << ZEN_DOING_LATE | 1 << ZEN_DOING_SETTLING,
+	[ZEN_DOING_LATE] = 1 << ZEN_DOING_SETTLING,
+	[ZEN_DOING_SETTLING] = 1 << ZEN_DOING_READY,
+	[ZEN_DOING_READY] = 0,
+};
+
+#endif
+
+static void
+begin_phase(ZenRecoveryPhase phase)
+{
+	ZenAssertRecoveryLeader();
+	Assert(next_phases[zen_recovery->phase] & (1 << phase));
+	/* no participant is at work on the pages of the last phase */
+	Assert(zen_recovery_pass() == ZEN_PASS_NONE);
+	zen_recovery->phase = phase;
+	pg_atomic_write_u32(&zen_recovery->pages_done, 0);
+}
+
+/* Leader: recovery has ended. */
+static void
+set_state(ZenRecoveryState state)
+{
+	ZenAssertRecoveryLeader();
+	Assert(state == ZEN_RECOVERY_FAILED || (state == ZEN_RECOVERY_READY && zen_recovery->phase == ZEN_DOING_READY));
+	pg_write_barrier();
+	pg_atomic_write_u32(&zen_recovery->state, state);
+	ConditionVariableBroadcast(&zen_recovery->changed);
+}
+
+/* Leader: tell the log how far we are, now and then. */
+static void
+report_progress(void)
+{
+	static TimestampTz last = 0;
+	static int	phase = ZEN_DOING_NOTHING;
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (phase != (int) zen_recovery->phase)
+	{
+		phase = zen_recovery->phase;
+		last = now;
+	}
+	if (!TimestampDifferenceExceeds(last, now, PROGRESS_MS))
+		return;
+	last = now;
+	ereport(LOG,
+			(errmsg("zen recovery is %s: %u of %u pages, %u processes", zen_recovery_phase_name(),
+					pg_atomic_read_u32(&zen_recovery->pages_done), zen_recovery->pages_total,
+					pg_atomic_read_u32(&zen_recovery->processes))));
+}
+
+/* Leader: a pass over all pages, and wait for its end. */
+static void
+run_pass(ZenRecoveryPass pass, ZenRecoveryPhase phase)
+{
+	begin_phase(phase);
+	zen_chunks_begin(pass);
+	zen_chunks_end(pass, report_progress);
+}
+
+/* ---------- shared memory ---------- */
 
 Size
 zen_recovery_shmem_size(void)
@@ -81,7 +175,7 @@ zen_recovery_init(void)
 	SpinLockInit(&zen_recovery->lock);
 	ConditionVariableInit(&zen_recovery->changed);
 	zen_recovery->after_crash = !zen_pool.was_clean;
-	zen_recovery->phase = "waiting for WAL replay";
+	zen_recovery->phase = ZEN_DOING_NOTHING;
 }
 
 /* ---------- pg_xact ---------- */
@@ -106,6 +200,7 @@ read_doubts(void)
 {
 	uint64		largest = 0;
 
+	ZenAssertRecoveryLeader();
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
 		ZenRegionFate *fate = &zen_recovery->fates[r];
@@ -114,6 +209,7 @@ read_doubts(void)
 		uint32		kind = zen_region_doubt_read(r, &xid, &cts);
 
 		fate->ts_commit = ZEN_FAULT(R3_IGNORE_WATERMARK) ? 0 : zen_region_committed(r, zen_recovery->cts_limit);
+		Assert(pg_atomic_read_u32(&zen_regions[r].leased) == 0 && fate->ts_commit <= zen_recovery->cts_limit);
 		zen_regions[r].doubt_kind = ZEN_DOUBT_NONE;
 		if (kind == ZEN_DOUBT_NONE)
 			continue;
@@ -138,19 +234,13 @@ read_doubts(void)
 
 /* ---------- pages ---------- */
 
-static void
-begin_phase(const char *phase)
-{
-	zen_recovery->phase = phase;
-	pg_atomic_write_u32(&zen_recovery->pages_done, 0);
-}
-
 /* Make the DRAM half of all pages.  Returns how many have an owner. */
 static uint32
 adopt_pages(void)
 {
 	uint32		owned = 0;
 
+	ZenAssertRecoveryLeader();
 	zen_recovery->pages_total = zen_pool.npages - zen_pool.first_data_page;
 	for (uint32 p = zen_pool.npages - 1; p >= zen_pool.first_data_page; p--)
 	{
@@ -175,177 +265,6 @@ adopt_pages(void)
 		}
 	}
 	return owned;
-}
-
-/* ---------- work for many ---------- */
-
-static uint32
-nchunks(ZenRecoveryPass pass)
-{
-	return pass == ZEN_PASS_LOAD ? zen_recovery->npieces :
-		(zen_recovery->pages_total + CHUNK_PAGES - 1) / CHUNK_PAGES;
-}
-
-static bool
-pass_is_done(ZenRecoveryPass pass)
-{
-	return pass == ZEN_PASS_LOAD ? pg_atomic_read_u32(&zen_recovery->pieces_done) >= zen_recovery->npieces :
-		pg_atomic_read_u32(&zen_recovery->pages_done) >= zen_recovery->pages_total;
-}
-
-/* Take a chunk of the pass under way; false if there is none left. */
-static bool
-take_chunk(ZenRecoveryPass *pass, uint32 *chunk)
-{
-	uint64		work = pg_atomic_read_u64(&zen_recovery->work);
-
-	/* looked at before, so that the counter cannot run over into the pass */
-	*pass = (ZenRecoveryPass) (work >> 32);
-	if (*pass == ZEN_PASS_NONE || (uint32) work >= nchunks(*pass) || pg_atomic_read_u32(&zen_recovery->failed))
-		return false;
-	work = pg_atomic_fetch_add_u64(&zen_recovery->work, 1);
-	*pass = (ZenRecoveryPass) (work >> 32);
-	*chunk = (uint32) work;
-	return *pass != ZEN_PASS_NONE && *chunk < nchunks(*pass);
-}
-
-static void
-do_chunk(ZenRecoveryPass pass, uint32 chunk)
-{
-	uint32		first = zen_pool.first_data_page + chunk * CHUNK_PAGES;
-	uint32		n = Min(CHUNK_PAGES, zen_pool.npages - first);
-
-	if (pass == ZEN_PASS_LOAD)
-	{
-		zen_savedmap_load(chunk);
-		if (pg_atomic_add_fetch_u32(&zen_recovery->pieces_done, 1) == zen_recovery->npieces)
-			ConditionVariableBroadcast(&zen_recovery->changed);
-		return;
-	}
-	for (uint32 p = first; p < first + n; p++)
-	{
-		if (!zen_pages[p].owned || zen_pages[p].lost ||
-			(pass != ZEN_PASS_COMMITS && (pass == ZEN_PASS_LATE) != zen_htables[zen_pages[p].owner.htable].late))
-			continue;
-		if (pass == ZEN_PASS_COMMITS)
-			zen_passes_commits(p);
-		else
-			zen_passes_maps(p);
-	}
-
-	/*
-	 * R10: what this process has flushed is durable before its pages count as
-	 * done; nobody else can fence it
-	 */
-	zen_fence();
-	zen_nvm_let_go(zen_page_ptr(first), (Size) n * ZEN_PAGE_SIZE);
-	if (pg_atomic_add_fetch_u32(&zen_recovery->pages_done, n) == zen_recovery->pages_total)
-		ConditionVariableBroadcast(&zen_recovery->changed);
-}
-
-/* A chunk that was taken will not be done. */
-static void
-fail(int code, Datum arg)
-{
-	pg_atomic_write_u32(&zen_recovery->failed, 1);
-	ConditionVariableBroadcast(&zen_recovery->changed);
-}
-
-/* Do one chunk, if there is one. */
-static bool
-take_part(void)
-{
-	static bool counted = false;
-	ZenRecoveryPass pass;
-	uint32		chunk;
-	bool		taken;
-
-	/* nothing may come between taking a chunk and doing it */
-	HOLD_INTERRUPTS();
-	taken = take_chunk(&pass, &chunk);
-	if (taken)
-	{
-		if (!counted)
-			pg_atomic_fetch_add_u32(&zen_recovery->processes, 1);
-		counted = true;
-		PG_ENSURE_ERROR_CLEANUP(fail, (Datum) 0);
-		{
-			do_chunk(pass, chunk);
-		}
-		PG_END_ENSURE_ERROR_CLEANUP(fail, (Datum) 0);
-	}
-	RESUME_INTERRUPTS();
-	return taken;
-}
-
-/* Leader: start up to n background workers to take part, as slots for them allow. */
-static void
-start_helpers(uint32 n)
-{
-	BackgroundWorker worker;
-
-	zen_bgworker_describe(&worker, "zen recovery", "zen_recovery_worker_main", (Datum) 0, BGW_NEVER_RESTART);
-	while (n > 0 && RegisterDynamicBackgroundWorker(&worker, NULL))
-		n--;
-}
-
-/* Leader: tell the log how far we are, now and then. */
-static void
-report_progress(TimestampTz *last)
-{
-	TimestampTz now = GetCurrentTimestamp();
-
-	if (!TimestampDifferenceExceeds(*last, now, PROGRESS_MS))
-		return;
-	*last = now;
-	ereport(LOG,
-			(errmsg("zen recovery is %s: %u of %u pages, %u processes", zen_recovery->phase,
-					pg_atomic_read_u32(&zen_recovery->pages_done), zen_recovery->pages_total,
-					pg_atomic_read_u32(&zen_recovery->processes))));
-}
-
-/* Leader: a pass over all pages, or pieces, begins. */
-static void
-begin_pass(ZenRecoveryPass pass, const char *phase)
-{
-	begin_phase(phase);
-	/* what the leader has found is seen by whoever takes a chunk */
-	pg_write_barrier();
-	pg_atomic_write_u64(&zen_recovery->work, (uint64) pass << 32);
-	ConditionVariableBroadcast(&zen_recovery->changed);
-}
-
-/* Leader: take part, and wait until the pass is done. */
-static void
-end_pass(ZenRecoveryPass pass)
-{
-	TimestampTz last = GetCurrentTimestamp();
-
-	while (take_part())
-		report_progress(&last);
-
-	ConditionVariablePrepareToSleep(&zen_recovery->changed);
-	while (!pass_is_done(pass) && !pg_atomic_read_u32(&zen_recovery->failed))
-	{
-		ConditionVariableTimedSleep(&zen_recovery->changed, PROGRESS_MS, PG_WAIT_EXTENSION);
-		report_progress(&last);
-	}
-	ConditionVariableCancelSleep();
-	pg_atomic_write_u64(&zen_recovery->work, (uint64) ZEN_PASS_NONE << 32);
-	if (pg_atomic_read_u32(&zen_recovery->failed))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("recovery of the zen pool has failed in another process"),
-				 errhint("See the server log for the reason, mend it, and restart the server.")));
-	/* what all have found is seen by the leader */
-	pg_memory_barrier();
-}
-
-static void
-run_pass(ZenRecoveryPass pass, const char *phase)
-{
-	begin_pass(pass, phase);
-	end_pass(pass);
 }
 
 /* ---------- tables ---------- */
@@ -382,6 +301,8 @@ settle_block(ZenHTable *ht, uint32 block, uint64 absent)
 			count_bytes(ht, slot);
 			continue;
 		}
+		/* a tombstone, or no version at all */
+		Assert(zen_word_state(w) == ZEN_WORD_DEAD || slot == InvalidZenSlot);
 		if (slot != InvalidZenSlot && (w & ZEN_WORD_STALE) == 0)
 		{
 			zen_slot_free(slot);
@@ -397,7 +318,7 @@ settle_block(ZenHTable *ht, uint32 block, uint64 absent)
 }
 
 /*
- * After a clean stop indexes are intact, stale entries included: whatever TID has no row is DEAD until VACUUM.
+ * After a clean stop indexes are intact, stale entries included: a TID without a row is DEAD until VACUUM.
  * After a crash indexes are rebuilt from the rows, so such a TID stands in none: UNUSED.
  */
 static void
@@ -410,6 +331,8 @@ settle_table(ZenHTable *ht)
 	uint32	   *unused;
 	uint32		n = 0;
 
+	ZenAssertRecoveryLeader();
+	Assert(ht->in_use && !zen_recovery_is_open(ht));
 	if (trust_indexes && saved > 0)
 		zen_tidmap_extend(ht, saved * ZEN_TIDS_PER_BLOCK - 1);
 	nblocks = (uint32) zen_tidmap_nblocks(ht);
@@ -442,6 +365,7 @@ settle_table(ZenHTable *ht)
 static void
 settle_regions(void)
 {
+	ZenAssertRecoveryLeader();
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
 		zen_regions[r].last_cts = zen_recovery->fates[r].ts_commit;
@@ -484,16 +408,6 @@ hand_out_pages(void)
 
 /* ---------- the whole ---------- */
 
-static double
-ms_since(instr_time start)
-{
-	instr_time	now;
-
-	INSTR_TIME_SET_CURRENT(now);
-	INSTR_TIME_SUBTRACT(now, start);
-	return INSTR_TIME_GET_MILLISEC(now);
-}
-
 /* R3: all pages of the region were seen. */
 static void
 raise_ts_commit(uint32 region, ZenRegionFate *fate)
@@ -503,6 +417,7 @@ raise_ts_commit(uint32 region, ZenRegionFate *fate)
 		zen_regions[region].last_cts = pg_atomic_read_u64(&zen_recovery->largest_cts);
 		zen_region_persist_watermark(region);
 	}
+	Assert(fate->anchor_cts <= zen_recovery->cts_limit && (fate->anchor_cts != 0) == (fate->anchor != InvalidZenSlot));
 	if (fate->anchor_cts <= fate->ts_commit || ZEN_FAULT(R3_DECIDE_EARLY))
 		return;
 	if (!zen_recovery->after_crash)
@@ -552,15 +467,18 @@ find_commits(uint32 owned, const char *why_not_loaded)
 	if (why_not_loaded != NULL && zen_save_map && owned > 0)
 		ereport(LOG,
 				(errmsg("zen scans its pool, as the map saved at the last stop cannot be used: %s", why_not_loaded)));
-	start_helpers(Min(zen_recovery_workers, owned / CHUNK_PAGES));
-	run_pass(ZEN_PASS_COMMITS, "finding commits");
+	zen_chunks_start_helpers(Min(zen_recovery_workers, owned / ZEN_CHUNK_PAGES));
+	run_pass(ZEN_PASS_COMMITS, ZEN_DOING_COMMITS);
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 		raise_ts_commit(r, &zen_recovery->fates[r]);
 }
 
 /*
- * Find the large tables, which are mapped after the others.  Returns false if nobody may read before all is done: there
- * is no such table, or prepared transactions have yet to lay their versions over the rows, or a page may belong to anybody.
+ * Find the large tables, which are mapped after the others.  Returns false if no process may read before all is done:
+ *
+ *	- there is no such table; or
+ *	- prepared transactions have yet to lay their versions over the rows; or
+ *	- a page may belong to any table.
  */
 static bool
 find_late_tables(void)
@@ -608,6 +526,8 @@ is_suspect(void)
 static void
 open_tables(void)
 {
+	ZenAssertRecoveryLeader();
+	Assert(zen_recovery_pass() == ZEN_PASS_NONE && pg_atomic_read_u32(&zen_recovery->open) == 0);
 	settle_tables(false);
 	pg_write_barrier();
 	pg_atomic_write_u32(&zen_recovery->open, 1);
@@ -621,15 +541,15 @@ build_maps(void)
 	bool		have_late = find_late_tables();
 	bool		opened = false;
 
-	run_pass(ZEN_PASS_MAPS, "building maps");
+	run_pass(ZEN_PASS_MAPS, ZEN_DOING_MAPS);
 	if (have_late)
 	{
 		opened = !is_suspect();
 		if (opened)
 			open_tables();
-		run_pass(ZEN_PASS_LATE, "building maps of large tables");
+		run_pass(ZEN_PASS_LATE, ZEN_DOING_LATE);
 	}
-	begin_phase("settling tables");
+	begin_phase(ZEN_DOING_SETTLING);
 	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
 	{
 		if (!zen_pages[p].owned)
@@ -645,17 +565,20 @@ build_maps(void)
 		settle_tables(false);
 }
 
-/* Begin to load the saved map: others read its words while the leader reads the page directory.  NULL if there is none. */
+/*
+ * Begin to load the saved map: others read its words while the leader reads the page directory.  NULL if there is none.
+ */
 static ZenSavedMap *
 begin_load(ZenSavedMap *map, const char **why)
 {
 	if (map == NULL)
 		return NULL;
-	*why = zen_savedmap_begin(map);
+	*why = zen_mapload_begin(map);
 	if (*why != NULL)
 		return NULL;
-	start_helpers(Min(zen_recovery_workers, zen_recovery->npieces / CHUNK_PAGES));
-	begin_pass(ZEN_PASS_LOAD, "loading the saved map");
+	zen_chunks_start_helpers(Min(zen_recovery_workers, zen_recovery->npieces / ZEN_CHUNK_PAGES));
+	begin_phase(ZEN_DOING_LOADING);
+	zen_chunks_begin(ZEN_PASS_LOAD);
 	return map;
 }
 
@@ -665,8 +588,8 @@ end_load(ZenSavedMap *map, const char **why)
 {
 	if (map == NULL)
 		return false;
-	end_pass(ZEN_PASS_LOAD);
-	*why = zen_savedmap_finish(map);
+	zen_chunks_end(ZEN_PASS_LOAD, report_progress);
+	*why = zen_mapload_finish(map);
 	if (*why != NULL)
 		return false;
 
@@ -674,7 +597,7 @@ end_load(ZenSavedMap *map, const char **why)
 	 * what was saved is what settling would make of it, if the indexes are to
 	 * be trusted
 	 */
-	begin_phase("settling tables");
+	begin_phase(ZEN_DOING_SETTLING);
 	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
 		if (zen_htables[i].in_use && pg_atomic_read_u32(&zen_htables[i].reindex) != 0)
 			settle_table(&zen_htables[i]);
@@ -689,10 +612,37 @@ settle_pool(void)
 
 	settle_regions();
 	zen_cts_restart(pg_atomic_read_u64(&zen_recovery->largest_cts));
+	Assert(zen_cts_now() >= pg_atomic_read_u64(&zen_recovery->largest_cts));	/* R14 */
 	repairs = zen_repairs;
 	zen_prepared_restore(zen_passes_count_damaged);
 	pg_atomic_fetch_add_u64(&zen_recovery->repaired, zen_repairs - repairs);
 	hand_out_pages();
+}
+
+/*
+ * What writers find: regions that nobody has leased but prepared transactions, and pages whose free slots are
+ * counted.
+ */
+static void
+check_pool(void)
+{
+#ifdef USE_ASSERT_CHECKING
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+	{
+		ZenRegion  *region = &zen_regions[r];
+
+		Assert((pg_atomic_read_u32(&region->leased) != 0) == (region->doubt_kind == ZEN_DOUBT_PREPARED));
+
+		/*
+		 * R13, but for faults: a watermark says what the region has
+		 * committed, no more and no less
+		 */
+		Assert(region->watermark == region->last_cts || ZEN_FAULT(R3_IGNORE_WATERMARK) ||
+			   ZEN_FAULT(R10_WATERMARK_TOO_HIGH) || ZEN_FAULT(R13_NO_WATERMARK_AT_RECOVERY));
+	}
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
+		Assert(!zen_pages[p].owned || zen_page_count_free(p) == pg_atomic_read_u32(&zen_pages[p].nfree));
+#endif
 }
 
 static void
@@ -722,126 +672,48 @@ recover(void)
 	bool		loaded;
 
 	INSTR_TIME_SET_CURRENT(start);
-	begin_phase("reading directories");
+	begin_phase(ZEN_DOING_DIRECTORIES);
 	if (!zen_recovery->after_crash)
-		map = zen_savedmap_open(&why);
+		map = zen_mapload_open(&why);
 	read_directories();
 	map = begin_load(map, &why);
 	owned = read_pages();
-	zen_recovery->scan_ms = ms_since(start);
+	zen_recovery->scan_ms = zen_savedmap_ms(start);
 	loaded = end_load(map, &why);
 	if (!loaded)
 	{
 		find_commits(owned, why);
-		zen_recovery->scan_ms = ms_since(start);
+		zen_recovery->scan_ms = zen_savedmap_ms(start);
 		build_maps();
 	}
 	settle_pool();
-	zen_savedmap_remove();
+	check_pool();
+	zen_mapload_remove();
 	pg_atomic_fetch_add_u64(&zen_recovery->damaged, zen_damages);
-	zen_recovery->total_ms = ms_since(start);
+	zen_recovery->total_ms = zen_savedmap_ms(start);
 	zen_recovery->map_ms = zen_recovery->total_ms - zen_recovery->scan_ms;
-	begin_phase("ready");
+	begin_phase(ZEN_DOING_READY);
 	report_ready(loaded);
 }
 
-static void
-set_state(ZenRecoveryState state)
+void
+zen_recovery_lead(void)
 {
-	pg_write_barrier();
-	pg_atomic_write_u32(&zen_recovery->state, state);
-	ConditionVariableBroadcast(&zen_recovery->changed);
-}
-
-static bool
-is_over(void)
-{
-	return pg_atomic_read_u32(&zen_recovery->state) != ZEN_RECOVERY_RUNNING;
-}
-
-static bool
-is_over_or_open(void)
-{
-	return is_over() || pg_atomic_read_u32(&zen_recovery->open) != 0;
-}
-
-/* Take part in a recovery that is under way, until what one waits for has come. */
-static void
-help(bool (*enough) (void))
-{
-	ConditionVariablePrepareToSleep(&zen_recovery->changed);
-	while (!enough())
+	Assert(zen_recovery->phase == ZEN_DOING_NOTHING && zen_recovery_pass() == ZEN_PASS_NONE);
+	zen_recovery->leader = MyProcPid;
+	HOLD_INTERRUPTS();
+	PG_TRY();
 	{
-		if (take_part())
-			CHECK_FOR_INTERRUPTS();
-		else
-			ConditionVariableSleep(&zen_recovery->changed, PG_WAIT_EXTENSION);
+		recover();
 	}
-	ConditionVariableCancelSleep();
-	/* pairs with the barriers in open_tables() and set_state() */
-	pg_read_barrier();
-}
-
-void
-zen_recovery_worker_main(Datum arg)
-{
-	pqsignal(SIGTERM, die);
-	BackgroundWorkerUnblockSignals();
-	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
-	zen_xact_attach();
-	help(is_over);
-	proc_exit(0);
-}
-
-/* Recover, or help who does until enough() is true. */
-static void
-wait_until(bool (*enough) (void))
-{
-	uint32		needed = ZEN_RECOVERY_NEEDED;
-
-	if (RecoveryInProgress())
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("zen tables cannot be used while the server is in recovery"),
-				 errdetail("Their contents are not in the WAL, so a standby does not have them."),
-				 errhint("Connect to the primary server.")));
-
-	if (pg_atomic_compare_exchange_u32(&zen_recovery->state, &needed, ZEN_RECOVERY_RUNNING))
+	PG_CATCH();
 	{
-		HOLD_INTERRUPTS();
-		PG_TRY();
-		{
-			recover();
-		}
-		PG_CATCH();
-		{
-			set_state(ZEN_RECOVERY_FAILED);
-			PG_RE_THROW();
-		}
-		PG_END_TRY();
-		RESUME_INTERRUPTS();
-		set_state(ZEN_RECOVERY_READY);
-		return;
+		set_state(ZEN_RECOVERY_FAILED);
+		PG_RE_THROW();
 	}
-
-	help(enough);
-	if (pg_atomic_read_u32(&zen_recovery->state) == ZEN_RECOVERY_FAILED)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("zen tables are not available: recovery of the pool has failed"),
-				 errhint("See the server log for the reason, mend it, and restart the server.")));
-}
-
-void
-zen_recovery_wait(void)
-{
-	wait_until(is_over);
-}
-
-void
-zen_recovery_wait_open(void)
-{
-	wait_until(is_over_or_open);
+	PG_END_TRY();
+	RESUME_INTERRUPTS();
+	set_state(ZEN_RECOVERY_READY);
 }
 
 void
@@ -849,6 +721,7 @@ zen_recovery_shutdown(void)
 {
 	uint32		state;
 
+	Assert(!IsUnderPostmaster);
 	if (zen_pool.scratch)
 		zen_adopt_server_stops();
 	if (zen_pool.base == NULL || zen_pool.scratch || zen_recovery == NULL || !zen_pool_cluster_is_shut_down())
@@ -866,5 +739,5 @@ zen_recovery_shutdown(void)
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 		zen_region_persist_watermark(r);
 	zen_pool_mark_clean();
-	zen_savedmap_save();
+	zen_mapsave_write();
 }

@@ -1,10 +1,15 @@
 /*
  * worker.c -- the background worker.
  *
- * It starts as soon as connections are allowed and recovers the pool (a backend that comes first does it itself: then the
- * worker waits).  After that it wakes up once a NAP_MS, leases regions that have garbage and no writer, collects
- * there, gives empty pages back, finishes prepared transactions whose end nobody has seen to, sweeps (sweep.c), and warns
- * of what it cannot collect (holder.c) and of what is nearly full (room.c).  Each of these is done in steps, none of which holds a region for long.
+ * It starts as soon as connections are allowed and recovers the pool.  If a backend comes first and does that itself,
+ * the worker waits, and helps.  After that it wakes up once a NAP_MS, and
+ *
+ *	- leases regions that have garbage and no writer, collects there, and gives empty pages back;
+ *	- finishes prepared transactions whose end no backend has seen to;
+ *	- sweeps (sweep.c);
+ *	- warns of what it cannot collect (holder.c) and of what is nearly full (room.c).
+ *
+ * Each of these is done in steps, none of which holds a region for long.
  *
  * When nothing is waiting it sleeps for LONG_NAP_MS, or until a commit leaves garbage.
  */
@@ -28,7 +33,7 @@
 #include "nvm/pool.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
-#include "recovery/recovery.h"
+#include "recovery/gate.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
@@ -51,13 +56,14 @@ zen_worker_register(void)
 {
 	BackgroundWorker worker;
 
+	Assert(!IsUnderPostmaster);
 	zen_bgworker_describe(&worker, "zen worker", "zen_worker_main", (Datum) 0, WORKER_RESTART_S);
 	RegisterBackgroundWorker(&worker);
 }
 
 /*
- * PostgreSQL compares xids with the xmin of the last snapshot taken: TransactionIdIsInProgress() in a process that has taken
- * none for 2^31 transactions would be wrong.
+ * PostgreSQL compares xids with the xmin of the last snapshot taken.  In a process that has taken none for 2^31
+ * transactions TransactionIdIsInProgress() would be wrong.
  */
 static void
 take_snapshot(void)
@@ -112,13 +118,14 @@ typedef struct Agenda
 static void
 nap(long ms)
 {
+	ZenAssertNotInEpoch();
 	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms, PG_WAIT_EXTENSION);
 	ResetLatch(MyLatch);
 }
 
 /*
- * In time this process has touched all of the pool and of DRAM.  To the OOM killer that is memory of its own, and a reason to
- * choose it, though its end would free none of it.
+ * In time this process has touched all of the pool and of DRAM.  To the OOM killer that is memory of its own, and a
+ * reason to choose it, though its end would free none of it.
  */
 static void
 let_go(void)
@@ -128,8 +135,8 @@ let_go(void)
 }
 
 /*
- * Nothing to do: sleep long, and when a commit has queued something, a nap more, so that busy servers have a round a second and no
- * more.
+ * Nothing to do: sleep long, and when a commit has queued something, a nap more.  So busy servers have a round a
+ * second and no more.
  */
 static void
 sleep_until_next_round(const Agenda *agenda)
@@ -166,6 +173,7 @@ zen_worker_main(Datum arg)
 	if (pg_atomic_read_u32(&zen_recovery->state) == ZEN_RECOVERY_FAILED)
 		proc_exit(0);
 	zen_gate();
+	Assert(zen_gate_is_ready());
 	agenda.after_recovery = zen_worker_after_recovery != NULL && !zen_worker_after_recovery();
 	while (!ShutdownRequestPending)
 	{

@@ -27,7 +27,7 @@
 #include "nvm/adopt.h"
 #include "optimizer/plancat.h"
 #include "pgstat.h"
-#include "recovery/recovery.h"
+#include "recovery/gate.h"
 #include "storage/smgr.h"
 #include "table/zenam_callbacks.h"
 #include "table/zenam_publish.h"

@@ -19,7 +19,7 @@
 #include "cache/tidmap.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "recovery/recovery.h"
+#include "recovery/gate.h"
 #include "row/lockers.h"
 #include "row/rowchange.h"
 #include "row/rowlock.h"

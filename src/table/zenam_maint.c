@@ -24,7 +24,7 @@
 #include "gc/reclaim.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "recovery/recovery.h"
+#include "recovery/gate.h"
 #include "row/visibility.h"
 #include "storage/bufmgr.h"
 #include "storage/procarray.h"

@@ -30,7 +30,7 @@
 #include "miscadmin.h"
 #include "nvm/persist.h"
 #include "nvm/slotalloc.h"
-#include "recovery/recovery.h"
+#include "recovery/gate.h"
 #include "storage/lmgr.h"
 #include "table/zenam.h"
 #include "txn/ddl.h"

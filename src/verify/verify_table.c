@@ -21,7 +21,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "nvm/page.h"
-#include "recovery/recovery.h"
+#include "recovery/gate.h"
 #include "table/zenam.h"
 #include "utils/guc.h"
 #include "utils/hsearch.h"

@@ -1,0 +1,34 @@
+/*
+ * chunks.h -- recovery's passes, in chunks that several processes do.
+ */
+#ifndef ZEN_CHUNKS_H
+#define ZEN_CHUNKS_H
+
+#include "recovery/recstate.h"
+
+#define ZEN_CHUNK_PAGES	16		/* pages taken at a time: about a millisecond */
+
+/* zen_chunks_start_helpers -- leader: start up to n background workers to take part, as slots for them allow. */
+extern void zen_chunks_start_helpers(uint32 n);
+
+/*
+ * zen_chunks_begin -- leader: a pass over all pages, or pieces, begins.  What the leader has found is seen by all
+ * that take a chunk.
+ *
+ * zen_chunks_end -- leader: take part, and wait until the pass is done.  What all have found is seen by the leader.
+ * report is called now and then.  Throws if a participant could not finish its chunk.
+ */
+extern void zen_chunks_begin(ZenRecoveryPass pass);
+extern void zen_chunks_end(ZenRecoveryPass pass, void (*report) (void));
+
+/*
+ * zen_chunks_help -- take part in a recovery that is under way until enough() is true.
+ *
+ * What the leader has done before that is seen on return.  Throws what do_chunk() and an interrupt throw.
+ */
+extern void zen_chunks_help(bool (*enough) (void));
+
+/* A background worker that helps. */
+extern PGDLLEXPORT void zen_chunks_worker_main(Datum arg);
+
+#endif							/* ZEN_CHUNKS_H */

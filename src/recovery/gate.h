@@ -1,0 +1,52 @@
+/*
+ * gate.h -- every way into zen begins here: the process is attached and the pool is recovered.
+ */
+#ifndef ZEN_GATE_H
+#define ZEN_GATE_H
+
+#include "recovery/recstate.h"
+#include "txn/xact.h"
+
+/*
+ * zen_gate_wait -- return when the engine is ready, doing (part of) the work; throws if it cannot be.
+ *
+ * zen_gate_wait_open -- return when tables that are not late can be read, or as zen_gate_wait() does.
+ */
+extern void zen_gate_wait(void);
+extern void zen_gate_wait_open(void);
+
+static inline bool
+zen_gate_is_ready(void)
+{
+	return likely(pg_atomic_read_u32(&zen_recovery->state) == ZEN_RECOVERY_READY);
+}
+
+static inline void
+zen_gate(void)
+{
+	zen_xact_attach();
+	if (!zen_gate_is_ready())
+		zen_gate_wait();
+}
+
+/*
+ * zen_gate_read -- for a process that will only read, and calls zen_gate_table() as soon as it knows the table.
+ * Tables that are not large are open earlier.
+ */
+static inline void
+zen_gate_read(void)
+{
+	zen_xact_attach();
+	if (!zen_gate_is_ready())
+		zen_gate_wait_open();
+}
+
+/* zen_gate_table -- after zen_gate_read(): the table can be read. */
+static inline void
+zen_gate_table(const ZenHTable *ht)
+{
+	if (!zen_gate_is_ready() && !zen_recovery_is_open(ht))
+		zen_gate_wait();
+}
+
+#endif							/* ZEN_GATE_H */

@@ -1,0 +1,194 @@
+/*
+ * savedmap.h -- the format of zen.map: what a scan of the pool would find, as a file.
+ *
+ * The file lies beside zen.state in the data directory.  It is written at an orderly stop (mapsave.c) and read at the
+ * next start (mapload.c).  It is believed only at the start that follows the stop that wrote it, and only if the
+ * pool's directories are bit for bit the same; in all other cases the pool is scanned.  src/README, "The saved map",
+ * says why a stale file cannot be taken.
+ *
+ *	header		4 KB, written last
+ *	words		the leaves of each table's map, in pieces of up to 1 MB
+ *	tail		tables; checksums of pieces; slots of prepared transactions; free-slot bits of each owned page
+ */
+#ifndef ZEN_SAVEDMAP_H
+#define ZEN_SAVEDMAP_H
+
+#include "cache/tidmap.h"
+#include "miscadmin.h"
+#include "nvm/page.h"
+#include "nvm/pool.h"
+#include "port/pg_crc32c.h"
+#include "portability/instr_time.h"
+#include "utils/memutils.h"
+
+#define ZEN_MAP_FILE		"zen.map"
+#define ZEN_MAP_MAGIC		UINT64CONST(0x3150414D4E455A)	/* "ZENMAP1" */
+#define ZEN_MAP_VERSION		2
+#define ZEN_MAP_HEADER_BYTES	4096
+#define ZEN_MAP_LEAF_BYTES		(ZEN_LEAF_WORDS * sizeof(ZenWord))
+#define ZEN_MAP_PIECE_LEAVES	256 /* 1 MB */
+
+typedef struct ZenMapHeader
+{
+	uint64		magic;
+	uint32		version;
+	uint32		crc;			/* CRC32C of the struct with this field 0 */
+	uint64		uuid[2];		/* of the pool */
+	uint64		generation;		/* of the run that has ended */
+	uint64		npages;			/* of the pool */
+	uint64		next_cts;		/* newest Tx-CTS handed out */
+	uint64		tail_offset;
+	uint64		tail_bytes;
+	uint32		tail_crc;
+	uint32		directories_crc;	/* of the pool from the Tx-CTS mark to the
+									 * first data page */
+	uint32		ntables;
+	uint32		npieces;
+	uint32		nprepared;
+	uint32		pad;
+	uint64		nbitmap_words;
+} ZenMapHeader;
+
+StaticAssertDecl(sizeof(ZenMapHeader) == 104, "header of the saved map");
+
+/* A table; its words are the file's next nblocks blocks, rounded up to whole leaves. */
+typedef struct ZenMapTable
+{
+	uint32		htable;
+	uint32		nblocks;
+	uint64		birth_cts;
+	uint64		bytes_taken;
+	uint64		rows;
+} ZenMapTable;
+
+StaticAssertDecl(sizeof(ZenMapTable) == 32, "table of the saved map");
+
+/* A slot of a prepared transaction. */
+typedef struct ZenMapPrepared
+{
+	uint64		slot;
+	uint64		cts;
+	uint32		region;
+	uint32		pad;
+} ZenMapPrepared;
+
+StaticAssertDecl(sizeof(ZenMapPrepared) == 24, "slot of a prepared transaction in the saved map");
+
+/* The tail as a structure: pointers into one block of memory. */
+typedef struct ZenMapTail
+{
+	ZenMapTable *tables;
+	uint32	   *piece_crcs;		/* an even number of places */
+	ZenMapPrepared *prepared;
+	uint64	   *bitmaps;
+} ZenMapTail;
+
+/* All of the file but the words of the maps. */
+typedef struct ZenSavedMap
+{
+	ZenMapHeader header;
+	ZenMapTail	tail;
+} ZenSavedMap;
+
+/* ---------- sizes and places ---------- */
+
+/* Leaves that the words of so many blocks take in the file, and the pieces that these are cut into. */
+static inline uint32
+zen_savedmap_leaves(uint64 nblocks)
+{
+	return (uint32) ((nblocks * ZEN_TIDS_PER_BLOCK + ZEN_LEAF_WORDS - 1) / ZEN_LEAF_WORDS);
+}
+
+static inline uint32
+zen_savedmap_pieces(uint64 nblocks)
+{
+	return (zen_savedmap_leaves(nblocks) + ZEN_MAP_PIECE_LEAVES - 1) / ZEN_MAP_PIECE_LEAVES;
+}
+
+/* Words of free-slot bits that an owned page has in the tail. */
+static inline uint32
+zen_savedmap_bitmap_words(uint32 pageno)
+{
+	return (zen_pages[pageno].nslots + 63) / 64;
+}
+
+static inline Size
+zen_savedmap_tail_size(const ZenMapHeader *header)
+{
+	return header->ntables * sizeof(ZenMapTable) + TYPEALIGN(2, header->npieces) * sizeof(uint32) +
+		header->nprepared * sizeof(ZenMapPrepared) + header->nbitmap_words * sizeof(uint64);
+}
+
+static inline ZenMapTail
+zen_savedmap_tail(const ZenMapHeader *header, char *memory)
+{
+	ZenMapTail	tail;
+
+	tail.tables = (ZenMapTable *) memory;
+	tail.piece_crcs = (uint32 *) (tail.tables + header->ntables);
+	tail.prepared = (ZenMapPrepared *) (tail.piece_crcs + TYPEALIGN(2, header->npieces));
+	tail.bitmaps = (uint64 *) (tail.prepared + header->nprepared);
+	return tail;
+}
+
+/* The name of the file; valid until the next call. */
+static inline const char *
+zen_savedmap_path(void)
+{
+	static char path[MAXPGPATH + 32];
+
+	snprintf(path, sizeof(path), "%s/%s", DataDir, ZEN_MAP_FILE);
+	return path;
+}
+
+/* ---------- checksums ---------- */
+
+static inline pg_crc32c
+zen_savedmap_crc(const void *data, Size size)
+{
+	pg_crc32c	crc;
+
+	INIT_CRC32C(crc);
+	COMP_CRC32C(crc, data, size);
+	FIN_CRC32C(crc);
+	return crc;
+}
+
+static inline pg_crc32c
+zen_savedmap_header_crc(const ZenMapHeader *header)
+{
+	ZenMapHeader copy = *header;
+
+	copy.crc = 0;
+	return zen_savedmap_crc(&copy, sizeof(copy));
+}
+
+/* All that ties words and bits to this pool: a change of an owner, a table, a watermark or a descriptor changes it. */
+static inline pg_crc32c
+zen_savedmap_directories_crc(void)
+{
+	return zen_savedmap_crc(zen_pool.base + ZEN_OFF_CTS_MARK,
+							(Size) zen_pool.first_data_page * ZEN_PAGE_SIZE - ZEN_OFF_CTS_MARK);
+}
+
+/* ---------- memory and time ---------- */
+
+/* Zeroed memory that the process frees itself; NULL if there is none. */
+static inline void *
+zen_savedmap_alloc(Size size)
+{
+	return MemoryContextAllocExtended(TopMemoryContext, Max(size, 1),
+									  MCXT_ALLOC_HUGE | MCXT_ALLOC_NO_OOM | MCXT_ALLOC_ZERO);
+}
+
+static inline double
+zen_savedmap_ms(instr_time start)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_SUBTRACT(now, start);
+	return INSTR_TIME_GET_MILLISEC(now);
+}
+
+#endif							/* ZEN_SAVEDMAP_H */
