@@ -118,15 +118,19 @@ OBJS = $(addprefix src/base/, \
 		worker.o) \
 	$(addprefix src/table/, \
 		zenam_slot.o \
-		zenam_scan.o \
-		zenam_dml.o \
-		zenam_ddl.o \
-		zenam_toast.o \
-		indexvacuum.o \
-		zenam_maint.o \
 		zenam_reindex.o \
+		zenam_rel.o \
+		ownxact.o \
+		reindexworker.o \
 		zenam_publish.o \
 		zenam_unlogged.o \
+		zenam_scan.o \
+		zenam_change.o \
+		zenam_toast.o \
+		zenam_dml.o \
+		zenam_ddl.o \
+		indexvacuum.o \
+		zenam_maint.o \
 		zenam_handler.o) \
 	$(addprefix src/verify/, \
 		verify_row.o \

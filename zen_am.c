@@ -27,7 +27,7 @@
 #include "row/horizon.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
-#include "table/zenam_reindex.h"
+#include "table/reindexworker.h"
 #include "table/zenam_unlogged.h"
 #include "txn/exclusive.h"
 #include "txn/sequence.h"

@@ -37,8 +37,9 @@
 #include "nvm/adopt.h"
 #include "parser/parsetree.h"
 #include "recovery/recovery.h"
-#include "table/zenam.h"
+#include "table/reindexworker.h"
 #include "table/zenam_reindex.h"
+#include "table/zenam_rel.h"
 #include "table/zenam_unlogged.h"
 #include "tcop/utility.h"
 #include "txn/ddl.h"
@@ -89,7 +90,12 @@ relation_dropped(Oid relid)
 	ZenHTable  *ht;
 
 	if (relkind == RELKIND_INDEX)
-		zen_reindex_index_dropped(relid);
+	{
+		Oid			table = IndexGetRelation(relid, true);
+
+		if (zen_relid_is_zen(table))
+			zen_reindex_index_dropped(table);
+	}
 	if (relkind != RELKIND_RELATION && relkind != RELKIND_MATVIEW && relkind != RELKIND_TOASTVALUE)
 		return;
 	rel = try_relation_open(relid, NoLock);

@@ -21,6 +21,7 @@
 
 #include "admin/replication.h"
 
+#include "access/htup_details.h"
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/namespace.h"
@@ -31,7 +32,7 @@
 #include "catalog/pg_publication_rel.h"
 #include "nodes/nodeFuncs.h"
 #include "replication/walsender.h"
-#include "table/zenam.h"
+#include "table/zenam_rel.h"
 #include "table/zenam_publish.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"

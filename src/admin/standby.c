@@ -27,6 +27,7 @@
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "storage/smgr.h"
+#include "table/ownxact.h"
 #include "utils/fmgroids.h"
 #include "utils/relmapper.h"
 #include "utils/snapmgr.h"
@@ -251,29 +252,18 @@ report_lacking(const char *database, int n)
 			 errhint("Use the server that has the pool with their rows, or drop the tables.")));
 }
 
+static void
+report_all_lacking(void *arg)
+{
+	for_each_lacking(false, report_lacking);
+}
+
 void
 zen_standby_report_lacking(void)
 {
-	MemoryContext context = CurrentMemoryContext;
+	ErrorData  *error;
 
-	SetCurrentStatementStartTimestamp();
-	StartTransactionCommand();
-	PG_TRY();
-	{
-		PushActiveSnapshot(GetTransactionSnapshot());
-		for_each_lacking(false, report_lacking);
-		PopActiveSnapshot();
-		CommitTransactionCommand();
-	}
-	PG_CATCH();
-	{
-		HOLD_INTERRUPTS();
-		MemoryContextSwitchTo(context);
-		EmitErrorReport();
-		AbortCurrentTransaction();
-		FlushErrorState();
-		RESUME_INTERRUPTS();
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(context);
+	zen_own_transaction(report_all_lacking, NULL, &error);
+	if (error != NULL)
+		FreeErrorData(error);
 }

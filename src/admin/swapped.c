@@ -15,22 +15,10 @@
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
 #include "recovery/recovery.h"
-#include "table/zenam.h"
+#include "table/zenam_rel.h"
 #include "txn/ddl.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
-
-/* The place of a relation's files as its row of pg_class tells it; none of temporary relations. */
-static RelFileLocator
-locator_of(Form_pg_class form)
-{
-	RelFileLocator loc;
-
-	ZEN_LOCATOR_SPC(loc) = OidIsValid(form->reltablespace) ? form->reltablespace : MyDatabaseTableSpace;
-	ZEN_LOCATOR_DB(loc) = MyDatabaseId;
-	ZEN_LOCATOR_NUMBER(loc) = form->relfilenode;
-	return loc;
-}
 
 /* Could rows in the pool be taken for those of this relation, which is none of zen's? */
 static bool
@@ -55,7 +43,7 @@ zen_swapped_check(Oid relid)
 		return;
 	foreign = pg_atomic_read_u32(&zen_recovery->state) == ZEN_RECOVERY_READY &&
 		may_have_foreign_rows(relid, (Form_pg_class) GETSTRUCT(tuple)) &&
-		zen_ddl_find(locator_of((Form_pg_class) GETSTRUCT(tuple)), INVALID_PROC_NUMBER) != NULL;
+		zen_ddl_find(zen_locator_of((Form_pg_class) GETSTRUCT(tuple)), INVALID_PROC_NUMBER) != NULL;
 	ReleaseSysCache(tuple);
 	if (foreign)
 		ereport(ERROR,

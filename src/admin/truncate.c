@@ -24,7 +24,7 @@
 #include "commands/tablecmds.h"
 #include "foreign/fdwapi.h"
 #include "miscadmin.h"
-#include "table/zenam.h"
+#include "table/zenam_rel.h"
 #include "table/zenam_publish.h"
 #include "tcop/utility.h"
 #include "utils/acl.h"

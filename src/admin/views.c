@@ -34,7 +34,7 @@
 #include "nvm/pool.h"
 #include "nvm/slotalloc.h"
 #include "recovery/recovery.h"
-#include "table/zenam.h"
+#include "table/zenam_rel.h"
 #include "txn/exclusive.h"
 #include "txn/xact.h"
 #include "utils/builtins.h"

@@ -9,7 +9,7 @@
  * still see.  Versions of one tuple agree in all columns that were indexed when they were written; a new index may
  * index others, so older versions mean a broken chain, as for heap.
  */
-#include "table/zenam.h"
+#include "table/zenam_callbacks.h"
 
 #include "access/multixact.h"
 #include "access/transam.h"
@@ -29,9 +29,10 @@
 #include "storage/bufmgr.h"
 #include "storage/procarray.h"
 #include "table/indexvacuum.h"
-#include "table/zenam_callbacks.h"
 #include "table/zenam_reindex.h"
+#include "table/zenam_rel.h"
 #include "table/zenam_scan.h"
+#include "table/zenam_slot.h"
 #include "table/zenam_unlogged.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"

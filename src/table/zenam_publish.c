@@ -18,7 +18,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_publication.h"
 #include "miscadmin.h"
-#include "table/zenam.h"
+#include "table/zenam_rel.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 

@@ -10,6 +10,7 @@
 #include "base/compat.h"
 
 #include "nvm/htable.h"
+#include "storage/lockdefs.h"
 #include "utils/rel.h"
 
 /*
@@ -20,23 +21,40 @@
  */
 extern void zen_reindex_table(Relation rel, ZenHTable *ht);
 
-/*
- * zen_reindex_relation -- the same for a relation that is neither open nor locked; nothing if it is gone or no zen table, or if a
- * prepared transaction has it locked.  Takes no lock unless there is something to rebuild.
- *
- * Run before commands that lock or replace indexes of the table: they would hold what the rebuild waits for, or rebuild into
- * files that their own abort takes away.  In a transaction.
- */
-extern void zen_reindex_relation(Oid relid);
-
 /* zen_reindex_is_passed -- are the indexes there, without waiting for anybody? */
 extern bool zen_reindex_is_passed(ZenHTable *ht);
 
 /* zen_reindex_hide -- the planner is about to look at the table: if this process is rebuilding its indexes, it sees none. */
 extern void zen_reindex_hide(Relation rel, ZenHTable *ht);
 
-/* zen_reindex_index_dropped -- this transaction drops an index, which its abort brings back as it is now. */
-extern void zen_reindex_index_dropped(Oid indexoid);
+/* zen_reindex_index_dropped -- this transaction drops an index of a zen table; its abort brings the index back as it is now. */
+extern void zen_reindex_index_dropped(Oid table);
+
+/* zen_reindex_is_sound -- does nothing keep anybody from the indexes of the table? */
+static inline bool
+zen_reindex_is_sound(ZenHTable *ht)
+{
+	return pg_atomic_read_u32(&ht->reindex) == 0;
+}
+
+/*
+ * zen_reindex_blamed -- the index whose build has raised the last error since zen_reindex_blame_nobody(); InvalidOid: none has.
+ */
+extern void zen_reindex_blame_nobody(void);
+extern Oid	zen_reindex_blamed(void);
+
+/* zen_reindex_give_up -- an index is not valid and can still not be built: this process leaves it empty from now on. */
+extern void zen_reindex_give_up(Oid index);
+extern bool zen_reindex_is_given_up(Oid index);
+
+/* zen_reindex_relid -- the relation of an HTable of this database; InvalidOid if pg_class does not lead to it. */
+extern Oid	zen_reindex_relid(ZenHTable *ht);
+
+/*
+ * zen_reindex_held_by_prepared -- has a prepared transaction from before the crash a lock on the table that excludes this
+ * mode?
+ */
+extern bool zen_reindex_held_by_prepared(Oid relid, LOCKMODE mode);
 
 /*
  * zen_reindex_hold -- before COMMIT PREPARED: nobody gets to tables of which a prepared transaction from before the crash may
@@ -46,14 +64,5 @@ extern void zen_reindex_index_dropped(Oid indexoid);
  */
 extern void zen_reindex_hold(void);
 extern void zen_reindex_let_go(void);
-
-/*
- * zen_reindex_start_workers -- start one background worker per database that has tables to rebuild.
- *
- * False if there was no slot for some of them: to be called again.
- */
-extern bool zen_reindex_start_workers(void);
-
-extern PGDLLEXPORT void zen_reindex_worker_main(Datum arg);
 
 #endif							/* ZENAM_REINDEX_H */

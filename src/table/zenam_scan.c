@@ -10,7 +10,7 @@
  * Serializable reads follow heap: a relation lock for sequential scans, else a lock on each TID read; and each newer
  * version that was passed over is a conflict out.
  */
-#include "table/zenam.h"
+#include "table/zenam_scan.h"
 
 #include "access/relscan.h"
 #include "access/subtrans.h"
@@ -23,8 +23,10 @@
 #include "nodes/tidbitmap.h"
 #include "pgstat.h"
 #include "storage/predicate.h"
+#include "row/rowread.h"
 #include "table/zenam_callbacks.h"
-#include "table/zenam_scan.h"
+#include "table/zenam_rel.h"
+#include "table/zenam_slot.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"

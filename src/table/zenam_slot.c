@@ -5,7 +5,7 @@
  * that lives as long as the slot, in the form of a heap tuple with its system columns set.  So deforming, system columns
  * and copies are PostgreSQL's own heap-tuple code, and a scan allocates nothing per row.
  */
-#include "table/zenam.h"
+#include "table/zenam_slot.h"
 
 #include "access/htup_details.h"
 #include "table/zenam_callbacks.h"

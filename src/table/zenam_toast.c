@@ -14,7 +14,7 @@
  *	  GetNewOidWithIndex() uses, would not do: zen answers it with the newest version, which may be a tombstone.
  *	- Chunks are never speculative, only the row that they belong to is.
  */
-#include "table/zenam.h"
+#include "table/zenam_toast.h"
 
 #include "access/detoast.h"
 #include "access/genam.h"
@@ -29,6 +29,8 @@
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "table/zenam_callbacks.h"
+#include "table/zenam_change.h"
+#include "table/zenam_rel.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/snapmgr.h"

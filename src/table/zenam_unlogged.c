@@ -30,7 +30,7 @@
 #include "replication/message.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
-#include "table/zenam.h"
+#include "table/zenam_rel.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/relcache.h"
@@ -157,19 +157,8 @@ zen_index_note_build(Relation index)
 static bool
 needs_repair(Oid indexoid)
 {
-	Oid			table;
-	HeapTuple	tuple;
-	bool		is_zen;
-
-	if (get_rel_relkind(indexoid) != RELKIND_INDEX || get_rel_persistence(indexoid) != RELPERSISTENCE_PERMANENT)
-		return false;
-	table = IndexGetRelation(indexoid, true);
-	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(table));
-	if (!HeapTupleIsValid(tuple))
-		return false;
-	is_zen = ((Form_pg_class) GETSTRUCT(tuple))->relam == get_table_am_oid("zen", true);
-	ReleaseSysCache(tuple);
-	return is_zen;
+	return get_rel_relkind(indexoid) == RELKIND_INDEX && get_rel_persistence(indexoid) == RELPERSISTENCE_PERMANENT &&
+		zen_relid_is_zen(IndexGetRelation(indexoid, true));
 }
 
 void

@@ -32,7 +32,7 @@
 #include "nvm/slotalloc.h"
 #include "recovery/recovery.h"
 #include "storage/lmgr.h"
-#include "table/zenam.h"
+#include "table/zenam_rel.h"
 #include "txn/ddl.h"
 #include "txn/twophase.h"
 #include "utils/builtins.h"

@@ -22,7 +22,7 @@
 #include "miscadmin.h"
 #include "nvm/page.h"
 #include "recovery/recovery.h"
-#include "table/zenam.h"
+#include "table/zenam_rel.h"
 #include "utils/guc.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"

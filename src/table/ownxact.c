@@ -1,0 +1,40 @@
+/*
+ * ownxact.c -- one piece of a background process's work, in a transaction of its own.
+ *
+ * An error of the work must not end the process, which has other work to do.  So the error is reported, the transaction is
+ * aborted, and the caller decides what comes next.
+ */
+#include "table/ownxact.h"
+
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "utils/snapmgr.h"
+
+void
+zen_own_transaction(void (*work) (void *), void *arg, ErrorData **error)
+{
+	MemoryContext context = CurrentMemoryContext;
+
+	*error = NULL;
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	PG_TRY();
+	{
+		PushActiveSnapshot(GetTransactionSnapshot());
+		work(arg);
+		PopActiveSnapshot();
+		CommitTransactionCommand();
+	}
+	PG_CATCH();
+	{
+		HOLD_INTERRUPTS();
+		MemoryContextSwitchTo(context);
+		*error = CopyErrorData();
+		EmitErrorReport();
+		AbortCurrentTransaction();
+		FlushErrorState();
+		RESUME_INTERRUPTS();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+}
