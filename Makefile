@@ -57,8 +57,7 @@ EXTENSION = zen
 DATA = zen--1.0.sql
 PGFILEDESC = "zen - tables in non-volatile memory"
 
-# Lowest layer first: a file includes headers of its own folder and of folders above it in this
-# list (tools/check-includes).
+# Lowest layer first, and within a layer each module after those that it includes (tools/check-includes).
 OBJS = $(addprefix src/base/, \
 		guc.o \
 		locks.o \
@@ -69,11 +68,11 @@ OBJS = $(addprefix src/base/, \
 		epoch.o) \
 	$(addprefix src/nvm/, \
 		persist.o \
-		repair.o \
 		datadir.o \
 		superblock.o \
 		adopt.o \
 		pool.o \
+		repair.o \
 		tuple.o \
 		region.o \
 		htable.o \
@@ -104,8 +103,8 @@ OBJS = $(addprefix src/base/, \
 	$(addprefix src/txn/, \
 		callbacks.o \
 		exclusive.o \
-		commit.o \
 		spillend.o \
+		commit.o \
 		spill.o \
 		ddl.o \
 		sequence.o \
@@ -147,8 +146,8 @@ OBJS = $(addprefix src/base/, \
 		swapped.o \
 		truncate.o \
 		standby.o \
-		hooks.o \
 		named.o \
+		hooks.o \
 		views.o) \
 	zen_am.o
 
