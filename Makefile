@@ -117,9 +117,9 @@ OBJS = $(addprefix src/base/, \
 		worker.o) \
 	$(addprefix src/table/, \
 		zenam_slot.o \
+		ownxact.o \
 		zenam_reindex.o \
 		zenam_rel.o \
-		ownxact.o \
 		reindexworker.o \
 		zenam_publish.o \
 		zenam_unlogged.o \
@@ -128,6 +128,7 @@ OBJS = $(addprefix src/base/, \
 		zenam_toast.o \
 		zenam_dml.o \
 		zenam_ddl.o \
+		indexentry.o \
 		indexvacuum.o \
 		zenam_maint.o \
 		zenam_handler.o) \

@@ -140,8 +140,6 @@ zen_replication_note(ObjectAccessType access, Oid class, Oid object)
 		case PublicationNamespaceRelationId:
 			remember(&note);
 			break;
-		default:
-			break;
 	}
 }
 

@@ -202,6 +202,24 @@ end(const Running *run, uint64 calls)
 	last_end = zen_cost_now();
 }
 
+/* Of a statement that the executor runs: what it runs within does not count by itself. */
+static void
+begin_if_counted(Running *run, uint64 queryid)
+{
+	if (is_counted(queryid))
+		begin(run, queryid);
+	else
+		run->key.queryid = 0;
+	nesting++;
+}
+
+static void
+end_if_counted(const Running *run, uint64 calls)
+{
+	if (run->key.queryid != 0)
+		end(run, calls);
+}
+
 static void
 run_next(ZEN_EXECUTOR_RUN_ARGS)
 {
@@ -223,8 +241,6 @@ finish_next(QueryDesc *queryDesc)
 static void
 executor_run(ZEN_EXECUTOR_RUN_ARGS)
 {
-	uint64		queryid = queryDesc->plannedstmt->queryId;
-	bool		counted = is_counted(queryid);
 	Running		run;
 
 	if (!zen_track_statements)
@@ -232,9 +248,7 @@ executor_run(ZEN_EXECUTOR_RUN_ARGS)
 		run_next(ZEN_EXECUTOR_RUN_PASS);
 		return;
 	}
-	if (counted)
-		begin(&run, queryid);
-	nesting++;
+	begin_if_counted(&run, queryDesc->plannedstmt->queryId);
 	PG_TRY();
 	{
 		run_next(ZEN_EXECUTOR_RUN_PASS);
@@ -242,17 +256,15 @@ executor_run(ZEN_EXECUTOR_RUN_ARGS)
 	PG_FINALLY();
 	{
 		nesting--;
+		Assert(nesting >= 0);
 	}
 	PG_END_TRY();
-	if (counted)
-		end(&run, 0);			/* a cursor runs often, and finishes once */
+	end_if_counted(&run, 0);	/* a cursor runs often, and finishes once */
 }
 
 static void
 executor_finish(QueryDesc *queryDesc)
 {
-	uint64		queryid = queryDesc->plannedstmt->queryId;
-	bool		counted = is_counted(queryid);
 	Running		run;
 
 	if (!zen_track_statements)
@@ -260,20 +272,18 @@ executor_finish(QueryDesc *queryDesc)
 		finish_next(queryDesc);
 		return;
 	}
-	if (counted)
-		begin(&run, queryid);
-	nesting++;
+	begin_if_counted(&run, queryDesc->plannedstmt->queryId);
 	PG_TRY();
 	{
 		finish_next(queryDesc);
 	}
 	PG_FINALLY();
 	{
+		Assert(nesting > 0);
 		nesting--;
 	}
 	PG_END_TRY();
-	if (counted)
-		end(&run, 1);
+	end_if_counted(&run, 1);
 }
 
 /* These only run others, which count by themselves, or end the transaction, whose cost goes to the writer. */

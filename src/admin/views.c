@@ -153,6 +153,24 @@ end_row(ResultRow *row)
 	return HeapTupleGetDatum(heap_form_tuple(row->desc, row->values, row->isnull));
 }
 
+/* A result of several rows: put_row() adds what was put, and begins the next one. */
+static void
+begin_rows(FunctionCallInfo fcinfo, ResultRow *row)
+{
+	InitMaterializedSRF(fcinfo, 0);
+	row->desc = ((ReturnSetInfo *) fcinfo->resultinfo)->setDesc;
+	row->n = 0;
+}
+
+static void
+put_row(FunctionCallInfo fcinfo, ResultRow *row)
+{
+	if (row->n != row->desc->natts)
+		versions_differ();
+	tuplestore_putvalues(((ReturnSetInfo *) fcinfo->resultinfo)->setResult, row->desc, row->values, row->isnull);
+	row->n = 0;
+}
+
 /* ---------- the engine ---------- */
 
 /* Every function begins here.  Does not wait for recovery. */
@@ -278,14 +296,12 @@ zen_garbage_info(PG_FUNCTION_ARGS)
 Datum
 zen_stage(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	ZenExclusiveRecord records[ZEN_EXCLUSIVE_HISTORY];
 	ResultRow	row;
 	int			n;
 
 	enter();
-	InitMaterializedSRF(fcinfo, 0);
-	row.desc = rsinfo->setDesc;
+	begin_rows(fcinfo, &row);
 	n = zen_exclusive_list(records);
 	for (int i = 0; i < n; i++)
 	{
@@ -293,7 +309,6 @@ zen_stage(PG_FUNCTION_ARGS)
 		bool		running = r->end == ZEN_EXCLUSIVE_RUNNING;
 		TimestampTz until = running ? GetCurrentTimestamp() : r->ended;
 
-		row.n = 0;
 		put_bool(&row, running);
 		put_int32(&row, r->pid);
 		put_text(&row, zen_exclusive_reason(r->reason));
@@ -301,9 +316,7 @@ zen_stage(PG_FUNCTION_ARGS)
 		put_float8(&row, (until - r->began) / 1000.0);
 		put_text(&row, zen_exclusive_end(r->end));
 		put_int64(&row, r->held_back);
-		if (row.n != row.desc->natts)
-			versions_differ();
-		tuplestore_putvalues(rsinfo->setResult, row.desc, row.values, row.isnull);
+		put_row(fcinfo, &row);
 	}
 	return (Datum) 0;
 }
@@ -446,7 +459,6 @@ nvm_bytes(ZenHTable *ht, uint32 own_pages)
 Datum
 zen_htables_info(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	ResultRow	row;
 	Listed	   *list;
 	uint32		n;
@@ -454,8 +466,7 @@ zen_htables_info(PG_FUNCTION_ARGS)
 
 	enter();
 	zen_gate();
-	InitMaterializedSRF(fcinfo, 0);
-	row.desc = rsinfo->setDesc;
+	begin_rows(fcinfo, &row);
 	own_pages = count_own_pages();
 	list = list_htables(&n);
 	for (uint32 i = 0; i < n; i++)
@@ -463,7 +474,6 @@ zen_htables_info(PG_FUNCTION_ARGS)
 		ZenHTable  *ht = list[i].ht;
 
 		CHECK_FOR_INTERRUPTS();
-		row.n = 0;
 		put_int32(&row, (int32) ht->idx);
 		put_oid(&row, list[i].db);
 		put_oid(&row, list[i].spc);
@@ -473,9 +483,7 @@ zen_htables_info(PG_FUNCTION_ARGS)
 		put_int32(&row, (int32) own_pages[ht->idx]);
 		put_int64(&row, nvm_bytes(ht, own_pages[ht->idx]));
 		put_bool(&row, pg_atomic_read_u32(&ht->reindex) != 0);
-		if (row.n != row.desc->natts)
-			versions_differ();
-		tuplestore_putvalues(rsinfo->setResult, row.desc, row.values, row.isnull);
+		put_row(fcinfo, &row);
 	}
 	return (Datum) 0;
 }
@@ -485,7 +493,6 @@ zen_htables_info(PG_FUNCTION_ARGS)
 Datum
 zen_htable_stats(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	ResultRow	row;
 	Listed	   *list;
 	uint32		n;
@@ -493,8 +500,7 @@ zen_htable_stats(PG_FUNCTION_ARGS)
 	enter();
 	zen_gate();
 	zen_tablestat_flush();
-	InitMaterializedSRF(fcinfo, 0);
-	row.desc = rsinfo->setDesc;
+	begin_rows(fcinfo, &row);
 	list = list_htables(&n);
 	for (uint32 i = 0; i < n; i++)
 	{
@@ -502,7 +508,6 @@ zen_htable_stats(PG_FUNCTION_ARGS)
 		uint64		quota = zen_tablestat_quota(list[i].ht->idx);
 
 		zen_tablestat_read(list[i].ht->idx, values);
-		row.n = 0;
 		put_int32(&row, (int32) list[i].ht->idx);
 		put_oid(&row, list[i].db);
 		put_oid(&row, list[i].spc);
@@ -510,9 +515,7 @@ zen_htable_stats(PG_FUNCTION_ARGS)
 		for (int c = 0; c < ZEN_T_NCOUNTERS; c++)
 			put_int64(&row, values[c]);
 		put(&row, INT8OID, Int64GetDatum((int64) quota), quota == 0);
-		if (row.n != row.desc->natts)
-			versions_differ();
-		tuplestore_putvalues(rsinfo->setResult, row.desc, row.values, row.isnull);
+		put_row(fcinfo, &row);
 	}
 	return (Datum) 0;
 }
@@ -520,15 +523,14 @@ zen_htable_stats(PG_FUNCTION_ARGS)
 Datum
 zen_space(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	ResultRow	row;
 
 	enter();
 	zen_gate();
-	InitMaterializedSRF(fcinfo, 0);
+	begin_rows(fcinfo, &row);
 	for (int kind = 0; kind < ZEN_ROOM_KINDS; kind++)
 	{
 		ZenRoom		room;
-		ResultRow	row = {.desc = rsinfo->setDesc};
 		uint32		used_percent;
 
 		zen_room((ZenRoomKind) kind, &room);
@@ -539,9 +541,7 @@ zen_space(PG_FUNCTION_ARGS)
 		put_int32(&row, (int32) used_percent);
 		put_int32(&row, room.warning);
 		put_bool(&row, room.warning > 0 && used_percent >= (uint32) room.warning);
-		if (row.n != row.desc->natts)
-			versions_differ();
-		tuplestore_putvalues(rsinfo->setResult, row.desc, row.values, row.isnull);
+		put_row(fcinfo, &row);
 	}
 	return (Datum) 0;
 }

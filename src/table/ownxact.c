@@ -1,5 +1,5 @@
 /*
- * ownxact.c -- one piece of a background process's work, in a transaction of its own.
+ * ownxact.c -- work in a transaction, or with a snapshot, of its own.
  *
  * An error of the work must not end the process, which has other work to do.  So the error is reported, the transaction is
  * aborted, and the caller decides what comes next.
@@ -9,6 +9,15 @@
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "utils/snapmgr.h"
+
+bool
+zen_own_snapshot(void)
+{
+	if (ActiveSnapshotSet())
+		return false;
+	PushActiveSnapshot(GetTransactionSnapshot());
+	return true;
+}
 
 void
 zen_own_transaction(void (*work) (void *), void *arg, ErrorData **error)

@@ -1,10 +1,13 @@
 /*
- * ownxact.h -- one piece of a background process's work, in a transaction of its own.
+ * ownxact.h -- work in a transaction, or with a snapshot, of its own.
  */
 #ifndef ZEN_OWNXACT_H
 #define ZEN_OWNXACT_H
 
 #include "base/compat.h"
+
+/* zen_own_snapshot -- push the transaction's snapshot if none is active; true: the caller pops it. */
+extern bool zen_own_snapshot(void);
 
 /*
  * zen_own_transaction -- do work(arg) in a transaction of its own, with an active snapshot.

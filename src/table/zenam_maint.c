@@ -20,7 +20,6 @@
 #include "commands/dbcommands.h"
 #include "commands/progress.h"
 #include "commands/vacuum.h"
-#include "executor/executor.h"
 #include "gc/collect.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -28,6 +27,7 @@
 #include "row/visibility.h"
 #include "storage/bufmgr.h"
 #include "storage/procarray.h"
+#include "table/indexentry.h"
 #include "table/indexvacuum.h"
 #include "table/zenam_reindex.h"
 #include "table/zenam_rel.h"
@@ -361,40 +361,81 @@ judge_row(const ZenRowInfo *info, TransactionId oldest_xmin, IndexInfo *index_in
 	return r;
 }
 
-/* Where a build's tuples come from: a snapshot if it is concurrent, else all versions not dead to everyone. */
-typedef struct BuildSource
+/* Where a build's tuples come from, and where its entries go. */
+typedef struct Build
 {
-	Relation	rel;
 	ZenHTable  *ht;
-	Snapshot	snapshot;		/* MVCC, or SnapshotAny with: */
+	TableScanDesc scan;
+	Snapshot	snapshot;		/* MVCC if the build is concurrent; or
+								 * SnapshotAny, all versions not dead to
+								 * everyone, with: */
 	TransactionId oldest_xmin;
-} BuildSource;
+	bool		own_snapshot;
+	Relation	index;
+	IndexBuildCallback callback;
+	void	   *callback_state;
+} Build;
+
+/* Scan is NULL, or a parallel worker's, with its snapshot. */
+static void
+begin_build(Build *b, Relation table, IndexInfo *info, TableScanDesc scan)
+{
+	if (scan != NULL)
+		b->snapshot = scan->rs_snapshot;
+	else if (IsBootstrapProcessingMode() || info->ii_Concurrent)
+	{
+		b->snapshot = RegisterSnapshot(GetTransactionSnapshot());
+		b->own_snapshot = true;
+	}
+	else
+		b->snapshot = SnapshotAny;
+	b->scan = scan != NULL ? scan : zen_scan_begin_raw(table, b->snapshot);
+	if (!IsMVCCSnapshot(b->snapshot))
+		b->oldest_xmin = GetOldestNonRemovableTransactionId(table);
+}
 
 /* Fetch one tuple, if it is to be indexed. */
 static bool
-build_fetch(BuildSource *source, uint64 tidno, IndexInfo *index_info, TupleTableSlot *slot, BuildRow *row)
+build_fetch(Build *b, uint64 tidno, ZenIndexEntry *e, BuildRow *row)
 {
-	ZenRowInfo	info;
-	ZenRow	   *buffer = zenam_slot_row(slot);
+	ZenRow	   *buffer = zenam_slot_row(e->slot);
 
-	if (IsMVCCSnapshot(source->snapshot))
+	if (IsMVCCSnapshot(b->snapshot))
 	{
 		row->index_it = row->alive = true;
-		if (!zen_row_fetch(source->ht, tidno, ZEN_ANY_CODE, source->snapshot, buffer, NULL, NULL))
+		if (!zen_row_fetch(b->ht, tidno, ZEN_ANY_CODE, b->snapshot, buffer, NULL, NULL))
 			return false;
 	}
 	else
 	{
-		bool		found = zen_row_inspect(source->ht, tidno, buffer, &info);
+		ZenRowInfo	info;
 
-		if (!found)
+		if (!zen_row_inspect(b->ht, tidno, buffer, &info))
 			return false;
-		*row = judge_row(&info, source->oldest_xmin, index_info);
+		*row = judge_row(&info, b->oldest_xmin, e->info);
 		if (!row->index_it)
 			return false;
 	}
-	zenam_slot_store(slot, RelationGetRelid(source->rel));
+	zenam_slot_store(e->slot, RelationGetRelid(e->table));
 	return true;
+}
+
+/* Give the index its entry of one tuple, if it is to have one; returns whether the tuple counts for reltuples. */
+static bool
+build_row(Build *b, uint64 tidno, ZenIndexEntry *e)
+{
+	ItemPointerData tid;
+	BuildRow	row;
+
+	if (!build_fetch(b, tidno, e, &row))
+		return false;
+	if (zen_indexentry_is_wanted(e))
+	{
+		zen_indexentry_form(e);
+		zen_make_tid(&tid, tidno, 0);
+		b->callback(b->index, &tid, e->values, e->isnull, row.alive, b->callback_state);
+	}
+	return row.alive;
 }
 
 double
@@ -403,71 +444,35 @@ zenam_index_build_range_scan(Relation table_rel, Relation index_rel, struct Inde
 							 BlockNumber numblocks, IndexBuildCallback callback, void *callback_state,
 							 TableScanDesc scan)
 {
-	BuildSource source = {.rel = table_rel,.ht = zen_rel_htable_raw(table_rel)};
-	EState	   *estate = CreateExecutorState();
-	ExprContext *econtext = GetPerTupleExprContext(estate);
-	TupleTableSlot *slot = table_slot_create(table_rel, NULL);
-	ExprState  *predicate = ExecPrepareQual(index_info->ii_Predicate, estate);
-	bool		own_snapshot = false;
+	Build		b = {.ht = zen_rel_htable_raw(table_rel),.index = index_rel,
+	.callback = callback,.callback_state = callback_state};
+	ZenIndexEntry e;
 	double		reltuples = 0;
 	uint64		tidno;
 
+	zen_indexentry_begin(&e, table_rel, index_info);
 	zen_index_before_build(table_rel);
 	zen_index_note_build(index_rel);
-	econtext->ecxt_scantuple = slot;
-	if (scan == NULL)
-	{
-		if (IsBootstrapProcessingMode() || index_info->ii_Concurrent)
-		{
-			source.snapshot = RegisterSnapshot(GetTransactionSnapshot());
-			own_snapshot = true;
-		}
-		else
-			source.snapshot = SnapshotAny;
-		scan = zen_scan_begin_raw(table_rel, source.snapshot);
-	}
-	else
-		source.snapshot = scan->rs_snapshot;
-	if (!IsMVCCSnapshot(source.snapshot))
-		source.oldest_xmin = GetOldestNonRemovableTransactionId(table_rel);
+	begin_build(&b, table_rel, index_info, scan);
 	if (!(start_blockno == 0 && numblocks == InvalidBlockNumber))
-		zen_scan_set_blocks(scan, start_blockno, numblocks);
+		zen_scan_set_blocks(b.scan, start_blockno, numblocks);
 	if (progress)
-		pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, zen_tidmap_nblocks(source.ht));
-
-	while (zen_scan_next(scan, &tidno))
+		pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, zen_tidmap_nblocks(b.ht));
+	while (zen_scan_next(b.scan, &tidno))
 	{
-		Datum		values[INDEX_MAX_KEYS];
-		bool		isnull[INDEX_MAX_KEYS];
-		ItemPointerData tid;
-		BuildRow	row;
-
 		if (tidno % ZEN_TIDS_PER_BLOCK == 0)
 		{
 			CHECK_FOR_INTERRUPTS();
 			if (progress)
 				pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, tidno / ZEN_TIDS_PER_BLOCK);
 		}
-		if (!build_fetch(&source, tidno, index_info, slot, &row))
-			continue;
-		MemoryContextReset(econtext->ecxt_per_tuple_memory);
-		if (row.alive)
-			reltuples++;
-		if (predicate != NULL && !ExecQual(predicate, econtext))
-			continue;
-		FormIndexDatum(index_info, slot, estate, values, isnull);
-		zen_make_tid(&tid, tidno, 0);
-		callback(index_rel, &tid, values, isnull, row.alive, callback_state);
+		reltuples += build_row(&b, tidno, &e);
 	}
-
-	zenam_scan_end(scan);		/* a parallel worker's scan is ours to end,
-								 * too */
-	if (own_snapshot)
-		UnregisterSnapshot(source.snapshot);
-	ExecDropSingleTupleTableSlot(slot);
-	FreeExecutorState(estate);
-	index_info->ii_ExpressionsState = NIL;
-	index_info->ii_PredicateState = NULL;
+	/* a parallel worker's scan is ours to end, too */
+	zenam_scan_end(b.scan);
+	if (b.own_snapshot)
+		UnregisterSnapshot(b.snapshot);
+	zen_indexentry_end(&e);
 	return reltuples;
 }
 
@@ -500,42 +505,32 @@ zenam_index_validate_scan(Relation table_rel, Relation index_rel, struct IndexIn
 						  Snapshot snapshot, struct ValidateIndexState *state)
 {
 	ZenHTable  *ht = zen_rel_htable_raw(table_rel);
-	EState	   *estate = CreateExecutorState();
-	ExprContext *econtext = GetPerTupleExprContext(estate);
-	TupleTableSlot *slot = table_slot_create(table_rel, NULL);
-	ExprState  *predicate = ExecPrepareQual(index_info->ii_Predicate, estate);
-	TableScanDesc scan = zen_scan_begin_raw(table_rel, snapshot);
+	ZenIndexEntry e;
+	TableScanDesc scan;
 	bool		exhausted = false;
 	int64		current = -1;
 	uint64		tidno;
 
-	econtext->ecxt_scantuple = slot;
+	zen_indexentry_begin(&e, table_rel, index_info);
+	scan = zen_scan_begin_raw(table_rel, snapshot);
 	pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, zen_tidmap_nblocks(ht));
 	while (zen_scan_next(scan, &tidno))
 	{
-		Datum		values[INDEX_MAX_KEYS];
-		bool		isnull[INDEX_MAX_KEYS];
 		ItemPointerData tid;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!zen_row_fetch(ht, tidno, ZEN_ANY_CODE, snapshot, zenam_slot_row(slot), NULL, NULL))
+		if (!zen_row_fetch(ht, tidno, ZEN_ANY_CODE, snapshot, zenam_slot_row(e.slot), NULL, NULL))
 			continue;
-		zenam_slot_store(slot, RelationGetRelid(table_rel));
+		zenam_slot_store(e.slot, RelationGetRelid(table_rel));
 		state->htups += 1;
 		zen_make_tid(&tid, tidno, 0);
-		if (index_has_tid(state, &exhausted, &current, itemptr_encode(&tid)))
+		if (index_has_tid(state, &exhausted, &current, itemptr_encode(&tid)) || !zen_indexentry_is_wanted(&e))
 			continue;
-		MemoryContextReset(econtext->ecxt_per_tuple_memory);
-		if (predicate != NULL && !ExecQual(predicate, econtext))
-			continue;
-		FormIndexDatum(index_info, slot, estate, values, isnull);
-		index_insert(index_rel, values, isnull, &tid, table_rel,
+		zen_indexentry_form(&e);
+		index_insert(index_rel, e.values, e.isnull, &tid, table_rel,
 					 index_info->ii_Unique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO, false, index_info);
 		state->tups_inserted += 1;
 	}
 	zenam_scan_end(scan);
-	ExecDropSingleTupleTableSlot(slot);
-	FreeExecutorState(estate);
-	index_info->ii_ExpressionsState = NIL;
-	index_info->ii_PredicateState = NULL;
+	zen_indexentry_end(&e);
 }

@@ -22,10 +22,7 @@
 
 #include "access/amapi.h"
 #include "access/genam.h"
-#include "access/relation.h"
-#include "access/table.h"
 #include "access/xact.h"
-#include "base/bgworker.h"
 #include "catalog/index.h"
 #include "catalog/pg_class.h"
 #include "catalog/storage.h"
@@ -36,17 +33,12 @@
 #include "pgstat.h"
 #include "recovery/recovery.h"
 #include "storage/ipc.h"
-#include "storage/latch.h"
 #include "storage/lmgr.h"
-#include "tcop/tcopprot.h"
-#include "txn/ddl.h"
+#include "table/ownxact.h"
 #include "utils/guc.h"
-#include "utils/inval.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/plancache.h"
 #include "utils/snapmgr.h"
-#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 /* ZenHTable.reindex; 0 only if sound and not held. */
@@ -277,7 +269,7 @@ rebuild(Rebuild *r)
 	Oid			user;
 	int			security;
 	int			nest_level;
-	bool		pushed = false;
+	bool		pushed;
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "zen reindex", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 	ErrorContextCallback callback = {.callback = rebuild_context,.arg = r,.previous = error_context_stack};
@@ -291,11 +283,7 @@ rebuild(Rebuild *r)
 	set_for_rebuild("zen.skip_damaged_rows", "on", PGC_SUSET);
 	/* workers of a function's query would wait here for what this one does */
 	set_for_rebuild("max_parallel_workers_per_gather", "0", PGC_USERSET);
-	if (!ActiveSnapshotSet())
-	{
-		PushActiveSnapshot(GetTransactionSnapshot());
-		pushed = true;
-	}
+	pushed = zen_own_snapshot();
 	foreach(lc, indexes)
 		rebuild_index(r, lfirst_oid(lc));
 	if (pushed)

@@ -667,24 +667,21 @@ zenam_scan_sample_next_tuple(TableScanDesc sscan, struct SampleScanState *scanst
 {
 	ZenScan    *scan = (ZenScan *) sscan;
 	TsmRoutine *tsm = scanstate->tsmroutine;
+	uint64		first = (uint64) scan->block * ZEN_TIDS_PER_BLOCK;
+	OffsetNumber offset;
 
-	for (;;)
+	do
 	{
-		OffsetNumber offset;
-
 		CHECK_FOR_INTERRUPTS();
 		offset = tsm->NextSampleTuple(scanstate, scan->block, ZEN_TIDS_PER_BLOCK);
 		if (!OffsetNumberIsValid(offset))
-			break;
-		if (fetch(sscan->rs_rd, scan->ht, (uint64) scan->block * ZEN_TIDS_PER_BLOCK + offset - 1, ZEN_ANY_CODE,
-				  sscan->rs_snapshot, slot, READ_TABLE, NULL))
 		{
-			pgstat_count_heap_getnext(sscan->rs_rd);
-			return true;
+			ExecClearTuple(slot);
+			return false;
 		}
-	}
-	ExecClearTuple(slot);
-	return false;
+	} while (!fetch(sscan->rs_rd, scan->ht, first + offset - 1, ZEN_ANY_CODE, sscan->rs_snapshot, slot, READ_TABLE, NULL));
+	pgstat_count_heap_getnext(sscan->rs_rd);
+	return true;
 }
 
 /* ---------- index scan ---------- */

@@ -30,6 +30,7 @@
 #include "replication/message.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
+#include "table/ownxact.h"
 #include "table/zenam_rel.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -98,6 +99,17 @@ is_logged_and_empty(Relation index)
 		RelationGetNumberOfBlocks(index) == 0;
 }
 
+/* Give an index new, unlogged files if test() says so. */
+static void
+renew_files(Oid indexoid, bool (*test) (Relation index))
+{
+	Relation	index = index_open(indexoid, AccessExclusiveLock);
+
+	if (test(index))
+		RelationSetNewRelfilenumber(index, RELPERSISTENCE_UNLOGGED);
+	index_close(index, NoLock);
+}
+
 void
 zen_index_before_build(Relation rel)
 {
@@ -110,17 +122,21 @@ zen_index_before_build(Relation rel)
 	foreach(lc, indexes)
 	{
 		Oid			indexoid = lfirst_oid(lc);
-		Relation	index;
 
 		/* the one being rebuilt, and those that are to follow */
-		if (!ReindexIsProcessingIndex(indexoid) || get_rel_persistence(indexoid) != RELPERSISTENCE_PERMANENT)
-			continue;
-		index = index_open(indexoid, AccessExclusiveLock);
-		if (is_logged_and_empty(index))
-			RelationSetNewRelfilenumber(index, RELPERSISTENCE_UNLOGGED);
-		index_close(index, NoLock);
+		if (ReindexIsProcessingIndex(indexoid) && get_rel_persistence(indexoid) == RELPERSISTENCE_PERMANENT)
+			renew_files(indexoid, is_logged_and_empty);
 	}
 	list_free(indexes);
+}
+
+/* New files of this subtransaction go with it anyway. */
+static bool
+has_older_files(Relation index)
+{
+	SubTransactionId me = GetCurrentSubTransactionId();
+
+	return index->rd_createSubid != me && ZEN_NEW_LOCATOR_SUBID(index) != me;
 }
 
 void
@@ -130,14 +146,7 @@ zen_index_before_truncate(Relation rel)
 	ListCell   *lc;
 
 	foreach(lc, indexes)
-	{
-		Relation	index = index_open(lfirst_oid(lc), AccessExclusiveLock);
-		SubTransactionId me = GetCurrentSubTransactionId();
-
-		if (index->rd_createSubid != me && ZEN_NEW_LOCATOR_SUBID(index) != me)
-			RelationSetNewRelfilenumber(index, RELPERSISTENCE_UNLOGGED);
-		index_close(index, NoLock);
-	}
+		renew_files(lfirst_oid(lc), has_older_files);
 	list_free(indexes);
 }
 
@@ -166,7 +175,7 @@ zen_index_repair(void)
 {
 	List	   *indexes = logged_builds;
 	ListCell   *lc;
-	bool		pushed = false;
+	bool		pushed;
 
 	if (indexes == NIL || !IsTransactionState() || RecoveryInProgress())
 		return;
@@ -178,11 +187,7 @@ zen_index_repair(void)
 	 * VACUUM leaves no snapshot behind, and a parallel build cannot take the
 	 * first one
 	 */
-	if (!ActiveSnapshotSet())
-	{
-		PushActiveSnapshot(GetTransactionSnapshot());
-		pushed = true;
-	}
+	pushed = zen_own_snapshot();
 	foreach(lc, indexes)
 	{
 		ReindexParams params = {0};

@@ -32,16 +32,15 @@
 #include "access/hash.h"
 #include "access/relscan.h"
 #include "access/stratnum.h"
-#include "access/tableam.h"
 #include "catalog/index.h"
 #include "catalog/pg_am.h"
 #include "commands/defrem.h"
-#include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/tidbitmap.h"
+#include "row/rowread.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
-#include "row/rowread.h"
+#include "table/indexentry.h"
 #include "table/zenam_slot.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
@@ -56,18 +55,11 @@ typedef struct IndexCheck
 	Relation	table;
 	ZenHTable  *ht;
 	Relation	index;
-	IndexInfo  *info;
 	Snapshot	snapshot;
 	const uint64 *skip;
 	uint64		nskip;
 
-	/* the row looked at */
-	EState	   *estate;
-	ExprContext *econtext;
-	ExprState  *predicate;
-	TupleTableSlot *slot;
-	Datum		values[INDEX_MAX_KEYS];
-	bool		isnull[INDEX_MAX_KEYS];
+	ZenIndexEntry row;			/* the row looked at, and its entry */
 
 	/* TIDs of this pass, and which of them stand in the index */
 	uint64		first;
@@ -106,14 +98,13 @@ fetch_row(IndexCheck *c, uint64 tidno, bool form)
 {
 	if (c->skip != NULL && tidno < c->nskip && bit_get(c->skip, tidno))
 		return false;
-	MemoryContextReset(c->econtext->ecxt_per_tuple_memory);
-	if (!zen_row_fetch(c->ht, tidno, ZEN_ANY_CODE, c->snapshot, zenam_slot_row(c->slot), NULL, NULL))
+	if (!zen_row_fetch(c->ht, tidno, ZEN_ANY_CODE, c->snapshot, zenam_slot_row(c->row.slot), NULL, NULL))
 		return false;
-	zenam_slot_store(c->slot, RelationGetRelid(c->table));
-	if (c->predicate != NULL && !ExecQual(c->predicate, c->econtext))
+	zenam_slot_store(c->row.slot, RelationGetRelid(c->table));
+	if (!zen_indexentry_is_wanted(&c->row))
 		return false;
 	if (form)
-		FormIndexDatum(c->info, c->slot, c->estate, c->values, c->isnull);
+		zen_indexentry_form(&c->row);
 	return true;
 }
 
@@ -122,7 +113,7 @@ same_key(IndexCheck *c, IndexTuple itup)
 {
 	TupleDesc	desc = RelationGetDescr(c->index);
 	bool		same = true;
-	MemoryContext old = MemoryContextSwitchTo(c->econtext->ecxt_per_tuple_memory);
+	MemoryContext old = MemoryContextSwitchTo(c->row.econtext->ecxt_per_tuple_memory);
 
 	for (int i = 0; i < desc->natts && same; i++)
 	{
@@ -130,8 +121,8 @@ same_key(IndexCheck *c, IndexTuple itup)
 		bool		isnull;
 		Datum		value = index_getattr(itup, i + 1, desc, &isnull);
 
-		same = isnull == c->isnull[i] &&
-			(isnull || datum_image_eq(value, c->values[i], att->attbyval, att->attlen));
+		same = isnull == c->row.isnull[i] &&
+			(isnull || datum_image_eq(value, c->row.values[i], att->attbyval, att->attlen));
 	}
 	MemoryContextSwitchTo(old);
 	return same;
@@ -302,7 +293,7 @@ hash_finds(IndexCheck *c, uint64 tidno)
 	bool		found = false;
 
 	ScanKeyEntryInitialize(&key, 0, 1, HTEqualStrategyNumber, type, c->index->rd_indcollation[0], get_opcode(eq),
-						   c->values[0]);
+						   c->row.values[0]);
 	scan = zen_index_beginscan(c->table, c->index, SnapshotAny, 1);
 	index_rescan(scan, &key, 1, NULL, 0);
 	while (!found && (tid = index_getnext_tid(scan, ForwardScanDirection)) != NULL)
@@ -329,7 +320,7 @@ find_missing(IndexCheck *c)
 			CHECK_FOR_INTERRUPTS();
 		if (bit_get(c->present, t - c->first) || !fetch_row(c, t, hash))
 			continue;
-		if (hash && (c->isnull[0] || hash_finds(c, t)))
+		if (hash && (c->row.isnull[0] || hash_finds(c, t)))
 			continue;
 		f = finding(c, "index_missing", t);
 		zen_report(c->report, &f, "the row has no entry in the index");
@@ -424,7 +415,7 @@ brin_column_fits(IndexCheck *c, BrinCheck *b, int i)
 	ScanKeyData key;
 	ScanKey		keys[1] = {&key};
 
-	if (c->isnull[i])
+	if (c->row.isnull[i])
 		return summary->bv_allnulls || summary->bv_hasnulls;
 	if (summary->bv_allnulls)
 		return false;
@@ -432,7 +423,7 @@ brin_column_fits(IndexCheck *c, BrinCheck *b, int i)
 		return true;
 	ScanKeyEntryInitialize(&key, 0, i + 1, b->equal[i], b->type[i], collation,
 						   get_opcode(get_opfamily_member(c->index->rd_opfamily[i], b->type[i], b->type[i], b->equal[i])),
-						   c->values[i]);
+						   c->row.values[i]);
 	if (b->consistent[i]->fn_nargs >= 4)
 		return DatumGetBool(FunctionCall4Coll(b->consistent[i], collation, PointerGetDatum(b->desc),
 											  PointerGetDatum(summary), PointerGetDatum(keys), Int32GetDatum(1)));
@@ -465,7 +456,7 @@ check_brin(IndexCheck *c, uint64 ntids)
 		}
 		if (b.summary == NULL || !fetch_row(c, t, true))
 			continue;
-		MemoryContextSwitchTo(c->econtext->ecxt_per_tuple_memory);
+		MemoryContextSwitchTo(c->row.econtext->ecxt_per_tuple_memory);
 		for (int i = 0; i < b.nkeys; i++)
 			if (!brin_column_fits(c, &b, i))
 			{
@@ -514,12 +505,7 @@ zen_verify_index(ZenReport *report, Relation table, ZenHTable *ht, Relation inde
 {
 	IndexCheck	c = {.report = report,.table = table,.ht = ht,.index = index,.skip = skip,.nskip = nskip};
 
-	c.info = BuildIndexInfo(index);
-	c.estate = CreateExecutorState();
-	c.econtext = GetPerTupleExprContext(c.estate);
-	c.slot = table_slot_create(table, NULL);
-	c.econtext->ecxt_scantuple = c.slot;
-	c.predicate = ExecPrepareQual(c.info->ii_Predicate, c.estate);
+	zen_indexentry_begin(&c.row, table, BuildIndexInfo(index));
 
 	/*
 	 * a new one at any isolation level: an index may be younger than an old
@@ -530,6 +516,5 @@ zen_verify_index(ZenReport *report, Relation table, ZenHTable *ht, Relation inde
 	check_by_method(&c);
 	PopActiveSnapshot();
 	UnregisterSnapshot(c.snapshot);
-	ExecDropSingleTupleTableSlot(c.slot);
-	FreeExecutorState(c.estate);
+	zen_indexentry_end(&c.row);
 }
