@@ -64,6 +64,7 @@ authentication(Port *port, int status)
 void
 zen_basebackup_init(void)
 {
+	Assert(ClientAuthentication_hook != authentication);	/* once */
 	prev_authentication_hook = ClientAuthentication_hook;
 	ClientAuthentication_hook = authentication;
 }

@@ -33,6 +33,7 @@ zen_extension_begin(Node *stmt)
 	nest_level = NewGUCNestLevel();
 	(void) set_config_option("default_table_access_method", DEFAULT_TABLE_ACCESS_METHOD, PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);
+	Assert(nest_level > 0);
 	return nest_level;
 }
 
@@ -43,6 +44,7 @@ zen_extension_end(Node *stmt, int nest_level)
 
 	if (nest_level == 0)
 		return;
+	Assert(IsA(stmt, CreateExtensionStmt) || IsA(stmt, AlterExtensionStmt));
 	AtEOXact_GUC(true, nest_level);
 	if (!has_heap_table)
 		return;

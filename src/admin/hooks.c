@@ -24,6 +24,8 @@
 #include "admin/replication.h"
 #include "admin/standby.h"
 #include "admin/swapped.h"
+#include "base/epoch.h"
+#include "cache/tidmap.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
@@ -37,6 +39,7 @@
 #include "nvm/adopt.h"
 #include "parser/parsetree.h"
 #include "recovery/recovery.h"
+#include "storage/lmgr.h"
 #include "table/reindexworker.h"
 #include "table/zenam_reindex.h"
 #include "table/zenam_rel.h"
@@ -103,6 +106,7 @@ relation_dropped(Oid relid)
 		return;
 	if (zen_rel_is_zen(rel))
 	{
+		Assert(CheckRelationLockedByMe(rel, AccessExclusiveLock, false));
 		zen_gate();
 
 		/*
@@ -156,6 +160,7 @@ rebuild_named(Node *stmt)
 	List	   *tables = zen_named_tables(stmt);
 	ListCell   *lc;
 
+	Assert(IsTransactionState() && !RecoveryInProgress());
 	foreach(lc, tables)
 		zen_reindex_relation(lfirst_oid(lc));
 	list_free(tables);
@@ -380,6 +385,8 @@ is_recovered(void)
 static void
 finish_statement(void)
 {
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
 	zen_replication_check();
 	zen_index_repair();
 }
@@ -392,6 +399,7 @@ zen_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, Proc
 	ProcessUtility_hook_type run = prev_utility_hook ? prev_utility_hook : standard_ProcessUtility;
 	int			extension;
 
+	ZenAssertNotInEpoch();
 	if (IsA(stmt, CreateStmt) || IsA(stmt, CreateTableAsStmt) || IsA(stmt, ExplainStmt))
 	{
 		if (readOnlyTree)
@@ -468,6 +476,7 @@ enter_targets(PlannedStmt *stmt)
 static void
 zen_executor_start(QueryDesc *queryDesc, int eflags)
 {
+	ZenAssertNotInEpoch();
 	enter_targets(queryDesc->plannedstmt);
 	if (prev_executor_start)
 		prev_executor_start(queryDesc, eflags);
@@ -479,6 +488,7 @@ zen_executor_start(QueryDesc *queryDesc, int eflags)
 void
 zen_hooks_init(void)
 {
+	Assert(object_access_hook != zen_object_access && zen_before_commit == NULL);	/* once */
 	prev_object_access_hook = object_access_hook;
 	object_access_hook = zen_object_access;
 	prev_utility_hook = ProcessUtility_hook;

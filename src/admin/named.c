@@ -45,6 +45,7 @@ add_table(List *tables, Oid relid)
 {
 	Oid			toast = toast_table(relid);
 
+	Assert(OidIsValid(relid));
 	tables = list_append_unique_oid(tables, relid);
 	return OidIsValid(toast) ? list_append_unique_oid(tables, toast) : tables;
 }

@@ -24,6 +24,7 @@
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "base/epoch.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
@@ -67,6 +68,7 @@ remember(const Note *note)
 	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
 	Note	   *copy = palloc(sizeof(Note));
 
+	Assert(IsTransactionState() && OidIsValid(note->object));
 	*copy = *note;
 	if (notes == NIL)
 	{
@@ -187,6 +189,7 @@ publication_of_object(const Note *note)
 	HeapTuple	tuple = SearchSysCache1(cache, ObjectIdGetDatum(note->object));
 	Oid			publication = note->object;
 
+	Assert(note->class != RelationRelationId);
 	if (!HeapTupleIsValid(tuple))
 		return InvalidOid;
 	if (cache == PUBLICATIONREL)
@@ -233,6 +236,7 @@ zen_replication_check(void)
 
 	if (notes == NIL || !IsTransactionState())
 		return;
+	ZenAssertNotInEpoch();
 	look_at = notes;
 	notes = NIL;
 	CommandCounterIncrement();

@@ -17,6 +17,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "base/epoch.h"
 #include "base/guc.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
@@ -67,6 +68,7 @@ scan_page(Buffer buffer, Oid relid, Snapshot snapshot, void (*visit) (Search *se
 	Page		page = BufferGetPage(buffer);
 	HeapTupleData tuple;
 
+	Assert(BufferIsValid(buffer) && OidIsValid(search->db));
 	if (PageIsNew(page) || PageIsEmpty(page))
 		return;
 	for (OffsetNumber n = FirstOffsetNumber; n <= PageGetMaxOffsetNumber(page); n = OffsetNumberNext(n))
@@ -94,6 +96,7 @@ scan_catalog(RelFileLocator loc, Oid relid, void (*visit) (Search *search, HeapT
 	SMgrRelation smgr;
 	BlockNumber nblocks;
 
+	ZenAssertNotInEpoch();
 	LockRelationId(&lock, AccessShareLock);
 	smgr = smgropen(loc, INVALID_PROC_NUMBER);
 	nblocks = smgrnblocks(smgr, MAIN_FORKNUM);
@@ -139,6 +142,7 @@ find_table(Search *search, HeapTuple tuple)
 {
 	Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
 
+	Assert(OidIsValid(search->am));
 	if (form->relam != search->am || !RELKIND_HAS_STORAGE(form->relkind) ||
 		form->relpersistence == RELPERSISTENCE_TEMP)
 		return;
@@ -159,6 +163,7 @@ search_database(Search *search)
 	RelFileLocator pg_class = locator(search->spc, search->db,
 									  RelationMapOidToFilenumberForDatabase(path, RelationRelationId));
 
+	Assert(!search->again || (search->before != NIL && !search->all));
 	search->found = NIL;
 	search->am = InvalidOid;
 	scan_catalog(pg_class, RelationRelationId, find_am_table, search);
@@ -199,6 +204,7 @@ for_each_lacking(bool all, void (*report) (const char *database, int n))
 	SysScanDesc scan = systable_beginscan(pg_database, InvalidOid, false, NULL, 0, NULL);
 	HeapTuple	tuple;
 
+	Assert(IsTransactionState());
 	while ((tuple = systable_getnext(scan)) != NULL)
 	{
 		Form_pg_database form = (Form_pg_database) GETSTRUCT(tuple);

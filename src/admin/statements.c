@@ -120,6 +120,7 @@ enter_statement(const StatementKey *key)
 	bool		found;
 	Statement  *s;
 
+	Assert(LWLockHeldByMeInMode(lock, LW_EXCLUSIVE));
 	if (hash_get_num_entries(statements) >= zen_max_statements)
 		drop_some();
 	s = hash_search(statements, key, HASH_ENTER, &found);
@@ -142,6 +143,7 @@ count(const StatementKey *key, uint64 calls, const ZenQueryCost *before, bool ma
 	Statement  *s;
 
 	Assert(key->queryid != 0);
+	Assert(!LWLockHeldByMe(lock) && statements != NULL);
 	LWLockAcquire(lock, LW_SHARED);
 	s = hash_search(statements, key, HASH_FIND, NULL);
 	if (s == NULL && !may_enter)
@@ -184,6 +186,7 @@ static void
 begin(Running *run, uint64 queryid)
 {
 	memset(run, 0, sizeof(*run));	/* the key is hashed with its padding */
+	Assert(queryid != 0);
 	run->key.user = GetUserId();
 	run->key.db = MyDatabaseId;
 	run->key.queryid = queryid;
@@ -241,6 +244,7 @@ finish_next(QueryDesc *queryDesc)
 static void
 executor_run(ZEN_EXECUTOR_RUN_ARGS)
 {
+	int			outer = nesting;
 	Running		run;
 
 	if (!zen_track_statements)
@@ -255,8 +259,7 @@ executor_run(ZEN_EXECUTOR_RUN_ARGS)
 	}
 	PG_FINALLY();
 	{
-		nesting--;
-		Assert(nesting >= 0);
+		nesting = outer;
 	}
 	PG_END_TRY();
 	end_if_counted(&run, 0);	/* a cursor runs often, and finishes once */
@@ -265,6 +268,7 @@ executor_run(ZEN_EXECUTOR_RUN_ARGS)
 static void
 executor_finish(QueryDesc *queryDesc)
 {
+	int			outer = nesting;
 	Running		run;
 
 	if (!zen_track_statements)
@@ -279,8 +283,8 @@ executor_finish(QueryDesc *queryDesc)
 	}
 	PG_FINALLY();
 	{
-		Assert(nesting > 0);
-		nesting--;
+		Assert(nesting == outer + 1);
+		nesting = outer;
 	}
 	PG_END_TRY();
 	end_if_counted(&run, 1);
@@ -301,6 +305,7 @@ utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUtilityCon
 	uint64		queryid = pstmt->queryId;
 	bool		transparent = is_transparent(pstmt->utilityStmt);
 	bool		counted = !transparent && is_counted(queryid);
+	int			outer = nesting;
 	Running		run;
 
 	if (counted)
@@ -315,7 +320,7 @@ utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUtilityCon
 	}
 	PG_FINALLY();
 	{
-		nesting -= !transparent;
+		nesting = outer;
 	}
 	PG_END_TRY();
 	if (counted)
@@ -345,6 +350,7 @@ zen_statements_register(void)
 void
 zen_statements_init(void)
 {
+	Assert(ExecutorRun_hook != executor_run && ProcessUtility_hook != utility); /* once */
 	prev_executor_run = ExecutorRun_hook;
 	ExecutorRun_hook = executor_run;
 	prev_executor_finish = ExecutorFinish_hook;
@@ -366,6 +372,7 @@ put_statement(ReturnSetInfo *result, Statement *s, bool may_see)
 	uint64		calls;
 	ZenQueryCost cost;
 
+	Assert(LWLockHeldByMe(lock) && s->key.queryid != 0);
 	SpinLockAcquire(&s->mutex);
 	calls = s->calls;
 	cost = s->cost;

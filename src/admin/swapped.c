@@ -11,6 +11,7 @@
 #include "admin/swapped.h"
 
 #include "access/htup_details.h"
+#include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
@@ -34,6 +35,8 @@ zen_swapped_check(Oid relid)
 {
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
 	bool		foreign;
+
+	Assert(IsTransactionState());
 
 	/*
 	 * until the pool is recovered it is not known which of its tables are

@@ -24,6 +24,7 @@
 #include "commands/tablecmds.h"
 #include "foreign/fdwapi.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "table/zenam_rel.h"
 #include "table/zenam_publish.h"
 #include "tcop/utility.h"
@@ -133,6 +134,8 @@ check_before_lock(const RangeVar *rv, Oid relid, Oid old_relid, void *arg)
 static void
 add_target(Targets *t, Relation rel)
 {
+	Assert(CheckRelationLockedByMe(rel, AccessExclusiveLock, false));
+	Assert(!list_member_oid(t->relids, RelationGetRelid(rel)));
 	if (RELATION_IS_OTHER_TEMP(rel))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -228,6 +231,7 @@ truncate_targets(const Targets *t, TruncateStmt *stmt)
 {
 	bool		outer = zen_truncate_undecoded;
 
+	Assert(list_length(t->rels) == list_length(t->relids));
 	/* triggers may run another one within */
 	zen_truncate_undecoded = true;
 	PG_TRY();
@@ -279,6 +283,7 @@ truncate_utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessU
 void
 zen_truncate_init(void)
 {
+	Assert(ProcessUtility_hook != truncate_utility);	/* once */
 	prev_utility_hook = ProcessUtility_hook;
 	ProcessUtility_hook = truncate_utility;
 }

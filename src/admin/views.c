@@ -167,6 +167,7 @@ put_row(FunctionCallInfo fcinfo, ResultRow *row)
 {
 	if (row->n != row->desc->natts)
 		versions_differ();
+	Assert(row->n <= MAX_COLUMNS);
 	tuplestore_putvalues(((ReturnSetInfo *) fcinfo->resultinfo)->setResult, row->desc, row->values, row->isnull);
 	row->n = 0;
 }

@@ -15,6 +15,7 @@
 #include "table/indexvacuum.h"
 
 #include "access/xact.h"
+#include "base/epoch.h"
 #include "base/guc.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -107,7 +108,10 @@ zen_index_vacuum(ZenIndexVacuum *v, IndexBulkDeleteResult **stats)
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
 	ErrorData  *error = NULL;
+	int			level PG_USED_FOR_ASSERTS_ONLY = GetCurrentTransactionNestLevel();
 
+	ZenAssertNotInEpoch();
+	Assert(IsTransactionState() && v->info.index->rd_index->indrelid == RelationGetRelid(v->table));
 	*stats = NULL;
 	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(context);
@@ -129,6 +133,7 @@ zen_index_vacuum(ZenIndexVacuum *v, IndexBulkDeleteResult **stats)
 	PG_END_TRY();
 	MemoryContextSwitchTo(context);
 	CurrentResourceOwner = owner;
+	Assert(GetCurrentTransactionNestLevel() == level);
 	if (error == NULL)
 		return true;
 	if (!given_up || error->sqlerrcode != ERRCODE_QUERY_CANCELED)

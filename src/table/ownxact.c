@@ -15,6 +15,7 @@ zen_own_snapshot(void)
 {
 	if (ActiveSnapshotSet())
 		return false;
+	Assert(IsTransactionState());
 	PushActiveSnapshot(GetTransactionSnapshot());
 	return true;
 }
@@ -24,6 +25,7 @@ zen_own_transaction(void (*work) (void *), void *arg, ErrorData **error)
 {
 	MemoryContext context = CurrentMemoryContext;
 
+	Assert(!IsTransactionState());
 	*error = NULL;
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
@@ -45,5 +47,6 @@ zen_own_transaction(void (*work) (void *), void *arg, ErrorData **error)
 		RESUME_INTERRUPTS();
 	}
 	PG_END_TRY();
+	Assert(!IsTransactionState());
 	MemoryContextSwitchTo(context);
 }

@@ -48,6 +48,7 @@ is_to_be_rebuilt(Oid relid)
 	RelFileLocator loc;
 	ZenHTable  *ht;
 
+	Assert(IsTransactionState() && OidIsValid(MyDatabaseId));
 	if (!zen_relid_is_zen(relid))
 		return false;
 	zen_gate();
@@ -66,6 +67,7 @@ reindex_relation_now(Oid relid)
 {
 	Relation	rel = NULL;
 
+	Assert(IsTransactionState());
 	/* it may stay prepared for long: the next who needs the table waits */
 	if (OidIsValid(relid) && !zen_reindex_held_by_prepared(relid, AccessShareLock))
 		rel = try_relation_open(relid, AccessShareLock);
@@ -126,6 +128,7 @@ retire_index(void *arg)
 	HeapTuple	tuple;
 	bool		valid;
 
+	Assert(OidIsValid(failed->index) && failed->error != NULL);
 	if (!OidIsValid(table))
 		return;
 	LockRelationOid(table, ShareUpdateExclusiveLock);
@@ -191,6 +194,7 @@ find_failure(ZenHTable *ht, Oid index)
 		if (f->ht == ht && f->index == index)
 			return f;
 	}
+	Assert(ht->idx > 0);
 	old = MemoryContextSwitchTo(TopMemoryContext);
 	f = palloc0(sizeof(Failure));
 	f->ht = ht;

@@ -13,8 +13,10 @@
 #include "access/htup_details.h"
 #include "access/heapam.h"
 #include "access/xact.h"
+#include "base/epoch.h"
 #include "base/stats.h"
 #include "cache/tidmap.h"
+#include "catalog/pg_class.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "recovery/recovery.h"
@@ -34,6 +36,7 @@ zenam_change_view(HeapTuple tuple)
 {
 	MinimalTuple mtup = (MinimalTuple) ((char *) tuple->t_data + MINIMAL_TUPLE_OFFSET);
 
+	Assert(tuple->t_len >= SizeofHeapTupleHeader);
 	mtup->t_len = tuple->t_len - MINIMAL_TUPLE_OFFSET;
 	memset(mtup->mt_padding, 0, sizeof(mtup->mt_padding));
 	mtup->t_infomask &= ~HEAP_XACT_MASK;
@@ -47,6 +50,7 @@ zenam_change_mark(HeapTuple tuple, ItemPointer tid, CommandId cid)
 {
 	HeapTupleHeader h = tuple->t_data;
 
+	Assert(ItemPointerIsValid(tid));
 	h->t_choice.t_heap.t_xmin = GetCurrentTransactionId();
 	h->t_choice.t_heap.t_xmax = InvalidTransactionId;
 	h->t_choice.t_heap.t_field3.t_cid = cid;
@@ -63,6 +67,8 @@ zenam_change_insert(Relation rel, HeapTuple tuple, CommandId cid, int options, u
 	ItemPointerData tid;
 	uint64		tidno;
 
+	ZenAssertNotInEpoch();
+	Assert(CheckRelationLockedByMe(rel, RowExclusiveLock, true));
 	zen_gate();
 	zen_exclusive_write();
 	zen_spill_if_large();
@@ -77,6 +83,7 @@ zenam_change_insert(Relation rel, HeapTuple tuple, CommandId cid, int options, u
 void
 zen_simple_insert(Relation rel, HeapTuple tuple, CommandId cid)
 {
+	Assert(rel->rd_rel->relkind == RELKIND_TOASTVALUE);
 	zenam_change_insert(rel, tuple, cid, 0, 0);
 	pgstat_count_heap_insert(rel, 1);
 }
@@ -88,6 +95,7 @@ zenam_change_waiter(Relation rel, ItemPointer tid, LockTupleMode mode, LockWaitP
 {
 	ZenWaiter	w = {.rel = rel,.mode = mode,.policy = policy,.oper = oper};
 
+	Assert(ItemPointerIsValid(tid));
 	zen_make_tid(&w.tid, zen_tidno(tid), 0);
 	return w;
 }
@@ -111,6 +119,9 @@ wait_for(ZenWaiter *w, TransactionId xid, bool queue)
 {
 	LOCKMODE	mode = zen_lock_mode(w->mode);
 
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
+	Assert(TransactionIdIsValid(xid) && !TransactionIdIsCurrentTransactionId(xid));
 	queue = queue && !w->have_tuple_lock;
 
 	switch (w->policy)
@@ -156,6 +167,8 @@ zenam_change_attempt(ZenChange *c, ZenWaiter *w, TM_Result (*try) (ZenChange *))
 	{
 		TM_Result	result = try(c);
 
+		ZenAssertNotInEpoch();
+		Assert(result != TM_WouldBlock);
 		if (result != TM_BeingModified)
 			return result;
 		if (!wait_for(w, c->wait_xid, !c->held_before))
@@ -178,6 +191,9 @@ zenam_change_begin(Relation rel, ItemPointer tid, CommandId cid, LockTupleMode m
 {
 	ZenChange	c;
 
+	ZenAssertNotInEpoch();
+	Assert(CheckRelationLockedByMe(rel, RowShareLock, true));
+	Assert(ItemPointerIsValid(tid) && zen_tid_code(tid) <= ZEN_MAX_CODE);
 	zen_gate();
 	memset(&c, 0, sizeof(c));
 	c.ht = zen_rel_htable(rel);
@@ -193,6 +209,7 @@ zenam_change_begin(Relation rel, ItemPointer tid, CommandId cid, LockTupleMode m
 TM_Result
 zenam_change_row(ZenChange *c)
 {
+	Assert(c->mode == LockTupleExclusive || (c->mode == LockTupleNoKeyExclusive && c->tuple != NULL));
 	zen_spill_if_large();
 	return zen_row_change(c);
 }
@@ -205,6 +222,8 @@ zenam_change_delete(ZenChange *c, Relation rel, ItemPointer tid, bool wait)
 	ZenWaiter	w = zenam_change_waiter(rel, tid, LockTupleExclusive, wait ? LockWaitBlock : LockWaitSkip, XLTW_Delete);
 	TM_Result	result;
 
+	Assert(c->tuple == NULL && c->mode == LockTupleExclusive && c->tidno == zen_tidno(tid));
+	Assert(CheckRelationLockedByMe(rel, RowExclusiveLock, true));
 	zen_check_change(rel);
 	result = zenam_change_attempt(c, &w, zenam_change_row);
 	zenam_change_end_wait(&w);
@@ -220,6 +239,7 @@ zen_simple_delete(Relation rel, ItemPointer tid, CommandId cid)
 	ZenChange	c = zenam_change_begin(rel, tid, cid, LockTupleExclusive, InvalidSnapshot);
 	TM_Result	result = zenam_change_delete(&c, rel, tid, true);
 
+	Assert(!OidIsValid(rel->rd_rel->reltoastrelid));
 	if (result != TM_Ok)
 		elog(ERROR, "tuple of relation \"%s\" could not be deleted: result %d",
 			 RelationGetRelationName(rel), (int) result);

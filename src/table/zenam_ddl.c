@@ -12,6 +12,7 @@
 #include "access/genam.h"
 #include "access/multixact.h"
 #include "access/xact.h"
+#include "base/epoch.h"
 #include "cache/version.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
@@ -26,6 +27,7 @@
 #include "recovery/recovery.h"
 #include "row/horizon.h"
 #include "row/rowmake.h"
+#include "storage/lmgr.h"
 #include "storage/smgr.h"
 #include "table/zenam_publish.h"
 #include "table/zenam_reindex.h"
@@ -56,6 +58,8 @@ zenam_relation_set_new_filelocator(Relation rel, const RelFileLocator *newrlocat
 								   TransactionId *freezeXid, MultiXactId *minmulti)
 {
 	ZenHTable  *old;
+
+	ZenAssertNotInEpoch();
 
 	/*
 	 * Users are refused temporary zen tables (admin/hooks.c), but REFRESH
@@ -94,6 +98,7 @@ zenam_relation_nontransactional_truncate(Relation rel)
 {
 	ZenHTable  *ht = zen_rel_htable_raw(rel);
 
+	Assert(CheckRelationLockedByMe(rel, AccessExclusiveLock, false));
 	zen_gate();
 	zen_check_truncate(rel);
 	if (zen_ddl_is_own(ht))
@@ -106,6 +111,8 @@ zenam_relation_nontransactional_truncate(Relation rel)
 void
 zenam_relation_copy_data(Relation rel, const RelFileLocator *newrlocator)
 {
+	Assert(CheckRelationLockedByMe(rel, AccessExclusiveLock, false));
+	Assert(!zen_same_locator(zen_rel_locator(rel), *newrlocator));
 	zen_gate();
 	/* the rows stay where they are; only the name of their table changes */
 	zen_ddl_move(zen_rel_htable_raw(rel), *newrlocator);
@@ -130,6 +137,7 @@ reform_version(ZenVersion *v, Relation old_table, Relation new_table)
 				stored;
 	MinimalTuple minimal;
 
+	Assert(v->len > 0);
 	heap_deform_tuple(tuple, desc, values, isnull);
 	for (int i = 0; i < desc->natts; i++)
 		if (TupleDescAttr(desc, i)->attisdropped)
@@ -157,6 +165,8 @@ place_chain(Copy *copy, ZenVersion **chain)
 {
 	MemoryContext old = MemoryContextSwitchTo(copy->per_row);
 
+	ZenAssertNotInEpoch();
+	Assert(*chain != NULL);
 	for (ZenVersion **link = chain; *link != NULL; link = &(*link)->older)
 		if ((*link)->len > 0)
 			*link = reform_version(*link, copy->old_table, copy->new_table);
@@ -221,6 +231,8 @@ zenam_relation_copy_for_cluster(Relation old_table, Relation new_table, Relation
 	zen_gate();
 	copy.from = zen_rel_htable(old_table);
 	copy.to = zen_rel_htable_raw(new_table);
+	Assert(copy.from != copy.to);
+	Assert(CheckRelationLockedByMe(old_table, AccessExclusiveLock, false));
 	copy.per_row = AllocSetContextCreate(CurrentMemoryContext, "zen copy", ALLOCSET_DEFAULT_SIZES);
 	(void) zen_horizon_look();	/* what everyone sees is copied as such */
 	pgstat_progress_update_param(PROGRESS_CLUSTER_PHASE, old_index ?
@@ -263,6 +275,7 @@ zenam_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *page
 	double		nblocks,
 				rows;
 
+	Assert(CheckRelationLockedByMe(rel, AccessShareLock, true));
 	/* the planner opens indexes next: they must be there, or be hidden */
 	zen_reindex_hide(rel, zen_rel_htable(rel));
 	zen_index_before_build(rel);	/* a build asks for the size first */

@@ -14,6 +14,7 @@
 #include "access/sysattr.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "base/epoch.h"
 #include "cache/tidmap.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -49,6 +50,7 @@ static ZenRow old_row;			/* reused */
 static bool
 fetch_old(Relation rel, ItemPointer tid, HeapTuple old)
 {
+	Assert(ItemPointerIsValid(tid));
 	old_row.mcxt = TopMemoryContext;
 	if (!zen_row_fetch(zen_rel_htable(rel), zen_tidno(tid), (int) zen_tid_code(tid), SnapshotAny, &old_row, NULL, NULL))
 		return false;
@@ -68,6 +70,7 @@ insert_slot(Relation rel, TupleTableSlot *slot, CommandId cid, int options, uint
 	HeapTuple	tuple = slot_tuple(rel, slot, &should_free);
 	HeapTuple	stored = tuple;
 
+	ZenAssertNotInEpoch();
 	zen_check_change(rel);
 	if (zen_toast_needed(rel, tuple))
 		stored = zen_toast_insert_or_update(rel, tuple, NULL, options);
@@ -105,6 +108,7 @@ zenam_tuple_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 spec
 	bool		delete_values = !succeeded && OidIsValid(rel->rd_rel->reltoastrelid) &&
 	fetch_old(rel, &slot->tts_tid, &stored) && HeapTupleHasExternal(&stored);
 
+	Assert(ItemPointerIsValid(&slot->tts_tid) && zen_tid_code(&slot->tts_tid) == 0);
 	zen_row_complete(ht, zen_tidno(&slot->tts_tid), succeeded);
 	if (delete_values)
 		zen_toast_delete(rel, &stored, true);
@@ -214,6 +218,10 @@ finish_update(Relation rel, ItemPointer otid, const ZenChange *c, HeapTuple tupl
 {
 	ItemPointerData tid;
 
+	Assert(c->result_code <= ZEN_MAX_CODE);
+
+	/* a row that has got a new TID is one that indexes must be told of */
+	Assert((c->result_tidno != zen_tidno(otid)) == c->indexes_needed);
 	zen_rel_cover_block(rel, (BlockNumber) (c->result_tidno / ZEN_TIDS_PER_BLOCK));
 	zenam_change_conflicts(rel, otid);
 	zen_make_tid(&tid, c->result_tidno, c->result_code);
@@ -285,6 +293,7 @@ zenam_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapsh
 	HeapTupleData old;
 	TM_Result	result;
 
+	Assert(!changingPart || rel->rd_rel->relispartition);
 	c.moved = changingPart;
 	result = zenam_change_delete(&c, rel, tid, wait);
 	if (result != TM_Ok)
@@ -329,6 +338,7 @@ newest_version(ZenHTable *ht, ItemPointer tid)
 
 	while (zen_row_forward(ht, tidno, SnapshotSelf, &tidno))
 		;
+	ZenAssertNotInEpoch();
 	if (zen_row_newest(ht, tidno, &code))
 		zen_make_tid(tid, tidno, code);
 }
@@ -340,6 +350,7 @@ zenam_tuple_lock(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlo
 	bool		traversed = false;
 	TM_Result	result;
 
+	Assert(CheckRelationLockedByMe(rel, RowShareLock, true));
 	for (;;)
 	{
 		/* the caller goes on with the TID of the version that was locked */

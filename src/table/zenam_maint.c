@@ -14,6 +14,7 @@
 #include "access/multixact.h"
 #include "access/transam.h"
 #include "access/xact.h"
+#include "base/epoch.h"
 #include "cache/spillmap.h"
 #include "catalog/index.h"
 #include "catalog/pg_am.h"
@@ -26,6 +27,7 @@
 #include "recovery/recovery.h"
 #include "row/visibility.h"
 #include "storage/bufmgr.h"
+#include "storage/lmgr.h"
 #include "storage/procarray.h"
 #include "table/indexentry.h"
 #include "table/indexvacuum.h"
@@ -58,6 +60,9 @@ change_state(ZenWord *word, uint64 from, uint64 to)
 
 	if (is)
 		w = zen_word_with(w, to, zen_word_ref(w));
+	/* VACUUM makes these two transitions, and no other */
+	Assert((from == ZEN_WORD_DEAD && to == ZEN_WORD_DYING) || (from == ZEN_WORD_DYING && to == ZEN_WORD_UNUSED));
+	ZenAssertWordLocked(word);
 	zen_word_unlock(word, w);
 	return is;
 }
@@ -100,6 +105,7 @@ mark_dead(ZenHTable *ht, uint64 ntids, bool remove, VacuumCounts *counts)
 		ZenWord    *word = zen_tidmap_word(ht, t);
 		uint64		state = zen_word_state(zen_word_read(word));
 
+		Assert(word != NULL);
 		if (t % ZEN_TIDS_PER_BLOCK == 0)
 		{
 			zen_vacuum_delay_point();
@@ -140,6 +146,7 @@ free_dead(ZenHTable *ht, uint64 ntids, bool indexes_clean)
 		if (room)
 			with_room[n++] = b;
 	}
+	Assert(n <= nblocks);
 	zen_tidmap_set_free_blocks(ht, with_room, n);
 	pfree(with_room);
 }
@@ -251,6 +258,8 @@ zenam_relation_vacuum(Relation rel, struct VacuumParams *params, BufferAccessStr
 	TransactionId frozen_xid;
 	MultiXactId frozen_multi;
 
+	ZenAssertNotInEpoch();
+	Assert(CheckRelationLockedByMe(rel, ShareUpdateExclusiveLock, true));
 	if (leave_out(rel))
 		return;
 	zen_gate();
@@ -272,6 +281,7 @@ zenam_relation_vacuum(Relation rel, struct VacuumParams *params, BufferAccessStr
 	/* the words of what is left stay DYING: autovacuum comes again */
 	if (!clean)
 		counts.remaining += counts.dead;
+	Assert(!clean || remove || nindexes == 0);
 	vac_close_indexes(nindexes, indexes, NoLock);
 	zen_rel_extend_file(rel, (BlockNumber) (ntids / ZEN_TIDS_PER_BLOCK));
 
@@ -334,6 +344,7 @@ judge_row(const ZenRowInfo *info, TransactionId oldest_xmin, IndexInfo *index_in
 {
 	BuildRow	r = {.index_it = true,.alive = true};
 
+	Assert(TransactionIdIsValid(oldest_xmin));
 	switch (info->state)
 	{
 		case ZEN_ROW_NONE:
@@ -389,6 +400,7 @@ begin_build(Build *b, Relation table, IndexInfo *info, TableScanDesc scan)
 	}
 	else
 		b->snapshot = SnapshotAny;
+	Assert(IsMVCCSnapshot(b->snapshot) || b->snapshot == SnapshotAny);
 	b->scan = scan != NULL ? scan : zen_scan_begin_raw(table, b->snapshot);
 	if (!IsMVCCSnapshot(b->snapshot))
 		b->oldest_xmin = GetOldestNonRemovableTransactionId(table);
@@ -450,6 +462,8 @@ zenam_index_build_range_scan(Relation table_rel, Relation index_rel, struct Inde
 	double		reltuples = 0;
 	uint64		tidno;
 
+	ZenAssertNotInEpoch();
+	Assert(CheckRelationLockedByMe(table_rel, AccessShareLock, true));
 	zen_indexentry_begin(&e, table_rel, index_info);
 	zen_index_before_build(table_rel);
 	zen_index_note_build(index_rel);
@@ -497,6 +511,7 @@ index_has_tid(struct ValidateIndexState *state, bool *exhausted, int64 *current,
 #endif
 		}
 	}
+	Assert(*exhausted || *current >= wanted);
 	return !*exhausted && *current == wanted;
 }
 
@@ -511,6 +526,8 @@ zenam_index_validate_scan(Relation table_rel, Relation index_rel, struct IndexIn
 	int64		current = -1;
 	uint64		tidno;
 
+	Assert(IsMVCCSnapshot(snapshot));
+	Assert(CheckRelationLockedByMe(table_rel, ShareUpdateExclusiveLock, true));
 	zen_indexentry_begin(&e, table_rel, index_info);
 	scan = zen_scan_begin_raw(table_rel, snapshot);
 	pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, zen_tidmap_nblocks(ht));

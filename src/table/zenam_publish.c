@@ -80,6 +80,7 @@ explain(void)
 void
 zen_report_published(Oid relid, const char *publication)
 {
+	Assert(publication != NULL && zen_relid_is_zen(relid));
 	/* pg_upgrade carries over what the old cluster has allowed */
 	if (zen_publications == ZEN_PUBLICATIONS_WARNING || IsBinaryUpgrade)
 		ereport(WARNING,
@@ -97,6 +98,7 @@ zen_refuse_published_change(Relation rel)
 	PublicationDesc desc;
 	char	   *publication;
 
+	Assert(XLogLogicalInfoActive() && zen_rel_is_zen(rel));
 	/* what is rewritten is not decoded: its rows were sent as they came */
 	if (zen_publications == ZEN_PUBLICATIONS_WARNING || OidIsValid(rel->rd_rel->relrewrite))
 		return;

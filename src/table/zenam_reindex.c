@@ -23,6 +23,7 @@
 #include "access/amapi.h"
 #include "access/genam.h"
 #include "access/xact.h"
+#include "base/epoch.h"
 #include "catalog/index.h"
 #include "catalog/pg_class.h"
 #include "catalog/storage.h"
@@ -107,6 +108,7 @@ zen_reindex_held_by_prepared(Oid relid, LOCKMODE mode)
 	int			n;
 	bool		found = false;
 
+	Assert(IsTransactionState());
 	SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
 	holders = GetLockConflicts(&tag, mode, &n);
 	for (int i = 0; i < n; i++)
@@ -163,6 +165,7 @@ zen_reindex_index_dropped(Oid table)
 	MemoryContext old;
 	Shrunk	   *s;
 
+	Assert(OidIsValid(table) && IsTransactionState());
 	if (find_shrunk(table) != NULL)
 		return;
 	if (!registered)
@@ -190,6 +193,7 @@ open_index(Rebuild *r, Oid indexoid)
 {
 	Relation	index = index_open(indexoid, r->in_use ? AccessExclusiveLock : RowExclusiveLock);
 
+	Assert(CheckRelationLockedByMe(r->rel, AccessShareLock, true));
 	if (r->in_use)
 		CheckTableNotInUse(index, "rebuild");
 
@@ -211,6 +215,8 @@ rebuild_index(Rebuild *r, Oid indexoid)
 	Shrunk	   *own = find_shrunk(RelationGetRelid(r->rel));
 	Relation	index;
 
+	Assert(under_way == r && !OidIsValid(r->index));
+
 	/*
 	 * nobody else can open it before that ends, and then all are rebuilt
 	 * again
@@ -227,6 +233,7 @@ rebuild_index(Rebuild *r, Oid indexoid)
 		r->index = indexoid;
 		r->index_name = RelationGetRelationName(index);
 		relax(r->rel, index, info);
+		Assert(index->rd_index->indrelid == RelationGetRelid(r->rel));
 		/* an init fork's contents may already be in the main fork */
 		RelationTruncate(index, 0);
 		index->rd_indam->ambuild(r->rel, index, info);
@@ -340,6 +347,7 @@ end(Rebuild *r, bool whole)
 		state = whole && (word & AGAIN) == 0 ? SOUND : NEEDED;
 		next = (word & ~STATE) | state | (r->in_use && state == NEEDED ? AGAIN : 0);
 	} while (!pg_atomic_compare_exchange_u32(&r->ht->reindex, &word, next));
+	Assert(!whole || r->index == InvalidOid);
 	ConditionVariableBroadcast(&zen_recovery->changed);
 	return state == SOUND;
 }
@@ -347,6 +355,7 @@ end(Rebuild *r, bool whole)
 static void
 wait_while_busy(ZenHTable *ht)
 {
+	ZenAssertNotInEpoch();
 	ConditionVariablePrepareToSleep(&zen_recovery->changed);
 	while (is_busy(ht))
 		ConditionVariableSleep(&zen_recovery->changed, PG_WAIT_EXTENSION);
@@ -355,9 +364,19 @@ wait_while_busy(ZenHTable *ht)
 
 /* ---------- rebuild, or wait ---------- */
 
+static bool
+is_rebuilding(ZenHTable *ht)
+{
+	for (Rebuild *r = under_way; r != NULL; r = r->outer)
+		if (r->ht == ht)
+			return true;
+	return false;
+}
+
 static void
 enter(Rebuild *r)
 {
+	Assert(!is_rebuilding(r->ht));
 	r->outer = under_way;
 	under_way = r;
 	ResetPlanCache();			/* plans with its indexes */
@@ -424,21 +443,15 @@ rebuild_table(Relation rel, ZenHTable *ht, bool in_use)
 	rebuilt(&r);
 }
 
-static bool
-is_rebuilding(ZenHTable *ht)
-{
-	for (Rebuild *r = under_way; r != NULL; r = r->outer)
-		if (r->ht == ht)
-			return true;
-	return false;
-}
-
 void
 zen_reindex_table(Relation rel, ZenHTable *ht)
 {
 	LOCKTAG		tag;
 	bool		in_use;
 
+	ZenAssertNotInEpoch();
+	Assert(ht->in_use && ht->db == MyDatabaseId);
+	Assert(CheckRelationLockedByMe(rel, AccessShareLock, true));
 	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, RelationRelationId, RelationGetRelid(rel), LOCK_SUBID);
 	while (read_state(ht) != SOUND && !is_rebuilding(ht) && !list_member_ptr(own_tables, ht))
 	{
@@ -482,6 +495,7 @@ zen_reindex_give_up(Oid index)
 {
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 
+	Assert(OidIsValid(index) && !list_member_oid(hopeless, index));
 	hopeless = lappend_oid(hopeless, index);
 	MemoryContextSwitchTo(old);
 }
@@ -511,6 +525,7 @@ hold(ZenHTable *ht)
 
 	held = lappend(held, ht);	/* what can fail comes first */
 	pg_atomic_write_u32(&zen_recovery->rebuilt_in_use, 1);
+	Assert(ht->in_use && ht->db == MyDatabaseId);
 	while (!pg_atomic_compare_exchange_u32(&ht->reindex, &word, (word | AGAIN) + HOLDER))
 		;
 	MemoryContextSwitchTo(old);
@@ -549,6 +564,7 @@ zen_reindex_hold(void)
 {
 	static bool prepared_to_end = false;
 
+	Assert(IsTransactionState() && held == NIL);
 	if (!prepared_to_end)
 		before_shmem_exit(let_go_at_exit, 0);
 	prepared_to_end = true;

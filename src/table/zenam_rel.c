@@ -14,9 +14,12 @@
 #include "table/zenam_rel.h"
 
 #include "access/tableam.h"
+#include "base/epoch.h"
+#include "cache/tidmap.h"
 #include "commands/defrem.h"
 #include "miscadmin.h"
 #include "recovery/recovery.h"
+#include "storage/lmgr.h"
 #include "storage/smgr.h"
 #include "table/zenam_reindex.h"
 #include "table/zenam_slot.h"
@@ -59,6 +62,7 @@ zen_locator_of(Form_pg_class form)
 {
 	RelFileLocator loc;
 
+	Assert(!form->relisshared);
 	ZEN_LOCATOR_SPC(loc) = OidIsValid(form->reltablespace) ? form->reltablespace : MyDatabaseTableSpace;
 	ZEN_LOCATOR_DB(loc) = MyDatabaseId;
 	ZEN_LOCATOR_NUMBER(loc) = form->relfilenode;
@@ -71,6 +75,8 @@ zen_rel_htable_raw(Relation rel)
 	CachedHTable *cached = rel->rd_amcache;
 	RelFileLocator loc = zen_rel_locator(rel);
 
+	ZenAssertNotInEpoch();
+	Assert(zen_rel_is_zen(rel));
 	zen_gate_read();
 	if (cached == NULL)
 	{
@@ -100,6 +106,7 @@ zen_rel_htable_raw(Relation rel)
 						   ZEN_LOCATOR_NUMBER(loc), ZEN_LOCATOR_DB(loc)),
 				 errhint("Restore pool and data directory from copies of the same moment, or drop the table.  If a tool has "
 						 "exchanged files and not access methods in pg_class, let the two tables exchange relam, too.")));
+	Assert(cached->ht->idx > 0 && cached->ht->in_use && cached->ht->db == ZEN_LOCATOR_DB(loc));
 	zen_gate_table(cached->ht);
 	return cached->ht;
 }
@@ -128,6 +135,7 @@ zen_rel_extend_file(Relation rel, BlockNumber nblocks)
 	SMgrRelation smgr = RelationGetSmgr(rel);
 	PGIOAlignedBlock zero;
 
+	Assert(CheckRelationLockedByMe(rel, AccessShareLock, true));
 	if (nblocks == 0 || smgrnblocks(smgr, MAIN_FORKNUM) >= nblocks)
 		return;
 	memset(zero.data, 0, BLCKSZ);
@@ -143,6 +151,7 @@ zen_rel_cover_block(Relation rel, BlockNumber block)
 
 	if (likely(segments == 0) || (cached != NULL && segments <= cached->segments))
 		return;
+	Assert(cached == NULL || cached->ht == NULL || block < zen_tidmap_nblocks(cached->ht));
 	zen_rel_extend_file(rel, segments * RELSEG_SIZE + 1);
 	/* what may be invalidated meanwhile is only the memory of it */
 	cached = rel->rd_amcache;

@@ -17,11 +17,13 @@
 #include "access/transam.h"
 #include "access/tsmapi.h"
 #include "access/xact.h"
+#include "base/epoch.h"
 #include "cache/tidmap.h"
 #include "catalog/catalog.h"
 #include "miscadmin.h"
 #include "nodes/tidbitmap.h"
 #include "pgstat.h"
+#include "storage/lmgr.h"
 #include "storage/predicate.h"
 #include "row/rowread.h"
 #include "table/zenam_callbacks.h"
@@ -83,6 +85,13 @@ typedef enum ReadKind
 
 /* ---------- one row ---------- */
 
+/* Does the TID have a form that zen hands out? */
+static bool
+tid_has_form(ItemPointer tid)
+{
+	return ItemPointerIsValid(tid) && zen_tid_code(tid) <= ZEN_MAX_CODE;
+}
+
 /* SSI: the row was read; newer versions were passed over. */
 static void
 note_conflicts(Relation rel, Snapshot snapshot)
@@ -125,6 +134,7 @@ fetch(Relation rel, ZenHTable *ht, uint64 tidno, int code, Snapshot snapshot, Tu
 	bool		found = kind == READ_POINT ? zen_row_read(ht, tidno, code, snapshot, row, all_dead, note) :
 	zen_row_fetch(ht, tidno, code, snapshot, row, all_dead, note);
 
+	Assert(!found || zen_tidno(&row->tid) == tidno);
 	if (conflicts)
 	{
 		if (found && kind != READ_TABLE)
@@ -169,6 +179,7 @@ fetch_in_block(ZenScan *scan, uint64 tidno, uint64 wanted, TupleTableSlot *slot,
 	TableScanDesc sscan = &scan->base;
 	uint64		bit = UINT64CONST(1) << tidno % ZEN_TIDS_PER_BLOCK;
 
+	Assert(tidno / ZEN_TIDS_PER_BLOCK == scan->block);
 	if (!scan->rows_fetched)
 	{
 		if (!IsMVCCSnapshot(sscan->rs_snapshot) ||
@@ -176,6 +187,7 @@ fetch_in_block(ZenScan *scan, uint64 tidno, uint64 wanted, TupleTableSlot *slot,
 			return fetch(sscan->rs_rd, scan->ht, tidno, ZEN_ANY_CODE, sscan->rs_snapshot, slot, kind, NULL);
 		if (scan->rows == NULL)
 			make_rows(scan);
+		Assert(wanted & bit);
 		zen_row_fetch_block(scan->ht, scan->block, wanted, sscan->rs_snapshot, scan->rows);
 		scan->rows_fetched = true;
 	}
@@ -227,6 +239,9 @@ zenam_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData 
 {
 	ZenScan    *scan = palloc0(sizeof(ZenScan));
 
+	ZenAssertNotInEpoch();
+	Assert(CheckRelationLockedByMe(rel, AccessShareLock, true));
+	Assert(snapshot != NULL || (flags & SO_TYPE_ANALYZE));
 	refuse_while_decoding(rel);
 	RelationIncrementReferenceCount(rel);
 	scan->base.rs_rd = rel;
@@ -264,6 +279,7 @@ zenam_scan_end(TableScanDesc sscan)
 {
 	ZenScan    *scan = (ZenScan *) sscan;
 
+	ZenAssertNotInEpoch();
 	RelationDecrementReferenceCount(sscan->rs_rd);
 	if (sscan->rs_key)
 		pfree(sscan->rs_key);
@@ -333,6 +349,7 @@ next_block(ZenScan *scan, bool forward)
 			return false;
 		scan->block--;
 	}
+	Assert(scan->block < scan->nblocks);
 	scan->offset = forward ? -1 : ZEN_TIDS_PER_BLOCK;
 	count_block(scan->base.rs_rd);
 	return true;
@@ -355,6 +372,7 @@ next_tid(ZenScan *scan, bool forward, uint64 *tidno)
 			return false;
 		}
 	}
+	Assert(scan->block < scan->nblocks);
 	*tidno = (uint64) scan->block * ZEN_TIDS_PER_BLOCK + scan->offset;
 	return true;
 }
@@ -377,6 +395,7 @@ zen_scan_set_blocks(TableScanDesc sscan, BlockNumber first, BlockNumber n)
 {
 	ZenScan    *scan = (ZenScan *) sscan;
 
+	Assert(!scan->started && scan->worker == NULL);
 	if (n != InvalidBlockNumber && (uint64) first + n < scan->nblocks)
 		scan->nblocks = first + n;
 	if (first > 0)
@@ -418,6 +437,7 @@ zen_scan_next_in_block(TableScanDesc sscan, uint64 *tidno)
 {
 	ZenScan    *scan = (ZenScan *) sscan;
 
+	Assert(scan->started);
 	if (scan->block >= scan->nblocks || ++scan->offset >= ZEN_TIDS_PER_BLOCK)
 		return false;
 	*tidno = (uint64) scan->block * ZEN_TIDS_PER_BLOCK + scan->offset;
@@ -471,6 +491,7 @@ zenam_scan_set_tidrange(TableScanDesc sscan, ItemPointer mintid, ItemPointer max
 {
 	ZenScan    *scan = (ZenScan *) sscan;
 
+	Assert(scan->worker == NULL);
 	scan->mintid = *mintid;
 	scan->maxtid = *maxtid;
 	scan->nblocks = (BlockNumber) zen_tidmap_nblocks(scan->ht);
@@ -557,6 +578,7 @@ set_bitmap_block(ZenScan *scan, TBMIterateResult *block)
 		}
 	else
 		scan->ncandidates = zen_bitmap_offsets(block, scan->candidates, ZEN_TIDS_PER_BLOCK);
+	Assert(scan->ncandidates <= ZEN_TIDS_PER_BLOCK);
 	scan->nvisited += scan->ncandidates;
 	return scan->ncandidates > 0;
 }
@@ -670,6 +692,7 @@ zenam_scan_sample_next_tuple(TableScanDesc sscan, struct SampleScanState *scanst
 	uint64		first = (uint64) scan->block * ZEN_TIDS_PER_BLOCK;
 	OffsetNumber offset;
 
+	Assert(scan->started && scan->block < scan->nblocks);
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -691,6 +714,8 @@ zenam_index_fetch_begin(Relation rel)
 {
 	ZenIndexFetch *f = palloc0(sizeof(ZenIndexFetch));
 
+	ZenAssertNotInEpoch();
+	Assert(CheckRelationLockedByMe(rel, AccessShareLock, true));
 	refuse_while_decoding(rel);
 	f->base.rel = rel;
 	f->ht = zen_rel_htable(rel);
@@ -715,6 +740,8 @@ zenam_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot sna
 {
 	ZenIndexFetch *f = (ZenIndexFetch *) data;
 
+	Assert(tid_has_form(tid));
+	Assert(f->ht->in_use);
 	*call_again = false;
 	if (ItemPointerGetBlockNumber(tid) != f->block)
 	{
@@ -729,13 +756,6 @@ zenam_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot sna
 }
 
 /* ---------- by TID ---------- */
-
-/* Does the TID have a form that zen hands out? */
-static bool
-tid_has_form(ItemPointer tid)
-{
-	return ItemPointerIsValid(tid) && zen_tid_code(tid) <= ZEN_MAX_CODE;
-}
 
 bool
 zenam_tuple_fetch_row_version(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot)
@@ -795,6 +815,7 @@ zenam_index_delete_tuples(Relation rel, TM_IndexDeleteOp *delstate)
 	ZenHTable  *ht = zen_rel_htable_raw(rel);
 	int			ndeletable = 0;
 
+	ZenAssertNotInEpoch();
 	for (int i = 0; i < delstate->ndeltids; i++)
 	{
 		TM_IndexStatus *status = &delstate->status[delstate->deltids[i].id];

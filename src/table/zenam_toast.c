@@ -25,9 +25,11 @@
 #include "access/toast_internals.h"
 #include "access/transam.h"
 #include "access/xact.h"
+#include "base/epoch.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "table/zenam_callbacks.h"
 #include "table/zenam_change.h"
 #include "table/zenam_rel.h"
@@ -84,6 +86,9 @@ static SnapshotData toast_snapshot = {.snapshot_type = SNAPSHOT_TOAST};
 static void
 open_toast_table(ToastTable *t, Relation rel, LOCKMODE lockmode)
 {
+	Assert(rel->rd_rel->relkind == RELKIND_TOASTVALUE);
+	Assert(CheckRelationLockedByMe(rel, lockmode, true));
+
 	/*
 	 * wait until the indexes are usable before locking one: who rebuilds them
 	 * may need the lock
@@ -91,6 +96,7 @@ open_toast_table(ToastTable *t, Relation rel, LOCKMODE lockmode)
 	(void) zen_rel_htable(rel);
 	t->rel = rel;
 	t->valid = toast_open_indexes(rel, lockmode, &t->indexes, &t->nindexes);
+	Assert(t->valid >= 0 && t->valid < t->nindexes);
 }
 
 static void
@@ -103,6 +109,7 @@ close_toast_table(ToastTable *t, LOCKMODE lockmode)
 static SysScanDesc
 begin_value_scan(ToastTable *t, Oid valueid, ScanKeyData *keys, int nkeys)
 {
+	Assert(OidIsValid(valueid));
 	ScanKeyInit(&keys[0], CHUNK_ID, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(valueid));
 	return systable_beginscan_ordered(t->rel, t->indexes[t->valid], &toast_snapshot, nkeys, keys);
 }
@@ -208,6 +215,8 @@ insert_chunk(ToastTable *t, Datum *values, CommandId cid)
 	bool		isnull[CHUNK_NATTS] = {false};
 	HeapTuple	tuple = heap_form_tuple(RelationGetDescr(t->rel), values, isnull);
 
+	Assert(tuple->t_len <= TOAST_TUPLE_THRESHOLD);	/* a chunk needs no
+													 * toasting */
 	zen_simple_insert(t->rel, tuple, cid);
 	for (int i = 0; i < t->nindexes; i++)
 	{
@@ -236,6 +245,7 @@ insert_chunks(ToastTable *t, Oid valueid, const char *data, int32 size)
 		int32		aligned;	/* as VARSIZE reads it */
 	}			chunk;
 
+	Assert(OidIsValid(valueid) && size > 0);
 	values[CHUNK_ID - 1] = ObjectIdGetDatum(valueid);
 	values[CHUNK_DATA - 1] = PointerGetDatum(&chunk);
 	for (int32 seq = 0, done = 0; done < size; seq++)
@@ -269,6 +279,7 @@ save_value(Relation rel, Datum value, struct varlena *oldexternal)
 	char	   *data;
 	int32		size;
 
+	Assert(OidIsValid(rel->rd_rel->reltoastrelid));
 	open_toast_table(&t, toastrel, RowExclusiveLock);
 	data = describe_value((struct varlena *) DatumGetPointer(value), &pointer, &size);
 	pointer.va_toastrelid = OidIsValid(replaced) ? replaced : RelationGetRelid(toastrel);
@@ -343,6 +354,7 @@ zen_toast_delete(Relation rel, HeapTuple oldtup, bool is_speculative)
 	Datum		values[MaxHeapAttributeNumber];
 	bool		isnull[MaxHeapAttributeNumber];
 
+	Assert(CheckRelationLockedByMe(rel, RowExclusiveLock, true));
 	if (!HeapTupleHasExternal(oldtup))
 		return;
 	heap_deform_tuple(oldtup, desc, values, isnull);
@@ -405,6 +417,7 @@ move_out(Toaster *t, int attno)
 	ToastAttrInfo *attr = &t->attrs[attno];
 	Datum		value = t->values[attno];
 
+	Assert(can_move_out(t) && !t->isnull[attno]);
 	attr->tai_colflags |= TOASTCOL_IGNORE;
 	t->values[attno] = save_value(t->ttc.ttc_rel, value, attr->tai_oldexternal);
 	if (attr->tai_colflags & TOASTCOL_NEEDS_FREE)
@@ -497,6 +510,8 @@ zen_toast_insert_or_update(Relation rel, HeapTuple newtup, HeapTuple oldtup, int
 	Size		limit;
 
 	Assert(rel->rd_rel->relkind == RELKIND_RELATION || rel->rd_rel->relkind == RELKIND_MATVIEW);
+	ZenAssertNotInEpoch();
+	Assert(oldtup == NULL || ItemPointerIsValid(&oldtup->t_self));
 	init_toaster(&t, rel, newtup, oldtup);
 	limit = data_limit(&t, RelationGetToastTupleTarget(rel, TOAST_TUPLE_TARGET));
 	compress_extended(&t, limit);
@@ -572,6 +587,7 @@ copy_chunk(Slice *s, HeapTuple tuple)
 		bad_value(s, "unexpected size of", seq);
 	from = Max(s->begin, offset);
 	to = Min(s->end, offset + size);
+	Assert(from >= s->begin && from < to && to <= s->end);
 	memcpy(s->result + (from - s->begin), data + (from - offset), to - from);
 	s->next_chunk++;
 }

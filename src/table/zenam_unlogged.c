@@ -22,6 +22,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "base/epoch.h"
 #include "catalog/index.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_class.h"
@@ -53,6 +54,7 @@ mark_unlogged(Oid indexoid)
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for index %u", indexoid);
 	form = (Form_pg_class) GETSTRUCT(tuple);
+	Assert(form->relkind == RELKIND_INDEX);
 	form->relpersistence = RELPERSISTENCE_UNLOGGED;
 	form->reltuples = 0;
 
@@ -116,6 +118,7 @@ zen_index_before_build(Relation rel)
 	List	   *indexes;
 	ListCell   *lc;
 
+	Assert(CheckRelationLockedByMe(rel, AccessShareLock, true));
 	if (!ReindexIsProcessingHeap(RelationGetRelid(rel)) || IsInParallelMode())
 		return;
 	indexes = RelationGetIndexList(rel);
@@ -145,6 +148,7 @@ zen_index_before_truncate(Relation rel)
 	List	   *indexes = RelationGetIndexList(rel);
 	ListCell   *lc;
 
+	Assert(CheckRelationLockedByMe(rel, AccessExclusiveLock, false));
 	foreach(lc, indexes)
 		renew_files(lfirst_oid(lc), has_older_files);
 	list_free(indexes);
@@ -155,6 +159,7 @@ zen_index_note_build(Relation index)
 {
 	MemoryContext old;
 
+	Assert(index->rd_rel->relkind == RELKIND_INDEX);
 	if (index->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
 		return;
 	old = MemoryContextSwitchTo(TopMemoryContext);
@@ -179,6 +184,7 @@ zen_index_repair(void)
 
 	if (indexes == NIL || !IsTransactionState() || RecoveryInProgress())
 		return;
+	ZenAssertNotInEpoch();
 	/* if the repair fails, it is not for a later statement to fail by it */
 	logged_builds = NIL;
 	CommandCounterIncrement();

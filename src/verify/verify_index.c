@@ -32,6 +32,7 @@
 #include "access/hash.h"
 #include "access/relscan.h"
 #include "access/stratnum.h"
+#include "base/epoch.h"
 #include "catalog/index.h"
 #include "catalog/pg_am.h"
 #include "commands/defrem.h"
@@ -115,6 +116,7 @@ same_key(IndexCheck *c, IndexTuple itup)
 	bool		same = true;
 	MemoryContext old = MemoryContextSwitchTo(c->row.econtext->ecxt_per_tuple_memory);
 
+	Assert(!TTS_EMPTY(c->row.slot));
 	for (int i = 0; i < desc->natts && same; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(desc, i);
@@ -178,6 +180,7 @@ visit_entry(IndexCheck *c, ItemPointer tid, IndexTuple itup)
 		if (bit_get(c->present, tidno - c->first))
 			zen_report(c->report, &f, "two entries with one key lead to one row");
 	}
+	Assert(tidno - c->first < c->n);
 	bit_set(c->present, tidno - c->first);
 }
 
@@ -292,6 +295,7 @@ hash_finds(IndexCheck *c, uint64 tidno)
 	Oid			eq = get_opfamily_member(c->index->rd_opfamily[0], type, type, HTEqualStrategyNumber);
 	bool		found = false;
 
+	Assert(!c->row.isnull[0]);
 	ScanKeyEntryInitialize(&key, 0, 1, HTEqualStrategyNumber, type, c->index->rd_indcollation[0], get_opcode(eq),
 						   c->row.values[0]);
 	scan = zen_index_beginscan(c->table, c->index, SnapshotAny, 1);
@@ -333,6 +337,7 @@ compare(IndexCheck *c, uint64 ntids, void (*visit) (IndexCheck *c))
 {
 	uint64		window = Min(Max(ntids, 64), (uint64) maintenance_work_mem * 1024 * 8);
 
+	Assert(window > 0);
 	c->present = palloc_extended(TYPEALIGN(64, window) / 8, MCXT_ALLOC_HUGE);
 	for (c->first = 0; c->first == 0 || c->first < ntids; c->first += window)
 	{
@@ -348,6 +353,7 @@ compare(IndexCheck *c, uint64 ntids, void (*visit) (IndexCheck *c))
 			c->again = false;
 			UnlockRelation(c->table, ShareUpdateExclusiveLock);
 		}
+		Assert(!c->again);
 		find_missing(c);
 	}
 	pfree(c->present);
@@ -393,6 +399,7 @@ brin_read_summary(IndexCheck *c, BrinCheck *b, BlockNumber block)
 	OffsetNumber offset;
 	Size		size;
 
+	Assert(block / b->pages_per_range != b->range);
 	b->summary = NULL;
 	b->range = block / b->pages_per_range;
 	tuple = zen_brin_tuple(b->revmap, block, &b->buffer, &offset, &size, BUFFER_LOCK_SHARE,
@@ -415,6 +422,7 @@ brin_column_fits(IndexCheck *c, BrinCheck *b, int i)
 	ScanKeyData key;
 	ScanKey		keys[1] = {&key};
 
+	Assert(b->summary != NULL && i < b->nkeys);
 	if (c->row.isnull[i])
 		return summary->bv_allnulls || summary->bv_hasnulls;
 	if (summary->bv_allnulls)
@@ -505,6 +513,9 @@ zen_verify_index(ZenReport *report, Relation table, ZenHTable *ht, Relation inde
 {
 	IndexCheck	c = {.report = report,.table = table,.ht = ht,.index = index,.skip = skip,.nskip = nskip};
 
+	ZenAssertNotInEpoch();
+	Assert(CheckRelationLockedByMe(table, AccessShareLock, true) && CheckRelationLockedByMe(index, AccessShareLock, true));
+	Assert(index->rd_index->indrelid == RelationGetRelid(table));
 	zen_indexentry_begin(&c.row, table, BuildIndexInfo(index));
 
 	/*

@@ -290,6 +290,7 @@ check_orphan(PoolCheck *c, ZenHTable *ht)
 {
 	ZenHTable	before = *ht;
 
+	Assert(ht->idx > 0);
 	pg_read_barrier();
 	if (!is_settled(ht) || relation_of(c, ht) != InvalidOid || catalog_knows(&before))
 		return;
@@ -385,6 +386,7 @@ settle(void)
 {
 	TimestampTz start = GetCurrentTimestamp();
 
+	ZenAssertNotInEpoch();
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 		while (!is_idle(r))
 		{
@@ -471,6 +473,7 @@ report_lost(PoolCheck *c, Suspect *s)
 	uint64		cts = s->header.word0 & ZEN_CTS_MASK;
 	ZenFinding	f = {.kind = "lost",.slot = s->slot};
 
+	Assert(!s->explained);
 	if (cts != 0 && ht->idx != 0 && zen_htable_owns(ht, cts))
 	{
 		f.relation = relation_of(c, ht);
@@ -565,6 +568,7 @@ suspect_page(PoolCheck *c, uint32 pageno, const char *what)
 	PageSuspect s = {.pageno = pageno,.what = what,.generation = pg_atomic_read_u32(&page->generation),
 	.word = zen_nvm_load64(&zen_pool.pages[pageno]),.owned = page->owned,.nfree = pg_atomic_read_u32(&page->nfree)};
 
+	Assert(pageno < zen_pool.npages && what != NULL);
 	if (c->npages < MAX_SUSPECTS)
 		c->pages[c->npages++] = s;
 }
@@ -598,6 +602,7 @@ read_lists(PoolCheck *c)
 			CHECK_FOR_INTERRUPTS();
 			if (zen_region_try_lease(r))
 			{
+				ZenAssertRegionMine(r);
 				zen_slotalloc_walk_region(r, note_listed, c);
 				zen_region_release(r);
 				c->busy[r] = false;
@@ -615,6 +620,7 @@ is_listed(PoolCheck *c, uint32 pageno)
 {
 	ZenPage    *page = &zen_pages[pageno];
 
+	Assert(pageno >= zen_pool.first_data_page && pageno < zen_pool.npages);
 	if (page->owned ? c->busy[page->owner.region] : !c->free_list_read)
 		return true;
 	return (c->listed[pageno / 64] >> (pageno % 64) & 1) != 0;
@@ -663,6 +669,7 @@ judge_pages_once(PoolCheck *c)
 	{
 		PageSuspect s = c->pages[i];
 
+		Assert(n <= i);
 		if (page_is_unchanged(&s) && page_fault(c, s.pageno) == s.what && page_is_unchanged(&s))
 			c->pages[n++] = s;
 	}
@@ -705,6 +712,7 @@ check_page(PoolCheck *c, uint32 pageno)
 		check_slot(c, pageno, n);
 	if (hash_get_num_entries(c->suspects) > MAX_SUSPECTS)
 		judge_slots(c);
+	Assert(c->npages <= MAX_SUSPECTS);
 	if (c->npages == MAX_SUSPECTS)
 		judge_pages(c);
 }
@@ -733,6 +741,7 @@ zen_verify_pool(PG_FUNCTION_ARGS)
 	MemoryContext old;
 
 	zen_gate();
+	ZenAssertNotInEpoch();
 	zen_report_begin(&c.report, fcinfo);
 	c.context = AllocSetContextCreate(CurrentMemoryContext, "zen verify pool", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(c.context);

@@ -57,6 +57,7 @@ fail(ZenFault *fault, const char *kind, ZenSlot slot, const char *fmt,...)
 {
 	va_list		args;
 
+	Assert(kind != NULL);
 	fault->kind = kind;
 	fault->slot = slot;
 	va_start(args, fmt);
@@ -72,6 +73,7 @@ check_owner(const Expected *e, ZenSlot slot, ZenFault *fault)
 	ZenTupleHeader h;
 	uint32		owner;
 
+	ZenAssertInEpoch();
 	if (!zen_page_holds(slot))
 		return fail(fault, "map", slot, "the map leads to where no slot is");
 	owner = zen_pages[zen_slot_page(slot)].owner.htable;
@@ -128,6 +130,7 @@ check_no_row(const Expected *e, uint64 w, ZenFault *fault)
 	ZenSlot		slot = zen_word_ref(w);
 	bool		counts = (w & ZEN_WORD_STALE) != 0;
 
+	Assert(zen_word_state(w) <= ZEN_WORD_DYING && e->deleted);
 	if (slot == InvalidZenSlot)
 		return !counts || fail(fault, "stale", slot, "older versions are counted, but no tombstone is kept");
 	if (!counts)
@@ -142,6 +145,7 @@ check_no_row_locked(const Expected *e, ZenWord *word, uint64 w, ZenFault *fault)
 	uint64		now;
 	bool		sound;
 
+	ZenAssertNoWordLocked();
 	if (check_no_row(e, w, fault))
 		return true;
 	now = zen_word_lock(word);
@@ -162,6 +166,7 @@ check_committed(const Expected *e, ZenVersion *v, uint64 *newer_cts, ZenFault *f
 
 	if (slot == InvalidZenSlot)
 		return true;
+	Assert(zen_version_state(v) == ZEN_XID_COMMITTED);
 	own.code = v->code;
 	own.deleted = (zen_version_flags(v) & ZEN_V_TOMBSTONE) != 0;
 	if (!check_slot(&own, slot, fault))
@@ -237,6 +242,8 @@ check_chain(const Expected *e, ZenVersion *head, const ZenSpilledChain *space, Z
 	bool		newest = true;
 	uint32		n = 0;
 
+	ZenAssertInEpoch();
+	Assert(head != NULL);
 	for (ZenVersion *v = head; v != NULL; v = v->older)
 	{
 		if (n == MAX_CHAIN || !is_within(v, space))
@@ -271,6 +278,8 @@ check_word_once(const Expected *e, ZenWord *word, uint64 *read, ZenFault *fault)
 	ZenVersion *head;
 	uint64		w = zen_word_read(word);
 
+	ZenAssertInEpoch();
+	ZenAssertNoWordLocked();
 	*read = w;
 	switch (zen_word_state(w))
 	{
@@ -322,6 +331,8 @@ zen_verify_word(ZenHTable *ht, uint64 tidno, ZenFault *fault)
 	bool		sound = true;
 	ZenWord    *word;
 
+	Assert(ht->idx > 0);
+
 	/*
 	 * COPY FREEZE and REFRESH write rows into a table of their own that count
 	 * as committed at once: nothing is known of them before the table is
@@ -365,6 +376,7 @@ newest_cts(uint64 w)
 {
 	uint64		newest = 0;
 
+	ZenAssertInEpoch();
 	/* a spilled version is newer than what it replaces */
 	if (zen_word_state(w) != ZEN_WORD_ENTRY)
 		return zen_word_ref(w) == 0 ? 0 : zen_tuple_header(zen_word_ref(w)).word0 & ZEN_CTS_MASK;
@@ -472,6 +484,8 @@ leads_to(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenSlot slot)
 	uint64		w;
 	ZenVersion *v = zen_word_chain(ht, tidno, word, &w, &space);
 
+	ZenAssertInEpoch();
+	Assert(slot != InvalidZenSlot);
 	if (v == NULL)
 		return zen_word_ref(w) == slot;
 	for (; v != NULL; v = v->older)
