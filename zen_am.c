@@ -84,7 +84,7 @@ zen_at_exit(int code, Datum arg)
 	zen_recovery_shutdown();
 }
 
-/* What becomes of retired objects, by kind. */
+/* The release of retired objects, by kind. */
 static void (*const release[ZEN_RETIRED_KINDS]) (ZenRetired *object) =
 {
 	[ZEN_RETIRED_VERSION] = zen_version_release,
@@ -125,7 +125,7 @@ zen_shmem_startup(void)
 	on_shmem_exit(zen_at_exit, (Datum) 0);
 }
 
-/* What the worker does once the pool is recovered; false: it must come again. */
+/* The worker's task once the pool is recovered; false: it must come again. */
 static bool
 zen_after_recovery(void)
 {

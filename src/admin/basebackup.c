@@ -1,8 +1,8 @@
 /*
  * basebackup.c -- physical copies do not hold zen tables: say so when one begins.
  *
- * pg_basebackup, standbys and archives get files and WAL, and zen tables are in neither.  The restored server is missing
- * them, which is late to hear of it.  So the server log has a warning
+ * pg_basebackup, standbys and archives get files and WAL, and zen tables are in neither.  The restored server is
+ * missing them, which is late to hear of it.  So the server log has a warning
  *
  * - when a client connects for physical replication: what it will ask for is not known yet, but no answer can hold
  *   a zen table;

@@ -1,10 +1,10 @@
 /*
- * extension.c -- what zen as a mere default means for the tables of extensions: nothing.
+ * extension.c -- zen as a mere default means nothing for the tables of extensions.
  *
- * Code of extensions reads their catalogs with heap's functions, which crash on any other table.  Whoever made
- * zen the default meant tables of users.  So while a script runs, heap is the default; USING zen in the script still
- * means zen.  As it is the setting that changes, it does not matter how the script makes its tables: statements, functions,
- * DO, C code; and partitions, since 17, still follow their parents.
+ * Code of extensions reads their catalogs with heap's functions, which crash on any other table.  An operator who
+ * made zen the default meant tables of users.  So while a script runs, heap is the default; USING zen in the script
+ * still means zen.  As it is the setting that changes, it does not matter how the script makes its tables:
+ * statements, functions, DO, C code; and partitions, since 17, still follow their parents.
  */
 #include "admin/extension.h"
 

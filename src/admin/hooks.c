@@ -1,13 +1,22 @@
 /*
  * hooks.c -- object access, utility and executor hooks.
  *
- * object access: an index on a zen table becomes unlogged before it is built; a dropped relation or database takes its
- * HTables along; a relation that tools have given the file of a zen table is not dropped; who begins a base backup hears
- * what will not be in it.
- * utility: temporary and unlogged tables, and those of extensions, fall back to heap when zen is only the default;
- * databases that hold zen tables are not copied or moved; COMMIT PREPARED and ROLLBACK PREPARED reach zen; indexes that a
- * command has built as logged ones are repaired after it, or before commit; what logical replication does not carry is said.
- * executor: tables that a plan writes have their indexes first; bitmap heap scans must not prefetch from a table's main fork, which zen tables do not have.
+ * Object access:
+ * - an index on a zen table becomes unlogged before it is built;
+ * - a dropped relation or database takes its HTables along;
+ * - a relation that tools have given the file of a zen table is not dropped;
+ * - a client that begins a base backup hears that zen tables will not be in it.
+ *
+ * Utility statements:
+ * - temporary and unlogged tables, and those of extensions, fall back to heap when zen is only the default;
+ * - databases that hold zen tables are not copied or moved;
+ * - COMMIT PREPARED and ROLLBACK PREPARED reach zen;
+ * - indexes that a command has built as logged ones are repaired after it, or before commit;
+ * - a table that a publication names, but cannot send, is reported.
+ *
+ * Executor:
+ * - tables that a plan writes have their indexes first;
+ * - bitmap heap scans must not prefetch from the main fork, which has no contents for a zen table.
  */
 #include "base/compat.h"
 
@@ -84,7 +93,7 @@ relation_created(Oid relid)
 		zen_index_set_unlogged(relid);
 }
 
-/* Only what is zen's waits for recovery. */
+/* Only a relation of zen waits for recovery. */
 static void
 relation_dropped(Oid relid)
 {
@@ -278,8 +287,8 @@ check_alter_table(AlterTableStmt *stmt)
 }
 
 /*
- * pg_upgrade, and pg_upgrade --check, load all libraries of the old cluster into the new one and report what fails: the
- * first moment at which to say that this cluster could not have the rows.
+ * pg_upgrade, and pg_upgrade --check, load all libraries of the old cluster into the new one and report each failure.
+ * This is the first moment at which to say that this cluster could not have the rows.
  */
 static void
 check_load(LoadStmt *stmt)
@@ -381,7 +390,9 @@ is_recovered(void)
 	return true;
 }
 
-/* What a statement has left to be done or judged; also before commit, for what was done by other ways than statements. */
+/*
+ * The work and the judgement that a statement leaves.  Also before commit, for changes made without a statement.
+ */
 static void
 finish_statement(void)
 {
@@ -453,8 +464,8 @@ stop_prefetch(PlanState *state, void *context)
 }
 
 /*
- * The tables that a plan writes pass their gates before the executor opens their indexes: one that must be rebuilt while others
- * may use it (zenam_reindex.c) must not be open here.  The planner has locked them.
+ * The tables that a plan writes pass their gates before the executor opens their indexes: one that must be rebuilt
+ * while others may use it (zenam_reindex.c) must not be open here.  The planner has locked them.
  */
 static void
 enter_targets(PlannedStmt *stmt)

@@ -8,14 +8,14 @@
  * - a table is created or becomes a zen table;
  * - a table moves to another schema, or is attached to a partitioned table.
  *
- * The object access hook sees all of that, whoever does it, but before the new catalog rows are visible.  So it
- * remembers the object, and the end of the statement, or of the transaction, looks at it.  What an earlier configuration has
- * allowed can still be altered: a relation whose access method and schema are as before joins nothing, and a publication
- * that has a new name or owner sends what it did.
+ * The object access hook sees all of that, by whatever means it is done, but before the new catalog rows are visible.
+ * So it remembers the object, and the end of the statement, or of the transaction, looks at it.  A pair that an
+ * earlier configuration has allowed can still be altered.  A relation whose access method and schema are as before
+ * joins nothing.  A publication that has only a new name or owner sends the same as before.
  *
- * While wal_level is too low for decoding, nothing is decoded and PostgreSQL says so itself.  If it is raised later, changes
- * of published zen tables are refused (table/zenam_publish.c).  A first copy to a subscriber is refused at any time: it would
- * make a table look replicated that never changes again.
+ * While wal_level is too low for decoding, nothing is decoded and PostgreSQL says so itself.  If it is raised later,
+ * changes of published zen tables are refused (table/zenam_publish.c).  A first copy to a subscriber is refused at
+ * any time: it would make a table look replicated that never changes again.
  */
 #include "base/compat.h"
 
@@ -39,7 +39,7 @@
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 
-/* What a command has created or altered. */
+/* An object that a command has created or altered. */
 typedef struct Note
 {
 	Oid			class;			/* pg_class or one of publications' catalogs */
@@ -81,7 +81,7 @@ remember(const Note *note)
 	MemoryContextSwitchTo(old);
 }
 
-/* A relation is altered: what is visible of it is still the old row. */
+/* A relation is altered: its old row of pg_class is still the visible one. */
 static void
 relation_altered(Oid relid)
 {
@@ -180,7 +180,10 @@ is_renamed_or_given(const Note *note, Form_pg_publication form)
 	return strcmp(NameStr(note->name), NameStr(form->pubname)) != 0 || note->owner != form->pubowner;
 }
 
-/* The publication that an object of publications' catalogs belongs to; InvalidOid if it is gone, or sends what it did. */
+/*
+ * The publication that an object of publications' catalogs belongs to; InvalidOid if it is gone, or sends the same as
+ * before.
+ */
 static Oid
 publication_of_object(const Note *note)
 {

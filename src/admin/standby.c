@@ -1,10 +1,10 @@
 /*
  * standby.c -- zen tables that the catalogs name and the pool lacks.
  *
- * Rows of zen tables are in the pool and not in the WAL.  A server that has replayed another server's WAL, a standby or a
- * base backup, therefore has the catalogs' word for tables without having their rows.  Their use is an error.  That comes
- * too late for who promotes a standby in order to drop on the primary what the standby has, so pg_promote() is an error
- * already.  Other ways to promote a server ask no extension: for them the log says which tables are lacking.
+ * Rows of zen tables are in the pool and not in the WAL.  A server that has replayed another server's WAL, a standby
+ * or a base backup, therefore has the catalogs' word for tables without having their rows.  Their use is an error.
+ * That comes too late for an operator who promotes a standby and then drops on the primary all that the standby has.
+ * So pg_promote() is an error already.  Other ways to promote a server ask no extension: for them the log says which tables are lacking.
  *
  * pg_class and pg_am of databases other than the session's are read through shared buffers without a relcache entry, as
  * CREATE DATABASE does it.
@@ -175,8 +175,8 @@ search_database(Search *search)
 }
 
 /*
- * How many zen tables does the database lack?  What is dropped or moved meanwhile is lacking in one search and not in the
- * next, whose snapshot is newer.
+ * How many zen tables does the database lack?  A table that is dropped or moved meanwhile is lacking in one search
+ * and not in the next, whose snapshot is newer.
  */
 static int
 count_lacking(Oid db, Oid spc, bool all)

@@ -2,15 +2,16 @@
  * statements.c -- counters by statement, for zen_stat_statements().
  *
  * As in pg_stat_statements, whose query ids are used, an entry stands for one statement of one user in one database,
- * constants left out.  Statements that a client sends are counted, with all that functions and triggers do in them; so are
- * COPY and other utility statements.
+ * constants left out.  Statements that a client sends are counted, with all that functions and triggers do in them;
+ * so are COPY and other utility statements.
  *
- * A transaction's rows are written when it commits.  What the commit costs is counted for the last statement that has
- * changed or locked rows of zen tables in it: exact for a transaction of one statement.  Parallel workers count for the
- * statement that has started them.
+ * A transaction's rows are written when it commits.  The cost of the commit is counted for the last statement that
+ * has changed or locked rows of zen tables in it: exact for a transaction of one statement.  Parallel workers count
+ * for the statement that has started them.
  *
- * Counting is off by default: a statement then costs a test, and what runs when a function turns it on counts by itself.  While it is on, a statement and its commit cost a look-up
- * each in a shared hash table, under a shared lock, and an addition under the entry's spinlock.
+ * Counting is off by default: a statement then costs a test.  When a function turns it on, the statements that run
+ * within count by themselves.  While it is on, a statement and its commit cost a look-up each in a shared hash table,
+ * under a shared lock, and an addition under the entry's spinlock.
  */
 #include "admin/statements.h"
 
@@ -113,7 +114,7 @@ drop_some(void)
 	pfree(all);
 }
 
-/* A new entry, or the one that somebody has made meanwhile.  Under the lock, exclusive. */
+/* A new entry, or the one that another process has made meanwhile.  Under the lock, exclusive. */
 static Statement *
 enter_statement(const StatementKey *key)
 {
@@ -134,7 +135,7 @@ enter_statement(const StatementKey *key)
 }
 
 /*
- * Count what has happened since before, with so many calls.  At the end of a transaction nothing may fail: then an entry that
+ * Add the counts since before, with so many calls.  At the end of a transaction nothing may fail: then an entry that
  * is not there any more is not made again.
  */
 static void
@@ -205,7 +206,7 @@ end(const Running *run, uint64 calls)
 	last_end = zen_cost_now();
 }
 
-/* Of a statement that the executor runs: what it runs within does not count by itself. */
+/* Of a statement that the executor runs: the statements within do not count by themselves. */
 static void
 begin_if_counted(Running *run, uint64 queryid)
 {
@@ -329,7 +330,7 @@ utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUtilityCon
 
 /* ---------- the end of a transaction ---------- */
 
-/* Runs after zen's own callback: what has been counted since the last statement is the commit's, or the rollback's. */
+/* Runs after zen's own callback: the counts since the last statement are the commit's, or the rollback's. */
 static void
 xact_callback(XactEvent event, void *arg)
 {

@@ -1,10 +1,11 @@
 /*
  * swapped.c -- tools that exchange the files of two relations in pg_class by themselves.
  *
- * pg_repack and its kind make a copy of a table, let the two exchange their file numbers, and drop the copy, with the old
- * rows.  They update pg_class without a hook and leave relam where it is.  If the copy is a heap table, then the zen table
- * has a file of heap's, and the heap table has the number by which the pool knows the rows.  Those must not go with it: it is
- * not dropped, truncated or altered before relam is put right by hand, which gives both tables their rows back.
+ * pg_repack and its kind make a copy of a table, let the two exchange their file numbers, and drop the copy, with the
+ * old rows.  They update pg_class without a hook and leave relam where it is.  If the copy is a heap table, then the
+ * zen table has a file of heap's, and the heap table has the number by which the pool knows the rows.  Those rows
+ * must not go with it: the heap table is not dropped, truncated or altered before relam is put right by hand.  That
+ * gives both tables their rows back.
  *
  * It does not come to that with pg_repack: copies that it makes of zen tables are zen tables.
  */

@@ -1,13 +1,13 @@
 /*
  * views.c -- the SQL functions that show what zen is doing.
  *
- * zen--1.0.sql declares each function with its columns, and says what they mean; the functions here fill those columns
- * in that order, and check number and types, so that a library and an SQL file of different versions are
- * noticed.
+ * zen--1.0.sql declares each function with its columns, and explains them.  The functions here fill those columns in
+ * that order.  They check number and types, so that a library and an SQL file of different versions are noticed.
  *
- * What can be read at any time is shown at any time: zen_recovery(), zen_stat() and zen_pool() do not wait for recovery,
- * and columns that mean nothing before its end are null until then.  Nothing here takes a lock that a writer would
- * feel: counters and sizes are read while they change, and may be a moment old or not quite of the same moment.
+ * A value that can be read at any time is shown at any time: zen_recovery(), zen_stat() and zen_pool() do not wait
+ * for recovery, and columns that mean nothing before its end are null until then.  Nothing here takes a lock that a
+ * writer would feel: counters and sizes are read while they change, and may be a moment old or not quite of the same
+ * moment.
  */
 #include "base/compat.h"
 
@@ -398,7 +398,7 @@ zen_recovery_info(PG_FUNCTION_ARGS)
 
 /* ---------- zen_htables ---------- */
 
-/* What identifies an HTable, copied under the directory's lock. */
+/* The identity of an HTable, copied under the directory's lock. */
 typedef struct Listed
 {
 	ZenHTable  *ht;

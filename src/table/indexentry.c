@@ -1,8 +1,8 @@
 /*
  * indexentry.c -- the entry that an index has for a row of a zen table.
  *
- * The executor forms entries of rows that it writes.  Index builds, their validation and zen_verify() form them here: from
- * the row in a slot, by the predicate and the expressions of the index.
+ * The executor forms entries of rows that it writes.  Index builds, their validation and zen_verify() form them here:
+ * from the row in a slot, by the predicate and the expressions of the index.
  */
 #include "table/indexentry.h"
 

@@ -1,16 +1,17 @@
 /*
  * indexvacuum.c -- VACUUM of one index, and giving it up.
  *
- * A scan of a btree stays on its page, with a pin, while it hands out the rows of it, and keeps the pin from one FETCH to the
- * next.  Of an index that writes WAL it would let go; none of zen's does.  VACUUM waits for the pin, and the deadlock detector
- * does not know of it.  So idle cursors could take all autovacuum workers, or wait, in turn, for the lock of VACUUM.
+ * A scan of a btree stays on its page, with a pin, while it hands out the rows of it, and keeps the pin from one
+ * FETCH to the next.  Of an index that writes WAL it would let go; none of zen's does.  VACUUM waits for the pin, and
+ * the deadlock detector does not know of it.  So idle cursors could take all autovacuum workers, or wait, in turn,
+ * for the lock of VACUUM.
  *
- * The wait is in the index's code.  A timer looks whether the process is in it, and after zen.vacuum_pin_timeout of nothing
- * else cancels the statement: the wait ends with an error, as for pg_cancel_backend().  The index works in a
+ * The wait is in the index's code.  A timer looks whether the process is in it, and after zen.vacuum_pin_timeout of
+ * nothing else cancels the statement: the wait ends with an error, as for pg_cancel_backend().  The index works in a
  * subtransaction, which frees its pins and locks; the error goes no further.
  *
- * Why half a pass does no harm: an index may lack entries of dead rows at any time, and the TIDs of these stay DYING until a
- * VACUUM has been through all indexes (zenam_maint.c).  An index takes a cancel in its VACUUM from any user.
+ * Why half a pass does no harm: an index may lack entries of dead rows at any time, and the TIDs of these stay DYING
+ * until a VACUUM has been through all indexes (zenam_maint.c).  An index takes a cancel in its VACUUM from any user.
  */
 #include "table/indexvacuum.h"
 
@@ -38,7 +39,7 @@ static void
 look(void)
 {
 	looks = *(volatile uint32 *) &MyProc->wait_event_info == ZEN_WAIT_BUFFER_PIN ? looks + 1 : 0;
-	/* another cancel is on its way: it shall be what it is */
+	/* another cancel is on its way: it must not be taken for the timer's */
 	if (looks < LOOKS || given_up || QueryCancelPending)
 		return;
 	given_up = true;
@@ -70,7 +71,7 @@ start_timer(void)
 		enable_timeout_every(timer(), TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ms), ms);
 }
 
-/* noticed: an error has come of a cancel.  Of the timer's, which nobody has noticed, none shall. */
+/* noticed: an error has come of a cancel.  A cancel of the timer that no error has come of is taken back. */
 static void
 stop_timer(bool noticed)
 {

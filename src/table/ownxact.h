@@ -12,8 +12,8 @@ extern bool zen_own_snapshot(void);
 /*
  * zen_own_transaction -- do work(arg) in a transaction of its own, with an active snapshot.
  *
- * The process is connected and in no transaction, before and after.  Never throws: *error is NULL if all went well, else the
- * error, in the caller's memory context.  The error was reported then, and the transaction aborted.
+ * The process is connected and in no transaction, before and after.  Never throws: *error is NULL if all went well,
+ * else the error, in the caller's memory context.  The error was reported then, and the transaction aborted.
  */
 extern void zen_own_transaction(void (*work) (void *), void *arg, ErrorData **error);
 

@@ -1,13 +1,13 @@
 /*
  * reindexworker.c -- which tables are to be rebuilt after a crash, and the background worker that rebuilds them.
  *
- * One worker per database goes through the HTables of the database, and opens each table that is not sound.  The rebuild
- * itself is in zenam_reindex.c: any backend that comes to a table first does the same.
+ * One worker per database goes through the HTables of the database, and opens each table that is not sound.  The
+ * rebuild itself is in zenam_reindex.c: any backend that comes to a table first does the same.
  *
- * An index that cannot be rebuilt must not keep its table from being used.  A unique one may find two rows with one key,
- * if the medium has lost a tombstone; the function in an expression may fail on rows that it has accepted before.  The
- * worker marks such an index as not valid, which is the state that a failed CREATE INDEX CONCURRENTLY leaves, and says so.
- * REINDEX makes it valid again.  An error that may pass is met TRIES times before.
+ * An index that cannot be rebuilt must not keep its table from being used.  A unique one may find two rows with one
+ * key, if the medium has lost a tombstone.  The function in an expression may fail on rows that it has accepted
+ * before.  The worker marks such an index as not valid, which is the state that a failed CREATE INDEX CONCURRENTLY
+ * leaves, and says so.  REINDEX makes it valid again.  An error that may pass is met TRIES times before.
  */
 #include "table/reindexworker.h"
 
@@ -61,14 +61,18 @@ is_to_be_rebuilt(Oid relid)
 	return ht != NULL && !zen_reindex_is_sound(ht);
 }
 
-/* Rebuild the indexes of a relation, if it is there and nobody prepared has it. */
+/* Rebuild the indexes of a relation, if it is there and no prepared transaction has it locked. */
 static void
 reindex_relation_now(Oid relid)
 {
 	Relation	rel = NULL;
 
 	Assert(IsTransactionState());
-	/* it may stay prepared for long: the next who needs the table waits */
+
+	/*
+	 * the transaction may stay prepared for long: the next process that needs
+	 * the table waits for it
+	 */
 	if (OidIsValid(relid) && !zen_reindex_held_by_prepared(relid, AccessShareLock))
 		rel = try_relation_open(relid, AccessShareLock);
 	if (rel == NULL)
@@ -86,8 +90,8 @@ zen_reindex_relation(Oid relid)
 }
 
 /*
- * An HTable that no row of pg_class leads to is reported and left as it is.  One that is being created, moved or dropped
- * is not meant: its transaction says so in the entry before it commits.
+ * An HTable that no row of pg_class leads to is reported and left as it is.  One that is being created, moved or
+ * dropped is not meant: its transaction says so in the entry before it commits.
  */
 static void
 report_unknown(ZenHTable *ht)
@@ -170,11 +174,10 @@ is_lasting(ErrorData *error)
 	}
 }
 
-/* What this worker could not build, and how often it has tried. */
+/* An index that this worker could not build, and how often it has tried. */
 typedef struct Failure
 {
-	Oid			index;			/* InvalidOid: of the table, nobody knows
-								 * which */
+	Oid			index;			/* InvalidOid: of the table, not known which */
 	ZenHTable  *ht;
 	int			tries;
 } Failure;
@@ -208,7 +211,8 @@ typedef enum Outcome
 {
 	DONE,
 	LATER,						/* worth another try */
-	LEFT						/* the next who needs it will be told again */
+	LEFT						/* the next process that needs it gets the
+								 * error again */
 } Outcome;
 
 /* Rebuild one table, without those of its indexes that cannot be. */

@@ -7,11 +7,11 @@
 #include "base/compat.h"
 
 /*
- * zen_reindex_relation -- zen_reindex_table() for a relation that is neither open nor locked; nothing if it is gone or no zen table, or if a
- * prepared transaction has it locked.  Takes no lock unless there is something to rebuild.
+ * zen_reindex_relation -- zen_reindex_table() for a relation that is neither open nor locked; nothing if it is gone
+ * or no zen table, or if a prepared transaction has it locked.  Takes no lock unless there is something to rebuild.
  *
- * Run before commands that lock or replace indexes of the table: they would hold what the rebuild waits for, or rebuild into
- * files that their own abort takes away.  In a transaction.
+ * Run before commands that lock or replace indexes of the table.  Such a command would hold a lock that the rebuild
+ * waits for, or rebuild into files that its own abort takes away.  In a transaction.
  */
 extern void zen_reindex_relation(Oid relid);
 

@@ -1,12 +1,12 @@
 /*
  * zenam_change.c -- one change of a row of an open table: attempts, and waiting between them.
  *
- * Thin over row/rowchange.c, which judges and applies one attempt, and knows no Relation.  A change that another transaction
- * stands in the way of waits here, in heap's manner: the heavyweight tuple lock first, so that waiters queue fairly, then
- * the other transaction's end.  No lock of zen is held meanwhile, and no epoch.
+ * Thin over row/rowchange.c, which judges and applies one attempt, and knows no Relation.  A change that another
+ * transaction stands in the way of waits here, in heap's manner: the heavyweight tuple lock first, so that waiters
+ * queue fairly, then the other transaction's end.  No lock of zen is held meanwhile, and no epoch.
  *
- * This file knows nothing of toasting and of slots: it is what the toaster writes chunks with, and what zenam_dml.c
- * changes whole rows with.  It sees to the gate, to the exclusive stage, to large transactions and to predicate locks.
+ * This file knows nothing of toasting and of slots: the toaster writes chunks with it, and zenam_dml.c changes rows
+ * with it.  It sees to the gate, to the exclusive stage, to large transactions and to predicate locks.
  */
 #include "table/zenam_change.h"
 
@@ -30,7 +30,7 @@
 
 /* ---------- tuples ---------- */
 
-/* See the MinimalTuple inside a heap tuple; what precedes it in the header is scratch. */
+/* The header before the MinimalTuple is scratch. */
 MinimalTuple
 zenam_change_view(HeapTuple tuple)
 {
@@ -111,8 +111,8 @@ could_not_lock(Relation rel)
 /*
  * Wait for xid's end.  False if the policy is to skip; throws if it is to fail.
  *
- * Who waits first comes first, by the tuple lock.  But a transaction that has locked the row already does not queue up: the
- * holder of the tuple lock may be waiting for it.
+ * The first to wait comes first, by the tuple lock.  But a transaction that has locked the row already does not queue
+ * up: the holder of the tuple lock may be waiting for it.
  */
 static bool
 wait_for(ZenWaiter *w, TransactionId xid, bool queue)
@@ -177,8 +177,8 @@ zenam_change_attempt(ZenChange *c, ZenWaiter *w, TM_Result (*try) (ZenChange *))
 }
 
 /*
- * SSI: who has read the version that was just replaced?  Readers lock it before they read again, so whoever is not found
- * here will find the new version: the check comes after the change.
+ * The check comes after the change: a reader locks the version before it reads again, so a reader that is not found
+ * here will find the new version.
  */
 void
 zenam_change_conflicts(Relation rel, ItemPointer tid)

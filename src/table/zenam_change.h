@@ -13,7 +13,7 @@
 #include "storage/lmgr.h"
 #include "utils/rel.h"
 
-/* How to wait for a row, and what has been taken on the way. */
+/* How to wait for a row, and whether the tuple lock was taken on the way. */
 typedef struct ZenWaiter
 {
 	Relation	rel;
@@ -37,14 +37,14 @@ extern void zenam_change_mark(HeapTuple tuple, ItemPointer tid, CommandId cid);
  */
 extern void zenam_change_insert(Relation rel, HeapTuple tuple, CommandId cid, int options, uint32 spec_token);
 
-/* zenam_change_begin -- a change of the version at tid; the caller fills in what it changes.  Passes the gate. */
+/* zenam_change_begin -- a change of the version at tid; the caller fills in the new contents.  Passes the gate. */
 extern ZenChange zenam_change_begin(Relation rel, ItemPointer tid, CommandId cid, LockTupleMode mode, Snapshot crosscheck);
 
 /*
  * zenam_change_attempt -- attempt a change until its result is final; TM_WouldBlock if the waiter's policy is to skip.
  *
- * try: zen_row_lock or zenam_change_row.  Throws if the policy is to fail.  A tuple lock that was taken on the way is the
- * caller's until zenam_change_end_wait(), so that nobody overtakes it between two changes of one row.
+ * try: zen_row_lock or zenam_change_row.  Throws if the policy is to fail.  A tuple lock that was taken on the way is
+ * the caller's until zenam_change_end_wait(), so that no other waiter overtakes it between two changes of one row.
  */
 extern ZenWaiter zenam_change_waiter(Relation rel, ItemPointer tid, LockTupleMode mode, LockWaitPolicy policy, XLTW_Oper oper);
 extern TM_Result zenam_change_attempt(ZenChange *c, ZenWaiter *w, TM_Result (*try) (ZenChange *));
@@ -71,7 +71,10 @@ extern TM_Result zenam_change_delete(ZenChange *c, Relation rel, ItemPointer tid
 /* zen_simple_insert -- insert one row (no toasting, no indexes); sets tuple->t_self. */
 extern void zen_simple_insert(Relation rel, HeapTuple tuple, CommandId cid);
 
-/* zen_simple_delete -- delete the row version at tid, which nobody else can be changing; elog(ERROR) otherwise. */
+/*
+ * zen_simple_delete -- delete the row version at tid, which no other transaction can be changing; elog(ERROR)
+ * otherwise.
+ */
 extern void zen_simple_delete(Relation rel, ItemPointer tid, CommandId cid);
 
 #endif							/* ZENAM_CHANGE_H */

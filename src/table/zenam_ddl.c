@@ -1,9 +1,10 @@
 /*
  * zenam_ddl.c -- creation, truncation, move, rewrite and size of zen tables.
  *
- * A table's rows are in an HTable, which belongs to one relfilenode.  A new relfilenode, for TRUNCATE or a rewrite, is a
- * new HTable; a move (SET TABLESPACE) gives the HTable another name.  Both follow the fate of the transaction (txn/ddl.c).
- * CLUSTER and VACUUM FULL copy rows with their versions: snapshots of other transactions go on seeing them.
+ * A table's rows are in an HTable, which belongs to one relfilenode.  A new relfilenode, for TRUNCATE or a rewrite,
+ * is a new HTable; a move (SET TABLESPACE) gives the HTable another name.  Both follow the fate of the transaction
+ * (txn/ddl.c).  CLUSTER and VACUUM FULL copy rows with their versions: snapshots of other transactions go on seeing
+ * them.
  */
 #include "table/zenam_callbacks.h"
 
@@ -90,8 +91,8 @@ zenam_relation_set_new_filelocator(Relation rel, const RelFileLocator *newrlocat
 }
 
 /*
- * PostgreSQL truncates in place if this subtransaction has given the table a new relfilenode.  SET TABLESPACE does that too, but
- * moves neither zen's rows nor indexes: these are still those that a rollback needs.
+ * PostgreSQL truncates in place if this subtransaction has given the table a new relfilenode.  SET TABLESPACE does
+ * that too, but moves neither zen's rows nor indexes: these are still those that a rollback needs.
  */
 void
 zenam_relation_nontransactional_truncate(Relation rel)
@@ -234,7 +235,8 @@ zenam_relation_copy_for_cluster(Relation old_table, Relation new_table, Relation
 	Assert(copy.from != copy.to);
 	Assert(CheckRelationLockedByMe(old_table, AccessExclusiveLock, false));
 	copy.per_row = AllocSetContextCreate(CurrentMemoryContext, "zen copy", ALLOCSET_DEFAULT_SIZES);
-	(void) zen_horizon_look();	/* what everyone sees is copied as such */
+	(void) zen_horizon_look();	/* versions that every snapshot sees are
+								 * copied as such */
 	pgstat_progress_update_param(PROGRESS_CLUSTER_PHASE, old_index ?
 								 PROGRESS_CLUSTER_PHASE_INDEX_SCAN_HEAP : PROGRESS_CLUSTER_PHASE_SEQ_SCAN_HEAP);
 	if (old_index != NULL)
@@ -260,10 +262,10 @@ zenam_relation_size(Relation rel, ForkNumber fork)
 }
 
 /*
- * For the planner a page is 8 KB to be read, not a block of 64 TIDs: a page takes as many rows as one of heap, so that the
- * same table gets the same plans and cost settings mean the same.  TIDs without a row count, as dead space does in heap,
- * except at the end of the last block.  An index-only scan fetches every row by its TID, which costs what it costs in an
- * index scan, so no page counts as all-visible.
+ * For the planner a page is 8 KB to be read, not a block of 64 TIDs: a page takes as many rows as one of heap, so
+ * that the same table gets the same plans and cost settings mean the same.  TIDs without a row count, as dead space
+ * does in heap, except at the end of the last block.  An index-only scan fetches every row by its TID, at the same
+ * cost as an index scan, so no page counts as all-visible.
  */
 void
 zenam_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *tuples,

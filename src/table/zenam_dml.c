@@ -4,8 +4,8 @@
  * Thin over table/zenam_change.c, which attempts a change and waits for other transactions.  This file sees to slots,
  * toasting and statistics, and finds out which columns an update changes.
  *
- * Toasting an update deletes out-of-line values of the old row.  So the row is locked before: no other transaction may then
- * put a version in between that still needs them.
+ * Toasting an update deletes out-of-line values of the old row.  So the row is locked before: no other transaction
+ * may then put a version in between that still needs them.
  */
 #include "table/zenam_change.h"
 
@@ -160,8 +160,8 @@ columns_unchanged(TupleDesc desc, Bitmapset *columns, HeapTuple old, HeapTuple n
 /*
  * Which lock does the update need, and do indexes need to know the row under a new TID?
  *
- * Columns of summarizing indexes (BRIN) are no exception: who summarizes would find only the newer value under the row's
- * TID, and if the update is rolled back after that, its range would not have the older one.
+ * Columns of summarizing indexes (BRIN) are no exception.  A summary would have only the newer value under the row's
+ * TID.  If the update is rolled back after that, the range would not have the older value.
  */
 static void
 classify_update(Relation rel, HeapTuple old, HeapTuple new, ZenChange *c)
@@ -195,7 +195,7 @@ count_update(Relation rel, bool new_tid)
 
 	/*
 	 * the old version needs no VACUUM unless indexes hold its TID: take back
-	 * what core will count as dead
+	 * the one that core will count as dead
 	 */
 	if (!new_tid)
 		pgstat_update_heap_dead_tuples(rel, 1);

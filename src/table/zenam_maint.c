@@ -1,13 +1,14 @@
 /*
  * zenam_maint.c -- VACUUM, ANALYZE, index builds.
  *
- * VACUUM has one thing to do: make dead TIDs usable again.  Old versions and slots go without it (gc/collect.c).  It marks
- * DEAD words as DYING, lets every index remove what points to them (the test is one look at the word: no list of
- * TIDs has to fit into memory), and makes them UNUSED.  If it ends early, DYING words wait for the next one.
+ * VACUUM has one thing to do: make dead TIDs usable again.  Old versions and slots go without it (gc/collect.c).  It
+ * marks DEAD words as DYING, lets every index remove the entries that lead to them, and makes them UNUSED.  The test
+ * is one look at the word: no list of TIDs has to fit into memory.  If it ends early, DYING words wait for the next
+ * one.
  *
- * An index entry leads to a logical tuple, so an index build has one entry per tuple with a version that some snapshot may
- * still see.  Versions of one tuple agree in all columns that were indexed when they were written; a new index may
- * index others, so older versions mean a broken chain, as for heap.
+ * An index entry leads to a logical tuple, so an index build has one entry per tuple with a version that some
+ * snapshot may still see.  Versions of one tuple agree in all columns that were indexed when they were written.  A
+ * new index may index others, so older versions mean a broken chain, as for heap.
  */
 #include "table/zenam_callbacks.h"
 
@@ -96,7 +97,7 @@ is_live(ZenHTable *ht, uint64 tidno, ZenWord *word)
 	return live;
 }
 
-/* First pass: count, and mark what is dead. */
+/* First pass: count, and mark dead TIDs. */
 static void
 mark_dead(ZenHTable *ht, uint64 ntids, bool remove, VacuumCounts *counts)
 {
@@ -208,8 +209,8 @@ vacuum_indexes(Relation rel, Relation *indexes, int nindexes, const VacuumCounts
 }
 
 /*
- * zen freezes by itself, so its tables have neither xid nor multixact to show; but a rewrite of a table of any kind gives it
- * both, and as long as it has them VACUUM must raise them, or no xids are left some day.
+ * zen freezes by itself, so its tables have neither xid nor multixact to show.  But a rewrite of a table of any kind
+ * gives it both.  As long as it has them VACUUM must raise them, or no xids are left some day.
  */
 static void
 choose_frozen(Relation rel, TransactionId *xid, MultiXactId *multi)
@@ -219,9 +220,10 @@ choose_frozen(Relation rel, TransactionId *xid, MultiXactId *multi)
 }
 
 /*
- * VACUUM of all tables, and autovacuum, leave tables out: all of zen's when recovery has failed, and after a crash one whose
- * indexes are still to be rebuilt.  That is the worker's, which says what is wrong with it; and functions in its indexes may
- * not run here, where snapshots protect nothing (PROC_IN_VACUUM).  Tables named have come through admin/named.c before.
+ * VACUUM of all tables, and autovacuum, leave tables out: all of zen's when recovery has failed, and after a crash
+ * one whose indexes are still to be rebuilt.  Such a table is the worker's, which reports its errors; and functions
+ * in its indexes may not run here, where snapshots protect nothing (PROC_IN_VACUUM).  Tables named have come through
+ * admin/named.c before.
  */
 static bool
 leave_out(Relation rel)
@@ -278,7 +280,7 @@ zenam_relation_vacuum(Relation rel, struct VacuumParams *params, BufferAccessStr
 	mark_dead(ht, ntids, remove || nindexes == 0, &counts);
 	clean = vacuum_indexes(rel, indexes, nindexes, &counts, remove, bstrategy, elevel) && (remove || nindexes == 0);
 	free_dead(ht, ntids, clean);
-	/* the words of what is left stay DYING: autovacuum comes again */
+	/* the words that are left stay DYING: autovacuum comes again */
 	if (!clean)
 		counts.remaining += counts.dead;
 	Assert(!clean || remove || nindexes == 0);
@@ -332,7 +334,7 @@ zenam_scan_analyze_next_tuple(TableScanDesc sscan, TransactionId oldest_xmin, do
 
 /* ---------- index build ---------- */
 
-/* What a build does with a tuple. */
+/* The part that a tuple has in a build. */
 typedef struct BuildRow
 {
 	bool		index_it;

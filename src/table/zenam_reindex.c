@@ -1,22 +1,21 @@
 /*
  * zenam_reindex.c -- rebuild unlogged indexes in place after a crash.
  *
- * The state of a table is in ZenHTable.reindex: sound, to be rebuilt, being rebuilt.  Who rebuilds holds a heavyweight lock
- * meanwhile, for which the others wait, so the deadlock detector sees them.  On an error the table is to be rebuilt again,
- * and the next one tries.  The same flag is in NVM, so an unfinished rebuild is remembered over a restart.
+ * The state of a table is in ZenHTable.reindex: sound, to be rebuilt, being rebuilt.  The process that rebuilds holds
+ * a heavyweight lock meanwhile.  The others wait for that lock, so the deadlock detector sees them.  On an error the
+ * table is to be rebuilt again, and the next one tries.  The same flag is in NVM, so an unfinished rebuild is
+ * remembered over a restart.
  *
- * The rebuild is not transactional: it truncates each index to nothing and builds it into the same files.  It needs no lock
- * on the table beyond the caller's, since nobody else gets past the gate.
+ * The rebuild is not transactional: it truncates each index to nothing and builds it into the same files.  It needs
+ * no lock on the table beyond the caller's, since no other process gets past the gate.
  *
- * An index that a prepared transaction has created before the crash is as empty, but nobody can see it before that transaction
- * commits.  It has the table locked, against writers at least, and so long the flag in NVM stays set.  COMMIT PREPARED holds
- * all such tables until it has ended, and then leaves them to be rebuilt once more (zen_reindex_hold).
+ * An index that a prepared transaction has created before the crash is as empty, but no other transaction can see it
+ * before that one commits.  It has the table locked, against writers at least, and so long the flag in NVM stays set.
+ * COMMIT PREPARED holds all such tables until it has ended, and then leaves them to be rebuilt once more
+ * (zen_reindex_hold).
  *
- * src/README, "Index rebuild", tells of functions that read tables, and of dropped indexes that a rollback brings back.
- * An index that cannot be rebuilt must not keep its table from being used.  A unique one may find two rows with one key,
- * if the medium has lost a tombstone; the function in an expression may fail on rows that it has accepted before.  The
- * background worker marks such an index as not valid, which is what a failed CREATE INDEX CONCURRENTLY leaves, and says
- * so; REINDEX makes it valid again.  An error that may pass is met TRIES times before.
+ * src/README, "Index rebuild", tells of functions that read tables, and of dropped indexes that a rollback brings
+ * back.  An index that cannot be rebuilt is the background worker's (reindexworker.c).
  */
 #include "table/zenam_reindex.h"
 
@@ -88,7 +87,7 @@ static List *hopeless = NIL;	/* OIDs of indexes that are not valid and that
 								 * this worker could not build even so */
 
 /*
- * An index that is not valid is read by nobody and must not fail.  That of a toast table is of use even if it has two
+ * An index that is not valid has no readers and must not fail.  That of a toast table is of use even if it has two
  * entries for one chunk: only one value cannot be read.
  */
 static void
@@ -136,7 +135,10 @@ forget_own(XactEvent event, void *arg)
 		shrunk = own_tables = NIL;
 }
 
-/* With a drop, its lock goes; if there was one before, the index is there again, and what is rebuilt already stays so. */
+/*
+ * With a drop, its lock goes.  If the table was locked before, the index is there again, and indexes rebuilt already
+ * stay so.
+ */
 static void
 end_subxact(SubXactEvent event, SubTransactionId my_subid, SubTransactionId parent_subid, void *arg)
 {
@@ -185,8 +187,8 @@ zen_reindex_index_dropped(Oid table)
 /* ---------- one table ---------- */
 
 /*
- * Open an index to build it in place.  Nobody else has got past the gate, unless the table was sound before a prepared
- * transaction ended: then whoever reads it is waited for.
+ * Open an index to build it in place.  No other process has got past the gate, unless the table was sound before a
+ * prepared transaction ended: then its readers are waited for.
  */
 static Relation
 open_index(Rebuild *r, Oid indexoid)
@@ -218,8 +220,8 @@ rebuild_index(Rebuild *r, Oid indexoid)
 	Assert(under_way == r && !OidIsValid(r->index));
 
 	/*
-	 * nobody else can open it before that ends, and then all are rebuilt
-	 * again
+	 * no other transaction can open it before that one ends, and then all are
+	 * rebuilt again
 	 */
 	if (zen_reindex_held_by_prepared(indexoid, RowExclusiveLock))
 		return;
@@ -288,7 +290,7 @@ rebuild(Rebuild *r)
 	zen_restrict_search_path();
 	/* the other rows must stay readable: a damaged one is in no index */
 	set_for_rebuild("zen.skip_damaged_rows", "on", PGC_SUSET);
-	/* workers of a function's query would wait here for what this one does */
+	/* workers of a function's query would wait for this rebuild */
 	set_for_rebuild("max_parallel_workers_per_gather", "0", PGC_USERSET);
 	pushed = zen_own_snapshot();
 	foreach(lc, indexes)
@@ -391,7 +393,7 @@ leave(Rebuild *r)
 	ResetPlanCache();			/* plans without them */
 }
 
-/* The rebuild has failed, or this process is ending in the middle of it: someone else may try. */
+/* The rebuild has failed, or this process is ending in the middle of it: another process may try. */
 static void
 give_up(int code, Datum arg)
 {
@@ -461,7 +463,7 @@ zen_reindex_table(Relation rel, ZenHTable *ht)
 		LockRelease(&tag, ExclusiveLock, false);
 
 		/*
-		 * COMMIT PREPARED; or processes of one parallel query, whom the lock
+		 * COMMIT PREPARED; or processes of one parallel query, which the lock
 		 * does not keep apart
 		 */
 		wait_while_busy(ht);
@@ -523,7 +525,7 @@ hold(ZenHTable *ht)
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 	uint32		word = read_state(ht);
 
-	held = lappend(held, ht);	/* what can fail comes first */
+	held = lappend(held, ht);	/* the step that can fail comes first */
 	pg_atomic_write_u32(&zen_recovery->rebuilt_in_use, 1);
 	Assert(ht->in_use && ht->db == MyDatabaseId);
 	while (!pg_atomic_compare_exchange_u32(&ht->reindex, &word, (word | AGAIN) + HOLDER))

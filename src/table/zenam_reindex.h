@@ -1,8 +1,8 @@
 /*
  * zenam_reindex.h -- indexes after a crash.
  *
- * Indexes on zen tables are unlogged: a crash empties them.  They are rebuilt in place, from the rows, before anyone
- * can use the table: by the first backend that comes, and by a background worker for the others.
+ * Indexes on zen tables are unlogged: a crash empties them.  They are rebuilt in place, from the rows, before the
+ * table can be used: by the first backend that comes, and for the others by a background worker.
  */
 #ifndef ZENAM_REINDEX_H
 #define ZENAM_REINDEX_H
@@ -14,23 +14,29 @@
 #include "utils/rel.h"
 
 /*
- * zen_reindex_table -- rebuild the indexes of a table, or wait until someone has.
+ * zen_reindex_table -- rebuild the indexes of a table, or wait until another process has.
  *
- * The table is open and locked.  Returns at once if this process is rebuilding it already.  Throws what a build throws, and
- * ERRCODE_T_R_DEADLOCK_DETECTED where processes need each other's tables.
+ * The table is open and locked.  Returns at once if this process is rebuilding it already.  Throws the errors of a
+ * build, and ERRCODE_T_R_DEADLOCK_DETECTED where processes need each other's tables.
  */
 extern void zen_reindex_table(Relation rel, ZenHTable *ht);
 
-/* zen_reindex_is_passed -- are the indexes there, without waiting for anybody? */
+/* zen_reindex_is_passed -- are the indexes there for this transaction, without waiting? */
 extern bool zen_reindex_is_passed(ZenHTable *ht);
 
-/* zen_reindex_hide -- the planner is about to look at the table: if this process is rebuilding its indexes, it sees none. */
+/*
+ * zen_reindex_hide -- the planner is about to look at the table: if this process is rebuilding its indexes, it sees
+ * none.
+ */
 extern void zen_reindex_hide(Relation rel, ZenHTable *ht);
 
-/* zen_reindex_index_dropped -- this transaction drops an index of a zen table; its abort brings the index back as it is now. */
+/*
+ * zen_reindex_index_dropped -- this transaction drops an index of a zen table; its abort brings the index back as it
+ * is now.
+ */
 extern void zen_reindex_index_dropped(Oid table);
 
-/* zen_reindex_is_sound -- does nothing keep anybody from the indexes of the table? */
+/* zen_reindex_is_sound -- are the indexes of the table there for all, and not held? */
 static inline bool
 zen_reindex_is_sound(ZenHTable *ht)
 {
@@ -38,7 +44,8 @@ zen_reindex_is_sound(ZenHTable *ht)
 }
 
 /*
- * zen_reindex_blamed -- the index whose build has raised the last error since zen_reindex_blame_nobody(); InvalidOid: none has.
+ * zen_reindex_blamed -- the index whose build has raised the last error since zen_reindex_blame_nobody(); InvalidOid:
+ * none has.
  */
 extern void zen_reindex_blame_nobody(void);
 extern Oid	zen_reindex_blamed(void);
@@ -51,16 +58,18 @@ extern bool zen_reindex_is_given_up(Oid index);
 extern Oid	zen_reindex_relid(ZenHTable *ht);
 
 /*
- * zen_reindex_held_by_prepared -- has a prepared transaction from before the crash a lock on the table that excludes this
- * mode?
+ * zen_reindex_held_by_prepared -- has a prepared transaction from before the crash a lock on the table that excludes
+ * this mode?
  */
 extern bool zen_reindex_held_by_prepared(Oid relid, LOCKMODE mode);
 
 /*
- * zen_reindex_hold -- before COMMIT PREPARED: nobody gets to tables of which a prepared transaction from before the crash may
- * have created an index, which is empty since.  Waits for nobody.  In a transaction.  A process that ends lets go by itself.
+ * zen_reindex_hold -- before COMMIT PREPARED: close the gate of tables of which a prepared transaction from before
+ * the crash may have created an index, which is empty since.  Does not wait.  In a transaction.  A process that ends
+ * lets go by itself.
  *
- * zen_reindex_let_go -- after it, or if it has failed: their indexes are rebuilt once more by whoever comes first.  Never throws.
+ * zen_reindex_let_go -- after it, or if it has failed: their indexes are rebuilt once more by the first process that
+ * comes.  Never throws.
  */
 extern void zen_reindex_hold(void);
 extern void zen_reindex_let_go(void);

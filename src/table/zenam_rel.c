@@ -4,12 +4,14 @@
  * A zen table's rows are in its HTable, found by relfilenode and remembered in the relcache entry.  The way there leads
  * through the gate of recovery, and through the rebuild of the table's indexes after a crash.
  *
- * The main fork is a file without contents.  PostgreSQL stats it for pg_relation_size(), and advises the kernel to prefetch
- * from it when it analyzes.  So it exists and is extended, as a sparse file, to the size that the table has in blocks.
+ * The main fork is a file without contents.  PostgreSQL stats it for pg_relation_size(), and advises the kernel to
+ * prefetch from it when it analyzes.  So it exists and is extended, as a sparse file, to the size that the table has
+ * in blocks.
  *
- * Up to 17 the executor also prefetches for bitmap scans, from any block that the index names; where it checks a row again
- * (EvalPlanQual), no hook can stop it.  A block beyond the file's end is no error, but one in a segment that is not there is.
- * So a segment is made before anybody can find a TID there: by the inserter of the row, and after a crash by the scan.
+ * Up to 17 the executor also prefetches for bitmap scans, from any block that the index names; where it checks a row
+ * again (EvalPlanQual), no hook can stop it.  A block beyond the file's end is no error, but one in a segment that is
+ * not there is.  So a segment is made before a scan can find a TID there: by the inserter of the row, and after a
+ * crash by the scan.
  */
 #include "table/zenam_rel.h"
 
@@ -139,7 +141,7 @@ zen_rel_extend_file(Relation rel, BlockNumber nblocks)
 	if (nblocks == 0 || smgrnblocks(smgr, MAIN_FORKNUM) >= nblocks)
 		return;
 	memset(zero.data, 0, BLCKSZ);
-	/* one block at the end: what lies before is a hole */
+	/* one block at the end: the space before it is a hole */
 	smgrextend(smgr, MAIN_FORKNUM, nblocks - 1, zero.data, true);
 }
 
@@ -153,7 +155,7 @@ zen_rel_cover_block(Relation rel, BlockNumber block)
 		return;
 	Assert(cached == NULL || cached->ht == NULL || block < zen_tidmap_nblocks(cached->ht));
 	zen_rel_extend_file(rel, segments * RELSEG_SIZE + 1);
-	/* what may be invalidated meanwhile is only the memory of it */
+	/* an invalidation meanwhile takes only the memory of it away */
 	cached = rel->rd_amcache;
 	if (cached != NULL)
 		cached->segments = segments;

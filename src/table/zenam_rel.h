@@ -1,5 +1,5 @@
 /*
- * zenam_rel.h -- what a Relation is to zen: its HTable, its blocks, and the file that stands for them.
+ * zenam_rel.h -- a Relation as zen sees it: its HTable, its blocks, and the file that stands for them.
  */
 #ifndef ZENAM_REL_H
 #define ZENAM_REL_H
@@ -25,7 +25,7 @@ extern ZenHTable *zen_rel_htable_raw(Relation rel);
 extern bool zen_rel_is_zen(Relation rel);
 extern bool zen_relid_is_zen(Oid relid);
 
-/* Number of 64-TID blocks; what PostgreSQL takes for the number of pages. */
+/* Number of 64-TID blocks, which PostgreSQL takes for the number of pages. */
 extern BlockNumber zen_rel_nblocks(Relation rel);
 
 /* zen_rel_extend_file -- make the (empty, sparse) main fork as long as nblocks blocks. */
@@ -38,7 +38,10 @@ extern void zen_rel_extend_file(Relation rel, BlockNumber nblocks);
  */
 extern void zen_rel_cover_block(Relation rel, BlockNumber block);
 
-/* zen_locator_of -- the place of a relation's files, as its row of pg_class tells it; not of a temporary or shared one. */
+/*
+ * zen_locator_of -- the place of a relation's files, as its row of pg_class tells it; not of a temporary or shared
+ * one.
+ */
 extern RelFileLocator zen_locator_of(Form_pg_class form);
 
 /* Do two relations have the same files? */

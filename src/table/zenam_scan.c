@@ -72,7 +72,7 @@ typedef struct ZenIndexFetch
 
 static ZenPassed passed;		/* reused; see fetch() */
 
-/* What a read is for. */
+/* The purpose of a read. */
 typedef enum ReadKind
 {
 	READ_TABLE,					/* a scan of the table, whose predicate lock
@@ -110,8 +110,8 @@ note_conflicts(Relation rel, Snapshot snapshot)
 }
 
 /*
- * SSI: lock the version that was read, unless the whole table is.  Who replaces it conflicts with the reader; who replaces
- * its successor does not.
+ * SSI: lock the version that was read, unless the whole table is.  A writer that replaces it conflicts with the
+ * reader; one that replaces its successor does not.
  */
 static void
 lock_version(Relation rel, Snapshot snapshot, ZenRow *row)
@@ -171,7 +171,8 @@ free_rows(ZenScan *scan)
 }
 
 /*
- * Fetch the row at a TID of the current block; wanted: what else of the block will be read.  As fetch() with the same kind.
+ * Fetch the row at a TID of the current block; wanted: the TIDs of the block that will be read.  As fetch() with the
+ * same kind.
  */
 static bool
 fetch_in_block(ZenScan *scan, uint64 tidno, uint64 wanted, TupleTableSlot *slot, ReadKind kind)
@@ -259,8 +260,8 @@ zenam_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData 
 	scan->ht = zen_rel_htable_raw(rel);
 
 	/*
-	 * an index build reads the table to rebuild its indexes: everyone else
-	 * waits for that, but ANALYZE, which uses none
+	 * an index build reads the table to rebuild its indexes: all other
+	 * processes wait for that, but ANALYZE, which uses none
 	 */
 	if (!(flags & SO_TYPE_ANALYZE) && (snapshot == NULL || snapshot->snapshot_type != SNAPSHOT_ANY))
 		scan->ht = zen_rel_htable(rel);
@@ -542,7 +543,7 @@ zenam_scan_getnextslot_tidrange(TableScanDesc sscan, ScanDirection direction, Tu
 
 			/*
 			 * versions carry their code in the offset, so the exact bounds
-			 * are tested on what was found
+			 * are tested on the version that was found
 			 */
 			if (fetch_in_block(scan, tidno, PG_UINT64_MAX, slot, READ_RANGE) &&
 				ItemPointerCompare(&slot->tts_tid, &scan->mintid) >= 0 &&

@@ -2,8 +2,8 @@
  * zenam_slot.c -- the tuple table slot of zen tables.
  *
  * A HeapTupleTableSlot with a row buffer behind it: a fetched row is copied out of the engine once, into a buffer
- * that lives as long as the slot, in the form of a heap tuple with its system columns set.  So deforming, system columns
- * and copies are PostgreSQL's own heap-tuple code, and a scan allocates nothing per row.
+ * that lives as long as the slot.  There it has the form of a heap tuple with its system columns set.  So deforming,
+ * system columns and copies are PostgreSQL's own heap-tuple code, and a scan allocates nothing per row.
  */
 #include "table/zenam_slot.h"
 

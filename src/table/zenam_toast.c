@@ -1,17 +1,18 @@
 /*
  * zenam_toast.c -- the toaster: long values compressed, cut into chunks, kept in a zen toast table.
  *
- * What is compressed or moved out, and when, is as for heap: the same thresholds, the same order, PostgreSQL's own code
- * to choose and to compress (access/toast_helper.h).  Its code that saves and deletes values knows heap only, so that
- * part is done here: a chunk is an ordinary row of an ordinary zen table, written by zen_simple_insert(), entered into
- * the toast table's indexes, and made durable, undone and collected like any other row.
+ * Values are compressed and moved out as for heap: the same thresholds, the same order, PostgreSQL's own code to
+ * choose and to compress (access/toast_helper.h).  Its code that saves and deletes values knows heap only, so that
+ * part is done here: a chunk is an ordinary row of an ordinary zen table, written by zen_simple_insert(), entered
+ * into the toast table's indexes, and made durable, undone and collected like any other row.
  *
  *	- A value belongs to one row version.  An update keeps the values that it does not change; those that it does, and
  *	  all values of a deleted row, are deleted in the same transaction.
- *	- Chunks are read with a toast snapshot, which sees deleted rows: whoever can see a row version can read its
- *	  values, since chunks are collected under the same horizon as the version (R12).
- *	- A value id must be new to everything that a toast snapshot can see, and is looked for with one.  SnapshotAny, which
- *	  GetNewOidWithIndex() uses, would not do: zen answers it with the newest version, which may be a tombstone.
+ * - Chunks are read with a toast snapshot, which sees deleted rows: a reader that can see a row version can read its
+ *   values, since chunks are collected under the same horizon as the version (R12).
+ *	- A value id must be new to everything that a toast snapshot can see, and is looked for with one.  SnapshotAny,
+ *	  which GetNewOidWithIndex() uses, would not do: zen answers it with the newest version, which may be a
+ *	  tombstone.
  *	- Chunks are never speculative, only the row that they belong to is.
  */
 #include "table/zenam_toast.h"
@@ -90,8 +91,8 @@ open_toast_table(ToastTable *t, Relation rel, LOCKMODE lockmode)
 	Assert(CheckRelationLockedByMe(rel, lockmode, true));
 
 	/*
-	 * wait until the indexes are usable before locking one: who rebuilds them
-	 * may need the lock
+	 * wait until the indexes are usable before locking one: their rebuild may
+	 * need the lock
 	 */
 	(void) zen_rel_htable(rel);
 	t->rel = rel;
@@ -114,7 +115,10 @@ begin_value_scan(ToastTable *t, Oid valueid, ScanKeyData *keys, int nkeys)
 	return systable_beginscan_ordered(t->rel, t->indexes[t->valid], &toast_snapshot, nkeys, keys);
 }
 
-/* A transaction's snapshots keep from collection what it can see; without any, a value may go while it is read. */
+/*
+ * A transaction's snapshots keep values that it can see from collection; without any, a value may go while it is
+ * read.
+ */
 static void
 check_snapshot(void)
 {
@@ -311,7 +315,7 @@ save_value(Relation rel, Datum value, struct varlena *oldexternal)
 /*
  * Delete the chunks of a value of rel, if it is out of line.
  *
- * The chunks of a speculative insertion were written by this very command; what deletes them must count as later than
+ * The chunks of a speculative insertion were written by this very command; their deletion must count as later than
  * that.
  */
 static void
@@ -427,8 +431,8 @@ move_out(Toaster *t, int attno)
 }
 
 /*
- * Compress the columns of storage EXTENDED, biggest first.  What is by itself too big for the row, EXTERNAL or
- * incompressible, is moved out at once, so that smaller columns need not be compressed for its sake.
+ * Compress the columns of storage EXTENDED, biggest first.  A value that is by itself too big for the row, EXTERNAL
+ * or incompressible, is moved out at once, so that smaller columns need not be compressed for its sake.
  */
 static void
 compress_extended(Toaster *t, Size limit)
@@ -485,7 +489,7 @@ form_result(Toaster *t, HeapTuple newtup)
 	return result;
 }
 
-/* Free what was made on the way, and delete the old row's values that the new one does not keep. */
+/* Free the values made on the way, and delete the old row's values that the new one does not keep. */
 static void
 clean_up(Toaster *t)
 {
@@ -566,7 +570,7 @@ chunk_bytes(Slice *s, HeapTuple tuple, int32 seq, int32 *size)
 	return VARDATA_ANY(chunk);
 }
 
-/* Copy what is wanted of the next chunk. */
+/* Copy the wanted part of the next chunk. */
 static void
 copy_chunk(Slice *s, HeapTuple tuple)
 {

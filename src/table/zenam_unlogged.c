@@ -1,18 +1,19 @@
 /*
  * zenam_unlogged.c -- keep indexes on zen tables off the WAL.
  *
- * REINDEX TABLE, TRUNCATE, CLUSTER, VACUUM FULL and whatever else rewrites a table end in reindex_index(), which gives
- * the index new files with the persistence that its caller has taken from the table: permanent.  Between that and the
+ * REINDEX TABLE, TRUNCATE, CLUSTER, VACUUM FULL and other rewrites of a table end in reindex_index().  It gives the
+ * index new files with the persistence that its caller has taken from the table: permanent.  Between that and the
  * build no hook is called, but the table's size is asked for: by index_build() for a btree, when it plans parallel
  * workers, and by hashbuild().  At that moment the files are empty and are exchanged for unlogged ones, at no cost.
  *
- * Other access methods have written their first pages when they first come to the table.  Such an index is remembered, and
- * built a second time when the statement is over.  Who truncates or reindexes without a statement, as the workers of logical
- * replication and C code do, has it built a second time before commit or PREPARE TRANSACTION.
+ * Other access methods have written their first pages when they first come to the table.  Such an index is
+ * remembered, and built a second time when the statement is over.  The workers of logical replication and C code
+ * truncate and reindex without a statement: then it is built a second time before commit or PREPARE TRANSACTION.
  *
- * An abort removes the files of an index that was built, except an empty one that keeps its number taken until the next
- * checkpoint.  If a crash lost the abort record but not the one that made the init fork, replay would make the fork again,
- * and the server would not start, since the file that it is to be copied to exists.  So the abort record is flushed first.
+ * An abort removes the files of an index that was built, except an empty one that keeps its number taken until the
+ * next checkpoint.  If a crash lost the abort record but not the one that made the init fork, replay would make the
+ * fork again.  Then the server would not start, since the file that the fork is to be copied to exists.  So the abort
+ * record is flushed first.
  */
 #include "table/zenam_unlogged.h"
 
@@ -59,8 +60,8 @@ mark_unlogged(Oid indexoid)
 	form->reltuples = 0;
 
 	/*
-	 * newer servers ask it of all who change pg_class; nobody else sees this
-	 * row yet
+	 * newer servers ask it of every change of pg_class; no other session sees
+	 * this row yet
 	 */
 	tid = tuple->t_self;
 	LockTuple(pg_class, &tid, ExclusiveLock);
@@ -72,14 +73,14 @@ mark_unlogged(Oid indexoid)
 
 /*
  * A new index gets new files: those it was created with a moment ago are in the WAL, and replay would make them again
- * where a crash wants none.  (ALTER TABLE may give the unlogged files of an index that it drops to one that it creates; a
- * new index is known by its file number, which is its OID.)
+ * where a crash wants none.  (ALTER TABLE may give the unlogged files of an index that it drops to one that it
+ * creates.  A new index is known by its file number, which is its OID.)
  */
 void
 zen_index_set_unlogged(Oid indexoid)
 {
-	Relation	index = index_open(indexoid, AccessExclusiveLock);	/* nobody else sees it
-																	 * yet */
+	Relation	index = index_open(indexoid, AccessExclusiveLock);	/* no other session sees
+																	 * it yet */
 
 	/*
 	 * pg_upgrade gives the number, puts files of its own in place, and

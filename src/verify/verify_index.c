@@ -1,10 +1,11 @@
 /*
  * verify_index.c -- compare an index with the rows of its table.
  *
- * TIDs are logical and dense, so a bitmap with one bit per TID holds all that the entries of an index lead to, exactly; a
- * bitmap of maintenance_work_mem takes 512 million of them, and a larger table is done in several passes.  A snapshot is
- * taken first.  Whatever it sees has had its entry before and keeps it as long as the snapshot is held, so a pass over
- * the index and then one over the table's visible rows find every missing entry, whatever others do meanwhile.
+ * TIDs are logical and dense, so a bitmap with one bit per TID holds all TIDs that the entries of an index lead to,
+ * exactly.  A bitmap of maintenance_work_mem takes 512 million of them, and a larger table is done in several passes.
+ * A snapshot is taken first.  A row that it sees has had its entry before, and keeps it as long as the snapshot is
+ * held.  So a pass over the index and then one over the table's visible rows find every missing entry, also beside
+ * writers.
  *
  * How the entries are read depends on the access method:
  *
@@ -15,13 +16,13 @@
  *	- BRIN has no entries: each visible row must be consistent with the summary of its range;
  *	- of others it is reported that they are not checked.
  *
- * From the entries of a btree come the keys, too.  All versions of a row under one TID agree in all that is indexed (a
- * change goes on under a new TID), and a TID that the snapshot sees a row under was and is no other row's; so the entry's
- * key must be the visible row's, and there is one entry.
+ * From the entries of a btree come the keys, too.  All versions of a row under one TID agree in all indexed columns:
+ * a change goes on under a new TID.  A TID that the snapshot sees a row under was and is no other row's.  So the
+ * entry's key must be the visible row's, and there is one entry.
  *
- * An entry must not lead to an UNUSED TID, which would soon be another row's.  Only VACUUM makes TIDs UNUSED, after it has
- * removed their entries; an entry read before and judged after that is found innocent by a second pass that holds VACUUM
- * off.
+ * An entry must not lead to an UNUSED TID, which would soon be another row's.  Only VACUUM makes TIDs UNUSED, after
+ * it has removed their entries; an entry read before and judged after that is found innocent by a second pass that
+ * holds VACUUM off.
  */
 #include "verify/verify_index.h"
 
@@ -93,7 +94,7 @@ finding(IndexCheck *c, const char *kind, uint64 tidno)
 
 /* ---------- rows ---------- */
 
-/* Fetch the row that the snapshot sees, if the index should know it, and what it would be indexed by. */
+/* Fetch the row that the snapshot sees, if the index should know it; form: also the entry that it should have. */
 static bool
 fetch_row(IndexCheck *c, uint64 tidno, bool form)
 {

@@ -8,11 +8,12 @@
  *	5. Slots: each is free, or something knows it: the map, or the list of a process that has unlinked it; or a
  *	   transaction is under way that has taken it.  No Tx-CTS is beyond what R3 and R14 cover.
  *
- * No lock is held that anybody would feel, so pages and slots are seen in the middle of what others do.  What looks wrong is
- * a suspect, no more.  When some are together they get time to be explained: settle() returns when each region has been
- * seen idle (so every commit, abort and collection that was under way has ended) and every reader that was inside has
- * left.  What is then as it was, and of a region that is idle, and stands in no process's list of retired versions, nobody
- * will ever put right: a finding.  If regions are so busy that settle() gives up, the suspects are let go.
+ * No lock is held that other processes would feel, so pages and slots are seen in the middle of their changes.  A
+ * slot or page that looks wrong is a suspect, no more.  When some are together they get time to be explained:
+ * settle() returns when each region has been seen idle (so every commit, abort and collection that was under way has
+ * ended) and every reader that was inside has left.  A suspect is a finding if it is then as it was, is of an idle
+ * region, and stands in no process's list of retired versions: no process will ever put it right.  If regions are so
+ * busy that settle() gives up, the suspects are let go.
  */
 #include "base/compat.h"
 
@@ -207,8 +208,9 @@ read_catalog(PoolCheck *c, List **relids)
 }
 
 /*
- * Relations without an entry.  Whoever creates, rewrites or moves a relation holds a lock until its entry is listed, or, if
- * the transaction was prepared, until zen_twophase_resolve() can do it; who has the lock now can tell when it is his turn.
+ * Relations without an entry.  A transaction that creates, rewrites or moves a relation holds a lock until its entry
+ * is listed, or, if it was prepared, until zen_twophase_resolve() can do it.  This process has the lock now, so the
+ * entry must be there.
  */
 static void
 check_relations(PoolCheck *c, List *relids)
@@ -242,7 +244,7 @@ check_relations(PoolCheck *c, List *relids)
 	}
 }
 
-/* Is nobody creating, dropping or moving it?  Only then must the catalogs know it. */
+/* Is no transaction creating, dropping or moving it?  Only then must the catalogs know it. */
 static bool
 is_settled(const ZenHTable *ht)
 {
@@ -262,7 +264,7 @@ is_row_of(const ZenHTable *ht, HeapTuple tuple)
 		(rel->reltablespace ? rel->reltablespace : MyDatabaseTableSpace) == ht->spc;
 }
 
-/* A new snapshot, and no cache: what has been committed until now is seen. */
+/* A new snapshot, and no cache: all that is committed by now is seen. */
 static bool
 catalog_knows(const ZenHTable *ht)
 {
@@ -281,9 +283,9 @@ catalog_knows(const ZenHTable *ht)
 }
 
 /*
- * An entry without a relation.  The entry bears the xid of whoever drops or moves the table before the catalogs show it to
- * others, and that of its creator until they do: so an entry that bears none before and after the look at the catalogs
- * must stand there.
+ * An entry without a relation.  The entry bears the xid of a transaction that drops or moves the table before the
+ * catalogs show that to others, and that of its creator until they do.  So an entry that bears none before and after
+ * the look at the catalogs must stand there.
  */
 static void
 check_orphan(PoolCheck *c, ZenHTable *ht)
@@ -305,8 +307,8 @@ check_orphan(PoolCheck *c, ZenHTable *ht)
 }
 
 /*
- * An entry whose relation is none of zen's: its file was given to another by hand.  File number and access method are of one
- * row of pg_class, so a rewrite to another access method is not taken for that.
+ * An entry whose relation is none of zen's: its file was given to another by hand.  File number and access method are
+ * of one row of pg_class, so a rewrite to another access method is not taken for that.
  */
 static void
 check_access_method(PoolCheck *c, ZenHTable *ht)
@@ -351,7 +353,7 @@ check_catalogs(PoolCheck *c)
 static void
 check_map(PoolCheck *c, ZenHTable *ht)
 {
-	/* the table may go any time: nobody but zen_verify_word() looks at a word */
+	/* the table may go any time: only zen_verify_word() looks at a word */
 	uint64		ntids = zen_tidmap_nblocks(ht) * ZEN_TIDS_PER_BLOCK;
 
 	for (uint64 t = 0; t < ntids && ht->in_use; t++)
@@ -380,7 +382,7 @@ is_idle(uint32 region)
 	return pg_atomic_read_u32(&zen_regions[region].leased) != ZEN_LEASE_BUSY || zen_twophase_is_waiting(region);
 }
 
-/* Wait until whatever was under way in any region has ended, and readers have left; false if that takes too long. */
+/* Wait until all that was under way in any region has ended, and readers have left; false if that takes too long. */
 static bool
 settle(void)
 {
@@ -401,7 +403,7 @@ settle(void)
 
 /* ---------- slots that nothing knows ---------- */
 
-/* What is in a slot is a prepared transaction's, which the region's descriptor names. */
+/* The version in a slot is a prepared transaction's, which the region's descriptor names. */
 static bool
 is_prepared(ZenSlot slot, ZenTupleHeader h)
 {
@@ -418,7 +420,7 @@ is_known(ZenSlot slot, ZenTupleHeader h)
 		zen_verify_referenced(slot, h) || is_prepared(slot, h);
 }
 
-/* Is the suspect as it was, and of a region where nobody can be about to change that? */
+/* Is the suspect as it was, and of a region where no process can be about to change that? */
 static bool
 is_unchanged(Suspect *s)
 {
@@ -642,7 +644,7 @@ page_fault(PoolCheck *c, uint32 pageno)
 	return NULL;
 }
 
-/* The same state as before, and nobody at work who may change it. */
+/* The same state as before, and no process at work that may change it. */
 static bool
 page_is_unchanged(const PageSuspect *s)
 {
@@ -677,7 +679,7 @@ judge_pages_once(PoolCheck *c)
 }
 
 /*
- * The pages that were suspect have had their time.  Twice: one may have been on its way from the free list, which nobody's
+ * The pages that were suspect have had their time.  Twice: one may have been on its way from the free list, which no
  * region tells, at the moment of the first look.
  */
 static void

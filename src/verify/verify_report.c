@@ -53,7 +53,6 @@ zen_report(ZenReport *report, const ZenFinding *finding, const char *fmt,...)
 	ZenAssertNotInEpoch();
 	ZenAssertNoWordLocked();
 	Assert(finding->kind != NULL && report->store != NULL);
-	Assert(finding->slot == InvalidZenSlot || finding->location == NULL);
 	va_start(args, fmt);
 	vsnprintf(detail, sizeof(detail), fmt, args);
 	va_end(args);

@@ -1,13 +1,14 @@
 /*
  * verify_row.c -- verification of map words, version chains and slots.
  *
- * Everything is read as readers read it, inside an epoch, where nothing that a word leads to is reused.  What that does
- * not cover is looked at again under the word's lock before it counts: the slot of a tombstone is freed as soon as the
- * word has let it go, and stale headers come and go with their count.  While a word is locked here, headers in NVM are
- * read, never written.
+ * Everything is read as readers read it, inside an epoch, where nothing that a word leads to is reused.  Two things
+ * are not covered by that, and are looked at again under the word's lock before they count: the slot of a tombstone
+ * is freed as soon as the word has let it go, and stale headers come and go with their count.  While a word is locked
+ * here, headers in NVM are read, never written.
  *
- * A transaction's writes count as committed from the moment that pg_xact says so, while the last part of its commit is
- * still to come; its region is leased until then, and zen_region_is_committed() gives it the benefit of the doubt.
+ * A transaction's writes count as committed from the moment that pg_xact says so, while the last part of its commit
+ * is still to come.  Its region is leased until then, and zen_region_is_committed() gives it the benefit of the
+ * doubt.
  */
 #include "verify/verify_row.h"
 
@@ -17,7 +18,7 @@
 #define MAX_CHAIN	(2 * ZEN_MAX_CODE)	/* number_version() and the aborted
 										 * versions on top stay below */
 
-/* What a word or a version says of a slot. */
+/* The contents that a word or a version claims for a slot. */
 typedef struct Expected
 {
 	ZenHTable  *ht;
@@ -138,7 +139,10 @@ check_no_row(const Expected *e, uint64 w, ZenFault *fault)
 	return check_slot(e, slot, fault);
 }
 
-/* The slot of a tombstone is not protected by the epoch: what looks wrong is looked at again while it must be right. */
+/*
+ * The slot of a tombstone is not protected by the epoch: if it looks wrong, it is looked at again while it must be
+ * right.
+ */
 static bool
 check_no_row_locked(const Expected *e, ZenWord *word, uint64 w, ZenFault *fault)
 {
@@ -269,7 +273,7 @@ check_chain(const Expected *e, ZenVersion *head, const ZenSpilledChain *space, Z
 
 /* ---------- words ---------- */
 
-/* *read: what the word was. */
+/* *read: the word's value. */
 static bool
 check_word_once(const Expected *e, ZenWord *word, uint64 *read, ZenFault *fault)
 {
@@ -304,8 +308,9 @@ check_word_once(const Expected *e, ZenWord *word, uint64 *read, ZenFault *fault)
 }
 
 /*
- * What looks wrong counts only if the word still leads there.  A transaction that was seen at work may have put another version
- * on top and committed, before it was asked whether it has: then the last one it wrote is in NVM, and the one below is not.
+ * A fault counts only if the word still leads there.  A transaction that was seen at work may have put another
+ * version on top and committed, before it was asked whether it has: then the last one it wrote is in NVM, and the one
+ * below is not.
  */
 static bool
 check_word(const Expected *e, ZenWord *word, ZenFault *fault)
@@ -350,8 +355,8 @@ zen_verify_word(ZenHTable *ht, uint64 tidno, ZenFault *fault)
 /* ---------- stale headers (R5) ---------- */
 
 /*
- * A page that is given back forgets its headers before it is zeroed, but after its directory word says so.  Read in this
- * order, a header that stands before and after was still to be forgotten in between.
+ * A page that is given back forgets its headers before it is zeroed, but after its directory word says so.  Read in
+ * this order, a header that stands before and after was still to be forgotten in between.
  */
 bool
 zen_verify_stale_header(ZenSlot slot, ZenTupleHeader *header)
@@ -377,7 +382,7 @@ newest_cts(uint64 w)
 	uint64		newest = 0;
 
 	ZenAssertInEpoch();
-	/* a spilled version is newer than what it replaces */
+	/* a spilled version is newer than the one that it replaces */
 	if (zen_word_state(w) != ZEN_WORD_ENTRY)
 		return zen_word_ref(w) == 0 ? 0 : zen_tuple_header(zen_word_ref(w)).word0 & ZEN_CTS_MASK;
 	for (ZenVersion *v = zen_word_entry(w); v != NULL; v = v->older)
@@ -447,7 +452,7 @@ zen_verify_stale_count(ZenHTable *ht, uint64 tidno, const ZenSlot *slots, uint32
 		zen_epoch_leave();
 		return true;
 	}
-	/* nobody counts up or down while we hold the lock */
+	/* no process counts up or down while we hold the lock */
 	w = zen_word_lock(word);
 	for (uint32 i = 0; i < n; i++)
 		if (zen_verify_stale_header(slots[i], &h) && zen_word1_htable(h.word1) == ht->idx &&

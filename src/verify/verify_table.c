@@ -1,14 +1,14 @@
 /*
  * verify_table.c -- zen_verify(): is a table what it should be, in DRAM, in NVM and in its indexes?
  *
- *	1. Each word of the map: what it leads to (verify/verify_row.c).
- *	2. Stale headers (R5): what stands in free slots must be superseded by a version of the row or its tombstone, and
+ *	1. Each word of the map, and the versions that it leads to (verify/verify_row.c).
+ *	2. Stale headers (R5): a header in a free slot must be superseded by a version of the row or its tombstone, and
  *	   counted in the map word.  All pages that may hold slots of the table are read, once for each window of TIDs
  *	   whose counts fit into maintenance_work_mem.
  *	3. Each index (verify_index.c).
  *
- * The same for the table's toast table.  AccessShareLock is held on all of them: nobody is in the way.  What is
- * found damaged is a row of the result; a statement that reads it would throw.
+ * The same for the table's toast table.  AccessShareLock is held on all of them, so that readers and writers go on.
+ * Damage is a row of the result; a statement that reads the damaged row would throw.
  */
 #include "base/compat.h"
 
@@ -257,11 +257,11 @@ check_stale(TableCheck *c)
 /* ---------- indexes ---------- */
 
 /*
- * The kind of finding that an error in an index's check is; NULL if it is none, but an error of the statement: a cancel, DRAM
- * that is full, a function of the index that fails.
+ * The kind of finding that an error in an index's check is; NULL if it is none, but an error of the statement: a
+ * cancel, DRAM that is full, a function of the index that fails.
  *
- * An access method that answers only certain scans (the nearest neighbours of a vector) says so when it is asked for all
- * entries.  Those of PostgreSQL itself are known not to.
+ * An access method that answers only certain scans (the nearest neighbours of a vector) says so when it is asked for
+ * all entries.  Those of PostgreSQL itself are known not to.
  */
 static const char *
 finding_of_error(Relation index, ErrorData *error)
@@ -305,7 +305,7 @@ check_index_caught(TableCheck *c, Relation index)
 		MemoryContextSwitchTo(context);
 		error = CopyErrorData();
 		FlushErrorState();
-		/* whatever the error is: who else would end the subtransaction? */
+		/* for any error: only this function ends the subtransaction */
 		RollbackAndReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(context);
 		CurrentResourceOwner = owner;
