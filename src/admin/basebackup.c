@@ -40,8 +40,8 @@ warn(const char *what)
 	ereport(WARNING,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("%s will not have the rows of zen tables", what),
-			 errdetail("There are %u zen tables, toast tables included.  They are neither in the data directory nor in the "
-					   "write-ahead log.", n),
+			 errdetail("There are %u zen tables, toast tables included.  They are neither in the data directory "
+					   "nor in the write-ahead log.", n),
 			 errhint("Back zen tables up with pg_dump, or copy data directory and pool while the server is stopped.")));
 }
 

@@ -48,7 +48,8 @@ zen_extension_end(Node *stmt, int nest_level)
 	AtEOXact_GUC(true, nest_level);
 	if (!has_heap_table)
 		return;
-	name = IsA(stmt, CreateExtensionStmt) ? ((CreateExtensionStmt *) stmt)->extname : ((AlterExtensionStmt *) stmt)->extname;
+	name = IsA(stmt, CreateExtensionStmt) ? ((CreateExtensionStmt *) stmt)->extname :
+		((AlterExtensionStmt *) stmt)->extname;
 	ereport(NOTICE,
 			(errmsg("tables of extension \"%s\" are heap tables", name),
 			 errdetail("default_table_access_method is zen, which does not count in the scripts of extensions: "

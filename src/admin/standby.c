@@ -4,7 +4,8 @@
  * Rows of zen tables are in the pool and not in the WAL.  A server that has replayed another server's WAL, a standby
  * or a base backup, therefore has the catalogs' word for tables without having their rows.  Their use is an error.
  * That comes too late for an operator who promotes a standby and then drops on the primary all that the standby has.
- * So pg_promote() is an error already.  Other ways to promote a server ask no extension: for them the log says which tables are lacking.
+ * So pg_promote() is an error already.  Other ways to promote a server ask no extension: for them the log says which
+ * tables are lacking.
  *
  * pg_class and pg_am of databases other than the session's are read through shared buffers without a relcache entry, as
  * CREATE DATABASE does it.
@@ -232,8 +233,9 @@ refuse_promotion(const char *database, int n)
 							  "server's pool, and not in the WAL.",
 							  "Database \"%s\" has %d zen tables, toast tables included, whose rows are in the primary "
 							  "server's pool, and not in the WAL.", n, database, n),
-			 errhint("On the primary server, move them by ALTER TABLE ... SET ACCESS METHOD heap, or drop them, and let "
-					 "this server replay that.  To do without their rows, set zen.promote_without_rows and reload.")));
+			 errhint("On the primary server, move them by ALTER TABLE ... SET ACCESS METHOD heap, or drop them, and "
+					 "let this server replay that.  To do without their rows, set zen.promote_without_rows and "
+					 "reload.")));
 }
 
 void

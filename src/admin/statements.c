@@ -200,7 +200,8 @@ begin(Running *run, uint64 queryid)
 static void
 end(const Running *run, uint64 calls)
 {
-	if (zen_writeset.bytes != run->written || zen_writeset.nlocks != run->nlocks || zen_writeset.nblocks != run->nblocks)
+	if (zen_writeset.bytes != run->written || zen_writeset.nlocks != run->nlocks ||
+		zen_writeset.nblocks != run->nblocks)
 		writer = run->key;
 	count(&run->key, IsParallelWorker() ? 0 : calls, &run->before, true);
 	last_end = zen_cost_now();

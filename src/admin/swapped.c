@@ -26,7 +26,8 @@
 static bool
 may_have_foreign_rows(Oid relid, Form_pg_class form)
 {
-	return (form->relkind == RELKIND_RELATION || form->relkind == RELKIND_MATVIEW || form->relkind == RELKIND_TOASTVALUE) &&
+	return (form->relkind == RELKIND_RELATION || form->relkind == RELKIND_MATVIEW ||
+			form->relkind == RELKIND_TOASTVALUE) &&
 		form->relpersistence != RELPERSISTENCE_TEMP && form->relfilenode != InvalidRelFileNumber &&
 		!form->relisshared && !zen_relid_is_zen(relid);
 }
@@ -54,8 +55,8 @@ zen_swapped_check(Oid relid)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("table \"%s\" holds the rows of a zen table, but is none", get_rel_name(relid)),
 				 errdetail("A tool has exchanged the files of two tables in pg_class, and not their access methods."),
-				 errhint("Let the tables exchange relam in pg_class, too, with allow_system_table_mods = on.  Then each has "
-						 "its rows again.")));
+				 errhint("Let the tables exchange relam in pg_class, too, with allow_system_table_mods = on.  Then "
+						 "each has its rows again.")));
 }
 
 bool

@@ -269,8 +269,8 @@ truncate_undecoded(TruncateStmt *stmt)
 }
 
 static void
-truncate_utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUtilityContext context, ParamListInfo params,
-				 QueryEnvironment *env, DestReceiver *dest, QueryCompletion *qc)
+truncate_utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUtilityContext context,
+				 ParamListInfo params, QueryEnvironment *env, DestReceiver *dest, QueryCompletion *qc)
 {
 	Node	   *stmt = pstmt->utilityStmt;
 

@@ -327,7 +327,8 @@ zen_stage(PG_FUNCTION_ARGS)
 static const char *
 absolute_pool_path(void)
 {
-	char	   *path = is_absolute_path(zen_pool_path) ? pstrdup(zen_pool_path) : psprintf("%s/%s", DataDir, zen_pool_path);
+	char	   *path = is_absolute_path(zen_pool_path) ? pstrdup(zen_pool_path) :
+	psprintf("%s/%s", DataDir, zen_pool_path);
 
 	canonicalize_path(path);
 	return path;

@@ -98,9 +98,10 @@ report(ZenIndexVacuum *v)
 			(errcode(ERRCODE_OBJECT_IN_USE),
 			 errmsg("index \"%s\" of table \"%s\" is not vacuumed", RelationGetRelationName(v->info.index),
 					RelationGetRelationName(v->table)),
-			 errdetail("An open cursor or a running query has stayed on one of its pages for %d ms.", zen_vacuum_pin_timeout_ms),
-			 errhint("Dead rows keep their places until a VACUUM has been through all indexes.  Close idle cursors, or raise "
-					 "zen.vacuum_pin_timeout.")));
+			 errdetail("An open cursor or a running query has stayed on one of its pages for %d ms.",
+					   zen_vacuum_pin_timeout_ms),
+			 errhint("Dead rows keep their places until a VACUUM has been through all indexes.  Close idle cursors, "
+					 "or raise zen.vacuum_pin_timeout.")));
 }
 
 bool

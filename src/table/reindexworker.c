@@ -107,7 +107,8 @@ report_unknown(ZenHTable *ht)
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("the zen pool holds a table that the catalog does not know"),
 			 errdetail("Entry %u: relfilenode %u in tablespace %u of database %u.", ht->idx, relnumber, spc, ht->db),
-			 errhint("Restore pool and data directory from copies of the same moment.  Until then its rows stay in the pool.")));
+			 errhint("Restore pool and data directory from copies of the same moment.  "
+					 "Until then its rows stay in the pool.")));
 }
 
 static void

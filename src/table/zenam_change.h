@@ -38,7 +38,8 @@ extern void zenam_change_mark(HeapTuple tuple, ItemPointer tid, CommandId cid);
 extern void zenam_change_insert(Relation rel, HeapTuple tuple, CommandId cid, int options, uint32 spec_token);
 
 /* zenam_change_begin -- a change of the version at tid; the caller fills in the new contents.  Passes the gate. */
-extern ZenChange zenam_change_begin(Relation rel, ItemPointer tid, CommandId cid, LockTupleMode mode, Snapshot crosscheck);
+extern ZenChange zenam_change_begin(Relation rel, ItemPointer tid, CommandId cid, LockTupleMode mode,
+									Snapshot crosscheck);
 
 /*
  * zenam_change_attempt -- attempt a change until its result is final; TM_WouldBlock if the waiter's policy is to skip.
@@ -46,7 +47,8 @@ extern ZenChange zenam_change_begin(Relation rel, ItemPointer tid, CommandId cid
  * try: zen_row_lock or zenam_change_row.  Throws if the policy is to fail.  A tuple lock that was taken on the way is
  * the caller's until zenam_change_end_wait(), so that no other waiter overtakes it between two changes of one row.
  */
-extern ZenWaiter zenam_change_waiter(Relation rel, ItemPointer tid, LockTupleMode mode, LockWaitPolicy policy, XLTW_Oper oper);
+extern ZenWaiter zenam_change_waiter(Relation rel, ItemPointer tid, LockTupleMode mode, LockWaitPolicy policy,
+									 XLTW_Oper oper);
 extern TM_Result zenam_change_attempt(ZenChange *c, ZenWaiter *w, TM_Result (*try) (ZenChange *));
 extern void zenam_change_end_wait(ZenWaiter *w);
 

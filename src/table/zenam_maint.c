@@ -201,7 +201,8 @@ vacuum_indexes(Relation rel, Relation *indexes, int nindexes, const VacuumCounts
 			continue;
 		}
 		if (stats != NULL && !stats->estimated_count)
-			zen_vac_update_relstats(indexes[i], stats->num_pages, stats->num_index_tuples, false, InvalidTransactionId, InvalidMultiXactId);
+			zen_vac_update_relstats(indexes[i], stats->num_pages, stats->num_index_tuples, false,
+									InvalidTransactionId, InvalidMultiXactId);
 		if (stats != NULL)
 			pfree(stats);
 	}
@@ -215,7 +216,8 @@ vacuum_indexes(Relation rel, Relation *indexes, int nindexes, const VacuumCounts
 static void
 choose_frozen(Relation rel, TransactionId *xid, MultiXactId *multi)
 {
-	*xid = TransactionIdIsNormal(rel->rd_rel->relfrozenxid) ? GetOldestNonRemovableTransactionId(rel) : InvalidTransactionId;
+	*xid = TransactionIdIsNormal(rel->rd_rel->relfrozenxid) ? GetOldestNonRemovableTransactionId(rel) :
+		InvalidTransactionId;
 	*multi = MultiXactIdIsValid(rel->rd_rel->relminmxid) ? GetOldestMultiXactId() : InvalidMultiXactId;
 }
 
@@ -238,7 +240,8 @@ leave_out(Relation rel)
 	else if (!zen_reindex_is_passed(zen_rel_htable_raw(rel)))
 		ereport(elevel,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("\"%s\" is not vacuumed: its indexes are not rebuilt yet after the crash", RelationGetRelationName(rel)),
+				 errmsg("\"%s\" is not vacuumed: its indexes are not rebuilt yet after the crash",
+						RelationGetRelationName(rel)),
 				 errhint("VACUUM the table by its name to have them rebuilt first.")));
 	else
 		return false;
@@ -288,7 +291,8 @@ zenam_relation_vacuum(Relation rel, struct VacuumParams *params, BufferAccessStr
 	zen_rel_extend_file(rel, (BlockNumber) (ntids / ZEN_TIDS_PER_BLOCK));
 
 	choose_frozen(rel, &frozen_xid, &frozen_multi);
-	zen_vac_update_relstats(rel, (BlockNumber) (ntids / ZEN_TIDS_PER_BLOCK), counts.live, nindexes > 0, frozen_xid, frozen_multi);
+	zen_vac_update_relstats(rel, (BlockNumber) (ntids / ZEN_TIDS_PER_BLOCK), counts.live, nindexes > 0,
+							frozen_xid, frozen_multi);
 	zen_report_vacuum(rel, (PgStat_Counter) counts.live, (PgStat_Counter) counts.remaining, started);
 	ereport(elevel,
 			(errmsg("table \"%s\": removed " UINT64_FORMAT " dead row identifiers from %d indexes, %.0f rows remain",

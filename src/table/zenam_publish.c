@@ -84,11 +84,13 @@ zen_report_published(Oid relid, const char *publication)
 	/* pg_upgrade carries over publications that the old cluster has allowed */
 	if (zen_publications == ZEN_PUBLICATIONS_WARNING || IsBinaryUpgrade)
 		ereport(WARNING,
-				(errmsg("publication \"%s\" does not send the changes of zen table \"%s\"", publication, get_rel_name(relid)),
+				(errmsg("publication \"%s\" does not send the changes of zen table \"%s\"",
+						publication, get_rel_name(relid)),
 				 explain()));
 	else
 		ereport(ERROR,
-				(errmsg("publication \"%s\" cannot send the changes of zen table \"%s\"", publication, get_rel_name(relid)),
+				(errmsg("publication \"%s\" cannot send the changes of zen table \"%s\"",
+						publication, get_rel_name(relid)),
 				 explain()));
 }
 
@@ -124,6 +126,7 @@ zen_refuse_published_truncate(Relation rel)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("a publication would send TRUNCATE of zen table \"%s\", but not its other changes",
 						RelationGetRelationName(rel)),
-				 errdetail("TRUNCATE statements of clients are not sent, if zen comes before other libraries with utility hooks."),
+				 errdetail("TRUNCATE statements of clients are not sent, if zen comes before other "
+						   "libraries with utility hooks."),
 				 errhint("Put zen first in shared_preload_libraries, publish without truncate, or use DELETE.")));
 }

@@ -258,7 +258,8 @@ rebuild_context(void *arg)
 	Rebuild    *r = arg;
 
 	if (r->index_name != NULL)
-		errcontext("rebuilding index \"%s\" of table \"%s\" after a crash", r->index_name, RelationGetRelationName(r->rel));
+		errcontext("rebuilding index \"%s\" of table \"%s\" after a crash",
+				   r->index_name, RelationGetRelationName(r->rel));
 	else
 		errcontext("rebuilding the indexes of table \"%s\" after a crash", RelationGetRelationName(r->rel));
 }

@@ -106,8 +106,9 @@ zen_rel_htable_raw(Relation rel)
 				 errmsg("the zen pool does not know table \"%s\"", RelationGetRelationName(rel)),
 				 errdetail("No entry for relfilenode %u of database %u.",
 						   ZEN_LOCATOR_NUMBER(loc), ZEN_LOCATOR_DB(loc)),
-				 errhint("Restore pool and data directory from copies of the same moment, or drop the table.  If a tool has "
-						 "exchanged files and not access methods in pg_class, let the two tables exchange relam, too.")));
+				 errhint("Restore pool and data directory from copies of the same moment, or drop the table.  If a "
+						 "tool has exchanged files and not access methods in pg_class, let the two tables exchange "
+						 "relam, too.")));
 	Assert(cached->ht->idx > 0 && cached->ht->in_use && cached->ht->db == ZEN_LOCATOR_DB(loc));
 	zen_gate_table(cached->ht);
 	return cached->ht;

@@ -703,7 +703,8 @@ zenam_scan_sample_next_tuple(TableScanDesc sscan, struct SampleScanState *scanst
 			ExecClearTuple(slot);
 			return false;
 		}
-	} while (!fetch(sscan->rs_rd, scan->ht, first + offset - 1, ZEN_ANY_CODE, sscan->rs_snapshot, slot, READ_TABLE, NULL));
+	} while (!fetch(sscan->rs_rd, scan->ht, first + offset - 1, ZEN_ANY_CODE, sscan->rs_snapshot, slot, READ_TABLE,
+					NULL));
 	pgstat_count_heap_getnext(sscan->rs_rd);
 	return true;
 }
@@ -797,9 +798,10 @@ zenam_tuple_satisfies_snapshot(Relation rel, TupleTableSlot *slot, Snapshot snap
 {
 	TupleTableSlot *probe = table_slot_create(rel, NULL);
 	ItemPointer tid = &slot->tts_tid;
-	bool		found = fetch(rel, zen_rel_htable(rel), zen_tidno(tid), ZEN_ANY_CODE, snapshot, probe, READ_TABLE, NULL) &&
-	ItemPointerEquals(&probe->tts_tid, tid);
+	bool		found;
 
+	found = fetch(rel, zen_rel_htable(rel), zen_tidno(tid), ZEN_ANY_CODE, snapshot, probe, READ_TABLE, NULL) &&
+		ItemPointerEquals(&probe->tts_tid, tid);
 	ExecDropSingleTupleTableSlot(probe);
 	return found;
 }

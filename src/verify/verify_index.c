@@ -422,6 +422,7 @@ brin_column_fits(IndexCheck *c, BrinCheck *b, int i)
 	Oid			collation = c->index->rd_indcollation[i];
 	ScanKeyData key;
 	ScanKey		keys[1] = {&key};
+	Oid			equal;
 
 	Assert(b->summary != NULL && i < b->nkeys);
 	if (c->row.isnull[i])
@@ -430,9 +431,8 @@ brin_column_fits(IndexCheck *c, BrinCheck *b, int i)
 		return false;
 	if (b->equal[i] == InvalidStrategy)
 		return true;
-	ScanKeyEntryInitialize(&key, 0, i + 1, b->equal[i], b->type[i], collation,
-						   get_opcode(get_opfamily_member(c->index->rd_opfamily[i], b->type[i], b->type[i], b->equal[i])),
-						   c->row.values[i]);
+	equal = get_opfamily_member(c->index->rd_opfamily[i], b->type[i], b->type[i], b->equal[i]);
+	ScanKeyEntryInitialize(&key, 0, i + 1, b->equal[i], b->type[i], collation, get_opcode(equal), c->row.values[i]);
 	if (b->consistent[i]->fn_nargs >= 4)
 		return DatumGetBool(FunctionCall4Coll(b->consistent[i], collation, PointerGetDatum(b->desc),
 											  PointerGetDatum(summary), PointerGetDatum(keys), Int32GetDatum(1)));
@@ -515,7 +515,8 @@ zen_verify_index(ZenReport *report, Relation table, ZenHTable *ht, Relation inde
 	IndexCheck	c = {.report = report,.table = table,.ht = ht,.index = index,.skip = skip,.nskip = nskip};
 
 	ZenAssertNotInEpoch();
-	Assert(CheckRelationLockedByMe(table, AccessShareLock, true) && CheckRelationLockedByMe(index, AccessShareLock, true));
+	Assert(CheckRelationLockedByMe(table, AccessShareLock, true));
+	Assert(CheckRelationLockedByMe(index, AccessShareLock, true));
 	Assert(index->rd_index->indrelid == RelationGetRelid(table));
 	zen_indexentry_begin(&c.row, table, BuildIndexInfo(index));
 

@@ -482,7 +482,8 @@ report_lost(PoolCheck *c, Suspect *s)
 		f.has_tid = true;
 		f.tidno = zen_word1_tidno(s->header.word1);
 	}
-	zen_report(&c->report, &f, "the slot is not free, but nothing uses it: Tx-CTS " UINT64_FORMAT ", HTable %u", cts, ht->idx);
+	zen_report(&c->report, &f, "the slot is not free, but nothing uses it: Tx-CTS " UINT64_FORMAT ", HTable %u",
+			   cts, ht->idx);
 }
 
 static void

@@ -117,8 +117,8 @@ check_slot(const Expected *e, ZenSlot slot, ZenFault *fault)
 	if (zen_slot_is_free(slot))
 		return fail(fault, "free", slot, "the slot is in use and free");
 	if (!zen_region_is_committed(zen_pages[zen_slot_page(slot)].owner.region, cts))
-		return fail(fault, "commit", slot, "the row version is visible, but a crash would lose it: Tx-CTS " UINT64_FORMAT,
-					cts);
+		return fail(fault, "commit", slot,
+					"the row version is visible, but a crash would lose it: Tx-CTS " UINT64_FORMAT, cts);
 	return true;
 }
 
@@ -364,7 +364,8 @@ zen_verify_stale_header(ZenSlot slot, ZenTupleHeader *header)
 	ZenTupleHeader h = zen_tuple_header(slot);
 	ZenTupleHeader again;
 
-	if (!zen_page_holds(slot) || (h.word0 & ZEN_CTS_MASK) == 0 || (h.word1 & ZEN_DELETED) || zen_word1_htable(h.word1) == 0)
+	if (!zen_page_holds(slot) || (h.word0 & ZEN_CTS_MASK) == 0 || (h.word1 & ZEN_DELETED) ||
+		zen_word1_htable(h.word1) == 0)
 		return false;
 	pg_read_barrier();
 	if (!zen_slot_is_free(slot) || !zen_page_agrees(zen_slot_page(slot)))
