@@ -119,8 +119,7 @@ relation_dropped(Oid relid)
 		zen_gate();
 
 		/*
-		 * what COMMIT PREPARED has left to do in the table is done before it
-		 * goes
+		 * the rest of a COMMIT PREPARED in the table is done before it goes
 		 */
 		zen_twophase_resolve();
 		ht = zen_ddl_find(zen_rel_locator(rel), rel->rd_backend);
