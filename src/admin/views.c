@@ -23,7 +23,7 @@
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "gc/collect.h"
+#include "gc/gcqueue.h"
 #include "row/horizon.h"
 #include "gc/holder.h"
 #include "gc/room.h"
@@ -255,7 +255,7 @@ zen_stat(PG_FUNCTION_ARGS)
 	put_int64(&row, (int64) taken);
 	put_int64(&row, (int64) in_use);
 	put_int64(&row, (int64) zen_version_bytes());
-	put_int64(&row, (int64) zen_gc_pending());
+	put_int64(&row, (int64) zen_gcqueue_pending());
 
 	pages = count_pages();
 	put(&row, INT8OID, Int64GetDatum(pages.total), pages.unknown);
@@ -276,9 +276,9 @@ zen_garbage_info(PG_FUNCTION_ARGS)
 	enter();
 	begin_row(fcinfo, &row);
 	zen_holder_find(&holder);
-	put_int64(&row, (int64) zen_gc_pending());
-	put_int64(&row, (int64) zen_gc_bytes());
-	put_xid8(&row, zen_gc_oldest());
+	put_int64(&row, (int64) zen_gcqueue_pending());
+	put_int64(&row, (int64) zen_gcqueue_bytes());
+	put_xid8(&row, zen_gcqueue_oldest());
 	put_xid8(&row, zen_horizon_look());
 	put(&row, TEXTOID, holder.kind == ZEN_HOLDER_NONE ? (Datum) 0 : CStringGetTextDatum(zen_holder_kind(holder.kind)),
 		holder.kind == ZEN_HOLDER_NONE);

@@ -20,7 +20,6 @@
 #include "catalog/storage.h"
 #include "commands/defrem.h"
 #include "commands/progress.h"
-#include "gc/collect.h"
 #include "miscadmin.h"
 #include "nvm/adopt.h"
 #include "optimizer/plancat.h"

@@ -22,7 +22,7 @@
 #include "commands/dbcommands.h"
 #include "commands/progress.h"
 #include "commands/vacuum.h"
-#include "gc/collect.h"
+#include "gc/reclaim.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "recovery/recovery.h"
@@ -274,8 +274,8 @@ zenam_relation_vacuum(Relation rel, struct VacuumParams *params, BufferAccessStr
 			(errmsg("vacuuming \"%s.%s.%s\"", get_database_name(MyDatabaseId),
 					get_namespace_name(RelationGetNamespace(rel)), RelationGetRelationName(rel))));
 
-	zen_gc_all();
-	zen_gc_pages();
+	zen_reclaim_all();
+	zen_reclaim_pages();
 	ntids = zen_tidmap_nblocks(ht) * ZEN_TIDS_PER_BLOCK;
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_SCAN_HEAP);
 	pgstat_progress_update_param(PROGRESS_VACUUM_TOTAL_HEAP_BLKS, ntids / ZEN_TIDS_PER_BLOCK);
