@@ -64,8 +64,7 @@ EXTENSION = zen
 DATA = zen--1.0.sql
 PGFILEDESC = "zen - tables in non-volatile memory"
 
-# Lowest layer first: a file includes headers of its own folder and of folders above it in this
-# list (tools/check-includes).
+# Lowest layer first, and within a layer each module after those that it includes (tools/check-includes).
 OBJS = $(addprefix src/base/, \
 		guc.o \
 		locks.o \
@@ -76,11 +75,11 @@ OBJS = $(addprefix src/base/, \
 		epoch.o) \
 	$(addprefix src/nvm/, \
 		persist.o \
-		repair.o \
 		datadir.o \
 		superblock.o \
 		adopt.o \
 		pool.o \
+		repair.o \
 		tuple.o \
 		region.o \
 		htable.o \
@@ -117,8 +116,8 @@ OBJS = $(addprefix src/base/, \
 	$(addprefix src/txn/, \
 		callbacks.o \
 		exclusive.o \
-		commit.o \
 		spillend.o \
+		commit.o \
 		spill.o \
 		ddl.o \
 		sequence.o \
@@ -135,15 +134,20 @@ OBJS = $(addprefix src/base/, \
 		worker.o) \
 	$(addprefix src/table/, \
 		zenam_slot.o \
-		zenam_scan.o \
-		zenam_dml.o \
-		zenam_ddl.o \
-		zenam_toast.o \
-		indexvacuum.o \
-		zenam_maint.o \
+		ownxact.o \
 		zenam_reindex.o \
+		zenam_rel.o \
+		reindexworker.o \
 		zenam_publish.o \
 		zenam_unlogged.o \
+		zenam_scan.o \
+		zenam_change.o \
+		zenam_toast.o \
+		zenam_dml.o \
+		zenam_ddl.o \
+		indexentry.o \
+		indexvacuum.o \
+		zenam_maint.o \
 		zenam_handler.o) \
 	$(addprefix src/verify/, \
 		verify_row.o \
@@ -160,8 +164,8 @@ OBJS = $(addprefix src/base/, \
 		swapped.o \
 		truncate.o \
 		standby.o \
-		hooks.o \
 		named.o \
+		hooks.o \
 		views.o) \
 	zen_am.o
 

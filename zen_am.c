@@ -28,7 +28,7 @@
 #include "row/horizon.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
-#include "table/zenam_reindex.h"
+#include "table/reindexworker.h"
 #include "table/zenam_unlogged.h"
 #include "txn/exclusive.h"
 #include "txn/prepared.h"
@@ -87,7 +87,7 @@ zen_at_exit(int code, Datum arg)
 	zen_recovery_shutdown();
 }
 
-/* What becomes of retired objects, by kind. */
+/* The release of retired objects, by kind. */
 static void (*const release[ZEN_RETIRED_KINDS]) (ZenRetired *object) =
 {
 	[ZEN_RETIRED_VERSION] = zen_version_release,
@@ -130,7 +130,7 @@ zen_shmem_startup(void)
 	on_shmem_exit(zen_at_exit, (Datum) 0);
 }
 
-/* What the worker does once the pool is recovered; false: it must come again. */
+/* The worker's task once the pool is recovered; false: it must come again. */
 static bool
 zen_after_recovery(void)
 {

@@ -1,8 +1,8 @@
 /*
  * basebackup.c -- physical copies do not hold zen tables: say so when one begins.
  *
- * pg_basebackup, standbys and archives get files and WAL, and zen tables are in neither.  The restored server is missing
- * them, which is late to hear of it.  So the server log has a warning
+ * pg_basebackup, standbys and archives get files and WAL, and zen tables are in neither.  The restored server is
+ * missing them, which is late to hear of it.  So the server log has a warning
  *
  * - when a client connects for physical replication: what it will ask for is not known yet, but no answer can hold
  *   a zen table;
@@ -40,8 +40,8 @@ warn(const char *what)
 	ereport(WARNING,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("%s will not have the rows of zen tables", what),
-			 errdetail("There are %u zen tables, toast tables included.  They are neither in the data directory nor in the "
-					   "write-ahead log.", n),
+			 errdetail("There are %u zen tables, toast tables included.  They are neither in the data directory "
+					   "nor in the write-ahead log.", n),
 			 errhint("Back zen tables up with pg_dump, or copy data directory and pool while the server is stopped.")));
 }
 
@@ -64,6 +64,7 @@ authentication(Port *port, int status)
 void
 zen_basebackup_init(void)
 {
+	Assert(ClientAuthentication_hook != authentication);	/* once */
 	prev_authentication_hook = ClientAuthentication_hook;
 	ClientAuthentication_hook = authentication;
 }

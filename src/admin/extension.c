@@ -1,10 +1,10 @@
 /*
- * extension.c -- what zen as a mere default means for the tables of extensions: nothing.
+ * extension.c -- zen as a mere default means nothing for the tables of extensions.
  *
- * Code of extensions reads their catalogs with heap's functions, which crash on any other table.  Whoever made
- * zen the default meant tables of users.  So while a script runs, heap is the default; USING zen in the script still
- * means zen.  As it is the setting that changes, it does not matter how the script makes its tables: statements, functions,
- * DO, C code; and partitions, since 17, still follow their parents.
+ * Code of extensions reads their catalogs with heap's functions, which crash on any other table.  An operator who
+ * made zen the default meant tables of users.  So while a script runs, heap is the default; USING zen in the script
+ * still means zen.  As it is the setting that changes, it does not matter how the script makes its tables:
+ * statements, functions, DO, C code; and partitions, since 17, still follow their parents.
  */
 #include "admin/extension.h"
 
@@ -33,6 +33,7 @@ zen_extension_begin(Node *stmt)
 	nest_level = NewGUCNestLevel();
 	(void) set_config_option("default_table_access_method", DEFAULT_TABLE_ACCESS_METHOD, PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);
+	Assert(nest_level > 0);
 	return nest_level;
 }
 
@@ -43,10 +44,12 @@ zen_extension_end(Node *stmt, int nest_level)
 
 	if (nest_level == 0)
 		return;
+	Assert(IsA(stmt, CreateExtensionStmt) || IsA(stmt, AlterExtensionStmt));
 	AtEOXact_GUC(true, nest_level);
 	if (!has_heap_table)
 		return;
-	name = IsA(stmt, CreateExtensionStmt) ? ((CreateExtensionStmt *) stmt)->extname : ((AlterExtensionStmt *) stmt)->extname;
+	name = IsA(stmt, CreateExtensionStmt) ? ((CreateExtensionStmt *) stmt)->extname :
+		((AlterExtensionStmt *) stmt)->extname;
 	ereport(NOTICE,
 			(errmsg("tables of extension \"%s\" are heap tables", name),
 			 errdetail("default_table_access_method is zen, which does not count in the scripts of extensions: "

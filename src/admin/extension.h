@@ -1,5 +1,5 @@
 /*
- * extension.h -- what zen as a mere default means for the tables of extensions: nothing.
+ * extension.h -- zen as a mere default means nothing for the tables of extensions.
  */
 #ifndef ZEN_EXTENSION_H
 #define ZEN_EXTENSION_H
@@ -9,14 +9,18 @@
 #include "nodes/nodes.h"
 
 /*
- * zen_extension_begin -- before a utility statement: where it runs an extension's script and the default access method is
- * zen, heap is the default until zen_extension_end().
+ * zen_extension_begin -- before a utility statement: where it runs an extension's script and the default access
+ * method is zen, heap is the default until zen_extension_end().
  *
- * Returns what that wants to know.  An error in between is undone by the end of the (sub)transaction.
+ * Returns the nest level that zen_extension_end() wants.  An error in between is undone by the end of the
+ * (sub)transaction.
  */
 extern int	zen_extension_begin(Node *stmt);
 
-/* zen_extension_end -- after the statement; a NOTICE if the script has made heap tables for which zen was the default. */
+/*
+ * zen_extension_end -- after the statement; a NOTICE if the script has made heap tables for which zen was the
+ * default.
+ */
 extern void zen_extension_end(Node *stmt, int nest_level);
 
 /* zen_extension_created -- a relation was created.  Its row in pg_class is visible. */

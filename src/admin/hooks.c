@@ -1,13 +1,22 @@
 /*
  * hooks.c -- object access, utility and executor hooks.
  *
- * object access: an index on a zen table becomes unlogged before it is built; a dropped relation or database takes its
- * HTables along; a relation that tools have given the file of a zen table is not dropped; who begins a base backup hears
- * what will not be in it.
- * utility: temporary and unlogged tables, and those of extensions, fall back to heap when zen is only the default;
- * databases that hold zen tables are not copied or moved; COMMIT PREPARED and ROLLBACK PREPARED reach zen; indexes that a
- * command has built as logged ones are repaired after it, or before commit; what logical replication does not carry is said.
- * executor: tables that a plan writes have their indexes first; bitmap heap scans must not prefetch from a table's main fork, which zen tables do not have.
+ * Object access:
+ * - an index on a zen table becomes unlogged before it is built;
+ * - a dropped relation or database takes its HTables along;
+ * - a relation that tools have given the file of a zen table is not dropped;
+ * - a client that begins a base backup hears that zen tables will not be in it.
+ *
+ * Utility statements:
+ * - temporary and unlogged tables, and those of extensions, fall back to heap when zen is only the default;
+ * - databases that hold zen tables are not copied or moved;
+ * - COMMIT PREPARED and ROLLBACK PREPARED reach zen;
+ * - indexes that a command has built as logged ones are repaired after it, or before commit;
+ * - a table that a publication names, but cannot send, is reported.
+ *
+ * Executor:
+ * - tables that a plan writes have their indexes first;
+ * - bitmap heap scans must not prefetch from the main fork, which has no contents for a zen table.
  */
 #include "base/compat.h"
 
@@ -24,6 +33,8 @@
 #include "admin/replication.h"
 #include "admin/standby.h"
 #include "admin/swapped.h"
+#include "base/epoch.h"
+#include "cache/tidmap.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
@@ -36,9 +47,11 @@
 #include "nodes/nodeFuncs.h"
 #include "nvm/adopt.h"
 #include "parser/parsetree.h"
-#include "recovery/gate.h"
-#include "table/zenam.h"
+#include "recovery/recovery.h"
+#include "storage/lmgr.h"
+#include "table/reindexworker.h"
 #include "table/zenam_reindex.h"
+#include "table/zenam_rel.h"
 #include "table/zenam_unlogged.h"
 #include "tcop/utility.h"
 #include "txn/ddl.h"
@@ -80,7 +93,7 @@ relation_created(Oid relid)
 		zen_index_set_unlogged(relid);
 }
 
-/* Only what is zen's waits for recovery. */
+/* Only a relation of zen waits for recovery. */
 static void
 relation_dropped(Oid relid)
 {
@@ -89,7 +102,12 @@ relation_dropped(Oid relid)
 	ZenHTable  *ht;
 
 	if (relkind == RELKIND_INDEX)
-		zen_reindex_index_dropped(relid);
+	{
+		Oid			table = IndexGetRelation(relid, true);
+
+		if (zen_relid_is_zen(table))
+			zen_reindex_index_dropped(table);
+	}
 	if (relkind != RELKIND_RELATION && relkind != RELKIND_MATVIEW && relkind != RELKIND_TOASTVALUE)
 		return;
 	rel = try_relation_open(relid, NoLock);
@@ -97,11 +115,11 @@ relation_dropped(Oid relid)
 		return;
 	if (zen_rel_is_zen(rel))
 	{
+		Assert(CheckRelationLockedByMe(rel, AccessExclusiveLock, false));
 		zen_gate();
 
 		/*
-		 * what COMMIT PREPARED has left to do in the table is done before it
-		 * goes
+		 * the rest of a COMMIT PREPARED in the table is done before it goes
 		 */
 		zen_twophase_resolve();
 		ht = zen_ddl_find(zen_rel_locator(rel), rel->rd_backend);
@@ -150,6 +168,7 @@ rebuild_named(Node *stmt)
 	List	   *tables = zen_named_tables(stmt);
 	ListCell   *lc;
 
+	Assert(IsTransactionState() && !RecoveryInProgress());
 	foreach(lc, tables)
 		zen_reindex_relation(lfirst_oid(lc));
 	list_free(tables);
@@ -267,8 +286,8 @@ check_alter_table(AlterTableStmt *stmt)
 }
 
 /*
- * pg_upgrade, and pg_upgrade --check, load all libraries of the old cluster into the new one and report what fails: the
- * first moment at which to say that this cluster could not have the rows.
+ * pg_upgrade, and pg_upgrade --check, load all libraries of the old cluster into the new one and report each failure.
+ * This is the first moment at which to say that this cluster could not have the rows.
  */
 static void
 check_load(LoadStmt *stmt)
@@ -370,10 +389,14 @@ is_recovered(void)
 	return true;
 }
 
-/* What a statement has left to be done or judged; also before commit, for what was done by other ways than statements. */
+/*
+ * The work and the judgement that a statement leaves.  Also before commit, for changes made without a statement.
+ */
 static void
 finish_statement(void)
 {
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
 	zen_replication_check();
 	zen_index_repair();
 }
@@ -386,6 +409,7 @@ zen_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, Proc
 	ProcessUtility_hook_type run = prev_utility_hook ? prev_utility_hook : standard_ProcessUtility;
 	int			extension;
 
+	ZenAssertNotInEpoch();
 	if (IsA(stmt, CreateStmt) || IsA(stmt, CreateTableAsStmt) || IsA(stmt, ExplainStmt))
 	{
 		if (readOnlyTree)
@@ -439,8 +463,8 @@ stop_prefetch(PlanState *state, void *context)
 }
 
 /*
- * The tables that a plan writes pass their gates before the executor opens their indexes: one that must be rebuilt while others
- * may use it (zenam_reindex.c) must not be open here.  The planner has locked them.
+ * The tables that a plan writes pass their gates before the executor opens their indexes: one that must be rebuilt
+ * while others may use it (zenam_reindex.c) must not be open here.  The planner has locked them.
  */
 static void
 enter_targets(PlannedStmt *stmt)
@@ -462,6 +486,7 @@ enter_targets(PlannedStmt *stmt)
 static void
 zen_executor_start(QueryDesc *queryDesc, int eflags)
 {
+	ZenAssertNotInEpoch();
 	enter_targets(queryDesc->plannedstmt);
 	if (prev_executor_start)
 		prev_executor_start(queryDesc, eflags);
@@ -473,6 +498,7 @@ zen_executor_start(QueryDesc *queryDesc, int eflags)
 void
 zen_hooks_init(void)
 {
+	Assert(object_access_hook != zen_object_access && zen_before_commit == NULL);	/* once */
 	prev_object_access_hook = object_access_hook;
 	object_access_hook = zen_object_access;
 	prev_utility_hook = ProcessUtility_hook;

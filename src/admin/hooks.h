@@ -1,5 +1,5 @@
 /*
- * hooks.h -- what zen must see of statements that do not pass the table access method.
+ * hooks.h -- statements that zen must see, and that do not pass the table access method.
  */
 #ifndef ZEN_HOOKS_H
 #define ZEN_HOOKS_H

@@ -1,11 +1,15 @@
 /*
  * named.c -- the tables that a utility statement names.
  *
- * After a crash a command that locks or replaces indexes must find those of its tables rebuilt (zenam_reindex.c).  What it
- * does not name is not its business: the table of somebody else, whose index cannot be built, must not keep it from running.
+ * After a crash a command that locks or replaces indexes must find those of its tables rebuilt (zenam_reindex.c).
+ * Tables that the command does not name are not its business: one whose index cannot be built must not keep it from
+ * running.
  *
- * Not listed, since they need no index of before: DROP; TRUNCATE, which makes new tables; VACUUM and CLUSTER of all tables, which
- * come to each table in a transaction of its own; ALTER ... ALL IN TABLESPACE, which moves files as they are.
+ * Some commands are not listed, since they need no index of before:
+ * - DROP;
+ * - TRUNCATE, which makes new tables;
+ * - VACUUM and CLUSTER of all tables, which come to each table in a transaction of its own;
+ * - ALTER ... ALL IN TABLESPACE, which moves files as they are.
  */
 #include "base/compat.h"
 
@@ -45,6 +49,7 @@ add_table(List *tables, Oid relid)
 {
 	Oid			toast = toast_table(relid);
 
+	Assert(OidIsValid(relid));
 	tables = list_append_unique_oid(tables, relid);
 	return OidIsValid(toast) ? list_append_unique_oid(tables, toast) : tables;
 }
@@ -122,7 +127,7 @@ reindexed(ReindexStmt *stmt)
 	return NIL;
 }
 
-/* The table, and what is attached to it. */
+/* The table, and its partitions that are attached or detached. */
 static List *
 altered(AlterTableStmt *stmt)
 {

@@ -1,5 +1,5 @@
 /*
- * querycost.h -- what a statement costs in the terms of zen: rows read from DRAM and from NVM, lines and fences.
+ * querycost.h -- the cost of a statement in the terms of zen: rows read from DRAM and from NVM, lines and fences.
  */
 #ifndef ZEN_QUERYCOST_H
 #define ZEN_QUERYCOST_H
@@ -28,7 +28,7 @@ typedef struct ZenQueryCost
 	uint64		n[ZEN_NCOSTS];
 } ZenQueryCost;
 
-/* zen_cost_now -- what this process has counted so far. */
+/* zen_cost_now -- this process's counts so far. */
 static inline ZenQueryCost
 zen_cost_now(void)
 {
@@ -41,7 +41,7 @@ zen_cost_now(void)
 	return now;
 }
 
-/* zen_cost_add -- add to sum what has been counted since before. */
+/* zen_cost_add -- add to sum the counts since before. */
 static inline void
 zen_cost_add(ZenQueryCost *sum, const ZenQueryCost *before)
 {

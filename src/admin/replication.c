@@ -8,21 +8,23 @@
  * - a table is created or becomes a zen table;
  * - a table moves to another schema, or is attached to a partitioned table.
  *
- * The object access hook sees all of that, whoever does it, but before the new catalog rows are visible.  So it
- * remembers the object, and the end of the statement, or of the transaction, looks at it.  What an earlier configuration has
- * allowed can still be altered: a relation whose access method and schema are as before joins nothing, and a publication
- * that has a new name or owner sends what it did.
+ * The object access hook sees all of that, by whatever means it is done, but before the new catalog rows are visible.
+ * So it remembers the object, and the end of the statement, or of the transaction, looks at it.  A pair that an
+ * earlier configuration has allowed can still be altered.  A relation whose access method and schema are as before
+ * joins nothing.  A publication that has only a new name or owner sends the same as before.
  *
- * While wal_level is too low for decoding, nothing is decoded and PostgreSQL says so itself.  If it is raised later, changes
- * of published zen tables are refused (table/zenam_publish.c).  A first copy to a subscriber is refused at any time: it would
- * make a table look replicated that never changes again.
+ * While wal_level is too low for decoding, nothing is decoded and PostgreSQL says so itself.  If it is raised later,
+ * changes of published zen tables are refused (table/zenam_publish.c).  A first copy to a subscriber is refused at
+ * any time: it would make a table look replicated that never changes again.
  */
 #include "base/compat.h"
 
 #include "admin/replication.h"
 
+#include "access/htup_details.h"
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "base/epoch.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
@@ -31,13 +33,13 @@
 #include "catalog/pg_publication_rel.h"
 #include "nodes/nodeFuncs.h"
 #include "replication/walsender.h"
-#include "table/zenam.h"
+#include "table/zenam_rel.h"
 #include "table/zenam_publish.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 
-/* What a command has created or altered. */
+/* An object that a command has created or altered. */
 typedef struct Note
 {
 	Oid			class;			/* pg_class or one of publications' catalogs */
@@ -66,6 +68,7 @@ remember(const Note *note)
 	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
 	Note	   *copy = palloc(sizeof(Note));
 
+	Assert(IsTransactionState() && OidIsValid(note->object));
 	*copy = *note;
 	if (notes == NIL)
 	{
@@ -78,7 +81,7 @@ remember(const Note *note)
 	MemoryContextSwitchTo(old);
 }
 
-/* A relation is altered: what is visible of it is still the old row. */
+/* A relation is altered: its old row of pg_class is still the visible one. */
 static void
 relation_altered(Oid relid)
 {
@@ -139,8 +142,6 @@ zen_replication_note(ObjectAccessType access, Oid class, Oid object)
 		case PublicationNamespaceRelationId:
 			remember(&note);
 			break;
-		default:
-			break;
 	}
 }
 
@@ -179,7 +180,10 @@ is_renamed_or_given(const Note *note, Form_pg_publication form)
 	return strcmp(NameStr(note->name), NameStr(form->pubname)) != 0 || note->owner != form->pubowner;
 }
 
-/* The publication that an object of publications' catalogs belongs to; InvalidOid if it is gone, or sends what it did. */
+/*
+ * The publication that an object of publications' catalogs belongs to; InvalidOid if it is gone, or sends the same as
+ * before.
+ */
 static Oid
 publication_of_object(const Note *note)
 {
@@ -188,6 +192,7 @@ publication_of_object(const Note *note)
 	HeapTuple	tuple = SearchSysCache1(cache, ObjectIdGetDatum(note->object));
 	Oid			publication = note->object;
 
+	Assert(note->class != RelationRelationId);
 	if (!HeapTupleIsValid(tuple))
 		return InvalidOid;
 	if (cache == PUBLICATIONREL)
@@ -234,6 +239,7 @@ zen_replication_check(void)
 
 	if (notes == NIL || !IsTransactionState())
 		return;
+	ZenAssertNotInEpoch();
 	look_at = notes;
 	notes = NIL;
 	CommandCounterIncrement();

@@ -11,14 +11,14 @@
 extern void zen_replication_check_copy(CopyStmt *stmt);
 
 /*
- * zen_replication_note -- an object is created or altered: remember it if a zen table and a publication may meet by that.
- * Called by the object access hook, when the object's new catalog row is not visible yet.
+ * zen_replication_note -- an object is created or altered: remember it if a zen table and a publication may meet by
+ * that.  Called by the object access hook, when the object's new catalog row is not visible yet.
  */
 extern void zen_replication_note(ObjectAccessType access, Oid class, Oid object);
 
 /*
- * zen_replication_check -- look at what was remembered: throws ERRCODE_FEATURE_NOT_SUPPORTED, or warns, if a publication
- * would send a zen table now.  After each statement and before commit; in a transaction, or nothing.
+ * zen_replication_check -- look at the objects remembered: throws ERRCODE_FEATURE_NOT_SUPPORTED, or warns, if a
+ * publication would send a zen table now.  After each statement and before commit; in a transaction, or nothing.
  */
 extern void zen_replication_check(void);
 

@@ -1,10 +1,11 @@
 /*
  * standby.c -- zen tables that the catalogs name and the pool lacks.
  *
- * Rows of zen tables are in the pool and not in the WAL.  A server that has replayed another server's WAL, a standby or a
- * base backup, therefore has the catalogs' word for tables without having their rows.  Their use is an error.  That comes
- * too late for who promotes a standby in order to drop on the primary what the standby has, so pg_promote() is an error
- * already.  Other ways to promote a server ask no extension: for them the log says which tables are lacking.
+ * Rows of zen tables are in the pool and not in the WAL.  A server that has replayed another server's WAL, a standby
+ * or a base backup, therefore has the catalogs' word for tables without having their rows.  Their use is an error.
+ * That comes too late for an operator who promotes a standby and then drops on the primary all that the standby has.
+ * So pg_promote() is an error already.  Other ways to promote a server ask no extension: for them the log says which
+ * tables are lacking.
  *
  * pg_class and pg_am of databases other than the session's are read through shared buffers without a relcache entry, as
  * CREATE DATABASE does it.
@@ -17,6 +18,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "base/epoch.h"
 #include "base/guc.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
@@ -27,6 +29,7 @@
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "storage/smgr.h"
+#include "table/ownxact.h"
 #include "utils/fmgroids.h"
 #include "utils/relmapper.h"
 #include "utils/snapmgr.h"
@@ -66,6 +69,7 @@ scan_page(Buffer buffer, Oid relid, Snapshot snapshot, void (*visit) (Search *se
 	Page		page = BufferGetPage(buffer);
 	HeapTupleData tuple;
 
+	Assert(BufferIsValid(buffer) && OidIsValid(search->db));
 	if (PageIsNew(page) || PageIsEmpty(page))
 		return;
 	for (OffsetNumber n = FirstOffsetNumber; n <= PageGetMaxOffsetNumber(page); n = OffsetNumberNext(n))
@@ -93,6 +97,7 @@ scan_catalog(RelFileLocator loc, Oid relid, void (*visit) (Search *search, HeapT
 	SMgrRelation smgr;
 	BlockNumber nblocks;
 
+	ZenAssertNotInEpoch();
 	LockRelationId(&lock, AccessShareLock);
 	smgr = smgropen(loc, INVALID_PROC_NUMBER);
 	nblocks = smgrnblocks(smgr, MAIN_FORKNUM);
@@ -138,6 +143,7 @@ find_table(Search *search, HeapTuple tuple)
 {
 	Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
 
+	Assert(OidIsValid(search->am));
 	if (form->relam != search->am || !RELKIND_HAS_STORAGE(form->relkind) ||
 		form->relpersistence == RELPERSISTENCE_TEMP)
 		return;
@@ -158,6 +164,7 @@ search_database(Search *search)
 	RelFileLocator pg_class = locator(search->spc, search->db,
 									  RelationMapOidToFilenumberForDatabase(path, RelationRelationId));
 
+	Assert(!search->again || (search->before != NIL && !search->all));
 	search->found = NIL;
 	search->am = InvalidOid;
 	scan_catalog(pg_class, RelationRelationId, find_am_table, search);
@@ -169,8 +176,8 @@ search_database(Search *search)
 }
 
 /*
- * How many zen tables does the database lack?  What is dropped or moved meanwhile is lacking in one search and not in the
- * next, whose snapshot is newer.
+ * How many zen tables does the database lack?  A table that is dropped or moved meanwhile is lacking in one search
+ * and not in the next, whose snapshot is newer.
  */
 static int
 count_lacking(Oid db, Oid spc, bool all)
@@ -198,6 +205,7 @@ for_each_lacking(bool all, void (*report) (const char *database, int n))
 	SysScanDesc scan = systable_beginscan(pg_database, InvalidOid, false, NULL, 0, NULL);
 	HeapTuple	tuple;
 
+	Assert(IsTransactionState());
 	while ((tuple = systable_getnext(scan)) != NULL)
 	{
 		Form_pg_database form = (Form_pg_database) GETSTRUCT(tuple);
@@ -225,8 +233,9 @@ refuse_promotion(const char *database, int n)
 							  "server's pool, and not in the WAL.",
 							  "Database \"%s\" has %d zen tables, toast tables included, whose rows are in the primary "
 							  "server's pool, and not in the WAL.", n, database, n),
-			 errhint("On the primary server, move them by ALTER TABLE ... SET ACCESS METHOD heap, or drop them, and let "
-					 "this server replay that.  To do without their rows, set zen.promote_without_rows and reload.")));
+			 errhint("On the primary server, move them by ALTER TABLE ... SET ACCESS METHOD heap, or drop them, and "
+					 "let this server replay that.  To do without their rows, set zen.promote_without_rows and "
+					 "reload.")));
 }
 
 void
@@ -251,29 +260,18 @@ report_lacking(const char *database, int n)
 			 errhint("Use the server that has the pool with their rows, or drop the tables.")));
 }
 
+static void
+report_all_lacking(void *arg)
+{
+	for_each_lacking(false, report_lacking);
+}
+
 void
 zen_standby_report_lacking(void)
 {
-	MemoryContext context = CurrentMemoryContext;
+	ErrorData  *error;
 
-	SetCurrentStatementStartTimestamp();
-	StartTransactionCommand();
-	PG_TRY();
-	{
-		PushActiveSnapshot(GetTransactionSnapshot());
-		for_each_lacking(false, report_lacking);
-		PopActiveSnapshot();
-		CommitTransactionCommand();
-	}
-	PG_CATCH();
-	{
-		HOLD_INTERRUPTS();
-		MemoryContextSwitchTo(context);
-		EmitErrorReport();
-		AbortCurrentTransaction();
-		FlushErrorState();
-		RESUME_INTERRUPTS();
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(context);
+	zen_own_transaction(report_all_lacking, NULL, &error);
+	if (error != NULL)
+		FreeErrorData(error);
 }

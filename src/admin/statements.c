@@ -2,15 +2,16 @@
  * statements.c -- counters by statement, for zen_stat_statements().
  *
  * As in pg_stat_statements, whose query ids are used, an entry stands for one statement of one user in one database,
- * constants left out.  Statements that a client sends are counted, with all that functions and triggers do in them; so are
- * COPY and other utility statements.
+ * constants left out.  Statements that a client sends are counted, with all that functions and triggers do in them;
+ * so are COPY and other utility statements.
  *
- * A transaction's rows are written when it commits.  What the commit costs is counted for the last statement that has
- * changed or locked rows of zen tables in it: exact for a transaction of one statement.  Parallel workers count for the
- * statement that has started them.
+ * A transaction's rows are written when it commits.  The cost of the commit is counted for the last statement that
+ * has changed or locked rows of zen tables in it: exact for a transaction of one statement.  Parallel workers count
+ * for the statement that has started them.
  *
- * Counting is off by default: a statement then costs a test, and what runs when a function turns it on counts by itself.  While it is on, a statement and its commit cost a look-up
- * each in a shared hash table, under a shared lock, and an addition under the entry's spinlock.
+ * Counting is off by default: a statement then costs a test.  When a function turns it on, the statements that run
+ * within count by themselves.  While it is on, a statement and its commit cost a look-up each in a shared hash table,
+ * under a shared lock, and an addition under the entry's spinlock.
  */
 #include "admin/statements.h"
 
@@ -113,13 +114,14 @@ drop_some(void)
 	pfree(all);
 }
 
-/* A new entry, or the one that somebody has made meanwhile.  Under the lock, exclusive. */
+/* A new entry, or the one that another process has made meanwhile.  Under the lock, exclusive. */
 static Statement *
 enter_statement(const StatementKey *key)
 {
 	bool		found;
 	Statement  *s;
 
+	Assert(LWLockHeldByMeInMode(lock, LW_EXCLUSIVE));
 	if (hash_get_num_entries(statements) >= zen_max_statements)
 		drop_some();
 	s = hash_search(statements, key, HASH_ENTER, &found);
@@ -133,7 +135,7 @@ enter_statement(const StatementKey *key)
 }
 
 /*
- * Count what has happened since before, with so many calls.  At the end of a transaction nothing may fail: then an entry that
+ * Add the counts since before, with so many calls.  At the end of a transaction nothing may fail: then an entry that
  * is not there any more is not made again.
  */
 static void
@@ -142,6 +144,7 @@ count(const StatementKey *key, uint64 calls, const ZenQueryCost *before, bool ma
 	Statement  *s;
 
 	Assert(key->queryid != 0);
+	Assert(!LWLockHeldByMe(lock) && statements != NULL);
 	LWLockAcquire(lock, LW_SHARED);
 	s = hash_search(statements, key, HASH_FIND, NULL);
 	if (s == NULL && !may_enter)
@@ -184,6 +187,7 @@ static void
 begin(Running *run, uint64 queryid)
 {
 	memset(run, 0, sizeof(*run));	/* the key is hashed with its padding */
+	Assert(queryid != 0);
 	run->key.user = GetUserId();
 	run->key.db = MyDatabaseId;
 	run->key.queryid = queryid;
@@ -196,10 +200,29 @@ begin(Running *run, uint64 queryid)
 static void
 end(const Running *run, uint64 calls)
 {
-	if (zen_writeset.bytes != run->written || zen_writeset.nlocks != run->nlocks || zen_writeset.nblocks != run->nblocks)
+	if (zen_writeset.bytes != run->written || zen_writeset.nlocks != run->nlocks ||
+		zen_writeset.nblocks != run->nblocks)
 		writer = run->key;
 	count(&run->key, IsParallelWorker() ? 0 : calls, &run->before, true);
 	last_end = zen_cost_now();
+}
+
+/* Of a statement that the executor runs: the statements within do not count by themselves. */
+static void
+begin_if_counted(Running *run, uint64 queryid)
+{
+	if (is_counted(queryid))
+		begin(run, queryid);
+	else
+		run->key.queryid = 0;
+	nesting++;
+}
+
+static void
+end_if_counted(const Running *run, uint64 calls)
+{
+	if (run->key.queryid != 0)
+		end(run, calls);
 }
 
 static void
@@ -223,8 +246,7 @@ finish_next(QueryDesc *queryDesc)
 static void
 executor_run(ZEN_EXECUTOR_RUN_ARGS)
 {
-	uint64		queryid = queryDesc->plannedstmt->queryId;
-	bool		counted = is_counted(queryid);
+	int			outer = nesting;
 	Running		run;
 
 	if (!zen_track_statements)
@@ -232,27 +254,23 @@ executor_run(ZEN_EXECUTOR_RUN_ARGS)
 		run_next(ZEN_EXECUTOR_RUN_PASS);
 		return;
 	}
-	if (counted)
-		begin(&run, queryid);
-	nesting++;
+	begin_if_counted(&run, queryDesc->plannedstmt->queryId);
 	PG_TRY();
 	{
 		run_next(ZEN_EXECUTOR_RUN_PASS);
 	}
 	PG_FINALLY();
 	{
-		nesting--;
+		nesting = outer;
 	}
 	PG_END_TRY();
-	if (counted)
-		end(&run, 0);			/* a cursor runs often, and finishes once */
+	end_if_counted(&run, 0);	/* a cursor runs often, and finishes once */
 }
 
 static void
 executor_finish(QueryDesc *queryDesc)
 {
-	uint64		queryid = queryDesc->plannedstmt->queryId;
-	bool		counted = is_counted(queryid);
+	int			outer = nesting;
 	Running		run;
 
 	if (!zen_track_statements)
@@ -260,20 +278,18 @@ executor_finish(QueryDesc *queryDesc)
 		finish_next(queryDesc);
 		return;
 	}
-	if (counted)
-		begin(&run, queryid);
-	nesting++;
+	begin_if_counted(&run, queryDesc->plannedstmt->queryId);
 	PG_TRY();
 	{
 		finish_next(queryDesc);
 	}
 	PG_FINALLY();
 	{
-		nesting--;
+		Assert(nesting == outer + 1);
+		nesting = outer;
 	}
 	PG_END_TRY();
-	if (counted)
-		end(&run, 1);
+	end_if_counted(&run, 1);
 }
 
 /* These only run others, which count by themselves, or end the transaction, whose cost goes to the writer. */
@@ -291,6 +307,7 @@ utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUtilityCon
 	uint64		queryid = pstmt->queryId;
 	bool		transparent = is_transparent(pstmt->utilityStmt);
 	bool		counted = !transparent && is_counted(queryid);
+	int			outer = nesting;
 	Running		run;
 
 	if (counted)
@@ -305,7 +322,7 @@ utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUtilityCon
 	}
 	PG_FINALLY();
 	{
-		nesting -= !transparent;
+		nesting = outer;
 	}
 	PG_END_TRY();
 	if (counted)
@@ -314,7 +331,7 @@ utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUtilityCon
 
 /* ---------- the end of a transaction ---------- */
 
-/* Runs after zen's own callback: what has been counted since the last statement is the commit's, or the rollback's. */
+/* Runs after zen's own callback: the counts since the last statement are the commit's, or the rollback's. */
 static void
 xact_callback(XactEvent event, void *arg)
 {
@@ -335,6 +352,7 @@ zen_statements_register(void)
 void
 zen_statements_init(void)
 {
+	Assert(ExecutorRun_hook != executor_run && ProcessUtility_hook != utility); /* once */
 	prev_executor_run = ExecutorRun_hook;
 	ExecutorRun_hook = executor_run;
 	prev_executor_finish = ExecutorFinish_hook;
@@ -356,6 +374,7 @@ put_statement(ReturnSetInfo *result, Statement *s, bool may_see)
 	uint64		calls;
 	ZenQueryCost cost;
 
+	Assert(LWLockHeldByMe(lock) && s->key.queryid != 0);
 	SpinLockAcquire(&s->mutex);
 	calls = s->calls;
 	cost = s->cost;

@@ -15,7 +15,7 @@ extern void zen_statements_shmem_init(void);
 /*
  * zen_statements_register -- register the transaction callback; in _PG_init, before zen_xact_init.
  *
- * Transaction callbacks run in the opposite order, so this one sees what zen's own has done for the commit.
+ * Transaction callbacks run in the opposite order, so this one sees the work of zen's own for the commit.
  */
 extern void zen_statements_register(void);
 

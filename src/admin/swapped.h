@@ -9,8 +9,8 @@
 #include "nodes/primnodes.h"
 
 /*
- * zen_swapped_check -- a relation is dropped, truncated or altered: throws ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE if it is
- * none of zen's, but bears the file number of a zen table, whose rows the command would lose.
+ * zen_swapped_check -- a relation is dropped, truncated or altered: throws ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE
+ * if it is none of zen's, but bears the file number of a zen table, whose rows the command would lose.
  */
 extern void zen_swapped_check(Oid relid);
 

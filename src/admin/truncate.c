@@ -1,14 +1,14 @@
 /*
  * truncate.c -- TRUNCATE of zen tables is not decoded.
  *
- * TRUNCATE names its tables in a WAL record for logical decoding, zen tables, too.  Subscribers and other readers of a slot
- * would then empty a table whose rows they never get.  PostgreSQL exports the part that truncates, which takes the list of
- * tables to name from its caller.  So statements that reach zen tables are executed here, in two steps: all tables are locked and
- * checked, those that CASCADE adds included, and the list is made without zen's.
+ * TRUNCATE names its tables in a WAL record for logical decoding, zen tables, too.  Subscribers and other readers of
+ * a slot would then empty a table whose rows they never get.  PostgreSQL exports the part that truncates, which takes
+ * the list of tables to name from its caller.  So statements that reach zen tables are executed here, in two steps:
+ * all tables are locked and checked, those that CASCADE adds included, and the list is made without zen's.
  *
- * The utility hook that does so stands for PostgreSQL's own execution, so it must be the last that is called.  zen sets its hooks
- * when all libraries are loaded, so another library's hook is called after it: then the statement is left to that one
- * (table/zenam_publish.c says what becomes of it).
+ * The utility hook that does so stands for PostgreSQL's own execution, so it must be the last that is called.  zen
+ * sets its hooks when all libraries are loaded, so another library's hook is called after it: then the statement is
+ * left to that hook, and table/zenam_publish.c judges it.
  */
 #include "admin/truncate.h"
 
@@ -24,7 +24,8 @@
 #include "commands/tablecmds.h"
 #include "foreign/fdwapi.h"
 #include "miscadmin.h"
-#include "table/zenam.h"
+#include "storage/lmgr.h"
+#include "table/zenam_rel.h"
 #include "table/zenam_publish.h"
 #include "tcop/utility.h"
 #include "utils/acl.h"
@@ -34,7 +35,7 @@
 
 static ProcessUtility_hook_type prev_utility_hook;
 
-/* What a statement truncates; the lists are parallel. */
+/* The tables that a statement truncates; the lists are parallel. */
 typedef struct Targets
 {
 	List	   *rels;			/* of Relation, locked */
@@ -54,7 +55,7 @@ with_referencing(List *relids)
 	return relids;
 }
 
-/* What the statement would truncate now; nothing is locked, and names that do not resolve are left out. */
+/* The tables that the statement would truncate now.  Nothing is locked, and names that do not resolve are left out. */
 static List *
 look_up_tables(TruncateStmt *stmt)
 {
@@ -117,7 +118,7 @@ check_permission(Oid relid, Form_pg_class form)
 		aclcheck_error(result, get_relkind_objtype(form->relkind), NameStr(form->relname));
 }
 
-/* Nobody waits for the lock of a table that he may not truncate. */
+/* No user waits for the lock of a table that he may not truncate. */
 static void
 check_before_lock(const RangeVar *rv, Oid relid, Oid old_relid, void *arg)
 {
@@ -133,6 +134,8 @@ check_before_lock(const RangeVar *rv, Oid relid, Oid old_relid, void *arg)
 static void
 add_target(Targets *t, Relation rel)
 {
+	Assert(CheckRelationLockedByMe(rel, AccessExclusiveLock, false));
+	Assert(!list_member_oid(t->relids, RelationGetRelid(rel)));
 	if (RELATION_IS_OTHER_TEMP(rel))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -228,6 +231,7 @@ truncate_targets(const Targets *t, TruncateStmt *stmt)
 {
 	bool		outer = zen_truncate_undecoded;
 
+	Assert(list_length(t->rels) == list_length(t->relids));
 	/* triggers may run another one within */
 	zen_truncate_undecoded = true;
 	PG_TRY();
@@ -265,8 +269,8 @@ truncate_undecoded(TruncateStmt *stmt)
 }
 
 static void
-truncate_utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUtilityContext context, ParamListInfo params,
-				 QueryEnvironment *env, DestReceiver *dest, QueryCompletion *qc)
+truncate_utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUtilityContext context,
+				 ParamListInfo params, QueryEnvironment *env, DestReceiver *dest, QueryCompletion *qc)
 {
 	Node	   *stmt = pstmt->utilityStmt;
 
@@ -279,6 +283,7 @@ truncate_utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessU
 void
 zen_truncate_init(void)
 {
+	Assert(ProcessUtility_hook != truncate_utility);	/* once */
 	prev_utility_hook = ProcessUtility_hook;
 	ProcessUtility_hook = truncate_utility;
 }

@@ -1,13 +1,13 @@
 /*
  * views.c -- the SQL functions that show what zen is doing.
  *
- * zen--1.0.sql declares each function with its columns, and says what they mean; the functions here fill those columns
- * in that order, and check number and types, so that a library and an SQL file of different versions are
- * noticed.
+ * zen--1.0.sql declares each function with its columns, and explains them.  The functions here fill those columns in
+ * that order.  They check number and types, so that a library and an SQL file of different versions are noticed.
  *
- * What can be read at any time is shown at any time: zen_recovery(), zen_stat() and zen_pool() do not wait for recovery,
- * and columns that mean nothing before its end are null until then.  Nothing here takes a lock that a writer would
- * feel: counters and sizes are read while they change, and may be a moment old or not quite of the same moment.
+ * A value that can be read at any time is shown at any time: zen_recovery(), zen_stat() and zen_pool() do not wait
+ * for recovery, and columns that mean nothing before its end are null until then.  Nothing here takes a lock that a
+ * writer would feel: counters and sizes are read while they change, and may be a moment old or not quite of the same
+ * moment.
  */
 #include "base/compat.h"
 
@@ -35,7 +35,7 @@
 #include "nvm/slotalloc.h"
 #include "recovery/gate.h"
 #include "recovery/recovery.h"
-#include "table/zenam.h"
+#include "table/zenam_rel.h"
 #include "txn/exclusive.h"
 #include "txn/xact.h"
 #include "utils/builtins.h"
@@ -152,6 +152,25 @@ end_row(ResultRow *row)
 	if (row->n != row->desc->natts)
 		versions_differ();
 	return HeapTupleGetDatum(heap_form_tuple(row->desc, row->values, row->isnull));
+}
+
+/* A result of several rows: put_row() adds what was put, and begins the next one. */
+static void
+begin_rows(FunctionCallInfo fcinfo, ResultRow *row)
+{
+	InitMaterializedSRF(fcinfo, 0);
+	row->desc = ((ReturnSetInfo *) fcinfo->resultinfo)->setDesc;
+	row->n = 0;
+}
+
+static void
+put_row(FunctionCallInfo fcinfo, ResultRow *row)
+{
+	if (row->n != row->desc->natts)
+		versions_differ();
+	Assert(row->n <= MAX_COLUMNS);
+	tuplestore_putvalues(((ReturnSetInfo *) fcinfo->resultinfo)->setResult, row->desc, row->values, row->isnull);
+	row->n = 0;
 }
 
 /* ---------- the engine ---------- */
@@ -279,14 +298,12 @@ zen_garbage_info(PG_FUNCTION_ARGS)
 Datum
 zen_stage(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	ZenExclusiveRecord records[ZEN_EXCLUSIVE_HISTORY];
 	ResultRow	row;
 	int			n;
 
 	enter();
-	InitMaterializedSRF(fcinfo, 0);
-	row.desc = rsinfo->setDesc;
+	begin_rows(fcinfo, &row);
 	n = zen_exclusive_list(records);
 	for (int i = 0; i < n; i++)
 	{
@@ -294,7 +311,6 @@ zen_stage(PG_FUNCTION_ARGS)
 		bool		running = r->end == ZEN_EXCLUSIVE_RUNNING;
 		TimestampTz until = running ? GetCurrentTimestamp() : r->ended;
 
-		row.n = 0;
 		put_bool(&row, running);
 		put_int32(&row, r->pid);
 		put_text(&row, zen_exclusive_reason(r->reason));
@@ -302,9 +318,7 @@ zen_stage(PG_FUNCTION_ARGS)
 		put_float8(&row, (until - r->began) / 1000.0);
 		put_text(&row, zen_exclusive_end(r->end));
 		put_int64(&row, r->held_back);
-		if (row.n != row.desc->natts)
-			versions_differ();
-		tuplestore_putvalues(rsinfo->setResult, row.desc, row.values, row.isnull);
+		put_row(fcinfo, &row);
 	}
 	return (Datum) 0;
 }
@@ -314,7 +328,8 @@ zen_stage(PG_FUNCTION_ARGS)
 static const char *
 absolute_pool_path(void)
 {
-	char	   *path = is_absolute_path(zen_pool_path) ? pstrdup(zen_pool_path) : psprintf("%s/%s", DataDir, zen_pool_path);
+	char	   *path = is_absolute_path(zen_pool_path) ? pstrdup(zen_pool_path) :
+	psprintf("%s/%s", DataDir, zen_pool_path);
 
 	canonicalize_path(path);
 	return path;
@@ -385,7 +400,7 @@ zen_recovery_info(PG_FUNCTION_ARGS)
 
 /* ---------- zen_htables ---------- */
 
-/* What identifies an HTable, copied under the directory's lock. */
+/* The identity of an HTable, copied under the directory's lock. */
 typedef struct Listed
 {
 	ZenHTable  *ht;
@@ -447,7 +462,6 @@ nvm_bytes(ZenHTable *ht, uint32 own_pages)
 Datum
 zen_htables_info(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	ResultRow	row;
 	Listed	   *list;
 	uint32		n;
@@ -455,8 +469,7 @@ zen_htables_info(PG_FUNCTION_ARGS)
 
 	enter();
 	zen_gate();
-	InitMaterializedSRF(fcinfo, 0);
-	row.desc = rsinfo->setDesc;
+	begin_rows(fcinfo, &row);
 	own_pages = count_own_pages();
 	list = list_htables(&n);
 	for (uint32 i = 0; i < n; i++)
@@ -464,7 +477,6 @@ zen_htables_info(PG_FUNCTION_ARGS)
 		ZenHTable  *ht = list[i].ht;
 
 		CHECK_FOR_INTERRUPTS();
-		row.n = 0;
 		put_int32(&row, (int32) ht->idx);
 		put_oid(&row, list[i].db);
 		put_oid(&row, list[i].spc);
@@ -474,9 +486,7 @@ zen_htables_info(PG_FUNCTION_ARGS)
 		put_int32(&row, (int32) own_pages[ht->idx]);
 		put_int64(&row, nvm_bytes(ht, own_pages[ht->idx]));
 		put_bool(&row, pg_atomic_read_u32(&ht->reindex) != 0);
-		if (row.n != row.desc->natts)
-			versions_differ();
-		tuplestore_putvalues(rsinfo->setResult, row.desc, row.values, row.isnull);
+		put_row(fcinfo, &row);
 	}
 	return (Datum) 0;
 }
@@ -486,7 +496,6 @@ zen_htables_info(PG_FUNCTION_ARGS)
 Datum
 zen_htable_stats(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	ResultRow	row;
 	Listed	   *list;
 	uint32		n;
@@ -494,8 +503,7 @@ zen_htable_stats(PG_FUNCTION_ARGS)
 	enter();
 	zen_gate();
 	zen_tablestat_flush();
-	InitMaterializedSRF(fcinfo, 0);
-	row.desc = rsinfo->setDesc;
+	begin_rows(fcinfo, &row);
 	list = list_htables(&n);
 	for (uint32 i = 0; i < n; i++)
 	{
@@ -503,7 +511,6 @@ zen_htable_stats(PG_FUNCTION_ARGS)
 		uint64		quota = zen_tablestat_quota(list[i].ht->idx);
 
 		zen_tablestat_read(list[i].ht->idx, values);
-		row.n = 0;
 		put_int32(&row, (int32) list[i].ht->idx);
 		put_oid(&row, list[i].db);
 		put_oid(&row, list[i].spc);
@@ -511,9 +518,7 @@ zen_htable_stats(PG_FUNCTION_ARGS)
 		for (int c = 0; c < ZEN_T_NCOUNTERS; c++)
 			put_int64(&row, values[c]);
 		put(&row, INT8OID, Int64GetDatum((int64) quota), quota == 0);
-		if (row.n != row.desc->natts)
-			versions_differ();
-		tuplestore_putvalues(rsinfo->setResult, row.desc, row.values, row.isnull);
+		put_row(fcinfo, &row);
 	}
 	return (Datum) 0;
 }
@@ -521,15 +526,14 @@ zen_htable_stats(PG_FUNCTION_ARGS)
 Datum
 zen_space(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	ResultRow	row;
 
 	enter();
 	zen_gate();
-	InitMaterializedSRF(fcinfo, 0);
+	begin_rows(fcinfo, &row);
 	for (int kind = 0; kind < ZEN_ROOM_KINDS; kind++)
 	{
 		ZenRoom		room;
-		ResultRow	row = {.desc = rsinfo->setDesc};
 		uint32		used_percent;
 
 		zen_room((ZenRoomKind) kind, &room);
@@ -540,9 +544,7 @@ zen_space(PG_FUNCTION_ARGS)
 		put_int32(&row, (int32) used_percent);
 		put_int32(&row, room.warning);
 		put_bool(&row, room.warning > 0 && used_percent >= (uint32) room.warning);
-		if (row.n != row.desc->natts)
-			versions_differ();
-		tuplestore_putvalues(rsinfo->setResult, row.desc, row.values, row.isnull);
+		put_row(fcinfo, &row);
 	}
 	return (Datum) 0;
 }

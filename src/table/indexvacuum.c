@@ -1,20 +1,22 @@
 /*
  * indexvacuum.c -- VACUUM of one index, and giving it up.
  *
- * A scan of a btree stays on its page, with a pin, while it hands out the rows of it, and keeps the pin from one FETCH to the
- * next.  Of an index that writes WAL it would let go; none of zen's does.  VACUUM waits for the pin, and the deadlock detector
- * does not know of it.  So idle cursors could take all autovacuum workers, or wait, in turn, for the lock of VACUUM.
+ * A scan of a btree stays on its page, with a pin, while it hands out the rows of it, and keeps the pin from one
+ * FETCH to the next.  Of an index that writes WAL it would let go; none of zen's does.  VACUUM waits for the pin, and
+ * the deadlock detector does not know of it.  So idle cursors could take all autovacuum workers, or wait, in turn,
+ * for the lock of VACUUM.
  *
- * The wait is in the index's code.  A timer looks whether the process is in it, and after zen.vacuum_pin_timeout of nothing
- * else cancels the statement: the wait ends with an error, as for pg_cancel_backend().  The index works in a
+ * The wait is in the index's code.  A timer looks whether the process is in it, and after zen.vacuum_pin_timeout of
+ * nothing else cancels the statement: the wait ends with an error, as for pg_cancel_backend().  The index works in a
  * subtransaction, which frees its pins and locks; the error goes no further.
  *
- * Why half a pass does no harm: an index may lack entries of dead rows at any time, and the TIDs of these stay DYING until a
- * VACUUM has been through all indexes (zenam_maint.c).  An index takes a cancel in its VACUUM from any user.
+ * Why half a pass does no harm: an index may lack entries of dead rows at any time, and the TIDs of these stay DYING
+ * until a VACUUM has been through all indexes (zenam_maint.c).  An index takes a cancel in its VACUUM from any user.
  */
 #include "table/indexvacuum.h"
 
 #include "access/xact.h"
+#include "base/epoch.h"
 #include "base/guc.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -37,7 +39,7 @@ static void
 look(void)
 {
 	looks = *(volatile uint32 *) &MyProc->wait_event_info == ZEN_WAIT_BUFFER_PIN ? looks + 1 : 0;
-	/* another cancel is on its way: it shall be what it is */
+	/* another cancel is on its way: it must not be taken for the timer's */
 	if (looks < LOOKS || given_up || QueryCancelPending)
 		return;
 	given_up = true;
@@ -69,7 +71,7 @@ start_timer(void)
 		enable_timeout_every(timer(), TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ms), ms);
 }
 
-/* noticed: an error has come of a cancel.  Of the timer's, which nobody has noticed, none shall. */
+/* noticed: an error has come of a cancel.  A cancel of the timer that no error has come of is taken back. */
 static void
 stop_timer(bool noticed)
 {
@@ -96,9 +98,10 @@ report(ZenIndexVacuum *v)
 			(errcode(ERRCODE_OBJECT_IN_USE),
 			 errmsg("index \"%s\" of table \"%s\" is not vacuumed", RelationGetRelationName(v->info.index),
 					RelationGetRelationName(v->table)),
-			 errdetail("An open cursor or a running query has stayed on one of its pages for %d ms.", zen_vacuum_pin_timeout_ms),
-			 errhint("Dead rows keep their places until a VACUUM has been through all indexes.  Close idle cursors, or raise "
-					 "zen.vacuum_pin_timeout.")));
+			 errdetail("An open cursor or a running query has stayed on one of its pages for %d ms.",
+					   zen_vacuum_pin_timeout_ms),
+			 errhint("Dead rows keep their places until a VACUUM has been through all indexes.  Close idle cursors, "
+					 "or raise zen.vacuum_pin_timeout.")));
 }
 
 bool
@@ -107,7 +110,10 @@ zen_index_vacuum(ZenIndexVacuum *v, IndexBulkDeleteResult **stats)
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
 	ErrorData  *error = NULL;
+	int			level PG_USED_FOR_ASSERTS_ONLY = GetCurrentTransactionNestLevel();
 
+	ZenAssertNotInEpoch();
+	Assert(IsTransactionState() && v->info.index->rd_index->indrelid == RelationGetRelid(v->table));
 	*stats = NULL;
 	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(context);
@@ -129,6 +135,7 @@ zen_index_vacuum(ZenIndexVacuum *v, IndexBulkDeleteResult **stats)
 	PG_END_TRY();
 	MemoryContextSwitchTo(context);
 	CurrentResourceOwner = owner;
+	Assert(GetCurrentTransactionNestLevel() == level);
 	if (error == NULL)
 		return true;
 	if (!given_up || error->sqlerrcode != ERRCODE_QUERY_CANCELED)

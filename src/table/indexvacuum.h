@@ -8,7 +8,7 @@
 
 #include "access/genam.h"
 
-/* What VACUUM has an index do. */
+/* The work that VACUUM gives an index. */
 typedef struct ZenIndexVacuum
 {
 	IndexVacuumInfo info;
@@ -20,9 +20,9 @@ typedef struct ZenIndexVacuum
 /*
  * zen_index_vacuum -- have one index remove its entries of dead rows, and clean up.
  *
- * False, with a message, if the index was given up because somebody has stayed on one of its pages for
- * zen.vacuum_pin_timeout; some of the entries may be removed.  *stats is the index's result, or NULL.  In a transaction without
- * subtransactions under way; throws what the index throws.
+ * False, with a message, if the index was given up: another session has stayed on one of its pages for
+ * zen.vacuum_pin_timeout.  Some of the entries may be removed.  *stats is the index's result, or NULL.  In a
+ * transaction without subtransactions under way; throws the errors of the index.
  */
 extern bool zen_index_vacuum(ZenIndexVacuum *v, IndexBulkDeleteResult **stats);
 

@@ -1,7 +1,7 @@
 /*
  * zenam_callbacks.h -- the callbacks of TableAmRoutine, declared for zenam_handler.c.
  *
- * What each one takes and gives is told in PostgreSQL's access/tableam.h.
+ * PostgreSQL's access/tableam.h describes arguments and results.
  */
 #ifndef ZENAM_CALLBACKS_H
 #define ZENAM_CALLBACKS_H

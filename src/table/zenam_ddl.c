@@ -1,37 +1,38 @@
 /*
- * zenam_ddl.c -- creation, truncation, move, rewrite and size of zen tables; from a Relation to its HTable.
+ * zenam_ddl.c -- creation, truncation, move, rewrite and size of zen tables.
  *
- * A zen table's rows are in its HTable, found by relfilenode and remembered in the relcache entry.  Its main fork is a
- * file without contents: PostgreSQL stats it for pg_relation_size() and advises the kernel to prefetch from it when
- * it analyzes, so it exists and is extended, as a sparse file, to the size that the table has in blocks.
- *
- * Up to 17 the executor also prefetches for bitmap scans, from any block that the index names; where it checks a row again
- * (EvalPlanQual), no hook can stop it.  A block beyond the file's end is no error, but one in a segment that is not there is.
- * So segments are made before anybody can find a TID there: by who inserts the row, and after a crash by who scans.
+ * A table's rows are in an HTable, which belongs to one relfilenode.  A new relfilenode, for TRUNCATE or a rewrite,
+ * is a new HTable; a move (SET TABLESPACE) gives the HTable another name.  Both follow the fate of the transaction
+ * (txn/ddl.c).  CLUSTER and VACUUM FULL copy rows with their versions: snapshots of other transactions go on seeing
+ * them.
  */
-#include "table/zenam.h"
+#include "table/zenam_callbacks.h"
 
 #include <math.h>
 
 #include "access/genam.h"
 #include "access/multixact.h"
 #include "access/xact.h"
+#include "base/epoch.h"
 #include "cache/version.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/storage.h"
 #include "commands/defrem.h"
 #include "commands/progress.h"
-#include "row/horizon.h"
 #include "miscadmin.h"
 #include "nvm/adopt.h"
 #include "optimizer/plancat.h"
 #include "pgstat.h"
-#include "recovery/gate.h"
+#include "recovery/recovery.h"
+#include "row/horizon.h"
+#include "row/rowmake.h"
+#include "storage/lmgr.h"
 #include "storage/smgr.h"
-#include "table/zenam_callbacks.h"
 #include "table/zenam_publish.h"
 #include "table/zenam_reindex.h"
+#include "table/zenam_rel.h"
+#include "table/zenam_toast.h"
 #include "table/zenam_unlogged.h"
 #include "txn/ddl.h"
 #include "txn/spill.h"
@@ -40,125 +41,7 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
-/* In rd_amcache. */
-typedef struct CachedHTable
-{
-	RelFileLocator loc;
-	ZenHTable  *ht;
-	BlockNumber segments;		/* of the main fork that are known to be
-								 * there, besides the first */
-} CachedHTable;
-
-bool
-zen_rel_is_zen(Relation rel)
-{
-	return rel->rd_tableam != NULL && rel->rd_tableam->scan_begin == zenam_scan_begin;
-}
-
-bool
-zen_relid_is_zen(Oid relid)
-{
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	Oid			am = InvalidOid;
-
-	if (HeapTupleIsValid(tuple))
-	{
-		am = ((Form_pg_class) GETSTRUCT(tuple))->relam;
-		ReleaseSysCache(tuple);
-	}
-	return OidIsValid(am) && am == get_table_am_oid("zen", true);
-}
-
-static bool
-same_locator(RelFileLocator a, RelFileLocator b)
-{
-	return memcmp(&a, &b, sizeof(a)) == 0;
-}
-
-ZenHTable *
-zen_rel_htable_raw(Relation rel)
-{
-	CachedHTable *cached = rel->rd_amcache;
-	RelFileLocator loc = zen_rel_locator(rel);
-
-	zen_gate_read();
-	if (cached == NULL)
-	{
-		cached = MemoryContextAllocZero(CacheMemoryContext, sizeof(CachedHTable));
-		rel->rd_amcache = cached;
-	}
-	if (cached->ht == NULL || !same_locator(cached->loc, loc))
-	{
-		cached->ht = zen_ddl_find(loc, rel->rd_backend);
-		cached->loc = loc;
-		cached->segments = 0;
-	}
-	if (cached->ht == NULL)
-	{
-		/*
-		 * COMMIT PREPARED of a move has shown it to us before its backend
-		 * could tell the pool
-		 */
-		zen_twophase_resolve();
-		cached->ht = zen_ddl_find(loc, rel->rd_backend);
-	}
-	if (cached->ht == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("the zen pool does not know table \"%s\"", RelationGetRelationName(rel)),
-				 errdetail("No entry for relfilenode %u of database %u.",
-						   ZEN_LOCATOR_NUMBER(loc), ZEN_LOCATOR_DB(loc)),
-				 errhint("Restore pool and data directory from copies of the same moment, or drop the table.  If a tool has "
-						 "exchanged files and not access methods in pg_class, let the two tables exchange relam, too.")));
-	zen_gate_table(cached->ht);
-	return cached->ht;
-}
-
-ZenHTable *
-zen_rel_htable(Relation rel)
-{
-	ZenHTable  *ht = zen_rel_htable_raw(rel);
-
-	if (unlikely(pg_atomic_read_u32(&ht->reindex) != 0))
-		zen_reindex_table(rel, ht);
-	return ht;
-}
-
-BlockNumber
-zen_rel_nblocks(Relation rel)
-{
-	return (BlockNumber) zen_tidmap_nblocks(zen_rel_htable_raw(rel));
-}
-
 /* ---------- creation, truncation, move ---------- */
-
-void
-zen_rel_extend_file(Relation rel, BlockNumber nblocks)
-{
-	SMgrRelation smgr = RelationGetSmgr(rel);
-	PGIOAlignedBlock zero;
-
-	if (nblocks == 0 || smgrnblocks(smgr, MAIN_FORKNUM) >= nblocks)
-		return;
-	memset(zero.data, 0, BLCKSZ);
-	/* one block at the end: what lies before is a hole */
-	smgrextend(smgr, MAIN_FORKNUM, nblocks - 1, zero.data, true);
-}
-
-void
-zen_rel_cover_block(Relation rel, BlockNumber block)
-{
-	CachedHTable *cached = rel->rd_amcache;
-	BlockNumber segments = block / RELSEG_SIZE;
-
-	if (likely(segments == 0) || (cached != NULL && segments <= cached->segments))
-		return;
-	zen_rel_extend_file(rel, segments * RELSEG_SIZE + 1);
-	/* what may be invalidated meanwhile is only the memory of it */
-	cached = rel->rd_amcache;
-	if (cached != NULL)
-		cached->segments = segments;
-}
 
 static void
 refuse_unlogged(void)
@@ -176,6 +59,8 @@ zenam_relation_set_new_filelocator(Relation rel, const RelFileLocator *newrlocat
 {
 	ZenHTable  *old;
 
+	ZenAssertNotInEpoch();
+
 	/*
 	 * Users are refused temporary zen tables (admin/hooks.c), but REFRESH
 	 * MATERIALIZED VIEW CONCURRENTLY needs one for a moment.
@@ -185,13 +70,13 @@ zenam_relation_set_new_filelocator(Relation rel, const RelFileLocator *newrlocat
 	if (IsBinaryUpgrade)
 		zen_adopt_note();
 	/* new files for a table that has some: TRUNCATE */
-	if (!same_locator(zen_rel_locator(rel), *newrlocator))
+	if (!zen_same_locator(zen_rel_locator(rel), *newrlocator))
 		zen_check_truncate(rel);
 	zen_gate();
 	zen_twophase_resolve();		/* nothing of an ended transaction is left to
 								 * do in the old table */
 	old = zen_ddl_find(zen_rel_locator(rel), rel->rd_backend);
-	if (old != NULL && !same_locator(zen_rel_locator(rel), *newrlocator))
+	if (old != NULL && !zen_same_locator(zen_rel_locator(rel), *newrlocator))
 		zen_ddl_drop(old);
 	zen_ddl_create(*newrlocator, rel->rd_backend);
 	smgrclose(RelationCreateStorage(*newrlocator, persistence, true));
@@ -205,14 +90,15 @@ zenam_relation_set_new_filelocator(Relation rel, const RelFileLocator *newrlocat
 }
 
 /*
- * PostgreSQL truncates in place if this subtransaction has given the table a new relfilenode.  SET TABLESPACE does that too, but
- * moves neither zen's rows nor indexes: these are still those that a rollback needs.
+ * PostgreSQL truncates in place if this subtransaction has given the table a new relfilenode.  SET TABLESPACE does
+ * that too, but moves neither zen's rows nor indexes: these are still those that a rollback needs.
  */
 void
 zenam_relation_nontransactional_truncate(Relation rel)
 {
 	ZenHTable  *ht = zen_rel_htable_raw(rel);
 
+	Assert(CheckRelationLockedByMe(rel, AccessExclusiveLock, false));
 	zen_gate();
 	zen_check_truncate(rel);
 	if (zen_ddl_is_own(ht))
@@ -225,6 +111,8 @@ zenam_relation_nontransactional_truncate(Relation rel)
 void
 zenam_relation_copy_data(Relation rel, const RelFileLocator *newrlocator)
 {
+	Assert(CheckRelationLockedByMe(rel, AccessExclusiveLock, false));
+	Assert(!zen_same_locator(zen_rel_locator(rel), *newrlocator));
 	zen_gate();
 	/* the rows stay where they are; only the name of their table changes */
 	zen_ddl_move(zen_rel_htable_raw(rel), *newrlocator);
@@ -249,6 +137,7 @@ reform_version(ZenVersion *v, Relation old_table, Relation new_table)
 				stored;
 	MinimalTuple minimal;
 
+	Assert(v->len > 0);
 	heap_deform_tuple(tuple, desc, values, isnull);
 	for (int i = 0; i < desc->natts; i++)
 		if (TupleDescAttr(desc, i)->attisdropped)
@@ -276,6 +165,8 @@ place_chain(Copy *copy, ZenVersion **chain)
 {
 	MemoryContext old = MemoryContextSwitchTo(copy->per_row);
 
+	ZenAssertNotInEpoch();
+	Assert(*chain != NULL);
 	for (ZenVersion **link = chain; *link != NULL; link = &(*link)->older)
 		if ((*link)->len > 0)
 			*link = reform_version(*link, copy->old_table, copy->new_table);
@@ -340,8 +231,11 @@ zenam_relation_copy_for_cluster(Relation old_table, Relation new_table, Relation
 	zen_gate();
 	copy.from = zen_rel_htable(old_table);
 	copy.to = zen_rel_htable_raw(new_table);
+	Assert(copy.from != copy.to);
+	Assert(CheckRelationLockedByMe(old_table, AccessExclusiveLock, false));
 	copy.per_row = AllocSetContextCreate(CurrentMemoryContext, "zen copy", ALLOCSET_DEFAULT_SIZES);
-	(void) zen_horizon_look();	/* what everyone sees is copied as such */
+	(void) zen_horizon_look();	/* versions that every snapshot sees are
+								 * copied as such */
 	pgstat_progress_update_param(PROGRESS_CLUSTER_PHASE, old_index ?
 								 PROGRESS_CLUSTER_PHASE_INDEX_SCAN_HEAP : PROGRESS_CLUSTER_PHASE_SEQ_SCAN_HEAP);
 	if (old_index != NULL)
@@ -367,10 +261,10 @@ zenam_relation_size(Relation rel, ForkNumber fork)
 }
 
 /*
- * For the planner a page is 8 KB to be read, not a block of 64 TIDs: a page takes as many rows as one of heap, so that the
- * same table gets the same plans and cost settings mean the same.  TIDs without a row count, as dead space does in heap,
- * except at the end of the last block.  An index-only scan fetches every row by its TID, which costs what it costs in an
- * index scan, so no page counts as all-visible.
+ * For the planner a page is 8 KB to be read, not a block of 64 TIDs: a page takes as many rows as one of heap, so
+ * that the same table gets the same plans and cost settings mean the same.  TIDs without a row count, as dead space
+ * does in heap, except at the end of the last block.  An index-only scan fetches every row by its TID, at the same
+ * cost as an index scan, so no page counts as all-visible.
  */
 void
 zenam_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *tuples,
@@ -382,6 +276,7 @@ zenam_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *page
 	double		nblocks,
 				rows;
 
+	Assert(CheckRelationLockedByMe(rel, AccessShareLock, true));
 	/* the planner opens indexes next: they must be there, or be hidden */
 	zen_reindex_hide(rel, zen_rel_htable(rel));
 	zen_index_before_build(rel);	/* a build asks for the size first */

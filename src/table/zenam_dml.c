@@ -1,34 +1,32 @@
 /*
- * zenam_dml.c -- insert, update, delete, lock.
+ * zenam_dml.c -- insert, update, delete, lock: the callbacks.
  *
- * Thin over row/rowchange.c and row/rowlock.c, which judge and apply one attempt.  This file waits for other transactions
- * between attempts, in heap's manner: the heavyweight tuple lock first, so that waiters queue fairly, then the other
- * transaction's end; and it sees to toasting, predicate locks and statistics.
+ * Thin over table/zenam_change.c, which attempts a change and waits for other transactions.  This file sees to slots,
+ * toasting and statistics, and finds out which columns an update changes.
  *
- * Toasting an update deletes out-of-line values of the old row, so the row is locked before: nobody else may then put
- * a version in between that still needs them.
+ * Toasting an update deletes out-of-line values of the old row.  So the row is locked before: no other transaction
+ * may then put a version in between that still needs them.
  */
-#include "table/zenam.h"
+#include "table/zenam_change.h"
 
 #include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/sysattr.h"
 #include "access/tableam.h"
 #include "access/xact.h"
-#include "base/stats.h"
+#include "base/epoch.h"
 #include "cache/tidmap.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "recovery/gate.h"
-#include "row/lockers.h"
 #include "row/rowchange.h"
 #include "row/rowlock.h"
-#include "storage/lmgr.h"
-#include "storage/predicate.h"
+#include "row/rowmake.h"
+#include "row/rowread.h"
 #include "table/zenam_callbacks.h"
 #include "table/zenam_publish.h"
-#include "txn/exclusive.h"
-#include "txn/spill.h"
+#include "table/zenam_rel.h"
+#include "table/zenam_slot.h"
+#include "table/zenam_toast.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -46,32 +44,6 @@ slot_tuple(Relation rel, TupleTableSlot *slot, bool *should_free)
 	return tuple;
 }
 
-/* See the MinimalTuple inside a heap tuple; what precedes it in the header is scratch. */
-static MinimalTuple
-minimal_view(HeapTuple tuple)
-{
-	MinimalTuple mtup = (MinimalTuple) ((char *) tuple->t_data + MINIMAL_TUPLE_OFFSET);
-
-	mtup->t_len = tuple->t_len - MINIMAL_TUPLE_OFFSET;
-	memset(mtup->mt_padding, 0, sizeof(mtup->mt_padding));
-	mtup->t_infomask &= ~HEAP_XACT_MASK;
-	mtup->t_infomask2 &= ~HEAP2_XACT_MASK;
-	return mtup;
-}
-
-/* Give a tuple the system columns that its new version has. */
-static void
-mark_tuple(HeapTuple tuple, ItemPointer tid, CommandId cid)
-{
-	HeapTupleHeader h = tuple->t_data;
-
-	h->t_choice.t_heap.t_xmin = GetCurrentTransactionId();
-	h->t_choice.t_heap.t_xmax = InvalidTransactionId;
-	h->t_choice.t_heap.t_field3.t_cid = cid;
-	h->t_ctid = *tid;
-	tuple->t_self = *tid;
-}
-
 /* ---------- a row as it is stored ---------- */
 
 static ZenRow old_row;			/* reused */
@@ -83,6 +55,7 @@ fetch_old(Relation rel, ItemPointer tid, HeapTuple old)
 	ZenFetch	f = {.ht = zen_rel_htable(rel),.tidno = zen_tidno(tid),.snapshot = SnapshotAny,
 	.code = (int) zen_tid_code(tid),.row = &old_row};
 
+	Assert(ItemPointerIsValid(tid));
 	old_row.mcxt = TopMemoryContext;
 	if (!zen_row_fetch(&f))
 		return false;
@@ -95,24 +68,6 @@ fetch_old(Relation rel, ItemPointer tid, HeapTuple old)
 
 /* ---------- insert ---------- */
 
-/* Insert a heap tuple as it is; sets its t_self. */
-static void
-insert_tuple(Relation rel, HeapTuple tuple, CommandId cid, int options, uint32 spec_token)
-{
-	ItemPointerData tid;
-	uint64		tidno;
-
-	zen_gate();
-	zen_exclusive_write();
-	zen_spill_if_large();
-	tidno = zen_row_insert(zen_rel_htable(rel), minimal_view(tuple), cid, spec_token,
-						   (options & HEAP_INSERT_FROZEN) != 0);
-	zen_rel_cover_block(rel, (BlockNumber) (tidno / ZEN_TIDS_PER_BLOCK));
-	CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
-	zen_make_tid(&tid, tidno, 0);
-	mark_tuple(tuple, &tid, cid);
-}
-
 static void
 insert_slot(Relation rel, TupleTableSlot *slot, CommandId cid, int options, uint32 spec_token)
 {
@@ -120,13 +75,14 @@ insert_slot(Relation rel, TupleTableSlot *slot, CommandId cid, int options, uint
 	HeapTuple	tuple = slot_tuple(rel, slot, &should_free);
 	HeapTuple	stored = tuple;
 
+	ZenAssertNotInEpoch();
 	zen_check_change(rel);
 	if (zen_toast_needed(rel, tuple))
 		stored = zen_toast_insert_or_update(rel, tuple, NULL, options);
-	insert_tuple(rel, stored, cid, options, spec_token);
+	zenam_change_insert(rel, stored, cid, options, spec_token);
 	if (stored != tuple)
 	{
-		mark_tuple(tuple, &stored->t_self, cid);
+		zenam_change_mark(tuple, &stored->t_self, cid);
 		heap_freetuple(stored);
 	}
 	slot->tts_tid = tuple->t_self;
@@ -157,6 +113,7 @@ zenam_tuple_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 spec
 	bool		delete_values = !succeeded && OidIsValid(rel->rd_rel->reltoastrelid) &&
 	fetch_old(rel, &slot->tts_tid, &stored) && HeapTupleHasExternal(&stored);
 
+	Assert(ItemPointerIsValid(&slot->tts_tid) && zen_tid_code(&slot->tts_tid) == 0);
 	zen_row_complete(ht, zen_tidno(&slot->tts_tid), succeeded);
 	if (delete_values)
 		zen_toast_delete(rel, &stored, true);
@@ -168,132 +125,6 @@ zenam_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId c
 {
 	for (int i = 0; i < nslots; i++)
 		insert_slot(rel, slots[i], cid, options, 0);
-}
-
-void
-zen_simple_insert(Relation rel, HeapTuple tuple, CommandId cid)
-{
-	insert_tuple(rel, tuple, cid, 0, 0);
-	pgstat_count_heap_insert(rel, 1);
-}
-
-/* ---------- waiting ---------- */
-
-/* How to wait for a row, and what has been taken on the way. */
-typedef struct Waiter
-{
-	Relation	rel;
-	ItemPointerData tid;		/* canonical */
-	LockTupleMode mode;
-	LockWaitPolicy policy;
-	XLTW_Oper	oper;
-	bool		have_tuple_lock;
-} Waiter;
-
-static Waiter
-make_waiter(Relation rel, ItemPointer tid, LockTupleMode mode, LockWaitPolicy policy, XLTW_Oper oper)
-{
-	Waiter		w = {.rel = rel,.mode = mode,.policy = policy,.oper = oper};
-
-	zen_make_tid(&w.tid, zen_tidno(tid), 0);
-	return w;
-}
-
-static void
-could_not_lock(Relation rel)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-			 errmsg("could not obtain lock on row in relation \"%s\"", RelationGetRelationName(rel))));
-}
-
-/*
- * Wait for xid's end.  False if the policy is to skip; throws if it is to fail.
- *
- * Who waits first comes first, by the tuple lock.  But a transaction that has locked the row already does not queue up: the
- * holder of the tuple lock may be waiting for it.
- */
-static bool
-wait_for(Waiter *w, TransactionId xid, bool queue)
-{
-	LOCKMODE	mode = zen_lock_mode(w->mode);
-
-	queue = queue && !w->have_tuple_lock;
-
-	switch (w->policy)
-	{
-		case LockWaitBlock:
-			ZEN_COUNT(row_waits, 1);
-			if (queue)
-			{
-				LockTuple(w->rel, &w->tid, mode);
-				w->have_tuple_lock = true;
-			}
-			XactLockTableWait(xid, w->rel, &w->tid, w->oper);
-			return true;
-		case LockWaitSkip:
-		case LockWaitError:
-			if (!queue || zen_conditional_lock_tuple(w->rel, &w->tid, mode, w->policy == LockWaitError))
-			{
-				w->have_tuple_lock |= queue;
-				if (zen_conditional_xact_wait(xid, w->policy == LockWaitError))
-					return true;
-			}
-			if (w->policy == LockWaitError)
-				could_not_lock(w->rel);
-			return false;
-	}
-	return false;
-}
-
-static void
-end_wait(Waiter *w)
-{
-	if (w->have_tuple_lock)
-		UnlockTuple(w->rel, &w->tid, zen_lock_mode(w->mode));
-	w->have_tuple_lock = false;
-}
-
-/* Attempt until the result is final. */
-static TM_Result
-attempt(ZenChange *c, Waiter *w, TM_Result (*try) (ZenChange *))
-{
-	zen_exclusive_write();
-	for (;;)
-	{
-		TM_Result	result = try(c);
-
-		if (result != TM_BeingModified)
-			return result;
-		if (!wait_for(w, c->wait_xid, !c->held_before))
-			return TM_WouldBlock;
-	}
-}
-
-/*
- * SSI: who has read the version that was just replaced?  Readers lock it before they read again, so whoever is not found
- * here will find the new version: the check comes after the change.
- */
-static void
-check_conflict_in(Relation rel, ItemPointer tid)
-{
-	CheckForSerializableConflictIn(rel, tid, ItemPointerGetBlockNumber(tid));
-}
-
-static ZenChange
-make_change(Relation rel, ItemPointer tid, CommandId cid, LockTupleMode mode, Snapshot crosscheck)
-{
-	ZenChange	c;
-
-	zen_gate();
-	memset(&c, 0, sizeof(c));
-	c.ht = zen_rel_htable(rel);
-	c.tidno = zen_tidno(tid);
-	c.code = zen_tid_code(tid);
-	c.cid = cid;
-	c.mode = mode;
-	c.crosscheck = crosscheck;
-	return c;
 }
 
 /* ---------- what an update changes ---------- */
@@ -334,8 +165,8 @@ columns_unchanged(TupleDesc desc, Bitmapset *columns, HeapTuple old, HeapTuple n
 /*
  * Which lock does the update need, and do indexes need to know the row under a new TID?
  *
- * Columns of summarizing indexes (BRIN) are no exception: who summarizes would find only the newer value under the row's
- * TID, and if the update is rolled back after that, its range would not have the older one.
+ * Columns of summarizing indexes (BRIN) are no exception.  A summary would have only the newer value under the row's
+ * TID.  If the update is rolled back after that, the range would not have the older value.
  */
 static void
 classify_update(Relation rel, HeapTuple old, HeapTuple new, ZenChange *c)
@@ -356,14 +187,6 @@ classify_update(Relation rel, HeapTuple old, HeapTuple new, ZenChange *c)
 	bms_free(indexed);
 }
 
-/* zen_row_change(), after a large transaction has made room for one more version. */
-static TM_Result
-change_row(ZenChange *c)
-{
-	zen_spill_if_large();
-	return zen_row_change(c);
-}
-
 /* ---------- update ---------- */
 
 static void
@@ -377,7 +200,7 @@ count_update(Relation rel, bool new_tid)
 
 	/*
 	 * the old version needs no VACUUM unless indexes hold its TID: take back
-	 * what core will count as dead
+	 * the one that core will count as dead
 	 */
 	if (!new_tid)
 		pgstat_update_heap_dead_tuples(rel, 1);
@@ -385,13 +208,35 @@ count_update(Relation rel, bool new_tid)
 
 /* Lock the row, so that it can be toasted; the result of the lock if it cannot be had. */
 static TM_Result
-lock_for_toasting(ZenChange *c, Waiter *w)
+lock_for_toasting(ZenChange *c, ZenWaiter *w)
 {
 	ZenChange	lock = *c;
-	TM_Result	result = attempt(&lock, w, zen_row_lock);
+	TM_Result	result = zenam_change_attempt(&lock, w, zen_row_lock);
 
 	c->tmfd = lock.tmfd;
 	return result;
+}
+
+/* The row is updated: give the slot's tuple its new place, and tell how indexes are to follow. */
+static TU_UpdateIndexes
+finish_update(Relation rel, ItemPointer otid, const ZenChange *c, HeapTuple tuple, TupleTableSlot *slot)
+{
+	ItemPointerData tid;
+
+	Assert(c->result_code <= ZEN_MAX_CODE);
+
+	/* a row that has got a new TID is one that indexes must be told of */
+	Assert((c->result_tidno != zen_tidno(otid)) == c->indexes_needed);
+	zen_rel_cover_block(rel, (BlockNumber) (c->result_tidno / ZEN_TIDS_PER_BLOCK));
+	zenam_change_conflicts(rel, otid);
+	zen_make_tid(&tid, c->result_tidno, c->result_code);
+	zenam_change_mark(tuple, &tid, c->cid);
+	/* as heap: a row that was locked first carries its locker on */
+	if (c->held_before)
+		tuple->t_data->t_choice.t_heap.t_xmax = GetCurrentTransactionId();
+	slot->tts_tid = tid;
+	count_update(rel, c->indexes_needed);
+	return c->indexes_needed ? TU_All : TU_None;
 }
 
 TM_Result
@@ -399,21 +244,21 @@ zenam_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, Command
 				   Snapshot crosscheck, bool wait, TM_FailureData *tmfd, LockTupleMode *lockmode,
 				   TU_UpdateIndexes *update_indexes)
 {
-	ZenChange	c = make_change(rel, otid, cid, LockTupleExclusive, crosscheck);
+	ZenChange	c = zenam_change_begin(rel, otid, cid, LockTupleExclusive, crosscheck);
 	HeapTupleData old;
 	bool		should_free;
 	HeapTuple	tuple = slot_tuple(rel, slot, &should_free);
 	HeapTuple	stored = tuple;
 	TM_Result	result = TM_Ok;
 	bool		have_old = fetch_old(rel, otid, &old);
-	Waiter		w;
+	ZenWaiter	w;
 
 	zen_check_change(rel);
 	if (have_old)
 		classify_update(rel, &old, tuple, &c);
 	/* else it is gone, and the attempt will tell how */
 	*lockmode = c.mode;
-	w = make_waiter(rel, otid, c.mode, wait ? LockWaitBlock : LockWaitSkip, XLTW_Update);
+	w = zenam_change_waiter(rel, otid, c.mode, wait ? LockWaitBlock : LockWaitSkip, XLTW_Update);
 
 	if (have_old && (zen_toast_needed(rel, tuple) || HeapTupleHasExternal(&old)))
 	{
@@ -423,26 +268,13 @@ zenam_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, Command
 	}
 	if (result == TM_Ok)
 	{
-		c.tuple = minimal_view(stored);
-		result = attempt(&c, &w, change_row);
+		c.tuple = zenam_change_view(stored);
+		result = zenam_change_attempt(&c, &w, zenam_change_row);
 	}
-	end_wait(&w);
+	zenam_change_end_wait(&w);
 	*update_indexes = TU_None;
 	if (result == TM_Ok)
-	{
-		ItemPointerData tid;
-
-		zen_rel_cover_block(rel, (BlockNumber) (c.result_tidno / ZEN_TIDS_PER_BLOCK));
-		check_conflict_in(rel, otid);
-		zen_make_tid(&tid, c.result_tidno, c.result_code);
-		mark_tuple(tuple, &tid, cid);
-		if (c.held_before)		/* as heap: a row that was locked first
-								 * carries its locker on */
-			tuple->t_data->t_choice.t_heap.t_xmax = GetCurrentTransactionId();
-		slot->tts_tid = tid;
-		*update_indexes = c.indexes_needed ? TU_All : TU_None;
-		count_update(rel, c.indexes_needed);
-	}
+		*update_indexes = finish_update(rel, otid, &c, tuple, slot);
 	else
 	{
 		*tmfd = c.tmfd;
@@ -462,36 +294,22 @@ TM_Result
 zenam_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot, Snapshot crosscheck,
 				   bool wait, TM_FailureData *tmfd, bool changingPart)
 {
-	ZenChange	c = make_change(rel, tid, cid, LockTupleExclusive, crosscheck);
-	Waiter		w = make_waiter(rel, tid, LockTupleExclusive, wait ? LockWaitBlock : LockWaitSkip, XLTW_Delete);
+	ZenChange	c = zenam_change_begin(rel, tid, cid, LockTupleExclusive, crosscheck);
 	HeapTupleData old;
 	TM_Result	result;
 
-	zen_check_change(rel);
+	Assert(!changingPart || rel->rd_rel->relispartition);
 	c.moved = changingPart;
-	result = attempt(&c, &w, change_row);
-	end_wait(&w);
+	result = zenam_change_delete(&c, rel, tid, wait);
 	if (result != TM_Ok)
 	{
 		*tmfd = c.tmfd;
-		return result == TM_WouldBlock ? TM_BeingModified : result;
+		return result;
 	}
-	check_conflict_in(rel, tid);
 	if (OidIsValid(rel->rd_rel->reltoastrelid) && fetch_old(rel, tid, &old) && HeapTupleHasExternal(&old))
 		zen_toast_delete(rel, &old, false);
 	pgstat_count_heap_delete(rel);
 	return TM_Ok;
-}
-
-void
-zen_simple_delete(Relation rel, ItemPointer tid, CommandId cid)
-{
-	TM_FailureData tmfd;
-	TM_Result	result = zenam_tuple_delete(rel, tid, cid, InvalidSnapshot, InvalidSnapshot, true, &tmfd, false);
-
-	if (result != TM_Ok)
-		elog(ERROR, "tuple of relation \"%s\" could not be deleted: result %d",
-			 RelationGetRelationName(rel), (int) result);
 }
 
 /* ---------- lock ---------- */
@@ -503,12 +321,12 @@ static TM_Result
 lock_version(Relation rel, ItemPointer tid, TupleTableSlot *slot, CommandId cid, LockTupleMode mode,
 			 LockWaitPolicy policy, TM_FailureData *tmfd)
 {
-	ZenChange	c = make_change(rel, tid, cid, mode, InvalidSnapshot);
-	Waiter		w = make_waiter(rel, tid, mode, policy, XLTW_Lock);
-	TM_Result	result = attempt(&c, &w, zen_row_lock);
+	ZenChange	c = zenam_change_begin(rel, tid, cid, mode, InvalidSnapshot);
+	ZenWaiter	w = zenam_change_waiter(rel, tid, mode, policy, XLTW_Lock);
+	TM_Result	result = zenam_change_attempt(&c, &w, zen_row_lock);
 	ZenFetch	f = {.ht = c.ht,.tidno = c.tidno,.snapshot = SnapshotAny,.code = (int) c.code};
 
-	end_wait(&w);
+	zenam_change_end_wait(&w);
 	*tmfd = c.tmfd;
 	f.row = zenam_slot_row(slot);
 	if (zen_row_fetch(&f))
@@ -527,6 +345,7 @@ newest_version(ZenHTable *ht, ItemPointer tid)
 
 	while (zen_row_forward(ht, tidno, SnapshotSelf, &tidno))
 		;
+	ZenAssertNotInEpoch();
 	if (zen_row_newest(ht, tidno, &code))
 		zen_make_tid(tid, tidno, code);
 }
@@ -538,6 +357,7 @@ zenam_tuple_lock(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlo
 	bool		traversed = false;
 	TM_Result	result;
 
+	Assert(CheckRelationLockedByMe(rel, RowShareLock, true));
 	for (;;)
 	{
 		/* the caller goes on with the TID of the version that was locked */

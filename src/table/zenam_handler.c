@@ -1,10 +1,10 @@
 /*
  * zenam_handler.c -- the table access method's routine: wiring only.
  */
-#include "table/zenam.h"
+#include "table/zenam_callbacks.h"
 
 #include "fmgr.h"
-#include "table/zenam_callbacks.h"
+#include "table/zenam_slot.h"
 
 static const TableAmRoutine zen_routine = {
 	.type = T_TableAmRoutine,

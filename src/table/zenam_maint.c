@@ -1,37 +1,41 @@
 /*
  * zenam_maint.c -- VACUUM, ANALYZE, index builds.
  *
- * VACUUM has one thing to do: make dead TIDs usable again.  Old versions and slots go without it (gc/collect.c).  It marks
- * DEAD words as DYING, lets every index remove what points to them (the test is one look at the word: no list of
- * TIDs has to fit into memory), and makes them UNUSED.  If it ends early, DYING words wait for the next one.
+ * VACUUM has one thing to do: make dead TIDs usable again.  Old versions and slots go without it (gc/collect.c).  It
+ * marks DEAD words as DYING, lets every index remove the entries that lead to them, and makes them UNUSED.  The test
+ * is one look at the word: no list of TIDs has to fit into memory.  If it ends early, DYING words wait for the next
+ * one.
  *
- * An index entry leads to a logical tuple, so an index build has one entry per tuple with a version that some snapshot may
- * still see.  Versions of one tuple agree in all columns that were indexed when they were written; a new index may
- * index others, so older versions mean a broken chain, as for heap.
+ * An index entry leads to a logical tuple, so an index build has one entry per tuple with a version that some
+ * snapshot may still see.  Versions of one tuple agree in all columns that were indexed when they were written.  A
+ * new index may index others, so older versions mean a broken chain, as for heap.
  */
-#include "table/zenam.h"
+#include "table/zenam_callbacks.h"
 
 #include "access/multixact.h"
 #include "access/transam.h"
 #include "access/xact.h"
+#include "base/epoch.h"
 #include "cache/spillmap.h"
 #include "catalog/index.h"
 #include "catalog/pg_am.h"
 #include "commands/dbcommands.h"
 #include "commands/progress.h"
 #include "commands/vacuum.h"
-#include "executor/executor.h"
 #include "gc/reclaim.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "recovery/gate.h"
+#include "recovery/recovery.h"
 #include "row/visibility.h"
 #include "storage/bufmgr.h"
+#include "storage/lmgr.h"
 #include "storage/procarray.h"
+#include "table/indexentry.h"
 #include "table/indexvacuum.h"
-#include "table/zenam_callbacks.h"
 #include "table/zenam_reindex.h"
+#include "table/zenam_rel.h"
 #include "table/zenam_scan.h"
+#include "table/zenam_slot.h"
 #include "table/zenam_unlogged.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -57,6 +61,9 @@ change_state(ZenWord *word, uint64 from, uint64 to)
 
 	if (is)
 		w = zen_word_with(w, to, zen_word_ref(w));
+	/* VACUUM makes these two transitions, and no other */
+	Assert((from == ZEN_WORD_DEAD && to == ZEN_WORD_DYING) || (from == ZEN_WORD_DYING && to == ZEN_WORD_UNUSED));
+	ZenAssertWordLocked(word);
 	zen_word_unlock(word, w);
 	return is;
 }
@@ -90,7 +97,7 @@ is_live(ZenHTable *ht, uint64 tidno, ZenWord *word)
 	return live;
 }
 
-/* First pass: count, and mark what is dead. */
+/* First pass: count, and mark dead TIDs. */
 static void
 mark_dead(ZenHTable *ht, uint64 ntids, bool remove, VacuumCounts *counts)
 {
@@ -99,6 +106,7 @@ mark_dead(ZenHTable *ht, uint64 ntids, bool remove, VacuumCounts *counts)
 		ZenWord    *word = zen_tidmap_word(ht, t);
 		uint64		state = zen_word_state(zen_word_read(word));
 
+		Assert(word != NULL);
 		if (t % ZEN_TIDS_PER_BLOCK == 0)
 		{
 			zen_vacuum_delay_point();
@@ -139,6 +147,7 @@ free_dead(ZenHTable *ht, uint64 ntids, bool indexes_clean)
 		if (room)
 			with_room[n++] = b;
 	}
+	Assert(n <= nblocks);
 	zen_tidmap_set_free_blocks(ht, with_room, n);
 	pfree(with_room);
 }
@@ -192,7 +201,8 @@ vacuum_indexes(Relation rel, Relation *indexes, int nindexes, const VacuumCounts
 			continue;
 		}
 		if (stats != NULL && !stats->estimated_count)
-			zen_vac_update_relstats(indexes[i], stats->num_pages, stats->num_index_tuples, false, InvalidTransactionId, InvalidMultiXactId);
+			zen_vac_update_relstats(indexes[i], stats->num_pages, stats->num_index_tuples, false,
+									InvalidTransactionId, InvalidMultiXactId);
 		if (stats != NULL)
 			pfree(stats);
 	}
@@ -200,20 +210,22 @@ vacuum_indexes(Relation rel, Relation *indexes, int nindexes, const VacuumCounts
 }
 
 /*
- * zen freezes by itself, so its tables have neither xid nor multixact to show; but a rewrite of a table of any kind gives it
- * both, and as long as it has them VACUUM must raise them, or no xids are left some day.
+ * zen freezes by itself, so its tables have neither xid nor multixact to show.  But a rewrite of a table of any kind
+ * gives it both.  As long as it has them VACUUM must raise them, or no xids are left some day.
  */
 static void
 choose_frozen(Relation rel, TransactionId *xid, MultiXactId *multi)
 {
-	*xid = TransactionIdIsNormal(rel->rd_rel->relfrozenxid) ? GetOldestNonRemovableTransactionId(rel) : InvalidTransactionId;
+	*xid = TransactionIdIsNormal(rel->rd_rel->relfrozenxid) ? GetOldestNonRemovableTransactionId(rel) :
+		InvalidTransactionId;
 	*multi = MultiXactIdIsValid(rel->rd_rel->relminmxid) ? GetOldestMultiXactId() : InvalidMultiXactId;
 }
 
 /*
- * VACUUM of all tables, and autovacuum, leave tables out: all of zen's when recovery has failed, and after a crash one whose
- * indexes are still to be rebuilt.  That is the worker's, which says what is wrong with it; and functions in its indexes may
- * not run here, where snapshots protect nothing (PROC_IN_VACUUM).  Tables named have come through admin/named.c before.
+ * VACUUM of all tables, and autovacuum, leave tables out: all of zen's when recovery has failed, and after a crash
+ * one whose indexes are still to be rebuilt.  Such a table is the worker's, which reports its errors; and functions
+ * in its indexes may not run here, where snapshots protect nothing (PROC_IN_VACUUM).  Tables named have come through
+ * admin/named.c before.
  */
 static bool
 leave_out(Relation rel)
@@ -228,7 +240,8 @@ leave_out(Relation rel)
 	else if (!zen_reindex_is_passed(zen_rel_htable_raw(rel)))
 		ereport(elevel,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("\"%s\" is not vacuumed: its indexes are not rebuilt yet after the crash", RelationGetRelationName(rel)),
+				 errmsg("\"%s\" is not vacuumed: its indexes are not rebuilt yet after the crash",
+						RelationGetRelationName(rel)),
 				 errhint("VACUUM the table by its name to have them rebuilt first.")));
 	else
 		return false;
@@ -250,6 +263,8 @@ zenam_relation_vacuum(Relation rel, struct VacuumParams *params, BufferAccessStr
 	TransactionId frozen_xid;
 	MultiXactId frozen_multi;
 
+	ZenAssertNotInEpoch();
+	Assert(CheckRelationLockedByMe(rel, ShareUpdateExclusiveLock, true));
 	if (leave_out(rel))
 		return;
 	zen_gate();
@@ -268,14 +283,16 @@ zenam_relation_vacuum(Relation rel, struct VacuumParams *params, BufferAccessStr
 	mark_dead(ht, ntids, remove || nindexes == 0, &counts);
 	clean = vacuum_indexes(rel, indexes, nindexes, &counts, remove, bstrategy, elevel) && (remove || nindexes == 0);
 	free_dead(ht, ntids, clean);
-	/* the words of what is left stay DYING: autovacuum comes again */
+	/* the words that are left stay DYING: autovacuum comes again */
 	if (!clean)
 		counts.remaining += counts.dead;
+	Assert(!clean || remove || nindexes == 0);
 	vac_close_indexes(nindexes, indexes, NoLock);
 	zen_rel_extend_file(rel, (BlockNumber) (ntids / ZEN_TIDS_PER_BLOCK));
 
 	choose_frozen(rel, &frozen_xid, &frozen_multi);
-	zen_vac_update_relstats(rel, (BlockNumber) (ntids / ZEN_TIDS_PER_BLOCK), counts.live, nindexes > 0, frozen_xid, frozen_multi);
+	zen_vac_update_relstats(rel, (BlockNumber) (ntids / ZEN_TIDS_PER_BLOCK), counts.live, nindexes > 0,
+							frozen_xid, frozen_multi);
 	zen_report_vacuum(rel, (PgStat_Counter) counts.live, (PgStat_Counter) counts.remaining, started);
 	ereport(elevel,
 			(errmsg("table \"%s\": removed " UINT64_FORMAT " dead row identifiers from %d indexes, %.0f rows remain",
@@ -321,7 +338,7 @@ zenam_scan_analyze_next_tuple(TableScanDesc sscan, TransactionId oldest_xmin, do
 
 /* ---------- index build ---------- */
 
-/* What a build does with a tuple. */
+/* The part that a tuple has in a build. */
 typedef struct BuildRow
 {
 	bool		index_it;
@@ -333,6 +350,7 @@ judge_row(const ZenRowInfo *info, TransactionId oldest_xmin, IndexInfo *index_in
 {
 	BuildRow	r = {.index_it = true,.alive = true};
 
+	Assert(TransactionIdIsValid(oldest_xmin));
 	switch (info->state)
 	{
 		case ZEN_ROW_NONE:
@@ -360,25 +378,49 @@ judge_row(const ZenRowInfo *info, TransactionId oldest_xmin, IndexInfo *index_in
 	return r;
 }
 
-/* Where a build's tuples come from: a snapshot if it is concurrent, else all versions not dead to everyone. */
-typedef struct BuildSource
+/* Where a build's tuples come from, and where its entries go. */
+typedef struct Build
 {
-	Relation	rel;
 	ZenHTable  *ht;
-	Snapshot	snapshot;		/* MVCC, or SnapshotAny with: */
+	TableScanDesc scan;
+	Snapshot	snapshot;		/* MVCC if the build is concurrent; or
+								 * SnapshotAny, all versions not dead to
+								 * everyone, with: */
 	TransactionId oldest_xmin;
-} BuildSource;
+	bool		own_snapshot;
+	Relation	index;
+	IndexBuildCallback callback;
+	void	   *callback_state;
+} Build;
+
+/* Scan is NULL, or a parallel worker's, with its snapshot. */
+static void
+begin_build(Build *b, Relation table, IndexInfo *info, TableScanDesc scan)
+{
+	if (scan != NULL)
+		b->snapshot = scan->rs_snapshot;
+	else if (IsBootstrapProcessingMode() || info->ii_Concurrent)
+	{
+		b->snapshot = RegisterSnapshot(GetTransactionSnapshot());
+		b->own_snapshot = true;
+	}
+	else
+		b->snapshot = SnapshotAny;
+	Assert(IsMVCCSnapshot(b->snapshot) || b->snapshot == SnapshotAny);
+	b->scan = scan != NULL ? scan : zen_scan_begin_raw(table, b->snapshot);
+	if (!IsMVCCSnapshot(b->snapshot))
+		b->oldest_xmin = GetOldestNonRemovableTransactionId(table);
+}
 
 /* Fetch one tuple, if it is to be indexed. */
 static bool
-build_fetch(BuildSource *source, uint64 tidno, IndexInfo *index_info, TupleTableSlot *slot, BuildRow *row)
+build_fetch(Build *b, uint64 tidno, ZenIndexEntry *e, BuildRow *row)
 {
-	ZenRowInfo	info;
-	ZenRow	   *buffer = zenam_slot_row(slot);
+	ZenRow	   *buffer = zenam_slot_row(e->slot);
 
-	if (IsMVCCSnapshot(source->snapshot))
+	if (IsMVCCSnapshot(b->snapshot))
 	{
-		ZenFetch	f = {.ht = source->ht,.tidno = tidno,.snapshot = source->snapshot,
+		ZenFetch	f = {.ht = b->ht,.tidno = tidno,.snapshot = b->snapshot,
 		.code = ZEN_ANY_CODE,.row = buffer};
 
 		row->index_it = row->alive = true;
@@ -387,16 +429,34 @@ build_fetch(BuildSource *source, uint64 tidno, IndexInfo *index_info, TupleTable
 	}
 	else
 	{
-		bool		found = zen_row_inspect(source->ht, tidno, buffer, &info);
+		ZenRowInfo	info;
 
-		if (!found)
+		if (!zen_row_inspect(b->ht, tidno, buffer, &info))
 			return false;
-		*row = judge_row(&info, source->oldest_xmin, index_info);
+		*row = judge_row(&info, b->oldest_xmin, e->info);
 		if (!row->index_it)
 			return false;
 	}
-	zenam_slot_store(slot, RelationGetRelid(source->rel));
+	zenam_slot_store(e->slot, RelationGetRelid(e->table));
 	return true;
+}
+
+/* Give the index its entry of one tuple, if it is to have one; returns whether the tuple counts for reltuples. */
+static bool
+build_row(Build *b, uint64 tidno, ZenIndexEntry *e)
+{
+	ItemPointerData tid;
+	BuildRow	row;
+
+	if (!build_fetch(b, tidno, e, &row))
+		return false;
+	if (zen_indexentry_is_wanted(e))
+	{
+		zen_indexentry_form(e);
+		zen_make_tid(&tid, tidno, 0);
+		b->callback(b->index, &tid, e->values, e->isnull, row.alive, b->callback_state);
+	}
+	return row.alive;
 }
 
 double
@@ -405,71 +465,37 @@ zenam_index_build_range_scan(Relation table_rel, Relation index_rel, struct Inde
 							 BlockNumber numblocks, IndexBuildCallback callback, void *callback_state,
 							 TableScanDesc scan)
 {
-	BuildSource source = {.rel = table_rel,.ht = zen_rel_htable_raw(table_rel)};
-	EState	   *estate = CreateExecutorState();
-	ExprContext *econtext = GetPerTupleExprContext(estate);
-	TupleTableSlot *slot = table_slot_create(table_rel, NULL);
-	ExprState  *predicate = ExecPrepareQual(index_info->ii_Predicate, estate);
-	bool		own_snapshot = false;
+	Build		b = {.ht = zen_rel_htable_raw(table_rel),.index = index_rel,
+	.callback = callback,.callback_state = callback_state};
+	ZenIndexEntry e;
 	double		reltuples = 0;
 	uint64		tidno;
 
+	ZenAssertNotInEpoch();
+	Assert(CheckRelationLockedByMe(table_rel, AccessShareLock, true));
+	zen_indexentry_begin(&e, table_rel, index_info);
 	zen_index_before_build(table_rel);
 	zen_index_note_build(index_rel);
-	econtext->ecxt_scantuple = slot;
-	if (scan == NULL)
-	{
-		if (IsBootstrapProcessingMode() || index_info->ii_Concurrent)
-		{
-			source.snapshot = RegisterSnapshot(GetTransactionSnapshot());
-			own_snapshot = true;
-		}
-		else
-			source.snapshot = SnapshotAny;
-		scan = zen_scan_begin_raw(table_rel, source.snapshot);
-	}
-	else
-		source.snapshot = scan->rs_snapshot;
-	if (!IsMVCCSnapshot(source.snapshot))
-		source.oldest_xmin = GetOldestNonRemovableTransactionId(table_rel);
+	begin_build(&b, table_rel, index_info, scan);
 	if (!(start_blockno == 0 && numblocks == InvalidBlockNumber))
-		zen_scan_set_blocks(scan, start_blockno, numblocks);
+		zen_scan_set_blocks(b.scan, start_blockno, numblocks);
 	if (progress)
-		pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, zen_tidmap_nblocks(source.ht));
-
-	while (zen_scan_next(scan, &tidno))
+		pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, zen_tidmap_nblocks(b.ht));
+	while (zen_scan_next(b.scan, &tidno))
 	{
-		Datum		values[INDEX_MAX_KEYS];
-		bool		isnull[INDEX_MAX_KEYS];
-		ItemPointerData tid;
-		BuildRow	row;
-
 		if (tidno % ZEN_TIDS_PER_BLOCK == 0)
 		{
 			CHECK_FOR_INTERRUPTS();
 			if (progress)
 				pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, tidno / ZEN_TIDS_PER_BLOCK);
 		}
-		if (!build_fetch(&source, tidno, index_info, slot, &row))
-			continue;
-		MemoryContextReset(econtext->ecxt_per_tuple_memory);
-		if (row.alive)
-			reltuples++;
-		if (predicate != NULL && !ExecQual(predicate, econtext))
-			continue;
-		FormIndexDatum(index_info, slot, estate, values, isnull);
-		zen_make_tid(&tid, tidno, 0);
-		callback(index_rel, &tid, values, isnull, row.alive, callback_state);
+		reltuples += build_row(&b, tidno, &e);
 	}
-
-	zenam_scan_end(scan);		/* a parallel worker's scan is ours to end,
-								 * too */
-	if (own_snapshot)
-		UnregisterSnapshot(source.snapshot);
-	ExecDropSingleTupleTableSlot(slot);
-	FreeExecutorState(estate);
-	index_info->ii_ExpressionsState = NIL;
-	index_info->ii_PredicateState = NULL;
+	/* a parallel worker's scan is ours to end, too */
+	zenam_scan_end(b.scan);
+	if (b.own_snapshot)
+		UnregisterSnapshot(b.snapshot);
+	zen_indexentry_end(&e);
 	return reltuples;
 }
 
@@ -494,6 +520,7 @@ index_has_tid(struct ValidateIndexState *state, bool *exhausted, int64 *current,
 #endif
 		}
 	}
+	Assert(*exhausted || *current >= wanted);
 	return !*exhausted && *current == wanted;
 }
 
@@ -502,44 +529,36 @@ zenam_index_validate_scan(Relation table_rel, Relation index_rel, struct IndexIn
 						  Snapshot snapshot, struct ValidateIndexState *state)
 {
 	ZenHTable  *ht = zen_rel_htable_raw(table_rel);
-	EState	   *estate = CreateExecutorState();
-	ExprContext *econtext = GetPerTupleExprContext(estate);
-	TupleTableSlot *slot = table_slot_create(table_rel, NULL);
-	ExprState  *predicate = ExecPrepareQual(index_info->ii_Predicate, estate);
-	TableScanDesc scan = zen_scan_begin_raw(table_rel, snapshot);
+	ZenIndexEntry e;
+	TableScanDesc scan;
 	bool		exhausted = false;
 	int64		current = -1;
 	uint64		tidno;
 
-	econtext->ecxt_scantuple = slot;
+	Assert(IsMVCCSnapshot(snapshot));
+	Assert(CheckRelationLockedByMe(table_rel, ShareUpdateExclusiveLock, true));
+	zen_indexentry_begin(&e, table_rel, index_info);
+	scan = zen_scan_begin_raw(table_rel, snapshot);
 	pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, zen_tidmap_nblocks(ht));
 	while (zen_scan_next(scan, &tidno))
 	{
-		Datum		values[INDEX_MAX_KEYS];
-		bool		isnull[INDEX_MAX_KEYS];
 		ItemPointerData tid;
 		ZenFetch	f = {.ht = ht,.tidno = tidno,.snapshot = snapshot,.code = ZEN_ANY_CODE};
 
 		CHECK_FOR_INTERRUPTS();
-		f.row = zenam_slot_row(slot);
+		f.row = zenam_slot_row(e.slot);
 		if (!zen_row_fetch(&f))
 			continue;
-		zenam_slot_store(slot, RelationGetRelid(table_rel));
+		zenam_slot_store(e.slot, RelationGetRelid(table_rel));
 		state->htups += 1;
 		zen_make_tid(&tid, tidno, 0);
-		if (index_has_tid(state, &exhausted, &current, itemptr_encode(&tid)))
+		if (index_has_tid(state, &exhausted, &current, itemptr_encode(&tid)) || !zen_indexentry_is_wanted(&e))
 			continue;
-		MemoryContextReset(econtext->ecxt_per_tuple_memory);
-		if (predicate != NULL && !ExecQual(predicate, econtext))
-			continue;
-		FormIndexDatum(index_info, slot, estate, values, isnull);
-		index_insert(index_rel, values, isnull, &tid, table_rel,
+		zen_indexentry_form(&e);
+		index_insert(index_rel, e.values, e.isnull, &tid, table_rel,
 					 index_info->ii_Unique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO, false, index_info);
 		state->tups_inserted += 1;
 	}
 	zenam_scan_end(scan);
-	ExecDropSingleTupleTableSlot(slot);
-	FreeExecutorState(estate);
-	index_info->ii_ExpressionsState = NIL;
-	index_info->ii_PredicateState = NULL;
+	zen_indexentry_end(&e);
 }

@@ -1,15 +1,15 @@
 /*
  * zenam_publish.c -- a change of a zen table that a publication would send is refused.
  *
- * Logical decoding reads the WAL, and zen tables write none.  Commands that bring a zen table and a publication together
- * are refused (admin/replication.c).  Some ways lead past that:
+ * Logical decoding reads the WAL, and zen tables write none.  Commands that bring a zen table and a publication
+ * together are refused (admin/replication.c).  Some ways lead past that:
  *
  * - the publication was made while wal_level was too low for decoding, or by an earlier version of zen;
  * - one session makes the publication, another one the table, and neither sees what the other has not committed;
  * - zen.publications is set back.
  *
- * So each change of a row, and TRUNCATE, ask, too, as PostgreSQL asks for a replica identity.  The answer is kept in the relcache
- * entry, which whatever changes publications invalidates.
+ * So each change of a row, and TRUNCATE, ask, too, as PostgreSQL asks for a replica identity.  The answer is kept in
+ * the relcache entry, which every change of publications invalidates.
  */
 #include "table/zenam_publish.h"
 
@@ -18,7 +18,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_publication.h"
 #include "miscadmin.h"
-#include "table/zenam.h"
+#include "table/zenam_rel.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
@@ -37,7 +37,7 @@ publications_naming(Oid relid)
 	return list_concat(GetRelationPublications(relid), GetSchemaPublications(get_rel_namespace(relid)));
 }
 
-/* The relation kinds that publications skip are materialized views and toast tables, and what is not permanent. */
+/* The relation kinds that publications skip are materialized views, toast tables, and tables that are not permanent. */
 static bool
 is_publishable(Oid relid)
 {
@@ -80,14 +80,17 @@ explain(void)
 void
 zen_report_published(Oid relid, const char *publication)
 {
-	/* pg_upgrade carries over what the old cluster has allowed */
+	Assert(publication != NULL && zen_relid_is_zen(relid));
+	/* pg_upgrade carries over publications that the old cluster has allowed */
 	if (zen_publications == ZEN_PUBLICATIONS_WARNING || IsBinaryUpgrade)
 		ereport(WARNING,
-				(errmsg("publication \"%s\" does not send the changes of zen table \"%s\"", publication, get_rel_name(relid)),
+				(errmsg("publication \"%s\" does not send the changes of zen table \"%s\"",
+						publication, get_rel_name(relid)),
 				 explain()));
 	else
 		ereport(ERROR,
-				(errmsg("publication \"%s\" cannot send the changes of zen table \"%s\"", publication, get_rel_name(relid)),
+				(errmsg("publication \"%s\" cannot send the changes of zen table \"%s\"",
+						publication, get_rel_name(relid)),
 				 explain()));
 }
 
@@ -97,7 +100,8 @@ zen_refuse_published_change(Relation rel)
 	PublicationDesc desc;
 	char	   *publication;
 
-	/* what is rewritten is not decoded: its rows were sent as they came */
+	Assert(XLogLogicalInfoActive() && zen_rel_is_zen(rel));
+	/* a rewrite is not decoded: its rows were sent as they came */
 	if (zen_publications == ZEN_PUBLICATIONS_WARNING || OidIsValid(rel->rd_rel->relrewrite))
 		return;
 	RelationBuildPublicationDesc(rel, &desc);
@@ -122,6 +126,7 @@ zen_refuse_published_truncate(Relation rel)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("a publication would send TRUNCATE of zen table \"%s\", but not its other changes",
 						RelationGetRelationName(rel)),
-				 errdetail("TRUNCATE statements of clients are not sent, if zen comes before other libraries with utility hooks."),
+				 errdetail("TRUNCATE statements of clients are not sent, if zen comes before other "
+						   "libraries with utility hooks."),
 				 errhint("Put zen first in shared_preload_libraries, publish without truncate, or use DELETE.")));
 }

@@ -14,18 +14,19 @@
 extern bool zen_sends_anything(const PublicationActions *actions);
 
 /*
- * zen_publication_of -- the name of a publication that would send changes of the zen table, directly, by its schema, by
- * a partition root or as one of all tables; NULL if there is none, or the relation is no zen table or gone.  Palloc'd.
+ * zen_publication_of -- the name of a publication that would send changes of the zen table: directly, by its schema,
+ * by a partition root or as one of all tables.  NULL if there is none, or the relation is no zen table or gone.
+ * Palloc'd.
  */
 extern char *zen_publication_of(Oid relid);
 
 /*
- * zen_report_published -- the publication would send the zen table: throws ERRCODE_FEATURE_NOT_SUPPORTED, or warns where
- * zen.publications asks for that.
+ * zen_report_published -- the publication would send the zen table: throws ERRCODE_FEATURE_NOT_SUPPORTED, or warns
+ * where zen.publications asks for that.
  */
 extern void zen_report_published(Oid relid, const char *publication);
 
-/* True while a TRUNCATE runs that does not name zen tables to those who decode the WAL; set by admin/truncate.c. */
+/* True while a TRUNCATE runs that does not name zen tables to readers of the WAL; set by admin/truncate.c. */
 extern bool zen_truncate_undecoded;
 
 /* zen_refuse_published_truncate -- zen_check_truncate() where changes are decoded. */
@@ -46,8 +47,8 @@ zen_check_change(Relation rel)
 }
 
 /*
- * zen_check_truncate -- before a zen table is truncated: throws as zen_check_change() does.  Where zen.publications allows such
- * tables, throws if a publication would send the TRUNCATE, after changes that it has not sent.
+ * zen_check_truncate -- before a zen table is truncated: throws as zen_check_change() does.  Where zen.publications
+ * allows such tables, throws if a publication would send the TRUNCATE, after changes that it has not sent.
  */
 static inline void
 zen_check_truncate(Relation rel)

@@ -1,8 +1,8 @@
 /*
  * zenam_reindex.h -- indexes after a crash.
  *
- * Indexes on zen tables are unlogged: a crash empties them.  They are rebuilt in place, from the rows, before anyone
- * can use the table: by the first backend that comes, and by a background worker for the others.
+ * Indexes on zen tables are unlogged: a crash empties them.  They are rebuilt in place, from the rows, before the
+ * table can be used: by the first backend that comes, and for the others by a background worker.
  */
 #ifndef ZENAM_REINDEX_H
 #define ZENAM_REINDEX_H
@@ -10,50 +10,68 @@
 #include "base/compat.h"
 
 #include "nvm/htable.h"
+#include "storage/lockdefs.h"
 #include "utils/rel.h"
 
 /*
- * zen_reindex_table -- rebuild the indexes of a table, or wait until someone has.
+ * zen_reindex_table -- rebuild the indexes of a table, or wait until another process has.
  *
- * The table is open and locked.  Returns at once if this process is rebuilding it already.  Throws what a build throws, and
- * ERRCODE_T_R_DEADLOCK_DETECTED where processes need each other's tables.
+ * The table is open and locked.  Returns at once if this process is rebuilding it already.  Throws the errors of a
+ * build, and ERRCODE_T_R_DEADLOCK_DETECTED where processes need each other's tables.
  */
 extern void zen_reindex_table(Relation rel, ZenHTable *ht);
 
-/*
- * zen_reindex_relation -- the same for a relation that is neither open nor locked; nothing if it is gone or no zen table, or if a
- * prepared transaction has it locked.  Takes no lock unless there is something to rebuild.
- *
- * Run before commands that lock or replace indexes of the table: they would hold what the rebuild waits for, or rebuild into
- * files that their own abort takes away.  In a transaction.
- */
-extern void zen_reindex_relation(Oid relid);
-
-/* zen_reindex_is_passed -- are the indexes there, without waiting for anybody? */
+/* zen_reindex_is_passed -- are the indexes there for this transaction, without waiting? */
 extern bool zen_reindex_is_passed(ZenHTable *ht);
 
-/* zen_reindex_hide -- the planner is about to look at the table: if this process is rebuilding its indexes, it sees none. */
+/*
+ * zen_reindex_hide -- the planner is about to look at the table: if this process is rebuilding its indexes, it sees
+ * none.
+ */
 extern void zen_reindex_hide(Relation rel, ZenHTable *ht);
 
-/* zen_reindex_index_dropped -- this transaction drops an index, which its abort brings back as it is now. */
-extern void zen_reindex_index_dropped(Oid indexoid);
+/*
+ * zen_reindex_index_dropped -- this transaction drops an index of a zen table; its abort brings the index back as it
+ * is now.
+ */
+extern void zen_reindex_index_dropped(Oid table);
+
+/* zen_reindex_is_sound -- are the indexes of the table there for all, and not held? */
+static inline bool
+zen_reindex_is_sound(ZenHTable *ht)
+{
+	return pg_atomic_read_u32(&ht->reindex) == 0;
+}
 
 /*
- * zen_reindex_hold -- before COMMIT PREPARED: nobody gets to tables of which a prepared transaction from before the crash may
- * have created an index, which is empty since.  Waits for nobody.  In a transaction.  A process that ends lets go by itself.
+ * zen_reindex_blamed -- the index whose build has raised the last error since zen_reindex_blame_nobody(); InvalidOid:
+ * none has.
+ */
+extern void zen_reindex_blame_nobody(void);
+extern Oid	zen_reindex_blamed(void);
+
+/* zen_reindex_give_up -- an index is not valid and can still not be built: this process leaves it empty from now on. */
+extern void zen_reindex_give_up(Oid index);
+extern bool zen_reindex_is_given_up(Oid index);
+
+/* zen_reindex_relid -- the relation of an HTable of this database; InvalidOid if pg_class does not lead to it. */
+extern Oid	zen_reindex_relid(ZenHTable *ht);
+
+/*
+ * zen_reindex_held_by_prepared -- has a prepared transaction from before the crash a lock on the table that excludes
+ * this mode?
+ */
+extern bool zen_reindex_held_by_prepared(Oid relid, LOCKMODE mode);
+
+/*
+ * zen_reindex_hold -- before COMMIT PREPARED: close the gate of tables of which a prepared transaction from before
+ * the crash may have created an index, which is empty since.  Does not wait.  In a transaction.  A process that ends
+ * lets go by itself.
  *
- * zen_reindex_let_go -- after it, or if it has failed: their indexes are rebuilt once more by whoever comes first.  Never throws.
+ * zen_reindex_let_go -- after it, or if it has failed: their indexes are rebuilt once more by the first process that
+ * comes.  Never throws.
  */
 extern void zen_reindex_hold(void);
 extern void zen_reindex_let_go(void);
-
-/*
- * zen_reindex_start_workers -- start one background worker per database that has tables to rebuild.
- *
- * False if there was no slot for some of them: to be called again.
- */
-extern bool zen_reindex_start_workers(void);
-
-extern PGDLLEXPORT void zen_reindex_worker_main(Datum arg);
 
 #endif							/* ZENAM_REINDEX_H */

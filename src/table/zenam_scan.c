@@ -10,21 +10,25 @@
  * Serializable reads follow heap: a relation lock for sequential scans, else a lock on each TID read; and each newer
  * version that was passed over is a conflict out.
  */
-#include "table/zenam.h"
+#include "table/zenam_scan.h"
 
 #include "access/relscan.h"
 #include "access/subtrans.h"
 #include "access/transam.h"
 #include "access/tsmapi.h"
 #include "access/xact.h"
+#include "base/epoch.h"
 #include "cache/tidmap.h"
 #include "catalog/catalog.h"
 #include "miscadmin.h"
 #include "nodes/tidbitmap.h"
 #include "pgstat.h"
+#include "storage/lmgr.h"
 #include "storage/predicate.h"
+#include "row/rowread.h"
 #include "table/zenam_callbacks.h"
-#include "table/zenam_scan.h"
+#include "table/zenam_rel.h"
+#include "table/zenam_slot.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -68,7 +72,7 @@ typedef struct ZenIndexFetch
 
 static ZenPassed passed;		/* reused; see fetch() */
 
-/* What a read is for. */
+/* The purpose of a read. */
 typedef enum ReadKind
 {
 	READ_TABLE,					/* a scan of the table, whose predicate lock
@@ -80,6 +84,13 @@ typedef enum ReadKind
 } ReadKind;
 
 /* ---------- one row ---------- */
+
+/* Does the TID have a form that zen hands out? */
+static bool
+tid_has_form(ItemPointer tid)
+{
+	return ItemPointerIsValid(tid) && zen_tid_code(tid) <= ZEN_MAX_CODE;
+}
 
 /* SSI: the row was read; newer versions were passed over. */
 static void
@@ -99,8 +110,8 @@ note_conflicts(Relation rel, Snapshot snapshot)
 }
 
 /*
- * SSI: lock the version that was read, unless the whole table is.  Who replaces it conflicts with the reader; who replaces
- * its successor does not.
+ * SSI: lock the version that was read, unless the whole table is.  A writer that replaces it conflicts with the
+ * reader; one that replaces its successor does not.
  */
 static void
 lock_version(Relation rel, Snapshot snapshot, ZenRow *row)
@@ -123,6 +134,7 @@ fetch(Relation rel, ZenFetch *f, TupleTableSlot *slot, ReadKind kind)
 	f->row = zenam_slot_row(slot);
 	f->passed = conflicts ? &passed : NULL;
 	found = kind == READ_POINT ? zen_row_read(f) : zen_row_fetch(f);
+	Assert(!found || zen_tidno(&f->row->tid) == f->tidno);
 	if (conflicts)
 	{
 		if (found && kind != READ_TABLE)
@@ -168,7 +180,8 @@ free_rows(ZenScan *scan)
 }
 
 /*
- * Fetch the row at a TID of the current block; wanted: what else of the block will be read.  As fetch() with the same kind.
+ * Fetch the row at a TID of the current block; wanted: the TIDs of the block that will be read.  As fetch() with the
+ * same kind.
  */
 static bool
 fetch_in_block(ZenScan *scan, uint64 tidno, uint64 wanted, TupleTableSlot *slot, ReadKind kind)
@@ -176,6 +189,7 @@ fetch_in_block(ZenScan *scan, uint64 tidno, uint64 wanted, TupleTableSlot *slot,
 	TableScanDesc sscan = &scan->base;
 	uint64		bit = UINT64CONST(1) << tidno % ZEN_TIDS_PER_BLOCK;
 
+	Assert(tidno / ZEN_TIDS_PER_BLOCK == scan->block);
 	if (!scan->rows_fetched)
 	{
 		if (!IsMVCCSnapshot(sscan->rs_snapshot) ||
@@ -183,6 +197,7 @@ fetch_in_block(ZenScan *scan, uint64 tidno, uint64 wanted, TupleTableSlot *slot,
 			return fetch_for_scan(scan, tidno, slot, kind);
 		if (scan->rows == NULL)
 			make_rows(scan);
+		Assert(wanted & bit);
 		zen_row_fetch_block(scan->ht, scan->block, wanted, sscan->rs_snapshot, scan->rows);
 		scan->rows_fetched = true;
 	}
@@ -234,6 +249,9 @@ zenam_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData 
 {
 	ZenScan    *scan = palloc0(sizeof(ZenScan));
 
+	ZenAssertNotInEpoch();
+	Assert(CheckRelationLockedByMe(rel, AccessShareLock, true));
+	Assert(snapshot != NULL || (flags & SO_TYPE_ANALYZE));
 	refuse_while_decoding(rel);
 	RelationIncrementReferenceCount(rel);
 	scan->base.rs_rd = rel;
@@ -251,8 +269,8 @@ zenam_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData 
 	scan->ht = zen_rel_htable_raw(rel);
 
 	/*
-	 * an index build reads the table to rebuild its indexes: everyone else
-	 * waits for that, but ANALYZE, which uses none
+	 * an index build reads the table to rebuild its indexes: all other
+	 * processes wait for that, but ANALYZE, which uses none
 	 */
 	if (!(flags & SO_TYPE_ANALYZE) && (snapshot == NULL || snapshot->snapshot_type != SNAPSHOT_ANY))
 		scan->ht = zen_rel_htable(rel);
@@ -271,6 +289,7 @@ zenam_scan_end(TableScanDesc sscan)
 {
 	ZenScan    *scan = (ZenScan *) sscan;
 
+	ZenAssertNotInEpoch();
 	RelationDecrementReferenceCount(sscan->rs_rd);
 	if (sscan->rs_key)
 		pfree(sscan->rs_key);
@@ -340,6 +359,7 @@ next_block(ZenScan *scan, bool forward)
 			return false;
 		scan->block--;
 	}
+	Assert(scan->block < scan->nblocks);
 	scan->offset = forward ? -1 : ZEN_TIDS_PER_BLOCK;
 	count_block(scan->base.rs_rd);
 	return true;
@@ -362,6 +382,7 @@ next_tid(ZenScan *scan, bool forward, uint64 *tidno)
 			return false;
 		}
 	}
+	Assert(scan->block < scan->nblocks);
 	*tidno = (uint64) scan->block * ZEN_TIDS_PER_BLOCK + scan->offset;
 	return true;
 }
@@ -384,6 +405,7 @@ zen_scan_set_blocks(TableScanDesc sscan, BlockNumber first, BlockNumber n)
 {
 	ZenScan    *scan = (ZenScan *) sscan;
 
+	Assert(!scan->started && scan->worker == NULL);
 	if (n != InvalidBlockNumber && (uint64) first + n < scan->nblocks)
 		scan->nblocks = first + n;
 	if (first > 0)
@@ -425,6 +447,7 @@ zen_scan_next_in_block(TableScanDesc sscan, uint64 *tidno)
 {
 	ZenScan    *scan = (ZenScan *) sscan;
 
+	Assert(scan->started);
 	if (scan->block >= scan->nblocks || ++scan->offset >= ZEN_TIDS_PER_BLOCK)
 		return false;
 	*tidno = (uint64) scan->block * ZEN_TIDS_PER_BLOCK + scan->offset;
@@ -478,6 +501,7 @@ zenam_scan_set_tidrange(TableScanDesc sscan, ItemPointer mintid, ItemPointer max
 {
 	ZenScan    *scan = (ZenScan *) sscan;
 
+	Assert(scan->worker == NULL);
 	scan->mintid = *mintid;
 	scan->maxtid = *maxtid;
 	scan->nblocks = (BlockNumber) zen_tidmap_nblocks(scan->ht);
@@ -528,7 +552,7 @@ zenam_scan_getnextslot_tidrange(TableScanDesc sscan, ScanDirection direction, Tu
 
 			/*
 			 * versions carry their code in the offset, so the exact bounds
-			 * are tested on what was found
+			 * are tested on the version that was found
 			 */
 			if (fetch_in_block(scan, tidno, PG_UINT64_MAX, slot, READ_RANGE) &&
 				ItemPointerCompare(&slot->tts_tid, &scan->mintid) >= 0 &&
@@ -564,6 +588,7 @@ set_bitmap_block(ZenScan *scan, TBMIterateResult *block)
 		}
 	else
 		scan->ncandidates = zen_bitmap_offsets(block, scan->candidates, ZEN_TIDS_PER_BLOCK);
+	Assert(scan->ncandidates <= ZEN_TIDS_PER_BLOCK);
 	scan->nvisited += scan->ncandidates;
 	return scan->ncandidates > 0;
 }
@@ -674,23 +699,22 @@ zenam_scan_sample_next_tuple(TableScanDesc sscan, struct SampleScanState *scanst
 {
 	ZenScan    *scan = (ZenScan *) sscan;
 	TsmRoutine *tsm = scanstate->tsmroutine;
+	uint64		first = (uint64) scan->block * ZEN_TIDS_PER_BLOCK;
+	OffsetNumber offset;
 
-	for (;;)
+	Assert(scan->started && scan->block < scan->nblocks);
+	do
 	{
-		OffsetNumber offset;
-
 		CHECK_FOR_INTERRUPTS();
 		offset = tsm->NextSampleTuple(scanstate, scan->block, ZEN_TIDS_PER_BLOCK);
 		if (!OffsetNumberIsValid(offset))
-			break;
-		if (fetch_for_scan(scan, (uint64) scan->block * ZEN_TIDS_PER_BLOCK + offset - 1, slot, READ_TABLE))
 		{
-			pgstat_count_heap_getnext(sscan->rs_rd);
-			return true;
+			ExecClearTuple(slot);
+			return false;
 		}
-	}
-	ExecClearTuple(slot);
-	return false;
+	} while (!fetch_for_scan(scan, first + offset - 1, slot, READ_TABLE));
+	pgstat_count_heap_getnext(sscan->rs_rd);
+	return true;
 }
 
 /* ---------- index scan ---------- */
@@ -700,6 +724,8 @@ zenam_index_fetch_begin(Relation rel)
 {
 	ZenIndexFetch *f = palloc0(sizeof(ZenIndexFetch));
 
+	ZenAssertNotInEpoch();
+	Assert(CheckRelationLockedByMe(rel, AccessShareLock, true));
 	refuse_while_decoding(rel);
 	f->base.rel = rel;
 	f->ht = zen_rel_htable(rel);
@@ -726,6 +752,8 @@ zenam_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot sna
 	ZenFetch	f = {.ht = index->ht,.tidno = zen_tidno(tid),.snapshot = snapshot,.code = ZEN_ANY_CODE};
 	bool		found;
 
+	Assert(tid_has_form(tid));
+	Assert(index->ht->in_use);
 	*call_again = false;
 	if (ItemPointerGetBlockNumber(tid) != index->block)
 	{
@@ -743,13 +771,6 @@ zenam_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot sna
 }
 
 /* ---------- by TID ---------- */
-
-/* Does the TID have a form that zen hands out? */
-static bool
-tid_has_form(ItemPointer tid)
-{
-	return ItemPointerIsValid(tid) && zen_tid_code(tid) <= ZEN_MAX_CODE;
-}
 
 bool
 zenam_tuple_fetch_row_version(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot)
@@ -794,8 +815,9 @@ zenam_tuple_satisfies_snapshot(Relation rel, TupleTableSlot *slot, Snapshot snap
 	TupleTableSlot *probe = table_slot_create(rel, NULL);
 	ItemPointer tid = &slot->tts_tid;
 	ZenFetch	f = {.ht = zen_rel_htable(rel),.tidno = zen_tidno(tid),.snapshot = snapshot,.code = ZEN_ANY_CODE};
-	bool		found = fetch(rel, &f, probe, READ_TABLE) && ItemPointerEquals(&probe->tts_tid, tid);
+	bool		found;
 
+	found = fetch(rel, &f, probe, READ_TABLE) && ItemPointerEquals(&probe->tts_tid, tid);
 	ExecDropSingleTupleTableSlot(probe);
 	return found;
 }
@@ -812,6 +834,7 @@ zenam_index_delete_tuples(Relation rel, TM_IndexDeleteOp *delstate)
 	ZenHTable  *ht = zen_rel_htable_raw(rel);
 	int			ndeletable = 0;
 
+	ZenAssertNotInEpoch();
 	for (int i = 0; i < delstate->ndeltids; i++)
 	{
 		TM_IndexStatus *status = &delstate->status[delstate->deltids[i].id];

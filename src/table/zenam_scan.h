@@ -8,7 +8,7 @@
 
 #include "access/tableam.h"
 
-/* A scan of all TIDs that does not wait for indexes (it may be what rebuilds them). */
+/* A scan of all TIDs that does not wait for indexes (it may be part of their rebuild). */
 extern TableScanDesc zen_scan_begin_raw(Relation rel, Snapshot snapshot);
 
 /* Restrict a scan to n blocks from first on (InvalidBlockNumber: to the end). */

@@ -2,10 +2,10 @@
  * zenam_slot.c -- the tuple table slot of zen tables.
  *
  * A HeapTupleTableSlot with a row buffer behind it: a fetched row is copied out of the engine once, into a buffer
- * that lives as long as the slot, in the form of a heap tuple with its system columns set.  So deforming, system columns
- * and copies are PostgreSQL's own heap-tuple code, and a scan allocates nothing per row.
+ * that lives as long as the slot.  There it has the form of a heap tuple with its system columns set.  So deforming,
+ * system columns and copies are PostgreSQL's own heap-tuple code, and a scan allocates nothing per row.
  */
-#include "table/zenam.h"
+#include "table/zenam_slot.h"
 
 #include "access/htup_details.h"
 #include "table/zenam_callbacks.h"
@@ -20,6 +20,9 @@ typedef struct ZenTupleSlot
 
 static TupleTableSlotOps zenam_slot_ops;
 
+/* In the manner of TTS_IS_HEAPTUPLE(). */
+#define TTS_IS_ZEN(slot)	((slot)->tts_ops == &zenam_slot_ops)
+
 static inline bool
 shows_row(ZenTupleSlot *zslot)
 {
@@ -31,6 +34,7 @@ slot_init(TupleTableSlot *slot)
 {
 	ZenTupleSlot *zslot = (ZenTupleSlot *) slot;
 
+	Assert(TTS_IS_ZEN(slot));
 	memset(&zslot->row, 0, sizeof(zslot->row));
 	zslot->row.mcxt = slot->tts_mcxt;
 }
@@ -40,6 +44,7 @@ slot_release(TupleTableSlot *slot)
 {
 	ZenTupleSlot *zslot = (ZenTupleSlot *) slot;
 
+	Assert(TTS_IS_ZEN(slot));
 	if (zslot->row.buf)
 		pfree(zslot->row.buf);
 	zslot->row.buf = NULL;
@@ -50,6 +55,7 @@ slot_release(TupleTableSlot *slot)
 static void
 slot_materialize(TupleTableSlot *slot)
 {
+	Assert(TTS_IS_ZEN(slot) && !TTS_EMPTY(slot));
 	if (!shows_row((ZenTupleSlot *) slot))
 		TTSOpsHeapTuple.materialize(slot);
 }
@@ -71,6 +77,8 @@ slot_copyslot(TupleTableSlot *dst, TupleTableSlot *src)
 	ZenTupleSlot *zslot = (ZenTupleSlot *) dst;
 	MemoryContext old;
 	HeapTuple	copy;
+
+	Assert(TTS_IS_ZEN(dst) && !TTS_EMPTY(src));
 
 	/*
 	 * the source may be dst's own contents seen through another slot: copy
@@ -110,7 +118,7 @@ zenam_slot_callbacks(Relation rel)
 ZenRow *
 zenam_slot_row(TupleTableSlot *slot)
 {
-	if (slot->tts_ops != &zenam_slot_ops)
+	if (!TTS_IS_ZEN(slot))
 		elog(ERROR, "slot does not belong to a zen table");
 	ExecClearTuple(slot);
 	return &((ZenTupleSlot *) slot)->row;
@@ -122,6 +130,9 @@ zenam_slot_store(TupleTableSlot *slot, Oid tableoid)
 	ZenTupleSlot *zslot = (ZenTupleSlot *) slot;
 	HeapTuple	tuple = &zslot->base.tupdata;
 
+	Assert(TTS_IS_ZEN(slot) && TTS_EMPTY(slot));
+	Assert(zslot->row.buf != NULL && zslot->row.len >= SizeofHeapTupleHeader);
+	Assert(ItemPointerIsValid(&zslot->row.tid));
 	tuple->t_data = (HeapTupleHeader) zslot->row.buf;
 	tuple->t_len = zslot->row.len;
 	tuple->t_self = zslot->row.tid;

@@ -1,20 +1,21 @@
 /*
  * zenam_toast.c -- the toaster: long values compressed, cut into chunks, kept in a zen toast table.
  *
- * What is compressed or moved out, and when, is as for heap: the same thresholds, the same order, PostgreSQL's own code
- * to choose and to compress (access/toast_helper.h).  Its code that saves and deletes values knows heap only, so that
- * part is done here: a chunk is an ordinary row of an ordinary zen table, written by zen_simple_insert(), entered into
- * the toast table's indexes, and made durable, undone and collected like any other row.
+ * Values are compressed and moved out as for heap: the same thresholds, the same order, PostgreSQL's own code to
+ * choose and to compress (access/toast_helper.h).  Its code that saves and deletes values knows heap only, so that
+ * part is done here: a chunk is an ordinary row of an ordinary zen table, written by zen_simple_insert(), entered
+ * into the toast table's indexes, and made durable, undone and collected like any other row.
  *
  *	- A value belongs to one row version.  An update keeps the values that it does not change; those that it does, and
  *	  all values of a deleted row, are deleted in the same transaction.
- *	- Chunks are read with a toast snapshot, which sees deleted rows: whoever can see a row version can read its
- *	  values, since chunks are collected under the same horizon as the version (R12).
- *	- A value id must be new to everything that a toast snapshot can see, and is looked for with one.  SnapshotAny, which
- *	  GetNewOidWithIndex() uses, would not do: zen answers it with the newest version, which may be a tombstone.
+ * - Chunks are read with a toast snapshot, which sees deleted rows: a reader that can see a row version can read its
+ *   values, since chunks are collected under the same horizon as the version (R12).
+ *	- A value id must be new to everything that a toast snapshot can see, and is looked for with one.  SnapshotAny,
+ *	  which GetNewOidWithIndex() uses, would not do: zen answers it with the newest version, which may be a
+ *	  tombstone.
  *	- Chunks are never speculative, only the row that they belong to is.
  */
-#include "table/zenam.h"
+#include "table/zenam_toast.h"
 
 #include "access/detoast.h"
 #include "access/genam.h"
@@ -25,10 +26,14 @@
 #include "access/toast_internals.h"
 #include "access/transam.h"
 #include "access/xact.h"
+#include "base/epoch.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "table/zenam_callbacks.h"
+#include "table/zenam_change.h"
+#include "table/zenam_rel.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/snapmgr.h"
@@ -82,13 +87,17 @@ static SnapshotData toast_snapshot = {.snapshot_type = SNAPSHOT_TOAST};
 static void
 open_toast_table(ToastTable *t, Relation rel, LOCKMODE lockmode)
 {
+	Assert(rel->rd_rel->relkind == RELKIND_TOASTVALUE);
+	Assert(CheckRelationLockedByMe(rel, lockmode, true));
+
 	/*
-	 * wait until the indexes are usable before locking one: who rebuilds them
-	 * may need the lock
+	 * wait until the indexes are usable before locking one: their rebuild may
+	 * need the lock
 	 */
 	(void) zen_rel_htable(rel);
 	t->rel = rel;
 	t->valid = toast_open_indexes(rel, lockmode, &t->indexes, &t->nindexes);
+	Assert(t->valid >= 0 && t->valid < t->nindexes);
 }
 
 static void
@@ -101,11 +110,15 @@ close_toast_table(ToastTable *t, LOCKMODE lockmode)
 static SysScanDesc
 begin_value_scan(ToastTable *t, Oid valueid, ScanKeyData *keys, int nkeys)
 {
+	Assert(OidIsValid(valueid));
 	ScanKeyInit(&keys[0], CHUNK_ID, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(valueid));
 	return systable_beginscan_ordered(t->rel, t->indexes[t->valid], &toast_snapshot, nkeys, keys);
 }
 
-/* A transaction's snapshots keep from collection what it can see; without any, a value may go while it is read. */
+/*
+ * A transaction's snapshots keep values that it can see from collection; without any, a value may go while it is
+ * read.
+ */
 static void
 check_snapshot(void)
 {
@@ -206,6 +219,8 @@ insert_chunk(ToastTable *t, Datum *values, CommandId cid)
 	bool		isnull[CHUNK_NATTS] = {false};
 	HeapTuple	tuple = heap_form_tuple(RelationGetDescr(t->rel), values, isnull);
 
+	Assert(tuple->t_len <= TOAST_TUPLE_THRESHOLD);	/* a chunk needs no
+													 * toasting */
 	zen_simple_insert(t->rel, tuple, cid);
 	for (int i = 0; i < t->nindexes; i++)
 	{
@@ -234,6 +249,7 @@ insert_chunks(ToastTable *t, Oid valueid, const char *data, int32 size)
 		int32		aligned;	/* as VARSIZE reads it */
 	}			chunk;
 
+	Assert(OidIsValid(valueid) && size > 0);
 	values[CHUNK_ID - 1] = ObjectIdGetDatum(valueid);
 	values[CHUNK_DATA - 1] = PointerGetDatum(&chunk);
 	for (int32 seq = 0, done = 0; done < size; seq++)
@@ -267,6 +283,7 @@ save_value(Relation rel, Datum value, struct varlena *oldexternal)
 	char	   *data;
 	int32		size;
 
+	Assert(OidIsValid(rel->rd_rel->reltoastrelid));
 	open_toast_table(&t, toastrel, RowExclusiveLock);
 	data = describe_value((struct varlena *) DatumGetPointer(value), &pointer, &size);
 	pointer.va_toastrelid = OidIsValid(replaced) ? replaced : RelationGetRelid(toastrel);
@@ -298,7 +315,7 @@ save_value(Relation rel, Datum value, struct varlena *oldexternal)
 /*
  * Delete the chunks of a value of rel, if it is out of line.
  *
- * The chunks of a speculative insertion were written by this very command; what deletes them must count as later than
+ * The chunks of a speculative insertion were written by this very command; their deletion must count as later than
  * that.
  */
 static void
@@ -341,6 +358,7 @@ zen_toast_delete(Relation rel, HeapTuple oldtup, bool is_speculative)
 	Datum		values[MaxHeapAttributeNumber];
 	bool		isnull[MaxHeapAttributeNumber];
 
+	Assert(CheckRelationLockedByMe(rel, RowExclusiveLock, true));
 	if (!HeapTupleHasExternal(oldtup))
 		return;
 	heap_deform_tuple(oldtup, desc, values, isnull);
@@ -403,6 +421,7 @@ move_out(Toaster *t, int attno)
 	ToastAttrInfo *attr = &t->attrs[attno];
 	Datum		value = t->values[attno];
 
+	Assert(can_move_out(t) && !t->isnull[attno]);
 	attr->tai_colflags |= TOASTCOL_IGNORE;
 	t->values[attno] = save_value(t->ttc.ttc_rel, value, attr->tai_oldexternal);
 	if (attr->tai_colflags & TOASTCOL_NEEDS_FREE)
@@ -412,8 +431,8 @@ move_out(Toaster *t, int attno)
 }
 
 /*
- * Compress the columns of storage EXTENDED, biggest first.  What is by itself too big for the row, EXTERNAL or
- * incompressible, is moved out at once, so that smaller columns need not be compressed for its sake.
+ * Compress the columns of storage EXTENDED, biggest first.  A value that is by itself too big for the row, EXTERNAL
+ * or incompressible, is moved out at once, so that smaller columns need not be compressed for its sake.
  */
 static void
 compress_extended(Toaster *t, Size limit)
@@ -470,7 +489,7 @@ form_result(Toaster *t, HeapTuple newtup)
 	return result;
 }
 
-/* Free what was made on the way, and delete the old row's values that the new one does not keep. */
+/* Free the values made on the way, and delete the old row's values that the new one does not keep. */
 static void
 clean_up(Toaster *t)
 {
@@ -495,6 +514,8 @@ zen_toast_insert_or_update(Relation rel, HeapTuple newtup, HeapTuple oldtup, int
 	Size		limit;
 
 	Assert(rel->rd_rel->relkind == RELKIND_RELATION || rel->rd_rel->relkind == RELKIND_MATVIEW);
+	ZenAssertNotInEpoch();
+	Assert(oldtup == NULL || ItemPointerIsValid(&oldtup->t_self));
 	init_toaster(&t, rel, newtup, oldtup);
 	limit = data_limit(&t, RelationGetToastTupleTarget(rel, TOAST_TUPLE_TARGET));
 	compress_extended(&t, limit);
@@ -549,7 +570,7 @@ chunk_bytes(Slice *s, HeapTuple tuple, int32 seq, int32 *size)
 	return VARDATA_ANY(chunk);
 }
 
-/* Copy what is wanted of the next chunk. */
+/* Copy the wanted part of the next chunk. */
 static void
 copy_chunk(Slice *s, HeapTuple tuple)
 {
@@ -570,6 +591,7 @@ copy_chunk(Slice *s, HeapTuple tuple)
 		bad_value(s, "unexpected size of", seq);
 	from = Max(s->begin, offset);
 	to = Min(s->end, offset + size);
+	Assert(from >= s->begin && from < to && to <= s->end);
 	memcpy(s->result + (from - s->begin), data + (from - offset), to - from);
 	s->next_chunk++;
 }

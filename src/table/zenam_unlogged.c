@@ -1,18 +1,19 @@
 /*
  * zenam_unlogged.c -- keep indexes on zen tables off the WAL.
  *
- * REINDEX TABLE, TRUNCATE, CLUSTER, VACUUM FULL and whatever else rewrites a table end in reindex_index(), which gives
- * the index new files with the persistence that its caller has taken from the table: permanent.  Between that and the
+ * REINDEX TABLE, TRUNCATE, CLUSTER, VACUUM FULL and other rewrites of a table end in reindex_index().  It gives the
+ * index new files with the persistence that its caller has taken from the table: permanent.  Between that and the
  * build no hook is called, but the table's size is asked for: by index_build() for a btree, when it plans parallel
  * workers, and by hashbuild().  At that moment the files are empty and are exchanged for unlogged ones, at no cost.
  *
- * Other access methods have written their first pages when they first come to the table.  Such an index is remembered, and
- * built a second time when the statement is over.  Who truncates or reindexes without a statement, as the workers of logical
- * replication and C code do, has it built a second time before commit or PREPARE TRANSACTION.
+ * Other access methods have written their first pages when they first come to the table.  Such an index is
+ * remembered, and built a second time when the statement is over.  The workers of logical replication and C code
+ * truncate and reindex without a statement: then it is built a second time before commit or PREPARE TRANSACTION.
  *
- * An abort removes the files of an index that was built, except an empty one that keeps its number taken until the next
- * checkpoint.  If a crash lost the abort record but not the one that made the init fork, replay would make the fork again,
- * and the server would not start, since the file that it is to be copied to exists.  So the abort record is flushed first.
+ * An abort removes the files of an index that was built, except an empty one that keeps its number taken until the
+ * next checkpoint.  If a crash lost the abort record but not the one that made the init fork, replay would make the
+ * fork again.  Then the server would not start, since the file that the fork is to be copied to exists.  So the abort
+ * record is flushed first.
  */
 #include "table/zenam_unlogged.h"
 
@@ -22,6 +23,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "base/epoch.h"
 #include "catalog/index.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_class.h"
@@ -30,7 +32,8 @@
 #include "replication/message.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
-#include "table/zenam.h"
+#include "table/ownxact.h"
+#include "table/zenam_rel.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/relcache.h"
@@ -52,12 +55,13 @@ mark_unlogged(Oid indexoid)
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for index %u", indexoid);
 	form = (Form_pg_class) GETSTRUCT(tuple);
+	Assert(form->relkind == RELKIND_INDEX);
 	form->relpersistence = RELPERSISTENCE_UNLOGGED;
 	form->reltuples = 0;
 
 	/*
-	 * newer servers ask it of all who change pg_class; nobody else sees this
-	 * row yet
+	 * newer servers ask it of every change of pg_class; no other session sees
+	 * this row yet
 	 */
 	tid = tuple->t_self;
 	LockTuple(pg_class, &tid, ExclusiveLock);
@@ -69,14 +73,14 @@ mark_unlogged(Oid indexoid)
 
 /*
  * A new index gets new files: those it was created with a moment ago are in the WAL, and replay would make them again
- * where a crash wants none.  (ALTER TABLE may give the unlogged files of an index that it drops to one that it creates; a
- * new index is known by its file number, which is its OID.)
+ * where a crash wants none.  (ALTER TABLE may give the unlogged files of an index that it drops to one that it
+ * creates.  A new index is known by its file number, which is its OID.)
  */
 void
 zen_index_set_unlogged(Oid indexoid)
 {
-	Relation	index = index_open(indexoid, AccessExclusiveLock);	/* nobody else sees it
-																	 * yet */
+	Relation	index = index_open(indexoid, AccessExclusiveLock);	/* no other session sees
+																	 * it yet */
 
 	/*
 	 * pg_upgrade gives the number, puts files of its own in place, and
@@ -98,29 +102,45 @@ is_logged_and_empty(Relation index)
 		RelationGetNumberOfBlocks(index) == 0;
 }
 
+/* Give an index new, unlogged files if test() says so. */
+static void
+renew_files(Oid indexoid, bool (*test) (Relation index))
+{
+	Relation	index = index_open(indexoid, AccessExclusiveLock);
+
+	if (test(index))
+		RelationSetNewRelfilenumber(index, RELPERSISTENCE_UNLOGGED);
+	index_close(index, NoLock);
+}
+
 void
 zen_index_before_build(Relation rel)
 {
 	List	   *indexes;
 	ListCell   *lc;
 
+	Assert(CheckRelationLockedByMe(rel, AccessShareLock, true));
 	if (!ReindexIsProcessingHeap(RelationGetRelid(rel)) || IsInParallelMode())
 		return;
 	indexes = RelationGetIndexList(rel);
 	foreach(lc, indexes)
 	{
 		Oid			indexoid = lfirst_oid(lc);
-		Relation	index;
 
 		/* the one being rebuilt, and those that are to follow */
-		if (!ReindexIsProcessingIndex(indexoid) || get_rel_persistence(indexoid) != RELPERSISTENCE_PERMANENT)
-			continue;
-		index = index_open(indexoid, AccessExclusiveLock);
-		if (is_logged_and_empty(index))
-			RelationSetNewRelfilenumber(index, RELPERSISTENCE_UNLOGGED);
-		index_close(index, NoLock);
+		if (ReindexIsProcessingIndex(indexoid) && get_rel_persistence(indexoid) == RELPERSISTENCE_PERMANENT)
+			renew_files(indexoid, is_logged_and_empty);
 	}
 	list_free(indexes);
+}
+
+/* New files of this subtransaction go with it anyway. */
+static bool
+has_older_files(Relation index)
+{
+	SubTransactionId me = GetCurrentSubTransactionId();
+
+	return index->rd_createSubid != me && ZEN_NEW_LOCATOR_SUBID(index) != me;
 }
 
 void
@@ -129,15 +149,9 @@ zen_index_before_truncate(Relation rel)
 	List	   *indexes = RelationGetIndexList(rel);
 	ListCell   *lc;
 
+	Assert(CheckRelationLockedByMe(rel, AccessExclusiveLock, false));
 	foreach(lc, indexes)
-	{
-		Relation	index = index_open(lfirst_oid(lc), AccessExclusiveLock);
-		SubTransactionId me = GetCurrentSubTransactionId();
-
-		if (index->rd_createSubid != me && ZEN_NEW_LOCATOR_SUBID(index) != me)
-			RelationSetNewRelfilenumber(index, RELPERSISTENCE_UNLOGGED);
-		index_close(index, NoLock);
-	}
+		renew_files(lfirst_oid(lc), has_older_files);
 	list_free(indexes);
 }
 
@@ -146,6 +160,7 @@ zen_index_note_build(Relation index)
 {
 	MemoryContext old;
 
+	Assert(index->rd_rel->relkind == RELKIND_INDEX);
 	if (index->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
 		return;
 	old = MemoryContextSwitchTo(TopMemoryContext);
@@ -157,19 +172,8 @@ zen_index_note_build(Relation index)
 static bool
 needs_repair(Oid indexoid)
 {
-	Oid			table;
-	HeapTuple	tuple;
-	bool		is_zen;
-
-	if (get_rel_relkind(indexoid) != RELKIND_INDEX || get_rel_persistence(indexoid) != RELPERSISTENCE_PERMANENT)
-		return false;
-	table = IndexGetRelation(indexoid, true);
-	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(table));
-	if (!HeapTupleIsValid(tuple))
-		return false;
-	is_zen = ((Form_pg_class) GETSTRUCT(tuple))->relam == get_table_am_oid("zen", true);
-	ReleaseSysCache(tuple);
-	return is_zen;
+	return get_rel_relkind(indexoid) == RELKIND_INDEX && get_rel_persistence(indexoid) == RELPERSISTENCE_PERMANENT &&
+		zen_relid_is_zen(IndexGetRelation(indexoid, true));
 }
 
 void
@@ -177,10 +181,11 @@ zen_index_repair(void)
 {
 	List	   *indexes = logged_builds;
 	ListCell   *lc;
-	bool		pushed = false;
+	bool		pushed;
 
 	if (indexes == NIL || !IsTransactionState() || RecoveryInProgress())
 		return;
+	ZenAssertNotInEpoch();
 	/* if the repair fails, it is not for a later statement to fail by it */
 	logged_builds = NIL;
 	CommandCounterIncrement();
@@ -189,11 +194,7 @@ zen_index_repair(void)
 	 * VACUUM leaves no snapshot behind, and a parallel build cannot take the
 	 * first one
 	 */
-	if (!ActiveSnapshotSet())
-	{
-		PushActiveSnapshot(GetTransactionSnapshot());
-		pushed = true;
-	}
+	pushed = zen_own_snapshot();
 	foreach(lc, indexes)
 	{
 		ReindexParams params = {0};

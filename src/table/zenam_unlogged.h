@@ -27,8 +27,8 @@ extern void zen_index_before_truncate(Relation rel);
 extern void zen_index_note_build(Relation index);
 
 /*
- * zen_index_repair -- build again, as unlogged ones, the indexes that were remembered.  After each statement, and before commit,
- * when nothing is written to NVM yet: it may throw.  In a transaction, or nothing.
+ * zen_index_repair -- build again, as unlogged ones, the indexes that were remembered.  After each statement, and
+ * before commit, when nothing is written to NVM yet: it may throw.  In a transaction, or nothing.
  */
 extern void zen_index_repair(void);
 

@@ -1,10 +1,11 @@
 /*
  * verify_index.c -- compare an index with the rows of its table.
  *
- * TIDs are logical and dense, so a bitmap with one bit per TID holds all that the entries of an index lead to, exactly; a
- * bitmap of maintenance_work_mem takes 512 million of them, and a larger table is done in several passes.  A snapshot is
- * taken first.  Whatever it sees has had its entry before and keeps it as long as the snapshot is held, so a pass over
- * the index and then one over the table's visible rows find every missing entry, whatever others do meanwhile.
+ * TIDs are logical and dense, so a bitmap with one bit per TID holds all TIDs that the entries of an index lead to,
+ * exactly.  A bitmap of maintenance_work_mem takes 512 million of them, and a larger table is done in several passes.
+ * A snapshot is taken first.  A row that it sees has had its entry before, and keeps it as long as the snapshot is
+ * held.  So a pass over the index and then one over the table's visible rows find every missing entry, also beside
+ * writers.
  *
  * How the entries are read depends on the access method:
  *
@@ -15,13 +16,13 @@
  *	- BRIN has no entries: each visible row must be consistent with the summary of its range;
  *	- of others it is reported that they are not checked.
  *
- * From the entries of a btree come the keys, too.  All versions of a row under one TID agree in all that is indexed (a
- * change goes on under a new TID), and a TID that the snapshot sees a row under was and is no other row's; so the entry's
- * key must be the visible row's, and there is one entry.
+ * From the entries of a btree come the keys, too.  All versions of a row under one TID agree in all indexed columns:
+ * a change goes on under a new TID.  A TID that the snapshot sees a row under was and is no other row's.  So the
+ * entry's key must be the visible row's, and there is one entry.
  *
- * An entry must not lead to an UNUSED TID, which would soon be another row's.  Only VACUUM makes TIDs UNUSED, after it has
- * removed their entries; an entry read before and judged after that is found innocent by a second pass that holds VACUUM
- * off.
+ * An entry must not lead to an UNUSED TID, which would soon be another row's.  Only VACUUM makes TIDs UNUSED, after
+ * it has removed their entries; an entry read before and judged after that is found innocent by a second pass that
+ * holds VACUUM off.
  */
 #include "verify/verify_index.h"
 
@@ -32,15 +33,17 @@
 #include "access/hash.h"
 #include "access/relscan.h"
 #include "access/stratnum.h"
+#include "base/epoch.h"
 #include "catalog/index.h"
 #include "catalog/pg_am.h"
 #include "commands/defrem.h"
-#include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/tidbitmap.h"
+#include "row/rowread.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
-#include "table/zenam.h"
+#include "table/indexentry.h"
+#include "table/zenam_slot.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -54,18 +57,11 @@ typedef struct IndexCheck
 	Relation	table;
 	ZenHTable  *ht;
 	Relation	index;
-	IndexInfo  *info;
 	Snapshot	snapshot;
 	const uint64 *skip;
 	uint64		nskip;
 
-	/* the row looked at */
-	EState	   *estate;
-	ExprContext *econtext;
-	ExprState  *predicate;
-	TupleTableSlot *slot;
-	Datum		values[INDEX_MAX_KEYS];
-	bool		isnull[INDEX_MAX_KEYS];
+	ZenIndexEntry row;			/* the row looked at, and its entry */
 
 	/* TIDs of this pass, and which of them stand in the index */
 	uint64		first;
@@ -98,7 +94,7 @@ finding(IndexCheck *c, const char *kind, uint64 tidno)
 
 /* ---------- rows ---------- */
 
-/* Fetch the row that the snapshot sees, if the index should know it, and what it would be indexed by. */
+/* Fetch the row that the snapshot sees, if the index should know it; form: also the entry that it should have. */
 static bool
 fetch_row(IndexCheck *c, uint64 tidno, bool form)
 {
@@ -106,15 +102,14 @@ fetch_row(IndexCheck *c, uint64 tidno, bool form)
 
 	if (c->skip != NULL && tidno < c->nskip && bit_get(c->skip, tidno))
 		return false;
-	MemoryContextReset(c->econtext->ecxt_per_tuple_memory);
-	f.row = zenam_slot_row(c->slot);
+	f.row = zenam_slot_row(c->row.slot);
 	if (!zen_row_fetch(&f))
 		return false;
-	zenam_slot_store(c->slot, RelationGetRelid(c->table));
-	if (c->predicate != NULL && !ExecQual(c->predicate, c->econtext))
+	zenam_slot_store(c->row.slot, RelationGetRelid(c->table));
+	if (!zen_indexentry_is_wanted(&c->row))
 		return false;
 	if (form)
-		FormIndexDatum(c->info, c->slot, c->estate, c->values, c->isnull);
+		zen_indexentry_form(&c->row);
 	return true;
 }
 
@@ -123,16 +118,17 @@ same_key(IndexCheck *c, IndexTuple itup)
 {
 	TupleDesc	desc = RelationGetDescr(c->index);
 	bool		same = true;
-	MemoryContext old = MemoryContextSwitchTo(c->econtext->ecxt_per_tuple_memory);
+	MemoryContext old = MemoryContextSwitchTo(c->row.econtext->ecxt_per_tuple_memory);
 
+	Assert(!TTS_EMPTY(c->row.slot));
 	for (int i = 0; i < desc->natts && same; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(desc, i);
 		bool		isnull;
 		Datum		value = index_getattr(itup, i + 1, desc, &isnull);
 
-		same = isnull == c->isnull[i] &&
-			(isnull || datum_image_eq(value, c->values[i], att->attbyval, att->attlen));
+		same = isnull == c->row.isnull[i] &&
+			(isnull || datum_image_eq(value, c->row.values[i], att->attbyval, att->attlen));
 	}
 	MemoryContextSwitchTo(old);
 	return same;
@@ -188,6 +184,7 @@ visit_entry(IndexCheck *c, ItemPointer tid, IndexTuple itup)
 		if (bit_get(c->present, tidno - c->first))
 			zen_report(c->report, &f, "two entries with one key lead to one row");
 	}
+	Assert(tidno - c->first < c->n);
 	bit_set(c->present, tidno - c->first);
 }
 
@@ -302,8 +299,9 @@ hash_finds(IndexCheck *c, uint64 tidno)
 	Oid			eq = get_opfamily_member(c->index->rd_opfamily[0], type, type, HTEqualStrategyNumber);
 	bool		found = false;
 
+	Assert(!c->row.isnull[0]);
 	ScanKeyEntryInitialize(&key, 0, 1, HTEqualStrategyNumber, type, c->index->rd_indcollation[0], get_opcode(eq),
-						   c->values[0]);
+						   c->row.values[0]);
 	scan = zen_index_beginscan(c->table, c->index, SnapshotAny, 1);
 	index_rescan(scan, &key, 1, NULL, 0);
 	while (!found && (tid = index_getnext_tid(scan, ForwardScanDirection)) != NULL)
@@ -330,7 +328,7 @@ find_missing(IndexCheck *c)
 			CHECK_FOR_INTERRUPTS();
 		if (bit_get(c->present, t - c->first) || !fetch_row(c, t, hash))
 			continue;
-		if (hash && (c->isnull[0] || hash_finds(c, t)))
+		if (hash && (c->row.isnull[0] || hash_finds(c, t)))
 			continue;
 		f = finding(c, "index_missing", t);
 		zen_report(c->report, &f, "the row has no entry in the index");
@@ -343,6 +341,7 @@ compare(IndexCheck *c, uint64 ntids, void (*visit) (IndexCheck *c))
 {
 	uint64		window = Min(Max(ntids, 64), (uint64) maintenance_work_mem * 1024 * 8);
 
+	Assert(window > 0);
 	c->present = palloc_extended(TYPEALIGN(64, window) / 8, MCXT_ALLOC_HUGE);
 	for (c->first = 0; c->first == 0 || c->first < ntids; c->first += window)
 	{
@@ -358,6 +357,7 @@ compare(IndexCheck *c, uint64 ntids, void (*visit) (IndexCheck *c))
 			c->again = false;
 			UnlockRelation(c->table, ShareUpdateExclusiveLock);
 		}
+		Assert(!c->again);
 		find_missing(c);
 	}
 	pfree(c->present);
@@ -403,6 +403,7 @@ brin_read_summary(IndexCheck *c, BrinCheck *b, BlockNumber block)
 	OffsetNumber offset;
 	Size		size;
 
+	Assert(block / b->pages_per_range != b->range);
 	b->summary = NULL;
 	b->range = block / b->pages_per_range;
 	tuple = zen_brin_tuple(b->revmap, block, &b->buffer, &offset, &size, BUFFER_LOCK_SHARE,
@@ -424,16 +425,17 @@ brin_column_fits(IndexCheck *c, BrinCheck *b, int i)
 	Oid			collation = c->index->rd_indcollation[i];
 	ScanKeyData key;
 	ScanKey		keys[1] = {&key};
+	Oid			equal;
 
-	if (c->isnull[i])
+	Assert(b->summary != NULL && i < b->nkeys);
+	if (c->row.isnull[i])
 		return summary->bv_allnulls || summary->bv_hasnulls;
 	if (summary->bv_allnulls)
 		return false;
 	if (b->equal[i] == InvalidStrategy)
 		return true;
-	ScanKeyEntryInitialize(&key, 0, i + 1, b->equal[i], b->type[i], collation,
-						   get_opcode(get_opfamily_member(c->index->rd_opfamily[i], b->type[i], b->type[i], b->equal[i])),
-						   c->values[i]);
+	equal = get_opfamily_member(c->index->rd_opfamily[i], b->type[i], b->type[i], b->equal[i]);
+	ScanKeyEntryInitialize(&key, 0, i + 1, b->equal[i], b->type[i], collation, get_opcode(equal), c->row.values[i]);
 	if (b->consistent[i]->fn_nargs >= 4)
 		return DatumGetBool(FunctionCall4Coll(b->consistent[i], collation, PointerGetDatum(b->desc),
 											  PointerGetDatum(summary), PointerGetDatum(keys), Int32GetDatum(1)));
@@ -466,7 +468,7 @@ check_brin(IndexCheck *c, uint64 ntids)
 		}
 		if (b.summary == NULL || !fetch_row(c, t, true))
 			continue;
-		MemoryContextSwitchTo(c->econtext->ecxt_per_tuple_memory);
+		MemoryContextSwitchTo(c->row.econtext->ecxt_per_tuple_memory);
 		for (int i = 0; i < b.nkeys; i++)
 			if (!brin_column_fits(c, &b, i))
 			{
@@ -515,12 +517,11 @@ zen_verify_index(ZenReport *report, Relation table, ZenHTable *ht, Relation inde
 {
 	IndexCheck	c = {.report = report,.table = table,.ht = ht,.index = index,.skip = skip,.nskip = nskip};
 
-	c.info = BuildIndexInfo(index);
-	c.estate = CreateExecutorState();
-	c.econtext = GetPerTupleExprContext(c.estate);
-	c.slot = table_slot_create(table, NULL);
-	c.econtext->ecxt_scantuple = c.slot;
-	c.predicate = ExecPrepareQual(c.info->ii_Predicate, c.estate);
+	ZenAssertNotInEpoch();
+	Assert(CheckRelationLockedByMe(table, AccessShareLock, true));
+	Assert(CheckRelationLockedByMe(index, AccessShareLock, true));
+	Assert(index->rd_index->indrelid == RelationGetRelid(table));
+	zen_indexentry_begin(&c.row, table, BuildIndexInfo(index));
 
 	/*
 	 * a new one at any isolation level: an index may be younger than an old
@@ -531,6 +532,5 @@ zen_verify_index(ZenReport *report, Relation table, ZenHTable *ht, Relation inde
 	check_by_method(&c);
 	PopActiveSnapshot();
 	UnregisterSnapshot(c.snapshot);
-	ExecDropSingleTupleTableSlot(c.slot);
-	FreeExecutorState(c.estate);
+	zen_indexentry_end(&c.row);
 }

@@ -12,8 +12,8 @@
 /*
  * zen_verify_index -- compare an index with its table, both open and locked.
  *
- * skip, if not NULL, has a bit for each TID, of the first nskip, whose row cannot be read.  May throw what reading rows
- * and evaluating the index's expressions throws.
+ * skip, if not NULL, has a bit for each TID, of the first nskip, whose row cannot be read.  May throw the errors of
+ * reading rows and of evaluating the index's expressions.
  */
 extern void zen_verify_index(ZenReport *report, Relation table, ZenHTable *ht, Relation index,
 							 const uint64 *skip, uint64 nskip);

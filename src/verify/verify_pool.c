@@ -8,11 +8,12 @@
  *	5. Slots: each is free, or something knows it: the map, or the list of a process that has unlinked it; or a
  *	   transaction is under way that has taken it.  No Tx-CTS is beyond what R3 and R14 cover.
  *
- * No lock is held that anybody would feel, so pages and slots are seen in the middle of what others do.  What looks wrong is
- * a suspect, no more.  When some are together they get time to be explained: settle() returns when each region has been
- * seen idle (so every commit, abort and collection that was under way has ended) and every reader that was inside has
- * left.  What is then as it was, and of a region that is idle, and stands in no process's list of retired versions, nobody
- * will ever put right: a finding.  If regions are so busy that settle() gives up, the suspects are let go.
+ * No lock is held that other processes would feel, so pages and slots are seen in the middle of their changes.  A
+ * slot or page that looks wrong is a suspect, no more.  When some are together they get time to be explained:
+ * settle() returns when each region has been seen idle (so every commit, abort and collection that was under way has
+ * ended) and every reader that was inside has left.  A suspect is a finding if it is then as it was, is of an idle
+ * region, and stands in no process's list of retired versions: no process will ever put it right.  If regions are so
+ * busy that settle() gives up, the suspects are let go.
  */
 #include "base/compat.h"
 
@@ -32,7 +33,7 @@
 #include "nvm/slotalloc.h"
 #include "recovery/gate.h"
 #include "storage/lmgr.h"
-#include "table/zenam.h"
+#include "table/zenam_rel.h"
 #include "txn/ddl.h"
 #include "txn/prepared.h"
 #include "txn/twophase.h"
@@ -208,8 +209,9 @@ read_catalog(PoolCheck *c, List **relids)
 }
 
 /*
- * Relations without an entry.  Whoever creates, rewrites or moves a relation holds a lock until its entry is listed, or, if
- * the transaction was prepared, until zen_twophase_resolve() can do it; who has the lock now can tell when it is his turn.
+ * Relations without an entry.  A transaction that creates, rewrites or moves a relation holds a lock until its entry
+ * is listed, or, if it was prepared, until zen_twophase_resolve() can do it.  This process has the lock now, so the
+ * entry must be there.
  */
 static void
 check_relations(PoolCheck *c, List *relids)
@@ -243,7 +245,7 @@ check_relations(PoolCheck *c, List *relids)
 	}
 }
 
-/* Is nobody creating, dropping or moving it?  Only then must the catalogs know it. */
+/* Is no transaction creating, dropping or moving it?  Only then must the catalogs know it. */
 static bool
 is_settled(const ZenHTable *ht)
 {
@@ -263,7 +265,7 @@ is_row_of(const ZenHTable *ht, HeapTuple tuple)
 		(rel->reltablespace ? rel->reltablespace : MyDatabaseTableSpace) == ht->spc;
 }
 
-/* A new snapshot, and no cache: what has been committed until now is seen. */
+/* A new snapshot, and no cache: all that is committed by now is seen. */
 static bool
 catalog_knows(const ZenHTable *ht)
 {
@@ -282,15 +284,16 @@ catalog_knows(const ZenHTable *ht)
 }
 
 /*
- * An entry without a relation.  The entry bears the xid of whoever drops or moves the table before the catalogs show it to
- * others, and that of its creator until they do: so an entry that bears none before and after the look at the catalogs
- * must stand there.
+ * An entry without a relation.  The entry bears the xid of a transaction that drops or moves the table before the
+ * catalogs show that to others, and that of its creator until they do.  So an entry that bears none before and after
+ * the look at the catalogs must stand there.
  */
 static void
 check_orphan(PoolCheck *c, ZenHTable *ht)
 {
 	ZenHTable	before = *ht;
 
+	Assert(ht->idx > 0);
 	pg_read_barrier();
 	if (!is_settled(ht) || relation_of(c, ht) != InvalidOid || catalog_knows(&before))
 		return;
@@ -305,8 +308,8 @@ check_orphan(PoolCheck *c, ZenHTable *ht)
 }
 
 /*
- * An entry whose relation is none of zen's: its file was given to another by hand.  File number and access method are of one
- * row of pg_class, so a rewrite to another access method is not taken for that.
+ * An entry whose relation is none of zen's: its file was given to another by hand.  File number and access method are
+ * of one row of pg_class, so a rewrite to another access method is not taken for that.
  */
 static void
 check_access_method(PoolCheck *c, ZenHTable *ht)
@@ -351,7 +354,7 @@ check_catalogs(PoolCheck *c)
 static void
 check_map(PoolCheck *c, ZenHTable *ht)
 {
-	/* the table may go any time: nobody but zen_verify_word() looks at a word */
+	/* the table may go any time: only zen_verify_word() looks at a word */
 	uint64		ntids = zen_tidmap_nblocks(ht) * ZEN_TIDS_PER_BLOCK;
 
 	for (uint64 t = 0; t < ntids && ht->in_use; t++)
@@ -380,12 +383,13 @@ is_idle(uint32 region)
 	return pg_atomic_read_u32(&zen_regions[region].leased) != ZEN_LEASE_BUSY || zen_prepared_is_waiting(region);
 }
 
-/* Wait until whatever was under way in any region has ended, and readers have left; false if that takes too long. */
+/* Wait until all that was under way in any region has ended, and readers have left; false if that takes too long. */
 static bool
 settle(void)
 {
 	TimestampTz start = GetCurrentTimestamp();
 
+	ZenAssertNotInEpoch();
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 		while (!is_idle(r))
 		{
@@ -400,7 +404,7 @@ settle(void)
 
 /* ---------- slots that nothing knows ---------- */
 
-/* What is in a slot is a prepared transaction's, which the region's descriptor names. */
+/* The version in a slot is a prepared transaction's, which the region's descriptor names. */
 static bool
 is_prepared(ZenSlot slot, ZenTupleHeader h)
 {
@@ -417,7 +421,7 @@ is_known(ZenSlot slot, ZenTupleHeader h)
 		zen_verify_referenced(slot, h) || is_prepared(slot, h);
 }
 
-/* Is the suspect as it was, and of a region where nobody can be about to change that? */
+/* Is the suspect as it was, and of a region where no process can be about to change that? */
 static bool
 is_unchanged(Suspect *s)
 {
@@ -472,13 +476,15 @@ report_lost(PoolCheck *c, Suspect *s)
 	uint64		cts = s->header.word0 & ZEN_CTS_MASK;
 	ZenFinding	f = {.kind = "lost",.slot = s->slot};
 
+	Assert(!s->explained);
 	if (cts != 0 && ht->idx != 0 && zen_htable_owns(ht, cts))
 	{
 		f.relation = relation_of(c, ht);
 		f.has_tid = true;
 		f.tidno = zen_word1_tidno(s->header.word1);
 	}
-	zen_report(&c->report, &f, "the slot is not free, but nothing uses it: Tx-CTS " UINT64_FORMAT ", HTable %u", cts, ht->idx);
+	zen_report(&c->report, &f, "the slot is not free, but nothing uses it: Tx-CTS " UINT64_FORMAT ", HTable %u",
+			   cts, ht->idx);
 }
 
 static void
@@ -566,6 +572,7 @@ suspect_page(PoolCheck *c, uint32 pageno, const char *what)
 	PageSuspect s = {.pageno = pageno,.what = what,.generation = pg_atomic_read_u32(&page->generation),
 	.word = zen_nvm_load64(&zen_pool.pages[pageno]),.owned = page->owned,.nfree = pg_atomic_read_u32(&page->nfree)};
 
+	Assert(pageno < zen_pool.npages && what != NULL);
 	if (c->npages < MAX_SUSPECTS)
 		c->pages[c->npages++] = s;
 }
@@ -599,6 +606,7 @@ read_lists(PoolCheck *c)
 			CHECK_FOR_INTERRUPTS();
 			if (zen_region_try_lease(r))
 			{
+				ZenAssertRegionMine(r);
 				zen_slotalloc_walk_region(r, note_listed, c);
 				zen_region_release(r);
 				c->busy[r] = false;
@@ -616,6 +624,7 @@ is_listed(PoolCheck *c, uint32 pageno)
 {
 	ZenPage    *page = &zen_pages[pageno];
 
+	Assert(pageno >= zen_pool.first_data_page && pageno < zen_pool.npages);
 	if (page->owned ? c->busy[page->owner.region] : !c->free_list_read)
 		return true;
 	return (c->listed[pageno / 64] >> (pageno % 64) & 1) != 0;
@@ -637,7 +646,7 @@ page_fault(PoolCheck *c, uint32 pageno)
 	return NULL;
 }
 
-/* The same state as before, and nobody at work who may change it. */
+/* The same state as before, and no process at work that may change it. */
 static bool
 page_is_unchanged(const PageSuspect *s)
 {
@@ -664,6 +673,7 @@ judge_pages_once(PoolCheck *c)
 	{
 		PageSuspect s = c->pages[i];
 
+		Assert(n <= i);
 		if (page_is_unchanged(&s) && page_fault(c, s.pageno) == s.what && page_is_unchanged(&s))
 			c->pages[n++] = s;
 	}
@@ -671,7 +681,7 @@ judge_pages_once(PoolCheck *c)
 }
 
 /*
- * The pages that were suspect have had their time.  Twice: one may have been on its way from the free list, which nobody's
+ * The pages that were suspect have had their time.  Twice: one may have been on its way from the free list, which no
  * region tells, at the moment of the first look.
  */
 static void
@@ -706,6 +716,7 @@ check_page(PoolCheck *c, uint32 pageno)
 		check_slot(c, pageno, n);
 	if (hash_get_num_entries(c->suspects) > MAX_SUSPECTS)
 		judge_slots(c);
+	Assert(c->npages <= MAX_SUSPECTS);
 	if (c->npages == MAX_SUSPECTS)
 		judge_pages(c);
 }
@@ -734,6 +745,7 @@ zen_verify_pool(PG_FUNCTION_ARGS)
 	MemoryContext old;
 
 	zen_gate();
+	ZenAssertNotInEpoch();
 	zen_report_begin(&c.report, fcinfo);
 	c.context = AllocSetContextCreate(CurrentMemoryContext, "zen verify pool", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(c.context);

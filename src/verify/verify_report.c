@@ -3,6 +3,7 @@
  */
 #include "verify/verify_report.h"
 
+#include "base/epoch.h"
 #include "cache/tidmap.h"
 #include "catalog/pg_type.h"
 #include "funcapi.h"
@@ -48,6 +49,10 @@ zen_report(ZenReport *report, const ZenFinding *finding, const char *fmt,...)
 	char		detail[1024];
 	va_list		args;
 
+	/* it allocates, and may throw */
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
+	Assert(finding->kind != NULL && report->store != NULL);
 	va_start(args, fmt);
 	vsnprintf(detail, sizeof(detail), fmt, args);
 	va_end(args);

@@ -21,7 +21,7 @@ typedef struct ZenReport
 /* Begin the result of a set-returning function; it goes to disk when it grows large. */
 extern void zen_report_begin(ZenReport *report, FunctionCallInfo fcinfo);
 
-/* What was found wrong, and where. */
+/* A thing found wrong, and its place. */
 typedef struct ZenFinding
 {
 	const char *kind;
@@ -29,7 +29,7 @@ typedef struct ZenFinding
 	bool		has_tid;
 	uint64		tidno;
 	ZenSlot		slot;			/* or InvalidZenSlot */
-	const char *location;		/* if it is no slot; or NULL */
+	const char *location;		/* shown if there is no slot; or NULL */
 } ZenFinding;
 
 extern void zen_report(ZenReport *report, const ZenFinding *finding, const char *fmt,...) pg_attribute_printf(3, 4);

@@ -1,13 +1,14 @@
 /*
  * verify_row.c -- verification of map words, version chains and slots.
  *
- * Everything is read as readers read it, inside an epoch, where nothing that a word leads to is reused.  What that does
- * not cover is looked at again under the word's lock before it counts: the slot of a tombstone is freed as soon as the
- * word has let it go, and stale headers come and go with their count.  While a word is locked here, headers in NVM are
- * read, never written.
+ * Everything is read as readers read it, inside an epoch, where nothing that a word leads to is reused.  Two things
+ * are not covered by that, and are looked at again under the word's lock before they count: the slot of a tombstone
+ * is freed as soon as the word has let it go, and stale headers come and go with their count.  While a word is locked
+ * here, headers in NVM are read, never written.
  *
- * A transaction's writes count as committed from the moment that pg_xact says so, while the last part of its commit is
- * still to come; its region is leased until then, and zen_region_is_committed() gives it the benefit of the doubt.
+ * A transaction's writes count as committed from the moment that pg_xact says so, while the last part of its commit
+ * is still to come.  Its region is leased until then, and zen_region_is_committed() gives it the benefit of the
+ * doubt.
  */
 #include "verify/verify_row.h"
 
@@ -17,7 +18,7 @@
 #define MAX_CHAIN	(2 * ZEN_MAX_CODE)	/* number_version() and the aborted
 										 * versions on top stay below */
 
-/* What a word or a version says of a slot. */
+/* The contents that a word or a version claims for a slot. */
 typedef struct Expected
 {
 	ZenHTable  *ht;
@@ -57,6 +58,7 @@ fail(ZenFault *fault, const char *kind, ZenSlot slot, const char *fmt,...)
 {
 	va_list		args;
 
+	Assert(kind != NULL);
 	fault->kind = kind;
 	fault->slot = slot;
 	va_start(args, fmt);
@@ -72,6 +74,7 @@ check_owner(const Expected *e, ZenSlot slot, ZenFault *fault)
 	ZenTupleHeader h;
 	uint32		owner;
 
+	ZenAssertInEpoch();
 	if (!zen_page_holds(slot))
 		return fail(fault, "map", slot, "the map leads to where no slot is");
 	owner = zen_pages[zen_slot_page(slot)].owner.htable;
@@ -114,8 +117,8 @@ check_slot(const Expected *e, ZenSlot slot, ZenFault *fault)
 	if (zen_slot_is_free(slot))
 		return fail(fault, "free", slot, "the slot is in use and free");
 	if (!zen_region_is_committed(zen_pages[zen_slot_page(slot)].owner.region, cts))
-		return fail(fault, "commit", slot, "the row version is visible, but a crash would lose it: Tx-CTS " UINT64_FORMAT,
-					cts);
+		return fail(fault, "commit", slot,
+					"the row version is visible, but a crash would lose it: Tx-CTS " UINT64_FORMAT, cts);
 	return true;
 }
 
@@ -128,6 +131,7 @@ check_no_row(const Expected *e, uint64 w, ZenFault *fault)
 	ZenSlot		slot = zen_word_ref(w);
 	bool		counts = (w & ZEN_WORD_STALE) != 0;
 
+	Assert(zen_word_state(w) <= ZEN_WORD_DYING && e->deleted);
 	if (slot == InvalidZenSlot)
 		return !counts || fail(fault, "stale", slot, "older versions are counted, but no tombstone is kept");
 	if (!counts)
@@ -135,13 +139,17 @@ check_no_row(const Expected *e, uint64 w, ZenFault *fault)
 	return check_slot(e, slot, fault);
 }
 
-/* The slot of a tombstone is not protected by the epoch: what looks wrong is looked at again while it must be right. */
+/*
+ * The slot of a tombstone is not protected by the epoch: if it looks wrong, it is looked at again while it must be
+ * right.
+ */
 static bool
 check_no_row_locked(const Expected *e, ZenWord *word, uint64 w, ZenFault *fault)
 {
 	uint64		now;
 	bool		sound;
 
+	ZenAssertNoWordLocked();
 	if (check_no_row(e, w, fault))
 		return true;
 	now = zen_word_lock(word);
@@ -162,6 +170,7 @@ check_committed(const Expected *e, ZenVersion *v, uint64 *newer_cts, ZenFault *f
 
 	if (slot == InvalidZenSlot)
 		return true;
+	Assert(zen_version_state(v) == ZEN_XID_COMMITTED);
 	own.code = v->code;
 	own.deleted = (zen_version_flags(v) & ZEN_V_TOMBSTONE) != 0;
 	if (!check_slot(&own, slot, fault))
@@ -237,6 +246,8 @@ check_chain(const Expected *e, ZenVersion *head, const ZenSpilledChain *space, Z
 	bool		newest = true;
 	uint32		n = 0;
 
+	ZenAssertInEpoch();
+	Assert(head != NULL);
 	for (ZenVersion *v = head; v != NULL; v = v->older)
 	{
 		if (n == MAX_CHAIN || !is_within(v, space))
@@ -262,7 +273,7 @@ check_chain(const Expected *e, ZenVersion *head, const ZenSpilledChain *space, Z
 
 /* ---------- words ---------- */
 
-/* *read: what the word was. */
+/* *read: the word's value. */
 static bool
 check_word_once(const Expected *e, ZenWord *word, uint64 *read, ZenFault *fault)
 {
@@ -271,6 +282,8 @@ check_word_once(const Expected *e, ZenWord *word, uint64 *read, ZenFault *fault)
 	ZenVersion *head;
 	uint64		w = zen_word_read(word);
 
+	ZenAssertInEpoch();
+	ZenAssertNoWordLocked();
 	*read = w;
 	switch (zen_word_state(w))
 	{
@@ -295,8 +308,9 @@ check_word_once(const Expected *e, ZenWord *word, uint64 *read, ZenFault *fault)
 }
 
 /*
- * What looks wrong counts only if the word still leads there.  A transaction that was seen at work may have put another version
- * on top and committed, before it was asked whether it has: then the last one it wrote is in NVM, and the one below is not.
+ * A fault counts only if the word still leads there.  A transaction that was seen at work may have put another
+ * version on top and committed, before it was asked whether it has: then the last one it wrote is in NVM, and the one
+ * below is not.
  */
 static bool
 check_word(const Expected *e, ZenWord *word, ZenFault *fault)
@@ -322,6 +336,8 @@ zen_verify_word(ZenHTable *ht, uint64 tidno, ZenFault *fault)
 	bool		sound = true;
 	ZenWord    *word;
 
+	Assert(ht->idx > 0);
+
 	/*
 	 * COPY FREEZE and REFRESH write rows into a table of their own that count
 	 * as committed at once: nothing is known of them before the table is
@@ -339,8 +355,8 @@ zen_verify_word(ZenHTable *ht, uint64 tidno, ZenFault *fault)
 /* ---------- stale headers (R5) ---------- */
 
 /*
- * A page that is given back forgets its headers before it is zeroed, but after its directory word says so.  Read in this
- * order, a header that stands before and after was still to be forgotten in between.
+ * A page that is given back forgets its headers before it is zeroed, but after its directory word says so.  Read in
+ * this order, a header that stands before and after was still to be forgotten in between.
  */
 bool
 zen_verify_stale_header(ZenSlot slot, ZenTupleHeader *header)
@@ -348,7 +364,8 @@ zen_verify_stale_header(ZenSlot slot, ZenTupleHeader *header)
 	ZenTupleHeader h = zen_tuple_header(slot);
 	ZenTupleHeader again;
 
-	if (!zen_page_holds(slot) || (h.word0 & ZEN_CTS_MASK) == 0 || (h.word1 & ZEN_DELETED) || zen_word1_htable(h.word1) == 0)
+	if (!zen_page_holds(slot) || (h.word0 & ZEN_CTS_MASK) == 0 || (h.word1 & ZEN_DELETED) ||
+		zen_word1_htable(h.word1) == 0)
 		return false;
 	pg_read_barrier();
 	if (!zen_slot_is_free(slot) || !zen_page_agrees(zen_slot_page(slot)))
@@ -365,7 +382,8 @@ newest_cts(uint64 w)
 {
 	uint64		newest = 0;
 
-	/* a spilled version is newer than what it replaces */
+	ZenAssertInEpoch();
+	/* a spilled version is newer than the one that it replaces */
 	if (zen_word_state(w) != ZEN_WORD_ENTRY)
 		return zen_word_ref(w) == 0 ? 0 : zen_tuple_header(zen_word_ref(w)).word0 & ZEN_CTS_MASK;
 	for (ZenVersion *v = zen_word_entry(w); v != NULL; v = v->older)
@@ -435,7 +453,7 @@ zen_verify_stale_count(ZenHTable *ht, uint64 tidno, const ZenSlot *slots, uint32
 		zen_epoch_leave();
 		return true;
 	}
-	/* nobody counts up or down while we hold the lock */
+	/* no process counts up or down while we hold the lock */
 	w = zen_word_lock(word);
 	for (uint32 i = 0; i < n; i++)
 		if (zen_verify_stale_header(slots[i], &h) && zen_word1_htable(h.word1) == ht->idx &&
@@ -472,6 +490,8 @@ leads_to(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenSlot slot)
 	uint64		w;
 	ZenVersion *v = zen_word_chain(ht, tidno, word, &w, &space);
 
+	ZenAssertInEpoch();
+	Assert(slot != InvalidZenSlot);
 	if (v == NULL)
 		return zen_word_ref(w) == slot;
 	for (; v != NULL; v = v->older)

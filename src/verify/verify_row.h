@@ -1,8 +1,8 @@
 /*
- * verify_row.h -- is what a map word leads to what it must be?
+ * verify_row.h -- does a map word lead to the version that it must?
  *
- * Only reads.  All functions are called outside any epoch, take no lock on the table, and never throw; none reports what
- * another transaction is just doing.
+ * Only reads.  All functions are called outside any epoch, take no lock on the table, and never throw; none reports a
+ * change that another transaction is just making.
  */
 #ifndef ZEN_VERIFY_ROW_H
 #define ZEN_VERIFY_ROW_H
@@ -19,7 +19,7 @@ typedef struct ZenFault
 	char		detail[160];
 } ZenFault;
 
-/* A TID's word, versions and slots; false: *fault says what is wrong. */
+/* A TID's word, versions and slots; false: *fault describes the finding. */
 extern bool zen_verify_word(ZenHTable *ht, uint64 tidno, ZenFault *fault);
 
 /*

@@ -1,14 +1,14 @@
 /*
  * verify_table.c -- zen_verify(): is a table what it should be, in DRAM, in NVM and in its indexes?
  *
- *	1. Each word of the map: what it leads to (verify/verify_row.c).
- *	2. Stale headers (R5): what stands in free slots must be superseded by a version of the row or its tombstone, and
+ *	1. Each word of the map, and the versions that it leads to (verify/verify_row.c).
+ *	2. Stale headers (R5): a header in a free slot must be superseded by a version of the row or its tombstone, and
  *	   counted in the map word.  All pages that may hold slots of the table are read, once for each window of TIDs
  *	   whose counts fit into maintenance_work_mem.
  *	3. Each index (verify_index.c).
  *
- * The same for the table's toast table.  AccessShareLock is held on all of them: nobody is in the way.  What is
- * found damaged is a row of the result; a statement that reads it would throw.
+ * The same for the table's toast table.  AccessShareLock is held on all of them, so that readers and writers go on.
+ * Damage is a row of the result; a statement that reads the damaged row would throw.
  */
 #include "base/compat.h"
 
@@ -16,13 +16,15 @@
 #include "access/relation.h"
 #include "access/transam.h"
 #include "access/xact.h"
+#include "base/epoch.h"
 #include "catalog/index.h"
 #include "catalog/pg_class.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "nvm/page.h"
-#include "recovery/gate.h"
-#include "table/zenam.h"
+#include "recovery/recovery.h"
+#include "storage/lmgr.h"
+#include "table/zenam_rel.h"
 #include "utils/guc.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
@@ -64,6 +66,7 @@ note_unreadable(TableCheck *c, uint64 tidno)
 {
 	Size		size = TYPEALIGN(64, c->ntids) / 8;
 
+	Assert(tidno < c->ntids);
 	if (c->unreadable == NULL)
 		c->unreadable = palloc_extended(size, MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	c->unreadable[tidno / 64] |= UINT64CONST(1) << (tidno % 64);
@@ -147,6 +150,7 @@ count_header(TableCheck *c, ZenSlot slot, uint64 tidno, void *arg)
 
 		zen_report(c->report, &f, "%s", fault.detail);
 	}
+	Assert(tidno >= counts->first && tidno < c->ntids);
 	if (counts->count[tidno - counts->first] < PG_UINT16_MAX)
 		counts->count[tidno - counts->first]++;
 }
@@ -171,8 +175,10 @@ make_suspects(void)
 static void
 add_suspect(HTAB *suspects, uint64 tidno)
 {
-	Suspect    *s = hash_search(suspects, &tidno, HASH_ENTER, NULL);
+	bool		found PG_USED_FOR_ASSERTS_ONLY;
+	Suspect    *s = hash_search(suspects, &tidno, HASH_ENTER, &found);
 
+	Assert(!found);
 	s->n = s->capacity = 0;
 	s->slots = NULL;
 }
@@ -189,6 +195,7 @@ collect_slot(TableCheck *c, ZenSlot slot, uint64 tidno, void *arg)
 		s->capacity = s->capacity ? s->capacity * 2 : 8;
 		s->slots = s->slots ? repalloc(s->slots, s->capacity * sizeof(ZenSlot)) : palloc(s->capacity * sizeof(ZenSlot));
 	}
+	Assert(s->n < s->capacity);
 	s->slots[s->n++] = slot;
 }
 
@@ -250,11 +257,11 @@ check_stale(TableCheck *c)
 /* ---------- indexes ---------- */
 
 /*
- * The kind of finding that an error in an index's check is; NULL if it is none, but an error of the statement: a cancel, DRAM
- * that is full, a function of the index that fails.
+ * The kind of finding that an error in an index's check is; NULL if it is none, but an error of the statement: a
+ * cancel, DRAM that is full, a function of the index that fails.
  *
- * An access method that answers only certain scans (the nearest neighbours of a vector) says so when it is asked for all
- * entries.  Those of PostgreSQL itself are known not to.
+ * An access method that answers only certain scans (the nearest neighbours of a vector) says so when it is asked for
+ * all entries.  Those of PostgreSQL itself are known not to.
  */
 static const char *
 finding_of_error(Relation index, ErrorData *error)
@@ -278,7 +285,9 @@ check_index_caught(TableCheck *c, Relation index)
 {
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
+	int			level PG_USED_FOR_ASSERTS_ONLY = GetCurrentTransactionNestLevel();
 
+	ZenAssertNotInEpoch();
 	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(context);
 	PG_TRY();
@@ -296,7 +305,7 @@ check_index_caught(TableCheck *c, Relation index)
 		MemoryContextSwitchTo(context);
 		error = CopyErrorData();
 		FlushErrorState();
-		/* whatever the error is: who else would end the subtransaction? */
+		/* for any error: only this function ends the subtransaction */
 		RollbackAndReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(context);
 		CurrentResourceOwner = owner;
@@ -307,6 +316,7 @@ check_index_caught(TableCheck *c, Relation index)
 		FreeErrorData(error);
 	}
 	PG_END_TRY();
+	Assert(GetCurrentTransactionNestLevel() == level);
 }
 
 static void
@@ -357,6 +367,7 @@ check_table(ZenReport *report, Oid relid)
 	Oid			toast = c.rel->rd_rel->reltoastrelid;
 
 	zen_gate();
+	Assert(CheckRelationLockedByMe(c.rel, AccessShareLock, true));
 	c.ht = zen_rel_htable(c.rel);
 	c.ntids = zen_tidmap_nblocks(c.ht) * ZEN_TIDS_PER_BLOCK;
 	check_map(&c);

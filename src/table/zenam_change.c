@@ -1,0 +1,247 @@
+/*
+ * zenam_change.c -- one change of a row of an open table: attempts, and waiting between them.
+ *
+ * Thin over row/rowchange.c, which judges and applies one attempt, and knows no Relation.  A change that another
+ * transaction stands in the way of waits here, in heap's manner: the heavyweight tuple lock first, so that waiters
+ * queue fairly, then the other transaction's end.  No lock of zen is held meanwhile, and no epoch.
+ *
+ * This file knows nothing of toasting and of slots: the toaster writes chunks with it, and zenam_dml.c changes rows
+ * with it.  It sees to the gate, to the exclusive stage, to large transactions and to predicate locks.
+ */
+#include "table/zenam_change.h"
+
+#include "access/htup_details.h"
+#include "access/heapam.h"
+#include "access/xact.h"
+#include "base/epoch.h"
+#include "base/stats.h"
+#include "cache/tidmap.h"
+#include "catalog/pg_class.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "recovery/recovery.h"
+#include "row/lockers.h"
+#include "row/rowmake.h"
+#include "storage/predicate.h"
+#include "table/zenam_publish.h"
+#include "table/zenam_rel.h"
+#include "txn/exclusive.h"
+#include "txn/spill.h"
+
+/* ---------- tuples ---------- */
+
+/* The header before the MinimalTuple is scratch. */
+MinimalTuple
+zenam_change_view(HeapTuple tuple)
+{
+	MinimalTuple mtup = (MinimalTuple) ((char *) tuple->t_data + MINIMAL_TUPLE_OFFSET);
+
+	Assert(tuple->t_len >= SizeofHeapTupleHeader);
+	mtup->t_len = tuple->t_len - MINIMAL_TUPLE_OFFSET;
+	memset(mtup->mt_padding, 0, sizeof(mtup->mt_padding));
+	mtup->t_infomask &= ~HEAP_XACT_MASK;
+	mtup->t_infomask2 &= ~HEAP2_XACT_MASK;
+	return mtup;
+}
+
+/* Give a tuple the system columns that its new version has. */
+void
+zenam_change_mark(HeapTuple tuple, ItemPointer tid, CommandId cid)
+{
+	HeapTupleHeader h = tuple->t_data;
+
+	Assert(ItemPointerIsValid(tid));
+	h->t_choice.t_heap.t_xmin = GetCurrentTransactionId();
+	h->t_choice.t_heap.t_xmax = InvalidTransactionId;
+	h->t_choice.t_heap.t_field3.t_cid = cid;
+	h->t_ctid = *tid;
+	tuple->t_self = *tid;
+}
+
+/* ---------- insert ---------- */
+
+/* Insert a heap tuple as it is; sets its t_self. */
+void
+zenam_change_insert(Relation rel, HeapTuple tuple, CommandId cid, int options, uint32 spec_token)
+{
+	ItemPointerData tid;
+	uint64		tidno;
+
+	ZenAssertNotInEpoch();
+	Assert(CheckRelationLockedByMe(rel, RowExclusiveLock, true));
+	zen_gate();
+	zen_exclusive_write();
+	zen_spill_if_large();
+	tidno = zen_row_insert(zen_rel_htable(rel), zenam_change_view(tuple), cid, spec_token,
+						   (options & HEAP_INSERT_FROZEN) != 0);
+	zen_rel_cover_block(rel, (BlockNumber) (tidno / ZEN_TIDS_PER_BLOCK));
+	CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
+	zen_make_tid(&tid, tidno, 0);
+	zenam_change_mark(tuple, &tid, cid);
+}
+
+void
+zen_simple_insert(Relation rel, HeapTuple tuple, CommandId cid)
+{
+	Assert(rel->rd_rel->relkind == RELKIND_TOASTVALUE);
+	zenam_change_insert(rel, tuple, cid, 0, 0);
+	pgstat_count_heap_insert(rel, 1);
+}
+
+/* ---------- waiting ---------- */
+
+ZenWaiter
+zenam_change_waiter(Relation rel, ItemPointer tid, LockTupleMode mode, LockWaitPolicy policy, XLTW_Oper oper)
+{
+	ZenWaiter	w = {.rel = rel,.mode = mode,.policy = policy,.oper = oper};
+
+	Assert(ItemPointerIsValid(tid));
+	zen_make_tid(&w.tid, zen_tidno(tid), 0);
+	return w;
+}
+
+static void
+could_not_lock(Relation rel)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+			 errmsg("could not obtain lock on row in relation \"%s\"", RelationGetRelationName(rel))));
+}
+
+/*
+ * Wait for xid's end.  False if the policy is to skip; throws if it is to fail.
+ *
+ * The first to wait comes first, by the tuple lock.  But a transaction that has locked the row already does not queue
+ * up: the holder of the tuple lock may be waiting for it.
+ */
+static bool
+wait_for(ZenWaiter *w, TransactionId xid, bool queue)
+{
+	LOCKMODE	mode = zen_lock_mode(w->mode);
+
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
+	Assert(TransactionIdIsValid(xid) && !TransactionIdIsCurrentTransactionId(xid));
+	queue = queue && !w->have_tuple_lock;
+
+	switch (w->policy)
+	{
+		case LockWaitBlock:
+			ZEN_COUNT(row_waits, 1);
+			if (queue)
+			{
+				LockTuple(w->rel, &w->tid, mode);
+				w->have_tuple_lock = true;
+			}
+			XactLockTableWait(xid, w->rel, &w->tid, w->oper);
+			return true;
+		case LockWaitSkip:
+		case LockWaitError:
+			if (!queue || zen_conditional_lock_tuple(w->rel, &w->tid, mode, w->policy == LockWaitError))
+			{
+				w->have_tuple_lock |= queue;
+				if (zen_conditional_xact_wait(xid, w->policy == LockWaitError))
+					return true;
+			}
+			if (w->policy == LockWaitError)
+				could_not_lock(w->rel);
+			return false;
+	}
+	return false;
+}
+
+void
+zenam_change_end_wait(ZenWaiter *w)
+{
+	if (w->have_tuple_lock)
+		UnlockTuple(w->rel, &w->tid, zen_lock_mode(w->mode));
+	w->have_tuple_lock = false;
+}
+
+/* Attempt until the result is final. */
+TM_Result
+zenam_change_attempt(ZenChange *c, ZenWaiter *w, TM_Result (*try) (ZenChange *))
+{
+	zen_exclusive_write();
+	for (;;)
+	{
+		TM_Result	result = try(c);
+
+		ZenAssertNotInEpoch();
+		Assert(result != TM_WouldBlock);
+		if (result != TM_BeingModified)
+			return result;
+		if (!wait_for(w, c->wait_xid, !c->held_before))
+			return TM_WouldBlock;
+	}
+}
+
+/*
+ * The check comes after the change: a reader locks the version before it reads again, so a reader that is not found
+ * here will find the new version.
+ */
+void
+zenam_change_conflicts(Relation rel, ItemPointer tid)
+{
+	CheckForSerializableConflictIn(rel, tid, ItemPointerGetBlockNumber(tid));
+}
+
+ZenChange
+zenam_change_begin(Relation rel, ItemPointer tid, CommandId cid, LockTupleMode mode, Snapshot crosscheck)
+{
+	ZenChange	c;
+
+	ZenAssertNotInEpoch();
+	Assert(CheckRelationLockedByMe(rel, RowShareLock, true));
+	Assert(ItemPointerIsValid(tid) && zen_tid_code(tid) <= ZEN_MAX_CODE);
+	zen_gate();
+	memset(&c, 0, sizeof(c));
+	c.ht = zen_rel_htable(rel);
+	c.tidno = zen_tidno(tid);
+	c.code = zen_tid_code(tid);
+	c.cid = cid;
+	c.mode = mode;
+	c.crosscheck = crosscheck;
+	return c;
+}
+
+/* zen_row_change(), after a large transaction has made room for one more version. */
+TM_Result
+zenam_change_row(ZenChange *c)
+{
+	Assert(c->mode == LockTupleExclusive || (c->mode == LockTupleNoKeyExclusive && c->tuple != NULL));
+	zen_spill_if_large();
+	return zen_row_change(c);
+}
+
+/* ---------- delete ---------- */
+
+TM_Result
+zenam_change_delete(ZenChange *c, Relation rel, ItemPointer tid, bool wait)
+{
+	ZenWaiter	w = zenam_change_waiter(rel, tid, LockTupleExclusive, wait ? LockWaitBlock : LockWaitSkip, XLTW_Delete);
+	TM_Result	result;
+
+	Assert(c->tuple == NULL && c->mode == LockTupleExclusive && c->tidno == zen_tidno(tid));
+	Assert(CheckRelationLockedByMe(rel, RowExclusiveLock, true));
+	zen_check_change(rel);
+	result = zenam_change_attempt(c, &w, zenam_change_row);
+	zenam_change_end_wait(&w);
+	if (result != TM_Ok)
+		return result == TM_WouldBlock ? TM_BeingModified : result;
+	zenam_change_conflicts(rel, tid);
+	return TM_Ok;
+}
+
+void
+zen_simple_delete(Relation rel, ItemPointer tid, CommandId cid)
+{
+	ZenChange	c = zenam_change_begin(rel, tid, cid, LockTupleExclusive, InvalidSnapshot);
+	TM_Result	result = zenam_change_delete(&c, rel, tid, true);
+
+	Assert(!OidIsValid(rel->rd_rel->reltoastrelid));
+	if (result != TM_Ok)
+		elog(ERROR, "tuple of relation \"%s\" could not be deleted: result %d",
+			 RelationGetRelationName(rel), (int) result);
+	pgstat_count_heap_delete(rel);
+}

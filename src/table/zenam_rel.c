@@ -1,0 +1,163 @@
+/*
+ * zenam_rel.c -- from a Relation to its HTable, and to the file that stands for its blocks.
+ *
+ * A zen table's rows are in its HTable, found by relfilenode and remembered in the relcache entry.  The way there leads
+ * through the gate of recovery, and through the rebuild of the table's indexes after a crash.
+ *
+ * The main fork is a file without contents.  PostgreSQL stats it for pg_relation_size(), and advises the kernel to
+ * prefetch from it when it analyzes.  So it exists and is extended, as a sparse file, to the size that the table has
+ * in blocks.
+ *
+ * Up to 17 the executor also prefetches for bitmap scans, from any block that the index names; where it checks a row
+ * again (EvalPlanQual), no hook can stop it.  A block beyond the file's end is no error, but one in a segment that is
+ * not there is.  So a segment is made before a scan can find a TID there: by the inserter of the row, and after a
+ * crash by the scan.
+ */
+#include "table/zenam_rel.h"
+
+#include "access/tableam.h"
+#include "base/epoch.h"
+#include "cache/tidmap.h"
+#include "commands/defrem.h"
+#include "miscadmin.h"
+#include "recovery/gate.h"
+#include "storage/lmgr.h"
+#include "storage/smgr.h"
+#include "table/zenam_reindex.h"
+#include "table/zenam_slot.h"
+#include "txn/ddl.h"
+#include "txn/twophase.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+
+/* In rd_amcache. */
+typedef struct CachedHTable
+{
+	RelFileLocator loc;
+	ZenHTable  *ht;
+	BlockNumber segments;		/* of the main fork that are known to be
+								 * there, besides the first */
+} CachedHTable;
+
+bool
+zen_rel_is_zen(Relation rel)
+{
+	return rel->rd_tableam != NULL && rel->rd_tableam->slot_callbacks == zenam_slot_callbacks;
+}
+
+bool
+zen_relid_is_zen(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Oid			am = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		am = ((Form_pg_class) GETSTRUCT(tuple))->relam;
+		ReleaseSysCache(tuple);
+	}
+	return OidIsValid(am) && am == get_table_am_oid("zen", true);
+}
+
+RelFileLocator
+zen_locator_of(Form_pg_class form)
+{
+	RelFileLocator loc;
+
+	Assert(!form->relisshared);
+	ZEN_LOCATOR_SPC(loc) = OidIsValid(form->reltablespace) ? form->reltablespace : MyDatabaseTableSpace;
+	ZEN_LOCATOR_DB(loc) = MyDatabaseId;
+	ZEN_LOCATOR_NUMBER(loc) = form->relfilenode;
+	return loc;
+}
+
+ZenHTable *
+zen_rel_htable_raw(Relation rel)
+{
+	CachedHTable *cached = rel->rd_amcache;
+	RelFileLocator loc = zen_rel_locator(rel);
+
+	ZenAssertNotInEpoch();
+	Assert(zen_rel_is_zen(rel));
+	zen_gate_read();
+	if (cached == NULL)
+	{
+		cached = MemoryContextAllocZero(CacheMemoryContext, sizeof(CachedHTable));
+		rel->rd_amcache = cached;
+	}
+	if (cached->ht == NULL || !zen_same_locator(cached->loc, loc))
+	{
+		cached->ht = zen_ddl_find(loc, rel->rd_backend);
+		cached->loc = loc;
+		cached->segments = 0;
+	}
+	if (cached->ht == NULL)
+	{
+		/*
+		 * COMMIT PREPARED of a move has shown it to us before its backend
+		 * could tell the pool
+		 */
+		zen_twophase_resolve();
+		cached->ht = zen_ddl_find(loc, rel->rd_backend);
+	}
+	if (cached->ht == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("the zen pool does not know table \"%s\"", RelationGetRelationName(rel)),
+				 errdetail("No entry for relfilenode %u of database %u.",
+						   ZEN_LOCATOR_NUMBER(loc), ZEN_LOCATOR_DB(loc)),
+				 errhint("Restore pool and data directory from copies of the same moment, or drop the table.  If a "
+						 "tool has exchanged files and not access methods in pg_class, let the two tables exchange "
+						 "relam, too.")));
+	Assert(cached->ht->idx > 0 && cached->ht->in_use && cached->ht->db == ZEN_LOCATOR_DB(loc));
+	zen_gate_table(cached->ht);
+	return cached->ht;
+}
+
+ZenHTable *
+zen_rel_htable(Relation rel)
+{
+	ZenHTable  *ht = zen_rel_htable_raw(rel);
+
+	if (unlikely(!zen_reindex_is_sound(ht)))
+		zen_reindex_table(rel, ht);
+	return ht;
+}
+
+BlockNumber
+zen_rel_nblocks(Relation rel)
+{
+	return (BlockNumber) zen_tidmap_nblocks(zen_rel_htable_raw(rel));
+}
+
+/* ---------- the main fork ---------- */
+
+void
+zen_rel_extend_file(Relation rel, BlockNumber nblocks)
+{
+	SMgrRelation smgr = RelationGetSmgr(rel);
+	PGIOAlignedBlock zero;
+
+	Assert(CheckRelationLockedByMe(rel, AccessShareLock, true));
+	if (nblocks == 0 || smgrnblocks(smgr, MAIN_FORKNUM) >= nblocks)
+		return;
+	memset(zero.data, 0, BLCKSZ);
+	/* one block at the end: the space before it is a hole */
+	smgrextend(smgr, MAIN_FORKNUM, nblocks - 1, zero.data, true);
+}
+
+void
+zen_rel_cover_block(Relation rel, BlockNumber block)
+{
+	CachedHTable *cached = rel->rd_amcache;
+	BlockNumber segments = block / RELSEG_SIZE;
+
+	if (likely(segments == 0) || (cached != NULL && segments <= cached->segments))
+		return;
+	Assert(cached == NULL || cached->ht == NULL || block < zen_tidmap_nblocks(cached->ht));
+	zen_rel_extend_file(rel, segments * RELSEG_SIZE + 1);
+	/* an invalidation meanwhile takes only the memory of it away */
+	cached = rel->rd_amcache;
+	if (cached != NULL)
+		cached->segments = segments;
+}
