@@ -47,6 +47,7 @@
 #include "nodes/nodeFuncs.h"
 #include "nvm/adopt.h"
 #include "parser/parsetree.h"
+#include "recovery/gate.h"
 #include "recovery/recovery.h"
 #include "storage/lmgr.h"
 #include "table/reindexworker.h"

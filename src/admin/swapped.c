@@ -16,6 +16,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
+#include "recovery/gate.h"
 #include "recovery/recovery.h"
 #include "table/zenam_rel.h"
 #include "txn/ddl.h"

@@ -19,7 +19,7 @@
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "recovery/recovery.h"
+#include "recovery/gate.h"
 #include "row/lockers.h"
 #include "row/rowmake.h"
 #include "storage/predicate.h"

@@ -24,7 +24,7 @@
 #include "nvm/adopt.h"
 #include "optimizer/plancat.h"
 #include "pgstat.h"
-#include "recovery/recovery.h"
+#include "recovery/gate.h"
 #include "row/horizon.h"
 #include "row/rowmake.h"
 #include "storage/lmgr.h"

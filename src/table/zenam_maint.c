@@ -25,6 +25,7 @@
 #include "gc/reclaim.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "recovery/gate.h"
 #include "recovery/recovery.h"
 #include "row/visibility.h"
 #include "storage/bufmgr.h"

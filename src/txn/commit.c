@@ -595,8 +595,11 @@ zen_commit_finish(ZenCommit *commit, ZenWriteSet *ws)
 		 * its page with it.  The watermark says the same (R3), in the line
 		 * that also holds the descriptor.
 		 */
-		Assert(commit->cts > region->last_cts);
-		region->last_cts = commit->cts;
+		/*
+		 * a watermark with a flipped bit may be ahead of a prepared
+		 * transaction; R13: it does not go back
+		 */
+		region->last_cts = Max(region->last_cts, commit->cts);
 		zen_region_doubt_committed(commit->region);
 	}
 	else if (commit->last != InvalidZenSlot)

@@ -22,7 +22,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "nvm/page.h"
-#include "recovery/recovery.h"
+#include "recovery/gate.h"
 #include "storage/lmgr.h"
 #include "table/zenam_rel.h"
 #include "utils/guc.h"
