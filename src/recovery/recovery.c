@@ -369,6 +369,12 @@ settle_regions(void)
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
 		zen_regions[r].last_cts = zen_recovery->fates[r].ts_commit;
+
+		/*
+		 * R14: a flipped bit may put a watermark ahead of the mark, and it is
+		 * believed
+		 */
+		zen_recovery_raise(&zen_recovery->largest_cts, zen_regions[r].last_cts);
 		zen_regions[r].anchor = zen_recovery->fates[r].anchor;
 		if (ZEN_FAULT(R10_DESCRIPTOR_FIRST) && zen_recovery->fates[r].prepared_cts == 0 && zen_region_doubt_written(r))
 			zen_region_doubt_clear(r);
