@@ -2,7 +2,7 @@
  * zen.c -- the engines zen and naive.
  *
  * Source of the design: G. Liu, L. Chen, S. Chen: Zen+: a robust NUMA-aware OLTP engine optimized for non-volatile main
- * memory, VLDB Journal 2022; with the rules of src/README.
+ * memory, VLDB Journal 2022; with the rules of src/RULES.
  *
  * zen is the product's code where it writes NVM: slots (nvm/slotalloc.c), pages and their directory (nvm/page.c), regions and
  * Tx-CTS (nvm/region.c), NVM-tuples and LP (nvm/tuple.c) are compiled in unchanged (product.c).  The sequence of a

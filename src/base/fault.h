@@ -4,7 +4,7 @@
  * A build with -DZEN_FAULTS (make ZEN_FAULTS=1) has the setting zen.fault, which names the fault in force.  Any other
  * build has no such setting, and ZEN_FAULT() is a constant: the faults cost nothing and cannot be asked for.
  *
- * Which rule each fault breaks, and how, is in src/README, "Faults".
+ * Which rule each fault breaks, and how, is in src/RULES, "Faults".
  */
 #ifndef ZEN_FAULT_H
 #define ZEN_FAULT_H

@@ -217,8 +217,8 @@ typedef struct ZenLockedEntry
 /*
  * zen_entry_lock -- find a row's word and lock it, if it leads to an entry; else false, and nothing is locked.
  *
- * The word is looked at before it is locked, so that rows without an entry are left alone, and again under the lock.  Caller
- * is inside an epoch, or has a lock on the table.
+ * The word is looked at before it is locked, so that rows without an entry are left alone, and again under the lock.
+ * Caller is inside an epoch, or has a lock on the table.
  */
 static inline bool
 zen_entry_lock(ZenHTable *ht, uint64 tidno, ZenLockedEntry *e)

@@ -3,7 +3,7 @@
  *
  * Versions are frozen, and lockers leave, when their transactions' time has come, within seconds (collect.c,
  * lockers.c).  The worker finds here the versions and lockers that this leaves behind.  Every zen.freeze_age
- * transactions it walks over the maps of all tables.  See "Xids in DRAM" in src/README.
+ * transactions it walks over the maps of all tables.  See "Xids in DRAM" in src/gc/README.
  */
 #ifndef ZEN_SWEEP_H
 #define ZEN_SWEEP_H

@@ -9,8 +9,8 @@
  * ordinary start takes the pool over, if
  *
  *	- it is that pool, of that generation: the old cluster has not been started since its catalogs were copied;
- *	- pg_upgrade has finished.  Its last change is that of pg_resetwal, whose checkpoint begins a WAL segment.  It starts
- *	  the server once more after that, for a last look, and that start notes it;
+ *	- pg_upgrade has finished.  Its last change is that of pg_resetwal, whose checkpoint begins a WAL segment.  It
+ *	  starts the server once more after that, for a last look, and that start notes it;
  *	- it does not lie where the script that pg_upgrade offers would remove it.
  *
  * The pool is taken over by the same stores as at any start (begin_generation() in pool.c).  A crash leaves the pool

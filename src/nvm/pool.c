@@ -282,8 +282,8 @@ refuse_taken_over(void)
 	ereport(FATAL,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("zen pool file \"%s\" was taken over by another database cluster", pool_path),
-			 errdetail("pg_upgrade has made that cluster of this one, and it has been started; its system identifier is "
-					   "%llu.", (unsigned long long) super.system_id),
+			 errdetail("pg_upgrade has made that cluster of this one, and it has been started; its system identifier "
+					   "is %llu.", (unsigned long long) super.system_id),
 			 errhint("Use that cluster, or restore the pool from a copy made before it was started.")));
 }
 
@@ -724,7 +724,8 @@ zen_pool_open(void)
 	publish(base, was_clean);
 	if (upgraded)
 		ereport(LOG,
-				(errmsg("zen pool file \"%s\" was taken over from the cluster that pg_upgrade has upgraded", pool_path)));
+				(errmsg("zen pool file \"%s\" was taken over from the cluster that pg_upgrade has upgraded",
+						pool_path)));
 	log_what_is_open();
 }
 

@@ -138,7 +138,8 @@ static void
 link_page(Context *context, uint32 pageno)
 {
 	Assert(zen_pages[pageno].owned && zen_pages[pageno].context == NULL);
-	Assert(zen_pages[pageno].owner.region == context->key.region && zen_pages[pageno].owner.class == context->key.class);
+	Assert(zen_pages[pageno].owner.region == context->key.region);
+	Assert(zen_pages[pageno].owner.class == context->key.class);
 	zen_pages[pageno].prev = ZEN_NO_PAGE;
 	zen_pages[pageno].next = context->first;
 	if (context->first != ZEN_NO_PAGE)

@@ -9,7 +9,7 @@
  * The CRC covers the Tx-CTS but not LP, which is set after the body.
  *
  * What a power cut leaves of a slot is never one bit away from a version that was there, so a flipped bit can be set
- * right (src/README, "Damaged slots").  Two things make it so: a scrubbed slot has no body that a CRC could fit, and a
+ * right (src/nvm/README, "Damaged slots").  Two things make it so: a scrubbed slot has no body that a CRC fits, and a
  * Tx-CTS that differs in one bit only from the one that it overwrites is not written before the slot was scrubbed.
  */
 #include "nvm/tuple.h"

@@ -8,9 +8,9 @@
  *	- the map words: second pass, under their lock bits;
  *	- counters, which are atomic.
  *
- * src/README, "Recovery by several processes", says why the result does not depend on the order of their work.
+ * src/recovery/README, "Recovery by several processes", says why the result does not depend on the order of their work.
  *
- * Each slot's CRC is checked.  "Damaged slots" there says what can be told from a damaged one.
+ * Each slot's CRC is checked.  src/nvm/README, "Damaged slots", says what can be told from a damaged one.
  */
 #include "recovery/passes.h"
 
@@ -282,7 +282,8 @@ place_version(ZenHTable *ht, ZenSlot slot, ZenTupleHeader h)
 		ZenTupleHeader other = zen_tuple_header(zen_word_ref(w));
 		bool		newer = (h.word0 & ZEN_CTS_MASK) > (other.word0 & ZEN_CTS_MASK);
 
-		Assert(zen_word_ref(w) != slot && zen_word_state(w) == ((other.word1 & ZEN_DELETED) ? ZEN_WORD_DEAD : ZEN_WORD_NVM));
+		Assert(zen_word_ref(w) != slot);
+		Assert(zen_word_state(w) == ((other.word1 & ZEN_DELETED) ? ZEN_WORD_DEAD : ZEN_WORD_NVM));
 		twice = h.word0 == other.word0;
 		older = newer ? zen_word_ref(w) : slot;
 		if (newer)

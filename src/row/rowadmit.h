@@ -10,8 +10,8 @@
 /*
  * zen_row_admit -- have a row that is only in NVM in an entry.
  *
- * On return the word was in another state than NVM or SPILLED for a moment.  Throws as zen_admission_admit().  Caller is
- * outside any epoch.
+ * On return the word was in another state than NVM or SPILLED for a moment.  Throws as zen_admission_admit().  Caller
+ * is outside any epoch.
  */
 extern void zen_row_admit(ZenHTable *ht, uint64 tidno, ZenWord *word);
 

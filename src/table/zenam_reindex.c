@@ -14,7 +14,7 @@
  * COMMIT PREPARED holds all such tables until it has ended, and then leaves them to be rebuilt once more
  * (zen_reindex_hold).
  *
- * src/README, "Index rebuild", tells of functions that read tables, and of dropped indexes that a rollback brings
+ * src/table/README, "Index rebuild", tells of functions that read tables, and of dropped indexes that a rollback brings
  * back.  An index that cannot be rebuilt is the background worker's (reindexworker.c).
  */
 #include "table/zenam_reindex.h"

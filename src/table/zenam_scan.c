@@ -122,8 +122,8 @@ lock_version(Relation rel, Snapshot snapshot, ZenRow *row)
 /*
  * Fetch a logical tuple (code ZEN_ANY_CODE) or one version of it into a slot, and see to predicate locks.
  *
- * A serializable reader reads twice.  The second time it sees a writer that came after the first time and did not see the
- * lock.
+ * A serializable reader reads twice.  The second time it sees a writer that came after the first time and did not see
+ * the lock.
  */
 static bool
 fetch(Relation rel, ZenFetch *f, TupleTableSlot *slot, ReadKind kind)

@@ -9,7 +9,7 @@
  *
  * The list is private to PostgreSQL, but each entry is a chunk of TopMemoryContext, which hands out the chunk that
  * was freed last.  The chunk's content tells whether it is zen's entry.  If it is not, zen takes it that others
- * follow.  That is always safe: see src/README, "Other libraries".
+ * follow.  That is always safe: see src/txn/README, "Other libraries".
  */
 #include "txn/callbacks.h"
 

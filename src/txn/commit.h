@@ -2,7 +2,7 @@
  * commit.h -- making a transaction's writes durable without a log.
  *
  * Called by the transaction callbacks in xact.c, and by PREPARE and spilling.  The protocol, and what a crash
- * leaves at each step, is in src/README, "Commit".
+ * leaves at each step, is in src/txn/README, "Commit".
  */
 #ifndef ZEN_COMMIT_H
 #define ZEN_COMMIT_H

@@ -7,7 +7,7 @@
  * - its client has lost gamma transactions in a row to serialization failures and deadlocks.
  *
  * From then to its end other transactions wait before their first write to a zen table.  At the end garbage is
- * collected for all.  Why no transaction waits for ever is in src/README, "The exclusive stage".
+ * collected for all.  Why no transaction waits for ever is in src/txn/README, "The exclusive stage".
  */
 #ifndef ZEN_EXCLUSIVE_H
 #define ZEN_EXCLUSIVE_H
