@@ -84,8 +84,8 @@ extern void zen_region_release(uint32 region);
 extern void zen_region_rest(uint32 region, bool rest);
 
 /*
- * zen_region_take_over -- a prepared transaction's region is at rest, or recovery finds it: this process is at work there
- * from now on.
+ * zen_region_take_over -- a prepared transaction's region is at rest, or recovery finds it: this process is at work
+ * there from now on.
  */
 extern void zen_region_take_over(uint32 region);
 

@@ -3,8 +3,8 @@
  *
  * The file lies beside zen.state in the data directory.  It is written at an orderly stop (mapsave.c) and read at the
  * next start (mapload.c).  It is believed only at the start that follows the stop that wrote it, and only if the
- * pool's directories are bit for bit the same; in all other cases the pool is scanned.  src/recovery/README, "The saved map",
- * says why a stale file cannot be taken.
+ * pool's directories are bit for bit the same; in all other cases the pool is scanned.  src/recovery/README,
+ * "The saved map", says why a stale file cannot be taken.
  *
  *	header		4 KB, written last
  *	words		the leaves of each table's map, in pieces of up to 1 MB
