@@ -4,19 +4,21 @@
 #                          tools/build-server builds from source, once, for all that is below too
 #   make check             install what is missing, build, run all tests on a private server
 #   make torture           power cuts, long: every scenario at every crash point, then ROUNDS=100 cuts under a
-#                          random load; SEED, SCENARIOS, JOBS...: t/300_power.pl and t/302_power_torture.pl
+#                          random load; SEED, SCENARIOS, JOBS...: t/400_power.pl and t/405_power_torture.pl
 #   make check-quick       sql and specs only, a minute
 #   make check-postgres    PostgreSQL's own tests, with zen as the default
 #   make check-sanitized  the tests under AddressSanitizer, SANITIZE=undefined: UBSan; tools/check-sanitized
 #   make check-citus CITUS_SRC=DIR   kills and shard moves under Citus, built from its sources: tools/check-citus
 #   make demo              the same, then TPC-C on zen and on heap, a crash and a recovery
-#   make bench             zen and its peers side by side, half an hour; make bench-full: 90 minutes. BENCH_OUT=/tmp/zen-bench
+#   make bench             zen and its peers side by side, half an hour; make bench-full: 90 minutes.
+#                          BENCH_OUT=/tmp/zen-bench
 #   make check-includes    do the layers below hold?
 #   make check-docs        do the documents keep their rules (tools/check-docs says which)?
 #   make check-lines       is a line too long, do six stand twice?
 #   make check-format      is the code formatted?  make format does it
 #   WERROR=1               warnings are errors
-#   ZEN_FAULTS=1           a build for tests, with the setting zen.fault (src/base/fault.h); tools/fault-server installs it
+#   ZEN_FAULTS=1           a build for tests, with the setting zen.fault (src/base/fault.h);
+#                          tools/fault-server installs it
 
 PG_CONFIG ?= pg_config
 ifneq ($(PG_MAJOR),)
@@ -42,7 +44,8 @@ check-quick:
 	@SUITES="sql specs" tools/check
 
 torture:
-	@POWER=long ROUNDS=$${ROUNDS:-100} TEST_TIMEOUT=$${TEST_TIMEOUT:-36000} TESTS="300_power 302_power_torture" tools/check
+	@POWER=long ROUNDS=$${ROUNDS:-100} TEST_TIMEOUT=$${TEST_TIMEOUT:-36000} \
+		TESTS="400_power 405_power_torture" tools/check
 
 bench:
 	@tools/bench --out $${BENCH_OUT:-/tmp/zen-bench}

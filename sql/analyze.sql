@@ -10,7 +10,8 @@ CREATE TABLE t (id int, grp int, nul text, fixed bool, arr int[], wide text) WIT
 SELECT reltuples FROM pg_class WHERE oid = 't'::regclass;
 ANALYZE t;
 SELECT reltuples FROM pg_class WHERE oid = 't'::regclass;
-INSERT INTO t SELECT g, g % 4, CASE WHEN g % 2 = 0 THEN 'x' END, true, ARRAY[g % 3, 7], repeat('w', 50) FROM generate_series(1, 1000) g;
+INSERT INTO t SELECT g, g % 4, CASE WHEN g % 2 = 0 THEN 'x' END, true, ARRAY[g % 3, 7], repeat('w', 50)
+	FROM generate_series(1, 1000) g;
 ANALYZE t;
 SELECT reltuples FROM pg_class WHERE oid = 't'::regclass;
 SELECT attname, null_frac, avg_width, n_distinct, most_common_vals, most_common_freqs, correlation
@@ -53,11 +54,13 @@ INSERT INTO ti SELECT g, g % 10 FROM generate_series(1, 700) g;
 CREATE INDEX ti_v ON ti (v);
 CREATE INDEX ti_p ON ti (id) WHERE v = 3;
 ALTER TABLE ti SET (autovacuum_enabled = off);
-SELECT relname, reltuples FROM pg_class WHERE oid IN ('ti'::regclass, 'ti_v'::regclass, 'ti_p'::regclass) ORDER BY relname;
+SELECT relname, reltuples FROM pg_class WHERE oid IN ('ti'::regclass, 'ti_v'::regclass, 'ti_p'::regclass)
+	ORDER BY relname;
 VACUUM ti;
 INSERT INTO ti SELECT g, 3 FROM generate_series(701, 800) g;
 VACUUM ANALYZE ti;
-SELECT relname, reltuples FROM pg_class WHERE oid IN ('ti'::regclass, 'ti_v'::regclass, 'ti_p'::regclass) ORDER BY relname;
+SELECT relname, reltuples FROM pg_class WHERE oid IN ('ti'::regclass, 'ti_v'::regclass, 'ti_p'::regclass)
+	ORDER BY relname;
 
 -- a table larger than the sample
 CREATE TABLE l (id int, v int) WITH (autovacuum_enabled = off);
@@ -96,7 +99,8 @@ CREATE TABLE p2 PARTITION OF p FOR VALUES FROM (100) TO (200) USING heap WITH (a
 INSERT INTO p SELECT g, g % 7 FROM generate_series(0, 199) g;
 ANALYZE p;
 SELECT relname, reltuples FROM pg_class WHERE oid IN ('p'::regclass, 'p1'::regclass, 'p2'::regclass) ORDER BY relname;
-SELECT inherited, tablename, attname, n_distinct FROM pg_stats WHERE schemaname = 'ana' AND tablename LIKE 'p%' ORDER BY 1, 2, 3;
+SELECT inherited, tablename, attname, n_distinct FROM pg_stats WHERE schemaname = 'ana' AND tablename LIKE 'p%'
+	ORDER BY 1, 2, 3;
 -- columns that are TOASTed, dropped, or too wide to be looked at
 CREATE TABLE w (id int, gone int, v text) WITH (autovacuum_enabled = off);
 INSERT INTO w SELECT g, g, repeat(md5(g::text), 2000) FROM generate_series(1, 50) g;

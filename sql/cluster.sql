@@ -15,7 +15,8 @@ ALTER TABLE t DROP COLUMN gone;
 CREATE FUNCTION ordered(q text) RETURNS bool LANGUAGE plpgsql AS $$
 DECLARE r bool;
 BEGIN
-  EXECUTE format('SELECT (SELECT array_agg(x) FROM (%1$s) s(x)) = (SELECT array_agg(x ORDER BY x) FROM (%1$s) s(x))', q) INTO r;
+  EXECUTE format('SELECT (SELECT array_agg(x) FROM (%1$s) s(x)) = (SELECT array_agg(x ORDER BY x) FROM (%1$s) s(x))',
+    q) INTO r;
   RETURN r;
 END $$;
 SELECT ordered('SELECT k FROM clu.t');

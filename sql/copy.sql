@@ -36,7 +36,8 @@ SELECT id, t FROM c WHERE id >= 10 ORDER BY id;
 
 -- round trips of many rows, in each format, and twice
 CREATE TABLE big (id int, t text, n numeric, ts timestamptz, f float8, a text[], u uuid, e bytea);
-INSERT INTO big SELECT g, repeat(md5(g::text), g % 5), g / 7.0, timestamptz '2020-01-01 00:00+00' + g * interval '1 hour',
+INSERT INTO big SELECT g, repeat(md5(g::text), g % 5), g / 7.0,
+	timestamptz '2020-01-01 00:00+00' + g * interval '1 hour',
     g * 1e-3, CASE WHEN g % 3 = 0 THEN NULL ELSE ARRAY['x' || g, NULL, 'z'] END, md5(g::text)::uuid,
     decode(repeat(md5(g::text), g % 4), 'hex') FROM generate_series(1, 5000) g;
 CREATE TABLE big2 (LIKE big);
@@ -158,7 +159,8 @@ END $$;
 CREATE FUNCTION tr_after() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN INSERT INTO copy_test.log (what) VALUES (format('after %s: %s', TG_LEVEL, NEW)); RETURN NULL; END $$;
 CREATE FUNCTION tr_stmt() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN INSERT INTO copy_test.log (what) SELECT format('transition %s', n) FROM new_rows n ORDER BY id; RETURN NULL; END $$;
+BEGIN INSERT INTO copy_test.log (what) SELECT format('transition %s', n) FROM new_rows n ORDER BY id; RETURN NULL;
+	END $$;
 CREATE TRIGGER b BEFORE INSERT ON tr FOR EACH ROW EXECUTE FUNCTION tr_before();
 COPY tr (id) FROM stdin;
 1

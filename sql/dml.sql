@@ -109,7 +109,8 @@ SELECT array_agg(v ORDER BY v) FROM vis;
 -- RETURNING: expressions, whole rows, subqueries, oids of tables
 INSERT INTO t (id, a) VALUES (70, 'ret') RETURNING t, id * 2 AS twice, tableoid::regclass, upper(a);
 UPDATE t SET a = a || '!' WHERE id = 70 RETURNING (SELECT count(*) > 0 FROM t) AS any, t.a, t IS NULL AS isnull;
-UPDATE t SET a = o.a || '?', b = 7 FROM t o WHERE o.id = t.id AND t.id = 70 RETURNING o.a AS old, t.a AS new, o.b AS oldb, t.b AS newb;
+UPDATE t SET a = o.a || '?', b = 7 FROM t o WHERE o.id = t.id AND t.id = 70 RETURNING o.a AS old, t.a AS new,
+	o.b AS oldb, t.b AS newb;
 DELETE FROM t WHERE id = 70 RETURNING t.*, 'gone' AS state;
 
 -- errors in mid-statement leave nothing behind
@@ -161,7 +162,8 @@ WITH RECURSIVE r AS (
   SELECT id, parent, 0 AS depth FROM tree WHERE id = 1
   UNION ALL SELECT c.id, c.parent, r.depth + 1 FROM tree c JOIN r ON c.parent = r.id)
 SELECT depth, count(*), sum(id) FROM r GROUP BY depth ORDER BY depth;
-SELECT id, sum(id) OVER (PARTITION BY parent ORDER BY id), lag(name) OVER (ORDER BY id) FROM tree WHERE id < 8 ORDER BY id;
+SELECT id, sum(id) OVER (PARTITION BY parent ORDER BY id), lag(name) OVER (ORDER BY id) FROM tree WHERE id < 8
+	ORDER BY id;
 SELECT parent % 3, count(*), grouping(parent % 3) FROM tree GROUP BY ROLLUP (parent % 3) ORDER BY 3, 1;
 (SELECT id FROM tree WHERE id < 4 UNION SELECT parent FROM tree WHERE id < 4) EXCEPT SELECT 2 ORDER BY 1;
 

@@ -5,7 +5,8 @@ SET default_table_access_method = zen;
 CREATE SCHEMA gen;
 SET search_path = gen, public;
 
-CREATE TABLE g (a int, b int GENERATED ALWAYS AS (a * 2) STORED, c text GENERATED ALWAYS AS ('<' || coalesce(d, 'null') || '>') STORED, d text);
+CREATE TABLE g (a int, b int GENERATED ALWAYS AS (a * 2) STORED, c text GENERATED ALWAYS
+	AS ('<' || coalesce(d, 'null') || '>') STORED, d text);
 INSERT INTO g (a, d) VALUES (1, 'x'), (2, NULL);
 INSERT INTO g VALUES (3, DEFAULT, DEFAULT, 'y') RETURNING *;
 INSERT INTO g (a, b) VALUES (4, 8);
@@ -34,7 +35,8 @@ SELECT a, b, c, d, round(e, 1) AS e FROM g ORDER BY a;
 ALTER TABLE g ADD CONSTRAINT big CHECK (e < 60);
 UPDATE g SET a = 1000 WHERE a = 50;
 -- triggers see generated columns where they exist
-CREATE FUNCTION show() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE NOTICE '% %: % -> %', TG_WHEN, TG_OP, OLD, NEW; RETURN NEW; END $$;
+CREATE FUNCTION show() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE NOTICE '% %: % -> %', TG_WHEN, TG_OP, OLD,
+	NEW; RETURN NEW; END $$;
 CREATE TABLE gt (a int, b int GENERATED ALWAYS AS (a + 1) STORED);
 CREATE TRIGGER t1 BEFORE INSERT OR UPDATE ON gt FOR EACH ROW EXECUTE FUNCTION show();
 CREATE TRIGGER t2 AFTER INSERT OR UPDATE ON gt FOR EACH ROW WHEN (NEW.b > 0) EXECUTE FUNCTION show();
@@ -64,7 +66,8 @@ ALTER TABLE i ALTER id DROP IDENTITY;
 INSERT INTO i (v) VALUES ('none');
 -- defaults: expressions, sequences shared by heap and zen, volatile functions
 CREATE SEQUENCE sq;
-CREATE TABLE d1 (id int DEFAULT nextval('gen.sq'), at timestamptz DEFAULT clock_timestamp(), u text DEFAULT md5(random()::text), k int DEFAULT 5 + 5);
+CREATE TABLE d1 (id int DEFAULT nextval('gen.sq'), at timestamptz DEFAULT clock_timestamp(),
+	u text DEFAULT md5(random()::text), k int DEFAULT 5 + 5);
 CREATE TABLE d2 (LIKE d1 INCLUDING DEFAULTS) USING heap;
 INSERT INTO d1 DEFAULT VALUES;
 INSERT INTO d2 DEFAULT VALUES;

@@ -10,9 +10,12 @@ SET search_path = ixk, public;
 CREATE TABLE t (id int, i int, f float8, s text, c char(8) COLLATE "C", n numeric, d date, ts tsvector,
   a int[], j jsonb, p point, b box, r int4range, ip inet, u uuid, bt bytea);
 CREATE FUNCTION fill(lo int, hi int) RETURNS void LANGUAGE sql AS $$
-  INSERT INTO ixk.t SELECT g, g * 7 % 1000, g / 3.0, 's' || g % 300, 'c' || g % 50, g * 1.01, date '2020-01-01' + g % 500,
-    to_tsvector('simple', 'word' || g % 20 || ' other' || g % 33), ARRAY[g % 10, g % 11 + 100], jsonb_build_object('k', g % 12, 'v', ARRAY[g % 5]),
-    point(g % 60, g / 60), box(point(g % 60, g % 70), point(g % 60 + 3, g % 70 + 3)), int4range(g % 100, g % 100 + g % 9 + 1),
+  INSERT INTO ixk.t SELECT g, g * 7 % 1000, g / 3.0, 's' || g % 300, 'c' || g % 50, g * 1.01,
+    date '2020-01-01' + g % 500,
+    to_tsvector('simple', 'word' || g % 20 || ' other' || g % 33), ARRAY[g % 10, g % 11 + 100],
+      jsonb_build_object('k', g % 12, 'v', ARRAY[g % 5]),
+    point(g % 60, g / 60), box(point(g % 60, g % 70), point(g % 60 + 3, g % 70 + 3)),
+      int4range(g % 100, g % 100 + g % 9 + 1),
     ('10.0.' || g % 200 || '.' || g % 250)::inet, md5((g % 400)::text)::uuid, decode(md5(g::text), 'hex')
   FROM generate_series(lo, hi) g $$;
 -- half of the indexes are there before the rows
@@ -58,14 +61,22 @@ CREATE FUNCTION compare() RETURNS TABLE (index name, n bigint, same bool) LANGUA
 DECLARE cond text; r bigint; h bigint; sr bigint; sh bigint; q text;
 BEGIN
   FOR index, cond IN VALUES
-    ('bt_i', 'i BETWEEN 100 AND 130'), ('bt_s', 's ~>=~ ''s20'' AND s ~<~ ''s22'''), ('bt_e', 'upper(s) = ''S42U'' AND i % 10 = 5 OR upper(s) = ''S43'''),
-    ('bt_p', 'f > 300 AND i < 500'), ('bt_u', 'id = ANY (''{1,2,1200,13}'')'), ('h_s', 's = ''s77'''), ('gi_a', 'a @> ''{3,105}'''),
-    ('gs_p', 'p <@ circle ''<(20,10),5>'''), ('sp_s', 's ^@ ''s1'''), ('br_i', 'id BETWEEN 400 AND 500'), ('bt_n', 'n > 1300 AND d < ''2021-01-01'''),
-    ('bt_c', 'c = ''c7'''), ('bt_d', 'd = ''2020-03-01'''), ('bt_by', 'bt < ''\x20'''), ('h_u', 'u = md5(''17'')::uuid'), ('h_i', 'i = 70 AND id > 100'),
-    ('gi_j', 'j @> ''{"k": 7}'''), ('gi_jo', 'j ? ''v'' AND j @> ''{"v": [3]}'''), ('gi_ts', 'ts @@ ''word3 & other7 | word19'''),
-    ('gs_b', 'b && box ''((10,10),(14,14))'''), ('gs_r', 'r @> 44'), ('gs_ts', 'ts @@ ''other12'''), ('gs_ip', 'ip << ''10.0.17.0/24'''),
-    ('sp_p', 'p <@ box ''((5,5),(9,9))'''), ('sp_pk', 'p >> ''(55,0)'''), ('sp_r', 'r && ''[90,93)'''), ('sp_ip', 'ip << ''10.0.18.0/24'' AND i % 2 = 0'),
-    ('br_d', 'd BETWEEN ''2020-02-01'' AND ''2020-02-10'''), ('br_u', 'u = md5(''21'')::uuid'), ('br_r', 'r << ''[3,4)''')
+    ('bt_i', 'i BETWEEN 100 AND 130'), ('bt_s', 's ~>=~ ''s20'' AND s ~<~ ''s22'''),
+      ('bt_e', 'upper(s) = ''S42U'' AND i % 10 = 5 OR upper(s) = ''S43'''),
+    ('bt_p', 'f > 300 AND i < 500'), ('bt_u', 'id = ANY (''{1,2,1200,13}'')'), ('h_s', 's = ''s77'''),
+      ('gi_a', 'a @> ''{3,105}'''),
+    ('gs_p', 'p <@ circle ''<(20,10),5>'''), ('sp_s', 's ^@ ''s1'''), ('br_i', 'id BETWEEN 400 AND 500'),
+      ('bt_n', 'n > 1300 AND d < ''2021-01-01'''),
+    ('bt_c', 'c = ''c7'''), ('bt_d', 'd = ''2020-03-01'''), ('bt_by', 'bt < ''\x20'''),
+      ('h_u', 'u = md5(''17'')::uuid'), ('h_i', 'i = 70 AND id > 100'),
+    ('gi_j', 'j @> ''{"k": 7}'''), ('gi_jo', 'j ? ''v'' AND j @> ''{"v": [3]}'''),
+      ('gi_ts', 'ts @@ ''word3 & other7 | word19'''),
+    ('gs_b', 'b && box ''((10,10),(14,14))'''), ('gs_r', 'r @> 44'), ('gs_ts', 'ts @@ ''other12'''),
+      ('gs_ip', 'ip << ''10.0.17.0/24'''),
+    ('sp_p', 'p <@ box ''((5,5),(9,9))'''), ('sp_pk', 'p >> ''(55,0)'''), ('sp_r', 'r && ''[90,93)'''),
+      ('sp_ip', 'ip << ''10.0.18.0/24'' AND i % 2 = 0'),
+    ('br_d', 'd BETWEEN ''2020-02-01'' AND ''2020-02-10'''), ('br_u', 'u = md5(''21'')::uuid'),
+      ('br_r', 'r << ''[3,4)''')
   LOOP
     q := 'SELECT count(*), sum(hashint4(id)::bigint) FROM ixk.t WHERE ' || cond;
     UPDATE pg_index SET indisvalid = (indexrelid = ('ixk.' || index)::regclass) WHERE indrelid = 'ixk.t'::regclass;
@@ -82,7 +93,8 @@ SELECT * FROM compare();
 -- after changes of other columns, of keys, deletions, insertions, rollbacks
 UPDATE t SET bt = bt || '\x00' WHERE id % 4 = 0;
 UPDATE t SET i = i + 5, f = f + 1, s = 's' || (id + 1) % 300, c = 'c' || (id + 3) % 50, a = a || 3, p = p + point(1, 1),
-  r = int4range(lower(r), upper(r) + 1), j = j || '{"k": 7}', ts = to_tsvector('simple', 'word3 other7'), d = d + 1, u = md5((id % 100)::text)::uuid WHERE id % 5 = 0;
+  r = int4range(lower(r), upper(r) + 1), j = j || '{"k": 7}', ts = to_tsvector('simple', 'word3 other7'), d = d + 1,
+  u = md5((id % 100)::text)::uuid WHERE id % 5 = 0;
 DELETE FROM t WHERE id % 9 = 0;
 SELECT fill(2001, 2400);
 BEGIN;
@@ -103,7 +115,8 @@ SELECT count(*) AS differ FROM compare() WHERE NOT same;
 SELECT sum(n) FROM compare();
 -- changes inside a transaction, seen through every index, then undone
 BEGIN;
-UPDATE t SET i = i + 1, s = s || 'x', a = '{3,105}', p = point(20, 10), j = '{"k": 7}', r = '[40,50)', d = '2020-03-01' WHERE id % 17 = 0;
+UPDATE t SET i = i + 1, s = s || 'x', a = '{3,105}', p = point(20, 10), j = '{"k": 7}', r = '[40,50)', d = '2020-03-01'
+	WHERE id % 17 = 0;
 INSERT INTO t (id, i, s, c, d) VALUES (1200, 100, 's77', 'c7', '2020-03-01');
 SAVEPOINT a;
 DELETE FROM t WHERE id % 2 = 0;
@@ -114,7 +127,8 @@ ROLLBACK;
 SELECT count(*) AS differ FROM compare() WHERE NOT same;
 SELECT sum(n) FROM compare();
 -- GIN pending list, BRIN summaries
-INSERT INTO t (id, ts, a) SELECT g, to_tsvector('simple', 'pending' || g % 3), ARRAY[7777] FROM generate_series(6001, 6300) g;
+INSERT INTO t (id, ts, a) SELECT g, to_tsvector('simple', 'pending' || g % 3), ARRAY[7777]
+	FROM generate_series(6001, 6300) g;
 SET enable_seqscan = off;
 SELECT count(*) FROM t WHERE ts @@ 'pending1';
 SELECT count(*) FROM t WHERE a @> '{7777}';

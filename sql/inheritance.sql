@@ -63,7 +63,8 @@ CREATE INDEX ON b (id);
 CREATE INDEX ON c (id);
 CREATE INDEX ON d (id);
 SET enable_seqscan = off; SET enable_sort = off;
-SELECT array_agg(id) = (SELECT array_agg(g) FROM generate_series(1, 300) g)::bigint[] AS in_order FROM (SELECT id FROM a ORDER BY id) s;
+SELECT array_agg(id) = (SELECT array_agg(g) FROM generate_series(1, 300) g)::bigint[] AS in_order
+	FROM (SELECT id FROM a ORDER BY id) s;
 SELECT min(id), max(id) FROM a;
 UPDATE a SET id = id + 1000 WHERE id IN (5, 6, 7);
 SELECT id, v FROM a WHERE id > 299 ORDER BY id;

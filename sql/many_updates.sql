@@ -48,7 +48,8 @@ DO $$ BEGIN FOR i IN 1..3000 LOOP UPDATE many.t SET n = n + 1 WHERE id = 2; COMM
 SELECT * FROM t ORDER BY id;
 SELECT count(*) FROM t WHERE k = 2;
 -- 3000 transactions, every third rolled back
-DO $$ BEGIN FOR i IN 1..3000 LOOP UPDATE many.t SET n = n + 1 WHERE id = 2; IF i % 3 = 0 THEN ROLLBACK; ELSE COMMIT; END IF; END LOOP; END $$;
+DO $$ BEGIN FOR i IN 1..3000 LOOP UPDATE many.t SET n = n + 1 WHERE id = 2; IF i % 3 = 0 THEN ROLLBACK; ELSE COMMIT;
+	END IF; END LOOP; END $$;
 SELECT n FROM t WHERE id = 2;
 -- 3000 changes of an indexed column
 BEGIN;
@@ -84,7 +85,8 @@ SELECT n FROM t WHERE id = 1;
 COMMIT;
 -- AFTER triggers fetch OLD and NEW of every one of them at the end
 CREATE TABLE log (o int, n int);
-CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO many.log VALUES (OLD.n, NEW.n); RETURN NULL; END $$;
+CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO many.log VALUES (OLD.n, NEW.n);
+	RETURN NULL; END $$;
 CREATE CONSTRAINT TRIGGER c AFTER UPDATE ON t DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION note();
 UPDATE t SET n = 0 WHERE id = 1;
 TRUNCATE log;

@@ -27,7 +27,8 @@ SELECT * FROM tgt ORDER BY id;
 -- a source that hits a row twice
 MERGE INTO tgt t USING (VALUES (1, 1), (1, 2)) s(id, d) ON t.id = s.id WHEN MATCHED THEN UPDATE SET bal = bal + d;
 MERGE INTO tgt t USING (VALUES (1, 1), (1, 2)) s(id, d) ON t.id = s.id WHEN MATCHED THEN DELETE;
-MERGE INTO tgt t USING (VALUES (50, 1), (50, 2)) s(id, d) ON t.id = s.id WHEN NOT MATCHED THEN INSERT VALUES (s.id, d, 'twice');
+MERGE INTO tgt t USING (VALUES (50, 1), (50, 2)) s(id, d) ON t.id = s.id WHEN NOT MATCHED THEN INSERT
+	VALUES (s.id, d, 'twice');
 SELECT * FROM tgt ORDER BY id;
 -- self-merge, and a whole-table merge within a transaction that is rolled back
 BEGIN;
@@ -73,9 +74,11 @@ SELECT tableoid::regclass, * FROM pt ORDER BY k, v;
 -- heap into zen, zen into heap
 CREATE TABLE h (id int PRIMARY KEY, v int) USING heap;
 INSERT INTO h SELECT g, g FROM generate_series(1, 5) g;
-MERGE INTO h USING tgt ON h.id = tgt.id WHEN MATCHED THEN UPDATE SET v = bal WHEN NOT MATCHED THEN INSERT VALUES (id, bal);
+MERGE INTO h USING tgt ON h.id = tgt.id WHEN MATCHED THEN UPDATE SET v = bal WHEN NOT MATCHED THEN INSERT
+	VALUES (id, bal);
 SELECT * FROM h ORDER BY id;
-MERGE INTO tgt USING h ON h.id = tgt.id WHEN MATCHED THEN UPDATE SET bal = v, note = 'h' WHEN NOT MATCHED THEN INSERT VALUES (id, v, 'from h');
+MERGE INTO tgt USING h ON h.id = tgt.id WHEN MATCHED THEN UPDATE SET bal = v, note = 'h' WHEN NOT MATCHED THEN INSERT
+	VALUES (id, v, 'from h');
 SELECT * FROM tgt ORDER BY id;
 -- many rows
 CREATE TABLE many (id int PRIMARY KEY, v int);

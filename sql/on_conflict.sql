@@ -48,7 +48,8 @@ SELECT * FROM t WHERE k = 40;
 -- many
 INSERT INTO t SELECT g, 'bulk' FROM generate_series(1, 2000) g ON CONFLICT (k) DO UPDATE SET n = 1000;
 SELECT count(*), count(*) FILTER (WHERE n = 1000), count(*) FILTER (WHERE v = 'bulk') FROM t;
-INSERT INTO t SELECT g % 1500, 'again' FROM generate_series(1500, 2999) g ON CONFLICT (k) DO UPDATE SET n = t.n + 1, v = EXCLUDED.v;
+INSERT INTO t SELECT g % 1500, 'again' FROM generate_series(1500, 2999) g ON CONFLICT (k) DO UPDATE SET n = t.n + 1,
+	v = EXCLUDED.v;
 SELECT count(*), sum(n), count(*) FILTER (WHERE v = 'again') FROM t;
 INSERT INTO t SELECT g, 'none' FROM generate_series(1, 3000) g ON CONFLICT DO NOTHING;
 SELECT count(*), count(*) FILTER (WHERE v = 'none') FROM t;

@@ -12,7 +12,8 @@ CREATE TABLE m1 PARTITION OF m FOR VALUES FROM (100) TO (200) USING heap;
 CREATE TABLE m2 PARTITION OF m FOR VALUES FROM (200) TO (300) USING zen;
 CREATE TABLE md PARTITION OF m DEFAULT;
 SELECT relname, amname FROM pg_class c LEFT JOIN pg_am a ON a.oid = c.relam
-  WHERE relnamespace = 'part'::regnamespace AND relkind IN ('r', 'p') AND amname IS DISTINCT FROM 'zen' ORDER BY relname;
+  WHERE relnamespace = 'part'::regnamespace AND relkind IN ('r', 'p') AND amname IS DISTINCT FROM 'zen'
+    ORDER BY relname;
 INSERT INTO m SELECT g * 10, 'v' || g FROM generate_series(1, 40) g;
 SELECT tableoid::regclass::text, count(*), sum(k) FROM m GROUP BY 1 ORDER BY 1;
 -- pruning
@@ -25,7 +26,8 @@ UPDATE m SET k = 255 WHERE k = 60 RETURNING tableoid::regclass, *;
 UPDATE m SET k = 1000 WHERE k = 160 RETURNING tableoid::regclass, *;
 UPDATE m SET k = 65 WHERE k = 1000 RETURNING tableoid::regclass, *;
 UPDATE m SET k = k + 100, v = v || '+';
-SELECT tableoid::regclass::text, count(*), sum(k), count(*) FILTER (WHERE v LIKE '%+') AS changed FROM m GROUP BY 1 ORDER BY 1;
+SELECT tableoid::regclass::text, count(*), sum(k), count(*) FILTER (WHERE v LIKE '%+') AS changed FROM m GROUP BY 1
+	ORDER BY 1;
 BEGIN;
 UPDATE m SET k = -k;
 SELECT tableoid::regclass::text, count(*), sum(k) FROM m GROUP BY 1 ORDER BY 1;

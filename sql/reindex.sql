@@ -20,12 +20,16 @@ CREATE INDEX CONCURRENTLY t_g ON t USING gist (point(id, k));
 CREATE INDEX CONCURRENTLY t_b ON t USING brin (id);
 CREATE INDEX CONCURRENTLY t_s ON t USING spgist (v);
 CREATE INDEX CONCURRENTLY IF NOT EXISTS t_k ON t (k);
-CREATE FUNCTION answers() RETURNS TABLE (k bigint, v bigint, e bigint, a bigint, h bigint, g bigint, b bigint, s bigint, seq bigint) LANGUAGE plpgsql AS $$
+CREATE FUNCTION answers() RETURNS TABLE (k bigint, v bigint, e bigint, a bigint, h bigint, g bigint, b bigint, s bigint,
+	seq bigint) LANGUAGE plpgsql AS $$
 BEGIN
   SET LOCAL enable_seqscan = off;
-  RETURN QUERY SELECT (SELECT count(*) FROM rix.t x WHERE x.k BETWEEN 10 AND 19), (SELECT count(*) FROM rix.t x WHERE x.v >= 'v5' AND x.v < 'v6'),
-    (SELECT count(*) FROM rix.t x WHERE x.k + id > 1500 AND x.k < 50), (SELECT count(*) FROM rix.t x WHERE x.a @> '{3}'), (SELECT count(*) FROM rix.t x WHERE x.k = 7),
-    (SELECT count(*) FROM rix.t x WHERE point(id, x.k) <@ box(point(0, 0), point(1000, 50))), (SELECT count(*) FROM rix.t x WHERE id BETWEEN 600 AND 700),
+  RETURN QUERY SELECT (SELECT count(*) FROM rix.t x WHERE x.k BETWEEN 10 AND 19),
+    (SELECT count(*) FROM rix.t x WHERE x.v >= 'v5' AND x.v < 'v6'),
+    (SELECT count(*) FROM rix.t x WHERE x.k + id > 1500 AND x.k < 50),
+      (SELECT count(*) FROM rix.t x WHERE x.a @> '{3}'), (SELECT count(*) FROM rix.t x WHERE x.k = 7),
+    (SELECT count(*) FROM rix.t x WHERE point(id, x.k) <@ box(point(0, 0), point(1000, 50))),
+      (SELECT count(*) FROM rix.t x WHERE id BETWEEN 600 AND 700),
     (SELECT count(*) FROM rix.t x WHERE x.v ^@ 'v12'), (SELECT count(*) FROM rix.t x WHERE md5(x.v) > '8');
 END $$;
 SELECT * FROM answers();
@@ -47,7 +51,8 @@ REINDEX SCHEMA CONCURRENTLY rix;
 SELECT * FROM answers();
 SELECT count(*) FROM pg_index WHERE indrelid = 't'::regclass AND indisvalid AND indisready AND indislive;
 SELECT relname FROM pg_class WHERE relnamespace = 'rix'::regnamespace AND relname ~ 'ccnew|ccold';
-SELECT bt_index_parent_check('t_pkey', true), bt_index_parent_check('t_k', true), bt_index_parent_check('t_v', true), bt_index_parent_check('t_e', true);
+SELECT bt_index_parent_check('t_pkey', true), bt_index_parent_check('t_k', true), bt_index_parent_check('t_v', true),
+	bt_index_parent_check('t_e', true);
 INSERT INTO t VALUES (1, 1, 'dup', '{}');
 INSERT INTO t VALUES (9001, 1, 'v1', '{}');
 UPDATE t SET k = 7 WHERE id = 1;

@@ -94,7 +94,8 @@ DO $$
 DECLARE j int; n int := 0;
 BEGIN
   LOOP
-    DELETE FROM row_locks.u WHERE id = (SELECT id FROM row_locks.u ORDER BY id FOR UPDATE SKIP LOCKED LIMIT 1) RETURNING id INTO j;
+    DELETE FROM row_locks.u WHERE id = (SELECT id FROM row_locks.u ORDER BY id FOR UPDATE SKIP LOCKED LIMIT 1)
+      RETURNING id INTO j;
     EXIT WHEN NOT FOUND;
     n := n + 1;
   END LOOP;
@@ -102,7 +103,8 @@ BEGIN
 END $$;
 SELECT count(*) FROM u;
 -- locked, then updated by the same statement's data-modifying CTE
-WITH s AS (SELECT id FROM t WHERE id = 5 FOR UPDATE), x AS (UPDATE t SET v = 'cte' WHERE id IN (SELECT id FROM s) RETURNING *)
+WITH s AS (SELECT id FROM t WHERE id = 5 FOR UPDATE), x AS (UPDATE t SET v = 'cte' WHERE id IN (SELECT id FROM s)
+	RETURNING *)
 SELECT id, v FROM x;
 -- system catalogs and heap in one statement with a zen table
 CREATE TABLE h (id int) USING heap;

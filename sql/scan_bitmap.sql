@@ -75,7 +75,8 @@ SELECT count(*), sum(id) FROM t WHERE a = 6;
 
 -- rescans as the inner side of a nested loop
 SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = off; SET enable_memoize = off;
-SELECT x, count(t.id), sum(t.id) FROM generate_series(1, 10) x LEFT JOIN t ON t.a = x AND t.b < 10 GROUP BY x ORDER BY x;
+SELECT x, count(t.id), sum(t.id) FROM generate_series(1, 10) x LEFT JOIN t ON t.a = x AND t.b < 10 GROUP BY x
+	ORDER BY x;
 RESET enable_hashjoin; RESET enable_mergejoin; RESET enable_material; RESET enable_memoize;
 
 -- update and delete through a bitmap scan

@@ -7,7 +7,8 @@ CREATE SCHEMA scan_index;
 SET search_path = scan_index, public;
 
 CREATE TABLE t (id int PRIMARY KEY, k int, d date, s text, v int);
-INSERT INTO t SELECT g, g % 50, date '2020-01-01' + g, 's' || lpad((g * 7 % 1000)::text, 4, '0'), 0 FROM generate_series(1, 1000) g;
+INSERT INTO t SELECT g, g % 50, date '2020-01-01' + g, 's' || lpad((g * 7 % 1000)::text, 4, '0'),
+	0 FROM generate_series(1, 1000) g;
 CREATE INDEX t_k ON t (k, d DESC);
 CREATE INDEX t_s ON t (s);
 ANALYZE t;

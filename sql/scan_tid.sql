@@ -14,8 +14,10 @@ SELECT id, v FROM t WHERE ctid = (SELECT ctid FROM t WHERE id = 42);
 EXPLAIN (COSTS OFF) SELECT id, v FROM t WHERE ctid = '(0,1)';
 SELECT id, v FROM t WHERE ctid = ANY (ARRAY(SELECT ctid FROM t WHERE id IN (3, 77, 400))) ORDER BY id;
 -- duplicates in the list give the row once
-SELECT id FROM t WHERE ctid = ANY (ARRAY(SELECT ctid FROM t WHERE id IN (3, 77) UNION ALL SELECT ctid FROM t WHERE id = 3)) ORDER BY id;
-SELECT id FROM t WHERE ctid = (SELECT ctid FROM t WHERE id = 1) OR ctid = (SELECT ctid FROM t WHERE id = 500) ORDER BY id;
+SELECT id FROM t WHERE ctid = ANY (ARRAY(SELECT ctid FROM t WHERE id IN (3, 77) UNION ALL SELECT ctid FROM t
+	WHERE id = 3)) ORDER BY id;
+SELECT id FROM t WHERE ctid = (SELECT ctid FROM t WHERE id = 1) OR ctid = (SELECT ctid FROM t WHERE id = 500)
+	ORDER BY id;
 -- join on ctid
 SELECT count(*) FROM t a JOIN t b ON a.ctid = b.ctid WHERE a.id = b.id;
 SET enable_hashjoin = off; SET enable_mergejoin = off;
@@ -84,7 +86,8 @@ SELECT id FROM t WHERE ctid > (SELECT ctid FROM t WHERE id = 495);
 SELECT id FROM t WHERE ctid <= (SELECT ctid FROM t WHERE id = 4);
 SELECT id FROM t WHERE ctid > (SELECT ctid FROM t WHERE id = 20) AND ctid < (SELECT ctid FROM t WHERE id = 20);
 SELECT id FROM t WHERE ctid >= (SELECT ctid FROM t WHERE id = 130) AND ctid <= (SELECT ctid FROM t WHERE id = 130);
-SELECT count(*), min(id), max(id) FROM t WHERE ctid BETWEEN (SELECT ctid FROM t WHERE id = 63) AND (SELECT ctid FROM t WHERE id = 321);
+SELECT count(*), min(id), max(id) FROM t WHERE ctid BETWEEN (SELECT ctid FROM t WHERE id = 63)
+	AND (SELECT ctid FROM t WHERE id = 321);
 -- backward through a cursor
 BEGIN;
 DECLARE c SCROLL CURSOR FOR SELECT id FROM t WHERE ctid < (SELECT ctid FROM t WHERE id = 6);

@@ -13,7 +13,8 @@ CREATE ROLE regress_zen_bob;
 GRANT USAGE ON SCHEMA sec TO PUBLIC;
 
 CREATE TABLE docs (id int PRIMARY KEY, owner name, level int, body text);
-INSERT INTO docs VALUES (1, 'regress_zen_alice', 1, 'a1'), (2, 'regress_zen_bob', 1, 'b1'), (3, 'regress_zen_alice', 9, 'a9'), (4, 'regress_zen_bob', 9, 'b9');
+INSERT INTO docs VALUES (1, 'regress_zen_alice', 1, 'a1'), (2, 'regress_zen_bob', 1, 'b1'),
+	(3, 'regress_zen_alice', 9, 'a9'), (4, 'regress_zen_bob', 9, 'b9');
 GRANT SELECT, INSERT, UPDATE, DELETE ON docs TO regress_zen_alice, regress_zen_bob;
 ALTER TABLE docs ENABLE ROW LEVEL SECURITY;
 SET ROLE regress_zen_alice;
@@ -35,7 +36,8 @@ INSERT INTO docs VALUES (1, 'regress_zen_alice', 1, 'x') ON CONFLICT (id) DO UPD
 WITH d AS (DELETE FROM docs RETURNING id) SELECT * FROM d ORDER BY id;
 SELECT id FROM docs ORDER BY id FOR UPDATE;
 SELECT id FROM docs ORDER BY id;
-MERGE INTO docs d USING (VALUES (3), (2)) s(i) ON d.id = s.i AND d.owner = current_user WHEN MATCHED THEN UPDATE SET body = 'merged' WHEN NOT MATCHED THEN DO NOTHING;
+MERGE INTO docs d USING (VALUES (3), (2)) s(i) ON d.id = s.i AND d.owner = current_user
+	WHEN MATCHED THEN UPDATE SET body = 'merged' WHEN NOT MATCHED THEN DO NOTHING;
 COPY (SELECT id, body FROM docs ORDER BY id) TO stdout;
 TRUNCATE docs;
 RESET ROLE;
@@ -48,7 +50,8 @@ CREATE TABLE allow (who name, id int);
 GRANT SELECT ON allow TO PUBLIC;
 INSERT INTO allow VALUES ('regress_zen_bob', 3);
 DROP POLICY low ON docs;
-CREATE POLICY listed ON docs FOR SELECT USING (EXISTS (SELECT 1 FROM allow a WHERE a.id = docs.id AND who = current_user));
+CREATE POLICY listed ON docs FOR SELECT USING (EXISTS (SELECT 1 FROM allow a WHERE a.id = docs.id
+	AND who = current_user));
 SET ROLE regress_zen_bob;
 SELECT id FROM docs ORDER BY id;
 RESET ROLE;

@@ -12,12 +12,14 @@ CREATE TABLE t (id int PRIMARY KEY, gone int, k int, v text, big text) USING hea
 CREATE INDEX t_k ON t (k);
 CREATE INDEX t_v ON t USING gist (point(k, id));
 CREATE UNIQUE INDEX t_e ON t ((id * 2)) WHERE k > 5;
-INSERT INTO t SELECT g, g, g % 10, 'v' || g, CASE WHEN g % 10 = 0 THEN repeat(md5(g::text), 2000) END FROM generate_series(1, 300) g;
+INSERT INTO t SELECT g, g, g % 10, 'v' || g, CASE WHEN g % 10 = 0 THEN repeat(md5(g::text), 2000) END
+	FROM generate_series(1, 300) g;
 UPDATE t SET v = v || 'u' WHERE id % 3 = 0;
 DELETE FROM t WHERE id % 7 = 0;
 ALTER TABLE t DROP COLUMN gone;
 ALTER TABLE t ADD COLUMN f text DEFAULT 'fast';
-CREATE VIEW sum_of AS SELECT count(*) AS n, sum(id) AS ids, sum(k) AS ks, count(*) FILTER (WHERE v LIKE '%u') AS u, sum(length(big)) AS big,
+CREATE VIEW sum_of AS SELECT count(*) AS n, sum(id) AS ids, sum(k) AS ks, count(*) FILTER (WHERE v LIKE '%u') AS u,
+	sum(length(big)) AS big,
   count(*) FILTER (WHERE big LIKE md5(id::text) || '%') AS good, count(*) FILTER (WHERE f = 'fast') AS f FROM t;
 SELECT am('t'), * FROM sum_of;
 ALTER TABLE t SET ACCESS METHOD zen;
@@ -26,7 +28,8 @@ CREATE FUNCTION by_index() RETURNS TABLE (a bigint, b bigint, c bigint, d bigint
 BEGIN
   SET LOCAL enable_seqscan = off;
   RETURN QUERY SELECT (SELECT count(*) FROM sam.t WHERE id > 100), (SELECT count(*) FROM sam.t WHERE k = 3),
-    (SELECT count(*) FROM sam.t WHERE point(k, id) <@ box(point(2, 0), point(4, 100))), (SELECT count(*) FROM sam.t WHERE id * 2 = 78 AND k > 5);
+    (SELECT count(*) FROM sam.t WHERE point(k, id) <@ box(point(2, 0), point(4, 100))),
+    (SELECT count(*) FROM sam.t WHERE id * 2 = 78 AND k > 5);
 END $$;
 SELECT * FROM by_index();
 INSERT INTO t VALUES (1, 1, 'dup');

@@ -7,7 +7,8 @@ CREATE SCHEMA spill;
 SET search_path = spill, public;
 SET zen.spill_threshold = '64kB';
 CREATE TABLE t (id int PRIMARY KEY, v int, s text) WITH (autovacuum_enabled = off);
-CREATE FUNCTION state(OUT n bigint, OUT ids bigint, OUT vs bigint, OUT texts bigint, OUT by_index bigint) LANGUAGE plpgsql AS $$
+CREATE FUNCTION state(OUT n bigint, OUT ids bigint, OUT vs bigint, OUT texts bigint,
+	OUT by_index bigint) LANGUAGE plpgsql AS $$
 BEGIN
   SELECT count(*), sum(id), sum(v), count(DISTINCT s) FROM t INTO n, ids, vs, texts;
   SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off;
@@ -154,7 +155,8 @@ BEGIN
   RETURN NULL;
 END $$;
 CREATE TABLE audited (old_rows int, new_rows int);
-CREATE TRIGGER audit AFTER UPDATE ON t REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION audit();
+CREATE TRIGGER audit AFTER UPDATE ON t REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows
+	FOR EACH STATEMENT EXECUTE FUNCTION audit();
 UPDATE t SET v = 0;
 SELECT * FROM audited;
 DELETE FROM t WHERE id <= 500;

@@ -9,7 +9,8 @@ CREATE TABLE t (id int PRIMARY KEY, v int);
 INSERT INTO t SELECT g, 0 FROM generate_series(1, 100) g;
 CREATE FUNCTION touch(i int) RETURNS void LANGUAGE sql AS 'UPDATE t SET v = v + 1 WHERE id = i';
 -- what was counted, but for what costs nothing; reads by others' planning may be among the rows read
-CREATE VIEW seen AS SELECT calls, metcache_hits + metcache_misses > 0 AS reads, slots_written, rows_spilled, lines_flushed >= slots_written AND fences >= least(slots_written, 1) AS flushes
+CREATE VIEW seen AS SELECT calls, metcache_hits + metcache_misses > 0 AS reads, slots_written, rows_spilled,
+	lines_flushed >= slots_written AND fences >= least(slots_written, 1) AS flushes
   FROM zen_stat_statements() s JOIN pg_database d ON d.oid = s.dbid AND d.datname = current_database()
   WHERE metcache_hits + metcache_misses + slots_written + lines_flushed + fences > 0;
 
@@ -93,7 +94,8 @@ BEGIN
 EXCEPTION WHEN syntax_error THEN
   -- unrecognized EXPLAIN option "zen": what 18 would say
   ASSERT current_setting('server_version_num')::int < 180000;
-  SELECT CASE WHEN query LIKE 'UPDATE%' THEN 3 ELSE 100 END, CASE WHEN query LIKE 'UPDATE%' THEN 3 ELSE 0 END, 0 INTO reads, to_write, written;
+  SELECT CASE WHEN query LIKE 'UPDATE%' THEN 3 ELSE 100 END, CASE WHEN query LIKE 'UPDATE%' THEN 3 ELSE 0 END,
+    0 INTO reads, to_write, written;
 END $$;
 SELECT reads >= 3 AS reads, to_write, written FROM explained('UPDATE t SET v = 9 WHERE id IN (11, 12, 13)');
 SELECT reads >= 90 AS reads, to_write, written FROM explained('SELECT sum(v) FROM t');

@@ -36,7 +36,8 @@ COPY t FROM stdin;
 \.
 INSERT INTO t VALUES (301, 5), (304, 5) ON CONFLICT (id) DO UPDATE SET v = EXCLUDED.v;
 INSERT INTO t VALUES (301, 5), (305, 5) ON CONFLICT DO NOTHING;
-MERGE INTO t USING (VALUES (302), (303), (306)) s(i) ON id = i WHEN MATCHED AND i = 302 THEN DELETE WHEN MATCHED THEN UPDATE SET v = 9 WHEN NOT MATCHED THEN INSERT VALUES (i, 9);
+MERGE INTO t USING (VALUES (302), (303), (306)) s(i) ON id = i WHEN MATCHED
+	AND i = 302 THEN DELETE WHEN MATCHED THEN UPDATE SET v = 9 WHEN NOT MATCHED THEN INSERT VALUES (i, 9);
 SELECT pg_stat_force_next_flush();
 SELECT ins, upd, del FROM counts('t');
 SELECT n_live_tup FROM pg_stat_user_tables WHERE relid = 't'::regclass;
@@ -54,17 +55,20 @@ SELECT count(v) FROM t WHERE id BETWEEN 11 AND 20;
 RESET enable_seqscan; RESET enable_bitmapscan; RESET enable_indexonlyscan;
 SELECT pg_stat_force_next_flush();
 SELECT pg_stat_clear_snapshot();
-SELECT idx_scan - :before AS idx_scans, idx_tup_fetch - :fetched AS fetched FROM pg_stat_user_tables WHERE relid = 't'::regclass;
+SELECT idx_scan - :before AS idx_scans, idx_tup_fetch - :fetched AS fetched FROM pg_stat_user_tables
+	WHERE relid = 't'::regclass;
 SELECT idx_scan > 0 AS used FROM pg_stat_user_indexes WHERE indexrelid = 't_pkey'::regclass;
 -- VACUUM and ANALYZE
 VACUUM t;
 SELECT pg_stat_force_next_flush();
 SELECT pg_stat_clear_snapshot();
-SELECT n_live_tup, n_dead_tup, n_ins_since_vacuum, last_vacuum IS NOT NULL AS vacuumed, vacuum_count FROM pg_stat_user_tables WHERE relid = 't'::regclass;
+SELECT n_live_tup, n_dead_tup, n_ins_since_vacuum, last_vacuum IS NOT NULL AS vacuumed, vacuum_count
+	FROM pg_stat_user_tables WHERE relid = 't'::regclass;
 ANALYZE t;
 SELECT pg_stat_force_next_flush();
 SELECT pg_stat_clear_snapshot();
-SELECT n_live_tup, n_mod_since_analyze, last_analyze IS NOT NULL AS analyzed, analyze_count FROM pg_stat_user_tables WHERE relid = 't'::regclass;
+SELECT n_live_tup, n_mod_since_analyze, last_analyze IS NOT NULL AS analyzed, analyze_count FROM pg_stat_user_tables
+	WHERE relid = 't'::regclass;
 -- in the transaction
 BEGIN;
 INSERT INTO t SELECT g, 0 FROM generate_series(401, 407) g;

@@ -17,7 +17,8 @@ END $$;
 -- exchange one column of pg_class between two relations
 CREATE PROCEDURE exchange(col text, a regclass, b regclass) LANGUAGE plpgsql AS $$
 BEGIN
-  EXECUTE format('UPDATE pg_class x SET %1$I = y.%1$I FROM pg_class y WHERE (x.oid, y.oid) IN (($1, $2), ($2, $1))', col)
+  EXECUTE format('UPDATE pg_class x SET %1$I = y.%1$I FROM pg_class y WHERE (x.oid, y.oid) IN (($1, $2), ($2, $1))',
+    col)
     USING a, b;
 END $$;
 
@@ -34,7 +35,8 @@ SELECT * FROM refused('ALTER TABLE h SET TABLESPACE pg_default');
 SELECT * FROM refused('ALTER TABLE h SET UNLOGGED');
 SELECT * FROM refused('ALTER TABLE h SET ACCESS METHOD zen');
 VACUUM FULL h;
-SELECT kind, relation, regexp_replace(detail, '\d+', 'N') AS detail FROM zen_verify_pool() WHERE relation IN ('z'::regclass, 'h'::regclass) OR relation IS NULL ORDER BY 1, 2;
+SELECT kind, relation, regexp_replace(detail, '\d+', 'N') AS detail FROM zen_verify_pool()
+	WHERE relation IN ('z'::regclass, 'h'::regclass) OR relation IS NULL ORDER BY 1, 2;
 -- what the hint says
 CALL exchange('relam', 'z', 'h');
 SELECT count(*), sum(a) FROM z;
@@ -43,7 +45,8 @@ SELECT * FROM zen_verify('h');
 SELECT * FROM zen_verify_pool();
 INSERT INTO h VALUES (0, 'new');
 INSERT INTO z VALUES (0, 'new');
-SELECT relname, amname FROM pg_class c JOIN pg_am am ON am.oid = c.relam WHERE c.oid IN ('z'::regclass, 'h'::regclass) ORDER BY 1;
+SELECT relname, amname FROM pg_class c JOIN pg_am am ON am.oid = c.relam WHERE c.oid IN ('z'::regclass, 'h'::regclass)
+	ORDER BY 1;
 
 -- it need not come to that: between zen tables both have theirs
 CREATE TABLE z2 USING zen AS SELECT * FROM h WHERE a <= 10;

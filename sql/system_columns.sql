@@ -8,10 +8,12 @@ SET search_path = syscol, public;
 
 CREATE TABLE t (id int PRIMARY KEY, v text);
 INSERT INTO t VALUES (1, 'a'), (2, 'b');
-SELECT id, tableoid::regclass, tableoid = 't'::regclass AS same, xmax, xmin IS NOT NULL AS has_xmin, ctid IS NOT NULL AS has_ctid FROM t ORDER BY id;
+SELECT id, tableoid::regclass, tableoid = 't'::regclass AS same, xmax, xmin IS NOT NULL AS has_xmin, ctid IS NOT NULL
+	AS has_ctid FROM t ORDER BY id;
 -- rows of the own transaction
 BEGIN;
-INSERT INTO t VALUES (3, 'c') RETURNING xmin = pg_current_xact_id()::xid AS mine, xmax, cmin = '0'::cid AS first_command;
+INSERT INTO t VALUES (3, 'c') RETURNING xmin = pg_current_xact_id()::xid AS mine, xmax, cmin = '0'::cid
+	AS first_command;
 SELECT id, xmin = pg_current_xact_id()::xid AS mine FROM t ORDER BY id;
 INSERT INTO t VALUES (4, 'd');
 UPDATE t SET v = 'bb' WHERE id = 2 RETURNING xmin = pg_current_xact_id()::xid AS mine, xmax;
@@ -51,7 +53,8 @@ SELECT occ(2, :'was', 'first');
 SELECT occ(2, :'was', 'second');
 SELECT v FROM t WHERE id = 2;
 -- in triggers, WHEN conditions, indexes, joins, whole rows, COPY, views
-CREATE FUNCTION tab() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE NOTICE '%', NEW.tableoid::regclass; RETURN NEW; END $$;
+CREATE FUNCTION tab() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE NOTICE '%', NEW.tableoid::regclass; RETURN NEW;
+	END $$;
 CREATE TRIGGER a AFTER UPDATE ON t FOR EACH ROW EXECUTE FUNCTION tab();
 UPDATE t SET v = 'trg' WHERE id = 3;
 CREATE TRIGGER b BEFORE UPDATE ON t FOR EACH ROW WHEN (OLD.xmin IS NOT NULL) EXECUTE FUNCTION tab();

@@ -53,7 +53,8 @@ CREATE TEMP TABLE a5 (x int) INHERITS (a4);
 CREATE TEMP TABLE a6 (id int, v text) PARTITION BY RANGE (id);
 CREATE TEMP TABLE a61 PARTITION OF a6 FOR VALUES FROM (0) TO (5000);
 INSERT INTO a6 SELECT * FROM z;
-SELECT (SELECT count(*) FROM a1), (SELECT count(*) FROM a2), (SELECT count(*) FROM a3), (SELECT count(*) FROM a4), (SELECT count(*) FROM a6);
+SELECT (SELECT count(*) FROM a1), (SELECT count(*) FROM a2), (SELECT count(*) FROM a3), (SELECT count(*) FROM a4),
+	(SELECT count(*) FROM a6);
 CREATE TEMP TABLE hiding (LIKE z);
 CREATE TEMP VIEW tv AS SELECT count(*) AS n FROM z;
 SELECT * FROM tv;

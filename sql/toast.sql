@@ -13,11 +13,15 @@ CREATE FUNCTION rnd(n int, seed int DEFAULT 0) RETURNS text LANGUAGE sql IMMUTAB
   SELECT left(string_agg(md5((g * 31 + seed)::text || 'x'), '' ORDER BY g), n) FROM generate_series(0, n / 32) g $$;
 -- around every border between inline, compressed and external
 INSERT INTO t SELECT l, repeat('a', l), rnd(l), CASE WHEN l < 8000 THEN rnd(l, 1) END, decode(repeat('00ff', l), 'hex')
-  FROM unnest(ARRAY[0, 1, 2, 31, 126, 127, 128, 500, 1995, 1996, 1997, 2000, 2030, 2040, 4000, 7000, 8000, 8191, 8192, 8193, 16383, 16384, 65535, 65536, 100000]) l;
+  FROM unnest(ARRAY[0, 1, 2, 31, 126, 127, 128, 500, 1995, 1996, 1997, 2000, 2030, 2040, 4000, 7000, 8000, 8191, 8192,
+    8193, 16383, 16384, 65535, 65536, 100000]) l;
 CREATE FUNCTION wrong() RETURNS TABLE (id int, what text) LANGUAGE sql AS $$
-  SELECT id, concat_ws(',', CASE WHEN x <> repeat('a', id) OR x IS NULL THEN 'x' END, CASE WHEN e <> rnd(id) OR e IS NULL THEN 'e' END,
-    CASE WHEN m <> rnd(id, 1) THEN 'm' END, CASE WHEN c <> decode(repeat('00ff', id), 'hex') OR c IS NULL THEN 'c' END) FROM toast_test.t
-  WHERE x <> repeat('a', id) OR e <> rnd(id) OR m <> rnd(id, 1) OR c <> decode(repeat('00ff', id), 'hex') OR x IS NULL OR e IS NULL OR c IS NULL ORDER BY 1 $$;
+  SELECT id, concat_ws(',', CASE WHEN x <> repeat('a', id) OR x IS NULL THEN 'x' END, CASE WHEN e <> rnd(id)
+    OR e IS NULL THEN 'e' END,
+    CASE WHEN m <> rnd(id, 1) THEN 'm' END, CASE WHEN c <> decode(repeat('00ff', id), 'hex') OR c IS NULL THEN 'c' END)
+      FROM toast_test.t
+  WHERE x <> repeat('a', id) OR e <> rnd(id) OR m <> rnd(id, 1) OR c <> decode(repeat('00ff', id), 'hex') OR x IS NULL
+    OR e IS NULL OR c IS NULL ORDER BY 1 $$;
 SELECT * FROM wrong();
 SELECT count(*), sum(length(x)), sum(length(e)), sum(length(m)), sum(length(c)) FROM t;
 -- every length in a range, byte by byte
@@ -26,12 +30,14 @@ INSERT INTO lens SELECT n, rnd(n) FROM generate_series(1, 4200, 7) n;
 SELECT count(*) FROM lens WHERE v <> rnd(n) OR length(v) <> n;
 
 -- slices
-SELECT id, substr(e, id / 2, 10) = substr(rnd(id), id / 2, 10) AS middle, substr(e, id - 3) = right(rnd(id), 4) AS tail, length(substr(e, id + 1)) AS beyond,
+SELECT id, substr(e, id / 2, 10) = substr(rnd(id), id / 2, 10) AS middle, substr(e, id - 3) = right(rnd(id), 4) AS tail,
+	length(substr(e, id + 1)) AS beyond,
    substr(x, 50, 3) AS x, encode(substr(c, id, 4), 'hex') AS c
   FROM t WHERE id >= 8191 ORDER BY id;
 SELECT left(e, 5), right(e, 5) FROM t WHERE id = 100000;
 SELECT length(e), octet_length(c), pg_column_size(e) FROM t WHERE id = 100000;
-SELECT count(*) FROM generate_series(1, 100000, 997) g, t WHERE t.id = 100000 AND substr(e, g, 5) <> substr(rnd(100000), g, 5);
+SELECT count(*) FROM generate_series(1, 100000, 997) g, t WHERE t.id = 100000 AND substr(e, g, 5) <> substr(rnd(100000),
+	g, 5);
 
 -- updates that keep, change, shrink, grow and remove a toasted column
 UPDATE t SET n = n + 1;
@@ -58,7 +64,8 @@ SELECT length(x), e = rnd(100000) FROM t WHERE id = 200000;
 UPDATE t SET id = 100000 WHERE id = 200000;
 -- many updates of a large value in one transaction, and back
 BEGIN;
-DO $$ BEGIN FOR i IN 1..50 LOOP UPDATE toast_test.t SET e = toast_test.rnd(30000, i), n = i WHERE id = 1; END LOOP; END $$;
+DO $$ BEGIN FOR i IN 1..50 LOOP UPDATE toast_test.t SET e = toast_test.rnd(30000, i), n = i WHERE id = 1; END LOOP;
+	END $$;
 SELECT e = rnd(30000, 50), n FROM t WHERE id = 1;
 SAVEPOINT a;
 UPDATE t SET e = rnd(40000, 77) WHERE id = 1;
@@ -80,7 +87,8 @@ BEGIN;
 DECLARE cur CURSOR FOR SELECT id, e FROM t WHERE id = 65536;
 DELETE FROM t WHERE id = 65536;
 CREATE TABLE fetched (id int, e text);
-DO $$ DECLARE r record; c refcursor := 'cur'; BEGIN FETCH c INTO r; INSERT INTO toast_test.fetched VALUES (r.id, r.e); END $$;
+DO $$ DECLARE r record; c refcursor := 'cur'; BEGIN FETCH c INTO r; INSERT INTO toast_test.fetched VALUES (r.id, r.e);
+	END $$;
 SELECT e = rnd(65536) FROM fetched;
 ROLLBACK;
 DO $$
@@ -106,7 +114,8 @@ SELECT a[2], length(a[20]) FROM arr WHERE id = 1;
 
 -- megabytes
 CREATE TABLE mb (id int PRIMARY KEY, v text, b bytea);
-INSERT INTO mb VALUES (1, rnd(1000000), NULL), (2, repeat('abcdefgh', 1000000), NULL), (3, NULL, decode(rnd(2000000), 'hex'));
+INSERT INTO mb VALUES (1, rnd(1000000), NULL), (2, repeat('abcdefgh', 1000000), NULL),
+	(3, NULL, decode(rnd(2000000), 'hex'));
 SELECT id, length(v), length(b), md5(v), md5(b) FROM mb ORDER BY id;
 SELECT substr(v, 999990, 20) = substr(rnd(1000000), 999990, 20) FROM mb WHERE id = 1;
 SELECT substr(v, 7999993, 100) FROM mb WHERE id = 2;
@@ -125,7 +134,8 @@ INSERT INTO t SELECT l, repeat('a', l), rnd(l), CASE WHEN l < 8000 THEN rnd(l, 1
   FROM generate_series(1, 40001, 2000) l;
 SELECT * FROM wrong();
 BEGIN;
-INSERT INTO t SELECT l, repeat('a', l), rnd(l), NULL, decode(repeat('00ff', l), 'hex') FROM generate_series(3, 60003, 2000) l;
+INSERT INTO t SELECT l, repeat('a', l), rnd(l), NULL, decode(repeat('00ff', l), 'hex')
+	FROM generate_series(3, 60003, 2000) l;
 DELETE FROM t WHERE id % 2 = 0;
 ROLLBACK;
 VACUUM (FREEZE) t;

@@ -17,13 +17,15 @@ CREATE INDEX t_p ON t USING gist (p);
 CREATE INDEX t_s ON t USING spgist (s);
 CREATE INDEX t_b ON t USING brin (b) WITH (pages_per_range = 1);
 CREATE FUNCTION fill(lo int, hi int) RETURNS void LANGUAGE sql AS $$
-  INSERT INTO vac.t SELECT g, g % 100, ARRAY[g % 10, g % 17 + 100], point(g % 50, g / 50), 's' || g % 200, g FROM generate_series(lo, hi) g $$;
+  INSERT INTO vac.t SELECT g, g % 100, ARRAY[g % 10, g % 17 + 100], point(g % 50, g / 50), 's' || g % 200,
+    g FROM generate_series(lo, hi) g $$;
 -- every index gives the same answers as a sequential scan
 CREATE FUNCTION check_indexes() RETURNS TABLE (way text, n bigint, ids bigint) LANGUAGE plpgsql AS $$
 DECLARE q text; w text;
 BEGIN
   FOR w, q IN VALUES ('btree', 'k BETWEEN 10 AND 19'), ('hash', 'k = 15'), ('gin', 'a @> ''{3}'''),
-      ('gist', 'p <@ box(point(5, 0), point(9, 1000))'), ('spgist', 's ^@ ''s11'''), ('brin', 'b BETWEEN 500 AND 800'), ('pkey', 'id > 1000')
+      ('gist', 'p <@ box(point(5, 0), point(9, 1000))'), ('spgist', 's ^@ ''s11'''), ('brin', 'b BETWEEN 500 AND 800'),
+      ('pkey', 'id > 1000')
   LOOP
     SET LOCAL enable_seqscan = off; SET LOCAL enable_indexscan = on; SET LOCAL enable_bitmapscan = on;
     way := w;

@@ -1,7 +1,7 @@
 SET default_table_access_method = zen;
 --
--- verify: zen_verify() and zen_verify_pool() find nothing wrong with tables and indexes of all kinds, whatever was done to
--- them; errors; who may call them.  That they do find what is wrong is shown by t/400_verify.pl.
+-- verify: zen_verify() and zen_verify_pool() find nothing wrong with tables and indexes of all kinds, whatever was done
+-- to them; errors; who may call them.  That they do find what is wrong is shown by t/600_verify.pl.
 --
 CREATE SCHEMA verify;
 SET search_path = verify, public;
@@ -37,7 +37,8 @@ INSERT INTO t SELECT g, g / 7.0, 's' || g % 1000, 'name' || g, g / 3.0, ARRAY[g,
 INSERT INTO t (id) SELECT g FROM generate_series(3001, 3100) g;
 INSERT INTO t (id, a) VALUES (3101, '{}');
 SELECT * FROM zen_verify('t');
-SELECT brin_summarize_new_values('t_brin') > 0, brin_summarize_new_values('t_brin_bloom') > 0, brin_summarize_new_values('t_brin_incl') > 0;
+SELECT brin_summarize_new_values('t_brin') > 0, brin_summarize_new_values('t_brin_bloom') > 0,
+	brin_summarize_new_values('t_brin_incl') > 0;
 -- of indexed columns and others; the same value again; some twice in a transaction
 UPDATE t SET f = f + 1 WHERE id % 5 = 0;
 UPDATE t SET big = big || 'x' WHERE id % 7 = 0;

@@ -35,7 +35,8 @@ CREATE UNLOGGED TABLE ul1 (id int PRIMARY KEY);
 CREATE UNLOGGED TABLE ul2 AS SELECT 1 AS x;
 SELECT 1 AS x INTO UNLOGGED ul3;
 SELECT relname, am(oid), relpersistence FROM pg_class
-  WHERE relkind = 'r' AND relname IN ('tmp1', 'tmp2', 'tmp3', 'tmp4', 'tmp5', 'tmp61', 'ul1', 'ul2', 'ul3') AND relpersistence <> 'p' ORDER BY relname;
+  WHERE relkind = 'r' AND relname IN ('tmp1', 'tmp2', 'tmp3', 'tmp4', 'tmp5', 'tmp61', 'ul1', 'ul2', 'ul3')
+    AND relpersistence <> 'p' ORDER BY relname;
 SHOW default_table_access_method;
 -- where search_path leads
 SELECT set_config('search_path', 'pg_temp, ' || current_setting('search_path'), false) <> '' AS set;
@@ -92,14 +93,17 @@ SET default_table_access_method = zen;
 -- indexes: the persistence of each, and of that of the TOAST table
 CREATE FUNCTION persistence(t regclass) RETURNS text LANGUAGE sql AS $$
   SELECT string_agg(format('%s %s', name, persistence), ', ' ORDER BY name COLLATE "C") FROM (
-    SELECT x.relname::text AS name, x.relpersistence AS persistence FROM pg_index JOIN pg_class x ON x.oid = indexrelid WHERE indrelid = t
+    SELECT x.relname::text AS name, x.relpersistence AS persistence FROM pg_index JOIN pg_class x ON x.oid = indexrelid
+    WHERE indrelid = t
     UNION ALL
-    SELECT 'toast', x.relpersistence FROM pg_class c JOIN pg_index ON indrelid = c.reltoastrelid JOIN pg_class x ON x.oid = indexrelid WHERE c.oid = t AND c.relname !~ '^(p|ex)') p $$;
+    SELECT 'toast', x.relpersistence FROM pg_class c JOIN pg_index ON indrelid = c.reltoastrelid
+      JOIN pg_class x ON x.oid = indexrelid WHERE c.oid = t AND c.relname !~ '^(p|ex)') p $$;
 -- a row found through every index of t
 CREATE FUNCTION found(i int) RETURNS int LANGUAGE plpgsql AS $$
 BEGIN
   SET LOCAL enable_seqscan = off;
-  RETURN (SELECT count(*) FROM zo.t WHERE id = i) + (SELECT count(*) FROM zo.t WHERE k = i) + (SELECT count(*) FROM zo.t WHERE v = 't' AND id = i);
+  RETURN (SELECT count(*) FROM zo.t WHERE id = i) + (SELECT count(*) FROM zo.t WHERE k = i) + (SELECT count(*) FROM zo.t
+    WHERE v = 't' AND id = i);
 END $$;
 SELECT persistence('t');
 CREATE INDEX t_k ON t (k);
@@ -202,7 +206,8 @@ ALTER TABLE t ADD COLUMN v text DEFAULT 't';
 CREATE INDEX t_v ON t (v);
 SELECT persistence('t'), found(3);
 -- no index of a zen table in this database is logged, none of a heap table unlogged
-SELECT count(*) FROM pg_index i JOIN pg_class x ON x.oid = indexrelid JOIN pg_class c ON c.oid = indrelid JOIN pg_am a ON a.oid = c.relam
+SELECT count(*) FROM pg_index i JOIN pg_class x ON x.oid = indexrelid JOIN pg_class c ON c.oid = indrelid
+	JOIN pg_am a ON a.oid = c.relam
   WHERE (amname = 'zen') <> (x.relpersistence = 'u') AND c.relpersistence = 'p';
 
 RESET search_path;

@@ -20,24 +20,28 @@ SELECT * FROM zen_stage() \gdesc
 SELECT * FROM zen_space() \gdesc
 SELECT pg_typeof(zen_relation_size(NULL)), pg_typeof(zen_total_relation_size(NULL));
 -- everything has a comment
-SELECT proname FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.classid = 'pg_proc'::regclass AND d.deptype = 'e'
+SELECT proname FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.classid = 'pg_proc'::regclass
+	AND d.deptype = 'e'
   JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'zen'
   WHERE obj_description(p.oid, 'pg_proc') IS NULL;
 SELECT obj_description(v, 'pg_class') IS NOT NULL FROM unnest('{zen_tables, zen_stat_tables}'::regclass[]) v;
 SELECT amname, amtype, obj_description(oid, 'pg_am') FROM pg_am WHERE amname = 'zen';
 
 -- values that can be true
-SELECT resource, size > 0 AS size, used BETWEEN 0 AND size AS used, used_percent BETWEEN 0 AND 100 AS percent, warning_percent, low
+SELECT resource, size > 0 AS size, used BETWEEN 0 AND size AS used, used_percent BETWEEN 0 AND 100 AS percent,
+	warning_percent, low
   FROM zen_space();
 SELECT key, value FROM zen_stat() s, jsonb_each_text(to_jsonb(s)) WHERE value IS NULL OR value::numeric < 0;
 SELECT dram_reserved > 0 AND dram_taken <= dram_reserved AND dram_in_use <= dram_taken AS dram,
    metcache_bytes <= dram_taken AS metcache, pages_total > 0 AND pages_free > 0 AS pages,
    pages_free + pages_owned + pages_shared = pages_total AS sum FROM zen_stat();
-SELECT path LIKE '/%' AS path, mode IN ('pmem', 'emulated', 'msync') AS mode, size > 0 AND size % 65536 = 0 AS size, format_version,
+SELECT path LIKE '/%' AS path, mode IN ('pmem', 'emulated', 'msync') AS mode, size > 0 AND size % 65536 = 0 AS size,
+	format_version,
    uuid ~ '^[0-9a-f]{32}$' AS uuid, generation > 0 AS generation, pages_free <= pages_total AS pages,
    pages_total < size / 65536 AS header, state, clean_at_start IS NOT NULL AS clean FROM zen_pool();
 SELECT p.system_identifier = c.system_identifier FROM zen_pool() p, pg_control_system() c;
-SELECT state, after_crash IS NOT NULL AS after_crash, phase, pages_total > 0 AS total, pages_done BETWEEN 0 AND pages_total AS done,
+SELECT state, after_crash IS NOT NULL AS after_crash, phase, pages_total > 0 AS total,
+	pages_done BETWEEN 0 AND pages_total AS done,
    rows >= 0 AND losers >= 0 AS rows, processes > 0 AS processes, damaged + repaired AS damage,
    scan_ms + map_ms <= total_ms + 0.001 AND index_ms >= 0 AS ms, tables_to_reindex >= 0 AS reindex FROM zen_recovery();
 SELECT r.pages_total = p.pages_total AND r.after_crash <> p.clean_at_start FROM zen_recovery() r, zen_pool() p;
@@ -87,15 +91,20 @@ INSERT INTO big SELECT g, repeat('v', 500), NULL FROM generate_series(1, 10000) 
 ALTER TABLE big ALTER w SET STORAGE EXTERNAL;
 INSERT INTO big VALUES (0, 'toasted', repeat('w', 100000));
 ANALYZE big;
-SELECT relation, rows_estimate, blocks BETWEEN 10001 / 64 + 1 AND 10001 / 64 + 10 AS blocks, map_bytes >= 10001 * 8 AS map, own_pages > 0 AS own,
+SELECT relation, rows_estimate, blocks BETWEEN 10001 / 64 + 1 AND 10001 / 64 + 10 AS blocks, map_bytes >= 10001 * 8
+	AS map, own_pages > 0 AS own,
    nvm_bytes >= own_pages::bigint * 65536 AS nvm, nvm_bytes = zen_relation_size(relation) AS same, reindex
   FROM zen_tables WHERE relation = 'big'::regclass;
-SELECT count(*) FROM zen_tables z JOIN pg_class c ON c.oid = z.relation WHERE c.oid = (SELECT reltoastrelid FROM pg_class WHERE oid = 'big'::regclass);
+SELECT count(*) FROM zen_tables z JOIN pg_class c ON c.oid = z.relation
+	WHERE c.oid = (SELECT reltoastrelid FROM pg_class WHERE oid = 'big'::regclass);
 SELECT relation FROM zen_tables WHERE relation IN ('t'::regclass, 'h'::regclass, 'big'::regclass) ORDER BY 1;
-SELECT count(*) = count(DISTINCT htable) AS entries, count(*) = count(DISTINCT (database, tablespace, relfilenode)) AS locators, bool_and(htable > 0) AS htable
+SELECT count(*) = count(DISTINCT htable) AS entries, count(*) = count(DISTINCT (database, tablespace, relfilenode))
+	AS locators, bool_and(htable > 0) AS htable
   FROM zen_htables();
-SELECT h.database = (SELECT oid FROM pg_database WHERE datname = current_database()) AS database, h.tablespace = d.dattablespace AS tablespace
-  FROM zen_htables() h, pg_database d WHERE h.relfilenode = pg_relation_filenode('big') AND d.datname = current_database();
+SELECT h.database = (SELECT oid FROM pg_database WHERE datname = current_database()) AS database,
+	h.tablespace = d.dattablespace AS tablespace
+  FROM zen_htables() h, pg_database d WHERE h.relfilenode = pg_relation_filenode('big')
+    AND d.datname = current_database();
 -- a new relfilenode is another table of the pool; a dropped one goes with the commit
 SELECT htable AS big_htable FROM zen_htables() WHERE relfilenode = pg_relation_filenode('big') \gset
 BEGIN;
@@ -106,7 +115,8 @@ SELECT relation, own_pages FROM zen_tables WHERE relation = 'big'::regclass;
 
 -- the use of the Met-Cache: rows just written are in it, and are read there
 CREATE TABLE used (id int PRIMARY KEY, v text) WITH (autovacuum_enabled = off);
-SELECT hits, misses, hit_ratio, scanned, admissions, evictions, entries, bytes FROM zen_stat_tables WHERE relation = 'used'::regclass;
+SELECT hits, misses, hit_ratio, scanned, admissions, evictions, entries, bytes FROM zen_stat_tables
+	WHERE relation = 'used'::regclass;
 INSERT INTO used SELECT g, repeat('v', 500) FROM generate_series(1, 100) g;
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;

@@ -7,6 +7,7 @@
 #   the superblock damaged (starts, and repairs it), both (does not start)
 # - a second server on the same pool; a pool size or path that cannot be
 # - pool full; shared DRAM full
+# - a table that only the pool knows, or only the catalog
 # - temporary and unlogged tables; CREATE DATABASE from a template with zen tables;
 #   zen tables on a standby, and its promotion
 
@@ -54,6 +55,8 @@ test_settings();
 test_pool_full();
 test_dram_full();
 test_dram_leaks();
+test_unknown_tables();
+stop();
 test_standby();
 done_testing();
 
@@ -145,7 +148,8 @@ sub test_table_kinds
 {
 	fails_with($dbh, 'CREATE TEMP TABLE t (a int) USING zen', '0A000', qr/temporary/i, 'temporary table');
 	fails_with($dbh, 'CREATE UNLOGGED TABLE t (a int) USING zen', '0A000', qr/unlogged/i, 'unlogged table');
-	fails_with($dbh, 'CREATE TEMP TABLE t USING zen AS SELECT 1 AS a', '0A000', qr/temporary/i, 'temporary table by query');
+	fails_with($dbh, 'CREATE TEMP TABLE t USING zen AS SELECT 1 AS a', '0A000', qr/temporary/i,
+		'temporary table by query');
 	fails_with($dbh, 'ALTER TABLE keep SET UNLOGGED', '0A000', qr/unlogged/i, 'SET UNLOGGED');
 	value($dbh, 'CREATE TEMP TABLE th (a int) USING heap');
 	fails_with($dbh, 'ALTER TABLE th SET ACCESS METHOD zen', '0A000', qr/temporary/i, 'temporary table made zen');
@@ -265,7 +269,8 @@ sub test_superblock
 			my $log = log_size($node);
 			$node->start;
 			$dbh = connect_db($node);
-			like(log_since($node, $log), qr/copy of the superblock .* is damaged/, "copy at $offset damaged: the log says so");
+			like(log_since($node, $log), qr/copy of the superblock .* is damaged/,
+				"copy at $offset damaged: the log says so");
 			all_there("copy at $offset damaged");
 			isnt(superblock_copy($offset), $bytes, "copy at $offset is mended");
 		}
@@ -375,7 +380,8 @@ sub fill
 	for my $round (1 .. 1000)
 	{
 		my $result = run_sql($dbh,
-			qq{INSERT INTO "full" SELECT g, repeat(md5(g::text), 30) FROM generate_series($first, $first + $rows - 1) g});
+			qq{INSERT INTO "full" SELECT g, repeat(md5(g::text), 30)
+			FROM generate_series($first, $first + $rows - 1) g});
 		return $result if $result->{state};
 		$first += $rows;
 	}
@@ -438,7 +444,8 @@ sub prepare_when_full
 	is(value($dbh, 'SELECT slots_written FROM zen_stat()'), $written, 'pool full at PREPARE: nothing was written');
 	is(value($dbh, 'SELECT count(*) FROM pg_prepared_xacts'), 0, 'pool full at PREPARE: nothing is prepared');
 	my $other = connect_db($node);
-	is(state_of($other, 'SELECT 1 FROM "full", keep FOR UPDATE NOWAIT LIMIT 1000'), '', 'pool full at PREPARE: no lock is left');
+	is(state_of($other, 'SELECT 1 FROM "full", keep FOR UPDATE NOWAIT LIMIT 1000'), '',
+		'pool full at PREPARE: no lock is left');
 	is(state_of($dbh, 'UPDATE keep SET v = v WHERE id = 1'), '', 'pool full at PREPARE: small changes go on');
 	return;
 }
@@ -488,19 +495,19 @@ sub test_dram_full
 	return;
 }
 
-# --- standby ----------------------------------------------------------------
-
 # What a statement holds when it runs out of DRAM comes back.
 sub test_dram_leaks
 {
 	stop();
-	$node->append_conf('postgresql.conf', "zen.dram_size = '16MB'\nzen.met_cache_size = '1MB'\nzen.spill_threshold = -1");
+	$node->append_conf('postgresql.conf',
+		"zen.dram_size = '16MB'\nzen.met_cache_size = '1MB'\nzen.spill_threshold = -1");
 	$node->start;
 	$dbh = connect_db($node);
 	# No row of one size: memory runs out at another place each time.
 	value($dbh, $_) for 'CREATE TABLE leak (id int PRIMARY KEY, k int, v text) USING zen',
 	  'ALTER TABLE leak ALTER v SET STORAGE PLAIN', 'CREATE INDEX ON leak (k)';
-	value($dbh, "INSERT INTO leak SELECT g, g, repeat('x', 20000 + g * 17) FROM generate_series($_ * 100, $_ * 100 + 99) g") for 0 .. 5;
+	value($dbh, "INSERT INTO leak SELECT g, g, repeat('x', 20000 + g * 17) "
+		  . "FROM generate_series($_ * 100, $_ * 100 + 99) g") for 0 .. 5;
 	my %failing = (
 		CLUSTER        => sub { 'CLUSTER leak USING leak_pkey' },
 		'VACUUM FULL'  => sub { 'VACUUM FULL leak' },
@@ -528,6 +535,60 @@ sub test_dram_leaks
 	return;
 }
 
+# --- catalog and pool -------------------------------------------------------
+
+# forget_htable -- make the entry of a table in the HTable directory free (src/nvm/layout.h).
+sub forget_htable
+{
+	my ($number) = @_;
+	open(my $fh, '+<:raw', pool_path($node)) or die "pool: $!";
+	for my $i (1 .. 32767)
+	{
+		my $at = 2 * 1024 * 1024 + 128 * $i;
+		seek $fh, $at, 0;
+		read $fh, my $entry, 48;
+		next unless (unpack 'L3', $entry)[2] == $number && (unpack 'Q6', $entry)[5];
+		seek $fh, $at + 40, 0;
+		print $fh pack 'Q', 0;
+		close $fh;
+		return;
+	}
+	die "no entry for $number";
+}
+
+# A table that only the pool knows, or only the catalog: both are said, nothing is guessed.
+sub test_unknown_tables
+{
+	run_all($dbh, map { ("CREATE TABLE $_ (id int) USING zen", "INSERT INTO $_ VALUES (1)") } 'only_pool',
+		'only_catalog', 'in_both');
+	my ($pool_number, $catalog_number) = map { value($dbh, "SELECT pg_relation_filenode('$_')") } 'only_pool',
+		'only_catalog';
+	run_all($dbh, 'SET allow_system_table_mods = on', q{DELETE FROM pg_class WHERE relname = 'only_pool'},
+		'RESET allow_system_table_mods');
+	$dbh->disconnect;
+	$node->stop;
+	forget_htable($catalog_number);
+	$node->start;
+	my $from = log_size($node);
+	$dbh = connect_db($node);
+	my $result = run_sql($dbh, 'SELECT * FROM only_catalog');
+	is($result->{state}, 'XX001', 'table that the pool does not know: SQLSTATE');
+	like($result->{message}, qr/pool does not know table "only_catalog".*HINT:.*same moment/s,
+		'table that the pool does not know: hint');
+	is(state_of($dbh, 'INSERT INTO only_catalog VALUES (2)'), 'XX001',
+		'table that the pool does not know: no row goes there');
+	is(value($dbh, 'SELECT id FROM in_both'), 1, 'table that the pool does not know: others are readable');
+	is(state_of($dbh, 'DROP TABLE only_catalog'), '', 'table that the pool does not know: it can be dropped');
+	$dbh = crash_restart($node);
+	my $said = qr/WARNING: .*catalog does not know.*relfilenode $pool_number /s;
+	wait_for('the report', sub { log_since($node, $from) =~ $said });
+	is(() = log_since($node, $from) =~ /catalog does not know/g, 1,
+		'table that the catalog does not know: one is reported, once');
+	return;
+}
+
+# --- standby ----------------------------------------------------------------
+
 sub test_standby
 {
 	my $primary = new_node('primary', pool_size => '64MB', init => { allows_streaming => 1 });
@@ -554,7 +615,8 @@ sub test_standby
 
 	# Its own pool does not follow a stream either.
 	$primary->set_standby_mode;
-	like(start_failing($primary), qr/cannot follow a server.*HINT:.*zen\.state/s, 'a pool with tables on a standby: refused');
+	like(start_failing($primary), qr/cannot follow a server.*HINT:.*zen\.state/s,
+		'a pool with tables on a standby: refused');
 	unlink $primary->data_dir . '/standby.signal';
 	$primary->start;
 	is(value(connect_db($primary), 'SELECT a FROM z'), 1, 'a pool with tables on a standby: it is as it was');
@@ -577,7 +639,8 @@ sub test_promotion
 	value($second, $_) for 'CREATE EXTENSION zen', 'CREATE TABLE e (a int, t text) USING zen';
 	$second->disconnect;
 	$primary->wait_for_catchup($standby);
-	fails_with($reader, 'SELECT pg_promote()', '55000', $in->('elsewhere'), 'promotion with zen tables in another database');
+	fails_with($reader, 'SELECT pg_promote()', '55000', $in->('elsewhere'),
+		'promotion with zen tables in another database');
 	value($handle, 'ALTER TABLE z SET ACCESS METHOD zen');
 	$primary->wait_for_catchup($standby);
 
@@ -588,7 +651,8 @@ sub test_promotion
 	is(value($reader, 'SELECT pg_promote()'), 1, 'promotion where the setting allows it');
 	fails_with($reader, 'SELECT * FROM z', 'XX001', qr/does not know table "z"/, 'promoted: a zen table');
 	wait_for('the warnings', sub { log_since($standby, $log) =~ /"elsewhere" has \d+ zen tables.*does not know/ });
-	like(log_since($standby, $log), qr/WARNING:[^\n]*"postgres" has 1 zen table, [^\n]*does not know/, 'promoted: the log names them');
+	like(log_since($standby, $log), qr/WARNING:[^\n]*"postgres" has 1 zen table, [^\n]*does not know/,
+		'promoted: the log names them');
 	value($reader, $_) for 'DROP TABLE z', 'CREATE TABLE z (a int PRIMARY KEY) USING zen', 'INSERT INTO z VALUES (3)';
 	$reader->disconnect;
 	$log = log_size($standby);

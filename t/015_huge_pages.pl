@@ -25,7 +25,8 @@ SKIP:
 {
 	my $free_mb = free_huge_mb();
 
-	skip "vm.nr_hugepages leaves $free_mb MB, wanted are " . (DRAM_MB + SERVER_MB), 6 if $free_mb < DRAM_MB + SERVER_MB;
+	skip "$free_mb MB of huge pages are free, wanted are " . (DRAM_MB + SERVER_MB), 6
+	  if $free_mb < DRAM_MB + SERVER_MB;
 	test_huge('try');
 	test_huge('on');
 	test_too_few($free_mb);
@@ -60,7 +61,8 @@ sub mappings
 
 	for my $mapping (split /^(?=[0-9a-f]+-[0-9a-f]+ )/m, slurp("/proc/$pid/smaps"))
 	{
-		my ($mode, $kb, $page_kb) = $mapping =~ /^\S+ (\S+).*^Size:\s+(\d+).*^KernelPageSize:\s+(\d+)/ms or die $mapping;
+		my ($mode, $kb, $page_kb) = $mapping =~ /^\S+ (\S+).*^Size:\s+(\d+).*^KernelPageSize:\s+(\d+)/ms
+			or die $mapping;
 
 		push @found, [ $kb / 1024, $page_kb ] if $mode eq 'rw-s' && $kb >= DRAM_MB * 1024;
 	}
@@ -119,7 +121,8 @@ sub test_too_few
 
 	set_huge_pages('on', $free_mb + 2 - $free_mb % 2);
 	is($node->start(fail_ok => 1), 0, 'on, too few: no start');
-	like(slurp($node->logfile), qr/could not reserve \d+ MB of shared memory for zen.*HINT:  Raise vm\.nr_hugepages/s, 'on, too few: the hint');
+	like(slurp($node->logfile), qr/could not reserve \d+ MB of shared memory for zen.*HINT:  Raise vm\.nr_hugepages/s,
+		'on, too few: the hint');
 	set_huge_pages('off', DRAM_MB);
 	return;
 }

@@ -18,7 +18,8 @@ use ZenTest;
 use constant ROWS => 200_000;
 
 skip_unless_zen();
-my $node = new_node('sizes', pool_size => '384MB', dram_size => '40MB', conf => "zen.met_cache_size = '24MB'\nzen.spill_threshold = '1MB'");
+my $node = new_node('sizes', pool_size => '384MB', dram_size => '40MB',
+	conf => "zen.met_cache_size = '24MB'\nzen.spill_threshold = '1MB'");
 $node->start;
 my $dbh = connect_db($node);
 value($dbh, 'CREATE EXTENSION zen');
@@ -113,7 +114,8 @@ sub test_sizes
 			for my $part (1 .. 50)
 			{
 				my $session = $part % 2 ? $dbh : $other;
-				my $state = state_of($session, "INSERT INTO size_$bytes SELECT g, repeat('x', $bytes) FROM generate_series(1, $n) g");
+				my $state = state_of($session,
+					"INSERT INTO size_$bytes SELECT g, repeat('x', $bytes) FROM generate_series(1, $n) g");
 				is($state, '', "round $round: rows of $bytes bytes, part $part") if $state || $part == 50;
 				last if $state;
 			}
@@ -127,10 +129,12 @@ sub test_sizes
 
 sub test_versions_that_stay
 {
-	value($dbh, $_) for 'CREATE TABLE big (id int PRIMARY KEY, v text) USING zen', 'SET zen.spill_threshold = -1', 'BEGIN';
+	value($dbh, $_) for 'CREATE TABLE big (id int PRIMARY KEY, v text) USING zen', 'SET zen.spill_threshold = -1',
+		'BEGIN';
 	my $result = run_sql($dbh, q{INSERT INTO big SELECT g, repeat('x', 1000) FROM generate_series(1, 100000) g});
 	is($result->{state}, '53200', 'rows that may not be spilled fill DRAM');
-	like($result->{message}, qr/DETAIL:.*row versions take (\d+) MB.*HINT:.*not ended.*zen\.spill_threshold/s, 'and are named as the cause');
+	like($result->{message}, qr/DETAIL:.*row versions take (\d+) MB.*HINT:.*not ended.*zen\.spill_threshold/s,
+		'and are named as the cause');
 	value($dbh, $_) for 'ROLLBACK', 'RESET zen.spill_threshold';
 	works('with spilling it is done', q{INSERT INTO big SELECT g, repeat('x', 1000) FROM generate_series(1, 100000) g});
 	is_sound($dbh, 'DRAM was full');

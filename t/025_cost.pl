@@ -204,12 +204,14 @@ sub test_sequence_syncs
 	wait_for('fsync', sub { value($dbh, 'SHOW fsync') eq 'on' });
 	value($dbh, "CREATE TABLE $_->[0] (id $_->[2], v text) USING $_->[1]") for
 	  [ 'ident', 'zen', 'int GENERATED ALWAYS AS IDENTITY PRIMARY KEY' ], [ 'ser', 'zen', 'serial PRIMARY KEY' ],
-	  [ 'small', 'zen', 'smallserial PRIMARY KEY' ], [ 'down', 'zen', 'int GENERATED ALWAYS AS IDENTITY (INCREMENT -3)' ],
+	  [ 'small', 'zen', 'smallserial PRIMARY KEY' ],
+		[ 'down', 'zen', 'int GENERATED ALWAYS AS IDENTITY (INCREMENT -3)' ],
 	  [ 'ident_h', 'heap', 'int GENERATED ALWAYS AS IDENTITY PRIMARY KEY' ];
 	my $mixed = counter('commits_mixed');
 	for my $table ('ident', 'ser', 'small', 'down')
 	{
-		cmp_ok(my $n = syncs_of($table, $inserts), '<=', $inserts / 256 + 1, "$table: syncs of the WAL for $inserts inserts");
+		cmp_ok(my $n = syncs_of($table, $inserts), '<=', $inserts / 256 + 1,
+			"$table: syncs of the WAL for $inserts inserts");
 		my ($rows, $span) = @{ run_sql($dbh, "SELECT count(*), max(id) - min(id) FROM $table")->{rows}[0] };
 		is($span, ($rows - 1) * ($table eq 'down' ? 3 : 1), "$table: no number is left out");
 	}

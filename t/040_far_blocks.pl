@@ -1,5 +1,5 @@
-# A table whose TIDs need more than one segment (1 GB) of a file as PostgreSQL counts: there are no rows in the file, but the
-# executor may advise the kernel to prefetch any block of a bitmap from it.
+# A table whose TIDs need more than one segment (1 GB) of a file as PostgreSQL counts: there are no rows in the file,
+# but the executor may advise the kernel to prefetch any block of a bitmap from it.
 #
 # Eight million rows would take long: one row is given a far TID in the pool of a stopped server.
 
@@ -10,6 +10,7 @@ use FindBin;
 use lib "$FindBin::RealBin/lib";
 
 use DBD::Pg ':async';
+use PoolFile 'crc32c';
 use PoolImage;
 use Test::More;
 use ZenTest;
@@ -32,7 +33,8 @@ $dbh->disconnect;
 $node->restart;
 $dbh = connect_db($node);
 value($dbh, q{INSERT INTO far SELECT g, 5, 'new row' FROM generate_series(1001, 1200) g});
-cmp_ok(value($dbh, q{SELECT max((ctid::text::point)[0]) FROM far}), '>=', 2 * SEGMENT, 'new rows are in another segment');
+cmp_ok(value($dbh, q{SELECT max((ctid::text::point)[0]) FROM far}), '>=', 2 * SEGMENT,
+	'new rows are in another segment');
 my $path = $node->data_dir . '/' . value($dbh, q{SELECT pg_relation_filepath('far')});
 ok(-e "$path.2", 'which exists');
 cmp_ok((stat "$path.$_")[12] * 512, '<', 1024 * 1024, "segment $_ takes no space") for 1, 2;
@@ -50,7 +52,8 @@ sub move_row
 	my ($slot) = grep { index($pool->get($_->{offset}, $_->{size}), $text) >= 0 } $pool->slots;
 	my $at = $slot->{offset};
 	my $word1 = ($slot->{word1} & ~0xffffffff0000) | ($block << 16);
-	my $crc = crc32c(pack('Q<Q<', $slot->{cts}, $word1) . $pool->get($at + 16, 4) . $pool->get($at + 24, $slot->{length} - 8));
+	my $crc = crc32c(pack('Q<Q<', $slot->{cts}, $word1) . $pool->get($at + 16, 4)
+		. $pool->get($at + 24, $slot->{length} - 8));
 	$pool->put($at + 8,  pack 'Q<', $word1);
 	$pool->put($at + 20, pack 'L<', $crc);
 	$pool->save;
@@ -58,18 +61,6 @@ sub move_row
 	$dbh = connect_db($node);
 	is(value($dbh, 'SELECT count(*) FROM far'), 200, 'all rows are there');
 	return;
-}
-
-sub crc32c
-{
-	my ($bytes) = @_;
-	my $crc = 0xffffffff;
-	for my $byte (unpack 'C*', $bytes)
-	{
-		$crc ^= $byte;
-		$crc = $crc & 1 ? ($crc >> 1) ^ 0x82f63b78 : $crc >> 1 for 1 .. 8;
-	}
-	return $crc ^ 0xffffffff;
 }
 
 # The subquery's bitmap scan of an ordinary query, and of one that is checked again since the row has changed.
@@ -80,7 +71,8 @@ sub test_prefetch
 	value($other, "SET enable_$_ = off") for qw(seqscan indexscan indexonlyscan);
 	my $count = value($dbh, 'SELECT count(*) FROM far WHERE v IS NOT NULL');
 	my $sql = 'UPDATE t SET v = (SELECT count(*) FROM far f WHERE f.k = t.k AND f.v IS NOT NULL) WHERE id = 1';
-	like(join(' ', map { $_->[0] } @{ run_sql($other, "EXPLAIN $sql")->{rows} }), qr/Bitmap Heap Scan on far/, "$name: the plan");
+	like(join(' ', map { $_->[0] } @{ run_sql($other, "EXPLAIN $sql")->{rows} }), qr/Bitmap Heap Scan on far/,
+		"$name: the plan");
 	value($dbh, $_) for 'BEGIN', 'UPDATE t SET v = -1 WHERE id = 1';
 	my $pid = value($other, 'SELECT pg_backend_pid()');
 	$other->do($sql, { pg_async => PG_ASYNC });

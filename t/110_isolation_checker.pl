@@ -1,4 +1,4 @@
-# The checker of 112_isolation_histories.pl, on histories made by hand: each anomaly
+# The checker of 105_isolation_histories.pl, on histories made by hand: each anomaly
 # is found under its name where it is forbidden, and nothing where it is allowed.
 #
 # A history is written as its steps, one after the other in time:

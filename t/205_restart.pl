@@ -19,7 +19,6 @@ use Digest::MD5;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 
-use DBD::Pg qw(:async);
 use PostgreSQL::Test::Utils ();
 use Test::More;
 use ZenTest;
@@ -58,21 +57,11 @@ done_testing();
 
 # --- tools ------------------------------------------------------------------
 
-sub reconnect { $dbh = connect_db($node); return; }
-
-sub clean_restart
+# restart -- after what the name says.
+sub restart
 {
-	$dbh->disconnect;
-	$node->restart;
-	reconnect();
-	return;
-}
-
-sub crash_restart
-{
-	crash($node);
-	start_again($node);
-	reconnect();
+	my ($how) = @_;
+	$dbh = $how =~ /^clean/ ? clean_restart($node, $dbh) : crash_restart($node);
 	return;
 }
 
@@ -147,7 +136,7 @@ sub test_clean_restart
 	$node->stop;
 	my @before = file_sums(@paths);
 	$node->start;
-	reconnect();
+	$dbh = connect_db($node);
 	value($dbh, 'UPDATE base SET k = -1 WHERE id = 1') if inject();
 	base_is_right('clean restart');
 	engine_says('clean restart', 1);
@@ -181,12 +170,12 @@ sub test_many_restarts
 	for my $i (1 .. 12)
 	{
 		note_change($i);
-		if   ($i % 3) { clean_restart(); }
+		if   ($i % 3) { $dbh = clean_restart($node, $dbh); }
 		else
 		{
 			$node->stop('immediate');
 			start_again($node);
-			reconnect();
+			$dbh = connect_db($node);
 		}
 		$wrong++ if contents($dbh, 'base') ne $expected;
 	}
@@ -206,7 +195,7 @@ sub test_crash_after_start
 		start_again($node);
 		crash($node) if $i % 2;
 		start_again($node) if $i % 2;
-		reconnect();
+		$dbh = connect_db($node);
 		$wrong++ if contents($dbh, 'base', 'indexscan', 'id > 0') ne $expected;
 	}
 	is($wrong, 0, 'crashes during and right after recovery');
@@ -215,7 +204,7 @@ sub test_crash_after_start
 	crash($node);
 	start_again($node);
 	$node->restart;
-	reconnect();
+	$dbh = connect_db($node);
 	base_is_right('clean restart after a crash');
 	engine_says('clean restart after a crash', 1);
 	return;
@@ -261,23 +250,10 @@ sub test_first_statements
 		[ 'SELECT count(*) FROM base WHERE id > 0',    $count ]);
 	my @handles = map { connect_db($node) } @first;
 	run_sql($_, 'SET enable_seqscan = off') for @handles;
-	my @sent = map {
-		my $sth = $handles[$_]->prepare($first[$_][0], { pg_direct => 1, pg_async => PG_ASYNC });
-		$sth->execute;
-		$sth
-	} 0 .. $#first;
-	for my $i (0 .. $#first)
-	{
-		my $handle = $handles[$i];
-		wait_for('a first statement', sub { $handle->pg_ready });
-		my $ok    = defined $handle->pg_result;
-		my $found = !$ok ? $handle->state
-		  : $sent[$i]{NUM_OF_FIELDS} ? $sent[$i]->fetchall_arrayref->[0][0]
-		  :                            $sent[$i]{pg_cmd_status};
-		is($found, $first[$i][1], "first statement after a crash: $first[$i][0]");
-	}
+	my @sent = map { start_statement($handles[$_], $first[$_][0]) } 0 .. $#first;
+	is(finish_query($sent[$_]), $first[$_][1], "first statement after a crash: $first[$_][0]") for 0 .. $#first;
 	$_->disconnect for @handles;
-	reconnect();
+	$dbh = connect_db($node);
 	base_is_right('after first statements');
 	return;
 }
@@ -349,11 +325,11 @@ sub test_ddl_cut_short
 		value($dbh, $_) for ('BEGIN', $sub ? 'SAVEPOINT s' : (), ddl(), $sub ? 'RELEASE s' : ());
 		value(connect_db($node), 'CHECKPOINT') if $sub;
 		is(value($dbh, 'SELECT count(*) FROM made'), 3000, 'the transaction has seen its work');
-		crash_restart();
+		$dbh = crash_restart($node);
 		ddl_is_undone("crash in a transaction, $sub savepoints", %sum);
 	}
 	value($dbh, $_) for ('BEGIN', 'SAVEPOINT s', ddl(), 'ROLLBACK TO s', 'COMMIT');
-	crash_restart();
+	$dbh = crash_restart($node);
 	ddl_is_undone('crash after a savepoint was rolled back', %sum);
 	return;
 }
@@ -361,9 +337,9 @@ sub test_ddl_cut_short
 sub test_ddl_before_crash
 {
 	value($dbh, $_) for ('BEGIN', ddl(), 'COMMIT');
-	crash_restart();
+	$dbh = crash_restart($node);
 	ddl_is_done('crash after commit');
-	clean_restart();
+	$dbh = clean_restart($node, $dbh);
 	ddl_is_done('and a clean restart');
 	return;
 }
@@ -393,20 +369,17 @@ sub test_prepared
 			"PREPARE TRANSACTION '$gid'");
 		$low += 10;
 	}
-	my @steps = (
-		[ 'clean restart', \&clean_restart ], [ 'crash', \&crash_restart ],
-		[ 'crash after crash', \&crash_restart ], [ 'clean restart after crash', \&clean_restart ]);
-	for my $step (@steps)
+	for my $when ('clean restart', 'crash', 'crash after crash', 'clean restart after crash')
 	{
-		my ($when, $do) = @$step;
-		$do->();
+		restart($when);
 		prepared_is_right($when, $start);
 	}
 	value($dbh, $_) for map { (/^c/ ? 'COMMIT' : 'ROLLBACK') . " PREPARED '$_'" }
 	  qw(r_mix c_zen r_zen c_mix);
-	crash_restart();
+	$dbh = crash_restart($node);
 
-	is( value($dbh, q{SELECT string_agg(id || '=' || v, ' ' ORDER BY id) FROM acc WHERE id < 12 OR id BETWEEN 30 AND 37 OR id > 100}),
+	is( value($dbh, q{SELECT string_agg(id || '=' || v, ' ' ORDER BY id) FROM acc WHERE id < 12 OR id BETWEEN 30 AND 37
+		OR id > 100}),
 		'1=1 2=1 3=1 4=1 5=1 7=0 8=0 9=0 10=0 11=1 30=0 31=0 32=0 33=0 34=0 35=0 36=0 37=0 101=1 111=1',
 		'prepared transactions: outcome after another crash');
 	is(value($dbh, 'SELECT count(*) FROM acc_h WHERE v = 1'), 5, 'prepared transactions: heap part');
@@ -426,22 +399,27 @@ sub prepared_is_right
 	my @unlocked;
 	for my $low (1, 11, 21, 31)
 	{
-		push @unlocked, "updated $low" if state_of($dbh, "SELECT 1 FROM acc WHERE id = $low FOR UPDATE NOWAIT") ne '55P03';
-		push @unlocked, "deleted $low" if state_of($dbh, "SELECT 1 FROM acc WHERE id = $low + 5 FOR SHARE NOWAIT") ne '55P03';
+		push @unlocked, "updated $low"
+		  if state_of($dbh, "SELECT 1 FROM acc WHERE id = $low FOR UPDATE NOWAIT") ne '55P03';
+		push @unlocked, "deleted $low"
+		  if state_of($dbh, "SELECT 1 FROM acc WHERE id = $low + 5 FOR SHARE NOWAIT") ne '55P03';
 		push @unlocked, "inserted $low" if state_of($dbh, "INSERT INTO acc VALUES (100 + $low, 9)") ne '55P03';
 		push @unlocked, "locked $low" if state_of($dbh, "UPDATE acc SET v = 9 WHERE id = $low + 6") ne '55P03';
 		push @unlocked, "key locked $low" if state_of($dbh, "DELETE FROM acc WHERE id = $low + 7") ne '55P03';
 		# FOR KEY SHARE lets others change what is not the key.
-		push @unlocked, "too strong $low" if state_of($dbh, "SELECT 1 FROM acc WHERE id = $low + 7 FOR NO KEY UPDATE NOWAIT") ne '';
-		push @unlocked, "not free $low" if state_of($dbh, "SELECT 1 FROM acc WHERE id = $low + 8 FOR UPDATE NOWAIT") ne '';
+		push @unlocked, "too strong $low"
+		  if state_of($dbh, "SELECT 1 FROM acc WHERE id = $low + 7 FOR NO KEY UPDATE NOWAIT") ne '';
+		push @unlocked, "not free $low"
+		  if state_of($dbh, "SELECT 1 FROM acc WHERE id = $low + 8 FOR UPDATE NOWAIT") ne '';
 	}
 	is_deeply(\@unlocked, [], "$when: their locks are as they were");
 	value($dbh, 'RESET lock_timeout');
 	return;
 }
 
-# Rows that one prepared transaction has locked, so that others cannot delete them, and another one has updated, in place or
-# under a new TID: the lock is there, whichever was prepared first, whichever has the lower region, and however the other one ends.
+# Rows that one prepared transaction has locked, so that others cannot delete them, and another one has updated, in
+# place or under a new TID: the lock is there, whichever was prepared first, whichever has the lower region, and however
+# the other one ends.
 sub test_prepared_together
 {
 	value($dbh, $_) for "CREATE TABLE pair (id int PRIMARY KEY, v int, w int) $using", 'CREATE INDEX ON pair (w)',
@@ -466,14 +444,15 @@ sub test_prepared_together
 		value($dbh, q{SET lock_timeout = '30ms'});
 		return join ' ', grep { state_of($dbh, "DELETE FROM pair WHERE id = $_") ne '55P03' } 1 .. 6;
 	};
-	for my $step ([ 'crash', \&crash_restart ], [ 'clean restart', \&clean_restart ])
+	for my $step ('crash', 'clean restart')
 	{
-		$step->[1]->();
-		is($free->(), '', "$step->[0]: rows locked and updated by prepared transactions");
+		restart($step);
+		is($free->(), '', "$step: rows locked and updated by prepared transactions");
 	}
 	value($dbh, $_) for map { (/^c/ ? 'COMMIT' : 'ROLLBACK') . " PREPARED '$_'" } sort keys %update;
 	is($free->(), '', 'the locks outlast the updates');
-	is(value($dbh, q{SELECT string_agg(id || '=' || v + w, ' ' ORDER BY id) FROM pair}), '1=1 2=0 3=1 4=0 5=1 6=0', 'which are done or undone');
+	is(value($dbh, q{SELECT string_agg(id || '=' || v + w, ' ' ORDER BY id) FROM pair}), '1=1 2=0 3=1 4=0 5=1 6=0',
+		'which are done or undone');
 	value($dbh, $_) for 'VACUUM pair', q{ROLLBACK PREPARED 'early'}, q{COMMIT PREPARED 'late'};
 	is($free->(), '1 2 3 4 5 6', 'and end with their transactions');
 	value($dbh, 'RESET lock_timeout');
@@ -487,30 +466,30 @@ sub test_prepared_ddl
 		make_ddl_tables();
 		my %sum = ddl_sums();
 		value($dbh, $_) for ('BEGIN', ddl(), q{PREPARE TRANSACTION 'ddl'});
-		crash_restart();
-		clean_restart();
+		$dbh = crash_restart($node);
+		$dbh = clean_restart($node, $dbh);
 		value($dbh, ($commit ? 'COMMIT' : 'ROLLBACK') . q{ PREPARED 'ddl'});
 		if   ($commit) { ddl_is_done('prepared DDL, committed'); }
 		else           { ddl_is_undone('prepared DDL, rolled back', %sum); }
-		crash_restart();
+		$dbh = crash_restart($node);
 		if   ($commit) { ddl_is_done('prepared DDL, committed, crash'); }
 		else           { ddl_is_undone('prepared DDL, rolled back, crash', %sum); }
 	}
 	return;
 }
 
-# An index that a prepared transaction has created is empty after a crash. Others read the table, and have its other indexes
-# rebuilt, before it is committed; a clean restart in between makes no difference.
+# An index that a prepared transaction has created is empty after a crash. Others read the table, and have its other
+# indexes rebuilt, before it is committed; a clean restart in between makes no difference.
 sub test_prepared_index
 {
-	for my $case ([ 'crash', \&crash_restart ], [ 'crash and clean restart', \&crash_restart, \&clean_restart ])
+	for my $when ('crash', 'crash and clean restart')
 	{
-		my ($when, @restarts) = @$case;
-		value($dbh, $_) for "CREATE TABLE pi (id int PRIMARY KEY, v int) $using", 'INSERT INTO pi SELECT g, g FROM generate_series(1, 1000) g',
+		value($dbh, $_) for "CREATE TABLE pi (id int PRIMARY KEY, v int) $using",
+			'INSERT INTO pi SELECT g, g FROM generate_series(1, 1000) g',
 		  'BEGIN', 'CREATE UNIQUE INDEX pi_v ON pi (v)', q{PREPARE TRANSACTION 'index'};
-		for my $restart (@restarts)
+		for my $step (split / and /, $when)
 		{
-			$restart->();
+			restart($step);
 			is(value($dbh, 'SELECT count(*) FROM pi WHERE id > 0'), 1000, "prepared index, $when: rows before");
 		}
 		value($dbh, q{COMMIT PREPARED 'index'});
@@ -522,14 +501,16 @@ sub test_prepared_index
 	return;
 }
 
-# An index that a prepared transaction has rebuilt is locked; nobody waits for it, and it is whole whichever way that ends.
+# An index that a prepared transaction has rebuilt is locked; nobody waits for it, and it is whole whichever way that
+# ends.
 sub test_prepared_reindex
 {
 	for my $end ('COMMIT', 'ROLLBACK')
 	{
-		value($dbh, $_) for "CREATE TABLE pr (id int PRIMARY KEY, v int) $using", 'INSERT INTO pr SELECT g, g FROM generate_series(1, 1000) g',
+		value($dbh, $_) for "CREATE TABLE pr (id int PRIMARY KEY, v int) $using",
+			'INSERT INTO pr SELECT g, g FROM generate_series(1, 1000) g',
 		  'CREATE INDEX pr_v ON pr (v)', 'BEGIN', 'REINDEX INDEX pr_v', q{PREPARE TRANSACTION 'reindex'};
-		crash_restart();
+		$dbh = crash_restart($node);
 		value($dbh, q{SET statement_timeout = '20s'});
 		is(state_of($dbh, "$end PREPARED 'reindex'"), '', "prepared REINDEX, $end: ends");
 		value($dbh, $_) for 'RESET statement_timeout', 'SET enable_seqscan = off', 'SET enable_bitmapscan = off';
@@ -542,9 +523,10 @@ sub test_prepared_reindex
 # Indexes are rebuilt before commands on them; a table that a prepared transaction has locked is left out.
 sub test_prepared_lock
 {
-	value($dbh, $_) for map { ("CREATE TABLE $_ (id int PRIMARY KEY) $using", "INSERT INTO $_ SELECT generate_series(1, 10)") } qw(locked other);
+	value($dbh, $_) for map { ("CREATE TABLE $_ (id int PRIMARY KEY) $using",
+		"INSERT INTO $_ SELECT generate_series(1, 10)") } qw(locked other);
 	value($dbh, $_) for 'BEGIN', 'TRUNCATE locked', q{PREPARE TRANSACTION 'lock'};
-	crash_restart();
+	$dbh = crash_restart($node);
 	value($dbh, q{SET lock_timeout = '2s'});
 	is(state_of($dbh, $_), '', "beside a table locked by a prepared transaction: $_")
 	  for 'VACUUM other', 'CREATE INDEX ON other (id)', 'ALTER TABLE other ADD v int', 'DROP TABLE other';
@@ -570,7 +552,7 @@ sub test_space
 		value($dbh, $_) for 'BEGIN', $make, $fill, 'ROLLBACK';
 
 		value($dbh, $_) for $make, 'BEGIN', $fill;
-		crash_restart();
+		$dbh = crash_restart($node);
 		is(value($dbh, 'SELECT count(*) FROM big'), 0, "round $round: rows of a lost transaction");
 		value($dbh, $_) for $fill, 'TRUNCATE big', 'DROP TABLE big';
 
@@ -579,9 +561,9 @@ sub test_space
 		value($other, 'CREATE EXTENSION zen') if is_zen();
 		value($other, $_) for $make, $fill;
 		$other->disconnect;
-		crash_restart() if $round % 2;
+		$dbh = crash_restart($node) if $round % 2;
 		value($dbh, 'DROP DATABASE other');
-		crash_restart() if $round == 2;
+		$dbh = crash_restart($node) if $round == 2;
 	}
 	base_is_right('after many drops');
 	return;

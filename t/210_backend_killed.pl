@@ -3,6 +3,7 @@
 #
 # - SIGKILL and SIGSEGV to a random process, clients' backends and zen's worker among them;
 #   now and then another one while recovery runs
+# - SIGKILL to a backend, after which indexes and tables agree
 # - immediate stop
 # - memory that runs out at random (malloc fails): an error of a statement, or PostgreSQL's
 #   own PANIC, but nothing that was acknowledged is lost
@@ -20,6 +21,7 @@ use lib "$FindBin::RealBin/lib";
 
 use CrashRound;
 use File::Copy 'copy';
+use IPC::Run ();
 use PostgreSQL::Test::Utils ();
 use Test::More;
 use Time::HiRes qw(sleep time);
@@ -31,7 +33,8 @@ my $rounds  = $ENV{ROUNDS} || 6;
 my $seed    = choose_seed();
 my $shim    = build_shim();
 my $control = "$PostgreSQL::Test::Utils::tmp_check/shim.control";
-# A clock that leaps forward makes every timer of a waiting statement expire: none is set but those that the load retries.
+# A clock that leaps forward makes every timer of a waiting statement expire: none is set but those that the load
+# retries.
 my $node    = new_node('killed', pool_size => '256MB', conf => "restart_after_crash = on\nstatement_timeout = 0");
 my $load    = CrashRound->new(node => $node, clients => $ENV{CLIENTS} || 8, seed => $seed, retry => ['53200']);
 my $dbh;
@@ -62,6 +65,7 @@ for my $round (1 .. $rounds)
 	last if @wrong;
 }
 $load->print_counts;
+test_indexes();
 test_sigbus();
 done_testing();
 
@@ -74,7 +78,8 @@ sub build_shim
 	mkdir $dir;
 	my $library = "$dir/shim.so";
 	my $cc = $ENV{CC} || 'cc';
-	return $library if system("$cc -shared -fPIC -O1 -o '$library' '$FindBin::RealBin/lib/shim.c' -ldl >'$dir/shim.log' 2>&1") == 0;
+	my $command = "$cc -shared -fPIC -O1 -o '$library' '$FindBin::RealBin/lib/shim.c' -ldl";
+	return $library if system("$command >'$dir/shim.log' 2>&1") == 0;
 	diag('no C compiler: neither memory that runs out nor clocks set back are tested');
 	return;
 }
@@ -155,7 +160,8 @@ sub out_of_memory
 	my $watch = connect_db($node);
 	for (1 .. 20)
 	{
-		my $result = run_sql($watch, q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()});
+		my $result = run_sql($watch, q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'
+			AND pid <> pg_backend_pid()});
 		last if $result->{state};
 		set_shim(rate => 40, offset => 0, pids => [ map { $_->[0] } @{ $result->{rows} } ]);
 		sleep 0.1;
@@ -201,11 +207,52 @@ sub reconnect
 		'the backends of the clients to end',
 		sub {
 			# the server may still be on its way down
-			my $result = run_sql($handle, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'});
+			my $result = run_sql($handle, q{SELECT count(*) FROM pg_stat_activity
+				WHERE backend_type = 'client backend'});
 			if ($result->{state}) { $handle = eval { connect_db($node) } || $handle; return 0; }
 			return $result->{rows}[0][0] == 1;
 		});
 	return $handle;
+}
+
+# --- indexes ----------------------------------------------------------------
+
+# The server starts anew in the same postmaster: what was in shared memory before
+# must not be taken for what is there now.
+sub test_indexes
+{
+	$dbh = reconnect();
+	make_rows($dbh, 'acc', 20000);
+	my $script = PostgreSQL::Test::Utils::tempdir() . '/move.sql';
+	PostgreSQL::Test::Utils::append_to_file($script,
+		"\\set a random(1, 19999)\n"
+		  . "UPDATE acc SET n = n + 1, k = k + 1, v = v + CASE id WHEN :a THEN 1 ELSE -1 END "
+			  . "WHERE id IN (:a, :a + 1);\n");
+	for my $i (1 .. 3)
+	{
+		my $before = value($dbh, 'SELECT sum(n) FROM acc');
+		my ($in, $out) = ('', '');
+		my $bench = IPC::Run::start(
+			[ 'pgbench', '-n', '-c', 4, '-T', 60, '-f', $script, '-h', $node->host, '-p', $node->port, 'postgres' ],
+			'<', \$in, '>&', \$out);
+		my $seen = 0;
+		wait_for('pgbench at work', sub { ($seen = value($dbh, 'SELECT sum(n) FROM acc')) > $before + 500 });
+		kill 'KILL', value($dbh, q{SELECT min(pid) FROM pg_stat_activity WHERE query LIKE 'UPDATE acc%'
+			AND pid <> pg_backend_pid()});
+		wait_for('the server to notice', sub { run_sql($dbh, 'SELECT 1')->{lost} });
+		$bench->finish;
+		$dbh = reconnect();
+		value($dbh, 'UPDATE acc SET v = v + 1 WHERE id = 5') if inject();
+		my $sum = contents($dbh, 'acc');
+		is(contents($dbh, 'acc', 'indexscan', 'id > 0'), $sum, "lost backend $i: primary key");
+		is(contents($dbh, 'acc', 'bitmapscan', 'k >= 0'), $sum, "lost backend $i: second index");
+		is(value($dbh, q{SELECT count(*) || ' ' || sum(v) || ' ' || sum(n) % 2 FROM acc}), '20000 0 0',
+			"lost backend $i: whole transactions");
+		cmp_ok(value($dbh, 'SELECT sum(n) FROM acc'), '>=', $seen, "lost backend $i: nothing seen is lost");
+	}
+	value($dbh, 'DROP TABLE acc');
+	$dbh->disconnect;
+	return;
 }
 
 # --- SIGBUS -----------------------------------------------------------------
@@ -227,12 +274,14 @@ sub test_sigbus
 	my $postmaster = ZenTest::postmaster_pid($node);
 	# its directories remain, its data do not
 	truncate $pool, 8 * 1024 * 1024 or die "cannot truncate $pool: $!";
-	$dbh->do(q{INSERT INTO item SELECT -g, 0, 0, 0, 'x' || g, 0, '{}', 0, repeat('x', 1000) FROM generate_series(1, 1000) g}) for 1 .. 3;
+	$dbh->do(q{INSERT INTO item SELECT -g, 0, 0, 0, 'x' || g, 0, '{}', 0, repeat('x', 1000)
+		FROM generate_series(1, 1000) g}) for 1 .. 3;
 	wait_for('the server to end', sub { ZenTest::is_gone($postmaster) });
 	$node->_update_pid(0);
 	my $said = log_since($node, $offset);
 	like($said, qr/terminated by signal 7/, 'pool cut short: SIGBUS');
-	like($said, qr/FATAL:  XX001: zen pool file "\Q$pool\E" has the wrong size/, 'pool cut short: the postmaster ends and says why');
+	like($said, qr/FATAL:  XX001: zen pool file "\Q$pool\E" has the wrong size/,
+		'pool cut short: the postmaster ends and says why');
 	my @crashes = $said =~ /terminated by signal/g;
 	cmp_ok(scalar @crashes, '<', 4, 'pool cut short: no crash loop');
 

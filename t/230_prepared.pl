@@ -1,9 +1,11 @@
-# Prepared transactions that a restart brings back (202_restart.pl has the plain cases):
+# Prepared transactions that a restart brings back (205_restart.pl has the plain cases):
 #
 # - a damaged row under one, or locked by one, a damaged row of its own, a damaged list of its locks: the rest of the
 #   pool is there, and what is damaged is an error until it is gone;
 # - one that would not fit into DRAM;
 # - its updates exclude what they excluded before: foreign keys wait for changes of the key only;
+# - rows that it has moved are found by others, and its locks on rows that move stay;
+# - its rows that look old, from COPY FREEZE, are not evicted;
 # - one whose end zen has not been told of, since a logical replication worker has ended it: whoever meets its rows
 #   sees to it.
 
@@ -34,6 +36,9 @@ for my $saved (0, 1)
 test_damaged_locks($_) for 0, 1;
 test_larger_than_dram();
 test_keys($_) for '-1', '0';
+test_moves();
+test_moved_row_locks();
+test_frozen_not_evicted();
 test_ended_by_a_worker();
 is_sound($dbh, 'at the end');
 
@@ -47,22 +52,6 @@ sub prepare
 {
 	my ($gid, @statements) = @_;
 	value($dbh, $_) for 'BEGIN', @statements, "PREPARE TRANSACTION '$gid'";
-	return;
-}
-
-sub restart
-{
-	$dbh->disconnect;
-	$node->restart;
-	$dbh = connect_db($node);
-	return;
-}
-
-sub crash_and_start
-{
-	crash($node);
-	start_again($node);
-	$dbh = connect_db($node);
 	return;
 }
 
@@ -95,8 +84,8 @@ sub spoil
 
 # --- damage -----------------------------------------------------------------
 
-# Row 1 is damaged under an update, row 2 under a delete, row 3 under a lock, row 4 under an update that moves it; the new row 5, the
-# new versions of rows 6 and 7 (moved), and nothing else, are damaged themselves.
+# Row 1 is damaged under an update, row 2 under a delete, row 3 under a lock, row 4 under an update that moves it; the
+# new row 5, the new versions of rows 6 and 7 (moved), and nothing else, are damaged themselves.
 sub test_damage
 {
 	my ($clean, $saved, $end) = @_;
@@ -119,7 +108,8 @@ sub test_damage
 		q{UPDATE d SET v = 'moved and new number 7.', k = 1 WHERE id = 7},
 		q{UPDATE d SET v = 'plain and new number 8.' WHERE id = 8},
 		'UPDATE sound SET v = 0 WHERE id = 1');
-	is(spoil($clean, $saved, map { " $_." } 'old number 1', 'old number 2', 'old number 3', 'old number 4', 'new number 5', 'new number 6', 'new number 7'),
+	is(spoil($clean, $saved, map { " $_." } 'old number 1', 'old number 2', 'old number 3', 'old number 4',
+		'new number 5', 'new number 6', 'new number 7'),
 		7, "$name: seven damaged");
 	# an index cannot be built from them
 	value($dbh, 'SET enable_indexscan = off');
@@ -128,18 +118,22 @@ sub test_damage
 	is(rows_of_d(), '6o 7o 8o 9o 10o | 1 2 3 4', "$name: rows while it is prepared");
 	is(state_of($dbh, q{SELECT 1 FROM sound WHERE id = 1 FOR UPDATE NOWAIT}), '55P03', "$name: it has its locks");
 	is(state_of($dbh, "$end PREPARED 'p'"), '', "$name: it ends");
-	is(rows_of_d(), $end eq 'COMMIT' ? '1n 4n 8n 9o 10o | 3 5 11 12' : '6o 7o 8o 9o 10o | 1 2 3 4', "$name: rows after it");
+	is(rows_of_d(), $end eq 'COMMIT' ? '1n 4n 8n 9o 10o | 3 5 11 12' : '6o 7o 8o 9o 10o | 1 2 3 4',
+		"$name: rows after it");
 	value($dbh, 'SET enable_seqscan = off');
 	value($dbh, 'SET enable_indexscan = on');
-	is(run_sql($dbh, 'SELECT count(v) FROM d WHERE id = 6')->{state} || 'found', $end eq 'COMMIT' ? 'XX001' : 'found', "$name: an index knows the row");
-	is(run_sql($dbh, 'SELECT v FROM d WHERE id = 6')->{rows}[0][0] // '', $end eq 'COMMIT' ? '' : 'plain and old number 6.', "$name: as it should be");
+	is(run_sql($dbh, 'SELECT count(v) FROM d WHERE id = 6')->{state} || 'found', $end eq 'COMMIT' ? 'XX001' : 'found',
+		"$name: an index knows the row");
+	is(run_sql($dbh, 'SELECT v FROM d WHERE id = 6')->{rows}[0][0] // '', $end eq 'COMMIT' ? ''
+		: 'plain and old number 6.', "$name: as it should be");
 	value($dbh, 'RESET enable_seqscan');
 	value($dbh, 'SET enable_indexscan = off');
 	is(value($dbh, 'SELECT sum(v) FROM sound'), $end eq 'COMMIT' ? 5049 : 5050, "$name: another table after it");
-	crash_and_start();
+	$dbh = crash_restart($node);
 	value($dbh, 'SET enable_indexscan = off');
 	value($dbh, 'SET enable_bitmapscan = off');
-	is(rows_of_d(), $end eq 'COMMIT' ? '1n 4n 8n 9o 10o | 3 5 11 12' : '6o 7o 8o 9o 10o | 1 2 3 4', "$name: and after a crash");
+	is(rows_of_d(), $end eq 'COMMIT' ? '1n 4n 8n 9o 10o | 3 5 11 12' : '6o 7o 8o 9o 10o | 1 2 3 4',
+		"$name: and after a crash");
 	value($dbh, 'DROP TABLE d, sound');
 	value($dbh, $_) for 'RESET enable_indexscan', 'RESET enable_bitmapscan';
 	return;
@@ -178,7 +172,8 @@ sub test_damaged_locks
 	start_again($node);
 	$dbh = connect_db($node);
 	is(value($dbh, 'SELECT count(*) FROM l'), 100, "damaged list of locks, $name: the table is there");
-	like(log_since($node, $offset), qr/WARNING:  XX001: .*locks of prepared transaction/, "damaged list of locks, $name: reported");
+	like(log_since($node, $offset), qr/WARNING:  XX001: .*locks of prepared transaction/,
+		"damaged list of locks, $name: reported");
 	value($dbh, q{SET lock_timeout = '30ms'});
 	my $locked = grep { state_of($dbh, "UPDATE l SET v = 1 WHERE id = $_") eq '55P03' } 1 .. 50;
 	cmp_ok($locked, '>=', 49, "damaged list of locks, $name: the other locks hold");
@@ -196,17 +191,20 @@ sub test_larger_than_dram
 	my $before = contents($dbh, 'large');
 	prepare('large', 'UPDATE large SET v = 1', 'INSERT INTO large SELECT g, 0 FROM generate_series(200001, 600000) g',
 		'DELETE FROM large WHERE id % 1000 = 0');
-	for my $step ([ 'crash', \&crash_and_start ], [ 'clean restart', \&restart ])
+	for my $step ([ 'crash', sub { $dbh = crash_restart($node) } ],
+		[ 'clean restart', sub { $dbh = clean_restart($node, $dbh) } ])
 	{
 		$step->[1]->();
-		is(run_sql($dbh, 'SELECT count(*) FROM large')->{message} || contents($dbh, 'large'), $before, "larger than DRAM, $step->[0]: not seen");
+		is(run_sql($dbh, 'SELECT count(*) FROM large')->{message} || contents($dbh, 'large'), $before,
+			"larger than DRAM, $step->[0]: not seen");
 	}
 	value($dbh, q{SET lock_timeout = '30ms'});
 	is(state_of($dbh, 'UPDATE large SET v = 2 WHERE id = 77'), '55P03', 'larger than DRAM: its rows are locked');
 	value($dbh, $_) for 'RESET lock_timeout', q{COMMIT PREPARED 'large'};
 	is(value($dbh, 'SELECT count(*) || $$ $$ || sum(v) FROM large'), '599400 199800', 'larger than DRAM: committed');
-	crash_and_start();
-	is(value($dbh, 'SELECT count(*) || $$ $$ || sum(v) FROM large'), '599400 199800', 'larger than DRAM: and after a crash');
+	$dbh = crash_restart($node);
+	is(value($dbh, 'SELECT count(*) || $$ $$ || sum(v) FROM large'), '599400 199800',
+		'larger than DRAM: and after a crash');
 	is_sound($dbh, 'larger than DRAM');
 	value($dbh, 'DROP TABLE large');
 	return;
@@ -214,13 +212,16 @@ sub test_larger_than_dram
 
 # --- locks ------------------------------------------------------------------
 
-# Updates of a row in place, of a column that has an index, of the key, and its deletion; whose children can be inserted?
+# Updates of a row in place, of a column that has an index, of the key, and its deletion; whose children can be
+# inserted?
 sub test_keys
 {
 	my ($threshold) = @_;
 	my $name = $threshold eq '0' ? 'spilled' : 'not spilled';
-	value($dbh, $_) for 'CREATE TABLE parent (id int PRIMARY KEY, v int, w int) USING zen', 'CREATE INDEX ON parent (w)',
-	  'CREATE TABLE child (id int REFERENCES parent) USING zen', 'INSERT INTO parent SELECT g, 0, 0 FROM generate_series(1, 6) g',
+	value($dbh, $_) for 'CREATE TABLE parent (id int PRIMARY KEY, v int, w int) USING zen',
+		'CREATE INDEX ON parent (w)',
+	  'CREATE TABLE child (id int REFERENCES parent) USING zen',
+		'INSERT INTO parent SELECT g, 0, 0 FROM generate_series(1, 6) g',
 	  "SET zen.spill_threshold = $threshold";
 	prepare('keys',
 		'UPDATE parent SET v = 1 WHERE id = 1',
@@ -238,7 +239,8 @@ sub test_keys
 		return "@free";
 	};
 	is($free->(), '1 2 6', "keys, $name: before");
-	for my $step ([ 'crash', \&crash_and_start ], [ 'clean restart', \&restart ])
+	for my $step ([ 'crash', sub { $dbh = crash_restart($node) } ],
+		[ 'clean restart', sub { $dbh = clean_restart($node, $dbh) } ])
 	{
 		$step->[1]->();
 		is($free->(), '1 2 6', "keys, $name, $step->[0]: foreign keys wait for no other change");
@@ -247,15 +249,128 @@ sub test_keys
 	return;
 }
 
+# --- rows that move or look old -------------------------------------------------
+
+# A prepared transaction that had moved a row to another TID, or to another partition, came
+# back from a crash as one that had deleted it: who had waited for it found no row.
+sub test_moves
+{
+	# [ what, statements to prepare, tag after commit, n and k after commit ]
+	my @cases = (
+		[ 'moved',   ['UPDATE %s SET k = k + 100 WHERE id = 1'], 'UPDATE 1', '1 101' ],
+		[ 'moved twice', [ ('UPDATE %s SET k = k + 100 WHERE id = 1') x 2 ], 'UPDATE 1', '1 201' ],
+		[ 'changed, moved, changed, moved',
+			[ map { "UPDATE %s SET $_ WHERE id = 1" } 'v = 1', 'k = k + 100', 'v = 2', 'k = k + 100', 'v = 3' ],
+			'UPDATE 1', '1 201' ],
+		[ 'moved and deleted', [ 'UPDATE %s SET k = k + 100 WHERE id = 1', 'DELETE FROM %s WHERE id = 1' ], 'UPDATE 0',
+			undef ],
+		[ 'moved back to a savepoint',
+			[ 'UPDATE %s SET k = k + 100 WHERE id = 1', 'SAVEPOINT a', 'UPDATE %s SET k = k + 100 WHERE id = 1',
+			'ROLLBACK TO a' ], 'UPDATE 1', '1 101' ],
+		[ 'to another partition', ['UPDATE %s SET p = 1 WHERE id = 1'], '40001', '0 1' ]);
+	for my $end ('COMMIT', 'ROLLBACK')
+	{
+		for my $i (0 .. $#cases)
+		{
+			run_all($dbh, "CREATE TABLE mv$i (id int, k int, n int, v int, p int) PARTITION BY LIST (p)",
+				(map { "CREATE TABLE mv${i}_$_ PARTITION OF mv$i FOR VALUES IN ($_) USING zen" } 0, 1),
+				"CREATE INDEX ON mv$i (k)", "INSERT INTO mv$i VALUES (1, 1, 0, 0, 0)",
+				'BEGIN', (map { sprintf $_, "mv$i" } @{ $cases[$i][1] }), "PREPARE TRANSACTION 'mv$i'");
+		}
+		$dbh = crash_restart($node);
+		my @handles = map { connect_db($node) } @cases;
+		my @started = map { start_statement($handles[$_], "UPDATE mv$_ SET n = n + 1 WHERE id = 1") } 0 .. $#cases;
+		for my $i (0 .. $#cases)
+		{
+			my ($what, undef, $tag, $row) = @{ $cases[$i] };
+			($tag, $row) = ('UPDATE 1', '1 1') if $end eq 'ROLLBACK';
+			wait_for('the lock', sub { lock_wait_pid($dbh, $handles[$i]{pg_pid}) });
+			run_all($dbh, "$end PREPARED 'mv$i'");
+			is(finish_statement($started[$i]), $tag, "prepared and $what, crash, $end: the waiter");
+			is(value($dbh, "SELECT n || ' ' || k FROM mv$i"), $row, "prepared and $what, crash, $end: the row");
+			run_all($dbh, "DROP TABLE mv$i");
+		}
+	}
+}
+
+# Such locks were kept under the TID that the row had when it was locked: a row that
+# moved was free after a crash, and its children became orphans.  So was one that an older
+# transaction had moved and whose old TID was collected before the PREPARE.
+sub test_moved_row_locks
+{
+	make_rows($dbh, 'parent', 10);
+	run_all($dbh, 'CREATE TABLE child (pid int REFERENCES parent) USING zen');
+	my $other = connect_db($node);
+	run_all($other, 'BEGIN', 'SELECT pg_current_xact_id()');
+	run_all($dbh, 'BEGIN', 'INSERT INTO child VALUES (1), (2), (4)');
+	run_all($other, 'UPDATE parent SET k = k + 100 WHERE id = 4', 'COMMIT');
+	wait_for('the collection of what the update has left',
+		sub { value($other, 'SELECT garbage_pending FROM zen_stat()') == 0 });
+	my $tid = value($other, 'SELECT ctid FROM parent WHERE id = 1');
+	run_all($other, 'UPDATE parent SET k = k + 100 WHERE id = 1');
+	isnt(value($other, 'SELECT ctid FROM parent WHERE id = 1'), $tid, 'row locks: the row has moved');
+	run_all($dbh, q{PREPARE TRANSACTION 'lock'});
+	for my $when ('before the crash', 'after the crash', 'after two')
+	{
+		run_all($dbh, q{SET lock_timeout = '200ms'});
+		for my $id (1, 2, 4)
+		{
+			is(state_of($dbh, "DELETE FROM parent WHERE id = $id"), '55P03', "row locks, $when: delete of $id waits");
+			is(state_of($dbh, "UPDATE parent SET k = k + 100 WHERE id = $id"), '55P03',
+				"row locks, $when: $id does not move");
+			is(state_of($dbh, "UPDATE parent SET v = v + 1 WHERE id = $id"), '',
+				"row locks, $when: update of $id in place");
+		}
+		is(state_of($dbh, 'UPDATE parent SET k = k + 100 WHERE id = 3'), '', "row locks, $when: others are free");
+		$dbh = crash_restart($node) unless $when eq 'after two';
+	}
+	run_all($dbh, 'RESET lock_timeout', q{COMMIT PREPARED 'lock'});
+	is(state_of($dbh, "DELETE FROM parent WHERE id = $_"), '23503', "row locks: $_ has a child") for 1, 2, 4;
+	is(state_of($dbh, 'UPDATE parent SET k = k + 100 WHERE id < 3'), '', 'row locks: rows may move again');
+	is(value($dbh, 'SELECT count(*) FROM child LEFT JOIN parent ON pid = id WHERE id IS NULL'), 0,
+		'row locks: no orphan');
+	is(value($dbh, 'SELECT string_agg(id || $$:$$ || v, $$ $$ ORDER BY id) FROM parent WHERE id < 5'),
+		'1:3 2:3 3:0 4:3', 'row locks: updates');
+}
+
+# Rows of COPY FREEZE look old while their transaction is prepared.  What was queued for rows of a dropped table, whose
+# number the new one has, let them be evicted, and ROLLBACK PREPARED freed them once more.
+sub test_frozen_not_evicted
+{
+	set_conf($node, "zen.met_cache_size = 1MB");
+	$dbh = clean_restart($node, $dbh);
+	my ($start, $from) = (value($dbh, 'SELECT pg_postmaster_start_time()'), log_size($node));
+	my $insert = 'DO $$ BEGIN FOR i IN 1..%d LOOP INSERT INTO many VALUES (i); COMMIT; END LOOP; END $$';
+	run_all($dbh, 'CREATE TABLE many (a int) USING zen', 'CREATE TABLE dropped (a int, t text) USING zen',
+		"INSERT INTO dropped SELECT g, 'x' FROM generate_series(1, 3000) g", sprintf($insert, 300));
+	my $number = "SELECT htable FROM zen_htables() WHERE relfilenode = pg_relation_filenode('%s')";
+	my $htable = value($dbh, sprintf($number, 'dropped'));
+	run_all($dbh, 'DROP TABLE dropped', 'BEGIN', 'CREATE TABLE frozen (a int, t text) USING zen');
+	is(value($dbh, sprintf($number, 'frozen')), $htable, 'frozen rows: the table has the number of the dropped one');
+	$dbh->do('COPY frozen FROM STDIN WITH (FREEZE)');
+	$dbh->pg_putcopydata("$_\ty\n") for 1 .. 3000;
+	$dbh->pg_putcopyend;
+	run_all($dbh, "PREPARE TRANSACTION 'frozen'", sprintf($insert, 9000), "ROLLBACK PREPARED 'frozen'",
+		sprintf($insert, 6000));
+	ok(value($dbh, 'SELECT metcache_evictions > 0 FROM zen_stat()'), 'frozen rows: there were evictions');
+	is(eval { value($dbh, 'SELECT count(*) FROM many') }, 15300, 'frozen rows: other rows are there');
+	is_sound($dbh, 'frozen rows');
+	is(eval { value($dbh, 'SELECT pg_postmaster_start_time()') }, $start, 'frozen rows: no restart');
+	unlike(log_since($node, $from), qr/terminated by signal|PANIC|TRAP/, 'frozen rows: no crash');
+	run_all($dbh, 'DROP TABLE many');
+	set_conf($node, "zen.met_cache_size = 8MB");
+	$dbh = clean_restart($node, $dbh);
+}
+
 # --- an end that zen is not told of -----------------------------------------
 
-# A subscription to a table of another database, whose trigger updates a zen table: its worker ends prepared transactions
-# without a command that zen could see, and zen's own worker is stopped.
+# A subscription to a table of another database, whose trigger updates a zen table: its worker ends prepared
+# transactions without a command that zen could see, and zen's own worker is stopped.
 sub test_ended_by_a_worker
 {
 	value($dbh, $_) for 'CREATE TABLE changed (id int PRIMARY KEY, v int) USING zen',
 	  'INSERT INTO changed SELECT g, 0 FROM generate_series(1, 1000) g';
-	restart();    # the slot keeps later rows from being old enough to be spilled
+	$dbh = clean_restart($node, $dbh);    # the slot keeps later rows from being old enough to be spilled
 	value($dbh, 'CREATE DATABASE source');
 	my $source = connect_db($node, 'source');
 	value($source, $_) for 'CREATE TABLE copied (id int PRIMARY KEY)', 'CREATE PUBLICATION p FOR TABLE copied',
@@ -265,10 +380,13 @@ sub test_ended_by_a_worker
 	  q{CREATE FUNCTION change() RETURNS trigger SET search_path = public LANGUAGE plpgsql AS
 	    'BEGIN UPDATE changed SET v = v + 1 WHERE id = NEW.id; RETURN NULL; END'},
 	  'CREATE TRIGGER change AFTER INSERT ON copied FOR EACH ROW EXECUTE FUNCTION change()',
-	  'ALTER TABLE copied ENABLE ALWAYS TRIGGER change', 'ALTER SYSTEM SET zen.spill_threshold = 0', 'SELECT pg_reload_conf()',
-	  "CREATE SUBSCRIPTION s CONNECTION '$conninfo' PUBLICATION p WITH (create_slot = false, slot_name = s, copy_data = false, two_phase = true)";
+	  'ALTER TABLE copied ENABLE ALWAYS TRIGGER change', 'ALTER SYSTEM SET zen.spill_threshold = 0',
+		'SELECT pg_reload_conf()',
+	  "CREATE SUBSCRIPTION s CONNECTION '$conninfo' PUBLICATION p "
+		  . "WITH (create_slot = false, slot_name = s, copy_data = false, two_phase = true)";
 	my $spilled = value($dbh, 'SELECT rows_spilled FROM zen_stat()');
-	value($source, $_) for 'BEGIN', 'INSERT INTO copied SELECT generate_series(1, 1000)', q{PREPARE TRANSACTION 'there'};
+	value($source, $_) for 'BEGIN', 'INSERT INTO copied SELECT generate_series(1, 1000)',
+		q{PREPARE TRANSACTION 'there'};
 	my $prepared = sub { value($dbh, q{SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'pg_gid_%'}) };
 	wait_for('the prepared transaction to come', sub { $prepared->() == 1 });
 	cmp_ok(value($dbh, 'SELECT rows_spilled FROM zen_stat()') - $spilled, '>', 900, 'ended by a worker: spilled');
@@ -283,7 +401,8 @@ sub test_ended_by_a_worker
 	kill 'CONT', $worker;
 	value($dbh, 'RESET statement_timeout');
 	is(value($dbh, 'SELECT sum(v) FROM changed'), 100, 'ended by a worker: rolled back');
-	value($dbh, $_) for 'DROP SUBSCRIPTION s', 'ALTER SYSTEM RESET zen.spill_threshold', 'SELECT pg_reload_conf()', 'DROP TABLE copied, changed';
+	value($dbh, $_) for 'DROP SUBSCRIPTION s', 'ALTER SYSTEM RESET zen.spill_threshold', 'SELECT pg_reload_conf()',
+		'DROP TABLE copied, changed';
 	$source->disconnect;
 	value($dbh, 'DROP DATABASE source');
 	return;

@@ -1,5 +1,6 @@
-# Random transactions are prepared, restarts of every kind come, and some of the transactions end: each change is made to a zen
-# table and to a heap table by the same transaction, so both must always hold the same rows, and the same locks on them.
+# Random transactions are prepared, restarts of every kind come, and some of the transactions end: each change is made
+# to a zen table and to a heap table by the same transaction, so both must always hold the same rows, and the same locks
+# on them.
 #
 # SEED=n replays a run; ROUNDS=n is how many restarts there are.
 
@@ -156,7 +157,8 @@ sub check
 	my %seen;
 	for my $table (qw(z h))
 	{
-		$seen{$table} = join "\n", contents($dbh, $table), contents($dbh, $table, 'indexscan', 'id > 0'), contents($dbh, $table, 'bitmapscan', 'k >= 0'),
+		$seen{$table} = join "\n", contents($dbh, $table), contents($dbh, $table, 'indexscan', 'id > 0'),
+			contents($dbh, $table, 'bitmapscan', 'k >= 0'),
 		  map { locks_of($table, $_->[0]) } @{ run_sql($dbh, "SELECT id FROM $table ORDER BY id")->{rows} };
 	}
 	is($seen{z}, $seen{h}, $name) and return 1;

@@ -16,19 +16,22 @@ use FindBin;
 use lib "$FindBin::RealBin/lib";
 
 use DBD::Pg qw(:async);
+use PoolFile;
 use PostgreSQL::Test::Utils ();
 use Test::More;
 use ZenTest;
 
 use constant {
 	LINE => 64, PAGE => 65536, SLOT => 128,
-	NONSENSE => 81985529216486895, MARKS => 8192, REGIONS => 65536, HTABLES => 2 * 1024 * 1024, DIRECTORY => 6 * 1024 * 1024,
+	NONSENSE => 81985529216486895, MARKS => 8192, REGIONS => 65536, HTABLES => 2 * 1024 * 1024,
+		DIRECTORY => 6 * 1024 * 1024,
 };
 
 skip_unless_zen();
 choose_seed();
 # Without the saved map, a start reads the pool also after an orderly stop.
-my $node = new_node('recovery', pool_size => '256MB', dram_size => '128MB', conf => "max_worker_processes = 16\nzen.save_map = off");
+my $node = new_node('recovery', pool_size => '256MB', dram_size => '128MB',
+	conf => "max_worker_processes = 16\nzen.save_map = off");
 my @open;    # sessions in a transaction
 my $dir = PostgreSQL::Test::Utils::tempdir();
 $node->start;
@@ -51,34 +54,6 @@ done_testing();
 
 # --- tools ------------------------------------------------------------------
 
-sub run_all { value($dbh, $_) for @_; return; }
-
-sub set_conf { $node->append_conf('postgresql.conf', $_[0]); return; }
-
-# save, restore -- data directory and pool of a stopped server.
-sub save
-{
-	my ($name) = @_;
-	copy_tree($node->data_dir, "$dir/$name");
-	copy_tree(pool_path($node), "$dir/$name.pool");
-	return;
-}
-
-sub restore
-{
-	my ($name) = @_;
-	copy_tree("$dir/$name", $node->data_dir);
-	copy_tree("$dir/$name.pool", pool_path($node));
-	return;
-}
-
-sub copy_tree
-{
-	my ($from, $to) = @_;
-	system('rm', '-rf', $to) == 0 && system('cp', '-a', $from, $to) == 0 or die "cannot copy $from";
-	return;
-}
-
 # stop -- in order or not.
 sub stop
 {
@@ -97,49 +72,13 @@ sub start { start_again($node); $dbh = connect_db($node); return; }
 
 sub recovery { return value($dbh, "SELECT $_[0] FROM zen_recovery()"); }
 
-sub wait_ready
-{
-	wait_for('recovery', sub { recovery('state') eq 'ready' && recovery('tables_to_reindex') == 0 });
-	return;
-}
-
-sub with_pool
-{
-	my ($do) = @_;
-	open(my $fh, '+<:raw', pool_path($node)) or die "cannot open the pool: $!";
-	$do->($fh);
-	close($fh) or die "cannot write the pool: $!";
-	return;
-}
-
-sub read_at
-{
-	my ($fh, $offset, $length) = @_;
-	sysseek($fh, $offset, 0) && sysread($fh, my $bytes, $length) == $length or die "cannot read: $!";
-	return $bytes;
-}
-
-sub write_at
-{
-	my ($fh, $offset, $bytes) = @_;
-	sysseek($fh, $offset, 0) && syswrite($fh, $bytes) == length $bytes or die "cannot write: $!";
-	return;
-}
-
-sub flip
-{
-	my ($fh, $offset, $bit) = @_;
-	my $byte = ord read_at($fh, $offset + int($bit / 8), 1);
-	write_at($fh, $offset + int($bit / 8), chr($byte ^ (1 << $bit % 8)));
-	return;
-}
-
 # pool_sum -- checksum of all that recovery may write, but marks and superblock, which
 # count starts.
 sub pool_sum
 {
 	my $sum;
-	with_pool(sub { my ($fh) = @_; sysseek($fh, REGIONS, 0); binmode $fh; $sum = Digest::MD5->new->addfile($fh)->hexdigest; });
+	with_file(pool_path($node), sub { my ($fh) = @_; sysseek($fh, REGIONS, 0); binmode $fh; $sum =
+		Digest::MD5->new->addfile($fh)->hexdigest; });
 	return $sum;
 }
 
@@ -149,12 +88,13 @@ sub pool_sum
 sub make_history
 {
 	my @others = map { connect_db($node) } 1 .. 8;
-	run_all('CREATE TABLE h (id int PRIMARY KEY, n int, v text) USING zen',
+	run_all($dbh, 'CREATE TABLE h (id int PRIMARY KEY, n int, v text) USING zen',
 		'CREATE TABLE gone (id int, v text) USING zen', 'CREATE TABLE s (id int PRIMARY KEY, v text) USING zen',
 		"INSERT INTO gone SELECT g, repeat('g', 100) FROM generate_series(1, 20000) g", 'DROP TABLE gone');
 	for my $i (0 .. $#others)
 	{
-		value($others[$i], "INSERT INTO h SELECT g, 0, repeat('h', 50 + g % 200) FROM generate_series($i * 100000 + 1, $i * 100000 + 25000) g");
+		value($others[$i], "INSERT INTO h SELECT g, 0, repeat('h', 50 + g % 200) "
+			  . "FROM generate_series($i * 100000 + 1, $i * 100000 + 25000) g");
 		value($others[$i], "INSERT INTO s SELECT g, 's' FROM generate_series($i * 1000 + 1, $i * 1000 + 300) g");
 	}
 	for my $round (1 .. 3)
@@ -163,11 +103,14 @@ sub make_history
 		value(pick(@others), "DELETE FROM h WHERE id % 50 = $round");
 		value(pick(@others), "UPDATE s SET v = v || id WHERE id % 7 = $round");
 		value(pick(@others), "DELETE FROM s WHERE id % 9 = $round");
-		value(pick(@others), "INSERT INTO h SELECT g + 50000, 1, 'again' FROM generate_series(1, 3000) g ON CONFLICT (id) DO NOTHING");
+		value(pick(@others), "INSERT INTO h SELECT g + 50000, 1, 'again' FROM generate_series(1, 3000) g "
+			  . "ON CONFLICT (id) DO NOTHING");
 		value(pick(@others), 'VACUUM h') if one_in(2);
 	}
-	value($others[0], $_) for 'BEGIN', 'UPDATE h SET n = -1 WHERE id < 3000', 'DELETE FROM s WHERE id < 50', q{PREPARE TRANSACTION 'p'};
-	value($others[1], $_) for 'BEGIN', 'SELECT 1 FROM s WHERE id = 60 FOR UPDATE', 'INSERT INTO s VALUES (-1)', q{PREPARE TRANSACTION 'q'};
+	value($others[0], $_) for 'BEGIN', 'UPDATE h SET n = -1 WHERE id < 3000', 'DELETE FROM s WHERE id < 50',
+		q{PREPARE TRANSACTION 'p'};
+	value($others[1], $_) for 'BEGIN', 'SELECT 1 FROM s WHERE id = 60 FOR UPDATE', 'INSERT INTO s VALUES (-1)',
+		q{PREPARE TRANSACTION 'q'};
 	value($others[2], $_) for 'BEGIN', 'UPDATE h SET n = -2 WHERE id BETWEEN 300000 AND 305000';
 	push @open, $others[2];
 	return value($dbh, 'SELECT count(*) FROM h WHERE id < 3000');
@@ -175,7 +118,7 @@ sub make_history
 
 sub whole_state
 {
-	wait_ready();
+	wait_recovered($dbh);
 	my @state = map { value($dbh, $_) } (
 		q{SELECT md5(string_agg(h.ctid || ' ' || h::text, '|' ORDER BY id)) FROM h},
 		q{SELECT md5(string_agg(s.ctid || ' ' || s::text, '|' ORDER BY id)) FROM s},
@@ -196,12 +139,12 @@ sub test_same_result
 	for my $when ('crash', 'clean stop')
 	{
 		stop($when eq 'crash');
-		save('history');
+		save_server($node, "$dir/history");
 		my $expected;
 		for my $workers (0, 1, 4)
 		{
-			restore('history');
-			set_conf("zen.recovery_workers = $workers");
+			restore_server($node, "$dir/history");
+			set_conf($node, "zen.recovery_workers = $workers");
 			start();
 			$joined++ if recovery('processes') > 1;
 			my $found = whole_state();
@@ -209,13 +152,13 @@ sub test_same_result
 			is($found, $expected, "$when: $workers workers recover to the same");
 		}
 		# Sessions that wait take part, too; killed anywhere, it can be done again.
-		restore('history');
+		restore_server($node, "$dir/history");
 		if ($when eq 'crash')
 		{
 			start_and_crash($node, rand 0.12) for 1 .. 5;
 			start();
 			is(whole_state(), $expected, "$when: recovery killed five times");
-			restore('history');
+			restore_server($node, "$dir/history");
 		}
 		for (1 .. 20)
 		{
@@ -226,8 +169,10 @@ sub test_same_result
 		}
 		start();
 		value($dbh, q{COMMIT PREPARED 'p'});
-		is(value($dbh, 'SELECT count(*) FILTER (WHERE n = -1) || $$ $$ || count(*) FILTER (WHERE n = -2) FROM h'), "$touched 0", "$when: transactions");
-		run_all('UPDATE h SET n = 0 WHERE n = -1', 'BEGIN', 'UPDATE h SET n = -1 WHERE id < 3000', q{PREPARE TRANSACTION 'p'})
+		is(value($dbh, 'SELECT count(*) FILTER (WHERE n = -1) || $$ $$ || count(*) FILTER (WHERE n = -2) FROM h'),
+			"$touched 0", "$when: transactions");
+		run_all($dbh, 'UPDATE h SET n = 0 WHERE n = -1', 'BEGIN', 'UPDATE h SET n = -1 WHERE id < 3000',
+			q{PREPARE TRANSACTION 'p'})
 		  if $when eq 'crash';
 	}
 	cmp_ok($joined, '>', 0, 'more than one process has taken part');
@@ -240,18 +185,18 @@ sub test_same_result
 # A table whose map does not fit: row addresses that deleted rows have left unused.
 sub test_little_memory
 {
-	run_all('CREATE TABLE long (id int) USING zen');
+	run_all($dbh, 'CREATE TABLE long (id int) USING zen');
 	for (1 .. 12)
 	{
-		run_all('INSERT INTO long SELECT generate_series(1, 200000)', 'DELETE FROM long');
+		run_all($dbh, 'INSERT INTO long SELECT generate_series(1, 200000)', 'DELETE FROM long');
 		wait_for('old versions to go', sub { value($dbh, 'SELECT garbage_pending FROM zen_stat()') == 0 });
 	}
-	run_all('INSERT INTO long VALUES (1)');
+	run_all($dbh, 'INSERT INTO long VALUES (1)');
 	my $sum = contents($dbh, 'h');
 	for my $workers (0, 4)
 	{
 		stop(1);
-		set_conf("zen.recovery_workers = $workers\nzen.dram_size = '16MB'");
+		set_conf($node, "zen.recovery_workers = $workers\nzen.dram_size = '16MB'");
 		my $from = log_size($node);
 		start();
 		my @waiting = map { connect_db($node) } 1 .. 5;
@@ -268,7 +213,7 @@ sub test_little_memory
 		like(log_since($node, $from), qr/HINT:  .*raise zen\.dram_size/i, "memory, $workers workers: what to do");
 		unlike(log_since($node, $from), qr/terminated by signal|TRAP|PANIC/, "memory, $workers workers: no crash");
 		stop($workers);
-		set_conf("zen.dram_size = '128MB'");
+		set_conf($node, "zen.dram_size = '128MB'");
 		start();
 		is(contents($dbh, 'h'), $sum, "memory, $workers workers: everything is there");
 		is(value($dbh, 'SELECT count(*) FROM long'), 1, "memory, $workers workers: the long table");
@@ -281,12 +226,15 @@ sub test_little_memory
 # Rows of table d fill slots of 128 bytes; row_slots finds them by their text.
 sub make_damage_table
 {
-	run_all('DROP TABLE IF EXISTS d, e',
-		'CREATE TABLE d (id int PRIMARY KEY, v text) USING zen', 'CREATE TABLE e (id int PRIMARY KEY, v text) USING zen',
-		q{INSERT INTO d SELECT g, rpad('zen test row ' || lpad(g::text, 5, '0'), 88, '.') FROM generate_series(1, 5000) g},
+	run_all($dbh, 'DROP TABLE IF EXISTS d, e',
+		'CREATE TABLE d (id int PRIMARY KEY, v text) USING zen',
+		'CREATE TABLE e (id int PRIMARY KEY, v text) USING zen',
+		q{INSERT INTO d SELECT g, rpad('zen test row ' || lpad(g::text, 5, '0'), 88, '.')
+			FROM generate_series(1, 5000) g},
 		q{INSERT INTO e SELECT g, 'e' || g FROM generate_series(1, 500) g});
 	# old versions of some rows, so that a damaged new one could give way to them
-	run_all(q{UPDATE d SET v = 'O' || substr(v, 2) WHERE id % 10 = 5}, q{UPDATE d SET v = 'z' || substr(v, 2) WHERE id % 10 = 5});
+	run_all($dbh, q{UPDATE d SET v = 'O' || substr(v, 2) WHERE id % 10 = 5},
+		q{UPDATE d SET v = 'z' || substr(v, 2) WHERE id % 10 = 5});
 	return (contents($dbh, 'd'), contents($dbh, 'e'));
 }
 
@@ -297,7 +245,7 @@ sub row_slots
 	my $size = -s $fh;
 	for ($at = DIRECTORY; $at < $size; $at += PAGE)
 	{
-		my $page = read_at($fh, $at, PAGE);
+		my $page = peek($fh, $at, PAGE);
 		while ($page =~ /zen test row (\d{5})/g)
 		{
 			my $offset = int($-[0] / SLOT) * SLOT;
@@ -316,43 +264,43 @@ sub test_flipped_bits
 	my $when = $crash ? 'after a crash' : 'after a clean stop';
 	my ($d, $e) = make_damage_table();
 	my $htable = value($dbh, q{SELECT htable FROM zen_htables() JOIN pg_class USING (relfilenode) WHERE relname = 'e'});
-	run_all('BEGIN', 'UPDATE e SET v = 0 WHERE id = 1', q{PREPARE TRANSACTION 'p'});
+	run_all($dbh, 'BEGIN', 'UPDATE e SET v = 0 WHERE id = 1', q{PREPARE TRANSACTION 'p'});
 	stop($crash);
-	save('flips');
+	save_server($node, "$dir/flips");
 	# bits of an HTable's entry that mean something: identity and state, drop, blocks, flags, move
 	my @bits = map { between($_ * 64, $_ * 64 + 63) } 0 .. 5, 8 .. 11;
 	for my $bit (map { splice @bits, int(rand @bits), 1 } 1 .. 4)
 	{
-		restore('flips');
+		restore_server($node, "$dir/flips");
 		my $expected = 1;
-		with_pool(sub {
+		with_file(pool_path($node), sub {
 			my ($fh) = @_;
 			my %slot = row_slots($fh);
 			my @ids = map { between($_ * 100 + 1, $_ * 100 + 99) } 0 .. 9;
-			flip($fh, $slot{$_}, between(0, 62)) for @ids;
-			flip($fh, $slot{ $_ + 1000 } + 8, between(0, 63)) for @ids;
+			flip_bit($fh, $slot{$_}, between(0, 62)) for @ids;
+			flip_bit($fh, $slot{ $_ + 1000 } + 8, between(0, 63)) for @ids;
 			$expected += 2 * @ids;
 			# a slot that was never used
 			my %own = map { int($_ / PAGE) => 1 } values %slot;
-			my ($empty) = grep { read_at($fh, $_, 32) eq "\0" x 32 }
+			my ($empty) = grep { peek($fh, $_, 32) eq "\0" x 32 }
 			  map { my $page = $_; map { PAGE * $page + SLOT * $_ } 0 .. PAGE / SLOT - 1 } keys %own;
-			flip($fh, $empty, between(0, 62)) if defined $empty;
+			flip_bit($fh, $empty, between(0, 62)) if defined $empty;
 			$expected++ if defined $empty;
-			my @pages = grep { unpack('Q<', read_at($fh, DIRECTORY + 8 * $_, 8)) != 0 } 0 .. 4095;
+			my @pages = grep { unpack('Q<', peek($fh, DIRECTORY + 8 * $_, 8)) != 0 } 0 .. 4095;
 			for my $page (map { $pages[ $_ * int(@pages / 5) ] } 0 .. 4)
 			{
-				flip($fh, DIRECTORY + 8 * $page, between(0, 63));
+				flip_bit($fh, DIRECTORY + 8 * $page, between(0, 63));
 				$expected++;
 			}
-			flip($fh, HTABLES + 128 * $htable, $bit);
+			flip_bit($fh, HTABLES + 128 * $htable, $bit);
 			# one record of each watermark, and of the mark
-			flip($fh, REGIONS + LINE * $_ + 16 * between(0, 1), between(0, 127)) for 0 .. 99;
-			flip($fh, MARKS + LINE * between(0, 3), between(0, 127));
+			flip_bit($fh, REGIONS + LINE * $_ + 16 * between(0, 1), between(0, 127)) for 0 .. 99;
+			flip_bit($fh, MARKS + LINE * between(0, 3), between(0, 127));
 			for my $region (0 .. 99)
 			{
 				my $doubt = REGIONS + LINE * $region + 32;
-				next unless unpack('Q<', read_at($fh, $doubt + 16, 8));
-				flip($fh, $doubt, between(0, 191));
+				next unless unpack('Q<', peek($fh, $doubt + 16, 8));
+				flip_bit($fh, $doubt, between(0, 191));
 				$expected++;
 			}
 		});
@@ -367,7 +315,7 @@ sub test_flipped_bits
 		is(recovery('damaged'), 0, "$what: nothing is lost");
 		crash($node);
 	}
-	restore('flips');
+	restore_server($node, "$dir/flips");
 	start();
 	value($dbh, q{ROLLBACK PREPARED 'p'});
 	return;
@@ -382,15 +330,15 @@ sub test_damaged_rows
 	my %tid = map { $_ => value($dbh, "SELECT ctid FROM d WHERE id = $_") } 7, 1235;
 	my $rest = value($dbh, q{SELECT md5(string_agg(d::text, '' ORDER BY id)) FROM d WHERE id NOT IN (7, 1235)});
 	stop($crash);
-	with_pool(sub {
+	with_file(pool_path($node), sub {
 		my ($fh) = @_;
 		my %slot = row_slots($fh);
-		flip($fh, $slot{7} + 40, 3);
-		write_at($fh, $slot{1235} + 100, 'damage');
+		flip_bit($fh, $slot{7} + 40, 3);
+		poke($fh, $slot{1235} + 100, 'damage');
 	});
 	my $from = log_size($node);
 	start();
-	wait_ready();
+	wait_recovered($dbh);
 	my $log = log_since($node, $from);
 	is(recovery('damaged'), 2, "$when: counted");
 	for my $id (7, 1235)
@@ -405,11 +353,13 @@ sub test_damaged_rows
 	}
 	is(state_of($dbh, 'SELECT count(v) FROM d'), 'XX001', "$when: the whole table");
 	value($dbh, 'SET enable_seqscan = off');
-	is(value($dbh, q{SELECT md5(string_agg(d::text, '' ORDER BY id)) FROM d WHERE id NOT BETWEEN 7 AND 7 AND id > 0 AND id <> 1235 AND (id < 7 OR id BETWEEN 8 AND 1234 OR id > 1235)}),
+	is(value($dbh, q{SELECT md5(string_agg(d::text, '' ORDER BY id)) FROM d WHERE id NOT BETWEEN 7 AND 7 AND id > 0
+		AND id <> 1235 AND (id < 7 OR id BETWEEN 8 AND 1234 OR id > 1235)}),
 		$rest, "$when: the rest by index") if $crash;
 	value($dbh, 'RESET enable_seqscan');
 	value($dbh, 'SET zen.skip_damaged_rows = on');
-	is(value($dbh, q{SELECT md5(string_agg(d::text, '' ORDER BY id)) FROM d}), $rest, "$when: the rest with zen.skip_damaged_rows");
+	is(value($dbh, q{SELECT md5(string_agg(d::text, '' ORDER BY id)) FROM d}), $rest,
+		"$when: the rest with zen.skip_damaged_rows");
 	value($dbh, 'RESET zen.skip_damaged_rows');
 	is(state_of($dbh, 'INSERT INTO d VALUES (9999)'), '', "$when: insert");
 	is(state_of($dbh, 'UPDATE d SET v = $$new$$ WHERE id = 8'), '', "$when: update of a neighbour");
@@ -418,7 +368,7 @@ sub test_damaged_rows
 	{
 		stop($again);
 		start();
-		wait_ready();
+		wait_recovered($dbh);
 		is(recovery('damaged'), 2, "$when: found again");
 		is(state_of($dbh, 'SELECT count(v) FROM d'), 'XX001', "$when: still an error");
 	}
@@ -440,16 +390,16 @@ sub test_lost_page
 	my %text = map { @$_ } @{ run_sql($dbh, 'SELECT id, v FROM d')->{rows} };
 	my (@lost, $kept);
 	stop($crash);
-	with_pool(sub {
+	with_file(pool_path($node), sub {
 		my ($fh) = @_;
 		my %slot = row_slots($fh);
 		my $page = int($slot{1235} / PAGE);
 		@lost = grep { int($slot{$_} / PAGE) == $page } keys %slot;
-		write_at($fh, DIRECTORY + 8 * $page, pack('Q<', NONSENSE));
+		poke($fh, DIRECTORY + 8 * $page, pack('Q<', NONSENSE));
 	});
 	my $from = log_size($node);
 	start();
-	wait_ready();
+	wait_recovered($dbh);
 	cmp_ok(scalar(@lost), '>', 10, "$when: there are rows on it");
 	is(recovery('damaged'), @lost + 1, "$when: counted");
 	like(log_since($node, $from), qr/entry \d+ of the zen page directory is damaged/, "$when: in the log");
@@ -464,18 +414,19 @@ sub test_lost_page
 	is(state_of($dbh, 'INSERT INTO d SELECT g, $$new$$ FROM generate_series(1, 5000) g'), '', "$when: reuse");
 	stop(1);
 	start();
-	wait_ready();
-	is(recovery('damaged') . ' ' . value($dbh, 'SELECT count(*) FROM d'), '1 5000', "$when: rows are gone with their table");
-	with_pool(sub { my ($fh) = @_;
-		my @words = unpack('Q<*', read_at($fh, DIRECTORY, 8 * 4096));
+	wait_recovered($dbh);
+	is(recovery('damaged') . ' ' . value($dbh, 'SELECT count(*) FROM d'), '1 5000',
+		"$when: rows are gone with their table");
+	with_file(pool_path($node), sub { my ($fh) = @_;
+		my @words = unpack('Q<*', peek($fh, DIRECTORY, 8 * 4096));
 		my ($page) = grep { $words[$_] == NONSENSE } 0 .. $#words;
 		ok(defined $page, "$when: the page is not used again"); });
 	stop(1);
-	with_pool(sub { my ($fh) = @_;
-		my @words = unpack('Q<*', read_at($fh, DIRECTORY, 8 * 4096));
+	with_file(pool_path($node), sub { my ($fh) = @_;
+		my @words = unpack('Q<*', peek($fh, DIRECTORY, 8 * 4096));
 		my ($page) = grep { $words[$_] == NONSENSE } 0 .. $#words;
-		write_at($fh, PAGE * $page, "\0" x PAGE);
-		write_at($fh, DIRECTORY + 8 * $page, pack('Q<', 0)); });
+		poke($fh, PAGE * $page, "\0" x PAGE);
+		poke($fh, DIRECTORY + 8 * $page, pack('Q<', 0)); });
 	start();
 	return;
 }
@@ -484,7 +435,7 @@ sub test_lost_page
 sub watermark_of
 {
 	my ($fh, $region) = @_;
-	my @words = unpack('Q<4', read_at($fh, REGIONS + 64 * $region, 32));
+	my @words = unpack('Q<4', peek($fh, REGIONS + 64 * $region, 32));
 	my ($largest) = sort { $b <=> $a } 0, map { $words[$_] == ~$words[ $_ + 1 ] ? $words[$_] : () } 0, 2;
 	return $largest;
 }
@@ -498,23 +449,24 @@ sub tear_rows
 	for (20001 .. 20050)
 	{
 		my $page = int($slot{$_} / PAGE);
-		my $region = unpack('Q<', read_at($fh, DIRECTORY + 8 * $page, 8)) >> 15 & 0x3fff;
-		my $cts = unpack('Q<', read_at($fh, $slot{$_}, 8)) & ~(1 << 63);
+		my $region = unpack('Q<', peek($fh, DIRECTORY + 8 * $page, 8)) >> 15 & 0x3fff;
+		my $cts = unpack('Q<', peek($fh, $slot{$_}, 8)) & ~(1 << 63);
 		return 0 if $cts <= watermark_of($fh, $region);
 	}
 	# without LP, as if the crash had come before it
 	for (20001 .. 20050)
 	{
-		my $last = ord read_at($fh, $slot{$_} + 7, 1);
-		write_at($fh, $slot{$_} + 7, chr($last & 0x7f));
+		my $last = ord peek($fh, $slot{$_} + 7, 1);
+		poke($fh, $slot{$_} + 7, chr($last & 0x7f));
 	}
-	write_at($fh, $slot{$_} + 60, 'torn') for 20001 .. 20020;
-	write_at($fh, $slot{$_} + 8, 'torn') for 20021 .. 20030;
+	poke($fh, $slot{$_} + 60, 'torn') for 20001 .. 20020;
+	poke($fh, $slot{$_} + 8, 'torn') for 20021 .. 20030;
 	return 1;
 }
 
-# A flipped bit makes watermarks larger than each Tx-CTS that was ever handed out. Recovery cannot tell and believes them, so
-# it must hand out larger ones from then on: else an unfinished transaction counts as committed after the next crash.
+# A flipped bit makes watermarks larger than each Tx-CTS that was ever handed out. Recovery cannot tell and believes
+# them. So it must hand out larger ones from then on: else an unfinished transaction counts as committed after the next
+# crash.
 sub test_watermark_ahead
 {
 	my ($d) = make_damage_table();
@@ -538,30 +490,31 @@ sub test_watermark_ahead
 	value($other, 'BEGIN');
 	value($other, 'INSERT INTO d SELECT g, 0 FROM generate_series(900001, 920000) g');
 	value($other, 'DELETE FROM d WHERE id < 100');
-	cmp_ok(value($dbh, 'SELECT rows_spilled FROM zen_stat()'), '>', 1000, 'watermark ahead: an unfinished transaction is in NVM');
+	cmp_ok(value($dbh, 'SELECT rows_spilled FROM zen_stat()'), '>', 1000,
+		'watermark ahead: an unfinished transaction is in NVM');
 	crash($node);
 	start();
 	is(contents($dbh, 'd'), $d, 'watermark ahead: nothing of it is left after a crash');
 	return;
 }
 
-# A flipped bit that makes a committed Tx-CTS larger than all that have committed: the row is not taken for an unfinished
-# transaction's.
+# A flipped bit that makes a committed Tx-CTS larger than all that have committed: the row is not taken for an
+# unfinished transaction's.
 sub test_high_bits
 {
 	my ($d, $e) = make_damage_table();
 	my @ids = map { $_ * 100 + 1 } 0 .. 19;
 	stop(1);
-	with_pool(sub {
+	with_file(pool_path($node), sub {
 		my ($fh) = @_;
 		my %slot = row_slots($fh);
 		for my $slot (@slot{@ids})
 		{
-			my $cts = unpack('Q<', read_at($fh, $slot, 8)) & ~(1 << 63);
-			flip($fh, $slot, (grep { !($cts >> $_ & 1) } 20 .. 62)[0]);
+			my $cts = unpack('Q<', peek($fh, $slot, 8)) & ~(1 << 63);
+			flip_bit($fh, $slot, (grep { !($cts >> $_ & 1) } 20 .. 62)[0]);
 		} });
 	start();
-	wait_ready();
+	wait_recovered($dbh);
 	is(contents($dbh, 'd'), $d, 'high bits: table');
 	is(contents($dbh, 'd', 'indexscan', 'id > 0'), $d, 'high bits: by index');
 	is(recovery('damaged') . ' ' . recovery('repaired'), '0 ' . @ids, 'high bits: all are counted');
@@ -575,9 +528,10 @@ sub test_torn_loser
 	my $torn;
 	for my $try (1 .. 10)
 	{
-		value($dbh, q{INSERT INTO d SELECT g, rpad('zen test row ' || lpad(g::text, 5, '0'), 88, '.') FROM generate_series(20001, 20050) g});
+		value($dbh, q{INSERT INTO d SELECT g, rpad('zen test row ' || lpad(g::text, 5, '0'), 88, '.')
+			FROM generate_series(20001, 20050) g});
 		stop(1);
-		with_pool(sub { $torn = tear_rows(@_) });
+		with_file(pool_path($node), sub { $torn = tear_rows(@_) });
 		last if $torn;
 		start();
 		value($dbh, 'DELETE FROM d WHERE id > 20000');
@@ -585,7 +539,7 @@ sub test_torn_loser
 	ok($torn, 'torn: a transaction known by its LP alone');
 	my $from = log_size($node);
 	start();
-	wait_ready();
+	wait_recovered($dbh);
 	is(contents($dbh, 'd'), $d, 'torn: table');
 	is(contents($dbh, 'd', 'indexscan', 'id > 0'), $d, 'torn: by index');
 	is(recovery('damaged') . ' ' . recovery('repaired') . ' ' . recovery('losers'), '0 0 50', 'torn: no damage');
@@ -601,31 +555,33 @@ sub test_emptied_slots
 	my $when = $crash ? 'emptied slots after a crash' : 'emptied slots after a clean stop';
 	my ($d, $e) = make_damage_table();
 	my %slot;
-	value($dbh, q{INSERT INTO d SELECT g, rpad('zen test row ' || lpad(g::text, 5, '0'), 88, '.') FROM generate_series(20001, 20050) g});
+	value($dbh, q{INSERT INTO d SELECT g, rpad('zen test row ' || lpad(g::text, 5, '0'), 88, '.')
+		FROM generate_series(20001, 20050) g});
 	value($dbh, 'INSERT INTO e SELECT g FROM generate_series(20001, 20050) g');
 	my $rows_of_e = contents($dbh, 'e');
 	stop($crash);
-	with_pool(sub {
+	with_file(pool_path($node), sub {
 		my ($fh) = @_;
 		%slot = row_slots($fh);
-		write_at($fh, $slot{$_}, "\0" x 8) for 20001 .. 20050;
+		poke($fh, $slot{$_}, "\0" x 8) for 20001 .. 20050;
 		# or the scrub has begun, with its other store
 		for (20041 .. 20050)
 		{
-			write_at($fh, $slot{$_}, pack('Q<', 5)) if $crash;
-			write_at($fh, $slot{$_} + 16, pack('Q<', 1));
+			poke($fh, $slot{$_}, pack('Q<', 5)) if $crash;
+			poke($fh, $slot{$_} + 16, pack('Q<', 1));
 		} });
 	my $from = log_size($node);
 	start();
-	wait_ready();
+	wait_recovered($dbh);
 	is(contents($dbh, 'd'), $d, "$when: table");
 	is(contents($dbh, 'e'), $rows_of_e, "$when: other table");
 	is(recovery('damaged') . ' ' . recovery('repaired'), '0 0', "$when: no damage");
 	unlike(log_since($node, $from), qr/XX001/, "$when: not in the log");
 	stop(1);
-	with_pool(sub {
+	with_file(pool_path($node), sub {
 		my ($fh) = @_;
-		is(scalar(grep { read_at($fh, $slot{$_}, 8) . read_at($fh, $slot{$_} + 16, 8) eq pack('Q<2', 0, 1) } 20001 .. 20050), 50,
+		is(scalar(grep { peek($fh, $slot{$_}, 8) . peek($fh, $slot{$_} + 16, 8) eq pack('Q<2', 0, 1) } 20001 .. 20050),
+			50,
 			"$when: no body is left") });
 	start();
 	return;
@@ -639,12 +595,12 @@ sub test_garbage
 	for my $crash (0, 1)
 	{
 		stop($crash);
-		save('garbage');
+		save_server($node, "$dir/garbage");
 		for my $kind (map { $kinds[$_] } grep { $_ % 2 == $crash || $_ == $#kinds } 0 .. $#kinds)
 		{
-			restore('garbage');
+			restore_server($node, "$dir/garbage");
 			my $what = "garbage: $kind, crash $crash";
-			with_pool(sub { spoil($_[0], $kind) });
+			with_file(pool_path($node), sub { spoil($_[0], $kind) });
 			my $from = log_size($node);
 			start();
 			wait_for('recovery', sub { recovery('state') =~ /ready|failed/ });
@@ -661,7 +617,7 @@ sub test_garbage
 			unlike(log_since($node, $from), qr/terminated by signal|TRAP|PANIC/, "$what: no crash");
 			crash($node);
 		}
-		restore('garbage');
+		restore_server($node, "$dir/garbage");
 		start();
 	}
 	return;
@@ -671,15 +627,15 @@ sub spoil
 {
 	my ($fh, $kind) = @_;
 	my $random = sub { my ($n) = @_; return join '', map { chr int rand 256 } 1 .. $n; };
-	my @pages = grep { unpack('Q<', read_at($fh, DIRECTORY + 8 * $_, 8)) != 0 } 0 .. 4095;
+	my @pages = grep { unpack('Q<', peek($fh, DIRECTORY + 8 * $_, 8)) != 0 } 0 .. 4095;
 	my @slots = values %{ { row_slots($fh) } };
 	my $size = -s $fh;
-	if ($kind eq 'page') { write_at($fh, PAGE * pick(@pages), $random->(PAGE)) for 1 .. 5; }
-	if ($kind eq 'slots') { write_at($fh, pick(@slots) + between(0, 32), $random->(between(2, 24))) for 1 .. 100; }
-	if ($kind eq 'page directory') { write_at($fh, DIRECTORY + 8 * pick(@pages), $random->(8)) for 1 .. 3; }
-	if ($kind eq 'tables') { write_at($fh, HTABLES + between(0, 128 * 12), $random->(8)) for 1 .. 6; }
-	if ($kind eq 'regions') { write_at($fh, REGIONS + between(0, LINE * 12), $random->(8)) for 1 .. 6; }
-	if ($kind eq 'marks') { write_at($fh, MARKS + LINE * between(0, 3), $random->(16)); }
-	if ($kind eq 'everywhere') { write_at($fh, between(REGIONS, $size - 9), $random->(between(1, 8))) for 1 .. 2000; }
+	if ($kind eq 'page') { poke($fh, PAGE * pick(@pages), $random->(PAGE)) for 1 .. 5; }
+	if ($kind eq 'slots') { poke($fh, pick(@slots) + between(0, 32), $random->(between(2, 24))) for 1 .. 100; }
+	if ($kind eq 'page directory') { poke($fh, DIRECTORY + 8 * pick(@pages), $random->(8)) for 1 .. 3; }
+	if ($kind eq 'tables') { poke($fh, HTABLES + between(0, 128 * 12), $random->(8)) for 1 .. 6; }
+	if ($kind eq 'regions') { poke($fh, REGIONS + between(0, LINE * 12), $random->(8)) for 1 .. 6; }
+	if ($kind eq 'marks') { poke($fh, MARKS + LINE * between(0, 3), $random->(16)); }
+	if ($kind eq 'everywhere') { poke($fh, between(REGIONS, $size - 9), $random->(between(1, 8))) for 1 .. 2000; }
 	return;
 }

@@ -12,7 +12,6 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 
-use DBD::Pg qw(:async);
 use Test::More;
 use ZenTest;
 
@@ -24,7 +23,8 @@ my $dbh = connect_db($node);
 value($dbh, $_) for 'CREATE EXTENSION zen',
   'CREATE TABLE large (id int PRIMARY KEY, v text) USING zen',
   'CREATE TABLE small (id int PRIMARY KEY, v text) USING zen',
-  map { "INSERT INTO large SELECT g, repeat('l', 500) FROM generate_series($_ * 50000 + 1, $_ * 50000 + 50000) g" } 0 .. 4;
+  map { "INSERT INTO large SELECT g, repeat('l', 500) FROM generate_series($_ * 50000 + 1, $_ * 50000 + 50000) g"
+	} 0 .. 4;
 
 # Versions of both tables from the same sessions, so in the same regions and shared pages.
 # work -- one round of changes; some are not committed when the server dies.
@@ -39,7 +39,8 @@ sub work
 	value(pick(@others), $_) for 'DELETE FROM large WHERE id % 5000 = ' . between(0, 4999),
 	  "INSERT INTO small VALUES (10000 + $round, 'new')";
 	# unfinished when the server dies
-	value($others[0], $_) for 'BEGIN', q{UPDATE small SET v = 'lost' WHERE id < 500}, q{UPDATE large SET v = 'lost' WHERE id < 5000};
+	value($others[0], $_) for 'BEGIN', q{UPDATE small SET v = 'lost' WHERE id < 500},
+		q{UPDATE large SET v = 'lost' WHERE id < 5000};
 	return @others;
 }
 
@@ -62,23 +63,6 @@ sub start_until_late
 	return;
 }
 
-sub send_query
-{
-	my ($sql) = @_;
-	my $handle = connect_db($node);
-	my $sth = $handle->prepare($sql, { pg_direct => 1, pg_async => PG_ASYNC });
-	$sth->execute;
-	return [ $handle, $sth ];
-}
-
-sub answer
-{
-	my ($query) = @_;
-	wait_for('an answer', sub { $query->[0]->pg_ready });
-	my $ok = defined $query->[0]->pg_result;
-	return $ok ? $query->[1]{NUM_OF_FIELDS} ? $query->[1]->fetchall_arrayref->[0][0] : $query->[1]{pg_cmd_status} : $query->[0]->state;
-}
-
 my $caught = 0;
 for my $round (1 .. 9)
 {
@@ -92,17 +76,20 @@ for my $round (1 .. 9)
 		$caught++;
 		my $reader = connect_db($node);
 		value($reader, 'SET statement_timeout = 20000');
-		is(eval { contents($reader, 'small') } // $@, inject() ? 'nothing' : $small, "round $round: the small table is read");
+		is(eval { contents($reader, 'small') } // $@, inject() ? 'nothing' : $small,
+			"round $round: the small table is read");
 		is(eval { contents($reader, 'small', 'indexscan', 'id > 0') } // $@, $small, "round $round: by its index");
-		my $write = send_query(q{UPDATE small SET v = v || 'w'});
-		my $read = send_query('SELECT count(*) FROM large');
-		my $create = send_query("CREATE TABLE made$round (id int) USING zen");
+		my $write = start_statement(connect_db($node), q{UPDATE small SET v = v || 'w'});
+		my $read = start_statement(connect_db($node), 'SELECT count(*) FROM large');
+		my $create = start_statement(connect_db($node), "CREATE TABLE made$round (id int) USING zen");
 		is(eval { value($reader, 'SELECT count(*) FROM small') } // $@, $rows, "round $round: again");
-		ok(!$write->[0]->pg_ready, "round $round: who writes waits");
-		ok(!$read->[0]->pg_ready, "round $round: so does who reads the large table");
-		ok(!$create->[0]->pg_ready, "round $round: and who creates one");
-		is(state_of($reader, $_), '', "round $round: $_") for 'CREATE TABLE h (id int PRIMARY KEY) USING heap', 'CREATE INDEX ON h (id)',
-		  'VACUUM h', 'ALTER TABLE h ADD c int', 'REINDEX TABLE h', 'TRUNCATE h', 'DROP TABLE h', "CREATE DATABASE h$round";
+		ok(!$write->{dbh}->pg_ready, "round $round: who writes waits");
+		ok(!$read->{dbh}->pg_ready, "round $round: so does who reads the large table");
+		ok(!$create->{dbh}->pg_ready, "round $round: and who creates one");
+		is(state_of($reader, $_), '', "round $round: $_") for 'CREATE TABLE h (id int PRIMARY KEY) USING heap',
+			'CREATE INDEX ON h (id)',
+		  'VACUUM h', 'ALTER TABLE h ADD c int', 'REINDEX TABLE h', 'TRUNCATE h', 'DROP TABLE h',
+			"CREATE DATABASE h$round";
 		is(value($dbh, 'SELECT state FROM zen_recovery()'), 'running', "round $round: all this during recovery");
 		if ($caught == 2)
 		{
@@ -115,12 +102,12 @@ for my $round (1 .. 9)
 		else
 		{
 			kill 'CONT', $leader;
-			is(answer($write), "UPDATE $rows", "round $round: the write");
-			is(answer($read), (split / /, $large)[0], "round $round: the large table");
-			is(answer($create), 'CREATE TABLE', "round $round: the new table");
+			is(finish_query($write), "UPDATE $rows", "round $round: the write");
+			is(finish_query($read), (split / /, $large)[0], "round $round: the large table");
+			is(finish_query($create), 'CREATE TABLE', "round $round: the new table");
 		}
 	}
-	wait_for('recovery', sub { value($dbh, q{SELECT state = 'ready' AND tables_to_reindex = 0 FROM zen_recovery()}) });
+	wait_recovered($dbh);
 	is(contents($dbh, 'large'), $large, "round $round: the large table as it was");
 	is(contents($dbh, 'small'), $small, "round $round: the small one, too") unless $leader;
 	is_deeply([ findings($dbh) ], [], "round $round: verified");

@@ -18,6 +18,7 @@ use Digest::MD5;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 
+use PoolFile;
 use PostgreSQL::Test::Utils ();
 use Test::More;
 use Time::HiRes qw(sleep);
@@ -48,8 +49,6 @@ done_testing();
 
 # --- tools ------------------------------------------------------------------
 
-sub run_all { value($dbh, $_) for @_; return; }
-
 sub start
 {
 	$from = log_size($node);
@@ -72,34 +71,6 @@ sub wait_ready
 	return;
 }
 
-# save, restore -- data directory and pool of a stopped server.
-sub save    { my ($name) = @_; copy_tree($node->data_dir, "$dir/$name"); copy_tree(pool_path($node), "$dir/$name.pool"); return; }
-sub restore { my ($name) = @_; copy_tree("$dir/$name", $node->data_dir); copy_tree("$dir/$name.pool", pool_path($node)); return; }
-
-sub copy_tree
-{
-	my ($from_path, $to) = @_;
-	system('rm', '-rf', $to) == 0 && system('cp', '-a', '--sparse=always', $from_path, $to) == 0 or die "cannot copy $from_path";
-	return;
-}
-
-sub with_file
-{
-	my ($path, $do) = @_;
-	open(my $fh, '+<:raw', $path) or die "cannot open $path: $!";
-	$do->($fh);
-	close($fh) or die "cannot write $path: $!";
-	return;
-}
-
-sub flip
-{
-	my ($fh, $offset) = @_;
-	sysseek($fh, $offset, 0) && sysread($fh, my $byte, 1) == 1 or die "cannot read: $!";
-	sysseek($fh, $offset, 0) && syswrite($fh, chr(ord($byte) ^ (1 << between(0, 7)))) == 1 or die "cannot write: $!";
-	return;
-}
-
 # map_sum -- of all but the header, which counts starts.
 sub map_sum
 {
@@ -112,7 +83,7 @@ sub map_sum
 
 sub make_tables
 {
-	run_all(
+	run_all($dbh,
 		'CREATE TABLE h (id int PRIMARY KEY, n int, v text) USING zen', 'CREATE INDEX ON h (n)',
 		'CREATE TABLE s (id int PRIMARY KEY, v text) USING zen',
 		'CREATE TABLE empty (id int) USING zen',
@@ -126,7 +97,7 @@ sub make_history
 {
 	my @others = map { connect_db($node) } 1 .. 4;
 	my $old = connect_db($node);
-	run_all('DROP TABLE IF EXISTS gone', 'CREATE TABLE gone (id int, v text) USING zen',
+	run_all($dbh, 'DROP TABLE IF EXISTS gone', 'CREATE TABLE gone (id int, v text) USING zen',
 		q{INSERT INTO gone SELECT g, repeat('g', 100) FROM generate_series(1, 5000) g}, 'TRUNCATE gone',
 		q{INSERT INTO gone SELECT g, repeat('G', 9000) FROM generate_series(1, 5) g});
 	my @snapshot = one_in(2) ? ('BEGIN ISOLATION LEVEL REPEATABLE READ', 'SELECT count(*) FROM s') : ();
@@ -140,13 +111,15 @@ sub make_history
 			"UPDATE h SET v = v || 'x' WHERE id % $k = 1 AND id < 40000",
 			"UPDATE h SET n = n + 1 WHERE id % $k = 2 AND id < 20000",
 			"DELETE FROM h WHERE id % 97 = $k AND id < 40000",
-			"INSERT INTO h SELECT g, 0, 'again' FROM generate_series(1, 3000) g ON CONFLICT (id) DO UPDATE SET n = -h.n",
+			"INSERT INTO h SELECT g, 0, 'again' FROM generate_series(1, 3000) g "
+				  . 'ON CONFLICT (id) DO UPDATE SET n = -h.n',
 			"INSERT INTO h SELECT $to + g, 0, 'new' FROM generate_series(1, 500) g ON CONFLICT DO NOTHING",
 			"UPDATE s SET v = v || '.' WHERE id % $k = 1 AND id < 2750",
 			"DELETE FROM s WHERE id % 37 = $k % 37 AND id < 2750",
 			"INSERT INTO s SELECT g, 'back' FROM generate_series(1, 2749) g ON CONFLICT DO NOTHING");
 		my $other = pick(@others);
-		value($other, $_) for 'BEGIN', "DELETE FROM h WHERE id % $k = 3 AND id < 40000", "INSERT INTO s VALUES (-$to, 'no')",
+		value($other, $_) for 'BEGIN', "DELETE FROM h WHERE id % $k = 3 AND id < 40000",
+			"INSERT INTO s VALUES (-$to, 'no')",
 		  'SAVEPOINT a', "UPDATE s SET v = 'no' WHERE id < $k", pick('ROLLBACK', 'COMMIT', 'ROLLBACK TO a'), 'ROLLBACK';
 		value($other, 'VACUUM ' . pick('h', 's')) if one_in(3);
 		value($dbh, 'SELECT count(*) FROM h WHERE id < 3000');
@@ -162,7 +135,7 @@ sub prepare
 	my $h = "id BETWEEN @{[40000 + $round * 1000]} AND @{[40700 + $round * 1000]}";
 	my $s = 2700 + 60 * $round;
 	# Free slots with old headers of these rows, which the prepared transaction writes over.
-	run_all(map { "UPDATE h SET v = left(v, -1) || $_ WHERE $h" } 1 .. 4);
+	run_all($dbh, map { "UPDATE h SET v = left(v, -1) || $_ WHERE $h" } 1 .. 4);
 	wait_for('old versions to go', sub { value($dbh, 'SELECT garbage_pending FROM zen_stat()') == 0 }) if $round == 1;
 	value($dbh, $_) for "UPDATE h SET v = v || 'p' WHERE $h", "UPDATE h SET n = n + 1 WHERE $h AND id % 3 = 0", 'BEGIN',
 	  "UPDATE h SET v = v || 'q' WHERE $h", "UPDATE h SET n = n + 1 WHERE $h AND id % 5 = 0",
@@ -198,11 +171,11 @@ sub test_same
 		my @open = make_history();
 		stop();
 		like(log_now(), qr/zen has saved its map/, "round $round: saved");
-		save('history');
+		save_server($node, "$dir/history");
 		my (%state, %again);
 		for my $way ('map', 'scan')
 		{
-			restore('history');
+			restore_server($node, "$dir/history");
 			unlink $map or die "no map: $!" if $way eq 'scan';
 			start();
 			value($dbh, 'UPDATE s SET v = 0 WHERE id = 70') if inject() && $way eq 'scan';
@@ -217,7 +190,7 @@ sub test_same
 		is($again{map}, $again{scan}, "round $round: and the same is saved again");
 
 		# It goes on, with the addresses and slots that are free now.
-		restore('history');
+		restore_server($node, "$dir/history");
 		start();
 		value($dbh, pick('COMMIT', 'ROLLBACK') . qq{ PREPARED 'p@{[$round - 1]}'}) if $round > 1;
 		@open = make_history();
@@ -242,7 +215,7 @@ sub test_not_believed
 	start();
 	whole_state();
 	stop();
-	save('good');
+	save_server($node, "$dir/good");
 	start();
 	my $expected = whole_state();
 	ok(loaded(), 'a good file is loaded');
@@ -256,16 +229,20 @@ sub test_not_believed
 		[ 'longer', qr/size is wrong/, sub { truncate $map, $size + between(1, 10000) } ],
 		[ 'without its second half', qr/damaged/, sub { truncate $map, int($size / 2); truncate $map, $size } ],
 		[ 'not finished', qr/not complete/, sub { with_file($map, sub { syswrite($_[0], "\0" x HEADER) }) } ],
-		[ 'header damaged', qr/header|version|complete/, sub { with_file($map, sub { flip($_[0], between(0, 103)) }) } ],
-		[ 'of another pool', qr/header/, sub { with_file($map, sub { flip($_[0], 16) }) } ],
-		[ 'words damaged', qr/damaged/, sub { with_file($map, sub { flip($_[0], between(HEADER, HEADER + 400000)) }) } ],
-		[ 'tail damaged', qr/damaged/, sub { with_file($map, sub { flip($_[0], between($size - 20000, $size - 1)) }) } ],
+		[ 'header damaged', qr/header|version|complete/,
+			sub { with_file($map, sub { flip_bit($_[0], between(0, 103), between(0, 7)) }) } ],
+		[ 'of another pool', qr/header/, sub { with_file($map, sub { flip_bit($_[0], 16, between(0, 7)) }) } ],
+		[ 'words damaged', qr/damaged/,
+			sub { with_file($map, sub { flip_bit($_[0], between(HEADER, HEADER + 400000), between(0, 7)) }) } ],
+		[ 'tail damaged', qr/damaged/,
+			sub { with_file($map, sub { flip_bit($_[0], between($size - 20000, $size - 1), between(0, 7)) }) } ],
 		[ 'pool changed', qr/the pool has changed/,
-			sub { with_file(pool_path($node), sub { flip($_[0], HTABLES + 128 * between(1, 3) + between(0, 47)) }) } ]);
+			sub { with_file(pool_path($node),
+			sub { flip_bit($_[0], HTABLES + 128 * between(1, 3) + between(0, 47), between(0, 7)) }) } ]);
 	for my $case (@cases)
 	{
 		my ($what, $why, $spoil) = @$case;
-		restore('good');
+		restore_server($node, "$dir/good");
 		$spoil->();
 		start();
 		my $state = whole_state();
@@ -278,7 +255,7 @@ sub test_not_believed
 		stop();
 	}
 	# After a crash nobody looks at it.
-	restore('good');
+	restore_server($node, "$dir/good");
 	start();
 	wait_ready();
 	value($dbh, q{UPDATE s SET v = 'late' WHERE id = 100});
@@ -320,7 +297,8 @@ sub stop_and_kill
 
 sub test_killed
 {
-	run_all('CREATE TABLE big (id int) USING zen', map { "INSERT INTO big SELECT generate_series($_ * 100000 + 1, ($_ + 1) * 100000)" } 0 .. 4);
+	run_all($dbh, 'CREATE TABLE big (id int) USING zen',
+		map { "INSERT INTO big SELECT generate_series($_ * 100000 + 1, ($_ + 1) * 100000)" } 0 .. 4);
 	my %seen = (map => 0, scan => 0);
 	my $wrong = 0;
 	for my $i (1 .. 16)
@@ -336,7 +314,8 @@ sub test_killed
 		start();
 		wait_ready();
 		$seen{ loaded() ? 'map' : 'scan' }++;
-		$wrong++ if contents($dbh, 's') . contents($dbh, 'h') ne $expected || value($dbh, 'SELECT count(*) FROM big') != 500000;
+		$wrong++ if contents($dbh, 's') . contents($dbh, 'h') ne $expected
+			|| value($dbh, 'SELECT count(*) FROM big') != 500000;
 	}
 	is($wrong, 0, 'killed while it stops');
 	cmp_ok($seen{scan}, '>', 0, 'the map was not always complete');
@@ -348,7 +327,8 @@ sub test_killed
 		stop();
 		start_and_crash($node, $i % 2 ? rand 0.05 : rand 0.3);
 		start();
-		$wrong++ if contents($dbh, 's') . contents($dbh, 'h') ne $expected || value($dbh, 'SELECT count(*) FROM big') != 500000;
+		$wrong++ if contents($dbh, 's') . contents($dbh, 'h') ne $expected
+			|| value($dbh, 'SELECT count(*) FROM big') != 500000;
 		wait_ready();
 		$wrong++ if findings($dbh);
 	}

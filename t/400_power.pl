@@ -55,7 +55,8 @@ my $jobs = $ENV{JOBS} || qx(nproc) + 0;
 my @counted = qw(fences syncs cuts choices candidates thorough recoveries);
 
 my %scenarios = scenarios();
-my @names = $ENV{SCENARIOS} ? split(' ', $ENV{SCENARIOS}) : grep { $long || !$scenarios{$_}{long} } sort keys %scenarios;
+my @names = $ENV{SCENARIOS} ? split(' ', $ENV{SCENARIOS})
+	: grep { $long || !$scenarios{$_}{long} } sort keys %scenarios;
 my %done = read_done();
 my %total;
 # the longest first
@@ -135,7 +136,8 @@ sub rank
 sub counts_text
 {
 	my ($count) = @_;
-	return sprintf '%d fences, %d flushes of WAL, %d cuts, %d candidates, %d states chosen, %d thorough, %d recoveries cut',
+	return sprintf '%d fences, %d flushes of WAL, %d cuts, %d candidates, %d states chosen, %d thorough, '
+	  . '%d recoveries cut',
 	  map { $count->{$_} // 0 } qw(fences syncs cuts candidates choices thorough recoveries);
 }
 
@@ -175,15 +177,18 @@ sub finish_job
 	my ($pid) = @_;
 	my $job = delete $running{$pid};
 	my $name = $job->{name};
-	my $result = -e "$dir/$name.result" ? Storable::retrieve("$dir/$name.result") : { count => {}, violations => ['no result'] };
+	my $result = -e "$dir/$name.result" ? Storable::retrieve("$dir/$name.result")
+		: { count => {}, violations => ['no result'] };
 	my $count = $result->{count};
 	my @wrong = @{ $result->{violations} };
 	$total{$_} += $count->{$_} // 0 for @counted;
 	diag($_) for @wrong;
-	my $report = sprintf '%s: %s, %d violations, %.1f s', $name, counts_text($count), scalar @wrong, time - $job->{begin};
+	my $report = sprintf '%s: %s, %d violations, %.1f s', $name, counts_text($count), scalar @wrong,
+		time - $job->{begin};
 	ok(!@wrong, $report);
 	note($report) if $long;
-	PostgreSQL::Test::Utils::append_to_file($ENV{DONE}, join(' ', $name, options_text(), map { $count->{$_} // 0 } @counted) . "\n")
+	PostgreSQL::Test::Utils::append_to_file($ENV{DONE},
+		join(' ', $name, options_text(), map { $count->{$_} // 0 } @counted) . "\n")
 	  if $ENV{DONE} && !@wrong && !$option{only};
 	return;
 }

@@ -41,7 +41,8 @@ my $media    = 0;
 
 $SIG{$_} = sub { PowerServer::crash_all(); die "ended by a signal\n" } for qw(TERM INT HUP);
 {
-	local $ENV{POWER_CONF} = join ';', 'zen.pool_size=256MB', 'zen.dram_size=128MB', 'max_connections=30', 'max_prepared_transactions=30',
+	local $ENV{POWER_CONF} = join ';', 'zen.pool_size=256MB', 'zen.dram_size=128MB', 'max_connections=30',
+		'max_prepared_transactions=30',
 	  'shared_buffers=16MB', $ENV{POWER_CONF} // ();
 	$server->initdb(1);
 }

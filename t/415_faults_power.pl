@@ -1,6 +1,6 @@
 # Proof that power cuts are tested with eyes open: a zen that breaks a rule about what is
 # flushed, and when (zen.fault, src/RULES "Faults"), must be caught by the scenarios of
-# 300_power.pl.  306_faults_caught.pl has the faults that a kill can show.
+# 400_power.pl.  410_faults_caught.pl has the faults that a kill can show.
 #
 #   FAULTS=all       all of them (make torture); FAULTS="a b" only these; else SAMPLE (2) of
 #                    them, chosen by seed
@@ -72,7 +72,7 @@ sub choose_faults
 }
 
 # hunt -- run the scenarios with a fault, with up to TRIES seeds, until one catches it: its name, or undef; how many
-# cuts and states after cuts were tried; what 300_power.pl has printed.
+# cuts and states after cuts were tried; what 400_power.pl has printed.
 sub hunt
 {
 	my ($fault) = @_;
@@ -103,5 +103,5 @@ sub power
 	local $ENV{THOROUGH}   = 1;
 	local $ENV{STOP_AFTER} = 1;
 	my @includes = map { "'-I$_'" } @INC;
-	return scalar qx($^X @includes '$FindBin::RealBin/300_power.pl' 2>&1);
+	return scalar qx($^X @includes '$FindBin::RealBin/400_power.pl' 2>&1);
 }

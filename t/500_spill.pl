@@ -22,7 +22,8 @@ use ZenTest;
 use constant ROWS => 20000;
 
 my %CHANGE = (
-	insert => [ 'INSERT INTO t SELECT g, g, md5(g::text) FROM generate_series(' . (ROWS + 1) . ', ' . 2 * ROWS . ') g' ],
+	insert => [ 'INSERT INTO t SELECT g, g, md5(g::text) FROM generate_series(' . (ROWS + 1) . ', ' . 2 * ROWS
+	. ') g' ],
 	update => [ 'UPDATE t SET v = v + 1' ],
 	move   => [ 'UPDATE t SET id = -id' ],
 	delete => [ 'DELETE FROM t WHERE id % 100 > 0' ],
@@ -76,22 +77,6 @@ sub refill
 	return contents($dbh, 't');
 }
 
-sub crash_and_start
-{
-	crash($node);
-	start_again($node);
-	$dbh = connect_db($node);
-	return;
-}
-
-sub restart
-{
-	$dbh->disconnect;
-	$node->restart;
-	$dbh = connect_db($node);
-	return;
-}
-
 sub spilled { return value($_[0], 'SELECT rows_spilled FROM zen_stat()'); }
 
 sub test_end
@@ -111,7 +96,7 @@ sub test_end
 		is(contents($dbh, 't'), $before, "$name: not seen when prepared");
 		if ($end =~ /(crash|restart)/)
 		{
-			$1 eq 'crash' ? crash_and_start() : restart();
+			$dbh = $1 eq 'crash' ? crash_restart($node) : clean_restart($node, $dbh);
 			is(contents($dbh, 't'), $before, "$name: not seen after the $1");
 		}
 		value($dbh, $kept ? q{COMMIT PREPARED 'p'} : q{ROLLBACK PREPARED 'p'});
@@ -119,8 +104,8 @@ sub test_end
 	else
 	{
 		value($dbh, $kept ? 'COMMIT' : 'ROLLBACK') unless $end =~ /lost/;
-		crash_and_start() if $end =~ /crash/;
-		restart() if $end =~ /restart/;
+		$dbh = crash_restart($node) if $end =~ /crash/;
+		$dbh = clean_restart($node, $dbh) if $end =~ /restart/;
 	}
 	is(contents($dbh, 't'), $kept ? $after : $before, $name);
 	is(contents($dbh, 't', 'indexscan', 'id > -1000000'), $kept ? $after : $before, "$name: by index");
@@ -129,7 +114,7 @@ sub test_end
 	# and what is there can be changed, and outlives another crash
 	value($dbh, 'UPDATE t SET v = v + 1');
 	value($dbh, 'UPDATE t SET v = v - 1');
-	crash_and_start();
+	$dbh = crash_restart($node);
 	is(contents($dbh, 't'), $kept ? $after : $before, "$name: changed since, another crash");
 	return;
 }
@@ -145,21 +130,22 @@ sub test_savepoints
 	my $after = contents($dbh, 't');
 	value($dbh, 'COMMIT');
 	is(contents($dbh, 't'), $after, 'savepoint rolled back: committed');
-	crash_and_start();
+	$dbh = crash_restart($node);
 	is(contents($dbh, 't'), $after, 'savepoint rolled back: after a crash');
 	is_sound($dbh, 'savepoint rolled back');
 	return;
 }
 
-# A row that is moved twice and then spilled, but for the place in between: who waits for the prepared transaction finds it.
+# A row that is moved twice and then spilled, but for the place in between: who waits for the prepared transaction finds
+# it.
 sub test_moved_twice
 {
 	value($dbh, $_) for 'CREATE TABLE moved (id int PRIMARY KEY, k int, n int) USING zen', 'CREATE INDEX ON moved (k)',
 	  'INSERT INTO moved VALUES (1, 0, 0)';
-	restart();
+	$dbh = clean_restart($node, $dbh);
 	value($dbh, $_) for 'BEGIN', ('UPDATE moved SET k = k + 100 WHERE id = 1') x 2,
 	  q{INSERT INTO moved SELECT g, g, 0 FROM generate_series(1001, 6000) g}, q{PREPARE TRANSACTION 'moved'};
-	crash_and_start();
+	$dbh = crash_restart($node);
 	my $waiter = connect_db($node);
 	my $pid = value($waiter, 'SELECT pg_backend_pid()');
 	$waiter->do('UPDATE moved SET n = n + 1 WHERE id = 1', { pg_async => PG_ASYNC });
@@ -179,12 +165,13 @@ sub test_clustered
 	value($dbh, 'CREATE TABLE clustered (id int PRIMARY KEY) USING zen');
 	value($reader, $_) for 'BEGIN ISOLATION LEVEL REPEATABLE READ', 'SELECT 1';
 	value($dbh, $_) for 'INSERT INTO clustered SELECT generate_series(1, 10)', 'SET zen.spill_threshold = 0', 'BEGIN',
-	  'CLUSTER clustered USING clustered_pkey', 'SAVEPOINT a', 'INSERT INTO clustered VALUES (11)', 'ROLLBACK TO a', 'COMMIT',
+	  'CLUSTER clustered USING clustered_pkey', 'SAVEPOINT a', 'INSERT INTO clustered VALUES (11)', 'ROLLBACK TO a',
+		'COMMIT',
 	  'RESET zen.spill_threshold';
 	is(value($dbh, 'SELECT count(*) FROM clustered'), 10, 'clustered beside a snapshot, then a savepoint rolled back');
 	value($reader, 'COMMIT');
 	$reader->disconnect;
-	crash_and_start();
+	$dbh = crash_restart($node);
 	is(value($dbh, 'SELECT count(*) FROM clustered'), 10, 'and after a crash');
 	is_sound($dbh, 'clustered');
 	return;
@@ -193,10 +180,12 @@ sub test_clustered
 # Of a row written again after it was spilled nothing stays when the prepared transaction is rolled back.
 sub test_rewritten
 {
-	value($dbh, $_) for 'CREATE TABLE again (id int PRIMARY KEY, v int) USING zen', 'SET zen.spill_threshold = 0', 'BEGIN',
+	value($dbh, $_) for 'CREATE TABLE again (id int PRIMARY KEY, v int) USING zen', 'SET zen.spill_threshold = 0',
+		'BEGIN',
 	  'INSERT INTO again VALUES (1, 0)', 'INSERT INTO again VALUES (2, 0)', 'UPDATE again SET v = 1 WHERE id = 1',
 	  q{PREPARE TRANSACTION 'again'}, q{ROLLBACK PREPARED 'again'}, 'RESET zen.spill_threshold';
-	is(value($dbh, q{SELECT unfrozen FROM zen_table_versions('again')}), 0, 'rewritten, prepared, rolled back: no version is left');
+	is(value($dbh, q{SELECT unfrozen FROM zen_table_versions('again')}), 0,
+		'rewritten, prepared, rolled back: no version is left');
 	is_sound($dbh, 'rewritten, prepared, rolled back');
 	return;
 }
@@ -208,14 +197,15 @@ sub test_no_carrier
 	my $name = $mixed ? 'no row left to write, mixed' : 'no row left to write';
 	refill();
 	value($dbh, $_) for
-		'SET zen.spill_threshold = 0', 'BEGIN', 'UPDATE t SET v = v + 1', 'SAVEPOINT a', 'UPDATE t SET v = 0 WHERE id = 1',
+		'SET zen.spill_threshold = 0', 'BEGIN', 'UPDATE t SET v = v + 1', 'SAVEPOINT a',
+			'UPDATE t SET v = 0 WHERE id = 1',
 		'ROLLBACK TO a', $mixed ? 'INSERT INTO h VALUES (1)' : 'SELECT 1';
 	my $written = value($dbh, 'SELECT slots_written FROM zen_stat()');
 	value($dbh, 'COMMIT');
 	is(value($dbh, 'SELECT slots_written FROM zen_stat()') - $written, 1, "$name: one slot carries LP");
 	my $after = contents($dbh, 't');
 	is_sound($dbh, $name);
-	crash_and_start();
+	$dbh = crash_restart($node);
 	is(contents($dbh, 't'), $after, "$name: after a crash");
 	is_sound($dbh, "$name: after a crash");
 	return;
@@ -234,9 +224,11 @@ sub test_others
 	is(state_of($other, 'DELETE FROM t WHERE id = 3'), '55P03', 'others: delete waits');
 	is(state_of($other, 'SELECT * FROM t WHERE id = 2 FOR SHARE'), '55P03', 'others: FOR SHARE waits');
 	is(state_of($other, 'SELECT * FROM t WHERE id = 2 FOR KEY SHARE'), '', 'others: FOR KEY SHARE passes an update');
-	is(state_of($other, 'SELECT * FROM t WHERE id = 3 FOR KEY SHARE'), '55P03', 'others: FOR KEY SHARE waits for a delete');
+	is(state_of($other, 'SELECT * FROM t WHERE id = 3 FOR KEY SHARE'), '55P03',
+		'others: FOR KEY SHARE waits for a delete');
 	is(state_of($other, 'INSERT INTO t VALUES (' . (ROWS + 1) . ')'), '55P03', 'others: the same key waits');
-	is(value($other, 'SELECT count(*) FROM (SELECT 1 FROM t WHERE id <= 6 FOR UPDATE SKIP LOCKED) s'), 1, 'others: SKIP LOCKED');
+	is(value($other, 'SELECT count(*) FROM (SELECT 1 FROM t WHERE id <= 6 FOR UPDATE SKIP LOCKED) s'), 1,
+		'others: SKIP LOCKED');
 	is(state_of($other, 'UPDATE t SET v = v WHERE id = 1'), '', 'others: rows not changed are free');
 	value($other, 'SET lock_timeout = 0');
 	my $pid = value($other, 'SELECT pg_backend_pid()');
@@ -257,8 +249,8 @@ sub test_others
 	return;
 }
 
-# A session whose signal arrives between two batches of one spilling: it is sent while the row is made whose insertion spills
-# all that was written before.
+# A session whose signal arrives between two batches of one spilling: it is sent while the row is made whose insertion
+# spills all that was written before.
 sub test_ended_inside
 {
 	my ($how) = @_;
@@ -271,9 +263,11 @@ sub test_ended_inside
 	my $kept = contents($session, 't');
 	value($session, 'SAVEPOINT a') if $how =~ /savepoint/;
 	value($session, 'UPDATE t SET v = v + 1 WHERE id > 5000');
-	my $result = run_sql($session, q{INSERT INTO t SELECT 100001, 0, CASE WHEN set_config('zen.spill_threshold', '0', false) IS NOT NULL
+	my $result = run_sql($session,
+		q{INSERT INTO t SELECT 100001, 0, CASE WHEN set_config('zen.spill_threshold', '0', false) IS NOT NULL
 		AND } . "$function(pg_backend_pid()) THEN 'never' END");
-	like($result->{message}, $how =~ /^terminated/ ? qr/terminating connection/ : qr/57014|canceling statement/, "$how in a spilling");
+	like($result->{message}, $how =~ /^terminated/ ? qr/terminating connection/ : qr/57014|canceling statement/,
+		"$how in a spilling");
 	if ($how eq 'cancelled in a savepoint')
 	{
 		value($session, 'ROLLBACK TO a');
@@ -292,7 +286,7 @@ sub test_ended_inside
 	is_sound($dbh, $how);
 	value($dbh, 'UPDATE t SET v = v + 1');
 	my $after = contents($dbh, 't');
-	crash_and_start();
+	$dbh = crash_restart($node);
 	is(contents($dbh, 't'), $after, "$how: changed since, a crash");
 	is_sound($dbh, "$how: after a crash");
 	return;
@@ -309,7 +303,8 @@ sub test_fast_stop
 	my $offset = log_size($node);
 	$dbh->disconnect;
 	$node->stop('fast');
-	unlike(log_since($node, $offset), qr/terminated by signal|TRAP/, 'fast stop while rows are spilled: nobody crashes');
+	unlike(log_since($node, $offset), qr/terminated by signal|TRAP/,
+		'fast stop while rows are spilled: nobody crashes');
 	$node->start;
 	$dbh = connect_db($node);
 	is(contents($dbh, 't'), $before, 'fast stop while rows are spilled: rows');
@@ -326,7 +321,7 @@ sub test_pages_come_back
 	value($dbh, 'ROLLBACK');
 	cmp_ok(value($dbh, 'SELECT pages_free FROM zen_stat()'), '>=', $free - 20, 'pages come back after a rollback');
 	value($dbh, $_) for 'BEGIN', q{INSERT INTO t SELECT g, g, repeat('x', 500) FROM generate_series(1, 100000) g};
-	crash_and_start();
+	$dbh = crash_restart($node);
 	is(value($dbh, 'SELECT count(*) FROM t'), 0, 'nothing is left after a crash');
 	cmp_ok(value($dbh, 'SELECT pages_free FROM zen_stat()'), '>=', $free - 20, 'pages come back after a crash');
 	return;

@@ -118,7 +118,9 @@ sub test_alpha
 	value($early, a_row());
 	my $p   = privileged();
 	my $pid = pid($p);
-	like(log_since($node, $offset), qr/LOG: .*exclusive stage of zen begins for process $pid\n.*DETAIL: .*kB of row versions in DRAM/, 'alpha: the log says so');
+	like(log_since($node, $offset),
+		qr/LOG: .*exclusive stage of zen begins for process $pid\n.*DETAIL: .*kB of row versions in DRAM/,
+		'alpha: the log says so');
 	my $w = held_back();
 	is(value($dbh, q{SELECT count(*) FROM t WHERE v = 'z'}), 0, 'alpha: readers read');
 	is(state_of($early, a_row()), '', 'alpha: who has begun to write goes on');
@@ -129,7 +131,9 @@ sub test_alpha
 	ended('committed', 'alpha');
 	is(stage('held_back'), 1, 'alpha: one was held back');
 	ok(stage('duration_ms') > 0, 'alpha: for some time');
-	like(log_since($node, $offset), qr/LOG: .*exclusive stage of zen for process $pid ends after \d+ ms, committed\n.*DETAIL:  1 other/, 'alpha: the log says that it is over');
+	like(log_since($node, $offset),
+		qr/LOG: .*exclusive stage of zen for process $pid ends after \d+ ms, committed\n.*DETAIL:  1 other/,
+		'alpha: the log says that it is over');
 	is(state_of($p, a_row()), '', 'alpha: the next transaction is as any other');
 	is(stage('pid'), $pid, 'alpha: there is no other stage');
 	$_->disconnect for $p, $w, $early;
@@ -201,7 +205,8 @@ sub test_gamma
 	lose($c) for 1 .. 2;
 	isnt(stage('reason'), 'gamma', 'gamma: a success in between begins anew');
 	lose($c);
-	is(stage(q{concat_ws(' ', running, pid, reason)}), 't ' . pid($c) . ' gamma', 'gamma: a stage runs before the next transaction');
+	is(stage(q{concat_ws(' ', running, pid, reason)}), 't ' . pid($c) . ' gamma',
+		'gamma: a stage runs before the next transaction');
 	my $w = held_back(undef, q{UPDATE t SET v = 'other' WHERE id = 1});
 	is(state_of($c, 'SELECT count(*) FROM t'), '', 'gamma: a reading transaction does not end it');
 	is(stage('running'), 1, 'gamma: it runs');

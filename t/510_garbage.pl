@@ -9,6 +9,7 @@
 #   zen_garbage() and once in the log, and sees what it must see
 # - a logical slot that nobody reads keeps nothing; a snapshot in another database keeps what it sees
 # - who finds the pool full of such garbage waits for it, up to zen.full_timeout
+# - versions of large updates stay while others look at them
 # - what such a snapshot keeps takes little DRAM, however large the rows are
 # - no transaction id stays in DRAM: neither that of a locker whose row has moved away, nor
 #   that of a version whose region a prepared transaction keeps
@@ -20,12 +21,14 @@ use FindBin;
 use lib "$FindBin::RealBin/lib";
 
 use DBD::Pg qw(:async);
+use POSIX ();
 use Test::More;
 use Time::HiRes ();
 use ZenTest;
 
 skip_unless_zen();
-my $node = new_node('garbage', init => { allows_streaming => 1 }, conf => "wal_level = logical\nzen.garbage_warning = 1000");
+my $node = new_node('garbage', init => { allows_streaming => 1 },
+	conf => "wal_level = logical\nzen.garbage_warning = 1000");
 $node->start;
 my $start = log_size($node);
 my $dbh   = connect_db($node);
@@ -47,6 +50,7 @@ test_unread_slot();
 test_moved_locker();
 test_kept_region();
 test_one_row();
+test_large_update();
 is_sound($dbh, 'at the end');
 test_fewer_writers();
 $node->stop;
@@ -80,14 +84,6 @@ sub is_warned
 
 sub burn_xids { value($dbh, 'SELECT txid_current()') for 1 .. $_[0]; return; }
 
-sub reload
-{
-	my ($conf) = @_;
-	$node->append_conf('postgresql.conf', $conf);
-	$node->reload;
-	return;
-}
-
 # --- what is left behind ----------------------------------------------------
 
 # Nobody else is there when the last commit has been made.
@@ -103,7 +99,8 @@ sub test_idle
 # A busy server has some rounds of the worker a second, not one for each commit.
 sub test_pace
 {
-	my ($pid) = map { $_->[0] } @{ run_sql($dbh, q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'zen worker'})->{rows} };
+	my ($pid) = map { $_->[0] } @{
+		run_sql($dbh, q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'zen worker'})->{rows} };
 	my $naps = sub {
 		open my $fh, '<', "/proc/$pid/status" or die "no process $pid: $!";
 		my ($n) = map { /^voluntary_ctxt_switches:\s+(\d+)/ ? $1 : () } <$fh>;
@@ -120,8 +117,8 @@ sub test_pace
 	return;
 }
 
-# Of a row that one transaction has changed again and again the commit queues the newest version, under each TID that it has had,
-# and that one takes the others along.
+# Of a row that one transaction has changed again and again the commit queues the newest version, under each TID that it
+# has had, and that one takes the others along.
 sub test_one_row
 {
 	wait_until_clean('before one row');
@@ -138,7 +135,8 @@ sub test_one_row
 		value($dbh, $_) for split /; /, $end;
 		cmp_ok(garbage('pending') - $pending, '<', 20, "one row, $end: few items");
 		is(value($dbh, 'SELECT v FROM t WHERE id = 7'), 'v3000', "one row, $end: its value");
-		is(value($reader, 'SELECT length(v) > 10 FROM t WHERE id = 7'), 1, "one row, $end: an old snapshot sees the old one")
+		is(value($reader, 'SELECT length(v) > 10 FROM t WHERE id = 7'), 1,
+			"one row, $end: an old snapshot sees the old one")
 		  if $end eq 'COMMIT';
 	}
 	cmp_ok(versions('superseded'), '>', 5900, 'one row: versions are kept for the snapshot');
@@ -184,7 +182,8 @@ sub test_churn
 	return;
 }
 
-# Half of the rows of a table that was loaded while a prepared transaction held the region that every session tries first.
+# Half of the rows of a table that was loaded while a prepared transaction held the region that every session tries
+# first.
 sub test_room_elsewhere
 {
 	my $free   = sub { value($dbh, 'SELECT pages_free FROM zen_stat()') };
@@ -217,7 +216,8 @@ sub test_process
 	my $before = value($old, 'SELECT sum(length(v)) FROM t');
 	update_all() for 1 .. 2;
 
-	is_warned($offset, qr/WARNING:.*keeps the predecessors of \d+ row changes.*\n.*DETAIL:  Process $pid keeps xmin \d+, .*\n.*HINT:.*pg_terminate_backend\($pid\)/, 'a process');
+	my $more = qr/DETAIL:  Process $pid keeps xmin \d+, .*\n.*HINT:.*pg_terminate_backend\($pid\)/;
+	is_warned($offset, qr/WARNING:.*keeps the predecessors of \d+ row changes.*\n.*$more/, 'a process');
 	is(garbage('holder'),     'process', 'process: zen_garbage() says so');
 	is(garbage('holder_pid'), $pid,      'process: and which one');
 	ok(garbage('horizon = holder_xid::text::xid8'), 'process: it holds the horizon');
@@ -244,8 +244,10 @@ sub test_prepared
 	value($dbh, 'INSERT INTO other VALUES (1)');
 	value($dbh, q{PREPARE TRANSACTION 'p'});
 	update_all() for 1 .. 2;
-	is_warned($offset, qr/DETAIL:  Prepared transaction $xid has been open.*\n.*HINT:.*pg_prepared_xacts/, 'a prepared transaction');
-	is(garbage(q{concat_ws(' ', holder, holder_pid, holder_xid)}), "prepared transaction $xid", 'prepared: zen_garbage() says so');
+	is_warned($offset, qr/DETAIL:  Prepared transaction $xid has been open.*\n.*HINT:.*pg_prepared_xacts/,
+		'a prepared transaction');
+	is(garbage(q{concat_ws(' ', holder, holder_pid, holder_xid)}), "prepared transaction $xid",
+		'prepared: zen_garbage() says so');
 	value($dbh, q{ROLLBACK PREPARED 'p'});
 	wait_until_clean('after the prepared transaction');
 	isnt(garbage('coalesce(holder, $$$$)'), 'prepared transaction', 'prepared: it is named no more');
@@ -269,7 +271,8 @@ sub test_slot
 	value($reader, 'SELECT count(*) FROM pg_class');
 	wait_for('feedback', sub { value($dbh, q{SELECT xmin IS NOT NULL FROM pg_replication_slots}) });
 	update_all() for 1 .. 2;
-	is_warned($offset, qr/DETAIL:  Replication slot "keeper" keeps xmin.*\n.*HINT:.*pg_drop_replication_slot/, 'a replication slot');
+	is_warned($offset, qr/DETAIL:  Replication slot "keeper" keeps xmin.*\n.*HINT:.*pg_drop_replication_slot/,
+		'a replication slot');
 	is(garbage(q{concat_ws(' ', holder, holder_slot)}), 'replication slot keeper', 'slot: zen_garbage() says so');
 	cmp_ok(versions('superseded'), '>=', 2000, 'slot: what its standby may see stays');
 	$reader->disconnect;
@@ -279,8 +282,8 @@ sub test_slot
 	return;
 }
 
-# A publication of a heap table whose subscriber does not come keeps catalogs, and no rows; a snapshot in another database
-# does keep rows there, and here.
+# A publication of a heap table whose subscriber does not come keeps catalogs, and no rows; a snapshot in another
+# database does keep rows there, and here.
 sub test_unread_slot
 {
 	value($dbh, $_) for 'CREATE TABLE published (id int) USING heap', 'CREATE PUBLICATION p FOR TABLE published',
@@ -303,7 +306,8 @@ sub test_unread_slot
 	wait_until_clean('unread slot');
 	is(garbage(q{coalesce(holder_slot, '')}), '', 'unread slot: it is not named');
 	$_->disconnect for $writer, $old;
-	value($dbh, $_) for q{SELECT pg_drop_replication_slot('unread')}, 'DROP PUBLICATION p', 'DROP TABLE published', 'DROP DATABASE elsewhere';
+	value($dbh, $_) for q{SELECT pg_drop_replication_slot('unread')}, 'DROP PUBLICATION p', 'DROP TABLE published',
+		'DROP DATABASE elsewhere';
 	return;
 }
 
@@ -334,14 +338,18 @@ sub test_low_pool
 	my $update = q{UPDATE t SET v = v || 'y'};
 	value($dbh, 'SET zen.full_timeout = 0');
 	is((map { state_of($dbh, $update) } 1 .. 20)[-1], '53100', 'full: an error, as told');
-	my @waiting = map { my $handle = connect_db($node); value($handle, q{SET zen.full_timeout = '100s'}); $handle } 1 .. 3;
+	my @waiting = map { my $handle = connect_db($node); value($handle, q{SET zen.full_timeout = '100s'});
+		$handle } 1 .. 3;
 	my %seen;    # they look for room again and again, so they are not seen waiting all at once
 	my $all_wait = sub {
-		$seen{$_} = 1 for map { $_->[0] } @{ run_sql($dbh, q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND wait_event_type = 'Extension'})->{rows} };
+		$seen{$_} = 1 for map { $_->[0] } @{
+			run_sql($dbh, q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'
+				AND wait_event_type = 'Extension'})->{rows} };
 		return 3 == grep { $seen{ $_->{pg_pid} } } @waiting;
 	};
 	value($waiting[1], 'SET zen.spill_threshold = 0');
-	my @queries = map { $waiting[$_]->prepare("UPDATE t SET v = v || 'z' WHERE id % 3 = $_", { pg_direct => 1, pg_async => PG_ASYNC }) } 0 .. 2;
+	my @queries = map { $waiting[$_]->prepare("UPDATE t SET v = v || 'z' WHERE id % 3 = $_",
+		{ pg_direct => 1, pg_async => PG_ASYNC }) } 0 .. 2;
 	$_->execute for @queries;
 	wait_for('all to wait', $all_wait);
 	value($dbh, "SELECT pg_cancel_backend($waiting[2]->{pg_pid})");
@@ -352,7 +360,8 @@ sub test_low_pool
 	value($old, 'COMMIT');
 	wait_for('both updates', sub { $_->pg_ready || return for @waiting; 1 });
 	$_->pg_result for @waiting;
-	is(value($dbh, q{SELECT count(*) FROM t WHERE v ~ 'z$' AND id % 3 < 2}), 1333, 'full: the others wait for the old snapshot, and go on');
+	is(value($dbh, q{SELECT count(*) FROM t WHERE v ~ 'z$' AND id % 3 < 2}), 1333,
+		'full: the others wait for the old snapshot, and go on');
 	is_sound($dbh, 'full');
 	wait_for('room', sub { value($dbh, 'SELECT pages_free * 2 > pages_total FROM zen_stat()') });
 	pass('low: without it, the pages come back');
@@ -388,7 +397,8 @@ sub test_low_dram
 
 	for my $n (1 .. $rounds)
 	{
-		value($dbh, "UPDATE t SET n = $n, v = md5(v) || substr(v, 33) WHERE id > $_ AND id <= $_ + 100") for map { 100 * $_ } 0 .. $rows / 100 - 1;
+		value($dbh, "UPDATE t SET n = $n, v = md5(v) || substr(v, 33) WHERE id > $_ AND id <= $_ + 100")
+		  for map { 100 * $_ } 0 .. $rows / 100 - 1;
 	}
 	my $now = value($dbh, $state);
 	cmp_ok($dram->(), '<', 5_000_000 + $rows * ($rounds + 1) * $header, 'lean: DRAM, with ten times the rows kept');
@@ -398,7 +408,8 @@ sub test_low_dram
 
 	# Changed, locked, taken back, and copied, with chains that have no data in DRAM.
 	value($dbh, $_) for 'BEGIN', 'SELECT count(*) FROM (SELECT FROM t WHERE id <= 1000 FOR UPDATE) l',
-	  'SAVEPOINT s', 'UPDATE t SET n = -1 WHERE id BETWEEN 500 AND 1500', 'ROLLBACK TO s', 'DELETE FROM t WHERE id > 7900', 'ROLLBACK';
+	  'SAVEPOINT s', 'UPDATE t SET n = -1 WHERE id BETWEEN 500 AND 1500', 'ROLLBACK TO s',
+		'DELETE FROM t WHERE id > 7900', 'ROLLBACK';
 	is(value($dbh, $state), $now, 'lean: as it was after a rollback');
 	value($dbh, 'VACUUM FULL t');
 	is(value($dbh, $state), $now, 'lean: the rows after VACUUM FULL');
@@ -434,14 +445,14 @@ sub test_moved_locker
 	is(versions('lockers'), 1, 'moved: the lock of an ended transaction is left');
 
 	my $sweeps = garbage('sweeps');
-	reload('zen.freeze_age = 50');
+	reload_conf($node, 'zen.freeze_age = 50');
 	burn_xids(60);
 	wait_for('a sweep', sub { garbage('sweeps') > $sweeps });
 	is(versions('lockers'), 0, 'moved: a sweep takes it out');
 	is(versions('oldest'), undef, 'moved: no transaction id is left');
 	ok(garbage('frozen_to <= horizon AND frozen_to::text::bigint > 0'), 'moved: zen_garbage() says how far');
 	$_->disconnect for $mover, $locker;
-	reload('zen.freeze_age = 100000000');
+	reload_conf($node, 'zen.freeze_age = 100000000');
 	return;
 }
 
@@ -464,7 +475,7 @@ sub test_kept_region
 	my $locked = connect_db($node);
 	value($locked, 'BEGIN');
 	value($locked, 'SELECT id FROM t WHERE id = 7 FOR UPDATE');
-	reload('zen.freeze_age = 50');
+	reload_conf($node, 'zen.freeze_age = 50');
 	burn_xids(60);
 	wait_for('a sweep', sub { garbage('sweeps') > $sweeps });
 	cmp_ok(garbage('pending'), '>=', 2000, 'kept region: its queue is as it was');
@@ -478,8 +489,55 @@ sub test_kept_region
 	return;
 }
 
-# Prepared transactions take a region each.  After a restart with fewer writers nobody writes to the last ones: VACUUM leaves
-# no page there that is empty.
+# hot_client -- a process that updates random rows until SIGTERM, and then says how
+# many, or what went wrong.
+sub hot_client
+{
+	pipe(my $read, my $write) or die "pipe: $!";
+	my $pid = fork() // die "fork: $!";
+	return close($write) && { pid => $pid, pipe => $read } if $pid;
+	my ($count, $stop, $error) = (0, 0, '');
+	local $SIG{TERM} = sub { $stop = 1 };
+	srand($$);
+	my $own = eval { connect_db($node) } or $error = $@;
+	until ($stop || $error)
+	{
+		my $id     = between(1, 100000);
+		my $result = run_sql($own, "UPDATE hot SET v = v + 1 WHERE id = (SELECT id FROM hot WHERE id = $id "
+			  . 'FOR UPDATE SKIP LOCKED)');
+		$count++ if $result->{tag} eq 'UPDATE 1';
+		$error = $result->{message};
+	}
+	syswrite $write, $error || $count;
+	POSIX::_exit(0);
+}
+
+# Versions of a large update were freed while others still looked at them.
+sub test_large_update
+{
+	make_rows($dbh, 'hot', 100000);
+	my ($start, $from) = (value($dbh, 'SELECT pg_postmaster_start_time()'), log_size($node));
+	my @clients = map { hot_client() } 1 .. 4;
+	run_all($dbh, map { 'UPDATE hot SET v = v + 1' } 1 .. 5);
+	my $sum = 500000;
+	for my $client (@clients)
+	{
+		kill 'TERM', $client->{pid};
+		my $count = readline $client->{pipe};
+		like($count // '', qr/^[1-9]\d*$/, 'large update: a client at the same time');
+		$sum += $count || 0;
+		waitpid $client->{pid}, 0;
+	}
+	is(eval { value($dbh, 'SELECT sum(v) FROM hot') }, $sum, 'large update: sum');
+	is(eval { value($dbh, 'SELECT count(*) FROM hot WHERE id > 0') }, 100000, 'large update: count');
+	is(eval { value($dbh, 'SELECT pg_postmaster_start_time()') }, $start, 'large update: no restart');
+	unlike(log_since($node, $from), qr/terminated by signal|PANIC|TRAP/, 'large update: no crash');
+	value($dbh, 'DROP TABLE hot');
+	return;
+}
+
+# Prepared transactions take a region each.  After a restart with fewer writers nobody writes to the last ones: VACUUM
+# leaves no page there that is empty.
 sub test_fewer_writers
 {
 	value($dbh, $_) for 'CREATE TABLE many (id int, v text) USING zen', 'DROP TABLE t, other';
@@ -490,8 +548,10 @@ sub test_fewer_writers
 	}
 	value($dbh, "COMMIT PREPARED 'many$_'") for 1 .. 30;
 	$dbh->disconnect;
-	$node->append_conf('postgresql.conf', join "\n", 'max_connections = 5', 'superuser_reserved_connections = 1', 'max_wal_senders = 0',
-		'wal_level = replica', 'autovacuum_max_workers = 1', 'max_worker_processes = 1', 'max_prepared_transactions = 0');
+	$node->append_conf('postgresql.conf', join "\n", 'max_connections = 5', 'superuser_reserved_connections = 1',
+		'max_wal_senders = 0',
+		'wal_level = replica', 'autovacuum_max_workers = 1', 'max_worker_processes = 1',
+			'max_prepared_transactions = 0');
 	value($dbh = connect_db($node), 'SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots');
 	$dbh->disconnect;
 	$node->restart;

@@ -1,11 +1,13 @@
 # The Met-Cache: which reads bring rows into it, that it keeps to its size, its counters, and the shares of tables.
 #
-# - a point read admits, from the second time on if the cache is half full; scans, ANALYZE, index builds and long transactions do not
+# - a point read admits, from the second time on if the cache is half full; scans, ANALYZE, index builds and long
+#   transactions do not
 # - what a scan touches does not drive out what is read often
 # - versions stay within zen.met_cache_size, plus what is stated, while rows are read and written
 # - rows read, updated and evicted at once keep their contents (zen_verify)
 # - counters begin at 0 for a table that has taken over the number of another one
 # - updates of few rows do not fill the CLOCK with items
+# - a cache larger than all of DRAM gives way before memory runs out
 # - shares: the table with more reads for its size gets room first; off, there are none
 
 use strict;
@@ -23,7 +25,8 @@ my $N = 20000;
 
 skip_unless_zen();
 my $node = new_node('metcache', pool_size => '128MB', dram_size => '64MB');
-$node->append_conf('postgresql.conf', qq{zen.met_cache_size = '2MB'\nzen.spill_threshold = -1\nmax_parallel_workers_per_gather = 0});
+$node->append_conf('postgresql.conf',
+	qq{zen.met_cache_size = '2MB'\nzen.spill_threshold = -1\nmax_parallel_workers_per_gather = 0});
 $node->start;
 my $dbh = connect_db($node);
 value($dbh, 'CREATE EXTENSION zen');
@@ -38,6 +41,7 @@ test_reuse();
 test_shares();
 is_sound($dbh, 'at the end');
 $node->stop;
+test_larger_than_dram();
 done_testing();
 
 # --- tools ------------------------------------------------------------------
@@ -54,7 +58,8 @@ sub make_table
 sub moved
 {
 	my ($table, $names, $what) = @_;
-	my $sql = "SELECT concat_ws(' ', " . join(', ', @$names) . ") FROM zen_stat_tables WHERE relation = '$table'::regclass";
+	my $sql = "SELECT concat_ws(' ', " . join(', ', @$names)
+		. ") FROM zen_stat_tables WHERE relation = '$table'::regclass";
 	my @before = split ' ', value($dbh, $sql);
 	$what->();
 	my @after = split ' ', value($dbh, $sql);
@@ -85,8 +90,10 @@ sub test_half_empty
 	$dbh = connect_db($node);
 	for my $id (1, 500, 1000)
 	{
-		is(moved('few', [qw(hits misses admissions)], sub { by_key('few', $id) }), '0 1 1', "half empty, row $id: admitted by the first read");
-		is(moved('few', [qw(hits misses admissions)], sub { by_key('few', $id) }), '1 0 0', "half empty, row $id: a hit then");
+		is(moved('few', [qw(hits misses admissions)], sub { by_key('few', $id) }), '0 1 1',
+			"half empty, row $id: admitted by the first read");
+		is(moved('few', [qw(hits misses admissions)], sub { by_key('few', $id) }), '1 0 0',
+			"half empty, row $id: a hit then");
 	}
 	value($dbh, 'DROP TABLE few');
 	return;
@@ -108,16 +115,19 @@ sub test_point_reads
 	{
 		last if moved('t', [qw(misses admissions)], sub { by_key('t', $id) }) eq '1 0';
 	}
-	cmp_ok(value($dbh, 'SELECT metcache_bytes FROM zen_stat()'), '>=', $CACHE / 2 - 64 * 1024, 'first reads have filled half of the cache');
+	cmp_ok(value($dbh, 'SELECT metcache_bytes FROM zen_stat()'), '>=', $CACHE / 2 - 64 * 1024,
+		'first reads have filled half of the cache');
 
 	for my $id (map { in_nvm($_ * 500) } 1 .. 5)
 	{
 		# in_nvm was the first read
-		is(moved('t', [qw(hits misses admissions)], sub { by_key('t', $id) }), '0 1 1', "row $id: admitted by the second read");
+		is(moved('t', [qw(hits misses admissions)], sub { by_key('t', $id) }), '0 1 1',
+			"row $id: admitted by the second read");
 		is(moved('t', [qw(hits misses admissions)], sub { by_key('t', $id) }), '1 0 0', "row $id: a hit then");
 	}
 	my $id = in_nvm(10000);
-	is(moved('t', [qw(misses admissions)], sub { value($dbh, "UPDATE t SET n = n + 1 WHERE id = $id") }), '1 1', 'a write admits at once');
+	is(moved('t', [qw(misses admissions)], sub { value($dbh, "UPDATE t SET n = n + 1 WHERE id = $id") }), '1 1',
+		'a write admits at once');
 	is(value($dbh, "SELECT n FROM t WHERE id = $id"), 1, 'the row has the new value');
 	return;
 }
@@ -131,7 +141,8 @@ sub test_scans
 	my @scans = (
 		[ 'sequential scan' => 'SELECT sum(n) FROM t' ],
 		[ 'TID range scan'  => q{SELECT sum(n) FROM t WHERE ctid >= '(0,1)'} ],
-		[ 'bitmap scan'     => 'SELECT sum(n) FROM t WHERE id > 0', 'enable_seqscan', 'enable_indexscan', 'enable_indexonlyscan' ],
+		[ 'bitmap scan'     => 'SELECT sum(n) FROM t WHERE id > 0', 'enable_seqscan', 'enable_indexscan',
+			'enable_indexonlyscan' ],
 		[ 'ANALYZE'         => 'ANALYZE t' ],
 		[ 'sample'          => 'SELECT sum(n) FROM t TABLESAMPLE system (50)' ],
 		[ 'index build'     => 'REINDEX TABLE t' ],
@@ -145,7 +156,8 @@ sub test_scans
 		# a bitmap may have little in it: that shows only after its first rows
 		cmp_ok((split ' ', $got)[0], '<=', $name eq 'bitmap scan' ? 128 : 0, "$name: admits nothing, or little");
 	}
-	cmp_ok(moved('t', [qw(scanned)], sub { value($dbh, 'SELECT sum(n) FROM t') }), '>=', $N, 'a scan is counted as such');
+	cmp_ok(moved('t', [qw(scanned)], sub { value($dbh, 'SELECT sum(n) FROM t') }), '>=', $N,
+		'a scan is counted as such');
 	is(moved('t', [qw(hits misses)], sub { by_key('t', $_) for @often }), '100 0', 'rows read often are still cached');
 	return;
 }
@@ -175,7 +187,8 @@ sub test_capacity
 		my ($name, @files) = @$mix;
 		my $largest = 0;
 		my $before = value($dbh, 'SELECT sum(n) FROM t');
-		my $pid = open(my $pgbench, '-|', 'pgbench', '-n', '-M', 'prepared', '-c', $clients, '-T', 6, '-h', $node->host, '-p', $node->port,
+		my $pid = open(my $pgbench, '-|', 'pgbench', '-n', '-M', 'prepared', '-c', $clients, '-T', 6, '-h', $node->host,
+			'-p', $node->port,
 			@files, 'postgres') or die "pgbench: $!";
 		for (1 .. 40)
 		{
@@ -186,11 +199,13 @@ sub test_capacity
 		1 while <$pgbench>;
 		ok(close($pgbench), "$name: pgbench");
 		# 64 KB that each session has not yet added, and versions just replaced
-		cmp_ok($largest, '<=', $CACHE + ($clients + 2) * 64 * 1024 + 64 * 1024, "$name: versions stay within the cache");
+		cmp_ok($largest, '<=', $CACHE + ($clients + 2) * 64 * 1024 + 64 * 1024,
+			"$name: versions stay within the cache");
 		cmp_ok($largest, '>', $CACHE / 2, "$name: and use it");
 		is(value($dbh, 'SELECT sum(n) FROM t'), $before, "$name: nothing is updated") if $name eq 'reads';
 	}
-	cmp_ok(value($dbh, "SELECT sum(bytes) FROM zen_htable_stats()"), '<=', $CACHE * 1.2, 'the tables hold no more together');
+	cmp_ok(value($dbh, "SELECT sum(bytes) FROM zen_htable_stats()"), '<=', $CACHE * 1.2,
+		'the tables hold no more together');
 	is(value($dbh, 'SELECT count(*) FROM t WHERE length(v) = 400'), $N, 'no row is lost');
 	is_sound($dbh, 'reads and updates with evictions');
 	return;
@@ -202,7 +217,8 @@ sub test_item_per_row
 	make_table('few', 10);
 	my $update = $node->basedir . '/update.sql';
 	append_to_file($update, "\\set id random(1, 10)\nUPDATE few SET n = n + 1 WHERE id = :id;\n");
-	my @pgbench = ('pgbench', '-n', '-M', 'prepared', '-c', 1, '-h', $node->host, '-p', $node->port, '-f', $update, 'postgres');
+	my @pgbench = ('pgbench', '-n', '-M', 'prepared', '-c', 1, '-h', $node->host, '-p', $node->port, '-f', $update,
+		'postgres');
 	my $run = sub {
 		open(my $out, '-|', @pgbench, '-t', 20000) or die "pgbench: $!";
 		1 while <$out>;
@@ -213,7 +229,8 @@ sub test_item_per_row
 	my $before = $run->();
 	# 16 bytes for each update would be 320,000
 	cmp_ok($run->() - $before, '<', 200_000, 'updates of few rows: DRAM does not grow');
-	is(value($dbh, q{SELECT entries <= 10 FROM zen_stat_tables WHERE relation = 'few'::regclass}), 1, 'each row has one entry at most');
+	is(value($dbh, q{SELECT entries <= 10 FROM zen_stat_tables WHERE relation = 'few'::regclass}), 1,
+		'each row has one entry at most');
 	value($dbh, 'DROP TABLE few');
 	return;
 }
@@ -226,7 +243,8 @@ sub test_reuse
 	my $all = join ' + ', @counters;
 	make_table('first', 1000);
 	by_key('first', $_) for 1 .. 300;
-	my $number = value($dbh, q{SELECT htable FROM zen_htable_stats() WHERE relfilenode = pg_relation_filenode('first')});
+	my $number = value($dbh, q{SELECT htable FROM zen_htable_stats()
+		WHERE relfilenode = pg_relation_filenode('first')});
 	cmp_ok(stat_of('first', 'hits + misses'), '>=', 300, 'a table has counters');
 	value($dbh, 'DROP TABLE first');
 	# others may take the number first
@@ -243,7 +261,8 @@ sub test_reuse
 	make_table('cut', 1000);
 	value($dbh, $_) for 'BEGIN', 'TRUNCATE cut', 'COMMIT';
 	is(stat_of('cut', $all), 0, 'TRUNCATE: from 0');
-	value($dbh, $_) for 'BEGIN', 'CREATE TABLE own (id int) USING zen', 'INSERT INTO own SELECT generate_series(1, 1000)',
+	value($dbh, $_) for 'BEGIN', 'CREATE TABLE own (id int) USING zen',
+		'INSERT INTO own SELECT generate_series(1, 1000)',
 	  'SELECT count(*) FROM own', 'TRUNCATE own';
 	is(stat_of('own', $all), 0, 'TRUNCATE of a table made by the same transaction: from 0');
 	value($dbh, 'COMMIT');
@@ -261,7 +280,8 @@ sub test_shares
 	pass('the small table that is read most may be cached as a whole');
 	$read->() for 1 .. 10;
 	cmp_ok(stat_of('t', 'quota_bytes'), '>=', $CACHE / 8 / 10, 'every table has a minimum');
-	cmp_ok(value($dbh, 'SELECT sum(quota_bytes) FROM zen_htable_stats()'), '<=', $CACHE, 'shares do not exceed the cache');
+	cmp_ok(value($dbh, 'SELECT sum(quota_bytes) FROM zen_htable_stats()'), '<=', $CACHE,
+		'shares do not exceed the cache');
 	wait_for('rows of the small table', sub { $read->(); stat_of('hot', 'entries') >= 750 }, 60);
 	pass('and most of it is');
 
@@ -269,5 +289,26 @@ sub test_shares
 	$node->reload;
 	wait_for('the end of shares', sub { !defined stat_of('hot', 'quota_bytes') }, 60);
 	is(value($dbh, 'SELECT count(quota_bytes) FROM zen_htable_stats()'), 0, 'zen.met_cache_split = off: no shares');
+	return;
+}
+
+# With a Met-Cache larger than all of DRAM nothing was evicted before memory ran out,
+# and then a load failed with 53200 although nobody needed what was cached.
+sub test_larger_than_dram
+{
+	my $server = new_node('large_cache', dram_size => '64MB', conf => q{zen.met_cache_size = '1GB'});
+	$server->start;
+	my $handle = connect_db($server);
+	value($handle, 'CREATE EXTENSION zen');
+	for my $i (1 .. 10)
+	{
+		run_all($handle, "CREATE TABLE load$i (id int, v text) USING zen");
+		is(run_sql($handle, "INSERT INTO load$i SELECT g, repeat('x', 100) "
+			  . "FROM generate_series(1, 100000) g")->{message}, '', "load $i");
+	}
+	is(value($handle, "SELECT count(*) || ' ' || sum(length(v)) FROM load$_"), '100000 10000000', "load $_: count")
+	  for 1 .. 10;
+	$handle->disconnect;
+	$server->stop;
 	return;
 }

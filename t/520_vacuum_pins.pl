@@ -36,12 +36,11 @@ done_testing();
 
 # --- tools ------------------------------------------------------------------
 
-sub run_all { value($dbh, $_) for @_; return; }
-
 sub make_table
 {
 	my ($table, $method) = @_;
-	run_all("CREATE TABLE $table (id int, k int, v int) USING zen", "CREATE INDEX ${table}_id ON $table USING $method (id)",
+	run_all($dbh, "CREATE TABLE $table (id int, k int, v int) USING zen",
+		"CREATE INDEX ${table}_id ON $table USING $method (id)",
 		"CREATE INDEX ${table}_k ON $table (k)", "INSERT INTO $table SELECT g, g, 0 FROM generate_series(1, 1000) g");
 	return;
 }
@@ -61,9 +60,9 @@ sub vacuum
 {
 	my ($table) = @_;
 	my $from = log_size($node);
-	run_all(q{SET log_min_messages = 'info'});
+	run_all($dbh, q{SET log_min_messages = 'info'});
 	my $state = state_of($dbh, "VACUUM (VERBOSE) $table");
-	run_all('RESET log_min_messages');
+	run_all($dbh, 'RESET log_min_messages');
 	return ($state, log_since($node, $from));
 }
 
@@ -74,24 +73,28 @@ sub test_vacuum
 {
 	my ($method) = @_;
 	make_table('t', $method);
-	run_all('DELETE FROM t WHERE id <= 900', q{SET statement_timeout = '20s'});
+	run_all($dbh, 'DELETE FROM t WHERE id <= 900', q{SET statement_timeout = '20s'});
 	my $cursor = pin('t');
 	my ($state, $said) = vacuum('t');
 	is($state, '', "$method: VACUUM beside a cursor ends");
-	like($said, qr/WARNING:  55006: index "t_id" of table "t" is not vacuumed.*DETAIL:.*HINT: /s, "$method: and says what is left");
-	is(value($dbh, 'SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = $$t$$') > 0, 1, "$method: dead rows are counted still")
+	like($said, qr/WARNING:  55006: index "t_id" of table "t" is not vacuumed.*DETAIL:.*HINT: /s,
+		"$method: and says what is left");
+	is(value($dbh, 'SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = $$t$$') > 0, 1,
+		"$method: dead rows are counted still")
 	  if value($dbh, 'SELECT pg_stat_force_next_flush() IS NOT NULL');
 	is_sound($dbh, "$method: given up");
-	run_all('INSERT INTO t SELECT g, g, 1 FROM generate_series(2001, 2500) g');
-	is(value($dbh, 'SELECT count(*) FROM t WHERE id BETWEEN 1 AND 900'), 0, "$method: no entry of a dead row leads to a new one");
+	run_all($dbh, 'INSERT INTO t SELECT g, g, 1 FROM generate_series(2001, 2500) g');
+	is(value($dbh, 'SELECT count(*) FROM t WHERE id BETWEEN 1 AND 900'), 0,
+		"$method: no entry of a dead row leads to a new one");
 	is(value($cursor, 'SELECT count(*) FROM t WHERE id BETWEEN 1 AND 900'), 0, "$method: nor for the cursor's session");
 	value($cursor, 'COMMIT');
-	run_all('DELETE FROM t WHERE id > 2000') if inject();
+	run_all($dbh, 'DELETE FROM t WHERE id > 2000') if inject();
 	($state, $said) = vacuum('t');
 	unlike($said, qr/is not vacuumed/, "$method: the next one gives nothing up");
-	like($said, qr/removed 900 dead row identifiers from 2 indexes, 600 rows remain/, "$method: and removes what was left");
+	like($said, qr/removed 900 dead row identifiers from 2 indexes, 600 rows remain/,
+		"$method: and removes what was left");
 	is_sound($dbh, "$method: afterwards");
-	run_all('RESET statement_timeout', 'DROP TABLE t');
+	run_all($dbh, 'RESET statement_timeout', 'DROP TABLE t');
 	return;
 }
 
@@ -99,19 +102,20 @@ sub test_vacuum
 sub test_waits
 {
 	make_table('w', 'btree');
-	run_all('DELETE FROM w WHERE id <= 900');
+	run_all($dbh, 'DELETE FROM w WHERE id <= 900');
 	my $cursor = pin('w');
 	my $vacuum = connect_db($node);
 	value($vacuum, 'SET zen.vacuum_pin_timeout = 0');
 	my $sth = $vacuum->prepare('VACUUM w', { pg_direct => 1, pg_async => PG_ASYNC });
 	$sth->execute;
-	wait_for('it to wait', sub { value($dbh, "SELECT wait_event_type = 'BufferPin' FROM pg_stat_activity WHERE pid = $vacuum->{pg_pid}") });
+	wait_for('it to wait', sub { value($dbh,
+		"SELECT wait_event_type = 'BufferPin' FROM pg_stat_activity WHERE pid = $vacuum->{pg_pid}") });
 	select undef, undef, undef, 0.5;
 	ok(!$vacuum->pg_ready, 'timeout 0: VACUUM waits');
 	value($cursor, 'COMMIT');
 	wait_for('VACUUM to end', sub { $vacuum->pg_ready });
 	ok(defined $vacuum->pg_result, 'timeout 0: until the cursor is closed');
-	run_all('DROP TABLE w');
+	run_all($dbh, 'DROP TABLE w');
 	return;
 }
 
@@ -119,7 +123,7 @@ sub test_waits
 sub test_cancel
 {
 	make_table('c', 'btree');
-	run_all('DELETE FROM c WHERE id <= 900');
+	run_all($dbh, 'DELETE FROM c WHERE id <= 900');
 	my $cursor = pin('c');
 	my $vacuum = connect_db($node);
 	value($vacuum, q{SET zen.vacuum_pin_timeout = '1h'});
@@ -130,7 +134,8 @@ sub test_cancel
 		$sth->execute;
 		if ($how ne 'timeout')
 		{
-			wait_for('it to wait', sub { value($dbh, "SELECT wait_event_type = 'BufferPin' FROM pg_stat_activity WHERE pid = $vacuum->{pg_pid}") });
+			wait_for('it to wait', sub { value($dbh,
+				"SELECT wait_event_type = 'BufferPin' FROM pg_stat_activity WHERE pid = $vacuum->{pg_pid}") });
 			value($dbh, "$how($vacuum->{pg_pid})");
 		}
 		wait_for('VACUUM to end', sub { $vacuum->pg_ready });
@@ -141,7 +146,7 @@ sub test_cancel
 	value($cursor, 'COMMIT');
 	my ($state, $said) = vacuum('c');
 	like($said, qr/removed 900 dead row identifiers/, 'cancelled: the next one removes what was left');
-	run_all('DROP TABLE c');
+	run_all($dbh, 'DROP TABLE c');
 	return;
 }
 
@@ -150,21 +155,24 @@ sub test_autovacuum
 {
 	make_table('busy', 'btree');
 	make_table('other', 'btree');
-	run_all('DELETE FROM busy WHERE id <= 900');
+	run_all($dbh, 'DELETE FROM busy WHERE id <= 900');
 	my $cursor = pin('busy');
 	my $from = log_size($node);
 	$node->append_conf('postgresql.conf', "autovacuum = on");
 	$node->reload;
-	wait_for('autovacuum to give the index up', sub { log_since($node, $from) =~ /index "busy_id" of table "busy" is not vacuumed/ }, 60);
-	run_all('DELETE FROM other WHERE id <= 900');
+	wait_for('autovacuum to give the index up',
+		sub { log_since($node, $from) =~ /index "busy_id" of table "busy" is not vacuumed/ }, 60);
+	run_all($dbh, 'DELETE FROM other WHERE id <= 900');
 	my $count = q{SELECT autovacuum_count FROM pg_stat_user_tables WHERE relname = '%s'};
 	wait_for('autovacuum of the other table', sub { value($dbh, sprintf($count, 'other')) > 0 }, 60);
 	ok(1, 'autovacuum: another table has its turn');
 	my $seen = () = log_since($node, $from) =~ /index "busy_id" of table "busy" is not vacuumed/g;
-	wait_for('it to come again', sub { (() = log_since($node, $from) =~ /index "busy_id" of table "busy" is not vacuumed/g) > $seen }, 60);
+	wait_for('it to come again', sub {
+		(() = log_since($node, $from) =~ /index "busy_id" of table "busy" is not vacuumed/g) > $seen }, 60);
 	ok(1, 'autovacuum: it comes again');
 	value($cursor, 'COMMIT');
-	wait_for('the dead rows to go', sub { value($dbh, q{SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = 'busy'}) == 0 }, 60);
+	wait_for('the dead rows to go',
+		sub { value($dbh, q{SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = 'busy'}) == 0 }, 60);
 	$node->append_conf('postgresql.conf', "autovacuum = off");
 	$node->reload;
 	my ($state, $said) = vacuum('busy');

@@ -104,7 +104,8 @@ sub works
 # By a sequential scan and by the index.
 sub state_of_tables
 {
-	my $checksum = 'SELECT count(*) || $$ $$ || coalesce(sum(hashtextextended(t::text, 0)), 0) FROM t WHERE id > -1000000';
+	my $checksum = 'SELECT count(*) || $$ $$ || coalesce(sum(hashtextextended(t::text, 0)), 0) FROM t '
+		  . 'WHERE id > -1000000';
 	my @found = map {
 		value($dbh, $_)
 	} 'SET enable_indexscan = off', 'SET enable_bitmapscan = off', $checksum, 'RESET enable_indexscan',
@@ -163,7 +164,8 @@ sub all_work
 sub test_pool_full
 {
 	make_tables();
-	works('a transaction is prepared while there is room', [ 'BEGIN', q{INSERT INTO p SELECT count(*) FROM p}, q{PREPARE TRANSACTION 'early'} ]);
+	works('a transaction is prepared while there is room', [ 'BEGIN', q{INSERT INTO p SELECT count(*) FROM p},
+		q{PREPARE TRANSACTION 'early'} ]);
 	my $rows = fill(500);
 	cmp_ok($rows, '>', 10_000, "the pool is full after $rows rows");
 	fails_full('pool', @$_) for @growing;
@@ -186,7 +188,8 @@ sub test_pool_full
 	fails_full('pool', @{ $growing[0] });
 
 	works('pool full: DELETE',                   'DELETE FROM t WHERE id % 2 = 0');
-	works('pool full: DELETE is prepared',       [ 'BEGIN', 'DELETE FROM t WHERE id = 101', q{PREPARE TRANSACTION 'late'} ]);
+	works('pool full: DELETE is prepared',       [ 'BEGIN', 'DELETE FROM t WHERE id = 101',
+		q{PREPARE TRANSACTION 'late'} ]);
 	works('pool full: and committed',            q{COMMIT PREPARED 'late'});
 	works('pool full: VACUUM after the deletes', 'VACUUM t');
 	works('DROP INDEX',                          'DROP INDEX t_v');
@@ -242,11 +245,8 @@ sub test_small_rows
 sub restart_with
 {
 	my (@settings) = @_;
-	$dbh->disconnect;
-	$node->stop;
-	$node->append_conf('postgresql.conf', join "\n", @settings);
-	$node->start;
-	$dbh = connect_db($node);
+	set_conf($node, join "\n", @settings);
+	$dbh = clean_restart($node, $dbh);
 	return;
 }
 
@@ -257,13 +257,15 @@ sub test_dram_full
 	value($dbh, q{INSERT INTO t SELECT g, 'x' FROM generate_series(0, 199) g});
 	# more than there are tombstones in a span of the arena, of which one may be in use already
 	value($dbh, $_) for 'CREATE TABLE many (id int) USING zen', 'INSERT INTO many SELECT generate_series(1, 20000)';
-	works('a transaction is prepared while there is DRAM', [ 'BEGIN', q{INSERT INTO p SELECT count(*) FROM p}, q{PREPARE TRANSACTION 'early'} ]);
+	works('a transaction is prepared while there is DRAM', [ 'BEGIN', q{INSERT INTO p SELECT count(*) FROM p},
+		q{PREPARE TRANSACTION 'early'} ]);
 	my $reader = connect_db($node);
 	value($reader, $_) for 'BEGIN ISOLATION LEVEL REPEATABLE READ', 'SELECT count(*) FROM t';
 	my $seen = contents($reader, 't');
 
 	# With a small Met-Cache their data would be in NVM only, and the pool full first.
-	# First by many rows at a time, small ones, so that one of these lies at DRAM's end; then one by one, down to the smallest piece.
+	# First by many rows at a time, small ones, so that one of these lies at DRAM's end; then one by one, down to the
+	# smallest piece.
 	for ([ 'id >= 100', 10 ], map { ([ 'id >= 100', $_ ], [ 'id = 100', $_ ]) } 2000, 1000, 200, 10)
 	{
 		my ($where, $width) = @$_;
@@ -278,7 +280,8 @@ sub test_dram_full
 	fails_full('DRAM', @$_) for grep { $_->[0] !~ /CREATE TABLE|rewrite/ } @growing;
 	fails_full('DRAM', @$_) for (
 		[ 'DELETE'          => 'DELETE FROM many' ],
-		[ 'CREATE TABLE AS' => q{CREATE TABLE copy USING zen AS SELECT g, repeat('x', 1000) v FROM generate_series(1, 10000) g} ]);
+		[ 'CREATE TABLE AS' => q{CREATE TABLE copy USING zen AS SELECT g, repeat('x', 1000) v
+			FROM generate_series(1, 10000) g} ]);
 
 	works('DRAM full: ' . $_->[0], $_->[1]) for (
 		[ 'sequential scan' => 'SELECT sum(length(v)) FROM t' ],
@@ -306,7 +309,8 @@ sub test_dram_too_small
 {
 	restart_with(q{zen.dram_size = '512MB'}, q{zen.met_cache_size = '256MB'});
 	value($dbh, $_)
-	  for 'CREATE TABLE far (id int) USING zen', 'SET zen.spill_threshold = -1', 'BEGIN', 'INSERT INTO far SELECT generate_series(1, 2500000)', 'ROLLBACK',
+	  for 'CREATE TABLE far (id int) USING zen', 'SET zen.spill_threshold = -1', 'BEGIN',
+		'INSERT INTO far SELECT generate_series(1, 2500000)', 'ROLLBACK',
 	  'INSERT INTO far VALUES (1)';
 	my $before = state_of_tables();
 	crash($node);

@@ -25,9 +25,9 @@ my ($dbh, $pool, %htable);
 
 $node->start;
 $dbh = connect_db($node);
-run_all('CREATE EXTENSION zen');
+run_all($dbh, 'CREATE EXTENSION zen');
 make_tables();
-clean_restart();
+$dbh = clean_restart($node, $dbh);
 $pool = open_pool(pool_path($node));
 is_sound($dbh, 'before any damage');
 
@@ -53,13 +53,9 @@ done_testing();
 
 # --- tools ------------------------------------------------------------------
 
-sub run_all { my @sql = @_; value($dbh, $_) for @sql; return; }
-sub reconnect { $dbh = connect_db($node); return; }
-sub clean_restart { $dbh->disconnect; $node->restart; reconnect(); return; }
-
 sub make_tables
 {
-	run_all(
+	run_all($dbh,
 		'CREATE TABLE other (id int) USING zen', 'INSERT INTO other VALUES (1)',
 		'CREATE TABLE t (id int PRIMARY KEY, v text) USING zen',
 		q{INSERT INTO t SELECT g, 'row ' || g FROM generate_series(1, 300) g},
@@ -72,10 +68,12 @@ sub make_tables
 		'CREATE INDEX i_spgist ON i USING spgist (p)',
 		'CREATE INDEX i_brin ON i USING brin (n) WITH (pages_per_range = 1)',
 		'CREATE INDEX i_bloom ON i USING brin (w text_bloom_ops) WITH (pages_per_range = 1)',
-		q{INSERT INTO i SELECT g, g, 's' || g, ARRAY[g], point(g, g), g, g, 'w' || g % 10 FROM generate_series(1, 500) g},
+		q{INSERT INTO i SELECT g, g, 's' || g, ARRAY[g], point(g, g), g, g, 'w' || g % 10
+			FROM generate_series(1, 500) g},
 		q{SELECT brin_summarize_new_values('i_brin'), brin_summarize_new_values('i_bloom')});
 	$htable{ $_->[0] } = $_->[1]
-	  for @{ run_sql($dbh, 'SELECT c.relname, h.htable FROM zen_htables() h JOIN pg_class c USING (relfilenode)')->{rows} };
+	  for @{ run_sql($dbh, 'SELECT c.relname, h.htable FROM zen_htables() h JOIN pg_class c '
+		  . 'USING (relfilenode)')->{rows} };
 	return;
 }
 
@@ -87,7 +85,8 @@ sub finds
 	my @found  = $result->{state} ? $result->{message} : map { $_->[0] } @{ $result->{rows} };
 	my @missing = grep { my $p = $_; !grep { /$p/ } @found } @patterns;
 	my @strange = grep { my $f = $_; !grep { $f =~ /$_/ } @patterns } @found;
-	is_deeply([ @missing, @strange ], [], "$what: found by $call") or diag(map { "$_\n" } grep { defined } @found[ 0 .. 10 ]);
+	is_deeply([ @missing, @strange ], [], "$what: found by $call")
+		or diag(map { "$_\n" } grep { defined } @found[ 0 .. 10 ]);
 	return;
 }
 
@@ -109,7 +108,8 @@ sub slot_of
 
 	# a read by key would bring the row to DRAM, where no damage to NVM is met
 	value($dbh, 'SET enable_indexscan = off; SET enable_bitmapscan = off');
-	my $tid = value($dbh, "SELECT '(' || (ctid::text::point)[0] || ',' || ((ctid::text::point)[1]::int - 1) % 64 + 1 || ')' FROM $table WHERE id = $id");
+	my $tid = value($dbh, "SELECT '(' || (p)[0] || ',' || ((p)[1]::int - 1) % 64 + 1 || ')' "
+		  . "FROM (SELECT id, ctid::text::point AS p FROM $table) t WHERE id = $id");
 	value($dbh, 'RESET enable_indexscan; RESET enable_bitmapscan');
 	my @slots = slots_of($pool, $htable{$table}, $tid) or die "no slot of row $tid of $table";
 	return $slots[-1];
@@ -127,14 +127,20 @@ sub test_slots
 	my %case  = (
 		'body' => [ sealed_but_crc($slot), "^checksum t$where" ],
 		'Tx-CTS' => [ with_word($slot, 0, $lp | ($slot->{cts} + 1)), "^checksum t$where" ],
-		'other TID' => [ with_word($slot, 1, $slot->{word1} ^ 64 << 16), "^owner t${where}the slot belongs to row", "^lost t \\(64,7\\)" ],
-		'other table' => [ with_word($slot, 1, $slot->{word1} ^ 256 << 48), "^owner t${where}the slot belongs to HTable", "^lost page" ],
+		'other TID' => [ with_word($slot, 1, $slot->{word1} ^ 64 << 16), "^owner t${where}the slot belongs to row",
+			"^lost t \\(64,7\\)" ],
+		'other table' => [ with_word($slot, 1, $slot->{word1} ^ 256 << 48),
+			"^owner t${where}the slot belongs to HTable", "^lost page" ],
 		'empty' => [ with_word($slot, 0, 0), "^owner t${where}the slot is empty", "^lost page" ],
-		'of an earlier table' => [ sealed($pool, $slot, word0 => 1), "^owner t${where}the slot is older than the table", "^lost page" ],
-		'deleted' => [ sealed($pool, $slot, word1 => $slot->{word1} | 1 << 63, len => 0), "^tombstone t${where}the slot holds a tombstone" ],
+		'of an earlier table' => [ sealed($pool, $slot, word0 => 1), "^owner t${where}the slot is older than the table",
+			"^lost page" ],
+		'deleted' => [ sealed($pool, $slot, word1 => $slot->{word1} | 1 << 63, len => 0),
+			"^tombstone t${where}the slot holds a tombstone" ],
 		'not committed' => [ sealed($pool, $slot, word0 => $slot->{cts} + 500000), "^commit t$where" ],
-		'not committed, LP' => [ sealed($pool, $slot, word0 => 1 << 63 | ($slot->{cts} + 500000)), "^commit t$where", '^region .*LP says' ],
-		'from the future' => [ sealed($pool, $slot, word0 => 1 << 40), "^commit t$where", '^region .*beyond the persistent mark' ],
+		'not committed, LP' => [ sealed($pool, $slot, word0 => 1 << 63 | ($slot->{cts} + 500000)), "^commit t$where",
+			'^region .*LP says' ],
+		'from the future' => [ sealed($pool, $slot, word0 => 1 << 40), "^commit t$where",
+			'^region .*beyond the persistent mark' ],
 		'length' => [ substr(with_word($slot, 1, $slot->{word1}), 0, 16) . "\xff\xff", "^checksum t$where" ]);
 	for my $what (sort keys %case)
 	{
@@ -173,18 +179,20 @@ sub test_chains
 {
 	my $other = connect_db($node);
 	value($other, $_) for 'BEGIN ISOLATION LEVEL REPEATABLE READ', 'SELECT count(*) FROM t';
-	run_all(q{UPDATE t SET v = 'one' WHERE id = 9}, q{UPDATE t SET v = 'two' WHERE id = 9});
+	run_all($dbh, q{UPDATE t SET v = 'one' WHERE id = 9}, q{UPDATE t SET v = 'two' WHERE id = 9});
 	my ($old, $new) = (grep { $_->{tid} eq '(0,9)' } slots_of($pool, $htable{t}))[ -2, -1 ];
 	is_sound($dbh, 'a chain of versions');
 	my %case = (
-		'other contents' => [ $new, sealed($pool, $new, flip => 16 + $new->{length} - 1), '^version t \(0,9\) .*differs from its slot' ],
+		'other contents' => [ $new, sealed($pool, $new, flip => 16 + $new->{length} - 1),
+		'^version t \(0,9\) .*differs from its slot' ],
 		'other code' => [ $new, sealed($pool, $new, word1 => $new->{word1} + 64), '^version t \(0,9\) .*version code' ],
 		'the same Tx-CTS' => [ $old, sealed($pool, $old, word0 => $old->{lp} << 63 | $new->{cts}), '^order t \(0,9\)' ],
 		'older body' => [ $old, sealed_but_crc($old), '^checksum t \(0,9\)' ]);
 	for my $what (sort keys %case)
 	{
 		my ($slot, $bytes, $pattern) = @{ $case{$what} };
-		damaged($what, $slot->{offset}, $bytes, sub { finds($what, $_, $pattern) for "zen_verify('t')", 'zen_verify_pool()'; });
+		damaged($what, $slot->{offset}, $bytes, sub { finds($what, $_, $pattern) for "zen_verify('t')",
+			'zen_verify_pool()'; });
 	}
 	is(value($other, 'SELECT v FROM t WHERE id = 9'), 'row 9', 'the old snapshot sees its version');
 	value($other, 'COMMIT');
@@ -196,7 +204,8 @@ sub test_chains
 # Free slots show old headers.
 sub test_stale
 {
-	run_all('INSERT INTO t VALUES (301)', 'UPDATE t SET v = v || $$x$$ WHERE id = 11', 'VACUUM t', 'UPDATE t SET v = v || $$y$$ WHERE id = 11', 'VACUUM t');
+	run_all($dbh, 'INSERT INTO t VALUES (301)', 'UPDATE t SET v = v || $$x$$ WHERE id = 11', 'VACUUM t',
+		'UPDATE t SET v = v || $$y$$ WHERE id = 11', 'VACUUM t');
 	my @slots = grep { $_->{tid} eq '(0,11)' } slots_of($pool, $htable{t});
 	my ($stale, $newest) = @slots[ -2, -1 ];
 	is_sound($dbh, 'stale headers');
@@ -205,14 +214,17 @@ sub test_stale
 	my $row = slot_of('t', 301);
 	damaged('not counted', $stale->{offset},
 		sealed($pool, $stale, word1 => $row->{word1}, word0 => $row->{cts} - 1),
-		sub { finds('not counted', "zen_verify('t')", "^stale t \Q$row->{tid}\E .*0 older versions are counted, but 1 ") });
+		sub { finds('not counted', "zen_verify('t')",
+			"^stale t \Q$row->{tid}\E .*0 older versions are counted, but 1 ") });
 
 	# a deleted row whose older version is still there: its tombstone must be
-	run_all('DELETE FROM t WHERE id = 11', 'VACUUM t', 'VACUUM t');
+	run_all($dbh, 'DELETE FROM t WHERE id = 11', 'VACUUM t', 'VACUUM t');
 	my ($tombstone) = grep { $_->{deleted} && $_->{tid} eq '(0,11)' } slots_of($pool, $htable{t});
 	damaged('lost tombstone', $tombstone->{offset}, word(0),
-		sub { finds('lost tombstone', "zen_verify('t')", '^owner t \(0,11\) .*empty', '^stale t \(0,11\) .*would supersede') });
-	damaged('tombstone is a row', $tombstone->{offset}, sealed($pool, $tombstone, word1 => $tombstone->{word1} & ~(1 << 63)),
+		sub { finds('lost tombstone', "zen_verify('t')", '^owner t \(0,11\) .*empty',
+		'^stale t \(0,11\) .*would supersede') });
+	damaged('tombstone is a row', $tombstone->{offset},
+		sealed($pool, $tombstone, word1 => $tombstone->{word1} & ~(1 << 63)),
 		sub { finds('tombstone is a row', "zen_verify('t')", '^(?:checksum|tombstone) t \(0,11\)') });
 	is_sound($dbh, 'stale headers mended');
 	return;
@@ -234,8 +246,10 @@ sub test_superblock
 sub test_htables
 {
 	my $at = htable_offset($htable{t});
-	damaged('entry', $at + 16, word(77), sub { finds('entry', 'zen_verify_pool()', '^htable t HTable \d+ .*checksum') });
-	damaged('entry is free', $at + 40, word(0), sub { finds('entry is free', 'zen_verify_pool()', '^htable t .*not so in NVM') });
+	damaged('entry', $at + 16, word(77),
+		sub { finds('entry', 'zen_verify_pool()', '^htable t HTable \d+ .*checksum') });
+	damaged('entry is free', $at + 40, word(0),
+		sub { finds('entry is free', 'zen_verify_pool()', '^htable t .*not so in NVM') });
 	damaged('entry is taken', htable_offset(30000) + 40, word(2),
 		sub { finds('entry is taken', 'zen_verify_pool()', '^htable HTable 30000 .*free, but not so') });
 	damaged('entry of another', $at, peek($pool, htable_offset($htable{other}), 40),
@@ -245,23 +259,25 @@ sub test_htables
 
 sub test_catalogs
 {
-	run_all('BEGIN', q{DELETE FROM pg_class WHERE relname = 'other'});
+	run_all($dbh, 'BEGIN', q{DELETE FROM pg_class WHERE relname = 'other'});
 	finds('no relation', 'zen_verify_pool()', '^htable HTable .*catalogs do not know');
-	run_all('ROLLBACK', 'BEGIN', q{UPDATE pg_class SET relfilenode = 4711 WHERE relname = 'other'});
-	finds('no entry', 'zen_verify_pool()', '^htable HTable .*catalogs do not know', '^htable other .*the pool does not know');
-	run_all('ROLLBACK');
+	run_all($dbh, 'ROLLBACK', 'BEGIN', q{UPDATE pg_class SET relfilenode = 4711 WHERE relname = 'other'});
+	finds('no entry', 'zen_verify_pool()', '^htable HTable .*catalogs do not know',
+		'^htable other .*the pool does not know');
+	run_all($dbh, 'ROLLBACK');
 	is_sound($dbh, 'catalogs mended');
 	return;
 }
 
 sub test_regions
 {
-	run_all('UPDATE t SET v = v || $$z$$ WHERE id = 30');
+	run_all($dbh, 'UPDATE t SET v = v || $$z$$ WHERE id = 30');
 	my $slot = slot_of('t', 30);
 	my $at   = region_offset($slot->{region});
 	ok($slot->{lp}, 'regions: LP proves the newest commit');
 	damaged('no anchor', $slot->{offset}, word($slot->{cts}),
-		sub { finds('no anchor', 'zen_verify_pool()', "^region region $slot->{region} .*does not prove its newest commit") });
+		sub { finds('no anchor', 'zen_verify_pool()',
+		"^region region $slot->{region} .*does not prove its newest commit") });
 	damaged('watermark', $at, pack('Q<Q<', 1 << 50, ~(1 << 50)),
 		sub { finds('watermark', 'zen_verify_pool()', "^region region $slot->{region} .*watermark") });
 	damaged('descriptor', $at + 48, pack('L<L<', 1, 0x12345),
@@ -269,11 +285,11 @@ sub test_regions
 	is_sound($dbh, 'regions mended');
 
 	# a finished transaction's descriptor, with its checksum
-	run_all('BEGIN', 'UPDATE t SET v = v || $$p$$ WHERE id = 31', q{PREPARE TRANSACTION 'p'});
+	run_all($dbh, 'BEGIN', 'UPDATE t SET v = v || $$p$$ WHERE id = 31', q{PREPARE TRANSACTION 'p'});
 	my ($r) = grep { unpack('Q<', peek($pool, region_offset($_) + 48, 8)) } 0 .. 200;
 	my $descriptor = peek($pool, region_offset($r) + 32, 24);
 	is_sound($dbh, 'a prepared transaction');
-	run_all(q{COMMIT PREPARED 'p'});
+	run_all($dbh, q{COMMIT PREPARED 'p'});
 	damaged('old descriptor', region_offset($r) + 32, $descriptor,
 		sub { finds('old descriptor', 'zen_verify_pool()', "^region region $r .*of no transaction") });
 	is_sound($dbh, 'descriptors mended');
@@ -307,25 +323,27 @@ sub test_pages
 sub hide
 {
 	my ($index, $live) = @_;
-	run_all("UPDATE pg_index SET indisready = false, indisvalid = false, indislive = $live WHERE indexrelid = '$index'::regclass");
+	run_all($dbh, "UPDATE pg_index SET indisready = false, indisvalid = false, indislive = $live "
+		  . "WHERE indexrelid = '$index'::regclass");
 	$dbh->disconnect;
-	reconnect();
+	$dbh = connect_db($node);
 	return;
 }
 
 sub show
 {
 	my ($index) = @_;
-	run_all("UPDATE pg_index SET indisready = true, indisvalid = true, indislive = true WHERE indexrelid = '$index'::regclass");
+	run_all($dbh, "UPDATE pg_index SET indisready = true, indisvalid = true, indislive = true "
+		  . "WHERE indexrelid = '$index'::regclass");
 	$dbh->disconnect;
-	reconnect();
+	$dbh = connect_db($node);
 	return;
 }
 
 sub mend
 {
 	my ($index) = @_;
-	run_all("REINDEX INDEX $index");
+	run_all($dbh, "REINDEX INDEX $index");
 	is_sound($dbh, "$index is mended");
 	return;
 }
@@ -337,7 +355,8 @@ sub test_missing_entries
 	{
 		hide($index, 'true');
 		$id += 2;
-		run_all(map { "INSERT INTO i VALUES ($_, 10 * $_, 'new' || $_, ARRAY[$_], point($_, $_), $_)" } $id, $id + 1);
+		run_all($dbh, map { "INSERT INTO i VALUES ($_, 10 * $_, 'new' || $_, ARRAY[$_], point($_, $_), $_)" } $id,
+			$id + 1);
 		show($index);
 		finds("hidden $index", "zen_verify('i')", "^index_missing $index \\(\\d+,\\d+\\) the row has no entry");
 		is(value($dbh, q{SELECT count(*) FROM zen_verify('i')}), 2, "hidden $index: two rows are missing");
@@ -347,9 +366,10 @@ sub test_missing_entries
 	{
 		my ($index, $change) = @$case;
 		hide($index, 'false');
-		run_all("UPDATE i SET $change WHERE id IN (3, 200)");
+		run_all($dbh, "UPDATE i SET $change WHERE id IN (3, 200)");
 		show($index);
-		finds("hidden $index, $change", "zen_verify('i')", "^index_missing $index \\(\\d+,\\d+\\) the summary of blocks");
+		finds("hidden $index, $change", "zen_verify('i')",
+			"^index_missing $index \\(\\d+,\\d+\\) the summary of blocks");
 		mend($index);
 	}
 	return;
@@ -359,42 +379,44 @@ sub test_wrong_entries
 {
 	# an update that does not know of the index keeps the TID
 	hide('i_u', 'false');
-	run_all('UPDATE i SET u = u + 5000 WHERE id = 3');
+	run_all($dbh, 'UPDATE i SET u = u + 5000 WHERE id = 3');
 	show('i_u');
 	finds('key', "zen_verify('i')", '^index_key i_u \(', '^index_missing i_u \(');
 	mend('i_u');
 
 	# VACUUM that does not know of the index leaves its entries; rows that were never
 	# committed leave no tombstones, so others get their addresses
-	run_all('BEGIN', q{INSERT INTO i SELECT g, g, 's' || g FROM generate_series(7000, 7010) g}, 'ROLLBACK');
+	run_all($dbh, 'BEGIN', q{INSERT INTO i SELECT g, g, 's' || g FROM generate_series(7000, 7010) g}, 'ROLLBACK');
 	hide('i_k', 'false');
-	run_all('VACUUM i');
+	run_all($dbh, 'VACUUM i');
 	show('i_k');
 	finds('unused', "zen_verify('i')", '^index_unused i_k \(');
-	run_all(q{INSERT INTO i SELECT g, g, 's' || g, ARRAY[g], point(g, g), g FROM generate_series(2000, 4000) g});
+	run_all($dbh, q{INSERT INTO i SELECT g, g, 's' || g, ARRAY[g], point(g, g), g FROM generate_series(2000, 4000) g});
 	finds('stranger', "zen_verify('i')", '^index_key i_k \(');
 	mend('i_k');
 	for my $index (qw(i_hash i_gist i_spgist i_gin))
 	{
 		hide($index, 'false');
-		run_all('DELETE FROM i WHERE id BETWEEN 20 AND 30', 'VACUUM i', 'VACUUM i');
+		run_all($dbh, 'DELETE FROM i WHERE id BETWEEN 20 AND 30', 'VACUUM i', 'VACUUM i');
 		show($index);
 		finds("unused by $index", "zen_verify('i')", "^index_unused $index \\(");
 		mend($index);
-		run_all(q{INSERT INTO i SELECT g, g, 's' || g, ARRAY[g], point(g, g), g FROM generate_series(20, 30) g});
+		run_all($dbh, q{INSERT INTO i SELECT g, g, 's' || g, ARRAY[g], point(g, g), g FROM generate_series(20, 30) g});
 	}
 	return;
 }
 
 sub test_index_files
 {
-	run_all('CREATE TABLE small (id int) USING zen', 'INSERT INTO small VALUES (1)', 'CREATE INDEX small_id ON small (id)');
-	my ($large, $small) = map { $node->data_dir . '/' . value($dbh, "SELECT pg_relation_filepath('$_')") } qw(large_pkey small_id);
+	run_all($dbh, 'CREATE TABLE small (id int) USING zen', 'INSERT INTO small VALUES (1)',
+		'CREATE INDEX small_id ON small (id)');
+	my ($large, $small) = map { $node->data_dir . '/'
+		. value($dbh, "SELECT pg_relation_filepath('$_')") } qw(large_pkey small_id);
 	$dbh->disconnect;
 	$node->stop;
 	copy($large, $small) or die "cannot copy: $!";
 	$node->start;
-	reconnect();
+	$dbh = connect_db($node);
 	finds('entries of a larger table', "zen_verify('small')", '^index_tid small_id .*never handed out');
 	mend('small_id');
 
@@ -403,14 +425,15 @@ sub test_index_files
 	$node->stop;
 	poke(open_pool($small), 8192, "\0" x 8192);
 	$node->start;
-	reconnect();
+	$dbh = connect_db($node);
 	finds('page of zeroes', "zen_verify('small')", '^index_error small_id .*unexpected zero page');
 	mend('small_id');
-	run_all('DROP TABLE small');
+	run_all($dbh, 'DROP TABLE small');
 	return;
 }
 
-# Access methods of somebody else's that do not tell all entries, or raise an error when asked: not checked, and no more.
+# Access methods of somebody else's that do not tell all entries, or raise an error when asked: not checked, and no
+# more.
 sub test_refused_scan
 {
   SKIP:
@@ -420,24 +443,27 @@ sub test_refused_scan
 		my $library = build_noscan() or skip 'no C compiler, or no headers of the server', 2;
 		for my $am (qw(noscan needkey))
 		{
-			run_all(
+			run_all($dbh,
 				"CREATE FUNCTION ${am}_handler(internal) RETURNS index_am_handler LANGUAGE c AS '$library'",
 				"CREATE ACCESS METHOD $am TYPE INDEX HANDLER ${am}_handler",
-				"CREATE OPERATOR CLASS ${am}_ops DEFAULT FOR TYPE int4 USING $am AS OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =,
+				"CREATE OPERATOR CLASS ${am}_ops DEFAULT FOR TYPE int4 USING $am AS OPERATOR 1 <, OPERATOR 2 <=, "
+					  . "OPERATOR 3 =,
 					OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 brin_minmax_opcinfo(internal),
 					FUNCTION 2 brin_minmax_add_value(internal, internal, internal, internal),
 					FUNCTION 3 brin_minmax_consistent(internal, internal, internal),
 					FUNCTION 4 brin_minmax_union(internal, internal, internal)");
 		}
-		run_all(
+		run_all($dbh,
 			'CREATE TABLE refused (id int) USING zen', 'INSERT INTO refused SELECT generate_series(1, 100)',
-			'CREATE INDEX refused_a ON refused USING noscan (id)', 'CREATE INDEX refused_b ON refused USING needkey (id)',
+			'CREATE INDEX refused_a ON refused USING noscan (id)',
+				'CREATE INDEX refused_b ON refused USING needkey (id)',
 			'BEGIN', 'DELETE FROM refused WHERE id = 1');
 		finds('scan refused', "zen_verify('refused')", '^unchecked refused_a .*cannot scan noscan index without a key',
 			'^unchecked refused_b .*access method "needkey" does not tell all entries');
-		run_all('COMMIT');
+		run_all($dbh, 'COMMIT');
 		is(value($dbh, 'SELECT count(*) FROM refused'), 99, 'scan refused: the transaction went on');
-		run_all('DROP TABLE refused', map { ("DROP ACCESS METHOD $_ CASCADE", "DROP FUNCTION ${_}_handler(internal)") } qw(noscan needkey));
+		run_all($dbh, 'DROP TABLE refused',
+			map { ("DROP ACCESS METHOD $_ CASCADE", "DROP FUNCTION ${_}_handler(internal)") } qw(noscan needkey));
 	}
 	return;
 }
@@ -451,7 +477,8 @@ sub build_noscan
 	my $include = qx{'$pg_config' --includedir-server};
 	chomp $include;
 	return if system("$cc --version >/dev/null 2>&1") != 0 || !-e "$include/postgres.h";
-	is(qx{$cc -shared -fPIC -O1 -I'$include' -o '$library' '$FindBin::RealBin/lib/noscan.c' 2>&1}, '', 'noscan.c compiles');
+	is(qx{$cc -shared -fPIC -O1 -I'$include' -o '$library' '$FindBin::RealBin/lib/noscan.c' 2>&1}, '',
+		'noscan.c compiles');
 	return $library;
 }
 
@@ -460,15 +487,19 @@ sub build_noscan
 # Counts of stale headers do not fit into memory at once: the last window counts, too.
 sub test_windows
 {
-	run_all(q{SET maintenance_work_mem = '1MB'}, 'CREATE TABLE many (id int) USING zen', 'INSERT INTO many SELECT generate_series(1, 600000)');
-	run_all('UPDATE many SET id = -id WHERE id > 599990 OR id = 590000', 'VACUUM many');
-	$htable{many} = value($dbh, q{SELECT htable FROM zen_htables() JOIN pg_class c USING (relfilenode) WHERE relname = 'many'});
+	run_all($dbh, q{SET maintenance_work_mem = '1MB'}, 'CREATE TABLE many (id int) USING zen',
+		'INSERT INTO many SELECT generate_series(1, 600000)');
+	run_all($dbh, 'UPDATE many SET id = -id WHERE id > 599990 OR id = 590000', 'VACUUM many');
+	$htable{many} = value($dbh, q{SELECT htable FROM zen_htables() JOIN pg_class c USING (relfilenode)
+		WHERE relname = 'many'});
 	finds('windows', "zen_verify('many')");
 	my $row = slot_of('many', -590000);
 	my ($stale) = grep { $_->{lp} || !$_->{deleted} } slots_of($pool, $htable{many}, slot_of('many', -600000)->{tid});
-	damaged('not counted, last window', $stale->{offset}, sealed($pool, $stale, word1 => $row->{word1}, word0 => $row->{cts} - 1),
-		sub { finds('not counted, last window', "zen_verify('many')", "^stale many \Q$row->{tid}\E .*1 older versions are counted, but 2") });
-	run_all('RESET maintenance_work_mem', 'DROP TABLE many');
+	damaged('not counted, last window', $stale->{offset}, sealed($pool, $stale, word1 => $row->{word1},
+		word0 => $row->{cts} - 1),
+		sub { finds('not counted, last window', "zen_verify('many')",
+			"^stale many \Q$row->{tid}\E .*1 older versions are counted, but 2") });
+	run_all($dbh, 'RESET maintenance_work_mem', 'DROP TABLE many');
 	return;
 }
 
@@ -477,12 +508,12 @@ sub test_damaged_row_and_crash
 {
 	my $slot  = slot_of('other', 1);
 	my $bytes = sealed_but_crc($slot);
-	clean_restart();
+	$dbh = clean_restart($node, $dbh);
 	poke($pool, $slot->{offset}, $bytes);
 	crash($node);
 	start_again($node);
-	reconnect();
+	$dbh = connect_db($node);
 	finds('after a crash', $_, '^checksum other \(0,1\)') for "zen_verify('other')", 'zen_verify_pool()';
-	run_all('DROP TABLE other');
+	run_all($dbh, 'DROP TABLE other');
 	return;
 }

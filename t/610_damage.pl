@@ -19,7 +19,8 @@ use ZenTest;
 skip_unless_zen();
 my $seed = choose_seed();
 # Without the saved map, a start reads all rows also after an orderly stop.
-my $node = new_node('damage', pool_size => '32MB', dram_size => '64MB', conf => 'zen.save_map = off', init => { extra => ['--wal-segsize=1'] });
+my $node = new_node('damage', pool_size => '32MB', dram_size => '64MB', conf => 'zen.save_map = off',
+	init => { extra => ['--wal-segsize=1'] });
 $node->start;
 my $run = DamageRun->new($node);
 $run->take_images;
@@ -79,7 +80,8 @@ sub rows
 	my $place = "($slot->{block},$slot->{line})";
 	for my $at (28, 16 + $slot->{length} - 1)
 	{
-		check("$image, body at byte $at", $image, sub { $_[0]->flip($slot->{offset} + $at, between(0, 7)) }, qr/reported/,
+		check("$image, body at byte $at", $image, sub { $_[0]->flip($slot->{offset} + $at, between(0, 7)) },
+			qr/reported/,
 			sub {
 				my ($dbh, $seen) = @_;
 				named($image, $place, $seen);
@@ -117,7 +119,8 @@ sub readable
 	value($dbh, 'SET enable_seqscan = off');
 	value($dbh, 'RESET enable_indexscan');
 	my ($rows, $errors) = (0, 0);
-	for my $id (map { $_->[0] } @{ run_sql($dbh, 'SELECT g FROM generate_series(1, 3000) g WHERE g % 13 <> 0')->{rows} })
+	for my $id (map { $_->[0] } @{
+		run_sql($dbh, 'SELECT g FROM generate_series(1, 3000) g WHERE g % 13 <> 0')->{rows} })
 	{
 		my $result = run_sql($dbh, "SELECT v FROM text WHERE id = $id");
 		$rows += @{ $result->{rows} || [] } if !$result->{state};
@@ -158,7 +161,8 @@ sub headers
 		# after a crash that is what a transaction leaves that has not come to its end
 		next if $image eq 'crashed';
 		check("$image, $name and another bit", $image,
-			sub { $_[0]->flip($slot->{offset}, $bit); $_[0]->flip($slot->{offset} + 26, between(0, 20)) }, qr/reported/);
+			sub { $_[0]->flip($slot->{offset}, $bit); $_[0]->flip($slot->{offset} + 26, between(0, 20)) },
+			qr/reported/);
 	}
 
 	# LP says the same again: the region has others, or its watermark.
@@ -166,7 +170,8 @@ sub headers
 	check("$image, LP", $image, sub { $_[0]->flip($slot->{offset}, 63) }, qr/sound|reported/);
 	my ($tombstone) = grep { $_->{deleted} } $run->pool_image($image)->slots;
 	check("$image, Deleted of a tombstone", $image, sub { $_[0]->flip($tombstone->{offset}, 127) }, qr/sound|reported/);
-	check("$image, Tx-CTS of a tombstone", $image, sub { $_[0]->flip($tombstone->{offset}, between(0, 10)) }, qr/sound|reported/);
+	check("$image, Tx-CTS of a tombstone", $image, sub { $_[0]->flip($tombstone->{offset}, between(0, 10)) },
+		qr/sound|reported/);
 	return;
 }
 
@@ -176,17 +181,21 @@ sub lost_tombstones
 {
 	my ($image) = @_;
 	my @tombstones = grep { $_->{deleted} } $run->pool_image($image)->slots;
-	my ($what, @wrong) = $run->try_lenient($image, sub { my ($pool) = @_; $pool->put($_->{offset}, "\0" x 64) for @tombstones }, sub {
+	my ($what, @wrong) = $run->try_lenient($image, sub { my ($pool) = @_; $pool->put($_->{offset}, "\0" x 64)
+	  for @tombstones }, sub {
 			my ($dbh) = @_;
 			value($dbh, "RESET $_") for qw(enable_seqscan enable_indexscan enable_indexonlyscan enable_bitmapscan);
 			my $twice = value($dbh, 'SELECT count(*) FROM (SELECT id FROM text GROUP BY id HAVING count(*) > 1) t');
 			cmp_ok($twice, '>', 0, "$image, tombstones erased: some rows are there twice");
-			is(value($dbh, q{SELECT indisvalid FROM pg_index WHERE indexrelid = 'text_pkey'::regclass}), 0, "$image, tombstones erased: the primary key is not valid");
+			is(value($dbh, q{SELECT indisvalid FROM pg_index WHERE indexrelid = 'text_pkey'::regclass}), 0,
+				"$image, tombstones erased: the primary key is not valid");
 			value($dbh, q{ROLLBACK PREPARED 'p'});    # it holds a lock on the table
 			is(run_sql($dbh, 'REINDEX INDEX text_pkey')->{state}, '23505', "$image, tombstones erased: nor can it be");
 			value($dbh, 'DELETE FROM text a USING text b WHERE a.id = b.id AND length(a.v) < length(b.v)');
-			is(run_sql($dbh, 'REINDEX INDEX text_pkey')->{state}, '', "$image, tombstones erased: REINDEX after the wrong rows are gone");
-			is(run_sql($dbh, 'INSERT INTO text VALUES (18)')->{state}, '23505', "$image, tombstones erased: keys are unique again");
+			is(run_sql($dbh, 'REINDEX INDEX text_pkey')->{state}, '',
+				"$image, tombstones erased: REINDEX after the wrong rows are gone");
+			is(run_sql($dbh, 'INSERT INTO text VALUES (18)')->{state}, '23505',
+				"$image, tombstones erased: keys are unique again");
 		});
 	diag("$image, tombstones erased: $_") for @wrong;
 	ok(!@wrong, "$image, tombstones erased: $what");
@@ -201,23 +210,30 @@ sub directories
 	my ($shared) = grep { !$_->{htable} } $pool->pages;
 	for my $bit (0, 16, 30, 39, 40, 50)
 	{
-		check("$image, page directory, bit $bit", $image, sub { $_[0]->flip($page->{entry}, $bit) }, qr/reported|refused/);
-		check("$image, page directory, shared page, bit $bit", $image, sub { $_[0]->flip($shared->{entry}, $bit) }, qr/reported|refused/);
+		check("$image, page directory, bit $bit", $image, sub { $_[0]->flip($page->{entry}, $bit) },
+			qr/reported|refused/);
+		check("$image, page directory, shared page, bit $bit", $image, sub { $_[0]->flip($shared->{entry}, $bit) },
+			qr/reported|refused/);
 	}
 	my $free = page_word_offset($pool->{npages} - 1);
-	check("$image, page directory, free page, bit $_", $image, sub { $_[0]->flip($free, $_) }, qr/reported|refused|sound/) for 3, 39, 40;
+	check("$image, page directory, free page, bit $_", $image, sub { $_[0]->flip($free, $_) },
+		qr/reported|refused|sound/) for 3, 39, 40;
 
 	my ($table) = $pool->htables;
 	for (map { [ $_, 32 * $_ + 3 ] } 0 .. 9)
 	{
 		my ($word, $bit) = @$_;
-		check("$image, table directory, word $word", $image, sub { $_[0]->flip($table->{offset}, $bit) }, qr/reported|refused/);
+		check("$image, table directory, word $word", $image, sub { $_[0]->flip($table->{offset}, $bit) },
+			qr/reported|refused/);
 	}
-	check("$image, table directory, state", $image, sub { $_[0]->flip($table->{offset} + 40, 5) }, qr/reported|refused/);
+	check("$image, table directory, state", $image, sub { $_[0]->flip($table->{offset} + 40, 5) },
+		qr/reported|refused/);
 	my ($region) = $pool->regions;
-	check("$image, region directory, word $_", $image, sub { $_[0]->flip($region->{offset} + 8 * $_, between(0, 20)) }, qr/sound|reported|refused/)
+	check("$image, region directory, word $_", $image, sub { $_[0]->flip($region->{offset} + 8 * $_, between(0, 20)) },
+		qr/sound|reported|refused/)
 	  for 0 .. 6;
-	check("$image, Tx-CTS mark, word $_", $image, sub { $_[0]->flip(OFF_MARK + 8 * $_, between(0, 40)) }, qr/sound|reported|refused/)
+	check("$image, Tx-CTS mark, word $_", $image, sub { $_[0]->flip(OFF_MARK + 8 * $_, between(0, 40)) },
+		qr/sound|reported|refused/)
 	  for 0 .. 1;
 	return;
 }
@@ -228,7 +244,8 @@ sub superblocks
 	my ($image) = @_;
 	for my $copy (OFF_SUPER, OFF_SUPER2)
 	{
-		check("$image, superblock copy at $copy", $image, sub { $_[0]->flip($copy + 20, between(0, 300)) }, qr/reported/);
+		check("$image, superblock copy at $copy", $image, sub { $_[0]->flip($copy + 20, between(0, 300)) },
+			qr/reported/);
 	}
 	check("$image, both superblocks", $image,
 		sub { $_[0]->flip($_ + 20, between(0, 300)) for OFF_SUPER, OFF_SUPER2 }, qr/refused/);

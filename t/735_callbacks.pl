@@ -112,7 +112,8 @@ sub insert_with_subtransaction
 {
 	my ($id, $library) = @_;
 	must("SET $library.pre_commit = " . $dbh->quote(
-			'DO $$ BEGIN PERFORM 1 / (pg_backend_pid() - pg_backend_pid()); EXCEPTION WHEN division_by_zero THEN END $$'));
+			'DO $$ BEGIN PERFORM 1 / (pg_backend_pid() - pg_backend_pid()); EXCEPTION WHEN division_by_zero THEN '
+			  . 'END $$'));
 	must("INSERT INTO z VALUES ($id)");
 	must("RESET $library.pre_commit");
 	return;
@@ -129,7 +130,8 @@ sub test_order
 	is(counted('zen_only'), $before + 1, 'libraries without callbacks ahead of zen: commits need no WAL');
 	check_hooks('hooks behind others');
 	my $ahead = build_library('ahead');
-	for my $order ([ 'zen', 'pg_stat_statements', 'auto_explain' ], [ 'pg_stat_statements', 'zen', $ahead ], [ '$libdir/zen.so', $ahead ])
+	for my $order ([ 'zen', 'pg_stat_statements', 'auto_explain' ], [ 'pg_stat_statements', 'zen', $ahead ],
+		[ '$libdir/zen.so', $ahead ])
 	{
 		preload(@$order);
 		my $log = log_size($node);
@@ -170,32 +172,39 @@ sub test_zen_first
 	unlike(log_since($node, 0), qr/ahead of zen/, 'zen first: no warning');
 
 	$mixed = counted('mixed');
-	is(insert_while(10, { 'behind.pre_commit' => 'INSERT INTO h VALUES (10)' }), '', 'WAL written before zen: committed');
+	is(insert_while(10, { 'behind.pre_commit' => 'INSERT INTO h VALUES (10)' }), '',
+		'WAL written before zen: committed');
 	is(counted('mixed'), $mixed + 1, 'WAL written before zen: the commit record decides');
 	is(insert_while(11, { 'behind.pre_commit' => 'swallow|INSERT INTO z2 VALUES (11)' }),
 		'', 'rows written before zen: committed');
 	insert_with_subtransaction(17, 'behind');
 	is(insert_while(12, { 'behind.pre_commit' => 'throw' }), '38000', 'error before zen');
-	is(insert_while(13, { 'behind.pre_prepare' => 'swallow|INSERT INTO z2 VALUES (13)' }, prepare => 1), '', 'rows written before PREPARE');
+	is(insert_while(13, { 'behind.pre_prepare' => 'swallow|INSERT INTO z2 VALUES (13)' }, prepare => 1), '',
+		'rows written before PREPARE');
 	$mixed = counted('zen_only');
 	is(insert_while(14, { 'behind.invalidation' => 'swallow' }, hears => 1), '', 'error caught after LP: committed');
 	is(counted('zen_only'), $mixed + 1, 'error caught after LP: there was one');
 	is(holders(14), 'z', 'error caught after LP: visible');
-	is(insert_while(15, { 'behind.invalidation' => 'swallow|swallow|rethrow' }, hears => 1), '38000', 'error caught and passed on');
-	is(insert_while(16, { 'behind.invalidation' => 'swallow|throw' }, hears => 1), '38000', 'error caught, then another');
+	is(insert_while(15, { 'behind.invalidation' => 'swallow|swallow|rethrow' }, hears => 1), '38000',
+		'error caught and passed on');
+	is(insert_while(16, { 'behind.invalidation' => 'swallow|throw' }, hears => 1), '38000',
+		'error caught, then another');
 	is(holders($_), '', "row $_ is rolled back") for 15, 16;
 
 	crash_and_connect();
 	must("COMMIT PREPARED 'p13'");
-	is_rows('zen first, after a crash', 10 => 'z h', 11 => 'z z2', 12 => '', 13 => 'z z2', 14 => 'z', 15 => '', 16 => '', 17 => 'z');
+	is_rows('zen first, after a crash', 10 => 'z h', 11 => 'z z2', 12 => '', 13 => 'z z2', 14 => 'z', 15 => '',
+		16 => '', 17 => 'z');
 
-	is(insert_while(20, { 'behind.pre_commit' => 'INSERT INTO h VALUES (20)', 'behind.invalidation' => 'kill' }, hears => 1),
+	is(insert_while(20, { 'behind.pre_commit' => 'INSERT INTO h VALUES (20)', 'behind.invalidation' => 'kill' },
+		hears => 1),
 		'lost', 'killed after zen, WAL written before');
 	is(insert_while(21, { 'behind.invalidation' => 'rethrow', 'behind.abort' => 'kill' }, hears => 1),
 		'lost', 'killed when the error has been told');
 	is(insert_while(22, { 'behind.invalidation' => 'throw', 'behind.abort' => 'kill' }, hears => 1),
 		'lost', 'killed when the error has been told, none caught');
-	is(insert_while(23, { 'behind.invalidation' => 'swallow|kill' }, hears => 1), 'lost', 'killed after an error caught');
+	is(insert_while(23, { 'behind.invalidation' => 'swallow|kill' }, hears => 1), 'lost',
+		'killed after an error caught');
 	is_rows('zen first, after kills', 10 => 'z h', 14 => 'z', 20 => '', 21 => '', 22 => '', 23 => '');
 	is_sound($dbh, 'zen first');
 	$dbh->disconnect;
@@ -218,21 +227,28 @@ sub test_zen_last
 	my $ahead = build_library('ahead');
 
 	new_server('zen_last', $ahead, 'zen');
-	like(log_since($node, 0), qr/WARNING: .*callbacks are ahead of zen.*: "ahead"/, 'a library with callbacks ahead of zen: warning');
+	like(log_since($node, 0), qr/WARNING: .*callbacks are ahead of zen.*: "ahead"/,
+		'a library with callbacks ahead of zen: warning');
 
 	is(insert_while(30, { 'ahead.pre_commit' => 'swallow' }), '', 'error caught after zen: committed');
 	insert_with_subtransaction(31, 'ahead');
-	is(insert_while(32, { 'ahead.pre_commit' => 'INSERT INTO h VALUES (32)|swallow' }), '', 'WAL written after zen: committed');
+	is(insert_while(32, { 'ahead.pre_commit' => 'INSERT INTO h VALUES (32)|swallow' }), '',
+		'WAL written after zen: committed');
 	is(insert_while(33, { 'ahead.pre_commit' => 'rethrow' }), '38000', 'error after zen');
-	is(insert_while(34, { 'ahead.pre_commit' => 'INSERT INTO z2 VALUES (34)' }), '55000', 'rows written after zen: refused');
+	is(insert_while(34, { 'ahead.pre_commit' => 'INSERT INTO z2 VALUES (34)' }), '55000',
+		'rows written after zen: refused');
 	is(insert_while(35, { 'ahead.pre_commit' => 'INSERT INTO z2 VALUES (35)' }, reads => 1),
 		'55000', 'rows written after zen, none before: refused');
-	is(insert_while(36, { 'ahead.pre_commit' => 'CREATE TABLE z36 (id int) USING zen' }), '55000', 'a table made after zen: refused');
-	is(insert_while(37, { 'ahead.pre_commit' => 'SELECT 1 FROM z WHERE id = 30 FOR UPDATE' }), '', 'a row locked after zen: committed');
+	is(insert_while(36, { 'ahead.pre_commit' => 'CREATE TABLE z36 (id int) USING zen' }), '55000',
+		'a table made after zen: refused');
+	is(insert_while(37, { 'ahead.pre_commit' => 'SELECT 1 FROM z WHERE id = 30 FOR UPDATE' }), '',
+		'a row locked after zen: committed');
 	is(insert_while(38, { 'ahead.pre_prepare' => 'swallow|INSERT INTO h VALUES (38)' }, prepare => 1),
 		'', 'WAL written after zen at PREPARE');
-	is(insert_while(39, { 'ahead.pre_prepare' => 'INSERT INTO z2 VALUES (39)' }, prepare => 1), '55000', 'rows written after zen at PREPARE: refused');
-	is(insert_while(43, { 'ahead.pre_prepare' => 'SELECT 1 FROM z WHERE id = 30 FOR UPDATE' }, prepare => 1, reads => 1),
+	is(insert_while(39, { 'ahead.pre_prepare' => 'INSERT INTO z2 VALUES (39)' }, prepare => 1), '55000',
+		'rows written after zen at PREPARE: refused');
+	is(insert_while(43, { 'ahead.pre_prepare' => 'SELECT 1 FROM z WHERE id = 30 FOR UPDATE' }, prepare => 1,
+		reads => 1),
 		'55000', 'a row locked after zen at PREPARE: refused');
 	is(insert_while(40, { 'ahead.pre_prepare' => 'rethrow' }, prepare => 1), '38000', 'error after zen at PREPARE');
 	is(insert_while(41, { 'ahead.pre_commit' => 'SELECT count(*) FROM z' }), '', 'rows read after zen: committed');
@@ -241,11 +257,14 @@ sub test_zen_last
 
 	crash_and_connect();
 	must("COMMIT PREPARED 'p38'");
-	is_rows('zen last, after a crash', 30 => 'z', 31 => 'z', 32 => 'z h', 33 => '', 34 => '', 35 => '', 36 => '', 37 => 'z',
+	is_rows('zen last, after a crash', 30 => 'z', 31 => 'z', 32 => 'z h', 33 => '', 34 => '', 35 => '', 36 => '',
+		37 => 'z',
 		38 => 'z h', 39 => '', 40 => '', 41 => 'z', 42 => '');
 
-	is(insert_while(50, { 'ahead.pre_commit' => 'INSERT INTO h VALUES (50)|kill' }), 'lost', 'killed after zen, WAL written after');
-	is(insert_while(51, { 'ahead.pre_commit' => 'rethrow', 'ahead.abort' => 'kill' }), 'lost', 'killed when the error has been told');
+	is(insert_while(50, { 'ahead.pre_commit' => 'INSERT INTO h VALUES (50)|kill' }), 'lost',
+		'killed after zen, WAL written after');
+	is(insert_while(51, { 'ahead.pre_commit' => 'rethrow', 'ahead.abort' => 'kill' }), 'lost',
+		'killed when the error has been told');
 	is_rows('zen last, after kills', 30 => 'z', 50 => '', 51 => '');
 	is_sound($dbh, 'zen last');
 	$dbh->disconnect;

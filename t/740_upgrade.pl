@@ -174,14 +174,6 @@ sub upgrades
 	return;
 }
 
-sub copy_tree
-{
-	my ($from, $to) = @_;
-	system_or_bail('rm', '-rf', $to);
-	system_or_bail('cp', '-a', $from, $to);
-	return;
-}
-
 # The server does not start, and says why.
 sub refuses_to_start
 {
@@ -218,12 +210,14 @@ sub test_check
 	pool_conf($own, %pool, preload => 0);
 	($status, $text) = upgrade($old, $own, '--check');
 	isnt($status, 0, 'zen is not loaded: pg_upgrade --check fails');
-	like($text, qr/zen must be loaded when the server starts.*shared_preload_libraries/s, 'zen is not loaded: it says why');
+	like($text, qr/zen must be loaded when the server starts.*shared_preload_libraries/s,
+		'zen is not loaded: it says why');
 	as_before($old, $expected, 'refused upgrades');
 	return;
 }
 
-# Without workers nobody recovers the pool while pg_upgrade runs the old server: a clean one stays so, another one is refused.
+# Without workers nobody recovers the pool while pg_upgrade runs the old server: a clean one stays so, another one is
+# refused.
 sub test_unsettled
 {
 	my ($old, $expected) = @_;
@@ -268,7 +262,8 @@ sub test_refusals
 	pool_conf($new, %pool, pool_path => $old->data_dir . '/zen.pool');
 	rename "$pool.away", $old->data_dir . '/zen.pool' or File::Copy::move("$pool.away", $old->data_dir . '/zen.pool')
 	  or die "cannot move: $!";
-	refuses_to_start($new, qr/lies in the data directory of another cluster.*HINT:.*Move/s, 'pool in the old data directory');
+	refuses_to_start($new, qr/lies in the data directory of another cluster.*HINT:.*Move/s,
+		'pool in the old data directory');
 	File::Copy::move($old->data_dir . '/zen.pool', $pool) or die "cannot move: $!";
 	pool_conf($new, %pool, pool_path => $pool);
 

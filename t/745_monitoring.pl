@@ -4,7 +4,7 @@
 #   grows, none after it has come down or with the setting 0; zen_space() says the same
 # - a base backup: a warning in the log when one may begin, and to who calls pg_backup_start(); none without zen tables
 # - recovery and the background worker do not keep the pool among their pages
-# - VACUUM FULL tells its progress in blocks
+# - VACUUM FULL tells its progress in blocks; the progress views show what runs; EXPLAIN (ANALYZE, BUFFERS, WAL)
 # - the queries of doc/monitoring.md run, and its rule of sizes holds
 # - the examples of doc/functions.md run, and give the columns that stand there
 # - doc/settings.md has each setting's default, unit, range, and when it takes effect
@@ -29,6 +29,8 @@ test_settings();
 test_base_backup();
 test_memory();
 test_progress();
+test_progress_views();
+test_explain();
 done_testing();
 
 # --- tools ------------------------------------------------------------------
@@ -45,22 +47,18 @@ sub begin
 
 sub space { return value($dbh, "SELECT $_[1] FROM zen_space() WHERE resource = '$_[0]'"); }
 
-sub reload
-{
-	my ($conf) = @_;
-	$node->append_conf('postgresql.conf', $conf);
-	$node->reload;
-	return;
-}
-
 # All shares that the log has warned of since the offset.
 sub warned { return log_since($node, $_[0]) =~ /WARNING:  53\w00: (\d+) % of $_[1] is in use/g; }
 
 # Two rounds of the worker, the second of which began after this call.
 sub worker_rounds
 {
-	my ($pid) = map { $_->[0] } @{ run_sql($dbh, q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'zen worker'})->{rows} };
-	my $naps = sub { my ($n) = PostgreSQL::Test::Utils::slurp_file("/proc/$pid/status") =~ /^voluntary_ctxt_switches:\s+(\d+)/m; return $n; };
+	my ($pid) = map { $_->[0] } @{
+		run_sql($dbh, q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'zen worker'})->{rows} };
+	my $naps = sub {
+		my ($n) = PostgreSQL::Test::Utils::slurp_file("/proc/$pid/status") =~ /^voluntary_ctxt_switches:\s+(\d+)/m;
+		return $n;
+	};
 	my $first = $naps->();
 	wait_for('the worker to look', sub { value($dbh, 'UPDATE tick SET n = n + 1'); $naps->() >= $first + 3 });
 	return;
@@ -71,9 +69,11 @@ sub worker_rounds
 sub test_pool_warning
 {
 	begin('pool', pool_size => '64MB', conf => 'zen.pool_warning = 40');
-	value($dbh, $_) for 'CREATE TABLE tick (n int) USING zen', 'INSERT INTO tick VALUES (0)', 'CREATE TABLE t (v text) USING zen';
+	value($dbh, $_) for 'CREATE TABLE tick (n int) USING zen', 'INSERT INTO tick VALUES (0)',
+		'CREATE TABLE t (v text) USING zen';
 	my $offset = log_size($node);
-	my $fill = sub { value($dbh, q{INSERT INTO t SELECT repeat('x', 1000) FROM generate_series(1, 500)}) while space('pool', 'used_percent') < $_[0] };
+	my $fill = sub { value($dbh, q{INSERT INTO t SELECT repeat('x', 1000) FROM generate_series(1, 500)})
+	  while space('pool', 'used_percent') < $_[0] };
 
 	$fill->(30);
 	worker_rounds();
@@ -104,7 +104,7 @@ sub test_pool_warning
 
 	value($dbh, 'TRUNCATE t');
 	wait_for('room', sub { space('pool', 'used_percent') < 35 });
-	reload('zen.pool_warning = 0');
+	reload_conf($node, 'zen.pool_warning = 0');
 	wait_for('the setting', sub { space('pool', 'warning_percent') == 0 });
 	worker_rounds();
 	$offset = log_size($node);
@@ -118,12 +118,15 @@ sub test_pool_warning
 
 sub test_dram_warning
 {
-	begin('dram', dram_size => '32MB', conf => "zen.dram_warning = 60\nzen.spill_threshold = -1\nzen.met_cache_size = '24MB'");
-	value($dbh, $_) for 'CREATE TABLE tick (n int) USING zen', 'INSERT INTO tick VALUES (0)', 'CREATE TABLE t (v text) USING zen';
+	begin('dram', dram_size => '32MB',
+		conf => "zen.dram_warning = 60\nzen.spill_threshold = -1\nzen.met_cache_size = '24MB'");
+	value($dbh, $_) for 'CREATE TABLE tick (n int) USING zen', 'INSERT INTO tick VALUES (0)',
+		'CREATE TABLE t (v text) USING zen';
 	my $offset = log_size($node);
 	my $other = connect_db($node);
 	value($other, 'BEGIN');
-	value($other, q{INSERT INTO t SELECT repeat('x', 1000) FROM generate_series(1, 1000)}) while space('dram', 'used_percent') < 62;
+	value($other, q{INSERT INTO t SELECT repeat('x', 1000) FROM generate_series(1, 1000)})
+	  while space('dram', 'used_percent') < 62;
 	wait_for('a warning', sub { warned($offset, 'zen.dram_size') });
 	is(space('dram', 'low'), 1, 'dram: zen_space() tells of it');
 	is(space('dram', 'size'), 32 * 1024 * 1024, 'dram: its size');
@@ -155,15 +158,18 @@ sub test_documents
 	}
 
 	# the rule of sizes
-	for my $case ([ 'int8, int8', '1, 2', 16 ], [ 'int8, text', q{1, repeat('x', 60)}, 69 ], [ 'int8, text', q{1, repeat('x', 99)}, 108 ], [ 'int8, text', q{1, repeat('x', 999)}, 1012 ])
+	for my $case ([ 'int8, int8', '1, 2', 16 ], [ 'int8, text', q{1, repeat('x', 60)}, 69 ],
+		[ 'int8, text', q{1, repeat('x', 99)}, 108 ], [ 'int8, text', q{1, repeat('x', 999)}, 1012 ])
 	{
 		my ($types, $values, $bytes) = @$case;
 		my ($a, $b) = split /, /, $types;
 		value($dbh, "CREATE TABLE size (a $a, b $b) USING zen");
 		value($dbh, "INSERT INTO size SELECT $values FROM generate_series(1, 20000)");
-		my $rule = $bytes + 32 <= 64 ? 64 : $bytes + 32 <= 128 ? 16 * int(($bytes + 32 + 15) / 16) : ($bytes + 32) * 1.125;
+		my $rule = $bytes + 32 <= 64 ? 64 : $bytes + 32 <= 128 ? 16 * int(($bytes + 32 + 15) / 16)
+			: ($bytes + 32) * 1.125;
 		my $real = value($dbh, q{SELECT zen_relation_size('size')}) / 20000;
-		ok($real <= $rule * 1.1 && $real >= $bytes + 32, "size: a row of $bytes bytes takes $real, the rule says $rule at most");
+		ok($real <= $rule * 1.1 && $real >= $bytes + 32,
+			"size: a row of $bytes bytes takes $real, the rule says $rule at most");
 		value($dbh, 'DROP TABLE size');
 	}
 	$node->stop;
@@ -186,7 +192,8 @@ sub test_functions
 		next unless defined $header;
 		my $sth = $dbh->prepare($sql[-1]);
 		$sth->execute;
-		is_deeply([ map { s/^\s+|\s+$//gr } split /\|/, $header ], $sth->{NAME}, "doc/functions.md: columns of $sql[-1]");
+		is_deeply([ map { s/^\s+|\s+$//gr } split /\|/, $header ], $sth->{NAME},
+			"doc/functions.md: columns of $sql[-1]");
 		$n++;
 	}
 	cmp_ok($n, '>=', 15, 'there are examples in doc/functions.md');
@@ -205,7 +212,9 @@ sub test_settings
 		sighup     => qr/at a reload|at the next (?:stop|recovery)/,
 		superuser  => qr/at once, by superusers/,
 		user       => qr/at once\.$/);
-	my $rows = run_sql($dbh, q{SELECT name, boot_val, unit, min_val, max_val, enumvals, context, vartype FROM pg_settings WHERE name LIKE 'zen.%' AND name <> 'zen.fault'})->{rows};
+	my $rows = run_sql($dbh, q{
+		SELECT name, boot_val, unit, min_val, max_val, enumvals, context, vartype FROM pg_settings
+		WHERE name LIKE 'zen.%' AND name <> 'zen.fault'})->{rows};
 	cmp_ok(scalar @$rows, '>=', 28, 'settings: there are some');
 	for my $row (@$rows)
 	{
@@ -265,7 +274,8 @@ sub test_base_backup
 	my $log = $backup->('some');
 	like($log, $missing, 'backup: the log tells');
 	like($log, qr/HINT:  Back zen tables up with pg_dump/, 'backup: and what to do');
-	like($said->(), qr/a base backup will not have the rows of zen tables/, 'pg_backup_start(): its caller hears of it');
+	like($said->(), qr/a base backup will not have the rows of zen tables/,
+		'pg_backup_start(): its caller hears of it');
 	$node->stop;
 	return;
 }
@@ -300,7 +310,8 @@ sub test_memory
 	is(value($dbh, 'SELECT count(*) FROM t'), $n, 'memory: recovered');
 	my $path = value($dbh, 'SELECT path FROM zen_pool()');
 	cmp_ok(mapped_mb($dbh->{pg_pid}, $path), '>', $pool_mb / 2, 'memory: a session that has read all has it mapped');
-	my ($pid) = map { $_->[0] } @{ run_sql($dbh, q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'zen worker'})->{rows} };
+	my ($pid) = map { $_->[0] } @{
+		run_sql($dbh, q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'zen worker'})->{rows} };
 	# at once, as a large pool would be too much before the first nap already
 	cmp_ok(mapped_mb($pid, $path), '<', $pool_mb / 4, 'memory: the worker has recovered it, and has not');
 	$node->stop;
@@ -317,7 +328,8 @@ sub test_progress
 	value($dbh, q{INSERT INTO t SELECT g FROM generate_series(1, 6400) g});
 	value($dbh, q{CREATE FUNCTION look(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN
 	  IF i = 6400 THEN
-	    RAISE LOG 'progress: %', (SELECT concat_ws(' ', command, heap_tuples_scanned, heap_blks_total, heap_blks_scanned)
+	    RAISE LOG 'progress: %', (SELECT concat_ws(' ', command, heap_tuples_scanned, heap_blks_total,
+		heap_blks_scanned)
 	      FROM pg_catalog.pg_stat_progress_cluster WHERE pid = pg_backend_pid());
 	  END IF;
 	  RETURN i;
@@ -328,6 +340,68 @@ sub test_progress
 	is(state_of($dbh, 'VACUUM FULL t'), '', 'progress: VACUUM FULL');
 	my ($said) = log_since($node, $offset) =~ /progress: (.*)/;
 	is($said, "VACUUM FULL 6400 $blocks $blocks", 'progress: in blocks');
+	$node->stop;
+	return;
+}
+
+# An index expression waits for an advisory lock, so that the build stands still while it is looked at.
+sub test_progress_views
+{
+	begin('progress_views', pool_size => '128MB');
+	run_all($dbh, 'CREATE TABLE progress (id int) USING zen WITH (autovacuum_enabled = off)',
+		'INSERT INTO progress SELECT generate_series(1, 6400)',
+		q{CREATE FUNCTION stop_at(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS
+		  'BEGIN IF $1 = 3200 THEN PERFORM pg_advisory_xact_lock_shared(9); END IF; RETURN $1; END'});
+	my $worker = connect_db($node);
+	my @statements = (
+		[ 'CREATE INDEX progress_i ON progress (stop_at(id))',
+			q{SELECT concat_ws(' ', phase, blocks_total) FROM pg_stat_progress_create_index},
+			qr/^building index: scanning table 100$/ ],
+		[ 'ANALYZE progress', 'SELECT phase FROM pg_stat_progress_analyze', qr/^computing statistics$/ ],
+		[ 'VACUUM FULL progress', q{SELECT concat_ws(' ', command, phase) FROM pg_stat_progress_cluster},
+			qr/^VACUUM FULL rebuilding index$/ ],
+		[ q{COPY (SELECT stop_at(id) FROM progress) TO '/dev/null'},
+			q{SELECT concat_ws(' ', command, tuples_processed) FROM pg_stat_progress_copy}, qr/^COPY TO 3199$/ ]);
+	my $pid = value($worker, 'SELECT pg_backend_pid()');
+	for my $statement (@statements)
+	{
+		my ($sql, $query, $expected) = @$statement;
+		run_all($dbh, 'SELECT pg_advisory_lock(9)');
+		my $statement = start_statement($worker, $sql);
+		wait_for('the advisory lock to be waited for', sub { lock_wait_pid($dbh, $pid) });
+		like(value($dbh, $query) // 'nothing', $expected, "progress: $sql");
+		run_all($dbh, 'SELECT pg_advisory_unlock(9)');
+		unlike(finish_statement($statement), qr/^[0-9A-Z]{5}$/, 'and it ended well');
+	}
+
+	# VACUUM sleeps in the index, often
+	run_all($worker, 'CREATE INDEX ON progress (id)', 'DELETE FROM progress WHERE id % 2 = 0',
+		'SET vacuum_cost_delay = 100', 'SET vacuum_cost_limit = 1');
+	my $vacuum = start_statement($worker, 'VACUUM progress');
+	my $phase;
+	wait_for('VACUUM to show its progress', sub {
+		$phase = value($dbh, q{SELECT phase FROM pg_stat_progress_vacuum WHERE heap_blks_total = 100
+			AND phase = 'vacuuming indexes'}) });
+	is($phase, 'vacuuming indexes', 'progress: VACUUM');
+	value($dbh, "SELECT pg_cancel_backend($pid)");
+	finish_statement($vacuum);
+	$worker->disconnect;
+	$node->stop;
+	return;
+}
+
+sub test_explain
+{
+	begin('explain', pool_size => '64MB');
+	run_all($dbh, 'CREATE TABLE x (id int PRIMARY KEY, v text) USING zen',
+		q{INSERT INTO x SELECT g, 'v' || g FROM generate_series(1, 10000) g}, 'VACUUM ANALYZE x');
+	for my $sql ('SELECT * FROM x', 'SELECT * FROM x WHERE id = 5', 'SELECT id FROM x WHERE id < 50',
+		q{UPDATE x SET v = 'new' WHERE id < 100}, 'DELETE FROM x WHERE id = 7')
+	{
+		my $plan = join "\n", map { $_->[0] } @{
+			run_sql($dbh, "EXPLAIN (ANALYZE, BUFFERS, WAL, VERBOSE) $sql")->{rows} };
+		like($plan, qr/actual time.*Execution Time/s, "EXPLAIN (ANALYZE, BUFFERS, WAL): $sql");
+	}
 	$node->stop;
 	return;
 }

@@ -1,8 +1,8 @@
 /*
  * cache.c -- rows in DRAM: settings.cache times the number of rows has room.
  *
- * Direct-mapped: a row has one place, whose tenant it turns out.  Simpler than CLOCK, and nearly as good for rows that are
- * drawn by a skewed distribution, as the hot ones take their places back at once.
+ * Direct-mapped: a row has one place, whose tenant it turns out.  Simpler than CLOCK, and nearly as good for rows that
+ * are drawn by a skewed distribution, as the hot ones take their places back at once.
  */
 #include "engine.h"
 

@@ -5,7 +5,8 @@
  * (run.c) generates transactions, locks rows (two-phase, without waiting), keeps a transaction's writes in DRAM, and
  * hands them over at commit.  So engines differ in what they write to NVM, and when.
  *
- * A row is found by its number, in all engines through an array in DRAM or by arithmetic: indexes are not compared here.
+ * A row is found by its number, in all engines through an array in DRAM or by arithmetic: indexes are not compared
+ * here.
  *
  * Stores, flushes and fences go through src/nvm/persist.c (zen_flush, zen_fence, zen_persist) and medium.h.
  */

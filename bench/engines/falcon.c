@@ -11,9 +11,9 @@
  * medium together and merge into its 256-byte units, instead of being evicted one by one.  Rows that are changed
  * often are left to the cache: each thread remembers the last settings.hot_rows rows that it has changed.
  *
- * Commit on eADR: new rows | fence | log record | fence | changes in place, hinted flushes.  The next record's fence orders
- * the changes before it.  In flush mode the caches lose everything, so log and rows are flushed and fenced as inp does it;
- * what remains is the small window.
+ * Commit on eADR: new rows | fence | log record | fence | changes in place, hinted flushes.  The next record's fence
+ * orders the changes before it.  In flush mode the caches lose everything, so log and rows are flushed and fenced as
+ * inp does it; what remains is the small window.
  */
 #include "inplace.h"
 

@@ -1,14 +1,14 @@
 /*
  * foedus.c -- the engine foedus: pages in DRAM, a log and snapshot pages in NVM.
  *
- * Source of the design: H. Kimura: FOEDUS: OLTP Engine for a Thousand Cores and NVRAM, SIGMOD 2015; as a peer in the Zen
- * paper.
+ * Source of the design: H. Kimura: FOEDUS: OLTP Engine for a Thousand Cores and NVRAM, SIGMOD 2015; as a peer in the
+ * Zen paper.
  *
  * A row is read and changed only on a volatile page in DRAM, of which there are settings.cache times the number of all
  * pages; a page that is not there is copied from its snapshot page, all 4 KB of it.  A commit writes a redo record to
- * the log in NVM.  The gleaner, a background thread, sorts what an epoch has logged by page, and writes a new snapshot page,
- * elsewhere, for each page that has changed; then one pointer per page is switched.  A changed volatile page stays in
- * DRAM until its changes are in a snapshot.
+ * the log in NVM.  The gleaner, a background thread, sorts what an epoch has logged by page, and writes a new snapshot
+ * page, elsewhere, for each page that has changed; then one pointer per page is switched.  A changed volatile page
+ * stays in DRAM until its changes are in a snapshot.
  *
  * Commit: log record | fence.  Snapshot: new pages | fence | pointers | fence, a batch of pages at a time.
  */
@@ -140,7 +140,8 @@ row_on(char *page, uint32 row)
 {
 	const Table *table = table_of(row);
 
-	return (RowOnPage *) (page + (row - table->first) % rows_per_page[table - tables] * (sizeof(RowOnPage) + table->size));
+	return (RowOnPage *) (page + (row - table->first) % rows_per_page[table - tables]
+		* (sizeof(RowOnPage) + table->size));
 }
 
 /* ---------- volatile pages ---------- */

@@ -1,12 +1,12 @@
 /*
  * inp.c -- the engine inp: updates in place, behind a redo log in NVM.
  *
- * Source of the design: the engine of this name in Z. Ji, K. Chen, L. Wang, M. Zhang, Y. Wu: Falcon: Fast OLTP Engine for
- * Persistent Cache and Non-Volatile Memory, SOSP 2023; the in-place engine of J. Arulraj, A. Pavlo, S. Dulloor: Let's Talk
- * About Storage & Recovery Methods for Non-Volatile Memory Database Systems, SIGMOD 2015.
+ * Source of the design: the engine of this name in Z. Ji, K. Chen, L. Wang, M. Zhang, Y. Wu: Falcon: Fast OLTP Engine
+ * for Persistent Cache and Non-Volatile Memory, SOSP 2023; the in-place engine of J. Arulraj, A. Pavlo, S. Dulloor:
+ * Let's Talk About Storage & Recovery Methods for Non-Volatile Memory Database Systems, SIGMOD 2015.
  *
- * Commit: new rows, if there are any | fence | log record | fence | changes in place, flushed | fence.  The log is large (--log-mb per thread), so
- * each record goes to lines that have left the caches long ago.
+ * Commit: new rows, if there are any | fence | log record | fence | changes in place, flushed | fence.  The log is
+ * large (--log-mb per thread), so each record goes to lines that have left the caches long ago.
  */
 #include "inplace.h"
 

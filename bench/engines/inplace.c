@@ -3,8 +3,8 @@
  *
  * A row has one place, which begins on a cache line: a header of 16 bytes and the row.  A transaction logs what it
  * will change, then changes it.  Of a crash in between recovery makes good what the last record of each thread's ring
- * says, as everything before it is in place already; a row with a larger Tx-CTS has been changed by a later transaction,
- * whose own record counts.
+ * says, as everything before it is in place already; a row with a larger Tx-CTS has been changed by a later
+ * transaction, whose own record counts.
  */
 #include "inplace.h"
 

@@ -1,16 +1,16 @@
 /*
  * log.c -- redo logs in NVM.
  *
- * A record is proved by its CRC, so one fence makes it durable, and nothing else need be written.  Records begin on a line
- * of their own: a line that was just flushed is not flushed again.
+ * A record is proved by its CRC, so one fence makes it durable, and nothing else need be written.  Records begin on a
+ * line of their own: a line that was just flushed is not flushed again.
  *
  * Ring: settings.threads rings of segments that each hold the largest record.  The segment with the largest tag
  * has the last record.
  *
  * Halves: each thread has two.  All write into that of the current epoch.  The gleaner begins a new epoch, waits
- * until nobody is writing in the old one, sorts what all threads have logged in it, applies it, and makes it durable that
- * this epoch is done; then its halves are empty.  A transaction takes its epoch and its Tx-CTS while it holds its rows,
- * so that of two that conflict the later one has neither smaller.  Applying twice does no harm.
+ * until nobody is writing in the old one, sorts what all threads have logged in it, applies it, and makes it durable
+ * that this epoch is done; then its halves are empty.  A transaction takes its epoch and its Tx-CTS while it holds its
+ * rows, so that of two that conflict the later one has neither smaller.  Applying twice does no harm.
  */
 #include "log.h"
 
@@ -385,8 +385,8 @@ glean(GleanApply apply)
 }
 
 /*
- * halves[].at of the gleaned half is reset before gleaned allows the next epoch, and the next epoch is begun by this thread:
- * writers meet the empty half only after that.
+ * halves[].at of the gleaned half is reset before gleaned allows the next epoch, and the next epoch is begun by this
+ * thread: writers meet the empty half only after that.
  */
 void
 halves_gleaner(GleanApply apply)

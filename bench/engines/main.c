@@ -2,8 +2,8 @@
  * main.c -- options, processes, the report.
  *
  * Each engine works in a process of its own, which loads the pool and runs the workload.  Another process, which has
- * nothing but the pool file and the model, recovers it and compares.  With --kill the first process is killed in the middle,
- * and so is each of those that follow, after it has recovered; the last one only compares.
+ * nothing but the pool file and the model, recovers it and compares.  With --kill the first process is killed in the
+ * middle, and so is each of those that follow, after it has recovered; the last one only compares.
  */
 #include "run.h"
 #include "base/delay.h"
@@ -420,8 +420,10 @@ choose_workload(const char *name)
 
 enum
 {
-	O_ENGINES = 1, O_WORKLOAD, O_THETA, O_ROWS, O_TUPLE_SIZE, O_UPDATE_BYTES, O_REQUESTS, O_WAREHOUSES, O_SCALE, O_THREADS,
-	O_SECONDS, O_CACHE, O_LOG_MB, O_GROUP, O_HOT_ROWS, O_MODE, O_LINE_NS, O_FENCE_NS, O_READ_NS, O_POOL, O_VERIFY, O_KILL,
+	O_ENGINES = 1, O_WORKLOAD, O_THETA, O_ROWS, O_TUPLE_SIZE, O_UPDATE_BYTES, O_REQUESTS, O_WAREHOUSES, O_SCALE,
+		O_THREADS,
+	O_SECONDS, O_CACHE, O_LOG_MB, O_GROUP, O_HOT_ROWS, O_MODE, O_LINE_NS, O_FENCE_NS, O_READ_NS, O_POOL, O_VERIFY,
+		O_KILL,
 	O_POWER, O_FAULT, O_NO_HEADER, O_SEED, O_HELP
 };
 

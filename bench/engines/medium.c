@@ -7,9 +7,9 @@
  *
  * With medium.power the engines work on anonymous memory, and the pool file is what the medium would keep.  A line gets
  * there when a fence follows its flush by the same thread, and sometimes before: a flush may take effect at once, and a
- * cache may write a line back that nobody has flushed.  Both happen at random.  So a process that is killed leaves a file
- * as after a power cut.  Stores to one line get there in their order, as on x86: a line is always copied whole, as it is;
- * who wants to kill calls medium_cut_power() first, so that it is not copied by half.
+ * cache may write a line back that nobody has flushed.  Both happen at random.  So a process that is killed leaves a
+ * file as after a power cut.  Stores to one line get there in their order, as on x86: a line is always copied whole, as
+ * it is; who wants to kill calls medium_cut_power() first, so that it is not copied by half.
  */
 #include "medium.h"
 

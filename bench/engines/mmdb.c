@@ -3,12 +3,12 @@
  *
  * Source of the design: the engine of this name in G. Liu, L. Chen, S. Chen: Zen+, VLDB Journal 2022.
  *
- * All rows are in memory that does not survive: a share of settings.cache of them in DRAM, the others in NVM that is used
- * as if it were DRAM, stored to and never flushed.  Durable are a redo log in NVM and a checkpoint there: a copy of
- * every row, in place, to which a background thread applies the log.
+ * All rows are in memory that does not survive: a share of settings.cache of them in DRAM, the others in NVM that is
+ * used as if it were DRAM, stored to and never flushed.  Durable are a redo log in NVM and a checkpoint there: a copy
+ * of every row, in place, to which a background thread applies the log.
  *
- * Commit: log record | fence, then the rows in memory.  Recovery: the log is applied to the checkpoint, and all rows are
- * copied back into memory.
+ * Commit: log record | fence, then the rows in memory.  Recovery: the log is applied to the checkpoint, and all rows
+ * are copied back into memory.
  */
 #include "log.h"
 
@@ -145,8 +145,8 @@ mmdb_load_end(int thread)
 }
 
 /*
- * The checkpointer.  All entries of a row are put together in DRAM first, so that its lines in the checkpoint are written
- * and flushed once.
+ * The checkpointer.  All entries of a row are put together in DRAM first, so that its lines in the checkpoint are
+ * written and flushed once.
  */
 static void
 apply_to_checkpoint(const Gleaned *entries, uint64 n)

@@ -1,11 +1,11 @@
 /*
  * outp.c -- the engine outp: updates out of place, no log.
  *
- * Source of the design: the engine of this name in Z. Ji, K. Chen, L. Wang, M. Zhang, Y. Wu: Falcon: Fast OLTP Engine for
- * Persistent Cache and Non-Volatile Memory, SOSP 2023.
+ * Source of the design: the engine of this name in Z. Ji, K. Chen, L. Wang, M. Zhang, Y. Wu: Falcon: Fast OLTP Engine
+ * for Persistent Cache and Non-Volatile Memory, SOSP 2023.
  *
- * Commit: new versions, ends of the old ones, all flushed | fence | the thread's commit mark, flushed | fence.  A stamp is
- * a Tx-CTS and a thread; it is committed if the thread's mark has reached it.  Marks rotate over several lines, so
+ * Commit: new versions, ends of the old ones, all flushed | fence | the thread's commit mark, flushed | fence.  A stamp
+ * is a Tx-CTS and a thread; it is committed if the thread's mark has reached it.  Marks rotate over several lines, so
  * that none is flushed twice in a row.
  */
 #include "versions.h"

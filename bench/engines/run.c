@@ -1,16 +1,17 @@
 /*
  * run.c -- threads, locks, the model of what was committed, and the comparison with it.
  *
- * A row is key, version, and words that each follow from the key, their place, and the version that was made by the write
- * that changed them last.  A write changes the version and some words after it.  So each row tells whether it is whole.
+ * A row is key, version, and words that each follow from the key, their place, and the version that was made by the
+ * write that changed them last.  A write changes the version and some words after it.  So each row tells whether it is
+ * whole.
  *
  * Locks: two-phase, shared or exclusive, never waiting; a transaction that meets a lock lets all its own go and starts
  * again.
  *
- * The model, in memory that outlives the process: of each row the newest version that was ever handed to an engine, and the
- * newest one acknowledged; and of each transaction not acknowledged yet the rows that it writes.  After a crash a row's
- * version must lie between the two, and of a transaction that was under way either all writes are there or none.  In
- * tables with cycles a row is absent if its version is a multiple of 3, in others only at version 0.
+ * The model, in memory that outlives the process: of each row the newest version that was ever handed to an engine, and
+ * the newest one acknowledged; and of each transaction not acknowledged yet the rows that it writes.  After a crash a
+ * row's version must lie between the two, and of a transaction that was under way either all writes are there or none. 
+ * In tables with cycles a row is absent if its version is a multiple of 3, in others only at version 0.
  */
 #include "run.h"
 
@@ -288,7 +289,10 @@ expect_row(uint32 row, bool found, const char *data)
 			table->name, row - table->first, v, found ? "found" : "not found", version);
 }
 
-/* Lock the rows of ops and read those that are only read.  False, and nothing locked, if another transaction is in the way. */
+/*
+ * Lock the rows of ops and read those that are only read.  False, and nothing locked, if another transaction is in the
+ * way.
+ */
 static bool
 lock_and_read(const Worker *w, const Op *ops, int n)
 {
@@ -555,7 +559,8 @@ compare_row(const Worker *w, uint32 row)
 		if (!row_is_whole(table, row, data, &version))
 			differ(row, "the row is not whole");
 		else if (version < acked || version > newest)
-			differ(row, "version " UINT64_FORMAT " is found, where %u is acknowledged and %u the newest", version, acked, newest);
+			differ(row, "version " UINT64_FORMAT " is found, where %u is acknowledged and %u the newest", version,
+				acked, newest);
 		else if (!present_at(table, version))
 			differ(row, "version " UINT64_FORMAT " is found, which deletes the row", version);
 		found_version[row] = version;

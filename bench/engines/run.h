@@ -35,7 +35,9 @@ extern bool checking;			/* rows are compared while they are read, too */
 /* Memory for the model, shared with processes forked later. */
 extern void model_create(void);
 
-/* Open a new pool and load it; or recover an old one and, if so told, compare it with the model.  False: they differ. */
+/*
+ * Open a new pool and load it; or recover an old one and, if so told, compare it with the model.  False: they differ.
+ */
 extern void run_load(const Engine *engine);
 extern bool run_recover(const Engine *engine, bool verify, RunResult *result);
 

@@ -2,8 +2,8 @@
  * versions.c -- row versions in NVM with their metadata.
  *
  * Each table has slots that begin on a cache line: a header of 32 bytes and the row.  A version counts if its begin is
- * committed and its end is not.  Replacing one stores its end in its own line, so that is a second line to flush for each
- * row changed: the price of metadata in NVM.
+ * committed and its end is not.  Replacing one stores its end in its own line, so that is a second line to flush for
+ * each row changed: the price of metadata in NVM.
  *
  * A slot is reused header first: begin, which is not committed yet, then the rest.  The space is managed in DRAM:
  * each thread first takes fresh slots of its share, then those that it has freed; a few go to and fro between threads

@@ -1,7 +1,8 @@
 /*
  * wbl.c -- the engine wbl: write-behind logging.
  *
- * Source of the design: J. Arulraj, M. Perron, A. Pavlo: Write-Behind Logging, PVLDB 10(4), 2016; as a peer in the Zen paper.
+ * Source of the design: J. Arulraj, M. Perron, A. Pavlo: Write-Behind Logging, PVLDB 10(4), 2016; as a peer in the Zen
+ * paper.
  *
  * Versions with their metadata lie in NVM and are made durable before anything is logged.  Transactions form groups of
  * settings.group: versions, and ends of the old ones, are stored when a transaction commits, and flushed when its group
@@ -12,8 +13,8 @@
  * earlier group.  Each thread flushes what it has written itself; the last one to do so writes the record.  At most one
  * group is being closed while the next one fills.
  *
- * After a crash the stamps of groups without a record are the gap that the paper's recovery skips.  Here recovery visits all
- * headers anyway, as it fills the array of rows, and removes them.
+ * After a crash the stamps of groups without a record are the gap that the paper's recovery skips.  Here recovery
+ * visits all headers anyway, as it fills the array of rows, and removes them.
  *
  * Lines and fences per group: those of its versions and old versions, one fence per thread; one line and one fence for
  * the record.

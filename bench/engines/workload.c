@@ -1,8 +1,9 @@
 /*
- * workload.c -- YCSB's mixes as the Zen paper has them, the writes of TPC-C's New-Order and Payment, and two more for tests.
+ * workload.c -- YCSB's mixes as the Zen paper has them, the writes of TPC-C's New-Order and Payment, and two more for
+ * tests.
  *
- * YCSB: one table; a request reads a whole row or changes bytes of it; rows are drawn by Zipf's law (J. Gray and others:
- * Quickly Generating Billion-Record Synthetic Databases, SIGMOD 1994), hot ones spread over the table.
+ * YCSB: one table; a request reads a whole row or changes bytes of it; rows are drawn by Zipf's law (J. Gray and
+ * others: Quickly Generating Billion-Record Synthetic Databases, SIGMOD 1994), hot ones spread over the table.
  *
  * TPC-C: rows have about the specification's sizes, and the reads and writes touch as many rows as there.  Each thread
  * has a ring of orders: when it is full, a new order takes the place of the oldest one.

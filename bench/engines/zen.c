@@ -501,8 +501,8 @@ find_rows(uint32 pageno)
 }
 
 /*
- * The newest version of each row must be whole.  An older one need not: its slot may have been on its way to a new tenant
- * whose body reached the medium before its header.
+ * The newest version of each row must be whole.  An older one need not: its slot may have been on its way to a new
+ * tenant whose body reached the medium before its header.
  */
 static void
 settle_rows(uint64 from, uint64 to)

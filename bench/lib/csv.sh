@@ -9,7 +9,8 @@
 
 csv_init() {
 	[ -s "$out/$1" ] || echo "$2" >"$out/$1"
-	[ "$(head -n 1 "$out/$1")" = "$2" ] || die "$out/$1 is of another suite: it begins with '$(head -n 1 "$out/$1")', not '$2'"
+	[ "$(head -n 1 "$out/$1")" = "$2" ] ||
+		die "$out/$1 is of another suite: it begins with '$(head -n 1 "$out/$1")', not '$2'"
 }
 
 csv_missing() {

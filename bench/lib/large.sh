@@ -56,4 +56,6 @@ large_restart() {
 	restart_timed "$1" "SELECT filler FROM small WHERE id = 500" "SELECT filler FROM large WHERE id = $(($2 / 2))"
 }
 
-large_has() { [ "$(large_sql "$1" -c "SELECT count(*) || ' ' || coalesce(sum(id), 0) FROM large")" = "$2 $(($2 * ($2 + 1) / 2))" ]; }
+large_has() {
+	[ "$(large_sql "$1" -c "SELECT count(*) || ' ' || coalesce(sum(id), 0) FROM large")" = "$2 $(($2 * ($2 + 1) / 2))" ]
+}

@@ -43,7 +43,9 @@ log_transactions() {
 }
 
 log_latency() {
-	log_transactions "$1" | awk -v script="${2-}" 'script == "" || $3 == script { print $2 - $1 }' | LC_ALL=C sort -n | awk '
+	log_transactions "$1" | awk -v script="${2-}" 'script == "" || $3 == script { print $2 - $1 }' |
+		LC_ALL=C sort -n |
+		awk '
 		{ v[NR] = $1; sum += $1 }
 		function at(p,  i) { i = int(NR * p + 0.999999); return v[i < 1 ? 1 : i] / 1000 }
 		END { if (NR) printf "%d %.3f %.3f %.3f %.3f\n", NR, sum / NR / 1000, at(0.5), at(0.95), at(0.99) }'

@@ -50,7 +50,8 @@ measure_zen() {
 
 # Lines "OID rows", one for each table.
 measure_rows() {
-	query "SELECT relid, n_tup_ins + n_tup_upd FROM pg_stat_user_tables WHERE schemaname = '$measure_schema'" | tr '|' ' '
+	query "SELECT relid, n_tup_ins + n_tup_upd FROM pg_stat_user_tables WHERE schemaname = '$measure_schema'" |
+		tr '|' ' '
 }
 
 # Lines "OID bytes": the mean size of a row.

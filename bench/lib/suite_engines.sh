@@ -24,7 +24,8 @@ engines_report() {
 	groups=$(engines_groups "$1")
 	[ $full = false ] || options+=(--full)
 	[ -z "$groups" ] || options+=(--groups "$groups")
-	"$here/engines/report" --seconds "$engine_seconds" --rows "$engine_rows" --repetitions $((rounds < 3 ? 3 : rounds)) \
+	"$here/engines/report" --seconds "$engine_seconds" --rows "$engine_rows" \
+		--repetitions $((rounds < 3 ? 3 : rounds)) \
 		"${options[@]}" --latency "$1" --out "$out/engines-$1" "${@:2}"
 }
 

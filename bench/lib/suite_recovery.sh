@@ -73,7 +73,8 @@ recovery_updates() {
 	(($2 > 0)) || return 0
 	printf '%s\n' '\set id random(1, :rows)' 'UPDATE large SET filler = reverse(filler) WHERE id = :id;' >"$script"
 	# shellcheck disable=SC2046
-	quietly "$PGBIN/pgbench" $(server_conn "$1") -n -M prepared -f "$script" -D rows="$3" -c $n -j 2 -t $(($2 / n)) postgres
+	quietly "$PGBIN/pgbench" $(server_conn "$1") -n -M prepared -f "$script" -D rows="$3" -c $n -j 2 \
+		-t $(($2 / n)) postgres
 }
 
 recovery_checkpoint() { large_sql "$1" -c "SELECT redo_lsn FROM pg_control_checkpoint()"; }
@@ -102,7 +103,8 @@ recovery_crash() {
 	[ "$(recovery_checkpoint "$peer")" = "$checkpoint" ] || die "a checkpoint came before the crash"
 	server_kill "$peer"
 	{ read -r small_s && read -r large_s; } < <(large_restart "$peer" "$size")
-	large_has "$peer" "$([ "$peer" = unlogged ] && echo 0 || echo "$size")" || die "$peer has not its rows after the crash"
+	large_has "$peer" "$([ "$peer" = unlogged ] && echo 0 || echo "$size")" ||
+		die "$peer has not its rows after the crash"
 	csv_add recovery.csv "$1,$small_s,$large_s"
 	last="recovery, $peer, $size rows, $transactions transactions: $large_s s"
 }

@@ -5,8 +5,8 @@
 # sql_check_cpus   Dies if --cpus is no list of processors of this machine; makes it a plain one, 0,1 of 0-1.
 # sql_init         Checks the files in $out and makes them if need be. Slices of other sizes are not mixed: loads says
 #                  which they are.
-# sql_plan         Prints what is missing, a line for each round: workload,clients,theta,requests,round and after a space
-#                  each those of the peers whose slice of it is not in raw.csv.
+# sql_plan         Prints what is missing, a line for each round: workload,clients,theta,requests,round and after a
+#                  space each those of the peers whose slice of it is not in raw.csv.
 # sql_estimate     Prints the seconds that the plan on stdin will take.
 # sql_need_mb      Prints the memory in MB that the servers' files want.
 # sql_run N        Does the plan that it reads from stdin, N lines.
@@ -18,13 +18,14 @@ sql_columns=(workload peer clients theta requests round seconds transactions ret
 	{cpu_ms,wal_bytes,data_bytes,slots_written,bytes_written,lines_flushed,fences,rows_changed,changed_bytes}_per_tx nopm)
 sql_types=(new_order payment order_status delivery stock_level)
 
-# Short, as a shared machine may change its speed several times a second; long as against the begin of a turn, when caches
-# are cold and each client's transaction was interrupted.
+# Short, as a shared machine may change its speed several times a second; long as against the begin of a turn, when
+# caches are cold and each client's transaction was interrupted.
 readonly turn_ms=100
 
 sql_check_cpus() {
 	local range first last cpu numbers=()
-	[[ $cpus =~ ^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$ ]] || die "--cpus is a list of processors like 0 or 0,2 or 0-3, not '$cpus'"
+	[[ $cpus =~ ^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$ ]] ||
+		die "--cpus is a list of processors like 0 or 0,2 or 0-3, not '$cpus'"
 	for range in $(list "$cpus"); do
 		first=${range%-*}
 		last=${range#*-}

@@ -95,7 +95,8 @@ class Load:
     def start(self):
         self.line, theirs = socket.socketpair()
         with open(self.output, "w") as output, theirs:
-            self.process = subprocess.Popen(self.command, stdin=theirs, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+            self.process = subprocess.Popen(self.command, stdin=theirs, stdout=output, stderr=subprocess.STDOUT,
+                                            start_new_session=True,
                                             env=dict(os.environ, BENCH_TURNS=self.turns_file))
 
     def at_gate(self, timeout_s):

@@ -1,5 +1,5 @@
-# bench/suite: refuses bad arguments, each number of its summary comes from the CSV, and what is there is not run again. (How
-# peers have their turns: 131_turns.pl)
+# bench/suite: refuses bad arguments, each number of its summary comes from the CSV, and what is there is not run again.
+# (How peers have their turns: 040_turns.pl)
 # bench/report: its headline table, also in another file; and the reports of the repository are those of its CSV files.
 
 use strict;
@@ -69,9 +69,11 @@ for my $case (
 	PostgreSQL::Test::Utils::append_to_file("$dir/without/matplotlib.py", "raise ImportError\n");
 	local $ENV{PYTHONPATH} = "$dir/without";
 	my @out = ('--out', "$dir/engines");
-	like((suite(@out, '--cpus', '9999'))[0], qr/there is no processor 9999 here/, 'no matplotlib: a bad argument is named first');
+	like((suite(@out, '--cpus', '9999'))[0], qr/there is no processor 9999 here/,
+		'no matplotlib: a bad argument is named first');
 	my ($output, $status) = suite(@out, '--parts', 'engines');
-	ok($status == 2 && $output =~ /wants matplotlib .*apt-get install python3-matplotlib/, 'no matplotlib: the engines say what to do')
+	ok($status == 2 && $output =~ /wants matplotlib .*apt-get install python3-matplotlib/,
+		'no matplotlib: the engines say what to do')
 	  or diag $output;
 	ok(!glob("$dir/engines/*"), 'no matplotlib: nothing was begun');
 }
@@ -101,8 +103,10 @@ sub raw_csv
 	my @lines = (
 		[ 'zen', 1, 200, 2 ], [ 'heap', 1, 100, 4 ], [ 'unlogged', 1, 200, 4 ], [ 'orioledb', 1, 25, 2 ],
 		[ 'zen', 2, 400, 1 ], [ 'heap', 2, 100, 4 ], [ 'unlogged', 2, 800, 4 ], [ 'orioledb', 2, 50, 1 ]);
-	my $columns = 'workload,peer,clients,theta,requests,round,tps,cpu_ms_per_tx,bytes_written_per_tx,wal_bytes_per_tx,data_bytes_per_tx,changed_bytes_per_tx';
-	return join "\n", $columns, (map { my ($peer, @numbers) = @$_; "simple-update,$peer,1,-,-," . join(',', @numbers, 10, 0, 0, 5) } @lines), '';
+	my $columns = 'workload,peer,clients,theta,requests,round,tps,cpu_ms_per_tx,bytes_written_per_tx,'
+	  . 'wal_bytes_per_tx,data_bytes_per_tx,changed_bytes_per_tx';
+	return join "\n", $columns,
+	  (map { my ($peer, @numbers) = @$_; "simple-update,$peer,1,-,-," . join(',', @numbers, 10, 0, 0, 5) } @lines), '';
 }
 
 {
@@ -118,7 +122,8 @@ sub raw_csv
 	unlike($text, qr/^old$/m, 'headline: what is between them is replaced');
 	my ($row) = $text =~ /^\| `pgbench`, simple-update \| (.*) \|$/m;
 	is($row, '3.00 | 0.75 | 8.00 | 0.38 | 0.38 | 1.00', "headline: medians of the rounds' ratios, OrioleDB among them");
-	like(slurp("$out/RESULTS.md"), qr/^## In short\n.*^\| `pgbench`, simple-update \| \Q$row\E \|$/ms, 'headline: the same in the report');
+	like(slurp("$out/RESULTS.md"), qr/^## In short\n.*^\| `pgbench`, simple-update \| \Q$row\E \|$/ms,
+		'headline: the same in the report');
 	unlike(slurp("$out/RESULTS.md"), qr/^## simple-update/m, 'report: it stops where the loads begin');
 	like(slurp("$out/loads.md"), qr/^## simple-update, 1 client$/m, 'report: they are in loads.md');
 	report($out, "$out/RESULTS.md", "$out/README.md");
@@ -128,7 +133,8 @@ sub raw_csv
 	{
 		write_file("$out/wrong.md", $wrong);
 		($output, $status) = report($out, "$out/new.md", "$out/wrong.md");
-		ok($status == 1 && $output =~ /has not one line <!-- headline -->/, 'headline: refused without its two markers') or diag $output;
+		ok($status == 1 && $output =~ /has not one line <!-- headline -->/,
+			'headline: refused without its two markers') or diag $output;
 		ok(slurp("$out/wrong.md") eq $wrong && !-e "$out/new.md", 'headline: then nothing is written');
 	}
 }
@@ -153,8 +159,10 @@ SKIP:
 
 my ($room) = `df --output=avail -BM /dev/shm` =~ /(\d+)M/;
 my ($cpu) = PostgreSQL::Test::Utils::slurp_file('/proc/self/status') =~ /^Cpus_allowed_list:\s*(\d+)/m;
-my @small = ('--out', "$dir/out", '--cpus', $cpu, '--parts', 'sql,recovery', '--workloads', 'update,tpcc', '--clients', 1, '--rounds', 1,
-	'--seconds', 1, '--warehouses', 1, '--recovery-rows', 1000, '--recovery-transactions', '0,100', '--peers', is_zen() ? 'zen,heap' : 'heap');
+my @small = ('--out', "$dir/out", '--cpus', $cpu, '--parts', 'sql,recovery', '--workloads', 'update,tpcc', '--clients',
+	1, '--rounds', 1,
+	'--seconds', 1, '--warehouses', 1, '--recovery-rows', 1000, '--recovery-transactions', '0,100', '--peers',
+		is_zen() ? 'zen,heap' : 'heap');
 
 sub progress { return scalar(() = $_[0] =~ /\d+ of \d+: /g); }
 
@@ -168,7 +176,8 @@ sub check_summary
 		my ($zen, $heap) = @value{ "$workload zen", "$workload heap" };
 		my @wanted = map { sprintf '%.2f', $zen->{$_} / $heap->{$_} } qw(tps cpu_ms_per_tx);
 		my ($cells) = $summary =~ /^\| $workload, 1 client \| (.*?) \|  \|  \|$/m;
-		is($cells, join(' | ', @wanted), "$workload: throughput and CPU in the summary are those of raw.csv") or diag $summary;
+		is($cells, join(' | ', @wanted), "$workload: throughput and CPU in the summary are those of raw.csv")
+			or diag $summary;
 	}
 	return;
 }
@@ -176,24 +185,27 @@ sub check_summary
 sub check_loads
 {
 	my @slices = csv('raw.csv');
-	is(join(' ', sort map { "$_->{workload}-$_->{peer}" } @slices), 'tpcc-heap tpcc-zen update-heap update-zen', 'a line for each slice');
+	is(join(' ', sort map { "$_->{workload}-$_->{peer}" } @slices), 'tpcc-heap tpcc-zen update-heap update-zen',
+		'a line for each slice');
 	for my $slice (@slices)
 	{
 		my $what = "$slice->{workload}, $slice->{peer}";
 		my ($rows, $bytes) = @$slice{qw(rows_changed_per_tx changed_bytes_per_tx)};
-		ok($slice->{workload} eq 'update' ? $rows == 1 && $bytes > 1000 && $bytes < 1100 : $rows > 10 && $rows < 30 && $bytes > 1000,
+		ok($slice->{workload} eq 'update' ? $rows == 1 && $bytes > 1000 && $bytes < 1100 : $rows > 10 && $rows < 30
+			&& $bytes > 1000,
 			"$what: rows changed and their bytes")
 		  or diag "$rows rows, $bytes bytes";
 		my $written = 0;
 		$written += $slice->{$_} || 0 for qw(bytes_written_per_tx wal_bytes_per_tx data_bytes_per_tx);
 		my $amplification = sprintf '%.3g', $written / $bytes;
-		like(text_of('loads.md'), qr/^\|.* \| \Q$amplification\E \|/m, "$what: its write amplification is in the tables of the loads");
+		like(text_of('loads.md'), qr/^\|.* \| \Q$amplification\E \|/m,
+			"$what: its write amplification is in the tables of the loads");
 	}
 	return;
 }
 
-# The clock of a slice stands still while others have their turns: it took a second of it, not one for each peer. And its one
-# client always waits for an answer.
+# The clock of a slice stands still while others have their turns: it took a second of it, not one for each peer. And
+# its one client always waits for an answer.
 sub check_times
 {
 	for my $slice (csv('raw.csv'))
@@ -201,7 +213,8 @@ sub check_times
 		my $what = "$slice->{workload}, $slice->{peer}";
 		ok($slice->{seconds} > 0.6 && $slice->{seconds} < 1.4, "$what: of a second");
 		my $rate = $slice->{transactions} / $slice->{seconds};
-		ok(abs($slice->{tps} / $rate - 1) < 0.01, "$what: throughput is that of these seconds") or diag "$slice->{tps}, not $rate";
+		ok(abs($slice->{tps} / $rate - 1) < 0.01, "$what: throughput is that of these seconds")
+			or diag "$slice->{tps}, not $rate";
 		my $busy = $slice->{tps} * $slice->{mean_ms} / 1000;
 		ok($busy > 0.7 && $busy < 1.01, "$what: so are latencies") or diag "$slice->{tps} times $slice->{mean_ms} ms";
 	}
@@ -213,7 +226,8 @@ sub check_types
 	my %transactions = map { ($_->{peer} => $_->{transactions}) } grep { $_->{workload} eq 'tpcc' } csv('raw.csv');
 	my @lines = csv('tpcc.csv');
 	is(scalar @lines, 10, 'tpcc.csv: five types of transactions on two peers');
-	ok(!(grep { $_->{count} && !($_->{p50_ms} > 0 && $_->{p50_ms} <= $_->{p95_ms} && $_->{p95_ms} <= $_->{p99_ms}) } @lines),
+	ok(!(grep { $_->{count} && !($_->{p50_ms} > 0 && $_->{p50_ms} <= $_->{p95_ms}
+		&& $_->{p95_ms} <= $_->{p99_ms}) } @lines),
 		'percentiles grow') or diag text_of('tpcc.csv');
 	for my $peer (qw(zen heap))
 	{
@@ -230,12 +244,15 @@ sub check_run
 	check_summary();
 	check_loads();
 	check_times();
-	like(text_of($_), qr/servers\s+and\s+clients\s+on\s+processors\s+$cpu\s+only/, "$_ tells the processors") for qw(loads RESULTS.md);
+	like(text_of($_), qr/servers\s+and\s+clients\s+on\s+processors\s+$cpu\s+only/, "$_ tells the processors")
+	  for qw(loads RESULTS.md);
 	check_types();
 	my %counter = map { ($_->{counter} => $_->{per_tx}) } grep { $_->{workload} eq 'update' } csv('counters.csv');
 	is($counter{slots_written}, 1, 'counters.csv: an update writes one slot');
-	is(join(' ', map { "$_->{peer}-$_->{transactions}" } csv('recovery.csv')), 'zen-0 zen-100 heap-0 heap-100', 'recovery.csv: a line for each restart');
-	ok(!(grep { $_->{full_service_s} <= 0 || $_->{full_service_s} > 60 } csv('recovery.csv')), 'seconds to full service')
+	is(join(' ', map { "$_->{peer}-$_->{transactions}" } csv('recovery.csv')), 'zen-0 zen-100 heap-0 heap-100',
+		'recovery.csv: a line for each restart');
+	ok(!(grep { $_->{full_service_s} <= 0 || $_->{full_service_s} > 60 } csv('recovery.csv')),
+		'seconds to full service')
 	  or diag text_of('recovery.csv');
 	return;
 }
@@ -243,7 +260,8 @@ sub check_run
 # A load of whole tables: it reads them, and changes nothing.
 sub check_scan
 {
-	my ($output, $status) = suite('--out', "$dir/out/scan", qw(--parts sql --workloads scan --clients 1 --rounds 2 --seconds 1 --peers zen));
+	my ($output, $status) = suite('--out', "$dir/out/scan",
+		qw(--parts sql --workloads scan --clients 1 --rounds 2 --seconds 1 --peers zen));
 	is($status, 0, 'scans') or diag $output;
 	is(join(' ', $output =~ /round (\d+): loading zen/g), '1 2', 'each round has a server of its own') or diag $output;
 	my ($slice, @others) = csv('scan/raw.csv');
@@ -263,7 +281,8 @@ SKIP:
 	is(progress($output), 6, 'each round and restart has its line of progress') or diag $output;
 	check_run();
 
-	my @pictures = system('/usr/bin/python3 -c "import matplotlib" 2>/dev/null') == 0 ? qw(throughput.png cpu.png recovery.png) : ();
+	my @pictures = system('/usr/bin/python3 -c "import matplotlib" 2>/dev/null') == 0
+		? qw(throughput.png cpu.png recovery.png) : ();
 	ok(-s "$dir/out/$_", "there is $_") for @pictures;
 
 	my %before = map { ($_ => text_of($_)) } qw(raw.csv tpcc.csv counters.csv recovery.csv RESULTS.md loads.md);
@@ -283,7 +302,8 @@ SKIP:
 	ok($status == 0 && progress($output) == 2, 'broken off, it does what is missing') or diag $output;
 	like(text_of('raw.csv'), qr/\A\Q$other\Eupdate,heap,[^\n]+\n\z/, 'of a round the peers that are missing');
 	check_times();
-	like((suite(@small, '--seconds', 2))[0], qr/is of another suite/, 'slices of another length are not mixed with these');
+	like((suite(@small, '--seconds', 2))[0], qr/is of another suite/,
+		'slices of another length are not mixed with these');
 	like((suite(@small[ 0, 1, 4 .. $#small ]))[0], qr/is of another suite/, 'nor those of other processors');
 	like(text_of('recovery.csv'), qr/\A\Q$kept\Eheap,1000,100,1,[\d.]+,[\d.]+\n\z/, 'and no more');
 	check_scan();

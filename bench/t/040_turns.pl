@@ -1,5 +1,5 @@
-# bench/lib/turns.py and latency.sh: while one load has its turn nothing of the others runs, and their times are those of
-# their turns. Servers are processes that do nothing but have children and write down when these ran.
+# bench/lib/turns.py and latency.sh: while one load has its turn nothing of the others runs, and their times are those
+# of their turns. Servers are processes that do nothing but have children and write down when these ran.
 
 use strict;
 use warnings;
@@ -22,7 +22,8 @@ sub log_line
 {
 	my ($end, $ms, $script) = @_;
 	my $us = int($end * 1_000_000 + 0.5);
-	return sprintf "0 1 %s %d %d %06d 0\n", $ms eq 'failed' ? $ms : $ms * 1000, $script, 1_700_000_000 + $us / 1_000_000, $us % 1_000_000;
+	return sprintf "0 1 %s %d %d %06d 0\n", $ms eq 'failed' ? $ms : $ms * 1000, $script,
+		1_700_000_000 + $us / 1_000_000, $us % 1_000_000;
 }
 
 sub write_file
@@ -47,7 +48,8 @@ write_file('log.2', log_line(0.35, 40, 1), log_line(0.60, 230, 1));
 write_file('turns', "1700000000000000 1700000000100000\n", "1700000000300000 1700000000400000\n");
 is(shell('', "log_latency $dir/log"), "4 132.500 40.000 230.000 230.000\n", 'latencies without turns');
 is(shell('', "log_rate $dir/log"), "0.550 7.3\n", 'and the rate');
-is(shell("$dir/turns", "log_latency $dir/log"), "4 32.500 30.000 40.000 40.000\n", 'latencies in turns are without the time of others');
+is(shell("$dir/turns", "log_latency $dir/log"), "4 32.500 30.000 40.000 40.000\n",
+	'latencies in turns are without the time of others');
 is(shell("$dir/turns", "log_latency $dir/log 0"), "2 30.000 20.000 40.000 40.000\n", 'by script, too');
 is(shell("$dir/turns", "log_rate $dir/log"), "0.150 26.7\n", 'and so is the rate');
 
@@ -83,7 +85,11 @@ sub start_server
 	}
 }
 
-sub load { my ($name, $pid, $script) = @_; return ('--load', $name, $pid, 'bash', '-c', "set -e; . $lib/gate.sh; $script"); }
+sub load
+{
+	my ($name, $pid, $script) = @_;
+	return ('--load', $name, $pid, 'bash', '-c', "set -e; . $lib/gate.sh; $script");
+}
 
 sub turns_command { return ("$lib/turns.py", 50, $dir, @_); }
 
@@ -107,7 +113,8 @@ sub all_run
 	my %is_server = map { ($_ => 1) } @_;
 	for (1 .. 50)
 	{
-		my @stopped = grep { /^(\d+) .*\) [Tt] (\d+) / && ($is_server{$1} || $is_server{$2}) } proc('/proc/[0-9]*/stat');
+		my @stopped = grep { /^(\d+) .*\) [Tt] (\d+) /
+			&& ($is_server{$1} || $is_server{$2}) } proc('/proc/[0-9]*/stat');
 		return 1 unless @stopped;
 		sleep 0.1;
 	}
@@ -129,7 +136,8 @@ my %turns = map { ($_ => [ numbers("$_.turns") ]) } qw(a b);
 my @all = sort { $a->[0] <=> $b->[0] } map { my $name = $_; map { [ @$_, $name ] } @{ $turns{$name} } } qw(a b);
 ok(!(grep { $all[$_]->[0] < $all[ $_ - 1 ]->[1] } 1 .. $#all), 'no turn begins before the last one has ended');
 my @cycles = map { $all[ 2 * $_ ]->[2] . $all[ 2 * $_ + 1 ]->[2] } 0 .. 7;
-is(join(' ', sort map { join '', sort split //, $_ } @cycles), join(' ', ('ab') x 8), 'each has one turn in a cycle') or diag "@cycles";
+is(join(' ', sort map { join '', sort split //, $_ } @cycles), join(' ', ('ab') x 8), 'each has one turn in a cycle')
+	or diag "@cycles";
 ok((grep { $_ eq 'ab' } @cycles) && (grep { $_ eq 'ba' } @cycles), 'and is the first of some') or diag "@cycles";
 ok(!(grep { $_->[1] - $_->[0] < 50_000 } @all[ 0 .. 15 ]), 'no turn is shorter than it should be');
 
@@ -137,7 +145,8 @@ for my $name (qw(a b))
 {
 	my ($first, $last, $tolerance) = ($all[0]->[0], $all[-1]->[1], 15_000);
 	my @stamps = grep { $_ > $first && $_ < $last } map { $_->[0] } numbers("$name.stamps");
-	my @stray = grep { my $t = $_; !grep { $t > $_->[0] - $tolerance && $t < $_->[1] + $tolerance } @{ $turns{$name} } } @stamps;
+	my @stray = grep { my $t = $_; !grep { $t > $_->[0] - $tolerance && $t < $_->[1] + $tolerance } @{
+		$turns{$name} } } @stamps;
 	cmp_ok(scalar @stamps, '>', 100, "$name ran in its turns");
 	is(scalar @stray, 0, "$name did not run while it had no turn") or diag "of @{[ scalar @stamps ]}: @stray[0 .. 3]";
 }
@@ -147,10 +156,12 @@ ok(all_run(values %server), 'the servers run in the end');
 
 sub alive { my ($words) = @_; return grep { $_ eq $words } proc('/proc/[0-9]*/cmdline'); }
 
-for my $case ([ 'before the load', 'echo broken; exit 3' ], [ 'in the load', 'gate ready; echo broken; exit 3' ], [ 'after it', 'gate ready; gate done; echo broken; exit 3' ])
+for my $case ([ 'before the load', 'echo broken; exit 3' ], [ 'in the load', 'gate ready; echo broken; exit 3' ],
+	[ 'after it', 'gate ready; gate done; echo broken; exit 3' ])
 {
 	my ($when, $script) = @$case;
-	my @command = turns_command(load('a', $server{a}, 'gate ready; sleep 2.789; gate done'), load('b', $server{b}, $script));
+	my @command = turns_command(load('a', $server{a}, 'gate ready; sleep 2.789; gate done'),
+		load('b', $server{b}, $script));
 	my $output = `@{[ join ' ', map { "'$_'" } @command ]} 2>&1`;
 	is("@{[ $? >> 8 ]} $output", "1 broken\n\n", "a load that fails $when ends all, and its output is shown");
 	ok(!alive("sleep\0002.789\0"), 'the other one is gone');
@@ -160,7 +171,8 @@ for my $case ([ 'before the load', 'echo broken; exit 3' ], [ 'in the load', 'ga
 my $pid = fork // die $!;
 if (!$pid)
 {
-	exec turns_command(map { load($_, $server{$_}, "gate ready; touch $dir/begun; sleep 27.89; gate done") } qw(a b)) or die $!;
+	exec turns_command(map { load($_, $server{$_}, "gate ready; touch $dir/begun; sleep 27.89; gate done") } qw(a b))
+		or die $!;
 }
 for (1 .. 100)
 {

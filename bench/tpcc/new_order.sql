@@ -21,21 +21,36 @@
 \set i14 case when :bad = 14 then 0 else (((random(0, 8191) | random(1, 100000)) + :c_item) % 100000) + 1 end
 \set i15 case when :bad = 15 then 0 else (((random(0, 8191) | random(1, 100000)) + :c_item) % 100000) + 1 end
 -- 1 % of the lines are supplied by another warehouse, if there is one.
-\set s1 case when :warehouses > 1 and random(1, 100) = 1 then (:w + random(0, :warehouses - 2)) % :warehouses + 1 else :w end
-\set s2 case when :warehouses > 1 and random(1, 100) = 1 then (:w + random(0, :warehouses - 2)) % :warehouses + 1 else :w end
-\set s3 case when :warehouses > 1 and random(1, 100) = 1 then (:w + random(0, :warehouses - 2)) % :warehouses + 1 else :w end
-\set s4 case when :warehouses > 1 and random(1, 100) = 1 then (:w + random(0, :warehouses - 2)) % :warehouses + 1 else :w end
-\set s5 case when :warehouses > 1 and random(1, 100) = 1 then (:w + random(0, :warehouses - 2)) % :warehouses + 1 else :w end
-\set s6 case when :warehouses > 1 and random(1, 100) = 1 then (:w + random(0, :warehouses - 2)) % :warehouses + 1 else :w end
-\set s7 case when :warehouses > 1 and random(1, 100) = 1 then (:w + random(0, :warehouses - 2)) % :warehouses + 1 else :w end
-\set s8 case when :warehouses > 1 and random(1, 100) = 1 then (:w + random(0, :warehouses - 2)) % :warehouses + 1 else :w end
-\set s9 case when :warehouses > 1 and random(1, 100) = 1 then (:w + random(0, :warehouses - 2)) % :warehouses + 1 else :w end
-\set s10 case when :warehouses > 1 and random(1, 100) = 1 then (:w + random(0, :warehouses - 2)) % :warehouses + 1 else :w end
-\set s11 case when :warehouses > 1 and random(1, 100) = 1 then (:w + random(0, :warehouses - 2)) % :warehouses + 1 else :w end
-\set s12 case when :warehouses > 1 and random(1, 100) = 1 then (:w + random(0, :warehouses - 2)) % :warehouses + 1 else :w end
-\set s13 case when :warehouses > 1 and random(1, 100) = 1 then (:w + random(0, :warehouses - 2)) % :warehouses + 1 else :w end
-\set s14 case when :warehouses > 1 and random(1, 100) = 1 then (:w + random(0, :warehouses - 2)) % :warehouses + 1 else :w end
-\set s15 case when :warehouses > 1 and random(1, 100) = 1 then (:w + random(0, :warehouses - 2)) % :warehouses + 1 else :w end
+\set s1 case when :warehouses > 1 and random(1, 100) = 1 \
+	then (:w + random(0, :warehouses - 2)) % :warehouses + 1 else :w end
+\set s2 case when :warehouses > 1 and random(1, 100) = 1 \
+	then (:w + random(0, :warehouses - 2)) % :warehouses + 1 else :w end
+\set s3 case when :warehouses > 1 and random(1, 100) = 1 \
+	then (:w + random(0, :warehouses - 2)) % :warehouses + 1 else :w end
+\set s4 case when :warehouses > 1 and random(1, 100) = 1 \
+	then (:w + random(0, :warehouses - 2)) % :warehouses + 1 else :w end
+\set s5 case when :warehouses > 1 and random(1, 100) = 1 \
+	then (:w + random(0, :warehouses - 2)) % :warehouses + 1 else :w end
+\set s6 case when :warehouses > 1 and random(1, 100) = 1 \
+	then (:w + random(0, :warehouses - 2)) % :warehouses + 1 else :w end
+\set s7 case when :warehouses > 1 and random(1, 100) = 1 \
+	then (:w + random(0, :warehouses - 2)) % :warehouses + 1 else :w end
+\set s8 case when :warehouses > 1 and random(1, 100) = 1 \
+	then (:w + random(0, :warehouses - 2)) % :warehouses + 1 else :w end
+\set s9 case when :warehouses > 1 and random(1, 100) = 1 \
+	then (:w + random(0, :warehouses - 2)) % :warehouses + 1 else :w end
+\set s10 case when :warehouses > 1 and random(1, 100) = 1 \
+	then (:w + random(0, :warehouses - 2)) % :warehouses + 1 else :w end
+\set s11 case when :warehouses > 1 and random(1, 100) = 1 \
+	then (:w + random(0, :warehouses - 2)) % :warehouses + 1 else :w end
+\set s12 case when :warehouses > 1 and random(1, 100) = 1 \
+	then (:w + random(0, :warehouses - 2)) % :warehouses + 1 else :w end
+\set s13 case when :warehouses > 1 and random(1, 100) = 1 \
+	then (:w + random(0, :warehouses - 2)) % :warehouses + 1 else :w end
+\set s14 case when :warehouses > 1 and random(1, 100) = 1 \
+	then (:w + random(0, :warehouses - 2)) % :warehouses + 1 else :w end
+\set s15 case when :warehouses > 1 and random(1, 100) = 1 \
+	then (:w + random(0, :warehouses - 2)) % :warehouses + 1 else :w end
 \set q1 random(1, 10)
 \set q2 random(1, 10)
 \set q3 random(1, 10)

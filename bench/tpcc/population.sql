@@ -76,7 +76,8 @@ BEGIN
                           c_state, c_zip, c_phone, c_since, c_credit, c_credit_lim, c_discount, c_balance,
                           c_ytd_payment, c_payment_cnt, c_delivery_cnt, c_data)
     SELECT w, d, c, a_string(l, 8, 16), 'OE', last_name(n), a_string(l, 10, 20), a_string(l, 10, 20),
-           a_string(l, 10, 20), chr(uniform(65, 90)) || chr(uniform(65, 90)), n_string(4) || '11111', n_string(16), now(),
+           a_string(l, 10, 20), chr(uniform(65, 90)) || chr(uniform(65, 90)), n_string(4) || '11111', n_string(16),
+           now(),
            CASE WHEN random() < 0.1 THEN 'BC' ELSE 'GC' END, 50000, uniform(0, 5000) / 10000.0, -10, 10, 1, 0,
            a_string(l, 300, 500)
     FROM (SELECT d, c, CASE WHEN c <= 1000 THEN c - 1 ELSE nurand(255, 0, 999, c_for_last) END AS n

@@ -273,7 +273,8 @@ sub execute
 	return $result unless $result->{state};
 	die { what => 'lost' } if $result->{lost};
 	die { what => 'retry', state => $result->{state} } if $self->{retry}{ $result->{state} };
-	die { what => 'wrong', text => join("\n  ", "$result->{message} in: " . substr($sql, 0, 300), 'lately:', @{ $self->{recent} }) };
+	die { what => 'wrong', text => join("\n  ", "$result->{message} in: " . substr($sql, 0, 300), 'lately:',
+		@{ $self->{recent} }) };
 }
 
 sub copy_in

@@ -1,6 +1,6 @@
 # CrashRound -- a round of a crash test: a random load of many clients, the crash, and
 # the comparison with what each client was told.  200_crash.pl kills processes,
-# 302_power_torture.pl cuts the power.
+# 405_power_torture.pl cuts the power.
 #
 #   my $round = CrashRound->new(node => $node, clients => 8, seed => $seed);
 #                    # and retry => [SQLSTATEs], further ones that the clients have to expect

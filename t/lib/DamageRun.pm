@@ -42,7 +42,8 @@ sub take_images
 		'CREATE INDEX ON text (v)',
 		'INSERT INTO small SELECT g, g * 7 FROM generate_series(1, 400) g',
 		q{INSERT INTO text SELECT g, 'row ' || g || repeat('+', g % 50) FROM generate_series(1, 3000) g},
-		q{INSERT INTO wide SELECT g, (SELECT string_agg(md5((g * h)::text), '') FROM generate_series(1, g * 3) h) FROM generate_series(1, 60) g},
+		q{INSERT INTO wide SELECT g, (SELECT string_agg(md5((g * h)::text), '') FROM generate_series(1, g * 3) h)
+			FROM generate_series(1, 60) g},
 		q{INSERT INTO other SELECT g, 'heap' FROM generate_series(1, 10) g},
 		'UPDATE small SET v = v + 1 WHERE id % 5 = 0',
 		'DELETE FROM small WHERE id % 11 = 0',
@@ -93,11 +94,13 @@ sub look
 	value($dbh, "SET statement_timeout = '$QUERY_TIMEOUT'");
 	for my $scan ('seqscan', 'indexscan')
 	{
-		value($dbh, "SET enable_$_ = " . ($_ eq $scan ? 'on' : 'off')) for qw(seqscan indexscan indexonlyscan bitmapscan);
+		value($dbh, "SET enable_$_ = " . ($_ eq $scan ? 'on' : 'off'))
+		  for qw(seqscan indexscan indexonlyscan bitmapscan);
 		for my $table (qw(small text wide other))
 		{
 			my $result = read_table($dbh, $table);
-			$seen{"$table, $scan"} = $result->{state} ? { error => $result->{state}, text => $result->{message}, lost => $result->{lost} }
+			$seen{"$table, $scan"} = $result->{state} ? { error => $result->{state}, text => $result->{message},
+				lost => $result->{lost} }
 			  : { rows => join "\n", map { "$_->[0] $_->[1]" } @{ $result->{rows} } };
 			return \%seen if $result->{lost};
 		}
@@ -209,8 +212,10 @@ sub use_it
 	my $seen = $self->look($dbh);
 	my @wrong = $self->compare($seen, reported(log_since($node, $offset)));
 	$look->($dbh, $seen) if $look;
-	for my $sql (q{INSERT INTO small VALUES (-2, 0)}, q{UPDATE text SET v = v WHERE id = 500}, 'DELETE FROM wide WHERE id = 5',
-		q{ROLLBACK PREPARED 'p'}, 'VACUUM small', 'VACUUM text', 'DROP TABLE wide', 'CREATE TABLE fresh USING zen AS SELECT g FROM generate_series(1, 500) g')
+	for my $sql (q{INSERT INTO small VALUES (-2, 0)}, q{UPDATE text SET v = v WHERE id = 500},
+		'DELETE FROM wide WHERE id = 5',
+		q{ROLLBACK PREPARED 'p'}, 'VACUUM small', 'VACUUM text', 'DROP TABLE wide',
+			'CREATE TABLE fresh USING zen AS SELECT g FROM generate_series(1, 500) g')
 	{
 		my $result = run_sql($dbh, $sql);
 		push @wrong, "$sql: $result->{message}" if $result->{lost} || $result->{state} eq '57014';

@@ -237,13 +237,16 @@ sub insert_other
 		sub { dml('INSERT INTO c (pid, q, note) VALUES (' . id() . ', ' . small() . ', ' . word() . ') RETURNING id') },
 		sub { dml('INSERT INTO c (pid, q) SELECT id, v FROM p WHERE ' . where_p() . ' ORDER BY id RETURNING id, pid') },
 		sub { dml('INSERT INTO d VALUES (' . between(1, 90) . ', ' . id() . ', ' . small() . ')') },
-		sub { dml('INSERT INTO d VALUES (' . between(1, 90) . ', NULL, 1) ON CONFLICT (k) DO UPDATE SET val = d.val + 1 RETURNING *') },
+		sub { dml('INSERT INTO d VALUES (' . between(1, 90)
+			. ', NULL, 1) ON CONFLICT (k) DO UPDATE SET val = d.val + 1 RETURNING *') },
 		sub { dml('INSERT INTO s SELECT k + 1, j, n + 1 FROM s WHERE ' . where_s() . ' RETURNING *') },
 		sub { dml('INSERT INTO s SELECT g, ' . word() . ", g FROM generate_series(1, " . between(1, 40) . ') g') },
 		sub { dml('INSERT INTO ex VALUES (' . between(1, 80) . ', ' . range() . ')') },
 		sub { dml('INSERT INTO ex VALUES (' . between(1, 80) . ', ' . range() . ') ON CONFLICT DO NOTHING') },
-		sub { dml('INSERT INTO pt VALUES (' . between(1, 120) . ', ' . between(0, 4) . ', ' . word() . ') RETURNING id, tableoid::regclass') },
-		sub { dml('INSERT INTO pt VALUES (' . between(1, 120) . ', ' . between(0, 4) . q{, 'n') ON CONFLICT (id, part) DO UPDATE SET val = pt.val || excluded.val RETURNING *}) },
+		sub { dml('INSERT INTO pt VALUES (' . between(1, 120) . ', ' . between(0, 4) . ', ' . word()
+			. ') RETURNING id, tableoid::regclass') },
+		sub { dml('INSERT INTO pt VALUES (' . between(1, 120) . ', ' . between(0, 4)
+			. q{, 'n') ON CONFLICT (id, part) DO UPDATE SET val = pt.val || excluded.val RETURNING *}) },
 	)->();
 }
 
@@ -276,7 +279,8 @@ sub update_other
 		sub { dml('UPDATE s SET j = ' . word() . ' WHERE ' . where_s()) },
 		sub { dml('UPDATE d SET pid = ' . id() . ' WHERE k = ' . between(1, 90)) },
 		sub { dml(q{UPDATE pt SET val = val || 'u' WHERE id BETWEEN } . between(1, 60) . ' AND ' . between(1, 60)) },
-		sub { dml('UPDATE p SET v = t.q, w = t.notes FROM (SELECT pid, max(q) AS q, count(*)::text AS notes FROM c GROUP BY pid) t WHERE t.pid = p.id AND ' . where_p() . ' RETURNING p.id, p.v, t.q') },
+		sub { dml('UPDATE p SET v = t.q, w = t.notes FROM (SELECT pid, max(q) AS q, count(*)::text AS notes FROM c '
+			  . 'GROUP BY pid) t WHERE t.pid = p.id AND ' . where_p() . ' RETURNING p.id, p.v, t.q') },
 		sub { dml('UPDATE d SET val = p.v FROM p WHERE p.v IS NOT NULL AND p.id = d.pid AND ' . where_p()) },
 		sub { dml('UPDATE p SET (v, w) = (SELECT min(q), min(note) FROM c WHERE c.pid = p.id) WHERE ' . where_p()) },
 	)->();
@@ -287,7 +291,8 @@ sub delete_any
 	return pick(
 		sub { dml('DELETE FROM p WHERE id = ' . id() . ' RETURNING id, w') },
 		sub { dml('DELETE FROM p WHERE ' . where_p() . ' AND p.id % 3 = ' . between(0, 2)) },
-		sub { dml('DELETE FROM p USING d WHERE d.pid = p.id AND d.val = ' . between(0, 11) . ' AND ' . where_p() . ' RETURNING p.id, d.k') },
+		sub { dml('DELETE FROM p USING d WHERE d.pid = p.id AND d.val = ' . between(0, 11) . ' AND ' . where_p()
+			. ' RETURNING p.id, d.k') },
 		sub { dml('DELETE FROM c WHERE q = ' . between(0, 30) . ' AND id % 2 = 0 RETURNING id') },
 		sub { dml('DELETE FROM c USING p WHERE c.pid = p.id AND ' . where_p()) },
 		sub { dml('DELETE FROM d WHERE k = ' . between(1, 90) . ' RETURNING *') },
@@ -314,10 +319,15 @@ sub compound
 {
 	my ($id, $u) = (id(), unique());
 	return pick(
-		sub { dml("WITH gone AS (DELETE FROM s WHERE " . where_s() . ' RETURNING *) INSERT INTO s SELECT k, j, n + 1 FROM gone RETURNING *') },
-		sub { dml("WITH up AS (UPDATE p SET v = v + 1 WHERE id = $id RETURNING id, v) SELECT up.id, up.v, p.v FROM up JOIN p USING (id)") },
-		sub { dml("DO \$\$ BEGIN INSERT INTO p $p_columns VALUES " . p_row($id) . "; EXCEPTION WHEN unique_violation THEN UPDATE p SET w = w || '!' WHERE id = $id; END \$\$") },
-		sub { dml("DO \$\$ DECLARE i int; BEGIN FOR i IN 1..5 LOOP BEGIN UPDATE p SET v = v + i WHERE id = $id + i; IF i % 2 = 0 THEN RAISE EXCEPTION 'no'; END IF; EXCEPTION WHEN raise_exception THEN NULL; END; END LOOP; END \$\$") },
+		sub { dml("WITH gone AS (DELETE FROM s WHERE " . where_s()
+		. ' RETURNING *) INSERT INTO s SELECT k, j, n + 1 FROM gone RETURNING *') },
+		sub { dml("WITH up AS (UPDATE p SET v = v + 1 WHERE id = $id RETURNING id, v) SELECT up.id, up.v, p.v FROM up "
+			  . "JOIN p USING (id)") },
+		sub { dml("DO \$\$ BEGIN INSERT INTO p $p_columns VALUES " . p_row($id)
+			. "; EXCEPTION WHEN unique_violation THEN UPDATE p SET w = w || '!' WHERE id = $id; END \$\$") },
+		sub { dml("DO \$\$ DECLARE i int; BEGIN FOR i IN 1..5 LOOP BEGIN UPDATE p SET v = v + i WHERE id = $id + i; "
+			  . "IF i % 2 = 0 THEN RAISE EXCEPTION 'no'; END IF; EXCEPTION WHEN raise_exception THEN NULL; END; END "
+				  . "LOOP; END \$\$") },
 	)->();
 }
 
@@ -339,17 +349,22 @@ sub on_row
 		sub { dml("UPDATE p SET v = v + 1 WHERE p.id = $id AND p.v % 2 = 0 RETURNING *") },
 		sub { dml('UPDATE p SET id = ' . pick($id + 1000, between(1, 110)) . " WHERE id = $id") },
 		sub { dml("UPDATE p SET u = " . unique() . " WHERE id = $id RETURNING id, u") },
-		sub { dml("UPDATE p SET v = b.v + 1, w = b.w FROM p b WHERE p.id = $id AND b.id = p.id RETURNING p.id, p.v, b.v") },
-		sub { dml("UPDATE p SET v = d.n FROM (SELECT pid, count(*) AS n FROM c GROUP BY pid) d WHERE d.pid = p.id AND $around RETURNING p.id, p.v") },
-		sub { dml("UPDATE p SET w = (SELECT count(*)::text FROM c WHERE c.pid = p.id) WHERE p.id = $id AND EXISTS (SELECT 1 FROM d WHERE d.pid <> p.v)") },
+		sub { dml("UPDATE p SET v = b.v + 1, w = b.w FROM p b WHERE p.id = $id AND b.id = p.id "
+			  . "RETURNING p.id, p.v, b.v") },
+		sub { dml("UPDATE p SET v = d.n FROM (SELECT pid, count(*) AS n FROM c GROUP BY pid) d WHERE d.pid = p.id "
+			  . "AND $around RETURNING p.id, p.v") },
+		sub { dml("UPDATE p SET w = (SELECT count(*)::text FROM c WHERE c.pid = p.id) WHERE p.id = $id "
+			  . "AND EXISTS (SELECT 1 FROM d WHERE d.pid <> p.v)") },
 		sub { dml("DELETE FROM p WHERE id = $id RETURNING *") },
-		sub { dml("DELETE FROM p USING p b WHERE p.id = $id AND b.id = p.id AND b.v > " . between(0, 10) . ' RETURNING p.id, b.v') },
+		sub { dml("DELETE FROM p USING p b WHERE p.id = $id AND b.id = p.id AND b.v > " . between(0, 10)
+			. ' RETURNING p.id, b.v') },
 		sub { dml("SELECT * FROM p WHERE p.id = $id FOR $mode$wait") },
 		sub { dml("SELECT * FROM p WHERE $around AND v < " . between(2, 20) . " FOR $mode$wait") },
 		sub { dml("SELECT p.id, p.v, c.id FROM p JOIN c ON c.pid = p.id WHERE p.id = $id FOR $mode OF p$wait") },
 		sub { dml("SELECT p.v, b.v FROM p JOIN p b ON p.v = b.v WHERE p.id = $id FOR $mode OF p$wait") },
 		sub { dml("INSERT INTO p $p_columns VALUES " . p_row($id)) },
-		sub { dml("INSERT INTO p $p_columns VALUES " . p_row($id) . ' ON CONFLICT (id) DO UPDATE SET v = excluded.v, w = p.w RETURNING id, v') },
+		sub { dml("INSERT INTO p $p_columns VALUES " . p_row($id)
+			. ' ON CONFLICT (id) DO UPDATE SET v = excluded.v, w = p.w RETURNING id, v') },
 		sub { dml("INSERT INTO p $p_columns VALUES " . p_row($id) . ' ON CONFLICT DO NOTHING RETURNING id') },
 		sub { dml("INSERT INTO c (pid, q) VALUES ($id, 1) RETURNING id") },
 		sub { dml("INSERT INTO d VALUES (" . between(61, 90) . ", $id, 1)") },
@@ -404,7 +419,8 @@ sub lock_rows
 	return pick(
 		sub { dml('SELECT id, v, w FROM p WHERE ' . where_p() . " FOR $mode$wait") },
 		sub { dml("SELECT id, v FROM p ORDER BY id LIMIT 5 FOR $mode$wait") },
-		sub { dml('SELECT p.id, c.id FROM p JOIN c ON c.pid = p.id WHERE ' . where_p() . " FOR $mode OF " . pick('p', 'c', 'p, c') . $wait) },
+		sub { dml('SELECT p.id, c.id FROM p JOIN c ON c.pid = p.id WHERE ' . where_p() . " FOR $mode OF "
+			. pick('p', 'c', 'p, c') . $wait) },
 		sub { dml("SELECT id, val FROM pt WHERE id = " . between(1, 120) . " FOR $mode$wait") },
 		sub { dml('SELECT k, n FROM s WHERE ' . where_s() . " FOR $mode$wait") },
 	)->();

@@ -299,9 +299,12 @@ sub refill
 {
 	my $low = between(1, 100);
 	return pick(
-		sub { "INSERT INTO p (id, v, w) SELECT g, g % 20, 'w' || g FROM generate_series($low, $low + 20) g ON CONFLICT DO NOTHING" },
-		sub { "INSERT INTO p (id, v, w) SELECT g, g % 20, 'w' || g FROM generate_series($low, $low + 20) g ON CONFLICT DO NOTHING" },
-		sub { "INSERT INTO pt SELECT g, g % 4, 'v' || g FROM generate_series($low, $low + 10) g ON CONFLICT DO NOTHING" },
+		sub { "INSERT INTO p (id, v, w) SELECT g, g % 20, 'w' || g FROM generate_series($low, $low + 20) g "
+		  . "ON CONFLICT DO NOTHING" },
+		sub { "INSERT INTO p (id, v, w) SELECT g, g % 20, 'w' || g FROM generate_series($low, $low + 20) g "
+			  . "ON CONFLICT DO NOTHING" },
+		sub { "INSERT INTO pt SELECT g, g % 4, 'v' || g FROM generate_series($low, $low + 10) g ON CONFLICT DO NOTHING"
+			},
 		sub { "INSERT INTO d SELECT g, NULL, g % 11 FROM generate_series($low, $low + 10) g ON CONFLICT DO NOTHING" },
 		sub { 'INSERT INTO s SELECT g % 50, ' . q{'j' || g % 9, g} . " FROM generate_series($low, $low + 30) g" })->();
 }

@@ -286,7 +286,8 @@ sub may_be_cautious
 sub waits_for_prepared
 {
 	my ($statement, $plan, $h, $z) = @_;
-	return !$h->{state} && $z->{state} eq '55P03' && @{ $plan->{shared}{prepared} } && $statement->{sql} =~ /UPDATE|MERGE/;
+	return !$h->{state} && $z->{state} eq '55P03' && @{ $plan->{shared}{prepared} }
+		&& $statement->{sql} =~ /UPDATE|MERGE/;
 }
 
 # compare -- same, order, cautious, restart or mismatch (see above).

@@ -9,7 +9,7 @@ use warnings;
 use Exporter 'import';
 use PoolLayout;
 
-our @EXPORT = qw(open_pool slots_of peek poke sealed page_word_offset super_offsets
+our @EXPORT = qw(open_pool with_file slots_of peek poke flip_bit crc32c sealed page_word_offset super_offsets
   htable_offset region_offset data_pages);
 
 sub open_pool
@@ -17,6 +17,16 @@ sub open_pool
 	my ($path) = @_;
 	open(my $fh, '+<:raw', $path) or die "cannot open $path: $!";
 	return $fh;
+}
+
+# with_file -- $do with the open file of a server that does not run.
+sub with_file
+{
+	my ($path, $do) = @_;
+	my $fh = open_pool($path);
+	$do->($fh);
+	close($fh) or die "cannot write $path: $!";
+	return;
 }
 
 sub peek
@@ -37,6 +47,15 @@ sub poke
 	return $old;
 }
 
+# flip_bit -- bit number $bit of the bytes from $offset on.
+sub flip_bit
+{
+	my ($fh, $offset, $bit) = @_;
+	$offset += $bit >> 3;
+	poke($fh, $offset, peek($fh, $offset, 1) ^ chr(1 << ($bit & 7)));
+	return;
+}
+
 sub super_offsets { return (OFF_SUPER, OFF_SUPER2); }
 
 # data_pages -- each data page: number, and its word in the directory.
@@ -55,7 +74,8 @@ sub dirty_free_pages
 	my $zero = "\0" x PAGE;
 	open(my $fh, '<:raw', $path) or die "cannot open $path: $!";
 	my $free = sub { unpack('Q<', peek($fh, page_word_offset($_[0]), 8)) == 0 };
-	return grep { peek($fh, $_ * PAGE, PAGE) ne $zero && $free->($_) } map { $_->[0] } grep { !$_->[1] } data_pages($fh);
+	return grep { peek($fh, $_ * PAGE, PAGE) ne $zero && $free->($_) } map { $_->[0] } grep {
+		!$_->[1] } data_pages($fh);
 }
 
 # slots_of -- all slots with a header of an HTable (and a row, if $tid is given), free or
@@ -64,7 +84,8 @@ sub slots_of
 {
 	my ($fh, $htable, $tid) = @_;
 	my $row = $tid && row_of($tid);
-	my @slots = map { slots_on_page($_, peek($fh, $_->{offset}, PAGE)) } map { page_of_word(@$_) || () } data_pages($fh);
+	my @slots = map { slots_on_page($_, peek($fh, $_->{offset}, PAGE)) } map { page_of_word(@$_)
+		|| () } data_pages($fh);
 	return sort { $a->{cts} <=> $b->{cts} } grep { $_->{htable} == $htable && (!$tid || $_->{tid} eq $row) } @slots;
 }
 

@@ -217,7 +217,8 @@ sub state_after_cut
 {
 	my ($self, %opt) = @_;
 	my @command = (
-		$self->{programs}{cut}, '-l', "$self->{dir}/log", '-u', $opt{upto}, '-b', $self->{base}, ($opt{pool} ? ('-o', $opt{pool}) : ()),
+		$self->{programs}{cut}, '-l', "$self->{dir}/log", '-u', $opt{upto}, '-b', $self->{base},
+		($opt{pool} ? ('-o', $opt{pool}) : ()),
 		'-z', $POOL_BYTES, '-w', $opt{wal}, ($opt{eadr} ? '-e' : ()),
 		defined $opt{index} ? ('-i', $opt{index}) : ('-s', $opt{seed}));
 	my ($out, $err) = PostgreSQL::Test::Utils::run_command(\@command);

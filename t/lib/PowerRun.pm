@@ -28,7 +28,8 @@ my $CLIENT_TIMEOUT_S = 300;
 # stopped PowerServer with zen; oracle: a running one without, with a connection in
 # oracle_dbh; seed; recoveries: how many crash points, about, are recovered from with further cuts (and one
 # in each of these recoveries); candidates: how many per crash point at most; thorough: one candidate of how
-# many at a crash point is thorough (0: just one); points: how many crash points (0: all); only: { point, candidate } for a replay.
+# many at a crash point is thorough (0: just one); points: how many crash points (0: all); only: { point, candidate }
+# for a replay.
 sub new
 {
 	my ($class, %self) = @_;
@@ -116,11 +117,13 @@ sub learn_states
 	{
 		my $state = $states->[$i];
 		my $until = $i < $n && $scenario->{steps}[$i][2] && $scenario->{steps}[$i][2]{either};
-		$state->{would_be} = { text => $self->oracle_run($scenario, $i + 1, undef, 1)->[-1]{text}, until => $until } if $until;
+		$state->{would_be} = { text => $self->oracle_run($scenario, $i + 1, undef, 1)->[-1]{text}, until => $until }
+		  if $until;
 		next if !$state->{gids} || $ends{ $state->{text} };
 		for my $end (qw(commit rollback))
 		{
-			my $after = $self->oracle_run($scenario, $i, sub { value($_[0], uc($end) . " PREPARED '$_'") for split / /, $state->{gids} });
+			my $after = $self->oracle_run($scenario, $i, sub { value($_[0], uc($end) . " PREPARED '$_'") for split / /,
+				$state->{gids} });
 			$ends{ $state->{text} }{$end} = $after->[-1]{text};
 		}
 	}
@@ -152,7 +155,8 @@ sub photograph
 sub live
 {
 	my ($self, $server, $from_start, $client, $durable) = @_;
-	my $medium = PowerMedium->new($self->{programs}, sprintf('%s/medium%d', $self->{dir}, ++$self->{serial}), $server->pool);
+	my $medium = PowerMedium->new($self->{programs}, sprintf('%s/medium%d', $self->{dir}, ++$self->{serial}),
+		$server->pool);
 	my @photos;
 	$medium->keep_caches($durable, $server->pool) if $durable;
 	$medium->want('photo') if $from_start;
@@ -184,15 +188,6 @@ sub live
 	return @photos;
 }
 
-# wait_rebuilt -- until recovery and the rebuild of all indexes are done.
-sub wait_rebuilt
-{
-	my ($dbh) = @_;
-	wait_for('recovery and the rebuild of indexes', sub {
-			return value($dbh, q{SELECT state = 'ready' AND tables_to_reindex = 0 FROM zen_recovery()}) });
-	return;
-}
-
 # play -- the client of a scenario.
 sub play
 {
@@ -200,7 +195,7 @@ sub play
 	my $first = $server->wait_ready_child;
 	my %sessions;
 	my $connect = sub { $server->connect };
-	wait_rebuilt($first);
+	wait_recovered($first);
 	execute($_, \%sessions, $connect, $server->data_dir) for @{ $scenario->{prelude} || [] };
 	session(\%sessions, $connect, $_) for map { $_->[0] } @{ $scenario->{steps} };
 	$medium->want('photo');
@@ -216,7 +211,8 @@ sub play
 	{
 		$_->disconnect for $first, values %sessions;
 		kill 'INT', $server->{pid};
-		wait_for('the server to stop', sub { my ($state) = ZenTest::proc_stat($server->{pid}); !defined $state || $state eq 'Z' });
+		wait_for('the server to stop', sub { my ($state) = ZenTest::proc_stat($server->{pid}); !defined $state
+			|| $state eq 'Z' });
 	}
 	return;
 }
@@ -227,7 +223,8 @@ sub play
 sub look_at
 {
 	my ($self, $photo, $choice) = @_;
-	return $photo->{medium}->state_after_cut(upto => $photo->{upto}, wal => "$photo->{data}/pg_wal", eadr => $self->{eadr}, %$choice);
+	return $photo->{medium}->state_after_cut(upto => $photo->{upto}, wal => "$photo->{data}/pg_wal",
+		eadr => $self->{eadr}, %$choice);
 }
 
 # restore -- make $server's files what a candidate of a photo is.
@@ -272,7 +269,8 @@ sub new_choices
 	my ($self, $photo, $allowed, @choices) = @_;
 	$self->{count}{choices} += @choices;
 	return @choices if $self->{only};
-	return grep { !$self->{seen}{ join "\n", $self->look_at($photo, $_)->{digest}, listing($photo), @$allowed }++ } @choices;
+	return grep { !$self->{seen}{ join "\n", $self->look_at($photo, $_)->{digest}, listing($photo),
+		@$allowed }++ } @choices;
 }
 
 # try -- recover one candidate and verify it.
@@ -285,7 +283,8 @@ sub try
 	$self->{count}{thorough}++ if $thorough;
 	my $odd = (($choice->{index} // $choice->{seed}) + ($photo->{name} =~ /(\d+)$/ ? $1 : 0)) % 2;
 	truncate($server->logfile, 0) if -e $server->logfile;
-	my @wrong = eval { verify_recovered($server, first => $self->{first}, allowed => $allowed, ends => $ends, thorough => $thorough, odd => $odd); };
+	my @wrong = eval { verify_recovered($server, first => $self->{first}, allowed => $allowed, ends => $ends,
+		thorough => $thorough, odd => $odd); };
 	push @wrong, "died: $@" if $@;
 	$server->crash if $server->{pid};
 	$self->report($photo, $choice, \@wrong) if @wrong;
@@ -311,7 +310,8 @@ sub progress
 	my ($self, $photo) = @_;
 	return if time - ($self->{told} // $self->{begin}) < 60;
 	$self->{told} = time;
-	Test::More::note(sprintf '  %s: %d cuts, %d candidates, %.0f s, at crash point %s', $self->{name}, @{ $self->{count} }{qw(cuts candidates)},
+	Test::More::note(sprintf '  %s: %d cuts, %d candidates, %.0f s, at crash point %s', $self->{name},
+		@{ $self->{count} }{qw(cuts candidates)},
 		time - $self->{begin}, $photo->{name});
 	return;
 }
@@ -321,8 +321,10 @@ sub report
 	my ($self, $photo, $choice, $wrong) = @_;
 	my $what = join ' ', map { "$_ $choice->{$_}" } sort keys %$choice;
 	my $candidate = join '=', %$choice;
-	push @{ $self->{violations} }, sprintf("%s, crash point %s, %s: %s\nreplay: SEED=%d SCENARIOS=%s POINT=%s CANDIDATE=%s",
-		$self->{name}, $photo->{name}, $what, join("\n  ", @$wrong), $self->{seed}, $self->{name}, $photo->{name}, $candidate);
+	push @{ $self->{violations} },
+		sprintf("%s, crash point %s, %s: %s\nreplay: SEED=%d SCENARIOS=%s POINT=%s CANDIDATE=%s",
+		$self->{name}, $photo->{name}, $what, join("\n  ", @$wrong), $self->{seed}, $self->{name}, $photo->{name},
+			$candidate);
 	if ($ENV{POWER_KEEP})
 	{
 		my $kept = sprintf '%s/violation%d', $self->{dir}, scalar @{ $self->{violations} };
@@ -353,7 +355,8 @@ sub try_photos
 	for my $photo (@$photos)
 	{
 		my $acked = $photo->{acked};
-		my %allowed = map { $states->[$_]{text} => 1 } grep { $_ <= $last } ($photo->{first} // $acked) .. ($photo->{last} // $acked + 1);
+		my %allowed = map { $states->[$_]{text} => 1 } grep { $_ <= $last } ($photo->{first}
+			// $acked) .. ($photo->{last} // $acked + 1);
 		my $would_be = $photo->{point} eq 'end' ? undef : $states->[$acked]{would_be};
 		$allowed{ $would_be->{text} } = 1 if $would_be && $photo->{point} <= $would_be->{until};
 		my @allowed = sort keys %allowed;
@@ -369,7 +372,8 @@ sub try_photos
 			@choices = $self->choices($photo);
 		}
 		$self->try_choices($photo, \@allowed, $ends, $self->new_choices($photo, \@allowed, @choices));
-		$self->cut_recovery($photo, \@allowed, $ends, $depth) if $depth && (defined $only->{point} || $photo->{recover});
+		$self->cut_recovery($photo, \@allowed, $ends, $depth)
+		  if $depth && (defined $only->{point} || $photo->{recover});
 		$self->crash_processes($photo, \@allowed, $ends) if $self->{process_crash} && $photo->{name} =~ /^\w+$/;
 		$self->progress($photo);
 		last if @{ $self->{violations} } >= ($self->{stop_after} || 1e9);
@@ -395,7 +399,7 @@ sub cut_recovery
 	# A choice that does not depend on what was tried before: a replay comes here as well.
 	my $choice = { seed => ($self->{seed} + unpack('%32C*', $photo->{name})) % 8 };
 	$self->restore($server, $photo, $choice);
-	my @photos = $self->live($server, 1, sub { my $dbh = $server->wait_ready_child; wait_rebuilt($dbh); });
+	my @photos = $self->live($server, 1, sub { my $dbh = $server->wait_ready_child; wait_recovered($dbh); });
 	$self->name_photos($name, @photos);
 	my @states = map { { text => $_ } } @$allowed;
 	$_->{first} = 0, $_->{last} = $#states for @photos;
@@ -422,7 +426,7 @@ sub crash_processes
 	my @photos = $self->live($server, 1, sub {
 			my ($medium) = @_;
 			my $dbh = $server->wait_ready_child;
-			wait_rebuilt($dbh);
+			wait_recovered($dbh);
 			PostgreSQL::Test::Utils::append_to_file($seen, state_of_db($dbh)->{text});
 			$medium->word('acked', 1);
 			value($dbh, "UPDATE scratch SET v = 'after the crash' WHERE id = $_") for 1 .. 2; }, $durable);
@@ -470,7 +474,7 @@ sub run
 
 	unlink $server->pool, $server->data_dir . '/zen.state' if $scenario->{first_start};
 	my @photos = $self->live($server, $scenario->{first_start},
-		sub { $scenario->{first_start} ? wait_rebuilt($server->wait_ready_child) : play($server, $scenario, $_[0]) });
+		sub { $scenario->{first_start} ? wait_recovered($server->wait_ready_child) : play($server, $scenario, $_[0]) });
 	croak "$photos[-1]{acked} statements were counted" if $photos[-1]{acked} != @{ $scenario->{steps} };
 	$self->name_photos('', @photos);
 	@photos = $self->select_points(@photos);

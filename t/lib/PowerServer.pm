@@ -202,12 +202,14 @@ sub last_words
 
 # failed_by_itself -- did PostgreSQL's own assertion about a state file of two-phase commit end the start?
 #
-# A cut between the flush of such a file and that of the checkpoint leaves one whose xid is beyond the checkpoint before. A
-# release build removes it, with a warning, and reads the transaction from the log; 17 and 18 with assertions stop.
+# A cut between the flush of such a file and that of the checkpoint leaves one whose xid is beyond the checkpoint
+# before. A release build removes it, with a warning, and reads the transaction from the log; 17 and 18 with assertions
+# stop.
 sub failed_by_itself
 {
 	my ($self) = @_;
-	return slurp($self->logfile) =~ /^TRAP: .*TransactionIdPrecedesOrEquals\(xid, XidFromFullTransactionId\(nextFullXid\)\)/m;
+	return slurp($self->logfile) =~ /^TRAP: .*TransactionIdPrecedesOrEquals\(xid,
+		XidFromFullTransactionId\(nextFullXid\)\)/m;
 }
 
 # stop -- an orderly stop; connections must be closed.

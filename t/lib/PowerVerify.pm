@@ -29,7 +29,8 @@ sub tables
 sub checksum
 {
 	my ($dbh, $table, $where) = @_;
-	return value($dbh, qq{SELECT count(*) || ' ' || coalesce(md5(string_agg(t::text, chr(10) ORDER BY t::text COLLATE "C")), '')
+	return value($dbh, qq{SELECT count(*) || ' ' || coalesce(md5(string_agg(t::text, chr(10)
+		ORDER BY t::text COLLATE "C")), '')
 	  FROM $table t WHERE } . ($where || 'true'));
 }
 
@@ -37,7 +38,8 @@ sub checksum
 sub line_of_table
 {
 	my ($dbh, $table) = @_;
-	return "$table " . (run_sql($dbh, "SELECT 1 FROM $table LIMIT 1")->{state} eq '55P03' ? 'locked' : checksum($dbh, $table));
+	return "$table " . (run_sql($dbh, "SELECT 1 FROM $table LIMIT 1")->{state} eq '55P03' ? 'locked'
+		: checksum($dbh, $table));
 }
 
 # state_of_db -- { text, gids }: what a client can see, but for tables named scratch...
@@ -91,13 +93,15 @@ sub check_recovery
 	return;
 }
 
-# check_pool -- what zen says about itself; and R8, which it cannot look at without filling the holes of a pool in memory.
+# check_pool -- what zen says about itself; and R8, which it cannot look at without filling the holes of a pool in
+# memory.
 sub check_pool
 {
 	my ($dbh, $wrong, $when) = @_;
 	return unless value($dbh, q{SELECT count(*) FROM pg_proc WHERE proname = 'zen_verify_pool'});
 	check_recovery($dbh, $wrong, $when);
-	push @$wrong, "$when: free page $_ is not zero" for PoolFile::dirty_free_pages(value($dbh, 'SELECT path FROM zen_pool()'));
+	push @$wrong, "$when: free page $_ is not zero"
+	  for PoolFile::dirty_free_pages(value($dbh, 'SELECT path FROM zen_pool()'));
 	my $result = run_sql($dbh, 'SELECT v::text FROM zen_verify_pool() v');
 	push @$wrong, "$when: zen_verify_pool: $_->[0]" for @{ $result->{rows} };
 	push @$wrong, "$when: zen_verify_pool: $result->{message}" if $result->{state};
@@ -157,7 +161,9 @@ sub work_on
 sub compare_copy
 {
 	my ($dbh, $table, $wrong, $when) = @_;
-	my $diff = eval { value($dbh, "SELECT count(*) FROM (SELECT id, k, v FROM $table) t FULL JOIN copy c ON t.id = c.id AND t.k IS NOT DISTINCT FROM c.k AND t.v IS NOT DISTINCT FROM c.v WHERE t.id IS NULL OR c.id IS NULL") };
+	my $diff = eval { value($dbh, "SELECT count(*) FROM (SELECT id, k, v FROM $table) t "
+		  . "FULL JOIN copy c ON t.id = c.id "
+		  . "AND t.k IS NOT DISTINCT FROM c.k AND t.v IS NOT DISTINCT FROM c.v WHERE t.id IS NULL OR c.id IS NULL") };
 	push @$wrong, "$when: $table differs from its copy in " . ($diff // $@) . ' rows' if !defined $diff || $diff;
 	return;
 }
@@ -167,7 +173,8 @@ sub work
 	my ($dbh, $wrong) = @_;
 	for my $table (grep { $_->[2] eq 'zen' } tables($dbh))
 	{
-		my $has = value($dbh, "SELECT count(*) FROM pg_attribute WHERE attrelid = $table->[1] AND attname IN ('id', 'k', 'v')");
+		my $has = value($dbh, "SELECT count(*) FROM pg_attribute WHERE attrelid = $table->[1] "
+			  . "AND attname IN ('id', 'k', 'v')");
 		next if $has < 3;
 		eval {
 			work_on($dbh, $table->[0], $wrong);
@@ -205,7 +212,8 @@ sub verify_recovered
 	return "the server does not start:\n" . $server->last_words unless $dbh;
 	run_first($dbh, \@wrong, @{ $opt{first} }) if $opt{first};
 	my $state = check($dbh, $opt{allowed}, \@wrong, 'after the cut');
-	push @wrong, "in the log: $_" for grep { /XX001/ } split /\n/, PostgreSQL::Test::Utils::slurp_file($server->logfile);
+	push @wrong, "in the log: $_" for grep { /XX001/ } split /\n/,
+		PostgreSQL::Test::Utils::slurp_file($server->logfile);
 	return @wrong if @wrong;
 	end_prepared($dbh, $state, $opt{odd} ? 'rollback' : 'commit', $opt{ends}, \@wrong) if $state->{gids};
 	return @wrong if @wrong;
@@ -218,7 +226,8 @@ sub verify_recovered
 		$dbh->disconnect;
 		$server->stop;
 		check($dbh = $server->start, [$now], \@wrong, 'after an orderly stop');
-		run_sql($dbh, "UPDATE $_->[0] SET v = 'before the crash' WHERE id % 10 = 0") for grep { $_->[2] eq 'zen' } tables($dbh);
+		run_sql($dbh, "UPDATE $_->[0] SET v = 'before the crash' WHERE id % 10 = 0")
+		  for grep { $_->[2] eq 'zen' } tables($dbh);
 		$now = state_of_db($dbh)->{text};
 		$dbh->disconnect;
 		$server->crash;

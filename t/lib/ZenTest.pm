@@ -22,6 +22,7 @@ use DBD::Pg ();
 use Exporter 'import';
 use File::Basename qw(dirname);
 use File::Spec;
+use IPC::Run ();
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils ();
 use Test::More;
@@ -29,10 +30,12 @@ use Time::HiRes qw(sleep time);
 
 our @EXPORT = qw(
   am is_zen using inject skip_unless_zen skip_unless_faults choose_seed pick one_in between
-  new_node pool_path pool_conf start_failing log_size log_since
-  crash start_again start_and_crash wait_for
-  build_callbacks
-  connect_db run_sql value state_of contents lock_wait_pid findings is_sound
+  new_node pool_path pool_conf set_conf reload_conf start_failing log_size log_since
+  copy_tree save_server restore_server
+  crash start_again start_and_crash wait_for crash_restart clean_restart wait_recovered stop_wal_writer
+  build_callbacks run_program
+  connect_db run_sql value run_all state_of start_statement finish_statement finish_query lock_wait_pid
+  contents make_rows same_by_index findings is_sound
 );
 
 my %pool_of;    # node name => path of its pool file
@@ -149,6 +152,22 @@ sub pool_conf
 	return;
 }
 
+# set_conf -- append lines to the node's postgresql.conf; reload_conf makes it read them.
+sub set_conf
+{
+	my ($node, $lines) = @_;
+	$node->append_conf('postgresql.conf', $lines);
+	return;
+}
+
+sub reload_conf
+{
+	my ($node, $lines) = @_;
+	set_conf($node, $lines);
+	$node->reload;
+	return;
+}
+
 # pool_dir -- where pools are made: in memory, and in the tests' own directory if that
 # is in memory, so that they go with it when a test is killed.
 sub pool_dir
@@ -203,6 +222,34 @@ sub start_failing
 		return;
 	}
 	return log_since($node, $offset);
+}
+
+# --- copies -----------------------------------------------------------------
+
+# copy_tree -- a file or directory takes the place of another one.
+sub copy_tree
+{
+	my ($from, $to) = @_;
+	system('rm', '-rf', $to) == 0 && system('cp', '-a', '--sparse=always', $from, $to) == 0
+	  or croak "cannot copy $from to $to";
+	return;
+}
+
+# save_server, restore_server -- data directory and pool of a stopped server, to $path and $path.pool, and back.
+sub save_server
+{
+	my ($node, $path) = @_;
+	copy_tree($node->data_dir, $path);
+	copy_tree(pool_path($node), "$path.pool");
+	return;
+}
+
+sub restore_server
+{
+	my ($node, $path) = @_;
+	copy_tree($path, $node->data_dir);
+	copy_tree("$path.pool", pool_path($node));
+	return;
 }
 
 # --- crashes ----------------------------------------------------------------
@@ -341,6 +388,43 @@ sub start_and_crash
 	return;
 }
 
+# crash_restart, clean_restart -- the server comes back after a crash, or after an orderly stop, for which the
+# connection is closed; both return a new connection.
+sub crash_restart
+{
+	my ($node) = @_;
+	crash($node);
+	start_again($node);
+	return connect_db($node);
+}
+
+sub clean_restart
+{
+	my ($node, $dbh) = @_;
+	$dbh->disconnect;
+	$node->restart;
+	return connect_db($node);
+}
+
+# wait_recovered -- until all tables and their indexes are there.
+sub wait_recovered
+{
+	my ($dbh) = @_;
+	my $ready = q{SELECT state = 'ready' AND tables_to_reindex = 0 FROM zen_recovery()};
+	wait_for('recovery', sub { value($dbh, $ready) });
+	return;
+}
+
+# stop_wal_writer -- until the next crash nobody flushes the WAL unasked.
+sub stop_wal_writer
+{
+	my ($dbh) = @_;
+	my $pid = value($dbh, q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'});
+	kill 'STOP', $pid;
+	wait_for('the WAL writer to stop', sub { my ($state) = proc_stat($pid); $state eq 'T' });
+	return;
+}
+
 # --- connections ------------------------------------------------------------
 
 # connect_db -- a DBI handle in autocommit mode that raises no exceptions.
@@ -395,8 +479,62 @@ sub value
 	return $result->{rows}[0] ? $result->{rows}[0][0] : undef;
 }
 
+# run_all -- statements, none of which may fail.
+sub run_all
+{
+	my ($dbh, @statements) = @_;
+	value($dbh, $_) for @statements;
+	return;
+}
+
 # state_of -- the SQLSTATE that a statement ends with, '' for success.
 sub state_of { return run_sql(@_)->{state}; }
+
+# start_statement -- send a statement, and do not wait for its end.
+sub start_statement
+{
+	my ($dbh, $sql) = @_;
+	my $sth = $dbh->prepare($sql, { pg_direct => 1, pg_async => DBD::Pg::PG_ASYNC() });
+	$sth->execute;
+	return { dbh => $dbh, sth => $sth };
+}
+
+# finish_statement -- wait for its end; its command tag, or its SQLSTATE.
+sub finish_statement
+{
+	my ($statement) = @_;
+	wait_for('a statement', sub { $statement->{dbh}->pg_ready });
+	return defined $statement->{dbh}->pg_result ? $statement->{sth}{pg_cmd_status} : $statement->{dbh}->state;
+}
+
+# finish_query -- the same, but of a query the first column of its first row.
+sub finish_query
+{
+	my ($statement) = @_;
+	my $end = finish_statement($statement);
+	return $end =~ /^SELECT/ ? $statement->{sth}->fetchall_arrayref->[0][0] : $end;
+}
+
+# lock_wait_pid -- true if the backend $pid waits for a lock of another one.
+sub lock_wait_pid
+{
+	my ($dbh, $pid) = @_;
+	return value($dbh, "SELECT cardinality(pg_blocking_pids($pid)) > 0");
+}
+
+# run_program -- one test: a program of PostgreSQL, connected to the node's server, succeeds.
+sub run_program
+{
+	my ($node, $name, @command) = @_;
+	local $ENV{PGHOST} = $node->host;
+	local $ENV{PGPORT} = $node->port;
+	my ($out, $err);
+	my $ok = IPC::Run::run(\@command, '>', \$out, '2>', \$err);
+	ok($ok, $name) or diag($err);
+	return $out;
+}
+
+# --- tables -----------------------------------------------------------------
 
 # contents -- number of rows and checksum of a table; $scan is one of the planner's
 # enable_* kinds (seqscan, indexscan, bitmapscan), and $where must suit it.
@@ -410,9 +548,30 @@ sub contents
 		value($dbh, "SET enable_$kind = " . ($kind eq $scan ? 'on' : 'off'));
 	}
 	my $sum = value($dbh,
-		qq{SELECT count(*) || ' ' || coalesce(md5(string_agg(md5(t::text), '' ORDER BY t::text COLLATE "C")), '') FROM $table t WHERE $where});
+		qq{SELECT count(*) || ' ' || coalesce(md5(string_agg(md5(t::text), '' ORDER BY t::text COLLATE "C")), '')
+		FROM $table t WHERE $where});
 	value($dbh, "RESET enable_$_") for qw(seqscan indexscan indexonlyscan bitmapscan);
 	return $sum;
+}
+
+# make_rows -- a table with $rows rows, an index on k, none on n and v; returns its contents.
+sub make_rows
+{
+	my ($dbh, $table, $rows) = @_;
+	run_all($dbh,
+		"CREATE TABLE $table (id int PRIMARY KEY, k int, n int DEFAULT 0, v int DEFAULT 0) " . using(),
+		"CREATE INDEX ${table}_k ON $table (k)",
+		"INSERT INTO $table SELECT g, g % 1000 FROM generate_series(1, $rows) g");
+	return contents($dbh, $table);
+}
+
+# same_by_index -- two tests: the table has these contents, by sequential scan and by primary key.
+sub same_by_index
+{
+	my ($dbh, $table, $contents, $when) = @_;
+	is(eval { contents($dbh, $table) } // $@, $contents, "$when: table");
+	is(eval { contents($dbh, $table, 'indexscan', 'id > 0') } // $@, $contents, "$when: by index");
+	return;
 }
 
 # findings -- what zen_verify_pool(), and zen_verify() of each zen table of the database,
@@ -421,7 +580,8 @@ sub findings
 {
 	my ($dbh) = @_;
 	return () unless is_zen();
-	my $tables = run_sql($dbh, q{SELECT t.relation::oid FROM zen_tables t JOIN pg_class c ON c.oid = t.relation WHERE c.relkind <> 't'});
+	my $tables = run_sql($dbh, q{SELECT t.relation::oid FROM zen_tables t JOIN pg_class c ON c.oid = t.relation
+		WHERE c.relkind <> 't'});
 	croak $tables->{message} if $tables->{state};
 	my @texts;
 	for my $call ('zen_verify_pool()', map { "zen_verify($_->[0])" } @{ $tables->{rows} })
@@ -440,13 +600,6 @@ sub is_sound
 	my @found = findings($dbh);
 	@found = (@found[ 0 .. 9 ], 'and ' . (@found - 10) . ' more') if @found > 10;
 	return is_deeply(\@found, [], "$when: zen_verify");
-}
-
-# lock_wait_pid -- true if the backend $pid waits for a lock of another one.
-sub lock_wait_pid
-{
-	my ($dbh, $pid) = @_;
-	return value($dbh, "SELECT cardinality(pg_blocking_pids($pid)) > 0");
 }
 
 # Pools live in memory: never leave one behind.

@@ -1,5 +1,5 @@
 /*
- * callbacks.c -- a library with transaction callbacks, for t/122_callbacks.pl.
+ * callbacks.c -- a library with transaction callbacks, for t/735_callbacks.pl.
  *
  * Compiled with NAME, the prefix of its settings.  What it does before the end of a transaction is told by settings:
  *

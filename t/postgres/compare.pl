@@ -9,7 +9,8 @@
 #
 # A test is
 #   identical    zen's output is heap's on the same server, or the one that PostgreSQL expects;
-#   row order    it is so once the rows of each result set, the rows that COPY has sent, and the messages that came row by
+#   row order    it is so once the rows of each result set, the rows that COPY has sent, and the messages that came row
+#   by
 #                row are sorted, where the statement that they come from is a query without ORDER BY (or, for messages,
 #                with it: ORDER BY does not sort them);
 #   accepted     all else that differs is in t/postgres/TEST.patch, with a reason;
@@ -40,8 +41,8 @@ my %reasons = (
 ## SQL
 
 # Splits SQL text into statements: [text without comments and literals, number of the last line]. A backslash command is
-# a statement, too. The results of statements that \; separates come behind the last one. Data that follow COPY FROM stdin are skipped. The numbers of lines that begin within a literal or a
-# comment are noted in %$inside.
+# a statement, too. The results of statements that \; separates come behind the last one. Data that follow COPY FROM
+# stdin are skipped. The numbers of lines that begin within a literal or a comment are noted in %$inside.
 sub statements {
 	my ($sql, $inside) = @_;
 	my ($line, $depth, $text, @pending, @found) = (1, 0, '');
@@ -122,9 +123,9 @@ sub shown {
 	return $line eq $text || ($at && $script->[ $at - 1 ]{text} =~ /^\\echo -n (.*)/ && $line eq "$1$text");
 }
 
-# psql -a prints each line of the script, but not empty ones outside of literals and not COPY's data, and, behind the line
-# that ends a statement, its result. Returns { line number => [ lines of the result ] }, or undef if the script does not
-# show up line by line.
+# psql -a prints each line of the script, but not empty ones outside of literals and not COPY's data, and, behind the
+# line that ends a statement, its result. Returns { line number => [ lines of the result ] }, or undef if the script
+# does not show up line by line.
 sub by_line {
 	my ($script, $out) = @_;
 	my ($at, $i, %result) = (0, 0);
@@ -167,8 +168,8 @@ sub result_set_end {
 	return;
 }
 
-# The same lines with the rows of all result sets sorted, and the messages that a statement raised one after the other. A
-# row that goes on in the next line ends with a +. Rows that COPY has sent stand between result sets.
+# The same lines with the rows of all result sets sorted, and the messages that a statement raised one after the other.
+# A row that goes on in the next line ends with a +. Rows that COPY has sent stand between result sets.
 sub sorted {
 	my ($what, @lines) = @_;
 	my ($i, @out) = (0);
@@ -376,7 +377,8 @@ sub self_test {
 		$is->("$sql: other rows", $run->("$sql\n", \@ab, [ $set->(2, 1, 1) ]), 'failing');
 		$is->("$sql: fewer rows", $run->("$sql\n", \@ab, [ $set->(2, 1) ]), 'failing');
 	}
-	for my $sql ('SELECT a FROM t ORDER BY a;', "SELECT a FROM t ORDER\n BY a;", 'EXPLAIN SELECT a FROM t;', 'EXECUTE q;',
+	for my $sql ('SELECT a FROM t ORDER BY a;', "SELECT a FROM t ORDER\n BY a;", 'EXPLAIN SELECT a FROM t;',
+		'EXECUTE q;',
 		'FETCH ALL FROM c;', '\d t', 'SELECT a FROM t :tail;', ':query;', 'SELECT a FROM t \gx', 'SELECT explain_it();',
 		'SELECT 1; SELECT a FROM t ORDER BY a;', 'SELECT 1 \\; SELECT a FROM t ORDER BY a;',
 		'SHOW x \\; SELECT a FROM t;', "SELECT a FROM t /* ; */ ORDER BY 1;",
@@ -387,8 +389,10 @@ sub self_test {
 	$is->('COPY', $run->("COPY t TO STDOUT;\n", \@sent, [ reverse @sent ]), 'row order');
 	$is->('COPY, other rows', $run->("COPY t TO STDOUT;\n", \@sent, [ 'x', 'x' ]), 'failing');
 	$is->('COPY, query', $run->("COPY (SELECT a FROM t) TO STDOUT;\n", \@sent, [ reverse @sent ]), 'row order');
-	$is->('COPY, ordered', $run->("COPY (SELECT a FROM t ORDER BY a) TO STDOUT;\n", \@sent, [ reverse @sent ]), 'failing');
-	$is->('COPY and more', $run->("SELECT a \\; COPY t TO STDOUT;\n", [ @ab, @sent ], [ @ba, reverse @sent ]), 'row order');
+	$is->('COPY, ordered', $run->("COPY (SELECT a FROM t ORDER BY a) TO STDOUT;\n", \@sent, [ reverse @sent ]),
+		'failing');
+	$is->('COPY and more', $run->("SELECT a \\; COPY t TO STDOUT;\n", [ @ab, @sent ], [ @ba, reverse @sent ]),
+		'row order');
 	$is->('not COPY', $run->("SELECT a FROM t;\n", \@sent, [ reverse @sent ]), 'failing');
 	my @said = map { "NOTICE:  $_" } 1, 2;
 	$is->('messages', $run->("SELECT 1;\n", \@said, [ reverse @said ]), 'row order');
@@ -397,7 +401,8 @@ sub self_test {
 	$is->('messages and ORDER BY', $run->("SELECT a FROM t ORDER BY a;\n", [ @said, @ab ], [ reverse(@said), @ab ]),
 		'row order');
 	$is->('messages of EXPLAIN', $run->("EXPLAIN ANALYZE SELECT 1;\n", \@said, [ reverse @said ]), 'failing');
-	$is->('rows of several lines', $run->("SELECT a;\n", [ $set->("x  +\n y", "u  +\n v") ], [ $set->("x  +\n v", "u  +\n y") ]),
+	$is->('rows of several lines', $run->("SELECT a;\n", [ $set->("x  +\n y", "u  +\n v") ],
+		[ $set->("x  +\n v", "u  +\n y") ]),
 		'failing');
 	my @split = map { split /\n/, $_, -1 } $set->("x  +\n y", "u  +\n v");
 	my @other = map { split /\n/, $_, -1 } $set->("u  +\n v", "x  +\n y");
@@ -406,7 +411,8 @@ sub self_test {
 	$is->('no output', compare(sql => "SELECT a;\n", heap => \@ab, zen => undef)->{verdict}, 'failing');
 	$is->('stock', compare(sql => '', heap => ['x'], zen => ['y'], stock => [ ['y'] ])->{verdict}, 'identical');
 
-	my $hunk = sub { { reason => 'plan', statement => 'EXPLAIN;', lines => [ '-1', '+2' ], sometimes => '', seen => 0, @_ } };
+	my $hunk = sub { { reason => 'plan', statement => 'EXPLAIN;', lines => [ '-1', '+2' ], sometimes => '', seen => 0,
+		@_ } };
 	$is->('accepted', $run->("EXPLAIN;\n", ['1'], ['2'], $hunk->()), 'accepted');
 	$is->('other hunk', $run->("EXPLAIN;\n", ['1'], ['3'], $hunk->()), 'failing');
 	$is->('other statement', $run->("EXPLAIN a;\n", ['1'], ['2'], $hunk->()), 'failing');
@@ -425,7 +431,8 @@ sub self_test {
 	};
 	$is->('step', $spec->('SELECT a FROM t;', \@ab, \@ba), 'row order');
 	$is->('ordered step', $spec->('SELECT a FROM t ORDER BY a;', \@ab, \@ba), 'failing');
-	$is->('step that waits', $spec->("SELECT a FROM t; <waiting ...>\nstep r: <... completed>", \@ab, \@ba), 'row order');
+	$is->('step that waits', $spec->("SELECT a FROM t; <waiting ...>\nstep r: <... completed>", \@ab, \@ba),
+		'row order');
 	$is->('step without waiting', $spec->('SELECT a FROM t;', \@ab, [ 'step x: y', @ab ]), 'failing');
 	print $failed ? "compare.pl --self-test: $failed failed\n" : "compare.pl --self-test: ok\n";
 	return $failed == 0;

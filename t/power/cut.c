@@ -1,14 +1,16 @@
 /*
  * cut.c -- what a pool and the WAL may look like after a power cut, from the record of medium.c.
  *
- *	cut -l LOG -u BYTES -b BASE [-o POOL] [-z SIZE] [-p NUMBER] [-w PG_WAL] [-e] (-s SEED | -i INDEX)
+ *	cut -l LOG -u BYTES -b BASE [-o POOL] [-z SIZE] [-p NUMBER] [-w PG_WAL] [-e] "
+			"(-s SEED | -i INDEX)
  *
  * Replays the record up to BYTES over BASE, the pool as it was before the record began (if there was none yet, SIZE
  * zeroes), and writes the pool with this NUMBER as one of the states in which the cut may have left it.
  * With -w also the WAL files in that folder, which are as at the crash point, are given such a state.  Without -o
  * nothing is written.
  *
- * SEED 0 keeps only what is guaranteed, SEED 1 all that was stored; others choose, see Manner.  -e, a persistent cache: everything up to some instant after the last fence.
+ * SEED 0 keeps only what is guaranteed, SEED 1 all that was stored; others choose, see Manner.  -e, a persistent cache:
+ * everything up to some instant after the last fence.
  * INDEX counts through all states, of which there are as many as printed; only while WAL adds no choice.
  *
  * Prints: number of states (at most 10^9), lines that may differ, WAL sectors that may differ, digest of the result.
@@ -624,7 +626,8 @@ typedef struct Options
 static void
 usage(void)
 {
-	fprintf(stderr, "usage: cut -l LOG -u BYTES -b BASE [-o POOL] [-z SIZE] [-p NUMBER] [-w PG_WAL] [-e] (-s SEED | -i INDEX)\n");
+	fprintf(stderr, "usage: cut -l LOG -u BYTES -b BASE [-o POOL] [-z SIZE] [-p NUMBER] [-w PG_WAL] [-e] "
+			"(-s SEED | -i INDEX)\n");
 	exit(2);
 }
 
