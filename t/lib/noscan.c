@@ -1,6 +1,6 @@
 /*
- * noscan.c -- two index access methods for tests, both BRIN under another name: one lets itself be asked for all entries
- * and then refuses, as indexes of vectors do; the other asks for a key.
+ * noscan.c -- two index access methods for tests, both BRIN under another name: one lets itself be asked for all
+ * entries and then refuses, as indexes of vectors do; the other asks for a key.
  */
 #include "postgres.h"
 
