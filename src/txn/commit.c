@@ -441,7 +441,7 @@ void
 zen_commit_set_lp(ZenCommit *commit, const ZenWriteSet *ws)
 {
 	Assert(commit->stage == ZEN_STAGE_WRITTEN && commit->last != InvalidZenSlot);
-	Assert((zen_tuple_header(commit->last).word0) == commit->cts);
+	Assert((zen_tuple_header(commit->last).word0 & ZEN_CTS_MASK) == commit->cts);
 	Assert(InterruptHoldoffCount > 0);
 	ZenAssertRegionMine(commit->region);
 	/* R2: nothing else is outstanding when LP is stored */
