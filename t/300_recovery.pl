@@ -475,7 +475,7 @@ sub test_watermark_ahead
 {
 	my ($d) = make_damage_table();
 	stop(0);
-	with_pool(sub {
+	with_file(pool_path($node), sub {
 		my ($fh) = @_;
 		for my $region (0 .. 99)
 		{
@@ -484,7 +484,7 @@ sub test_watermark_ahead
 			my $bit = $newest & 1 << 21 ? 20 : 21;    # beyond the mark, and within two strides of it
 			for my $at (map { REGIONS + LINE * $region + $_ } 0, 16)
 			{
-				flip($fh, $at, $bit) if unpack('Q<', read_at($fh, $at, 8)) == $newest;
+				flip_bit($fh, $at, $bit) if unpack('Q<', peek($fh, $at, 8)) == $newest;
 			}
 		}
 	});
