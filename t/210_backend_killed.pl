@@ -119,6 +119,14 @@ sub backends
 	return @pids;
 }
 
+# may_die -- does PostgreSQL go on without this process?  When its startup process fails it ends for good.
+sub may_die
+{
+	my ($pid) = @_;
+	my $title = eval { PostgreSQL::Test::Utils::slurp_file("/proc/$pid/cmdline") } // '';
+	return $title =~ /^postgres: / && $title !~ /: startup/;
+}
+
 sub kill_one
 {
 	my ($signal) = @_;
@@ -128,7 +136,7 @@ sub kill_one
 	if (one_in(3))
 	{
 		sleep rand 0.3;
-		my @left = backends();
+		my @left = grep { may_die($_) } backends();
 		kill $signal, pick(@left) if @left;
 	}
 	return;

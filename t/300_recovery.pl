@@ -77,8 +77,12 @@ sub recovery { return value($dbh, "SELECT $_[0] FROM zen_recovery()"); }
 sub pool_sum
 {
 	my $sum;
-	with_file(pool_path($node), sub { my ($fh) = @_; sysseek($fh, REGIONS, 0); binmode $fh; $sum =
-		Digest::MD5->new->addfile($fh)->hexdigest; });
+	with_file(pool_path($node), sub {
+		my ($fh) = @_;
+		sysseek($fh, REGIONS, 0);
+		binmode $fh;
+		$sum = Digest::MD5->new->addfile($fh)->hexdigest;
+	});
 	return $sum;
 }
 

@@ -439,8 +439,8 @@ sub test_terminated
 		my ($pid, $left);
 		wait_for("$kind to be seen", sub {
 				($pid) = map { $_->[0] } @{ run_sql($dbh, qq{SELECT pid FROM pg_stat_activity JOIN pg_locks USING (pid)
-				  WHERE backend_type = '$kind' AND relation IN (SELECT indexrelid FROM pg_index WHERE indrelid =
-					'big'::regclass)})->{rows} };
+				  WHERE backend_type = '$kind' AND relation IN
+				  (SELECT indexrelid FROM pg_index WHERE indrelid = 'big'::regclass)})->{rows} };
 				return $pid || value($dbh, q{SELECT state = 'ready' AND tables_to_reindex = 0 FROM zen_recovery()}); });
 		if ($pid)
 		{

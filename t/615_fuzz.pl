@@ -17,6 +17,7 @@ use FindBin;
 use lib "$FindBin::RealBin/lib";
 
 use DamageRun;
+use List::Util 'min';
 use PoolImage;
 use PoolLayout;
 use Test::More;
@@ -42,8 +43,10 @@ my @places = (
 	[ 'free entry'       => 1, sub { pick(htable_offset(between(1, 300)), page_word_offset(between(100, 500)),
 		region_offset(between(0, 200))) } ],
 	[ 'slot header'      => 5, sub { $_[0]{slot}[ rand @{ $_[0]{slot} } ]{offset} + between(0, 25) } ],
-	[ 'slot body'        => 3, sub { my $s = $_[0]{slot}[ rand @{ $_[0]{slot} } ]; $s->{offset} + 26 + between(0,
-		($s->{length} || 1) - 1) } ],
+	[ 'slot body'        => 3, sub {
+		my $s = $_[0]{slot}[ rand @{ $_[0]{slot} } ];
+		return $s->{offset} + 26 + between(0, ($s->{length} || 1) - 1);
+	} ],
 	[ 'anywhere'         => 1, sub { int rand($_[1]->size - 8) } ]);
 my @deeds = (
 	[ 'a bit'            => 5, sub { my ($p, $at) = @_; $p->flip($at, between(0, 7)) } ],
@@ -53,8 +56,11 @@ my @deeds = (
 	[ 'a word of ones'   => 1, sub { my ($p, $at) = @_; $p->put($at & ~7, "\xff" x 8) } ],
 	[ 'a line of noise'  => 3, sub { my ($p, $at) = @_; $p->put($at & ~63, noise(64)) } ],
 	[ 'a line of zeroes' => 3, sub { my ($p, $at) = @_; $p->put($at & ~63, "\0" x 64) }, 1 ],
-	[ 'lines of noise'   => 2, sub { my ($p, $at) = @_; my $n = 64 * between(2, 100); $at = ($at & ~63); $n =
-		$p->size - $at if $at + $n > $p->size; $p->put($at, noise($n)) } ],
+	[ 'lines of noise'   => 2, sub {
+		my ($p, $at) = @_;
+		$at &= ~63;
+		$p->put($at, noise(min(64 * between(2, 100), $p->size - $at)));
+	} ],
 	[ 'a page of zeroes' => 1, sub { my ($p, $at) = @_; $p->put($at & ~65535, "\0" x 65536) }, 1 ],
 	[ 'a line copied'    => 2, sub { my ($p, $at, $from) = @_; $p->put($at & ~63, $p->get($from & ~63, 64)) }, 1 ],
 	[ 'a page copied'    => 1, sub { my ($p, $at, $from) = @_; $p->put($at & ~65535, $p->get($from & ~65535, 65536)) },

@@ -74,8 +74,8 @@ sub dirty_free_pages
 	my $zero = "\0" x PAGE;
 	open(my $fh, '<:raw', $path) or die "cannot open $path: $!";
 	my $free = sub { unpack('Q<', peek($fh, page_word_offset($_[0]), 8)) == 0 };
-	return grep { peek($fh, $_ * PAGE, PAGE) ne $zero && $free->($_) } map { $_->[0] } grep {
-		!$_->[1] } data_pages($fh);
+	return grep { peek($fh, $_ * PAGE, PAGE) ne $zero && $free->($_) }
+	  map { $_->[0] } grep { !$_->[1] } data_pages($fh);
 }
 
 # slots_of -- all slots with a header of an HTable (and a row, if $tid is given), free or

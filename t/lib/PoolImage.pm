@@ -77,16 +77,16 @@ sub slots
 sub htables
 {
 	my ($self) = @_;
-	return map { { number => $_, offset => htable_offset($_) } } grep {
-		$self->word(htable_offset($_) + 40) != 0 } 1 .. HTABLES - 1;
+	return map { { number => $_, offset => htable_offset($_) } }
+	  grep { $self->word(htable_offset($_) + 40) != 0 } 1 .. HTABLES - 1;
 }
 
 # regions -- entries of the directory that were ever written.
 sub regions
 {
 	my ($self) = @_;
-	return map { { number => $_, offset => region_offset($_) } } grep { $self->get(region_offset($_),
-		64) ne "\0" x 64 } 0 .. REGIONS - 1;
+	return map { { number => $_, offset => region_offset($_) } }
+	  grep { $self->get(region_offset($_), 64) ne "\0" x 64 } 0 .. REGIONS - 1;
 }
 
 1;

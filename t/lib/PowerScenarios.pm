@@ -255,9 +255,8 @@ sub reuse_scenarios
 		},
 		# the only LP of a transaction goes with the pages of a table that is not its only one
 		evidence => {
-			setup => [ table('t', 20), (map {
-				(table("p$_"), "INSERT INTO p$_ SELECT g, g, repeat('p', 300) FROM generate_series(1, 1500) g")
-					} 1 .. 3),
+			setup => [ table('t', 20), (map { (table("p$_"),
+					"INSERT INTO p$_ SELECT g, g, repeat('p', 300) FROM generate_series(1, 1500) g") } 1 .. 3),
 				table('scratch', 3) ],
 			steps => [
 				(map { my $i = $_; map { [ a => $_ ] } 'BEGIN', "UPDATE t SET v = 'by $i' WHERE id <= $i",
