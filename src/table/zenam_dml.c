@@ -68,26 +68,50 @@ fetch_old(Relation rel, ItemPointer tid, HeapTuple old)
 
 /* ---------- insert ---------- */
 
+/* A slot's tuple on its way into the table. */
+typedef struct NewTuple
+{
+	HeapTuple	tuple;
+	HeapTuple	stored;			/* another one, if long values were moved out */
+	bool		should_free;	/* tuple */
+} NewTuple;
+
+static inline NewTuple
+begin_insert(Relation rel, TupleTableSlot *slot, int options)
+{
+	NewTuple	new;
+
+	ZenAssertNotInEpoch();
+	new.tuple = new.stored = slot_tuple(rel, slot, &new.should_free);
+	if (zen_toast_needed(rel, new.tuple))
+		new.stored = zen_toast_insert_or_update(rel, new.tuple, NULL, options);
+	return new;
+}
+
+/* The tuple is stored: the slot learns its place. */
+static inline void
+end_insert(NewTuple *new, TupleTableSlot *slot, CommandId cid)
+{
+	Assert(ItemPointerIsValid(&new->stored->t_self));
+	if (new->stored != new->tuple)
+	{
+		zenam_change_mark(new->tuple, &new->stored->t_self, cid);
+		heap_freetuple(new->stored);
+	}
+	slot->tts_tid = new->tuple->t_self;
+	if (new->should_free)
+		pfree(new->tuple);
+}
+
 static void
 insert_slot(Relation rel, TupleTableSlot *slot, CommandId cid, int options, uint32 spec_token)
 {
-	bool		should_free;
-	HeapTuple	tuple = slot_tuple(rel, slot, &should_free);
-	HeapTuple	stored = tuple;
+	NewTuple	new;
 
-	ZenAssertNotInEpoch();
 	zen_check_change(rel);
-	if (zen_toast_needed(rel, tuple))
-		stored = zen_toast_insert_or_update(rel, tuple, NULL, options);
-	zenam_change_insert(rel, stored, cid, options, spec_token);
-	if (stored != tuple)
-	{
-		zenam_change_mark(tuple, &stored->t_self, cid);
-		heap_freetuple(stored);
-	}
-	slot->tts_tid = tuple->t_self;
-	if (should_free)
-		pfree(tuple);
+	new = begin_insert(rel, slot, options);
+	zenam_change_insert(rel, new.stored, cid, options, spec_token);
+	end_insert(&new, slot, cid);
 	pgstat_count_heap_insert(rel, 1);
 }
 
@@ -119,12 +143,30 @@ zenam_tuple_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 spec
 		zen_toast_delete(rel, &stored, true);
 }
 
+static void
+insert_slots(Relation rel, TupleTableSlot **slots, uint32 n, CommandId cid, int options)
+{
+	NewTuple	new[ZEN_INSERT_ROWS];
+	HeapTuple	stored[ZEN_INSERT_ROWS];
+
+	for (uint32 i = 0; i < n; i++)
+	{
+		new[i] = begin_insert(rel, slots[i], options);
+		stored[i] = new[i].stored;
+	}
+	zenam_change_insert_many(rel, stored, n, cid, options);
+	for (uint32 i = 0; i < n; i++)
+		end_insert(&new[i], slots[i], cid);
+}
+
 void
 zenam_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid, int options,
 				   struct BulkInsertStateData *bistate)
 {
-	for (int i = 0; i < nslots; i++)
-		insert_slot(rel, slots[i], cid, options, 0);
+	zen_check_change(rel);
+	for (int done = 0; done < nslots; done += ZEN_INSERT_ROWS)
+		insert_slots(rel, slots + done, (uint32) Min(nslots - done, ZEN_INSERT_ROWS), cid, options);
+	pgstat_count_heap_insert(rel, nslots);
 }
 
 /* ---------- what an update changes ---------- */
