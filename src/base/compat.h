@@ -51,6 +51,7 @@ typedef Oid RelFileNumber;
 										 offsetof(PROCLOCK, procLink)))
 #define zen_has_no_proclocks(proc, partition) \
 	((proc)->myProcLocks[partition].next == &(proc)->myProcLocks[partition])
+#define zen_proclock_list(proc, partition) ((volatile SHM_QUEUE *) &(proc)->myProcLocks[partition])
 typedef bool TU_UpdateIndexes;
 #define TU_None						false
 #define TU_All						true
@@ -67,6 +68,7 @@ typedef bool TU_UpdateIndexes;
 		 l##_next = l##_next->next)
 
 #define zen_has_no_proclocks(proc, partition) dlist_is_empty(&(proc)->myProcLocks[partition])
+#define zen_proclock_list(proc, partition) ((volatile dlist_node *) &(proc)->myProcLocks[partition].head)
 #define zen_tuplesort_getdatum(state, value, isnull) tuplesort_getdatum(state, true, true, value, isnull, NULL)
 #define zen_set_vacuum_table(info, rel) ((info)->heaprel = (rel))
 #define zen_execute_truncate(rels, relids, logged, behavior, restart) \
