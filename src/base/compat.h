@@ -56,6 +56,8 @@ typedef bool TU_UpdateIndexes;
 #define TU_None						false
 #define TU_All						true
 #define zen_indexed_attrs(rel)		RelationGetIndexAttrBitmap(rel, INDEX_ATTR_BITMAP_ALL)
+#define zen_has_indexed_attrs(rel)	((rel)->rd_indexattr != NULL)
+#define zen_all_indexed_attrs(rel, holds, desc, old, new) holds(desc, (rel)->rd_indexattr, old, new)
 #else
 #include "nodes/queryjumble.h"
 #include "storage/relfilelocator.h"
@@ -76,6 +78,9 @@ typedef bool TU_UpdateIndexes;
 #define zen_indexed_attrs(rel) \
 	bms_join(RelationGetIndexAttrBitmap(rel, INDEX_ATTR_BITMAP_HOT_BLOCKING), \
 			 RelationGetIndexAttrBitmap(rel, INDEX_ATTR_BITMAP_SUMMARIZED))
+#define zen_has_indexed_attrs(rel)	((rel)->rd_attrsvalid)
+#define zen_all_indexed_attrs(rel, holds, desc, old, new) \
+	(holds(desc, (rel)->rd_hotblockingattr, old, new) && holds(desc, (rel)->rd_summarizedattr, old, new))
 
 #define ZEN_LOCATOR_SPC(loc)		((loc).spcOid)
 #define ZEN_LOCATOR_DB(loc)			((loc).dbOid)

@@ -48,14 +48,14 @@ slot_tuple(Relation rel, TupleTableSlot *slot, bool *should_free)
 
 static ZenRow old_row;			/* reused */
 
-/* Fetch exactly the version at tid as a heap tuple; false if it is gone. */
+/* Fetch exactly the version at tid as a heap tuple; false if it is gone.  ht is the table's. */
 static bool
-fetch_old(Relation rel, ItemPointer tid, HeapTuple old)
+fetch_old(Relation rel, ZenHTable *ht, ItemPointer tid, HeapTuple old)
 {
-	ZenFetch	f = {.ht = zen_rel_htable(rel),.tidno = zen_tidno(tid),.snapshot = SnapshotAny,
+	ZenFetch	f = {.ht = ht,.tidno = zen_tidno(tid),.snapshot = SnapshotAny,
 	.code = (int) zen_tid_code(tid),.row = &old_row};
 
-	Assert(ItemPointerIsValid(tid));
+	Assert(ItemPointerIsValid(tid) && ht == zen_rel_htable_raw(rel));
 	old_row.mcxt = TopMemoryContext;
 	if (!zen_row_fetch(&f))
 		return false;
@@ -135,7 +135,7 @@ zenam_tuple_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 spec
 	ZenHTable  *ht = zen_rel_htable(rel);
 	HeapTupleData stored;
 	bool		delete_values = !succeeded && OidIsValid(rel->rd_rel->reltoastrelid) &&
-	fetch_old(rel, &slot->tts_tid, &stored) && HeapTupleHasExternal(&stored);
+	fetch_old(rel, ht, &slot->tts_tid, &stored) && HeapTupleHasExternal(&stored);
 
 	Assert(ItemPointerIsValid(&slot->tts_tid) && zen_tid_code(&slot->tts_tid) == 0);
 	zen_row_complete(ht, zen_tidno(&slot->tts_tid), succeeded);
@@ -205,6 +205,26 @@ columns_unchanged(TupleDesc desc, Bitmapset *columns, HeapTuple old, HeapTuple n
 }
 
 /*
+ * The same of all columns that indexes know.
+ *
+ * The relcache's own sets are looked at, if they are there: nothing here processes invalidations.
+ */
+static bool
+indexed_unchanged(Relation rel, HeapTuple old, HeapTuple new)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	Bitmapset  *copy;
+	bool		unchanged;
+
+	if (likely(zen_has_indexed_attrs(rel)))
+		return zen_all_indexed_attrs(rel, columns_unchanged, desc, old, new);
+	copy = zen_indexed_attrs(rel);
+	unchanged = columns_unchanged(desc, copy, old, new);
+	bms_free(copy);
+	return unchanged;
+}
+
+/*
  * Which lock does the update need, and do indexes need to know the row under a new TID?
  *
  * Columns of summarizing indexes (BRIN) are no exception.  A summary would have only the newer value under the row's
@@ -214,10 +234,9 @@ static void
 classify_update(Relation rel, HeapTuple old, HeapTuple new, ZenChange *c)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
-	Bitmapset  *indexed = zen_indexed_attrs(rel);
 
 	c->mode = LockTupleNoKeyExclusive;
-	c->new_tid = !columns_unchanged(desc, indexed, old, new);
+	c->new_tid = !indexed_unchanged(rel, old, new);
 	if (c->new_tid)
 	{
 		Bitmapset  *key = RelationGetIndexAttrBitmap(rel, INDEX_ATTR_BITMAP_KEY);
@@ -226,7 +245,6 @@ classify_update(Relation rel, HeapTuple old, HeapTuple new, ZenChange *c)
 			c->mode = LockTupleExclusive;
 		bms_free(key);
 	}
-	bms_free(indexed);
 }
 
 /* ---------- update ---------- */
@@ -292,7 +310,7 @@ zenam_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, Command
 	HeapTuple	tuple = slot_tuple(rel, slot, &should_free);
 	HeapTuple	stored = tuple;
 	TM_Result	result = TM_Ok;
-	bool		have_old = fetch_old(rel, otid, &old);
+	bool		have_old = fetch_old(rel, c.ht, otid, &old);
 	ZenWaiter	w;
 
 	zen_check_change(rel);
@@ -348,7 +366,7 @@ zenam_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapsh
 		*tmfd = c.tmfd;
 		return result;
 	}
-	if (OidIsValid(rel->rd_rel->reltoastrelid) && fetch_old(rel, tid, &old) && HeapTupleHasExternal(&old))
+	if (OidIsValid(rel->rd_rel->reltoastrelid) && fetch_old(rel, c.ht, tid, &old) && HeapTupleHasExternal(&old))
 		zen_toast_delete(rel, &old, false);
 	pgstat_count_heap_delete(rel);
 	return TM_Ok;
