@@ -207,6 +207,28 @@ COPY wide TO :'file';
 TRUNCATE wide;
 COPY wide FROM :'file';
 SELECT id, length(v), v = repeat(chr(64 + id), id * 100000) AS same FROM wide ORDER BY id;
+-- batches: one that ends at a row too big, long values in some rows, TIDs that VACUUM has freed
+CREATE TABLE batch (id int PRIMARY KEY, v text) WITH (autovacuum_enabled = off);
+ALTER TABLE batch ALTER v SET STORAGE PLAIN;
+\set file :abs_builddir '/results/copy_batch.data'
+COPY (SELECT g, repeat('x', CASE g % 150 WHEN 0 THEN 70000 ELSE g END) FROM generate_series(1, 400) g) TO :'file';
+BEGIN;
+INSERT INTO batch VALUES (0, 'before');
+SAVEPOINT a;
+COPY batch FROM :'file';
+ROLLBACK TO a;
+SELECT id, v FROM batch;
+ALTER TABLE batch ALTER v SET STORAGE EXTERNAL;
+COPY batch FROM :'file';
+COMMIT;
+SELECT count(*), sum(id), sum(length(v)), count(DISTINCT ctid) FROM batch;
+DELETE FROM batch WHERE id % 3 > 0;
+VACUUM batch;
+UPDATE batch SET id = -id;
+COPY batch FROM :'file';
+SELECT count(*), sum(id), sum(length(v)), count(DISTINCT ctid) FROM batch;
+SELECT count(*) FROM batch WHERE id > 0 AND length(v) <> CASE id % 150 WHEN 0 THEN 70000 ELSE id END;
+SELECT * FROM zen_verify('batch');
 -- COPY (INSERT/UPDATE/DELETE ... RETURNING)
 COPY (INSERT INTO e VALUES (40, 40, 'r') RETURNING *) TO stdout;
 COPY (UPDATE e SET w = 's' WHERE id = 40 RETURNING *) TO stdout;

@@ -20,6 +20,7 @@ value($dbh, 'CREATE EXTENSION zen');
 
 test_sequence();
 test_sequence_waited_for();
+test_sequence_waited_for_unlogged($_) for 0, 100;
 test_carried_numbers();
 test_number_of_others();
 is_sound($dbh, 'at the end');
@@ -67,6 +68,40 @@ sub test_sequence_waited_for
 	$dbh = crash_restart($node);
 	my $max = value($dbh, 'SELECT max(id) FROM sw');
 	cmp_ok(value($dbh, q{SELECT nextval('sw_id_seq')}), '>', $max, 'sequence waited for: no value comes twice');
+}
+
+# The same when the process that commits has written no record, nor has anybody told of the number: so only the lock in
+# the main table says that it has used a sequence.  Locks on transactions stand there before it, if there are any.
+sub test_sequence_waited_for_unlogged
+{
+	my ($savepoints) = @_;
+	my $name = "sequence waited for, $savepoints savepoints";
+	my $mixed = 'SELECT commits_mixed FROM zen_stat()';
+	run_all($dbh, 'DROP TABLE IF EXISTS sw, told', 'CREATE TABLE told (n bigint) USING zen',
+		'CREATE TABLE sw (id serial PRIMARY KEY, v text) USING zen',
+		(q{INSERT INTO sw (v) VALUES ('x')}) x 2, 'CHECKPOINT');
+	stop_wal_writer($dbh);
+	my ($t0, $other, $watch) = map { connect_db($node) } 1 .. 3;
+	run_all($watch, 'INSERT INTO told VALUES (0)');
+	my $before = value($watch, $mixed);
+	run_all($t0, 'BEGIN', q{DO $$ BEGIN PERFORM nextval('sw_id_seq') FROM generate_series(1, 40); END $$});
+	my $record = value($watch, 'SELECT pg_current_wal_insert_lsn()');
+	run_all($dbh, 'BEGIN', (map { ('SAVEPOINT s', "INSERT INTO sw VALUES (-$_)") } 1 .. $savepoints),
+		q{INSERT INTO sw (v) VALUES ('a')});
+	$other->do('BEGIN');
+	$other->do('ALTER SEQUENCE sw_id_seq CACHE 1', { pg_async => PG_ASYNC });
+	wait_for('the lock', sub { lock_wait_pid($watch, $other->{pg_pid}) });
+	is(value($watch, "SELECT pg_current_wal_flush_lsn() < '$record'"), 1, "$name: the record is not on disk");
+	# released savepoints have no locks, so a number is told before they are
+	$savepoints ? run_all($watch, 'INSERT INTO told VALUES (' . value($dbh, q{SELECT currval('sw_id_seq')}) . ')')
+	  : run_all($dbh, 'COMMIT');
+	is(value($watch, $mixed), $before, "$name: nothing else has flushed the WAL");
+	is(value($watch, "SELECT pg_current_wal_flush_lsn() >= '$record'"), 1, "$name: the commit has");
+	run_all($dbh, 'COMMIT') if $savepoints;
+	$dbh = crash_restart($node);
+	my $max = value($dbh, 'SELECT max(id) FROM sw');
+	cmp_ok(value($dbh, q{SELECT nextval('sw_id_seq')}), '>', $max, "$name: no value comes twice");
+	return;
 }
 
 # Numbers go from the transactions that take them to another session's zen-only commit.  T0 writes nextval()'s WAL

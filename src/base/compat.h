@@ -51,10 +51,13 @@ typedef Oid RelFileNumber;
 										 offsetof(PROCLOCK, procLink)))
 #define zen_has_no_proclocks(proc, partition) \
 	((proc)->myProcLocks[partition].next == &(proc)->myProcLocks[partition])
+#define zen_proclock_list(proc, partition) ((volatile SHM_QUEUE *) &(proc)->myProcLocks[partition])
 typedef bool TU_UpdateIndexes;
 #define TU_None						false
 #define TU_All						true
 #define zen_indexed_attrs(rel)		RelationGetIndexAttrBitmap(rel, INDEX_ATTR_BITMAP_ALL)
+#define zen_has_indexed_attrs(rel)	((rel)->rd_indexattr != NULL)
+#define zen_all_indexed_attrs(rel, holds, desc, old, new) holds(desc, (rel)->rd_indexattr, old, new)
 #else
 #include "nodes/queryjumble.h"
 #include "storage/relfilelocator.h"
@@ -67,6 +70,7 @@ typedef bool TU_UpdateIndexes;
 		 l##_next = l##_next->next)
 
 #define zen_has_no_proclocks(proc, partition) dlist_is_empty(&(proc)->myProcLocks[partition])
+#define zen_proclock_list(proc, partition) ((volatile dlist_node *) &(proc)->myProcLocks[partition].head)
 #define zen_tuplesort_getdatum(state, value, isnull) tuplesort_getdatum(state, true, true, value, isnull, NULL)
 #define zen_set_vacuum_table(info, rel) ((info)->heaprel = (rel))
 #define zen_execute_truncate(rels, relids, logged, behavior, restart) \
@@ -74,6 +78,9 @@ typedef bool TU_UpdateIndexes;
 #define zen_indexed_attrs(rel) \
 	bms_join(RelationGetIndexAttrBitmap(rel, INDEX_ATTR_BITMAP_HOT_BLOCKING), \
 			 RelationGetIndexAttrBitmap(rel, INDEX_ATTR_BITMAP_SUMMARIZED))
+#define zen_has_indexed_attrs(rel)	((rel)->rd_attrsvalid)
+#define zen_all_indexed_attrs(rel, holds, desc, old, new) \
+	(holds(desc, (rel)->rd_hotblockingattr, old, new) && holds(desc, (rel)->rd_summarizedattr, old, new))
 
 #define ZEN_LOCATOR_SPC(loc)		((loc).spcOid)
 #define ZEN_LOCATOR_DB(loc)			((loc).dbOid)

@@ -460,7 +460,7 @@ win_place(ClockShard *shard, uint32 htable, uint32 reads)
 
 		if (!pop(shard, q, &item))
 			return false;
-		if (zen_tablestat_over_quota(item.htable) != over)
+		if (item.htable != htable && zen_tablestat_over_quota(item.htable) != over)
 			below = over ? 0 : ANY_READS;
 		found = visit(&item, below, &item_reads);
 		if (found == FOUND_EVICTABLE)

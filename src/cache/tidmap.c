@@ -235,39 +235,44 @@ my_block(ZenHTable *ht)
 	return *chunk ? &(*chunk)[ht->idx % CHUNK_TABLES] : NULL;
 }
 
-bool
-zen_tidmap_take(ZenHTable *ht, uint64 entry_ref, uint64 *tidno, ZenWord **word)
+/* Make a free word lead to a new row.  A TID whose tombstone is still needed (reference not 0) is passed over. */
+static inline bool
+claim(ZenWord *w, uint64 entry_ref)
+{
+	uint64		old = pg_atomic_read_u64(w);
+
+	Assert(entry_ref != 0);
+	return zen_word_state(old) == ZEN_WORD_UNUSED && zen_word_ref(old) == 0 && !(old & ZEN_WORD_LOCK) &&
+		pg_atomic_compare_exchange_u64(w, &old, zen_word_with(old, ZEN_WORD_ENTRY, entry_ref));
+}
+
+uint32
+zen_tidmap_take(ZenHTable *ht, const uint64 *entry_refs, uint32 n, ZenTakenTid *taken)
 {
 	MyBlock    *mine = my_block(ht);
+	uint32		got = 0;
 
 	ZenAssertNoWordLocked();
-	Assert(entry_ref != 0);
-	for (;;)
+	Assert(n > 0);
+	while (got == 0)
 	{
+		uint64		first;
+		ZenWord    *words;
+
 		if (mine == NULL || ((mine->next == ZEN_TIDS_PER_BLOCK || mine->generation != maps[ht->idx].generation) &&
 							 !take_block(ht, mine)))
-			return false;
-		while (mine->next < ZEN_TIDS_PER_BLOCK)
-		{
-			uint64		t = (uint64) mine->block * ZEN_TIDS_PER_BLOCK + mine->next++;
-			ZenWord    *w = zen_tidmap_word(ht, t);
-			uint64		old = pg_atomic_read_u64(w);
-
-			Assert(w != NULL);
-
-			/*
-			 * a TID whose tombstone is still needed (reference not 0) is
-			 * passed over
-			 */
-			if (zen_word_state(old) == ZEN_WORD_UNUSED && zen_word_ref(old) == 0 && !(old & ZEN_WORD_LOCK) &&
-				pg_atomic_compare_exchange_u64(w, &old, zen_word_with(old, ZEN_WORD_ENTRY, entry_ref)))
+			return 0;
+		first = (uint64) mine->block * ZEN_TIDS_PER_BLOCK;
+		words = zen_tidmap_word(ht, first);
+		Assert(words != NULL);
+		for (; got < n && mine->next < ZEN_TIDS_PER_BLOCK; mine->next++)
+			if (claim(&words[mine->next], entry_refs[got]))
 			{
-				*tidno = t;
-				*word = w;
-				return true;
+				taken[got].tidno = first + mine->next;
+				taken[got++].word = &words[mine->next];
 			}
-		}
 	}
+	return got;
 }
 
 ZenWord *

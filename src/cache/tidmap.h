@@ -244,15 +244,22 @@ extern uint64 zen_tidmap_nblocks(ZenHTable *ht);
  */
 extern ZenWord *zen_tidmap_word(ZenHTable *ht, uint64 tidno);
 
+/* A TID for a new row. */
+typedef struct ZenTakenTid
+{
+	uint64		tidno;
+	ZenWord    *word;
+} ZenTakenTid;
+
 /*
- * zen_tidmap_take -- a TID for a new row; its word becomes ENTRY with the given reference.
+ * zen_tidmap_take -- TIDs for up to n new rows; their words become ENTRY with the given references.
  *
- * A process takes TIDs in sequence; blocks freed by VACUUM are used first.  False when DRAM or the table's address
- * space is full.  Never throws.
+ * A process takes TIDs in sequence; blocks freed by VACUUM are used first.  Returns how many were taken: at least one,
+ * and all of one block; 0 when DRAM or the table's address space is full.  Never throws.
  *
  * zen_tidmap_full_error -- throws the error that tells which of the two is full.
  */
-extern bool zen_tidmap_take(ZenHTable *ht, uint64 entry_ref, uint64 *tidno, ZenWord **word);
+extern uint32 zen_tidmap_take(ZenHTable *ht, const uint64 *entry_refs, uint32 n, ZenTakenTid *taken);
 pg_noreturn extern void zen_tidmap_full_error(ZenHTable *ht);
 
 /* zen_tidmap_extend -- recovery: make room up to and including a TID; throws. */

@@ -21,8 +21,19 @@
 #include "nvm/persist.h"
 #include "nvm/repair.h"
 #include "port/pg_bitutils.h"
+#include "port/pg_bitutils.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
+
+/* Sizes of slots: the smallest; steps of 16 bytes up to 128; then eight for each doubling. */
+#define SMALLEST_SLOT	32
+#define FINE_FROM		64
+#define FINE_STEP		16
+#define FINE_LIMIT_LOG2	7
+#define FINE_LIMIT		(1 << FINE_LIMIT_LOG2)
+#define FINE_CLASSES	(2 + (FINE_LIMIT - FINE_FROM) / FINE_STEP)
+#define STEPS_LOG2		3
+#define STEPS			(1 << STEPS_LOG2)
 
 typedef struct PageControl
 {
@@ -53,21 +64,26 @@ zen_nclasses(void)
 uint32
 zen_class_of(Size size)
 {
-	uint32		lo = 0,
-				hi = control->nclasses;
+	uint32		class;
 
-	while (lo < hi)
+	if (unlikely(size > ZEN_PAGE_SIZE))
+		return ZEN_MAX_CLASSES;
+	if (size <= SMALLEST_SLOT)
+		class = 0;
+	else if (size <= FINE_LIMIT)
+		class = size <= FINE_FROM ? 1 : 1 + (uint32) ((size - FINE_FROM + FINE_STEP - 1) / FINE_STEP);
+	else
 	{
-		uint32		mid = (lo + hi) / 2;
+		int			log2 = pg_leftmost_one_pos64(size - 1); /* 2^log2 < size <=
+															 * 2^(log2+1) */
+		Size		step = ((Size) 1 << log2) / STEPS;
 
-		if (control->class_size[mid] >= size)
-			hi = mid;
-		else
-			lo = mid + 1;
+		class = FINE_CLASSES + (log2 - FINE_LIMIT_LOG2) * STEPS +
+			(uint32) ((size - ((Size) 1 << log2) + step - 1) >> (log2 - STEPS_LOG2)) - 1;
 	}
-	Assert(lo == control->nclasses || control->class_size[lo] >= size);
-	Assert(lo == 0 || control->class_size[lo - 1] < size);
-	return lo == control->nclasses ? ZEN_MAX_CLASSES : lo;
+	Assert(class < control->nclasses && control->class_size[class] >= size);
+	Assert(class == 0 || control->class_size[class - 1] < size);
+	return class;
 }
 
 static void
@@ -75,12 +91,13 @@ make_classes(void)
 {
 	uint32		n = 0;
 
-	control->class_size[n++] = 32;
-	for (uint32 size = 64; size <= 128; size += 16)
+	control->class_size[n++] = SMALLEST_SLOT;
+	for (uint32 size = FINE_FROM; size <= FINE_LIMIT; size += FINE_STEP)
 		control->class_size[n++] = size;
-	for (uint32 base = 128; base < ZEN_PAGE_SIZE; base *= 2)
-		for (uint32 i = 1; i <= 8; i++)
-			control->class_size[n++] = base + i * (base / 8);
+	Assert(n == FINE_CLASSES);
+	for (uint32 base = FINE_LIMIT; base < ZEN_PAGE_SIZE; base *= 2)
+		for (uint32 i = 1; i <= STEPS; i++)
+			control->class_size[n++] = base + i * (base / STEPS);
 	Assert(n <= ZEN_MAX_CLASSES && control->class_size[n - 1] == ZEN_PAGE_SIZE);
 	control->nclasses = n;
 }

@@ -6,8 +6,9 @@
  *
  * - A version has the xid of its writer, its data and its flags before it is published.
  * - Room in the write set is reserved before a TID is taken, so no error can part the row from its entry there.
- * - A chain that is copied to another table is in this process's hands until it is placed.  An error leaves it there,
- *   and the end of the (sub)transaction frees it.
+ * - A chain that is copied to another table is in this process's hands until it is placed.  So are rows that are
+ *   inserted together, until they have TIDs.  An error leaves them there, and the end of the (sub)transaction frees
+ *   them.
  */
 #include "row/rowmake.h"
 
@@ -52,8 +53,8 @@ alloc_version(uint32 len)
 	return v;
 }
 
-ZenVersion *
-zen_row_make_version(MinimalTuple tuple, CommandId cid, uint32 flags)
+static inline ZenVersion *
+make_version(MinimalTuple tuple, TransactionId xid, CommandId cid, uint32 flags)
 {
 	uint32		len = tuple ? tuple->t_len : 0;
 	ZenVersion *v;
@@ -65,36 +66,64 @@ zen_row_make_version(MinimalTuple tuple, CommandId cid, uint32 flags)
 	v = alloc_version(len);
 	if (len > 0)
 		memcpy(v->data, tuple, len);
-	v->xmin = GetCurrentTransactionId();
+	v->xmin = xid;
 	v->cmin = cid;
 	pg_atomic_write_u32(&v->flags, flags);
 	return v;
 }
 
+ZenVersion *
+zen_row_make_version(MinimalTuple tuple, CommandId cid, uint32 flags)
+{
+	return make_version(tuple, GetCurrentTransactionId(), cid, flags);
+}
+
+/* zen_tidmap_take(), after room was made if DRAM is full. */
+static uint32
+take_tids(ZenHTable *ht, const uint64 *refs, uint32 n, ZenTakenTid *taken)
+{
+	uint32		got = zen_tidmap_take(ht, refs, n, taken);
+
+	ZenAssertNotInEpoch();
+	if (likely(got > 0))
+		return got;
+	zen_make_room();
+	return zen_tidmap_take(ht, refs, n, taken);
+}
+
 bool
 zen_row_take_tid(ZenHTable *ht, ZenVersion *v, uint64 *tidno, ZenWord **word)
 {
-	ZenAssertNotInEpoch();
+	uint64		ref = zen_arena_ref(v);
+	ZenTakenTid taken;
+
 	Assert(TransactionIdIsValid(v->xmin));	/* it is complete */
-	if (zen_tidmap_take(ht, zen_arena_ref(v), tidno, word))
-		return true;
-	zen_make_room();
-	return zen_tidmap_take(ht, zen_arena_ref(v), tidno, word);
+	if (take_tids(ht, &ref, 1, &taken) == 0)
+		return false;
+	*tidno = taken.tidno;
+	*word = taken.word;
+	return true;
+}
+
+/* The flags of a row that every snapshot is to see at once. */
+static inline uint32
+frozen_flags(bool frozen)
+{
+	return frozen ? ZEN_V_FROZEN | ZEN_V_COMMITTED | ZEN_V_PENDING : 0;
 }
 
 uint64
 zen_row_insert(ZenHTable *ht, MinimalTuple tuple, CommandId cid, uint32 spec_token, bool frozen)
 {
-	TransactionId xid = GetCurrentTransactionId();
+	TransactionId xid = GetCurrentTransactionId();	/* assigned before
+													 * anything is shared */
 	ZenVersion *v;
 	ZenWord    *word;
 	uint64		tidno;
 
-	(void) xid;					/* assigned before anything is shared */
 	zen_writeset_check_open();
 	zen_writeset_reserve(1, 0);
-	v = zen_row_make_version(tuple, cid, (spec_token ? ZEN_V_SPECULATIVE : 0) |
-							 (frozen ? ZEN_V_FROZEN | ZEN_V_COMMITTED | ZEN_V_PENDING : 0));
+	v = make_version(tuple, xid, cid, (spec_token ? ZEN_V_SPECULATIVE : 0) | frozen_flags(frozen));
 	v->spec_token = spec_token;
 	if (!zen_row_take_tid(ht, v, &tidno, &word))
 	{
@@ -103,6 +132,46 @@ zen_row_insert(ZenHTable *ht, MinimalTuple tuple, CommandId cid, uint32 spec_tok
 	}
 	zen_writeset_add(ht, tidno, word, v);
 	return tidno;
+}
+
+/* Rows that have no TID yet.  No other process knows them.  The end of the (sub)transaction frees them. */
+static ZenVersion *rows_in_hand[ZEN_INSERT_ROWS];
+static uint32 first_in_hand = 0;
+static uint32 end_in_hand = 0;
+
+static void
+abandon_rows(void)
+{
+	while (first_in_hand < end_in_hand)
+		zen_version_free(rows_in_hand[first_in_hand++]);
+}
+
+void
+zen_row_insert_many(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid, bool frozen, ZenTakenTid *taken)
+{
+	TransactionId xid = GetCurrentTransactionId();
+	uint64		refs[ZEN_INSERT_ROWS];
+
+	Assert(n <= ZEN_INSERT_ROWS && first_in_hand == end_in_hand);
+	zen_writeset_reserve(n, 0);
+	first_in_hand = end_in_hand = 0;
+	while (end_in_hand < n)
+	{
+		ZenVersion *v = make_version(tuples[end_in_hand], xid, cid, frozen_flags(frozen));
+
+		refs[end_in_hand] = zen_arena_ref(v);
+		rows_in_hand[end_in_hand++] = v;
+	}
+	while (first_in_hand < n)
+	{
+		uint32		i = first_in_hand;
+		uint32		got = take_tids(ht, refs + i, n - i, taken + i);
+
+		if (got == 0)
+			zen_tidmap_full_error(ht);
+		zen_writeset_add_rows(ht, taken + i, rows_in_hand + i, got);
+		first_in_hand += got;
+	}
 }
 
 /* ---------- copying ---------- */
@@ -148,6 +217,7 @@ clone_version(ZenVersion *v, uint64 tidno)
 void
 zen_row_abandon(void)
 {
+	abandon_rows();
 	while (chain_in_hand != NULL)
 	{
 		ZenVersion *v = chain_in_hand;

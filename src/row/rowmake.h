@@ -30,6 +30,15 @@ extern bool zen_row_take_tid(ZenHTable *ht, ZenVersion *v, uint64 *tidno, ZenWor
 extern uint64 zen_row_insert(ZenHTable *ht, MinimalTuple tuple, CommandId cid, uint32 spec_token, bool frozen);
 
 /*
+ * zen_row_insert_many -- n new rows, at most ZEN_INSERT_ROWS, as zen_row_insert() makes them; taken tells their TIDs.
+ *
+ * An error may leave some of them inserted.
+ */
+#define ZEN_INSERT_ROWS		ZEN_TIDS_PER_BLOCK
+extern void zen_row_insert_many(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid, bool frozen,
+								ZenTakenTid *taken);
+
+/*
  * CLUSTER and VACUUM FULL: take a row to another table with all versions that some snapshot may see, under their own
  * xids.
  *
@@ -37,7 +46,7 @@ extern uint64 zen_row_insert(ZenHTable *ht, MinimalTuple tuple, CommandId cid, u
  * row.
  * zen_row_reform replaces one of its versions by the same with other contents.
  * zen_row_place makes the chain a row of the other table.
- * zen_row_abandon frees the chain; abort calls it.
+ * zen_row_abandon frees the chain, and rows that zen_row_insert_many has not placed; abort calls it.
  *
  * One chain is in hand at a time.
  */

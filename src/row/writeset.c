@@ -129,6 +129,29 @@ zen_writeset_add(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenVersion *version
 }
 
 void
+zen_writeset_add_rows(ZenHTable *ht, const ZenTakenTid *taken, ZenVersion **versions, uint32 n)
+{
+	ZenWriteSet *ws = &zen_writeset;
+	ZenWrite   *w = &ws->writes[ws->nwrites];
+	int			level = present_level(ws->nwrites > 0 ? &w[-1].nest_level : NULL);
+
+	Assert(n > 0 && !ws->writes_closed);
+	check_add(ws->nwrites + n - 1, ws->writes_capacity);
+	for (uint32 i = 0; i < n; i++, w++)
+	{
+		Assert(taken[i].word == zen_tidmap_word(ht, taken[i].tidno) && versions[i]->older == NULL);
+		w->ht = ht;
+		w->tidno = taken[i].tidno;
+		w->word = taken[i].word;
+		w->version = versions[i];
+		w->nest_level = level;
+		w->slot = InvalidZenSlot;
+		ws->bytes += zen_write_bytes(versions[i]);
+	}
+	ws->nwrites += n;
+}
+
+void
 zen_writeset_add_lock(ZenHTable *ht, uint64 tidno, TransactionId xid, LockTupleMode mode)
 {
 	ZenWriteSet *ws = &zen_writeset;

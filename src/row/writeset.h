@@ -85,6 +85,10 @@ extern void zen_writeset_reserve(uint32 nwrites, uint32 nlocks);
 extern void zen_writeset_reserve_blocks(uint32 nblocks);
 
 extern void zen_writeset_add(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenVersion *version);
+
+/* zen_writeset_add_rows -- n rows that are new, so their versions replace none. */
+extern void zen_writeset_add_rows(ZenHTable *ht, const ZenTakenTid *taken, ZenVersion **versions, uint32 n);
+
 extern void zen_writeset_add_block(ZenHTable *ht, uint32 block);
 
 /*

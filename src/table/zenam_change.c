@@ -81,6 +81,31 @@ zenam_change_insert(Relation rel, HeapTuple tuple, CommandId cid, int options, u
 }
 
 void
+zenam_change_insert_many(Relation rel, HeapTuple *tuples, uint32 n, CommandId cid, int options)
+{
+	MinimalTuple views[ZEN_INSERT_ROWS];
+	ZenTakenTid taken[ZEN_INSERT_ROWS];
+
+	ZenAssertNotInEpoch();
+	Assert(CheckRelationLockedByMe(rel, RowExclusiveLock, true));
+	zen_gate();
+	zen_exclusive_write();
+	zen_spill_if_large();
+	for (uint32 i = 0; i < n; i++)
+		views[i] = zenam_change_view(tuples[i]);
+	zen_row_insert_many(zen_rel_htable(rel), views, n, cid, (options & HEAP_INSERT_FROZEN) != 0, taken);
+	for (uint32 i = 0; i < n; i++)
+	{
+		ItemPointerData tid;
+
+		zen_rel_cover_block(rel, (BlockNumber) (taken[i].tidno / ZEN_TIDS_PER_BLOCK));
+		zen_make_tid(&tid, taken[i].tidno, 0);
+		zenam_change_mark(tuples[i], &tid, cid);
+	}
+	CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
+}
+
+void
 zen_simple_insert(Relation rel, HeapTuple tuple, CommandId cid)
 {
 	Assert(rel->rd_rel->relkind == RELKIND_TOASTVALUE);

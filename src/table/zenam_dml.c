@@ -48,14 +48,14 @@ slot_tuple(Relation rel, TupleTableSlot *slot, bool *should_free)
 
 static ZenRow old_row;			/* reused */
 
-/* Fetch exactly the version at tid as a heap tuple; false if it is gone. */
+/* Fetch exactly the version at tid as a heap tuple; false if it is gone.  ht is the table's. */
 static bool
-fetch_old(Relation rel, ItemPointer tid, HeapTuple old)
+fetch_old(Relation rel, ZenHTable *ht, ItemPointer tid, HeapTuple old)
 {
-	ZenFetch	f = {.ht = zen_rel_htable(rel),.tidno = zen_tidno(tid),.snapshot = SnapshotAny,
+	ZenFetch	f = {.ht = ht,.tidno = zen_tidno(tid),.snapshot = SnapshotAny,
 	.code = (int) zen_tid_code(tid),.row = &old_row};
 
-	Assert(ItemPointerIsValid(tid));
+	Assert(ItemPointerIsValid(tid) && ht == zen_rel_htable_raw(rel));
 	old_row.mcxt = TopMemoryContext;
 	if (!zen_row_fetch(&f))
 		return false;
@@ -68,26 +68,50 @@ fetch_old(Relation rel, ItemPointer tid, HeapTuple old)
 
 /* ---------- insert ---------- */
 
+/* A slot's tuple on its way into the table. */
+typedef struct NewTuple
+{
+	HeapTuple	tuple;
+	HeapTuple	stored;			/* another one, if long values were moved out */
+	bool		should_free;	/* tuple */
+} NewTuple;
+
+static inline NewTuple
+begin_insert(Relation rel, TupleTableSlot *slot, int options)
+{
+	NewTuple	new;
+
+	ZenAssertNotInEpoch();
+	new.tuple = new.stored = slot_tuple(rel, slot, &new.should_free);
+	if (zen_toast_needed(rel, new.tuple))
+		new.stored = zen_toast_insert_or_update(rel, new.tuple, NULL, options);
+	return new;
+}
+
+/* The tuple is stored: the slot learns its place. */
+static inline void
+end_insert(NewTuple *new, TupleTableSlot *slot, CommandId cid)
+{
+	Assert(ItemPointerIsValid(&new->stored->t_self));
+	if (new->stored != new->tuple)
+	{
+		zenam_change_mark(new->tuple, &new->stored->t_self, cid);
+		heap_freetuple(new->stored);
+	}
+	slot->tts_tid = new->tuple->t_self;
+	if (new->should_free)
+		pfree(new->tuple);
+}
+
 static void
 insert_slot(Relation rel, TupleTableSlot *slot, CommandId cid, int options, uint32 spec_token)
 {
-	bool		should_free;
-	HeapTuple	tuple = slot_tuple(rel, slot, &should_free);
-	HeapTuple	stored = tuple;
+	NewTuple	new;
 
-	ZenAssertNotInEpoch();
 	zen_check_change(rel);
-	if (zen_toast_needed(rel, tuple))
-		stored = zen_toast_insert_or_update(rel, tuple, NULL, options);
-	zenam_change_insert(rel, stored, cid, options, spec_token);
-	if (stored != tuple)
-	{
-		zenam_change_mark(tuple, &stored->t_self, cid);
-		heap_freetuple(stored);
-	}
-	slot->tts_tid = tuple->t_self;
-	if (should_free)
-		pfree(tuple);
+	new = begin_insert(rel, slot, options);
+	zenam_change_insert(rel, new.stored, cid, options, spec_token);
+	end_insert(&new, slot, cid);
 	pgstat_count_heap_insert(rel, 1);
 }
 
@@ -111,7 +135,7 @@ zenam_tuple_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 spec
 	ZenHTable  *ht = zen_rel_htable(rel);
 	HeapTupleData stored;
 	bool		delete_values = !succeeded && OidIsValid(rel->rd_rel->reltoastrelid) &&
-	fetch_old(rel, &slot->tts_tid, &stored) && HeapTupleHasExternal(&stored);
+	fetch_old(rel, ht, &slot->tts_tid, &stored) && HeapTupleHasExternal(&stored);
 
 	Assert(ItemPointerIsValid(&slot->tts_tid) && zen_tid_code(&slot->tts_tid) == 0);
 	zen_row_complete(ht, zen_tidno(&slot->tts_tid), succeeded);
@@ -119,12 +143,30 @@ zenam_tuple_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 spec
 		zen_toast_delete(rel, &stored, true);
 }
 
+static void
+insert_slots(Relation rel, TupleTableSlot **slots, uint32 n, CommandId cid, int options)
+{
+	NewTuple	new[ZEN_INSERT_ROWS];
+	HeapTuple	stored[ZEN_INSERT_ROWS];
+
+	for (uint32 i = 0; i < n; i++)
+	{
+		new[i] = begin_insert(rel, slots[i], options);
+		stored[i] = new[i].stored;
+	}
+	zenam_change_insert_many(rel, stored, n, cid, options);
+	for (uint32 i = 0; i < n; i++)
+		end_insert(&new[i], slots[i], cid);
+}
+
 void
 zenam_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid, int options,
 				   struct BulkInsertStateData *bistate)
 {
-	for (int i = 0; i < nslots; i++)
-		insert_slot(rel, slots[i], cid, options, 0);
+	zen_check_change(rel);
+	for (int done = 0; done < nslots; done += ZEN_INSERT_ROWS)
+		insert_slots(rel, slots + done, (uint32) Min(nslots - done, ZEN_INSERT_ROWS), cid, options);
+	pgstat_count_heap_insert(rel, nslots);
 }
 
 /* ---------- what an update changes ---------- */
@@ -163,6 +205,26 @@ columns_unchanged(TupleDesc desc, Bitmapset *columns, HeapTuple old, HeapTuple n
 }
 
 /*
+ * The same of all columns that indexes know.
+ *
+ * The relcache's own sets are looked at, if they are there: nothing here processes invalidations.
+ */
+static bool
+indexed_unchanged(Relation rel, HeapTuple old, HeapTuple new)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	Bitmapset  *copy;
+	bool		unchanged;
+
+	if (likely(zen_has_indexed_attrs(rel)))
+		return zen_all_indexed_attrs(rel, columns_unchanged, desc, old, new);
+	copy = zen_indexed_attrs(rel);
+	unchanged = columns_unchanged(desc, copy, old, new);
+	bms_free(copy);
+	return unchanged;
+}
+
+/*
  * Which lock does the update need, and do indexes need to know the row under a new TID?
  *
  * Columns of summarizing indexes (BRIN) are no exception.  A summary would have only the newer value under the row's
@@ -172,10 +234,9 @@ static void
 classify_update(Relation rel, HeapTuple old, HeapTuple new, ZenChange *c)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
-	Bitmapset  *indexed = zen_indexed_attrs(rel);
 
 	c->mode = LockTupleNoKeyExclusive;
-	c->new_tid = !columns_unchanged(desc, indexed, old, new);
+	c->new_tid = !indexed_unchanged(rel, old, new);
 	if (c->new_tid)
 	{
 		Bitmapset  *key = RelationGetIndexAttrBitmap(rel, INDEX_ATTR_BITMAP_KEY);
@@ -184,7 +245,6 @@ classify_update(Relation rel, HeapTuple old, HeapTuple new, ZenChange *c)
 			c->mode = LockTupleExclusive;
 		bms_free(key);
 	}
-	bms_free(indexed);
 }
 
 /* ---------- update ---------- */
@@ -250,7 +310,7 @@ zenam_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, Command
 	HeapTuple	tuple = slot_tuple(rel, slot, &should_free);
 	HeapTuple	stored = tuple;
 	TM_Result	result = TM_Ok;
-	bool		have_old = fetch_old(rel, otid, &old);
+	bool		have_old = fetch_old(rel, c.ht, otid, &old);
 	ZenWaiter	w;
 
 	zen_check_change(rel);
@@ -306,7 +366,7 @@ zenam_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapsh
 		*tmfd = c.tmfd;
 		return result;
 	}
-	if (OidIsValid(rel->rd_rel->reltoastrelid) && fetch_old(rel, tid, &old) && HeapTupleHasExternal(&old))
+	if (OidIsValid(rel->rd_rel->reltoastrelid) && fetch_old(rel, c.ht, tid, &old) && HeapTupleHasExternal(&old))
 		zen_toast_delete(rel, &old, false);
 	pgstat_count_heap_delete(rel);
 	return TM_Ok;

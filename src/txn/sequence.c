@@ -121,6 +121,15 @@ read_catalog(Oid relid)
 	return k;
 }
 
+/* Is it known that a relation is no sequence whose numbers survive a crash? */
+static inline bool
+is_known_other(Oid relid)
+{
+	KnownRelation *k = known_place(relid);
+
+	return k->oid == relid && !k->is_sequence;
+}
+
 static KnownRelation *
 look_up(Oid relid)
 {
@@ -165,12 +174,19 @@ add_locked(Locked *locked, Oid relid)
 		locked->more = true;
 }
 
+/* The slot of a group that the first of these bits is of. */
+static inline int
+fast_path_slot(int group, uint64 bits)
+{
+	return group * FP_LOCK_SLOTS_PER_GROUP + pg_rightmost_one_pos64(bits) / 3;
+}
+
 static void
 add_fast_path(Locked *locked)
 {
 	for (int group = 0; group < FastPathLockGroupsPerBackend; group++)
 		for (uint64 bits = zen_fast_path_bits(MyProc, group) & FP_ROW_EXCLUSIVE; bits != 0; bits &= bits - 1)
-			add_locked(locked, MyProc->fpRelId[group * FP_LOCK_SLOTS_PER_GROUP + pg_rightmost_one_pos64(bits) / 3]);
+			add_locked(locked, MyProc->fpRelId[fast_path_slot(group, bits)]);
 }
 
 static void
@@ -216,22 +232,40 @@ find_locked(Locked *locked, bool wait)
 }
 
 /*
- * Does this process hold no lock as nextval() takes it, nor any in the main lock table?  So it is after most reads.
+ * Of a partition of the main table in which this process has a lock: is it one alone, and on a transaction?
  *
- * A process that moves a lock of ours from our slots to the main table adds it there first.  So the slots are read
- * first.  No other process removes locks of ours.
+ * Asked without the partition's lock.  The first lock of the list stays, as only we remove it.  Another process may be
+ * adding one behind it.  So links of locks are not followed: the list's two ends tell if there is one alone.
  */
 static bool
-has_none(void)
+is_lone_transaction(int partition)
+{
+	const void *first = zen_proclock_list(MyProc, partition)->next;
+	const PROCLOCK *l = (const PROCLOCK *) ((const char *) first - offsetof(PROCLOCK, procLink));
+
+	return l->tag.myLock->tag.locktag_type == LOCKTAG_TRANSACTION &&
+		zen_proclock_list(MyProc, partition)->prev == first;
+}
+
+/*
+ * Is it plain that no sequence is locked?  So it is after most reads and writes: all that this process has locked as
+ * nextval() does are relations known to be others, and its locks in the main table are on transactions.
+ *
+ * A process that moves a lock of ours from our slots to the main table adds it there first.  So the slots are read
+ * first.  No other process removes locks of ours, and none changes what a slot's bits have said to be in it.
+ */
+static bool
+has_no_sequence(void)
 {
 	for (int group = 0; group < FastPathLockGroupsPerBackend; group++)
-		if (zen_fast_path_bits(MyProc, group) & FP_ROW_EXCLUSIVE)
-			return false;
+		for (uint64 bits = zen_fast_path_bits(MyProc, group) & FP_ROW_EXCLUSIVE; bits != 0; bits &= bits - 1)
+			if (!is_known_other(MyProc->fpRelId[fast_path_slot(group, bits)]))
+				return false;
 	pg_read_barrier();			/* pairs with the store of the bits in
 								 * FastPathTransferRelationLocks, which x86
 								 * keeps behind those of the list */
 	for (int p = 0; p < NUM_LOCK_PARTITIONS; p++)
-		if (!zen_has_no_proclocks(MyProc, p))
+		if (!zen_has_no_proclocks(MyProc, p) && !is_lone_transaction(p))
 			return false;
 	return true;
 }
@@ -329,7 +363,7 @@ publish(Freedom freedom)
 	if (freedom != LOOK_ONLY)
 		ZenAssertNotInEpoch();
 	Assert(freedom != READ_CATALOGS || (IsTransactionState() && CritSectionCount == 0));
-	if (has_none())
+	if (has_no_sequence())
 	{
 		blocks_seen = blocks_accessed();
 		return;
