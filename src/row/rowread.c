@@ -18,7 +18,7 @@
 #include "cache/admission.h"
 #include "cache/damage.h"
 #include "cache/tablestat.h"
-#include "nvm/page.h"
+#include "nvm/slotread.h"
 #include "port/pg_bitutils.h"
 #include "row/rowadmit.h"
 #include "row/visibility.h"
@@ -78,7 +78,7 @@ copy_slot(ZenRow *row, uint64 tidno, ZenSlot slot, uint64 word1)
 	TransactionId xmin;
 
 	ZenAssertInEpoch();
-	if (len <= 0 || !zen_tuple_read(slot, row_buffer(row, (uint32) len), (uint32) len, &xmin))
+	if (len <= 0 || !zen_slot_read(slot, row_buffer(row, (uint32) len), (uint32) len, &xmin))
 		return false;
 	set_writers(set_place(row, tidno, zen_word1_code(word1)), xmin, InvalidTransactionId, FirstCommandId);
 	row->xmin = FrozenTransactionId;
