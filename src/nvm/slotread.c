@@ -5,9 +5,9 @@
  * but for damage that comes later.  A bit per slot says that a reader has made the check (I20).  It lies in DRAM and
  * starts as 0.  src/nvm/README, "Checked slots", says what is found when.
  *
- * The bit is set by readers that are inside an epoch, by an atomic.  It is cleared by the writer that takes the slot for
- * another version.  No slot is taken before the readers of its former version have left (I11), so no reader sets the
- * bit for the new version unseen.
+ * Readers that are inside an epoch set the bit, by an atomic.  The writer that takes the slot for another version
+ * clears it.  No slot is taken before the readers of its former version have left (I11), so no reader sets the bit for
+ * the new version unseen.
  */
 #include "nvm/slotread.h"
 
@@ -52,14 +52,19 @@ bool
 zen_slot_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
 {
 	CheckedBit	bit = checked_bit(slot);
-	ZenTupleBody body;
+	const ZenTupleBody *body = (const ZenTupleBody *) buf;
 
 	ZenAssertInEpoch();
 	if (!is_checked(bit))
 		return note_check(bit, zen_tuple_read(slot, buf, len, xmin));
-	if (!zen_tuple_copy(slot, buf, len, &body))
+	/* all in one, then what a MinimalTuple has in place of the prefix */
+	Assert(len >= sizeof(*body));
+	memcpy(buf, (const char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE, len);
+	if (body->len != len)
 		return note_check(bit, false);
-	*xmin = zen_body_xmin(&body);
+	*xmin = zen_body_xmin(body);
+	buf->t_len = len;
+	memset(buf->mt_padding, 0, sizeof(buf->mt_padding));
 	return true;
 }
 

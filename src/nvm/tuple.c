@@ -332,15 +332,21 @@ static bool
 read_once(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
 {
 	ZenTupleHeader h = zen_tuple_header(slot);
+	const char *src = (const char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE;
 	ZenTupleBody body;
 
 	/*
 	 * one copy, checked as copied: the slot belongs to readers until they
 	 * have left
 	 */
-	if (!zen_tuple_copy(slot, buf, len, &body) ||
+	Assert(len > ZEN_BODY_PREFIX);
+	memcpy(&body, src, ZEN_BODY_PREFIX);
+	memcpy((char *) buf + ZEN_BODY_PREFIX, src + ZEN_BODY_PREFIX, len - ZEN_BODY_PREFIX);
+	if (body.len != len ||
 		body.crc != tuple_crc(h.word0 & ZEN_CTS_MASK, h.word1, &body, (char *) buf + ZEN_BODY_PREFIX))
 		return false;
+	buf->t_len = len;
+	memset(buf->mt_padding, 0, sizeof(buf->mt_padding));
 	if (xmin != NULL)
 		*xmin = zen_body_xmin(&body);
 	return true;

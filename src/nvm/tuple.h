@@ -169,24 +169,6 @@ extern void zen_tuple_repair(ZenSlot slot, ZenTupleHeader h);
  */
 extern bool zen_tuple_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin);
 
-/*
- * zen_tuple_copy -- the same without its CRC: false if the length is another one, *body says what else is there.
- *
- * Each byte is read once, so a CRC of body and buf is that of what was copied.
- */
-static inline bool
-zen_tuple_copy(ZenSlot slot, MinimalTuple buf, uint32 len, ZenTupleBody *body)
-{
-	const char *src = (const char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE;
-
-	Assert(len > ZEN_BODY_PREFIX);
-	memcpy(body, src, ZEN_BODY_PREFIX);
-	memcpy((char *) buf + ZEN_BODY_PREFIX, src + ZEN_BODY_PREFIX, len - ZEN_BODY_PREFIX);
-	buf->t_len = len;
-	memset(buf->mt_padding, 0, sizeof(buf->mt_padding));
-	return body->len == len;
-}
-
 static inline TransactionId
 zen_body_xmin(const ZenTupleBody *body)
 {

@@ -23,6 +23,7 @@
 #include "row/rowadmit.h"
 #include "row/visibility.h"
 #include "utils/memutils.h"
+#include "utils/snapmgr.h"
 
 #define PREFETCH_LINES	3		/* of each row of a block: a version's header
 								 * and 100 bytes of data */
@@ -101,12 +102,18 @@ static bool
 copy_slot(ZenRow *row, uint64 tidno, ZenSlot slot, uint64 word1)
 {
 	int64		len = zen_tuple_len(slot, zen_slot_size(slot));
-	TransactionId xmin;
+	MinimalTuple tuple;
+	HeapTupleHeader h;
 
 	ZenAssertInEpoch();
-	if (len <= 0 || !zen_slot_read(slot, row_buffer(row, (uint32) len), (uint32) len, &xmin))
+	if (len <= 0)
 		return false;
-	set_writers(set_place(row, tidno, zen_word1_code(word1)), xmin, InvalidTransactionId, FirstCommandId);
+	tuple = row_buffer(row, (uint32) len);
+	h = (HeapTupleHeader) row->buf;
+	if (!zen_slot_read(slot, tuple, (uint32) len, &h->t_choice.t_heap.t_xmin))
+		return false;
+	h = set_place(row, tidno, zen_word1_code(word1));
+	set_writers(h, h->t_choice.t_heap.t_xmin, InvalidTransactionId, FirstCommandId);
 	row->xmin = FrozenTransactionId;
 	return true;
 }
@@ -319,15 +326,28 @@ prefetch_row(uint64 w)
 		__builtin_prefetch(p + i * ZEN_LINE);
 }
 
-/* Inside the epoch: fetch what a word leads to, if that is simple. */
+/* Is the newest version of a row in DRAM, with its data, and seen by every snapshot? */
+static inline bool
+is_settled(ZenVersion *head)
+{
+	return (zen_version_flags(head) & (ZEN_V_FROZEN | ZEN_V_TOMBSTONE | ZEN_V_IN_NVM)) == ZEN_V_FROZEN;
+}
+
+/* Inside the epoch: fetch what a word leads to, if that is simple.  The snapshot is an MVCC snapshot. */
 static inline Fetched
 fetch_word(ZenFetch *f, uint64 w)
 {
 	ZenSlot		ignored;
 
+	Assert(IsMVCCSnapshot(f->snapshot) && f->code == ZEN_ANY_CODE && f->passed == NULL);
 	switch (zen_word_state(w))
 	{
 		case ZEN_WORD_ENTRY:
+			if (is_settled(zen_word_entry(w)))
+			{
+				Assert(zen_snapshot_sees(zen_word_entry(w), f->snapshot));
+				return copy_version(f->row, f->tidno, zen_word_entry(w), NULL) ? FETCH_FOUND : FETCH_DAMAGED;
+			}
 			return fetch_version(f, zen_word_entry(w), false, &ignored);
 		case ZEN_WORD_NVM:
 			return fetch_slot(f, zen_word_ref(w));

@@ -448,7 +448,7 @@ zen_scan_next_in_block(TableScanDesc sscan, uint64 *tidno)
 	return true;
 }
 
-static bool
+static pg_noinline bool
 keys_match(ZenScan *scan, TupleTableSlot *slot)
 {
 	for (int i = 0; i < scan->base.rs_nkeys; i++)
@@ -474,42 +474,48 @@ tids_ahead(const ZenScan *scan, bool forward)
 }
 
 /*
- * Go on to the next row of the table.  As next_tid() and fetch_in_block() do it TID by TID, but among the rows that the
- * slot has already it goes to the next at once.
+ * Show the next row of the current block, if the slot has it.  Else stand before the next TID that is to be looked at.
  */
 static inline bool
+next_at_hand(ZenScan *scan, bool forward, TupleTableSlot *slot)
+{
+	ZenRowBlock *rows = scan->rows != 0 ? zenam_slot_find_block(slot, scan->rows) : NULL;
+	uint64		ahead;
+	int			i;
+
+	if (rows == NULL)
+		return false;
+	ahead = (rows->found | rows->apart) & tids_ahead(scan, forward);
+	if (ahead == 0)
+	{
+		scan->offset = forward ? ZEN_TIDS_PER_BLOCK - 1 : 0;
+		return false;
+	}
+	i = forward ? pg_rightmost_one_pos64(ahead) : pg_leftmost_one_pos64(ahead);
+	if (rows->apart & (UINT64CONST(1) << i))
+	{
+		scan->offset = forward ? i - 1 : i + 1;
+		return false;
+	}
+	scan->offset = i;
+	zenam_slot_show(slot, &rows->tuples[i], RelationGetRelid(scan->base.rs_rd));
+	return true;
+}
+
+/* Go on to the next row of the table; apart from the common case, which needs less of a stack frame. */
+static pg_noinline bool
 next_row(ZenScan *scan, bool forward, TupleTableSlot *slot)
 {
 	uint64		tidno;
 
-	for (;;)
+	do
 	{
-		ZenRowBlock *rows = scan->rows != 0 ? zenam_slot_find_block(slot, scan->rows) : NULL;
-
-		if (rows != NULL)
-		{
-			uint64		ahead = (rows->found | rows->apart) & tids_ahead(scan, forward);
-
-			if (ahead == 0)
-				scan->offset = forward ? ZEN_TIDS_PER_BLOCK - 1 : 0;
-			else
-			{
-				int			i = forward ? pg_rightmost_one_pos64(ahead) : pg_leftmost_one_pos64(ahead);
-
-				if (likely(rows->found & (UINT64CONST(1) << i)))
-				{
-					scan->offset = i;
-					zenam_slot_show(slot, &rows->tuples[i], RelationGetRelid(scan->base.rs_rd));
-					return true;
-				}
-				scan->offset = forward ? i - 1 : i + 1;
-			}
-		}
+		if (next_at_hand(scan, forward, slot))
+			return true;
 		if (!next_tid(scan, forward, &tidno))
 			return false;
-		if (fetch_in_block(scan, tidno, PG_UINT64_MAX, slot, READ_TABLE))
-			return true;
-	}
+	} while (!fetch_in_block(scan, tidno, PG_UINT64_MAX, slot, READ_TABLE));
+	return true;
 }
 
 bool
@@ -523,9 +529,9 @@ zenam_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableS
 		ExecClearTuple(slot);
 		return false;
 	}
-	while (next_row(scan, forward, slot))
+	while (next_at_hand(scan, forward, slot) || next_row(scan, forward, slot))
 	{
-		if (keys_match(scan, slot))
+		if (sscan->rs_nkeys == 0 || keys_match(scan, slot))
 		{
 			pgstat_count_heap_getnext(sscan->rs_rd);
 			return true;
