@@ -87,7 +87,8 @@ OBJS = $(addprefix src/base/, \
 		region.o \
 		htable.o \
 		page.o \
-		slotalloc.o) \
+		slotalloc.o \
+		slotread.o) \
 	$(addprefix src/cache/, \
 		sketch.o \
 		tablestat.o \

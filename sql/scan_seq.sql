@@ -110,6 +110,55 @@ CREATE TABLE p2 (LIKE p) WITH (parallel_workers = 2);
 INSERT INTO p2 SELECT * FROM p;
 SELECT count(*), sum(id) FROM (SELECT * FROM p UNION ALL SELECT * FROM p2) x;
 
+-- rows of all sizes in a block: the buffer with its rows grows while it is filled, and then serves smaller ones
+SET max_parallel_workers_per_gather = 0;
+CREATE TABLE sizes (id int, v text);
+ALTER TABLE sizes ALTER v SET STORAGE PLAIN;
+INSERT INTO sizes SELECT g, repeat(chr(97 + g % 26), CASE WHEN g % 64 < 40 THEN g % 64 * 50 ELSE g % 64 * 900 END)
+	FROM generate_series(1, 200) g;
+CREATE FUNCTION wrong_sizes() RETURNS bigint LANGUAGE sql AS $$
+	SELECT count(*) FROM sizes
+	WHERE v <> repeat(chr(97 + id % 26), CASE WHEN id % 64 < 40 THEN id % 64 * 50 ELSE id % 64 * 900 END)$$;
+SELECT count(*), sum(length(v)), wrong_sizes() FROM sizes;
+DELETE FROM sizes WHERE id % 64 > 50 OR id % 3 = 0;
+SELECT count(*), sum(length(v)), wrong_sizes() FROM sizes;
+-- two scans at once, both ways, that stand in one block; the rows change meanwhile
+BEGIN;
+DECLARE a SCROLL CURSOR FOR SELECT id, length(v) FROM sizes;
+DECLARE b SCROLL CURSOR FOR SELECT id, length(v) FROM sizes;
+FETCH 3 FROM a;
+FETCH 5 FROM b;
+UPDATE sizes SET v = 'changed' WHERE id < 10;
+DELETE FROM sizes WHERE id BETWEEN 10 AND 20;
+FETCH 3 FROM a;
+FETCH BACKWARD 3 FROM b;
+FETCH BACKWARD 10 FROM a;
+FETCH FORWARD 4 FROM a;
+FETCH LAST FROM b;
+FETCH BACKWARD 2 FROM b;
+FETCH FORWARD 4 FROM b;
+FETCH BACKWARD 2 FROM b;
+ROLLBACK;
+-- a row is kept by its user while the scan goes on, and after it has ended
+DO $$
+DECLARE
+	r sizes;
+	kept sizes[];
+	c CURSOR FOR SELECT * FROM sizes;
+BEGIN
+	OPEN c;
+	FOR i IN 1 .. 30 LOOP
+		FETCH c INTO r;
+		kept := kept || r;
+		UPDATE sizes SET v = v WHERE CURRENT OF c;
+	END LOOP;
+	CLOSE c;
+	RAISE NOTICE '% kept, % of them as they were', array_length(kept, 1),
+		(SELECT count(*) FROM unnest(kept) k JOIN sizes s ON s.id = k.id AND s.v = k.v);
+END$$;
+SELECT count(*), sum(length(v)), wrong_sizes() FROM sizes;
+RESET max_parallel_workers_per_gather;
+
 RESET search_path;
 SET client_min_messages = warning;
 DROP SCHEMA scan_seq CASCADE;

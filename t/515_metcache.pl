@@ -8,6 +8,7 @@
 # - counters begin at 0 for a table that has taken over the number of another one
 # - updates of few rows do not fill the CLOCK with items
 # - a cache larger than all of DRAM gives way before memory runs out
+# - readers of rows in NVM check each version once, also in a slot whose former version was checked
 # - shares: the table with more reads for its size gets room first; off, there are none
 
 use strict;
@@ -16,6 +17,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 
+use PoolFile;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use ZenTest;
@@ -38,6 +40,7 @@ test_long_transactions();
 test_capacity();
 test_item_per_row();
 test_reuse();
+test_checked();
 test_shares();
 is_sound($dbh, 'at the end');
 $node->stop;
@@ -271,6 +274,64 @@ sub test_reuse
 }
 
 # --- shares -------------------------------------------------------------------
+
+# newest_slots -- of each row of c, by its key.
+sub newest_slots
+{
+	my ($file) = @_;
+	my $htable = value($dbh,
+		q{SELECT htable FROM zen_htables() h JOIN pg_class c USING (relfilenode) WHERE c.relname = 'c'});
+	my %newest;
+	for my $slot (slots_of($file, $htable))
+	{
+		my ($block, $line) = $slot->{tid} =~ /(\d+),(\d+)/;
+		my $id = 64 * $block + $line;
+		$newest{$id} = $slot if !$newest{$id} || $newest{$id}{cts} < $slot->{cts};
+	}
+	return values %newest == $N ? %newest : die 'not all rows are in NVM';
+}
+
+# Damage to versions that nobody has read, in slots whose former versions were.
+sub test_checked
+{
+	make_table('c', $N);
+	my $read = 'SELECT count(v) FROM c';
+	my $file = open_pool(pool_path($node));
+	my %was_read;
+	for (1 .. 4)
+	{
+		is(value($dbh, $read), $N, 'all rows are read');
+		my %slots = newest_slots($file);
+		$was_read{ $_->{offset} } = 1 for values %slots;
+		value($dbh, $_) for 'UPDATE c SET n = n + 1', 'VACUUM c';
+	}
+	my %now = newest_slots($file);
+	my @reused = grep { $was_read{ $now{$_}{offset} } } sort { $a <=> $b } keys %now;
+	cmp_ok(scalar @reused, '>', $N / 10, 'slots are used again');
+	my $flip_all = sub { flip_bit($file, $now{$_}{offset} + $now{$_}{length}, 2) for @reused };
+	$flip_all->();
+	my ($errors, $wrong) = (0, 0);
+	for my $id (@reused[ map { $_ * int(@reused / 500) } 0 .. 499 ])
+	{
+		my $result = run_sql($dbh, "SELECT v = repeat('v', 400) FROM c WHERE id = $id");
+		if ($result->{state}) { $errors += $result->{state} eq 'XX001'; }
+		else                  { $wrong += !$result->{rows}[0][0]; }
+	}
+	is($wrong, 0, 'a new version is checked when it is read first');
+	cmp_ok($errors, '>', 100, 'by rows in NVM');
+	$flip_all->();
+	is(value($dbh, $read), $N, 'mended');
+
+	$flip_all->();
+	is(value($dbh, $read), $N, 'damage that came later does not end a scan');
+	cmp_ok(value($dbh, q{SELECT count(*) FROM zen_verify('c') WHERE kind = 'checksum'}), '>', @reused / 2,
+		'zen_verify() finds it');
+	is(run_sql($dbh, $read)->{state}, 'XX001', 'and so do scans from then on');
+	$flip_all->();
+	is(value($dbh, $read), $N, 'mended again');
+	value($dbh, 'DROP TABLE c');
+	return;
+}
 
 sub test_shares
 {

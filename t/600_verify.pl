@@ -32,6 +32,7 @@ $pool = open_pool(pool_path($node));
 is_sound($dbh, 'before any damage');
 
 test_slots();
+test_checked();
 test_chains();
 test_stale();
 test_superblock();
@@ -150,11 +151,39 @@ sub test_slots
 				finds($what, 'zen_verify_pool()', $table, @pool_only); });
 	}
 	damaged('body', $slot->{offset}, sealed_but_crc($slot), sub {
+			finds('body', "zen_verify('t')", "^checksum t$where");
 			is(state_of($dbh, 'SELECT * FROM t WHERE id = 7'), 'XX001', 'a damaged row cannot be read');
 			value($dbh, 'SET enable_seqscan = off');
 			is(value($dbh, 'SELECT count(v) FROM t WHERE id > 100'), 200, 'others can');
 			value($dbh, 'RESET enable_seqscan'); });
 	is_sound($dbh, 'all slots mended');
+	return;
+}
+
+# A reader checks a row once.
+sub test_checked
+{
+	run_all($dbh, 'SET enable_indexscan = off', 'SET enable_bitmapscan = off');
+	my $read = 'SELECT v FROM t WHERE id = 20';
+	my $slot = slot_of('t', 20);
+	run_all($dbh, 'SET enable_indexscan = off', 'SET enable_bitmapscan = off');
+	damaged('checked row', $slot->{offset}, sealed_but_crc($slot), sub {
+			isnt(value($dbh, $read), 'row 20', 'checked row: damage that came later is not seen by a read');
+			is(state_of($dbh, 'UPDATE t SET v = v WHERE id = 20'), 'XX001', 'checked row: an update sees it');
+			is(state_of($dbh, $read), 'XX001', 'checked row: and so do reads from then on'); });
+	is(value($dbh, $read), 'row 20', 'checked row: mended');
+
+	damaged('checked row', $slot->{offset}, sealed_but_crc($slot), sub {
+			value($dbh, 'SET client_min_messages = error');
+			value($dbh, 'SET zen.skip_damaged_rows = on');
+			is(run_sql($dbh, 'SELECT count(*) FROM t')->{rows}[0][0], 299,
+				'checked row: zen.skip_damaged_rows finds it');
+			value($dbh, 'RESET zen.skip_damaged_rows');
+			value($dbh, 'RESET client_min_messages');
+			is(state_of($dbh, $read), 'XX001', 'checked row: and so do reads from then on'); });
+	is(value($dbh, $read), 'row 20', 'checked row: mended again');
+
+	run_all($dbh, 'RESET enable_indexscan', 'RESET enable_bitmapscan');
 	return;
 }
 

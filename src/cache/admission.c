@@ -19,6 +19,7 @@
 #include "cache/damage.h"
 #include "cache/sketch.h"
 #include "cache/tablestat.h"
+#include "nvm/slotread.h"
 
 #define AGE_MISSES		10		/* reads that miss for each cached row, until
 								 * all counts are halved */
@@ -36,7 +37,10 @@ typedef enum Admission
 	ADMIT_DAMAGED
 } Admission;
 
-/* Copy the row in a slot into a version that its word may lead to, if it is sound; lean: without the data. */
+/*
+ * Copy the row in a slot into a version that its word may lead to, if it is sound; lean: without the data.  The CRC is
+ * checked although readers may have done so: the version lives long, and a writer is about to replace it.
+ */
 static Admission
 read_slot(ZenSlot slot, uint32 reads, bool lean, ZenVersion **result)
 {
@@ -51,7 +55,10 @@ read_slot(ZenSlot slot, uint32 reads, bool lean, ZenVersion **result)
 		return len > 0 ? ADMIT_FULL : ADMIT_DAMAGED;
 	if (lean ? !zen_tuple_intact(slot, zen_slot_size(slot)) :
 		!zen_tuple_read(slot, (MinimalTuple) v->data, (uint32) len, &v->xmin))
+	{
+		zen_slot_doubt(slot);
 		return ADMIT_DAMAGED;
+	}
 	v->slot = slot;
 	v->cmin = FirstCommandId;
 	v->code = (uint16) zen_word1_code(zen_tuple_header(slot).word1);

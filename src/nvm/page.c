@@ -46,14 +46,8 @@ typedef struct PageControl
 } PageControl;
 
 ZenPage    *zen_pages;
+const uint32 *zen_class_sizes;
 static PageControl *control;
-
-Size
-zen_class_size(uint32 class)
-{
-	Assert(class < control->nclasses);
-	return control->class_size[class];
-}
 
 uint32
 zen_nclasses(void)
@@ -119,6 +113,7 @@ zen_page_init(void)
 	control->nfree = 0;
 	control->changes = 0;
 	make_classes();
+	zen_class_sizes = control->class_size;
 
 	/*
 	 * descriptors number as the pool's pages, known only now: they live in
@@ -235,10 +230,11 @@ is_clean(uint32 pageno)
 
 /* ---------- descriptors ---------- */
 
-static uint32
-bitmap_words(uint32 nslots)
+/* Bytes of both bitmaps of a page. */
+static Size
+bitmaps_size(uint32 nslots)
 {
-	return (nslots + 63) / 64;
+	return 2 * zen_page_bitmap_words(nslots) * sizeof(uint64);
 }
 
 /* Set up the DRAM half for an owner, with no free slots.  False when the arena is full. */
@@ -249,10 +245,10 @@ describe(uint32 pageno, ZenPageOwner owner)
 	uint32		nslots = (uint32) (ZEN_PAGE_SIZE / zen_class_size(owner.class));
 
 	Assert(!page->owned && page->free == NULL);
-	page->free = zen_arena_alloc(bitmap_words(nslots) * sizeof(uint64));
+	page->free = zen_arena_alloc(bitmaps_size(nslots));
 	if (page->free == NULL)
 		return false;
-	for (uint32 i = 0; i < bitmap_words(nslots); i++)
+	for (uint32 i = 0; i < 2 * zen_page_bitmap_words(nslots); i++)
 		pg_atomic_init_u64(&page->free[i], 0);
 	pg_atomic_init_u32(&page->nfree, 0);
 	page->owner = owner;
@@ -341,7 +337,7 @@ zen_page_set_free(uint32 pageno, const uint64 *bits)
 	uint32		nfree = 0;
 
 	Assert(page->owned && pg_atomic_read_u32(&page->nfree) == 0);
-	for (uint32 i = 0; i < bitmap_words(page->nslots); i++)
+	for (uint32 i = 0; i < zen_page_bitmap_words(page->nslots); i++)
 	{
 		pg_atomic_write_u64(&page->free[i], bits[i]);
 		nfree += pg_popcount64(bits[i]);
@@ -370,7 +366,7 @@ zen_page_give_back(uint32 pageno)
 		zen_nvm_zero(zen_page_ptr(pageno), ZEN_PAGE_SIZE);
 	directory_write(pageno, 0);
 	page->owned = false;
-	zen_arena_free(page->free, bitmap_words(page->nslots) * sizeof(uint64));
+	zen_arena_free(page->free, bitmaps_size(page->nslots));
 	page->free = NULL;
 	push_free(pageno);
 }
@@ -443,7 +439,7 @@ zen_page_count_free(uint32 pageno)
 {
 	ZenPage    *page = &zen_pages[pageno];
 	pg_atomic_uint64 *free = *(pg_atomic_uint64 *volatile *) &page->free;
-	uint32		words = bitmap_words(page->nslots);
+	uint32		words = zen_page_bitmap_words(page->nslots);
 	uint32		n = 0;
 
 	/* if the page is just given back, the bitmap is gone, or something else */

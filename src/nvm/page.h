@@ -51,15 +51,23 @@ typedef struct ZenPage
 	pg_atomic_uint32 generation;	/* raised when the page leaves its owner */
 	pg_atomic_uint32 nfree;		/* bits set in the bitmap */
 	pg_atomic_uint64 *free;		/* one bit per slot, 1 = free; set by anyone,
-								 * cleared by the lease holder */
+								 * cleared by the lease holder.  Behind these
+								 * bits as many again: 1 = checked (I20) */
 } ZenPage;
 
 extern ZenPage *zen_pages;
+extern const uint32 *zen_class_sizes;	/* of nclasses */
 
 /* Bytes of slots of a class; the smallest class that holds size bytes (or ZEN_MAX_CLASSES). */
-extern Size zen_class_size(uint32 class);
 extern uint32 zen_class_of(Size size);
 extern uint32 zen_nclasses(void);
+
+static inline Size
+zen_class_size(uint32 class)
+{
+	Assert(class < zen_nclasses());
+	return zen_class_sizes[class];
+}
 
 #define ZEN_MAX_TUPLE	(ZEN_PAGE_SIZE - 64)	/* bytes of MinimalTuple that
 												 * a slot can hold */
@@ -134,16 +142,42 @@ zen_page_slot(uint32 pageno, uint32 n)
 static inline uint32
 zen_page_slot_index(ZenSlot slot)
 {
-	uint32		pageno = zen_slot_page(slot);
+	uint32		at = (uint32) (slot % (ZEN_PAGE_SIZE / ZEN_SLOT_UNIT)) * ZEN_SLOT_UNIT;
 
-	return (uint32) ((slot * ZEN_SLOT_UNIT - (Size) pageno * ZEN_PAGE_SIZE) /
-					 zen_class_size(zen_pages[pageno].owner.class));
+	/* 32 bits: a faster division */
+	return at / (uint32) zen_class_size(zen_pages[zen_slot_page(slot)].owner.class);
 }
 
 static inline Size
 zen_slot_size(ZenSlot slot)
 {
 	return zen_class_size(zen_pages[zen_slot_page(slot)].owner.class);
+}
+
+/* Words of a bitmap with one bit per slot. */
+static inline uint32
+zen_page_bitmap_words(uint32 nslots)
+{
+	return (nslots + 63) / 64;
+}
+
+/* The word of a page's checked bits that has slot n's (I20). */
+static inline pg_atomic_uint64 *
+zen_page_checked_word(const ZenPage *page, uint32 n)
+{
+	Assert(page->owned && n < page->nslots);
+	return &page->free[zen_page_bitmap_words(page->nslots) + n / 64];
+}
+
+/* zen_page_uncheck -- slot n of a page is to be checked when it is read next. */
+static inline void
+zen_page_uncheck(ZenPage *page, uint32 n)
+{
+	pg_atomic_uint64 *word = zen_page_checked_word(page, n);
+	uint64		bit = UINT64CONST(1) << (n % 64);
+
+	if (pg_atomic_read_u64(word) & bit)
+		pg_atomic_fetch_and_u64(word, ~bit);
 }
 
 #endif							/* ZEN_PAGE_H */

@@ -272,7 +272,7 @@ static ZenSlot
 take_slot(uint32 pageno, ZenSlot anchor)
 {
 	ZenPage    *page = &zen_pages[pageno];
-	uint32		words = (page->nslots + 63) / 64;
+	uint32		words = zen_page_bitmap_words(page->nslots);
 
 	ZenAssertRegionMine(page->owner.region);
 	Assert(page->owned && !page->lost && pg_atomic_read_u32(&page->nfree) > 0);
@@ -290,6 +290,7 @@ take_slot(uint32 pageno, ZenSlot anchor)
 			{
 				pg_atomic_fetch_and_u64(&page->free[w], ~(UINT64CONST(1) << bit));
 				pg_atomic_fetch_sub_u32(&page->nfree, 1);
+				zen_page_uncheck(page, w * 64 + bit);
 				page->hint = w;
 				Assert(zen_page_holds(slot) && !zen_slot_is_free(slot));
 				return slot;

@@ -348,7 +348,7 @@ read_once(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
 	buf->t_len = len;
 	memset(buf->mt_padding, 0, sizeof(buf->mt_padding));
 	if (xmin != NULL)
-		*xmin = ((TransactionId) body.xmin_high << 16) | body.xmin_low;
+		*xmin = zen_body_xmin(&body);
 	return true;
 }
 

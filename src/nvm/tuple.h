@@ -169,6 +169,12 @@ extern void zen_tuple_repair(ZenSlot slot, ZenTupleHeader h);
  */
 extern bool zen_tuple_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin);
 
+static inline TransactionId
+zen_body_xmin(const ZenTupleBody *body)
+{
+	return ((TransactionId) body->xmin_high << 16) | body->xmin_low;
+}
+
 /* zen_tuple_link -- where a tombstone says that its row has gone (ZenTombstone); 0: nowhere. */
 extern uint64 zen_tuple_link(ZenSlot slot, Size slot_size);
 

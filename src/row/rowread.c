@@ -18,33 +18,60 @@
 #include "cache/admission.h"
 #include "cache/damage.h"
 #include "cache/tablestat.h"
-#include "nvm/page.h"
+#include "nvm/slotread.h"
 #include "port/pg_bitutils.h"
 #include "row/rowadmit.h"
 #include "row/visibility.h"
 #include "utils/memutils.h"
+#include "utils/snapmgr.h"
 
 #define PREFETCH_LINES	3		/* of each row of a block: a version's header
 								 * and 100 bytes of data */
+#define FIRST_CHUNK		(8 * 1024)	/* bytes for the rows of a block */
 
 /* ---------- copying ---------- */
 
+/* The buffer of a block's rows is full: go on in a larger one.  Pointers lead to the rows in the old one. */
+static void
+add_chunk(ZenRow *row, Size needed)
+{
+	ZenRowBlock *block = row->block;
+	Size		size = MAXALIGN(Max(needed, block->chunk ? 2 * block->chunk->size : FIRST_CHUNK));
+	ZenRowChunk *chunk = MemoryContextAllocHuge(block->mcxt, offsetof(ZenRowChunk, data) + size);
+
+	chunk->older = block->chunk;
+	chunk->size = size;
+	block->chunk = chunk;
+	row->buf = chunk->data;
+	row->capacity = size;
+}
+
+static pg_noinline void
+enlarge(ZenRow *row, Size needed)
+{
+	if (row->block != NULL)
+	{
+		add_chunk(row, needed);
+		return;
+	}
+	Assert(row->mcxt != NULL);
+	if (row->buf)
+		pfree(row->buf);
+	row->capacity = 0;
+	row->buf = NULL;
+	row->buf = MemoryContextAllocHuge(row->mcxt, Max(needed, 256));
+	row->capacity = Max(needed, 256);
+}
+
 /* Make room for a tuple of len bytes; returns where its MinimalTuple goes. */
-static MinimalTuple
+static inline MinimalTuple
 row_buffer(ZenRow *row, uint32 len)
 {
 	Size		needed = len + MINIMAL_TUPLE_OFFSET;
 
-	Assert(row->mcxt != NULL && len >= SizeofMinimalTupleHeader);
-	if (row->capacity < needed)
-	{
-		if (row->buf)
-			pfree(row->buf);
-		row->capacity = 0;
-		row->buf = NULL;
-		row->buf = MemoryContextAllocHuge(row->mcxt, Max(needed, 256));
-		row->capacity = Max(needed, 256);
-	}
+	Assert(len >= SizeofMinimalTupleHeader);
+	if (unlikely(row->capacity < needed))
+		enlarge(row, needed);
 	row->len = needed;
 	return (MinimalTuple) (row->buf + MINIMAL_TUPLE_OFFSET);
 }
@@ -75,12 +102,18 @@ static bool
 copy_slot(ZenRow *row, uint64 tidno, ZenSlot slot, uint64 word1)
 {
 	int64		len = zen_tuple_len(slot, zen_slot_size(slot));
-	TransactionId xmin;
+	MinimalTuple tuple;
+	HeapTupleHeader h;
 
 	ZenAssertInEpoch();
-	if (len <= 0 || !zen_tuple_read(slot, row_buffer(row, (uint32) len), (uint32) len, &xmin))
+	if (len <= 0)
 		return false;
-	set_writers(set_place(row, tidno, zen_word1_code(word1)), xmin, InvalidTransactionId, FirstCommandId);
+	tuple = row_buffer(row, (uint32) len);
+	h = (HeapTupleHeader) row->buf;
+	if (!zen_slot_read(slot, tuple, (uint32) len, &h->t_choice.t_heap.t_xmin))
+		return false;
+	h = set_place(row, tidno, zen_word1_code(word1));
+	set_writers(h, h->t_choice.t_heap.t_xmin, InvalidTransactionId, FirstCommandId);
 	row->xmin = FrozenTransactionId;
 	return true;
 }
@@ -293,15 +326,28 @@ prefetch_row(uint64 w)
 		__builtin_prefetch(p + i * ZEN_LINE);
 }
 
-/* Inside the epoch: fetch what a word leads to, if that is simple. */
+/* Is the newest version of a row in DRAM, with its data, and seen by every snapshot? */
+static inline bool
+is_settled(ZenVersion *head)
+{
+	return (zen_version_flags(head) & (ZEN_V_FROZEN | ZEN_V_TOMBSTONE | ZEN_V_IN_NVM)) == ZEN_V_FROZEN;
+}
+
+/* Inside the epoch: fetch what a word leads to, if that is simple.  The snapshot is an MVCC snapshot. */
 static inline Fetched
 fetch_word(ZenFetch *f, uint64 w)
 {
 	ZenSlot		ignored;
 
+	Assert(IsMVCCSnapshot(f->snapshot) && f->code == ZEN_ANY_CODE && f->passed == NULL);
 	switch (zen_word_state(w))
 	{
 		case ZEN_WORD_ENTRY:
+			if (is_settled(zen_word_entry(w)))
+			{
+				Assert(zen_snapshot_sees(zen_word_entry(w), f->snapshot));
+				return copy_version(f->row, f->tidno, zen_word_entry(w), NULL) ? FETCH_FOUND : FETCH_DAMAGED;
+			}
 			return fetch_version(f, zen_word_entry(w), false, &ignored);
 		case ZEN_WORD_NVM:
 			return fetch_slot(f, zen_word_ref(w));
@@ -331,16 +377,58 @@ zen_row_prefetch_block(ZenHTable *ht, uint64 block)
 	zen_epoch_leave();
 }
 
+/* Empty the buffer of a block's rows; row becomes the place of the first. */
+static void
+start_block(ZenRowBlock *rows, ZenRow *row)
+{
+	static uint64 last_serial = 0;
+
+	while (rows->chunk != NULL && rows->chunk->older != NULL)
+	{
+		ZenRowChunk *small = rows->chunk->older;
+
+		rows->chunk->older = small->older;
+		pfree(small);
+	}
+	memset(row, 0, sizeof(*row));
+	row->block = rows;
+	if (rows->chunk != NULL)
+	{
+		row->buf = rows->chunk->data;
+		row->capacity = rows->chunk->size;
+#ifdef CLOBBER_FREED_MEMORY
+		memset(row->buf, 0x7F, row->capacity);
+#endif
+	}
+	rows->found = rows->apart = 0;
+	rows->serial = ++last_serial;
+}
+
+/* Keep the row that was fetched; row becomes the place of the next. */
+static inline void
+keep_row(HeapTuple tuple, ZenRow *row)
+{
+	Size		taken = MAXALIGN(row->len);
+
+	Assert(taken <= row->capacity && (uintptr_t) row->buf % MAXIMUM_ALIGNOF == 0);
+	tuple->t_len = row->len;
+	tuple->t_self = row->tid;
+	tuple->t_data = (HeapTupleHeader) row->buf;
+	row->buf += taken;
+	row->capacity -= taken;
+}
+
 void
 zen_row_fetch_block(ZenHTable *ht, uint64 block, uint64 wanted, Snapshot snapshot, ZenRowBlock *rows)
 {
-	ZenFetch	f = {.ht = ht,.snapshot = snapshot,.code = ZEN_ANY_CODE};
+	ZenRow		row;
+	ZenFetch	f = {.ht = ht,.snapshot = snapshot,.code = ZEN_ANY_CODE,.row = &row};
 	uint64		first = block * ZEN_TIDS_PER_BLOCK;
 	ZenWord    *words;
 	uint32		hits = 0,
 				misses = 0;
 
-	rows->found = rows->apart = 0;
+	start_block(rows, &row);
 	zen_epoch_enter();
 	words = zen_tidmap_word(ht, first);
 	if (words == NULL)
@@ -352,25 +440,24 @@ zen_row_fetch_block(ZenHTable *ht, uint64 block, uint64 wanted, Snapshot snapsho
 		uint64		bit = UINT64CONST(1) << i;
 
 		f.tidno = first + i;
-		f.row = &rows->rows[i];
 		switch (fetch_word(&f, zen_word_read(&words[i])))
 		{
 			case FETCH_NONE:
-				break;
+				continue;
 			case FETCH_FOUND:
-				rows->found |= bit;
 				hits++;
 				break;
 			case FETCH_MISSED:
 			case FETCH_SPILLED:
-				rows->found |= bit;
 				misses++;
 				break;
 			case FETCH_AGAIN:
 			case FETCH_DAMAGED:
 				rows->apart |= bit;
-				break;
+				continue;
 		}
+		keep_row(&rows->tuples[i], &row);
+		rows->found |= bit;
 	}
 	zen_epoch_leave();
 	Assert((rows->found & rows->apart) == 0 && ((rows->found | rows->apart) & ~wanted) == 0);
@@ -378,13 +465,15 @@ zen_row_fetch_block(ZenHTable *ht, uint64 block, uint64 wanted, Snapshot snapsho
 }
 
 void
-zen_row_copy(ZenRow *to, const ZenRow *from)
+zen_row_block_free(ZenRowBlock *rows)
 {
-	Assert(to != from && from->len > MINIMAL_TUPLE_OFFSET);
-	(void) row_buffer(to, from->len - MINIMAL_TUPLE_OFFSET);
-	memcpy(to->buf, from->buf, from->len);
-	to->tid = from->tid;
-	to->xmin = from->xmin;
+	while (rows->chunk != NULL)
+	{
+		ZenRowChunk *chunk = rows->chunk;
+
+		rows->chunk = chunk->older;
+		pfree(chunk);
+	}
 }
 
 /* ---------- other looks at a row ---------- */

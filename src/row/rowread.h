@@ -13,6 +13,8 @@
 
 #define ZEN_ANY_CODE	(-1)
 
+typedef struct ZenRowBlock ZenRowBlock;
+
 /*
  * A row copied out.  The buffer holds a HeapTuple image: HeapTupleHeader with xmin, xmax, cmin and ctid set, then the
  * null bitmap and the data.  It grows in mcxt as needed and is reused.
@@ -20,6 +22,8 @@
 typedef struct ZenRow
 {
 	MemoryContext mcxt;
+	ZenRowBlock *block;			/* NULL, or buf is a piece of this one's
+								 * buffer */
 	char	   *buf;
 	Size		capacity;
 	uint32		len;			/* bytes of the heap tuple */
@@ -63,29 +67,44 @@ extern bool zen_row_fetch(ZenFetch *fetch);
  */
 extern bool zen_row_read(ZenFetch *fetch);
 
-/* The rows of a block of TIDs that a snapshot sees.  All zero at first, but for rows[].mcxt. */
-typedef struct ZenRowBlock
+/* Memory for the rows of a block, one after the other. */
+typedef struct ZenRowChunk
 {
-	uint64		found;			/* bit i: rows[i] is the row at offset i + 1 */
+	struct ZenRowChunk *older;	/* was too small, and has the block's first
+								 * rows */
+	Size		size;			/* of data; a multiple of MAXIMUM_ALIGNOF */
+	char		data[FLEXIBLE_ARRAY_MEMBER];
+} ZenRowChunk;
+
+/* The rows of a block of TIDs that a snapshot sees.  All zero at first, but for mcxt. */
+struct ZenRowBlock
+{
+	MemoryContext mcxt;
+	uint64		serial;			/* of what zen_row_fetch_block has put there;
+								 * no two are the same in a process */
+	uint64		found;			/* bit i: tuples[i] is the row at offset i + 1 */
 	uint64		apart;			/* bit i: not known, zen_row_fetch will tell */
-	ZenRow		rows[ZEN_TIDS_PER_BLOCK];
-} ZenRowBlock;
+	ZenRowChunk *chunk;
+	HeapTupleData tuples[ZEN_TIDS_PER_BLOCK];	/* of those found; without
+												 * t_tableOid */
+};
 
 StaticAssertDecl(ZEN_TIDS_PER_BLOCK == 64, "a TID of a block has a bit");
+StaticAssertDecl(offsetof(ZenRowChunk, data) % MAXIMUM_ALIGNOF == 0, "a HeapTupleHeader is aligned");
 
 /*
  * zen_row_fetch_block -- copy those of a block's rows that are wanted and that the snapshot sees.
  *
  * wanted has bits as ZenRowBlock.  The same as zen_row_fetch() with ZEN_ANY_CODE, but faster.  Rows that are being
- * spilled, and damaged ones, are left to that.
+ * spilled, and damaged ones, are left to that.  What was in rows before is gone.
+ *
+ * zen_row_block_free -- free the rows' memory.
  */
 extern void zen_row_fetch_block(ZenHTable *ht, uint64 block, uint64 wanted, Snapshot snapshot, ZenRowBlock *rows);
+extern void zen_row_block_free(ZenRowBlock *rows);
 
 /* zen_row_prefetch_block -- ask for the memory of a block's rows, which the caller is about to read one by one. */
 extern void zen_row_prefetch_block(ZenHTable *ht, uint64 block);
-
-/* zen_row_copy -- a row once more, in to's own buffer. */
-extern void zen_row_copy(ZenRow *to, const ZenRow *from);
 
 /* zen_row_newest -- the code of the newest version that is committed or this transaction's; false if there is none. */
 extern bool zen_row_newest(ZenHTable *ht, uint64 tidno, uint32 *code);

@@ -23,6 +23,7 @@
 #include "miscadmin.h"
 #include "nodes/tidbitmap.h"
 #include "pgstat.h"
+#include "port/pg_bitutils.h"
 #include "storage/lmgr.h"
 #include "storage/predicate.h"
 #include "row/rowread.h"
@@ -46,9 +47,8 @@ typedef struct ZenScan
 	BlockNumber block;			/* current block */
 	int			offset;			/* current TID within it, 0..63 */
 	ScanDirection direction;	/* in which current was reached */
-	ZenRowBlock *rows;			/* of the current block, if rows_fetched; made
-								 * when first needed */
-	bool		rows_fetched;
+	uint64		rows;			/* 0, or those of the current block are in a
+								 * slot under this serial number */
 	ParallelBlockTableScanWorkerData *worker;	/* parallel scan, or NULL */
 
 	/* TID-range scan */
@@ -160,23 +160,19 @@ fetch_for_scan(ZenScan *scan, uint64 tidno, TupleTableSlot *slot, ReadKind kind)
 
 /* ---------- the rows of a block ---------- */
 
-static void
-make_rows(ZenScan *scan)
-{
-	MemoryContext mcxt = GetMemoryChunkContext(scan);
+/*
+ * The rows of a block are fetched into the slot that is to show the first.  If the scan goes on with another slot, or
+ * another scan has used this one, the block's other rows are fetched one by one.
+ */
 
-	scan->rows = MemoryContextAllocZero(mcxt, sizeof(ZenRowBlock));
-	for (int i = 0; i < ZEN_TIDS_PER_BLOCK; i++)
-		scan->rows->rows[i].mcxt = mcxt;
-}
-
-static void
-free_rows(ZenScan *scan)
+/* May the rows of a block be fetched ahead?  Not those that a serializable reader must note one by one. */
+static inline bool
+may_fetch_ahead(ZenScan *scan)
 {
-	for (int i = 0; i < ZEN_TIDS_PER_BLOCK; i++)
-		if (scan->rows->rows[i].buf != NULL)
-			pfree(scan->rows->rows[i].buf);
-	pfree(scan->rows);
+	TableScanDesc sscan = &scan->base;
+
+	return IsMVCCSnapshot(sscan->rs_snapshot) &&
+		!CheckForSerializableConflictOutNeeded(sscan->rs_rd, sscan->rs_snapshot);
 }
 
 /*
@@ -186,27 +182,27 @@ free_rows(ZenScan *scan)
 static bool
 fetch_in_block(ZenScan *scan, uint64 tidno, uint64 wanted, TupleTableSlot *slot, ReadKind kind)
 {
-	TableScanDesc sscan = &scan->base;
-	uint64		bit = UINT64CONST(1) << tidno % ZEN_TIDS_PER_BLOCK;
+	int			i = (int) (tidno % ZEN_TIDS_PER_BLOCK);
+	uint64		bit = UINT64CONST(1) << i;
+	ZenRowBlock *rows;
 
 	Assert(tidno / ZEN_TIDS_PER_BLOCK == scan->block);
-	if (!scan->rows_fetched)
+	if (scan->rows == 0)
 	{
-		if (!IsMVCCSnapshot(sscan->rs_snapshot) ||
-			CheckForSerializableConflictOutNeeded(sscan->rs_rd, sscan->rs_snapshot))
+		if (!may_fetch_ahead(scan))
 			return fetch_for_scan(scan, tidno, slot, kind);
-		if (scan->rows == NULL)
-			make_rows(scan);
 		Assert(wanted & bit);
-		zen_row_fetch_block(scan->ht, scan->block, wanted, sscan->rs_snapshot, scan->rows);
-		scan->rows_fetched = true;
+		rows = zenam_slot_block(slot);
+		zen_row_fetch_block(scan->ht, scan->block, wanted, scan->base.rs_snapshot, rows);
+		scan->rows = rows->serial;
 	}
-	if (scan->rows->apart & bit)
+	else
+		rows = zenam_slot_find_block(slot, scan->rows);
+	if (rows == NULL || (rows->apart & bit))
 		return fetch_for_scan(scan, tidno, slot, kind);
-	if (!(scan->rows->found & bit))
+	if (!(rows->found & bit))
 		return false;
-	zen_row_copy(zenam_slot_row(slot), &scan->rows->rows[tidno % ZEN_TIDS_PER_BLOCK]);
-	zenam_slot_store(slot, RelationGetRelid(sscan->rs_rd));
+	zenam_slot_show(slot, &rows->tuples[i], RelationGetRelid(scan->base.rs_rd));
 	return true;
 }
 
@@ -220,7 +216,7 @@ init_scan(ZenScan *scan, bool keep_range)
 	else
 		scan->nblocks = (BlockNumber) zen_tidmap_nblocks(scan->ht);
 	scan->started = false;
-	scan->rows_fetched = false;
+	scan->rows = 0;
 	scan->ncandidates = scan->candidate = 0;
 	scan->nvisited = 0;
 	if (!keep_range)
@@ -295,8 +291,6 @@ zenam_scan_end(TableScanDesc sscan)
 		pfree(sscan->rs_key);
 	if (scan->worker)
 		pfree(scan->worker);
-	if (scan->rows)
-		free_rows(scan);
 	if (sscan->rs_flags & SO_TEMP_SNAPSHOT)
 		UnregisterSnapshot(sscan->rs_snapshot);
 	pfree(scan);
@@ -324,7 +318,7 @@ static bool
 next_block(ZenScan *scan, bool forward)
 {
 	CHECK_FOR_INTERRUPTS();
-	scan->rows_fetched = false;
+	scan->rows = 0;
 	if (scan->worker != NULL)
 	{
 		ParallelBlockTableScanDesc shared = (ParallelBlockTableScanDesc) scan->base.rs_parallel;
@@ -454,7 +448,7 @@ zen_scan_next_in_block(TableScanDesc sscan, uint64 *tidno)
 	return true;
 }
 
-static bool
+static pg_noinline bool
 keys_match(ZenScan *scan, TupleTableSlot *slot)
 {
 	for (int i = 0; i < scan->base.rs_nkeys; i++)
@@ -470,21 +464,74 @@ keys_match(ZenScan *scan, TupleTableSlot *slot)
 	return true;
 }
 
+/* The TIDs of the current block that are still to come, as bits. */
+static inline uint64
+tids_ahead(const ZenScan *scan, bool forward)
+{
+	if (forward)
+		return scan->offset >= ZEN_TIDS_PER_BLOCK - 1 ? 0 : PG_UINT64_MAX << (scan->offset + 1);
+	return scan->offset <= 0 ? 0 : PG_UINT64_MAX >> (ZEN_TIDS_PER_BLOCK - scan->offset);
+}
+
+/*
+ * Show the next row of the current block, if the slot has it.  Else stand before the next TID that is to be looked at.
+ */
+static inline bool
+next_at_hand(ZenScan *scan, bool forward, TupleTableSlot *slot)
+{
+	ZenRowBlock *rows = scan->rows != 0 ? zenam_slot_find_block(slot, scan->rows) : NULL;
+	uint64		ahead;
+	int			i;
+
+	if (rows == NULL)
+		return false;
+	ahead = (rows->found | rows->apart) & tids_ahead(scan, forward);
+	if (ahead == 0)
+	{
+		scan->offset = forward ? ZEN_TIDS_PER_BLOCK - 1 : 0;
+		return false;
+	}
+	i = forward ? pg_rightmost_one_pos64(ahead) : pg_leftmost_one_pos64(ahead);
+	if (rows->apart & (UINT64CONST(1) << i))
+	{
+		scan->offset = forward ? i - 1 : i + 1;
+		return false;
+	}
+	scan->offset = i;
+	zenam_slot_show(slot, &rows->tuples[i], RelationGetRelid(scan->base.rs_rd));
+	return true;
+}
+
+/* Go on to the next row of the table; apart from the common case, which needs less of a stack frame. */
+static pg_noinline bool
+next_row(ZenScan *scan, bool forward, TupleTableSlot *slot)
+{
+	uint64		tidno;
+
+	do
+	{
+		if (next_at_hand(scan, forward, slot))
+			return true;
+		if (!next_tid(scan, forward, &tidno))
+			return false;
+	} while (!fetch_in_block(scan, tidno, PG_UINT64_MAX, slot, READ_TABLE));
+	return true;
+}
+
 bool
 zenam_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableSlot *slot)
 {
 	ZenScan    *scan = (ZenScan *) sscan;
 	bool		forward = !ScanDirectionIsBackward(direction);
-	uint64		tidno;
 
 	if (scan->worker != NULL && scan->started && scan->block == InvalidBlockNumber)
 	{
 		ExecClearTuple(slot);
 		return false;
 	}
-	while (next_tid(scan, forward, &tidno))
+	while (next_at_hand(scan, forward, slot) || next_row(scan, forward, slot))
 	{
-		if (fetch_in_block(scan, tidno, PG_UINT64_MAX, slot, READ_TABLE) && keys_match(scan, slot))
+		if (sscan->rs_nkeys == 0 || keys_match(scan, slot))
 		{
 			pgstat_count_heap_getnext(sscan->rs_rd);
 			return true;
@@ -506,7 +553,7 @@ zenam_scan_set_tidrange(TableScanDesc sscan, ItemPointer mintid, ItemPointer max
 	scan->maxtid = *maxtid;
 	scan->nblocks = (BlockNumber) zen_tidmap_nblocks(scan->ht);
 	scan->started = false;
-	scan->rows_fetched = false;
+	scan->rows = 0;
 }
 
 /* The blocks of the range; false if there are none. */
@@ -538,7 +585,7 @@ zenam_scan_getnextslot_tidrange(TableScanDesc sscan, ScanDirection direction, Tu
 			scan->started = true;
 			scan->block = forward ? first : last;
 			scan->offset = forward ? -1 : ZEN_TIDS_PER_BLOCK;
-			scan->rows_fetched = false;
+			scan->rows = 0;
 		}
 		while (next_tid(scan, forward, &tidno))
 		{
@@ -575,7 +622,7 @@ set_bitmap_block(ZenScan *scan, TBMIterateResult *block)
 {
 	scan->candidate = 0;
 	scan->ncandidates = 0;
-	scan->rows_fetched = false;
+	scan->rows = 0;
 	if (block->blockno >= scan->nblocks)
 		return false;
 	scan->block = block->blockno;
@@ -620,7 +667,7 @@ next_in_bitmap_block(ZenScan *scan, TupleTableSlot *slot)
 {
 	TableScanDesc sscan = &scan->base;
 	bool		few = reads_few(scan);
-	uint64		wanted = few || scan->rows_fetched ? 0 : candidate_bits(scan);
+	uint64		wanted = few || scan->rows != 0 ? 0 : candidate_bits(scan);
 
 	while (scan->candidate < scan->ncandidates)
 	{

@@ -1,9 +1,13 @@
 /*
  * zenam_slot.c -- the tuple table slot of zen tables.
  *
- * A HeapTupleTableSlot with a row buffer behind it: a fetched row is copied out of the engine once, into a buffer
- * that lives as long as the slot.  There it has the form of a heap tuple with its system columns set.  So deforming,
- * system columns and copies are PostgreSQL's own heap-tuple code, and a scan allocates nothing per row.
+ * A HeapTupleTableSlot with buffers behind it: a fetched row is copied out of the engine once, into a buffer that
+ * lives as long as the slot.  There it has the form of a heap tuple with its system columns set.  So deforming, system
+ * columns and copies are PostgreSQL's own heap-tuple code, and a scan allocates nothing per row.
+ *
+ * One buffer is for a single row.  The other is for the rows of a block, which a scan fetches in one go and shows one
+ * by one.  It belongs to the slot and not to the scan, so what the slot shows outlives the end of the scan, as it does
+ * with heap, whose slots hold a pin.  It stays until the slot is used for another fetch.
  */
 #include "table/zenam_slot.h"
 
@@ -11,23 +15,10 @@
 #include "table/zenam_callbacks.h"
 #include "utils/memutils.h"
 
-typedef struct ZenTupleSlot
-{
-	HeapTupleTableSlot base;
-	ZenRow		row;			/* base.tuple is &base.tupdata when the slot
-								 * shows this row */
-} ZenTupleSlot;
-
-static TupleTableSlotOps zenam_slot_ops;
+TupleTableSlotOps zenam_slot_ops;
 
 /* In the manner of TTS_IS_HEAPTUPLE(). */
 #define TTS_IS_ZEN(slot)	((slot)->tts_ops == &zenam_slot_ops)
-
-static inline bool
-shows_row(ZenTupleSlot *zslot)
-{
-	return zslot->base.tuple == &zslot->base.tupdata;
-}
 
 static void
 slot_init(TupleTableSlot *slot)
@@ -37,6 +28,7 @@ slot_init(TupleTableSlot *slot)
 	Assert(TTS_IS_ZEN(slot));
 	memset(&zslot->row, 0, sizeof(zslot->row));
 	zslot->row.mcxt = slot->tts_mcxt;
+	zslot->block = NULL;
 }
 
 static void
@@ -49,14 +41,20 @@ slot_release(TupleTableSlot *slot)
 		pfree(zslot->row.buf);
 	zslot->row.buf = NULL;
 	zslot->row.capacity = 0;
+	if (zslot->block)
+	{
+		zen_row_block_free(zslot->block);
+		pfree(zslot->block);
+	}
+	zslot->block = NULL;
 }
 
-/* The row in the buffer is the slot's own already; only virtual contents have to be formed. */
+/* A row in a buffer is the slot's own already; only virtual contents have to be formed. */
 static void
 slot_materialize(TupleTableSlot *slot)
 {
 	Assert(TTS_IS_ZEN(slot) && !TTS_EMPTY(slot));
-	if (!shows_row((ZenTupleSlot *) slot))
+	if (((ZenTupleSlot *) slot)->base.tuple == NULL)
 		TTSOpsHeapTuple.materialize(slot);
 }
 
@@ -115,13 +113,33 @@ zenam_slot_callbacks(Relation rel)
 	return &zenam_slot_ops;
 }
 
-ZenRow *
-zenam_slot_row(TupleTableSlot *slot)
+/* Empty a slot of a zen table. */
+static ZenTupleSlot *
+emptied(TupleTableSlot *slot)
 {
 	if (!TTS_IS_ZEN(slot))
 		elog(ERROR, "slot does not belong to a zen table");
 	ExecClearTuple(slot);
-	return &((ZenTupleSlot *) slot)->row;
+	return (ZenTupleSlot *) slot;
+}
+
+ZenRow *
+zenam_slot_row(TupleTableSlot *slot)
+{
+	return &emptied(slot)->row;
+}
+
+ZenRowBlock *
+zenam_slot_block(TupleTableSlot *slot)
+{
+	ZenTupleSlot *zslot = emptied(slot);
+
+	if (zslot->block == NULL)
+	{
+		zslot->block = MemoryContextAllocZero(slot->tts_mcxt, sizeof(ZenRowBlock));
+		zslot->block->mcxt = slot->tts_mcxt;
+	}
+	return zslot->block;
 }
 
 void

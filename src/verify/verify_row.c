@@ -13,6 +13,7 @@
 #include "verify/verify_row.h"
 
 #include "cache/spillmap.h"
+#include "nvm/slotread.h"
 #include "row/visibility.h"
 
 #define MAX_CHAIN	(2 * ZEN_MAX_CODE)	/* number_version() and the aborted
@@ -106,7 +107,10 @@ check_slot(const Expected *e, ZenSlot slot, ZenFault *fault)
 	h = zen_tuple_header(slot);
 	cts = h.word0 & ZEN_CTS_MASK;
 	if (!zen_tuple_intact(slot, zen_slot_size(slot)))
+	{
+		zen_slot_doubt(slot);
 		return fail(fault, "checksum", slot, "the checksum of the row version does not match");
+	}
 	if (((h.word1 & ZEN_DELETED) != 0) != e->deleted)
 		return fail(fault, "tombstone", slot, e->deleted ? "the slot holds a row, not a tombstone" :
 					"the slot holds a tombstone, not a row");

@@ -1,0 +1,77 @@
+/*
+ * slotread.c -- reading a committed version from its slot.
+ *
+ * A version does not change while a map word in state NVM leads to its slot (I10).  So one check of its CRC is enough,
+ * but for damage that comes later.  A bit per slot says that a reader has made the check (I20).  It lies in DRAM and
+ * starts as 0.  src/nvm/README, "Checked slots", says what is found when.
+ *
+ * Readers that are inside an epoch set the bit, by an atomic.  The writer that takes the slot for another version
+ * clears it.  No slot is taken before the readers of its former version have left (I11), so no reader sets the bit for
+ * the new version unseen.
+ */
+#include "nvm/slotread.h"
+
+#include "base/epoch.h"
+#include "base/guc.h"
+
+/* A slot's checked bit. */
+typedef struct CheckedBit
+{
+	pg_atomic_uint64 *word;
+	uint64		mask;
+} CheckedBit;
+
+static inline CheckedBit
+checked_bit(ZenSlot slot)
+{
+	uint32		n = zen_page_slot_index(slot);
+	CheckedBit	bit = {.word = zen_page_checked_word(&zen_pages[zen_slot_page(slot)], n),
+	.mask = UINT64CONST(1) << (n % 64)};
+
+	return bit;
+}
+
+static inline bool
+is_checked(CheckedBit bit)
+{
+	return (pg_atomic_read_u64(bit.word) & bit.mask) != 0 && !zen_skip_damaged_rows;
+}
+
+/* Note the outcome of a check. */
+static bool
+note_check(CheckedBit bit, bool intact)
+{
+	if (intact)
+		pg_atomic_fetch_or_u64(bit.word, bit.mask);
+	else
+		pg_atomic_fetch_and_u64(bit.word, ~bit.mask);
+	return intact;
+}
+
+bool
+zen_slot_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
+{
+	CheckedBit	bit = checked_bit(slot);
+	const ZenTupleBody *body = (const ZenTupleBody *) buf;
+
+	ZenAssertInEpoch();
+	if (!is_checked(bit))
+		return note_check(bit, zen_tuple_read(slot, buf, len, xmin));
+	/* all in one, then what a MinimalTuple has in place of the prefix */
+	Assert(len >= sizeof(*body));
+	memcpy(buf, (const char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE, len);
+	if (body->len != len)
+		return note_check(bit, false);
+	*xmin = zen_body_xmin(body);
+	buf->t_len = len;
+	memset(buf->mt_padding, 0, sizeof(buf->mt_padding));
+	return true;
+}
+
+void
+zen_slot_doubt(ZenSlot slot)
+{
+	ZenAssertInEpoch();
+	Assert(zen_page_holds(slot));
+	(void) note_check(checked_bit(slot), false);
+}

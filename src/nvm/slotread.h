@@ -1,0 +1,20 @@
+/*
+ * slotread.h -- reading a committed version from its slot: the first reader checks its CRC, later ones do not.
+ */
+#ifndef ZEN_SLOTREAD_H
+#define ZEN_SLOTREAD_H
+
+#include "nvm/page.h"
+
+/*
+ * zen_slot_read -- zen_tuple_read() for a slot to which a map word in state NVM leads.
+ *
+ * The CRC is computed if the slot has not been checked since it was written, or since the server's start (I20).  With
+ * zen.skip_damaged_rows on it always is.  The caller is inside an epoch, and has read the word there.  Never throws.
+ */
+extern bool zen_slot_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin);
+
+/* zen_slot_doubt -- a CRC was computed and does not match: readers are to find that, too.  Caller inside an epoch. */
+extern void zen_slot_doubt(ZenSlot slot);
+
+#endif							/* ZEN_SLOTREAD_H */
