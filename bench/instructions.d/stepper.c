@@ -48,7 +48,7 @@ typedef enum Kind
 	KIND_RETURN,
 	KIND_SYSCALL,
 	KIND_REPEAT
-}			Kind;
+} Kind;
 
 /* An instruction that was executed before. */
 typedef struct Place
@@ -57,20 +57,20 @@ typedef struct Place
 	int symbol;
 	int			group;
 	Kind		kind;
-}			Place;
+} Place;
 
 typedef struct Frame
 {
 	uint64_t	stack;
 	int			group;
-}			Frame;
+} Frame;
 
 typedef struct Sample
 {
 	uint64_t	syscalls;
 	uint64_t	signals;
 	uint64_t	instructions[MAX_GROUPS];
-}			Sample;
+} Sample;
 
 static pid_t pid;
 static int	memory;				/* of the process */
@@ -255,10 +255,8 @@ follow(const Place * from, const Place * to, uint64_t rsp)
 	{
 		if (depth == MAX_DEPTH)
 			die("more than %d calls deep", MAX_DEPTH);
-		stack[depth++] = (Frame)
-		{
-			.stack = rsp,.group = group
-		};
+		stack[depth].stack = rsp;
+		stack[depth++].group = group;
 		if (to->group != NO_GROUP)
 			group = to->group;
 		return;
@@ -344,7 +342,7 @@ step_through(int samples, int transactions)
 {
 	static const Sample empty = {0};
 	static const Place nowhere = {0};
-	const		Place *last = &nowhere;
+	const Place *last = &nowhere;
 	Sample		sample = empty;
 	int			nborders = 0;
 	struct user_regs_struct regs;
@@ -352,7 +350,7 @@ step_through(int samples, int transactions)
 	group = groups_count() - 1;
 	while (!asked_to_stop)
 	{
-		const		Place *place;
+		const Place *place;
 
 		registers(&regs);
 		place = place_at(regs.rip);

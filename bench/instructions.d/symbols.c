@@ -30,13 +30,14 @@ typedef struct Symbol
 	int			group;
 	int			order;			/* files in the order in which they are mapped */
 	char	   *name;
-}			Symbol;
+	int			is_part;		/* of the function whose name it has */
+} Symbol;
 
 typedef struct Rule
 {
 	regex_t		names;
 	int			group;
-}			Rule;
+} Rule;
 
 static Symbol * symbols;
 static int	nsymbols,
@@ -147,6 +148,8 @@ group_of(const char *name)
 static void
 add_symbol(uint64_t start, uint64_t size, const char *name, int order)
 {
+	Symbol	   *added;
+
 	if (nsymbols == max_symbols)
 	{
 		max_symbols = max_symbols ? 2 * max_symbols : 16384;
@@ -154,11 +157,13 @@ add_symbol(uint64_t start, uint64_t size, const char *name, int order)
 		if (symbols == NULL)
 			die("out of memory");
 	}
-	symbols[nsymbols++] = (Symbol)
-	{
-		.start = start,.end = start + (size ? size : 1),.group = NOT_ASKED,.order = order,
-			.name = strndup(name, strcspn(name, ".@"))
-	};
+	added = &symbols[nsymbols++];
+	added->start = start;
+	added->end = start + (size ? size : 1);
+	added->group = NOT_ASKED;
+	added->order = order;
+	added->is_part = strchr(name, '.') != NULL;
+	added->name = strndup(name, strcspn(name, ".@"));
 }
 
 /* The symbol table of a file, or NULL if it has none. */
@@ -216,8 +221,8 @@ add_file(const char *path, uint64_t mapped_at, int order)
 static int
 by_start(const void *a, const void *b)
 {
-	const		Symbol *x = a;
-	const		Symbol *y = b;
+	const Symbol *x = a;
+	const Symbol *y = b;
 
 	return x->start < y->start ? -1 : x->start > y->start;
 }
@@ -258,10 +263,11 @@ symbols_read(pid_t pid)
 uint64_t
 symbol_address(const char *name)
 {
-	const		Symbol *found = NULL;
+	const Symbol *found = NULL;
 
 	for (int i = 0; i < nsymbols; i++)
-		if (strcmp(symbols[i].name, name) == 0 && (found == NULL || symbols[i].order < found->order))
+		if (!symbols[i].is_part && strcmp(symbols[i].name, name) == 0 &&
+			(found == NULL || symbols[i].order < found->order))
 			found = &symbols[i];
 	return found ? found->start : 0;
 }
