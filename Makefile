@@ -158,6 +158,12 @@ OBJS = $(addprefix src/base/, \
 		verify_index.o \
 		verify_table.o \
 		verify_pool.o) \
+	$(addprefix src/point/, \
+		pointplan.o \
+		pointstate.o \
+		pointread.o \
+		pointwrite.o \
+		pointrun.o) \
 	$(addprefix src/admin/, \
 		replication.o \
 		basebackup.o \

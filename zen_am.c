@@ -23,6 +23,7 @@
 #include "miscadmin.h"
 #include "nvm/pool.h"
 #include "nvm/slotalloc.h"
+#include "point/pointrun.h"
 #include "recovery/recovery.h"
 #include "recovery/worker.h"
 #include "row/horizon.h"
@@ -59,6 +60,7 @@ zen_shmem_request(void)
 	zen_sequence_install();
 	zen_hooks_init();
 	zen_explain_init();
+	zen_pointrun_init();
 	RequestAddinShmemSpace(zen_stats_shmem_size());
 	RequestAddinShmemSpace(zen_arena_shmem_size());
 	RequestAddinShmemSpace(zen_epoch_shmem_size());
@@ -155,6 +157,7 @@ _PG_init(void)
 	zen_xact_init();
 	zen_fault_init();
 	zen_guc_init();
+	zen_pointrun_install();
 	zen_worker_after_recovery = zen_after_recovery;
 	zen_worker_register();
 	prev_shmem_request = shmem_request_hook;

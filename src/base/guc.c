@@ -22,6 +22,7 @@ int			zen_gc_batch = 64;
 int			zen_garbage_warning = 1000000;
 int			zen_pool_warning = 85;
 int			zen_dram_warning = 85;
+bool		zen_point_access = true;
 bool		zen_track_statements = false;
 int			zen_max_statements = 1000;
 int			zen_freeze_age = 100 * 1000 * 1000;
@@ -254,6 +255,11 @@ define_start_settings(void)
 static void
 define_user_settings(void)
 {
+	DefineCustomBoolVariable("zen.point_access",
+							 "Runs statements on one row, named by a unique key, with executor state that is kept.",
+							 "For plans that are executed more than once.  EXPLAIN shows them as ZenPointAccess.",
+							 &zen_point_access, true,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("zen.track_statements",
 							 "Counts rows, lines and fences by statement, for zen_stat_statements().",
 							 "It needs query ids: compute_query_id must not be off.",
