@@ -407,6 +407,17 @@ zen_pointstate_begin(ZenPoint *point, QueryDesc *query, int eflags)
 	query->tupDesc = point->kept->tupDesc;
 }
 
+/* Triggers of this query's level may have been those of other tables: a foreign key's cascade leaves them to it. */
+static void
+close_trigger_targets(EState *estate)
+{
+	ListCell   *lc;
+
+	foreach(lc, estate->es_trig_target_relations)
+		table_close(((ResultRelInfo *) lfirst(lc))->ri_RelationDesc, NoLock);
+	estate->es_trig_target_relations = NIL;
+}
+
 void
 zen_pointstate_end(ZenPoint *point)
 {
@@ -418,6 +429,7 @@ zen_pointstate_end(ZenPoint *point)
 	if (query->totaltime != NULL && GetMemoryChunkContext(query->totaltime) == estate->es_query_cxt)
 		pfree(query->totaltime);
 	own_descriptors(point);
+	close_trigger_targets(estate);
 	query->totaltime = NULL;
 	query->estate = NULL;
 	query->planstate = NULL;
