@@ -90,6 +90,7 @@ OBJS = $(addprefix src/base/, \
 		slotalloc.o) \
 	$(addprefix src/cache/, \
 		sketch.o \
+		keycache.o \
 		tablestat.o \
 		tidmap.o \
 		version.o \

@@ -257,6 +257,9 @@ CREATE FUNCTION zen_htable_stats(
 	OUT evictions bigint,
 	OUT entries bigint,
 	OUT bytes bigint,
+	OUT key_hits bigint,
+	OUT key_misses bigint,
+	OUT key_stale bigint,
 	OUT quota_bytes bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'zen_htable_stats'
@@ -264,7 +267,7 @@ LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 100;
 
 COMMENT ON FUNCTION zen_htable_stats() IS
 'one row for each table that the pool holds, of all databases: its use of the Met-Cache since the start of the server, or since it was made or truncated; waits for recovery. What other sessions have counted last may be missing, some hundred events each.
-htable, database, tablespace, relfilenode: as in zen_htables(); hits, misses: rows read one by one, as through an index, from the Met-Cache and from NVM; scanned: rows read by scans of the table or much of it, or only looked at, which leave the Met-Cache as it is; admissions, evictions: rows copied from NVM into the Met-Cache and given back; entries: rows that the Met-Cache holds now and may evict once nobody needs their older versions; bytes: DRAM of these; quota_bytes: share of the Met-Cache beyond which the table makes room for others (zen.met_cache_split), null if there is no limit';
+htable, database, tablespace, relfilenode: as in zen_htables(); hits, misses: rows read one by one, as through an index, from the Met-Cache and from NVM; scanned: rows read by scans of the table or much of it, or only looked at, which leave the Met-Cache as it is; admissions, evictions: rows copied from NVM into the Met-Cache and given back; entries: rows that the Met-Cache holds now and may evict once nobody needs their older versions; bytes: DRAM of these; key_hits, key_misses, key_stale: keys that the key cache has led to their row, did not know, or has led to another row (zen.key_cache_size); quota_bytes: share of the Met-Cache beyond which the table makes room for others (zen.met_cache_split), null if there is no limit';
 
 CREATE VIEW zen_stat_tables AS
 SELECT c.oid::regclass AS relation,
@@ -276,6 +279,9 @@ SELECT c.oid::regclass AS relation,
 	s.evictions,
 	s.entries,
 	s.bytes,
+	s.key_hits,
+	s.key_misses,
+	s.key_stale,
 	s.quota_bytes
 FROM pg_database d
 JOIN zen_htable_stats() s ON s.database = d.oid

@@ -15,6 +15,7 @@
 #include "base/locks.h"
 #include "base/stats.h"
 #include "cache/clock.h"
+#include "cache/keycache.h"
 #include "cache/spillmap.h"
 #include "fmgr.h"
 #include "gc/gcqueue.h"
@@ -72,6 +73,7 @@ zen_shmem_request(void)
 	RequestAddinShmemSpace(zen_tidmap_shmem_size());
 	RequestAddinShmemSpace(zen_version_shmem_size());
 	RequestAddinShmemSpace(zen_clock_shmem_size());
+	RequestAddinShmemSpace(zen_keycache_shmem_size());
 	RequestAddinShmemSpace(zen_spillmap_shmem_size());
 	RequestAddinShmemSpace(zen_gcqueue_shmem_size());
 	RequestAddinShmemSpace(zen_sweep_shmem_size());
@@ -117,6 +119,7 @@ zen_shmem_startup(void)
 	zen_tidmap_init();
 	zen_version_init();
 	zen_clock_init();
+	zen_keycache_init();
 	zen_spillmap_init();
 	zen_horizon_init();
 	zen_gcqueue_init();

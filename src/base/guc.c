@@ -22,6 +22,7 @@ int			zen_gc_batch = 64;
 int			zen_garbage_warning = 1000000;
 int			zen_pool_warning = 85;
 int			zen_dram_warning = 85;
+int			zen_key_cache_mb = 64;
 bool		zen_point_access = true;
 bool		zen_track_statements = false;
 int			zen_max_statements = 1000;
@@ -135,6 +136,11 @@ define_dram_settings(void)
 							"Beyond it, versions that every snapshot sees are evicted to NVM.",
 							&zen_met_cache_size_kb, 128 * 1024, 64, INT_MAX,
 							PGC_POSTMASTER, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("zen.key_cache_size",
+							"Memory, beside zen.dram_size, in which statements on one row look for its place first.",
+							"8 bytes a key.  What is not there is looked up in the index.  0 disables it.",
+							&zen_key_cache_mb, 64, 0, 1024 * 1024,
+							PGC_POSTMASTER, GUC_UNIT_MB, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.spill_threshold",
 							"DRAM that the row versions of one transaction may take before they are written to NVM.",
 							"Rows written so far then leave DRAM, not yet committed.  At most an eighth of "

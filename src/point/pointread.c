@@ -8,6 +8,10 @@
 
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "cache/keycache.h"
+#include "cache/tablestat.h"
+#include "cache/tidmap.h"
+#include "common/hashfn.h"
 #include "executor/executor.h"
 #include "executor/nodeIndexscan.h"
 #include "miscadmin.h"
@@ -52,12 +56,79 @@ fetch_by_index(ZenPoint *point)
 	return found;
 }
 
+/* ---------- the key cache ---------- */
+
+static uint64
+hash_keys(ZenPoint *point)
+{
+	uint64		hash = 0;
+
+	for (int i = 0; i < point->nkeys; i++)
+	{
+		Datum		value = point->scan->iss_ScanKeys[i].sk_argument;
+		uint64		h = DatumGetUInt64(FunctionCall2Coll(point->keys[i].hash, point->keys[i].collation, value,
+														 UInt64GetDatum(0)));
+
+		hash = i == 0 ? h : hash_combine64(hash, h);
+	}
+	return zen_keycache_hash(point->shape.scan->indexid, hash);
+}
+
+/* Is the row at a TID, as the snapshot sees it, the one with the key? */
+static bool
+fetch_by_tid(ZenPoint *point, uint64 tidno)
+{
+	IndexFetchTableData *fetch = table_index_fetch_begin(point->rel);
+	ItemPointerData tid;
+	bool		again = false;
+	bool		found;
+
+	zen_make_tid(&tid, tidno, 0);
+	found = table_index_fetch_tuple(fetch, &tid, point->query->snapshot, point->scan->ss.ss_ScanTupleSlot,
+									&again, NULL);
+	table_index_fetch_end(fetch);
+	if (!found)
+		return false;
+	point->scan->ss.ps.ps_ExprContext->ecxt_scantuple = point->scan->ss.ss_ScanTupleSlot;
+	return ExecQual(point->scan->indexqualorig, point->scan->ss.ps.ps_ExprContext);
+}
+
+/*
+ * By the key cache, or else by the index.  A serializable transaction goes to the index, which locks the key's place
+ * against rows that come there.
+ */
+static bool
+fetch_by_key(ZenPoint *point)
+{
+	ZenHTable  *ht = zen_rel_htable(point->rel);
+	uint32		generation = zen_tablestat_generation(ht->idx);
+	uint64		hash;
+	uint64		tidno;
+
+	if (point->nkeys == 0 || IsolationIsSerializable())
+		return fetch_by_index(point);
+	hash = hash_keys(point);
+	if (!zen_keycache_lookup(hash, &tidno))
+		zen_tablestat_add(ht->idx, generation, ZEN_T_KEY_MISSES, 1);
+	else if (fetch_by_tid(point, tidno))
+	{
+		zen_tablestat_add(ht->idx, generation, ZEN_T_KEY_HITS, 1);
+		return true;
+	}
+	else
+		zen_tablestat_add(ht->idx, generation, ZEN_T_KEY_STALE, 1);
+	if (!fetch_by_index(point))
+		return false;
+	zen_keycache_store(hash, zen_tidno(&point->scan->ss.ss_ScanTupleSlot->tts_tid));
+	return true;
+}
+
 bool
 zen_point_fetch(ZenPoint *point)
 {
 	/* the gate before the index is opened, which a rebuild replaces */
 	(void) zen_rel_htable(point->rel);
-	return evaluate_keys(point->scan) && fetch_by_index(point) && row_fits(point, false);
+	return evaluate_keys(point->scan) && fetch_by_key(point) && row_fits(point, false);
 }
 
 /* ---------- locks ---------- */

@@ -21,6 +21,7 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "base/stats.h"
+#include "cache/keycache.h"
 #include "catalog/objectaccess.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
@@ -32,6 +33,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
+#include "utils/typcache.h"
 
 #define NSTATES			256		/* in a process; serial numbers are
 								 * consecutive */
@@ -230,6 +232,33 @@ init_new_row(ZenPoint *point)
 												  point->new_row, source, NULL);
 }
 
+/*
+ * How keys are hashed for the key cache.  Not for an index on an expression or a part of the table: its key is not all
+ * that a row needs to be the only one.
+ */
+static void
+init_hashing(ZenPoint *point)
+{
+	Relation	index = point->scan->iss_RelationDesc;
+	int			nkeys = point->scan->iss_NumScanKeys;
+
+	if (!zen_keycache_enabled() || RelationGetIndexPredicate(index) != NIL)
+		return;
+	for (int i = 0; i < nkeys; i++)
+	{
+		ScanKey		key = &point->scan->iss_ScanKeys[i];
+		Oid			type = OidIsValid(key->sk_subtype) ? key->sk_subtype : index->rd_opcintype[key->sk_attno - 1];
+		TypeCacheEntry *entry = lookup_type_cache(type, TYPECACHE_HASH_EXTENDED_PROC_FINFO);
+
+		if (index->rd_index->indkey.values[key->sk_attno - 1] == 0 ||
+			!OidIsValid(entry->hash_extended_proc_finfo.fn_oid))
+			return;
+		point->keys[i].hash = &entry->hash_extended_proc_finfo;
+		point->keys[i].collation = key->sk_collation;
+	}
+	point->nkeys = nkeys;
+}
+
 /* Find the parts of the state that the standard executor has made. */
 static void
 find_parts(ZenPoint *point)
@@ -256,6 +285,7 @@ find_parts(ZenPoint *point)
 		point->rel = point->scan->ss.ss_currentRelation;
 		point->index_lock = exec_rt_fetch(point->shape.rti, estate)->rellockmode;
 		point->relations = lappend_oid(point->relations, point->shape.scan->indexid);
+		init_hashing(point);
 	}
 	point->relid = RelationGetRelid(point->rel);
 	point->relations = lappend_oid(point->relations, point->relid);

@@ -11,6 +11,13 @@
 #include "point/pointplan.h"
 #include "utils/resowner.h"
 
+/* How a value of a scan key is hashed. */
+typedef struct ZenPointKey
+{
+	FmgrInfo   *hash;			/* the type's, extended; the type cache's */
+	Oid			collation;
+} ZenPointKey;
+
 /*
  * The kept state of one plan.
  *
@@ -35,6 +42,8 @@ typedef struct ZenPoint
 	Relation	rel;			/* the same address while it is valid; open
 								 * during an execution only */
 	LOCKMODE	index_lock;
+	int			nkeys;			/* 0: keys have no place in the key cache */
+	ZenPointKey keys[INDEX_MAX_KEYS];
 	IndexScanState *scan;		/* NULL: an INSERT */
 	ExecRowMark *mark;			/* NULL: no row lock */
 	ModifyTableState *change;	/* NULL: a SELECT */
