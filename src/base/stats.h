@@ -39,7 +39,8 @@
 	X(point_instrumented)		/* ... because somebody measures its nodes */ \
 	X(point_cursors)			/* ... because rows may be asked for again */ \
 	X(point_forbidden)			/* ... because it may not write here */ \
-	X(point_plans_refused)		/* plans not marked, because of the table's or the index's definition */
+	X(point_plans_refused)		/* plans not marked, because of the table's or
+								 * the index's definition */
 
 typedef enum ZenCounter
 {

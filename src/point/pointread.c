@@ -207,7 +207,8 @@ zen_point_self_modified(ZenPoint *point, const TM_FailureData *tmfd)
 	ereport(ERROR,
 			(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
 			 errmsg("tuple to be %s was already modified by an operation triggered by the current command", verb),
-			 errhint("Consider using an AFTER trigger instead of a BEFORE trigger to propagate changes to other rows.")));
+			 errhint("Consider using an AFTER trigger instead of a BEFORE trigger "
+					 "to propagate changes to other rows.")));
 }
 
 bool

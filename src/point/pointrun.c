@@ -312,7 +312,7 @@ static PlannedStmt *
 point_planner(Query *parse, const char *source, int options, ParamListInfo params)
 {
 	PlannedStmt *stmt = prev_planner ? prev_planner(parse, source, options, params) :
-		standard_planner(parse, source, options, params);
+	standard_planner(parse, source, options, params);
 
 	if (zen_point_access)
 		zen_point_mark(stmt);

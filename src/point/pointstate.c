@@ -37,8 +37,8 @@
 
 #define NSTATES			256		/* in a process; serial numbers are
 								 * consecutive */
-#define MAX_CONTEXT_SIZE (256 * 1024)	/* bytes; a state that has grown beyond
-										 * goes */
+#define MAX_CONTEXT_SIZE (256 * 1024)	/* bytes; a state that has grown
+										 * beyond goes */
 
 /* The state kept for a serial number, in place serial % NSTATES. */
 typedef struct Kept
@@ -225,7 +225,7 @@ init_new_row(ZenPoint *point)
 	point->new_row = MakeSingleTupleTableSlot(desc, table_slot_callbacks(point->rel));
 	if (plan->operation == CMD_UPDATE)
 		point->make_row = ExecBuildUpdateProjection(source->plan->targetlist, true,
-													linitial_node(List, plan->updateColnosLists), desc,
+													(List *) linitial(plan->updateColnosLists), desc,
 													source->ps_ExprContext, point->new_row, source);
 	else
 		point->make_row = ExecBuildProjectionInfo(source->plan->targetlist, source->ps_ExprContext,
@@ -324,7 +324,11 @@ make_state(uint32 serial, QueryDesc *query)
 	point->serial = serial;
 	point->context = context;
 	point->user = GetUserId();
-	/* before anything is looked at: an invalidation that comes meanwhile counts */
+
+	/*
+	 * before anything is looked at: an invalidation that comes meanwhile
+	 * counts
+	 */
 	point->valid = true;
 	start_kept(point, query);
 	MemoryContextSwitchTo(point->kept->estate->es_query_cxt);
@@ -455,7 +459,11 @@ zen_pointstate_end(ZenPoint *point)
 	EState	   *estate = point->kept->estate;
 
 	Assert(query != NULL && query->estate == estate);
-	/* other libraries allocate it where they think that it goes with the execution */
+
+	/*
+	 * other libraries allocate it where they think that it goes with the
+	 * execution
+	 */
 	if (query->totaltime != NULL && GetMemoryChunkContext(query->totaltime) == estate->es_query_cxt)
 		pfree(query->totaltime);
 	own_descriptors(point);

@@ -26,7 +26,11 @@ complete_row(ZenPoint *point, CmdType operation)
 	point->new_row->tts_tableOid = point->relid;
 	if (constr != NULL && constr->has_generated_stored)
 		ExecComputeStoredGenerated(point->target, estate, point->new_row, operation);
-	/* a constraint's function could change an expanded value in place: it sees the stored form */
+
+	/*
+	 * a constraint's function could change an expanded value in place: it
+	 * sees the stored form
+	 */
 	if (constr != NULL && constr->num_check > 0)
 		ExecMaterializeSlot(point->new_row);
 	if (point->rel->rd_rel->relispartition && operation == CMD_UPDATE)
