@@ -91,6 +91,7 @@ OBJS = $(addprefix src/base/, \
 		slotread.o) \
 	$(addprefix src/cache/, \
 		sketch.o \
+		keycache.o \
 		tablestat.o \
 		tidmap.o \
 		version.o \
@@ -159,6 +160,12 @@ OBJS = $(addprefix src/base/, \
 		verify_index.o \
 		verify_table.o \
 		verify_pool.o) \
+	$(addprefix src/point/, \
+		pointplan.o \
+		pointstate.o \
+		pointread.o \
+		pointwrite.o \
+		pointrun.o) \
 	$(addprefix src/admin/, \
 		replication.o \
 		basebackup.o \

@@ -45,6 +45,13 @@ CREATE FUNCTION zen_stat(
 	OUT arena_locks bigint,
 	OUT epoch_raises bigint,
 	OUT horizon_looks bigint,
+	OUT point_accesses bigint,
+	OUT point_first_runs bigint,
+	OUT point_nested bigint,
+	OUT point_instrumented bigint,
+	OUT point_cursors bigint,
+	OUT point_forbidden bigint,
+	OUT point_plans_refused bigint,
 	OUT dram_reserved bigint,
 	OUT dram_taken bigint,
 	OUT dram_in_use bigint,
@@ -65,6 +72,7 @@ metcache_hits, metcache_misses: rows read from the Met-Cache in DRAM and from NV
 rows_spilled: rows that large transactions have written to NVM before their commit;
 versions_freed, slots_freed, tombstones_freed: superseded versions, NVM slots, and traces of deleted rows given back; region_waits, word_spins: times a writer found its region or a row''s map word taken; row_waits: waits for the end of a transaction that has changed or locked a row;
 arena_locks, epoch_raises, horizon_looks: times a process took DRAM from or gave it to the common stock, closed a batch of retired objects, and looked for the oldest snapshot: what writes memory that all share;
+point_accesses: statements on rows named by a unique key, run with executor state that is kept; point_first_runs, point_nested, point_instrumented, point_cursors, point_forbidden: those that the standard executor ran, as their plan had not been executed before, was under way already, was measured node by node, belonged to a cursor that may go back, or may not write; point_plans_refused: plans of such statements that the definition of the table or of its index rules out, as a BEFORE trigger does;
 dram_reserved: bytes of zen.dram_size; dram_taken: bytes of it ever used; dram_in_use: bytes of it used now; metcache_bytes: bytes of row versions now; garbage_pending: row changes whose predecessors are still to be freed;
 pages_total, pages_free, pages_owned, pages_shared: 64 KB pages of the pool: all, free, owned by one table each, shared by small tables; null until recovery is done';
 
@@ -249,6 +257,9 @@ CREATE FUNCTION zen_htable_stats(
 	OUT evictions bigint,
 	OUT entries bigint,
 	OUT bytes bigint,
+	OUT key_hits bigint,
+	OUT key_misses bigint,
+	OUT key_stale bigint,
 	OUT quota_bytes bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'zen_htable_stats'
@@ -256,7 +267,7 @@ LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 100;
 
 COMMENT ON FUNCTION zen_htable_stats() IS
 'one row for each table that the pool holds, of all databases: its use of the Met-Cache since the start of the server, or since it was made or truncated; waits for recovery. What other sessions have counted last may be missing, some hundred events each.
-htable, database, tablespace, relfilenode: as in zen_htables(); hits, misses: rows read one by one, as through an index, from the Met-Cache and from NVM; scanned: rows read by scans of the table or much of it, or only looked at, which leave the Met-Cache as it is; admissions, evictions: rows copied from NVM into the Met-Cache and given back; entries: rows that the Met-Cache holds now and may evict once nobody needs their older versions; bytes: DRAM of these; quota_bytes: share of the Met-Cache beyond which the table makes room for others (zen.met_cache_split), null if there is no limit';
+htable, database, tablespace, relfilenode: as in zen_htables(); hits, misses: rows read one by one, as through an index, from the Met-Cache and from NVM; scanned: rows read by scans of the table or much of it, or only looked at, which leave the Met-Cache as it is; admissions, evictions: rows copied from NVM into the Met-Cache and given back; entries: rows that the Met-Cache holds now and may evict once nobody needs their older versions; bytes: DRAM of these; key_hits, key_misses, key_stale: keys that the key cache has led to their row, did not know, or has led to another row (zen.key_cache_size); quota_bytes: share of the Met-Cache beyond which the table makes room for others (zen.met_cache_split), null if there is no limit';
 
 CREATE VIEW zen_stat_tables AS
 SELECT c.oid::regclass AS relation,
@@ -268,6 +279,9 @@ SELECT c.oid::regclass AS relation,
 	s.evictions,
 	s.entries,
 	s.bytes,
+	s.key_hits,
+	s.key_misses,
+	s.key_stale,
 	s.quota_bytes
 FROM pg_database d
 JOIN zen_htable_stats() s ON s.database = d.oid

@@ -15,6 +15,7 @@
 #include "base/locks.h"
 #include "base/stats.h"
 #include "cache/clock.h"
+#include "cache/keycache.h"
 #include "cache/spillmap.h"
 #include "fmgr.h"
 #include "gc/gcqueue.h"
@@ -23,6 +24,7 @@
 #include "miscadmin.h"
 #include "nvm/pool.h"
 #include "nvm/slotalloc.h"
+#include "point/pointrun.h"
 #include "recovery/recovery.h"
 #include "recovery/worker.h"
 #include "row/horizon.h"
@@ -59,6 +61,7 @@ zen_shmem_request(void)
 	zen_sequence_install();
 	zen_hooks_init();
 	zen_explain_init();
+	zen_pointrun_init();
 	RequestAddinShmemSpace(zen_stats_shmem_size());
 	RequestAddinShmemSpace(zen_arena_shmem_size());
 	RequestAddinShmemSpace(zen_epoch_shmem_size());
@@ -70,6 +73,7 @@ zen_shmem_request(void)
 	RequestAddinShmemSpace(zen_tidmap_shmem_size());
 	RequestAddinShmemSpace(zen_version_shmem_size());
 	RequestAddinShmemSpace(zen_clock_shmem_size());
+	RequestAddinShmemSpace(zen_keycache_shmem_size());
 	RequestAddinShmemSpace(zen_spillmap_shmem_size());
 	RequestAddinShmemSpace(zen_gcqueue_shmem_size());
 	RequestAddinShmemSpace(zen_sweep_shmem_size());
@@ -115,6 +119,7 @@ zen_shmem_startup(void)
 	zen_tidmap_init();
 	zen_version_init();
 	zen_clock_init();
+	zen_keycache_init();
 	zen_spillmap_init();
 	zen_horizon_init();
 	zen_gcqueue_init();
@@ -155,6 +160,7 @@ _PG_init(void)
 	zen_xact_init();
 	zen_fault_init();
 	zen_guc_init();
+	zen_pointrun_install();
 	zen_worker_after_recovery = zen_after_recovery;
 	zen_worker_register();
 	prev_shmem_request = shmem_request_hook;

@@ -551,7 +551,9 @@ sub test_fewer_writers
 	$node->append_conf('postgresql.conf', join "\n", 'max_connections = 5', 'superuser_reserved_connections = 1',
 		'max_wal_senders = 0',
 		'wal_level = replica', 'autovacuum_max_workers = 1', 'max_worker_processes = 1',
-			'max_prepared_transactions = 0');
+			'max_prepared_transactions = 0',
+		# 18 has room for workers beyond autovacuum_max_workers
+		$node->pg_version >= 18 ? 'autovacuum_worker_slots = 1' : ());
 	value($dbh = connect_db($node), 'SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots');
 	$dbh->disconnect;
 	$node->restart;

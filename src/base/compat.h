@@ -92,6 +92,21 @@ typedef bool TU_UpdateIndexes;
 #define ZEN_AM_SET_NEW_FILELOCATOR	relation_set_new_filelocator
 #endif
 
+/* Permissions of a plan's tables; 16 parted them from the range table. */
+#if PG_VERSION_NUM < 160000
+#define zen_check_permissions(stmt)	ExecCheckRTPerms((stmt)->rtable, true)
+#define zen_clear_processed(estate)	((estate)->es_processed = 0)
+#define zen_add_processed(estate)	((void) 0)
+#define zen_insert_index_tuples(target, slot, estate, update, which) \
+	ExecInsertIndexTuples(target, slot, estate, update, false, NULL, NIL)
+#else
+#define zen_check_permissions(stmt)	ExecCheckPermissions((stmt)->rtable, (stmt)->permInfos, true)
+#define zen_clear_processed(estate)	((estate)->es_processed = (estate)->es_total_processed = 0)
+#define zen_add_processed(estate)	((estate)->es_total_processed += (estate)->es_processed)
+#define zen_insert_index_tuples(target, slot, estate, update, which) \
+	ExecInsertIndexTuples(target, slot, estate, update, false, NULL, NIL, (which) == TU_Summarizing)
+#endif
+
 /* Since 17 functions in indexes run with a safe search_path, at each build of the index. */
 #if PG_VERSION_NUM < 170000
 #define zen_restrict_search_path()	((void) 0)
@@ -149,10 +164,12 @@ zen_next_sample_block(ReadStream * sample)
 /* 18 lets extensions add options to EXPLAIN, and runs a plan once in any case. */
 #if PG_VERSION_NUM < 180000
 #define ZEN_HAS_EXPLAIN_OPTIONS		0
+#define zen_var_is_old_or_new(var)	false
 #define ZEN_EXECUTOR_RUN_ARGS		QueryDesc *queryDesc, ScanDirection direction, uint64 count, bool execute_once
 #define ZEN_EXECUTOR_RUN_PASS		queryDesc, direction, count, execute_once
 #else
 #define ZEN_HAS_EXPLAIN_OPTIONS		1
+#define zen_var_is_old_or_new(var)	(((Var *) (var))->varreturningtype != VAR_RETURNING_DEFAULT)
 #define ZEN_EXECUTOR_RUN_ARGS		QueryDesc *queryDesc, ScanDirection direction, uint64 count
 #define ZEN_EXECUTOR_RUN_PASS		queryDesc, direction, count
 #endif

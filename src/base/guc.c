@@ -22,6 +22,8 @@ int			zen_gc_batch = 64;
 int			zen_garbage_warning = 1000000;
 int			zen_pool_warning = 85;
 int			zen_dram_warning = 85;
+int			zen_key_cache_mb = 64;
+bool		zen_point_access = true;
 bool		zen_track_statements = false;
 int			zen_max_statements = 1000;
 int			zen_freeze_age = 100 * 1000 * 1000;
@@ -134,6 +136,11 @@ define_dram_settings(void)
 							"Beyond it, versions that every snapshot sees are evicted to NVM.",
 							&zen_met_cache_size_kb, 128 * 1024, 64, INT_MAX,
 							PGC_POSTMASTER, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("zen.key_cache_size",
+							"Memory, beside zen.dram_size, in which statements on one row look for its place first.",
+							"8 bytes a key.  What is not there is looked up in the index.  0 disables it.",
+							&zen_key_cache_mb, 64, 0, 1024 * 1024,
+							PGC_POSTMASTER, GUC_UNIT_MB, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.spill_threshold",
 							"DRAM that the row versions of one transaction may take before they are written to NVM.",
 							"Rows written so far then leave DRAM, not yet committed.  At most an eighth of "
@@ -254,6 +261,11 @@ define_start_settings(void)
 static void
 define_user_settings(void)
 {
+	DefineCustomBoolVariable("zen.point_access",
+							 "Runs statements on one row, named by a unique key, with executor state that is kept.",
+							 "For plans that are executed more than once.  EXPLAIN shows them as ZenPointAccess.",
+							 &zen_point_access, true,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("zen.track_statements",
 							 "Counts rows, lines and fences by statement, for zen_stat_statements().",
 							 "It needs query ids: compute_query_id must not be off.",

@@ -37,6 +37,8 @@ extern int	zen_garbage_warning;	/* row changes waiting beyond which the
 									 * never */
 extern int	zen_pool_warning;	/* percent */
 extern int	zen_dram_warning;	/* percent */
+extern int	zen_key_cache_mb;
+extern bool zen_point_access;	/* run point accesses with kept state */
 extern bool zen_track_statements;
 extern int	zen_max_statements;
 extern int	zen_freeze_age;		/* transactions between two sweeps over all

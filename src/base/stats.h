@@ -32,7 +32,15 @@
 	X(row_waits)				/* waits for the end of a transaction that has changed or locked a row */ \
 	X(arena_locks)				/* times DRAM was taken from or given to the processes' common stock */ \
 	X(epoch_raises)				/* batches of retired objects */ \
-	X(horizon_looks)			/* looks at the oldest snapshot */
+	X(horizon_looks)			/* looks at the oldest snapshot */ \
+	X(point_accesses)			/* statements run with kept executor state */ \
+	X(point_first_runs)			/* marked plans run by the standard executor: executed once so far */ \
+	X(point_nested)				/* ... because the same plan is under way */ \
+	X(point_instrumented)		/* ... because somebody measures its nodes */ \
+	X(point_cursors)			/* ... because rows may be asked for again */ \
+	X(point_forbidden)			/* ... because it may not write here */ \
+	X(point_plans_refused)		/* plans not marked, because of the table's or
+								 * the index's definition */
 
 typedef enum ZenCounter
 {

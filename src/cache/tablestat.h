@@ -20,6 +20,10 @@ typedef enum ZenTableCounter
 	ZEN_T_EVICTIONS,			/* entries given back to NVM */
 	ZEN_T_ENTRIES,				/* rows in the CLOCK now */
 	ZEN_T_BYTES,				/* DRAM of them */
+	ZEN_T_KEY_HITS,				/* keys that the key cache has led to their
+								 * row */
+	ZEN_T_KEY_MISSES,			/* keys that it did not know */
+	ZEN_T_KEY_STALE,			/* keys that it has led elsewhere */
 	ZEN_T_NCOUNTERS
 } ZenTableCounter;
 

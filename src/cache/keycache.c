@@ -1,0 +1,147 @@
+/*
+ * keycache.c -- a lossy hash from (index, key) to TID.
+ *
+ * A bucket is one cache line with eight entries of eight bytes: a TID, a tag of the key's hash, and a mark of use.  A
+ * key has one bucket.  An entry is read and written as a whole, so no process ever sees a half of one.  Two processes
+ * that store at once may lose one entry, and nothing hangs on that.
+ *
+ * In a full bucket the first entry without the mark goes, from a place on that the hash gives; the marks that the
+ * search passes are taken away (CLOCK, of eight).  A lookup writes only if the mark is not set yet.
+ */
+#include "cache/keycache.h"
+
+#include "base/guc.h"
+#include "miscadmin.h"
+#include "storage/shmem.h"
+
+#define LINE_SIZE	64			/* bytes */
+#define ENTRIES		(LINE_SIZE / (int) sizeof(uint64))
+
+/* An entry: bits 0..37 the TID's number plus 1, so that 0 is free; 38 the mark; 39..63 the tag. */
+#define TID_BITS	38
+#define TID_MASK	((UINT64CONST(1) << TID_BITS) - 1)
+#define USED		(UINT64CONST(1) << TID_BITS)
+#define TAG_SHIFT	(TID_BITS + 1)
+#define TAG_MASK	(~UINT64CONST(0) << TAG_SHIFT)
+
+typedef struct Bucket
+{
+	pg_atomic_uint64 entries[ENTRIES];
+} Bucket;
+
+StaticAssertDecl(sizeof(Bucket) == LINE_SIZE, "a bucket is a cache line");
+
+static Bucket *buckets;
+static uint64 nbuckets;			/* 0: there is no cache */
+
+static uint64
+count_buckets(void)
+{
+	return Min((uint64) zen_key_cache_mb * 1024 * 1024 / LINE_SIZE, PG_UINT32_MAX);
+}
+
+Size
+zen_keycache_shmem_size(void)
+{
+	return add_size(mul_size(count_buckets(), LINE_SIZE), LINE_SIZE);
+}
+
+void
+zen_keycache_init(void)
+{
+	bool		found;
+	char	   *raw = ShmemInitStruct("zen key cache", zen_keycache_shmem_size(), &found);
+
+	buckets = (Bucket *) TYPEALIGN(LINE_SIZE, raw);
+	nbuckets = count_buckets();
+	if (!found)
+		memset(buckets, 0, nbuckets * LINE_SIZE);
+}
+
+bool
+zen_keycache_enabled(void)
+{
+	return nbuckets != 0;
+}
+
+uint64
+zen_keycache_hash(Oid index, uint64 key_hash)
+{
+	uint64		h = key_hash ^ ((uint64) MyDatabaseId << 32 | index) * UINT64CONST(0x9E3779B97F4A7C15);
+
+	/* odd factors spread each bit upwards, the shifts bring it down again */
+	h ^= h >> 32;
+	h *= UINT64CONST(0xD6E8FEB86659FD93);
+	h ^= h >> 32;
+	h *= UINT64CONST(0xD6E8FEB86659FD93);
+	return h ^ h >> 32;
+}
+
+/* The upper half of the hash chooses the bucket, the lower one is the tag's. */
+static inline Bucket *
+bucket_of(uint64 hash)
+{
+	Assert(nbuckets != 0);
+	return &buckets[(hash >> 32) * nbuckets >> 32];
+}
+
+static inline uint64
+tag_of(uint64 hash)
+{
+	return hash << TAG_SHIFT;
+}
+
+bool
+zen_keycache_lookup(uint64 hash, uint64 *tidno)
+{
+	Bucket	   *bucket = bucket_of(hash);
+	uint64		tag = tag_of(hash);
+
+	for (int i = 0; i < ENTRIES; i++)
+	{
+		uint64		entry = pg_atomic_read_u64(&bucket->entries[i]);
+
+		if (entry == 0 || (entry & TAG_MASK) != tag)
+			continue;
+		if ((entry & USED) == 0)
+			pg_atomic_write_u64(&bucket->entries[i], entry | USED);
+		*tidno = (entry & TID_MASK) - 1;
+		return true;
+	}
+	return false;
+}
+
+/* The entry that a key's new one replaces. */
+static int
+choose_entry(Bucket *bucket, uint64 hash)
+{
+	int			first = (int) (hash >> 25) % ENTRIES;
+	int			i;
+
+	for (i = 0; i < ENTRIES; i++)
+	{
+		uint64		entry = pg_atomic_read_u64(&bucket->entries[i]);
+
+		if (entry == 0 || (entry & TAG_MASK) == tag_of(hash))
+			return i;
+	}
+	for (i = 0; i < ENTRIES; i++)
+	{
+		pg_atomic_uint64 *candidate = &bucket->entries[(first + i) % ENTRIES];
+		uint64		entry = pg_atomic_read_u64(candidate);
+
+		if ((entry & USED) == 0)
+			return (first + i) % ENTRIES;
+		pg_atomic_write_u64(candidate, entry & ~USED);
+	}
+	return first;
+}
+
+void
+zen_keycache_store(uint64 hash, uint64 tidno)
+{
+	Bucket	   *bucket = bucket_of(hash);
+
+	Assert(tidno < TID_MASK);
+	pg_atomic_write_u64(&bucket->entries[choose_entry(bucket, hash)], tag_of(hash) | (tidno + 1));
+}

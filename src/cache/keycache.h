@@ -1,0 +1,34 @@
+/*
+ * keycache.h -- where the row of a key was found last: a lossy hash in DRAM from (index, key) to TID.
+ *
+ * What it says is a hint.  The reader fetches the row under that TID.  If the version that its snapshot sees has the
+ * key, it is the answer, since the index is unique.  Anything else sends the reader to the index.  So an entry may be
+ * wrong in any way: left by a row that was deleted or never committed, by a table that was truncated, by an index whose
+ * OID another has by now.  It needs no recovery, no vacuum and no latch.
+ */
+#ifndef ZEN_KEYCACHE_H
+#define ZEN_KEYCACHE_H
+
+#include "base/compat.h"
+#include "port/atomics.h"
+
+/*
+ * zen_keycache_shmem_size -- bytes of shared memory that zen_keycache_init() takes.
+ * zen_keycache_init -- make an empty cache of zen.key_cache_size or attach to it.
+ */
+extern Size zen_keycache_shmem_size(void);
+extern void zen_keycache_init(void);
+
+/* Is there a cache? */
+extern bool zen_keycache_enabled(void);
+
+/* zen_keycache_hash -- what stands for a key: of this database's index, and of a hash of the key; well mixed. */
+extern uint64 zen_keycache_hash(Oid index, uint64 key_hash);
+
+/* zen_keycache_lookup -- where the key's row was; false if the cache does not know. */
+extern bool zen_keycache_lookup(uint64 hash, uint64 *tidno);
+
+/* zen_keycache_store -- the key's row is there. */
+extern void zen_keycache_store(uint64 hash, uint64 tidno);
+
+#endif							/* ZEN_KEYCACHE_H */

@@ -1,0 +1,41 @@
+/*
+ * pointplan.h -- which plans are point accesses, and the node that marks them.
+ */
+#ifndef ZEN_POINTPLAN_H
+#define ZEN_POINTPLAN_H
+
+#include "base/compat.h"
+
+#include "nodes/execnodes.h"
+#include "nodes/plannodes.h"
+
+/* The plan below the node, by its parts; those that it does not have are NULL. */
+typedef struct ZenPointShape
+{
+	IndexScan  *scan;			/* of the one table; NULL: an INSERT */
+	LockRows   *lock;			/* SELECT ... FOR UPDATE and the like */
+	ModifyTable *change;
+	Index		rti;			/* of the table */
+} ZenPointShape;
+
+/* Is this plan a point access by its form?  *shape gets its parts.  Looks at no catalog. */
+extern bool zen_point_shape(PlannedStmt *stmt, Plan *plan, ZenPointShape *shape);
+
+/*
+ * zen_point_refuses -- why a table's or an index's definition keeps a plan of that shape from being a point access, as
+ * a phrase; NULL if nothing does.
+ *
+ * Caller holds the lock on the table that the plan needs.
+ */
+extern const char *zen_point_refuses(PlannedStmt *stmt, const ZenPointShape *shape);
+
+/* zen_point_mark -- put the node on top of a plan if that is a point access on a zen table. */
+extern void zen_point_mark(PlannedStmt *stmt);
+
+/* The serial number of a marked plan, and 0 of any other.  Plans with the same number are copies of one. */
+extern uint32 zen_point_serial(const PlannedStmt *stmt);
+
+/* Register the node.  In _PG_init. */
+extern void zen_pointplan_init(void);
+
+#endif							/* ZEN_POINTPLAN_H */

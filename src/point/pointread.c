@@ -1,0 +1,237 @@
+/*
+ * pointread.c -- find, and lock, the row of a point access.
+ *
+ * What the executor's nodes do with any number of rows is done here for one: IndexScan, LockRows, and the part of
+ * EvalPlanQual that judges key and quals again on a row that another transaction has changed.
+ */
+#include "point/pointread.h"
+
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "cache/keycache.h"
+#include "cache/tablestat.h"
+#include "cache/tidmap.h"
+#include "common/hashfn.h"
+#include "executor/executor.h"
+#include "executor/nodeIndexscan.h"
+#include "miscadmin.h"
+#include "table/zenam_rel.h"
+#include "utils/rel.h"
+
+/* Do the key and the further quals hold for the row in the scan's slot? */
+static bool
+row_fits(ZenPoint *point, bool key)
+{
+	ExprContext *econtext = point->scan->ss.ps.ps_ExprContext;
+
+	econtext->ecxt_scantuple = point->scan->ss.ss_ScanTupleSlot;
+	return (!key || ExecQual(point->scan->indexqualorig, econtext)) && ExecQual(point->scan->ss.ps.qual, econtext);
+}
+
+/* Put the statement's values into the scan keys.  False: one is NULL, which equals nothing. */
+static bool
+evaluate_keys(IndexScanState *scan)
+{
+	if (scan->iss_NumRuntimeKeys != 0)
+		ExecIndexEvalRuntimeKeys(scan->iss_RuntimeContext, scan->iss_RuntimeKeys, scan->iss_NumRuntimeKeys);
+	for (int i = 0; i < scan->iss_NumScanKeys; i++)
+		if (scan->iss_ScanKeys[i].sk_flags & SK_ISNULL)
+			return false;
+	return true;
+}
+
+static bool
+fetch_by_index(ZenPoint *point)
+{
+	IndexScanState *scan = point->scan;
+	Relation	index = index_open(point->shape.scan->indexid, point->index_lock);
+	IndexScanDesc desc = zen_index_beginscan(point->rel, index, point->query->snapshot, scan->iss_NumScanKeys);
+	bool		found;
+
+	index_rescan(desc, scan->iss_ScanKeys, scan->iss_NumScanKeys, NULL, 0);
+	found = index_getnext_slot(desc, ForwardScanDirection, scan->ss.ss_ScanTupleSlot);
+	Assert(!found || !desc->xs_recheck);
+	index_endscan(desc);
+	index_close(index, NoLock);
+	return found;
+}
+
+/* ---------- the key cache ---------- */
+
+static uint64
+hash_keys(ZenPoint *point)
+{
+	uint64		hash = 0;
+
+	for (int i = 0; i < point->nkeys; i++)
+	{
+		Datum		value = point->scan->iss_ScanKeys[i].sk_argument;
+		uint64		h = DatumGetUInt64(FunctionCall2Coll(point->keys[i].hash, point->keys[i].collation, value,
+														 UInt64GetDatum(0)));
+
+		hash = i == 0 ? h : hash_combine64(hash, h);
+	}
+	return zen_keycache_hash(point->shape.scan->indexid, hash);
+}
+
+/* Is the row at a TID, as the snapshot sees it, the one with the key? */
+static bool
+fetch_by_tid(ZenPoint *point, uint64 tidno)
+{
+	IndexFetchTableData *fetch = table_index_fetch_begin(point->rel);
+	ItemPointerData tid;
+	bool		again = false;
+	bool		found;
+
+	zen_make_tid(&tid, tidno, 0);
+	found = table_index_fetch_tuple(fetch, &tid, point->query->snapshot, point->scan->ss.ss_ScanTupleSlot,
+									&again, NULL);
+	table_index_fetch_end(fetch);
+	if (!found)
+		return false;
+	point->scan->ss.ps.ps_ExprContext->ecxt_scantuple = point->scan->ss.ss_ScanTupleSlot;
+	return ExecQual(point->scan->indexqualorig, point->scan->ss.ps.ps_ExprContext);
+}
+
+/*
+ * By the key cache, or else by the index.  A serializable transaction goes to the index, which locks the key's place
+ * against rows that come there.
+ */
+static bool
+fetch_by_key(ZenPoint *point)
+{
+	ZenHTable  *ht = zen_rel_htable(point->rel);
+	uint32		generation = zen_tablestat_generation(ht->idx);
+	uint64		hash;
+	uint64		tidno;
+
+	if (point->nkeys == 0 || IsolationIsSerializable())
+		return fetch_by_index(point);
+	hash = hash_keys(point);
+	if (!zen_keycache_lookup(hash, &tidno))
+		zen_tablestat_add(ht->idx, generation, ZEN_T_KEY_MISSES, 1);
+	else if (fetch_by_tid(point, tidno))
+	{
+		zen_tablestat_add(ht->idx, generation, ZEN_T_KEY_HITS, 1);
+		return true;
+	}
+	else
+		zen_tablestat_add(ht->idx, generation, ZEN_T_KEY_STALE, 1);
+	if (!fetch_by_index(point))
+		return false;
+	zen_keycache_store(hash, zen_tidno(&point->scan->ss.ss_ScanTupleSlot->tts_tid));
+	return true;
+}
+
+bool
+zen_point_fetch(ZenPoint *point)
+{
+	/* the gate before the index is opened, which a rebuild replaces */
+	(void) zen_rel_htable(point->rel);
+	return evaluate_keys(point->scan) && fetch_by_key(point) && row_fits(point, false);
+}
+
+/* ---------- locks ---------- */
+
+static LockTupleMode
+lock_mode(RowMarkType mark)
+{
+	switch (mark)
+	{
+		case ROW_MARK_EXCLUSIVE:
+			return LockTupleExclusive;
+		case ROW_MARK_NOKEYEXCLUSIVE:
+			return LockTupleNoKeyExclusive;
+		case ROW_MARK_SHARE:
+			return LockTupleShare;
+		case ROW_MARK_KEYSHARE:
+			return LockTupleKeyShare;
+		default:
+			elog(ERROR, "unsupported rowmark type");
+	}
+}
+
+static void
+cannot_serialize(const char *what)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("could not serialize access due to concurrent %s", what)));
+}
+
+bool
+zen_point_lock(ZenPoint *point)
+{
+	TupleTableSlot *slot = point->scan->ss.ss_ScanTupleSlot;
+	ItemPointerData tid = slot->tts_tid;
+	int			flags = TUPLE_LOCK_FLAG_LOCK_UPDATE_IN_PROGRESS;
+	TM_FailureData tmfd;
+
+	if (!IsolationUsesXactSnapshot())
+		flags |= TUPLE_LOCK_FLAG_FIND_LAST_VERSION;
+	switch (table_tuple_lock(point->rel, &tid, point->query->snapshot, slot, point->kept->estate->es_output_cid,
+							 lock_mode(point->mark->markType), point->mark->waitPolicy, flags, &tmfd))
+	{
+		case TM_Ok:
+			break;
+		case TM_WouldBlock:		/* SKIP LOCKED */
+		case TM_SelfModified:	/* by a later command: not seen by this one */
+			return false;
+		case TM_Deleted:
+			if (IsolationUsesXactSnapshot())
+				cannot_serialize("update");
+			return false;
+		case TM_Updated:
+			cannot_serialize("update");
+			return false;
+		case TM_Invisible:
+			elog(ERROR, "attempted to lock invisible tuple");
+			return false;
+		default:
+			elog(ERROR, "unexpected result of a row lock");
+			return false;
+	}
+	/* where WHERE CURRENT OF looks */
+	point->mark->curCtid = tid;
+	point->mark->ermActive = true;
+	return !tmfd.traversed || row_fits(point, true);
+}
+
+void
+zen_point_self_modified(ZenPoint *point, const TM_FailureData *tmfd)
+{
+	const char *verb = point->shape.change->operation == CMD_DELETE ? "deleted" : "updated";
+
+	if (tmfd->cmax == point->kept->estate->es_output_cid)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
+			 errmsg("tuple to be %s was already modified by an operation triggered by the current command", verb),
+			 errhint("Consider using an AFTER trigger instead of a BEFORE trigger "
+					 "to propagate changes to other rows.")));
+}
+
+bool
+zen_point_follow(ZenPoint *point, ItemPointer tid, LockTupleMode mode)
+{
+	CommandId	cid = point->kept->estate->es_output_cid;
+	TM_FailureData tmfd;
+
+	if (IsolationUsesXactSnapshot())
+		cannot_serialize("update");
+	switch (table_tuple_lock(point->rel, tid, point->query->snapshot, point->scan->ss.ss_ScanTupleSlot, cid, mode,
+							 LockWaitBlock, TUPLE_LOCK_FLAG_FIND_LAST_VERSION, &tmfd))
+	{
+		case TM_Ok:
+			Assert(tmfd.traversed);
+			return row_fits(point, true);
+		case TM_Deleted:
+			return false;
+		case TM_SelfModified:
+			zen_point_self_modified(point, &tmfd);
+			return false;
+		default:
+			elog(ERROR, "unexpected result of a row lock");
+			return false;
+	}
+}

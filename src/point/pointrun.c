@@ -1,0 +1,344 @@
+/*
+ * pointrun.c -- execution of point accesses: hooks of the planner and of the executor.
+ *
+ * A marked plan is executed with the state kept for it.  The standard executor runs it, and zen_stat() counts that,
+ * - the first time;
+ * - with instrumentation: EXPLAIN ANALYZE, auto_explain with log_analyze;
+ * - in a cursor that goes backward or is rewound;
+ * - while the same plan is under way further up, as in a trigger's function;
+ * - where writing is bound to fail: in a transaction that is read-only, in parallel mode;
+ * - after zen.point_access was set off (not counted).
+ */
+#include "point/pointrun.h"
+
+#include "access/parallel.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "base/epoch.h"
+#include "base/guc.h"
+#include "base/stats.h"
+#include "commands/trigger.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "optimizer/planner.h"
+#include "point/pointplan.h"
+#include "point/pointread.h"
+#include "point/pointstate.h"
+#include "point/pointwrite.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+static planner_hook_type prev_planner;
+static bool installed;
+
+/* ---------- start ---------- */
+
+/* May a marked plan be executed with kept state, as the query is asked for?  Counts why not. */
+static bool
+is_eligible(const QueryDesc *query, int eflags)
+{
+	bool		writes = query->operation != CMD_SELECT || query->plannedstmt->rowMarks != NIL;
+
+	if (query->instrument_options != 0 || (eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0)
+		ZEN_COUNT(point_instrumented, 1);
+	else if ((eflags & ~EXEC_FLAG_SKIP_TRIGGERS) != 0)
+		ZEN_COUNT(point_cursors, 1);
+	else if (writes && (XactReadOnly || IsInParallelMode()))
+		ZEN_COUNT(point_forbidden, 1);
+	else
+		return true;
+	return false;
+}
+
+static ZenPoint *
+choose_state(QueryDesc *query, int eflags)
+{
+	uint32		serial = zen_point_serial(query->plannedstmt);
+	ZenPoint   *point;
+	Relation	rel;
+
+	if (serial == 0 || !zen_point_access || !is_eligible(query, eflags))
+		return NULL;
+	point = zen_pointstate_of(serial, query);
+	if (point == NULL)
+		return NULL;
+	/* an error from here to the end leaves it to the resource owner */
+	rel = table_open(point->relid, NoLock);
+	if (rel == point->rel && point->valid)
+		return point;
+	/* it is described anew */
+	table_close(rel, NoLock);
+	point->valid = false;
+	return NULL;
+}
+
+static void
+point_start(QueryDesc *query, int eflags)
+{
+	ZenPoint   *point = choose_state(query, eflags);
+
+	if (point == NULL)
+	{
+		standard_ExecutorStart(query, eflags);
+		return;
+	}
+	Assert(GetActiveSnapshot() == query->snapshot);
+	zen_pointstate_begin(point, query, eflags);
+	if (!point->skip_triggers)
+		AfterTriggerBeginQuery();
+	ZEN_COUNT(point_accesses, 1);
+}
+
+/* ---------- run ---------- */
+
+static void
+set_parameters(ZenPoint *point)
+{
+	ParamListInfo params = point->query->params;
+	PlanState  *source = point->make_row ? outerPlanState(point->change) : NULL;
+
+	if (point->scan != NULL)
+	{
+		point->scan->ss.ps.ps_ExprContext->ecxt_param_list_info = params;
+		if (point->scan->iss_RuntimeContext != NULL)
+			point->scan->iss_RuntimeContext->ecxt_param_list_info = params;
+	}
+	if (source != NULL)
+		source->ps_ExprContext->ecxt_param_list_info = params;
+	if (point->change != NULL && point->change->ps.ps_ExprContext != NULL)
+		point->change->ps.ps_ExprContext->ecxt_param_list_info = params;
+}
+
+/* The row that a SELECT gives to its receiver. */
+static TupleTableSlot *
+selected(ZenPoint *point)
+{
+	ExprContext *econtext = point->scan->ss.ps.ps_ExprContext;
+	TupleTableSlot *slot = point->scan->ss.ss_ScanTupleSlot;
+	EState	   *estate = point->kept->estate;
+
+	if (point->mark != NULL && !zen_point_lock(point))
+		return NULL;
+	econtext->ecxt_scantuple = slot;
+	if (point->scan->ss.ps.ps_ProjInfo != NULL)
+		slot = ExecProject(point->scan->ss.ps.ps_ProjInfo);
+	if (estate->es_junkFilter != NULL)
+		slot = ExecFilterJunk(estate->es_junkFilter, slot);
+	estate->es_processed++;
+	return slot;
+}
+
+/* The row that RETURNING gives. */
+static TupleTableSlot *
+returned(ZenPoint *point, TupleTableSlot *row)
+{
+	ProjectionInfo *returning = point->target->ri_projectReturning;
+
+	if (row == NULL || returning == NULL)
+		return NULL;
+	row->tts_tableOid = point->relid;
+	returning->pi_exprContext->ecxt_scantuple = row;
+	return ExecProject(returning);
+}
+
+/* Statement triggers, and the change between. */
+static TupleTableSlot *
+changed(ZenPoint *point)
+{
+	EState	   *estate = point->kept->estate;
+	TupleTableSlot *row = NULL;
+
+	switch (point->shape.change->operation)
+	{
+		case CMD_INSERT:
+			ExecBSInsertTriggers(estate, point->target);
+			row = zen_point_insert(point);
+			break;
+		case CMD_UPDATE:
+			ExecBSUpdateTriggers(estate, point->target);
+			if (zen_point_fetch(point))
+				row = zen_point_update(point);
+			break;
+		default:
+			Assert(point->shape.change->operation == CMD_DELETE);
+			ExecBSDeleteTriggers(estate, point->target);
+			if (zen_point_fetch(point))
+				row = zen_point_delete(point);
+	}
+	return returned(point, row);
+}
+
+static void
+after_statement_triggers(ZenPoint *point)
+{
+	EState	   *estate = point->kept->estate;
+
+	switch (point->shape.change->operation)
+	{
+		case CMD_INSERT:
+			ExecASInsertTriggers(estate, point->target, NULL);
+			break;
+		case CMD_UPDATE:
+			ExecASUpdateTriggers(estate, point->target, NULL);
+			break;
+		default:
+			ExecASDeleteTriggers(estate, point->target, NULL);
+	}
+}
+
+/* Nothing of this execution's row stays. */
+static void
+clear_row(ZenPoint *point)
+{
+	EState	   *estate = point->kept->estate;
+
+	if (point->scan != NULL)
+	{
+		ExecClearTuple(point->scan->ss.ss_ScanTupleSlot);
+		ResetExprContext(point->scan->ss.ps.ps_ExprContext);
+		if (point->scan->iss_RuntimeContext != NULL)
+			ResetExprContext(point->scan->iss_RuntimeContext);
+	}
+	if (point->new_row != NULL)
+		ExecClearTuple(point->new_row);
+	if (point->change != NULL && point->change->ps.ps_ExprContext != NULL)
+		ResetExprContext(point->change->ps.ps_ExprContext);
+	if (point->make_row != NULL)
+		ResetExprContext(point->make_row->pi_exprContext);
+	ResetPerTupleExprContext(estate);
+}
+
+static void
+run_once(ZenPoint *point, bool send)
+{
+	TupleTableSlot *slot = NULL;
+
+	point->done = true;
+	set_parameters(point);
+	CHECK_FOR_INTERRUPTS();
+	if (point->change != NULL)
+		slot = changed(point);
+	else if (zen_point_fetch(point))
+		slot = selected(point);
+	if (send && !TupIsNull(slot))
+		(void) point->query->dest->receiveSlot(slot, point->query->dest);
+	if (point->change != NULL && point->has_triggers)
+		after_statement_triggers(point);
+	clear_row(point);
+}
+
+/* Trigger functions are looked up once, and what is found must stay. */
+static MemoryContext
+execution_context(ZenPoint *point)
+{
+	return point->has_triggers ? point->kept->estate->es_query_cxt : point->run_context;
+}
+
+static void
+run_point(ZenPoint *point, ScanDirection direction)
+{
+	QueryDesc  *query = point->query;
+	EState	   *estate = point->kept->estate;
+	bool		send = query->operation == CMD_SELECT || query->plannedstmt->hasReturning;
+	MemoryContext old = MemoryContextSwitchTo(execution_context(point));
+
+	if (query->totaltime)
+		InstrStartNode(query->totaltime);
+	estate->es_processed = 0;
+	if (send)
+		query->dest->rStartup(query->dest, query->operation, query->tupDesc);
+	if (ScanDirectionIsForward(direction) && !point->done)
+		run_once(point, send);
+	zen_add_processed(estate);
+	if (send)
+		query->dest->rShutdown(query->dest);
+	if (query->totaltime)
+		InstrStopNode(query->totaltime, estate->es_processed);
+	MemoryContextSwitchTo(old);
+}
+
+static void
+point_run(ZEN_EXECUTOR_RUN_ARGS)
+{
+	ZenPoint   *point = zen_pointstate_running(queryDesc);
+
+	if (point == NULL)
+		standard_ExecutorRun(ZEN_EXECUTOR_RUN_PASS);
+	else
+		run_point(point, direction);
+}
+
+/* ---------- end ---------- */
+
+static void
+point_finish(QueryDesc *query)
+{
+	ZenPoint   *point = zen_pointstate_running(query);
+	MemoryContext old;
+
+	if (point == NULL)
+	{
+		standard_ExecutorFinish(query);
+		return;
+	}
+	old = MemoryContextSwitchTo(execution_context(point));
+	if (query->totaltime)
+		InstrStartNode(query->totaltime);
+	if (!point->skip_triggers)
+		AfterTriggerEndQuery(point->kept->estate);
+	if (query->totaltime)
+		InstrStopNode(query->totaltime, 0);
+	point->kept->estate->es_finished = true;
+	MemoryContextSwitchTo(old);
+}
+
+static void
+point_end(QueryDesc *query)
+{
+	ZenPoint   *point = zen_pointstate_running(query);
+
+	if (point == NULL)
+	{
+		standard_ExecutorEnd(query);
+		return;
+	}
+	table_close(point->rel, NoLock);
+	zen_pointstate_end(point);
+}
+
+/* ---------- hooks ---------- */
+
+static PlannedStmt *
+point_planner(Query *parse, const char *source, int options, ParamListInfo params)
+{
+	PlannedStmt *stmt = prev_planner ? prev_planner(parse, source, options, params) :
+	standard_planner(parse, source, options, params);
+
+	if (zen_point_access)
+		zen_point_mark(stmt);
+	return stmt;
+}
+
+void
+zen_pointrun_install(void)
+{
+	if (ExecutorStart_hook != NULL || ExecutorRun_hook != NULL || ExecutorFinish_hook != NULL ||
+		ExecutorEnd_hook != NULL)
+		return;
+	ExecutorStart_hook = point_start;
+	ExecutorRun_hook = point_run;
+	ExecutorFinish_hook = point_finish;
+	ExecutorEnd_hook = point_end;
+	zen_pointplan_init();
+	zen_pointstate_init();
+	installed = true;
+}
+
+void
+zen_pointrun_init(void)
+{
+	if (!installed)
+		return;
+	prev_planner = planner_hook;
+	planner_hook = point_planner;
+}

@@ -1,0 +1,496 @@
+/*
+ * pointstate.c -- executor state that outlives an execution, kept by the serial number of a plan.
+ *
+ * At the second execution of a marked plan the standard executor starts a copy of it in memory that stays.  Then the
+ * state is parked: relations, index, snapshot and tuple descriptors go back.  Expressions, slots, scan keys and the
+ * description of the target stay.  So everything compiled is PostgreSQL's own work.
+ *
+ * A state is valid as long as all that it was made from is the same:
+ * - the table and the index: a relcache invalidation of either ends it;
+ * - functions, roles and their membership: any invalidation in these catalogs ends all states;
+ * - the current user: another one has it made anew;
+ * - constraints of domains: expressions ask the type cache themselves.
+ * An execution under way goes on with a state that has become invalid, as the standard executor would with its own.
+ *
+ * An error may end an execution without a word.  So the end of each transaction and subtransaction forgets the
+ * executions that began in it.
+ */
+#include "point/pointstate.h"
+
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "base/stats.h"
+#include "cache/keycache.h"
+#include "catalog/objectaccess.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "parser/parsetree.h"
+#include "tcop/dest.h"
+#include "utils/inval.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+#include "utils/typcache.h"
+
+#define NSTATES			256		/* in a process; serial numbers are
+								 * consecutive */
+#define MAX_CONTEXT_SIZE (256 * 1024)	/* bytes; a state that has grown
+										 * beyond goes */
+
+/* The state kept for a serial number, in place serial % NSTATES. */
+typedef struct Kept
+{
+	uint32		serial;			/* 0: none */
+	ZenPoint   *point;			/* NULL: the plan was executed once */
+} Kept;
+
+static Kept kept[NSTATES];
+static int	nrunning;			/* executions under way */
+
+static Kept *
+place(uint32 serial)
+{
+	return &kept[serial % NSTATES];
+}
+
+static void
+discard(Kept *k)
+{
+	ZenPoint   *point = k->point;
+
+	k->point = NULL;
+	if (point == NULL)
+		return;
+	Assert(point->query == NULL);
+	MemoryContextDelete(point->context);
+}
+
+/* ---------- invalidation ---------- */
+
+static void
+relation_changed(Datum arg, Oid relid)
+{
+	for (int i = 0; i < NSTATES; i++)
+		if (kept[i].point != NULL && (relid == InvalidOid || list_member_oid(kept[i].point->relations, relid)))
+			kept[i].point->valid = false;
+}
+
+static void
+catalog_changed(Datum arg, int cacheid, uint32 hash)
+{
+	relation_changed(arg, InvalidOid);
+}
+
+/* ---------- transactions ---------- */
+
+/* An error, or the end of a transaction, has ended executions that began in it: what they held is gone already. */
+static void
+forget_executions(SubTransactionId from)
+{
+	if (nrunning == 0)
+		return;
+	for (int i = 0; i < NSTATES; i++)
+	{
+		ZenPoint   *point = kept[i].point;
+
+		if (point == NULL || point->query == NULL || point->subxact < from)
+			continue;
+		point->query = NULL;
+		nrunning--;
+		/* it may have stood anywhere: the state is made anew */
+		point->valid = false;
+	}
+}
+
+static void
+transaction_ends(XactEvent event, void *arg)
+{
+	if (event == XACT_EVENT_ABORT || event == XACT_EVENT_COMMIT || event == XACT_EVENT_PREPARE)
+		forget_executions(InvalidSubTransactionId);
+}
+
+static void
+subtransaction_ends(SubXactEvent event, SubTransactionId subxact, SubTransactionId parent, void *arg)
+{
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		forget_executions(subxact);
+}
+
+/* ---------- making a state ---------- */
+
+static bool
+note_function(Oid function, void *functions)
+{
+	List	  **list = functions;
+
+	*list = list_append_unique_oid(*list, function);
+	return false;
+}
+
+static bool
+collect_functions(Node *node, void *functions)
+{
+	if (node == NULL)
+		return false;
+	(void) check_functions_in_node(node, note_function, functions);
+	return expression_tree_walker(node, collect_functions, functions);
+}
+
+/* The functions of a plan, which object access hooks hear of whenever an executor starts. */
+static List *
+plan_functions(const ZenPointShape *shape)
+{
+	List	   *functions = NIL;
+
+	if (shape->scan != NULL)
+	{
+		collect_functions((Node *) shape->scan->scan.plan.targetlist, &functions);
+		collect_functions((Node *) shape->scan->scan.plan.qual, &functions);
+		collect_functions((Node *) shape->scan->indexqualorig, &functions);
+	}
+	if (shape->change != NULL)
+	{
+		collect_functions((Node *) shape->change->returningLists, &functions);
+		collect_functions((Node *) outerPlan(shape->change)->targetlist, &functions);
+	}
+	return functions;
+}
+
+/*
+ * Slots keep their descriptors beyond the transaction: they get copies.  The executor makes some slots late, as for
+ * triggers.
+ */
+static void
+own_descriptors(ZenPoint *point)
+{
+	EState	   *estate = point->kept->estate;
+	MemoryContext old;
+	ListCell   *lc;
+
+	if (list_length(estate->es_tupleTable) == point->nslots)
+		return;
+	old = MemoryContextSwitchTo(estate->es_query_cxt);
+	foreach(lc, estate->es_tupleTable)
+	{
+		TupleTableSlot *slot = lfirst(lc);
+		TupleDesc	desc = slot->tts_tupleDescriptor;
+
+		if (desc == NULL || desc->tdrefcount < 0)
+			continue;
+		slot->tts_tupleDescriptor = CreateTupleDescCopyConstr(desc);
+		ReleaseTupleDesc(desc);
+	}
+	MemoryContextSwitchTo(old);
+	point->nslots = list_length(estate->es_tupleTable);
+}
+
+/* Give back all that belongs to the transaction. */
+static void
+park(ZenPoint *point)
+{
+	EState	   *estate = point->kept->estate;
+
+	own_descriptors(point);
+	if (point->scan != NULL)
+	{
+		index_close(point->scan->iss_RelationDesc, NoLock);
+		point->scan->iss_RelationDesc = NULL;
+	}
+	for (Index i = 0; i < estate->es_range_table_size; i++)
+		if (estate->es_relations[i] != NULL)
+		{
+			Assert(estate->es_relations[i] == point->rel);
+			table_close(estate->es_relations[i], NoLock);
+		}
+	UnregisterSnapshot(estate->es_snapshot);
+	estate->es_snapshot = InvalidSnapshot;
+	Assert(estate->es_crosscheck_snapshot == InvalidSnapshot);
+	UnregisterSnapshot(point->kept->snapshot);
+	point->kept->snapshot = InvalidSnapshot;
+}
+
+/* How an INSERT or UPDATE makes the new row from what the statement says, and from the old row. */
+static void
+init_new_row(ZenPoint *point)
+{
+	ModifyTable *plan = point->shape.change;
+	PlanState  *source = outerPlanState(point->change);
+	TupleDesc	desc = CreateTupleDescCopyConstr(RelationGetDescr(point->rel));
+
+	if (plan->operation == CMD_DELETE)
+		return;
+	point->new_row = MakeSingleTupleTableSlot(desc, table_slot_callbacks(point->rel));
+	if (plan->operation == CMD_UPDATE)
+		point->make_row = ExecBuildUpdateProjection(source->plan->targetlist, true,
+													(List *) linitial(plan->updateColnosLists), desc,
+													source->ps_ExprContext, point->new_row, source);
+	else
+		point->make_row = ExecBuildProjectionInfo(source->plan->targetlist, source->ps_ExprContext,
+												  point->new_row, source, NULL);
+}
+
+/*
+ * How keys are hashed for the key cache.  Not for an index on an expression or a part of the table: its key is not all
+ * that a row needs to be the only one.
+ */
+static void
+init_hashing(ZenPoint *point)
+{
+	Relation	index = point->scan->iss_RelationDesc;
+	int			nkeys = point->scan->iss_NumScanKeys;
+
+	if (!zen_keycache_enabled() || RelationGetIndexPredicate(index) != NIL)
+		return;
+	for (int i = 0; i < nkeys; i++)
+	{
+		ScanKey		key = &point->scan->iss_ScanKeys[i];
+		Oid			type = OidIsValid(key->sk_subtype) ? key->sk_subtype : index->rd_opcintype[key->sk_attno - 1];
+		TypeCacheEntry *entry = lookup_type_cache(type, TYPECACHE_HASH_EXTENDED_PROC_FINFO);
+
+		if (index->rd_index->indkey.values[key->sk_attno - 1] == 0 ||
+			!OidIsValid(entry->hash_extended_proc_finfo.fn_oid))
+			return;
+		point->keys[i].hash = &entry->hash_extended_proc_finfo;
+		point->keys[i].collation = key->sk_collation;
+	}
+	point->nkeys = nkeys;
+}
+
+/* Find the parts of the state that the standard executor has made. */
+static void
+find_parts(ZenPoint *point)
+{
+	EState	   *estate = point->kept->estate;
+	PlanState  *state = linitial(castNode(CustomScanState, point->kept->planstate)->custom_ps);
+
+	if (point->shape.change != NULL)
+	{
+		point->change = castNode(ModifyTableState, state);
+		point->target = point->change->resultRelInfo;
+		point->rel = point->target->ri_RelationDesc;
+		point->has_triggers = point->target->ri_TrigDesc != NULL;
+		state = outerPlanState(state);
+	}
+	if (point->shape.lock != NULL)
+	{
+		point->mark = ExecFindRowMark(estate, point->shape.rti, false);
+		state = outerPlanState(state);
+	}
+	if (point->shape.scan != NULL)
+	{
+		point->scan = castNode(IndexScanState, state);
+		point->rel = point->scan->ss.ss_currentRelation;
+		point->index_lock = exec_rt_fetch(point->shape.rti, estate)->rellockmode;
+		point->relations = lappend_oid(point->relations, point->shape.scan->indexid);
+		init_hashing(point);
+	}
+	point->relid = RelationGetRelid(point->rel);
+	point->relations = lappend_oid(point->relations, point->relid);
+	if (point->change != NULL)
+		init_new_row(point);
+}
+
+static Plan *
+marked_plan(PlannedStmt *stmt)
+{
+	return linitial(castNode(CustomScan, stmt->planTree)->custom_plans);
+}
+
+/* Let the standard executor start a copy of the plan, in a context that stays. */
+static void
+start_kept(ZenPoint *point, QueryDesc *query)
+{
+	PlannedStmt *stmt = copyObject(query->plannedstmt);
+
+	stmt->jitFlags = 0;			/* compiled code would go with the transaction */
+	if (!zen_point_shape(stmt, marked_plan(stmt), &point->shape))
+		elog(ERROR, "a plan marked as a point access is none");
+	point->functions = plan_functions(&point->shape);
+	point->kept = CreateQueryDesc(stmt, "", query->snapshot, InvalidSnapshot, None_Receiver, NULL, NULL, 0);
+	standard_ExecutorStart(point->kept, EXEC_FLAG_SKIP_TRIGGERS);
+}
+
+static ZenPoint *
+make_state(uint32 serial, QueryDesc *query)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "zen point access",
+												  ALLOCSET_START_SMALL_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	ZenPoint   *point = palloc0(sizeof(ZenPoint));
+
+	point->serial = serial;
+	point->context = context;
+	point->user = GetUserId();
+
+	/*
+	 * before anything is looked at: an invalidation that comes meanwhile
+	 * counts
+	 */
+	point->valid = true;
+	start_kept(point, query);
+	MemoryContextSwitchTo(point->kept->estate->es_query_cxt);
+	find_parts(point);
+	point->run_context = AllocSetContextCreate(context, "zen point access, one execution",
+											   ALLOCSET_SMALL_SIZES);
+	park(point);
+	MemoryContextSwitchTo(old);
+	MemoryContextSetParent(context, CacheMemoryContext);
+	return point;
+}
+
+/* ---------- using one ---------- */
+
+/* The state is at hand and valid: check what ExecutorStart checks each time. */
+static void
+check_again(ZenPoint *point)
+{
+	ListCell   *lc;
+
+	if (ExecutorCheckPerms_hook != NULL)
+		(void) zen_check_permissions(point->kept->plannedstmt);
+	if (object_access_hook != NULL)
+		foreach(lc, point->functions)
+			InvokeFunctionExecuteHook(lfirst_oid(lc));
+}
+
+ZenPoint *
+zen_pointstate_of(uint32 serial, QueryDesc *query)
+{
+	Kept	   *k = place(serial);
+
+	Assert(serial != 0);
+	if (k->point != NULL && k->point->query != NULL)
+	{
+		/* it, or another in its place, is under way */
+		ZEN_COUNT(point_nested, 1);
+		return NULL;
+	}
+	if (k->serial != serial)
+	{
+		discard(k);
+		k->serial = serial;
+		ZEN_COUNT(point_first_runs, 1);
+		return NULL;
+	}
+	if (k->point == NULL || !k->point->valid || k->point->user != GetUserId())
+	{
+		ZenPointShape shape;
+		ZenPoint   *point;
+
+		discard(k);
+		if (!zen_point_shape(query->plannedstmt, marked_plan(query->plannedstmt), &shape) ||
+			zen_point_refuses(query->plannedstmt, &shape) != NULL)
+			return NULL;
+		point = make_state(serial, query);
+		/* a function called meanwhile may have made one, too */
+		if (k->serial != serial || k->point != NULL)
+		{
+			MemoryContextDelete(point->context);
+			return NULL;
+		}
+		k->point = point;
+		if (!point->valid)
+			return NULL;
+	}
+	else
+		check_again(k->point);
+	return k->point;
+}
+
+ZenPoint *
+zen_pointstate_running(const QueryDesc *query)
+{
+	uint32		serial;
+	ZenPoint   *point;
+
+	if (query->planstate == NULL)
+		return NULL;
+	serial = zen_point_serial(query->plannedstmt);
+	point = serial != 0 ? place(serial)->point : NULL;
+	return point != NULL && point->query == query ? point : NULL;
+}
+
+void
+zen_pointstate_begin(ZenPoint *point, QueryDesc *query, int eflags)
+{
+	EState	   *estate = point->kept->estate;
+
+	Assert(point->query == NULL && point->valid);
+	point->query = query;
+	nrunning++;
+	point->subxact = GetCurrentSubTransactionId();
+	point->skip_triggers = (eflags & EXEC_FLAG_SKIP_TRIGGERS) != 0 || !point->has_triggers;
+	point->done = false;
+
+	estate->es_top_eflags = eflags;
+	estate->es_snapshot = query->snapshot;
+	estate->es_crosscheck_snapshot = query->crosscheck_snapshot;
+	estate->es_param_list_info = query->params;
+	estate->es_sourceText = query->sourceText;
+	estate->es_queryEnv = query->queryEnv;
+	zen_clear_processed(estate);
+	estate->es_finished = false;
+	if (point->change != NULL || point->mark != NULL)
+		estate->es_output_cid = GetCurrentCommandId(true);
+
+	query->estate = estate;
+	query->planstate = point->kept->planstate;
+	query->tupDesc = point->kept->tupDesc;
+}
+
+/* Triggers of this query's level may have been those of other tables: a foreign key's cascade leaves them to it. */
+static void
+close_trigger_targets(EState *estate)
+{
+	ListCell   *lc;
+
+	foreach(lc, estate->es_trig_target_relations)
+		table_close(((ResultRelInfo *) lfirst(lc))->ri_RelationDesc, NoLock);
+	estate->es_trig_target_relations = NIL;
+}
+
+void
+zen_pointstate_end(ZenPoint *point)
+{
+	QueryDesc  *query = point->query;
+	EState	   *estate = point->kept->estate;
+
+	Assert(query != NULL && query->estate == estate);
+
+	/*
+	 * other libraries allocate it where they think that it goes with the
+	 * execution
+	 */
+	if (query->totaltime != NULL && GetMemoryChunkContext(query->totaltime) == estate->es_query_cxt)
+		pfree(query->totaltime);
+	own_descriptors(point);
+	close_trigger_targets(estate);
+	query->totaltime = NULL;
+	query->estate = NULL;
+	query->planstate = NULL;
+	query->tupDesc = NULL;
+	estate->es_snapshot = InvalidSnapshot;
+	estate->es_crosscheck_snapshot = InvalidSnapshot;
+	estate->es_param_list_info = NULL;
+	MemoryContextReset(point->run_context);
+	point->query = NULL;
+	nrunning--;
+	Assert(nrunning >= 0);
+	if (MemoryContextMemAllocated(point->context, true) > MAX_CONTEXT_SIZE)
+		point->valid = false;
+}
+
+void
+zen_pointstate_init(void)
+{
+	CacheRegisterRelcacheCallback(relation_changed, (Datum) 0);
+	CacheRegisterSyscacheCallback(PROCOID, catalog_changed, (Datum) 0);
+	CacheRegisterSyscacheCallback(AUTHOID, catalog_changed, (Datum) 0);
+	CacheRegisterSyscacheCallback(AUTHMEMMEMROLE, catalog_changed, (Datum) 0);
+	CacheRegisterSyscacheCallback(DATABASEOID, catalog_changed, (Datum) 0);
+	RegisterXactCallback(transaction_ends, NULL);
+	RegisterSubXactCallback(subtransaction_ends, NULL);
+}

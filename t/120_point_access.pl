@@ -1,0 +1,239 @@
+# Point accesses (zen.point_access) of many sessions at once:
+#
+# - increments of few rows by prepared statements: none is lost, at each isolation level
+# - the definition of the table, its indexes and its privileges change beside them: each statement gives what it should,
+#   or a proper error, never another column's value and never a right that the role does not have
+# - what the key cache says of a table that was emptied, filled anew or rolled back is not believed
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use POSIX ();
+use Test::More;
+use ZenTest;
+
+use constant ROWS => 50;
+
+skip_unless_zen();
+my $node = new_node('point', pool_size => '128MB', dram_size => '128MB', max_connections => 30);
+$node->start;
+my $dbh = connect_db($node);
+value($dbh, 'CREATE EXTENSION zen');
+
+test_hot_rows($_) for 'read committed', 'repeatable read', 'serializable';
+test_changed_definitions();
+test_stale_keys();
+$dbh->disconnect;
+$node->stop;
+done_testing();
+
+# Runs a function in a process of its own, with a connection; it returns numbers, which add up in the result of the
+# returned function.
+sub in_background
+{
+	my ($work) = @_;
+	my $pid = open(my $pipe, '-|') // die "cannot fork: $!";
+	if ($pid == 0)
+	{
+		my @n = eval {
+			my $own = connect_db($node);
+			run_all($own, 'SET enable_seqscan = off', 'SET enable_bitmapscan = off',
+				'SET plan_cache_mode = force_generic_plan');
+			$work->($own);
+		};
+		print STDERR $@ if $@;
+		print "@n\n";
+		close STDOUT;
+		POSIX::_exit(0);    # the server is the parent's
+	}
+	return sub { my @n = split ' ', <$pipe> // ''; close $pipe; return @n };
+}
+
+sub accesses { return value($dbh, 'SELECT point_accesses FROM zen_stat()') }
+
+# 4 sessions increment 50 rows; above read committed they try again where they cannot be serialized.
+sub test_hot_rows
+{
+	my ($level) = @_;
+	run_all($dbh, 'CREATE TABLE hot (id int PRIMARY KEY, n int NOT NULL CHECK (n >= 0), t text) USING zen',
+		'INSERT INTO hot SELECT g, 0, g FROM generate_series(1, ' . ROWS . ') g');
+	my $before = accesses();
+	my @sessions = map
+	{
+		in_background(
+			sub {
+				my ($own) = @_;
+				my $done = 0;
+				run_all($own, "SET default_transaction_isolation = '$level'",
+					q{PREPARE inc(int) AS UPDATE hot SET n = n + 1, t = t || '' WHERE id = $1 RETURNING n, t});
+				while ($done < 1000)
+				{
+					my $id = 1 + int rand ROWS;
+					my $r = run_sql($own, "EXECUTE inc($id)");
+					die "$r->{state} $r->{message}" if $r->{state} ne '' && $r->{state} ne '40001';
+					next if $r->{state} ne '';
+					die "row $id, got $r->{rows}[0][1]" if $r->{rows}[0][1] ne $id;
+					$done++;
+				}
+				return $done;
+			})
+	} 1 .. 4;
+	my $done = 0;
+	$done += $_ for map { $_->() } @sessions;
+	is($done, 4000, "$level: all increments were made");
+	is(value($dbh, 'SELECT sum(n) FROM hot'), $done, "$level: none is lost");
+	cmp_ok(accesses() - $before, '>=', 3900, "$level: by kept state");
+	value($dbh, 'DROP TABLE hot');
+	return;
+}
+
+# What a session does beside the changes of definitions: reads, updates, and the same as a role without the right to.
+# Returns the number of updates and of refusals.
+sub work
+{
+	my ($own) = @_;
+	my ($updates, $refused) = (0, 0);
+
+	# by the protocol: EXECUTE would take its snapshot before it waits for a change of the definition
+	my $sel = $own->prepare('SELECT id, b FROM t WHERE id = $1', { pg_prepare_now => 1 });
+	my $upd = $own->prepare('UPDATE t SET n = n + 1 WHERE id = $1 RETURNING id, b, n', { pg_prepare_now => 1 });
+	until (value($own, 'SELECT stop FROM control'))
+	{
+		my $id = 1 + int rand ROWS;
+		my $role = int(rand 3) == 0 ? 'point_reader' : 'point_writer';
+		value($own, "SET ROLE $role");
+		$sel->execute($id) or die 'read: ' . $sel->errstr;
+		my @read = $sel->fetchrow_array;
+		die "read $id: @read" if "@read" ne "$id b$id";
+		if ($upd->execute($id))
+		{
+			my @row = $upd->fetchrow_array;
+			die "a reader has written" if $role eq 'point_reader';
+			die "update $id: @row" if "@row[0, 1]" ne "$id b$id";
+			$updates++;
+		}
+		else
+		{
+			die 'update: ' . $upd->errstr if $upd->state ne '42501';
+			$refused++;
+		}
+		value($own, 'RESET ROLE');
+	}
+	return ($updates, $refused);
+}
+
+sub test_changed_definitions
+{
+	run_all($dbh, 'CREATE TABLE control (stop bool)', 'INSERT INTO control VALUES (false)',
+		'CREATE TABLE t (a text, id int PRIMARY KEY, b text, n bigint DEFAULT 0) USING zen',
+		'INSERT INTO t SELECT 7, g, $$b$$ || g FROM generate_series(1, ' . ROWS . ') g',
+		'CREATE ROLE point_writer', 'CREATE ROLE point_reader', 'GRANT SELECT, UPDATE ON t TO point_writer',
+		'GRANT SELECT ON t TO point_reader', 'GRANT SELECT ON control TO PUBLIC');
+	my $before = accesses();
+	my @sessions = map { in_background(\&work) } 1 .. 8;
+	wait_for('the sessions to work', sub { accesses() > $before + 100 });
+	for my $round (1 .. 4)
+	{
+		for my $change ('ALTER TABLE t ADD COLUMN x int DEFAULT 1', 'ALTER TABLE t ALTER COLUMN x TYPE text',
+			'ALTER TABLE t DROP COLUMN x', 'CREATE INDEX t_b ON t (b)', 'ALTER TABLE t RENAME COLUMN a TO aa',
+			'DROP INDEX t_b', 'ALTER TABLE t RENAME COLUMN aa TO a',
+			'CREATE UNIQUE INDEX CONCURRENTLY t_u ON t (n, id)',
+			'DROP INDEX CONCURRENTLY t_u',
+			'BEGIN; ALTER TABLE t DROP CONSTRAINT t_pkey; ALTER TABLE t ADD PRIMARY KEY (id); COMMIT',
+			'REINDEX INDEX CONCURRENTLY t_pkey', 'REINDEX INDEX t_pkey', 'VACUUM ANALYZE t',
+			'ALTER TABLE t ADD CONSTRAINT n_positive CHECK (n >= 0)', 'ALTER TABLE t DROP CONSTRAINT n_positive',
+			'CLUSTER t USING t_pkey')
+		{
+			my $r = run_sql($dbh, $change);
+			is($r->{state}, '', "round $round: $change") or diag($r->{message});
+			my $now = accesses();
+			wait_for('the sessions to go on', sub { accesses() > $now + 20 });
+		}
+		test_revoked($round);
+	}
+	value($dbh, 'UPDATE control SET stop = true');
+	my ($updates, $refused) = (0, 0);
+	for my $session (@sessions)
+	{
+		my @n = $session->();
+		is(scalar @n, 2, 'a session came to its end');
+		$updates += $n[0] // 0;
+		$refused += $n[1] // 0;
+	}
+	is(value($dbh, 'SELECT sum(n) FROM t'), $updates, "none of $updates updates is lost");
+	cmp_ok($refused, '>', 0, "$refused were refused");
+	is_sound($dbh, 'definitions changed');
+	run_all($dbh, 'DROP TABLE t, control', 'DROP ROLE point_writer, point_reader');
+	return;
+}
+
+# Once REVOKE has committed, no statement that begins gets through; once GRANT has, each does.
+sub test_revoked
+{
+	my ($round) = @_;
+	my $own = connect_db($node);
+	run_all($own, 'SET enable_seqscan = off', 'SET plan_cache_mode = force_generic_plan', 'SET ROLE point_writer',
+		q{PREPARE upd(int) AS UPDATE t SET n = n WHERE id = $1});
+	is(run_sql($own, 'EXECUTE upd(1)')->{state}, '', "round $round: granted") for 1 .. 3;
+	value($dbh, 'REVOKE UPDATE ON t FROM point_writer');
+	is(run_sql($own, 'EXECUTE upd(1)')->{state}, '42501', "round $round: revoked") for 1 .. 3;
+	value($dbh, 'GRANT UPDATE ON t TO point_writer');
+	is(run_sql($own, 'EXECUTE upd(1)')->{state}, '', "round $round: granted again") for 1 .. 3;
+	$own->disconnect;
+	return;
+}
+
+sub key_counts
+{
+	my $r = run_sql($dbh,
+		q{SELECT key_hits, key_misses, key_stale FROM zen_stat_tables WHERE relation = 'k'::regclass});
+	return @{ $r->{rows}[0] };
+}
+
+# The key cache leads to rows that are other rows by now, or none.
+sub test_stale_keys
+{
+	my $own = connect_db($node);
+	run_all($own, 'SET enable_seqscan = off', 'SET enable_bitmapscan = off',
+		'SET plan_cache_mode = force_generic_plan', 'CREATE TABLE k (id int PRIMARY KEY, v text) USING zen',
+		'INSERT INTO k SELECT g, g FROM generate_series(1, 300) g',
+		q{PREPARE sel(int) AS SELECT v FROM k WHERE id = $1});
+	my $read = sub {
+		my ($what, $expected) = @_;
+		my @wrong = grep { (value($own, "EXECUTE sel($_)") // '-') ne $expected->($_) } 1 .. 300;
+		is("@wrong", '', "keys, $what");
+	};
+	my $gone = sub { '-' };
+	$read->('first', sub { $_[0] });
+	$read->('known', sub { $_[0] });
+	run_all($own, 'DELETE FROM k WHERE id % 2 = 0');
+	$read->('half deleted', sub { $_[0] % 2 ? $_[0] : '-' });
+	run_all($own, 'VACUUM k', 'INSERT INTO k SELECT g + 1000, 0 FROM generate_series(1, 150) g');
+	$read->('places reused', sub { $_[0] % 2 ? $_[0] : '-' });
+	run_all($own, 'UPDATE k SET id = 301 - id WHERE id <= 300');
+	$read->('moved', sub { $_[0] % 2 ? '-' : 301 - $_[0] });
+	run_all($own, 'BEGIN', q{UPDATE k SET v = 'x', id = id - 1 WHERE id <= 300});
+	$read->('moved, not committed', sub { $_[0] % 2 ? 'x' : '-' });
+	value($own, 'ROLLBACK');
+	$read->('rolled back', sub { $_[0] % 2 ? '-' : 301 - $_[0] });
+	value($own, 'TRUNCATE k');
+	$read->('truncated', $gone);
+	run_all($own, 'INSERT INTO k SELECT 301 - g, g FROM generate_series(1, 300) g');
+	$read->('filled anew', sub { 301 - $_[0] });
+	run_all($own, 'BEGIN', 'DROP TABLE k', 'ROLLBACK', 'BEGIN', 'TRUNCATE k', 'INSERT INTO k VALUES (1, 1)');
+	$read->('truncated, not committed', sub { $_[0] == 1 ? 1 : '-' });
+	value($own, 'ROLLBACK');
+	$read->('not truncated', sub { 301 - $_[0] });
+	$own->disconnect;
+	my ($hits, $misses, $stale) = key_counts();
+	# counted anew since TRUNCATE
+	cmp_ok($hits, '>=', 200, "keys: $hits hits");
+	cmp_ok($stale, '>=', 200, "keys: $stale led elsewhere");
+	cmp_ok($hits + $misses + $stale, '>=', 600, "keys: $misses misses");
+	is_sound($dbh, 'keys');
+	value($dbh, 'DROP TABLE k');
+	return;
+}
