@@ -228,11 +228,11 @@ sub test_stale_keys
 	value($own, 'ROLLBACK');
 	$read->('not truncated', sub { 301 - $_[0] });
 	$own->disconnect;
-	my ($hits, $misses, $stale) = key_counts();
-	# counted anew since TRUNCATE
-	cmp_ok($hits, '>=', 200, "keys: $hits hits");
+	# counted anew since TRUNCATE; the session gives its last counts as it ends
+	my ($hits, $misses, $stale);
+	wait_for('the counts', sub { ($hits, $misses, $stale) = key_counts(); $hits + $misses + $stale >= 600 });
+	cmp_ok($hits, '>=', 200, "keys: $hits hits, $misses misses");
 	cmp_ok($stale, '>=', 200, "keys: $stale led elsewhere");
-	cmp_ok($hits + $misses + $stale, '>=', 600, "keys: $misses misses");
 	is_sound($dbh, 'keys');
 	value($dbh, 'DROP TABLE k');
 	return;

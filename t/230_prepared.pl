@@ -341,7 +341,13 @@ sub test_frozen_not_evicted
 	$dbh = clean_restart($node, $dbh);
 	my ($start, $from) = (value($dbh, 'SELECT pg_postmaster_start_time()'), log_size($node));
 	my $insert = 'DO $$ BEGIN FOR i IN 1..%d LOOP INSERT INTO many VALUES (i); COMMIT; END LOOP; END $$';
-	run_all($dbh, 'CREATE TABLE many (a int) USING zen', 'CREATE TABLE dropped (a int, t text) USING zen',
+	# A small cache would let the rows be spilled.  The prepared transaction keeps the garbage items of the dropped
+	# table, and the region that this session takes again, so that the other session's items are in one of its own.
+	my $other = connect_db($node);
+	run_all($_, 'SET zen.spill_threshold = -1') for $dbh, $other;
+	run_all($dbh, 'CREATE TABLE holder (a int) USING zen');
+	prepare('holder', 'INSERT INTO holder VALUES (1)');
+	run_all($other, 'CREATE TABLE many (a int) USING zen', 'CREATE TABLE dropped (a int, t text) USING zen',
 		"INSERT INTO dropped SELECT g, 'x' FROM generate_series(1, 3000) g", sprintf($insert, 300));
 	my $number = "SELECT htable FROM zen_htables() WHERE relfilenode = pg_relation_filenode('%s')";
 	my $htable = value($dbh, sprintf($number, 'dropped'));
@@ -350,14 +356,20 @@ sub test_frozen_not_evicted
 	$dbh->do('COPY frozen FROM STDIN WITH (FREEZE)');
 	$dbh->pg_putcopydata("$_\ty\n") for 1 .. 3000;
 	$dbh->pg_putcopyend;
-	run_all($dbh, "PREPARE TRANSACTION 'frozen'", sprintf($insert, 9000), "ROLLBACK PREPARED 'frozen'",
-		sprintf($insert, 6000));
+	cmp_ok(value($other, 'SELECT garbage_pending FROM zen_stat()'), '>=', 3000, 'frozen rows: items of the dropped');
+	run_all($other, "COMMIT PREPARED 'holder'");
+	run_all($dbh, "PREPARE TRANSACTION 'frozen'");
+	run_all($other, sprintf($insert, 20000));
+	cmp_ok(value($other, 'SELECT garbage_pending FROM zen_stat()'), '<', 21000, 'frozen rows: items are handled');
+	ok(value($other, 'SELECT metcache_bytes > 1024 * 1024 FROM zen_stat()'), 'frozen rows: room is wanted');
+	run_all($dbh, "ROLLBACK PREPARED 'frozen'", sprintf($insert, 6000));
+	$other->disconnect;
 	ok(value($dbh, 'SELECT metcache_evictions > 0 FROM zen_stat()'), 'frozen rows: there were evictions');
-	is(eval { value($dbh, 'SELECT count(*) FROM many') }, 15300, 'frozen rows: other rows are there');
+	is(eval { value($dbh, 'SELECT count(*) FROM many') }, 26300, 'frozen rows: other rows are there');
 	is_sound($dbh, 'frozen rows');
 	is(eval { value($dbh, 'SELECT pg_postmaster_start_time()') }, $start, 'frozen rows: no restart');
 	unlike(log_since($node, $from), qr/terminated by signal|PANIC|TRAP/, 'frozen rows: no crash');
-	run_all($dbh, 'DROP TABLE many');
+	run_all($dbh, 'RESET zen.spill_threshold', 'DROP TABLE many, holder');
 	set_conf($node, "zen.met_cache_size = 8MB");
 	$dbh = clean_restart($node, $dbh);
 }

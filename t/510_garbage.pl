@@ -551,9 +551,7 @@ sub test_fewer_writers
 	$node->append_conf('postgresql.conf', join "\n", 'max_connections = 5', 'superuser_reserved_connections = 1',
 		'max_wal_senders = 0',
 		'wal_level = replica', 'autovacuum_max_workers = 1', 'max_worker_processes = 1',
-			'max_prepared_transactions = 0',
-		# 18 has room for workers beyond autovacuum_max_workers
-		$node->pg_version >= 18 ? 'autovacuum_worker_slots = 1' : ());
+			'max_prepared_transactions = 0');
 	value($dbh = connect_db($node), 'SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots');
 	$dbh->disconnect;
 	$node->restart;
@@ -564,7 +562,9 @@ sub test_fewer_writers
 	value($dbh, $_) for 'DELETE FROM many', 'VACUUM many', 'VACUUM many';
 	my $after = $used->();
 	cmp_ok($before, '>', 30 * 4, "fewer writers: $before pages before");
-	cmp_ok($after, '<', 40, 'fewer writers: empty pages of all regions come back');
+	# a region may keep a page; since 18 each of 32 I/O workers and 15 more autovacuum workers has one
+	my $kept = $node->pg_version < 18 ? 40 : 40 + 32 + 15;
+	cmp_ok($after, '<', $kept, 'fewer writers: empty pages of all regions come back');
 	value($dbh, 'INSERT INTO many SELECT g FROM generate_series(1, 1000) g');
 	is_sound($dbh, 'fewer writers');
 	return;
