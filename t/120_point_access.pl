@@ -3,6 +3,7 @@
 # - increments of few rows by prepared statements: none is lost, at each isolation level
 # - the definition of the table, its indexes and its privileges change beside them: each statement gives what it should,
 #   or a proper error, never another column's value and never a right that the role does not have
+# - a key cache that is too small for the keys has its share of hits
 # - what the key cache says of a table that was emptied, filled anew or rolled back is not believed
 
 use strict;
@@ -26,6 +27,7 @@ value($dbh, 'CREATE EXTENSION zen');
 test_hot_rows($_) for 'read committed', 'repeatable read', 'serializable';
 test_changed_definitions();
 test_stale_keys();
+test_more_keys_than_places();
 $dbh->disconnect;
 $node->stop;
 done_testing();
@@ -228,12 +230,46 @@ sub test_stale_keys
 	value($own, 'ROLLBACK');
 	$read->('not truncated', sub { 301 - $_[0] });
 	$own->disconnect;
-	# counted anew since TRUNCATE; the session gives its last counts as it ends
+	# counted anew since TRUNCATE, 900 reads but those of new plans; the session gives its last counts as it ends
 	my ($hits, $misses, $stale);
-	wait_for('the counts', sub { ($hits, $misses, $stale) = key_counts(); $hits + $misses + $stale >= 600 });
+	wait_for('the counts', sub { ($hits, $misses, $stale) = key_counts(); $hits + $misses + $stale >= 890 });
 	cmp_ok($hits, '>=', 200, "keys: $hits hits, $misses misses");
 	cmp_ok($stale, '>=', 200, "keys: $stale led elsewhere");
 	is_sound($dbh, 'keys');
+	value($dbh, 'DROP TABLE k');
+	return;
+}
+
+# 1 MB of key cache has 131,072 places: of twice as many keys, read at random, half should be there.
+sub test_more_keys_than_places
+{
+	set_conf($node, 'zen.key_cache_size = 1MB');
+	$dbh = clean_restart($node, $dbh);
+	run_all($dbh, 'CREATE TABLE k (id int PRIMARY KEY, v int) USING zen',
+		'INSERT INTO k SELECT g, g FROM generate_series(0, 262143) g', 'ANALYZE k');
+	my $reads = sub {
+		my ($n) = @_;
+		my $own = connect_db($node);
+		run_all($own, 'SET plan_cache_mode = force_generic_plan', "DO \$\$ DECLARE key int; r int; BEGIN
+			FOR i IN 1 .. $n LOOP
+				key := floor(random() * 262144);
+				SELECT v INTO STRICT r FROM k WHERE id = key;
+			END LOOP; END \$\$");
+		$own->disconnect;
+	};
+	my $counted = sub {
+		my ($n) = @_;
+		my @counts;
+		wait_for('the counts', sub { @counts = key_counts(); $counts[0] + $counts[1] + $counts[2] >= $n });
+		return @counts;
+	};
+	my ($fill, $more) = (400_000, 100_000);
+	$reads->($fill);
+	my ($before) = $counted->($fill - 1);
+	$reads->($more);
+	my ($hits) = $counted->($fill + $more - 2);
+	cmp_ok($hits - $before, '>', 0.45 * $more, 'small key cache: ' . ($hits - $before) . " of $more were hits");
+	cmp_ok($hits - $before, '<', 0.55 * $more, 'small key cache: the others were not');
 	value($dbh, 'DROP TABLE k');
 	return;
 }

@@ -115,7 +115,7 @@ zen_keycache_lookup(uint64 hash, uint64 *tidno)
 static int
 choose_entry(Bucket *bucket, uint64 hash)
 {
-	int			first = (int) (hash >> 25) % ENTRIES;
+	int			first = (int) ((hash >> 25) % ENTRIES);
 	int			i;
 
 	for (i = 0; i < ENTRIES; i++)
