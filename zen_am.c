@@ -55,6 +55,7 @@ zen_shmem_request(void)
 	 * Not in _PG_init, as zen is to be loaded first, and there are libraries
 	 * that refuse to be loaded when a hook has been set.
 	 */
+	zen_pointrun_install();
 	zen_truncate_init();
 	zen_statements_init();
 	zen_exclusive_install();
@@ -160,7 +161,7 @@ _PG_init(void)
 	zen_xact_init();
 	zen_fault_init();
 	zen_guc_init();
-	zen_pointrun_install();
+	zen_pointrun_install_early();
 	zen_worker_after_recovery = zen_after_recovery;
 	zen_worker_register();
 	prev_shmem_request = shmem_request_hook;

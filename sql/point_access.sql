@@ -289,6 +289,23 @@ ANALYZE d;
 EXPLAIN (COSTS OFF) SELECT * FROM d WHERE id = 1;
 DROP TABLE d;
 
+-- a domain gets a constraint that a generated column has to keep
+CREATE TABLE g (id int PRIMARY KEY, a int, s small GENERATED ALWAYS AS (a) STORED);
+INSERT INTO g VALUES (1, 1);
+PREPARE upd(int, int) AS UPDATE g SET a = $2 WHERE id = $1;
+EXECUTE upd(1, 2);
+EXECUTE upd(1, 3);
+EXECUTE upd(1, 7);
+UPDATE g SET a = 1;
+ALTER DOMAIN small ADD CONSTRAINT smaller CHECK (VALUE < 5);
+EXECUTE upd(1, 7);
+EXECUTE upd(1, 4);
+ALTER DOMAIN small DROP CONSTRAINT smaller;
+EXECUTE upd(1, 7);
+SELECT * FROM g;
+DEALLOCATE ALL;
+DROP TABLE g;
+
 -- views, rules, row security, privileges
 CREATE TABLE r (id int PRIMARY KEY, owner text, v int);
 INSERT INTO r SELECT i, CASE WHEN i % 2 = 0 THEN 'point_one' ELSE 'point_two' END, i FROM generate_series(1, 9) i;

@@ -47,6 +47,7 @@
 #include "nodes/nodeFuncs.h"
 #include "nvm/adopt.h"
 #include "parser/parsetree.h"
+#include "point/pointplan.h"
 #include "recovery/gate.h"
 #include "recovery/recovery.h"
 #include "storage/lmgr.h"
@@ -493,7 +494,9 @@ zen_executor_start(QueryDesc *queryDesc, int eflags)
 		prev_executor_start(queryDesc, eflags);
 	else
 		standard_ExecutorStart(queryDesc, eflags);
-	stop_prefetch(queryDesc->planstate, NULL);
+	if (zen_point_serial(queryDesc->plannedstmt) == 0)	/* which has no bitmap
+														 * scan */
+		stop_prefetch(queryDesc->planstate, NULL);
 }
 
 void

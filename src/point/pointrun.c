@@ -27,6 +27,7 @@
 #include "point/pointwrite.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/varlena.h"
 
 static planner_hook_type prev_planner;
 static bool installed;
@@ -319,10 +320,52 @@ point_planner(Query *parse, const char *source, int options, ParamListInfo param
 	return stmt;
 }
 
+/* PostgreSQL's own libraries that hook into the executor, or into nothing, whoever has done so before. */
+static const char *const patient[] = {
+	"auth_delay", "auto_explain", "passwordcheck", "pg_prewarm", "pg_stat_statements"
+};
+
+static bool
+is_patient(const char *library)
+{
+	const char *slash = last_dir_separator(library);
+
+	for (int i = 0; i < lengthof(patient); i++)
+		if (strcmp(slash ? slash + 1 : library, patient[i]) == 0)
+			return true;
+	return false;
+}
+
+/* Will all libraries behind zen put up with hooks that are taken? */
+static bool
+others_are_patient(void)
+{
+	List	   *libraries = NIL;
+	bool		behind = false;
+	ListCell   *lc;
+
+	if (!SplitDirectoriesString(pstrdup(shared_preload_libraries_string), ',', &libraries))
+		return false;
+	foreach(lc, libraries)
+	{
+		if (behind && !is_patient(lfirst(lc)))
+			return false;
+		behind = behind || strcmp(lfirst(lc), "zen") == 0;
+	}
+	return true;
+}
+
+void
+zen_pointrun_install_early(void)
+{
+	if (others_are_patient())
+		zen_pointrun_install();
+}
+
 void
 zen_pointrun_install(void)
 {
-	if (ExecutorStart_hook != NULL || ExecutorRun_hook != NULL || ExecutorFinish_hook != NULL ||
+	if (installed || ExecutorStart_hook != NULL || ExecutorRun_hook != NULL || ExecutorFinish_hook != NULL ||
 		ExecutorEnd_hook != NULL)
 		return;
 	ExecutorStart_hook = point_start;

@@ -9,7 +9,8 @@
  * - the table and the index: a relcache invalidation of either ends it;
  * - functions, roles and their membership: any invalidation in these catalogs ends all states;
  * - the current user: another one has it made anew;
- * - constraints of domains: expressions ask the type cache themselves.
+ * - types, whose domains may get constraints: a change ends the states of tables that have expressions of their own,
+ *   for constraints or generated columns; for those in the plan PostgreSQL plans anew.
  * An execution under way goes on with a state that has become invalid, as the standard executor would with its own.
  *
  * An error may end an execution without a word.  So the end of each transaction and subtransaction forgets the
@@ -82,6 +83,14 @@ static void
 catalog_changed(Datum arg, int cacheid, uint32 hash)
 {
 	relation_changed(arg, InvalidOid);
+}
+
+static void
+type_changed(Datum arg, int cacheid, uint32 hash)
+{
+	for (int i = 0; i < NSTATES; i++)
+		if (kept[i].point != NULL && kept[i].point->has_expressions)
+			kept[i].point->valid = false;
 }
 
 /* ---------- transactions ---------- */
@@ -272,6 +281,7 @@ find_parts(ZenPoint *point)
 		point->target = point->change->resultRelInfo;
 		point->rel = point->target->ri_RelationDesc;
 		point->has_triggers = point->target->ri_TrigDesc != NULL;
+		point->has_expressions = RelationGetDescr(point->rel)->constr != NULL;
 		state = outerPlanState(state);
 	}
 	if (point->shape.lock != NULL)
@@ -488,6 +498,7 @@ zen_pointstate_init(void)
 {
 	CacheRegisterRelcacheCallback(relation_changed, (Datum) 0);
 	CacheRegisterSyscacheCallback(PROCOID, catalog_changed, (Datum) 0);
+	CacheRegisterSyscacheCallback(TYPEOID, type_changed, (Datum) 0);
 	CacheRegisterSyscacheCallback(AUTHOID, catalog_changed, (Datum) 0);
 	CacheRegisterSyscacheCallback(AUTHMEMMEMROLE, catalog_changed, (Datum) 0);
 	CacheRegisterSyscacheCallback(DATABASEOID, catalog_changed, (Datum) 0);

@@ -51,6 +51,8 @@ typedef struct ZenPoint
 	ProjectionInfo *make_row;	/* the new row of an INSERT or UPDATE */
 	TupleTableSlot *new_row;
 	bool		has_triggers;
+	bool		has_expressions;	/* the table, for constraints or generated
+									 * columns */
 	int			nslots;			/* of the executor's, with descriptors of
 								 * their own */
 
