@@ -268,8 +268,9 @@ counters_agree(const Engine *engine)
 
 	if (medium.eadr || (r->persist_lines == r->nvm.lines && r->persist_fences == r->nvm.fences))
 		return true;
-	fprintf(stderr, "engines: %s: persist.c has counted " UINT64_FORMAT " lines and " UINT64_FORMAT " fences, the medium "
-			UINT64_FORMAT " and " UINT64_FORMAT "\n", engine->name, r->persist_lines, r->persist_fences, r->nvm.lines,
+	fprintf(stderr, "engines: %s: persist.c has counted " UINT64_FORMAT " lines and " UINT64_FORMAT " fences, "
+			"the medium " UINT64_FORMAT " and " UINT64_FORMAT "\n",
+			engine->name, r->persist_lines, r->persist_fences, r->nvm.lines,
 			r->nvm.fences);
 	return false;
 }

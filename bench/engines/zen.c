@@ -4,11 +4,11 @@
  * Source of the design: G. Liu, L. Chen, S. Chen: Zen+: a robust NUMA-aware OLTP engine optimized for non-volatile main
  * memory, VLDB Journal 2022; with the rules of src/RULES.
  *
- * zen is the product's code where it writes NVM: slots (nvm/slotalloc.c), pages and their directory (nvm/page.c), regions and
- * Tx-CTS (nvm/region.c), NVM-tuples and LP (nvm/tuple.c) are compiled in unchanged (product.c).  The sequence of a
- * commit and the two passes of recovery, which the product has interleaved with PostgreSQL's versions and
- * snapshots, are written again here, after txn/commit.c and recovery/passes.c.  Tables are fixed, so there is no
- * HTable directory, and no page goes back to the pool.
+ * zen is the product's code where it writes NVM: slots (nvm/slotalloc.c), pages and their directory (nvm/page.c),
+ * regions and Tx-CTS (nvm/region.c), NVM-tuples and LP (nvm/tuple.c) are compiled in unchanged (product.c).  The
+ * sequence of a commit and the two passes of recovery, which the product has interleaved with PostgreSQL's versions and
+ * snapshots, are written again here, after txn/commit.c and recovery/passes.c.  Tables are fixed, so there is no HTable
+ * directory, and no page goes back to the pool.
  *
  * A word in DRAM per row leads to its slot and counts intact headers of older versions (R5), as the product's map word
  * does.  Rows that were read or written lately are in DRAM (cache.c for the Met-Cache).

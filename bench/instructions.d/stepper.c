@@ -3,23 +3,25 @@
  *
  *   stepper PID WARMUP SAMPLES TRANSACTIONS GROUPS
  *
- * Waits until the backend PID has ended WARMUP transactions at full speed.  Then steps through SAMPLES times TRANSACTIONS
- * of them, and prints a line of names and a line of numbers for each sample, with tabs: instructions, system calls,
- * transactions in which a signal came, and instructions by group (file GROUPS).  All are of TRANSACTIONS together.
+ * Waits until the backend PID has ended WARMUP transactions at full speed.  Then steps through SAMPLES times
+ * TRANSACTIONS of them, and prints a line of names and a line of numbers for each sample, with tabs: instructions,
+ * system calls, transactions in which a signal came, and instructions by group (file GROUPS).  All are of TRANSACTIONS
+ * together.
  *
- * Counting.  After each instruction the process stops.  What the kernel does is no instruction.  A string instruction with
- * a repeat prefix stops after each round, and counts once, as a processor's own counter has it: the rounds of a copy depend
- * on the C library's choice for this processor.
+ * Counting.  After each instruction the process stops.  What the kernel does is no instruction.  A string instruction
+ * with a repeat prefix stops after each round, and counts once, as a processor's own counter has it: the rounds of a
+ * copy depend on the C library's choice for this processor.
  *
- * Border.  A transaction ends where the backend, after ProcArrayEndTransaction(), begins to read the next message.  That
- * is the client's next statement.
+ * Border.  A transaction ends where the backend, after ProcArrayEndTransaction(), begins to read the next message.
+ * That is the client's next statement.
  *
- * Groups.  The innermost function that belongs to a group decides.  So calls and returns are followed: a frame is the stack
- * pointer behind the call and the caller's group.  A function without a group or symbol has the group of its caller.
+ * Groups.  The innermost function that belongs to a group decides.  So calls and returns are followed: a frame is the
+ * stack pointer behind the call and the caller's group.  A function without a group or symbol has the group of its
+ * caller.
  *
- * Time.  The process runs some thousand times slower than it should.  PostgreSQL's statistics, which go to shared memory
- * once a second, would count in each transaction: their group is not part of the sum (its name begins with "!").  The
- * client seems to answer at once, so a backend hardly ever finds that there is nothing to read.
+ * Time.  The process runs some thousand times slower than it should.  PostgreSQL's statistics, which go to shared
+ * memory once a second, would count in each transaction: their group is not part of the sum (its name begins with "!").
+ * The client seems to answer at once, so a backend hardly ever finds that there is nothing to read.
  */
 #include "symbols.h"
 

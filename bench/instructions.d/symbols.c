@@ -1,9 +1,9 @@
 /*
  * symbols.c -- the functions of a running process, and the groups that they belong to.
  *
- * Symbols come from the ELF files that the process has mapped: from .symtab, or in a stripped file from .dynsym.  Debian's
- * postgres is stripped, but exports all functions that are not static, since extensions call them.  A position-independent
- * file lies where /proc/PID/maps says.
+ * Symbols come from the ELF files that the process has mapped: from .symtab, or in a stripped file from .dynsym.
+ * Debian's postgres is stripped, but exports all functions that are not static, since extensions call them.  A
+ * position-independent file lies where /proc/PID/maps says.
  *
  * A name ends at its first dot or at-sign: f.cold, f.part.0 and f.constprop.1 are parts of f.
  */

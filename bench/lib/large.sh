@@ -38,7 +38,8 @@ large_create() {
 	server_start "$1"
 	[ "$2" != zen ] || large_sql "$1" -c "CREATE EXTENSION zen"
 	for table in small large; do
-		large_sql "$1" -c "CREATE $([ "$2" != unlogged ] || echo UNLOGGED) TABLE $table (id bigint PRIMARY KEY, filler text NOT NULL)
+		large_sql "$1" -c "CREATE $([ "$2" != unlogged ] || echo UNLOGGED) TABLE $table (
+			id bigint PRIMARY KEY, filler text NOT NULL)
 			USING $([ "$2" = zen ] && echo zen || echo heap)"
 	done
 }

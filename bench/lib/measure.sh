@@ -57,7 +57,8 @@ measure_rows() {
 # Lines "OID bytes": the mean size of a row.
 measure_row_sizes() {
 	psql -XqAt -v ON_ERROR_STOP=1 <<-SQL | tr '|' ' '
-		SELECT format('SELECT %s, coalesce(avg(pg_column_size(r)), 0) FROM (SELECT * FROM %s LIMIT 1000) r', relid, relid::regclass)
+		SELECT format('SELECT %s, coalesce(avg(pg_column_size(r)), 0) FROM (SELECT * FROM %s LIMIT 1000) r',
+			relid, relid::regclass)
 		FROM pg_stat_user_tables WHERE schemaname = '$measure_schema' \gexec
 	SQL
 }

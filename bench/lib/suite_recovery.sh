@@ -63,7 +63,10 @@ recovery_plan() {
 }
 
 recovery_estimate() {
-	awk -F, '{ s += 4 + $3 / 5000 + $2 / 1000000; if ($1 == "unlogged" || !seen[$1 $2]++) s += 4 + $2 / 250000 } END { print int(s) }'
+	awk -F, '
+		{ s += 4 + $3 / 5000 + $2 / 1000000 }
+		$1 == "unlogged" || !seen[$1 $2]++ { s += 4 + $2 / 250000 }
+		END { print int(s) }'
 }
 
 # SERVER TRANSACTIONS ROWS

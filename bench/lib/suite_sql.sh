@@ -15,7 +15,8 @@
 # Wants peers.sh, csv.sh and the suite's options. A peer is a server of the same name.
 
 sql_columns=(workload peer clients theta requests round seconds transactions retries tps mean_ms p50_ms p95_ms p99_ms
-	{cpu_ms,wal_bytes,data_bytes,slots_written,bytes_written,lines_flushed,fences,rows_changed,changed_bytes}_per_tx nopm)
+	{cpu_ms,wal_bytes,data_bytes,slots_written,bytes_written,lines_flushed,fences}_per_tx
+	{rows_changed,changed_bytes}_per_tx nopm)
 sql_types=(new_order payment order_status delivery stock_level)
 
 # Short, as a shared machine may change its speed several times a second; long as against the begin of a turn, when
@@ -44,7 +45,9 @@ sql_init() {
 	csv_init raw.csv "$(IFS=,; echo "${sql_columns[*]}")"
 	csv_init tpcc.csv peer,clients,round,type,count,mean_ms,p50_ms,p95_ms,p99_ms
 	csv_init counters.csv workload,peer,clients,theta,requests,round,counter,per_tx
-	csv_init loads "* slices of $seconds s for up to four clients, of $seconds s more for each four above, in turns of $turn_ms ms, $(sql_where); TPC-C with $warehouses warehouses, pgbench with scale $scale, $rows rows of 1 KB"
+	csv_init loads "* slices of $seconds s for up to four clients, of $seconds s more for each four above,$(
+		) in turns of $turn_ms ms, $(sql_where); TPC-C with $warehouses$(
+		) warehouses, pgbench with scale $scale, $rows rows of 1 KB"
 }
 
 ## The plan
@@ -154,8 +157,8 @@ sql_need_mb() {
 server_command() {
 	local server=$1 script=$2
 	shift 2
-	command=(env PATH="$PGBIN:$PATH" "$here/$script" --host "$ZEN_TMP" --port "$(server_port "$server")" --user postgres --db postgres
-		--am "$(am_of "$server")")
+	command=(env PATH="$PGBIN:$PATH" "$here/$script" --host "$ZEN_TMP" --port "$(server_port "$server")"
+		--user postgres --db postgres --am "$(am_of "$server")")
 	[ "$server" != unlogged ] || command+=(--unlogged)
 	command+=("$@")
 }

@@ -1,19 +1,21 @@
 #!/usr/bin/python3
-"""turns.py -- several loads at the same time, each on a server of its own, in turns so short that all see the same machine.
+"""turns.py -- several loads at the same time, each on a server of its own, in turns so short that all see one machine.
 
   turns.py TURN_MS DIR --load NAME POSTMASTER COMMAND... [--load NAME POSTMASTER COMMAND...]...
 
-NAME's COMMAND makes the load of the server whose postmaster has the PID POSTMASTER. Its output goes to DIR/NAME.out, and the
-turns that it had, as lines "BEGIN END" in microseconds since 1970, to DIR/NAME.turns. It calls gate (gate.sh) twice: when
-all is ready, and when the load has ended. Up to the first gate and after the second each command runs alone. Between them
-the loads have turns of TURN_MS: one load and its server run, all processes of the others are stopped by SIGSTOP. Each
-cycle has another order, drawn at random but the same in every run, as whoever follows finds what the last one has left in the caches.
+NAME's COMMAND makes the load of the server whose postmaster has the PID POSTMASTER. Its output goes to DIR/NAME.out,
+and the turns that it had, as lines "BEGIN END" in microseconds since 1970, to DIR/NAME.turns. It calls gate (gate.sh)
+twice: when all is ready, and when the load has ended. Up to the first gate and after the second each command runs
+alone. Between them the loads have turns of TURN_MS: one load and its server run, all processes of the others are
+stopped by SIGSTOP. Each cycle has another order, drawn at random but the same in every run, as whoever follows finds
+what the last one has left in the caches.
 
-Commands are sessions of their own, so that all processes of one can be stopped at once, and no Ctrl-C ends them: turns.py does,
-when it is ended or one of them fails, with status 1 and its output. When turns.py ends, however it does, the servers run.
+Commands are sessions of their own, so that all processes of one can be stopped at once, and no Ctrl-C ends them:
+turns.py does, when it is ended or one of them fails, with status 1 and its output. When turns.py ends, however it
+does, the servers run.
 
-A stopped server's timers go on: what wakes up every 200 ms does so once in each turn instead. The order of signals makes a
-turn in the file at most some tens of microseconds longer than what the load had of it.
+A stopped server's timers go on: what wakes up every 200 ms does so once in each turn instead. The order of signals
+makes a turn in the file at most some tens of microseconds longer than what the load had of it.
 """
 import os
 import random
