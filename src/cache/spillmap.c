@@ -374,7 +374,7 @@ read_chain(ZenHTable *ht, uint64 tidno, ZenSlot slot, ZenSpilledChain *chain)
  * word is SPILLED.
  */
 ZenVersion *
-zen_word_chain(ZenHTable *ht, uint64 tidno, ZenWord *word, uint64 *w, ZenSpilledChain *space)
+zen_spillmap_word_chain(ZenHTable *ht, uint64 tidno, ZenWord *word, uint64 *w, ZenSpilledChain *space)
 {
 	ZenAssertInEpoch();
 	for (;;)

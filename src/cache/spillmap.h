@@ -9,7 +9,7 @@
  * A record is found by (HTable, block), inside an epoch and without a lock.  It is changed under a lock of its own.
  * All that it says of a TID is complete before the TID's word is SPILLED, and does not change as long as it is.
  *
- * Readers get the versions as a chain of their own (zen_word_chain), and need not know the difference.  A process that
+ * Readers get the versions as a chain of their own (zen_spillmap_word_chain), and need not know the difference.  A process that
  * changes or locks the row makes entries of it first (zen_row_admit, row/rowadmit.h).
  */
 #ifndef ZEN_SPILLMAP_H
@@ -61,22 +61,22 @@ extern Size zen_spillmap_shmem_size(void);
 extern void zen_spillmap_init(void);
 
 /*
- * zen_word_chain -- the newest version that a word leads to, in state ENTRY or SPILLED; NULL in any other.
+ * zen_spillmap_word_chain -- the newest version that a word leads to, in state ENTRY or SPILLED; NULL in any other.
  *
  * *w: the value of the word for which this is true.  A chain read back stands in *space.  Inside an epoch.  Never
  * throws.
  */
-extern ZenVersion *zen_word_chain(ZenHTable *ht, uint64 tidno, ZenWord *word, uint64 *w, ZenSpilledChain *space);
+extern ZenVersion *zen_spillmap_word_chain(ZenHTable *ht, uint64 tidno, ZenWord *word, uint64 *w, ZenSpilledChain *space);
 
-/* zen_tid_chain -- zen_word_chain for a TID; *w is ZEN_WORD_UNUSED if it was never handed out.  Inside an epoch. */
+/* zen_spillmap_tid_chain -- zen_spillmap_word_chain for a TID; *w is ZEN_WORD_UNUSED if it was never handed out.  Inside an epoch. */
 static inline ZenVersion *
-zen_tid_chain(ZenHTable *ht, uint64 tidno, uint64 *w, ZenSpilledChain *space)
+zen_spillmap_tid_chain(ZenHTable *ht, uint64 tidno, uint64 *w, ZenSpilledChain *space)
 {
 	ZenWord    *word = zen_tidmap_word(ht, tidno);
 
 	ZenAssertInEpoch();
 	*w = ZEN_WORD_UNUSED;
-	return word != NULL ? zen_word_chain(ht, tidno, word, w, space) : NULL;
+	return word != NULL ? zen_spillmap_word_chain(ht, tidno, word, w, space) : NULL;
 }
 
 /*

@@ -189,7 +189,7 @@ zen_version_release(ZenRetired *object)
 }
 
 ZenLockers *
-zen_lockers_alloc(uint32 n)
+zen_version_lockers_alloc(uint32 n)
 {
 	uint32		capacity = TYPEALIGN(4, n);
 	ZenLockers *lockers = zen_arena_alloc(offsetof(ZenLockers, l) + capacity * sizeof(ZenLocker));
@@ -203,7 +203,7 @@ zen_lockers_alloc(uint32 n)
 }
 
 void
-zen_lockers_free(ZenLockers *lockers)
+zen_version_lockers_free(ZenLockers *lockers)
 {
 	Assert(lockers->n <= lockers->capacity);
 	ZenAssertNoWordLocked();

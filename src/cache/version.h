@@ -362,13 +362,13 @@ extern uint64 zen_version_pop(uint64 w, ZenVersion *v, bool *lone, ZenLockers **
 extern void zen_version_release(ZenRetired *object);
 
 /*
- * zen_lockers_alloc -- room for n lockers; NULL if DRAM is full.
- * zen_lockers_free -- gives it back.
+ * zen_version_lockers_alloc -- room for n lockers; NULL if DRAM is full.
+ * zen_version_lockers_free -- gives it back.
  *
  * Not under a word's lock.
  */
-extern ZenLockers *zen_lockers_alloc(uint32 n);
-extern void zen_lockers_free(ZenLockers *lockers);
+extern ZenLockers *zen_version_lockers_alloc(uint32 n);
+extern void zen_version_lockers_free(ZenLockers *lockers);
 
 /* zen_version_size -- the DRAM that a version takes. */
 extern Size zen_version_size(const ZenVersion *v);

@@ -202,7 +202,7 @@ collect_row(ZenHTable *ht, uint64 tidno)
 	if (ended != NULL)
 		zen_version_retire(ended);
 	if (lockers != NULL)
-		zen_lockers_free(lockers);
+		zen_version_lockers_free(lockers);
 	retire_list(cut);
 }
 
@@ -227,7 +227,7 @@ collect_spilled(ZenHTable *ht, uint64 tidno)
 
 	zen_epoch_enter();
 	word = zen_tidmap_word(ht, tidno);
-	v = word != NULL ? zen_word_chain(ht, tidno, word, &w, &space) : NULL;
+	v = word != NULL ? zen_spillmap_word_chain(ht, tidno, word, &w, &space) : NULL;
 	if (v != NULL && zen_word_state(w) == ZEN_WORD_SPILLED &&
 		(zen_version_flags(v) & (ZEN_V_COMMITTED | ZEN_V_PENDING)) == ZEN_V_COMMITTED &&
 		((zen_version_flags(v) & ZEN_V_FROZEN) || zen_horizon_has_passed(v->xmin)))

@@ -139,7 +139,7 @@ reduce_chain(Image *image, ZenHTable *ht, uint64 tidno, ZenWord *word, uint64 w)
 	ZenSpilledChain space;
 	ZenVersion *newest = NULL;
 
-	for (ZenVersion *v = zen_word_chain(ht, tidno, word, &w, &space); v != NULL; v = v->older)
+	for (ZenVersion *v = zen_spillmap_word_chain(ht, tidno, word, &w, &space); v != NULL; v = v->older)
 	{
 		uint32		flags = zen_version_flags(v);
 		uint32		region;

@@ -219,7 +219,7 @@ release_one(ZenHTable *ht, uint64 tidno, TransactionId xid, uint64 *forward)
 	if (evictable)
 		zen_clock_enqueue(ht, tidno);
 	if (empty != NULL)
-		zen_lockers_free(empty);
+		zen_version_lockers_free(empty);
 	return follow;
 }
 

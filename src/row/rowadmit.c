@@ -24,7 +24,7 @@
 #define TRIES_WITHOUT_ROOM	8	/* to admit a row that is gone at once */
 #define MAX_TRIES			256
 
-bool		(*zen_spilled_resolve) (void) = NULL;
+bool		(*zen_row_admit_resolve) (void) = NULL;
 
 /* ---------- making entries of spilled rows ---------- */
 
@@ -106,7 +106,7 @@ try_admit(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenSlot *slot)
 				now;
 
 	zen_epoch_enter();
-	chain = zen_word_chain(ht, tidno, word, &w, &space);
+	chain = zen_spillmap_word_chain(ht, tidno, word, &w, &space);
 	if (chain == NULL || zen_word_state(w) != ZEN_WORD_SPILLED)
 	{
 		zen_epoch_leave();
@@ -160,7 +160,7 @@ admit_spilled(ZenHTable *ht, uint64 tidno, ZenWord *word)
 	if (result == ADMIT_DAMAGED)
 		zen_tuple_corrupted(slot, tidno);
 	if (result == ADMIT_ABORTED)
-		zen_wait_for_undo();
+		zen_row_admit_wait_for_undo();
 }
 
 /*
@@ -218,7 +218,7 @@ zen_row_admit_unread(ZenHTable *ht, uint64 tidno, ZenWord *word)
 
 	Assert(word == zen_tidmap_word(ht, tidno));
 	zen_epoch_enter();
-	chain = zen_word_chain(ht, tidno, word, &w, &space);
+	chain = zen_spillmap_word_chain(ht, tidno, word, &w, &space);
 	if (zen_word_state(w) == ZEN_WORD_NVM)
 		chain = nvm_chain(w, &space);
 	if (chain == NULL || zen_word_state(w) == ZEN_WORD_ENTRY)
@@ -247,7 +247,7 @@ zen_row_admit_unread(ZenHTable *ht, uint64 tidno, ZenWord *word)
 }
 
 void
-zen_wait_for_undo(void)
+zen_row_admit_wait_for_undo(void)
 {
 	ZenAssertNotInEpoch();
 	ZenAssertNoWordLocked();
@@ -257,6 +257,6 @@ zen_wait_for_undo(void)
 	 * if a prepared transaction is in no process's hands: a process that
 	 * replays a replication stream ends one without a word to zen
 	 */
-	(void) zen_spilled_resolve();
+	(void) zen_row_admit_resolve();
 	pg_usleep(1000L);
 }

@@ -23,14 +23,14 @@ extern void zen_row_admit(ZenHTable *ht, uint64 tidno, ZenWord *word);
 extern bool zen_row_admit_unread(ZenHTable *ht, uint64 tidno, ZenWord *word);
 
 /* zen_twophase_resolve(), which is above this module; set when shared memory is initialized. */
-extern bool (*zen_spilled_resolve) (void);
+extern bool (*zen_row_admit_resolve) (void);
 
 /*
- * zen_wait_for_undo -- wait a little, because a row was met that an aborted transaction has spilled and has to take
+ * zen_row_admit_wait_for_undo -- wait a little, because a row was met that an aborted transaction has spilled and has to take
  * back.
  *
  * A row of a prepared transaction is taken back here, if no other process does.  Outside of epochs, without LWLocks.
  */
-extern void zen_wait_for_undo(void);
+extern void zen_row_admit_wait_for_undo(void);
 
 #endif							/* ZEN_ROWADMIT_H */

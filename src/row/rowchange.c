@@ -175,7 +175,7 @@ copy_lockers(ZenJudged *j, Prepared *p)
 		return true;
 	if (j->lockers->n > 0)
 	{
-		lockers = zen_lockers_alloc(j->lockers->n);
+		lockers = zen_version_lockers_alloc(j->lockers->n);
 		if (lockers == NULL)
 			return false;
 		memcpy(lockers->l, j->lockers->l, j->lockers->n * sizeof(ZenLocker));
@@ -186,7 +186,7 @@ copy_lockers(ZenJudged *j, Prepared *p)
 	old = zen_lockers_replace(p->new_word, p->version, lockers);
 	zen_word_unlock(p->new_word, w);
 	if (old != NULL)
-		zen_lockers_free(old);	/* of an attempt that was lost */
+		zen_version_lockers_free(old);	/* of an attempt that was lost */
 	return true;
 }
 

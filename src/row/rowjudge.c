@@ -123,7 +123,7 @@ passes_newer(ZenChange *c, ZenJudged *j)
 		ZenVersion *head;
 
 		Assert(zen_version_flags(top) & ZEN_V_TOMBSTONE);
-		head = zen_tid_chain(c->ht, top->forward_tidno, &w, &space);
+		head = zen_spillmap_tid_chain(c->ht, top->forward_tidno, &w, &space);
 		if (head == NULL)
 			break;
 		if (excluded_by_chain(c, head))
@@ -312,7 +312,7 @@ enter_and_judge(ZenChange *c, ZenJudged *j, bool locking)
 		zen_epoch_leave();
 		CHECK_FOR_INTERRUPTS();
 		if (j->undoing)
-			zen_wait_for_undo();
+			zen_row_admit_wait_for_undo();
 	}
 }
 

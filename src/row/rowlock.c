@@ -28,7 +28,7 @@ static void
 drop_lockers_in_hand(void)
 {
 	if (lockers_in_hand != NULL)
-		zen_lockers_free(lockers_in_hand);
+		zen_version_lockers_free(lockers_in_hand);
 	lockers_in_hand = NULL;
 }
 
@@ -57,7 +57,7 @@ take_lockers_in_hand(uint32 n)
 	if (lockers_in_hand != NULL && lockers_in_hand->capacity < n)
 		drop_lockers_in_hand();
 	if (lockers_in_hand == NULL)
-		lockers_in_hand = zen_lockers_alloc(n);
+		lockers_in_hand = zen_version_lockers_alloc(n);
 	return lockers_in_hand != NULL;
 }
 
@@ -84,7 +84,7 @@ apply_lock(ZenJudged *j, ZenLockers *lockers)
 
 	zen_word_unlock(j->word, w);
 	if (old != NULL)
-		zen_lockers_free(old);
+		zen_version_lockers_free(old);
 	return ok;
 }
 
@@ -185,7 +185,7 @@ lock_forward(ZenChange *c, uint64 tidno, TransactionId xid)
 		if (result == TM_Deleted)
 			return TM_Ok;
 		if (j.undoing)
-			zen_wait_for_undo();
+			zen_row_admit_wait_for_undo();
 		if (result != TM_Ok)
 			return result;
 		if (!held && !note_lock(c, attempt, tidno, xid))

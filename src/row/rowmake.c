@@ -291,7 +291,7 @@ try_clone(ZenHTable *from, uint64 tidno, ZenWord *word)
 	uint64		w;
 
 	zen_epoch_enter();
-	head = zen_word_chain(from, tidno, word, &w, &space);
+	head = zen_spillmap_word_chain(from, tidno, word, &w, &space);
 	if (head == NULL && zen_word_state(w) == ZEN_WORD_NVM)
 		head = version_in_nvm(zen_word_ref(w), &space.newest);
 	if (head != NULL)

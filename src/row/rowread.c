@@ -249,7 +249,7 @@ look(ZenFetch *f, bool point, ZenSlot *slot)
 {
 	ZenSpilledChain space;
 	uint64		w;
-	ZenVersion *head = zen_tid_chain(f->ht, f->tidno, &w, &space);
+	ZenVersion *head = zen_spillmap_tid_chain(f->ht, f->tidno, &w, &space);
 
 	if (head != NULL)
 		return fetch_version(f, head, point, slot);
@@ -545,7 +545,7 @@ inspect(ZenHTable *ht, uint64 tidno, ZenRow *row, ZenRowInfo *info, ZenSlot *slo
 {
 	ZenSpilledChain space;
 	uint64		w;
-	ZenVersion *v = zen_tid_chain(ht, tidno, &w, &space);
+	ZenVersion *v = zen_spillmap_tid_chain(ht, tidno, &w, &space);
 
 	if (v != NULL)
 	{
@@ -617,7 +617,7 @@ sample(const ZenFetch *f, bool *dead, ZenSlot *slot)
 {
 	ZenSpilledChain space;
 	uint64		w;
-	ZenVersion *v = zen_tid_chain(f->ht, f->tidno, &w, &space);
+	ZenVersion *v = zen_spillmap_tid_chain(f->ht, f->tidno, &w, &space);
 
 	*dead = false;
 	if (v != NULL)
@@ -662,7 +662,7 @@ zen_row_newest(ZenHTable *ht, uint64 tidno, uint32 *code)
 	bool		found = false;
 
 	zen_epoch_enter();
-	v = zen_tid_chain(ht, tidno, &w, &space);
+	v = zen_spillmap_tid_chain(ht, tidno, &w, &space);
 	if (v != NULL)
 		v = settled_version(v);
 	if (v != NULL)
@@ -688,7 +688,7 @@ zen_row_forward(ZenHTable *ht, uint64 tidno, Snapshot snapshot, uint64 *next)
 	bool		found = false;
 
 	zen_epoch_enter();
-	for (v = zen_tid_chain(ht, tidno, &w, &space); v != NULL; v = v->older)
+	for (v = zen_spillmap_tid_chain(ht, tidno, &w, &space); v != NULL; v = v->older)
 		if (zen_snapshot_sees(v, snapshot))
 			break;
 	if (v != NULL && (zen_version_flags(v) & ZEN_V_FORWARD))

@@ -82,7 +82,7 @@ is_live(ZenHTable *ht, uint64 tidno, ZenWord *word)
 	uint64		w;
 
 	zen_epoch_enter();
-	head = zen_word_chain(ht, tidno, word, &w, &space);
+	head = zen_spillmap_word_chain(ht, tidno, word, &w, &space);
 	if (head != NULL)
 	{
 		ZenVersion *top = zen_top_version(head);

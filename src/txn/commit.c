@@ -231,7 +231,7 @@ newest_of_mine(ZenHTable *ht, uint64 tidno, ZenSpilledChain *space)
 	uint64		w;
 
 	zen_epoch_enter();
-	v = zen_word_chain(ht, tidno, zen_tidmap_word(ht, tidno), &w, space);
+	v = zen_spillmap_word_chain(ht, tidno, zen_tidmap_word(ht, tidno), &w, space);
 	zen_epoch_leave();
 	return v;
 }
@@ -712,7 +712,7 @@ zen_pop_version(ZenWrite *write)
 	zen_chain_check(w);
 	zen_word_unlock(write->word, w);
 	if (lockers != NULL)
-		zen_lockers_free(lockers);
+		zen_version_lockers_free(lockers);
 	if (lone)
 		zen_clock_enqueue(write->ht, write->tidno);
 	zen_version_retire(v);

@@ -198,7 +198,7 @@ empty_word(ZenWord *word, ZenSlot replaced)
 		ZenVersion *older = v->older;
 
 		if (v->lockers)
-			zen_lockers_free(v->lockers);
+			zen_version_lockers_free(v->lockers);
 		v->lockers = NULL;
 		if (v->slot != InvalidZenSlot && zen_pages[zen_slot_page(v->slot)].owner.htable == 0)
 			zen_version_condemn(v);

@@ -566,8 +566,8 @@ relock(ZenLockedRow *l)
 		zen_arena_full_error();
 	if (word == NULL || zen_word_state(zen_word_read(word)) != ZEN_WORD_ENTRY)
 		return;
-	lockers = zen_lockers_alloc((zen_word_entry(zen_word_read(word))->lockers ?
-								 zen_word_entry(zen_word_read(word))->lockers->n : 0) + 1);
+	lockers = zen_version_lockers_alloc((zen_word_entry(zen_word_read(word))->lockers ?
+										 zen_word_entry(zen_word_read(word))->lockers->n : 0) + 1);
 	if (lockers == NULL)
 		zen_arena_full_error();
 	w = zen_word_lock(word);
@@ -582,7 +582,7 @@ relock(ZenLockedRow *l)
 	zen_word_entry(w)->lockers = lockers;
 	zen_word_unlock(word, w);
 	if (old)
-		zen_lockers_free(old);
+		zen_version_lockers_free(old);
 }
 
 void

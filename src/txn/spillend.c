@@ -3,7 +3,7 @@
  *
  * The transaction that has spilled a row is the only one to scrub its slot.  It finds the slot by the spill record,
  * also when another process has made an entry of the row.  So no other process leaves that version out of its
- * chain: a writer that meets it waits until it is taken back (zen_wait_for_undo).
+ * chain: a writer that meets it waits until it is taken back (zen_row_admit_wait_for_undo).
  *
  * R7: a row taken back is scrubbed, durably, before its word shows the older version again.  R15: of a row
  * written again after it was spilled one slot only bears the Tx-CTS of a prepared transaction.
@@ -183,7 +183,7 @@ pop_row(Spilled *row)
 	zen_chain_check(w);
 	zen_word_unlock(word, w);
 	if (lockers != NULL)
-		zen_lockers_free(lockers);
+		zen_version_lockers_free(lockers);
 	if (lone)
 		zen_clock_enqueue(row->ht, row->tidno);
 	if (v == NULL)

@@ -243,5 +243,5 @@ zen_twophase_resolve(void)
 void
 zen_twophase_init(void)
 {
-	zen_spilled_resolve = zen_twophase_resolve;
+	zen_row_admit_resolve = zen_twophase_resolve;
 }

@@ -303,7 +303,7 @@ check_word_once(const Expected *e, ZenWord *word, uint64 *read, ZenFault *fault)
 				return fail(fault, "map", InvalidZenSlot, "the map leads outside of DRAM");
 			return check_chain(e, zen_word_entry(w), NULL, fault);
 		case ZEN_WORD_SPILLED:
-			head = zen_word_chain(e->ht, e->tidno, word, read, &space);
+			head = zen_spillmap_word_chain(e->ht, e->tidno, word, read, &space);
 			return head == NULL || check_chain(e, head, &space, fault);
 		default:
 			return fail(fault, "map", InvalidZenSlot, "the map word is in no known state: %016llx",
@@ -492,7 +492,7 @@ leads_to(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenSlot slot)
 {
 	ZenSpilledChain space;
 	uint64		w;
-	ZenVersion *v = zen_word_chain(ht, tidno, word, &w, &space);
+	ZenVersion *v = zen_spillmap_word_chain(ht, tidno, word, &w, &space);
 
 	ZenAssertInEpoch();
 	Assert(slot != InvalidZenSlot);
