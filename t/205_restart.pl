@@ -48,6 +48,7 @@ test_prepared_index();
 test_prepared_reindex();
 test_prepared_lock();
 test_prepared_ddl();
+test_prepared_index_seen_late();
 test_space();
 is_sound($dbh, 'at the end') if is_zen();
 
@@ -475,6 +476,39 @@ sub test_prepared_ddl
 		if   ($commit) { ddl_is_done('prepared DDL, committed, crash'); }
 		else           { ddl_is_undone('prepared DDL, rolled back, crash', %sum); }
 	}
+	return;
+}
+
+# Readers that know the table's indexes, and then wait for COMMIT PREPARED, are the ones that rebuild them: also the
+# index that the transaction has made, which they have not seen yet.  The commit waits for a standby that is not there.
+sub test_prepared_index_seen_late
+{
+	value($dbh, $_) for (
+		"CREATE TABLE late (id int PRIMARY KEY, v text) $using",
+		q{INSERT INTO late SELECT g, 'v' || g FROM generate_series(1, 2000) g},
+		'BEGIN', 'CREATE UNIQUE INDEX late_v ON late (v)', q{PREPARE TRANSACTION 'late'});
+	set_conf($node, "wal_level = replica\nmax_wal_senders = 1\nsynchronous_commit = local\n");
+	set_conf($node, "synchronous_standby_names = 'nobody'\n");
+	$dbh = crash_restart($node);
+	my ($committer, @readers) = map { connect_db($node) } 0 .. 3;
+	is(value($_, 'SELECT count(*) FROM late'), 2000, 'index seen late: read before') for @readers;
+	run_sql($committer, 'SET synchronous_commit = on');
+	my $commit = start_statement($committer, q{COMMIT PREPARED 'late'});
+	my $waits = sub { value($dbh, "SELECT wait_event FROM pg_stat_activity WHERE pid = $_[0]{pg_pid}") // '' };
+	wait_for('the commit to wait', sub { $waits->($committer) eq 'SyncRep' });
+	my @reads = map { start_statement($_, 'SELECT count(*) FROM late') } @readers;
+	for my $reader (@readers)
+	{
+		wait_for('a reader to wait', sub { $waits->($reader) ne '' && $waits->($reader) ne 'ClientRead' });
+	}
+	value($dbh, "SELECT pg_cancel_backend($committer->{pg_pid})");
+	is(finish_statement($commit), 'COMMIT PREPARED', 'index seen late: committed');
+	is(finish_query($_), 2000, 'index seen late: read') for @reads;
+	is(state_of($dbh, q{INSERT INTO late VALUES (-1, 'v5')}), '23505', 'index seen late: it is unique');
+	is_sound($dbh, 'index seen late');
+	$_->disconnect for $committer, @readers;
+	reload_conf($node, "synchronous_standby_names = ''\nsynchronous_commit = on");
+	value($dbh, 'DROP TABLE late');
 	return;
 }
 

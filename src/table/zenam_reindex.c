@@ -36,6 +36,7 @@
 #include "storage/lmgr.h"
 #include "table/ownxact.h"
 #include "utils/guc.h"
+#include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/plancache.h"
 #include "utils/snapmgr.h"
@@ -270,11 +271,25 @@ set_for_rebuild(const char *name, const char *setting, GucContext context)
 	(void) set_config_option(name, setting, context, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 }
 
+/*
+ * The indexes of a table whose rebuild has begun.  This process may have opened the table before a COMMIT PREPARED,
+ * and waited since without taking in the invalidations of that one.  They were sent before the table was let go, so
+ * before begin() could succeed.  A COMMIT PREPARED that holds the table from now on has the rebuild done AGAIN.
+ */
+static List *
+current_indexes(Rebuild *r)
+{
+	Assert(under_way == r && is_busy(r->ht));
+	AcceptInvalidationMessages();
+	r->has_indexes = r->rel->rd_rel->relhasindex;
+	return RelationGetIndexList(r->rel);
+}
+
 /* Build all indexes as the table's owner would, like REINDEX. */
 static void
 rebuild(Rebuild *r)
 {
-	List	   *indexes = RelationGetIndexList(r->rel);
+	List	   *indexes = current_indexes(r);
 	ListCell   *lc;
 	Oid			user;
 	int			security;
