@@ -9,8 +9,8 @@
  * A record is found by (HTable, block), inside an epoch and without a lock.  It is changed under a lock of its own.
  * All that it says of a TID is complete before the TID's word is SPILLED, and does not change as long as it is.
  *
- * Readers get the versions as a chain of their own (zen_spillmap_word_chain), and need not know the difference.  A process that
- * changes or locks the row makes entries of it first (zen_row_admit, row/rowadmit.h).
+ * Readers get the versions as a chain of their own (zen_spillmap_word_chain), and need not know the difference.  A
+ * process that changes or locks the row makes entries of it first (zen_row_admit, row/rowadmit.h).
  */
 #ifndef ZEN_SPILLMAP_H
 #define ZEN_SPILLMAP_H
@@ -66,9 +66,13 @@ extern void zen_spillmap_init(void);
  * *w: the value of the word for which this is true.  A chain read back stands in *space.  Inside an epoch.  Never
  * throws.
  */
-extern ZenVersion *zen_spillmap_word_chain(ZenHTable *ht, uint64 tidno, ZenWord *word, uint64 *w, ZenSpilledChain *space);
+extern ZenVersion *zen_spillmap_word_chain(ZenHTable *ht, uint64 tidno, ZenWord *word, uint64 *w,
+										   ZenSpilledChain *space);
 
-/* zen_spillmap_tid_chain -- zen_spillmap_word_chain for a TID; *w is ZEN_WORD_UNUSED if it was never handed out.  Inside an epoch. */
+/*
+ * zen_spillmap_tid_chain -- zen_spillmap_word_chain for a TID; *w is ZEN_WORD_UNUSED if it was never handed out.
+ * Inside an epoch.
+ */
 static inline ZenVersion *
 zen_spillmap_tid_chain(ZenHTable *ht, uint64 tidno, uint64 *w, ZenSpilledChain *space)
 {

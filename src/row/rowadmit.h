@@ -26,8 +26,8 @@ extern bool zen_row_admit_unread(ZenHTable *ht, uint64 tidno, ZenWord *word);
 extern bool (*zen_row_admit_resolve) (void);
 
 /*
- * zen_row_admit_wait_for_undo -- wait a little, because a row was met that an aborted transaction has spilled and has to take
- * back.
+ * zen_row_admit_wait_for_undo -- wait a little, because a row was met that an aborted transaction has spilled and has
+ * to take back.
  *
  * A row of a prepared transaction is taken back here, if no other process does.  Outside of epochs, without LWLocks.
  */
