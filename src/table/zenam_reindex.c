@@ -279,7 +279,7 @@ set_for_rebuild(const char *name, const char *setting, GucContext context)
 static List *
 current_indexes(Rebuild *r)
 {
-	Assert(under_way == r && is_busy(r->ht));
+	Assert(under_way == r && (pg_atomic_read_u32(&r->ht->reindex) & STATE) == RUNNING);
 	AcceptInvalidationMessages();
 	r->has_indexes = r->rel->rd_rel->relhasindex;
 	return RelationGetIndexList(r->rel);
