@@ -34,6 +34,7 @@
 	X(epoch_raises)				/* batches of retired objects */ \
 	X(horizon_looks)			/* looks at the oldest snapshot */ \
 	X(point_accesses)			/* statements run with kept executor state */ \
+	X(point_kept_plans)			/* ... of which the executor's nodes run */ \
 	X(point_first_runs)			/* marked plans run by the standard executor: executed once so far */ \
 	X(point_nested)				/* ... because the same plan is under way */ \
 	X(point_instrumented)		/* ... because somebody measures its nodes */ \

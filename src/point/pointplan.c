@@ -1,7 +1,8 @@
 /*
- * pointplan.c -- which plans are point accesses, and the node that marks them.
+ * pointplan.c -- which plans are point accesses or can be kept, and the nodes that mark them.
  *
- * A point access reads, locks, changes or inserts rows of one zen table, by equality on all columns of a unique index.
+ * A point access reads, locks, changes or inserts one row of a zen table, by equality on all columns of a unique index.
+ * A kept plan consists of nodes that start again where they have begun (is_keepable has the list), on zen tables only.
  * The planner hook puts a CustomScan on top of such a plan.  The node bears a serial number: executor state is kept by
  * it (pointstate.c).  A plan's address would not do, since plans come to lie where others have lain.
  *
@@ -26,10 +27,14 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
-#define NODE_NAME	"ZenPointAccess"
-
-static CustomScanMethods scan_methods;
+/* Of the nodes; by ZenPointKind. */
+static CustomScanMethods scan_methods[] = {
+	[ZEN_POINT_ROW] = {.CustomName = "ZenPointAccess"},
+	[ZEN_POINT_PLAN] = {.CustomName = "ZenKeptPlan"},
+};
 static CustomExecMethods exec_methods;
+
+static Node *create_state(CustomScan *node);
 
 /* ---------- the form ---------- */
 
@@ -195,25 +200,131 @@ zen_point_refuses(PlannedStmt *stmt, const ZenPointShape *shape)
 	return why;
 }
 
-/* Is the plan about a zen table?  Not about a view, a function, a sample. */
+/* Is an entry of the range table a zen table?  Not a view, a function, a sample. */
 static bool
-is_on_zen(PlannedStmt *stmt, const ZenPointShape *shape)
+is_zen_table(PlannedStmt *stmt, Index rti)
 {
-	RangeTblEntry *rte = rt_fetch(shape->rti, stmt->rtable);
+	RangeTblEntry *rte = rt_fetch(rti, stmt->rtable);
 
 	return rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_RELATION && zen_relid_is_zen(rte->relid);
 }
 
-/* ---------- the node ---------- */
+/* ---------- plans kept whole ---------- */
+
+/* Transition tables are made as the state is: they cannot be kept. */
+static bool
+has_transition_tables(TriggerDesc *t, bool inserts, bool updates, bool deletes)
+{
+	return t != NULL && ((inserts && t->trig_insert_new_table) ||
+						 (updates && (t->trig_update_old_table || t->trig_update_new_table)) ||
+						 (deletes && t->trig_delete_old_table));
+}
+
+static bool
+is_keepable_change(PlannedStmt *stmt, ModifyTable *change)
+{
+	bool		upsert = change->onConflictAction == ONCONFLICT_UPDATE;
+	bool		keepable;
+	Index		rti;
+	Relation	rel;
+
+	if (list_length(change->resultRelations) != 1 || change->rootRelation != 0 ||
+		change->operation == CMD_MERGE || stmt->planTree != (Plan *) change)
+		return false;
+	rti = (Index) linitial_int(change->resultRelations);
+	if (!is_zen_table(stmt, rti))
+		return false;
+	rel = table_open(rt_fetch(rti, stmt->rtable)->relid, NoLock);
+	keepable = !has_transition_tables(rel->trigdesc, change->operation == CMD_INSERT,
+									  change->operation == CMD_UPDATE || upsert, change->operation == CMD_DELETE);
+	table_close(rel, NoLock);
+	return keepable;
+}
+
+/*
+ * Nodes that are as new after a rescan, and hold nothing of the transaction but what pointnodes.c opens and closes.
+ * Not in this list: nodes that open a scan as they are made, sort or hash into files, or run other processes.
+ */
+static bool
+is_keepable(PlannedStmt *stmt, Plan *plan)
+{
+	if (plan == NULL)
+		return true;
+	check_stack_depth();
+	if (plan->initPlan != NIL || plan->parallel_aware)
+		return false;
+	switch (nodeTag(plan))
+	{
+		case T_ModifyTable:
+			if (!is_keepable_change(stmt, (ModifyTable *) plan))
+				return false;
+			break;
+		case T_IndexScan:
+			if (((IndexScan *) plan)->indexorderby != NIL || !is_zen_table(stmt, ((Scan *) plan)->scanrelid))
+				return false;
+			break;
+		case T_IndexOnlyScan:
+			if (((IndexOnlyScan *) plan)->indexorderby != NIL || !is_zen_table(stmt, ((Scan *) plan)->scanrelid))
+				return false;
+			break;
+		case T_Result:
+		case T_ValuesScan:
+		case T_NestLoop:
+		case T_Limit:
+		case T_LockRows:
+			break;
+		default:
+			return false;
+	}
+	return is_keepable(stmt, outerPlan(plan)) && is_keepable(stmt, innerPlan(plan));
+}
+
+/* Does a plan read or change a table at all?  Any other is cheap to start. */
+static bool
+has_tables(PlannedStmt *stmt)
+{
+	ListCell   *lc;
+
+	foreach(lc, stmt->rtable)
+		if (lfirst_node(RangeTblEntry, lc)->rtekind == RTE_RELATION)
+			return true;
+	return false;
+}
+
+bool
+zen_point_keepable(PlannedStmt *stmt, Plan *plan)
+{
+	PlannedStmt whole = *stmt;
+
+	whole.planTree = plan;
+	return stmt->subplans == NIL && !stmt->hasModifyingCTE && stmt->utilityStmt == NULL &&
+		!stmt->parallelModeNeeded && stmt->commandType != CMD_UTILITY && has_tables(stmt) &&
+		is_keepable(&whole, plan);
+}
+
+/* ---------- the nodes ---------- */
+
+static CustomScan *
+marked(const PlannedStmt *stmt)
+{
+	CustomScan *node = (CustomScan *) stmt->planTree;
+
+	return IsA(node, CustomScan) && node->methods->CreateCustomScanState == create_state ? node : NULL;
+}
 
 uint32
 zen_point_serial(const PlannedStmt *stmt)
 {
-	CustomScan *node = (CustomScan *) stmt->planTree;
+	CustomScan *node = marked(stmt);
 
-	if (!IsA(node, CustomScan) || node->methods != &scan_methods)
-		return 0;
-	return (uint32) linitial_int(node->custom_private);
+	return node != NULL ? (uint32) linitial_int(node->custom_private) : 0;
+}
+
+ZenPointKind
+zen_point_kind(const PlannedStmt *stmt)
+{
+	Assert(marked(stmt) != NULL);
+	return (ZenPointKind) lsecond_int(marked(stmt)->custom_private);
 }
 
 /* The child's columns, as the node gives them on. */
@@ -235,21 +346,32 @@ pass_on(List *targetlist)
 	return result;
 }
 
+/* How a plan is to be executed again and again. */
+static ZenPointKind
+kind_of(PlannedStmt *stmt)
+{
+	ZenPointShape shape;
+	bool		point = zen_point_shape(stmt, stmt->planTree, &shape) && is_zen_table(stmt, shape.rti);
+
+	if (point && zen_point_refuses(stmt, &shape) == NULL)
+		return ZEN_POINT_ROW;
+	if (zen_point_keepable(stmt, stmt->planTree))
+		return ZEN_POINT_PLAN;
+	if (point)
+		ZEN_COUNT(point_plans_refused, 1);
+	return ZEN_POINT_NONE;
+}
+
 void
 zen_point_mark(PlannedStmt *stmt)
 {
 	static uint32 last_serial = 0;
 	Plan	   *below = stmt->planTree;
-	ZenPointShape shape;
+	ZenPointKind kind = kind_of(stmt);
 	CustomScan *node;
 
-	if (!zen_point_shape(stmt, below, &shape) || !is_on_zen(stmt, &shape))
+	if (kind == ZEN_POINT_NONE)
 		return;
-	if (zen_point_refuses(stmt, &shape) != NULL)
-	{
-		ZEN_COUNT(point_plans_refused, 1);
-		return;
-	}
 	if (++last_serial == 0)
 		last_serial = 1;
 	node = makeNode(CustomScan);
@@ -264,8 +386,8 @@ zen_point_mark(PlannedStmt *stmt)
 	node->flags = ExecSupportsBackwardScan(below) ? CUSTOMPATH_SUPPORT_BACKWARD_SCAN : 0;
 	node->custom_plans = list_make1(below);
 	node->custom_scan_tlist = below->targetlist;
-	node->custom_private = list_make1_int((int) last_serial);
-	node->methods = &scan_methods;
+	node->custom_private = list_make2_int((int) last_serial, (int) kind);
+	node->methods = &scan_methods[kind];
 	stmt->planTree = (Plan *) node;
 	Assert(zen_point_serial(stmt) == last_serial);
 }
@@ -285,24 +407,47 @@ child(CustomScanState *node)
 	return linitial(node->custom_ps);
 }
 
+/* The scan whose row is the current one of a cursor; NULL if none is. */
+static ScanState *
+current_scan(PlanState *node)
+{
+	while (IsA(node, LimitState) || IsA(node, ResultState))
+	{
+		node = outerPlanState(node);
+		if (node == NULL)
+			return NULL;
+	}
+	return IsA(node, IndexScanState) || IsA(node, IndexOnlyScanState) ? (ScanState *) node : NULL;
+}
+
 /* The scan's slot and table are shown as the node's own, where WHERE CURRENT OF looks for a cursor's row. */
 static void
 begin_node(CustomScanState *node, EState *estate, int eflags)
 {
 	PlanState  *below = ExecInitNode(linitial(((CustomScan *) node->ss.ps.plan)->custom_plans), estate, eflags);
+	ScanState  *scan = current_scan(below);
 
 	node->custom_ps = list_make1(below);
-	if (IsA(below, IndexScanState))
+	if (scan != NULL)
 	{
-		node->ss.ss_currentRelation = ((ScanState *) below)->ss_currentRelation;
-		node->ss.ss_ScanTupleSlot = ((ScanState *) below)->ss_ScanTupleSlot;
+		node->ss.ss_currentRelation = scan->ss_currentRelation;
+		node->ss.ss_ScanTupleSlot = scan->ss_ScanTupleSlot;
 	}
 }
 
 static TupleTableSlot *
 exec_node(CustomScanState *node)
 {
-	return ExecProcNode(child(node));
+	TupleTableSlot *row = ExecProcNode(child(node));
+	ScanState  *scan;
+
+	/* WHERE CURRENT OF asks an index-only scan's descriptor, but any other node's slot */
+	if (!TupIsNull(row) && (scan = current_scan(child(node))) != NULL && IsA(scan, IndexOnlyScanState))
+	{
+		scan->ss_ScanTupleSlot->tts_tid = ((IndexOnlyScanState *) scan)->ioss_ScanDesc->xs_heaptid;
+		scan->ss_ScanTupleSlot->tts_tableOid = RelationGetRelid(scan->ss_currentRelation);
+	}
+	return row;
 }
 
 static void
@@ -320,12 +465,14 @@ rescan_node(CustomScanState *node)
 void
 zen_pointplan_init(void)
 {
-	scan_methods.CustomName = NODE_NAME;
-	scan_methods.CreateCustomScanState = create_state;
-	exec_methods.CustomName = NODE_NAME;
+	exec_methods.CustomName = "zen";
 	exec_methods.BeginCustomScan = begin_node;
 	exec_methods.ExecCustomScan = exec_node;
 	exec_methods.EndCustomScan = end_node;
 	exec_methods.ReScanCustomScan = rescan_node;
-	RegisterCustomScanMethods(&scan_methods);
+	for (ZenPointKind kind = ZEN_POINT_ROW; kind <= ZEN_POINT_PLAN; kind++)
+	{
+		scan_methods[kind].CreateCustomScanState = create_state;
+		RegisterCustomScanMethods(&scan_methods[kind]);
+	}
 }

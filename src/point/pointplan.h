@@ -1,5 +1,5 @@
 /*
- * pointplan.h -- which plans are point accesses, and the node that marks them.
+ * pointplan.h -- which plans are point accesses or can be kept, and the nodes that mark them.
  */
 #ifndef ZEN_POINTPLAN_H
 #define ZEN_POINTPLAN_H
@@ -8,6 +8,14 @@
 
 #include "nodes/execnodes.h"
 #include "nodes/plannodes.h"
+
+/* How a plan is executed with kept state. */
+typedef enum ZenPointKind
+{
+	ZEN_POINT_NONE,
+	ZEN_POINT_ROW,				/* one row, by one function (ZenPointShape) */
+	ZEN_POINT_PLAN,				/* any rows, by the executor's own nodes */
+} ZenPointKind;
 
 /* The plan below the node, by its parts; those that it does not have are NULL. */
 typedef struct ZenPointShape
@@ -29,11 +37,21 @@ extern bool zen_point_shape(PlannedStmt *stmt, Plan *plan, ZenPointShape *shape)
  */
 extern const char *zen_point_refuses(PlannedStmt *stmt, const ZenPointShape *shape);
 
-/* zen_point_mark -- put the node on top of a plan if that is a point access on a zen table. */
+/*
+ * zen_point_keepable -- does a plan consist of nodes whose state can be kept, on zen tables only?
+ *
+ * Caller holds the locks that the plan needs.
+ */
+extern bool zen_point_keepable(PlannedStmt *stmt, Plan *plan);
+
+/* zen_point_mark -- put the node on top of a plan if it is of one of the kinds. */
 extern void zen_point_mark(PlannedStmt *stmt);
 
 /* The serial number of a marked plan, and 0 of any other.  Plans with the same number are copies of one. */
 extern uint32 zen_point_serial(const PlannedStmt *stmt);
+
+/* The kind of a marked plan. */
+extern ZenPointKind zen_point_kind(const PlannedStmt *stmt);
 
 /* Register the node.  In _PG_init. */
 extern void zen_pointplan_init(void);

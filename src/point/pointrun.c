@@ -1,7 +1,8 @@
 /*
  * pointrun.c -- execution of point accesses: hooks of the planner and of the executor.
  *
- * A marked plan is executed with the state kept for it.  The standard executor runs it, and zen_stat() counts that,
+ * A marked plan is executed with the state kept for it: one row by the functions of this folder (run_once), any rows by
+ * the executor's own nodes (pointnodes.c).  The standard executor runs it, and zen_stat() counts that,
  * - the first time;
  * - with instrumentation: EXPLAIN ANALYZE, auto_explain with log_analyze;
  * - in a cursor that goes backward or is rewound;
@@ -12,7 +13,6 @@
 #include "point/pointrun.h"
 
 #include "access/parallel.h"
-#include "access/table.h"
 #include "access/xact.h"
 #include "base/epoch.h"
 #include "base/guc.h"
@@ -21,6 +21,7 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "optimizer/planner.h"
+#include "point/pointnodes.h"
 #include "point/pointplan.h"
 #include "point/pointread.h"
 #include "point/pointstate.h"
@@ -56,21 +57,11 @@ choose_state(QueryDesc *query, int eflags)
 {
 	uint32		serial = zen_point_serial(query->plannedstmt);
 	ZenPoint   *point;
-	Relation	rel;
 
 	if (serial == 0 || !zen_point_access || !is_eligible(query, eflags))
 		return NULL;
 	point = zen_pointstate_of(serial, query);
-	if (point == NULL)
-		return NULL;
-	/* an error from here to the end leaves it to the resource owner */
-	rel = table_open(point->relid, NoLock);
-	if (rel == point->rel && point->valid)
-		return point;
-	/* it is described anew */
-	table_close(rel, NoLock);
-	point->valid = false;
-	return NULL;
+	return point != NULL && zen_pointstate_open(point) ? point : NULL;
 }
 
 static void
@@ -87,7 +78,10 @@ point_start(QueryDesc *query, int eflags)
 	zen_pointstate_begin(point, query, eflags);
 	if (!point->skip_triggers)
 		AfterTriggerBeginQuery();
-	ZEN_COUNT(point_accesses, 1);
+	if (point->kind == ZEN_POINT_ROW)
+		ZEN_COUNT(point_accesses, 1);
+	else
+		ZEN_COUNT(point_kept_plans, 1);
 }
 
 /* ---------- run ---------- */
@@ -228,15 +222,16 @@ run_once(ZenPoint *point, bool send)
 	clear_row(point);
 }
 
-/* Trigger functions are looked up once, and what is found must stay. */
+/* Trigger functions are looked up once, and what is found must stay; so must what nodes make when it is needed. */
 static MemoryContext
 execution_context(ZenPoint *point)
 {
-	return point->has_triggers ? point->kept->estate->es_query_cxt : point->run_context;
+	return point->has_triggers || point->kind == ZEN_POINT_PLAN ? point->kept->estate->es_query_cxt :
+		point->run_context;
 }
 
 static void
-run_point(ZenPoint *point, ScanDirection direction)
+run_point(ZenPoint *point, ScanDirection direction, uint64 count)
 {
 	QueryDesc  *query = point->query;
 	EState	   *estate = point->kept->estate;
@@ -248,7 +243,10 @@ run_point(ZenPoint *point, ScanDirection direction)
 	estate->es_processed = 0;
 	if (send)
 		query->dest->rStartup(query->dest, query->operation, query->tupDesc);
-	if (ScanDirectionIsForward(direction) && !point->done)
+	Assert(!ScanDirectionIsBackward(direction));
+	if (ScanDirectionIsForward(direction) && point->kind == ZEN_POINT_PLAN)
+		zen_pointnodes_run(point, send, count);
+	else if (ScanDirectionIsForward(direction) && !point->done)
 		run_once(point, send);
 	zen_add_processed(estate);
 	if (send)
@@ -266,7 +264,7 @@ point_run(ZEN_EXECUTOR_RUN_ARGS)
 	if (point == NULL)
 		standard_ExecutorRun(ZEN_EXECUTOR_RUN_PASS);
 	else
-		run_point(point, direction);
+		run_point(point, direction, count);
 }
 
 /* ---------- end ---------- */
@@ -303,7 +301,7 @@ point_end(QueryDesc *query)
 		standard_ExecutorEnd(query);
 		return;
 	}
-	table_close(point->rel, NoLock);
+	zen_pointnodes_close(point);
 	zen_pointstate_end(point);
 }
 

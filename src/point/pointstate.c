@@ -28,6 +28,7 @@
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/parsetree.h"
+#include "point/pointnodes.h"
 #include "tcop/dest.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
@@ -149,23 +150,45 @@ collect_functions(Node *node, void *functions)
 }
 
 /* The functions of a plan, which object access hooks hear of whenever an executor starts. */
-static List *
-plan_functions(const ZenPointShape *shape)
+static void
+plan_functions(Plan *plan, List **functions)
 {
-	List	   *functions = NIL;
-
-	if (shape->scan != NULL)
+	if (plan == NULL)
+		return;
+	collect_functions((Node *) plan->targetlist, functions);
+	collect_functions((Node *) plan->qual, functions);
+	switch (nodeTag(plan))
 	{
-		collect_functions((Node *) shape->scan->scan.plan.targetlist, &functions);
-		collect_functions((Node *) shape->scan->scan.plan.qual, &functions);
-		collect_functions((Node *) shape->scan->indexqualorig, &functions);
+		case T_IndexScan:
+			collect_functions((Node *) ((IndexScan *) plan)->indexqualorig, functions);
+			break;
+		case T_IndexOnlyScan:
+			collect_functions((Node *) ((IndexOnlyScan *) plan)->indexqual, functions);
+			break;
+		case T_Result:
+			collect_functions(((Result *) plan)->resconstantqual, functions);
+			break;
+		case T_ValuesScan:
+			collect_functions((Node *) ((ValuesScan *) plan)->values_lists, functions);
+			break;
+		case T_NestLoop:
+			collect_functions((Node *) ((Join *) plan)->joinqual, functions);
+			break;
+		case T_Limit:
+			collect_functions(((Limit *) plan)->limitOffset, functions);
+			collect_functions(((Limit *) plan)->limitCount, functions);
+			break;
+		case T_ModifyTable:
+			collect_functions((Node *) ((ModifyTable *) plan)->withCheckOptionLists, functions);
+			collect_functions((Node *) ((ModifyTable *) plan)->returningLists, functions);
+			collect_functions((Node *) ((ModifyTable *) plan)->onConflictSet, functions);
+			collect_functions(((ModifyTable *) plan)->onConflictWhere, functions);
+			break;
+		default:
+			break;
 	}
-	if (shape->change != NULL)
-	{
-		collect_functions((Node *) shape->change->returningLists, &functions);
-		collect_functions((Node *) outerPlan(shape->change)->targetlist, &functions);
-	}
-	return functions;
+	plan_functions(outerPlan(plan), functions);
+	plan_functions(innerPlan(plan), functions);
 }
 
 /*
@@ -196,6 +219,13 @@ own_descriptors(ZenPoint *point)
 	point->nslots = list_length(estate->es_tupleTable);
 }
 
+static void
+close_tables(ZenPoint *point)
+{
+	for (int i = 0; i < point->ntables; i++)
+		table_close(point->tables[i].rel, NoLock);
+}
+
 /* Give back all that belongs to the transaction. */
 static void
 park(ZenPoint *point)
@@ -208,12 +238,8 @@ park(ZenPoint *point)
 		index_close(point->scan->iss_RelationDesc, NoLock);
 		point->scan->iss_RelationDesc = NULL;
 	}
-	for (Index i = 0; i < estate->es_range_table_size; i++)
-		if (estate->es_relations[i] != NULL)
-		{
-			Assert(estate->es_relations[i] == point->rel);
-			table_close(estate->es_relations[i], NoLock);
-		}
+	zen_pointnodes_close(point);
+	close_tables(point);
 	UnregisterSnapshot(estate->es_snapshot);
 	estate->es_snapshot = InvalidSnapshot;
 	Assert(estate->es_crosscheck_snapshot == InvalidSnapshot);
@@ -268,39 +294,76 @@ init_hashing(ZenPoint *point)
 	point->nkeys = nkeys;
 }
 
-/* Find the parts of the state that the standard executor has made. */
 static void
-find_parts(ZenPoint *point)
+find_tables(ZenPoint *point)
 {
 	EState	   *estate = point->kept->estate;
-	PlanState  *state = linitial(castNode(CustomScanState, point->kept->planstate)->custom_ps);
 
-	if (point->shape.change != NULL)
+	point->tables = palloc0(Max(estate->es_range_table_size, 1) * sizeof(ZenPointTable));
+	for (Index rti = 1; rti <= estate->es_range_table_size; rti++)
 	{
-		point->change = castNode(ModifyTableState, state);
-		point->target = point->change->resultRelInfo;
-		point->rel = point->target->ri_RelationDesc;
-		point->has_triggers = point->target->ri_TrigDesc != NULL;
-		point->has_expressions = RelationGetDescr(point->rel)->constr != NULL;
-		state = outerPlanState(state);
+		Relation	rel = estate->es_relations[rti - 1];
+
+		if (rel == NULL)
+			continue;
+		point->tables[point->ntables++] = (ZenPointTable) {
+			rti, RelationGetRelid(rel), rel
+		};
+		point->relations = lappend_oid(point->relations, RelationGetRelid(rel));
 	}
+}
+
+/* What is changed, if the plan changes anything.  Result: the node that gives the rows. */
+static PlanState *
+find_change(ZenPoint *point, PlanState *state)
+{
+	point->writes = IsA(state, ModifyTableState) || point->kept->plannedstmt->rowMarks != NIL;
+	if (!IsA(state, ModifyTableState))
+		return state;
+	point->change = (ModifyTableState *) state;
+	point->target = point->change->resultRelInfo;
+	point->has_triggers = point->target->ri_TrigDesc != NULL;
+	point->has_expressions = RelationGetDescr(point->target->ri_RelationDesc)->constr != NULL;
+	return outerPlanState(state);
+}
+
+/* Find the parts of a point access. */
+static void
+find_row_parts(ZenPoint *point, PlanState *state)
+{
+	EState	   *estate = point->kept->estate;
+
+	Assert(point->ntables == 1);
 	if (point->shape.lock != NULL)
 	{
 		point->mark = ExecFindRowMark(estate, point->shape.rti, false);
 		state = outerPlanState(state);
 	}
+	point->rel = point->tables[0].rel;
+	point->relid = point->tables[0].relid;
 	if (point->shape.scan != NULL)
 	{
 		point->scan = castNode(IndexScanState, state);
-		point->rel = point->scan->ss.ss_currentRelation;
 		point->index_lock = exec_rt_fetch(point->shape.rti, estate)->rellockmode;
 		point->relations = lappend_oid(point->relations, point->shape.scan->indexid);
 		init_hashing(point);
 	}
-	point->relid = RelationGetRelid(point->rel);
-	point->relations = lappend_oid(point->relations, point->relid);
 	if (point->change != NULL)
 		init_new_row(point);
+}
+
+/* Find the parts of the state that the standard executor has made. */
+static void
+find_parts(ZenPoint *point)
+{
+	PlanState  *below = linitial(castNode(CustomScanState, point->kept->planstate)->custom_ps);
+	PlanState  *source = find_change(point, below);
+
+	find_tables(point);
+	if (point->kind == ZEN_POINT_ROW)
+		find_row_parts(point, source);
+	else
+		zen_pointnodes_find(point, below);
 }
 
 static Plan *
@@ -316,9 +379,9 @@ start_kept(ZenPoint *point, QueryDesc *query)
 	PlannedStmt *stmt = copyObject(query->plannedstmt);
 
 	stmt->jitFlags = 0;			/* compiled code would go with the transaction */
-	if (!zen_point_shape(stmt, marked_plan(stmt), &point->shape))
+	if (point->kind == ZEN_POINT_ROW && !zen_point_shape(stmt, marked_plan(stmt), &point->shape))
 		elog(ERROR, "a plan marked as a point access is none");
-	point->functions = plan_functions(&point->shape);
+	plan_functions(marked_plan(stmt), &point->functions);
 	point->kept = CreateQueryDesc(stmt, "", query->snapshot, InvalidSnapshot, None_Receiver, NULL, NULL, 0);
 	standard_ExecutorStart(point->kept, EXEC_FLAG_SKIP_TRIGGERS);
 }
@@ -332,6 +395,7 @@ make_state(uint32 serial, QueryDesc *query)
 	ZenPoint   *point = palloc0(sizeof(ZenPoint));
 
 	point->serial = serial;
+	point->kind = zen_point_kind(query->plannedstmt);
 	point->context = context;
 	point->user = GetUserId();
 
@@ -366,6 +430,17 @@ check_again(ZenPoint *point)
 			InvokeFunctionExecuteHook(lfirst_oid(lc));
 }
 
+/* Does the plan still fit, as its tables and indexes are defined now? */
+static bool
+still_fits(PlannedStmt *stmt)
+{
+	ZenPointShape shape;
+
+	if (zen_point_kind(stmt) == ZEN_POINT_PLAN)
+		return zen_point_keepable(stmt, marked_plan(stmt));
+	return zen_point_shape(stmt, marked_plan(stmt), &shape) && zen_point_refuses(stmt, &shape) == NULL;
+}
+
 ZenPoint *
 zen_pointstate_of(uint32 serial, QueryDesc *query)
 {
@@ -387,12 +462,10 @@ zen_pointstate_of(uint32 serial, QueryDesc *query)
 	}
 	if (k->point == NULL || !k->point->valid || k->point->user != GetUserId())
 	{
-		ZenPointShape shape;
 		ZenPoint   *point;
 
 		discard(k);
-		if (!zen_point_shape(query->plannedstmt, marked_plan(query->plannedstmt), &shape) ||
-			zen_point_refuses(query->plannedstmt, &shape) != NULL)
+		if (!still_fits(query->plannedstmt))
 			return NULL;
 		point = make_state(serial, query);
 		/* a function called meanwhile may have made one, too */
@@ -423,6 +496,21 @@ zen_pointstate_running(const QueryDesc *query)
 	return point != NULL && point->query == query ? point : NULL;
 }
 
+bool
+zen_pointstate_open(ZenPoint *point)
+{
+	for (int i = 0; i < point->ntables; i++)
+	{
+		Relation	rel = table_open(point->tables[i].relid, NoLock);
+
+		point->valid = point->valid && rel == point->tables[i].rel;
+		point->tables[i].rel = rel;
+	}
+	if (!point->valid)
+		close_tables(point);
+	return point->valid;
+}
+
 void
 zen_pointstate_begin(ZenPoint *point, QueryDesc *query, int eflags)
 {
@@ -443,7 +531,7 @@ zen_pointstate_begin(ZenPoint *point, QueryDesc *query, int eflags)
 	estate->es_queryEnv = query->queryEnv;
 	zen_clear_processed(estate);
 	estate->es_finished = false;
-	if (point->change != NULL || point->mark != NULL)
+	if (point->writes)
 		estate->es_output_cid = GetCurrentCommandId(true);
 
 	query->estate = estate;
@@ -478,6 +566,7 @@ zen_pointstate_end(ZenPoint *point)
 		pfree(query->totaltime);
 	own_descriptors(point);
 	close_trigger_targets(estate);
+	close_tables(point);
 	query->totaltime = NULL;
 	query->estate = NULL;
 	query->planstate = NULL;

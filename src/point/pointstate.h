@@ -18,6 +18,14 @@ typedef struct ZenPointKey
 	Oid			collation;
 } ZenPointKey;
 
+/* A table of a kept plan. */
+typedef struct ZenPointTable
+{
+	Index		rti;
+	Oid			relid;
+	Relation	rel;			/* the same address while the state is valid */
+} ZenPointTable;
+
 /*
  * The kept state of one plan.
  *
@@ -27,6 +35,7 @@ typedef struct ZenPointKey
 typedef struct ZenPoint
 {
 	uint32		serial;
+	ZenPointKind kind;
 	bool		valid;			/* nothing has been invalidated since it was
 								 * made */
 	MemoryContext context;		/* has all of this, and the executor's state */
@@ -37,19 +46,31 @@ typedef struct ZenPoint
 	List	   *functions;		/* OIDs; hooks hear of their use */
 	List	   *relations;		/* OIDs whose invalidation makes it invalid */
 
+	int			ntables;
+	ZenPointTable *tables;		/* open during an execution only */
+
+	/* a plan kept whole */
+	List	   *nodes;			/* PlanStates with something to open or to
+								 * start again */
+	bool		started;		/* its nodes stand at the beginning, or
+								 * further */
+
+	/* a point access */
 	ZenPointShape shape;
 	Oid			relid;
-	Relation	rel;			/* the same address while it is valid; open
-								 * during an execution only */
+	Relation	rel;
 	LOCKMODE	index_lock;
 	int			nkeys;			/* 0: keys have no place in the key cache */
 	ZenPointKey keys[INDEX_MAX_KEYS];
 	IndexScanState *scan;		/* NULL: an INSERT */
 	ExecRowMark *mark;			/* NULL: no row lock */
-	ModifyTableState *change;	/* NULL: a SELECT */
-	ResultRelInfo *target;		/* of change */
 	ProjectionInfo *make_row;	/* the new row of an INSERT or UPDATE */
 	TupleTableSlot *new_row;
+
+	/* either */
+	ModifyTableState *change;	/* NULL: a SELECT */
+	ResultRelInfo *target;		/* of change */
+	bool		writes;			/* changes or locks rows */
 	bool		has_triggers;
 	bool		has_expressions;	/* the table, for constraints or generated
 									 * columns */
@@ -73,6 +94,13 @@ extern ZenPoint *zen_pointstate_of(uint32 serial, QueryDesc *query);
 
 /* zen_pointstate_running -- the state with which a query is being executed; NULL if it is executed otherwise. */
 extern ZenPoint *zen_pointstate_running(const QueryDesc *query);
+
+/*
+ * zen_pointstate_open -- open the tables.  False: one is described anew, and the state is not valid any more.
+ *
+ * An error from here to zen_pointstate_end leaves them to the resource owner.
+ */
+extern bool zen_pointstate_open(ZenPoint *point);
 
 /* zen_pointstate_begin, zen_pointstate_end -- an execution begins, or has ended in an orderly way. */
 extern void zen_pointstate_begin(ZenPoint *point, QueryDesc *query, int eflags);
