@@ -14,10 +14,12 @@
 #include "access/stratnum.h"
 #include "access/table.h"
 #include "access/genam.h"
+#include "access/relscan.h"
 #include "base/stats.h"
 #include "catalog/pg_am_d.h"
 #include "catalog/pg_class.h"
 #include "executor/executor.h"
+#include "miscadmin.h"
 #include "nodes/extensible.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -279,6 +281,55 @@ is_keepable(PlannedStmt *stmt, Plan *plan)
 	return is_keepable(stmt, outerPlan(plan)) && is_keepable(stmt, innerPlan(plan));
 }
 
+bool
+zen_point_walk_plan(Plan *plan, bool (*walker) (Node *, void *), void *context)
+{
+	List	   *more = NIL;
+
+	if (plan == NULL)
+		return false;
+	switch (nodeTag(plan))
+	{
+		case T_IndexScan:
+			more = list_make1(((IndexScan *) plan)->indexqualorig);
+			break;
+		case T_IndexOnlyScan:
+			more = list_make1(((IndexOnlyScan *) plan)->indexqual);
+			break;
+		case T_Result:
+			more = list_make1(((Result *) plan)->resconstantqual);
+			break;
+		case T_ValuesScan:
+			more = list_make1(((ValuesScan *) plan)->values_lists);
+			break;
+		case T_NestLoop:
+			more = list_make1(((Join *) plan)->joinqual);
+			break;
+		case T_Limit:
+			more = list_make2(((Limit *) plan)->limitOffset, ((Limit *) plan)->limitCount);
+			break;
+		case T_ModifyTable:
+			more = list_make4(((ModifyTable *) plan)->withCheckOptionLists, ((ModifyTable *) plan)->returningLists,
+							  ((ModifyTable *) plan)->onConflictSet, ((ModifyTable *) plan)->onConflictWhere);
+			break;
+		default:
+			break;
+	}
+	return walker((Node *) plan->targetlist, context) || walker((Node *) plan->qual, context) ||
+		walker((Node *) more, context) ||
+		zen_point_walk_plan(outerPlan(plan), walker, context) || zen_point_walk_plan(innerPlan(plan), walker, context);
+}
+
+static bool
+has_parameters(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXTERN)
+		return true;
+	return expression_tree_walker(node, has_parameters, context);
+}
+
 /* Does a plan read or change a table at all?  Any other is cheap to start. */
 static bool
 has_tables(PlannedStmt *stmt)
@@ -287,7 +338,7 @@ has_tables(PlannedStmt *stmt)
 
 	foreach(lc, stmt->rtable)
 		if (lfirst_node(RangeTblEntry, lc)->rtekind == RTE_RELATION)
-			return true;
+		return true;
 	return false;
 }
 
@@ -355,7 +406,12 @@ kind_of(PlannedStmt *stmt)
 
 	if (point && zen_point_refuses(stmt, &shape) == NULL)
 		return ZEN_POINT_ROW;
-	if (zen_point_keepable(stmt, stmt->planTree))
+
+	/*
+	 * a plan without parameters is mostly executed once only, and shown to
+	 * people
+	 */
+	if (zen_point_keepable(stmt, stmt->planTree) && zen_point_walk_plan(stmt->planTree, has_parameters, NULL))
 		return ZEN_POINT_PLAN;
 	if (point)
 		ZEN_COUNT(point_plans_refused, 1);
@@ -441,7 +497,10 @@ exec_node(CustomScanState *node)
 	TupleTableSlot *row = ExecProcNode(child(node));
 	ScanState  *scan;
 
-	/* WHERE CURRENT OF asks an index-only scan's descriptor, but any other node's slot */
+	/*
+	 * WHERE CURRENT OF asks an index-only scan's descriptor, but any other
+	 * node's slot
+	 */
 	if (!TupIsNull(row) && (scan = current_scan(child(node))) != NULL && IsA(scan, IndexOnlyScanState))
 	{
 		scan->ss_ScanTupleSlot->tts_tid = ((IndexOnlyScanState *) scan)->ioss_ScanDesc->xs_heaptid;

@@ -44,6 +44,11 @@ extern const char *zen_point_refuses(PlannedStmt *stmt, const ZenPointShape *sha
  */
 extern bool zen_point_keepable(PlannedStmt *stmt, Plan *plan);
 
+/*
+ * zen_point_walk_plan -- call walker for all expressions of a plan of either kind, until it says true.  Result: has it?
+ */
+extern bool zen_point_walk_plan(Plan *plan, bool (*walker) (Node *, void *), void *context);
+
 /* zen_point_mark -- put the node on top of a plan if it is of one of the kinds. */
 extern void zen_point_mark(PlannedStmt *stmt);
 

@@ -313,7 +313,8 @@ point_planner(Query *parse, const char *source, int options, ParamListInfo param
 	PlannedStmt *stmt = prev_planner ? prev_planner(parse, source, options, params) :
 	standard_planner(parse, source, options, params);
 
-	if (zen_point_access)
+	/* with the values of parameters it is executed once only */
+	if (zen_point_access && params == NULL)
 		zen_point_mark(stmt);
 	return stmt;
 }

@@ -140,6 +140,7 @@ note_function(Oid function, void *functions)
 	return false;
 }
 
+/* The functions of a plan: object access hooks hear of them whenever an executor starts. */
 static bool
 collect_functions(Node *node, void *functions)
 {
@@ -147,48 +148,6 @@ collect_functions(Node *node, void *functions)
 		return false;
 	(void) check_functions_in_node(node, note_function, functions);
 	return expression_tree_walker(node, collect_functions, functions);
-}
-
-/* The functions of a plan, which object access hooks hear of whenever an executor starts. */
-static void
-plan_functions(Plan *plan, List **functions)
-{
-	if (plan == NULL)
-		return;
-	collect_functions((Node *) plan->targetlist, functions);
-	collect_functions((Node *) plan->qual, functions);
-	switch (nodeTag(plan))
-	{
-		case T_IndexScan:
-			collect_functions((Node *) ((IndexScan *) plan)->indexqualorig, functions);
-			break;
-		case T_IndexOnlyScan:
-			collect_functions((Node *) ((IndexOnlyScan *) plan)->indexqual, functions);
-			break;
-		case T_Result:
-			collect_functions(((Result *) plan)->resconstantqual, functions);
-			break;
-		case T_ValuesScan:
-			collect_functions((Node *) ((ValuesScan *) plan)->values_lists, functions);
-			break;
-		case T_NestLoop:
-			collect_functions((Node *) ((Join *) plan)->joinqual, functions);
-			break;
-		case T_Limit:
-			collect_functions(((Limit *) plan)->limitOffset, functions);
-			collect_functions(((Limit *) plan)->limitCount, functions);
-			break;
-		case T_ModifyTable:
-			collect_functions((Node *) ((ModifyTable *) plan)->withCheckOptionLists, functions);
-			collect_functions((Node *) ((ModifyTable *) plan)->returningLists, functions);
-			collect_functions((Node *) ((ModifyTable *) plan)->onConflictSet, functions);
-			collect_functions(((ModifyTable *) plan)->onConflictWhere, functions);
-			break;
-		default:
-			break;
-	}
-	plan_functions(outerPlan(plan), functions);
-	plan_functions(innerPlan(plan), functions);
 }
 
 /*
@@ -306,7 +265,8 @@ find_tables(ZenPoint *point)
 
 		if (rel == NULL)
 			continue;
-		point->tables[point->ntables++] = (ZenPointTable) {
+		point->tables[point->ntables++] = (ZenPointTable)
+		{
 			rti, RelationGetRelid(rel), rel
 		};
 		point->relations = lappend_oid(point->relations, RelationGetRelid(rel));
@@ -381,7 +341,7 @@ start_kept(ZenPoint *point, QueryDesc *query)
 	stmt->jitFlags = 0;			/* compiled code would go with the transaction */
 	if (point->kind == ZEN_POINT_ROW && !zen_point_shape(stmt, marked_plan(stmt), &point->shape))
 		elog(ERROR, "a plan marked as a point access is none");
-	plan_functions(marked_plan(stmt), &point->functions);
+	(void) zen_point_walk_plan(marked_plan(stmt), collect_functions, &point->functions);
 	point->kept = CreateQueryDesc(stmt, "", query->snapshot, InvalidSnapshot, None_Receiver, NULL, NULL, 0);
 	standard_ExecutorStart(point->kept, EXEC_FLAG_SKIP_TRIGGERS);
 }
