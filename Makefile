@@ -162,6 +162,7 @@ OBJS = $(addprefix src/base/, \
 		verify_pool.o) \
 	$(addprefix src/point/, \
 		pointplan.o \
+		pointkeys.o \
 		pointnodes.o \
 		pointstate.o \
 		pointread.o \

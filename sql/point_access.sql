@@ -395,6 +395,90 @@ DROP FUNCTION f(int);
 REVOKE USAGE ON SCHEMA point_access FROM point_one, point_two;
 DROP ROLE point_one, point_two;
 
+-- lists: each row once and in the order of the index, whatever the list looks like
+CREATE TABLE l (id int PRIMARY KEY, n numeric UNIQUE, x text, y bigint, v int);
+CREATE UNIQUE INDEX l_xy ON l (x DESC, y);
+INSERT INTO l SELECT i, i, chr(64 + i), i % 3, 0 FROM generate_series(1, 9) i;
+ANALYZE l;
+PREPARE ids(int[]) AS SELECT id, v FROM l WHERE id = ANY ($1);
+PREPARE back(int[]) AS SELECT id, v FROM l WHERE id = ANY ($1) ORDER BY id DESC;
+PREPARE long(bigint[]) AS SELECT id FROM l WHERE id = ANY ($1);
+PREPARE equal(numeric[]) AS SELECT id, n FROM l WHERE n = ANY ($1);
+PREPARE var(varchar[], int) AS SELECT id, x FROM l WHERE x = ANY ($1) AND y = $2;
+PREPARE short(text, int[]) AS SELECT id, x FROM l WHERE x = $1 AND y = ANY ($2);
+PREPARE three(int, int, int) AS SELECT id FROM l WHERE id IN ($1, $2, $3) AND v < 100;
+PREPARE raise(int[], int) AS UPDATE l SET v = v + $2 WHERE id = ANY ($1) RETURNING id, v;
+PREPARE swap(int[]) AS UPDATE l SET id = id + 100 WHERE id = ANY ($1) RETURNING id;
+PREPARE del(int[]) AS DELETE FROM l WHERE id = ANY ($1) AND v > 0 RETURNING *;
+PREPARE lock(int[]) AS SELECT id FROM l WHERE id = ANY ($1) FOR UPDATE SKIP LOCKED;
+EXPLAIN (COSTS OFF) EXECUTE ids('{1}');
+EXPLAIN (COSTS OFF) EXECUTE back('{1}');
+EXPLAIN (COSTS OFF) EXECUTE var('{a}', 1);
+EXPLAIN (COSTS OFF) EXECUTE three(1, 2, 3);
+EXPLAIN (COSTS OFF) EXECUTE raise('{1}', 1);
+SELECT runs() AS before \gset
+EXECUTE ids('{5, 2}');
+EXECUTE ids('{5, 2, NULL, 2, 77, 5, -1}');
+EXECUTE ids('{}');
+EXECUTE ids(NULL);
+EXECUTE ids('{NULL}');
+EXECUTE ids('{{9, 1}, {3, 9}}');
+EXECUTE back('{5, 2}');
+EXECUTE back('{5, 2, 7, 2}');
+EXECUTE long('{3, 50000000000, 1}');
+EXECUTE long('{3, 50000000000, 1}');
+EXECUTE equal('{4.00, 2, 4.0, 2.000}');
+EXECUTE equal('{4.00, 2, 4.0, NaN}');
+EXECUTE var('{E, H, B}', 2);
+EXECUTE var('{E, H, B}', 2);
+EXECUTE short('E', '{1, 2, 0}');
+EXECUTE short('E', '{1, 2, 0}');
+EXECUTE three(9, 8, 9);
+EXECUTE three(9, 8, 9);
+EXECUTE three(NULL, 8, 9);
+EXECUTE raise('{1, 2, 1}', 10);
+EXECUTE raise('{2, 3}', 10);
+EXECUTE raise('{2, 3}', 10);
+EXECUTE three(1, 2, 3);
+EXECUTE ids('{1, 2, 3}');
+EXECUTE lock('{4, 2}');
+EXECUTE lock('{4, 2}');
+-- the key cache leads to rows that have another key of the list by now
+EXECUTE swap('{77}');
+EXECUTE ids('{7, 107}');
+EXECUTE swap('{7}');
+EXECUTE ids('{7, 107}');
+EXECUTE ids('{7, 107}');
+INSERT INTO l VALUES (7, 77, 'new', 1, 1);
+EXECUTE ids('{7, 107}');
+EXECUTE swap('{8, 9}');
+EXECUTE ids('{7, 8, 9, 107, 108, 109}');
+EXECUTE del('{1, 2, 4}');
+EXECUTE del('{1, 2, 4, 3}');
+EXECUTE del('{1, 2, 4, 3}');
+-- 3 at a time, then the rest
+CREATE FUNCTION in_turns(list int[]) RETURNS SETOF int LANGUAGE plpgsql AS $$
+DECLARE
+	c refcursor;
+	i int;
+BEGIN
+	OPEN c NO SCROLL FOR SELECT id FROM point_access.l WHERE id = ANY (list);
+	MOVE FORWARD 3 FROM c;
+	UPDATE point_access.l SET v = -id WHERE CURRENT OF c RETURNING id INTO i;
+	RETURN NEXT i;
+	UPDATE point_access.l SET v = -1 WHERE id = 107;
+	LOOP
+		FETCH c INTO i;
+		EXIT WHEN NOT FOUND;
+		RETURN NEXT i;
+	END LOOP;
+END $$;
+SELECT in_turns('{107, 108, 109, 4, 5, 6, 7}');
+SELECT in_turns('{107, 108, 109, 4, 5, 6, 7}');
+SELECT in_turns('{107, 109, 5, 6}');
+SELECT runs() - :before AS runs;
+SELECT * FROM l ORDER BY id;
+
 -- functions and cursors
 CREATE TABLE t (id int PRIMARY KEY, v int);
 INSERT INTO t SELECT i, i FROM generate_series(1, 9) i;

@@ -14,6 +14,7 @@
 #include "access/stratnum.h"
 #include "access/table.h"
 #include "access/genam.h"
+#include "access/nbtree.h"
 #include "access/relscan.h"
 #include "base/stats.h"
 #include "catalog/pg_am_d.h"
@@ -100,30 +101,62 @@ zen_point_shape(PlannedStmt *stmt, Plan *plan, ZenPointShape *shape)
 
 /* ---------- what the plan means ---------- */
 
-/* Does a qual say that a key column of the index equals what no row of the table has a part in?  Which column? */
-static int
-equal_column(Expr *qual, Relation index)
+/* The column that a qual compares, and what it compares it with; *list: with each element of an array. */
+static Var *
+compared_column(Expr *qual, Oid *operator, Expr **with, bool *list)
 {
-	OpExpr	   *op = (OpExpr *) qual;
-	Var		   *column;
-	int			attno;
+	List	   *args;
 
-	if (!IsA(qual, OpExpr) || list_length(op->args) != 2)
-		return 0;
-	column = linitial_node(Var, op->args);
-	attno = column->varattno;
-	if (contain_var_clause(lsecond(op->args)) || attno < 1 || attno > IndexRelationGetNumberOfKeyAttributes(index))
-		return 0;
-	return get_op_opfamily_strategy(op->opno, index->rd_opfamily[attno - 1]) == BTEqualStrategyNumber ? attno : 0;
+	if (IsA(qual, OpExpr))
+	{
+		*operator = ((OpExpr *) qual)->opno;
+		args = ((OpExpr *) qual)->args;
+	}
+	else if (IsA(qual, ScalarArrayOpExpr) && ((ScalarArrayOpExpr *) qual)->useOr)
+	{
+		*operator = ((ScalarArrayOpExpr *) qual)->opno;
+		args = ((ScalarArrayOpExpr *) qual)->args;
+		*list = true;
+	}
+	else
+		return NULL;
+	if (list_length(args) != 2 || !IsA(linitial(args), Var))
+		return NULL;
+	*with = lsecond(args);
+	return linitial(args);
 }
 
-/* Do quals name all key columns of a unique index, each once, by equality? */
+/* Does a qual say that a key column of the index equals what no row of the table has a part in?  Which column? */
+static int
+equal_column(Expr *qual, Relation index, bool *list)
+{
+	Oid			operator;
+	Expr	   *with;
+	Var		   *column = compared_column(qual, &operator, &with, list);
+	int			attno = column != NULL ? column->varattno : 0;
+	int			strategy;
+	Oid			left,
+				right;
+
+	if (attno < 1 || attno > IndexRelationGetNumberOfKeyAttributes(index) || contain_var_clause((Node *) with))
+		return 0;
+	if (get_op_opfamily_strategy(operator, index->rd_opfamily[attno - 1]) != BTEqualStrategyNumber)
+		return 0;
+	get_op_opfamily_properties(operator, index->rd_opfamily[attno - 1], false, &strategy, &left, &right);
+	/* elements are put in order */
+	if (*list && !OidIsValid(get_opfamily_proc(index->rd_opfamily[attno - 1], right, right, BTORDER_PROC)))
+		return 0;
+	return attno;
+}
+
+/* Do quals name all key columns of a unique index, each once, by equality; one of them perhaps by a list? */
 static const char *
 index_refuses(IndexScan *scan)
 {
 	Relation	index = index_open(scan->indexid, AccessShareLock);
 	int			nkeys = IndexRelationGetNumberOfKeyAttributes(index);
 	Bitmapset  *seen = NULL;
+	int			nlists = 0;
 	const char *why = NULL;
 	ListCell   *lc;
 
@@ -132,9 +165,11 @@ index_refuses(IndexScan *scan)
 		why = "index not unique and immediate";
 	foreach(lc, scan->indexqual)
 	{
-		int			attno = why == NULL ? equal_column(lfirst(lc), index) : 0;
+		bool		list = false;
+		int			attno = why == NULL ? equal_column(lfirst(lc), index, &list) : 0;
 
-		if (attno == 0 || bms_is_member(attno, seen))
+		nlists += list;
+		if (attno == 0 || nlists > 1 || bms_is_member(attno, seen))
 		{
 			why = why ? why : "not by equality on each key column";
 			break;

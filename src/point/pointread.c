@@ -1,7 +1,7 @@
 /*
- * pointread.c -- find, and lock, the row of a point access.
+ * pointread.c -- find, and lock, the rows of a point access.
  *
- * What the executor's nodes do with any number of rows is done here for one: IndexScan, LockRows, and the part of
+ * What the executor's nodes do with any rows is done here for one after the other: IndexScan, LockRows, and the part of
  * EvalPlanQual that judges key and quals again on a row that another transaction has changed.
  */
 #include "point/pointread.h"
@@ -11,10 +11,9 @@
 #include "cache/keycache.h"
 #include "cache/tablestat.h"
 #include "cache/tidmap.h"
-#include "common/hashfn.h"
 #include "executor/executor.h"
-#include "executor/nodeIndexscan.h"
 #include "miscadmin.h"
+#include "point/pointkeys.h"
 #include "table/zenam_rel.h"
 #include "utils/rel.h"
 
@@ -28,50 +27,25 @@ row_fits(ZenPoint *point, bool key)
 	return (!key || ExecQual(point->scan->indexqualorig, econtext)) && ExecQual(point->scan->ss.ps.qual, econtext);
 }
 
-/* Put the statement's values into the scan keys.  False: one is NULL, which equals nothing. */
-static bool
-evaluate_keys(IndexScanState *scan)
-{
-	if (scan->iss_NumRuntimeKeys != 0)
-		ExecIndexEvalRuntimeKeys(scan->iss_RuntimeContext, scan->iss_RuntimeKeys, scan->iss_NumRuntimeKeys);
-	for (int i = 0; i < scan->iss_NumScanKeys; i++)
-		if (scan->iss_ScanKeys[i].sk_flags & SK_ISNULL)
-			return false;
-	return true;
-}
+/* ---------- finding a row ---------- */
 
+/* The index, which an execution keeps open once it has had to ask it. */
 static bool
 fetch_by_index(ZenPoint *point)
 {
 	IndexScanState *scan = point->scan;
-	Relation	index = index_open(point->shape.scan->indexid, point->index_lock);
-	IndexScanDesc desc = zen_index_beginscan(point->rel, index, point->query->snapshot, scan->iss_NumScanKeys);
 	bool		found;
 
-	index_rescan(desc, scan->iss_ScanKeys, scan->iss_NumScanKeys, NULL, 0);
-	found = index_getnext_slot(desc, ForwardScanDirection, scan->ss.ss_ScanTupleSlot);
-	Assert(!found || !desc->xs_recheck);
-	index_endscan(desc);
-	index_close(index, NoLock);
-	return found;
-}
-
-/* ---------- the key cache ---------- */
-
-static uint64
-hash_keys(ZenPoint *point)
-{
-	uint64		hash = 0;
-
-	for (int i = 0; i < point->nkeys; i++)
+	if (point->index == NULL)
 	{
-		Datum		value = point->scan->iss_ScanKeys[i].sk_argument;
-		uint64		h = DatumGetUInt64(FunctionCall2Coll(point->keys[i].hash, point->keys[i].collation, value,
-														 UInt64GetDatum(0)));
-
-		hash = i == 0 ? h : hash_combine64(hash, h);
+		point->index = index_open(point->shape.scan->indexid, point->index_lock);
+		point->index_scan = zen_index_beginscan(point->rel, point->index, point->query->snapshot,
+												scan->iss_NumScanKeys);
 	}
-	return zen_keycache_hash(point->shape.scan->indexid, hash);
+	index_rescan(point->index_scan, point->scan_keys, scan->iss_NumScanKeys, NULL, 0);
+	found = index_getnext_slot(point->index_scan, ForwardScanDirection, scan->ss.ss_ScanTupleSlot);
+	Assert(!found || !point->index_scan->xs_recheck);
+	return found;
 }
 
 /* Is the row at a TID, as the snapshot sees it, the one with the key? */
@@ -87,10 +61,7 @@ fetch_by_tid(ZenPoint *point, uint64 tidno)
 	found = table_index_fetch_tuple(fetch, &tid, point->query->snapshot, point->scan->ss.ss_ScanTupleSlot,
 									&again, NULL);
 	table_index_fetch_end(fetch);
-	if (!found)
-		return false;
-	point->scan->ss.ps.ps_ExprContext->ecxt_scantuple = point->scan->ss.ss_ScanTupleSlot;
-	return ExecQual(point->scan->indexqualorig, point->scan->ss.ps.ps_ExprContext);
+	return found && zen_pointkeys_equal(point);
 }
 
 /*
@@ -107,7 +78,7 @@ fetch_by_key(ZenPoint *point)
 
 	if (point->nkeys == 0 || IsolationIsSerializable())
 		return fetch_by_index(point);
-	hash = hash_keys(point);
+	hash = zen_pointkeys_hash(point);
 	if (!zen_keycache_lookup(hash, &tidno))
 		zen_tablestat_add(ht->idx, generation, ZEN_T_KEY_MISSES, 1);
 	else if (fetch_by_tid(point, tidno))
@@ -123,12 +94,41 @@ fetch_by_key(ZenPoint *point)
 	return true;
 }
 
-bool
-zen_point_fetch(ZenPoint *point)
+void
+zen_point_begin_read(ZenPoint *point)
 {
 	/* the gate before the index is opened, which a rebuild replaces */
 	(void) zen_rel_htable(point->rel);
-	return evaluate_keys(point->scan) && fetch_by_key(point) && row_fits(point, false);
+	point->done = !zen_pointkeys_begin(point);
+}
+
+bool
+zen_point_next(ZenPoint *point)
+{
+	while (!point->done)
+	{
+		bool		found;
+
+		point->done = !zen_pointkeys_next(point);
+		found = fetch_by_key(point) && row_fits(point, false);
+		if (found)
+			return true;
+		CHECK_FOR_INTERRUPTS();
+	}
+	return false;
+}
+
+void
+zen_point_end_read(ZenPoint *point)
+{
+	if (point->done)
+		zen_pointkeys_end(point);
+	if (point->index == NULL)
+		return;
+	index_endscan(point->index_scan);
+	index_close(point->index, NoLock);
+	point->index_scan = NULL;
+	point->index = NULL;
 }
 
 /* ---------- locks ---------- */

@@ -1,5 +1,5 @@
 /*
- * pointread.h -- find, and lock, the row of a point access.
+ * pointread.h -- find, and lock, the rows of a point access.
  */
 #ifndef ZEN_POINTREAD_H
 #define ZEN_POINTREAD_H
@@ -7,14 +7,17 @@
 #include "base/compat.h"
 
 #include "access/tableam.h"
-#include "point/pointstate.h"
+#include "point/point.h"
+
+/* zen_point_begin_read, zen_point_end_read -- take the keys of an execution; give the index back.  The table is open. */
+extern void zen_point_begin_read(ZenPoint *point);
+extern void zen_point_end_read(ZenPoint *point);
 
 /*
- * zen_point_fetch -- bring the row that the key names, and that the snapshot sees, into the scan's slot.
- *
- * False if there is none, or further quals do not hold.  The table is open.
+ * zen_point_next -- bring the next row with one of the keys, which the snapshot sees and further quals hold for, into
+ * the scan's slot.  False if there is none.
  */
-extern bool zen_point_fetch(ZenPoint *point);
+extern bool zen_point_next(ZenPoint *point);
 
 /* zen_point_lock -- lock the row in the scan's slot, as LockRows does.  False: it is not to be returned. */
 extern bool zen_point_lock(ZenPoint *point);

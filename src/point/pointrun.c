@@ -136,31 +136,23 @@ returned(ZenPoint *point, TupleTableSlot *row)
 	return ExecProject(returning);
 }
 
-/* Statement triggers, and the change between. */
-static TupleTableSlot *
-changed(ZenPoint *point)
+static void
+before_statement_triggers(ZenPoint *point)
 {
 	EState	   *estate = point->kept->estate;
-	TupleTableSlot *row = NULL;
 
 	switch (point->shape.change->operation)
 	{
 		case CMD_INSERT:
 			ExecBSInsertTriggers(estate, point->target);
-			row = zen_point_insert(point);
 			break;
 		case CMD_UPDATE:
 			ExecBSUpdateTriggers(estate, point->target);
-			if (zen_point_fetch(point))
-				row = zen_point_update(point);
 			break;
 		default:
 			Assert(point->shape.change->operation == CMD_DELETE);
 			ExecBSDeleteTriggers(estate, point->target);
-			if (zen_point_fetch(point))
-				row = zen_point_delete(point);
 	}
-	return returned(point, row);
 }
 
 static void
@@ -181,7 +173,7 @@ after_statement_triggers(ZenPoint *point)
 	}
 }
 
-/* Nothing of this execution's row stays. */
+/* Nothing of the row stays. */
 static void
 clear_row(ZenPoint *point)
 {
@@ -191,8 +183,6 @@ clear_row(ZenPoint *point)
 	{
 		ExecClearTuple(point->scan->ss.ss_ScanTupleSlot);
 		ResetExprContext(point->scan->ss.ps.ps_ExprContext);
-		if (point->scan->iss_RuntimeContext != NULL)
-			ResetExprContext(point->scan->iss_RuntimeContext);
 	}
 	if (point->new_row != NULL)
 		ExecClearTuple(point->new_row);
@@ -204,22 +194,56 @@ clear_row(ZenPoint *point)
 }
 
 static void
-run_once(ZenPoint *point, bool send)
+begin_rows(ZenPoint *point)
 {
-	TupleTableSlot *slot = NULL;
-
-	point->done = true;
+	point->started = true;
 	set_parameters(point);
+	if (point->has_triggers)
+		before_statement_triggers(point);
+	if (point->scan != NULL)
+		zen_point_begin_read(point);
+}
+
+/* The next row is read or changed.  Result: what there is to send of it, or NULL.  Sets done after the last one. */
+static TupleTableSlot *
+next_row(ZenPoint *point)
+{
+	CmdType		operation = point->change != NULL ? point->shape.change->operation : CMD_SELECT;
+
+	if (operation == CMD_INSERT)
+	{
+		point->done = true;
+		return returned(point, zen_point_insert(point));
+	}
+	if (!zen_point_next(point))
+		return NULL;
+	if (operation == CMD_SELECT)
+		return selected(point);
+	return returned(point, operation == CMD_UPDATE ? zen_point_update(point) : zen_point_delete(point));
+}
+
+/* All rows, or as many as shall be sent at most. */
+static void
+run_rows(ZenPoint *point, bool send, uint64 count)
+{
+	uint64		sent = 0;
+	bool		more = true;
+
 	CHECK_FOR_INTERRUPTS();
-	if (point->change != NULL)
-		slot = changed(point);
-	else if (zen_point_fetch(point))
-		slot = selected(point);
-	if (send && !TupIsNull(slot))
-		(void) point->query->dest->receiveSlot(slot, point->query->dest);
-	if (point->change != NULL && point->has_triggers)
+	if (!point->started)
+		begin_rows(point);
+	while (more && !point->done)
+	{
+		TupleTableSlot *slot = next_row(point);
+
+		if (send && !TupIsNull(slot))
+			more = point->query->dest->receiveSlot(slot, point->query->dest) && ++sent != count;
+		clear_row(point);
+	}
+	if (point->done && point->has_triggers)
 		after_statement_triggers(point);
-	clear_row(point);
+	if (point->scan != NULL)
+		zen_point_end_read(point);
 }
 
 /* Trigger functions are looked up once, and what is found must stay; so must what nodes make when it is needed. */
@@ -247,7 +271,7 @@ run_point(ZenPoint *point, ScanDirection direction, uint64 count)
 	if (ScanDirectionIsForward(direction) && point->kind == ZEN_POINT_PLAN)
 		zen_pointnodes_run(point, send, count);
 	else if (ScanDirectionIsForward(direction) && !point->done)
-		run_once(point, send);
+		run_rows(point, send, count);
 	zen_add_processed(estate);
 	if (send)
 		query->dest->rShutdown(query->dest);

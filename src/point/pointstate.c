@@ -22,12 +22,12 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "base/stats.h"
-#include "cache/keycache.h"
 #include "catalog/objectaccess.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/parsetree.h"
+#include "point/pointkeys.h"
 #include "point/pointnodes.h"
 #include "tcop/dest.h"
 #include "utils/inval.h"
@@ -35,7 +35,6 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
-#include "utils/typcache.h"
 
 #define NSTATES			256		/* in a process; serial numbers are
 								 * consecutive */
@@ -226,33 +225,6 @@ init_new_row(ZenPoint *point)
 												  point->new_row, source, NULL);
 }
 
-/*
- * How keys are hashed for the key cache.  Not for an index on an expression or a part of the table: its key is not all
- * that a row needs to be the only one.
- */
-static void
-init_hashing(ZenPoint *point)
-{
-	Relation	index = point->scan->iss_RelationDesc;
-	int			nkeys = point->scan->iss_NumScanKeys;
-
-	if (!zen_keycache_enabled() || RelationGetIndexPredicate(index) != NIL)
-		return;
-	for (int i = 0; i < nkeys; i++)
-	{
-		ScanKey		key = &point->scan->iss_ScanKeys[i];
-		Oid			type = OidIsValid(key->sk_subtype) ? key->sk_subtype : index->rd_opcintype[key->sk_attno - 1];
-		TypeCacheEntry *entry = lookup_type_cache(type, TYPECACHE_HASH_EXTENDED_PROC_FINFO);
-
-		if (index->rd_index->indkey.values[key->sk_attno - 1] == 0 ||
-			!OidIsValid(entry->hash_extended_proc_finfo.fn_oid))
-			return;
-		point->keys[i].hash = &entry->hash_extended_proc_finfo;
-		point->keys[i].collation = key->sk_collation;
-	}
-	point->nkeys = nkeys;
-}
-
 static void
 find_tables(ZenPoint *point)
 {
@@ -306,7 +278,7 @@ find_row_parts(ZenPoint *point, PlanState *state)
 		point->scan = castNode(IndexScanState, state);
 		point->index_lock = exec_rt_fetch(point->shape.rti, estate)->rellockmode;
 		point->relations = lappend_oid(point->relations, point->shape.scan->indexid);
-		init_hashing(point);
+		zen_pointkeys_init(point);
 	}
 	if (point->change != NULL)
 		init_new_row(point);
@@ -481,7 +453,7 @@ zen_pointstate_begin(ZenPoint *point, QueryDesc *query, int eflags)
 	nrunning++;
 	point->subxact = GetCurrentSubTransactionId();
 	point->skip_triggers = (eflags & EXEC_FLAG_SKIP_TRIGGERS) != 0 || !point->has_triggers;
-	point->done = false;
+	point->started = point->done = false;
 
 	estate->es_top_eflags = eflags;
 	estate->es_snapshot = query->snapshot;
@@ -535,6 +507,7 @@ zen_pointstate_end(ZenPoint *point)
 	estate->es_crosscheck_snapshot = InvalidSnapshot;
 	estate->es_param_list_info = NULL;
 	MemoryContextReset(point->run_context);
+	Assert(point->index == NULL && point->index_scan == NULL);
 	point->query = NULL;
 	nrunning--;
 	Assert(nrunning >= 0);

@@ -44,13 +44,13 @@ complete_row(ZenPoint *point, CmdType operation)
 /*
  * Tell the indexes of the new row.  Result: those that have to be checked once more.
  *
- * They are opened for this execution only; what the executor allocates for them goes with it.
+ * They are opened for this row only; what the executor allocates for them goes with it.
  */
 static List *
 enter_into_indexes(ZenPoint *point, bool update, TU_UpdateIndexes which)
 {
 	ResultRelInfo *target = point->target;
-	MemoryContext old = MemoryContextSwitchTo(point->run_context);
+	MemoryContext old = MemoryContextSwitchTo(GetPerTupleMemoryContext(point->kept->estate));
 	List	   *recheck = NIL;
 
 	if (point->rel->rd_rel->relhasindex)

@@ -1,0 +1,107 @@
+/*
+ * point.h -- the kept state of one plan, which all modules of this folder work on.
+ */
+#ifndef ZEN_POINT_H
+#define ZEN_POINT_H
+
+#include "base/compat.h"
+
+#include "access/genam.h"
+#include "executor/execdesc.h"
+#include "point/pointplan.h"
+
+/* How a value of a scan key is hashed. */
+typedef struct ZenPointKey
+{
+	FmgrInfo   *hash;			/* the type's, extended; the type cache's */
+	Oid			collation;
+	AttrNumber	attno;			/* of the table */
+} ZenPointKey;
+
+/* The values that a key column is to equal: WHERE id = ANY (array). */
+typedef struct ZenPointList
+{
+	int			nkey;			/* of the scan keys; -1: none is a list */
+	bool		reverse;		/* the scan meets greater values first */
+	FmgrInfo	compare;		/* two elements */
+	Oid			element_type;	/* of the array seen last, and its storage */
+	int16		length;
+	bool		by_value;
+	char		align;
+	MemoryContext context;		/* has elements; emptied after each execution */
+	Datum	   *elements;		/* in the order of the scan, each once */
+	int			n;
+	int			next;
+} ZenPointList;
+
+/* A table of a kept plan. */
+typedef struct ZenPointTable
+{
+	Index		rti;
+	Oid			relid;
+	Relation	rel;			/* the same address while the state is valid */
+} ZenPointTable;
+
+/*
+ * The kept state of one plan.
+ *
+ * It is what ExecutorStart makes of a private copy of the plan, parked: between executions it holds no relation, no
+ * lock, no snapshot and nothing else that belongs to a transaction.
+ */
+typedef struct ZenPoint
+{
+	uint32		serial;
+	ZenPointKind kind;
+	bool		valid;			/* nothing has been invalidated since it was
+								 * made */
+	MemoryContext context;		/* has all of this, and the executor's state */
+	MemoryContext run_context;	/* emptied after each execution */
+	QueryDesc  *kept;			/* the private copy: estate, planstate,
+								 * tupDesc */
+	Oid			user;			/* has the permissions that were checked */
+	List	   *functions;		/* OIDs; hooks hear of their use */
+	List	   *relations;		/* OIDs whose invalidation makes it invalid */
+
+	int			ntables;
+	ZenPointTable *tables;		/* open during an execution only */
+
+	/* a plan kept whole */
+	List	   *nodes;			/* PlanStates with something to open or to
+								 * start again */
+
+	/* a point access */
+	ZenPointShape shape;
+	Oid			relid;
+	Relation	rel;
+	LOCKMODE	index_lock;
+	int			nkeys;			/* 0: keys have no place in the key cache */
+	ZenPointKey keys[INDEX_MAX_KEYS];
+	IndexScanState *scan;		/* NULL: an INSERT */
+	ScanKey		scan_keys;		/* those of scan, or for a list a copy */
+	ZenPointList list;
+	Relation	index;			/* open if an execution has had to ask it */
+	IndexScanDesc index_scan;
+	ExecRowMark *mark;			/* NULL: no row lock */
+	ProjectionInfo *make_row;	/* the new row of an INSERT or UPDATE */
+	TupleTableSlot *new_row;
+
+	/* either */
+	ModifyTableState *change;	/* NULL: a SELECT */
+	ResultRelInfo *target;		/* of change */
+	bool		writes;			/* changes or locks rows */
+	bool		has_triggers;
+	bool		has_expressions;	/* the table, for constraints or generated
+									 * columns */
+	int			nslots;			/* of the executor's, with descriptors of
+								 * their own */
+
+	/* the execution under way; query is NULL if there is none */
+	QueryDesc  *query;
+	SubTransactionId subxact;	/* in which it began */
+	bool		skip_triggers;
+	bool		started;		/* keys are known, or nodes stand at the
+								 * beginning; or further */
+	bool		done;			/* there is no further row */
+} ZenPoint;
+
+#endif							/* ZEN_POINT_H */
