@@ -14,7 +14,7 @@ extern void zen_pointkeys_init(ZenPoint *point);
 /* zen_pointkeys_begin -- take the execution's values.  False: there is no key, since NULL equals nothing. */
 extern bool zen_pointkeys_begin(ZenPoint *point);
 
-/* zen_pointkeys_next -- let point->scan_keys be the next key, in the order of the index scan.  False: it is the last. */
+/* zen_pointkeys_next -- let point->scan_keys be the next key, in the order of the scan.  False: it is the last. */
 extern bool zen_pointkeys_next(ZenPoint *point);
 
 /* zen_pointkeys_end -- forget the values. */

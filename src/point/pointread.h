@@ -9,7 +9,7 @@
 #include "access/tableam.h"
 #include "point/point.h"
 
-/* zen_point_begin_read, zen_point_end_read -- take the keys of an execution; give the index back.  The table is open. */
+/* zen_point_begin_read, zen_point_end_read -- take the execution's keys; give the index back.  The table is open. */
 extern void zen_point_begin_read(ZenPoint *point);
 extern void zen_point_end_read(ZenPoint *point);
 
