@@ -27,6 +27,7 @@ value($dbh, 'CREATE EXTENSION zen');
 test_hot_rows($_) for 'read committed', 'repeatable read', 'serializable';
 test_changed_definitions();
 test_stale_keys();
+test_inserted_keys();
 test_more_keys_than_places();
 $dbh->disconnect;
 $node->stop;
@@ -236,6 +237,38 @@ sub test_stale_keys
 	cmp_ok($hits, '>=', 200, "keys: $hits hits, $misses misses");
 	cmp_ok($stale, '>=', 200, "keys: $stale led elsewhere");
 	is_sound($dbh, 'keys');
+	value($dbh, 'DROP TABLE k');
+	return;
+}
+
+# An INSERT tells the key cache of its row, also before it commits, and if it never does.
+sub test_inserted_keys
+{
+	my ($writer, $reader) = map { connect_db($node) } 1 .. 2;
+	run_all($_, 'SET enable_seqscan = off', 'SET enable_bitmapscan = off', 'SET plan_cache_mode = force_generic_plan')
+	  for $writer, $reader;
+	run_all($writer, 'CREATE TABLE k (a varchar(20), v int, b bigint, PRIMARY KEY (b, a)) USING zen',
+		'PREPARE ins(int, text) AS INSERT INTO k (a, b, v) VALUES ($2, $1, $1)');
+	value($reader, 'PREPARE sel(int, text) AS SELECT v FROM k WHERE a = $2 AND b = $1');
+	my $read = sub {
+		my ($keys, $there) = @_;
+		return join ' ', grep { (value($reader, "EXECUTE sel($_, 'key $_')") // '-') ne ($there ? $_ : '-') } @$keys;
+	};
+	$read->([ -1, -2 ]);
+	value($writer, "EXECUTE ins($_, 'key $_')") for 1 .. 100;
+	is($read->([ 1 .. 100 ], 1), '', 'inserted keys: read');
+	value($writer, 'BEGIN');
+	value($writer, "EXECUTE ins($_, 'key $_')") for 101 .. 150;
+	is($read->([ 101 .. 150 ], 0), '', 'inserted keys: not committed');
+	value($writer, 'ROLLBACK');
+	is($read->([ 101 .. 150 ], 0), '', 'inserted keys: rolled back');
+	value($writer, "EXECUTE ins($_, 'key $_')") for 101 .. 150;
+	is($read->([ 101 .. 150 ], 1), '', 'inserted keys: inserted again');
+	$_->disconnect for $writer, $reader;
+	my ($hits, $misses, $stale);
+	wait_for('the counts', sub { ($hits, $misses, $stale) = key_counts(); $hits + $misses + $stale >= 251 });
+	# the first INSERT is not run so, and the second SELECT finds nothing
+	is("$hits $misses $stale", '149 2 100', 'inserted keys: hits, misses, led to nothing');
 	value($dbh, 'DROP TABLE k');
 	return;
 }

@@ -74,6 +74,7 @@ typedef struct ZenPoint
 	Oid			relid;
 	Relation	rel;
 	LOCKMODE	index_lock;
+	Oid			key_index;		/* of the key cache; of an INSERT, too */
 	int			nkeys;			/* 0: keys have no place in the key cache */
 	ZenPointKey keys[INDEX_MAX_KEYS];
 	IndexScanState *scan;		/* NULL: an INSERT */
