@@ -266,6 +266,37 @@ SELECT (SELECT array_agg(t ORDER BY a, b) FROM on_zen.t)::text = (SELECT array_a
 	(SELECT array_agg(c ORDER BY id) FROM on_zen.c)::text = (SELECT array_agg(c ORDER BY id) FROM on_heap.c)::text AS same_c;
 SELECT * FROM public.zen_verify('on_zen.t') LIMIT 5;
 
+-- small tables are read from end to end
+SET search_path = kept_plans;
+SET enable_seqscan = on;
+SET enable_indexscan = off;
+CREATE TABLE s (id int PRIMARY KEY, v int) USING zen;
+INSERT INTO s VALUES (1, 1), (2, 2), (3, 3);
+PREPARE seq(int) AS SELECT * FROM s WHERE v >= $1;
+PREPARE add(int, int) AS UPDATE s SET v = v + $2 WHERE id = $1 RETURNING *;
+EXPLAIN (COSTS OFF) EXECUTE add(1, 2);
+SELECT runs() AS before \gset
+EXECUTE seq(2);
+EXECUTE seq(3);
+EXECUTE seq(1);
+EXECUTE add(1, 5);
+EXECUTE add(1, 5);
+EXECUTE add(4, 5);
+EXECUTE add(2, 5);
+EXECUTE seq(3);
+CREATE FUNCTION stop_at(lo int) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+	i int;
+BEGIN
+	FOR i IN SELECT v FROM kept_plans.s WHERE v >= lo LOOP
+		RETURN i;
+	END LOOP;
+END $$;
+SELECT stop_at(3), stop_at(4), stop_at(5), stop_at(8);
+SELECT runs() - :before AS runs;
+RESET enable_seqscan;
+RESET enable_indexscan;
+
 -- with the setting off, no plan is kept
 SET search_path = kept_plans;
 SET zen.point_access = off;

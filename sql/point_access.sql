@@ -476,7 +476,8 @@ END $$;
 SELECT in_turns('{107, 108, 109, 4, 5, 6, 7}');
 SELECT in_turns('{107, 108, 109, 4, 5, 6, 7}');
 SELECT in_turns('{107, 109, 5, 6}');
-SELECT runs() - :before AS runs;
+-- on 15, a list for the second column is a filter
+SELECT runs() - :before IN (26, 27) AS kept;
 SELECT * FROM l ORDER BY id;
 
 -- functions and cursors

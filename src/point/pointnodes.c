@@ -97,6 +97,15 @@ close_node(PlanState *node)
 {
 	switch (nodeTag(node))
 	{
+		case T_SeqScanState:
+			{
+				ScanState  *scan = (ScanState *) node;
+
+				if (scan->ss_currentScanDesc != NULL)
+					table_endscan(scan->ss_currentScanDesc);
+				scan->ss_currentScanDesc = NULL;
+				break;
+			}
 		case T_IndexScanState:
 			{
 				IndexScanState *scan = (IndexScanState *) node;

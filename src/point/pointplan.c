@@ -296,6 +296,10 @@ is_keepable(PlannedStmt *stmt, Plan *plan)
 			if (!is_keepable_change(stmt, (ModifyTable *) plan))
 				return false;
 			break;
+		case T_SeqScan:
+			if (!is_zen_table(stmt, ((Scan *) plan)->scanrelid))
+				return false;
+			break;
 		case T_IndexScan:
 			if (((IndexScan *) plan)->indexorderby != NIL || !is_zen_table(stmt, ((Scan *) plan)->scanrelid))
 				return false;
@@ -508,7 +512,8 @@ current_scan(PlanState *node)
 		if (node == NULL)
 			return NULL;
 	}
-	return IsA(node, IndexScanState) || IsA(node, IndexOnlyScanState) ? (ScanState *) node : NULL;
+	return IsA(node, IndexScanState) || IsA(node, IndexOnlyScanState) || IsA(node, SeqScanState) ?
+		(ScanState *) node : NULL;
 }
 
 /* The scan's slot and table are shown as the node's own, where WHERE CURRENT OF looks for a cursor's row. */
