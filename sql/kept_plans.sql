@@ -139,6 +139,30 @@ SELECT stands(3);
 SELECT stands(3);
 SELECT stands(20);
 
+-- a loop that commits: what is left of its rows is read at once
+CREATE PROCEDURE commits(lo int) LANGUAGE plpgsql AS $$
+DECLARE
+	r record;
+	told text := '';
+BEGIN
+	FOR r IN SELECT id, v FROM kept_plans.t WHERE id BETWEEN lo AND lo + 3 LOOP
+		UPDATE kept_plans.t SET v = 100 + r.id WHERE id = r.id OR id = r.id + 1;
+		told := told || r::text;
+		COMMIT;
+	END LOOP;
+	RAISE NOTICE '%', told;
+END $$;
+CALL commits(11);
+CALL commits(12);
+CALL commits(13);
+-- compiled code would go with the transaction
+SET jit = on;
+SET jit_above_cost = 0;
+PREPARE compiled(int) AS SELECT id FROM t WHERE id > $1;
+EXPLAIN (COSTS OFF) EXECUTE compiled(1);
+RESET jit_above_cost;
+RESET jit;
+
 -- the same statements on heap
 CREATE SCHEMA on_zen;
 CREATE SCHEMA on_heap;

@@ -20,6 +20,7 @@
 #include "catalog/pg_am_d.h"
 #include "catalog/pg_class.h"
 #include "executor/executor.h"
+#include "jit/jit.h"
 #include "miscadmin.h"
 #include "nodes/extensible.h"
 #include "nodes/makefuncs.h"
@@ -388,7 +389,7 @@ zen_point_keepable(PlannedStmt *stmt, Plan *plan)
 
 	whole.planTree = plan;
 	return stmt->subplans == NIL && !stmt->hasModifyingCTE && stmt->utilityStmt == NULL &&
-		!stmt->parallelModeNeeded && stmt->commandType != CMD_UTILITY && has_tables(stmt) &&
+		!stmt->parallelModeNeeded && stmt->jitFlags == PGJIT_NONE && stmt->commandType != CMD_UTILITY && has_tables(stmt) &&
 		is_keepable(&whole, plan);
 }
 
