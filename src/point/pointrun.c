@@ -7,6 +7,8 @@
  * - in a cursor that goes backward or is rewound;
  * - while the same plan is under way further up, as in a trigger's function;
  * - where writing is bound to fail: in a transaction that is read-only, in parallel mode;
+ * - above READ COMMITTED in a transaction that has changed something: beside a row that another has deleted meanwhile
+ *   the snapshot may see an own one with the same key;
  * - after zen.point_access was set off (not counted).
  */
 #include "point/pointrun.h"
@@ -46,6 +48,8 @@ is_eligible(const QueryDesc *query, int eflags)
 		ZEN_COUNT(point_cursors, 1);
 	else if (writes && (XactReadOnly || IsInParallelMode()))
 		ZEN_COUNT(point_forbidden, 1);
+	else if (IsolationUsesXactSnapshot() && TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		ZEN_COUNT(point_own_rows, 1);
 	else
 		return true;
 	return false;
@@ -187,7 +191,7 @@ after_statement_triggers(ZenPoint *point)
 	}
 }
 
-/* Nothing of this execution's row stays. */
+/* Nothing of this execution's row stays, but where WHERE CURRENT OF looks for it. */
 static void
 clear_row(ZenPoint *point)
 {
@@ -195,7 +199,8 @@ clear_row(ZenPoint *point)
 
 	if (point->scan != NULL)
 	{
-		ExecClearTuple(point->scan->ss.ss_ScanTupleSlot);
+		if (point->change != NULL)
+			ExecClearTuple(point->scan->ss.ss_ScanTupleSlot);
 		ResetExprContext(point->scan->ss.ps.ps_ExprContext);
 		if (point->scan->iss_RuntimeContext != NULL)
 			ResetExprContext(point->scan->iss_RuntimeContext);
@@ -303,6 +308,8 @@ point_end(QueryDesc *query)
 		standard_ExecutorEnd(query);
 		return;
 	}
+	if (point->scan != NULL)
+		ExecClearTuple(point->scan->ss.ss_ScanTupleSlot);
 	table_close(point->rel, NoLock);
 	zen_pointstate_end(point);
 }

@@ -51,8 +51,9 @@ typedef struct ZenPoint
 	ProjectionInfo *make_row;	/* the new row of an INSERT or UPDATE */
 	TupleTableSlot *new_row;
 	bool		has_triggers;
-	bool		has_expressions;	/* the table, for constraints or generated
-									 * columns */
+	bool		has_expressions;	/* the table, for constraints, generated
+									 * columns or triggers */
+	bool		calls_sql;		/* may call functions in SQL */
 	int			nslots;			/* of the executor's, with descriptors of
 								 * their own */
 
