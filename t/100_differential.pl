@@ -3,10 +3,12 @@
 # Two schemas of one server, h and z, hold the same tables on heap and on zen.  Two
 # sessions per schema take turns with generated statements (t/lib/DiffGen.pm,
 # t/lib/DiffPlan.pm): DML of all kinds, queries, row locks, cursors, COPY, savepoints,
-# three isolation levels, prepared transactions, DDL, VACUUM.  Command tags, rows and
-# SQLSTATEs are compared after each statement, the whole contents now and then; a
-# statement that waits for the other session on one side must wait on the other, too
-# (t/lib/DiffRun.pm, which also lists what is not a mismatch).
+# three isolation levels, prepared transactions, DDL, VACUUM.  About half of them are
+# prepared statements on one row (t/lib/DiffPoint.pm), which zen runs as point accesses,
+# unless a session has set zen.point_access off.  Command tags, rows and SQLSTATEs are
+# compared after each statement, the whole contents now and then; a statement that waits
+# for the other session on one side must wait on the other, too (t/lib/DiffRun.pm, which
+# also lists what is not a mismatch).
 #
 # A mismatch ends the run; it shows the last statements and both answers.
 #
@@ -24,6 +26,7 @@ use lib "$FindBin::RealBin/lib";
 
 use DiffGen;
 use DiffPlan;
+use DiffPoint;
 use DiffRun;
 use Test::More;
 use Time::HiRes 'time';
@@ -50,6 +53,15 @@ ok($finished, "$run->{number} statements, no mismatch");
 my $count = $run->{count};
 note("$_: $count->{$_}") for sort keys %$count;
 note(sprintf '%.0f statements per second', $run->{number} / (time() - $start));
+
+# What is to be tested was tested.
+if ($finished)
+{
+	cmp_ok($count->{points} || 0, '>=', 0.4 * $run->{number}, 'statements on one row');
+	my $accesses = is_zen() && value($run->{admin}, 'SELECT point_accesses FROM public.zen_stat()');
+	note("$accesses point accesses");
+	cmp_ok($accesses, '>=', 0.2 * $run->{number}, 'many are run as point accesses') if is_zen();
+}
 
 # The tolerated differences must stay what they are: rare.
 SKIP:
@@ -92,19 +104,20 @@ sub let_wait
 	my ($waiter, $holder) = @plans[ $session, $other ];
 	return if $holder->{failed} || $waiter->{failed} || @{ $waiter->{queue} };
 
-	my $id = some_id();
+	my $make = pick(\&DiffGen::on_row, \&DiffPoint::on_row);
+	my $id   = $make == \&DiffGen::on_row ? some_id() : between(1, 60);
 	@{ $holder->{queue} } = ();
 	if (!$holder->{in_txn})
 	{
 		$run->execute($other, $_, \@plans) for DiffPlan::begin();
 	}
 	$run->execute($other, { sql => 'SAVEPOINT s1' }, \@plans) if one_in(3);
-	$run->execute($other, DiffGen::on_row($id), \@plans) or return for 1 .. between(1, 2);
+	$run->execute($other, $make->($id), \@plans) or return for 1 .. between(1, 2);
 
 	return if !$holder->{in_txn} || $holder->{failed} || $waiter->{failed};
 	# SSI may break off one of the two on one side: nothing to compare then.
 	return if grep { $_->{iso} eq 'SERIALIZABLE' } $waiter, $holder;
-	$run->race($session, DiffGen::on_row($id), $other, [ ends($holder) ], \@plans);
+	$run->race($session, $make->($id), $other, [ ends($holder) ], \@plans);
 	return;
 }
 
