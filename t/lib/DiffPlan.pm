@@ -45,8 +45,8 @@ my %weight = (
 	create_index => 16, drop_index   => 12, alter_table  => 12,
 	truncate     => 6,  maintain     => 16, matview      => 8,
 	create_table => 12, lock_table   => 5,  setting      => 20,
-	point        => 1600, as_role    => 40, fill         => 28,
-	table_ddl    => 24, quiet_ddl    => 16, prepare_again => 8);
+	point        => 1600, as_role      => 60, fill         => 28,
+	table_ddl    => 24, quiet_ddl    => 24, prepare_again => 8);
 my @bag = map { ($_) x $weight{$_} } sort keys %weight;
 
 # new -- $shared is a hash that the sessions of a run share: the gids of prepared

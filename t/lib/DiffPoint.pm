@@ -304,7 +304,10 @@ sub on_row
 sub as_role
 {
 	my ($plan) = @_;
-	return ('SET ROLE ' . ROLE, (map { point($plan) } 1 .. between(1, 4)), 'RESET ROLE');
+	my ($name, $how) = @{ pick(@{ $plan->{few} }, [ pick(@names), 'sql' ]) };
+	my $some = sub { map { execution($name, $how, values_of($statement{$name})) } 1 .. between(1, 3) };
+	# the same statements as before, and after
+	return ($some->(), 'SET ROLE ' . ROLE, $some->(), (map { point($plan) } 1 .. between(0, 2)), 'RESET ROLE', $some->());
 }
 
 # --- what changes beside them -----------------------------------------------
@@ -319,6 +322,8 @@ sub quiet_ddl
 		sub { "GRANT $privilege ON $on TO " . ROLE },
 		sub { "GRANT ALL ON $on TO " . ROLE },
 		sub { "REVOKE $privilege ON $on FROM " . ROLE },
+		sub { "REVOKE $privilege ON $on FROM " . ROLE },
+		sub { "REVOKE ALL ON $on FROM " . ROLE },
 		sub { 'CREATE OR REPLACE FUNCTION plus(int, int) RETURNS int LANGUAGE plpgsql STABLE AS '
 			. q{'BEGIN RETURN $1 + $2 + } . between(0, 2) . q{; END'} },
 		sub { 'CREATE OR REPLACE FUNCTION twice(int) RETURNS int LANGUAGE sql STABLE AS '
