@@ -8,8 +8,8 @@
  * A state is valid as long as all that it was made from is the same:
  * - the table and the index: a relcache invalidation of either ends it;
  * - functions, roles and their membership: any invalidation in these catalogs ends all states;
- * - other tables: functions in SQL keep their plans for the rest of the transaction.  So an invalidation of any relation
- *   ends a state that may call one, as does a change of any type;
+ * - other tables: functions in SQL keep their plans for the rest of the transaction.  So an invalidation of any
+ *   relation ends a state that may call one, as does a change of any type;
  * - the current user: another one has it made anew;
  * - types, whose domains may get constraints: a change ends the states of tables that have expressions of their own,
  *   for constraints, generated columns or triggers; for those in the plan PostgreSQL plans anew.

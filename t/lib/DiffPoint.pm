@@ -202,8 +202,10 @@ for my $at (0 .. $#list)
 }
 my @names = sort keys %statement;
 
-# What two sessions want of the same row of pa, to be waited for.
-my @on_row = grep { $statement{$_}{types}[0] eq 'int' && $statement{$_}{sql} =~ /(?:FROM|UPDATE|INTO) p[af] /
+# What two sessions want of the same row of pa: changes of column a, what depends on it, and anything.
+my @changing = grep { $statement{$_}{sql} =~ /^UPDATE pa SET a = .*WHERE id = / } @names;
+my @judging  = grep { $statement{$_}{sql} =~ / pa .*WHERE id = \$1 AND a/ && $statement{$_}{sql} !~ /AS s/ } @names;
+my @on_row   = grep { $statement{$_}{types}[0] eq 'int' && $statement{$_}{sql} =~ /(?:FROM|UPDATE|INTO) p[af] /
 	&& $statement{$_}{sql} !~ /^SELECT [^F]* FROM \w+ WHERE \S+ = \S+$/ } @names;
 
 # --- how they are run -------------------------------------------------------
@@ -292,12 +294,17 @@ sub point
 	return map { execution($name, $how, values_of($statement{$name})) } 1 .. (one_in(3) ? between(2, 4) : 1);
 }
 
-# on_row -- a statement on a row with this key, for one of two sessions that shall meet.
-sub on_row
+# meeting -- two functions that make statements on one row: what one session does, and what another one, which shall
+# meet it, does then; and statements of the other one before that, so that zen keeps state for what it does then.
+sub meeting
 {
-	my ($id) = @_;
-	my $name = pick(@on_row);
-	return { %{ execution($name, pick('sql', 'sql', 'pl'), values_of($statement{$name}, $id)) }, dml => 1 };
+	my $id   = between(1, 60);
+	my $name = pick(one_in(2) ? @judging : @on_row);
+	my $how  = pick('sql', 'sql', 'pl');
+	my $make = sub { return { %{ execution($_[0], $_[1], values_of($statement{ $_[0] }, $_[2])) }, dml => 1 }; };
+	my @before = $statement{$name}{sql} =~ /^INSERT/ ? () : map { $make->($name, $how, -1) } 1, 2;
+	return (sub { $make->(pick(one_in(2) ? @changing : @on_row), 'sql', $id) },
+		sub { $make->($name, $how, $id) }, @before);
 }
 
 # as_role -- some statements under another role.
@@ -307,7 +314,8 @@ sub as_role
 	my ($name, $how) = @{ pick(@{ $plan->{few} }, [ pick(@names), 'sql' ]) };
 	my $some = sub { map { execution($name, $how, values_of($statement{$name})) } 1 .. between(1, 3) };
 	# the same statements as before, and after
-	return ($some->(), 'SET ROLE ' . ROLE, $some->(), (map { point($plan) } 1 .. between(0, 2)), 'RESET ROLE', $some->());
+	my @others = map { point($plan) } 1 .. between(0, 2);
+	return ($some->(), 'SET ROLE ' . ROLE, $some->(), @others, 'RESET ROLE', $some->());
 }
 
 # --- what changes beside them -----------------------------------------------

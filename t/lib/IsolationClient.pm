@@ -372,7 +372,11 @@ sub prepared
 	my ($self, $sql) = @_;
 	my @values;
 	return $sql if !$self->{by_key} || $sql !~ /^(?:SELECT|INSERT|UPDATE|DELETE)/ || $sql =~ /pg_sleep/;
-	(my $text = $sql) =~ s/('\{[\d,]*\}'|\b\d+\b)/push @values, $1; '$' . @values . ($1 =~ m{\{} ? '::int[]' : '::int')/ge;
+	my $parameter = sub {
+		push @values, $_[0];
+		return '$' . @values . ($_[0] =~ /\{/ ? '::int[]' : '::int');
+	};
+	(my $text = $sql) =~ s/('\{[\d,]*\}'|\b\d+\b)/$parameter->($1)/ge;
 	my $known = $self->{known};
 	if (!$known->{$text})
 	{
@@ -465,7 +469,8 @@ sub part_sql
 	my ($low, $high) = (sort { $a <=> $b } @ids)[ 0, -1 ];
 	my $value = $table =~ /list/ ? 'list::text' : 'v::text';
 	my $where =
-	    @ids == 1 && !$self->{by_key} && $table =~ /_list/ && one_in(2) ? "pos BETWEEN $low * 1000 AND $low * 1000 + 999"
+	    @ids == 1 && !$self->{by_key} && $table =~ /_list/ && one_in(2)
+	  ? "pos BETWEEN $low * 1000 AND $low * 1000 + 999"
 	  : @ids == 1 ? "id = $low"
 	  : one_in(2) ? 'id IN (' . join(', ', @ids) . ')'
 	  :             "id BETWEEN $low AND $high AND id = ANY ('{" . join(',', @ids) . "}')";

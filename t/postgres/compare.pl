@@ -273,7 +273,7 @@ sub pieces_of_spec {
 
 ## The node on top of plans
 
-# The rows of a plan without its node Custom Scan (ZenPointAccess), and how many there were.  A plan of rules has several.
+# The rows of a plan without its nodes Custom Scan (ZenPointAccess), and how many there were: rules give several plans.
 sub plan_without_node {
 	my @rows = @_;
 	my ($count, @out) = (0);
