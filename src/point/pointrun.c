@@ -7,8 +7,7 @@
  * - in a cursor that goes backward or is rewound;
  * - while the same plan is under way further up, as in a trigger's function;
  * - where writing is bound to fail: in a transaction that is read-only, in parallel mode;
- * - above READ COMMITTED in a transaction that has changed something: beside a row that another has deleted meanwhile
- *   the snapshot may see an own one with the same key;
+ * - above READ COMMITTED when the snapshot may see an own row beside one that another transaction has deleted meanwhile;
  * - after zen.point_access was set off (not counted).
  */
 #include "point/pointrun.h"
@@ -27,6 +26,7 @@
 #include "point/pointread.h"
 #include "point/pointstate.h"
 #include "point/pointwrite.h"
+#include "table/zenam_scan.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/varlena.h"
@@ -48,7 +48,7 @@ is_eligible(const QueryDesc *query, int eflags)
 		ZEN_COUNT(point_cursors, 1);
 	else if (writes && (XactReadOnly || IsInParallelMode()))
 		ZEN_COUNT(point_forbidden, 1);
-	else if (IsolationUsesXactSnapshot() && TransactionIdIsValid(GetTopTransactionIdIfAny()))
+	else if (zen_scan_sees_key_twice())
 		ZEN_COUNT(point_own_rows, 1);
 	else
 		return true;
