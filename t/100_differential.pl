@@ -86,6 +86,7 @@ sub run_statements
 
 		if   (one_in(15)) { let_wait($session, $other); }
 		else { $run->execute($session, $plans[$session]->next_statement, \@plans); }
+		see_twice($session, $other) if one_in(150);
 		compare_contents($session) if one_in(60) && !$plans[$session]{failed};
 		change_one_side() if all_idle();
 	}
@@ -98,7 +99,7 @@ sub point_accesses_counted
 	my %counted = map { $_ => value($run->{admin}, "SELECT point_$_ FROM public.zen_stat()") }
 	  qw(accesses first_runs nested cursors forbidden own_rows plans_refused);
 	note("point_$_: $counted{$_}") for sort keys %counted;
-	cmp_ok($counted{accesses}, '>=', 0.2 * $run->{number}, 'many are run as point accesses');
+	cmp_ok($counted{accesses}, '>=', 0.1 * $run->{number}, 'many are run as point accesses');
 	return;
 }
 
@@ -129,6 +130,21 @@ sub let_wait
 	# SSI may break off one of the two on one side: nothing to compare then.
 	return if grep { $_->{iso} eq 'SERIALIZABLE' } $waiter, $holder;
 	$run->race($session, $then->(), $other, [ ends($holder) ], \@plans);
+	return;
+}
+
+# see_twice -- a snapshot sees a row that the other session has deleted, and an own one with the same key.
+sub see_twice
+{
+	my ($session, $other) = @_;
+	return if grep { $_->{in_txn} || @{ $_->{queue} } } @plans;
+	my ($before, $deletion, $after) = DiffPoint::beside();
+	my @begin = { sql => 'BEGIN ISOLATION LEVEL ' . pick('REPEATABLE READ', 'SERIALIZABLE') };
+	for my $step ((map { [ $session, $_ ] } @begin, @$before), [ $other, $deletion ], map { [ $session, $_ ] } @$after)
+	{
+		$run->execute(@$step, \@plans) or return;
+		return if $plans[$session]{failed};
+	}
 	return;
 }
 

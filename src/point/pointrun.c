@@ -7,7 +7,7 @@
  * - in a cursor that goes backward or is rewound;
  * - while the same plan is under way further up, as in a trigger's function;
  * - where writing is bound to fail: in a transaction that is read-only, in parallel mode;
- * - above READ COMMITTED when the snapshot may see an own row beside one that another transaction has deleted meanwhile;
+ * - above READ COMMITTED when the snapshot may see an own row beside one that another transaction has deleted;
  * - after zen.point_access was set off (not counted).
  */
 #include "point/pointrun.h"

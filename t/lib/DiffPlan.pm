@@ -418,8 +418,8 @@ sub setting
 {
 	my ($self) = @_;
 	return $self->in_block('SET LOCAL ' . pick(@short_settings), $self->anything) if one_in(5);
-	return 'SET plan_cache_mode = ' . pick('auto', 'force_generic_plan', 'force_generic_plan') if one_in(8);
-	return 'SET zen.point_access = ' . pick('off', 'on', 'on') if one_in(4);
+	return 'SET plan_cache_mode = ' . pick('auto', ('force_generic_plan') x 3) if one_in(8);
+	return 'SET zen.point_access = ' . pick('off', ('on') x 4) if one_in(4);
 	return 'SET ' . pick(@settings) unless one_in(2);
 	(my $name = pick(@settings)) =~ s/ .*//;
 	return "RESET $name";

@@ -307,6 +307,21 @@ sub meeting
 		sub { $make->($name, $how, $id) }, @before);
 }
 
+# beside -- what one session does with a row, the deletion of it by another one, and what the first then does with a row
+# of the same key.
+sub beside
+{
+	my $id = between(1, 60);
+	my $by = sub {
+		my ($start) = @_;
+		my ($name)  = grep { index($statement{$_}{sql}, $start) == 0 } @names;
+		return execution($name, 'sql', values_of($statement{$name}, $id));
+	};
+	my $select = $by->('SELECT id, a, b, u, g FROM pa');
+	return ([ $select, $select ], $by->('DELETE FROM pa WHERE id = $1 RETURNING'),
+		[ $by->('INSERT INTO pa (id, a, b, c)'), $select, $by->('UPDATE pa SET b ='), $select ]);
+}
+
 # as_role -- some statements under another role.
 sub as_role
 {
