@@ -190,6 +190,9 @@ zen_point_refuses(PlannedStmt *stmt, const ZenPointShape *shape)
 			why = "RETURNING of something else than the row";
 	}
 	table_close(rel, NoLock);
+	/* the list is computed once more when the row is locked */
+	if (why == NULL && shape->lock != NULL && contain_volatile_functions((Node *) shape->scan->scan.plan.targetlist))
+		why = "a volatile function beside a row lock";
 	if (why == NULL && shape->scan != NULL)
 		why = index_refuses(shape->scan);
 	return why;

@@ -122,9 +122,18 @@ selected(ZenPoint *point)
 	TupleTableSlot *slot = point->scan->ss.ss_ScanTupleSlot;
 	EState	   *estate = point->kept->estate;
 
-	if (point->mark != NULL && !zen_point_lock(point))
-		return NULL;
 	econtext->ecxt_scantuple = slot;
+	if (point->mark != NULL)
+	{
+		/*
+		 * LockRows gets rows that the scan has projected: an error there
+		 * comes before the lock
+		 */
+		if (point->computes)
+			(void) ExecProject(point->scan->ss.ps.ps_ProjInfo);
+		if (!zen_point_lock(point))
+			return NULL;
+	}
 	if (point->scan->ss.ps.ps_ProjInfo != NULL)
 		slot = ExecProject(point->scan->ss.ps.ps_ProjInfo);
 	if (estate->es_junkFilter != NULL)

@@ -333,6 +333,17 @@ init_hashing(ZenPoint *point)
 	point->nkeys = nkeys;
 }
 
+static bool
+has_more_than_columns(List *targetlist)
+{
+	ListCell   *lc;
+
+	foreach(lc, targetlist)
+		if (!IsA(lfirst_node(TargetEntry, lc)->expr, Var))
+		return true;
+	return false;
+}
+
 /* Find the parts of the state that the standard executor has made. */
 static void
 find_parts(ZenPoint *point)
@@ -352,6 +363,7 @@ find_parts(ZenPoint *point)
 	if (point->shape.lock != NULL)
 	{
 		point->mark = ExecFindRowMark(estate, point->shape.rti, false);
+		point->computes = has_more_than_columns(point->shape.scan->scan.plan.targetlist);
 		state = outerPlanState(state);
 	}
 	if (point->shape.scan != NULL)

@@ -46,6 +46,7 @@ typedef struct ZenPoint
 	ZenPointKey keys[INDEX_MAX_KEYS];
 	IndexScanState *scan;		/* NULL: an INSERT */
 	ExecRowMark *mark;			/* NULL: no row lock */
+	bool		computes;		/* the list of a SELECT has more than columns */
 	ModifyTableState *change;	/* NULL: a SELECT */
 	ResultRelInfo *target;		/* of change */
 	ProjectionInfo *make_row;	/* the new row of an INSERT or UPDATE */

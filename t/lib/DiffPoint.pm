@@ -131,6 +131,8 @@ my @list = (
 	[ i    => 'SELECT id, a FROM pa WHERE id = $1 FOR UPDATE' ],
 	[ i    => 'SELECT id, a, b FROM pa WHERE id = $1 FOR NO KEY UPDATE NOWAIT' ],
 	[ in   => 'SELECT id, a FROM pa WHERE id = $1 AND a <> $2 FOR SHARE SKIP LOCKED' ],
+	[ i    => 'SELECT id, 60 / (a - 7) AS share FROM pa WHERE id = $1 AND a < 15 FOR NO KEY UPDATE' ],
+	[ in   => 'SELECT id, a FROM pa WHERE id = $1 AND a % 2 = 0 AND a < $2 FOR UPDATE' ],
 	[ i    => 'SELECT id, v FROM pf WHERE id = $1 FOR KEY SHARE' ],
 	[ i    => 'SELECT id, v FROM ps WHERE id = $1 FOR UPDATE' ],
 	[ in   => 'UPDATE pa SET a = a + $2 WHERE id = $1' ],
