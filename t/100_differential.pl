@@ -3,10 +3,12 @@
 # Two schemas of one server, h and z, hold the same tables on heap and on zen.  Two
 # sessions per schema take turns with generated statements (t/lib/DiffGen.pm,
 # t/lib/DiffPlan.pm): DML of all kinds, queries, row locks, cursors, COPY, savepoints,
-# three isolation levels, prepared transactions, DDL, VACUUM.  Command tags, rows and
-# SQLSTATEs are compared after each statement, the whole contents now and then; a
-# statement that waits for the other session on one side must wait on the other, too
-# (t/lib/DiffRun.pm, which also lists what is not a mismatch).
+# three isolation levels, prepared transactions, DDL, VACUUM.  About half of them are
+# prepared statements on one row (t/lib/DiffPoint.pm), which zen runs as point accesses,
+# unless a session has set zen.point_access off.  Command tags, rows and SQLSTATEs are
+# compared after each statement, the whole contents now and then; a statement that waits
+# for the other session on one side must wait on the other, too (t/lib/DiffRun.pm, which
+# also lists what is not a mismatch).
 #
 # A mismatch ends the run; it shows the last statements and both answers.
 #
@@ -24,6 +26,7 @@ use lib "$FindBin::RealBin/lib";
 
 use DiffGen;
 use DiffPlan;
+use DiffPoint;
 use DiffRun;
 use Test::More;
 use Time::HiRes 'time';
@@ -51,6 +54,13 @@ my $count = $run->{count};
 note("$_: $count->{$_}") for sort keys %$count;
 note(sprintf '%.0f statements per second', $run->{number} / (time() - $start));
 
+# What is to be tested was tested.
+if ($finished)
+{
+	cmp_ok($count->{points} || 0, '>=', 0.4 * $run->{number}, 'statements on one row');
+	point_accesses_counted() if is_zen();
+}
+
 # The tolerated differences must stay what they are: rare.
 SKIP:
 {
@@ -76,9 +86,20 @@ sub run_statements
 
 		if   (one_in(15)) { let_wait($session, $other); }
 		else { $run->execute($session, $plans[$session]->next_statement, \@plans); }
+		see_twice($session, $other) if one_in(150);
 		compare_contents($session) if one_in(60) && !$plans[$session]{failed};
 		change_one_side() if all_idle();
 	}
+	return;
+}
+
+# point_accesses_counted -- zen has run many statements so; and why not others.
+sub point_accesses_counted
+{
+	my %counted = map { $_ => value($run->{admin}, "SELECT point_$_ FROM public.zen_stat()") }
+	  qw(accesses first_runs nested cursors forbidden own_rows plans_refused);
+	note("point_$_: $counted{$_}") for sort keys %counted;
+	cmp_ok($counted{accesses}, '>=', 0.1 * $run->{number}, 'many are run as point accesses');
 	return;
 }
 
@@ -92,20 +113,46 @@ sub let_wait
 	my ($waiter, $holder) = @plans[ $session, $other ];
 	return if $holder->{failed} || $waiter->{failed} || @{ $waiter->{queue} };
 
-	my $id = some_id();
+	my ($first, $then, @before) = one_in(2) ? DiffPoint::meeting() : on_row_of_p();
+	for my $statement (@before)
+	{
+		$run->execute($session, $statement, \@plans) or return;
+	}
 	@{ $holder->{queue} } = ();
 	if (!$holder->{in_txn})
 	{
 		$run->execute($other, $_, \@plans) for DiffPlan::begin();
 	}
 	$run->execute($other, { sql => 'SAVEPOINT s1' }, \@plans) if one_in(3);
-	$run->execute($other, DiffGen::on_row($id), \@plans) or return for 1 .. between(1, 2);
+	$run->execute($other, $first->(), \@plans) or return for 1 .. between(1, 2);
 
 	return if !$holder->{in_txn} || $holder->{failed} || $waiter->{failed};
 	# SSI may break off one of the two on one side: nothing to compare then.
 	return if grep { $_->{iso} eq 'SERIALIZABLE' } $waiter, $holder;
-	$run->race($session, DiffGen::on_row($id), $other, [ ends($holder) ], \@plans);
+	$run->race($session, $then->(), $other, [ ends($holder) ], \@plans);
 	return;
+}
+
+# see_twice -- a snapshot sees a row that the other session has deleted, and an own one with the same key.
+sub see_twice
+{
+	my ($session, $other) = @_;
+	return if grep { $_->{in_txn} || @{ $_->{queue} } } @plans;
+	my ($before, $deletion, $after) = DiffPoint::beside();
+	my @begin = { sql => 'BEGIN ISOLATION LEVEL ' . pick('REPEATABLE READ', 'SERIALIZABLE') };
+	for my $step ((map { [ $session, $_ ] } @begin, @$before), [ $other, $deletion ], map { [ $session, $_ ] } @$after)
+	{
+		$run->execute(@$step, \@plans) or return;
+		return if $plans[$session]{failed};
+	}
+	return;
+}
+
+sub on_row_of_p
+{
+	my $id   = some_id();
+	my $make = sub { DiffGen::on_row($id) };
+	return ($make, $make);
 }
 
 # some_id -- mostly of a row of p that is there.

@@ -40,6 +40,7 @@
 	X(point_instrumented)		/* ... because somebody measures its nodes */ \
 	X(point_cursors)			/* ... because rows may be asked for again */ \
 	X(point_forbidden)			/* ... because it may not write here */ \
+	X(point_own_rows)			/* ... because an own row may be beside a deleted one */ \
 	X(point_plans_refused)		/* plans not marked, because of the table's or
 								 * the index's definition */
 

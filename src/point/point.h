@@ -83,6 +83,7 @@ typedef struct ZenPoint
 	Relation	index;			/* open if an execution has had to ask it */
 	IndexScanDesc index_scan;
 	ExecRowMark *mark;			/* NULL: no row lock */
+	bool		computes;		/* the list of a SELECT has more than columns */
 	ProjectionInfo *make_row;	/* the new row of an INSERT or UPDATE */
 	TupleTableSlot *new_row;
 
@@ -91,8 +92,9 @@ typedef struct ZenPoint
 	ResultRelInfo *target;		/* of change */
 	bool		writes;			/* changes or locks rows */
 	bool		has_triggers;
-	bool		has_expressions;	/* the table, for constraints or generated
-									 * columns */
+	bool		has_expressions;	/* the table, for constraints, generated
+									 * columns or triggers */
+	bool		calls_sql;		/* may call functions in SQL */
 	int			nslots;			/* of the executor's, with descriptors of
 								 * their own */
 

@@ -233,6 +233,9 @@ zen_point_refuses(PlannedStmt *stmt, const ZenPointShape *shape)
 			why = "RETURNING of something else than the row";
 	}
 	table_close(rel, NoLock);
+	/* the list is computed once more when the row is locked */
+	if (why == NULL && shape->lock != NULL && contain_volatile_functions((Node *) shape->scan->scan.plan.targetlist))
+		why = "a volatile function beside a row lock";
 	if (why == NULL && shape->scan != NULL)
 		why = index_refuses(shape->scan);
 	return why;
@@ -388,9 +391,10 @@ zen_point_keepable(PlannedStmt *stmt, Plan *plan)
 	PlannedStmt whole = *stmt;
 
 	whole.planTree = plan;
-	return stmt->subplans == NIL && !stmt->hasModifyingCTE && stmt->utilityStmt == NULL &&
-		!stmt->parallelModeNeeded && stmt->jitFlags == PGJIT_NONE && stmt->commandType != CMD_UTILITY && has_tables(stmt) &&
-		is_keepable(&whole, plan);
+	return stmt->commandType != CMD_UTILITY && stmt->utilityStmt == NULL &&
+		stmt->subplans == NIL && !stmt->hasModifyingCTE &&
+		!stmt->parallelModeNeeded && stmt->jitFlags == PGJIT_NONE &&
+		has_tables(stmt) && is_keepable(&whole, plan);
 }
 
 /* ---------- the nodes ---------- */

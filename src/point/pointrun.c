@@ -8,6 +8,7 @@
  * - in a cursor that goes backward or is rewound;
  * - while the same plan is under way further up, as in a trigger's function;
  * - where writing is bound to fail: in a transaction that is read-only, in parallel mode;
+ * - above READ COMMITTED when the snapshot may see an own row beside one that another transaction has deleted;
  * - after zen.point_access was set off (not counted).
  */
 #include "point/pointrun.h"
@@ -26,6 +27,7 @@
 #include "point/pointread.h"
 #include "point/pointstate.h"
 #include "point/pointwrite.h"
+#include "table/zenam_scan.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/varlena.h"
@@ -47,6 +49,8 @@ is_eligible(const QueryDesc *query, int eflags)
 		ZEN_COUNT(point_cursors, 1);
 	else if (writes && (XactReadOnly || IsInParallelMode()))
 		ZEN_COUNT(point_forbidden, 1);
+	else if (zen_point_kind(query->plannedstmt) == ZEN_POINT_ROW && zen_scan_sees_key_twice())
+		ZEN_COUNT(point_own_rows, 1);
 	else
 		return true;
 	return false;
@@ -112,9 +116,18 @@ selected(ZenPoint *point)
 	TupleTableSlot *slot = point->scan->ss.ss_ScanTupleSlot;
 	EState	   *estate = point->kept->estate;
 
-	if (point->mark != NULL && !zen_point_lock(point))
-		return NULL;
 	econtext->ecxt_scantuple = slot;
+	if (point->mark != NULL)
+	{
+		/*
+		 * LockRows gets rows that the scan has projected: an error there
+		 * comes before the lock
+		 */
+		if (point->computes)
+			(void) ExecProject(point->scan->ss.ps.ps_ProjInfo);
+		if (!zen_point_lock(point))
+			return NULL;
+	}
 	if (point->scan->ss.ps.ps_ProjInfo != NULL)
 		slot = ExecProject(point->scan->ss.ps.ps_ProjInfo);
 	if (estate->es_junkFilter != NULL)
@@ -173,7 +186,7 @@ after_statement_triggers(ZenPoint *point)
 	}
 }
 
-/* Nothing of the row stays. */
+/* Nothing of the row stays, but where WHERE CURRENT OF looks for it. */
 static void
 clear_row(ZenPoint *point)
 {
@@ -181,7 +194,8 @@ clear_row(ZenPoint *point)
 
 	if (point->scan != NULL)
 	{
-		ExecClearTuple(point->scan->ss.ss_ScanTupleSlot);
+		if (point->change != NULL)
+			ExecClearTuple(point->scan->ss.ss_ScanTupleSlot);
 		ResetExprContext(point->scan->ss.ps.ps_ExprContext);
 	}
 	if (point->new_row != NULL)
@@ -326,6 +340,8 @@ point_end(QueryDesc *query)
 		return;
 	}
 	zen_pointnodes_close(point);
+	if (point->scan != NULL)
+		ExecClearTuple(point->scan->ss.ss_ScanTupleSlot);
 	zen_pointstate_end(point);
 }
 

@@ -8,9 +8,11 @@
  * A state is valid as long as all that it was made from is the same:
  * - the table and the index: a relcache invalidation of either ends it;
  * - functions, roles and their membership: any invalidation in these catalogs ends all states;
+ * - other tables: functions in SQL keep their plans for the rest of the transaction.  So an invalidation of any
+ *   relation ends a state that may call one, as does a change of any type;
  * - the current user: another one has it made anew;
  * - types, whose domains may get constraints: a change ends the states of tables that have expressions of their own,
- *   for constraints or generated columns; for those in the plan PostgreSQL plans anew.
+ *   for constraints, generated columns or triggers; for those in the plan PostgreSQL plans anew.
  * An execution under way goes on with a state that has become invalid, as the standard executor would with its own.
  *
  * An error may end an execution without a word.  So the end of each transaction and subtransaction forgets the
@@ -23,6 +25,8 @@
 #include "access/xact.h"
 #include "base/stats.h"
 #include "catalog/objectaccess.h"
+#include "catalog/pg_language_d.h"
+#include "catalog/pg_proc.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
@@ -75,7 +79,8 @@ static void
 relation_changed(Datum arg, Oid relid)
 {
 	for (int i = 0; i < NSTATES; i++)
-		if (kept[i].point != NULL && (relid == InvalidOid || list_member_oid(kept[i].point->relations, relid)))
+		if (kept[i].point != NULL && (relid == InvalidOid || kept[i].point->calls_sql ||
+									  list_member_oid(kept[i].point->relations, relid)))
 			kept[i].point->valid = false;
 }
 
@@ -89,7 +94,7 @@ static void
 type_changed(Datum arg, int cacheid, uint32 hash)
 {
 	for (int i = 0; i < NSTATES; i++)
-		if (kept[i].point != NULL && kept[i].point->has_expressions)
+		if (kept[i].point != NULL && (kept[i].point->has_expressions || kept[i].point->calls_sql))
 			kept[i].point->valid = false;
 }
 
@@ -130,6 +135,12 @@ subtransaction_ends(SubXactEvent event, SubTransactionId subxact, SubTransaction
 
 /* ---------- making a state ---------- */
 
+static Plan *
+marked_plan(PlannedStmt *stmt)
+{
+	return linitial(castNode(CustomScan, stmt->planTree)->custom_plans);
+}
+
 static bool
 note_function(Oid function, void *functions)
 {
@@ -147,6 +158,53 @@ collect_functions(Node *node, void *functions)
 		return false;
 	(void) check_functions_in_node(node, note_function, functions);
 	return expression_tree_walker(node, collect_functions, functions);
+}
+
+static bool
+is_sql_function(Oid function, void *context)
+{
+	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+	bool		result = HeapTupleIsValid(tuple) && ((Form_pg_proc) GETSTRUCT(tuple))->prolang == SQLlanguageId;
+
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	return result;
+}
+
+/* May an expression call a function in SQL, itself or by a domain's constraint? */
+static bool
+may_call_sql(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, CoerceToDomain) || check_functions_in_node(node, is_sql_function, context))
+		return true;
+	return expression_tree_walker(node, may_call_sql, context);
+}
+
+static bool
+text_may_call_sql(const char *expression)
+{
+	return expression != NULL && may_call_sql(stringToNode(expression), NULL);
+}
+
+/* The same of the expressions of the table, which are judged when a row changes. */
+static bool
+table_may_call_sql(ResultRelInfo *target)
+{
+	TupleConstr *constr = RelationGetDescr(target->ri_RelationDesc)->constr;
+	TriggerDesc *triggers = target->ri_TrigDesc;
+
+	for (int i = 0; constr != NULL && i < constr->num_check; i++)
+		if (text_may_call_sql(constr->check[i].ccbin))
+			return true;
+	for (int i = 0; constr != NULL && i < constr->num_defval; i++)
+		if (text_may_call_sql(constr->defval[i].adbin))
+			return true;
+	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
+		if (text_may_call_sql(triggers->triggers[i].tgqual))
+			return true;
+	return false;
 }
 
 /*
@@ -255,8 +313,19 @@ find_change(ZenPoint *point, PlanState *state)
 	point->change = (ModifyTableState *) state;
 	point->target = point->change->resultRelInfo;
 	point->has_triggers = point->target->ri_TrigDesc != NULL;
-	point->has_expressions = RelationGetDescr(point->target->ri_RelationDesc)->constr != NULL;
+	point->has_expressions = RelationGetDescr(point->target->ri_RelationDesc)->constr != NULL || point->has_triggers;
 	return outerPlanState(state);
+}
+
+static bool
+has_more_than_columns(List *targetlist)
+{
+	ListCell   *lc;
+
+	foreach(lc, targetlist)
+		if (!IsA(lfirst_node(TargetEntry, lc)->expr, Var))
+		return true;
+	return false;
 }
 
 /* Find the parts of a point access. */
@@ -269,6 +338,7 @@ find_row_parts(ZenPoint *point, PlanState *state)
 	if (point->shape.lock != NULL)
 	{
 		point->mark = ExecFindRowMark(estate, point->shape.rti, false);
+		point->computes = has_more_than_columns(point->shape.scan->scan.plan.targetlist);
 		state = outerPlanState(state);
 	}
 	point->rel = point->tables[0].rel;
@@ -298,12 +368,8 @@ find_parts(ZenPoint *point)
 		find_row_parts(point, source);
 	else
 		zen_pointnodes_find(point, below);
-}
-
-static Plan *
-marked_plan(PlannedStmt *stmt)
-{
-	return linitial(castNode(CustomScan, stmt->planTree)->custom_plans);
+	point->calls_sql = zen_point_walk_plan(marked_plan(point->kept->plannedstmt), may_call_sql, NULL) ||
+		(point->target != NULL && table_may_call_sql(point->target));
 }
 
 /* Let the standard executor start a copy of the plan, in a context that stays. */
@@ -427,7 +493,8 @@ zen_pointstate_running(const QueryDesc *query)
 		return NULL;
 	serial = zen_point_serial(query->plannedstmt);
 	point = serial != 0 ? place(serial)->point : NULL;
-	return point != NULL && point->query == query ? point : NULL;
+	/* after an error another query may have come to lie where that one was */
+	return point != NULL && point->query == query && point->kept->estate == query->estate ? point : NULL;
 }
 
 bool

@@ -77,7 +77,7 @@ count_row(ZenPoint *point)
 		point->kept->estate->es_processed++;
 }
 
-/* The row is not committed yet: until it is, its place in the key cache leads others to nothing, and so to the index. */
+/* Until the row is committed, its place in the key cache leads others to nothing, and so to the index. */
 TupleTableSlot *
 zen_point_insert(ZenPoint *point)
 {

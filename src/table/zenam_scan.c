@@ -791,6 +791,30 @@ zenam_index_fetch_end(IndexFetchTableData *data)
 	pfree(data);
 }
 
+static TransactionId sees_twice = InvalidTransactionId;
+
+bool
+zen_scan_sees_key_twice(void)
+{
+	return TransactionIdIsValid(sees_twice) && sees_twice == GetTopTransactionIdIfAny();
+}
+
+/*
+ * A check of a unique index has found nothing under a TID: the own row may have the key.  If the transaction's snapshot
+ * does see a row there, another transaction has deleted it since, and the own one comes beside it.
+ */
+static void
+note_key_seen_twice(ZenFetch *f)
+{
+	SnapshotData snapshot = *GetTransactionSnapshot();
+
+	snapshot.curcid = InvalidCommandId; /* the own changes are no others' */
+	f->snapshot = &snapshot;
+	f->passed = NULL;
+	if (zen_row_fetch(f))
+		sees_twice = GetTopTransactionIdIfAny();
+}
+
 bool
 zenam_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot,
 						bool *call_again, bool *all_dead)
@@ -811,7 +835,11 @@ zenam_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot sna
 	if (all_dead != NULL)
 		*all_dead = f.all_dead;
 	if (!found)
+	{
+		if (snapshot->snapshot_type == SNAPSHOT_DIRTY && IsolationUsesXactSnapshot())
+			note_key_seen_twice(&f);
 		return false;
+	}
 	/* as heap does for HOT chains: the caller learns which version it was */
 	*tid = slot->tts_tid;
 	return true;

@@ -120,10 +120,11 @@ undo_on_error(void *arg)
 static void
 watch_errors(void)
 {
-	Assert(!watching && !deciding && PG_exception_stack != NULL);
+	Assert(!watching && !deciding);
 	undo_context.callback = undo_on_error;
 	undo_context.arg = NULL;
-	catcher = PG_exception_stack;
+	catcher = PG_exception_stack;	/* NULL in a login event trigger: an error
+									 * is FATAL there */
 	undo_context.previous = error_context_stack;
 	error_context_stack = &undo_context;
 	HOLD_INTERRUPTS();

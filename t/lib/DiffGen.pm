@@ -5,6 +5,7 @@
 #   ordered   its rows come in a defined order (else they are compared as a set)
 #   multi     it may fail on one of several rows; which one, and so the SQLSTATE,
 #             depends on the physical order of the table
+#   point     a statement on one row by a unique key, or near that (see DiffPoint)
 #   dml       a single statement that can run while another session makes it wait
 #   copy      lines to send after COPY FROM STDIN
 #   scan      the query of a cursor to be fetched to and fro (see DiffRun)
@@ -19,6 +20,7 @@ package DiffGen;
 use strict;
 use warnings;
 
+use DiffPoint;
 use ZenTest;
 
 # --- tables -----------------------------------------------------------------
@@ -91,15 +93,15 @@ CREATE TRIGGER p_delete AFTER DELETE ON p REFERENCING OLD TABLE AS o
 	FOR EACH STATEMENT EXECUTE FUNCTION after_delete();
 END
 
-# set_up_sql -- a script that makes and fills the tables.
-sub set_up_sql { return $tables; }
+# set_up_sql -- a script that makes and fills the tables; see DiffPoint::set_up_sql.
+sub set_up_sql { return $tables . DiffPoint::set_up_sql(@_); }
 
 # checks -- queries that together show everything, as statements.
 sub checks
 {
 	return map { { sql => $_, ordered => 1, check => 1 } } (
 		(map { "SELECT left(t::text, 100) || md5(t::text) FROM $_ t ORDER BY t::text COLLATE \"C\"" }
-			qw(p c d s ex pt log mv)),
+			qw(p c d s ex pt log mv), @DiffPoint::tables),
 		'SELECT tableoid::regclass::text, count(*) FROM pt GROUP BY 1 ORDER BY 1');
 }
 
@@ -292,7 +294,7 @@ sub delete_any
 		sub { dml('DELETE FROM p WHERE id = ' . id() . ' RETURNING id, w') },
 		sub { dml('DELETE FROM p WHERE ' . where_p() . ' AND p.id % 3 = ' . between(0, 2)) },
 		sub { dml('DELETE FROM p USING d WHERE d.pid = p.id AND d.val = ' . between(0, 11) . ' AND ' . where_p()
-			. ' RETURNING p.id, d.k') },
+			. ' RETURNING p.id') },
 		sub { dml('DELETE FROM c WHERE q = ' . between(0, 30) . ' AND id % 2 = 0 RETURNING id') },
 		sub { dml('DELETE FROM c USING p WHERE c.pid = p.id AND ' . where_p()) },
 		sub { dml('DELETE FROM d WHERE k = ' . between(1, 90) . ' RETURNING *') },

@@ -11,6 +11,7 @@ use strict;
 use warnings;
 
 use DiffGen;
+use DiffPoint;
 use ZenTest;
 
 my @indexes = (
@@ -25,12 +26,14 @@ my @unique_indexes =
   ('p (u, v)', 'p (u) WHERE u < 200', 's (k, n)', 'p (v)', 'c (id, pid)', 'd (k) WHERE val > 3');
 
 my @settings = (
-	'enable_seqscan = off', 'enable_indexscan = off', 'enable_bitmapscan = off',
+	'enable_seqscan = off', 'enable_bitmapscan = off',
 	'enable_indexonlyscan = off', 'enable_hashjoin = off', 'enable_mergejoin = off',
 	'enable_nestloop = off', 'enable_sort = off', 'enable_tidscan = off', 'enable_hashagg = off',
-	'force_parallel_mode = on', 'parallel_setup_cost = 0', 'parallel_tuple_cost = 0',
+	'parallel_setup_cost = 0', 'parallel_tuple_cost = 0',
 	'min_parallel_table_scan_size = 0', 'cursor_tuple_fraction = 1', 'random_page_cost = 0.1',
-	'work_mem = 64', q{plan_cache_mode = 'force_generic_plan'});
+	'work_mem = 64');
+# With these there are no point accesses.  So they hold for a transaction only.
+my @short_settings = ('enable_indexscan = off', 'force_parallel_mode = on', 'plan_cache_mode = force_custom_plan');
 
 # What to do next, and how often.
 my %weight = (
@@ -41,7 +44,9 @@ my %weight = (
 	scan         => 20, cursor       => 60, refill       => 25,
 	create_index => 16, drop_index   => 12, alter_table  => 12,
 	truncate     => 6,  maintain     => 16, matview      => 8,
-	create_table => 12, lock_table   => 5,  setting      => 20);
+	create_table => 12, lock_table   => 5,  setting      => 20,
+	point        => 1600, as_role      => 60, fill         => 28,
+	ddl_between  => 24, table_ddl    => 16, quiet_ddl    => 24, prepare_again => 8);
 my @bag = map { ($_) x $weight{$_} } sort keys %weight;
 
 # new -- $shared is a hash that the sessions of a run share: the gids of prepared
@@ -59,7 +64,7 @@ sub new
 sub forget
 {
 	my ($self) = @_;
-	@$self{qw(in_txn failed iso savepoints cursors queue)} = (0, 0, '', [], {}, []);
+	@$self{qw(in_txn failed iso savepoints cursors queue role)} = (0, 0, '', [], {}, [], 1);
 	return;
 }
 
@@ -86,6 +91,9 @@ sub follow
 	my ($self, $statement, $result) = @_;
 	my ($sql, $tag) = ($statement->{sql}, $result->{tag});
 
+	# a rollback may bring back a role that was set before
+	$self->{role} = 0 if $sql eq 'RESET ROLE' && !$result->{state} && !$self->{in_txn};
+	$self->{role} = 1 if $sql =~ /^SET ROLE/ && !$result->{state};
 	if ($result->{state})
 	{
 		$self->{failed} = 1 if $self->{in_txn};
@@ -149,6 +157,7 @@ sub next_statement
 	my ($self) = @_;
 	my $statement = shift @{ $self->{queue} };
 	return $statement if $statement;
+	return { sql => 'RESET ROLE' } if $self->{role} && !$self->{failed} && (!$self->{in_txn} || $self->{role}++ < 2);
 
 	my @statements =
 	    $self->{failed} ? $self->after_failure
@@ -222,7 +231,7 @@ sub anything
 {
 	my ($self) = @_;
 	my $kind = pick(@bag);
-	my $make = DiffGen->can($kind) || $self->can($kind);
+	my $make = DiffGen->can($kind) || $self->can($kind) || DiffPoint->can($kind);
 	my @made = $make->($self);
 	$_ = { sql => $_ } for grep { !ref } @made;
 	$_->{kind} = $kind for @made;
@@ -408,9 +417,30 @@ sub lock_table
 sub setting
 {
 	my ($self) = @_;
+	return $self->in_block('SET LOCAL ' . pick(@short_settings), $self->anything) if one_in(5);
+	return 'SET plan_cache_mode = ' . pick('auto', ('force_generic_plan') x 3) if one_in(8);
+	return 'SET zen.point_access = ' . pick('off', ('on') x 4) if one_in(4);
 	return 'SET ' . pick(@settings) unless one_in(2);
 	(my $name = pick(@settings)) =~ s/ .*//;
 	return "RESET $name";
 }
+
+# Grants and functions, of which two transactions cannot change one at once.
+sub quiet_ddl
+{
+	my ($self) = @_;
+	return $self->others_idle ? { sql => DiffPoint::quiet_ddl(), multi => 1 } : DiffPoint::point($self);
+}
+
+sub ddl_between
+{
+	my ($self) = @_;
+	return $self->in_block(DiffPoint::ddl_between($self));
+}
+
+sub table_ddl { return { sql => DiffPoint::table_ddl(), multi => 1 }; }
+
+# The result of a statement may have other types since: then it is prepared anew (see DiffRun::ask).
+sub prepare_again { return { sql => 'DEALLOCATE ALL', prepare => 1 }; }
 
 1;

@@ -27,6 +27,7 @@ use warnings;
 
 use DBD::Pg qw(:async);
 use DiffGen;
+use DiffPoint;
 use Digest::MD5 'md5_hex';
 use Time::HiRes qw(sleep time);
 use ZenTest;
@@ -55,6 +56,8 @@ sub new
 	}, $class;
 	$self->{admin} = connect_db($node);
 	value($self->{admin}, q{SET lock_timeout = '5s'});
+	value($self->{admin}, 'CREATE ROLE ' . DiffPoint::ROLE);
+	$self->{collation} = value($self->{admin}, q{SELECT count(*) > 0 FROM pg_collation WHERE collprovider = 'i'});
 	for my $engine (@{ $self->{engines} })
 	{
 		for my $session (1 .. $sessions)
@@ -68,7 +71,34 @@ sub new
 		}
 	}
 	$self->start_afresh;
+	for my $session (1 .. $sessions)
+	{
+		# one session begins with what makes point accesses of most statements
+		my $any    = $session > 1;
+		my $mode   = $any && one_in(3) ? 'auto' : 'force_generic_plan';
+		my $access = $any && one_in(4) ? 'off' : 'on';
+		for my $engine (@{ $self->{engines} })
+		{
+			value($engine->{sessions}[ $session - 1 ]{dbh}, $_)
+			  for "SET plan_cache_mode = $mode", "SET zen.point_access = $access";
+		}
+	}
 	return $self;
+}
+
+# prepare_again -- all statements of DiffPoint, by SQL; for the protocol's own, handles are made when they are used.
+# Returns the result of the first one that fails, or of the last.
+sub prepare_again
+{
+	my ($session) = @_;
+	my $result;
+	$session->{handles} = {};
+	for my $sql (DiffPoint::prepare_sql())
+	{
+		$result = run_sql($session->{dbh}, $sql);
+		last if $result->{state};
+	}
+	return $result;
 }
 
 # start_afresh -- end all transactions, and make both schemas anew.
@@ -80,7 +110,7 @@ sub start_afresh
 	{
 		for my $session (@{ $engine->{sessions} })
 		{
-			run_sql($session->{dbh}, $_) for 'ROLLBACK', 'CLOSE ALL';
+			run_sql($session->{dbh}, $_) for 'ROLLBACK', 'CLOSE ALL', 'RESET ROLE';
 		}
 	}
 	my $prepared = run_sql($admin, 'SELECT gid FROM pg_prepared_xacts')->{rows};
@@ -88,10 +118,10 @@ sub start_afresh
 	for my $engine (@{ $self->{engines} })
 	{
 		my ($schema, $am) = @$engine{qw(schema am)};
-		(my $sql = DiffGen::set_up_sql()) =~ s/\{AM\}/$am/g;
 		value($admin, $_)
 		  for "DROP SCHEMA IF EXISTS $schema CASCADE", "CREATE SCHEMA $schema",
-		  "SET search_path = $schema", $sql;
+		  "SET search_path = $schema", text_for($engine, DiffGen::set_up_sql($self->{collation}));
+		prepare_again($_) for @{ $engine->{sessions} };
 	}
 	return;
 }
@@ -128,7 +158,25 @@ sub ask
 	return scan_to_and_fro($dbh, $statement) if $statement->{scan};
 	return copy_in($dbh, $statement)  if $statement->{copy};
 	return copy_out($dbh, $statement) if $statement->{copy_out};
+	return answer($statement, prepare_again($engine->{sessions}[$session])) if $statement->{prepare};
+	return answer($statement, extended($engine->{sessions}[$session], $statement)) if $statement->{extended};
 	return answer($statement, run_sql($dbh, text_for($engine, $statement->{sql})));
+}
+
+# extended -- execute a statement that the protocol has prepared; the result as of run_sql.
+sub extended
+{
+	my ($session, $statement) = @_;
+	my $dbh = $session->{dbh};
+	my $sth = $session->{handles}{ $statement->{extended} } ||=
+	  $dbh->prepare($statement->{extended}, { pg_switch_prepared => 1 });
+	return failure($dbh) if !$sth->execute(@{ $statement->{values} });
+	return {
+		state   => '',
+		message => '',
+		tag     => $sth->{pg_cmd_status} // '',
+		rows    => $sth->{NUM_OF_FIELDS} ? $sth->fetchall_arrayref : []
+	};
 }
 
 sub failure
@@ -240,6 +288,7 @@ sub conclude
 {
 	my ($self, $session, $statement, $plans, @answers) = @_;
 	$self->{number}++ unless $statement->{check};
+	$self->{count}{points}++ if $statement->{point};
 	my $remark = $answers[0]{state} ? " -- $answers[0]{state}" : " -- $answers[0]{tag}";
 	$self->note_statement($session, $statement, $remark);
 

@@ -10,6 +10,10 @@
 #   reg      rows of one line; inserted, updated in place, deleted
 #   ireg     the value is in an index: index-only scans, and every update moves the row
 # A register keeps the value that it has overwritten, so that RETURNING tells it.
+#
+# Most transactions run prepared statements, which find rows by their keys: point accesses of zen, except for clients
+# that have set zen.point_access off.  The others read in the ways that %path has.  A client does not choose anew which
+# of the like statements it prepares, so that it executes each often.
 
 package IsolationClient;
 
@@ -37,7 +41,7 @@ my %path = (
 );
 
 my %operation = (
-	read_one      => 4,
+	read_one      => 8,
 	read_some     => 6,
 	read_all      => 2,
 	append        => 6,
@@ -87,6 +91,11 @@ sub new
 		errors     => {},
 		next       => $arg{part} * 20_000_000 + $arg{id} * 1_000_000,
 		ended      => 0,
+		by_key     => 1,
+		point      => one_in(5) ? 'off' : 'on',
+		moves      => one_in(3),
+		pads       => one_in(4),
+		mode       => pick('SHARE', 'UPDATE', 'NO KEY UPDATE'),
 	}, $class;
 	return $self;
 }
@@ -118,7 +127,9 @@ sub connect
 	my ($self) = @_;
 	return if $self->{dbh};
 	$self->{dbh} = connect_db($self->{node});
-	$self->must('SET lock_timeout = 400');
+	$self->must("SET $_") for 'lock_timeout = 400', 'plan_cache_mode = force_generic_plan',
+	  "zen.point_access = $self->{point}", map { "enable_$_ = off" } @{ $path{indexscan} };
+	$self->{known} = {};
 	return;
 }
 
@@ -163,8 +174,10 @@ sub transaction
 	my $begin = "BEGIN ISOLATION LEVEL $level_name{$level}";
 	$self->{read_only} = one_in(10);
 	$begin .= ' READ ONLY' if $self->{read_only};
-	my $path  = pick('', keys %path);
-	$begin .= "; SET LOCAL enable_$_ = off" for $path ? @{ $path{$path} } : ();
+	$self->{by_key} = !one_in(3);
+	my $path = pick('', keys %path);
+	my %off  = map { $_ => 1 } $path ? @{ $path{$path} } : ();
+	$begin .= "; SET LOCAL enable_$_ = " . ($off{$_} ? 'off' : 'on') for $self->{by_key} ? () : keys %path;
 
 	my $done = eval {
 		$self->must($begin);
@@ -274,6 +287,7 @@ sub single
 	my $n   = $self->{next}++;
 	my $stmt = { at => [ now(), undef ], ops => [] };
 	my $write = one_in(2);
+	$self->{by_key} = !one_in(3);
 
 	# Without an answer we do not know what was appended to.
 	if ($write)
@@ -352,10 +366,32 @@ sub mark
 	return;
 }
 
+# prepared -- the statement as EXECUTE of one whose numbers are parameters; it is prepared when it is met first.
+sub prepared
+{
+	my ($self, $sql) = @_;
+	my @values;
+	return $sql if !$self->{by_key} || $sql !~ /^(?:SELECT|INSERT|UPDATE|DELETE)/ || $sql =~ /pg_sleep/;
+	my $parameter = sub {
+		push @values, $_[0];
+		return '$' . @values . ($_[0] =~ /\{/ ? '::int[]' : '::int');
+	};
+	(my $text = $sql) =~ s/('\{[\d,]*\}'|\b\d+\b)/$parameter->($1)/ge;
+	my $known = $self->{known};
+	if (!$known->{$text})
+	{
+		my $name = 'p' . keys %$known;
+		$self->must("PREPARE $name AS $text");
+		$known->{$text} = $name;
+	}
+	return "EXECUTE $known->{$text}" . (@values ? '(' . join(', ', @values) . ')' : '');
+}
+
 # must -- the rows of a statement; dies of errors.
 sub must
 {
 	my ($self, $sql) = @_;
+	$sql = $self->prepared($sql);
 	my $result = run_sql($self->{dbh}, $sql);
 	return $result->{rows} unless $result->{state};
 	die { lost => 1 } if $result->{lost};
@@ -429,11 +465,12 @@ sub operate
 # part_sql -- read some rows of one table as (table, id, value).
 sub part_sql
 {
-	my ($table, @ids) = @_;
+	my ($self, $table, @ids) = @_;
 	my ($low, $high) = (sort { $a <=> $b } @ids)[ 0, -1 ];
 	my $value = $table =~ /list/ ? 'list::text' : 'v::text';
 	my $where =
-	    @ids == 1 && $table =~ /_list/ && one_in(2) ? "pos BETWEEN $low * 1000 AND $low * 1000 + 999"
+	    @ids == 1 && !$self->{by_key} && $table =~ /_list/ && one_in(2)
+	  ? "pos BETWEEN $low * 1000 AND $low * 1000 + 999"
 	  : @ids == 1 ? "id = $low"
 	  : one_in(2) ? 'id IN (' . join(', ', @ids) . ')'
 	  :             "id BETWEEN $low AND $high AND id = ANY ('{" . join(',', @ids) . "}')";
@@ -450,7 +487,7 @@ sub read_keys
 		my ($table, $id) = split /\./, $key;
 		$ids{$table}{$id} = 1;
 	}
-	my @parts = map { part_sql($_, keys %{ $ids{$_} }) } keys %ids;
+	my @parts = map { $self->part_sql($_, keys %{ $ids{$_} }) } keys %ids;
 	# Others shall commit while the statement runs, which must not show.
 	splice @parts, 1, 0, "SELECT 'pause', 0, pg_sleep(0.004)::text" if @parts > 1 && one_in(4);
 	my %value;
@@ -517,11 +554,12 @@ sub upsert_sql
 {
 	my ($self, $key, $n) = @_;
 	my ($table, $id) = split /\./, $key;
+	my $moves = $self->{by_key} ? $self->{moves} : one_in(3);
 	my $pad = "repeat('p', " . between(100, 1500) . ')';
 	my ($first, $moved) =
 	  $table =~ /pklist/
-	  ? ("pk, id) VALUES ($n, $id", one_in(3) ? "pk = $n, " : '')
-	  : ("pos, id) VALUES ($id * 1000, $id", one_in(3) ? 'pos = t.pos + 1, ' : '');
+	  ? ("pk, id) VALUES ($n, $id", $moves ? "pk = $n, " : '')
+	  : ("pos, id) VALUES ($id * 1000, $id", $moves ? 'pos = t.pos + 1, ' : '');
 	$first =~ s/(\w+), id\) VALUES \((.*), (\d+)$/pad, list, $1, id) VALUES ($pad, ARRAY[$n], $2, $3/;
 	return "INSERT INTO $table AS t ($first) ON CONFLICT (id) DO UPDATE SET $moved"
 	  . 'list = t.list || excluded.list RETURNING list';
@@ -532,8 +570,8 @@ sub update_list_sql
 	my ($self, $table, $n, $list, $where) = @_;
 	my $moved = '';
 	$moved = $table =~ /pklist/ ? "pk = $n, " : 'pos = pos + 1, '
-	  if one_in(3) && ($table !~ /pklist/ || $where !~ / IN /);
-	$moved .= "pad = repeat('q', " . between(100, 1500) . '), ' if one_in(4);
+	  if ($self->{by_key} ? $self->{moves} : one_in(3)) && ($table !~ /pklist/ || $where !~ / IN /);
+	$moved .= "pad = repeat('q', " . between(100, 1500) . '), ' if $self->{by_key} ? $self->{pads} : one_in(4);
 	return "UPDATE $table SET ${moved}list = $list WHERE $where RETURNING id, list";
 }
 
@@ -580,6 +618,7 @@ sub lock_row
 	my ($table, $id) = split /\./, $key;
 	my $column = $table =~ /list/ ? 'list' : 'v';
 	my $value;
+	$mode = $self->{mode} if $self->{by_key} && ($mode eq 'SHARE' || $self->{mode} ne 'SHARE');
 	$self->note(
 		"SELECT $column FROM $table WHERE id = $id FOR $mode",
 		sub {

@@ -14,7 +14,7 @@ use Time::HiRes qw(sleep);
 use ZenTest;
 
 # new -- node (running, without tables), clients, slots, seconds (of one load), seed.
-# reads: zen's counters of the Met-Cache, summed up over all loads.
+# reads: zen's counters of the Met-Cache and of point accesses, summed up over all loads; statements: of the clients.
 #
 # crash and start are called with the node: crash ends the server in whatever way is to
 # be tested (all its processes must be gone on return), start brings it up again.
@@ -126,12 +126,12 @@ sub load
 	return;
 }
 
-# count_reads -- the load was such that rows left DRAM and were read from NVM.
+# count_reads -- the load was such that rows left DRAM and were read from NVM, and that rows were found by their keys.
 sub count_reads
 {
 	my ($self) = @_;
 	my $dbh = connect_db($self->{node});
-	for my $what (qw(metcache_misses metcache_evictions metcache_admissions))
+	for my $what (qw(metcache_misses metcache_evictions metcache_admissions point_accesses point_own_rows))
 	{
 		$self->{reads}{$what} += value($dbh, "SELECT $what FROM zen_stat()");
 	}
@@ -146,6 +146,7 @@ sub collect
 	push @{ $history->{wrong} }, $told->{wrong} if $told->{wrong} ne '';
 	$history->{errors}{$_} += $told->{errors}{$_} for keys %{ $told->{errors} };
 	push @{ $history->{txns} }, @{ $told->{txns} };
+	$self->{statements} += @{ $_->{stmts} } for @{ $told->{txns} };
 	return;
 }
 
