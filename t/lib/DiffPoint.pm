@@ -403,7 +403,8 @@ sub ddl_between
 	if ($choice < 0.4)
 	{
 		($name, $how) = (pick(@with_function), pick('sql', 'extended'));
-		$ddl->{sql} = 'ALTER TABLE helper ALTER n TYPE ' . pick('bigint', 'int', 'numeric');
+		$ddl->{sql} = 'ALTER TABLE helper ' . pick('ALTER n TYPE ' . pick('bigint', 'int', 'numeric'),
+			'DROP COLUMN IF EXISTS e1', 'DROP COLUMN IF EXISTS e1', 'ADD COLUMN IF NOT EXISTS e1 int');
 	}
 	elsif ($choice < 0.6)
 	{
