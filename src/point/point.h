@@ -94,7 +94,8 @@ typedef struct ZenPoint
 	bool		has_triggers;
 	bool		has_expressions;	/* the table, for constraints, generated
 									 * columns or triggers */
-	bool		calls_sql;		/* may call functions in SQL */
+	bool		looks_beyond;	/* at other relations: by functions in SQL, by
+								 * composite types */
 	int			nslots;			/* of the executor's, with descriptors of
 								 * their own */
 

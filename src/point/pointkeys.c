@@ -92,6 +92,8 @@ init_list(ZenPoint *point, int nkey)
 	bool		descending = (index->rd_indoption[column] & INDOPTION_DESC) != 0;
 	ZenPointList *list = &point->list;
 
+	Assert((key->sk_flags & SK_SEARCHARRAY) != 0);
+	Assert(OidIsValid(type) && column < IndexRelationGetNumberOfKeyAttributes(index));
 	list->nkey = nkey;
 	list->reverse = backward != descending;
 	fmgr_info(get_opfamily_proc(index->rd_opfamily[column], type, type, BTORDER_PROC), &list->compare);
@@ -149,6 +151,7 @@ take_elements(ZenPoint *point, ArrayType *array)
 	}
 	deconstruct_array(array, list->element_type, list->length, list->by_value, list->align,
 					  &list->elements, &nulls, &all);
+	Assert(CurrentMemoryContext == list->context);
 	list->n = 0;
 	for (int i = 0; i < all; i++)
 		if (!nulls[i])

@@ -82,6 +82,7 @@ close_indexes(ResultRelInfo *target)
 {
 	if (target->ri_IndexRelationDescs == NULL)
 		return;
+	Assert(target->ri_NumIndices >= 0);
 	ExecCloseIndices(target);
 	for (int i = 0; i < target->ri_NumIndices; i++)
 		pfree(target->ri_IndexRelationInfo[i]);
@@ -110,6 +111,7 @@ close_node(PlanState *node)
 			{
 				IndexScanState *scan = (IndexScanState *) node;
 
+				Assert(scan->iss_RelationDesc != NULL);
 				if (scan->iss_ScanDesc != NULL)
 					index_endscan(scan->iss_ScanDesc);
 				index_close(scan->iss_RelationDesc, NoLock);
@@ -121,6 +123,7 @@ close_node(PlanState *node)
 			{
 				IndexOnlyScanState *scan = (IndexOnlyScanState *) node;
 
+				Assert(scan->ioss_RelationDesc != NULL);
 				if (BufferIsValid(scan->ioss_VMBuffer))
 					ReleaseBuffer(scan->ioss_VMBuffer);
 				scan->ioss_VMBuffer = InvalidBuffer;
@@ -152,7 +155,7 @@ start_nodes(ZenPoint *point)
 	EState	   *estate = point->kept->estate;
 	ListCell   *lc;
 
-	Assert(!point->started);
+	Assert(!point->started && point->query != NULL && point->ntables > 0);
 	point->started = true;
 	/* the gate before an index is opened, which a rebuild replaces */
 	for (int i = 0; i < point->ntables; i++)
@@ -216,5 +219,6 @@ zen_pointnodes_close(ZenPoint *point)
 	clear_rows(point->kept->estate);
 	foreach(lc, point->nodes)
 		close_node(lfirst(lc));
+	Assert(point->kept->estate->es_epq_active == NULL);
 	point->started = false;
 }

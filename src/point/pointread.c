@@ -14,6 +14,7 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "point/pointkeys.h"
+#include "storage/lmgr.h"
 #include "table/zenam_rel.h"
 #include "utils/rel.h"
 
@@ -36,6 +37,7 @@ fetch_by_index(ZenPoint *point)
 	IndexScanState *scan = point->scan;
 	bool		found;
 
+	Assert(CheckRelationLockedByMe(point->rel, AccessShareLock, true));
 	if (point->index == NULL)
 	{
 		point->index = index_open(point->shape.scan->indexid, point->index_lock);
@@ -99,6 +101,7 @@ zen_point_begin_read(ZenPoint *point)
 {
 	/* the gate before the index is opened, which a rebuild replaces */
 	(void) zen_rel_htable(point->rel);
+	Assert(point->index == NULL && point->query != NULL);
 	point->done = !zen_pointkeys_begin(point);
 }
 
@@ -167,6 +170,8 @@ zen_point_lock(ZenPoint *point)
 	int			flags = TUPLE_LOCK_FLAG_LOCK_UPDATE_IN_PROGRESS;
 	TM_FailureData tmfd;
 
+	Assert(point->mark != NULL && ItemPointerIsValid(&tid));
+	Assert(CheckRelationLockedByMe(point->rel, RowShareLock, true));
 	if (!IsolationUsesXactSnapshot())
 		flags |= TUPLE_LOCK_FLAG_FIND_LAST_VERSION;
 	switch (table_tuple_lock(point->rel, &tid, point->query->snapshot, slot, point->kept->estate->es_output_cid,

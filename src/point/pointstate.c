@@ -8,8 +8,8 @@
  * A state is valid as long as all that it was made from is the same:
  * - the table and the index: a relcache invalidation of either ends it;
  * - functions, roles and their membership: any invalidation in these catalogs ends all states;
- * - other tables: functions in SQL keep their plans for the rest of the transaction.  So an invalidation of any
- *   relation ends a state that may call one, as does a change of any type;
+ * - other relations: functions in SQL keep their plans for the rest of the transaction, and what makes a row of a
+ *   composite type knows its columns.  So an invalidation of any relation ends a state that may look beyond its own;
  * - the current user: another one has it made anew;
  * - types, whose domains may get constraints: a change ends the states of tables that have expressions of their own,
  *   for constraints, generated columns or triggers; for those in the plan PostgreSQL plans anew.
@@ -79,7 +79,7 @@ static void
 relation_changed(Datum arg, Oid relid)
 {
 	for (int i = 0; i < NSTATES; i++)
-		if (kept[i].point != NULL && (relid == InvalidOid || kept[i].point->calls_sql ||
+		if (kept[i].point != NULL && (relid == InvalidOid || kept[i].point->looks_beyond ||
 									  list_member_oid(kept[i].point->relations, relid)))
 			kept[i].point->valid = false;
 }
@@ -94,7 +94,7 @@ static void
 type_changed(Datum arg, int cacheid, uint32 hash)
 {
 	for (int i = 0; i < NSTATES; i++)
-		if (kept[i].point != NULL && (kept[i].point->has_expressions || kept[i].point->calls_sql))
+		if (kept[i].point != NULL && (kept[i].point->has_expressions || kept[i].point->looks_beyond))
 			kept[i].point->valid = false;
 }
 
@@ -171,38 +171,43 @@ is_sql_function(Oid function, void *context)
 	return result;
 }
 
-/* May an expression call a function in SQL, itself or by a domain's constraint? */
+/*
+ * May an expression depend on other relations than those that the plan names?  By a function in SQL, also a domain's
+ * constraint may call one, or as it makes a row of a composite type, whose columns are counted when a state is made.
+ */
 static bool
-may_call_sql(Node *node, void *context)
+may_look_beyond(Node *node, void *context)
 {
 	if (node == NULL)
 		return false;
-	if (IsA(node, CoerceToDomain) || check_functions_in_node(node, is_sql_function, context))
+	if (IsA(node, CoerceToDomain) || IsA(node, FieldStore) || IsA(node, RowExpr) || IsA(node, ConvertRowtypeExpr))
 		return true;
-	return expression_tree_walker(node, may_call_sql, context);
+	if (check_functions_in_node(node, is_sql_function, context))
+		return true;
+	return expression_tree_walker(node, may_look_beyond, context);
 }
 
 static bool
-text_may_call_sql(const char *expression)
+text_may_look_beyond(const char *expression)
 {
-	return expression != NULL && may_call_sql(stringToNode(expression), NULL);
+	return expression != NULL && may_look_beyond(stringToNode(expression), NULL);
 }
 
 /* The same of the expressions of the table, which are judged when a row changes. */
 static bool
-table_may_call_sql(ResultRelInfo *target)
+table_may_look_beyond(ResultRelInfo *target)
 {
 	TupleConstr *constr = RelationGetDescr(target->ri_RelationDesc)->constr;
 	TriggerDesc *triggers = target->ri_TrigDesc;
 
 	for (int i = 0; constr != NULL && i < constr->num_check; i++)
-		if (text_may_call_sql(constr->check[i].ccbin))
+		if (text_may_look_beyond(constr->check[i].ccbin))
 			return true;
 	for (int i = 0; constr != NULL && i < constr->num_defval; i++)
-		if (text_may_call_sql(constr->defval[i].adbin))
+		if (text_may_look_beyond(constr->defval[i].adbin))
 			return true;
 	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
-		if (text_may_call_sql(triggers->triggers[i].tgqual))
+		if (text_may_look_beyond(triggers->triggers[i].tgqual))
 			return true;
 	return false;
 }
@@ -248,6 +253,7 @@ park(ZenPoint *point)
 {
 	EState	   *estate = point->kept->estate;
 
+	Assert(point->query == NULL && point->ntables > 0);
 	own_descriptors(point);
 	if (point->scan != NULL)
 	{
@@ -368,8 +374,8 @@ find_parts(ZenPoint *point)
 		find_row_parts(point, source);
 	else
 		zen_pointnodes_find(point, below);
-	point->calls_sql = zen_point_walk_plan(marked_plan(point->kept->plannedstmt), may_call_sql, NULL) ||
-		(point->target != NULL && table_may_call_sql(point->target));
+	point->looks_beyond = zen_point_walk_plan(marked_plan(point->kept->plannedstmt), may_look_beyond, NULL) ||
+		(point->target != NULL && table_may_look_beyond(point->target));
 }
 
 /* Let the standard executor start a copy of the plan, in a context that stays. */
@@ -577,6 +583,7 @@ zen_pointstate_end(ZenPoint *point)
 	estate->es_param_list_info = NULL;
 	MemoryContextReset(point->run_context);
 	Assert(point->index == NULL && point->index_scan == NULL);
+	Assert(point->kind == ZEN_POINT_ROW || !point->started);
 	point->query = NULL;
 	nrunning--;
 	Assert(nrunning >= 0);

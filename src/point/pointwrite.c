@@ -16,6 +16,7 @@
 #include "miscadmin.h"
 #include "point/pointkeys.h"
 #include "point/pointread.h"
+#include "storage/lmgr.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
@@ -84,6 +85,7 @@ zen_point_insert(ZenPoint *point)
 	EState	   *estate = point->kept->estate;
 	List	   *recheck;
 
+	Assert(CheckRelationLockedByMe(point->rel, RowExclusiveLock, true));
 	ExecProject(point->make_row);
 	complete_row(point, CMD_INSERT);
 	table_tuple_insert(point->rel, point->new_row, estate->es_output_cid, 0, NULL);
@@ -131,6 +133,8 @@ zen_point_update(ZenPoint *point)
 	List	   *recheck = NIL;
 	TU_UpdateIndexes which;
 
+	Assert(!TupIsNull(point->scan->ss.ss_ScanTupleSlot) && ItemPointerIsValid(&tid));
+	Assert(CheckRelationLockedByMe(point->rel, RowExclusiveLock, true));
 	for (;;)
 	{
 		TM_FailureData tmfd;
@@ -162,6 +166,8 @@ zen_point_delete(ZenPoint *point)
 	TupleTableSlot *slot = point->scan->ss.ss_ScanTupleSlot;
 	ItemPointerData tid = slot->tts_tid;
 
+	Assert(!TupIsNull(slot) && ItemPointerIsValid(&tid));
+	Assert(CheckRelationLockedByMe(point->rel, RowExclusiveLock, true));
 	for (;;)
 	{
 		TM_FailureData tmfd;

@@ -46,7 +46,7 @@ my %weight = (
 	truncate     => 6,  maintain     => 16, matview      => 8,
 	create_table => 12, lock_table   => 5,  setting      => 20,
 	point        => 1600, as_role      => 60, fill         => 28,
-	ddl_between  => 24, table_ddl    => 16, quiet_ddl    => 24, prepare_again => 8);
+	ddl_between  => 40, table_ddl    => 16, quiet_ddl    => 24, prepare_again => 8);
 my @bag = map { ($_) x $weight{$_} } sort keys %weight;
 
 # new -- $shared is a hash that the sessions of a run share: the gids of prepared

@@ -207,6 +207,7 @@ my @names = sort keys %statement;
 # What two sessions want of the same row of pa: changes of column a, what depends on it, and anything.
 my @changing = grep { $statement{$_}{sql} =~ /^UPDATE pa SET a = .*WHERE id = / } @names;
 my @judging  = grep { $statement{$_}{sql} =~ / pa .*WHERE id = \$1 AND a/ && $statement{$_}{sql} !~ /AS s/ } @names;
+my @with_type     = grep { $statement{$_}{sql} =~ /m\.l/ } @names;
 my @with_function = grep { $statement{$_}{sql} =~ /twice/ } @names;
 my @on_row   = grep { $statement{$_}{types}[0] eq 'int' && $statement{$_}{sql} =~ /(?:FROM|UPDATE|INTO) p[af] /
 	&& $statement{$_}{sql} !~ /^SELECT [^F]* FROM \w+ WHERE \S+ = \S+$/ } @names;
@@ -398,13 +399,20 @@ sub ddl_between
 	my ($plan) = @_;
 	my ($name, $how) = @{ pick(@{ $plan->{few} }, [ pick(@names), 'sql' ]) };
 	my $ddl = { sql => table_ddl(), multi => 1 };
-	if (one_in(2))
+	my $choice = rand;
+	if ($choice < 0.4)
 	{
-		($name, $how) = (pick(@with_function), pick('sql', 'extended', 'pl'));
-		$ddl->{sql} = pick('ALTER TABLE helper ALTER n TYPE ' . pick('bigint', 'int', 'numeric'),
-			'ALTER TABLE helper ADD COLUMN IF NOT EXISTS e1 int', 'ALTER TABLE helper DROP COLUMN IF EXISTS e1');
+		($name, $how) = (pick(@with_function), pick('sql', 'extended'));
+		$ddl->{sql} = 'ALTER TABLE helper ' . pick('ALTER n TYPE ' . pick('bigint', 'int', 'numeric'),
+			'DROP COLUMN IF EXISTS e1', 'DROP COLUMN IF EXISTS e1', 'ADD COLUMN IF NOT EXISTS e1 int');
 	}
-	my $run = sub { execution($name, $how, values_of($statement{$name})) };
+	elsif ($choice < 0.6)
+	{
+		($name, $how) = (pick(@with_type), pick('sql', 'extended'));
+		$ddl->{sql} = 'ALTER TYPE pair ' . pick('ADD ATTRIBUTE t int', 'DROP ATTRIBUTE IF EXISTS t');
+	}
+	my $id  = $statement{$name}{types}[0] eq 'int' ? between(1, 60) : undef;
+	my $run = sub { execution($name, $how, values_of($statement{$name}, $id)) };
 	return ($run->(), $run->(), $run->(), $ddl, $run->(), $run->()) if one_in(2);
 	return ($run->(), $run->(), $run->(), 'SAVEPOINT s1', $ddl, $run->(), $run->(), 'ROLLBACK TO s1', $run->());
 }
