@@ -168,6 +168,11 @@ OBJS = $(addprefix src/base/, \
 		pointread.o \
 		pointwrite.o \
 		pointrun.o) \
+	$(addprefix src/batch/, \
+		batchagg.o \
+		batchcolumn.o \
+		batchexec.o \
+		batchplan.o) \
 	$(addprefix src/admin/, \
 		replication.o \
 		basebackup.o \

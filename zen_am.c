@@ -14,6 +14,7 @@
 #include "base/guc.h"
 #include "base/locks.h"
 #include "base/stats.h"
+#include "batch/batchplan.h"
 #include "cache/clock.h"
 #include "cache/keycache.h"
 #include "cache/spillmap.h"
@@ -63,6 +64,7 @@ zen_shmem_request(void)
 	zen_hooks_init();
 	zen_explain_init();
 	zen_pointrun_init();
+	zen_batchplan_init();
 	RequestAddinShmemSpace(zen_stats_shmem_size());
 	RequestAddinShmemSpace(zen_arena_shmem_size());
 	RequestAddinShmemSpace(zen_epoch_shmem_size());

@@ -364,6 +364,8 @@ sub test_damaged_rows
 	value($dbh, 'SET zen.skip_damaged_rows = on');
 	is(value($dbh, q{SELECT md5(string_agg(d::text, '' ORDER BY id)) FROM d}), $rest,
 		"$when: the rest with zen.skip_damaged_rows");
+	is(value($dbh, 'SELECT count(v) FROM d'), value($dbh, 'SELECT count(v) FROM (SELECT v FROM d OFFSET 0) x'),
+		"$when: the rest block by block");
 	value($dbh, 'RESET zen.skip_damaged_rows');
 	is(state_of($dbh, 'INSERT INTO d VALUES (9999)'), '', "$when: insert");
 	is(state_of($dbh, 'UPDATE d SET v = $$new$$ WHERE id = 8'), '', "$when: update of a neighbour");

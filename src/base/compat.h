@@ -97,12 +97,14 @@ typedef bool TU_UpdateIndexes;
 #define zen_check_permissions(stmt)	ExecCheckRTPerms((stmt)->rtable, true)
 #define zen_clear_processed(estate)	((estate)->es_processed = 0)
 #define zen_add_processed(estate)	((void) 0)
+#define zen_function_aclcheck(function, user, mode) pg_proc_aclcheck(function, user, mode)
 #define zen_insert_index_tuples(target, slot, estate, update, which) \
 	ExecInsertIndexTuples(target, slot, estate, update, false, NULL, NIL)
 #else
 #define zen_check_permissions(stmt)	ExecCheckPermissions((stmt)->rtable, (stmt)->permInfos, true)
 #define zen_clear_processed(estate)	((estate)->es_processed = (estate)->es_total_processed = 0)
 #define zen_add_processed(estate)	((estate)->es_total_processed += (estate)->es_processed)
+#define zen_function_aclcheck(function, user, mode) object_aclcheck(ProcedureRelationId, function, user, mode)
 #define zen_insert_index_tuples(target, slot, estate, update, which) \
 	ExecInsertIndexTuples(target, slot, estate, update, false, NULL, NIL, (which) == TU_Summarizing)
 #endif
@@ -165,10 +167,12 @@ zen_next_sample_block(ReadStream * sample)
 #if PG_VERSION_NUM < 180000
 #define ZEN_HAS_EXPLAIN_OPTIONS		0
 #define zen_var_is_old_or_new(var)	false
+#define zen_copy_disabled_nodes(to, from)	((void) 0)
 #define ZEN_EXECUTOR_RUN_ARGS		QueryDesc *queryDesc, ScanDirection direction, uint64 count, bool execute_once
 #define ZEN_EXECUTOR_RUN_PASS		queryDesc, direction, count, execute_once
 #else
 #define ZEN_HAS_EXPLAIN_OPTIONS		1
+#define zen_copy_disabled_nodes(to, from)	((to)->disabled_nodes = (from)->disabled_nodes)
 #define zen_var_is_old_or_new(var)	(((Var *) (var))->varreturningtype != VAR_RETURNING_DEFAULT)
 #define ZEN_EXECUTOR_RUN_ARGS		QueryDesc *queryDesc, ScanDirection direction, uint64 count
 #define ZEN_EXECUTOR_RUN_PASS		queryDesc, direction, count

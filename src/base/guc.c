@@ -24,6 +24,7 @@ int			zen_pool_warning = 85;
 int			zen_dram_warning = 85;
 int			zen_key_cache_mb = 64;
 bool		zen_point_access = true;
+bool		zen_batch_aggregate = true;
 bool		zen_track_statements = false;
 int			zen_max_statements = 1000;
 int			zen_freeze_age = 100 * 1000 * 1000;
@@ -265,6 +266,12 @@ define_user_settings(void)
 							 "Runs statements on one row, named by a unique key, with executor state that is kept.",
 							 "For plans that are executed more than once.  EXPLAIN shows them as ZenPointAccess.",
 							 &zen_point_access, true,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("zen.batch_aggregate",
+							 "Computes aggregates over a whole table block by block.",
+							 "For count, sum, avg, min and max of common types without GROUP BY.  EXPLAIN shows "
+							 "such plans as ZenBatchAggregate.",
+							 &zen_batch_aggregate, true,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("zen.track_statements",
 							 "Counts rows, lines and fences by statement, for zen_stat_statements().",

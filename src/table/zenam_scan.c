@@ -541,6 +541,49 @@ zenam_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableS
 	return false;
 }
 
+bool
+zen_scan_next_rows(TableScanDesc sscan, TupleTableSlot *slot, ZenScanRows *rows)
+{
+	ZenScan    *scan = (ZenScan *) sscan;
+
+	Assert(scan->worker == NULL && sscan->rs_nkeys == 0);
+	rows->block = NULL;
+	rows->found = rows->apart = 0;
+	if (!next_block(scan, true))
+	{
+		ExecClearTuple(slot);
+		return false;
+	}
+	if (!may_fetch_ahead(scan))
+	{
+		rows->apart = PG_UINT64_MAX;
+		return true;
+	}
+	rows->block = zenam_slot_block(slot);
+	zen_row_fetch_block(scan->ht, scan->block, PG_UINT64_MAX, sscan->rs_snapshot, rows->block);
+	rows->found = rows->block->found;
+	rows->apart = rows->block->apart;
+
+	/*
+	 * named after indexes, but it adds to what pgstat_count_heap_getnext()
+	 * does
+	 */
+	pgstat_count_index_tuples(sscan->rs_rd, pg_popcount64(rows->found));
+	return true;
+}
+
+bool
+zen_scan_lone_row(TableScanDesc sscan, TupleTableSlot *slot, int i)
+{
+	ZenScan    *scan = (ZenScan *) sscan;
+
+	Assert(scan->started && i >= 0 && i < ZEN_TIDS_PER_BLOCK);
+	if (!fetch_for_scan(scan, (uint64) scan->block * ZEN_TIDS_PER_BLOCK + i, slot, READ_TABLE))
+		return false;
+	pgstat_count_heap_getnext(sscan->rs_rd);
+	return true;
+}
+
 /* ---------- TID-range scan ---------- */
 
 void

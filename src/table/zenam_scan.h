@@ -1,5 +1,5 @@
 /*
- * zenam_scan.h -- scans for the access method's own use: they yield TIDs, not rows.
+ * zenam_scan.h -- scans for the access method's own use: they yield TIDs, or the rows of a block at once.
  */
 #ifndef ZENAM_SCAN_H
 #define ZENAM_SCAN_H
@@ -7,6 +7,7 @@
 #include "base/compat.h"
 
 #include "access/tableam.h"
+#include "row/rowread.h"
 
 /* A scan of all TIDs that does not wait for indexes (it may be part of their rebuild). */
 extern TableScanDesc zen_scan_begin_raw(Relation rel, Snapshot snapshot);
@@ -26,5 +27,25 @@ extern bool zen_scan_next_in_block(TableScanDesc scan, uint64 *tidno);
  * meanwhile, the other one is own.
  */
 extern bool zen_scan_sees_key_twice(void);
+
+/* What a scan has to show of a block. */
+typedef struct ZenScanRows
+{
+	ZenRowBlock *block;			/* has the rows whose bits are in found */
+	uint64		found;
+	uint64		apart;			/* bit i: zen_scan_lone_row() will tell */
+} ZenScanRows;
+
+/*
+ * zen_scan_next_rows -- go on to the next block of a serial sequential scan, forward; false at the end.
+ *
+ * The rows are what table_scan_getnextslot() would show one by one, and count as such in statistics.  They are in the
+ * slot's memory until the slot is used for another block.  The slot shows none of them.  A scan is read either so or
+ * row by row.
+ *
+ * zen_scan_lone_row -- fetch the row whose bit i is in apart; false if there is none.  The slot shows it.
+ */
+extern bool zen_scan_next_rows(TableScanDesc scan, TupleTableSlot *slot, ZenScanRows *rows);
+extern bool zen_scan_lone_row(TableScanDesc scan, TupleTableSlot *slot, int i);
 
 #endif							/* ZENAM_SCAN_H */
