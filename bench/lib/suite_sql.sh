@@ -233,8 +233,8 @@ sql_need_mb() {
 server_command() {
 	local server=$1 script=$2
 	shift 2
-	command=(env PATH="$PGBIN:$PATH" BENCH_LOG="$(server_log "$server")" "$here/$script" --host "$ZEN_TMP" --port "$(server_port "$server")"
-		--user postgres --db postgres --am "$(am_of "$server")")
+	command=(env PATH="$PGBIN:$PATH" BENCH_LOG="$(server_log "$server")" "$here/$script" --host "$ZEN_TMP"
+		--port "$(server_port "$server")" --user postgres --db postgres --am "$(am_of "$server")")
 	[ "$server" != unlogged ] || command+=(--unlogged)
 	command+=("$@")
 }
@@ -361,7 +361,8 @@ load_command() {
 	long) name=update options=(--theta 0) ;;
 	esac
 	# shellcheck disable=SC2046
-	server_command "$server" pgbench/run --workload "$name" $(sizes "$(sql_setting "$workload")") --clients "$n" --duration "$6" "${options[@]}"
+	server_command "$server" pgbench/run --workload "$name" $(sizes "$(sql_setting "$workload")") \
+		--clients "$n" --duration "$6" "${options[@]}"
 }
 
 # PEER KEY: what zen_stat() has counted.
