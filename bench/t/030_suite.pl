@@ -181,7 +181,7 @@ SKIP:
 	}
 	like(slurp("$out/RESULTS.md"), qr/^\* DRAM of either engine: 64 MB$/m, 'beyond DRAM: with what DRAM');
 	unlike(slurp("$out/README.md"), qr/^old$/m, 'beyond DRAM: what was between the markers is replaced');
-	like(slurp("$out/README.md"), qr/^A title$.*^The rest$/ms, 'beyond DRAM: what is around them stays');
+	like(slurp("$out/README.md"), qr/^A title\n.*^The rest\n/ms, 'beyond DRAM: what is around them stays');
 	write_file("$out/wrong.md", "A title\n$empty<!-- paper -->\nThe rest\n");
 	($output, $status) = report($out, "$out/RESULTS.md", "$out/wrong.md");
 	ok($status == 1 && $output =~ /has not one line <!-- paper -->/, 'beyond DRAM: refused with one marker');
