@@ -75,11 +75,12 @@ sql_rows() {
 	esac
 }
 
-# The DRAM in MB that zen has for what. The key cache has 8 bytes for each row; what it knows needs no index, so that
-# PostgreSQL's buffers are for catalogs and the upper pages of the index. The rest is zen.dram_size, a limit that zen
+# The DRAM in MB that zen has for what. The key cache has 12 bytes for each row, as it takes 8 for each, and
+# not all buckets fill alike. What it knows needs no index, so that PostgreSQL's buffers are for catalogs and the upper
+# pages of the index: an eighth. The rest is zen.dram_size, a limit that zen
 # does not exceed: the map has 8 bytes for each row, Met-Cache three quarters at most, and 4 MB are for queues.
-paper_buffers=8
-paper_key_cache() { echo $(($(sql_rows "$1") * 8 / 1048576)); }
+paper_buffers=$((dram / 8))
+paper_key_cache() { echo $(($(sql_rows "$1") * 12 / 1048576)); }
 paper_dram_size() { echo $((dram - paper_buffers - $(paper_key_cache "$1"))); }
 
 paper_met_cache() {
@@ -317,13 +318,19 @@ readonly long_settings=(max_wal_size=128MB min_wal_size=64MB checkpoint_timeout=
 # SETTING
 sizes() { echo --rows "$(sql_rows "$1")" --scale $scale; }
 
-# SERVER SETTING: the table, and reads that fill the caches.
+# SERVER SETTING: the table, and reads that fill the caches: of each row once, as the key cache learns from reads, and
+# with skew.
 # shellcheck disable=SC2046
 load_rows() {
 	on_server "$1" pgbench/run --workload ycsb-c $(sizes "$2") --clients 1 --duration 1
 	sql_on "$1" -c CHECKPOINT
-	[[ $2 != paper* ]] || on_server "$1" pgbench/run --workload ycsb-ro --requests 50 $(sizes "$2") --clients 1 \
-		--duration $paper_warmup_s
+	[[ $2 == paper* ]] || return 0
+	sql_on "$1" -v rows="$(sql_rows "$2")" <<-'SQL'
+		SELECT format('DO $$ DECLARE t text; BEGIN FOR k IN 1..%s LOOP
+			SELECT field0 INTO t FROM pgbench_usertable.usertable WHERE ycsb_key = k::bigint;
+			END LOOP; END $$', :rows) \gexec
+	SQL
+	on_server "$1" pgbench/run --workload ycsb-ro --requests 50 $(sizes "$2") --clients 1 --duration $paper_warmup_s
 }
 
 # SERVER SETTING
