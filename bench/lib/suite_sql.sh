@@ -78,7 +78,8 @@ sql_rows() {
 # The DRAM in MB that zen has for what. The key cache has 12 bytes for each row, as it takes 8 for each, and
 # not all buckets fill alike. What it knows needs no index, so that PostgreSQL's buffers are for catalogs and the upper
 # pages of the index: an eighth. The rest is zen.dram_size, a limit that zen
-# does not exceed: the map has 8 bytes for each row, Met-Cache three quarters at most, and 4 MB are for queues.
+# does not exceed: the map has 8 bytes for each row, Met-Cache three quarters at most, and 4 MB and an eighth are for
+# queues and pages of classes that are not full. Without the eighth an update found zen's shared memory full.
 paper_buffers=$((dram / 8))
 paper_key_cache() { echo $(($(sql_rows "$1") * 12 / 1048576)); }
 paper_dram_size() { echo $((dram - paper_buffers - $(paper_key_cache "$1"))); }
@@ -86,7 +87,7 @@ paper_dram_size() { echo $((dram - paper_buffers - $(paper_key_cache "$1"))); }
 paper_met_cache() {
 	local size rest
 	size=$(paper_dram_size "$1")
-	rest=$((size - $(sql_rows "$1") * 8 / 1048576 - 4))
+	rest=$((size - $(sql_rows "$1") * 8 / 1048576 - 4 - size / 8))
 	echo $((rest < size * 3 / 4 ? rest : size * 3 / 4))
 }
 

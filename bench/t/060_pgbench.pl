@@ -18,7 +18,8 @@ local @ENV{qw(PGHOST PGPORT PGDATABASE)} = ($node->host, $node->port, 'postgres'
 sub load
 {
 	my ($workload, @options) = @_;
-	my $command = "'$FindBin::RealBin/../pgbench/run' --workload $workload --rows 4000 --clients 1 --duration 1 @options";
+	my $command = "'$FindBin::RealBin/../pgbench/run' --workload $workload @options";
+	$command .= ' --rows 4000 --clients 1 --duration 1';
 	my $output = `$command 2>&1`;
 	is($?, 0, "$workload @options") or diag $output;
 	my ($line) = $output =~ /^result (.*)$/m;
