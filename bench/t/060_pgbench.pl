@@ -11,7 +11,7 @@ use ZenTest;
 
 my $node = new_node('pgbench');
 $node->start;
-my $dbh = connect_db($node);
+my $dbh;
 local @ENV{qw(PGHOST PGPORT PGDATABASE)} = ($node->host, $node->port, 'postgres');
 
 # The values of the result line by name.
@@ -20,7 +20,9 @@ sub load
 	my ($workload, @options) = @_;
 	my $command = "'$FindBin::RealBin/../pgbench/run' --workload $workload @options";
 	$command .= ' --rows 4000 --clients 1 --duration 1';
+	$dbh->disconnect if $dbh;    # the script waits for all clients to leave
 	my $output = `$command 2>&1`;
+	$dbh = connect_db($node);
 	is($?, 0, "$workload @options") or diag $output;
 	my ($line) = $output =~ /^result (.*)$/m;
 	return map { /(\w+)=(.*)/ } split / /, $line;
