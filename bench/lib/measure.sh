@@ -10,12 +10,15 @@
 #                      data files written by checkpoints and others); with zen slots_written_per_tx,
 #                      bytes_written_per_tx, lines_flushed_per_tx, fences_per_tx; rows_changed_per_tx (inserted or
 #                      updated in SCHEMA, rolled back or not) and changed_bytes_per_tx, their bytes: the number times
-#                      the mean size with header of a table's first 1000 rows.
+#                      the mean size with header of a table's first 1000 rows. background_ms_per_tx is the part of
+#                      cpu_ms_per_tx that the checkpointer and other background processes had, with the work of
+#                      autovacuum if BENCH_LOG names the server's log. In all: checkpoints, and autovacuums of tables.
 # measure_names        The names without _per_tx, all of them.
 # measure_counters_line N   prints "counters name=value ...", per transaction, the numbers of zen_stat() that have
 #                      changed; nothing without zen.
 
-measure_names=(cpu_ms wal_bytes data_bytes slots_written bytes_written lines_flushed fences rows_changed changed_bytes)
+measure_names=(cpu_ms wal_bytes data_bytes slots_written bytes_written lines_flushed fences rows_changed changed_bytes
+	background_ms)
 
 query() { psql -XqAt -v ON_ERROR_STOP=1 -c "$1"; }
 
@@ -37,8 +40,18 @@ data_pages_sql() {
 	fi
 }
 
+checkpoints_sql() {
+	if (($(query 'SHOW server_version_num') < 170000)); then
+		echo "SELECT checkpoints_timed + checkpoints_req FROM pg_stat_bgwriter"
+	else
+		echo "SELECT num_timed + num_requested FROM pg_stat_checkpointer"
+	fi
+}
+
 # Lines "name value".
 measure_counters() {
+	echo "checkpoints $(query "$(checkpoints_sql)")"
+	echo "autovacuums $(query "SELECT coalesce(sum(autovacuum_count), 0) FROM pg_stat_user_tables")"
 	echo "wal_bytes $(query "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")"
 	echo "data_bytes $(($(query "$(data_pages_sql)") * 8192))"
 }
@@ -82,10 +95,18 @@ measure_settle() {
 	fi
 }
 
+# Autovacuum's workers have ended, and nothing but the log tells their time from that of backends.
+autovacuum_ms() {
+	[ -r "${BENCH_LOG-}" ] || { echo 0; return; }
+	awk '/system usage: CPU: user: / { gsub(/.*user: | s,.*system:| s, elapsed.*/, ""); ms += ($1 + $2) * 1000 }
+		END { printf "%d\n", ms }' "$BENCH_LOG"
+}
+
 measure_cpu() {
 	[ -n "$measure_postmaster" ] || return 0
 	server_quiet "$measure_postmaster"
 	echo "cpu_ms $(server_cpu_ms "$measure_postmaster")"
+	echo "background_ms $(($(server_background_ms "$measure_postmaster") + $(autovacuum_ms)))"
 }
 
 # The processor time is read next to the load, so that it does not include these queries.
@@ -115,6 +136,8 @@ measure_per_tx() {
 			for (i = 1; i in wanted; i++)
 				if (wanted[i] in after)
 					printf "%s_per_tx %.5g\n", wanted[i], (after[wanted[i]] - before[wanted[i]]) / n
+			printf "checkpoints %d\n", after["checkpoints"] - before["checkpoints"]
+			printf "autovacuums %d\n", after["autovacuums"] - before["autovacuums"]
 		}' <(echo "$measure_before"; echo "$measure_zen_before") <(echo "$measure_after"; echo "$measure_zen_after")
 }
 

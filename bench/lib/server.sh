@@ -4,6 +4,8 @@
 #
 # server_cpu_ms PID    Processor time, user + system, of the postmaster PID and of all processes that it ever
 #                      started, in milliseconds.
+# server_background_ms PID   The part of it that live children had: the checkpointer and other background processes, if
+#                      there is no client.
 # server_quiet PID     Waits, 10 s at most, until the server has no client.
 # server_pss_kb PID [FILE]   Memory of the server's processes now without the mapping of FILE (an NVM pool): the
 #                      sum of their PSS, in which a page that n processes have mapped counts 1/n for each. A
@@ -32,6 +34,12 @@ server_cpu_ms() {
 		after=$(server_reaped "$1")
 	done
 	echo "$sum"
+}
+
+server_background_ms() {
+	server_stats "$1" | awk -v pm="$1" -v hz="$(getconf CLK_TCK)" '
+		$3 == pm { ticks += $13 + $14 }
+		END { printf "%d\n", ticks * 1000 / hz }'
 }
 
 # A backend's process title ends in "USER DATABASE [local] STATE" or "USER DATABASE HOST(PORT) STATE".

@@ -16,12 +16,15 @@
 
 sql_columns=(workload peer clients theta requests round seconds transactions retries tps mean_ms p50_ms p95_ms p99_ms
 	{cpu_ms,wal_bytes,data_bytes,slots_written,bytes_written,lines_flushed,fences}_per_tx
-	{rows_changed,changed_bytes}_per_tx nopm)
+	{rows_changed,changed_bytes}_per_tx nopm background_ms_per_tx checkpoints autovacuums)
 sql_types=(new_order payment order_status delivery stock_level)
 
 # Short, as a shared machine may change its speed several times a second; long as against the begin of a turn, when
 # caches are cold and each client's transaction was interrupted.
 readonly turn_ms=100
+
+# Heap's buffers and Met-Cache find the rows read most.
+readonly paper_warmup_s=4
 
 sql_check_cpus() {
 	local range first last cpu numbers=()
@@ -48,6 +51,61 @@ sql_init() {
 	csv_init loads "* slices of $seconds s for up to four clients, of $seconds s more for each four above,$(
 		) in turns of $turn_ms ms, $(sql_where); TPC-C with $warehouses$(
 		) warehouses, pgbench with scale $scale, $rows rows of 1 KB"
+	[ -z "$(paper_factors)" ] || paper_init
+}
+
+## The paper's setting: tables far larger than DRAM
+
+# WORKLOAD: which servers it has. Those of the paper's setting have their table and little DRAM.
+sql_setting() {
+	case $1 in
+	paper*) echo "${1%-*}" ;;
+	long) echo long ;;
+	*) echo plain ;;
+	esac
+}
+
+paper_factors() { list "$workloads" | sed -n 's/^paper\([0-9]*\)-.*/\1/p' | sort -nu; }
+
+# SETTING: rows of 1 KB in its table.
+sql_rows() {
+	case $1 in
+	paper*) echo $((${1#paper} * dram * 1024)) ;;
+	*) echo "$rows" ;;
+	esac
+}
+
+# The DRAM in MB that zen has for what. The key cache has 12 bytes for each row, as it takes 8 for each, and
+# not all buckets fill alike. What it knows needs no index, so that PostgreSQL's buffers are for catalogs and the upper
+# pages of the index: an eighth. The rest is zen.dram_size, a limit that zen
+# does not exceed: the map has 8 bytes for each row, Met-Cache three quarters at most, and 4 MB and an eighth are for
+# queues and pages of classes that are not full. Without the eighth an update found zen's shared memory full.
+paper_buffers=$((dram / 8))
+paper_key_cache() { echo $(($(sql_rows "$1") * 12 / 1048576)); }
+paper_dram_size() { echo $((dram - paper_buffers - $(paper_key_cache "$1"))); }
+
+paper_met_cache() {
+	local size rest
+	size=$(paper_dram_size "$1")
+	rest=$((size - $(sql_rows "$1") * 8 / 1048576 - 4 - size / 8))
+	echo $((rest < size * 3 / 4 ? rest : size * 3 / 4))
+}
+
+# SETTING
+paper_describe() {
+	echo "* $1 has $(sql_rows "$1") rows of 1 KB. Heap has shared_buffers of $dram MB. zen has $paper_buffers +" \
+		"$(paper_key_cache "$1") + $(paper_dram_size "$1") MB: shared_buffers, key cache, zen.dram_size with a" \
+		"Met-Cache of $(paper_met_cache "$1") MB"
+}
+
+paper_init() {
+	local factor line
+	csv_init dram "* DRAM of either engine: $dram MB"
+	for factor in $(paper_factors); do
+		line=$(paper_describe "paper$factor")
+		say "${line#* }"
+		grep -qxF "$line" "$out/dram" || csv_add dram "$line"
+	done
 }
 
 ## The plan
@@ -60,6 +118,7 @@ sql_variants() {
 		[ $full = false ] || [ "$2" != "$main_clients" ] || printf '%s\n' '0 1' '0.6 1' '0.99 1' '0.95 16'
 		;;
 	ycsb-*) echo '0.99 1' ;;
+	paper*) printf '%s\n' '0 1' '0.99 1' ;;
 	*) echo '- -' ;;
 	esac
 }
@@ -68,6 +127,7 @@ sql_variants() {
 sql_clients() {
 	case $1 in
 	update | scan) list "$clients" | grep -x 1 || true ;;
+	long) echo "$main_clients" ;;
 	tpcc | simple-update | select-only | ycsb-ba) list "$clients" ;;
 	ycsb-[a-f]) echo "$main_clients" ;;
 	*) list "$clients" | grep -xE "1|$main_clients" ;;
@@ -86,10 +146,18 @@ sql_peers() {
 	done
 }
 
+# The workloads, those with the same servers together.
+sql_by_setting() {
+	local workload
+	for workload in $(list "$workloads"); do
+		echo "$(sql_setting "$workload") $workload"
+	done | awk '!($1 in n) { n[$1] = NR } { print n[$1], $2 }' | sort -s -n -k 1,1 | cut -d ' ' -f 2
+}
+
 # ROUND
 sql_slices() {
 	local workload n theta requests peer
-	for workload in $(list "$workloads"); do
+	for workload in $(sql_by_setting); do
 		for n in $(sql_clients "$workload"); do
 			while read -r theta requests; do
 				for peer in $(sql_peers "$workload"); do
@@ -128,37 +196,47 @@ is_zen() { [[ $1 == zen* ]]; }
 
 am_of() { is_zen "$1" && echo zen || echo heap; }
 
-# CLIENTS: the seconds of a slice. Every client begins with a session of its own, which costs some tens of milliseconds.
-slice_s() { echo $((seconds * (($1 + 3) / 4))); }
+# CLIENTS [WORKLOAD]: the seconds of a slice. Every client begins with a session of its own, which costs some tens of
+# milliseconds.
+slice_s() { echo $((seconds * (($1 + 3) / 4) * ($([ "${2-}" = long ] && echo 10 || echo 1)))); }
 
-# MB of pool: TPC-C adds some each second.
+# SETTING: MB of pool; TPC-C adds some each second.
 sql_pool_mb() {
 	local n mb=$((700 + warehouses * 200))
+	[ "$1" = plain ] || { echo $((500 + $(sql_rows "$1") * 16 / 10000)); return; }
 	for n in $(list "$clients"); do
 		mb=$((mb + 6 * $(slice_s "$n")))
 	done
 	echo $mb
 }
 
-# heap has half of that, and 1.5 GB of WAL.
-sql_need_mb() {
-	local server mb=512
+# SETTING: heap has half of that, all of it with little DRAM, and 1.5 GB of WAL.
+sql_setting_mb() {
+	local server mb=512 pool
+	pool=$(sql_pool_mb "$1")
 	for server in "${peers[@]}"; do
 		if is_zen "$server"; then
-			mb=$((mb + $(sql_pool_mb)))
+			mb=$((mb + pool))
 		else
-			mb=$((mb + $(sql_pool_mb) / 2 + 1536))
+			mb=$((mb + pool / ($([ "$1" = plain ] && echo 2 || echo 1)) + 1536))
 		fi
 	done
 	echo $mb
+}
+
+sql_need_mb() {
+	local workload
+	for workload in $(sql_by_setting); do
+		sql_setting_mb "$(sql_setting "$workload")"
+	done | sort -n | tail -n 1
 }
 
 # SERVER SCRIPT ARG...: sets the array command to a script of bench/ on this server.
 server_command() {
 	local server=$1 script=$2
 	shift 2
-	command=(env PATH="$PGBIN:$PATH" "$here/$script" --host "$ZEN_TMP" --port "$(server_port "$server")"
-		--user postgres --db postgres --am "$(am_of "$server")")
+	command=(env PATH="$PGBIN:$PATH" BENCH_LOG="$(server_log "$server")" "$here/$script" --host "$ZEN_TMP"
+		--port "$(server_port "$server")" --user postgres --db postgres --am "$(am_of "$server")")
 	[ "$server" != unlogged ] || command+=(--unlogged)
 	command+=("$@")
 }
@@ -198,13 +276,18 @@ sql_at_end() {
 	done
 }
 
+# SERVER SETTING
 create_server() {
-	local server=$1 settings=("${common_settings[@]}")
+	local server=$1 setting=$2 settings=("${common_settings[@]}")
 	if is_zen "$server"; then
-		settings+=(zen.pool_size="$(sql_pool_mb)MB" zen.dram_size=2GB zen.met_cache_size=1GB)
+		settings+=(zen.pool_size="$(sql_pool_mb "$setting")MB" zen.dram_size=2GB zen.met_cache_size=1GB)
 	else
 		settings+=(shared_preload_libraries=)
 	fi
+	case $setting in
+	paper*) mapfile -t -O ${#settings[@]} settings < <(paper_settings "$server" "$setting") ;;
+	long) settings+=("${long_settings[@]}") ;;
+	esac
 	# of NVM's latency in ns, as in bench/engines/README.md, section Latency
 	case $server in
 	zen-optane) settings+=(zen.flush_delay=89) ;;
@@ -217,18 +300,56 @@ create_server() {
 	! is_zen "$server" || sql_on "$server" -c "CREATE EXTENSION zen"
 }
 
-sizes() { echo --rows $rows --scale $scale; }
+# SERVER SETTING
+paper_settings() {
+	if is_zen "$1"; then
+		echo shared_buffers=${paper_buffers}MB
+		echo "zen.key_cache_size=$(paper_key_cache "$2")MB"
+		echo "zen.dram_size=$(paper_dram_size "$2")MB"
+		echo "zen.met_cache_size=$(paper_met_cache "$2")MB"
+	else
+		echo "shared_buffers=${dram}MB"
+	fi
+}
 
+# Several checkpoints and some VACUUM in each slice.
+readonly long_settings=(max_wal_size=128MB min_wal_size=64MB checkpoint_timeout=30s autovacuum_naptime=1s
+	autovacuum_vacuum_scale_factor=0.05)
+
+# SETTING
+sizes() { echo --rows "$(sql_rows "$1")" --scale $scale; }
+
+# SERVER SETTING: the table, and reads that fill the caches: of each row once, as the key cache learns from reads, and
+# with skew.
+# shellcheck disable=SC2046
+load_rows() {
+	on_server "$1" pgbench/run --workload ycsb-c $(sizes "$2") --clients 1 --duration 1
+	sql_on "$1" -c CHECKPOINT
+	[[ $2 == paper* ]] || return 0
+	sql_on "$1" -v rows="$(sql_rows "$2")" <<-'SQL'
+		SELECT format('DO $$ DECLARE t text; BEGIN FOR k IN 1..%s LOOP
+			SELECT field0 INTO t FROM pgbench_usertable.usertable WHERE ycsb_key = k::bigint;
+			END LOOP; END $$', :rows) \gexec
+	SQL
+	on_server "$1" pgbench/run --workload ycsb-ro --requests 50 $(sizes "$2") --clients 1 --duration $paper_warmup_s
+}
+
+# SERVER SETTING
 # shellcheck disable=SC2046
 load_server() {
-	local server=$1
+	local server=$1 workload
+	[ "$2" = plain ] || { load_rows "$@"; return; }
+	for workload in indexed-update full-pages; do
+		[[ ! ,$workloads, =~ ,${workload%-*}- ]] ||
+			on_server "$server" pgbench/run --workload $workload $(sizes plain) --clients 1 --duration 1
+	done
 	[[ ,$workloads, != *,insert,* ]] || on_server "$server" pgbench/run --workload insert --clients 1 --duration 1
 	[ "$server" != zen-disk ] || return 0
 	[[ ,$workloads, != *,tpcc,* ]] || on_server "$server" tpcc/load --warehouses $warehouses
 	[[ ! ,$workloads, =~ ,(tpcb|simple-update|select-only|scan), ]] ||
-		on_server "$server" pgbench/run --workload select-only $(sizes) --clients 1 --duration 1
+		on_server "$server" pgbench/run --workload select-only $(sizes plain) --clients 1 --duration 1
 	[[ ! ,$workloads, =~ ,(ycsb-[a-z]*|update), ]] ||
-		on_server "$server" pgbench/run --workload ycsb-c $(sizes) --clients 1 --duration 1
+		on_server "$server" pgbench/run --workload ycsb-c $(sizes plain) --clients 1 --duration 1
 	sql_on "$server" -c CHECKPOINT
 }
 
@@ -236,14 +357,20 @@ load_server() {
 
 # SERVER WORKLOAD CLIENTS THETA REQUESTS SECONDS: sets the array command.
 load_command() {
-	local server=$1 workload=$2 n=$3 theta=$4 requests=$5 options=()
+	local server=$1 workload=$2 n=$3 theta=$4 requests=$5 name=$2 options=()
 	if [ "$workload" = tpcc ]; then
 		server_command "$server" tpcc/run --warehouses "$warehouses" --clients "$n" --duration "$6" --no-check
 		return
 	fi
 	[ "$theta" = - ] || options=(--theta "$theta" --requests "$requests")
+	case $workload in
+	paper*-up) name=update ;;
+	paper*) name=ycsb-${workload#*-} ;;
+	long) name=update options=(--theta 0) ;;
+	esac
 	# shellcheck disable=SC2046
-	server_command "$server" pgbench/run --workload "$workload" $(sizes) --clients "$n" --duration "$6" "${options[@]}"
+	server_command "$server" pgbench/run --workload "$name" $(sizes "$(sql_setting "$workload")") \
+		--clients "$n" --duration "$6" "${options[@]}"
 }
 
 # PEER KEY: what zen_stat() has counted.
@@ -291,7 +418,7 @@ run_round() {
 	[ -z "$cpus" ] || confine=(taskset -c "$cpus")
 	IFS=, read -r workload n theta requests round <<<"$1"
 	for peer in "${@:2}"; do
-		load_command "$peer" "$workload" "$n" "$theta" "$requests" $(($(slice_s "$n") * ($# - 1)))
+		load_command "$peer" "$workload" "$n" "$theta" "$requests" $(($(slice_s "$n" "$workload") * ($# - 1)))
 		arguments+=(--load "$peer" "$(lib_postmaster "$ZEN_TMP/$peer/data")" "${confine[@]}" "${command[@]}")
 	done
 	mkdir -p "$ZEN_TMP/turns"
@@ -313,21 +440,23 @@ check_tpcc() {
 	say "all are consistent"
 }
 
+# ROUND SETTING
 new_servers() {
 	local server
 	for server in "${peers[@]}"; do
-		create_server "$server"
+		create_server "$server" "$2"
 	done
 	for server in "${peers[@]}"; do
 		say "round $1: loading $server"
 		peers_alone "$server"
-		quietly load_server "$server"
+		quietly load_server "$server" "$2"
 	done
 }
 
+# SETTING
 remove_servers() {
 	local server
-	[[ ,$workloads, != *,tpcc,* ]] || check_tpcc
+	[[ $1 != plain || ,$workloads, != *,tpcc,* ]] || check_tpcc
 	sql_at_end
 	wal_dirs=()
 	for server in "${peers[@]}"; do
@@ -337,18 +466,20 @@ remove_servers() {
 
 # Each round has servers of its own: where their memory happens to lie can make a tenth of their speed.
 sql_run() {
-	local n=0 load missing round last_round=
+	local n=0 load missing setting round last_setting='' last_round=
 	while read -r load missing; do
 		round=${load##*,}
-		if [ "$round" != "$last_round" ]; then
-			[ -z "$last_round" ] || remove_servers
-			new_servers "$round"
+		setting=$(sql_setting "${load%%,*}")
+		if [ "$round $setting" != "$last_round $last_setting" ]; then
+			[ -z "$last_round" ] || remove_servers "$last_setting"
+			new_servers "$round" "$setting"
 			last_round=$round
+			last_setting=$setting
 		fi
 		# shellcheck disable=SC2086
 		run_round "$load" $missing
 		n=$((n + 1))
 		say "$n of $1: $last"
 	done
-	[ -z "$last_round" ] || remove_servers
+	[ -z "$last_round" ] || remove_servers "$last_setting"
 }

@@ -43,6 +43,8 @@ for my $case (
 	[ [ '--peers', 'zen,postgres' ], qr/--peers is a list of peers/ ],
 	[ [ '--peers', 'zen,,heap' ], qr/--peers is a list of peers/ ],
 	[ [ '--workloads', 'tpcc,tpch' ], qr/--workloads is a list/ ],
+	[ [ '--loads', 'paper4-ro,paper5-ro' ], qr/--workloads is a list/ ],
+	[ [ '--dram', '31' ], qr/--dram must be 32 or more/ ],
 	[ [ '--clients', '1,0' ], qr/--clients is a list of numbers/ ],
 	[ [ '--rounds', '0' ], qr/--rounds wants a whole number/ ],
 	[ [ '--seconds', '1.5' ], qr/--seconds wants a whole number/ ],
@@ -153,6 +155,36 @@ SKIP:
 	is($status, 0, 'the report of the repository') or diag $output;
 	is(slurp("$dir/tree/$_"), slurp("$repository/$_"), "$_ is what bench/report makes of bench/results")
 	  for 'bench/RESULTS.md', 'bench/results/loads.md', @headline;
+}
+
+# Two rounds of a load beyond DRAM; heap's background processes take half of its time.
+{
+	my $out = "$dir/beyond";
+	mkdir $_ or die $! for $out, "$out/paper";
+	write_file("$out/raw.csv", raw_csv());
+	my $columns = 'workload,peer,clients,theta,requests,round,tps,cpu_ms_per_tx,bytes_written_per_tx,wal_bytes_per_tx,'
+	  . 'data_bytes_per_tx,changed_bytes_per_tx,background_ms_per_tx,checkpoints,autovacuums';
+	my @slices = ('zen,1,0.99,1,1,300,2,0,0,0,0,1,1,0', 'heap,1,0.99,1,1,100,4,0,0,0,0,2,5,3',
+		'zen,1,0.99,1,2,300,3,0,0,0,0,1,1,0', 'heap,1,0.99,1,2,100,4,0,0,0,0,2,7,3');
+	write_file("$out/paper/raw.csv", join "\n", $columns, (map { "paper8-ba,$_" } @slices), '');
+	write_file("$out/paper/dram", "* DRAM of either engine: 64 MB\n");
+	my $empty = "<!-- headline -->\n<!-- /headline -->\n";
+	write_file("$out/README.md", "A title\n$empty<!-- paper -->\nold\n<!-- /paper -->\nThe rest\n");
+	my ($output, $status) = report($out, "$out/RESULTS.md", "$out/README.md");
+	is($status, 0, 'beyond DRAM') or diag $output;
+	my $row = '| paper8-ba, Zipf 0.99, 1 client | 3.00 | 0.62 (0.50 .. 0.75) | 0.75 (0.50 .. 1.00) | 1 | 2 | 1 | '
+	  . '6 (5 .. 7) | 0 | 3 |';
+	for my $file ('RESULTS.md', 'README.md')
+	{
+		like(slurp("$out/$file"), qr/^\Q$row\E$/m, "beyond DRAM: in $file ratios, and background work by itself")
+		  or diag slurp("$out/$file");
+	}
+	like(slurp("$out/RESULTS.md"), qr/^\* DRAM of either engine: 64 MB$/m, 'beyond DRAM: with what DRAM');
+	unlike(slurp("$out/README.md"), qr/^old$/m, 'beyond DRAM: what was between the markers is replaced');
+	like(slurp("$out/README.md"), qr/^A title\n.*^The rest\n/ms, 'beyond DRAM: what is around them stays');
+	write_file("$out/wrong.md", "A title\n$empty<!-- paper -->\nThe rest\n");
+	($output, $status) = report($out, "$out/RESULTS.md", "$out/wrong.md");
+	ok($status == 1 && $output =~ /has not one line <!-- paper -->/, 'beyond DRAM: refused with one marker');
 }
 
 # --- a small run -------------------------------------------------------------
@@ -272,6 +304,39 @@ sub check_scan
 	return;
 }
 
+# Tables beyond DRAM, and loads where heap does not get its work done in the statement.
+sub check_beyond
+{
+	my @beyond = qw(paper4-ba indexed-update indexed-insert full-pages long);
+	my ($output, $status) = suite('--out', "$dir/out/beyond", '--cpus', $cpu, '--loads', join(',', @beyond),
+		qw(--parts sql --clients 1 --rounds 1 --seconds 1 --peers zen,heap --dram 32));
+	is($status, 0, 'loads beyond DRAM') or diag $output;
+	my @slices = csv('beyond/raw.csv');
+	my @wanted = map { ("$_-zen", "$_-heap") } map { ($_) x ($_ eq 'paper4-ba' ? 2 : 1) } @beyond;
+	is(join(' ', sort map { "$_->{workload}-$_->{peer}" } @slices), join(' ', sort @wanted),
+		'a line for each slice, the paper setting with and without skew');
+	my %changed = map { ("$_->{workload} $_->{peer}" => $_->{rows_changed_per_tx}) } @slices;
+	for my $load (@beyond)
+	{
+		my $rows = $load =~ /^paper/ ? 0.5 : 1;
+		ok(abs($changed{"$load $_"} - $rows) < 0.1, "$load, $_: $rows rows changed")
+		  or diag $changed{"$load $_"}
+		  for qw(zen heap);
+	}
+	my ($long) = grep { $_->{workload} eq 'long' && $_->{peer} eq 'heap' } @slices;
+	cmp_ok($long->{checkpoints}, '>', 1, 'a long run has checkpoints of heap');
+	cmp_ok($long->{background_ms_per_tx}, '>', 0, 'and time of its background processes');
+	cmp_ok($long->{background_ms_per_tx}, '<', $long->{cpu_ms_per_tx}, 'which is a part of all');
+
+	my ($heap, @zen) = text_of('beyond/dram') =~ /shared_buffers of (\d+) MB\. zen has (\d+) \+ (\d+) \+ (\d+) MB/;
+	is($heap, 32, 'heap has all of the DRAM as buffers');
+	is($zen[0] + $zen[1] + $zen[2], 32, 'and zen has as much in all');
+	my @misses = map { $_->{per_tx} }
+	  grep { $_->{counter} eq 'metcache_misses' && $_->{theta} eq '0' } csv('beyond/counters.csv');
+	cmp_ok($misses[0], '>', 0.5, 'most rows are not in the Met-Cache');
+	return;
+}
+
 SKIP:
 {
 	skip '/dev/shm wants 5000 MB free', 1 if $room < 5000;
@@ -307,5 +372,6 @@ SKIP:
 	like((suite(@small[ 0, 1, 4 .. $#small ]))[0], qr/is of another suite/, 'nor those of other processors');
 	like(text_of('recovery.csv'), qr/\A\Q$kept\Eheap,1000,100,1,[\d.]+,[\d.]+\n\z/, 'and no more');
 	check_scan();
+	check_beyond();
 }
 done_testing();
