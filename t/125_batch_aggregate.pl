@@ -95,7 +95,8 @@ sub compare
 		my ($heap, $zen) = map { answer($_, $query) } qw(h z);
 		my $plan = join ' ', map { $_->[0] } @{ run_sql($dbh, 'EXPLAIN ' . $query =~ s/\$/z/r)->{rows} };
 		push @wrong, "$query: heap $heap, zen $zen" if $heap ne $zen || $heap =~ /error/;
-		push @wrong, "$query: not by blocks: $plan" if $plan !~ /ZenBatchAggregate|One-Time Filter/;
+		# the greatest of few rows may be the last one in an order, or the first that is met
+		push @wrong, "$query: not by blocks: $plan" if $plan !~ /ZenBatchAggregate|One-Time Filter|Limit/;
 	}
 	diag($_) for @wrong;
 	is(scalar(@wrong), 0, "$when: the same answers");

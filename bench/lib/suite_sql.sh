@@ -319,6 +319,16 @@ readonly long_settings=(max_wal_size=128MB min_wal_size=64MB checkpoint_timeout=
 # SETTING
 sizes() { echo --rows "$(sql_rows "$1")" --scale $scale; }
 
+# SERVER TABLE KEY: reads each row once by its key, as after hours of work.  zen's key cache learns so.
+read_by_key() {
+	sql_on "$1" <<-SQL
+		DO \$\$ DECLARE row record; BEGIN FOR k IN 1 .. (SELECT max($3) FROM $2) LOOP
+			SELECT * INTO row FROM $2 WHERE $3 = k;
+			IF k % 500 = 0 THEN COMMIT; END IF;
+		END LOOP; END \$\$
+	SQL
+}
+
 # SERVER SETTING: the table, and reads that fill the caches: of each row once, as the key cache learns from reads, and
 # with skew.
 # shellcheck disable=SC2046
@@ -326,12 +336,15 @@ load_rows() {
 	on_server "$1" pgbench/run --workload ycsb-c $(sizes "$2") --clients 1 --duration 1
 	sql_on "$1" -c CHECKPOINT
 	[[ $2 == paper* ]] || return 0
-	sql_on "$1" -v rows="$(sql_rows "$2")" <<-'SQL'
-		SELECT format('DO $$ DECLARE t text; BEGIN FOR k IN 1..%s LOOP
-			SELECT field0 INTO t FROM pgbench_usertable.usertable WHERE ycsb_key = k::bigint;
-			END LOOP; END $$', :rows) \gexec
-	SQL
+	read_by_key "$1" pgbench_usertable.usertable ycsb_key
 	on_server "$1" pgbench/run --workload ycsb-ro --requests 50 $(sizes "$2") --clients 1 --duration $paper_warmup_s
+}
+
+# SERVER WORKLOAD TABLE KEY
+load_and_read() {
+	# shellcheck disable=SC2046
+	on_server "$1" pgbench/run --workload "$2" $(sizes plain) --clients 1 --duration 1
+	read_by_key "$1" "$3" "$4"
 }
 
 # SERVER SETTING
@@ -347,9 +360,9 @@ load_server() {
 	[ "$server" != zen-disk ] || return 0
 	[[ ,$workloads, != *,tpcc,* ]] || on_server "$server" tpcc/load --warehouses $warehouses
 	[[ ! ,$workloads, =~ ,(tpcb|simple-update|select-only|scan), ]] ||
-		on_server "$server" pgbench/run --workload select-only $(sizes plain) --clients 1 --duration 1
+		load_and_read "$server" select-only pgbench_accounts.pgbench_accounts aid
 	[[ ! ,$workloads, =~ ,(ycsb-[a-z]*|update), ]] ||
-		on_server "$server" pgbench/run --workload ycsb-c $(sizes plain) --clients 1 --duration 1
+		load_and_read "$server" ycsb-c pgbench_usertable.usertable ycsb_key
 	sql_on "$server" -c CHECKPOINT
 }
 
