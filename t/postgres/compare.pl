@@ -16,8 +16,9 @@
 #   accepted     all else that differs is in t/postgres/TEST.patch, with a reason;
 #   failing      anything else.
 #
-# Before that, one thing is taken out of zen's output: EXPLAIN's node Custom Scan (ZenPointAccess), with its own lines,
-# where it stands on top of a plan in text form.  The plan below it moves to its place.  How many there were is printed.
+# Before that, one thing is taken out of zen's output: EXPLAIN's node Custom Scan (ZenPointAccess or ZenKeptPlan), with
+# its own lines, where it stands on top of a plan in text form.  The plan below it moves to its place.  How many there
+# were is printed.
 #
 # A patch holds hunks, one per statement whose output differs, whatever its line number. Lines before the first hunk are
 # remarks. `!` marks a hunk that is not always seen; any other that is not seen makes the test fail, for it is stale.
@@ -273,13 +274,14 @@ sub pieces_of_spec {
 
 ## The node on top of plans
 
-# The rows of a plan without its nodes Custom Scan (ZenPointAccess), and how many there were: rules give several plans.
+# The rows of a plan without its nodes Custom Scan (ZenPointAccess or ZenKeptPlan), and how many there were: rules give
+# several plans.
 sub plan_without_node {
 	my @rows = @_;
 	my ($count, @out) = (0);
 	while (@rows) {
 		my $row = shift @rows;
-		if ($row !~ /^ Custom Scan \(ZenPointAccess\)/) { push @out, $row; next }
+		if ($row !~ /^ Custom Scan \(Zen(?:PointAccess|KeptPlan)\)/) { push @out, $row; next }
 		$count++;
 		shift @rows while @rows && $rows[0] =~ /^   Output: /;
 		return (0, @_) unless @rows && $rows[0] =~ s/^   ->  / /;
@@ -490,6 +492,7 @@ sub self_test {
 	$is->('the node, two plans', $without->(@node, ' ', @node), $explain->(@plan, ' ', @plan));
 	$is->('another line of the node', $without->(@node[ 0, 1 ], '   Filter: x', @node[ 2 .. 4 ]),
 		$explain->(@node[ 0, 1 ], '   Filter: x', @node[ 2 .. 4 ]));
+	$is->('the other node', $without->(map { s/PointAccess/KeptPlan/r } @node), $explain->(@plan));
 	$is->('another node', $without->(map { s/Point/Other/r } @node), $explain->(map { s/Point/Other/r } @node));
 	$is->('the node below', $without->(' Limit', map { "  $_" } @node), $explain->(' Limit', map { "  $_" } @node));
 	$is->('result set', join('|', result_set('ab', ' abc')), ' ab  |-----| abc|(1 row)');
@@ -535,7 +538,7 @@ for my $test (@ARGV) {
 	}
 }
 unless ($opt{propose}) {
-	print "nodes ZenPointAccess taken out: $nodes\n" if $nodes;
+	print "nodes ZenPointAccess and ZenKeptPlan taken out: $nodes\n" if $nodes;
 	printf "hunks: %s\n", join ', ', map { "$_ $reason{$_}" } sort keys %reason if %reason;
 	printf "%d identical, %d row order, %d accepted, %d failing\n",
 		map { $count{$_} // 0 } 'identical', 'row order', 'accepted', 'failing';
