@@ -167,6 +167,7 @@ zen_next_sample_block(ReadStream * sample)
 #if PG_VERSION_NUM < 180000
 #define ZEN_HAS_EXPLAIN_OPTIONS		0
 #define zen_var_is_old_or_new(var)	false
+#define zen_fill_null_row(target)	((void) (target))
 #define zen_copy_disabled_nodes(to, from)	((void) 0)
 #define ZEN_EXECUTOR_RUN_ARGS		QueryDesc *queryDesc, ScanDirection direction, uint64 count, bool execute_once
 #define ZEN_EXECUTOR_RUN_PASS		queryDesc, direction, count, execute_once
@@ -174,6 +175,9 @@ zen_next_sample_block(ReadStream * sample)
 #define ZEN_HAS_EXPLAIN_OPTIONS		1
 #define zen_copy_disabled_nodes(to, from)	((to)->disabled_nodes = (from)->disabled_nodes)
 #define zen_var_is_old_or_new(var)	(((Var *) (var))->varreturningtype != VAR_RETURNING_DEFAULT)
+/* For OLD of an INSERT: the executor fills it once. */
+#define zen_fill_null_row(target) \
+	((target)->ri_AllNullSlot != NULL ? (void) ExecStoreAllNullTuple((target)->ri_AllNullSlot) : (void) 0)
 #define ZEN_EXECUTOR_RUN_ARGS		QueryDesc *queryDesc, ScanDirection direction, uint64 count
 #define ZEN_EXECUTOR_RUN_PASS		queryDesc, direction, count
 #endif

@@ -68,9 +68,19 @@ open_node(ZenPoint *point, PlanState *node)
 													 ((IndexOnlyScan *) node->plan)->indexid);
 				break;
 			}
+		case T_NestLoopState:
+
+			/*
+			 * of an outer join: it was filled once, and cleared with the
+			 * others
+			 */
+			if (((NestLoopState *) node)->nl_NullInnerTupleSlot != NULL)
+				ExecStoreAllNullTuple(((NestLoopState *) node)->nl_NullInnerTupleSlot);
+			break;
 		case T_ModifyTableState:
 			((ModifyTableState *) node)->mt_done = false;
 			((ModifyTableState *) node)->fireBSTriggers = true;
+			zen_fill_null_row(((ModifyTableState *) node)->resultRelInfo);
 			break;
 		default:
 			break;

@@ -363,7 +363,8 @@ zen_point_walk_plan(Plan *plan, bool (*walker) (Node *, void *), void *context)
 		zen_point_walk_plan(outerPlan(plan), walker, context) || zen_point_walk_plan(innerPlan(plan), walker, context);
 }
 
-static bool
+static pg_attribute_unused()
+bool
 has_parameters(Node *node, void *context)
 {
 	if (node == NULL)
@@ -375,14 +376,12 @@ has_parameters(Node *node, void *context)
 
 /* Does a plan read or change a table at all?  Any other is cheap to start. */
 static bool
-has_tables(PlannedStmt *stmt)
+has_tables(Plan *plan)
 {
-	ListCell   *lc;
-
-	foreach(lc, stmt->rtable)
-		if (lfirst_node(RangeTblEntry, lc)->rtekind == RTE_RELATION)
-		return true;
-	return false;
+	if (plan == NULL)
+		return false;
+	return IsA(plan, SeqScan) || IsA(plan, IndexScan) || IsA(plan, IndexOnlyScan) || IsA(plan, ModifyTable) ||
+		has_tables(outerPlan(plan)) || has_tables(innerPlan(plan));
 }
 
 bool
@@ -394,7 +393,7 @@ zen_point_keepable(PlannedStmt *stmt, Plan *plan)
 	return stmt->commandType != CMD_UTILITY && stmt->utilityStmt == NULL &&
 		stmt->subplans == NIL && !stmt->hasModifyingCTE &&
 		!stmt->parallelModeNeeded && stmt->jitFlags == PGJIT_NONE &&
-		has_tables(stmt) && is_keepable(&whole, plan);
+		has_tables(plan) && is_keepable(&whole, plan);
 }
 
 /* ---------- the nodes ---------- */
@@ -441,6 +440,31 @@ pass_on(List *targetlist)
 	return result;
 }
 
+/* An expression of a plan, by columns of tables and not by those of the plans below: EXPLAIN VERBOSE shows it. */
+static Node *
+by_tables(Node *node, void *plan)
+{
+	Var		   *var = (Var *) node;
+	Plan	   *below = NULL;
+	List	   *targetlist = NIL;
+	TargetEntry *entry;
+
+	if (node == NULL)
+		return NULL;
+	if (!IsA(node, Var))
+		return expression_tree_mutator(node, by_tables, plan);
+	if (var->varno == OUTER_VAR)
+		below = outerPlan((Plan *) plan);
+	else if (var->varno == INNER_VAR)
+		below = innerPlan((Plan *) plan);
+	else if (var->varno == INDEX_VAR && IsA(plan, IndexOnlyScan))
+		targetlist = ((IndexOnlyScan *) plan)->indextlist;
+	entry = get_tle_by_resno(below != NULL ? below->targetlist : targetlist, var->varattno);
+	if (entry == NULL)
+		return copyObject(node);
+	return below != NULL ? by_tables((Node *) entry->expr, below) : copyObject((Node *) entry->expr);
+}
+
 /* How a plan is to be executed again and again. */
 static ZenPointKind
 kind_of(PlannedStmt *stmt)
@@ -485,7 +509,7 @@ zen_point_mark(PlannedStmt *stmt)
 	node->scan.plan.allParam = bms_copy(below->allParam);
 	node->flags = ExecSupportsBackwardScan(below) ? CUSTOMPATH_SUPPORT_BACKWARD_SCAN : 0;
 	node->custom_plans = list_make1(below);
-	node->custom_scan_tlist = below->targetlist;
+	node->custom_scan_tlist = (List *) by_tables((Node *) below->targetlist, below);
 	node->custom_private = list_make2_int((int) last_serial, (int) kind);
 	node->methods = &scan_methods[kind];
 	stmt->planTree = (Plan *) node;
