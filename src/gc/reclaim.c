@@ -18,6 +18,7 @@
 #include "gc/collect.h"
 #include "gc/gcqueue.h"
 #include "miscadmin.h"
+#include "nvm/grow.h"
 #include "nvm/region.h"
 #include "nvm/slotalloc.h"
 #include "row/horizon.h"
@@ -31,6 +32,8 @@
 								 * leaves: a writer would take them again
 								 * soon, and each time they would be zeroed */
 #define PATIENCE_MS		100		/* for regions that others are at work in */
+#define WORKER_TIMEOUT_MS	10000	/* that the worker gets to begin to make
+									 * the pool larger */
 #define FULL_NAP_MS		100		/* between two looks for room in a full pool */
 #define PAGES_PER_STEP	64		/* that one look at a region gives back */
 
@@ -179,12 +182,14 @@ bool
 zen_reclaim_await_slots(TimestampTz *since)
 {
 	TimestampTz now = GetCurrentTimestamp();
+	ZenGrowHope hope = zen_grow_ask();
+	int			timeout_ms = hope == ZEN_GROW_ASKED ? Max(zen_full_timeout_ms, WORKER_TIMEOUT_MS) : zen_full_timeout_ms;
 
 	ZenAssertNotInEpoch();
 	ZenAssertNoWordLocked();
-	if (*since == 0)
+	if (*since == 0 || hope == ZEN_GROW_GROWING)
 		*since = now;
-	if (zen_gcqueue_pending() == 0 || now - *since >= (TimestampTz) zen_full_timeout_ms * 1000)
+	if ((hope == ZEN_GROW_NOT && zen_gcqueue_pending() == 0) || now - *since >= (TimestampTz) timeout_ms * 1000)
 		return false;
 	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, FULL_NAP_MS,
 					 zen_wait_event("ZenPoolFull"));

@@ -51,7 +51,8 @@ extern void zen_reclaim_for_slots(uint32 own);
 /*
  * zen_reclaim_await_slots -- collecting did not help: sleep for a moment.
  *
- * False if no garbage is left to wait for, or zen.full_timeout is over since *since, 0 at the first call.  Outside any
+ * False if neither garbage nor a larger pool is left to wait for, or zen.full_timeout is over since *since, 0 at the
+ * first call.  While the pool is growing that time does not begin.  Outside any
  * epoch.  Any region of the caller's in which others are to collect must not be ZEN_LEASE_BUSY.  Throws if it is
  * cancelled.
  */
