@@ -246,7 +246,8 @@ sub test_wrong_size
 	with_pool('pool truncated', 'XX001', qr/size/, sub { truncate $pool, $size - 2 * 1024 * 1024 });
 	with_pool('pool of three bytes', 'XX001', qr/too small/, sub { truncate $pool, 3 });
 	with_pool('empty pool file', 'XX001', qr/too small/, sub { truncate $pool, 0 });
-	with_pool('pool too long', 'XX001', qr/wrong size.*not empty/s, sub { truncate $pool, $size + 4096; patch($size + 3000, 'x') });
+	with_pool('pool too long', 'XX001', qr/wrong size.*not empty/s,
+		sub { truncate $pool, $size + 4096; patch($size + 3000, 'x') });
 
 	# What a crash leaves that came while the pool was made larger.
 	stop();
@@ -364,7 +365,8 @@ sub test_settings
 	$node->append_conf('postgresql.conf', q{zen.pool_size = '32MB'});
 	$log = log_size($node);
 	all_there('smaller pool size');
-	like(log_since($node, $log), qr/zen\.pool_size is less .* keeps its 64 MB/, 'smaller pool size: the log says what is kept');
+	like(log_since($node, $log), qr/zen\.pool_size is less .* keeps its 64 MB/,
+		'smaller pool size: the log says what is kept');
 	is(value($dbh, 'SELECT size FROM zen_pool()'), 64 << 20, 'smaller pool size: as before');
 
 	stop();

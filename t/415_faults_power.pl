@@ -43,6 +43,8 @@ my %scenarios = (
 	r10_no_flush_of_believed => 'process_crash',
 	r10_descriptor_first     => 'recovery_mixed',
 	r10_watermark_too_high   => 'recovery_mixed',
+	r16_size_first           => 'grow',
+	r16_no_superblock        => 'grow',
 );
 
 # What a cut leaves is chosen by seed; a few must do.

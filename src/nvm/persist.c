@@ -343,8 +343,8 @@ map_file(const char *path, Size *size, bool *is_pmem)
 /*
  * Map a file, and address space behind its end, as persistent memory if it is that.  NULL and errno on failure.
  *
- * mmap() may go beyond the end of a file.  A page there is a SIGBUS until the file has it, and works in every process as
- * soon as it does.  So the mapping that the postmaster has made is never changed again.
+ * mmap() may go beyond the end of a file.  A page there is a SIGBUS until the file has it, and works in every process
+ * as soon as it does.  So the mapping that the postmaster has made is never changed again.
  */
 static char *
 map_with_room(const char *path, Size reserve, bool is_pmem)

@@ -20,8 +20,8 @@
  * begun.  Once all three agree, a zen.state that is one behind can only be an older data directory.
  *
  * Growth.  The file is mapped beyond its end (persist.c).  A process that makes it larger does so while all others go
- * on (grow.c); a larger zen.pool_size does it at a start.  A crash leaves the old size in the superblock, perhaps with a
- * file that is longer by zeroes, or the new size.  Each start cuts such a file to its size.
+ * on (grow.c); a larger zen.pool_size does it at a start.  A crash leaves the old size in the superblock, perhaps with
+ * a file that is longer by zeroes, or the new size.  Each start cuts such a file to its size.
  *
  * The pool file is held with flock through a file descriptor that the postmaster keeps and all children inherit.  So a
  * second server is kept out as long as any process of the first one lives.

@@ -1,9 +1,9 @@
 /*
  * poolfile.c -- making the pool's file longer.
  *
- * All of the new part is really allocated, as at the pool's creation, so that no later store finds the medium full.  It
- * is done in steps, so that a user can cancel it and a view can tell how far it is.  The file system gives zeroes, which
- * is what free pages and their directory words are (R8).
+ * All of the new part is really allocated, as at the pool's creation, so that no later store finds the medium full.
+ * It is done in steps, so that a user can cancel it and a view can tell how far it is.  The file system gives zeroes,
+ * which is what free pages and their directory words are (R8).
  *
  * On persistent memory the first store to an extent that was not written yet commits the file system's journal.  So the
  * zeroes are stored once more there.

@@ -212,7 +212,8 @@ sub stopped
 
 # state_after_cut -- write to the file `pool` and to the copied folder `wal` what may be left after a
 # cut when `upto` bytes were recorded: choice `seed`, or number `index`; `eadr`: a persistent
-# cache; `size`: of the pool's file by then.  Without `pool` nothing is written.  Returns { states, lines, sectors, digest }.
+# cache; `size`: of the pool's file by then.  Without `pool` nothing is written.
+# Returns { states, lines, sectors, digest }.
 sub state_after_cut
 {
 	my ($self, %opt) = @_;
