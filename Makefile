@@ -81,6 +81,8 @@ OBJS = $(addprefix src/base/, \
 		datadir.o \
 		superblock.o \
 		adopt.o \
+		fileopen.o \
+		files.o \
 		poolfile.o \
 		pool.o \
 		repair.o \

@@ -179,23 +179,43 @@ AS 'MODULE_PATHNAME', 'zen_pool_info'
 LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zen_pool() IS
-'one row: the pool file that the server has open.
-path: absolute file name; mode: pmem, emulated or msync, as it really is; size: bytes; format_version: of the layout in NVM; uuid: made when the pool was created; system_identifier: of the cluster that it belongs to, as pg_control_system() shows it; generation: server starts so far; pages_total, pages_free: 64 KB data pages, free ones null until recovery is done; state: waiting, running, ready or failed, as in zen_recovery(); clean_at_start: the server was stopped in order before; max_size: bytes that the pool can grow to while the server runs (zen.pool_max_size); growing_to, growing_done: size in bytes to which the pool is being made larger now, and how much of that the file has; null if it is not';
+'one row: the pool that the server has open.
+path: absolute file name, or names with commas between them; mode: pmem, emulated or msync, as it really is; size: bytes; format_version: of the layout in NVM; uuid: made when the pool was created; system_identifier: of the cluster that it belongs to, as pg_control_system() shows it; generation: server starts so far; pages_total, pages_free: 64 KB data pages, free ones null until recovery is done; state: waiting, running, ready or failed, as in zen_recovery(); clean_at_start: the server was stopped in order before; max_size: bytes that the pool can grow to while the server runs (zen.pool_max_size); growing_to, growing_done: size in bytes to which the pool is being made larger now, and how much of that the file has; null if it is not';
 
 -- The path tells where files lie on the server, which is not for everyone: as for pg_ls_*dir() and the settings that
 -- name files, members of pg_monitor may see it.
 REVOKE ALL ON FUNCTION zen_pool() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION zen_pool() TO pg_monitor;
 
-CREATE FUNCTION zen_pool_grow(size text)
+CREATE FUNCTION zen_pool_files(
+	OUT file integer,
+	OUT path text,
+	OUT node integer,
+	OUT size bigint,
+	OUT max_size bigint,
+	OUT first_page bigint,
+	OUT pages_total integer,
+	OUT pages_free integer)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'zen_pool_files'
+LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 2;
+
+COMMENT ON FUNCTION zen_pool_files() IS
+'one row for each file of the pool.
+file: its number, from 0 on; path: absolute file name; node: NUMA node, null if none is known; size: bytes; max_size: bytes that it can grow to while the server runs; first_page: number of its first 64 KB page, as zen_verify_pool() counts pages; pages_total, pages_free: 64 KB data pages, free ones null until recovery is done';
+
+REVOKE ALL ON FUNCTION zen_pool_files() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION zen_pool_files() TO pg_monitor;
+
+CREATE FUNCTION zen_pool_grow(size text, file integer DEFAULT -1)
 RETURNS bigint
 AS 'MODULE_PATHNAME', 'zen_pool_grow'
 LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
 
-COMMENT ON FUNCTION zen_pool_grow(text) IS
-'makes the pool larger while all sessions go on. size: the new size, written as zen.pool_size is: 20GB; at most zen.pool_max_size. Returns the new size in bytes. It is no part of a transaction, and stays after a rollback; if it fails or is cancelled, the pool is as before. zen_pool() shows the progress';
+COMMENT ON FUNCTION zen_pool_grow(text, integer) IS
+'makes a file of the pool larger while all sessions go on. size: the new size of the file, written as zen.pool_size is: 20GB; at most zen.pool_max_size; file: its number in zen_pool_files(), -1: the last one. Returns the new size in bytes. It is no part of a transaction, and stays after a rollback; if it fails or is cancelled, the pool is as before. zen_pool() shows the progress';
 
-REVOKE ALL ON FUNCTION zen_pool_grow(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION zen_pool_grow(text, integer) FROM PUBLIC;
 
 CREATE FUNCTION zen_recovery(
 	OUT state text,

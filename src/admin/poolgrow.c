@@ -30,20 +30,33 @@ parse_size(const char *text)
 }
 
 static void
-check_size(Size size)
+check_file(int file)
 {
-	if (size < zen_pool_size())
+	if (file < 0 || file >= zen_pool.nfiles)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("the zen pool has no file %d", file),
+				 errhint("zen_pool_files() lists its files.")));
+}
+
+static void
+check_size(int file, Size size)
+{
+	if (size < zen_file_size(file))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("a zen pool cannot become smaller"),
-				 errdetail("It has %zu MB, %zu MB were asked for.", MB(zen_pool_size()), MB(size)),
+				 errdetail("It has %zu MB, %zu MB were asked for.", MB(zen_file_size(file)), MB(size)),
 				 errhint("The argument of zen_pool_grow() is the pool's new size.")));
-	if (size > zen_grow_max_size())
+	if (size > zen_grow_max_size(file))
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("the zen pool cannot grow to %zu MB while the server runs", MB(size)),
-				 errdetail("There is address space for %zu MB.", MB(zen_grow_max_size())),
-				 errhint("Raise zen.pool_max_size, or zen.pool_size itself, and restart the server.")));
+				 errdetail("There is address space for %zu MB.", MB(zen_grow_max_size(file))),
+				 file == zen_pool.nfiles - 1 ?
+				 errhint("Raise zen.pool_max_size, or zen.pool_size itself, and restart the server.") :
+				 errhint("This file cannot become larger than that, since another one was added behind it.  Grow that "
+						 "one, or add one to zen.pool_path.")));
 }
 
 /* zen_pool_grow -- see zen--1.0.sql. */
@@ -51,13 +64,17 @@ Datum
 zen_pool_grow(PG_FUNCTION_ARGS)
 {
 	Size		size = parse_size(text_to_cstring(PG_GETARG_TEXT_PP(0)));
+	int			file = PG_GETARG_INT32(1);
 	Size		before,
 				after;
 
 	zen_gate();
-	check_size(size);
-	before = zen_pool_size();
-	after = zen_grow_to(size, ERROR);
+	if (file == -1)
+		file = zen_pool.nfiles - 1;
+	check_file(file);
+	check_size(file, size);
+	before = zen_file_size(file);
+	after = zen_grow_to(file, size, ERROR);
 	if (after == before)
 		ereport(NOTICE,
 				(errmsg("the zen pool has %zu MB already", MB(after))));

@@ -28,7 +28,9 @@
 #include "gc/holder.h"
 #include "gc/room.h"
 #include "gc/sweep.h"
+#include "lib/stringinfo.h"
 #include "miscadmin.h"
+#include "nvm/fileopen.h"
 #include "nvm/grow.h"
 #include "nvm/htable.h"
 #include "nvm/page.h"
@@ -46,6 +48,7 @@
 
 PG_FUNCTION_INFO_V1(zen_stat);
 PG_FUNCTION_INFO_V1(zen_pool_info);
+PG_FUNCTION_INFO_V1(zen_pool_files);
 PG_FUNCTION_INFO_V1(zen_recovery_info);
 PG_FUNCTION_INFO_V1(zen_garbage_info);
 PG_FUNCTION_INFO_V1(zen_table_versions);
@@ -326,14 +329,16 @@ zen_stage(PG_FUNCTION_ARGS)
 
 /* ---------- zen_pool ---------- */
 
+/* Absolute names of all files, with commas between them. */
 static const char *
-absolute_pool_path(void)
+pool_paths(void)
 {
-	char	   *path = is_absolute_path(zen_pool_path) ? pstrdup(zen_pool_path) :
-	psprintf("%s/%s", DataDir, zen_pool_path);
+	StringInfoData text;
 
-	canonicalize_path(path);
-	return path;
+	initStringInfo(&text);
+	for (int i = 0; i < zen_pool.nfiles; i++)
+		appendStringInfo(&text, "%s%s", i > 0 ? ", " : "", zen_files[i].path);
+	return text.data;
 }
 
 Datum
@@ -344,16 +349,18 @@ zen_pool_info(PG_FUNCTION_ARGS)
 	PageCounts	pages;
 	Size		target,
 				done;
+	Size		max_size = 0;
 	bool		growing;
+	int			file;
 	uint32		total,
 				nfree;
 
 	enter();
 	begin_row(fcinfo, &row);
-	zen_pool_superblock(&super);
-	put_text(&row, absolute_pool_path());
+	zen_pool_superblock(0, &super);
+	put_text(&row, pool_paths());
 	put_text(&row, zen_pool_mode_name());
-	put_int64(&row, (int64) super.pool_size);
+	put_int64(&row, (int64) zen_pool_size());
 	put_int32(&row, (int32) super.version);
 	put_text(&row, psprintf("%016llx%016llx", (unsigned long long) super.uuid[0], (unsigned long long) super.uuid[1]));
 	put_int64(&row, (int64) super.system_id);
@@ -364,11 +371,39 @@ zen_pool_info(PG_FUNCTION_ARGS)
 	put(&row, INT4OID, Int32GetDatum((int32) pages.nfree), pages.unknown);
 	put_text(&row, recovery_state());
 	put_bool(&row, zen_pool.was_clean);
-	put_int64(&row, (int64) zen_grow_max_size());
-	growing = zen_grow_progress(&target, &done);
+	for (int i = 0; i < zen_pool.nfiles; i++)
+		max_size += zen_grow_max_size(i);
+	put_int64(&row, (int64) max_size);
+	growing = zen_grow_progress(&file, &target, &done);
 	put(&row, INT8OID, Int64GetDatum((int64) target), !growing);
 	put(&row, INT8OID, Int64GetDatum((int64) done), !growing);
 	PG_RETURN_DATUM(end_row(&row));
+}
+
+Datum
+zen_pool_files(PG_FUNCTION_ARGS)
+{
+	ResultRow	row;
+	PageCounts	pages;
+
+	enter();
+	begin_rows(fcinfo, &row);
+	pages = count_pages();
+	for (int i = 0; i < zen_pool.nfiles; i++)
+	{
+		int32		node = zen_pool.files[i].node;
+
+		put_int32(&row, i);
+		put_text(&row, zen_files[i].path);
+		put(&row, INT4OID, Int32GetDatum(node), node < 0);
+		put_int64(&row, (int64) zen_file_size(i));
+		put_int64(&row, (int64) zen_grow_max_size(i));
+		put_int64(&row, (int64) zen_pool.files[i].first);
+		put_int32(&row, (int32) zen_page_total_of(i));
+		put(&row, INT4OID, Int32GetDatum((int32) zen_page_free_of(i)), pages.unknown);
+		put_row(fcinfo, &row);
+	}
+	return (Datum) 0;
 }
 
 /* ---------- zen_recovery ---------- */
@@ -451,7 +486,7 @@ count_own_pages(void)
 {
 	uint32	   *counts = palloc0(ZEN_MAX_HTABLES * sizeof(uint32));
 
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p++)
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
 		if (zen_pages[p].owned)
 		{
 			uint32		owner = zen_pages[p].owner.htable;

@@ -57,12 +57,13 @@ is_settled(int fd, const ZenSuperblock *sb, bool *in_use)
 static ZenSuperblock
 read_old_pool(bool *settled, bool *in_use)
 {
-	char		path[MAXPGPATH];
+	ZenPoolName names[ZEN_MAX_FILES];
+	const char *path = names[0].path;
 	ZenSuperblockPair pair;
 	int			at;
 	int			fd;
 
-	if (!zen_resolve_pool_path(path))
+	if (zen_pool_names(names) == 0)
 		refuse_upgrade("Its zen.pool_path is not a file name.", NEW_CLUSTER_HINT);
 	fd = OpenTransientFile(path, O_RDONLY | PG_BINARY);
 	if (fd < 0 && errno == ENOENT)

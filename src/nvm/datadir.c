@@ -11,6 +11,7 @@
 #include "common/controldata_utils.h"
 #include "miscadmin.h"
 #include "storage/fd.h"
+#include "utils/varlena.h"
 
 #define STATE_FORMAT		"1"
 
@@ -173,15 +174,63 @@ zen_state_write(const ZenStateFile *state)
 	(void) durable_rename(temp, path, FATAL);
 }
 
-bool
-zen_resolve_pool_path(char *path)
+/* ---------- zen.pool_path ---------- */
+
+/* Take "@12" off the end of a name; -1 if there is none, -2 if it is no node. */
+static int32
+split_node(char *name)
 {
-	if (zen_pool_path == NULL || zen_pool_path[0] == '\0' || strpbrk(zen_pool_path, "\r\n") != NULL)
-		return false;
-	if ((is_absolute_path(zen_pool_path) ?
-		 snprintf(path, MAXPGPATH, "%s", zen_pool_path) :
-		 snprintf(path, MAXPGPATH, "%s/%s", DataDir, zen_pool_path)) >= MAXPGPATH)
+	char	   *at = strrchr(name, '@');
+	unsigned long node;
+
+	if (at == NULL || at[1] == '\0' || strspn(at + 1, "0123456789") != strlen(at + 1))
+		return -1;
+	node = strtoul(at + 1, NULL, 10);
+	if (strlen(at + 1) > 4 || node > ZEN_MAX_NODE)
+		return -2;
+	*at = '\0';
+	return (int32) node;
+}
+
+/* An absolute name from one that may be relative to the data directory; false if it is too long, or none. */
+static bool
+make_absolute(char *path, const char *name)
+{
+	int			len = is_absolute_path(name) ? snprintf(path, MAXPGPATH, "%s", name) :
+		snprintf(path, MAXPGPATH, "%s/%s", DataDir, name);
+
+	if (name[0] == '\0' || len >= MAXPGPATH)
 		return false;
 	canonicalize_path(path);
 	return true;
+}
+
+int
+zen_pool_names(ZenPoolName names[ZEN_MAX_FILES])
+{
+	char	   *copy;
+	List	   *list = NIL;
+	ListCell   *cell;
+	int			n = 0;
+
+	if (zen_pool_path == NULL || strlen(zen_pool_path) >= MAXPGPATH || strpbrk(zen_pool_path, "\r\n") != NULL)
+		return 0;
+	copy = pstrdup(zen_pool_path);
+	if (!SplitDirectoriesString(copy, ',', &list) || list_length(list) > ZEN_MAX_FILES)
+		return 0;
+	foreach(cell, list)
+	{
+		char	   *name = lfirst(cell);
+
+		names[n].node = split_node(name);
+		if (names[n].node < -1 || !make_absolute(names[n].path, name))
+			return 0;
+		for (int i = 0; i < n; i++)
+			if (strcmp(names[i].path, names[n].path) == 0)
+				return 0;
+		n++;
+	}
+	list_free_deep(list);
+	pfree(copy);
+	return n;
 }

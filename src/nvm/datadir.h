@@ -4,7 +4,7 @@
 #ifndef ZEN_DATADIR_H
 #define ZEN_DATADIR_H
 
-#include "base/compat.h"
+#include "nvm/layout.h"
 
 #define ZEN_STATE_FILE			"zen.state"
 #define ZEN_UUID_FORMAT			"%016llx%016llx"
@@ -59,7 +59,14 @@ zen_state_is_upgrade(const ZenStateFile *state)
 	return state->found && (state->phase == ZEN_PHASE_UPGRADING || state->phase == ZEN_PHASE_UPGRADED);
 }
 
-/* zen_resolve_pool_path -- zen.pool_path as an absolute name (MAXPGPATH bytes); false if it is none, or too long. */
-extern bool zen_resolve_pool_path(char *path);
+/* What zen.pool_path says of one file: "path" or "path@node". */
+typedef struct ZenPoolName
+{
+	char		path[MAXPGPATH];	/* absolute */
+	int32		node;			/* NUMA node; -1: not said */
+} ZenPoolName;
+
+/* zen_pool_names -- the files that zen.pool_path names; how many, or 0 if it cannot be understood. */
+extern int	zen_pool_names(ZenPoolName names[ZEN_MAX_FILES]);
 
 #endif							/* ZEN_DATADIR_H */

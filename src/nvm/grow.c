@@ -45,9 +45,11 @@
 
 typedef struct Growth
 {
-	pg_atomic_uint32 npages;	/* of the pool; written by the grower */
+	pg_atomic_uint32 end;		/* of the page numbers; written by the grower */
+	pg_atomic_uint32 npages[ZEN_MAX_FILES]; /* by file; written by the grower */
 	pg_atomic_uint32 growing;	/* a process is the grower; compare-and-swap */
-	pg_atomic_uint64 target;	/* bytes; 0: the file is not being extended */
+	pg_atomic_uint32 file;		/* that grows */
+	pg_atomic_uint64 target;	/* bytes; 0: no file is being extended */
 	pg_atomic_uint64 done;		/* bytes of the file so far */
 	pg_atomic_uint32 asked;		/* the worker is to look; it clears that */
 	pg_atomic_uint64 failed;	/* when the worker has failed; 0: it has not */
@@ -64,9 +66,9 @@ zen_grow_shmem_size(void)
 }
 
 Size
-zen_grow_max_size(void)
+zen_grow_max_size(int file)
 {
-	return zen_pool.max_pages * ZEN_PAGE_SIZE;
+	return (Size) (zen_pool.files[file].limit - zen_pool.files[file].first) * ZEN_PAGE_SIZE;
 }
 
 /* ---------- one grower ---------- */
@@ -102,10 +104,12 @@ end(void)
 static void
 give_up(int code, Datum arg)
 {
-	if (ftruncate(zen_pool_fd(), zen_pool_size()) != 0)
+	int			file = DatumGetInt32(arg);
+
+	if (ftruncate(zen_pool_fd(file), zen_file_size(file)) != 0)
 		ereport(LOG,
 				(errcode_for_file_access(),
-				 errmsg("could not truncate the zen pool to %zu bytes: %m", zen_pool_size())));
+				 errmsg("could not truncate the zen pool to %zu bytes: %m", zen_file_size(file))));
 	end();
 }
 
@@ -123,57 +127,59 @@ show_progress(Size done)
 
 /* R16: the new size becomes durable in both copies, before any page is used. */
 static void
-write_size(Size size)
+write_size(int file, Size size)
 {
 	LWLockAcquire(zen_lock(ZEN_LOCK_SUPER), LW_EXCLUSIVE);
-	zen_superblock_reload(zen_pool.base);
-	zen_superblock_resize(&zen_super, size);
+	zen_superblock_reload(file, zen_file_base(file));
+	zen_superblock_resize(&zen_supers[file], size);
 	if (!ZEN_FAULT(R16_NO_SUPERBLOCK))
 	{
-		zen_superblock_write(zen_pool.base);
-		zen_superblock_write(zen_pool.base);
+		zen_superblock_write(file, zen_file_base(file));
+		zen_superblock_write(file, zen_file_base(file));
 	}
 	LWLockRelease(zen_lock(ZEN_LOCK_SUPER));
 }
 
 static bool
-grow(Size from, Size to, int elevel)
+grow(int file, Size from, Size to, int elevel)
 {
 	if (ZEN_FAULT(R16_SIZE_FIRST))
-		write_size(to);
+		write_size(file, to);
+	pg_atomic_write_u32(&growth->file, file);
 	pg_atomic_write_u64(&growth->done, from);
 	pg_atomic_write_u64(&growth->target, to);
-	if (!zen_file_extend(zen_pool_fd(), zen_pool.base, from, to, show_progress, elevel))
+	if (!zen_file_extend(zen_pool_fd(file), zen_file_base(file), from, to, show_progress, elevel))
 		return false;
 	/* nothing from here on throws */
 	HOLD_INTERRUPTS();
-	write_size(to);
-	zen_page_add((uint32) (to / ZEN_PAGE_SIZE));
+	write_size(file, to);
+	zen_page_add(file, (uint32) (to / ZEN_PAGE_SIZE));
 	RESUME_INTERRUPTS();
 	return true;
 }
 
 Size
-zen_grow_to(Size size, int elevel)
+zen_grow_to(int file, Size size, int elevel)
 {
 	Size		from;
 
-	Assert(size % ZEN_PAGE_SIZE == 0 && size <= zen_grow_max_size());
+	Assert(size % ZEN_PAGE_SIZE == 0 && size <= zen_grow_max_size(file));
 	begin();
-	PG_ENSURE_ERROR_CLEANUP(give_up, (Datum) 0);
+	PG_ENSURE_ERROR_CLEANUP(give_up, Int32GetDatum(file));
 	{
-		from = zen_pool_size();
-		if (from < size && grow(from, size, elevel))
+		from = zen_file_size(file);
+		if (from < size && grow(file, from, size, elevel))
 			pg_atomic_write_u64(&growth->failed, 0);
 	}
-	PG_END_ENSURE_ERROR_CLEANUP(give_up, (Datum) 0);
+	PG_END_ENSURE_ERROR_CLEANUP(give_up, Int32GetDatum(file));
 	end();
-	return zen_pool_size();
+	return zen_file_size(file);
 }
 
 bool
-zen_grow_progress(Size *target, Size *done)
+zen_grow_progress(int *file, Size *target, Size *done)
 {
+	*file = (int) pg_atomic_read_u32(&growth->file);
 	*target = pg_atomic_read_u64(&growth->target);
 	*done = pg_atomic_read_u64(&growth->done);
 	return *target != 0;
@@ -181,19 +187,34 @@ zen_grow_progress(Size *target, Size *done)
 
 /* ---------- the worker ---------- */
 
-/* Bytes that the worker would add. */
+/* The file that the worker would make larger: of those that can grow, the one with the fewest free pages.  Bytes. */
 static Size
-step_size(void)
+step_size(int *file)
 {
-	return Min((Size) zen_pool_grow_by_mb * 1024 * 1024, zen_grow_max_size() - zen_pool_size());
+	uint32		fewest = PG_UINT32_MAX;
+	Size		step = 0;
+
+	for (int i = 0; i < zen_pool.nfiles; i++)
+	{
+		Size		room = zen_grow_max_size(i) - zen_file_size(i);
+		uint32		nfree = zen_page_free_of(i);
+
+		if (room == 0 || nfree >= fewest)
+			continue;
+		fewest = nfree;
+		*file = i;
+		step = Min((Size) zen_pool_grow_by_mb * 1024 * 1024, room);
+	}
+	return step;
 }
 
 bool
 zen_grow_may(void)
 {
 	uint64		failed = pg_atomic_read_u64(&growth->failed);
+	int			file;
 
-	return step_size() > 0 &&
+	return step_size(&file) > 0 &&
 		(failed == 0 || TimestampDifferenceExceeds((TimestampTz) failed, GetCurrentTimestamp(), RETRY_MS));
 }
 
@@ -203,9 +224,10 @@ is_short(void)
 {
 	uint32		total,
 				nfree;
+	int			file;
 
 	zen_page_free(&total, &nfree);
-	return nfree < zen_page_reserve() + Max(total / FREE_SHARE, step_size() / ZEN_PAGE_SIZE / 2);
+	return nfree < zen_page_reserve() + Max(total / FREE_SHARE, step_size(&file) / ZEN_PAGE_SIZE / 2);
 }
 
 static void
@@ -272,8 +294,10 @@ zen_grow_step(void)
 	pg_memory_barrier();		/* who takes pages from here on asks again */
 	while (zen_grow_may() && is_short() && !ShutdownRequestPending)
 	{
-		Size		from = zen_pool_size();
-		Size		to = zen_grow_to(from + step_size(), WARNING);
+		int			file = 0;
+		Size		step = step_size(&file);
+		Size		from = zen_file_size(file);
+		Size		to = zen_grow_to(file, from + step, WARNING);
 
 		if (to == from)
 		{
@@ -283,7 +307,7 @@ zen_grow_step(void)
 		ereport(LOG,
 				(errmsg("zen pool has grown from %zu to %zu MB", from / (1024 * 1024), to / (1024 * 1024)),
 				 errdetail("zen.pool_grow_by is %d MB, zen.pool_max_size %zu MB.",
-						   zen_pool_grow_by_mb, zen_grow_max_size() / (1024 * 1024))));
+						   zen_pool_grow_by_mb, zen_grow_max_size(file) / (1024 * 1024))));
 	}
 }
 
@@ -293,7 +317,13 @@ zen_grow_init(void)
 	bool		found;
 
 	growth = ShmemInitStruct("zen growth", sizeof(Growth), &found);
-	pg_atomic_init_u32(&growth->npages, 0);
+	pg_atomic_init_u32(&growth->end, 0);
+	for (int i = 0; i < ZEN_MAX_FILES; i++)
+	{
+		pg_atomic_init_u32(&growth->npages[i], 0);
+		zen_pool.files[i].npages = &growth->npages[i];
+	}
+	pg_atomic_init_u32(&growth->file, 0);
 	pg_atomic_init_u32(&growth->growing, 0);
 	pg_atomic_init_u64(&growth->target, 0);
 	pg_atomic_init_u64(&growth->done, 0);
@@ -301,6 +331,6 @@ zen_grow_init(void)
 	pg_atomic_init_u64(&growth->failed, 0);
 	growth->worker = NULL;
 	ConditionVariableInit(&growth->ended);
-	zen_pool.npages = &growth->npages;
+	zen_pool.npages = &growth->end;
 	zen_page_taken = look;
 }

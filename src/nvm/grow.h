@@ -11,22 +11,22 @@ extern Size zen_grow_shmem_size(void);
 /* zen_grow_init -- in shmem_startup_hook, before zen_pool_open(). */
 extern void zen_grow_init(void);
 
-/* zen_grow_max_size -- bytes that the pool can grow to while this server runs. */
-extern Size zen_grow_max_size(void);
+/* zen_grow_max_size -- bytes that a file can grow to while this server runs. */
+extern Size zen_grow_max_size(int file);
 
 /*
- * zen_grow_to -- make the pool larger; returns its size in bytes then.
+ * zen_grow_to -- make a file of the pool larger; returns its size in bytes then.
  *
  * size is that of whole pages, at most zen_grow_max_size().  Waits for another process that makes the pool larger.  A
- * pool that has that size by then is left as it is.  Durable on return (R16), and its pages are free.  If it cannot be
+ * file that has that size by then is left as it is.  Durable on return (R16), and its pages are free.  If it cannot be
  * done, there is a report of this level, and file and pool are as they were.  May be cancelled.
  *
  * The pool has been recovered.  No lock is held.
  */
-extern Size zen_grow_to(Size size, int elevel);
+extern Size zen_grow_to(int file, Size size, int elevel);
 
-/* zen_grow_progress -- is the pool growing now?  To which size, and how much of the file is there, in bytes? */
-extern bool zen_grow_progress(Size *target, Size *done);
+/* zen_grow_progress -- is a file growing now?  To which size, and how much of it is there, in bytes? */
+extern bool zen_grow_progress(int *file, Size *target, Size *done);
 
 /*
  * zen_grow_serve -- the worker: from now on this process does what zen_grow_ask() asks for.

@@ -17,6 +17,10 @@
  * begin with the 2 MB of their own directory.  So the place of a page's word follows from its number and n
  * (zen_page_word).  A pool that reaches so far has ZEN_FORMAT_VERSION_GROWN, which older versions of zen refuse.
  *
+ * A pool may have several files (ZEN_FORMAT_VERSION_FILES).  Each has this layout, with the areas of mark, regions and
+ * HTables unused but in file 0.  Page numbers go on over all files: a file's superblock says which is its first.
+ * Numbers between the end of a file and the first of the next one are those of no page, until the file grows.
+ *
  * The paper's pages have 2 MB.  A page belongs to one writer region and one size class, and a server with few rows has
  * regions and classes enough to fill a small pool with almost empty pages of that size.
  */
@@ -29,6 +33,11 @@
 #define ZEN_FORMAT_VERSION		2
 #define ZEN_FORMAT_VERSION_GROWN	3	/* has grown beyond the directory that
 										 * it was made with */
+
+#define ZEN_FORMAT_VERSION_FILES	4	/* has several files */
+
+#define ZEN_MAX_FILES			16
+#define ZEN_MAX_NODE			1023
 
 #define ZEN_LINE				64	/* bytes of a cache line, the unit of
 									 * write-back */
@@ -59,8 +68,8 @@ typedef struct ZenSuperblock
 {
 	uint64		magic;
 	uint32		version;
-	uint32		crc;			/* CRC32C of the whole struct with this field
-								 * 0 */
+	uint32		crc;			/* CRC32C of the struct with this field 0, as
+								 * far as the version has it */
 	uint64		seq;			/* the valid copy with the larger one counts */
 	uint64		system_id;		/* of the PostgreSQL cluster */
 	uint64		uuid[2];		/* random, made at creation */
@@ -75,9 +84,23 @@ typedef struct ZenSuperblock
 								 * at the last start or stop */
 	uint32		clean;			/* 1: stopped in order, nothing is in doubt */
 	uint32		pad;
+
+	/* from ZEN_FORMAT_VERSION_FILES on; else 0, and not under the CRC */
+	uint64		first_page;		/* number of the file's first page; what is
+								 * said above of size and pages is of the file
+								 * alone */
+	uint32		file;			/* its number */
+	uint32		nfiles;			/* of the pool; in file 0 only, which decides
+								 * if a file belongs to the pool */
+	int32		node;			/* NUMA node as it was at the last start; -1:
+								 * none */
+	uint32		pad2;
 } ZenSuperblock;
 
-StaticAssertDecl(sizeof(ZenSuperblock) == 96, "superblock layout");
+#define ZEN_SUPERBLOCK_OLD_BYTES	96	/* before ZEN_FORMAT_VERSION_FILES */
+
+StaticAssertDecl(sizeof(ZenSuperblock) == 120 &&
+				 offsetof(ZenSuperblock, first_page) == ZEN_SUPERBLOCK_OLD_BYTES, "superblock layout");
 
 StaticAssertDecl(offsetof(ZenSuperblock, version) % 8 == 0 &&
 				 offsetof(ZenSuperblock, crc) == offsetof(ZenSuperblock, version) + 4,

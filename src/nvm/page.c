@@ -36,10 +36,12 @@
 
 typedef struct PageControl
 {
-	slock_t		lock;			/* protects the free list */
-	uint32		free_head;		/* first free page, linked by ZenPage.next */
-	uint32		nfree;
-	uint64		changes;		/* of the free list */
+	slock_t		lock;			/* protects the free lists */
+	uint32		free_head[ZEN_MAX_FILES];	/* first free page of each file,
+											 * linked by ZenPage.next */
+	uint32		nfree_of[ZEN_MAX_FILES];
+	uint32		nfree;			/* in all */
+	uint64		changes;		/* of the free lists */
 	uint32		nclasses;
 	uint32		class_size[ZEN_MAX_CLASSES];	/* bytes; constant */
 } PageControl;
@@ -109,7 +111,11 @@ zen_page_init(void)
 
 	control = ShmemInitStruct("zen pages", sizeof(PageControl), &found);
 	SpinLockInit(&control->lock);
-	control->free_head = ZEN_NO_PAGE;
+	for (int i = 0; i < ZEN_MAX_FILES; i++)
+	{
+		control->free_head[i] = ZEN_NO_PAGE;
+		control->nfree_of[i] = 0;
+	}
 	control->nfree = 0;
 	control->changes = 0;
 	make_classes();
@@ -127,7 +133,8 @@ zen_page_init(void)
 				 errdetail("The pool has %u pages; zen.pool_max_size, or four times that, tells how many it may get.",
 						   zen_pool_pages()),
 				 errhint("Raise zen.dram_size, or lower zen.pool_max_size.")));
-	memset(zen_pages, 0, mul_size(zen_pool_pages(), sizeof(ZenPage)));
+	for (int i = 0; i < zen_pool.nfiles; i++)
+		memset(&zen_pages[zen_pool.files[i].first], 0, mul_size(zen_file_pages(i), sizeof(ZenPage)));
 }
 
 /* ---------- the directory word ---------- */
@@ -135,7 +142,7 @@ zen_page_init(void)
 static uint64
 directory_word(uint32 pageno, ZenPageOwner owner)
 {
-	Assert(pageno >= zen_pool.first_data_page && pageno < zen_pool_pages());
+	Assert(zen_page_is_data(pageno));
 	Assert(owner.htable < ZEN_MAX_HTABLES && owner.region < ZEN_MAX_REGIONS && owner.class < control->nclasses);
 	return zen_guard(pageno, ZEN_PAGE_OWNED | owner.htable | ((uint64) owner.region << ZEN_PAGE_REGION_SHIFT) |
 					 ((uint64) owner.class << ZEN_PAGE_CLASS_SHIFT));
@@ -218,6 +225,20 @@ zen_page_directory_read(uint32 pageno, ZenPageOwner *owner, bool *sane)
 	return true;
 }
 
+void
+zen_page_persist_directories(void)
+{
+	for (int i = 0; i < zen_pool.nfiles; i++)
+	{
+		const ZenPoolFile *file = &zen_pool.files[i];
+
+		zen_flush(zen_file_base(i), (Size) (file->first_data - file->first) * ZEN_PAGE_SIZE);
+		for (uint32 p = file->near_end; p < file->first + zen_file_pages(i); p += ZEN_DIRECTORY_WORDS)
+			zen_flush(zen_page_ptr(p), Min(ZEN_AREA_ALIGN, (file->first + zen_file_pages(i) - p) * ZEN_PAGE_SIZE));
+	}
+	zen_fence();
+}
+
 #ifdef USE_ASSERT_CHECKING
 
 /* R8: is a page of the free list one that can go to a new owner? */
@@ -264,46 +285,70 @@ describe(uint32 pageno, ZenPageOwner owner)
 	return true;
 }
 
-/* Of so many pages, those for rows. */
+/* Those for rows, if a file has so many pages. */
 static uint32
-data_pages_of(uint32 npages)
+data_pages_of(int i, uint32 npages)
 {
-	uint32		far = npages > zen_pool.near_pages ? npages - zen_pool.near_pages : 0;
+	const ZenPoolFile *file = &zen_pool.files[i];
+	uint32		near = file->near_end - file->first;
+	uint32		far = npages > near ? npages - near : 0;
 
-	return npages - zen_pool.first_data_page - far / ZEN_DIRECTORY_WORDS * ZEN_DIRECTORY_PAGES -
+	return npages - (file->first_data - file->first) - far / ZEN_DIRECTORY_WORDS * ZEN_DIRECTORY_PAGES -
 		Min(far % ZEN_DIRECTORY_WORDS, ZEN_DIRECTORY_PAGES);
 }
 
 static uint32
 data_pages(void)
 {
-	return data_pages_of(zen_pool_pages());
+	uint32		n = 0;
+
+	for (int i = 0; i < zen_pool.nfiles; i++)
+		n += data_pages_of(i, zen_file_pages(i));
+	return n;
+}
+
+/* Number of the file to which a page belongs. */
+static int
+file_of(uint32 pageno)
+{
+	return zen_pool_file_of(pageno) - zen_pool.files;
+}
+
+/* Add a chain of n free pages of a file, linked by their next. */
+static void
+push_chain(int file, uint32 head, uint32 tail, uint32 n)
+{
+	SpinLockAcquire(&control->lock);
+	zen_pages[tail].next = control->free_head[file];
+	control->free_head[file] = head;
+	control->nfree_of[file] += n;
+	control->nfree += n;
+	control->changes++;
+	SpinLockRelease(&control->lock);
 }
 
 static void
 push_free(uint32 pageno)
 {
-	Assert(!zen_pages[pageno].owned && is_clean(pageno));
-	SpinLockAcquire(&control->lock);
-	Assert(control->nfree < data_pages());
-	zen_pages[pageno].next = control->free_head;
-	control->free_head = pageno;
-	control->nfree++;
-	control->changes++;
-	SpinLockRelease(&control->lock);
+	Assert(!zen_pages[pageno].owned && is_clean(pageno) && control->nfree < data_pages());
+	push_chain(file_of(pageno), pageno, pageno, 1);
 }
 
+/* A free page of the first file that has one. */
 static uint32
 pop_free(void)
 {
-	uint32		pageno;
+	uint32		pageno = ZEN_NO_PAGE;
 
 	SpinLockAcquire(&control->lock);
-	pageno = control->free_head;
-	if (pageno != ZEN_NO_PAGE)
+	for (int i = 0; i < zen_pool.nfiles && pageno == ZEN_NO_PAGE; i++)
 	{
-		Assert(control->nfree > 0 && !zen_pages[pageno].owned);
-		control->free_head = zen_pages[pageno].next;
+		pageno = control->free_head[i];
+		if (pageno == ZEN_NO_PAGE)
+			continue;
+		Assert(control->nfree > 0 && control->nfree_of[i] > 0 && !zen_pages[pageno].owned);
+		control->free_head[i] = zen_pages[pageno].next;
+		control->nfree_of[i]--;
 		control->nfree--;
 		control->changes++;
 	}
@@ -321,18 +366,22 @@ zen_page_reserve(void)
 }
 
 void
-zen_page_add(uint32 npages)
+zen_page_add(int file, uint32 npages)
 {
-	uint32		first = zen_pool_pages();
+	uint32		begin = zen_pool.files[file].first + zen_file_pages(file);
+	uint32		end = zen_pool.files[file].first + npages;
 	uint32		head = ZEN_NO_PAGE,
 				tail = ZEN_NO_PAGE,
 				n = 0;
 
-	Assert(npages > first && npages <= zen_pool.max_pages);
-	memset(&zen_pages[first], 0, mul_size(npages - first, sizeof(ZenPage)));
+	Assert(begin < end && end <= zen_pool.files[file].limit);
+	memset(&zen_pages[begin], 0, mul_size(end - begin, sizeof(ZenPage)));
 	pg_write_barrier();			/* who sees a page finds its descriptor */
-	pg_atomic_write_u32(zen_pool.npages, npages);
-	for (uint32 p = npages - 1; p >= first; p--)
+	pg_atomic_write_u32(zen_pool.files[file].npages, npages);
+	pg_write_barrier();			/* who sees the end finds whose pages end there */
+	if (end > zen_pool_pages())
+		pg_atomic_write_u32(zen_pool.npages, end);
+	for (uint32 p = end - 1; p >= begin; p--)
 	{
 		if (!zen_page_is_data(p))
 			continue;
@@ -341,14 +390,8 @@ zen_page_add(uint32 npages)
 		head = p;
 		tail = n++ == 0 ? p : tail;
 	}
-	if (n == 0)
-		return;
-	SpinLockAcquire(&control->lock);
-	zen_pages[tail].next = control->free_head;
-	control->free_head = head;
-	control->nfree += n;
-	control->changes++;
-	SpinLockRelease(&control->lock);
+	if (n > 0)
+		push_chain(file, head, tail, n);
 }
 
 uint32
@@ -457,9 +500,25 @@ zen_page_free(uint32 *total, uint32 *nfree)
 }
 
 uint32
+zen_page_free_of(int file)
+{
+	return control->nfree_of[file];
+}
+
+uint32
+zen_page_total_of(int file)
+{
+	return data_pages_of(file, zen_file_pages(file));
+}
+
+uint32
 zen_page_most(void)
 {
-	return data_pages_of(zen_pool.max_pages);
+	uint32		n = 0;
+
+	for (int i = 0; i < zen_pool.nfiles; i++)
+		n += data_pages_of(i, zen_pool.files[i].limit - zen_pool.files[i].first);
+	return n;
 }
 
 void
@@ -467,7 +526,7 @@ zen_page_counts(uint32 *total, uint32 *nfree, uint32 *shared)
 {
 	zen_page_free(total, nfree);
 	*shared = 0;
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p++)
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
 		if (zen_pages[p].owned && zen_pages[p].owner.htable == 0)
 			(*shared)++;
 }
@@ -481,10 +540,10 @@ zen_page_holds(ZenSlot slot)
 	Size		offset,
 				size;
 
-	if (slot >= zen_pool_size() / ZEN_SLOT_UNIT)
+	if (slot >= zen_pool_pages() * (ZEN_PAGE_SIZE / ZEN_SLOT_UNIT))
 		return false;
 	pageno = zen_slot_page(slot);
-	if (pageno < zen_pool.first_data_page || !zen_pages[pageno].owned)
+	if (!zen_page_is_data(pageno) || !zen_pages[pageno].owned)
 		return false;
 	offset = slot * ZEN_SLOT_UNIT - (Size) pageno * ZEN_PAGE_SIZE;
 	size = zen_class_size(zen_pages[pageno].owner.class);
@@ -514,15 +573,16 @@ zen_page_agrees(uint32 pageno)
 	return word == (page->owned ? directory_word(pageno, page->owner) : 0);
 }
 
-bool
-zen_page_walk_free(void (*visit) (uint32 pageno, void *arg), void *arg)
+/* The free list of one file. */
+static bool
+walk_free_of(int file, void (*visit) (uint32 pageno, void *arg), void *arg)
 {
 	uint32		p;
 	uint64		changes;
 	bool		same;
 
 	SpinLockAcquire(&control->lock);
-	p = control->free_head;
+	p = control->free_head[file];
 	changes = control->changes;
 	SpinLockRelease(&control->lock);
 	for (uint32 n = 0; p != ZEN_NO_PAGE && p < zen_pool_pages() && n < zen_pool_pages(); n++)
@@ -534,4 +594,14 @@ zen_page_walk_free(void (*visit) (uint32 pageno, void *arg), void *arg)
 	same = changes == control->changes;
 	SpinLockRelease(&control->lock);
 	return same;
+}
+
+bool
+zen_page_walk_free(void (*visit) (uint32 pageno, void *arg), void *arg)
+{
+	bool		whole = true;
+
+	for (int i = 0; i < zen_pool.nfiles; i++)
+		whole &= walk_free_of(i, visit, arg);
+	return whole;
 }

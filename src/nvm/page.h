@@ -89,11 +89,11 @@ extern void (*zen_page_taken) (void);
 /*
  * zen_page_reserve -- how many of the last free pages are kept for tombstones.
  *
- * zen_page_add -- the pool now has npages pages, and the new ones are free.  One process at a time; the new part of the
- * pool is zero, and that it belongs to the pool is durable (R16).  Never throws.
+ * zen_page_add -- the file now has npages pages, and the new ones are free.  One process at a time; the new part of the
+ * file is zero, and that it belongs to the pool is durable (R16).  Never throws.
  */
 extern uint32 zen_page_reserve(void);
-extern void zen_page_add(uint32 npages);
+extern void zen_page_add(int file, uint32 npages);
 
 /*
  * Return a page whose slots are all free (or whose table is gone) to the pool: R8.
@@ -111,6 +111,9 @@ extern void zen_page_give_back(uint32 pageno);
  */
 extern bool zen_page_directory_read(uint32 pageno, ZenPageOwner *owner, bool *sane);
 
+/* Recovery: R10, make durable what has been read of the files' heads and of all directories of pages. */
+extern void zen_page_persist_directories(void);
+
 /* Recovery: make an owned page known with no free slots, or put a page on the free list. */
 extern void zen_page_adopt(uint32 pageno, ZenPageOwner owner);
 extern void zen_page_adopt_free(uint32 pageno);
@@ -124,9 +127,15 @@ extern void zen_page_set_free(uint32 pageno, const uint64 *bits);
  */
 extern void zen_page_adopt_lost(uint32 pageno);
 
-/* zen_page_counts -- pages in all, free ones, those shared by small tables; zen_page_free -- without a look at each. */
+/*
+ * zen_page_counts -- pages in all, free ones, those shared by small tables.
+ *
+ * zen_page_free -- without a look at each; zen_page_free_of -- free ones of a file.  zen_page_total_of -- of a file.
+ */
 extern void zen_page_counts(uint32 *total, uint32 *nfree, uint32 *shared);
 extern void zen_page_free(uint32 *total, uint32 *nfree);
+extern uint32 zen_page_free_of(int file);
+extern uint32 zen_page_total_of(int file);
 
 /* zen_page_most -- how many pages for rows there can be while this server runs. */
 extern uint32 zen_page_most(void);

@@ -346,30 +346,34 @@ map_file(const char *path, Size *size, bool *is_pmem)
  * mmap() may go beyond the end of a file.  A page there is a SIGBUS until the file has it, and works in every process
  * as soon as it does.  So the mapping that the postmaster has made is never changed again.
  */
+static bool
+map_over(const char *path, char *base, Size reserve, bool is_pmem)
+{
+	int			flags = is_pmem ? MAP_SHARED_VALIDATE | MAP_SYNC : MAP_SHARED;
+	int			fd = open(path, O_RDWR | O_CLOEXEC);
+
+	if (fd < 0)
+		return false;
+	base = mmap(base, reserve, PROT_READ | PROT_WRITE, flags | MAP_FIXED, fd, 0);
+	close(fd);
+	return base != MAP_FAILED;
+}
+
 static char *
 map_with_room(const char *path, Size reserve, bool is_pmem)
 {
 	Size		align = reserve >= HUGE_ALIGN_FROM ? HUGE_ALIGN : ZEN_AREA_ALIGN;
-	int			flags = is_pmem ? MAP_SHARED_VALIDATE | MAP_SYNC : MAP_SHARED;
-	int			fd = open(path, O_RDWR | O_CLOEXEC);
 	char	   *room,
 			   *base;
 
-	if (fd < 0)
-		return NULL;
 	room = mmap(NULL, reserve + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (room == MAP_FAILED)
-	{
-		close(fd);
 		return NULL;
-	}
 	base = (char *) TYPEALIGN(align, (uintptr_t) room);
 	if (base > room)
 		munmap(room, base - room);
 	munmap(base + reserve, room + align - base);
-	base = mmap(base, reserve, PROT_READ | PROT_WRITE, flags | MAP_FIXED, fd, 0);
-	close(fd);
-	return base == MAP_FAILED ? NULL : base;
+	return map_over(path, base, reserve, is_pmem) ? base : NULL;
 }
 
 static void
@@ -386,8 +390,9 @@ settle_mode(ZenPoolMode wanted, bool is_pmem)
 {
 	if (wanted == ZEN_POOL_PMEM && !is_pmem)
 		return false;
+	/* a pool of several files is persistent memory if all of them are */
 	if (wanted == ZEN_POOL_AUTO)
-		wanted = is_pmem ? ZEN_POOL_PMEM : ZEN_POOL_MSYNC;
+		wanted = is_pmem && mode_in_force != ZEN_POOL_MSYNC ? ZEN_POOL_PMEM : ZEN_POOL_MSYNC;
 	mode_in_force = wanted;
 	return true;
 }
@@ -470,6 +475,26 @@ zen_nvm_map(const char *path, Size *size, Size reserve, ZenPoolMode mode)
 	if (base == NULL)
 		map_failed(path);
 	return base;
+}
+
+/*
+ * zen_nvm_map_at -- map a further file of the pool, and address space behind its end, over what zen_nvm_map() has
+ * reserved.  FATAL as there.  Postmaster only, before any fork.
+ */
+void
+zen_nvm_map_at(const char *path, char *base, Size reserve, ZenPoolMode mode)
+{
+	Size		size;
+	bool		is_pmem;
+	char	   *look = map_file(path, &size, &is_pmem);
+
+	if (look == NULL)
+		map_failed(path);
+	pmem_unmap(look, size);
+	if (!settle_mode(mode, is_pmem))
+		refuse_not_pmem(path);
+	if (!map_over(path, base, reserve, is_pmem))
+		map_failed(path);
 }
 
 /* zen_nvm_unmap -- end a mapping; whatever was not fenced has no promise. */

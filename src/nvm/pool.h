@@ -1,11 +1,14 @@
 /*
- * pool.h -- the NVM pool: one file, mapped by the postmaster before any fork.
+ * pool.h -- the NVM pool: one file or several, mapped by the postmaster before any fork.
  *
  * A caller needs to know: zen_pool.base is valid in every process; the areas behind the superblock are handed out as
  * typed pointers and written by their own modules through persist.h.
  *
- * The file is mapped beyond its end, to the size that it may grow to.  So pages that are added later are at their place
- * in every process at once.  zen_pool_pages() says how many there are.
+ * A file is mapped beyond its end, to the size that it may grow to.  So pages that are added later are at their place
+ * in every process at once.  zen_pool_pages() says where they end.
+ *
+ * Each file is mapped at the place of its first page's number in one reservation.  So an address is base + offset for
+ * all of them.  Between files there may be numbers of no page: a loop over all pages goes on by zen_page_after().
  */
 #ifndef ZEN_POOL_H
 #define ZEN_POOL_H
@@ -13,24 +16,38 @@
 #include "nvm/layout.h"
 #include "port/atomics.h"
 
+/* One file.  Constant while the server runs, but for *npages. */
+typedef struct ZenPoolFile
+{
+	uint32		first;			/* number of its first page, which holds its
+								 * superblock */
+	uint32		first_data;		/* of the first page for rows */
+	uint32		near_end;		/* pages from first up to here have their word
+								 * in the directory at the file's start */
+	uint32		limit;			/* up to here it can grow: there are numbers,
+								 * address space and descriptors */
+	uint64	   *words;			/* [near_end - first] */
+	pg_atomic_uint32 *npages;	/* it has; shared, only grows (grow.c) */
+	int32		node;			/* NUMA node; -1: none */
+} ZenPoolFile;
+
 typedef struct ZenPool
 {
 	char	   *base;			/* start of the mapping, NULL when no pool is
 								 * open */
-	pg_atomic_uint32 *npages;	/* 64 KB pages, those of headers included;
+	pg_atomic_uint32 *npages;	/* where the numbers of 64 KB pages end;
 								 * shared, only grows (grow.c) */
 	uint32		max_pages;		/* that there is address space for, and room
 								 * for descriptors */
-	uint32		first_data_page;
-	uint32		near_pages;		/* whose words are in the directory at the
-								 * pool's start */
+	uint32		first_data_page;	/* of file 0 */
+	int			nfiles;
+	ZenPoolFile files[ZEN_MAX_FILES];
 	bool		was_clean;		/* the last stop was clean, for the pool and
 								 * for PostgreSQL */
 	bool		scratch;		/* without rows, and gone with the server:
 								 * pg_upgrade runs it */
 	ZenRegionEntry *regions;	/* [ZEN_MAX_REGIONS] */
 	ZenHTableEntry *htables;	/* [ZEN_MAX_HTABLES] */
-	uint64	   *pages;			/* [near_pages]; see zen_page_word() */
 	ZenMarkRecord *cts_mark;	/* four records, one per cache line */
 } ZenPool;
 
@@ -52,8 +69,8 @@ extern void zen_pool_mark_clean(void);
 /* zen_pool_mode_name -- "pmem", "emulated" or "msync": what the open pool really does. */
 extern const char *zen_pool_mode_name(void);
 
-/* zen_pool_superblock -- a copy of the superblock in force, for views. */
-extern void zen_pool_superblock(ZenSuperblock *copy);
+/* zen_pool_superblock -- a copy of a file's superblock in force, for views. */
+extern void zen_pool_superblock(int file, ZenSuperblock *copy);
 
 /*
  * zen_pool_was_cleanly_stopped -- does pg_control say that the cluster is shut down in order?
@@ -61,45 +78,86 @@ extern void zen_pool_superblock(ZenSuperblock *copy);
 extern bool zen_pool_cluster_is_shut_down(void);
 
 /*
- * zen_pool_superblock_fault -- what is wrong with copy 0 or 1 as it is in the pool now; NULL if nothing is.
+ * zen_pool_superblock_fault -- what is wrong with copy 0 or 1 of a file as it is in the pool now; NULL if nothing is.
  */
-extern const char *zen_pool_superblock_fault(int copy, Size *offset);
+extern const char *zen_pool_superblock_fault(int file, int copy, Size *offset);
 
-/* zen_pool_fd -- the descriptor of the open file, for the process that makes it larger. */
-extern int	zen_pool_fd(void);
+/* zen_pool_fd -- the descriptor of an open file, for the process that makes it larger. */
+extern int	zen_pool_fd(int file);
 
-/* zen_pool_pages -- how many there are now, those of headers included; zen_pool_size -- in bytes. */
+/* zen_pool_pages -- where the page numbers end. */
 static inline uint32
 zen_pool_pages(void)
 {
 	return pg_atomic_read_u32(zen_pool.npages);
 }
 
-static inline Size
-zen_pool_size(void)
-{
-	return zen_pool_pages() * ZEN_PAGE_SIZE;
-}
-
-/* zen_pool_near_pages -- how many words the directory between 6 MB and the first data page has. */
+/* zen_file_pages, zen_file_size -- what a file has; zen_file_base -- where it is mapped. */
 static inline uint32
-zen_pool_near_pages(uint64 first_data_page)
+zen_file_pages(int file)
 {
-	return (uint32) ((first_data_page * ZEN_PAGE_SIZE - ZEN_OFF_PAGES) / sizeof(uint64));
+	return pg_atomic_read_u32(zen_pool.files[file].npages);
 }
 
-/* zen_page_is_data -- is this page, at or behind the first data page, one for rows?  Else it is of a directory. */
+static inline Size
+zen_file_size(int file)
+{
+	return zen_file_pages(file) * ZEN_PAGE_SIZE;
+}
+
+static inline char *
+zen_file_base(int file)
+{
+	return zen_pool.base + zen_pool.files[file].first * ZEN_PAGE_SIZE;
+}
+
+/* zen_pool_size -- bytes of all files. */
+extern Size zen_pool_size(void);
+
+/* zen_pool_file_of -- the file to which a page's number belongs, whether or not it has the page. */
+static inline const ZenPoolFile *
+zen_pool_file_of(uint32 pageno)
+{
+	const ZenPoolFile *file = zen_pool.files;
+
+	if (unlikely(zen_pool.nfiles > 1))
+		while (file + 1 < zen_pool.files + zen_pool.nfiles && pageno >= file[1].first)
+			file++;
+	return file;
+}
+
+/*
+ * zen_page_after -- the number behind this one, in a loop over all pages from zen_pool.first_data_page to
+ * zen_pool_pages().
+ */
+extern uint32 zen_page_skip(uint32 pageno);
+
+static inline uint32
+zen_page_after(uint32 pageno)
+{
+	return likely(zen_pool.nfiles == 1) ? pageno + 1 : zen_page_skip(pageno + 1);
+}
+
+/* zen_pool_count_pages -- how many numbers that loop meets. */
+extern uint32 zen_pool_count_pages(void);
+
+/* zen_page_nth -- the n-th of them, from 0 on; *run: so many numbers follow each other from there on. */
+extern uint32 zen_page_nth(uint32 n, uint32 *run);
+
+/* zen_page_is_data -- is there a page of this number, and is it one for rows?  Else it is of a directory, or none. */
 static inline bool
 zen_page_is_data(uint32 pageno)
 {
-	return pageno < zen_pool.near_pages ||
-		(pageno - zen_pool.near_pages) % ZEN_DIRECTORY_WORDS >= ZEN_DIRECTORY_PAGES;
+	const ZenPoolFile *file = zen_pool_file_of(pageno);
+
+	return pageno >= file->first_data && pageno < file->first + pg_atomic_read_u32(file->npages) &&
+		(pageno < file->near_end || (pageno - file->near_end) % ZEN_DIRECTORY_WORDS >= ZEN_DIRECTORY_PAGES);
 }
 
 static inline void *
 zen_slot_ptr(ZenSlot slot)
 {
-	Assert(slot != InvalidZenSlot && slot * ZEN_SLOT_UNIT < zen_pool_size());
+	Assert(slot != InvalidZenSlot && slot * ZEN_SLOT_UNIT < zen_pool_pages() * ZEN_PAGE_SIZE);
 	return zen_pool.base + slot * ZEN_SLOT_UNIT;
 }
 
@@ -116,16 +174,17 @@ zen_page_ptr(uint32 pageno)
 	return zen_pool.base + (Size) pageno * ZEN_PAGE_SIZE;
 }
 
-/* zen_page_word -- a page's word of the directory. */
+/* zen_page_word -- a page's word of its file's directory. */
 static inline uint64 *
 zen_page_word(uint32 pageno)
 {
+	const ZenPoolFile *file = zen_pool_file_of(pageno);
 	uint32		far;
 
 	Assert(zen_page_is_data(pageno));
-	if (likely(pageno < zen_pool.near_pages))
-		return &zen_pool.pages[pageno];
-	far = (pageno - zen_pool.near_pages) % ZEN_DIRECTORY_WORDS;
+	if (likely(pageno < file->near_end))
+		return &file->words[pageno - file->first];
+	far = (pageno - file->near_end) % ZEN_DIRECTORY_WORDS;
 	return (uint64 *) zen_page_ptr(pageno - far) + far;
 }
 

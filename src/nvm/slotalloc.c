@@ -635,7 +635,7 @@ zen_slotalloc_count_pages(uint32 htable)
 {
 	uint32		n = 0;
 
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p++)
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
 		if (zen_pages[p].owned && zen_pages[p].owner.htable == htable)
 			n++;
 	return n;

@@ -17,8 +17,15 @@
 
 const Size	zen_super_offsets[2] = {ZEN_OFF_SUPER, ZEN_OFF_SUPER2};
 
-ZenSuperblock zen_super;
-int			zen_super_at;
+ZenSuperblock zen_supers[ZEN_MAX_FILES];
+int			zen_supers_at[ZEN_MAX_FILES];
+
+/* As far as the version has it. */
+static Size
+bytes_of(const ZenSuperblock *sb)
+{
+	return sb->version >= ZEN_FORMAT_VERSION_FILES ? sizeof(*sb) : ZEN_SUPERBLOCK_OLD_BYTES;
+}
 
 uint32
 zen_superblock_crc(const ZenSuperblock *sb)
@@ -28,7 +35,7 @@ zen_superblock_crc(const ZenSuperblock *sb)
 
 	copy.crc = 0;
 	INIT_CRC32C(crc);
-	COMP_CRC32C(crc, &copy, sizeof(copy));
+	COMP_CRC32C(crc, &copy, bytes_of(sb));
 	FIN_CRC32C(crc);
 	return crc;
 }
@@ -47,7 +54,7 @@ bool
 zen_superblock_is_known(const ZenSuperblock *sb)
 {
 	return sb->magic == ZEN_MAGIC &&
-		(sb->version == ZEN_FORMAT_VERSION || sb->version == ZEN_FORMAT_VERSION_GROWN);
+		sb->version >= ZEN_FORMAT_VERSION && sb->version <= ZEN_FORMAT_VERSION_FILES;
 }
 
 bool
@@ -58,9 +65,14 @@ zen_superblock_geometry_fits(const ZenSuperblock *sb)
 	if (sb->pool_size % ZEN_PAGE_SIZE != 0 || sb->npages != sb->pool_size / ZEN_PAGE_SIZE ||
 		sb->npages > ZEN_MAX_PAGES || sb->npages < sb->first_data_page + ZEN_MIN_DATA_PAGES)
 		return false;
+	if (sb->version == ZEN_FORMAT_VERSION_FILES &&
+		(sb->file >= ZEN_MAX_FILES || sb->nfiles > ZEN_MAX_FILES || (sb->nfiles == 0) != (sb->file != 0) ||
+		 (sb->first_page == 0) != (sb->file == 0) || sb->first_page % ZEN_DIRECTORY_PAGES != 0 ||
+		 sb->first_page > ZEN_MAX_PAGES - sb->npages))
+		return false;
 	if (sb->version == ZEN_FORMAT_VERSION)
 		return sb->first_data_page == whole;
-	return sb->first_data_page < whole && sb->first_data_page >= zen_first_data_page(1) &&
+	return (sb->first_data_page < whole || (sb->version == ZEN_FORMAT_VERSION_FILES && sb->first_data_page == whole)) && sb->first_data_page >= zen_first_data_page(1) &&
 		sb->first_data_page % ZEN_DIRECTORY_PAGES == 0;
 }
 
@@ -69,9 +81,19 @@ zen_superblock_resize(ZenSuperblock *sb, Size size)
 {
 	sb->pool_size = size;
 	sb->npages = size / ZEN_PAGE_SIZE;
-	if (sb->first_data_page != zen_first_data_page(sb->npages))
+	if (sb->version == ZEN_FORMAT_VERSION && sb->first_data_page != zen_first_data_page(sb->npages))
 		sb->version = ZEN_FORMAT_VERSION_GROWN;
 	Assert(zen_superblock_geometry_fits(sb));
+}
+
+void
+zen_superblock_has_files(ZenSuperblock *sb, uint32 file, int32 node)
+{
+	sb->version = ZEN_FORMAT_VERSION_FILES;
+	sb->file = file;
+	if (file == 0)
+		sb->nfiles = Max(sb->nfiles, 1);
+	sb->node = node;
 }
 
 void
@@ -82,6 +104,9 @@ zen_superblock_validate(ZenSuperblockPair *pair)
 		ZenSuperblock *sb = &pair->copy[i];
 
 		pair->valid[i] = (zen_superblock_is_known(sb) && sb->crc == zen_superblock_crc(sb));
+		/* no CRC covers them */
+		if (sb->version < ZEN_FORMAT_VERSION_FILES)
+			memset((char *) sb + ZEN_SUPERBLOCK_OLD_BYTES, 0, sizeof(*sb) - ZEN_SUPERBLOCK_OLD_BYTES);
 	}
 }
 
@@ -114,7 +139,7 @@ zen_superblock_look(const char *base, ZenSuperblockPair *pair)
 }
 
 void
-zen_superblock_reload(const char *base)
+zen_superblock_reload(int file, const char *base)
 {
 	ZenSuperblockPair pair;
 	int			at;
@@ -124,34 +149,35 @@ zen_superblock_reload(const char *base)
 	/* if a wild store has damaged both, the one that was read before stays */
 	if (at < 0)
 		return;
-	zen_super = pair.copy[at];
-	zen_super_at = at;
+	zen_supers[file] = pair.copy[at];
+	zen_supers_at[file] = at;
 }
 
 /* Store the word of a copy that holds version and CRC, durably. */
 static void
-seal(ZenSuperblock *copy, uint32 crc)
+seal(ZenSuperblock *copy, uint32 version, uint32 crc)
 {
-	zen_nvm_store64((uint64 *) &copy->version, zen_super.version | (uint64) crc << 32);
+	zen_nvm_store64((uint64 *) &copy->version, version | (uint64) crc << 32);
 	zen_persist(copy, sizeof(*copy));
 }
 
 /* The copy's CRC is 0 meanwhile, so a cut leaves nothing that looks like damage. */
 void
-zen_superblock_write(char *base)
+zen_superblock_write(int file, char *base)
 {
-	int			target = 1 - zen_super_at;
+	ZenSuperblock *sb = &zen_supers[file];
+	int			target = 1 - zen_supers_at[file];
 	ZenSuperblock *copy = (ZenSuperblock *) (base + zen_super_offsets[target]);
 
-	Assert(zen_super_at == 0 || zen_super_at == 1);
-	Assert(zen_superblock_is_known(&zen_super) && zen_super.npages * ZEN_PAGE_SIZE == zen_super.pool_size);
-	zen_super.seq++;
-	zen_super.crc = 0;
-	seal(copy, 0);
-	zen_nvm_copy(copy, &zen_super, sizeof(zen_super));
-	zen_persist(copy, sizeof(zen_super));
-	zen_super.crc = zen_superblock_crc(&zen_super);
-	seal(copy, zen_super.crc);
+	Assert(target == 0 || target == 1);
+	Assert(zen_superblock_is_known(sb) && sb->npages * ZEN_PAGE_SIZE == sb->pool_size);
+	sb->seq++;
+	sb->crc = 0;
+	seal(copy, sb->version, 0);
+	zen_nvm_copy(copy, sb, sizeof(*sb));
+	zen_persist(copy, sizeof(*sb));
+	sb->crc = zen_superblock_crc(sb);
+	seal(copy, sb->version, sb->crc);
 	Assert(copy->crc == zen_superblock_crc(copy));
-	zen_super_at = target;
+	zen_supers_at[file] = target;
 }

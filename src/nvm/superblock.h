@@ -16,8 +16,12 @@ typedef struct ZenSuperblockPair
 extern const Size zen_super_offsets[2];
 
 /* The superblock in force, and which copy holds it, as this process has read or written it last. */
-extern ZenSuperblock zen_super;
-extern int	zen_super_at;
+extern ZenSuperblock zen_supers[ZEN_MAX_FILES]; /* by file */
+extern int	zen_supers_at[ZEN_MAX_FILES];
+
+/* Those of file 0, which speaks for the pool. */
+#define zen_super		(zen_supers[0])
+#define zen_super_at	(zen_supers_at[0])
 
 extern uint32 zen_superblock_crc(const ZenSuperblock *sb);
 
@@ -45,15 +49,18 @@ extern int	zen_superblock_in_force(const ZenSuperblockPair *pair);
 /* zen_superblock_look -- both copies as the mapped pool shows them.  Nobody writes meanwhile. */
 extern void zen_superblock_look(const char *base, ZenSuperblockPair *pair);
 
-/* zen_superblock_reload -- read the one in force again, from the mapped pool.  Nobody writes meanwhile. */
-extern void zen_superblock_reload(const char *base);
+/* zen_superblock_has_files -- make it that of a pool of several files.  In memory only. */
+extern void zen_superblock_has_files(ZenSuperblock *sb, uint32 file, int32 node);
+
+/* zen_superblock_reload -- read a file's one in force again, from the mapped file.  Nobody writes meanwhile. */
+extern void zen_superblock_reload(int file, const char *base);
 
 /*
- * zen_superblock_write -- write zen_super as the next version into the copy that is not in force; durable and in force
+ * zen_superblock_write -- write zen_supers[file] as the next version into the copy that is not in force; durable and in force
  * on return.
  *
  * The postmaster at start and stop, or under ZEN_LOCK_SUPER, exclusively, after zen_superblock_reload().
  */
-extern void zen_superblock_write(char *base);
+extern void zen_superblock_write(int file, char *base);
 
 #endif							/* ZEN_SUPERBLOCK_H */

@@ -80,7 +80,7 @@ do_pages(ZenRecoveryPass pass, uint32 first, uint32 n)
 {
 	uint32		done;
 
-	Assert(first >= zen_pool.first_data_page && first + n <= zen_pool_pages());
+	Assert(n > 0 && first >= zen_pool.first_data_page && first + n <= zen_pool_pages());
 	for (uint32 p = first; p < first + n; p++)
 	{
 		if (!is_for_pass(&zen_pages[p], pass))
@@ -106,7 +106,8 @@ do_pages(ZenRecoveryPass pass, uint32 first, uint32 n)
 static void
 do_chunk(ZenRecoveryPass pass, uint32 chunk)
 {
-	uint32		first;
+	uint32		next,
+				end;
 
 	/* the pass cannot end without this chunk, unless recovery has failed */
 	Assert(pass == zen_recovery_pass() || pg_atomic_read_u32(&zen_recovery->failed));
@@ -117,8 +118,17 @@ do_chunk(ZenRecoveryPass pass, uint32 chunk)
 		do_piece(chunk);
 		return;
 	}
-	first = zen_pool.first_data_page + chunk * ZEN_CHUNK_PAGES;
-	do_pages(pass, first, Min(ZEN_CHUNK_PAGES, zen_pool_pages() - first));
+	next = chunk * ZEN_CHUNK_PAGES;
+	end = Min(next + ZEN_CHUNK_PAGES, zen_recovery->pages_total);
+	while (next < end)
+	{
+		uint32		run;
+		uint32		first = zen_page_nth(next, &run);
+
+		run = Min(run, end - next);
+		do_pages(pass, first, run);
+		next += run;
+	}
 }
 
 /* A chunk that was taken will not be done. */

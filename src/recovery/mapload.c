@@ -44,7 +44,7 @@ header_fault(const ZenMapHeader *header, off_t file_size)
 {
 	ZenSuperblock super;
 
-	zen_pool_superblock(&super);
+	zen_pool_superblock(0, &super);
 	if (header->magic != ZEN_MAP_MAGIC)
 		return "it is not complete";
 	if (header->version != ZEN_MAP_VERSION)
@@ -59,7 +59,7 @@ header_fault(const ZenMapHeader *header, off_t file_size)
 	if (header->npages > zen_pool_pages() || header->tail_bytes != zen_savedmap_tail_size(header) ||
 		header->tail_offset + header->tail_bytes != (uint64) file_size)
 		return "its size is wrong";
-	if (header->directories_crc != zen_savedmap_directories_crc(header->npages))
+	if (header->directories_crc != zen_savedmap_directories_crc())
 		return "the pool has changed since";
 	return NULL;
 }
@@ -158,7 +158,7 @@ pages_fit(const ZenSavedMap *map)
 {
 	uint64		n = 0;
 
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p++)
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
 	{
 		if (!zen_pages[p].owned)
 			continue;
@@ -279,7 +279,7 @@ zen_mapload_finish(ZenSavedMap *map)
 		abandon(map);
 		return "it is damaged";
 	}
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p++)
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
 		if (zen_pages[p].owned)
 		{
 			zen_page_set_free(p, bits);

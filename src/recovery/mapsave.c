@@ -63,7 +63,7 @@ turn_page(Image *image, ZenSlot slot)
 {
 	uint32		p = zen_slot_page(slot);
 
-	if (slot >= zen_pool_size() / ZEN_SLOT_UNIT || p < zen_pool.first_data_page || !zen_pages[p].owned)
+	if (slot >= zen_pool_pages() * (ZEN_PAGE_SIZE / ZEN_SLOT_UNIT) || !zen_page_is_data(p) || !zen_pages[p].owned)
 		return false;
 	image->page.units = (uint32) (zen_slot_size(slot) / ZEN_SLOT_UNIT);
 	image->page.inverse = (uint32) ((UINT64CONST(1) << 32) / image->page.units + 1);
@@ -263,7 +263,7 @@ measure(Image *image)
 	ZenMapHeader *h = &image->header;
 	ZenSuperblock super;
 
-	zen_pool_superblock(&super);
+	zen_pool_superblock(0, &super);
 	Assert(super.clean == 1);
 	h->magic = ZEN_MAP_MAGIC;
 	h->version = ZEN_MAP_VERSION;
@@ -271,7 +271,7 @@ measure(Image *image)
 	h->generation = super.generation;
 	h->npages = zen_pool_pages();
 	h->next_cts = zen_cts_now();
-	h->directories_crc = zen_savedmap_directories_crc(h->npages);
+	h->directories_crc = zen_savedmap_directories_crc();
 	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
 		if (zen_htables[i].in_use)
 		{
@@ -279,7 +279,7 @@ measure(Image *image)
 			h->npieces += zen_savedmap_pieces(zen_tidmap_nblocks(&zen_htables[i]));
 		}
 	zen_prepared_walk(count_prepared, h);
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p++)
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
 	{
 		if (zen_page_is_data(p) && !zen_page_agrees(p))
 			give_up(image, "the page directory differs from what is known of a page");
@@ -305,7 +305,7 @@ begin_bitmaps(Image *image)
 {
 	uint32		next = 0;
 
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p++)
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
 	{
 		if (!zen_pages[p].owned)
 			continue;

@@ -241,9 +241,12 @@ adopt_pages(void)
 	uint32		owned = 0;
 
 	ZenAssertRecoveryLeader();
-	zen_recovery->pages_total = zen_pool_pages() - zen_pool.first_data_page;
-	for (uint32 p = zen_pool_pages() - 1; p >= zen_pool.first_data_page; p--)
+	zen_recovery->pages_total = zen_pool_count_pages();
+	/* from the last to the first: that is the order of the free lists */
+	for (uint32 n = zen_recovery->pages_total; n > 0; n--)
 	{
+		uint32		run;
+		uint32		p = zen_page_nth(n - 1, &run);
 		ZenPageOwner owner;
 		bool		sane;
 
@@ -391,7 +394,7 @@ settle_regions(void)
 static void
 hand_out_pages(void)
 {
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p++)
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
 	{
 		ZenPage    *page = &zen_pages[p];
 
@@ -464,7 +467,7 @@ read_pages(void)
 	 * anything is built on it
 	 */
 	if (zen_recovery->after_crash && !ZEN_FAULT(R10_NO_FLUSH_OF_BELIEVED))
-		zen_persist(zen_pool.base, (Size) zen_pool.first_data_page * ZEN_PAGE_SIZE);
+		zen_page_persist_directories();
 	return owned;
 }
 
@@ -495,7 +498,7 @@ find_late_tables(void)
 	bool		found = false,
 				sound = true;
 
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p++)
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
 		if (zen_pages[p].owned)
 		{
 			sound &= !zen_pages[p].lost;
@@ -524,7 +527,7 @@ settle_tables(bool late)
 static bool
 is_suspect(void)
 {
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p++)
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
 		if (zen_pages[p].owned && zen_pages[p].suspect)
 			return true;
 	return false;
@@ -558,7 +561,7 @@ build_maps(void)
 		run_pass(ZEN_PASS_LATE, ZEN_DOING_LATE);
 	}
 	begin_phase(ZEN_DOING_SETTLING);
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p++)
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
 	{
 		if (!zen_pages[p].owned)
 			continue;
@@ -648,7 +651,7 @@ check_pool(void)
 		Assert(region->watermark == region->last_cts || ZEN_FAULT(R3_IGNORE_WATERMARK) ||
 			   ZEN_FAULT(R10_WATERMARK_TOO_HIGH) || ZEN_FAULT(R13_NO_WATERMARK_AT_RECOVERY));
 	}
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p++)
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
 		Assert(!zen_pages[p].owned || zen_page_count_free(p) == pg_atomic_read_u32(&zen_pages[p].nfree));
 #endif
 }

@@ -41,8 +41,8 @@ typedef struct ZenMapHeader
 	uint64		tail_offset;
 	uint64		tail_bytes;
 	uint32		tail_crc;
-	uint32		directories_crc;	/* of the pool from the Tx-CTS mark to the
-									 * first data page */
+	uint32		directories_crc;	/* of all from the Tx-CTS mark to the first
+									 * data page, and of directories behind */
 	uint32		ntables;
 	uint32		npieces;
 	uint32		nprepared;
@@ -164,15 +164,36 @@ zen_savedmap_header_crc(const ZenMapHeader *header)
 	return zen_savedmap_crc(&copy, sizeof(copy));
 }
 
-/* All that ties words and bits to this pool: a change of an owner, a table, a watermark or a descriptor changes it. */
+/* Mix a directory of pages in, unless it is empty: so one that the pool has got since changes nothing. */
+static inline uint32
+zen_savedmap_mix_directory(uint32 crc, uint64 pageno, const char *directory, Size size)
+{
+	if (directory[0] == 0 && memcmp(directory, directory + 1, size - 1) == 0)
+		return crc;
+	return pg_rotate_left32(crc, 1) ^ (uint32) (pageno * 0x9E3779B1) ^ zen_savedmap_crc(directory, size);
+}
+
+/*
+ * All that ties words and bits to this pool: a change of an owner, a table, a watermark or a descriptor changes it.
+ * Pages that were free at the stop, and those that the pool has got since, do not count.
+ */
 static inline pg_crc32c
-zen_savedmap_directories_crc(uint64 npages)
+zen_savedmap_directories_crc(void)
 {
 	uint32		crc = zen_savedmap_crc(zen_pool.base + ZEN_OFF_CTS_MARK,
 									   (Size) zen_pool.first_data_page * ZEN_PAGE_SIZE - ZEN_OFF_CTS_MARK);
 
-	for (uint64 p = zen_pool.near_pages; p + ZEN_DIRECTORY_PAGES < npages; p += ZEN_DIRECTORY_WORDS)
-		crc = pg_rotate_left32(crc, 1) ^ zen_savedmap_crc(zen_page_ptr((uint32) p), ZEN_AREA_ALIGN);
+	for (int i = 0; i < zen_pool.nfiles; i++)
+	{
+		const ZenPoolFile *file = &zen_pool.files[i];
+		uint64		end = (uint64) file->first + zen_file_pages(i);
+
+		if (i > 0)
+			crc = zen_savedmap_mix_directory(crc, file->first, (const char *) file->words,
+											 (file->near_end - file->first) * sizeof(uint64));
+		for (uint64 p = file->near_end; p + ZEN_DIRECTORY_PAGES < end; p += ZEN_DIRECTORY_WORDS)
+			crc = zen_savedmap_mix_directory(crc, p, zen_page_ptr((uint32) p), ZEN_AREA_ALIGN);
+	}
 	return crc;
 }
 

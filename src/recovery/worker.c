@@ -141,7 +141,7 @@ nap(long ms)
 static void
 let_go(void)
 {
-	zen_nvm_let_go(zen_pool.base, zen_pool_size());
+	zen_nvm_let_go(zen_pool.base, zen_pool_pages() * ZEN_PAGE_SIZE);
 	zen_arena_let_go();
 }
 

@@ -144,7 +144,7 @@ zen_pool_full_error(void)
 			(errcode(ERRCODE_DISK_FULL),
 			 errmsg("zen pool is full"),
 			 errdetail("The pool has %zu MB in %u pages, all in use.",
-					   zen_pool_size() / (1024 * 1024), zen_pool_pages()),
+					   zen_pool_size() / (1024 * 1024), (uint32) (zen_pool_size() / ZEN_PAGE_SIZE)),
 			 errhint("Delete rows and run VACUUM, drop tables, or make the pool larger: zen_pool_grow(), "
 					 "zen.pool_grow_by, or a larger zen.pool_size at a restart.")));
 }

@@ -138,10 +138,10 @@ about_page(const char *kind, uint32 pageno)
 static void
 check_superblock(PoolCheck *c)
 {
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2 * zen_pool.nfiles; i++)
 	{
 		Size		offset;
-		const char *fault = zen_pool_superblock_fault(i, &offset);
+		const char *fault = zen_pool_superblock_fault(i / 2, i % 2, &offset);
 		ZenFinding	f = {.kind = "superblock",.location = psprintf("offset %zu", offset)};
 
 		if (fault != NULL)
@@ -733,7 +733,7 @@ check_pages(PoolCheck *c)
 	c->pages = palloc(MAX_SUSPECTS * sizeof(PageSuspect));
 	clear_suspects(c);
 	read_lists(c);
-	for (uint32 p = zen_pool.first_data_page; p < c->end; p++)
+	for (uint32 p = zen_pool.first_data_page; p < c->end; p = zen_page_after(p))
 		if (zen_page_is_data(p))
 			check_page(c, p);
 	judge_slots(c);

@@ -1,0 +1,51 @@
+/*
+ * files.h -- the further files of a pool: opened, added, mapped, and kept at one moment with file 0.
+ *
+ * The postmaster only, in zen_pool_open() and at a stop; pool.c says when.  Whatever is wrong is a FATAL.
+ */
+#ifndef ZEN_FILES_H
+#define ZEN_FILES_H
+
+#include "nvm/fileopen.h"
+
+/* zen_files_number -- how many the pool has, as file 0 says. */
+extern int	zen_files_number(void);
+
+/* zen_files_check_number -- is this the file of its pool that zen.pool_path takes it for? */
+extern void zen_files_check_number(int file);
+
+/* zen_files_new_size -- bytes of a new file, from zen.pool_size. */
+extern Size zen_files_new_size(void);
+
+/*
+ * zen_files_open -- open, lock and judge files 1 and on, and say which numbers and addresses all files get.
+ *
+ * File 0 has been judged.  Nothing is changed.  Returns the bytes of address space that the pool needs.
+ */
+extern Size zen_files_open(void);
+
+/* zen_files_only -- the same for a pool of one file that was made by the caller, with so much address space. */
+extern void zen_files_only(Size reserved);
+
+/* zen_files_cut -- what a crash has left behind the ends of the pool's files goes. */
+extern void zen_files_cut(void);
+
+/* zen_files_map -- file 0 is mapped, with the address space for all: map the others. */
+extern void zen_files_map(char *base);
+
+/* zen_files_grow -- a larger zen.pool_size makes files larger (R16).  A file whose file system is full stays as it is. */
+extern void zen_files_grow(char *base);
+
+/* zen_files_add -- make and map the files that zen.pool_path names and the pool has not got yet (R16). */
+extern void zen_files_add(char *base);
+
+/* zen_files_same_moment -- give the further files file 0's generation, and what else it says of the moment. */
+extern void zen_files_same_moment(char *base);
+
+/* zen_files_publish -- fill in zen_pool.files. */
+extern void zen_files_publish(char *base);
+
+/* zen_files_reopen -- after the crash of a backend: judge all files again, and make both copies know their sizes. */
+extern void zen_files_reopen(char *base);
+
+#endif							/* ZEN_FILES_H */
