@@ -147,9 +147,9 @@ undo_interrupted_start(int file, const ZenSuperblockPair *pair)
 	}
 }
 
-/* Are a file and file 0 of the same moment? */
+/* Are a file and file 0 of the same moment?  Only one copy tells of the stop; if that is damaged, nothing is known. */
 static void
-check_moment(int file)
+check_moment(int file, const ZenSuperblockPair *pair)
 {
 	const ZenSuperblock *sb = &zen_supers[file];
 
@@ -161,7 +161,7 @@ check_moment(int file)
 						   (unsigned long long) zen_super.generation, (unsigned long long) sb->generation,
 						   path_of(sb->generation < zen_super.generation ? file : 0)),
 				 errhint(ZEN_SAME_MOMENT_HINT)));
-	if (zen_super.clean && !sb->clean)
+	if (zen_super.clean && !sb->clean && pair->valid[0] && pair->valid[1])
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("zen pool files \"%s\" and \"%s\" are not of the same moment", path_of(0), path_of(file)),
@@ -200,7 +200,7 @@ judge(int file)
 	zen_files_check_number(file);
 	zen_file_check_geometry(file, file_size);
 	undo_interrupted_start(file, &pair);
-	check_moment(file);
+	check_moment(file, &pair);
 	check_place(file);
 }
 

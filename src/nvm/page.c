@@ -334,21 +334,32 @@ push_free(uint32 pageno)
 	push_chain(file_of(pageno), pageno, pageno, 1);
 }
 
-/* A free page of the first file that has one. */
+/* The file with the most free pages.  The caller has the lock. */
+static int
+emptiest_file(void)
+{
+	int			best = 0;
+
+	for (int i = 1; i < zen_pool.nfiles; i++)
+		if (control->nfree_of[i] > control->nfree_of[best])
+			best = i;
+	return best;
+}
+
 static uint32
 pop_free(void)
 {
-	uint32		pageno = ZEN_NO_PAGE;
+	int			file;
+	uint32		pageno;
 
 	SpinLockAcquire(&control->lock);
-	for (int i = 0; i < zen_pool.nfiles && pageno == ZEN_NO_PAGE; i++)
+	file = emptiest_file();
+	pageno = control->free_head[file];
+	if (pageno != ZEN_NO_PAGE)
 	{
-		pageno = control->free_head[i];
-		if (pageno == ZEN_NO_PAGE)
-			continue;
-		Assert(control->nfree > 0 && control->nfree_of[i] > 0 && !zen_pages[pageno].owned);
-		control->free_head[i] = zen_pages[pageno].next;
-		control->nfree_of[i]--;
+		Assert(control->nfree > 0 && control->nfree_of[file] > 0 && !zen_pages[pageno].owned);
+		control->free_head[file] = zen_pages[pageno].next;
+		control->nfree_of[file]--;
 		control->nfree--;
 		control->changes++;
 	}

@@ -49,11 +49,11 @@ sub build
 	return \%programs;
 }
 
-# new -- a medium for one life of a server; $dir is made, $pool is the pool file, which
-# may not exist yet, and is not running.  A copy of it is what the record begins with.
+# new -- a medium for one life of a server; $dir is made, $pool and @more are the pool's files, which
+# may not exist yet, and are not running.  Copies of them are what the record begins with.
 sub new
 {
-	my ($class, $programs, $dir, $pool) = @_;
+	my ($class, $programs, $dir, $pool, @more) = @_;
 	my $self = bless { programs => $programs, dir => $dir, base => "$dir/base" }, $class;
 	mkdir $dir or croak "mkdir $dir: $!";
 	for my $file ([ 'control', $CONTROL_BYTES ], [ 'log', $LOG_BYTES ])
@@ -66,6 +66,7 @@ sub new
 	sysopen($self->{request}, "$dir/request", O_RDWR) or croak "request: $!";
 	sysopen($self->{reply},   "$dir/reply",   O_RDWR) or croak "reply: $!";
 	copy_sparse($pool, $self->{base}) if -e $pool;
+	-e $more[$_] and copy_sparse($more[$_], "$self->{base}." . ($_ + 1)) for 0 .. $#more;
 	return $self;
 }
 
@@ -213,15 +214,32 @@ sub stopped
 # state_after_cut -- write to the file `pool` and to the copied folder `wal` what may be left after a
 # cut when `upto` bytes were recorded: choice `seed`, or number `index`; `eadr`: a persistent
 # cache; `size`: of the pool's file by then.  Without `pool` nothing is written.
+# `more`: the further files of the pool, as { path, size }, in their order; they must be mapped in that order.
 # Returns { states, lines, sectors, digest }.
 sub state_after_cut
 {
 	my ($self, %opt) = @_;
+	my $state = $self->cut_file(\%opt, 0, $opt{pool}, $opt{size});
+	for my $number (1 .. @{ $opt{more} || [] })
+	{
+		my $file = $opt{more}[ $number - 1 ];
+		my $more = $self->cut_file(\%opt, $number, $opt{pool} && $file->{path}, $file->{size});
+		$state->{states} = 1e9 if $more->{states} > 1;
+		$state->{lines} += $more->{lines};
+		$state->{digest} .= $more->{digest};
+	}
+	return $state;
+}
+
+# cut_file -- one file of the pool, and with the first the WAL.
+sub cut_file
+{
+	my ($self, $opt, $number, $path, $size) = @_;
 	my @command = (
-		$self->{programs}{cut}, '-l', "$self->{dir}/log", '-u', $opt{upto}, '-b', $self->{base},
-		($opt{pool} ? ('-o', $opt{pool}) : ()),
-		'-z', $POOL_BYTES, ($opt{size} ? ('-g', $opt{size}) : ()), '-w', $opt{wal}, ($opt{eadr} ? '-e' : ()),
-		defined $opt{index} ? ('-i', $opt{index}) : ('-s', $opt{seed}));
+		$self->{programs}{cut}, '-l', "$self->{dir}/log", '-u', $opt->{upto}, '-p', $number,
+		'-b', $self->{base} . ($number ? ".$number" : ''), ($path ? ('-o', $path) : ()),
+		'-z', $size || $POOL_BYTES, ($size ? ('-g', $size) : ()), ($number ? () : ('-w', $opt->{wal})),
+		($opt->{eadr} ? '-e' : ()), defined $opt->{index} ? ('-i', $number ? 0 : $opt->{index}) : ('-s', $opt->{seed}));
 	my ($out, $err) = PostgreSQL::Test::Utils::run_command(\@command);
 	$out =~ /^(\d+) (\d+) (\d+) (\w+)$/ or croak "@command: $out $err";
 	return { states => $1, lines => $2, sectors => $3, digest => $4 };

@@ -139,8 +139,13 @@ sub photograph
 	my %photo = (%$request, acked => $medium->word('acked'), medium => $medium,
 		fences => $medium->word('fences'), syncs => $medium->word('syncs'));
 	$photo{data} = sprintf '%s/photo%d', $self->{dir}, ++$self->{serial};
-	$photo{pools} = [ map { s{.*/}{}r } glob($server->pool . '*') ];
-	$photo{size} = @{ $photo{pools} } ? -s "$server->{dir}/$photo{pools}[0]" : 0;
+	for my $file ($server->files)
+	{
+		# its name, and the one under which it is made; no other file's name is one of these
+		my @names = grep { -e } $file, glob("$file.????????????????????????????????.tmp");
+		last unless @names || $file eq $server->pool;
+		push @{ $photo{files} }, { names => [ map { s{.*/}{}r } @names ], size => @names ? -s $names[0] : 0 };
+	}
 	my $mode = (stat $server->data_dir . '/pg_notify')[2] & 0777;
 	chmod 0700, $server->data_dir . '/pg_notify';
 	system('cp', '-a', $server->data_dir, $photo{data}) == 0 or croak 'cannot copy the data directory';
@@ -157,7 +162,7 @@ sub live
 {
 	my ($self, $server, $from_start, $client, $durable) = @_;
 	my $medium = PowerMedium->new($self->{programs}, sprintf('%s/medium%d', $self->{dir}, ++$self->{serial}),
-		$server->pool);
+		$server->files);
 	my @photos;
 	$medium->keep_caches($durable, $server->pool) if $durable;
 	$medium->want('photo') if $from_start;
@@ -224,8 +229,9 @@ sub play
 sub look_at
 {
 	my ($self, $photo, $choice) = @_;
+	my ($first, @more) = @{ $photo->{files} };
 	return $photo->{medium}->state_after_cut(upto => $photo->{upto}, wal => "$photo->{data}/pg_wal",
-		size => $photo->{size}, eadr => $self->{eadr}, %$choice);
+		size => $first->{size}, more => \@more, eadr => $self->{eadr}, %$choice);
 }
 
 # restore -- make $server's files what a candidate of a photo is.
@@ -234,10 +240,19 @@ sub restore
 	my ($self, $server, $photo, $choice) = @_;
 	$server->copy_data($photo->{data});
 	unlink glob($server->pool . '*');
-	my ($first, @more) = map { $server->{dir} . "/$_" } @{ $photo->{pools} };
+	my @files;
+	for my $file (@{ $photo->{files} })
+	{
+		my ($first, @more) = map { "$server->{dir}/$_" } @{ $file->{names} };
+		push @files, { path => $first || "$self->{dir}/no_pool", size => $file->{size}, links => \@more };
+	}
+	my ($first, @more) = @files;
 	my $state = $photo->{medium}->state_after_cut(upto => $photo->{upto}, wal => $server->data_dir . '/pg_wal',
-		size => $photo->{size}, pool => $first || "$self->{dir}/no_pool", eadr => $self->{eadr}, %$choice);
-	link($first, $_) or croak "link: $!" for @more;
+		size => $first->{size}, pool => $first->{path}, more => \@more, eadr => $self->{eadr}, %$choice);
+	for my $file (@files)
+	{
+		link($file->{path}, $_) or croak "link: $!" for @{ $file->{links} };
+	}
 	return $state;
 }
 
@@ -271,7 +286,7 @@ sub new_choices
 	$self->{count}{choices} += @choices;
 	return @choices if $self->{only};
 	return grep { !$self->{seen}{ join "\n", $self->look_at($photo, $_)->{digest}, listing($photo),
-		@$allowed }++ } @choices;
+		(map { @{ $_->{names} } } @{ $photo->{files} }), @$allowed }++ } @choices;
 }
 
 # try -- recover one candidate and verify it.
@@ -474,7 +489,8 @@ sub run
 	$server->stop;
 
 	unlink $server->pool, $server->data_dir . '/zen.state' if $scenario->{first_start};
-	my @photos = $self->live($server, $scenario->{first_start},
+	local $PowerServer::nfiles = $scenario->{files} || 1;
+	my @photos = $self->live($server, $scenario->{first_start} || $scenario->{from_start},
 		sub { $scenario->{first_start} ? wait_recovered($server->wait_ready_child) : play($server, $scenario, $_[0]) });
 	croak "$photos[-1]{acked} statements were counted" if $photos[-1]{acked} != @{ $scenario->{steps} };
 	$self->name_photos('', @photos);

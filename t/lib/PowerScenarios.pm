@@ -11,6 +11,8 @@
 #   process_crash  at each crash point processes crash first, and the power is cut after that
 #   long     only in the long version
 #   stop     ends with an orderly stop
+#   files    of the pool, from the first recorded start on; it was made with one
+#   from_start   the crash points begin with that start
 #   first_start  there is no pool yet; the crash points are those of the start that makes it
 #
 # A step is [ session, SQL or sub, options ]; quiet => 1: no crash points, and nothing that counts
@@ -514,11 +516,32 @@ sub grow_scenarios
 		});
 }
 
+# The pool of one file gets another one at the start, and from then on both have rows.
+sub file_scenarios
+{
+	return (
+		add_file => {
+			setup      => [ table('t', 20), table('u', 20) ],
+			files      => 2,
+			from_start => 1,
+			recover    => 1,
+			steps      => in_a(q{UPDATE t SET v = repeat('after', 300) WHERE id < 9}, 'BEGIN', table('n', 10), 'COMMIT',
+				q{UPDATE u SET v = repeat('again', 300) WHERE id < 9}),
+		},
+		add_first_files => { first_start => 1, files => 3, recover => 1, setup => [], steps => [] },
+		files_stop => {
+			setup => [ table('t', 20) ],
+			files => 2,
+			stop  => 1,
+			steps => in_a(q{UPDATE t SET v = repeat('last', 300) WHERE id < 9}),
+		});
+}
+
 # scenarios -- a list of name => scenario.
 sub scenarios
 {
 	return (row_scenarios(), reuse_scenarios(), end_scenarios(), ddl_scenarios(), recovery_scenarios(),
-		grow_scenarios());
+		grow_scenarios(), file_scenarios());
 }
 
 1;

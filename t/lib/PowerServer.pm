@@ -70,6 +70,11 @@ sub host     { return $_[0]{dir}; }
 sub port     { return 5432; }
 sub data_dir { return "$_[0]{dir}/data"; }
 sub pool     { return "$_[0]{dir}/pool"; }
+
+# files -- the pool's files, as many as $nfiles says.
+our $nfiles = 1;
+sub files { my ($self) = @_; return map { $self->pool . ($_ ? ".$_" : '') } 0 .. $nfiles - 1; }
+
 sub logfile  { return "$_[0]{dir}/log"; }
 sub connect  { return ZenTest::connect_db($_[0], $_[1] || 'template1'); }
 
@@ -138,7 +143,7 @@ sub launch
 		open(STDOUT, '>>', "$dir/log");
 		open(STDERR, '>>', "$dir/log");
 		POSIX::setsid();
-		my @zen = slurp("$dir/data/postgresql.conf") =~ /^zen\./m ? ('-c', "zen.pool_path=$dir/pool") : ();
+		my @zen = slurp("$dir/data/postgresql.conf") =~ /^zen\./m ? ('-c', 'zen.pool_path=' . join ',', $self->files) : ();
 		exec 'postgres', '-D', "$dir/data", '-k', $dir, @zen, @{ $self->{options} } or POSIX::_exit(127);
 	}
 	$self->{pid} = $pid;

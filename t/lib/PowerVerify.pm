@@ -101,7 +101,7 @@ sub check_pool
 	return unless value($dbh, q{SELECT count(*) FROM pg_proc WHERE proname = 'zen_verify_pool'});
 	check_recovery($dbh, $wrong, $when);
 	push @$wrong, "$when: free page $_ is not zero"
-	  for PoolFile::dirty_free_pages(value($dbh, 'SELECT path FROM zen_pool()'));
+	  for map { PoolFile::dirty_free_pages($_) } split /, /, value($dbh, 'SELECT path FROM zen_pool()');
 	my $result = run_sql($dbh, 'SELECT v::text FROM zen_verify_pool() v');
 	push @$wrong, "$when: zen_verify_pool: $_->[0]" for @{ $result->{rows} };
 	push @$wrong, "$when: zen_verify_pool: $result->{message}" if $result->{state};
