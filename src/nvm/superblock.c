@@ -161,7 +161,10 @@ seal(ZenSuperblock *copy, uint32 version, uint32 crc)
 	zen_persist(copy, sizeof(*copy));
 }
 
-/* The copy's CRC is 0 meanwhile, so a cut leaves nothing that looks like damage. */
+/*
+ * The copy's CRC is 0 meanwhile, so a cut leaves nothing that looks like damage.  The copy in force may be in the caches
+ * only, after a crash of processes: it is durable before the other one goes (R10).
+ */
 void
 zen_superblock_write(int file, char *base)
 {
@@ -169,6 +172,7 @@ zen_superblock_write(int file, char *base)
 	int			target = 1 - zen_supers_at[file];
 	ZenSuperblock *copy = (ZenSuperblock *) (base + zen_super_offsets[target]);
 
+	zen_persist(base + zen_super_offsets[1 - target], sizeof(*sb));
 	Assert(target == 0 || target == 1);
 	Assert(zen_superblock_is_known(sb) && sb->npages * ZEN_PAGE_SIZE == sb->pool_size);
 	sb->seq++;

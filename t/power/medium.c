@@ -481,6 +481,10 @@ map_pool(char *base, size_t size, int fd)
 
 	if (fstat(fd, &st) != 0)
 		die("fstat");
+	/* a further file of a pool lies over the end of what the one before has reserved */
+	for (Mapping *under = mappings; base && under < mappings + MAX_POOLS; under++)
+		if (under->base != NULL && under->base < base && base < under->base + under->size)
+			under->size = base - under->base;
 	while (m->base != NULL)
 		if (++m == mappings + MAX_POOLS)
 			die("too many mappings");
