@@ -81,9 +81,9 @@ OBJS = $(addprefix src/base/, \
 		datadir.o \
 		superblock.o \
 		adopt.o \
+		poolfile.o \
 		fileopen.o \
 		files.o \
-		poolfile.o \
 		pool.o \
 		repair.o \
 		tuple.o \

@@ -197,7 +197,7 @@ static bool
 make_absolute(char *path, const char *name)
 {
 	int			len = is_absolute_path(name) ? snprintf(path, MAXPGPATH, "%s", name) :
-		snprintf(path, MAXPGPATH, "%s/%s", DataDir, name);
+	snprintf(path, MAXPGPATH, "%s/%s", DataDir, name);
 
 	if (name[0] == '\0' || len >= MAXPGPATH)
 		return false;

@@ -25,7 +25,6 @@
 #include "miscadmin.h"
 #include "nvm/datadir.h"
 #include "nvm/persist.h"
-#include "nvm/pool.h"
 #include "nvm/poolfile.h"
 
 #define HUGE_FILE		((Size) 2 * 1024 * 1024 * 1024)
@@ -397,37 +396,16 @@ zen_files_same_moment(char *base)
 
 /* ---------- in force ---------- */
 
-void
-zen_files_publish(char *base)
+uint32
+zen_files_first_page(int file)
 {
-	uint32		end = 0;
-
-	zen_pool.nfiles = zen_files_number();
-	for (int i = 0; i < zen_pool.nfiles; i++)
-	{
-		const ZenSuperblock *sb = &zen_supers[i];
-		ZenPoolFile *file = &zen_pool.files[i];
-
-		Assert(sb->first_page == first_page[i] && sb->first_page + sb->npages <= first_page[i + 1]);
-		Assert(sb->first_data_page * ZEN_PAGE_SIZE % ZEN_AREA_ALIGN == 0 && sb->first_data_page < sb->npages);
-		file->first = first_page[i];
-		file->first_data = first_page[i] + (uint32) sb->first_data_page;
-		file->near_end = first_page[i] +
-			(uint32) ((sb->first_data_page * ZEN_PAGE_SIZE - ZEN_OFF_PAGES) / sizeof(uint64));
-		file->limit = first_page[i + 1];
-		file->words = (uint64 *) (base_of(base, i) + ZEN_OFF_PAGES);
-		file->node = zen_files[i].node;
-		pg_atomic_write_u32(file->npages, (uint32) sb->npages);
-		end = file->first + (uint32) sb->npages;
-	}
-	zen_pool.max_pages = first_page[zen_pool.nfiles];
-	pg_atomic_write_u32(zen_pool.npages, end);
+	return first_page[file];
 }
 
 void
 zen_files_reopen(char *base)
 {
-	for (int i = 0; i < zen_pool.nfiles; i++)
+	for (int i = 0; i < zen_files_number(); i++)
 	{
 		ZenSuperblockPair pair;
 		uint64		file_size;

@@ -42,8 +42,8 @@ extern void zen_files_add(char *base);
 /* zen_files_same_moment -- give the further files file 0's generation, and what else it says of the moment. */
 extern void zen_files_same_moment(char *base);
 
-/* zen_files_publish -- fill in zen_pool.files. */
-extern void zen_files_publish(char *base);
+/* zen_files_first_page -- number of a file's first page; with zen_files_number(): where the numbers end. */
+extern uint32 zen_files_first_page(int file);
 
 /* zen_files_reopen -- after the crash of a backend: judge all files again, and make both copies know their sizes. */
 extern void zen_files_reopen(char *base);

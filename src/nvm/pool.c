@@ -279,11 +279,39 @@ begin_generation(char *base, ZenStateFile *state, const ZenClusterFacts *facts)
 	zen_files_same_moment(base);
 }
 
+/* Fill in zen_pool.files. */
+static void
+publish_files(char *base)
+{
+	uint32		end = 0;
+
+	zen_pool.nfiles = zen_files_number();
+	for (int i = 0; i < zen_pool.nfiles; i++)
+	{
+		const ZenSuperblock *sb = &zen_supers[i];
+		ZenPoolFile *file = &zen_pool.files[i];
+
+		file->first = zen_files_first_page(i);
+		file->limit = zen_files_first_page(i + 1);
+		Assert(sb->first_page == file->first && sb->first_page + sb->npages <= file->limit);
+		Assert(sb->first_data_page * ZEN_PAGE_SIZE % ZEN_AREA_ALIGN == 0 && sb->first_data_page < sb->npages);
+		file->first_data = file->first + (uint32) sb->first_data_page;
+		file->near_end = file->first +
+			(uint32) ((sb->first_data_page * ZEN_PAGE_SIZE - ZEN_OFF_PAGES) / sizeof(uint64));
+		file->words = (uint64 *) (base + file->first * ZEN_PAGE_SIZE + ZEN_OFF_PAGES);
+		file->node = zen_files[i].node;
+		pg_atomic_write_u32(file->npages, (uint32) sb->npages);
+		end = file->first + (uint32) sb->npages;
+	}
+	zen_pool.max_pages = zen_files_first_page(zen_pool.nfiles);
+	pg_atomic_write_u32(zen_pool.npages, end);
+}
+
 static void
 publish(char *base, bool was_clean)
 {
 	Assert((uintptr_t) base % ZEN_OFF_SUPER2 == 0);
-	zen_files_publish(base);
+	publish_files(base);
 	zen_pool.first_data_page = zen_pool.files[0].first_data;
 	zen_pool.was_clean = was_clean;
 	zen_pool.regions = (ZenRegionEntry *) (base + ZEN_OFF_REGIONS);

@@ -41,8 +41,9 @@ typedef struct ZenMapHeader
 	uint64		tail_offset;
 	uint64		tail_bytes;
 	uint32		tail_crc;
-	uint32		directories_crc;	/* of all from the Tx-CTS mark to the first
-									 * data page, and of directories behind */
+	uint32		directories_crc;	/* of all from the Tx-CTS mark to the
+									 * first data page, and of directories
+									 * behind */
 	uint32		ntables;
 	uint32		npieces;
 	uint32		nprepared;
