@@ -73,6 +73,7 @@ OBJS = $(addprefix src/base/, \
 		locks.o \
 		bgworker.o \
 		stats.o \
+		numa.o \
 		delay.o \
 		arena.o \
 		epoch.o) \

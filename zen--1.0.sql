@@ -207,6 +207,26 @@ file: its number, from 0 on; path: absolute file name; node: NUMA node, null if 
 REVOKE ALL ON FUNCTION zen_pool_files() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION zen_pool_files() TO pg_monitor;
 
+CREATE FUNCTION zen_numa(
+	OUT node integer,
+	OUT pages_total integer,
+	OUT pages_free integer,
+	OUT pages_used integer,
+	OUT rows_local bigint,
+	OUT rows_remote bigint,
+	OUT lines_local bigint,
+	OUT lines_remote bigint,
+	OUT pages_remote bigint,
+	OUT sessions integer,
+	OUT load double precision)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'zen_numa'
+LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 2;
+
+COMMENT ON FUNCTION zen_numa() IS
+'one row for each NUMA node with processors, and one for the pool files whose node is not known.
+node: as the kernel counts, null for such files; pages_total, pages_free, pages_used: 64 KB data pages of the files on the node, free and used ones null until recovery is done; rows_local, rows_remote: row versions written to the node by processes on it, and by others; lines_local, lines_remote: cache lines of them; pages_remote: pages taken here because the writer''s own node had none; sessions: that have written last from this node; load: share of its processors that was busy since this session has asked last, or since the machine''s start. All but node and pages are null with one node, or with zen.numa = off';
+
 CREATE FUNCTION zen_pool_grow(size text, file integer DEFAULT -1)
 RETURNS bigint
 AS 'MODULE_PATHNAME', 'zen_pool_grow'

@@ -13,6 +13,7 @@
 #include "base/fault.h"
 #include "base/guc.h"
 #include "base/locks.h"
+#include "base/numa.h"
 #include "base/stats.h"
 #include "batch/batchplan.h"
 #include "cache/clock.h"
@@ -66,6 +67,8 @@ zen_shmem_request(void)
 	zen_explain_init();
 	zen_pointrun_init();
 	zen_batchplan_init();
+	zen_numa_detect();
+	RequestAddinShmemSpace(zen_numa_shmem_size());
 	RequestAddinShmemSpace(zen_stats_shmem_size());
 	RequestAddinShmemSpace(zen_arena_shmem_size());
 	RequestAddinShmemSpace(zen_epoch_shmem_size());
@@ -113,6 +116,7 @@ zen_shmem_startup(void)
 	zen_delay_calibrate();
 	zen_locks_init();
 	zen_stats_init();
+	zen_numa_init();
 	zen_arena_init();
 	zen_epoch_init(release);
 	zen_grow_init();

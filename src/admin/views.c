@@ -15,6 +15,7 @@
 #include "base/arena.h"
 #include "base/guc.h"
 #include "base/locks.h"
+#include "base/numa.h"
 #include "base/stats.h"
 #include "cache/tablestat.h"
 #include "cache/tidmap.h"
@@ -49,6 +50,7 @@
 PG_FUNCTION_INFO_V1(zen_stat);
 PG_FUNCTION_INFO_V1(zen_pool_info);
 PG_FUNCTION_INFO_V1(zen_pool_files);
+PG_FUNCTION_INFO_V1(zen_numa);
 PG_FUNCTION_INFO_V1(zen_recovery_info);
 PG_FUNCTION_INFO_V1(zen_garbage_info);
 PG_FUNCTION_INFO_V1(zen_table_versions);
@@ -403,6 +405,70 @@ zen_pool_files(PG_FUNCTION_ARGS)
 		put(&row, INT4OID, Int32GetDatum((int32) zen_page_free_of(i)), pages.unknown);
 		put_row(fcinfo, &row);
 	}
+	return (Datum) 0;
+}
+
+/* ---------- zen_numa ---------- */
+
+/* Pages of the files on the node at a place; -1: of those whose node is not known.  How many files there are. */
+static int
+count_pages_of_place(int place, uint32 *total, uint32 *nfree)
+{
+	int			n = 0;
+
+	*total = *nfree = 0;
+	for (int i = 0; i < zen_pool.nfiles; i++)
+		if (zen_pool.files[i].place == place)
+		{
+			*total += zen_page_total_of(i);
+			*nfree += zen_page_free_of(i);
+			n++;
+		}
+	return n;
+}
+
+static void
+put_node(FunctionCallInfo fcinfo, ResultRow *row, int place, bool unknown)
+{
+	bool		counted = place >= 0 && zen_numa_nodes > 1;
+	ZenNumaCounts counts = {0};
+	int			sessions = 0;
+	double		load = counted ? zen_numa_load(place) : -1;
+	uint32		total,
+				nfree;
+
+	if (counted)
+		zen_numa_sum(place, &counts, &sessions);
+	count_pages_of_place(place, &total, &nfree);
+	put(row, INT4OID, Int32GetDatum(place >= 0 ? zen_numa_number(place) : 0), place < 0);
+	put_int32(row, (int32) total);
+	put(row, INT4OID, Int32GetDatum((int32) nfree), unknown);
+	put(row, INT4OID, Int32GetDatum((int32) (total - nfree)), unknown);
+	put(row, INT8OID, Int64GetDatum((int64) counts.rows_local), !counted);
+	put(row, INT8OID, Int64GetDatum((int64) counts.rows_remote), !counted);
+	put(row, INT8OID, Int64GetDatum((int64) counts.lines_local), !counted);
+	put(row, INT8OID, Int64GetDatum((int64) counts.lines_remote), !counted);
+	put(row, INT8OID, Int64GetDatum((int64) counts.pages_remote), !counted);
+	put(row, INT4OID, Int32GetDatum(sessions), !counted);
+	put(row, FLOAT8OID, Float8GetDatum(load), load < 0);
+	put_row(fcinfo, row);
+}
+
+Datum
+zen_numa(PG_FUNCTION_ARGS)
+{
+	ResultRow	row;
+	bool		unknown;
+	uint32		total,
+				nfree;
+
+	enter();
+	begin_rows(fcinfo, &row);
+	unknown = count_pages().unknown;
+	for (int i = 0; i < zen_numa_nodes; i++)
+		put_node(fcinfo, &row, i, unknown);
+	if (count_pages_of_place(-1, &total, &nfree) > 0)
+		put_node(fcinfo, &row, -1, unknown);
 	return (Datum) 0;
 }
 

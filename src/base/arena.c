@@ -23,6 +23,7 @@
 
 #include "base/guc.h"
 #include "base/locks.h"
+#include "base/numa.h"
 #include "base/stats.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
@@ -213,6 +214,7 @@ map_arena(void)
 				 huge_pages == HUGE_PAGES_ON ?
 				 errhint("Raise vm.nr_hugepages of the system, set huge_pages to \"try\", or lower zen.dram_size.") :
 				 errhint("Lower zen.dram_size.")));
+	zen_numa_interleave(base, arena_size);
 	zen_arena_base = base;
 }
 

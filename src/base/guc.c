@@ -11,6 +11,8 @@
 #include "miscadmin.h"
 #include "utils/guc.h"
 
+int			zen_numa_mode = ZEN_NUMA_LOCAL;
+int			zen_numa_simulate = 0;
 char	   *zen_pool_path = NULL;
 int			zen_pool_size_mb = 1024;
 bool		zen_pool_size_is_set = false;
@@ -45,6 +47,12 @@ bool		zen_skip_damaged_rows = false;
 bool		zen_save_map = true;
 int			zen_publications = ZEN_PUBLICATIONS_ERROR;
 bool		zen_promote_without_rows = false;
+
+static const struct config_enum_entry numa_options[] = {
+	{"off", ZEN_NUMA_OFF, false},
+	{"local", ZEN_NUMA_LOCAL, false},
+	{NULL, 0, false}
+};
 
 static const struct config_enum_entry pool_mode_options[] = {
 	{"auto", ZEN_POOL_AUTO, false},
@@ -106,7 +114,7 @@ static void
 define_pool_settings(void)
 {
 	DefineCustomStringVariable("zen.pool_path",
-							   "File that holds the NVM pool.",
+							   "File that holds the NVM pool, or several.",
 							   "Relative names are relative to the data directory.",
 							   &zen_pool_path, "zen.pool",
 							   PGC_POSTMASTER, 0, NULL, NULL, NULL);
@@ -132,6 +140,17 @@ define_pool_settings(void)
 							 "file; auto: pmem where the file allows it, else msync.",
 							 &zen_pool_mode, ZEN_POOL_AUTO, pool_mode_options,
 							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("zen.numa",
+							 "Whether sessions write to the NVM of the NUMA node that they run on.",
+							 "local: each writes to the pool files of its node while there is room; off: nodes do not "
+							 "count.  With one node both are the same.",
+							 &zen_numa_mode, ZEN_NUMA_LOCAL, numa_options,
+							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("zen.numa_simulate",
+							"Sets of processors that count as NUMA nodes.",
+							"For tests on a machine with one node.  0: the machine's nodes.",
+							&zen_numa_simulate, 0, 0, 16,
+							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.flush_delay",
 							"Nanoseconds added for each cache line that is flushed to the pool.",
 							"For measurements: a pool in DRAM then takes the time of a slower medium.  Not "

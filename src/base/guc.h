@@ -18,7 +18,17 @@ typedef enum ZenPoolMode
 	ZEN_POOL_MSYNC				/* ordinary file made durable by msync */
 } ZenPoolMode;
 
-extern char *zen_pool_path;		/* file name; relative to the data directory */
+/* Do writers keep to their NUMA node? */
+typedef enum ZenNumaMode
+{
+	ZEN_NUMA_OFF,
+	ZEN_NUMA_LOCAL				/* each writes to the files of its node */
+} ZenNumaMode;
+
+extern int	zen_numa_mode;		/* ZenNumaMode */
+extern int	zen_numa_simulate;	/* sets of processors that count as nodes; 0:
+								 * the machine's nodes do */
+extern char *zen_pool_path;		/* file names; relative to the data directory */
 extern int	zen_pool_size_mb;	/* megabytes; of a new pool, or for one to
 								 * grow to */
 extern bool zen_pool_size_is_set;	/* it is not the default */

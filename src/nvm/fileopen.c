@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/numa.h"
 #include "miscadmin.h"
 #include "nvm/datadir.h"
 #include "nvm/poolfile.h"
@@ -139,6 +140,8 @@ zen_file_open(int file)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("zen pool file \"%s\" is not a regular file", path_of(file)),
 				 errhint("Set zen.pool_path to a file on a file system.")));
+	if (zen_files[file].node < 0)
+		zen_files[file].node = zen_numa_node_of_file(zen_files[file].fd);
 	return true;
 }
 

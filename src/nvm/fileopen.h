@@ -16,7 +16,8 @@
 typedef struct ZenFile
 {
 	char		path[MAXPGPATH];	/* absolute */
-	int32		node;			/* that zen.pool_path says; -1: none */
+	int32		node;			/* that zen.pool_path says, or else that of
+								 * its device; -1: none */
 	int			fd;				/* keeps the flock; never closed.  -1: not
 								 * open */
 } ZenFile;

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/guc.h"
+#include "base/numa.h"
 #include "miscadmin.h"
 #include "nvm/datadir.h"
 #include "nvm/persist.h"
@@ -287,8 +288,10 @@ zen_files_cut(void)
 static void
 map_one(char *base, int file)
 {
-	zen_nvm_map_at(path_of(file), base_of(base, file), (Size) (first_page[file + 1] - first_page[file]) * ZEN_PAGE_SIZE,
-				   (ZenPoolMode) zen_pool_mode);
+	Size		reserve = (Size) (first_page[zen_files_named] - first_page[file]) * ZEN_PAGE_SIZE;
+
+	zen_nvm_map_at(path_of(file), base_of(base, file), reserve, (ZenPoolMode) zen_pool_mode);
+	zen_numa_bind(base_of(base, file), reserve, zen_files[file].node);
 }
 
 void
@@ -335,7 +338,9 @@ create_file(int file)
 
 	snprintf(temp, sizeof(temp), "%s." ZEN_UUID_FORMAT ".tmp", path_of(file), ZEN_UUID_ARGS(zen_super.uuid));
 	unlink(temp);
+	zen_numa_prefer(zen_files[file].node);
 	base = zen_nvm_create(temp, size, (ZenPoolMode) zen_pool_mode);
+	zen_numa_prefer(-1);
 	zen_supers[file] = zen_super;
 	zen_supers[file].pool_size = size;
 	zen_supers[file].npages = size / ZEN_PAGE_SIZE;

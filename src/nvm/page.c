@@ -18,7 +18,9 @@
 
 #include "base/arena.h"
 #include "base/fault.h"
+#include "base/numa.h"
 #include "nvm/persist.h"
+#include "nvm/region.h"
 #include "nvm/repair.h"
 #include "port/pg_bitutils.h"
 #include "storage/shmem.h"
@@ -334,26 +336,38 @@ push_free(uint32 pageno)
 	push_chain(file_of(pageno), pageno, pageno, 1);
 }
 
-/* The file with the most free pages.  The caller has the lock. */
+/*
+ * Of the files with free pages those that are nearest to a region's node, and of these the one with the most.  The
+ * caller has the lock.
+ */
 static int
-emptiest_file(void)
+best_file(uint32 region)
 {
-	int			best = 0;
+	int			place = zen_region_place(region);
+	int			best = 0,
+				best_distance = INT_MAX;
 
-	for (int i = 1; i < zen_pool.nfiles; i++)
-		if (control->nfree_of[i] > control->nfree_of[best])
-			best = i;
+	for (int i = 0; i < zen_pool.nfiles; i++)
+	{
+		int			distance = zen_numa_nodes == 1 ? 0 : zen_numa_distance(place, zen_pool.files[i].node);
+
+		if (control->nfree_of[i] == 0 || distance > best_distance ||
+			(distance == best_distance && control->nfree_of[i] <= control->nfree_of[best]))
+			continue;
+		best = i;
+		best_distance = distance;
+	}
 	return best;
 }
 
 static uint32
-pop_free(void)
+pop_free(uint32 region)
 {
 	int			file;
 	uint32		pageno;
 
 	SpinLockAcquire(&control->lock);
-	file = emptiest_file();
+	file = zen_pool.nfiles == 1 ? 0 : best_file(region);
 	pageno = control->free_head[file];
 	if (pageno != ZEN_NO_PAGE)
 	{
@@ -414,7 +428,7 @@ zen_page_take(ZenPageOwner owner)
 
 	if (zen_class_size(owner.class) > ZEN_TOMBSTONE_SIZE && control->nfree <= zen_page_reserve())
 		return ZEN_NO_PAGE;
-	pageno = pop_free();
+	pageno = pop_free(owner.region);
 
 	if (pageno == ZEN_NO_PAGE)
 		return ZEN_NO_PAGE;
@@ -431,9 +445,29 @@ zen_page_take(ZenPageOwner owner)
 							page->nslots - i >= 64 ? PG_UINT64_MAX : (UINT64CONST(1) << (page->nslots - i)) - 1);
 	pg_atomic_write_u32(&page->nfree, page->nslots);
 	Assert(zen_page_count_free(pageno) == page->nslots && zen_page_agrees(pageno));
+	if (unlikely(zen_numa_nodes > 1) && !zen_page_is_local(pageno))
+		zen_numa_count_page(zen_pool_file_of(pageno)->place);
 	if (zen_page_taken != NULL)
 		zen_page_taken();
 	return pageno;
+}
+
+bool
+zen_page_is_local(uint32 pageno)
+{
+	return zen_numa_nodes == 1 ||
+		zen_pool_file_of(pageno)->place == zen_region_place(zen_pages[pageno].owner.region);
+}
+
+bool
+zen_page_may_go_far(uint32 region)
+{
+	int			place = zen_region_place(region);
+
+	for (int i = 0; i < zen_pool.nfiles; i++)
+		if (zen_pool.files[i].place == place && control->nfree_of[i] > 0)
+			return false;
+	return true;
 }
 
 void

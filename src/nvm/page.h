@@ -83,6 +83,13 @@ extern void zen_page_init(void);
  */
 extern uint32 zen_page_take(ZenPageOwner owner);
 
+/*
+ * zen_page_is_local -- is an owned page on the node of its region?  True where there is one node.
+ * zen_page_may_go_far -- has that node no free page left?
+ */
+extern bool zen_page_is_local(uint32 pageno);
+extern bool zen_page_may_go_far(uint32 region);
+
 /* Called after a page was taken; grow.c sets it. */
 extern void (*zen_page_taken) (void);
 

@@ -32,6 +32,7 @@
 
 #include "access/xlog.h"
 #include "base/locks.h"
+#include "base/numa.h"
 #include "miscadmin.h"
 #include "nvm/adopt.h"
 #include "nvm/datadir.h"
@@ -245,7 +246,9 @@ create_pool(ZenStateFile *state, const ZenClusterFacts *facts)
 	 */
 	snprintf(temp, sizeof(temp), "%s." ZEN_UUID_FORMAT ".tmp", pool_path, ZEN_UUID_ARGS(state->uuid));
 	unlink(temp);
+	zen_numa_prefer(zen_files[0].node);
 	base = zen_nvm_create(temp, size, (ZenPoolMode) zen_pool_mode);
+	zen_numa_prefer(-1);
 
 	init_superblock(state, facts, size);
 	zen_super_at = 0;
@@ -300,6 +303,7 @@ publish_files(char *base)
 			(uint32) ((sb->first_data_page * ZEN_PAGE_SIZE - ZEN_OFF_PAGES) / sizeof(uint64));
 		file->words = (uint64 *) (base + file->first * ZEN_PAGE_SIZE + ZEN_OFF_PAGES);
 		file->node = zen_files[i].node;
+		file->place = zen_numa_place(file->node);
 		pg_atomic_write_u32(file->npages, (uint32) sb->npages);
 		end = file->first + (uint32) sb->npages;
 	}
@@ -337,6 +341,32 @@ log_what_is_open(void)
 		ereport(LOG,
 				(errmsg("zen.pool_size is less than what zen pool file \"%s\" has: it keeps its %llu MB",
 						pool_path, (unsigned long long) zen_super.pool_size / (1024 * 1024))));
+}
+
+/* Where there are several nodes: tell which of them have no file of the pool, and which files have no node. */
+static void
+log_nodes(void)
+{
+	bool		has[ZEN_MAX_NODES] = {false};
+
+	if (zen_numa_nodes == 1)
+		return;
+	for (int i = 0; i < zen_pool.nfiles; i++)
+	{
+		int			place = zen_pool.files[i].place;
+
+		if (place >= 0)
+			has[place] = true;
+		else
+			ereport(LOG,
+					(errmsg("the NUMA node of zen pool file \"%s\" is not known", zen_files[i].path),
+					 errhint("Write @ and the number of a node behind its name in zen.pool_path.")));
+	}
+	for (int i = 0; i < zen_numa_nodes; i++)
+		if (!has[i])
+			ereport(LOG,
+					(errmsg("the zen pool has no file on NUMA node %d: sessions there write to other nodes",
+							zen_numa_number(i))));
 }
 
 /* For a server that pg_upgrade runs: does zen.pool_path name a pool that this cluster has opened before? */
@@ -474,6 +504,7 @@ zen_pool_open(void)
 	zen_files_cut();
 	base = zen_nvm_map(pool_path, &mapped, reserve, (ZenPoolMode) zen_pool_mode);
 	Assert(mapped == zen_super.pool_size);
+	zen_numa_bind(base, reserve, zen_files[0].node);
 	zen_files_map(base);
 	check_standby(base);
 	zen_files_grow(base);
@@ -485,6 +516,7 @@ zen_pool_open(void)
 				(errmsg("zen pool file \"%s\" was taken over from the cluster that pg_upgrade has upgraded",
 						pool_path)));
 	log_what_is_open();
+	log_nodes();
 }
 
 /*

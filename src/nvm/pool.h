@@ -29,6 +29,7 @@ typedef struct ZenPoolFile
 	uint64	   *words;			/* [near_end - first] */
 	pg_atomic_uint32 *npages;	/* it has; shared, only grows (grow.c) */
 	int32		node;			/* NUMA node; -1: none */
+	int			place;			/* of the node, in base/numa.h; -1: none */
 } ZenPoolFile;
 
 typedef struct ZenPool

@@ -16,6 +16,7 @@
 #include "access/twophase.h"
 #include "base/fault.h"
 #include "base/locks.h"
+#include "base/numa.h"
 #include "base/stats.h"
 #include "miscadmin.h"
 #include "nvm/persist.h"
@@ -39,7 +40,9 @@ typedef struct RegionControl
 ZenRegion  *zen_regions;
 uint32		zen_nregions;
 static RegionControl *control;
-static uint32 my_region = 0;	/* the region this process tries first */
+
+/* The region of each node that this process tries first. */
+static uint32 my_region[ZEN_MAX_NODES];
 
 Size
 zen_region_shmem_size(void)
@@ -54,7 +57,10 @@ zen_region_init(void)
 
 	control = ShmemInitStruct("zen regions", zen_region_shmem_size(), &found);
 	zen_regions = (ZenRegion *) ((char *) control + MAXALIGN(sizeof(RegionControl)));
-	zen_nregions = Min(MaxBackends + NUM_AUXILIARY_PROCS + max_prepared_xacts, ZEN_MAX_REGIONS);
+	zen_nregions = (uint32) Min((int64) (MaxBackends + NUM_AUXILIARY_PROCS + max_prepared_xacts) * zen_numa_nodes,
+								ZEN_MAX_REGIONS);
+	for (int i = 0; i < ZEN_MAX_NODES; i++)
+		my_region[i] = i;
 	if (MaxBackends + NUM_AUXILIARY_PROCS + max_prepared_xacts > ZEN_MAX_REGIONS)
 		ereport(FATAL,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
@@ -74,6 +80,12 @@ zen_region_init(void)
 	}
 }
 
+int
+zen_region_place(uint32 region)
+{
+	return zen_numa_nodes == 1 ? 0 : (int) (region % zen_numa_nodes);
+}
+
 bool
 zen_region_try_lease(uint32 region)
 {
@@ -91,20 +103,28 @@ void
 zen_region_prefer(uint32 region)
 {
 	Assert(region < zen_nregions);
-	my_region = region;
+	my_region[zen_region_place(region)] = region;
 }
 
 uint32
 zen_region_lease(void)
 {
-	if (zen_region_try_lease(my_region))
-		return my_region;
+	int			place = zen_numa_here();
+
+	Assert(zen_region_place(my_region[place]) == place);
+	if (zen_region_try_lease(my_region[place]))
+		return my_region[place];
 	ZEN_COUNT(region_waits, 1);
 	for (;;)
 	{
-		for (uint32 r = 0; r < zen_nregions; r++)
+		for (uint32 r = place; r < zen_nregions; r += zen_numa_nodes)
 			if (zen_region_try_lease(r))
-				return my_region = r;
+				return my_region[place] = r;
+
+		/* only if there are more possible writers than regions of a node */
+		for (uint32 r = 0; zen_numa_nodes > 1 && r < zen_nregions; r++)
+			if (zen_region_try_lease(r))
+				return r;
 
 		/*
 		 * there is one region per possible writer: only a race with the

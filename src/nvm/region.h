@@ -66,8 +66,15 @@ extern uint32 zen_nregions;		/* regions that writers of this server may
 extern Size zen_region_shmem_size(void);
 extern void zen_region_init(void);
 
-/* zen_region_lease -- lease a free region; there are as many as there can be writers.  Never throws. */
+/*
+ * zen_region_lease -- lease a free region; there are as many as there can be writers.  Never throws.
+ *
+ * Where there are several NUMA nodes there are as many for each, and it is one of the node that this process runs on.
+ */
 extern uint32 zen_region_lease(void);
+
+/* zen_region_place -- the place of the node to which a region belongs. */
+extern int	zen_region_place(uint32 region);
 
 /* zen_region_prefer -- zen_region_lease() in this process is to try this one first. */
 extern void zen_region_prefer(uint32 region);

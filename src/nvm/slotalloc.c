@@ -22,6 +22,7 @@
 #include "base/epoch.h"
 #include "base/fault.h"
 #include "base/locks.h"
+#include "base/numa.h"
 #include "base/stats.h"
 #include "port/pg_bitutils.h"
 #include "storage/shmem.h"
@@ -194,6 +195,13 @@ unlist(Context *context, uint32 pageno)
 	page->room = ZEN_ROOM_UNLISTED;
 }
 
+/* Room on another node's pages is taken only if the region's node has no free page. */
+static bool
+may_use(uint32 pageno)
+{
+	return zen_page_is_local(pageno) || zen_page_may_go_far(zen_pages[pageno].owner.region);
+}
+
 /* List a page that has got room, unless somebody has, or nobody wants it any more. */
 static void
 offer_page(uint32 pageno)
@@ -204,7 +212,7 @@ offer_page(uint32 pageno)
 
 	SpinLockAcquire(&region->room_lock);
 	context = page->context;
-	if (context != NULL && page->room == ZEN_ROOM_UNLISTED && has_room(page))
+	if (context != NULL && page->room == ZEN_ROOM_UNLISTED && has_room(page) && may_use(pageno))
 	{
 		Assert(context->current != pageno && (context->room_first == ZEN_NO_PAGE) == (context->nroomy == 0));
 		page->room_prev = ZEN_NO_PAGE;
@@ -419,7 +427,7 @@ zen_slotalloc_choose_region(void)
 	wanted.class = ZEN_MAX_CLASSES;
 	fresh = 0;
 	LWLockAcquire(zen_lock(ZEN_LOCK_ALLOC), LW_SHARED);
-	for (key.region = 0; key.region < zen_nregions; key.region++)
+	for (key.region = zen_numa_here(); key.region < zen_nregions; key.region += zen_numa_nodes)
 	{
 		Context    *context = hash_search(contexts, &key, HASH_FIND, NULL);
 

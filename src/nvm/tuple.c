@@ -15,7 +15,9 @@
 #include "nvm/tuple.h"
 
 #include "base/fault.h"
+#include "base/numa.h"
 #include "base/stats.h"
+#include "nvm/pool.h"
 #include "nvm/repair.h"
 #include "port/atomics.h"
 #include "port/pg_crc32c.h"
@@ -155,6 +157,9 @@ zen_tuple_write(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin, cons
 		zen_flush((char *) dst + head, size - head);
 	ZEN_COUNT(slots_written, 1);
 	ZEN_COUNT(bytes_written, size);
+	if (unlikely(zen_numa_nodes > 1))
+		zen_numa_count_row(zen_numa_here(), zen_pool_file_of(zen_slot_page(slot))->place,
+						   (size + ZEN_LINE - 1) / ZEN_LINE);
 }
 
 void

@@ -1,0 +1,419 @@
+/*
+ * numa.c -- the machine's NUMA nodes: which there are, on which a process runs, how far they are from each other.
+ *
+ * The kernel tells it in /sys/devices/system/node.  Nodes without processors have memory only: no process runs there,
+ * and a file of the pool that is there belongs to the nearest of the others.  System calls are made directly, so no
+ * library is needed.
+ *
+ * zen.numa_simulate makes so many sets of the processors count as nodes, for tests of everything but placement.
+ *
+ * Each process counts in a block of its own, found by its PGPROC number, as in stats.c.
+ */
+#include "base/numa.h"
+
+#include <linux/mempolicy.h>
+#include <sched.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "access/twophase.h"
+#include "base/guc.h"
+#include "miscadmin.h"
+#include "storage/fd.h"
+#include "storage/proc.h"
+#include "storage/shmem.h"
+
+#define MAX_NUMBER		1023	/* the kernel's largest */
+#define MAX_CPUS		8192
+#define FAR				1000
+#define HERE			10		/* the kernel's distance of a node to itself */
+#define REMOTE			20		/* ... and of any other, if simulated */
+
+typedef struct Topology
+{
+	int32		number[ZEN_MAX_NODES];
+	uint16		distance[ZEN_MAX_NODES][MAX_NUMBER + 1];	/* by place and number */
+	int8		place_of_cpu[MAX_CPUS];
+} Topology;
+
+/* A process's counts, by place of the memory.  It alone writes them. */
+typedef struct NodeBlock
+{
+	ZenNumaCounts counts[ZEN_MAX_NODES];
+	int			place;			/* -1: has not written */
+	int			pid;			/* of the process that has counted last */
+} NodeBlock;
+
+int			zen_numa_nodes = 1;
+
+static Topology topology;
+static NodeBlock *blocks;
+static NodeBlock nobody;		/* counts of a process without PGPROC */
+
+/* ---------- what the kernel tells ---------- */
+
+/* The first line of a file; false if there is none. */
+static bool
+read_line(const char *path, char *line, int size)
+{
+	FILE	   *file = fopen(path, "r");
+	bool		found = file != NULL && fgets(line, size, file) != NULL;
+
+	if (file != NULL)
+		fclose(file);
+	return found;
+}
+
+/* Call visit for each number of a list like "0-3,8"; its result is how many there are. */
+static int
+walk_list(const char *list, void (*visit) (int number, void *arg), void *arg)
+{
+	int			n = 0;
+	char	   *end;
+
+	while (*list >= '0' && *list <= '9')
+	{
+		long		from = strtol(list, &end, 10);
+		long		to = *end == '-' ? strtol(end + 1, &end, 10) : from;
+
+		for (; from <= to && from >= 0 && from < MAX_CPUS; from++, n++)
+			visit((int) from, arg);
+		list = *end == ',' ? end + 1 : end;
+	}
+	return n;
+}
+
+static void
+note_cpu(int cpu, void *arg)
+{
+	topology.place_of_cpu[cpu] = (int8) *(int *) arg;
+}
+
+/* Distances are listed in the order of the nodes that are online. */
+typedef struct DistanceList
+{
+	uint16	   *distance;
+	char	   *text;
+} DistanceList;
+
+static void
+note_distance(int number, void *arg)
+{
+	DistanceList *list = arg;
+
+	if (number <= MAX_NUMBER)
+		list->distance[number] = (uint16) strtol(list->text, &list->text, 10);
+}
+
+static void
+note_node(int number, void *arg)
+{
+	const char *online = arg;
+	char		path[MAXPGPATH],
+				line[MAXPGPATH];
+	int			place = zen_numa_nodes;
+
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/cpulist", number);
+	if (number > MAX_NUMBER || place == ZEN_MAX_NODES || !read_line(path, line, sizeof(line)) ||
+		walk_list(line, note_cpu, &place) == 0)
+		return;
+	zen_numa_nodes++;
+	topology.number[place] = number;
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/distance", number);
+	if (read_line(path, line, sizeof(line)))
+	{
+		DistanceList list = {.distance = topology.distance[place],.text = line};
+
+		walk_list(online, note_distance, &list);
+	}
+	topology.distance[place][number] = HERE;
+}
+
+static void
+simulate(void)
+{
+	long		ncpus = Max(1, sysconf(_SC_NPROCESSORS_CONF));
+
+	zen_numa_nodes = zen_numa_simulate;
+	for (int i = 0; i < zen_numa_nodes; i++)
+	{
+		topology.number[i] = i;
+		for (int k = 0; k < zen_numa_nodes; k++)
+			topology.distance[i][k] = i == k ? HERE : REMOTE;
+	}
+	for (long cpu = 0; cpu < Min(ncpus, MAX_CPUS); cpu++)
+		topology.place_of_cpu[cpu] = (int8) (cpu * zen_numa_nodes / ncpus);
+}
+
+void
+zen_numa_detect(void)
+{
+	char		online[MAXPGPATH];
+
+	memset(&topology, 0, sizeof(topology));
+	for (int i = 0; i < ZEN_MAX_NODES; i++)
+		for (int k = 0; k <= MAX_NUMBER; k++)
+			topology.distance[i][k] = FAR;
+	zen_numa_nodes = 0;
+	if (zen_numa_simulate > 0)
+		simulate();
+	else if (read_line("/sys/devices/system/node/online", online, sizeof(online)))
+		walk_list(online, note_node, online);
+	if (zen_numa_mode == ZEN_NUMA_OFF || zen_numa_nodes == 0)
+		zen_numa_nodes = 1;
+}
+
+/* ---------- where things are ---------- */
+
+int
+zen_numa_here(void)
+{
+	int			cpu;
+
+	if (zen_numa_nodes == 1)
+		return 0;
+	cpu = sched_getcpu();
+	return cpu >= 0 && cpu < MAX_CPUS ? topology.place_of_cpu[cpu] : 0;
+}
+
+int32
+zen_numa_number(int place)
+{
+	return topology.number[place];
+}
+
+int
+zen_numa_distance(int place, int32 number)
+{
+	return number >= 0 && number <= MAX_NUMBER ? topology.distance[place][number] : FAR;
+}
+
+/* The nearest place to a node, which may have no processors. */
+int
+zen_numa_place(int32 number)
+{
+	int			best = -1;
+
+	for (int i = 0; i < zen_numa_nodes; i++)
+		if (zen_numa_distance(i, number) < (best < 0 ? FAR : zen_numa_distance(best, number)))
+			best = i;
+	return best;
+}
+
+int32
+zen_numa_node_of_file(int fd)
+{
+	struct stat st;
+	char		path[MAXPGPATH],
+				device[MAXPGPATH],
+				line[32];
+
+	if (fstat(fd, &st) != 0)
+		return -1;
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u", major(st.st_dev), minor(st.st_dev));
+	if (realpath(path, device) == NULL)
+		return -1;
+	/* a partition's disk, that disk's controller: the first that knows */
+	while (strncmp(device, "/sys/devices/", 13) == 0)
+	{
+		char	   *slash = strrchr(device, '/');
+
+		snprintf(path, sizeof(path), "%.900s/numa_node", device);
+		if (read_line(path, line, sizeof(line)) && atoi(line) >= 0)
+			return atoi(line);
+		*slash = '\0';
+	}
+	return -1;
+}
+
+/* ---------- wishes ---------- */
+
+typedef struct NodeMask
+{
+	unsigned long bits[(MAX_NUMBER + 1) / 64];
+} NodeMask;
+
+static bool
+can_place(void)
+{
+	return zen_numa_nodes > 1 && zen_numa_simulate == 0;
+}
+
+static NodeMask
+mask_of(int32 number)
+{
+	NodeMask	mask = {{0}};
+
+	mask.bits[number / 64] |= 1UL << (number % 64);
+	return mask;
+}
+
+void
+zen_numa_prefer(int32 number)
+{
+	NodeMask	mask = mask_of(Max(number, 0));
+
+	if (can_place() && syscall(SYS_set_mempolicy, number < 0 ? MPOL_DEFAULT : MPOL_PREFERRED,
+							   number < 0 ? NULL : &mask, number < 0 ? 0UL : MAX_NUMBER + 1UL) != 0)
+		ereport(LOG,
+				(errmsg("could not choose the NUMA node of the zen pool's memory: %m")));
+}
+
+void
+zen_numa_bind(char *base, Size size, int32 number)
+{
+	NodeMask	mask = mask_of(Max(number, 0));
+
+	if (can_place() && number >= 0 &&
+		syscall(SYS_mbind, base, size, MPOL_PREFERRED, &mask, MAX_NUMBER + 1UL, 0) != 0)
+		ereport(LOG,
+				(errmsg("could not bind the zen pool's memory to NUMA node %d: %m", number)));
+}
+
+void
+zen_numa_interleave(char *base, Size size)
+{
+	NodeMask	mask = {{0}};
+
+	for (int i = 0; i < zen_numa_nodes; i++)
+		mask.bits[topology.number[i] / 64] |= 1UL << (topology.number[i] % 64);
+	if (can_place() && syscall(SYS_mbind, base, size, MPOL_INTERLEAVE, &mask, MAX_NUMBER + 1UL, 0) != 0)
+		ereport(LOG,
+				(errmsg("could not interleave zen's memory over NUMA nodes: %m")));
+}
+
+/* ---------- counts ---------- */
+
+static int
+nblocks(void)
+{
+	return MaxBackends + NUM_AUXILIARY_PROCS + max_prepared_xacts;
+}
+
+Size
+zen_numa_shmem_size(void)
+{
+	return zen_numa_nodes > 1 ? mul_size(nblocks(), sizeof(NodeBlock)) : 0;
+}
+
+void
+zen_numa_init(void)
+{
+	bool		found;
+
+	if (zen_numa_nodes == 1)
+		return;
+	blocks = ShmemInitStruct("zen NUMA nodes", zen_numa_shmem_size(), &found);
+	if (found)
+		return;
+	memset(blocks, 0, zen_numa_shmem_size());
+	for (int i = 0; i < nblocks(); i++)
+		blocks[i].place = -1;
+}
+
+static NodeBlock *
+my_block(void)
+{
+	NodeBlock  *block = MyProc != NULL && blocks != NULL ? &blocks[GetNumberFromPGProc(MyProc)] : &nobody;
+
+	block->pid = MyProcPid;
+	return block;
+}
+
+void
+zen_numa_count_row(int from, int to, uint64 lines)
+{
+	NodeBlock  *block = my_block();
+
+	block->place = from;
+	if (to < 0)
+		return;
+	if (from == to)
+	{
+		block->counts[to].rows_local++;
+		block->counts[to].lines_local += lines;
+	}
+	else
+	{
+		block->counts[to].rows_remote++;
+		block->counts[to].lines_remote += lines;
+	}
+}
+
+void
+zen_numa_count_page(int to)
+{
+	if (to >= 0)
+		my_block()->counts[to].pages_remote++;
+}
+
+void
+zen_numa_sum(int place, ZenNumaCounts *sum, int *sessions)
+{
+	memset(sum, 0, sizeof(*sum));
+	*sessions = 0;
+	for (int i = 0; blocks != NULL && i < nblocks(); i++)
+	{
+		volatile NodeBlock *block = &blocks[i];
+		volatile ZenNumaCounts *counts = &block->counts[place];
+
+		sum->rows_local += counts->rows_local;
+		sum->rows_remote += counts->rows_remote;
+		sum->lines_local += counts->lines_local;
+		sum->lines_remote += counts->lines_remote;
+		sum->pages_remote += counts->pages_remote;
+		/* the process may have ended, and its PGPROC may be another's */
+		if (block->place == place && block->pid != 0 && GetPGProcByNumber(i)->pid == block->pid)
+			(*sessions)++;
+	}
+}
+
+/* ---------- load ---------- */
+
+typedef struct Ticks
+{
+	uint64		busy;
+	uint64		all;
+} Ticks;
+
+/* Add up what /proc/stat says of the processors of a node. */
+static Ticks
+read_ticks(int place)
+{
+	Ticks		sum = {0};
+	FILE	   *file = fopen("/proc/stat", "r");
+	char		line[512];
+
+	while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+	{
+		unsigned long long t[8];
+		int			cpu;
+
+		if (sscanf(line, "cpu%d %llu %llu %llu %llu %llu %llu %llu %llu", &cpu,
+				   &t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &t[6], &t[7]) != 9 ||
+			cpu < 0 || cpu >= MAX_CPUS || topology.place_of_cpu[cpu] != place)
+			continue;
+		for (int i = 0; i < 8; i++)
+		{
+			sum.all += t[i];
+			/* idle, and idle with input or output under way */
+			sum.busy += i == 3 || i == 4 ? 0 : t[i];
+		}
+	}
+	if (file != NULL)
+		fclose(file);
+	return sum;
+}
+
+double
+zen_numa_load(int place)
+{
+	static Ticks last[ZEN_MAX_NODES];
+	Ticks		now = read_ticks(place);
+	Ticks		since = {.busy = now.busy - last[place].busy,.all = now.all - last[place].all};
+
+	last[place] = now;
+	return since.all == 0 ? -1 : (double) since.busy / since.all;
+}

@@ -1,0 +1,272 @@
+# Writers keep to the NUMA node that they run on: zen.numa = local, with sets of processors in place of nodes.
+#
+#   local      sessions bound to each node write to its file only; their regions, after a restart too
+#   moved      a session that moves writes on the other node from its next transaction on
+#   full       a node without pages: the other one serves, counted, and its room is used; then its own again
+#   crash      pages keep their regions, and what is written afterwards is local
+#   off        zen.numa = off, and one node: as without
+#   unknown    files whose node is not known, or not there
+#
+#   SEED=n     replays the choices
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use PostgreSQL::Test::Utils ();
+use Test::More;
+use ZenTest;
+
+skip_unless_zen();
+my $processors = qx(nproc --all) + 0;
+plan skip_all => 'two processors are needed for two nodes' if $processors < 2 || qx(nproc) < $processors;
+choose_seed();
+
+my $node = new_node('numa', pool_size => '32MB', dram_size => '128MB',
+	conf => "zen.numa_simulate = 2\nrestart_after_crash = on");
+my $pool = pool_path($node);
+my @files = ($pool, "$pool.1");
+my $dbh;
+
+# a processor of each node
+my @cpu = (0, $processors - 1);
+
+name_files(map { "$files[$_]\@$_" } 0, 1);
+$node->start;
+open_server('CREATE EXTENSION zen');
+test_local();
+test_moved();
+test_full();
+test_crash();
+test_off();
+test_unknown();
+$node->stop;
+unlink @files;
+done_testing();
+
+# --- tools ------------------------------------------------------------------
+
+sub name_files
+{
+	set_conf($node, sprintf q{zen.pool_path = '%s'}, join ', ', @_);
+	return;
+}
+
+sub open_server
+{
+	my @statements = @_;
+	$dbh = connect_db($node);
+	run_all($dbh, @statements);
+	wait_recovered($dbh);
+	return;
+}
+
+sub restart
+{
+	$dbh->disconnect;
+	$node->stop;
+	$node->start;
+	open_server();
+	return;
+}
+
+# bind_session -- to the processor of a node.
+sub bind_session
+{
+	my ($session, $to) = @_;
+	my $pid = value($session, 'SELECT pg_backend_pid()');
+	PostgreSQL::Test::Utils::system_or_bail('taskset', '-pc', $cpu[$to], $pid);
+	return $session;
+}
+
+sub session_on { return bind_session(connect_db($node), $_[0]); }
+
+# numa -- a column of zen_numa(), by node.
+sub numa
+{
+	my ($column) = @_;
+	return map { $_->[0] } @{ run_sql($dbh, "SELECT $column FROM zen_numa() ORDER BY node NULLS LAST")->{rows} };
+}
+
+# changed -- what a column of zen_numa() grows by, by node.
+sub changed
+{
+	my ($column, $do) = @_;
+	my @before = numa($column);
+	$do->();
+	my @after = numa($column);
+	return map { $after[$_] - $before[$_] } 0 .. $#after;
+}
+
+sub insert
+{
+	my ($session, $name, $rows) = @_;
+	run_all($session, "CREATE TABLE IF NOT EXISTS $name (id int, v text) USING zen",
+		"INSERT INTO $name SELECT g, repeat(md5(g::text), 30) FROM generate_series(1, $rows) g");
+	return;
+}
+
+sub sound
+{
+	my ($name) = @_;
+	is(value($dbh, 'SELECT count(*) FROM zen_verify_pool()'), 0, "$name: sound");
+	return;
+}
+
+# --- the tests --------------------------------------------------------------
+
+sub test_local
+{
+	is(join(' ', numa('node')), '0 1', 'local: nodes');
+	is(join(' ', numa('pages_total = pages_free + pages_used')), '1 1', 'local: pages');
+	my @session = map { session_on($_) } 0, 1;
+	my @taken = (numa('pages_remote'), numa('rows_remote'), numa('lines_remote'));
+	for my $i (0, 1)
+	{
+		my @used = changed('pages_used', sub { insert($session[$i], "t$i", 5000) });
+		cmp_ok($used[$i], '>', 70, "local: a session on node $i takes pages there");
+		is($used[ 1 - $i ], 0, "local: ... and not on the other");
+		my @rows = changed('rows_local', sub { run_all($session[$i], "UPDATE t$i SET v = v || 'x' WHERE id <= 1000") });
+		is($rows[$i], 1000, "local: rows written to node $i");
+		is($rows[ 1 - $i ], 0, "local: ... and none to the other");
+	}
+	# each other's rows: a new version is written where its writer is
+	my @rows = changed('rows_local', sub { run_all($session[1], q{UPDATE t0 SET v = 'from 1' WHERE id <= 500}) });
+	is("@rows", '0 500', 'local: new versions of the other node\'s rows');
+	cmp_ok(value($dbh, 'SELECT min(sessions) FROM zen_numa()'), '>=', 1, 'local: sessions are counted');
+	wait_for('a tick of the clock', sub { !grep { !defined } numa('load') });
+	wait_for('load', sub { !grep { !$_ } numa('load BETWEEN 0 AND 1') });
+	is(join(' ', numa('pages_remote'), numa('rows_remote'), numa('lines_remote')), "@taken", 'local: nothing remote');
+	is("@taken", '0 0 0 0 0 0', 'local: from the beginning');
+	cmp_ok((numa('lines_local'))[$_], '>=', 5000 * 15, "local: lines of node $_") for 0, 1;
+	sound('local');
+	$_->disconnect for @session;
+
+	# regions keep their nodes over a restart
+	restart();
+	@session = map { session_on($_) } 0, 1;
+	for my $i (0, 1)
+	{
+		@rows = changed('rows_local', sub {
+				run_all($session[$i], "DELETE FROM t$i WHERE id > 4000", "UPDATE t$i SET v = v || 'y' WHERE id > 2000") });
+		is($rows[ 1 - $i ], 0, "local, after a restart: none to the other of $i");
+		cmp_ok($rows[$i], '>=', 3000, "local, after a restart: rows of node $i");
+	}
+	is(join(' ', numa('rows_remote')), '0 0', 'local, after a restart: nothing remote');
+	$_->disconnect for @session;
+	return;
+}
+
+sub test_moved
+{
+	my $session = session_on(0);
+	insert($session, 'moved', 10);
+	for my $to (1, 0, 1)
+	{
+		bind_session($session, $to);
+		my @rows = changed('rows_local', sub { run_all($session, q{UPDATE moved SET v = 'moved'}) });
+		is("@rows", $to ? '0 10' : '10 0', "moved: to node $to");
+	}
+	is(join(' ', numa('rows_remote')), '0 0', 'moved: nothing remote');
+	$session->disconnect;
+	return;
+}
+
+sub test_full
+{
+	my $session = session_on(1);
+	my $far = 0;
+	for (1 .. 60)
+	{
+		insert($session, 'big', 1000);
+		($far) = numa('pages_remote');
+		last if $far > 10;
+	}
+	cmp_ok($far, '>', 10, 'full: pages of the nearest other node, counted');
+	is((numa('pages_free'))[1], 0, 'full: its own has none left');
+	cmp_ok((numa('rows_remote'))[0], '>', 0, 'full: rows there, counted');
+	cmp_ok((numa('lines_remote'))[0], '>', 0, 'full: lines there, counted');
+	my @used = changed('pages_used', sub {
+			run_all($session, 'DELETE FROM big WHERE id % 2 = 0', 'VACUUM big',
+				q{INSERT INTO big SELECT g, repeat(md5(g::text), 30) FROM generate_series(1, 500) g}); });
+	cmp_ok($used[0], '<=', 2, 'full: room on pages far away is used again');
+	sound('full');
+
+	# room on its own node again
+	run_all($session, 'DROP TABLE big');
+	wait_for('pages', sub { (numa('pages_free'))[1] > 100 });
+	my @rows = changed('rows_remote', sub { insert($session, 'own_again', 2000) });
+	is("@rows", '0 0', 'full: not any more');
+	$session->disconnect;
+	return;
+}
+
+sub test_crash
+{
+	my $kept = contents($dbh, 't0');
+	crash($node);
+	start_again($node);
+	open_server();
+	is(contents($dbh, 't0'), $kept, 'crash: nothing lost');
+	my @session = map { session_on($_) } 0, 1;
+	for my $i (0, 1)
+	{
+		my @rows = changed('rows_local', sub { run_all($session[$i], q{UPDATE t1 SET v = 'after' WHERE id <= 1000}) });
+		is("@rows", $i ? '0 1000' : '1000 0', "crash: a session on node $i");
+	}
+	is(join(' ', numa('rows_remote')), '0 0', 'crash: nothing remote');
+	sound('crash');
+	$_->disconnect for @session;
+	return;
+}
+
+sub test_off
+{
+	set_conf($node, 'zen.numa = off');
+	restart();
+	is(join(' ', numa(q{coalesce(rows_local::text, 'null')})), 'null', 'off: one node, nothing counted');
+	my $session = session_on(1);
+	my $before = value($dbh, 'SELECT string_agg(pages_free::text, $$ $$ ORDER BY file) FROM zen_pool_files()');
+	insert($session, 'off', 6000);
+	my $after = value($dbh, 'SELECT string_agg(pages_free::text, $$ $$ ORDER BY file) FROM zen_pool_files()');
+	my @before = split / /, $before;
+	my @after = split / /, $after;
+	cmp_ok($after[$_], '<', $before[$_], "off: pages of file $_") for 0, 1;
+	is(abs($after[0] - $after[1]) < 10, 1, 'off: those with more free pages first') or diag("$before, $after");
+	run_all($session, 'DROP TABLE off');
+	$session->disconnect;
+	sound('off');
+	my $result = run_sql($dbh, 'ALTER SYSTEM SET zen.numa = soft');
+	is($result->{state}, '22023', 'off: a mode that is not there: SQLSTATE');
+	like($result->{message}, qr/HINT: .*off, local/, 'off: a mode that is not there: hint');
+	set_conf($node, 'zen.numa = local');
+	restart();
+	return;
+}
+
+sub test_unknown
+{
+	name_files(@files);
+	my $log = log_size($node);
+	restart();
+	my $said = log_since($node, $log);
+	like($said, qr/the NUMA node of zen pool file "\Q$files[$_]\E" is not known/, "unknown: file $_ in the log") for 0, 1;
+	like($said, qr/has no file on NUMA node $_/, "unknown: node $_ in the log") for 0, 1;
+	is(join(' ', numa(q{coalesce(node, -1)})), '0 1 -1', 'unknown: a line of their own');
+	my $session = session_on(1);
+	insert($session, 'unknown', 1000);
+	is(join(' ', (numa('rows_local + rows_remote'))[ 0, 1 ]), '0 0', 'unknown: neither local nor remote');
+	sound('unknown');
+	$session->disconnect;
+
+	name_files("$files[0]\@0", "$files[1]\@7");
+	$log = log_size($node);
+	restart();
+	like(log_since($node, $log), qr/the NUMA node of zen pool file "\Q$files[1]\E" is not known/,
+		'unknown: a node that is not there');
+	sound('a node that is not there');
+	$dbh->disconnect;
+	return;
+}
