@@ -161,6 +161,7 @@ OBJS = $(addprefix src/base/, \
 		verify_table.o \
 		verify_pool.o) \
 	$(addprefix src/point/, \
+		pointwhy.o \
 		pointplan.o \
 		pointkeys.o \
 		pointnodes.o \

@@ -24,6 +24,7 @@ int			zen_pool_warning = 85;
 int			zen_dram_warning = 85;
 int			zen_key_cache_mb = 64;
 bool		zen_point_access = true;
+bool		zen_debug_keep_plans = false;
 bool		zen_batch_aggregate = true;
 bool		zen_track_statements = false;
 int			zen_max_statements = 1000;
@@ -267,6 +268,11 @@ define_user_settings(void)
 							 "For plans that are executed more than once.  EXPLAIN shows them as ZenPointAccess.",
 							 &zen_point_access, true,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("zen.debug_keep_plans",
+							 "Keeps executor state of all plans that allow it, from their first execution on.",
+							 "For tests of zen.point_access.  It makes statements that run once slower.",
+							 &zen_debug_keep_plans, false,
+							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 	DefineCustomBoolVariable("zen.batch_aggregate",
 							 "Computes aggregates over a whole table block by block.",
 							 "For count, sum, avg, min and max of common types without GROUP BY.  EXPLAIN shows "

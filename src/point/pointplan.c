@@ -1,7 +1,8 @@
 /*
  * pointplan.c -- which plans are point accesses or can be kept, and the nodes that mark them.
  *
- * A point access reads, locks, changes or inserts one row of a zen table, by equality on all columns of a unique index.
+ * A point access reads, locks or changes rows of a zen table, by equality on all columns of a unique index: one row, or
+ * one for each element of a list.  Or it inserts one row.
  * A kept plan consists of nodes that start again where they have begun (is_keepable has the list), on zen tables only.
  * The planner hook puts a CustomScan on top of such a plan.  The node bears a serial number: executor state is kept by
  * it (pointstate.c).  A plan's address would not do, since plans come to lie where others have lain.
@@ -16,6 +17,7 @@
 #include "access/genam.h"
 #include "access/nbtree.h"
 #include "access/relscan.h"
+#include "base/guc.h"
 #include "base/stats.h"
 #include "catalog/pg_am_d.h"
 #include "catalog/pg_class.h"
@@ -27,6 +29,7 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
+#include "partitioning/partdesc.h"
 #include "table/zenam_rel.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -151,59 +154,60 @@ equal_column(Expr *qual, Relation index, bool *list)
 }
 
 /* Do quals name all key columns of a unique index, each once, by equality; one of them perhaps by a list? */
-static const char *
+static ZenPointWhy
 index_refuses(IndexScan *scan)
 {
 	Relation	index = index_open(scan->indexid, AccessShareLock);
 	int			nkeys = IndexRelationGetNumberOfKeyAttributes(index);
 	Bitmapset  *seen = NULL;
 	int			nlists = 0;
-	const char *why = NULL;
+	ZenPointWhy why = ZEN_WHY_NONE;
 	ListCell   *lc;
 
-	if (index->rd_rel->relam != BTREE_AM_OID || !index->rd_index->indisunique || !index->rd_index->indimmediate ||
-		!index->rd_index->indisvalid)
-		why = "index not unique and immediate";
+	if (index->rd_rel->relam != BTREE_AM_OID || !index->rd_index->indisunique)
+		why = ZEN_WHY_not_by_key;
 	foreach(lc, scan->indexqual)
 	{
 		bool		list = false;
-		int			attno = why == NULL ? equal_column(lfirst(lc), index, &list) : 0;
+		int			attno = why == ZEN_WHY_NONE ? equal_column(lfirst(lc), index, &list) : 0;
 
 		nlists += list;
 		if (attno == 0 || nlists > 1 || bms_is_member(attno, seen))
 		{
-			why = why ? why : "not by equality on each key column";
+			why = ZEN_WHY_not_by_key;
 			break;
 		}
 		seen = bms_add_member(seen, attno);
 	}
-	if (why == NULL && bms_num_members(seen) != nkeys)
-		why = "not by all key columns";
+	if (why == ZEN_WHY_NONE && bms_num_members(seen) != nkeys)
+		why = ZEN_WHY_not_by_key;
+	if (why == ZEN_WHY_NONE && (!index->rd_index->indimmediate || !index->rd_index->indisvalid))
+		why = ZEN_WHY_deferrable_key;
 	bms_free(seen);
 	index_close(index, NoLock);
 	return why;
 }
 
 /* Do triggers of the table do more than the node can do? */
-static const char *
+static ZenPointWhy
 triggers_refuse(CmdType operation, TriggerDesc *t)
 {
 	if (t == NULL)
-		return NULL;
+		return ZEN_WHY_NONE;
 	switch (operation)
 	{
 		case CMD_INSERT:
 			if (t->trig_insert_before_row || t->trig_insert_instead_row)
-				return "BEFORE or INSTEAD OF trigger";
-			return t->trig_insert_new_table ? "trigger with a transition table" : NULL;
+				return ZEN_WHY_row_trigger;
+			return t->trig_insert_new_table ? ZEN_WHY_transition_table : ZEN_WHY_NONE;
 		case CMD_UPDATE:
 			if (t->trig_update_before_row || t->trig_update_instead_row)
-				return "BEFORE or INSTEAD OF trigger";
-			return t->trig_update_old_table || t->trig_update_new_table ? "trigger with a transition table" : NULL;
+				return ZEN_WHY_row_trigger;
+			return t->trig_update_old_table || t->trig_update_new_table ? ZEN_WHY_transition_table : ZEN_WHY_NONE;
 		default:
 			if (t->trig_delete_before_row || t->trig_delete_instead_row)
-				return "BEFORE or INSTEAD OF trigger";
-			return t->trig_delete_old_table ? "trigger with a transition table" : NULL;
+				return ZEN_WHY_row_trigger;
+			return t->trig_delete_old_table ? ZEN_WHY_transition_table : ZEN_WHY_NONE;
 	}
 }
 
@@ -218,25 +222,26 @@ looks_elsewhere(Node *node, void *rti)
 	return expression_tree_walker(node, looks_elsewhere, rti);
 }
 
-const char *
+ZenPointWhy
 zen_point_refuses(PlannedStmt *stmt, const ZenPointShape *shape)
 {
 	Relation	rel = table_open(rt_fetch(shape->rti, stmt->rtable)->relid, NoLock);
-	const char *why = NULL;
+	ZenPointWhy why = ZEN_WHY_NONE;
 
 	if (!zen_rel_is_zen(rel))
-		why = "not a zen table";
+		why = ZEN_WHY_other_table;
 	else if (shape->change != NULL)
 	{
 		why = triggers_refuse(shape->change->operation, rel->trigdesc);
-		if (why == NULL && looks_elsewhere((Node *) shape->change->returningLists, (void *) &shape->rti))
-			why = "RETURNING of something else than the row";
+		if (why == ZEN_WHY_NONE && looks_elsewhere((Node *) shape->change->returningLists, (void *) &shape->rti))
+			why = ZEN_WHY_returning;
 	}
 	table_close(rel, NoLock);
 	/* the list is computed once more when the row is locked */
-	if (why == NULL && shape->lock != NULL && contain_volatile_functions((Node *) shape->scan->scan.plan.targetlist))
-		why = "a volatile function beside a row lock";
-	if (why == NULL && shape->scan != NULL)
+	if (why == ZEN_WHY_NONE && shape->lock != NULL &&
+		contain_volatile_functions((Node *) shape->scan->scan.plan.targetlist))
+		why = ZEN_WHY_volatile_lock;
+	if (why == ZEN_WHY_NONE && shape->scan != NULL)
 		why = index_refuses(shape->scan);
 	return why;
 }
@@ -363,8 +368,7 @@ zen_point_walk_plan(Plan *plan, bool (*walker) (Node *, void *), void *context)
 		zen_point_walk_plan(outerPlan(plan), walker, context) || zen_point_walk_plan(innerPlan(plan), walker, context);
 }
 
-static pg_attribute_unused()
-bool
+static bool
 has_parameters(Node *node, void *context)
 {
 	if (node == NULL)
@@ -440,60 +444,153 @@ pass_on(List *targetlist)
 	return result;
 }
 
-/* An expression of a plan, by columns of tables and not by those of the plans below: EXPLAIN VERBOSE shows it. */
-static Node *
-by_tables(Node *node, void *plan)
+/* The join that gives a parameter to its inner side, at a plan or below it; *value gets what it gives. */
+static Plan *
+giver(Plan *plan, int paramid, Node **value)
 {
+	Plan	   *found;
+	ListCell   *lc;
+
+	if (plan == NULL)
+		return NULL;
+	if (IsA(plan, NestLoop))
+		foreach(lc, ((NestLoop *) plan)->nestParams)
+	{
+		NestLoopParam *param = lfirst(lc);
+
+		if (param->paramno == paramid)
+		{
+			*value = (Node *) param->paramval;
+			return plan;
+		}
+	}
+	found = giver(outerPlan(plan), paramid, value);
+	return found != NULL ? found : giver(innerPlan(plan), paramid, value);
+}
+
+/* Where an expression stands: plan is at or below top. */
+typedef struct Place
+{
+	Plan	   *top;
+	Plan	   *plan;
+} Place;
+
+/*
+ * An expression of a plan, by columns of tables: EXPLAIN VERBOSE shows it on top, where neither columns of the plans
+ * below nor parameters that joins give are known.
+ */
+static Node *
+by_tables(Node *node, void *context)
+{
+	Place	   *here = context;
+	Place		below = {here->top, NULL};
+	Node	   *value = NULL;
 	Var		   *var = (Var *) node;
-	Plan	   *below = NULL;
 	List	   *targetlist = NIL;
 	TargetEntry *entry;
 
 	if (node == NULL)
 		return NULL;
+	if (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXEC)
+	{
+		below.plan = giver(here->top, ((Param *) node)->paramid, &value);
+		return below.plan != NULL ? by_tables(value, &below) : copyObject(node);
+	}
 	if (!IsA(node, Var))
-		return expression_tree_mutator(node, by_tables, plan);
+		return expression_tree_mutator(node, by_tables, context);
 	if (var->varno == OUTER_VAR)
-		below = outerPlan((Plan *) plan);
+		below.plan = outerPlan(here->plan);
 	else if (var->varno == INNER_VAR)
-		below = innerPlan((Plan *) plan);
-	else if (var->varno == INDEX_VAR && IsA(plan, IndexOnlyScan))
-		targetlist = ((IndexOnlyScan *) plan)->indextlist;
-	entry = get_tle_by_resno(below != NULL ? below->targetlist : targetlist, var->varattno);
+		below.plan = innerPlan(here->plan);
+	else if (var->varno == INDEX_VAR && IsA(here->plan, IndexOnlyScan))
+		targetlist = ((IndexOnlyScan *) here->plan)->indextlist;
+	entry = get_tle_by_resno(below.plan != NULL ? below.plan->targetlist : targetlist, var->varattno);
 	if (entry == NULL)
 		return copyObject(node);
-	return below != NULL ? by_tables((Node *) entry->expr, below) : copyObject((Node *) entry->expr);
+	return below.plan != NULL ? by_tables((Node *) entry->expr, &below) : copyObject((Node *) entry->expr);
 }
 
-/* How a plan is to be executed again and again. */
+/* A zen table, or a partitioned table of which the first partition is one.  The planner has locked all tables. */
+static bool
+is_zen_or_parent(Oid relid)
+{
+	Relation	rel = RelationIdGetRelation(relid);
+	bool		result = false;
+
+	if (!RelationIsValid(rel))
+		return false;
+	if (rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
+	{
+		PartitionDesc partitions = RelationGetPartitionDesc(rel, true);
+
+		result = partitions->nparts > 0 && zen_relid_is_zen(partitions->oids[0]);
+	}
+	else
+		result = zen_rel_is_zen(rel);
+	RelationClose(rel);
+	return result;
+}
+
+/* Has a plan to do with a zen table at all? */
+static bool
+names_zen_table(const PlannedStmt *stmt)
+{
+	ListCell   *lc;
+
+	foreach(lc, stmt->rtable)
+	{
+		RangeTblEntry *rte = lfirst(lc);
+
+		if (rte->rtekind == RTE_RELATION && is_zen_or_parent(rte->relid))
+			return true;
+	}
+	return false;
+}
+
+/* How a plan is to be executed again and again, and why not as a point access, or not at all. */
 static ZenPointKind
-kind_of(PlannedStmt *stmt)
+kind_of(PlannedStmt *stmt, ZenPointWhy *why)
 {
 	ZenPointShape shape;
-	bool		point = zen_point_shape(stmt, stmt->planTree, &shape) && is_zen_table(stmt, shape.rti);
 
-	if (point && zen_point_refuses(stmt, &shape) == NULL)
-		return ZEN_POINT_ROW;
+	*why = ZEN_WHY_NONE;
+	if (zen_point_shape(stmt, stmt->planTree, &shape) && is_zen_table(stmt, shape.rti))
+	{
+		*why = zen_point_refuses(stmt, &shape);
+		if (*why == ZEN_WHY_NONE)
+			return ZEN_POINT_ROW;
+	}
+	if (!zen_point_keepable(stmt, stmt->planTree))
+	{
+		*why = zen_point_why_not_kept(stmt);
+		return ZEN_POINT_NONE;
+	}
 
 	/*
 	 * a plan without parameters is mostly executed once only, and shown to
 	 * people
 	 */
-	if (zen_point_keepable(stmt, stmt->planTree) && zen_point_walk_plan(stmt->planTree, has_parameters, NULL))
+	if (zen_debug_keep_plans || zen_point_walk_plan(stmt->planTree, has_parameters, NULL))
 		return ZEN_POINT_PLAN;
-	if (point)
-		ZEN_COUNT(point_plans_refused, 1);
+	*why = ZEN_WHY_no_parameters;
 	return ZEN_POINT_NONE;
 }
 
 void
-zen_point_mark(PlannedStmt *stmt)
+zen_point_mark(PlannedStmt *stmt, ZenPointWhy once)
 {
 	static uint32 last_serial = 0;
 	Plan	   *below = stmt->planTree;
-	ZenPointKind kind = kind_of(stmt);
+	Place		top = {below, below};
+	ZenPointWhy why = once;
+	ZenPointKind kind;
 	CustomScan *node;
 
+	if (!names_zen_table(stmt))
+		return;
+	kind = once == ZEN_WHY_NONE ? kind_of(stmt, &why) : ZEN_POINT_NONE;
+	if (why != ZEN_WHY_NONE)
+		zen_point_count(why);
 	if (kind == ZEN_POINT_NONE)
 		return;
 	if (++last_serial == 0)
@@ -509,7 +606,7 @@ zen_point_mark(PlannedStmt *stmt)
 	node->scan.plan.allParam = bms_copy(below->allParam);
 	node->flags = ExecSupportsBackwardScan(below) ? CUSTOMPATH_SUPPORT_BACKWARD_SCAN : 0;
 	node->custom_plans = list_make1(below);
-	node->custom_scan_tlist = (List *) by_tables((Node *) below->targetlist, below);
+	node->custom_scan_tlist = (List *) by_tables((Node *) below->targetlist, &top);
 	node->custom_private = list_make2_int((int) last_serial, (int) kind);
 	node->methods = &scan_methods[kind];
 	stmt->planTree = (Plan *) node;

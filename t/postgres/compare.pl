@@ -5,6 +5,7 @@
 #   compare.pl [--isolation] --sql DIR --stock DIR --heap DIR --zen DIR --patches DIR TEST...
 #       prints one line per test that is not identical and, last, the counts; the status is 0 only if no test fails
 #   compare.pl --propose ...    prints, in the format of the patches, what is not yet accepted
+#   compare.pl --kept ...       for zen.debug_keep_plans: see below
 #   compare.pl --self-test      proves that it can tell right from wrong
 #
 # A test is
@@ -18,7 +19,8 @@
 #
 # Before that, one thing is taken out of zen's output: EXPLAIN's node Custom Scan (ZenPointAccess or ZenKeptPlan), with
 # its own lines, where it stands on top of a plan in text form.  The plan below it moves to its place.  How many there
-# were is printed.
+# were is printed.  With zen.debug_keep_plans the nodes stand on top of many more plans, also in forms and outputs that
+# this does not know.  --kept accepts each statement whose output names a node in one of these, as "kept".
 #
 # A patch holds hunks, one per statement whose output differs, whatever its line number. Lines before the first hunk are
 # remarks. `!` marks a hunk that is not always seen; any other that is not seen makes the test fail, for it is stale.
@@ -40,6 +42,7 @@ my %reasons = (
 	'files' => 'PostgreSQL looks at files: pg_relation_size, relfilenode',
 	'index' => 'indexes of zen tables are unlogged, and psql and pg_class say so',
 	'name' => 'the test names heap, or lists access methods or what depends on them',
+	'kept' => 'zen.debug_keep_plans: EXPLAIN shows the node where this script cannot take it out',
 	'unlogged' => 'zen tables cannot be made UNLOGGED (doc/compatibility.md)');
 
 ## SQL
@@ -274,6 +277,8 @@ sub pieces_of_spec {
 
 ## The node on top of plans
 
+my $node_name = qr/Zen(?:PointAccess|KeptPlan)/;
+
 # The rows of a plan without its nodes Custom Scan (ZenPointAccess or ZenKeptPlan), and how many there were: rules give
 # several plans.
 sub plan_without_node {
@@ -281,7 +286,7 @@ sub plan_without_node {
 	my ($count, @out) = (0);
 	while (@rows) {
 		my $row = shift @rows;
-		if ($row !~ /^ Custom Scan \(Zen(?:PointAccess|KeptPlan)\)/) { push @out, $row; next }
+		if ($row !~ /^ Custom Scan \($node_name\)/) { push @out, $row; next }
 		$count++;
 		shift @rows while @rows && $rows[0] =~ /^   Output: /;
 		return (0, @_) unless @rows && $rows[0] =~ s/^   ->  / /;
@@ -390,6 +395,7 @@ sub compare {
 		my ($known) = grep { $_->{statement} eq label($statement) && join("\n", @{ $_->{lines} }) eq join("\n", @hunk) }
 			@{ $in{patch} // [] };
 		if ($known) { $known->{seen}++; $reasons_seen{ $known->{reason} }++ }
+		elsif ($in{kept} && grep { /^\+.*$node_name/ } @hunk) { $reasons_seen{kept}++ }
 		else { push @new, [ $statement, \@hunk ] }
 	}
 	my $stale = grep { !$_->{seen} && !$_->{sometimes} } @{ $in{patch} // [] };
@@ -463,6 +469,14 @@ sub self_test {
 	my $hunk = sub { { reason => 'plan', statement => 'EXPLAIN;', lines => [ '-1', '+2' ], sometimes => '', seen => 0,
 		@_ } };
 	$is->('accepted', $run->("EXPLAIN;\n", ['1'], ['2'], $hunk->()), 'accepted');
+	my $kept = sub {
+		my ($line, $trial) = @_;
+		my @output = map { [ 'EXPLAIN;', $_ ] } 1, $line;
+		return compare(sql => "EXPLAIN;\n", heap => $output[0], zen => $output[1], kept => $trial)->{verdict};
+	};
+	$is->('kept plan', $kept->('"ZenKeptPlan"', 1), 'accepted');
+	$is->('kept plan, but no trial', $kept->('"ZenKeptPlan"', 0), 'failing');
+	$is->('no kept plan', $kept->('2', 1), 'failing');
 	$is->('other hunk', $run->("EXPLAIN;\n", ['1'], ['3'], $hunk->()), 'failing');
 	$is->('other statement', $run->("EXPLAIN a;\n", ['1'], ['2'], $hunk->()), 'failing');
 	$is->('one more', $run->("EXPLAIN;\nEXPLAIN;\n", ['1'], ['3'], $hunk->()), 'failing');
@@ -504,7 +518,8 @@ sub self_test {
 ## Main
 
 my %opt;
-GetOptions(\%opt, 'isolation', 'propose', 'self-test', 'sql=s', 'stock=s', 'heap=s', 'zen=s', 'patches=s') or exit 2;
+GetOptions(\%opt, 'isolation', 'propose', 'kept', 'self-test', 'sql=s', 'stock=s', 'heap=s', 'zen=s', 'patches=s')
+	or exit 2;
 exit(self_test() ? 0 : 1) if $opt{'self-test'};
 
 my (%count, %reason);
@@ -519,6 +534,7 @@ for my $test (@ARGV) {
 		stock => \@stock,
 		heap => read_lines("$opt{heap}/$test.out"),
 		zen => $zen,
+		kept => $opt{kept},
 		patch => [ read_patch("$opt{patches}/$test.patch") ]);
 	my $verdict = $result->{verdict};
 	$count{$verdict}++;
