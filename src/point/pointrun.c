@@ -33,6 +33,7 @@
 #include "point/pointstate.h"
 #include "point/pointwhy.h"
 #include "point/pointwrite.h"
+#include "table/zenam_rel.h"
 #include "table/zenam_scan.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -397,11 +398,18 @@ static PlannedStmt *
 point_planner(Query *parse, const char *source, int options, ParamListInfo params)
 {
 	ZenPointWhy once = is_planned_once(parse, params);
+	uint64		before = zen_sizes_estimated;
 	PlannedStmt *stmt = prev_planner ? prev_planner(parse, source, options, params) :
 	standard_planner(parse, source, options, params);
 
 	if (zen_point_access)
-		zen_point_mark(stmt, once);
+		zen_point_mark(stmt, once, zen_sizes_estimated != before);
+
+	/*
+	 * where planning runs functions, theirs are not those of the plan further
+	 * up
+	 */
+	zen_sizes_estimated = before;
 	return stmt;
 }
 
