@@ -305,7 +305,7 @@ zen_commit_await_slots(ZenCommit *commit, bool keep_region, TimestampTz *since)
 		zen_region_release(commit->region);
 		enter_stage(commit, ZEN_STAGE_NONE);
 	}
-	if (!zen_reclaim_await_slots(since))
+	if (!zen_reclaim_await_garbage(since, "ZenPoolFull"))
 		zen_pool_full_error();
 	zen_commit_begin(commit);
 }
