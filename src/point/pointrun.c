@@ -33,8 +33,8 @@
 #include "point/pointstate.h"
 #include "point/pointwhy.h"
 #include "point/pointwrite.h"
+#include "table/zenam_fetch.h"
 #include "table/zenam_rel.h"
-#include "table/zenam_scan.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/varlena.h"
@@ -57,7 +57,7 @@ execution_refuses(const QueryDesc *query, int eflags)
 		return ZEN_WHY_cursor;
 	if (writes && (XactReadOnly || IsInParallelMode()))
 		return ZEN_WHY_read_only;
-	if (zen_point_kind(query->plannedstmt) == ZEN_POINT_ROW && zen_scan_sees_key_twice())
+	if (zen_point_kind(query->plannedstmt) == ZEN_POINT_ROW && zen_fetch_sees_key_twice())
 		return ZEN_WHY_own_row;
 	return ZEN_WHY_NONE;
 }
