@@ -531,14 +531,12 @@ is_zen_or_parent(Oid relid)
 	return result;
 }
 
-/* Has a plan to do with a zen table at all?  Of tables that are only inserted into, the planner asks no size. */
+/* Has a plan to do with a zen table at all? */
 static bool
-names_zen_table(const PlannedStmt *stmt, bool estimated)
+names_zen_table(const PlannedStmt *stmt)
 {
 	ListCell   *lc;
 
-	if (estimated || (stmt->commandType != CMD_INSERT && !stmt->hasModifyingCTE))
-		return estimated;
 	foreach(lc, stmt->rtable)
 	{
 		RangeTblEntry *rte = lfirst(lc);
@@ -579,7 +577,7 @@ kind_of(PlannedStmt *stmt, ZenPointWhy *why)
 }
 
 void
-zen_point_mark(PlannedStmt *stmt, ZenPointWhy once, bool estimated)
+zen_point_mark(PlannedStmt *stmt, ZenPointWhy once)
 {
 	static uint32 last_serial = 0;
 	Plan	   *below = stmt->planTree;
@@ -588,7 +586,7 @@ zen_point_mark(PlannedStmt *stmt, ZenPointWhy once, bool estimated)
 	ZenPointKind kind;
 	CustomScan *node;
 
-	if (!names_zen_table(stmt, estimated))
+	if (!names_zen_table(stmt))
 		return;
 	kind = once == ZEN_WHY_NONE ? kind_of(stmt, &why) : ZEN_POINT_NONE;
 	if (why != ZEN_WHY_NONE)

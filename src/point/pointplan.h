@@ -53,10 +53,9 @@ extern bool zen_point_walk_plan(Plan *plan, bool (*walker) (Node *, void *), voi
 /*
  * zen_point_mark -- put the node on top of a plan if it is of one of the kinds, and count why not.
  *
- * once: why the plan is made for one execution; ZEN_WHY_NONE: it is not.  estimated: the planner has asked for the size
- * of a zen table.
+ * once: why the plan is made for one execution; ZEN_WHY_NONE: it is not.
  */
-extern void zen_point_mark(PlannedStmt *stmt, ZenPointWhy once, bool estimated);
+extern void zen_point_mark(PlannedStmt *stmt, ZenPointWhy once);
 
 /* The serial number of a marked plan, and 0 of any other.  Plans with the same number are copies of one. */
 extern uint32 zen_point_serial(const PlannedStmt *stmt);

@@ -34,7 +34,6 @@
 #include "point/pointwhy.h"
 #include "point/pointwrite.h"
 #include "table/zenam_fetch.h"
-#include "table/zenam_rel.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/varlena.h"
@@ -398,18 +397,11 @@ static PlannedStmt *
 point_planner(Query *parse, const char *source, int options, ParamListInfo params)
 {
 	ZenPointWhy once = is_planned_once(parse, params);
-	uint64		before = zen_sizes_estimated;
 	PlannedStmt *stmt = prev_planner ? prev_planner(parse, source, options, params) :
 	standard_planner(parse, source, options, params);
 
 	if (zen_point_access)
-		zen_point_mark(stmt, once, zen_sizes_estimated != before);
-
-	/*
-	 * where planning runs functions, theirs are not those of the plan further
-	 * up
-	 */
-	zen_sizes_estimated = before;
+		zen_point_mark(stmt, once);
 	return stmt;
 }
 

@@ -271,7 +271,7 @@ zenam_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *page
 							 double *allvisfrac)
 {
 	Form_pg_class form = rel->rd_rel;
-	int			row_size = zen_rel_width(rel, attr_widths) + MAXALIGN(SizeofHeapTupleHeader) + sizeof(ItemIdData);
+	int			row_size = get_rel_data_width(rel, attr_widths) + MAXALIGN(SizeofHeapTupleHeader) + sizeof(ItemIdData);
 	int			rows_per_page = Max((BLCKSZ - SizeOfPageHeaderData) / row_size, 1);
 	double		nblocks,
 				rows;

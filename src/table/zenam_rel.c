@@ -20,7 +20,6 @@
 #include "cache/tidmap.h"
 #include "commands/defrem.h"
 #include "miscadmin.h"
-#include "optimizer/plancat.h"
 #include "recovery/gate.h"
 #include "storage/lmgr.h"
 #include "storage/smgr.h"
@@ -38,11 +37,7 @@ typedef struct CachedHTable
 	ZenHTable  *ht;
 	BlockNumber segments;		/* of the main fork that are known to be
 								 * there, besides the first */
-	int32		width;			/* bytes of a row's data, about; 0: not asked
-								 * for yet */
 } CachedHTable;
-
-uint64		zen_sizes_estimated;
 
 bool
 zen_rel_is_zen(Relation rel)
@@ -127,19 +122,6 @@ zen_rel_htable(Relation rel)
 	if (unlikely(!zen_reindex_is_sound(ht)))
 		zen_reindex_table(rel, ht);
 	return ht;
-}
-
-int32
-zen_rel_width(Relation rel, int32 *attr_widths)
-{
-	CachedHTable *cached;
-
-	(void) zen_rel_htable_raw(rel);
-	zen_sizes_estimated++;
-	cached = rel->rd_amcache;
-	if (cached->width == 0)
-		cached->width = Max(get_rel_data_width(rel, attr_widths), 1);
-	return cached->width;
 }
 
 BlockNumber

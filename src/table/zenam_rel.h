@@ -25,17 +25,6 @@ extern ZenHTable *zen_rel_htable_raw(Relation rel);
 extern bool zen_rel_is_zen(Relation rel);
 extern bool zen_relid_is_zen(Oid relid);
 
-/*
- * zen_rel_width -- bytes of a row's data by the statistics, about; *attr_widths may get those of the columns.
- *
- * It is computed once while the table's description is the same: a look at the statistics of each column takes more
- * than all else that a plan asks of the table.
- */
-extern int32 zen_rel_width(Relation rel, int32 *attr_widths);
-
-/* How often the planner has done so in this process: who plans sees if zen tables take part. */
-extern uint64 zen_sizes_estimated;
-
 /* Number of 64-TID blocks, which PostgreSQL takes for the number of pages. */
 extern BlockNumber zen_rel_nblocks(Relation rel);
 
