@@ -161,6 +161,10 @@ OBJS = $(addprefix src/base/, \
 		verify_table.o \
 		verify_pool.o) \
 	$(addprefix src/point/, \
+		keyprobe.o \
+		passon.o \
+		keyjoin.o \
+		keyjoinplan.o \
 		pointplan.o \
 		pointkeys.o \
 		pointnodes.o \

@@ -54,6 +54,8 @@ CREATE FUNCTION zen_stat(
 	OUT point_forbidden bigint,
 	OUT point_own_rows bigint,
 	OUT point_plans_refused bigint,
+	OUT key_joins bigint,
+	OUT key_join_rows bigint,
 	OUT dram_reserved bigint,
 	OUT dram_taken bigint,
 	OUT dram_in_use bigint,
@@ -74,7 +76,7 @@ metcache_hits, metcache_misses: rows read from the Met-Cache in DRAM and from NV
 rows_spilled: rows that large transactions have written to NVM before their commit;
 versions_freed, slots_freed, tombstones_freed: superseded versions, NVM slots, and traces of deleted rows given back; region_waits, word_spins: times a writer found its region or a row''s map word taken; row_waits: waits for the end of a transaction that has changed or locked a row;
 arena_locks, epoch_raises, horizon_looks: times a process took DRAM from or gave it to the common stock, closed a batch of retired objects, and looked for the oldest snapshot: what writes memory that all share;
-point_accesses: statements on rows named by a unique key, run with executor state that is kept; point_kept_plans: other statements run so, by the nodes of their plan; point_first_runs, point_nested, point_instrumented, point_cursors, point_forbidden, point_own_rows: those that the standard executor ran, as their plan had not been executed before, was under way already, was measured node by node, belonged to a cursor that may go back, may not write, or belongs to a transaction whose snapshot sees two rows with one key; point_plans_refused: plans of such statements that the definition of the table or of its index rules out, as a BEFORE trigger does;
+point_accesses: statements on rows named by a unique key, run with executor state that is kept; point_kept_plans: other statements run so, by the nodes of their plan; point_first_runs, point_nested, point_instrumented, point_cursors, point_forbidden, point_own_rows: those that the standard executor ran, as their plan had not been executed before, was under way already, was measured node by node, belonged to a cursor that may go back, may not write, or belongs to a transaction whose snapshot sees two rows with one key; point_plans_refused: plans of such statements that the definition of the table or of its index rules out, as a BEFORE trigger does; key_joins: nested loops whose inner rows were found by a unique key; key_join_rows: their outer rows;
 dram_reserved: bytes of zen.dram_size; dram_taken: bytes of it ever used; dram_in_use: bytes of it used now; metcache_bytes: bytes of row versions now; garbage_pending: row changes whose predecessors are still to be freed;
 pages_total, pages_free, pages_owned, pages_shared: 64 KB pages of the pool: all, free, owned by one table each, shared by small tables; null until recovery is done';
 

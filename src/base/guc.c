@@ -24,6 +24,7 @@ int			zen_pool_warning = 85;
 int			zen_dram_warning = 85;
 int			zen_key_cache_mb = 64;
 bool		zen_point_access = true;
+bool		zen_key_join = true;
 bool		zen_batch_aggregate = true;
 bool		zen_track_statements = false;
 int			zen_max_statements = 1000;
@@ -266,6 +267,12 @@ define_user_settings(void)
 							 "Runs statements on one row, named by a unique key, with executor state that is kept.",
 							 "For plans that are executed more than once.  EXPLAIN shows them as ZenPointAccess.",
 							 &zen_point_access, true,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("zen.key_join",
+							 "Finds the inner rows of nested loops by the key cache.",
+							 "For loops whose inner side is a unique index of a zen table.  EXPLAIN shows them as "
+							 "ZenKeyJoin.",
+							 &zen_key_join, true,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("zen.batch_aggregate",
 							 "Computes aggregates over a whole table block by block.",

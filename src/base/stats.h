@@ -42,7 +42,9 @@
 	X(point_forbidden)			/* ... because it may not write here */ \
 	X(point_own_rows)			/* ... because an own row may be beside a deleted one */ \
 	X(point_plans_refused)		/* plans not marked, because of the table's or
-								 * the index's definition */
+								 * the index's definition */ \
+	X(key_joins)				/* nested loops whose inner rows are found by keys */ \
+	X(key_join_rows)			/* ... their outer rows */
 
 typedef enum ZenCounter
 {

@@ -22,6 +22,7 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "optimizer/planner.h"
+#include "point/keyjoinplan.h"
 #include "point/pointnodes.h"
 #include "point/pointplan.h"
 #include "point/pointread.h"
@@ -350,11 +351,14 @@ point_end(QueryDesc *query)
 static PlannedStmt *
 point_planner(Query *parse, const char *source, int options, ParamListInfo params)
 {
+	bool		looks_ahead = zen_key_join && zen_keyjoin_looks_ahead(parse);
 	PlannedStmt *stmt = prev_planner ? prev_planner(parse, source, options, params) :
 	standard_planner(parse, source, options, params);
 
+	if (zen_key_join)
+		zen_keyjoin_mark(stmt, looks_ahead);
 	/* with the values of parameters it is executed once only */
-	if (zen_point_access && params == NULL)
+	if (installed && zen_point_access && params == NULL)
 		zen_point_mark(stmt);
 	return stmt;
 }
@@ -419,8 +423,7 @@ zen_pointrun_install(void)
 void
 zen_pointrun_init(void)
 {
-	if (!installed)
-		return;
+	zen_keyjoinplan_init();
 	prev_planner = planner_hook;
 	planner_hook = point_planner;
 }

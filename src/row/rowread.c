@@ -377,6 +377,23 @@ zen_row_prefetch_block(ZenHTable *ht, uint64 block)
 	zen_epoch_leave();
 }
 
+/* All map words first, then what they lead to. */
+void
+zen_row_prefetch(ZenHTable *ht, const uint64 *tidnos, int n)
+{
+	zen_epoch_enter();
+	for (int i = 0; i < n; i++)
+		__builtin_prefetch(zen_tidmap_word(ht, tidnos[i]));
+	for (int i = 0; i < n; i++)
+	{
+		ZenWord    *word = zen_tidmap_word(ht, tidnos[i]);
+
+		if (word != NULL)
+			prefetch_row(zen_word_read(word));
+	}
+	zen_epoch_leave();
+}
+
 /* Empty the buffer of a block's rows; row becomes the place of the first. */
 static void
 start_block(ZenRowBlock *rows, ZenRow *row)

@@ -106,6 +106,9 @@ extern void zen_row_block_free(ZenRowBlock *rows);
 /* zen_row_prefetch_block -- ask for the memory of a block's rows, which the caller is about to read one by one. */
 extern void zen_row_prefetch_block(ZenHTable *ht, uint64 block);
 
+/* zen_row_prefetch -- ask for the memory of rows anywhere in the table, which the caller is about to read one by one. */
+extern void zen_row_prefetch(ZenHTable *ht, const uint64 *tidnos, int n);
+
 /* zen_row_newest -- the code of the newest version that is committed or this transaction's; false if there is none. */
 extern bool zen_row_newest(ZenHTable *ht, uint64 tidno, uint32 *code);
 

@@ -888,6 +888,19 @@ zenam_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot sna
 	return true;
 }
 
+bool
+zen_scan_fetch(Relation rel, uint64 tidno, Snapshot snapshot, TupleTableSlot *slot)
+{
+	ZenFetch	f = {.ht = zen_rel_htable(rel),.tidno = tidno,.snapshot = snapshot,.code = ZEN_ANY_CODE};
+
+	ZenAssertNotInEpoch();
+	Assert(CheckRelationLockedByMe(rel, AccessShareLock, true));
+	Assert(IsMVCCSnapshot(snapshot));
+	refuse_while_decoding(rel);
+	count_block(rel);
+	return fetch(rel, &f, slot, READ_POINT);
+}
+
 /* ---------- by TID ---------- */
 
 bool
