@@ -102,7 +102,7 @@ is_key_join(PlannedStmt *stmt, NestLoop *join)
 		return false;
 	rte = rt_fetch(((Scan *) inner)->scanrelid, stmt->rtable);
 	return rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_RELATION && zen_relid_is_zen(rte->relid) &&
-		zen_keyprobe_refuses(index, quals, false) == NULL;
+		zen_keyprobe_refuses(index, quals, false) == NULL && zen_keyprobe_fits(index);
 }
 
 /* ---------- marking ---------- */

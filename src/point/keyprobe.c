@@ -125,15 +125,32 @@ init_key(ZenProbeKey *key, Relation index, int column, Oid type, Oid collation)
 	return key->attno != 0 && OidIsValid(entry->hash_extended_proc_finfo.fn_oid);
 }
 
-/*
- * Not for an index on an expression or a part of the table: its key is not all that a row needs to be the only one.
- */
+/* The key of an index on an expression, or on a part of the table, is not all that a row needs to be the only one. */
+static bool
+is_on_columns(Relation index)
+{
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+		if (index->rd_index->indkey.values[i] == 0)
+			return false;
+	return RelationGetIndexPredicate(index) == NIL;
+}
+
+bool
+zen_keyprobe_fits(Oid indexid)
+{
+	Relation	index = index_open(indexid, AccessShareLock);
+	bool		result = zen_keycache_enabled() && is_on_columns(index);
+
+	index_close(index, NoLock);
+	return result;
+}
+
 void
 zen_keyprobe_init(ZenKeyProbe *probe, Relation index, const ScanKeyData *keys, int nkeys)
 {
 	probe->index = RelationGetRelid(index);
 	probe->nkeys = 0;
-	if (!zen_keycache_enabled() || RelationGetIndexPredicate(index) != NIL)
+	if (!zen_keycache_enabled() || !is_on_columns(index))
 		return;
 	for (int i = 0; i < nkeys; i++)
 		if (!init_key(&probe->keys[i], index, keys[i].sk_attno - 1, zen_keyprobe_type(index, &keys[i]),

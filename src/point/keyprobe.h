@@ -39,6 +39,9 @@ typedef struct ZenKeyProbe
  */
 extern const char *zen_keyprobe_refuses(Oid index, List *indexqual, bool lists);
 
+/* zen_keyprobe_fits -- does the key cache have keys of an index: is it on columns, and of the whole table? */
+extern bool zen_keyprobe_fits(Oid index);
+
 /*
  * zen_keyprobe_init -- prepare for keys that a scan of the open index names.
  * zen_keyprobe_init_columns -- the same for keys that rows of the table have.
