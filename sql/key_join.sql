@@ -202,6 +202,10 @@ SELECT * FROM j ORDER BY id;
 WITH changed AS (UPDATE j SET v = v + 1 RETURNING id, v)
 	SELECT c.id, c.v, i.v FROM changed c JOIN i ON i.id = c.id JOIN j ON j.id = c.id ORDER BY c.id;
 
+-- rows that come from changes are not read ahead, others of the same statement are
+SELECT plan('WITH c AS (UPDATE j SET v = v + 1 RETURNING id, v) SELECT * FROM c JOIN i ON i.id = c.id LIMIT 1');
+SELECT plan('WITH c AS (UPDATE j SET v = v + 1 RETURNING id, v) SELECT * FROM o JOIN i ON i.id = o.i LIMIT 1');
+
 -- random queries on zen and on heap
 CREATE SCHEMA on_zen;
 CREATE SCHEMA on_heap;

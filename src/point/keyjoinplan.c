@@ -5,7 +5,7 @@
  * all columns of a unique index of a zen table, the node ZenKeyJoin is put on top of the loop.  It does the loop's work
  * (keyjoin.c), or lets the loop do it.  So EXPLAIN shows both, and the planner's choice and costs stay.
  *
- * Outer rows are read ahead only where nobody can tell (zen_keyjoin_looks_ahead, locks_rows).
+ * Outer rows are read ahead only where nobody can tell (zen_keyjoin_looks_ahead, locks_rows, may_change).
  */
 #include "point/keyjoinplan.h"
 
@@ -37,7 +37,7 @@ typedef struct Marking
 bool
 zen_keyjoin_looks_ahead(Query *query)
 {
-	if (query->commandType == CMD_UTILITY || query->hasModifyingCTE)
+	if (query->commandType == CMD_UTILITY)
 		return false;
 	if (list_length(query->rtable) == 1 && linitial_node(RangeTblEntry, query->rtable)->rtekind == RTE_RELATION &&
 		!query->hasSubLinks)
@@ -55,6 +55,59 @@ locks_rows(PlannedStmt *stmt)
 		if (RowMarkRequiresRowShareLock(lfirst_node(PlanRowMark, lc)->markType))
 		return true;
 	return false;
+}
+
+/*
+ * May asking a plan for rows change others, by WITH (UPDATE ...)?  Only nodes whose expressions are looked at here, and
+ * have no subqueries, are known not to.
+ */
+static bool
+may_change(PlannedStmt *stmt, Plan *plan)
+{
+	Node	   *more = NULL;
+
+	if (plan == NULL)
+		return false;
+	check_stack_depth();
+	switch (nodeTag(plan))
+	{
+		case T_SubqueryScan:
+			if (may_change(stmt, ((SubqueryScan *) plan)->subplan))
+				return true;
+			break;
+		case T_CteScan:
+			if (may_change(stmt, list_nth(stmt->subplans, ((CteScan *) plan)->ctePlanId - 1)))
+				return true;
+			break;
+		case T_FunctionScan:
+			more = (Node *) ((FunctionScan *) plan)->functions;
+			break;
+		case T_ValuesScan:
+			more = (Node *) ((ValuesScan *) plan)->values_lists;
+			break;
+		case T_NestLoop:
+			more = (Node *) ((NestLoop *) plan)->join.joinqual;
+			break;
+		case T_IndexScan:
+			more = (Node *) ((IndexScan *) plan)->indexqual;
+			break;
+		case T_IndexOnlyScan:
+			more = (Node *) ((IndexOnlyScan *) plan)->indexqual;
+			break;
+		case T_CustomScan:
+			if (!zen_keyjoin_is(plan))
+				return true;
+			break;
+		case T_SeqScan:
+		case T_Sort:
+		case T_Agg:
+			break;
+		default:
+			return true;
+	}
+	return plan->initPlan != NIL || contain_subplans((Node *) plan->targetlist) ||
+		contain_subplans((Node *) plan->qual) || contain_subplans(more) ||
+		may_change(stmt, outerPlan(plan)) || may_change(stmt, innerPlan(plan));
 }
 
 /* ---------- the form ---------- */
@@ -111,8 +164,10 @@ static Plan *
 mark_one(Marking *marking, NestLoop *join)
 {
 	CustomScan *node = zen_passon_make(&join->join.plan, &scan_methods);
+	bool		ahead = marking->looks_ahead &&
+	!(marking->stmt->hasModifyingCTE && may_change(marking->stmt, outerPlan(join)));
 
-	node->custom_private = list_make1_int(marking->looks_ahead);
+	node->custom_private = list_make1_int(ahead);
 	return &node->scan.plan;
 }
 
@@ -164,7 +219,7 @@ mark_list(Marking *marking, List *plans)
 void
 zen_keyjoin_mark(PlannedStmt *stmt, bool looks_ahead)
 {
-	Marking		marking = {stmt, looks_ahead && !stmt->hasModifyingCTE && !locks_rows(stmt)};
+	Marking		marking = {stmt, looks_ahead && !locks_rows(stmt)};
 
 	if (stmt->commandType == CMD_UTILITY || stmt->utilityStmt != NULL || stmt->parallelModeNeeded)
 		return;
