@@ -32,7 +32,8 @@ run_all($dbh, both(
 	'CREATE TABLE i% (id int PRIMARY KEY, v int, t text UNIQUE, n numeric UNIQUE, f text) USING #',
 	'CREATE TABLE p% (a int, b bigint, v text, w int, PRIMARY KEY (a, b) INCLUDE (v)) USING #'));
 run_all($dbh, "SELECT setseed(0." . $seed % 1000 . ')',
-	'INSERT INTO oh SELECT g, random() * 3500, random() * 20, (random() * 3000)::int / 2.0, $$t$$ || (random() * 3500)::int,
+	'INSERT INTO oh SELECT g, random() * 3500, random() * 20, (random() * 3000)::int / 2.0,
+		$$t$$ || (random() * 3500)::int,
 		random() * 100, repeat($$x$$, (random() * 200)::int) FROM generate_series(1, ' . ROWS . ') g',
 	'INSERT INTO ih SELECT g, random() * 100, $$t$$ || g, g / 2.00, repeat($$y$$, (random() * 300)::int)
 		FROM generate_series(1, ' . ROWS . ') g',
@@ -109,9 +110,10 @@ sub query
 		$sql .= pick(' LEFT', '') . " JOIN p% p ON $second" . $more->('p.w < 500', 'p.w > o.id', 'i.v < p.w');
 	}
 	$sql .= ' WHERE o.id > ' . between(0, ROWS - 200);
+	my $exists = ' AND ' . pick('', 'NOT ') . 'EXISTS';
 	$sql .= pick('', '', '', " AND i.v IS NULL",
-		' AND ' . pick('', 'NOT ') . 'EXISTS (SELECT FROM i% e WHERE e.id = o.s' . $more->('e.v > 20', 'e.v > o.b') . ')',
-		' AND ' . pick('', 'NOT ') . 'EXISTS (SELECT FROM p% e WHERE e.a = o.s AND e.b = o.b)',
+		"$exists (SELECT FROM i% e WHERE e.id = o.s" . $more->('e.v > 20', 'e.v > o.b') . ')',
+		"$exists (SELECT FROM p% e WHERE e.a = o.s AND e.b = o.b)",
 		' AND o.s > (SELECT count(*) FROM p% e JOIN i% i ON i.id = e.w WHERE e.a = o.s AND e.b < 9)');
 	$sql .= pick('', ' AND random() >= 0') if one_in(4);
 	return $sql . ' ORDER BY o.id' . pick('', '', ' LIMIT ' . between(1, 100));

@@ -14,7 +14,8 @@
  * The nested loop itself runs, and nothing is read ahead (runs_loop),
  * - in EvalPlanQual, which puts rows in the place of scans;
  * - in a serializable transaction: nbtree's predicate lock is what finds a row that comes there later;
- * - when the snapshot may see two rows with one key (zen_scan_sees_key_twice), of which a parallel worker does not know;
+ * - when the snapshot may see two rows with one key (zen_scan_sees_key_twice);
+ * - in parallel workers, which do not know that;
  * - after zen.key_join was set off.
  */
 #include "point/keyjoin.h"
@@ -57,6 +58,13 @@ typedef struct OuterRow
 	uint64		tidno;
 } OuterRow;
 
+/* A scan key whose value is a column of the outer row, as it is. */
+typedef struct DirectKey
+{
+	ScanKey		key;
+	AttrNumber	attno;
+} DirectKey;
+
 typedef struct KeyJoin
 {
 	CustomScanState css;
@@ -72,6 +80,10 @@ typedef struct KeyJoin
 	IndexRuntimeKeyInfo *runtime_keys;
 	int			nruntime_keys;
 	ExprContext *runtime_context;
+	bool		is_direct;		/* runtime keys are these, or the same for all
+								 * outer rows */
+	int			ndirect;
+	DirectKey	direct[INDEX_MAX_KEYS];
 	TupleTableSlot *row;		/* of the table */
 	AttrNumber *columns;		/* of an index-only scan: those of the table
 								 * that the index has; else NULL */
@@ -137,6 +149,38 @@ inner_index(KeyJoin *kj)
 		((IndexOnlyScanState *) kj->inner)->ioss_RelationDesc;
 }
 
+/* Which runtime keys can be taken from the outer row without evaluating an expression? */
+static void
+find_direct_keys(KeyJoin *kj)
+{
+	List	   *params = ((NestLoop *) kj->join->js.ps.plan)->nestParams;
+
+	kj->ndirect = 0;
+	kj->is_direct = false;
+	for (int i = 0; i < kj->nruntime_keys; i++)
+	{
+		IndexRuntimeKeyInfo *runtime = &kj->runtime_keys[i];
+		Param	   *param = (Param *) runtime->key_expr->expr;
+		ListCell   *lc;
+
+		if (IsA(param, Param) && param->paramkind == PARAM_EXTERN)
+			continue;
+		foreach(lc, IsA(param, Param) ? params : NIL)
+			if (((NestLoopParam *) lfirst(lc))->paramno == param->paramid)
+			break;
+		if (lc == NULL || runtime->key_toastable)
+		{
+			kj->ndirect = 0;
+			return;
+		}
+		kj->direct[kj->ndirect++] = (DirectKey)
+		{
+			runtime->scan_key, ((NestLoopParam *) lfirst(lc))->paramval->varattno
+		};
+	}
+	kj->is_direct = true;
+}
+
 /* Take from the inner scan what stays the same as long as it lives. */
 static void
 prepare(KeyJoin *kj)
@@ -166,6 +210,7 @@ prepare(KeyJoin *kj)
 		kj->row = scan->ioss_TableSlot;
 		find_columns(kj, scan->ioss_RelationDesc);
 	}
+	find_direct_keys(kj);
 	zen_keyprobe_init(&kj->probe, inner_index(kj), kj->keys, kj->nkeys);
 	kj->prepared = true;
 	MemoryContextSwitchTo(old);
@@ -178,6 +223,13 @@ runs_loop(KeyJoin *kj)
 
 	return !zen_key_join || estate->es_epq_active != NULL || IsolationIsSerializable() || IsParallelWorker() ||
 		zen_scan_sees_key_twice() || !IsMVCCSnapshot(estate->es_snapshot);
+}
+
+static void
+evaluate_keys(KeyJoin *kj)
+{
+	ResetExprContext(kj->runtime_context);
+	ExecIndexEvalRuntimeKeys(kj->runtime_context, kj->runtime_keys, kj->nruntime_keys);
 }
 
 static void
@@ -196,6 +248,9 @@ start(KeyJoin *kj)
 	kj->n = kj->current = 0;
 	kj->next_limit = kj->may_look_ahead ? FIRST_ROWS : 1;
 	kj->keyed = NULL;
+	/* those that are the same for all outer rows */
+	if (kj->is_direct && kj->ndirect < kj->nruntime_keys)
+		evaluate_keys(kj);
 	ZEN_COUNT(key_joins, 1);
 }
 
@@ -216,10 +271,15 @@ set_key(KeyJoin *kj, OuterRow *row)
 		Assert(nlp->paramval->varno == OUTER_VAR && nlp->paramval->varattno > 0);
 		param->value = slot_getattr(row->slot, nlp->paramval->varattno, &param->isnull);
 	}
-	if (kj->nruntime_keys != 0)
+	if (!kj->is_direct)
+		evaluate_keys(kj);
+	for (int i = 0; i < kj->ndirect; i++)
 	{
-		ResetExprContext(kj->runtime_context);
-		ExecIndexEvalRuntimeKeys(kj->runtime_context, kj->runtime_keys, kj->nruntime_keys);
+		ScanKey		key = kj->direct[i].key;
+		bool		isnull;
+
+		key->sk_argument = slot_getattr(row->slot, kj->direct[i].attno, &isnull);
+		key->sk_flags = isnull ? key->sk_flags | SK_ISNULL : key->sk_flags & ~SK_ISNULL;
 	}
 	kj->keyed = row;
 	for (int i = 0; i < kj->nkeys; i++)
@@ -253,7 +313,7 @@ keep_row(KeyJoin *kj, OuterRow *row)
 static void
 look_up(KeyJoin *kj)
 {
-	Relation	rel = kj->inner->ss_currentRelation;
+	ZenHTable  *ht = zen_rel_htable(kj->inner->ss_currentRelation);
 	uint64		tidnos[MAX_ROWS];
 	int			n = 0;
 
@@ -261,14 +321,14 @@ look_up(KeyJoin *kj)
 	{
 		OuterRow   *row = &kj->rows[i];
 
-		row->hinted = row->has_key && zen_keyprobe_hint(rel, row->hash, &row->tidno);
+		row->hinted = row->has_key && zen_keyprobe_hint(ht, row->hash, &row->tidno);
 		if (row->hinted)
 			tidnos[n++] = row->tidno;
 		else
 			kj->misses += row->has_key;
 	}
 	if (kj->n > 1)
-		zen_row_prefetch(zen_rel_htable(rel), tidnos, n);
+		zen_row_prefetch(ht, tidnos, n);
 }
 
 /* Read the next outer rows; false if there are none. */

@@ -212,19 +212,17 @@ zen_keyprobe_hash_row(const ZenKeyProbe *probe, TupleTableSlot *row)
 /* ---------- the row ---------- */
 
 static void
-count(Relation rel, ZenTableCounter counter)
+count(ZenHTable *ht, ZenTableCounter counter)
 {
-	ZenHTable  *ht = zen_rel_htable(rel);
-
 	zen_tablestat_add(ht->idx, zen_tablestat_generation(ht->idx), counter, 1);
 }
 
 bool
-zen_keyprobe_hint(Relation rel, uint64 hash, uint64 *tidno)
+zen_keyprobe_hint(ZenHTable *ht, uint64 hash, uint64 *tidno)
 {
 	if (zen_keycache_lookup(hash, tidno))
 		return true;
-	count(rel, ZEN_T_KEY_MISSES);
+	count(ht, ZEN_T_KEY_MISSES);
 	return false;
 }
 
@@ -249,8 +247,9 @@ bool
 zen_keyprobe_fetch(const ZenKeyProbe *probe, Relation rel, const ScanKeyData *keys, uint64 tidno,
 				   Snapshot snapshot, TupleTableSlot *slot)
 {
-	bool		found = zen_scan_fetch(rel, tidno, snapshot, slot) && has_key(probe, keys, slot);
+	ZenHTable  *ht = zen_rel_htable(rel);
+	bool		found = zen_scan_fetch(rel, ht, tidno, snapshot, slot) && has_key(probe, keys, slot);
 
-	count(rel, found ? ZEN_T_KEY_HITS : ZEN_T_KEY_STALE);
+	count(ht, found ? ZEN_T_KEY_HITS : ZEN_T_KEY_STALE);
 	return found;
 }

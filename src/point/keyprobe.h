@@ -11,6 +11,7 @@
 #include "executor/tuptable.h"
 #include "fmgr.h"
 #include "nodes/plannodes.h"
+#include "nvm/htable.h"
 #include "utils/relcache.h"
 #include "utils/snapshot.h"
 
@@ -57,7 +58,7 @@ extern uint64 zen_keyprobe_hash(const ZenKeyProbe *probe, const ScanKeyData *key
 extern uint64 zen_keyprobe_hash_row(const ZenKeyProbe *probe, TupleTableSlot *row);
 
 /* zen_keyprobe_hint -- where the key cache says that the key's row is; false if it does not know. */
-extern bool zen_keyprobe_hint(Relation rel, uint64 hash, uint64 *tidno);
+extern bool zen_keyprobe_hint(ZenHTable *ht, uint64 hash, uint64 *tidno);
 
 /*
  * zen_keyprobe_fetch -- bring the row at that TID, as the snapshot sees it, into a slot of the table.

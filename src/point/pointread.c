@@ -63,7 +63,7 @@ fetch_by_key(ZenPoint *point)
 	if (point->probe.nkeys == 0 || IsolationIsSerializable())
 		return fetch_by_index(point);
 	hash = zen_keyprobe_hash(&point->probe, point->scan_keys);
-	if (zen_keyprobe_hint(point->rel, hash, &tidno) &&
+	if (zen_keyprobe_hint(zen_rel_htable(point->rel), hash, &tidno) &&
 		zen_keyprobe_fetch(&point->probe, point->rel, point->scan_keys, tidno, point->query->snapshot, slot))
 		return true;
 	if (!fetch_by_index(point))

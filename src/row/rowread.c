@@ -46,9 +46,10 @@ add_chunk(ZenRow *row, Size needed)
 	row->capacity = size;
 }
 
-static pg_noinline void
-enlarge(ZenRow *row, Size needed)
+pg_noinline void
+zen_row_enlarge(ZenRow *row, Size needed)
 {
+	Assert(row->capacity < needed);
 	if (row->block != NULL)
 	{
 		add_chunk(row, needed);
@@ -71,7 +72,7 @@ row_buffer(ZenRow *row, uint32 len)
 
 	Assert(len >= SizeofMinimalTupleHeader);
 	if (unlikely(row->capacity < needed))
-		enlarge(row, needed);
+		zen_row_enlarge(row, needed);
 	row->len = needed;
 	return (MinimalTuple) (row->buf + MINIMAL_TUPLE_OFFSET);
 }

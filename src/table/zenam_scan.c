@@ -889,9 +889,9 @@ zenam_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot sna
 }
 
 bool
-zen_scan_fetch(Relation rel, uint64 tidno, Snapshot snapshot, TupleTableSlot *slot)
+zen_scan_fetch(Relation rel, ZenHTable *ht, uint64 tidno, Snapshot snapshot, TupleTableSlot *slot)
 {
-	ZenFetch	f = {.ht = zen_rel_htable(rel),.tidno = tidno,.snapshot = snapshot,.code = ZEN_ANY_CODE};
+	ZenFetch	f = {.ht = ht,.tidno = tidno,.snapshot = snapshot,.code = ZEN_ANY_CODE};
 
 	ZenAssertNotInEpoch();
 	Assert(CheckRelationLockedByMe(rel, AccessShareLock, true));

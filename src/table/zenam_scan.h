@@ -28,8 +28,12 @@ extern bool zen_scan_next_in_block(TableScanDesc scan, uint64 *tidno);
  */
 extern bool zen_scan_sees_key_twice(void);
 
-/* zen_scan_fetch -- fetch the row at a TID that a hint has led to, as an index scan does; false if there is none. */
-extern bool zen_scan_fetch(Relation rel, uint64 tidno, Snapshot snapshot, TupleTableSlot *slot);
+/*
+ * zen_scan_fetch -- fetch the row at a TID that a hint has led to, as an index scan does; false if there is none.
+ *
+ * ht is the table's, by zen_rel_htable().
+ */
+extern bool zen_scan_fetch(Relation rel, ZenHTable *ht, uint64 tidno, Snapshot snapshot, TupleTableSlot *slot);
 
 /* What a scan has to show of a block. */
 typedef struct ZenScanRows
