@@ -145,6 +145,7 @@ OBJS = $(addprefix src/base/, \
 		reindexworker.o \
 		zenam_publish.o \
 		zenam_unlogged.o \
+		zenam_fetch.o \
 		zenam_scan.o \
 		zenam_change.o \
 		zenam_toast.o \

@@ -164,6 +164,7 @@ running: it is not over; pid: the privileged process; reason: alpha, beta or gam
 CREATE FUNCTION zen_pool(
 	OUT path text,
 	OUT mode text,
+	OUT persistence_domain text,
 	OUT size bigint,
 	OUT format_version integer,
 	OUT uuid text,
@@ -178,7 +179,7 @@ LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zen_pool() IS
 'one row: the pool file that the server has open.
-path: absolute file name; mode: pmem, emulated or msync, as it really is; size: bytes; format_version: of the layout in NVM; uuid: made when the pool was created; system_identifier: of the cluster that it belongs to, as pg_control_system() shows it; generation: server starts so far; pages_total, pages_free: 64 KB data pages, free ones null until recovery is done; state: waiting, running, ready or failed, as in zen_recovery(); clean_at_start: the server was stopped in order before';
+path: absolute file name; mode: pmem, emulated or msync, as it really is; persistence_domain: where a store must have come to survive a power loss, cpu_cache or memory_controller, null in msync mode; size: bytes; format_version: of the layout in NVM; uuid: made when the pool was created; system_identifier: of the cluster that it belongs to, as pg_control_system() shows it; generation: server starts so far; pages_total, pages_free: 64 KB data pages, free ones null until recovery is done; state: waiting, running, ready or failed, as in zen_recovery(); clean_at_start: the server was stopped in order before';
 
 -- The path tells where files lie on the server, which is not for everyone: as for pg_ls_*dir() and the settings that
 -- name files, members of pg_monitor may see it.

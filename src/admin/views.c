@@ -118,10 +118,11 @@ put_oid(ResultRow *row, Oid value)
 	put(row, OIDOID, ObjectIdGetDatum(value), false);
 }
 
+/* value NULL: null */
 static void
 put_text(ResultRow *row, const char *value)
 {
-	put(row, TEXTOID, CStringGetTextDatum(value), false);
+	put(row, TEXTOID, value ? CStringGetTextDatum(value) : (Datum) 0, value == NULL);
 }
 
 /* null if the xid is not valid */
@@ -347,6 +348,7 @@ zen_pool_info(PG_FUNCTION_ARGS)
 	zen_pool_superblock(&super);
 	put_text(&row, absolute_pool_path());
 	put_text(&row, zen_pool_mode_name());
+	put_text(&row, zen_nvm_domain());
 	put_int64(&row, (int64) super.pool_size);
 	put_int32(&row, (int32) super.version);
 	put_text(&row, psprintf("%016llx%016llx", (unsigned long long) super.uuid[0], (unsigned long long) super.uuid[1]));

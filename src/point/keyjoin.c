@@ -14,7 +14,7 @@
  * The nested loop itself runs, and nothing is read ahead (runs_loop),
  * - in EvalPlanQual, which puts rows in the place of scans;
  * - in a serializable transaction: nbtree's predicate lock is what finds a row that comes there later;
- * - when the snapshot may see two rows with one key (zen_scan_sees_key_twice);
+ * - when the snapshot may see two rows with one key (zen_fetch_sees_key_twice);
  * - in parallel workers, which do not know that;
  * - after zen.key_join was set off.
  */
@@ -35,7 +35,7 @@
 #include "point/keyprobe.h"
 #include "row/rowread.h"
 #include "table/zenam_rel.h"
-#include "table/zenam_scan.h"
+#include "table/zenam_fetch.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
@@ -222,7 +222,7 @@ runs_loop(KeyJoin *kj)
 	EState	   *estate = kj->join->js.ps.state;
 
 	return !zen_key_join || estate->es_epq_active != NULL || IsolationIsSerializable() || IsParallelWorker() ||
-		zen_scan_sees_key_twice() || !IsMVCCSnapshot(estate->es_snapshot);
+		zen_fetch_sees_key_twice() || !IsMVCCSnapshot(estate->es_snapshot);
 }
 
 static void

@@ -17,7 +17,7 @@
 #include "common/hashfn.h"
 #include "optimizer/optimizer.h"
 #include "table/zenam_rel.h"
-#include "table/zenam_scan.h"
+#include "table/zenam_fetch.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/typcache.h"
@@ -248,7 +248,7 @@ zen_keyprobe_fetch(const ZenKeyProbe *probe, Relation rel, const ScanKeyData *ke
 				   Snapshot snapshot, TupleTableSlot *slot)
 {
 	ZenHTable  *ht = zen_rel_htable(rel);
-	bool		found = zen_scan_fetch(rel, ht, tidno, snapshot, slot) && has_key(probe, keys, slot);
+	bool		found = zen_fetch_hinted(rel, ht, tidno, snapshot, slot) && has_key(probe, keys, slot);
 
 	count(ht, found ? ZEN_T_KEY_HITS : ZEN_T_KEY_STALE);
 	return found;

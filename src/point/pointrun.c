@@ -28,7 +28,7 @@
 #include "point/pointread.h"
 #include "point/pointstate.h"
 #include "point/pointwrite.h"
-#include "table/zenam_scan.h"
+#include "table/zenam_fetch.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/varlena.h"
@@ -50,7 +50,7 @@ is_eligible(const QueryDesc *query, int eflags)
 		ZEN_COUNT(point_cursors, 1);
 	else if (writes && (XactReadOnly || IsInParallelMode()))
 		ZEN_COUNT(point_forbidden, 1);
-	else if (zen_point_kind(query->plannedstmt) == ZEN_POINT_ROW && zen_scan_sees_key_twice())
+	else if (zen_point_kind(query->plannedstmt) == ZEN_POINT_ROW && zen_fetch_sees_key_twice())
 		ZEN_COUNT(point_own_rows, 1);
 	else
 		return true;
