@@ -180,6 +180,14 @@ COMMIT;
 SELECT runs() - :before AS runs;
 EXECUTE joined(3);
 SELECT runs() - :before AS runs;
+-- a part of the key is a parameter, which each execution gives anew, or another loop's
+INSERT INTO p SELECT 4, g, 'more' || g FROM generate_series(1, 7) g;
+PREPARE part(int) AS SELECT sum(p.b), count(*) FROM o JOIN p ON p.a = $1 AND p.b = o.s;
+EXECUTE part(5);
+EXECUTE part(4);
+EXECUTE part(NULL);
+EXECUTE part(5);
+SELECT q.a, (SELECT count(*) FROM o JOIN p ON p.a = q.a AND p.b = o.s) FROM (VALUES (4), (5), (NULL)) q(a);
 RESET plan_cache_mode;
 
 -- statements that change rows
