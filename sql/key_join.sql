@@ -31,7 +31,7 @@ VACUUM ANALYZE o, i, p;
 
 -- which loops are such
 EXPLAIN (COSTS OFF) SELECT * FROM o JOIN i ON i.id = o.i;
-EXPLAIN (COSTS OFF, VERBOSE) SELECT o.t, i.v + o.id AS sum, p.v FROM o LEFT JOIN i ON i.id = o.i + 1 AND i.v > o.s
+EXPLAIN (COSTS OFF, VERBOSE) SELECT o.t, i.v + o.id AS sum, p.v FROM o LEFT JOIN i ON i.id = o.i + 1 AND i.v > o.id
 	JOIN p ON p.a = 3 AND p.b = o.s WHERE i.v IS DISTINCT FROM 7;
 EXPLAIN (COSTS OFF) SELECT o.id FROM o WHERE EXISTS (SELECT FROM p WHERE p.a = o.i AND p.b = o.s);
 EXPLAIN (COSTS OFF) SELECT o.id FROM o WHERE NOT EXISTS (SELECT FROM i WHERE i.id = o.i AND i.v > 5);
