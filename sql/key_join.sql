@@ -15,7 +15,7 @@ DECLARE
 	line text;
 BEGIN
 	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) ' || query LOOP
-		CONTINUE WHEN line ~ 'Index Searches|Disabled';
+		CONTINUE WHEN line ~ 'Index Searches|Disabled|Storage:';
 		line := regexp_replace(line, 'rows=([0-9]+)(\.0+)? loops=1\)', 'rows=\1)');
 		RETURN NEXT regexp_replace(line, 'rows=[0-9.]+ loops', 'loops');
 	END LOOP;
