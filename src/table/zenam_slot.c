@@ -69,7 +69,10 @@ slot_get_heap_tuple(TupleTableSlot *slot)
 	return zslot->base.tuple;
 }
 
-/* Copy the row that a zen slot shows into dst's buffer, which stays for the next one.  False if it is dst's already. */
+/*
+ * Copy the row that a zen slot shows into dst's buffer, which stays for the next one.  False if it is dst's already, or
+ * if it was formed in the slot and has no place in a table.
+ */
 static bool
 copy_row(ZenTupleSlot *dst, TupleTableSlot *src)
 {
@@ -77,7 +80,8 @@ copy_row(ZenTupleSlot *dst, TupleTableSlot *src)
 	ZenRow	   *row = &dst->row;
 	char	   *data = (char *) tuple->t_data;
 
-	if ((row->buf != NULL && data >= row->buf && data < row->buf + row->capacity) ||
+	if (!ItemPointerIsValid(&src->tts_tid) ||
+		(row->buf != NULL && data >= row->buf && data < row->buf + row->capacity) ||
 		(dst->base.tuple != NULL && data == (char *) dst->base.tuple->t_data))
 		return false;
 	ExecClearTuple(&dst->base.base);
