@@ -164,6 +164,10 @@ OBJS = $(addprefix src/base/, \
 		verify_pool.o) \
 	$(addprefix src/point/, \
 		pointwhy.o \
+		keyprobe.o \
+		passon.o \
+		keyjoin.o \
+		keyjoinplan.o \
 		pointplan.o \
 		pointkeys.o \
 		pointnodes.o \

@@ -49,6 +49,8 @@ CREATE FUNCTION zen_stat(
 	OUT point_kept_plans bigint,
 	OUT point_fallbacks bigint,
 	OUT point_states_made bigint,
+	OUT key_joins bigint,
+	OUT key_join_rows bigint,
 	OUT dram_reserved bigint,
 	OUT dram_taken bigint,
 	OUT dram_in_use bigint,
@@ -69,7 +71,7 @@ metcache_hits, metcache_misses: rows read from the Met-Cache in DRAM and from NV
 rows_spilled: rows that large transactions have written to NVM before their commit;
 versions_freed, slots_freed, tombstones_freed: superseded versions, NVM slots, and traces of deleted rows given back; region_waits, word_spins: times a writer found its region or a row''s map word taken; row_waits: waits for the end of a transaction that has changed or locked a row;
 arena_locks, epoch_raises, horizon_looks: times a process took DRAM from or gave it to the common stock, closed a batch of retired objects, and looked for the oldest snapshot: what writes memory that all share;
-point_accesses: statements on rows named by a unique key, run with executor state that is kept; point_kept_plans: other statements run so, by the nodes of their plan; point_fallbacks: executions of such plans by the standard executor, for one of the reasons in zen_point_fallbacks(); point_states_made: times that executor state was made to be kept;
+point_accesses: statements on rows named by a unique key, run with executor state that is kept; point_kept_plans: other statements run so, by the nodes of their plan; point_fallbacks: executions of such plans by the standard executor, for one of the reasons in zen_point_fallbacks(); point_states_made: times that executor state was made to be kept; key_joins: nested loops whose inner rows were found by a unique key; key_join_rows: their outer rows;
 dram_reserved: bytes of zen.dram_size; dram_taken: bytes of it ever used; dram_in_use: bytes of it used now; metcache_bytes: bytes of row versions now; garbage_pending: row changes whose predecessors are still to be freed;
 pages_total, pages_free, pages_owned, pages_shared: 64 KB pages of the pool: all, free, owned by one table each, shared by small tables; null until recovery is done';
 

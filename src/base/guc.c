@@ -26,6 +26,7 @@ int			zen_dram_warning = 85;
 int			zen_key_cache_mb = 64;
 bool		zen_point_access = true;
 bool		zen_debug_keep_plans = false;
+bool		zen_key_join = true;
 bool		zen_batch_aggregate = true;
 bool		zen_track_statements = false;
 int			zen_max_statements = 1000;
@@ -289,6 +290,12 @@ define_user_settings(void)
 							 "For tests of zen.point_access.  It makes statements that run once slower.",
 							 &zen_debug_keep_plans, false,
 							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+	DefineCustomBoolVariable("zen.key_join",
+							 "Finds the inner rows of nested loops by the key cache.",
+							 "For loops whose inner side is a unique index of a zen table.  EXPLAIN shows them as "
+							 "ZenKeyJoin.",
+							 &zen_key_join, true,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("zen.batch_aggregate",
 							 "Computes aggregates over a whole table block by block.",
 							 "For count, sum, avg, min and max of common types without GROUP BY.  EXPLAIN shows "

@@ -52,6 +52,7 @@ extern int	zen_dram_warning;	/* percent */
 extern int	zen_key_cache_mb;
 extern bool zen_point_access;	/* run point accesses with kept state */
 extern bool zen_debug_keep_plans;	/* ... of any plan, and at once */
+extern bool zen_key_join;		/* inner rows of nested loops by the key cache */
 extern bool zen_batch_aggregate;	/* aggregate tables block by block */
 extern bool zen_track_statements;
 extern int	zen_max_statements;

@@ -37,7 +37,9 @@
 	X(point_kept_plans)			/* ... of which the executor's nodes run */ \
 	X(point_fallbacks)			/* such plans that the standard executor ran */ \
 	X(point_states_made)		/* times that executor state was made to be
-								 * kept */
+								 * kept */ \
+	X(key_joins)				/* nested loops whose inner rows are found by keys */ \
+	X(key_join_rows)			/* ... their outer rows */
 
 /*
  * Why statements are not run with kept executor state: point/pointwhy.c explains them, zen_point_fallbacks() shows

@@ -12,26 +12,22 @@
  */
 #include "point/pointplan.h"
 
-#include "access/stratnum.h"
 #include "access/table.h"
-#include "access/genam.h"
-#include "access/nbtree.h"
 #include "access/relscan.h"
 #include "base/guc.h"
 #include "base/stats.h"
-#include "catalog/pg_am_d.h"
 #include "catalog/pg_class.h"
 #include "executor/executor.h"
 #include "jit/jit.h"
 #include "miscadmin.h"
-#include "nodes/extensible.h"
-#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
 #include "partitioning/partdesc.h"
+#include "point/keyjoin.h"
+#include "point/keyprobe.h"
+#include "point/passon.h"
 #include "table/zenam_rel.h"
-#include "utils/lsyscache.h"
 #include "utils/rel.h"
 
 /* Of the nodes; by ZenPointKind. */
@@ -105,89 +101,6 @@ zen_point_shape(PlannedStmt *stmt, Plan *plan, ZenPointShape *shape)
 
 /* ---------- what the plan means ---------- */
 
-/* The column that a qual compares, and what it compares it with; *list: with each element of an array. */
-static Var *
-compared_column(Expr *qual, Oid *operator, Expr **with, bool *list)
-{
-	List	   *args;
-
-	if (IsA(qual, OpExpr))
-	{
-		*operator = ((OpExpr *) qual)->opno;
-		args = ((OpExpr *) qual)->args;
-	}
-	else if (IsA(qual, ScalarArrayOpExpr) && ((ScalarArrayOpExpr *) qual)->useOr)
-	{
-		*operator = ((ScalarArrayOpExpr *) qual)->opno;
-		args = ((ScalarArrayOpExpr *) qual)->args;
-		*list = true;
-	}
-	else
-		return NULL;
-	if (list_length(args) != 2 || !IsA(linitial(args), Var))
-		return NULL;
-	*with = lsecond(args);
-	return linitial(args);
-}
-
-/* Does a qual say that a key column of the index equals what no row of the table has a part in?  Which column? */
-static int
-equal_column(Expr *qual, Relation index, bool *list)
-{
-	Oid			operator;
-	Expr	   *with;
-	Var		   *column = compared_column(qual, &operator, &with, list);
-	int			attno = column != NULL ? column->varattno : 0;
-	int			strategy;
-	Oid			left,
-				right;
-
-	if (attno < 1 || attno > IndexRelationGetNumberOfKeyAttributes(index) || contain_var_clause((Node *) with))
-		return 0;
-	if (get_op_opfamily_strategy(operator, index->rd_opfamily[attno - 1]) != BTEqualStrategyNumber)
-		return 0;
-	get_op_opfamily_properties(operator, index->rd_opfamily[attno - 1], false, &strategy, &left, &right);
-	/* elements are put in order */
-	if (*list && !OidIsValid(get_opfamily_proc(index->rd_opfamily[attno - 1], right, right, BTORDER_PROC)))
-		return 0;
-	return attno;
-}
-
-/* Do quals name all key columns of a unique index, each once, by equality; one of them perhaps by a list? */
-static ZenPointWhy
-index_refuses(IndexScan *scan)
-{
-	Relation	index = index_open(scan->indexid, AccessShareLock);
-	int			nkeys = IndexRelationGetNumberOfKeyAttributes(index);
-	Bitmapset  *seen = NULL;
-	int			nlists = 0;
-	ZenPointWhy why = ZEN_WHY_NONE;
-	ListCell   *lc;
-
-	if (index->rd_rel->relam != BTREE_AM_OID || !index->rd_index->indisunique)
-		why = ZEN_WHY_not_by_key;
-	foreach(lc, scan->indexqual)
-	{
-		bool		list = false;
-		int			attno = why == ZEN_WHY_NONE ? equal_column(lfirst(lc), index, &list) : 0;
-
-		nlists += list;
-		if (attno == 0 || nlists > 1 || bms_is_member(attno, seen))
-		{
-			why = ZEN_WHY_not_by_key;
-			break;
-		}
-		seen = bms_add_member(seen, attno);
-	}
-	if (why == ZEN_WHY_NONE && bms_num_members(seen) != nkeys)
-		why = ZEN_WHY_not_by_key;
-	if (why == ZEN_WHY_NONE && (!index->rd_index->indimmediate || !index->rd_index->indisvalid))
-		why = ZEN_WHY_deferrable_key;
-	bms_free(seen);
-	index_close(index, NoLock);
-	return why;
-}
-
 /* Do triggers of the table do more than the node can do? */
 static ZenPointWhy
 triggers_refuse(CmdType operation, TriggerDesc *t)
@@ -242,7 +155,7 @@ zen_point_refuses(PlannedStmt *stmt, const ZenPointShape *shape)
 		contain_volatile_functions((Node *) shape->scan->scan.plan.targetlist))
 		why = ZEN_WHY_volatile_lock;
 	if (why == ZEN_WHY_NONE && shape->scan != NULL)
-		why = index_refuses(shape->scan);
+		why = zen_keyprobe_refuses(shape->scan->indexid, shape->scan->indexqual, true);
 	return why;
 }
 
@@ -315,6 +228,10 @@ is_keepable(PlannedStmt *stmt, Plan *plan)
 			break;
 		case T_IndexOnlyScan:
 			if (((IndexOnlyScan *) plan)->indexorderby != NIL || !is_zen_table(stmt, ((Scan *) plan)->scanrelid))
+				return false;
+			break;
+		case T_CustomScan:
+			if (!zen_keyjoin_is(plan))
 				return false;
 			break;
 		case T_Result:
@@ -425,91 +342,6 @@ zen_point_kind(const PlannedStmt *stmt)
 	return (ZenPointKind) lsecond_int(marked(stmt)->custom_private);
 }
 
-/* The child's columns, as the node gives them on. */
-static List *
-pass_on(List *targetlist)
-{
-	List	   *result = NIL;
-	ListCell   *lc;
-
-	foreach(lc, targetlist)
-	{
-		TargetEntry *below = lfirst_node(TargetEntry, lc);
-		TargetEntry *above = flatCopyTargetEntry(below);
-
-		above->expr = (Expr *) makeVar(INDEX_VAR, below->resno, exprType((Node *) below->expr),
-									   exprTypmod((Node *) below->expr), exprCollation((Node *) below->expr), 0);
-		result = lappend(result, above);
-	}
-	return result;
-}
-
-/* The join that gives a parameter to its inner side, at a plan or below it; *value gets what it gives. */
-static Plan *
-giver(Plan *plan, int paramid, Node **value)
-{
-	Plan	   *found;
-	ListCell   *lc;
-
-	if (plan == NULL)
-		return NULL;
-	if (IsA(plan, NestLoop))
-		foreach(lc, ((NestLoop *) plan)->nestParams)
-	{
-		NestLoopParam *param = lfirst(lc);
-
-		if (param->paramno == paramid)
-		{
-			*value = (Node *) param->paramval;
-			return plan;
-		}
-	}
-	found = giver(outerPlan(plan), paramid, value);
-	return found != NULL ? found : giver(innerPlan(plan), paramid, value);
-}
-
-/* Where an expression stands: plan is at or below top. */
-typedef struct Place
-{
-	Plan	   *top;
-	Plan	   *plan;
-} Place;
-
-/*
- * An expression of a plan, by columns of tables: EXPLAIN VERBOSE shows it on top, where neither columns of the plans
- * below nor parameters that joins give are known.
- */
-static Node *
-by_tables(Node *node, void *context)
-{
-	Place	   *here = context;
-	Place		below = {here->top, NULL};
-	Node	   *value = NULL;
-	Var		   *var = (Var *) node;
-	List	   *targetlist = NIL;
-	TargetEntry *entry;
-
-	if (node == NULL)
-		return NULL;
-	if (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXEC)
-	{
-		below.plan = giver(here->top, ((Param *) node)->paramid, &value);
-		return below.plan != NULL ? by_tables(value, &below) : copyObject(node);
-	}
-	if (!IsA(node, Var))
-		return expression_tree_mutator(node, by_tables, context);
-	if (var->varno == OUTER_VAR)
-		below.plan = outerPlan(here->plan);
-	else if (var->varno == INNER_VAR)
-		below.plan = innerPlan(here->plan);
-	else if (var->varno == INDEX_VAR && IsA(here->plan, IndexOnlyScan))
-		targetlist = ((IndexOnlyScan *) here->plan)->indextlist;
-	entry = get_tle_by_resno(below.plan != NULL ? below.plan->targetlist : targetlist, var->varattno);
-	if (entry == NULL)
-		return copyObject(node);
-	return below.plan != NULL ? by_tables((Node *) entry->expr, &below) : copyObject((Node *) entry->expr);
-}
-
 /* A zen table, or a partitioned table of which the first partition is one.  The planner has locked all tables. */
 static bool
 is_zen_or_parent(Oid relid)
@@ -580,8 +412,6 @@ void
 zen_point_mark(PlannedStmt *stmt, ZenPointWhy once)
 {
 	static uint32 last_serial = 0;
-	Plan	   *below = stmt->planTree;
-	Place		top = {below, below};
 	ZenPointWhy why = once;
 	ZenPointKind kind;
 	CustomScan *node;
@@ -595,21 +425,9 @@ zen_point_mark(PlannedStmt *stmt, ZenPointWhy once)
 		return;
 	if (++last_serial == 0)
 		last_serial = 1;
-	node = makeNode(CustomScan);
-	node->scan.plan.startup_cost = below->startup_cost;
-	node->scan.plan.total_cost = below->total_cost;
-	node->scan.plan.plan_rows = below->plan_rows;
-	node->scan.plan.plan_width = below->plan_width;
-	node->scan.plan.plan_node_id = -1;
-	node->scan.plan.targetlist = pass_on(below->targetlist);
-	node->scan.plan.extParam = bms_copy(below->extParam);
-	node->scan.plan.allParam = bms_copy(below->allParam);
-	node->flags = ExecSupportsBackwardScan(below) ? CUSTOMPATH_SUPPORT_BACKWARD_SCAN : 0;
-	node->custom_plans = list_make1(below);
-	node->custom_scan_tlist = (List *) by_tables((Node *) below->targetlist, &top);
+	node = zen_passon_make(stmt->planTree, &scan_methods[kind]);
 	node->custom_private = list_make2_int((int) last_serial, (int) kind);
-	node->methods = &scan_methods[kind];
-	stmt->planTree = (Plan *) node;
+	stmt->planTree = &node->scan.plan;
 	Assert(zen_point_serial(stmt) == last_serial);
 }
 
@@ -620,12 +438,6 @@ create_state(CustomScan *node)
 
 	state->methods = &exec_methods;
 	return (Node *) state;
-}
-
-static PlanState *
-child(CustomScanState *node)
-{
-	return linitial(node->custom_ps);
 }
 
 /* The scan whose row is the current one of a cursor; NULL if none is. */
@@ -646,10 +458,10 @@ current_scan(PlanState *node)
 static void
 begin_node(CustomScanState *node, EState *estate, int eflags)
 {
-	PlanState  *below = ExecInitNode(linitial(((CustomScan *) node->ss.ps.plan)->custom_plans), estate, eflags);
+	PlanState  *below = ExecInitNode(outerPlan(node->ss.ps.plan), estate, eflags);
 	ScanState  *scan = current_scan(below);
 
-	node->custom_ps = list_make1(below);
+	outerPlanState(node) = below;
 	if (scan != NULL)
 	{
 		node->ss.ss_currentRelation = scan->ss_currentRelation;
@@ -660,14 +472,14 @@ begin_node(CustomScanState *node, EState *estate, int eflags)
 static TupleTableSlot *
 exec_node(CustomScanState *node)
 {
-	TupleTableSlot *row = ExecProcNode(child(node));
+	TupleTableSlot *row = ExecProcNode(outerPlanState(node));
 	ScanState  *scan;
 
 	/*
 	 * WHERE CURRENT OF asks an index-only scan's descriptor, but any other
 	 * node's slot
 	 */
-	if (!TupIsNull(row) && (scan = current_scan(child(node))) != NULL && IsA(scan, IndexOnlyScanState))
+	if (!TupIsNull(row) && (scan = current_scan(outerPlanState(node))) != NULL && IsA(scan, IndexOnlyScanState))
 	{
 		scan->ss_ScanTupleSlot->tts_tid = ((IndexOnlyScanState *) scan)->ioss_ScanDesc->xs_heaptid;
 		scan->ss_ScanTupleSlot->tts_tableOid = RelationGetRelid(scan->ss_currentRelation);
@@ -678,13 +490,13 @@ exec_node(CustomScanState *node)
 static void
 end_node(CustomScanState *node)
 {
-	ExecEndNode(child(node));
+	ExecEndNode(outerPlanState(node));
 }
 
 static void
 rescan_node(CustomScanState *node)
 {
-	ExecReScan(child(node));
+	ExecReScan(outerPlanState(node));
 }
 
 void

@@ -27,6 +27,7 @@
 #include "miscadmin.h"
 #include "optimizer/planner.h"
 #include "parser/analyze.h"
+#include "point/keyjoinplan.h"
 #include "point/pointnodes.h"
 #include "point/pointplan.h"
 #include "point/pointread.h"
@@ -397,10 +398,13 @@ static PlannedStmt *
 point_planner(Query *parse, const char *source, int options, ParamListInfo params)
 {
 	ZenPointWhy once = is_planned_once(parse, params);
+	bool		looks_ahead = zen_key_join && zen_keyjoin_looks_ahead(parse);
 	PlannedStmt *stmt = prev_planner ? prev_planner(parse, source, options, params) :
 	standard_planner(parse, source, options, params);
 
-	if (zen_point_access)
+	if (zen_key_join)
+		zen_keyjoin_mark(stmt, looks_ahead);
+	if (installed && zen_point_access)
 		zen_point_mark(stmt, once);
 	return stmt;
 }
@@ -465,8 +469,7 @@ zen_pointrun_install(void)
 void
 zen_pointrun_init(void)
 {
-	if (!installed)
-		return;
+	zen_keyjoinplan_init();
 	prev_planner = planner_hook;
 	planner_hook = point_planner;
 	prev_analyzed = post_parse_analyze_hook;

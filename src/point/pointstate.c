@@ -158,7 +158,7 @@ subtransaction_ends(SubXactEvent event, SubTransactionId subxact, SubTransaction
 static Plan *
 marked_plan(PlannedStmt *stmt)
 {
-	return linitial(castNode(CustomScan, stmt->planTree)->custom_plans);
+	return outerPlan(castNode(CustomScan, stmt->planTree));
 }
 
 static bool
@@ -386,7 +386,7 @@ find_row_parts(ZenPoint *point, PlanState *state)
 static void
 find_parts(ZenPoint *point)
 {
-	PlanState  *below = linitial(castNode(CustomScanState, point->kept->planstate)->custom_ps);
+	PlanState  *below = outerPlanState(castNode(CustomScanState, point->kept->planstate));
 	PlanState  *source = find_change(point, below);
 
 	find_tables(point);

@@ -17,10 +17,11 @@
 #   accepted     all else that differs is in t/postgres/TEST.patch, with a reason;
 #   failing      anything else.
 #
-# Before that, one thing is taken out of zen's output: EXPLAIN's node Custom Scan (ZenPointAccess or ZenKeptPlan), with
-# its own lines, where it stands on top of a plan in text form.  The plan below it moves to its place.  How many there
-# were is printed.  With zen.debug_keep_plans the nodes stand on top of many more plans, also in forms and outputs that
-# this does not know.  --kept accepts each statement whose output names a node in one of these, as "kept".
+# Before that, one thing is taken out of zen's output: EXPLAIN's nodes Custom Scan (ZenPointAccess or ZenKeptPlan), on
+# top of a plan in text form, and Custom Scan (ZenKeyJoin), anywhere in it, with their own lines.  The plan below moves
+# to the node's place.  How many there were is printed.  With zen.debug_keep_plans the nodes stand on top of many more
+# plans, also in forms and outputs that this does not know.  --kept accepts each statement whose output names a node in
+# one of these, as "kept".
 #
 # A patch holds hunks, one per statement whose output differs, whatever its line number. Lines before the first hunk are
 # remarks. `!` marks a hunk that is not always seen; any other that is not seen makes the test fail, for it is stale.
@@ -279,21 +280,33 @@ sub pieces_of_spec {
 
 my $node_name = qr/Zen(?:PointAccess|KeptPlan)/;
 
-# The rows of a plan without its nodes Custom Scan (ZenPointAccess or ZenKeptPlan), and how many there were: rules give
-# several plans.
+# Takes the node in row $at out of a plan: its only child moves to its place.  False if it has lines of another kind.
+sub take_node_out {
+	my ($rows, $at) = @_;
+	my ($prefix) = $rows->[$at] =~ /^( *(?:->  )?)/;
+	my $inner = ' ' x (length($prefix) + 2);
+	my $child = $at + 1;
+	$child++ while $child < @$rows && $rows->[$child] =~ /^${inner}(?:Output|Key Cache \w+): /;
+	return 0 unless $child < @$rows && $rows->[$child] =~ /^${inner}->  (.*)/;
+	$rows->[$child] = "$prefix$1";
+	for my $i ($child + 1 .. $#$rows) {
+		last unless $rows->[$i] =~ s/^ {6}(?=$inner)//;
+	}
+	splice @$rows, $at, $child - $at;
+	return 1;
+}
+
+# The rows of a plan without such nodes, and how many there were: rules give several plans.  Key joins stand anywhere,
+# the others on top.
 sub plan_without_node {
 	my @rows = @_;
-	my ($count, @out) = (0);
-	while (@rows) {
-		my $row = shift @rows;
-		if ($row !~ /^ Custom Scan \($node_name\)/) { push @out, $row; next }
-		$count++;
-		shift @rows while @rows && $rows[0] =~ /^   Output: /;
-		return (0, @_) unless @rows && $rows[0] =~ s/^   ->  / /;
-		push @out, shift @rows;
-		push @out, $1 while @rows && $rows[0] =~ /^ {6}( .*)/ && shift @rows;
+	my $count = 0;
+	for (my $i = 0; $i < @rows; $i++) {
+		next unless $rows[$i] =~ /^ Custom Scan \($node_name\)/ ||
+			$rows[$i] =~ /^ *(?:->  )?Custom Scan \(ZenKeyJoin\)/;
+		$i--, $count++ if take_node_out(\@rows, $i);
 	}
-	return ($count, @out);
+	return ($count, @rows);
 }
 
 # A result set of one column, as psql prints it.
@@ -507,6 +520,16 @@ sub self_test {
 	$is->('another line of the node', $without->(@node[ 0, 1 ], '   Filter: x', @node[ 2 .. 4 ]),
 		$explain->(@node[ 0, 1 ], '   Filter: x', @node[ 2 .. 4 ]));
 	$is->('the other node', $without->(map { s/PointAccess/KeptPlan/r } @node), $explain->(@plan));
+	my @deep = (' Limit', '   ->  Append', '         ->  Nested Loop', '               Join Filter: x',
+		'               ->  Seq Scan on t', '               ->  Index Scan using i on t',
+		'                     Index Cond: (a = 2)', '         ->  Seq Scan on u', '   InitPlan 1',
+		'     ->  Seq Scan on v');
+	my @joins = (@deep[ 0, 1 ], '         ->  Custom Scan (ZenKeyJoin)', '               Key Cache Hits: 1',
+		(map { "      $_" } @deep[ 2 .. 6 ]), @deep[ 7, 8 ],
+		'     ->  Custom Scan (ZenKeyJoin)', '           ->  Seq Scan on v');
+	$is->('key joins', $without->(@joins), $explain->(@deep));
+	my @kept = (' Custom Scan (ZenKeptPlan)', "   -> $joins[0]", map { "      $_" } @joins[ 1 .. $#joins ]);
+	$is->('both', $without->(@kept), $explain->(@deep));
 	$is->('another node', $without->(map { s/Point/Other/r } @node), $explain->(map { s/Point/Other/r } @node));
 	$is->('the node below', $without->(' Limit', map { "  $_" } @node), $explain->(' Limit', map { "  $_" } @node));
 	$is->('result set', join('|', result_set('ab', ' abc')), ' ab  |-----| abc|(1 row)');
@@ -554,7 +577,7 @@ for my $test (@ARGV) {
 	}
 }
 unless ($opt{propose}) {
-	print "nodes ZenPointAccess and ZenKeptPlan taken out: $nodes\n" if $nodes;
+	print "nodes ZenPointAccess, ZenKeptPlan and ZenKeyJoin taken out: $nodes\n" if $nodes;
 	printf "hunks: %s\n", join ', ', map { "$_ $reason{$_}" } sort keys %reason if %reason;
 	printf "%d identical, %d row order, %d accepted, %d failing\n",
 		map { $count{$_} // 0 } 'identical', 'row order', 'accepted', 'failing';
