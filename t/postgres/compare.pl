@@ -302,7 +302,7 @@ sub plan_without_node {
 	my @rows = @_;
 	my $count = 0;
 	for (my $i = 0; $i < @rows; $i++) {
-		next unless $rows[$i] =~ /^ Custom Scan \($node_name\)/ ||
+		next unless $rows[$i] =~ /^ ?Custom Scan \($node_name\)/ ||
 			$rows[$i] =~ /^ *(?:->  )?Custom Scan \(ZenKeyJoin\)/;
 		$i--, $count++ if take_node_out(\@rows, $i);
 	}
@@ -318,6 +318,14 @@ sub result_set {
 		@rows == 1 ? '(1 row)' : '(' . @rows . ' rows)');
 }
 
+# The same as isolationtester prints it.
+sub result_set_of_spec {
+	my ($title, @rows) = map { s/ +$//r } @_;
+	my ($width) = sort { $b <=> $a } map { length } $title, @rows;
+	my @lines = map { sprintf '%-*s', $width, $_ } $title, @rows;
+	return (shift @lines, '-' x $width, @lines, @rows == 1 ? '(1 row)' : '(' . @rows . ' rows)');
+}
+
 # All of an output without the node, and how many there were.
 sub without_node {
 	my ($lines) = @_;
@@ -326,7 +334,8 @@ sub without_node {
 		my $end = result_set_end($lines, $i);
 		my ($found, @rows) = $end ? plan_without_node(@$lines[ $i + 2 .. $end - 2 ]) : (0);
 		if ($found) {
-			push @out, result_set($lines->[$i] =~ s/^ +| +$//gr, @rows);
+			my $print = $lines->[$i] =~ /^ / ? \&result_set : \&result_set_of_spec;
+			push @out, $print->($lines->[$i] =~ s/^ +| +$//gr, @rows);
 			$count += $found;
 			$i = $end;
 		}
@@ -530,6 +539,11 @@ sub self_test {
 	$is->('key joins', $without->(@joins), $explain->(@deep));
 	my @kept = (' Custom Scan (ZenKeptPlan)', "   -> $joins[0]", map { "      $_" } @joins[ 1 .. $#joins ]);
 	$is->('both', $without->(@kept), $explain->(@deep));
+	my ($of_spec, $expected) = map {
+		join "\n", result_set_of_spec('QUERY PLAN', map { s/^ //r } @$_)
+	} \@kept, \@deep;
+	$is->('both in a spec', join("\n", @{ (without_node([ split /\n/, $of_spec ]))[1] }), $expected);
+	$is->('result set of a spec', join('|', result_set_of_spec('ab', 'abc ', ' d')), 'ab |---|abc| d |(2 rows)');
 	$is->('another node', $without->(map { s/Point/Other/r } @node), $explain->(map { s/Point/Other/r } @node));
 	$is->('the node below', $without->(' Limit', map { "  $_" } @node), $explain->(' Limit', map { "  $_" } @node));
 	$is->('result set', join('|', result_set('ab', ' abc')), ' ab  |-----| abc|(1 row)');
