@@ -128,7 +128,7 @@ define_pool_settings(void)
 							PGC_POSTMASTER, GUC_UNIT_MB, note_pool_size, NULL, NULL);
 	DefineCustomIntVariable("zen.pool_max_size",
 							"Size that the NVM pool can grow to while the server runs.",
-							"Address space is reserved for it.  0: four times the pool's size at the start.",
+							"Address space is reserved for it.  0: twice the pool's size at the start.",
 							&zen_pool_max_size_mb, 0, 0, 16 * 1024 * 1024,
 							PGC_POSTMASTER, GUC_UNIT_MB, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.pool_grow_by",

@@ -651,13 +651,13 @@ reopen_pool(void)
 }
 
 /*
- * Address space for a pool that has so many bytes.  What is not set is four times the pool, which costs a three
+ * Address space for a pool that has so many bytes.  What is not set is twice the pool, which costs a four
  * hundredth of the pool's size in DRAM, for descriptors of pages.
  */
 static Size
 size_to_reserve(Size size)
 {
-	Size		reserve = zen_pool_max_size_mb > 0 ? (Size) zen_pool_max_size_mb * 1024 * 1024 : 4 * size;
+	Size		reserve = zen_pool_max_size_mb > 0 ? (Size) zen_pool_max_size_mb * 1024 * 1024 : 2 * size;
 
 	return Max(TYPEALIGN_DOWN(ZEN_PAGE_SIZE, Min(reserve, ZEN_MAX_PAGES * ZEN_PAGE_SIZE)), size);
 }
