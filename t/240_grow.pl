@@ -303,7 +303,9 @@ sub test_killed
 # If the newer copy of the superblock is damaged the older one must know the new pages, which have rows by now.
 sub test_copies
 {
-	for my $round (1 .. 2)
+	# a start and a growth write each copy: one of two rounds in a row damages the newer one
+	my @damaged = (0, 0, 1, 1);
+	for my $round (1 .. @damaged)
 	{
 		my $size = size() + 32;
 		value($dbh, "SELECT zen_pool_grow('${size}MB')");
@@ -312,7 +314,7 @@ sub test_copies
 		my $rows = contents($dbh, 'later');
 		crash($node);
 		open(my $fh, '+<:raw', $pool) or die "$pool: $!";
-		seek $fh, 4096 * ($round - 1) + 40, 0;
+		seek $fh, 4096 * $damaged[ $round - 1 ] + 40, 0;
 		print $fh "\xff" x 8;
 		close $fh or die "$pool: $!";
 		start_again($node);
@@ -359,11 +361,47 @@ END
 	is(size(), 300, 'by itself: at zen.pool_max_size');
 	value($dbh, 'DROP TABLE more');
 
-	# off
-	run_all($dbh, 'ALTER SYSTEM SET zen.pool_grow_by = 0', 'SELECT pg_reload_conf()');
+	test_waiting($mine);
 	$dbh->disconnect;
 	$mine->stop;
 	$dbh = $first;
+	return;
+}
+
+# waits -- is this process waiting in an extension?
+sub waits
+{
+	my ($pid) = @_;
+	return value($dbh, "SELECT count(*) FROM pg_stat_activity WHERE pid = $pid AND wait_event_type = 'Extension'");
+}
+
+# A writer that finds the pool full waits for the worker, however long that takes; without hope it fails at once.
+sub test_waiting
+{
+	my ($mine) = @_;
+	run_all($dbh, 'ALTER SYSTEM SET zen.pool_grow_by = 0', 'ALTER SYSTEM SET zen.pool_max_size = 400',
+		'SELECT pg_reload_conf()');
+	$dbh->disconnect;
+	$mine->restart;
+	$dbh = connect_db($mine);
+	wait_recovered($dbh);
+	value($dbh, 'CREATE TABLE waiting (id int, v text) USING zen');
+	my $insert = q{INSERT INTO waiting SELECT g, repeat(md5(g::text), 30) FROM generate_series(1, 2000) g};
+	my $state = '';
+	$state = state_of($dbh, $insert) for grep { !$state } 1 .. 1000;
+	is($state, '53100', 'waiting: full');
+	my $worker = value($dbh, q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'zen worker'});
+	kill 'STOP', $worker;
+	run_all($dbh, 'ALTER SYSTEM SET zen.pool_grow_by = 16', 'SELECT pg_reload_conf()');
+	my $other = connect_db($mine);
+	my $pid = value($other, 'SELECT pg_backend_pid()');
+	wait_for('the setting', sub { value($other, 'SHOW zen.pool_grow_by') eq '16MB' });
+	my $statement = start_statement($other, $insert);
+	wait_for("the writer to wait", sub { waits($pid) });
+	kill 'CONT', $worker;
+	is(finish_statement($statement), 'INSERT 0 2000', 'waiting: there is room');
+	cmp_ok(size(), '>', 300, 'waiting: the pool has grown');
+	$other->disconnect;
 	return;
 }
 

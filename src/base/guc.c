@@ -19,6 +19,7 @@ bool		zen_pool_size_is_set = false;
 int			zen_pool_max_size_mb = 0;
 int			zen_pool_grow_by_mb = 0;
 int			zen_pool_mode = ZEN_POOL_AUTO;
+int			zen_flush_what = ZEN_FLUSH_AUTO;
 int			zen_flush_delay_ns = 0;
 int			zen_fence_delay_ns = 0;
 int			zen_dram_size_mb = 512;
@@ -29,6 +30,8 @@ int			zen_pool_warning = 85;
 int			zen_dram_warning = 85;
 int			zen_key_cache_mb = 64;
 bool		zen_point_access = true;
+bool		zen_debug_keep_plans = false;
+bool		zen_key_join = true;
 bool		zen_batch_aggregate = true;
 bool		zen_track_statements = false;
 int			zen_max_statements = 1000;
@@ -59,6 +62,14 @@ static const struct config_enum_entry pool_mode_options[] = {
 	{"pmem", ZEN_POOL_PMEM, false},
 	{"emulated", ZEN_POOL_EMULATED, false},
 	{"msync", ZEN_POOL_MSYNC, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry flush_options[] = {
+	{"auto", ZEN_FLUSH_AUTO, false},
+	{"always", ZEN_FLUSH_ALWAYS, false},
+	{"never", ZEN_FLUSH_NEVER, false},
+	{"hint", ZEN_FLUSH_HINT, false},
 	{NULL, 0, false}
 };
 
@@ -125,7 +136,7 @@ define_pool_settings(void)
 							PGC_POSTMASTER, GUC_UNIT_MB, note_pool_size, NULL, NULL);
 	DefineCustomIntVariable("zen.pool_max_size",
 							"Size that the NVM pool can grow to while the server runs.",
-							"Address space is reserved for it.  0: four times the pool's size at the start.",
+							"Address space is reserved for it.  0: twice the pool's size at the start.",
 							&zen_pool_max_size_mb, 0, 0, 16 * 1024 * 1024,
 							PGC_POSTMASTER, GUC_UNIT_MB, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.pool_grow_by",
@@ -151,6 +162,13 @@ define_pool_settings(void)
 							"For tests on a machine with one node.  0: the machine's nodes.",
 							&zen_numa_simulate, 0, 0, 16,
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("zen.flush",
+							 "What a commit flushes from the processor's caches to the NVM pool.",
+							 "auto: nothing where the platform flushes its caches at a power loss, else all that "
+							 "was written; always: all; never: nothing, whatever the platform says; hint: as "
+							 "auto, but rows that are not hot are flushed in any case.  Not in msync mode.",
+							 &zen_flush_what, ZEN_FLUSH_AUTO, flush_options,
+							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.flush_delay",
 							"Nanoseconds added for each cache line that is flushed to the pool.",
 							"For measurements: a pool in DRAM then takes the time of a slower medium.  Not "
@@ -307,6 +325,17 @@ define_user_settings(void)
 							 "Runs statements on one row, named by a unique key, with executor state that is kept.",
 							 "For plans that are executed more than once.  EXPLAIN shows them as ZenPointAccess.",
 							 &zen_point_access, true,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("zen.debug_keep_plans",
+							 "Keeps executor state of all plans that allow it, from their first execution on.",
+							 "For tests of zen.point_access.  It makes statements that run once slower.",
+							 &zen_debug_keep_plans, false,
+							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+	DefineCustomBoolVariable("zen.key_join",
+							 "Finds the inner rows of nested loops by the key cache.",
+							 "For loops whose inner side is a unique index of a zen table.  EXPLAIN shows them as "
+							 "ZenKeyJoin.",
+							 &zen_key_join, true,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("zen.batch_aggregate",
 							 "Computes aggregates over a whole table block by block.",

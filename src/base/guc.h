@@ -28,13 +28,26 @@ typedef enum ZenNumaMode
 extern int	zen_numa_mode;		/* ZenNumaMode */
 extern int	zen_numa_simulate;	/* sets of processors that count as nodes; 0:
 								 * the machine's nodes do */
+
+/* What a commit writes back from the processor's caches; see doc of zen.flush. */
+typedef enum ZenFlush
+{
+	ZEN_FLUSH_AUTO,				/* what the persistence domain leaves to do */
+	ZEN_FLUSH_ALWAYS,			/* all */
+	ZEN_FLUSH_NEVER,			/* nothing: caches survive, whatever the
+								 * platform says of them */
+	ZEN_FLUSH_HINT				/* as AUTO; where that is nothing, rows that
+								 * are not hot, without waiting for it */
+} ZenFlush;
+
 extern char *zen_pool_path;		/* file names; relative to the data directory */
 extern int	zen_pool_size_mb;	/* megabytes; of a new pool, or for one to
 								 * grow to */
 extern bool zen_pool_size_is_set;	/* it is not the default */
-extern int	zen_pool_max_size_mb;	/* megabytes; 0: four times the pool */
+extern int	zen_pool_max_size_mb;	/* megabytes; 0: twice the pool */
 extern int	zen_pool_grow_by_mb;	/* megabytes; 0: never by itself */
 extern int	zen_pool_mode;		/* ZenPoolMode */
+extern int	zen_flush_what;		/* ZenFlush */
 extern int	zen_flush_delay_ns; /* nanoseconds for each line flushed and each
 								 * fence, added to what the medium takes */
 extern int	zen_fence_delay_ns;
@@ -53,6 +66,8 @@ extern int	zen_pool_warning;	/* percent */
 extern int	zen_dram_warning;	/* percent */
 extern int	zen_key_cache_mb;
 extern bool zen_point_access;	/* run point accesses with kept state */
+extern bool zen_debug_keep_plans;	/* ... of any plan, and at once */
+extern bool zen_key_join;		/* inner rows of nested loops by the key cache */
 extern bool zen_batch_aggregate;	/* aggregate tables block by block */
 extern bool zen_track_statements;
 extern int	zen_max_statements;

@@ -23,6 +23,7 @@
 #include "nvm/slotalloc.h"
 #include "row/horizon.h"
 #include "storage/latch.h"
+#include "storage/proc.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
@@ -34,7 +35,8 @@
 #define PATIENCE_MS		100		/* for regions that others are at work in */
 #define WORKER_TIMEOUT_MS	10000	/* that the worker gets to begin to make
 									 * the pool larger */
-#define FULL_NAP_MS		100		/* between two looks for room in a full pool */
+#define FULL_NAP_MS		100		/* between two looks for room in a full pool
+								 * or DRAM */
 #define PAGES_PER_STEP	64		/* that one look at a region gives back */
 
 /*
@@ -178,24 +180,58 @@ zen_reclaim_for_slots(uint32 own)
 	zen_reclaim_pages();
 }
 
-bool
-zen_reclaim_await_slots(TimestampTz *since)
+/* Does garbage wait for the end of others, that is: may this process's own snapshots and changes be without it? */
+static bool
+others_keep_garbage(void)
+{
+	FullTransactionId oldest = zen_gcqueue_oldest();
+	TransactionId own[] = {MyProc->xmin, MyProc->xid};
+
+	if (!FullTransactionIdIsValid(oldest))
+		return false;
+	zen_horizon_set_now();
+	for (int i = 0; i < lengthof(own); i++)
+		if (TransactionIdIsValid(own[i]) && FullTransactionIdFollowsOrEquals(oldest, zen_horizon_widen(own[i])))
+			return false;
+	return true;
+}
+
+/* Sleep for a moment, unless a time is over that began at *since, 0 at the first call. */
+static bool
+nap(TimestampTz *since, int timeout_ms, const char *wait_event)
 {
 	TimestampTz now = GetCurrentTimestamp();
-	ZenGrowHope hope = zen_grow_ask();
-	int			timeout_ms = hope == ZEN_GROW_ASKED ? Max(zen_full_timeout_ms, WORKER_TIMEOUT_MS) : zen_full_timeout_ms;
 
 	ZenAssertNotInEpoch();
 	ZenAssertNoWordLocked();
-	if (*since == 0 || hope == ZEN_GROW_GROWING)
+	if (*since == 0)
 		*since = now;
-	if ((hope == ZEN_GROW_NOT && zen_gcqueue_pending() == 0) || now - *since >= (TimestampTz) timeout_ms * 1000)
+	if (now - *since >= (TimestampTz) timeout_ms * 1000)
 		return false;
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, FULL_NAP_MS,
-					 zen_wait_event("ZenPoolFull"));
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, FULL_NAP_MS, zen_wait_event(wait_event));
 	ResetLatch(MyLatch);
 	CHECK_FOR_INTERRUPTS();
 	return true;
+}
+
+bool
+zen_reclaim_await_slots(TimestampTz *since)
+{
+	ZenGrowHope hope = zen_grow_ask();
+	int			timeout_ms = hope == ZEN_GROW_ASKED ? Max(zen_full_timeout_ms, WORKER_TIMEOUT_MS) : zen_full_timeout_ms;
+
+	if (hope == ZEN_GROW_NOT && !others_keep_garbage())
+		return false;
+	if (hope == ZEN_GROW_GROWING)
+		*since = 0;
+	return nap(since, timeout_ms, "ZenPoolFull");
+}
+
+/* DRAM is full; see zen_find_room. */
+static bool
+await_room(TimestampTz *since)
+{
+	return others_keep_garbage() && nap(since, zen_full_timeout_ms, "ZenDramFull");
 }
 
 /*
@@ -216,8 +252,20 @@ make_room(void)
 	zen_clock_evict_spans();
 }
 
+static bool
+find_room(TimestampTz *since)
+{
+	if (*since == 0)
+		*since = GetCurrentTimestamp();
+	else if (!await_room(since))
+		return false;
+	make_room();
+	return true;
+}
+
 void
 zen_reclaim_init(void)
 {
 	zen_make_room = make_room;
+	zen_find_room = find_room;
 }

@@ -6,7 +6,7 @@
  * the generation.  src/nvm/README, "Several files", says what a crash leaves.
  *
  * Numbers.  A file's first page has a number for ever, since slots are named by it.  So how far a file can grow is
- * settled when the next one is added: zen.pool_max_size, or four times the file, as it is then.
+ * settled when the next one is added: zen.pool_max_size, or twice the file, as it is then.
  *
  * Adding.  Files are added at a start, in this order, each step durable before the next one:
  *
@@ -84,13 +84,13 @@ size_at_start(int file)
 }
 
 /*
- * Address space for a file that has so many bytes.  What is not set is four times the file, which costs a three
- * hundredth of its size in DRAM, for descriptors of pages.
+ * Address space for a file that has so many bytes.  What is not set is twice the file, which costs a four hundredth of
+ * its size in DRAM, for descriptors of pages.
  */
 static Size
 size_to_reserve(Size size)
 {
-	Size		reserve = zen_pool_max_size_mb > 0 ? (Size) zen_pool_max_size_mb * 1024 * 1024 : 4 * size;
+	Size		reserve = zen_pool_max_size_mb > 0 ? (Size) zen_pool_max_size_mb * 1024 * 1024 : 2 * size;
 
 	return Max(TYPEALIGN_DOWN(ZEN_PAGE_SIZE, Min(reserve, ZEN_MAX_PAGES * ZEN_PAGE_SIZE)), size);
 }

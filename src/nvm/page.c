@@ -132,7 +132,7 @@ zen_page_init(void)
 		ereport(FATAL,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
 				 errmsg("zen.dram_size is too small for a pool of up to %u pages", zen_pool.max_pages),
-				 errdetail("The pool has %u pages; zen.pool_max_size, or four times that, tells how many it may get.",
+				 errdetail("The pool has %u pages; zen.pool_max_size, or twice that, tells how many it may get.",
 						   zen_pool_pages()),
 				 errhint("Raise zen.dram_size, or lower zen.pool_max_size.")));
 	for (int i = 0; i < zen_pool.nfiles; i++)
