@@ -25,7 +25,8 @@ skip_unless_zen();
 choose_seed();
 
 my $MB   = 1 << 20;
-my $node = new_node('files', pool_size => '32MB', dram_size => '128MB', conf => "restart_after_crash = on\nzen.pool_max_size = 128MB");
+my $node = new_node('files', pool_size => '32MB', dram_size => '128MB',
+	conf => "restart_after_crash = on\nzen.pool_max_size = 128MB");
 my $pool = pool_path($node);
 my @files = ($pool, "$pool.1", "$pool.2");
 my $dbh;

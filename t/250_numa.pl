@@ -128,7 +128,8 @@ sub test_local
 		my @used = changed('pages_used', sub { insert($session[$i], "t$i", 5000) });
 		cmp_ok($used[$i], '>', 70, "local: a session on node $i takes pages there");
 		is($used[ 1 - $i ], 0, "local: ... and not on the other");
-		my @rows = changed('rows_local', sub { run_all($session[$i], "UPDATE t$i SET v = v || 'x' WHERE id <= 1000") });
+		my @rows = changed('rows_local',
+			sub { run_all($session[$i], "UPDATE t$i SET v = v || 'x' WHERE id <= 1000") });
 		is($rows[$i], 1000, "local: rows written to node $i");
 		is($rows[ 1 - $i ], 0, "local: ... and none to the other");
 	}
@@ -150,7 +151,8 @@ sub test_local
 	for my $i (0, 1)
 	{
 		@rows = changed('rows_local', sub {
-				run_all($session[$i], "DELETE FROM t$i WHERE id > 4000", "UPDATE t$i SET v = v || 'y' WHERE id > 2000") });
+				run_all($session[$i], "DELETE FROM t$i WHERE id > 4000",
+					"UPDATE t$i SET v = v || 'y' WHERE id > 2000") });
 		is($rows[ 1 - $i ], 0, "local, after a restart: none to the other of $i");
 		cmp_ok($rows[$i], '>=', 3000, "local, after a restart: rows of node $i");
 	}
@@ -252,7 +254,8 @@ sub test_unknown
 	my $log = log_size($node);
 	restart();
 	my $said = log_since($node, $log);
-	like($said, qr/the NUMA node of zen pool file "\Q$files[$_]\E" is not known/, "unknown: file $_ in the log") for 0, 1;
+	like($said, qr/the NUMA node of zen pool file "\Q$files[$_]\E" is not known/, "unknown: file $_ in the log")
+	  for 0, 1;
 	like($said, qr/has no file on NUMA node $_/, "unknown: node $_ in the log") for 0, 1;
 	is(join(' ', numa(q{coalesce(node, -1)})), '0 1 -1', 'unknown: a line of their own');
 	my $session = session_on(1);

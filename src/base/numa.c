@@ -11,6 +11,7 @@
  */
 #include "base/numa.h"
 
+#include <limits.h>
 #include <linux/mempolicy.h>
 #include <sched.h>
 #include <sys/stat.h>
@@ -207,7 +208,7 @@ zen_numa_node_of_file(int fd)
 {
 	struct stat st;
 	char		path[MAXPGPATH],
-				device[MAXPGPATH],
+				device[PATH_MAX],	/* as realpath() wants it */
 				line[32];
 
 	if (fstat(fd, &st) != 0)

@@ -215,7 +215,8 @@ zen_file_check_geometry(int file, uint64 file_size)
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("superblock of zen pool file \"%s\" contradicts itself", path_of(file)),
 				 errdetail("It says %llu bytes, %llu pages, first data page %llu.",
-						   (unsigned long long) zen_supers[file].pool_size, (unsigned long long) zen_supers[file].npages,
+						   (unsigned long long) zen_supers[file].pool_size,
+						   (unsigned long long) zen_supers[file].npages,
 						   (unsigned long long) zen_supers[file].first_data_page),
 				 errhint(ZEN_SAME_MOMENT_HINT)));
 	/* a crash while the pool was made larger leaves zeroes, and no more */

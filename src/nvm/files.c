@@ -241,7 +241,8 @@ zen_files_open(void)
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("zen.pool_path does not name all files of the zen pool"),
-				 errdetail("The pool of \"%s\" has %d files, zen.pool_path names %d.", path_of(0), have, zen_files_named),
+				 errdetail("The pool of \"%s\" has %d files, zen.pool_path names %d.",
+						   path_of(0), have, zen_files_named),
 				 errhint("Name all of them, in the order in which they were made, with commas between them.")));
 	first_page[0] = 0;
 	for (int i = 1; i < zen_files_named; i++)

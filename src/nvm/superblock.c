@@ -72,7 +72,9 @@ zen_superblock_geometry_fits(const ZenSuperblock *sb)
 		return false;
 	if (sb->version == ZEN_FORMAT_VERSION)
 		return sb->first_data_page == whole;
-	return (sb->first_data_page < whole || (sb->version == ZEN_FORMAT_VERSION_FILES && sb->first_data_page == whole)) && sb->first_data_page >= zen_first_data_page(1) &&
+	return (sb->first_data_page < whole ||
+			(sb->version == ZEN_FORMAT_VERSION_FILES && sb->first_data_page == whole)) &&
+		sb->first_data_page >= zen_first_data_page(1) &&
 		sb->first_data_page % ZEN_DIRECTORY_PAGES == 0;
 }
 
@@ -162,8 +164,8 @@ seal(ZenSuperblock *copy, uint32 version, uint32 crc)
 }
 
 /*
- * The copy's CRC is 0 meanwhile, so a cut leaves nothing that looks like damage.  The copy in force may be in the caches
- * only, after a crash of processes: it is durable before the other one goes (R10).
+ * The copy's CRC is 0 meanwhile, so a cut leaves nothing that looks like damage.  The copy in force may be in the
+ * caches only, after a crash of processes: it is durable before the other one goes (R10).
  */
 void
 zen_superblock_write(int file, char *base)

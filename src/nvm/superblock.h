@@ -56,8 +56,8 @@ extern void zen_superblock_has_files(ZenSuperblock *sb, uint32 file, int32 node)
 extern void zen_superblock_reload(int file, const char *base);
 
 /*
- * zen_superblock_write -- write zen_supers[file] as the next version into the copy that is not in force; durable and in force
- * on return.
+ * zen_superblock_write -- write zen_supers[file] as the next version into the copy that is not in force; durable and in
+ * force on return.
  *
  * The postmaster at start and stop, or under ZEN_LOCK_SUPER, exclusively, after zen_superblock_reload().
  */

@@ -143,7 +143,8 @@ sub launch
 		open(STDOUT, '>>', "$dir/log");
 		open(STDERR, '>>', "$dir/log");
 		POSIX::setsid();
-		my @zen = slurp("$dir/data/postgresql.conf") =~ /^zen\./m ? ('-c', 'zen.pool_path=' . join ',', $self->files) : ();
+		my @zen = slurp("$dir/data/postgresql.conf") =~ /^zen\./m
+		  ? ('-c', 'zen.pool_path=' . join ',', $self->files) : ();
 		exec 'postgres', '-D', "$dir/data", '-k', $dir, @zen, @{ $self->{options} } or POSIX::_exit(127);
 	}
 	$self->{pid} = $pid;
