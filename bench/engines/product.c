@@ -71,6 +71,38 @@ static pthread_rwlock_t rwlocks[ZEN_NLOCKS] =
 };
 LWLockPadded *zen_locks = lwlocks;
 
+/* ---------- what base/numa.c and nvm/pool.c would: one node, one file ---------- */
+
+int			zen_numa_nodes = 1;
+
+int
+zen_numa_here(void)
+{
+	return 0;
+}
+
+int
+zen_numa_distance(int place, int32 number)
+{
+	return 0;
+}
+
+void
+zen_numa_count_row(int from, int to, uint64 lines)
+{
+}
+
+void
+zen_numa_count_page(int to)
+{
+}
+
+uint32
+zen_page_skip(uint32 pageno)
+{
+	return pageno;
+}
+
 /* ---------- what the server would define ---------- */
 
 int			MyProcPid = 1;

@@ -34,6 +34,7 @@
 
 static pg_atomic_uint64 *words; /* by row */
 static bool naive;
+static pg_atomic_uint32 npages; /* of the pool */
 static uint64 *bitmap;			/* naive: in NVM, BITMAP_WORDS per page */
 
 /* A thread's transaction. */
@@ -95,14 +96,21 @@ zen_open(bool fresh)
 {
 	Size		data = data_size();
 
+	/* one file, whose directory has a word for each page */
+	pg_atomic_init_u32(&npages, (uint32) ((first_data(data) + data) / ZEN_PAGE_SIZE));
 	zen_pool.base = pool_base;
-	zen_pool.size = first_data(data) + data;
-	zen_pool.npages = zen_pool.size / ZEN_PAGE_SIZE;
+	zen_pool.npages = &npages;
+	zen_pool.max_pages = zen_pool_pages();
 	zen_pool.first_data_page = first_data(data) / ZEN_PAGE_SIZE;
+	zen_pool.nfiles = 1;
+	zen_pool.files[0] = (ZenPoolFile)
+	{
+		.first_data = zen_pool.first_data_page,.near_end = zen_pool.max_pages,.limit = zen_pool.max_pages,
+			.words = (uint64 *) (pool_base + ZEN_OFF_PAGES),.npages = &npages
+	};
 	zen_pool.regions = (ZenRegionEntry *) (pool_base + ZEN_OFF_REGIONS);
-	zen_pool.pages = (uint64 *) (pool_base + ZEN_OFF_PAGES);
 	zen_pool.cts_mark = (ZenMarkRecord *) (pool_base + ZEN_OFF_CTS_MARK);
-	bitmap = (uint64 *) (pool_base + zen_pool.size);
+	bitmap = (uint64 *) (pool_base + zen_pool_pages() * ZEN_PAGE_SIZE);
 
 	zen_page_init();
 	zen_region_init();
@@ -122,7 +130,7 @@ zen_open(bool fresh)
 	cache_open();
 	if (!fresh)
 		return;
-	for (uint32 p = zen_pool.npages - 1; p >= zen_pool.first_data_page; p--)
+	for (uint32 p = zen_pool_pages() - 1; p >= zen_pool.first_data_page; p--)
 		zen_page_adopt_free(p);
 	zen_cts_restart(0);
 }
@@ -390,7 +398,7 @@ static uint64 committed[ZEN_MAX_REGIONS];	/* R3 */
 static void
 adopt_pages(void)
 {
-	for (uint32 p = zen_pool.npages - 1; p >= zen_pool.first_data_page; p--)
+	for (uint32 p = zen_pool_pages() - 1; p >= zen_pool.first_data_page; p--)
 	{
 		ZenPageOwner owner;
 		bool		sane;
@@ -548,7 +556,7 @@ zen_recover(int thread)
 	if (thread == 0)
 		adopt_pages();
 	recovery_barrier();
-	share_of(zen_pool.npages - zen_pool.first_data_page, thread, &from, &to);
+	share_of(zen_pool_pages() - zen_pool.first_data_page, thread, &from, &to);
 	from += zen_pool.first_data_page;
 	to += zen_pool.first_data_page;
 	for (uint32 p = from; p < to; p++)
@@ -569,7 +577,7 @@ zen_recover(int thread)
 	recovery_barrier();
 	if (thread != 0)
 		return;
-	for (uint32 p = zen_pool.first_data_page; naive && p < zen_pool.npages; p++)
+	for (uint32 p = zen_pool.first_data_page; naive && p < zen_pool_pages(); p++)
 		if (zen_pages[p].owned)
 			rewrite_bitmap(p);
 	zen_fence();
