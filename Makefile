@@ -141,6 +141,7 @@ OBJS = $(addprefix src/base/, \
 		zenam_slot.o \
 		ownxact.o \
 		zenam_reindex.o \
+		keyfill.o \
 		zenam_rel.o \
 		reindexworker.o \
 		zenam_publish.o \
