@@ -455,7 +455,7 @@ is_load(void)
 {
 	ZenWriteSet *ws = &zen_writeset;
 
-	return zen_spill_threshold_kb >= 0 && (ws->nblocks > 0 || ws->bytes > Min(threshold(), LOAD_BYTES));
+	return zen_spill_threshold_kb >= 0 && (ws->nblocks > 0 || ws->bytes >= Min(threshold(), LOAD_BYTES));
 }
 
 /*
