@@ -7,6 +7,8 @@
 #   transactions work; so does recovery
 # - a pool full of small rows can be emptied by DELETE and VACUUM in portions
 # - DRAM full of versions that an old snapshot needs
+# - who finds DRAM full of such versions waits for the end of the snapshot, unless it is
+#   the waiting one's own
 # - recovery with less DRAM than the rows need
 
 use strict;
@@ -45,8 +47,19 @@ my @growing = (
 	[ 'rewrite'          => 'ALTER TABLE t ALTER v TYPE varchar USING v || v' ],
 );
 
+# One of each kind that needs DRAM, of which none concerns a row of another.
+my @waiting_statements = (
+	[ 'UPDATE'           => q{UPDATE t SET v = repeat('u', 1000) WHERE id = 1} ],
+	[ 'UPDATE of a key'  => q{UPDATE t SET id = -2 WHERE id = 2} ],
+	[ 'UPDATE of a row in NVM only' => q{UPDATE cold SET v = v + 1 WHERE id = 1} ],
+	[ 'INSERT'           => q{INSERT INTO t VALUES (-3, repeat('i', 1000))} ],
+	[ 'INSERT of many'   => q{INSERT INTO t VALUES (-4, 'many'), (-5, repeat('i', 1000))} ],
+	[ 'DELETE'           => q{DELETE FROM t WHERE id = 6} ],
+);
+
 test_pool_full();
 test_small_rows();
+test_dram_waits();
 test_dram_full();
 test_dram_too_small();
 $node->stop;
@@ -259,9 +272,9 @@ sub test_dram_full
 	value($dbh, $_) for 'CREATE TABLE many (id int) USING zen', 'INSERT INTO many SELECT generate_series(1, 20000)';
 	works('a transaction is prepared while there is DRAM', [ 'BEGIN', q{INSERT INTO p SELECT count(*) FROM p},
 		q{PREPARE TRANSACTION 'early'} ]);
-	my $reader = connect_db($node);
-	value($reader, $_) for 'BEGIN ISOLATION LEVEL REPEATABLE READ', 'SELECT count(*) FROM t';
+	my $reader = old_snapshot();
 	my $seen = contents($reader, 't');
+	value($dbh, 'SET zen.full_timeout = 0');
 
 	# With a small Met-Cache their data would be in NVM only, and the pool full first.
 	# First by many rows at a time, small ones, so that one of these lies at DRAM's end; then one by one, down to the
@@ -301,6 +314,73 @@ sub test_dram_full
 	my $before = state_of_tables();
 	restart_after_crash();
 	is(state_of_tables(), $before, 'DRAM was full: recovery');
+	return;
+}
+
+sub old_snapshot
+{
+	my $reader = connect_db($node);
+	value($reader, $_) for 'BEGIN ISOLATION LEVEL REPEATABLE READ', 'SELECT count(*) FROM t';
+	return $reader;
+}
+
+# DRAM full to its smallest piece.
+sub fill_dram
+{
+	for my $width (2000, 200, 10, 1)
+	{
+		my $update = "UPDATE t SET v = repeat(chr(65 + (random() * 25)::int), $width) WHERE id = 100";
+		1 while state_of($dbh, $update) eq '';
+		is(state_of($dbh, $update), '53200', "DRAM waits: full of versions of $width characters");
+	}
+	1 while state_of($dbh, 'DELETE FROM many WHERE id = (SELECT min(id) FROM many)') eq '';
+	return;
+}
+
+sub waits_for_dram
+{
+	my ($handle) = @_;
+	return value($dbh, qq{SELECT wait_event_type = 'Extension' FROM pg_stat_activity WHERE pid = $handle->{pg_pid}});
+}
+
+sub test_dram_waits
+{
+	restart_with(q{zen.dram_size = '16MB'}, q{zen.met_cache_size = '12MB'});
+	make_tables();
+	value($dbh, $_) for q{INSERT INTO t SELECT g, 'x' FROM generate_series(0, 199) g},
+	  'CREATE TABLE cold (id int PRIMARY KEY, v int) USING zen', 'INSERT INTO cold VALUES (1, 1)',
+	  'CREATE TABLE many (id int PRIMARY KEY) USING zen', 'INSERT INTO many SELECT generate_series(1, 20000)';
+	$dbh = clean_restart($node, $dbh);
+
+	my ($reader, $younger) = map { old_snapshot() } 1 .. 2;
+	value($dbh, 'SET zen.full_timeout = 0');
+	fill_dram();
+	my @waiting = map { [ @$_, connect_db($node) ] } @waiting_statements;
+	for (@waiting)
+	{
+		my ($name, $sql, $handle) = @$_;
+		value($handle, q{SET zen.full_timeout = '100s'});
+		my $statement = start_statement($handle, $sql);
+		wait_for("DRAM waits: $name waits", sub { waits_for_dram($handle) });
+		value($dbh, "SELECT pg_cancel_backend($handle->{pg_pid})");
+		is(finish_statement($statement), '57014', "DRAM waits: $name can be cancelled");
+	}
+	is_sound($dbh, 'DRAM waits: after cancels');
+	value($younger, q{SET zen.full_timeout = '100s'});
+	value($younger, q{SET statement_timeout = '20s'});
+	is(state_of($younger, q{INSERT INTO t VALUES (-7, repeat('i', 1000))}),
+		'53200', 'DRAM waits: not for garbage that the own snapshot needs');
+	value($younger, 'ROLLBACK');
+	my @statements = map { start_statement($_->[2], $_->[1]) } @waiting;
+	wait_for('DRAM waits: all wait', sub { waits_for_dram($_->[2]) || return for @waiting; 1 });
+	value($reader, 'COMMIT');
+	like(finish_statement($statements[$_]), qr/^[A-Z]+ [\d ]+$/,
+		"DRAM waits: $waiting[$_][0] goes on when the snapshot has ended") for 0 .. $#waiting;
+	is(value($dbh, 'SELECT string_agg(id::text, $$ $$ ORDER BY id) FROM t WHERE id < 8'),
+		'-5 -4 -3 -2 0 1 3 4 5 7', 'DRAM waits: all have done what they should');
+	is_sound($dbh, 'DRAM waits');
+	$_->disconnect for $reader, $younger, map { $_->[2] } @waiting;
+	value($dbh, 'DROP TABLE t, h, cold, many');
 	return;
 }
 

@@ -104,6 +104,7 @@ typedef struct Magazine
 
 char	   *zen_arena_base = NULL;
 void		(*zen_make_room) (void) = NULL;
+bool		(*zen_find_room) (TimestampTz *since) = NULL;
 
 static Size arena_size = 0;
 static ArenaControl *control;

@@ -9,6 +9,8 @@
 
 #include "base/compat.h"
 
+#include "datatype/timestamp.h"
+
 /* References of 40 bits stand for arena pointers in map words: offset / ZEN_ARENA_UNIT, 0 is none. */
 #define ZEN_ARENA_UNIT	32		/* bytes */
 
@@ -85,5 +87,14 @@ zen_arena_ptr(uint64 ref)
  * The collector, which stands above this folder, sets it.  Caller is outside any epoch and holds no map word's lock.
  */
 extern void (*zen_make_room) (void);
+
+/*
+ * zen_find_room -- DRAM is full: make room, at the first call for an object; after that wait for a moment, and make
+ * room.
+ *
+ * *since is 0 at the first call for an object.  False if waiting cannot help, or zen.full_timeout is over.  Otherwise
+ * as zen_make_room.  Throws if it is cancelled.
+ */
+extern bool (*zen_find_room) (TimestampTz *since);
 
 #endif							/* ZEN_ARENA_H */

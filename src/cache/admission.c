@@ -109,17 +109,16 @@ zen_admission_admit(ZenHTable *ht, uint64 tidno, ZenWord *word)
 	uint32		reads = zen_sketch_estimate(zen_sketch_key(ht->idx, tidno));
 	ZenSlot		slot = InvalidZenSlot;
 	bool		lean = zen_clock_is_overfull();
+	TimestampTz since = 0;
 	Admission	result;
 
 	ZenAssertNotInEpoch();
-	result = try_admit(ht, word, reads, lean, &slot);
-	if (result == ADMIT_FULL)
+	while ((result = try_admit(ht, word, reads, lean, &slot)) == ADMIT_FULL)
 	{
-		zen_make_room();
-		result = try_admit(ht, word, reads, true, &slot);
+		if (!zen_find_room(&since))
+			zen_arena_full_error();
+		lean = true;
 	}
-	if (result == ADMIT_FULL)
-		zen_arena_full_error();
 	if (result == ADMIT_DAMAGED)
 		zen_tuple_corrupted(slot, tidno);
 	if (result == ADMIT_DONE)

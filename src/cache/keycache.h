@@ -38,7 +38,7 @@ extern void zen_keycache_store(uint64 hash, uint64 tidno);
  * zen_keycache_share -- which of nrows keys are to be filled in, so that they take half of the entries at most: those
  * whose hash has a lower half up to this.
  *
- * zen_keycache_prefetch -- ask for the memory that one of these will look at.
+ * zen_keycache_prefetch -- ask for the memory that one of these, or a lookup, will look at.
  */
 extern void zen_keycache_fill(uint64 hash, uint64 tidno);
 extern uint32 zen_keycache_share(uint64 nrows);

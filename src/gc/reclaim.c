@@ -22,6 +22,7 @@
 #include "nvm/slotalloc.h"
 #include "row/horizon.h"
 #include "storage/latch.h"
+#include "storage/proc.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
@@ -31,7 +32,8 @@
 								 * leaves: a writer would take them again
 								 * soon, and each time they would be zeroed */
 #define PATIENCE_MS		100		/* for regions that others are at work in */
-#define FULL_NAP_MS		100		/* between two looks for room in a full pool */
+#define FULL_NAP_MS		100		/* between two looks for room in a full pool
+								 * or DRAM */
 #define PAGES_PER_STEP	64		/* that one look at a region gives back */
 
 /*
@@ -175,8 +177,24 @@ zen_reclaim_for_slots(uint32 own)
 	zen_reclaim_pages();
 }
 
+/* Does garbage wait for the end of others, that is: may this process's own snapshots and changes be without it? */
+static bool
+others_keep_garbage(void)
+{
+	FullTransactionId oldest = zen_gcqueue_oldest();
+	TransactionId own[] = {MyProc->xmin, MyProc->xid};
+
+	if (!FullTransactionIdIsValid(oldest))
+		return false;
+	zen_horizon_set_now();
+	for (int i = 0; i < lengthof(own); i++)
+		if (TransactionIdIsValid(own[i]) && FullTransactionIdFollowsOrEquals(oldest, zen_horizon_widen(own[i])))
+			return false;
+	return true;
+}
+
 bool
-zen_reclaim_await_slots(TimestampTz *since)
+zen_reclaim_await_garbage(TimestampTz *since, const char *wait_event)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
@@ -184,10 +202,9 @@ zen_reclaim_await_slots(TimestampTz *since)
 	ZenAssertNoWordLocked();
 	if (*since == 0)
 		*since = now;
-	if (zen_gcqueue_pending() == 0 || now - *since >= (TimestampTz) zen_full_timeout_ms * 1000)
+	if (!others_keep_garbage() || now - *since >= (TimestampTz) zen_full_timeout_ms * 1000)
 		return false;
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, FULL_NAP_MS,
-					 zen_wait_event("ZenPoolFull"));
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, FULL_NAP_MS, zen_wait_event(wait_event));
 	ResetLatch(MyLatch);
 	CHECK_FOR_INTERRUPTS();
 	return true;
@@ -211,8 +228,20 @@ make_room(void)
 	zen_clock_evict_spans();
 }
 
+static bool
+find_room(TimestampTz *since)
+{
+	if (*since == 0)
+		*since = GetCurrentTimestamp();
+	else if (!zen_reclaim_await_garbage(since, "ZenDramFull"))
+		return false;
+	make_room();
+	return true;
+}
+
 void
 zen_reclaim_init(void)
 {
 	zen_make_room = make_room;
+	zen_find_room = find_room;
 }

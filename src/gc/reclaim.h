@@ -8,7 +8,7 @@
 
 #include "datatype/timestamp.h"
 
-/* zen_reclaim_init -- in shmem_startup_hook: from now on zen_make_room() collects and evicts. */
+/* zen_reclaim_init -- in shmem_startup_hook: from now on zen_make_room() and zen_find_room() collect and evict. */
 extern void zen_reclaim_init(void);
 
 /*
@@ -49,12 +49,12 @@ extern bool zen_reclaim_some_pages(void);
 extern void zen_reclaim_for_slots(uint32 own);
 
 /*
- * zen_reclaim_await_slots -- collecting did not help: sleep for a moment.
+ * zen_reclaim_await_garbage -- collecting did not help: sleep for a moment, under that name of a wait event.
  *
- * False if no garbage is left to wait for, or zen.full_timeout is over since *since, 0 at the first call.  Outside any
- * epoch.  Any region of the caller's in which others are to collect must not be ZEN_LEASE_BUSY.  Throws if it is
- * cancelled.
+ * False if others keep no garbage from being collected, or zen.full_timeout is over since *since, 0 at the first call.
+ * Outside any epoch.  Any region of the caller's in which others are to collect must not be ZEN_LEASE_BUSY.  Throws if
+ * it is cancelled.
  */
-extern bool zen_reclaim_await_slots(TimestampTz *since);
+extern bool zen_reclaim_await_garbage(TimestampTz *since, const char *wait_event);
 
 #endif							/* ZEN_RECLAIM_H */

@@ -8,8 +8,8 @@
 
 #include "access/genam.h"
 #include "executor/execdesc.h"
+#include "point/keyprobe.h"
 #include "point/pointplan.h"
-#include "table/keyfill.h"
 
 /* The values that a key column is to equal: WHERE id = ANY (array). */
 typedef struct ZenPointList
@@ -67,9 +67,7 @@ typedef struct ZenPoint
 	Oid			relid;
 	Relation	rel;
 	LOCKMODE	index_lock;
-	Oid			key_index;		/* of the key cache */
-	int			nkeys;			/* 0: keys have no place in the key cache */
-	ZenKeyColumn keys[INDEX_MAX_KEYS];
+	ZenKeyProbe probe;			/* nkeys is 0: keys have no place in the key cache */
 	IndexScanState *scan;		/* NULL: an INSERT */
 	ScanKey		scan_keys;		/* those of scan, or for a list a copy */
 	ZenPointList list;

@@ -17,41 +17,13 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-static Oid
-value_type(Relation index, ScanKey key)
-{
-	return OidIsValid(key->sk_subtype) ? key->sk_subtype : index->rd_opcintype[key->sk_attno - 1];
-}
-
-/*
- * How keys are hashed for the key cache.  Not for an index on an expression or a part of the table: its key is not all
- * that a row needs to be the only one.
- */
-static void
-init_hashing(ZenPoint *point)
-{
-	Relation	index = point->scan->iss_RelationDesc;
-
-	if (!zen_keycache_enabled() || RelationGetIndexPredicate(index) != NIL)
-		return;
-	for (int i = 0; i < point->scan->iss_NumScanKeys; i++)
-	{
-		ScanKey		key = &point->scan->iss_ScanKeys[i];
-
-		if (!zen_key_column_init(&point->keys[i], index, key->sk_attno - 1, value_type(index, key), key->sk_collation))
-			return;
-	}
-	point->key_index = RelationGetRelid(index);
-	point->nkeys = point->scan->iss_NumScanKeys;
-}
-
 static void
 init_list(ZenPoint *point, int nkey)
 {
 	Relation	index = point->scan->iss_RelationDesc;
 	ScanKey		key = &point->scan->iss_ScanKeys[nkey];
 	int			column = key->sk_attno - 1;
-	Oid			type = value_type(index, key);
+	Oid			type = zen_keyprobe_type(index, key);
 	bool		backward = ScanDirectionIsBackward(point->shape.scan->indexorderdir);
 	bool		descending = (index->rd_indoption[column] & INDOPTION_DESC) != 0;
 	ZenPointList *list = &point->list;
@@ -72,7 +44,8 @@ zen_pointkeys_init(ZenPoint *point)
 {
 	point->scan_keys = point->scan->iss_ScanKeys;
 	point->list.nkey = -1;
-	init_hashing(point);
+	zen_keyprobe_init(&point->probe, point->scan->iss_RelationDesc, point->scan->iss_ScanKeys,
+					  point->scan->iss_NumScanKeys);
 	for (int i = 0; i < point->scan->iss_NumScanKeys; i++)
 		if (point->scan->iss_ScanKeys[i].sk_flags & SK_SEARCHARRAY)
 		{
@@ -178,35 +151,4 @@ zen_pointkeys_end(ZenPoint *point)
 		ResetExprContext(point->scan->iss_RuntimeContext);
 	if (point->list.context != NULL)
 		MemoryContextReset(point->list.context);
-}
-
-/* ---------- the key cache ---------- */
-
-uint64
-zen_pointkeys_hash(const ZenPoint *point)
-{
-	uint64		hash = 0;
-
-	Assert(point->nkeys > 0);
-	for (int i = 0; i < point->nkeys; i++)
-		hash = zen_key_hash_add(point->keys, i, hash, point->scan_keys[i].sk_argument);
-	return zen_keycache_hash(point->key_index, hash);
-}
-
-bool
-zen_pointkeys_equal(const ZenPoint *point)
-{
-	TupleTableSlot *slot = point->scan->ss.ss_ScanTupleSlot;
-
-	Assert(point->nkeys > 0);
-	for (int i = 0; i < point->nkeys; i++)
-	{
-		ScanKey		key = &point->scan_keys[i];
-		bool		isnull;
-		Datum		value = slot_getattr(slot, point->keys[i].attno, &isnull);
-
-		if (isnull || !DatumGetBool(FunctionCall2Coll(&key->sk_func, key->sk_collation, value, key->sk_argument)))
-			return false;
-	}
-	return true;
 }

@@ -148,15 +148,12 @@ static void
 admit_spilled(ZenHTable *ht, uint64 tidno, ZenWord *word)
 {
 	ZenSlot		slot = InvalidZenSlot;
-	Admission	result = try_admit(ht, tidno, word, &slot);
+	TimestampTz since = 0;
+	Admission	result;
 
-	if (result == ADMIT_FULL)
-	{
-		zen_make_room();
-		result = try_admit(ht, tidno, word, &slot);
-	}
-	if (result == ADMIT_FULL)
-		zen_arena_full_error();
+	while ((result = try_admit(ht, tidno, word, &slot)) == ADMIT_FULL)
+		if (!zen_find_room(&since))
+			zen_arena_full_error();
 	if (result == ADMIT_DAMAGED)
 		zen_tuple_corrupted(slot, tidno);
 	if (result == ADMIT_ABORTED)

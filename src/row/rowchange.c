@@ -96,7 +96,7 @@ typedef struct Prepared
 	ZenVersion *tombstone;		/* update to a new TID: stays under the old
 								 * one */
 	uint64		new_tidno;
-	ZenWord    *new_word;
+	ZenWord    *new_word;		/* NULL: version has no new TID */
 } Prepared;
 
 static Prepared in_hand;		/* of the change under way, all zero if none */
@@ -125,12 +125,9 @@ prepare_new_tid(ZenChange *c, Prepared *p)
 {
 	Assert(p->version != NULL && p->tombstone == NULL && c->tuple != NULL);
 	p->tombstone = zen_row_make_version(NULL, c->cid, ZEN_V_TOMBSTONE | ZEN_V_FORWARD | key_flag(c));
+	Assert(p->new_word == NULL);
 	if (!zen_row_take_tid(c->ht, p->version, &p->new_tidno, &p->new_word))
-	{
-		zen_version_free(p->tombstone);
-		p->tombstone = NULL;
 		zen_tidmap_full_error(c->ht);
-	}
 	p->version->code = 0;
 	p->version->depth = 0;
 	p->tombstone->forward_tidno = p->new_tidno;
@@ -142,14 +139,14 @@ static void
 discard_prepared(Prepared *p)
 {
 	if (p->tombstone)
-	{
-		/*
-		 * no transaction ever had the row under the new TID: commit and abort
-		 * pop it
-		 */
-		zen_version_set(p->version, ZEN_V_ABORTED);
 		zen_version_free(p->tombstone);
-	}
+
+	/*
+	 * no transaction ever had the row under the new TID: commit and abort pop
+	 * it
+	 */
+	if (p->new_word)
+		zen_version_set(p->version, ZEN_V_ABORTED);
 	else if (p->version)
 		zen_version_free(p->version);
 	memset(p, 0, sizeof(*p));

@@ -39,17 +39,14 @@ check_size(MinimalTuple tuple)
 static ZenVersion *
 alloc_version(uint32 len)
 {
-	ZenVersion *v = zen_version_alloc(len);
+	ZenVersion *v;
+	TimestampTz since = 0;
 
 	ZenAssertNotInEpoch();
 	ZenAssertNoWordLocked();
-	if (v == NULL)
-	{
-		zen_make_room();
-		v = zen_version_alloc(len);
-	}
-	if (v == NULL)
-		zen_arena_full_error();
+	while (unlikely((v = zen_version_alloc(len)) == NULL))
+		if (!zen_find_room(&since))
+			zen_arena_full_error();
 	return v;
 }
 
@@ -78,17 +75,18 @@ zen_row_make_version(MinimalTuple tuple, CommandId cid, uint32 flags)
 	return make_version(tuple, GetCurrentTransactionId(), cid, flags);
 }
 
-/* zen_tidmap_take(), after room was made if DRAM is full. */
+/* zen_tidmap_take(), which finds or waits for room if DRAM is full. */
 static uint32
 take_tids(ZenHTable *ht, const uint64 *refs, uint32 n, ZenTakenTid *taken)
 {
-	uint32		got = zen_tidmap_take(ht, refs, n, taken);
+	TimestampTz since = 0;
+	uint32		got;
 
 	ZenAssertNotInEpoch();
-	if (likely(got > 0))
-		return got;
-	zen_make_room();
-	return zen_tidmap_take(ht, refs, n, taken);
+	while (unlikely((got = zen_tidmap_take(ht, refs, n, taken)) == 0))
+		if (!zen_find_room(&since))
+			break;
+	return got;
 }
 
 bool
@@ -112,6 +110,18 @@ frozen_flags(bool frozen)
 	return frozen ? ZEN_V_FROZEN | ZEN_V_COMMITTED | ZEN_V_PENDING : 0;
 }
 
+/* Rows that have no TID yet.  No other process knows them.  The end of the (sub)transaction frees them. */
+static ZenVersion *rows_in_hand[ZEN_INSERT_ROWS];
+static uint32 first_in_hand = 0;
+static uint32 end_in_hand = 0;
+
+static void
+abandon_rows(void)
+{
+	while (first_in_hand < end_in_hand)
+		zen_version_free(rows_in_hand[first_in_hand++]);
+}
+
 uint64
 zen_row_insert(ZenHTable *ht, MinimalTuple tuple, CommandId cid, uint32 spec_token, bool frozen)
 {
@@ -125,25 +135,15 @@ zen_row_insert(ZenHTable *ht, MinimalTuple tuple, CommandId cid, uint32 spec_tok
 	zen_writeset_reserve(1, 0);
 	v = make_version(tuple, xid, cid, (spec_token ? ZEN_V_SPECULATIVE : 0) | frozen_flags(frozen));
 	v->spec_token = spec_token;
+	Assert(first_in_hand == end_in_hand);
+	rows_in_hand[0] = v;
+	first_in_hand = 0;
+	end_in_hand = 1;
 	if (!zen_row_take_tid(ht, v, &tidno, &word))
-	{
-		zen_version_free(v);
 		zen_tidmap_full_error(ht);
-	}
+	first_in_hand = 1;
 	zen_writeset_add(ht, tidno, word, v);
 	return tidno;
-}
-
-/* Rows that have no TID yet.  No other process knows them.  The end of the (sub)transaction frees them. */
-static ZenVersion *rows_in_hand[ZEN_INSERT_ROWS];
-static uint32 first_in_hand = 0;
-static uint32 end_in_hand = 0;
-
-static void
-abandon_rows(void)
-{
-	while (first_in_hand < end_in_hand)
-		zen_version_free(rows_in_hand[first_in_hand++]);
 }
 
 void
@@ -305,20 +305,17 @@ zen_row_clone(ZenHTable *from, uint64 tidno)
 {
 	ZenWord    *word = zen_tidmap_word(from, tidno);
 	ZenVersion *chain;
-	bool		done;
+	TimestampTz since = 0;
 
 	Assert(chain_in_hand == NULL);
 	if (word == NULL)
 		return NULL;
-	done = try_clone(from, tidno, word);
-	if (!done)
+	while (!try_clone(from, tidno, word))
 	{
 		zen_row_abandon();
-		zen_make_room();
-		done = try_clone(from, tidno, word);
+		if (!zen_find_room(&since))
+			zen_arena_full_error();
 	}
-	if (!done)
-		zen_arena_full_error();
 	chain = chain_in_hand;
 	if (chain != NULL && (zen_version_flags(chain) & ZEN_V_TOMBSTONE) &&
 		((zen_version_flags(chain) & ZEN_V_FROZEN) || chain->older == NULL))

@@ -14,11 +14,17 @@
 /*
  * zen_row_make_version -- a version of this transaction with a copy of tuple (NULL: a tombstone), not yet published.
  *
- * Evicts if DRAM is full.  Throws if that does not help, or if the row is too big.  The caller publishes or frees it.
+ * Finds or waits for room if DRAM is full.  Throws if that does not help, or if the row is too big.  The caller
+ * publishes or frees it.
  */
 extern ZenVersion *zen_row_make_version(MinimalTuple tuple, CommandId cid, uint32 flags);
 
-/* zen_row_take_tid -- zen_tidmap_take() for a version.  Evicts if DRAM is full; false if that does not help. */
+/*
+ * zen_row_take_tid -- zen_tidmap_take() for a version.
+ *
+ * Finds or waits for room if DRAM is full (zen_find_room): an abort must find the version, since that may throw.  False
+ * if that does not help.
+ */
 extern bool zen_row_take_tid(ZenHTable *ht, ZenVersion *v, uint64 *tidno, ZenWord **word);
 
 /*

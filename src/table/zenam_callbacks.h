@@ -25,16 +25,8 @@ extern void zenam_scan_rescan(TableScanDesc scan, struct ScanKeyData *key, bool 
 extern bool zenam_scan_getnextslot(TableScanDesc scan, ScanDirection direction, TupleTableSlot *slot);
 extern void zenam_scan_set_tidrange(TableScanDesc scan, ItemPointer mintid, ItemPointer maxtid);
 extern bool zenam_scan_getnextslot_tidrange(TableScanDesc scan, ScanDirection direction, TupleTableSlot *slot);
-extern IndexFetchTableData *zenam_index_fetch_begin(Relation rel);
-extern void zenam_index_fetch_reset(IndexFetchTableData *data);
-extern void zenam_index_fetch_end(IndexFetchTableData *data);
-extern bool zenam_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snapshot,
-									TupleTableSlot *slot, bool *call_again, bool *all_dead);
-extern bool zenam_tuple_fetch_row_version(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot);
 extern bool zenam_tuple_tid_valid(TableScanDesc scan, ItemPointer tid);
 extern void zenam_tuple_get_latest_tid(TableScanDesc scan, ItemPointer tid);
-extern bool zenam_tuple_satisfies_snapshot(Relation rel, TupleTableSlot *slot, Snapshot snapshot);
-extern TransactionId zenam_index_delete_tuples(Relation rel, TM_IndexDeleteOp *delstate);
 #if ZEN_AM_DRIVES_BITMAP_SCAN
 extern bool zenam_scan_bitmap_next_tuple(TableScanDesc scan, TupleTableSlot *slot, bool *recheck,
 										 uint64 *lossy_pages, uint64 *exact_pages);
@@ -44,6 +36,16 @@ extern bool zenam_scan_bitmap_next_tuple(TableScanDesc scan, struct TBMIterateRe
 #endif
 extern bool zenam_scan_sample_next_block(TableScanDesc scan, struct SampleScanState *scanstate);
 extern bool zenam_scan_sample_next_tuple(TableScanDesc scan, struct SampleScanState *scanstate, TupleTableSlot *slot);
+
+/* zenam_fetch.c */
+extern IndexFetchTableData *zenam_index_fetch_begin(Relation rel);
+extern void zenam_index_fetch_reset(IndexFetchTableData *data);
+extern void zenam_index_fetch_end(IndexFetchTableData *data);
+extern bool zenam_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snapshot,
+									TupleTableSlot *slot, bool *call_again, bool *all_dead);
+extern bool zenam_tuple_fetch_row_version(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot);
+extern bool zenam_tuple_satisfies_snapshot(Relation rel, TupleTableSlot *slot, Snapshot snapshot);
+extern TransactionId zenam_index_delete_tuples(Relation rel, TM_IndexDeleteOp *delstate);
 
 /* zenam_dml.c */
 extern void zenam_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options,

@@ -1,25 +1,18 @@
 /*
- * zenam_scan.c -- reading: sequential, TID-range, bitmap, sample and index scans, fetch by TID.
+ * zenam_scan.c -- reading: sequential, TID-range, bitmap and sample scans.
  *
- * All of them come down to fetch(): one logical tuple, one snapshot.  A "block" is 64 TIDs, so everything in PostgreSQL
+ * All of them come down to zen_fetch(): one row, one snapshot.  A "block" is 64 TIDs, so everything in PostgreSQL
  * that thinks in blocks (parallel scans, bitmaps, sampling, predicate locks) works on ranges of TIDs.
  *
  * Scans of many rows fetch those of a block in one go, as heap does a page's: an MVCC snapshot sees the same of a block
  * whenever it looks, its own transaction's later commands included.
- *
- * Serializable reads follow heap: a relation lock for sequential scans, else a lock on each TID read; and each newer
- * version that was passed over is a conflict out.
  */
 #include "table/zenam_scan.h"
 
 #include "access/relscan.h"
-#include "access/subtrans.h"
-#include "access/transam.h"
 #include "access/tsmapi.h"
-#include "access/xact.h"
 #include "base/epoch.h"
 #include "cache/tidmap.h"
-#include "catalog/catalog.h"
 #include "miscadmin.h"
 #include "nodes/tidbitmap.h"
 #include "pgstat.h"
@@ -28,10 +21,9 @@
 #include "storage/predicate.h"
 #include "row/rowread.h"
 #include "table/zenam_callbacks.h"
+#include "table/zenam_fetch.h"
 #include "table/zenam_rel.h"
 #include "table/zenam_slot.h"
-#include "utils/builtins.h"
-#include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
 #define FEW_ROWS		128		/* up to here the rows of a bitmap count as
@@ -63,99 +55,13 @@ typedef struct ZenScan
 	OffsetNumber candidates[ZEN_TIDS_PER_BLOCK];
 } ZenScan;
 
-typedef struct ZenIndexFetch
-{
-	IndexFetchTableData base;
-	ZenHTable  *ht;
-	BlockNumber block;			/* of the last row */
-} ZenIndexFetch;
-
-static ZenPassed passed;		/* reused; see fetch() */
-
-/* The purpose of a read. */
-typedef enum ReadKind
-{
-	READ_TABLE,					/* a scan of the table, whose predicate lock
-								 * stands for all rows */
-	READ_RANGE,					/* a scan of much of it: a predicate lock for
-								 * each row */
-	READ_POINT					/* the same, and the row may be worth a place
-								 * in the Met-Cache */
-} ReadKind;
-
-/* ---------- one row ---------- */
-
-/* Does the TID have a form that zen hands out? */
-static bool
-tid_has_form(ItemPointer tid)
-{
-	return ItemPointerIsValid(tid) && zen_tid_code(tid) <= ZEN_MAX_CODE;
-}
-
-/* SSI: the row was read; newer versions were passed over. */
-static void
-note_conflicts(Relation rel, Snapshot snapshot)
-{
-	for (uint32 i = 0; i < passed.n; i++)
-	{
-		TransactionId xid = passed.xids[i];
-
-		if (TransactionIdPrecedes(xid, TransactionXmin))
-			continue;
-		xid = SubTransGetTopmostTransaction(xid);
-		if (TransactionIdPrecedes(xid, TransactionXmin))
-			continue;
-		CheckForSerializableConflictOut(rel, xid, snapshot);
-	}
-}
-
-/*
- * SSI: lock the version that was read, unless the whole table is.  A writer that replaces it conflicts with the
- * reader; one that replaces its successor does not.
- */
-static void
-lock_version(Relation rel, Snapshot snapshot, ZenRow *row)
-{
-	PredicateLockTID(rel, &row->tid, snapshot, row->xmin);
-}
-
-/*
- * Fetch a logical tuple (code ZEN_ANY_CODE) or one version of it into a slot, and see to predicate locks.
- *
- * A serializable reader reads twice.  The second time it sees a writer that came after the first time and did not see
- * the lock.
- */
-static bool
-fetch(Relation rel, ZenFetch *f, TupleTableSlot *slot, ReadKind kind)
-{
-	bool		conflicts = CheckForSerializableConflictOutNeeded(rel, f->snapshot);
-	bool		found;
-
-	f->row = zenam_slot_row(slot);
-	f->passed = conflicts ? &passed : NULL;
-	found = kind == READ_POINT ? zen_row_read(f) : zen_row_fetch(f);
-	Assert(!found || zen_tidno(&f->row->tid) == f->tidno);
-	if (conflicts)
-	{
-		if (found && kind != READ_TABLE)
-		{
-			lock_version(rel, f->snapshot, f->row);
-			found = zen_row_fetch(f);
-		}
-		note_conflicts(rel, f->snapshot);
-	}
-	if (found)
-		zenam_slot_store(slot, RelationGetRelid(rel));
-	return found;
-}
-
 /* The same for the logical tuple at a TID, by the snapshot of a scan. */
 static bool
-fetch_for_scan(ZenScan *scan, uint64 tidno, TupleTableSlot *slot, ReadKind kind)
+fetch_for_scan(ZenScan *scan, uint64 tidno, TupleTableSlot *slot, ZenReadKind kind)
 {
 	ZenFetch	f = {.ht = scan->ht,.tidno = tidno,.snapshot = scan->base.rs_snapshot,.code = ZEN_ANY_CODE};
 
-	return fetch(scan->base.rs_rd, &f, slot, kind);
+	return zen_fetch(scan->base.rs_rd, &f, slot, kind);
 }
 
 /* ---------- the rows of a block ---------- */
@@ -176,11 +82,11 @@ may_fetch_ahead(ZenScan *scan)
 }
 
 /*
- * Fetch the row at a TID of the current block; wanted: the TIDs of the block that will be read.  As fetch() with the
- * same kind.
+ * Fetch the row at a TID of the current block; wanted: the TIDs of the block that will be read.  As zen_fetch() with
+ * the same kind.
  */
 static bool
-fetch_in_block(ZenScan *scan, uint64 tidno, uint64 wanted, TupleTableSlot *slot, ReadKind kind)
+fetch_in_block(ZenScan *scan, uint64 tidno, uint64 wanted, TupleTableSlot *slot, ZenReadKind kind)
 {
 	int			i = (int) (tidno % ZEN_TIDS_PER_BLOCK);
 	uint64		bit = UINT64CONST(1) << i;
@@ -228,17 +134,6 @@ init_scan(ZenScan *scan, bool keep_range)
 		pgstat_count_heap_scan(scan->base.rs_rd);
 }
 
-/* An output plugin reads by a snapshot of the past, whose row versions zen does not keep (zen_horizon_look). */
-static void
-refuse_while_decoding(Relation rel)
-{
-	if (unlikely(HistoricSnapshotActive()))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("zen table \"%s\" cannot be read while changes are decoded", RelationGetRelationName(rel)),
-				 errhint("Use heap for tables that an output plugin reads.")));
-}
-
 TableScanDesc
 zenam_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData *key,
 				 ParallelTableScanDesc pscan, uint32 flags)
@@ -248,7 +143,7 @@ zenam_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData 
 	ZenAssertNotInEpoch();
 	Assert(CheckRelationLockedByMe(rel, AccessShareLock, true));
 	Assert(snapshot != NULL || (flags & SO_TYPE_ANALYZE));
-	refuse_while_decoding(rel);
+	zen_refuse_while_decoding(rel);
 	RelationIncrementReferenceCount(rel);
 	scan->base.rs_rd = rel;
 	scan->base.rs_snapshot = snapshot;
@@ -305,14 +200,6 @@ zenam_scan_rescan(TableScanDesc sscan, struct ScanKeyData *key, bool set_params,
 	init_scan((ZenScan *) sscan, false);
 }
 
-/* pg_statio_user_tables: as often as heap would look up a buffer, and always found. */
-static inline void
-count_block(Relation rel)
-{
-	pgstat_count_buffer_read(rel);
-	pgstat_count_buffer_hit(rel);
-}
-
 /* Step to the next block; false at the end. */
 static bool
 next_block(ZenScan *scan, bool forward)
@@ -331,7 +218,7 @@ next_block(ZenScan *scan, bool forward)
 		scan->offset = -1;
 		if (scan->block == InvalidBlockNumber)
 			return false;
-		count_block(scan->base.rs_rd);
+		zen_count_block(scan->base.rs_rd);
 		return true;
 	}
 	if (!scan->started)
@@ -355,7 +242,7 @@ next_block(ZenScan *scan, bool forward)
 	}
 	Assert(scan->block < scan->nblocks);
 	scan->offset = forward ? -1 : ZEN_TIDS_PER_BLOCK;
-	count_block(scan->base.rs_rd);
+	zen_count_block(scan->base.rs_rd);
 	return true;
 }
 
@@ -432,7 +319,7 @@ zen_scan_set_block(TableScanDesc sscan, BlockNumber block)
 	scan->started = true;
 	scan->block = block;
 	scan->offset = -1;
-	count_block(sscan->rs_rd);
+	zen_count_block(sscan->rs_rd);
 	zen_row_prefetch_block(scan->ht, block);
 }
 
@@ -514,7 +401,7 @@ next_row(ZenScan *scan, bool forward, TupleTableSlot *slot)
 			return true;
 		if (!next_tid(scan, forward, &tidno))
 			return false;
-	} while (!fetch_in_block(scan, tidno, PG_UINT64_MAX, slot, READ_TABLE));
+	} while (!fetch_in_block(scan, tidno, PG_UINT64_MAX, slot, ZEN_READ_TABLE));
 	return true;
 }
 
@@ -578,7 +465,7 @@ zen_scan_lone_row(TableScanDesc sscan, TupleTableSlot *slot, int i)
 	ZenScan    *scan = (ZenScan *) sscan;
 
 	Assert(scan->started && i >= 0 && i < ZEN_TIDS_PER_BLOCK);
-	if (!fetch_for_scan(scan, (uint64) scan->block * ZEN_TIDS_PER_BLOCK + i, slot, READ_TABLE))
+	if (!fetch_for_scan(scan, (uint64) scan->block * ZEN_TIDS_PER_BLOCK + i, slot, ZEN_READ_TABLE))
 		return false;
 	pgstat_count_heap_getnext(sscan->rs_rd);
 	return true;
@@ -644,7 +531,7 @@ zenam_scan_getnextslot_tidrange(TableScanDesc sscan, ScanDirection direction, Tu
 			 * versions carry their code in the offset, so the exact bounds
 			 * are tested on the version that was found
 			 */
-			if (fetch_in_block(scan, tidno, PG_UINT64_MAX, slot, READ_RANGE) &&
+			if (fetch_in_block(scan, tidno, PG_UINT64_MAX, slot, ZEN_READ_RANGE) &&
 				ItemPointerCompare(&slot->tts_tid, &scan->mintid) >= 0 &&
 				ItemPointerCompare(&slot->tts_tid, &scan->maxtid) <= 0)
 			{
@@ -669,7 +556,7 @@ set_bitmap_block(ZenScan *scan, TBMIterateResult *block)
 	if (block->blockno >= scan->nblocks)
 		return false;
 	scan->block = block->blockno;
-	count_block(scan->base.rs_rd);
+	zen_count_block(scan->base.rs_rd);
 	if (zen_bitmap_is_lossy(block))
 		while (scan->ncandidates < ZEN_TIDS_PER_BLOCK)
 		{
@@ -716,8 +603,8 @@ next_in_bitmap_block(ZenScan *scan, TupleTableSlot *slot)
 	{
 		uint64		tidno = (uint64) scan->block * ZEN_TIDS_PER_BLOCK + scan->candidates[scan->candidate++] - 1;
 
-		if (few ? fetch_for_scan(scan, tidno, slot, READ_POINT) :
-			fetch_in_block(scan, tidno, wanted, slot, READ_RANGE))
+		if (few ? fetch_for_scan(scan, tidno, slot, ZEN_READ_POINT) :
+			fetch_in_block(scan, tidno, wanted, slot, ZEN_READ_RANGE))
 		{
 			pgstat_count_heap_fetch(sscan->rs_rd);
 			return true;
@@ -802,111 +689,19 @@ zenam_scan_sample_next_tuple(TableScanDesc sscan, struct SampleScanState *scanst
 			ExecClearTuple(slot);
 			return false;
 		}
-	} while (!fetch_for_scan(scan, first + offset - 1, slot, READ_TABLE));
+	} while (!fetch_for_scan(scan, first + offset - 1, slot, ZEN_READ_TABLE));
 	pgstat_count_heap_getnext(sscan->rs_rd);
-	return true;
-}
-
-/* ---------- index scan ---------- */
-
-IndexFetchTableData *
-zenam_index_fetch_begin(Relation rel)
-{
-	ZenIndexFetch *f = palloc0(sizeof(ZenIndexFetch));
-
-	ZenAssertNotInEpoch();
-	Assert(CheckRelationLockedByMe(rel, AccessShareLock, true));
-	refuse_while_decoding(rel);
-	f->base.rel = rel;
-	f->ht = zen_rel_htable(rel);
-	f->block = InvalidBlockNumber;
-	return &f->base;
-}
-
-void
-zenam_index_fetch_reset(IndexFetchTableData *data)
-{
-}
-
-void
-zenam_index_fetch_end(IndexFetchTableData *data)
-{
-	pfree(data);
-}
-
-static TransactionId sees_twice = InvalidTransactionId;
-
-bool
-zen_scan_sees_key_twice(void)
-{
-	return TransactionIdIsValid(sees_twice) && sees_twice == GetTopTransactionIdIfAny();
-}
-
-/*
- * A check of a unique index has found nothing under a TID: the own row may have the key.  If the transaction's snapshot
- * does see a row there, another transaction has deleted it since, and the own one comes beside it.
- */
-static void
-note_key_seen_twice(ZenFetch *f)
-{
-	SnapshotData snapshot = *GetTransactionSnapshot();
-
-	snapshot.curcid = InvalidCommandId; /* the own changes are no others' */
-	f->snapshot = &snapshot;
-	f->passed = NULL;
-	if (zen_row_fetch(f))
-		sees_twice = GetTopTransactionIdIfAny();
-}
-
-bool
-zenam_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot,
-						bool *call_again, bool *all_dead)
-{
-	ZenIndexFetch *index = (ZenIndexFetch *) data;
-	ZenFetch	f = {.ht = index->ht,.tidno = zen_tidno(tid),.snapshot = snapshot,.code = ZEN_ANY_CODE};
-	bool		found;
-
-	Assert(tid_has_form(tid));
-	Assert(index->ht->in_use);
-	*call_again = false;
-	if (ItemPointerGetBlockNumber(tid) != index->block)
-	{
-		index->block = ItemPointerGetBlockNumber(tid);
-		count_block(data->rel);
-	}
-	found = fetch(data->rel, &f, slot, READ_POINT);
-	if (all_dead != NULL)
-		*all_dead = f.all_dead;
-	if (!found)
-	{
-		if (snapshot->snapshot_type == SNAPSHOT_DIRTY && IsolationUsesXactSnapshot())
-			note_key_seen_twice(&f);
-		return false;
-	}
-	/* as heap does for HOT chains: the caller learns which version it was */
-	*tid = slot->tts_tid;
 	return true;
 }
 
 /* ---------- by TID ---------- */
 
 bool
-zenam_tuple_fetch_row_version(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot)
-{
-	ZenFetch	f = {.tidno = zen_tidno(tid),.snapshot = snapshot,.code = (int) zen_tid_code(tid)};
-
-	if (!tid_has_form(tid))
-		return false;
-	f.ht = zen_rel_htable(rel);
-	return fetch(rel, &f, slot, READ_POINT);
-}
-
-bool
 zenam_tuple_tid_valid(TableScanDesc sscan, ItemPointer tid)
 {
 	ZenScan    *scan = (ZenScan *) sscan;
 
-	return tid_has_form(tid) && ItemPointerGetBlockNumber(tid) < scan->nblocks;
+	return zen_tid_has_form(tid) && ItemPointerGetBlockNumber(tid) < scan->nblocks;
 }
 
 void
@@ -916,56 +711,13 @@ zenam_tuple_get_latest_tid(TableScanDesc sscan, ItemPointer tid)
 	TupleTableSlot *slot;
 	uint64		tidno;
 
-	if (!tid_has_form(tid))
+	if (!zen_tid_has_form(tid))
 		return;
 	tidno = zen_tidno(tid);
 	while (zen_row_forward(scan->ht, tidno, sscan->rs_snapshot, &tidno))
 		;
 	slot = table_slot_create(sscan->rs_rd, NULL);
-	if (fetch_for_scan(scan, tidno, slot, READ_TABLE))
+	if (fetch_for_scan(scan, tidno, slot, ZEN_READ_TABLE))
 		*tid = slot->tts_tid;
 	ExecDropSingleTupleTableSlot(slot);
-}
-
-bool
-zenam_tuple_satisfies_snapshot(Relation rel, TupleTableSlot *slot, Snapshot snapshot)
-{
-	TupleTableSlot *probe = table_slot_create(rel, NULL);
-	ItemPointer tid = &slot->tts_tid;
-	ZenFetch	f = {.ht = zen_rel_htable(rel),.tidno = zen_tidno(tid),.snapshot = snapshot,.code = ZEN_ANY_CODE};
-	bool		found;
-
-	found = fetch(rel, &f, probe, READ_TABLE) && ItemPointerEquals(&probe->tts_tid, tid);
-	ExecDropSingleTupleTableSlot(probe);
-	return found;
-}
-
-/* ---------- deletion of index entries ---------- */
-
-/*
- * An index wants to know which of its entries lead nowhere.  An entry may go when its TID is dead; the TID itself stays
- * dead until VACUUM has seen all indexes.
- */
-TransactionId
-zenam_index_delete_tuples(Relation rel, TM_IndexDeleteOp *delstate)
-{
-	ZenHTable  *ht = zen_rel_htable_raw(rel);
-	int			ndeletable = 0;
-
-	ZenAssertNotInEpoch();
-	for (int i = 0; i < delstate->ndeltids; i++)
-	{
-		TM_IndexStatus *status = &delstate->status[delstate->deltids[i].id];
-		ZenWord    *word = zen_tidmap_word(ht, zen_tidno(&delstate->deltids[i].tid));
-		uint64		state = word ? zen_word_state(zen_word_read(word)) : ZEN_WORD_UNUSED;
-
-		if (state == ZEN_WORD_DEAD || state == ZEN_WORD_DYING)
-			status->knowndeletable = true;
-		ndeletable += status->knowndeletable;
-	}
-	/* a bottom-up deletion that finds nothing must be told so */
-	if (delstate->bottomup && ndeletable == 0)
-		delstate->ndeltids = 0;
-	/* indexes of zen tables write no WAL: no standby can conflict */
-	return InvalidTransactionId;
 }

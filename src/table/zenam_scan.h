@@ -22,12 +22,6 @@ extern bool zen_scan_next(TableScanDesc scan, uint64 *tidno);
 extern void zen_scan_set_block(TableScanDesc scan, BlockNumber block);
 extern bool zen_scan_next_in_block(TableScanDesc scan, uint64 *tidno);
 
-/*
- * May the transaction's snapshot see two rows with one key of a unique index?  One was deleted by another transaction
- * meanwhile, the other one is own.
- */
-extern bool zen_scan_sees_key_twice(void);
-
 /* What a scan has to show of a block. */
 typedef struct ZenScanRows
 {
