@@ -250,6 +250,27 @@ typedef struct Rows
 	bool		take;			/* their TIDs are free, and are taken */
 } Rows;
 
+/* Is a row's TID free, and the record not needed for it?  Under the record's lock. */
+static inline bool
+may_take(ZenHTable *ht, const ZenSpill *s, const ZenTakenTid *tid)
+{
+	return zen_word_is_free(pg_atomic_read_u64(tid->word)) &&
+		(s == NULL || !is_needed(ht, s, tid->tidno % ZEN_TIDS_PER_BLOCK));
+}
+
+/*
+ * Is there a row to be noted?  If not, each TID of the block may have a writer of its own, and a record has no place
+ * for one more.
+ */
+static bool
+has_row_to_note(ZenHTable *ht, const ZenSpill *s, const Rows *rows)
+{
+	for (uint32 r = 0; r < rows->n; r++)
+		if (!rows->take || may_take(ht, s, &rows->tids[r]))
+			return true;
+	return false;
+}
+
 /* Under the record's lock: note rows, and take their TIDs.  A bit for each that was noted. */
 static uint64
 note_rows(ZenHTable *ht, ZenSpill *s, const Rows *rows, const ZenSpillWriter *writer)
@@ -261,8 +282,7 @@ note_rows(ZenHTable *ht, ZenSpill *s, const Rows *rows, const ZenSpillWriter *wr
 	{
 		uint32		i = rows->tids[r].tidno % ZEN_TIDS_PER_BLOCK;
 
-		/* a row of another transaction may have been here just now */
-		if (rows->take && is_needed(ht, s, i))
+		if (rows->take && !may_take(ht, s, &rows->tids[r]))
 			continue;
 		note(s, i, rows->slots[r], rows->old, place);
 		if (rows->take && !zen_word_take(rows->tids[r].word, ZEN_WORD_SPILLED, rows->slots[r]))
@@ -287,13 +307,16 @@ note_in_record(ZenHTable *ht, const Rows *rows, const ZenSpillWriter *writer)
 	for (;;)
 	{
 		ZenSpill   *volatile *place;
-		ZenSpill   *s;
+		ZenSpill   *s = NULL;
 		uint64		noted = 0;
+		bool		any;
 
 		zen_epoch_enter();		/* for the words */
 		SpinLockAcquire(lock_of(bucket));
 		place = place_of(bucket, ht->idx, block);
-		s = record_with_room(ht, block, place, writer, rows->old != InvalidZenSlot, &wanted);
+		any = has_row_to_note(ht, *place, rows);
+		if (any)
+			s = record_with_room(ht, block, place, writer, rows->old != InvalidZenSlot, &wanted);
 		if (s != NULL && s != *place)
 		{
 			/* readers of words that are taken below must find it */
@@ -308,7 +331,7 @@ note_in_record(ZenHTable *ht, const Rows *rows, const ZenSpillWriter *writer)
 			zen_spillmap_release(&wanted.spare->retired);
 		if (wanted.replaced != NULL)
 			zen_epoch_retire(&wanted.replaced->retired);
-		if (s != NULL)
+		if (s != NULL || !any)
 			return noted;
 		wanted.spare = new_record(ht, block, wanted.capacity, wanted.has_old);
 		if (wanted.spare == NULL)

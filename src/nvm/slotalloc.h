@@ -25,7 +25,7 @@ extern void zen_slotalloc_init(void);
  */
 extern ZenSlot zen_slot_alloc(uint32 region, ZenHTable *ht, Size size);
 
-/* zen_slot_alloc_many -- up to n such slots, for little more than one costs; returns how many, 0 if the pool is full. */
+/* zen_slot_alloc_many -- up to n such slots, for little more than one costs; how many?  0 if the pool is full. */
 extern uint32 zen_slot_alloc_many(uint32 region, ZenHTable *ht, Size size, uint32 n, ZenSlot *slots);
 
 /*
