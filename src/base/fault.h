@@ -22,6 +22,7 @@
 	X(R2_NO_LP_FLUSH, "r2_no_lp_flush") \
 	X(R2_NO_LAST_FENCE, "r2_no_last_fence") \
 	X(R2_SPILL_NO_FENCE, "r2_spill_no_fence") \
+	X(R2_LOAD_NO_FENCE, "r2_load_no_fence") \
 	X(R3_TRUST_LP_ONLY, "r3_trust_lp_only") \
 	X(R3_DECIDE_EARLY, "r3_decide_early") \
 	X(R3_DELETED_FIRST, "r3_deleted_first") \

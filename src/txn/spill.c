@@ -433,7 +433,7 @@ publish_load(Load *load, TransactionId xid, CommandId cid)
 	uint64		placed;
 
 	ZenAssertNotInEpoch();
-	if (!ZEN_FAULT(R2_SPILL_NO_FENCE))
+	if (!ZEN_FAULT(R2_LOAD_NO_FENCE))
 		zen_fence();
 	for (uint32 i = 0; i < load->n; i++)
 		zen_collect_forget_header(load->former[i]);
