@@ -82,12 +82,14 @@ OBJS = $(addprefix src/base/, \
 		datadir.o \
 		superblock.o \
 		adopt.o \
+		poolfile.o \
 		pool.o \
 		repair.o \
 		tuple.o \
 		region.o \
 		htable.o \
 		page.o \
+		grow.o \
 		slotalloc.o \
 		slotread.o) \
 	$(addprefix src/cache/, \
@@ -192,7 +194,8 @@ OBJS = $(addprefix src/base/, \
 		standby.o \
 		named.o \
 		hooks.o \
-		views.o) \
+		views.o \
+		poolgrow.o) \
 	zen_am.o
 
 PG_CPPFLAGS = -I$(srcdir)/src

@@ -60,6 +60,8 @@
 	X(R14_NO_MARK, "r14_no_mark") \
 	X(R14_IGNORE_MARK, "r14_ignore_mark") \
 	X(R15_SAME_CTS_TWICE, "r15_same_cts_twice") \
+	X(R16_SIZE_FIRST, "r16_size_first") \
+	X(R16_NO_SUPERBLOCK, "r16_no_superblock") \
 	X(RESTAMP_SLOWLY, "restamp_slowly") \
 	X(RESTAMP_UNTOLD, "restamp_untold")
 

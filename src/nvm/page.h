@@ -83,6 +83,18 @@ extern void zen_page_init(void);
  */
 extern uint32 zen_page_take(ZenPageOwner owner);
 
+/* Called after a page was taken; grow.c sets it. */
+extern void (*zen_page_taken) (void);
+
+/*
+ * zen_page_reserve -- how many of the last free pages are kept for tombstones.
+ *
+ * zen_page_add -- the pool now has npages pages, and the new ones are free.  One process at a time; the new part of the
+ * pool is zero, and that it belongs to the pool is durable (R16).  Never throws.
+ */
+extern uint32 zen_page_reserve(void);
+extern void zen_page_add(uint32 npages);
+
 /*
  * Return a page whose slots are all free (or whose table is gone) to the pool: R8.
  *
@@ -115,6 +127,9 @@ extern void zen_page_adopt_lost(uint32 pageno);
 /* zen_page_counts -- pages in all, free ones, those shared by small tables; zen_page_free -- without a look at each. */
 extern void zen_page_counts(uint32 *total, uint32 *nfree, uint32 *shared);
 extern void zen_page_free(uint32 *total, uint32 *nfree);
+
+/* zen_page_most -- how many pages for rows there can be while this server runs. */
+extern uint32 zen_page_most(void);
 
 /*
  * zen_page_holds -- is this the address of a slot of a page that has an owner?

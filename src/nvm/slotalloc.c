@@ -694,7 +694,7 @@ zen_slotalloc_count_pages(uint32 htable)
 {
 	uint32		n = 0;
 
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p++)
 		if (zen_pages[p].owned && zen_pages[p].owner.htable == htable)
 			n++;
 	return n;
@@ -726,7 +726,7 @@ zen_slotalloc_walk_region(uint32 region, void (*visit) (uint32 pageno, void *arg
 
 		if (context->key.region != region)
 			continue;
-		for (uint32 p = context->first; p != ZEN_NO_PAGE && n++ < zen_pool.npages; p = zen_pages[p].next)
+		for (uint32 p = context->first; p != ZEN_NO_PAGE && n++ < zen_pool_pages(); p = zen_pages[p].next)
 			visit(p, arg);
 	}
 	LWLockRelease(zen_lock(ZEN_LOCK_ALLOC));

@@ -241,12 +241,14 @@ adopt_pages(void)
 	uint32		owned = 0;
 
 	ZenAssertRecoveryLeader();
-	zen_recovery->pages_total = zen_pool.npages - zen_pool.first_data_page;
-	for (uint32 p = zen_pool.npages - 1; p >= zen_pool.first_data_page; p--)
+	zen_recovery->pages_total = zen_pool_pages() - zen_pool.first_data_page;
+	for (uint32 p = zen_pool_pages() - 1; p >= zen_pool.first_data_page; p--)
 	{
 		ZenPageOwner owner;
 		bool		sane;
 
+		if (!zen_page_is_data(p))
+			continue;
 		if (!zen_page_directory_read(p, &owner, &sane))
 			zen_page_adopt_free(p);
 		else if (sane)
@@ -389,7 +391,7 @@ settle_regions(void)
 static void
 hand_out_pages(void)
 {
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p++)
 	{
 		ZenPage    *page = &zen_pages[p];
 
@@ -493,7 +495,7 @@ find_late_tables(void)
 	bool		found = false,
 				sound = true;
 
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p++)
 		if (zen_pages[p].owned)
 		{
 			sound &= !zen_pages[p].lost;
@@ -522,7 +524,7 @@ settle_tables(bool late)
 static bool
 is_suspect(void)
 {
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p++)
 		if (zen_pages[p].owned && zen_pages[p].suspect)
 			return true;
 	return false;
@@ -556,7 +558,7 @@ build_maps(void)
 		run_pass(ZEN_PASS_LATE, ZEN_DOING_LATE);
 	}
 	begin_phase(ZEN_DOING_SETTLING);
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p++)
 	{
 		if (!zen_pages[p].owned)
 			continue;
@@ -646,7 +648,7 @@ check_pool(void)
 		Assert(region->watermark == region->last_cts || ZEN_FAULT(R3_IGNORE_WATERMARK) ||
 			   ZEN_FAULT(R10_WATERMARK_TOO_HIGH) || ZEN_FAULT(R13_NO_WATERMARK_AT_RECOVERY));
 	}
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p++)
 		Assert(!zen_pages[p].owned || zen_page_count_free(p) == pg_atomic_read_u32(&zen_pages[p].nfree));
 #endif
 }

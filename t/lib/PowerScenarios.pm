@@ -509,10 +509,32 @@ sub recovery_scenarios
 		});
 }
 
+# The pool of 32 MB grows, and its new pages are taken first.
+sub grow_scenarios
+{
+	my $grow = sub { return [ $_[0] => "SELECT zen_pool_grow('$_[1]')", { zen_only => 1 } ] };
+	return (
+		grow => {
+			setup   => [ table('t', 20), table('u', 20) ],
+			recover => 1,
+			steps => [ [ a => q{UPDATE t SET v = 'before' WHERE id < 4} ], $grow->('a', '36MB'),
+				@{ in_a(q{UPDATE t SET v = repeat('after', 500) WHERE id < 9}, 'BEGIN', table('n', 10), 'COMMIT') },
+				$grow->('a', '37MB'), [ a => q{UPDATE u SET v = repeat('again', 300) WHERE id < 9} ] ],
+		},
+		# another session writes in between, and processes crash before the power is cut
+		grow_crash => {
+			setup   => [ table('t', 20), table('scratch', 3) ],
+			process_crash => 1,
+			steps => [ [ a => 'BEGIN' ], [ a => q{UPDATE t SET v = 'open' WHERE id < 4} ], $grow->('b', '34MB'),
+				[ a => q{UPDATE t SET v = repeat('open', 400) WHERE id < 9} ], [ a => 'COMMIT' ] ],
+		});
+}
+
 # scenarios -- a list of name => scenario.
 sub scenarios
 {
-	return (row_scenarios(), reuse_scenarios(), end_scenarios(), ddl_scenarios(), recovery_scenarios());
+	return (row_scenarios(), reuse_scenarios(), end_scenarios(), ddl_scenarios(), recovery_scenarios(),
+		grow_scenarios());
 }
 
 1;
