@@ -145,6 +145,12 @@ zen_superblock_write(char *base)
 
 	Assert(zen_super_at == 0 || zen_super_at == 1);
 	Assert(zen_superblock_is_known(&zen_super) && zen_super.npages * ZEN_PAGE_SIZE == zen_super.pool_size);
+
+	/*
+	 * R10: a process may have been killed before it had flushed the copy that
+	 * is believed
+	 */
+	zen_persist(base + zen_super_offsets[zen_super_at], sizeof(ZenSuperblock));
 	zen_super.seq++;
 	zen_super.crc = 0;
 	seal(copy, 0);
