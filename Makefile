@@ -118,6 +118,9 @@ OBJS = $(addprefix src/base/, \
 		room.o \
 		holder.o \
 		sweep.o) \
+	$(addprefix src/stream/, \
+		streamrmgr.o \
+		streamlog.o) \
 	$(addprefix src/txn/, \
 		callbacks.o \
 		exclusive.o \
@@ -145,6 +148,7 @@ OBJS = $(addprefix src/base/, \
 		reindexworker.o \
 		zenam_publish.o \
 		zenam_unlogged.o \
+		zenam_stream.o \
 		zenam_fetch.o \
 		zenam_scan.o \
 		zenam_change.o \

@@ -31,6 +31,7 @@
 #include "row/horizon.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
+#include "stream/streamrmgr.h"
 #include "table/reindexworker.h"
 #include "table/zenam_unlogged.h"
 #include "txn/exclusive.h"
@@ -163,6 +164,7 @@ _PG_init(void)
 	zen_xact_init();
 	zen_fault_init();
 	zen_guc_init();
+	zen_streamrmgr_register();
 	zen_pointrun_install_early();
 	zen_worker_after_recovery = zen_after_recovery;
 	zen_worker_register();

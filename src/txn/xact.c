@@ -27,7 +27,6 @@
 #include "cache/tablestat.h"
 #include "catalog/storage.h"
 #include "miscadmin.h"
-#include "replication/message.h"
 #include "replication/origin.h"
 #include "row/lockers.h"
 #include "row/rowchange.h"
@@ -36,6 +35,7 @@
 #include "storage/ipc.h"
 #include "storage/predicate.h"
 #include "storage/proc.h"
+#include "stream/streamlog.h"
 #include "txn/callbacks.h"
 #include "txn/commit.h"
 #include "txn/ddl.h"
@@ -274,7 +274,7 @@ flush_abort_record(void)
 	if (smgrGetPendingDeletes(false, &files) == 0)
 		return;
 	/* XactLastRecEnd is gone already: flush up to a record of our own */
-	XLogFlush(zen_log_message(false));
+	XLogFlush(zen_streamlog_mark(false));
 	pfree(files);
 }
 
