@@ -119,8 +119,9 @@ OBJS = $(addprefix src/base/, \
 		holder.o \
 		sweep.o) \
 	$(addprefix src/stream/, \
-		streamrmgr.o \
-		streamlog.o) \
+		streamlog.o \
+		streamtail.o \
+		streamrmgr.o) \
 	$(addprefix src/txn/, \
 		callbacks.o \
 		exclusive.o \

@@ -32,6 +32,7 @@
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 #include "stream/streamrmgr.h"
+#include "stream/streamtail.h"
 #include "table/reindexworker.h"
 #include "table/zenam_unlogged.h"
 #include "txn/exclusive.h"
@@ -81,6 +82,7 @@ zen_shmem_request(void)
 	RequestAddinShmemSpace(zen_spillmap_shmem_size());
 	RequestAddinShmemSpace(zen_gcqueue_shmem_size());
 	RequestAddinShmemSpace(zen_sweep_shmem_size());
+	RequestAddinShmemSpace(zen_streamtail_shmem_size());
 	RequestAddinShmemSpace(zen_sequence_shmem_size());
 	RequestAddinShmemSpace(zen_exclusive_shmem_size());
 	RequestAddinShmemSpace(zen_prepared_shmem_size());
@@ -129,6 +131,7 @@ zen_shmem_startup(void)
 	zen_gcqueue_init();
 	zen_reclaim_init();
 	zen_sweep_init();
+	zen_streamtail_init();
 	zen_sequence_init();
 	zen_exclusive_init();
 	zen_prepared_init();

@@ -45,6 +45,8 @@ sub test_setting
 sub changes
 {
 	my ($slot, @options) = @_;
+	# commits of zen tables do not wait for the WAL, and readers get what is flushed
+	value($dbh, 'CHECKPOINT');
 	my $options = join '', map { ", '$_'" } 'include-xids', '0', 'skip-empty-xacts', '1', @options;
 	my $rows = $dbh->selectcol_arrayref("SELECT data FROM pg_logical_slot_get_changes('$slot', NULL, NULL$options)");
 	return $rows;
@@ -132,6 +134,7 @@ sub connection { return sprintf 'host=%s port=%d dbname=postgres', $node->host, 
 
 sub caught_up
 {
+	value($dbh, 'CHECKPOINT');
 	my $lsn = value($dbh, 'SELECT pg_current_wal_flush_lsn()');
 	wait_for('the subscriber',
 		sub { value($dbh, "SELECT confirmed_flush_lsn >= '$lsn' FROM pg_replication_slots WHERE slot_name = 's'") });

@@ -134,6 +134,7 @@ typedef BackendId ProcNumber;
 #define INVALID_PROC_NUMBER			InvalidBackendId
 #define GetNumberFromPGProc(proc)	((proc)->pgprocno)
 #define zen_log_message(transactional) LogLogicalMessage("zen", "", 0, transactional)
+#define TransamVariables			ShmemVariableCache
 #define ZEN_DECODED_TUPLE			ReorderBufferTupleBuf *
 #define zen_decoded_heap_tuple(decoded)	(&(decoded)->tuple)
 #define zen_wait_event(name)		PG_WAIT_EXTENSION

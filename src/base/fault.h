@@ -59,6 +59,11 @@
 	X(R14_NO_MARK, "r14_no_mark") \
 	X(R14_IGNORE_MARK, "r14_ignore_mark") \
 	X(R15_SAME_CTS_TWICE, "r15_same_cts_twice") \
+	X(R16_NO_TAIL, "r16_no_tail") \
+	X(R16_FREE_EARLY, "r16_free_early") \
+	X(R16_FORGET_TAIL, "r16_forget_tail") \
+	X(R16_NO_LOST_XID, "r16_no_lost_xid") \
+	X(R16_AGAIN_TWICE, "r16_again_twice") \
 	X(RESTAMP_SLOWLY, "restamp_slowly") \
 	X(RESTAMP_UNTOLD, "restamp_untold")
 

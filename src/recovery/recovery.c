@@ -43,6 +43,7 @@
 #include "storage/procarray.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
+#include "stream/streamtail.h"
 #include "txn/prepared.h"
 #include "utils/timestamp.h"
 
@@ -694,6 +695,7 @@ recover(void)
 	}
 	settle_pool();
 	check_pool();
+	zen_streamtail_recover();
 	zen_mapload_remove();
 	pg_atomic_fetch_add_u64(&zen_recovery->damaged, zen_damages);
 	zen_recovery->total_ms = zen_savedmap_ms(start);

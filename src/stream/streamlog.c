@@ -6,6 +6,9 @@
  * savepoint has changed is dropped by its record; a reader may be sent a large transaction before its end.
  *
  * Nothing in the pool depends on these records, and redo does nothing with them.
+ *
+ * The records of a transaction are kept here until its end, if they are few: its commit writes them to NVM as well
+ * (streamtail.c), and so need not wait for the WAL.
  */
 #include "stream/streamlog.h"
 
@@ -19,12 +22,19 @@
 
 #define FIRST_CAPACITY	((Size) 1024)
 #define KEEP_CAPACITY	((Size) 64 * 1024)	/* a larger buffer is given back
-											 * after its record */
+											 * after the transaction */
 
-/* The record being built; it lives as long as the process. */
+/*
+ * The records of this transaction that are kept, and behind them the one that is being built, each behind its length.
+ * The buffer lives as long as the process.
+ */
 static char *buffer = NULL;
 static Size capacity = 0;
-static Size used = 0;
+static Size kept = 0;			/* bytes of records in the WAL */
+static Size used = 0;			/* with the one being built */
+static bool beyond = false;		/* there are records that are not kept */
+
+uint64		zen_streamlog_records = 0;
 
 static void
 append(const void *bytes, Size n)
@@ -59,13 +69,15 @@ append_tuple(HeapTuple tuple)
 void
 zen_streamlog_begin(RelFileLocator locator, bool is_toast)
 {
+	uint32		len = 0;
 	ZenStreamHead head = {
 		.spc = ZEN_LOCATOR_SPC(locator),.db = ZEN_LOCATOR_DB(locator),.relnumber = ZEN_LOCATOR_NUMBER(locator),
 		.flags = is_toast ? ZEN_STREAM_TOAST : 0
 	};
 
 	Assert(zen_stream != ZEN_STREAM_OFF && XLogLogicalInfoActive());
-	used = 0;
+	used = kept;
+	append(&len, sizeof(len));
 	append(&head, sizeof(head));
 }
 
@@ -74,7 +86,7 @@ zen_streamlog_add(ZenStreamKind kind, HeapTuple new, HeapTuple old)
 {
 	ZenStreamRow row = {.kind = (uint8) kind,.new_len = (uint16) logged_size(new),.old_len = logged_size(old)};
 
-	Assert(used >= sizeof(ZenStreamHead));
+	Assert(used >= kept + sizeof(uint32) + sizeof(ZenStreamHead));
 	Assert((kind == ZEN_STREAM_DELETE) == (new == NULL) && row.new_len == logged_size(new));
 	append(&row, sizeof(row));
 	append_tuple(new);
@@ -82,16 +94,67 @@ zen_streamlog_add(ZenStreamKind kind, HeapTuple new, HeapTuple old)
 }
 
 void
-zen_streamlog_end(void)
+zen_streamlog_insert(const char *record, uint32 len)
 {
-	Assert(used > sizeof(ZenStreamHead) && TransactionIdIsValid(GetCurrentTransactionIdIfAny()));
 	Assert(CritSectionCount == 0);
 	XLogBeginInsert();
-	XLogRegisterData(buffer, used);
+	XLogRegisterData((char *) record, len);
 	/* a row that was applied does not go back to where it came from */
 	XLogSetRecordFlags(XLOG_INCLUDE_ORIGIN);
 	(void) XLogInsert(ZEN_RMGR_ID, ZEN_XLOG_ROWS);
-	used = 0;
+	zen_streamlog_records++;
+}
+
+static void
+keep_no_more(void)
+{
+	beyond = true;
+	kept = used = 0;
+}
+
+void
+zen_streamlog_end(void)
+{
+	uint32		len = (uint32) (used - kept - sizeof(uint32));
+	XLogRecPtr	before = XactLastRecEnd;
+
+	Assert(len > sizeof(ZenStreamHead) && TransactionIdIsValid(GetCurrentTransactionIdIfAny()));
+	memcpy(buffer + kept, &len, sizeof(len));
+	zen_streamlog_insert(buffer + kept + sizeof(len), len);
+	if (beyond || used > ZEN_STREAM_KEPT_MAX)
+	{
+		keep_no_more();
+		return;
+	}
+	kept = used;
+	XactLastRecEnd = before;
+}
+
+const char *
+zen_streamlog_kept(Size *len)
+{
+	*len = kept;
+	return buffer;
+}
+
+bool
+zen_streamlog_is_beyond(void)
+{
+	return beyond;
+}
+
+void
+zen_streamlog_subabort(void)
+{
+	if (kept > 0)
+		keep_no_more();
+}
+
+void
+zen_streamlog_reset(void)
+{
+	kept = used = 0;
+	beyond = false;
 	if (capacity > KEEP_CAPACITY)
 	{
 		pfree(buffer);
@@ -111,5 +174,6 @@ zen_streamlog_mark(bool with_xid)
 		(void) GetCurrentTransactionId();
 	XLogBeginInsert();
 	XLogRegisterData((char *) &nothing, sizeof(nothing));
+	zen_streamlog_records++;
 	return XLogInsert(ZEN_RMGR_ID, ZEN_XLOG_XID);
 }

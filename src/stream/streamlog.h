@@ -21,9 +21,31 @@ extern void zen_streamlog_add(ZenStreamKind kind, HeapTuple new, HeapTuple old);
 /*
  * zen_streamlog_end -- put the record into the WAL, under the xid of the present (sub)transaction, which has one.
  *
- * Not flushed.  May throw.
+ * Not flushed, and no reason to flush the commit record as long as the transaction's records are few enough to be
+ * kept (zen_streamlog_kept).  May throw.
  */
 extern void zen_streamlog_end(void);
+
+/*
+ * zen_streamlog_kept -- the records that this transaction has put into the WAL, each behind its length (uint32); *len:
+ * bytes of all, 0 if there are none.
+ *
+ * zen_streamlog_is_beyond -- there are records that were not kept: too many, or of a savepoint that was rolled back.
+ */
+extern const char *zen_streamlog_kept(Size *len);
+extern bool zen_streamlog_is_beyond(void);
+
+/* zen_streamlog_subabort -- a savepoint is rolled back.  zen_streamlog_reset -- the transaction has ended. */
+extern void zen_streamlog_subabort(void);
+extern void zen_streamlog_reset(void);
+
+/* zen_streamlog_insert -- put bytes that were kept into the WAL again, as they are. */
+extern void zen_streamlog_insert(const char *record, uint32 len);
+
+/* Records that this process has put into the WAL. */
+extern uint64 zen_streamlog_records;
+
+#define ZEN_STREAM_KEPT_MAX	8000	/* bytes of records that are kept */
 
 /*
  * zen_streamlog_mark -- a record without changes; its end.  with_xid: it bears the xid of the (sub)transaction.

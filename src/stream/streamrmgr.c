@@ -21,6 +21,7 @@
 #include "replication/reorderbuffer.h"
 #include "replication/snapbuild.h"
 #include "stream/streamformat.h"
+#include "stream/streamtail.h"
 
 /* Reads a record from its first byte to its last. */
 typedef struct Reader
@@ -202,6 +203,7 @@ static RmgrData stream_rmgr = {
 	.rm_redo = stream_redo,
 	.rm_desc = stream_desc,
 	.rm_identify = stream_identify,
+	.rm_cleanup = zen_streamtail_replayed,
 	.rm_decode = stream_decode
 };
 
