@@ -73,7 +73,6 @@ sub test_exact
 		}
 		# the slot's reader has had some of it by a flush of the WAL in the first round, and all of it in the last
 		my $before = contents($dbh, 't');
-		note('commits: ' . value($dbh, q{SELECT commits_zen_only || ' by LP, ' || commits_mixed || ' mixed' FROM zen_stat()}));
 		my $again = restart_after_crash();
 		$lost += $again;
 		is(contents($dbh, 't'), $before, 'the rows are there');
