@@ -64,6 +64,10 @@
 	X(R16_FORGET_TAIL, "r16_forget_tail") \
 	X(R16_NO_LOST_XID, "r16_no_lost_xid") \
 	X(R16_AGAIN_TWICE, "r16_again_twice") \
+	X(R16_SLOWLY, "r16_slowly") \
+	X(R16_STOP_NOTED, "r16_stop_noted") \
+	X(R16_STOP_LOGGED, "r16_stop_logged") \
+	X(R16_STOP_SCRUBBED, "r16_stop_scrubbed") \
 	X(RESTAMP_SLOWLY, "restamp_slowly") \
 	X(RESTAMP_UNTOLD, "restamp_untold")
 

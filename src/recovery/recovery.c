@@ -679,6 +679,8 @@ recover(void)
 	bool		loaded;
 
 	INSTR_TIME_SET_CURRENT(start);
+	if (ZEN_FAULT(R16_SLOWLY) || ZEN_FAULT(R16_NO_LOST_XID))
+		pg_usleep(1000000L);	/* heap transactions get xids meanwhile */
 	begin_phase(ZEN_DOING_DIRECTORIES);
 	if (!zen_recovery->after_crash)
 		map = zen_mapload_open(&why);

@@ -249,7 +249,7 @@ zen_streamtail_replayed(void)
 {
 	if (zen_pool.base == NULL || zen_pool.scratch || load(&state()->in_use) == 0)
 		return;
-	if (load(&state()->lost_xid) == 0 && !ZEN_FAULT(R16_NO_LOST_XID))
+	if (load(&state()->lost_xid) == 0)
 		store(&state()->lost_xid, U64FromFullTransactionId(ReadNextFullTransactionId()));
 }
 
@@ -271,7 +271,7 @@ is_in_wal(uint64 full_xid)
 {
 	TransactionId xid = xid_of(full_xid);
 
-	if (full_xid >= load(&state()->lost_xid))
+	if (full_xid >= load(&state()->lost_xid) && !ZEN_FAULT(R16_NO_LOST_XID))
 		return false;
 	/* long ago, since pg_xact has been cut off behind it */
 	return TransactionIdPrecedes(xid, TransamVariables->oldestClogXid) || TransactionIdDidCommit(xid);
@@ -303,6 +303,15 @@ zen_streamtail_found(ZenSlot slot, uint64 cts)
 }
 
 /* ---------- start: logging again ---------- */
+
+/* For tests: the server dies here. */
+static void
+stop_if(bool fault)
+{
+	if (fault)
+		ereport(PANIC,
+				(errmsg_internal("zen.fault: recovery stops here")));
+}
 
 static int
 compare_kept(const void *a, const void *b)
@@ -348,12 +357,14 @@ log_again(void)
 	XLogFlush(zen_streamlog_mark(true));
 	if (!ZEN_FAULT(R16_AGAIN_TWICE))
 		store(&state()->again_xid, U64FromFullTransactionId(GetTopFullTransactionId()));
+	stop_if(ZEN_FAULT(R16_STOP_NOTED));
 	for (uint32 i = 0; i < ring->n; i++)
 		log_tail(ring->kept[i].slot);
 	ForceSyncCommit();
 	CommitTransactionCommand();
 	ereport(LOG,
 			(errmsg("zen has logged %u transactions again, of which the write-ahead log was lost", ring->n)));
+	stop_if(ZEN_FAULT(R16_STOP_LOGGED) || ZEN_FAULT(R16_AGAIN_TWICE));
 }
 
 /* R7: durably empty, before anything says that they are dealt with. */
@@ -378,6 +389,7 @@ recover_tail(void)
 	if (ring->n > 0 && (again == 0 || !TransactionIdDidCommit(xid_of(again))))
 		log_again();
 	drop_found();
+	stop_if(ZEN_FAULT(R16_STOP_SCRUBBED));
 	/* in this order, within one line */
 	store(&state()->again_xid, 0);
 	store(&state()->lost_xid, 0);
