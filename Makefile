@@ -8,6 +8,7 @@
 #   make check-quick       sql and specs only, a minute
 #   make check-postgres    PostgreSQL's own tests, with zen as the default
 #   make check-sanitized  the tests under AddressSanitizer, SANITIZE=undefined: UBSan; tools/check-sanitized
+#   make check-vm        in virtual machines with persistent memory, whose power is cut: tools/check-vm
 #   make check-citus CITUS_SRC=DIR   kills and shard moves under Citus, built from its sources: tools/check-citus
 #   make demo              the same, then TPC-C on zen and on heap, a crash and a recovery
 #   make bench             zen and its peers side by side, half an hour; make bench-full: 90 minutes.
@@ -29,7 +30,7 @@ unexport PG_MAJOR
 endif
 
 # These goals work on a machine that has no server yet, so they must not need PGXS.
-TOOLS = check check-quick check-postgres check-citus check-sanitized torture demo bench bench-full \
+TOOLS = check check-quick check-postgres check-citus check-sanitized check-vm torture demo bench bench-full \
 	check-includes check-docs check-lines check-format format
 
 ifneq ($(filter $(TOOLS),$(MAKECMDGOALS)),)
@@ -37,7 +38,7 @@ ifneq ($(filter $(TOOLS),$(MAKECMDGOALS)),)
 .PHONY: $(MAKECMDGOALS)
 .NOTPARALLEL:
 
-check check-postgres check-citus check-sanitized demo check-includes check-docs check-lines format:
+check check-postgres check-citus check-sanitized check-vm demo check-includes check-docs check-lines format:
 	@tools/$@
 
 check-quick:
@@ -167,6 +168,11 @@ OBJS = $(addprefix src/base/, \
 		verify_table.o \
 		verify_pool.o) \
 	$(addprefix src/point/, \
+		pointwhy.o \
+		keyprobe.o \
+		passon.o \
+		keyjoin.o \
+		keyjoinplan.o \
 		pointplan.o \
 		pointkeys.o \
 		pointnodes.o \

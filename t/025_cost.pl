@@ -7,6 +7,8 @@
 # - NVM: a single-row change that fits one line flushes one line with one fence; one
 #   of n lines at most n + 1 lines with two fences; reads, and transactions rolled
 #   back, write nothing;
+# - zen.flush: where caches survive a power loss, a commit flushes nothing and fences
+#   once, or, as a hint, flushes rows that are not hot;
 # - zen.flush_delay and zen.fence_delay take the time that they say;
 # - what costs when processors are many, waits and stores to memory that all share, is
 #   counted, and is rare.
@@ -63,6 +65,7 @@ test_lines();
 test_nothing_written();
 test_delays();
 test_contention();
+test_flush();
 
 $dbh->disconnect;
 $node->stop;
@@ -405,6 +408,63 @@ sub test_nothing_written
 		my @costs = costs_of(RUNS, @{ $quiet{$name} });
 		check_cost($name, 1, 0, 0, @costs);
 		is(sum0(map { $_->[2] } @costs), 0, "$name: no slot written");
+	}
+	return;
+}
+
+# --- caches that survive ------------------------------------------------------
+
+# restart_flushing -- with this zen.flush, on a platform that flushes its caches at a power loss or not.
+sub restart_flushing
+{
+	my ($flush, $survives) = @_;
+	local $ENV{PMEM_NO_FLUSH} = $survives;
+	set_conf($node, "zen.flush = $flush");
+	$dbh = clean_restart($node, $dbh);
+	wait_recovered($dbh);
+	return;
+}
+
+# Domain, lines of a changed row of 332 bytes that is not hot and of one that is, and fences.
+sub test_flush
+{
+	value($dbh, 'INSERT INTO l300 SELECT g, 0, repeat($$x$$, 300) FROM generate_series(20001, 30000) g');
+	value($dbh, "UPDATE l300 SET v = v + 1 WHERE id = $_") for 1 .. 1001;    # what came before is long ago
+	my $id = 20_000;
+	for ([ 'auto', 0, 'memory_controller', 6, 6, 2 ], [ 'auto', 1, 'cpu_cache', 0, 0, 1 ],
+		[ 'always', 1, 'memory_controller', 6, 6, 2 ], [ 'never', 0, 'cpu_cache', 0, 0, 1 ],
+		[ 'hint', 0, 'memory_controller', 6, 6, 2 ], [ 'hint', 1, 'cpu_cache', 6, 0, 1 ])
+	{
+		my ($flush, $survives, $domain, $cold, $hot, $fences) = @$_;
+		my $name = "zen.flush = $flush, caches " . ($survives ? 'survive' : 'do not survive');
+		my $log = log_size($node);
+		restart_flushing($flush, $survives);
+		is(value($dbh, 'SELECT persistence_domain FROM zen_pool()'), $domain, "$name: domain");
+		is(scalar(log_since($node, $log) =~ /commits do not flush them/), $domain eq 'cpu_cache' ? 1 : '',
+			"$name: the log tells");
+		my @cold = costs_of(RUNS, "UPDATE l300 SET v = v + 1 WHERE id = $id + %d");
+		$id += RUNS;
+		my $slack = $domain eq 'cpu_cache' ? 0 : 1;
+		check_cost("$name: rows that are not hot", $cold == 0, $cold + $slack, $fences, @cold);
+		cmp_ok(max(map { $_->[0] } @cold), '>=', $cold, "$name: they are flushed") if $cold;
+		check_cost("$name: a hot row", $hot == 0, $hot + $slack, $fences,
+			costs_of(RUNS, 'UPDATE l300 SET v = v + 1 WHERE id = 7'));
+		check_cost("$name: ten rows, and perhaps a page taken", 0, 6 * 10 + $slack, $fences + $slack,
+			costs_of(20, 'UPDATE l300 SET v = v + 1 WHERE id BETWEEN %d * 10 AND %d * 10 + 9'));
+		my @prepare = ('BEGIN', 'UPDATE l300 SET v = v + 1 WHERE id = 7', q{PREPARE TRANSACTION 'p'},
+			q{COMMIT PREPARED 'p'});
+		costs_of(3, @prepare);
+		check_cost("$name: prepared", 0, $domain eq 'cpu_cache' ? $cold : 20, 8, costs_of(20, @prepare));
+		my $before = contents($dbh, 'l300');
+		$dbh->disconnect;
+		{
+			local $ENV{PMEM_NO_FLUSH} = $survives;
+			crash($node);
+			start_again($node);
+		}
+		$dbh = connect_db($node);
+		is(contents($dbh, 'l300'), $before, "$name: after a crash of the server");
+		is_sound($dbh, $name);
 	}
 	return;
 }

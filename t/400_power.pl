@@ -12,7 +12,8 @@
 #   DONE=file        a scenario that passes is noted there, and skipped if it was noted with the same
 #                    SEED and options: a long run that was stopped goes on
 #   JOBS=n           scenarios at the same time (default: the number of processors)
-#   EADR=1           a persistent cache: every store up to the cut is kept
+#   EADR=1           a persistent cache: every store up to some instant is kept, at least those that their
+#                    process has fenced; with zen.flush = never in POWER_CONF as zen uses such a platform
 #   POWER_CONF=a=b;c=d  more settings for the servers under test
 #   STOP_AFTER=n     violations after which a scenario ends
 #   POINT= CANDIDATE=   replay one candidate, as printed with a violation

@@ -43,6 +43,12 @@ my %scenarios = (
 	r10_no_flush_of_believed => 'process_crash',
 	r10_descriptor_first     => 'recovery_mixed',
 	r10_watermark_too_high   => 'recovery_mixed',
+	# where caches survive, the order of stores and the last fence are what is left to break
+	'r2_lp_first/caches'          => 'several_rows',
+	'r2_no_last_fence/caches'     => 'insert',
+	'r6_word1_first/caches'       => 'tombstone',
+	'r7_body_stays/caches'        => 'rolled_back',
+	'r8_zeroing_forgotten/caches' => 'page_move',
 );
 
 # What a cut leaves is chosen by seed; a few must do.
@@ -93,9 +99,11 @@ sub hunt
 
 sub power
 {
-	my ($fault, $scenario, $with_seed) = @_;
+	my ($name, $scenario, $with_seed) = @_;
+	my ($fault, $caches) = split '/', $name;
 	local $ENV{PATH}       = "$ENV{ZEN_FAULT_SERVER}/bin:$ENV{PATH}";
-	local $ENV{POWER_CONF} = "zen.fault=$fault";
+	local $ENV{EADR}       = defined $caches;
+	local $ENV{POWER_CONF} = "zen.fault=$fault" . ($caches ? ';zen.flush=never' : '');
 	local $ENV{SCENARIOS}  = $scenario;
 	local $ENV{SEED}       = $with_seed;
 	local $ENV{CANDIDATES} = $ENV{CANDIDATES} || 8;

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/delay.h"
+#include "base/guc.h"
 #include "nvm/persist.h"
 
 #define UNIT			256		/* bytes that Optane's media writes at once */
@@ -35,6 +36,7 @@ static __thread uintptr_t last_unit;
 /* The medium has its own, which eADR leaves out. */
 int			zen_flush_delay_ns = 0;
 int			zen_fence_delay_ns = 0;
+int			zen_flush_what = ZEN_FLUSH_ALWAYS;
 
 static void
 delay(uint64 ns)

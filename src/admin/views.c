@@ -33,6 +33,7 @@
 #include "nvm/page.h"
 #include "nvm/pool.h"
 #include "nvm/slotalloc.h"
+#include "point/pointwhy.h"
 #include "recovery/gate.h"
 #include "recovery/recovery.h"
 #include "table/zenam_rel.h"
@@ -53,6 +54,7 @@ PG_FUNCTION_INFO_V1(zen_htables_info);
 PG_FUNCTION_INFO_V1(zen_htable_stats);
 PG_FUNCTION_INFO_V1(zen_relation_size);
 PG_FUNCTION_INFO_V1(zen_space);
+PG_FUNCTION_INFO_V1(zen_point_fallbacks);
 
 /* ---------- rows ---------- */
 
@@ -67,7 +69,7 @@ typedef struct ResultRow
 	bool		isnull[MAX_COLUMNS];
 } ResultRow;
 
-StaticAssertDecl(ZEN_NCOUNTERS + 16 <= MAX_COLUMNS, "room for the columns of zen_stat");
+StaticAssertDecl(ZEN_NSHOWN + 16 <= MAX_COLUMNS, "room for the columns of zen_stat");
 
 static void
 versions_differ(void)
@@ -118,10 +120,11 @@ put_oid(ResultRow *row, Oid value)
 	put(row, OIDOID, ObjectIdGetDatum(value), false);
 }
 
+/* value NULL: null */
 static void
 put_text(ResultRow *row, const char *value)
 {
-	put(row, TEXTOID, CStringGetTextDatum(value), false);
+	put(row, TEXTOID, value ? CStringGetTextDatum(value) : (Datum) 0, value == NULL);
 }
 
 /* null if the xid is not valid */
@@ -248,7 +251,7 @@ zen_stat(PG_FUNCTION_ARGS)
 	enter();
 	begin_row(fcinfo, &row);
 	zen_stats_sum(totals);
-	for (int i = 0; i < ZEN_NCOUNTERS; i++)
+	for (int i = 0; i < ZEN_NSHOWN; i++)
 		put_int64(&row, (int64) totals[i]);
 
 	zen_arena_usage(&taken, &in_use);
@@ -264,6 +267,30 @@ zen_stat(PG_FUNCTION_ARGS)
 	put(&row, INT8OID, Int64GetDatum(pages.owned), pages.unknown);
 	put(&row, INT8OID, Int64GetDatum(pages.shared), pages.unknown);
 	PG_RETURN_DATUM(end_row(&row));
+}
+
+/* ---------- zen_point_fallbacks ---------- */
+
+Datum
+zen_point_fallbacks(PG_FUNCTION_ARGS)
+{
+	ResultRow	row;
+	uint64		totals[ZEN_NCOUNTERS];
+
+	enter();
+	begin_rows(fcinfo, &row);
+	zen_stats_sum(totals);
+	for (ZenPointWhy why = ZEN_WHY_NONE + 1; why < ZEN_NWHYS; why++)
+	{
+		const ZenPointReason *reason = zen_point_reason(why);
+
+		put_text(&row, reason->outcome);
+		put_text(&row, reason->name);
+		put_int64(&row, (int64) totals[ZEN_NSHOWN + why]);
+		put_text(&row, reason->hint);
+		put_row(fcinfo, &row);
+	}
+	return (Datum) 0;
 }
 
 /* ---------- zen_garbage ---------- */
@@ -347,6 +374,7 @@ zen_pool_info(PG_FUNCTION_ARGS)
 	zen_pool_superblock(&super);
 	put_text(&row, absolute_pool_path());
 	put_text(&row, zen_pool_mode_name());
+	put_text(&row, zen_nvm_domain());
 	put_int64(&row, (int64) super.pool_size);
 	put_int32(&row, (int32) super.version);
 	put_text(&row, psprintf("%016llx%016llx", (unsigned long long) super.uuid[0], (unsigned long long) super.uuid[1]));

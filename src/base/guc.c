@@ -14,6 +14,7 @@
 char	   *zen_pool_path = NULL;
 int			zen_pool_size_mb = 1024;
 int			zen_pool_mode = ZEN_POOL_AUTO;
+int			zen_flush_what = ZEN_FLUSH_AUTO;
 int			zen_flush_delay_ns = 0;
 int			zen_fence_delay_ns = 0;
 int			zen_dram_size_mb = 512;
@@ -24,6 +25,8 @@ int			zen_pool_warning = 85;
 int			zen_dram_warning = 85;
 int			zen_key_cache_mb = 64;
 bool		zen_point_access = true;
+bool		zen_debug_keep_plans = false;
+bool		zen_key_join = true;
 bool		zen_batch_aggregate = true;
 bool		zen_track_statements = false;
 int			zen_max_statements = 1000;
@@ -56,6 +59,14 @@ static const struct config_enum_entry stream_options[] = {
 	{"off", ZEN_STREAM_OFF, false},
 	{"logical", ZEN_STREAM_LOGICAL, false},
 	{"replica", ZEN_STREAM_REPLICA, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry flush_options[] = {
+	{"auto", ZEN_FLUSH_AUTO, false},
+	{"always", ZEN_FLUSH_ALWAYS, false},
+	{"never", ZEN_FLUSH_NEVER, false},
+	{"hint", ZEN_FLUSH_HINT, false},
 	{NULL, 0, false}
 };
 
@@ -117,6 +128,13 @@ define_pool_settings(void)
 							 "file, which survives server crashes but not power loss; msync: an ordinary "
 							 "file; auto: pmem where the file allows it, else msync.",
 							 &zen_pool_mode, ZEN_POOL_AUTO, pool_mode_options,
+							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("zen.flush",
+							 "What a commit flushes from the processor's caches to the NVM pool.",
+							 "auto: nothing where the platform flushes its caches at a power loss, else all that "
+							 "was written; always: all; never: nothing, whatever the platform says; hint: as "
+							 "auto, but rows that are not hot are flushed in any case.  Not in msync mode.",
+							 &zen_flush_what, ZEN_FLUSH_AUTO, flush_options,
 							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.flush_delay",
 							"Nanoseconds added for each cache line that is flushed to the pool.",
@@ -274,6 +292,17 @@ define_user_settings(void)
 							 "Runs statements on one row, named by a unique key, with executor state that is kept.",
 							 "For plans that are executed more than once.  EXPLAIN shows them as ZenPointAccess.",
 							 &zen_point_access, true,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("zen.debug_keep_plans",
+							 "Keeps executor state of all plans that allow it, from their first execution on.",
+							 "For tests of zen.point_access.  It makes statements that run once slower.",
+							 &zen_debug_keep_plans, false,
+							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+	DefineCustomBoolVariable("zen.key_join",
+							 "Finds the inner rows of nested loops by the key cache.",
+							 "For loops whose inner side is a unique index of a zen table.  EXPLAIN shows them as "
+							 "ZenKeyJoin.",
+							 &zen_key_join, true,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("zen.batch_aggregate",
 							 "Computes aggregates over a whole table block by block.",

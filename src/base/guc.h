@@ -18,9 +18,21 @@ typedef enum ZenPoolMode
 	ZEN_POOL_MSYNC				/* ordinary file made durable by msync */
 } ZenPoolMode;
 
+/* What a commit writes back from the processor's caches; see doc of zen.flush. */
+typedef enum ZenFlush
+{
+	ZEN_FLUSH_AUTO,				/* what the persistence domain leaves to do */
+	ZEN_FLUSH_ALWAYS,			/* all */
+	ZEN_FLUSH_NEVER,			/* nothing: caches survive, whatever the
+								 * platform says of them */
+	ZEN_FLUSH_HINT				/* as AUTO; where that is nothing, rows that
+								 * are not hot, without waiting for it */
+} ZenFlush;
+
 extern char *zen_pool_path;		/* file name; relative to the data directory */
 extern int	zen_pool_size_mb;	/* megabytes; used when the pool is created */
 extern int	zen_pool_mode;		/* ZenPoolMode */
+extern int	zen_flush_what;		/* ZenFlush */
 extern int	zen_flush_delay_ns; /* nanoseconds for each line flushed and each
 								 * fence, added to what the medium takes */
 extern int	zen_fence_delay_ns;
@@ -39,6 +51,8 @@ extern int	zen_pool_warning;	/* percent */
 extern int	zen_dram_warning;	/* percent */
 extern int	zen_key_cache_mb;
 extern bool zen_point_access;	/* run point accesses with kept state */
+extern bool zen_debug_keep_plans;	/* ... of any plan, and at once */
+extern bool zen_key_join;		/* inner rows of nested loops by the key cache */
 extern bool zen_batch_aggregate;	/* aggregate tables block by block */
 extern bool zen_track_statements;
 extern int	zen_max_statements;

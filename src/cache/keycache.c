@@ -111,6 +111,12 @@ zen_keycache_lookup(uint64 hash, uint64 *tidno)
 	return false;
 }
 
+void
+zen_keycache_prefetch(uint64 hash)
+{
+	__builtin_prefetch(bucket_of(hash));
+}
+
 /* The entry that a key's new one replaces. */
 static int
 choose_entry(Bucket *bucket, uint64 hash)

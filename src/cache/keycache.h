@@ -28,6 +28,9 @@ extern uint64 zen_keycache_hash(Oid index, uint64 key_hash);
 /* zen_keycache_lookup -- where the key's row was; false if the cache does not know. */
 extern bool zen_keycache_lookup(uint64 hash, uint64 *tidno);
 
+/* zen_keycache_prefetch -- ask for the memory of a key that will be looked up soon. */
+extern void zen_keycache_prefetch(uint64 hash);
+
 /* zen_keycache_store -- the key's row is there. */
 extern void zen_keycache_store(uint64 hash, uint64 tidno);
 

@@ -7,6 +7,10 @@
  * pages in any order, so nothing may rely on more order than flush and fence promise.  Ranges noted are private to
  * the process, as pending write-backs are private to a CPU.
  *
+ * On a platform that flushes its caches at a power loss (eADR), a store is durable as soon as other processors can see
+ * it, and x86 shows the stores of a process in their order.  So zen_flush has nothing to do, and zen_order nothing but
+ * to keep the compiler from changing that order.  zen_fence still waits until all stores can be seen.
+ *
  * libpmem is never asked to create a file: with PMEM_FILE_CREATE it truncates what is there, and with
  * PMEM_FILE_SPARSE a full medium is a SIGBUS at some later store.  Files are allocated for real and then mapped.
  *
@@ -42,6 +46,9 @@ typedef struct MsyncRange
 
 static ZenPoolMode mode_in_force = ZEN_POOL_AUTO;	/* AUTO: nothing was
 													 * mapped yet */
+
+static bool caches_survive = false; /* a power loss; not in msync mode */
+static bool hints = false;		/* then: rows that are not hot are flushed */
 
 /* Ranges that this process has flushed and not fenced; msync mode only. */
 static MsyncRange msync_ranges[MSYNC_MAX_RANGES];
@@ -129,7 +136,7 @@ zen_flush(const void *addr, Size len)
 {
 	Assert(mode_in_force != ZEN_POOL_AUTO);
 
-	if (len == 0)
+	if (len == 0 || caches_survive)
 		return;
 	if (mode_in_force == ZEN_POOL_MSYNC)
 		msync_note(addr, len);
@@ -154,6 +161,30 @@ zen_fence(void)
 		if (unlikely(zen_fence_delay_ns > 0))
 			zen_delay(zen_fence_delay_ns);
 	}
+}
+
+void
+zen_order(void)
+{
+	if (caches_survive)
+		pg_write_barrier();
+	else
+		zen_fence();
+}
+
+bool
+zen_flush_hints(void)
+{
+	return hints;
+}
+
+void
+zen_flush_hint(const void *addr, Size len)
+{
+	Assert(hints && len > 0);
+	/* pmem_flush does nothing on such a platform */
+	pmem_deep_flush(addr, len);
+	count_lines(lines_of_range(addr, len));
 }
 
 void
@@ -343,6 +374,22 @@ map_failed(const char *path)
 			 errmsg("could not map zen pool file \"%s\": %m", path)));
 }
 
+/*
+ * Settle which caches the power supply of the platform covers.  libpmem asks the kernel for the domain of all NVDIMMs;
+ * PMEM_NO_FLUSH is its way to be told.
+ */
+static void
+settle_domain(void)
+{
+	const char *told = getenv("PMEM_NO_FLUSH");
+	bool		platform = (told != NULL && strcmp(told, "1") == 0) ||
+	(mode_in_force == ZEN_POOL_PMEM && pmem_has_auto_flush() == 1);
+
+	caches_survive = mode_in_force != ZEN_POOL_MSYNC &&
+		(zen_flush_what == ZEN_FLUSH_NEVER || (platform && zen_flush_what != ZEN_FLUSH_ALWAYS));
+	hints = caches_survive && zen_flush_what == ZEN_FLUSH_HINT;
+}
+
 /* Settle the mode for a mapping.  False when it was asked to be persistent memory and is not. */
 static bool
 settle_mode(ZenPoolMode wanted, bool is_pmem)
@@ -352,6 +399,7 @@ settle_mode(ZenPoolMode wanted, bool is_pmem)
 	if (wanted == ZEN_POOL_AUTO)
 		wanted = is_pmem ? ZEN_POOL_PMEM : ZEN_POOL_MSYNC;
 	mode_in_force = wanted;
+	settle_domain();
 	return true;
 }
 
@@ -438,4 +486,12 @@ ZenPoolMode
 zen_nvm_mode(void)
 {
 	return mode_in_force;
+}
+
+const char *
+zen_nvm_domain(void)
+{
+	if (mode_in_force == ZEN_POOL_MSYNC || mode_in_force == ZEN_POOL_AUTO)
+		return NULL;
+	return caches_survive ? "cpu_cache" : "memory_controller";
 }

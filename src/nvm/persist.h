@@ -5,7 +5,8 @@
  * simulator can be interposed.  Nothing here throws, except zen_nvm_map and zen_nvm_create.
  *
  * Order on x86: stores to one cache line reach the medium in program order; different lines have no order without
- * zen_flush of the first and zen_fence, both by the same process.
+ * zen_flush of the first and zen_fence, both by the same process.  Where caches survive a power loss, all stores of a
+ * process have their order.
  */
 #ifndef ZEN_PERSIST_H
 #define ZEN_PERSIST_H
@@ -36,6 +37,17 @@ extern void zen_flush(const void *addr, Size len);
 
 /* Wait until everything this process has flushed is durable. */
 extern void zen_fence(void);
+
+/* What this process has flushed so far reaches the medium before all that it stores from now on.  May be a fence. */
+extern void zen_order(void);
+
+/*
+ * zen_flush_hints -- are rows that are not hot to be flushed, though nothing depends on it?
+ *
+ * zen_flush_hint -- then: write back the lines of a range, some time.
+ */
+extern bool zen_flush_hints(void);
+extern void zen_flush_hint(const void *addr, Size len);
 
 /* zen_flush and zen_fence of one range. */
 extern void zen_persist(const void *addr, Size len);
@@ -68,5 +80,11 @@ extern void zen_nvm_unmap(char *base, Size size);
 
 /* What the open mapping does: ZEN_POOL_PMEM, _EMULATED or _MSYNC. */
 extern ZenPoolMode zen_nvm_mode(void);
+
+/*
+ * zen_nvm_domain -- where a store must have come to survive a power loss, in the kernel's words: "cpu_cache",
+ * "memory_controller"; NULL in msync mode.
+ */
+extern const char *zen_nvm_domain(void);
 
 #endif							/* ZEN_PERSIST_H */

@@ -573,6 +573,9 @@ log_what_is_open(void)
 		ereport(LOG,
 				(errmsg("zen pool file \"%s\" is not on persistent memory: each commit waits for msync",
 						pool_path)));
+	if (zen_nvm_domain() != NULL && strcmp(zen_nvm_domain(), "cpu_cache") == 0)
+		ereport(LOG,
+				(errmsg("zen takes the processor's caches to survive a power loss: commits do not flush them")));
 
 	if (super.pool_size != TYPEALIGN_DOWN(ZEN_PAGE_SIZE, (Size) zen_pool_size_mb * 1024 * 1024))
 		ereport(LOG,

@@ -128,7 +128,7 @@ zen_tuple_write(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin, cons
 	if (zen_tuple_is_near(zen_tuple_header(slot), cts))
 	{
 		zen_tuple_scrub(slot);
-		zen_fence();
+		zen_order();
 	}
 	if (ZEN_FAULT(R6_WORD1_FIRST))
 		zen_nvm_store64(&dst[1], word1);

@@ -90,8 +90,8 @@ zen_point_insert(ZenPoint *point)
 	complete_row(point, CMD_INSERT);
 	table_tuple_insert(point->rel, point->new_row, estate->es_output_cid, 0, NULL);
 	recheck = enter_into_indexes(point, false, TU_All);
-	if (point->nkeys > 0)
-		zen_keycache_store(zen_pointkeys_hash_row(point, point->new_row), zen_tidno(&point->new_row->tts_tid));
+	if (point->probe.nkeys > 0)
+		zen_keycache_store(zen_keyprobe_hash_row(&point->probe, point->new_row), zen_tidno(&point->new_row->tts_tid));
 	count_row(point);
 	if (point->has_triggers)
 		ExecARInsertTriggers(estate, point->target, point->new_row, recheck, NULL);

@@ -33,6 +33,8 @@
 #include "stream/streamtail.h"
 #include "txn/spillend.h"
 
+#define HOT_XIDS			1000	/* a row that is changed again within so
+									 * many transactions is hot */
 #define CTS_TRIES		4		/* numbers that are passed over to save a
 								 * fence */
 
@@ -264,6 +266,21 @@ link_of(ZenWrite *w)
 	return (zen_version_flags(v) & ZEN_V_TOMBSTONE) ? 0 : link;
 }
 
+/*
+ * Is a row changed so often that its lines may be stored to again before the cache evicts them?  Its slots are soon
+ * free, and taken again.  After Falcon (SOSP 2023, section 4.2), which keeps a list of hot tuples for this.
+ */
+static bool
+is_hot(ZenVersion *v)
+{
+	bool		hot;
+
+	zen_epoch_enter();
+	hot = v->older != NULL && TransactionIdIsNormal(v->older->xmin) && v->xmin - v->older->xmin <= HOT_XIDS;
+	zen_epoch_leave();
+	return hot;
+}
+
 static void
 write_version(ZenCommit *commit, ZenWrite *w, bool flush_header)
 {
@@ -278,6 +295,8 @@ write_version(ZenCommit *commit, ZenWrite *w, bool flush_header)
 	zen_tuple_write(w->slot, commit->cts, zen_word1(w->ht->idx, w->tidno, v->code, deleted), v->xmin,
 					link ? (MinimalTuple) &tombstone : zen_version_tuple(v), flush_header);
 	v->slot = w->slot;
+	if (zen_flush_hints() && !is_hot(v))
+		zen_flush_hint(zen_slot_ptr(w->slot), deleted ? ZEN_TOMBSTONE_SIZE : zen_tuple_size(v->len));
 }
 
 void
@@ -478,7 +497,7 @@ zen_commit_set_lp(ZenCommit *commit, const ZenWriteSet *ws)
 	ZenAssertRegionMine(commit->region);
 	/* R2: nothing else is outstanding when LP is stored */
 	if (!fits_one_line(commit, ws) && !ZEN_FAULT(R2_NO_FIRST_FENCE))
-		zen_fence();
+		zen_order();
 	enter_stage(commit, ZEN_STAGE_LP);
 	zen_tuple_set_lp(commit->last);
 	if (!ZEN_FAULT(R2_NO_LAST_FENCE))
@@ -491,7 +510,7 @@ zen_commit_doubt(ZenCommit *commit, uint64 full_xid, uint32 kind)
 	Assert(commit->stage == ZEN_STAGE_WRITTEN);
 	Assert(full_xid != 0 && zen_regions[commit->region].doubt_kind == ZEN_DOUBT_NONE);
 	ZenAssertRegionMine(commit->region);
-	zen_fence();
+	zen_order();
 	if (!ZEN_FAULT(R9_NO_DESCRIPTOR))
 		zen_region_doubt_set(commit->region, full_xid, commit->cts, kind);
 	enter_stage(commit, ZEN_STAGE_DOUBT);

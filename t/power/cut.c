@@ -10,7 +10,7 @@
  * nothing is written.
  *
  * SEED 0 keeps only what is guaranteed, SEED 1 all that was stored; others choose, see Manner.  -e, a persistent cache:
- * everything up to some instant after the last fence.
+ * everything up to some instant, at which all stores have happened that a process had made before a fence of its own.
  * INDEX counts through all states, of which there are as many as printed; only while WAL adds no choice.
  *
  * Prints: number of states (at most 10^9), lines that may differ, WAL sectors that may differ, digest of the result.
@@ -31,6 +31,7 @@
 #define SECTOR		512			/* what a disk writes as one */
 #define PAGE		4096
 #define MAX_STATES	1000000000
+#define PIDS		(1 << 22)	/* more than the kernel ever gives */
 
 /* One state of a line, made by the store of one word. */
 typedef struct Version
@@ -65,6 +66,9 @@ static uint64_t seed;
 static bool by_index = false;
 static uint64_t state_index;
 static bool persistent_cache = false;
+static uint64_t *last_store;	/* [pid]: number of its last one */
+static uint64_t fenced;			/* of the last store that was followed by a
+								 * fence of its process */
 
 static Line **table;			/* hash by number, open addressing */
 static size_t table_size;
@@ -244,6 +248,17 @@ replay_store(const Record *r)
 		store_in_line(offset, r->type == R_FILL ? fill : bytes + done, n);
 		done += n;
 	}
+	if (r->pid < 0 || r->pid >= PIDS)
+		die("process number");
+	last_store[r->pid] = nstores;
+}
+
+/* A store that its process has fenced can be seen, and so are all that came before it. */
+static void
+note_fence(int32_t pid)
+{
+	if (last_store[pid] > fenced)
+		fenced = last_store[pid];
 }
 
 static void
@@ -253,6 +268,7 @@ replay_line(const Record *r)
 
 	memcpy(v->bytes, r + 1, LINE);
 	v->at = ++nstores;
+	fenced = nstores;
 }
 
 static void
@@ -348,6 +364,7 @@ replay(const char *log, uint64_t end, int pool)
 				break;
 			case R_FENCE:
 				end_pending(r->pid, true);
+				note_fence(r->pid);
 				break;
 			case R_WAL_WRITE:
 				replay_wal_write(r);
@@ -690,8 +707,13 @@ main(int argc, char **argv)
 	read_options(&o, argc, argv);
 	read_pool(o.base, o.size);
 	enlarge_table();
+	last_store = calloc(PIDS, sizeof(uint64_t));
+	if (last_store == NULL)
+		die("memory");
 	replay(map_log(o.log), o.end, o.pool);
 	lines = sorted_lines();
+	if (persistent_cache)
+		earliest = fenced;
 	for (size_t i = 0; i < nlines; i++)
 	{
 		if (lines[i]->versions[0].at > earliest)

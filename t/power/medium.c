@@ -510,6 +510,20 @@ pmem_flush(const void *addr, size_t len)
 	unlock();
 }
 
+/* It writes back on any platform. */
+void
+pmem_deep_flush(const void *addr, size_t len)
+{
+	pmem_flush(addr, len);
+}
+
+/* zen.flush tells; the caches themselves are cut.c's. */
+int
+pmem_has_auto_flush(void)
+{
+	return 0;
+}
+
 void
 pmem_drain(void)
 {
@@ -590,9 +604,7 @@ REFUSE(pmem_memmove_persist)
 REFUSE(pmem_memset_nodrain)
 REFUSE(pmem_memset_persist)
 REFUSE(pmem_deep_drain)
-REFUSE(pmem_deep_flush)
 REFUSE(pmem_deep_persist)
-REFUSE(pmem_has_auto_flush)
 REFUSE(pmem_has_hw_drain)
 REFUSE(pmem_is_pmem)
 
