@@ -11,6 +11,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 
+use PostgreSQL::Test::Utils ();
 use Test::More;
 use ZenTest;
 
@@ -67,6 +68,16 @@ sub make_changes
 	return @expected;
 }
 
+# Start a server that dies in recovery, before or after it has said that it is ready.
+sub start_to_die
+{
+	local %ENV = $node->_get_env();
+	PostgreSQL::Test::Utils::system_log($node->installed_command('pg_ctl'), '-w', '-D', $node->data_dir, '-l',
+		$node->logfile, 'start');
+	wait_for('the server to die', sub { !-e $node->data_dir . '/postmaster.pid' });
+	return;
+}
+
 # What goes wrong; '' for nothing.
 sub play
 {
@@ -80,18 +91,17 @@ sub play
 	my @expected = make_changes();
 	crash($node);
 	set_fault($when eq 'recovering' ? $fault : 'none');
-	if ($node->start(fail_ok => 1) && $fault =~ /slowly|lost_xid/)
+	if ($fault =~ /stop|twice/)
+	{
+		start_to_die();
+		set_fault('none');
+	}
+	start_again($node);
+	if ($fault =~ /slowly|lost_xid/)
 	{
 		# others get the xids that are lost
 		$dbh = connect_db($node);
 		value($dbh, "INSERT INTO other VALUES ($_)") for 1 .. 100;
-	}
-	if ($fault =~ /stop|twice/)
-	{
-		wait_for('the server to die', sub { !-e $node->data_dir . '/postmaster.pid' });
-		$node->_update_pid(0);
-		set_fault('none');
-		start_again($node);
 	}
 	$dbh = connect_db($node);
 	wait_recovered($dbh);
