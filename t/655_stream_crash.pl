@@ -38,6 +38,7 @@ sub restart_after_crash
 	$dbh = crash_restart($node);
 	wait_recovered($dbh);
 	my ($again) = log_since($node, $offset) =~ /zen has logged (\d+) transactions again/;
+	is(value($dbh, 'SELECT logged_again FROM zen_stream()'), $again || 0, 'zen_stream() tells of it');
 	return $again || 0;
 }
 
@@ -60,6 +61,7 @@ sub test_exact
 	for my $round (1 .. 3)
 	{
 		stop_wal_writer($dbh);
+		my $mixed = value($dbh, 'SELECT commits_mixed FROM zen_stat()');
 		for my $i (map { $round * 100 + $_ } 1 .. 20)
 		{
 			my ($j, $long) = ($i + 1000, "long $i " x 400);
@@ -71,6 +73,11 @@ sub test_exact
 			  "UPDATE: old-key: id[integer]:$i new-tuple: id[integer]:$j v[text]:'b'",
 			  "INSERT: id[integer]:$i v[text]:'$long'", "DELETE: id[integer]:$j";
 		}
+		my $kept = value($dbh, q{SELECT mode = 'logical' AND records >= 100 AND bytes > records * 40
+			AND tail_transactions > 50 AND tail_bytes >= 256 * tail_transactions FROM zen_stream()});
+		ok($kept, 'zen_stream() tells of records and of the tail');
+		is(value($dbh, 'SELECT commits_mixed FROM zen_stat()'), $mixed, 'no commit has waited for the disk')
+		  if $round > 1;
 		# the slot's reader has had some of it by a flush of the WAL in the first round, and all of it in the last
 		my $before = contents($dbh, 't');
 		my $again = restart_after_crash();

@@ -16,6 +16,7 @@
 #include "access/xlog.h"
 #include "access/xloginsert.h"
 #include "base/guc.h"
+#include "base/stats.h"
 #include "miscadmin.h"
 #include "replication/message.h"
 #include "utils/memutils.h"
@@ -103,6 +104,8 @@ zen_streamlog_insert(const char *record, uint32 len)
 	XLogSetRecordFlags(XLOG_INCLUDE_ORIGIN);
 	(void) XLogInsert(ZEN_RMGR_ID, ZEN_XLOG_ROWS);
 	zen_streamlog_records++;
+	ZEN_COUNT(stream_records, 1);
+	ZEN_COUNT(stream_bytes, len);
 }
 
 static void

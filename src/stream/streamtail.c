@@ -65,6 +65,7 @@ typedef struct Ring
 	uint32		first;
 	uint32		n;
 	Size		bytes;			/* of the slots */
+	uint32		again;			/* logged again at this start; leader only */
 	Kept		kept[RING_CAPACITY];
 } Ring;
 
@@ -241,6 +242,20 @@ zen_streamtail_keeps(ZenSlot slot)
 	return found;
 }
 
+void
+zen_streamtail_look(uint32 *kept, Size *bytes, uint32 *again)
+{
+	*kept = *again = 0;
+	*bytes = 0;
+	if (ring == NULL)
+		return;
+	SpinLockAcquire(&ring->lock);
+	*kept = ring->n;
+	*bytes = ring->bytes;
+	*again = ring->again;
+	SpinLockRelease(&ring->lock);
+}
+
 /* ---------- start: what is lost ---------- */
 
 /* What an earlier recovery has noted, and not finished with, stands: xids have been given out since. */
@@ -362,6 +377,7 @@ log_again(void)
 		log_tail(ring->kept[i].slot);
 	ForceSyncCommit();
 	CommitTransactionCommand();
+	ring->again = ring->n;
 	ereport(LOG,
 			(errmsg("zen has logged %u transactions again, of which the write-ahead log was lost", ring->n)));
 	stop_if(ZEN_FAULT(R16_STOP_LOGGED) || ZEN_FAULT(R16_AGAIN_TWICE));
@@ -437,7 +453,7 @@ zen_streamtail_init(void)
 	if (zen_stream == ZEN_STREAM_OFF)
 		return;
 	ring = ShmemInitStruct("zen tail of the WAL", sizeof(Ring), &found);
-	ring->first = ring->n = 0;
+	ring->first = ring->n = ring->again = 0;
 	ring->bytes = 0;
 	SpinLockInit(&ring->lock);
 }

@@ -28,6 +28,9 @@ extern void zen_streamtail_keep(ZenSlot slot, XLogRecPtr lsn);
 /* zen_streamtail_keeps -- is it one of these slots? */
 extern bool zen_streamtail_keeps(ZenSlot slot);
 
+/* zen_streamtail_look -- transactions whose slots are kept now, bytes of these, and transactions logged again. */
+extern void zen_streamtail_look(uint32 *kept, Size *bytes, uint32 *again);
+
 /* ---------- start ---------- */
 
 /* zen_streamtail_replayed -- startup process: replay of the WAL is over, and no xid was given out since. */
