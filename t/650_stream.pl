@@ -11,6 +11,7 @@ use Digest::MD5 qw(md5_hex);
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 
+use PostgreSQL::Test::Utils ();
 use Test::More;
 use ZenTest;
 
@@ -92,9 +93,12 @@ sub test_decoded
 	same_changes('an unchanged long value',
 		q{INSERT INTO T SELECT 30, string_agg(md5(g::text), ''), 'x' FROM generate_series(1, 1000) g},
 		q{UPDATE T SET w = 'y' WHERE id = 30}, 'UPDATE T SET id = 31 WHERE id = 30', 'DELETE FROM T WHERE id = 31');
-	same_changes('COPY-like inserts of long values',
+	my $file = PostgreSQL::Test::Utils::tempdir() . '/rows';
+	same_changes('COPY of long values',
 		q{INSERT INTO T SELECT 100 + i, (SELECT string_agg(md5((g + i)::text), '') FROM generate_series(1, 200) g)
-		  FROM generate_series(1, 70) i}, 'DELETE FROM T WHERE id > 100');
+		  FROM generate_series(1, 150) i}, "COPY (SELECT * FROM T WHERE id > 100 ORDER BY id) TO '$file'",
+		'DO $$ BEGIN FOR i IN 101 .. 250 LOOP DELETE FROM T WHERE id = i; END LOOP; END $$', "COPY T FROM '$file'",
+		'DO $$ BEGIN FOR i IN 101 .. 250 LOOP DELETE FROM T WHERE id = i; END LOOP; END $$');
 	same_changes('insert or update',
 		q{INSERT INTO T VALUES (3, 'x'), (40, 'y') ON CONFLICT (id) DO UPDATE SET v = T.v || excluded.v},
 		q{INSERT INTO T VALUES (3, 'x'), (41, 'y') ON CONFLICT DO NOTHING});

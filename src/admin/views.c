@@ -289,7 +289,7 @@ zen_point_fallbacks(PG_FUNCTION_ARGS)
 
 		put_text(&row, reason->outcome);
 		put_text(&row, reason->name);
-		put_int64(&row, (int64) totals[ZEN_NSHOWN + why]);
+		put_int64(&row, (int64) totals[ZEN_C_no_reason + why]);
 		put_text(&row, reason->hint);
 		put_row(fcinfo, &row);
 	}
