@@ -121,6 +121,10 @@ OBJS = $(addprefix src/base/, \
 		room.o \
 		holder.o \
 		sweep.o) \
+	$(addprefix src/stream/, \
+		streamlog.o \
+		streamtail.o \
+		streamrmgr.o) \
 	$(addprefix src/txn/, \
 		callbacks.o \
 		exclusive.o \
@@ -149,6 +153,7 @@ OBJS = $(addprefix src/base/, \
 		reindexworker.o \
 		zenam_publish.o \
 		zenam_unlogged.o \
+		zenam_stream.o \
 		zenam_fetch.o \
 		zenam_scan.o \
 		zenam_change.o \

@@ -25,6 +25,7 @@
 #include "storage/predicate.h"
 #include "table/zenam_publish.h"
 #include "table/zenam_rel.h"
+#include "table/zenam_stream.h"
 #include "txn/exclusive.h"
 #include "txn/spill.h"
 
@@ -135,6 +136,8 @@ zen_simple_insert(Relation rel, HeapTuple tuple, CommandId cid)
 {
 	Assert(rel->rd_rel->relkind == RELKIND_TOASTVALUE);
 	zenam_change_insert(rel, tuple, cid, 0, 0);
+	if (zenam_stream_logs(rel))
+		zenam_stream_insert(rel, &tuple, 1);
 	pgstat_count_heap_insert(rel, 1);
 }
 
