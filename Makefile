@@ -124,6 +124,10 @@ OBJS = $(addprefix src/base/, \
 		room.o \
 		holder.o \
 		sweep.o) \
+	$(addprefix src/stream/, \
+		streamlog.o \
+		streamtail.o \
+		streamrmgr.o) \
 	$(addprefix src/txn/, \
 		callbacks.o \
 		exclusive.o \
@@ -147,10 +151,12 @@ OBJS = $(addprefix src/base/, \
 		zenam_slot.o \
 		ownxact.o \
 		zenam_reindex.o \
+		keyfill.o \
 		zenam_rel.o \
 		reindexworker.o \
 		zenam_publish.o \
 		zenam_unlogged.o \
+		zenam_stream.o \
 		zenam_fetch.o \
 		zenam_scan.o \
 		zenam_change.o \

@@ -157,6 +157,21 @@ COMMENT ON FUNCTION zen_stat_statements_reset() IS
 
 REVOKE ALL ON FUNCTION zen_stat_statements_reset() FROM PUBLIC;
 
+CREATE FUNCTION zen_stream(
+	OUT mode text,
+	OUT records bigint,
+	OUT bytes bigint,
+	OUT tail_transactions integer,
+	OUT tail_bytes bigint,
+	OUT logged_again integer)
+AS 'MODULE_PATHNAME', 'zen_stream_info'
+LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION zen_stream() IS
+'one row: what of the changes of zen tables goes into the write-ahead log (zen.stream).
+mode: the setting; records, bytes: records put into the log since the start of the server, and the bytes of their rows;
+tail_transactions, tail_bytes: transactions that are kept in the pool until the log is flushed, and the bytes that they take there; logged_again: transactions that the last crash had taken out of the log';
+
 CREATE FUNCTION zen_stage(
 	OUT running boolean,
 	OUT pid integer,

@@ -33,6 +33,8 @@
 #include "row/horizon.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
+#include "stream/streamrmgr.h"
+#include "stream/streamtail.h"
 #include "table/reindexworker.h"
 #include "table/zenam_unlogged.h"
 #include "txn/exclusive.h"
@@ -85,6 +87,7 @@ zen_shmem_request(void)
 	RequestAddinShmemSpace(zen_spillmap_shmem_size());
 	RequestAddinShmemSpace(zen_gcqueue_shmem_size());
 	RequestAddinShmemSpace(zen_sweep_shmem_size());
+	RequestAddinShmemSpace(zen_streamtail_shmem_size());
 	RequestAddinShmemSpace(zen_sequence_shmem_size());
 	RequestAddinShmemSpace(zen_exclusive_shmem_size());
 	RequestAddinShmemSpace(zen_prepared_shmem_size());
@@ -135,6 +138,7 @@ zen_shmem_startup(void)
 	zen_gcqueue_init();
 	zen_reclaim_init();
 	zen_sweep_init();
+	zen_streamtail_init();
 	zen_sequence_init();
 	zen_exclusive_init();
 	zen_prepared_init();
@@ -170,6 +174,7 @@ _PG_init(void)
 	zen_xact_init();
 	zen_fault_init();
 	zen_guc_init();
+	zen_streamrmgr_register();
 	zen_pointrun_install_early();
 	zen_worker_after_recovery = zen_after_recovery;
 	zen_worker_register();

@@ -40,10 +40,12 @@
 #include "point/pointwhy.h"
 #include "recovery/gate.h"
 #include "recovery/recovery.h"
+#include "stream/streamtail.h"
 #include "table/zenam_rel.h"
 #include "txn/exclusive.h"
 #include "txn/xact.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 #include "utils/xid8.h"
@@ -61,6 +63,7 @@ PG_FUNCTION_INFO_V1(zen_htable_stats);
 PG_FUNCTION_INFO_V1(zen_relation_size);
 PG_FUNCTION_INFO_V1(zen_space);
 PG_FUNCTION_INFO_V1(zen_point_fallbacks);
+PG_FUNCTION_INFO_V1(zen_stream_info);
 
 /* ---------- rows ---------- */
 
@@ -292,7 +295,7 @@ zen_point_fallbacks(PG_FUNCTION_ARGS)
 
 		put_text(&row, reason->outcome);
 		put_text(&row, reason->name);
-		put_int64(&row, (int64) totals[ZEN_NSHOWN + why]);
+		put_int64(&row, (int64) totals[ZEN_C_no_reason + why]);
 		put_text(&row, reason->hint);
 		put_row(fcinfo, &row);
 	}
@@ -323,6 +326,30 @@ zen_garbage_info(PG_FUNCTION_ARGS)
 	put(&row, INT8OID, Int64GetDatum((int64) holder.age), holder.kind == ZEN_HOLDER_NONE);
 	put_int64(&row, (int64) pg_atomic_read_u64(&zen_sweep->sweeps));
 	put_xid8(&row, FullTransactionIdFromU64(pg_atomic_read_u64(&zen_sweep->frozen_to)));
+	PG_RETURN_DATUM(end_row(&row));
+}
+
+/* ---------- zen_stream ---------- */
+
+Datum
+zen_stream_info(PG_FUNCTION_ARGS)
+{
+	ResultRow	row;
+	uint64		totals[ZEN_NCOUNTERS];
+	uint32		kept,
+				again;
+	Size		bytes;
+
+	enter();
+	begin_row(fcinfo, &row);
+	zen_stats_sum(totals);
+	zen_streamtail_look(&kept, &bytes, &again);
+	put_text(&row, GetConfigOption("zen.stream", false, false));
+	put_int64(&row, (int64) totals[ZEN_C_stream_records]);
+	put_int64(&row, (int64) totals[ZEN_C_stream_bytes]);
+	put_int32(&row, (int32) kept);
+	put_int64(&row, (int64) bytes);
+	put_int32(&row, (int32) again);
 	PG_RETURN_DATUM(end_row(&row));
 }
 

@@ -49,6 +49,7 @@ bool		zen_met_cache_split = true;
 bool		zen_skip_damaged_rows = false;
 bool		zen_save_map = true;
 int			zen_publications = ZEN_PUBLICATIONS_ERROR;
+int			zen_stream = ZEN_STREAM_OFF;
 bool		zen_promote_without_rows = false;
 
 static const struct config_enum_entry numa_options[] = {
@@ -62,6 +63,13 @@ static const struct config_enum_entry pool_mode_options[] = {
 	{"pmem", ZEN_POOL_PMEM, false},
 	{"emulated", ZEN_POOL_EMULATED, false},
 	{"msync", ZEN_POOL_MSYNC, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry stream_options[] = {
+	{"off", ZEN_STREAM_OFF, false},
+	{"logical", ZEN_STREAM_LOGICAL, false},
+	{"replica", ZEN_STREAM_REPLICA, false},
 	{NULL, 0, false}
 };
 
@@ -353,6 +361,11 @@ define_user_settings(void)
 							"When there are more, those with the fewest calls are forgotten.",
 							&zen_max_statements, 1000, 100, 1000000,
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("zen.stream",
+							 "What of the changes of zen tables goes into the write-ahead log.",
+							 "off: nothing; logical: what publications and other logical decoding need.",
+							 &zen_stream, ZEN_STREAM_OFF, stream_options,
+							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("zen.publications",
 							 "What becomes of a publication that would send the changes of a zen table.",
 							 "They are not in the WAL, so they cannot be sent.  error: publication, table and "

@@ -103,6 +103,16 @@ typedef enum ZenPublications
 
 extern int	zen_publications;	/* ZenPublications */
 
+/* What of the changes of zen tables is in the WAL. */
+typedef enum ZenStream
+{
+	ZEN_STREAM_OFF,				/* nothing */
+	ZEN_STREAM_LOGICAL,			/* what logical decoding needs */
+	ZEN_STREAM_REPLICA			/* what a standby needs; refused as yet */
+} ZenStream;
+
+extern int	zen_stream;			/* ZenStream; constant once the server runs */
+
 #define ZEN_MAX_RECOVERY_WORKERS	128
 
 /* zen_guc_init -- define all settings.  Called once from _PG_init in the postmaster. */

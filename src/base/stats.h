@@ -82,7 +82,10 @@ typedef enum ZenCounter
 	ZEN_COUNTERS(X)
 #undef X
 	ZEN_NSHOWN,					/* by zen_stat() */
-	ZEN_C_no_reason = ZEN_NSHOWN,
+	ZEN_C_stream_records = ZEN_NSHOWN,	/* put into the WAL by zen's resource
+										 * manager: zen_stream() */
+	ZEN_C_stream_bytes,
+	ZEN_C_no_reason,
 #define X(name) ZEN_C_why_##name,
 	ZEN_POINT_REASONS(X)
 #undef X

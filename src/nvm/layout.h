@@ -8,6 +8,7 @@
  *	0			4 KB		superblock, copy 0
  *	4 KB		4 KB		superblock, copy 1
  *	8 KB		4 KB		Tx-CTS high-water mark (ZenMark, R14)
+ *	12 KB		64			what recovery must know of the WAL's end (ZenTailState, R17)
  *	64 KB		512 KB		region directory, ZEN_MAX_REGIONS entries of 64 bytes
  *	2 MB		4 MB		HTable directory, ZEN_MAX_HTABLES entries of 128 bytes
  *	6 MB		n * 2 MB	page directory, one 8-byte word per page of the pool
@@ -58,6 +59,7 @@
 #define ZEN_OFF_SUPER			((Size) 0)
 #define ZEN_OFF_SUPER2			((Size) 4096)
 #define ZEN_OFF_CTS_MARK		((Size) 8192)
+#define ZEN_OFF_TAIL			((Size) 12288)
 #define ZEN_OFF_REGIONS			((Size) 64 * 1024)
 #define ZEN_OFF_HTABLES			ZEN_AREA_ALIGN
 #define ZEN_OFF_PAGES			(3 * ZEN_AREA_ALIGN)
@@ -152,6 +154,21 @@ StaticAssertDecl(sizeof(ZenRegionEntry) == ZEN_LINE, "region entry is one line")
 StaticAssertDecl(offsetof(ZenRegionEntry, doubt) == 48, "region entry layout");
 StaticAssertDecl(ZEN_OFF_REGIONS + ZEN_MAX_REGIONS * sizeof(ZenRegionEntry) <= ZEN_OFF_HTABLES,
 				 "regions end before HTables");
+
+/* ---------- the WAL's lost end (R17); all zero if zen.stream was never on ---------- */
+
+/* Guarded words of one line, stored in the order in which they are to become durable. */
+typedef struct ZenTailState
+{
+	uint64		in_use;			/* 1: zen.stream is on */
+	uint64		again_xid;		/* full xid under which a recovery logs lost
+								 * transactions again; 0 = none */
+	uint64		lost_xid;		/* a recovery is not over: the first full xid
+								 * that the WAL does not know; 0 = none */
+	uint64		pad[5];
+} ZenTailState;
+
+StaticAssertDecl(sizeof(ZenTailState) == ZEN_LINE && ZEN_OFF_TAIL % ZEN_LINE == 0, "the tail's state is one line");
 
 /* ---------- HTable directory ---------- */
 

@@ -200,15 +200,4 @@ zen_page_checked_word(const ZenPage *page, uint32 n)
 	return &page->free[zen_page_bitmap_words(page->nslots) + n / 64];
 }
 
-/* zen_page_uncheck -- slot n of a page is to be checked when it is read next. */
-static inline void
-zen_page_uncheck(ZenPage *page, uint32 n)
-{
-	pg_atomic_uint64 *word = zen_page_checked_word(page, n);
-	uint64		bit = UINT64CONST(1) << (n % 64);
-
-	if (pg_atomic_read_u64(word) & bit)
-		pg_atomic_fetch_and_u64(word, ~bit);
-}
-
 #endif							/* ZEN_PAGE_H */

@@ -96,7 +96,7 @@ zen_point_count(ZenPointWhy why)
 {
 	const ZenPointReason *reason = zen_point_reason(why);
 
-	zen_my_counters[ZEN_NSHOWN + why]++;
+	zen_my_counters[ZEN_C_no_reason + why]++;
 	if (unlikely(message_level_is_interesting(DEBUG1)))
 		ereport(DEBUG1,
 				(errmsg_internal("zen: executor state is %s: %s", reason->outcome, reason->name),

@@ -43,6 +43,7 @@
 #include "storage/procarray.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
+#include "stream/streamtail.h"
 #include "txn/prepared.h"
 #include "utils/timestamp.h"
 
@@ -683,6 +684,8 @@ recover(void)
 	bool		loaded;
 
 	INSTR_TIME_SET_CURRENT(start);
+	if (ZEN_FAULT(R17_SLOWLY) || ZEN_FAULT(R17_NO_LOST_XID))
+		pg_usleep(1000000L);	/* heap transactions get xids meanwhile */
 	begin_phase(ZEN_DOING_DIRECTORIES);
 	if (!zen_recovery->after_crash)
 		map = zen_mapload_open(&why);
@@ -699,6 +702,7 @@ recover(void)
 	}
 	settle_pool();
 	check_pool();
+	zen_streamtail_recover();
 	zen_mapload_remove();
 	pg_atomic_fetch_add_u64(&zen_recovery->damaged, zen_damages);
 	zen_recovery->total_ms = zen_savedmap_ms(start);

@@ -183,6 +183,7 @@ zen_worker_main(Datum arg)
 	/* when recovery has failed nothing is left to be done until a restart */
 	if (pg_atomic_read_u32(&zen_recovery->state) == ZEN_RECOVERY_FAILED)
 		proc_exit(0);
+	zen_recovery_is_worker = true;
 	zen_gate();
 	Assert(zen_gate_is_ready());
 	zen_grow_serve();

@@ -33,6 +33,7 @@
 #include "nvm/slotalloc.h"
 #include "recovery/gate.h"
 #include "storage/lmgr.h"
+#include "stream/streamtail.h"
 #include "table/zenam_rel.h"
 #include "txn/ddl.h"
 #include "txn/prepared.h"
@@ -420,7 +421,7 @@ static bool
 is_known(ZenSlot slot, ZenTupleHeader h)
 {
 	return zen_slot_is_free(slot) || zen_htables[zen_word1_htable(h.word1)].damaged ||
-		zen_verify_referenced(slot, h) || is_prepared(slot, h);
+		zen_verify_referenced(slot, h) || is_prepared(slot, h) || zen_streamtail_keeps(slot);
 }
 
 /* Is the suspect as it was, and of a region where no process can be about to change that? */

@@ -56,6 +56,13 @@ sub rounds_of
 	} 1 .. 6;
 }
 
+# copy_of -- a load of rows with these keys.
+sub copy_of
+{
+	my ($first, $last) = @_;
+	return "COPY t FROM PROGRAM 'seq $first $last | sed \"s/.*/&,1,copied &/\"' WITH (FORMAT csv)";
+}
+
 # churn -- commits enough for garbage to be collected in the region of this session.
 sub churn
 {
@@ -158,6 +165,15 @@ sub row_scenarios
 				q{ROLLBACK TO s}, q{UPDATE t SET v = v || '?' WHERE id BETWEEN 100 AND 102}, q{COMMIT},
 				q{UPDATE t SET v = 'x' WHERE id > 54}, q{BEGIN}, q{DELETE FROM t WHERE id < 8}, q{ROLLBACK},
 				q{UPDATE t SET v = v || '.' WHERE id < 4}),
+		},
+		loaded => {
+			setup   => [ table('t', 10) ],
+			prelude => [ [ a => 'SET zen.spill_threshold = 0' ] ],
+			steps   => in_a(q{BEGIN}, copy_of(100, 170), q{SAVEPOINT s}, copy_of(200, 215), q{ROLLBACK TO s},
+				copy_of(210, 220), q{UPDATE t SET v = 'changed' WHERE id BETWEEN 165 AND 212}, q{COMMIT},
+				q{DELETE FROM t WHERE id BETWEEN 110 AND 150}, q{VACUUM t}, copy_of(120, 140), q{BEGIN},
+				copy_of(300, 310), q{ROLLBACK}, q{BEGIN}, copy_of(300, 305), q{PREPARE TRANSACTION 'p'},
+				q{COMMIT PREPARED 'p'}, q{UPDATE t SET v = 'last' WHERE id = 303}),
 		},
 		spilled_mixed => {
 			setup   => [ table('t', 20), heap('h') ],
