@@ -2,6 +2,7 @@
 #
 #   made       two at the first start, both with rows; crash, stop with the saved map, and stop without
 #   added      a third at a restart, and rows in it
+#   flipped    bits of a page's word and of a row's header in a further file: set right
 #   refused    each file missing, swapped, foreign, of another moment, truncated, too long, damaged, not named
 #   leftover   a file that a crash has left before the pool had it
 #   grown      each of the files, while the server runs, at a restart, and by itself
@@ -33,6 +34,7 @@ my $dbh;
 
 test_made();
 test_added();
+test_flipped();
 test_refused();
 test_leftover();
 test_grown();
@@ -170,6 +172,24 @@ sub test_added
 	start_again($node);
 	open_server();
 	sound('added, after a crash');
+	return;
+}
+
+sub test_flipped
+{
+	crash($node);
+	with_file($files[1], sub {
+			my ($fh) = @_;
+			my ($page) = grep { $_->[1] } data_pages($fh);
+			flip_bit($fh, page_word_offset($page->[0]), 20);
+			my ($other) = grep { $_->[1] && $_->[0] != $page->[0] } data_pages($fh);
+			flip_bit($fh, $other->[0] * 65536, 5);
+		});
+	start_again($node);
+	open_server();
+	is(value($dbh, 'SELECT damaged FROM zen_recovery()'), 0, 'flipped: no damage');
+	is(value($dbh, 'SELECT repaired FROM zen_recovery()'), 2, 'flipped: both set right');
+	sound('flipped');
 	return;
 }
 

@@ -251,7 +251,7 @@ ZenGrowHope
 zen_grow_ask(void)
 {
 	static uint32 seen = 0;
-	uint32		npages = zen_pool_pages();
+	uint32		npages = zen_pool_count_pages();
 
 	if (pg_atomic_read_u64(&growth->target) != 0)
 		return ZEN_GROW_GROWING;
