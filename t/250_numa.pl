@@ -179,6 +179,7 @@ sub test_moved
 sub test_full
 {
 	my $session = session_on(1);
+	insert($session, 'spare', 4000);
 	my $far = 0;
 	for (1 .. 60)
 	{
@@ -195,6 +196,14 @@ sub test_full
 				q{INSERT INTO big SELECT g, repeat(md5(g::text), 30) FROM generate_series(1, 500) g}); });
 	cmp_ok($used[0], '<=', 2, 'full: room on pages far away is used again');
 	sound('full');
+
+	# room on its own node, and on pages far away: the latter waits
+	run_all($session, 'DROP TABLE spare');
+	wait_for('pages', sub { (numa('pages_free'))[1] > 40 });
+	run_all($session, 'DELETE FROM big WHERE id % 4 = 1', 'VACUUM big');
+	my @far = changed('rows_remote',
+		sub { run_all($session, q{INSERT INTO big SELECT g, repeat(md5(g::text), 30) FROM generate_series(1, 500) g}) });
+	cmp_ok($far[0], '<', 100, 'full: room far away waits while there is room here');
 
 	# room on its own node again
 	run_all($session, 'DROP TABLE big');
