@@ -251,13 +251,31 @@ mask_of(int32 number)
 	return mask;
 }
 
+/* The administrator may have chosen a policy (numactl): it comes back afterwards. */
 void
 zen_numa_prefer(int32 number)
 {
+	static bool chosen = false;
+	static int	mode;
+	static NodeMask former;
 	NodeMask	mask = mask_of(Max(number, 0));
+	long		rc = 0;
 
-	if (can_place() && syscall(SYS_set_mempolicy, number < 0 ? MPOL_DEFAULT : MPOL_PREFERRED,
-							   number < 0 ? NULL : &mask, number < 0 ? 0UL : MAX_NUMBER + 1UL) != 0)
+	if (!can_place() || (number < 0 && !chosen))
+		return;
+	if (number >= 0)
+	{
+		rc = syscall(SYS_get_mempolicy, &mode, &former, MAX_NUMBER + 1UL, NULL, 0UL);
+		if (rc == 0)
+			rc = syscall(SYS_set_mempolicy, MPOL_PREFERRED, &mask, MAX_NUMBER + 1UL);
+		chosen = rc == 0;
+	}
+	else
+	{
+		rc = syscall(SYS_set_mempolicy, mode, &former, MAX_NUMBER + 1UL);
+		chosen = false;
+	}
+	if (rc != 0)
 		ereport(LOG,
 				(errmsg("could not choose the NUMA node of the zen pool's memory: %m")));
 }

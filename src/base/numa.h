@@ -33,7 +33,7 @@ extern int	zen_numa_distance(int place, int32 number);
 extern int32 zen_numa_node_of_file(int fd);
 
 /*
- * zen_numa_prefer -- memory that this process takes from now on comes from that node; -1: from where it runs.
+ * zen_numa_prefer -- memory that this process takes from now on comes from that node; -1: as it was before.
  * zen_numa_bind -- so does that of a shared mapping; zen_numa_interleave -- it comes from all nodes in turn.
  *
  * A wish: nothing happens where there is one node, or the topology is simulated.
