@@ -270,6 +270,8 @@ begin_generation(char *base, ZenStateFile *state, const ZenClusterFacts *facts)
 	zen_super.generation = state->generation + 1;
 	zen_super.wal_position = facts->checkpoint;
 	zen_super.clean = 0;
+	if (zen_super.version == ZEN_FORMAT_VERSION_FILES)
+		zen_super.node = zen_files[0].node;
 	zen_files_same_moment(base);
 	zen_superblock_write(0, base);
 
