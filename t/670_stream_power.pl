@@ -10,7 +10,6 @@ use warnings;
 use FindBin;
 
 $ENV{POWER_CONF} = join ';', grep { defined } $ENV{POWER_CONF}, 'wal_level=logical', 'zen.stream=logical';
-$ENV{SCENARIOS} ||= 'insert several_rows many_lines two_writers update key_change delete savepoint rolled_back'
-  . ' anchor mixed late_errors late_error_caught prepare commit_prepared spilled recovery process_crash';
+$ENV{SCENARIOS} ||= 'insert several_rows key_change savepoint anchor mixed late_error_caught prepare spilled recovery';
 do "$FindBin::RealBin/400_power.pl";
 die $@ if $@;
