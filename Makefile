@@ -82,12 +82,14 @@ OBJS = $(addprefix src/base/, \
 		datadir.o \
 		superblock.o \
 		adopt.o \
+		poolfile.o \
 		pool.o \
 		repair.o \
 		tuple.o \
 		region.o \
 		htable.o \
 		page.o \
+		grow.o \
 		slotalloc.o \
 		slotread.o) \
 	$(addprefix src/cache/, \
@@ -146,6 +148,7 @@ OBJS = $(addprefix src/base/, \
 		zenam_slot.o \
 		ownxact.o \
 		zenam_reindex.o \
+		keyfill.o \
 		zenam_rel.o \
 		reindexworker.o \
 		zenam_publish.o \
@@ -196,7 +199,8 @@ OBJS = $(addprefix src/base/, \
 		standby.o \
 		named.o \
 		hooks.o \
-		views.o) \
+		views.o \
+		poolgrow.o) \
 	zen_am.o
 
 PG_CPPFLAGS = -I$(srcdir)/src

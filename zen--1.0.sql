@@ -115,14 +115,15 @@ CREATE FUNCTION zen_space(
 	OUT used bigint,
 	OUT used_percent integer,
 	OUT warning_percent integer,
-	OUT low boolean)
+	OUT low boolean,
+	OUT max_size bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'zen_space'
 LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 2;
 
 COMMENT ON FUNCTION zen_space() IS
 'two rows: how full the pool and zen''s DRAM are.
-resource: pool, or dram (zen.dram_size); size, used: bytes; of the pool whole pages of 64 KB count as used, although there may be room in them; used_percent: rounded up; warning_percent: zen.pool_warning or zen.dram_warning; low: that share is reached, and the server log says so; always false where the setting is 0';
+resource: pool, or dram (zen.dram_size); size, used: bytes; of the pool whole pages of 64 KB count as used, although there may be room in them; used_percent: rounded up; warning_percent: zen.pool_warning or zen.dram_warning; low: that share is reached, and the server log says so; always false where the setting is 0; max_size: bytes that the pool can grow to while the server runs; of dram its size';
 
 CREATE FUNCTION zen_stat_statements(
 	OUT userid oid,
@@ -199,18 +200,31 @@ CREATE FUNCTION zen_pool(
 	OUT pages_total integer,
 	OUT pages_free integer,
 	OUT state text,
-	OUT clean_at_start boolean)
+	OUT clean_at_start boolean,
+	OUT max_size bigint,
+	OUT growing_to bigint,
+	OUT growing_done bigint)
 AS 'MODULE_PATHNAME', 'zen_pool_info'
 LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zen_pool() IS
 'one row: the pool file that the server has open.
-path: absolute file name; mode: pmem, emulated or msync, as it really is; persistence_domain: where a store must have come to survive a power loss, cpu_cache or memory_controller, null in msync mode; size: bytes; format_version: of the layout in NVM; uuid: made when the pool was created; system_identifier: of the cluster that it belongs to, as pg_control_system() shows it; generation: server starts so far; pages_total, pages_free: 64 KB data pages, free ones null until recovery is done; state: waiting, running, ready or failed, as in zen_recovery(); clean_at_start: the server was stopped in order before';
+path: absolute file name; mode: pmem, emulated or msync, as it really is; persistence_domain: where a store must have come to survive a power loss, cpu_cache or memory_controller, null in msync mode; size: bytes; format_version: of the layout in NVM; uuid: made when the pool was created; system_identifier: of the cluster that it belongs to, as pg_control_system() shows it; generation: server starts so far; pages_total, pages_free: 64 KB data pages, free ones null until recovery is done; state: waiting, running, ready or failed, as in zen_recovery(); clean_at_start: the server was stopped in order before; max_size: bytes that the pool can grow to while the server runs (zen.pool_max_size); growing_to, growing_done: size in bytes to which the pool is being made larger now, and how much of that the file has; null if it is not';
 
 -- The path tells where files lie on the server, which is not for everyone: as for pg_ls_*dir() and the settings that
 -- name files, members of pg_monitor may see it.
 REVOKE ALL ON FUNCTION zen_pool() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION zen_pool() TO pg_monitor;
+
+CREATE FUNCTION zen_pool_grow(size text)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'zen_pool_grow'
+LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION zen_pool_grow(text) IS
+'makes the pool larger while all sessions go on. size: the new size, written as zen.pool_size is: 20GB; at most zen.pool_max_size. Returns the new size in bytes. It is no part of a transaction, and stays after a rollback; if it fails or is cancelled, the pool is as before. zen_pool() shows the progress';
+
+REVOKE ALL ON FUNCTION zen_pool_grow(text) FROM PUBLIC;
 
 CREATE FUNCTION zen_recovery(
 	OUT state text,

@@ -23,6 +23,7 @@
 #include "gc/reclaim.h"
 #include "gc/sweep.h"
 #include "miscadmin.h"
+#include "nvm/grow.h"
 #include "nvm/pool.h"
 #include "nvm/slotalloc.h"
 #include "point/pointrun.h"
@@ -70,6 +71,7 @@ zen_shmem_request(void)
 	RequestAddinShmemSpace(zen_stats_shmem_size());
 	RequestAddinShmemSpace(zen_arena_shmem_size());
 	RequestAddinShmemSpace(zen_epoch_shmem_size());
+	RequestAddinShmemSpace(zen_grow_shmem_size());
 	RequestAddinShmemSpace(zen_tuple_shmem_size());
 	RequestAddinShmemSpace(zen_region_shmem_size());
 	RequestAddinShmemSpace(zen_page_shmem_size());
@@ -116,6 +118,7 @@ zen_shmem_startup(void)
 	zen_stats_init();
 	zen_arena_init();
 	zen_epoch_init(release);
+	zen_grow_init();
 	zen_pool_open();
 	zen_tuple_init();
 	zen_region_init();

@@ -72,8 +72,7 @@ RESET enable_memoize;
 SET enable_memoize = off;
 RESET enable_seqscan;
 
--- what EXPLAIN ANALYZE tells: the first time the index is asked
-SELECT plan('SELECT * FROM o JOIN i ON i.id = o.i WHERE o.id < 27');
+-- what EXPLAIN ANALYZE tells: keys are known since their rows came, and misses are those of no row
 SELECT plan('SELECT * FROM o JOIN i ON i.id = o.i WHERE o.id < 27');
 SELECT plan('SELECT * FROM o LEFT JOIN i ON i.id = o.i AND i.v > 1000 AND o.s < 20 WHERE o.id < 27');
 SELECT plan('SELECT * FROM o JOIN i ON i.id = o.i AND i.v > o.s * 20 WHERE o.id < 27');

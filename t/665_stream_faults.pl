@@ -1,4 +1,4 @@
-# R16 broken: a zen that does not keep, or not find, what the WAL has lost must be seen to lose or repeat changes.
+# R17 broken: a zen that does not keep, or not find, what the WAL has lost must be seen to lose or repeat changes.
 #
 # A slot of test_decoding is read after a crash of a server of which nobody has flushed the WAL.  The same scenario must
 # go well with honest settings, also if recovery is slow, or the server dies at any step of logging again.
@@ -21,15 +21,15 @@ skip_unless_faults();
 # [ zen.fault, is it one, the server's fault while changes are made or while it recovers ]
 my @faults = (
 	[ none              => 0, 'recovering' ],
-	[ r16_no_tail       => 1, 'changing' ],
-	[ r16_free_early    => 1, 'changing' ],
-	[ r16_forget_tail   => 1, 'recovering' ],
-	[ r16_slowly        => 0, 'recovering' ],
-	[ r16_no_lost_xid   => 1, 'recovering' ],
-	[ r16_stop_noted    => 0, 'recovering' ],
-	[ r16_stop_logged   => 0, 'recovering' ],
-	[ r16_stop_scrubbed => 0, 'recovering' ],
-	[ r16_again_twice   => 1, 'recovering' ]);
+	[ r17_no_tail       => 1, 'changing' ],
+	[ r17_free_early    => 1, 'changing' ],
+	[ r17_forget_tail   => 1, 'recovering' ],
+	[ r17_slowly        => 0, 'recovering' ],
+	[ r17_no_lost_xid   => 1, 'recovering' ],
+	[ r17_stop_noted    => 0, 'recovering' ],
+	[ r17_stop_logged   => 0, 'recovering' ],
+	[ r17_stop_scrubbed => 0, 'recovering' ],
+	[ r17_again_twice   => 1, 'recovering' ]);
 my %wanted = map { $_ => 1 } split ' ', $ENV{FAULTS} || '';
 @faults = grep { !%wanted || $wanted{ $_->[0] } } @faults;
 

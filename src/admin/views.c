@@ -29,6 +29,7 @@
 #include "gc/room.h"
 #include "gc/sweep.h"
 #include "miscadmin.h"
+#include "nvm/grow.h"
 #include "nvm/htable.h"
 #include "nvm/page.h"
 #include "nvm/pool.h"
@@ -395,6 +396,11 @@ zen_pool_info(PG_FUNCTION_ARGS)
 	ResultRow	row;
 	ZenSuperblock super;
 	PageCounts	pages;
+	Size		target,
+				done;
+	bool		growing;
+	uint32		total,
+				nfree;
 
 	enter();
 	begin_row(fcinfo, &row);
@@ -408,10 +414,15 @@ zen_pool_info(PG_FUNCTION_ARGS)
 	put_int64(&row, (int64) super.system_id);
 	put_int64(&row, (int64) super.generation);
 	pages = count_pages();
-	put_int32(&row, (int32) (super.npages - super.first_data_page));
+	zen_page_free(&total, &nfree);
+	put_int32(&row, (int32) total);
 	put(&row, INT4OID, Int32GetDatum((int32) pages.nfree), pages.unknown);
 	put_text(&row, recovery_state());
 	put_bool(&row, zen_pool.was_clean);
+	put_int64(&row, (int64) zen_grow_max_size());
+	growing = zen_grow_progress(&target, &done);
+	put(&row, INT8OID, Int64GetDatum((int64) target), !growing);
+	put(&row, INT8OID, Int64GetDatum((int64) done), !growing);
 	PG_RETURN_DATUM(end_row(&row));
 }
 
@@ -495,7 +506,7 @@ count_own_pages(void)
 {
 	uint32	   *counts = palloc0(ZEN_MAX_HTABLES * sizeof(uint32));
 
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p++)
 		if (zen_pages[p].owned)
 		{
 			uint32		owner = zen_pages[p].owner.htable;
@@ -599,6 +610,7 @@ zen_space(PG_FUNCTION_ARGS)
 		put_int32(&row, (int32) used_percent);
 		put_int32(&row, room.warning);
 		put_bool(&row, room.warning > 0 && used_percent >= (uint32) room.warning);
+		put_int64(&row, (int64) room.max_size);
 		put_row(fcinfo, &row);
 	}
 	return (Datum) 0;

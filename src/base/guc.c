@@ -13,6 +13,9 @@
 
 char	   *zen_pool_path = NULL;
 int			zen_pool_size_mb = 1024;
+bool		zen_pool_size_is_set = false;
+int			zen_pool_max_size_mb = 0;
+int			zen_pool_grow_by_mb = 0;
 int			zen_pool_mode = ZEN_POOL_AUTO;
 int			zen_flush_what = ZEN_FLUSH_AUTO;
 int			zen_flush_delay_ns = 0;
@@ -108,6 +111,15 @@ tune_binary_upgrade(void)
 		SetConfigOption("wal_level", "replica", PGC_POSTMASTER, PGC_S_OVERRIDE);
 }
 
+/* The default is no wish: it makes no pool larger. */
+static bool
+note_pool_size(int *newval, void **extra, GucSource source)
+{
+	if (source > PGC_S_DEFAULT)
+		zen_pool_size_is_set = true;
+	return true;
+}
+
 /* The pool and its medium. */
 static void
 define_pool_settings(void)
@@ -119,9 +131,19 @@ define_pool_settings(void)
 							   PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.pool_size",
 							"Size of the NVM pool when it is created.",
-							"An existing pool keeps the size it was created with.",
+							"If it is set, a smaller pool grows to it at the start; a larger one keeps its size.",
 							&zen_pool_size_mb, 1024, 32, INT_MAX,
+							PGC_POSTMASTER, GUC_UNIT_MB, note_pool_size, NULL, NULL);
+	DefineCustomIntVariable("zen.pool_max_size",
+							"Size that the NVM pool can grow to while the server runs.",
+							"Address space is reserved for it.  0: twice the pool's size at the start.",
+							&zen_pool_max_size_mb, 0, 0, 16 * 1024 * 1024,
 							PGC_POSTMASTER, GUC_UNIT_MB, NULL, NULL, NULL);
+	DefineCustomIntVariable("zen.pool_grow_by",
+							"How much the NVM pool grows by itself when little of it is free.",
+							"0: it does not.",
+							&zen_pool_grow_by_mb, 0, 0, 1024 * 1024,
+							PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);
 	DefineCustomEnumVariable("zen.pool_mode",
 							 "How stores to the NVM pool are made durable.",
 							 "pmem: cache-line flushes on persistent memory; emulated: the same on any "

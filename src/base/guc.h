@@ -30,7 +30,11 @@ typedef enum ZenFlush
 } ZenFlush;
 
 extern char *zen_pool_path;		/* file name; relative to the data directory */
-extern int	zen_pool_size_mb;	/* megabytes; used when the pool is created */
+extern int	zen_pool_size_mb;	/* megabytes; of a new pool, or for one to
+								 * grow to */
+extern bool zen_pool_size_is_set;	/* it is not the default */
+extern int	zen_pool_max_size_mb;	/* megabytes; 0: twice the pool */
+extern int	zen_pool_grow_by_mb;	/* megabytes; 0: never by itself */
 extern int	zen_pool_mode;		/* ZenPoolMode */
 extern int	zen_flush_what;		/* ZenFlush */
 extern int	zen_flush_delay_ns; /* nanoseconds for each line flushed and each

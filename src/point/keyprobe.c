@@ -14,13 +14,11 @@
 #include "cache/keycache.h"
 #include "cache/tablestat.h"
 #include "catalog/pg_am_d.h"
-#include "common/hashfn.h"
 #include "optimizer/optimizer.h"
 #include "table/zenam_rel.h"
 #include "table/zenam_fetch.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
-#include "utils/typcache.h"
 
 /* ---------- what a scan names ---------- */
 
@@ -114,18 +112,6 @@ zen_keyprobe_type(Relation index, const ScanKeyData *key)
 	return OidIsValid(key->sk_subtype) ? key->sk_subtype : index->rd_opcintype[key->sk_attno - 1];
 }
 
-/* How a column's values of a type are hashed.  False: it is an expression, or they cannot be. */
-static bool
-init_key(ZenProbeKey *key, Relation index, int column, Oid type, Oid collation)
-{
-	TypeCacheEntry *entry = lookup_type_cache(type, TYPECACHE_HASH_EXTENDED_PROC_FINFO);
-
-	key->hash = &entry->hash_extended_proc_finfo;
-	key->collation = collation;
-	key->attno = index->rd_index->indkey.values[column];
-	return key->attno != 0 && OidIsValid(entry->hash_extended_proc_finfo.fn_oid);
-}
-
 /* The key of an index on an expression, or on a part of the table, is not all that a row needs to be the only one. */
 static bool
 is_on_columns(Relation index)
@@ -154,32 +140,10 @@ zen_keyprobe_init(ZenKeyProbe *probe, Relation index, const ScanKeyData *keys, i
 	if (!zen_keycache_enabled() || !is_on_columns(index))
 		return;
 	for (int i = 0; i < nkeys; i++)
-		if (!init_key(&probe->keys[i], index, keys[i].sk_attno - 1, zen_keyprobe_type(index, &keys[i]),
-					  keys[i].sk_collation))
+		if (!zen_key_column_init(&probe->keys[i], index, keys[i].sk_attno - 1, zen_keyprobe_type(index, &keys[i]),
+								 keys[i].sk_collation))
 			return;
 	probe->nkeys = nkeys;
-}
-
-void
-zen_keyprobe_init_columns(ZenKeyProbe *probe, Relation index)
-{
-	int			n = IndexRelationGetNumberOfKeyAttributes(index);
-
-	probe->index = RelationGetRelid(index);
-	probe->nkeys = 0;
-	for (int i = 0; i < n; i++)
-		if (!init_key(&probe->keys[i], index, i, index->rd_opcintype[i], index->rd_indcollation[i]))
-			return;
-	probe->nkeys = n;
-}
-
-static uint64
-add_to_hash(const ZenKeyProbe *probe, uint64 hash, int nkey, Datum value)
-{
-	const ZenProbeKey *key = &probe->keys[nkey];
-	uint64		h = DatumGetUInt64(FunctionCall2Coll(key->hash, key->collation, value, UInt64GetDatum(0)));
-
-	return nkey == 0 ? h : hash_combine64(hash, h);
 }
 
 uint64
@@ -189,24 +153,7 @@ zen_keyprobe_hash(const ZenKeyProbe *probe, const ScanKeyData *keys)
 
 	Assert(probe->nkeys > 0);
 	for (int i = 0; i < probe->nkeys; i++)
-		hash = add_to_hash(probe, hash, i, keys[i].sk_argument);
-	return zen_keycache_hash(probe->index, hash);
-}
-
-uint64
-zen_keyprobe_hash_row(const ZenKeyProbe *probe, TupleTableSlot *row)
-{
-	uint64		hash = 0;
-
-	Assert(probe->nkeys > 0);
-	for (int i = 0; i < probe->nkeys; i++)
-	{
-		bool		isnull;
-		Datum		value = slot_getattr(row, probe->keys[i].attno, &isnull);
-
-		Assert(!isnull);
-		hash = add_to_hash(probe, hash, i, value);
-	}
+		hash = zen_key_hash_add(probe->keys, i, hash, keys[i].sk_argument);
 	return zen_keycache_hash(probe->index, hash);
 }
 

@@ -9,27 +9,19 @@
 
 #include "access/skey.h"
 #include "executor/tuptable.h"
-#include "fmgr.h"
 #include "nodes/plannodes.h"
 #include "nvm/htable.h"
 #include "point/pointwhy.h"
+#include "table/keyfill.h"
 #include "utils/relcache.h"
 #include "utils/snapshot.h"
-
-/* How a value of a scan key is hashed. */
-typedef struct ZenProbeKey
-{
-	FmgrInfo   *hash;			/* the type's, extended; the type cache's */
-	Oid			collation;
-	AttrNumber	attno;			/* of the table */
-} ZenProbeKey;
 
 /* What is to be known of an index in order to look its keys up in the key cache. */
 typedef struct ZenKeyProbe
 {
 	Oid			index;
 	int			nkeys;			/* 0: keys have no place in the key cache */
-	ZenProbeKey keys[INDEX_MAX_KEYS];
+	ZenKeyColumn keys[INDEX_MAX_KEYS];
 } ZenKeyProbe;
 
 /*
@@ -44,19 +36,14 @@ extern ZenPointWhy zen_keyprobe_refuses(Oid index, List *indexqual, bool lists);
 /* zen_keyprobe_fits -- does the key cache have keys of an index: is it on columns, and of the whole table? */
 extern bool zen_keyprobe_fits(Oid index);
 
-/*
- * zen_keyprobe_init -- prepare for keys that a scan of the open index names.
- * zen_keyprobe_init_columns -- the same for keys that rows of the table have.
- */
+/* zen_keyprobe_init -- prepare for keys that a scan of the open index names. */
 extern void zen_keyprobe_init(ZenKeyProbe *probe, Relation index, const ScanKeyData *keys, int nkeys);
-extern void zen_keyprobe_init_columns(ZenKeyProbe *probe, Relation index);
 
 /* zen_keyprobe_type -- of a scan key's value. */
 extern Oid	zen_keyprobe_type(Relation index, const ScanKeyData *key);
 
-/* zen_keyprobe_hash, zen_keyprobe_hash_row -- what stands for a key in the key cache; nkeys is not 0. */
+/* zen_keyprobe_hash -- what stands for a key in the key cache; nkeys is not 0. */
 extern uint64 zen_keyprobe_hash(const ZenKeyProbe *probe, const ScanKeyData *keys);
-extern uint64 zen_keyprobe_hash_row(const ZenKeyProbe *probe, TupleTableSlot *row);
 
 /* zen_keyprobe_hint -- where the key cache says that the key's row is; false if it does not know. */
 extern bool zen_keyprobe_hint(ZenHTable *ht, uint64 hash, uint64 *tidno);

@@ -67,7 +67,8 @@ typedef struct ZenPoint
 	Oid			relid;
 	Relation	rel;
 	LOCKMODE	index_lock;
-	ZenKeyProbe probe;			/* of an INSERT: of its primary key */
+	ZenKeyProbe probe;			/* nkeys is 0: keys have no place in the key
+								 * cache */
 	IndexScanState *scan;		/* NULL: an INSERT */
 	ScanKey		scan_keys;		/* those of scan, or for a list a copy */
 	ZenPointList list;

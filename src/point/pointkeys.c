@@ -9,7 +9,6 @@
 #include "access/nbtree.h"
 #include "access/stratnum.h"
 #include "cache/keycache.h"
-#include "catalog/pg_am_d.h"
 #include "executor/executor.h"
 #include "executor/nodeIndexscan.h"
 #include "lib/qunique.h"
@@ -17,21 +16,6 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-
-void
-zen_pointkeys_init_insert(ZenPoint *point)
-{
-	Oid			key_index = zen_primary_key(point->rel);
-	Relation	index;
-
-	if (!zen_keycache_enabled() || !OidIsValid(key_index))
-		return;
-	index = index_open(key_index, AccessShareLock);
-	if (index->rd_index->indimmediate && index->rd_rel->relam == BTREE_AM_OID)
-		zen_keyprobe_init_columns(&point->probe, index);
-	point->relations = lappend_oid(point->relations, key_index);
-	index_close(index, AccessShareLock);
-}
 
 static void
 init_list(ZenPoint *point, int nkey)

@@ -11,9 +11,6 @@
 /* zen_pointkeys_init -- prepare the keys of a state that is being made; its scan is started. */
 extern void zen_pointkeys_init(ZenPoint *point);
 
-/* zen_pointkeys_init_insert -- the key of an INSERT is the table's primary key, if it has one. */
-extern void zen_pointkeys_init_insert(ZenPoint *point);
-
 /* zen_pointkeys_begin -- take the execution's values.  False: there is no key, since NULL equals nothing. */
 extern bool zen_pointkeys_begin(ZenPoint *point);
 

@@ -376,8 +376,6 @@ find_row_parts(ZenPoint *point, PlanState *state)
 		point->relations = lappend_oid(point->relations, point->shape.scan->indexid);
 		zen_pointkeys_init(point);
 	}
-	else
-		zen_pointkeys_init_insert(point);
 	if (point->change != NULL)
 		init_new_row(point);
 }

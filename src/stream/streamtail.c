@@ -1,5 +1,5 @@
 /*
- * streamtail.c -- transactions that have committed in NVM, and whose records the WAL may yet lose (R16).
+ * streamtail.c -- transactions that have committed in NVM, and whose records the WAL may yet lose (R17).
  *
  * A zen-only transaction is durable when its LP is.  Its records are then in the WAL's buffers only, and a crash loses
  * them.  So the commit writes them to NVM too: into a slot of HTable 0, the tail slot, under the same Tx-CTS.  LP
@@ -120,7 +120,7 @@ zen_streamtail_size(void)
 	Size		size = SMALLEST_SLOT;
 
 	(void) zen_streamlog_kept(&len);
-	if (len == 0 || ZEN_FAULT(R16_NO_TAIL))
+	if (len == 0 || ZEN_FAULT(R17_NO_TAIL))
 		return 0;
 	/* few sizes, since each takes a page of its region */
 	while (size < zen_tuple_size(offsetof(Tail, records) + len))
@@ -152,7 +152,7 @@ zen_streamtail_write(ZenSlot slot, uint64 cts, uint64 full_xid)
 static Size
 bytes_at_most(void)
 {
-	return Min(RING_BYTES, zen_pool.size / RING_SHARE);
+	return Min(RING_BYTES, zen_pool_size() / RING_SHARE);
 }
 
 /* Put an entry in, if there is room and slot is one; take out what may go, into out[RING_STEP].  True if it is in. */
@@ -211,7 +211,7 @@ zen_streamtail_keep(ZenSlot slot, XLogRecPtr lsn)
 
 	Assert(ring != NULL && slot != InvalidZenSlot && !XLogRecPtrIsInvalid(lsn));
 	ZenAssertNotInEpoch();
-	if (ZEN_FAULT(R16_FREE_EARLY))
+	if (ZEN_FAULT(R17_FREE_EARLY))
 		lsn = 1;
 	while (!in)
 	{
@@ -286,7 +286,7 @@ is_in_wal(uint64 full_xid)
 {
 	TransactionId xid = xid_of(full_xid);
 
-	if (full_xid >= load(&state()->lost_xid) && !ZEN_FAULT(R16_NO_LOST_XID))
+	if (full_xid >= load(&state()->lost_xid) && !ZEN_FAULT(R17_NO_LOST_XID))
 		return false;
 	/* long ago, since pg_xact has been cut off behind it */
 	return TransactionIdPrecedes(xid, TransamVariables->oldestClogXid) || TransactionIdDidCommit(xid);
@@ -298,7 +298,7 @@ zen_streamtail_found(ZenSlot slot, uint64 cts)
 	const Tail *tail = (const Tail *) ((const char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE);
 	bool		room;
 
-	if (!zen_streamtail_expected() || ZEN_FAULT(R16_FORGET_TAIL) ||
+	if (!zen_streamtail_expected() || ZEN_FAULT(R17_FORGET_TAIL) ||
 		zen_tuple_len(slot, zen_slot_size(slot)) < (int64) offsetof(Tail, records) ||
 		tail->magic != TAIL_MAGIC || is_in_wal(tail->full_xid))
 		return false;
@@ -370,9 +370,9 @@ log_again(void)
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
 	XLogFlush(zen_streamlog_mark(true));
-	if (!ZEN_FAULT(R16_AGAIN_TWICE))
+	if (!ZEN_FAULT(R17_AGAIN_TWICE))
 		store(&state()->again_xid, U64FromFullTransactionId(GetTopFullTransactionId()));
-	stop_if(ZEN_FAULT(R16_STOP_NOTED));
+	stop_if(ZEN_FAULT(R17_STOP_NOTED));
 	for (uint32 i = 0; i < ring->n; i++)
 		log_tail(ring->kept[i].slot);
 	ForceSyncCommit();
@@ -380,7 +380,7 @@ log_again(void)
 	ring->again = ring->n;
 	ereport(LOG,
 			(errmsg("zen has logged %u transactions again, of which the write-ahead log was lost", ring->n)));
-	stop_if(ZEN_FAULT(R16_STOP_LOGGED) || ZEN_FAULT(R16_AGAIN_TWICE));
+	stop_if(ZEN_FAULT(R17_STOP_LOGGED) || ZEN_FAULT(R17_AGAIN_TWICE));
 }
 
 /* R7: durably empty, before anything says that they are dealt with. */
@@ -405,7 +405,7 @@ recover_tail(void)
 	if (ring->n > 0 && (again == 0 || !TransactionIdDidCommit(xid_of(again))))
 		log_again();
 	drop_found();
-	stop_if(ZEN_FAULT(R16_STOP_SCRUBBED));
+	stop_if(ZEN_FAULT(R17_STOP_SCRUBBED));
 	/* in this order, within one line */
 	store(&state()->again_xid, 0);
 	store(&state()->lost_xid, 0);

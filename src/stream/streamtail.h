@@ -1,5 +1,5 @@
 /*
- * streamtail.h -- transactions that have committed in NVM, and whose records the WAL may yet lose (R16).
+ * streamtail.h -- transactions that have committed in NVM, and whose records the WAL may yet lose (R17).
  */
 #ifndef ZEN_STREAMTAIL_H
 #define ZEN_STREAMTAIL_H

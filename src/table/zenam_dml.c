@@ -104,6 +104,20 @@ end_insert(NewTuple *new, TupleTableSlot *slot, CommandId cid)
 		pfree(new->tuple);
 }
 
+/* The row of a slot was inserted: its primary key becomes known. */
+static inline void
+tell_key(Relation rel, TupleTableSlot *slot)
+{
+	ZenKeyFill	fill;
+
+	zen_rel_key(rel, &fill.shape);
+	if (fill.shape.ncolumns == 0)
+		return;
+	zen_key_fill_begin(&fill, 1);
+	zen_key_fill_add_row(&fill, slot);
+	zen_key_fill_end(&fill);
+}
+
 static void
 insert_slot(Relation rel, TupleTableSlot *slot, CommandId cid, int options, uint32 spec_token)
 {
@@ -120,6 +134,7 @@ insert_slot(Relation rel, TupleTableSlot *slot, CommandId cid, int options, uint
 	if (spec_token == 0 && zenam_stream_logs(rel))
 		zenam_stream_insert(rel, &new.stored, 1);
 	end_insert(&new, slot, cid);
+	tell_key(rel, slot);
 	pgstat_count_heap_insert(rel, 1);
 }
 
@@ -157,7 +172,7 @@ zenam_tuple_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 spec
 }
 
 static void
-insert_slots(Relation rel, TupleTableSlot **slots, uint32 n, CommandId cid, int options)
+insert_slots(Relation rel, TupleTableSlot **slots, uint32 n, CommandId cid, int options, ZenKeyFill *fill)
 {
 	NewTuple	new[ZEN_INSERT_ROWS];
 	HeapTuple	stored[ZEN_INSERT_ROWS];
@@ -171,16 +186,24 @@ insert_slots(Relation rel, TupleTableSlot **slots, uint32 n, CommandId cid, int 
 	if (zenam_stream_logs(rel))
 		zenam_stream_insert(rel, stored, n);
 	for (uint32 i = 0; i < n; i++)
+	{
 		end_insert(&new[i], slots[i], cid);
+		zen_key_fill_add_row(fill, slots[i]);
+	}
 }
 
 void
 zenam_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid, int options,
 				   struct BulkInsertStateData *bistate)
 {
+	ZenKeyFill	fill;
+
 	zen_check_change(rel);
+	zen_rel_key(rel, &fill.shape);
+	zen_key_fill_begin(&fill, (uint64) zen_rel_nblocks(rel) * ZEN_TIDS_PER_BLOCK);
 	for (int done = 0; done < nslots; done += ZEN_INSERT_ROWS)
-		insert_slots(rel, slots + done, (uint32) Min(nslots - done, ZEN_INSERT_ROWS), cid, options);
+		insert_slots(rel, slots + done, (uint32) Min(nslots - done, ZEN_INSERT_ROWS), cid, options, &fill);
+	zen_key_fill_end(&fill);
 	pgstat_count_heap_insert(rel, nslots);
 }
 

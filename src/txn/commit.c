@@ -149,9 +149,9 @@ zen_pool_full_error(void)
 			(errcode(ERRCODE_DISK_FULL),
 			 errmsg("zen pool is full"),
 			 errdetail("The pool has %zu MB in %u pages, all in use.",
-					   zen_pool.size / (1024 * 1024), zen_pool.npages),
-			 errhint("Delete rows and run VACUUM, drop tables, or move to a pool created with "
-					 "a larger zen.pool_size.")));
+					   zen_pool_size() / (1024 * 1024), zen_pool_pages()),
+			 errhint("Delete rows and run VACUUM, drop tables, or make the pool larger: zen_pool_grow(), "
+					 "zen.pool_grow_by, or a larger zen.pool_size at a restart.")));
 }
 
 /* Give back slots that hold nothing: not written, or scrubbed. */
@@ -327,7 +327,7 @@ zen_commit_await_slots(ZenCommit *commit, bool keep_region, TimestampTz *since)
 		zen_region_release(commit->region);
 		enter_stage(commit, ZEN_STAGE_NONE);
 	}
-	if (!zen_reclaim_await_garbage(since, "ZenPoolFull"))
+	if (!zen_reclaim_await_slots(since))
 		zen_pool_full_error();
 	zen_commit_begin(commit);
 }
@@ -620,7 +620,7 @@ settle_writes(uint32 region, ZenWriteSet *ws)
 	}
 }
 
-/* The transaction's records in NVM wait for the WAL (R16); PostgreSQL's commit record is in it by now. */
+/* The transaction's records in NVM wait for the WAL (R17); PostgreSQL's commit record is in it by now. */
 static void
 keep_tail(ZenCommit *commit)
 {

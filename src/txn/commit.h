@@ -32,7 +32,7 @@ typedef struct ZenCommit
 	ZenSlot		carrier;		/* that slot, if no row was left to carry it;
 								 * else InvalidZenSlot */
 	ZenTupleHeader carrier_former;	/* the header that it had before */
-	ZenSlot		tail;			/* the slot for its records in the WAL (R16),
+	ZenSlot		tail;			/* the slot for its records in the WAL (R17),
 								 * or InvalidZenSlot */
 	ZenTupleHeader tail_former;
 } ZenCommit;

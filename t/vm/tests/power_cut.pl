@@ -5,6 +5,8 @@
 # every third one does the same to a heap table.  "n" is written to /share/acks.c once it is acknowledged.  After a cut
 # each client's rows must be 1..m without a gap, m at least the last acknowledged number and at most one more, and all
 # tables must agree.
+#
+# Meanwhile the pool grows, again and again.  Its size, written to /share/size, must be there, too.
 
 use strict;
 use warnings;
@@ -17,11 +19,13 @@ use Time::HiRes qw(sleep);
 use VmTest;
 
 use constant CLIENTS => 4;
+use constant GROW_MB => 1;
 
 my ($round, $last) = @ARGV;
 my $db = connect_db();
 create_tables() if $round == 0;
 my ($acknowledged, @next) = check_rows();
+check_size();
 is_sound($db, "round $round");
 note("round $round: $acknowledged acknowledged");
 done_testing();
@@ -41,12 +45,12 @@ sub create_tables
 	return;
 }
 
-# The last number that a client has written down.
-sub last_acknowledged
+# The last number that has been written down in a file.
+sub last_of
 {
-	my ($c) = @_;
+	my ($name) = @_;
 	my $acked = 0;
-	open my $file, '<', "/share/acks.$c" or return 0;
+	open my $file, '<', "/share/$name" or return 0;
 	while (<$file>) { $acked = $1 if /^(\d+)\n/; }
 	return $acked;
 }
@@ -58,7 +62,7 @@ sub check_rows
 	my @numbers;
 	for my $c (1 .. CLIENTS)
 	{
-		my $acked = last_acknowledged($c);
+		my $acked = last_of("acks.$c");
 		my ($count, $max) =
 		  $db->selectrow_array('SELECT count(*), coalesce(max(n), 0) FROM log WHERE c = ? AND n > 0', undef, $c);
 		my ($heap, $heap_max) =
@@ -74,6 +78,29 @@ sub check_rows
 		$numbers[$c] = $max + 1;
 	}
 	return ($sum, @numbers);
+}
+
+sub check_size
+{
+	my $size = value($db, 'SELECT size / 1048576 FROM zen_pool()');
+	my $acked = last_of('size');
+	cmp_ok($size, '>=', $acked, "round $round: a pool of $acked MB is there");
+	cmp_ok($size, '<=', $acked + GROW_MB, "round $round: ... or one growth more") if $acked;
+	return;
+}
+
+sub grow_pool
+{
+	my $client = connect_db();
+	my ($size, $max) = $client->selectrow_array('SELECT size / 1048576, max_size / 1048576 FROM zen_pool()');
+	open my $acks, '>>', '/share/size' or die "size: $!";
+	while ($size + GROW_MB <= $max)
+	{
+		$size += GROW_MB;
+		value($client, "SELECT zen_pool_grow('${size}MB')");
+		syswrite $acks, "$size\n" or die "size: $!";
+	}
+	return;
 }
 
 sub write_rows
@@ -112,6 +139,11 @@ sub write_until_cut
 		push @ready, $read;
 	}
 	sysread $_, my $dot, 1 for @ready;
+	if (!fork)
+	{
+		grow_pool();
+		exit 0;
+	}
 	sleep 1 + rand 4;
 	open my $cut, '>', '/share/cut' or die "cut: $!";
 	sleep 60;
