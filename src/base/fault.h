@@ -72,6 +72,7 @@
 	X(R17_STOP_LOGGED, "r17_stop_logged") \
 	X(R17_STOP_SCRUBBED, "r17_stop_scrubbed") \
 	X(RESTAMP_SLOWLY, "restamp_slowly") \
+	X(SHARED_BLOCKS, "shared_blocks") \
 	X(RESTAMP_UNTOLD, "restamp_untold")
 
 typedef enum ZenFaultSwitch
