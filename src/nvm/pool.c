@@ -400,7 +400,7 @@ open_scratch_pool(ZenStateFile *state, const ZenClusterFacts *facts)
 	char	   *base;
 
 	zen_adopt_server_starts(state, facts);
-	snprintf(pool_path, sizeof(pool_path), "%s/%s", DataDir, SCRATCH_FILE);
+	snprintf(pool_path, MAXPGPATH, "%s/%s", DataDir, SCRATCH_FILE);
 	unlink(pool_path);			/* left by one that was killed */
 	base = zen_nvm_create(pool_path, SCRATCH_BYTES, ZEN_POOL_EMULATED);
 	memset(state, 0, sizeof(ZenStateFile));
