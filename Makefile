@@ -139,6 +139,7 @@ OBJS = $(addprefix src/base/, \
 		worker.o) \
 	$(addprefix src/table/, \
 		zenam_slot.o \
+		treeindex.o \
 		ownxact.o \
 		zenam_reindex.o \
 		zenam_rel.o \
@@ -155,6 +156,19 @@ OBJS = $(addprefix src/base/, \
 		indexvacuum.o \
 		zenam_maint.o \
 		zenam_handler.o) \
+	$(addprefix src/index/, \
+		treeshape.o \
+		tree.o \
+		treeread.o \
+		treedelete.o \
+		treedir.o \
+		treeclasses.o \
+		zentree_keys.o \
+		zentree.o \
+		zentree_build.o \
+		zentree_insert.o \
+		zentree_scan.o \
+		zentree_vacuum.o) \
 	$(addprefix src/verify/, \
 		verify_row.o \
 		verify_report.o \

@@ -17,6 +17,31 @@ CREATE ACCESS METHOD zen TYPE TABLE HANDLER zen_tableam_handler;
 COMMENT ON ACCESS METHOD zen IS
 'tables in non-volatile memory, without a write-ahead log';
 
+CREATE FUNCTION zentree_handler(internal)
+RETURNS index_am_handler
+AS 'MODULE_PATHNAME', 'zentree_handler'
+LANGUAGE C STRICT;
+
+COMMENT ON FUNCTION zentree_handler(internal) IS
+'handler of the index access method zentree; not to be called';
+
+CREATE ACCESS METHOD zentree TYPE INDEX HANDLER zentree_handler;
+
+COMMENT ON ACCESS METHOD zentree IS
+'trees in DRAM, indexes of zen tables';
+
+CREATE FUNCTION zen_copy_operator_classes()
+RETURNS void
+AS 'MODULE_PATHNAME', 'zen_copy_operator_classes'
+LANGUAGE C VOLATILE STRICT;
+
+REVOKE ALL ON FUNCTION zen_copy_operator_classes() FROM PUBLIC;
+
+COMMENT ON FUNCTION zen_copy_operator_classes() IS
+'gives access method zentree the operator classes that btree has';
+
+SELECT zen_copy_operator_classes();
+
 --
 -- What the engine is doing.  These functions do not wait for recovery.
 --

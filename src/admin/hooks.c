@@ -43,6 +43,7 @@
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
 #include "executor/executor.h"
+#include "index/treedir.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "nvm/adopt.h"
@@ -52,6 +53,7 @@
 #include "recovery/recovery.h"
 #include "storage/lmgr.h"
 #include "table/reindexworker.h"
+#include "table/treeindex.h"
 #include "table/zenam_reindex.h"
 #include "table/zenam_rel.h"
 #include "table/zenam_unlogged.h"
@@ -90,6 +92,8 @@ relation_created(Oid relid)
 	/* the new rows of pg_class and pg_index are not visible yet */
 	CommandCounterIncrement();
 	zen_extension_created(relid);
+	if (zen_relid_is_tree(relid))
+		zen_index_borrow_classes(relid);
 	if (get_rel_relkind(relid) == RELKIND_INDEX && get_rel_persistence(relid) == RELPERSISTENCE_PERMANENT &&
 		zen_relid_is_zen(IndexGetRelation(relid, true)))
 		zen_index_set_unlogged(relid);
@@ -158,6 +162,7 @@ zen_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
 	{
 		zen_twophase_resolve();
 		zen_ddl_drop_database(objectId);
+		zen_tree_database_dropped(objectId);
 	}
 }
 
@@ -439,6 +444,7 @@ zen_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, Proc
 		}
 		PG_END_TRY();
 		zen_twophase_resolve();
+		zen_tree_settle();
 		return;
 	}
 	extension = zen_extension_begin(stmt);

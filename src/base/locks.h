@@ -16,6 +16,7 @@ typedef enum ZenLockId
 	ZEN_LOCK_HTABLE,			/* HTable directory and its hash table */
 	ZEN_LOCK_ALLOC,				/* page contexts (hash table) */
 	ZEN_LOCK_MARK,				/* watermarks and the Tx-CTS high-water mark */
+	ZEN_LOCK_TREES,				/* which index has which tree */
 	ZEN_NLOCKS
 } ZenLockId;
 
