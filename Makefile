@@ -198,6 +198,7 @@ OBJS = $(addprefix src/base/, \
 		truncate.o \
 		standby.o \
 		named.o \
+		treehooks.o \
 		hooks.o \
 		views.o) \
 	zen_am.o

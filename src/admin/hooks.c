@@ -33,6 +33,7 @@
 #include "admin/replication.h"
 #include "admin/standby.h"
 #include "admin/swapped.h"
+#include "admin/treehooks.h"
 #include "base/epoch.h"
 #include "cache/tidmap.h"
 #include "catalog/index.h"
@@ -417,7 +418,7 @@ zen_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, Proc
 	int			extension;
 
 	ZenAssertNotInEpoch();
-	if (IsA(stmt, CreateStmt) || IsA(stmt, CreateTableAsStmt) || IsA(stmt, ExplainStmt))
+	if (IsA(stmt, CreateStmt) || IsA(stmt, CreateTableAsStmt) || IsA(stmt, ExplainStmt) || zen_treehooks_changes(stmt))
 	{
 		if (readOnlyTree)
 		{
@@ -427,6 +428,7 @@ zen_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, Proc
 		}
 	}
 	before_utility(stmt);
+	zen_treehooks_before(stmt);
 	if (changes_catalog(stmt))
 		ForceSyncCommit();
 	if (IsTransactionState() && !RecoveryInProgress())
@@ -500,6 +502,7 @@ zen_executor_start(QueryDesc *queryDesc, int eflags)
 		prev_executor_start(queryDesc, eflags);
 	else
 		standard_ExecutorStart(queryDesc, eflags);
+	zen_treehooks_started(queryDesc, eflags);
 	if (zen_point_serial(queryDesc->plannedstmt) == 0)	/* which has no bitmap
 														 * scan */
 		stop_prefetch(queryDesc->planstate, NULL);

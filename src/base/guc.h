@@ -86,6 +86,15 @@ typedef enum ZenPublications
 
 extern int	zen_publications;	/* ZenPublications */
 
+/* The access method of PRIMARY KEY and UNIQUE. */
+typedef enum ZenDefaultIndex
+{
+	ZEN_INDEX_BTREE,
+	ZEN_INDEX_ZENTREE
+} ZenDefaultIndex;
+
+extern int	zen_default_index;	/* ZenDefaultIndex */
+
 #define ZEN_MAX_RECOVERY_WORKERS	128
 
 /* zen_guc_init -- define all settings.  Called once from _PG_init in the postmaster. */

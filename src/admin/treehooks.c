@@ -1,0 +1,202 @@
+/*
+ * treehooks.c -- what hooks do for indexes of zentree.
+ *
+ * zen.default_index.  The grammar has no place for the access method of PRIMARY KEY and UNIQUE, but the parse tree has.
+ * It is filled in here.  Partitioned tables keep btree, since PostgreSQL up to 17 has no other unique index for them,
+ * and so do tables that are not zen's.
+ *
+ * ON CONFLICT.  Up to 17 PostgreSQL looks at rd_rel->relam of each unique index when it opens the indexes of a target,
+ * and takes btree only.  It opens them at the first row, unless they are open.  So they are opened before, while the
+ * relcache says btree.
+ */
+#include "admin/treehooks.h"
+
+#include "access/genam.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "base/guc.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
+#include "commands/defrem.h"
+#include "executor/executor.h"
+#include "nodes/execnodes.h"
+#include "storage/lmgr.h"
+#include "table/treeindex.h"
+#include "table/zenam_rel.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+/* ---------- zen.default_index ---------- */
+
+static void
+choose_for_constraint(Constraint *c)
+{
+	if ((c->contype == CONSTR_PRIMARY || c->contype == CONSTR_UNIQUE) && c->access_method == NULL &&
+		c->indexname == NULL)
+		c->access_method = pstrdup("zentree");
+}
+
+static void
+choose_for_elements(List *elements)
+{
+	ListCell   *lc,
+			   *c;
+
+	foreach(lc, elements)
+	{
+		if (IsA(lfirst(lc), Constraint))
+			choose_for_constraint(lfirst(lc));
+		else if (IsA(lfirst(lc), ColumnDef))
+			foreach(c, ((ColumnDef *) lfirst(lc))->constraints)
+				choose_for_constraint(lfirst(c));
+	}
+}
+
+/* The access method of a table to be created has been chosen before. */
+static void
+choose_for_create(CreateStmt *stmt)
+{
+	const char *am = stmt->accessMethod ? stmt->accessMethod : default_table_access_method;
+
+	if (stmt->partspec != NULL || stmt->relation->relpersistence != RELPERSISTENCE_PERMANENT || strcmp(am, "zen") != 0)
+		return;
+	choose_for_elements(stmt->tableElts);
+	choose_for_elements(stmt->constraints);
+}
+
+static void
+choose_for_alter(AlterTableStmt *stmt)
+{
+	Oid			relid = RangeVarGetRelid(stmt->relation, NoLock, true);
+	ListCell   *lc;
+
+	if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_RELATION || !zen_relid_is_zen(relid))
+		return;
+	foreach(lc, stmt->cmds)
+	{
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+
+		if ((cmd->subtype == AT_AddConstraint || cmd->subtype == AT_AddColumn) && cmd->def != NULL)
+			choose_for_elements(list_make1(cmd->def));
+	}
+}
+
+/* ---------- SET TABLESPACE ---------- */
+
+/* PostgreSQL would copy the file, which is empty, and no hook would tell of the new one. */
+static void
+check_move(AlterTableStmt *stmt)
+{
+	Oid			relid;
+	ListCell   *lc;
+
+	foreach(lc, stmt->cmds)
+	{
+		if (lfirst_node(AlterTableCmd, lc)->subtype != AT_SetTableSpace)
+			continue;
+		relid = RangeVarGetRelid(stmt->relation, NoLock, true);
+		if (OidIsValid(relid) && get_rel_relkind(relid) == RELKIND_INDEX && zen_relid_is_tree(relid))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("index \"%s\" of access method zentree cannot be moved to another tablespace",
+							stmt->relation->relname),
+					 errdetail("It is in memory."),
+					 errhint("Use REINDEX (TABLESPACE ...) to have it built there.")));
+	}
+}
+
+static void
+check_move_all(AlterTableMoveAllStmt *stmt)
+{
+	if (stmt->objtype == OBJECT_INDEX && OidIsValid(get_index_am_oid("zentree", true)))
+		ereport(NOTICE,
+				(errmsg("indexes of access method zentree must be built again after this command"),
+				 errhint("Use REINDEX.")));
+}
+
+bool
+zen_treehooks_changes(Node *stmt)
+{
+	return zen_default_index == ZEN_INDEX_ZENTREE && (IsA(stmt, CreateStmt) || IsA(stmt, AlterTableStmt));
+}
+
+void
+zen_treehooks_before(Node *stmt)
+{
+	bool		choose = zen_treehooks_changes(stmt) && OidIsValid(get_index_am_oid("zentree", true));
+
+	if (IsA(stmt, AlterTableStmt))
+		check_move((AlterTableStmt *) stmt);
+	if (IsA(stmt, AlterTableMoveAllStmt))
+		check_move_all((AlterTableMoveAllStmt *) stmt);
+	if (choose && IsA(stmt, CreateStmt))
+		choose_for_create((CreateStmt *) stmt);
+	else if (choose)
+		choose_for_alter((AlterTableStmt *) stmt);
+}
+
+/* ---------- ON CONFLICT ---------- */
+
+/* Open the indexes of a target while trees pass for btrees. */
+static void
+open_indexes(ResultRelInfo *target)
+{
+	Relation	rel = target->ri_RelationDesc;
+	List	   *trees = NIL;
+	ListCell   *lc;
+	Oid			am;
+
+	if (target->ri_IndexRelationDescs != NULL || rel->rd_rel->relkind != RELKIND_RELATION || !zen_rel_is_zen(rel))
+		return;
+	foreach(lc, RelationGetIndexList(rel))
+	{
+		Relation	index = index_open(lfirst_oid(lc), RowExclusiveLock);
+
+		if (index->rd_index->indisunique && zen_index_is_tree(index))
+			trees = lappend(trees, index);
+		else
+			index_close(index, RowExclusiveLock);
+	}
+	if (trees == NIL)
+		return;
+	am = ((Relation) linitial(trees))->rd_rel->relam;
+	PG_TRY();
+	{
+		foreach(lc, trees)
+			((Relation) lfirst(lc))->rd_rel->relam = BTREE_AM_OID;
+		ExecOpenIndices(target, true);
+	}
+	PG_FINALLY();
+	{
+		foreach(lc, trees)
+			((Relation) lfirst(lc))->rd_rel->relam = am;
+	}
+	PG_END_TRY();
+	foreach(lc, trees)
+		index_close(lfirst(lc), RowExclusiveLock);
+}
+
+static void
+open_targets(PlanState *state)
+{
+	ModifyTableState *modify = (ModifyTableState *) state;
+
+	if (state == NULL || !IsA(state, ModifyTableState) ||
+		((ModifyTable *) state->plan)->onConflictAction == ONCONFLICT_NONE)
+		return;
+	for (int i = 0; i < modify->mt_nrels; i++)
+		open_indexes(&modify->resultRelInfo[i]);
+}
+
+void
+zen_treehooks_started(QueryDesc *query, int eflags)
+{
+	ListCell   *lc;
+
+	if (!ZEN_CONFLICT_WANTS_BTREE || (eflags & EXEC_FLAG_EXPLAIN_ONLY) || query->plannedstmt->resultRelations == NIL)
+		return;
+	open_targets(query->planstate);
+	foreach(lc, query->estate->es_auxmodifytables)
+		open_targets(lfirst(lc));
+}

@@ -1,0 +1,27 @@
+/*
+ * treehooks.h -- what hooks do for indexes of zentree.
+ */
+#ifndef ZEN_TREEHOOKS_H
+#define ZEN_TREEHOOKS_H
+
+#include "base/compat.h"
+
+#include "executor/execdesc.h"
+#include "nodes/parsenodes.h"
+
+/* zen_treehooks_changes -- may zen_treehooks_before() change the statement? */
+extern bool zen_treehooks_changes(Node *stmt);
+
+/*
+ * zen_treehooks_before -- before a utility statement: give constraints of zen tables the access method that
+ * zen.default_index names, and refuse to move a tree's file.  May change the tree.
+ */
+extern void zen_treehooks_before(Node *stmt);
+
+/*
+ * zen_treehooks_started -- the executor has been started: open the indexes of targets of INSERT ... ON CONFLICT, where
+ * PostgreSQL would refuse any unique index but a btree.
+ */
+extern void zen_treehooks_started(QueryDesc *query, int eflags);
+
+#endif							/* ZEN_TREEHOOKS_H */
