@@ -5,23 +5,19 @@
  * It is filled in here.  Partitioned tables keep btree, since PostgreSQL up to 17 has no other unique index for them,
  * and so do tables that are not zen's.
  *
- * ON CONFLICT.  Up to 17 PostgreSQL looks at rd_rel->relam of each unique index when it opens the indexes of a target,
- * and takes btree only.  It opens them at the first row, unless they are open.  So they are opened before, while the
- * relcache says btree.
+ * ON CONFLICT.  PostgreSQL opens the indexes of a target at the first row, unless they are open.  So they are opened
+ * before (table/treeindex.c).
  */
 #include "admin/treehooks.h"
 
-#include "access/genam.h"
-#include "access/table.h"
 #include "access/tableam.h"
 #include "base/guc.h"
 #include "catalog/namespace.h"
-#include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "commands/defrem.h"
 #include "executor/executor.h"
 #include "nodes/execnodes.h"
-#include "storage/lmgr.h"
+#include "nodes/nodeFuncs.h"
 #include "table/treeindex.h"
 #include "table/zenam_rel.h"
 #include "utils/lsyscache.h"
@@ -115,9 +111,24 @@ check_move_all(AlterTableMoveAllStmt *stmt)
 				 errhint("Use REINDEX.")));
 }
 
+/* CREATE TABLE ... (LIKE zen_table INCLUDING INDEXES) copies the access method, too. */
+static void
+choose_for_copy(IndexStmt *stmt)
+{
+	Oid			relid;
+
+	if (!stmt->transformed || stmt->accessMethod == NULL || strcmp(stmt->accessMethod, "zentree") != 0)
+		return;
+	relid = RangeVarGetRelid(stmt->relation, NoLock, true);
+	if (OidIsValid(relid) && get_rel_relkind(relid) == RELKIND_RELATION && !zen_relid_is_zen(relid))
+		stmt->accessMethod = pstrdup("btree");
+}
+
 bool
 zen_treehooks_changes(Node *stmt)
 {
+	if (IsA(stmt, IndexStmt))
+		return ((IndexStmt *) stmt)->transformed;
 	return zen_default_index == ZEN_INDEX_ZENTREE && (IsA(stmt, CreateStmt) || IsA(stmt, AlterTableStmt));
 }
 
@@ -126,67 +137,33 @@ zen_treehooks_before(Node *stmt)
 {
 	bool		choose = zen_treehooks_changes(stmt) && OidIsValid(get_index_am_oid("zentree", true));
 
+	if (choose && IsA(stmt, IndexStmt))
+		choose_for_copy((IndexStmt *) stmt);
+
 	if (IsA(stmt, AlterTableStmt))
 		check_move((AlterTableStmt *) stmt);
 	if (IsA(stmt, AlterTableMoveAllStmt))
 		check_move_all((AlterTableMoveAllStmt *) stmt);
 	if (choose && IsA(stmt, CreateStmt))
 		choose_for_create((CreateStmt *) stmt);
-	else if (choose)
+	else if (choose && IsA(stmt, AlterTableStmt))
 		choose_for_alter((AlterTableStmt *) stmt);
 }
 
 /* ---------- ON CONFLICT ---------- */
 
-/* Open the indexes of a target while trees pass for btrees. */
-static void
-open_indexes(ResultRelInfo *target)
-{
-	Relation	rel = target->ri_RelationDesc;
-	List	   *trees = NIL;
-	ListCell   *lc;
-	Oid			am;
-
-	if (target->ri_IndexRelationDescs != NULL || rel->rd_rel->relkind != RELKIND_RELATION || !zen_rel_is_zen(rel))
-		return;
-	foreach(lc, RelationGetIndexList(rel))
-	{
-		Relation	index = index_open(lfirst_oid(lc), RowExclusiveLock);
-
-		if (index->rd_index->indisunique && zen_index_is_tree(index))
-			trees = lappend(trees, index);
-		else
-			index_close(index, RowExclusiveLock);
-	}
-	if (trees == NIL)
-		return;
-	am = ((Relation) linitial(trees))->rd_rel->relam;
-	PG_TRY();
-	{
-		foreach(lc, trees)
-			((Relation) lfirst(lc))->rd_rel->relam = BTREE_AM_OID;
-		ExecOpenIndices(target, true);
-	}
-	PG_FINALLY();
-	{
-		foreach(lc, trees)
-			((Relation) lfirst(lc))->rd_rel->relam = am;
-	}
-	PG_END_TRY();
-	foreach(lc, trees)
-		index_close(lfirst(lc), RowExclusiveLock);
-}
-
-static void
-open_targets(PlanState *state)
+static bool
+open_targets(PlanState *state, void *context)
 {
 	ModifyTableState *modify = (ModifyTableState *) state;
 
-	if (state == NULL || !IsA(state, ModifyTableState) ||
-		((ModifyTable *) state->plan)->onConflictAction == ONCONFLICT_NONE)
-		return;
-	for (int i = 0; i < modify->mt_nrels; i++)
-		open_indexes(&modify->resultRelInfo[i]);
+	if (state == NULL)
+		return false;
+	if (IsA(state, ModifyTableState) && ((ModifyTable *) state->plan)->onConflictAction != ONCONFLICT_NONE)
+		for (int i = 0; i < modify->mt_nrels; i++)
+			if (zen_rel_is_zen(modify->resultRelInfo[i].ri_RelationDesc))
+				zen_index_open_for_conflict(&modify->resultRelInfo[i]);
+	return planstate_tree_walker(state, open_targets, context);
 }
 
 void
@@ -194,9 +171,10 @@ zen_treehooks_started(QueryDesc *query, int eflags)
 {
 	ListCell   *lc;
 
-	if (!ZEN_CONFLICT_WANTS_BTREE || (eflags & EXEC_FLAG_EXPLAIN_ONLY) || query->plannedstmt->resultRelations == NIL)
+	if (!ZEN_CONFLICT_WANTS_BTREE || (eflags & EXEC_FLAG_EXPLAIN_ONLY) || query->plannedstmt->resultRelations == NIL ||
+		query->planstate == NULL)
 		return;
-	open_targets(query->planstate);
+	(void) open_targets(query->planstate, NULL);
 	foreach(lc, query->estate->es_auxmodifytables)
-		open_targets(lfirst(lc));
+		(void) open_targets(lfirst(lc), NULL);
 }

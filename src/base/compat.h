@@ -267,7 +267,8 @@ zen_bitmap_next(ZenBitmapIterator *iterator, TBMIterateResult *space)
 #endif
 #if PG_VERSION_NUM < 180000
 #define zen_am_is_like_btree(am)	((void) (am))
-#define ZEN_CONFLICT_WANTS_BTREE	1	/* ON CONFLICT takes no other unique index */
+#define ZEN_CONFLICT_WANTS_BTREE	1	/* ON CONFLICT takes no other unique
+										 * index */
 #define zen_collation_is_c(collation)	(OidIsValid(collation) && lc_collate_is_c(collation))
 #else
 #include "access/nbtree.h"

@@ -284,9 +284,15 @@ zen_tree_descend(ZenTree *tree, const ZenTreeShape *shape, const ZenTreePos *pos
 		if (!zen_node_is(node, path->version))
 			return false;
 		if (i > 0)
-			path->low = (ZenTreeFence) {node, path->version, i - 1};
+			path->low = (ZenTreeFence)
+		{
+			node, path->version, i - 1
+		};
 		if (i < path->n)
-			path->high = (ZenTreeFence) {node, path->version, i};
+			path->high = (ZenTreeFence)
+		{
+			node, path->version, i
+		};
 		path->parent = node;
 		path->parent_version = path->version;
 		path->index = i;

@@ -87,7 +87,10 @@ extern ZenTreeResult zen_tree_insert(ZenTree *tree, const ZenTreeShape *shape, c
 /* zen_tree_node_free -- a node that is no longer reachable, and not held, may serve again in this tree. */
 extern void zen_tree_node_free(ZenTree *tree, ZenNode *node);
 
-/* zen_tree_tuple_free -- free the tuple of an entry that was taken out of its node, in a tree of TUPLES; in others nothing. */
+/*
+ * zen_tree_tuple_free -- free the tuple of an entry that was taken out of its node.  In a tree without tuples it does
+ * nothing.
+ */
 extern void zen_tree_tuple_free(ZenTree *tree, const ZenTreeSlot *slot);
 
 /*

@@ -2,8 +2,8 @@
  * treeclasses.c -- operator classes of zentree: copies of those of btree.
  *
  * CREATE INDEX looks for an operator class of the access method that was named.  So each class of btree gets a twin of
- * the same name, in the same schema.  pg_catalog is one of them, and an extension that has objects there cannot be moved
- * to another schema.  So the twins are not made members of the extension.  They go with the access method.
+ * the same name, in the same schema.  pg_catalog is one of them.  An extension with objects there cannot be moved to
+ * another schema.  So the twins are not made members of the extension.  They go with the access method.
  */
 #include "base/compat.h"
 
@@ -50,7 +50,8 @@ static const char *const commands =
 " SELECT 2, f.oid, pg_catalog.format('ALTER OPERATOR FAMILY %s ADD %s', f.twin, pg_catalog.string_agg(m.item, ', '))"
 " FROM family f JOIN member m ON m.oid = f.oid GROUP BY f.oid, f.twin"
 " UNION ALL"
-" SELECT 3, c.oid, pg_catalog.format('CREATE OPERATOR CLASS %I.%I %s FOR TYPE %s USING zentree FAMILY %I.%I AS STORAGE %s',"
+" SELECT 3, c.oid,"
+"        pg_catalog.format('CREATE OPERATOR CLASS %I.%I %s FOR TYPE %s USING zentree FAMILY %I.%I AS STORAGE %s',"
 "        n.nspname, c.opcname, CASE WHEN c.opcdefault THEN 'DEFAULT' END, pg_catalog.format_type(c.opcintype, NULL),"
 "        fn.nspname, f.opfname, pg_catalog.format_type(c.opcintype, NULL))"
 " FROM pg_catalog.pg_opclass c JOIN btree ON c.opcmethod = btree.oid JOIN family f ON f.oid = c.opcfamily"

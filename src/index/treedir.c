@@ -5,8 +5,9 @@
  * and of those that it takes away when it aborts.  The trees of these files go at the same moments.  Whoever takes a
  * file away has the index for itself until its transaction has ended, so nobody can be in the tree.
  *
- * A prepared transaction takes the list along.  Its trees are in doubt until it ends.  Then each tree in doubt is looked
- * at: if its file is gone, it goes.  The init fork tells, since the main fork's name stays until the next checkpoint.
+ * A prepared transaction takes the list along.  Its trees are in doubt until it ends.  Then each tree in doubt is
+ * looked at: if its file is gone, it goes.  The init fork tells, since the main fork's name stays until the next
+ * checkpoint.
  *
  * Trees are in DRAM, so a start finds none.  The rebuild of indexes makes them anew (table/zenam_reindex.c).
  */
@@ -112,6 +113,19 @@ zen_tree_open(Relation index)
 	return cached != NULL ? cached->tree : NULL;
 }
 
+ZenTree *
+zen_tree_need(Relation index)
+{
+	ZenTree    *tree = zen_tree_open(index);
+
+	if (unlikely(tree == NULL || tree->root == NULL))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("index \"%s\" has no tree in memory", RelationGetRelationName(index)),
+				 errhint("REINDEX the index.")));
+	return tree;
+}
+
 /* ---------- coming and going ---------- */
 
 void
@@ -119,6 +133,18 @@ zen_tree_room(TimestampTz *since)
 {
 	if (!zen_find_room(since))
 		zen_arena_full_error();
+}
+
+ZenTreeResult
+zen_tree_put(ZenTree *tree, const ZenTreeShape *shape, const ZenTreePos *pos, uint64 flags, IndexTuple tuple,
+			 const ZenTreeGate *gate)
+{
+	TimestampTz since = 0;
+	ZenTreeResult result;
+
+	while ((result = zen_tree_insert(tree, shape, pos, flags, tuple, gate)) == ZEN_TREE_FULL)
+		zen_tree_room(&since);
+	return result;
 }
 
 static void

@@ -16,6 +16,9 @@ extern void zen_treedir_register(void);
 /* zen_tree_open -- the tree of an index; NULL: it has none. */
 extern ZenTree *zen_tree_open(Relation index);
 
+/* zen_tree_need -- the tree of an index; throws if it has none. */
+extern ZenTree *zen_tree_need(Relation index);
+
 /*
  * zen_tree_create -- an empty tree for an index that is being built, in place of any that it has.
  *
@@ -26,6 +29,10 @@ extern ZenTree *zen_tree_create(Relation index, ZenTreeKind kind, bool nulls);
 
 /* zen_tree_room -- DRAM is full: make room, or throw; *since is 0 at the first call for an object. */
 extern void zen_tree_room(TimestampTz *since);
+
+/* zen_tree_put -- zen_tree_insert() that makes room where DRAM is full, or throws ERRCODE_OUT_OF_MEMORY. */
+extern ZenTreeResult zen_tree_put(ZenTree *tree, const ZenTreeShape *shape, const ZenTreePos *pos, uint64 flags,
+								  IndexTuple tuple, const ZenTreeGate *gate);
 
 /* zen_tree_database_dropped -- the trees of a database go if this transaction commits. */
 extern void zen_tree_database_dropped(Oid db);

@@ -12,31 +12,6 @@
 
 PG_FUNCTION_INFO_V1(zentree_handler);
 
-ZenTree *
-zentree_tree(Relation index)
-{
-	ZenTree    *tree = zen_tree_open(index);
-
-	if (unlikely(tree == NULL || tree->root == NULL))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("index \"%s\" has no tree in memory", RelationGetRelationName(index)),
-				 errhint("REINDEX the index.")));
-	return tree;
-}
-
-ZenTreeResult
-zentree_put(ZenTree *tree, const ZenTreeShape *shape, const ZenTreePos *pos, uint64 flags, IndexTuple tuple,
-			const ZenTreeGate *gate)
-{
-	TimestampTz since = 0;
-	ZenTreeResult result;
-
-	while ((result = zen_tree_insert(tree, shape, pos, flags, tuple, gate)) == ZEN_TREE_FULL)
-		zen_tree_room(&since);
-	return result;
-}
-
 /* The planner has taken the index's file for the index, and it is empty. */
 static void
 zentree_costestimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup, Cost *total,
@@ -49,7 +24,7 @@ zentree_costestimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost
 	if (tree != NULL && tree->root != NULL)
 	{
 		uint64		bytes = (uint64) pg_atomic_read_u32(&tree->nodes) * ZEN_NODE_SIZE +
-			pg_atomic_read_u64(&tree->tuple_bytes);
+		pg_atomic_read_u64(&tree->tuple_bytes);
 
 		info->pages = (BlockNumber) Max(bytes / BLCKSZ, 1);
 		info->tree_height = tree->root->level;

@@ -12,13 +12,6 @@
 #include "nodes/execnodes.h"
 #include "nodes/pathnodes.h"
 
-/* zentree_tree -- the tree of an index; throws if it has none. */
-extern ZenTree *zentree_tree(Relation index);
-
-/* zentree_put -- zen_tree_insert() that makes room where DRAM is full, or throws ERRCODE_OUT_OF_MEMORY. */
-extern ZenTreeResult zentree_put(ZenTree *tree, const ZenTreeShape *shape, const ZenTreePos *pos, uint64 flags,
-								 IndexTuple tuple, const ZenTreeGate *gate);
-
 /* zentree_build.c */
 extern IndexBuildResult *zentree_build(Relation table, Relation index, struct IndexInfo *info);
 extern void zentree_buildempty(Relation index);

@@ -59,7 +59,7 @@ flush(Build *build)
 		ZenTreeSlot *slot = &build->slots[i];
 
 		zen_shape_pos_of(&build->shape, &pos, slot);
-		(void) zentree_put(build->tree, &build->shape, &pos, slot->tid & ZEN_TREE_DEAD, slot->tuple, NULL);
+		(void) zen_tree_put(build->tree, &build->shape, &pos, slot->tid & ZEN_TREE_DEAD, slot->tuple, NULL);
 	}
 	build->n = 0;
 	build->bytes = 0;

@@ -1,9 +1,9 @@
 /*
  * zentree_insert.c -- one entry, and the check that its key is unique.
  *
- * The check reads all entries of the key, and asks the table about each.  The leaf at which it begins is the gate: it is
- * the leaf that has the position before all entries of the key, so all inserters of that key have the same gate.  The
- * entry is inserted only if the gate has not changed since it was read, and the gate changes by the insertion.  So of
+ * The check reads all entries of the key, and asks the table about each.  The leaf at which it begins is the gate.  It
+ * has the position before all entries of the key, so all inserters of that key have the same gate.  The entry is
+ * inserted only if the gate has not changed since it was read, and the gate changes by the insertion.  So of
  * two inserters of one key one finds the other's entry.
  *
  * The check runs without a latch.  A row that it takes for the key's may have gone meanwhile, and its TID may have been
@@ -92,7 +92,11 @@ judge(Insert *in, const ZenTreeSlot *slot, bool *dead)
 		wait_for(in, &dirty, xid, &tid);
 		return LOOK_AGAIN;
 	}
-	/* the row to be inserted may be gone: CREATE INDEX CONCURRENTLY, deferred checks */
+
+	/*
+	 * the row to be inserted may be gone: CREATE INDEX CONCURRENTLY, deferred
+	 * checks
+	 */
 	if (!table_index_fetch_tuple_check(in->table, &own, SnapshotSelf, NULL))
 		return UNIQUE;
 	refuse(in);
@@ -143,7 +147,10 @@ check_key(Insert *in, const ZenTreePos *key, ZenTreeGate *gate)
 		if (verdict != UNIQUE)
 			return verdict;
 		if (first)
-			*gate = (ZenTreeGate) {in->batch->path.node, in->batch->path.version};
+			*gate = (ZenTreeGate)
+		{
+			in->batch->path.node, in->batch->path.version
+		};
 		first = false;
 		if (!in->batch->more)
 			return UNIQUE;
@@ -164,7 +171,7 @@ insert(Insert *in, const ZenTreePos *pos, IndexTuple tuple, bool unique)
 			continue;
 		if (in->check == UNIQUE_CHECK_EXISTING)
 			return true;
-		if (zentree_put(in->tree, in->shape, pos, 0, tuple, verdict == UNIQUE ? &gate : NULL) != ZEN_TREE_RETRY)
+		if (zen_tree_put(in->tree, in->shape, pos, 0, tuple, verdict == UNIQUE ? &gate : NULL) != ZEN_TREE_RETRY)
 			return verdict == UNIQUE;
 	}
 }
@@ -221,7 +228,7 @@ zentree_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Rel
 	bool		unique = check != UNIQUE_CHECK_NO;
 	bool		known;
 
-	in.tree = zentree_tree(index);
+	in.tree = zen_tree_need(index);
 	state = get_state(index, in.tree, info);
 	in.shape = &state->shape;
 	in.batch = &state->batch;

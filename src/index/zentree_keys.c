@@ -88,7 +88,8 @@ static int
 compare_elements(const void *a, const void *b, void *arg)
 {
 	ElementOrder *o = arg;
-	int32		result = DatumGetInt32(FunctionCall2Coll(o->order, o->collation, *(const Datum *) a, *(const Datum *) b));
+	int32		result = DatumGetInt32(FunctionCall2Coll(o->order, o->collation,
+														 *(const Datum *) a, *(const Datum *) b));
 
 	return o->reverse ? (result < 0) - (result > 0) : result;
 }
@@ -188,7 +189,11 @@ find_bound(ZenConditions *c, const ZenTreeShape *shape, int column, bool from)
 		if (cond->key.sk_attno != column + 1 || cond->nelems > 0 ||
 			(cond->key.sk_flags & (SK_SEARCHNULL | SK_SEARCHNOTNULL)) || s == BTEqualStrategyNumber)
 			continue;
-		/* in the index's order a "less than" on a descending column is a lower bound */
+
+		/*
+		 * in the index's order a "less than" on a descending column is a
+		 * lower bound
+		 */
 		if (((s > BTEqualStrategyNumber) != shape->columns[column].desc) == from)
 			return cond;
 	}

@@ -52,7 +52,7 @@ zentree_beginscan(Relation index, int nkeys, int norderbys)
 	TreeScan   *s = palloc(sizeof(TreeScan));
 
 	Assert(norderbys == 0);
-	s->tree = zentree_tree(index);
+	s->tree = zen_tree_need(index);
 	zen_shape_make(&s->shape, index, s->tree->kind, s->tree->nulls);
 	s->mcxt = CurrentMemoryContext;
 	s->conditions.index = index;

@@ -66,7 +66,7 @@ zentree_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBul
 	if (stats == NULL)
 		stats = palloc0(sizeof(IndexBulkDeleteResult));
 	stats->num_index_tuples = 0;
-	w->tree = zentree_tree(info->index);
+	w->tree = zen_tree_need(info->index);
 	zen_shape_make(&w->shape, info->index, w->tree->kind, w->tree->nulls);
 	w->callback = callback;
 	w->state = state;

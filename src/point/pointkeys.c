@@ -9,11 +9,11 @@
 #include "access/nbtree.h"
 #include "access/stratnum.h"
 #include "cache/keycache.h"
-#include "catalog/pg_am_d.h"
 #include "common/hashfn.h"
 #include "executor/executor.h"
 #include "executor/nodeIndexscan.h"
 #include "lib/qunique.h"
+#include "table/treeindex.h"
 #include "utils/array.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -74,7 +74,7 @@ zen_pointkeys_init_insert(ZenPoint *point)
 	for (int i = 0; i < n; i++)
 		if (!init_key(&point->keys[i], index, i, index->rd_opcintype[i], index->rd_indcollation[i]))
 			n = 0;
-	if (index->rd_index->indimmediate && index->rd_rel->relam == BTREE_AM_OID)
+	if (index->rd_index->indimmediate && zen_index_is_like_btree(index))
 		point->nkeys = n;
 	point->key_index = key_index;
 	point->relations = lappend_oid(point->relations, key_index);

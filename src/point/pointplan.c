@@ -27,6 +27,7 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
+#include "table/treeindex.h"
 #include "table/zenam_rel.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -161,7 +162,7 @@ index_refuses(IndexScan *scan)
 	const char *why = NULL;
 	ListCell   *lc;
 
-	if (index->rd_rel->relam != BTREE_AM_OID || !index->rd_index->indisunique || !index->rd_index->indimmediate ||
+	if (!zen_index_is_like_btree(index) || !index->rd_index->indisunique || !index->rd_index->indimmediate ||
 		!index->rd_index->indisvalid)
 		why = "index not unique and immediate";
 	foreach(lc, scan->indexqual)

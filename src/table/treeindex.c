@@ -16,6 +16,7 @@
 #include "catalog/pg_index.h"
 #include "catalog/pg_opclass.h"
 #include "commands/defrem.h"
+#include "executor/executor.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
@@ -24,6 +25,12 @@ bool
 zen_index_is_tree(Relation index)
 {
 	return index->rd_rel->relam == get_index_am_oid("zentree", true);
+}
+
+bool
+zen_index_is_like_btree(Relation index)
+{
+	return index->rd_rel->relam == BTREE_AM_OID || zen_index_is_tree(index);
 }
 
 bool
@@ -111,4 +118,47 @@ zen_index_borrow_classes(Oid indexoid)
 		return;
 	CommandCounterIncrement();
 	mend_relcache(indexoid, classes);
+}
+
+/*
+ * Up to 17 PostgreSQL looks at rd_rel->relam of each unique index and takes btree only.  So the relcache says btree
+ * meanwhile.
+ */
+void
+zen_index_open_for_conflict(ResultRelInfo *target)
+{
+	Relation	rel = target->ri_RelationDesc;
+	List	   *trees = NIL;
+	ListCell   *lc;
+	Oid			am;
+
+	if (!ZEN_CONFLICT_WANTS_BTREE || target->ri_IndexRelationDescs != NULL ||
+		rel->rd_rel->relkind != RELKIND_RELATION)
+		return;
+	foreach(lc, RelationGetIndexList(rel))
+	{
+		Relation	index = index_open(lfirst_oid(lc), RowExclusiveLock);
+
+		if (index->rd_index->indisunique && zen_index_is_tree(index))
+			trees = lappend(trees, index);
+		else
+			index_close(index, RowExclusiveLock);
+	}
+	if (trees == NIL)
+		return;
+	am = ((Relation) linitial(trees))->rd_rel->relam;
+	PG_TRY();
+	{
+		foreach(lc, trees)
+			((Relation) lfirst(lc))->rd_rel->relam = BTREE_AM_OID;
+		ExecOpenIndices(target, true);
+	}
+	PG_FINALLY();
+	{
+		foreach(lc, trees)
+			((Relation) lfirst(lc))->rd_rel->relam = am;
+	}
+	PG_END_TRY();
+	foreach(lc, trees)
+		index_close(lfirst(lc), RowExclusiveLock);
 }

@@ -6,10 +6,14 @@
 
 #include "base/compat.h"
 
+#include "nodes/execnodes.h"
 #include "utils/rel.h"
 
 /* zen_index_is_tree -- is the index a tree in DRAM, which no start finds? */
 extern bool zen_index_is_tree(Relation index);
+
+/* zen_index_is_like_btree -- is it one of btree or zentree? */
+extern bool zen_index_is_like_btree(Relation index);
 
 /* zen_relid_is_tree -- the same of a relation that need not be an index, or be there. */
 extern bool zen_relid_is_tree(Oid relid);
@@ -21,5 +25,11 @@ extern bool zen_relid_is_tree(Oid relid);
  * join finds one row.  Does nothing if it does name them.
  */
 extern void zen_index_borrow_classes(Oid indexoid);
+
+/*
+ * zen_index_open_for_conflict -- open the indexes of a target of INSERT ... ON CONFLICT, if trees are among them: there
+ * PostgreSQL would refuse any unique index but a btree.
+ */
+extern void zen_index_open_for_conflict(ResultRelInfo *target);
 
 #endif							/* ZEN_TREEINDEX_H */
