@@ -139,8 +139,8 @@ OBJS = $(addprefix src/base/, \
 		worker.o) \
 	$(addprefix src/table/, \
 		zenam_slot.o \
-		treeindex.o \
 		ownxact.o \
+		treeindex.o \
 		zenam_reindex.o \
 		zenam_rel.o \
 		reindexworker.o \

@@ -416,6 +416,7 @@ zen_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, Proc
 	Node	   *stmt = pstmt->utilityStmt;
 	ProcessUtility_hook_type run = prev_utility_hook ? prev_utility_hook : standard_ProcessUtility;
 	int			extension;
+	Oid			moved;
 
 	ZenAssertNotInEpoch();
 	if (IsA(stmt, CreateStmt) || IsA(stmt, CreateTableAsStmt) || IsA(stmt, ExplainStmt) || zen_treehooks_changes(stmt))
@@ -428,7 +429,7 @@ zen_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, Proc
 		}
 	}
 	before_utility(stmt);
-	zen_treehooks_before(stmt);
+	moved = zen_treehooks_before(stmt);
 	if (changes_catalog(stmt))
 		ForceSyncCommit();
 	if (IsTransactionState() && !RecoveryInProgress())
@@ -452,6 +453,7 @@ zen_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, Proc
 	extension = zen_extension_begin(stmt);
 	run(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 	zen_extension_end(stmt, extension);
+	zen_treehooks_after(moved);
 	finish_statement();
 }
 

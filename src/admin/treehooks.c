@@ -2,8 +2,8 @@
  * treehooks.c -- what hooks do for indexes of zentree.
  *
  * zen.default_index.  The grammar has no place for the access method of PRIMARY KEY and UNIQUE, but the parse tree has.
- * It is filled in here.  Partitioned tables keep btree, since PostgreSQL up to 17 has no other unique index for them,
- * and so do tables that are not zen's.
+ * It is filled in here.  Partitioned tables keep btree, since PostgreSQL up to 17 has no other unique index for them.
+ * Partitions keep it, since their indexes must fit those of the whole.  So do tables that are not zen's.
  *
  * ON CONFLICT.  PostgreSQL opens the indexes of a target at the first row, unless they are open.  So they are opened
  * before (table/treeindex.c).
@@ -16,6 +16,7 @@
 #include "catalog/pg_class.h"
 #include "commands/defrem.h"
 #include "executor/executor.h"
+#include "index/treedir.h"
 #include "nodes/execnodes.h"
 #include "nodes/nodeFuncs.h"
 #include "table/treeindex.h"
@@ -55,7 +56,8 @@ choose_for_create(CreateStmt *stmt)
 {
 	const char *am = stmt->accessMethod ? stmt->accessMethod : default_table_access_method;
 
-	if (stmt->partspec != NULL || stmt->relation->relpersistence != RELPERSISTENCE_PERMANENT || strcmp(am, "zen") != 0)
+	if (stmt->partspec != NULL || stmt->partbound != NULL || strcmp(am, "zen") != 0 ||
+		stmt->relation->relpersistence != RELPERSISTENCE_PERMANENT)
 		return;
 	choose_for_elements(stmt->tableElts);
 	choose_for_elements(stmt->constraints);
@@ -67,7 +69,8 @@ choose_for_alter(AlterTableStmt *stmt)
 	Oid			relid = RangeVarGetRelid(stmt->relation, NoLock, true);
 	ListCell   *lc;
 
-	if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_RELATION || !zen_relid_is_zen(relid))
+	if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_RELATION || !zen_relid_is_zen(relid) ||
+		get_rel_relispartition(relid))
 		return;
 	foreach(lc, stmt->cmds)
 	{
@@ -80,9 +83,9 @@ choose_for_alter(AlterTableStmt *stmt)
 
 /* ---------- SET TABLESPACE ---------- */
 
-/* PostgreSQL would copy the file, which is empty, and no hook would tell of the new one. */
-static void
-check_move(AlterTableStmt *stmt)
+/* PostgreSQL copies the file, which is empty, and no hook tells of the new one.  The tree to be built anew, or none. */
+static Oid
+find_moved(AlterTableStmt *stmt)
 {
 	Oid			relid;
 	ListCell   *lc;
@@ -93,22 +96,35 @@ check_move(AlterTableStmt *stmt)
 			continue;
 		relid = RangeVarGetRelid(stmt->relation, NoLock, true);
 		if (OidIsValid(relid) && get_rel_relkind(relid) == RELKIND_INDEX && zen_relid_is_tree(relid))
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("index \"%s\" of access method zentree cannot be moved to another tablespace",
-							stmt->relation->relname),
-					 errdetail("It is in memory."),
-					 errhint("Use REINDEX (TABLESPACE ...) to have it built there.")));
+			return relid;
 	}
+	return InvalidOid;
+}
+
+static bool
+any_tree(void)
+{
+	int			n;
+
+	pfree(zen_tree_list(&n));
+	return n > 0;
 }
 
 static void
 check_move_all(AlterTableMoveAllStmt *stmt)
 {
-	if (stmt->objtype == OBJECT_INDEX && OidIsValid(get_index_am_oid("zentree", true)))
-		ereport(NOTICE,
-				(errmsg("indexes of access method zentree must be built again after this command"),
-				 errhint("Use REINDEX.")));
+	if (stmt->objtype == OBJECT_INDEX && any_tree())
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("indexes of access method zentree cannot be moved all at once"),
+				 errhint("Use ALTER INDEX ... SET TABLESPACE for each index.")));
+}
+
+void
+zen_treehooks_after(Oid moved)
+{
+	if (OidIsValid(moved))
+		zen_index_build_again(moved);
 }
 
 /* CREATE TABLE ... (LIKE zen_table INCLUDING INDEXES) copies the access method, too. */
@@ -132,22 +148,24 @@ zen_treehooks_changes(Node *stmt)
 	return zen_default_index == ZEN_INDEX_ZENTREE && (IsA(stmt, CreateStmt) || IsA(stmt, AlterTableStmt));
 }
 
-void
+Oid
 zen_treehooks_before(Node *stmt)
 {
+	Oid			moved = InvalidOid;
 	bool		choose = zen_treehooks_changes(stmt) && OidIsValid(get_index_am_oid("zentree", true));
 
 	if (choose && IsA(stmt, IndexStmt))
 		choose_for_copy((IndexStmt *) stmt);
 
 	if (IsA(stmt, AlterTableStmt))
-		check_move((AlterTableStmt *) stmt);
+		moved = find_moved((AlterTableStmt *) stmt);
 	if (IsA(stmt, AlterTableMoveAllStmt))
 		check_move_all((AlterTableMoveAllStmt *) stmt);
 	if (choose && IsA(stmt, CreateStmt))
 		choose_for_create((CreateStmt *) stmt);
 	else if (choose && IsA(stmt, AlterTableStmt))
 		choose_for_alter((AlterTableStmt *) stmt);
+	return moved;
 }
 
 /* ---------- ON CONFLICT ---------- */

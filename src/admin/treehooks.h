@@ -14,9 +14,11 @@ extern bool zen_treehooks_changes(Node *stmt);
 
 /*
  * zen_treehooks_before -- before a utility statement: give constraints of zen tables the access method that
- * zen.default_index names, and refuse to move a tree's file.  May change the tree.
+ * zen.default_index names.  May change the tree.  The result is for zen_treehooks_after(), when the statement has run:
+ * an index whose file the statement moves.
  */
-extern void zen_treehooks_before(Node *stmt);
+extern Oid	zen_treehooks_before(Node *stmt);
+extern void zen_treehooks_after(Oid moved);
 
 /*
  * zen_treehooks_started -- the executor has been started: open the indexes of targets of INSERT ... ON CONFLICT, where

@@ -60,7 +60,11 @@
 	X(R14_IGNORE_MARK, "r14_ignore_mark") \
 	X(R15_SAME_CTS_TWICE, "r15_same_cts_twice") \
 	X(RESTAMP_SLOWLY, "restamp_slowly") \
-	X(RESTAMP_UNTOLD, "restamp_untold")
+	X(RESTAMP_UNTOLD, "restamp_untold") \
+	X(TREE_NO_VERSION, "tree_no_version") \
+	X(TREE_SPLIT_SEEN, "tree_split_seen") \
+	X(TREE_NO_GATE, "tree_no_gate") \
+	X(TREE_STALE_FENCE, "tree_stale_fence")
 
 typedef enum ZenFaultSwitch
 {

@@ -80,8 +80,8 @@ zen_tree_setup(ZenTree *tree, ZenTreeKind kind, bool nulls)
 	tree->kind = kind;
 	tree->nulls = nulls;
 	tree->columns = kind == ZEN_TREE_WORD ? 2 : kind == ZEN_TREE_TWO_WORDS ? 3 : 4;
-	tree->leaf_room = ZEN_NODE_WORDS / tree->columns;
-	tree->inner_room = (ZEN_NODE_WORDS - 1) / (tree->columns + 1);
+	tree->leaf_room = Min(ZEN_NODE_WORDS / tree->columns, ZEN_NODE_MOST);
+	tree->inner_room = Min((ZEN_NODE_WORDS - 1) / (tree->columns + 1), ZEN_NODE_MOST);
 	Assert(tree->root == NULL && tree->free == NULL);
 	pg_atomic_init_u32(&tree->nodes, 0);
 	pg_atomic_init_u64(&tree->tuple_bytes, 0);
@@ -413,6 +413,22 @@ split_root(ZenTree *tree, const ZenTreePath *path, Split *split)
 	return true;
 }
 
+#ifdef ZEN_FAULTS
+/* The upper half of the node is in no tree, and others may look. */
+static void
+show_half_done(const ZenTreePath *path)
+{
+	pg_atomic_write_u64(&path->parent->version, path->parent_version);
+	pg_atomic_write_u64(&path->node->version, path->version);
+	for (int i = 0; i < 4; i++)
+		sched_yield();
+	pg_atomic_write_u64(&path->node->version, path->version + 1);
+	pg_atomic_write_u64(&path->parent->version, path->parent_version + 1);
+}
+#else
+#define show_half_done(path)	((void) (path))
+#endif
+
 static bool
 split_child(ZenTree *tree, const ZenTreePath *path, Split *split)
 {
@@ -425,6 +441,8 @@ split_child(ZenTree *tree, const ZenTreePath *path, Split *split)
 	}
 	fill_between(tree, path->node, split);
 	move_upper(tree, path->node, split->at, split->right);
+	if (ZEN_FAULT(TREE_SPLIT_SEEN))
+		show_half_done(path);
 	put_child(tree, path->parent, path->index, &split->between, split->right);
 	zen_node_unlock(path->node, path->version);
 	zen_node_unlock(path->parent, path->parent_version);
@@ -458,6 +476,7 @@ put_entry(ZenTree *tree, const ZenTreePath *path, int i, const ZenTreeSlot *slot
 	ZenNode    *leaf = path->node;
 	bool		apart = gate != NULL && gate->node != leaf;
 
+	ZEN_TREE_MEET();
 	if (gate != NULL && !apart && gate->version != path->version)
 		return ZEN_TREE_RETRY;
 	if (apart && !zen_node_try_lock(gate->node, gate->version))

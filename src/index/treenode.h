@@ -16,6 +16,7 @@
 
 #include "base/compat.h"
 
+#include "base/fault.h"
 #include "index/treeshape.h"
 #include "port/atomics.h"
 #include "storage/s_lock.h"
@@ -24,6 +25,22 @@
 #define ZEN_NODE_SIZE		1024
 #define ZEN_NODE_WORDS		126
 #define ZEN_NODE_SLOTS		(ZEN_NODE_WORDS / 2)	/* at most */
+
+/*
+ * A build for tests has trees of few entries a node, and gives way to other processes where they may meet a state
+ * between two others.
+ */
+#ifdef ZEN_FAULTS
+#include <sched.h>
+
+#include "common/pg_prng.h"
+
+#define ZEN_NODE_MOST	5
+#define ZEN_TREE_MEET()	((void) (pg_prng_uint32(&pg_global_prng_state) % 16 == 0 && sched_yield()))
+#else
+#define ZEN_NODE_MOST	ZEN_NODE_SLOTS
+#define ZEN_TREE_MEET()	((void) 0)
+#endif
 
 typedef struct ZenNode
 {
@@ -101,6 +118,9 @@ zen_node_begin(ZenNode *node)
 static inline bool
 zen_node_is(ZenNode *node, uint64 version)
 {
+	ZEN_TREE_MEET();
+	if (ZEN_FAULT(TREE_NO_VERSION))
+		return true;
 	/* pairs with zen_node_try_lock: a writer is seen before what it writes */
 	pg_read_barrier();
 	return pg_atomic_read_u64(&node->version) == version;

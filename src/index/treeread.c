@@ -72,6 +72,9 @@ copy_fence(ZenTree *tree, const ZenTreePos *from, const ZenTreePos *to, ZenTreeB
 	zen_node_get(tree, fence->node, tree->inner_room, fence->i, slot);
 	if (!zen_node_is(fence->node, fence->version))
 		return false;
+	/* the next entry of the leaf's parent is not the leaf's end */
+	if (ZEN_FAULT(TREE_STALE_FENCE) && !batch->backward && fence->i + 1 < fence->node->n && slot->words[0] % 7 == 0)
+		zen_node_get(tree, fence->node, tree->inner_room, fence->i + 1, slot);
 	if (end != NULL && batch->backward)
 		batch->more = slot->words[0] > end->low[0] ||
 			(slot->words[0] == end->low[0] && slot->words[1] >= end->low[1]);

@@ -171,7 +171,10 @@ insert(Insert *in, const ZenTreePos *pos, IndexTuple tuple, bool unique)
 			continue;
 		if (in->check == UNIQUE_CHECK_EXISTING)
 			return true;
-		if (zen_tree_put(in->tree, in->shape, pos, 0, tuple, verdict == UNIQUE ? &gate : NULL) != ZEN_TREE_RETRY)
+		if (ZEN_FAULT(TREE_NO_GATE))
+			unique = false;
+		if (zen_tree_put(in->tree, in->shape, pos, 0, tuple, verdict == UNIQUE && unique ? &gate : NULL) !=
+			ZEN_TREE_RETRY)
 			return verdict == UNIQUE;
 	}
 }

@@ -10,6 +10,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "catalog/index.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
@@ -17,8 +18,10 @@
 #include "catalog/pg_opclass.h"
 #include "commands/defrem.h"
 #include "executor/executor.h"
+#include "table/ownxact.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 bool
@@ -161,4 +164,17 @@ zen_index_open_for_conflict(ResultRelInfo *target)
 	PG_END_TRY();
 	foreach(lc, trees)
 		index_close(lfirst(lc), RowExclusiveLock);
+}
+
+void
+zen_index_build_again(Oid indexoid)
+{
+	ReindexParams params = {0};
+	bool		pushed;
+
+	CommandCounterIncrement();
+	pushed = zen_own_snapshot();
+	zen_reindex_index(indexoid, RELPERSISTENCE_UNLOGGED, &params);
+	if (pushed)
+		PopActiveSnapshot();
 }

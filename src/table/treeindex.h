@@ -32,4 +32,7 @@ extern void zen_index_borrow_classes(Oid indexoid);
  */
 extern void zen_index_open_for_conflict(ResultRelInfo *target);
 
+/* zen_index_build_again -- REINDEX an index, in the transaction that has it locked. */
+extern void zen_index_build_again(Oid indexoid);
+
 #endif							/* ZEN_TREEINDEX_H */
