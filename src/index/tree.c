@@ -17,6 +17,8 @@
  */
 #include "index/tree.h"
 
+#include <sched.h>
+
 #include "base/arena.h"
 #include "miscadmin.h"
 
@@ -38,6 +40,7 @@ node_alloc(ZenTree *tree)
 	if (node == NULL)
 		return NULL;
 	pg_atomic_init_u64(&node->version, 2);
+	node->shown = 0;
 	pg_atomic_fetch_add_u32(&tree->nodes, 1);
 	return node;
 }
@@ -413,24 +416,29 @@ split_root(ZenTree *tree, const ZenTreePath *path, Split *split)
 	return true;
 }
 
-#ifdef ZEN_FAULTS
-/* The upper half of the node is in no tree, and others may look. */
+/*
+ * A fault: parent and node are shown to readers with even versions of their own while the upper half of the node is in
+ * no tree.
+ */
 static void
-show_half_done(const ZenTreePath *path)
+show_half_done(ZenTreePath *path)
 {
+	path->parent->shown = path->node->shown = 1;
+	pg_memory_barrier();
+	path->parent_version += 2;
+	path->version += 2;
 	pg_atomic_write_u64(&path->parent->version, path->parent_version);
 	pg_atomic_write_u64(&path->node->version, path->version);
 	for (int i = 0; i < 4; i++)
-		sched_yield();
+		(void) sched_yield();
 	pg_atomic_write_u64(&path->node->version, path->version + 1);
 	pg_atomic_write_u64(&path->parent->version, path->parent_version + 1);
+	pg_memory_barrier();
+	path->parent->shown = path->node->shown = 0;
 }
-#else
-#define show_half_done(path)	((void) (path))
-#endif
 
 static bool
-split_child(ZenTree *tree, const ZenTreePath *path, Split *split)
+split_child(ZenTree *tree, ZenTreePath *path, Split *split)
 {
 	if (!zen_node_try_lock(path->parent, path->parent_version))
 		return false;
@@ -451,7 +459,7 @@ split_child(ZenTree *tree, const ZenTreePath *path, Split *split)
 
 /* Split a node if it is still what it was; false: no DRAM. */
 static bool
-split_node(ZenTree *tree, const ZenTreePath *path, bool at_end)
+split_node(ZenTree *tree, ZenTreePath *path, bool at_end)
 {
 	Split		split;
 	bool		done;
@@ -489,6 +497,7 @@ put_entry(ZenTree *tree, const ZenTreePath *path, int i, const ZenTreeSlot *slot
 	}
 	Assert(leaf->level == 0 && leaf->n == path->n && i <= leaf->n && leaf->n < tree->leaf_room);
 	zen_node_move(tree, leaf, i + 1, leaf, i, leaf->n - i, 0);
+	ZEN_TREE_MEET();
 	zen_node_put(tree, leaf, tree->leaf_room, i, slot);
 	leaf->n++;
 	zen_node_unlock(leaf, path->version);

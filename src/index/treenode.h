@@ -47,7 +47,7 @@ typedef struct ZenNode
 	pg_atomic_uint64 version;
 	uint16		level;			/* 0: leaf */
 	uint16		n;				/* entries */
-	uint32		unused;
+	uint32		shown;			/* by a fault: no writer may take it */
 	uint64		words[ZEN_NODE_WORDS];
 } ZenNode;
 
@@ -119,8 +119,6 @@ static inline bool
 zen_node_is(ZenNode *node, uint64 version)
 {
 	ZEN_TREE_MEET();
-	if (ZEN_FAULT(TREE_NO_VERSION))
-		return true;
 	/* pairs with zen_node_try_lock: a writer is seen before what it writes */
 	pg_read_barrier();
 	return pg_atomic_read_u64(&node->version) == version;
@@ -130,6 +128,8 @@ static inline bool
 zen_node_try_lock(ZenNode *node, uint64 version)
 {
 	Assert((version & 1) == 0);
+	if (ZEN_FAULT(TREE_SPLIT_SEEN) && node->shown)
+		return false;
 	return pg_atomic_compare_exchange_u64(&node->version, &version, version + 1);
 }
 

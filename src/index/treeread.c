@@ -49,7 +49,12 @@ copy_entries(ZenTree *tree, const ZenTreePos *from, const ZenTreePos *to, ZenTre
 	batch->first = first;
 	batch->n = end - first;
 	for (int i = 0; i < batch->n; i++)
+	{
 		zen_node_get(tree, leaf, room, first + i, &batch->slots[i]);
+		ZEN_TREE_MEET();
+	}
+	if (ZEN_FAULT(TREE_NO_VERSION))
+		return true;
 	if (tree->kind != ZEN_TREE_TUPLES || batch->n == 0)
 		return zen_node_is(leaf, path->version);
 	return zen_tree_copy_tuples(leaf, path->version, batch->slots, batch->n, &batch->space, &batch->size);
