@@ -17,15 +17,15 @@ CREATE ACCESS METHOD zen TYPE TABLE HANDLER zen_tableam_handler;
 COMMENT ON ACCESS METHOD zen IS
 'tables in non-volatile memory, without a write-ahead log';
 
-CREATE FUNCTION zentree_handler(internal)
+CREATE FUNCTION zen_indexam_handler(internal)
 RETURNS index_am_handler
-AS 'MODULE_PATHNAME', 'zentree_handler'
+AS 'MODULE_PATHNAME', 'zen_indexam_handler'
 LANGUAGE C STRICT;
 
-COMMENT ON FUNCTION zentree_handler(internal) IS
+COMMENT ON FUNCTION zen_indexam_handler(internal) IS
 'handler of the index access method zentree; not to be called';
 
-CREATE ACCESS METHOD zentree TYPE INDEX HANDLER zentree_handler;
+CREATE ACCESS METHOD zentree TYPE INDEX HANDLER zen_indexam_handler;
 
 COMMENT ON ACCESS METHOD zentree IS
 'trees in DRAM, indexes of zen tables';

@@ -453,7 +453,7 @@ zen_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, Proc
 	extension = zen_extension_begin(stmt);
 	run(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 	zen_extension_end(stmt, extension);
-	zen_treehooks_after(moved);
+	zen_treehooks_after(stmt, moved);
 	finish_statement();
 }
 

@@ -11,12 +11,15 @@
 #include "admin/treehooks.h"
 
 #include "access/tableam.h"
+#include "access/xact.h"
 #include "base/guc.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "commands/defrem.h"
 #include "executor/executor.h"
+#include "index/treeclasses.h"
 #include "index/treedir.h"
+#include "miscadmin.h"
 #include "nodes/execnodes.h"
 #include "nodes/nodeFuncs.h"
 #include "table/treeindex.h"
@@ -120,9 +123,21 @@ check_move_all(AlterTableMoveAllStmt *stmt)
 				 errhint("Use ALTER INDEX ... SET TABLESPACE for each index.")));
 }
 
-void
-zen_treehooks_after(Oid moved)
+/* pg_upgrade makes the extension's objects one by one. */
+static bool
+makes_zentree(Node *stmt)
 {
+	return IsBinaryUpgrade && IsA(stmt, CreateAmStmt) && strcmp(((CreateAmStmt *) stmt)->amname, "zentree") == 0;
+}
+
+void
+zen_treehooks_after(Node *stmt, Oid moved)
+{
+	if (makes_zentree(stmt))
+	{
+		CommandCounterIncrement();
+		zen_treeclasses_copy(false);
+	}
 	if (OidIsValid(moved))
 		zen_index_build_again(moved);
 }

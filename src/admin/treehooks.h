@@ -18,7 +18,7 @@ extern bool zen_treehooks_changes(Node *stmt);
  * an index whose file the statement moves.
  */
 extern Oid	zen_treehooks_before(Node *stmt);
-extern void zen_treehooks_after(Oid moved);
+extern void zen_treehooks_after(Node *stmt, Oid moved);
 
 /*
  * zen_treehooks_started -- the executor has been started: open the indexes of targets of INSERT ... ON CONFLICT, where

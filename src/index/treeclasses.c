@@ -4,9 +4,13 @@
  * CREATE INDEX looks for an operator class of the access method that was named.  So each class of btree gets a twin of
  * the same name, in the same schema.  pg_catalog is one of them.  An extension with objects there cannot be moved to
  * another schema.  So the twins are not made members of the extension.  They go with the access method.
+ *
+ * CREATE EXTENSION makes the twins in pg_catalog, which no dump contains.  Twins in other schemas are made when a user
+ * asks for them.  A dump has them as it has the user's own classes.
  */
-#include "base/compat.h"
+#include "index/treeclasses.h"
 
+#include "catalog/pg_type.h"
 #include "commands/extension.h"
 #include "executor/spi.h"
 #include "fmgr.h"
@@ -25,7 +29,7 @@ static const char *const commands =
 "         (SELECT t.oid FROM pg_catalog.pg_opfamily t, tree WHERE t.opfmethod = tree.oid"
 "          AND t.opfname = f.opfname AND t.opfnamespace = f.opfnamespace) AS there"
 "  FROM pg_catalog.pg_opfamily f JOIN btree ON f.opfmethod = btree.oid"
-"       JOIN pg_catalog.pg_namespace n ON n.oid = f.opfnamespace),"
+"       JOIN pg_catalog.pg_namespace n ON n.oid = f.opfnamespace WHERE $1 OR n.nspname = 'pg_catalog'),"
 " member AS ("
 "  SELECT f.oid, pg_catalog.format('OPERATOR %s %I.%s (%s, %s)', a.amopstrategy, n.nspname, o.oprname,"
 "         pg_catalog.format_type(a.amoplefttype, NULL), pg_catalog.format_type(a.amoprighttype, NULL)) AS item"
@@ -57,17 +61,20 @@ static const char *const commands =
 " FROM pg_catalog.pg_opclass c JOIN btree ON c.opcmethod = btree.oid JOIN family f ON f.oid = c.opcfamily"
 "      JOIN pg_catalog.pg_namespace n ON n.oid = c.opcnamespace"
 "      JOIN pg_catalog.pg_namespace fn ON fn.oid = f.opfnamespace"
-" WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_opclass t, tree WHERE t.opcmethod = tree.oid"
+" WHERE ($1 OR n.nspname = 'pg_catalog')"
+"       AND NOT EXISTS (SELECT FROM pg_catalog.pg_opclass t, tree WHERE t.opcmethod = tree.oid"
 "                   AND t.opcname = c.opcname AND t.opcnamespace = c.opcnamespace)"
 ") x ORDER BY step, oid";
 
 static void
-copy_classes(void)
+copy_classes(bool all_schemas)
 {
+	Oid			type = BOOLOID;
+	Datum		value = BoolGetDatum(all_schemas);
 	SPITupleTable *table;
 	uint64		n;
 
-	if (SPI_execute(commands, true, 0) != SPI_OK_SELECT)
+	if (SPI_execute_with_args(commands, 1, &type, &value, NULL, true, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not list operator classes");
 	table = SPI_tuptable;
 	n = SPI_processed;
@@ -76,8 +83,8 @@ copy_classes(void)
 			elog(ERROR, "could not copy an operator class");
 }
 
-Datum
-zen_copy_operator_classes(PG_FUNCTION_ARGS)
+void
+zen_treeclasses_copy(bool all_schemas)
 {
 	bool		creating = creating_extension;
 
@@ -85,7 +92,7 @@ zen_copy_operator_classes(PG_FUNCTION_ARGS)
 	PG_TRY();
 	{
 		creating_extension = false;
-		copy_classes();
+		copy_classes(all_schemas);
 	}
 	PG_FINALLY();
 	{
@@ -93,5 +100,11 @@ zen_copy_operator_classes(PG_FUNCTION_ARGS)
 	}
 	PG_END_TRY();
 	SPI_finish();
+}
+
+Datum
+zen_copy_operator_classes(PG_FUNCTION_ARGS)
+{
+	zen_treeclasses_copy(!creating_extension);
 	PG_RETURN_VOID();
 }

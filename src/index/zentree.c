@@ -10,7 +10,7 @@
 #include "fmgr.h"
 #include "utils/index_selfuncs.h"
 
-PG_FUNCTION_INFO_V1(zentree_handler);
+PG_FUNCTION_INFO_V1(zen_indexam_handler);
 
 /* The planner has taken the index's file for the index, and it is empty. */
 static void
@@ -44,7 +44,7 @@ zentree_canreturn(Relation index, int attno)
 }
 
 Datum
-zentree_handler(PG_FUNCTION_ARGS)
+zen_indexam_handler(PG_FUNCTION_ARGS)
 {
 	IndexAmRoutine *am = makeNode(IndexAmRoutine);
 
