@@ -114,8 +114,11 @@ count_before(const ZenTreeShape *shape, const ZenTreeBatch *batch, const ZenTree
 static void
 trim(const ZenTreeShape *shape, const ZenTreePos *from, const ZenTreePos *to, ZenTreeBatch *batch)
 {
-	int			first = from != NULL ? count_before(shape, batch, from) : 0;
-	int			end = to != NULL ? count_before(shape, batch, to) : batch->n;
+	/* mostly the words have trimmed them already */
+	bool		begins = from == NULL || (from->ncmp == 0 && from->tie == ZEN_TIE_BEFORE);
+	bool		ends = to == NULL || (to->ncmp == 0 && to->tie == ZEN_TIE_AFTER);
+	int			first = begins ? 0 : count_before(shape, batch, from);
+	int			end = ends ? batch->n : count_before(shape, batch, to);
 
 	end = Max(end, first);
 	if (batch->backward ? first > 0 : end < batch->n)

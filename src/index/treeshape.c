@@ -138,21 +138,20 @@ zen_shape_make(ZenTreeShape *shape, Relation index, ZenTreeKind kind, bool nulls
 
 /* ---------- bytes of a value ---------- */
 
-static void
+static inline void
 put_big_endian(uint8 *bytes, uint64 value, int width)
 {
-	for (int i = width - 1; i >= 0; i--, value >>= 8)
-		bytes[i] = (uint8) value;
+	value = pg_hton64(value << (64 - 8 * width));
+	memcpy(bytes, &value, width);
 }
 
-static uint64
+static inline uint64
 get_big_endian(const uint8 *bytes, int width)
 {
 	uint64		value = 0;
 
-	for (int i = 0; i < width; i++)
-		value = value << 8 | bytes[i];
-	return value;
+	memcpy(&value, bytes, width);
+	return pg_ntoh64(value) >> (64 - 8 * width);
 }
 
 static uint64

@@ -103,6 +103,16 @@ typedef struct ZenTreePos
 	FmgrInfo   *order[INDEX_MAX_KEYS];	/* NULL: the column's own */
 } ZenTreePos;
 
+/* Copy a position of n columns.  It is large, and mostly little of it is in use. */
+static inline void
+zen_pos_copy(ZenTreePos *to, const ZenTreePos *from, int n)
+{
+	memcpy(to, from, offsetof(ZenTreePos, values));
+	memcpy(to->values, from->values, n * sizeof(Datum));
+	memcpy(to->isnull, from->isnull, n * sizeof(bool));
+	memcpy(to->order, from->order, n * sizeof(FmgrInfo *));
+}
+
 /*
  * zen_shape_kind -- which kind of tree suits an index; *nulls is set for ZenTreeShape.
  *

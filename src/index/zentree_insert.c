@@ -132,10 +132,12 @@ check_batch(Insert *in)
 static Verdict
 check_key(Insert *in, const ZenTreePos *key, ZenTreeGate *gate)
 {
-	ZenTreePos	from = *key;
-	ZenTreePos	to = *key;
+	ZenTreePos	from;
+	ZenTreePos	to;
 	bool		first = true;
 
+	zen_pos_copy(&from, key, in->shape->nkeys);
+	zen_pos_copy(&to, key, in->shape->nkeys);
 	from.tie = ZEN_TIE_BEFORE;
 	to.tie = ZEN_TIE_AFTER;
 	for (;;)

@@ -16,6 +16,15 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
+/* Few scans need it. */
+static MemoryContext
+context_of(ZenConditions *c)
+{
+	if (c->mcxt == NULL)
+		c->mcxt = AllocSetContextCreate(c->parent, "zen tree scan", ALLOCSET_SMALL_SIZES);
+	return c->mcxt;
+}
+
 /* ---------- arguments of other types ---------- */
 
 /* The support function that compares two types of the column's operator family, or NULL. */
@@ -28,7 +37,7 @@ order_proc(ZenConditions *c, int column, Oid left, Oid right)
 	if (!RegProcedureIsValid(proc))
 		elog(ERROR, "missing support function %d(%u,%u) for column %d of index \"%s\"",
 			 BTORDER_PROC, left, right, column + 1, RelationGetRelationName(c->index));
-	info = MemoryContextAlloc(c->mcxt, sizeof(FmgrInfo));
+	info = MemoryContextAlloc(context_of(c), sizeof(FmgrInfo));
 	fmgr_info_cxt(proc, info, c->mcxt);
 	return info;
 }
@@ -246,6 +255,7 @@ set_end(ZenConditions *c, const ZenTreeShape *shape, int n, bool from, ZenTreePo
 void
 zen_conditions_range(ZenConditions *c, const ZenTreeShape *shape)
 {
+	ZenCondition *equality;
 	int			n = 0;
 
 	if (c->never)
@@ -256,10 +266,20 @@ zen_conditions_range(ZenConditions *c, const ZenTreeShape *shape)
 		if (c->conditions[i].stepped)
 			c->conditions[i].key.sk_argument = c->conditions[i].elems[c->conditions[i].at];
 	}
-	while (n < shape->nkeys && find_equality(c, n) != NULL)
-		find_equality(c, n++)->bound = true;
+	while (n < shape->nkeys && (equality = find_equality(c, n)) != NULL)
+	{
+		equality->bound = true;
+		n++;
+	}
 	c->has_from = set_end(c, shape, n, true, &c->from);
-	c->has_to = set_end(c, shape, n, false, &c->to);
+	if (n == shape->nkeys)
+	{
+		zen_pos_copy(&c->to, &c->from, n);
+		c->to.tie = ZEN_TIE_AFTER;
+		c->has_to = true;
+	}
+	else
+		c->has_to = set_end(c, shape, n, false, &c->to);
 }
 
 void
@@ -306,7 +326,13 @@ compare_columns(const void *a, const void *b)
 static void
 choose_stepped(ZenConditions *c, const ZenTreeShape *shape)
 {
+	bool		any = false;
+
 	c->stepped = false;
+	for (int i = 0; i < c->n; i++)
+		any |= c->conditions[i].nelems > 0;
+	if (!any)
+		return;
 	for (int column = 0; column < shape->nkeys; column++)
 	{
 		ZenCondition *array = NULL;
@@ -344,29 +370,49 @@ take_key(ZenConditions *c, const ZenTreeShape *shape, ZenCondition *cond, ScanKe
 	if (OidIsValid(key->sk_subtype) && key->sk_subtype != type)
 		cond->order = order_proc(c, column, type, key->sk_subtype);
 	if (key->sk_flags & SK_SEARCHARRAY)
+	{
+		MemoryContext old = MemoryContextSwitchTo(context_of(c));
+
 		take_array(c, shape, cond);
+		MemoryContextSwitchTo(old);
+	}
+}
+
+/* The keys in the order of columns, as the planner gives them. */
+static bool
+are_sorted(ScanKey keys, int n)
+{
+	for (int i = 1; i < n; i++)
+		if (keys[i].sk_attno < keys[i - 1].sk_attno)
+			return false;
+	return true;
+}
+
+static ScanKey
+sort_keys(ZenConditions *c, ScanKey keys, int n)
+{
+	ScanKey		sorted = MemoryContextAlloc(context_of(c), n * sizeof(ScanKeyData));
+
+	memcpy(sorted, keys, n * sizeof(ScanKeyData));
+	qsort(sorted, n, sizeof(ScanKeyData), compare_columns);
+	return sorted;
 }
 
 void
 zen_conditions_set(ZenConditions *c, const ZenTreeShape *shape, ScanKey keys, int nkeys)
 {
-	MemoryContext old;
-	ScanKeyData *sorted;
-
-	MemoryContextReset(c->mcxt);
-	old = MemoryContextSwitchTo(c->mcxt);
+	if (c->mcxt != NULL)
+		MemoryContextReset(c->mcxt);
 	c->never = false;
 	c->n = nkeys;
-	c->conditions = palloc(Max(nkeys, 1) * sizeof(ZenCondition));
-	sorted = palloc(Max(nkeys, 1) * sizeof(ScanKeyData));
-	if (nkeys > 0)
-		memcpy(sorted, keys, nkeys * sizeof(ScanKeyData));
-	if (nkeys > 1)
-		qsort(sorted, nkeys, sizeof(ScanKeyData), compare_columns);
+	c->conditions = c->few;
+	if (nkeys > ZEN_FEW_CONDITIONS)
+		c->conditions = MemoryContextAlloc(context_of(c), nkeys * sizeof(ZenCondition));
+	if (!are_sorted(keys, nkeys))
+		keys = sort_keys(c, keys, nkeys);
 	for (int i = 0; i < nkeys; i++)
-		take_key(c, shape, &c->conditions[i], &sorted[i]);
+		take_key(c, shape, &c->conditions[i], &keys[i]);
 	choose_stepped(c, shape);
-	MemoryContextSwitchTo(old);
 }
 
 /* ---------- one entry ---------- */

@@ -25,13 +25,18 @@ typedef struct ZenCondition
 	Datum	   *elems;			/* in the index's order, each once */
 } ZenCondition;
 
+#define ZEN_FEW_CONDITIONS	3
+
 typedef struct ZenConditions
 {
 	Relation	index;
-	MemoryContext mcxt;			/* of all that a rescan makes */
+	MemoryContext parent;		/* of the scan */
+	MemoryContext mcxt;			/* of all that a rescan makes; NULL: nothing
+								 * yet */
 	bool		never;			/* no row satisfies them */
 	int			n;
 	ZenCondition *conditions;
+	ZenCondition few[ZEN_FEW_CONDITIONS];
 	bool		stepped;		/* one of them is */
 	bool		has_from;
 	bool		has_to;

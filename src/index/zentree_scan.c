@@ -56,7 +56,8 @@ zentree_beginscan(Relation index, int nkeys, int norderbys)
 	zen_shape_make(&s->shape, index, s->tree->kind, s->tree->nulls);
 	s->mcxt = CurrentMemoryContext;
 	s->conditions.index = index;
-	s->conditions.mcxt = AllocSetContextCreate(CurrentMemoryContext, "zen tree scan", ALLOCSET_SMALL_SIZES);
+	s->conditions.parent = CurrentMemoryContext;
+	s->conditions.mcxt = NULL;
 	s->active = s->resume = s->any_dead = false;
 	memset(&s->mark, 0, sizeof(s->mark));
 	s->formed = NULL;
@@ -109,7 +110,8 @@ zentree_endscan(IndexScanDesc scan)
 	if (s->formed != NULL)
 		pfree(s->formed);
 	zen_batch_end(&s->batch);
-	MemoryContextDelete(s->conditions.mcxt);
+	if (s->conditions.mcxt != NULL)
+		MemoryContextDelete(s->conditions.mcxt);
 	pfree(s);
 }
 
