@@ -8,6 +8,7 @@
 #   make check-quick       sql and specs only, a minute
 #   make check-postgres    PostgreSQL's own tests, with zen as the default
 #   make check-sanitized  the tests under AddressSanitizer, SANITIZE=undefined: UBSan; tools/check-sanitized
+#   make check-vm        in virtual machines with persistent memory, whose power is cut: tools/check-vm
 #   make check-citus CITUS_SRC=DIR   kills and shard moves under Citus, built from its sources: tools/check-citus
 #   make demo              the same, then TPC-C on zen and on heap, a crash and a recovery
 #   make bench             zen and its peers side by side, half an hour; make bench-full: 90 minutes.
@@ -29,7 +30,7 @@ unexport PG_MAJOR
 endif
 
 # These goals work on a machine that has no server yet, so they must not need PGXS.
-TOOLS = check check-quick check-postgres check-citus check-sanitized torture demo bench bench-full \
+TOOLS = check check-quick check-postgres check-citus check-sanitized check-vm torture demo bench bench-full \
 	check-includes check-docs check-lines check-format format
 
 ifneq ($(filter $(TOOLS),$(MAKECMDGOALS)),)
@@ -37,7 +38,7 @@ ifneq ($(filter $(TOOLS),$(MAKECMDGOALS)),)
 .PHONY: $(MAKECMDGOALS)
 .NOTPARALLEL:
 
-check check-postgres check-citus check-sanitized demo check-includes check-docs check-lines format:
+check check-postgres check-citus check-sanitized check-vm demo check-includes check-docs check-lines format:
 	@tools/$@
 
 check-quick:
@@ -81,12 +82,14 @@ OBJS = $(addprefix src/base/, \
 		datadir.o \
 		superblock.o \
 		adopt.o \
+		poolfile.o \
 		pool.o \
 		repair.o \
 		tuple.o \
 		region.o \
 		htable.o \
 		page.o \
+		grow.o \
 		slotalloc.o \
 		slotread.o) \
 	$(addprefix src/cache/, \
@@ -118,6 +121,10 @@ OBJS = $(addprefix src/base/, \
 		room.o \
 		holder.o \
 		sweep.o) \
+	$(addprefix src/stream/, \
+		streamlog.o \
+		streamtail.o \
+		streamrmgr.o) \
 	$(addprefix src/txn/, \
 		callbacks.o \
 		exclusive.o \
@@ -142,10 +149,12 @@ OBJS = $(addprefix src/base/, \
 		ownxact.o \
 		treeindex.o \
 		zenam_reindex.o \
+		keyfill.o \
 		zenam_rel.o \
 		reindexworker.o \
 		zenam_publish.o \
 		zenam_unlogged.o \
+		zenam_stream.o \
 		zenam_fetch.o \
 		zenam_scan.o \
 		zenam_change.o \
@@ -176,6 +185,11 @@ OBJS = $(addprefix src/base/, \
 		verify_table.o \
 		verify_pool.o) \
 	$(addprefix src/point/, \
+		pointwhy.o \
+		keyprobe.o \
+		passon.o \
+		keyjoin.o \
+		keyjoinplan.o \
 		pointplan.o \
 		pointkeys.o \
 		pointnodes.o \
@@ -200,7 +214,8 @@ OBJS = $(addprefix src/base/, \
 		named.o \
 		treehooks.o \
 		hooks.o \
-		views.o) \
+		views.o \
+		poolgrow.o) \
 	zen_am.o
 
 PG_CPPFLAGS = -I$(srcdir)/src

@@ -72,13 +72,10 @@ CREATE FUNCTION zen_stat(
 	OUT horizon_looks bigint,
 	OUT point_accesses bigint,
 	OUT point_kept_plans bigint,
-	OUT point_first_runs bigint,
-	OUT point_nested bigint,
-	OUT point_instrumented bigint,
-	OUT point_cursors bigint,
-	OUT point_forbidden bigint,
-	OUT point_own_rows bigint,
-	OUT point_plans_refused bigint,
+	OUT point_fallbacks bigint,
+	OUT point_states_made bigint,
+	OUT key_joins bigint,
+	OUT key_join_rows bigint,
 	OUT dram_reserved bigint,
 	OUT dram_taken bigint,
 	OUT dram_in_use bigint,
@@ -99,9 +96,22 @@ metcache_hits, metcache_misses: rows read from the Met-Cache in DRAM and from NV
 rows_spilled: rows that large transactions have written to NVM before their commit;
 versions_freed, slots_freed, tombstones_freed: superseded versions, NVM slots, and traces of deleted rows given back; region_waits, word_spins: times a writer found its region or a row''s map word taken; row_waits: waits for the end of a transaction that has changed or locked a row;
 arena_locks, epoch_raises, horizon_looks: times a process took DRAM from or gave it to the common stock, closed a batch of retired objects, and looked for the oldest snapshot: what writes memory that all share;
-point_accesses: statements on rows named by a unique key, run with executor state that is kept; point_kept_plans: other statements run so, by the nodes of their plan; point_first_runs, point_nested, point_instrumented, point_cursors, point_forbidden, point_own_rows: those that the standard executor ran, as their plan had not been executed before, was under way already, was measured node by node, belonged to a cursor that may go back, may not write, or belongs to a transaction whose snapshot sees two rows with one key; point_plans_refused: plans of such statements that the definition of the table or of its index rules out, as a BEFORE trigger does;
+point_accesses: statements on rows named by a unique key, run with executor state that is kept; point_kept_plans: other statements run so, by the nodes of their plan; point_fallbacks: executions of such plans by the standard executor, for one of the reasons in zen_point_fallbacks(); point_states_made: times that executor state was made to be kept; key_joins: nested loops whose inner rows were found by a unique key; key_join_rows: their outer rows;
 dram_reserved: bytes of zen.dram_size; dram_taken: bytes of it ever used; dram_in_use: bytes of it used now; metcache_bytes: bytes of row versions now; garbage_pending: row changes whose predecessors are still to be freed;
 pages_total, pages_free, pages_owned, pages_shared: 64 KB pages of the pool: all, free, owned by one table each, shared by small tables; null until recovery is done';
+
+CREATE FUNCTION zen_point_fallbacks(
+	OUT outcome text,
+	OUT reason text,
+	OUT count bigint,
+	OUT hint text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'zen_point_fallbacks'
+LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 29;
+
+COMMENT ON FUNCTION zen_point_fallbacks() IS
+'one row for each reason why a statement on zen tables was not run with kept executor state (zen.point_access), counted since the start of the server.
+outcome: not kept: a plan was made of which no state is kept; kept whole: a plan of one table is kept, but not as a point access; not used: the standard executor ran a plan of which state is kept, for this execution; reason: its name; count: plans, and for not used executions; hint: what it means, and what to do';
 
 CREATE FUNCTION zen_garbage(
 	OUT pending bigint,
@@ -130,14 +140,15 @@ CREATE FUNCTION zen_space(
 	OUT used bigint,
 	OUT used_percent integer,
 	OUT warning_percent integer,
-	OUT low boolean)
+	OUT low boolean,
+	OUT max_size bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'zen_space'
 LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 2;
 
 COMMENT ON FUNCTION zen_space() IS
 'two rows: how full the pool and zen''s DRAM are.
-resource: pool, or dram (zen.dram_size); size, used: bytes; of the pool whole pages of 64 KB count as used, although there may be room in them; used_percent: rounded up; warning_percent: zen.pool_warning or zen.dram_warning; low: that share is reached, and the server log says so; always false where the setting is 0';
+resource: pool, or dram (zen.dram_size); size, used: bytes; of the pool whole pages of 64 KB count as used, although there may be room in them; used_percent: rounded up; warning_percent: zen.pool_warning or zen.dram_warning; low: that share is reached, and the server log says so; always false where the setting is 0; max_size: bytes that the pool can grow to while the server runs; of dram its size';
 
 CREATE FUNCTION zen_stat_statements(
 	OUT userid oid,
@@ -149,14 +160,17 @@ CREATE FUNCTION zen_stat_statements(
 	OUT slots_written bigint,
 	OUT rows_spilled bigint,
 	OUT lines_flushed bigint,
-	OUT fences bigint)
+	OUT fences bigint,
+	OUT point_accesses bigint,
+	OUT point_kept_plans bigint,
+	OUT point_fallbacks bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'zen_stat_statements'
 LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
 
 COMMENT ON FUNCTION zen_stat_statements() IS
 'with zen.track_statements, one row for each statement of a user in a database, constants left out: what it has cost in the terms of zen_stat().
-userid, dbid: who has run it, and where; queryid: as in pg_stat_statements, null of others'' statements unless pg_read_all_stats is yours; calls: how often; metcache_hits, metcache_misses: rows read from DRAM and from NVM; slots_written, lines_flushed, fences: what was written to NVM. The cost of a commit counts for the last statement that has changed or locked rows in the transaction; rows_spilled: rows written before their commit';
+userid, dbid: who has run it, and where; queryid: as in pg_stat_statements, null of others'' statements unless pg_read_all_stats is yours; calls: how often; metcache_hits, metcache_misses: rows read from DRAM and from NVM; slots_written, lines_flushed, fences: what was written to NVM. The cost of a commit counts for the last statement that has changed or locked rows in the transaction; rows_spilled: rows written before their commit; point_accesses, point_kept_plans, point_fallbacks: executions with kept executor state and those of such plans without it, those of statements within included';
 
 CREATE FUNCTION zen_stat_statements_reset()
 RETURNS void
@@ -167,6 +181,21 @@ COMMENT ON FUNCTION zen_stat_statements_reset() IS
 'forget all that zen_stat_statements() shows';
 
 REVOKE ALL ON FUNCTION zen_stat_statements_reset() FROM PUBLIC;
+
+CREATE FUNCTION zen_stream(
+	OUT mode text,
+	OUT records bigint,
+	OUT bytes bigint,
+	OUT tail_transactions integer,
+	OUT tail_bytes bigint,
+	OUT logged_again integer)
+AS 'MODULE_PATHNAME', 'zen_stream_info'
+LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION zen_stream() IS
+'one row: what of the changes of zen tables goes into the write-ahead log (zen.stream).
+mode: the setting; records, bytes: records put into the log since the start of the server, and the bytes of their rows;
+tail_transactions, tail_bytes: transactions that are kept in the pool until the log is flushed, and the bytes that they take there; logged_again: transactions that the last crash had taken out of the log';
 
 CREATE FUNCTION zen_stage(
 	OUT running boolean,
@@ -196,18 +225,31 @@ CREATE FUNCTION zen_pool(
 	OUT pages_total integer,
 	OUT pages_free integer,
 	OUT state text,
-	OUT clean_at_start boolean)
+	OUT clean_at_start boolean,
+	OUT max_size bigint,
+	OUT growing_to bigint,
+	OUT growing_done bigint)
 AS 'MODULE_PATHNAME', 'zen_pool_info'
 LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zen_pool() IS
 'one row: the pool file that the server has open.
-path: absolute file name; mode: pmem, emulated or msync, as it really is; persistence_domain: where a store must have come to survive a power loss, cpu_cache or memory_controller, null in msync mode; size: bytes; format_version: of the layout in NVM; uuid: made when the pool was created; system_identifier: of the cluster that it belongs to, as pg_control_system() shows it; generation: server starts so far; pages_total, pages_free: 64 KB data pages, free ones null until recovery is done; state: waiting, running, ready or failed, as in zen_recovery(); clean_at_start: the server was stopped in order before';
+path: absolute file name; mode: pmem, emulated or msync, as it really is; persistence_domain: where a store must have come to survive a power loss, cpu_cache or memory_controller, null in msync mode; size: bytes; format_version: of the layout in NVM; uuid: made when the pool was created; system_identifier: of the cluster that it belongs to, as pg_control_system() shows it; generation: server starts so far; pages_total, pages_free: 64 KB data pages, free ones null until recovery is done; state: waiting, running, ready or failed, as in zen_recovery(); clean_at_start: the server was stopped in order before; max_size: bytes that the pool can grow to while the server runs (zen.pool_max_size); growing_to, growing_done: size in bytes to which the pool is being made larger now, and how much of that the file has; null if it is not';
 
 -- The path tells where files lie on the server, which is not for everyone: as for pg_ls_*dir() and the settings that
 -- name files, members of pg_monitor may see it.
 REVOKE ALL ON FUNCTION zen_pool() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION zen_pool() TO pg_monitor;
+
+CREATE FUNCTION zen_pool_grow(size text)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'zen_pool_grow'
+LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION zen_pool_grow(text) IS
+'makes the pool larger while all sessions go on. size: the new size, written as zen.pool_size is: 20GB; at most zen.pool_max_size. Returns the new size in bytes. It is no part of a transaction, and stays after a rollback; if it fails or is cancelled, the pool is as before. zen_pool() shows the progress';
+
+REVOKE ALL ON FUNCTION zen_pool_grow(text) FROM PUBLIC;
 
 CREATE FUNCTION zen_recovery(
 	OUT state text,

@@ -24,6 +24,7 @@
 #include "gc/sweep.h"
 #include "index/treedir.h"
 #include "miscadmin.h"
+#include "nvm/grow.h"
 #include "nvm/pool.h"
 #include "nvm/slotalloc.h"
 #include "point/pointrun.h"
@@ -32,6 +33,8 @@
 #include "row/horizon.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
+#include "stream/streamrmgr.h"
+#include "stream/streamtail.h"
 #include "table/reindexworker.h"
 #include "table/zenam_unlogged.h"
 #include "txn/exclusive.h"
@@ -69,6 +72,7 @@ zen_shmem_request(void)
 	RequestAddinShmemSpace(zen_stats_shmem_size());
 	RequestAddinShmemSpace(zen_arena_shmem_size());
 	RequestAddinShmemSpace(zen_epoch_shmem_size());
+	RequestAddinShmemSpace(zen_grow_shmem_size());
 	RequestAddinShmemSpace(zen_tuple_shmem_size());
 	RequestAddinShmemSpace(zen_region_shmem_size());
 	RequestAddinShmemSpace(zen_page_shmem_size());
@@ -81,6 +85,7 @@ zen_shmem_request(void)
 	RequestAddinShmemSpace(zen_spillmap_shmem_size());
 	RequestAddinShmemSpace(zen_gcqueue_shmem_size());
 	RequestAddinShmemSpace(zen_sweep_shmem_size());
+	RequestAddinShmemSpace(zen_streamtail_shmem_size());
 	RequestAddinShmemSpace(zen_sequence_shmem_size());
 	RequestAddinShmemSpace(zen_exclusive_shmem_size());
 	RequestAddinShmemSpace(zen_prepared_shmem_size());
@@ -115,6 +120,7 @@ zen_shmem_startup(void)
 	zen_stats_init();
 	zen_arena_init();
 	zen_epoch_init(release);
+	zen_grow_init();
 	zen_pool_open();
 	zen_tuple_init();
 	zen_region_init();
@@ -130,6 +136,7 @@ zen_shmem_startup(void)
 	zen_gcqueue_init();
 	zen_reclaim_init();
 	zen_sweep_init();
+	zen_streamtail_init();
 	zen_sequence_init();
 	zen_exclusive_init();
 	zen_prepared_init();
@@ -167,6 +174,7 @@ _PG_init(void)
 	zen_treedir_register();
 	zen_fault_init();
 	zen_guc_init();
+	zen_streamrmgr_register();
 	zen_pointrun_install_early();
 	zen_worker_after_recovery = zen_after_recovery;
 	zen_worker_register();

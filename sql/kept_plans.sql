@@ -48,6 +48,13 @@ EXPLAIN (COSTS OFF, VERBOSE) EXECUTE outer_joined(1);
 EXPLAIN (COSTS OFF, VERBOSE) EXECUTE first(1);
 EXPLAIN (COSTS OFF, VERBOSE) EXECUTE ids(1);
 EXPLAIN (COSTS OFF, VERBOSE) EXECUTE ups(1, 2);
+-- with what a join gives to its inner side in an expression
+PREPARE given(int) AS SELECT u.id, x.y FROM u LEFT JOIN LATERAL (SELECT coalesce(t.k, 0) + u.w AS y FROM t WHERE t.id = u.t) x ON true
+	WHERE u.id < $1;
+EXPLAIN (COSTS OFF, VERBOSE) EXECUTE given(3);
+EXECUTE given(3);
+EXECUTE given(3);
+EXECUTE given(4);
 -- and in no others
 EXPLAIN (COSTS OFF) SELECT id, b FROM t WHERE id BETWEEN 1 AND 2;
 PREPARE counted(int) AS SELECT count(*) FROM t WHERE id < $1;

@@ -83,13 +83,13 @@ SELECT * FROM t ORDER BY id;
 SELECT runs() - :before AS runs;
 
 -- measured node by node
-SELECT point_instrumented AS before FROM public.zen_stat() \gset
+SELECT count AS before FROM public.zen_point_fallbacks() WHERE reason = 'instrumented' \gset
 DO $$
 BEGIN
 	EXECUTE 'EXPLAIN (ANALYZE) EXECUTE sel(1)';
 	EXECUTE 'EXPLAIN (ANALYZE) EXECUTE upd(1, 0)';
 END $$;
-SELECT point_instrumented - :before AS measured FROM public.zen_stat();
+SELECT count - :before AS measured FROM public.zen_point_fallbacks() WHERE reason = 'instrumented';
 
 -- one command and the next, savepoints, an error in between
 BEGIN;

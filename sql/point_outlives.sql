@@ -111,6 +111,39 @@ ALTER TYPE pair ADD ATTRIBUTE t int;
 EXECUTE set_field(6);
 EXECUTE set_field(7);
 
+-- what changes while the state is being made: a domain's constraint, looked up then, calls a function that takes a role away
+CREATE FUNCTION take_away() RETURNS int LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+	IF current_setting('point_outlives.take_away', true) = 'on' THEN
+		REVOKE point_readers FROM point_reader;
+	END IF;
+	RETURN 0;
+END $$;
+CREATE FUNCTION zero() RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN point_outlives.take_away(); END';
+CREATE DOMAIN above AS int CHECK (VALUE > point_outlives.zero());
+CREATE ROLE point_readers;
+CREATE ROLE point_reader ROLE CURRENT_USER IN ROLE point_readers;
+GRANT USAGE ON SCHEMA point_outlives TO point_reader;
+GRANT SELECT ON t TO point_readers;
+SET ROLE point_reader;
+PREPARE meanwhile(int) AS SELECT id, $1::above FROM t WHERE id = $1;
+EXECUTE meanwhile(2);
+RESET ROLE;
+-- domains are looked up again
+ALTER TABLE d ADD CHECK (id > 0);
+SET point_outlives.take_away = on;
+SELECT sum(count) AS changed FROM public.zen_point_fallbacks() WHERE reason = 'changed' \gset
+SET ROLE point_reader;
+BEGIN;
+EXECUTE meanwhile(2);
+EXECUTE meanwhile(2);
+ROLLBACK;
+RESET ROLE;
+SELECT sum(count) - :changed AS changed FROM public.zen_point_fallbacks() WHERE reason = 'changed';
+REVOKE ALL ON t FROM point_readers;
+REVOKE ALL ON SCHEMA point_outlives FROM point_reader;
+DROP ROLE point_reader, point_readers;
+
 SELECT point_accesses - :before > 30 AS ran_so FROM public.zen_stat();
 DEALLOCATE ALL;
 RESET ALL;

@@ -48,6 +48,28 @@ ROLLBACK;
 SET zen.track_statements = off;
 SELECT * FROM seen ORDER BY slots_written;
 
+-- executions with executor state that is kept, also within a function; and the first one without
+SELECT zen_stat_statements_reset();
+SET plan_cache_mode = force_generic_plan;
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+PREPARE by_key(int) AS SELECT v FROM t WHERE id = $1;
+PREPARE by_range(int) AS SELECT v FROM t WHERE id > $1 AND id < 3;
+SET zen.track_statements = on;
+EXECUTE by_key(1);
+EXECUTE by_key(1);
+EXECUTE by_key(1);
+EXECUTE by_range(1);
+EXECUTE by_range(1);
+SELECT touch(5) FROM generate_series(1, 4);
+SET zen.track_statements = off;
+SELECT calls, point_accesses, point_kept_plans, point_fallbacks FROM zen_stat_statements()
+	WHERE point_accesses + point_kept_plans + point_fallbacks > 0 ORDER BY 1, 2;
+RESET plan_cache_mode;
+RESET enable_seqscan;
+RESET enable_bitmapscan;
+DEALLOCATE ALL;
+
 -- utility statements, prepared ones, cursors
 SELECT zen_stat_statements_reset();
 PREPARE one(int) AS UPDATE t SET v = v + 1 WHERE id = $1;

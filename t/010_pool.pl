@@ -246,7 +246,16 @@ sub test_wrong_size
 	with_pool('pool truncated', 'XX001', qr/size/, sub { truncate $pool, $size - 2 * 1024 * 1024 });
 	with_pool('pool of three bytes', 'XX001', qr/too small/, sub { truncate $pool, 3 });
 	with_pool('empty pool file', 'XX001', qr/too small/, sub { truncate $pool, 0 });
-	with_pool('pool too long', 'XX001', qr/size/, sub { truncate $pool, $size + 4096 });
+	with_pool('pool too long', 'XX001', qr/wrong size.*not empty/s,
+		sub { truncate $pool, $size + 4096; patch($size + 3000, 'x') });
+
+	# What a crash leaves that came while the pool was made larger.
+	stop();
+	truncate $pool, $size + 1024 * 1024;
+	my $log = log_size($node);
+	all_there('pool longer by zeroes');
+	like(log_since($node, $log), qr/was cut to its 64 MB/, 'pool longer by zeroes: the log says that it was cut');
+	is(-s $pool, $size, 'pool longer by zeroes: cut');
 	return;
 }
 
@@ -352,11 +361,13 @@ sub test_settings
 	like(log_since($node, $log), qr/outside the valid range for parameter "zen\.pool_size"/,
 		'pool size out of range: the log says so');
 	stop();
-	# The size of a pool is fixed when it is made.
-	$node->append_conf('postgresql.conf', q{zen.pool_size = '128MB'});
+	# A larger size makes the pool larger (t/240_grow.pl), a smaller one leaves it.
+	$node->append_conf('postgresql.conf', q{zen.pool_size = '32MB'});
 	$log = log_size($node);
-	all_there('other pool size');
-	like(log_since($node, $log), qr/zen\.pool_size is ignored/, 'other pool size: the log says that it is ignored');
+	all_there('smaller pool size');
+	like(log_since($node, $log), qr/zen\.pool_size is less .* keeps its 64 MB/,
+		'smaller pool size: the log says what is kept');
+	is(value($dbh, 'SELECT size FROM zen_pool()'), 64 << 20, 'smaller pool size: as before');
 
 	stop();
 	$node->append_conf('postgresql.conf', q{zen.pool_path = '/nonexistent/pool'});

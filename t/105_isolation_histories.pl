@@ -143,7 +143,7 @@ sub check_load
 	}
 	return unless is_zen();
 	my %reads = %{ $run->{reads} };
-	my $twice = delete $reads{point_own_rows};
+	my $twice = delete $reads{own_row};
 	note("keys that a snapshot sees twice: $twice statements");
 	ok($reads{$_}, "$_: $reads{$_}") for sort keys %reads;
 	cmp_ok($reads{point_accesses}, '>', $run->{statements} / 25, "of $run->{statements} statements");

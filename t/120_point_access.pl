@@ -4,6 +4,8 @@
 # - the definition of the table, its indexes and its privileges change beside them: each statement gives what it should,
 #   or a proper error, never another column's value and never a right that the role does not have
 # - a key cache that is too small for the keys has its share of hits
+# - rows that come by COPY, INSERT ... SELECT, the build of an index or its rebuild after a crash are found by the key
+#   cache when they are read first
 # - what the key cache says of a table that was emptied, filled anew or rolled back is not believed
 
 use strict;
@@ -28,6 +30,8 @@ test_hot_rows($_) for 'read committed', 'repeatable read', 'serializable';
 test_changed_definitions();
 test_stale_keys();
 test_inserted_keys();
+test_filled_keys();
+test_filled_after_crash();
 test_more_keys_than_places();
 $dbh->disconnect;
 $node->stop;
@@ -267,8 +271,72 @@ sub test_inserted_keys
 	$_->disconnect for $writer, $reader;
 	my ($hits, $misses, $stale);
 	wait_for('the counts', sub { ($hits, $misses, $stale) = key_counts(); $hits + $misses + $stale >= 251 });
-	# the first INSERT is not run so, and the second SELECT finds nothing
-	is("$hits $misses $stale", '149 2 100', 'inserted keys: hits, misses, led to nothing');
+	# the second SELECT finds nothing, the first one is not run so
+	is("$hits $misses $stale", '150 1 100', 'inserted keys: hits, misses, led to nothing');
+	value($dbh, 'DROP TABLE k');
+	return;
+}
+
+# Hits and misses of the first reads of 300 keys of table k: rows whose v is not the key's are counted as wrong.
+sub first_reads
+{
+	my ($what, $condition, $expected, $tolerance) = @_;
+	my ($hits, $misses) = map { $_ // 0 } (key_counts())[ 0, 1 ];
+	my $own = connect_db($node);
+	run_all($own, 'SET enable_seqscan = off', 'SET enable_bitmapscan = off', 'SET plan_cache_mode = force_generic_plan',
+		"PREPARE sel(int) AS SELECT v FROM k WHERE $condition");
+	my @wrong = grep { (value($own, "EXECUTE sel($_)") // '-') ne $_ } 1 .. 300;
+	$own->disconnect;
+	is("@wrong", '', "$what: the rows");
+	my @after;
+	wait_for('the counts', sub { @after = key_counts(); $after[0] + $after[1] >= $hits + $misses + 290 }) if $expected;
+	@after = key_counts();
+	# the first execution of a plan may not be a point access
+	cmp_ok(abs($after[0] - $hits - $expected), '<=', $tolerance // 1, "$what: " . ($after[0] - $hits) . ' hits')
+	  or diag 'misses: ' . ($after[1] - $misses);
+	return;
+}
+
+# Keys are known before they are read first: of rows that come by COPY and INSERT ... SELECT, and by builds of indexes.
+sub test_filled_keys
+{
+	my $keys = 'SELECT g, g, (1 + g / 100)::text, g FROM generate_series(%d, %d) g';
+	run_all($dbh, 'CREATE TABLE k (id int, v int, a text, b numeric, PRIMARY KEY (id)) USING zen');
+	value($dbh, 'INSERT INTO k ' . sprintf $keys, 1, 100);
+	$dbh->do('COPY k FROM STDIN');
+	$dbh->pg_putcopydata(join("\t", $_, $_, 1 + int($_ / 100), $_) . "\n") for 101 .. 300;
+	$dbh->pg_putcopyend;
+	first_reads('copied keys', 'id = $1', 299);
+	run_all($dbh, 'CREATE UNIQUE INDEX k_ab ON k (a, b)');
+	first_reads('keys of a new index', q{a = (1 + $1 / 100)::text AND b = $1::numeric + 0.00}, 299);
+	run_all($dbh, 'ALTER TABLE k DROP CONSTRAINT k_pkey', 'ALTER TABLE k ALTER id DROP NOT NULL',
+		'INSERT INTO k VALUES (NULL, 0, NULL, NULL)',
+		'ALTER TABLE k ADD CONSTRAINT k_new UNIQUE (id)');
+	first_reads('keys of a new constraint', 'id = $1', 299);
+	run_all($dbh, 'VACUUM FULL k');
+	first_reads('keys of a table written anew', 'id = $1', 299);
+	run_all($dbh, 'REINDEX INDEX CONCURRENTLY k_new');
+	first_reads('keys of an index built beside', 'id = $1', 299);
+	# no keys that stand for a row: they are found by the index, and known from then on
+	run_all($dbh, 'ALTER TABLE k DROP CONSTRAINT k_new', 'CREATE UNIQUE INDEX k_part ON k (id) WHERE id > 0');
+	first_reads('keys of a partial index', 'id = $1 AND id > 0', 0);
+	run_all($dbh, 'DROP INDEX k_part', 'CREATE UNIQUE INDEX k_negative ON k ((-id))');
+	first_reads('keys of an expression', '-id = -$1', 0);
+	run_all($dbh, 'DROP INDEX k_negative', 'ALTER TABLE k ADD CONSTRAINT k_late UNIQUE (id) DEFERRABLE');
+	first_reads('keys checked late', 'id = $1', 0);
+	is_sound($dbh, 'filled keys');
+	value($dbh, 'DROP TABLE k');
+	return;
+}
+
+# The rebuild of indexes makes all keys known; among them one whose row was deleted.
+sub test_filled_after_crash
+{
+	run_all($dbh, 'CREATE TABLE k (id int PRIMARY KEY, v int) USING zen',
+		'INSERT INTO k SELECT g, g FROM generate_series(0, 300) g', 'DELETE FROM k WHERE id = 0');
+	$dbh = crash_restart($node, $dbh);
+	first_reads('keys after a crash', 'id = $1', 299);
+	is(value($dbh, 'SELECT count(*) FROM k WHERE id = 0'), 0, 'keys after a crash: the deleted row');
 	value($dbh, 'DROP TABLE k');
 	return;
 }
@@ -304,5 +372,19 @@ sub test_more_keys_than_places
 	cmp_ok($hits - $before, '>', 0.45 * $more, 'small key cache: ' . ($hits - $before) . " of $more were hits");
 	cmp_ok($hits - $before, '<', 0.55 * $more, 'small key cache: the others were not');
 	value($dbh, 'DROP TABLE k');
+	test_keys_in_use();
+	return;
+}
+
+# Keys that are in use stay when many others come in at once, but those that found no place among others in use.
+sub test_keys_in_use
+{
+	run_all($dbh, 'CREATE TABLE k (id int PRIMARY KEY, v int) USING zen',
+		'INSERT INTO k SELECT g, g FROM generate_series(1, 300) g');
+	first_reads('keys to be in use', 'id = $1', 299, 30);
+	run_all($dbh, 'CREATE TABLE many (id int PRIMARY KEY, v int) USING zen',
+		'INSERT INTO many SELECT g, g FROM generate_series(1, 400000) g', 'CREATE UNIQUE INDEX ON many (v, id)');
+	first_reads('keys in use', 'id = $1', 299, 30);
+	run_all($dbh, 'DROP TABLE k', 'DROP TABLE many');
 	return;
 }

@@ -29,6 +29,7 @@ my %scenarios = (
 	r2_no_lp_flush           => 'insert',
 	r2_no_last_fence         => 'insert',
 	r2_spill_no_fence        => 'spilled',
+	r2_load_no_fence         => 'loaded',
 	r5_count_down_early      => 'count_down',
 	r6_word1_first           => 'tombstone',
 	r6_body_first            => 'tombstone_slots',
@@ -43,6 +44,8 @@ my %scenarios = (
 	r10_no_flush_of_believed => 'process_crash',
 	r10_descriptor_first     => 'recovery_mixed',
 	r10_watermark_too_high   => 'recovery_mixed',
+	r16_size_first           => 'grow',
+	r16_no_superblock        => 'grow',
 	# where caches survive, the order of stores and the last fence are what is left to break
 	'r2_lp_first/caches'          => 'several_rows',
 	'r2_no_last_fence/caches'     => 'insert',

@@ -3,6 +3,7 @@
 #
 # - insert, update, delete of every row: rolled back, crashed, committed and crashed,
 #   prepared and crashed, and the same with orderly restarts
+# - COPY, whose rows are written to NVM as they come, also by several sessions to one table
 # - savepoints rolled back before the commit; a commit for which no row is left to carry LP
 # - mixed transactions
 # - others meanwhile: readers, writers, lockers, verification
@@ -34,6 +35,21 @@ my %CHANGE = (
 		'UPDATE t SET v = v + 1 WHERE id % 5 = 0' ],
 );
 
+# Loads: files of new rows, of more rows still, and of as many with long values.
+my $dir = PostgreSQL::Test::Utils::tempdir();
+sub file_of
+{
+	my ($name, $first, $last) = @_;
+	PostgreSQL::Test::Utils::append_to_file("$dir/$name",
+		join '', map { "$_\t$_\t" . ('x' x (1 + $_ % 400)) . "\n" } $first .. $last);
+	chmod 0644, "$dir/$name";
+	return "COPY t FROM '$dir/$name'";
+}
+$CHANGE{load} = [
+	q{SET LOCAL zen.spill_threshold = '16MB'}, file_of('rows', ROWS + 1, 2 * ROWS), 'SAVEPOINT a',
+	file_of('undone', 2 * ROWS + 1, 2 * ROWS + 3000), 'ROLLBACK TO a', file_of('more', 2 * ROWS + 1, 2 * ROWS + 1000),
+	'UPDATE t SET v = v + 1 WHERE id % 10 = 0', 'DELETE FROM t WHERE id % 7 = 0' ];
+
 skip_unless_zen();
 my $node = new_node('spill', pool_size => '256MB', dram_size => '256MB',
 	conf => "max_prepared_transactions = 4\nzen.spill_threshold = '64kB'\nautovacuum = off");
@@ -56,6 +72,7 @@ for my $change (sort keys %CHANGE)
 	test_end($change, 'committed, then a restart', 1);
 	test_end($change, 'prepared, a restart, committed', 1);
 }
+test_loads();
 test_savepoints();
 test_moved_twice();
 test_clustered();
@@ -116,6 +133,64 @@ sub test_end
 	value($dbh, 'UPDATE t SET v = v - 1');
 	$dbh = crash_restart($node);
 	is(contents($dbh, 't'), $kept ? $after : $before, "$name: changed since, another crash");
+	return;
+}
+
+# What a session does with keys of its own: statement, first key, last key, end.
+sub load_steps
+{
+	my ($session, $statement) = @_;
+	return [
+		map {
+			my $first = 1_000_000 * $session + 4000 * $_;
+			[ $statement->("load$session.$_", $first, $first + 2999), $first, $first + 2999,
+				$_ % 3 == 0 ? 'ROLLBACK' : 'COMMIT' ]
+		} 1 .. 6 ];
+}
+
+# Sessions load into blocks that VACUUM has found room in, while others insert and delete there: no row is lost, none
+# comes twice, none takes another's place.
+sub test_loads
+{
+	value($dbh, $_) for 'TRUNCATE t', 'INSERT INTO t SELECT -g, g FROM generate_series(1, ' . ROWS . ') g',
+		'DELETE FROM t WHERE id % 3 <> 0', 'VACUUM t', 'CREATE TABLE lasting (first int, last int) USING heap';
+	my $insert = sub { "INSERT INTO t SELECT g, g, 'small' FROM generate_series($_[0], $_[1]) g" };
+	my @work = ((map { load_steps($_, \&file_of) } 1 .. 3), load_steps(4, sub { $insert->(@_[ 1, 2 ]) }),
+		[ map { [ "DELETE FROM t WHERE id < 0 AND id % 7 = $_", 0, -1, 'COMMIT' ] } 1 .. 6 ]);
+	my @sessions = map { connect_db($node) } @work;
+	my $left = 1;
+	while ($left)
+	{
+		$left = 0;
+		for my $s (0 .. $#work)
+		{
+			my $next = $sessions[$s]->{private_busy} ? undef : shift @{ $work[$s] };
+			if ($next)
+			{
+				my ($sql, $first, $last, $end) = @$next;
+				$sessions[$s]->do(
+					"BEGIN; $sql; INSERT INTO lasting VALUES ($first, $last); $end", { pg_async => PG_ASYNC });
+				$sessions[$s]->{private_busy} = 1;
+			}
+			if ($sessions[$s]->{private_busy} && $sessions[$s]->pg_ready)
+			{
+				$sessions[$s]->pg_result;
+				$sessions[$s]->{private_busy} = 0;
+			}
+			$left ||= $sessions[$s]->{private_busy} || @{ $work[$s] };
+		}
+		value($dbh, 'VACUUM t');
+	}
+	$_->disconnect for @sessions;
+	is(value($dbh, q{SELECT concat_ws(' ', count(*), count(DISTINCT id), sum(v)) FROM t WHERE id > 0}),
+		value($dbh, q{SELECT concat_ws(' ', count(*), count(*), sum(g))
+			FROM lasting, generate_series(first, last) g}), 'loads side by side');
+	is_sound($dbh, 'loads side by side');
+	my $before = contents($dbh, 't');
+	$dbh = crash_restart($node);
+	is(contents($dbh, 't'), $before, 'loads side by side: after a crash');
+	is_sound($dbh, 'loads side by side: after a crash');
+	value($dbh, 'DROP TABLE lasting');
 	return;
 }
 

@@ -126,7 +126,7 @@ sql_variants() {
 # WORKLOAD: the numbers of clients it is run with.
 sql_clients() {
 	case $1 in
-	update | scan) list "$clients" | grep -x 1 || true ;;
+	update | scan | copy | create-index) list "$clients" | grep -x 1 || true ;;
 	long) echo "$main_clients" ;;
 	tpcc | simple-update | select-only | ycsb-ba) list "$clients" ;;
 	ycsb-[a-f]) echo "$main_clients" ;;
@@ -356,6 +356,8 @@ load_server() {
 		[[ ! ,$workloads, =~ ,${workload%-*}- ]] ||
 			on_server "$server" pgbench/run --workload $workload $(sizes plain) --clients 1 --duration 1
 	done
+	[[ ! ,$workloads, =~ ,(copy|create-index), ]] ||
+		on_server "$server" pgbench/run --workload create-index $(sizes plain) --clients 1 --duration 1
 	[[ ,$workloads, != *,insert,* ]] || on_server "$server" pgbench/run --workload insert --clients 1 --duration 1
 	[ "$server" != zen-disk ] || return 0
 	[[ ,$workloads, != *,tpcc,* ]] || on_server "$server" tpcc/load --warehouses $warehouses

@@ -307,7 +307,8 @@ sub check_scan
 # Tables beyond DRAM, and loads where heap does not get its work done in the statement.
 sub check_beyond
 {
-	my @beyond = qw(paper4-ba indexed-update indexed-insert full-pages long);
+	my @beyond = qw(paper4-ba indexed-update indexed-insert full-pages copy create-index long);
+	my %rows = ('paper4-ba' => 0.5, copy => 50_000, 'create-index' => 0);
 	my ($output, $status) = suite('--out', "$dir/out/beyond", '--cpus', $cpu, '--loads', join(',', @beyond),
 		qw(--parts sql --clients 1 --rounds 1 --seconds 1 --peers zen,heap --dram 32));
 	is($status, 0, 'loads beyond DRAM') or diag $output;
@@ -318,7 +319,7 @@ sub check_beyond
 	my %changed = map { ("$_->{workload} $_->{peer}" => $_->{rows_changed_per_tx}) } @slices;
 	for my $load (@beyond)
 	{
-		my $rows = $load =~ /^paper/ ? 0.5 : 1;
+		my $rows = $rows{$load} // 1;
 		ok(abs($changed{"$load $_"} - $rows) < 0.1, "$load, $_: $rows rows changed")
 		  or diag $changed{"$load $_"}
 		  for qw(zen heap);

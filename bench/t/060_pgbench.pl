@@ -42,6 +42,13 @@ cmp_ok($hot, '>', 0, 'indexed-update: it changes no indexed column');
 is($result{rows_changed_per_tx}, 1, 'indexed-insert: one new row in each transaction');
 is(value($dbh, "SELECT count(*) FROM pg_indexes WHERE tablename = 'indexed'"), 6,
 	'a primary key and five secondary indexes');
+%result = load('copy');
+is($result{rows_changed_per_tx}, 4000, 'copy: all rows in each transaction');
+is(value($dbh, 'SELECT count(*) FROM pgbench_bulk.copied'), 4000, 'to a table that was empty');
+%result = load('create-index');
+is($result{rows_changed_per_tx}, 0, 'create-index: no row');
+is(value($dbh, q{SELECT idx_tup_read IS NULL FROM pg_stat_user_indexes WHERE indexrelname = 'bulk_n'}), undef,
+	'the index is dropped');
 is($result{checkpoints}, 0, 'no checkpoint is counted where there was none');
 $node->stop;
 done_testing();

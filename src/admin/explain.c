@@ -57,8 +57,10 @@ print(ExplainState *es, const ZenQueryCost *sum, uint32 to_write)
 	};
 
 	ExplainOpenGroup("Zen", "Zen", true, es);
+	/* the others are of the statements within, since this one is measured */
 	for (int i = 0; i < ZEN_NCOSTS; i++)
-		ExplainPropertyUInteger(label[i], NULL, sum->n[i], es);
+		if (label[i] != NULL)
+			ExplainPropertyUInteger(label[i], NULL, sum->n[i], es);
 	ExplainPropertyUInteger("Rows to Write", NULL, to_write, es);
 	ExplainCloseGroup("Zen", "Zen", true, es);
 }

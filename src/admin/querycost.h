@@ -13,7 +13,10 @@
 	X(slots_written) \
 	X(rows_spilled) \
 	X(lines_flushed) \
-	X(fences)
+	X(fences) \
+	X(point_accesses) \
+	X(point_kept_plans) \
+	X(point_fallbacks)
 
 typedef enum ZenQueryCostKind
 {

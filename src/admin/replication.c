@@ -1,8 +1,8 @@
 /*
  * replication.c -- logical replication does not carry zen tables: say so.
  *
- * Logical decoding reads the WAL, and zen tables write none.  A publication that would send one is refused, whichever
- * comes first.  They meet in these ways:
+ * Logical decoding reads the WAL, and with zen.stream = off zen tables write none.  Then a publication that would send
+ * one is refused, whichever comes first.  They meet in these ways:
  *
  * - a publication is created, gets tables or schemas, or begins to send anything;
  * - a table is created or becomes a zen table;
@@ -118,7 +118,7 @@ zen_replication_note(ObjectAccessType access, Oid class, Oid object)
 {
 	Note		note = {.class = class,.object = object,.joins = true};
 
-	if (!XLogLogicalInfoActive() || (access != OAT_POST_CREATE && access != OAT_POST_ALTER))
+	if (!zen_hides_changes() || (access != OAT_POST_CREATE && access != OAT_POST_ALTER))
 		return;
 	switch (class)
 	{
@@ -305,7 +305,7 @@ refuse_copy_from(Node *node, void *context)
 void
 zen_replication_check_copy(CopyStmt *stmt)
 {
-	if (!am_walsender || stmt->is_from)
+	if (!am_walsender || stmt->is_from || zen_stream != ZEN_STREAM_OFF)
 		return;
 	(void) refuse_copy_from((Node *) stmt->relation, NULL);
 	(void) refuse_copy_from(stmt->query, NULL);

@@ -11,7 +11,8 @@
  *
  * Counting is off by default: a statement then costs a test.  When a function turns it on, the statements that run
  * within count by themselves.  While it is on, a statement and its commit cost a look-up each in a shared hash table,
- * under a shared lock, and an addition under the entry's spinlock.
+ * under a shared lock, and an addition under the entry's spinlock; so does the start of a statement with kept executor
+ * state.
  */
 #include "admin/statements.h"
 
@@ -63,6 +64,7 @@ static StatementKey writer;		/* queryid 0: nothing is written yet in this
 								 * transaction */
 static ZenQueryCost last_end;	/* when the last statement was counted */
 
+static ExecutorStart_hook_type prev_executor_start;
 static ExecutorRun_hook_type prev_executor_run;
 static ExecutorFinish_hook_type prev_executor_finish;
 static ProcessUtility_hook_type prev_utility;
@@ -244,6 +246,34 @@ finish_next(QueryDesc *queryDesc)
 }
 
 static void
+start_next(QueryDesc *queryDesc, int eflags)
+{
+	if (prev_executor_start)
+		prev_executor_start(queryDesc, eflags);
+	else
+		standard_ExecutorStart(queryDesc, eflags);
+}
+
+/* Here it is decided if executor state that is kept will do, so these counters are told of the statement. */
+static void
+executor_start(QueryDesc *queryDesc, int eflags)
+{
+	Running		run;
+
+	if (!is_counted(queryDesc->plannedstmt->queryId))
+	{
+		start_next(queryDesc, eflags);
+		return;
+	}
+	begin(&run, queryDesc->plannedstmt->queryId);
+	start_next(queryDesc, eflags);
+	if (zen_cost_now().n[ZEN_COST_point_accesses] != run.before.n[ZEN_COST_point_accesses] ||
+		zen_cost_now().n[ZEN_COST_point_kept_plans] != run.before.n[ZEN_COST_point_kept_plans] ||
+		zen_cost_now().n[ZEN_COST_point_fallbacks] != run.before.n[ZEN_COST_point_fallbacks])
+		count(&run.key, 0, &run.before, true);
+}
+
+static void
 executor_run(ZEN_EXECUTOR_RUN_ARGS)
 {
 	int			outer = nesting;
@@ -353,6 +383,8 @@ void
 zen_statements_init(void)
 {
 	Assert(ExecutorRun_hook != executor_run && ProcessUtility_hook != utility); /* once */
+	prev_executor_start = ExecutorStart_hook;
+	ExecutorStart_hook = executor_start;
 	prev_executor_run = ExecutorRun_hook;
 	ExecutorRun_hook = executor_run;
 	prev_executor_finish = ExecutorFinish_hook;

@@ -1,5 +1,5 @@
 /*
- * truncate.c -- TRUNCATE of zen tables is not decoded.
+ * truncate.c -- without zen.stream, TRUNCATE of zen tables is not decoded.
  *
  * TRUNCATE names its tables in a WAL record for logical decoding, zen tables, too.  Subscribers and other readers of
  * a slot would then empty a table whose rows they never get.  PostgreSQL exports the part that truncates, which takes
@@ -252,7 +252,7 @@ truncate_undecoded(TruncateStmt *stmt)
 	Targets		t = {NIL, NIL};
 	ListCell   *lc;
 
-	if (!XLogLogicalInfoActive() || !reaches_zen(stmt))
+	if (!zen_hides_changes() || !reaches_zen(stmt))
 		return false;
 	PreventCommandIfReadOnly("TRUNCATE TABLE");
 	PreventCommandIfParallelMode("TRUNCATE TABLE");

@@ -30,16 +30,20 @@
 #include "gc/sweep.h"
 #include "index/treedir.h"
 #include "miscadmin.h"
+#include "nvm/grow.h"
 #include "nvm/htable.h"
 #include "nvm/page.h"
 #include "nvm/pool.h"
 #include "nvm/slotalloc.h"
+#include "point/pointwhy.h"
 #include "recovery/gate.h"
 #include "recovery/recovery.h"
+#include "stream/streamtail.h"
 #include "table/zenam_rel.h"
 #include "txn/exclusive.h"
 #include "txn/xact.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 #include "utils/xid8.h"
@@ -55,6 +59,8 @@ PG_FUNCTION_INFO_V1(zen_htable_stats);
 PG_FUNCTION_INFO_V1(zen_relation_size);
 PG_FUNCTION_INFO_V1(zen_space);
 PG_FUNCTION_INFO_V1(zen_trees);
+PG_FUNCTION_INFO_V1(zen_point_fallbacks);
+PG_FUNCTION_INFO_V1(zen_stream_info);
 
 /* ---------- rows ---------- */
 
@@ -69,7 +75,7 @@ typedef struct ResultRow
 	bool		isnull[MAX_COLUMNS];
 } ResultRow;
 
-StaticAssertDecl(ZEN_NCOUNTERS + 16 <= MAX_COLUMNS, "room for the columns of zen_stat");
+StaticAssertDecl(ZEN_NSHOWN + 16 <= MAX_COLUMNS, "room for the columns of zen_stat");
 
 static void
 versions_differ(void)
@@ -251,7 +257,7 @@ zen_stat(PG_FUNCTION_ARGS)
 	enter();
 	begin_row(fcinfo, &row);
 	zen_stats_sum(totals);
-	for (int i = 0; i < ZEN_NCOUNTERS; i++)
+	for (int i = 0; i < ZEN_NSHOWN; i++)
 		put_int64(&row, (int64) totals[i]);
 
 	zen_arena_usage(&taken, &in_use);
@@ -267,6 +273,30 @@ zen_stat(PG_FUNCTION_ARGS)
 	put(&row, INT8OID, Int64GetDatum(pages.owned), pages.unknown);
 	put(&row, INT8OID, Int64GetDatum(pages.shared), pages.unknown);
 	PG_RETURN_DATUM(end_row(&row));
+}
+
+/* ---------- zen_point_fallbacks ---------- */
+
+Datum
+zen_point_fallbacks(PG_FUNCTION_ARGS)
+{
+	ResultRow	row;
+	uint64		totals[ZEN_NCOUNTERS];
+
+	enter();
+	begin_rows(fcinfo, &row);
+	zen_stats_sum(totals);
+	for (ZenPointWhy why = ZEN_WHY_NONE + 1; why < ZEN_NWHYS; why++)
+	{
+		const ZenPointReason *reason = zen_point_reason(why);
+
+		put_text(&row, reason->outcome);
+		put_text(&row, reason->name);
+		put_int64(&row, (int64) totals[ZEN_C_no_reason + why]);
+		put_text(&row, reason->hint);
+		put_row(fcinfo, &row);
+	}
+	return (Datum) 0;
 }
 
 /* ---------- zen_garbage ---------- */
@@ -293,6 +323,30 @@ zen_garbage_info(PG_FUNCTION_ARGS)
 	put(&row, INT8OID, Int64GetDatum((int64) holder.age), holder.kind == ZEN_HOLDER_NONE);
 	put_int64(&row, (int64) pg_atomic_read_u64(&zen_sweep->sweeps));
 	put_xid8(&row, FullTransactionIdFromU64(pg_atomic_read_u64(&zen_sweep->frozen_to)));
+	PG_RETURN_DATUM(end_row(&row));
+}
+
+/* ---------- zen_stream ---------- */
+
+Datum
+zen_stream_info(PG_FUNCTION_ARGS)
+{
+	ResultRow	row;
+	uint64		totals[ZEN_NCOUNTERS];
+	uint32		kept,
+				again;
+	Size		bytes;
+
+	enter();
+	begin_row(fcinfo, &row);
+	zen_stats_sum(totals);
+	zen_streamtail_look(&kept, &bytes, &again);
+	put_text(&row, GetConfigOption("zen.stream", false, false));
+	put_int64(&row, (int64) totals[ZEN_C_stream_records]);
+	put_int64(&row, (int64) totals[ZEN_C_stream_bytes]);
+	put_int32(&row, (int32) kept);
+	put_int64(&row, (int64) bytes);
+	put_int32(&row, (int32) again);
 	PG_RETURN_DATUM(end_row(&row));
 }
 
@@ -344,6 +398,11 @@ zen_pool_info(PG_FUNCTION_ARGS)
 	ResultRow	row;
 	ZenSuperblock super;
 	PageCounts	pages;
+	Size		target,
+				done;
+	bool		growing;
+	uint32		total,
+				nfree;
 
 	enter();
 	begin_row(fcinfo, &row);
@@ -357,10 +416,15 @@ zen_pool_info(PG_FUNCTION_ARGS)
 	put_int64(&row, (int64) super.system_id);
 	put_int64(&row, (int64) super.generation);
 	pages = count_pages();
-	put_int32(&row, (int32) (super.npages - super.first_data_page));
+	zen_page_free(&total, &nfree);
+	put_int32(&row, (int32) total);
 	put(&row, INT4OID, Int32GetDatum((int32) pages.nfree), pages.unknown);
 	put_text(&row, recovery_state());
 	put_bool(&row, zen_pool.was_clean);
+	put_int64(&row, (int64) zen_grow_max_size());
+	growing = zen_grow_progress(&target, &done);
+	put(&row, INT8OID, Int64GetDatum((int64) target), !growing);
+	put(&row, INT8OID, Int64GetDatum((int64) done), !growing);
 	PG_RETURN_DATUM(end_row(&row));
 }
 
@@ -444,7 +508,7 @@ count_own_pages(void)
 {
 	uint32	   *counts = palloc0(ZEN_MAX_HTABLES * sizeof(uint32));
 
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p++)
 		if (zen_pages[p].owned)
 		{
 			uint32		owner = zen_pages[p].owner.htable;
@@ -548,6 +612,7 @@ zen_space(PG_FUNCTION_ARGS)
 		put_int32(&row, (int32) used_percent);
 		put_int32(&row, room.warning);
 		put_bool(&row, room.warning > 0 && used_percent >= (uint32) room.warning);
+		put_int64(&row, (int64) room.max_size);
 		put_row(fcinfo, &row);
 	}
 	return (Datum) 0;

@@ -32,6 +32,7 @@ typedef Oid RelFileNumber;
 #define InvalidRelFileNumber		InvalidOid
 #define ZEN_HAS_NEWPAGE_UPDATE_COUNT 0
 #define ZEN_NEW_LOCATOR_SUBID(rel)	((rel)->rd_newRelfilenodeSubid)
+#define ZEN_CHANGE_LOCATOR(change)	((change)->data.tp.relnode)
 #define ZEN_AM_SET_NEW_FILELOCATOR	relation_set_new_filenode
 #define RelationSetNewRelfilenumber(rel, persistence) RelationSetNewRelfilenode(rel, persistence)
 #define RelidByRelfilenumber(spc, num)	RelidByRelfilenode(spc, num)
@@ -89,6 +90,7 @@ typedef bool TU_UpdateIndexes;
 #define ZEN_SEQ_REC(loc)			{.locator = (loc)}
 #define ZEN_HAS_NEWPAGE_UPDATE_COUNT 1
 #define ZEN_NEW_LOCATOR_SUBID(rel)	((rel)->rd_newRelfilelocatorSubid)
+#define ZEN_CHANGE_LOCATOR(change)	((change)->data.tp.rlocator)
 #define ZEN_AM_SET_NEW_FILELOCATOR	relation_set_new_filelocator
 #endif
 
@@ -132,6 +134,9 @@ typedef BackendId ProcNumber;
 #define INVALID_PROC_NUMBER			InvalidBackendId
 #define GetNumberFromPGProc(proc)	((proc)->pgprocno)
 #define zen_log_message(transactional) LogLogicalMessage("zen", "", 0, transactional)
+#define TransamVariables			ShmemVariableCache
+#define ZEN_DECODED_TUPLE			ReorderBufferTupleBuf *
+#define zen_decoded_heap_tuple(decoded)	(&(decoded)->tuple)
 #define zen_wait_event(name)		PG_WAIT_EXTENSION
 #define ZEN_WAIT_BUFFER_PIN			PG_WAIT_BUFFER_PIN
 #define zen_brin_revmap(index, pages_per_range, snapshot) brinRevmapInitialize(index, pages_per_range, snapshot)
@@ -146,6 +151,8 @@ typedef BackendId ProcNumber;
 #include "storage/read_stream.h"
 
 #define zen_log_message(transactional) LogLogicalMessage("zen", "", 0, transactional, false)
+#define ZEN_DECODED_TUPLE			HeapTuple
+#define zen_decoded_heap_tuple(decoded)	(decoded)
 #define zen_wait_event(name)		WaitEventExtensionNew(name)
 #define ZEN_WAIT_BUFFER_PIN			PG_WAIT_BUFFERPIN
 #define zen_brin_revmap(index, pages_per_range, snapshot) brinRevmapInitialize(index, pages_per_range)
@@ -184,12 +191,16 @@ zen_next_sample_block(ReadStream * sample)
 
 #if PG_VERSION_NUM < 180000
 #define pg_noreturn __attribute__((noreturn))
+#define ReorderBufferAllocChange(queue) ReorderBufferGetChange(queue)
+#define ReorderBufferAllocTupleBuf(queue, len) ReorderBufferGetTupleBuf(queue, len)
 
 #define zen_conditional_lock_tuple(rel, tid, mode, nowait) ConditionalLockTuple(rel, tid, mode)
 #define zen_conditional_xact_wait(xid, nowait) ConditionalXactLockTableWait(xid)
 #define zen_minimal_copy(tuple)		minimal_tuple_from_heap_tuple(tuple)
 #define zen_primary_key(rel)		RelationGetPrimaryKeyIndex(rel)
 #define zen_index_beginscan(table, index, snapshot, nkeys) index_beginscan(table, index, snapshot, nkeys, 0)
+#define zen_node_beginscan(table, index, snapshot, instrument, nkeys) \
+	index_beginscan(table, index, snapshot, nkeys, 0)
 #define zen_index_beginscan_bitmap(index, snapshot) index_beginscan_bitmap(index, snapshot, 0)
 #define zen_vacuum_delay_point()	vacuum_delay_point()
 #define zen_vac_update_relstats(rel, pages, tuples, has_index, frozen_xid, frozen_multi) \
@@ -233,6 +244,8 @@ zen_bitmap_next(ZenBitmapIterator *iterator, TBMIterateResult *space)
 #define zen_minimal_copy(tuple)		minimal_tuple_from_heap_tuple(tuple, 0)
 #define zen_primary_key(rel)		RelationGetPrimaryKeyIndex(rel, true)
 #define zen_index_beginscan(table, index, snapshot, nkeys) index_beginscan(table, index, snapshot, NULL, nkeys, 0)
+#define zen_node_beginscan(table, index, snapshot, instrument, nkeys) \
+	index_beginscan(table, index, snapshot, instrument, nkeys, 0)
 #define zen_index_beginscan_bitmap(index, snapshot) index_beginscan_bitmap(index, snapshot, NULL, 0)
 #define zen_vacuum_delay_point()	vacuum_delay_point(false)
 #define zen_vac_update_relstats(rel, pages, tuples, has_index, frozen_xid, frozen_multi) \

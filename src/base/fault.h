@@ -22,6 +22,7 @@
 	X(R2_NO_LP_FLUSH, "r2_no_lp_flush") \
 	X(R2_NO_LAST_FENCE, "r2_no_last_fence") \
 	X(R2_SPILL_NO_FENCE, "r2_spill_no_fence") \
+	X(R2_LOAD_NO_FENCE, "r2_load_no_fence") \
 	X(R3_TRUST_LP_ONLY, "r3_trust_lp_only") \
 	X(R3_DECIDE_EARLY, "r3_decide_early") \
 	X(R3_DELETED_FIRST, "r3_deleted_first") \
@@ -59,6 +60,17 @@
 	X(R14_NO_MARK, "r14_no_mark") \
 	X(R14_IGNORE_MARK, "r14_ignore_mark") \
 	X(R15_SAME_CTS_TWICE, "r15_same_cts_twice") \
+	X(R16_SIZE_FIRST, "r16_size_first") \
+	X(R16_NO_SUPERBLOCK, "r16_no_superblock") \
+	X(R17_NO_TAIL, "r17_no_tail") \
+	X(R17_FREE_EARLY, "r17_free_early") \
+	X(R17_FORGET_TAIL, "r17_forget_tail") \
+	X(R17_NO_LOST_XID, "r17_no_lost_xid") \
+	X(R17_AGAIN_TWICE, "r17_again_twice") \
+	X(R17_SLOWLY, "r17_slowly") \
+	X(R17_STOP_NOTED, "r17_stop_noted") \
+	X(R17_STOP_LOGGED, "r17_stop_logged") \
+	X(R17_STOP_SCRUBBED, "r17_stop_scrubbed") \
 	X(RESTAMP_SLOWLY, "restamp_slowly") \
 	X(RESTAMP_UNTOLD, "restamp_untold") \
 	X(TREE_NO_VERSION, "tree_no_version") \

@@ -13,6 +13,9 @@
 
 char	   *zen_pool_path = NULL;
 int			zen_pool_size_mb = 1024;
+bool		zen_pool_size_is_set = false;
+int			zen_pool_max_size_mb = 0;
+int			zen_pool_grow_by_mb = 0;
 int			zen_pool_mode = ZEN_POOL_AUTO;
 int			zen_flush_what = ZEN_FLUSH_AUTO;
 int			zen_flush_delay_ns = 0;
@@ -25,6 +28,8 @@ int			zen_pool_warning = 85;
 int			zen_dram_warning = 85;
 int			zen_key_cache_mb = 64;
 bool		zen_point_access = true;
+bool		zen_debug_keep_plans = false;
+bool		zen_key_join = true;
 bool		zen_batch_aggregate = true;
 bool		zen_track_statements = false;
 int			zen_max_statements = 1000;
@@ -43,6 +48,7 @@ bool		zen_skip_damaged_rows = false;
 bool		zen_save_map = true;
 int			zen_publications = ZEN_PUBLICATIONS_ERROR;
 int			zen_default_index = ZEN_INDEX_BTREE;
+int			zen_stream = ZEN_STREAM_OFF;
 bool		zen_promote_without_rows = false;
 
 static const struct config_enum_entry pool_mode_options[] = {
@@ -50,6 +56,13 @@ static const struct config_enum_entry pool_mode_options[] = {
 	{"pmem", ZEN_POOL_PMEM, false},
 	{"emulated", ZEN_POOL_EMULATED, false},
 	{"msync", ZEN_POOL_MSYNC, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry stream_options[] = {
+	{"off", ZEN_STREAM_OFF, false},
+	{"logical", ZEN_STREAM_LOGICAL, false},
+	{"replica", ZEN_STREAM_REPLICA, false},
 	{NULL, 0, false}
 };
 
@@ -105,6 +118,15 @@ tune_binary_upgrade(void)
 		SetConfigOption("wal_level", "replica", PGC_POSTMASTER, PGC_S_OVERRIDE);
 }
 
+/* The default is no wish: it makes no pool larger. */
+static bool
+note_pool_size(int *newval, void **extra, GucSource source)
+{
+	if (source > PGC_S_DEFAULT)
+		zen_pool_size_is_set = true;
+	return true;
+}
+
 /* The pool and its medium. */
 static void
 define_pool_settings(void)
@@ -116,9 +138,19 @@ define_pool_settings(void)
 							   PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.pool_size",
 							"Size of the NVM pool when it is created.",
-							"An existing pool keeps the size it was created with.",
+							"If it is set, a smaller pool grows to it at the start; a larger one keeps its size.",
 							&zen_pool_size_mb, 1024, 32, INT_MAX,
+							PGC_POSTMASTER, GUC_UNIT_MB, note_pool_size, NULL, NULL);
+	DefineCustomIntVariable("zen.pool_max_size",
+							"Size that the NVM pool can grow to while the server runs.",
+							"Address space is reserved for it.  0: twice the pool's size at the start.",
+							&zen_pool_max_size_mb, 0, 0, 16 * 1024 * 1024,
 							PGC_POSTMASTER, GUC_UNIT_MB, NULL, NULL, NULL);
+	DefineCustomIntVariable("zen.pool_grow_by",
+							"How much the NVM pool grows by itself when little of it is free.",
+							"0: it does not.",
+							&zen_pool_grow_by_mb, 0, 0, 1024 * 1024,
+							PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);
 	DefineCustomEnumVariable("zen.pool_mode",
 							 "How stores to the NVM pool are made durable.",
 							 "pmem: cache-line flushes on persistent memory; emulated: the same on any "
@@ -290,6 +322,17 @@ define_user_settings(void)
 							 "For plans that are executed more than once.  EXPLAIN shows them as ZenPointAccess.",
 							 &zen_point_access, true,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("zen.debug_keep_plans",
+							 "Keeps executor state of all plans that allow it, from their first execution on.",
+							 "For tests of zen.point_access.  It makes statements that run once slower.",
+							 &zen_debug_keep_plans, false,
+							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+	DefineCustomBoolVariable("zen.key_join",
+							 "Finds the inner rows of nested loops by the key cache.",
+							 "For loops whose inner side is a unique index of a zen table.  EXPLAIN shows them as "
+							 "ZenKeyJoin.",
+							 &zen_key_join, true,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("zen.batch_aggregate",
 							 "Computes aggregates over a whole table block by block.",
 							 "For count, sum, avg, min and max of common types without GROUP BY.  EXPLAIN shows "
@@ -312,6 +355,11 @@ define_user_settings(void)
 							 "tables, and tables of other access methods, get a btree in any case.",
 							 &zen_default_index, ZEN_INDEX_BTREE, default_index_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("zen.stream",
+							 "What of the changes of zen tables goes into the write-ahead log.",
+							 "off: nothing; logical: what publications and other logical decoding need.",
+							 &zen_stream, ZEN_STREAM_OFF, stream_options,
+							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("zen.publications",
 							 "What becomes of a publication that would send the changes of a zen table.",
 							 "They are not in the WAL, so they cannot be sent.  error: publication, table and "

@@ -30,7 +30,11 @@ typedef enum ZenFlush
 } ZenFlush;
 
 extern char *zen_pool_path;		/* file name; relative to the data directory */
-extern int	zen_pool_size_mb;	/* megabytes; used when the pool is created */
+extern int	zen_pool_size_mb;	/* megabytes; of a new pool, or for one to
+								 * grow to */
+extern bool zen_pool_size_is_set;	/* it is not the default */
+extern int	zen_pool_max_size_mb;	/* megabytes; 0: twice the pool */
+extern int	zen_pool_grow_by_mb;	/* megabytes; 0: never by itself */
 extern int	zen_pool_mode;		/* ZenPoolMode */
 extern int	zen_flush_what;		/* ZenFlush */
 extern int	zen_flush_delay_ns; /* nanoseconds for each line flushed and each
@@ -51,6 +55,8 @@ extern int	zen_pool_warning;	/* percent */
 extern int	zen_dram_warning;	/* percent */
 extern int	zen_key_cache_mb;
 extern bool zen_point_access;	/* run point accesses with kept state */
+extern bool zen_debug_keep_plans;	/* ... of any plan, and at once */
+extern bool zen_key_join;		/* inner rows of nested loops by the key cache */
 extern bool zen_batch_aggregate;	/* aggregate tables block by block */
 extern bool zen_track_statements;
 extern int	zen_max_statements;
@@ -94,6 +100,16 @@ typedef enum ZenDefaultIndex
 } ZenDefaultIndex;
 
 extern int	zen_default_index;	/* ZenDefaultIndex */
+
+/* What of the changes of zen tables is in the WAL. */
+typedef enum ZenStream
+{
+	ZEN_STREAM_OFF,				/* nothing */
+	ZEN_STREAM_LOGICAL,			/* what logical decoding needs */
+	ZEN_STREAM_REPLICA			/* what a standby needs; refused as yet */
+} ZenStream;
+
+extern int	zen_stream;			/* ZenStream; constant once the server runs */
 
 #define ZEN_MAX_RECOVERY_WORKERS	128
 

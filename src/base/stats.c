@@ -15,12 +15,6 @@
 #define LINE_SIZE	64			/* bytes */
 #define BLOCK_SIZE	TYPEALIGN(LINE_SIZE, ZEN_NCOUNTERS * sizeof(uint64))
 
-const char *const zen_counter_names[ZEN_NCOUNTERS] = {
-#define X(name) #name,
-	ZEN_COUNTERS(X)
-#undef X
-};
-
 static uint64 unattached[ZEN_NCOUNTERS];
 uint64	   *zen_my_counters = unattached;
 

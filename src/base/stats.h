@@ -35,19 +35,59 @@
 	X(horizon_looks)			/* looks at the oldest snapshot */ \
 	X(point_accesses)			/* statements run with kept executor state */ \
 	X(point_kept_plans)			/* ... of which the executor's nodes run */ \
-	X(point_first_runs)			/* marked plans run by the standard executor: executed once so far */ \
-	X(point_nested)				/* ... because the same plan is under way */ \
-	X(point_instrumented)		/* ... because somebody measures its nodes */ \
-	X(point_cursors)			/* ... because rows may be asked for again */ \
-	X(point_forbidden)			/* ... because it may not write here */ \
-	X(point_own_rows)			/* ... because an own row may be beside a deleted one */ \
-	X(point_plans_refused)		/* plans not marked, because of the table's or
-								 * the index's definition */
+	X(point_fallbacks)			/* such plans that the standard executor ran */ \
+	X(point_states_made)		/* times that executor state was made to be
+								 * kept */ \
+	X(key_joins)				/* nested loops whose inner rows are found by keys */ \
+	X(key_join_rows)			/* ... their outer rows */
+
+/*
+ * Why statements are not run with kept executor state: point/pointwhy.c explains them, zen_point_fallbacks() shows
+ * them in this order.
+ */
+#define ZEN_POINT_REASONS(X) \
+	X(planned_once) \
+	X(custom_plan) \
+	X(no_parameters) \
+	X(compiled) \
+	X(parallel) \
+	X(subquery) \
+	X(merge) \
+	X(several_targets) \
+	X(transition_table) \
+	X(other_table) \
+	X(aggregate) \
+	X(sort) \
+	X(join) \
+	X(append) \
+	X(bitmap_scan) \
+	X(other_node) \
+	X(row_trigger) \
+	X(returning) \
+	X(volatile_lock) \
+	X(deferrable_key) \
+	X(not_by_key) \
+	X(first_run) \
+	X(forgotten) \
+	X(nested) \
+	X(instrumented) \
+	X(cursor) \
+	X(read_only) \
+	X(own_row) \
+	X(changed)
 
 typedef enum ZenCounter
 {
 #define X(name) ZEN_C_##name,
 	ZEN_COUNTERS(X)
+#undef X
+	ZEN_NSHOWN,					/* by zen_stat() */
+	ZEN_C_stream_records = ZEN_NSHOWN,	/* put into the WAL by zen's resource
+										 * manager: zen_stream() */
+	ZEN_C_stream_bytes,
+	ZEN_C_no_reason,
+#define X(name) ZEN_C_why_##name,
+	ZEN_POINT_REASONS(X)
 #undef X
 	ZEN_NCOUNTERS
 } ZenCounter;
@@ -55,8 +95,6 @@ typedef enum ZenCounter
 extern uint64 *zen_my_counters;
 
 #define ZEN_COUNT(name, n)	(zen_my_counters[ZEN_C_##name] += (n))
-
-extern const char *const zen_counter_names[ZEN_NCOUNTERS];
 
 /* zen_stats_shmem_size -- bytes of shared memory that zen_stats_init() takes. */
 extern Size zen_stats_shmem_size(void);

@@ -7,6 +7,9 @@
  *
  * In a full bucket the first entry without the mark goes, from a place on that the hash gives; the marks that the
  * search passes are taken away (CLOCK, of eight).  A lookup writes only if the mark is not set yet.
+ *
+ * Keys that are filled in before anybody has asked for them come without the mark, and leave marks alone.  So a large
+ * table that is loaded drives out no key that is in use.
  */
 #include "cache/keycache.h"
 
@@ -111,30 +114,66 @@ zen_keycache_lookup(uint64 hash, uint64 *tidno)
 	return false;
 }
 
-/* The entry that a key's new one replaces. */
-static int
-choose_entry(Bucket *bucket, uint64 hash)
+/* Where a search for an entry that may go begins. */
+static inline int
+first_of(uint64 hash)
 {
-	int			first = (int) ((hash >> 25) % ENTRIES);
-	int			i;
+	return (int) ((hash >> 25) % ENTRIES);
+}
 
-	for (i = 0; i < ENTRIES; i++)
+/* The key's entry, or a free one, or -1. */
+static inline int
+own_entry(Bucket *bucket, uint64 hash)
+{
+	for (int i = 0; i < ENTRIES; i++)
 	{
 		uint64		entry = pg_atomic_read_u64(&bucket->entries[i]);
 
 		if (entry == 0 || (entry & TAG_MASK) == tag_of(hash))
 			return i;
 	}
+	return -1;
+}
+
+/* The entry that a key's new one replaces. */
+static int
+choose_entry(Bucket *bucket, uint64 hash)
+{
+	int			i = own_entry(bucket, hash);
+
+	if (i >= 0)
+		return i;
 	for (i = 0; i < ENTRIES; i++)
 	{
-		pg_atomic_uint64 *candidate = &bucket->entries[(first + i) % ENTRIES];
+		pg_atomic_uint64 *candidate = &bucket->entries[(first_of(hash) + i) % ENTRIES];
 		uint64		entry = pg_atomic_read_u64(candidate);
 
 		if ((entry & USED) == 0)
-			return (first + i) % ENTRIES;
+			return (first_of(hash) + i) % ENTRIES;
 		pg_atomic_write_u64(candidate, entry & ~USED);
 	}
-	return first;
+	return first_of(hash);
+}
+
+/* An entry without the mark, or -1. */
+static int
+unused_entry(Bucket *bucket, uint64 hash)
+{
+	for (int i = 0; i < ENTRIES; i++)
+	{
+		int			candidate = (first_of(hash) + i) % ENTRIES;
+
+		if ((pg_atomic_read_u64(&bucket->entries[candidate]) & USED) == 0)
+			return candidate;
+	}
+	return -1;
+}
+
+static inline void
+write_entry(Bucket *bucket, int i, uint64 hash, uint64 tidno)
+{
+	Assert(tidno < TID_MASK && i >= 0 && i < ENTRIES);
+	pg_atomic_write_u64(&bucket->entries[i], tag_of(hash) | (tidno + 1));
 }
 
 void
@@ -142,6 +181,31 @@ zen_keycache_store(uint64 hash, uint64 tidno)
 {
 	Bucket	   *bucket = bucket_of(hash);
 
-	Assert(tidno < TID_MASK);
-	pg_atomic_write_u64(&bucket->entries[choose_entry(bucket, hash)], tag_of(hash) | (tidno + 1));
+	write_entry(bucket, choose_entry(bucket, hash), hash, tidno);
+}
+
+void
+zen_keycache_fill(uint64 hash, uint64 tidno)
+{
+	Bucket	   *bucket = bucket_of(hash);
+	int			i = own_entry(bucket, hash);
+
+	if (i < 0)
+		i = unused_entry(bucket, hash);
+	if (i >= 0)
+		write_entry(bucket, i, hash, tidno);
+}
+
+uint32
+zen_keycache_share(uint64 nrows)
+{
+	uint64		room = nbuckets * ENTRIES / 2;
+
+	return nrows <= room ? PG_UINT32_MAX : (uint32) (((double) room / nrows) * PG_UINT32_MAX);
+}
+
+void
+zen_keycache_prefetch(uint64 hash)
+{
+	__builtin_prefetch(bucket_of(hash), 1);
 }

@@ -28,7 +28,20 @@ extern uint64 zen_keycache_hash(Oid index, uint64 key_hash);
 /* zen_keycache_lookup -- where the key's row was; false if the cache does not know. */
 extern bool zen_keycache_lookup(uint64 hash, uint64 *tidno);
 
-/* zen_keycache_store -- the key's row is there. */
+/* zen_keycache_store -- the key's row is there: it was read. */
 extern void zen_keycache_store(uint64 hash, uint64 tidno);
+
+/*
+ * zen_keycache_fill -- the key's row is there, but nobody has asked for it.  No key goes that was looked up since the
+ * last search for a place in its bucket.
+ *
+ * zen_keycache_share -- which of nrows keys are to be filled in, so that they take half of the entries at most: those
+ * whose hash has a lower half up to this.
+ *
+ * zen_keycache_prefetch -- ask for the memory that one of these, or a lookup, will look at.
+ */
+extern void zen_keycache_fill(uint64 hash, uint64 tidno);
+extern uint32 zen_keycache_share(uint64 nrows);
+extern void zen_keycache_prefetch(uint64 hash);
 
 #endif							/* ZEN_KEYCACHE_H */

@@ -9,7 +9,7 @@
  * - while its word is SPILLED: the writer, and the version replaced;
  * - while the writer is not settled: the slot, which has to be scrubbed if the transaction aborts (R7).
  *
- * Under a record's lock words are read, never locked.
+ * Under a record's lock words are read, or taken by one compare-and-swap, never locked.
  */
 #include "cache/spillmap.h"
 
@@ -151,17 +151,25 @@ writer_place(const ZenSpill *s, const ZenSpillWriter *writer)
 	return s->nwriters < s->capacity ? s->nwriters : -1;
 }
 
-/* Write a TID's part; there is room. */
-static void
-note(ZenSpill *s, uint32 i, ZenSlot slot, ZenSlot old, const ZenSpillWriter *writer)
+/* Name a writer in a record with room for it. */
+static int
+note_writer(ZenSpill *s, const ZenSpillWriter *writer)
 {
 	int			place = writer_place(s, writer);
 
-	Assert(i < ZEN_TIDS_PER_BLOCK && slot != InvalidZenSlot);
 	Assert(place >= 0 && place < s->capacity);
-	Assert(s->has_old || old == InvalidZenSlot);
 	s->writers[place] = *writer;
 	s->nwriters = Max(s->nwriters, place + 1);
+	return place;
+}
+
+/* Write a TID's part. */
+static inline void
+note(ZenSpill *s, uint32 i, ZenSlot slot, ZenSlot old, int place)
+{
+	Assert(i < ZEN_TIDS_PER_BLOCK && slot != InvalidZenSlot);
+	Assert(place >= 0 && place < s->nwriters);
+	Assert(s->has_old || old == InvalidZenSlot);
 	s->writer_of[i] = (uint8) place;
 	if (s->has_old)
 		old_slots(s)[i] = old;
@@ -175,7 +183,7 @@ copy_needed(ZenHTable *ht, ZenSpill *to, const ZenSpill *from)
 {
 	for (uint32 i = 0; i < ZEN_TIDS_PER_BLOCK; i++)
 		if (is_needed(ht, from, i))
-			note(to, i, from->slot[i], zen_spillmap_old(from, i), &from->writers[from->writer_of[i]]);
+			note(to, i, from->slot[i], zen_spillmap_old(from, i), note_writer(to, &from->writers[from->writer_of[i]]));
 }
 
 static ZenSpill *
@@ -194,75 +202,162 @@ new_record(ZenHTable *ht, uint32 block, uint32 capacity, bool has_old)
 	return s;
 }
 
-/*
- * Under the record's lock: note it in the record at place, or in spare, which takes that one's place (*replaced).
- *
- * False if a spare record of at least *capacity writers, with *has_old, is lacking.
- */
-static bool
-try_note(ZenHTable *ht, ZenSpill *volatile *place, uint64 tidno, ZenSlot slot, ZenSlot old,
-		 const ZenSpillWriter *writer, ZenSpill **spare, ZenSpill **replaced, uint32 *capacity, bool *has_old)
+/* What a record must have, and one that may take its place. */
+typedef struct Wanted
 {
-	uint32		i = tidno % ZEN_TIDS_PER_BLOCK;
-	ZenSpill   *s = *place;
-	ZenSpill   *larger = *spare;
+	uint32		capacity;		/* of writers */
+	bool		has_old;
+	ZenSpill   *spare;
+	ZenSpill   *replaced;		/* by the spare one */
+} Wanted;
 
-	ZenAssertSpinLocked(lock_of(bucket_of(ht->idx, (uint32) (tidno / ZEN_TIDS_PER_BLOCK))));
-	*has_old = old != InvalidZenSlot || (s != NULL && s->has_old);
-	*capacity = s == NULL ? FIRST_WRITERS :
+/*
+ * Under the record's lock: the record at place with room for the writer, and for old slots if has_old.  A spare one may
+ * take its place.  NULL if a spare one, as *wanted tells, is lacking.
+ */
+static ZenSpill *
+record_with_room(ZenHTable *ht, uint32 block, ZenSpill *volatile *place, const ZenSpillWriter *writer, bool has_old,
+				 Wanted *wanted)
+{
+	ZenSpill   *s = *place;
+	ZenSpill   *larger = wanted->spare;
+
+	ZenAssertSpinLocked(lock_of(bucket_of(ht->idx, block)));
+	wanted->has_old = has_old || (s != NULL && s->has_old);
+	wanted->capacity = s == NULL ? FIRST_WRITERS :
 		writer_place(s, writer) >= 0 ? s->capacity : Min(4 * s->capacity, MAX_WRITERS);
-	if (s != NULL && s->has_old == *has_old && writer_place(s, writer) >= 0)
-	{
-		note(s, i, slot, old, writer);
-		return true;
-	}
-	if (larger == NULL || larger->capacity < *capacity || larger->has_old != *has_old)
-		return false;
+	if (s != NULL && s->has_old == wanted->has_old && writer_place(s, writer) >= 0)
+		return s;
+	if (larger == NULL || larger->capacity < wanted->capacity || larger->has_old != wanted->has_old)
+		return NULL;
 	if (s != NULL)
 	{
 		copy_needed(ht, larger, s);
 		larger->next = s->next;
 	}
-	note(larger, i, slot, old, writer);
-	pg_write_barrier();			/* pairs with zen_spillmap_find */
-	*place = larger;
-	*replaced = s;
-	*spare = NULL;
-	return true;
+	wanted->replaced = s;
+	wanted->spare = NULL;
+	return larger;
+}
+
+/* Rows of a block to be noted. */
+typedef struct Rows
+{
+	const ZenTakenTid *tids;
+	const ZenSlot *slots;
+	ZenSlot		old;			/* of the only one */
+	uint32		n;
+	bool		take;			/* their TIDs are free, and are taken */
+} Rows;
+
+/* Is a row's TID free, and the record not needed for it?  Under the record's lock. */
+static inline bool
+may_take(ZenHTable *ht, const ZenSpill *s, const ZenTakenTid *tid)
+{
+	return zen_word_is_free(pg_atomic_read_u64(tid->word)) &&
+		(s == NULL || !is_needed(ht, s, tid->tidno % ZEN_TIDS_PER_BLOCK));
+}
+
+/*
+ * Is there a row to be noted?  If not, each TID of the block may have a writer of its own, and a record has no place
+ * for one more.
+ */
+static bool
+has_row_to_note(ZenHTable *ht, const ZenSpill *s, const Rows *rows)
+{
+	for (uint32 r = 0; r < rows->n; r++)
+		if (!rows->take || may_take(ht, s, &rows->tids[r]))
+			return true;
+	return false;
+}
+
+/* Under the record's lock: note rows, and take their TIDs.  A bit for each that was noted. */
+static uint64
+note_rows(ZenHTable *ht, ZenSpill *s, const Rows *rows, const ZenSpillWriter *writer)
+{
+	int			place = note_writer(s, writer);
+	uint64		noted = 0;
+
+	for (uint32 r = 0; r < rows->n; r++)
+	{
+		uint32		i = rows->tids[r].tidno % ZEN_TIDS_PER_BLOCK;
+
+		if (rows->take && !may_take(ht, s, &rows->tids[r]))
+			continue;
+		note(s, i, rows->slots[r], rows->old, place);
+		if (rows->take && !zen_word_take(rows->tids[r].word, ZEN_WORD_SPILLED, rows->slots[r]))
+		{
+			s->slot[i] = InvalidZenSlot;
+			continue;
+		}
+		noted |= UINT64CONST(1) << r;
+	}
+	return noted;
+}
+
+/* Note rows of one block, all or none but those whose TIDs are taken; 0 when DRAM is full. */
+static uint64
+note_in_record(ZenHTable *ht, const Rows *rows, const ZenSpillWriter *writer)
+{
+	uint32		block = (uint32) (rows->tids[0].tidno / ZEN_TIDS_PER_BLOCK);
+	uint32		bucket = bucket_of(ht->idx, block);
+	Wanted		wanted = {0};
+
+	ZenAssertNoWordLocked();
+	for (;;)
+	{
+		ZenSpill   *volatile *place;
+		ZenSpill   *s = NULL;
+		uint64		noted = 0;
+		bool		any;
+
+		zen_epoch_enter();		/* for the words */
+		SpinLockAcquire(lock_of(bucket));
+		place = place_of(bucket, ht->idx, block);
+		any = has_row_to_note(ht, *place, rows);
+		if (any)
+			s = record_with_room(ht, block, place, writer, rows->old != InvalidZenSlot, &wanted);
+		if (s != NULL && s != *place)
+		{
+			/* readers of words that are taken below must find it */
+			pg_write_barrier(); /* pairs with zen_spillmap_find */
+			*place = s;
+		}
+		if (s != NULL)
+			noted = note_rows(ht, s, rows, writer);
+		SpinLockRelease(lock_of(bucket));
+		zen_epoch_leave();
+		if (wanted.spare != NULL)
+			zen_spillmap_release(&wanted.spare->retired);
+		if (wanted.replaced != NULL)
+			zen_epoch_retire(&wanted.replaced->retired);
+		if (s != NULL || !any)
+			return noted;
+		wanted.spare = new_record(ht, block, wanted.capacity, wanted.has_old);
+		if (wanted.spare == NULL)
+			return 0;
+	}
 }
 
 bool
 zen_spillmap_note(ZenHTable *ht, uint64 tidno, ZenSlot slot, ZenSlot old, const ZenSpillWriter *writer)
 {
-	uint32		block = (uint32) (tidno / ZEN_TIDS_PER_BLOCK);
-	uint32		bucket = bucket_of(ht->idx, block);
-	ZenSpill   *spare = NULL;
-	ZenSpill   *replaced = NULL;
+	ZenTakenTid tid = {.tidno = tidno};
+	Rows		rows = {.tids = &tid,.slots = &slot,.old = old,.n = 1};
 
-	ZenAssertNoWordLocked();
 	Assert(slot != InvalidZenSlot && slot != old);
-	for (;;)
-	{
-		uint32		capacity;
-		bool		has_old;
-		bool		done;
+	return note_in_record(ht, &rows, writer) != 0;
+}
 
-		zen_epoch_enter();		/* for the words */
-		SpinLockAcquire(lock_of(bucket));
-		done = try_note(ht, place_of(bucket, ht->idx, block), tidno, slot, old, writer, &spare, &replaced,
-						&capacity, &has_old);
-		SpinLockRelease(lock_of(bucket));
-		zen_epoch_leave();
-		if (spare != NULL)
-			zen_spillmap_release(&spare->retired);
-		if (replaced != NULL)
-			zen_epoch_retire(&replaced->retired);
-		if (done)
-			return true;
-		spare = new_record(ht, block, capacity, has_old);
-		if (spare == NULL)
-			return false;
-	}
+uint64
+zen_spillmap_take(ZenHTable *ht, const ZenTakenTid *tids, const ZenSlot *slots, uint32 n,
+				  const ZenSpillWriter *writer)
+{
+	Rows		rows = {.tids = tids,.slots = slots,.old = InvalidZenSlot,.n = n,.take = true};
+
+	Assert(n > 0 && n <= ZEN_TIDS_PER_BLOCK);
+	Assert(tids[0].tidno / ZEN_TIDS_PER_BLOCK == tids[n - 1].tidno / ZEN_TIDS_PER_BLOCK);
+	return note_in_record(ht, &rows, writer);
 }
 
 void

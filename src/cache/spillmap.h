@@ -100,6 +100,15 @@ extern ZenSlot zen_spillmap_old(const ZenSpill *spill, uint32 i);
 extern bool zen_spillmap_note(ZenHTable *ht, uint64 tidno, ZenSlot slot, ZenSlot old, const ZenSpillWriter *writer);
 
 /*
+ * zen_spillmap_take -- new rows in these slots: note them, and make the words of their TIDs SPILLED, in one step.
+ *
+ * The TIDs are of one block, and were found free.  Result: a bit for each that was free still; 0 when DRAM is full.
+ * Outside any epoch.  Never throws.
+ */
+extern uint64 zen_spillmap_take(ZenHTable *ht, const ZenTakenTid *tids, const ZenSlot *slots, uint32 n,
+								const ZenSpillWriter *writer);
+
+/*
  * zen_spillmap_mark -- set flags in the writers of a record that belong to a region (and xid, if valid) and are not
  * settled.
  *

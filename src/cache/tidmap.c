@@ -235,15 +235,18 @@ my_block(ZenHTable *ht)
 	return *chunk ? &(*chunk)[ht->idx % CHUNK_TABLES] : NULL;
 }
 
-/* Make a free word lead to a new row.  A TID whose tombstone is still needed (reference not 0) is passed over. */
-static inline bool
-claim(ZenWord *w, uint64 entry_ref)
+/* The words of the block that this process fills, another one if that is full; NULL if there is none. */
+static inline ZenWord *
+words_to_fill(ZenHTable *ht, MyBlock *mine)
 {
-	uint64		old = pg_atomic_read_u64(w);
+	ZenWord    *words;
 
-	Assert(entry_ref != 0);
-	return zen_word_state(old) == ZEN_WORD_UNUSED && zen_word_ref(old) == 0 && !(old & ZEN_WORD_LOCK) &&
-		pg_atomic_compare_exchange_u64(w, &old, zen_word_with(old, ZEN_WORD_ENTRY, entry_ref));
+	if (mine == NULL || ((mine->next == ZEN_TIDS_PER_BLOCK || mine->generation != maps[ht->idx].generation) &&
+						 !take_block(ht, mine)))
+		return NULL;
+	words = zen_tidmap_word(ht, (uint64) mine->block * ZEN_TIDS_PER_BLOCK);
+	Assert(words != NULL);
+	return words;
 }
 
 uint32
@@ -256,21 +259,45 @@ zen_tidmap_take(ZenHTable *ht, const uint64 *entry_refs, uint32 n, ZenTakenTid *
 	Assert(n > 0);
 	while (got == 0)
 	{
-		uint64		first;
-		ZenWord    *words;
+		ZenWord    *words = words_to_fill(ht, mine);
 
-		if (mine == NULL || ((mine->next == ZEN_TIDS_PER_BLOCK || mine->generation != maps[ht->idx].generation) &&
-							 !take_block(ht, mine)))
+		if (words == NULL)
 			return 0;
-		first = (uint64) mine->block * ZEN_TIDS_PER_BLOCK;
-		words = zen_tidmap_word(ht, first);
-		Assert(words != NULL);
 		for (; got < n && mine->next < ZEN_TIDS_PER_BLOCK; mine->next++)
-			if (claim(&words[mine->next], entry_refs[got]))
+			if (zen_word_take(&words[mine->next], ZEN_WORD_ENTRY, entry_refs[got]))
 			{
-				taken[got].tidno = first + mine->next;
+				taken[got].tidno = (uint64) mine->block * ZEN_TIDS_PER_BLOCK + mine->next;
 				taken[got++].word = &words[mine->next];
 			}
+	}
+	return got;
+}
+
+uint32
+zen_tidmap_find_free(ZenHTable *ht, uint32 n, ZenTakenTid *found)
+{
+	MyBlock    *mine = my_block(ht);
+	uint32		got = 0;
+
+	Assert(n > 0);
+	while (got == 0)
+	{
+		ZenWord    *words = words_to_fill(ht, mine);
+
+		if (words == NULL)
+			return 0;
+		for (uint32 i = mine->next; got < n && i < ZEN_TIDS_PER_BLOCK; i++)
+			if (zen_word_is_free(pg_atomic_read_u64(&words[i])))
+			{
+				found[got].tidno = (uint64) mine->block * ZEN_TIDS_PER_BLOCK + i;
+				found[got++].word = &words[i];
+			}
+
+		/*
+		 * whoever takes the TIDs before the first of these, the search need
+		 * not meet them again
+		 */
+		mine->next = got > 0 ? (uint32) (found[0].tidno % ZEN_TIDS_PER_BLOCK) : ZEN_TIDS_PER_BLOCK;
 	}
 	return got;
 }

@@ -228,6 +228,26 @@ zen_word_unlock_empty(ZenWord *word)
 }
 
 /*
+ * zen_word_take -- make a free word lead to a new row; false if it is not free, or locked just now.
+ *
+ * A TID whose tombstone is still needed (reference not 0) is passed over.
+ */
+static inline bool
+zen_word_is_free(uint64 w)
+{
+	return (w & (ZEN_WORD_STATE | ZEN_WORD_REF | ZEN_WORD_LOCK)) == ZEN_WORD_UNUSED;
+}
+
+static inline bool
+zen_word_take(ZenWord *word, uint64 state, uint64 ref)
+{
+	uint64		old = pg_atomic_read_u64(word);
+
+	Assert(ref != 0 && zen_word_may_become(ZEN_WORD_UNUSED, state));
+	return zen_word_is_free(old) && pg_atomic_compare_exchange_u64(word, &old, zen_word_with(old, state, ref));
+}
+
+/*
  * zen_tidmap_shmem_size -- bytes of shared memory that zen_tidmap_init() takes.
  * zen_tidmap_init -- make the maps or attach to them.
  */
@@ -257,9 +277,12 @@ typedef struct ZenTakenTid
  * A process takes TIDs in sequence; blocks freed by VACUUM are used first.  Returns how many were taken: at least one,
  * and all of one block; 0 when DRAM or the table's address space is full.  Never throws.
  *
+ * zen_tidmap_find_free -- the same TIDs, but they are not taken: other processes may take them first.
+ *
  * zen_tidmap_full_error -- throws the error that tells which of the two is full.
  */
 extern uint32 zen_tidmap_take(ZenHTable *ht, const uint64 *entry_refs, uint32 n, ZenTakenTid *taken);
+extern uint32 zen_tidmap_find_free(ZenHTable *ht, uint32 n, ZenTakenTid *found);
 pg_noreturn extern void zen_tidmap_full_error(ZenHTable *ht);
 
 /* zen_tidmap_extend -- recovery: make room up to and including a TID; throws. */

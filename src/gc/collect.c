@@ -21,6 +21,7 @@
 #include "cache/spillmap.h"
 #include "gc/gcqueue.h"
 #include "nvm/slotalloc.h"
+#include "port/pg_bitutils.h"
 #include "row/horizon.h"
 #include "utils/snapmgr.h"
 
@@ -280,6 +281,57 @@ zen_collect_tuple(ZenHTable *ht, uint64 tidno)
 	return done;
 }
 
+/* Does a word lead to a spilled row that replaces none, and that every snapshot sees?  s: the block's record. */
+static inline bool
+is_new_to_all(const ZenSpill *s, uint32 i, uint64 w)
+{
+	const uint32 settled = ZEN_SPILL_SETTLED | ZEN_V_COMMITTED;
+	const ZenSpillWriter *writer = &s->writers[s->writer_of[i]];
+
+	return s->slot[i] == zen_word_ref(w) && (writer->flags & settled) == settled &&
+		zen_spillmap_old(s, i) == InvalidZenSlot && (zen_tuple_header(s->slot[i]).word1 & ZEN_DELETED) == 0 &&
+		((writer->flags & ZEN_V_FROZEN) || zen_horizon_has_passed(writer->xid));
+}
+
+/* Make a word NVM, if it still is what it was: then the record has said the same of it all the time. */
+static inline bool
+settle_word(ZenWord *word, uint64 w)
+{
+	uint64		now = zen_word_lock(word);
+	bool		same = zen_word_same(now, w);
+
+	zen_word_unlock(word, same ? zen_word_with(now, ZEN_WORD_NVM, zen_word_ref(now)) : now);
+	return same;
+}
+
+/*
+ * The rows of a load, which are most of those that are spilled: a block's are collected together.  A bit for each TID
+ * that wants a closer look.
+ */
+static uint64
+collect_new_rows(ZenHTable *ht, uint64 first)
+{
+	uint64		others = 0;
+	ZenWord    *words;
+	ZenSpill   *s;
+
+	zen_epoch_enter();
+	words = zen_tidmap_word(ht, first);
+	s = zen_spillmap_find(ht, (uint32) (first / ZEN_TIDS_PER_BLOCK));
+	for (uint32 i = 0; words != NULL && i < ZEN_TIDS_PER_BLOCK; i++)
+	{
+		uint64		w = zen_word_read(&words[i]);
+		bool		spilled = zen_word_state(w) == ZEN_WORD_SPILLED;
+
+		if (!spilled && zen_word_state(w) != ZEN_WORD_ENTRY)
+			continue;
+		if (!spilled || s == NULL || !is_new_to_all(s, i, w) || !settle_word(&words[i], w))
+			others |= UINT64CONST(1) << i;
+	}
+	zen_epoch_leave();
+	return others;
+}
+
 /* False if the block must be tried again. */
 static bool
 collect_block(ZenHTable *ht, uint64 first)
@@ -287,8 +339,8 @@ collect_block(ZenHTable *ht, uint64 first)
 	bool		all = true;
 
 	Assert(first % ZEN_TIDS_PER_BLOCK == 0);
-	for (uint64 t = first; t < first + ZEN_TIDS_PER_BLOCK; t++)
-		all &= zen_collect_tuple(ht, t);
+	for (uint64 left = collect_new_rows(ht, first); left != 0; left &= left - 1)
+		all &= zen_collect_tuple(ht, first + pg_rightmost_one_pos64(left));
 	zen_spillmap_trim(ht, (uint32) (first / ZEN_TIDS_PER_BLOCK), false);
 	return all;
 }

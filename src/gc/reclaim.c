@@ -18,6 +18,7 @@
 #include "gc/collect.h"
 #include "gc/gcqueue.h"
 #include "miscadmin.h"
+#include "nvm/grow.h"
 #include "nvm/region.h"
 #include "nvm/slotalloc.h"
 #include "row/horizon.h"
@@ -32,6 +33,8 @@
 								 * leaves: a writer would take them again
 								 * soon, and each time they would be zeroed */
 #define PATIENCE_MS		100		/* for regions that others are at work in */
+#define WORKER_TIMEOUT_MS	10000	/* that the worker gets to begin to make
+									 * the pool larger */
 #define FULL_NAP_MS		100		/* between two looks for room in a full pool
 								 * or DRAM */
 #define PAGES_PER_STEP	64		/* that one look at a region gives back */
@@ -193,8 +196,9 @@ others_keep_garbage(void)
 	return true;
 }
 
-bool
-zen_reclaim_await_garbage(TimestampTz *since, const char *wait_event)
+/* Sleep for a moment, unless a time is over that began at *since, 0 at the first call. */
+static bool
+nap(TimestampTz *since, int timeout_ms, const char *wait_event)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
@@ -202,12 +206,32 @@ zen_reclaim_await_garbage(TimestampTz *since, const char *wait_event)
 	ZenAssertNoWordLocked();
 	if (*since == 0)
 		*since = now;
-	if (!others_keep_garbage() || now - *since >= (TimestampTz) zen_full_timeout_ms * 1000)
+	if (now - *since >= (TimestampTz) timeout_ms * 1000)
 		return false;
 	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, FULL_NAP_MS, zen_wait_event(wait_event));
 	ResetLatch(MyLatch);
 	CHECK_FOR_INTERRUPTS();
 	return true;
+}
+
+bool
+zen_reclaim_await_slots(TimestampTz *since)
+{
+	ZenGrowHope hope = zen_grow_ask();
+	int			timeout_ms = hope == ZEN_GROW_ASKED ? Max(zen_full_timeout_ms, WORKER_TIMEOUT_MS) : zen_full_timeout_ms;
+
+	if (hope == ZEN_GROW_NOT && !others_keep_garbage())
+		return false;
+	if (hope == ZEN_GROW_GROWING)
+		*since = 0;
+	return nap(since, timeout_ms, "ZenPoolFull");
+}
+
+/* DRAM is full; see zen_find_room. */
+static bool
+await_room(TimestampTz *since)
+{
+	return others_keep_garbage() && nap(since, zen_full_timeout_ms, "ZenDramFull");
 }
 
 /*
@@ -233,7 +257,7 @@ find_room(TimestampTz *since)
 {
 	if (*since == 0)
 		*since = GetCurrentTimestamp();
-	else if (!zen_reclaim_await_garbage(since, "ZenDramFull"))
+	else if (!await_room(since))
 		return false;
 	make_room();
 	return true;

@@ -49,12 +49,12 @@ extern bool zen_reclaim_some_pages(void);
 extern void zen_reclaim_for_slots(uint32 own);
 
 /*
- * zen_reclaim_await_garbage -- collecting did not help: sleep for a moment, under that name of a wait event.
+ * zen_reclaim_await_slots -- collecting did not help: sleep for a moment.
  *
- * False if others keep no garbage from being collected, or zen.full_timeout is over since *since, 0 at the first call.
- * Outside any epoch.  Any region of the caller's in which others are to collect must not be ZEN_LEASE_BUSY.  Throws if
- * it is cancelled.
+ * False if there is neither garbage that others keep nor a larger pool to wait for, or zen.full_timeout is over since
+ * *since, 0 at the first call.  While the pool is growing that time does not begin.  Outside any epoch.  Any region of
+ * the caller's in which others are to collect must not be ZEN_LEASE_BUSY.  Throws if it is cancelled.
  */
-extern bool zen_reclaim_await_garbage(TimestampTz *since, const char *wait_event);
+extern bool zen_reclaim_await_slots(TimestampTz *since);
 
 #endif							/* ZEN_RECLAIM_H */

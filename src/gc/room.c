@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/guc.h"
+#include "nvm/grow.h"
 #include "nvm/page.h"
 #include "utils/timestamp.h"
 
@@ -34,6 +35,7 @@ zen_room(ZenRoomKind kind, ZenRoom *room)
 		room->name = "pool";
 		room->size = total * ZEN_PAGE_SIZE;
 		room->used = (total - Min(nfree, total)) * ZEN_PAGE_SIZE;
+		room->max_size = zen_page_most() * ZEN_PAGE_SIZE;
 		room->warning = zen_pool_warning;
 	}
 	else
@@ -44,6 +46,7 @@ zen_room(ZenRoomKind kind, ZenRoom *room)
 		room->size = (uint64) zen_dram_size_mb * 1024 * 1024;
 		zen_arena_usage(&taken, &room->used);
 		room->used = Min(room->used, room->size);
+		room->max_size = room->size;
 		room->warning = zen_dram_warning;
 	}
 }
@@ -74,7 +77,7 @@ warn(ZenRoomKind kind, const ZenRoom *room)
 						   "A transaction that finds no room will fail.",
 						   room->used / mb, room->size / mb),
 				 errhint("See zen_tables for the largest tables and zen_garbage() for what waits to be collected.  "
-						 "Drop or truncate what is not needed, or move to a larger pool.")));
+						 "Drop or truncate what is not needed, or make the pool larger with zen_pool_grow().")));
 	else
 		ereport(WARNING,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
@@ -95,6 +98,9 @@ watch(ZenRoomKind kind)
 	uint32		percent;
 
 	Assert(kind < ZEN_ROOM_KINDS);
+	/* nothing is short that the worker will get more of */
+	if (kind == ZEN_ROOM_POOL && zen_grow_may())
+		return;
 	zen_room(kind, &room);
 	percent = zen_room_used_percent(&room);
 	if (room.warning == 0 || percent + STEP <= (uint32) room.warning)

@@ -20,6 +20,7 @@ typedef struct ZenRoom
 	uint64		size;			/* bytes */
 	uint64		used;			/* bytes; of the pool whole pages, however
 								 * full */
+	uint64		max_size;		/* bytes that size may grow to */
 	int			warning;		/* zen.pool_warning or zen.dram_warning,
 								 * percent; 0: none */
 } ZenRoom;

@@ -8,10 +8,15 @@
  *	0			4 KB		superblock, copy 0
  *	4 KB		4 KB		superblock, copy 1
  *	8 KB		4 KB		Tx-CTS high-water mark (ZenMark, R14)
+ *	12 KB		64			what recovery must know of the WAL's end (ZenTailState, R17)
  *	64 KB		512 KB		region directory, ZEN_MAX_REGIONS entries of 64 bytes
  *	2 MB		4 MB		HTable directory, ZEN_MAX_HTABLES entries of 128 bytes
  *	6 MB		n * 2 MB	page directory, one 8-byte word per page of the pool
  *	then					data pages of 64 KB, each cut into equal slots of one size class
+ *
+ * The page directory has room for the n * 16 GB that the pool had when it was made, rounded up.  Beyond, each 16 GB
+ * begin with the 2 MB of their own directory.  So the place of a page's word follows from its number and n
+ * (zen_page_word).  A pool that reaches so far has ZEN_FORMAT_VERSION_GROWN, which older versions of zen refuse.
  *
  * The paper's pages have 2 MB.  A page belongs to one writer region and one size class, and a server with few rows has
  * regions and classes enough to fill a small pool with almost empty pages of that size.
@@ -23,6 +28,8 @@
 
 #define ZEN_MAGIC				UINT64CONST(0x314C4F4F504E455A) /* "ZENPOOL1" */
 #define ZEN_FORMAT_VERSION		2
+#define ZEN_FORMAT_VERSION_GROWN	3	/* has grown beyond the directory that
+										 * it was made with */
 
 #define ZEN_LINE				64	/* bytes of a cache line, the unit of
 									 * write-back */
@@ -30,6 +37,12 @@
 #define ZEN_AREA_ALIGN			((Size) 2 * 1024 * 1024)	/* areas, and the data,
 															 * begin on huge-page
 															 * borders */
+#define ZEN_DIRECTORY_PAGES		((uint32) (ZEN_AREA_ALIGN / ZEN_PAGE_SIZE)) /* of a directory of 2
+																			 * MB */
+#define ZEN_DIRECTORY_WORDS		((uint32) (ZEN_AREA_ALIGN / sizeof(uint64)))	/* of it: 16 GB of pages */
+#define ZEN_MAX_PAGES			((uint32) 1 << 28)	/* 16 TB: a slot's number
+													 * has 40 bits */
+#define ZEN_MIN_DATA_PAGES		4
 #define ZEN_MAX_REGIONS			8192
 #define ZEN_MAX_HTABLES			32768	/* 15 bits of word1; entry 0 is zen's
 										 * own */
@@ -37,11 +50,12 @@
 #define ZEN_OFF_SUPER			((Size) 0)
 #define ZEN_OFF_SUPER2			((Size) 4096)
 #define ZEN_OFF_CTS_MARK		((Size) 8192)
+#define ZEN_OFF_TAIL			((Size) 12288)
 #define ZEN_OFF_REGIONS			((Size) 64 * 1024)
 #define ZEN_OFF_HTABLES			ZEN_AREA_ALIGN
 #define ZEN_OFF_PAGES			(3 * ZEN_AREA_ALIGN)
 
-/* ---------- superblock: written at creation, start and stop; two copies ---------- */
+/* ---------- superblock: written at creation, start, stop and growth; two copies ---------- */
 
 typedef struct ZenSuperblock
 {
@@ -55,7 +69,8 @@ typedef struct ZenSuperblock
 	uint64		pool_size;		/* bytes */
 	uint64		npages;			/* pool_size / ZEN_PAGE_SIZE, header pages
 								 * included */
-	uint64		first_data_page;	/* number of the first data page */
+	uint64		first_data_page;	/* number of the first data page; stays
+									 * when the pool grows */
 	uint64		generation;		/* +1 at every server start; also in the data
 								 * directory */
 	uint64		wal_position;	/* a WAL position that the cluster had reached
@@ -116,6 +131,21 @@ StaticAssertDecl(sizeof(ZenRegionEntry) == ZEN_LINE, "region entry is one line")
 StaticAssertDecl(offsetof(ZenRegionEntry, doubt) == 48, "region entry layout");
 StaticAssertDecl(ZEN_OFF_REGIONS + ZEN_MAX_REGIONS * sizeof(ZenRegionEntry) <= ZEN_OFF_HTABLES,
 				 "regions end before HTables");
+
+/* ---------- the WAL's lost end (R17); all zero if zen.stream was never on ---------- */
+
+/* Guarded words of one line, stored in the order in which they are to become durable. */
+typedef struct ZenTailState
+{
+	uint64		in_use;			/* 1: zen.stream is on */
+	uint64		again_xid;		/* full xid under which a recovery logs lost
+								 * transactions again; 0 = none */
+	uint64		lost_xid;		/* a recovery is not over: the first full xid
+								 * that the WAL does not know; 0 = none */
+	uint64		pad[5];
+} ZenTailState;
+
+StaticAssertDecl(sizeof(ZenTailState) == ZEN_LINE && ZEN_OFF_TAIL % ZEN_LINE == 0, "the tail's state is one line");
 
 /* ---------- HTable directory ---------- */
 
@@ -196,6 +226,8 @@ zen_bits(uint64 word, int shift, int bits)
 	return (uint32) ((word >> shift) & ((UINT64CONST(1) << bits) - 1));
 }
 
+StaticAssertDecl(ZEN_OFF_PAGES % ZEN_AREA_ALIGN == 0 && ZEN_AREA_ALIGN % ZEN_PAGE_SIZE == 0,
+				 "areas are whole pages");
 StaticAssertDecl(ZEN_MAX_HTABLES == 1 << ZEN_PAGE_HTABLE_BITS, "an HTable's number fits its bits of a page word");
 StaticAssertDecl(ZEN_MAX_REGIONS <= 1 << ZEN_PAGE_REGION_BITS, "a region's number fits its bits of a page word");
 StaticAssertDecl(ZEN_PAGE_REGION_SHIFT == ZEN_PAGE_HTABLE_BITS &&

@@ -21,7 +21,6 @@
 #include "nvm/persist.h"
 #include "nvm/repair.h"
 #include "port/pg_bitutils.h"
-#include "port/pg_bitutils.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
 
@@ -46,6 +45,7 @@ typedef struct PageControl
 } PageControl;
 
 ZenPage    *zen_pages;
+void		(*zen_page_taken) (void) = NULL;
 const uint32 *zen_class_sizes;
 static PageControl *control;
 
@@ -116,16 +116,18 @@ zen_page_init(void)
 	zen_class_sizes = control->class_size;
 
 	/*
-	 * descriptors number as the pool's pages, known only now: they live in
-	 * the arena, fresh and zero
+	 * descriptors number as the pages that the pool may get, known only now:
+	 * they live in the arena, which is touched as far as there are pages
 	 */
-	zen_pages = zen_arena_alloc(mul_size(zen_pool.npages, sizeof(ZenPage)));
+	zen_pages = zen_arena_alloc(mul_size(zen_pool.max_pages, sizeof(ZenPage)));
 	if (zen_pages == NULL)
 		ereport(FATAL,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
-				 errmsg("zen.dram_size is too small for a pool of %u pages", zen_pool.npages),
-				 errhint("Raise zen.dram_size.")));
-	memset(zen_pages, 0, mul_size(zen_pool.npages, sizeof(ZenPage)));
+				 errmsg("zen.dram_size is too small for a pool of up to %u pages", zen_pool.max_pages),
+				 errdetail("The pool has %u pages; zen.pool_max_size, or twice that, tells how many it may get.",
+						   zen_pool_pages()),
+				 errhint("Raise zen.dram_size, or lower zen.pool_max_size.")));
+	memset(zen_pages, 0, mul_size(zen_pool_pages(), sizeof(ZenPage)));
 }
 
 /* ---------- the directory word ---------- */
@@ -133,7 +135,7 @@ zen_page_init(void)
 static uint64
 directory_word(uint32 pageno, ZenPageOwner owner)
 {
-	Assert(pageno >= zen_pool.first_data_page && pageno < zen_pool.npages);
+	Assert(pageno >= zen_pool.first_data_page && pageno < zen_pool_pages());
 	Assert(owner.htable < ZEN_MAX_HTABLES && owner.region < ZEN_MAX_REGIONS && owner.class < control->nclasses);
 	return zen_guard(pageno, ZEN_PAGE_OWNED | owner.htable | ((uint64) owner.region << ZEN_PAGE_REGION_SHIFT) |
 					 ((uint64) owner.class << ZEN_PAGE_CLASS_SHIFT));
@@ -165,9 +167,9 @@ static void
 directory_write(uint32 pageno, uint64 word)
 {
 	Assert(word_fits(&word, &pageno));
-	zen_nvm_store64(&zen_pool.pages[pageno], word);
+	zen_nvm_store64(zen_page_word(pageno), word);
 	if (!ZEN_FAULT(R8_DIRECTORY_NOT_DURABLE))
-		zen_persist(&zen_pool.pages[pageno], sizeof(uint64));
+		zen_persist(zen_page_word(pageno), sizeof(uint64));
 }
 
 /* R8: a free page is zero.  The first slot of a page is the first to be taken, and is never all zero again. */
@@ -185,13 +187,13 @@ first_line_is_zero(uint32 pageno)
 bool
 zen_page_directory_read(uint32 pageno, ZenPageOwner *owner, bool *sane)
 {
-	uint64		word = zen_nvm_load64(&zen_pool.pages[pageno]);
+	uint64		word = zen_nvm_load64(zen_page_word(pageno));
 
 	*sane = word_fits(&word, &pageno);
 	if (!*sane && zen_repair_bit(&word, sizeof(word), word_fits, &pageno))
 	{
 		directory_write(pageno, word);
-		zen_note_repair(&zen_pool.pages[pageno]);
+		zen_note_repair(zen_page_word(pageno));
 		*sane = true;
 	}
 	if (!*sane)
@@ -222,7 +224,7 @@ zen_page_directory_read(uint32 pageno, ZenPageOwner *owner, bool *sane)
 static bool
 is_clean(uint32 pageno)
 {
-	return zen_nvm_load64(&zen_pool.pages[pageno]) == 0 &&
+	return zen_nvm_load64(zen_page_word(pageno)) == 0 &&
 		(first_line_is_zero(pageno) || ZEN_FAULT(R8_NO_ZERO) || ZEN_FAULT(R8_ZEROING_FORGOTTEN));
 }
 
@@ -262,12 +264,28 @@ describe(uint32 pageno, ZenPageOwner owner)
 	return true;
 }
 
+/* Of so many pages, those for rows. */
+static uint32
+data_pages_of(uint32 npages)
+{
+	uint32		far = npages > zen_pool.near_pages ? npages - zen_pool.near_pages : 0;
+
+	return npages - zen_pool.first_data_page - far / ZEN_DIRECTORY_WORDS * ZEN_DIRECTORY_PAGES -
+		Min(far % ZEN_DIRECTORY_WORDS, ZEN_DIRECTORY_PAGES);
+}
+
+static uint32
+data_pages(void)
+{
+	return data_pages_of(zen_pool_pages());
+}
+
 static void
 push_free(uint32 pageno)
 {
 	Assert(!zen_pages[pageno].owned && is_clean(pageno));
 	SpinLockAcquire(&control->lock);
-	Assert(control->nfree < zen_pool.npages - zen_pool.first_data_page);
+	Assert(control->nfree < data_pages());
 	zen_pages[pageno].next = control->free_head;
 	control->free_head = pageno;
 	control->nfree++;
@@ -296,10 +314,41 @@ pop_free(void)
 /*
  * The last free pages are kept for tombstones: a user that makes room by deleting must find a slot for that.
  */
-static uint32
-reserve_pages(void)
+uint32
+zen_page_reserve(void)
 {
-	return Min(64, 1 + (zen_pool.npages - zen_pool.first_data_page) / 16);
+	return Min(64, 1 + data_pages() / 16);
+}
+
+void
+zen_page_add(uint32 npages)
+{
+	uint32		first = zen_pool_pages();
+	uint32		head = ZEN_NO_PAGE,
+				tail = ZEN_NO_PAGE,
+				n = 0;
+
+	Assert(npages > first && npages <= zen_pool.max_pages);
+	memset(&zen_pages[first], 0, mul_size(npages - first, sizeof(ZenPage)));
+	pg_write_barrier();			/* who sees a page finds its descriptor */
+	pg_atomic_write_u32(zen_pool.npages, npages);
+	for (uint32 p = npages - 1; p >= first; p--)
+	{
+		if (!zen_page_is_data(p))
+			continue;
+		Assert(is_clean(p));
+		zen_pages[p].next = head;
+		head = p;
+		tail = n++ == 0 ? p : tail;
+	}
+	if (n == 0)
+		return;
+	SpinLockAcquire(&control->lock);
+	zen_pages[tail].next = control->free_head;
+	control->free_head = head;
+	control->nfree += n;
+	control->changes++;
+	SpinLockRelease(&control->lock);
 }
 
 uint32
@@ -308,7 +357,7 @@ zen_page_take(ZenPageOwner owner)
 	uint32		pageno;
 	ZenPage    *page;
 
-	if (zen_class_size(owner.class) > ZEN_TOMBSTONE_SIZE && control->nfree <= reserve_pages())
+	if (zen_class_size(owner.class) > ZEN_TOMBSTONE_SIZE && control->nfree <= zen_page_reserve())
 		return ZEN_NO_PAGE;
 	pageno = pop_free();
 
@@ -327,6 +376,8 @@ zen_page_take(ZenPageOwner owner)
 							page->nslots - i >= 64 ? PG_UINT64_MAX : (UINT64CONST(1) << (page->nslots - i)) - 1);
 	pg_atomic_write_u32(&page->nfree, page->nslots);
 	Assert(zen_page_count_free(pageno) == page->nslots && zen_page_agrees(pageno));
+	if (zen_page_taken != NULL)
+		zen_page_taken();
 	return pageno;
 }
 
@@ -359,7 +410,7 @@ zen_page_give_back(uint32 pageno)
 	ZenPage    *page = &zen_pages[pageno];
 
 	Assert(page->owned);
-	Assert(zen_nvm_load64(&zen_pool.pages[pageno]) == ZEN_PAGE_ZEROING);
+	Assert(zen_nvm_load64(zen_page_word(pageno)) == ZEN_PAGE_ZEROING);
 	if (ZEN_FAULT(R8_FREE_BEFORE_ZERO))
 		directory_write(pageno, 0);
 	if (!ZEN_FAULT(R8_NO_ZERO))
@@ -401,8 +452,14 @@ zen_page_adopt_free(uint32 pageno)
 void
 zen_page_free(uint32 *total, uint32 *nfree)
 {
-	*total = zen_pool.npages - zen_pool.first_data_page;
+	*total = data_pages();
 	*nfree = control->nfree;
+}
+
+uint32
+zen_page_most(void)
+{
+	return data_pages_of(zen_pool.max_pages);
 }
 
 void
@@ -410,7 +467,7 @@ zen_page_counts(uint32 *total, uint32 *nfree, uint32 *shared)
 {
 	zen_page_free(total, nfree);
 	*shared = 0;
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p++)
 		if (zen_pages[p].owned && zen_pages[p].owner.htable == 0)
 			(*shared)++;
 }
@@ -424,7 +481,7 @@ zen_page_holds(ZenSlot slot)
 	Size		offset,
 				size;
 
-	if (slot >= zen_pool.size / ZEN_SLOT_UNIT)
+	if (slot >= zen_pool_size() / ZEN_SLOT_UNIT)
 		return false;
 	pageno = zen_slot_page(slot);
 	if (pageno < zen_pool.first_data_page || !zen_pages[pageno].owned)
@@ -452,7 +509,7 @@ bool
 zen_page_agrees(uint32 pageno)
 {
 	ZenPage    *page = &zen_pages[pageno];
-	uint64		word = zen_nvm_load64(&zen_pool.pages[pageno]);
+	uint64		word = zen_nvm_load64(zen_page_word(pageno));
 
 	return word == (page->owned ? directory_word(pageno, page->owner) : 0);
 }
@@ -468,7 +525,7 @@ zen_page_walk_free(void (*visit) (uint32 pageno, void *arg), void *arg)
 	p = control->free_head;
 	changes = control->changes;
 	SpinLockRelease(&control->lock);
-	for (uint32 n = 0; p != ZEN_NO_PAGE && p < zen_pool.npages && n < zen_pool.npages; n++)
+	for (uint32 n = 0; p != ZEN_NO_PAGE && p < zen_pool_pages() && n < zen_pool_pages(); n++)
 	{
 		visit(p, arg);
 		p = *(volatile uint32 *) &zen_pages[p].next;

@@ -83,6 +83,18 @@ extern void zen_page_init(void);
  */
 extern uint32 zen_page_take(ZenPageOwner owner);
 
+/* Called after a page was taken; grow.c sets it. */
+extern void (*zen_page_taken) (void);
+
+/*
+ * zen_page_reserve -- how many of the last free pages are kept for tombstones.
+ *
+ * zen_page_add -- the pool now has npages pages, and the new ones are free.  One process at a time; the new part of the
+ * pool is zero, and that it belongs to the pool is durable (R16).  Never throws.
+ */
+extern uint32 zen_page_reserve(void);
+extern void zen_page_add(uint32 npages);
+
 /*
  * Return a page whose slots are all free (or whose table is gone) to the pool: R8.
  *
@@ -115,6 +127,9 @@ extern void zen_page_adopt_lost(uint32 pageno);
 /* zen_page_counts -- pages in all, free ones, those shared by small tables; zen_page_free -- without a look at each. */
 extern void zen_page_counts(uint32 *total, uint32 *nfree, uint32 *shared);
 extern void zen_page_free(uint32 *total, uint32 *nfree);
+
+/* zen_page_most -- how many pages for rows there can be while this server runs. */
+extern uint32 zen_page_most(void);
 
 /*
  * zen_page_holds -- is this the address of a slot of a page that has an owner?
@@ -167,17 +182,6 @@ zen_page_checked_word(const ZenPage *page, uint32 n)
 {
 	Assert(page->owned && n < page->nslots);
 	return &page->free[zen_page_bitmap_words(page->nslots) + n / 64];
-}
-
-/* zen_page_uncheck -- slot n of a page is to be checked when it is read next. */
-static inline void
-zen_page_uncheck(ZenPage *page, uint32 n)
-{
-	pg_atomic_uint64 *word = zen_page_checked_word(page, n);
-	uint64		bit = UINT64CONST(1) << (n % 64);
-
-	if (pg_atomic_read_u64(word) & bit)
-		pg_atomic_fetch_and_u64(word, ~bit);
 }
 
 #endif							/* ZEN_PAGE_H */

@@ -38,6 +38,11 @@
 #define MSYNC_MAX_RANGES	64	/* a commit that touches more separate pages
 								 * just syncs earlier */
 
+#define HUGE_ALIGN			((Size) 1024 * 1024 * 1024) /* as libpmem maps: on
+														 * borders of the
+														 * largest pages */
+#define HUGE_ALIGN_FROM		(2 * HUGE_ALIGN)
+
 typedef struct MsyncRange
 {
 	uintptr_t	start;			/* page aligned */
@@ -366,6 +371,38 @@ map_file(const char *path, Size *size, bool *is_pmem)
 	return base;
 }
 
+/*
+ * Map a file, and address space behind its end, as persistent memory if it is that.  NULL and errno on failure.
+ *
+ * mmap() may go beyond the end of a file.  A page there is a SIGBUS until the file has it, and works in every process
+ * as soon as it does.  So the mapping that the postmaster has made is never changed again.
+ */
+static char *
+map_with_room(const char *path, Size reserve, bool is_pmem)
+{
+	Size		align = reserve >= HUGE_ALIGN_FROM ? HUGE_ALIGN : ZEN_AREA_ALIGN;
+	int			flags = is_pmem ? MAP_SHARED_VALIDATE | MAP_SYNC : MAP_SHARED;
+	int			fd = open(path, O_RDWR | O_CLOEXEC);
+	char	   *room,
+			   *base;
+
+	if (fd < 0)
+		return NULL;
+	room = mmap(NULL, reserve + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (room == MAP_FAILED)
+	{
+		close(fd);
+		return NULL;
+	}
+	base = (char *) TYPEALIGN(align, (uintptr_t) room);
+	if (base > room)
+		munmap(room, base - room);
+	munmap(base + reserve, room + align - base);
+	base = mmap(base, reserve, PROT_READ | PROT_WRITE, flags | MAP_FIXED, fd, 0);
+	close(fd);
+	return base == MAP_FAILED ? NULL : base;
+}
+
 static void
 map_failed(const char *path)
 {
@@ -454,12 +491,15 @@ zen_nvm_create(const char *path, Size size, ZenPoolMode mode)
 }
 
 /*
- * zen_nvm_map -- map an existing file whole, never changing its size or contents.
+ * zen_nvm_map -- map an existing file whole, and address space behind it, never changing its size or contents.
+ *
+ * *size is the file's.  With reserve 0 there is no space behind it.  libpmem tells whether the file is persistent
+ * memory; it cannot map beyond the end of a file, so that is done here.
  *
  * FATAL when it cannot be mapped or zen.pool_mode cannot be had.  Postmaster only, before any fork.
  */
 char *
-zen_nvm_map(const char *path, Size *size, ZenPoolMode mode)
+zen_nvm_map(const char *path, Size *size, Size reserve, ZenPoolMode mode)
 {
 	bool		is_pmem;
 	char	   *base = map_file(path, size, &is_pmem);
@@ -471,6 +511,12 @@ zen_nvm_map(const char *path, Size *size, ZenPoolMode mode)
 		pmem_unmap(base, *size);
 		refuse_not_pmem(path);
 	}
+	if (reserve <= *size)
+		return base;
+	pmem_unmap(base, *size);
+	base = map_with_room(path, reserve, is_pmem);
+	if (base == NULL)
+		map_failed(path);
 	return base;
 }
 

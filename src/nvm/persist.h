@@ -69,13 +69,13 @@ extern void zen_nvm_let_go(const void *addr, Size len);
 
 /*
  * zen_nvm_create -- make a file of size bytes, all of it really allocated and zero, and map it.
- * zen_nvm_map -- map an existing file whole.
+ * zen_nvm_map -- map an existing file whole, and address space up to reserve bytes behind it.
  *
  * Both return the base address and set *size and the mode in force.  FATAL when the file cannot be
  * made or mapped, or when mode is ZEN_POOL_PMEM and the mapping is not persistent memory.
  */
 extern char *zen_nvm_create(const char *path, Size size, ZenPoolMode mode);
-extern char *zen_nvm_map(const char *path, Size *size, ZenPoolMode mode);
+extern char *zen_nvm_map(const char *path, Size *size, Size reserve, ZenPoolMode mode);
 extern void zen_nvm_unmap(char *base, Size size);
 
 /* What the open mapping does: ZEN_POOL_PMEM, _EMULATED or _MSYNC. */

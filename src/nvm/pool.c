@@ -19,9 +19,9 @@
  * A crash in between leaves zen.state one behind with one copy that still agrees with it: that start is taken as not
  * begun.  Once all three agree, a zen.state that is one behind can only be an older data directory.
  *
- * Superblock.  Two copies in different 4 KB pages, written in turn, never both at once; the valid one (CRC) with the
- * larger seq counts.  Only the postmaster writes it, so the process-local copy is exact there, and in children it is
- * what the server was started with.
+ * Growth.  The file is mapped beyond its end (persist.c).  A process that makes it larger does so while all others go
+ * on (grow.c); a larger zen.pool_size does it at a start.  A crash leaves the old size in the superblock, perhaps with
+ * a file that is longer by zeroes, or the new size.  Each start cuts such a file to its size.
  *
  * The pool file is held with flock through a file descriptor that the postmaster keeps and all children inherit.  So a
  * second server is kept out as long as any process of the first one lives.
@@ -34,17 +34,17 @@
 #include <unistd.h>
 
 #include "access/xlog.h"
+#include "base/locks.h"
 #include "miscadmin.h"
 #include "nvm/adopt.h"
 #include "nvm/datadir.h"
 #include "nvm/persist.h"
+#include "nvm/poolfile.h"
 #include "nvm/superblock.h"
 #include "storage/fd.h"
 
 #define SCRATCH_FILE		"zen.scratch"
 #define SCRATCH_BYTES		((Size) 32 * 1024 * 1024)
-#define MIN_DATA_PAGES		4	/* 8 MB: a smaller pool is a mistake, not a
-								 * wish */
 #define LOCK_WAIT_MS		10000	/* children of a killed postmaster are
 									 * gone long before */
 #define LOCK_POLL_MS		50
@@ -58,43 +58,8 @@ ZenPool		zen_pool;
 
 static char pool_path[MAXPGPATH];	/* absolute */
 static int	pool_fd = -1;		/* keeps the flock; never closed */
-static ZenSuperblock super;		/* the superblock in force */
-static int	super_at;			/* which copy holds it */
 
 /* ---------- superblock ---------- */
-
-/* Store the word of a copy that holds version and CRC, durably. */
-static void
-seal_superblock(ZenSuperblock *copy, uint32 crc)
-{
-	zen_nvm_store64((uint64 *) &copy->version, super.version | (uint64) crc << 32);
-	zen_persist(copy, sizeof(*copy));
-}
-
-/*
- * Write super as the next version into the copy that is not in force; durable and in force on return.
- *
- * The copy's CRC is 0 meanwhile, so a cut leaves nothing that looks like damage.
- */
-static void
-write_superblock(char *base)
-{
-	int			target = 1 - super_at;
-	ZenSuperblock *copy = (ZenSuperblock *) (base + zen_super_offsets[target]);
-
-	/* the postmaster, or a process without one, and of a whole pool only */
-	Assert(!IsUnderPostmaster && (super_at == 0 || super_at == 1));
-	Assert(super.magic == ZEN_MAGIC && super.npages * ZEN_PAGE_SIZE == super.pool_size);
-	super.seq++;
-	super.crc = 0;
-	seal_superblock(copy, 0);
-	zen_nvm_copy(copy, &super, sizeof(super));
-	zen_persist(copy, sizeof(super));
-	super.crc = zen_superblock_crc(&super);
-	seal_superblock(copy, super.crc);
-	Assert(copy->crc == zen_superblock_crc(copy));
-	super_at = target;
-}
 
 /* FATAL: neither copy is whole.  Say which kind of stranger this is. */
 static void
@@ -115,7 +80,7 @@ refuse_superblock(const ZenSuperblockPair *pair)
 
 	for (int i = 0; i < 2; i++)
 	{
-		if (magic[i] && pair->copy[i].version != ZEN_FORMAT_VERSION)
+		if (magic[i] && !zen_superblock_is_known(&pair->copy[i]))
 			ereport(FATAL,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("zen pool file \"%s\" has format version %u, this version of zen needs version %u",
@@ -136,24 +101,24 @@ refuse_superblock(const ZenSuperblockPair *pair)
 static bool
 is_unfinished(const ZenSuperblock *copy)
 {
-	return copy->magic == ZEN_MAGIC && copy->version == ZEN_FORMAT_VERSION && copy->crc == 0;
+	return zen_superblock_is_known(copy) && copy->crc == 0;
 }
 
-/* Put the superblock in force into super.  FATAL if there is none; WARNING if one copy is damaged. */
+/* Put the superblock in force into zen_super.  FATAL if there is none; WARNING if one copy is damaged. */
 static void
 choose_superblock(const ZenSuperblockPair *pair)
 {
-	super_at = zen_superblock_in_force(pair);
-	if (super_at < 0)
+	zen_super_at = zen_superblock_in_force(pair);
+	if (zen_super_at < 0)
 		refuse_superblock(pair);
-	if (!pair->valid[1 - super_at] && !is_unfinished(&pair->copy[1 - super_at]))
+	if (!pair->valid[1 - zen_super_at] && !is_unfinished(&pair->copy[1 - zen_super_at]))
 		ereport(WARNING,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("one copy of the superblock of zen pool file \"%s\" is damaged", pool_path),
 				 errdetail("The copy at offset %zu has no correct checksum; the one at offset %zu is used "
 						   "to repair it.",
-						   zen_super_offsets[1 - super_at], zen_super_offsets[super_at])));
-	super = pair->copy[super_at];
+						   zen_super_offsets[1 - zen_super_at], zen_super_offsets[zen_super_at])));
+	zen_super = pair->copy[zen_super_at];
 }
 
 /* ---------- the file ---------- */
@@ -255,24 +220,47 @@ read_pair(ZenSuperblockPair *pair, uint64 *file_size)
 static void
 check_geometry(uint64 file_size)
 {
-	if (file_size != super.pool_size)
+	if (file_size < zen_super.pool_size)
 		ereport(FATAL,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("zen pool file \"%s\" has the wrong size", pool_path),
 				 errdetail("It has %llu bytes, its superblock says %llu.",
-						   (unsigned long long) file_size, (unsigned long long) super.pool_size),
+						   (unsigned long long) file_size, (unsigned long long) zen_super.pool_size),
 				 errhint(SAME_MOMENT_HINT)));
-	if (super.pool_size % ZEN_PAGE_SIZE != 0 ||
-		super.npages != super.pool_size / ZEN_PAGE_SIZE ||
-		super.first_data_page != zen_first_data_page(super.npages) ||
-		super.npages < super.first_data_page + MIN_DATA_PAGES)
+	if (!zen_superblock_geometry_fits(&zen_super))
 		ereport(FATAL,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("superblock of zen pool file \"%s\" contradicts itself", pool_path),
 				 errdetail("It says %llu bytes, %llu pages, first data page %llu.",
-						   (unsigned long long) super.pool_size, (unsigned long long) super.npages,
-						   (unsigned long long) super.first_data_page),
+						   (unsigned long long) zen_super.pool_size, (unsigned long long) zen_super.npages,
+						   (unsigned long long) zen_super.first_data_page),
 				 errhint(SAME_MOMENT_HINT)));
+	/* a crash while the pool was made larger leaves zeroes, and no more */
+	if (!zen_file_is_zero(pool_fd, zen_super.pool_size, file_size))
+		ereport(FATAL,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("zen pool file \"%s\" has the wrong size", pool_path),
+				 errdetail("It has %llu bytes, its superblock says %llu, and what lies behind is not empty.",
+						   (unsigned long long) file_size, (unsigned long long) zen_super.pool_size),
+				 errhint(SAME_MOMENT_HINT)));
+}
+
+/* Take away what a crash has left of making the pool larger. */
+static void
+cut_to_size(void)
+{
+	struct stat st;
+
+	if (fstat(pool_fd, &st) != 0 || (uint64) st.st_size <= zen_super.pool_size)
+		return;
+	if (ftruncate(pool_fd, zen_super.pool_size) != 0)
+		ereport(FATAL,
+				(errcode_for_file_access(),
+				 errmsg("could not truncate zen pool file \"%s\" to %llu bytes: %m",
+						pool_path, (unsigned long long) zen_super.pool_size)));
+	ereport(LOG,
+			(errmsg("zen pool file \"%s\" was cut to its %llu MB: a crash came while it was made larger",
+					pool_path, (unsigned long long) zen_super.pool_size / (1024 * 1024))));
 }
 
 /* This cluster's data directory knows the pool, and the pool names another cluster. */
@@ -283,7 +271,7 @@ refuse_taken_over(void)
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("zen pool file \"%s\" was taken over by another database cluster", pool_path),
 			 errdetail("pg_upgrade has made that cluster of this one, and it has been started; its system identifier "
-					   "is %llu.", (unsigned long long) super.system_id),
+					   "is %llu.", (unsigned long long) zen_super.system_id),
 			 errhint("Use that cluster, or restore the pool from a copy made before it was started.")));
 }
 
@@ -291,15 +279,15 @@ refuse_taken_over(void)
 static void
 check_identity(const ZenStateFile *state, const ZenClusterFacts *facts)
 {
-	if (super.system_id != facts->system_id && state->found &&
-		memcmp(super.uuid, state->uuid, sizeof(super.uuid)) == 0)
+	if (zen_super.system_id != facts->system_id && state->found &&
+		memcmp(zen_super.uuid, state->uuid, sizeof(zen_super.uuid)) == 0)
 		refuse_taken_over();
-	if (super.system_id != facts->system_id)
+	if (zen_super.system_id != facts->system_id)
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("zen pool file \"%s\" belongs to another database cluster", pool_path),
 				 errdetail("The pool has system identifier %llu, the data directory \"%s\" has %llu.",
-						   (unsigned long long) super.system_id, DataDir,
+						   (unsigned long long) zen_super.system_id, DataDir,
 						   (unsigned long long) facts->system_id),
 				 errhint("Set zen.pool_path to the pool of this cluster, or to a new file name if it has none.")));
 	if (!state->found)
@@ -311,12 +299,12 @@ check_identity(const ZenStateFile *state, const ZenClusterFacts *facts)
 						   DataDir, ZEN_STATE_FILE),
 				 errhint("Restore the pool file and the data directory from copies made at the same moment, or "
 						 "set zen.pool_path to a new file name to begin with an empty pool.")));
-	if (super.uuid[0] != state->uuid[0] || super.uuid[1] != state->uuid[1])
+	if (zen_super.uuid[0] != state->uuid[0] || zen_super.uuid[1] != state->uuid[1])
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("zen pool file \"%s\" is not the pool of this data directory", pool_path),
 				 errdetail("The pool has uuid " ZEN_UUID_FORMAT ", \"%s/%s\" names " ZEN_UUID_FORMAT ".",
-						   ZEN_UUID_ARGS(super.uuid), DataDir, ZEN_STATE_FILE, ZEN_UUID_ARGS(state->uuid)),
+						   ZEN_UUID_ARGS(zen_super.uuid), DataDir, ZEN_STATE_FILE, ZEN_UUID_ARGS(state->uuid)),
 				 errhint(SAME_MOMENT_HINT)));
 }
 
@@ -361,22 +349,22 @@ check_standby(const char *base)
 static void
 check_moment(const ZenStateFile *state, const ZenClusterFacts *facts)
 {
-	if (super.generation != state->generation)
+	if (zen_super.generation != state->generation)
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("zen pool file \"%s\" and data directory \"%s\" are not of the same moment",
 						pool_path, DataDir),
 				 errdetail("The pool has seen %llu server starts, the data directory %llu: the %s is an older copy.",
-						   (unsigned long long) super.generation, (unsigned long long) state->generation,
-						   super.generation < state->generation ? "pool" : "data directory"),
+						   (unsigned long long) zen_super.generation, (unsigned long long) state->generation,
+						   zen_super.generation < state->generation ? "pool" : "data directory"),
 				 errhint(SAME_MOMENT_HINT)));
-	if (facts->checkpoint < super.wal_position)
+	if (facts->checkpoint < zen_super.wal_position)
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("data directory \"%s\" is older than zen pool file \"%s\"", DataDir, pool_path),
 				 errdetail("The last checkpoint in pg_control is at %X/%X, but the pool was used when it was "
 						   "already at %X/%X.",
-						   LSN_FORMAT_ARGS(facts->checkpoint), LSN_FORMAT_ARGS(super.wal_position)),
+						   LSN_FORMAT_ARGS(facts->checkpoint), LSN_FORMAT_ARGS(zen_super.wal_position)),
 				 errhint(SAME_MOMENT_HINT)));
 }
 
@@ -387,7 +375,7 @@ check_moment(const ZenStateFile *state, const ZenClusterFacts *facts)
 static bool
 is_as_left(const ZenClusterFacts *facts)
 {
-	return super.clean == 1 && facts->shut_down && facts->checkpoint == super.wal_position;
+	return zen_super.clean == 1 && facts->shut_down && facts->checkpoint == zen_super.wal_position;
 }
 
 /*
@@ -397,13 +385,13 @@ is_as_left(const ZenClusterFacts *facts)
 static void
 undo_interrupted_start(const ZenSuperblockPair *pair, const ZenStateFile *state)
 {
-	int			other = 1 - super_at;
+	int			other = 1 - zen_super_at;
 
-	if (super.generation == state->generation + 1 &&
+	if (zen_super.generation == state->generation + 1 &&
 		pair->valid[other] && pair->copy[other].generation == state->generation)
 	{
-		super = pair->copy[other];
-		super_at = other;
+		zen_super = pair->copy[other];
+		zen_super_at = other;
 	}
 }
 
@@ -429,19 +417,28 @@ refuse_missing(const ZenStateFile *state)
 					 ZEN_STATE_FILE)));
 }
 
+/* zen.pool_size in bytes. */
+static Size
+wanted_size(void)
+{
+	Size		size = TYPEALIGN_DOWN(ZEN_PAGE_SIZE, (Size) zen_pool_size_mb * 1024 * 1024);
+
+	return Min(size, ZEN_MAX_PAGES * ZEN_PAGE_SIZE);
+}
+
 /* Size of a new pool in bytes, from zen.pool_size. */
 static Size
 new_pool_size(void)
 {
-	Size		size = TYPEALIGN_DOWN(ZEN_PAGE_SIZE, (Size) zen_pool_size_mb * 1024 * 1024);
+	Size		size = wanted_size();
 	uint64		npages = size / ZEN_PAGE_SIZE;
 
-	if (npages < zen_first_data_page(npages) + MIN_DATA_PAGES)
+	if (npages < zen_first_data_page(npages) + ZEN_MIN_DATA_PAGES)
 		ereport(FATAL,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("zen.pool_size is too small"),
 				 errdetail("A pool of %d MB has fewer than %d data pages of 64 KB.",
-						   zen_pool_size_mb, MIN_DATA_PAGES),
+						   zen_pool_size_mb, ZEN_MIN_DATA_PAGES),
 				 errhint("Increase zen.pool_size.")));
 	return size;
 }
@@ -449,17 +446,17 @@ new_pool_size(void)
 static void
 init_superblock(const ZenStateFile *state, const ZenClusterFacts *facts, Size size)
 {
-	memset(&super, 0, sizeof(super));
-	super.magic = ZEN_MAGIC;
-	super.version = ZEN_FORMAT_VERSION;
-	super.system_id = facts->system_id;
-	memcpy(super.uuid, state->uuid, sizeof(super.uuid));
-	super.pool_size = size;
-	super.npages = size / ZEN_PAGE_SIZE;
-	super.first_data_page = zen_first_data_page(super.npages);
-	super.generation = state->generation;
-	super.wal_position = facts->checkpoint;
-	super.clean = 1;
+	memset(&zen_super, 0, sizeof(zen_super));
+	zen_super.magic = ZEN_MAGIC;
+	zen_super.version = ZEN_FORMAT_VERSION;
+	zen_super.system_id = facts->system_id;
+	memcpy(zen_super.uuid, state->uuid, sizeof(zen_super.uuid));
+	zen_super.pool_size = size;
+	zen_super.npages = size / ZEN_PAGE_SIZE;
+	zen_super.first_data_page = zen_first_data_page(zen_super.npages);
+	zen_super.generation = state->generation;
+	zen_super.wal_position = facts->checkpoint;
+	zen_super.clean = 1;
 }
 
 /* Give a finished file its name, durably, unless the name is taken. */
@@ -516,9 +513,9 @@ create_pool(ZenStateFile *state, const ZenClusterFacts *facts)
 	base = zen_nvm_create(temp, size, (ZenPoolMode) zen_pool_mode);
 
 	init_superblock(state, facts, size);
-	super_at = 0;
-	write_superblock(base);
-	write_superblock(base);
+	zen_super_at = 0;
+	zen_superblock_write(base);
+	zen_superblock_write(base);
 	zen_nvm_unmap(base, size);
 	link_into_place(temp);
 	ereport(LOG,
@@ -531,28 +528,31 @@ create_pool(ZenStateFile *state, const ZenClusterFacts *facts)
 static void
 begin_generation(char *base, ZenStateFile *state, const ZenClusterFacts *facts)
 {
-	super.system_id = facts->system_id;
-	super.generation = state->generation + 1;
-	super.wal_position = facts->checkpoint;
-	super.clean = 0;
-	write_superblock(base);
+	zen_super.system_id = facts->system_id;
+	zen_super.generation = state->generation + 1;
+	zen_super.wal_position = facts->checkpoint;
+	zen_super.clean = 0;
+	zen_superblock_write(base);
 
 	state->phase = ZEN_PHASE_OPEN;
-	state->generation = super.generation;
+	state->generation = zen_super.generation;
 	strlcpy(state->pool_path, zen_pool_path, MAXPGPATH);
 	zen_state_write(state);
 
-	write_superblock(base);
+	zen_superblock_write(base);
 }
 
+/* reserved: bytes of address space at base. */
 static void
-publish(char *base, bool was_clean)
+publish(char *base, bool was_clean, Size reserved)
 {
 	Assert((uintptr_t) base % ZEN_OFF_SUPER2 == 0);
-	Assert(super.first_data_page * ZEN_PAGE_SIZE % ZEN_AREA_ALIGN == 0 && super.first_data_page < super.npages);
-	zen_pool.size = super.pool_size;
-	zen_pool.npages = super.npages;
-	zen_pool.first_data_page = super.first_data_page;
+	Assert(zen_super.first_data_page * ZEN_PAGE_SIZE % ZEN_AREA_ALIGN == 0);
+	Assert(zen_super.first_data_page < zen_super.npages && zen_super.pool_size <= reserved);
+	pg_atomic_write_u32(zen_pool.npages, zen_super.npages);
+	zen_pool.max_pages = reserved / ZEN_PAGE_SIZE;
+	zen_pool.first_data_page = zen_super.first_data_page;
+	zen_pool.near_pages = zen_pool_near_pages(zen_super.first_data_page);
 	zen_pool.was_clean = was_clean;
 	zen_pool.regions = (ZenRegionEntry *) (base + ZEN_OFF_REGIONS);
 	zen_pool.htables = (ZenHTableEntry *) (base + ZEN_OFF_HTABLES);
@@ -577,10 +577,10 @@ log_what_is_open(void)
 		ereport(LOG,
 				(errmsg("zen takes the processor's caches to survive a power loss: commits do not flush them")));
 
-	if (super.pool_size != TYPEALIGN_DOWN(ZEN_PAGE_SIZE, (Size) zen_pool_size_mb * 1024 * 1024))
+	if (zen_pool_size_is_set && zen_super.pool_size > wanted_size())
 		ereport(LOG,
-				(errmsg("zen.pool_size is ignored: zen pool file \"%s\" keeps the %llu MB it was created with",
-						pool_path, (unsigned long long) super.pool_size / (1024 * 1024))));
+				(errmsg("zen.pool_size is less than what zen pool file \"%s\" has: it keeps its %llu MB",
+						pool_path, (unsigned long long) zen_super.pool_size / (1024 * 1024))));
 }
 
 /* For a server that pg_upgrade runs: does zen.pool_path name a pool that this cluster has opened before? */
@@ -614,15 +614,15 @@ open_scratch_pool(ZenStateFile *state, const ZenClusterFacts *facts)
 	base = zen_nvm_create(pool_path, SCRATCH_BYTES, ZEN_POOL_EMULATED);
 	memset(state, 0, sizeof(ZenStateFile));
 	init_superblock(state, facts, SCRATCH_BYTES);
-	super_at = 0;
-	write_superblock(base);
-	write_superblock(base);
+	zen_super_at = 0;
+	zen_superblock_write(base);
+	zen_superblock_write(base);
 	if (!open_pool_file())
 		ereport(FATAL,
 				(errcode(ERRCODE_UNDEFINED_FILE),
 				 errmsg("file \"%s\" vanished while it was created", pool_path)));
 	unlink(pool_path);
-	publish(base, true);
+	publish(base, true, SCRATCH_BYTES);
 	zen_pool.scratch = true;
 	ereport(LOG,
 			(errmsg("zen has an empty pool while the server runs in binary-upgrade mode")));
@@ -642,10 +642,48 @@ reopen_pool(void)
 	read_pair(&pair, &file_size);
 	choose_superblock(&pair);
 	check_geometry(file_size);
-	Assert(super.pool_size == zen_pool.size);
-	if (!pair.valid[1 - super_at])
-		write_superblock(zen_pool.base);
-	zen_pool.was_clean = false;
+	cut_to_size();
+	Assert(zen_super.npages <= zen_pool.max_pages);
+	/* R16: a process that was making the pool larger has written one copy */
+	if (!pair.valid[1 - zen_super_at] || pair.copy[1 - zen_super_at].pool_size != zen_super.pool_size)
+		zen_superblock_write(zen_pool.base);
+	publish(zen_pool.base, false, zen_pool.max_pages * ZEN_PAGE_SIZE);
+}
+
+/*
+ * Address space for a pool that has so many bytes.  What is not set is twice the pool, which costs a four
+ * hundredth of the pool's size in DRAM, for descriptors of pages.
+ */
+static Size
+size_to_reserve(Size size)
+{
+	Size		reserve = zen_pool_max_size_mb > 0 ? (Size) zen_pool_max_size_mb * 1024 * 1024 : 2 * size;
+
+	return Max(TYPEALIGN_DOWN(ZEN_PAGE_SIZE, Min(reserve, ZEN_MAX_PAGES * ZEN_PAGE_SIZE)), size);
+}
+
+/* Bytes that the pool is to have at this start. */
+static Size
+size_at_start(void)
+{
+	return zen_pool_size_is_set ? Max(wanted_size(), zen_super.pool_size) : zen_super.pool_size;
+}
+
+/* A larger zen.pool_size makes the pool larger (R16).  If the file system is full it stays as it is. */
+static void
+grow_at_start(char *base)
+{
+	Size		from = zen_super.pool_size;
+	Size		to = size_at_start();
+
+	if (from == to || !zen_file_extend(pool_fd, base, from, to, NULL, WARNING))
+		return;
+	zen_superblock_resize(&zen_super, to);
+	zen_superblock_write(base);
+	zen_superblock_write(base);
+	ereport(LOG,
+			(errmsg("zen pool file \"%s\" has grown from %zu to %zu MB, as zen.pool_size says",
+					pool_path, from / (1024 * 1024), to / (1024 * 1024))));
 }
 
 /* Open the pool file, after making it on the very first start; true if it was made. */
@@ -679,7 +717,8 @@ zen_pool_open(void)
 	ZenClusterFacts facts;
 	ZenStateFile state;
 	uint64		file_size;
-	Size		mapped;
+	Size		mapped,
+				reserve;
 	bool		was_clean,
 				upgraded,
 				created;
@@ -715,16 +754,19 @@ zen_pool_open(void)
 								 * without zen tables, and a standby */
 		check_backup();
 	if (upgraded)
-		zen_adopt_check_start(pool_path, &super, &state, &facts);
+		zen_adopt_check_start(pool_path, &zen_super, &state, &facts);
 	else
 		check_moment(&state, &facts);
 	was_clean = upgraded ? zen_adopt_is_as_left(&state, &facts) : is_as_left(&facts);
 
-	base = zen_nvm_map(pool_path, &mapped, (ZenPoolMode) zen_pool_mode);
-	Assert(mapped == super.pool_size);
+	cut_to_size();
+	reserve = size_to_reserve(size_at_start());
+	base = zen_nvm_map(pool_path, &mapped, reserve, (ZenPoolMode) zen_pool_mode);
+	Assert(mapped == zen_super.pool_size);
 	check_standby(base);
+	grow_at_start(base);
 	begin_generation(base, &state, &facts);
-	publish(base, was_clean);
+	publish(base, was_clean, reserve);
 	if (upgraded)
 		ereport(LOG,
 				(errmsg("zen pool file \"%s\" was taken over from the cluster that pg_upgrade has upgraded",
@@ -749,9 +791,10 @@ zen_pool_mark_clean(void)
 	if (zen_pool.base == NULL)
 		return;
 	facts = zen_cluster_facts();
-	super.wal_position = Max(super.wal_position, facts.checkpoint);
-	super.clean = 1;
-	write_superblock(zen_pool.base);
+	zen_superblock_reload(zen_pool.base);
+	zen_super.wal_position = Max(zen_super.wal_position, facts.checkpoint);
+	zen_super.clean = 1;
+	zen_superblock_write(zen_pool.base);
 }
 
 /* zen_pool_mode_name -- what the open pool really does, whatever zen.pool_mode asked for. */
@@ -772,11 +815,22 @@ zen_pool_mode_name(void)
 	return "none";
 }
 
-/* zen_pool_superblock -- a copy of the superblock in force; in children, of the one the server was started with. */
 void
 zen_pool_superblock(ZenSuperblock *copy)
 {
-	*copy = super;
+	if (IsUnderPostmaster)
+	{
+		LWLockAcquire(zen_lock(ZEN_LOCK_SUPER), LW_SHARED);
+		zen_superblock_reload(zen_pool.base);
+		LWLockRelease(zen_lock(ZEN_LOCK_SUPER));
+	}
+	*copy = zen_super;
+}
+
+int
+zen_pool_fd(void)
+{
+	return pool_fd;
 }
 
 /* zen_pool_cluster_is_shut_down -- does pg_control, as it is on disk now, say so?  ERROR if it cannot be read. */
@@ -786,7 +840,6 @@ zen_pool_cluster_is_shut_down(void)
 	return zen_cluster_facts().shut_down;
 }
 
-/* zen_pool_superblock_fault -- only start and stop write the copies, so nothing changes under us. */
 const char *
 zen_pool_superblock_fault(int copy, Size *offset)
 {
@@ -795,14 +848,15 @@ zen_pool_superblock_fault(int copy, Size *offset)
 
 	Assert(copy == 0 || copy == 1);
 	*offset = zen_super_offsets[copy];
-	for (int i = 0; i < 2; i++)
-		memcpy(&pair.copy[i], zen_pool.base + zen_super_offsets[i], sizeof(ZenSuperblock));
-	zen_superblock_validate(&pair);
+	LWLockAcquire(zen_lock(ZEN_LOCK_SUPER), LW_SHARED);
+	zen_superblock_look(zen_pool.base, &pair);
+	zen_superblock_reload(zen_pool.base);
+	LWLockRelease(zen_lock(ZEN_LOCK_SUPER));
 	if (!pair.valid[copy])
 		return "its checksum does not match";
-	if (sb->seq != super.seq && sb->seq + 1 != super.seq)
+	if (sb->seq != zen_super.seq && sb->seq + 1 != zen_super.seq)
 		return "it is of another moment than the one in force";
-	sb->seq = super.seq;
-	sb->crc = super.crc;
-	return memcmp(sb, &super, sizeof(super)) == 0 ? NULL : "it differs from the one in force";
+	sb->seq = zen_super.seq;
+	sb->crc = zen_super.crc;
+	return memcmp(sb, &zen_super, sizeof(zen_super)) == 0 ? NULL : "it differs from the one in force";
 }

@@ -421,7 +421,7 @@ evidence_fault(uint32 region)
 	ZenAssertRegionMine(region);
 	if (r->last_cts <= r->watermark)
 		return NULL;
-	if (r->anchor == InvalidZenSlot || r->anchor * ZEN_SLOT_UNIT >= zen_pool.size)
+	if (r->anchor == InvalidZenSlot || r->anchor * ZEN_SLOT_UNIT >= zen_pool_size())
 		return "nothing in NVM proves its newest commit";
 	h = zen_tuple_header(r->anchor);
 	return h.word0 == (r->last_cts | ZEN_LP) ? NULL : "its anchor does not prove its newest commit";

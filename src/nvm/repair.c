@@ -31,7 +31,7 @@ zen_repair_bit(void *image, Size len, ZenFits fits, const void *arg)
 void
 zen_note_repair(const void *at)
 {
-	Assert((const char *) at >= zen_pool.base && (const char *) at < zen_pool.base + zen_pool.size);
+	Assert((const char *) at >= zen_pool.base && (const char *) at < zen_pool.base + zen_pool_size());
 	zen_repairs++;
 	ereport(WARNING,
 			(errcode(ERRCODE_DATA_CORRUPTED),

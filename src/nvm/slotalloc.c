@@ -267,9 +267,22 @@ disown_page(Context *context, uint32 pageno)
 
 /* ---------- taking a slot ---------- */
 
-/* Take a free slot of a page, not the anchor. */
-static ZenSlot
-take_slot(uint32 pageno, ZenSlot anchor)
+/* Slots of a bitmap's word are in use from now on, and to be checked when they are read next. */
+static inline void
+clear_free(ZenPage *page, uint32 w, uint64 bits, uint32 n)
+{
+	pg_atomic_uint64 *checked = zen_page_checked_word(page, w * 64);
+
+	pg_atomic_fetch_and_u64(&page->free[w], ~bits);
+	pg_atomic_fetch_sub_u32(&page->nfree, n);
+	if (pg_atomic_read_u64(checked) & bits)
+		pg_atomic_fetch_and_u64(checked, ~bits);
+	page->hint = w;
+}
+
+/* Take up to n free slots of a page, not the anchor, of one word of its bitmap; returns how many. */
+static uint32
+take_slots(uint32 pageno, ZenSlot anchor, uint32 n, ZenSlot *slots)
 {
 	ZenPage    *page = &zen_pages[pageno];
 	uint32		words = zen_page_bitmap_words(page->nslots);
@@ -279,34 +292,46 @@ take_slot(uint32 pageno, ZenSlot anchor)
 	for (uint32 i = 0; i < words; i++)
 	{
 		uint32		w = (page->hint + i) % words;
-		uint64		bits = pg_atomic_read_u64(&page->free[w]);
+		uint64		taken = 0;
+		uint32		got = 0;
 
-		while (bits != 0)
+		for (uint64 bits = pg_atomic_read_u64(&page->free[w]); bits != 0 && got < n; bits &= bits - 1)
 		{
 			int			bit = pg_rightmost_one_pos64(bits);
 			ZenSlot		slot = zen_page_slot(pageno, w * 64 + bit);
 
-			if (slot != anchor || ZEN_FAULT(R4_REUSE_ANCHOR))
-			{
-				pg_atomic_fetch_and_u64(&page->free[w], ~(UINT64CONST(1) << bit));
-				pg_atomic_fetch_sub_u32(&page->nfree, 1);
-				zen_page_uncheck(page, w * 64 + bit);
-				page->hint = w;
-				Assert(zen_page_holds(slot) && !zen_slot_is_free(slot));
-				return slot;
-			}
-			bits &= bits - 1;
+			if (slot == anchor && !ZEN_FAULT(R4_REUSE_ANCHOR))
+				continue;
+			slots[got++] = slot;
+			taken |= UINT64CONST(1) << bit;
 		}
+		if (got == 0)
+			continue;
+		clear_free(page, w, taken, got);
+		Assert(zen_page_holds(slots[0]) && !zen_slot_is_free(slots[0]));
+		return got;
 	}
-	return InvalidZenSlot;
+	return 0;
+}
+
+static ZenSlot
+take_slot(uint32 pageno, ZenSlot anchor)
+{
+	ZenSlot		slot;
+
+	return take_slots(pageno, anchor, 1, &slot) > 0 ? slot : InvalidZenSlot;
+}
+
+static inline bool
+current_has_free(const Context *context)
+{
+	return context->current != ZEN_NO_PAGE && pg_atomic_read_u32(&zen_pages[context->current].nfree) > 0;
 }
 
 static ZenSlot
 take_from_current(Context *context, ZenSlot anchor)
 {
-	if (context->current == ZEN_NO_PAGE || pg_atomic_read_u32(&zen_pages[context->current].nfree) == 0)
-		return InvalidZenSlot;
-	return take_slot(context->current, anchor);
+	return current_has_free(context) ? take_slot(context->current, anchor) : InvalidZenSlot;
 }
 
 /* A free slot of any page that the context has. */
@@ -369,18 +394,35 @@ take_larger(ZenPageOwner key, ZenSlot anchor)
 	return slot;
 }
 
+/* The context in which a table's slots are looked for first. */
+static inline ZenPageOwner
+owner_of(uint32 region, const ZenHTable *ht, Size size)
+{
+	ZenPageOwner key = {.htable = 0,.region = region,.class = zen_class_of(size)};
+
+	if (ht->bytes_taken >= ZEN_PRIVATE_BYTES)
+		key.htable = ht->idx;
+	return key;
+}
+
+/* Racing writers may lose some: a threshold, not a count. */
+static inline void
+count_taken(ZenHTable *ht, uint32 class, uint32 n)
+{
+	if (ht->bytes_taken < ZEN_PRIVATE_BYTES)
+		ht->bytes_taken += n * zen_class_size(class);
+}
+
 ZenSlot
 zen_slot_alloc(uint32 region, ZenHTable *ht, Size size)
 {
-	ZenPageOwner key = {.htable = 0,.region = region,.class = zen_class_of(size)};
+	ZenPageOwner key = owner_of(region, ht, size);
 	ZenSlot		anchor = zen_regions[region].anchor;
 	ZenSlot		slot;
 
 	ZenAssertRegionMine(region);
 	if (key.class == ZEN_MAX_CLASSES)
 		return InvalidZenSlot;
-	if (ht->bytes_taken >= ZEN_PRIVATE_BYTES)
-		key.htable = ht->idx;
 	slot = take_from_context(key, anchor);
 	if (slot == InvalidZenSlot && key.htable != 0)
 	{
@@ -399,12 +441,29 @@ zen_slot_alloc(uint32 region, ZenHTable *ht, Size size)
 	Assert(slot == InvalidZenSlot || slot != anchor || ZEN_FAULT(R4_REUSE_ANCHOR));
 	Assert(slot == InvalidZenSlot || (zen_slot_size(slot) >= size &&
 									  zen_pages[zen_slot_page(slot)].owner.region == region));
-	if (slot != InvalidZenSlot && ht->bytes_taken < ZEN_PRIVATE_BYTES)
-		ht->bytes_taken += zen_class_size(key.class);	/* racing writers may
-														 * lose some: a
-														 * threshold, not a
-														 * count */
+	if (slot != InvalidZenSlot)
+		count_taken(ht, key.class, 1);
 	return slot;
+}
+
+uint32
+zen_slot_alloc_many(uint32 region, ZenHTable *ht, Size size, uint32 n, ZenSlot *slots)
+{
+	ZenPageOwner key = owner_of(region, ht, size);
+	Context    *context = key.class != ZEN_MAX_CLASSES ? get_context(key) : NULL;
+	uint32		got = 0;
+
+	ZenAssertRegionMine(region);
+	Assert(n > 0);
+	if (context != NULL && current_has_free(context))
+		got = take_slots(context->current, zen_regions[region].anchor, n, slots);
+	if (got > 0)
+	{
+		count_taken(ht, key.class, got);
+		return got;
+	}
+	slots[0] = zen_slot_alloc(region, ht, size);
+	return slots[0] != InvalidZenSlot ? 1 : 0;
 }
 
 void
@@ -635,7 +694,7 @@ zen_slotalloc_count_pages(uint32 htable)
 {
 	uint32		n = 0;
 
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p++)
 		if (zen_pages[p].owned && zen_pages[p].owner.htable == htable)
 			n++;
 	return n;
@@ -667,7 +726,7 @@ zen_slotalloc_walk_region(uint32 region, void (*visit) (uint32 pageno, void *arg
 
 		if (context->key.region != region)
 			continue;
-		for (uint32 p = context->first; p != ZEN_NO_PAGE && n++ < zen_pool.npages; p = zen_pages[p].next)
+		for (uint32 p = context->first; p != ZEN_NO_PAGE && n++ < zen_pool_pages(); p = zen_pages[p].next)
 			visit(p, arg);
 	}
 	LWLockRelease(zen_lock(ZEN_LOCK_ALLOC));

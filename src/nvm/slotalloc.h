@@ -25,6 +25,9 @@ extern void zen_slotalloc_init(void);
  */
 extern ZenSlot zen_slot_alloc(uint32 region, ZenHTable *ht, Size size);
 
+/* zen_slot_alloc_many -- up to n such slots, for little more than one costs; how many?  0 if the pool is full. */
+extern uint32 zen_slot_alloc_many(uint32 region, ZenHTable *ht, Size size, uint32 n, ZenSlot *slots);
+
 /*
  * zen_slotalloc_choose_region -- before a lease: if this process had to take fresh pages lately, prefer the region
  * that has the most pages with room for the same.  Never throws.

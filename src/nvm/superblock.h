@@ -15,10 +15,23 @@ typedef struct ZenSuperblockPair
 
 extern const Size zen_super_offsets[2];
 
+/* The superblock in force, and which copy holds it, as this process has read or written it last. */
+extern ZenSuperblock zen_super;
+extern int	zen_super_at;
+
 extern uint32 zen_superblock_crc(const ZenSuperblock *sb);
 
 /* zen_first_data_page -- of a pool of so many pages. */
 extern uint32 zen_first_data_page(uint64 npages);
+
+/* zen_superblock_is_known -- do magic number and format version tell how to read it? */
+extern bool zen_superblock_is_known(const ZenSuperblock *sb);
+
+/* zen_superblock_geometry_fits -- do size, number of pages and place of the first data page agree? */
+extern bool zen_superblock_geometry_fits(const ZenSuperblock *sb);
+
+/* zen_superblock_resize -- make it that of a larger pool.  In memory only. */
+extern void zen_superblock_resize(ZenSuperblock *sb, Size size);
 
 /* zen_superblock_validate -- which copies are whole?  With another format version only the first fields are valid. */
 extern void zen_superblock_validate(ZenSuperblockPair *pair);
@@ -28,5 +41,19 @@ extern void zen_superblock_read(int fd, ZenSuperblockPair *pair);
 
 /* zen_superblock_in_force -- 0 or 1, or -1 if neither copy is whole. */
 extern int	zen_superblock_in_force(const ZenSuperblockPair *pair);
+
+/* zen_superblock_look -- both copies as the mapped pool shows them.  Nobody writes meanwhile. */
+extern void zen_superblock_look(const char *base, ZenSuperblockPair *pair);
+
+/* zen_superblock_reload -- read the one in force again, from the mapped pool.  Nobody writes meanwhile. */
+extern void zen_superblock_reload(const char *base);
+
+/*
+ * zen_superblock_write -- write zen_super as the next version into the copy that is not in force; durable and in force
+ * on return.
+ *
+ * The postmaster at start and stop, or under ZEN_LOCK_SUPER, exclusively, after zen_superblock_reload().
+ */
+extern void zen_superblock_write(char *base);
 
 #endif							/* ZEN_SUPERBLOCK_H */

@@ -55,13 +55,16 @@ zen_tuple_init(void)
 static uint32
 tuple_crc(uint64 cts, uint64 word1, const ZenTupleBody *body, const char *rest)
 {
+	char		head[2 * sizeof(uint64) + 3 * sizeof(uint16)];
 	pg_crc32c	crc;
 
+	/* a call costs more than these few bytes */
+	memcpy(head, &cts, sizeof(cts));
+	memcpy(head + 8, &word1, sizeof(word1));
+	memcpy(head + 16, &body->len, sizeof(body->len) + sizeof(body->xmin_low));
+	memcpy(head + 20, &body->xmin_high, sizeof(body->xmin_high));
 	INIT_CRC32C(crc);
-	COMP_CRC32C(crc, &cts, sizeof(cts));
-	COMP_CRC32C(crc, &word1, sizeof(word1));
-	COMP_CRC32C(crc, &body->len, sizeof(body->len) + sizeof(body->xmin_low));
-	COMP_CRC32C(crc, &body->xmin_high, sizeof(body->xmin_high));
+	COMP_CRC32C(crc, head, sizeof(head));
 	if (body->len > ZEN_BODY_PREFIX)
 		COMP_CRC32C(crc, rest, body->len - ZEN_BODY_PREFIX);
 	FIN_CRC32C(crc);

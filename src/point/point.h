@@ -8,15 +8,8 @@
 
 #include "access/genam.h"
 #include "executor/execdesc.h"
+#include "point/keyprobe.h"
 #include "point/pointplan.h"
-
-/* How a value of a scan key is hashed. */
-typedef struct ZenPointKey
-{
-	FmgrInfo   *hash;			/* the type's, extended; the type cache's */
-	Oid			collation;
-	AttrNumber	attno;			/* of the table */
-} ZenPointKey;
 
 /* The values that a key column is to equal: WHERE id = ANY (array). */
 typedef struct ZenPointList
@@ -74,9 +67,8 @@ typedef struct ZenPoint
 	Oid			relid;
 	Relation	rel;
 	LOCKMODE	index_lock;
-	Oid			key_index;		/* of the key cache; of an INSERT, too */
-	int			nkeys;			/* 0: keys have no place in the key cache */
-	ZenPointKey keys[INDEX_MAX_KEYS];
+	ZenKeyProbe probe;			/* nkeys is 0: keys have no place in the key
+								 * cache */
 	IndexScanState *scan;		/* NULL: an INSERT */
 	ScanKey		scan_keys;		/* those of scan, or for a list a copy */
 	ZenPointList list;

@@ -9,77 +9,13 @@
 #include "access/nbtree.h"
 #include "access/stratnum.h"
 #include "cache/keycache.h"
-#include "common/hashfn.h"
 #include "executor/executor.h"
 #include "executor/nodeIndexscan.h"
 #include "lib/qunique.h"
-#include "table/treeindex.h"
 #include "utils/array.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/typcache.h"
-
-static Oid
-value_type(Relation index, ScanKey key)
-{
-	return OidIsValid(key->sk_subtype) ? key->sk_subtype : index->rd_opcintype[key->sk_attno - 1];
-}
-
-/* How a column's values of a type are hashed.  False: it is an expression, or they cannot be. */
-static bool
-init_key(ZenPointKey *key, Relation index, int column, Oid type, Oid collation)
-{
-	TypeCacheEntry *entry = lookup_type_cache(type, TYPECACHE_HASH_EXTENDED_PROC_FINFO);
-
-	key->hash = &entry->hash_extended_proc_finfo;
-	key->collation = collation;
-	key->attno = index->rd_index->indkey.values[column];
-	return key->attno != 0 && OidIsValid(entry->hash_extended_proc_finfo.fn_oid);
-}
-
-/*
- * How keys are hashed for the key cache.  Not for an index on an expression or a part of the table: its key is not all
- * that a row needs to be the only one.
- */
-static void
-init_hashing(ZenPoint *point)
-{
-	Relation	index = point->scan->iss_RelationDesc;
-
-	if (!zen_keycache_enabled() || RelationGetIndexPredicate(index) != NIL)
-		return;
-	for (int i = 0; i < point->scan->iss_NumScanKeys; i++)
-	{
-		ScanKey		key = &point->scan->iss_ScanKeys[i];
-
-		if (!init_key(&point->keys[i], index, key->sk_attno - 1, value_type(index, key), key->sk_collation))
-			return;
-	}
-	point->key_index = RelationGetRelid(index);
-	point->nkeys = point->scan->iss_NumScanKeys;
-}
-
-void
-zen_pointkeys_init_insert(ZenPoint *point)
-{
-	Oid			key_index = zen_primary_key(point->rel);
-	Relation	index;
-	int			n;
-
-	if (!zen_keycache_enabled() || !OidIsValid(key_index))
-		return;
-	index = index_open(key_index, AccessShareLock);
-	n = IndexRelationGetNumberOfKeyAttributes(index);
-	for (int i = 0; i < n; i++)
-		if (!init_key(&point->keys[i], index, i, index->rd_opcintype[i], index->rd_indcollation[i]))
-			n = 0;
-	if (index->rd_index->indimmediate && zen_index_is_like_btree(index))
-		point->nkeys = n;
-	point->key_index = key_index;
-	point->relations = lappend_oid(point->relations, key_index);
-	index_close(index, AccessShareLock);
-}
 
 static void
 init_list(ZenPoint *point, int nkey)
@@ -87,7 +23,7 @@ init_list(ZenPoint *point, int nkey)
 	Relation	index = point->scan->iss_RelationDesc;
 	ScanKey		key = &point->scan->iss_ScanKeys[nkey];
 	int			column = key->sk_attno - 1;
-	Oid			type = value_type(index, key);
+	Oid			type = zen_keyprobe_type(index, key);
 	bool		backward = ScanDirectionIsBackward(point->shape.scan->indexorderdir);
 	bool		descending = (index->rd_indoption[column] & INDOPTION_DESC) != 0;
 	ZenPointList *list = &point->list;
@@ -108,7 +44,8 @@ zen_pointkeys_init(ZenPoint *point)
 {
 	point->scan_keys = point->scan->iss_ScanKeys;
 	point->list.nkey = -1;
-	init_hashing(point);
+	zen_keyprobe_init(&point->probe, point->scan->iss_RelationDesc, point->scan->iss_ScanKeys,
+					  point->scan->iss_NumScanKeys);
 	for (int i = 0; i < point->scan->iss_NumScanKeys; i++)
 		if (point->scan->iss_ScanKeys[i].sk_flags & SK_SEARCHARRAY)
 		{
@@ -214,61 +151,4 @@ zen_pointkeys_end(ZenPoint *point)
 		ResetExprContext(point->scan->iss_RuntimeContext);
 	if (point->list.context != NULL)
 		MemoryContextReset(point->list.context);
-}
-
-/* ---------- the key cache ---------- */
-
-static uint64
-add_to_hash(const ZenPoint *point, uint64 hash, int nkey, Datum value)
-{
-	const ZenPointKey *key = &point->keys[nkey];
-	uint64		h = DatumGetUInt64(FunctionCall2Coll(key->hash, key->collation, value, UInt64GetDatum(0)));
-
-	return nkey == 0 ? h : hash_combine64(hash, h);
-}
-
-uint64
-zen_pointkeys_hash(const ZenPoint *point)
-{
-	uint64		hash = 0;
-
-	Assert(point->nkeys > 0);
-	for (int i = 0; i < point->nkeys; i++)
-		hash = add_to_hash(point, hash, i, point->scan_keys[i].sk_argument);
-	return zen_keycache_hash(point->key_index, hash);
-}
-
-uint64
-zen_pointkeys_hash_row(const ZenPoint *point, TupleTableSlot *row)
-{
-	uint64		hash = 0;
-
-	Assert(point->nkeys > 0);
-	for (int i = 0; i < point->nkeys; i++)
-	{
-		bool		isnull;
-		Datum		value = slot_getattr(row, point->keys[i].attno, &isnull);
-
-		Assert(!isnull);
-		hash = add_to_hash(point, hash, i, value);
-	}
-	return zen_keycache_hash(point->key_index, hash);
-}
-
-bool
-zen_pointkeys_equal(const ZenPoint *point)
-{
-	TupleTableSlot *slot = point->scan->ss.ss_ScanTupleSlot;
-
-	Assert(point->nkeys > 0);
-	for (int i = 0; i < point->nkeys; i++)
-	{
-		ScanKey		key = &point->scan_keys[i];
-		bool		isnull;
-		Datum		value = slot_getattr(slot, point->keys[i].attno, &isnull);
-
-		if (isnull || !DatumGetBool(FunctionCall2Coll(&key->sk_func, key->sk_collation, value, key->sk_argument)))
-			return false;
-	}
-	return true;
 }

@@ -11,9 +11,6 @@
 /* zen_pointkeys_init -- prepare the keys of a state that is being made; its scan is started. */
 extern void zen_pointkeys_init(ZenPoint *point);
 
-/* zen_pointkeys_init_insert -- the key of an INSERT is the table's primary key, if it has one. */
-extern void zen_pointkeys_init_insert(ZenPoint *point);
-
 /* zen_pointkeys_begin -- take the execution's values.  False: there is no key, since NULL equals nothing. */
 extern bool zen_pointkeys_begin(ZenPoint *point);
 
@@ -22,14 +19,5 @@ extern bool zen_pointkeys_next(ZenPoint *point);
 
 /* zen_pointkeys_end -- forget the values. */
 extern void zen_pointkeys_end(ZenPoint *point);
-
-/* zen_pointkeys_hash -- the key's hash for the key cache; point->nkeys is not 0. */
-extern uint64 zen_pointkeys_hash(const ZenPoint *point);
-
-/* zen_pointkeys_hash_row -- the same of the key that a row has. */
-extern uint64 zen_pointkeys_hash_row(const ZenPoint *point, TupleTableSlot *row);
-
-/* zen_pointkeys_equal -- does the row in the scan's slot have the key?  For indexes whose keys are columns. */
-extern bool zen_pointkeys_equal(const ZenPoint *point);
 
 #endif							/* ZEN_POINTKEYS_H */

@@ -116,6 +116,21 @@ close_indexes(ResultRelInfo *target)
 	target->ri_IndexRelationInfo = NULL;
 }
 
+/* No row is locked yet, as when the marks are made.  WHERE CURRENT OF looks at them where a cursor stands on a row. */
+static void
+forget_locked(List *marks)
+{
+	ListCell   *lc;
+
+	foreach(lc, marks)
+	{
+		ExecRowMark *mark = ((ExecAuxRowMark *) lfirst(lc))->rowmark;
+
+		mark->ermActive = false;
+		ItemPointerSetInvalid(&mark->curCtid);
+	}
+}
+
 static void
 close_node(PlanState *node)
 {
@@ -163,6 +178,7 @@ close_node(PlanState *node)
 			break;
 		case T_LockRowsState:
 			EvalPlanQualEnd(&((LockRowsState *) node)->lr_epqstate);
+			forget_locked(((LockRowsState *) node)->lr_arowMarks);
 			break;
 		default:
 			break;

@@ -1,7 +1,8 @@
 /*
  * pointplan.c -- which plans are point accesses or can be kept, and the nodes that mark them.
  *
- * A point access reads, locks, changes or inserts one row of a zen table, by equality on all columns of a unique index.
+ * A point access reads, locks or changes rows of a zen table, by equality on all columns of a unique index: one row, or
+ * one for each element of a list.  Or it inserts one row.
  * A kept plan consists of nodes that start again where they have begun (is_keepable has the list), on zen tables only.
  * The planner hook puts a CustomScan on top of such a plan.  The node bears a serial number: executor state is kept by
  * it (pointstate.c).  A plan's address would not do, since plans come to lie where others have lain.
@@ -11,25 +12,22 @@
  */
 #include "point/pointplan.h"
 
-#include "access/stratnum.h"
 #include "access/table.h"
-#include "access/genam.h"
-#include "access/nbtree.h"
 #include "access/relscan.h"
+#include "base/guc.h"
 #include "base/stats.h"
-#include "catalog/pg_am_d.h"
 #include "catalog/pg_class.h"
 #include "executor/executor.h"
 #include "jit/jit.h"
 #include "miscadmin.h"
-#include "nodes/extensible.h"
-#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
-#include "table/treeindex.h"
+#include "partitioning/partdesc.h"
+#include "point/keyjoin.h"
+#include "point/keyprobe.h"
+#include "point/passon.h"
 #include "table/zenam_rel.h"
-#include "utils/lsyscache.h"
 #include "utils/rel.h"
 
 /* Of the nodes; by ZenPointKind. */
@@ -103,108 +101,26 @@ zen_point_shape(PlannedStmt *stmt, Plan *plan, ZenPointShape *shape)
 
 /* ---------- what the plan means ---------- */
 
-/* The column that a qual compares, and what it compares it with; *list: with each element of an array. */
-static Var *
-compared_column(Expr *qual, Oid *operator, Expr **with, bool *list)
-{
-	List	   *args;
-
-	if (IsA(qual, OpExpr))
-	{
-		*operator = ((OpExpr *) qual)->opno;
-		args = ((OpExpr *) qual)->args;
-	}
-	else if (IsA(qual, ScalarArrayOpExpr) && ((ScalarArrayOpExpr *) qual)->useOr)
-	{
-		*operator = ((ScalarArrayOpExpr *) qual)->opno;
-		args = ((ScalarArrayOpExpr *) qual)->args;
-		*list = true;
-	}
-	else
-		return NULL;
-	if (list_length(args) != 2 || !IsA(linitial(args), Var))
-		return NULL;
-	*with = lsecond(args);
-	return linitial(args);
-}
-
-/* Does a qual say that a key column of the index equals what no row of the table has a part in?  Which column? */
-static int
-equal_column(Expr *qual, Relation index, bool *list)
-{
-	Oid			operator;
-	Expr	   *with;
-	Var		   *column = compared_column(qual, &operator, &with, list);
-	int			attno = column != NULL ? column->varattno : 0;
-	int			strategy;
-	Oid			left,
-				right;
-
-	if (attno < 1 || attno > IndexRelationGetNumberOfKeyAttributes(index) || contain_var_clause((Node *) with))
-		return 0;
-	if (get_op_opfamily_strategy(operator, index->rd_opfamily[attno - 1]) != BTEqualStrategyNumber)
-		return 0;
-	get_op_opfamily_properties(operator, index->rd_opfamily[attno - 1], false, &strategy, &left, &right);
-	/* elements are put in order */
-	if (*list && !OidIsValid(get_opfamily_proc(index->rd_opfamily[attno - 1], right, right, BTORDER_PROC)))
-		return 0;
-	return attno;
-}
-
-/* Do quals name all key columns of a unique index, each once, by equality; one of them perhaps by a list? */
-static const char *
-index_refuses(IndexScan *scan)
-{
-	Relation	index = index_open(scan->indexid, AccessShareLock);
-	int			nkeys = IndexRelationGetNumberOfKeyAttributes(index);
-	Bitmapset  *seen = NULL;
-	int			nlists = 0;
-	const char *why = NULL;
-	ListCell   *lc;
-
-	if (!zen_index_is_like_btree(index) || !index->rd_index->indisunique || !index->rd_index->indimmediate ||
-		!index->rd_index->indisvalid)
-		why = "index not unique and immediate";
-	foreach(lc, scan->indexqual)
-	{
-		bool		list = false;
-		int			attno = why == NULL ? equal_column(lfirst(lc), index, &list) : 0;
-
-		nlists += list;
-		if (attno == 0 || nlists > 1 || bms_is_member(attno, seen))
-		{
-			why = why ? why : "not by equality on each key column";
-			break;
-		}
-		seen = bms_add_member(seen, attno);
-	}
-	if (why == NULL && bms_num_members(seen) != nkeys)
-		why = "not by all key columns";
-	bms_free(seen);
-	index_close(index, NoLock);
-	return why;
-}
-
 /* Do triggers of the table do more than the node can do? */
-static const char *
+static ZenPointWhy
 triggers_refuse(CmdType operation, TriggerDesc *t)
 {
 	if (t == NULL)
-		return NULL;
+		return ZEN_WHY_NONE;
 	switch (operation)
 	{
 		case CMD_INSERT:
 			if (t->trig_insert_before_row || t->trig_insert_instead_row)
-				return "BEFORE or INSTEAD OF trigger";
-			return t->trig_insert_new_table ? "trigger with a transition table" : NULL;
+				return ZEN_WHY_row_trigger;
+			return t->trig_insert_new_table ? ZEN_WHY_transition_table : ZEN_WHY_NONE;
 		case CMD_UPDATE:
 			if (t->trig_update_before_row || t->trig_update_instead_row)
-				return "BEFORE or INSTEAD OF trigger";
-			return t->trig_update_old_table || t->trig_update_new_table ? "trigger with a transition table" : NULL;
+				return ZEN_WHY_row_trigger;
+			return t->trig_update_old_table || t->trig_update_new_table ? ZEN_WHY_transition_table : ZEN_WHY_NONE;
 		default:
 			if (t->trig_delete_before_row || t->trig_delete_instead_row)
-				return "BEFORE or INSTEAD OF trigger";
-			return t->trig_delete_old_table ? "trigger with a transition table" : NULL;
+				return ZEN_WHY_row_trigger;
+			return t->trig_delete_old_table ? ZEN_WHY_transition_table : ZEN_WHY_NONE;
 	}
 }
 
@@ -219,26 +135,27 @@ looks_elsewhere(Node *node, void *rti)
 	return expression_tree_walker(node, looks_elsewhere, rti);
 }
 
-const char *
+ZenPointWhy
 zen_point_refuses(PlannedStmt *stmt, const ZenPointShape *shape)
 {
 	Relation	rel = table_open(rt_fetch(shape->rti, stmt->rtable)->relid, NoLock);
-	const char *why = NULL;
+	ZenPointWhy why = ZEN_WHY_NONE;
 
 	if (!zen_rel_is_zen(rel))
-		why = "not a zen table";
+		why = ZEN_WHY_other_table;
 	else if (shape->change != NULL)
 	{
 		why = triggers_refuse(shape->change->operation, rel->trigdesc);
-		if (why == NULL && looks_elsewhere((Node *) shape->change->returningLists, (void *) &shape->rti))
-			why = "RETURNING of something else than the row";
+		if (why == ZEN_WHY_NONE && looks_elsewhere((Node *) shape->change->returningLists, (void *) &shape->rti))
+			why = ZEN_WHY_returning;
 	}
 	table_close(rel, NoLock);
 	/* the list is computed once more when the row is locked */
-	if (why == NULL && shape->lock != NULL && contain_volatile_functions((Node *) shape->scan->scan.plan.targetlist))
-		why = "a volatile function beside a row lock";
-	if (why == NULL && shape->scan != NULL)
-		why = index_refuses(shape->scan);
+	if (why == ZEN_WHY_NONE && shape->lock != NULL &&
+		contain_volatile_functions((Node *) shape->scan->scan.plan.targetlist))
+		why = ZEN_WHY_volatile_lock;
+	if (why == ZEN_WHY_NONE && shape->scan != NULL)
+		why = zen_keyprobe_refuses(shape->scan->indexid, shape->scan->indexqual, true);
 	return why;
 }
 
@@ -313,6 +230,10 @@ is_keepable(PlannedStmt *stmt, Plan *plan)
 			if (((IndexOnlyScan *) plan)->indexorderby != NIL || !is_zen_table(stmt, ((Scan *) plan)->scanrelid))
 				return false;
 			break;
+		case T_CustomScan:
+			if (!zen_keyjoin_is(plan))
+				return false;
+			break;
 		case T_Result:
 		case T_ValuesScan:
 		case T_NestLoop:
@@ -364,8 +285,7 @@ zen_point_walk_plan(Plan *plan, bool (*walker) (Node *, void *), void *context)
 		zen_point_walk_plan(outerPlan(plan), walker, context) || zen_point_walk_plan(innerPlan(plan), walker, context);
 }
 
-static pg_attribute_unused()
-bool
+static bool
 has_parameters(Node *node, void *context)
 {
 	if (node == NULL)
@@ -422,98 +342,92 @@ zen_point_kind(const PlannedStmt *stmt)
 	return (ZenPointKind) lsecond_int(marked(stmt)->custom_private);
 }
 
-/* The child's columns, as the node gives them on. */
-static List *
-pass_on(List *targetlist)
+/* A zen table, or a partitioned table of which the first partition is one.  The planner has locked all tables. */
+static bool
+is_zen_or_parent(Oid relid)
 {
-	List	   *result = NIL;
-	ListCell   *lc;
+	Relation	rel = RelationIdGetRelation(relid);
+	bool		result = false;
 
-	foreach(lc, targetlist)
+	if (!RelationIsValid(rel))
+		return false;
+	if (rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
 	{
-		TargetEntry *below = lfirst_node(TargetEntry, lc);
-		TargetEntry *above = flatCopyTargetEntry(below);
+		PartitionDesc partitions = RelationGetPartitionDesc(rel, true);
 
-		above->expr = (Expr *) makeVar(INDEX_VAR, below->resno, exprType((Node *) below->expr),
-									   exprTypmod((Node *) below->expr), exprCollation((Node *) below->expr), 0);
-		result = lappend(result, above);
+		result = partitions->nparts > 0 && zen_relid_is_zen(partitions->oids[0]);
 	}
+	else
+		result = zen_rel_is_zen(rel);
+	RelationClose(rel);
 	return result;
 }
 
-/* An expression of a plan, by columns of tables and not by those of the plans below: EXPLAIN VERBOSE shows it. */
-static Node *
-by_tables(Node *node, void *plan)
+/* Has a plan to do with a zen table at all? */
+static bool
+names_zen_table(const PlannedStmt *stmt)
 {
-	Var		   *var = (Var *) node;
-	Plan	   *below = NULL;
-	List	   *targetlist = NIL;
-	TargetEntry *entry;
+	ListCell   *lc;
 
-	if (node == NULL)
-		return NULL;
-	if (!IsA(node, Var))
-		return expression_tree_mutator(node, by_tables, plan);
-	if (var->varno == OUTER_VAR)
-		below = outerPlan((Plan *) plan);
-	else if (var->varno == INNER_VAR)
-		below = innerPlan((Plan *) plan);
-	else if (var->varno == INDEX_VAR && IsA(plan, IndexOnlyScan))
-		targetlist = ((IndexOnlyScan *) plan)->indextlist;
-	entry = get_tle_by_resno(below != NULL ? below->targetlist : targetlist, var->varattno);
-	if (entry == NULL)
-		return copyObject(node);
-	return below != NULL ? by_tables((Node *) entry->expr, below) : copyObject((Node *) entry->expr);
+	foreach(lc, stmt->rtable)
+	{
+		RangeTblEntry *rte = lfirst(lc);
+
+		if (rte->rtekind == RTE_RELATION && is_zen_or_parent(rte->relid))
+			return true;
+	}
+	return false;
 }
 
-/* How a plan is to be executed again and again. */
+/* How a plan is to be executed again and again, and why not as a point access, or not at all. */
 static ZenPointKind
-kind_of(PlannedStmt *stmt)
+kind_of(PlannedStmt *stmt, ZenPointWhy *why)
 {
 	ZenPointShape shape;
-	bool		point = zen_point_shape(stmt, stmt->planTree, &shape) && is_zen_table(stmt, shape.rti);
 
-	if (point && zen_point_refuses(stmt, &shape) == NULL)
-		return ZEN_POINT_ROW;
+	*why = ZEN_WHY_NONE;
+	if (zen_point_shape(stmt, stmt->planTree, &shape) && is_zen_table(stmt, shape.rti))
+	{
+		*why = zen_point_refuses(stmt, &shape);
+		if (*why == ZEN_WHY_NONE)
+			return ZEN_POINT_ROW;
+	}
+	if (!zen_point_keepable(stmt, stmt->planTree))
+	{
+		*why = zen_point_why_not_kept(stmt);
+		return ZEN_POINT_NONE;
+	}
 
 	/*
 	 * a plan without parameters is mostly executed once only, and shown to
 	 * people
 	 */
-	if (zen_point_keepable(stmt, stmt->planTree) && zen_point_walk_plan(stmt->planTree, has_parameters, NULL))
+	if (zen_debug_keep_plans || zen_point_walk_plan(stmt->planTree, has_parameters, NULL))
 		return ZEN_POINT_PLAN;
-	if (point)
-		ZEN_COUNT(point_plans_refused, 1);
+	*why = ZEN_WHY_no_parameters;
 	return ZEN_POINT_NONE;
 }
 
 void
-zen_point_mark(PlannedStmt *stmt)
+zen_point_mark(PlannedStmt *stmt, ZenPointWhy once)
 {
 	static uint32 last_serial = 0;
-	Plan	   *below = stmt->planTree;
-	ZenPointKind kind = kind_of(stmt);
+	ZenPointWhy why = once;
+	ZenPointKind kind;
 	CustomScan *node;
 
+	if (!names_zen_table(stmt))
+		return;
+	kind = once == ZEN_WHY_NONE ? kind_of(stmt, &why) : ZEN_POINT_NONE;
+	if (why != ZEN_WHY_NONE)
+		zen_point_count(why);
 	if (kind == ZEN_POINT_NONE)
 		return;
 	if (++last_serial == 0)
 		last_serial = 1;
-	node = makeNode(CustomScan);
-	node->scan.plan.startup_cost = below->startup_cost;
-	node->scan.plan.total_cost = below->total_cost;
-	node->scan.plan.plan_rows = below->plan_rows;
-	node->scan.plan.plan_width = below->plan_width;
-	node->scan.plan.plan_node_id = -1;
-	node->scan.plan.targetlist = pass_on(below->targetlist);
-	node->scan.plan.extParam = bms_copy(below->extParam);
-	node->scan.plan.allParam = bms_copy(below->allParam);
-	node->flags = ExecSupportsBackwardScan(below) ? CUSTOMPATH_SUPPORT_BACKWARD_SCAN : 0;
-	node->custom_plans = list_make1(below);
-	node->custom_scan_tlist = (List *) by_tables((Node *) below->targetlist, below);
+	node = zen_passon_make(stmt->planTree, &scan_methods[kind]);
 	node->custom_private = list_make2_int((int) last_serial, (int) kind);
-	node->methods = &scan_methods[kind];
-	stmt->planTree = (Plan *) node;
+	stmt->planTree = &node->scan.plan;
 	Assert(zen_point_serial(stmt) == last_serial);
 }
 
@@ -524,12 +438,6 @@ create_state(CustomScan *node)
 
 	state->methods = &exec_methods;
 	return (Node *) state;
-}
-
-static PlanState *
-child(CustomScanState *node)
-{
-	return linitial(node->custom_ps);
 }
 
 /* The scan whose row is the current one of a cursor; NULL if none is. */
@@ -550,10 +458,10 @@ current_scan(PlanState *node)
 static void
 begin_node(CustomScanState *node, EState *estate, int eflags)
 {
-	PlanState  *below = ExecInitNode(linitial(((CustomScan *) node->ss.ps.plan)->custom_plans), estate, eflags);
+	PlanState  *below = ExecInitNode(outerPlan(node->ss.ps.plan), estate, eflags);
 	ScanState  *scan = current_scan(below);
 
-	node->custom_ps = list_make1(below);
+	outerPlanState(node) = below;
 	if (scan != NULL)
 	{
 		node->ss.ss_currentRelation = scan->ss_currentRelation;
@@ -564,14 +472,14 @@ begin_node(CustomScanState *node, EState *estate, int eflags)
 static TupleTableSlot *
 exec_node(CustomScanState *node)
 {
-	TupleTableSlot *row = ExecProcNode(child(node));
+	TupleTableSlot *row = ExecProcNode(outerPlanState(node));
 	ScanState  *scan;
 
 	/*
 	 * WHERE CURRENT OF asks an index-only scan's descriptor, but any other
 	 * node's slot
 	 */
-	if (!TupIsNull(row) && (scan = current_scan(child(node))) != NULL && IsA(scan, IndexOnlyScanState))
+	if (!TupIsNull(row) && (scan = current_scan(outerPlanState(node))) != NULL && IsA(scan, IndexOnlyScanState))
 	{
 		scan->ss_ScanTupleSlot->tts_tid = ((IndexOnlyScanState *) scan)->ioss_ScanDesc->xs_heaptid;
 		scan->ss_ScanTupleSlot->tts_tableOid = RelationGetRelid(scan->ss_currentRelation);
@@ -582,13 +490,13 @@ exec_node(CustomScanState *node)
 static void
 end_node(CustomScanState *node)
 {
-	ExecEndNode(child(node));
+	ExecEndNode(outerPlanState(node));
 }
 
 static void
 rescan_node(CustomScanState *node)
 {
-	ExecReScan(child(node));
+	ExecReScan(outerPlanState(node));
 }
 
 void

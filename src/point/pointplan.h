@@ -8,12 +8,14 @@
 
 #include "nodes/execnodes.h"
 #include "nodes/plannodes.h"
+#include "point/pointwhy.h"
 
 /* How a plan is executed with kept state. */
 typedef enum ZenPointKind
 {
 	ZEN_POINT_NONE,
-	ZEN_POINT_ROW,				/* one row, by one function (ZenPointShape) */
+	ZEN_POINT_ROW,				/* rows by their keys, by one function
+								 * (ZenPointShape) */
 	ZEN_POINT_PLAN,				/* any rows, by the executor's own nodes */
 } ZenPointKind;
 
@@ -30,12 +32,11 @@ typedef struct ZenPointShape
 extern bool zen_point_shape(PlannedStmt *stmt, Plan *plan, ZenPointShape *shape);
 
 /*
- * zen_point_refuses -- why a table's or an index's definition keeps a plan of that shape from being a point access, as
- * a phrase; NULL if nothing does.
+ * zen_point_refuses -- why a table's or an index's definition keeps a plan of that shape from being a point access.
  *
  * Caller holds the lock on the table that the plan needs.
  */
-extern const char *zen_point_refuses(PlannedStmt *stmt, const ZenPointShape *shape);
+extern ZenPointWhy zen_point_refuses(PlannedStmt *stmt, const ZenPointShape *shape);
 
 /*
  * zen_point_keepable -- does a plan consist of nodes whose state can be kept, on zen tables only?
@@ -49,8 +50,12 @@ extern bool zen_point_keepable(PlannedStmt *stmt, Plan *plan);
  */
 extern bool zen_point_walk_plan(Plan *plan, bool (*walker) (Node *, void *), void *context);
 
-/* zen_point_mark -- put the node on top of a plan if it is of one of the kinds. */
-extern void zen_point_mark(PlannedStmt *stmt);
+/*
+ * zen_point_mark -- put the node on top of a plan if it is of one of the kinds, and count why not.
+ *
+ * once: why the plan is made for one execution; ZEN_WHY_NONE: it is not.
+ */
+extern void zen_point_mark(PlannedStmt *stmt, ZenPointWhy once);
 
 /* The serial number of a marked plan, and 0 of any other.  Plans with the same number are copies of one. */
 extern uint32 zen_point_serial(const PlannedStmt *stmt);

@@ -9,7 +9,6 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "cache/keycache.h"
-#include "cache/tablestat.h"
 #include "cache/tidmap.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
@@ -50,22 +49,6 @@ fetch_by_index(ZenPoint *point)
 	return found;
 }
 
-/* Is the row at a TID, as the snapshot sees it, the one with the key? */
-static bool
-fetch_by_tid(ZenPoint *point, uint64 tidno)
-{
-	IndexFetchTableData *fetch = table_index_fetch_begin(point->rel);
-	ItemPointerData tid;
-	bool		again = false;
-	bool		found;
-
-	zen_make_tid(&tid, tidno, 0);
-	found = table_index_fetch_tuple(fetch, &tid, point->query->snapshot, point->scan->ss.ss_ScanTupleSlot,
-									&again, NULL);
-	table_index_fetch_end(fetch);
-	return found && zen_pointkeys_equal(point);
-}
-
 /*
  * By the key cache, or else by the index.  A serializable transaction goes to the index, which locks the key's place
  * against rows that come there.
@@ -73,26 +56,19 @@ fetch_by_tid(ZenPoint *point, uint64 tidno)
 static bool
 fetch_by_key(ZenPoint *point)
 {
-	ZenHTable  *ht = zen_rel_htable(point->rel);
-	uint32		generation = zen_tablestat_generation(ht->idx);
+	TupleTableSlot *slot = point->scan->ss.ss_ScanTupleSlot;
 	uint64		hash;
 	uint64		tidno;
 
-	if (point->nkeys == 0 || IsolationIsSerializable())
+	if (point->probe.nkeys == 0 || IsolationIsSerializable())
 		return fetch_by_index(point);
-	hash = zen_pointkeys_hash(point);
-	if (!zen_keycache_lookup(hash, &tidno))
-		zen_tablestat_add(ht->idx, generation, ZEN_T_KEY_MISSES, 1);
-	else if (fetch_by_tid(point, tidno))
-	{
-		zen_tablestat_add(ht->idx, generation, ZEN_T_KEY_HITS, 1);
+	hash = zen_keyprobe_hash(&point->probe, point->scan_keys);
+	if (zen_keyprobe_hint(zen_rel_htable(point->rel), hash, &tidno) &&
+		zen_keyprobe_fetch(&point->probe, point->rel, point->scan_keys, tidno, point->query->snapshot, slot))
 		return true;
-	}
-	else
-		zen_tablestat_add(ht->idx, generation, ZEN_T_KEY_STALE, 1);
 	if (!fetch_by_index(point))
 		return false;
-	zen_keycache_store(hash, zen_tidno(&point->scan->ss.ss_ScanTupleSlot->tts_tid));
+	zen_keycache_store(hash, zen_tidno(&slot->tts_tid));
 	return true;
 }
 

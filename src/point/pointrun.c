@@ -3,13 +3,17 @@
  *
  * A marked plan is executed with the state kept for it: one row by the functions of this folder (run_once), any rows by
  * the executor's own nodes (pointnodes.c).  The standard executor runs it, and zen_stat() counts that,
- * - the first time;
+ * - the first time, or if other plans have taken its place meanwhile;
  * - with instrumentation: EXPLAIN ANALYZE, auto_explain with log_analyze;
  * - in a cursor that goes backward or is rewound;
  * - while the same plan is under way further up, as in a trigger's function;
  * - where writing is bound to fail: in a transaction that is read-only, in parallel mode;
  * - above READ COMMITTED when the snapshot may see an own row beside one that another transaction has deleted;
+ * - if something changes while it is started;
  * - after zen.point_access was set off (not counted).
+ *
+ * A plan that PostgreSQL makes for one execution is not marked, since state is worth its making only if it is used
+ * again: one for the values of parameters, and one of a query just analyzed (point_planner).
  */
 #include "point/pointrun.h"
 
@@ -22,10 +26,13 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "optimizer/planner.h"
+#include "parser/analyze.h"
+#include "point/keyjoinplan.h"
 #include "point/pointnodes.h"
 #include "point/pointplan.h"
 #include "point/pointread.h"
 #include "point/pointstate.h"
+#include "point/pointwhy.h"
 #include "point/pointwrite.h"
 #include "table/zenam_fetch.h"
 #include "utils/rel.h"
@@ -33,39 +40,47 @@
 #include "utils/varlena.h"
 
 static planner_hook_type prev_planner;
+static post_parse_analyze_hook_type prev_analyzed;
 static bool installed;
 
 /* ---------- start ---------- */
 
-/* May a marked plan be executed with kept state, as the query is asked for?  Counts why not. */
-static bool
-is_eligible(const QueryDesc *query, int eflags)
+/* May a marked plan be executed with kept state, as the query is asked for? */
+static ZenPointWhy
+execution_refuses(const QueryDesc *query, int eflags)
 {
 	bool		writes = query->operation != CMD_SELECT || query->plannedstmt->rowMarks != NIL;
 
-	if (query->instrument_options != 0 || (eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0)
-		ZEN_COUNT(point_instrumented, 1);
-	else if ((eflags & ~EXEC_FLAG_SKIP_TRIGGERS) != 0)
-		ZEN_COUNT(point_cursors, 1);
-	else if (writes && (XactReadOnly || IsInParallelMode()))
-		ZEN_COUNT(point_forbidden, 1);
-	else if (zen_point_kind(query->plannedstmt) == ZEN_POINT_ROW && zen_fetch_sees_key_twice())
-		ZEN_COUNT(point_own_rows, 1);
-	else
-		return true;
-	return false;
+	if (query->instrument_options != 0)
+		return ZEN_WHY_instrumented;
+	if ((eflags & ~EXEC_FLAG_SKIP_TRIGGERS) != 0)
+		return ZEN_WHY_cursor;
+	if (writes && (XactReadOnly || IsInParallelMode()))
+		return ZEN_WHY_read_only;
+	if (zen_point_kind(query->plannedstmt) == ZEN_POINT_ROW && zen_fetch_sees_key_twice())
+		return ZEN_WHY_own_row;
+	return ZEN_WHY_NONE;
 }
 
 static ZenPoint *
 choose_state(QueryDesc *query, int eflags)
 {
 	uint32		serial = zen_point_serial(query->plannedstmt);
-	ZenPoint   *point;
+	ZenPoint   *point = NULL;
+	ZenPointWhy why;
 
-	if (serial == 0 || !zen_point_access || !is_eligible(query, eflags))
+	if (serial == 0 || !zen_point_access || (eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0)
 		return NULL;
-	point = zen_pointstate_of(serial, query);
-	return point != NULL && zen_pointstate_open(point) ? point : NULL;
+	why = execution_refuses(query, eflags);
+	if (why == ZEN_WHY_NONE)
+		why = zen_pointstate_of(serial, query, &point);
+	if (why == ZEN_WHY_NONE && !zen_pointstate_open(point))
+		why = ZEN_WHY_changed;
+	if (why == ZEN_WHY_NONE)
+		return point;
+	ZEN_COUNT(point_fallbacks, 1);
+	zen_point_count(why);
+	return NULL;
 }
 
 static void
@@ -347,15 +362,50 @@ point_end(QueryDesc *query)
 
 /* ---------- hooks ---------- */
 
+/* A query that may be planned just as it was analyzed; NULL: none. */
+static const Query *analyzed;
+
+/*
+ * The parser has no hook for parameters if there can be none.  EXPLAIN and other commands tell of their queries with a
+ * state that has not analyzed them: what they show is a plan that is made to be kept.
+ */
+static void
+point_analyzed(ParseState *pstate, Query *query, JumbleState *jumble)
+{
+	if (prev_analyzed)
+		prev_analyzed(pstate, query, jumble);
+	analyzed = pstate->p_paramref_hook == NULL && pstate->p_rtable != NIL ? query : NULL;
+}
+
+/*
+ * Will a plan be executed once only?  The plan cache plans copies of queries.  So the very query that was analyzed last
+ * came by the simple protocol, or as dynamic SQL.  A wrong answer would cost time only.
+ */
+static ZenPointWhy
+is_planned_once(const Query *parse, ParamListInfo params)
+{
+	bool		just_analyzed = parse == analyzed;
+
+	analyzed = NULL;
+	if (zen_debug_keep_plans)
+		return ZEN_WHY_NONE;
+	if (params != NULL)
+		return ZEN_WHY_custom_plan;
+	return just_analyzed ? ZEN_WHY_planned_once : ZEN_WHY_NONE;
+}
+
 static PlannedStmt *
 point_planner(Query *parse, const char *source, int options, ParamListInfo params)
 {
+	ZenPointWhy once = is_planned_once(parse, params);
+	bool		looks_ahead = zen_key_join && zen_keyjoin_looks_ahead(parse);
 	PlannedStmt *stmt = prev_planner ? prev_planner(parse, source, options, params) :
 	standard_planner(parse, source, options, params);
 
-	/* with the values of parameters it is executed once only */
-	if (zen_point_access && params == NULL)
-		zen_point_mark(stmt);
+	if (zen_key_join)
+		zen_keyjoin_mark(stmt, looks_ahead);
+	if (installed && zen_point_access)
+		zen_point_mark(stmt, once);
 	return stmt;
 }
 
@@ -419,8 +469,9 @@ zen_pointrun_install(void)
 void
 zen_pointrun_init(void)
 {
-	if (!installed)
-		return;
+	zen_keyjoinplan_init();
 	prev_planner = planner_hook;
 	planner_hook = point_planner;
+	prev_analyzed = post_parse_analyze_hook;
+	post_parse_analyze_hook = point_analyzed;
 }

@@ -17,7 +17,7 @@
 extern void zen_pointrun_install_early(void);
 extern void zen_pointrun_install(void);
 
-/* zen_pointrun_init -- take the planner's hook; after other libraries have taken theirs. */
+/* zen_pointrun_init -- take the hooks of parser and planner; after other libraries have taken theirs. */
 extern void zen_pointrun_init(void);
 
 #endif							/* ZEN_POINTRUN_H */

@@ -1,9 +1,10 @@
 /*
  * pointstate.c -- executor state that outlives an execution, kept by the serial number of a plan.
  *
- * At the second execution of a marked plan the standard executor starts a copy of it in memory that stays.  Then the
- * state is parked: relations, index, snapshot and tuple descriptors go back.  Expressions, slots, scan keys and the
- * description of the target stay.  So everything compiled is PostgreSQL's own work.
+ * At the second execution of a marked plan the standard executor starts a copy of it in memory that stays; with
+ * zen.debug_keep_plans, at the first.  Then the state is parked: relations, index, snapshot and tuple descriptors go
+ * back.  Expressions, slots, scan keys and the description of the target stay.  So everything compiled is PostgreSQL's
+ * own work.
  *
  * A state is valid as long as all that it was made from is the same:
  * - the table and the index: a relcache invalidation of either ends it;
@@ -13,6 +14,8 @@
  * - the current user: another one has it made anew;
  * - types, whose domains may get constraints: a change ends the states of tables that have expressions of their own,
  *   for constraints, generated columns or triggers; for those in the plan PostgreSQL plans anew.
+ * A state during whose making anything was invalidated is not used: the standard executor runs the plan.
+ *
  * An execution under way goes on with a state that has become invalid, as the standard executor would with its own.
  *
  * An error may end an execution without a word.  So the end of each transaction and subtransaction forgets the
@@ -23,6 +26,7 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "base/guc.h"
 #include "base/stats.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_language_d.h"
@@ -42,6 +46,8 @@
 
 #define NSTATES			256		/* in a process; serial numbers are
 								 * consecutive */
+#define NEXECUTED		4096	/* plans of which it is known that they were
+								 * executed, with state or without */
 #define MAX_CONTEXT_SIZE (256 * 1024)	/* bytes; a state that has grown
 										 * beyond goes */
 
@@ -54,6 +60,7 @@ typedef struct Kept
 
 static Kept kept[NSTATES];
 static int	nrunning;			/* executions under way */
+static uint64 nchanges;			/* invalidations heard of */
 
 static Kept *
 place(uint32 serial)
@@ -73,11 +80,23 @@ discard(Kept *k)
 	MemoryContextDelete(point->context);
 }
 
+/* Has this plan been executed before?  True also if it has lost its place since.  From now on it has. */
+static bool
+was_executed(uint32 serial)
+{
+	static uint32 executed[NEXECUTED];	/* in place serial % NEXECUTED */
+	bool		known = executed[serial % NEXECUTED] == serial;
+
+	executed[serial % NEXECUTED] = serial;
+	return known;
+}
+
 /* ---------- invalidation ---------- */
 
 static void
 relation_changed(Datum arg, Oid relid)
 {
+	nchanges++;
 	for (int i = 0; i < NSTATES; i++)
 		if (kept[i].point != NULL && (relid == InvalidOid || kept[i].point->looks_beyond ||
 									  list_member_oid(kept[i].point->relations, relid)))
@@ -93,6 +112,7 @@ catalog_changed(Datum arg, int cacheid, uint32 hash)
 static void
 type_changed(Datum arg, int cacheid, uint32 hash)
 {
+	nchanges++;
 	for (int i = 0; i < NSTATES; i++)
 		if (kept[i].point != NULL && (kept[i].point->has_expressions || kept[i].point->looks_beyond))
 			kept[i].point->valid = false;
@@ -138,7 +158,7 @@ subtransaction_ends(SubXactEvent event, SubTransactionId subxact, SubTransaction
 static Plan *
 marked_plan(PlannedStmt *stmt)
 {
-	return linitial(castNode(CustomScan, stmt->planTree)->custom_plans);
+	return outerPlan(castNode(CustomScan, stmt->planTree));
 }
 
 static bool
@@ -356,8 +376,6 @@ find_row_parts(ZenPoint *point, PlanState *state)
 		point->relations = lappend_oid(point->relations, point->shape.scan->indexid);
 		zen_pointkeys_init(point);
 	}
-	else
-		zen_pointkeys_init_insert(point);
 	if (point->change != NULL)
 		init_new_row(point);
 }
@@ -366,7 +384,7 @@ find_row_parts(ZenPoint *point, PlanState *state)
 static void
 find_parts(ZenPoint *point)
 {
-	PlanState  *below = linitial(castNode(CustomScanState, point->kept->planstate)->custom_ps);
+	PlanState  *below = outerPlanState(castNode(CustomScanState, point->kept->planstate));
 	PlanState  *source = find_change(point, below);
 
 	find_tables(point);
@@ -399,23 +417,25 @@ make_state(uint32 serial, QueryDesc *query)
 												  ALLOCSET_START_SMALL_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 	ZenPoint   *point = palloc0(sizeof(ZenPoint));
+	uint64		before = nchanges;
 
 	point->serial = serial;
 	point->kind = zen_point_kind(query->plannedstmt);
 	point->context = context;
 	point->user = GetUserId();
 
-	/*
-	 * before anything is looked at: an invalidation that comes meanwhile
-	 * counts
-	 */
-	point->valid = true;
 	start_kept(point, query);
 	MemoryContextSwitchTo(point->kept->estate->es_query_cxt);
 	find_parts(point);
 	point->run_context = AllocSetContextCreate(context, "zen point access, one execution",
 											   ALLOCSET_SMALL_SIZES);
 	park(point);
+
+	/*
+	 * what has changed meanwhile may be part of it, and it has no place yet
+	 * where invalidations find it
+	 */
+	point->valid = nchanges == before;
 	MemoryContextSwitchTo(old);
 	MemoryContextSetParent(context, CacheMemoryContext);
 	return point;
@@ -444,49 +464,63 @@ still_fits(PlannedStmt *stmt)
 
 	if (zen_point_kind(stmt) == ZEN_POINT_PLAN)
 		return zen_point_keepable(stmt, marked_plan(stmt));
-	return zen_point_shape(stmt, marked_plan(stmt), &shape) && zen_point_refuses(stmt, &shape) == NULL;
+	return zen_point_shape(stmt, marked_plan(stmt), &shape) && zen_point_refuses(stmt, &shape) == ZEN_WHY_NONE;
 }
 
-ZenPoint *
-zen_pointstate_of(uint32 serial, QueryDesc *query)
+/* The plan gets the place; whatever had it goes.  Result: has the plan been executed before? */
+static bool
+take_place(Kept *k, uint32 serial)
+{
+	discard(k);
+	k->serial = serial;
+	return was_executed(serial);
+}
+
+/* The state is made anew.  Result: why it cannot be used. */
+static ZenPointWhy
+remake(Kept *k, QueryDesc *query)
+{
+	uint32		serial = k->serial;
+	ZenPoint   *point;
+
+	discard(k);
+	if (!still_fits(query->plannedstmt))
+		return ZEN_WHY_changed;
+	point = make_state(serial, query);
+	ZEN_COUNT(point_states_made, 1);
+	/* a function called meanwhile may have made one, too */
+	if (k->serial != serial || k->point != NULL)
+	{
+		MemoryContextDelete(point->context);
+		return ZEN_WHY_nested;
+	}
+	k->point = point;
+	return point->valid ? ZEN_WHY_NONE : ZEN_WHY_changed;
+}
+
+ZenPointWhy
+zen_pointstate_of(uint32 serial, QueryDesc *query, ZenPoint **point)
 {
 	Kept	   *k = place(serial);
+	ZenPointWhy why = ZEN_WHY_NONE;
 
 	Assert(serial != 0);
+	/* it, or another in its place, is under way */
 	if (k->point != NULL && k->point->query != NULL)
-	{
-		/* it, or another in its place, is under way */
-		ZEN_COUNT(point_nested, 1);
-		return NULL;
-	}
+		return ZEN_WHY_nested;
 	if (k->serial != serial)
 	{
-		discard(k);
-		k->serial = serial;
-		ZEN_COUNT(point_first_runs, 1);
-		return NULL;
+		bool		known = take_place(k, serial);
+
+		if (!zen_debug_keep_plans)
+			return known ? ZEN_WHY_forgotten : ZEN_WHY_first_run;
 	}
 	if (k->point == NULL || !k->point->valid || k->point->user != GetUserId())
-	{
-		ZenPoint   *point;
-
-		discard(k);
-		if (!still_fits(query->plannedstmt))
-			return NULL;
-		point = make_state(serial, query);
-		/* a function called meanwhile may have made one, too */
-		if (k->serial != serial || k->point != NULL)
-		{
-			MemoryContextDelete(point->context);
-			return NULL;
-		}
-		k->point = point;
-		if (!point->valid)
-			return NULL;
-	}
+		why = remake(k, query);
 	else
 		check_again(k->point);
-	return k->point;
+	*point = k->point;
+	return why;
 }
 
 ZenPoint *

@@ -9,12 +9,12 @@
 #include "point/point.h"
 
 /*
- * zen_pointstate_of -- the state kept for a plan that may be executed with it now; NULL if none may.
+ * zen_pointstate_of -- *point gets the state kept for a plan.  Result: why it may not be executed with it now.
  *
  * Makes it at the second execution, under query's snapshot.  Permissions are checked then, and whenever they may have
  * changed.  Throws what ExecutorStart throws.
  */
-extern ZenPoint *zen_pointstate_of(uint32 serial, QueryDesc *query);
+extern ZenPointWhy zen_pointstate_of(uint32 serial, QueryDesc *query, ZenPoint **point);
 
 /* zen_pointstate_running -- the state with which a query is being executed; NULL if it is executed otherwise. */
 extern ZenPoint *zen_pointstate_running(const QueryDesc *query);

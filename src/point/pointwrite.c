@@ -8,13 +8,10 @@
 
 #include "access/tableam.h"
 #include "access/xact.h"
-#include "cache/keycache.h"
-#include "cache/tidmap.h"
 #include "commands/trigger.h"
 #include "executor/executor.h"
 #include "executor/nodeModifyTable.h"
 #include "miscadmin.h"
-#include "point/pointkeys.h"
 #include "point/pointread.h"
 #include "storage/lmgr.h"
 #include "utils/rel.h"
@@ -78,7 +75,6 @@ count_row(ZenPoint *point)
 		point->kept->estate->es_processed++;
 }
 
-/* Until the row is committed, its place in the key cache leads others to nothing, and so to the index. */
 TupleTableSlot *
 zen_point_insert(ZenPoint *point)
 {
@@ -90,8 +86,6 @@ zen_point_insert(ZenPoint *point)
 	complete_row(point, CMD_INSERT);
 	table_tuple_insert(point->rel, point->new_row, estate->es_output_cid, 0, NULL);
 	recheck = enter_into_indexes(point, false, TU_All);
-	if (point->nkeys > 0)
-		zen_keycache_store(zen_pointkeys_hash_row(point, point->new_row), zen_tidno(&point->new_row->tts_tid));
 	count_row(point);
 	if (point->has_triggers)
 		ExecARInsertTriggers(estate, point->target, point->new_row, recheck, NULL);

@@ -80,7 +80,7 @@ do_pages(ZenRecoveryPass pass, uint32 first, uint32 n)
 {
 	uint32		done;
 
-	Assert(first >= zen_pool.first_data_page && first + n <= zen_pool.npages);
+	Assert(first >= zen_pool.first_data_page && first + n <= zen_pool_pages());
 	for (uint32 p = first; p < first + n; p++)
 	{
 		if (!is_for_pass(&zen_pages[p], pass))
@@ -118,7 +118,7 @@ do_chunk(ZenRecoveryPass pass, uint32 chunk)
 		return;
 	}
 	first = zen_pool.first_data_page + chunk * ZEN_CHUNK_PAGES;
-	do_pages(pass, first, Min(ZEN_CHUNK_PAGES, zen_pool.npages - first));
+	do_pages(pass, first, Min(ZEN_CHUNK_PAGES, zen_pool_pages() - first));
 }
 
 /* A chunk that was taken will not be done. */

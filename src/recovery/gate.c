@@ -1,14 +1,20 @@
 /*
  * gate.c -- wait for recovery, by doing it or by taking part in it.
  *
- * The first process that comes changes NEEDED to RUNNING, and is the leader (recovery.c).  The others do chunks of its
- * work (chunks.c) until what they wait for is there.  A recovery that has failed stays so until the server restarts.
+ * The first process that comes changes NEEDED to RUNNING, and is the leader (recovery.c).  If transactions may have to
+ * be logged again (R17), which takes one of the leader's own, only the background worker can be it.  The others do
+ * chunks of its work (chunks.c) until what they wait for is there.  A recovery that has failed stays so until the
+ * server restarts.
  */
 #include "recovery/gate.h"
 
 #include "access/xlog.h"
+#include "miscadmin.h"
 #include "recovery/chunks.h"
 #include "recovery/recovery.h"
+#include "stream/streamtail.h"
+
+bool		zen_recovery_is_worker = false;
 
 static bool
 is_over_or_open(void)
@@ -29,7 +35,13 @@ wait_until(bool (*enough) (void))
 				 errdetail("Their contents are not in the WAL, so a standby does not have them."),
 				 errhint("Connect to the primary server.")));
 
-	if (pg_atomic_compare_exchange_u32(&zen_recovery->state, &needed, ZEN_RECOVERY_RUNNING))
+	if (zen_streamtail_expected() && !IsUnderPostmaster)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("zen tables cannot be used in single-user mode after a crash with zen.stream"),
+				 errhint("Start the server once as usual.")));
+	if ((zen_recovery_is_worker || !zen_streamtail_expected()) &&
+		pg_atomic_compare_exchange_u32(&zen_recovery->state, &needed, ZEN_RECOVERY_RUNNING))
 	{
 		zen_recovery_lead();
 		return;

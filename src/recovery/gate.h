@@ -15,6 +15,9 @@
 extern void zen_gate_wait(void);
 extern void zen_gate_wait_open(void);
 
+extern bool zen_recovery_is_worker; /* this process is the background worker,
+									 * and in no transaction */
+
 static inline bool
 zen_gate_is_ready(void)
 {

@@ -55,10 +55,11 @@ header_fault(const ZenMapHeader *header, off_t file_size)
 		return "it belongs to another pool";
 	if (header->generation + 1 != super.generation)
 		return "it is not of the last stop";
-	if (header->npages != zen_pool.npages || header->tail_bytes != zen_savedmap_tail_size(header) ||
+	/* pages that the pool has got at this start are free */
+	if (header->npages > zen_pool_pages() || header->tail_bytes != zen_savedmap_tail_size(header) ||
 		header->tail_offset + header->tail_bytes != (uint64) file_size)
 		return "its size is wrong";
-	if (header->directories_crc != zen_savedmap_directories_crc())
+	if (header->directories_crc != zen_savedmap_directories_crc(header->npages))
 		return "the pool has changed since";
 	return NULL;
 }
@@ -157,7 +158,7 @@ pages_fit(const ZenSavedMap *map)
 {
 	uint64		n = 0;
 
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p++)
 	{
 		if (!zen_pages[p].owned)
 			continue;
@@ -278,7 +279,7 @@ zen_mapload_finish(ZenSavedMap *map)
 		abandon(map);
 		return "it is damaged";
 	}
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p++)
 		if (zen_pages[p].owned)
 		{
 			zen_page_set_free(p, bits);

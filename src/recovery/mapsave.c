@@ -63,7 +63,7 @@ turn_page(Image *image, ZenSlot slot)
 {
 	uint32		p = zen_slot_page(slot);
 
-	if (slot >= zen_pool.size / ZEN_SLOT_UNIT || p < zen_pool.first_data_page || !zen_pages[p].owned)
+	if (slot >= zen_pool_size() / ZEN_SLOT_UNIT || p < zen_pool.first_data_page || !zen_pages[p].owned)
 		return false;
 	image->page.units = (uint32) (zen_slot_size(slot) / ZEN_SLOT_UNIT);
 	image->page.inverse = (uint32) ((UINT64CONST(1) << 32) / image->page.units + 1);
@@ -269,9 +269,9 @@ measure(Image *image)
 	h->version = ZEN_MAP_VERSION;
 	memcpy(h->uuid, super.uuid, sizeof(h->uuid));
 	h->generation = super.generation;
-	h->npages = zen_pool.npages;
+	h->npages = zen_pool_pages();
 	h->next_cts = zen_cts_now();
-	h->directories_crc = zen_savedmap_directories_crc();
+	h->directories_crc = zen_savedmap_directories_crc(h->npages);
 	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
 		if (zen_htables[i].in_use)
 		{
@@ -279,9 +279,9 @@ measure(Image *image)
 			h->npieces += zen_savedmap_pieces(zen_tidmap_nblocks(&zen_htables[i]));
 		}
 	zen_prepared_walk(count_prepared, h);
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p++)
 	{
-		if (!zen_page_agrees(p))
+		if (zen_page_is_data(p) && !zen_page_agrees(p))
 			give_up(image, "the page directory differs from what is known of a page");
 		if (zen_pages[p].owned)
 			h->nbitmap_words += zen_savedmap_bitmap_words(p);
@@ -305,7 +305,7 @@ begin_bitmaps(Image *image)
 {
 	uint32		next = 0;
 
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p++)
 	{
 		if (!zen_pages[p].owned)
 			continue;
@@ -430,7 +430,7 @@ zen_mapsave_write(void)
 		give_up(&image, "the pool is damaged");
 	measure(&image);
 	image.memory = zen_savedmap_alloc(image.header.tail_bytes);
-	image.first_word = zen_savedmap_alloc(zen_pool.npages * sizeof(uint32));
+	image.first_word = zen_savedmap_alloc(zen_pool_pages() * sizeof(uint32));
 	image.piece = zen_savedmap_alloc(ZEN_MAP_PIECE_LEAVES * ZEN_MAP_LEAF_BYTES);
 	if (image.memory == NULL || image.first_word == NULL || image.piece == NULL)
 		give_up(&image, "out of memory");

@@ -21,6 +21,7 @@
 #include "nvm/repair.h"
 #include "nvm/slotalloc.h"
 #include "storage/spin.h"
+#include "stream/streamtail.h"
 #include "txn/prepared.h"
 
 #define MAX_REPORTS		1000	/* damaged slots named in the log; the rest is
@@ -327,8 +328,11 @@ zen_passes_maps(uint32 pageno)
 			case SLOT_COMMITTED:
 				place_version(&zen_htables[zen_word1_htable(h.word1)], slot, h);
 				break;
-			case SLOT_EMPTY:
 			case SLOT_FOREIGN:
+				if (zen_word1_htable(h.word1) != 0 || !zen_streamtail_found(slot, h.word0 & ZEN_CTS_MASK))
+					zen_slot_free(slot);
+				break;
+			case SLOT_EMPTY:
 				zen_slot_free(slot);
 				break;
 			case SLOT_VOID:

@@ -43,6 +43,7 @@
 #include "storage/procarray.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
+#include "stream/streamtail.h"
 #include "txn/prepared.h"
 #include "utils/timestamp.h"
 
@@ -241,12 +242,14 @@ adopt_pages(void)
 	uint32		owned = 0;
 
 	ZenAssertRecoveryLeader();
-	zen_recovery->pages_total = zen_pool.npages - zen_pool.first_data_page;
-	for (uint32 p = zen_pool.npages - 1; p >= zen_pool.first_data_page; p--)
+	zen_recovery->pages_total = zen_pool_pages() - zen_pool.first_data_page;
+	for (uint32 p = zen_pool_pages() - 1; p >= zen_pool.first_data_page; p--)
 	{
 		ZenPageOwner owner;
 		bool		sane;
 
+		if (!zen_page_is_data(p))
+			continue;
 		if (!zen_page_directory_read(p, &owner, &sane))
 			zen_page_adopt_free(p);
 		else if (sane)
@@ -390,7 +393,7 @@ settle_regions(void)
 static void
 hand_out_pages(void)
 {
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p++)
 	{
 		ZenPage    *page = &zen_pages[p];
 
@@ -494,7 +497,7 @@ find_late_tables(void)
 	bool		found = false,
 				sound = true;
 
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p++)
 		if (zen_pages[p].owned)
 		{
 			sound &= !zen_pages[p].lost;
@@ -523,7 +526,7 @@ settle_tables(bool late)
 static bool
 is_suspect(void)
 {
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p++)
 		if (zen_pages[p].owned && zen_pages[p].suspect)
 			return true;
 	return false;
@@ -557,7 +560,7 @@ build_maps(void)
 		run_pass(ZEN_PASS_LATE, ZEN_DOING_LATE);
 	}
 	begin_phase(ZEN_DOING_SETTLING);
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p++)
 	{
 		if (!zen_pages[p].owned)
 			continue;
@@ -649,7 +652,7 @@ check_pool(void)
 		Assert(region->watermark == region->last_cts || ZEN_FAULT(R3_IGNORE_WATERMARK) ||
 			   ZEN_FAULT(R10_WATERMARK_TOO_HIGH) || ZEN_FAULT(R13_NO_WATERMARK_AT_RECOVERY));
 	}
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p++)
 		Assert(!zen_pages[p].owned || zen_page_count_free(p) == pg_atomic_read_u32(&zen_pages[p].nfree));
 #endif
 }
@@ -681,6 +684,8 @@ recover(void)
 	bool		loaded;
 
 	INSTR_TIME_SET_CURRENT(start);
+	if (ZEN_FAULT(R17_SLOWLY) || ZEN_FAULT(R17_NO_LOST_XID))
+		pg_usleep(1000000L);	/* heap transactions get xids meanwhile */
 	begin_phase(ZEN_DOING_DIRECTORIES);
 	if (!zen_recovery->after_crash)
 		map = zen_mapload_open(&why);
@@ -697,6 +702,7 @@ recover(void)
 	}
 	settle_pool();
 	check_pool();
+	zen_streamtail_recover();
 	zen_mapload_remove();
 	pg_atomic_fetch_add_u64(&zen_recovery->damaged, zen_damages);
 	zen_recovery->total_ms = zen_savedmap_ms(start);

@@ -17,6 +17,7 @@
 #include "miscadmin.h"
 #include "nvm/page.h"
 #include "nvm/pool.h"
+#include "port/pg_bitutils.h"
 #include "port/pg_crc32c.h"
 #include "portability/instr_time.h"
 #include "utils/memutils.h"
@@ -165,10 +166,14 @@ zen_savedmap_header_crc(const ZenMapHeader *header)
 
 /* All that ties words and bits to this pool: a change of an owner, a table, a watermark or a descriptor changes it. */
 static inline pg_crc32c
-zen_savedmap_directories_crc(void)
+zen_savedmap_directories_crc(uint64 npages)
 {
-	return zen_savedmap_crc(zen_pool.base + ZEN_OFF_CTS_MARK,
-							(Size) zen_pool.first_data_page * ZEN_PAGE_SIZE - ZEN_OFF_CTS_MARK);
+	uint32		crc = zen_savedmap_crc(zen_pool.base + ZEN_OFF_CTS_MARK,
+									   (Size) zen_pool.first_data_page * ZEN_PAGE_SIZE - ZEN_OFF_CTS_MARK);
+
+	for (uint64 p = zen_pool.near_pages; p + ZEN_DIRECTORY_PAGES < npages; p += ZEN_DIRECTORY_WORDS)
+		crc = pg_rotate_left32(crc, 1) ^ zen_savedmap_crc(zen_page_ptr((uint32) p), ZEN_AREA_ALIGN);
+	return crc;
 }
 
 /* ---------- memory and time ---------- */

@@ -7,6 +7,7 @@
  *	- leases regions that have garbage and no writer, collects there, and gives empty pages back;
  *	- finishes prepared transactions whose end no backend has seen to;
  *	- sweeps (sweep.c);
+ *	- makes the pool larger (grow.c), in the middle of other work, too, since writers may wait for that;
  *	- warns of what it cannot collect (holder.c) and of what is nearly full (room.c).
  *
  * Each of these is done in steps, none of which holds a region for long.
@@ -29,6 +30,7 @@
 #include "gc/room.h"
 #include "gc/sweep.h"
 #include "miscadmin.h"
+#include "nvm/grow.h"
 #include "nvm/persist.h"
 #include "nvm/pool.h"
 #include "pgstat.h"
@@ -75,6 +77,14 @@ take_snapshot(void)
 }
 
 static void
+between_steps(void)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (zen_grow_is_asked())
+		zen_grow_step();
+}
+
+static void
 collect(void)
 {
 	if (zen_gcqueue_pending() > 0)
@@ -82,13 +92,13 @@ collect(void)
 		FullTransactionId horizon = zen_horizon_look();
 
 		while (zen_reclaim_some(GC_STEP) == GC_STEP && !ShutdownRequestPending)
-			CHECK_FOR_INTERRUPTS();
+			between_steps();
 		zen_holder_watch(horizon);
 	}
 	/* of processes that have ended, too */
 	zen_epoch_flush();
 	while (zen_reclaim_some_pages() && !ShutdownRequestPending)
-		CHECK_FOR_INTERRUPTS();
+		between_steps();
 }
 
 static void
@@ -98,6 +108,7 @@ make_room(void)
 	{
 		uint64		before = zen_version_bytes();
 
+		between_steps();
 		zen_clock_evict(EVICT_STEP);
 		zen_epoch_flush();
 		if (zen_version_bytes() >= before)
@@ -130,7 +141,7 @@ nap(long ms)
 static void
 let_go(void)
 {
-	zen_nvm_let_go(zen_pool.base, zen_pool.size);
+	zen_nvm_let_go(zen_pool.base, zen_pool_size());
 	zen_arena_let_go();
 }
 
@@ -149,7 +160,7 @@ sleep_until_next_round(const Agenda *agenda)
 	{
 		let_go();
 		nap(LONG_NAP_MS);
-		if (zen_gcqueue_disarm() && !ShutdownRequestPending && !ConfigReloadPending)
+		if (zen_gcqueue_disarm() && !ShutdownRequestPending && !ConfigReloadPending && !zen_grow_is_asked())
 			nap(NAP_MS);
 	}
 }
@@ -172,8 +183,10 @@ zen_worker_main(Datum arg)
 	/* when recovery has failed nothing is left to be done until a restart */
 	if (pg_atomic_read_u32(&zen_recovery->state) == ZEN_RECOVERY_FAILED)
 		proc_exit(0);
+	zen_recovery_is_worker = true;
 	zen_gate();
 	Assert(zen_gate_is_ready());
+	zen_grow_serve();
 	agenda.after_recovery = zen_worker_after_recovery != NULL && !zen_worker_after_recovery();
 	while (!ShutdownRequestPending)
 	{
@@ -186,6 +199,7 @@ zen_worker_main(Datum arg)
 		}
 		if (agenda.after_recovery)
 			agenda.after_recovery = !zen_worker_after_recovery();
+		zen_grow_step();
 		take_snapshot();
 		agenda.prepared = zen_twophase_resolve();
 		collect();

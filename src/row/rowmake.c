@@ -183,7 +183,8 @@ static ZenVersion *chain_in_hand = NULL;
 static ZenVersion *
 clone_version(ZenVersion *v, uint64 tidno)
 {
-	bool		lean = (zen_version_flags(v) & ZEN_V_IN_NVM) != 0;
+	/* a spilled tombstone is in its slot, and has no data */
+	bool		lean = (zen_version_flags(v) & (ZEN_V_IN_NVM | ZEN_V_TOMBSTONE)) == ZEN_V_IN_NVM;
 	int64		len = lean ? zen_tuple_len(v->slot, zen_slot_size(v->slot)) : v->len;
 	TransactionId xmin = v->xmin;
 	ZenVersion *copy;

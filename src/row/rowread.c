@@ -46,9 +46,10 @@ add_chunk(ZenRow *row, Size needed)
 	row->capacity = size;
 }
 
-static pg_noinline void
-enlarge(ZenRow *row, Size needed)
+pg_noinline void
+zen_row_enlarge(ZenRow *row, Size needed)
 {
+	Assert(row->capacity < needed);
 	if (row->block != NULL)
 	{
 		add_chunk(row, needed);
@@ -71,7 +72,7 @@ row_buffer(ZenRow *row, uint32 len)
 
 	Assert(len >= SizeofMinimalTupleHeader);
 	if (unlikely(row->capacity < needed))
-		enlarge(row, needed);
+		zen_row_enlarge(row, needed);
 	row->len = needed;
 	return (MinimalTuple) (row->buf + MINIMAL_TUPLE_OFFSET);
 }
@@ -374,6 +375,23 @@ zen_row_prefetch_block(ZenHTable *ht, uint64 block)
 	words = zen_tidmap_word(ht, block * ZEN_TIDS_PER_BLOCK);
 	if (words != NULL)
 		prefetch_rows(words, PG_UINT64_MAX);
+	zen_epoch_leave();
+}
+
+/* All map words first, then what they lead to. */
+void
+zen_row_prefetch(ZenHTable *ht, const uint64 *tidnos, int n)
+{
+	zen_epoch_enter();
+	for (int i = 0; i < n; i++)
+		__builtin_prefetch(zen_tidmap_word(ht, tidnos[i]));
+	for (int i = 0; i < n; i++)
+	{
+		ZenWord    *word = zen_tidmap_word(ht, tidnos[i]);
+
+		if (word != NULL)
+			prefetch_row(zen_word_read(word));
+	}
 	zen_epoch_leave();
 }
 

@@ -33,6 +33,9 @@ typedef struct ZenRow
 								 * xid */
 } ZenRow;
 
+/* zen_row_enlarge -- make the buffer larger, whose contents go. */
+extern void zen_row_enlarge(ZenRow *row, Size needed);
+
 /* What a serializable reader wants to know about the versions that it passed over. */
 typedef struct ZenPassed
 {
@@ -105,6 +108,9 @@ extern void zen_row_block_free(ZenRowBlock *rows);
 
 /* zen_row_prefetch_block -- ask for the memory of a block's rows, which the caller is about to read one by one. */
 extern void zen_row_prefetch_block(ZenHTable *ht, uint64 block);
+
+/* zen_row_prefetch -- the same for rows anywhere in the table. */
+extern void zen_row_prefetch(ZenHTable *ht, const uint64 *tidnos, int n);
 
 /* zen_row_newest -- the code of the newest version that is committed or this transaction's; false if there is none. */
 extern bool zen_row_newest(ZenHTable *ht, uint64 tidno, uint32 *code);

@@ -102,11 +102,15 @@ zen_writeset_add_block(ZenHTable *ht, uint32 block)
 {
 	ZenWriteSet *ws = &zen_writeset;
 	ZenSpilledBlock *b = &ws->blocks[ws->nblocks];
+	int			level = present_level(ws->nblocks > 0 ? &b[-1].nest_level : NULL);
 
+	/* rows of a block mostly come one after the other */
+	if (ws->nblocks > 0 && b[-1].ht == ht && b[-1].block == block && b[-1].nest_level == level)
+		return;
 	check_add(ws->nblocks, ws->blocks_capacity);
 	b->ht = ht;
 	b->block = block;
-	b->nest_level = present_level(ws->nblocks > 0 ? &b[-1].nest_level : NULL);
+	b->nest_level = level;
 	ws->nblocks++;
 }
 

@@ -89,6 +89,7 @@ extern void zen_writeset_add(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenVers
 /* zen_writeset_add_rows -- n rows that are new, so their versions replace none. */
 extern void zen_writeset_add_rows(ZenHTable *ht, const ZenTakenTid *taken, ZenVersion **versions, uint32 n);
 
+/* zen_writeset_add_block -- rows of this transaction in a block were spilled; room was reserved. */
 extern void zen_writeset_add_block(ZenHTable *ht, uint32 block);
 
 /*

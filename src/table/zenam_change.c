@@ -25,6 +25,7 @@
 #include "storage/predicate.h"
 #include "table/zenam_publish.h"
 #include "table/zenam_rel.h"
+#include "table/zenam_stream.h"
 #include "txn/exclusive.h"
 #include "txn/spill.h"
 
@@ -80,20 +81,45 @@ zenam_change_insert(Relation rel, HeapTuple tuple, CommandId cid, int options, u
 	zenam_change_mark(tuple, &tid, cid);
 }
 
+/*
+ * Those rows that have no bit in done are inserted into DRAM.
+ */
+static void
+insert_rest(ZenHTable *ht, MinimalTuple *views, uint32 n, uint64 done, CommandId cid, bool frozen, ZenTakenTid *taken)
+{
+	uint32		i = 0;
+
+	while (i < n)
+	{
+		uint32		end = i;
+
+		while (end < n && !(done >> end & 1))
+			end++;
+		if (end > i)
+			zen_row_insert_many(ht, views + i, end - i, cid, frozen, taken + i);
+		i = end + 1;
+	}
+}
+
 void
 zenam_change_insert_many(Relation rel, HeapTuple *tuples, uint32 n, CommandId cid, int options)
 {
 	MinimalTuple views[ZEN_INSERT_ROWS];
 	ZenTakenTid taken[ZEN_INSERT_ROWS];
+	bool		frozen = (options & HEAP_INSERT_FROZEN) != 0;
+	ZenHTable  *ht;
+	uint64		spilled;
 
 	ZenAssertNotInEpoch();
 	Assert(CheckRelationLockedByMe(rel, RowExclusiveLock, true));
 	zen_gate();
 	zen_exclusive_write();
 	zen_spill_if_large();
+	ht = zen_rel_htable(rel);
 	for (uint32 i = 0; i < n; i++)
 		views[i] = zenam_change_view(tuples[i]);
-	zen_row_insert_many(zen_rel_htable(rel), views, n, cid, (options & HEAP_INSERT_FROZEN) != 0, taken);
+	spilled = frozen ? 0 : zen_spill_new_rows(ht, views, n, cid, taken);
+	insert_rest(ht, views, n, spilled, cid, frozen, taken);
 	for (uint32 i = 0; i < n; i++)
 	{
 		ItemPointerData tid;
@@ -110,6 +136,8 @@ zen_simple_insert(Relation rel, HeapTuple tuple, CommandId cid)
 {
 	Assert(rel->rd_rel->relkind == RELKIND_TOASTVALUE);
 	zenam_change_insert(rel, tuple, cid, 0, 0);
+	if (zenam_stream_logs(rel))
+		zenam_stream_insert(rel, &tuple, 1);
 	pgstat_count_heap_insert(rel, 1);
 }
 

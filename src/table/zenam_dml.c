@@ -26,6 +26,7 @@
 #include "table/zenam_publish.h"
 #include "table/zenam_rel.h"
 #include "table/zenam_slot.h"
+#include "table/zenam_stream.h"
 #include "table/zenam_toast.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"
@@ -103,6 +104,20 @@ end_insert(NewTuple *new, TupleTableSlot *slot, CommandId cid)
 		pfree(new->tuple);
 }
 
+/* The row of a slot was inserted: its primary key becomes known. */
+static inline void
+tell_key(Relation rel, TupleTableSlot *slot)
+{
+	ZenKeyFill	fill;
+
+	zen_rel_key(rel, &fill.shape);
+	if (fill.shape.ncolumns == 0)
+		return;
+	zen_key_fill_begin(&fill, 1);
+	zen_key_fill_add_row(&fill, slot);
+	zen_key_fill_end(&fill);
+}
+
 static void
 insert_slot(Relation rel, TupleTableSlot *slot, CommandId cid, int options, uint32 spec_token)
 {
@@ -111,7 +126,15 @@ insert_slot(Relation rel, TupleTableSlot *slot, CommandId cid, int options, uint
 	zen_check_change(rel);
 	new = begin_insert(rel, slot, options);
 	zenam_change_insert(rel, new.stored, cid, options, spec_token);
+
+	/*
+	 * one that may yet turn out to be in the way of another is logged when
+	 * that is known
+	 */
+	if (spec_token == 0 && zenam_stream_logs(rel))
+		zenam_stream_insert(rel, &new.stored, 1);
 	end_insert(&new, slot, cid);
+	tell_key(rel, slot);
 	pgstat_count_heap_insert(rel, 1);
 }
 
@@ -134,17 +157,22 @@ zenam_tuple_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 spec
 {
 	ZenHTable  *ht = zen_rel_htable(rel);
 	HeapTupleData stored;
-	bool		delete_values = !succeeded && OidIsValid(rel->rd_rel->reltoastrelid) &&
-	fetch_old(rel, ht, &slot->tts_tid, &stored) && HeapTupleHasExternal(&stored);
+	HeapTuple	row = &stored;
+	bool		log = succeeded && zenam_stream_logs(rel);
+	bool		wanted = log || (!succeeded && OidIsValid(rel->rd_rel->reltoastrelid));
+	bool		found = wanted && fetch_old(rel, ht, &slot->tts_tid, &stored);
 
 	Assert(ItemPointerIsValid(&slot->tts_tid) && zen_tid_code(&slot->tts_tid) == 0);
+	Assert(found == wanted);
 	zen_row_complete(ht, zen_tidno(&slot->tts_tid), succeeded);
-	if (delete_values)
+	if (log)
+		zenam_stream_insert(rel, &row, 1);
+	else if (found && HeapTupleHasExternal(&stored))
 		zen_toast_delete(rel, &stored, true);
 }
 
 static void
-insert_slots(Relation rel, TupleTableSlot **slots, uint32 n, CommandId cid, int options)
+insert_slots(Relation rel, TupleTableSlot **slots, uint32 n, CommandId cid, int options, ZenKeyFill *fill)
 {
 	NewTuple	new[ZEN_INSERT_ROWS];
 	HeapTuple	stored[ZEN_INSERT_ROWS];
@@ -155,17 +183,27 @@ insert_slots(Relation rel, TupleTableSlot **slots, uint32 n, CommandId cid, int 
 		stored[i] = new[i].stored;
 	}
 	zenam_change_insert_many(rel, stored, n, cid, options);
+	if (zenam_stream_logs(rel))
+		zenam_stream_insert(rel, stored, n);
 	for (uint32 i = 0; i < n; i++)
+	{
 		end_insert(&new[i], slots[i], cid);
+		zen_key_fill_add_row(fill, slots[i]);
+	}
 }
 
 void
 zenam_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid, int options,
 				   struct BulkInsertStateData *bistate)
 {
+	ZenKeyFill	fill;
+
 	zen_check_change(rel);
+	zen_rel_key(rel, &fill.shape);
+	zen_key_fill_begin(&fill, (uint64) zen_rel_nblocks(rel) * ZEN_TIDS_PER_BLOCK);
 	for (int done = 0; done < nslots; done += ZEN_INSERT_ROWS)
-		insert_slots(rel, slots + done, (uint32) Min(nslots - done, ZEN_INSERT_ROWS), cid, options);
+		insert_slots(rel, slots + done, (uint32) Min(nslots - done, ZEN_INSERT_ROWS), cid, options, &fill);
+	zen_key_fill_end(&fill);
 	pgstat_count_heap_insert(rel, nslots);
 }
 
@@ -248,6 +286,35 @@ classify_update(Relation rel, HeapTuple old, HeapTuple new, ZenChange *c)
 }
 
 /* ---------- update ---------- */
+
+/*
+ * Is a column of the replica identity changed?  So counts one whose value is stored outside of the row: the new row
+ * would name that value only.  The columns are indexed.
+ */
+static bool
+identity_needed(Relation rel, const ZenChange *c, HeapTuple old, HeapTuple new)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	Bitmapset  *identity;
+	bool		needed = false;
+	int			k = -1;
+
+	if (!c->new_tid && !HeapTupleHasExternal(old))
+		return false;
+	identity = RelationGetIndexAttrBitmap(rel, INDEX_ATTR_BITMAP_IDENTITY_KEY);
+	while (!needed && (k = bms_next_member(identity, k)) >= 0)
+	{
+		int			attnum = k + FirstLowInvalidHeapAttributeNumber;
+		bool		isnull;
+		Datum		value = heap_getattr(old, attnum, desc, &isnull);
+
+		needed = !column_unchanged(desc, attnum, old, new) ||
+			(!isnull && attnum > 0 && TupleDescAttr(desc, attnum - 1)->attlen == -1 &&
+			 VARATT_IS_EXTERNAL(DatumGetPointer(value)));
+	}
+	bms_free(identity);
+	return needed;
+}
 
 static void
 count_update(Relation rel, bool new_tid)
@@ -334,7 +401,12 @@ zenam_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, Command
 	zenam_change_end_wait(&w);
 	*update_indexes = TU_None;
 	if (result == TM_Ok)
+	{
+		Assert(have_old);
+		if (zenam_stream_logs(rel))
+			zenam_stream_update(rel, &old, stored, identity_needed(rel, &c, &old, tuple));
 		*update_indexes = finish_update(rel, otid, &c, tuple, slot);
+	}
 	else
 	{
 		*tmfd = c.tmfd;
@@ -357,6 +429,7 @@ zenam_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapsh
 	ZenChange	c = zenam_change_begin(rel, tid, cid, LockTupleExclusive, crosscheck);
 	HeapTupleData old;
 	TM_Result	result;
+	bool		log;
 
 	Assert(!changingPart || rel->rd_rel->relispartition);
 	c.moved = changingPart;
@@ -366,8 +439,14 @@ zenam_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapsh
 		*tmfd = c.tmfd;
 		return result;
 	}
-	if (OidIsValid(rel->rd_rel->reltoastrelid) && fetch_old(rel, c.ht, tid, &old) && HeapTupleHasExternal(&old))
-		zen_toast_delete(rel, &old, false);
+	log = zenam_stream_logs(rel);
+	if ((log || OidIsValid(rel->rd_rel->reltoastrelid)) && fetch_old(rel, c.ht, tid, &old))
+	{
+		if (log)
+			zenam_stream_delete(rel, &old);
+		if (HeapTupleHasExternal(&old))
+			zen_toast_delete(rel, &old, false);
+	}
 	pgstat_count_heap_delete(rel);
 	return TM_Ok;
 }

@@ -172,6 +172,19 @@ zenam_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot sna
 	return true;
 }
 
+bool
+zen_fetch_hinted(Relation rel, ZenHTable *ht, uint64 tidno, Snapshot snapshot, TupleTableSlot *slot)
+{
+	ZenFetch	f = {.ht = ht,.tidno = tidno,.snapshot = snapshot,.code = ZEN_ANY_CODE};
+
+	ZenAssertNotInEpoch();
+	Assert(CheckRelationLockedByMe(rel, AccessShareLock, true));
+	Assert(IsMVCCSnapshot(snapshot));
+	zen_refuse_while_decoding(rel);
+	zen_count_block(rel);
+	return zen_fetch(rel, &f, slot, ZEN_READ_POINT);
+}
+
 /* ---------- by TID ---------- */
 
 bool

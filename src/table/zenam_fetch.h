@@ -36,6 +36,13 @@ zen_tid_has_form(ItemPointer tid)
  */
 extern bool zen_fetch(Relation rel, ZenFetch *f, TupleTableSlot *slot, ZenReadKind kind);
 
+/*
+ * zen_fetch_hinted -- fetch the row at a TID that a hint has led to, as an index scan does; false if there is none.
+ *
+ * ht is the table's, by zen_rel_htable().
+ */
+extern bool zen_fetch_hinted(Relation rel, ZenHTable *ht, uint64 tidno, Snapshot snapshot, TupleTableSlot *slot);
+
 /* ERROR if the session decodes changes: zen does not keep the versions of a snapshot of the past. */
 extern void zen_refuse_while_decoding(Relation rel);
 

@@ -33,6 +33,7 @@
 #include "storage/procarray.h"
 #include "table/indexentry.h"
 #include "table/indexvacuum.h"
+#include "table/keyfill.h"
 #include "table/treeindex.h"
 #include "table/zenam_reindex.h"
 #include "table/zenam_rel.h"
@@ -393,6 +394,7 @@ typedef struct Build
 	Relation	index;
 	IndexBuildCallback callback;
 	void	   *callback_state;
+	ZenKeyFill	keys;			/* for the key cache */
 } Build;
 
 /* Scan is NULL, or a parallel worker's, with its snapshot. */
@@ -412,6 +414,11 @@ begin_build(Build *b, Relation table, IndexInfo *info, TableScanDesc scan)
 	b->scan = scan != NULL ? scan : zen_scan_begin_raw(table, b->snapshot);
 	if (!IsMVCCSnapshot(b->snapshot))
 		b->oldest_xmin = GetOldestNonRemovableTransactionId(table);
+	zen_key_shape_init(&b->keys.shape, b->index);
+	/* a chunk of a long value is not read by its key alone */
+	if (!info->ii_Unique || table->rd_rel->relkind == RELKIND_TOASTVALUE)
+		b->keys.shape.ncolumns = 0;
+	zen_key_fill_begin(&b->keys, zen_tidmap_nblocks(b->ht) * ZEN_TIDS_PER_BLOCK);
 }
 
 /* Fetch one tuple, if it is to be indexed. */
@@ -457,6 +464,8 @@ build_row(Build *b, uint64 tidno, ZenIndexEntry *e)
 		zen_indexentry_form(e);
 		zen_make_tid(&tid, tidno, 0);
 		b->callback(b->index, &tid, e->values, e->isnull, row.alive, b->callback_state);
+		if (row.alive)
+			zen_key_fill_add(&b->keys, e->values, e->isnull, tidno);
 	}
 	return row.alive;
 }
@@ -495,6 +504,7 @@ zenam_index_build_range_scan(Relation table_rel, Relation index_rel, struct Inde
 		}
 		reltuples += build_row(&b, tidno, &e);
 	}
+	zen_key_fill_end(&b.keys);
 	/* a parallel worker's scan is ours to end, too */
 	zenam_scan_end(b.scan);
 	if (b.own_snapshot)

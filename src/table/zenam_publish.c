@@ -1,8 +1,8 @@
 /*
  * zenam_publish.c -- a change of a zen table that a publication would send is refused.
  *
- * Logical decoding reads the WAL, and zen tables write none.  Commands that bring a zen table and a publication
- * together are refused (admin/replication.c).  Some ways lead past that:
+ * Logical decoding reads the WAL, and with zen.stream = off zen tables write none.  Then commands that bring a zen
+ * table and a publication together are refused (admin/replication.c).  Some ways lead past that:
  *
  * - the publication was made while wal_level was too low for decoding, or by an earlier version of zen;
  * - one session makes the publication, another one the table, and neither sees what the other has not committed;
@@ -73,8 +73,9 @@ explain(void)
 {
 	errcode(ERRCODE_FEATURE_NOT_SUPPORTED);
 	errdetail("Logical replication reads the write-ahead log, and zen tables are not in it.");
-	errhint("Use heap for tables that are to be replicated.  To move shards of Citus, use shard_transfer_mode => "
-			"'block_writes'.  For a publication that is meant for its heap tables, set zen.publications = 'warning'.");
+	errhint("Set zen.stream = logical, or use heap for tables that are to be replicated.  To move shards of Citus, "
+			"use shard_transfer_mode => 'block_writes'.  For a publication that is meant for its heap tables, set "
+			"zen.publications = 'warning'.");
 }
 
 void
@@ -100,7 +101,7 @@ zen_refuse_published_change(Relation rel)
 	PublicationDesc desc;
 	char	   *publication;
 
-	Assert(XLogLogicalInfoActive() && zen_rel_is_zen(rel));
+	Assert(zen_hides_changes() && zen_rel_is_zen(rel));
 	/* a rewrite is not decoded: its rows were sent as they came */
 	if (zen_publications == ZEN_PUBLICATIONS_WARNING || OidIsValid(rel->rd_rel->relrewrite))
 		return;

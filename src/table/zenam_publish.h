@@ -1,5 +1,5 @@
 /*
- * zenam_publish.h -- logical replication does not carry zen tables: no change of one is lost in silence.
+ * zenam_publish.h -- without zen.stream logical replication does not carry zen tables: no change is lost in silence.
  */
 #ifndef ZENAM_PUBLISH_H
 #define ZENAM_PUBLISH_H
@@ -7,8 +7,16 @@
 #include "base/compat.h"
 
 #include "access/xlog.h"
+#include "base/guc.h"
 #include "catalog/pg_publication.h"
 #include "utils/rel.h"
+
+/* zen_hides_changes -- are changes decoded, and zen's are not among them? */
+static inline bool
+zen_hides_changes(void)
+{
+	return XLogLogicalInfoActive() && zen_stream == ZEN_STREAM_OFF;
+}
 
 /* zen_sends_anything -- does a publication with these actions send any change? */
 extern bool zen_sends_anything(const PublicationActions *actions);
@@ -42,7 +50,7 @@ extern void zen_refuse_published_change(Relation rel);
 static inline void
 zen_check_change(Relation rel)
 {
-	if (unlikely(XLogLogicalInfoActive()))
+	if (unlikely(zen_hides_changes()))
 		zen_refuse_published_change(rel);
 }
 
@@ -53,7 +61,7 @@ zen_check_change(Relation rel)
 static inline void
 zen_check_truncate(Relation rel)
 {
-	if (unlikely(XLogLogicalInfoActive()))
+	if (unlikely(zen_hides_changes()))
 		zen_refuse_published_truncate(rel);
 }
 

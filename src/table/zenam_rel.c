@@ -15,6 +15,7 @@
  */
 #include "table/zenam_rel.h"
 
+#include "access/genam.h"
 #include "access/tableam.h"
 #include "base/epoch.h"
 #include "cache/tidmap.h"
@@ -37,6 +38,8 @@ typedef struct CachedHTable
 	ZenHTable  *ht;
 	BlockNumber segments;		/* of the main fork that are known to be
 								 * there, besides the first */
+	bool		key_known;
+	ZenKeyShape key;
 } CachedHTable;
 
 bool
@@ -122,6 +125,41 @@ zen_rel_htable(Relation rel)
 	if (unlikely(!zen_reindex_is_sound(ht)))
 		zen_reindex_table(rel, ht);
 	return ht;
+}
+
+static void
+look_for_key(Relation rel, ZenKeyShape *key)
+{
+	Oid			index_oid = zen_keycache_enabled() ? zen_primary_key(rel) : InvalidOid;
+	Relation	index;
+
+	key->index = InvalidOid;
+	key->ncolumns = 0;
+	if (!OidIsValid(index_oid))
+		return;
+	index = index_open(index_oid, AccessShareLock);
+	zen_key_shape_init(key, index);
+	index_close(index, AccessShareLock);
+}
+
+void
+zen_rel_key(Relation rel, ZenKeyShape *key)
+{
+	CachedHTable *cached = rel->rd_amcache;
+
+	if (likely(cached != NULL && cached->key_known))
+	{
+		*key = cached->key;
+		return;
+	}
+	look_for_key(rel, key);
+	/* an invalidation meanwhile takes only the memory of it away */
+	cached = rel->rd_amcache;
+	if (cached != NULL)
+	{
+		cached->key = *key;
+		cached->key_known = true;
+	}
 }
 
 BlockNumber

@@ -8,6 +8,7 @@
 
 #include "catalog/pg_class.h"
 #include "nvm/htable.h"
+#include "table/keyfill.h"
 #include "utils/rel.h"
 
 /*
@@ -20,6 +21,13 @@ extern ZenHTable *zen_rel_htable(Relation rel);
 
 /* zen_rel_htable_raw -- the same without waiting for indexes; for the code that rebuilds them. */
 extern ZenHTable *zen_rel_htable_raw(Relation rel);
+
+/*
+ * zen_rel_key -- the table's primary key, which its rows make known to the key cache; ncolumns 0: they do not.
+ *
+ * May open indexes, so invalidations are processed.
+ */
+extern void zen_rel_key(Relation rel, ZenKeyShape *key);
 
 /* Is this relation stored by zen?  (Any relkind; false for indexes and views.) */
 extern bool zen_rel_is_zen(Relation rel);

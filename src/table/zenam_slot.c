@@ -69,6 +69,31 @@ slot_get_heap_tuple(TupleTableSlot *slot)
 	return zslot->base.tuple;
 }
 
+/*
+ * Copy the row that a zen slot shows into dst's buffer, which stays for the next one.  False if it is dst's already, or
+ * if it was formed in the slot and has no place in a table.
+ */
+static bool
+copy_row(ZenTupleSlot *dst, TupleTableSlot *src)
+{
+	HeapTuple	tuple = ((ZenTupleSlot *) src)->base.tuple;
+	ZenRow	   *row = &dst->row;
+	char	   *data = (char *) tuple->t_data;
+
+	if (!ItemPointerIsValid(&src->tts_tid) ||
+		(row->buf != NULL && data >= row->buf && data < row->buf + row->capacity) ||
+		(dst->base.tuple != NULL && data == (char *) dst->base.tuple->t_data))
+		return false;
+	ExecClearTuple(&dst->base.base);
+	if (row->capacity < tuple->t_len)
+		zen_row_enlarge(row, tuple->t_len);
+	memcpy(row->buf, data, tuple->t_len);
+	row->len = tuple->t_len;
+	row->tid = src->tts_tid;
+	zenam_slot_store(&dst->base.base, src->tts_tableOid);
+	return true;
+}
+
 static void
 slot_copyslot(TupleTableSlot *dst, TupleTableSlot *src)
 {
@@ -77,6 +102,8 @@ slot_copyslot(TupleTableSlot *dst, TupleTableSlot *src)
 	HeapTuple	copy;
 
 	Assert(TTS_IS_ZEN(dst) && !TTS_EMPTY(src));
+	if (dst != src && TTS_IS_ZEN(src) && ((ZenTupleSlot *) src)->base.tuple != NULL && copy_row(zslot, src))
+		return;
 
 	/*
 	 * the source may be dst's own contents seen through another slot: copy

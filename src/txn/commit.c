@@ -19,6 +19,8 @@
 #include "txn/commit.h"
 
 #include "access/transam.h"
+#include "access/xact.h"
+#include "access/xlog.h"
 #include "base/fault.h"
 #include "cache/clock.h"
 #include "gc/collect.h"
@@ -28,6 +30,7 @@
 #include "nvm/persist.h"
 #include "nvm/slotalloc.h"
 #include "row/visibility.h"
+#include "stream/streamtail.h"
 #include "txn/spillend.h"
 
 #define HOT_XIDS			1000	/* a row that is changed again within so
@@ -146,9 +149,9 @@ zen_pool_full_error(void)
 			(errcode(ERRCODE_DISK_FULL),
 			 errmsg("zen pool is full"),
 			 errdetail("The pool has %zu MB in %u pages, all in use.",
-					   zen_pool.size / (1024 * 1024), zen_pool.npages),
-			 errhint("Delete rows and run VACUUM, drop tables, or move to a pool created with "
-					 "a larger zen.pool_size.")));
+					   zen_pool_size() / (1024 * 1024), zen_pool_pages()),
+			 errhint("Delete rows and run VACUUM, drop tables, or make the pool larger: zen_pool_grow(), "
+					 "zen.pool_grow_by, or a larger zen.pool_size at a restart.")));
 }
 
 /* Give back slots that hold nothing: not written, or scrubbed. */
@@ -304,7 +307,7 @@ zen_commit_begin(ZenCommit *commit)
 		zen_slotalloc_choose_region();
 		commit->region = zen_region_lease();
 		enter_stage(commit, ZEN_STAGE_LEASED);
-		commit->last = commit->carrier = InvalidZenSlot;
+		commit->last = commit->carrier = commit->tail = InvalidZenSlot;
 	}
 	Assert(commit->stage == ZEN_STAGE_LEASED);
 	zen_region_rest(commit->region, false);
@@ -324,7 +327,7 @@ zen_commit_await_slots(ZenCommit *commit, bool keep_region, TimestampTz *since)
 		zen_region_release(commit->region);
 		enter_stage(commit, ZEN_STAGE_NONE);
 	}
-	if (!zen_reclaim_await_garbage(since, "ZenPoolFull"))
+	if (!zen_reclaim_await_slots(since))
 		zen_pool_full_error();
 	zen_commit_begin(commit);
 }
@@ -388,6 +391,31 @@ zen_commit_reserve(ZenCommit *commit, ZenWriteSet *ws)
 	Assert(commit->cts > zen_regions[commit->region].last_cts);
 }
 
+bool
+zen_commit_reserve_tail(ZenCommit *commit, const ZenWriteSet *ws)
+{
+	Size		size = zen_streamtail_size();
+
+	Assert(commit->stage == ZEN_STAGE_LEASED && commit->tail == InvalidZenSlot);
+	ZenAssertRegionMine(commit->region);
+	/* nor need others know of a transaction that leaves nothing */
+	if (size == 0 || (commit->last == InvalidZenSlot && ws->nblocks == 0))
+		return true;
+	commit->tail = zen_slot_alloc(commit->region, &zen_htables[0], size);
+	if (commit->tail == InvalidZenSlot)
+		return false;
+	commit->tail_former = zen_tuple_header(commit->tail);
+	return true;
+}
+
+static void
+write_tail(ZenCommit *commit)
+{
+	Assert(commit->stage == ZEN_STAGE_WRITTEN);
+	if (commit->tail != InvalidZenSlot)
+		zen_streamtail_write(commit->tail, commit->cts, U64FromFullTransactionId(GetTopFullTransactionId()));
+}
+
 void
 zen_commit_store(ZenCommit *commit, ZenWriteSet *ws, bool flush_all)
 {
@@ -398,6 +426,7 @@ zen_commit_store(ZenCommit *commit, ZenWriteSet *ws, bool flush_all)
 
 	/* from here to the end of commit or abort nothing can fail */
 	enter_stage(commit, ZEN_STAGE_WRITTEN);
+	write_tail(commit);
 	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
 		if (w->slot != InvalidZenSlot)
 			write_version(commit, w, flush_all || w->slot != commit->last);
@@ -433,6 +462,7 @@ write_carrier(ZenCommit *commit, bool flush)
 	commit->last = commit->carrier;
 	commit->carrier_former = zen_tuple_header(commit->carrier);
 	enter_stage(commit, ZEN_STAGE_WRITTEN);
+	write_tail(commit);
 	zen_tuple_write(commit->carrier, commit->cts, zen_word1(0, 0, 0, true), InvalidTransactionId, NULL, flush);
 }
 
@@ -449,6 +479,8 @@ zen_commit_write(ZenCommit *commit, ZenWriteSet *ws, bool flush_all)
 static bool
 fits_one_line(const ZenCommit *commit, const ZenWriteSet *ws)
 {
+	if (commit->tail != InvalidZenSlot)
+		return false;
 	for (const ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
 		if (w->slot != InvalidZenSlot && w->slot != commit->last)
 			return false;
@@ -588,6 +620,17 @@ settle_writes(uint32 region, ZenWriteSet *ws)
 	}
 }
 
+/* The transaction's records in NVM wait for the WAL (R17); PostgreSQL's commit record is in it by now. */
+static void
+keep_tail(ZenCommit *commit)
+{
+	if (commit->tail == InvalidZenSlot)
+		return;
+	zen_collect_forget_header(commit->tail_former);
+	zen_streamtail_keep(commit->tail, XactLastCommitEnd);
+	commit->tail = InvalidZenSlot;
+}
+
 /* A region that was leased to spill rows is at rest since then. */
 static void
 be_at_work(ZenCommit *commit)
@@ -633,6 +676,7 @@ zen_commit_finish(ZenCommit *commit, ZenWriteSet *ws)
 		zen_collect_forget_header(commit->carrier_former);
 		zen_slot_free(commit->carrier); /* the anchor is not taken again (R4) */
 	}
+	keep_tail(commit);
 	settle_writes(commit->region, ws);
 	zen_spillend_settle(commit->region, ws->blocks, ws->nblocks);
 
@@ -653,6 +697,8 @@ scrub_writes(ZenCommit *commit, ZenWriteSet *ws)
 {
 	if (commit->carrier != InvalidZenSlot)
 		zen_tuple_scrub(commit->carrier);
+	if (commit->tail != InvalidZenSlot)
+		zen_tuple_scrub(commit->tail);
 	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
 		if (w->slot != InvalidZenSlot && !ZEN_FAULT(R7_NO_SCRUB))
 			zen_tuple_scrub(w->slot);
@@ -667,6 +713,8 @@ scrub_writes(ZenCommit *commit, ZenWriteSet *ws)
 		zen_slot_free(commit->carrier);
 		commit->carrier = InvalidZenSlot;
 	}
+	if (commit->tail != InvalidZenSlot)
+		zen_collect_forget_header(commit->tail_former);
 }
 
 void
@@ -686,6 +734,9 @@ zen_commit_abort(ZenCommit *commit, ZenWriteSet *ws)
 	if (commit->stage == ZEN_STAGE_DOUBT)
 		zen_region_doubt_clear(commit->region);
 	return_slots(ws);
+	if (commit->tail != InvalidZenSlot)
+		zen_slot_free(commit->tail);
+	commit->tail = InvalidZenSlot;
 	if (ws->nblocks > 0)
 	{
 		zen_epoch_flush();
@@ -711,7 +762,7 @@ zen_commit_restore(ZenCommit *commit, uint32 region)
 	Assert(zen_regions[region].doubt_kind == ZEN_DOUBT_PREPARED && zen_regions[region].doubt_cts != 0);
 	commit->region = region;
 	commit->cts = zen_regions[region].doubt_cts;
-	commit->last = commit->carrier = InvalidZenSlot;
+	commit->last = commit->carrier = commit->tail = InvalidZenSlot;
 	enter_stage(commit, ZEN_STAGE_DOUBT);
 }
 

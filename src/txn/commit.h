@@ -32,6 +32,9 @@ typedef struct ZenCommit
 	ZenSlot		carrier;		/* that slot, if no row was left to carry it;
 								 * else InvalidZenSlot */
 	ZenTupleHeader carrier_former;	/* the header that it had before */
+	ZenSlot		tail;			/* the slot for its records in the WAL (R17),
+								 * or InvalidZenSlot */
+	ZenTupleHeader tail_former;
 } ZenCommit;
 
 extern ZenCommit zen_my_commit; /* of this process's transaction */
@@ -57,6 +60,12 @@ extern void zen_commit_reserve(ZenCommit *commit, ZenWriteSet *ws);
  * or when zen.full_timeout has passed *since, 0 at the first call.  Throws if it is cancelled.
  */
 extern void zen_commit_await_slots(ZenCommit *commit, bool keep_region, TimestampTz *since);
+
+/*
+ * zen_commit_reserve_tail -- after zen_commit_reserve(), for a zen-only commit: take a slot for what the transaction
+ * has put into the WAL.  False if there is none in the pool: then the commit must be a mixed one.  Never throws.
+ */
+extern bool zen_commit_reserve_tail(ZenCommit *commit, const ZenWriteSet *ws);
 
 /* zen_commit_store -- write all versions with LP = 0 to their slots; no fence yet.  Lease holder; never throws. */
 extern void zen_commit_store(ZenCommit *commit, ZenWriteSet *ws, bool flush_all);

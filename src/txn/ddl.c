@@ -21,8 +21,8 @@
 #include "miscadmin.h"
 #include "nvm/persist.h"
 #include "nvm/slotalloc.h"
-#include "replication/message.h"
 #include "row/writeset.h"
+#include "stream/streamlog.h"
 #include "txn/spillend.h"
 #include "utils/memutils.h"
 
@@ -85,7 +85,7 @@ zen_xid_make_durable(void)
 	if (xid_is_durable)
 		return;
 	(void) GetTopTransactionId();
-	end = zen_log_message(true);
+	end = zen_streamlog_mark(true);
 	if (!ZEN_FAULT(R9_NO_XID_FLUSH))
 		XLogFlush(end);
 	xid_is_durable = true;

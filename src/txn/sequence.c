@@ -43,6 +43,7 @@
 #include "storage/lock.h"
 #include "storage/proc.h"
 #include "storage/shmem.h"
+#include "stream/streamlog.h"
 #include "utils/inval.h"
 #include "utils/resowner.h"
 #include "utils/syscache.h"
@@ -446,10 +447,17 @@ zen_sequence_install(void)
 
 /* ---------- commit ---------- */
 
+/* WAL records of this process, those of zen's own resource manager left out. */
+static uint64
+others_records(void)
+{
+	return pgWalUsage.wal_records - zen_streamlog_records;
+}
+
 bool
 zen_sequence_logged_alone(void)
 {
-	return XactLastRecEnd == own_record && pgWalUsage.wal_records - records_before == 1;
+	return XactLastRecEnd == own_record && others_records() - records_before == 1;
 }
 
 /* Numbers to log ahead: a small part of the sequence, as a crash loses them, and not more than are left. */
@@ -552,7 +560,7 @@ zen_sequence_flush(void)
 void
 zen_sequence_end(void)
 {
-	records_before = pgWalUsage.wal_records;
+	records_before = others_records();
 }
 
 /* ---------- shared memory ---------- */

@@ -7,6 +7,10 @@
  * R2, R3: the slots have LP = 0, and a Tx-CTS of their region that is smaller than the commit's.  So they are
  * losers until the commit's LP (or descriptor) is durable, and committed from then on.  R11: the region stays
  * leased.  R15: a row that is written again after it was spilled gets the commit's Tx-CTS, which is larger.
+ *
+ * New rows of a load (COPY) are spilled as they come, and never have an entry.  They are written for TIDs that are
+ * free, and take them when they are durable.  If another process has taken a TID meanwhile, that row's slot is
+ * scrubbed, and it is inserted like any other.
  */
 #include "txn/spill.h"
 
@@ -20,10 +24,13 @@
 #include "miscadmin.h"
 #include "nvm/persist.h"
 #include "nvm/slotalloc.h"
+#include "port/pg_bitutils.h"
 #include "row/horizon.h"
 #include "txn/commit.h"
 
 #define BATCH			1024	/* rows written between two fences */
+#define LOAD_BYTES		(256 * 1024)	/* of DRAM: a transaction that has
+										 * written more is a load */
 
 /*
  * Set while rows are spilled.  Meanwhile the rows that are spilled already stand in the write set without a
@@ -99,18 +106,6 @@ compare_rows(const void *a, const void *b)
 	return x->tidno < y->tidno ? -1 : x->tidno > y->tidno;
 }
 
-static void
-note_block(ZenHTable *ht, uint64 tidno)
-{
-	ZenWriteSet *ws = &zen_writeset;
-	uint32		block = (uint32) (tidno / ZEN_TIDS_PER_BLOCK);
-	ZenSpilledBlock *last = ws->nblocks > 0 ? &ws->blocks[ws->nblocks - 1] : NULL;
-
-	if (last == NULL || last->ht != ht || last->block != block ||
-		last->nest_level != GetCurrentTransactionNestLevel())
-		zen_writeset_add_block(ht, block);
-}
-
 /* Write the row to its slot, which is ours.  *cts: of the row before; a new one if that is too near to the slot's. */
 static void
 write_row(Row *row, uint64 *cts)
@@ -165,7 +160,7 @@ publish_row(Row *row, bool *full)
 		zen_spillmap_forget(w->ht, w->tidno);
 		return false;
 	}
-	note_block(w->ht, w->tidno);
+	zen_writeset_add_block(w->ht, (uint32) (w->tidno / ZEN_TIDS_PER_BLOCK));
 	w->version = NULL;			/* leaves the write set */
 	zen_version_retire(v);
 	if (old != NULL)
@@ -176,11 +171,11 @@ publish_row(Row *row, bool *full)
 
 /* R7: a slot was written, and no word leads to it. */
 static void
-withdraw_row(Row *row)
+withdraw(ZenSlot slot)
 {
-	zen_tuple_scrub(row->slot);
+	zen_tuple_scrub(slot);
 	zen_fence();
-	zen_slot_free(row->slot);
+	zen_slot_free(slot);
 }
 
 /* Make rows durable and known.  Rows for which DRAM is lacking stay where they are. */
@@ -196,7 +191,7 @@ publish_rows(Row *rows, uint32 n)
 		zen_collect_forget_header(rows[i].former);
 	for (uint32 i = 0; i < n; i++)
 		if (full || !publish_row(&rows[i], &full))
-			withdraw_row(&rows[i]);
+			withdraw(rows[i].slot);
 	if (full)
 		zen_make_room();
 }
@@ -373,4 +368,141 @@ zen_spill_if_large(void)
 	if (zen_spill_threshold_kb >= 0 &&
 		ws->bytes - ws->spared > Max(threshold(), ws->spared / 4))
 		spill();
+}
+
+/* ---------- rows of a load ---------- */
+
+/* New rows of one block on their way into NVM. */
+typedef struct Load
+{
+	ZenHTable  *ht;
+	ZenTakenTid *tids;			/* found free, not taken yet */
+	MinimalTuple *tuples;
+	uint32		n;
+	ZenSlot		slots[ZEN_TIDS_PER_BLOCK];
+	ZenTupleHeader former[ZEN_TIDS_PER_BLOCK];
+} Load;
+
+/* Take slots for the rows, as many as there are. */
+static uint32
+take_slots(Load *load)
+{
+	uint32		n = 0;
+
+	while (n < load->n)
+	{
+		Size		size = zen_tuple_size(load->tuples[n]->t_len);
+		uint32		class = zen_class_of(size);
+		uint32		alike = 1;
+		uint32		got;
+
+		while (n + alike < load->n && zen_class_of(zen_tuple_size(load->tuples[n + alike]->t_len)) == class)
+			alike++;
+		got = zen_slot_alloc_many(zen_my_commit.region, load->ht, size, alike, &load->slots[n]);
+		if (got == 0)
+			break;
+		n += got;
+	}
+	return n;
+}
+
+/* As write_row(). */
+static void
+write_load(Load *load, TransactionId xid, uint64 *cts)
+{
+	Assert(*cts > zen_regions[zen_my_commit.region].last_cts);
+	for (uint32 i = 0; i < load->n; i++)
+	{
+		ZenSlot		slot = load->slots[i];
+
+		Assert(zen_pages[zen_slot_page(slot)].owner.region == zen_my_commit.region);
+		load->former[i] = zen_tuple_header(slot);
+		if (zen_tuple_is_near(load->former[i], *cts))
+			*cts = zen_cts_next();
+		zen_tuple_write(slot, *cts, zen_word1(load->ht->idx, load->tids[i].tidno, 0, false), xid, load->tuples[i],
+						true);
+	}
+}
+
+/* As publish_rows().  A bit for each row that has got its TID; the others are gone. */
+static uint64
+publish_load(Load *load, TransactionId xid, CommandId cid)
+{
+	ZenSpillWriter writer = {.xid = xid,.cmin = cid,.region = zen_my_commit.region};
+	uint32		block = (uint32) (load->tids[0].tidno / ZEN_TIDS_PER_BLOCK);
+	uint64		placed;
+
+	ZenAssertNotInEpoch();
+	if (!ZEN_FAULT(R2_LOAD_NO_FENCE))
+		zen_fence();
+	for (uint32 i = 0; i < load->n; i++)
+		zen_collect_forget_header(load->former[i]);
+	placed = zen_spillmap_take(load->ht, load->tids, load->slots, load->n, &writer);
+	for (uint32 i = 0; i < load->n; i++)
+		if (!(placed >> i & 1))
+			withdraw(load->slots[i]);
+	if (placed != 0)
+		zen_writeset_add_block(load->ht, block);
+	else
+		zen_spillmap_trim(load->ht, block, false);
+	ZEN_COUNT(rows_spilled, pg_popcount64(placed));
+	return placed;
+}
+
+/* Does a transaction insert so much that its rows need not wait for the commit in DRAM? */
+static bool
+is_load(void)
+{
+	ZenWriteSet *ws = &zen_writeset;
+
+	return zen_spill_threshold_kb >= 0 && (ws->nblocks > 0 || ws->bytes >= Min(threshold(), LOAD_BYTES));
+}
+
+/*
+ * From the first store to a slot until an abort can find it nothing throws: from write_load() to publish_load().
+ */
+static uint64
+load_rows(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid, ZenTakenTid *taken)
+{
+	TransactionId xid = GetCurrentTransactionId();
+	uint64		cts = zen_cts_next();
+	uint64		placed = 0;
+	uint32		done = 0;
+
+	Assert(n <= ZEN_TIDS_PER_BLOCK);
+	zen_writeset_reserve_blocks(n);
+	while (done < n)
+	{
+		Load		load = {.ht = ht,.tids = taken + done,.tuples = tuples + done};
+		uint32		found = zen_tidmap_find_free(ht, n - done, load.tids);
+
+		load.n = found;
+		load.n = found > 0 ? take_slots(&load) : 0;
+		if (load.n == 0)
+			break;
+		write_load(&load, xid, &cts);
+		placed |= publish_load(&load, xid, cid) << done;
+		done += load.n;
+		if (load.n < found)
+			break;
+	}
+	return placed;
+}
+
+uint64
+zen_spill_new_rows(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid, ZenTakenTid *taken)
+{
+	ZenWriteSet *ws = &zen_writeset;
+	uint64		placed;
+
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
+	if (!is_load() || zen_arena_lacks_spans())
+		return 0;
+	zen_commit_begin(&zen_my_commit);
+	Assert(ws->nblocks == 0 || ws->region == zen_my_commit.region);
+	ws->region = zen_my_commit.region;
+	placed = load_rows(ht, tuples, n, cid, taken);
+	zen_region_rest(zen_my_commit.region, true);
+	return placed;
 }

@@ -27,7 +27,6 @@
 #include "cache/tablestat.h"
 #include "catalog/storage.h"
 #include "miscadmin.h"
-#include "replication/message.h"
 #include "replication/origin.h"
 #include "row/lockers.h"
 #include "row/rowchange.h"
@@ -36,6 +35,7 @@
 #include "storage/ipc.h"
 #include "storage/predicate.h"
 #include "storage/proc.h"
+#include "stream/streamlog.h"
 #include "txn/callbacks.h"
 #include "txn/commit.h"
 #include "txn/ddl.h"
@@ -158,7 +158,49 @@ static bool
 is_mixed(void)
 {
 	return (XactLastRecEnd != 0 && !zen_sequence_logged_alone()) || zen_ddl_pending() || is_applied() ||
-		!zen_callbacks_last;
+		zen_streamlog_is_beyond() || !zen_callbacks_last;
+}
+
+/* False, with nothing written, if the pool has no room for the transaction's records: then it must be mixed. */
+static bool
+commit_zen_only(ZenWriteSet *ws)
+{
+	if (XactLastRecEnd != 0)
+		zen_sequence_extend();
+	zen_sequence_flush();
+	XactLastRecEnd = 0;			/* PostgreSQL has nothing to flush */
+	zen_commit_reserve(&zen_my_commit, ws);
+	if (!zen_commit_reserve_tail(&zen_my_commit, ws))
+		return false;
+	watch_errors();
+	zen_commit_write(&zen_my_commit, ws, false);
+	if (zen_my_commit.last != InvalidZenSlot && !ZEN_FAULT(R9_LP_AFTER_VISIBLE))
+		zen_commit_set_lp(&zen_my_commit, ws);
+	Assert(zen_my_commit.stage != ZEN_STAGE_WRITTEN || ZEN_FAULT(R9_LP_AFTER_VISIBLE));
+	RESUME_INTERRUPTS();
+	ZEN_COUNT(commits_zen_only, 1);
+	return true;
+}
+
+static void
+commit_mixed(ZenWriteSet *ws, uint64 full_xid, bool reserved)
+{
+	zen_xid_make_durable();
+	if (!ZEN_FAULT(R9_NO_FORCED_FLUSH))
+		ForceSyncCommit();
+	if (!reserved && (ws->nwrites > 0 || ws->nblocks > 0))
+		zen_commit_reserve(&zen_my_commit, ws);
+	watch_errors();
+	zen_ddl_precommit(full_xid);
+	if (ws->nwrites > 0 || ws->nblocks > 0)
+	{
+		zen_commit_write(&zen_my_commit, ws, true);
+		if (zen_my_commit.last != InvalidZenSlot)
+			zen_commit_doubt(&zen_my_commit, full_xid, ZEN_DOUBT_COMMIT);
+	}
+	Assert(zen_my_commit.stage != ZEN_STAGE_WRITTEN && zen_my_commit.stage != ZEN_STAGE_LP);
+	RESUME_INTERRUPTS();
+	ZEN_COUNT(commits_mixed, 1);
 }
 
 static void
@@ -177,40 +219,10 @@ pre_commit(void)
 	PreCommit_CheckForSerializationFailure();
 	full_xid = U64FromFullTransactionId(GetTopFullTransactionId());
 
-	if (!is_mixed())
-	{
-		if (ws->nwrites == 0 && ws->nblocks == 0)
-			return;
-		if (XactLastRecEnd != 0)
-			zen_sequence_extend();
-		zen_sequence_flush();
-		XactLastRecEnd = 0;		/* PostgreSQL has nothing to flush */
-		zen_commit_reserve(&zen_my_commit, ws);
-		watch_errors();
-		zen_commit_write(&zen_my_commit, ws, false);
-		if (zen_my_commit.last != InvalidZenSlot && !ZEN_FAULT(R9_LP_AFTER_VISIBLE))
-			zen_commit_set_lp(&zen_my_commit, ws);
-		Assert(zen_my_commit.stage != ZEN_STAGE_WRITTEN || ZEN_FAULT(R9_LP_AFTER_VISIBLE));
-		RESUME_INTERRUPTS();
-		ZEN_COUNT(commits_zen_only, 1);
-		return;
-	}
-	zen_xid_make_durable();
-	if (!ZEN_FAULT(R9_NO_FORCED_FLUSH))
-		ForceSyncCommit();
-	if (ws->nwrites > 0 || ws->nblocks > 0)
-		zen_commit_reserve(&zen_my_commit, ws);
-	watch_errors();
-	zen_ddl_precommit(full_xid);
-	if (ws->nwrites > 0 || ws->nblocks > 0)
-	{
-		zen_commit_write(&zen_my_commit, ws, true);
-		if (zen_my_commit.last != InvalidZenSlot)
-			zen_commit_doubt(&zen_my_commit, full_xid, ZEN_DOUBT_COMMIT);
-	}
-	Assert(zen_my_commit.stage != ZEN_STAGE_WRITTEN && zen_my_commit.stage != ZEN_STAGE_LP);
-	RESUME_INTERRUPTS();
-	ZEN_COUNT(commits_mixed, 1);
+	if (is_mixed())
+		commit_mixed(ws, full_xid, false);
+	else if ((ws->nwrites > 0 || ws->nblocks > 0) && !commit_zen_only(ws))
+		commit_mixed(ws, full_xid, true);
 }
 
 static void
@@ -274,7 +286,7 @@ flush_abort_record(void)
 	if (smgrGetPendingDeletes(false, &files) == 0)
 		return;
 	/* XactLastRecEnd is gone already: flush up to a record of our own */
-	XLogFlush(zen_log_message(false));
+	XLogFlush(zen_streamlog_mark(false));
 	pfree(files);
 }
 
@@ -282,6 +294,7 @@ static void
 forget_all(void)
 {
 	zen_writeset_clear();
+	zen_streamlog_reset();
 	zen_ddl_reset();
 	Assert(zen_my_commit.stage == ZEN_STAGE_NONE);
 }
@@ -404,6 +417,7 @@ subxact_callback(SubXactEvent event, SubTransactionId my_subid, SubTransactionId
 		case SUBXACT_EVENT_ABORT_SUB:
 			abandon();
 			release_locks(level);
+			zen_streamlog_subabort();
 			zen_spillend_subabort(level);
 			pop_writes(level);
 			zen_ddl_subabort(level);

@@ -33,6 +33,7 @@
 #include "nvm/slotalloc.h"
 #include "recovery/gate.h"
 #include "storage/lmgr.h"
+#include "stream/streamtail.h"
 #include "table/zenam_rel.h"
 #include "txn/ddl.h"
 #include "txn/prepared.h"
@@ -92,6 +93,8 @@ typedef struct PoolCheck
 	HTAB	   *suspects;
 	PageSuspect *pages;			/* [MAX_SUSPECTS] */
 	uint32		npages;
+	uint32		end;			/* of the pool when the check began: later
+								 * pages are not looked at */
 	uint64	   *listed;			/* a bit per page: on the free list, or in a
 								 * context */
 	bool	   *busy;			/* regions whose contexts could not be read */
@@ -418,7 +421,7 @@ static bool
 is_known(ZenSlot slot, ZenTupleHeader h)
 {
 	return zen_slot_is_free(slot) || zen_htables[zen_word1_htable(h.word1)].damaged ||
-		zen_verify_referenced(slot, h) || is_prepared(slot, h);
+		zen_verify_referenced(slot, h) || is_prepared(slot, h) || zen_streamtail_keeps(slot);
 }
 
 /* Is the suspect as it was, and of a region where no process can be about to change that? */
@@ -570,9 +573,9 @@ suspect_page(PoolCheck *c, uint32 pageno, const char *what)
 {
 	ZenPage    *page = &zen_pages[pageno];
 	PageSuspect s = {.pageno = pageno,.what = what,.generation = pg_atomic_read_u32(&page->generation),
-	.word = zen_nvm_load64(&zen_pool.pages[pageno]),.owned = page->owned,.nfree = pg_atomic_read_u32(&page->nfree)};
+	.word = zen_nvm_load64(zen_page_word(pageno)),.owned = page->owned,.nfree = pg_atomic_read_u32(&page->nfree)};
 
-	Assert(pageno < zen_pool.npages && what != NULL);
+	Assert(pageno < c->end && what != NULL);
 	if (c->npages < MAX_SUSPECTS)
 		c->pages[c->npages++] = s;
 }
@@ -582,7 +585,8 @@ note_listed(uint32 pageno, void *arg)
 {
 	PoolCheck  *c = arg;
 
-	if (pageno < zen_pool.npages)
+	/* the pool may have grown */
+	if (pageno < c->end)
 		c->listed[pageno / 64] |= UINT64CONST(1) << (pageno % 64);
 }
 
@@ -592,7 +596,7 @@ read_lists(PoolCheck *c)
 {
 	int			tries = 100;
 
-	memset(c->listed, 0, TYPEALIGN(64, zen_pool.npages) / 8);
+	memset(c->listed, 0, TYPEALIGN(64, c->end) / 8);
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -624,7 +628,7 @@ is_listed(PoolCheck *c, uint32 pageno)
 {
 	ZenPage    *page = &zen_pages[pageno];
 
-	Assert(pageno >= zen_pool.first_data_page && pageno < zen_pool.npages);
+	Assert(pageno >= zen_pool.first_data_page && pageno < c->end);
 	if (page->owned ? c->busy[page->owner.region] : !c->free_list_read)
 		return true;
 	return (c->listed[pageno / 64] >> (pageno % 64) & 1) != 0;
@@ -654,7 +658,7 @@ page_is_unchanged(const PageSuspect *s)
 	ZenHTable  *ht = &zen_htables[page->owner.htable];
 
 	if (pg_atomic_read_u32(&page->generation) != s->generation || page->owned != s->owned ||
-		zen_nvm_load64(&zen_pool.pages[s->pageno]) != s->word || pg_atomic_read_u32(&page->nfree) != s->nfree)
+		zen_nvm_load64(zen_page_word(s->pageno)) != s->word || pg_atomic_read_u32(&page->nfree) != s->nfree)
 		return false;
 	if (!page->owned)
 		return true;
@@ -724,13 +728,15 @@ check_page(PoolCheck *c, uint32 pageno)
 static void
 check_pages(PoolCheck *c)
 {
-	c->listed = palloc_extended(TYPEALIGN(64, zen_pool.npages) / 8, MCXT_ALLOC_HUGE);
+	c->end = zen_pool_pages();
+	c->listed = palloc_extended(TYPEALIGN(64, c->end) / 8, MCXT_ALLOC_HUGE);
 	c->busy = palloc(ZEN_MAX_REGIONS * sizeof(bool));
 	c->pages = palloc(MAX_SUSPECTS * sizeof(PageSuspect));
 	clear_suspects(c);
 	read_lists(c);
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
-		check_page(c, p);
+	for (uint32 p = zen_pool.first_data_page; p < c->end; p++)
+		if (zen_page_is_data(p))
+			check_page(c, p);
 	judge_slots(c);
 	judge_pages(c);
 }

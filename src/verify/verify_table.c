@@ -103,7 +103,7 @@ static void
 for_stale_headers(TableCheck *c, uint64 first, uint64 n,
 				  void (*visit) (TableCheck *c, ZenSlot slot, uint64 tidno, void *arg), void *arg)
 {
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool.npages; p++)
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p++)
 	{
 		ZenPage    *page = &zen_pages[p];
 		uint32		owner = page->owner.htable;

@@ -29,7 +29,7 @@ my @settings = (
 	'enable_seqscan = off', 'enable_bitmapscan = off',
 	'enable_indexonlyscan = off', 'enable_hashjoin = off', 'enable_mergejoin = off',
 	'enable_nestloop = off', 'enable_sort = off', 'enable_tidscan = off', 'enable_hashagg = off',
-	'zen.batch_aggregate = off',
+	'zen.batch_aggregate = off', 'zen.key_join = off',
 	'parallel_setup_cost = 0', 'parallel_tuple_cost = 0',
 	'min_parallel_table_scan_size = 0', 'cursor_tuple_fraction = 1', 'random_page_cost = 0.1',
 	'work_mem = 64');

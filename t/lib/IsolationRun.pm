@@ -131,10 +131,11 @@ sub count_reads
 {
 	my ($self) = @_;
 	my $dbh = connect_db($self->{node});
-	for my $what (qw(metcache_misses metcache_evictions metcache_admissions point_accesses point_own_rows))
+	for my $what (qw(metcache_misses metcache_evictions metcache_admissions point_accesses))
 	{
 		$self->{reads}{$what} += value($dbh, "SELECT $what FROM zen_stat()");
 	}
+	$self->{reads}{own_row} += value($dbh, "SELECT count FROM zen_point_fallbacks() WHERE reason = 'own_row'");
 	$dbh->disconnect;
 	return;
 }

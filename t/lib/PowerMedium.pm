@@ -212,14 +212,15 @@ sub stopped
 
 # state_after_cut -- write to the file `pool` and to the copied folder `wal` what may be left after a
 # cut when `upto` bytes were recorded: choice `seed`, or number `index`; `eadr`: a persistent
-# cache.  Without `pool` nothing is written.  Returns { states, lines, sectors, digest }.
+# cache; `size`: of the pool's file by then.  Without `pool` nothing is written.
+# Returns { states, lines, sectors, digest }.
 sub state_after_cut
 {
 	my ($self, %opt) = @_;
 	my @command = (
 		$self->{programs}{cut}, '-l', "$self->{dir}/log", '-u', $opt{upto}, '-b', $self->{base},
 		($opt{pool} ? ('-o', $opt{pool}) : ()),
-		'-z', $POOL_BYTES, '-w', $opt{wal}, ($opt{eadr} ? '-e' : ()),
+		'-z', $POOL_BYTES, ($opt{size} ? ('-g', $opt{size}) : ()), '-w', $opt{wal}, ($opt{eadr} ? '-e' : ()),
 		defined $opt{index} ? ('-i', $opt{index}) : ('-s', $opt{seed}));
 	my ($out, $err) = PostgreSQL::Test::Utils::run_command(\@command);
 	$out =~ /^(\d+) (\d+) (\d+) (\w+)$/ or croak "@command: $out $err";

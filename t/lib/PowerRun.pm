@@ -140,6 +140,7 @@ sub photograph
 		fences => $medium->word('fences'), syncs => $medium->word('syncs'));
 	$photo{data} = sprintf '%s/photo%d', $self->{dir}, ++$self->{serial};
 	$photo{pools} = [ map { s{.*/}{}r } glob($server->pool . '*') ];
+	$photo{size} = @{ $photo{pools} } ? -s "$server->{dir}/$photo{pools}[0]" : 0;
 	my $mode = (stat $server->data_dir . '/pg_notify')[2] & 0777;
 	chmod 0700, $server->data_dir . '/pg_notify';
 	system('cp', '-a', $server->data_dir, $photo{data}) == 0 or croak 'cannot copy the data directory';
@@ -224,7 +225,7 @@ sub look_at
 {
 	my ($self, $photo, $choice) = @_;
 	return $photo->{medium}->state_after_cut(upto => $photo->{upto}, wal => "$photo->{data}/pg_wal",
-		eadr => $self->{eadr}, %$choice);
+		size => $photo->{size}, eadr => $self->{eadr}, %$choice);
 }
 
 # restore -- make $server's files what a candidate of a photo is.
@@ -235,7 +236,7 @@ sub restore
 	unlink glob($server->pool . '*');
 	my ($first, @more) = map { $server->{dir} . "/$_" } @{ $photo->{pools} };
 	my $state = $photo->{medium}->state_after_cut(upto => $photo->{upto}, wal => $server->data_dir . '/pg_wal',
-		pool => $first || "$self->{dir}/no_pool", eadr => $self->{eadr}, %$choice);
+		size => $photo->{size}, pool => $first || "$self->{dir}/no_pool", eadr => $self->{eadr}, %$choice);
 	link($first, $_) or croak "link: $!" for @more;
 	return $state;
 }

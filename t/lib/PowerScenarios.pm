@@ -54,6 +54,13 @@ sub rounds_of
 	} 1 .. 6;
 }
 
+# copy_of -- a load of rows with these keys.
+sub copy_of
+{
+	my ($first, $last) = @_;
+	return "COPY t FROM PROGRAM 'seq $first $last | sed \"s/.*/&,1,copied &/\"' WITH (FORMAT csv)";
+}
+
 # churn -- commits enough for garbage to be collected in the region of this session.
 sub churn
 {
@@ -156,6 +163,15 @@ sub row_scenarios
 				q{ROLLBACK TO s}, q{UPDATE t SET v = v || '?' WHERE id BETWEEN 100 AND 102}, q{COMMIT},
 				q{UPDATE t SET v = 'x' WHERE id > 54}, q{BEGIN}, q{DELETE FROM t WHERE id < 8}, q{ROLLBACK},
 				q{UPDATE t SET v = v || '.' WHERE id < 4}),
+		},
+		loaded => {
+			setup   => [ table('t', 10) ],
+			prelude => [ [ a => 'SET zen.spill_threshold = 0' ] ],
+			steps   => in_a(q{BEGIN}, copy_of(100, 170), q{SAVEPOINT s}, copy_of(200, 215), q{ROLLBACK TO s},
+				copy_of(210, 220), q{UPDATE t SET v = 'changed' WHERE id BETWEEN 165 AND 212}, q{COMMIT},
+				q{DELETE FROM t WHERE id BETWEEN 110 AND 150}, q{VACUUM t}, copy_of(120, 140), q{BEGIN},
+				copy_of(300, 310), q{ROLLBACK}, q{BEGIN}, copy_of(300, 305), q{PREPARE TRANSACTION 'p'},
+				q{COMMIT PREPARED 'p'}, q{UPDATE t SET v = 'last' WHERE id = 303}),
 		},
 		spilled_mixed => {
 			setup   => [ table('t', 20), heap('h') ],
@@ -493,10 +509,32 @@ sub recovery_scenarios
 		});
 }
 
+# The pool of 32 MB grows, and its new pages are taken first.
+sub grow_scenarios
+{
+	my $grow = sub { return [ $_[0] => "SELECT zen_pool_grow('$_[1]')", { zen_only => 1 } ] };
+	return (
+		grow => {
+			setup   => [ table('t', 20), table('u', 20) ],
+			recover => 1,
+			steps => [ [ a => q{UPDATE t SET v = 'before' WHERE id < 4} ], $grow->('a', '36MB'),
+				@{ in_a(q{UPDATE t SET v = repeat('after', 500) WHERE id < 9}, 'BEGIN', table('n', 10), 'COMMIT') },
+				$grow->('a', '37MB'), [ a => q{UPDATE u SET v = repeat('again', 300) WHERE id < 9} ] ],
+		},
+		# another session writes in between, and processes crash before the power is cut
+		grow_crash => {
+			setup   => [ table('t', 20), table('scratch', 3) ],
+			process_crash => 1,
+			steps => [ [ a => 'BEGIN' ], [ a => q{UPDATE t SET v = 'open' WHERE id < 4} ], $grow->('b', '34MB'),
+				[ a => q{UPDATE t SET v = repeat('open', 400) WHERE id < 9} ], [ a => 'COMMIT' ] ],
+		});
+}
+
 # scenarios -- a list of name => scenario.
 sub scenarios
 {
-	return (row_scenarios(), reuse_scenarios(), end_scenarios(), ddl_scenarios(), recovery_scenarios());
+	return (row_scenarios(), reuse_scenarios(), end_scenarios(), ddl_scenarios(), recovery_scenarios(),
+		grow_scenarios());
 }
 
 1;

@@ -5,6 +5,7 @@
 #   compare.pl [--isolation] --sql DIR --stock DIR --heap DIR --zen DIR --patches DIR TEST...
 #       prints one line per test that is not identical and, last, the counts; the status is 0 only if no test fails
 #   compare.pl --propose ...    prints, in the format of the patches, what is not yet accepted
+#   compare.pl --kept ...       for zen.debug_keep_plans: see below
 #   compare.pl --self-test      proves that it can tell right from wrong
 #
 # A test is
@@ -16,9 +17,11 @@
 #   accepted     all else that differs is in t/postgres/TEST.patch, with a reason;
 #   failing      anything else.
 #
-# Before that, one thing is taken out of zen's output: EXPLAIN's node Custom Scan (ZenPointAccess or ZenKeptPlan), with
-# its own lines, where it stands on top of a plan in text form.  The plan below it moves to its place.  How many there
-# were is printed.
+# Before that, one thing is taken out of zen's output: EXPLAIN's nodes Custom Scan (ZenPointAccess or ZenKeptPlan), on
+# top of a plan in text form, and Custom Scan (ZenKeyJoin), anywhere in it, with their own lines.  The plan below moves
+# to the node's place.  How many there were is printed.  With zen.debug_keep_plans the nodes stand on top of many more
+# plans, also in forms and outputs that this does not know.  --kept accepts each statement whose output names a node in
+# one of these, as "kept".
 #
 # A patch holds hunks, one per statement whose output differs, whatever its line number. Lines before the first hunk are
 # remarks. `!` marks a hunk that is not always seen; any other that is not seen makes the test fail, for it is stale.
@@ -40,6 +43,7 @@ my %reasons = (
 	'files' => 'PostgreSQL looks at files: pg_relation_size, relfilenode',
 	'index' => 'indexes of zen tables are unlogged, and psql and pg_class say so',
 	'name' => 'the test names heap, or lists access methods or what depends on them',
+	'kept' => 'zen.debug_keep_plans: EXPLAIN shows the node where this script cannot take it out',
 	'unlogged' => 'zen tables cannot be made UNLOGGED (doc/compatibility.md)');
 
 ## SQL
@@ -274,21 +278,35 @@ sub pieces_of_spec {
 
 ## The node on top of plans
 
-# The rows of a plan without its nodes Custom Scan (ZenPointAccess or ZenKeptPlan), and how many there were: rules give
-# several plans.
+my $node_name = qr/Zen(?:PointAccess|KeptPlan)/;
+
+# Takes the node in row $at out of a plan: its only child moves to its place.  False if it has lines of another kind.
+sub take_node_out {
+	my ($rows, $at) = @_;
+	my ($prefix) = $rows->[$at] =~ /^( *(?:->  )?)/;
+	my $inner = ' ' x (length($prefix) + 2);
+	my $child = $at + 1;
+	$child++ while $child < @$rows && $rows->[$child] =~ /^${inner}(?:Output|Key Cache \w+): /;
+	return 0 unless $child < @$rows && $rows->[$child] =~ /^${inner}->  (.*)/;
+	$rows->[$child] = "$prefix$1";
+	for my $i ($child + 1 .. $#$rows) {
+		last unless $rows->[$i] =~ s/^ {6}(?=$inner)//;
+	}
+	splice @$rows, $at, $child - $at;
+	return 1;
+}
+
+# The rows of a plan without such nodes, and how many there were: rules give several plans.  Key joins stand anywhere,
+# the others on top.
 sub plan_without_node {
 	my @rows = @_;
-	my ($count, @out) = (0);
-	while (@rows) {
-		my $row = shift @rows;
-		if ($row !~ /^ Custom Scan \(Zen(?:PointAccess|KeptPlan)\)/) { push @out, $row; next }
-		$count++;
-		shift @rows while @rows && $rows[0] =~ /^   Output: /;
-		return (0, @_) unless @rows && $rows[0] =~ s/^   ->  / /;
-		push @out, shift @rows;
-		push @out, $1 while @rows && $rows[0] =~ /^ {6}( .*)/ && shift @rows;
+	my $count = 0;
+	for (my $i = 0; $i < @rows; $i++) {
+		next unless $rows[$i] =~ /^ ?Custom Scan \($node_name\)/ ||
+			$rows[$i] =~ /^ *(?:->  )?Custom Scan \(ZenKeyJoin\)/;
+		$i--, $count++ if take_node_out(\@rows, $i);
 	}
-	return ($count, @out);
+	return ($count, @rows);
 }
 
 # A result set of one column, as psql prints it.
@@ -300,6 +318,14 @@ sub result_set {
 		@rows == 1 ? '(1 row)' : '(' . @rows . ' rows)');
 }
 
+# The same as isolationtester prints it.
+sub result_set_of_spec {
+	my ($title, @rows) = map { s/ +$//r } @_;
+	my ($width) = sort { $b <=> $a } map { length } $title, @rows;
+	my @lines = map { sprintf '%-*s', $width, $_ } $title, @rows;
+	return (shift @lines, '-' x $width, @lines, @rows == 1 ? '(1 row)' : '(' . @rows . ' rows)');
+}
+
 # All of an output without the node, and how many there were.
 sub without_node {
 	my ($lines) = @_;
@@ -308,7 +334,8 @@ sub without_node {
 		my $end = result_set_end($lines, $i);
 		my ($found, @rows) = $end ? plan_without_node(@$lines[ $i + 2 .. $end - 2 ]) : (0);
 		if ($found) {
-			push @out, result_set($lines->[$i] =~ s/^ +| +$//gr, @rows);
+			my $print = $lines->[$i] =~ /^ / ? \&result_set : \&result_set_of_spec;
+			push @out, $print->($lines->[$i] =~ s/^ +| +$//gr, @rows);
 			$count += $found;
 			$i = $end;
 		}
@@ -390,6 +417,7 @@ sub compare {
 		my ($known) = grep { $_->{statement} eq label($statement) && join("\n", @{ $_->{lines} }) eq join("\n", @hunk) }
 			@{ $in{patch} // [] };
 		if ($known) { $known->{seen}++; $reasons_seen{ $known->{reason} }++ }
+		elsif ($in{kept} && grep { /^\+.*$node_name/ } @hunk) { $reasons_seen{kept}++ }
 		else { push @new, [ $statement, \@hunk ] }
 	}
 	my $stale = grep { !$_->{seen} && !$_->{sometimes} } @{ $in{patch} // [] };
@@ -463,6 +491,14 @@ sub self_test {
 	my $hunk = sub { { reason => 'plan', statement => 'EXPLAIN;', lines => [ '-1', '+2' ], sometimes => '', seen => 0,
 		@_ } };
 	$is->('accepted', $run->("EXPLAIN;\n", ['1'], ['2'], $hunk->()), 'accepted');
+	my $kept = sub {
+		my ($line, $trial) = @_;
+		my @output = map { [ 'EXPLAIN;', $_ ] } 1, $line;
+		return compare(sql => "EXPLAIN;\n", heap => $output[0], zen => $output[1], kept => $trial)->{verdict};
+	};
+	$is->('kept plan', $kept->('"ZenKeptPlan"', 1), 'accepted');
+	$is->('kept plan, but no trial', $kept->('"ZenKeptPlan"', 0), 'failing');
+	$is->('no kept plan', $kept->('2', 1), 'failing');
 	$is->('other hunk', $run->("EXPLAIN;\n", ['1'], ['3'], $hunk->()), 'failing');
 	$is->('other statement', $run->("EXPLAIN a;\n", ['1'], ['2'], $hunk->()), 'failing');
 	$is->('one more', $run->("EXPLAIN;\nEXPLAIN;\n", ['1'], ['3'], $hunk->()), 'failing');
@@ -493,6 +529,21 @@ sub self_test {
 	$is->('another line of the node', $without->(@node[ 0, 1 ], '   Filter: x', @node[ 2 .. 4 ]),
 		$explain->(@node[ 0, 1 ], '   Filter: x', @node[ 2 .. 4 ]));
 	$is->('the other node', $without->(map { s/PointAccess/KeptPlan/r } @node), $explain->(@plan));
+	my @deep = (' Limit', '   ->  Append', '         ->  Nested Loop', '               Join Filter: x',
+		'               ->  Seq Scan on t', '               ->  Index Scan using i on t',
+		'                     Index Cond: (a = 2)', '         ->  Seq Scan on u', '   InitPlan 1',
+		'     ->  Seq Scan on v');
+	my @joins = (@deep[ 0, 1 ], '         ->  Custom Scan (ZenKeyJoin)', '               Key Cache Hits: 1',
+		(map { "      $_" } @deep[ 2 .. 6 ]), @deep[ 7, 8 ],
+		'     ->  Custom Scan (ZenKeyJoin)', '           ->  Seq Scan on v');
+	$is->('key joins', $without->(@joins), $explain->(@deep));
+	my @kept = (' Custom Scan (ZenKeptPlan)', "   -> $joins[0]", map { "      $_" } @joins[ 1 .. $#joins ]);
+	$is->('both', $without->(@kept), $explain->(@deep));
+	my ($of_spec, $expected) = map {
+		join "\n", result_set_of_spec('QUERY PLAN', map { s/^ //r } @$_)
+	} \@kept, \@deep;
+	$is->('both in a spec', join("\n", @{ (without_node([ split /\n/, $of_spec ]))[1] }), $expected);
+	$is->('result set of a spec', join('|', result_set_of_spec('ab', 'abc ', ' d')), 'ab |---|abc| d |(2 rows)');
 	$is->('another node', $without->(map { s/Point/Other/r } @node), $explain->(map { s/Point/Other/r } @node));
 	$is->('the node below', $without->(' Limit', map { "  $_" } @node), $explain->(' Limit', map { "  $_" } @node));
 	$is->('result set', join('|', result_set('ab', ' abc')), ' ab  |-----| abc|(1 row)');
@@ -504,7 +555,8 @@ sub self_test {
 ## Main
 
 my %opt;
-GetOptions(\%opt, 'isolation', 'propose', 'self-test', 'sql=s', 'stock=s', 'heap=s', 'zen=s', 'patches=s') or exit 2;
+GetOptions(\%opt, 'isolation', 'propose', 'kept', 'self-test', 'sql=s', 'stock=s', 'heap=s', 'zen=s', 'patches=s')
+	or exit 2;
 exit(self_test() ? 0 : 1) if $opt{'self-test'};
 
 my (%count, %reason);
@@ -519,6 +571,7 @@ for my $test (@ARGV) {
 		stock => \@stock,
 		heap => read_lines("$opt{heap}/$test.out"),
 		zen => $zen,
+		kept => $opt{kept},
 		patch => [ read_patch("$opt{patches}/$test.patch") ]);
 	my $verdict = $result->{verdict};
 	$count{$verdict}++;
@@ -538,7 +591,7 @@ for my $test (@ARGV) {
 	}
 }
 unless ($opt{propose}) {
-	print "nodes ZenPointAccess and ZenKeptPlan taken out: $nodes\n" if $nodes;
+	print "nodes ZenPointAccess, ZenKeptPlan and ZenKeyJoin taken out: $nodes\n" if $nodes;
 	printf "hunks: %s\n", join ', ', map { "$_ $reason{$_}" } sort keys %reason if %reason;
 	printf "%d identical, %d row order, %d accepted, %d failing\n",
 		map { $count{$_} // 0 } 'identical', 'row order', 'accepted', 'failing';

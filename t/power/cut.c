@@ -1,11 +1,11 @@
 /*
  * cut.c -- what a pool and the WAL may look like after a power cut, from the record of medium.c.
  *
- *	cut -l LOG -u BYTES -b BASE [-o POOL] [-z SIZE] [-p NUMBER] [-w PG_WAL] [-e] "
-			"(-s SEED | -i INDEX)
+ *	cut -l LOG -u BYTES -b BASE [-o POOL] [-z SIZE] [-g SIZE] [-p NUMBER] [-w PG_WAL] [-e] (-s SEED | -i INDEX)
  *
  * Replays the record up to BYTES over BASE, the pool as it was before the record began (if there was none yet, SIZE
  * zeroes), and writes the pool with this NUMBER as one of the states in which the cut may have left it.
+ * -g: the size of the pool's file at the cut, if that has changed since; a file system keeps it at once.
  * With -w also the WAL files in that folder, which are as at the crash point, are given such a state.  Without -o
  * nothing is written.
  *
@@ -61,7 +61,8 @@ typedef struct Pending
 static char *image;				/* the pool; as of before the record began
 								 * until all is chosen */
 static char *touched;			/* [page]: not all zero */
-static size_t pool_size;
+static size_t pool_size;		/* of all that is in the record */
+static size_t file_size;		/* of the pool's file at the cut */
 static uint64_t seed;
 static bool by_index = false;
 static uint64_t state_index;
@@ -570,7 +571,7 @@ is_zero(const char *page)
 
 /* Read what is not a hole: on tmpfs a look at a hole through a mapping would fill it. */
 static void
-read_pool(const char *path, uint64_t size_if_missing)
+read_pool(const char *path, uint64_t size_if_missing, uint64_t size_at_cut)
 {
 	struct stat st;
 	int			fd = open(path, O_RDONLY);
@@ -581,6 +582,9 @@ read_pool(const char *path, uint64_t size_if_missing)
 	pool_size = size_if_missing;
 	if (fd >= 0)
 		pool_size = fstat(fd, &st) == 0 ? st.st_size : 0;
+	file_size = size_at_cut ? size_at_cut : pool_size;
+	if (pool_size < file_size)
+		pool_size = file_size;
 	image = mmap(NULL, pool_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	touched = calloc(pool_size / PAGE + 1, 1);
 	if (image == MAP_FAILED || touched == NULL || pool_size % PAGE != 0)
@@ -603,9 +607,9 @@ write_pool(const char *path)
 {
 	int			fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
 
-	if (fd < 0 || ftruncate(fd, pool_size) != 0)
+	if (fd < 0 || ftruncate(fd, file_size) != 0)
 		die(path);
-	for (size_t at = 0; at < pool_size; at += PAGE)
+	for (size_t at = 0; at < file_size; at += PAGE)
 		if (touched[at / PAGE] && !is_zero(image + at) && pwrite(fd, image + at, PAGE, at) != PAGE)
 			die(path);
 	close(fd);
@@ -614,9 +618,9 @@ write_pool(const char *path)
 static uint64_t
 digest(void)
 {
-	uint64_t	sum = 0;
+	uint64_t	sum = mix(file_size);
 
-	for (size_t at = 0; at < pool_size; at += PAGE)
+	for (size_t at = 0; at < file_size; at += PAGE)
 	{
 		const uint64_t *word = (const uint64_t *) (image + at);
 
@@ -636,6 +640,7 @@ typedef struct Options
 	const char *base;
 	const char *out;
 	uint64_t	size;
+	uint64_t	size_at_cut;
 	int			pool;
 	const char *wal;
 } Options;
@@ -643,7 +648,7 @@ typedef struct Options
 static void
 usage(void)
 {
-	fprintf(stderr, "usage: cut -l LOG -u BYTES -b BASE [-o POOL] [-z SIZE] [-p NUMBER] [-w PG_WAL] [-e] "
+	fprintf(stderr, "usage: cut -l LOG -u BYTES -b BASE [-o POOL] [-z SIZE] [-g SIZE] [-p NUMBER] [-w PG_WAL] [-e] "
 			"(-s SEED | -i INDEX)\n");
 	exit(2);
 }
@@ -653,7 +658,7 @@ read_options(Options *o, int argc, char **argv)
 {
 	int			c;
 
-	while ((c = getopt(argc, argv, "l:u:b:o:z:p:w:es:i:")) != -1)
+	while ((c = getopt(argc, argv, "l:u:b:o:z:g:p:w:es:i:")) != -1)
 		switch (c)
 		{
 			case 'l':
@@ -670,6 +675,9 @@ read_options(Options *o, int argc, char **argv)
 				break;
 			case 'z':
 				o->size = strtoull(optarg, NULL, 10);
+				break;
+			case 'g':
+				o->size_at_cut = strtoull(optarg, NULL, 10);
 				break;
 			case 'p':
 				o->pool = atoi(optarg);
@@ -705,7 +713,7 @@ main(int argc, char **argv)
 	Line	  **lines;
 
 	read_options(&o, argc, argv);
-	read_pool(o.base, o.size);
+	read_pool(o.base, o.size, o.size_at_cut);
 	enlarge_table();
 	last_store = calloc(PIDS, sizeof(uint64_t));
 	if (last_store == NULL)

@@ -66,7 +66,9 @@ typedef struct Control
 typedef struct Mapping
 {
 	char	   *base;			/* NULL: none */
-	size_t		size;
+	size_t		size;			/* of address space: the file may end before, and
+								 * grow */
+	int			fd;
 	int			pool;			/* index in Control.pools */
 } Mapping;
 
@@ -247,10 +249,23 @@ mapping_of(const void *addr)
 	return NULL;
 }
 
+/* Does the file have the page that this line begins, or lies in? */
+static bool
+is_in_file(Mapping *m, const char *line)
+{
+	struct stat st;
+
+	if (line >= m->base + m->size)
+		return false;
+	if (((uintptr_t) line & (PAGE - 1)) != 0)
+		return true;
+	return fstat(m->fd, &st) == 0 && line < m->base + st.st_size;
+}
+
 static void
 watch_line(Mapping *m, char *line)
 {
-	if (line >= m->base + m->size)
+	if (!is_in_file(m, line))
 		return;
 	for (int i = 0; i < step.nlines; i++)
 		if (step.line[i] == line)
@@ -454,13 +469,34 @@ pool_number(ino_t inode)
 	return n;
 }
 
-/* ---------- libpmem, as far as src/nvm/persist.c uses it ---------- */
+/* ---------- libpmem, as far as src/nvm/persist.c uses it, and the mapping that goes beyond a file's end ---------- */
+
+/* A mapping of a pool, to which nobody can store; fd is kept.  base NULL: anywhere; size 0: the file's. */
+static Mapping *
+map_pool(char *base, size_t size, int fd)
+{
+	Mapping    *m = mappings;
+	struct stat st;
+	int			flags = MAP_SHARED | (base ? MAP_FIXED : 0);
+
+	if (fstat(fd, &st) != 0)
+		die("fstat");
+	while (m->base != NULL)
+		if (++m == mappings + MAX_POOLS)
+			die("too many mappings");
+	m->size = size ? size : (size_t) st.st_size;
+	m->base = (char *) syscall(SYS_mmap, base, m->size, PROT_READ, flags, fd, 0);
+	if (m->base == MAP_FAILED)
+		die("mmap");
+	m->fd = fd;
+	m->pool = pool_number(st.st_ino);
+	return m;
+}
 
 void *
 pmem_map_file(const char *path, size_t len, int flags, mode_t mode, size_t *mapped, int *is_pmem)
 {
-	Mapping    *m = mappings;
-	struct stat st;
+	Mapping    *m;
 	int			fd;
 
 	if (len != 0 || flags != 0)
@@ -469,22 +505,23 @@ pmem_map_file(const char *path, size_t len, int flags, mode_t mode, size_t *mapp
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		return NULL;
-	if (fstat(fd, &st) != 0)
-		die(path);
-	while (m->base != NULL)
-		if (++m == mappings + MAX_POOLS)
-			die("too many mappings");
-	m->size = st.st_size;
-	m->base = mmap(NULL, m->size, PROT_READ, MAP_SHARED, fd, 0);
-	if (m->base == MAP_FAILED)
-		die(path);
-	close(fd);
-	m->pool = pool_number(st.st_ino);
+	m = map_pool(NULL, 0, fd);
 	if (mapped)
 		*mapped = m->size;
 	if (is_pmem)
 		*is_pmem = getenv("ZEN_MEDIUM_IS_PMEM") != NULL;
 	return m->base;
+}
+
+/* Only zen_nvm_map() maps a file for writing at an address of its own. */
+void *
+mmap(void *addr, size_t len, int prot, int flags, int fd, off_t offset)
+{
+	bool		is_pool = fd >= 0 && (flags & MAP_FIXED) && (prot & PROT_WRITE) && (flags & MAP_SHARED);
+
+	if (control == NULL || !is_pool)
+		return (void *) syscall(SYS_mmap, addr, len, prot, flags, fd, offset);
+	return map_pool(addr, len, fcntl(fd, F_DUPFD_CLOEXEC, 0))->base;
 }
 
 int
@@ -495,6 +532,7 @@ pmem_unmap(void *addr, size_t len)
 	if (m == NULL || m->base != addr || m->size != len)
 		die("pmem_unmap: not a mapping");
 	m->base = NULL;
+	close(m->fd);
 	return munmap(addr, len);
 }
 

@@ -1,0 +1,306 @@
+/*
+ * grow.c -- the pool grows while the server runs.
+ *
+ * The file is mapped beyond its end (persist.c), and descriptors of pages have room for all that it may get (page.c).
+ * So to grow is
+ *
+ *	1. to make the file longer, by zeroes, durably (poolfile.c);
+ *	2. to write the new size into both copies of the superblock, one after the other (R16);
+ *	3. to raise the number of pages;
+ *	4. to put the new pages on the free list.
+ *
+ * src/nvm/README, "Growing", says what a crash at each point leaves.
+ *
+ * One process at a time grows: zen_pool_grow(), or the worker, which keeps zen.pool_grow_by.  If that one ends by an
+ * error the file is cut to its size again.
+ *
+ * Whoever takes a page looks how many are left, and wakes the worker.  Whoever finds none asks for more, and waits as
+ * long as there is hope.
+ */
+#include "nvm/grow.h"
+
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/guc.h"
+#include "base/locks.h"
+#include "miscadmin.h"
+#include "nvm/page.h"
+#include "nvm/pool.h"
+#include "nvm/poolfile.h"
+#include "nvm/superblock.h"
+#include "postmaster/interrupt.h"
+#include "storage/condition_variable.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/pmsignal.h"
+#include "storage/proc.h"
+#include "storage/shmem.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
+
+#define RETRY_MS		60000	/* the worker after a failure */
+#define FREE_SHARE		16		/* the worker acts when one page in so many is
+								 * free, besides those kept for tombstones */
+
+typedef struct Growth
+{
+	pg_atomic_uint32 npages;	/* of the pool; written by the grower */
+	pg_atomic_uint32 growing;	/* a process is the grower; compare-and-swap */
+	pg_atomic_uint64 target;	/* bytes; 0: the file is not being extended */
+	pg_atomic_uint64 done;		/* bytes of the file so far */
+	pg_atomic_uint32 asked;		/* the worker is to look; it clears that */
+	pg_atomic_uint64 failed;	/* when the worker has failed; 0: it has not */
+	Latch	   *worker;			/* NULL: there is none */
+	ConditionVariable ended;	/* growing has become 0 */
+} Growth;
+
+static Growth *growth;
+
+Size
+zen_grow_shmem_size(void)
+{
+	return sizeof(Growth);
+}
+
+Size
+zen_grow_max_size(void)
+{
+	return zen_pool.max_pages * ZEN_PAGE_SIZE;
+}
+
+/* ---------- one grower ---------- */
+
+static bool
+try_begin(void)
+{
+	uint32		none = 0;
+
+	return pg_atomic_compare_exchange_u32(&growth->growing, &none, 1);
+}
+
+static void
+begin(void)
+{
+	ConditionVariablePrepareToSleep(&growth->ended);
+	while (!try_begin())
+		ConditionVariableSleep(&growth->ended, zen_wait_event("ZenPoolGrow"));
+	ConditionVariableCancelSleep();
+}
+
+static void
+end(void)
+{
+	pg_atomic_write_u64(&growth->target, 0);
+	pg_memory_barrier();		/* the next grower finds all that this one has
+								 * done */
+	pg_atomic_write_u32(&growth->growing, 0);
+	ConditionVariableBroadcast(&growth->ended);
+}
+
+/* The grower ends by an error, or its session does.  The superblock is not written yet. */
+static void
+give_up(int code, Datum arg)
+{
+	if (ftruncate(zen_pool_fd(), zen_pool_size()) != 0)
+		ereport(LOG,
+				(errcode_for_file_access(),
+				 errmsg("could not truncate the zen pool to %zu bytes: %m", zen_pool_size())));
+	end();
+}
+
+/* ---------- to grow ---------- */
+
+/* Between two steps of extending the file: false if the server stops. */
+static bool
+show_progress(Size done)
+{
+	pg_atomic_write_u64(&growth->done, done);
+	CHECK_FOR_INTERRUPTS();
+	/* an orphan must not write to a file that the next server may have open */
+	return !ShutdownRequestPending && PostmasterIsAlive();
+}
+
+/* R16: the new size becomes durable in both copies, before any page is used. */
+static void
+write_size(Size size)
+{
+	LWLockAcquire(zen_lock(ZEN_LOCK_SUPER), LW_EXCLUSIVE);
+	zen_superblock_reload(zen_pool.base);
+	zen_superblock_resize(&zen_super, size);
+	if (!ZEN_FAULT(R16_NO_SUPERBLOCK))
+	{
+		zen_superblock_write(zen_pool.base);
+		zen_superblock_write(zen_pool.base);
+	}
+	LWLockRelease(zen_lock(ZEN_LOCK_SUPER));
+}
+
+static bool
+grow(Size from, Size to, int elevel)
+{
+	if (ZEN_FAULT(R16_SIZE_FIRST))
+		write_size(to);
+	pg_atomic_write_u64(&growth->done, from);
+	pg_atomic_write_u64(&growth->target, to);
+	if (!zen_file_extend(zen_pool_fd(), zen_pool.base, from, to, show_progress, elevel))
+		return false;
+	/* nothing from here on throws */
+	HOLD_INTERRUPTS();
+	write_size(to);
+	zen_page_add((uint32) (to / ZEN_PAGE_SIZE));
+	RESUME_INTERRUPTS();
+	return true;
+}
+
+Size
+zen_grow_to(Size size, int elevel)
+{
+	Size		from;
+
+	Assert(size % ZEN_PAGE_SIZE == 0 && size <= zen_grow_max_size());
+	begin();
+	PG_ENSURE_ERROR_CLEANUP(give_up, (Datum) 0);
+	{
+		from = zen_pool_size();
+		if (from < size && grow(from, size, elevel))
+			pg_atomic_write_u64(&growth->failed, 0);
+	}
+	PG_END_ENSURE_ERROR_CLEANUP(give_up, (Datum) 0);
+	end();
+	return zen_pool_size();
+}
+
+bool
+zen_grow_progress(Size *target, Size *done)
+{
+	*target = pg_atomic_read_u64(&growth->target);
+	*done = pg_atomic_read_u64(&growth->done);
+	return *target != 0;
+}
+
+/* ---------- the worker ---------- */
+
+/* Bytes that the worker would add. */
+static Size
+step_size(void)
+{
+	return Min((Size) zen_pool_grow_by_mb * 1024 * 1024, zen_grow_max_size() - zen_pool_size());
+}
+
+bool
+zen_grow_may(void)
+{
+	uint64		failed = pg_atomic_read_u64(&growth->failed);
+
+	return step_size() > 0 &&
+		(failed == 0 || TimestampDifferenceExceeds((TimestampTz) failed, GetCurrentTimestamp(), RETRY_MS));
+}
+
+/* Is so little free that the pool is to grow? */
+static bool
+is_short(void)
+{
+	uint32		total,
+				nfree;
+
+	zen_page_free(&total, &nfree);
+	return nfree < zen_page_reserve() + Max(total / FREE_SHARE, step_size() / ZEN_PAGE_SIZE / 2);
+}
+
+static void
+tell_worker(void)
+{
+	Latch	   *worker = growth->worker;
+
+	if (worker != NULL && pg_atomic_exchange_u32(&growth->asked, 1) == 0)
+		SetLatch(worker);
+}
+
+/* A page has been taken. */
+static void
+look(void)
+{
+	if (zen_pool_grow_by_mb > 0 && pg_atomic_read_u32(&growth->asked) == 0 && is_short() && zen_grow_may())
+		tell_worker();
+}
+
+ZenGrowHope
+zen_grow_ask(void)
+{
+	static uint32 seen = 0;
+	uint32		npages = zen_pool_pages();
+
+	if (pg_atomic_read_u64(&growth->target) != 0)
+		return ZEN_GROW_GROWING;
+	if (npages != seen)
+	{
+		/* it may have grown since the caller has looked for a page */
+		seen = npages;
+		return ZEN_GROW_ASKED;
+	}
+	if (growth->worker == NULL || !zen_grow_may())
+		return ZEN_GROW_NOT;
+	tell_worker();
+	return ZEN_GROW_ASKED;
+}
+
+static void
+stop_serving(int code, Datum arg)
+{
+	growth->worker = NULL;
+}
+
+void
+zen_grow_serve(void)
+{
+	pg_atomic_write_u32(&growth->asked, 0);
+	growth->worker = MyLatch;
+	before_shmem_exit(stop_serving, (Datum) 0);
+}
+
+bool
+zen_grow_is_asked(void)
+{
+	return pg_atomic_read_u32(&growth->asked) != 0;
+}
+
+void
+zen_grow_step(void)
+{
+	pg_atomic_write_u32(&growth->asked, 0);
+	pg_memory_barrier();		/* who takes pages from here on asks again */
+	while (zen_grow_may() && is_short() && !ShutdownRequestPending)
+	{
+		Size		from = zen_pool_size();
+		Size		to = zen_grow_to(from + step_size(), WARNING);
+
+		if (to == from)
+		{
+			pg_atomic_write_u64(&growth->failed, (uint64) GetCurrentTimestamp());
+			return;
+		}
+		ereport(LOG,
+				(errmsg("zen pool has grown from %zu to %zu MB", from / (1024 * 1024), to / (1024 * 1024)),
+				 errdetail("zen.pool_grow_by is %d MB, zen.pool_max_size %zu MB.",
+						   zen_pool_grow_by_mb, zen_grow_max_size() / (1024 * 1024))));
+	}
+}
+
+void
+zen_grow_init(void)
+{
+	bool		found;
+
+	growth = ShmemInitStruct("zen growth", sizeof(Growth), &found);
+	pg_atomic_init_u32(&growth->npages, 0);
+	pg_atomic_init_u32(&growth->growing, 0);
+	pg_atomic_init_u64(&growth->target, 0);
+	pg_atomic_init_u64(&growth->done, 0);
+	pg_atomic_init_u32(&growth->asked, 0);
+	pg_atomic_init_u64(&growth->failed, 0);
+	growth->worker = NULL;
+	ConditionVariableInit(&growth->ended);
+	zen_pool.npages = &growth->npages;
+	zen_page_taken = look;
+}

@@ -1,0 +1,21 @@
+/*
+ * poolfile.h -- making the pool's file longer.
+ */
+#ifndef ZEN_POOLFILE_H
+#define ZEN_POOLFILE_H
+
+#include "base/compat.h"
+
+/* zen_file_is_zero -- is there nothing but zeroes from one offset to another?  Also if there is nothing. */
+extern bool zen_file_is_zero(int fd, Size from, Size to);
+
+/*
+ * zen_file_extend -- make the file of the pool that is mapped at base longer: zeroes, allocated and durable on return.
+ *
+ * The file is `from` bytes long for its pool; what lies behind that is cut off first.  progress is called with the size
+ * so far between two steps; it may throw, and false from it ends the matter.  If it fails, false, after a report of
+ * that level; the file is as long as before, unless not even that can be had.  No process uses what is behind `from`.
+ */
+extern bool zen_file_extend(int fd, char *base, Size from, Size to, bool (*progress) (Size done), int elevel);
+
+#endif							/* ZEN_POOLFILE_H */

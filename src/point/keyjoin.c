@@ -1,0 +1,612 @@
+/*
+ * keyjoin.c -- a nested loop whose inner row is found by a unique key: its execution.
+ *
+ * The nested loop is the node's outer plan.  The standard executor starts and ends it and all below, so expressions,
+ * slots and scan keys are PostgreSQL's own.  But the node does not ask it for rows.  It asks the loop's outer side, and
+ * does for each outer row what the loop does, with the loop's own quals and projection.  Only the inner row is found
+ * otherwise: by the key cache, as a point access finds it, or else by a search of the index.
+ *
+ * Outer rows are read ahead where the planner has allowed that: some at first, then more, so that a LIMIT does not read
+ * far.  What stands where the first of them leads to is fetched into the processor's caches for all of them at once:
+ * the key cache's entries, the map words, the versions.  An inner row is read when its outer row has its turn, no
+ * sooner.  So the answers are those of the loop, in its order.
+ *
+ * The nested loop itself runs, and nothing is read ahead (runs_loop),
+ * - in EvalPlanQual, which puts rows in the place of scans;
+ * - in a serializable transaction: nbtree's predicate lock is what finds a row that comes there later;
+ * - when the snapshot may see two rows with one key (zen_fetch_sees_key_twice);
+ * - in parallel workers, which do not know that;
+ * - after zen.key_join was set off.
+ */
+#include "point/keyjoin.h"
+
+#include "access/genam.h"
+#include "access/parallel.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "base/guc.h"
+#include "base/stats.h"
+#include "cache/keycache.h"
+#include "cache/tidmap.h"
+#include "commands/explain.h"
+#include "executor/executor.h"
+#include "executor/nodeIndexscan.h"
+#include "miscadmin.h"
+#include "point/keyprobe.h"
+#include "row/rowread.h"
+#include "table/zenam_rel.h"
+#include "table/zenam_fetch.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#if ZEN_HAS_EXPLAIN_OPTIONS
+#include "commands/explain_format.h"
+#endif
+
+#define FIRST_ROWS	4			/* outer rows read at once, at first */
+#define MAX_ROWS	64			/* and at most; each time twice as many */
+
+/* An outer row and what is known of its inner row. */
+typedef struct OuterRow
+{
+	TupleTableSlot *slot;		/* shows it */
+	TupleTableSlot *copy;		/* slot, if other rows are read before its
+								 * turn; made when needed */
+	bool		has_key;		/* no part of it is NULL */
+	bool		hinted;			/* tidno is known */
+	uint64		hash;
+	uint64		tidno;
+} OuterRow;
+
+/* A scan key whose value is a column of the outer row, as it is. */
+typedef struct DirectKey
+{
+	ScanKey		key;
+	AttrNumber	attno;
+} DirectKey;
+
+typedef struct KeyJoin
+{
+	CustomScanState css;
+	NestLoopState *join;
+	PlanState  *outer;
+	ScanState  *inner;			/* an index scan or an index-only scan */
+	bool		may_look_ahead;
+
+	/* of the inner scan; known once prepared */
+	bool		prepared;
+	ScanKey		keys;
+	int			nkeys;
+	IndexRuntimeKeyInfo *runtime_keys;
+	int			nruntime_keys;
+	ExprContext *runtime_context;
+	bool		is_direct;		/* runtime keys are these, or the same for all
+								 * outer rows */
+	int			ndirect;
+	DirectKey	direct[INDEX_MAX_KEYS];
+	TupleTableSlot *row;		/* of the table */
+	AttrNumber *columns;		/* of an index-only scan: those of the table
+								 * that the index has; else NULL */
+	int			ncolumns;
+	ZenKeyProbe probe;
+
+	/* since the last rescan */
+	bool		started;
+	bool		by_loop;		/* the nested loop runs */
+	bool		outer_done;
+	int			next_limit;		/* rows to read at once */
+	int			n;
+	int			current;		/* of n rows; those before are done */
+	OuterRow   *keyed;			/* whose key the scan keys have, or NULL */
+	OuterRow	rows[MAX_ROWS];
+
+	/* since the start, for EXPLAIN */
+	uint64		hits,
+				misses,
+				stale;
+} KeyJoin;
+
+static CustomExecMethods exec_methods;
+
+static KeyJoin *
+key_join(CustomScanState *node)
+{
+	Assert(node->methods == &exec_methods);
+	return (KeyJoin *) node;
+}
+
+/* ---------- start ---------- */
+
+static void
+begin_node(CustomScanState *node, EState *estate, int eflags)
+{
+	KeyJoin    *kj = key_join(node);
+	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
+
+	outerPlanState(node) = ExecInitNode(outerPlan(plan), estate, eflags);
+	if (!IsA(outerPlanState(node), NestLoopState))
+		elog(ERROR, "a key join is not over a nested loop");
+	kj->join = castNode(NestLoopState, outerPlanState(node));
+	kj->outer = outerPlanState(kj->join);
+	kj->inner = (ScanState *) innerPlanState(kj->join);
+	kj->may_look_ahead = linitial_int(plan->custom_private) != 0;
+}
+
+/* The columns of the table that an index-only scan shows. */
+static void
+find_columns(KeyJoin *kj, Relation index)
+{
+	kj->ncolumns = IndexRelationGetNumberOfAttributes(index);
+	kj->columns = palloc(kj->ncolumns * sizeof(AttrNumber));
+	for (int i = 0; i < kj->ncolumns; i++)
+		kj->columns[i] = index->rd_index->indkey.values[i];
+}
+
+static Relation
+inner_index(KeyJoin *kj)
+{
+	return IsA(kj->inner, IndexScanState) ? ((IndexScanState *) kj->inner)->iss_RelationDesc :
+		((IndexOnlyScanState *) kj->inner)->ioss_RelationDesc;
+}
+
+/* Which runtime keys can be taken from the outer row without evaluating an expression? */
+static void
+find_direct_keys(KeyJoin *kj)
+{
+	List	   *params = ((NestLoop *) kj->join->js.ps.plan)->nestParams;
+
+	kj->ndirect = 0;
+	kj->is_direct = false;
+	for (int i = 0; i < kj->nruntime_keys; i++)
+	{
+		IndexRuntimeKeyInfo *runtime = &kj->runtime_keys[i];
+		Param	   *param = (Param *) runtime->key_expr->expr;
+		ListCell   *lc;
+
+		if (IsA(param, Param) && param->paramkind == PARAM_EXTERN)
+			continue;
+		foreach(lc, IsA(param, Param) ? params : NIL)
+			if (((NestLoopParam *) lfirst(lc))->paramno == param->paramid)
+			break;
+		if (lc == NULL || runtime->key_toastable)
+		{
+			kj->ndirect = 0;
+			return;
+		}
+		kj->direct[kj->ndirect++] = (DirectKey)
+		{
+			runtime->scan_key, ((NestLoopParam *) lfirst(lc))->paramval->varattno
+		};
+	}
+	kj->is_direct = true;
+}
+
+/* Take from the inner scan what stays the same as long as it lives. */
+static void
+prepare(KeyJoin *kj)
+{
+	MemoryContext old = MemoryContextSwitchTo(kj->join->js.ps.state->es_query_cxt);
+
+	if (IsA(kj->inner, IndexScanState))
+	{
+		IndexScanState *scan = (IndexScanState *) kj->inner;
+
+		kj->keys = scan->iss_ScanKeys;
+		kj->nkeys = scan->iss_NumScanKeys;
+		kj->runtime_keys = scan->iss_RuntimeKeys;
+		kj->nruntime_keys = scan->iss_NumRuntimeKeys;
+		kj->runtime_context = scan->iss_RuntimeContext;
+		kj->row = scan->ss.ss_ScanTupleSlot;
+	}
+	else
+	{
+		IndexOnlyScanState *scan = castNode(IndexOnlyScanState, kj->inner);
+
+		kj->keys = scan->ioss_ScanKeys;
+		kj->nkeys = scan->ioss_NumScanKeys;
+		kj->runtime_keys = scan->ioss_RuntimeKeys;
+		kj->nruntime_keys = scan->ioss_NumRuntimeKeys;
+		kj->runtime_context = scan->ioss_RuntimeContext;
+		kj->row = scan->ioss_TableSlot;
+		find_columns(kj, scan->ioss_RelationDesc);
+	}
+	find_direct_keys(kj);
+	zen_keyprobe_init(&kj->probe, inner_index(kj), kj->keys, kj->nkeys);
+	kj->prepared = true;
+	MemoryContextSwitchTo(old);
+}
+
+static bool
+runs_loop(KeyJoin *kj)
+{
+	EState	   *estate = kj->join->js.ps.state;
+
+	return !zen_key_join || estate->es_epq_active != NULL || IsolationIsSerializable() || IsParallelWorker() ||
+		zen_fetch_sees_key_twice() || !IsMVCCSnapshot(estate->es_snapshot);
+}
+
+static void
+evaluate_keys(KeyJoin *kj)
+{
+	ResetExprContext(kj->runtime_context);
+	ExecIndexEvalRuntimeKeys(kj->runtime_context, kj->runtime_keys, kj->nruntime_keys);
+}
+
+static void
+start(KeyJoin *kj)
+{
+	kj->started = true;
+	kj->by_loop = runs_loop(kj);
+	if (kj->by_loop)
+		return;
+	if (!kj->prepared)
+		prepare(kj);
+	kj->by_loop = kj->probe.nkeys == 0;
+	if (kj->by_loop)
+		return;
+	kj->outer_done = false;
+	kj->n = kj->current = 0;
+	kj->next_limit = kj->may_look_ahead ? FIRST_ROWS : 1;
+	kj->keyed = NULL;
+	/* those that are the same for all outer rows */
+	if (kj->is_direct && kj->ndirect < kj->nruntime_keys)
+		evaluate_keys(kj);
+	ZEN_COUNT(key_joins, 1);
+}
+
+/* ---------- outer rows ---------- */
+
+/* Let parameters and scan keys be those of an outer row; false if a part of its key is NULL. */
+static bool
+set_key(KeyJoin *kj, OuterRow *row)
+{
+	ParamExecData *params = kj->join->js.ps.state->es_param_exec_vals;
+	ListCell   *lc;
+
+	foreach(lc, ((NestLoop *) kj->join->js.ps.plan)->nestParams)
+	{
+		NestLoopParam *nlp = lfirst(lc);
+		ParamExecData *param = &params[nlp->paramno];
+
+		Assert(nlp->paramval->varno == OUTER_VAR && nlp->paramval->varattno > 0);
+		param->value = slot_getattr(row->slot, nlp->paramval->varattno, &param->isnull);
+	}
+	if (!kj->is_direct)
+		evaluate_keys(kj);
+	for (int i = 0; i < kj->ndirect; i++)
+	{
+		ScanKey		key = kj->direct[i].key;
+		bool		isnull;
+
+		key->sk_argument = slot_getattr(row->slot, kj->direct[i].attno, &isnull);
+		key->sk_flags = isnull ? key->sk_flags | SK_ISNULL : key->sk_flags & ~SK_ISNULL;
+	}
+	kj->keyed = row;
+	for (int i = 0; i < kj->nkeys; i++)
+		if (kj->keys[i].sk_flags & SK_ISNULL)
+			return false;
+	return true;
+}
+
+/* The outer side goes on to another row: keep this one. */
+static void
+keep_row(KeyJoin *kj, OuterRow *row)
+{
+	TupleTableSlot *slot = row->slot;
+
+	if (row->copy == NULL)
+	{
+		EState	   *estate = kj->join->js.ps.state;
+		MemoryContext old = MemoryContextSwitchTo(estate->es_query_cxt);
+
+		row->copy = ExecInitExtraTupleSlot(estate, slot->tts_tupleDescriptor, slot->tts_ops);
+		MemoryContextSwitchTo(old);
+	}
+	ExecCopySlot(row->copy, slot);
+	/* no pins on as many buffers */
+	if (TTS_IS_BUFFERTUPLE(row->copy))
+		ExecMaterializeSlot(row->copy);
+	row->slot = row->copy;
+}
+
+/* Ask for the memory of all inner rows that the key cache knows. */
+static void
+look_up(KeyJoin *kj)
+{
+	ZenHTable  *ht = zen_rel_htable(kj->inner->ss_currentRelation);
+	uint64		tidnos[MAX_ROWS];
+	int			n = 0;
+
+	for (int i = 0; i < kj->n; i++)
+	{
+		OuterRow   *row = &kj->rows[i];
+
+		row->hinted = row->has_key && zen_keyprobe_hint(ht, row->hash, &row->tidno);
+		if (row->hinted)
+			tidnos[n++] = row->tidno;
+		else
+			kj->misses += row->has_key;
+	}
+	if (kj->n > 1)
+		zen_row_prefetch(ht, tidnos, n);
+}
+
+/* Read the next outer rows; false if there are none. */
+static bool
+read_rows(KeyJoin *kj)
+{
+	int			limit = kj->next_limit;
+
+	kj->n = kj->current = 0;
+	while (kj->n < limit)
+	{
+		OuterRow   *row = &kj->rows[kj->n];
+		TupleTableSlot *slot = ExecProcNode(kj->outer);
+
+		kj->outer_done = TupIsNull(slot);
+		if (kj->outer_done)
+			break;
+		row->slot = slot;
+		if (kj->n + 1 < limit)
+			keep_row(kj, row);
+		row->has_key = set_key(kj, row);
+		if (row->has_key)
+		{
+			row->hash = zen_keyprobe_hash(&kj->probe, kj->keys);
+			if (limit > 1)
+				zen_keycache_prefetch(row->hash);
+		}
+		kj->n++;
+	}
+	if (limit > 1)
+		kj->next_limit = Min(2 * limit, MAX_ROWS);
+	ZEN_COUNT(key_join_rows, kj->n);
+	look_up(kj);
+	return kj->n > 0;
+}
+
+static OuterRow *
+next_outer(KeyJoin *kj)
+{
+	if (kj->current < kj->n && ++kj->current < kj->n)
+		return &kj->rows[kj->current];
+	return !kj->outer_done && read_rows(kj) ? &kj->rows[0] : NULL;
+}
+
+/* ---------- the inner row ---------- */
+
+/* The inner scan's own description of its search, as it would make it. */
+static IndexScanDesc
+index_scan(KeyJoin *kj)
+{
+	EState	   *estate = kj->join->js.ps.state;
+
+	if (IsA(kj->inner, IndexScanState))
+	{
+		IndexScanState *scan = (IndexScanState *) kj->inner;
+
+		if (scan->iss_ScanDesc == NULL)
+			scan->iss_ScanDesc = zen_node_beginscan(scan->ss.ss_currentRelation, scan->iss_RelationDesc,
+													estate->es_snapshot, &scan->iss_Instrument, kj->nkeys);
+		return scan->iss_ScanDesc;
+	}
+	else
+	{
+		IndexOnlyScanState *scan = castNode(IndexOnlyScanState, kj->inner);
+
+		if (scan->ioss_ScanDesc == NULL)
+		{
+			scan->ioss_ScanDesc = zen_node_beginscan(scan->ss.ss_currentRelation, scan->ioss_RelationDesc,
+													 estate->es_snapshot, &scan->ioss_Instrument, kj->nkeys);
+			/* the scan itself may go on with it */
+			scan->ioss_ScanDesc->xs_want_itup = true;
+			scan->ioss_VMBuffer = InvalidBuffer;
+		}
+		return scan->ioss_ScanDesc;
+	}
+}
+
+/* Find the row with the key of an outer row, by a search of the index. */
+static bool
+fetch_by_index(KeyJoin *kj, OuterRow *row)
+{
+	IndexScanDesc scan = index_scan(kj);
+
+	index_rescan(scan, kj->keys, kj->nkeys, NULL, 0);
+	if (!index_getnext_slot(scan, ForwardScanDirection, kj->row))
+		return false;
+	Assert(!scan->xs_recheck);
+	zen_keycache_store(row->hash, zen_tidno(&kj->row->tts_tid));
+	return true;
+}
+
+static bool
+fetch_by_key(KeyJoin *kj, OuterRow *row)
+{
+	if (row->hinted)
+	{
+		if (zen_keyprobe_fetch(&kj->probe, kj->inner->ss_currentRelation, kj->keys, row->tidno,
+							   kj->join->js.ps.state->es_snapshot, kj->row))
+		{
+			kj->hits++;
+			return true;
+		}
+		kj->stale++;
+	}
+	return fetch_by_index(kj, row);
+}
+
+/* Show the row of the table as the index has it. */
+static TupleTableSlot *
+show_columns(KeyJoin *kj)
+{
+	TupleTableSlot *slot = kj->inner->ss_ScanTupleSlot;
+
+	ExecClearTuple(slot);
+	for (int i = 0; i < kj->ncolumns; i++)
+		slot->tts_values[i] = slot_getattr(kj->row, kj->columns[i], &slot->tts_isnull[i]);
+	InstrCountTuples2(kj->inner, 1);
+	return ExecStoreVirtualTuple(slot);
+}
+
+/* The inner scan's row for an outer row, as the scan would give it; NULL if there is none. */
+static TupleTableSlot *
+inner_row(KeyJoin *kj, OuterRow *row)
+{
+	PlanState  *scan = &kj->inner->ps;
+	ExprContext *econtext = scan->ps_ExprContext;
+
+	if (kj->keyed != row)
+		(void) set_key(kj, row);
+	if (!row->has_key || !fetch_by_key(kj, row))
+		return NULL;
+	ResetExprContext(econtext);
+	econtext->ecxt_scantuple = kj->columns ? show_columns(kj) : kj->row;
+	if (!ExecQual(scan->qual, econtext))
+	{
+		InstrCountFiltered1(scan, 1);
+		return NULL;
+	}
+	return scan->ps_ProjInfo ? ExecProject(scan->ps_ProjInfo) : econtext->ecxt_scantuple;
+}
+
+/* The same, measured as a run of the inner scan. */
+static TupleTableSlot *
+measured_inner_row(KeyJoin *kj, OuterRow *row)
+{
+	Instrumentation *instrument = kj->inner->ps.instrument;
+	TupleTableSlot *slot;
+
+	if (likely(instrument == NULL))
+		return inner_row(kj, row);
+	InstrStartNode(instrument);
+	slot = inner_row(kj, row);
+	InstrStopNode(instrument, TupIsNull(slot) ? 0 : 1);
+	InstrEndLoop(instrument);
+	return slot;
+}
+
+/* ---------- the join ---------- */
+
+/* Joins the row in the loop's context with its outer row; NULL if there is nothing to give. */
+static TupleTableSlot *
+joined_row(KeyJoin *kj)
+{
+	JoinState  *join = &kj->join->js;
+	ExprContext *econtext = join->ps.ps_ExprContext;
+	bool		matches = false;
+
+	if (!TupIsNull(econtext->ecxt_innertuple))
+	{
+		matches = ExecQual(join->joinqual, econtext);
+		if (!matches)
+			InstrCountFiltered1(join, 1);
+	}
+	if (matches && join->jointype == JOIN_ANTI)
+		return NULL;
+	if (!matches)
+	{
+		if (join->jointype != JOIN_LEFT && join->jointype != JOIN_ANTI)
+			return NULL;
+		econtext->ecxt_innertuple = kj->join->nl_NullInnerTupleSlot;
+	}
+	if (ExecQual(join->ps.qual, econtext))
+		return ExecProject(join->ps.ps_ProjInfo);
+	InstrCountFiltered2(join, 1);
+	return NULL;
+}
+
+/* As ExecNestLoop() with an inner side that gives one row at most. */
+static TupleTableSlot *
+next_row(KeyJoin *kj)
+{
+	ExprContext *econtext = kj->join->js.ps.ps_ExprContext;
+	OuterRow   *row;
+
+	while ((row = next_outer(kj)) != NULL)
+	{
+		TupleTableSlot *result;
+
+		CHECK_FOR_INTERRUPTS();
+		ResetExprContext(econtext);
+		econtext->ecxt_outertuple = row->slot;
+		econtext->ecxt_innertuple = measured_inner_row(kj, row);
+		result = joined_row(kj);
+		if (result != NULL)
+			return result;
+	}
+	return NULL;
+}
+
+/* ---------- the node ---------- */
+
+static TupleTableSlot *
+exec_node(CustomScanState *node)
+{
+	KeyJoin    *kj = key_join(node);
+	Instrumentation *instrument = kj->join->js.ps.instrument;
+	TupleTableSlot *row;
+
+	if (!kj->started)
+		start(kj);
+	if (kj->by_loop)
+		return ExecProcNode(&kj->join->js.ps);
+	if (likely(instrument == NULL))
+		return next_row(kj);
+	InstrStartNode(instrument);
+	row = next_row(kj);
+	InstrStopNode(instrument, row != NULL ? 1 : 0);
+	return row;
+}
+
+static void
+rescan_node(CustomScanState *node)
+{
+	key_join(node)->started = false;
+	ExecReScan(outerPlanState(node));
+}
+
+static void
+end_node(CustomScanState *node)
+{
+	ExecEndNode(outerPlanState(node));
+}
+
+static void
+explain_node(CustomScanState *node, List *ancestors, ExplainState *es)
+{
+	KeyJoin    *kj = key_join(node);
+
+	if (!es->analyze)
+		return;
+	ExplainPropertyInteger("Key Cache Hits", NULL, (int64) kj->hits, es);
+	ExplainPropertyInteger("Key Cache Misses", NULL, (int64) kj->misses, es);
+	ExplainPropertyInteger("Key Cache Stale", NULL, (int64) kj->stale, es);
+}
+
+Node *
+zen_keyjoin_state(CustomScan *node)
+{
+	KeyJoin    *kj = palloc0(sizeof(KeyJoin));
+
+	kj->css.ss.ps.type = T_CustomScanState;
+	kj->css.methods = &exec_methods;
+	return (Node *) kj;
+}
+
+bool
+zen_keyjoin_is(const Plan *plan)
+{
+	return IsA(plan, CustomScan) && ((const CustomScan *) plan)->methods->CreateCustomScanState == zen_keyjoin_state;
+}
+
+void
+zen_keyjoin_init(const char *name)
+{
+	exec_methods.CustomName = name;
+	exec_methods.BeginCustomScan = begin_node;
+	exec_methods.ExecCustomScan = exec_node;
+	exec_methods.EndCustomScan = end_node;
+	exec_methods.ReScanCustomScan = rescan_node;
+	exec_methods.ExplainCustomScan = explain_node;
+}

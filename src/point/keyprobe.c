@@ -1,0 +1,203 @@
+/*
+ * keyprobe.c -- a key of a unique index: does a scan name one, what is its hash, and has the row that the key cache
+ * leads to this key?
+ *
+ * Point accesses and key joins find their rows so.  What the key cache says is a hint (cache/keycache.h): the row must
+ * be seen by the snapshot, and must satisfy the scan's own condition.  Then it is the row that the index would give,
+ * since the index is unique, valid and immediate.
+ */
+#include "point/keyprobe.h"
+
+#include "access/genam.h"
+#include "access/nbtree.h"
+#include "access/stratnum.h"
+#include "cache/keycache.h"
+#include "cache/tablestat.h"
+#include "optimizer/optimizer.h"
+#include "table/treeindex.h"
+#include "table/zenam_rel.h"
+#include "table/zenam_fetch.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+/* ---------- what a scan names ---------- */
+
+/* The column that a qual compares, and what it compares it with; *list: with each element of an array. */
+static Var *
+compared_column(Expr *qual, Oid *operator, Expr **with, bool *list)
+{
+	List	   *args;
+
+	if (IsA(qual, OpExpr))
+	{
+		*operator = ((OpExpr *) qual)->opno;
+		args = ((OpExpr *) qual)->args;
+	}
+	else if (IsA(qual, ScalarArrayOpExpr) && ((ScalarArrayOpExpr *) qual)->useOr)
+	{
+		*operator = ((ScalarArrayOpExpr *) qual)->opno;
+		args = ((ScalarArrayOpExpr *) qual)->args;
+		*list = true;
+	}
+	else
+		return NULL;
+	if (list_length(args) != 2 || !IsA(linitial(args), Var))
+		return NULL;
+	*with = lsecond(args);
+	return linitial(args);
+}
+
+/* Does a qual say that a key column of the index equals what no row of the table has a part in?  Which column? */
+static int
+equal_column(Expr *qual, Relation index, bool *list)
+{
+	Oid			operator;
+	Expr	   *with;
+	Var		   *column = compared_column(qual, &operator, &with, list);
+	int			attno = column != NULL ? column->varattno : 0;
+	int			strategy;
+	Oid			left,
+				right;
+
+	if (attno < 1 || attno > IndexRelationGetNumberOfKeyAttributes(index) || contain_var_clause((Node *) with))
+		return 0;
+	if (get_op_opfamily_strategy(operator, index->rd_opfamily[attno - 1]) != BTEqualStrategyNumber)
+		return 0;
+	get_op_opfamily_properties(operator, index->rd_opfamily[attno - 1], false, &strategy, &left, &right);
+	/* elements are put in order */
+	if (*list && !OidIsValid(get_opfamily_proc(index->rd_opfamily[attno - 1], right, right, BTORDER_PROC)))
+		return 0;
+	return attno;
+}
+
+ZenPointWhy
+zen_keyprobe_refuses(Oid indexid, List *indexqual, bool lists)
+{
+	Relation	index = index_open(indexid, AccessShareLock);
+	int			nkeys = IndexRelationGetNumberOfKeyAttributes(index);
+	Bitmapset  *seen = NULL;
+	int			nlists = 0;
+	ZenPointWhy why = ZEN_WHY_NONE;
+	ListCell   *lc;
+
+	if (!zen_index_is_like_btree(index) || !index->rd_index->indisunique)
+		why = ZEN_WHY_not_by_key;
+	foreach(lc, indexqual)
+	{
+		bool		list = false;
+		int			attno = why == ZEN_WHY_NONE ? equal_column(lfirst(lc), index, &list) : 0;
+
+		nlists += list;
+		if (attno == 0 || nlists > (lists ? 1 : 0) || bms_is_member(attno, seen))
+		{
+			why = ZEN_WHY_not_by_key;
+			break;
+		}
+		seen = bms_add_member(seen, attno);
+	}
+	if (why == ZEN_WHY_NONE && bms_num_members(seen) != nkeys)
+		why = ZEN_WHY_not_by_key;
+	if (why == ZEN_WHY_NONE && (!index->rd_index->indimmediate || !index->rd_index->indisvalid))
+		why = ZEN_WHY_deferrable_key;
+	bms_free(seen);
+	index_close(index, NoLock);
+	return why;
+}
+
+/* ---------- hashes ---------- */
+
+Oid
+zen_keyprobe_type(Relation index, const ScanKeyData *key)
+{
+	return OidIsValid(key->sk_subtype) ? key->sk_subtype : index->rd_opcintype[key->sk_attno - 1];
+}
+
+/* The key of an index on an expression, or on a part of the table, is not all that a row needs to be the only one. */
+static bool
+is_on_columns(Relation index)
+{
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+		if (index->rd_index->indkey.values[i] == 0)
+			return false;
+	return RelationGetIndexPredicate(index) == NIL;
+}
+
+bool
+zen_keyprobe_fits(Oid indexid)
+{
+	Relation	index = index_open(indexid, AccessShareLock);
+	bool		result = zen_keycache_enabled() && is_on_columns(index);
+
+	index_close(index, NoLock);
+	return result;
+}
+
+void
+zen_keyprobe_init(ZenKeyProbe *probe, Relation index, const ScanKeyData *keys, int nkeys)
+{
+	probe->index = RelationGetRelid(index);
+	probe->nkeys = 0;
+	if (!zen_keycache_enabled() || !is_on_columns(index))
+		return;
+	for (int i = 0; i < nkeys; i++)
+		if (!zen_key_column_init(&probe->keys[i], index, keys[i].sk_attno - 1, zen_keyprobe_type(index, &keys[i]),
+								 keys[i].sk_collation))
+			return;
+	probe->nkeys = nkeys;
+}
+
+uint64
+zen_keyprobe_hash(const ZenKeyProbe *probe, const ScanKeyData *keys)
+{
+	uint64		hash = 0;
+
+	Assert(probe->nkeys > 0);
+	for (int i = 0; i < probe->nkeys; i++)
+		hash = zen_key_hash_add(probe->keys, i, hash, keys[i].sk_argument);
+	return zen_keycache_hash(probe->index, hash);
+}
+
+/* ---------- the row ---------- */
+
+static void
+count(ZenHTable *ht, ZenTableCounter counter)
+{
+	zen_tablestat_add(ht->idx, zen_tablestat_generation(ht->idx), counter, 1);
+}
+
+bool
+zen_keyprobe_hint(ZenHTable *ht, uint64 hash, uint64 *tidno)
+{
+	if (zen_keycache_lookup(hash, tidno))
+		return true;
+	count(ht, ZEN_T_KEY_MISSES);
+	return false;
+}
+
+static bool
+has_key(const ZenKeyProbe *probe, const ScanKeyData *keys, TupleTableSlot *row)
+{
+	Assert(probe->nkeys > 0);
+	for (int i = 0; i < probe->nkeys; i++)
+	{
+		const ScanKeyData *key = &keys[i];
+		bool		isnull;
+		Datum		value = slot_getattr(row, probe->keys[i].attno, &isnull);
+
+		if (isnull || !DatumGetBool(FunctionCall2Coll((FmgrInfo *) &key->sk_func, key->sk_collation, value,
+													  key->sk_argument)))
+			return false;
+	}
+	return true;
+}
+
+bool
+zen_keyprobe_fetch(const ZenKeyProbe *probe, Relation rel, const ScanKeyData *keys, uint64 tidno,
+				   Snapshot snapshot, TupleTableSlot *slot)
+{
+	ZenHTable  *ht = zen_rel_htable(rel);
+	bool		found = zen_fetch_hinted(rel, ht, tidno, snapshot, slot) && has_key(probe, keys, slot);
+
+	count(ht, found ? ZEN_T_KEY_HITS : ZEN_T_KEY_STALE);
+	return found;
+}

@@ -1,0 +1,59 @@
+/*
+ * keyprobe.h -- a key of a unique index: does a scan name one, what is its hash, and has the row that the key cache
+ * leads to this key?
+ */
+#ifndef ZEN_KEYPROBE_H
+#define ZEN_KEYPROBE_H
+
+#include "base/compat.h"
+
+#include "access/skey.h"
+#include "executor/tuptable.h"
+#include "nodes/plannodes.h"
+#include "nvm/htable.h"
+#include "point/pointwhy.h"
+#include "table/keyfill.h"
+#include "utils/relcache.h"
+#include "utils/snapshot.h"
+
+/* What is to be known of an index in order to look its keys up in the key cache. */
+typedef struct ZenKeyProbe
+{
+	Oid			index;
+	int			nkeys;			/* 0: keys have no place in the key cache */
+	ZenKeyColumn keys[INDEX_MAX_KEYS];
+} ZenKeyProbe;
+
+/*
+ * zen_keyprobe_refuses -- why quals of an index scan do not name keys of a unique, valid and immediate index;
+ * ZEN_WHY_NONE if they do.
+ *
+ * Each of its columns must equal what no row of the table has a part in.  lists: one of them may equal each element of
+ * an array.  Caller holds a lock on the table.
+ */
+extern ZenPointWhy zen_keyprobe_refuses(Oid index, List *indexqual, bool lists);
+
+/* zen_keyprobe_fits -- does the key cache have keys of an index: is it on columns, and of the whole table? */
+extern bool zen_keyprobe_fits(Oid index);
+
+/* zen_keyprobe_init -- prepare for keys that a scan of the open index names. */
+extern void zen_keyprobe_init(ZenKeyProbe *probe, Relation index, const ScanKeyData *keys, int nkeys);
+
+/* zen_keyprobe_type -- of a scan key's value. */
+extern Oid	zen_keyprobe_type(Relation index, const ScanKeyData *key);
+
+/* zen_keyprobe_hash -- what stands for a key in the key cache; nkeys is not 0. */
+extern uint64 zen_keyprobe_hash(const ZenKeyProbe *probe, const ScanKeyData *keys);
+
+/* zen_keyprobe_hint -- where the key cache says that the key's row is; false if it does not know. */
+extern bool zen_keyprobe_hint(ZenHTable *ht, uint64 hash, uint64 *tidno);
+
+/*
+ * zen_keyprobe_fetch -- bring the row at that TID, as the snapshot sees it, into a slot of the table.
+ *
+ * False if there is none, or if it has another key: the index is to be asked.
+ */
+extern bool zen_keyprobe_fetch(const ZenKeyProbe *probe, Relation rel, const ScanKeyData *keys, uint64 tidno,
+							   Snapshot snapshot, TupleTableSlot *slot);
+
+#endif							/* ZEN_KEYPROBE_H */

@@ -1,0 +1,182 @@
+/*
+ * streamlog.c -- changes of rows on their way into the WAL.
+ *
+ * Each change is logged when it is made, as heap logs its own.  So all that PostgreSQL does with heap's records holds
+ * for zen's: the order among changes of heap and zen tables, of catalogs and of savepoints; what a rolled-back
+ * savepoint has changed is dropped by its record; a reader may be sent a large transaction before its end.
+ *
+ * Nothing in the pool depends on these records, and redo does nothing with them.
+ *
+ * The records of a transaction are kept here until its end, if they are few: its commit writes them to NVM as well
+ * (streamtail.c), and so need not wait for the WAL.
+ */
+#include "stream/streamlog.h"
+
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "access/xloginsert.h"
+#include "base/guc.h"
+#include "base/stats.h"
+#include "miscadmin.h"
+#include "replication/message.h"
+#include "utils/memutils.h"
+
+#define FIRST_CAPACITY	((Size) 1024)
+#define KEEP_CAPACITY	((Size) 64 * 1024)	/* a larger buffer is given back
+											 * after the transaction */
+
+/*
+ * The records of this transaction that are kept, and behind them the one that is being built, each behind its length.
+ * The buffer lives as long as the process.
+ */
+static char *buffer = NULL;
+static Size capacity = 0;
+static Size kept = 0;			/* bytes of records in the WAL */
+static Size used = 0;			/* with the one being built */
+static bool beyond = false;		/* there are records that are not kept */
+
+uint64		zen_streamlog_records = 0;
+
+static void
+append(const void *bytes, Size n)
+{
+	if (used + n > capacity)
+	{
+		Size		wanted = Max(capacity, FIRST_CAPACITY);
+
+		while (wanted < used + n)
+			wanted *= 2;
+		buffer = buffer ? repalloc_huge(buffer, wanted) : MemoryContextAllocHuge(TopMemoryContext, wanted);
+		capacity = wanted;
+	}
+	memcpy(buffer + used, bytes, n);
+	used += n;
+}
+
+static uint32
+logged_size(HeapTuple tuple)
+{
+	Assert(tuple == NULL || tuple->t_len >= SizeofHeapTupleHeader);
+	return tuple == NULL ? 0 : tuple->t_len - ZEN_STREAM_OMITTED;
+}
+
+static void
+append_tuple(HeapTuple tuple)
+{
+	if (tuple != NULL)
+		append((char *) tuple->t_data + ZEN_STREAM_OMITTED, logged_size(tuple));
+}
+
+void
+zen_streamlog_begin(RelFileLocator locator, bool is_toast)
+{
+	uint32		len = 0;
+	ZenStreamHead head = {
+		.spc = ZEN_LOCATOR_SPC(locator),.db = ZEN_LOCATOR_DB(locator),.relnumber = ZEN_LOCATOR_NUMBER(locator),
+		.flags = is_toast ? ZEN_STREAM_TOAST : 0
+	};
+
+	Assert(zen_stream != ZEN_STREAM_OFF && XLogLogicalInfoActive());
+	used = kept;
+	append(&len, sizeof(len));
+	append(&head, sizeof(head));
+}
+
+void
+zen_streamlog_add(ZenStreamKind kind, HeapTuple new, HeapTuple old)
+{
+	ZenStreamRow row = {.kind = (uint8) kind,.new_len = (uint16) logged_size(new),.old_len = logged_size(old)};
+
+	Assert(used >= kept + sizeof(uint32) + sizeof(ZenStreamHead));
+	Assert((kind == ZEN_STREAM_DELETE) == (new == NULL) && row.new_len == logged_size(new));
+	append(&row, sizeof(row));
+	append_tuple(new);
+	append_tuple(old);
+}
+
+void
+zen_streamlog_insert(const char *record, uint32 len)
+{
+	Assert(CritSectionCount == 0);
+	XLogBeginInsert();
+	XLogRegisterData((char *) record, len);
+	/* a row that was applied does not go back to where it came from */
+	XLogSetRecordFlags(XLOG_INCLUDE_ORIGIN);
+	(void) XLogInsert(ZEN_RMGR_ID, ZEN_XLOG_ROWS);
+	zen_streamlog_records++;
+	ZEN_COUNT(stream_records, 1);
+	ZEN_COUNT(stream_bytes, len);
+}
+
+static void
+keep_no_more(void)
+{
+	beyond = true;
+	kept = used = 0;
+}
+
+void
+zen_streamlog_end(void)
+{
+	uint32		len = (uint32) (used - kept - sizeof(uint32));
+	XLogRecPtr	before = XactLastRecEnd;
+
+	Assert(len > sizeof(ZenStreamHead) && TransactionIdIsValid(GetCurrentTransactionIdIfAny()));
+	memcpy(buffer + kept, &len, sizeof(len));
+	zen_streamlog_insert(buffer + kept + sizeof(len), len);
+	if (beyond || used > ZEN_STREAM_KEPT_MAX)
+	{
+		keep_no_more();
+		return;
+	}
+	kept = used;
+	XactLastRecEnd = before;
+}
+
+const char *
+zen_streamlog_kept(Size *len)
+{
+	*len = kept;
+	return buffer;
+}
+
+bool
+zen_streamlog_is_beyond(void)
+{
+	return beyond;
+}
+
+void
+zen_streamlog_subabort(void)
+{
+	if (kept > 0)
+		keep_no_more();
+}
+
+void
+zen_streamlog_reset(void)
+{
+	kept = used = 0;
+	beyond = false;
+	if (capacity > KEEP_CAPACITY)
+	{
+		pfree(buffer);
+		buffer = NULL;
+		capacity = 0;
+	}
+}
+
+XLogRecPtr
+zen_streamlog_mark(bool with_xid)
+{
+	uint32		nothing = 0;
+
+	if (zen_stream == ZEN_STREAM_OFF)
+		return zen_log_message(with_xid);
+	if (with_xid)
+		(void) GetCurrentTransactionId();
+	XLogBeginInsert();
+	XLogRegisterData((char *) &nothing, sizeof(nothing));
+	zen_streamlog_records++;
+	return XLogInsert(ZEN_RMGR_ID, ZEN_XLOG_XID);
+}

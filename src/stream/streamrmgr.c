@@ -1,0 +1,240 @@
+/*
+ * streamrmgr.c -- the resource manager of zen's records: logical decoding, descriptions, redo.
+ *
+ * rm_decode makes of each row what PostgreSQL's decoder makes of heap's (decode.c), so everything behind it is
+ * PostgreSQL's: snapshots of the catalogs, savepoints, streaming, prepared transactions, toast values, output plugins.
+ *
+ * Redo does nothing: the pool holds what was committed, and no standby has a pool.
+ */
+#include "stream/streamrmgr.h"
+
+#include "base/compat.h"
+
+#include "access/heapam_xlog.h"
+#include "access/xlog.h"
+#include "access/xlog_internal.h"
+#include "access/xlogreader.h"
+#include "base/guc.h"
+#include "miscadmin.h"
+#include "replication/decode.h"
+#include "replication/logical.h"
+#include "replication/reorderbuffer.h"
+#include "replication/snapbuild.h"
+#include "stream/streamformat.h"
+#include "stream/streamtail.h"
+
+/* Reads a record from its first byte to its last. */
+typedef struct Reader
+{
+	const char *at;
+	const char *end;
+} Reader;
+
+static void
+take(Reader *r, void *to, Size n)
+{
+	if ((Size) (r->end - r->at) < n)
+		elog(ERROR, "record of zen's resource manager is too short");
+	memcpy(to, r->at, n);
+	r->at += n;
+}
+
+static Reader
+read_record(XLogReaderState *record, ZenStreamHead *head)
+{
+	Reader		r = {.at = XLogRecGetData(record)};
+
+	r.end = r.at + XLogRecGetDataLen(record);
+	take(&r, head, sizeof(*head));
+	return r;
+}
+
+/* ---------- decoding ---------- */
+
+/* A tuple for the decoder's queue; NULL if the record has none. */
+static ZEN_DECODED_TUPLE
+take_tuple(Reader *r, ReorderBuffer *queue, uint32 len)
+{
+	ZEN_DECODED_TUPLE decoded;
+	HeapTuple	tuple;
+
+	if (len == 0)
+		return NULL;
+	if (len < SizeofHeapTupleHeader - ZEN_STREAM_OMITTED)
+		elog(ERROR, "row in a record of zen's resource manager is too short");
+	decoded = ReorderBufferAllocTupleBuf(queue, len + ZEN_STREAM_OMITTED - SizeofHeapTupleHeader);
+	tuple = zen_decoded_heap_tuple(decoded);
+	tuple->t_len = len + ZEN_STREAM_OMITTED;
+	ItemPointerSetInvalid(&tuple->t_self);
+	tuple->t_tableOid = InvalidOid;
+	memset(tuple->t_data, 0, ZEN_STREAM_OMITTED);
+	take(r, (char *) tuple->t_data + ZEN_STREAM_OMITTED, len);
+	return decoded;
+}
+
+static ReorderBufferChangeType
+action_of(const ZenStreamRow *row)
+{
+	switch (row->kind)
+	{
+		case ZEN_STREAM_INSERT:
+			return REORDER_BUFFER_CHANGE_INSERT;
+		case ZEN_STREAM_UPDATE:
+			return REORDER_BUFFER_CHANGE_UPDATE;
+		case ZEN_STREAM_DELETE:
+			return REORDER_BUFFER_CHANGE_DELETE;
+	}
+	elog(ERROR, "unexpected kind %d of a row in a record of zen's resource manager", (int) row->kind);
+	return 0;
+}
+
+/*
+ * Queue the rows of a record.
+ *
+ * The chunks of long values come before the row that they belong to.  COPY writes those of several rows first, and then
+ * the rows in one record: so the decoder forgets the chunks behind the last row.
+ */
+static void
+queue_rows(LogicalDecodingContext *ctx, XLogRecordBuffer *buf)
+{
+	ZenStreamHead head;
+	Reader		r = read_record(buf->record, &head);
+
+	/* another database's, or of an origin that the plugin does not want */
+	if (head.db != ctx->slot->data.database ||
+		(ctx->callbacks.filter_by_origin_cb != NULL &&
+		 filter_by_origin_cb_wrapper(ctx, XLogRecGetOrigin(buf->record))))
+		return;
+	while (r.at < r.end)
+	{
+		ZenStreamRow row;
+		ReorderBufferChange *change;
+
+		take(&r, &row, sizeof(row));
+		change = ReorderBufferAllocChange(ctx->reorder);
+		change->action = action_of(&row);
+		change->origin_id = XLogRecGetOrigin(buf->record);
+		ZEN_LOCATOR_SPC(ZEN_CHANGE_LOCATOR(change)) = head.spc;
+		ZEN_LOCATOR_DB(ZEN_CHANGE_LOCATOR(change)) = head.db;
+		ZEN_LOCATOR_NUMBER(ZEN_CHANGE_LOCATOR(change)) = head.relnumber;
+		change->data.tp.newtuple = take_tuple(&r, ctx->reorder, row.new_len);
+		change->data.tp.oldtuple = take_tuple(&r, ctx->reorder, row.old_len);
+		change->data.tp.clear_toast_afterwards = r.at == r.end;
+		ReorderBufferQueueChange(ctx->reorder, XLogRecGetXid(buf->record), buf->origptr, change,
+								 (head.flags & ZEN_STREAM_TOAST) != 0);
+	}
+}
+
+/* As heap_decode(). */
+static void
+stream_decode(LogicalDecodingContext *ctx, XLogRecordBuffer *buf)
+{
+	TransactionId xid = XLogRecGetXid(buf->record);
+	uint8		kind = XLogRecGetInfo(buf->record) & ~XLR_INFO_MASK;
+
+	ReorderBufferProcessXid(ctx->reorder, xid, buf->origptr);
+	if (kind == ZEN_XLOG_XID)
+		return;
+	if (SnapBuildCurrentState(ctx->snapshot_builder) < SNAPBUILD_FULL_SNAPSHOT)
+		return;
+	if (kind != ZEN_XLOG_ROWS)
+		elog(ERROR, "unexpected record kind %u of zen's resource manager", kind);
+	if (SnapBuildProcessChange(ctx->snapshot_builder, xid, buf->origptr) && !ctx->fast_forward)
+		queue_rows(ctx, buf);
+}
+
+/* ---------- the other callbacks ---------- */
+
+static void
+stream_redo(XLogReaderState *record)
+{
+}
+
+static const char *
+kind_name(uint8 kind)
+{
+	return kind == ZEN_STREAM_INSERT ? "insert" : kind == ZEN_STREAM_UPDATE ? "update" : "delete";
+}
+
+static void
+stream_desc(StringInfo buf, XLogReaderState *record)
+{
+	ZenStreamHead head;
+	Reader		r;
+	const char *separator = "";
+
+	if ((XLogRecGetInfo(record) & ~XLR_INFO_MASK) != ZEN_XLOG_ROWS)
+		return;
+	r = read_record(record, &head);
+	appendStringInfo(buf, "rel %u/%u/%u%s: ", head.spc, head.db, head.relnumber,
+					 (head.flags & ZEN_STREAM_TOAST) ? " toast" : "");
+	while (r.at < r.end)
+	{
+		ZenStreamRow row;
+
+		take(&r, &row, sizeof(row));
+		if ((Size) (r.end - r.at) < row.new_len + (Size) row.old_len)
+			break;
+		r.at += row.new_len + (Size) row.old_len;
+		appendStringInfo(buf, "%s%s %u", separator, kind_name(row.kind), row.new_len);
+		if (row.old_len > 0)
+			appendStringInfo(buf, " old %u", row.old_len);
+		separator = ", ";
+	}
+}
+
+static const char *
+stream_identify(uint8 info)
+{
+	switch (info & ~XLR_INFO_MASK)
+	{
+		case ZEN_XLOG_ROWS:
+			return "ROWS";
+		case ZEN_XLOG_XID:
+			return "XID";
+	}
+	return NULL;
+}
+
+/* ---------- at the start ---------- */
+
+static RmgrData stream_rmgr = {
+	.rm_name = "zen",
+	.rm_redo = stream_redo,
+	.rm_desc = stream_desc,
+	.rm_identify = stream_identify,
+	.rm_cleanup = zen_streamtail_replayed,
+	.rm_decode = stream_decode
+};
+
+/* The server that pg_upgrade runs has another wal_level than its users', and nobody reads its WAL. */
+static void
+check_setting(void)
+{
+	if (IsBinaryUpgrade)
+		zen_stream = ZEN_STREAM_OFF;
+	if (zen_stream == ZEN_STREAM_REPLICA)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("zen.stream = replica is not there yet"),
+				 errdetail("Standbys, base backups and archives do not have the rows of zen tables."),
+				 errhint("Set zen.stream to logical or off.")));
+	if (zen_stream == ZEN_STREAM_LOGICAL && wal_level < WAL_LEVEL_LOGICAL)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg("zen.stream = logical needs wal_level = logical"),
+				 errhint("Set wal_level to logical, or zen.stream to off.")));
+	/* what a crash may lose is logged again by zen's worker */
+	if (zen_stream == ZEN_STREAM_LOGICAL && max_worker_processes == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg("zen.stream = logical needs a background worker"),
+				 errhint("Set max_worker_processes to 8, its default, or zen.stream to off.")));
+}
+
+void
+zen_streamrmgr_register(void)
+{
+	check_setting();
+	RegisterCustomRmgr(ZEN_RMGR_ID, &stream_rmgr);
+}

@@ -1,0 +1,459 @@
+/*
+ * streamtail.c -- transactions that have committed in NVM, and whose records the WAL may yet lose (R17).
+ *
+ * A zen-only transaction is durable when its LP is.  Its records are then in the WAL's buffers only, and a crash loses
+ * them.  So the commit writes them to NVM too: into a slot of HTable 0, the tail slot, under the same Tx-CTS.  LP
+ * commits it with the rows.  The slot is free when the WAL is flushed behind the commit record.
+ *
+ * After a crash the tail is what is committed in NVM and not in the WAL.  A tail slot bears its transaction's xid, and
+ * pg_xact tells, but for xids that replay has not met, since these are given out again.  The first of them is made
+ * durable at the end of replay (lost_xid), before that can happen.
+ *
+ * Recovery's leader logs the tail again, in one transaction of its own, flushed.  It notes this transaction's xid
+ * before (again_xid).  So a crash on the way finds either that it has committed, or that it is to be done again.
+ *
+ * The slots that are kept stand in a ring in shared memory, in the order in which their transactions have ended, more
+ * or less.  In recovery the ring has the slots found.
+ */
+#include "stream/streamtail.h"
+
+#include "access/transam.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "base/epoch.h"
+#include "base/fault.h"
+#include "base/guc.h"
+#include "miscadmin.h"
+#include "nvm/page.h"
+#include "nvm/persist.h"
+#include "nvm/slotalloc.h"
+#include "nvm/tuple.h"
+#include "storage/shmem.h"
+#include "storage/spin.h"
+#include "stream/streamlog.h"
+#include "utils/memutils.h"
+
+#define RING_CAPACITY	16384
+#define RING_LAZY		128		/* so few are left alone */
+#define RING_STEP		4		/* freed by one commit */
+#define RING_BYTES		((Size) 16 * 1024 * 1024)	/* kept at most, but ... */
+#define RING_SHARE		32		/* ... not more than this part of the pool */
+#define TAIL_MAGIC		UINT64CONST(0x4C494154) /* "TAIL" */
+#define SMALLEST_SLOT	256
+
+/* The body of a tail slot: a MinimalTuple in form only. */
+typedef struct Tail
+{
+	MinimalTupleData head;
+	uint64		magic;
+	uint64		full_xid;
+	uint64		len;			/* bytes of records */
+	char		records[FLEXIBLE_ARRAY_MEMBER];
+} Tail;
+
+StaticAssertDecl(offsetof(Tail, magic) == 16 && offsetof(Tail, records) == 40, "tail slots are a format in NVM");
+
+typedef struct Kept
+{
+	ZenSlot		slot;
+	uint64		until;			/* LSN; in recovery: Tx-CTS */
+} Kept;
+
+typedef struct Ring
+{
+	slock_t		lock;			/* of all that follows */
+	uint32		first;
+	uint32		n;
+	Size		bytes;			/* of the slots */
+	uint32		again;			/* logged again at this start; leader only */
+	Kept		kept[RING_CAPACITY];
+} Ring;
+
+static Ring *ring = NULL;		/* NULL: zen.stream is off */
+static XLogRecPtr flushed = InvalidXLogRecPtr;	/* the WAL is at least up to
+												 * here */
+
+/* ---------- the line in NVM ---------- */
+
+static ZenTailState *
+state(void)
+{
+	return (ZenTailState *) (zen_pool.base + ZEN_OFF_TAIL);
+}
+
+static uint64
+place_of(const uint64 *word)
+{
+	return (uint64) ((const char *) word - zen_pool.base);
+}
+
+static uint64
+load(uint64 *word)
+{
+	uint64		value;
+
+	if (!zen_guard_read(word, place_of(word), &value))
+	{
+		ereport(WARNING,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("what the zen pool says of the end of the write-ahead log is damaged"),
+				 errdetail("Readers of logical slots may miss the last changes before the crash."),
+				 errhint("Compare the subscribers' tables, or make the subscriptions anew.")));
+		return 0;
+	}
+	return value;
+}
+
+static void
+store(uint64 *word, uint64 value)
+{
+	zen_nvm_store64(word, zen_guard(place_of(word), value));
+	zen_persist(word, sizeof(*word));
+}
+
+/* ---------- commit ---------- */
+
+Size
+zen_streamtail_size(void)
+{
+	Size		len;
+	Size		size = SMALLEST_SLOT;
+
+	(void) zen_streamlog_kept(&len);
+	if (len == 0 || ZEN_FAULT(R17_NO_TAIL))
+		return 0;
+	/* few sizes, since each takes a page of its region */
+	while (size < zen_tuple_size(offsetof(Tail, records) + len))
+		size *= 2;
+	return size;
+}
+
+void
+zen_streamtail_write(ZenSlot slot, uint64 cts, uint64 full_xid)
+{
+	union
+	{
+		Tail		tail;
+		char		bytes[offsetof(Tail, records) + ZEN_STREAM_KEPT_MAX];
+	}			space;
+	Size		len;
+	const char *records = zen_streamlog_kept(&len);
+
+	Assert(len > 0 && len <= ZEN_STREAM_KEPT_MAX && full_xid != 0);
+	memset(&space.tail, 0, sizeof(space.tail));
+	space.tail.head.t_len = offsetof(Tail, records) + len;
+	space.tail.magic = TAIL_MAGIC;
+	space.tail.full_xid = full_xid;
+	space.tail.len = len;
+	memcpy(space.bytes + offsetof(Tail, records), records, len);
+	zen_tuple_write(slot, cts, zen_word1(0, 0, 0, false), InvalidTransactionId, &space.tail.head, true);
+}
+
+static Size
+bytes_at_most(void)
+{
+	return Min(RING_BYTES, zen_pool_size() / RING_SHARE);
+}
+
+/* Put an entry in, if there is room and slot is one; take out what may go, into out[RING_STEP].  True if it is in. */
+static bool
+turn_ring(ZenSlot slot, XLogRecPtr lsn, ZenSlot *out, uint32 *nout, XLogRecPtr *oldest)
+{
+	Size		size = zen_slot_size(slot);
+	bool		room;
+
+	*nout = 0;
+	SpinLockAcquire(&ring->lock);
+	while (*nout < RING_STEP && ring->n > 0 && ring->kept[ring->first].until <= flushed)
+	{
+		out[(*nout)++] = ring->kept[ring->first].slot;
+		ring->first = (ring->first + 1) % RING_CAPACITY;
+		ring->n--;
+	}
+	room = ring->n < RING_CAPACITY && ring->bytes + size <= bytes_at_most();
+	if (room)
+	{
+		Kept	   *k = &ring->kept[(ring->first + ring->n++) % RING_CAPACITY];
+
+		k->slot = slot;
+		k->until = lsn;
+		ring->bytes += size;
+	}
+	*oldest = ring->n > RING_LAZY || !room ? ring->kept[ring->first].until : InvalidXLogRecPtr;
+	SpinLockRelease(&ring->lock);
+	return room;
+}
+
+/* Slots that are out of the ring.  The page may be another region's, which gives it away when it is empty. */
+static void
+free_slots(const ZenSlot *slots, uint32 n)
+{
+	Size		bytes = 0;
+
+	if (n == 0)
+		return;
+	zen_epoch_enter();
+	for (uint32 i = 0; i < n; i++)
+	{
+		bytes += zen_slot_size(slots[i]);
+		zen_slot_free(slots[i]);
+	}
+	zen_epoch_leave();
+	SpinLockAcquire(&ring->lock);
+	ring->bytes -= bytes;
+	SpinLockRelease(&ring->lock);
+}
+
+void
+zen_streamtail_keep(ZenSlot slot, XLogRecPtr lsn)
+{
+	bool		in = false;
+
+	Assert(ring != NULL && slot != InvalidZenSlot && !XLogRecPtrIsInvalid(lsn));
+	ZenAssertNotInEpoch();
+	if (ZEN_FAULT(R17_FREE_EARLY))
+		lsn = 1;
+	while (!in)
+	{
+		ZenSlot		out[RING_STEP];
+		uint32		nout;
+		XLogRecPtr	oldest;
+
+		in = turn_ring(slot, lsn, out, &nout, &oldest);
+		free_slots(out, nout);
+		if (!in && nout == 0)
+			XLogFlush(Max(lsn, oldest));
+		if (oldest > flushed)
+			flushed = GetFlushRecPtr(NULL);
+	}
+}
+
+bool
+zen_streamtail_keeps(ZenSlot slot)
+{
+	bool		found = false;
+
+	if (ring == NULL)
+		return false;
+	SpinLockAcquire(&ring->lock);
+	for (uint32 i = 0; i < ring->n && !found; i++)
+		found = ring->kept[(ring->first + i) % RING_CAPACITY].slot == slot;
+	SpinLockRelease(&ring->lock);
+	return found;
+}
+
+void
+zen_streamtail_look(uint32 *kept, Size *bytes, uint32 *again)
+{
+	*kept = *again = 0;
+	*bytes = 0;
+	if (ring == NULL)
+		return;
+	SpinLockAcquire(&ring->lock);
+	*kept = ring->n;
+	*bytes = ring->bytes;
+	*again = ring->again;
+	SpinLockRelease(&ring->lock);
+}
+
+/* ---------- start: what is lost ---------- */
+
+/* What an earlier recovery has noted, and not finished with, stands: xids have been given out since. */
+void
+zen_streamtail_replayed(void)
+{
+	if (zen_pool.base == NULL || zen_pool.scratch || load(&state()->in_use) == 0)
+		return;
+	if (load(&state()->lost_xid) == 0)
+		store(&state()->lost_xid, U64FromFullTransactionId(ReadNextFullTransactionId()));
+}
+
+bool
+zen_streamtail_expected(void)
+{
+	return ring != NULL && !zen_pool.was_clean && load(&state()->lost_xid) != 0;
+}
+
+static TransactionId
+xid_of(uint64 full_xid)
+{
+	return XidFromFullTransactionId(FullTransactionIdFromU64(full_xid));
+}
+
+/* Is the transaction's commit record in the WAL? */
+static bool
+is_in_wal(uint64 full_xid)
+{
+	TransactionId xid = xid_of(full_xid);
+
+	if (full_xid >= load(&state()->lost_xid) && !ZEN_FAULT(R17_NO_LOST_XID))
+		return false;
+	/* long ago, since pg_xact has been cut off behind it */
+	return TransactionIdPrecedes(xid, TransamVariables->oldestClogXid) || TransactionIdDidCommit(xid);
+}
+
+bool
+zen_streamtail_found(ZenSlot slot, uint64 cts)
+{
+	const Tail *tail = (const Tail *) ((const char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE);
+	bool		room;
+
+	if (!zen_streamtail_expected() || ZEN_FAULT(R17_FORGET_TAIL) ||
+		zen_tuple_len(slot, zen_slot_size(slot)) < (int64) offsetof(Tail, records) ||
+		tail->magic != TAIL_MAGIC || is_in_wal(tail->full_xid))
+		return false;
+	SpinLockAcquire(&ring->lock);
+	room = ring->n < RING_CAPACITY;
+	if (room)
+	{
+		ring->kept[ring->n].slot = slot;
+		ring->kept[ring->n++].until = cts;
+	}
+	SpinLockRelease(&ring->lock);
+	if (!room)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("the zen pool has more lost transactions than it can have")));
+	return true;
+}
+
+/* ---------- start: logging again ---------- */
+
+/* For tests: the server dies here. */
+static void
+stop_if(bool fault)
+{
+	if (fault)
+		ereport(PANIC,
+				(errmsg_internal("zen.fault: recovery stops here")));
+}
+
+static int
+compare_kept(const void *a, const void *b)
+{
+	const Kept *x = a;
+	const Kept *y = b;
+
+	return x->until < y->until ? -1 : x->until > y->until;
+}
+
+/* Put the records of a tail slot into the WAL, under the present transaction. */
+static void
+log_tail(ZenSlot slot)
+{
+	Size		size = (Size) zen_tuple_len(slot, zen_slot_size(slot));
+	Tail	   *tail = palloc(size);
+	const char *at = tail->records;
+
+	if (!zen_tuple_read(slot, &tail->head, (uint32) size, NULL) || tail->len != size - offsetof(Tail, records))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("the slot at offset " UINT64_FORMAT " of the zen pool is damaged", slot * ZEN_SLOT_UNIT)));
+	while (at < tail->records + tail->len)
+	{
+		uint32		len;
+
+		memcpy(&len, at, sizeof(len));
+		zen_streamlog_insert(at + sizeof(len), len);
+		at += sizeof(len) + len;
+	}
+	pfree(tail);
+}
+
+/*
+ * The xid is in flushed WAL before it is noted: so it is not given out again after a crash, and pg_xact's answer means
+ * this transaction.
+ */
+static void
+log_again(void)
+{
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	XLogFlush(zen_streamlog_mark(true));
+	if (!ZEN_FAULT(R17_AGAIN_TWICE))
+		store(&state()->again_xid, U64FromFullTransactionId(GetTopFullTransactionId()));
+	stop_if(ZEN_FAULT(R17_STOP_NOTED));
+	for (uint32 i = 0; i < ring->n; i++)
+		log_tail(ring->kept[i].slot);
+	ForceSyncCommit();
+	CommitTransactionCommand();
+	ring->again = ring->n;
+	ereport(LOG,
+			(errmsg("zen has logged %u transactions again, of which the write-ahead log was lost", ring->n)));
+	stop_if(ZEN_FAULT(R17_STOP_LOGGED) || ZEN_FAULT(R17_AGAIN_TWICE));
+}
+
+/* R7: durably empty, before anything says that they are dealt with. */
+static void
+drop_found(void)
+{
+	for (uint32 i = 0; i < ring->n; i++)
+		zen_tuple_scrub(ring->kept[i].slot);
+	zen_fence();
+	for (uint32 i = 0; i < ring->n; i++)
+		zen_slot_free(ring->kept[i].slot);
+	ring->n = 0;
+}
+
+static void
+recover_tail(void)
+{
+	uint64		again = load(&state()->again_xid);
+
+	Assert(!IsTransactionState() && ring->first == 0 && ring->bytes == 0);
+	qsort(ring->kept, ring->n, sizeof(Kept), compare_kept);
+	if (ring->n > 0 && (again == 0 || !TransactionIdDidCommit(xid_of(again))))
+		log_again();
+	drop_found();
+	stop_if(ZEN_FAULT(R17_STOP_SCRUBBED));
+	/* in this order, within one line */
+	store(&state()->again_xid, 0);
+	store(&state()->lost_xid, 0);
+}
+
+/*
+ * The record makes sure that there is something to be replayed after the next crash: only then does replay have an end
+ * of which the startup process tells us.
+ */
+void
+zen_streamtail_recover(void)
+{
+	if (ring == NULL)
+	{
+		if (load(&state()->in_use) == 0)
+			return;
+		ereport(LOG,
+				(errmsg("zen.stream was on, and is off: changes of zen tables are no longer in the write-ahead log"),
+				 errhint("Drop logical slots that are to have zen tables, and make them anew when it is on again.")));
+		store(&state()->again_xid, 0);
+		store(&state()->lost_xid, 0);
+		store(&state()->in_use, 0);
+		return;
+	}
+	if (zen_streamtail_expected())
+		recover_tail();
+	if (load(&state()->in_use) == 0)
+		store(&state()->in_use, 1);
+	XLogFlush(zen_streamlog_mark(false));
+}
+
+/* ---------- shared memory ---------- */
+
+Size
+zen_streamtail_shmem_size(void)
+{
+	return zen_stream == ZEN_STREAM_OFF ? 0 : sizeof(Ring);
+}
+
+void
+zen_streamtail_init(void)
+{
+	bool		found;
+
+	if (zen_stream == ZEN_STREAM_OFF)
+		return;
+	ring = ShmemInitStruct("zen tail of the WAL", sizeof(Ring), &found);
+	ring->first = ring->n = ring->again = 0;
+	ring->bytes = 0;
+	SpinLockInit(&ring->lock);
+}
