@@ -178,6 +178,8 @@ CREATE UNIQUE INDEX ON nn USING zentree (a, b) NULLS NOT DISTINCT;
 INSERT INTO nn VALUES (1, NULL);
 INSERT INTO nn VALUES (1, NULL);
 INSERT INTO nn VALUES (2, NULL);
+INSERT INTO nn VALUES (2, NULL) ON CONFLICT DO NOTHING RETURNING *;
+INSERT INTO nn VALUES (2, NULL) ON CONFLICT (a, b) DO UPDATE SET b = 'not null' RETURNING *;
 -- a build finds what is not unique
 INSERT INTO k VALUES (5000, 'dup', 1), (5001, 'dup2', 1);
 CREATE TABLE dup (a int, b text);
@@ -235,6 +237,23 @@ SELECT count(*) FROM k WHERE c > 0;
 SELECT a FROM k WHERE b = 'b9';
 \d k
 SELECT count(*) FROM zen_verify('k');
+-- a type that needs no other file: the constraint's index takes the tree over
+CREATE TABLE ty (a varchar(10) PRIMARY KEY, b int UNIQUE);
+INSERT INTO ty SELECT i, i FROM generate_series(1, 300) i;
+BEGIN;
+ALTER TABLE ty ALTER a TYPE varchar(20), ALTER b TYPE int;
+INSERT INTO ty VALUES ('301', 301);
+INSERT INTO ty VALUES ('301', 302) ON CONFLICT DO NOTHING RETURNING a;
+COMMIT;
+INSERT INTO ty VALUES ('7', 500);
+INSERT INTO ty VALUES ('777', 7);
+\d ty
+SELECT count(*), (SELECT count(*) FROM zen_verify('ty')) AS findings FROM ty;
+BEGIN;
+ALTER TABLE ty ALTER a TYPE varchar(30);
+ROLLBACK;
+SELECT count(*), (SELECT count(*) FROM zen_verify('ty')) AS findings FROM ty;
+DROP TABLE ty;
 TRUNCATE k CASCADE;
 SELECT count(*) FROM k WHERE a > 0;
 INSERT INTO k VALUES (1, 'one', 1);

@@ -95,6 +95,8 @@ relation_created(Oid relid)
 	zen_extension_created(relid);
 	if (zen_relid_is_tree(relid))
 		zen_index_borrow_classes(relid);
+	else if (get_rel_relkind(relid) == RELKIND_INDEX)
+		zen_treehooks_created(relid);
 	if (get_rel_relkind(relid) == RELKIND_INDEX && get_rel_persistence(relid) == RELPERSISTENCE_PERMANENT &&
 		zen_relid_is_zen(IndexGetRelation(relid, true)))
 		zen_index_set_unlogged(relid);

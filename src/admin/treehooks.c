@@ -142,6 +142,28 @@ zen_treehooks_after(Node *stmt, Oid moved)
 		zen_index_build_again(moved);
 }
 
+/* ---------- files that are used again ---------- */
+
+/*
+ * ALTER TABLE may give the file of an index that it drops to one that it creates, if their definitions agree.  It does
+ * not compare access methods.  The constraint's index that it makes is a btree: it becomes what the file is.
+ */
+void
+zen_treehooks_created(Oid indexoid)
+{
+	Relation	index = RelationIdGetRelation(indexoid);
+	RelFileLocator loc;
+
+	if (index == NULL)
+		return;
+	loc = zen_rel_locator(index);
+	if (index->rd_rel->relkind == RELKIND_INDEX && !zen_index_is_tree(index) && zen_tree_exists(&loc))
+		zen_index_make_tree(index);
+	RelationClose(index);
+}
+
+/* ---------- LIKE ---------- */
+
 /* CREATE TABLE ... (LIKE zen_table INCLUDING INDEXES) copies the access method, too. */
 static void
 choose_for_copy(IndexStmt *stmt)

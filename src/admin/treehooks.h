@@ -20,6 +20,9 @@ extern bool zen_treehooks_changes(Node *stmt);
 extern Oid	zen_treehooks_before(Node *stmt);
 extern void zen_treehooks_after(Node *stmt, Oid moved);
 
+/* zen_treehooks_created -- an index of a zen table was created, and is not built yet. */
+extern void zen_treehooks_created(Oid indexoid);
+
 /*
  * zen_treehooks_started -- the executor has been started: open the indexes of targets of INSERT ... ON CONFLICT, where
  * PostgreSQL would refuse any unique index but a btree.

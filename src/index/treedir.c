@@ -91,6 +91,12 @@ find(const RelFileLocator *loc)
 	return tree;
 }
 
+bool
+zen_tree_exists(const RelFileLocator *loc)
+{
+	return pg_atomic_read_u32(&directory->n) > 0 && find(loc) != NULL;
+}
+
 ZenTree *
 zen_tree_open(Relation index)
 {

@@ -16,6 +16,9 @@ extern void zen_treedir_register(void);
 /* zen_tree_open -- the tree of an index; NULL: it has none. */
 extern ZenTree *zen_tree_open(Relation index);
 
+/* zen_tree_exists -- has a file a tree? */
+extern bool zen_tree_exists(const RelFileLocator *loc);
+
 /* zen_tree_need -- the tree of an index; throws if it has none. */
 extern ZenTree *zen_tree_need(Relation index);
 

@@ -18,6 +18,7 @@
 #include "index/treedelete.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "storage/predicate.h"
 #include "utils/snapmgr.h"
 
 /* In ii_AmCache. */
@@ -50,8 +51,11 @@ typedef enum Verdict
 static void
 refuse(Insert *in)
 {
-	char	   *key = BuildIndexValueDescription(in->index, in->values, in->isnull);
+	char	   *key;
 
+	/* a transaction that was waited for may have read what this one writes */
+	CheckForSerializableConflictIn(in->index, NULL, InvalidBlockNumber);
+	key = BuildIndexValueDescription(in->index, in->values, in->isnull);
 	ereport(ERROR,
 			(errcode(ERRCODE_UNIQUE_VIOLATION),
 			 errmsg("duplicate key value violates unique constraint \"%s\"", RelationGetRelationName(in->index)),

@@ -357,6 +357,7 @@ take_key(ZenConditions *c, const ZenTreeShape *shape, ZenCondition *cond, ScanKe
 
 	memset(cond, 0, sizeof(*cond));
 	cond->key = *key;
+	c->for_null |= (key->sk_flags & SK_SEARCHNULL) != 0;
 	if (key->sk_flags & (SK_SEARCHNULL | SK_SEARCHNOTNULL))
 		return;
 	if (key->sk_flags & SK_ROW_HEADER)
@@ -403,7 +404,7 @@ zen_conditions_set(ZenConditions *c, const ZenTreeShape *shape, ScanKey keys, in
 {
 	if (c->mcxt != NULL)
 		MemoryContextReset(c->mcxt);
-	c->never = false;
+	c->never = c->for_null = false;
 	c->n = nkeys;
 	c->conditions = c->few;
 	if (nkeys > ZEN_FEW_CONDITIONS)

@@ -38,6 +38,7 @@ typedef struct ZenConditions
 	ZenCondition *conditions;
 	ZenCondition few[ZEN_FEW_CONDITIONS];
 	bool		stepped;		/* one of them is */
+	bool		for_null;		/* one of them is IS NULL */
 	bool		has_from;
 	bool		has_to;
 	ZenTreePos	from;

@@ -230,7 +230,8 @@ hand_out(IndexScanDesc scan)
 	ZenTreeSlot *slot = &s->batch.slots[s->current];
 
 	zen_tid_of_word(slot->tid, &scan->xs_heaptid);
-	scan->xs_recheck = !IsMVCCSnapshot(scan->xs_snapshot);
+	/* nulls are never found equal again: ON CONFLICT with NULLS NOT DISTINCT */
+	scan->xs_recheck = !IsMVCCSnapshot(scan->xs_snapshot) && !s->conditions.for_null;
 	if (!scan->xs_want_itup)
 		return;
 	if (s->formed != NULL)

@@ -6,6 +6,7 @@
  */
 #include "table/treeindex.h"
 
+#include "access/amapi.h"
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
@@ -177,4 +178,23 @@ zen_index_build_again(Oid indexoid)
 	zen_reindex_index(indexoid, RELPERSISTENCE_UNLOGGED, &params);
 	if (pushed)
 		PopActiveSnapshot();
+}
+
+void
+zen_index_make_tree(Relation index)
+{
+	Oid			am = get_index_am_oid("zentree", false);
+	Relation	pg_class = table_open(RelationRelationId, RowExclusiveLock);
+	HeapTuple	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(RelationGetRelid(index)));
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for index %u", RelationGetRelid(index));
+	Assert(index->rd_rel->relam == BTREE_AM_OID && index->rd_createSubid != InvalidSubTransactionId);
+	((Form_pg_class) GETSTRUCT(tuple))->relam = am;
+	CatalogTupleUpdate(pg_class, &tuple->t_self, tuple);
+	heap_freetuple(tuple);
+	table_close(pg_class, RowExclusiveLock);
+	CommandCounterIncrement();
+	/* a relcache entry that is in use keeps its access method */
+	*index->rd_indam = *GetIndexAmRoutineByAmId(am, false);
 }

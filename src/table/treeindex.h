@@ -26,6 +26,9 @@ extern bool zen_relid_is_tree(Oid relid);
  */
 extern void zen_index_borrow_classes(Oid indexoid);
 
+/* zen_index_make_tree -- let an index that was just created, and is not built, be of zentree and not of btree. */
+extern void zen_index_make_tree(Relation index);
+
 /*
  * zen_index_open_for_conflict -- open the indexes of a target of INSERT ... ON CONFLICT, if trees are among them: there
  * PostgreSQL would refuse any unique index but a btree.
