@@ -36,7 +36,7 @@ sub test_setting
 	like(start_failing($node), qr/zen\.stream = logical needs wal_level = logical/, 'logical needs wal_level');
 	set_conf($node, "\nwal_level = logical\nzen.stream = replica\n");
 	like(start_failing($node), qr/zen\.stream = replica is not there yet/, 'replica is refused');
-	set_conf($node, "\nzen.stream = logical\nmax_worker_processes = 0\n");
+	set_conf($node, "\nzen.stream = logical\nmax_worker_processes = 1\n");
 	like(start_failing($node), qr/zen\.stream = logical needs a background worker/, 'it needs a worker');
 	set_conf($node, "\nmax_worker_processes = 8\n");
 	return;

@@ -178,7 +178,7 @@ sub test_documents
 
 sub test_functions
 {
-	begin('functions');
+	begin('functions', conf => "zen.pool_max_size = '4GB'");
 	my $text = PostgreSQL::Test::Utils::slurp_file("$FindBin::RealBin/../doc/functions.md");
 	value($dbh, $_)
 	  for 'CREATE TABLE account (id int PRIMARY KEY, owner text, balance int) USING zen',

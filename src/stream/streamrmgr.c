@@ -224,8 +224,12 @@ check_setting(void)
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("zen.stream = logical needs wal_level = logical"),
 				 errhint("Set wal_level to logical, or zen.stream to off.")));
-	/* what a crash may lose is logged again by zen's worker */
-	if (zen_stream == ZEN_STREAM_LOGICAL && max_worker_processes == 0)
+
+	/*
+	 * what a crash may lose is logged again by zen's worker; the first place
+	 * is the launcher's of logical replication
+	 */
+	if (zen_stream == ZEN_STREAM_LOGICAL && max_worker_processes < 2)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("zen.stream = logical needs a background worker"),

@@ -459,10 +459,11 @@ is_load(void)
 }
 
 /*
- * From the first store to a slot until an abort can find it nothing throws: from write_load() to publish_load().
+ * From the first store to a slot until an abort can find it nothing throws: from write_load() to publish_load().  *lost
+ * gets the number of rows whose TIDs others have taken.
  */
 static uint64
-load_rows(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid, ZenTakenTid *taken)
+load_rows(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid, ZenTakenTid *taken, uint32 *lost)
 {
 	TransactionId xid = GetCurrentTransactionId();
 	uint64		cts = zen_cts_next();
@@ -475,13 +476,16 @@ load_rows(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid, ZenTaken
 	{
 		Load		load = {.ht = ht,.tids = taken + done,.tuples = tuples + done};
 		uint32		found = zen_tidmap_find_free(ht, n - done, load.tids);
+		uint64		bits;
 
 		load.n = found;
 		load.n = found > 0 ? take_slots(&load) : 0;
 		if (load.n == 0)
 			break;
 		write_load(&load, xid, &cts);
-		placed |= publish_load(&load, xid, cid) << done;
+		bits = publish_load(&load, xid, cid);
+		placed |= bits << done;
+		*lost += load.n - pg_popcount64(bits);
 		done += load.n;
 		if (load.n < found)
 			break;
@@ -494,6 +498,7 @@ zen_spill_new_rows(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid,
 {
 	ZenWriteSet *ws = &zen_writeset;
 	uint64		placed;
+	uint32		lost = 0;
 
 	ZenAssertNotInEpoch();
 	ZenAssertNoWordLocked();
@@ -502,7 +507,9 @@ zen_spill_new_rows(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid,
 	zen_commit_begin(&zen_my_commit);
 	Assert(ws->nblocks == 0 || ws->region == zen_my_commit.region);
 	ws->region = zen_my_commit.region;
-	placed = load_rows(ht, tuples, n, cid, taken);
+	placed = load_rows(ht, tuples, n, cid, taken, &lost);
 	zen_region_rest(zen_my_commit.region, true);
+	if (lost > 0)
+		elog(DEBUG1, "other processes have taken the TIDs of %u rows of a load", lost);
 	return placed;
 }

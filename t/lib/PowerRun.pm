@@ -17,7 +17,7 @@ use Carp;
 use POSIX ();
 use PowerMedium;
 use PowerServer;
-use PowerVerify qw(state_of_db verify_recovered);
+use PowerVerify qw(state_of_db verify_recovered begin_stream);
 use Test::More ();
 use Time::HiRes qw(sleep time);
 use ZenTest;
@@ -469,6 +469,7 @@ sub run
 	my $server = PowerServer->new("$self->{dir}/live");
 	$server->copy_from($self->{template});
 	my $dbh = $server->start;
+	begin_stream($dbh);
 	value($dbh, $_) for @{ $scenario->{setup} };
 	$dbh->disconnect;
 	$server->stop;

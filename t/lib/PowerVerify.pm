@@ -14,7 +14,7 @@ use PoolFile ();
 use PostgreSQL::Test::Utils ();
 use ZenTest;
 
-our @EXPORT_OK = qw(state_of_db verify_recovered);
+our @EXPORT_OK = qw(state_of_db verify_recovered begin_stream);
 
 sub tables
 {
@@ -108,6 +108,51 @@ sub check_pool
 	return;
 }
 
+# begin_stream -- with zen.stream, a reader of changes that has seen all from the beginning.
+sub begin_stream
+{
+	my ($dbh) = @_;
+	value($dbh, q{SELECT pg_create_logical_replication_slot('stream', 'test_decoding')})
+	  if value($dbh, 'SHOW zen.stream') eq 'logical';
+	return;
+}
+
+# apply_change -- what test_decoding tells of tables with the columns id, k and v, into { table }{ id }.
+sub apply_change
+{
+	my ($tables, $change) = @_;
+	my ($names, $kind, $row) = $change =~ /^table (public.*?): (INSERT|UPDATE|DELETE|TRUNCATE): ?(.*)/s or return;
+	my ($name) = my @names = map { s/^public\.//r } split /, /, $names;
+	if ($kind eq 'TRUNCATE') { delete @$tables{@names}; return; }
+	my ($old, $new) = $row =~ /^old-key: (.*?) new-tuple: (.*)/s ? ($1, $2) : ($row, $row);
+	delete $tables->{$name}{$1} if $old =~ /^id\[integer\]:(-?\d+)/ && $kind ne 'INSERT';
+	$tables->{$name}{$1} = "$2 " . ($3 =~ s/''/'/gr)
+	  if $kind ne 'DELETE' && $new =~ /^id\[integer\]:(-?\d+) k\[integer\]:(\S+) v\[text\]:'(.*)'$/s;
+	return;
+}
+
+# check_stream -- a reader of changes comes to the rows that are there.
+sub check_stream
+{
+	my ($dbh, $wrong, $when) = @_;
+	return unless value($dbh, q{SELECT count(*) FROM pg_replication_slots WHERE slot_name = 'stream'});
+	value($dbh, 'CHECKPOINT');
+	my %tables;
+	apply_change(\%tables, $_->[0]) for @{ run_sql($dbh,
+		q{SELECT data FROM pg_logical_slot_peek_changes('stream', NULL, NULL, 'include-xids', '0')})->{rows} };
+	for my $table (map { $_->[0] } grep { $_->[2] eq 'zen' } tables($dbh))
+	{
+		my $result = run_sql($dbh, "SELECT id, coalesce(k::text, 'null') || ' ' || v FROM $table");
+		next if $result->{state};
+		my %there = map { $_->[0] => $_->[1] } @{ $result->{rows} };
+		my %told = %{ $tables{$table} || {} };
+		my ($n) = grep { ($there{$_} // 'no row') ne ($told{$_} // 'no row') } sort keys %{ { %there, %told } };
+		push @$wrong, "$when: row $n of $table is '" . ($there{$n} // 'not there') . q{', but readers of changes have '}
+		  . ($told{$n} // 'none') . "'" if defined $n;
+	}
+	return;
+}
+
 sub check
 {
 	my ($dbh, $allowed, $wrong, $when) = @_;
@@ -121,6 +166,7 @@ sub check
 	  unless grep { $_ eq $state->{text} } @$allowed;
 	check_indexes($dbh, $wrong, $when);
 	check_pool($dbh, $wrong, $when);
+	check_stream($dbh, $wrong, $when);
 	return $state;
 }
 
