@@ -150,6 +150,7 @@ OBJS = $(addprefix src/base/, \
 	$(addprefix src/table/, \
 		zenam_slot.o \
 		ownxact.o \
+		treeindex.o \
 		zenam_reindex.o \
 		keyfill.o \
 		zenam_rel.o \
@@ -167,6 +168,19 @@ OBJS = $(addprefix src/base/, \
 		indexvacuum.o \
 		zenam_maint.o \
 		zenam_handler.o) \
+	$(addprefix src/index/, \
+		treeshape.o \
+		tree.o \
+		treeread.o \
+		treedelete.o \
+		treedir.o \
+		treeclasses.o \
+		zentree_keys.o \
+		zentree.o \
+		zentree_build.o \
+		zentree_insert.o \
+		zentree_scan.o \
+		zentree_vacuum.o) \
 	$(addprefix src/verify/, \
 		verify_row.o \
 		verify_report.o \
@@ -201,6 +215,7 @@ OBJS = $(addprefix src/base/, \
 		truncate.o \
 		standby.o \
 		named.o \
+		treehooks.o \
 		hooks.o \
 		views.o \
 		poolgrow.o) \

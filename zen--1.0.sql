@@ -17,6 +17,31 @@ CREATE ACCESS METHOD zen TYPE TABLE HANDLER zen_tableam_handler;
 COMMENT ON ACCESS METHOD zen IS
 'tables in non-volatile memory, without a write-ahead log';
 
+CREATE FUNCTION zen_indexam_handler(internal)
+RETURNS index_am_handler
+AS 'MODULE_PATHNAME', 'zen_indexam_handler'
+LANGUAGE C STRICT;
+
+COMMENT ON FUNCTION zen_indexam_handler(internal) IS
+'handler of the index access method zentree; not to be called';
+
+CREATE ACCESS METHOD zentree TYPE INDEX HANDLER zen_indexam_handler;
+
+COMMENT ON ACCESS METHOD zentree IS
+'trees in DRAM, indexes of zen tables';
+
+CREATE FUNCTION zen_copy_operator_classes()
+RETURNS void
+AS 'MODULE_PATHNAME', 'zen_copy_operator_classes'
+LANGUAGE C VOLATILE STRICT;
+
+REVOKE ALL ON FUNCTION zen_copy_operator_classes() FROM PUBLIC;
+
+COMMENT ON FUNCTION zen_copy_operator_classes() IS
+'gives access method zentree the operator classes that btree has';
+
+SELECT zen_copy_operator_classes();
+
 --
 -- What the engine is doing.  These functions do not wait for recovery.
 --
@@ -328,6 +353,39 @@ COMMENT ON VIEW zen_tables IS
 'zen_htables() for the tables, materialized views and toast tables of this database; rows_estimate: as of the last VACUUM or ANALYZE, null before the first';
 
 GRANT SELECT ON zen_tables TO PUBLIC;
+
+CREATE FUNCTION zen_trees(
+	OUT tablespace oid,
+	OUT relfilenode oid,
+	OUT kind text,
+	OUT height integer,
+	OUT nodes bigint,
+	OUT bytes bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'zen_trees'
+LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 100;
+
+COMMENT ON FUNCTION zen_trees() IS
+'one row for each index of access method zentree in this database, those of unfinished transactions included.
+tablespace, relfilenode: whose it is; kind: word and two words: the words are the whole key; tuples: the words are its beginning, and an index tuple stands beside them; height: levels of nodes; nodes: nodes of 1 KB, those to be used again included; bytes: of nodes and tuples, all of them in zen.dram_size';
+
+CREATE VIEW zen_indexes AS
+SELECT c.oid::regclass AS index,
+	i.indrelid::regclass AS relation,
+	t.kind,
+	t.height,
+	t.nodes,
+	t.bytes
+FROM pg_database d
+CROSS JOIN zen_trees() t
+JOIN pg_class c ON c.relfilenode = t.relfilenode AND COALESCE(NULLIF(c.reltablespace, 0), d.dattablespace) = t.tablespace
+JOIN pg_index i ON i.indexrelid = c.oid
+WHERE d.datname = current_database() AND c.relkind = 'i';
+
+COMMENT ON VIEW zen_indexes IS
+'zen_trees() for the indexes of this database';
+
+GRANT SELECT ON zen_indexes TO PUBLIC;
 
 -- The counters are those of ZenTableCounter in src/cache/tablestat.h, in that order.
 CREATE FUNCTION zen_htable_stats(

@@ -23,6 +23,7 @@
 #include "gc/gcqueue.h"
 #include "gc/reclaim.h"
 #include "gc/sweep.h"
+#include "index/treedir.h"
 #include "miscadmin.h"
 #include "nvm/grow.h"
 #include "nvm/pool.h"
@@ -92,6 +93,7 @@ zen_shmem_request(void)
 	RequestAddinShmemSpace(zen_exclusive_shmem_size());
 	RequestAddinShmemSpace(zen_prepared_shmem_size());
 	RequestAddinShmemSpace(zen_recovery_shmem_size());
+	RequestAddinShmemSpace(zen_treedir_shmem_size());
 	RequestAddinShmemSpace(zen_statements_shmem_request());
 	zen_locks_request();
 }
@@ -144,6 +146,7 @@ zen_shmem_startup(void)
 	zen_prepared_init();
 	zen_twophase_init();
 	zen_recovery_init();
+	zen_treedir_init();
 	zen_statements_shmem_init();
 	LWLockRelease(AddinShmemInitLock);
 	on_shmem_exit(zen_at_exit, (Datum) 0);
@@ -172,6 +175,7 @@ _PG_init(void)
 				 errhint("Add zen to shared_preload_libraries in postgresql.conf and restart the server.")));
 	zen_statements_register();
 	zen_xact_init();
+	zen_treedir_register();
 	zen_fault_init();
 	zen_guc_init();
 	zen_streamrmgr_register();

@@ -33,6 +33,7 @@
 #include "admin/replication.h"
 #include "admin/standby.h"
 #include "admin/swapped.h"
+#include "admin/treehooks.h"
 #include "base/epoch.h"
 #include "cache/tidmap.h"
 #include "catalog/index.h"
@@ -43,6 +44,7 @@
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
 #include "executor/executor.h"
+#include "index/treedir.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "nvm/adopt.h"
@@ -52,6 +54,7 @@
 #include "recovery/recovery.h"
 #include "storage/lmgr.h"
 #include "table/reindexworker.h"
+#include "table/treeindex.h"
 #include "table/zenam_reindex.h"
 #include "table/zenam_rel.h"
 #include "table/zenam_unlogged.h"
@@ -90,6 +93,10 @@ relation_created(Oid relid)
 	/* the new rows of pg_class and pg_index are not visible yet */
 	CommandCounterIncrement();
 	zen_extension_created(relid);
+	if (zen_relid_is_tree(relid))
+		zen_index_borrow_classes(relid);
+	else if (get_rel_relkind(relid) == RELKIND_INDEX)
+		zen_treehooks_created(relid);
 	if (get_rel_relkind(relid) == RELKIND_INDEX && get_rel_persistence(relid) == RELPERSISTENCE_PERMANENT &&
 		zen_relid_is_zen(IndexGetRelation(relid, true)))
 		zen_index_set_unlogged(relid);
@@ -158,6 +165,7 @@ zen_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
 	{
 		zen_twophase_resolve();
 		zen_ddl_drop_database(objectId);
+		zen_tree_database_dropped(objectId);
 	}
 }
 
@@ -410,9 +418,10 @@ zen_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, Proc
 	Node	   *stmt = pstmt->utilityStmt;
 	ProcessUtility_hook_type run = prev_utility_hook ? prev_utility_hook : standard_ProcessUtility;
 	int			extension;
+	Oid			moved;
 
 	ZenAssertNotInEpoch();
-	if (IsA(stmt, CreateStmt) || IsA(stmt, CreateTableAsStmt) || IsA(stmt, ExplainStmt))
+	if (IsA(stmt, CreateStmt) || IsA(stmt, CreateTableAsStmt) || IsA(stmt, ExplainStmt) || zen_treehooks_changes(stmt))
 	{
 		if (readOnlyTree)
 		{
@@ -422,6 +431,7 @@ zen_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, Proc
 		}
 	}
 	before_utility(stmt);
+	moved = zen_treehooks_before(stmt);
 	if (changes_catalog(stmt))
 		ForceSyncCommit();
 	if (IsTransactionState() && !RecoveryInProgress())
@@ -439,11 +449,13 @@ zen_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, Proc
 		}
 		PG_END_TRY();
 		zen_twophase_resolve();
+		zen_tree_settle();
 		return;
 	}
 	extension = zen_extension_begin(stmt);
 	run(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 	zen_extension_end(stmt, extension);
+	zen_treehooks_after(stmt, moved);
 	finish_statement();
 }
 
@@ -494,6 +506,7 @@ zen_executor_start(QueryDesc *queryDesc, int eflags)
 		prev_executor_start(queryDesc, eflags);
 	else
 		standard_ExecutorStart(queryDesc, eflags);
+	zen_treehooks_started(queryDesc, eflags);
 	if (zen_point_serial(queryDesc->plannedstmt) == 0)	/* which has no bitmap
 														 * scan */
 		stop_prefetch(queryDesc->planstate, NULL);

@@ -29,6 +29,7 @@
 #include "gc/holder.h"
 #include "gc/room.h"
 #include "gc/sweep.h"
+#include "index/treedir.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "nvm/fileopen.h"
@@ -62,6 +63,7 @@ PG_FUNCTION_INFO_V1(zen_htables_info);
 PG_FUNCTION_INFO_V1(zen_htable_stats);
 PG_FUNCTION_INFO_V1(zen_relation_size);
 PG_FUNCTION_INFO_V1(zen_space);
+PG_FUNCTION_INFO_V1(zen_trees);
 PG_FUNCTION_INFO_V1(zen_point_fallbacks);
 PG_FUNCTION_INFO_V1(zen_stream_info);
 
@@ -771,4 +773,30 @@ zen_relation_size(PG_FUNCTION_ARGS)
 	bytes = nvm_bytes(ht, zen_slotalloc_count_pages(ht->idx));
 	relation_close(rel, AccessShareLock);
 	PG_RETURN_INT64(bytes);
+}
+
+/* ---------- zen_trees ---------- */
+
+Datum
+zen_trees(PG_FUNCTION_ARGS)
+{
+	static const char *const kinds[] = {"word", "two words", "tuples"};
+	ResultRow	row;
+	ZenTreeInfo *list;
+	int			n;
+
+	enter();
+	begin_rows(fcinfo, &row);
+	list = zen_tree_list(&n);
+	for (int i = 0; i < n; i++)
+	{
+		put_oid(&row, ZEN_LOCATOR_SPC(list[i].loc));
+		put_oid(&row, ZEN_LOCATOR_NUMBER(list[i].loc));
+		put_text(&row, kinds[list[i].kind]);
+		put_int32(&row, list[i].height);
+		put_int64(&row, (int64) list[i].nodes);
+		put_int64(&row, (int64) list[i].bytes);
+		put_row(fcinfo, &row);
+	}
+	return (Datum) 0;
 }

@@ -272,4 +272,33 @@ zen_bitmap_next(ZenBitmapIterator *iterator, TBMIterateResult *space)
 #define zen_fast_path_bits(proc, group) ((proc)->fpLockBits[group])
 #endif
 
+/* Access methods of indexes: what 16, 17 and 18 have added, as btree has it. */
+#include "access/amapi.h"
+#include "utils/pg_locale.h"
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
+#if PG_VERSION_NUM < 180000
+#define zen_am_is_like_btree(am)	((void) (am))
+#define ZEN_CONFLICT_WANTS_BTREE	1	/* ON CONFLICT takes no other unique
+										 * index */
+#define zen_collation_is_c(collation)	(OidIsValid(collation) && lc_collate_is_c(collation))
+#else
+#include "access/nbtree.h"
+
+#define ZEN_CONFLICT_WANTS_BTREE	0
+
+static inline void
+zen_am_is_like_btree(IndexAmRoutine *am)
+{
+	am->amconsistentequality = true;
+	am->amconsistentordering = true;
+	am->amtranslatestrategy = bttranslatestrategy;
+	am->amtranslatecmptype = bttranslatecmptype;
+}
+
+#define zen_collation_is_c(collation) \
+	(OidIsValid(collation) && pg_newlocale_from_collation(collation)->collate_is_c)
+#endif
+
 #endif							/* ZEN_COMPAT_H */

@@ -73,7 +73,11 @@
 	X(R17_STOP_SCRUBBED, "r17_stop_scrubbed") \
 	X(RESTAMP_SLOWLY, "restamp_slowly") \
 	X(SHARED_BLOCKS, "shared_blocks") \
-	X(RESTAMP_UNTOLD, "restamp_untold")
+	X(RESTAMP_UNTOLD, "restamp_untold") \
+	X(TREE_NO_VERSION, "tree_no_version") \
+	X(TREE_SPLIT_SEEN, "tree_split_seen") \
+	X(TREE_NO_GATE, "tree_no_gate") \
+	X(TREE_STALE_FENCE, "tree_stale_fence")
 
 typedef enum ZenFaultSwitch
 {

@@ -49,6 +49,7 @@ bool		zen_met_cache_split = true;
 bool		zen_skip_damaged_rows = false;
 bool		zen_save_map = true;
 int			zen_publications = ZEN_PUBLICATIONS_ERROR;
+int			zen_default_index = ZEN_INDEX_BTREE;
 int			zen_stream = ZEN_STREAM_OFF;
 bool		zen_promote_without_rows = false;
 
@@ -78,6 +79,12 @@ static const struct config_enum_entry flush_options[] = {
 	{"always", ZEN_FLUSH_ALWAYS, false},
 	{"never", ZEN_FLUSH_NEVER, false},
 	{"hint", ZEN_FLUSH_HINT, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry default_index_options[] = {
+	{"btree", ZEN_INDEX_BTREE, false},
+	{"zentree", ZEN_INDEX_ZENTREE, false},
 	{NULL, 0, false}
 };
 
@@ -361,6 +368,12 @@ define_user_settings(void)
 							"When there are more, those with the fewest calls are forgotten.",
 							&zen_max_statements, 1000, 100, 1000000,
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("zen.default_index",
+							 "Access method of the indexes that PRIMARY KEY and UNIQUE make.",
+							 "zentree: a tree in zen.dram_size, made anew at each start of the server.  Partitioned "
+							 "tables, and tables of other access methods, get a btree in any case.",
+							 &zen_default_index, ZEN_INDEX_BTREE, default_index_options,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("zen.stream",
 							 "What of the changes of zen tables goes into the write-ahead log.",
 							 "off: nothing; logical: what publications and other logical decoding need.",

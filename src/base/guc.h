@@ -103,6 +103,15 @@ typedef enum ZenPublications
 
 extern int	zen_publications;	/* ZenPublications */
 
+/* The access method of PRIMARY KEY and UNIQUE. */
+typedef enum ZenDefaultIndex
+{
+	ZEN_INDEX_BTREE,
+	ZEN_INDEX_ZENTREE
+} ZenDefaultIndex;
+
+extern int	zen_default_index;	/* ZenDefaultIndex */
+
 /* What of the changes of zen tables is in the WAL. */
 typedef enum ZenStream
 {

@@ -18,6 +18,7 @@ typedef enum ZenLockId
 	ZEN_LOCK_MARK,				/* watermarks and the Tx-CTS high-water mark */
 	ZEN_LOCK_SUPER,				/* both copies of the superblock, while the
 								 * server runs */
+	ZEN_LOCK_TREES,				/* which index has which tree */
 	ZEN_NLOCKS
 } ZenLockId;
 

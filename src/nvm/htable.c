@@ -344,10 +344,20 @@ zen_htable_move_end(ZenHTable *ht, bool committed)
 	store_guarded(&e->move_xid, 0);
 }
 
+/* A damaged word counts as the flag set that asks for more work. */
+static uint64
+read_flags(ZenHTable *ht)
+{
+	uint64	   *flags = &zen_pool.htables[ht->idx].flags;
+	uint64		value;
+
+	return zen_guard_read(flags, place_of(flags), &value) ? value : ZEN_HTF_REINDEX | ZEN_HTF_TREES;
+}
+
 void
 zen_htable_set_reindex(ZenHTable *ht)
 {
-	store_guarded(&zen_pool.htables[ht->idx].flags, ZEN_HTF_REINDEX);
+	store_guarded(&zen_pool.htables[ht->idx].flags, read_flags(ht) | ZEN_HTF_REINDEX);
 	Assert(zen_htable_reindex_noted(ht));
 	pg_atomic_write_u32(&ht->reindex, 1);
 }
@@ -355,16 +365,33 @@ zen_htable_set_reindex(ZenHTable *ht)
 void
 zen_htable_reindex_done(ZenHTable *ht)
 {
-	store_guarded(&zen_pool.htables[ht->idx].flags, 0);
+	store_guarded(&zen_pool.htables[ht->idx].flags, read_flags(ht) & ~(uint64) ZEN_HTF_REINDEX);
+}
+
+void
+zen_htable_note_trees(ZenHTable *ht)
+{
+	if (!zen_htable_has_trees(ht))
+		store_guarded(&zen_pool.htables[ht->idx].flags, read_flags(ht) | ZEN_HTF_TREES);
+}
+
+bool
+zen_htable_has_trees(ZenHTable *ht)
+{
+	return (read_flags(ht) & ZEN_HTF_TREES) != 0;
+}
+
+void
+zen_htable_need_trees(ZenHTable *ht)
+{
+	if (zen_htable_has_trees(ht))
+		pg_atomic_write_u32(&ht->reindex, 1);
 }
 
 bool
 zen_htable_reindex_noted(ZenHTable *ht)
 {
-	uint64	   *flags = &zen_pool.htables[ht->idx].flags;
-	uint64		value;
-
-	return !zen_guard_read(flags, place_of(flags), &value) || (value & ZEN_HTF_REINDEX) != 0;
+	return (read_flags(ht) & ZEN_HTF_REINDEX) != 0;
 }
 
 void

@@ -84,6 +84,15 @@ extern void zen_htable_set_reindex(ZenHTable *ht);
 extern void zen_htable_reindex_done(ZenHTable *ht);
 extern bool zen_htable_reindex_noted(ZenHTable *ht);
 
+/*
+ * zen_htable_note_trees -- the table has indexes in DRAM, which each start must make anew; durable on return.
+ * zen_htable_has_trees -- was that noted?
+ * zen_htable_need_trees -- at a start, before the table is open: if so, the table waits for them.
+ */
+extern void zen_htable_note_trees(ZenHTable *ht);
+extern bool zen_htable_has_trees(ZenHTable *ht);
+extern void zen_htable_need_trees(ZenHTable *ht);
+
 /* At a clean stop: the size of the logical-tuple map. */
 extern void zen_htable_save_blocks(ZenHTable *ht, uint64 nblocks);
 

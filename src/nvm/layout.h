@@ -217,6 +217,8 @@ typedef struct ZenHTableEntry
 #define ZEN_MOVE_SPC_SHIFT		32
 #define ZEN_HTF_REINDEX			1	/* indexes were lost in a crash and are
 									 * not rebuilt yet */
+#define ZEN_HTF_TREES			2	/* some indexes are in DRAM, and lost with
+									 * each stop */
 
 StaticAssertDecl(sizeof(ZenHTableEntry) == 2 * ZEN_LINE, "HTable entry is two lines");
 StaticAssertDecl(offsetof(ZenHTableEntry, state) == 40 && offsetof(ZenHTableEntry, drop_xid) == ZEN_LINE,

@@ -13,8 +13,8 @@
 #include "access/stratnum.h"
 #include "cache/keycache.h"
 #include "cache/tablestat.h"
-#include "catalog/pg_am_d.h"
 #include "optimizer/optimizer.h"
+#include "table/treeindex.h"
 #include "table/zenam_rel.h"
 #include "table/zenam_fetch.h"
 #include "utils/lsyscache.h"
@@ -80,7 +80,7 @@ zen_keyprobe_refuses(Oid indexid, List *indexqual, bool lists)
 	ZenPointWhy why = ZEN_WHY_NONE;
 	ListCell   *lc;
 
-	if (index->rd_rel->relam != BTREE_AM_OID || !index->rd_index->indisunique)
+	if (!zen_index_is_like_btree(index) || !index->rd_index->indisunique)
 		why = ZEN_WHY_not_by_key;
 	foreach(lc, indexqual)
 	{

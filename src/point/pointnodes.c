@@ -15,6 +15,7 @@
 #include "executor/executor.h"
 #include "nodes/nodeFuncs.h"
 #include "storage/bufmgr.h"
+#include "table/treeindex.h"
 #include "table/zenam_rel.h"
 #include "utils/rel.h"
 
@@ -29,11 +30,22 @@ note_node(PlanState *node, void *point)
 	return planstate_tree_walker(node, note_node, point);
 }
 
+static void
+open_for_conflict(PlanState *node)
+{
+	if (IsA(node, ModifyTableState) && ((ModifyTable *) node->plan)->onConflictAction != ONCONFLICT_NONE)
+		zen_index_open_for_conflict(((ModifyTableState *) node)->resultRelInfo);
+}
+
 void
 zen_pointnodes_find(ZenPoint *point, PlanState *top)
 {
+	ListCell   *lc;
+
 	Assert(point->kind == ZEN_POINT_PLAN && point->nodes == NIL);
 	(void) note_node(top, point);
+	foreach(lc, point->nodes)
+		open_for_conflict(lfirst(lc));
 	/* as the standard executor leaves them */
 	point->started = true;
 }
@@ -81,6 +93,7 @@ open_node(ZenPoint *point, PlanState *node)
 			((ModifyTableState *) node)->mt_done = false;
 			((ModifyTableState *) node)->fireBSTriggers = true;
 			zen_fill_null_row(((ModifyTableState *) node)->resultRelInfo);
+			open_for_conflict(node);
 			break;
 		default:
 			break;

@@ -342,6 +342,7 @@ settle_table(ZenHTable *ht)
 	if (trust_indexes && saved > 0)
 		zen_tidmap_extend(ht, saved * ZEN_TIDS_PER_BLOCK - 1);
 	nblocks = (uint32) zen_tidmap_nblocks(ht);
+	zen_htable_need_trees(ht);
 	if (nblocks == 0)
 	{
 		if (!trust_indexes)
@@ -613,6 +614,8 @@ end_load(ZenSavedMap *map, const char **why)
 	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
 		if (zen_htables[i].in_use && pg_atomic_read_u32(&zen_htables[i].reindex) != 0)
 			settle_table(&zen_htables[i]);
+		else if (zen_htables[i].in_use)
+			zen_htable_need_trees(&zen_htables[i]);
 	return true;
 }
 

@@ -13,7 +13,7 @@
 #include "table/keyfill.h"
 
 #include "cache/tidmap.h"
-#include "catalog/pg_am_d.h"
+#include "table/treeindex.h"
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
 
@@ -37,7 +37,7 @@ zen_key_shape_init(ZenKeyShape *shape, Relation index)
 
 	shape->index = RelationGetRelid(index);
 	shape->ncolumns = 0;
-	if (!zen_keycache_enabled() || !form->indisunique || !form->indimmediate || index->rd_rel->relam != BTREE_AM_OID ||
+	if (!zen_keycache_enabled() || !form->indisunique || !form->indimmediate || !zen_index_is_like_btree(index) ||
 		n > ZEN_FILL_COLUMNS || RelationGetIndexPredicate(index) != NIL)
 		return;
 	for (int i = 0; i < n; i++)

@@ -34,6 +34,7 @@
 #include "table/indexentry.h"
 #include "table/indexvacuum.h"
 #include "table/keyfill.h"
+#include "table/treeindex.h"
 #include "table/zenam_reindex.h"
 #include "table/zenam_rel.h"
 #include "table/zenam_scan.h"
@@ -486,6 +487,8 @@ zenam_index_build_range_scan(Relation table_rel, Relation index_rel, struct Inde
 	zen_indexentry_begin(&e, table_rel, index_info);
 	zen_index_before_build(table_rel);
 	zen_index_note_build(index_rel);
+	if (zen_index_is_tree(index_rel))
+		zen_htable_note_trees(b.ht);
 	begin_build(&b, table_rel, index_info, scan);
 	if (!(start_blockno == 0 && numblocks == InvalidBlockNumber))
 		zen_scan_set_blocks(b.scan, start_blockno, numblocks);

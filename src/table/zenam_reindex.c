@@ -35,6 +35,7 @@
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
 #include "table/ownxact.h"
+#include "table/treeindex.h"
 #include "utils/guc.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
@@ -212,6 +213,13 @@ open_index(Rebuild *r, Oid indexoid)
 	return index;
 }
 
+/* A crash takes all indexes away, an orderly stop those in DRAM. */
+static bool
+is_lost(Rebuild *r, Relation index)
+{
+	return zen_htable_reindex_noted(r->ht) || zen_index_is_tree(index);
+}
+
 static void
 rebuild_index(Rebuild *r, Oid indexoid)
 {
@@ -229,7 +237,7 @@ rebuild_index(Rebuild *r, Oid indexoid)
 	if (own != NULL && list_member_oid(own->built, indexoid))
 		return;
 	index = open_index(r, indexoid);
-	if (index->rd_index->indisready)
+	if (index->rd_index->indisready && is_lost(r, index))
 	{
 		IndexInfo  *info = BuildIndexInfo(index);
 
@@ -590,7 +598,7 @@ zen_reindex_hold(void)
 	{
 		ZenHTable  *ht = &zen_htables[i];
 
-		if (ht->in_use && ht->db == MyDatabaseId && zen_htable_reindex_noted(ht) &&
+		if (ht->in_use && ht->db == MyDatabaseId && (zen_htable_reindex_noted(ht) || zen_htable_has_trees(ht)) &&
 			zen_reindex_held_by_prepared(zen_reindex_relid(ht), RowExclusiveLock))
 			hold(ht);
 	}

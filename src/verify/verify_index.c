@@ -9,16 +9,16 @@
  *
  * How the entries are read depends on the access method:
  *
- *	- one that returns single TIDs and needs no scan key (btree, GiST, SP-GiST): a scan without keys;
+ *	- one that returns single TIDs and needs no scan key (btree, zentree, GiST, SP-GiST): a scan without keys;
  *	- one that gives bitmaps only (GIN): the same with a bitmap.  Says that a row stands under some key, not under all;
  *	- hash needs a key: its pages are read one by one, and a row not found so, which may just be moving to another page,
  *	  is looked for by its value;
  *	- BRIN has no entries: each visible row must be consistent with the summary of its range;
  *	- of others it is reported that they are not checked.
  *
- * From the entries of a btree come the keys, too.  All versions of a row under one TID agree in all indexed columns:
- * a change goes on under a new TID.  A TID that the snapshot sees a row under was and is no other row's.  So the
- * entry's key must be the visible row's, and there is one entry.
+ * From the entries of a btree or zentree come the keys, too.  All versions of a row under one TID agree in all indexed
+ * columns: a change goes on under a new TID.  A TID that the snapshot sees a row under was and is no other row's.  So
+ * the entry's key must be the visible row's, and there is one entry.
  *
  * An entry must not lead to an UNUSED TID, which would soon be another row's.  Only VACUUM makes TIDs UNUSED, after
  * it has removed their entries; an entry read before and judged after that is found innocent by a second pass that
@@ -43,6 +43,7 @@
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "table/indexentry.h"
+#include "table/treeindex.h"
 #include "table/zenam_slot.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
@@ -191,7 +192,7 @@ visit_entry(IndexCheck *c, ItemPointer tid, IndexTuple itup)
 static void
 visit_by_scan(IndexCheck *c)
 {
-	bool		keys = c->index->rd_rel->relam == BTREE_AM_OID;
+	bool		keys = zen_index_is_like_btree(c->index);
 	IndexScanDesc scan = zen_index_beginscan(c->table, c->index, SnapshotAny, 0);
 	ItemPointer tid;
 

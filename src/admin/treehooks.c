@@ -1,0 +1,235 @@
+/*
+ * treehooks.c -- what hooks do for indexes of zentree.
+ *
+ * zen.default_index.  The grammar has no place for the access method of PRIMARY KEY and UNIQUE, but the parse tree has.
+ * It is filled in here.  Partitioned tables keep btree, since PostgreSQL up to 17 has no other unique index for them.
+ * Partitions keep it, since their indexes must fit those of the whole.  So do tables that are not zen's.
+ *
+ * ON CONFLICT.  PostgreSQL opens the indexes of a target at the first row, unless they are open.  So they are opened
+ * before (table/treeindex.c).
+ */
+#include "admin/treehooks.h"
+
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "base/guc.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "commands/defrem.h"
+#include "executor/executor.h"
+#include "index/treeclasses.h"
+#include "index/treedir.h"
+#include "miscadmin.h"
+#include "nodes/execnodes.h"
+#include "nodes/nodeFuncs.h"
+#include "table/treeindex.h"
+#include "table/zenam_rel.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+/* ---------- zen.default_index ---------- */
+
+static void
+choose_for_constraint(Constraint *c)
+{
+	if ((c->contype == CONSTR_PRIMARY || c->contype == CONSTR_UNIQUE) && c->access_method == NULL &&
+		c->indexname == NULL)
+		c->access_method = pstrdup("zentree");
+}
+
+static void
+choose_for_elements(List *elements)
+{
+	ListCell   *lc,
+			   *c;
+
+	foreach(lc, elements)
+	{
+		if (IsA(lfirst(lc), Constraint))
+			choose_for_constraint(lfirst(lc));
+		else if (IsA(lfirst(lc), ColumnDef))
+			foreach(c, ((ColumnDef *) lfirst(lc))->constraints)
+				choose_for_constraint(lfirst(c));
+	}
+}
+
+/* The access method of a table to be created has been chosen before. */
+static void
+choose_for_create(CreateStmt *stmt)
+{
+	const char *am = stmt->accessMethod ? stmt->accessMethod : default_table_access_method;
+
+	if (stmt->partspec != NULL || stmt->partbound != NULL || strcmp(am, "zen") != 0 ||
+		stmt->relation->relpersistence != RELPERSISTENCE_PERMANENT)
+		return;
+	choose_for_elements(stmt->tableElts);
+	choose_for_elements(stmt->constraints);
+}
+
+static void
+choose_for_alter(AlterTableStmt *stmt)
+{
+	Oid			relid = RangeVarGetRelid(stmt->relation, NoLock, true);
+	ListCell   *lc;
+
+	if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_RELATION || !zen_relid_is_zen(relid) ||
+		get_rel_relispartition(relid))
+		return;
+	foreach(lc, stmt->cmds)
+	{
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+
+		if ((cmd->subtype == AT_AddConstraint || cmd->subtype == AT_AddColumn) && cmd->def != NULL)
+			choose_for_elements(list_make1(cmd->def));
+	}
+}
+
+/* ---------- SET TABLESPACE ---------- */
+
+/* PostgreSQL copies the file, which is empty, and no hook tells of the new one.  The tree to be built anew, or none. */
+static Oid
+find_moved(AlterTableStmt *stmt)
+{
+	Oid			relid;
+	ListCell   *lc;
+
+	foreach(lc, stmt->cmds)
+	{
+		if (lfirst_node(AlterTableCmd, lc)->subtype != AT_SetTableSpace)
+			continue;
+		relid = RangeVarGetRelid(stmt->relation, NoLock, true);
+		if (OidIsValid(relid) && get_rel_relkind(relid) == RELKIND_INDEX && zen_relid_is_tree(relid))
+			return relid;
+	}
+	return InvalidOid;
+}
+
+static bool
+any_tree(void)
+{
+	int			n;
+
+	pfree(zen_tree_list(&n));
+	return n > 0;
+}
+
+static void
+check_move_all(AlterTableMoveAllStmt *stmt)
+{
+	if (stmt->objtype == OBJECT_INDEX && any_tree())
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("indexes of access method zentree cannot be moved all at once"),
+				 errhint("Use ALTER INDEX ... SET TABLESPACE for each index.")));
+}
+
+/* pg_upgrade makes the extension's objects one by one. */
+static bool
+makes_zentree(Node *stmt)
+{
+	return IsBinaryUpgrade && IsA(stmt, CreateAmStmt) && strcmp(((CreateAmStmt *) stmt)->amname, "zentree") == 0;
+}
+
+void
+zen_treehooks_after(Node *stmt, Oid moved)
+{
+	if (makes_zentree(stmt))
+	{
+		CommandCounterIncrement();
+		zen_treeclasses_copy(false);
+	}
+	if (OidIsValid(moved))
+		zen_index_build_again(moved);
+}
+
+/* ---------- files that are used again ---------- */
+
+/*
+ * ALTER TABLE may give the file of an index that it drops to one that it creates, if their definitions agree.  It does
+ * not compare access methods.  The constraint's index that it makes is a btree: it becomes what the file is.
+ */
+void
+zen_treehooks_created(Oid indexoid)
+{
+	Relation	index = RelationIdGetRelation(indexoid);
+	RelFileLocator loc;
+
+	if (index == NULL)
+		return;
+	loc = zen_rel_locator(index);
+	if (index->rd_rel->relkind == RELKIND_INDEX && !zen_index_is_tree(index) && zen_tree_exists(&loc))
+		zen_index_make_tree(index);
+	RelationClose(index);
+}
+
+/* ---------- LIKE ---------- */
+
+/* CREATE TABLE ... (LIKE zen_table INCLUDING INDEXES) copies the access method, too. */
+static void
+choose_for_copy(IndexStmt *stmt)
+{
+	Oid			relid;
+
+	if (!stmt->transformed || stmt->accessMethod == NULL || strcmp(stmt->accessMethod, "zentree") != 0)
+		return;
+	relid = RangeVarGetRelid(stmt->relation, NoLock, true);
+	if (OidIsValid(relid) && get_rel_relkind(relid) == RELKIND_RELATION && !zen_relid_is_zen(relid))
+		stmt->accessMethod = pstrdup("btree");
+}
+
+bool
+zen_treehooks_changes(Node *stmt)
+{
+	if (IsA(stmt, IndexStmt))
+		return ((IndexStmt *) stmt)->transformed;
+	return zen_default_index == ZEN_INDEX_ZENTREE && (IsA(stmt, CreateStmt) || IsA(stmt, AlterTableStmt));
+}
+
+Oid
+zen_treehooks_before(Node *stmt)
+{
+	Oid			moved = InvalidOid;
+	bool		choose = zen_treehooks_changes(stmt) && OidIsValid(get_index_am_oid("zentree", true));
+
+	if (choose && IsA(stmt, IndexStmt))
+		choose_for_copy((IndexStmt *) stmt);
+
+	if (IsA(stmt, AlterTableStmt))
+		moved = find_moved((AlterTableStmt *) stmt);
+	if (IsA(stmt, AlterTableMoveAllStmt))
+		check_move_all((AlterTableMoveAllStmt *) stmt);
+	if (choose && IsA(stmt, CreateStmt))
+		choose_for_create((CreateStmt *) stmt);
+	else if (choose && IsA(stmt, AlterTableStmt))
+		choose_for_alter((AlterTableStmt *) stmt);
+	return moved;
+}
+
+/* ---------- ON CONFLICT ---------- */
+
+static bool
+open_targets(PlanState *state, void *context)
+{
+	ModifyTableState *modify = (ModifyTableState *) state;
+
+	if (state == NULL)
+		return false;
+	if (IsA(state, ModifyTableState) && ((ModifyTable *) state->plan)->onConflictAction != ONCONFLICT_NONE)
+		for (int i = 0; i < modify->mt_nrels; i++)
+			if (zen_rel_is_zen(modify->resultRelInfo[i].ri_RelationDesc))
+				zen_index_open_for_conflict(&modify->resultRelInfo[i]);
+	return planstate_tree_walker(state, open_targets, context);
+}
+
+void
+zen_treehooks_started(QueryDesc *query, int eflags)
+{
+	ListCell   *lc;
+
+	if (!ZEN_CONFLICT_WANTS_BTREE || (eflags & EXEC_FLAG_EXPLAIN_ONLY) || query->plannedstmt->resultRelations == NIL ||
+		query->planstate == NULL)
+		return;
+	(void) open_targets(query->planstate, NULL);
+	foreach(lc, query->estate->es_auxmodifytables)
+		(void) open_targets(lfirst(lc), NULL);
+}

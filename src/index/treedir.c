@@ -1,0 +1,378 @@
+/*
+ * treedir.c -- which index has which tree, and when a tree goes.
+ *
+ * A tree belongs to a relfilenode.  PostgreSQL keeps a list of the files that a transaction takes away when it commits,
+ * and of those that it takes away when it aborts.  The trees of these files go at the same moments.  Whoever takes a
+ * file away has the index for itself until its transaction has ended, so nobody can be in the tree.
+ *
+ * A prepared transaction takes the list along.  Its trees are in doubt until it ends.  Then each tree in doubt is
+ * looked at: if its file is gone, it goes.  The init fork tells, since the main fork's name stays until the next
+ * checkpoint.
+ *
+ * Trees are in DRAM, so a start finds none.  The rebuild of indexes makes them anew (table/zenam_reindex.c).
+ */
+#include "index/treedir.h"
+
+#include "access/xact.h"
+#include "base/arena.h"
+#include "base/locks.h"
+#include "catalog/storage.h"
+#include "miscadmin.h"
+#include "storage/shmem.h"
+#include "storage/smgr.h"
+#include "utils/memutils.h"
+
+#define BUCKETS	1024
+
+typedef struct Directory
+{
+	pg_atomic_uint32 n;			/* trees; written under ZEN_LOCK_TREES */
+	uint32		in_doubt;		/* under ZEN_LOCK_TREES */
+	ZenTree    *buckets[BUCKETS];	/* under ZEN_LOCK_TREES */
+} Directory;
+
+/* In rd_amcache. */
+typedef struct CachedTree
+{
+	RelFileLocator loc;
+	ZenTree    *tree;
+} CachedTree;
+
+static Directory *directory;
+static Oid	dropped_db = InvalidOid;	/* by this transaction */
+
+Size
+zen_treedir_shmem_size(void)
+{
+	return sizeof(Directory);
+}
+
+void
+zen_treedir_init(void)
+{
+	bool		found;
+
+	directory = ShmemInitStruct("zen trees", sizeof(Directory), &found);
+	if (found)
+		return;
+	memset(directory, 0, sizeof(Directory));
+	pg_atomic_init_u32(&directory->n, 0);
+}
+
+/* ---------- finding ---------- */
+
+static bool
+is_same(const RelFileLocator *a, const RelFileLocator *b)
+{
+	return ZEN_LOCATOR_NUMBER(*a) == ZEN_LOCATOR_NUMBER(*b) && ZEN_LOCATOR_DB(*a) == ZEN_LOCATOR_DB(*b) &&
+		ZEN_LOCATOR_SPC(*a) == ZEN_LOCATOR_SPC(*b);
+}
+
+/* The link to a tree in its bucket, or the bucket's last link. */
+static ZenTree **
+find_link(const RelFileLocator *loc)
+{
+	ZenTree   **link = &directory->buckets[ZEN_LOCATOR_NUMBER(*loc) % BUCKETS];
+
+	Assert(LWLockHeldByMe(zen_lock(ZEN_LOCK_TREES)));
+	while (*link != NULL && !is_same(&(*link)->loc, loc))
+		link = &(*link)->next;
+	return link;
+}
+
+static ZenTree *
+find(const RelFileLocator *loc)
+{
+	ZenTree    *tree;
+
+	LWLockAcquire(zen_lock(ZEN_LOCK_TREES), LW_SHARED);
+	tree = *find_link(loc);
+	LWLockRelease(zen_lock(ZEN_LOCK_TREES));
+	return tree;
+}
+
+bool
+zen_tree_exists(const RelFileLocator *loc)
+{
+	return pg_atomic_read_u32(&directory->n) > 0 && find(loc) != NULL;
+}
+
+ZenTree *
+zen_tree_open(Relation index)
+{
+	CachedTree *cached = index->rd_amcache;
+	RelFileLocator loc = zen_rel_locator(index);
+
+	if (likely(cached != NULL && is_same(&cached->loc, &loc)))
+		return cached->tree;
+	if (cached == NULL)
+		cached = MemoryContextAlloc(index->rd_indexcxt, sizeof(CachedTree));
+	cached->loc = loc;
+	cached->tree = find(&loc);
+	/* one that has no tree may get one */
+	if (cached->tree == NULL)
+	{
+		pfree(cached);
+		cached = NULL;
+	}
+	index->rd_amcache = cached;
+	return cached != NULL ? cached->tree : NULL;
+}
+
+ZenTree *
+zen_tree_need(Relation index)
+{
+	ZenTree    *tree = zen_tree_open(index);
+
+	if (unlikely(tree == NULL || tree->root == NULL))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("index \"%s\" has no tree in memory", RelationGetRelationName(index)),
+				 errhint("REINDEX the index.")));
+	return tree;
+}
+
+/* ---------- coming and going ---------- */
+
+void
+zen_tree_room(TimestampTz *since)
+{
+	if (!zen_find_room(since))
+		zen_arena_full_error();
+}
+
+ZenTreeResult
+zen_tree_put(ZenTree *tree, const ZenTreeShape *shape, const ZenTreePos *pos, uint64 flags, IndexTuple tuple,
+			 const ZenTreeGate *gate)
+{
+	TimestampTz since = 0;
+	ZenTreeResult result;
+
+	while ((result = zen_tree_insert(tree, shape, pos, flags, tuple, gate)) == ZEN_TREE_FULL)
+		zen_tree_room(&since);
+	return result;
+}
+
+static void
+drop(const RelFileLocator *loc)
+{
+	ZenTree   **link;
+	ZenTree    *tree;
+
+	LWLockAcquire(zen_lock(ZEN_LOCK_TREES), LW_EXCLUSIVE);
+	link = find_link(loc);
+	tree = *link;
+	if (tree != NULL)
+	{
+		*link = tree->next;
+		directory->in_doubt -= tree->in_doubt;
+		pg_atomic_fetch_sub_u32(&directory->n, 1);
+	}
+	LWLockRelease(zen_lock(ZEN_LOCK_TREES));
+	if (tree == NULL)
+		return;
+	zen_tree_clear(tree);
+	zen_arena_free(tree, sizeof(ZenTree));
+}
+
+/* A tree without a root, in the directory. */
+static ZenTree *
+add(const RelFileLocator *loc)
+{
+	TimestampTz since = 0;
+	ZenTree    *tree;
+
+	while ((tree = zen_arena_alloc(sizeof(ZenTree))) == NULL)
+		zen_tree_room(&since);
+	memset(tree, 0, sizeof(ZenTree));
+	tree->loc = *loc;
+	SpinLockInit(&tree->lock);
+	LWLockAcquire(zen_lock(ZEN_LOCK_TREES), LW_EXCLUSIVE);
+	*find_link(loc) = tree;
+	pg_atomic_fetch_add_u32(&directory->n, 1);
+	LWLockRelease(zen_lock(ZEN_LOCK_TREES));
+	return tree;
+}
+
+/* The tree of a file stays where it is: other processes remember its address. */
+ZenTree *
+zen_tree_create(Relation index, ZenTreeKind kind, bool nulls)
+{
+	RelFileLocator loc = zen_rel_locator(index);
+	TimestampTz since = 0;
+	ZenTree    *tree = find(&loc);
+
+	if (tree == NULL)
+		tree = add(&loc);
+	zen_tree_clear(tree);
+	while (!zen_tree_setup(tree, kind, nulls))
+		zen_tree_room(&since);
+	return tree;
+}
+
+/* ---------- the end of a transaction ---------- */
+
+static void
+doubt(const RelFileLocator *loc)
+{
+	ZenTree    *tree;
+
+	LWLockAcquire(zen_lock(ZEN_LOCK_TREES), LW_EXCLUSIVE);
+	tree = *find_link(loc);
+	if (tree != NULL && !tree->in_doubt)
+	{
+		tree->in_doubt = true;
+		directory->in_doubt++;
+	}
+	LWLockRelease(zen_lock(ZEN_LOCK_TREES));
+}
+
+/* Do something with the trees of all files that go at commit, or at abort. */
+static void
+for_files(bool commit, void (*act) (const RelFileLocator *loc))
+{
+	RelFileLocator *files;
+	int			n;
+
+	if (pg_atomic_read_u32(&directory->n) == 0)
+		return;
+	n = smgrGetPendingDeletes(commit, &files);
+	for (int i = 0; i < n; i++)
+		act(&files[i]);
+	if (n > 0)
+		pfree(files);
+}
+
+/* The next tree that satisfies a test: one at a time, as the list may change. */
+static bool
+find_next(bool (*test) (const ZenTree *tree), RelFileLocator *loc)
+{
+	bool		found = false;
+
+	LWLockAcquire(zen_lock(ZEN_LOCK_TREES), LW_SHARED);
+	for (int i = 0; i < BUCKETS && !found; i++)
+		for (ZenTree *t = directory->buckets[i]; t != NULL && !found; t = t->next)
+			if (test(t))
+			{
+				*loc = t->loc;
+				found = true;
+			}
+	LWLockRelease(zen_lock(ZEN_LOCK_TREES));
+	return found;
+}
+
+static bool
+is_of_dropped_db(const ZenTree *tree)
+{
+	return ZEN_LOCATOR_DB(tree->loc) == dropped_db;
+}
+
+static void
+drop_database(void)
+{
+	RelFileLocator loc;
+
+	while (OidIsValid(dropped_db) && find_next(is_of_dropped_db, &loc))
+		drop(&loc);
+}
+
+static void
+end_xact(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_COMMIT:
+			for_files(true, drop);
+			drop_database();
+			break;
+		case XACT_EVENT_ABORT:
+			for_files(false, drop);
+			break;
+		case XACT_EVENT_PREPARE:
+			for_files(true, doubt);
+			for_files(false, doubt);
+			break;
+		default:
+			return;
+	}
+	dropped_db = InvalidOid;
+}
+
+static void
+end_subxact(SubXactEvent event, SubTransactionId my_subid, SubTransactionId parent_subid, void *arg)
+{
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		for_files(false, drop);
+}
+
+void
+zen_treedir_register(void)
+{
+	RegisterXactCallback(end_xact, NULL);
+	RegisterSubXactCallback(end_subxact, NULL);
+}
+
+void
+zen_tree_database_dropped(Oid db)
+{
+	dropped_db = db;
+}
+
+/* Trees in doubt, not yet looked at by zen_tree_settle(). */
+static List *looked_at = NIL;
+
+static bool
+is_to_be_looked_at(const ZenTree *tree)
+{
+	return tree->in_doubt && !list_member_ptr(looked_at, tree);
+}
+
+void
+zen_tree_settle(void)
+{
+	RelFileLocator loc;
+
+	if (directory->in_doubt == 0)	/* unlocked look: this process's own
+									 * prepared transaction is in it */
+		return;
+	looked_at = NIL;
+	while (find_next(is_to_be_looked_at, &loc))
+	{
+		ZenTree    *tree = find(&loc);
+
+		if (!smgrexists(smgropen(loc, INVALID_PROC_NUMBER), INIT_FORKNUM))
+			drop(&loc);
+		else if (tree != NULL)
+			looked_at = lappend(looked_at, tree);
+	}
+	list_free(looked_at);
+	looked_at = NIL;
+}
+
+/* ---------- views ---------- */
+
+ZenTreeInfo *
+zen_tree_list(int *n)
+{
+	int			room = (int) pg_atomic_read_u32(&directory->n) + 16;
+	ZenTreeInfo *list = palloc(room * sizeof(ZenTreeInfo));
+
+	*n = 0;
+	LWLockAcquire(zen_lock(ZEN_LOCK_TREES), LW_SHARED);
+	for (int i = 0; i < BUCKETS; i++)
+		for (ZenTree *t = directory->buckets[i]; t != NULL && *n < room; t = t->next)
+		{
+			ZenTreeInfo *info = &list[*n];
+
+			if (ZEN_LOCATOR_DB(t->loc) != MyDatabaseId)
+				continue;
+			info->loc = t->loc;
+			info->kind = t->kind;
+			info->height = t->root != NULL ? t->root->level + 1 : 0;
+			info->nodes = pg_atomic_read_u32(&t->nodes);
+			info->bytes = info->nodes * ZEN_NODE_SIZE + pg_atomic_read_u64(&t->tuple_bytes);
+			(*n)++;
+		}
+	LWLockRelease(zen_lock(ZEN_LOCK_TREES));
+	return list;
+}

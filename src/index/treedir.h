@@ -1,0 +1,59 @@
+/*
+ * treedir.h -- which index has which tree, and when a tree goes.
+ */
+#ifndef ZEN_TREEDIR_H
+#define ZEN_TREEDIR_H
+
+#include "base/compat.h"
+
+#include "index/tree.h"
+
+/* zen_treedir_init -- make the directory, empty, or attach to it; zen_treedir_register: once, from _PG_init. */
+extern Size zen_treedir_shmem_size(void);
+extern void zen_treedir_init(void);
+extern void zen_treedir_register(void);
+
+/* zen_tree_open -- the tree of an index; NULL: it has none. */
+extern ZenTree *zen_tree_open(Relation index);
+
+/* zen_tree_exists -- has a file a tree? */
+extern bool zen_tree_exists(const RelFileLocator *loc);
+
+/* zen_tree_need -- the tree of an index; throws if it has none. */
+extern ZenTree *zen_tree_need(Relation index);
+
+/*
+ * zen_tree_create -- an empty tree for an index that is being built, in place of any that it has.
+ *
+ * The tree goes with the index's file: at the end of the transaction that drops it, or has made it and aborts.  Caller
+ * has the index for itself.  Throws ERRCODE_OUT_OF_MEMORY.
+ */
+extern ZenTree *zen_tree_create(Relation index, ZenTreeKind kind, bool nulls);
+
+/* zen_tree_room -- DRAM is full: make room, or throw; *since is 0 at the first call for an object. */
+extern void zen_tree_room(TimestampTz *since);
+
+/* zen_tree_put -- zen_tree_insert() that makes room where DRAM is full, or throws ERRCODE_OUT_OF_MEMORY. */
+extern ZenTreeResult zen_tree_put(ZenTree *tree, const ZenTreeShape *shape, const ZenTreePos *pos, uint64 flags,
+								  IndexTuple tuple, const ZenTreeGate *gate);
+
+/* zen_tree_database_dropped -- the trees of a database go if this transaction commits. */
+extern void zen_tree_database_dropped(Oid db);
+
+/* zen_tree_settle -- a prepared transaction has ended: free trees whose files it has taken away. */
+extern void zen_tree_settle(void);
+
+/* One tree, for views. */
+typedef struct ZenTreeInfo
+{
+	RelFileLocator loc;
+	ZenTreeKind kind;
+	int			height;
+	uint64		nodes;
+	uint64		bytes;
+} ZenTreeInfo;
+
+/* zen_tree_list -- the trees of this database, palloced. */
+extern ZenTreeInfo *zen_tree_list(int *n);
+
+#endif							/* ZEN_TREEDIR_H */

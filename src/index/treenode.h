@@ -1,0 +1,228 @@
+/*
+ * treenode.h -- nodes of a tree.
+ *
+ * A node is 1 KB of shared DRAM.  Its header is followed by arrays of words, one for each part of an entry: the first
+ * word of the key, the TID, the second word, the tuple, and in inner nodes the child.  So a search by the first word
+ * touches few lines.
+ *
+ * An inner node with n entries has n + 1 children.  Entry i is the least position of child i + 1.
+ *
+ * The version is even while nobody changes the node.  A writer makes it odd by compare-and-swap, changes the node and
+ * makes it even again, larger than before.  A reader reads what it needs and looks at the version again: if it is the
+ * same even number, the reader has seen one state.  Until then it believes nothing, and only bounds what it does.
+ */
+#ifndef ZEN_TREENODE_H
+#define ZEN_TREENODE_H
+
+#include "base/compat.h"
+
+#include "base/fault.h"
+#include "index/treeshape.h"
+#include "port/atomics.h"
+#include "storage/s_lock.h"
+#include "storage/spin.h"
+
+#define ZEN_NODE_SIZE		1024
+#define ZEN_NODE_WORDS		126
+#define ZEN_NODE_SLOTS		(ZEN_NODE_WORDS / 2)	/* at most */
+
+/*
+ * A build for tests has trees of few entries a node, and gives way to other processes where they may meet a state
+ * between two others.
+ */
+#ifdef ZEN_FAULTS
+#include <sched.h>
+
+#include "common/pg_prng.h"
+
+#define ZEN_NODE_MOST	5
+#define ZEN_TREE_MEET()	((void) (pg_prng_uint32(&pg_global_prng_state) % 16 == 0 && sched_yield()))
+#else
+#define ZEN_NODE_MOST	ZEN_NODE_SLOTS
+#define ZEN_TREE_MEET()	((void) 0)
+#endif
+
+typedef struct ZenNode
+{
+	pg_atomic_uint64 version;
+	uint16		level;			/* 0: leaf */
+	uint16		n;				/* entries */
+	uint32		shown;			/* by a fault: no writer may take it */
+	uint64		words[ZEN_NODE_WORDS];
+} ZenNode;
+
+StaticAssertDecl(sizeof(ZenNode) == ZEN_NODE_SIZE, "a node is 1 KB");
+
+typedef struct ZenTree
+{
+	struct ZenTree *next;		/* in the directory; under its lock */
+	RelFileLocator loc;			/* constant */
+	bool		in_doubt;		/* a prepared transaction decides; under the
+								 * directory's lock */
+
+	/* constant while the tree can be seen */
+	ZenTreeKind kind;
+	bool		nulls;
+	uint8		columns;		/* arrays of words in a leaf */
+	uint8		leaf_room;		/* entries */
+	uint8		inner_room;
+	ZenNode    *root;
+
+	slock_t		lock;
+	ZenNode    *free;			/* nodes; under lock */
+	pg_atomic_uint32 nodes;		/* free ones included */
+	pg_atomic_uint64 tuple_bytes;
+	pg_atomic_uint64 entries;	/* of the last build or VACUUM */
+} ZenTree;
+
+static inline uint64
+zen_tid_word(ItemPointer tid)
+{
+	return (uint64) ItemPointerGetBlockNumberNoCheck(tid) << 16 | ItemPointerGetOffsetNumberNoCheck(tid);
+}
+
+static inline void
+zen_tid_of_word(uint64 word, ItemPointer tid)
+{
+	ItemPointerSet(tid, (BlockNumber) ((word & ZEN_TREE_TID) >> 16), (OffsetNumber) (word & 0xFFFF));
+}
+
+static inline Size
+zen_tuple_length(uint64 tid_word)
+{
+	return (Size) (tid_word >> ZEN_TREE_LENGTH & 0x1FFF);
+}
+
+/* ---------- versions ---------- */
+
+/* The version of a node that nobody changes.  Caller holds no node. */
+static inline uint64
+zen_node_begin(ZenNode *node)
+{
+	uint64		v = pg_atomic_read_u64(&node->version);
+
+	if (unlikely(v & 1))
+	{
+		SpinDelayStatus delay;
+
+		init_local_spin_delay(&delay);
+		while ((v = pg_atomic_read_u64(&node->version)) & 1)
+			perform_spin_delay(&delay);
+		finish_spin_delay(&delay);
+	}
+	/* pairs with zen_node_unlock: what stands in the node is at least as new */
+	pg_read_barrier();
+	return v;
+}
+
+static inline bool
+zen_node_is(ZenNode *node, uint64 version)
+{
+	ZEN_TREE_MEET();
+	/* pairs with zen_node_try_lock: a writer is seen before what it writes */
+	pg_read_barrier();
+	return pg_atomic_read_u64(&node->version) == version;
+}
+
+static inline bool
+zen_node_try_lock(ZenNode *node, uint64 version)
+{
+	Assert((version & 1) == 0);
+	if (ZEN_FAULT(TREE_SPLIT_SEEN) && node->shown)
+		return false;
+	return pg_atomic_compare_exchange_u64(&node->version, &version, version + 1);
+}
+
+static inline void
+zen_node_unlock(ZenNode *node, uint64 version)
+{
+	Assert(pg_atomic_read_u64(&node->version) == version + 1);
+	pg_write_barrier();
+	pg_atomic_write_u64(&node->version, version + 2);
+}
+
+/* Nothing was changed. */
+static inline void
+zen_node_unlock_same(ZenNode *node, uint64 version)
+{
+	Assert(pg_atomic_read_u64(&node->version) == version + 1);
+	pg_write_barrier();
+	pg_atomic_write_u64(&node->version, version);
+}
+
+/* ---------- entries ---------- */
+
+static inline int
+zen_node_room(const ZenTree *tree, int level)
+{
+	return level == 0 ? tree->leaf_room : tree->inner_room;
+}
+
+/* The number of entries, bounded: it may be read while a writer changes it. */
+static inline int
+zen_node_n(const ZenTree *tree, const ZenNode *node, int level)
+{
+	int			n = *(volatile const uint16 *) &node->n;
+
+	return Min(n, zen_node_room(tree, level));
+}
+
+static inline ZenNode **
+zen_node_children(const ZenTree *tree, ZenNode *node)
+{
+	return (ZenNode **) &node->words[tree->columns * tree->inner_room];
+}
+
+static inline void
+zen_node_get(const ZenTree *tree, const ZenNode *node, int room, int i, ZenTreeSlot *slot)
+{
+	Assert(i >= 0 && i < room);
+	slot->words[0] = node->words[i];
+	slot->tid = node->words[room + i];
+	slot->words[1] = tree->columns > 2 ? node->words[2 * room + i] : 0;
+	slot->tuple = tree->columns > 3 ? (IndexTuple) node->words[3 * room + i] : NULL;
+}
+
+static inline void
+zen_node_put(const ZenTree *tree, ZenNode *node, int room, int i, const ZenTreeSlot *slot)
+{
+	Assert(i >= 0 && i < room);
+	node->words[i] = slot->words[0];
+	node->words[room + i] = slot->tid;
+	if (tree->columns > 2)
+		node->words[2 * room + i] = slot->words[1];
+	if (tree->columns > 3)
+		node->words[3 * room + i] = (uint64) slot->tuple;
+}
+
+/*
+ * How many entries have words below those given, or with upto not above?  The first `from` do.  What is read may change
+ * meanwhile.
+ */
+static inline int
+zen_node_first(const ZenTree *tree, const ZenNode *node, int room, int from, int n, const uint64 *words, bool upto)
+{
+	const uint64 *first = node->words;
+	const uint64 *second = tree->columns > 2 ? node->words + 2 * room : NULL;
+
+	while (from < n)
+	{
+		int			middle = (from + n) / 2;
+		uint64		w = first[middle];
+		bool		before;
+
+		if (w != words[0])
+			before = w < words[0];
+		else if (second == NULL || second[middle] == words[1])
+			before = upto;
+		else
+			before = second[middle] < words[1];
+		if (before)
+			from = middle + 1;
+		else
+			n = middle;
+	}
+	return from;
+}
+
+#endif							/* ZEN_TREENODE_H */

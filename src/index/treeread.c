@@ -1,0 +1,166 @@
+/*
+ * treeread.c -- the entries of a range, a leaf at a time.
+ *
+ * A leaf holds the entries between two fences, which stand in nodes above.  A reader copies entries and fence, and then
+ * looks at the versions of both nodes: the copy is of one moment.  It goes on from the fence by a descent of its own,
+ * in either direction.  So leaves need no links, and it does not matter how leaves are split or merged meanwhile.
+ *
+ * The words choose the entries to be copied.  Comparison functions trim the copy.
+ */
+#include "index/treeread.h"
+
+#include "miscadmin.h"
+
+void
+zen_batch_init(ZenTreeBatch *batch)
+{
+	batch->n = 0;
+	batch->more = false;
+	batch->space = batch->fence_space = batch->next_space = NULL;
+	batch->size = batch->fence_size = batch->next_size = 0;
+}
+
+void
+zen_batch_end(ZenTreeBatch *batch)
+{
+	if (batch->space != NULL)
+		pfree(batch->space);
+	if (batch->fence_space != NULL)
+		pfree(batch->fence_space);
+	if (batch->next_space != NULL)
+		pfree(batch->next_space);
+	zen_batch_init(batch);
+}
+
+/* Copy entries of the leaf: all that words do not put out of the range. */
+static bool
+copy_entries(ZenTree *tree, const ZenTreePos *from, const ZenTreePos *to, ZenTreeBatch *batch)
+{
+	ZenTreePath *path = &batch->path;
+	ZenNode    *leaf = path->node;
+	int			room = tree->leaf_room;
+	int			first = 0;
+	int			end = path->n;
+
+	if (from != NULL)
+		first = zen_node_first(tree, leaf, room, 0, end, from->low, false);
+	if (to != NULL)
+		end = zen_node_first(tree, leaf, room, first, end, to->high, true);
+	batch->first = first;
+	batch->n = end - first;
+	for (int i = 0; i < batch->n; i++)
+	{
+		zen_node_get(tree, leaf, room, first + i, &batch->slots[i]);
+		ZEN_TREE_MEET();
+	}
+	if (ZEN_FAULT(TREE_NO_VERSION))
+		return true;
+	if (tree->kind != ZEN_TREE_TUPLES || batch->n == 0)
+		return zen_node_is(leaf, path->version);
+	return zen_tree_copy_tuples(leaf, path->version, batch->slots, batch->n, &batch->space, &batch->size);
+}
+
+/* Copy the fence in the direction of reading, if the range goes so far. */
+static bool
+copy_fence(ZenTree *tree, const ZenTreePos *from, const ZenTreePos *to, ZenTreeBatch *batch)
+{
+	const ZenTreeFence *fence = batch->backward ? &batch->path.low : &batch->path.high;
+	const ZenTreePos *end = batch->backward ? from : to;
+	ZenTreeSlot *slot = &batch->fence;
+
+	batch->more = fence->node != NULL;
+	/* the leaf has an entry beyond the range */
+	if (batch->backward ? batch->first > 0 : batch->first + batch->n < batch->path.n)
+		batch->more = false;
+	if (!batch->more)
+		return true;
+	zen_node_get(tree, fence->node, tree->inner_room, fence->i, slot);
+	if (!zen_node_is(fence->node, fence->version))
+		return false;
+	/* the next entry of the leaf's parent is not the leaf's end */
+	if (ZEN_FAULT(TREE_STALE_FENCE) && !batch->backward && fence->i + 1 < fence->node->n && slot->words[0] % 7 == 0)
+		zen_node_get(tree, fence->node, tree->inner_room, fence->i + 1, slot);
+	if (end != NULL && batch->backward)
+		batch->more = slot->words[0] > end->low[0] ||
+			(slot->words[0] == end->low[0] && slot->words[1] >= end->low[1]);
+	else if (end != NULL)
+		batch->more = slot->words[0] < end->high[0] ||
+			(slot->words[0] == end->high[0] && slot->words[1] <= end->high[1]);
+	if (tree->kind != ZEN_TREE_TUPLES || !batch->more)
+		return true;
+	return zen_tree_copy_tuples(fence->node, fence->version, slot, 1, &batch->fence_space, &batch->fence_size);
+}
+
+/* How many entries of the copy lie before a position? */
+static int
+count_before(const ZenTreeShape *shape, const ZenTreeBatch *batch, const ZenTreePos *pos)
+{
+	int			low = 0;
+	int			high = batch->n;
+
+	while (low < high)
+	{
+		int			middle = (low + high) / 2;
+
+		if (zen_slot_compare(shape, &batch->slots[middle], pos) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Take entries out of the copy that are not of the range. */
+static void
+trim(const ZenTreeShape *shape, const ZenTreePos *from, const ZenTreePos *to, ZenTreeBatch *batch)
+{
+	/* mostly the words have trimmed them already */
+	bool		begins = from == NULL || (from->ncmp == 0 && from->tie == ZEN_TIE_BEFORE);
+	bool		ends = to == NULL || (to->ncmp == 0 && to->tie == ZEN_TIE_AFTER);
+	int			first = begins ? 0 : count_before(shape, batch, from);
+	int			end = ends ? batch->n : count_before(shape, batch, to);
+
+	end = Max(end, first);
+	if (batch->backward ? first > 0 : end < batch->n)
+		batch->more = false;
+	if (first > 0)
+		memmove(batch->slots, batch->slots + first, (end - first) * sizeof(ZenTreeSlot));
+	batch->first += first;
+	batch->n = end - first;
+}
+
+void
+zen_tree_read(ZenTree *tree, const ZenTreeShape *shape, const ZenTreePos *from, const ZenTreePos *to,
+			  bool backward, ZenTreeBatch *batch)
+{
+	batch->backward = backward;
+	do
+		CHECK_FOR_INTERRUPTS();
+	while (!zen_tree_descend(tree, shape, backward ? to : from, backward, 0, false, &batch->path) ||
+		   !copy_entries(tree, from, to, batch) || !copy_fence(tree, from, to, batch));
+	trim(shape, from, to, batch);
+}
+
+/* The next read writes its own fence over that of the batch. */
+void
+zen_batch_next(const ZenTreeShape *shape, ZenTreeBatch *batch, ZenTreePos *pos)
+{
+	ZenTreeSlot slot = batch->fence;
+
+	if (slot.tuple != NULL)
+	{
+		Size		length = zen_tuple_length(slot.tid);
+
+		if (length > batch->next_size)
+		{
+			if (batch->next_space != NULL)
+				pfree(batch->next_space);
+			batch->next_space = NULL;
+			batch->next_space = palloc(length);
+			batch->next_size = length;
+		}
+		memcpy(batch->next_space, slot.tuple, length);
+		slot.tuple = (IndexTuple) batch->next_space;
+	}
+	zen_shape_pos_of(shape, pos, &slot);
+}

@@ -1,0 +1,502 @@
+/*
+ * treeshape.c -- keys of a tree: the words that stand for them, and their order.
+ *
+ * A column of fixed width is written big end first, with the sign turned, and inverted if it is descending.  Then bytes
+ * sort as values do.
+ *
+ * Weak words (trees of TUPLES) have no byte for null.  A null fills all bytes that are left with ones, or with zeros
+ * where nulls come first.  A value whose own bytes are all like that does the same: then no later column can tell it
+ * from a null in the wrong order.  A column of varying width takes all bytes that are left.  A column whose type has no
+ * code here ends the words.
+ */
+#include "index/treeshape.h"
+
+#include "access/nbtree.h"
+#include "catalog/pg_type.h"
+#include "port/pg_bswap.h"
+#include "utils/date.h"
+#include "utils/fmgroids.h"
+#include "utils/uuid.h"
+
+#define KEY_BYTES	16
+
+/* ---------- shapes ---------- */
+
+static ZenColumnCode
+code_of(Oid order, Oid collation)
+{
+	switch (order)
+	{
+		case F_BTBOOLCMP:
+		case F_BTCHARCMP:
+			return ZEN_CODE_BYTE;
+		case F_BTINT2CMP:
+			return ZEN_CODE_INT2;
+		case F_BTINT4CMP:
+		case F_DATE_CMP:
+			return ZEN_CODE_INT4;
+		case F_BTINT8CMP:
+		case F_TIMESTAMP_CMP:
+		case F_TIMESTAMPTZ_CMP:
+		case F_TIME_CMP:
+		case F_CASH_CMP:
+			return ZEN_CODE_INT8;
+		case F_BTOIDCMP:
+			return ZEN_CODE_OID;
+		case F_UUID_CMP:
+			return ZEN_CODE_UUID;
+		case F_BTFLOAT4CMP:
+			return ZEN_CODE_FLOAT4;
+		case F_BTFLOAT8CMP:
+			return ZEN_CODE_FLOAT8;
+		case F_BTTEXTCMP:
+			return zen_collation_is_c(collation) ? ZEN_CODE_TEXT : ZEN_CODE_NONE;
+		case F_BPCHARCMP:
+			return zen_collation_is_c(collation) ? ZEN_CODE_PADDED : ZEN_CODE_NONE;
+		case F_BTNAMECMP:
+			return zen_collation_is_c(collation) ? ZEN_CODE_NAME : ZEN_CODE_NONE;
+		case F_BYTEACMP:
+		case F_BTTEXT_PATTERN_CMP:
+			return ZEN_CODE_TEXT;
+		case F_BTBPCHAR_PATTERN_CMP:
+			return ZEN_CODE_PADDED;
+		default:
+			return ZEN_CODE_NONE;
+	}
+}
+
+/* Bytes of a column's value; 0: they vary, or there are none. */
+static int
+width_of(ZenColumnCode code)
+{
+	switch (code)
+	{
+		case ZEN_CODE_BYTE:
+			return 1;
+		case ZEN_CODE_INT2:
+			return 2;
+		case ZEN_CODE_INT4:
+		case ZEN_CODE_OID:
+		case ZEN_CODE_FLOAT4:
+			return 4;
+		case ZEN_CODE_INT8:
+		case ZEN_CODE_FLOAT8:
+			return 8;
+		case ZEN_CODE_UUID:
+			return 16;
+		default:
+			return 0;
+	}
+}
+
+static ZenColumnCode
+column_code(Relation index, int column)
+{
+	return code_of(index_getprocid(index, (AttrNumber) (column + 1), BTORDER_PROC), index->rd_indcollation[column]);
+}
+
+ZenTreeKind
+zen_shape_kind(Relation index, bool *nulls)
+{
+	int			nkeys = IndexRelationGetNumberOfKeyAttributes(index);
+	int			bytes = 0;
+
+	/* a primary key's columns cannot become nullable as long as it is there */
+	*nulls = !index->rd_index->indisprimary;
+	if (IndexRelationGetNumberOfAttributes(index) > nkeys)
+		return ZEN_TREE_TUPLES;
+	for (int i = 0; i < nkeys; i++)
+	{
+		ZenColumnCode code = column_code(index, i);
+
+		if (code == ZEN_CODE_NONE || code >= ZEN_CODE_FLOAT4)
+			return ZEN_TREE_TUPLES;
+		bytes += width_of(code) + (*nulls ? 1 : 0);
+	}
+	return bytes <= 8 ? ZEN_TREE_WORD : bytes <= KEY_BYTES ? ZEN_TREE_TWO_WORDS : ZEN_TREE_TUPLES;
+}
+
+void
+zen_shape_make(ZenTreeShape *shape, Relation index, ZenTreeKind kind, bool nulls)
+{
+	shape->desc = RelationGetDescr(index);
+	shape->nkeys = IndexRelationGetNumberOfKeyAttributes(index);
+	shape->natts = IndexRelationGetNumberOfAttributes(index);
+	shape->kind = kind;
+	shape->nulls = nulls;
+	for (int i = 0; i < shape->nkeys; i++)
+	{
+		ZenTreeColumn *c = &shape->columns[i];
+
+		c->order = index_getprocinfo(index, (AttrNumber) (i + 1), BTORDER_PROC);
+		c->collation = index->rd_indcollation[i];
+		c->code = code_of(c->order->fn_oid, c->collation);
+		c->desc = (index->rd_indoption[i] & INDOPTION_DESC) != 0;
+		c->nulls_first = (index->rd_indoption[i] & INDOPTION_NULLS_FIRST) != 0;
+	}
+}
+
+/* ---------- bytes of a value ---------- */
+
+static inline void
+put_big_endian(uint8 *bytes, uint64 value, int width)
+{
+	value = pg_hton64(value << (64 - 8 * width));
+	memcpy(bytes, &value, width);
+}
+
+static inline uint64
+get_big_endian(const uint8 *bytes, int width)
+{
+	uint64		value = 0;
+
+	memcpy(&value, bytes, width);
+	return pg_ntoh64(value) >> (64 - 8 * width);
+}
+
+static uint64
+turn_float8(double d)
+{
+	uint64		u;
+
+	if (isnan(d))
+		return PG_UINT64_MAX;
+	if (d == 0)
+		d = 0;					/* -0 is 0 */
+	memcpy(&u, &d, sizeof(u));
+	return u >> 63 ? ~u : u | UINT64CONST(1) << 63;
+}
+
+static uint32
+turn_float4(float f)
+{
+	uint32		u;
+
+	if (isnan(f))
+		return PG_UINT32_MAX;
+	if (f == 0)
+		f = 0;
+	memcpy(&u, &f, sizeof(u));
+	return u >> 31 ? ~u : u | (uint32) 1 << 31;
+}
+
+/* Bytes of a column of fixed width. */
+static void
+fixed_bytes(ZenColumnCode code, Datum value, uint8 *bytes)
+{
+	switch (code)
+	{
+		case ZEN_CODE_BYTE:
+			bytes[0] = (uint8) DatumGetChar(value);
+			break;
+		case ZEN_CODE_INT2:
+			put_big_endian(bytes, (uint16) DatumGetInt16(value) ^ (1 << 15), 2);
+			break;
+		case ZEN_CODE_INT4:
+			put_big_endian(bytes, (uint32) DatumGetInt32(value) ^ (uint32) 1 << 31, 4);
+			break;
+		case ZEN_CODE_INT8:
+			put_big_endian(bytes, (uint64) DatumGetInt64(value) ^ UINT64CONST(1) << 63, 8);
+			break;
+		case ZEN_CODE_OID:
+			put_big_endian(bytes, DatumGetObjectId(value), 4);
+			break;
+		case ZEN_CODE_UUID:
+			memcpy(bytes, DatumGetUUIDP(value)->data, UUID_LEN);
+			break;
+		case ZEN_CODE_FLOAT4:
+			put_big_endian(bytes, turn_float4(DatumGetFloat4(value)), 4);
+			break;
+		case ZEN_CODE_FLOAT8:
+			put_big_endian(bytes, turn_float8(DatumGetFloat8(value)), 8);
+			break;
+		default:
+			elog(ERROR, "no width for key code %d", code);
+	}
+}
+
+/* The first bytes of a value of varying width, followed by zeros. */
+static void
+varying_bytes(ZenColumnCode code, Datum value, uint8 *bytes, int room)
+{
+	const char *data;
+	Size		n;
+	struct varlena *v = NULL;
+
+	if (code == ZEN_CODE_NAME)
+	{
+		data = DatumGetCString(value);
+		n = strnlen(data, room);
+	}
+	else
+	{
+		v = pg_detoast_datum_packed((struct varlena *) DatumGetPointer(value));
+		data = VARDATA_ANY(v);
+		n = VARSIZE_ANY_EXHDR(v);
+		while (code == ZEN_CODE_PADDED && n > 0 && data[n - 1] == ' ')
+			n--;
+	}
+	memset(bytes, 0, room);
+	memcpy(bytes, data, Min(n, (Size) room));
+	if (v != NULL && (Pointer) v != DatumGetPointer(value))
+		pfree(v);
+}
+
+static void
+invert(uint8 *bytes, int n)
+{
+	for (int i = 0; i < n; i++)
+		bytes[i] = ~bytes[i];
+}
+
+static bool
+are_all(const uint8 *bytes, int n, uint8 byte)
+{
+	for (int i = 0; i < n; i++)
+		if (bytes[i] != byte)
+			return false;
+	return true;
+}
+
+/* Add a column to a whole key. */
+static int
+add_whole(const ZenTreeShape *shape, const ZenTreeColumn *c, Datum value, bool isnull, uint8 *bytes)
+{
+	int			width = width_of(c->code);
+	int			n = 0;
+
+	if (shape->nulls)
+		bytes[n++] = isnull == c->nulls_first ? 0 : 1;
+	if (isnull)
+	{
+		Assert(shape->nulls);
+		memset(bytes + n, 0, width);
+	}
+	else
+	{
+		fixed_bytes(c->code, value, bytes + n);
+		if (c->desc)
+			invert(bytes + n, width);
+	}
+	return n + width;
+}
+
+/* Add a column to a weak key; the number of bytes, or -1 if this column ends the words and has filled all. */
+static int
+add_weak(const ZenTreeColumn *c, Datum value, bool isnull, uint8 *bytes, int room)
+{
+	uint8		null_byte = c->nulls_first ? 0 : 0xFF;
+	int			width = width_of(c->code);
+	uint8		buffer[KEY_BYTES];
+
+	if (isnull)
+	{
+		memset(bytes, null_byte, room);
+		return -1;
+	}
+	if (width > 0)
+		fixed_bytes(c->code, value, buffer);
+	else
+		varying_bytes(c->code, value, buffer, width = room);
+	if (c->desc)
+		invert(buffer, width);
+	memcpy(bytes, buffer, Min(width, room));
+	if (width >= room)
+		return -1;
+	if (are_all(buffer, width, null_byte))
+	{
+		memset(bytes, null_byte, room);
+		return -1;
+	}
+	return width;
+}
+
+static void
+to_words(const uint8 *bytes, uint64 *words)
+{
+	memcpy(words, bytes, KEY_BYTES);
+	words[0] = pg_ntoh64(words[0]);
+	words[1] = pg_ntoh64(words[1]);
+}
+
+/* ---------- positions ---------- */
+
+void
+zen_shape_pos(const ZenTreeShape *shape, ZenTreePos *pos, int n, ZenTreeTie tie, uint64 tid)
+{
+	bool		whole = shape->kind != ZEN_TREE_TUPLES;
+	uint8		bytes[KEY_BYTES];
+	int			used = 0;
+	int			i;
+
+	Assert(n <= shape->nkeys && (tie != ZEN_TIE_TID || n == shape->nkeys));
+	pos->tie = tie;
+	pos->tid = tid;
+	for (i = 0; i < n && used >= 0 && used < KEY_BYTES; i++)
+	{
+		const ZenTreeColumn *c = &shape->columns[i];
+		int			added;
+
+		if (c->code == ZEN_CODE_NONE && !pos->isnull[i])
+			break;
+		if (pos->order[i] != NULL && !pos->isnull[i])
+			break;
+		/* the whole keys of this tree have no nulls */
+		if (whole && pos->isnull[i] && !shape->nulls)
+			break;
+		if (whole)
+			added = add_whole(shape, c, pos->values[i], pos->isnull[i], bytes + used);
+		else
+			added = add_weak(c, pos->values[i], pos->isnull[i], bytes + used, KEY_BYTES - used);
+		used = added < 0 ? KEY_BYTES : used + added;
+	}
+	memset(bytes + used, 0, KEY_BYTES - used);
+	to_words(bytes, pos->low);
+	if (i < n || n < shape->nkeys)
+		memset(bytes + used, 0xFF, KEY_BYTES - used);
+	to_words(bytes, pos->high);
+	if (shape->kind == ZEN_TREE_WORD)
+		pos->low[1] = pos->high[1] = 0;
+	pos->ncmp = whole && i == n ? 0 : n;
+}
+
+void
+zen_shape_pos_of(const ZenTreeShape *shape, ZenTreePos *pos, const ZenTreeSlot *slot)
+{
+	memcpy(pos->low, slot->words, sizeof(pos->low));
+	memcpy(pos->high, slot->words, sizeof(pos->high));
+	pos->tie = ZEN_TIE_TID;
+	pos->tid = slot->tid & ZEN_TREE_TID;
+	pos->ncmp = 0;
+	if (shape->kind != ZEN_TREE_TUPLES)
+		return;
+	pos->ncmp = shape->nkeys;
+	for (int i = 0; i < shape->nkeys; i++)
+	{
+		pos->values[i] = zen_shape_value(shape, slot, i, &pos->isnull[i]);
+		pos->order[i] = NULL;
+	}
+}
+
+/* ---------- entries ---------- */
+
+static Datum
+whole_value(const ZenTreeColumn *c, uint8 *bytes)
+{
+	int			width = width_of(c->code);
+
+	if (c->desc)
+		invert(bytes, width);
+	switch ((ZenColumnCode) c->code)
+	{
+		case ZEN_CODE_BYTE:
+			return CharGetDatum((char) bytes[0]);
+		case ZEN_CODE_INT2:
+			return Int16GetDatum((int16) (get_big_endian(bytes, 2) ^ (1 << 15)));
+		case ZEN_CODE_INT4:
+			return Int32GetDatum((int32) ((uint32) get_big_endian(bytes, 4) ^ (uint32) 1 << 31));
+		case ZEN_CODE_INT8:
+			return Int64GetDatum((int64) (get_big_endian(bytes, 8) ^ UINT64CONST(1) << 63));
+		case ZEN_CODE_OID:
+			return ObjectIdGetDatum((Oid) get_big_endian(bytes, 4));
+		case ZEN_CODE_UUID:
+			{
+				pg_uuid_t  *uuid = palloc(sizeof(pg_uuid_t));
+
+				memcpy(uuid->data, bytes, UUID_LEN);
+				return UUIDPGetDatum(uuid);
+			}
+		default:
+			elog(ERROR, "no whole key of code %d", c->code);
+	}
+}
+
+Datum
+zen_shape_value(const ZenTreeShape *shape, const ZenTreeSlot *slot, int column, bool *isnull)
+{
+	uint64		words[2];
+	uint8		bytes[KEY_BYTES];
+	int			at = 0;
+
+	if (shape->kind == ZEN_TREE_TUPLES)
+		return index_getattr(slot->tuple, column + 1, shape->desc, isnull);
+	words[0] = pg_hton64(slot->words[0]);
+	words[1] = pg_hton64(slot->words[1]);
+	memcpy(bytes, words, KEY_BYTES);
+	for (int i = 0; i < column; i++)
+		at += width_of(shape->columns[i].code) + (shape->nulls ? 1 : 0);
+	*isnull = false;
+	if (shape->nulls)
+		*isnull = (bytes[at++] == 0) == shape->columns[column].nulls_first;
+	return *isnull ? (Datum) 0 : whole_value(&shape->columns[column], bytes + at);
+}
+
+IndexTuple
+zen_shape_tuple(const ZenTreeShape *shape, const ZenTreeSlot *slot)
+{
+	Datum		values[INDEX_MAX_KEYS];
+	bool		isnull[INDEX_MAX_KEYS];
+
+	if (shape->kind == ZEN_TREE_TUPLES)
+		return slot->tuple;
+	for (int i = 0; i < shape->natts; i++)
+		values[i] = zen_shape_value(shape, slot, i, &isnull[i]);
+	return index_form_tuple(shape->desc, values, isnull);
+}
+
+/* The order of two values of a column, of which the second may be of another type. */
+static int
+compare_values(const ZenTreeColumn *c, FmgrInfo *order, Datum a, bool a_null, Datum b, bool b_null)
+{
+	int32		result;
+
+	if (a_null || b_null)
+	{
+		if (a_null && b_null)
+			return 0;
+		return a_null == c->nulls_first ? -1 : 1;
+	}
+	result = DatumGetInt32(FunctionCall2Coll(order ? order : c->order, c->collation, a, b));
+	/* not -result: it may be the least integer */
+	return c->desc ? (result < 0) - (result > 0) : result;
+}
+
+int
+zen_shape_compare(const ZenTreeShape *shape, const ZenTreeSlot *slot, const ZenTreePos *pos)
+{
+	uint64		tid = slot->tid & ZEN_TREE_TID;
+
+	for (int i = 0; i < pos->ncmp; i++)
+	{
+		bool		isnull;
+		Datum		value = zen_shape_value(shape, slot, i, &isnull);
+		int			order = compare_values(&shape->columns[i], pos->order[i], value, isnull,
+										   pos->values[i], pos->isnull[i]);
+
+		if (order != 0)
+			return order;
+	}
+	if (pos->tie != ZEN_TIE_TID)
+		return pos->tie == ZEN_TIE_BEFORE ? 1 : -1;
+	return tid < pos->tid ? -1 : tid > pos->tid ? 1 : 0;
+}
+
+bool
+zen_shape_same_key(const ZenTreeShape *shape, const ZenTreeSlot *a, const ZenTreeSlot *b, bool *has_null)
+{
+	*has_null = false;
+	if (a->words[0] != b->words[0] || a->words[1] != b->words[1])
+		return false;
+	for (int i = 0; i < shape->nkeys; i++)
+	{
+		bool		a_null,
+					b_null;
+		Datum		a_value = zen_shape_value(shape, a, i, &a_null);
+		Datum		b_value = zen_shape_value(shape, b, i, &b_null);
+
+		if (compare_values(&shape->columns[i], NULL, a_value, a_null, b_value, b_null) != 0)
+			return false;
+		*has_null |= a_null;
+	}
+	return true;
+}

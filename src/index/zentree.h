@@ -1,0 +1,37 @@
+/*
+ * zentree.h -- the callbacks of the index access method, and what they share.
+ */
+#ifndef ZENTREE_H
+#define ZENTREE_H
+
+#include "base/compat.h"
+
+#include "access/amapi.h"
+#include "access/genam.h"
+#include "index/treedir.h"
+#include "nodes/execnodes.h"
+#include "nodes/pathnodes.h"
+
+/* zentree_build.c */
+extern IndexBuildResult *zentree_build(Relation table, Relation index, struct IndexInfo *info);
+extern void zentree_buildempty(Relation index);
+
+/* zentree_insert.c */
+extern bool zentree_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation table,
+						   IndexUniqueCheck check, bool unchanged, struct IndexInfo *info);
+
+/* zentree_scan.c */
+extern IndexScanDesc zentree_beginscan(Relation index, int nkeys, int norderbys);
+extern void zentree_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int norderbys);
+extern bool zentree_gettuple(IndexScanDesc scan, ScanDirection direction);
+extern int64 zentree_getbitmap(IndexScanDesc scan, TIDBitmap *bitmap);
+extern void zentree_endscan(IndexScanDesc scan);
+extern void zentree_markpos(IndexScanDesc scan);
+extern void zentree_restrpos(IndexScanDesc scan);
+
+/* zentree_vacuum.c */
+extern IndexBulkDeleteResult *zentree_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
+												 IndexBulkDeleteCallback callback, void *state);
+extern IndexBulkDeleteResult *zentree_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats);
+
+#endif							/* ZENTREE_H */

@@ -1,0 +1,255 @@
+/*
+ * zentree_insert.c -- one entry, and the check that its key is unique.
+ *
+ * The check reads all entries of the key, and asks the table about each.  The leaf at which it begins is the gate.  It
+ * has the position before all entries of the key, so all inserters of that key have the same gate.  The entry is
+ * inserted only if the gate has not changed since it was read, and the gate changes by the insertion.  So of
+ * two inserters of one key one finds the other's entry.
+ *
+ * The check runs without a latch.  A row that it takes for the key's may have gone meanwhile, and its TID may have been
+ * given to another row.  VACUUM takes the entry away before the TID is given out again.  So the check believes in a
+ * conflict only if the leaf of the entry is unchanged.
+ */
+#include "index/zentree.h"
+
+#include "access/tableam.h"
+#include "access/transam.h"
+#include "catalog/index.h"
+#include "index/treedelete.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "storage/predicate.h"
+#include "utils/snapmgr.h"
+
+/* In ii_AmCache. */
+typedef struct InsertState
+{
+	ZenTreeShape shape;
+	ZenTreeBatch batch;
+} InsertState;
+
+typedef struct Insert
+{
+	Relation	index;
+	Relation	table;
+	ZenTree    *tree;
+	const ZenTreeShape *shape;
+	ZenTreeBatch *batch;
+	Datum	   *values;
+	bool	   *isnull;
+	ItemPointer tid;
+	IndexUniqueCheck check;
+} Insert;
+
+typedef enum Verdict
+{
+	UNIQUE,						/* as long as the gate does not change */
+	NOT_UNIQUE,					/* or not known to be */
+	LOOK_AGAIN
+} Verdict;
+
+static void
+refuse(Insert *in)
+{
+	char	   *key;
+
+	/* a transaction that was waited for may have read what this one writes */
+	CheckForSerializableConflictIn(in->index, NULL, InvalidBlockNumber);
+	key = BuildIndexValueDescription(in->index, in->values, in->isnull);
+	ereport(ERROR,
+			(errcode(ERRCODE_UNIQUE_VIOLATION),
+			 errmsg("duplicate key value violates unique constraint \"%s\"", RelationGetRelationName(in->index)),
+			 key ? errdetail("Key %s already exists.", key) : 0,
+			 errtableconstraint(in->table, RelationGetRelationName(in->index))));
+}
+
+static void
+wait_for(Insert *in, const SnapshotData *dirty, TransactionId xid, ItemPointer tid)
+{
+	if (dirty->speculativeToken != 0)
+		SpeculativeInsertionWait(xid, dirty->speculativeToken);
+	else
+		XactLockTableWait(xid, in->table, tid, XLTW_InsertIndex);
+}
+
+/* Another entry of the key: what of its row?  *dead: nobody can see it. */
+static Verdict
+judge(Insert *in, const ZenTreeSlot *slot, bool *dead)
+{
+	SnapshotData dirty;
+	ItemPointerData tid;
+	ItemPointerData own = *in->tid;
+	TransactionId xid;
+
+	*dead = false;
+	InitDirtySnapshot(dirty);
+	zen_tid_of_word(slot->tid, &tid);
+	if (!table_index_fetch_tuple_check(in->table, &tid, &dirty, dead))
+		return UNIQUE;
+	if (in->check == UNIQUE_CHECK_PARTIAL)
+		return NOT_UNIQUE;
+	if (!zen_node_is(in->batch->path.node, in->batch->path.version))
+		return LOOK_AGAIN;
+	xid = TransactionIdIsValid(dirty.xmin) ? dirty.xmin : dirty.xmax;
+	if (TransactionIdIsValid(xid))
+	{
+		wait_for(in, &dirty, xid, &tid);
+		return LOOK_AGAIN;
+	}
+
+	/*
+	 * the row to be inserted may be gone: CREATE INDEX CONCURRENTLY, deferred
+	 * checks
+	 */
+	if (!table_index_fetch_tuple_check(in->table, &own, SnapshotSelf, NULL))
+		return UNIQUE;
+	refuse(in);
+	return NOT_UNIQUE;
+}
+
+/* Look at the entries of one leaf. */
+static Verdict
+check_batch(Insert *in)
+{
+	ZenTreeBatch *batch = in->batch;
+	bool		dead[ZEN_NODE_SLOTS];
+	bool		any = false;
+
+	for (int i = 0; i < batch->n; i++)
+	{
+		Verdict		verdict = UNIQUE;
+
+		dead[i] = false;
+		if ((batch->slots[i].tid & ZEN_TREE_TID) != zen_tid_word(in->tid))
+			verdict = judge(in, &batch->slots[i], &dead[i]);
+		if (verdict != UNIQUE)
+			return verdict;
+		any |= dead[i];
+	}
+	/* if the leaf has changed, so will have the gate, or it does not matter */
+	if (any)
+		(void) zen_tree_delete(in->tree, batch, dead);
+	return UNIQUE;
+}
+
+/* Look at all entries of the key. */
+static Verdict
+check_key(Insert *in, const ZenTreePos *key, ZenTreeGate *gate)
+{
+	ZenTreePos	from;
+	ZenTreePos	to;
+	bool		first = true;
+
+	zen_pos_copy(&from, key, in->shape->nkeys);
+	zen_pos_copy(&to, key, in->shape->nkeys);
+	from.tie = ZEN_TIE_BEFORE;
+	to.tie = ZEN_TIE_AFTER;
+	for (;;)
+	{
+		Verdict		verdict;
+
+		zen_tree_read(in->tree, in->shape, &from, &to, false, in->batch);
+		verdict = check_batch(in);
+		if (verdict != UNIQUE)
+			return verdict;
+		if (first)
+			*gate = (ZenTreeGate)
+		{
+			in->batch->path.node, in->batch->path.version
+		};
+		first = false;
+		if (!in->batch->more)
+			return UNIQUE;
+		zen_batch_next(in->shape, in->batch, &from);
+	}
+}
+
+/* Insert the entry, if it is to be inserted; false: its key is not known to be unique. */
+static bool
+insert(Insert *in, const ZenTreePos *pos, IndexTuple tuple, bool unique)
+{
+	for (;;)
+	{
+		ZenTreeGate gate;
+		Verdict		verdict = unique ? check_key(in, pos, &gate) : NOT_UNIQUE;
+
+		if (verdict == LOOK_AGAIN)
+			continue;
+		if (in->check == UNIQUE_CHECK_EXISTING)
+			return true;
+		if (ZEN_FAULT(TREE_NO_GATE))
+			unique = false;
+		if (zen_tree_put(in->tree, in->shape, pos, 0, tuple, verdict == UNIQUE && unique ? &gate : NULL) !=
+			ZEN_TREE_RETRY)
+			return verdict == UNIQUE;
+	}
+}
+
+static InsertState *
+get_state(Relation index, ZenTree *tree, struct IndexInfo *info)
+{
+	InsertState *state = info->ii_AmCache;
+
+	if (state == NULL)
+	{
+		state = MemoryContextAlloc(info->ii_Context, sizeof(InsertState));
+		zen_batch_init(&state->batch);
+		zen_shape_make(&state->shape, index, tree->kind, tree->nulls);
+		info->ii_AmCache = state;
+	}
+	/* what an error has left there is of a context that is gone */
+	zen_batch_init(&state->batch);
+	return state;
+}
+
+static void
+fill_pos(const ZenTreeShape *shape, ZenTreePos *pos, Datum *values, bool *isnull, IndexTuple tuple, ItemPointer tid)
+{
+	for (int i = 0; i < shape->nkeys; i++)
+	{
+		pos->order[i] = NULL;
+		pos->values[i] = values[i];
+		pos->isnull[i] = isnull[i];
+		/* not a toasted value again and again */
+		if (tuple != NULL)
+			pos->values[i] = index_getattr(tuple, i + 1, shape->desc, &pos->isnull[i]);
+	}
+	zen_shape_pos(shape, pos, shape->nkeys, ZEN_TIE_TID, zen_tid_word(tid));
+}
+
+static bool
+any_null(const ZenTreeShape *shape, const bool *isnull)
+{
+	for (int i = 0; i < shape->nkeys; i++)
+		if (isnull[i])
+			return true;
+	return false;
+}
+
+bool
+zentree_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation table,
+			   IndexUniqueCheck check, bool unchanged, struct IndexInfo *info)
+{
+	Insert		in = {.index = index,.table = table,.values = values,.isnull = isnull,.tid = tid,.check = check};
+	InsertState *state;
+	IndexTuple	tuple = NULL;
+	ZenTreePos	pos;
+	bool		unique = check != UNIQUE_CHECK_NO;
+	bool		known;
+
+	in.tree = zen_tree_need(index);
+	state = get_state(index, in.tree, info);
+	in.shape = &state->shape;
+	in.batch = &state->batch;
+	if (in.shape->kind == ZEN_TREE_TUPLES)
+		tuple = index_form_tuple(in.shape->desc, values, isnull);
+	fill_pos(in.shape, &pos, values, isnull, tuple, tid);
+	if (unique && !index->rd_index->indnullsnotdistinct && any_null(in.shape, isnull))
+		unique = false;
+	known = insert(&in, &pos, tuple, unique);
+	zen_batch_end(in.batch);
+	if (tuple != NULL)
+		pfree(tuple);
+	/* a key with a null is unique: nothing is to be looked at later */
+	return unique ? known : check != UNIQUE_CHECK_NO;
+}

@@ -1,0 +1,462 @@
+/*
+ * zentree_keys.c -- the conditions of a scan: which range of the tree, and what else must hold.
+ *
+ * The range is made of an equality on each of the leading columns, and of bounds on the column after them.  One
+ * condition of each sort is taken.  All others are looked at for each entry.  So it does not matter if conditions
+ * contradict or repeat each other.
+ *
+ * = ANY (array) on a leading column is an equality with one element after the other, in the index's order.  Then the
+ * whole scan is in the index's order, too.  On any other column the array is a condition for each entry.
+ */
+#include "index/zentree_keys.h"
+
+#include "access/nbtree.h"
+#include "catalog/pg_type.h"
+#include "utils/array.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+/* Few scans need it. */
+static MemoryContext
+context_of(ZenConditions *c)
+{
+	if (c->mcxt == NULL)
+		c->mcxt = AllocSetContextCreate(c->parent, "zen tree scan", ALLOCSET_SMALL_SIZES);
+	return c->mcxt;
+}
+
+/* ---------- arguments of other types ---------- */
+
+/* The support function that compares two types of the column's operator family, or NULL. */
+static FmgrInfo *
+order_proc(ZenConditions *c, int column, Oid left, Oid right)
+{
+	RegProcedure proc = get_opfamily_proc(c->index->rd_opfamily[column], left, right, BTORDER_PROC);
+	FmgrInfo   *info;
+
+	if (!RegProcedureIsValid(proc))
+		elog(ERROR, "missing support function %d(%u,%u) for column %d of index \"%s\"",
+			 BTORDER_PROC, left, right, column + 1, RelationGetRelationName(c->index));
+	info = MemoryContextAlloc(context_of(c), sizeof(FmgrInfo));
+	fmgr_info_cxt(proc, info, c->mcxt);
+	return info;
+}
+
+static bool
+is_int(Oid type)
+{
+	return type == INT2OID || type == INT4OID || type == INT8OID;
+}
+
+static int64
+get_int(Oid type, Datum value)
+{
+	return type == INT2OID ? DatumGetInt16(value) : type == INT4OID ? DatumGetInt32(value) : DatumGetInt64(value);
+}
+
+/* An integer as one of another width, if it has the place. */
+static bool
+convert_int(Oid from, Oid to, Datum value, Datum *result)
+{
+	int64		i = get_int(from, value);
+
+	if ((to == INT2OID && (i < PG_INT16_MIN || i > PG_INT16_MAX)) ||
+		(to == INT4OID && (i < PG_INT32_MIN || i > PG_INT32_MAX)))
+		return false;
+	*result = to == INT2OID ? Int16GetDatum((int16) i) : to == INT4OID ? Int32GetDatum((int32) i) : Int64GetDatum(i);
+	return true;
+}
+
+/* The value of a condition, for a position; *order is set if it is of another type than the column. */
+static Datum
+argument(const ZenConditions *c, const ZenCondition *cond, FmgrInfo **order)
+{
+	Oid			type = c->index->rd_opcintype[cond->key.sk_attno - 1];
+	Datum		result;
+
+	*order = NULL;
+	if (cond->order == NULL)
+		return cond->key.sk_argument;
+	if (is_int(type) && is_int(cond->key.sk_subtype) &&
+		convert_int(cond->key.sk_subtype, type, cond->key.sk_argument, &result))
+		return result;
+	*order = cond->order;
+	return cond->key.sk_argument;
+}
+
+/* ---------- arrays ---------- */
+
+typedef struct ElementOrder
+{
+	FmgrInfo   *order;
+	Oid			collation;
+	bool		reverse;
+} ElementOrder;
+
+static int
+compare_elements(const void *a, const void *b, void *arg)
+{
+	ElementOrder *o = arg;
+	int32		result = DatumGetInt32(FunctionCall2Coll(o->order, o->collation,
+														 *(const Datum *) a, *(const Datum *) b));
+
+	return o->reverse ? (result < 0) - (result > 0) : result;
+}
+
+/* Sort elements, and leave one of those that are equal. */
+static int
+sort_elements(ElementOrder *order, Datum *elems, int n)
+{
+	int			kept = 0;
+
+	qsort_arg(elems, n, sizeof(Datum), compare_elements, order);
+	for (int i = 0; i < n; i++)
+		if (kept == 0 || compare_elements(&elems[kept - 1], &elems[i], order) != 0)
+			elems[kept++] = elems[i];
+	return kept;
+}
+
+/* Take the array of a condition apart. */
+static void
+take_array(ZenConditions *c, const ZenTreeShape *shape, ZenCondition *cond)
+{
+	int			column = cond->key.sk_attno - 1;
+	ArrayType  *array = DatumGetArrayTypeP(cond->key.sk_argument);
+	Oid			type = ARR_ELEMTYPE(array);
+	Oid			in_type = OidIsValid(cond->key.sk_subtype) ? cond->key.sk_subtype : c->index->rd_opcintype[column];
+	ElementOrder order = {.collation = cond->key.sk_collation,.reverse = shape->columns[column].desc};
+	int16		length;
+	bool		byval;
+	char		align;
+	bool	   *nulls;
+	int			n;
+	int			kept = 0;
+
+	get_typlenbyvalalign(type, &length, &byval, &align);
+	deconstruct_array(array, type, length, byval, align, &cond->elems, &nulls, &n);
+	for (int i = 0; i < n; i++)
+		if (!nulls[i])
+			cond->elems[kept++] = cond->elems[i];
+	cond->key.sk_flags &= ~SK_SEARCHARRAY;
+	if (kept == 0)
+	{
+		c->never = true;
+		return;
+	}
+	order.order = in_type == c->index->rd_opcintype[column] ? shape->columns[column].order :
+		order_proc(c, column, in_type, in_type);
+	cond->nelems = sort_elements(&order, cond->elems, kept);
+	if (cond->key.sk_strategy == BTEqualStrategyNumber)
+		return;
+	/* any of the elements: the one that asks least */
+	if ((cond->key.sk_strategy < BTEqualStrategyNumber) == !shape->columns[column].desc)
+		cond->elems[0] = cond->elems[cond->nelems - 1];
+	cond->key.sk_argument = cond->elems[0];
+	cond->nelems = 0;
+}
+
+/* ---------- the range ---------- */
+
+static bool
+is_equality(const ZenCondition *cond)
+{
+	if (cond->key.sk_flags & SK_SEARCHNULL)
+		return true;
+	return !(cond->key.sk_flags & SK_SEARCHNOTNULL) && cond->key.sk_strategy == BTEqualStrategyNumber;
+}
+
+/* A condition that is an equality on a column, or NULL. */
+static ZenCondition *
+find_equality(ZenConditions *c, int column)
+{
+	for (int i = 0; i < c->n; i++)
+		if (c->conditions[i].key.sk_attno == column + 1 && is_equality(&c->conditions[i]) &&
+			(c->conditions[i].nelems == 0 || c->conditions[i].stepped))
+			return &c->conditions[i];
+	return NULL;
+}
+
+static void
+add_equality(ZenConditions *c, ZenTreePos *pos, ZenCondition *cond)
+{
+	int			column = cond->key.sk_attno - 1;
+
+	pos->isnull[column] = (cond->key.sk_flags & SK_SEARCHNULL) != 0;
+	pos->order[column] = NULL;
+	pos->values[column] = pos->isnull[column] ? (Datum) 0 : argument(c, cond, &pos->order[column]);
+}
+
+/* A bound on a column, towards the beginning or the end of the tree; NULL: none. */
+static ZenCondition *
+find_bound(ZenConditions *c, const ZenTreeShape *shape, int column, bool from)
+{
+	for (int i = 0; i < c->n; i++)
+	{
+		ZenCondition *cond = &c->conditions[i];
+		StrategyNumber s = cond->key.sk_strategy;
+
+		if (cond->key.sk_attno != column + 1 || cond->nelems > 0 ||
+			(cond->key.sk_flags & (SK_SEARCHNULL | SK_SEARCHNOTNULL)) || s == BTEqualStrategyNumber)
+			continue;
+
+		/*
+		 * in the index's order a "less than" on a descending column is a
+		 * lower bound
+		 */
+		if (((s > BTEqualStrategyNumber) != shape->columns[column].desc) == from)
+			return cond;
+	}
+	return NULL;
+}
+
+/* Does any condition on the column exclude nulls? */
+static bool
+excludes_nulls(ZenConditions *c, int column)
+{
+	for (int i = 0; i < c->n; i++)
+		if (c->conditions[i].key.sk_attno == column + 1 && !(c->conditions[i].key.sk_flags & SK_SEARCHNULL))
+			return true;
+	return false;
+}
+
+/* Set one end of the range: equalities on n columns, and maybe a bound on the next one. */
+static bool
+set_end(ZenConditions *c, const ZenTreeShape *shape, int n, bool from, ZenTreePos *pos)
+{
+	ZenCondition *bound = n < shape->nkeys ? find_bound(c, shape, n, from) : NULL;
+	StrategyNumber s;
+	bool		inclusive;
+
+	for (int i = 0; i < n; i++)
+		add_equality(c, pos, find_equality(c, i));
+	if (bound != NULL)
+	{
+		bound->bound = true;
+		s = bound->key.sk_strategy;
+		inclusive = s == BTLessEqualStrategyNumber || s == BTGreaterEqualStrategyNumber;
+		add_equality(c, pos, bound);
+		zen_shape_pos(shape, pos, n + 1, from == inclusive ? ZEN_TIE_BEFORE : ZEN_TIE_AFTER, 0);
+		return true;
+	}
+	if (n < shape->nkeys && (shape->nulls || shape->kind == ZEN_TREE_TUPLES) && excludes_nulls(c, n) &&
+		shape->columns[n].nulls_first == from)
+	{
+		pos->isnull[n] = true;
+		pos->order[n] = NULL;
+		zen_shape_pos(shape, pos, n + 1, from ? ZEN_TIE_AFTER : ZEN_TIE_BEFORE, 0);
+		return true;
+	}
+	if (n == 0)
+		return false;
+	zen_shape_pos(shape, pos, n, from ? ZEN_TIE_BEFORE : ZEN_TIE_AFTER, 0);
+	return true;
+}
+
+void
+zen_conditions_range(ZenConditions *c, const ZenTreeShape *shape)
+{
+	ZenCondition *equality;
+	int			n = 0;
+
+	if (c->never)
+		return;
+	for (int i = 0; i < c->n; i++)
+	{
+		c->conditions[i].bound = false;
+		if (c->conditions[i].stepped)
+			c->conditions[i].key.sk_argument = c->conditions[i].elems[c->conditions[i].at];
+	}
+	while (n < shape->nkeys && (equality = find_equality(c, n)) != NULL)
+	{
+		equality->bound = true;
+		n++;
+	}
+	c->has_from = set_end(c, shape, n, true, &c->from);
+	if (n == shape->nkeys)
+	{
+		zen_pos_copy(&c->to, &c->from, n);
+		c->to.tie = ZEN_TIE_AFTER;
+		c->has_to = true;
+	}
+	else
+		c->has_to = set_end(c, shape, n, false, &c->to);
+}
+
+void
+zen_conditions_first(ZenConditions *c, const ZenTreeShape *shape, bool backward)
+{
+	for (int i = 0; i < c->n; i++)
+		c->conditions[i].at = backward ? c->conditions[i].nelems - 1 : 0;
+	zen_conditions_range(c, shape);
+}
+
+bool
+zen_conditions_next(ZenConditions *c, const ZenTreeShape *shape, bool backward)
+{
+	/* the last column's elements change first */
+	for (int i = c->n - 1; i >= 0; i--)
+	{
+		ZenCondition *cond = &c->conditions[i];
+
+		if (!cond->stepped)
+			continue;
+		cond->at += backward ? -1 : 1;
+		if (cond->at >= 0 && cond->at < cond->nelems)
+		{
+			zen_conditions_range(c, shape);
+			return true;
+		}
+		cond->at = backward ? cond->nelems - 1 : 0;
+	}
+	return false;
+}
+
+/* ---------- setting ---------- */
+
+static int
+compare_columns(const void *a, const void *b)
+{
+	const ScanKeyData *left = a;
+	const ScanKeyData *right = b;
+
+	return left->sk_attno - right->sk_attno;
+}
+
+/* Which arrays are stepped: those on leading columns, one for each. */
+static void
+choose_stepped(ZenConditions *c, const ZenTreeShape *shape)
+{
+	bool		any = false;
+
+	c->stepped = false;
+	for (int i = 0; i < c->n; i++)
+		any |= c->conditions[i].nelems > 0;
+	if (!any)
+		return;
+	for (int column = 0; column < shape->nkeys; column++)
+	{
+		ZenCondition *array = NULL;
+
+		if (find_equality(c, column) != NULL)
+			continue;
+		for (int i = 0; i < c->n && array == NULL; i++)
+			if (c->conditions[i].key.sk_attno == column + 1 && c->conditions[i].nelems > 0)
+				array = &c->conditions[i];
+		if (array == NULL)
+			break;
+		array->stepped = true;
+		c->stepped = true;
+	}
+}
+
+static void
+take_key(ZenConditions *c, const ZenTreeShape *shape, ZenCondition *cond, ScanKey key)
+{
+	int			column = key->sk_attno - 1;
+	Oid			type = c->index->rd_opcintype[column];
+
+	memset(cond, 0, sizeof(*cond));
+	cond->key = *key;
+	c->for_null |= (key->sk_flags & SK_SEARCHNULL) != 0;
+	if (key->sk_flags & (SK_SEARCHNULL | SK_SEARCHNOTNULL))
+		return;
+	if (key->sk_flags & SK_ROW_HEADER)
+		elog(ERROR, "zentree cannot search for rows");
+	/* operators are strict */
+	if (key->sk_flags & SK_ISNULL)
+	{
+		c->never = true;
+		return;
+	}
+	if (OidIsValid(key->sk_subtype) && key->sk_subtype != type)
+		cond->order = order_proc(c, column, type, key->sk_subtype);
+	if (key->sk_flags & SK_SEARCHARRAY)
+	{
+		MemoryContext old = MemoryContextSwitchTo(context_of(c));
+
+		take_array(c, shape, cond);
+		MemoryContextSwitchTo(old);
+	}
+}
+
+/* The keys in the order of columns, as the planner gives them. */
+static bool
+are_sorted(ScanKey keys, int n)
+{
+	for (int i = 1; i < n; i++)
+		if (keys[i].sk_attno < keys[i - 1].sk_attno)
+			return false;
+	return true;
+}
+
+static ScanKey
+sort_keys(ZenConditions *c, ScanKey keys, int n)
+{
+	ScanKey		sorted = MemoryContextAlloc(context_of(c), n * sizeof(ScanKeyData));
+
+	memcpy(sorted, keys, n * sizeof(ScanKeyData));
+	qsort(sorted, n, sizeof(ScanKeyData), compare_columns);
+	return sorted;
+}
+
+void
+zen_conditions_set(ZenConditions *c, const ZenTreeShape *shape, ScanKey keys, int nkeys)
+{
+	if (c->mcxt != NULL)
+		MemoryContextReset(c->mcxt);
+	c->never = c->for_null = false;
+	c->n = nkeys;
+	c->conditions = c->few;
+	if (nkeys > ZEN_FEW_CONDITIONS)
+		c->conditions = MemoryContextAlloc(context_of(c), nkeys * sizeof(ZenCondition));
+	if (!are_sorted(keys, nkeys))
+		keys = sort_keys(c, keys, nkeys);
+	for (int i = 0; i < nkeys; i++)
+		take_key(c, shape, &c->conditions[i], &keys[i]);
+	choose_stepped(c, shape);
+}
+
+/* ---------- one entry ---------- */
+
+/* Is the value one of the elements?  They are few, and mostly it is looked at entries in order. */
+static bool
+is_element(ZenCondition *cond, Datum value)
+{
+	for (int i = 0; i < cond->nelems; i++)
+		if (DatumGetBool(FunctionCall2Coll(&cond->key.sk_func, cond->key.sk_collation, value, cond->elems[i])))
+			return true;
+	return false;
+}
+
+bool
+zen_conditions_hold(ZenConditions *c, const ZenTreeShape *shape, const ZenTreeSlot *slot)
+{
+	for (int i = 0; i < c->n; i++)
+	{
+		ZenCondition *cond = &c->conditions[i];
+		bool		isnull;
+		Datum		value;
+
+		if (cond->bound)
+			continue;
+		value = zen_shape_value(shape, slot, cond->key.sk_attno - 1, &isnull);
+		if (cond->key.sk_flags & SK_SEARCHNULL)
+		{
+			if (!isnull)
+				return false;
+		}
+		else if (isnull)
+			return false;
+		else if (cond->key.sk_flags & SK_SEARCHNOTNULL)
+			continue;
+		else if (cond->nelems > 0 && !cond->stepped)
+		{
+			if (!is_element(cond, value))
+				return false;
+		}
+		else if (!DatumGetBool(FunctionCall2Coll(&cond->key.sk_func, cond->key.sk_collation, value,
+												 cond->key.sk_argument)))
+			return false;
+	}
+	return true;
+}

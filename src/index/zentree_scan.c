@@ -1,0 +1,316 @@
+/*
+ * zentree_scan.c -- scans of a tree.
+ *
+ * A scan copies the entries of a leaf that it wants, and hands them out one by one.  Then it goes on from the leaf's
+ * fence.  It holds nothing between two calls, so nobody waits for an open cursor.
+ *
+ * A TID in the copy may have been vacuumed away and given to another row before the row is fetched.  An MVCC snapshot
+ * does not see that row: its inserter began after the old row was dead to all.  For other snapshots the caller is told
+ * to check the conditions again.
+ */
+#include "index/zentree.h"
+
+#include "access/relscan.h"
+#include "index/treedelete.h"
+#include "index/zentree_keys.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+/* A place to come back to. */
+typedef struct Mark
+{
+	bool		valid;
+	ZenTreeSlot slot;			/* the entry that was current */
+	IndexTuple	copy;			/* of its tuple; palloced */
+	int		   *at;				/* of each condition's array */
+} Mark;
+
+typedef struct TreeScan
+{
+	ZenTree    *tree;
+	ZenTreeShape shape;
+	ZenConditions conditions;
+	MemoryContext mcxt;
+
+	bool		active;			/* batch and current are set */
+	int			current;		/* in batch.slots; -1 or batch.n: beyond */
+	bool		resume;			/* go on from mark.slot */
+	Mark		mark;
+	IndexTuple	formed;			/* that the caller was given */
+	bool		any_dead;
+	bool		dead[ZEN_NODE_SLOTS];	/* entries of the batch */
+	ZenTreePos	pos;
+	ZenTreeBatch batch;
+} TreeScan;
+
+IndexScanDesc
+zentree_beginscan(Relation index, int nkeys, int norderbys)
+{
+	IndexScanDesc scan = RelationGetIndexScan(index, nkeys, norderbys);
+	TreeScan   *s = palloc(sizeof(TreeScan));
+
+	Assert(norderbys == 0);
+	s->tree = zen_tree_need(index);
+	zen_shape_make(&s->shape, index, s->tree->kind, s->tree->nulls);
+	s->mcxt = CurrentMemoryContext;
+	s->conditions.index = index;
+	s->conditions.parent = CurrentMemoryContext;
+	s->conditions.mcxt = NULL;
+	s->active = s->resume = s->any_dead = false;
+	memset(&s->mark, 0, sizeof(s->mark));
+	s->formed = NULL;
+	zen_batch_init(&s->batch);
+	scan->xs_itupdesc = RelationGetDescr(index);
+	scan->opaque = s;
+	return scan;
+}
+
+/* Entries of the batch that lead to rows that nobody sees leave the tree, if their leaf has not changed. */
+static void
+forget_dead(TreeScan *s)
+{
+	if (s->any_dead)
+		(void) zen_tree_delete(s->tree, &s->batch, s->dead);
+	s->any_dead = false;
+}
+
+static void
+unmark(TreeScan *s)
+{
+	if (s->mark.copy != NULL)
+		pfree(s->mark.copy);
+	if (s->mark.at != NULL)
+		pfree(s->mark.at);
+	memset(&s->mark, 0, sizeof(s->mark));
+	s->resume = false;
+}
+
+void
+zentree_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int norderbys)
+{
+	TreeScan   *s = scan->opaque;
+
+	forget_dead(s);
+	s->active = false;
+	unmark(s);
+	if (keys != NULL && scan->numberOfKeys > 0)
+		memmove(scan->keyData, keys, scan->numberOfKeys * sizeof(ScanKeyData));
+	zen_conditions_set(&s->conditions, &s->shape, scan->keyData, scan->numberOfKeys);
+}
+
+void
+zentree_endscan(IndexScanDesc scan)
+{
+	TreeScan   *s = scan->opaque;
+
+	forget_dead(s);
+	unmark(s);
+	if (s->formed != NULL)
+		pfree(s->formed);
+	zen_batch_end(&s->batch);
+	if (s->conditions.mcxt != NULL)
+		MemoryContextDelete(s->conditions.mcxt);
+	pfree(s);
+}
+
+/* ---------- batches ---------- */
+
+/* Read a batch that begins, or with backward ends, at a position; NULL: at the end of the range. */
+static void
+read_batch(TreeScan *s, const ZenTreePos *pos, bool backward)
+{
+	const ZenTreePos *from = s->conditions.has_from ? &s->conditions.from : NULL;
+	const ZenTreePos *to = s->conditions.has_to ? &s->conditions.to : NULL;
+	MemoryContext old = MemoryContextSwitchTo(s->mcxt);
+
+	forget_dead(s);
+	if (pos != NULL && backward)
+		to = pos;
+	else if (pos != NULL)
+		from = pos;
+	zen_tree_read(s->tree, &s->shape, from, to, backward, &s->batch);
+	memset(s->dead, 0, s->batch.n * sizeof(bool));
+	s->current = backward ? s->batch.n : -1;
+	MemoryContextSwitchTo(old);
+}
+
+/* Read the batch next to an entry. */
+static void
+read_beside(TreeScan *s, const ZenTreeSlot *slot, bool backward)
+{
+	zen_shape_pos_of(&s->shape, &s->pos, slot);
+	if (!backward)
+		s->pos.tid++;
+	read_batch(s, &s->pos, backward);
+}
+
+/* The batch is used up: read the next one of this range; false: there is none. */
+static bool
+next_batch(TreeScan *s, bool backward)
+{
+	if (s->resume)
+	{
+		s->resume = false;
+		read_beside(s, &s->mark.slot, backward);
+		return true;
+	}
+	if (s->batch.backward != backward)
+	{
+		/* turned round: the position must not point into the batch */
+		ZenTreeSlot slot;
+
+		if (s->batch.n == 0)
+			return false;
+		slot = s->batch.slots[backward ? 0 : s->batch.n - 1];
+		if (slot.tuple != NULL)
+			slot.tuple = CopyIndexTuple(slot.tuple);
+		read_beside(s, &slot, backward);
+		if (slot.tuple != NULL)
+			pfree(slot.tuple);
+		return true;
+	}
+	if (!s->batch.more)
+		return false;
+	zen_batch_next(&s->shape, &s->batch, &s->pos);
+	read_batch(s, &s->pos, backward);
+	return true;
+}
+
+/* Begin at the end of all ranges that the direction comes from. */
+static void
+begin(IndexScanDesc scan, bool backward)
+{
+	TreeScan   *s = scan->opaque;
+
+	pgstat_count_index_scan(scan->indexRelation);
+	zen_conditions_first(&s->conditions, &s->shape, backward);
+	read_batch(s, NULL, backward);
+	s->active = true;
+}
+
+/* Go to the next entry that satisfies the conditions; false: there is none. */
+static bool
+advance(IndexScanDesc scan, bool backward)
+{
+	TreeScan   *s = scan->opaque;
+
+	if (s->conditions.never)
+		return false;
+	if (!s->active)
+		begin(scan, backward);
+	for (;;)
+	{
+		if (!s->resume)
+			s->current += backward ? -1 : 1;
+		if (!s->resume && s->current >= 0 && s->current < s->batch.n)
+		{
+			if (zen_conditions_hold(&s->conditions, &s->shape, &s->batch.slots[s->current]))
+				return true;
+			continue;
+		}
+		if (next_batch(s, backward))
+			continue;
+		if (!s->conditions.stepped || !zen_conditions_next(&s->conditions, &s->shape, backward))
+			break;
+		read_batch(s, NULL, backward);
+	}
+	forget_dead(s);
+	s->active = false;
+	return false;
+}
+
+/* ---------- the callbacks ---------- */
+
+static void
+hand_out(IndexScanDesc scan)
+{
+	TreeScan   *s = scan->opaque;
+	ZenTreeSlot *slot = &s->batch.slots[s->current];
+
+	zen_tid_of_word(slot->tid, &scan->xs_heaptid);
+	/* nulls are never found equal again: ON CONFLICT with NULLS NOT DISTINCT */
+	scan->xs_recheck = !IsMVCCSnapshot(scan->xs_snapshot) && !s->conditions.for_null;
+	if (!scan->xs_want_itup)
+		return;
+	if (s->formed != NULL)
+		pfree(s->formed);
+	s->formed = NULL;
+	scan->xs_itup = slot->tuple;
+	if (slot->tuple == NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(s->mcxt);
+
+		scan->xs_itup = s->formed = zen_shape_tuple(&s->shape, slot);
+		MemoryContextSwitchTo(old);
+	}
+}
+
+bool
+zentree_gettuple(IndexScanDesc scan, ScanDirection direction)
+{
+	TreeScan   *s = scan->opaque;
+
+	if (scan->kill_prior_tuple && s->active && s->current >= 0 && s->current < s->batch.n)
+		s->any_dead = s->dead[s->current] = true;
+	if (!advance(scan, ScanDirectionIsBackward(direction)))
+		return false;
+	hand_out(scan);
+	return true;
+}
+
+int64
+zentree_getbitmap(IndexScanDesc scan, TIDBitmap *bitmap)
+{
+	TreeScan   *s = scan->opaque;
+	int64		n = 0;
+
+	while (advance(scan, false))
+	{
+		ItemPointerData tid;
+
+		zen_tid_of_word(s->batch.slots[s->current].tid, &tid);
+		tbm_add_tuples(bitmap, &tid, 1, false);
+		n++;
+	}
+	return n;
+}
+
+void
+zentree_markpos(IndexScanDesc scan)
+{
+	TreeScan   *s = scan->opaque;
+	MemoryContext old;
+
+	/* restored, and no entry asked for since: it is marked already */
+	if (s->resume)
+		return;
+	old = MemoryContextSwitchTo(s->mcxt);
+	unmark(s);
+	if (s->active && s->current >= 0 && s->current < s->batch.n)
+	{
+		s->mark.valid = true;
+		s->mark.slot = s->batch.slots[s->current];
+		if (s->mark.slot.tuple != NULL)
+			s->mark.slot.tuple = s->mark.copy = CopyIndexTuple(s->mark.slot.tuple);
+		s->mark.at = palloc(Max(s->conditions.n, 1) * sizeof(int));
+		for (int i = 0; i < s->conditions.n; i++)
+			s->mark.at[i] = s->conditions.conditions[i].at;
+	}
+	MemoryContextSwitchTo(old);
+}
+
+void
+zentree_restrpos(IndexScanDesc scan)
+{
+	TreeScan   *s = scan->opaque;
+
+	forget_dead(s);
+	s->active = s->resume = s->mark.valid;
+	if (!s->mark.valid)
+		return;
+	for (int i = 0; i < s->conditions.n; i++)
+		s->conditions.conditions[i].at = s->mark.at[i];
+	zen_conditions_range(&s->conditions, &s->shape);
+}

@@ -1,0 +1,200 @@
+/*
+ * treeindex.c -- which indexes are zentree's, and what their rows of pg_index say.
+ *
+ * Operator classes of zentree are copies of those of btree (index/treeclasses.c).  CREATE INDEX finds them by name.
+ * Then the index's row of pg_index is changed to name btree's, with the same functions.
+ */
+#include "table/treeindex.h"
+
+#include "access/amapi.h"
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/index.h"
+#include "catalog/indexing.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_index.h"
+#include "catalog/pg_opclass.h"
+#include "commands/defrem.h"
+#include "executor/executor.h"
+#include "table/ownxact.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+
+bool
+zen_index_is_tree(Relation index)
+{
+	return index->rd_rel->relam == get_index_am_oid("zentree", true);
+}
+
+bool
+zen_index_is_like_btree(Relation index)
+{
+	return index->rd_rel->relam == BTREE_AM_OID || zen_index_is_tree(index);
+}
+
+bool
+zen_relid_is_tree(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Form_pg_class form;
+	bool		is_tree;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	form = (Form_pg_class) GETSTRUCT(tuple);
+	is_tree = (form->relkind == RELKIND_INDEX || form->relkind == RELKIND_PARTITIONED_INDEX) &&
+		OidIsValid(form->relam) && form->relam == get_index_am_oid("zentree", true);
+	ReleaseSysCache(tuple);
+	return is_tree;
+}
+
+/* The class of btree that a class of zentree is a copy of; the class itself if it is btree's. */
+static Oid
+original(Oid class)
+{
+	HeapTuple	tuple = SearchSysCache1(CLAOID, ObjectIdGetDatum(class));
+	Form_pg_opclass form;
+	Oid			result = class;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for operator class %u", class);
+	form = (Form_pg_opclass) GETSTRUCT(tuple);
+	if (form->opcmethod != BTREE_AM_OID)
+		result = GetSysCacheOid3(CLAAMNAMENSP, Anum_pg_opclass_oid, ObjectIdGetDatum(BTREE_AM_OID),
+								 NameGetDatum(&form->opcname), ObjectIdGetDatum(form->opcnamespace));
+	ReleaseSysCache(tuple);
+	return OidIsValid(result) ? result : class;
+}
+
+/* This transaction's relcache entry was made with the classes that the index had. */
+static void
+mend_relcache(Oid indexoid, const oidvector *classes)
+{
+	Relation	index = RelationIdGetRelation(indexoid);
+
+	if (index == NULL)
+		return;
+	for (int i = 0; i < classes->dim1 && index->rd_opfamily != NULL; i++)
+		index->rd_opfamily[i] = get_opclass_family(classes->values[i]);
+	RelationClose(index);
+}
+
+void
+zen_index_borrow_classes(Oid indexoid)
+{
+	Relation	pg_index = table_open(IndexRelationId, RowExclusiveLock);
+	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexoid));
+	Datum		values[Natts_pg_index] = {0};
+	bool		nulls[Natts_pg_index] = {0};
+	bool		replace[Natts_pg_index] = {0};
+	oidvector  *classes;
+	bool		isnull;
+	bool		change = false;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for index %u", indexoid);
+	classes = (oidvector *) DatumGetPointer(SysCacheGetAttr(INDEXRELID, tuple, Anum_pg_index_indclass, &isnull));
+	classes = buildoidvector(classes->values, classes->dim1);
+	for (int i = 0; i < classes->dim1; i++)
+	{
+		Oid			class = original(classes->values[i]);
+
+		change |= class != classes->values[i];
+		classes->values[i] = class;
+	}
+	if (change)
+	{
+		HeapTuple	copy;
+
+		replace[Anum_pg_index_indclass - 1] = true;
+		values[Anum_pg_index_indclass - 1] = PointerGetDatum(classes);
+		copy = heap_modify_tuple(tuple, RelationGetDescr(pg_index), values, nulls, replace);
+		CatalogTupleUpdate(pg_index, &copy->t_self, copy);
+	}
+	ReleaseSysCache(tuple);
+	table_close(pg_index, RowExclusiveLock);
+	if (!change)
+		return;
+	CommandCounterIncrement();
+	mend_relcache(indexoid, classes);
+}
+
+/*
+ * Up to 17 PostgreSQL looks at rd_rel->relam of each unique index and takes btree only.  So the relcache says btree
+ * meanwhile.
+ */
+void
+zen_index_open_for_conflict(ResultRelInfo *target)
+{
+	Relation	rel = target->ri_RelationDesc;
+	List	   *trees = NIL;
+	ListCell   *lc;
+	Oid			am;
+
+	if (!ZEN_CONFLICT_WANTS_BTREE || target->ri_IndexRelationDescs != NULL ||
+		rel->rd_rel->relkind != RELKIND_RELATION)
+		return;
+	foreach(lc, RelationGetIndexList(rel))
+	{
+		Relation	index = index_open(lfirst_oid(lc), RowExclusiveLock);
+
+		if (index->rd_index->indisunique && zen_index_is_tree(index))
+			trees = lappend(trees, index);
+		else
+			index_close(index, RowExclusiveLock);
+	}
+	if (trees == NIL)
+		return;
+	am = ((Relation) linitial(trees))->rd_rel->relam;
+	PG_TRY();
+	{
+		foreach(lc, trees)
+			((Relation) lfirst(lc))->rd_rel->relam = BTREE_AM_OID;
+		ExecOpenIndices(target, true);
+	}
+	PG_FINALLY();
+	{
+		foreach(lc, trees)
+			((Relation) lfirst(lc))->rd_rel->relam = am;
+	}
+	PG_END_TRY();
+	foreach(lc, trees)
+		index_close(lfirst(lc), RowExclusiveLock);
+}
+
+void
+zen_index_build_again(Oid indexoid)
+{
+	ReindexParams params = {0};
+	bool		pushed;
+
+	CommandCounterIncrement();
+	pushed = zen_own_snapshot();
+	zen_reindex_index(indexoid, RELPERSISTENCE_UNLOGGED, &params);
+	if (pushed)
+		PopActiveSnapshot();
+}
+
+void
+zen_index_make_tree(Relation index)
+{
+	Oid			am = get_index_am_oid("zentree", false);
+	Relation	pg_class = table_open(RelationRelationId, RowExclusiveLock);
+	HeapTuple	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(RelationGetRelid(index)));
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for index %u", RelationGetRelid(index));
+	Assert(index->rd_rel->relam == BTREE_AM_OID && index->rd_createSubid != InvalidSubTransactionId);
+	((Form_pg_class) GETSTRUCT(tuple))->relam = am;
+	CatalogTupleUpdate(pg_class, &tuple->t_self, tuple);
+	heap_freetuple(tuple);
+	table_close(pg_class, RowExclusiveLock);
+	CommandCounterIncrement();
+	/* a relcache entry that is in use keeps its access method */
+	*index->rd_indam = *GetIndexAmRoutineByAmId(am, false);
+}

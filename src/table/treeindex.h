@@ -1,0 +1,41 @@
+/*
+ * treeindex.h -- which indexes are zentree's.
+ */
+#ifndef ZEN_TREEINDEX_H
+#define ZEN_TREEINDEX_H
+
+#include "base/compat.h"
+
+#include "nodes/execnodes.h"
+#include "utils/rel.h"
+
+/* zen_index_is_tree -- is the index a tree in DRAM, which no start finds? */
+extern bool zen_index_is_tree(Relation index);
+
+/* zen_index_is_like_btree -- is it one of btree or zentree? */
+extern bool zen_index_is_like_btree(Relation index);
+
+/* zen_relid_is_tree -- the same of a relation that need not be an index, or be there. */
+extern bool zen_relid_is_tree(Oid relid);
+
+/*
+ * zen_index_borrow_classes -- let an index of zentree that was just created name the operator classes of btree.
+ *
+ * PostgreSQL asks some questions of the operator class where it means the order of a btree: foreign keys, proofs that a
+ * join finds one row.  Does nothing if it does name them.
+ */
+extern void zen_index_borrow_classes(Oid indexoid);
+
+/* zen_index_make_tree -- let an index that was just created, and is not built, be of zentree and not of btree. */
+extern void zen_index_make_tree(Relation index);
+
+/*
+ * zen_index_open_for_conflict -- open the indexes of a target of INSERT ... ON CONFLICT, if trees are among them: there
+ * PostgreSQL would refuse any unique index but a btree.
+ */
+extern void zen_index_open_for_conflict(ResultRelInfo *target);
+
+/* zen_index_build_again -- REINDEX an index, in the transaction that has it locked. */
+extern void zen_index_build_again(Oid indexoid);
+
+#endif							/* ZEN_TREEINDEX_H */

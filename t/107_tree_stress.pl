@@ -1,0 +1,200 @@
+# Trees (index access method zentree) under inserts, deletes, VACUUM and scans at the same time.
+#
+# Keys that are multiples of 10 are always there.  All others come and go.  Each scan, in both directions, must meet all
+# of the former in its range, nothing twice, and all in order.  Of two inserters of one key one must fail.
+#
+# The same on a server that can be told to break its rules.  There nodes are small, processes give way to others when
+# they look at a version, and each fault must be seen.
+#
+# SECONDS=3   of each load
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use DBD::Pg ':async';
+use Test::More;
+use Time::HiRes qw(sleep time);
+use ZenTest;
+
+use constant KEYS => 3000;
+
+skip_unless_zen();
+skip_unless_faults();
+my $seconds = $ENV{SECONDS} || 3;
+my $seed = choose_seed();
+my ($node, $dbh, $conf);
+
+# kind of tree => type of the key, and an expression that makes one of a number
+my %kinds = (
+	word      => [ 'int',              '$1' ],
+	two_words => [ 'bigint',           '$1::bigint' ],
+	tuples    => [ 'text COLLATE "C"', q{lpad($1::text, 8, '0')} ],
+	compared  => [ 'numeric',          '$1::numeric' ]);
+
+for my $faults (0, 1)
+{
+	begin($faults);
+	for my $kind (sort keys %kinds)
+	{
+		my $when = $kind . ($faults ? ', small nodes' : '');
+		is(play($kind, 'none'), '', "$when: all is well");
+		is_sound($dbh, $when);
+	}
+	test_faults() if $faults;
+	$dbh->disconnect;
+	$node->stop;
+}
+done_testing();
+
+sub begin
+{
+	my ($faults) = @_;
+	$node = new_node("tree$faults", pool_size => '256MB', dram_size => '256MB', faults => $faults);
+	$conf = $faults ? $node->data_dir . '/fault.conf' : undef;
+	$node->append_conf('postgresql.conf', "include_if_exists 'fault.conf'\n");
+	$node->start;
+	$dbh = connect_db($node);
+	value($dbh, 'CREATE EXTENSION zen');
+	make_functions();
+	return;
+}
+
+# A fault need not show in each load.
+sub test_faults
+{
+	for my $fault (qw(tree_no_version tree_split_seen tree_no_gate tree_stale_fence))
+	{
+		my $found = '';
+		for (1 .. 6)
+		{
+			$found = play('word', $fault);
+			last if $found;
+		}
+		isnt($found, '', "$fault is caught") and note("$fault: $found");
+	}
+	return;
+}
+
+sub make_functions
+{
+	run_all($dbh, <<'END', <<'END', <<'END', <<'END');
+CREATE FUNCTION fail(what text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN RAISE EXCEPTION USING errcode = 'ZT001', message = what; END $$
+END
+CREATE PROCEDURE churn(seconds float, keys int) LANGUAGE plpgsql AS $$
+DECLARE until timestamptz := clock_timestamp() + seconds * interval '1 second'; a int;
+BEGIN
+	WHILE clock_timestamp() < until LOOP
+		a := (random() * keys)::int;
+		IF random() < 0.45 THEN
+			DELETE FROM t WHERE k BETWEEN make_key(a) AND make_key(a + 40) AND n % 10 <> 0;
+		ELSE
+			FOR i IN a .. a + 30 LOOP
+				IF i % 10 <> 0 THEN
+					BEGIN
+						INSERT INTO t SELECT i, make_key(i);
+					EXCEPTION WHEN unique_violation OR deadlock_detected THEN NULL;
+					END;
+				END IF;
+			END LOOP;
+		END IF;
+		COMMIT;
+	END LOOP;
+END $$
+END
+CREATE PROCEDURE claim(seconds float, keys int) LANGUAGE plpgsql AS $$
+DECLARE until timestamptz := clock_timestamp() + seconds * interval '1 second'; a int := 0;
+BEGIN
+	-- two of these go through the same keys
+	WHILE clock_timestamp() < until LOOP
+		a := a + 1;
+		BEGIN
+			INSERT INTO u SELECT make_key(a), pg_backend_pid();
+		EXCEPTION WHEN unique_violation OR deadlock_detected THEN NULL;
+		END;
+		COMMIT;
+	END LOOP;
+END $$
+END
+CREATE PROCEDURE look(seconds float, keys int) LANGUAGE plpgsql AS $$
+DECLARE
+	until timestamptz := clock_timestamp() + seconds * interval '1 second';
+	a int; b int; r record; looks int := 0; direction text;
+BEGIN
+	WHILE clock_timestamp() < until LOOP
+		looks := looks + 1;
+		a := (random() * keys)::int; b := a + (random() * 500)::int;
+		direction := CASE WHEN random() < 0.5 THEN 'ASC' ELSE 'DESC' END;
+		EXECUTE format('SELECT count(*) FILTER (WHERE n %% 10 = 0) AS fixed, '
+			'count(*) FILTER (WHERE before IS NOT NULL AND NOT (before %s k)) AS wrong FROM '
+			'(SELECT n, k, lag(k) OVER () AS before FROM '
+			'(SELECT n, k FROM t WHERE k BETWEEN make_key($1) AND make_key($2) ORDER BY k %s) x) y',
+			CASE direction WHEN 'ASC' THEN '<' ELSE '>' END, direction) INTO r USING a, b;
+		IF r.wrong > 0 THEN
+			PERFORM fail(format('%s entries twice or out of order, %s', r.wrong, direction));
+		END IF;
+		IF r.fixed <> (SELECT count(*) FROM generate_series(greatest(a, 1), least(b, keys)) g WHERE g % 10 = 0) THEN
+			PERFORM fail(format('%s..%s: %s rows that are always there, %s', a, b, r.fixed, direction));
+		END IF;
+		COMMIT;
+	END LOOP;
+	IF looks = 0 THEN PERFORM fail('nobody has looked'); END IF;
+END $$
+END
+	return;
+}
+
+sub set_fault
+{
+	my ($fault) = @_;
+	return unless $conf;
+	open my $file, '>', $conf or die "$conf: $!";
+	print $file "zen.fault = '$fault'\n";
+	close $file;
+	$node->reload;
+	wait_for('the fault', sub { value($dbh, 'SHOW zen.fault') eq $fault });
+	return;
+}
+
+# Load a tree, and say what was wrong.
+sub play
+{
+	my ($kind, $fault) = @_;
+	my ($type, $make) = @{ $kinds{$kind} };
+	set_fault('none');
+	run_all($dbh, 'DROP TABLE IF EXISTS t, u', 'DROP FUNCTION IF EXISTS make_key',
+		"CREATE FUNCTION make_key(int) RETURNS " . $type =~ s/ COLLATE.*//r
+		  . " LANGUAGE sql IMMUTABLE AS \$\$SELECT $make\$\$");
+	run_all($dbh, "CREATE TABLE t (n int, k $type) USING zen", "CREATE TABLE u (k $type, pid int) USING zen",
+		'CREATE UNIQUE INDEX ON t USING zentree (k)', 'CREATE UNIQUE INDEX ON u USING zentree (k)',
+		'INSERT INTO t SELECT i, make_key(i) FROM generate_series(10, ' . KEYS . ', 10) i');
+	set_fault($fault);
+	my @sessions = map { connect_db($node) } 1 .. 8;
+	run_all($_, 'SET enable_seqscan = off', 'SET enable_bitmapscan = off', 'SET enable_sort = off',
+		'SET zen.point_access = off', 'SET statement_timeout = ' . ($seconds * 1000 + 30000))
+	  for @sessions;
+	my @calls = (('churn') x 3, ('look') x 3, ('claim') x 2);
+	my @running = map { start_statement($sessions[$_], "CALL $calls[$_]($seconds, " . KEYS . ')') } 0 .. $#sessions;
+	my $until = time + $seconds;
+	while (time < $until)
+	{
+		run_sql($dbh, 'VACUUM t');
+		sleep 0.05;
+	}
+	my @wrong;
+	for my $i (0 .. $#running)
+	{
+		my $result = finish_statement($running[$i]);
+		push @wrong, "$calls[$i]: $result " . ($running[$i]{dbh}->errstr // '') unless $result =~ /^CALL/;
+	}
+	$_->disconnect for @sessions;
+	set_fault('none');
+	my $twice = value($dbh, 'SELECT count(*) FROM (SELECT k::text FROM u GROUP BY 1 HAVING count(*) > 1) x');
+	push @wrong, "$twice keys twice in a unique index" if $twice > 0;
+	my $rows = value($dbh, 'SELECT count(*) FROM u');
+	note("$kind, $fault: $rows keys claimed, " . value($dbh, 'SELECT count(*) FROM t') . ' rows');
+	return join '; ', @wrong;
+}

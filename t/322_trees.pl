@@ -1,0 +1,185 @@
+# Trees (index access method zentree) over crashes, orderly stops and prepared transactions, and in a full DRAM.
+#
+# - after a crash and after an orderly stop each tree has all rows again, also one whose build needs a function
+# - after an orderly stop only trees are built again: other indexes keep their files
+# - trees of transactions that are prepared over a stop, and end after it
+# - trees that go free their memory
+# - DRAM full: 53200, nothing lost, and a btree is the way out
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use Test::More;
+use ZenTest;
+
+skip_unless_zen();
+my $node = new_node('trees', pool_size => '256MB', dram_size => '64MB', conf => "zen.met_cache_size = '8MB'");
+$node->start;
+my $dbh = connect_db($node);
+value($dbh, 'CREATE EXTENSION zen');
+
+test_starts();
+test_prepared();
+test_memory();
+test_full();
+is_sound($dbh, 'at the end');
+$dbh->disconnect;
+$node->stop;
+done_testing();
+
+# by_index -- an aggregate that an index must answer.
+sub by_index
+{
+	my ($sql) = @_;
+	run_all($dbh, 'SET enable_seqscan = off');
+	my $result = value($dbh, $sql);
+	run_all($dbh, 'RESET enable_seqscan');
+	return $result;
+}
+
+sub check_rows
+{
+	my ($when, $rows) = @_;
+	is(value($dbh, 'SELECT count(*) FROM t'), $rows, "$when: rows");
+	is(by_index('SELECT count(*) FROM t WHERE id > 0'), $rows, "$when: by primary key");
+	is(by_index(q{SELECT count(*) FROM t WHERE v >= 'a'}), $rows, "$when: by text");
+	is(by_index('SELECT count(*) FROM t WHERE twice(n) >= 0'), $rows, "$when: by expression");
+	is(by_index('SELECT count(*) FROM t WHERE n >= 0'), $rows, "$when: by btree");
+	is(state_of($dbh, q{INSERT INTO t VALUES (1, 0, 'x')}), '23505', "$when: unique");
+	is_sound($dbh, $when);
+	return;
+}
+
+sub filenode { return value($dbh, "SELECT pg_relation_filenode('$_[0]')"); }
+
+sub test_starts
+{
+	run_all($dbh, 'SET zen.default_index = zentree',
+		'CREATE FUNCTION twice(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RETURN $1 * 2; END $$',
+		'CREATE TABLE t (id int PRIMARY KEY, n int, v text) USING zen',
+		'CREATE INDEX ON t USING zentree (v, n DESC)', 'CREATE INDEX ON t USING zentree (twice(n))',
+		'CREATE INDEX t_n ON t USING btree (n)',
+		q{INSERT INTO t SELECT i, i % 100, 'a' || i FROM generate_series(1, 5000) i},
+		'DELETE FROM t WHERE id % 5 = 0');
+	check_rows('made', 4000);
+	$dbh = clean_restart($node, $dbh);
+	# nobody has asked for the table yet, or the worker has been there first
+	check_rows('an orderly stop', 4000);
+	run_all($dbh, q{INSERT INTO t SELECT i, i % 100, 'a' || i FROM generate_series(5001, 6000) i});
+	$dbh->disconnect;
+	crash($node);
+	start_again($node);
+	$dbh = connect_db($node);
+	check_rows('a crash', 5000);
+	run_all($dbh, 'VACUUM t');
+	$dbh = clean_restart($node, $dbh);
+	$dbh = clean_restart($node, $dbh);
+	check_rows('two orderly stops', 5000);
+	my $size = value($dbh, q{SELECT pg_relation_size('t_n')});
+	cmp_ok($size, '>', 0, 'the btree has its file');
+	# a table without a tree is not waited for
+	run_all($dbh, 'CREATE TABLE plain (id int) USING zen', 'CREATE INDEX ON plain (id)');
+	run_all($dbh, 'DROP TABLE t, plain');
+	return;
+}
+
+sub test_prepared
+{
+	for my $end (qw(COMMIT ROLLBACK))
+	{
+		for my $stop ('none', 'orderly', 'crash')
+		{
+			my $when = "$end PREPARED, stop: $stop";
+			my $there = $end eq 'COMMIT' ? 1 : 0;
+			run_all($dbh, 'CREATE TABLE p (id int, n int) USING zen', 'CREATE INDEX gone ON p USING zentree (n)',
+				'INSERT INTO p SELECT i, i FROM generate_series(1, 1000) i',
+				'BEGIN', 'CREATE UNIQUE INDEX made ON p USING zentree (id)', 'DROP INDEX gone',
+				'INSERT INTO p VALUES (1001, 1001)', q{PREPARE TRANSACTION 'p'});
+			if ($stop eq 'orderly')
+			{
+				$dbh = clean_restart($node, $dbh);
+			}
+			elsif ($stop eq 'crash')
+			{
+				$dbh->disconnect;
+				crash($node);
+				start_again($node);
+				$dbh = connect_db($node);
+			}
+			run_all($dbh, "$end PREPARED 'p'");
+			my $column = $there ? 'id' : 'n';
+			is(by_index("SELECT count(*) FROM p WHERE $column > 0"), 1000 + $there, "$when: rows by index");
+			is(value($dbh, q{SELECT string_agg(index::text, ',') FROM zen_indexes WHERE relation = 'p'::regclass}),
+				$there ? 'made' : 'gone', "$when: trees");
+			is(state_of($dbh, 'INSERT INTO p VALUES (7, 7)'), $there ? '23505' : '', "$when: unique");
+			is_sound($dbh, $when);
+			run_all($dbh, 'DROP TABLE p');
+			is(value($dbh, 'SELECT count(*) FROM zen_trees()'), 0, "$when: no tree is left");
+		}
+	}
+	return;
+}
+
+# The same tree made and dropped in every way takes no more memory the tenth time.
+sub test_memory
+{
+	my @used;
+	for my $round (1 .. 10)
+	{
+		run_all($dbh, 'CREATE TABLE m (id int, v text) USING zen',
+			q{INSERT INTO m SELECT i, 'v' || i FROM generate_series(1, 20000) i},
+			'CREATE INDEX a ON m USING zentree (id)', 'CREATE INDEX b ON m USING zentree (v)',
+			'REINDEX TABLE m', 'REINDEX INDEX CONCURRENTLY b',
+			'BEGIN', 'REINDEX TABLE m', 'SAVEPOINT s', 'CREATE INDEX c ON m USING zentree (id, v)', 'ROLLBACK TO s',
+			'ROLLBACK', 'TRUNCATE m', 'DROP TABLE m');
+		is(value($dbh, 'SELECT count(*) FROM zen_trees()'), 0, 'no tree is left') if $round == 1;
+		push @used, value($dbh, 'SELECT dram_in_use FROM zen_stat()');
+	}
+	cmp_ok($used[9], '<', $used[1] + 4 * 1024 * 1024, 'memory comes back') or diag(join ' ', @used);
+	# entries that come at one end and go at the other
+	run_all($dbh, 'CREATE TABLE q (id int) USING zen', 'CREATE INDEX ON q USING zentree (id)');
+	my @bytes;
+	for my $round (1 .. 8)
+	{
+		my $from = $round * 10000;
+		run_all($dbh, "INSERT INTO q SELECT generate_series($from, $from + 9999)",
+			"DELETE FROM q WHERE id < $from", 'VACUUM q');
+		push @bytes, value($dbh, 'SELECT bytes FROM zen_indexes');
+	}
+	cmp_ok($bytes[7], '<', 2 * $bytes[1], 'a queue does not grow') or diag(join ' ', @bytes);
+	run_all($dbh, 'DROP TABLE q');
+	return;
+}
+
+sub test_full
+{
+	run_all($dbh, 'CREATE TABLE f (id bigint, v text) USING zen', 'CREATE INDEX f_v ON f USING zentree (v)',
+		'CREATE INDEX f_id ON f USING zentree (id)');
+	my $rows = 0;
+	my $state = '';
+	for my $batch (0 .. 200)
+	{
+		my $from = $batch * 5000;
+		$state = state_of($dbh,
+			"INSERT INTO f SELECT i, md5(i::text) || md5((-i)::text) FROM generate_series($from, $from + 4999) i");
+		last if $state;
+		$rows += 5000;
+	}
+	is($state, '53200', "DRAM is full after $rows rows");
+	cmp_ok($rows, '>', 0, 'some rows have found room');
+	is(value($dbh, 'SELECT count(*) FROM f'), $rows, 'full: rows');
+	is(by_index('SELECT count(*) FROM f WHERE id >= 0'), $rows, 'full: by index');
+	is(by_index(q{SELECT count(*) FROM f WHERE v >= ''}), $rows, 'full: by the other index');
+	is_sound($dbh, 'full');
+	is(value($dbh, 'SELECT count(*) FROM (SELECT v FROM f ORDER BY v LIMIT 10) x'), 10, 'full: reads go on');
+	# the way out
+	run_all($dbh, 'DROP INDEX f_v', 'CREATE INDEX f_v ON f (v)');
+	is(state_of($dbh, 'INSERT INTO f SELECT -i, md5(i::text) FROM generate_series(1, 2000) i'), '',
+		'a btree in its place: rows find room');
+	is(by_index('SELECT count(*) FROM f WHERE id < 0'), 2000, 'and are found');
+	run_all($dbh, 'DELETE FROM f', 'VACUUM f', 'DROP TABLE f');
+	return;
+}
