@@ -349,7 +349,7 @@ best_file(uint32 region)
 
 	for (int i = 0; i < zen_pool.nfiles; i++)
 	{
-		int			distance = zen_numa_nodes == 1 ? 0 : zen_numa_distance(place, zen_pool.files[i].node);
+		int			distance = zen_region_nodes == 1 ? 0 : zen_numa_distance(place, zen_pool.files[i].node);
 
 		if (control->nfree_of[i] == 0 || distance > best_distance ||
 			(distance == best_distance && control->nfree_of[i] <= control->nfree_of[best]))
@@ -445,7 +445,7 @@ zen_page_take(ZenPageOwner owner)
 							page->nslots - i >= 64 ? PG_UINT64_MAX : (UINT64CONST(1) << (page->nslots - i)) - 1);
 	pg_atomic_write_u32(&page->nfree, page->nslots);
 	Assert(zen_page_count_free(pageno) == page->nslots && zen_page_agrees(pageno));
-	if (unlikely(zen_numa_nodes > 1) && !zen_page_is_local(pageno))
+	if (unlikely(zen_region_nodes > 1) && !zen_page_is_local(pageno))
 		zen_numa_count_page(zen_pool_file_of(pageno)->place);
 	if (zen_page_taken != NULL)
 		zen_page_taken();
@@ -455,7 +455,7 @@ zen_page_take(ZenPageOwner owner)
 bool
 zen_page_is_local(uint32 pageno)
 {
-	return zen_numa_nodes == 1 ||
+	return zen_region_nodes == 1 ||
 		zen_pool_file_of(pageno)->place == zen_region_place(zen_pages[pageno].owner.region);
 }
 

@@ -39,10 +39,27 @@ typedef struct RegionControl
 
 ZenRegion  *zen_regions;
 uint32		zen_nregions;
+int			zen_region_nodes = 1;
 static RegionControl *control;
 
 /* The region of each node that this process tries first. */
 static uint32 my_region[ZEN_MAX_NODES];
+
+/* Else all regions are alike, whatever nodes there are. */
+static bool
+has_files_on_two_nodes(void)
+{
+	for (int i = 1; i < zen_pool.nfiles; i++)
+		if (zen_pool.files[i].place != zen_pool.files[0].place)
+			return true;
+	return false;
+}
+
+int
+zen_region_place_here(void)
+{
+	return zen_region_nodes == 1 ? 0 : zen_numa_here();
+}
 
 Size
 zen_region_shmem_size(void)
@@ -57,7 +74,8 @@ zen_region_init(void)
 
 	control = ShmemInitStruct("zen regions", zen_region_shmem_size(), &found);
 	zen_regions = (ZenRegion *) ((char *) control + MAXALIGN(sizeof(RegionControl)));
-	zen_nregions = (uint32) Min((int64) (MaxBackends + NUM_AUXILIARY_PROCS + max_prepared_xacts) * zen_numa_nodes,
+	zen_region_nodes = has_files_on_two_nodes() ? zen_numa_nodes : 1;
+	zen_nregions = (uint32) Min((int64) (MaxBackends + NUM_AUXILIARY_PROCS + max_prepared_xacts) * zen_region_nodes,
 								ZEN_MAX_REGIONS);
 	for (int i = 0; i < ZEN_MAX_NODES; i++)
 		my_region[i] = i;
@@ -83,7 +101,7 @@ zen_region_init(void)
 int
 zen_region_place(uint32 region)
 {
-	return zen_numa_nodes == 1 ? 0 : (int) (region % zen_numa_nodes);
+	return zen_region_nodes == 1 ? 0 : (int) (region % zen_region_nodes);
 }
 
 bool
@@ -109,7 +127,7 @@ zen_region_prefer(uint32 region)
 uint32
 zen_region_lease(void)
 {
-	int			place = zen_numa_here();
+	int			place = zen_region_place_here();
 
 	Assert(zen_region_place(my_region[place]) == place);
 	if (zen_region_try_lease(my_region[place]))
@@ -117,12 +135,12 @@ zen_region_lease(void)
 	ZEN_COUNT(region_waits, 1);
 	for (;;)
 	{
-		for (uint32 r = place; r < zen_nregions; r += zen_numa_nodes)
+		for (uint32 r = place; r < zen_nregions; r += zen_region_nodes)
 			if (zen_region_try_lease(r))
 				return my_region[place] = r;
 
 		/* only if there are more possible writers than regions of a node */
-		for (uint32 r = 0; zen_numa_nodes > 1 && r < zen_nregions; r++)
+		for (uint32 r = 0; zen_region_nodes > 1 && r < zen_nregions; r++)
 			if (zen_region_try_lease(r))
 				return r;
 

@@ -73,8 +73,15 @@ extern void zen_region_init(void);
  */
 extern uint32 zen_region_lease(void);
 
-/* zen_region_place -- the place of the node to which a region belongs. */
+/*
+ * zen_region_nodes -- nodes that the regions are divided among: one, if all files of the pool are on one node.
+ *
+ * zen_region_place -- the place of the node to which a region belongs; zen_region_place_here -- of those for this
+ * process.
+ */
+extern int	zen_region_nodes;
 extern int	zen_region_place(uint32 region);
+extern int	zen_region_place_here(void);
 
 /* zen_region_prefer -- zen_region_lease() in this process is to try this one first. */
 extern void zen_region_prefer(uint32 region);

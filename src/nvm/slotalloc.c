@@ -22,7 +22,6 @@
 #include "base/epoch.h"
 #include "base/fault.h"
 #include "base/locks.h"
-#include "base/numa.h"
 #include "base/stats.h"
 #include "port/pg_bitutils.h"
 #include "storage/shmem.h"
@@ -486,7 +485,7 @@ zen_slotalloc_choose_region(void)
 	wanted.class = ZEN_MAX_CLASSES;
 	fresh = 0;
 	LWLockAcquire(zen_lock(ZEN_LOCK_ALLOC), LW_SHARED);
-	for (key.region = zen_numa_here(); key.region < zen_nregions; key.region += zen_numa_nodes)
+	for (key.region = zen_region_place_here(); key.region < zen_nregions; key.region += zen_region_nodes)
 	{
 		Context    *context = hash_search(contexts, &key, HASH_FIND, NULL);
 
