@@ -303,9 +303,11 @@ sub end_scenarios
 				q{INSERT INTO t VALUES (100, 1, 'never')}, $notify) }, late_error(4),
 				[ a => q{UPDATE t SET v = 'after' WHERE id < 3} ] ],
 		},
-		# the next commit has no fence of its own before its LP
+		# the next commit has no fence of its own before its LP; a session before has pruned the catalog's pages, and
+		# the transaction is not a mixed one
 		late_error_one_line => {
 			setup => [ table('t', 20) ],
+			prelude => in_a(q{UPDATE t SET v = 'before' WHERE id < 5}, $notify),
 			steps => [ @{ in_a(q{BEGIN}, q{UPDATE t SET v = 'never' WHERE id < 5}, $notify) }, late_error(4),
 				[ a => q{UPDATE t SET v = 'after' WHERE id = 12} ] ],
 		},
