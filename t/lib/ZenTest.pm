@@ -419,8 +419,8 @@ sub wait_recovered
 	return;
 }
 
-# stop_asleep -- stop a process of the server, as pg_stat_activity names its kind, while it waits for work: one that held
-# a lock would hold up all others.  Returns its number.
+# stop_asleep -- stop a process of the server, as pg_stat_activity names its kind, while it waits for work: one that
+# held a lock would hold up all others.  Returns its number.
 sub stop_asleep
 {
 	my ($dbh, $backend_type) = @_;
