@@ -3,6 +3,8 @@
 # - the setting: what it needs, what is refused
 # - test_decoding prints the same for a heap table and a zen table that have gone through the same statements
 # - pgoutput: first copy and changes reach a subscriber
+# - zen.stream off for a while: slots from before say so, new ones and those moved on do not; one from before the first
+#   time that it is on is as good as any
 
 use strict;
 use warnings;
@@ -23,9 +25,10 @@ my $subscriber = new_node('subscriber', preload => 0, init => { allows_streaming
 test_setting();
 $_->start for $node, $subscriber;
 my ($dbh, $to) = map { connect_db($_) } $node, $subscriber;
-run_all($dbh, 'CREATE EXTENSION zen');
+test_first_on();
 test_decoded();
 test_subscribed();
+test_off();
 $_->disconnect for $dbh, $to;
 $_->stop for $node, $subscriber;
 done_testing();
@@ -38,7 +41,29 @@ sub test_setting
 	like(start_failing($node), qr/zen\.stream = replica is not there yet/, 'replica is refused');
 	set_conf($node, "\nzen.stream = logical\nmax_worker_processes = 1\n");
 	like(start_failing($node), qr/zen\.stream = logical needs a background worker/, 'it needs a worker');
-	set_conf($node, "\nmax_worker_processes = 8\n");
+	set_conf($node, "\nmax_worker_processes = 8\nzen.stream = off\n");
+	return;
+}
+
+sub restart_with
+{
+	my ($stream) = @_;
+	$dbh->disconnect;
+	set_conf($node, "\nzen.stream = $stream\n");
+	$node->restart;
+	$dbh = connect_db($node);
+	wait_recovered($dbh);
+	return;
+}
+
+sub test_first_on
+{
+	run_all($dbh, 'CREATE EXTENSION zen', 'CREATE TABLE first (id int) USING zen', 'INSERT INTO first VALUES (1)',
+		q{SELECT pg_create_logical_replication_slot('first', 'test_decoding')});
+	restart_with('logical');
+	value($dbh, 'INSERT INTO first VALUES (2)');
+	is_deeply(inserted('first', 'first'), [2], 'a slot from before gets what follows');
+	value($dbh, q{SELECT pg_drop_replication_slot('first')});
 	return;
 }
 
@@ -165,5 +190,47 @@ sub test_subscribed
 	caught_up();
 	is(contents($to, 'r'), contents($dbh, 'r'), 'TRUNCATE');
 	value($to, 'DROP SUBSCRIPTION s');
+	return;
+}
+
+# --- off for a while --------------------------------------------------------
+
+# What a slot has now, or its error.
+sub read_slot
+{
+	my ($slot) = @_;
+	value($dbh, 'CHECKPOINT');
+	return run_sql($dbh, "SELECT data FROM pg_logical_slot_get_changes('$slot', NULL, NULL)");
+}
+
+# The ids that a slot says were inserted into a table.
+sub inserted
+{
+	my ($slot, $table) = @_;
+	my $result = read_slot($slot);
+	return [ $result->{message} ] if $result->{state};
+	return [ map { $_->[0] =~ /public\.$table: INSERT: id\[integer\]:(\d+)/ } @{ $result->{rows} } ];
+}
+
+sub test_off
+{
+	run_all($dbh, 'CREATE TABLE o (id int) USING zen',
+		map { "SELECT pg_create_logical_replication_slot('$_', 'test_decoding')" } qw(old moved));
+	value($dbh, 'INSERT INTO o VALUES (1)');
+	restart_with('off');
+	value($dbh, 'INSERT INTO o VALUES (2)');
+	restart_with('logical');
+	value($dbh, q{SELECT pg_create_logical_replication_slot('new', 'test_decoding')});
+	value($dbh, 'INSERT INTO o VALUES (3)');
+	my $error = read_slot('old')->{message};
+	like($error, qr/changes of zen tables are missing from the logical slot "old"/, 'the slot does not hide a gap');
+	my ($until) = $error =~ m{zen\.stream was off before ([0-9A-F]+/[0-9A-F]+)};
+	is(read_slot('old')->{message}, $error, 'and says so each time');
+	value($dbh, "SELECT pg_replication_slot_advance('moved', '$until')");
+	is_deeply(inserted('moved', 'o'), [3], 'behind the gap it goes on');
+	is_deeply(inserted('new', 'o'), [3], 'a slot made later has no gap');
+	restart_with('logical');
+	value($dbh, 'INSERT INTO o VALUES (4)');
+	is_deeply(inserted($_, 'o'), [4], "no gap at the next start: $_") for qw(moved new);
 	return;
 }

@@ -157,10 +157,15 @@ StaticAssertDecl(ZEN_OFF_REGIONS + ZEN_MAX_REGIONS * sizeof(ZenRegionEntry) <= Z
 
 /* ---------- the WAL's lost end (R17); all zero if zen.stream was never on ---------- */
 
+#define ZEN_TAIL_NEVER	UINT64CONST(0)	/* it never was */
+#define ZEN_TAIL_ON		UINT64CONST(1)
+#define ZEN_TAIL_OFF	UINT64CONST(2)	/* it was, and is not: what changes is
+										 * not in the WAL */
+
 /* Guarded words of one line, stored in the order in which they are to become durable. */
 typedef struct ZenTailState
 {
-	uint64		in_use;			/* 1: zen.stream is on */
+	uint64		in_use;			/* ZEN_TAIL_*: is zen.stream on? */
 	uint64		again_xid;		/* full xid under which a recovery logs lost
 								 * transactions again; 0 = none */
 	uint64		lost_xid;		/* a recovery is not over: the first full xid

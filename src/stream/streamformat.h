@@ -30,6 +30,8 @@
 #define ZEN_XLOG_ROWS		0x00
 #define ZEN_XLOG_XID		0x10	/* no changes: its place in the WAL, and
 									 * its xid, are all that counts */
+#define ZEN_XLOG_GAP		0x20	/* changes before it are missing: the
+									 * stream was off */
 
 typedef struct ZenStreamHead
 {

@@ -166,17 +166,31 @@ zen_streamlog_reset(void)
 	}
 }
 
-XLogRecPtr
-zen_streamlog_mark(bool with_xid)
+/* A record that is its kind. */
+static XLogRecPtr
+insert_kind(uint8 kind)
 {
 	uint32		nothing = 0;
 
+	XLogBeginInsert();
+	XLogRegisterData((char *) &nothing, sizeof(nothing));
+	zen_streamlog_records++;
+	return XLogInsert(ZEN_RMGR_ID, kind);
+}
+
+XLogRecPtr
+zen_streamlog_mark(bool with_xid)
+{
 	if (zen_stream == ZEN_STREAM_OFF)
 		return zen_log_message(with_xid);
 	if (with_xid)
 		(void) GetCurrentTransactionId();
-	XLogBeginInsert();
-	XLogRegisterData((char *) &nothing, sizeof(nothing));
-	zen_streamlog_records++;
-	return XLogInsert(ZEN_RMGR_ID, ZEN_XLOG_XID);
+	return insert_kind(ZEN_XLOG_XID);
+}
+
+XLogRecPtr
+zen_streamlog_gap(void)
+{
+	Assert(zen_stream != ZEN_STREAM_OFF);
+	return insert_kind(ZEN_XLOG_GAP);
 }

@@ -54,4 +54,7 @@ extern uint64 zen_streamlog_records;
  */
 extern XLogRecPtr zen_streamlog_mark(bool with_xid);
 
+/* zen_streamlog_gap -- a record that says that changes before it are missing; its end. */
+extern XLogRecPtr zen_streamlog_gap(void);
+
 #endif							/* ZEN_STREAMLOG_H */

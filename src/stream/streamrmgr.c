@@ -125,6 +125,25 @@ queue_rows(LogicalDecodingContext *ctx, XLogRecordBuffer *buf)
 	}
 }
 
+/*
+ * The stream was off before this place.  A slot that is older, and has not been moved behind it, misses changes.
+ *
+ * A slot that is being made is not consistent yet, and its reader copies the tables later.
+ */
+static void
+check_gap(LogicalDecodingContext *ctx, XLogRecordBuffer *buf)
+{
+	if (SnapBuildCurrentState(ctx->snapshot_builder) < SNAPBUILD_CONSISTENT || ctx->fast_forward ||
+		SnapBuildXactNeedsSkip(ctx->snapshot_builder, buf->origptr))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("changes of zen tables are missing from the logical slot \"%s\"", NameStr(ctx->slot->data.name)),
+			 errdetail("zen.stream was off before %X/%X of the write-ahead log.", LSN_FORMAT_ARGS(buf->endptr)),
+			 errhint("Make the slot anew and copy the tables again; or call pg_replication_slot_advance() to go on "
+					 "behind this place without these changes.")));
+}
+
 /* As heap_decode(). */
 static void
 stream_decode(LogicalDecodingContext *ctx, XLogRecordBuffer *buf)
@@ -135,6 +154,11 @@ stream_decode(LogicalDecodingContext *ctx, XLogRecordBuffer *buf)
 	ReorderBufferProcessXid(ctx->reorder, xid, buf->origptr);
 	if (kind == ZEN_XLOG_XID)
 		return;
+	if (kind == ZEN_XLOG_GAP)
+	{
+		check_gap(ctx, buf);
+		return;
+	}
 	if (SnapBuildCurrentState(ctx->snapshot_builder) < SNAPBUILD_FULL_SNAPSHOT)
 		return;
 	if (kind != ZEN_XLOG_ROWS)
@@ -192,6 +216,8 @@ stream_identify(uint8 info)
 			return "ROWS";
 		case ZEN_XLOG_XID:
 			return "XID";
+		case ZEN_XLOG_GAP:
+			return "GAP";
 	}
 	return NULL;
 }

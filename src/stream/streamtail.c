@@ -262,7 +262,7 @@ zen_streamtail_look(uint32 *kept, Size *bytes, uint32 *again)
 void
 zen_streamtail_replayed(void)
 {
-	if (zen_pool.base == NULL || zen_pool.scratch || load(&state()->in_use) == 0)
+	if (zen_pool.base == NULL || zen_pool.scratch || load(&state()->in_use) != ZEN_TAIL_ON)
 		return;
 	if (load(&state()->lost_xid) == 0)
 		store(&state()->lost_xid, U64FromFullTransactionId(ReadNextFullTransactionId()));
@@ -412,28 +412,56 @@ recover_tail(void)
 }
 
 /*
- * The record makes sure that there is something to be replayed after the next crash: only then does replay have an end
- * of which the startup process tells us.
+ * The stream is off.  OFF is first: a tail is given up only when slots will be told.
+ *
+ * In pg_upgrade's server nobody changes rows, and slots are to go on behind it.
+ */
+static void
+note_off(void)
+{
+	uint64		before = load(&state()->in_use);
+
+	if (before == ZEN_TAIL_NEVER || IsBinaryUpgrade)
+		return;
+	if (before == ZEN_TAIL_ON)
+	{
+		ereport(LOG,
+				(errmsg("zen.stream was on, and is off: changes of zen tables are no longer in the write-ahead log"),
+				 errhint("When it is on again, logical slots from before end with an error.")));
+		store(&state()->in_use, ZEN_TAIL_OFF);
+	}
+	store(&state()->again_xid, 0);
+	store(&state()->lost_xid, 0);
+}
+
+/* The record is flushed first: so slots from before meet it, whatever happens then.  It may be there twice. */
+static void
+note_on(void)
+{
+	uint64		before = load(&state()->in_use);
+
+	if (before == ZEN_TAIL_ON)
+		return;
+	if (before == ZEN_TAIL_OFF)
+		XLogFlush(zen_streamlog_gap());
+	store(&state()->in_use, ZEN_TAIL_ON);
+}
+
+/*
+ * The last record makes sure that there is something to be replayed after the next crash: only then does replay have an
+ * end of which the startup process tells us.
  */
 void
 zen_streamtail_recover(void)
 {
 	if (ring == NULL)
 	{
-		if (load(&state()->in_use) == 0)
-			return;
-		ereport(LOG,
-				(errmsg("zen.stream was on, and is off: changes of zen tables are no longer in the write-ahead log"),
-				 errhint("Drop logical slots that are to have zen tables, and make them anew when it is on again.")));
-		store(&state()->again_xid, 0);
-		store(&state()->lost_xid, 0);
-		store(&state()->in_use, 0);
+		note_off();
 		return;
 	}
 	if (zen_streamtail_expected())
 		recover_tail();
-	if (load(&state()->in_use) == 0)
-		store(&state()->in_use, 1);
+	note_on();
 	XLogFlush(zen_streamlog_mark(false));
 }
 
