@@ -275,6 +275,52 @@ SET enable_seqscan = off;
 SELECT a FROM pt WHERE b LIKE 'x1%' ORDER BY a LIMIT 3;
 RESET enable_seqscan;
 
+-- a table with trees becomes a partition: they become btrees
+CREATE TABLE whole (a int PRIMARY KEY, b text, UNIQUE (a, b)) PARTITION BY RANGE (a);
+CREATE TABLE part (a int PRIMARY KEY, b text, c text, UNIQUE (a, b));
+ALTER TABLE part DROP COLUMN c;
+CREATE INDEX part_b ON part USING zentree (b);
+CREATE UNIQUE INDEX part_more ON part USING zentree (b, a);
+INSERT INTO part SELECT i, 'part' || i FROM generate_series(1, 1000) i;
+BEGIN;
+ALTER TABLE whole ATTACH PARTITION part FOR VALUES FROM (0) TO (10000);
+INSERT INTO whole VALUES (5000, 'later');
+ROLLBACK;
+SELECT c.relname, a.amname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
+  WHERE i.indrelid = 'part'::regclass ORDER BY 1;
+SELECT a, b FROM part WHERE a = 77;
+INSERT INTO part VALUES (77, 'again');
+ALTER TABLE whole ATTACH PARTITION part FOR VALUES FROM (0) TO (100);
+ALTER TABLE whole ATTACH PARTITION part FOR VALUES FROM (0) TO (10000);
+SELECT c.relname, a.amname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
+  WHERE i.indrelid = 'part'::regclass ORDER BY 1;
+SELECT index::text FROM zen_indexes WHERE index::text LIKE 'part%';
+INSERT INTO whole VALUES (77, 'part77') ON CONFLICT (a) DO UPDATE SET b = 'again' RETURNING *;
+INSERT INTO whole VALUES (78, 'again');
+SELECT a, b FROM part WHERE a = 77;
+SELECT count(*) FROM zen_verify('part');
+DO $$ BEGIN
+	CREATE UNIQUE INDEX ON part USING zentree (a);
+	ASSERT current_setting('server_version_num')::int >= 180000, 'not refused';
+EXCEPTION WHEN feature_not_supported THEN
+	ASSERT current_setting('server_version_num')::int < 180000, SQLERRM;
+END $$;
+ALTER TABLE whole DETACH PARTITION part;
+INSERT INTO part VALUES (10001, 'detached');
+SELECT a, b FROM part WHERE a > 10000;
+DROP TABLE whole, part;
+-- another's table stays as it is
+CREATE TABLE whole (a int PRIMARY KEY) PARTITION BY RANGE (a);
+CREATE TABLE part (a int PRIMARY KEY);
+CREATE ROLE regress_zentree_other;
+GRANT USAGE ON SCHEMA zentree TO regress_zentree_other;
+SET ROLE regress_zentree_other;
+ALTER TABLE whole ATTACH PARTITION part FOR VALUES FROM (0) TO (100);
+RESET ROLE;
+DROP OWNED BY regress_zentree_other;
+DROP ROLE regress_zentree_other;
+DROP TABLE whole, part;
+
 -- the view
 SELECT x.index, x.kind, x.height, x.nodes > 0 AS nodes, x.bytes >= x.nodes * 1024 AS bytes FROM zen_indexes x
   JOIN pg_class c ON c.oid = x.index JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = 'zentree' ORDER BY x.index::text;

@@ -94,7 +94,10 @@ relation_created(Oid relid)
 	CommandCounterIncrement();
 	zen_extension_created(relid);
 	if (zen_relid_is_tree(relid))
+	{
+		zen_index_check_partition(relid);
 		zen_index_borrow_classes(relid);
+	}
 	else if (get_rel_relkind(relid) == RELKIND_INDEX)
 		zen_treehooks_created(relid);
 	if (get_rel_relkind(relid) == RELKIND_INDEX && get_rel_persistence(relid) == RELPERSISTENCE_PERMANENT &&

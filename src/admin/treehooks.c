@@ -5,6 +5,8 @@
  * It is filled in here.  Partitioned tables keep btree, since PostgreSQL up to 17 has no other unique index for them.
  * Partitions keep it, since their indexes must fit those of the whole.  So do tables that are not zen's.
  *
+ * ATTACH PARTITION.  For the same reasons unique trees of a table that becomes a partition are made btrees first.
+ *
  * ON CONFLICT.  PostgreSQL opens the indexes of a target at the first row, unless they are open.  So they are opened
  * before (table/treeindex.c).
  */
@@ -81,6 +83,28 @@ choose_for_alter(AlterTableStmt *stmt)
 
 		if ((cmd->subtype == AT_AddConstraint || cmd->subtype == AT_AddColumn) && cmd->def != NULL)
 			choose_for_elements(list_make1(cmd->def));
+	}
+}
+
+/* ---------- ATTACH PARTITION ---------- */
+
+static void
+fit_partitions(AlterTableStmt *stmt)
+{
+	ListCell   *lc;
+
+	foreach(lc, stmt->cmds)
+	{
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+		Oid			whole,
+					partition;
+
+		if (cmd->subtype != AT_AttachPartition)
+			continue;
+		whole = RangeVarGetRelid(stmt->relation, NoLock, true);
+		partition = RangeVarGetRelid(((PartitionCmd *) cmd->def)->name, NoLock, true);
+		if (OidIsValid(whole) && OidIsValid(partition) && zen_relid_is_zen(partition))
+			zen_index_fit_partition(whole, partition);
 	}
 }
 
@@ -195,7 +219,10 @@ zen_treehooks_before(Node *stmt)
 		choose_for_copy((IndexStmt *) stmt);
 
 	if (IsA(stmt, AlterTableStmt))
+	{
+		fit_partitions((AlterTableStmt *) stmt);
 		moved = find_moved((AlterTableStmt *) stmt);
+	}
 	if (IsA(stmt, AlterTableMoveAllStmt))
 		check_move_all((AlterTableMoveAllStmt *) stmt);
 	if (choose && IsA(stmt, CreateStmt))

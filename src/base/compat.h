@@ -100,6 +100,7 @@ typedef bool TU_UpdateIndexes;
 #define zen_clear_processed(estate)	((estate)->es_processed = 0)
 #define zen_add_processed(estate)	((void) 0)
 #define zen_function_aclcheck(function, user, mode) pg_proc_aclcheck(function, user, mode)
+#define zen_is_owner(relid)			pg_class_ownercheck(relid, GetUserId())
 #define zen_insert_index_tuples(target, slot, estate, update, which) \
 	ExecInsertIndexTuples(target, slot, estate, update, false, NULL, NIL)
 #else
@@ -107,6 +108,7 @@ typedef bool TU_UpdateIndexes;
 #define zen_clear_processed(estate)	((estate)->es_processed = (estate)->es_total_processed = 0)
 #define zen_add_processed(estate)	((estate)->es_total_processed += (estate)->es_processed)
 #define zen_function_aclcheck(function, user, mode) object_aclcheck(ProcedureRelationId, function, user, mode)
+#define zen_is_owner(relid)			object_ownercheck(RelationRelationId, relid, GetUserId())
 #define zen_insert_index_tuples(target, slot, estate, update, which) \
 	ExecInsertIndexTuples(target, slot, estate, update, false, NULL, NIL, (which) == TU_Summarizing)
 #endif

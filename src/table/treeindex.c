@@ -19,7 +19,10 @@
 #include "catalog/pg_opclass.h"
 #include "commands/defrem.h"
 #include "executor/executor.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "table/ownxact.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
@@ -209,21 +212,89 @@ zen_index_build_again(Oid indexoid)
 		PopActiveSnapshot();
 }
 
-void
-zen_index_make_tree(Relation index)
+/* The catalog's row alone; the classes are btree's in either case. */
+static void
+set_access_method(Oid indexoid, Oid am)
 {
-	Oid			am = get_index_am_oid("zentree", false);
 	Relation	pg_class = table_open(RelationRelationId, RowExclusiveLock);
-	HeapTuple	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(RelationGetRelid(index)));
+	HeapTuple	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(indexoid));
 
 	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for index %u", RelationGetRelid(index));
-	Assert(index->rd_rel->relam == BTREE_AM_OID && index->rd_createSubid != InvalidSubTransactionId);
+		elog(ERROR, "cache lookup failed for index %u", indexoid);
 	((Form_pg_class) GETSTRUCT(tuple))->relam = am;
 	CatalogTupleUpdate(pg_class, &tuple->t_self, tuple);
 	heap_freetuple(tuple);
 	table_close(pg_class, RowExclusiveLock);
 	CommandCounterIncrement();
+}
+
+/* The unique trees of a table, which the caller has locked. */
+static List *
+unique_trees(Oid relid)
+{
+	Relation	rel = table_open(relid, NoLock);
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, RelationGetIndexList(rel))
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+
+		if (index->rd_index->indisunique && zen_index_is_tree(index))
+			result = lappend_oid(result, RelationGetRelid(index));
+		index_close(index, NoLock);
+	}
+	table_close(rel, NoLock);
+	return result;
+}
+
+void
+zen_index_fit_partition(Oid whole, Oid partition)
+{
+	ListCell   *lc;
+
+	/* the core will say what is wrong with others */
+	if (get_rel_relkind(whole) != RELKIND_PARTITIONED_TABLE || get_rel_relkind(partition) != RELKIND_RELATION ||
+		get_rel_relispartition(partition) || !zen_is_owner(whole) || !zen_is_owner(partition))
+		return;
+	LockRelationOid(whole, AccessShareLock);
+	LockRelationOid(partition, AccessExclusiveLock);
+	if (unique_trees(whole) != NIL)
+		return;
+	foreach(lc, unique_trees(partition))
+	{
+		Oid			indexoid = lfirst_oid(lc);
+
+		LockRelationOid(indexoid, AccessExclusiveLock);
+		ereport(NOTICE,
+				(errmsg("index \"%s\" becomes a btree, as unique indexes of partitioned table \"%s\" are",
+						get_rel_name(indexoid), get_rel_name(whole))));
+		set_access_method(indexoid, BTREE_AM_OID);
+		zen_index_build_again(indexoid);
+	}
+}
+
+void
+zen_index_check_partition(Oid indexoid)
+{
+	Relation	index = index_open(indexoid, NoLock);
+
+	if (ZEN_CONFLICT_WANTS_BTREE && index->rd_index->indisunique &&
+		get_rel_relispartition(index->rd_index->indrelid))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("access method zentree does not support unique indexes of partitions before PostgreSQL 18"),
+				 errhint("Make a btree.")));
+	index_close(index, NoLock);
+}
+
+void
+zen_index_make_tree(Relation index)
+{
+	Oid			am = get_index_am_oid("zentree", false);
+
+	Assert(index->rd_rel->relam == BTREE_AM_OID && index->rd_createSubid != InvalidSubTransactionId);
+	set_access_method(RelationGetRelid(index), am);
 	/* a relcache entry that is in use keeps its access method */
 	*index->rd_indam = *GetIndexAmRoutineByAmId(am, false);
 }

@@ -30,6 +30,17 @@ extern void zen_index_borrow_classes(Oid indexoid);
 extern void zen_index_make_tree(Relation index);
 
 /*
+ * zen_index_fit_partition -- a table is about to be attached to a partitioned one, both named by the statement: unique
+ * trees of it become btrees, as the indexes are that they must fit.  A NOTICE tells of each.
+ *
+ * Does nothing if the caller owns one of them only, or if the partitioned table has a unique tree (PostgreSQL 18).
+ */
+extern void zen_index_fit_partition(Oid whole, Oid partition);
+
+/* zen_index_check_partition -- refuse a unique tree, just created, of a partition, where PostgreSQL cannot use it. */
+extern void zen_index_check_partition(Oid indexoid);
+
+/*
  * zen_index_open_for_conflict -- open the indexes of a target of INSERT ... ON CONFLICT, if trees are among them: there
  * PostgreSQL would refuse any unique index but a btree.
  */
