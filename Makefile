@@ -75,6 +75,7 @@ OBJS = $(addprefix src/base/, \
 		bgworker.o \
 		stats.o \
 		numa.o \
+		partition.o \
 		delay.o \
 		arena.o \
 		epoch.o) \
@@ -216,6 +217,8 @@ OBJS = $(addprefix src/base/, \
 		standby.o \
 		named.o \
 		treehooks.o \
+		partitionkey.o \
+		votes.o \
 		hooks.o \
 		views.o \
 		poolgrow.o) \

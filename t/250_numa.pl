@@ -248,9 +248,9 @@ sub test_off
 	run_all($session, 'DROP TABLE off');
 	$session->disconnect;
 	sound('off');
-	my $result = run_sql($dbh, 'ALTER SYSTEM SET zen.numa = soft');
+	my $result = run_sql($dbh, 'ALTER SYSTEM SET zen.numa = hard');
 	is($result->{state}, '22023', 'off: a mode that is not there: SQLSTATE');
-	like($result->{message}, qr/HINT: .*off, local/, 'off: a mode that is not there: hint');
+	like($result->{message}, qr/HINT: .*off, local, soft/, 'off: a mode that is not there: hint');
 	set_conf($node, 'zen.numa = local');
 	restart();
 	return;

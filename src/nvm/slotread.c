@@ -13,6 +13,7 @@
 
 #include "base/epoch.h"
 #include "base/guc.h"
+#include "base/numa.h"
 
 /* A slot's checked bit. */
 typedef struct CheckedBit
@@ -48,6 +49,16 @@ note_check(CheckedBit bit, bool intact)
 	return intact;
 }
 
+/* A row that was read: the lines that its slot's version has. */
+static inline bool
+count_read(ZenSlot slot, uint32 len, bool intact)
+{
+	if (unlikely(zen_numa_nodes > 1))
+		zen_numa_count_read(zen_pool_file_of(zen_slot_page(slot))->place,
+							(ZEN_HEADER_SIZE + len + ZEN_LINE - 1) / ZEN_LINE);
+	return intact;
+}
+
 bool
 zen_slot_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
 {
@@ -56,7 +67,7 @@ zen_slot_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
 
 	ZenAssertInEpoch();
 	if (!is_checked(bit))
-		return note_check(bit, zen_tuple_read(slot, buf, len, xmin));
+		return count_read(slot, len, note_check(bit, zen_tuple_read(slot, buf, len, xmin)));
 	/* all in one, then what a MinimalTuple has in place of the prefix */
 	Assert(len >= sizeof(*body));
 	memcpy(buf, (const char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE, len);
@@ -65,7 +76,7 @@ zen_slot_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
 	*xmin = zen_body_xmin(body);
 	buf->t_len = len;
 	memset(buf->mt_padding, 0, sizeof(buf->mt_padding));
-	return true;
+	return count_read(slot, len, true);
 }
 
 void
