@@ -74,9 +74,9 @@ OBJS = $(addprefix src/base/, \
 		locks.o \
 		bgworker.o \
 		stats.o \
+		delay.o \
 		numa.o \
 		partition.o \
-		delay.o \
 		arena.o \
 		epoch.o) \
 	$(addprefix src/nvm/, \

@@ -93,6 +93,11 @@ zen_numa_count_row(int from, int to, uint64 lines)
 }
 
 void
+zen_numa_count_read(int from, uint64 lines)
+{
+}
+
+void
 zen_numa_count_page(int to)
 {
 }

@@ -16,6 +16,7 @@ int			zen_numa_simulate = 0;
 char	   *zen_numa_simulate_load = NULL;
 int			zen_numa_partitions = 2048;
 int			zen_numa_binding = ZEN_NUMA_EVEN;
+int			zen_remote_delay_ns = 0;
 char	   *zen_pool_path = NULL;
 int			zen_pool_size_mb = 1024;
 bool		zen_pool_size_is_set = false;
@@ -58,6 +59,7 @@ bool		zen_promote_without_rows = false;
 
 static const struct config_enum_entry numa_options[] = {
 	{"off", ZEN_NUMA_OFF, false},
+	{"count", ZEN_NUMA_COUNT, false},
 	{"local", ZEN_NUMA_LOCAL, false},
 	{"soft", ZEN_NUMA_SOFT, false},
 	{NULL, 0, false}
@@ -203,8 +205,8 @@ define_numa_settings(void)
 	DefineCustomEnumVariable("zen.numa",
 							 "Whether sessions write to the NVM of the NUMA node that they run on.",
 							 "local: each writes to the pool files of its node while there is room; soft: and it "
-							 "moves to the node of the rows that it names; off: nodes do not count.  With one node "
-							 "all are the same.",
+							 "moves to the node of the rows that it names; off: nodes do not matter; count: neither, "
+							 "but what is remote is counted.  With one node all are the same.",
 							 &zen_numa_mode, ZEN_NUMA_LOCAL, numa_options,
 							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.numa_simulate",
@@ -228,6 +230,11 @@ define_numa_settings(void)
 							 "sessions.  Used with zen.numa = soft.",
 							 &zen_numa_binding, ZEN_NUMA_EVEN, numa_binding_options,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("zen.remote_delay",
+							"Nanoseconds added for each cache line of a row read from or written to another NUMA node.",
+							"For measurements: simulated nodes then take the time of a second socket.",
+							&zen_remote_delay_ns, 0, 0, 1000 * 1000,
+							PGC_SIGHUP, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 }
 
 /* DRAM, and the row versions in it. */

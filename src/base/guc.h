@@ -22,6 +22,7 @@ typedef enum ZenPoolMode
 typedef enum ZenNumaMode
 {
 	ZEN_NUMA_OFF,
+	ZEN_NUMA_COUNT,				/* no, but what is remote is counted */
 	ZEN_NUMA_LOCAL,				/* each writes to the files of its node */
 	ZEN_NUMA_SOFT				/* and runs where its rows are */
 } ZenNumaMode;
@@ -39,6 +40,8 @@ extern int	zen_numa_simulate;	/* sets of processors that count as nodes; 0:
 extern char *zen_numa_simulate_load;	/* percent, by node; auto: measured */
 extern int	zen_numa_partitions;
 extern int	zen_numa_binding;	/* ZenNumaBinding */
+extern int	zen_remote_delay_ns;	/* added for each line of a row on another
+									 * node */
 
 /* What a commit writes back from the processor's caches; see doc of zen.flush. */
 typedef enum ZenFlush

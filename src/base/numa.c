@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "access/twophase.h"
+#include "base/delay.h"
 #include "base/guc.h"
 #include "miscadmin.h"
 #include "storage/fd.h"
@@ -341,6 +342,13 @@ my_block(void)
 	return block;
 }
 
+static void
+delay_remote(uint64 lines)
+{
+	if (unlikely(zen_remote_delay_ns > 0))
+		zen_delay(lines * zen_remote_delay_ns);
+}
+
 void
 zen_numa_count_row(int from, int to, uint64 lines)
 {
@@ -358,6 +366,7 @@ zen_numa_count_row(int from, int to, uint64 lines)
 	{
 		block->counts[to].rows_remote++;
 		block->counts[to].lines_remote += lines;
+		delay_remote(lines);
 	}
 }
 
@@ -385,6 +394,7 @@ zen_numa_count_read(int from, uint64 lines)
 	{
 		counts->rows_read_remote++;
 		counts->lines_read_remote += lines;
+		delay_remote(lines);
 	}
 }
 

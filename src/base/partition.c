@@ -29,14 +29,14 @@
 #define DELTA		0.3			/* the paper's: a node is overloaded with so
 								 * much more load than the mean */
 #define ETA			1.2			/* the paper's */
-#define BUSY		0.5			/* with less load than that no node is
+#define BUSY		0.8			/* with less load than that no node is
 								 * overloaded: it has time to spare */
 #define MARGIN		1.5			/* random votes for two nodes reach it once in
 								 * 2^7 transactions */
 #define KEEP		0.875		/* of a score, from one transaction to the
 								 * next */
-#define AGE			0.5			/* of a partition's rate, from tick to tick */
-#define FEW			100			/* accesses a tick that say nothing */
+#define AGE			0.5			/* of a partition's rate, from look to look */
+#define FEW			100			/* accesses say nothing: more must come */
 #define BALANCED	0.05		/* of the mean: good enough to stop */
 #define MOST		(2.0 / 3)	/* of the difference that a partition may
 								 * have: a move is to take off at least what
@@ -357,17 +357,30 @@ move_one(double *weight, double enough)
 	return true;
 }
 
+/* Accesses of which the rates know nothing yet. */
+static uint64
+count_unseen(void)
+{
+	uint64		n = 0;
+
+	for (int i = 0; i < zen_numa_partitions; i++)
+		n += pg_atomic_read_u64(&lines[i].p.accesses) - lines[i].p.seen;
+	return n;
+}
+
 static void
 balance(void)
 {
 	double		weight[ZEN_MAX_NODES] = {0};
-	double		total = weigh(weight);
-	double		mean = total / control->nplaces;
-	double		most = 0;
+	double		mean,
+				most = 0;
 
+	if (count_unseen() < FEW)
+		return;
+	mean = weigh(weight) / control->nplaces;
 	for (int i = 0; i < control->nplaces; i++)
 		most = Max(most, weight[control->places[i]]);
-	if (total < FEW || most <= ETA * mean)
+	if (most <= ETA * mean)
 		return;
 	for (int i = 0; i < STEPS && move_one(weight, BALANCED * mean); i++)
 		;

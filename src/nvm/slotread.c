@@ -13,7 +13,6 @@
 
 #include "base/epoch.h"
 #include "base/guc.h"
-#include "base/numa.h"
 
 /* A slot's checked bit. */
 typedef struct CheckedBit
@@ -49,16 +48,6 @@ note_check(CheckedBit bit, bool intact)
 	return intact;
 }
 
-/* A row that was read: the lines that its slot's version has. */
-static inline bool
-count_read(ZenSlot slot, uint32 len, bool intact)
-{
-	if (unlikely(zen_numa_nodes > 1))
-		zen_numa_count_read(zen_pool_file_of(zen_slot_page(slot))->place,
-							(ZEN_HEADER_SIZE + len + ZEN_LINE - 1) / ZEN_LINE);
-	return intact;
-}
-
 bool
 zen_slot_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
 {
@@ -67,7 +56,7 @@ zen_slot_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
 
 	ZenAssertInEpoch();
 	if (!is_checked(bit))
-		return count_read(slot, len, note_check(bit, zen_tuple_read(slot, buf, len, xmin)));
+		return note_check(bit, zen_tuple_read(slot, buf, len, xmin));
 	/* all in one, then what a MinimalTuple has in place of the prefix */
 	Assert(len >= sizeof(*body));
 	memcpy(buf, (const char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE, len);
@@ -76,7 +65,8 @@ zen_slot_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
 	*xmin = zen_body_xmin(body);
 	buf->t_len = len;
 	memset(buf->mt_padding, 0, sizeof(buf->mt_padding));
-	return count_read(slot, len, true);
+	zen_tuple_count_read(slot, len);
+	return true;
 }
 
 void
