@@ -188,10 +188,8 @@ sub syncs_of
 	  ? q{SELECT sum(fsyncs) FROM pg_stat_io WHERE object = 'wal' AND context = 'normal'}
 	  : 'SELECT wal_sync FROM pg_stat_wal';
 	my $syncs = sub { value($dbh, 'SELECT pg_stat_force_next_flush()'); return value($dbh, $sql); };
-	my $pid = value($dbh, q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'});
 	value($dbh, "INSERT INTO $table (v) VALUES ('first')");
-	kill 'STOP', $pid;
-	wait_for('the WAL writer to stop', sub { slurp_file("/proc/$pid/stat") =~ /\) T / });
+	my $pid = stop_wal_writer($dbh);
 	my $before = $syncs->();
 	value($dbh, "INSERT INTO $table (v) VALUES ('row $_')") for 1 .. $inserts;
 	my $n = $syncs->() - $before;

@@ -403,8 +403,7 @@ sub test_ended_by_a_worker
 	wait_for('the prepared transaction to come', sub { $prepared->() == 1 });
 	cmp_ok(value($dbh, 'SELECT rows_spilled FROM zen_stat()') - $spilled, '>', 900, 'ended by a worker: spilled');
 
-	my $worker = value($dbh, q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'zen worker'});
-	kill 'STOP', $worker;
+	my $worker = stop_asleep($dbh, 'zen worker');
 	value($source, q{ROLLBACK PREPARED 'there'});
 	wait_for('its end to come', sub { $prepared->() == 0 });
 	value($dbh, q{SET statement_timeout = '10s'});

@@ -390,8 +390,7 @@ sub test_waiting
 	my $state = '';
 	$state = state_of($dbh, $insert) for grep { !$state } 1 .. 1000;
 	is($state, '53100', 'waiting: full');
-	my $worker = value($dbh, q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'zen worker'});
-	kill 'STOP', $worker;
+	my $worker = stop_asleep($dbh, 'zen worker');
 	run_all($dbh, 'ALTER SYSTEM SET zen.pool_grow_by = 16', 'SELECT pg_reload_conf()');
 	my $other = connect_db($mine);
 	my $pid = value($other, 'SELECT pg_backend_pid()');

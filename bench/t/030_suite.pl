@@ -1,6 +1,8 @@
 # bench/suite: refuses bad arguments, each number of its summary comes from the CSV, and what is there is not run again.
 # (How peers have their turns: 040_turns.pl)
 # bench/report: its headline table, also in another file; and the reports of the repository are those of its CSV files.
+#
+# Runs alone: it holds measured times against each other.
 
 use strict;
 use warnings;

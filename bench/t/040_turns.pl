@@ -1,5 +1,7 @@
 # bench/lib/turns.py and latency.sh: while one load has its turn nothing of the others runs, and their times are those
 # of their turns. Servers are processes that do nothing but have children and write down when these ran.
+#
+# Runs alone: turns are told by the clock.
 
 use strict;
 use warnings;

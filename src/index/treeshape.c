@@ -436,12 +436,16 @@ zen_shape_tuple(const ZenTreeShape *shape, const ZenTreeSlot *slot)
 {
 	Datum		values[INDEX_MAX_KEYS];
 	bool		isnull[INDEX_MAX_KEYS];
+	IndexTuple	tuple;
 
 	if (shape->kind == ZEN_TREE_TUPLES)
 		return slot->tuple;
 	for (int i = 0; i < shape->natts; i++)
 		values[i] = zen_shape_value(shape, slot, i, &isnull[i]);
-	return index_form_tuple(shape->desc, values, isnull);
+	tuple = index_form_tuple(shape->desc, values, isnull);
+	for (int i = 0; i < shape->natts; i++)
+		zen_shape_free_value(shape, i, values[i], isnull[i]);
+	return tuple;
 }
 
 /* The order of two values of a column, of which the second may be of another type. */

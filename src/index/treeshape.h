@@ -130,8 +130,19 @@ extern void zen_shape_make(ZenTreeShape *shape, Relation index, ZenTreeKind kind
 extern void zen_shape_pos(const ZenTreeShape *shape, ZenTreePos *pos, int n, ZenTreeTie tie, uint64 tid);
 extern void zen_shape_pos_of(const ZenTreeShape *shape, ZenTreePos *pos, const ZenTreeSlot *slot);
 
-/* zen_shape_value -- one column of an entry.  A value by reference points into the entry. */
+/*
+ * zen_shape_value -- one column of an entry.  A value by reference points into the entry's tuple, or is palloced.
+ *
+ * zen_shape_free_value -- the value is not needed any more.
+ */
 extern Datum zen_shape_value(const ZenTreeShape *shape, const ZenTreeSlot *slot, int column, bool *isnull);
+
+static inline void
+zen_shape_free_value(const ZenTreeShape *shape, int column, Datum value, bool isnull)
+{
+	if (shape->kind != ZEN_TREE_TUPLES && shape->columns[column].code == ZEN_CODE_UUID && !isnull)
+		pfree(DatumGetPointer(value));
+}
 
 /* zen_shape_tuple -- the entry as an index tuple: its own, or a new one. */
 extern IndexTuple zen_shape_tuple(const ZenTreeShape *shape, const ZenTreeSlot *slot);

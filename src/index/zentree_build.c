@@ -66,6 +66,21 @@ flush(Build *build)
 	MemoryContextReset(build->tuples);
 }
 
+/*
+ * The whole keys of a primary key have no nulls.  Such a row is dead, and only older transactions see it, which do not
+ * use the index (ii_BrokenHotChain), or else ALTER TABLE looks for nulls after the index is built, and refuses it.
+ */
+static bool
+has_place(const ZenTreeShape *shape, const bool *isnull)
+{
+	if (shape->nulls || shape->kind == ZEN_TREE_TUPLES)
+		return true;
+	for (int i = 0; i < shape->nkeys; i++)
+		if (isnull[i])
+			return false;
+	return true;
+}
+
 static void
 collect(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive, void *state)
 {
@@ -73,6 +88,8 @@ collect(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive
 	ZenTreeSlot *slot;
 	ZenTreePos	pos;
 
+	if (!has_place(&build->shape, isnull))
+		return;
 	if (build->n == build->room)
 	{
 		build->room *= 2;

@@ -179,9 +179,17 @@ insert(Insert *in, const ZenTreePos *pos, IndexTuple tuple, bool unique)
 			return true;
 		if (ZEN_FAULT(TREE_NO_GATE))
 			unique = false;
-		if (zen_tree_put(in->tree, in->shape, pos, 0, tuple, verdict == UNIQUE && unique ? &gate : NULL) !=
+		if (zen_tree_put(in->tree, in->shape, pos, 0, tuple, verdict == UNIQUE && unique ? &gate : NULL) ==
 			ZEN_TREE_RETRY)
-			return verdict == UNIQUE;
+			continue;
+
+		/*
+		 * the core has looked before; a scan that has locked the index since
+		 * then, as while a transaction was waited for, may have missed the
+		 * entry
+		 */
+		CheckForSerializableConflictIn(in->index, NULL, InvalidBlockNumber);
+		return verdict == UNIQUE;
 	}
 }
 

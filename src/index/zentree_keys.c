@@ -428,34 +428,38 @@ is_element(ZenCondition *cond, Datum value)
 	return false;
 }
 
+/* Does the value of the condition's column satisfy it? */
+static bool
+holds(ZenCondition *cond, Datum value, bool isnull)
+{
+	if (cond->key.sk_flags & SK_SEARCHNULL)
+		return isnull;
+	if (isnull)
+		return false;
+	if (cond->key.sk_flags & SK_SEARCHNOTNULL)
+		return true;
+	if (cond->nelems > 0 && !cond->stepped)
+		return is_element(cond, value);
+	return DatumGetBool(FunctionCall2Coll(&cond->key.sk_func, cond->key.sk_collation, value, cond->key.sk_argument));
+}
+
 bool
 zen_conditions_hold(ZenConditions *c, const ZenTreeShape *shape, const ZenTreeSlot *slot)
 {
 	for (int i = 0; i < c->n; i++)
 	{
 		ZenCondition *cond = &c->conditions[i];
+		int			column = cond->key.sk_attno - 1;
 		bool		isnull;
+		bool		result;
 		Datum		value;
 
 		if (cond->bound)
 			continue;
-		value = zen_shape_value(shape, slot, cond->key.sk_attno - 1, &isnull);
-		if (cond->key.sk_flags & SK_SEARCHNULL)
-		{
-			if (!isnull)
-				return false;
-		}
-		else if (isnull)
-			return false;
-		else if (cond->key.sk_flags & SK_SEARCHNOTNULL)
-			continue;
-		else if (cond->nelems > 0 && !cond->stepped)
-		{
-			if (!is_element(cond, value))
-				return false;
-		}
-		else if (!DatumGetBool(FunctionCall2Coll(&cond->key.sk_func, cond->key.sk_collation, value,
-												 cond->key.sk_argument)))
+		value = zen_shape_value(shape, slot, column, &isnull);
+		result = holds(cond, value, isnull);
+		zen_shape_free_value(shape, column, value, isnull);
+		if (!result)
 			return false;
 	}
 	return true;

@@ -71,6 +71,25 @@ original(Oid class)
 	return OidIsValid(result) ? result : class;
 }
 
+/*
+ * Of a type that an extension has brought, zentree may not have btree's class.  Then CREATE INDEX takes one of a type
+ * that this one can be taken for, as text for citext, to which other keys are equal.
+ */
+static void
+check_class(Oid indexoid, int column, Oid class)
+{
+	Oid			type = get_atttype(indexoid, (AttrNumber) (column + 1));
+	Oid			wanted = GetDefaultOpClass(type, BTREE_AM_OID);
+
+	if (OidIsValid(wanted) && original(class) != wanted &&
+		class == GetDefaultOpClass(type, get_index_am_oid("zentree", false)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("access method zentree has no operator class that agrees with btree's for type %s",
+						format_type_extended(type, -1, FORMAT_TYPE_FORCE_QUALIFY)),
+				 errhint("Have a superuser call zen_copy_operator_classes(), or make a btree.")));
+}
+
 /* This transaction's relcache entry was made with the classes that the index had. */
 static void
 mend_relcache(Oid indexoid, const oidvector *classes)
@@ -104,6 +123,7 @@ zen_index_borrow_classes(Oid indexoid)
 	{
 		Oid			class = original(classes->values[i]);
 
+		check_class(indexoid, i, classes->values[i]);
 		change |= class != classes->values[i];
 		classes->values[i] = class;
 	}
@@ -126,45 +146,54 @@ zen_index_borrow_classes(Oid indexoid)
 
 /*
  * Up to 17 PostgreSQL looks at rd_rel->relam of each unique index and takes btree only.  So the relcache says btree
- * meanwhile.
+ * at that moment: an invalidation that comes at any lock or look at a catalog would have it say zentree again.
  */
-void
-zen_index_open_for_conflict(ResultRelInfo *target)
+static void
+find_operators(Relation index, IndexInfo *info)
 {
-	Relation	rel = target->ri_RelationDesc;
-	List	   *trees = NIL;
-	ListCell   *lc;
-	Oid			am;
+	Oid			am = index->rd_rel->relam;
 
-	if (!ZEN_CONFLICT_WANTS_BTREE || target->ri_IndexRelationDescs != NULL ||
-		rel->rd_rel->relkind != RELKIND_RELATION)
-		return;
+	PG_TRY();
+	{
+		index->rd_rel->relam = BTREE_AM_OID;
+		BuildSpeculativeIndexInfo(index, info);
+	}
+	PG_FINALLY();
+	{
+		index->rd_rel->relam = am;
+	}
+	PG_END_TRY();
+}
+
+static bool
+has_unique_tree(Relation rel)
+{
+	bool		result = false;
+	ListCell   *lc;
+
 	foreach(lc, RelationGetIndexList(rel))
 	{
 		Relation	index = index_open(lfirst_oid(lc), RowExclusiveLock);
 
-		if (index->rd_index->indisunique && zen_index_is_tree(index))
-			trees = lappend(trees, index);
-		else
-			index_close(index, RowExclusiveLock);
+		result |= index->rd_index->indisunique && zen_index_is_tree(index);
+		index_close(index, RowExclusiveLock);
 	}
-	if (trees == NIL)
+	return result;
+}
+
+void
+zen_index_open_for_conflict(ResultRelInfo *target)
+{
+	Relation	rel = target->ri_RelationDesc;
+
+	if (!ZEN_CONFLICT_WANTS_BTREE || target->ri_IndexRelationDescs != NULL ||
+		rel->rd_rel->relkind != RELKIND_RELATION || !has_unique_tree(rel))
 		return;
-	am = ((Relation) linitial(trees))->rd_rel->relam;
-	PG_TRY();
-	{
-		foreach(lc, trees)
-			((Relation) lfirst(lc))->rd_rel->relam = BTREE_AM_OID;
-		ExecOpenIndices(target, true);
-	}
-	PG_FINALLY();
-	{
-		foreach(lc, trees)
-			((Relation) lfirst(lc))->rd_rel->relam = am;
-	}
-	PG_END_TRY();
-	foreach(lc, trees)
-		index_close(lfirst(lc), RowExclusiveLock);
+	ExecOpenIndices(target, false);
+	for (int i = 0; i < target->ri_NumIndices; i++)
+		if (target->ri_IndexRelationInfo[i]->ii_Unique &&
+			!target->ri_IndexRelationDescs[i]->rd_index->indisexclusion)
+			find_operators(target->ri_IndexRelationDescs[i], target->ri_IndexRelationInfo[i]);
 }
 
 void

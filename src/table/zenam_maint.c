@@ -378,6 +378,14 @@ judge_row(const ZenRowInfo *info, TransactionId oldest_xmin, IndexInfo *index_in
 	 */
 	if (r.index_it && info->older_versions && !TransactionIdPrecedes(info->xmin, oldest_xmin))
 		index_info->ii_BrokenHotChain = true;
+
+	/*
+	 * such a snapshot may see two rows with a key that is unique now, and
+	 * nulls in a primary key; what another transaction cannot see does not
+	 * count
+	 */
+	if (r.index_it && !r.alive && index_info->ii_Unique && !TransactionIdIsCurrentTransactionId(info->xmin))
+		index_info->ii_BrokenHotChain = true;
 	return r;
 }
 

@@ -33,7 +33,8 @@ our @EXPORT = qw(
   am is_zen using inject skip_unless_zen skip_unless_faults choose_seed pick one_in between
   new_node pool_path pool_conf set_conf reload_conf start_failing log_size log_since
   copy_tree save_server restore_server
-  crash start_again start_and_crash wait_for crash_restart clean_restart wait_recovered stop_wal_writer
+  crash start_again start_and_crash wait_for crash_restart clean_restart wait_recovered stop_asleep
+  stop_wal_writer
   build_callbacks run_program
   connect_db run_sql value run_all state_of start_statement finish_statement finish_query lock_wait_pid
   contents make_rows same_by_index findings is_sound
@@ -418,15 +419,28 @@ sub wait_recovered
 	return;
 }
 
-# stop_wal_writer -- until the next crash nobody flushes the WAL unasked.
-sub stop_wal_writer
+# stop_asleep -- stop a process of the server, as pg_stat_activity names its kind, while it waits for work: one that
+# held a lock would hold up all others.  Returns its number.
+sub stop_asleep
 {
-	my ($dbh) = @_;
-	my $pid = value($dbh, q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'});
-	kill 'STOP', $pid;
-	wait_for('the WAL writer to stop', sub { my ($state) = proc_stat($pid); $state eq 'T' });
-	return;
+	my ($dbh, $backend_type) = @_;
+	my $pid = value($dbh, "SELECT pid FROM pg_stat_activity WHERE backend_type = '$backend_type'");
+	my $waits = sub {
+		value($dbh, "SELECT count(*) FROM pg_stat_activity WHERE pid = $pid "
+			  . q{AND wait_event_type IN ('Activity', 'Extension')});
+	};
+	wait_for("the $backend_type to stop while it waits for work", sub {
+			return 0 unless $waits->();
+			kill 'STOP', $pid;
+			wait_for("the $backend_type to stop", sub { my ($state) = proc_stat($pid); $state eq 'T' });
+			return 1 if $waits->();
+			kill 'CONT', $pid;
+			return 0; });
+	return $pid;
 }
+
+# stop_wal_writer -- until the next crash nobody flushes the WAL unasked.
+sub stop_wal_writer { return stop_asleep($_[0], 'walwriter'); }
 
 # --- connections ------------------------------------------------------------
 
