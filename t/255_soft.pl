@@ -101,7 +101,8 @@ sub test_forms
 		'SELECT w.v FROM w, item WHERE w.id = %s AND item.id = w.n', 'SELECT v FROM w WHERE id IN (%s)',
 		'SELECT v FROM w WHERE id = ANY (ARRAY[%1$s, %1$s])', 'SELECT v FROM w WHERE id = %s::bigint',
 		'SELECT (SELECT v FROM w WHERE id = %s) FROM item', 'INSERT INTO w VALUES (%s) ON CONFLICT DO NOTHING',
-		'INSERT INTO w VALUES (%1$s, 1), (%1$s, 2) ON CONFLICT DO NOTHING')
+		'INSERT INTO w VALUES (%1$s, 1), (%1$s, 2) ON CONFLICT DO NOTHING',
+		'INSERT INTO w SELECT %s, (random() * 0)::bigint FROM generate_series(1, 1) ON CONFLICT DO NOTHING')
 	{
 		for my $on (0, 1)
 		{

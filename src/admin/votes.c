@@ -186,6 +186,24 @@ look_at_scan(Collector *c, Plan *plan, Oid index, List *conditions)
 
 /* ---------- rows that are inserted ---------- */
 
+/* What a column of a plan's rows is computed from, in the plan below that does so, and which *plan becomes. */
+static Node *
+origin(Plan **plan, Node *node)
+{
+	for (node = strip(node); node != NULL && IsA(node, Var); node = strip(node))
+	{
+		Var		   *var = (Var *) node;
+		Plan	   *below = IsA(*plan, SubqueryScan) && var->varno == ((Scan *) *plan)->scanrelid ?
+		((SubqueryScan *) *plan)->subplan : var->varno == OUTER_VAR ? outerPlan(*plan) : NULL;
+
+		if (below == NULL || var->varattno <= 0 || var->varattno > list_length(below->targetlist))
+			break;
+		*plan = below;
+		node = (Node *) list_nth_node(TargetEntry, below->targetlist, var->varattno - 1)->expr;
+	}
+	return node;
+}
+
 /* A column of the rows of VALUES. */
 static void
 look_at_values(Collector *c, const ZenPartitionKey *key, ValuesScan *scan, AttrNumber column)
@@ -212,12 +230,13 @@ look_at_insert(Collector *c, ModifyTable *change)
 	foreach(lc, source->targetlist)
 	{
 		TargetEntry *entry = lfirst_node(TargetEntry, lc);
-		Node	   *node = strip((Node *) entry->expr);
+		Plan	   *plan = source;
+		Node	   *node = entry->resno == key->attno ? origin(&plan, (Node *) entry->expr) : NULL;
 
-		if (entry->resno != key->attno || node == NULL)
+		if (node == NULL)
 			continue;
-		if (IsA(source, ValuesScan) && IsA(node, Var))
-			look_at_values(c, key, (ValuesScan *) source, ((Var *) node)->varattno);
+		if (IsA(plan, ValuesScan) && IsA(node, Var))
+			look_at_values(c, key, (ValuesScan *) plan, ((Var *) node)->varattno);
 		else if (known_value(c, node, &value))
 			vote(c, key, key->type, value);
 	}
