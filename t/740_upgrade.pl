@@ -498,7 +498,8 @@ sub test_several_files
 	$new->start;
 	$dbh = connect_db($new);
 	is(contents($dbh, 't'), $all, 'two files: all rows are there');
-	is(value($dbh, q{SELECT objname FROM pg_seclabels WHERE label = 'partition key'}), 't.id', 'two files: the key is there');
+	is(value($dbh, q{SELECT objname FROM pg_seclabels WHERE label = 'partition key'}), 't.id',
+		'two files: the key is there');
 	is(value($dbh, 'SELECT count(*) FROM zen_pool_files()'), 2, 'two files: the new cluster has both');
 	is(state_of($dbh, q{UPDATE t SET v = 'new' WHERE id % 3 = 0}), '', 'two files: rows can be written');
 	is_sound($dbh, 'two files');

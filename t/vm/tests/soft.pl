@@ -36,7 +36,8 @@ value($db, "SELECT zen_set_partition_key('$_', 'w')") for 'stock', 'district';
 # A warehouse for each of 2 * n sessions, and at first all on one node.
 my $part = '(hashint4(w)::bigint & 4294967295) % 2048';
 my @all = map { $_->[0] } @{ $db->selectall_arrayref("SELECT min(w) FROM generate_series(1, 20000) w
-	JOIN zen_numa_partitions() p ON p.partition = $part WHERE node = 0 GROUP BY p.partition ORDER BY 1 LIMIT " . 2 * $n) };
+	JOIN zen_numa_partitions() p ON p.partition = $part WHERE node = 0 GROUP BY p.partition
+	ORDER BY 1 LIMIT " . 2 * $n) };
 my @mine = @all;
 for my $w (@all)
 {
