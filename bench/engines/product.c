@@ -74,6 +74,7 @@ LWLockPadded *zen_locks = lwlocks;
 /* ---------- what base/numa.c and nvm/pool.c would: one node, one file ---------- */
 
 int			zen_numa_nodes = 1;
+int			zen_numa_mode = ZEN_NUMA_OFF;
 
 int
 zen_numa_here(void)
