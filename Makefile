@@ -74,8 +74,9 @@ OBJS = $(addprefix src/base/, \
 		locks.o \
 		bgworker.o \
 		stats.o \
-		numa.o \
 		delay.o \
+		numa.o \
+		partition.o \
 		arena.o \
 		epoch.o) \
 	$(addprefix src/nvm/, \
@@ -216,6 +217,8 @@ OBJS = $(addprefix src/base/, \
 		standby.o \
 		named.o \
 		treehooks.o \
+		partitionkey.o \
+		votes.o \
 		hooks.o \
 		views.o \
 		poolgrow.o) \

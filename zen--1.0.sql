@@ -272,14 +272,40 @@ CREATE FUNCTION zen_numa(
 	OUT lines_remote bigint,
 	OUT pages_remote bigint,
 	OUT sessions integer,
-	OUT load double precision)
+	OUT load double precision,
+	OUT rows_read_local bigint,
+	OUT rows_read_remote bigint,
+	OUT lines_read_local bigint,
+	OUT lines_read_remote bigint,
+	OUT moves bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'zen_numa'
 LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 2;
 
 COMMENT ON FUNCTION zen_numa() IS
 'one row for each NUMA node with processors, and one for the pool files whose node is not known.
-node: as the kernel counts, null for such files; pages_total, pages_free, pages_used: 64 KB data pages of the files on the node, free and used ones null until recovery is done; rows_local, rows_remote: row versions written to the node by processes on it, and by others; lines_local, lines_remote: cache lines of them; pages_remote: pages taken here because the writer''s own node had none; sessions: that have written last from this node; load: share of its processors that was busy since this session has asked last, or since the machine''s start. All but node and pages are null with one node, or with zen.numa = off';
+node: as the kernel counts, null for such files; pages_total, pages_free, pages_used: 64 KB data pages of the files on the node, free and used ones null until recovery is done; rows_local, rows_remote: row versions written to the node by processes on it, and by others; lines_local, lines_remote: cache lines of them; pages_remote: pages taken here because the writer''s own node had none; sessions: that have written last from this node, or have moved to it since; load: share of its processors that was busy since this session has asked last, or since the machine''s start; rows_read_local, rows_read_remote, lines_read_local, lines_read_remote: as for writing, of row versions read from NVM, not those found in DRAM; moves: of sessions to this node, with zen.numa = soft. All but node and pages are null with one node, or with zen.numa = off';
+
+CREATE FUNCTION zen_numa_partitions(
+	OUT partition integer,
+	OUT node integer,
+	OUT accesses bigint,
+	OUT moves integer)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'zen_numa_partition_rows'
+LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 2048;
+
+COMMENT ON FUNCTION zen_numa_partitions() IS
+'one row for each partition of the soft partition (zen.numa_partitions); none if zen.numa = soft is not in force.
+partition: its number, the hash of a partition key''s value modulo their count; node: NUMA node to which transactions on it go; accesses: how often a transaction has named one of its values at its beginning; moves: to another node, since one had too much of the accesses';
+
+CREATE FUNCTION zen_set_partition_key("table" regclass, "column" name)
+RETURNS void
+AS 'MODULE_PATHNAME', 'zen_set_partition_key'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION zen_set_partition_key(regclass, name) IS
+'declares the column of a zen table by which zen.numa = soft divides its rows among NUMA nodes. table: owned by the caller; column: of a type that can be hashed, null takes the key away. It is a security label of the column, so it is part of the transaction, pg_dump takes it along, and it goes with the column. It restricts nothing';
 
 CREATE FUNCTION zen_pool_grow(size text, file integer DEFAULT -1)
 RETURNS bigint

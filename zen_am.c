@@ -5,6 +5,7 @@
 
 #include "admin/explain.h"
 #include "admin/hooks.h"
+#include "admin/partitionkey.h"
 #include "admin/standby.h"
 #include "admin/statements.h"
 #include "admin/truncate.h"
@@ -14,6 +15,7 @@
 #include "base/guc.h"
 #include "base/locks.h"
 #include "base/numa.h"
+#include "base/partition.h"
 #include "base/stats.h"
 #include "batch/batchplan.h"
 #include "cache/clock.h"
@@ -72,6 +74,7 @@ zen_shmem_request(void)
 	zen_batchplan_init();
 	zen_numa_detect();
 	RequestAddinShmemSpace(zen_numa_shmem_size());
+	RequestAddinShmemSpace(zen_partition_shmem_size());
 	RequestAddinShmemSpace(zen_stats_shmem_size());
 	RequestAddinShmemSpace(zen_arena_shmem_size());
 	RequestAddinShmemSpace(zen_epoch_shmem_size());
@@ -111,6 +114,18 @@ static void (*const release[ZEN_RETIRED_KINDS]) (ZenRetired *object) =
 		[ZEN_RETIRED_SPILL] = zen_spillmap_release,
 };
 
+/* The bit of each NUMA node on which a file of the pool is. */
+static uint32
+places_with_files(void)
+{
+	uint32		places = 0;
+
+	for (int i = 0; i < zen_pool.nfiles; i++)
+		if (zen_pool.files[i].place >= 0)
+			places |= 1U << zen_pool.files[i].place;
+	return places;
+}
+
 /* Once at start, and again in the same postmaster after a backend has crashed: everything is made afresh. */
 static void
 zen_shmem_startup(void)
@@ -126,6 +141,7 @@ zen_shmem_startup(void)
 	zen_epoch_init(release);
 	zen_grow_init();
 	zen_pool_open();
+	zen_partition_init(places_with_files());
 	zen_tuple_init();
 	zen_region_init();
 	zen_page_init();
@@ -178,6 +194,7 @@ _PG_init(void)
 	zen_treedir_register();
 	zen_fault_init();
 	zen_guc_init();
+	zen_partitionkey_init();
 	zen_streamrmgr_register();
 	zen_pointrun_install_early();
 	zen_worker_after_recovery = zen_after_recovery;

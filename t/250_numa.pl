@@ -5,6 +5,7 @@
 #   full       a node without pages: the other one serves, counted, and its room is used; then its own again
 #   crash      pages keep their regions, and what is written afterwards is local
 #   off        zen.numa = off, and one node: as without
+#   count      zen.numa = count: placed as without, and counted; zen.remote_delay
 #   unknown    files whose node is not known, or not there
 #
 #   SEED=n     replays the choices
@@ -41,6 +42,7 @@ test_moved();
 test_full();
 test_crash();
 test_off();
+test_count();
 test_unknown();
 $node->stop;
 unlink @files;
@@ -248,10 +250,36 @@ sub test_off
 	run_all($session, 'DROP TABLE off');
 	$session->disconnect;
 	sound('off');
-	my $result = run_sql($dbh, 'ALTER SYSTEM SET zen.numa = soft');
+	my $result = run_sql($dbh, 'ALTER SYSTEM SET zen.numa = hard');
 	is($result->{state}, '22023', 'off: a mode that is not there: SQLSTATE');
-	like($result->{message}, qr/HINT: .*off, local/, 'off: a mode that is not there: hint');
+	like($result->{message}, qr/HINT: .*off, count, local, soft/, 'off: a mode that is not there: hint');
 	set_conf($node, 'zen.numa = local');
+	restart();
+	return;
+}
+
+# Placement as with off, counts as with local; each remote line may take time.
+sub test_count
+{
+	set_conf($node, "zen.numa = count\nzen.met_cache_size = 64kB");
+	restart();
+	my $session = session_on(1);
+	my @rows = changed('rows_local + rows_remote', sub { insert($session, 'counted', 3000) });
+	cmp_ok($rows[$_], '>', 500, "count: rows of node $_") for 0, 1;
+	run_all($session, 'SELECT sum(length(v)) FROM counted');
+	my @read = changed('lines_read_remote', sub { run_all($session, 'SELECT sum(length(v)) FROM counted') });
+	cmp_ok($read[0], '>', 5000, 'count: lines read from the other node');
+	is($read[1], 0, 'count: and none from its own, as remote');
+
+	reload_conf($node, 'zen.remote_delay = 10000');
+	wait_for('the setting', sub { value($session, 'SHOW zen.remote_delay') == 10000 });
+	my $begin = value($session, 'SELECT clock_timestamp()');
+	@read = changed('lines_read_remote', sub { run_all($session, 'SELECT sum(length(v)) FROM counted') });
+	my $us = value($session, "SELECT extract(epoch FROM clock_timestamp() - '$begin') * 1000000");
+	cmp_ok($us, '>=', $read[0] * 10 * 0.9, 'count: a line that is read takes the delay');
+	run_all($session, 'DROP TABLE counted');
+	$session->disconnect;
+	set_conf($node, "zen.numa = local\nzen.remote_delay = 0\nzen.met_cache_size = 128MB");
 	restart();
 	return;
 }

@@ -473,6 +473,43 @@ sub test_versions
 	return;
 }
 
+# A pool of two files is taken over as one; partition keys come along.
+sub test_several_files
+{
+	my $node = new_cluster();
+	my $first = pool_path($node);
+	my $files = "$first, $first.1";
+	pool_conf($node, %pool, pool_path => $files);
+	$node->start;
+	my $dbh = connect_db($node);
+	run_all($dbh, 'CREATE EXTENSION zen', 'CREATE TABLE t (id int PRIMARY KEY, v text) USING zen',
+		q{INSERT INTO t SELECT g, repeat(md5(g::text), 30) FROM generate_series(1, 3000) g},
+		q{SELECT zen_set_partition_key('t', 'id')});
+	is(value($dbh, 'SELECT count(*) FROM zen_pool_files() WHERE pages_free < pages_total - 5'), 2, 'two files: in use');
+	my $all = contents($dbh, 't');
+	$dbh->disconnect;
+	$node->stop;
+
+	my $new = new_cluster($files);
+	upgrades($node, $new, 'two files');
+	pool_conf($new, %pool, pool_path => $first);
+	refuses_to_start($new, qr/zen\.pool_path/, 'two files, one of them named');
+	pool_conf($new, %pool, pool_path => $files);
+	$new->start;
+	$dbh = connect_db($new);
+	is(contents($dbh, 't'), $all, 'two files: all rows are there');
+	is(value($dbh, q{SELECT objname FROM pg_seclabels WHERE label = 'partition key'}), 't.id',
+		'two files: the key is there');
+	is(value($dbh, 'SELECT count(*) FROM zen_pool_files()'), 2, 'two files: the new cluster has both');
+	is(state_of($dbh, q{UPDATE t SET v = 'new' WHERE id % 3 = 0}), '', 'two files: rows can be written');
+	is_sound($dbh, 'two files');
+	$dbh->disconnect;
+	$new->stop;
+	refuses_to_start($node, qr/taken over/, 'two files, old cluster');
+	unlink $first, "$first.1";
+	return;
+}
+
 my $old = new_cluster();
 $old->start;
 fill($old);
@@ -485,5 +522,6 @@ test_copied_pool($old, $expected);
 my $second = test_copy($old, $expected);
 test_link($second, $expected);
 test_versions();
+test_several_files();
 
 done_testing();

@@ -74,6 +74,7 @@ LWLockPadded *zen_locks = lwlocks;
 /* ---------- what base/numa.c and nvm/pool.c would: one node, one file ---------- */
 
 int			zen_numa_nodes = 1;
+int			zen_numa_mode = ZEN_NUMA_OFF;
 
 int
 zen_numa_here(void)
@@ -89,6 +90,11 @@ zen_numa_distance(int place, int32 number)
 
 void
 zen_numa_count_row(int from, int to, uint64 lines)
+{
+}
+
+void
+zen_numa_count_read(int from, uint64 lines)
 {
 }
 

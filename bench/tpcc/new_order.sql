@@ -1,5 +1,5 @@
--- New-Order (2.4.1).  Variables from run: warehouses, c_id and c_item (the constants C of NURand).
-\set w random(1, :warehouses)
+-- New-Order (2.4.1).  Variables from run: warehouses, home, c_id and c_item (the constants C of NURand).
+\set w case when :home then :client_id % :warehouses + 1 else random(1, :warehouses) end
 \set d random(1, 10)
 \set c (((random(0, 1023) | random(1, 3000)) + :c_id) % 3000) + 1
 \set lines random(5, 15)

@@ -1,6 +1,6 @@
 -- Order-Status (2.6.1): 60 % by last name.
--- Variables from run: warehouses, c_last and c_id (the constants C of NURand).
-\set w random(1, :warehouses)
+-- Variables from run: warehouses, home, c_last and c_id (the constants C of NURand).
+\set w case when :home then :client_id % :warehouses + 1 else random(1, :warehouses) end
 \set d random(1, 10)
 \set by_name random(1, 100) <= 60
 \set last (((random(0, 255) | random(0, 999)) + :c_last) % 1000)

@@ -1,6 +1,6 @@
 -- Payment (2.5.1): 15 % by a customer of another warehouse, 60 % by last name.
--- Variables from run: warehouses, c_last and c_id (the constants C of NURand).
-\set w random(1, :warehouses)
+-- Variables from run: warehouses, home, c_last and c_id (the constants C of NURand).
+\set w case when :home then :client_id % :warehouses + 1 else random(1, :warehouses) end
 \set d random(1, 10)
 \set remote random(1, 100) <= 15
 \set cw case when :remote and :warehouses > 1 then (:w + random(0, :warehouses - 2)) % :warehouses + 1 else :w end

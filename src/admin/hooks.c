@@ -15,6 +15,7 @@
  * - a table that a publication names, but cannot send, is reported.
  *
  * Executor:
+ * - with zen.numa = soft, the session goes to the node that the first plan of a transaction tells;
  * - tables that a plan writes have their indexes first;
  * - bitmap heap scans must not prefetch from the main fork, which has no contents for a zen table.
  */
@@ -34,7 +35,9 @@
 #include "admin/standby.h"
 #include "admin/swapped.h"
 #include "admin/treehooks.h"
+#include "admin/votes.h"
 #include "base/epoch.h"
+#include "base/partition.h"
 #include "cache/tidmap.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
@@ -504,6 +507,8 @@ static void
 zen_executor_start(QueryDesc *queryDesc, int eflags)
 {
 	ZenAssertNotInEpoch();
+	if (unlikely(zen_partition_soft))
+		zen_votes_started(queryDesc, eflags);
 	enter_targets(queryDesc->plannedstmt);
 	if (prev_executor_start)
 		prev_executor_start(queryDesc, eflags);

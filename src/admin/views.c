@@ -16,6 +16,7 @@
 #include "base/guc.h"
 #include "base/locks.h"
 #include "base/numa.h"
+#include "base/partition.h"
 #include "base/stats.h"
 #include "cache/tablestat.h"
 #include "cache/tidmap.h"
@@ -55,6 +56,7 @@ PG_FUNCTION_INFO_V1(zen_stat);
 PG_FUNCTION_INFO_V1(zen_pool_info);
 PG_FUNCTION_INFO_V1(zen_pool_files);
 PG_FUNCTION_INFO_V1(zen_numa);
+PG_FUNCTION_INFO_V1(zen_numa_partition_rows);
 PG_FUNCTION_INFO_V1(zen_recovery_info);
 PG_FUNCTION_INFO_V1(zen_garbage_info);
 PG_FUNCTION_INFO_V1(zen_table_versions);
@@ -508,6 +510,11 @@ put_node(FunctionCallInfo fcinfo, ResultRow *row, int place, bool unknown)
 	put(row, INT8OID, Int64GetDatum((int64) counts.pages_remote), !counted);
 	put(row, INT4OID, Int32GetDatum(sessions), !counted);
 	put(row, FLOAT8OID, Float8GetDatum(load), load < 0);
+	put(row, INT8OID, Int64GetDatum((int64) counts.rows_read_local), !counted);
+	put(row, INT8OID, Int64GetDatum((int64) counts.rows_read_remote), !counted);
+	put(row, INT8OID, Int64GetDatum((int64) counts.lines_read_local), !counted);
+	put(row, INT8OID, Int64GetDatum((int64) counts.lines_read_remote), !counted);
+	put(row, INT8OID, Int64GetDatum((int64) counts.moves), !counted);
 	put_row(fcinfo, row);
 }
 
@@ -526,6 +533,25 @@ zen_numa(PG_FUNCTION_ARGS)
 		put_node(fcinfo, &row, i, unknown);
 	if (count_pages_of_place(-1, &total, &nfree) > 0)
 		put_node(fcinfo, &row, -1, unknown);
+	return (Datum) 0;
+}
+
+Datum
+zen_numa_partition_rows(PG_FUNCTION_ARGS)
+{
+	ResultRow	row;
+
+	begin_rows(fcinfo, &row);
+	for (int i = 0; zen_partition_soft && i < zen_numa_partitions; i++)
+	{
+		ZenPartitionInfo info = zen_partition_look(i);
+
+		put_int32(&row, i);
+		put_int32(&row, zen_numa_number(info.place));
+		put_int64(&row, (int64) info.accesses);
+		put_int32(&row, (int32) info.moves);
+		put_row(fcinfo, &row);
+	}
 	return (Datum) 0;
 }
 

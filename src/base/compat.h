@@ -97,6 +97,7 @@ typedef bool TU_UpdateIndexes;
 /* Permissions of a plan's tables; 16 parted them from the range table. */
 #if PG_VERSION_NUM < 160000
 #define zen_check_permissions(stmt)	ExecCheckRTPerms((stmt)->rtable, true)
+#define zen_owns_relation(relid, user)	pg_class_ownercheck(relid, user)
 #define zen_clear_processed(estate)	((estate)->es_processed = 0)
 #define zen_add_processed(estate)	((void) 0)
 #define zen_function_aclcheck(function, user, mode) pg_proc_aclcheck(function, user, mode)
@@ -105,6 +106,7 @@ typedef bool TU_UpdateIndexes;
 	ExecInsertIndexTuples(target, slot, estate, update, false, NULL, NIL)
 #else
 #define zen_check_permissions(stmt)	ExecCheckPermissions((stmt)->rtable, (stmt)->permInfos, true)
+#define zen_owns_relation(relid, user)	object_ownercheck(RelationRelationId, relid, user)
 #define zen_clear_processed(estate)	((estate)->es_processed = (estate)->es_total_processed = 0)
 #define zen_add_processed(estate)	((estate)->es_total_processed += (estate)->es_processed)
 #define zen_function_aclcheck(function, user, mode) object_aclcheck(ProcedureRelationId, function, user, mode)
@@ -135,6 +137,7 @@ typedef BackendId ProcNumber;
 
 #define INVALID_PROC_NUMBER			InvalidBackendId
 #define GetNumberFromPGProc(proc)	((proc)->pgprocno)
+#define zen_my_lxid()				(MyProc->lxid)
 #define zen_log_message(transactional) LogLogicalMessage("zen", "", 0, transactional)
 #define TransamVariables			ShmemVariableCache
 #define ZEN_DECODED_TUPLE			ReorderBufferTupleBuf *
@@ -152,6 +155,7 @@ typedef BackendId ProcNumber;
 #else
 #include "storage/read_stream.h"
 
+#define zen_my_lxid()				(MyProc->vxid.lxid)
 #define zen_log_message(transactional) LogLogicalMessage("zen", "", 0, transactional, false)
 #define ZEN_DECODED_TUPLE			HeapTuple
 #define zen_decoded_heap_tuple(decoded)	(decoded)

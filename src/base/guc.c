@@ -13,6 +13,10 @@
 
 int			zen_numa_mode = ZEN_NUMA_LOCAL;
 int			zen_numa_simulate = 0;
+char	   *zen_numa_simulate_load = NULL;
+int			zen_numa_partitions = 2048;
+int			zen_numa_binding = ZEN_NUMA_EVEN;
+int			zen_remote_delay_ns = 0;
 char	   *zen_pool_path = NULL;
 int			zen_pool_size_mb = 1024;
 bool		zen_pool_size_is_set = false;
@@ -55,7 +59,15 @@ bool		zen_promote_without_rows = false;
 
 static const struct config_enum_entry numa_options[] = {
 	{"off", ZEN_NUMA_OFF, false},
+	{"count", ZEN_NUMA_COUNT, false},
 	{"local", ZEN_NUMA_LOCAL, false},
+	{"soft", ZEN_NUMA_SOFT, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry numa_binding_options[] = {
+	{"even", ZEN_NUMA_EVEN, false},
+	{"group", ZEN_NUMA_GROUP, false},
 	{NULL, 0, false}
 };
 
@@ -166,17 +178,6 @@ define_pool_settings(void)
 							 "file; auto: pmem where the file allows it, else msync.",
 							 &zen_pool_mode, ZEN_POOL_AUTO, pool_mode_options,
 							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
-	DefineCustomEnumVariable("zen.numa",
-							 "Whether sessions write to the NVM of the NUMA node that they run on.",
-							 "local: each writes to the pool files of its node while there is room; off: nodes do not "
-							 "count.  With one node both are the same.",
-							 &zen_numa_mode, ZEN_NUMA_LOCAL, numa_options,
-							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("zen.numa_simulate",
-							"Sets of processors that count as NUMA nodes.",
-							"For tests on a machine with one node.  0: the machine's nodes.",
-							&zen_numa_simulate, 0, 0, 16,
-							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("zen.flush",
 							 "What a commit flushes from the processor's caches to the NVM pool.",
 							 "auto: nothing where the platform flushes its caches at a power loss, else all that "
@@ -195,6 +196,45 @@ define_pool_settings(void)
 							"For measurements, like zen.flush_delay.",
 							&zen_fence_delay_ns, 0, 0, 1000 * 1000,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
+}
+
+/* NUMA nodes. */
+static void
+define_numa_settings(void)
+{
+	DefineCustomEnumVariable("zen.numa",
+							 "Whether sessions write to the NVM of the NUMA node that they run on.",
+							 "local: each writes to the pool files of its node while there is room; soft: and it "
+							 "moves to the node of the rows that it names; off: nodes do not matter; count: neither, "
+							 "but what is remote is counted.  With one node all are the same.",
+							 &zen_numa_mode, ZEN_NUMA_LOCAL, numa_options,
+							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("zen.numa_simulate",
+							"Sets of processors that count as NUMA nodes.",
+							"For tests on a machine with one node.  0: the machine's nodes.",
+							&zen_numa_simulate, 0, 0, 16,
+							PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomStringVariable("zen.numa_simulate_load",
+							   "Load of each simulated NUMA node, in percent, with commas between.",
+							   "For tests of zen.numa = soft.  auto: what the processors do.",
+							   &zen_numa_simulate_load, "auto",
+							   PGC_SIGHUP, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+	DefineCustomIntVariable("zen.numa_partitions",
+							"Partitions that the values of partition keys are divided into.",
+							"Each belongs to a NUMA node.  Used with zen.numa = soft.",
+							&zen_numa_partitions, 2048, 1, 16384,
+							PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("zen.numa_binding",
+							 "The NUMA node on which a session begins.",
+							 "even: the one with the fewest sessions; group: the first that has more processors than "
+							 "sessions.  Used with zen.numa = soft.",
+							 &zen_numa_binding, ZEN_NUMA_EVEN, numa_binding_options,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("zen.remote_delay",
+							"Nanoseconds added for each cache line of a row read from or written to another NUMA node.",
+							"For measurements: simulated nodes then take the time of a second socket.",
+							&zen_remote_delay_ns, 0, 0, 1000 * 1000,
+							PGC_SIGHUP, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 }
 
 /* DRAM, and the row versions in it. */
@@ -403,6 +443,7 @@ void
 zen_guc_init(void)
 {
 	define_pool_settings();
+	define_numa_settings();
 	define_dram_settings();
 	define_collector_settings();
 	define_wait_settings();

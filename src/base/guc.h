@@ -22,12 +22,26 @@ typedef enum ZenPoolMode
 typedef enum ZenNumaMode
 {
 	ZEN_NUMA_OFF,
-	ZEN_NUMA_LOCAL				/* each writes to the files of its node */
+	ZEN_NUMA_COUNT,				/* no, but what is remote is counted */
+	ZEN_NUMA_LOCAL,				/* each writes to the files of its node */
+	ZEN_NUMA_SOFT				/* and runs where its rows are */
 } ZenNumaMode;
+
+/* On which node does a session begin? */
+typedef enum ZenNumaBinding
+{
+	ZEN_NUMA_EVEN,				/* on the one with the fewest sessions */
+	ZEN_NUMA_GROUP				/* on the first with a processor to spare */
+} ZenNumaBinding;
 
 extern int	zen_numa_mode;		/* ZenNumaMode */
 extern int	zen_numa_simulate;	/* sets of processors that count as nodes; 0:
 								 * the machine's nodes do */
+extern char *zen_numa_simulate_load;	/* percent, by node; auto: measured */
+extern int	zen_numa_partitions;
+extern int	zen_numa_binding;	/* ZenNumaBinding */
+extern int	zen_remote_delay_ns;	/* added for each line of a row on another
+									 * node */
 
 /* What a commit writes back from the processor's caches; see doc of zen.flush. */
 typedef enum ZenFlush

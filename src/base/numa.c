@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "access/twophase.h"
+#include "base/delay.h"
 #include "base/guc.h"
 #include "miscadmin.h"
 #include "storage/fd.h"
@@ -341,6 +342,13 @@ my_block(void)
 	return block;
 }
 
+static void
+delay_remote(uint64 lines)
+{
+	if (unlikely(zen_remote_delay_ns > 0))
+		zen_delay(lines * zen_remote_delay_ns);
+}
+
 void
 zen_numa_count_row(int from, int to, uint64 lines)
 {
@@ -358,6 +366,7 @@ zen_numa_count_row(int from, int to, uint64 lines)
 	{
 		block->counts[to].rows_remote++;
 		block->counts[to].lines_remote += lines;
+		delay_remote(lines);
 	}
 }
 
@@ -366,6 +375,46 @@ zen_numa_count_page(int to)
 {
 	if (to >= 0)
 		my_block()->counts[to].pages_remote++;
+}
+
+void
+zen_numa_count_read(int from, uint64 lines)
+{
+	ZenNumaCounts *counts;
+
+	if (from < 0)
+		return;
+	counts = &my_block()->counts[from];
+	if (from == zen_numa_here())
+	{
+		counts->rows_read_local++;
+		counts->lines_read_local += lines;
+	}
+	else
+	{
+		counts->rows_read_remote++;
+		counts->lines_read_remote += lines;
+		delay_remote(lines);
+	}
+}
+
+/* Of a block: the process may have ended, and its PGPROC may be another's. */
+static bool
+is_session_at(int i, int place)
+{
+	volatile NodeBlock *block = &blocks[i];
+
+	return block->place == place && block->pid != 0 && GetPGProcByNumber(i)->pid == block->pid;
+}
+
+int
+zen_numa_sessions(int place)
+{
+	int			n = 0;
+
+	for (int i = 0; blocks != NULL && i < nblocks(); i++)
+		n += is_session_at(i, place);
+	return n;
 }
 
 void
@@ -383,10 +432,54 @@ zen_numa_sum(int place, ZenNumaCounts *sum, int *sessions)
 		sum->lines_local += counts->lines_local;
 		sum->lines_remote += counts->lines_remote;
 		sum->pages_remote += counts->pages_remote;
-		/* the process may have ended, and its PGPROC may be another's */
-		if (block->place == place && block->pid != 0 && GetPGProcByNumber(i)->pid == block->pid)
-			(*sessions)++;
+		sum->rows_read_local += counts->rows_read_local;
+		sum->rows_read_remote += counts->rows_read_remote;
+		sum->lines_read_local += counts->lines_read_local;
+		sum->lines_read_remote += counts->lines_read_remote;
+		sum->moves += counts->moves;
 	}
+	*sessions = zen_numa_sessions(place);
+}
+
+/* ---------- where this process runs ---------- */
+
+typedef union CpuSet
+{
+	cpu_set_t	libc;
+	unsigned long bits[MAX_CPUS / 64];
+} CpuSet;
+
+int
+zen_numa_processors(int place)
+{
+	long		ncpus = Min(sysconf(_SC_NPROCESSORS_CONF), MAX_CPUS);
+	int			n = 0;
+
+	for (long cpu = 0; cpu < ncpus; cpu++)
+		n += topology.place_of_cpu[cpu] == place;
+	return n;
+}
+
+bool
+zen_numa_run_on(int place)
+{
+	static bool asked = false;
+	static CpuSet allowed;
+	CpuSet		set = {{{0}}};
+	NodeBlock  *block = my_block();
+
+	Assert(place >= 0 && place < zen_numa_nodes);
+	if (!asked && sched_getaffinity(0, sizeof(allowed), &allowed.libc) != 0)
+		return false;
+	asked = true;
+	for (int cpu = 0; cpu < MAX_CPUS; cpu++)
+		if (topology.place_of_cpu[cpu] == place)
+			set.bits[cpu / 64] |= allowed.bits[cpu / 64] & (1UL << (cpu % 64));
+	if (sched_setaffinity(0, sizeof(set), &set.libc) != 0)
+		return false;
+	block->place = place;
+	block->counts[place].moves++;
+	return true;
 }
 
 /* ---------- load ---------- */
@@ -426,13 +519,32 @@ read_ticks(int place)
 	return sum;
 }
 
+/* What zen.numa_simulate_load has for a place; -1: nothing. */
+static double
+simulated_load(int place)
+{
+	const char *list = zen_numa_simulate > 0 ? zen_numa_simulate_load : "";
+
+	for (; place > 0 && *list != '\0'; list++)
+		place -= *list == ',';
+	return *list >= '0' && *list <= '9' ? atof(list) / 100 : -1;
+}
+
 double
 zen_numa_load(int place)
 {
 	static Ticks last[ZEN_MAX_NODES];
-	Ticks		now = read_ticks(place);
-	Ticks		since = {.busy = now.busy - last[place].busy,.all = now.all - last[place].all};
+	double		simulated = simulated_load(place);
+	Ticks		now,
+				since;
 
+	if (simulated >= 0)
+		return simulated;
+	now = read_ticks(place);
+	since = (Ticks)
+	{
+		.busy = now.busy - last[place].busy,.all = now.all - last[place].all
+	};
 	last[place] = now;
 	return since.all == 0 ? -1 : (double) since.busy / since.all;
 }

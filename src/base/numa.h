@@ -51,18 +51,39 @@ typedef struct ZenNumaCounts
 	uint64		lines_local;	/* of them */
 	uint64		lines_remote;
 	uint64		pages_remote;	/* taken because the writer's node had none */
+	uint64		rows_read_local;	/* from NVM of the node, by processes on
+									 * it */
+	uint64		rows_read_remote;	/* ... by others */
+	uint64		lines_read_local;
+	uint64		lines_read_remote;
+	uint64		moves;			/* of sessions to the node */
 } ZenNumaCounts;
 
 /* zen_numa_count_row, zen_numa_count_page -- this process, on the node at `from`, has written to the one at `to`. */
 extern void zen_numa_count_row(int from, int to, uint64 lines);
 extern void zen_numa_count_page(int to);
 
+/* zen_numa_count_read -- this process has read a row from the node at a place. */
+extern void zen_numa_count_read(int from, uint64 lines);
+
 /* zen_numa_sum -- counts of the node at a place, and how many sessions have written last from there. */
 extern void zen_numa_sum(int place, ZenNumaCounts *sum, int *sessions);
 
+/* zen_numa_sessions -- only how many sessions; zen_numa_processors -- of the node at a place. */
+extern int	zen_numa_sessions(int place);
+extern int	zen_numa_processors(int place);
+
+/*
+ * zen_numa_run_on -- this process runs on the node at a place from now on; its session counts there.
+ *
+ * It keeps to the processors that it was allowed when it called first.  False, and nothing has changed, if none of the
+ * node is among them.
+ */
+extern bool zen_numa_run_on(int place);
+
 /*
  * zen_numa_load -- share of the node's processors that was busy since this process has asked last, or since the
- * machine's start; -1 if nothing is known.
+ * machine's start; -1 if nothing is known.  zen.numa_simulate_load counts in place of it.
  */
 extern double zen_numa_load(int place);
 

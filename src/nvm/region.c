@@ -15,6 +15,7 @@
 
 #include "access/twophase.h"
 #include "base/fault.h"
+#include "base/guc.h"
 #include "base/locks.h"
 #include "base/numa.h"
 #include "base/stats.h"
@@ -74,7 +75,7 @@ zen_region_init(void)
 
 	control = ShmemInitStruct("zen regions", zen_region_shmem_size(), &found);
 	zen_regions = (ZenRegion *) ((char *) control + MAXALIGN(sizeof(RegionControl)));
-	zen_region_nodes = has_files_on_two_nodes() ? zen_numa_nodes : 1;
+	zen_region_nodes = zen_numa_mode != ZEN_NUMA_COUNT && has_files_on_two_nodes() ? zen_numa_nodes : 1;
 	zen_nregions = (uint32) Min((int64) (MaxBackends + NUM_AUXILIARY_PROCS + max_prepared_xacts) * zen_region_nodes,
 								ZEN_MAX_REGIONS);
 	for (int i = 0; i < ZEN_MAX_NODES; i++)

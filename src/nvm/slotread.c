@@ -65,6 +65,7 @@ zen_slot_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
 	*xmin = zen_body_xmin(body);
 	buf->t_len = len;
 	memset(buf->mt_padding, 0, sizeof(buf->mt_padding));
+	zen_tuple_count_read(slot, len);
 	return true;
 }
 

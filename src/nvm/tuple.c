@@ -365,6 +365,7 @@ zen_tuple_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
 {
 	uint64		before;
 
+	zen_tuple_count_read(slot, len);
 	if (read_once(slot, buf, len, xmin))
 		return true;
 	do

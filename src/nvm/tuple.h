@@ -7,6 +7,7 @@
 #define ZEN_TUPLE_H
 
 #include "base/fault.h"
+#include "base/numa.h"
 #include "nvm/persist.h"
 #include "nvm/pool.h"
 #include "nvm/repair.h"
@@ -168,6 +169,15 @@ extern void zen_tuple_repair(ZenSlot slot, ZenTupleHeader h);
  * reports ERRCODE_DATA_CORRUPTED.
  */
 extern bool zen_tuple_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin);
+
+/* zen_tuple_count_read -- a row of that length is read; for those who do so by other means. */
+static inline void
+zen_tuple_count_read(ZenSlot slot, uint32 len)
+{
+	if (unlikely(zen_numa_nodes > 1))
+		zen_numa_count_read(zen_pool_file_of(zen_slot_page(slot))->place,
+							(ZEN_HEADER_SIZE + len + ZEN_LINE - 1) / ZEN_LINE);
+}
 
 static inline TransactionId
 zen_body_xmin(const ZenTupleBody *body)

@@ -8,11 +8,13 @@
  *	- finishes prepared transactions whose end no backend has seen to;
  *	- sweeps (sweep.c);
  *	- makes the pool larger (grow.c), in the middle of other work, too, since writers may wait for that;
+ *	- measures the load of NUMA nodes, and divides partitions among them (partition.c);
  *	- warns of what it cannot collect (holder.c) and of what is nearly full (room.c).
  *
  * Each of these is done in steps, none of which holds a region for long.
  *
- * When nothing is waiting it sleeps for LONG_NAP_MS, or until a commit leaves garbage.
+ * When nothing is waiting it sleeps for LONG_NAP_MS, or until a commit leaves garbage.  With zen.numa = soft it has a
+ * round a second.
  */
 #include "recovery/worker.h"
 
@@ -20,6 +22,7 @@
 #include "base/arena.h"
 #include "base/bgworker.h"
 #include "base/epoch.h"
+#include "base/partition.h"
 #include "cache/admission.h"
 #include "cache/clock.h"
 #include "cache/shares.h"
@@ -159,7 +162,7 @@ sleep_until_next_round(const Agenda *agenda)
 	else
 	{
 		let_go();
-		nap(LONG_NAP_MS);
+		nap(zen_partition_soft ? NAP_MS : LONG_NAP_MS);
 		if (zen_gcqueue_disarm() && !ShutdownRequestPending && !ConfigReloadPending && !zen_grow_is_asked())
 			nap(NAP_MS);
 	}
@@ -208,6 +211,7 @@ zen_worker_main(Datum arg)
 		zen_shares_plan();
 		make_room();
 		zen_room_watch();
+		zen_partition_tick();
 	}
 	proc_exit(0);
 }
