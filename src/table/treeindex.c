@@ -18,6 +18,7 @@
 #include "catalog/pg_index.h"
 #include "catalog/pg_opclass.h"
 #include "commands/defrem.h"
+#include "commands/tablecmds.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
@@ -248,6 +249,41 @@ unique_trees(Oid relid)
 	return result;
 }
 
+/*
+ * PostgreSQL keeps the relcache entry of an index with files of this transaction, with the access method that it had.
+ * So it is told the new one here.  A rollback to a savepoint would not take that back.
+ */
+static void
+mend_access_method(Oid indexoid)
+{
+	Relation	index = index_open(indexoid, NoLock);
+	SubTransactionId since = index->rd_createSubid;
+
+	if (since == InvalidSubTransactionId)
+		since = ZEN_NEW_LOCATOR_SUBID(index);
+	if (since != InvalidSubTransactionId && since != GetCurrentSubTransactionId())
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("index \"%s\" of this transaction cannot become a btree after a savepoint",
+						RelationGetRelationName(index)),
+				 errhint("Attach the partition before the savepoint, or in another transaction.")));
+	if (since != InvalidSubTransactionId)
+		*index->rd_indam = *GetIndexAmRoutineByAmId(BTREE_AM_OID, false);
+	Assert(index->rd_rel->relam == BTREE_AM_OID && index->rd_indam->ambuild == GetIndexAmRoutineByAmId(BTREE_AM_OID,
+																									   false)->ambuild);
+	index_close(index, NoLock);
+}
+
+/* A cursor would go on with the index as it was. */
+static void
+check_not_in_use(Oid relid)
+{
+	Relation	rel = table_open(relid, NoLock);
+
+	CheckTableNotInUse(rel, "ALTER TABLE");
+	table_close(rel, NoLock);
+}
+
 void
 zen_index_fit_partition(Oid whole, Oid partition)
 {
@@ -261,6 +297,7 @@ zen_index_fit_partition(Oid whole, Oid partition)
 	LockRelationOid(partition, AccessExclusiveLock);
 	if (unique_trees(whole) != NIL)
 		return;
+	check_not_in_use(partition);
 	foreach(lc, unique_trees(partition))
 	{
 		Oid			indexoid = lfirst_oid(lc);
@@ -270,6 +307,7 @@ zen_index_fit_partition(Oid whole, Oid partition)
 				(errmsg("index \"%s\" becomes a btree, as unique indexes of partitioned table \"%s\" are",
 						get_rel_name(indexoid), get_rel_name(whole))));
 		set_access_method(indexoid, BTREE_AM_OID);
+		mend_access_method(indexoid);
 		zen_index_build_again(indexoid);
 	}
 }
