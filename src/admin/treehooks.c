@@ -248,13 +248,28 @@ open_targets(PlanState *state, void *context)
 	return planstate_tree_walker(state, open_targets, context);
 }
 
+/* Only INSERT has ON CONFLICT; its plan says so at the top, or below a node of zen's. */
+static bool
+may_have_targets(PlannedStmt *stmt)
+{
+	Plan	   *top = stmt->planTree;
+
+	if (stmt->hasModifyingCTE)
+		return true;
+	if (stmt->commandType != CMD_INSERT)
+		return false;
+	if (IsA(top, CustomScan) && outerPlan(top) != NULL)
+		top = outerPlan(top);
+	return !IsA(top, ModifyTable) || ((ModifyTable *) top)->onConflictAction != ONCONFLICT_NONE;
+}
+
 void
 zen_treehooks_started(QueryDesc *query, int eflags)
 {
 	ListCell   *lc;
 
-	if (!ZEN_CONFLICT_WANTS_BTREE || (eflags & EXEC_FLAG_EXPLAIN_ONLY) || query->plannedstmt->resultRelations == NIL ||
-		query->planstate == NULL)
+	if (!ZEN_CONFLICT_WANTS_BTREE || (eflags & EXEC_FLAG_EXPLAIN_ONLY) || query->planstate == NULL ||
+		!may_have_targets(query->plannedstmt))
 		return;
 	(void) open_targets(query->planstate, NULL);
 	foreach(lc, query->estate->es_auxmodifytables)
