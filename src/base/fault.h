@@ -68,6 +68,7 @@
 	X(R17_NO_LOST_XID, "r17_no_lost_xid") \
 	X(R17_AGAIN_TWICE, "r17_again_twice") \
 	X(R17_SLOWLY, "r17_slowly") \
+	X(R17_WORKER_LATE, "r17_worker_late") \
 	X(R17_STOP_NOTED, "r17_stop_noted") \
 	X(R17_STOP_LOGGED, "r17_stop_logged") \
 	X(R17_STOP_SCRUBBED, "r17_stop_scrubbed") \

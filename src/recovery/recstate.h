@@ -139,12 +139,13 @@ zen_recovery_is_open(const ZenHTable *ht)
 	return pg_atomic_read_u32(&zen_recovery->open) != 0 && !ht->late;
 }
 
-/* Is recovery ended, be it well or not?  Some process has begun it. */
+/* Is recovery ended, be it well or not?  Who waits may have come before the leader. */
 static inline bool
 zen_recovery_is_over(void)
 {
-	Assert(pg_atomic_read_u32(&zen_recovery->state) != ZEN_RECOVERY_NEEDED);
-	return pg_atomic_read_u32(&zen_recovery->state) != ZEN_RECOVERY_RUNNING;
+	uint32		state = pg_atomic_read_u32(&zen_recovery->state);
+
+	return state == ZEN_RECOVERY_READY || state == ZEN_RECOVERY_FAILED;
 }
 
 /* Raise a shared number to at least value. */

@@ -187,6 +187,8 @@ zen_worker_main(Datum arg)
 	if (pg_atomic_read_u32(&zen_recovery->state) == ZEN_RECOVERY_FAILED)
 		proc_exit(0);
 	zen_recovery_is_worker = true;
+	if (ZEN_FAULT(R17_WORKER_LATE))
+		pg_usleep(1000000L);	/* statements come before it */
 	zen_gate();
 	Assert(zen_gate_is_ready());
 	zen_grow_serve();
