@@ -127,7 +127,9 @@ OBJS = $(addprefix src/base/, \
 		sweep.o) \
 	$(addprefix src/stream/, \
 		streamlog.o \
+		streamcopy.o \
 		streamtail.o \
+		streamredo.o \
 		streamrmgr.o) \
 	$(addprefix src/txn/, \
 		callbacks.o \

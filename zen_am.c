@@ -36,6 +36,7 @@
 #include "row/horizon.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
+#include "stream/streamcopy.h"
 #include "stream/streamrmgr.h"
 #include "stream/streamtail.h"
 #include "table/reindexworker.h"
@@ -157,6 +158,7 @@ zen_shmem_startup(void)
 	zen_reclaim_init();
 	zen_sweep_init();
 	zen_streamtail_init();
+	zen_copy_install();
 	zen_sequence_init();
 	zen_exclusive_init();
 	zen_prepared_init();

@@ -1,8 +1,9 @@
 /*
- * basebackup.c -- physical copies do not hold zen tables: say so when one begins.
+ * basebackup.c -- physical copies that will not hold zen tables: say so when one begins.
  *
- * pg_basebackup, standbys and archives get files and WAL, and zen tables are in neither.  The restored server is
- * missing them, which is late to hear of it.  So the server log has a warning
+ * pg_basebackup, standbys and archives get files and WAL.  Zen tables are in both with zen.stream = replica and a pool
+ * in the data directory.  Else the restored server is missing them, which is late to hear of it.  So the server log has
+ * a warning
  *
  * - when a client connects for physical replication: what it will ask for is not known yet, but no answer can hold
  *   a zen table;
@@ -12,7 +13,9 @@
  */
 #include "admin/basebackup.h"
 
+#include "base/guc.h"
 #include "libpq/auth.h"
+#include "nvm/datadir.h"
 #include "nvm/htable.h"
 #include "replication/walsender.h"
 #include "utils/fmgroids.h"
@@ -30,6 +33,26 @@ count_tables(void)
 	return n;
 }
 
+/* All is in the WAL, but a base backup needs a copy of the pool to begin with. */
+static void
+warn_if_outside(const char *what)
+{
+	ZenPoolName names[ZEN_MAX_FILES];
+	int			n = zen_pool_names(names);
+
+	for (int i = 0; i < n; i++)
+		if (!zen_is_in_data_directory(names[i].path))
+		{
+			ereport(WARNING,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("%s will not have the rows of zen tables", what),
+					 errdetail("The pool file \"%s\" is neither in the data directory nor in a tablespace.",
+							   names[i].path),
+					 errhint("Stop the server, move the file there, and set zen.pool_path.")));
+			return;
+		}
+}
+
 static void
 warn(const char *what)
 {
@@ -37,6 +60,11 @@ warn(const char *what)
 
 	if (n == 0)
 		return;
+	if (zen_stream == ZEN_STREAM_REPLICA)
+	{
+		warn_if_outside(what);
+		return;
+	}
 	ereport(WARNING,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("%s will not have the rows of zen tables", what),

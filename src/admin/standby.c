@@ -26,6 +26,7 @@
 #include "common/relpath.h"
 #include "miscadmin.h"
 #include "nvm/htable.h"
+#include "nvm/pool.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "storage/smgr.h"
@@ -242,6 +243,8 @@ void
 zen_standby_check_function(Oid funcid)
 {
 	if (funcid != F_PG_PROMOTE || zen_promote_without_rows || !RecoveryInProgress())
+		return;
+	if (zen_pool.replica && zen_pool_is_copied())
 		return;
 	for_each_lacking(true, refuse_promotion);
 }

@@ -5,6 +5,8 @@
  */
 #include "nvm/datadir.h"
 
+#include <limits.h>
+
 #include "access/xlog_internal.h"
 #include "base/guc.h"
 #include "catalog/pg_control.h"
@@ -175,6 +177,37 @@ zen_state_write(const ZenStateFile *state)
 }
 
 /* ---------- zen.pool_path ---------- */
+
+/* Does a file lie in a directory, or below?  Both exist; symbolic links are followed. */
+static bool
+is_below(const char *path, const char *directory)
+{
+	char		real_path[PATH_MAX],
+				real_directory[PATH_MAX];
+
+	return realpath(path, real_path) != NULL && realpath(directory, real_directory) != NULL &&
+		path_is_prefix_of_path(real_directory, real_path);
+}
+
+bool
+zen_is_in_data_directory(const char *path)
+{
+	bool		found = is_below(path, DataDir);
+	DIR		   *dir = AllocateDir("pg_tblspc");
+	struct dirent *entry;
+
+	while (!found && (entry = ReadDirExtended(dir, "pg_tblspc", LOG)) != NULL)
+	{
+		char		link[MAXPGPATH];
+
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(link, sizeof(link), "pg_tblspc/%s", entry->d_name);
+		found = is_below(path, link);
+	}
+	FreeDir(dir);
+	return found;
+}
 
 /* Take "@12" off the end of a name; -1 if there is none, -2 if it is no node. */
 static int32

@@ -25,6 +25,7 @@
 #include "base/guc.h"
 #include "base/locks.h"
 #include "miscadmin.h"
+#include "nvm/changes.h"
 #include "nvm/page.h"
 #include "nvm/pool.h"
 #include "nvm/poolfile.h"
@@ -153,6 +154,8 @@ grow(int file, Size from, Size to, int elevel)
 	/* nothing from here on throws */
 	HOLD_INTERRUPTS();
 	write_size(file, to);
+	if (zen_change_sink != NULL)
+		zen_change_sink->grown(file, (uint32) (to / ZEN_PAGE_SIZE));
 	zen_page_add(file, (uint32) (to / ZEN_PAGE_SIZE));
 	RESUME_INTERRUPTS();
 	return true;
@@ -174,6 +177,24 @@ zen_grow_to(int file, Size size, int elevel)
 	PG_END_ENSURE_ERROR_CLEANUP(give_up, Int32GetDatum(file));
 	end();
 	return zen_file_size(file);
+}
+
+bool
+zen_grow_replay(int file, uint32 npages)
+{
+	Size		from = zen_file_size(file);
+	Size		to = npages * ZEN_PAGE_SIZE;
+
+	Assert(zen_pool.replica && from < to);
+	if (to > zen_grow_max_size(file) ||
+		!zen_file_extend(zen_pool_fd(file), zen_file_base(file), from, to, NULL, PANIC))
+		return false;
+	write_size(file, to);
+	/* recovery makes the pages known */
+	pg_atomic_write_u32(zen_pool.files[file].npages, npages);
+	if (zen_pool.files[file].first + npages > zen_pool_pages())
+		pg_atomic_write_u32(zen_pool.npages, zen_pool.files[file].first + npages);
+	return true;
 }
 
 bool

@@ -25,6 +25,12 @@ extern Size zen_grow_max_size(int file);
  */
 extern Size zen_grow_to(int file, Size size, int elevel);
 
+/*
+ * zen_grow_replay -- redo on a copy of the pool: a file has so many pages on the primary server.  False, or an error, if
+ * that cannot be.
+ */
+extern bool zen_grow_replay(int file, uint32 npages);
+
 /* zen_grow_progress -- is a file growing now?  To which size, and how much of it is there, in bytes? */
 extern bool zen_grow_progress(int *file, Size *target, Size *done);
 

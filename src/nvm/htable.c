@@ -12,6 +12,7 @@
 
 #include "base/locks.h"
 #include "miscadmin.h"
+#include "nvm/changes.h"
 #include "nvm/persist.h"
 #include "nvm/pool.h"
 #include "nvm/region.h"
@@ -98,6 +99,7 @@ store(uint64 *field, uint64 value)
 	Assert((char *) field >= (char *) zen_pool.htables && field < (uint64 *) (zen_pool.htables + ZEN_MAX_HTABLES));
 	zen_nvm_store64(field, value);
 	zen_persist(field, sizeof(*field));
+	zen_changed(field, sizeof(*field));
 }
 
 /* Place of a guarded word of an entry, for its check. */
@@ -133,6 +135,13 @@ store_identity(ZenHTableEntry *e, const ZenHTable *ht)
 	for (int i = 0; i < offsetof(ZenHTableEntry, state) / sizeof(uint64); i++)
 		zen_nvm_store64(&dst[i], src[i]);
 	Assert(e->crc == entry_crc(e));
+}
+
+static void
+persist_entry(ZenHTableEntry *e)
+{
+	zen_persist(e, sizeof(*e));
+	zen_changed(e, sizeof(*e));
 }
 
 /* ---------- the directory in DRAM ---------- */
@@ -227,7 +236,7 @@ zen_htable_create(RelFileLocator loc, ProcNumber backend, uint64 full_xid)
 	zen_nvm_store64(&e->move_xid, 0);
 	zen_nvm_store64(&e->flags, 0);
 	zen_nvm_store64(&e->nblocks, 0);
-	zen_persist(e, sizeof(*e));
+	persist_entry(e);
 	store(&e->state, ZEN_HT_CREATING);
 	ht->in_use = 1;
 	LWLockRelease(zen_lock(ZEN_LOCK_HTABLE));
@@ -298,7 +307,7 @@ zen_htable_empty(ZenHTable *ht)
 	Assert(ht->birth_cts <= zen_cts_now());
 	ht->birth_cts = zen_cts_now();
 	store_identity(e, ht);
-	zen_persist(e, sizeof(*e));
+	persist_entry(e);
 	store(&e->state, state);
 	LWLockRelease(zen_lock(ZEN_LOCK_HTABLE));
 }
@@ -338,7 +347,7 @@ zen_htable_move_end(ZenHTable *ht, bool committed)
 		ht->relnumber = (RelFileNumber) to;
 		list_htable(ht);		/* the entry just removed is free for it */
 		store_identity(e, ht);
-		zen_persist(e, sizeof(*e));
+		persist_entry(e);
 		LWLockRelease(zen_lock(ZEN_LOCK_HTABLE));
 	}
 	store_guarded(&e->move_xid, 0);

@@ -162,6 +162,10 @@ StaticAssertDecl(ZEN_OFF_REGIONS + ZEN_MAX_REGIONS * sizeof(ZenRegionEntry) <= Z
 #define ZEN_TAIL_OFF	UINT64CONST(2)	/* it was, and is not: what changes is
 										 * not in the WAL */
 
+/* A copy follows the WAL of another server.  It becomes a primary's pool when zen has recovered it. */
+#define ZEN_ROLE_PRIMARY	UINT64CONST(0)
+#define ZEN_ROLE_REPLICA	UINT64CONST(1)
+
 /* Guarded words of one line, stored in the order in which they are to become durable. */
 typedef struct ZenTailState
 {
@@ -170,7 +174,9 @@ typedef struct ZenTailState
 								 * transactions again; 0 = none */
 	uint64		lost_xid;		/* a recovery is not over: the first full xid
 								 * that the WAL does not know; 0 = none */
-	uint64		pad[5];
+	uint64		role;			/* ZEN_ROLE_* */
+	uint64		copied;			/* 1: all changes of the pool are in the WAL */
+	uint64		pad[3];
 } ZenTailState;
 
 StaticAssertDecl(sizeof(ZenTailState) == ZEN_LINE && ZEN_OFF_TAIL % ZEN_LINE == 0, "the tail's state is one line");

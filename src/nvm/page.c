@@ -19,6 +19,7 @@
 #include "base/arena.h"
 #include "base/fault.h"
 #include "base/numa.h"
+#include "nvm/changes.h"
 #include "nvm/persist.h"
 #include "nvm/region.h"
 #include "nvm/repair.h"
@@ -179,6 +180,7 @@ directory_write(uint32 pageno, uint64 word)
 	zen_nvm_store64(zen_page_word(pageno), word);
 	if (!ZEN_FAULT(R8_DIRECTORY_NOT_DURABLE))
 		zen_persist(zen_page_word(pageno), sizeof(uint64));
+	zen_changed(zen_page_word(pageno), sizeof(uint64));
 }
 
 /* R8: a free page is zero.  The first slot of a page is the first to be taken, and is never all zero again. */
@@ -433,6 +435,8 @@ zen_page_take(ZenPageOwner owner)
 	if (pageno == ZEN_NO_PAGE)
 		return ZEN_NO_PAGE;
 	Assert(is_clean(pageno));
+	if (unlikely(zen_change_sink != NULL))
+		zen_change_sink->await(zen_pages[pageno].zeroed_at);
 	if (!describe(pageno, owner))
 	{
 		push_free(pageno);
@@ -505,6 +509,8 @@ zen_page_give_back(uint32 pageno)
 	if (!ZEN_FAULT(R8_NO_ZERO))
 		zen_nvm_zero(zen_page_ptr(pageno), ZEN_PAGE_SIZE);
 	directory_write(pageno, 0);
+	if (unlikely(zen_change_sink != NULL))
+		page->zeroed_at = zen_change_sink->zeroed(pageno);
 	page->owned = false;
 	zen_arena_free(page->free, bitmaps_size(page->nslots));
 	page->free = NULL;

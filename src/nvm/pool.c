@@ -35,15 +35,18 @@
 #include "base/numa.h"
 #include "miscadmin.h"
 #include "nvm/adopt.h"
+#include "nvm/changes.h"
 #include "nvm/datadir.h"
 #include "nvm/files.h"
 #include "nvm/persist.h"
+#include "nvm/repair.h"
 #include "nvm/superblock.h"
 #include "storage/fd.h"
 
 #define SCRATCH_FILE		"zen.scratch"
 #define SCRATCH_BYTES		((Size) 32 * 1024 * 1024)
 ZenPool		zen_pool;
+const ZenChangeSink *zen_change_sink = NULL;
 
 static char *const pool_path = zen_files[0].path;
 
@@ -94,41 +97,153 @@ check_identity(const ZenStateFile *state, const ZenClusterFacts *facts)
 				 errhint(ZEN_SAME_MOMENT_HINT)));
 }
 
-/*
- * A base backup is not of one moment: WAL replay makes the data directory whole again, but nothing does that for the
- * pool.
- */
-static void
-check_backup(void)
+/* ---------- a copy, or not ---------- */
+
+static uint64 *
+role_word(char *base, Size offset)
 {
-	if (access("backup_label", F_OK) == 0 || access("tablespace_map", F_OK) == 0)
-		ereport(FATAL,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("data directory \"%s\" was copied while its server was running", DataDir),
-				 errdetail("A base backup does not hold the zen pool \"%s\" as of one moment.", pool_path),
-				 errhint("Copy data directory and pool while the server is stopped, or use pg_dump.")));
+	return (uint64 *) (base + ZEN_OFF_TAIL + offset);
 }
 
-/*
- * A standby, and a server that recovers from an archive, change the catalogs by WAL that comes from elsewhere, and the
- * pool does not follow.
- */
+#define ROLE	offsetof(ZenTailState, role)
+#define COPIED	offsetof(ZenTailState, copied)
+
+static uint64
+read_role(char *base, Size offset)
+{
+	uint64		value;
+
+	if (!zen_guard_read(role_word(base, offset), ZEN_OFF_TAIL + offset, &value))
+		ereport(FATAL,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("zen pool file \"%s\" does not say if it is a copy that follows another server", pool_path),
+				 errhint("Restore the pool file and the data directory from copies made at the same moment.")));
+	return value;
+}
+
 static void
-check_standby(const char *base)
+write_role(char *base, Size offset, uint64 value)
+{
+	zen_nvm_store64(role_word(base, offset), zen_guard(ZEN_OFF_TAIL + offset, value));
+	zen_persist(role_word(base, offset), sizeof(uint64));
+}
+
+bool
+zen_pool_is_replica(void)
+{
+	return read_role(zen_pool.base, ROLE) == ZEN_ROLE_REPLICA;
+}
+
+bool
+zen_pool_is_copied(void)
+{
+	return read_role(zen_pool.base, COPIED) != 0;
+}
+
+void
+zen_pool_set_role(uint64 role)
+{
+	write_role(zen_pool.base, ROLE, role);
+}
+
+void
+zen_pool_set_copied(bool copied)
+{
+	write_role(zen_pool.base, COPIED, copied);
+}
+
+static bool
+has_tables(const char *base)
 {
 	const ZenHTableEntry *entries = (const ZenHTableEntry *) (base + ZEN_OFF_HTABLES);
 
-	if (access(STANDBY_SIGNAL_FILE, F_OK) != 0 && access(RECOVERY_SIGNAL_FILE, F_OK) != 0)
-		return;
 	for (int i = 1; i < ZEN_MAX_HTABLES; i++)
 		if (zen_nvm_load64(&entries[i].state) != ZEN_HT_FREE)
+			return true;
+	return false;
+}
+
+/*
+ * A base backup is not of one moment: WAL replay makes the data directory whole again, and the pool only if its changes
+ * were in the WAL, and it is the backup's own.
+ */
+static void
+check_backup(char *base)
+{
+	if (read_role(base, COPIED) == 0)
+		ereport(FATAL,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("data directory \"%s\" was copied while its server was running", DataDir),
+				 errdetail("A base backup does not hold the zen pool \"%s\" as of one moment, as zen.stream was not "
+						   "\"replica\".", pool_path),
+				 errhint("Copy data directory and pool while the server is stopped, or use pg_dump.")));
+	for (int i = 0; i < zen_files_number(); i++)
+		if (!zen_is_in_data_directory(zen_files[i].path))
 			ereport(FATAL,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("zen pool file \"%s\" cannot follow a server that replays WAL from elsewhere", pool_path),
-					 errdetail("File \"%s\" or \"%s\" makes a standby of this server, and the pool holds tables.",
-							   STANDBY_SIGNAL_FILE, RECOVERY_SIGNAL_FILE),
-					 errhint("To have a standby without the rows of zen tables, remove \"%s\" and set zen.pool_path to "
-							 "a new file name.", ZEN_STATE_FILE)));
+					 errmsg("zen pool file \"%s\" is not part of the base backup in \"%s\"", zen_files[i].path, DataDir),
+					 errdetail("A base backup has the pool's files if they are in the data directory or in a "
+							   "tablespace."),
+					 errhint("Set zen.pool_path to the files of the backup.")));
+}
+
+/*
+ * A server that replays WAL from elsewhere needs a pool that follows: a copy, or that of a primary that was stopped in
+ * order, so that all it has done is in the WAL.  Else the pool must have no tables.  True: it is to be a copy.
+ */
+static bool
+check_standby(char *base, bool as_left)
+{
+	if (read_role(base, COPIED) != 0 && as_left)
+		return true;
+	if (has_tables(base))
+		ereport(FATAL,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("zen pool file \"%s\" cannot follow a server that replays WAL from elsewhere", pool_path),
+				 errdetail("File \"%s\" or \"%s\" makes a standby of this server, and the pool holds tables.",
+						   STANDBY_SIGNAL_FILE, RECOVERY_SIGNAL_FILE),
+				 read_role(base, COPIED) != 0 ?
+				 errhint("The server was not stopped in order, so its pool may be ahead of the WAL.  Take a new base "
+						 "backup, or use pg_rewind.") :
+				 errhint("To have a standby without the rows of zen tables, remove \"%s\" and set zen.pool_path to "
+						 "a new file name.", ZEN_STATE_FILE)));
+	return false;
+}
+
+/*
+ * Does this start make the pool a copy, or find it one?  src/stream/README, "Starts", has the table.  Nothing is
+ * changed.
+ */
+static bool
+judge_role(char *base, bool as_left, bool created)
+{
+	bool		backup = access("backup_label", F_OK) == 0 || access("tablespace_map", F_OK) == 0;
+	bool		follows = access(STANDBY_SIGNAL_FILE, F_OK) == 0 || access(RECOVERY_SIGNAL_FILE, F_OK) == 0;
+
+	/* an empty one fits a copy that begins without zen tables, and a standby */
+	if (created)
+		return false;
+	if (backup)
+	{
+		check_backup(base);
+		return true;
+	}
+	if (read_role(base, ROLE) == ZEN_ROLE_REPLICA)
+		return true;
+	return follows && check_standby(base, as_left);
+}
+
+/* What recovery has noted of a tail is the other server's. */
+static void
+become_replica(char *base)
+{
+	if (read_role(base, ROLE) == ZEN_ROLE_REPLICA)
+		return;
+	write_role(base, offsetof(ZenTailState, again_xid), 0);
+	write_role(base, offsetof(ZenTailState, lost_xid), 0);
+	write_role(base, ROLE, ZEN_ROLE_REPLICA);
+	ereport(LOG,
+			(errmsg("zen pool file \"%s\" is a copy that follows the write-ahead log of another server", pool_path)));
 }
 
 /* Are pool and data directory of the same moment? */
@@ -320,6 +435,7 @@ publish(char *base, bool was_clean)
 	publish_files(base);
 	zen_pool.first_data_page = zen_pool.files[0].first_data;
 	zen_pool.was_clean = was_clean;
+	zen_pool.replica = read_role(base, ROLE) == ZEN_ROLE_REPLICA;
 	zen_pool.regions = (ZenRegionEntry *) (base + ZEN_OFF_REGIONS);
 	zen_pool.htables = (ZenHTableEntry *) (base + ZEN_OFF_HTABLES);
 	zen_pool.cts_mark = (ZenMarkRecord *) (base + ZEN_OFF_CTS_MARK);
@@ -467,7 +583,8 @@ zen_pool_open(void)
 				reserve;
 	bool		was_clean,
 				upgraded,
-				created;
+				created,
+				replica;
 	char	   *base;
 
 	Assert(!IsUnderPostmaster);
@@ -496,9 +613,6 @@ zen_pool_open(void)
 		check_identity(&state, &facts);
 	zen_files_check_number(0);
 	undo_interrupted_start(&pair, &state);
-	if (!created)				/* an empty one fits a copy that begins
-								 * without zen tables, and a standby */
-		check_backup();
 	if (upgraded)
 		zen_adopt_check_start(pool_path, &zen_super, &state, &facts);
 	else
@@ -511,11 +625,13 @@ zen_pool_open(void)
 	Assert(mapped == zen_super.pool_size);
 	zen_numa_bind(base, reserve, zen_files[0].node);
 	zen_files_map(base);
-	check_standby(base);
+	replica = judge_role(base, was_clean, created);
+	if (replica)
+		become_replica(base);
 	zen_files_grow(base);
 	zen_files_add(base);
 	begin_generation(base, &state, &facts);
-	publish(base, was_clean);
+	publish(base, was_clean && !replica);
 	if (upgraded)
 		ereport(LOG,
 				(errmsg("zen pool file \"%s\" was taken over from the cluster that pg_upgrade has upgraded",

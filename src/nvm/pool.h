@@ -45,6 +45,8 @@ typedef struct ZenPool
 	ZenPoolFile files[ZEN_MAX_FILES];
 	bool		was_clean;		/* the last stop was clean, for the pool and
 								 * for PostgreSQL */
+	bool		replica;		/* at the start: a copy, which follows the WAL
+								 * of another server */
 	bool		scratch;		/* without rows, and gone with the server:
 								 * pg_upgrade runs it */
 	ZenRegionEntry *regions;	/* [ZEN_MAX_REGIONS] */
@@ -66,6 +68,18 @@ extern void zen_pool_open(void);
 
 /* zen_pool_mark_clean -- record an orderly stop; postmaster only, after everything else is durable. */
 extern void zen_pool_mark_clean(void);
+
+/*
+ * The pool's role, and whether all its changes are in the WAL (src/stream/README, "Copies of the pool").
+ *
+ * zen_pool_is_replica -- is it a copy that has not been recovered yet?
+ *
+ * zen_pool_set_role, zen_pool_set_copied -- durable on return.
+ */
+extern bool zen_pool_is_replica(void);
+extern bool zen_pool_is_copied(void);
+extern void zen_pool_set_role(uint64 role);
+extern void zen_pool_set_copied(bool copied);
 
 /* zen_pool_mode_name -- "pmem", "emulated" or "msync": what the open pool really does. */
 extern const char *zen_pool_mode_name(void);

@@ -20,6 +20,7 @@
 #include "base/numa.h"
 #include "base/stats.h"
 #include "miscadmin.h"
+#include "nvm/changes.h"
 #include "nvm/persist.h"
 #include "nvm/pool.h"
 #include "nvm/repair.h"
@@ -194,6 +195,7 @@ raise_mark(uint64 cts)
 	{
 		if (!ZEN_FAULT(R14_NO_MARK))
 			zen_mark_write(zen_pool.cts_mark, 4, ZEN_LINE, cts + CTS_STRIDE);
+		zen_changed(zen_pool.cts_mark, 4 * ZEN_LINE);
 		pg_atomic_write_u64(&control->cts_limit, cts + CTS_STRIDE);
 	}
 	LWLockRelease(zen_lock(ZEN_LOCK_MARK));
@@ -284,6 +286,16 @@ doubt_word(uint64 full_xid, uint64 cts, uint32 kind)
 	return ((uint64) crc << ZEN_DOUBT_CRC_SHIFT) | kind;
 }
 
+static void
+store_doubt(ZenRegionEntry *e, uint64 full_xid, uint64 cts, uint32 kind)
+{
+	zen_nvm_store64(&e->doubt, 0);
+	zen_nvm_store64(&e->doubt_xid, full_xid);
+	zen_nvm_store64(&e->doubt_cts, cts);
+	zen_nvm_store64(&e->doubt, doubt_word(full_xid, cts, kind));
+	zen_persist(e, sizeof(*e));
+}
+
 void
 zen_region_doubt_set(uint32 region, uint64 full_xid, uint64 cts, uint32 kind)
 {
@@ -293,15 +305,28 @@ zen_region_doubt_set(uint32 region, uint64 full_xid, uint64 cts, uint32 kind)
 	ZenAssertRegionMine(region);
 	Assert(full_xid != 0 && cts > r->last_cts);
 	Assert(kind == ZEN_DOUBT_COMMIT || kind == ZEN_DOUBT_PREPARED);
-	zen_nvm_store64(&e->doubt, 0);
-	zen_nvm_store64(&e->doubt_xid, full_xid);
-	zen_nvm_store64(&e->doubt_cts, cts);
-	zen_nvm_store64(&e->doubt, doubt_word(full_xid, cts, kind));
-	zen_persist(e, sizeof(*e));
+	store_doubt(e, full_xid, cts, kind);
 	Assert(zen_region_doubt_written(region));
 	r->doubt_xid = full_xid;
 	r->doubt_cts = cts;
 	r->doubt_kind = kind;
+}
+
+/* ---------- redo on a copy of the pool: the startup process is alone with it ---------- */
+
+void
+zen_region_replay_doubt(uint32 region, uint64 full_xid, uint64 cts, uint32 kind)
+{
+	Assert(region < ZEN_MAX_REGIONS && full_xid != 0 && kind != ZEN_DOUBT_NONE);
+	store_doubt(&zen_pool.regions[region], full_xid, cts, kind);
+}
+
+void
+zen_region_replay_committed(uint32 region, uint64 cts)
+{
+	zen_regions[region].last_cts = Max(zen_regions[region].last_cts, cts);
+	zen_region_persist_watermark(region);
+	zen_region_doubt_clear(region);
 }
 
 void

@@ -103,6 +103,18 @@ extern void zen_region_rest(uint32 region, bool rest);
  */
 extern void zen_region_take_over(uint32 region);
 
+/*
+ * Redo on a copy of the pool, where every transaction is in doubt until its region's next one (src/stream/README).
+ *
+ * zen_region_replay_doubt -- the region's newest transaction: pg_xact decides on it.
+ *
+ * zen_region_replay_committed -- it has committed, so the watermark covers it, and it is in doubt no more.
+ *
+ * Both are durable on return, and want no lease.
+ */
+extern void zen_region_replay_doubt(uint32 region, uint64 full_xid, uint64 cts, uint32 kind);
+extern void zen_region_replay_committed(uint32 region, uint64 cts);
+
 /* zen_cts_next -- a fresh Tx-CTS; the caller holds a region.  Never throws. */
 extern uint64 zen_cts_next(void);
 

@@ -17,6 +17,7 @@
 #include "base/fault.h"
 #include "base/numa.h"
 #include "base/stats.h"
+#include "nvm/changes.h"
 #include "nvm/pool.h"
 #include "nvm/repair.h"
 #include "port/atomics.h"
@@ -130,8 +131,11 @@ zen_tuple_write(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin, cons
 	body->xmin_high = (uint16) (xmin >> 16);
 	body->crc = tuple_crc(cts, word1, body, rest);
 
+	zen_slot_changes(slot, size);
 	if (zen_tuple_is_near(zen_tuple_header(slot), cts))
 	{
+		if (unlikely(zen_change_sink != NULL))
+			zen_change_sink->vanishes(slot);
 		zen_tuple_scrub(slot);
 		zen_order();
 	}
@@ -401,6 +405,7 @@ zen_tuple_restamp(ZenSlot slot, uint64 cts)
 	memcpy(&copy, body, ZEN_BODY_PREFIX);
 	copy.crc = tuple_crc(cts, h->word1, &copy, (const char *) body + ZEN_BODY_PREFIX);
 	memcpy(&word, &copy, sizeof(word));
+	zen_slot_changes(slot, zen_tuple_size(copy.len));
 	if (!ZEN_FAULT(RESTAMP_UNTOLD))
 		pg_atomic_fetch_add_u64(&restamps->begun, 1);	/* a full barrier; pairs
 														 * with was_restamped */

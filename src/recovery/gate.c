@@ -10,6 +10,7 @@
 
 #include "access/xlog.h"
 #include "miscadmin.h"
+#include "nvm/pool.h"
 #include "recovery/chunks.h"
 #include "recovery/recovery.h"
 #include "stream/streamtail.h"
@@ -32,6 +33,8 @@ wait_until(bool (*enough) (void))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("zen tables cannot be used while the server is in recovery"),
+				 zen_pool_is_replica() ?
+				 errdetail("The pool follows the primary server.  Its tables open when this server is promoted.") :
 				 errdetail("Their contents are not in the WAL, so a standby does not have them."),
 				 errhint("Connect to the primary server.")));
 

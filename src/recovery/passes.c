@@ -21,6 +21,7 @@
 #include "nvm/repair.h"
 #include "nvm/slotalloc.h"
 #include "storage/spin.h"
+#include "stream/streamcopy.h"
 #include "stream/streamtail.h"
 #include "txn/prepared.h"
 
@@ -308,13 +309,29 @@ scrub_and_free(ZenSlot slot)
 	zen_slot_free(slot);
 }
 
+/* Slots of a page that copies of the pool may have in use. */
+static void
+scrub_and_free_all(uint32 pageno, const uint16 *slots, uint32 n)
+{
+	for (uint32 i = 0; i < n; i++)
+		zen_copy_vanish(zen_page_slot(pageno, slots[i]));
+	zen_copy_vanish_begin(zen_pages[pageno].owner.region, 0);
+	for (uint32 i = 0; i < n; i++)
+		scrub_and_free(zen_page_slot(pageno, slots[i]));
+	if (zen_copies())
+		zen_fence();
+	zen_copy_vanish_end();
+}
+
 void
 zen_passes_maps(uint32 pageno)
 {
 	ZenPage    *page = &zen_pages[pageno];
 	ZenRegionFate *fate = &zen_recovery->fates[page->owner.region];
 	Size		size = zen_class_size(page->owner.class);
-	uint32		losers = 0;
+	uint32		losers = 0,
+				nvanishing = 0;
+	uint16		vanishing[ZEN_PAGE_SIZE / ZEN_TOMBSTONE_SIZE];
 
 	ZenAssertInPass(zen_recovery_pass() == (zen_htables[page->owner.htable].late ? ZEN_PASS_LATE : ZEN_PASS_MAPS));
 	Assert(page->owned && !page->lost);
@@ -340,10 +357,10 @@ zen_passes_maps(uint32 pageno)
 				break;
 			case SLOT_NEVER:
 				note_repair(slot);
-				scrub_and_free(slot);
+				vanishing[nvanishing++] = n;
 				break;
 			case SLOT_LOSER:
-				scrub_and_free(slot);
+				vanishing[nvanishing++] = n;
 				losers++;
 				break;
 			case SLOT_PREPARED:
@@ -358,6 +375,8 @@ zen_passes_maps(uint32 pageno)
 				break;
 		}
 	}
+	if (nvanishing > 0)
+		scrub_and_free_all(pageno, vanishing, nvanishing);
 	if (losers > 0)
 		pg_atomic_fetch_add_u64(&zen_recovery->losers, losers);
 }
@@ -413,7 +432,12 @@ discard_remains(ZenSlot slot)
 		ereport(DEBUG1,
 				(errmsg_internal("torn old version at offset " UINT64_FORMAT " of the zen pool discarded",
 								 slot * ZEN_SLOT_UNIT)));
+	zen_copy_vanish(slot);
+	zen_copy_vanish_begin(zen_pages[zen_slot_page(slot)].owner.region, 0);
 	scrub_and_free(slot);
+	if (zen_copies())
+		zen_fence();
+	zen_copy_vanish_end();
 }
 
 /* May the header of a damaged slot be believed in that it names a row of a table? */

@@ -43,6 +43,7 @@
 #include "storage/procarray.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
+#include "stream/streamcopy.h"
 #include "stream/streamtail.h"
 #include "txn/prepared.h"
 #include "utils/timestamp.h"
@@ -678,6 +679,17 @@ report_ready(bool loaded)
 }
 
 static void
+check_copy(void)
+{
+	if (zen_pool_is_replica() && !zen_pool_is_copied())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the zen pool is a copy that has not followed its primary server to the end"),
+				 errdetail("zen.stream was not \"replica\" there any more."),
+				 errhint("Use the primary server, or a base backup that was taken with zen.stream = replica.")));
+}
+
+static void
 recover(void)
 {
 	instr_time	start;
@@ -690,6 +702,7 @@ recover(void)
 	if (ZEN_FAULT(R17_SLOWLY) || ZEN_FAULT(R17_NO_LOST_XID))
 		pg_usleep(1000000L);	/* heap transactions get xids meanwhile */
 	begin_phase(ZEN_DOING_DIRECTORIES);
+	check_copy();
 	if (!zen_recovery->after_crash)
 		map = zen_mapload_open(&why);
 	read_directories();
@@ -705,6 +718,7 @@ recover(void)
 	}
 	settle_pool();
 	check_pool();
+	zen_copy_recovered();
 	zen_streamtail_recover();
 	zen_mapload_remove();
 	pg_atomic_fetch_add_u64(&zen_recovery->damaged, zen_damages);

@@ -3,8 +3,6 @@
  *
  * rm_decode makes of each row what PostgreSQL's decoder makes of heap's (decode.c), so everything behind it is
  * PostgreSQL's: snapshots of the catalogs, savepoints, streaming, prepared transactions, toast values, output plugins.
- *
- * Redo does nothing: the pool holds what was committed, and no standby has a pool.
  */
 #include "stream/streamrmgr.h"
 
@@ -21,6 +19,7 @@
 #include "replication/reorderbuffer.h"
 #include "replication/snapbuild.h"
 #include "stream/streamformat.h"
+#include "stream/streamredo.h"
 #include "stream/streamtail.h"
 
 /* Reads a record from its first byte to its last. */
@@ -151,6 +150,9 @@ stream_decode(LogicalDecodingContext *ctx, XLogRecordBuffer *buf)
 	TransactionId xid = XLogRecGetXid(buf->record);
 	uint8		kind = XLogRecGetInfo(buf->record) & ~XLR_INFO_MASK;
 
+	/* of the pool; some are inserted behind their transaction's commit record */
+	if (kind >= ZEN_XLOG_SLOTS)
+		return;
 	ReorderBufferProcessXid(ctx->reorder, xid, buf->origptr);
 	if (kind == ZEN_XLOG_XID)
 		return;
@@ -169,15 +171,23 @@ stream_decode(LogicalDecodingContext *ctx, XLogRecordBuffer *buf)
 
 /* ---------- the other callbacks ---------- */
 
-static void
-stream_redo(XLogReaderState *record)
-{
-}
-
 static const char *
 kind_name(uint8 kind)
 {
 	return kind == ZEN_STREAM_INSERT ? "insert" : kind == ZEN_STREAM_UPDATE ? "update" : "delete";
+}
+
+static void
+describe_copy(StringInfo buf, XLogReaderState *record, uint8 kind)
+{
+	ZenCopyHead head;
+
+	if (XLogRecGetDataLen(record) < sizeof(head))
+		return;
+	memcpy(&head, XLogRecGetData(record), sizeof(head));
+	appendStringInfo(buf, "region %u xid " UINT64_FORMAT " cts " UINT64_FORMAT, head.region, head.full_xid, head.cts);
+	if (kind == ZEN_XLOG_SCRUB)
+		appendStringInfo(buf, " slots %u", (unsigned) ((XLogRecGetDataLen(record) - sizeof(head)) / sizeof(uint64)));
 }
 
 static void
@@ -187,7 +197,11 @@ stream_desc(StringInfo buf, XLogReaderState *record)
 	Reader		r;
 	const char *separator = "";
 
-	if ((XLogRecGetInfo(record) & ~XLR_INFO_MASK) != ZEN_XLOG_ROWS)
+	uint8		kind = XLogRecGetInfo(record) & ~XLR_INFO_MASK;
+
+	if (kind == ZEN_XLOG_SLOTS || kind == ZEN_XLOG_SCRUB)
+		describe_copy(buf, record, kind);
+	if (kind != ZEN_XLOG_ROWS)
 		return;
 	r = read_record(record, &head);
 	appendStringInfo(buf, "rel %u/%u/%u%s: ", head.spc, head.db, head.relnumber,
@@ -218,6 +232,24 @@ stream_identify(uint8 info)
 			return "XID";
 		case ZEN_XLOG_GAP:
 			return "GAP";
+		case ZEN_XLOG_SLOTS:
+			return "SLOTS";
+		case ZEN_XLOG_SCRUB:
+			return "SCRUB";
+		case ZEN_XLOG_BYTES:
+			return "BYTES";
+		case ZEN_XLOG_ZERO:
+			return "ZERO";
+		case ZEN_XLOG_PAGES:
+			return "PAGES";
+		case ZEN_XLOG_TABLES:
+			return "TABLES";
+		case ZEN_XLOG_RECOVERED:
+			return "RECOVERED";
+		case ZEN_XLOG_GROWN:
+			return "GROWN";
+		case ZEN_XLOG_UNCOPIED:
+			return "UNCOPIED";
 	}
 	return NULL;
 }
@@ -226,7 +258,7 @@ stream_identify(uint8 info)
 
 static RmgrData stream_rmgr = {
 	.rm_name = "zen",
-	.rm_redo = stream_redo,
+	.rm_redo = zen_stream_redo,
 	.rm_desc = stream_desc,
 	.rm_identify = stream_identify,
 	.rm_cleanup = zen_streamtail_replayed,
@@ -239,12 +271,11 @@ check_setting(void)
 {
 	if (IsBinaryUpgrade)
 		zen_stream = ZEN_STREAM_OFF;
-	if (zen_stream == ZEN_STREAM_REPLICA)
+	if (zen_stream == ZEN_STREAM_REPLICA && wal_level < WAL_LEVEL_REPLICA)
 		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("zen.stream = replica is not there yet"),
-				 errdetail("Standbys, base backups and archives do not have the rows of zen tables."),
-				 errhint("Set zen.stream to logical or off.")));
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg("zen.stream = replica needs wal_level = replica or logical"),
+				 errhint("Set wal_level to replica, or zen.stream to off.")));
 	if (zen_stream == ZEN_STREAM_LOGICAL && wal_level < WAL_LEVEL_LOGICAL)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
@@ -255,10 +286,11 @@ check_setting(void)
 	 * what a crash may lose is logged again by zen's worker; the first place
 	 * is the launcher's of logical replication
 	 */
-	if (zen_stream == ZEN_STREAM_LOGICAL && max_worker_processes < 2)
+	if (zen_stream != ZEN_STREAM_OFF && max_worker_processes < 2)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
-				 errmsg("zen.stream = logical needs a background worker"),
+				 errmsg("zen.stream = %s needs a background worker",
+						zen_stream == ZEN_STREAM_LOGICAL ? "logical" : "replica"),
 				 errhint("Set max_worker_processes to 8, its default, or zen.stream to off.")));
 }
 

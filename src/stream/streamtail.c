@@ -30,6 +30,7 @@
 #include "nvm/tuple.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
+#include "stream/streamcopy.h"
 #include "stream/streamlog.h"
 #include "utils/memutils.h"
 
@@ -113,13 +114,31 @@ store(uint64 *word, uint64 value)
 
 /* ---------- commit ---------- */
 
+/* The records kept, each behind a word: its length, and in the upper byte its kind. */
+#define WORD(len, kind)		((uint32) (len) | (uint32) (kind) << 24)
+#define WORD_LEN(word)		((word) & 0xFFFFFF)
+#define WORD_KIND(word)		((uint8) ((word) >> 24))
+
+StaticAssertDecl(ZEN_XLOG_ROWS == 0, "records of rows are kept behind their length");
+
+bool
+zen_streamtail_fits(Size copy)
+{
+	Size		len;
+
+	(void) zen_streamlog_kept(&len);
+	return len + sizeof(uint32) + copy <= ZEN_STREAM_KEPT_MAX;
+}
+
 Size
-zen_streamtail_size(void)
+zen_streamtail_size(Size copy)
 {
 	Size		len;
 	Size		size = SMALLEST_SLOT;
 
 	(void) zen_streamlog_kept(&len);
+	if (copy > 0)
+		len += sizeof(uint32) + copy;
 	if (len == 0 || ZEN_FAULT(R17_NO_TAIL))
 		return 0;
 	/* few sizes, since each takes a page of its region */
@@ -129,15 +148,18 @@ zen_streamtail_size(void)
 }
 
 void
-zen_streamtail_write(ZenSlot slot, uint64 cts, uint64 full_xid)
+zen_streamtail_write(ZenSlot slot, uint64 cts, uint64 full_xid, const char *copy, uint32 copy_len)
 {
 	union
 	{
 		Tail		tail;
 		char		bytes[offsetof(Tail, records) + ZEN_STREAM_KEPT_MAX];
 	}			space;
-	Size		len;
-	const char *records = zen_streamlog_kept(&len);
+	Size		kept;
+	const char *records = zen_streamlog_kept(&kept);
+	uint32		word = WORD(copy_len, ZEN_XLOG_SLOTS);
+	Size		len = kept + (copy_len > 0 ? sizeof(word) + copy_len : 0);
+	char	   *at = space.bytes + offsetof(Tail, records);
 
 	Assert(len > 0 && len <= ZEN_STREAM_KEPT_MAX && full_xid != 0);
 	memset(&space.tail, 0, sizeof(space.tail));
@@ -145,7 +167,13 @@ zen_streamtail_write(ZenSlot slot, uint64 cts, uint64 full_xid)
 	space.tail.magic = TAIL_MAGIC;
 	space.tail.full_xid = full_xid;
 	space.tail.len = len;
-	memcpy(space.bytes + offsetof(Tail, records), records, len);
+	if (kept > 0)
+		memcpy(at, records, kept);
+	if (copy_len > 0)
+	{
+		memcpy(at + kept, &word, sizeof(word));
+		memcpy(at + kept + sizeof(word), copy, copy_len);
+	}
 	zen_tuple_write(slot, cts, zen_word1(0, 0, 0, false), InvalidTransactionId, &space.tail.head, true);
 }
 
@@ -262,7 +290,7 @@ zen_streamtail_look(uint32 *kept, Size *bytes, uint32 *again)
 void
 zen_streamtail_replayed(void)
 {
-	if (zen_pool.base == NULL || zen_pool.scratch || load(&state()->in_use) != ZEN_TAIL_ON)
+	if (zen_pool.base == NULL || zen_pool.scratch || zen_pool.replica || load(&state()->in_use) != ZEN_TAIL_ON)
 		return;
 	if (load(&state()->lost_xid) == 0)
 		store(&state()->lost_xid, U64FromFullTransactionId(ReadNextFullTransactionId()));
@@ -343,7 +371,7 @@ log_tail(ZenSlot slot)
 {
 	Size		size = (Size) zen_tuple_len(slot, zen_slot_size(slot));
 	Tail	   *tail = palloc(size);
-	const char *at = tail->records;
+	char	   *at = tail->records;
 
 	if (!zen_tuple_read(slot, &tail->head, (uint32) size, NULL) || tail->len != size - offsetof(Tail, records))
 		ereport(ERROR,
@@ -351,11 +379,14 @@ log_tail(ZenSlot slot)
 				 errmsg("the slot at offset " UINT64_FORMAT " of the zen pool is damaged", slot * ZEN_SLOT_UNIT)));
 	while (at < tail->records + tail->len)
 	{
-		uint32		len;
+		uint32		word;
 
-		memcpy(&len, at, sizeof(len));
-		zen_streamlog_insert(at + sizeof(len), len);
-		at += sizeof(len) + len;
+		memcpy(&word, at, sizeof(word));
+		if (WORD_KIND(word) == ZEN_XLOG_ROWS)
+			zen_streamlog_insert(at + sizeof(word), WORD_LEN(word));
+		else
+			zen_copy_again(at + sizeof(word), WORD_LEN(word));
+		at += sizeof(word) + WORD_LEN(word);
 	}
 	pfree(tail);
 }

@@ -11,11 +11,21 @@
 
 /* ---------- commit ---------- */
 
-/* zen_streamtail_size -- bytes of the slot that this transaction's records need; 0 if it has none. */
-extern Size zen_streamtail_size(void);
+/*
+ * zen_streamtail_size -- bytes of the slot that this transaction's records need, one of `copy` bytes for copies of the
+ * pool among them (0: none); 0 if it has none.
+ *
+ * zen_streamtail_fits -- are so many bytes few enough to be kept?
+ */
+extern Size zen_streamtail_size(Size copy);
+extern bool zen_streamtail_fits(Size copy);
 
-/* zen_streamtail_write -- write the records to their slot, with LP = 0, flushed and not fenced.  Never throws. */
-extern void zen_streamtail_write(ZenSlot slot, uint64 cts, uint64 full_xid);
+/*
+ * zen_streamtail_write -- write the records to their slot, with LP = 0, flushed and not fenced.  Never throws.
+ *
+ * copy, copy_len: that record, or NULL, 0.
+ */
+extern void zen_streamtail_write(ZenSlot slot, uint64 cts, uint64 full_xid, const char *copy, uint32 copy_len);
 
 /*
  * zen_streamtail_keep -- the transaction has committed: the slot is free when the WAL is flushed up to lsn, which is

@@ -30,6 +30,7 @@
 #include "nvm/persist.h"
 #include "nvm/slotalloc.h"
 #include "row/visibility.h"
+#include "stream/streamcopy.h"
 #include "stream/streamtail.h"
 #include "txn/spillend.h"
 
@@ -308,6 +309,7 @@ zen_commit_begin(ZenCommit *commit)
 		commit->region = zen_region_lease();
 		enter_stage(commit, ZEN_STAGE_LEASED);
 		commit->last = commit->carrier = commit->tail = InvalidZenSlot;
+		commit->logged_xid = 0;
 	}
 	Assert(commit->stage == ZEN_STAGE_LEASED);
 	zen_region_rest(commit->region, false);
@@ -391,10 +393,27 @@ zen_commit_reserve(ZenCommit *commit, ZenWriteSet *ws)
 	Assert(commit->cts > zen_regions[commit->region].last_cts);
 }
 
+/* At most so many bytes has the record of a transaction that has spilled nothing, for copies of the pool. */
+static Size
+copy_size(const ZenWriteSet *ws)
+{
+	Size		bytes = 0;
+
+	for (const ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
+		bytes += nvm_size(w->version);
+	return zen_copy_size(ws->nwrites, bytes);
+}
+
+bool
+zen_commit_is_large(const ZenWriteSet *ws)
+{
+	return zen_copies() && (ws->nblocks > 0 || !zen_streamtail_fits(copy_size(ws)));
+}
+
 bool
 zen_commit_reserve_tail(ZenCommit *commit, const ZenWriteSet *ws)
 {
-	Size		size = zen_streamtail_size();
+	Size		size = zen_streamtail_size(zen_copies() ? copy_size(ws) : 0);
 
 	Assert(commit->stage == ZEN_STAGE_LEASED && commit->tail == InvalidZenSlot);
 	ZenAssertRegionMine(commit->region);
@@ -408,12 +427,21 @@ zen_commit_reserve_tail(ZenCommit *commit, const ZenWriteSet *ws)
 	return true;
 }
 
+/* What copies of the pool get to know goes to NVM with the rest, in case the WAL loses it. */
 static void
 write_tail(ZenCommit *commit)
 {
+	uint64		full_xid;
+	const char *copy = NULL;
+	uint32		len = 0;
+
 	Assert(commit->stage == ZEN_STAGE_WRITTEN);
-	if (commit->tail != InvalidZenSlot)
-		zen_streamtail_write(commit->tail, commit->cts, U64FromFullTransactionId(GetTopFullTransactionId()));
+	if (commit->tail == InvalidZenSlot)
+		return;
+	full_xid = U64FromFullTransactionId(GetTopFullTransactionId());
+	if (zen_copies())
+		copy = zen_copy_build(commit->region, commit->cts, full_xid, ZEN_DOUBT_COMMIT, commit->tail, &len);
+	zen_streamtail_write(commit->tail, commit->cts, full_xid, copy, len);
 }
 
 void
@@ -426,10 +454,10 @@ zen_commit_store(ZenCommit *commit, ZenWriteSet *ws, bool flush_all)
 
 	/* from here to the end of commit or abort nothing can fail */
 	enter_stage(commit, ZEN_STAGE_WRITTEN);
-	write_tail(commit);
 	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
 		if (w->slot != InvalidZenSlot)
 			write_version(commit, w, flush_all || w->slot != commit->last);
+	write_tail(commit);
 	if (ZEN_FAULT(R4_MOVE_ANCHOR_EARLY))
 		zen_regions[commit->region].anchor = commit->last;
 }
@@ -462,8 +490,8 @@ write_carrier(ZenCommit *commit, bool flush)
 	commit->last = commit->carrier;
 	commit->carrier_former = zen_tuple_header(commit->carrier);
 	enter_stage(commit, ZEN_STAGE_WRITTEN);
-	write_tail(commit);
 	zen_tuple_write(commit->carrier, commit->cts, zen_word1(0, 0, 0, true), InvalidTransactionId, NULL, flush);
+	write_tail(commit);
 }
 
 void
@@ -488,6 +516,16 @@ fits_one_line(const ZenCommit *commit, const ZenWriteSet *ws)
 		zen_tuple_size(((ZenTupleBody *) ((char *) zen_slot_ptr(commit->last) + ZEN_HEADER_SIZE))->len) <= ZEN_LINE;
 }
 
+/* All is written: durable first, then in the WAL (R18).  The decision follows; a checkpoint waits for it. */
+static void
+log_for_copies(ZenCommit *commit, uint64 full_xid)
+{
+	Assert(zen_copies() && full_xid != 0);
+	zen_fence();
+	commit->logged_xid = full_xid;
+	zen_copy_decide();
+}
+
 void
 zen_commit_set_lp(ZenCommit *commit, const ZenWriteSet *ws)
 {
@@ -496,12 +534,16 @@ zen_commit_set_lp(ZenCommit *commit, const ZenWriteSet *ws)
 	Assert(InterruptHoldoffCount > 0);
 	ZenAssertRegionMine(commit->region);
 	/* R2: nothing else is outstanding when LP is stored */
-	if (!fits_one_line(commit, ws) && !ZEN_FAULT(R2_NO_FIRST_FENCE))
+	if (zen_copies())
+		log_for_copies(commit, U64FromFullTransactionId(GetTopFullTransactionId()));
+	else if (!fits_one_line(commit, ws) && !ZEN_FAULT(R2_NO_FIRST_FENCE))
 		zen_order();
 	enter_stage(commit, ZEN_STAGE_LP);
 	zen_tuple_set_lp(commit->last);
 	if (!ZEN_FAULT(R2_NO_LAST_FENCE))
 		zen_fence();
+	if (zen_copies())
+		zen_copy_decided();
 }
 
 void
@@ -510,9 +552,19 @@ zen_commit_doubt(ZenCommit *commit, uint64 full_xid, uint32 kind)
 	Assert(commit->stage == ZEN_STAGE_WRITTEN);
 	Assert(full_xid != 0 && zen_regions[commit->region].doubt_kind == ZEN_DOUBT_NONE);
 	ZenAssertRegionMine(commit->region);
-	zen_order();
+	if (zen_copies())
+	{
+		uint32		len;
+
+		(void) zen_copy_build(commit->region, commit->cts, full_xid, kind, InvalidZenSlot, &len);
+		log_for_copies(commit, full_xid);
+	}
+	else
+		zen_order();
 	if (!ZEN_FAULT(R9_NO_DESCRIPTOR))
 		zen_region_doubt_set(commit->region, full_xid, commit->cts, kind);
+	if (zen_copies())
+		zen_copy_decided();
 	enter_stage(commit, ZEN_STAGE_DOUBT);
 }
 
@@ -696,6 +748,13 @@ static void
 scrub_writes(ZenCommit *commit, ZenWriteSet *ws)
 {
 	if (commit->carrier != InvalidZenSlot)
+		zen_copy_vanish(commit->carrier);
+	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
+		if (w->slot != InvalidZenSlot)
+			zen_copy_vanish(w->slot);
+	zen_copy_forget();
+	zen_copy_vanish_begin(commit->region, commit->logged_xid);
+	if (commit->carrier != InvalidZenSlot)
 		zen_tuple_scrub(commit->carrier);
 	if (commit->tail != InvalidZenSlot)
 		zen_tuple_scrub(commit->tail);
@@ -704,6 +763,7 @@ scrub_writes(ZenCommit *commit, ZenWriteSet *ws)
 			zen_tuple_scrub(w->slot);
 	if (!ZEN_FAULT(R7_NO_SCRUB_FENCE))
 		zen_fence();
+	zen_copy_vanish_end();
 	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
 		if (w->slot != InvalidZenSlot)
 			zen_collect_forget_header(w->former);
@@ -763,6 +823,7 @@ zen_commit_restore(ZenCommit *commit, uint32 region)
 	commit->region = region;
 	commit->cts = zen_regions[region].doubt_cts;
 	commit->last = commit->carrier = commit->tail = InvalidZenSlot;
+	commit->logged_xid = zen_regions[region].doubt_xid;
 	enter_stage(commit, ZEN_STAGE_DOUBT);
 }
 

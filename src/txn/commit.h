@@ -35,6 +35,9 @@ typedef struct ZenCommit
 	ZenSlot		tail;			/* the slot for its records in the WAL (R17),
 								 * or InvalidZenSlot */
 	ZenTupleHeader tail_former;
+	uint64		logged_xid;		/* copies of the pool take it for a
+								 * transaction under this full xid; 0: they
+								 * know of none */
 } ZenCommit;
 
 extern ZenCommit zen_my_commit; /* of this process's transaction */
@@ -62,9 +65,13 @@ extern void zen_commit_reserve(ZenCommit *commit, ZenWriteSet *ws);
 extern void zen_commit_await_slots(ZenCommit *commit, bool keep_region, TimestampTz *since);
 
 /*
+ * zen_commit_is_large -- does the transaction write more than NVM keeps of its records for copies of the pool?  Then it
+ * must be mixed.
+ *
  * zen_commit_reserve_tail -- after zen_commit_reserve(), for a zen-only commit: take a slot for what the transaction
  * has put into the WAL.  False if there is none in the pool: then the commit must be a mixed one.  Never throws.
  */
+extern bool zen_commit_is_large(const ZenWriteSet *ws);
 extern bool zen_commit_reserve_tail(ZenCommit *commit, const ZenWriteSet *ws);
 
 /* zen_commit_store -- write all versions with LP = 0 to their slots; no fence yet.  Lease holder; never throws. */

@@ -26,6 +26,7 @@
 #include "nvm/slotalloc.h"
 #include "port/pg_bitutils.h"
 #include "row/horizon.h"
+#include "stream/streamcopy.h"
 #include "txn/commit.h"
 
 #define BATCH			1024	/* rows written between two fences */
@@ -173,8 +174,11 @@ publish_row(Row *row, bool *full)
 static void
 withdraw(ZenSlot slot)
 {
+	zen_copy_vanish(slot);
+	zen_copy_vanish_begin(zen_my_commit.region, 0);
 	zen_tuple_scrub(slot);
 	zen_fence();
+	zen_copy_vanish_end();
 	zen_slot_free(slot);
 }
 
@@ -187,6 +191,7 @@ publish_rows(Row *rows, uint32 n)
 	ZenAssertNotInEpoch();
 	if (!ZEN_FAULT(R2_SPILL_NO_FENCE))
 		zen_fence();
+	zen_copy_spilled(zen_my_commit.region);
 	for (uint32 i = 0; i < n; i++)
 		zen_collect_forget_header(rows[i].former);
 	for (uint32 i = 0; i < n; i++)
@@ -435,6 +440,7 @@ publish_load(Load *load, TransactionId xid, CommandId cid)
 	ZenAssertNotInEpoch();
 	if (!ZEN_FAULT(R2_LOAD_NO_FENCE))
 		zen_fence();
+	zen_copy_spilled(zen_my_commit.region);
 	for (uint32 i = 0; i < load->n; i++)
 		zen_collect_forget_header(load->former[i]);
 	placed = zen_spillmap_take(load->ht, load->tids, load->slots, load->n, &writer);

@@ -35,6 +35,7 @@
 #include "storage/ipc.h"
 #include "storage/predicate.h"
 #include "storage/proc.h"
+#include "stream/streamcopy.h"
 #include "stream/streamlog.h"
 #include "txn/callbacks.h"
 #include "txn/commit.h"
@@ -158,7 +159,7 @@ static bool
 is_mixed(void)
 {
 	return (XactLastRecEnd != 0 && !zen_sequence_logged_alone()) || zen_ddl_pending() || is_applied() ||
-		zen_streamlog_is_beyond() || !zen_callbacks_last;
+		zen_streamlog_is_beyond() || zen_commit_is_large(&zen_writeset) || zen_copy_waits() || !zen_callbacks_last;
 }
 
 /* False, with nothing written, if the pool has no room for the transaction's records: then it must be mixed. */
@@ -173,7 +174,7 @@ commit_zen_only(ZenWriteSet *ws)
 	if (!zen_commit_reserve_tail(&zen_my_commit, ws))
 		return false;
 	watch_errors();
-	zen_commit_write(&zen_my_commit, ws, false);
+	zen_commit_write(&zen_my_commit, ws, zen_copies());
 	if (zen_my_commit.last != InvalidZenSlot && !ZEN_FAULT(R9_LP_AFTER_VISIBLE))
 		zen_commit_set_lp(&zen_my_commit, ws);
 	Assert(zen_my_commit.stage != ZEN_STAGE_WRITTEN || ZEN_FAULT(R9_LP_AFTER_VISIBLE));
@@ -454,6 +455,7 @@ zen_xact_attach(void)
 		return;
 	zen_stats_attach();
 	zen_epoch_attach();
+	zen_copy_attach();
 	Assert(zen_my_epoch != NULL);
 	if (IsUnderPostmaster)
 		on_shmem_exit(detach, (Datum) 0);

@@ -1,0 +1,432 @@
+/*
+ * streamcopy.c -- changes of the pool on their way into the WAL, for copies of the pool: zen.stream = replica.
+ *
+ * What appears in the pool is stored first, durably, and then logged.  Should the WAL lose the record in a crash,
+ * recovery finds what was stored: a loser, which it scrubs; a tail (streamtail.c); a directory, all of which it logs.
+ *
+ * What vanishes is logged first, and flushed, since recovery finds nothing of it.
+ *
+ * No record of zen is a reason to flush the commit record: XactLastRecEnd stays as it was.
+ */
+#include "stream/streamcopy.h"
+
+#include "access/transam.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "access/xloginsert.h"
+#include "base/stats.h"
+#include "miscadmin.h"
+#include "nvm/changes.h"
+#include "nvm/htable.h"
+#include "nvm/page.h"
+#include "nvm/persist.h"
+#include "nvm/pool.h"
+#include "nvm/region.h"
+#include "nvm/tuple.h"
+#include "replication/syncrep.h"
+#include "replication/walsender.h"
+#include "storage/ipc.h"
+#include "storage/proc.h"
+#include "stream/streamformat.h"
+#include "stream/streamlog.h"
+#include "utils/memutils.h"
+
+#define MAX_PENDING		256
+#define PENDING_BYTES	((Size) 64 * 1024)	/* of versions in a record, but for
+											 * one that is larger alone */
+#define BUFFER_BYTES	(sizeof(ZenCopyHead) + (MAX_PENDING + 1) * sizeof(ZenCopySlot) + PENDING_BYTES + ZEN_PAGE_SIZE)
+#define MAX_VANISHING	512
+#define IMAGE_WORDS		4096	/* of the page directory, in a record */
+#define IMAGE_ENTRIES	128		/* of the HTable directory */
+
+/* Slots that were written since the last record. */
+static ZenSlot pending[MAX_PENDING];
+static uint32 npending = 0;
+static Size pending_bytes = 0;
+
+/* The record that is built. */
+static char *buffer = NULL;
+static Size used = 0;
+
+static ZenSlot vanishing[MAX_VANISHING];
+static uint32 nvanishing = 0;
+static XLogRecPtr vanish_at = InvalidXLogRecPtr;
+
+/* ---------- records ---------- */
+
+/* No record beyond those is possible: the postmaster, and a single-user backend that has shut the WAL down. */
+static bool
+may_insert(void)
+{
+	return MyProc != NULL && (IsUnderPostmaster || !proc_exit_inprogress) && XLogInsertAllowed();
+}
+
+static XLogRecPtr
+insert(uint8 kind, const void *head, Size head_len, const void *rest, Size rest_len)
+{
+	XLogRecPtr	before = XactLastRecEnd;
+	XLogRecPtr	end;
+
+	XLogBeginInsert();
+	XLogRegisterData((char *) head, (uint32) head_len);
+	if (rest_len > 0)
+		XLogRegisterData((char *) rest, (uint32) rest_len);
+	end = XLogInsert(ZEN_RMGR_ID, kind);
+	XactLastRecEnd = before;
+	zen_streamlog_records++;
+	ZEN_COUNT(stream_records, 1);
+	ZEN_COUNT(stream_bytes, head_len + rest_len);
+	return end;
+}
+
+/* From here on a checkpoint that begins after a record of ours waits for what we store after it. */
+static void
+delay_checkpoints(void)
+{
+	MyProc->delayChkptFlags |= DELAY_CHKPT_START;
+}
+
+static void
+let_checkpoints_go(void)
+{
+	MyProc->delayChkptFlags &= ~DELAY_CHKPT_START;
+}
+
+/* ---------- versions ---------- */
+
+void
+zen_copy_attach(void)
+{
+	if (zen_copies() && buffer == NULL)
+		buffer = MemoryContextAlloc(TopMemoryContext, BUFFER_BYTES);
+}
+
+static void
+append(const void *bytes, Size n)
+{
+	Assert(buffer != NULL && used + n <= BUFFER_BYTES);
+	memcpy(buffer + used, bytes, n);
+	used += n;
+}
+
+/* A version as it is in its slot, without LP: what is committed in a copy pg_xact says. */
+static void
+append_slot(ZenSlot slot)
+{
+	const char *at = zen_slot_ptr(slot);
+	uint64		word0 = zen_nvm_load64((const uint64 *) at) & ZEN_CTS_MASK;
+	const ZenTupleBody *body = (const ZenTupleBody *) (at + ZEN_HEADER_SIZE);
+	ZenCopySlot s = {.slot = slot};
+
+	if (word0 != 0 && !zen_tuple_is_void(slot))
+		s.len = (uint16) zen_tuple_size(body->len);
+	append(&s, sizeof(s));
+	if (s.len == 0)
+		return;
+	append(&word0, sizeof(word0));
+	append(at + sizeof(word0), s.len - sizeof(word0));
+}
+
+static void
+build(uint32 region, uint64 cts, uint64 full_xid, uint32 kind)
+{
+	ZenCopyHead head = {.region = region,.kind = kind,.full_xid = full_xid,.cts = cts};
+
+	used = 0;
+	append(&head, sizeof(head));
+	for (uint32 i = 0; i < npending; i++)
+		append_slot(pending[i]);
+	npending = 0;
+	pending_bytes = 0;
+}
+
+/* All that is pending is durable. */
+static void
+log_pending(uint32 region)
+{
+	if (npending == 0)
+		return;
+	build(region, 0, 0, ZEN_DOUBT_NONE);
+	insert(ZEN_XLOG_SLOTS, buffer, used, NULL, 0);
+}
+
+static void
+note_written(ZenSlot slot, Size size)
+{
+	if (npending == MAX_PENDING || pending_bytes + size > PENDING_BYTES)
+	{
+		zen_fence();
+		log_pending(0);
+	}
+	pending[npending++] = slot;
+	pending_bytes += size;
+}
+
+void
+zen_copy_spilled(uint32 region)
+{
+	if (zen_copies())
+		log_pending(region);
+}
+
+void
+zen_copy_forget(void)
+{
+	npending = 0;
+	pending_bytes = 0;
+}
+
+const char *
+zen_copy_build(uint32 region, uint64 cts, uint64 full_xid, uint32 kind, ZenSlot tail, uint32 *len)
+{
+	Assert(zen_copies() && full_xid != 0 && kind != ZEN_DOUBT_NONE);
+	build(region, cts, full_xid, kind);
+	if (tail != InvalidZenSlot)
+	{
+		ZenCopySlot s = {.slot = tail};
+
+		append(&s, sizeof(s));
+	}
+	*len = (uint32) used;
+	return buffer;
+}
+
+void
+zen_copy_decide(void)
+{
+	Assert(used >= sizeof(ZenCopyHead));
+	zen_copy_forget();			/* the tail slot */
+	delay_checkpoints();
+	insert(ZEN_XLOG_SLOTS, buffer, used, NULL, 0);
+}
+
+void
+zen_copy_decided(void)
+{
+	let_checkpoints_go();
+}
+
+Size
+zen_copy_size(uint32 n, Size bytes)
+{
+	return sizeof(ZenCopyHead) + (n + 1) * sizeof(ZenCopySlot) + bytes;
+}
+
+void
+zen_copy_again(char *record, uint32 len)
+{
+	ZenCopyHead head;
+
+	Assert(len >= sizeof(head));
+	memcpy(&head, record, sizeof(head));
+	head.full_xid = U64FromFullTransactionId(GetTopFullTransactionId());
+	insert(ZEN_XLOG_SLOTS, &head, sizeof(head), record + sizeof(head), len - sizeof(head));
+}
+
+bool
+zen_copy_waits(void)
+{
+	return zen_copies() && SyncRepRequested() && SyncRepStandbyNames != NULL && SyncRepStandbyNames[0] != '\0';
+}
+
+/* ---------- slots that become empty ---------- */
+
+static void
+log_vanishing(uint32 region, uint64 full_xid)
+{
+	ZenCopyHead head = {.region = region,.full_xid = full_xid};
+
+	vanish_at = insert(ZEN_XLOG_SCRUB, &head, sizeof(head), vanishing, nvanishing * sizeof(ZenSlot));
+	nvanishing = 0;
+}
+
+void
+zen_copy_vanish(ZenSlot slot)
+{
+	if (!zen_copies())
+		return;
+	if (nvanishing == MAX_VANISHING)
+	{
+		delay_checkpoints();
+		log_vanishing(0, 0);
+	}
+	vanishing[nvanishing++] = slot;
+}
+
+void
+zen_copy_vanish_begin(uint32 region, uint64 full_xid)
+{
+	if (!zen_copies())
+		return;
+	delay_checkpoints();
+	if (nvanishing > 0 || full_xid != 0)
+		log_vanishing(region, full_xid);
+	if (!XLogRecPtrIsInvalid(vanish_at))
+		XLogFlush(vanish_at);
+	vanish_at = InvalidXLogRecPtr;
+}
+
+void
+zen_copy_vanish_end(void)
+{
+	if (zen_copies())
+		let_checkpoints_go();
+}
+
+/* One slot, on the way to a new version, which is logged in turn. */
+static void
+note_vanishes(ZenSlot slot)
+{
+	ZenCopyHead head = {0};
+
+	XLogFlush(insert(ZEN_XLOG_SCRUB, &head, sizeof(head), &slot, sizeof(slot)));
+}
+
+/* ---------- directories ---------- */
+
+static void
+note_stored(const void *at, Size len)
+{
+	uint64		offset = (const char *) at - zen_pool.base;
+
+	if (may_insert())
+		insert(ZEN_XLOG_BYTES, &offset, sizeof(offset), at, len);
+}
+
+static uint64
+note_zeroed(uint32 pageno)
+{
+	return may_insert() ? insert(ZEN_XLOG_ZERO, &pageno, sizeof(pageno), NULL, 0) : 0;
+}
+
+/* A page that was given back is as good as in the WAL before it is used again: recovery could not tell them apart. */
+static void
+await(uint64 position)
+{
+	if (position != 0)
+		XLogFlush(position);
+}
+
+static void
+note_grown(int file, uint32 npages)
+{
+	uint32		words[2] = {(uint32) file, npages};
+
+	insert(ZEN_XLOG_GROWN, words, sizeof(words), NULL, 0);
+}
+
+static const ZenChangeSink sink = {
+	.stored = note_stored,
+	.written = note_written,
+	.vanishes = note_vanishes,
+	.zeroed = note_zeroed,
+	.await = await,
+	.grown = note_grown
+};
+
+/* ---------- start ---------- */
+
+static void
+log_pages(int file)
+{
+	uint32		first = zen_pool.files[file].first;
+	uint32		end = first + zen_file_pages(file);
+	uint64		words[IMAGE_WORDS];
+
+	note_grown(file, zen_file_pages(file));
+	for (uint32 p = first; p < end; p += IMAGE_WORDS)
+	{
+		uint32		n = Min(IMAGE_WORDS, end - p);
+
+		for (uint32 i = 0; i < n; i++)
+			words[i] = zen_page_is_data(p + i) ? zen_nvm_load64(zen_page_word(p + i)) : 0;
+		insert(ZEN_XLOG_PAGES, &p, sizeof(p), words, n * sizeof(uint64));
+	}
+}
+
+static bool
+is_zero(const ZenHTableEntry *e)
+{
+	const uint64 *words = (const uint64 *) e;
+
+	for (int i = 0; i < sizeof(*e) / sizeof(uint64); i++)
+		if (words[i] != 0)
+			return false;
+	return true;
+}
+
+static void
+log_tables(uint32 from)
+{
+	uint32		range[2] = {from, from + IMAGE_ENTRIES};
+	char		entries[IMAGE_ENTRIES * (sizeof(uint32) + sizeof(ZenHTableEntry))];
+	Size		n = 0;
+
+	for (uint32 i = from; i < from + IMAGE_ENTRIES; i++)
+		if (!is_zero(&zen_pool.htables[i]))
+		{
+			memcpy(entries + n, &i, sizeof(i));
+			memcpy(entries + n + sizeof(i), &zen_pool.htables[i], sizeof(ZenHTableEntry));
+			n += sizeof(i) + sizeof(ZenHTableEntry);
+		}
+	insert(ZEN_XLOG_TABLES, range, sizeof(range), entries, n);
+}
+
+/* Prepared transactions; all others that were in doubt have ended. */
+static XLogRecPtr
+log_doubts(void)
+{
+	ZenCopyHead *heads = palloc(ZEN_MAX_REGIONS * sizeof(ZenCopyHead));
+	uint32		n = 0;
+	XLogRecPtr	end;
+
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+		if (zen_regions[r].doubt_kind != ZEN_DOUBT_NONE)
+		{
+			heads[n].region = r;
+			heads[n].kind = zen_regions[r].doubt_kind;
+			heads[n].full_xid = zen_regions[r].doubt_xid;
+			heads[n++].cts = zen_regions[r].doubt_cts;
+		}
+	end = insert(ZEN_XLOG_RECOVERED, &n, sizeof(n), heads, n * sizeof(ZenCopyHead));
+	pfree(heads);
+	return end;
+}
+
+void
+zen_copy_recovered(void)
+{
+	bool		was_copied = zen_pool_is_copied();
+
+	if (zen_copies())
+	{
+		note_stored(zen_pool.cts_mark, 4 * ZEN_LINE);
+		for (uint32 i = 0; i < ZEN_MAX_HTABLES; i += IMAGE_ENTRIES)
+			log_tables(i);
+		for (int i = 0; i < zen_pool.nfiles; i++)
+			log_pages(i);
+		XLogFlush(log_doubts());
+		if (!was_copied)
+			zen_pool_set_copied(true);
+	}
+	else if (was_copied)
+	{
+		uint32		nothing = 0;
+
+		XLogFlush(insert(ZEN_XLOG_UNCOPIED, &nothing, sizeof(nothing), NULL, 0));
+		zen_pool_set_copied(false);
+	}
+	if (zen_pool_is_replica())
+	{
+		zen_pool_set_role(ZEN_ROLE_PRIMARY);
+		ereport(LOG,
+				(errmsg("the zen pool was a copy, and is a primary's from now on")));
+	}
+}
+
+void
+zen_copy_install(void)
+{
+	if (zen_copies())
+		zen_change_sink = &sink;
+}

@@ -1,0 +1,360 @@
+/*
+ * streamredo.c -- redo of zen's records: the pool of a standby or of a restored server follows the WAL.
+ *
+ * Redo is blind: it stores the bytes of a record at their place and reads neither maps nor slots.  So it may begin at
+ * any earlier record again, and ends in the same state.
+ *
+ * In a copy no slot has LP.  A transaction's record leaves a descriptor in its region: pg_xact decides, as it does for
+ * a mixed transaction on the primary.  At the region's next record the transaction has ended, and the watermark takes
+ * over, or nothing is left of it.  So a promoted copy is recovered like any pool after a crash.
+ */
+#include "stream/streamredo.h"
+
+#include "access/transam.h"
+#include "access/xlog.h"
+#include "miscadmin.h"
+#include "nvm/htable.h"
+#include "nvm/page.h"
+#include "nvm/persist.h"
+#include "nvm/pool.h"
+#include "nvm/poolfile.h"
+#include "nvm/grow.h"
+#include "nvm/region.h"
+#include "nvm/tuple.h"
+#include "stream/streamformat.h"
+
+/* Reads a record from its first byte to its last. */
+typedef struct Reader
+{
+	const char *at;
+	const char *end;
+	XLogRecPtr	lsn;
+} Reader;
+
+static void
+misfit(const Reader *r, const char *what)
+{
+	ereport(PANIC,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("the zen pool cannot follow the write-ahead log at %X/%X: %s", LSN_FORMAT_ARGS(r->lsn), what),
+			 errhint("Take a new base backup of the primary server.")));
+}
+
+static void
+take(Reader *r, void *to, Size n)
+{
+	if ((Size) (r->end - r->at) < n)
+		misfit(r, "a record is too short");
+	memcpy(to, r->at, n);
+	r->at += n;
+}
+
+/* Bytes of a place in the pool, which must have them. */
+static char *
+place(const Reader *r, uint64 offset, Size len)
+{
+	if (offset + len < offset || offset + len > zen_pool_pages() * ZEN_PAGE_SIZE)
+		misfit(r, "the pool is smaller than the primary server's");
+	return zen_pool.base + offset;
+}
+
+/* ---------- transactions ---------- */
+
+static bool
+has_committed(uint64 full_xid)
+{
+	FullTransactionId fxid = FullTransactionIdFromU64(full_xid);
+	TransactionId xid = XidFromFullTransactionId(fxid);
+
+	/* a backup may have copied a descriptor from the future; its own record comes */
+	return FullTransactionIdPrecedes(fxid, TransamVariables->nextXid) &&
+		!TransactionIdPrecedes(xid, TransamVariables->oldestClogXid) && TransactionIdDidCommit(xid);
+}
+
+/* The region's newest transaction has ended, or is not known yet.  only: do nothing unless it has committed. */
+static void
+settle(uint32 region, bool only_committed)
+{
+	uint64		xid,
+				cts;
+
+	if (!zen_region_doubt_written(region) || zen_region_doubt_read(region, &xid, &cts) == ZEN_DOUBT_NONE)
+		return;
+	if (has_committed(xid))
+		zen_region_replay_committed(region, cts);
+	else if (!only_committed)
+		zen_region_doubt_clear(region);
+}
+
+/* One other region for each record, so that no descriptor outlives what pg_xact knows of its transaction. */
+static void
+settle_one_more(void)
+{
+	static uint32 next = 0;
+
+	settle(next, true);
+	next = (next + 1) % ZEN_MAX_REGIONS;
+}
+
+static ZenCopyHead
+take_head(Reader *r)
+{
+	ZenCopyHead head;
+
+	take(r, &head, sizeof(head));
+	if (head.region >= ZEN_MAX_REGIONS)
+		misfit(r, "a record names a region that cannot be");
+	return head;
+}
+
+/* ---------- slots ---------- */
+
+static void
+store_slot(Reader *r)
+{
+	ZenCopySlot s;
+	char	   *at;
+
+	take(r, &s, sizeof(s));
+	at = place(r, s.slot * ZEN_SLOT_UNIT, Max(s.len, ZEN_TOMBSTONE_SIZE));
+	if (s.len == 0)
+	{
+		zen_tuple_scrub(s.slot);
+		return;
+	}
+	if ((Size) (r->end - r->at) < s.len)
+		misfit(r, "a record is too short");
+	zen_nvm_copy(at, r->at, s.len);
+	zen_flush(at, s.len);
+	r->at += s.len;
+}
+
+static void
+redo_slots(Reader *r)
+{
+	ZenCopyHead head = take_head(r);
+
+	if (head.kind != ZEN_DOUBT_NONE)
+	{
+		uint64		xid,
+					cts;
+
+		/* of a transaction that is logged again: several, one behind the other */
+		if (zen_region_doubt_read(head.region, &xid, &cts) == ZEN_DOUBT_NONE || xid != head.full_xid)
+			settle(head.region, false);
+	}
+	while (r->at < r->end)
+		store_slot(r);
+	zen_fence();
+	if (head.kind != ZEN_DOUBT_NONE)
+		zen_region_replay_doubt(head.region, head.full_xid, head.cts, head.kind);
+	settle_one_more();
+}
+
+static void
+redo_scrub(Reader *r)
+{
+	ZenCopyHead head = take_head(r);
+	uint64		xid,
+				cts;
+
+	while (r->at < r->end)
+	{
+		ZenSlot		slot;
+
+		take(r, &slot, sizeof(slot));
+		(void) place(r, slot * ZEN_SLOT_UNIT, ZEN_TOMBSTONE_SIZE);
+		zen_tuple_scrub(slot);
+	}
+	zen_fence();
+	if (head.full_xid != 0 && zen_region_doubt_read(head.region, &xid, &cts) != ZEN_DOUBT_NONE && xid == head.full_xid)
+		settle(head.region, false);
+}
+
+/* ---------- directories ---------- */
+
+static void
+store_bytes(Reader *r)
+{
+	uint64		offset;
+	Size		len;
+	char	   *at;
+
+	take(r, &offset, sizeof(offset));
+	len = r->end - r->at;
+	at = place(r, offset, len);
+	for (Size i = 0; i < len; i += sizeof(uint64))
+	{
+		uint64		word;
+
+		take(r, &word, sizeof(word));
+		zen_nvm_store64((uint64 *) (at + i), word);
+	}
+	zen_persist(at, len);
+}
+
+static void
+zero_page(uint32 pageno)
+{
+	zen_nvm_zero(zen_page_ptr(pageno), ZEN_PAGE_SIZE);
+	zen_nvm_store64(zen_page_word(pageno), 0);
+	zen_persist(zen_page_word(pageno), sizeof(uint64));
+}
+
+static void
+redo_zero(Reader *r)
+{
+	uint32		pageno;
+
+	take(r, &pageno, sizeof(pageno));
+	(void) place(r, pageno * ZEN_PAGE_SIZE, ZEN_PAGE_SIZE);
+	zero_page(pageno);
+}
+
+/*
+ * What has changed hands without our knowing has nothing on it that the primary has: what is there now is logged behind
+ * this, or was never committed.
+ */
+static void
+redo_pages(Reader *r)
+{
+	uint32		first;
+
+	take(r, &first, sizeof(first));
+	for (uint32 p = first; r->at < r->end; p++)
+	{
+		uint64		word;
+
+		take(r, &word, sizeof(word));
+		(void) place(r, p * ZEN_PAGE_SIZE, ZEN_PAGE_SIZE);
+		if (!zen_page_is_data(p) || zen_nvm_load64(zen_page_word(p)) == word)
+			continue;
+		if (zen_nvm_load64(zen_page_word(p)) != 0)
+			zero_page(p);
+		zen_nvm_store64(zen_page_word(p), word);
+		zen_flush(zen_page_word(p), sizeof(word));
+	}
+	zen_fence();
+}
+
+static void
+redo_tables(Reader *r)
+{
+	uint32		range[2];
+	uint32		next;
+
+	take(r, range, sizeof(range));
+	next = range[0];
+	if (range[1] > ZEN_MAX_HTABLES || range[0] > range[1])
+		misfit(r, "a record names tables that cannot be");
+	while (next < range[1])
+	{
+		uint32		i = range[1];
+		ZenHTableEntry entry;
+
+		if (r->at < r->end)
+		{
+			take(r, &i, sizeof(i));
+			take(r, &entry, sizeof(entry));
+		}
+		if (i < next || i > range[1])
+			misfit(r, "a record names tables in no order");
+		if (next < i)
+		{
+			zen_nvm_zero(&zen_pool.htables[next], (i - next) * sizeof(entry));
+			next = i;
+		}
+		if (i == range[1])
+			break;
+		zen_nvm_copy(&zen_pool.htables[i], &entry, sizeof(entry));
+		zen_flush(&zen_pool.htables[i], sizeof(entry));
+		next = i + 1;
+	}
+	zen_fence();
+}
+
+/* The primary has been recovered: of what was in doubt only prepared transactions are. */
+static void
+redo_recovered(Reader *r)
+{
+	uint32		n;
+
+	for (uint32 i = 0; i < ZEN_MAX_REGIONS; i++)
+		settle(i, false);
+	take(r, &n, sizeof(n));
+	for (uint32 i = 0; i < n; i++)
+	{
+		ZenCopyHead head = take_head(r);
+
+		zen_region_replay_doubt(head.region, head.full_xid, head.cts, head.kind);
+	}
+}
+
+static void
+redo_grown(Reader *r)
+{
+	uint32		file,
+				npages;
+
+	take(r, &file, sizeof(file));
+	take(r, &npages, sizeof(npages));
+	if (file >= (uint32) zen_pool.nfiles)
+		misfit(r, "the primary server's pool has more files");
+	if (npages > zen_file_pages(file) && !zen_grow_replay(file, npages))
+		misfit(r, "the pool cannot be made as large as the primary server's");
+}
+
+/* ---------- the whole ---------- */
+
+static void
+redo_uncopied(void)
+{
+	ereport(WARNING,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the zen pool no longer follows the primary server, whose zen.stream is not \"replica\" any more"),
+			 errdetail("This server will not have the rows of its zen tables."),
+			 errhint("Set zen.stream to replica on the primary server, restart it, and take a new base backup.")));
+	zen_pool_set_copied(false);
+}
+
+void
+zen_stream_redo(XLogReaderState *record)
+{
+	Reader		r = {.at = XLogRecGetData(record),.lsn = record->ReadRecPtr};
+
+	if (zen_pool.base == NULL || !zen_pool.replica || !zen_pool_is_copied())
+		return;
+	r.end = r.at + XLogRecGetDataLen(record);
+	switch (XLogRecGetInfo(record) & ~XLR_INFO_MASK)
+	{
+		case ZEN_XLOG_SLOTS:
+			redo_slots(&r);
+			break;
+		case ZEN_XLOG_SCRUB:
+			redo_scrub(&r);
+			break;
+		case ZEN_XLOG_BYTES:
+			store_bytes(&r);
+			break;
+		case ZEN_XLOG_ZERO:
+			redo_zero(&r);
+			break;
+		case ZEN_XLOG_PAGES:
+			redo_pages(&r);
+			break;
+		case ZEN_XLOG_TABLES:
+			redo_tables(&r);
+			break;
+		case ZEN_XLOG_RECOVERED:
+			redo_recovered(&r);
+			break;
+		case ZEN_XLOG_GROWN:
+			redo_grown(&r);
+			break;
+		case ZEN_XLOG_UNCOPIED:
+			redo_uncopied();
+			break;
+		default:				/* of logical decoding */
+			break;
+	}
+}

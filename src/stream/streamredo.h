@@ -1,0 +1,19 @@
+/*
+ * streamredo.h -- redo of zen's records: the pool of a standby or of a restored server follows the WAL.
+ */
+#ifndef ZEN_STREAMREDO_H
+#define ZEN_STREAMREDO_H
+
+#include "base/compat.h"
+
+#include "access/xlogreader.h"
+
+/*
+ * zen_stream_redo -- the resource manager's redo, in the startup process.
+ *
+ * It does nothing if the pool is a primary's: what is in NVM is newer than the WAL.  Else it stores what the record
+ * says, blindly and durably.  PANIC if the pool cannot be what the record is about.
+ */
+extern void zen_stream_redo(XLogReaderState *record);
+
+#endif							/* ZEN_STREAMREDO_H */
