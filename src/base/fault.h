@@ -72,6 +72,14 @@
 	X(R17_STOP_NOTED, "r17_stop_noted") \
 	X(R17_STOP_LOGGED, "r17_stop_logged") \
 	X(R17_STOP_SCRUBBED, "r17_stop_scrubbed") \
+	X(R18_NO_SCRUBS, "r18_no_scrubs") \
+	X(R18_SCRUBS_UNFLUSHED, "r18_scrubs_unflushed") \
+	X(R18_NO_DIRECTORIES, "r18_no_directories") \
+	X(R18_NO_IMAGE, "r18_no_image") \
+	X(R18_NO_ZEROES, "r18_no_zeroes") \
+	X(R18_NOT_SETTLED, "r18_not_settled") \
+	X(R18_REDO_ON_PRIMARY, "r18_redo_on_primary") \
+	X(R18_DECIDED_EARLY, "r18_decided_early") \
 	X(RESTAMP_SLOWLY, "restamp_slowly") \
 	X(SHARED_BLOCKS, "shared_blocks") \
 	X(RESTAMP_UNTOLD, "restamp_untold") \

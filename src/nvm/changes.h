@@ -27,7 +27,16 @@ typedef struct ZenChangeSink
 	uint64		(*zeroed) (uint32 pageno);
 	void		(*await) (uint64 position);
 
-	/* a file of the pool has so many pages, durably; none of the new ones is used */
+	/*
+	 * a watermark is durable: from now on other evidence of what it says may
+	 * go
+	 */
+	void		(*covered) (uint32 region, uint64 cts);
+
+	/*
+	 * a file of the pool has so many pages, durably; none of the new ones is
+	 * used
+	 */
 	void		(*grown) (int file, uint32 npages);
 } ZenChangeSink;
 

@@ -217,6 +217,8 @@ zen_page_directory_read(uint32 pageno, ZenPageOwner *owner, bool *sane)
 		if (!ZEN_FAULT(R8_ZEROING_FORGOTTEN))
 			zen_nvm_zero(zen_page_ptr(pageno), ZEN_PAGE_SIZE);
 		directory_write(pageno, 0);
+		if (zen_change_sink != NULL)
+			zen_pages[pageno].zeroed_at = zen_change_sink->zeroed(pageno);
 		return false;
 	}
 	if (word == 0)

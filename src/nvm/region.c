@@ -268,6 +268,8 @@ zen_region_persist_watermark(uint32 region)
 
 		zen_mark_write(zen_pool.regions[region].watermark, 2, sizeof(ZenMarkRecord), cts);
 		r->watermark = cts;
+		if (unlikely(zen_change_sink != NULL))
+			zen_change_sink->covered(region, cts);
 		Assert(zen_mark_read(zen_pool.regions[region].watermark, 2, sizeof(ZenMarkRecord)) == cts);
 	}
 	LWLockRelease(zen_lock(ZEN_LOCK_MARK));
@@ -324,9 +326,9 @@ zen_region_replay_doubt(uint32 region, uint64 full_xid, uint64 cts, uint32 kind)
 void
 zen_region_replay_committed(uint32 region, uint64 cts)
 {
+	Assert(region < ZEN_MAX_REGIONS);
 	zen_regions[region].last_cts = Max(zen_regions[region].last_cts, cts);
 	zen_region_persist_watermark(region);
-	zen_region_doubt_clear(region);
 }
 
 void

@@ -108,7 +108,7 @@ extern void zen_region_take_over(uint32 region);
  *
  * zen_region_replay_doubt -- the region's newest transaction: pg_xact decides on it.
  *
- * zen_region_replay_committed -- it has committed, so the watermark covers it, and it is in doubt no more.
+ * zen_region_replay_committed -- all up to here has committed: the watermark covers it.
  *
  * Both are durable on return, and want no lease.
  */

@@ -14,6 +14,7 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "access/xloginsert.h"
+#include "base/fault.h"
 #include "base/stats.h"
 #include "miscadmin.h"
 #include "nvm/changes.h"
@@ -32,8 +33,8 @@
 #include "utils/memutils.h"
 
 #define MAX_PENDING		256
-#define PENDING_BYTES	((Size) 64 * 1024)	/* of versions in a record, but for
-											 * one that is larger alone */
+#define PENDING_BYTES	((Size) 64 * 1024)	/* of versions in a record, but
+											 * for one that is larger alone */
 #define BUFFER_BYTES	(sizeof(ZenCopyHead) + (MAX_PENDING + 1) * sizeof(ZenCopySlot) + PENDING_BYTES + ZEN_PAGE_SIZE)
 #define MAX_VANISHING	512
 #define IMAGE_WORDS		4096	/* of the page directory, in a record */
@@ -243,7 +244,7 @@ log_vanishing(uint32 region, uint64 full_xid)
 void
 zen_copy_vanish(ZenSlot slot)
 {
-	if (!zen_copies())
+	if (!zen_copies() || ZEN_FAULT(R18_NO_SCRUBS))
 		return;
 	if (nvanishing == MAX_VANISHING)
 	{
@@ -261,7 +262,7 @@ zen_copy_vanish_begin(uint32 region, uint64 full_xid)
 	delay_checkpoints();
 	if (nvanishing > 0 || full_xid != 0)
 		log_vanishing(region, full_xid);
-	if (!XLogRecPtrIsInvalid(vanish_at))
+	if (!XLogRecPtrIsInvalid(vanish_at) && !ZEN_FAULT(R18_SCRUBS_UNFLUSHED))
 		XLogFlush(vanish_at);
 	vanish_at = InvalidXLogRecPtr;
 }
@@ -289,14 +290,14 @@ note_stored(const void *at, Size len)
 {
 	uint64		offset = (const char *) at - zen_pool.base;
 
-	if (may_insert())
+	if (may_insert() && !ZEN_FAULT(R18_NO_DIRECTORIES))
 		insert(ZEN_XLOG_BYTES, &offset, sizeof(offset), at, len);
 }
 
 static uint64
 note_zeroed(uint32 pageno)
 {
-	return may_insert() ? insert(ZEN_XLOG_ZERO, &pageno, sizeof(pageno), NULL, 0) : 0;
+	return may_insert() && !ZEN_FAULT(R18_NO_ZEROES) ? insert(ZEN_XLOG_ZERO, &pageno, sizeof(pageno), NULL, 0) : 0;
 }
 
 /* A page that was given back is as good as in the WAL before it is used again: recovery could not tell them apart. */
@@ -315,12 +316,22 @@ note_grown(int file, uint32 npages)
 	insert(ZEN_XLOG_GROWN, words, sizeof(words), NULL, 0);
 }
 
+static void
+note_covered(uint32 region, uint64 cts)
+{
+	ZenCopyHead head = {.region = region,.cts = cts};
+
+	if (may_insert())
+		insert(ZEN_XLOG_COVERED, &head, sizeof(head), NULL, 0);
+}
+
 static const ZenChangeSink sink = {
 	.stored = note_stored,
 	.written = note_written,
 	.vanishes = note_vanishes,
 	.zeroed = note_zeroed,
 	.await = await,
+	.covered = note_covered,
 	.grown = note_grown
 };
 
@@ -401,9 +412,9 @@ zen_copy_recovered(void)
 	if (zen_copies())
 	{
 		note_stored(zen_pool.cts_mark, 4 * ZEN_LINE);
-		for (uint32 i = 0; i < ZEN_MAX_HTABLES; i += IMAGE_ENTRIES)
+		for (uint32 i = 0; i < ZEN_MAX_HTABLES && !ZEN_FAULT(R18_NO_IMAGE); i += IMAGE_ENTRIES)
 			log_tables(i);
-		for (int i = 0; i < zen_pool.nfiles; i++)
+		for (int i = 0; i < zen_pool.nfiles && !ZEN_FAULT(R18_NO_IMAGE); i++)
 			log_pages(i);
 		XLogFlush(log_doubts());
 		if (!was_copied)

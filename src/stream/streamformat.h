@@ -34,31 +34,33 @@
 									 * stream was off */
 
 /* Of the pool itself, for its copies: zen.stream = replica. */
-#define ZEN_XLOG_SLOTS		0x30	/* versions in slots: ZenCopyHead, then for
-									 * each ZenCopySlot and its bytes */
-#define ZEN_XLOG_SCRUB		0x40	/* slots made empty: ZenCopyHead, then their
-									 * numbers (8 bytes each) */
+#define ZEN_XLOG_SLOTS		0x30	/* versions in slots: ZenCopyHead, then
+									 * for each ZenCopySlot and its bytes */
+#define ZEN_XLOG_SCRUB		0x40	/* slots made empty: ZenCopyHead, then
+									 * their numbers (8 bytes each) */
 #define ZEN_XLOG_BYTES		0x50	/* of a directory: offset (8 bytes), bytes */
 #define ZEN_XLOG_ZERO		0x60	/* a page is zero and free: number (4) */
 #define ZEN_XLOG_PAGES		0x70	/* part of the page directory, at a start:
 									 * number of the first (4), then words */
-#define ZEN_XLOG_TABLES		0x80	/* part of the HTable directory, at a start:
-									 * numbers from (4) and up to (4), then of
-									 * those that are not all zero the number
-									 * (4) and the entry */
-#define ZEN_XLOG_RECOVERED	0x90	/* the end of these: a ZenCopyHead for each
-									 * prepared transaction */
+#define ZEN_XLOG_TABLES		0x80	/* part of the HTable directory, at a
+									 * start: numbers from (4) and up to (4),
+									 * then of those that are not all zero the
+									 * number (4) and the entry */
+#define ZEN_XLOG_RECOVERED	0x90	/* the end of these: a ZenCopyHead for
+									 * each prepared transaction */
 #define ZEN_XLOG_GROWN		0xA0	/* a file's number (4) and its pages (4) */
-#define ZEN_XLOG_UNCOPIED	0xB0	/* from here on changes of the pool are not in
-									 * the WAL */
+#define ZEN_XLOG_COVERED	0xC0	/* a watermark: ZenCopyHead of which
+									 * region and cts count */
+#define ZEN_XLOG_UNCOPIED	0xB0	/* from here on changes of the pool are
+									 * not in the WAL */
 
 /* What a transaction has done in a region. */
 typedef struct ZenCopyHead
 {
 	uint32		region;
 	uint32		kind;			/* ZEN_DOUBT_*; NONE: nothing is decided yet */
-	uint64		full_xid;		/* SLOTS: that decides.  SCRUB: that is undone.
-								 * 0 = none */
+	uint64		full_xid;		/* SLOTS: that decides.  SCRUB: that is
+								 * undone. 0 = none */
 	uint64		cts;			/* all of the region up to here depend on it */
 } ZenCopyHead;
 
@@ -67,7 +69,8 @@ typedef struct ZenCopySlot
 	uint64		slot;
 	uint16		len;			/* bytes that follow, from word0 on; 0: it is
 								 * made empty */
-} pg_attribute_packed() ZenCopySlot;
+}			pg_attribute_packed()
+ZenCopySlot;
 
 StaticAssertDecl(sizeof(ZenCopyHead) == 24 && sizeof(ZenCopySlot) == 10, "formats in the WAL");
 

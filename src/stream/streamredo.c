@@ -12,6 +12,7 @@
 
 #include "access/transam.h"
 #include "access/xlog.h"
+#include "base/fault.h"
 #include "miscadmin.h"
 #include "nvm/htable.h"
 #include "nvm/page.h"
@@ -66,7 +67,10 @@ has_committed(uint64 full_xid)
 	FullTransactionId fxid = FullTransactionIdFromU64(full_xid);
 	TransactionId xid = XidFromFullTransactionId(fxid);
 
-	/* a backup may have copied a descriptor from the future; its own record comes */
+	/*
+	 * a backup may have copied a descriptor from the future; its own record
+	 * comes
+	 */
 	return FullTransactionIdPrecedes(fxid, TransamVariables->nextXid) &&
 		!TransactionIdPrecedes(xid, TransamVariables->oldestClogXid) && TransactionIdDidCommit(xid);
 }
@@ -80,8 +84,11 @@ settle(uint32 region, bool only_committed)
 
 	if (!zen_region_doubt_written(region) || zen_region_doubt_read(region, &xid, &cts) == ZEN_DOUBT_NONE)
 		return;
-	if (has_committed(xid))
+	if (has_committed(xid) && !ZEN_FAULT(R18_NOT_SETTLED))
+	{
 		zen_region_replay_committed(region, cts);
+		zen_region_doubt_clear(region);
+	}
 	else if (!only_committed)
 		zen_region_doubt_clear(region);
 }
@@ -139,13 +146,18 @@ redo_slots(Reader *r)
 		uint64		xid,
 					cts;
 
-		/* of a transaction that is logged again: several, one behind the other */
+		/*
+		 * of a transaction that is logged again: several, one behind the
+		 * other
+		 */
 		if (zen_region_doubt_read(head.region, &xid, &cts) == ZEN_DOUBT_NONE || xid != head.full_xid)
 			settle(head.region, false);
 	}
 	while (r->at < r->end)
 		store_slot(r);
 	zen_fence();
+	if (ZEN_FAULT(R18_DECIDED_EARLY) && head.kind == ZEN_DOUBT_COMMIT)
+		zen_region_replay_committed(head.region, head.cts);
 	if (head.kind != ZEN_DOUBT_NONE)
 		zen_region_replay_doubt(head.region, head.full_xid, head.cts, head.kind);
 	settle_one_more();
@@ -169,6 +181,18 @@ redo_scrub(Reader *r)
 	zen_fence();
 	if (head.full_xid != 0 && zen_region_doubt_read(head.region, &xid, &cts) != ZEN_DOUBT_NONE && xid == head.full_xid)
 		settle(head.region, false);
+}
+
+/*
+ * The primary may take away other evidence now.  What is in doubt here is either covered by it, and has committed, or
+ * comes later.
+ */
+static void
+redo_covered(Reader *r)
+{
+	ZenCopyHead head = take_head(r);
+
+	zen_region_replay_committed(head.region, head.cts);
 }
 
 /* ---------- directories ---------- */
@@ -322,7 +346,7 @@ zen_stream_redo(XLogReaderState *record)
 {
 	Reader		r = {.at = XLogRecGetData(record),.lsn = record->ReadRecPtr};
 
-	if (zen_pool.base == NULL || !zen_pool.replica || !zen_pool_is_copied())
+	if (zen_pool.base == NULL || (!zen_pool.replica && !ZEN_FAULT(R18_REDO_ON_PRIMARY)) || !zen_pool_is_copied())
 		return;
 	r.end = r.at + XLogRecGetDataLen(record);
 	switch (XLogRecGetInfo(record) & ~XLR_INFO_MASK)
@@ -350,6 +374,9 @@ zen_stream_redo(XLogReaderState *record)
 			break;
 		case ZEN_XLOG_GROWN:
 			redo_grown(&r);
+			break;
+		case ZEN_XLOG_COVERED:
+			redo_covered(&r);
 			break;
 		case ZEN_XLOG_UNCOPIED:
 			redo_uncopied();

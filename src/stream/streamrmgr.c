@@ -248,6 +248,8 @@ stream_identify(uint8 info)
 			return "RECOVERED";
 		case ZEN_XLOG_GROWN:
 			return "GROWN";
+		case ZEN_XLOG_COVERED:
+			return "COVERED";
 		case ZEN_XLOG_UNCOPIED:
 			return "UNCOPIED";
 	}

@@ -157,7 +157,7 @@ zen_streamtail_write(ZenSlot slot, uint64 cts, uint64 full_xid, const char *copy
 	}			space;
 	Size		kept;
 	const char *records = zen_streamlog_kept(&kept);
-	uint32		word = WORD(copy_len, ZEN_XLOG_SLOTS);
+	uint32		word = WORD (copy_len, ZEN_XLOG_SLOTS);
 	Size		len = kept + (copy_len > 0 ? sizeof(word) + copy_len : 0);
 	char	   *at = space.bytes + offsetof(Tail, records);
 

@@ -1,0 +1,141 @@
+# R18 broken: a copy of the pool that is not told of a change, too late, or that decides too early, must be seen to
+# differ.
+#
+# A standby follows a primary.  Transactions are rolled back, pages and tables come and go, the primary is killed while
+# nobody flushes its WAL.  Then the pools are compared; the standby is promoted, and its rows are compared.  The same
+# must go well with honest settings.
+#
+# FAULTS="a b"  only these
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use PoolCopies;
+use PostgreSQL::Test::Cluster;
+use Test::More;
+use ZenTest;
+
+skip_unless_zen();
+skip_unless_faults();
+
+# [ zen.fault, is it one, of which server ]
+my @faults = (
+	[ none                 => 0, 'primary' ],
+	[ r17_no_tail          => 1, 'primary' ],
+	[ r18_no_scrubs        => 1, 'primary' ],
+	[ r18_scrubs_unflushed => 1, 'primary' ],
+	[ r18_no_directories   => 1, 'primary' ],
+	[ r18_no_image         => 1, 'primary' ],
+	[ r18_no_zeroes        => 1, 'primary' ],
+	[ r18_redo_on_primary  => 1, 'primary' ],
+	[ r18_not_settled      => 1, 'standby' ],
+	[ r18_decided_early    => 1, 'standby' ]);
+my %wanted = map { $_ => 1 } split ' ', $ENV{FAULTS} || '';
+@faults = grep { !%wanted || $wanted{ $_->[0] } } @faults;
+
+for (@faults)
+{
+	my ($fault, $breaks, $whose) = @$_;
+	my $wrong = play($fault, $whose);
+	if ($breaks) { isnt($wrong, '', "$fault is caught: " . substr($wrong, 0, 160)); }
+	else { is($wrong, '', "$fault: the copy is equal"); }
+}
+done_testing();
+
+sub set_fault
+{
+	my ($node, $fault) = @_;
+	open(my $fh, '>', $node->data_dir . '/fault.conf') or die $!;
+	print $fh "zen.fault = $fault\n";
+	close $fh;
+	$node->reload if $node->{_pid};
+	return;
+}
+
+sub rows
+{
+	my ($dbh) = @_;
+	my $result = run_sql($dbh, q{SELECT count(*) || ':' || md5(string_agg(t::text, ',' ORDER BY id)) FROM t});
+	return $result->{message} || $result->{rows}[0][0];
+}
+
+# What goes wrong; '' for nothing.
+sub play
+{
+	my ($fault, $whose) = @_;
+	my $primary = new_node("primary_$fault", pool_size => '64MB', dram_size => '64MB', faults => 1,
+		pool_path => 'zen.pool', init => { allows_streaming => 1 },
+		conf => "zen.stream = replica\nwal_keep_size = 256MB\ninclude 'fault.conf'");
+	set_fault($primary, 'none');
+	$primary->start;
+	my $dbh = connect_db($primary);
+	run_all($dbh, 'CREATE EXTENSION zen', 'CREATE TABLE t (id int PRIMARY KEY, v text) USING zen',
+		q{INSERT INTO t SELECT g, repeat('x', 100) FROM generate_series(1, 2000) g});
+	$primary->backup('copy');
+	my $standby = PostgreSQL::Test::Cluster->new("standby_$fault", install_path => $ENV{ZEN_FAULT_SERVER});
+	$standby->init_from_backup($primary, 'copy', has_streaming => 1);
+	$standby->start;
+	set_fault($whose eq 'primary' ? $primary : $standby, $fault);
+	my $wrong = differences($primary, $dbh, $standby);
+	$_->stop('immediate') for $primary, $standby;
+	return $wrong;
+}
+
+sub differences
+{
+	my ($primary, $dbh, $standby) = @_;
+	$dbh->disconnect;
+	$dbh = connect_db($primary);
+	changes($dbh);
+	stop_wal_writer($dbh);
+	lost_changes($dbh);
+	crash($primary);
+	start_again($primary);
+	$dbh = connect_db($primary);
+	wait_recovered($dbh);
+	value($dbh, 'CHECKPOINT');
+	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
+	my $wrong = pool_differences(map { $_->data_dir . '/zen.pool' } $primary, $standby);
+	my $expected = rows($dbh);
+
+	# one whose commit is not in the WAL yet when the standby is promoted
+	my $open = connect_db($primary);
+	run_all($open, 'BEGIN', 'SET LOCAL zen.spill_threshold = 0', q{UPDATE t SET v = 'open' WHERE id <= 500},
+		q{PREPARE TRANSACTION 'open'});
+	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
+	$standby->promote;
+	my $handle = connect_db($standby);
+	wait_recovered($handle);
+	my $rows = rows($handle);
+	$wrong .= "rows: $rows instead of $expected" if $rows ne $expected;
+	$_->disconnect for $handle, $dbh, $open;
+	return $wrong;
+}
+
+sub changes
+{
+	my ($dbh) = @_;
+	for my $i (1 .. 3)
+	{
+		run_all($dbh, 'BEGIN', 'SET LOCAL zen.spill_threshold = 0', 'SAVEPOINT s',
+			q{UPDATE t SET v = repeat('r', 300) WHERE id > 1000}, 'ROLLBACK TO s',
+			"INSERT INTO t VALUES (10000 + $i, 'kept')", 'COMMIT');
+		run_all($dbh, "CREATE TABLE gone AS SELECT g AS id, repeat('g', 500) AS v FROM generate_series(1, 3000) g",
+			'ALTER TABLE gone SET ACCESS METHOD zen') if $i == 1;
+	}
+	run_all($dbh, 'DROP TABLE gone', q{INSERT INTO t SELECT g, repeat('y', 50) FROM generate_series(20001, 20400) g});
+	return;
+}
+
+# What the WAL knows nothing of, but for the slots of a transaction that is rolled back.
+sub lost_changes
+{
+	my ($dbh) = @_;
+	run_all($dbh, 'BEGIN', 'SET LOCAL zen.spill_threshold = 0', q{UPDATE t SET v = repeat('s', 200) WHERE id > 1000},
+		q{SELECT pg_switch_wal()}, 'ROLLBACK');
+	run_all($dbh, map { "INSERT INTO t VALUES (30000 + $_, repeat('z', 40 + 40 * $_))" } 1 .. 60);
+	return;
+}
