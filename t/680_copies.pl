@@ -143,7 +143,8 @@ sub end_load { return $_[0]{run}->finish; }
 sub rows
 {
 	my ($handle) = @_;
-	return join ' ', map { value($handle, "SELECT count(*) || ':' || md5(string_agg(t::text, ',' ORDER BY id)) FROM $_ t") }
+	return join ' ',
+	  map { value($handle, "SELECT count(*) || ':' || md5(string_agg(t::text, ',' ORDER BY id)) FROM $_ t") }
 	  qw(account journal noise heap_journal steps);
 }
 
@@ -284,14 +285,17 @@ sub test_open_transactions
 	run_all($other[0], 'BEGIN', 'SET zen.spill_threshold = 0',
 		'INSERT INTO noise (v) SELECT repeat(\'s\', 100) FROM generate_series(1, 3000)', 'SAVEPOINT a',
 		'UPDATE noise SET v = \'t\' WHERE id % 3 = 0', 'ROLLBACK TO a');
-	run_all($other[1], 'BEGIN', 'SET zen.spill_threshold = 0', q{INSERT INTO noise SELECT -g, 'prepared' FROM generate_series(1, 500) g},
+	run_all($other[1], 'BEGIN', 'SET zen.spill_threshold = 0',
+		q{INSERT INTO noise SELECT -g, 'prepared' FROM generate_series(1, 500) g},
 		'SELECT * FROM account WHERE id = 5 FOR UPDATE', q{PREPARE TRANSACTION 'open'});
-	run_all($other[2], 'BEGIN', q{INSERT INTO noise SELECT -g, 'rolled back' FROM generate_series(1001, 1500) g}, q{PREPARE TRANSACTION 'back'});
+	run_all($other[2], 'BEGIN', q{INSERT INTO noise SELECT -g, 'rolled back' FROM generate_series(1001, 1500) g},
+		q{PREPARE TRANSACTION 'back'});
 	is_equal($standby, 'open transactions');
 	my $handle = promoted($standby);
 	is(value($handle, q{SELECT count(*) FROM noise WHERE v IN ('prepared', 'rolled back') OR v LIKE 's%'}), 0,
 		'open transactions: nothing of them is seen');
-	is(value($handle, q{SELECT string_agg(gid, ' ' ORDER BY gid) FROM pg_prepared_xacts}), 'back open', 'prepared ones are there');
+	is(value($handle, q{SELECT string_agg(gid, ' ' ORDER BY gid) FROM pg_prepared_xacts}), 'back open',
+		'prepared ones are there');
 	is(state_of($handle, 'SELECT * FROM account WHERE id = 5 FOR UPDATE NOWAIT'), '55P03', 'and hold their locks');
 	run_all($handle, q{COMMIT PREPARED 'open'}, q{ROLLBACK PREPARED 'back'});
 	is(value($handle, q{SELECT count(*) || ' ' || min(id) FROM noise WHERE id < 0}), '500 -500', 'and end as asked');
@@ -311,7 +315,8 @@ sub test_growth
 	new_backup('small');
 	my $standby = new_copy('small', 'small', has_streaming => 1);
 	$standby->start;
-	run_all($dbh, q{SELECT zen_pool_grow('96MB')}, q{INSERT INTO noise (v) SELECT repeat('g', 1000) FROM generate_series(1, 40000)});
+	run_all($dbh, q{SELECT zen_pool_grow('96MB')},
+		q{INSERT INTO noise (v) SELECT repeat('g', 1000) FROM generate_series(1, 40000)});
 	is_equal($standby, 'a pool that grew');
 	set_conf($primary, 'zen.pool_size = 192MB');
 	$dbh = clean_restart($primary, $dbh);
@@ -439,7 +444,9 @@ sub test_time_without
 	$standby->promote;
 	my $handle = connect_db($standby);
 	my $result;
-	wait_for('the end of recovery', sub { $result = run_sql($handle, 'SELECT * FROM noise'); $result->{message} !~ /in recovery/ });
+	wait_for('the end of recovery', sub {
+			$result = run_sql($handle, 'SELECT * FROM noise');
+			return $result->{message} !~ /in recovery/; });
 	is($result->{state}, '55000', 'stream off: no stale row is shown after a promotion');
 	$handle->disconnect;
 	$standby->stop('immediate');

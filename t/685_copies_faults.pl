@@ -2,8 +2,8 @@
 # differ.
 #
 # A standby follows a primary.  Transactions are rolled back, pages and tables come and go, the primary is killed while
-# nobody flushes its WAL.  Then the pools are compared; the standby is promoted, and its rows are compared.  The same
-# must go well with honest settings.
+# nobody flushes its WAL.  Then the pools are compared; the standby is promoted before the last commit, and its rows are
+# compared.  The same must go well with honest settings.
 #
 # FAULTS="a b"  only these
 
@@ -99,20 +99,33 @@ sub differences
 	value($dbh, 'CHECKPOINT');
 	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
 	my $wrong = pool_differences(map { $_->data_dir . '/zen.pool' } $primary, $standby);
-	my $expected = rows($dbh);
+	$wrong .= wrong_before_last($primary, $dbh, $standby);
+	$dbh->disconnect;
+	return $wrong;
+}
 
-	# one whose commit is not in the WAL yet when the standby is promoted
-	my $open = connect_db($primary);
-	run_all($open, 'BEGIN', 'SET LOCAL zen.spill_threshold = 0', q{UPDATE t SET v = 'open' WHERE id <= 500},
-		q{PREPARE TRANSACTION 'open'});
-	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
-	$standby->promote;
+# The standby is promoted between the records of a transaction and its commit record.  The transaction before it was of
+# the same region.
+sub wrong_before_last
+{
+	my ($primary, $dbh, $standby) = @_;
+	my $session = connect_db($primary);
+	value($session, q{INSERT INTO t VALUES (40001, 'before the last')});
+	my $expected = rows($dbh);
+	$standby->stop;
+	run_all($session, 'BEGIN', q{UPDATE t SET v = 'last' WHERE id <= 20});
+	my $xid = value($session, 'SELECT pg_current_xact_id()');
+	run_all($session, 'COMMIT');
+	$session->disconnect;
+	value($dbh, 'CHECKPOINT');
+	set_conf($standby, "recovery_target_xid = '$xid'\nrecovery_target_inclusive = off\nrecovery_target_action = promote");
+	$standby->start;
 	my $handle = connect_db($standby);
+	wait_for('the promotion', sub { value($handle, 'SELECT NOT pg_is_in_recovery()') });
 	wait_recovered($handle);
 	my $rows = rows($handle);
-	$wrong .= "rows: $rows instead of $expected" if $rows ne $expected;
-	$_->disconnect for $handle, $dbh, $open;
-	return $wrong;
+	$handle->disconnect;
+	return $rows eq $expected ? '' : "rows: $rows instead of $expected";
 }
 
 sub changes
@@ -134,6 +147,8 @@ sub changes
 sub lost_changes
 {
 	my ($dbh) = @_;
+	# so that no page is given back
+	value($dbh, q{UPDATE t SET v = repeat('s', 200) WHERE id <= 1000});
 	run_all($dbh, 'BEGIN', 'SET LOCAL zen.spill_threshold = 0', q{UPDATE t SET v = repeat('s', 200) WHERE id > 1000},
 		q{SELECT pg_switch_wal()}, 'ROLLBACK');
 	run_all($dbh, map { "INSERT INTO t VALUES (30000 + $_, repeat('z', 40 + 40 * $_))" } 1 .. 60);

@@ -26,8 +26,8 @@ extern Size zen_grow_max_size(int file);
 extern Size zen_grow_to(int file, Size size, int elevel);
 
 /*
- * zen_grow_replay -- redo on a copy of the pool: a file has so many pages on the primary server.  False, or an error, if
- * that cannot be.
+ * zen_grow_replay -- redo on a copy of the pool: a file has so many pages on the primary server.  False, or an error,
+ * if that cannot be.
  */
 extern bool zen_grow_replay(int file, uint32 npages);
 

@@ -162,11 +162,16 @@ StaticAssertDecl(ZEN_OFF_REGIONS + ZEN_MAX_REGIONS * sizeof(ZenRegionEntry) <= Z
 #define ZEN_TAIL_OFF	UINT64CONST(2)	/* it was, and is not: what changes is
 										 * not in the WAL */
 
-/* A copy follows the WAL of another server.  It becomes a primary's pool when zen has recovered it. */
+/*
+ * A copy follows the WAL of another server.  It becomes a primary's pool when zen has recovered it.  These values
+ * differ in many bits.
+ */
 #define ZEN_ROLE_PRIMARY	UINT64CONST(0)
-#define ZEN_ROLE_REPLICA	UINT64CONST(1)
+#define ZEN_ROLE_REPLICA	UINT64CONST(0x4143494C50455220) /* " REPLICA" */
+#define ZEN_COPIED_NOT		UINT64CONST(0)
+#define ZEN_COPIED			UINT64CONST(0x20444549504F4320) /* " COPIED " */
 
-/* Guarded words of one line, stored in the order in which they are to become durable. */
+/* One line.  The first three are guarded words, stored in the order in which they are to become durable. */
 typedef struct ZenTailState
 {
 	uint64		in_use;			/* ZEN_TAIL_*: is zen.stream on? */
@@ -175,7 +180,8 @@ typedef struct ZenTailState
 	uint64		lost_xid;		/* a recovery is not over: the first full xid
 								 * that the WAL does not know; 0 = none */
 	uint64		role;			/* ZEN_ROLE_* */
-	uint64		copied;			/* 1: all changes of the pool are in the WAL */
+	uint64		copied;			/* ZEN_COPIED: all changes of the pool are in
+								 * the WAL; or ZEN_COPIED_NOT */
 	uint64		pad[3];
 } ZenTailState;
 

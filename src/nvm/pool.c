@@ -39,7 +39,6 @@
 #include "nvm/datadir.h"
 #include "nvm/files.h"
 #include "nvm/persist.h"
-#include "nvm/repair.h"
 #include "nvm/superblock.h"
 #include "storage/fd.h"
 
@@ -99,57 +98,67 @@ check_identity(const ZenStateFile *state, const ZenClusterFacts *facts)
 
 /* ---------- a copy, or not ---------- */
 
-static uint64 *
-role_word(char *base, Size offset)
+static ZenTailState *
+tail_state(char *base)
 {
-	return (uint64 *) (base + ZEN_OFF_TAIL + offset);
+	return (ZenTailState *) (base + ZEN_OFF_TAIL);
 }
 
-#define ROLE	offsetof(ZenTailState, role)
-#define COPIED	offsetof(ZenTailState, copied)
-
-static uint64
-read_role(char *base, Size offset)
+/* A word that is 0 or this value. */
+static bool
+is_set(const uint64 *word, uint64 value)
 {
-	uint64		value;
+	uint64		now = zen_nvm_load64(word);
 
-	if (!zen_guard_read(role_word(base, offset), ZEN_OFF_TAIL + offset, &value))
+	if (now != 0 && now != value)
 		ereport(FATAL,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("zen pool file \"%s\" does not say if it is a copy that follows another server", pool_path),
 				 errhint("Restore the pool file and the data directory from copies made at the same moment.")));
-	return value;
+	return now == value;
+}
+
+static bool
+is_replica(char *base)
+{
+	return is_set(&tail_state(base)->role, ZEN_ROLE_REPLICA);
+}
+
+static bool
+is_copied(char *base)
+{
+	return is_set(&tail_state(base)->copied, ZEN_COPIED);
 }
 
 static void
-write_role(char *base, Size offset, uint64 value)
+store(uint64 *word, uint64 value)
 {
-	zen_nvm_store64(role_word(base, offset), zen_guard(ZEN_OFF_TAIL + offset, value));
-	zen_persist(role_word(base, offset), sizeof(uint64));
+	zen_nvm_store64(word, value);
+	zen_persist(word, sizeof(*word));
 }
 
 bool
 zen_pool_is_replica(void)
 {
-	return read_role(zen_pool.base, ROLE) == ZEN_ROLE_REPLICA;
+	return is_replica(zen_pool.base);
 }
 
 bool
 zen_pool_is_copied(void)
 {
-	return read_role(zen_pool.base, COPIED) != 0;
+	return is_copied(zen_pool.base);
 }
 
 void
-zen_pool_set_role(uint64 role)
+zen_pool_make_primary(void)
 {
-	write_role(zen_pool.base, ROLE, role);
+	store(&tail_state(zen_pool.base)->role, ZEN_ROLE_PRIMARY);
 }
 
 void
 zen_pool_set_copied(bool copied)
 {
-	write_role(zen_pool.base, COPIED, copied);
+	store(&tail_state(zen_pool.base)->copied, copied ? ZEN_COPIED : ZEN_COPIED_NOT);
 }
 
 static bool
@@ -170,7 +179,7 @@ has_tables(const char *base)
 static void
 check_backup(char *base)
 {
-	if (read_role(base, COPIED) == 0)
+	if (!is_copied(base))
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("data directory \"%s\" was copied while its server was running", DataDir),
@@ -181,7 +190,8 @@ check_backup(char *base)
 		if (!zen_is_in_data_directory(zen_files[i].path))
 			ereport(FATAL,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("zen pool file \"%s\" is not part of the base backup in \"%s\"", zen_files[i].path, DataDir),
+					 errmsg("zen pool file \"%s\" is not part of the base backup in \"%s\"",
+							zen_files[i].path, DataDir),
 					 errdetail("A base backup has the pool's files if they are in the data directory or in a "
 							   "tablespace."),
 					 errhint("Set zen.pool_path to the files of the backup.")));
@@ -194,7 +204,7 @@ check_backup(char *base)
 static bool
 check_standby(char *base, bool as_left)
 {
-	if (read_role(base, COPIED) != 0 && as_left)
+	if (is_copied(base) && as_left)
 		return true;
 	if (has_tables(base))
 		ereport(FATAL,
@@ -202,7 +212,7 @@ check_standby(char *base, bool as_left)
 				 errmsg("zen pool file \"%s\" cannot follow a server that replays WAL from elsewhere", pool_path),
 				 errdetail("File \"%s\" or \"%s\" makes a standby of this server, and the pool holds tables.",
 						   STANDBY_SIGNAL_FILE, RECOVERY_SIGNAL_FILE),
-				 read_role(base, COPIED) != 0 ?
+				 is_copied(base) ?
 				 errhint("The server was not stopped in order, so its pool may be ahead of the WAL.  Take a new base "
 						 "backup, or use pg_rewind.") :
 				 errhint("To have a standby without the rows of zen tables, remove \"%s\" and set zen.pool_path to "
@@ -228,7 +238,7 @@ judge_role(char *base, bool as_left, bool created)
 		check_backup(base);
 		return true;
 	}
-	if (read_role(base, ROLE) == ZEN_ROLE_REPLICA)
+	if (is_replica(base))
 		return true;
 	return follows && check_standby(base, as_left);
 }
@@ -237,11 +247,11 @@ judge_role(char *base, bool as_left, bool created)
 static void
 become_replica(char *base)
 {
-	if (read_role(base, ROLE) == ZEN_ROLE_REPLICA)
+	if (is_replica(base))
 		return;
-	write_role(base, offsetof(ZenTailState, again_xid), 0);
-	write_role(base, offsetof(ZenTailState, lost_xid), 0);
-	write_role(base, ROLE, ZEN_ROLE_REPLICA);
+	store(&tail_state(base)->again_xid, 0);
+	store(&tail_state(base)->lost_xid, 0);
+	store(&tail_state(base)->role, ZEN_ROLE_REPLICA);
 	ereport(LOG,
 			(errmsg("zen pool file \"%s\" is a copy that follows the write-ahead log of another server", pool_path)));
 }
@@ -435,7 +445,7 @@ publish(char *base, bool was_clean)
 	publish_files(base);
 	zen_pool.first_data_page = zen_pool.files[0].first_data;
 	zen_pool.was_clean = was_clean;
-	zen_pool.replica = read_role(base, ROLE) == ZEN_ROLE_REPLICA;
+	zen_pool.replica = is_replica(base);
 	zen_pool.regions = (ZenRegionEntry *) (base + ZEN_OFF_REGIONS);
 	zen_pool.htables = (ZenHTableEntry *) (base + ZEN_OFF_HTABLES);
 	zen_pool.cts_mark = (ZenMarkRecord *) (base + ZEN_OFF_CTS_MARK);

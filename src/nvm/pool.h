@@ -74,11 +74,11 @@ extern void zen_pool_mark_clean(void);
  *
  * zen_pool_is_replica -- is it a copy that has not been recovered yet?
  *
- * zen_pool_set_role, zen_pool_set_copied -- durable on return.
+ * zen_pool_make_primary, zen_pool_set_copied -- durable on return.
  */
 extern bool zen_pool_is_replica(void);
 extern bool zen_pool_is_copied(void);
-extern void zen_pool_set_role(uint64 role);
+extern void zen_pool_make_primary(void);
 extern void zen_pool_set_copied(bool copied);
 
 /* zen_pool_mode_name -- "pmem", "emulated" or "msync": what the open pool really does. */

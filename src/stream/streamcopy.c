@@ -429,7 +429,7 @@ zen_copy_recovered(void)
 	}
 	if (zen_pool_is_replica())
 	{
-		zen_pool_set_role(ZEN_ROLE_PRIMARY);
+		zen_pool_make_primary();
 		ereport(LOG,
 				(errmsg("the zen pool was a copy, and is a primary's from now on")));
 	}

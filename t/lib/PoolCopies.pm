@@ -1,7 +1,7 @@
 # PoolCopies -- compare the pool of a primary with that of its standby, both at rest: running, and nobody writes.
 #
-# What may differ: superblocks, LP, regions (watermarks and descriptors), the line of the tail, and tail slots, which are
-# empty in a copy.
+# What may differ: superblocks, LP, regions (watermarks and descriptors), the line of the tail, and tail slots, which
+# are empty in a copy.
 
 package PoolCopies;
 
