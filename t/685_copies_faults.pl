@@ -118,7 +118,8 @@ sub wrong_before_last
 	run_all($session, 'COMMIT');
 	$session->disconnect;
 	value($dbh, 'CHECKPOINT');
-	set_conf($standby, "recovery_target_xid = '$xid'\nrecovery_target_inclusive = off\nrecovery_target_action = promote");
+	set_conf($standby,
+		"recovery_target_xid = '$xid'\nrecovery_target_inclusive = off\nrecovery_target_action = promote");
 	$standby->start;
 	my $handle = connect_db($standby);
 	wait_for('the promotion', sub { value($handle, 'SELECT NOT pg_is_in_recovery()') });

@@ -57,7 +57,7 @@ zen.pool_mode = emulated
 zen.pool_size = 32MB
 zen.dram_size = 32MB
 END
-$ZEN_CONF .= "wal_level = logical\nzen.stream = logical\n" if $ENV{ZEN_TEST_STREAM};
+$ZEN_CONF .= "wal_level = logical\nzen.stream = $ENV{ZEN_TEST_STREAM}\n" if $ENV{ZEN_TEST_STREAM};
 
 # new -- $dir is made; {options}: more for the command line.
 sub new

@@ -6,7 +6,7 @@
 #                      the same tests run on PostgreSQL's heap, without zen: this
 #                      shows that a test raises no false alarm.
 #   ZEN_TEST_POOL_DIR  where pools are made (default: in memory)
-#   ZEN_TEST_STREAM=1  all servers have zen.stream = logical
+#   ZEN_TEST_STREAM=logical or replica: zen.stream of all servers
 #   ZEN_TEST_INJECT=1  a test spoils its own data, and must then fail
 #   ZEN_TEST_KEEP=1    leave the pool file where it is
 #   ZEN_FAULT_SERVER   the server that tools/fault-server has made
@@ -123,7 +123,7 @@ statement_timeout = 600s
 END
 	$node->append_conf('postgresql.conf', 'fsync = on') if $opt{fsync};
 	pool_conf($node, %opt) if is_zen();
-	$node->append_conf('postgresql.conf', "wal_level = logical\nzen.stream = logical")
+	$node->append_conf('postgresql.conf', "wal_level = logical\nzen.stream = $ENV{ZEN_TEST_STREAM}")
 	  if is_zen() && $ENV{ZEN_TEST_STREAM};
 	$node->append_conf('postgresql.conf', $opt{conf}) if $opt{conf};
 	return $node;
