@@ -91,7 +91,7 @@ sub differences
 	$dbh = connect_db($primary);
 	changes($dbh);
 	stop_wal_writer($dbh);
-	lost_changes($dbh);
+	lost_changes($primary, $dbh);
 	crash($primary);
 	start_again($primary);
 	$dbh = connect_db($primary);
@@ -144,14 +144,19 @@ sub changes
 	return;
 }
 
-# What the WAL knows nothing of, but for the slots of a transaction that is rolled back.
+# What the WAL knows nothing of, but for the slots of a transaction that is rolled back.  Nobody takes a page after that,
+# which would flush the WAL.
 sub lost_changes
 {
-	my ($dbh) = @_;
+	my ($primary, $dbh) = @_;
+	my $other = connect_db($primary);
+	run_all($other, q{INSERT INTO t VALUES (30000, 'z')});
 	# so that no page is given back
 	value($dbh, q{UPDATE t SET v = repeat('s', 200) WHERE id <= 1000});
 	run_all($dbh, 'BEGIN', 'SET LOCAL zen.spill_threshold = 0', q{UPDATE t SET v = repeat('s', 200) WHERE id > 1000},
-		q{SELECT pg_switch_wal()}, 'ROLLBACK');
-	run_all($dbh, map { "INSERT INTO t VALUES (30000 + $_, repeat('z', 40 + 40 * $_))" } 1 .. 60);
+		q{SELECT pg_switch_wal()});
+	run_all($other, map { "INSERT INTO t VALUES (30000 + $_, 'z')" } 1 .. 60);
+	run_all($dbh, 'ROLLBACK');
+	$other->disconnect;
 	return;
 }

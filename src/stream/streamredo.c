@@ -158,7 +158,7 @@ redo_slots(Reader *r)
 	zen_fence();
 	if (ZEN_FAULT(R18_DECIDED_EARLY) && head.kind == ZEN_DOUBT_COMMIT)
 		zen_region_replay_committed(head.region, head.cts);
-	if (head.kind != ZEN_DOUBT_NONE)
+	else if (head.kind != ZEN_DOUBT_NONE)
 		zen_region_replay_doubt(head.region, head.full_xid, head.cts, head.kind);
 	settle_one_more();
 }

@@ -518,9 +518,13 @@ fits_one_line(const ZenCommit *commit, const ZenWriteSet *ws)
 
 /* All is written: durable first, then in the WAL (R18).  The decision follows; a checkpoint waits for it. */
 static void
-log_for_copies(ZenCommit *commit, uint64 full_xid)
+log_for_copies(ZenCommit *commit, uint64 full_xid, uint32 kind)
 {
+	uint32		len;
+
 	Assert(zen_copies() && full_xid != 0);
+	if (commit->tail == InvalidZenSlot)
+		(void) zen_copy_build(commit->region, commit->cts, full_xid, kind, InvalidZenSlot, &len);
 	zen_fence();
 	commit->logged_xid = full_xid;
 	zen_copy_decide();
@@ -535,7 +539,7 @@ zen_commit_set_lp(ZenCommit *commit, const ZenWriteSet *ws)
 	ZenAssertRegionMine(commit->region);
 	/* R2: nothing else is outstanding when LP is stored */
 	if (zen_copies())
-		log_for_copies(commit, U64FromFullTransactionId(GetTopFullTransactionId()));
+		log_for_copies(commit, U64FromFullTransactionId(GetTopFullTransactionId()), ZEN_DOUBT_COMMIT);
 	else if (!fits_one_line(commit, ws) && !ZEN_FAULT(R2_NO_FIRST_FENCE))
 		zen_order();
 	enter_stage(commit, ZEN_STAGE_LP);
@@ -553,12 +557,7 @@ zen_commit_doubt(ZenCommit *commit, uint64 full_xid, uint32 kind)
 	Assert(full_xid != 0 && zen_regions[commit->region].doubt_kind == ZEN_DOUBT_NONE);
 	ZenAssertRegionMine(commit->region);
 	if (zen_copies())
-	{
-		uint32		len;
-
-		(void) zen_copy_build(commit->region, commit->cts, full_xid, kind, InvalidZenSlot, &len);
-		log_for_copies(commit, full_xid);
-	}
+		log_for_copies(commit, full_xid, kind);
 	else
 		zen_order();
 	if (!ZEN_FAULT(R9_NO_DESCRIPTOR))
