@@ -1,12 +1,12 @@
 /*
  * stepper.c -- counts the user instructions that a backend executes for each transaction, by executing one at a time.
  *
- *   stepper PID WARMUP SAMPLES TRANSACTIONS GROUPS
+ *   stepper PID WARMUP SAMPLES TRANSACTIONS GROUPS [FUNCTIONS]
  *
  * Waits until the backend PID has ended WARMUP transactions at full speed.  Then steps through SAMPLES times
  * TRANSACTIONS of them, and prints a line of names and a line of numbers for each sample, with tabs: instructions,
  * system calls, transactions in which a signal came, and instructions by group (file GROUPS).  All are of TRANSACTIONS
- * together.
+ * together.  The file FUNCTIONS gets a line for each function: its own instructions in all samples, and its name.
  *
  * Counting.  After each instruction the process stops.  What the kernel does is no instruction.  A string instruction
  * with a repeat prefix stops after each round, and counts once, as a processor's own counter has it: the rounds of a
@@ -80,6 +80,8 @@ static uint64_t end_address;	/* where a transaction ends */
 static uint64_t read_address;	/* where a message is read */
 static Place places[NPLACES];
 static int	nplaces;
+static uint64_t *by_symbol;		/* instructions, of all samples */
+static uint64_t without_symbol;
 static volatile sig_atomic_t asked_to_stop;
 
 static void
@@ -307,6 +309,21 @@ print_sample(const Sample * sample)
 	fflush(stdout);
 }
 
+/* Instructions without a symbol are those of static functions in a stripped file, and of the vDSO. */
+static void
+write_functions(const char *path)
+{
+	FILE	   *file = fopen(path, "w");
+
+	if (file == NULL)
+		die("cannot write %s", path);
+	for (int i = 0; i < symbols_count(); i++)
+		if (by_symbol[i] > 0)
+			fprintf(file, "%" PRIu64 "\t%s\n", by_symbol[i], symbol_name(i));
+	fprintf(file, "%" PRIu64 "\t(without a name)\n", without_symbol);
+	fclose(file);
+}
+
 /* Has the process, which is about to execute what is at an address, come to the end of a transaction? */
 static bool
 is_border(uint64_t address)
@@ -366,7 +383,11 @@ step_through(int samples, int transactions)
 			sample = empty;
 		}
 		if (place->kind != KIND_REPEAT || place != last)
+		{
 			sample.instructions[group]++;
+			if (nborders > 0)
+				*(place->symbol >= 0 ? &by_symbol[place->symbol] : &without_symbol) += 1;
+		}
 		sample.syscalls += place->kind == KIND_SYSCALL;
 		sample.signals += step();
 		last = place;
@@ -387,8 +408,8 @@ number(const char *text)
 int
 main(int argc, char **argv)
 {
-	if (argc != 6)
-		die("usage: stepper PID WARMUP SAMPLES TRANSACTIONS GROUPS");
+	if (argc != 6 && argc != 7)
+		die("usage: stepper PID WARMUP SAMPLES TRANSACTIONS GROUPS [FUNCTIONS]");
 	pid = number(argv[1]);
 	groups_read(argv[5]);
 	signal(SIGTERM, stop_soon);
@@ -398,6 +419,9 @@ main(int argc, char **argv)
 	symbols_read(pid);
 	end_address = symbol_address("ProcArrayEndTransaction");
 	read_address = symbol_address("pq_startmsgread");
+	by_symbol = calloc(symbols_count(), sizeof(*by_symbol));
+	if (by_symbol == NULL)
+		die("out of memory");
 	if (end_address == 0 || read_address == 0)
 		die("process %d is not PostgreSQL, or has no symbols", pid);
 
@@ -405,5 +429,7 @@ main(int argc, char **argv)
 	share_processor();
 	print_names();
 	step_through(number(argv[3]), number(argv[4]));
+	if (argc == 7)
+		write_functions(argv[6]);
 	return asked_to_stop ? 1 : 0;
 }

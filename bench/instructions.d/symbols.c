@@ -302,3 +302,15 @@ symbol_at(uint64_t address, int *group)
 	}
 	return found;
 }
+
+int
+symbols_count(void)
+{
+	return nsymbols;
+}
+
+const char *
+symbol_name(int symbol)
+{
+	return symbols[symbol].name;
+}

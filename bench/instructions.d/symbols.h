@@ -33,4 +33,8 @@ extern uint64_t symbol_address(const char *name);
  */
 extern int	symbol_at(uint64_t address, int *group);
 
+/* The number of symbols, and the name of one. */
+extern int	symbols_count(void);
+extern const char *symbol_name(int symbol);
+
 #endif

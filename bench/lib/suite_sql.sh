@@ -50,7 +50,7 @@ sql_init() {
 	csv_init counters.csv workload,peer,clients,theta,requests,round,counter,per_tx
 	csv_init loads "* slices of $seconds s for up to four clients, of $seconds s more for each four above,$(
 		) in turns of $turn_ms ms, $(sql_where); TPC-C with $warehouses$(
-		) warehouses, pgbench with scale $scale, $rows rows of 1 KB"
+		) warehouses, pgbench with scale $scale, $rows rows of 1 KB${set:+; zen with $set}"
 	[ -z "$(paper_factors)" ] || paper_init
 }
 
@@ -140,6 +140,7 @@ sql_peers() {
 	for peer in "${peers[@]}"; do
 		case $peer in
 		zen-disk) [ "$1" != insert ] || echo "$peer" ;;
+		zen-tree) echo "$peer" ;;
 		zen-*) [[ ! $1 =~ ^(update|simple-update|tpcc)$ ]] || echo "$peer" ;;
 		*) echo "$peer" ;;
 		esac
@@ -238,6 +239,7 @@ server_command() {
 	command=(env PATH="$PGBIN:$PATH" BENCH_LOG="$(server_log "$server")" "$here/$script" --host "$ZEN_TMP"
 		--port "$(server_port "$server")" --user postgres --db postgres --am "$(am_of "$server")")
 	[ "$server" != unlogged ] || command+=(--unlogged)
+	[[ $server/$script != zen-tree/tpcc/* ]] || command+=(--index zentree)
 	command+=("$@")
 }
 
@@ -280,7 +282,8 @@ sql_at_end() {
 create_server() {
 	local server=$1 setting=$2 settings=("${common_settings[@]}")
 	if is_zen "$server"; then
-		settings+=(zen.pool_size="$(sql_pool_mb "$setting")MB" zen.dram_size=2GB zen.met_cache_size=1GB)
+		settings+=(zen.pool_size="$(sql_pool_mb "$setting")MB" zen.dram_size=2GB zen.met_cache_size=1GB
+			"${zen_settings[@]}")
 	else
 		settings+=(shared_preload_libraries=)
 	fi
@@ -290,6 +293,7 @@ create_server() {
 	esac
 	# of NVM's latency in ns, as in bench/engines/README.md, section Latency
 	case $server in
+	zen-tree) settings+=(zen.default_index=zentree) ;;
 	zen-optane) settings+=(zen.flush_delay=89) ;;
 	zen-cxl) settings+=(zen.fence_delay=168) ;;
 	heap-async) settings+=(synchronous_commit=off) ;;

@@ -1,5 +1,5 @@
 -- Primary keys, the two secondary indexes and, if fk is true, the foreign keys (clause 1.4).
--- psql variables: schema, fk (true or false).
+-- psql variables: schema, fk (true or false), index (access method of the secondary indexes).
 \set ON_ERROR_STOP on
 SET search_path = :"schema";
 
@@ -12,8 +12,8 @@ ALTER TABLE order_line ADD PRIMARY KEY (ol_w_id, ol_d_id, ol_o_id, ol_number);
 ALTER TABLE item       ADD PRIMARY KEY (i_id);
 ALTER TABLE stock      ADD PRIMARY KEY (s_w_id, s_i_id);
 
-CREATE INDEX customer_name ON customer (c_w_id, c_d_id, c_last, c_first);
-CREATE UNIQUE INDEX orders_customer ON orders (o_w_id, o_d_id, o_c_id, o_id);
+CREATE INDEX customer_name ON customer USING :"index" (c_w_id, c_d_id, c_last, c_first);
+CREATE UNIQUE INDEX orders_customer ON orders USING :"index" (o_w_id, o_d_id, o_c_id, o_id);
 
 \if :fk
 ALTER TABLE district   ADD FOREIGN KEY (d_w_id) REFERENCES warehouse;

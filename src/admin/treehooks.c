@@ -3,7 +3,8 @@
  *
  * zen.default_index.  The grammar has no place for the access method of PRIMARY KEY and UNIQUE, but the parse tree has.
  * It is filled in here.  Partitioned tables keep btree, since PostgreSQL up to 17 has no other unique index for them.
- * Partitions keep it, since their indexes must fit those of the whole.  So do tables that are not zen's.
+ * Partitions keep it, since their indexes must fit those of the whole.  So do tables that are not zen's, and constraints
+ * on a column whose type has an operator class of btree, but none of zentree.
  *
  * ATTACH PARTITION.  For the same reasons unique trees of a table that becomes a partition are made btrees first.
  *
@@ -24,34 +25,104 @@
 #include "miscadmin.h"
 #include "nodes/execnodes.h"
 #include "nodes/nodeFuncs.h"
+#include "parser/parse_type.h"
 #include "table/treeindex.h"
 #include "table/zenam_rel.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 /* ---------- zen.default_index ---------- */
 
 static void
-choose_for_constraint(Constraint *c)
+tell_of_btree(Oid type, const char *table)
 {
-	if ((c->contype == CONSTR_PRIMARY || c->contype == CONSTR_UNIQUE) && c->access_method == NULL &&
-		c->indexname == NULL)
-		c->access_method = pstrdup("zentree");
+	ereport(NOTICE,
+			(errmsg("a unique index of table \"%s\" will be a btree, as zentree has no operator class for type %s",
+					table, format_type_be(type)),
+			 errhint("After SELECT zen_copy_operator_classes() by a superuser new constraints get a zentree.")));
+}
+
+/* The type of a column that a statement adds, or that the table has; InvalidOid: not known here. */
+static Oid
+type_of_column(const char *name, List *added, Oid relid)
+{
+	ListCell   *lc;
+
+	foreach(lc, added)
+	{
+		ColumnDef  *column = lfirst(lc);
+		Type		type;
+		Oid			result;
+
+		if (!IsA(column, ColumnDef) || strcmp(column->colname, name) != 0 || column->typeName == NULL)
+			continue;
+		/* serial is no type */
+		type = LookupTypeName(NULL, column->typeName, NULL, true);
+		if (type == NULL)
+			return InvalidOid;
+		result = typeTypeId(type);
+		ReleaseSysCache(type);
+		return result;
+	}
+	return OidIsValid(relid) ? get_atttype(relid, get_attnum(relid, name)) : InvalidOid;
+}
+
+static bool
+can_be_tree(const char *column, List *added, Oid relid, const char *table)
+{
+	Oid			type = type_of_column(column, added, relid);
+
+	if (!OidIsValid(type) || !zen_index_lacks_class(type))
+		return true;
+	tell_of_btree(type, table);
+	return false;
+}
+
+/* What a constraint is on: the column that it stands at, if any. */
+typedef struct Place
+{
+	const char *column;
+	List	   *added;			/* columns, among others, that the statement
+								 * adds */
+	Oid			relid;			/* the table, if it is there */
+	const char *table;
+} Place;
+
+static void
+choose_for_constraint(Constraint *c, const Place *place)
+{
+	ListCell   *lc;
+
+	if ((c->contype != CONSTR_PRIMARY && c->contype != CONSTR_UNIQUE) || c->access_method != NULL ||
+		c->indexname != NULL)
+		return;
+	if (place->column != NULL && !can_be_tree(place->column, place->added, place->relid, place->table))
+		return;
+	foreach(lc, c->keys)
+		if (!can_be_tree(strVal(lfirst(lc)), place->added, place->relid, place->table))
+		return;
+	c->access_method = pstrdup("zentree");
 }
 
 static void
-choose_for_elements(List *elements)
+choose_for_elements(List *elements, Place place)
 {
 	ListCell   *lc,
 			   *c;
 
 	foreach(lc, elements)
 	{
+		place.column = NULL;
 		if (IsA(lfirst(lc), Constraint))
-			choose_for_constraint(lfirst(lc));
+			choose_for_constraint(lfirst(lc), &place);
 		else if (IsA(lfirst(lc), ColumnDef))
+		{
+			place.column = ((ColumnDef *) lfirst(lc))->colname;
 			foreach(c, ((ColumnDef *) lfirst(lc))->constraints)
-				choose_for_constraint(lfirst(c));
+				choose_for_constraint(lfirst(c), &place);
+		}
 	}
 }
 
@@ -60,18 +131,21 @@ static void
 choose_for_create(CreateStmt *stmt)
 {
 	const char *am = stmt->accessMethod ? stmt->accessMethod : default_table_access_method;
+	Place		place = {.added = stmt->tableElts,.table = stmt->relation->relname};
 
 	if (stmt->partspec != NULL || stmt->partbound != NULL || strcmp(am, "zen") != 0 ||
 		stmt->relation->relpersistence != RELPERSISTENCE_PERMANENT)
 		return;
-	choose_for_elements(stmt->tableElts);
-	choose_for_elements(stmt->constraints);
+	choose_for_elements(stmt->tableElts, place);
+	choose_for_elements(stmt->constraints, place);
 }
 
 static void
 choose_for_alter(AlterTableStmt *stmt)
 {
 	Oid			relid = RangeVarGetRelid(stmt->relation, NoLock, true);
+	Place		place = {.relid = relid,.table = stmt->relation->relname};
+	List	   *added = NIL;
 	ListCell   *lc;
 
 	if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_RELATION || !zen_relid_is_zen(relid) ||
@@ -82,8 +156,10 @@ choose_for_alter(AlterTableStmt *stmt)
 		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
 
 		if ((cmd->subtype == AT_AddConstraint || cmd->subtype == AT_AddColumn) && cmd->def != NULL)
-			choose_for_elements(list_make1(cmd->def));
+			added = lappend(added, cmd->def);
 	}
+	place.added = added;
+	choose_for_elements(added, place);
 }
 
 /* ---------- ATTACH PARTITION ---------- */
@@ -188,24 +264,45 @@ zen_treehooks_created(Oid indexoid)
 
 /* ---------- LIKE ---------- */
 
-/* CREATE TABLE ... (LIKE zen_table INCLUDING INDEXES) copies the access method, too. */
+/* Has PostgreSQL made the statement, and not a user? */
+static bool
+is_made(const IndexStmt *stmt)
+{
+	return stmt->transformed || stmt->isconstraint;
+}
+
+/*
+ * CREATE TABLE ... (LIKE zen_table INCLUDING INDEXES) copies the access method, too.  And of columns that are inherited,
+ * or are like another table's, types are known only now that the table is there.
+ */
 static void
 choose_for_copy(IndexStmt *stmt)
 {
 	Oid			relid;
+	ListCell   *lc;
 
-	if (!stmt->transformed || stmt->accessMethod == NULL || strcmp(stmt->accessMethod, "zentree") != 0)
+	if (!is_made(stmt) || stmt->accessMethod == NULL || strcmp(stmt->accessMethod, "zentree") != 0)
 		return;
 	relid = RangeVarGetRelid(stmt->relation, NoLock, true);
-	if (OidIsValid(relid) && get_rel_relkind(relid) == RELKIND_RELATION && !zen_relid_is_zen(relid))
+	if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_RELATION)
+		return;
+	if (!zen_relid_is_zen(relid))
 		stmt->accessMethod = pstrdup("btree");
+	foreach(lc, stmt->indexParams)
+	{
+		IndexElem  *elem = lfirst(lc);
+
+		if (strcmp(stmt->accessMethod, "zentree") == 0 && elem->name != NULL && elem->opclass == NIL &&
+			!can_be_tree(elem->name, NIL, relid, stmt->relation->relname))
+			stmt->accessMethod = pstrdup("btree");
+	}
 }
 
 bool
 zen_treehooks_changes(Node *stmt)
 {
 	if (IsA(stmt, IndexStmt))
-		return ((IndexStmt *) stmt)->transformed;
+		return is_made(castNode(IndexStmt, stmt));
 	return zen_default_index == ZEN_INDEX_ZENTREE && (IsA(stmt, CreateStmt) || IsA(stmt, AlterTableStmt));
 }
 

@@ -157,6 +157,7 @@ zen_tree_copy_tuples(ZenNode *node, uint64 version, ZenTreeSlot *slots, int n, c
 		if (*space != NULL)
 			pfree(*space);
 		*space = NULL;
+		*size = 0;
 		*space = palloc(total);
 		*size = total;
 	}
@@ -232,21 +233,22 @@ zen_tree_find(const ZenTree *tree, const ZenTreeShape *shape, ZenNode *node, uin
 			  int level, int n, const ZenTreePos *pos, bool upto, bool *equal)
 {
 	int			room = zen_node_room(tree, level);
-	int			low = zen_node_first(tree, node, room, 0, n, pos->low, false);
+	ZenWords	words = zen_tree_words(tree, pos);
+	int			low = zen_node_below(tree, node, room, 0, n, &words);
 	int			high;
 
 	if (equal != NULL)
 		*equal = false;
-	/* mostly nothing is left to decide */
-	if (low == n || node->words[low] > pos->high[0])
+	/* mostly the words decide */
+	if (zen_pos_by_words(pos) || low == n || zen_node_above(tree, node, room, low, pos->high))
 		return low;
-	high = zen_node_first(tree, node, room, low, n, pos->high, true);
+	words = zen_words_for(tree, pos->high, true);
+	high = zen_node_below(tree, node, room, low, n, &words);
 	if (low == high)
 		return low;
 	if (pos->ncmp > 0)
 		return count_compared(tree, shape, node, version, room, low, high, pos, upto, equal);
-	if (pos->tie != ZEN_TIE_TID)
-		return pos->tie == ZEN_TIE_BEFORE ? low : high;
+	Assert(pos->tie == ZEN_TIE_TID);
 	low = count_tids(node, room, low, high, pos->tid, upto);
 	if (equal != NULL && low < high)
 		*equal = (node->words[room + low] & ZEN_TREE_TID) == pos->tid;
@@ -255,10 +257,29 @@ zen_tree_find(const ZenTree *tree, const ZenTreeShape *shape, ZenNode *node, uin
 
 /* ---------- descent ---------- */
 
+/* The child of an inner node where a position is; -1: the node has changed. */
+static inline int
+find_child(const ZenTree *tree, const ZenTreeShape *shape, const ZenTreePath *path, int n, const ZenTreePos *pos,
+		   const ZenWords *words, bool backward)
+{
+	int			i;
+
+	if (pos == NULL)
+		return backward ? n : 0;
+	i = zen_node_below(tree, path->node, tree->inner_room, 0, n, words);
+	if (zen_pos_by_words(pos) || i == n || zen_node_above(tree, path->node, tree->inner_room, i, pos->high))
+		return i;
+	return zen_tree_find(tree, shape, path->node, path->version, path->level, n, pos, !backward, NULL);
+}
+
 bool
 zen_tree_descend(ZenTree *tree, const ZenTreeShape *shape, const ZenTreePos *pos, bool backward,
 				 int level, bool inserting, ZenTreePath *path)
 {
+	ZenWords	words = {0, 0, false};
+
+	if (pos != NULL)
+		words = zen_tree_words(tree, pos);
 	path->node = tree->root;
 	path->version = zen_node_begin(path->node);
 	path->parent = path->low.node = path->high.node = NULL;
@@ -266,41 +287,38 @@ zen_tree_descend(ZenTree *tree, const ZenTreeShape *shape, const ZenTreePos *pos
 	for (;;)
 	{
 		ZenNode    *node = path->node;
+		uint64		version = path->version;
 		ZenNode    *child;
-		uint64		child_version;
 		int			i;
 
 		path->level = *(volatile uint16 *) &node->level;
 		path->n = zen_node_n(tree, node, path->level);
 		if (path->level <= level || (inserting && path->n == tree->inner_room))
-			return zen_node_is(node, path->version);
-		if (pos == NULL)
-			i = backward ? path->n : 0;
-		else
-			i = zen_tree_find(tree, shape, node, path->version, path->level, path->n, pos, !backward, NULL);
+			return zen_node_is(node, version);
+		i = find_child(tree, shape, path, path->n, pos, &words, backward);
 		if (i < 0)
 			return false;
 		child = ((ZenNode *volatile *) zen_node_children(tree, node))[i];
-		if (!zen_node_is(node, path->version))
+		if (!zen_node_is(node, version))
 			return false;
-		child_version = zen_node_begin(child);
-		if (!zen_node_is(node, path->version))
-			return false;
+		zen_node_prefetch(child);
 		if (i > 0)
 			path->low = (ZenTreeFence)
 		{
-			node, path->version, i - 1
+			node, version, i - 1
 		};
 		if (i < path->n)
 			path->high = (ZenTreeFence)
 		{
-			node, path->version, i
+			node, version, i
 		};
 		path->parent = node;
-		path->parent_version = path->version;
+		path->parent_version = version;
 		path->index = i;
 		path->node = child;
-		path->version = child_version;
+		path->version = zen_node_begin(child);
+		if (!zen_node_is(node, version))
+			return false;
 	}
 }
 
@@ -530,6 +548,20 @@ insert_at(ZenTree *tree, const ZenTreePath *path, int i, const ZenTreePos *pos, 
 	return result;
 }
 
+/* The gate is the entry's leaf, and has room: no descent is needed. */
+static ZenTreeResult
+insert_at_gate(ZenTree *tree, const ZenTreeShape *shape, const ZenTreePos *pos, uint64 flags, IndexTuple tuple,
+			   const ZenTreeGate *gate)
+{
+	ZenTreePath path = {.node = gate->node,.version = gate->version,.n = gate->n};
+	bool		equal;
+	int			i = zen_tree_find(tree, shape, path.node, path.version, 0, path.n, pos, false, &equal);
+
+	if (i < 0 || !zen_node_is(path.node, path.version))
+		return ZEN_TREE_RETRY;
+	return equal ? ZEN_TREE_THERE : insert_at(tree, &path, i, pos, flags, tuple, gate);
+}
+
 ZenTreeResult
 zen_tree_insert(ZenTree *tree, const ZenTreeShape *shape, const ZenTreePos *pos, uint64 flags, IndexTuple tuple,
 				const ZenTreeGate *gate)
@@ -537,6 +569,8 @@ zen_tree_insert(ZenTree *tree, const ZenTreeShape *shape, const ZenTreePos *pos,
 	ZenTreePath path;
 
 	Assert(pos->tie == ZEN_TIE_TID && (tree->kind == ZEN_TREE_TUPLES) == (tuple != NULL));
+	if (gate != NULL && gate->n >= 0 && gate->n < tree->leaf_room)
+		return insert_at_gate(tree, shape, pos, flags, tuple, gate);
 	for (;;)
 	{
 		ZenTreeResult result;

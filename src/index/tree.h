@@ -38,6 +38,8 @@ typedef struct ZenTreeGate
 {
 	ZenNode    *node;
 	uint64		version;
+	int			n;				/* its entries, if it is the leaf of the entry
+								 * to be inserted; or -1: not known */
 } ZenTreeGate;
 
 typedef enum ZenTreeResult
@@ -54,6 +56,17 @@ typedef enum ZenTreeResult
  */
 extern bool zen_tree_setup(ZenTree *tree, ZenTreeKind kind, bool nulls);
 extern void zen_tree_clear(ZenTree *tree);
+
+/*
+ * zen_tree_words -- what to look for to find the first entry whose words do not put it before a position.
+ */
+static inline ZenWords
+zen_tree_words(const ZenTree *tree, const ZenTreePos *pos)
+{
+	bool		upto = pos->ncmp == 0 && pos->tie == ZEN_TIE_AFTER;
+
+	return zen_words_for(tree, upto ? pos->high : pos->low, upto);
+}
 
 /*
  * zen_tree_find -- among the first n entries of a node, how many lie before a position; with upto, before or at it.

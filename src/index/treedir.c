@@ -36,6 +36,8 @@ typedef struct CachedTree
 {
 	RelFileLocator loc;
 	ZenTree    *tree;
+	bool		has_shape;
+	ZenTreeShape shape;			/* of its columns only the index's keys */
 } CachedTree;
 
 static Directory *directory;
@@ -106,7 +108,9 @@ zen_tree_open(Relation index)
 	if (likely(cached != NULL && is_same(&cached->loc, &loc)))
 		return cached->tree;
 	if (cached == NULL)
-		cached = MemoryContextAlloc(index->rd_indexcxt, sizeof(CachedTree));
+		cached = MemoryContextAlloc(index->rd_indexcxt, offsetof(CachedTree, shape) +
+									zen_shape_size(IndexRelationGetNumberOfKeyAttributes(index)));
+	cached->has_shape = false;
 	cached->loc = loc;
 	cached->tree = find(&loc);
 	/* one that has no tree may get one */
@@ -130,6 +134,21 @@ zen_tree_need(Relation index)
 				 errmsg("index \"%s\" has no tree in memory", RelationGetRelationName(index)),
 				 errhint("REINDEX the index.")));
 	return tree;
+}
+
+/* A tree that is built in place may become one of another kind. */
+void
+zen_tree_shape(Relation index, const ZenTree *tree, ZenTreeShape *shape)
+{
+	CachedTree *cached = index->rd_amcache;
+
+	Assert(cached->tree == tree);
+	if (!cached->has_shape || cached->shape.kind != tree->kind || cached->shape.nulls != tree->nulls)
+	{
+		zen_shape_make(&cached->shape, index, tree->kind, tree->nulls);
+		cached->has_shape = true;
+	}
+	memcpy(shape, &cached->shape, zen_shape_size(cached->shape.nkeys));
 }
 
 /* ---------- coming and going ---------- */

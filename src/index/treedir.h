@@ -22,6 +22,9 @@ extern bool zen_tree_exists(const RelFileLocator *loc);
 /* zen_tree_need -- the tree of an index; throws if it has none. */
 extern ZenTree *zen_tree_need(Relation index);
 
+/* zen_tree_shape -- the shape of the index's tree, from the relation cache: only what is in use of it is set. */
+extern void zen_tree_shape(Relation index, const ZenTree *tree, ZenTreeShape *shape);
+
 /*
  * zen_tree_create -- an empty tree for an index that is being built, in place of any that it has.
  *

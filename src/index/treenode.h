@@ -195,34 +195,91 @@ zen_node_put(const ZenTree *tree, ZenNode *node, int room, int i, const ZenTreeS
 		node->words[3 * room + i] = (uint64) slot->tuple;
 }
 
-/*
- * How many entries have words below those given, or with upto not above?  The first `from` do.  What is read may change
- * meanwhile.
- */
-static inline int
-zen_node_first(const ZenTree *tree, const ZenNode *node, int room, int from, int n, const uint64 *words, bool upto)
+/* A search will begin here soon. */
+static inline void
+zen_node_prefetch(const ZenNode *node)
 {
-	const uint64 *first = node->words;
-	const uint64 *second = tree->columns > 2 ? node->words + 2 * room : NULL;
+	__builtin_prefetch(node);
+	__builtin_prefetch(&node->words[ZEN_NODE_SLOTS / 4]);
+	__builtin_prefetch(&node->words[ZEN_NODE_SLOTS / 2]);
+}
 
-	while (from < n)
+/* How many of n ascending words are below one?  Without branches: which way a search goes cannot be foretold. */
+static inline int
+zen_words_below(const uint64 *words, int n, uint64 word)
+{
+	const uint64 *from = words;
+
+	while (n > 1)
 	{
-		int			middle = (from + n) / 2;
-		uint64		w = first[middle];
-		bool		before;
+		int			half = n / 2;
 
-		if (w != words[0])
-			before = w < words[0];
-		else if (second == NULL || second[middle] == words[1])
-			before = upto;
-		else
-			before = second[middle] < words[1];
-		if (before)
-			from = middle + 1;
-		else
-			n = middle;
+		from = from[half - 1] < word ? from + half : from;
+		n -= half;
 	}
-	return from;
+	return (int) (from - words) + (n > 0 && *from < word ? 1 : 0);
+}
+
+/* The same of pairs. */
+static inline int
+zen_pairs_below(const uint64 *first, const uint64 *second, int n, uint64 word, uint64 second_word)
+{
+	uint128		pair = (uint128) word << 64 | second_word;
+	int			from = 0;
+
+	while (n > 1)
+	{
+		int			half = n / 2;
+		int			i = from + half - 1;
+
+		from = ((uint128) first[i] << 64 | second[i]) < pair ? from + half : from;
+		n -= half;
+	}
+	return from + (n > 0 && ((uint128) first[from] << 64 | second[from]) < pair ? 1 : 0);
+}
+
+/* Words that a search compares with.  To find what is not above words, it looks for what is below the next ones. */
+typedef struct ZenWords
+{
+	uint64		first;
+	uint64		second;
+	bool		beyond;			/* above all words */
+} ZenWords;
+
+static inline ZenWords
+zen_words_for(const ZenTree *tree, const uint64 *words, bool upto)
+{
+	ZenWords	w = {words[0], words[1], false};
+
+	if (!upto)
+		return w;
+	if (tree->columns == 2 || ++w.second == 0)
+		w.beyond = ++w.first == 0;
+	return w;
+}
+
+/* How many entries have words below those?  The first `from` do.  What is read may change meanwhile. */
+static inline int
+zen_node_below(const ZenTree *tree, const ZenNode *node, int room, int from, int n, const ZenWords *words)
+{
+	const uint64 *first = node->words + from;
+
+	if (unlikely(words->beyond))
+		return n;
+	if (tree->columns == 2)
+		return from + zen_words_below(first, n - from, words->first);
+	return from + zen_pairs_below(first, first + 2 * room, n - from, words->first, words->second);
+}
+
+/* Are the words of entry i above those? */
+static inline bool
+zen_node_above(const ZenTree *tree, const ZenNode *node, int room, int i, const uint64 *words)
+{
+	uint64		w = node->words[i];
+
+	if (w != words[0])
+		return w > words[0];
+	return tree->columns > 2 && node->words[2 * room + i] > words[1];
 }
 
 #endif							/* ZEN_TREENODE_H */

@@ -32,6 +32,34 @@ zen_batch_end(ZenTreeBatch *batch)
 	zen_batch_init(batch);
 }
 
+/* The first entry of the leaf that words do not put before the range. */
+static inline int
+find_begin(const ZenTree *tree, const ZenNode *leaf, int n, const ZenTreePos *from)
+{
+	ZenWords	words = zen_tree_words(tree, from);
+
+	return zen_node_below(tree, leaf, tree->leaf_room, 0, n, &words);
+}
+
+/* The first entry of the leaf that words put behind the range.  Mostly it is near. */
+static inline int
+find_end(const ZenTree *tree, const ZenNode *leaf, int first, int n, const ZenTreePos *to)
+{
+	bool		upto = !zen_pos_by_words(to) || to->tie == ZEN_TIE_AFTER;
+	ZenWords	words;
+
+	for (int i = first; i < first + 2; i++)
+		if (i >= n || zen_node_above(tree, leaf, tree->leaf_room, i, to->high))
+		{
+			n = i;
+			break;
+		}
+	if (n <= first + 1 && upto)
+		return n;
+	words = zen_words_for(tree, upto ? to->high : to->low, upto);
+	return zen_node_below(tree, leaf, tree->leaf_room, first, n, &words);
+}
+
 /* Copy entries of the leaf: all that words do not put out of the range. */
 static bool
 copy_entries(ZenTree *tree, const ZenTreePos *from, const ZenTreePos *to, ZenTreeBatch *batch)
@@ -43,9 +71,9 @@ copy_entries(ZenTree *tree, const ZenTreePos *from, const ZenTreePos *to, ZenTre
 	int			end = path->n;
 
 	if (from != NULL)
-		first = zen_node_first(tree, leaf, room, 0, end, from->low, false);
+		first = find_begin(tree, leaf, end, from);
 	if (to != NULL)
-		end = zen_node_first(tree, leaf, room, first, end, to->high, true);
+		end = find_end(tree, leaf, first, end, to);
 	batch->first = first;
 	batch->n = end - first;
 	for (int i = 0; i < batch->n; i++)
@@ -68,10 +96,9 @@ copy_fence(ZenTree *tree, const ZenTreePos *from, const ZenTreePos *to, ZenTreeB
 	const ZenTreePos *end = batch->backward ? from : to;
 	ZenTreeSlot *slot = &batch->fence;
 
-	batch->more = fence->node != NULL;
-	/* the leaf has an entry beyond the range */
-	if (batch->backward ? batch->first > 0 : batch->first + batch->n < batch->path.n)
-		batch->more = false;
+	/* or has the leaf an entry beyond the range? */
+	batch->more = fence->node != NULL &&
+		!(batch->backward ? batch->first > 0 : batch->first + batch->n < batch->path.n);
 	if (!batch->more)
 		return true;
 	zen_node_get(tree, fence->node, tree->inner_room, fence->i, slot);
@@ -115,10 +142,15 @@ static void
 trim(const ZenTreeShape *shape, const ZenTreePos *from, const ZenTreePos *to, ZenTreeBatch *batch)
 {
 	/* mostly the words have trimmed them already */
-	bool		begins = from == NULL || (from->ncmp == 0 && from->tie == ZEN_TIE_BEFORE);
-	bool		ends = to == NULL || (to->ncmp == 0 && to->tie == ZEN_TIE_AFTER);
-	int			first = begins ? 0 : count_before(shape, batch, from);
-	int			end = ends ? batch->n : count_before(shape, batch, to);
+	bool		begins = from == NULL || zen_pos_by_words(from);
+	bool		ends = to == NULL || zen_pos_by_words(to);
+	int			first;
+	int			end;
+
+	if (begins && ends)
+		return;
+	first = begins ? 0 : count_before(shape, batch, from);
+	end = ends ? batch->n : count_before(shape, batch, to);
 
 	end = Max(end, first);
 	if (batch->backward ? first > 0 : end < batch->n)
@@ -156,6 +188,7 @@ zen_batch_next(const ZenTreeShape *shape, ZenTreeBatch *batch, ZenTreePos *pos)
 			if (batch->next_space != NULL)
 				pfree(batch->next_space);
 			batch->next_space = NULL;
+			batch->next_size = 0;
 			batch->next_space = palloc(length);
 			batch->next_size = length;
 		}

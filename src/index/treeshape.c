@@ -138,6 +138,27 @@ zen_shape_make(ZenTreeShape *shape, Relation index, ZenTreeKind kind, bool nulls
 
 /* ---------- bytes of a value ---------- */
 
+/* A value of up to eight bytes as a number that sorts as it does. */
+static inline uint64
+fixed_number(ZenColumnCode code, Datum value)
+{
+	switch (code)
+	{
+		case ZEN_CODE_BYTE:
+			return (uint8) DatumGetChar(value);
+		case ZEN_CODE_INT2:
+			return (uint16) DatumGetInt16(value) ^ (1 << 15);
+		case ZEN_CODE_INT4:
+			return (uint32) DatumGetInt32(value) ^ (uint32) 1 << 31;
+		case ZEN_CODE_INT8:
+			return (uint64) DatumGetInt64(value) ^ UINT64CONST(1) << 63;
+		case ZEN_CODE_OID:
+			return DatumGetObjectId(value);
+		default:
+			elog(ERROR, "no number for key code %d", code);
+	}
+}
+
 static inline void
 put_big_endian(uint8 *bytes, uint64 value, int width)
 {
@@ -186,21 +207,6 @@ fixed_bytes(ZenColumnCode code, Datum value, uint8 *bytes)
 {
 	switch (code)
 	{
-		case ZEN_CODE_BYTE:
-			bytes[0] = (uint8) DatumGetChar(value);
-			break;
-		case ZEN_CODE_INT2:
-			put_big_endian(bytes, (uint16) DatumGetInt16(value) ^ (1 << 15), 2);
-			break;
-		case ZEN_CODE_INT4:
-			put_big_endian(bytes, (uint32) DatumGetInt32(value) ^ (uint32) 1 << 31, 4);
-			break;
-		case ZEN_CODE_INT8:
-			put_big_endian(bytes, (uint64) DatumGetInt64(value) ^ UINT64CONST(1) << 63, 8);
-			break;
-		case ZEN_CODE_OID:
-			put_big_endian(bytes, DatumGetObjectId(value), 4);
-			break;
 		case ZEN_CODE_UUID:
 			memcpy(bytes, DatumGetUUIDP(value)->data, UUID_LEN);
 			break;
@@ -211,7 +217,7 @@ fixed_bytes(ZenColumnCode code, Datum value, uint8 *bytes)
 			put_big_endian(bytes, turn_float8(DatumGetFloat8(value)), 8);
 			break;
 		default:
-			elog(ERROR, "no width for key code %d", code);
+			put_big_endian(bytes, fixed_number(code, value), width_of(code));
 	}
 }
 
@@ -258,35 +264,12 @@ are_all(const uint8 *bytes, int n, uint8 byte)
 	return true;
 }
 
-/* Add a column to a whole key. */
-static int
-add_whole(const ZenTreeShape *shape, const ZenTreeColumn *c, Datum value, bool isnull, uint8 *bytes)
-{
-	int			width = width_of(c->code);
-	int			n = 0;
-
-	if (shape->nulls)
-		bytes[n++] = isnull == c->nulls_first ? 0 : 1;
-	if (isnull)
-	{
-		Assert(shape->nulls);
-		memset(bytes + n, 0, width);
-	}
-	else
-	{
-		fixed_bytes(c->code, value, bytes + n);
-		if (c->desc)
-			invert(bytes + n, width);
-	}
-	return n + width;
-}
-
 /* Add a column to a weak key; the number of bytes, or -1 if this column ends the words and has filled all. */
 static int
-add_weak(const ZenTreeColumn *c, Datum value, bool isnull, uint8 *bytes, int room)
+add_weak(const ZenTreeColumn *c, Datum value, bool isnull, uint8 *bytes, Size room)
 {
 	uint8		null_byte = c->nulls_first ? 0 : 0xFF;
-	int			width = width_of(c->code);
+	Size		width = (Size) width_of(c->code);
 	uint8		buffer[KEY_BYTES];
 
 	if (isnull)
@@ -297,67 +280,166 @@ add_weak(const ZenTreeColumn *c, Datum value, bool isnull, uint8 *bytes, int roo
 	if (width > 0)
 		fixed_bytes(c->code, value, buffer);
 	else
-		varying_bytes(c->code, value, buffer, width = room);
+		varying_bytes(c->code, value, buffer, (int) (width = room));
 	if (c->desc)
-		invert(buffer, width);
+		invert(buffer, (int) width);
 	memcpy(bytes, buffer, Min(width, room));
 	if (width >= room)
 		return -1;
-	if (are_all(buffer, width, null_byte))
+	if (are_all(buffer, (int) width, null_byte))
 	{
 		memset(bytes, null_byte, room);
 		return -1;
 	}
-	return width;
+	return (int) width;
+}
+
+/* ---------- positions ---------- */
+
+/* Add a column to a key of up to eight bytes, which has so many yet. */
+static inline uint64
+add_to_word(const ZenTreeShape *shape, const ZenTreeColumn *c, Datum value, bool isnull, uint64 word, int *n)
+{
+	int			width = width_of(c->code);
+	uint64		number = isnull ? 0 : fixed_number(c->code, value);
+
+	if (c->desc && !isnull)
+		number = ~number & PG_UINT64_MAX >> (64 - 8 * width);
+	if (shape->nulls)
+		word = word << 8 | (isnull == c->nulls_first ? 0 : 1);
+	*n += width + (shape->nulls ? 1 : 0);
+	return (width == 8 ? 0 : word << 8 * width) | number;
+}
+
+/* The same of up to 16 bytes. */
+static inline uint128
+add_to_words(const ZenTreeShape *shape, const ZenTreeColumn *c, Datum value, bool isnull, uint128 words, int *n)
+{
+	uint64		halves[2] = {0, 0};
+	uint64		number;
+
+	if (shape->nulls)
+		words = words << 8 | (isnull == c->nulls_first ? 0 : 1);
+	*n += shape->nulls ? 1 : 0;
+	if (c->code != ZEN_CODE_UUID)
+	{
+		int			width = width_of(c->code);
+
+		number = isnull ? 0 : fixed_number(c->code, value);
+		if (c->desc && !isnull)
+			number = ~number & PG_UINT64_MAX >> (64 - 8 * width);
+		*n += width;
+		return words << 8 * width | number;
+	}
+	if (!isnull)
+	{
+		memcpy(halves, DatumGetUUIDP(value)->data, UUID_LEN);
+		halves[0] = pg_ntoh64(halves[0]) ^ (c->desc ? PG_UINT64_MAX : 0);
+		halves[1] = pg_ntoh64(halves[1]) ^ (c->desc ? PG_UINT64_MAX : 0);
+	}
+	*n += UUID_LEN;
+	/* it stands alone, as it has 16 bytes */
+	return (uint128) halves[0] << 64 | halves[1];
+}
+
+/* The columns of a position that its words stand for: the whole keys of this tree may have no nulls. */
+static inline int
+columns_in_words(const ZenTreeShape *shape, const ZenTreePos *pos, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (pos->isnull[i] ? !shape->nulls : pos->order[i] != NULL)
+			return i;
+	return n;
 }
 
 static void
-to_words(const uint8 *bytes, uint64 *words)
+pos_of_word(const ZenTreeShape *shape, ZenTreePos *pos, int columns)
+{
+	uint64		word = 0;
+	int			n = 0;
+
+	for (int i = 0; i < columns; i++)
+		word = add_to_word(shape, &shape->columns[i], pos->values[i], pos->isnull[i], word, &n);
+	if (n > 0)
+		word <<= 64 - 8 * n;
+	pos->low[0] = pos->high[0] = word;
+	pos->low[1] = pos->high[1] = 0;
+	if (columns < shape->nkeys)
+		pos->high[0] |= PG_UINT64_MAX >> 8 * n;
+}
+
+static void
+pos_of_words(const ZenTreeShape *shape, ZenTreePos *pos, int columns)
+{
+	uint128		words = 0;
+	int			n = 0;
+
+	for (int i = 0; i < columns; i++)
+		words = add_to_words(shape, &shape->columns[i], pos->values[i], pos->isnull[i], words, &n);
+	if (n > 0)
+		words <<= 128 - 8 * n;
+	pos->low[0] = (uint64) (words >> 64);
+	pos->low[1] = (uint64) words;
+	if (columns < shape->nkeys)
+		words |= ~(uint128) 0 >> 8 * n;
+	pos->high[0] = (uint64) (words >> 64);
+	pos->high[1] = (uint64) words;
+}
+
+static void
+bytes_to_words(const uint8 *bytes, uint64 *words)
 {
 	memcpy(words, bytes, KEY_BYTES);
 	words[0] = pg_ntoh64(words[0]);
 	words[1] = pg_ntoh64(words[1]);
 }
 
-/* ---------- positions ---------- */
-
-void
-zen_shape_pos(const ZenTreeShape *shape, ZenTreePos *pos, int n, ZenTreeTie tie, uint64 tid)
+static pg_noinline void
+pos_of_weak(const ZenTreeShape *shape, ZenTreePos *pos, int n)
 {
-	bool		whole = shape->kind != ZEN_TREE_TUPLES;
 	uint8		bytes[KEY_BYTES];
-	int			used = 0;
+	Size		used = 0;
 	int			i;
 
-	Assert(n <= shape->nkeys && (tie != ZEN_TIE_TID || n == shape->nkeys));
-	pos->tie = tie;
-	pos->tid = tid;
-	for (i = 0; i < n && used >= 0 && used < KEY_BYTES; i++)
+	pos->decided = 0;
+	for (i = 0; i < n && used < KEY_BYTES; i++)
 	{
 		const ZenTreeColumn *c = &shape->columns[i];
 		int			added;
 
-		if (c->code == ZEN_CODE_NONE && !pos->isnull[i])
+		if (!pos->isnull[i] && (c->code == ZEN_CODE_NONE || pos->order[i] != NULL))
 			break;
-		if (pos->order[i] != NULL && !pos->isnull[i])
-			break;
-		/* the whole keys of this tree have no nulls */
-		if (whole && pos->isnull[i] && !shape->nulls)
-			break;
-		if (whole)
-			added = add_whole(shape, c, pos->values[i], pos->isnull[i], bytes + used);
-		else
-			added = add_weak(c, pos->values[i], pos->isnull[i], bytes + used, KEY_BYTES - used);
-		used = added < 0 ? KEY_BYTES : used + added;
+		added = add_weak(c, pos->values[i], pos->isnull[i], bytes + used, KEY_BYTES - used);
+		used = added < 0 ? KEY_BYTES : used + (Size) added;
+		/* no other value, and no null, has these bytes */
+		if (added > 0)
+			pos->decided = i + 1;
 	}
 	memset(bytes + used, 0, KEY_BYTES - used);
-	to_words(bytes, pos->low);
+	bytes_to_words(bytes, pos->low);
 	if (i < n || n < shape->nkeys)
 		memset(bytes + used, 0xFF, KEY_BYTES - used);
-	to_words(bytes, pos->high);
+	bytes_to_words(bytes, pos->high);
+	pos->ncmp = pos->decided == n ? 0 : n;
+}
+
+void
+zen_shape_pos(const ZenTreeShape *shape, ZenTreePos *pos, int n, ZenTreeTie tie, uint64 tid)
+{
+	Assert(n <= shape->nkeys && (tie != ZEN_TIE_TID || n == shape->nkeys));
+	pos->tie = tie;
+	pos->tid = tid;
+	if (shape->kind == ZEN_TREE_TUPLES)
+	{
+		pos_of_weak(shape, pos, n);
+		return;
+	}
+	pos->decided = columns_in_words(shape, pos, n);
+	pos->ncmp = pos->decided == n ? 0 : n;
 	if (shape->kind == ZEN_TREE_WORD)
-		pos->low[1] = pos->high[1] = 0;
-	pos->ncmp = whole && i == n ? 0 : n;
+		pos_of_word(shape, pos, pos->decided);
+	else
+		pos_of_words(shape, pos, pos->decided);
 }
 
 void
@@ -367,7 +449,7 @@ zen_shape_pos_of(const ZenTreeShape *shape, ZenTreePos *pos, const ZenTreeSlot *
 	memcpy(pos->high, slot->words, sizeof(pos->high));
 	pos->tie = ZEN_TIE_TID;
 	pos->tid = slot->tid & ZEN_TREE_TID;
-	pos->ncmp = 0;
+	pos->ncmp = pos->decided = 0;
 	if (shape->kind != ZEN_TREE_TUPLES)
 		return;
 	pos->ncmp = shape->nkeys;
@@ -448,6 +530,12 @@ zen_shape_tuple(const ZenTreeShape *shape, const ZenTreeSlot *slot)
 	return tuple;
 }
 
+static inline int
+compare_numbers(uint64 a, uint64 b)
+{
+	return (a > b) - (a < b);
+}
+
 /* The order of two values of a column, of which the second may be of another type. */
 static int
 compare_values(const ZenTreeColumn *c, FmgrInfo *order, Datum a, bool a_null, Datum b, bool b_null)
@@ -460,7 +548,10 @@ compare_values(const ZenTreeColumn *c, FmgrInfo *order, Datum a, bool a_null, Da
 			return 0;
 		return a_null == c->nulls_first ? -1 : 1;
 	}
-	result = DatumGetInt32(FunctionCall2Coll(order ? order : c->order, c->collation, a, b));
+	if (order == NULL && c->code > ZEN_CODE_NONE && c->code < ZEN_CODE_UUID)
+		result = compare_numbers(fixed_number(c->code, a), fixed_number(c->code, b));
+	else
+		result = DatumGetInt32(FunctionCall2Coll(order ? order : c->order, c->collation, a, b));
 	/* not -result: it may be the least integer */
 	return c->desc ? (result < 0) - (result > 0) : result;
 }
@@ -470,7 +561,7 @@ zen_shape_compare(const ZenTreeShape *shape, const ZenTreeSlot *slot, const ZenT
 {
 	uint64		tid = slot->tid & ZEN_TREE_TID;
 
-	for (int i = 0; i < pos->ncmp; i++)
+	for (int i = pos->decided; i < pos->ncmp; i++)
 	{
 		bool		isnull;
 		Datum		value = zen_shape_value(shape, slot, i, &isnull);

@@ -63,6 +63,13 @@ typedef struct ZenTreeShape
 	ZenTreeColumn columns[INDEX_MAX_KEYS];
 } ZenTreeShape;
 
+/* Bytes of a shape that are in use. */
+static inline Size
+zen_shape_size(int nkeys)
+{
+	return offsetof(ZenTreeShape, columns) + nkeys * sizeof(ZenTreeColumn);
+}
+
 /*
  * The word of an entry's TID: block and offset in 48 bits, the length of the tuple in 13, and a mark of index builds:
  * the row was dead, so it does not count for uniqueness.
@@ -89,7 +96,8 @@ typedef enum ZenTreeTie
 
 /*
  * A position in a tree: leading columns of a key, and a tie.  Entries with words below low lie before it, those with
- * words above high lie after it.  Of the others the comparison of the first ncmp columns decides, and then the tie.
+ * words above high lie after it.  Of the others the comparison of the first ncmp columns decides, and then the tie.  Of
+ * these columns the first `decided` are equal if the words lie between low and high.
  */
 typedef struct ZenTreePos
 {
@@ -98,19 +106,30 @@ typedef struct ZenTreePos
 	uint64		tid;			/* for ZEN_TIE_TID */
 	ZenTreeTie	tie;
 	int			ncmp;			/* 0: the words have decided */
+	int			decided;
 	Datum		values[INDEX_MAX_KEYS];
 	bool		isnull[INDEX_MAX_KEYS];
 	FmgrInfo   *order[INDEX_MAX_KEYS];	/* NULL: the column's own */
 } ZenTreePos;
 
-/* Copy a position of n columns.  It is large, and mostly little of it is in use. */
+/* Do the words alone decide what lies before a position? */
+static inline bool
+zen_pos_by_words(const ZenTreePos *pos)
+{
+	return pos->ncmp == 0 && pos->tie != ZEN_TIE_TID;
+}
+
+/* Copy what a search needs of a position.  It is large, and mostly little of it is in use. */
 static inline void
-zen_pos_copy(ZenTreePos *to, const ZenTreePos *from, int n)
+zen_pos_copy(ZenTreePos *to, const ZenTreePos *from)
 {
 	memcpy(to, from, offsetof(ZenTreePos, values));
-	memcpy(to->values, from->values, n * sizeof(Datum));
-	memcpy(to->isnull, from->isnull, n * sizeof(bool));
-	memcpy(to->order, from->order, n * sizeof(FmgrInfo *));
+	for (int i = 0; i < from->ncmp; i++)
+	{
+		to->values[i] = from->values[i];
+		to->isnull[i] = from->isnull[i];
+		to->order[i] = from->order[i];
+	}
 }
 
 /*

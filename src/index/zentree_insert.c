@@ -21,13 +21,6 @@
 #include "storage/predicate.h"
 #include "utils/snapmgr.h"
 
-/* In ii_AmCache. */
-typedef struct InsertState
-{
-	ZenTreeShape shape;
-	ZenTreeBatch batch;
-} InsertState;
-
 typedef struct Insert
 {
 	Relation	index;
@@ -140,8 +133,8 @@ check_key(Insert *in, const ZenTreePos *key, ZenTreeGate *gate)
 	ZenTreePos	to;
 	bool		first = true;
 
-	zen_pos_copy(&from, key, in->shape->nkeys);
-	zen_pos_copy(&to, key, in->shape->nkeys);
+	zen_pos_copy(&from, key);
+	zen_pos_copy(&to, key);
 	from.tie = ZEN_TIE_BEFORE;
 	to.tie = ZEN_TIE_AFTER;
 	for (;;)
@@ -155,7 +148,7 @@ check_key(Insert *in, const ZenTreePos *key, ZenTreeGate *gate)
 		if (first)
 			*gate = (ZenTreeGate)
 		{
-			in->batch->path.node, in->batch->path.version
+			in->batch->path.node, in->batch->path.version, in->batch->more ? -1 : in->batch->path.n
 		};
 		first = false;
 		if (!in->batch->more)
@@ -193,23 +186,6 @@ insert(Insert *in, const ZenTreePos *pos, IndexTuple tuple, bool unique)
 	}
 }
 
-static InsertState *
-get_state(Relation index, ZenTree *tree, struct IndexInfo *info)
-{
-	InsertState *state = info->ii_AmCache;
-
-	if (state == NULL)
-	{
-		state = MemoryContextAlloc(info->ii_Context, sizeof(InsertState));
-		zen_batch_init(&state->batch);
-		zen_shape_make(&state->shape, index, tree->kind, tree->nulls);
-		info->ii_AmCache = state;
-	}
-	/* what an error has left there is of a context that is gone */
-	zen_batch_init(&state->batch);
-	return state;
-}
-
 static void
 fill_pos(const ZenTreeShape *shape, ZenTreePos *pos, Datum *values, bool *isnull, IndexTuple tuple, ItemPointer tid)
 {
@@ -239,16 +215,18 @@ zentree_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Rel
 			   IndexUniqueCheck check, bool unchanged, struct IndexInfo *info)
 {
 	Insert		in = {.index = index,.table = table,.values = values,.isnull = isnull,.tid = tid,.check = check};
-	InsertState *state;
+	ZenTreeShape shape;
+	ZenTreeBatch batch;
 	IndexTuple	tuple = NULL;
 	ZenTreePos	pos;
 	bool		unique = check != UNIQUE_CHECK_NO;
 	bool		known;
 
 	in.tree = zen_tree_need(index);
-	state = get_state(index, in.tree, info);
-	in.shape = &state->shape;
-	in.batch = &state->batch;
+	zen_tree_shape(index, in.tree, &shape);
+	zen_batch_init(&batch);
+	in.shape = &shape;
+	in.batch = &batch;
 	if (in.shape->kind == ZEN_TREE_TUPLES)
 		tuple = index_form_tuple(in.shape->desc, values, isnull);
 	fill_pos(in.shape, &pos, values, isnull, tuple, tid);

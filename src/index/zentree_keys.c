@@ -274,12 +274,15 @@ zen_conditions_range(ZenConditions *c, const ZenTreeShape *shape)
 	c->has_from = set_end(c, shape, n, true, &c->from);
 	if (n == shape->nkeys)
 	{
-		zen_pos_copy(&c->to, &c->from, n);
+		zen_pos_copy(&c->to, &c->from);
 		c->to.tie = ZEN_TIE_AFTER;
 		c->has_to = true;
 	}
 	else
 		c->has_to = set_end(c, shape, n, false, &c->to);
+	c->any_filter = false;
+	for (int i = 0; i < c->n; i++)
+		c->any_filter |= !c->conditions[i].bound;
 }
 
 void
@@ -446,6 +449,8 @@ holds(ZenCondition *cond, Datum value, bool isnull)
 bool
 zen_conditions_hold(ZenConditions *c, const ZenTreeShape *shape, const ZenTreeSlot *slot)
 {
+	if (!c->any_filter)
+		return true;
 	for (int i = 0; i < c->n; i++)
 	{
 		ZenCondition *cond = &c->conditions[i];

@@ -39,6 +39,7 @@ typedef struct ZenConditions
 	ZenCondition few[ZEN_FEW_CONDITIONS];
 	bool		stepped;		/* one of them is */
 	bool		for_null;		/* one of them is IS NULL */
+	bool		any_filter;		/* the range does not see to all */
 	bool		has_from;
 	bool		has_to;
 	ZenTreePos	from;

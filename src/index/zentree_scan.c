@@ -7,6 +7,9 @@
  * A TID in the copy may have been vacuumed away and given to another row before the row is fetched.  An MVCC snapshot
  * does not see that row: its inserter began after the old row was dead to all.  For other snapshots the caller is told
  * to check the conditions again.
+ *
+ * The state of a scan is large, and most scans are short.  So a process keeps the state of some scans that have ended.
+ * A scan that an error ends gives it back when the memory context goes in which it began.
  */
 #include "index/zentree.h"
 
@@ -14,6 +17,7 @@
 #include "index/treedelete.h"
 #include "index/zentree_keys.h"
 #include "miscadmin.h"
+#include "nodes/memnodes.h"
 #include "pgstat.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -29,6 +33,9 @@ typedef struct Mark
 
 typedef struct TreeScan
 {
+	struct TreeScan *next_idle;
+	MemoryContextCallback forgotten;	/* the scan's context goes */
+
 	ZenTree    *tree;
 	ZenTreeShape shape;
 	ZenConditions conditions;
@@ -45,16 +52,65 @@ typedef struct TreeScan
 	ZenTreeBatch batch;
 } TreeScan;
 
+/* ---------- states that are not in use ---------- */
+
+#define MAX_IDLE	8
+
+static TreeScan *idle = NULL;
+static int	n_idle = 0;
+
+static void
+give_back(void *arg)
+{
+	TreeScan   *s = arg;
+
+	if (n_idle == MAX_IDLE)
+	{
+		pfree(s);
+		return;
+	}
+	s->next_idle = idle;
+	idle = s;
+	n_idle++;
+}
+
+static TreeScan *
+take_idle(void)
+{
+	TreeScan   *s = idle;
+
+	if (s == NULL)
+		return MemoryContextAlloc(TopMemoryContext, sizeof(TreeScan));
+	idle = s->next_idle;
+	n_idle--;
+	return s;
+}
+
+/* The scan ends before its context: the context shall not give the state back once more. */
+static void
+remember(TreeScan *s)
+{
+	MemoryContextCallback **link = &s->mcxt->reset_cbs;
+
+	while (*link != &s->forgotten)
+		link = &(*link)->next;
+	*link = s->forgotten.next;
+}
+
 IndexScanDesc
 zentree_beginscan(Relation index, int nkeys, int norderbys)
 {
 	IndexScanDesc scan = RelationGetIndexScan(index, nkeys, norderbys);
-	TreeScan   *s = palloc(sizeof(TreeScan));
+	ZenTree    *tree = zen_tree_need(index);
+	TreeScan   *s = take_idle();
 
 	Assert(norderbys == 0);
-	s->tree = zen_tree_need(index);
-	zen_shape_make(&s->shape, index, s->tree->kind, s->tree->nulls);
 	s->mcxt = CurrentMemoryContext;
+	s->forgotten.func = give_back;
+	s->forgotten.arg = s;
+	MemoryContextRegisterResetCallback(s->mcxt, &s->forgotten);
+	s->tree = tree;
+	zen_tree_shape(index, tree, &s->shape);
 	s->conditions.index = index;
 	s->conditions.parent = CurrentMemoryContext;
 	s->conditions.mcxt = NULL;
@@ -112,7 +168,8 @@ zentree_endscan(IndexScanDesc scan)
 	zen_batch_end(&s->batch);
 	if (s->conditions.mcxt != NULL)
 		MemoryContextDelete(s->conditions.mcxt);
-	pfree(s);
+	remember(s);
+	give_back(s);
 }
 
 /* ---------- batches ---------- */
@@ -223,17 +280,13 @@ advance(IndexScanDesc scan, bool backward)
 
 /* ---------- the callbacks ---------- */
 
+/* For an index-only scan. */
 static void
-hand_out(IndexScanDesc scan)
+hand_out_tuple(IndexScanDesc scan)
 {
 	TreeScan   *s = scan->opaque;
 	ZenTreeSlot *slot = &s->batch.slots[s->current];
 
-	zen_tid_of_word(slot->tid, &scan->xs_heaptid);
-	/* nulls are never found equal again: ON CONFLICT with NULLS NOT DISTINCT */
-	scan->xs_recheck = !IsMVCCSnapshot(scan->xs_snapshot) && !s->conditions.for_null;
-	if (!scan->xs_want_itup)
-		return;
 	if (s->formed != NULL)
 		pfree(s->formed);
 	s->formed = NULL;
@@ -247,14 +300,40 @@ hand_out(IndexScanDesc scan)
 	}
 }
 
+static void
+hand_out(IndexScanDesc scan)
+{
+	TreeScan   *s = scan->opaque;
+	ZenTreeSlot *slot = &s->batch.slots[s->current];
+
+	zen_tid_of_word(slot->tid, &scan->xs_heaptid);
+	/* nulls are never found equal again: ON CONFLICT with NULLS NOT DISTINCT */
+	scan->xs_recheck = !IsMVCCSnapshot(scan->xs_snapshot) && !s->conditions.for_null;
+	if (scan->xs_want_itup)
+		hand_out_tuple(scan);
+}
+
+/* Is the next entry in the batch, and of the range? */
+static inline bool
+step(TreeScan *s, bool backward)
+{
+	int			next = s->current + (backward ? -1 : 1);
+
+	if (!s->active || s->resume || next < 0 || next >= s->batch.n || s->conditions.any_filter)
+		return false;
+	s->current = next;
+	return true;
+}
+
 bool
 zentree_gettuple(IndexScanDesc scan, ScanDirection direction)
 {
 	TreeScan   *s = scan->opaque;
+	bool		backward = ScanDirectionIsBackward(direction);
 
 	if (scan->kill_prior_tuple && s->active && s->current >= 0 && s->current < s->batch.n)
 		s->any_dead = s->dead[s->current] = true;
-	if (!advance(scan, ScanDirectionIsBackward(direction)))
+	if (!step(s, backward) && !advance(scan, backward))
 		return false;
 	hand_out(scan);
 	return true;

@@ -75,6 +75,15 @@ original(Oid class)
 	return OidIsValid(result) ? result : class;
 }
 
+bool
+zen_index_lacks_class(Oid type)
+{
+	Oid			wanted = GetDefaultOpClass(type, BTREE_AM_OID);
+	Oid			class = GetDefaultOpClass(type, get_index_am_oid("zentree", false));
+
+	return OidIsValid(wanted) && (!OidIsValid(class) || original(class) != wanted);
+}
+
 /*
  * Of a type that an extension has brought, zentree may not have btree's class.  Then CREATE INDEX takes one of a type
  * that this one can be taken for, as text for citext, to which other keys are equal.
@@ -83,10 +92,8 @@ static void
 check_class(Oid indexoid, int column, Oid class)
 {
 	Oid			type = get_atttype(indexoid, (AttrNumber) (column + 1));
-	Oid			wanted = GetDefaultOpClass(type, BTREE_AM_OID);
 
-	if (OidIsValid(wanted) && original(class) != wanted &&
-		class == GetDefaultOpClass(type, get_index_am_oid("zentree", false)))
+	if (zen_index_lacks_class(type) && class == GetDefaultOpClass(type, get_index_am_oid("zentree", false)))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("access method zentree has no operator class that agrees with btree's for type %s",

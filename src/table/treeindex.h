@@ -26,6 +26,12 @@ extern bool zen_relid_is_tree(Oid relid);
  */
 extern void zen_index_borrow_classes(Oid indexoid);
 
+/*
+ * zen_index_lacks_class -- has btree an operator class for a type by default, of which zentree has no copy that it takes
+ * by default?
+ */
+extern bool zen_index_lacks_class(Oid type);
+
 /* zen_index_make_tree -- let an index that was just created, and is not built, be of zentree and not of btree. */
 extern void zen_index_make_tree(Relation index);
 
