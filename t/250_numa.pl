@@ -277,11 +277,28 @@ sub test_count
 	@read = changed('lines_read_remote', sub { run_all($session, 'SELECT sum(length(v)) FROM counted') });
 	my $us = value($session, "SELECT extract(epoch FROM clock_timestamp() - '$begin') * 1000000");
 	cmp_ok($us, '>=', $read[0] * 10 * 0.9, 'count: a line that is read takes the delay');
+	my $update = q{UPDATE counted SET v = v || '' WHERE id <= 500};
+	($us, my $lines) = remote_writes($session, $update);
+	cmp_ok($us, '>=', $lines * 10 * 0.9, "count: and one that is written, of $lines");
+	reload_conf($node, "zen.remote_delay = 0\nzen.remote_write_delay = 20000");
+	wait_for('the setting', sub { value($session, 'SHOW zen.remote_write_delay') == 20000 });
+	($us, $lines) = remote_writes($session, $update);
+	cmp_ok($us, '>=', $lines * 20 * 0.9, "count: it has a delay of its own, of $lines");
 	run_all($session, 'DROP TABLE counted');
 	$session->disconnect;
-	set_conf($node, "zen.numa = local\nzen.remote_delay = 0\nzen.met_cache_size = 128MB");
+	set_conf($node, "zen.numa = local\nzen.remote_delay = 0\nzen.remote_write_delay = -1\nzen.met_cache_size = 128MB");
 	restart();
 	return;
+}
+
+# remote_writes -- a statement's time in us, and the lines that it has written to the other node.
+sub remote_writes
+{
+	my ($session, $statement) = @_;
+	my $begin = value($session, 'SELECT clock_timestamp()');
+	my @lines = changed('lines_remote', sub { run_all($session, $statement) });
+	cmp_ok($lines[0], '>', 1000, 'count: lines written to the other node');
+	return (value($session, "SELECT extract(epoch FROM clock_timestamp() - '$begin') * 1000000"), $lines[0]);
 }
 
 sub test_unknown

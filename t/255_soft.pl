@@ -187,7 +187,19 @@ sub test_load
 	my $ticks = total('moves');
 	use_row($session, 0) for 1 .. 50;
 	is(total('moves'), $ticks, 'load: little load is no reason');
+
+	# what the processors do is a share of their time, from the first tick on
+	set_load('auto');
+	wait_for('a load that is measured', sub { value($dbh, 'SELECT max(load) FROM zen_numa()') != 0.3 });
+	my ($wrong, $end) = (0, time + 4);
+	while (time < $end)    # three ticks of the worker at least
+	{
+		$wrong += value($dbh, 'SELECT count(*) FROM zen_numa() WHERE load NOT BETWEEN 0 AND 1');
+		use_row($session, 0);
+	}
+	is($wrong, 0, 'load: measured, it is a share');
 	set_load('20,20');
+	wait_for('the load', sub { value($dbh, 'SELECT max(load) FROM zen_numa()') == 0.2 });
 	$session->disconnect;
 	return;
 }

@@ -492,7 +492,7 @@ put_node(FunctionCallInfo fcinfo, ResultRow *row, int place, bool unknown)
 	bool		counted = place >= 0 && zen_numa_nodes > 1;
 	ZenNumaCounts counts = {0};
 	int			sessions = 0;
-	double		load = counted ? zen_numa_load(place) : -1;
+	double		load = !counted ? -1 : zen_partition_soft ? zen_partition_load(place) : zen_numa_load(place);
 	uint32		total,
 				nfree;
 

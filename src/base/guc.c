@@ -17,6 +17,7 @@ char	   *zen_numa_simulate_load = NULL;
 int			zen_numa_partitions = 2048;
 int			zen_numa_binding = ZEN_NUMA_EVEN;
 int			zen_remote_delay_ns = 0;
+int			zen_remote_write_delay_ns = -1;
 char	   *zen_pool_path = NULL;
 int			zen_pool_size_mb = 1024;
 bool		zen_pool_size_is_set = false;
@@ -234,6 +235,11 @@ define_numa_settings(void)
 							"Nanoseconds added for each cache line of a row read from or written to another NUMA node.",
 							"For measurements: simulated nodes then take the time of a second socket.",
 							&zen_remote_delay_ns, 0, 0, 1000 * 1000,
+							PGC_SIGHUP, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+	DefineCustomIntVariable("zen.remote_write_delay",
+							"Nanoseconds added for each cache line of a row written to another NUMA node.",
+							"-1: as zen.remote_delay says, which else is for lines that are read.",
+							&zen_remote_write_delay_ns, -1, -1, 1000 * 1000,
 							PGC_SIGHUP, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 }
 

@@ -40,8 +40,9 @@ extern int	zen_numa_simulate;	/* sets of processors that count as nodes; 0:
 extern char *zen_numa_simulate_load;	/* percent, by node; auto: measured */
 extern int	zen_numa_partitions;
 extern int	zen_numa_binding;	/* ZenNumaBinding */
-extern int	zen_remote_delay_ns;	/* added for each line of a row on another
-									 * node */
+extern int	zen_remote_delay_ns;	/* added for each line of a row that is
+									 * read from another node */
+extern int	zen_remote_write_delay_ns;	/* ... or written there; -1: the same */
 
 /* What a commit writes back from the processor's caches; see doc of zen.flush. */
 typedef enum ZenFlush

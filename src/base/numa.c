@@ -343,10 +343,10 @@ my_block(void)
 }
 
 static void
-delay_remote(uint64 lines)
+delay_remote(uint64 lines, int ns)
 {
-	if (unlikely(zen_remote_delay_ns > 0))
-		zen_delay(lines * zen_remote_delay_ns);
+	if (unlikely(ns > 0))
+		zen_delay(lines * ns);
 }
 
 void
@@ -366,7 +366,7 @@ zen_numa_count_row(int from, int to, uint64 lines)
 	{
 		block->counts[to].rows_remote++;
 		block->counts[to].lines_remote += lines;
-		delay_remote(lines);
+		delay_remote(lines, zen_remote_write_delay_ns < 0 ? zen_remote_delay_ns : zen_remote_write_delay_ns);
 	}
 }
 
@@ -394,7 +394,7 @@ zen_numa_count_read(int from, uint64 lines)
 	{
 		counts->rows_read_remote++;
 		counts->lines_read_remote += lines;
-		delay_remote(lines);
+		delay_remote(lines, zen_remote_delay_ns);
 	}
 }
 

@@ -140,6 +140,13 @@ load_of(int place)
 	return pg_atomic_read_u32(&control->load[place]) / 1000.0;
 }
 
+double
+zen_partition_load(int place)
+{
+	Assert(zen_partition_soft && place >= 0 && place < zen_numa_nodes);
+	return load_of(place);
+}
+
 static double
 mean_load(void)
 {
@@ -282,7 +289,15 @@ measure(void)
 
 	for (int i = 0; i < zen_numa_nodes; i++)
 	{
-		pg_atomic_write_u32(&control->load[i], (uint32) (Max(zen_numa_load(i), 0) * 1000));
+		/*
+		 * Max() would look twice, and the second time no tick would have
+		 * passed
+		 */
+		double		load = zen_numa_load(i);
+
+		/* what is not known is as it was */
+		if (load >= 0)
+			pg_atomic_write_u32(&control->load[i], (uint32) (load * 1000));
 		sessions += zen_numa_sessions(i);
 	}
 	pg_atomic_write_u32(&control->tokens, (uint32) Max(1, sessions / 8));

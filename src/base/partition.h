@@ -41,6 +41,9 @@ extern void zen_partition_begin(const ZenPartitionVotes *votes);
 /* zen_partition_tick -- the background worker, at any time: measure load, and map partitions anew, once a second. */
 extern void zen_partition_tick(void);
 
+/* zen_partition_load -- of the node at a place, as the worker has measured it last: sessions act upon it. */
+extern double zen_partition_load(int place);
+
 /* zen_partition_look -- at one of zen_numa_partitions. */
 extern ZenPartitionInfo zen_partition_look(int partition);
 

@@ -134,8 +134,9 @@ zen_sketch_raise(uint64 key, uint32 n)
 uint32
 zen_sketch_add(uint64 key)
 {
-	uint32		n = Min(zen_sketch_estimate(key) + 1, ZEN_SKETCH_MAX);
+	uint32		n = zen_sketch_estimate(key);
 
+	n = Min(n + 1, ZEN_SKETCH_MAX);
 	zen_sketch_raise(key, n);
 	if (++unreported >= REPORT_EVERY)
 	{
