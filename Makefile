@@ -83,9 +83,9 @@ OBJS = $(addprefix src/base/, \
 		persist.o \
 		datadir.o \
 		superblock.o \
-		adopt.o \
 		poolfile.o \
 		fileopen.o \
+		adopt.o \
 		files.o \
 		pool.o \
 		repair.o \

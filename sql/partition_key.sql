@@ -5,7 +5,7 @@
 CREATE SCHEMA pk;
 SET search_path = pk, public;
 CREATE VIEW keys AS SELECT objname, label FROM pg_seclabels
-  WHERE provider = 'zen' AND objname ~ '^[ab]\.' ORDER BY 1;
+  WHERE provider = 'zen' AND objname ~ '^[abc]\.' ORDER BY 1;
 CREATE TABLE a (id int, w int, name varchar(20), x xml, PRIMARY KEY (w, id)) USING zen;
 CREATE TABLE h (id int PRIMARY KEY) USING heap;
 CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id);
@@ -68,11 +68,21 @@ SECURITY LABEL FOR zen ON COLUMN a.w IS NULL;
 SECURITY LABEL FOR zen ON COLUMN a.name IS 'partition key';
 ALTER TABLE a RENAME name TO title;
 ALTER TABLE a ALTER title TYPE xml USING NULL;
+-- as pg_dump writes it then
+SECURITY LABEL FOR zen ON COLUMN a.title IS 'partition key';
 SELECT count(*) FROM a WHERE w = 1;
 TABLE keys;
 ALTER TABLE a DROP title;
 TABLE keys;
 DROP TABLE b;
+TABLE keys;
+
+-- a table that has left zen keeps its key, until that is taken away
+CREATE TABLE c (id int) USING zen;
+SELECT zen_set_partition_key('c', 'id');
+ALTER TABLE c SET ACCESS METHOD heap;
+TABLE keys;
+SELECT zen_set_partition_key('c', NULL);
 TABLE keys;
 
 -- no partitions with one node

@@ -5,7 +5,7 @@
 #   load       steps under clients that insert, update, delete, make and drop tables, and VACUUM; a journal in a heap
 #              table, written by the same transactions, says what must be there
 #   killed     the process that grows, and all of them, at random moments: the old size or the new one
-#   copies     each copy of the superblock alone knows the new size
+#   copies     each copy of the superblock alone knows the new size; if something writes over both, the server does
 #   by itself  a COPY that is larger than the pool; up to zen.pool_max_size, then 53100
 #   restart    a larger size, with the saved map; a truncated file is refused
 #
@@ -145,7 +145,7 @@ sub test_commands
 	my $log = log_size($node);
 	is(value($dbh, q{SELECT zen_pool_grow('80MB')}), 80 * $MB, 'commands: who was granted it may');
 	run_all($dbh, 'RESET ROLE');
-	like(log_since($node, $log), qr/zen pool has grown from 64 to 80 MB/, 'commands: in the log');
+	like(log_since($node, $log), qr/zen pool file "\Q$pool\E" has grown from 64 to 80 MB/, 'commands: in the log');
 	is(size(), 80, 'commands: new size');
 	is(file_size(), 80, 'commands: of the file, too');
 	is(value($dbh, q{SELECT max_size >= size AND size = pages_total::int8 * 65536 FROM zen_space(),
@@ -324,6 +324,27 @@ sub test_copies
 		value($dbh, 'DROP TABLE later');
 	}
 	sound('copies');
+
+	my $size = size() + 32;
+	value($dbh, "SELECT zen_pool_grow('${size}MB')");
+	run_all($dbh, 'CREATE TABLE later (id int, v text) USING zen');
+	is(fill('later', 10), '', 'copies, both: rows');
+	my $rows = contents($dbh, 'later');
+	open(my $fh, '+<:raw', $pool) or die "$pool: $!";
+	for (0, 1)
+	{
+		seek $fh, 4096 * $_ + 40, 0;
+		print $fh "\xff" x 8;
+	}
+	close $fh or die "$pool: $!";
+	$dbh->disconnect;
+	$node->stop;
+	$node->start;
+	reconnect();
+	is(size(), $size, 'copies, both: size');
+	is(contents($dbh, 'later'), $rows, 'copies, both: nothing lost');
+	value($dbh, 'DROP TABLE later');
+	sound('copies, both');
 	return;
 }
 
@@ -342,7 +363,7 @@ END
 	my $log = log_size($mine);
 	is(state_of($dbh, "COPY big FROM '$file'"), '', 'by itself: a COPY larger than the pool');
 	cmp_ok(size(), '>=', 150, 'by itself: size');
-	like(log_since($mine, $log), qr/zen pool has grown from 32 to 48 MB.*zen\.pool_grow_by is 16 MB/s,
+	like(log_since($mine, $log), qr/zen pool file ".*" has grown from 32 to 48 MB.*zen\.pool_grow_by is 16 MB/s,
 		'by itself: in the log');
 	is(value($dbh, q{SELECT count(*) FROM big WHERE v = repeat(md5(id::text), 30)}), 150000, 'by itself: rows');
 	is(value($dbh, 'SELECT count(*) FROM zen_verify_pool()'), 0, 'by itself: sound');
@@ -379,7 +400,7 @@ sub waits
 sub test_waiting
 {
 	my ($mine) = @_;
-	run_all($dbh, 'ALTER SYSTEM SET zen.pool_grow_by = 0', 'ALTER SYSTEM SET zen.pool_max_size = 400',
+	run_all($dbh, 'ALTER SYSTEM SET zen.pool_grow_by = 0', 'ALTER SYSTEM SET zen.pool_max_size = 2000',
 		'SELECT pg_reload_conf()');
 	$dbh->disconnect;
 	$mine->restart;
@@ -388,7 +409,7 @@ sub test_waiting
 	value($dbh, 'CREATE TABLE waiting (id int, v text) USING zen');
 	my $insert = q{INSERT INTO waiting SELECT g, repeat(md5(g::text), 30) FROM generate_series(1, 2000) g};
 	my $state = '';
-	$state = state_of($dbh, $insert) for grep { !$state } 1 .. 1000;
+	$state = state_of($dbh, $insert) until $state;
 	is($state, '53100', 'waiting: full');
 	my $worker = stop_asleep($dbh, 'zen worker');
 	run_all($dbh, 'ALTER SYSTEM SET zen.pool_grow_by = 16', 'SELECT pg_reload_conf()');
@@ -401,6 +422,33 @@ sub test_waiting
 	is(finish_statement($statement), 'INSERT 0 2000', 'waiting: there is room');
 	cmp_ok(size(), '>', 300, 'waiting: the pool has grown');
 	$other->disconnect;
+
+	# somebody ends the worker: there is another one, and it goes on
+	value($dbh, "SELECT pg_terminate_backend($worker)");
+	wait_for('another worker', sub { value($dbh,
+		"SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'zen worker' AND pid <> $worker") });
+	my $size = size();
+	wait_for('it to make the pool larger', sub { state_of($dbh, $insert); size() > $size });
+	pass('waiting: another worker makes the pool larger');
+
+	# it does not wait for a session that makes the pool larger
+	my $grower = connect_db($mine);
+	my $grower_pid = value($grower, 'SELECT pg_backend_pid()');
+	$statement = start_statement($grower, q{SELECT zen_pool_grow('1900MB')});
+	wait_for('growing', \&is_growing);
+	kill 'STOP', $grower_pid;
+	is(is_growing(), 1, 'waiting: a session is making the pool larger');
+	$other = connect_db($mine);
+	$pid = value($other, 'SELECT pg_backend_pid()');
+	my $waiting = start_statement($other, "DO \$\$ BEGIN FOR i IN 1 .. 200 LOOP $insert; END LOOP; END \$\$");
+	wait_for('a writer to wait', sub { waits($pid) });
+	$worker = value($dbh, q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'zen worker'});
+	value($dbh, "SELECT pg_terminate_backend($worker)");
+	wait_for('the worker to end', sub { !value($dbh, "SELECT count(*) FROM pg_stat_activity WHERE pid = $worker") });
+	kill 'CONT', $grower_pid;
+	is(finish_query($statement), 1900 * $MB, 'waiting: the session goes on');
+	is(finish_statement($waiting), 'DO', 'waiting: the writer, too');
+	$_->disconnect for $grower, $other;
 	return;
 }
 

@@ -6,6 +6,7 @@
 #   refused    each file missing, swapped, foreign, of another moment, truncated, too long, damaged, not named
 #   leftover   a file that a crash has left before the pool had it
 #   grown      each of the files, while the server runs, at a restart, and by itself
+#   one full   one whose file system is full: the others grow by themselves
 #   names      that zen.pool_path cannot have
 #
 #   SEED=n     replays the choices
@@ -38,6 +39,7 @@ test_flipped();
 test_refused();
 test_leftover();
 test_grown();
+test_one_full();
 test_names();
 $node->stop;
 unlink @files, glob("$pool.*");
@@ -261,7 +263,8 @@ sub test_refused
 	name($pool, $files[1], "$pool.x1");
 	refused('of another pool', '55000', qr/"\Q$pool.x1\E" is not of the pool of "\Q$pool\E"/);
 	name(@files, "$pool.x1");
-	refused('to be added, of another pool', '55000', qr/"\Q$pool.x1\E" is not of the pool of "\Q$pool\E"/);
+	refused('to be added, of another pool', '55000',
+		qr/"\Q$pool.x1\E" is not of the pool of "\Q$pool\E".*HINT:  The pool has not got this file yet/s);
 	PostgreSQL::Test::Utils::append_to_file("$pool.x2", 'text');
 	name(@files, "$pool.x2");
 	refused('to be added, no pool', 'XX001', qr/"\Q$pool.x2\E" is too small/);
@@ -309,18 +312,25 @@ sub test_leftover
 	name(@files, "$pool.3");
 	refused('an older copy of the pool with a newer file', '55000', qr/not of the same moment/);
 
-	# as it was when it was made
-	with_file("$pool.3", sub {
-			my ($fh) = @_;
-			for my $at (super_offsets())
-			{
-				my $bytes = peek($fh, $at, 120);
-				substr($bytes, 72, 8) = pack('Q<', generation($files[0]));
-				substr($bytes, 88, 4) = pack('L<', 1);
-				substr($bytes, 12, 4) = "\0" x 4;
-				substr($bytes, 12, 4) = pack('L<', crc32c($bytes));
-				poke($fh, $at, $bytes);
-			} });
+	# left long ago, and as it was when it was made
+	my $set_generation = sub {
+		my ($generation) = @_;
+		with_file("$pool.3", sub {
+				my ($fh) = @_;
+				for my $at (super_offsets())
+				{
+					my $bytes = peek($fh, $at, 120);
+					substr($bytes, 72, 8) = pack('Q<', $generation);
+					substr($bytes, 88, 4) = pack('L<', 1);
+					substr($bytes, 12, 4) = "\0" x 4;
+					substr($bytes, 12, 4) = pack('L<', crc32c($bytes));
+					poke($fh, $at, $bytes);
+				} });
+	};
+	$set_generation->(generation($files[0]) - 2);
+	refused('a new file that was left long ago', '55000',
+		qr/"\Q$pool.3\E" is an older copy.*HINT:  The pool has not got this file yet.*move this one away/s);
+	$set_generation->(generation($files[0]));
 	my $log = log_size($node);
 	$node->start;
 	open_server();
@@ -404,8 +414,41 @@ sub test_grown
 	return;
 }
 
+# A limit of the worker's files stands in for a full file system: one file is beyond it, the others are not.
+sub test_one_full
+{
+	my $limit = 112;
+	value($dbh, sprintf q{SELECT zen_pool_grow('%dMB', 0)}, $limit + 4);
+	my $before = value($dbh, 'SELECT sum(size) / 1048576 FROM zen_pool_files()');
+	my $worker = value($dbh, q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'zen worker'});
+	PostgreSQL::Test::Utils::system_or_bail('prlimit', '--pid', $worker, '--fsize=' . $limit * $MB);
+	my $log = log_size($node);
+	my $result = run_sql($dbh, sprintf q{CREATE TABLE six USING zen AS
+		SELECT g AS id, repeat(md5(g::text), 30) AS v FROM generate_series(1, %d) g},
+		1000 * value($dbh, 'SELECT sum(pages_free) / 16 + 64 FROM zen_pool_files()'));
+	is($result->{state}, '', 'one full: there is room in another') or diag($result->{message});
+	like(log_since($node, $log),
+		qr/WARNING: .*could not make the zen pool larger.*CONTEXT:  zen pool file "\Q$pool\E"/s, 'one full: in the log');
+	is((split ' ', files('size / 1048576'))[0], $limit + 4, 'one full: as before');
+	cmp_ok(value($dbh, 'SELECT sum(size) / 1048576 FROM zen_pool_files()'), '>', $before,
+		'one full: others have grown');
+	value($dbh, 'DROP TABLE six');
+	sound('one full');
+	return;
+}
+
 sub test_names
 {
+	$dbh->disconnect;
+	$node->stop;
+	# a file grows to what was left for it when the next one was added
+	set_conf($node, q{zen.pool_size = '130MB'});
+	my $log = log_size($node);
+	$node->start;
+	open_server();
+	is(files('size / 1048576'), '128 128 128 130', 'names: limits of files');
+	like(log_since($node, $log), qr/"\Q$_\E" cannot become larger than 128 MB/, "names: $_ is told of")
+		for @files[ 0 .. 2 ];
 	$dbh->disconnect;
 	$node->stop;
 	for my $names ('', "$pool,", "$pool, $pool", "$pool\@99999", join(',', map { "$pool.$_" } 1 .. 17), 'x' x 1100)
@@ -413,6 +456,9 @@ sub test_names
 		set_conf($node, "zen.pool_path = '$names'");
 		refused('"' . substr($names, 0, 60) . '"', '22023', qr/zen\.pool_path is not a file name/);
 	}
+	symlink $files[0], "$pool.link" or die "$pool.link: $!";
+	name($files[0], "$pool.link", @files[ 2, 3 ]);
+	refused('one by two names', '22023', qr/"\Q$files[0]\E" and "\Q$pool.link\E" are one file/);
 	name(map { "\"$files[$_]\"" . '@' . $_ } 0 .. 3);
 	name(map { $files[$_] . '@' . $_ % 2 } 0 .. 3);
 	$node->start;

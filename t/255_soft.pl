@@ -7,6 +7,7 @@
 #   local      rows that sessions of both nodes use are read and written where they are
 #   binding    where sessions begin that name no key
 #   dump       keys are dumped and restored, and survive a crash
+#   others     who does not own a table waits for no lock on it
 #   without    zen.numa = local, or all files on one node: nobody moves
 
 use strict;
@@ -50,6 +51,7 @@ test_map();
 test_local();
 test_binding();
 test_dump();
+test_others();
 test_without();
 $dbh->disconnect;
 $node->stop;
@@ -305,6 +307,17 @@ sub test_dump
 		is(at($session), $on, "dump: after a crash, node $on");
 		$session->disconnect;
 	}
+	return;
+}
+
+sub test_others
+{
+	my $session = connect_db($node);
+	run_all($dbh, 'CREATE ROLE others', 'BEGIN', 'LOCK TABLE w IN SHARE UPDATE EXCLUSIVE MODE');
+	run_all($session, 'SET ROLE others', 'SET lock_timeout = 1');
+	is(state_of($session, q{SELECT zen_set_partition_key('w', NULL)}), '42501', 'others: refused at once');
+	run_all($dbh, 'ROLLBACK');
+	$session->disconnect;
 	return;
 }
 

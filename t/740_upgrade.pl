@@ -484,7 +484,9 @@ sub test_several_files
 	my $dbh = connect_db($node);
 	run_all($dbh, 'CREATE EXTENSION zen', 'CREATE TABLE t (id int PRIMARY KEY, v text) USING zen',
 		q{INSERT INTO t SELECT g, repeat(md5(g::text), 30) FROM generate_series(1, 3000) g},
-		q{SELECT zen_set_partition_key('t', 'id')});
+		q{SELECT zen_set_partition_key('t', 'id')},
+		'CREATE TABLE changed (id int) USING zen', q{SELECT zen_set_partition_key('changed', 'id')},
+		'ALTER TABLE changed ALTER id TYPE point USING NULL');
 	is(value($dbh, 'SELECT count(*) FROM zen_pool_files() WHERE pages_free < pages_total - 5'), 2, 'two files: in use');
 	my $all = contents($dbh, 't');
 	$dbh->disconnect;
@@ -494,12 +496,18 @@ sub test_several_files
 	upgrades($node, $new, 'two files');
 	pool_conf($new, %pool, pool_path => $first);
 	refuses_to_start($new, qr/zen\.pool_path/, 'two files, one of them named');
+	my $inside = $node->data_dir . '/zen.pool.1';
+	File::Copy::move("$first.1", $inside) or die "cannot move: $!";
+	pool_conf($new, %pool, pool_path => "$first, $inside");
+	refuses_to_start($new, qr/"\Q$inside\E" lies in the data directory of another cluster.*HINT:.*Move/s,
+		'two files, one of them in the old data directory');
+	File::Copy::move($inside, "$first.1") or die "cannot move: $!";
 	pool_conf($new, %pool, pool_path => $files);
 	$new->start;
 	$dbh = connect_db($new);
 	is(contents($dbh, 't'), $all, 'two files: all rows are there');
-	is(value($dbh, q{SELECT objname FROM pg_seclabels WHERE label = 'partition key'}), 't.id',
-		'two files: the key is there');
+	is(value($dbh, q{SELECT string_agg(objname, ' ' ORDER BY objname) FROM pg_seclabels WHERE label = 'partition key'}),
+		'changed.id t.id', 'two files: the keys are there');
 	is(value($dbh, 'SELECT count(*) FROM zen_pool_files()'), 2, 'two files: the new cluster has both');
 	is(state_of($dbh, q{UPDATE t SET v = 'new' WHERE id % 3 = 0}), '', 'two files: rows can be written');
 	is_sound($dbh, 'two files');

@@ -81,15 +81,16 @@ hashed_as(Oid relid, AttrNumber attno)
 	return lookup_type_cache(type, TYPECACHE_HASH_PROC | TYPECACHE_HASH_OPFAMILY);
 }
 
+/* elevel: of a column whose values cannot be hashed. */
 static void
-check_column(Oid relid, AttrNumber attno)
+check_column(Oid relid, AttrNumber attno, int elevel)
 {
 	if (attno <= 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_COLUMN_REFERENCE),
 				 errmsg("a system column cannot be the partition key of a zen table")));
 	if (!OidIsValid(hashed_as(relid, attno)->hash_proc))
-		ereport(ERROR,
+		ereport(elevel,
 				(errcode(ERRCODE_UNDEFINED_FUNCTION),
 				 errmsg("column \"%s\" cannot be a partition key: values of type %s cannot be hashed",
 						get_attname(relid, attno, false), format_type_be(get_atttype(relid, attno)))));
@@ -123,7 +124,8 @@ check_label(const ObjectAddress *object, const char *label)
 					 errmsg("table \"%s\" has a partition key already: column \"%s\"",
 							get_rel_name(object->objectId), get_attname(object->objectId, former, false)),
 					 errhint("zen_set_partition_key() replaces it.")));
-		check_column(object->objectId, (AttrNumber) object->objectSubId);
+		/* ALTER TABLE may have left it so, and a dump must go in again */
+		check_column(object->objectId, (AttrNumber) object->objectSubId, WARNING);
 	}
 	CacheInvalidateRelcacheByRelid(object->objectId);
 }
@@ -146,7 +148,7 @@ column_named(Relation rel, const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_COLUMN),
 				 errmsg("column \"%s\" of relation \"%s\" does not exist", name, RelationGetRelationName(rel))));
-	check_column(RelationGetRelid(rel), attno);
+	check_column(RelationGetRelid(rel), attno, ERROR);
 	return attno;
 }
 
@@ -164,17 +166,20 @@ zen_set_partition_key(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("the table must not be null")));
 	relid = PG_GETARG_OID(0);
-	rel = relation_open(relid, ShareUpdateExclusiveLock);
+	/* who may not do it is not to wait for the lock, nor let others wait */
 	if (!zen_owns_relation(relid, GetUserId()))
-		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, RelationGetRelationName(rel));
-	if (rel->rd_rel->relkind != RELKIND_RELATION || !zen_rel_is_zen(rel))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
+	rel = relation_open(relid, ShareUpdateExclusiveLock);
+	former = labelled_column(relid);
+	/* one that has become a heap table may lose its key */
+	if (rel->rd_rel->relkind != RELKIND_RELATION ||
+		(!zen_rel_is_zen(rel) && !(PG_ARGISNULL(1) && former != InvalidAttrNumber)))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a zen table", RelationGetRelationName(rel)),
 				 errdetail("Partition keys of a partitioned table are those of its partitions.")));
 	if (!PG_ARGISNULL(1))
 		attno = column_named(rel, NameStr(*PG_GETARG_NAME(1)));
-	former = labelled_column(relid);
 	if (former != InvalidAttrNumber && former != attno)
 		put_label(relid, former, NULL);
 	if (attno != InvalidAttrNumber && former != attno)

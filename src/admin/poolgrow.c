@@ -4,6 +4,7 @@
 #include "base/compat.h"
 
 #include "fmgr.h"
+#include "nvm/fileopen.h"
 #include "nvm/grow.h"
 #include "nvm/pool.h"
 #include "recovery/gate.h"
@@ -80,6 +81,7 @@ zen_pool_grow(PG_FUNCTION_ARGS)
 				(errmsg("the zen pool has %zu MB already", MB(after))));
 	else
 		ereport(LOG,
-				(errmsg("zen pool has grown from %zu to %zu MB", MB(before), MB(after))));
+				(errmsg("zen pool file \"%s\" has grown from %zu to %zu MB",
+						zen_files[file].path, MB(before), MB(after))));
 	PG_RETURN_INT64((int64) after);
 }

@@ -11,7 +11,7 @@
  *	- it is that pool, of that generation: the old cluster has not been started since its catalogs were copied;
  *	- pg_upgrade has finished.  Its last change is that of pg_resetwal, whose checkpoint begins a WAL segment.  It
  *	  starts the server once more after that, for a last look, and that start notes it;
- *	- it does not lie where the script that pg_upgrade offers would remove it.
+ *	- none of its files lies where the script that pg_upgrade offers would remove it.
  *
  * The pool is taken over by the same stores as at any start (begin_generation() in pool.c).  A crash leaves the pool
  * as it was, or with the system identifier of the new cluster.  The new cluster's start is then repeated.
@@ -25,7 +25,7 @@
 #include "base/guc.h"
 #include "base/locks.h"
 #include "miscadmin.h"
-#include "nvm/superblock.h"
+#include "nvm/fileopen.h"
 #include "storage/fd.h"
 
 static bool follows = false;	/* this server of pg_upgrade's has found the
@@ -226,10 +226,11 @@ zen_adopt_check_start(const char *pool_path, const ZenSuperblock *sb, const ZenS
 				 errdetail("The pool has seen %llu server starts, %llu of them when pg_upgrade was running.",
 						   (unsigned long long) sb->generation, (unsigned long long) state->generation),
 				 errhint("Run pg_upgrade again, on a new cluster.")));
-	if (is_in_other_cluster(pool_path, directory))
-		ereport(FATAL,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("zen pool file \"%s\" lies in the data directory of another cluster", pool_path),
-				 errdetail("Whoever removes \"%s\" removes the pool.", directory),
-				 errhint("Move the pool, or copy it, and set zen.pool_path to its new place.")));
+	for (int i = 0; i < zen_files_named; i++)
+		if (is_in_other_cluster(zen_files[i].path, directory))
+			ereport(FATAL,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("zen pool file \"%s\" lies in the data directory of another cluster", zen_files[i].path),
+					 errdetail("Whoever removes \"%s\" removes the pool.", directory),
+					 errhint("Move the pool, or copy it, and set zen.pool_path to its new place.")));
 }

@@ -116,6 +116,23 @@ choose_superblock(int file, const ZenSuperblockPair *pair)
 	zen_supers[file] = pair->copy[zen_supers_at[file]];
 }
 
+/* A second name, as a symbolic link, would have the server wait for its own lock. */
+static void
+check_is_another(int file, const struct stat *st)
+{
+	for (int i = 0; i < file; i++)
+	{
+		struct stat other;
+
+		if (zen_files[i].fd >= 0 && fstat(zen_files[i].fd, &other) == 0 &&
+			other.st_dev == st->st_dev && other.st_ino == st->st_ino)
+			ereport(FATAL,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("zen pool files \"%s\" and \"%s\" are one file", path_of(i), path_of(file)),
+					 errhint("Name each file of the pool once in zen.pool_path.")));
+	}
+}
+
 /* Open the pool file; false if there is none.  FATAL if it is there and cannot be opened. */
 bool
 zen_file_open(int file)
@@ -140,6 +157,7 @@ zen_file_open(int file)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("zen pool file \"%s\" is not a regular file", path_of(file)),
 				 errhint("Set zen.pool_path to a file on a file system.")));
+	check_is_another(file, &st);
 	if (zen_files[file].node < 0)
 		zen_files[file].node = zen_numa_node_of_file(zen_files[file].fd);
 	return true;
@@ -245,6 +263,25 @@ zen_file_cut(int file)
 	ereport(LOG,
 			(errmsg("zen pool file \"%s\" was cut to its %llu MB: a crash came while it was made larger",
 					path_of(file), (unsigned long long) zen_supers[file].pool_size / (1024 * 1024))));
+}
+
+static void
+name_file(void *path)
+{
+	errcontext("zen pool file \"%s\"", (const char *) path);
+}
+
+bool
+zen_file_longer(int file, char *base, Size from, Size to, bool (*progress) (Size done), int elevel)
+{
+	ErrorContextCallback context = {.previous = error_context_stack,.callback = name_file,
+	.arg = zen_files[file].path};
+	bool		done;
+
+	error_context_stack = &context;
+	done = zen_file_extend(zen_files[file].fd, base, from, to, progress, elevel);
+	error_context_stack = context.previous;
+	return done;
 }
 
 void

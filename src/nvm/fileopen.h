@@ -47,6 +47,9 @@ extern void zen_file_check_geometry(int file, uint64 file_size);
 /* zen_file_cut -- take away what a crash has left of making the file larger; it is zero, as was checked. */
 extern void zen_file_cut(int file);
 
+/* zen_file_longer -- zen_file_extend() for a file of the pool; what is reported names it. */
+extern bool zen_file_longer(int file, char *base, Size from, Size to, bool (*progress) (Size done), int elevel);
+
 /* zen_file_link -- give a finished file its name, durably, unless the name is taken. */
 extern void zen_file_link(int file, const char *temp);
 

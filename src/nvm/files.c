@@ -26,7 +26,6 @@
 #include "miscadmin.h"
 #include "nvm/datadir.h"
 #include "nvm/persist.h"
-#include "nvm/poolfile.h"
 
 #define HUGE_FILE		((Size) 2 * 1024 * 1024 * 1024)
 #define HUGE_BORDER		((Size) 1024 * 1024 * 1024)
@@ -119,6 +118,11 @@ refuse_missing(int file)
 					 "it is.")));
 }
 
+/* Where the pool has not got a file yet. */
+#define NEW_FILE_HINT \
+	"The pool has not got this file yet, and makes it if nothing has its name.  Name another one in zen.pool_path, " \
+	"or move this one away if it is not needed."
+
 /* A file that is of no pool yet, or not of this one. */
 static void
 refuse_foreign(int file)
@@ -130,7 +134,7 @@ refuse_foreign(int file)
 			 errmsg("zen pool file \"%s\" is not of the pool of \"%s\"", path_of(file), path_of(0)),
 			 errdetail("It has uuid " ZEN_UUID_FORMAT ", the pool has " ZEN_UUID_FORMAT ".",
 					   ZEN_UUID_ARGS(sb->uuid), ZEN_UUID_ARGS(zen_super.uuid)),
-			 errhint(ZEN_SAME_MOMENT_HINT)));
+			 file < zen_files_number() ? errhint(ZEN_SAME_MOMENT_HINT) : errhint(NEW_FILE_HINT)));
 }
 
 /* As undo_interrupted_start() in pool.c: a start that was cut short has not begun. */
@@ -160,7 +164,8 @@ check_moment(int file, const ZenSuperblockPair *pair)
 				 errdetail("The first has seen %llu server starts, the other %llu: \"%s\" is an older copy.",
 						   (unsigned long long) zen_super.generation, (unsigned long long) sb->generation,
 						   path_of(sb->generation < zen_super.generation ? file : 0)),
-				 errhint(ZEN_SAME_MOMENT_HINT)));
+				 sb->generation < zen_super.generation && file >= zen_files_number() ?
+				 errhint(NEW_FILE_HINT) : errhint(ZEN_SAME_MOMENT_HINT)));
 	if (zen_super.clean && !sb->clean && pair->valid[0] && pair->valid[1])
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -315,9 +320,15 @@ zen_files_grow(char *base)
 	for (int i = 0; i < zen_files_number(); i++)
 	{
 		Size		from = zen_supers[i].pool_size;
-		Size		to = Min(size_at_start(i), (Size) (first_page[i + 1] - first_page[i]) * ZEN_PAGE_SIZE);
+		Size		limit = (Size) (first_page[i + 1] - first_page[i]) * ZEN_PAGE_SIZE;
+		Size		to = Min(size_at_start(i), limit);
 
-		if (from >= to || !zen_file_extend(zen_files[i].fd, base_of(base, i), from, to, NULL, WARNING))
+		if (size_at_start(i) > limit)
+			ereport(LOG,
+					(errmsg("zen pool file \"%s\" cannot become larger than %llu MB, as zen.pool_size says",
+							path_of(i), MB(limit)),
+					 errdetail("Another one was added behind it.")));
+		if (from >= to || !zen_file_longer(i, base_of(base, i), from, to, NULL, WARNING))
 			continue;
 		zen_superblock_resize(&zen_supers[i], to);
 		write_both(base, i);

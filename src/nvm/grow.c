@@ -26,10 +26,9 @@
 #include "base/locks.h"
 #include "miscadmin.h"
 #include "nvm/changes.h"
+#include "nvm/fileopen.h"
 #include "nvm/page.h"
 #include "nvm/pool.h"
-#include "nvm/poolfile.h"
-#include "nvm/superblock.h"
 #include "postmaster/interrupt.h"
 #include "storage/condition_variable.h"
 #include "storage/ipc.h"
@@ -53,7 +52,8 @@ typedef struct Growth
 	pg_atomic_uint64 target;	/* bytes; 0: no file is being extended */
 	pg_atomic_uint64 done;		/* bytes of the file so far */
 	pg_atomic_uint32 asked;		/* the worker is to look; it clears that */
-	pg_atomic_uint64 failed;	/* when the worker has failed; 0: it has not */
+	pg_atomic_uint64 failed[ZEN_MAX_FILES]; /* when the worker has failed, by
+											 * file; 0: it has not */
 	Latch	   *worker;			/* NULL: there is none */
 	ConditionVariable ended;	/* growing has become 0 */
 } Growth;
@@ -149,7 +149,7 @@ grow(int file, Size from, Size to, int elevel)
 	pg_atomic_write_u32(&growth->file, file);
 	pg_atomic_write_u64(&growth->done, from);
 	pg_atomic_write_u64(&growth->target, to);
-	if (!zen_file_extend(zen_pool_fd(file), zen_file_base(file), from, to, show_progress, elevel))
+	if (!zen_file_longer(file, zen_file_base(file), from, to, show_progress, elevel))
 		return false;
 	/* nothing from here on throws */
 	HOLD_INTERRUPTS();
@@ -172,7 +172,7 @@ zen_grow_to(int file, Size size, int elevel)
 	{
 		from = zen_file_size(file);
 		if (from < size && grow(file, from, size, elevel))
-			pg_atomic_write_u64(&growth->failed, 0);
+			pg_atomic_write_u64(&growth->failed[file], 0);
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(give_up, Int32GetDatum(file));
 	end();
@@ -187,7 +187,7 @@ zen_grow_replay(int file, uint32 npages)
 
 	Assert(zen_pool.replica && from < to);
 	if (to > zen_grow_max_size(file) ||
-		!zen_file_extend(zen_pool_fd(file), zen_file_base(file), from, to, NULL, PANIC))
+		!zen_file_longer(file, zen_file_base(file), from, to, NULL, PANIC))
 		return false;
 	write_size(file, to);
 	/* recovery makes the pages known */
@@ -208,7 +208,19 @@ zen_grow_progress(int *file, Size *target, Size *done)
 
 /* ---------- the worker ---------- */
 
-/* The file that the worker would make larger: of those that can grow, the one with the fewest free pages.  Bytes. */
+/* Has the worker just failed to make a file larger? */
+static bool
+has_failed(int file)
+{
+	uint64		failed = pg_atomic_read_u64(&growth->failed[file]);
+
+	return failed != 0 && !TimestampDifferenceExceeds((TimestampTz) failed, GetCurrentTimestamp(), RETRY_MS);
+}
+
+/*
+ * The file that the worker would make larger: of those that can grow, the one with the fewest free pages.  One that has
+ * no room on its file system leaves it to the others.  Bytes.
+ */
 static Size
 step_size(int *file)
 {
@@ -220,7 +232,7 @@ step_size(int *file)
 		Size		room = zen_grow_max_size(i) - zen_file_size(i);
 		uint32		nfree = zen_page_free_of(i);
 
-		if (room == 0 || nfree >= fewest)
+		if (room == 0 || nfree >= fewest || has_failed(i))
 			continue;
 		fewest = nfree;
 		*file = i;
@@ -232,11 +244,9 @@ step_size(int *file)
 bool
 zen_grow_may(void)
 {
-	uint64		failed = pg_atomic_read_u64(&growth->failed);
 	int			file;
 
-	return step_size(&file) > 0 &&
-		(failed == 0 || TimestampDifferenceExceeds((TimestampTz) failed, GetCurrentTimestamp(), RETRY_MS));
+	return step_size(&file) > 0;
 }
 
 /* Is so little free that the pool is to grow? */
@@ -311,22 +321,30 @@ zen_grow_is_asked(void)
 void
 zen_grow_step(void)
 {
+	Size		step;
+	int			file;
+
 	pg_atomic_write_u32(&growth->asked, 0);
 	pg_memory_barrier();		/* who takes pages from here on asks again */
-	while (zen_grow_may() && is_short() && !ShutdownRequestPending)
+
+	/*
+	 * nor does it wait for another grower: it has other work, and is asked
+	 * again
+	 */
+	while ((step = step_size(&file)) > 0 && is_short() && !ShutdownRequestPending &&
+		   pg_atomic_read_u32(&growth->growing) == 0)
 	{
-		int			file = 0;
-		Size		step = step_size(&file);
 		Size		from = zen_file_size(file);
 		Size		to = zen_grow_to(file, from + step, WARNING);
 
 		if (to == from)
 		{
-			pg_atomic_write_u64(&growth->failed, (uint64) GetCurrentTimestamp());
-			return;
+			pg_atomic_write_u64(&growth->failed[file], (uint64) GetCurrentTimestamp());
+			continue;
 		}
 		ereport(LOG,
-				(errmsg("zen pool has grown from %zu to %zu MB", from / (1024 * 1024), to / (1024 * 1024)),
+				(errmsg("zen pool file \"%s\" has grown from %zu to %zu MB", zen_files[file].path,
+						from / (1024 * 1024), to / (1024 * 1024)),
 				 errdetail("zen.pool_grow_by is %d MB, zen.pool_max_size %zu MB.",
 						   zen_pool_grow_by_mb, zen_grow_max_size(file) / (1024 * 1024))));
 	}
@@ -342,6 +360,7 @@ zen_grow_init(void)
 	for (int i = 0; i < ZEN_MAX_FILES; i++)
 	{
 		pg_atomic_init_u32(&growth->npages[i], 0);
+		pg_atomic_init_u64(&growth->failed[i], 0);
 		zen_pool.files[i].npages = &growth->npages[i];
 	}
 	pg_atomic_init_u32(&growth->file, 0);
@@ -349,7 +368,6 @@ zen_grow_init(void)
 	pg_atomic_init_u64(&growth->target, 0);
 	pg_atomic_init_u64(&growth->done, 0);
 	pg_atomic_init_u32(&growth->asked, 0);
-	pg_atomic_init_u64(&growth->failed, 0);
 	growth->worker = NULL;
 	ConditionVariableInit(&growth->ended);
 	zen_pool.npages = &growth->end;

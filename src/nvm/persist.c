@@ -54,6 +54,9 @@ static ZenPoolMode mode_in_force = ZEN_POOL_AUTO;	/* AUTO: nothing was
 
 static bool caches_survive = false; /* a power loss; not in msync mode */
 static bool hints = false;		/* then: rows that are not hot are flushed */
+static bool insist = false;		/* libpmem takes them to survive, and
+								 * zen.flush does not: its plain flushes do
+								 * nothing */
 
 /* Ranges that this process has flushed and not fenced; msync mode only. */
 static MsyncRange msync_ranges[MSYNC_MAX_RANGES];
@@ -145,6 +148,8 @@ zen_flush(const void *addr, Size len)
 		return;
 	if (mode_in_force == ZEN_POOL_MSYNC)
 		msync_note(addr, len);
+	else if (insist)
+		pmem_deep_flush(addr, len);
 	else
 		pmem_flush(addr, len);
 	count_lines(lines_of_range(addr, len));
@@ -219,6 +224,8 @@ zen_nvm_zero(void *addr, Size len)
 		return;
 	}
 	pmem_memset(addr, 0, len, PMEM_F_MEM_NODRAIN | PMEM_F_MEM_NONTEMPORAL);
+	if (insist)
+		pmem_deep_flush(addr, len);
 	count_lines(lines_of_range(addr, len));
 	zen_fence();
 }
@@ -429,6 +436,7 @@ settle_domain(void)
 	caches_survive = mode_in_force != ZEN_POOL_MSYNC &&
 		(zen_flush_what == ZEN_FLUSH_NEVER || (platform && zen_flush_what != ZEN_FLUSH_ALWAYS));
 	hints = caches_survive && zen_flush_what == ZEN_FLUSH_HINT;
+	insist = platform && !caches_survive;
 }
 
 /* Settle the mode for a mapping.  False when it was asked to be persistent memory and is not. */

@@ -668,7 +668,15 @@ zen_pool_mark_clean(void)
 		return;
 	facts = zen_cluster_facts();
 	for (int i = 0; i < zen_pool.nfiles; i++)
+	{
 		zen_superblock_reload(i, zen_file_base(i));
+
+		/*
+		 * should both copies be damaged, what this process knows is of before
+		 * the file grew
+		 */
+		zen_superblock_resize(&zen_supers[i], zen_file_size(i));
+	}
 	zen_super.wal_position = Max(zen_super.wal_position, facts.checkpoint);
 	zen_super.clean = 1;
 	zen_files_same_moment(zen_pool.base);

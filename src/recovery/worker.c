@@ -215,5 +215,10 @@ zen_worker_main(Datum arg)
 		zen_room_watch();
 		zen_partition_tick();
 	}
-	proc_exit(0);
+
+	/*
+	 * with 0 the postmaster would not start another one, should this have
+	 * been pg_terminate_backend()
+	 */
+	proc_exit(1);
 }

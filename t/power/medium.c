@@ -540,23 +540,27 @@ pmem_unmap(void *addr, size_t len)
 	return munmap(addr, len);
 }
 
+/* It writes back on any platform. */
 void
-pmem_flush(const void *addr, size_t len)
+pmem_deep_flush(const void *addr, size_t len)
 {
 	Mapping    *m = mapping_of(addr);
 
 	if (m == NULL)
-		die("pmem_flush: not in a pool");
+		die("pmem_deep_flush: not in a pool");
 	lock();
 	log_event(R_FLUSH, m, (const char *) addr - m->base, len);
 	unlock();
 }
 
-/* It writes back on any platform. */
+/* This does nothing where libpmem was told that caches survive. */
 void
-pmem_deep_flush(const void *addr, size_t len)
+pmem_flush(const void *addr, size_t len)
 {
-	pmem_flush(addr, len);
+	const char *told = getenv("PMEM_NO_FLUSH");
+
+	if (told == NULL || strcmp(told, "1") != 0)
+		pmem_deep_flush(addr, len);
 }
 
 /* zen.flush tells; the caches themselves are cut.c's. */
