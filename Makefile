@@ -175,6 +175,8 @@ OBJS = $(addprefix src/base/, \
 		treeread.o \
 		treedelete.o \
 		treedir.o \
+		treesort.o \
+		treefill.o \
 		treeclasses.o \
 		zentree_keys.o \
 		zentree.o \

@@ -13,6 +13,7 @@
 #include "table/zenam_callbacks.h"
 
 #include "access/multixact.h"
+#include "access/parallel.h"
 #include "access/transam.h"
 #include "access/xact.h"
 #include "base/epoch.h"
@@ -495,7 +496,7 @@ zenam_index_build_range_scan(Relation table_rel, Relation index_rel, struct Inde
 	zen_indexentry_begin(&e, table_rel, index_info);
 	zen_index_before_build(table_rel);
 	zen_index_note_build(index_rel);
-	if (zen_index_is_tree(index_rel))
+	if (zen_index_is_tree(index_rel) && !IsParallelWorker())
 		zen_htable_note_trees(b.ht);
 	begin_build(&b, table_rel, index_info, scan);
 	if (!(start_blockno == 0 && numblocks == InvalidBlockNumber))
