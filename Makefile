@@ -166,6 +166,7 @@ OBJS = $(addprefix src/base/, \
 		zenam_dml.o \
 		zenam_ddl.o \
 		indexentry.o \
+		indexkeys.o \
 		indexvacuum.o \
 		zenam_maint.o \
 		zenam_handler.o) \
