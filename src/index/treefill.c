@@ -126,7 +126,8 @@ put_many(ZenTreeFill *fill, ZenNode *leaf, const ZenTreeSlot *slots, Size n, con
 	{
 		i = find_place(tree, leaf, i, &slots[done]);
 		fill->met |= meets(tree, leaf, i, &slots[done], bounds);
-		zen_node_move(tree, leaf, i + 1, leaf, i, leaf->n - i, 0);
+		if (i < leaf->n)
+			zen_node_move(tree, leaf, i + 1, leaf, i, leaf->n - i, 0);
 		zen_node_put(tree, leaf, tree->leaf_room, i, &slots[done]);
 		leaf->n++;
 		done++;

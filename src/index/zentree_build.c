@@ -20,7 +20,8 @@
 #include "storage/spin.h"
 #include "utils/snapmgr.h"
 
-#define KEY_SHARED	UINT64CONST(1)	/* in the table of contents of a parallel build */
+#define KEY_SHARED	UINT64CONST(1)	/* in the table of contents of a parallel
+									 * build */
 
 /* What the processes of one build share. */
 typedef struct SharedBuild

@@ -27,8 +27,8 @@
 
 #define PREFETCH_LINES	3		/* of each row of a block: a version's header
 								 * and 100 bytes of data */
-#define LOOK_AHEAD		16		/* rows that are asked for before one is looked
-								 * at */
+#define LOOK_AHEAD		16		/* rows that are asked for before one is
+								 * looked at */
 #define FIRST_CHUNK		(8 * 1024)	/* bytes for the rows of a block */
 
 /* ---------- copying ---------- */

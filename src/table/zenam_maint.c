@@ -542,7 +542,11 @@ zenam_index_build_range_scan(Relation table_rel, Relation index_rel, struct Inde
 	if (zen_index_is_tree(index_rel) && !IsParallelWorker())
 		zen_htable_note_trees(b.ht);
 	begin_build(&b, table_rel, index_info, scan);
-	/* a rebuild after a crash comes when the start has just looked at all rows */
+
+	/*
+	 * a rebuild after a crash comes when the start has just looked at all
+	 * rows
+	 */
 	believe = !zen_reindex_is_sound(b.ht);
 	if (!(start_blockno == 0 && numblocks == InvalidBlockNumber))
 		zen_scan_set_blocks(b.scan, start_blockno, numblocks);
