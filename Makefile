@@ -178,6 +178,7 @@ OBJS = $(addprefix src/base/, \
 		treedir.o \
 		treesort.o \
 		treefill.o \
+		treepack.o \
 		treeclasses.o \
 		zentree_keys.o \
 		zentree.o \

@@ -78,6 +78,17 @@ zen_tree_tuple_free(ZenTree *tree, const ZenTreeSlot *slot)
 }
 
 bool
+zen_tree_tuple_copy(ZenTree *tree, ZenTreeSlot *slot)
+{
+	Size		length = zen_tuple_length(slot->tid);
+	IndexTuple	copy = tuple_alloc(tree, length);
+
+	if (copy != NULL)
+		slot->tuple = memcpy(copy, slot->tuple, length);
+	return copy != NULL;
+}
+
+bool
 zen_tree_setup(ZenTree *tree, ZenTreeKind kind, bool nulls)
 {
 	tree->kind = kind;

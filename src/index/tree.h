@@ -108,6 +108,9 @@ extern void zen_tree_node_free(ZenTree *tree, ZenNode *node);
  */
 extern void zen_tree_tuple_free(ZenTree *tree, const ZenTreeSlot *slot);
 
+/* zen_tree_tuple_copy -- give an entry of a tree of TUPLES a copy of its tuple.  False: no DRAM. */
+extern bool zen_tree_tuple_copy(ZenTree *tree, ZenTreeSlot *slot);
+
 /*
  * zen_tree_copy_tuples -- copy the tuples of entries that were read from a node of this version, and let the entries
  * point to the copies, which are in *space (palloced, of *size bytes, or NULL and 0; it may grow).  False if the node

@@ -43,4 +43,10 @@ extern void zen_fill_begin(ZenTreeFill *fill, ZenTree *tree, const ZenTreeShape 
 extern void zen_fill_add(ZenTreeFill *fill, const Datum *values, const bool *isnull, uint64 tid);
 extern void zen_fill_end(ZenTreeFill *fill);
 
+/*
+ * zen_tree_pack -- the tree has so many entries now, and is the caller's alone: if its nodes are far from full, it takes
+ * less memory.
+ */
+extern void zen_tree_pack(ZenTree *tree, uint64 entries);
+
 #endif							/* ZEN_TREEFILL_H */

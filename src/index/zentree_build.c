@@ -287,6 +287,7 @@ zentree_build(Relation table, Relation index, struct IndexInfo *info)
 	result->heap_tuples = nworkers > 0 ? fill_with_workers(build, nworkers) : -1;
 	if (result->heap_tuples < 0)
 		result->heap_tuples = fill_tree(build, maintenance_work_mem, true, NULL);
+	zen_tree_pack(build->tree, build->fill.entries);
 	if (info->ii_Unique && build->fill.met)
 		check_unique(build, info->ii_NullsNotDistinct);
 	pg_atomic_write_u64(&build->tree->entries, build->fill.entries);
