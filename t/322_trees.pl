@@ -17,8 +17,9 @@ use Test::More;
 use ZenTest;
 
 skip_unless_zen();
-my $node = new_node('trees', pool_size => '256MB', dram_size => '64MB', conf => join("\n", q{zen.met_cache_size = '8MB'},
-		'min_parallel_table_scan_size = 0', 'maintenance_work_mem = 256MB', 'log_min_messages = debug1'));
+my $conf = join "\n", q{zen.met_cache_size = '8MB'}, 'min_parallel_table_scan_size = 0', 'maintenance_work_mem = 256MB',
+	'log_min_messages = debug1';
+my $node = new_node('trees', pool_size => '256MB', dram_size => '64MB', conf => $conf);
 $node->start;
 my $dbh = connect_db($node);
 value($dbh, 'CREATE EXTENSION zen');

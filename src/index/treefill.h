@@ -44,8 +44,8 @@ extern void zen_fill_add(ZenTreeFill *fill, const Datum *values, const bool *isn
 extern void zen_fill_end(ZenTreeFill *fill);
 
 /*
- * zen_tree_pack -- the tree has so many entries now, and is the caller's alone: if its nodes are far from full, it takes
- * less memory.
+ * zen_tree_pack -- the tree has so many entries now, and is the caller's alone: if its nodes are far from full, some of
+ * them go.
  */
 extern void zen_tree_pack(ZenTree *tree, uint64 entries);
 
