@@ -24,8 +24,8 @@
 # plans, also in forms and outputs that this does not know.  --kept accepts each statement whose output names a node in
 # one of these, as "kept".
 #
-# With zen.default_index = zentree definitions of indexes name zentree where heap's name btree, and a notice says that an
-# index of a partition becomes a btree.  --trees takes the ones for the others, takes the notices out, and accepts the
+# With zen.default_index = zentree definitions of indexes name zentree where heap has btree, and a notice says that an
+# index of a partition becomes a btree.  --trees takes one for the other, takes the notices out, and accepts the
 # hunks of the patches in a second folder, too.  Of the first folder's hunks some may not be seen then.
 #
 # A patch holds hunks, one per statement whose output differs, whatever its line number. Lines before the first hunk are
@@ -586,7 +586,8 @@ sub self_test {
 	$is->('definitions in rows', $as_btree->(result_set('d', ' CREATE INDEX i ON t USING zentree (a)')),
 		join "\n", result_set('d', ' CREATE INDEX i ON t USING btree (a)'));
 	$is->('a list', $as_btree->($set->('zentree')), join "\n", $set->('zentree'));
-	$is->('a notice', $as_btree->('NOTICE:  index "i" becomes a btree, as unique indexes of partitioned table "t" are'), '');
+	$is->('a notice',
+		$as_btree->('NOTICE:  index "i" becomes a btree, as unique indexes of partitioned table "t" are'), '');
 	$is->('not seen without trees', $run->("SELECT a FROM t;\n", \@ab, \@ba, $hunk->(other => 1)), 'row order');
 	$is->('step without waiting', $spec->('SELECT a FROM t;', \@ab, [ 'step x: y', @ab ]), 'failing');
 	print $failed ? "compare.pl --self-test: $failed failed\n" : "compare.pl --self-test: ok\n";
