@@ -45,6 +45,7 @@ SELECT build('UNIQUE', 'n', 'n');
 SELECT build('UNIQUE', 'up', 'up', 'WHERE few = 3');
 SELECT build('UNIQUE', 'up', '(up + 1)');
 -- the workers did come
+\set VERBOSITY terse
 CREATE FUNCTION here(bigint) RETURNS bigint LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
 	IF pg_backend_pid() <> current_setting('zentree_build.leader')::int THEN
@@ -58,6 +59,7 @@ CREATE INDEX x ON t USING zentree (here(up));
 ALTER FUNCTION here PARALLEL UNSAFE;
 CREATE INDEX x ON t USING zentree (here(up)) WHERE few = 3 AND s = 3;
 DROP INDEX x;
+\set VERBOSITY default
 SELECT * FROM zen_indexes WHERE relation = 't'::regclass;
 -- two rows with one key, near to each other and far apart, alone and of several columns
 CREATE FUNCTION twice(column_ text, a int, b int, ord text) RETURNS text LANGUAGE plpgsql AS $$
@@ -104,4 +106,26 @@ COMMIT;
 SELECT * FROM zen_verify('t');
 SELECT index, kind, reltuples > 50000 AS entries FROM zen_indexes JOIN pg_class ON oid = index
 	WHERE relation = 't'::regclass ORDER BY 1;
+-- a table that is zen's no longer
+CREATE VIEW methods AS SELECT c.relname, a.amname FROM pg_class c JOIN pg_am a ON a.oid = c.relam
+	WHERE c.relname IN ('t', 't_pkey', 'y', 'z') AND c.relnamespace = 'zentree_build'::regnamespace ORDER BY 1;
+CREATE FUNCTION found() RETURNS text LANGUAGE sql AS $$
+	SELECT concat_ws(' ', (SELECT count(*) FROM t WHERE mixed < 0), (SELECT count(*) FROM t WHERE few = 3 AND x > 'a')) $$;
+SET enable_seqscan = off;
+SELECT found();
+BEGIN;
+ALTER TABLE t SET ACCESS METHOD heap;
+SELECT found();
+ROLLBACK;
+SELECT * FROM methods;
+SELECT found();
+ALTER TABLE t SET ACCESS METHOD heap;
+SELECT * FROM methods;
+SELECT found();
+INSERT INTO t (mixed) VALUES (-100001);
+ALTER TABLE t SET ACCESS METHOD zen;
+REINDEX TABLE t;
+SELECT * FROM methods;
+SELECT found();
+SELECT * FROM zen_verify('t');
 DROP SCHEMA zentree_build CASCADE;

@@ -109,6 +109,29 @@ fit_partitions(AlterTableStmt *stmt)
 	}
 }
 
+/* ---------- SET ACCESS METHOD ---------- */
+
+static void
+leave_zen(AlterTableStmt *stmt)
+{
+	ListCell   *lc;
+
+	foreach(lc, stmt->cmds)
+	{
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+		const char *am = cmd->name ? cmd->name : default_table_access_method;
+		Oid			relid;
+
+		if (cmd->subtype != AT_SetAccessMethod || strcmp(am, "zen") == 0 ||
+			!OidIsValid(get_table_am_oid(am, true)))
+			continue;
+		relid = RangeVarGetRelid(stmt->relation, NoLock, true);
+		if (OidIsValid(relid) && zen_relid_is_zen(relid) &&
+			(get_rel_relkind(relid) == RELKIND_RELATION || get_rel_relkind(relid) == RELKIND_MATVIEW))
+			zen_index_leave_zen(relid);
+	}
+}
+
 /* ---------- SET TABLESPACE ---------- */
 
 /* PostgreSQL copies the file, which is empty, and no hook tells of the new one.  The trees to be built anew. */
@@ -243,6 +266,7 @@ zen_treehooks_before(Node *stmt)
 	if (IsA(stmt, AlterTableStmt))
 	{
 		fit_partitions((AlterTableStmt *) stmt);
+		leave_zen((AlterTableStmt *) stmt);
 		moved = find_moved((AlterTableStmt *) stmt);
 	}
 	if (IsA(stmt, AlterTableMoveAllStmt) && ((AlterTableMoveAllStmt *) stmt)->objtype == OBJECT_INDEX)
