@@ -43,7 +43,15 @@ SELECT build('UNIQUE', 'd, s, mixed', 'd, s DESC, mixed');
 SELECT build('', 'few, x', 'few, x COLLATE "C"');
 SELECT build('UNIQUE', 'n', 'n');
 SELECT build('UNIQUE', 'up', 'up', 'WHERE few = 3');
-SELECT build('UNIQUE', 'up', '(up + 1)');
+-- slowly, so that all processes have a part in it
+CREATE FUNCTION slow(bigint) RETURNS bigint LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+	IF $1 % 50 = 0 THEN PERFORM pg_sleep(0.001); END IF;
+	RETURN $1;
+END $$;
+SELECT build('UNIQUE', 'up', 'slow(up)');
+SELECT build('UNIQUE', 'mixed', 'slow(mixed)');
+SELECT build('UNIQUE', 'mixed, x', 'slow(mixed), x COLLATE "C"');
 -- the workers did come
 \set VERBOSITY terse
 CREATE FUNCTION here(bigint) RETURNS bigint LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$

@@ -11,6 +11,7 @@
 #include "index/treefill.h"
 
 #include "base/arena.h"
+#include "base/fault.h"
 #include "index/treedir.h"
 #include "index/treesort.h"
 #include "miscadmin.h"
@@ -99,7 +100,7 @@ meets(const ZenTree *tree, const ZenNode *leaf, int i, const ZenTreeSlot *slot, 
 {
 	ZenTreeSlot other;
 
-	if (i == 0 && bounds->has_low && same_words(&bounds->low, slot))
+	if (i == 0 && bounds->has_low && same_words(&bounds->low, slot) && !ZEN_FAULT(TREE_FENCE_UNASKED))
 		return true;
 	if (i > 0)
 	{
@@ -108,7 +109,7 @@ meets(const ZenTree *tree, const ZenNode *leaf, int i, const ZenTreeSlot *slot, 
 			return true;
 	}
 	if (i == leaf->n)
-		return bounds->has_high && same_words(&bounds->high, slot);
+		return bounds->has_high && same_words(&bounds->high, slot) && !ZEN_FAULT(TREE_FENCE_UNASKED);
 	zen_node_get(tree, leaf, tree->leaf_room, i, &other);
 	return same_words(&other, slot);
 }
