@@ -168,6 +168,7 @@ OBJS = $(addprefix src/base/, \
 		zenam_dml.o \
 		zenam_ddl.o \
 		indexentry.o \
+		indexkeys.o \
 		indexvacuum.o \
 		zenam_maint.o \
 		zenam_handler.o) \
@@ -177,6 +178,9 @@ OBJS = $(addprefix src/base/, \
 		treeread.o \
 		treedelete.o \
 		treedir.o \
+		treesort.o \
+		treefill.o \
+		treepack.o \
 		treeclasses.o \
 		zentree_keys.o \
 		zentree.o \

@@ -371,7 +371,6 @@ ALTER TABLE dup ADD PRIMARY KEY USING INDEX dup_none;
 CREATE UNIQUE INDEX dup_u ON nn USING zentree (a);
 ALTER TABLE nn ADD CONSTRAINT c UNIQUE USING INDEX dup_u;
 CREATE INDEX ON t USING zentree (a int4_ops);
-ALTER TABLE nn SET ACCESS METHOD heap;
 CREATE INDEX ON nn USING zentree (b) WITH (nothing = 1);
 RESET zen.default_index;
 SET zen.default_index = hash;

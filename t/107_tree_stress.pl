@@ -3,6 +3,8 @@
 # Keys that are multiples of 10 are always there.  All others come and go.  Each scan, in both directions, must meet all
 # of the former in its range, nothing twice, and all in order.  Of two inserters of one key one must fail.
 #
+# Builds by several processes, with two rows of one key in parts of the table that different processes read.
+#
 # The same on a server that can be told to break its rules.  There nodes are small, processes give way to others when
 # they look at a version, and each fault must be seen.
 #
@@ -43,6 +45,8 @@ for my $faults (0, 1)
 		is(play($kind, 'none'), '', "$when: all is well");
 		is_sound($dbh, $when);
 	}
+	prepare_builds();
+	is(builds_that_pass(30), 0, 'builds' . ($faults ? ', small nodes' : '') . ': duplicates are found');
 	test_faults() if $faults;
 	$dbh->disconnect;
 	$node->stop;
@@ -75,7 +79,38 @@ sub test_faults
 		}
 		isnt($found, '', "$fault is caught") and note("$fault: $found");
 	}
+	set_fault('tree_fence_unasked');
+	my ($passed, $tries) = (0, 0);
+	($passed, $tries) = ($passed + builds_that_pass(20), $tries + 20) until $passed || $tries == 400;
+	cmp_ok($passed, '>', 0, 'tree_fence_unasked is caught') and note("$passed of $tries builds have passed");
+	set_fault('none');
 	return;
+}
+
+# A table whose unique index takes long enough for workers to come.
+sub prepare_builds
+{
+	run_all($dbh, 'SET max_parallel_maintenance_workers = 3',
+		q{CREATE FUNCTION slow(bigint) RETURNS bigint LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS
+		'BEGIN IF $1 % 50 = 0 THEN PERFORM pg_sleep(0.001); END IF; RETURN $1; END'},
+		'CREATE TABLE b (id int PRIMARY KEY, k bigint) USING zen WITH (parallel_workers = 3)',
+		'INSERT INTO b SELECT i, i * 7919 % 8009 FROM generate_series(1, 8000) i');
+	return;
+}
+
+# How many of so many builds do not find the one duplicate.
+sub builds_that_pass
+{
+	my ($tries) = @_;
+	my $passed = 0;
+	for (1 .. $tries)
+	{
+		my ($one, $other) = (1 + int rand 4000, 4001 + int rand 4000);
+		run_all($dbh, 'BEGIN', "UPDATE b SET k = (SELECT k FROM b WHERE id = $one) WHERE id = $other");
+		$passed++ if state_of($dbh, 'CREATE UNIQUE INDEX ON b USING zentree (slow(k))') ne '23505';
+		run_all($dbh, 'ROLLBACK');
+	}
+	return $passed;
 }
 
 sub make_functions

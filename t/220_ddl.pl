@@ -148,20 +148,29 @@ sub test_moved_and_emptied
 sub test_tablespace
 {
 	my $dir = PostgreSQL::Test::Utils::tempdir();
-	run_all($dbh, "CREATE TABLESPACE elsewhere LOCATION '$dir'",
-		'CREATE TABLE ts (id int PRIMARY KEY, v text) USING zen',
-		q{INSERT INTO ts SELECT g, repeat('v', g * 10) FROM generate_series(1, 1000) g});
-	my $rows = contents($dbh, 'ts');
-	run_all($dbh, 'ALTER TABLE ts SET TABLESPACE elsewhere', 'ALTER INDEX ts_pkey SET TABLESPACE elsewhere');
-	is(contents($dbh, 'ts'), $rows, 'SET TABLESPACE keeps the rows');
-	is(contents($dbh, 'ts', 'indexscan', 'id > 0'), $rows, 'and the index');
-	run_all($dbh, 'BEGIN', 'ALTER TABLE ts SET TABLESPACE pg_default', 'DELETE FROM ts', 'ROLLBACK');
-	is(contents($dbh, 'ts'), $rows, 'SET TABLESPACE rolled back');
-	run_all($dbh, 'ALTER INDEX ALL IN TABLESPACE elsewhere SET TABLESPACE pg_default',
-		'ALTER TABLE ALL IN TABLESPACE elsewhere SET TABLESPACE pg_default');
-	is(contents($dbh, 'ts', 'indexscan', 'id > 0'), $rows, 'ALL IN TABLESPACE');
-	$dbh = clean_restart($node, $dbh);
-	is(contents($dbh, 'ts'), $rows, 'all there after a restart');
-	run_all($dbh, 'DROP TABLE ts', 'DROP TABLESPACE elsewhere');
+	run_all($dbh, "CREATE TABLESPACE elsewhere LOCATION '$dir'");
+	for my $kind ('btree', 'zentree')
+	{
+		run_all($dbh, "SET zen.default_index = $kind", 'CREATE TABLE ts (id int PRIMARY KEY, v text) USING zen',
+			"CREATE INDEX ts_v ON ts USING $kind (v)",
+			q{INSERT INTO ts SELECT g, repeat('v', g * 10) FROM generate_series(1, 1000) g});
+		my $rows = contents($dbh, 'ts');
+		run_all($dbh, 'ALTER TABLE ts SET TABLESPACE elsewhere', 'ALTER INDEX ts_pkey SET TABLESPACE elsewhere');
+		is(contents($dbh, 'ts'), $rows, "$kind: SET TABLESPACE keeps the rows");
+		is(contents($dbh, 'ts', 'indexscan', 'id > 0'), $rows, "$kind: and the index");
+		run_all($dbh, 'BEGIN', 'ALTER TABLE ts SET TABLESPACE pg_default', 'DELETE FROM ts', 'ROLLBACK');
+		is(contents($dbh, 'ts'), $rows, "$kind: SET TABLESPACE rolled back");
+		run_all($dbh, 'BEGIN', 'ALTER INDEX ALL IN TABLESPACE elsewhere SET TABLESPACE pg_default', 'ROLLBACK');
+		is(contents($dbh, 'ts', 'indexscan', 'id > 0'), $rows, "$kind: ALL IN TABLESPACE rolled back");
+		run_all($dbh, 'ALTER INDEX ALL IN TABLESPACE elsewhere SET TABLESPACE pg_default',
+			'ALTER TABLE ALL IN TABLESPACE elsewhere SET TABLESPACE pg_default');
+		is(contents($dbh, 'ts', 'indexscan', 'id > 0'), $rows, "$kind: ALL IN TABLESPACE");
+		is(contents($dbh, 'ts', 'indexscan', q{v > ''}), $rows, "$kind: the index that was not there");
+		is(state_of($dbh, 'INSERT INTO ts VALUES (7)'), '23505', "$kind: unique");
+		$dbh = clean_restart($node, $dbh);
+		is(contents($dbh, 'ts'), $rows, "$kind: all there after a restart");
+		run_all($dbh, 'DROP TABLE ts');
+	}
+	run_all($dbh, 'DROP TABLESPACE elsewhere');
 	return;
 }

@@ -3,6 +3,7 @@
 # - after a crash and after an orderly stop each tree has all rows again, also one whose build needs a function
 # - after an orderly stop only trees are built again: other indexes keep their files
 # - trees of transactions that are prepared over a stop, and end after it
+# - workers help to build them after a crash; one that ends meanwhile, its leader, or all, leave a table that is rebuilt
 # - trees that go free their memory
 # - DRAM full: 53200, nothing lost, and a btree is the way out
 
@@ -16,13 +17,16 @@ use Test::More;
 use ZenTest;
 
 skip_unless_zen();
-my $node = new_node('trees', pool_size => '256MB', dram_size => '64MB', conf => "zen.met_cache_size = '8MB'");
+my $conf = join "\n", q{zen.met_cache_size = '8MB'}, 'min_parallel_table_scan_size = 0', 'maintenance_work_mem = 256MB',
+	'log_min_messages = debug1';
+my $node = new_node('trees', pool_size => '256MB', dram_size => '64MB', conf => $conf);
 $node->start;
 my $dbh = connect_db($node);
 value($dbh, 'CREATE EXTENSION zen');
 
 test_starts();
 test_prepared();
+test_workers();
 test_memory();
 test_full();
 is_sound($dbh, 'at the end');
@@ -120,6 +124,45 @@ sub test_prepared
 			is(value($dbh, 'SELECT count(*) FROM zen_trees()'), 0, "$when: no tree is left");
 		}
 	}
+	return;
+}
+
+# The processes that build a tree: [ leader, one of its workers ], or nothing if all is rebuilt.
+sub builders
+{
+	my $seen;
+	wait_for('a worker, or the end of the rebuild', sub {
+			($seen) = @{ run_sql($dbh, q{SELECT leader_pid, pid FROM pg_stat_activity
+			  WHERE backend_type = 'parallel worker'})->{rows} };
+			return $seen || value($dbh, q{SELECT state = 'ready' AND tables_to_reindex = 0 FROM zen_recovery()}); });
+	return $seen;
+}
+
+sub test_workers
+{
+	my $rows = 100_000;
+	run_all($dbh, 'SET zen.default_index = zentree', 'CREATE TABLE w (id int PRIMARY KEY, v text) USING zen',
+		'CREATE INDEX ON w USING zentree (v)',
+		"INSERT INTO w SELECT i, md5(i::text) FROM generate_series(1, $rows) i", 'DELETE FROM w WHERE id % 10 = 0');
+	for my $victim ('nobody', 'worker', 'leader', 'all')
+	{
+		my $offset = log_size($node);
+		$dbh->disconnect;
+		$dbh = crash_restart($node);
+		my $seen = $victim eq 'nobody' ? undef : builders();
+		diag("no worker was seen where $victim should end") if !$seen && $victim ne 'nobody';
+		$dbh = crash_restart($node) if $victim eq 'all';
+		value($dbh, "SELECT pg_terminate_backend($seen->[1])") if $seen && $victim eq 'worker';
+		value($dbh, "SELECT pg_terminate_backend($seen->[0])") if $seen && $victim eq 'leader';
+		is(by_index('SELECT count(*) FROM w WHERE id > 0'), $rows * 0.9, "$victim ends: by primary key");
+		is(by_index(q{SELECT count(*) FROM w WHERE v >= ''}), $rows * 0.9, "$victim ends: by text");
+		is(state_of($dbh, q{INSERT INTO w VALUES (1, 'x')}), '23505', "$victim ends: unique");
+		is_sound($dbh, "$victim ends");
+		is(value($dbh, 'SELECT count(*) FROM zen_trees()'), 2, "$victim ends: trees");
+		like(log_since($node, $offset), qr/starting background worker process "parallel worker for PID/,
+			"$victim ends: workers helped");
+	}
+	run_all($dbh, 'DROP TABLE w');
 	return;
 }
 

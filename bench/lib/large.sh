@@ -5,7 +5,8 @@
 #
 # large_need_mb ROWS             Memory in MB that such a server wants, files included.
 # large_sql SERVER ARG...        psql there.
-# large_create SERVER KIND ROWS  Creates and starts it, with empty tables small and large of KIND: zen, heap or
+# large_create SERVER KIND ROWS [SETTING=VALUE...]
+#                                Creates and starts it, with empty tables small and large of KIND: zen, heap or
 #                                unlogged. Room for ROWS rows in the large one; checkpoints are far between.
 # large_fill SERVER ROWS         Loads 1,000 rows into the small table and ROWS into the large one, of 100 bytes with a
 #                                primary key, in transactions of 2 million.
@@ -34,7 +35,7 @@ large_create() {
 	else
 		settings+=(shared_preload_libraries=)
 	fi
-	server_create "$1" "${settings[@]}"
+	server_create "$1" "${settings[@]}" "${@:4}"
 	server_start "$1"
 	[ "$2" != zen ] || large_sql "$1" -c "CREATE EXTENSION zen"
 	for table in small large; do

@@ -424,7 +424,7 @@ zen_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, Proc
 	Node	   *stmt = pstmt->utilityStmt;
 	ProcessUtility_hook_type run = prev_utility_hook ? prev_utility_hook : standard_ProcessUtility;
 	int			extension;
-	Oid			moved;
+	List	   *moved;
 
 	ZenAssertNotInEpoch();
 	if (IsA(stmt, CreateStmt) || IsA(stmt, CreateTableAsStmt) || IsA(stmt, ExplainStmt) || zen_treehooks_changes(stmt))

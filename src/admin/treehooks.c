@@ -26,6 +26,7 @@
 #include "nodes/execnodes.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/parse_type.h"
+#include "storage/lmgr.h"
 #include "table/treeindex.h"
 #include "table/zenam_rel.h"
 #include "utils/builtins.h"
@@ -184,10 +185,33 @@ fit_partitions(AlterTableStmt *stmt)
 	}
 }
 
+/* ---------- SET ACCESS METHOD ---------- */
+
+static void
+leave_zen(AlterTableStmt *stmt)
+{
+	ListCell   *lc;
+
+	foreach(lc, stmt->cmds)
+	{
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+		const char *am = cmd->name ? cmd->name : default_table_access_method;
+		Oid			relid;
+
+		if (cmd->subtype != AT_SetAccessMethod || strcmp(am, "zen") == 0 ||
+			!OidIsValid(get_table_am_oid(am, true)))
+			continue;
+		relid = RangeVarGetRelid(stmt->relation, NoLock, true);
+		if (OidIsValid(relid) && zen_relid_is_zen(relid) &&
+			(get_rel_relkind(relid) == RELKIND_RELATION || get_rel_relkind(relid) == RELKIND_MATVIEW))
+			zen_index_leave_zen(relid);
+	}
+}
+
 /* ---------- SET TABLESPACE ---------- */
 
-/* PostgreSQL copies the file, which is empty, and no hook tells of the new one.  The tree to be built anew, or none. */
-static Oid
+/* PostgreSQL copies the file, which is empty, and no hook tells of the new one.  The trees to be built anew. */
+static List *
 find_moved(AlterTableStmt *stmt)
 {
 	Oid			relid;
@@ -199,28 +223,47 @@ find_moved(AlterTableStmt *stmt)
 			continue;
 		relid = RangeVarGetRelid(stmt->relation, NoLock, true);
 		if (OidIsValid(relid) && get_rel_relkind(relid) == RELKIND_INDEX && zen_relid_is_tree(relid))
-			return relid;
+			return list_make1_oid(relid);
 	}
-	return InvalidOid;
+	return NIL;
 }
 
-static bool
-any_tree(void)
+/* ALTER INDEX ALL IN TABLESPACE does not say which: any tree of this database. */
+static List *
+all_trees(void)
 {
 	int			n;
+	ZenTreeInfo *trees = zen_tree_list(&n);
+	List	   *result = NIL;
 
-	pfree(zen_tree_list(&n));
-	return n > 0;
+	for (int i = 0; i < n; i++)
+	{
+		Oid			spc = ZEN_LOCATOR_SPC(trees[i].loc);
+		Oid			relid = RelidByRelfilenumber(spc == MyDatabaseTableSpace ? InvalidOid : spc,
+												 ZEN_LOCATOR_NUMBER(trees[i].loc));
+
+		if (OidIsValid(relid))
+			result = lappend_oid(result, relid);
+	}
+	pfree(trees);
+	return result;
 }
 
+/* Build the tree of an index that this statement has locked, if its file has none now. */
 static void
-check_move_all(AlterTableMoveAllStmt *stmt)
+build_moved(Oid indexoid)
 {
-	if (stmt->objtype == OBJECT_INDEX && any_tree())
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("indexes of access method zentree cannot be moved all at once"),
-				 errhint("Use ALTER INDEX ... SET TABLESPACE for each index.")));
+	Relation	index = RelationIdGetRelation(indexoid);
+	RelFileLocator loc;
+	bool		lost;
+
+	if (index == NULL)
+		return;
+	loc = zen_rel_locator(index);
+	lost = CheckRelationLockedByMe(index, AccessExclusiveLock, false) && !zen_tree_exists(&loc);
+	RelationClose(index);
+	if (lost)
+		zen_index_build_again(indexoid);
 }
 
 /* pg_upgrade makes the extension's objects one by one. */
@@ -231,15 +274,17 @@ makes_zentree(Node *stmt)
 }
 
 void
-zen_treehooks_after(Node *stmt, Oid moved)
+zen_treehooks_after(Node *stmt, List *moved)
 {
+	ListCell   *lc;
+
 	if (makes_zentree(stmt))
 	{
 		CommandCounterIncrement();
 		zen_treeclasses_copy(false);
 	}
-	if (OidIsValid(moved))
-		zen_index_build_again(moved);
+	foreach(lc, moved)
+		build_moved(lfirst_oid(lc));
 }
 
 /* ---------- files that are used again ---------- */
@@ -306,10 +351,10 @@ zen_treehooks_changes(Node *stmt)
 	return zen_default_index == ZEN_INDEX_ZENTREE && (IsA(stmt, CreateStmt) || IsA(stmt, AlterTableStmt));
 }
 
-Oid
+List *
 zen_treehooks_before(Node *stmt)
 {
-	Oid			moved = InvalidOid;
+	List	   *moved = NIL;
 	bool		choose = zen_treehooks_changes(stmt) && OidIsValid(get_index_am_oid("zentree", true));
 
 	if (choose && IsA(stmt, IndexStmt))
@@ -318,10 +363,11 @@ zen_treehooks_before(Node *stmt)
 	if (IsA(stmt, AlterTableStmt))
 	{
 		fit_partitions((AlterTableStmt *) stmt);
+		leave_zen((AlterTableStmt *) stmt);
 		moved = find_moved((AlterTableStmt *) stmt);
 	}
-	if (IsA(stmt, AlterTableMoveAllStmt))
-		check_move_all((AlterTableMoveAllStmt *) stmt);
+	if (IsA(stmt, AlterTableMoveAllStmt) && ((AlterTableMoveAllStmt *) stmt)->objtype == OBJECT_INDEX)
+		moved = all_trees();
 	if (choose && IsA(stmt, CreateStmt))
 		choose_for_create((CreateStmt *) stmt);
 	else if (choose && IsA(stmt, AlterTableStmt))

@@ -17,8 +17,8 @@ extern bool zen_treehooks_changes(Node *stmt);
  * zen.default_index names.  May change the tree.  The result is for zen_treehooks_after(), when the statement has run:
  * an index whose file the statement moves.
  */
-extern Oid	zen_treehooks_before(Node *stmt);
-extern void zen_treehooks_after(Node *stmt, Oid moved);
+extern List *zen_treehooks_before(Node *stmt);
+extern void zen_treehooks_after(Node *stmt, List *moved);
 
 /* zen_treehooks_created -- an index of a zen table was created, and is not built yet. */
 extern void zen_treehooks_created(Oid indexoid);

@@ -86,7 +86,8 @@
 	X(TREE_NO_VERSION, "tree_no_version") \
 	X(TREE_SPLIT_SEEN, "tree_split_seen") \
 	X(TREE_NO_GATE, "tree_no_gate") \
-	X(TREE_STALE_FENCE, "tree_stale_fence")
+	X(TREE_STALE_FENCE, "tree_stale_fence") \
+	X(TREE_FENCE_UNASKED, "tree_fence_unasked")
 
 typedef enum ZenFaultSwitch
 {

@@ -78,6 +78,17 @@ zen_tree_tuple_free(ZenTree *tree, const ZenTreeSlot *slot)
 }
 
 bool
+zen_tree_tuple_copy(ZenTree *tree, ZenTreeSlot *slot)
+{
+	Size		length = zen_tuple_length(slot->tid);
+	IndexTuple	copy = tuple_alloc(tree, length);
+
+	if (copy != NULL)
+		slot->tuple = memcpy(copy, slot->tuple, length);
+	return copy != NULL;
+}
+
+bool
 zen_tree_setup(ZenTree *tree, ZenTreeKind kind, bool nulls)
 {
 	tree->kind = kind;
@@ -375,11 +386,11 @@ free_split(ZenTree *tree, Split *split)
 
 /* Allocate what a split needs; false: no DRAM.  The node may change meanwhile. */
 static bool
-prepare_split(ZenTree *tree, const ZenTreePath *path, bool at_end, Split *split)
+prepare_split(ZenTree *tree, const ZenTreePath *path, int at, Split *split)
 {
 	memset(split, 0, sizeof(*split));
-	/* entries that come in order leave full nodes behind */
-	split->at = at_end ? path->n - 1 - path->n / 16 : path->n / 2;
+	Assert(at > 0 && at < path->n);
+	split->at = at;
 	split->right = node_alloc(tree);
 	if (path->parent == NULL)
 		split->left = node_alloc(tree);
@@ -475,14 +486,13 @@ split_child(ZenTree *tree, ZenTreePath *path, Split *split)
 	return true;
 }
 
-/* Split a node if it is still what it was; false: no DRAM. */
-static bool
-split_node(ZenTree *tree, ZenTreePath *path, bool at_end)
+bool
+zen_tree_split(ZenTree *tree, ZenTreePath *path, int at)
 {
 	Split		split;
 	bool		done;
 
-	if (!prepare_split(tree, path, at_end, &split))
+	if (!prepare_split(tree, path, at, &split))
 	{
 		free_split(tree, &split);
 		return false;
@@ -585,7 +595,7 @@ zen_tree_insert(ZenTree *tree, const ZenTreeShape *shape, const ZenTreePos *pos,
 			continue;
 		if (path.n == zen_node_room(tree, path.level))
 		{
-			if (!split_node(tree, &path, i == path.n))
+			if (!zen_tree_split(tree, &path, zen_split_point(path.n, i)))
 				return ZEN_TREE_FULL;
 			if (gate != NULL)
 				return ZEN_TREE_RETRY;

@@ -97,6 +97,21 @@ extern bool zen_tree_descend(ZenTree *tree, const ZenTreeShape *shape, const Zen
 extern ZenTreeResult zen_tree_insert(ZenTree *tree, const ZenTreeShape *shape, const ZenTreePos *pos, uint64 flags,
 									 IndexTuple tuple, const ZenTreeGate *gate);
 
+/*
+ * zen_tree_split -- split the full node at the end of a path, at an entry that goes to the right half, if the node is
+ * still what it was.  False: no DRAM.
+ *
+ * zen_split_point -- such an entry, if what comes next is to stand before entry i: entries that come in order leave
+ * full nodes behind.
+ */
+extern bool zen_tree_split(ZenTree *tree, ZenTreePath *path, int at);
+
+static inline int
+zen_split_point(int n, int i)
+{
+	return i == n ? n - 1 - n / 16 : n / 2;
+}
+
 /* zen_tree_node_free -- a node that is no longer reachable, and not held, may serve again in this tree. */
 extern void zen_tree_node_free(ZenTree *tree, ZenNode *node);
 
@@ -105,6 +120,9 @@ extern void zen_tree_node_free(ZenTree *tree, ZenNode *node);
  * nothing.
  */
 extern void zen_tree_tuple_free(ZenTree *tree, const ZenTreeSlot *slot);
+
+/* zen_tree_tuple_copy -- give an entry of a tree of TUPLES a copy of its tuple.  False: no DRAM. */
+extern bool zen_tree_tuple_copy(ZenTree *tree, ZenTreeSlot *slot);
 
 /*
  * zen_tree_copy_tuples -- copy the tuples of entries that were read from a node of this version, and let the entries

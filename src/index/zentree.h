@@ -11,10 +11,13 @@
 #include "index/treedir.h"
 #include "nodes/execnodes.h"
 #include "nodes/pathnodes.h"
+#include "storage/dsm.h"
+#include "storage/shm_toc.h"
 
 /* zentree_build.c */
 extern IndexBuildResult *zentree_build(Relation table, Relation index, struct IndexInfo *info);
 extern void zentree_buildempty(Relation index);
+PGDLLEXPORT extern void zentree_build_worker(dsm_segment *segment, shm_toc *toc);
 
 /* zentree_insert.c */
 extern bool zentree_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation table,

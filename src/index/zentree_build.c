@@ -1,70 +1,58 @@
 /*
  * zentree_build.c -- a new tree, from the rows of its table.
  *
- * Entries are collected up to maintenance_work_mem, sorted, and inserted in order.  Insertions in order meet the same
- * nodes again and leave them almost full.  When all are there, one walk over the tree finds keys that are not unique.
+ * Several processes read the table in parts, and each puts the entries of its rows into the tree (treefill.c).  They
+ * note if two entries have met that may have the same key.  Then one walk over the tree finds keys that are not unique.
  */
 #include "index/zentree.h"
 
+#include "access/parallel.h"
+#include "access/table.h"
 #include "access/tableam.h"
+#include "access/xact.h"
 #include "catalog/index.h"
 #include "commands/defrem.h"
+#include "index/treefill.h"
 #include "index/treeread.h"
 #include "miscadmin.h"
 #include "optimizer/plancat.h"
-#include "utils/memutils.h"
+#include "optimizer/optimizer.h"
+#include "storage/spin.h"
+#include "utils/snapmgr.h"
 
-#define FIRST_ROOM	1024
+#define KEY_SHARED	UINT64CONST(1)	/* in the table of contents of a parallel
+									 * build */
+
+/* What the processes of one build share. */
+typedef struct SharedBuild
+{
+	/* constant */
+	Oid			table;
+	Oid			index;
+	bool		concurrent;
+	bool		unique;
+	ZenTree    *tree;
+	int			limit_kb;
+
+	/* what workers have found, under lock */
+	slock_t		lock;
+	double		rows;
+	uint64		entries;
+	bool		met;
+	bool		broken_chain;
+} SharedBuild;
+
+#define SCAN_OF(shared)		((ParallelTableScanDesc) ((char *) (shared) + MAXALIGN(sizeof(SharedBuild))))
 
 typedef struct Build
 {
 	Relation	table;
 	Relation	index;
+	IndexInfo  *info;
 	ZenTree    *tree;
 	ZenTreeShape shape;
-	double		ntuples;
-
-	/* entries collected */
-	ZenTreeSlot *slots;
-	Size		n;
-	Size		room;
-	Size		bytes;			/* with tuples */
-	MemoryContext tuples;
+	ZenTreeFill fill;
 } Build;
-
-static int
-compare_slots(const void *a, const void *b, void *arg)
-{
-	const ZenTreeSlot *left = a;
-	const ZenTreeSlot *right = b;
-	Build	   *build = arg;
-	ZenTreePos	pos;
-
-	for (int i = 0; i < 2; i++)
-		if (left->words[i] != right->words[i])
-			return left->words[i] < right->words[i] ? -1 : 1;
-	zen_shape_pos_of(&build->shape, &pos, right);
-	return zen_shape_compare(&build->shape, left, &pos);
-}
-
-/* Insert what was collected. */
-static void
-flush(Build *build)
-{
-	ZenTreePos	pos;
-
-	qsort_arg(build->slots, build->n, sizeof(ZenTreeSlot), compare_slots, build);
-	for (Size i = 0; i < build->n; i++)
-	{
-		ZenTreeSlot *slot = &build->slots[i];
-
-		zen_shape_pos_of(&build->shape, &pos, slot);
-		(void) zen_tree_put(build->tree, &build->shape, &pos, slot->tid & ZEN_TREE_DEAD, slot->tuple, NULL);
-	}
-	build->n = 0;
-	build->bytes = 0;
-	MemoryContextReset(build->tuples);
-}
 
 /*
  * The whole keys of a primary key have no nulls.  Such a row is dead, and only older transactions see it, which do not
@@ -85,38 +73,9 @@ static void
 collect(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive, void *state)
 {
 	Build	   *build = state;
-	ZenTreeSlot *slot;
-	ZenTreePos	pos;
 
-	if (!has_place(&build->shape, isnull))
-		return;
-	if (build->n == build->room)
-	{
-		build->room *= 2;
-		build->slots = repalloc_huge(build->slots, build->room * sizeof(ZenTreeSlot));
-	}
-	slot = &build->slots[build->n];
-	slot->tuple = NULL;
-	if (build->shape.kind == ZEN_TREE_TUPLES)
-	{
-		MemoryContext old = MemoryContextSwitchTo(build->tuples);
-
-		slot->tuple = index_form_tuple(build->shape.desc, values, isnull);
-		build->bytes += IndexTupleSize(slot->tuple) + sizeof(void *);
-		MemoryContextSwitchTo(old);
-	}
-	memcpy(pos.values, values, build->shape.nkeys * sizeof(Datum));
-	memcpy(pos.isnull, isnull, build->shape.nkeys * sizeof(bool));
-	memset(pos.order, 0, build->shape.nkeys * sizeof(FmgrInfo *));
-	zen_shape_pos(&build->shape, &pos, build->shape.nkeys, ZEN_TIE_TID, zen_tid_word(tid));
-	slot->words[0] = pos.low[0];
-	slot->words[1] = pos.low[1];
-	slot->tid = pos.tid | (alive ? 0 : ZEN_TREE_DEAD);
-	build->n++;
-	build->bytes += sizeof(ZenTreeSlot);
-	build->ntuples++;
-	if (build->bytes >= (Size) maintenance_work_mem * 1024)
-		flush(build);
+	if (has_place(&build->shape, isnull))
+		zen_fill_add(&build->fill, values, isnull, zen_tid_word(tid) | (alive ? 0 : ZEN_TREE_DEAD));
 }
 
 /* ---------- uniqueness ---------- */
@@ -183,6 +142,118 @@ check_unique(Build *build, bool nulls_not_distinct)
 	pfree(batch);
 }
 
+/* ---------- several processes ---------- */
+
+/* Put the rows of a scan, or of the table, into the tree; returns the number of rows. */
+static double
+fill_tree(Build *build, int limit_kb, bool progress, TableScanDesc scan)
+{
+	double		rows;
+
+	zen_fill_begin(&build->fill, build->tree, &build->shape, (Size) limit_kb * 1024);
+	rows = table_index_build_scan(build->table, build->index, build->info, true, progress, collect, build, scan);
+	zen_fill_end(&build->fill);
+	return rows;
+}
+
+/*
+ * How many workers are to help?  None if the caller is parallel already, or has given the index a predicate that is not
+ * its own.
+ */
+static int
+choose_workers(Build *build)
+{
+	if (IsInParallelMode() || IsBootstrapProcessingMode() || !ActiveSnapshotSet() ||
+		!equal(build->info->ii_Predicate, RelationGetIndexPredicate(build->index)))
+		return 0;
+	return plan_create_index_workers(RelationGetRelid(build->table), RelationGetRelid(build->index));
+}
+
+/* A context with memory for a build, and its snapshot; NULL: there is no memory. */
+static ParallelContext *
+make_context(Build *build, int nworkers, Snapshot snapshot, SharedBuild **shared)
+{
+	ParallelContext *context = CreateParallelContext("zen", "zentree_build_worker", nworkers);
+	Size		size = add_size(MAXALIGN(sizeof(SharedBuild)), table_parallelscan_estimate(build->table, snapshot));
+
+	shm_toc_estimate_chunk(&context->estimator, size);
+	shm_toc_estimate_keys(&context->estimator, 1);
+	InitializeParallelDSM(context);
+	if (context->seg == NULL)
+	{
+		DestroyParallelContext(context);
+		return NULL;
+	}
+	*shared = shm_toc_allocate(context->toc, size);
+	memset(*shared, 0, sizeof(SharedBuild));
+	(*shared)->table = RelationGetRelid(build->table);
+	(*shared)->index = RelationGetRelid(build->index);
+	(*shared)->concurrent = build->info->ii_Concurrent;
+	(*shared)->unique = build->info->ii_Unique;
+	(*shared)->tree = build->tree;
+	SpinLockInit(&(*shared)->lock);
+	table_parallelscan_initialize(build->table, SCAN_OF(*shared), snapshot);
+	shm_toc_insert(context->toc, KEY_SHARED, *shared);
+	return context;
+}
+
+/* Fill the tree with the help of workers; returns the number of rows, or -1 if there are no workers. */
+static double
+fill_with_workers(Build *build, int nworkers)
+{
+	bool		mvcc = build->info->ii_Concurrent;
+	Snapshot	snapshot = mvcc ? RegisterSnapshot(GetTransactionSnapshot()) : SnapshotAny;
+	double		rows = -1;
+	ParallelContext *context;
+	SharedBuild *shared;
+
+	EnterParallelMode();
+	context = make_context(build, nworkers, snapshot, &shared);
+	if (context != NULL)
+	{
+		shared->limit_kb = maintenance_work_mem / (nworkers + 1);
+		LaunchParallelWorkers(context);
+		rows = fill_tree(build, shared->limit_kb, true, table_beginscan_parallel(build->table, SCAN_OF(shared)));
+		WaitForParallelWorkersToFinish(context);
+		rows += shared->rows;
+		build->fill.entries += shared->entries;
+		build->fill.met |= shared->met;
+		build->info->ii_BrokenHotChain |= shared->broken_chain;
+		DestroyParallelContext(context);
+	}
+	ExitParallelMode();
+	if (mvcc)
+		UnregisterSnapshot(snapshot);
+	return rows;
+}
+
+/*
+ * The leader has stronger locks, and those of its workers do not conflict with them.  Locks as weak as can be do not
+ * conflict with those of processes that wait for the rebuild after a crash.
+ */
+void
+zentree_build_worker(dsm_segment *segment, shm_toc *toc)
+{
+	SharedBuild *shared = shm_toc_lookup(toc, KEY_SHARED, false);
+	Build		build = {.table = table_open(shared->table, AccessShareLock),
+	.index = index_open(shared->index, RowExclusiveLock),.tree = shared->tree};
+	double		rows;
+
+	build.info = BuildIndexInfo(build.index);
+	build.info->ii_Concurrent = shared->concurrent;
+	build.info->ii_Unique = shared->unique;
+	zen_shape_make(&build.shape, build.index, build.tree->kind, build.tree->nulls);
+	rows = fill_tree(&build, shared->limit_kb, false, table_beginscan_parallel(build.table, SCAN_OF(shared)));
+	SpinLockAcquire(&shared->lock);
+	shared->rows += rows;
+	shared->entries += build.fill.entries;
+	shared->met |= build.fill.met;
+	shared->broken_chain |= build.info->ii_BrokenHotChain;
+	SpinLockRelease(&shared->lock);
+	index_close(build.index, RowExclusiveLock);
+	table_close(build.table, AccessShareLock);
+}
+
 /* ---------- the callbacks ---------- */
 
 IndexBuildResult *
@@ -195,6 +266,7 @@ zentree_build(Relation table, Relation index, struct IndexInfo *info)
 				visible;
 	ZenTreeKind kind;
 	bool		nulls;
+	int			nworkers;
 
 	if (table->rd_rel->relam != get_table_am_oid("zen", true))
 		ereport(ERROR,
@@ -207,20 +279,19 @@ zentree_build(Relation table, Relation index, struct IndexInfo *info)
 
 	build->table = table;
 	build->index = index;
+	build->info = info;
 	kind = zen_shape_kind(index, &nulls);
 	build->tree = zen_tree_create(index, kind, nulls);
 	zen_shape_make(&build->shape, index, kind, nulls);
-	build->room = FIRST_ROOM;
-	build->slots = palloc(build->room * sizeof(ZenTreeSlot));
-	build->tuples = AllocSetContextCreate(CurrentMemoryContext, "zen tree build", ALLOCSET_DEFAULT_SIZES);
-	result->heap_tuples = table_index_build_scan(table, index, info, true, true, collect, build, NULL);
-	flush(build);
-	if (info->ii_Unique)
+	nworkers = choose_workers(build);
+	result->heap_tuples = nworkers > 0 ? fill_with_workers(build, nworkers) : -1;
+	if (result->heap_tuples < 0)
+		result->heap_tuples = fill_tree(build, maintenance_work_mem, true, NULL);
+	zen_tree_pack(build->tree, build->fill.entries);
+	if (info->ii_Unique && build->fill.met)
 		check_unique(build, info->ii_NullsNotDistinct);
-	pg_atomic_write_u64(&build->tree->entries, (uint64) build->ntuples);
-	result->index_tuples = build->ntuples;
-	MemoryContextDelete(build->tuples);
-	pfree(build->slots);
+	pg_atomic_write_u64(&build->tree->entries, build->fill.entries);
+	result->index_tuples = (double) build->fill.entries;
 	pfree(build);
 	return result;
 }

@@ -5,6 +5,8 @@
  * but for damage that comes later.  A bit per slot says that a reader has made the check (I20).  It lies in DRAM and
  * starts as 0.  src/nvm/README, "Checked slots", says what is found when.
  *
+ * Recovery reads all slots, and sets the bits of those that it finds sound.
+ *
  * Readers that are inside an epoch set the bit, by an atomic.  The writer that takes the slot for another version
  * clears it.  No slot is taken before the readers of its former version have left (I11), so no reader sets the bit for
  * the new version unseen.
@@ -67,6 +69,28 @@ zen_slot_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
 	memset(buf->mt_padding, 0, sizeof(buf->mt_padding));
 	zen_tuple_count_read(slot, len);
 	return true;
+}
+
+const MinimalTupleData *
+zen_slot_look(ZenSlot slot, bool believe)
+{
+	CheckedBit	bit = checked_bit(slot);
+	Size		size = zen_slot_size(slot);
+
+	ZenAssertInEpoch();
+	if (!(believe && (pg_atomic_read_u64(bit.word) & bit.mask) != 0) && !is_checked(bit) &&
+		!note_check(bit, zen_tuple_intact(slot, size)))
+		return NULL;
+	if (zen_tuple_len(slot, size) <= 0)
+		return NULL;
+	return (const MinimalTupleData *) ((const char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE);
+}
+
+void
+zen_slot_note_sound(uint32 pageno, uint32 first, uint64 slots)
+{
+	Assert(first % 64 == 0);
+	pg_atomic_write_u64(zen_page_checked_word(&zen_pages[pageno], first), slots);
 }
 
 void

@@ -14,6 +14,18 @@
  */
 extern bool zen_slot_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin);
 
+/*
+ * zen_slot_look -- the same, but where the row is: its MinimalTuple has other things in place of the length and the
+ * padding.  NULL if it is damaged.  With believe, a slot that was checked is sound, whatever that setting says.
+ */
+extern const MinimalTupleData *zen_slot_look(ZenSlot slot, bool believe);
+
+/*
+ * zen_slot_note_sound -- a start has checked these slots of a page: 64 slots from the first one, which is a multiple of
+ * 64.  The caller has the page for itself.
+ */
+extern void zen_slot_note_sound(uint32 pageno, uint32 first, uint64 slots);
+
 /* zen_slot_doubt -- a CRC was computed and does not match: readers are to find that, too.  Caller inside an epoch. */
 extern void zen_slot_doubt(ZenSlot slot);
 

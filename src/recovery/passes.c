@@ -20,6 +20,7 @@
 #include "nvm/persist.h"
 #include "nvm/repair.h"
 #include "nvm/slotalloc.h"
+#include "nvm/slotread.h"
 #include "storage/spin.h"
 #include "stream/streamcopy.h"
 #include "stream/streamtail.h"
@@ -332,6 +333,7 @@ zen_passes_maps(uint32 pageno)
 	uint32		losers = 0,
 				nvanishing = 0;
 	uint16		vanishing[ZEN_PAGE_SIZE / ZEN_TOMBSTONE_SIZE];
+	uint64		sound = 0;		/* of 64 slots */
 
 	ZenAssertInPass(zen_recovery_pass() == (zen_htables[page->owner.htable].late ? ZEN_PASS_LATE : ZEN_PASS_MAPS));
 	Assert(page->owned && !page->lost);
@@ -344,6 +346,7 @@ zen_passes_maps(uint32 pageno)
 		{
 			case SLOT_COMMITTED:
 				place_version(&zen_htables[zen_word1_htable(h.word1)], slot, h);
+				sound |= UINT64CONST(1) << (n % 64);	/* I20 */
 				break;
 			case SLOT_FOREIGN:
 				if (zen_word1_htable(h.word1) != 0 || !zen_streamtail_found(slot, h.word0 & ZEN_CTS_MASK))
@@ -373,6 +376,11 @@ zen_passes_maps(uint32 pageno)
 			case SLOT_DAMAGED:
 				page->suspect = true;
 				break;
+		}
+		if (n % 64 == 63 || n + 1 == page->nslots)
+		{
+			zen_slot_note_sound(pageno, n - n % 64, sound);
+			sound = 0;
 		}
 	}
 	if (nvanishing > 0)

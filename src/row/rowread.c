@@ -27,6 +27,8 @@
 
 #define PREFETCH_LINES	3		/* of each row of a block: a version's header
 								 * and 100 bytes of data */
+#define LOOK_AHEAD		16		/* rows that are asked for before one is
+								 * looked at */
 #define FIRST_CHUNK		(8 * 1024)	/* bytes for the rows of a block */
 
 /* ---------- copying ---------- */
@@ -327,6 +329,20 @@ prefetch_row(uint64 w)
 		__builtin_prefetch(p + i * ZEN_LINE);
 }
 
+/* The header, and the line after it. */
+static inline void
+prefetch_header(uint64 w)
+{
+	const char *p = zen_word_state(w) == ZEN_WORD_ENTRY ? (const char *) zen_word_entry(w) :
+	zen_word_state(w) == ZEN_WORD_NVM ? (const char *) zen_slot_ptr(zen_word_ref(w)) : NULL;
+
+	if (p != NULL)
+	{
+		__builtin_prefetch(p);
+		__builtin_prefetch(p + ZEN_LINE);
+	}
+}
+
 /* Is the newest version of a row in DRAM, with its data, and seen by every snapshot? */
 static inline bool
 is_settled(ZenVersion *head)
@@ -480,6 +496,58 @@ zen_row_fetch_block(ZenHTable *ht, uint64 block, uint64 wanted, Snapshot snapsho
 	zen_epoch_leave();
 	Assert((rows->found & rows->apart) == 0 && ((rows->found | rows->apart) & ~wanted) == 0);
 	count_reads(ht, ZEN_T_SCANNED, hits, misses);
+}
+
+/* The row that a word leads to, where it is, if every snapshot sees it. */
+static inline const MinimalTupleData *
+row_in_place(uint64 w, bool believe)
+{
+	if (zen_word_state(w) == ZEN_WORD_NVM)
+		return zen_slot_look(zen_word_ref(w), believe);
+	if (zen_word_state(w) == ZEN_WORD_ENTRY && is_settled(zen_word_entry(w)))
+		return (const MinimalTupleData *) zen_word_entry(w)->data;
+	return NULL;
+}
+
+static inline bool
+leads_to_row(uint64 w)
+{
+	return zen_word_state(w) == ZEN_WORD_NVM || zen_word_state(w) == ZEN_WORD_ENTRY ||
+		zen_word_state(w) == ZEN_WORD_SPILLED;
+}
+
+uint64
+zen_row_look_block(ZenHTable *ht, uint64 block, bool believe, ZenRowLook look, void *arg, uint64 *apart)
+{
+	HeapTupleData tuple = {0};
+	uint64		found = 0;
+	ZenWord    *words;
+
+	*apart = 0;
+	zen_epoch_enter();
+	words = zen_tidmap_word(ht, block * ZEN_TIDS_PER_BLOCK);
+	for (int i = 0; words != NULL && i < ZEN_TIDS_PER_BLOCK + LOOK_AHEAD; i++)
+	{
+		const MinimalTupleData *row;
+		uint64		w;
+
+		if (i < ZEN_TIDS_PER_BLOCK)
+			prefetch_header(zen_word_read(&words[i]));
+		if (i < LOOK_AHEAD)
+			continue;
+		w = zen_word_read(&words[i - LOOK_AHEAD]);
+		row = row_in_place(w, believe);
+		if (row != NULL)
+		{
+			tuple.t_data = (HeapTupleHeader) ((char *) row - MINIMAL_TUPLE_OFFSET);
+			look(i - LOOK_AHEAD, &tuple, arg);
+			found |= UINT64CONST(1) << (i - LOOK_AHEAD);
+		}
+		else if (leads_to_row(w))
+			*apart |= UINT64CONST(1) << (i - LOOK_AHEAD);
+	}
+	zen_epoch_leave();
+	return found;
 }
 
 void

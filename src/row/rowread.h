@@ -106,6 +106,17 @@ StaticAssertDecl(offsetof(ZenRowChunk, data) % MAXIMUM_ALIGNOF == 0, "a HeapTupl
 extern void zen_row_fetch_block(ZenHTable *ht, uint64 block, uint64 wanted, Snapshot snapshot, ZenRowBlock *rows);
 extern void zen_row_block_free(ZenRowBlock *rows);
 
+/*
+ * zen_row_look_block -- look at those of a block's rows that every snapshot sees, and that nobody is changing, where
+ * they are; returns their bits.  *apart: bits of others that may be there, for zen_row_fetch() or zen_row_inspect().
+ *
+ * look() is called inside an epoch, with the row's place in the block: it may not wait, nor throw.  Of the tuple it may
+ * read columns and nulls.  With believe as zen_slot_look().
+ */
+typedef void (*ZenRowLook) (int i, const HeapTupleData *tuple, void *arg);
+extern uint64 zen_row_look_block(ZenHTable *ht, uint64 block, bool believe, ZenRowLook look, void *arg,
+								 uint64 *apart);
+
 /* zen_row_prefetch_block -- ask for the memory of a block's rows, which the caller is about to read one by one. */
 extern void zen_row_prefetch_block(ZenHTable *ht, uint64 block);
 

@@ -236,9 +236,9 @@ set_access_method(Oid indexoid, Oid am)
 	CommandCounterIncrement();
 }
 
-/* The unique trees of a table, which the caller has locked. */
+/* The trees of a table, which the caller has locked, or those that are unique. */
 static List *
-unique_trees(Oid relid)
+trees_of(Oid relid, bool unique)
 {
 	Relation	rel = table_open(relid, NoLock);
 	List	   *result = NIL;
@@ -248,7 +248,7 @@ unique_trees(Oid relid)
 	{
 		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
 
-		if (index->rd_index->indisunique && zen_index_is_tree(index))
+		if ((index->rd_index->indisunique || !unique) && zen_index_is_tree(index))
 			result = lappend_oid(result, RelationGetRelid(index));
 		index_close(index, NoLock);
 	}
@@ -273,7 +273,7 @@ mend_access_method(Oid indexoid)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("index \"%s\" of this transaction cannot become a btree after a savepoint",
 						RelationGetRelationName(index)),
-				 errhint("Attach the partition before the savepoint, or in another transaction.")));
+				 errhint("Run the command before the savepoint, or in another transaction.")));
 	if (since != InvalidSubTransactionId)
 		*index->rd_indam = *GetIndexAmRoutineByAmId(BTREE_AM_OID, false);
 	Assert(index->rd_rel->relam == BTREE_AM_OID && index->rd_indam->ambuild == GetIndexAmRoutineByAmId(BTREE_AM_OID,
@@ -291,6 +291,16 @@ check_not_in_use(Oid relid)
 	table_close(rel, NoLock);
 }
 
+/* Make a tree a btree, and build it.  The caller has locked its table against all others. */
+static void
+make_btree(Oid indexoid)
+{
+	LockRelationOid(indexoid, AccessExclusiveLock);
+	set_access_method(indexoid, BTREE_AM_OID);
+	mend_access_method(indexoid);
+	zen_index_build_again(indexoid);
+}
+
 void
 zen_index_fit_partition(Oid whole, Oid partition)
 {
@@ -302,20 +312,34 @@ zen_index_fit_partition(Oid whole, Oid partition)
 		return;
 	LockRelationOid(whole, AccessShareLock);
 	LockRelationOid(partition, AccessExclusiveLock);
-	if (unique_trees(whole) != NIL)
+	if (trees_of(whole, true) != NIL)
 		return;
 	check_not_in_use(partition);
-	foreach(lc, unique_trees(partition))
+	foreach(lc, trees_of(partition, true))
 	{
-		Oid			indexoid = lfirst_oid(lc);
-
-		LockRelationOid(indexoid, AccessExclusiveLock);
 		ereport(NOTICE,
 				(errmsg("index \"%s\" becomes a btree, as unique indexes of partitioned table \"%s\" are",
-						get_rel_name(indexoid), get_rel_name(whole))));
-		set_access_method(indexoid, BTREE_AM_OID);
-		mend_access_method(indexoid);
-		zen_index_build_again(indexoid);
+						get_rel_name(lfirst_oid(lc)), get_rel_name(whole))));
+		make_btree(lfirst_oid(lc));
+	}
+}
+
+void
+zen_index_leave_zen(Oid relid)
+{
+	ListCell   *lc;
+
+	/* the core will say what is wrong */
+	if (!zen_is_owner(relid))
+		return;
+	LockRelationOid(relid, AccessExclusiveLock);
+	check_not_in_use(relid);
+	foreach(lc, trees_of(relid, false))
+	{
+		ereport(NOTICE,
+				(errmsg("index \"%s\" becomes a btree, as table \"%s\" is no longer zen's",
+						get_rel_name(lfirst_oid(lc)), get_rel_name(relid))));
+		make_btree(lfirst_oid(lc));
 	}
 }
 

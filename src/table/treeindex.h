@@ -43,6 +43,9 @@ extern void zen_index_make_tree(Relation index);
  */
 extern void zen_index_fit_partition(Oid whole, Oid partition);
 
+/* zen_index_leave_zen -- a zen table is about to get another access method: its trees become btrees, with a notice. */
+extern void zen_index_leave_zen(Oid relid);
+
 /* zen_index_check_partition -- refuse a unique tree, just created, of a partition, where PostgreSQL cannot use it. */
 extern void zen_index_check_partition(Oid indexoid);
 

@@ -13,6 +13,7 @@
 #include "table/zenam_callbacks.h"
 
 #include "access/multixact.h"
+#include "access/parallel.h"
 #include "access/transam.h"
 #include "access/xact.h"
 #include "base/epoch.h"
@@ -25,6 +26,7 @@
 #include "gc/reclaim.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "port/pg_bitutils.h"
 #include "recovery/gate.h"
 #include "recovery/recovery.h"
 #include "row/visibility.h"
@@ -32,6 +34,7 @@
 #include "storage/lmgr.h"
 #include "storage/procarray.h"
 #include "table/indexentry.h"
+#include "table/indexkeys.h"
 #include "table/indexvacuum.h"
 #include "table/keyfill.h"
 #include "table/treeindex.h"
@@ -402,7 +405,10 @@ typedef struct Build
 	Relation	index;
 	IndexBuildCallback callback;
 	void	   *callback_state;
-	ZenKeyFill	keys;			/* for the key cache */
+	ZenIndexEntry entry;
+	ZenIndexKeys keys;			/* of a block */
+	ZenKeyFill	fill;			/* for the key cache */
+	double		rows;			/* that count for reltuples */
 } Build;
 
 /* Scan is NULL, or a parallel worker's, with its snapshot. */
@@ -422,18 +428,24 @@ begin_build(Build *b, Relation table, IndexInfo *info, TableScanDesc scan)
 	b->scan = scan != NULL ? scan : zen_scan_begin_raw(table, b->snapshot);
 	if (!IsMVCCSnapshot(b->snapshot))
 		b->oldest_xmin = GetOldestNonRemovableTransactionId(table);
-	zen_key_shape_init(&b->keys.shape, b->index);
-	/* a chunk of a long value is not read by its key alone */
-	if (!info->ii_Unique || table->rd_rel->relkind == RELKIND_TOASTVALUE)
-		b->keys.shape.ncolumns = 0;
-	zen_key_fill_begin(&b->keys, zen_tidmap_nblocks(b->ht) * ZEN_TIDS_PER_BLOCK);
+	zen_indexentry_begin(&b->entry, table, info);
+	zen_indexkeys_begin(&b->keys, table, info);
+	zen_key_shape_init(&b->fill.shape, b->index);
+
+	/*
+	 * a chunk of a long value is not read by its key alone; and a tree finds
+	 * a row for the first time nearly as fast as the key cache
+	 */
+	if (!info->ii_Unique || table->rd_rel->relkind == RELKIND_TOASTVALUE || zen_index_is_tree(b->index))
+		b->fill.shape.ncolumns = 0;
+	zen_key_fill_begin(&b->fill, zen_tidmap_nblocks(b->ht) * ZEN_TIDS_PER_BLOCK);
 }
 
 /* Fetch one tuple, if it is to be indexed. */
 static bool
-build_fetch(Build *b, uint64 tidno, ZenIndexEntry *e, BuildRow *row)
+build_fetch(Build *b, uint64 tidno, BuildRow *row)
 {
-	ZenRow	   *buffer = zenam_slot_row(e->slot);
+	ZenRow	   *buffer = zenam_slot_row(b->entry.slot);
 
 	if (IsMVCCSnapshot(b->snapshot))
 	{
@@ -450,32 +462,65 @@ build_fetch(Build *b, uint64 tidno, ZenIndexEntry *e, BuildRow *row)
 
 		if (!zen_row_inspect(b->ht, tidno, buffer, &info))
 			return false;
-		*row = judge_row(&info, b->oldest_xmin, e->info);
+		*row = judge_row(&info, b->oldest_xmin, b->entry.info);
 		if (!row->index_it)
 			return false;
 	}
-	zenam_slot_store(e->slot, RelationGetRelid(e->table));
+	zenam_slot_store(b->entry.slot, RelationGetRelid(b->entry.table));
 	return true;
 }
 
-/* Give the index its entry of one tuple, if it is to have one; returns whether the tuple counts for reltuples. */
-static bool
-build_row(Build *b, uint64 tidno, ZenIndexEntry *e)
+static inline void
+give_entry(Build *b, uint64 tidno, Datum *values, bool *isnull, bool alive)
 {
 	ItemPointerData tid;
+
+	zen_make_tid(&tid, tidno, 0);
+	b->callback(b->index, &tid, values, isnull, alive, b->callback_state);
+	if (alive)
+		zen_key_fill_add(&b->fill, values, isnull, tidno);
+}
+
+/* Give the index its entry of one tuple, if it is to have one. */
+static void
+build_row(Build *b, uint64 tidno)
+{
+	ZenIndexEntry *e = &b->entry;
 	BuildRow	row;
 
-	if (!build_fetch(b, tidno, e, &row))
-		return false;
-	if (zen_indexentry_is_wanted(e))
+	if (!build_fetch(b, tidno, &row))
+		return;
+	b->rows += row.alive;
+	if (!zen_indexentry_is_wanted(e))
+		return;
+	zen_indexentry_form(e);
+	give_entry(b, tidno, e->values, e->isnull, row.alive);
+}
+
+/* The same for all tuples of a block. */
+static void
+build_block(Build *b, BlockNumber block, bool believe)
+{
+	ZenIndexKeys *keys = &b->keys;
+	uint64		first = (uint64) block * ZEN_TIDS_PER_BLOCK;
+	uint64		left = PG_UINT64_MAX;
+
+	if (keys->n > 0)
 	{
-		zen_indexentry_form(e);
-		zen_make_tid(&tid, tidno, 0);
-		b->callback(b->index, &tid, e->values, e->isnull, row.alive, b->callback_state);
-		if (row.alive)
-			zen_key_fill_add(&b->keys, e->values, e->isnull, tidno);
+		zen_indexkeys_read(keys, b->ht, block, believe);
+		for (uint64 bits = keys->found; bits != 0; bits &= bits - 1)
+		{
+			int			i = pg_rightmost_one_pos64(bits);
+
+			give_entry(b, first + i, &keys->values[i * keys->n], &keys->isnull[i * keys->n], true);
+		}
+		b->rows += pg_popcount64(keys->found);
+		left = keys->apart;
 	}
-	return row.alive;
+	else
+		zen_row_prefetch_block(b->ht, block);
+	for (; left != 0; left &= left - 1)
+		build_row(b, first + pg_rightmost_one_pos64(left));
 }
 
 double
@@ -486,39 +531,41 @@ zenam_index_build_range_scan(Relation table_rel, Relation index_rel, struct Inde
 {
 	Build		b = {.ht = zen_rel_htable_raw(table_rel),.index = index_rel,
 	.callback = callback,.callback_state = callback_state};
-	ZenIndexEntry e;
-	double		reltuples = 0;
-	uint64		tidno;
+	BlockNumber block;
+	BlockNumber done = 0;
+	bool		believe;
 
 	ZenAssertNotInEpoch();
 	Assert(CheckRelationLockedByMe(table_rel, AccessShareLock, true));
-	zen_indexentry_begin(&e, table_rel, index_info);
 	zen_index_before_build(table_rel);
 	zen_index_note_build(index_rel);
-	if (zen_index_is_tree(index_rel))
+	if (zen_index_is_tree(index_rel) && !IsParallelWorker())
 		zen_htable_note_trees(b.ht);
 	begin_build(&b, table_rel, index_info, scan);
+
+	/*
+	 * a rebuild after a crash comes when the start has just looked at all
+	 * rows
+	 */
+	believe = !zen_reindex_is_sound(b.ht);
 	if (!(start_blockno == 0 && numblocks == InvalidBlockNumber))
 		zen_scan_set_blocks(b.scan, start_blockno, numblocks);
 	if (progress)
 		pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, zen_tidmap_nblocks(b.ht));
-	while (zen_scan_next(b.scan, &tidno))
+	while (zen_scan_next_block(b.scan, &block))
 	{
-		if (tidno % ZEN_TIDS_PER_BLOCK == 0)
-		{
-			CHECK_FOR_INTERRUPTS();
-			if (progress)
-				pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, tidno / ZEN_TIDS_PER_BLOCK);
-		}
-		reltuples += build_row(&b, tidno, &e);
+		if (progress)
+			pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, scan != NULL ? block : done++);
+		build_block(&b, block, believe);
 	}
-	zen_key_fill_end(&b.keys);
+	zen_key_fill_end(&b.fill);
 	/* a parallel worker's scan is ours to end, too */
 	zenam_scan_end(b.scan);
 	if (b.own_snapshot)
 		UnregisterSnapshot(b.snapshot);
-	zen_indexentry_end(&e);
-	return reltuples;
+	zen_indexkeys_end(&b.keys);
+	zen_indexentry_end(&b.entry);
+	return b.rows;
 }
 
 /* ---------- CREATE INDEX CONCURRENTLY, third step ---------- */

@@ -21,8 +21,10 @@
 
 #include "access/amapi.h"
 #include "access/genam.h"
+#include "access/transam.h"
 #include "access/xact.h"
 #include "base/epoch.h"
+#include "base/guc.h"
 #include "catalog/index.h"
 #include "catalog/pg_class.h"
 #include "catalog/storage.h"
@@ -221,6 +223,28 @@ is_lost(Rebuild *r, Relation index)
 }
 
 static void
+set_for_rebuild(const char *name, const char *setting, GucContext context)
+{
+	(void) set_config_option(name, setting, context, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+}
+
+/*
+ * As many processes build an index as have recovered the pool.  Functions of users may read this table, which is
+ * possible in this process only: its workers would wait for the rebuild.
+ */
+static void
+set_workers(Relation index)
+{
+	bool		alone = RelationGetIndexExpressions(index) != NIL || RelationGetIndexPredicate(index) != NIL;
+	char		n[12];
+
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+		alone |= index->rd_opfamily[i] >= FirstNormalObjectId;
+	snprintf(n, sizeof(n), "%d", alone ? 0 : zen_recovery_workers);
+	set_for_rebuild("max_parallel_maintenance_workers", n, PGC_USERSET);
+}
+
+static void
 rebuild_index(Rebuild *r, Oid indexoid)
 {
 	Shrunk	   *own = find_shrunk(RelationGetRelid(r->rel));
@@ -245,6 +269,7 @@ rebuild_index(Rebuild *r, Oid indexoid)
 		r->index_name = RelationGetRelationName(index);
 		relax(r->rel, index, info);
 		Assert(index->rd_index->indrelid == RelationGetRelid(r->rel));
+		set_workers(index);
 		/* an init fork's contents may already be in the main fork */
 		RelationTruncate(index, 0);
 		index->rd_indam->ambuild(r->rel, index, info);
@@ -271,12 +296,6 @@ rebuild_context(void *arg)
 				   r->index_name, RelationGetRelationName(r->rel));
 	else
 		errcontext("rebuilding the indexes of table \"%s\" after a crash", RelationGetRelationName(r->rel));
-}
-
-static void
-set_for_rebuild(const char *name, const char *setting, GucContext context)
-{
-	(void) set_config_option(name, setting, context, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 }
 
 /*

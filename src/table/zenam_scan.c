@@ -311,6 +311,17 @@ zen_scan_next(TableScanDesc sscan, uint64 *tidno)
 	return true;
 }
 
+bool
+zen_scan_next_block(TableScanDesc sscan, BlockNumber *block)
+{
+	ZenScan    *scan = (ZenScan *) sscan;
+
+	if (!next_block(scan, true))
+		return false;
+	*block = scan->block;
+	return true;
+}
+
 void
 zen_scan_set_block(TableScanDesc sscan, BlockNumber block)
 {

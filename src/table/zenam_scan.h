@@ -18,6 +18,9 @@ extern void zen_scan_set_blocks(TableScanDesc scan, BlockNumber first, BlockNumb
 /* The next TID number, forward, of a serial or parallel scan; false at the end. */
 extern bool zen_scan_next(TableScanDesc scan, uint64 *tidno);
 
+/* Go on to the next block, forward, of a serial or parallel scan, before its first TID; false at the end. */
+extern bool zen_scan_next_block(TableScanDesc scan, BlockNumber *block);
+
 /* Stand before the first TID of a block; step within it. */
 extern void zen_scan_set_block(TableScanDesc scan, BlockNumber block);
 extern bool zen_scan_next_in_block(TableScanDesc scan, uint64 *tidno);

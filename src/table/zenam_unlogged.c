@@ -161,7 +161,8 @@ zen_index_note_build(Relation index)
 	MemoryContext old;
 
 	Assert(index->rd_rel->relkind == RELKIND_INDEX);
-	if (index->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
+	/* a worker's build is its leader's */
+	if (index->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT || IsParallelWorker())
 		return;
 	old = MemoryContextSwitchTo(TopMemoryContext);
 	logged_builds = list_append_unique_oid(logged_builds, RelationGetRelid(index));

@@ -6,6 +6,7 @@
 #       prints one line per test that is not identical and, last, the counts; the status is 0 only if no test fails
 #   compare.pl --propose ...    prints, in the format of the patches, what is not yet accepted
 #   compare.pl --kept ...       for zen.debug_keep_plans: see below
+#   compare.pl --trees DIR ...  for zen.default_index = zentree: see below
 #   compare.pl --self-test      proves that it can tell right from wrong
 #
 # A test is
@@ -22,6 +23,10 @@
 # to the node's place.  How many there were is printed.  With zen.debug_keep_plans the nodes stand on top of many more
 # plans, also in forms and outputs that this does not know.  --kept accepts each statement whose output names a node in
 # one of these, as "kept".
+#
+# With zen.default_index = zentree definitions of indexes name zentree where heap has btree, and a notice says that an
+# index of a partition becomes a btree.  --trees takes one for the other, takes the notices out, and accepts the
+# hunks of the patches in a second folder, too.  Of the first folder's hunks some may not be seen then.
 #
 # A patch holds hunks, one per statement whose output differs, whatever its line number. Lines before the first hunk are
 # remarks. `!` marks a hunk that is not always seen; any other that is not seen makes the test fail, for it is stale.
@@ -44,6 +49,7 @@ my %reasons = (
 	'index' => 'indexes of zen tables are unlogged, and psql and pg_class say so',
 	'name' => 'the test names heap, or lists access methods or what depends on them',
 	'kept' => 'zen.debug_keep_plans: EXPLAIN shows the node where this script cannot take it out',
+	'tree' => 'zen.default_index = zentree: what PostgreSQL, or zen, does with a btree only',
 	'unlogged' => 'zen tables cannot be made UNLOGGED (doc/compatibility.md)');
 
 ## SQL
@@ -344,6 +350,32 @@ sub without_node {
 	return ($count, \@out);
 }
 
+## Indexes that are trees
+
+my $defined = qr/(?<=USING |KEY, |CONSTRAINT, |UNIQUE, |unique, |key, )zentree\b/;
+my $becomes = qr/^NOTICE:  index ".*" becomes a btree, as unique indexes of partitioned table ".*" are$/;
+
+# An output as if the trees were btrees, and how many lines were changed.
+sub without_trees {
+	my ($lines) = @_;
+	my ($i, $count, @out) = (0, 0);
+	while ($i < @$lines) {
+		my $end = result_set_end($lines, $i);
+		my @rows = $end ? @$lines[ $i + 2 .. $end - 2 ] : $lines->[$i];
+		my $found = 0;
+		$found += s/$defined/btree/g for @rows;
+		if ($end && $found && $lines->[ $i + 1 ] !~ /\+/) {
+			push @out, result_set($lines->[$i] =~ s/^ +| +$//gr, @rows);
+			$i = $end;
+		}
+		elsif (!$end && $lines->[$i] =~ $becomes) { $found = 1; $i++ }
+		elsif (!$end) { push @out, @rows; $i++ }
+		else { push @out, $lines->[ $i++ ] }
+		$count += $found;
+	}
+	return ($count, \@out);
+}
+
 ## Comparison
 
 # What differs: "-line" and "+line", without what is common (a longest common subsequence).
@@ -420,7 +452,7 @@ sub compare {
 		elsif ($in{kept} && grep { /^\+.*$node_name/ } @hunk) { $reasons_seen{kept}++ }
 		else { push @new, [ $statement, \@hunk ] }
 	}
-	my $stale = grep { !$_->{seen} && !$_->{sometimes} } @{ $in{patch} // [] };
+	my $stale = grep { !$_->{seen} && !$_->{sometimes} && !$_->{other} } @{ $in{patch} // [] };
 	my $verdict = @new || $stale ? 'failing' : %reasons_seen ? 'accepted' : 'row order';
 	return { verdict => $verdict, reasons => \%reasons_seen, new => \@new, stale => $stale };
 }
@@ -547,6 +579,16 @@ sub self_test {
 	$is->('another node', $without->(map { s/Point/Other/r } @node), $explain->(map { s/Point/Other/r } @node));
 	$is->('the node below', $without->(' Limit', map { "  $_" } @node), $explain->(' Limit', map { "  $_" } @node));
 	$is->('result set', join('|', result_set('ab', ' abc')), ' ab  |-----| abc|(1 row)');
+	my $as_btree = sub { join "\n", @{ (without_trees(\@_))[1] } };
+	my @table = ('        Table "public.t"', ' Column | Type ', '--------+------', 'Indexes:');
+	my @def = ('    "a" PRIMARY KEY, zentree (a)', '    "b" UNIQUE CONSTRAINT, zentree (b)');
+	$is->('definitions', $as_btree->(@table, @def), join "\n", @table, map { s/zentree/btree/r } @def);
+	$is->('definitions in rows', $as_btree->(result_set('d', ' CREATE INDEX i ON t USING zentree (a)')),
+		join "\n", result_set('d', ' CREATE INDEX i ON t USING btree (a)'));
+	$is->('a list', $as_btree->($set->('zentree')), join "\n", $set->('zentree'));
+	$is->('a notice',
+		$as_btree->('NOTICE:  index "i" becomes a btree, as unique indexes of partitioned table "t" are'), '');
+	$is->('not seen without trees', $run->("SELECT a FROM t;\n", \@ab, \@ba, $hunk->(other => 1)), 'row order');
 	$is->('step without waiting', $spec->('SELECT a FROM t;', \@ab, [ 'step x: y', @ab ]), 'failing');
 	print $failed ? "compare.pl --self-test: $failed failed\n" : "compare.pl --self-test: ok\n";
 	return $failed == 0;
@@ -555,24 +597,33 @@ sub self_test {
 ## Main
 
 my %opt;
-GetOptions(\%opt, 'isolation', 'propose', 'kept', 'self-test', 'sql=s', 'stock=s', 'heap=s', 'zen=s', 'patches=s')
+GetOptions(\%opt, 'isolation', 'propose', 'kept', 'trees=s', 'self-test', 'sql=s', 'stock=s', 'heap=s', 'zen=s',
+	'patches=s')
 	or exit 2;
 exit(self_test() ? 0 : 1) if $opt{'self-test'};
 
 my (%count, %reason);
-my $nodes = 0;
+my ($nodes, $trees) = (0, 0);
 for my $test (@ARGV) {
 	my $sql = $opt{isolation} ? undef : join "\n", @{ read_lines("$opt{sql}/$test.sql") // [] }, '';
 	my @stock = map { read_lines($_) } grep { /\/\Q$test\E(?:_\d+)?\.out$/ } glob "$opt{stock}/*.out";
 	my ($taken_out, $zen) = without_node(read_lines("$opt{zen}/$test.out") // []);
 	$nodes += $taken_out;
+	my @patch = read_patch("$opt{patches}/$test.patch");
+	if ($opt{trees}) {
+		my ($changed, $as_btree) = without_trees($zen);
+		$trees += $changed;
+		$zen = $as_btree;
+		$_->{other} = 1 for @patch;
+		push @patch, read_patch("$opt{trees}/$test.patch");
+	}
 	my $result = compare(
 		sql => $sql,
 		stock => \@stock,
 		heap => read_lines("$opt{heap}/$test.out"),
 		zen => $zen,
 		kept => $opt{kept},
-		patch => [ read_patch("$opt{patches}/$test.patch") ]);
+		patch => \@patch);
 	my $verdict = $result->{verdict};
 	$count{$verdict}++;
 	$reason{$_} += $result->{reasons}{$_} for keys %{ $result->{reasons} // {} };
@@ -592,6 +643,7 @@ for my $test (@ARGV) {
 }
 unless ($opt{propose}) {
 	print "nodes ZenPointAccess, ZenKeptPlan and ZenKeyJoin taken out: $nodes\n" if $nodes;
+	print "lines that name zentree, or a btree in its place: $trees\n" if $trees;
 	printf "hunks: %s\n", join ', ', map { "$_ $reason{$_}" } sort keys %reason if %reason;
 	printf "%d identical, %d row order, %d accepted, %d failing\n",
 		map { $count{$_} // 0 } 'identical', 'row order', 'accepted', 'failing';
