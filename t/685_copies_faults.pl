@@ -144,8 +144,8 @@ sub changes
 	return;
 }
 
-# What the WAL knows nothing of, but for the slots of a transaction that is rolled back.  Nobody takes a page after that,
-# which would flush the WAL.
+# What the WAL knows nothing of, but for the slots of a transaction that is rolled back.  Nobody takes a page after
+# that, which would flush the WAL.
 sub lost_changes
 {
 	my ($primary, $dbh) = @_;
@@ -157,6 +157,7 @@ sub lost_changes
 		q{SELECT pg_switch_wal()});
 	run_all($other, map { "INSERT INTO t VALUES (30000 + $_, 'z')" } 1 .. 60);
 	run_all($dbh, 'ROLLBACK');
+	run_all($other, map { "INSERT INTO t VALUES (30100 + $_, 'z')" } 1 .. 30);
 	$other->disconnect;
 	return;
 }
