@@ -428,7 +428,8 @@ sub test_one_full
 		1000 * value($dbh, 'SELECT sum(pages_free) / 16 + 64 FROM zen_pool_files()'));
 	is($result->{state}, '', 'one full: there is room in another') or diag($result->{message});
 	like(log_since($node, $log),
-		qr/WARNING: .*could not make the zen pool larger.*CONTEXT:  zen pool file "\Q$pool\E"/s, 'one full: in the log');
+		qr/WARNING: .*could not make the zen pool larger.*CONTEXT:  zen pool file "\Q$pool\E"/s,
+		'one full: in the log');
 	is((split ' ', files('size / 1048576'))[0], $limit + 4, 'one full: as before');
 	cmp_ok(value($dbh, 'SELECT sum(size) / 1048576 FROM zen_pool_files()'), '>', $before,
 		'one full: others have grown');
