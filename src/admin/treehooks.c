@@ -3,8 +3,8 @@
  *
  * zen.default_index.  The grammar has no place for the access method of PRIMARY KEY and UNIQUE, but the parse tree has.
  * It is filled in here.  Partitioned tables keep btree, since PostgreSQL up to 17 has no other unique index for them.
- * Partitions keep it, since their indexes must fit those of the whole.  So do tables that are not zen's, and constraints
- * on a column whose type has an operator class of btree, but none of zentree.
+ * Partitions keep it, since their indexes must fit those of the whole.  So do tables that are not zen's, and
+ * constraints on a column whose type has an operator class of btree, but none of zentree.
  *
  * ATTACH PARTITION.  For the same reasons unique trees of a table that becomes a partition are made btrees first.
  *
@@ -272,8 +272,8 @@ is_made(const IndexStmt *stmt)
 }
 
 /*
- * CREATE TABLE ... (LIKE zen_table INCLUDING INDEXES) copies the access method, too.  And of columns that are inherited,
- * or are like another table's, types are known only now that the table is there.
+ * CREATE TABLE ... (LIKE zen_table INCLUDING INDEXES) copies the access method, too.  And of columns that are
+ * inherited, or are like another table's, types are known only now that the table is there.
  */
 static void
 choose_for_copy(IndexStmt *stmt)

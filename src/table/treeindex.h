@@ -27,8 +27,8 @@ extern bool zen_relid_is_tree(Oid relid);
 extern void zen_index_borrow_classes(Oid indexoid);
 
 /*
- * zen_index_lacks_class -- has btree an operator class for a type by default, of which zentree has no copy that it takes
- * by default?
+ * zen_index_lacks_class -- has btree an operator class for a type by default, of which zentree has no copy that it
+ * takes by default?
  */
 extern bool zen_index_lacks_class(Oid type);
 
