@@ -97,13 +97,18 @@ SELECT compare('ch', ARRAY['ch = ''a''', 'ch < ''Z''']);
 -- several columns: two words, tuples
 SELECT compare('i2, i4', ARRAY['i2 = 4', 'i2 = 4 AND i4 > 0', 'i2 > 4 AND i4 > 0', 'i2 IS NULL AND i4 > 0', 'i4 = 3',
 	'i2 IN (1, 5, 2) AND i4 > 20', 'i2 IN (1, 5, 2) AND i4 IN (1, 2, 3, 4, 5)', 'i2 > 1 AND i4 IN (1, 2, 3, 4, 5)',
-	'i2 = 4 AND i4 IS NULL', 'i2 = 4 AND i4 IS NOT NULL', 'i2 IS NOT NULL', 'i2 < 3 AND i4 < 0', '(i2, i4) > (3, 10)']);
+	'i2 = 4 AND i4 IS NULL', 'i2 = 4 AND i4 IS NOT NULL', 'i2 IS NOT NULL', 'i2 < 3 AND i4 < 0', '(i2, i4) > (3, 10)',
+	'i2 >= 4 AND i4 >= 0', 'i2 <= 4 AND i4 <= 0', 'i2 >= 2 AND i4 = 5', 'i4 BETWEEN 10 AND 12', 'i4 > 10 AND i4 < 12',
+	'i2 BETWEEN 2 AND 4 AND i4 BETWEEN 10 AND 12', 'i4 IS NULL', 'i2 >= 2 AND i4 IS NULL', 'i2 IS NULL AND i4 IS NULL',
+	'i4 = 100000000000', 'i4 < 100000000000', 'i2 > 3 AND i4 = 7::smallint AND i4 > -100000000000']);
 SELECT compare('i4, x', ARRAY['i4 = 4', 'i4 = 4 AND x > ''c''', 'i4 > 4 AND x > ''m''', 'i4 IN (1, 2) AND x IS NULL',
-	'x = ''bbb1''']);
+	'x = ''bbb1''', 'i4 >= 4 AND x >= ''m''', 'i4 <= 4 AND x <= ''c''']);
+SELECT compare('bo, x, i4', ARRAY['x = ''bbb1''', 'x < ''b''', 'x > ''x''', 'x IS NULL', 'bo AND i4 = 3', 'x >= ''m'' AND i4 = 7']);
 SELECT compare('i2, bo, x, n', ARRAY['i2 = 1 AND bo', 'i2 = 1 AND bo AND x < ''f''', 'i2 = 1 AND NOT bo AND x = ''bbb1'' AND n > 3']);
 SELECT compare('x, i4', ARRAY['x = ''bbb1'' AND i4 > 0', 'x > ''m'' AND i4 < 0']);
 SELECT compare('n, f8', ARRAY['n = 1.5 AND f8 > 0', 'n > 5 AND f8 < 0']);
-SELECT compare('i2, i4, i8', ARRAY['i2 = 1 AND i4 = 3', 'i2 = 1 AND i4 > 3 AND i8 > 0']);
+SELECT compare('i2, i4, i8', ARRAY['i2 = 1 AND i4 = 3', 'i2 = 1 AND i4 > 3 AND i8 > 0',
+	'i4 = 3 AND i8 > 0', 'i2 >= 1 AND i4 >= 3 AND i8 >= 0', 'i2 = 1 AND i8 = 0', 'i2 IN (1, 5) AND i8 < 0']);
 SELECT compare('i4, i2, bo, d', ARRAY['i4 = 1', 'i4 = 1 AND i2 = 3 AND bo AND d > ''2000-01-01''']);
 
 -- cursors go both ways, and turn round

@@ -174,7 +174,7 @@ zen_tree_read(ZenTree *tree, const ZenTreeShape *shape, const ZenTreePos *from, 
 }
 
 /* The next read writes its own fence over that of the batch. */
-void
+ZenTreeSlot
 zen_batch_next(const ZenTreeShape *shape, ZenTreeBatch *batch, ZenTreePos *pos)
 {
 	ZenTreeSlot slot = batch->fence;
@@ -196,4 +196,5 @@ zen_batch_next(const ZenTreeShape *shape, ZenTreeBatch *batch, ZenTreePos *pos)
 		slot.tuple = (IndexTuple) batch->next_space;
 	}
 	zen_shape_pos_of(shape, pos, &slot);
+	return slot;
 }

@@ -40,7 +40,7 @@ extern void zen_batch_end(ZenTreeBatch *batch);
 extern void zen_tree_read(ZenTree *tree, const ZenTreeShape *shape, const ZenTreePos *from, const ZenTreePos *to,
 						  bool backward, ZenTreeBatch *batch);
 
-/* zen_batch_next -- the position of the batch's fence.  It lives until the next call. */
-extern void zen_batch_next(const ZenTreeShape *shape, ZenTreeBatch *batch, ZenTreePos *pos);
+/* zen_batch_next -- the batch's fence, and its position.  They live until the next call. */
+extern ZenTreeSlot zen_batch_next(const ZenTreeShape *shape, ZenTreeBatch *batch, ZenTreePos *pos);
 
 #endif							/* ZEN_TREEREAD_H */

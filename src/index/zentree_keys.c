@@ -5,6 +5,12 @@
  * condition of each sort is taken.  All others are looked at for each entry.  So it does not matter if conditions
  * contradict or repeat each other.
  *
+ * Where the bound includes its value, conditions on later columns make the end of the range narrower: no entry before
+ * (1, 5) has a >= 1 and b >= 5.
+ *
+ * Skipping.  With b = 5 and nothing about a, or only bounds, no entry between (1, 7) and (2, 5) is wanted if no a lies
+ * between 1 and 2.  At the end of a leaf the scan looks where in the next one it can begin.
+ *
  * = ANY (array) on a leading column is an equality with one element after the other, in the index's order.  Then the
  * whole scan is in the index's order, too.  On any other column the array is a condition for each entry.
  */
@@ -219,23 +225,51 @@ excludes_nulls(ZenConditions *c, int column)
 	return false;
 }
 
+/* The condition on a column that bounds one end of a range in it, if other columns are equal. */
+static ZenCondition *
+find_limit(ZenConditions *c, const ZenTreeShape *shape, int column, bool from)
+{
+	ZenCondition *equality = find_equality(c, column);
+
+	return equality != NULL ? equality : find_bound(c, shape, column, from);
+}
+
+static bool
+is_inclusive(const ZenCondition *cond)
+{
+	StrategyNumber s = cond->key.sk_strategy;
+
+	return is_equality(cond) || s == BTLessEqualStrategyNumber || s == BTGreaterEqualStrategyNumber;
+}
+
+/* Add limits from a column on, as long as they include their values, and make the position. */
+static void
+add_limits(ZenConditions *c, const ZenTreeShape *shape, int column, bool from, ZenTreePos *pos)
+{
+	ZenCondition *limit;
+	bool		inclusive = true;
+
+	while (inclusive && column < shape->nkeys && (limit = find_limit(c, shape, column, from)) != NULL)
+	{
+		add_equality(c, pos, limit);
+		inclusive = is_inclusive(limit);
+		column++;
+	}
+	zen_shape_pos(shape, pos, column, from == inclusive ? ZEN_TIE_BEFORE : ZEN_TIE_AFTER, 0);
+}
+
 /* Set one end of the range: equalities on n columns, and maybe a bound on the next one. */
 static bool
 set_end(ZenConditions *c, const ZenTreeShape *shape, int n, bool from, ZenTreePos *pos)
 {
 	ZenCondition *bound = n < shape->nkeys ? find_bound(c, shape, n, from) : NULL;
-	StrategyNumber s;
-	bool		inclusive;
 
 	for (int i = 0; i < n; i++)
 		add_equality(c, pos, find_equality(c, i));
 	if (bound != NULL)
 	{
 		bound->bound = true;
-		s = bound->key.sk_strategy;
-		inclusive = s == BTLessEqualStrategyNumber || s == BTGreaterEqualStrategyNumber;
-		add_equality(c, pos, bound);
-		zen_shape_pos(shape, pos, n + 1, from == inclusive ? ZEN_TIE_BEFORE : ZEN_TIE_AFTER, 0);
+		add_limits(c, shape, n, from, pos);
 		return true;
 	}
 	if (n < shape->nkeys && (shape->nulls || shape->kind == ZEN_TREE_TUPLES) && excludes_nulls(c, n) &&
@@ -280,9 +314,52 @@ zen_conditions_range(ZenConditions *c, const ZenTreeShape *shape)
 	}
 	else
 		c->has_to = set_end(c, shape, n, false, &c->to);
+	c->skip_column = n + 1;
 	c->any_filter = false;
 	for (int i = 0; i < c->n; i++)
 		c->any_filter |= !c->conditions[i].bound;
+}
+
+/*
+ * All entries that are left lie behind the fence, or with backward before it.  Those of them that have its first
+ * columns are of no use if a limit on the next column is beyond it.
+ */
+void
+zen_conditions_skip(ZenConditions *c, const ZenTreeShape *shape, const ZenTreeSlot *fence, bool backward,
+					ZenTreePos *pos)
+{
+	int			column = c->skip_column;
+	ZenTreePos	limit;
+	bool		from = !backward;
+
+	if (!c->any_filter || column >= shape->nkeys ||
+		(find_limit(c, shape, column, true) == NULL && find_limit(c, shape, column, false) == NULL))
+		return;
+	for (int i = 0; i < column; i++)
+	{
+		limit.values[i] = zen_shape_value(shape, fence, i, &limit.isnull[i]);
+		limit.order[i] = NULL;
+	}
+	/* the limit that is still to come */
+	if (find_limit(c, shape, column, from) != NULL)
+	{
+		add_limits(c, shape, column, from, &limit);
+		if ((zen_slot_compare(shape, fence, &limit) < 0) == from)
+		{
+			zen_pos_copy(pos, &limit);
+			return;
+		}
+	}
+	/* the one that ends these first columns */
+	if (find_limit(c, shape, column, !from) != NULL)
+	{
+		add_limits(c, shape, column, !from, &limit);
+		if ((zen_slot_compare(shape, fence, &limit) < 0) == !from)
+		{
+			zen_shape_pos(shape, &limit, column, from ? ZEN_TIE_AFTER : ZEN_TIE_BEFORE, 0);
+			zen_pos_copy(pos, &limit);
+		}
+	}
 }
 
 void

@@ -40,6 +40,7 @@ typedef struct ZenConditions
 	bool		stepped;		/* one of them is */
 	bool		for_null;		/* one of them is IS NULL */
 	bool		any_filter;		/* the range does not see to all */
+	int			skip_column;	/* the second one without an equality */
 	bool		has_from;
 	bool		has_to;
 	ZenTreePos	from;
@@ -57,6 +58,15 @@ extern bool zen_conditions_next(ZenConditions *c, const ZenTreeShape *shape, boo
 
 /* zen_conditions_range -- set the range after ZenCondition.at was changed. */
 extern void zen_conditions_range(ZenConditions *c, const ZenTreeShape *shape);
+
+/*
+ * zen_conditions_skip -- a scan is about to go on at an entry, of which pos is the position.  If no entry satisfies the
+ * conditions up to some other position, in the direction of the scan, pos becomes that one.
+ *
+ * It refers to the fence's tuple.
+ */
+extern void zen_conditions_skip(ZenConditions *c, const ZenTreeShape *shape, const ZenTreeSlot *fence, bool backward,
+								ZenTreePos *pos);
 
 /* zen_conditions_hold -- does an entry in the range satisfy the other conditions? */
 extern bool zen_conditions_hold(ZenConditions *c, const ZenTreeShape *shape, const ZenTreeSlot *slot);

@@ -207,6 +207,8 @@ read_beside(TreeScan *s, const ZenTreeSlot *slot, bool backward)
 static bool
 next_batch(TreeScan *s, bool backward)
 {
+	ZenTreeSlot fence;
+
 	if (s->resume)
 	{
 		s->resume = false;
@@ -230,7 +232,8 @@ next_batch(TreeScan *s, bool backward)
 	}
 	if (!s->batch.more)
 		return false;
-	zen_batch_next(&s->shape, &s->batch, &s->pos);
+	fence = zen_batch_next(&s->shape, &s->batch, &s->pos);
+	zen_conditions_skip(&s->conditions, &s->shape, &fence, backward, &s->pos);
 	read_batch(s, &s->pos, backward);
 	return true;
 }
