@@ -352,7 +352,9 @@ sub test_damaged_rows
 		like($log, qr{WARNING:  XX001: row \($b,$o\) of zen table \d+/\d+/\d+ is damaged}, "$when: $id is named");
 		is(state_of($dbh, "SELECT * FROM d WHERE ctid = '$tid{$id}'"), 'XX001', "$when: $id by its address");
 		value($dbh, 'SET enable_seqscan = off');
-		is(state_of($dbh, "SELECT v FROM d WHERE id = $id"), $crash ? '' : 'XX001', "$when: $id by index");
+		# an index that is built again, as trees are at each start, has no entry of it
+		my $built = $crash || value($dbh, 'SHOW zen.default_index') eq 'zentree';
+		is(state_of($dbh, "SELECT v FROM d WHERE id = $id"), $built ? '' : 'XX001', "$when: $id by index");
 		value($dbh, 'RESET enable_seqscan');
 	}
 	is(state_of($dbh, 'SELECT count(v) FROM d'), 'XX001', "$when: the whole table");
