@@ -150,14 +150,16 @@ sub lost_changes
 {
 	my ($primary, $dbh) = @_;
 	my $other = connect_db($primary);
-	run_all($other, q{INSERT INTO t VALUES (30000, 'z')});
+	# its slots are used again and again
+	my @updates = map { "UPDATE t SET v = 'z$_' WHERE id = 5" } 101 .. 200;
+	run_all($other, q{INSERT INTO t VALUES (30000, 'z')}, @updates);
 	# so that no page is given back
 	value($dbh, q{UPDATE t SET v = repeat('s', 200) WHERE id <= 1000});
 	run_all($dbh, 'BEGIN', 'SET LOCAL zen.spill_threshold = 0', q{UPDATE t SET v = repeat('s', 200) WHERE id > 1000},
 		q{SELECT pg_switch_wal()});
 	run_all($other, map { "INSERT INTO t VALUES (30000 + $_, 'z')" } 1 .. 60);
 	run_all($dbh, 'ROLLBACK');
-	run_all($other, map { "INSERT INTO t VALUES (30100 + $_, 'z')" } 1 .. 30);
+	run_all($other, (map { "INSERT INTO t VALUES (30100 + $_, 'z')" } 1 .. 30), @updates);
 	$other->disconnect;
 	return;
 }
