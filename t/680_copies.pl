@@ -378,10 +378,35 @@ sub test_starts
 	set_conf($copy, "zen.pool_path = '$elsewhere'");
 	refuses($copy, qr/is not part of the base backup/, 'a pool from elsewhere');
 
-	# a standby whose signal file somebody removes
+	# a standby that is taken back behind where it was
+	run_all($dbh, q{SELECT pg_create_restore_point('back')}, q{INSERT INTO noise (v) VALUES ('behind')});
+	$copy = new_copy('ahead', 'starts', has_streaming => 1);
+	$copy->start;
+	$primary->wait_for_catchup($copy, 'replay', $primary->lsn('insert'));
+	$copy->stop('immediate');
+	set_conf($copy, "recovery_target_name = 'back'\nrecovery_target_action = promote");
+	$copy->start;
+	$handle = connect_db($copy);
+	my $result;
+	wait_for('the promotion', sub {
+			$result = run_sql($handle, 'SELECT * FROM noise');
+			return $result->{message} !~ /in recovery/; });
+	like($result->{message}, qr/is ahead of this server|recovery of the pool has failed/,
+		'a standby that is taken back: refused');
+	like(PostgreSQL::Test::Utils::slurp_file($copy->logfile), qr/the zen pool is ahead of this server/,
+		'a standby that is taken back: why');
+	$handle->disconnect;
+	$copy->stop('immediate');
+	$expected = rows($dbh);
+
+	# a backup of a standby, and one whose signal file somebody removes
 	$copy = new_copy('unsignalled', 'starts', has_streaming => 1);
 	$copy->start;
 	$primary->wait_for_catchup($copy, 'replay', $primary->lsn('insert'));
+	$copy->backup('of_standby');
+	my $second = PostgreSQL::Test::Cluster->new('second');
+	$second->init_from_backup($copy, 'of_standby');
+	refuses($second, qr/was taken from a standby/, 'a backup of a standby');
 	crash($copy);
 	unlink $copy->data_dir . '/standby.signal';
 	start_again($copy);

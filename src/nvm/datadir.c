@@ -176,6 +176,28 @@ zen_state_write(const ZenStateFile *state)
 	(void) durable_rename(temp, path, FATAL);
 }
 
+/* ---------- backup_label ---------- */
+
+/* pg_rewind says so of whatever it copies, and makes the end of it right. */
+bool
+zen_backup_is_of_standby(void)
+{
+	FILE	   *file = AllocateFile("backup_label", "r");
+	char		line[MAXPGPATH + 64];
+	bool		streamed = false,
+				standby = false;
+
+	if (file == NULL)
+		return false;
+	while (fgets(line, sizeof(line), file) != NULL)
+	{
+		streamed |= strcmp(line, "BACKUP METHOD: streamed\n") == 0;
+		standby |= strcmp(line, "BACKUP FROM: standby\n") == 0;
+	}
+	FreeFile(file);
+	return streamed && standby;
+}
+
 /* ---------- zen.pool_path ---------- */
 
 /* Does a file lie in a directory, or below?  Both exist; symbolic links are followed. */

@@ -182,7 +182,9 @@ typedef struct ZenTailState
 	uint64		role;			/* ZEN_ROLE_* */
 	uint64		copied;			/* ZEN_COPIED: all changes of the pool are in
 								 * the WAL; or ZEN_COPIED_NOT */
-	uint64		pad[3];
+	uint64		replayed;		/* of a copy: redo has stored records up to
+								 * this place of the WAL */
+	uint64		pad[2];
 } ZenTailState;
 
 StaticAssertDecl(sizeof(ZenTailState) == ZEN_LINE && ZEN_OFF_TAIL % ZEN_LINE == 0, "the tail's state is one line");

@@ -161,6 +161,19 @@ zen_pool_set_copied(bool copied)
 	store(&tail_state(zen_pool.base)->copied, copied ? ZEN_COPIED : ZEN_COPIED_NOT);
 }
 
+void
+zen_pool_replays(uint64 lsn)
+{
+	if (lsn > zen_pool_replayed())
+		store(&tail_state(zen_pool.base)->replayed, lsn);
+}
+
+uint64
+zen_pool_replayed(void)
+{
+	return zen_nvm_load64(&tail_state(zen_pool.base)->replayed);
+}
+
 static bool
 has_tables(const char *base)
 {
@@ -179,6 +192,12 @@ has_tables(const char *base)
 static void
 check_backup(char *base)
 {
+	if (zen_backup_is_of_standby())
+		ereport(FATAL,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("data directory \"%s\" is a base backup that was taken from a standby", DataDir),
+				 errdetail("What such a backup says of its end is not true of the zen pool \"%s\".", pool_path),
+				 errhint("Take the base backup from the primary server.")));
 	if (!is_copied(base))
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -251,6 +270,7 @@ become_replica(char *base)
 		return;
 	store(&tail_state(base)->again_xid, 0);
 	store(&tail_state(base)->lost_xid, 0);
+	store(&tail_state(base)->replayed, 0);
 	store(&tail_state(base)->role, ZEN_ROLE_REPLICA);
 	ereport(LOG,
 			(errmsg("zen pool file \"%s\" is a copy that follows the write-ahead log of another server", pool_path)));

@@ -81,6 +81,14 @@ extern bool zen_pool_is_copied(void);
 extern void zen_pool_make_primary(void);
 extern void zen_pool_set_copied(bool copied);
 
+/*
+ * zen_pool_replays -- redo on a copy is about to store what the record that ends here says.
+ *
+ * zen_pool_replayed -- the last of these places; 0: none.
+ */
+extern void zen_pool_replays(uint64 lsn);
+extern uint64 zen_pool_replayed(void);
+
 /* zen_pool_mode_name -- "pmem", "emulated" or "msync": what the open pool really does. */
 extern const char *zen_pool_mode_name(void);
 

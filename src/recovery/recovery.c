@@ -25,6 +25,7 @@
 #include "recovery/recovery.h"
 
 #include "access/transam.h"
+#include "access/xlogrecovery.h"
 #include "base/fault.h"
 #include "base/guc.h"
 #include "cache/tidmap.h"
@@ -687,6 +688,13 @@ check_copy(void)
 				 errmsg("the zen pool is a copy that has not followed its primary server to the end"),
 				 errdetail("zen.stream was not \"replica\" there any more."),
 				 errhint("Use the primary server, or a base backup that was taken with zen.stream = replica.")));
+	if (zen_pool_is_replica() && zen_pool_replayed() > GetXLogReplayRecPtr(NULL))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the zen pool is ahead of this server"),
+				 errdetail("It has followed the write-ahead log to %X/%X before, and recovery has ended at %X/%X.",
+						   LSN_FORMAT_ARGS(zen_pool_replayed()), LSN_FORMAT_ARGS(GetXLogReplayRecPtr(NULL))),
+				 errhint("To recover to an earlier place, begin with the base backup.")));
 }
 
 static void

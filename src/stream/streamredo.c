@@ -349,6 +349,7 @@ zen_stream_redo(XLogReaderState *record)
 	if (zen_pool.base == NULL || (!zen_pool.replica && !ZEN_FAULT(R18_REDO_ON_PRIMARY)) || !zen_pool_is_copied())
 		return;
 	r.end = r.at + XLogRecGetDataLen(record);
+	zen_pool_replays(record->EndRecPtr);
 	switch (XLogRecGetInfo(record) & ~XLR_INFO_MASK)
 	{
 		case ZEN_XLOG_SLOTS:
