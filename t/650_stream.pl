@@ -37,8 +37,9 @@ sub test_setting
 {
 	set_conf($node, "\nwal_level = replica\n");
 	like(start_failing($node), qr/zen\.stream = logical needs wal_level = logical/, 'logical needs wal_level');
-	set_conf($node, "\nwal_level = logical\nzen.stream = replica\n");
-	like(start_failing($node), qr/zen\.stream = replica is not there yet/, 'replica is refused');
+	set_conf($node, "\nwal_level = minimal\nmax_wal_senders = 0\nzen.stream = replica\n");
+	like(start_failing($node), qr/zen\.stream = replica needs wal_level = replica or logical/, 'so does replica');
+	set_conf($node, "\nwal_level = logical\nmax_wal_senders = 10\n");
 	set_conf($node, "\nzen.stream = logical\nmax_worker_processes = 1\n");
 	like(start_failing($node), qr/zen\.stream = logical needs a background worker/, 'it needs a worker');
 	set_conf($node, "\nmax_worker_processes = 8\nzen.stream = off\n");

@@ -49,7 +49,7 @@ done_testing();
 
 sub new_primary
 {
-	my $node = new_node('primary', pool_size => '64MB', dram_size => '128MB', pool_path => 'zen.pool',
+	my $node = new_node('primary', pool_size => '128MB', dram_size => '128MB', pool_path => 'zen.pool',
 		init => { allows_streaming => 1 }, conf => <<"END");
 zen.stream = replica
 zen.pool_max_size = 512MB
@@ -109,9 +109,9 @@ INSERT INTO heap_journal (delta) VALUES (:d);
 INSERT INTO journal (account, delta) VALUES (:a, :d);
 UPDATE account SET balance = balance + :d WHERE id = :a;
 COMMIT;
-\elif :what <= 5
+\elif :what = 4
 INSERT INTO noise (v) SELECT repeat('n', (:a % 1500)::int) FROM generate_series(1, 20);
-\elif :what = 6
+\elif :what <= 6
 DELETE FROM noise WHERE id IN (SELECT id FROM noise ORDER BY id LIMIT 40);
 \elif :what = 7
 BEGIN;
@@ -315,13 +315,13 @@ sub test_growth
 	new_backup('small');
 	my $standby = new_copy('small', 'small', has_streaming => 1);
 	$standby->start;
-	run_all($dbh, q{SELECT zen_pool_grow('96MB')},
-		q{INSERT INTO noise (v) SELECT repeat('g', 1000) FROM generate_series(1, 40000)});
+	run_all($dbh, q{SELECT zen_pool_grow('160MB')},
+		q{INSERT INTO noise (v) SELECT repeat('g', 1000) FROM generate_series(1, 90000)});
 	is_equal($standby, 'a pool that grew');
-	set_conf($primary, 'zen.pool_size = 192MB');
+	set_conf($primary, 'zen.pool_size = 256MB');
 	$dbh = clean_restart($primary, $dbh);
 	wait_recovered($dbh);
-	run_all($dbh, q{INSERT INTO noise (v) SELECT repeat('h', 1000) FROM generate_series(1, 50000)});
+	run_all($dbh, q{INSERT INTO noise (v) SELECT repeat('h', 1000) FROM generate_series(1, 80000)});
 	is_equal($standby, 'a pool that grew at a restart');
 	my $expected = rows($dbh);
 	my $handle = promoted($standby);
