@@ -237,7 +237,14 @@ zen_file_check_geometry(int file, uint64 file_size)
 						   (unsigned long long) zen_supers[file].npages,
 						   (unsigned long long) zen_supers[file].first_data_page),
 				 errhint(ZEN_SAME_MOMENT_HINT)));
-	/* a crash while the pool was made larger leaves zeroes, and no more */
+
+	/*
+	 * A crash while the pool was made larger leaves zeroes, and no more.  A
+	 * base backup may have copied the superblock before, and pages after:
+	 * replay makes the file larger, and has all that was stored there.
+	 */
+	if (access("backup_label", F_OK) == 0 && zen_is_in_data_directory(path_of(file)))
+		return;
 	if (!zen_file_is_zero(zen_files[file].fd, zen_supers[file].pool_size, file_size))
 		ereport(FATAL,
 				(errcode(ERRCODE_DATA_CORRUPTED),

@@ -420,7 +420,8 @@ zen_copy_recovered(void)
 		if (!was_copied)
 			zen_pool_set_copied(true);
 	}
-	else if (was_copied)
+	else if (was_copied && !IsBinaryUpgrade)	/* in pg_upgrade's server
+												 * nobody changes rows */
 	{
 		uint32		nothing = 0;
 

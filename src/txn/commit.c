@@ -748,6 +748,8 @@ scrub_writes(ZenCommit *commit, ZenWriteSet *ws)
 {
 	if (commit->carrier != InvalidZenSlot)
 		zen_copy_vanish(commit->carrier);
+	if (commit->tail != InvalidZenSlot)
+		zen_copy_vanish(commit->tail);	/* what was there before is gone, too */
 	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
 		if (w->slot != InvalidZenSlot)
 			zen_copy_vanish(w->slot);
