@@ -1,5 +1,5 @@
-# Power cuts of a primary with zen.stream = replica, whose commits fence and log in another order: no row is lost or torn,
-# and a reader of changes has each change of a committed transaction once.
+# Power cuts of a primary with zen.stream = replica, whose commits fence and log in another order: no row is lost or
+# torn, and a reader of changes has each change of a committed transaction once.
 #
 # The scenarios and the options are those of 400_power.pl.  Those in which tables are dropped or moved are left out, as
 # decoding does not tell of that.
