@@ -232,7 +232,8 @@ check_standby(char *base, bool as_left)
 				 errdetail("File \"%s\" or \"%s\" makes a standby of this server, and the pool holds tables.",
 						   STANDBY_SIGNAL_FILE, RECOVERY_SIGNAL_FILE),
 				 is_copied(base) ?
-				 errhint("The server was not stopped in order, so its pool may be ahead of the WAL.  Take a new base backup.") :
+				 errhint("The server was not stopped in order, so its pool may be ahead of the WAL.  "
+						 "Take a new base backup.") :
 				 errhint("To have a standby without the rows of zen tables, remove \"%s\" and set zen.pool_path to "
 						 "a new file name.", ZEN_STATE_FILE)));
 	return false;
