@@ -277,14 +277,15 @@ CREATE FUNCTION zen_numa(
 	OUT rows_read_remote bigint,
 	OUT lines_read_local bigint,
 	OUT lines_read_remote bigint,
-	OUT moves bigint)
+	OUT moves bigint,
+	OUT dram bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'zen_numa'
 LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 2;
 
 COMMENT ON FUNCTION zen_numa() IS
 'one row for each NUMA node with processors, and one for the pool files whose node is not known.
-node: as the kernel counts, null for such files; pages_total, pages_free, pages_used: 64 KB data pages of the files on the node, free and used ones null until recovery is done; rows_local, rows_remote: row versions written to the node by processes on it, and by others; lines_local, lines_remote: cache lines of them; pages_remote: pages taken here because the writer''s own node had none; sessions: that have written last from this node, or have moved to it since; load: share of its processors that was busy since this session has asked last, or since the machine''s start; rows_read_local, rows_read_remote, lines_read_local, lines_read_remote: as for writing, of row versions read from NVM, not those found in DRAM; moves: of sessions to this node, with zen.numa = soft. All but node and pages are null with one node, or with zen.numa = off';
+node: as the kernel counts, null for such files; pages_total, pages_free, pages_used: 64 KB data pages of the files on the node, free and used ones null until recovery is done; rows_local, rows_remote: row versions written to the node by processes on it, and by others; lines_local, lines_remote: cache lines of them; pages_remote: pages taken here because the writer''s own node had none; sessions: that have written last from this node, or have moved to it since; load: share of its processors that was busy since this session has asked last, or since the machine''s start; rows_read_local, rows_read_remote, lines_read_local, lines_read_remote: as for writing, of row versions read from NVM, not those found in DRAM; moves: of sessions to this node, with zen.numa = soft; dram: bytes of DRAM on the node that row versions take, unused room in their blocks of 256 KB included. All but node and pages are null with one node, or with zen.numa = off';
 
 CREATE FUNCTION zen_numa_partitions(
 	OUT partition integer,

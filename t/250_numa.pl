@@ -3,6 +3,7 @@
 #   local      sessions bound to each node write to its file only; their regions, after a restart too
 #   moved      a session that moves writes on the other node from its next transaction on
 #   full       a node without pages: the other one serves, counted, and its room is used; then its own again
+#   dram       row versions in DRAM, too: where their writer is, or their reader; the other node serves a full one
 #   crash      pages keep their regions, and what is written afterwards is local
 #   off        zen.numa = off, and one node: as without
 #   count      zen.numa = count: placed as without, and counted; zen.remote_delay
@@ -40,6 +41,7 @@ open_server('CREATE EXTENSION zen');
 test_local();
 test_moved();
 test_full();
+test_dram();
 test_crash();
 test_off();
 test_count();
@@ -215,6 +217,40 @@ sub test_full
 	return;
 }
 
+sub test_dram
+{
+	set_conf($node, "zen.dram_size = 32MB\nzen.spill_threshold = -1");
+	restart();
+	is(join(' ', numa('dram')), '0 0', 'dram: no row version after a start');
+	my @session = map { session_on($_) } 0, 1;
+	for my $i (1, 0)
+	{
+		my @read = changed('dram', sub { run_all($session[$i], "SELECT FROM t$i WHERE id > 1000 FOR SHARE") });
+		cmp_ok($read[$i], '>=', 1 << 20, "dram: rows that a session on node $i locks");
+		is($read[ 1 - $i ], 0, "dram: ... and none of the other's");
+		my @written = changed('dram', sub { run_all($session[$i], "UPDATE t$i SET v = repeat('z', 900) WHERE id > 1000") });
+		cmp_ok($written[$i], '>=', 1 << 20, "dram: rows that a session on node $i writes");
+		is($written[ 1 - $i ], 0, "dram: ... and none of the other's");
+	}
+
+	# a transaction that may not spill: its versions take more than a node has
+	$_->disconnect for @session;
+	restart();
+	my $session = session_on(1);
+	$session->begin_work;
+	insert($session, 'dram', 20000);
+	my @after = numa('dram');
+	cmp_ok($after[1], '>', 12 << 20, 'dram: a session on node 1 fills it');
+	cmp_ok($after[0], '>', 2 << 20, 'dram: and then takes of the other');
+	$session->rollback;
+	wait_for('dram', sub { (numa('dram'))[1] < $after[1] - (6 << 20) });
+	$session->disconnect;
+	set_conf($node, "zen.dram_size = 128MB\nzen.spill_threshold = 16MB");
+	restart();
+	sound('dram');
+	return;
+}
+
 sub test_crash
 {
 	my $kept = contents($dbh, 't0');
@@ -239,6 +275,7 @@ sub test_off
 	set_conf($node, 'zen.numa = off');
 	restart();
 	is(join(' ', numa(q{coalesce(rows_local::text, 'null')})), 'null', 'off: one node, nothing counted');
+	is(join(' ', numa('dram IS NULL')), '1', 'off: DRAM neither');
 	my $session = session_on(1);
 	my $before = value($dbh, 'SELECT string_agg(pages_free::text, $$ $$ ORDER BY file) FROM zen_pool_files()');
 	insert($session, 'off', 6000);

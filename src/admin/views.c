@@ -515,6 +515,7 @@ put_node(FunctionCallInfo fcinfo, ResultRow *row, int place, bool unknown)
 	put(row, INT8OID, Int64GetDatum((int64) counts.lines_read_local), !counted);
 	put(row, INT8OID, Int64GetDatum((int64) counts.lines_read_remote), !counted);
 	put(row, INT8OID, Int64GetDatum((int64) counts.moves), !counted);
+	put(row, INT8OID, Int64GetDatum(counted ? (int64) zen_arena_row_bytes(place) : 0), !counted);
 	put_row(fcinfo, row);
 }
 

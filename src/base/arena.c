@@ -8,8 +8,12 @@
  * Each class has its partly filled spans in a list under its own spinlock.  In front of it each process keeps a small
  * magazine of free objects per class.  So most calls touch no shared line.
  *
- * Row versions have classes of their own, so their spans hold nothing else.  A span that is all but empty is held by
- * its last objects.  A process that needs memory of another size evicts these (zen_arena_rows).  It meets none that
+ * Each NUMA node is the home of every n-th stripe of spans, and the kernel takes their memory there.  Row versions are
+ * at home where their writer or reader runs, or on the nearest node that has room.  All else takes spans of all nodes
+ * in turn, as everybody uses it.  With one node there is one home.
+ *
+ * Row versions have classes of their own for each home, so their spans hold nothing else.  A span that is all but empty
+ * is held by its last objects.  A process that needs memory of another size evicts these (zen_arena_rows).  It meets none that
  * must stay for as long as a table.  The last spans are not for rows: maps, queues and pages need theirs in places
  * where nothing can be evicted.
  *
@@ -43,11 +47,16 @@
 #define MAGAZINE		32		/* objects of a class that one process keeps */
 #define MAGAZINE_LIMIT	4096	/* bytes; larger objects are not kept in
 								 * magazines */
-#define ALL_CLASSES		(2 * NCLASSES)	/* those of row versions come last */
+#define ALL_CLASSES		((1 + ZEN_MAX_NODES) * NCLASSES)	/* those of row versions
+															 * come last, home by
+															 * home */
+#define STRIPES			32		/* of each home at most: each is a mapping of
+								 * its own to the kernel */
 #define RESERVED_PART	16		/* of the spans, one in so many is not for
 								 * rows */
 #define GOAL_PART		32		/* free ones besides, which making room aims
 								 * at */
+#define ANY_HOME		(-1)
 #define NO_SPAN			0		/* span 0 holds the span table, and reference
 								 * 0 means none */
 
@@ -85,15 +94,18 @@ typedef struct ArenaClass
 
 typedef struct ArenaControl
 {
-	slock_t		span_lock;		/* protects the next two */
-	uint32		free_spans;		/* first free span below top */
-	uint32		top;			/* first span never used */
+	slock_t		span_lock;		/* protects the next four */
+	uint32		free_spans[ZEN_MAX_NODES];	/* by home: the first free one;
+											 * never used ones come last */
+	uint32		top;			/* no span from here on was ever used */
+	uint32		turn;			/* whose home gives a span to all others next */
+	uint32		most;			/* spans in use at any time */
 	uint32		nspans;
-	pg_atomic_uint32 left;		/* free spans and those never used; written
-								 * under the span lock, read without */
+	pg_atomic_uint32 left;		/* free spans; written under the span lock,
+								 * read without */
 	pg_atomic_uint64 in_use;	/* bytes handed out and not given back,
 								 * magazines included */
-	pg_atomic_uint64 row_spans; /* spans of row versions */
+	pg_atomic_uint64 row_spans[ZEN_MAX_NODES];	/* of row versions, by home */
 	ArenaClass	classes[ALL_CLASSES];
 } ArenaControl;
 
@@ -108,6 +120,8 @@ void		(*zen_make_room) (void) = NULL;
 bool		(*zen_find_room) (TimestampTz *since) = NULL;
 
 static Size arena_size = 0;
+static uint32 nhomes = 1;
+static uint32 stripe = 1;		/* spans in a row that have the same home */
 static ArenaControl *control;
 static Span *spans;				/* the table, at the arena's start */
 static Magazine magazines[ALL_CLASSES];
@@ -120,14 +134,26 @@ is_of_rows(int c)
 	return c >= NCLASSES;
 }
 
+static inline int
+row_class(int class, int home)
+{
+	return (1 + home) * NCLASSES + class;
+}
+
+static inline int
+home_of_rows(int c)
+{
+	Assert(is_of_rows(c));
+	return c / NCLASSES - 1;
+}
+
 static Size
 class_size(int c)
 {
 	int			log2;
 
 	Assert(c >= 0 && c < ALL_CLASSES);
-	if (is_of_rows(c))
-		c -= NCLASSES;
+	c %= NCLASSES;
 	log2 = 10 + ((c - NSMALL) >> STEPS_LOG2);
 
 	if (c < NSMALL)
@@ -154,10 +180,41 @@ span_of(const void *ptr)
 	return (uint32) (((const char *) ptr - zen_arena_base) / SPAN_SIZE);
 }
 
+static inline int
+home_of(uint32 s)
+{
+	return nhomes == 1 ? 0 : (int) (s / stripe % nhomes);
+}
+
 static inline uint32
 objects_per_span(int c)
 {
 	return (uint32) (SPAN_SIZE / class_size(c));
+}
+
+/* ---------- lists of spans ---------- */
+
+static void
+link_span(uint32 *list, uint32 s)
+{
+	spans[s].prev = NO_SPAN;
+	spans[s].next = *list;
+	if (*list != NO_SPAN)
+		spans[*list].prev = s;
+	*list = s;
+}
+
+static void
+unlink_span(uint32 *list, uint32 s)
+{
+	Assert(spans[s].prev == NO_SPAN ? *list == s : spans[spans[s].prev].next == s);
+	Assert(spans[s].next == NO_SPAN || spans[spans[s].next].prev == s);
+	if (spans[s].prev != NO_SPAN)
+		spans[spans[s].prev].next = spans[s].next;
+	else
+		*list = spans[s].next;
+	if (spans[s].next != NO_SPAN)
+		spans[spans[s].next].prev = spans[s].prev;
 }
 
 /* ---------- start ---------- */
@@ -176,6 +233,7 @@ map_huge_pages(Size *mapped)
 	int			flags;
 
 	GetHugePageSize(&page_size, &flags);
+	stripe = Max(stripe, (uint32) (page_size / SPAN_SIZE));
 	*mapped = TYPEALIGN(page_size, arena_size);
 	return mmap(NULL, *mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | flags, -1, 0);
 }
@@ -204,6 +262,8 @@ map_arena(void)
 		munmap(zen_arena_base, mapped);
 	zen_arena_base = NULL;
 	arena_size = (Size) zen_dram_size_mb * 1024 * 1024;
+	nhomes = (uint32) zen_numa_nodes;
+	stripe = (uint32) (arena_size / SPAN_SIZE / nhomes / STRIPES + 1);
 	if (huge_pages != HUGE_PAGES_OFF)
 		base = map_huge_pages(&mapped);
 	if (base == MAP_FAILED && huge_pages != HUGE_PAGES_ON)
@@ -215,7 +275,7 @@ map_arena(void)
 				 huge_pages == HUGE_PAGES_ON ?
 				 errhint("Raise vm.nr_hugepages of the system, set huge_pages to \"try\", or lower zen.dram_size.") :
 				 errhint("Lower zen.dram_size.")));
-	zen_numa_interleave(base, arena_size);
+	zen_numa_divide(base, arena_size, stripe * SPAN_SIZE);
 	zen_arena_base = base;
 }
 
@@ -229,9 +289,13 @@ zen_arena_init(void)
 	control = ShmemInitStruct("zen arena", sizeof(ArenaControl), &found);
 	SpinLockInit(&control->span_lock);
 	control->nspans = (uint32) (arena_size / SPAN_SIZE);
-	control->free_spans = NO_SPAN;
+	control->turn = control->most = 0;
 	pg_atomic_init_u64(&control->in_use, 0);
-	pg_atomic_init_u64(&control->row_spans, 0);
+	for (int i = 0; i < ZEN_MAX_NODES; i++)
+	{
+		control->free_spans[i] = NO_SPAN;
+		pg_atomic_init_u64(&control->row_spans[i], 0);
+	}
 	for (int c = 0; c < ALL_CLASSES; c++)
 	{
 		SpinLockInit(&control->classes[c].lock);
@@ -242,33 +306,13 @@ zen_arena_init(void)
 	spans = (Span *) zen_arena_base;
 	table = mul_size(control->nspans, sizeof(Span));
 	control->top = (uint32) ((table + SPAN_SIZE - 1) / SPAN_SIZE);
-	pg_atomic_init_u32(&control->left, control->nspans - Min(control->top, control->nspans));
+	control->top = Min(control->top, control->nspans);
+	pg_atomic_init_u32(&control->left, control->nspans - control->top);
+	for (uint32 s = control->nspans; s-- > control->top;)
+		link_span(&control->free_spans[home_of(s)], s);
 }
 
 /* ---------- spans ---------- */
-
-static void
-link_span(uint32 *list, uint32 s)
-{
-	spans[s].prev = NO_SPAN;
-	spans[s].next = *list;
-	if (*list != NO_SPAN)
-		spans[*list].prev = s;
-	*list = s;
-}
-
-static void
-unlink_span(uint32 *list, uint32 s)
-{
-	Assert(spans[s].prev == NO_SPAN ? *list == s : spans[spans[s].prev].next == s);
-	Assert(spans[s].next == NO_SPAN || spans[spans[s].next].prev == s);
-	if (spans[s].prev != NO_SPAN)
-		spans[spans[s].prev].next = spans[s].next;
-	else
-		*list = spans[s].next;
-	if (spans[s].next != NO_SPAN)
-		spans[spans[s].next].prev = spans[s].prev;
-}
 
 /* First of n free spans in a row below top, or NO_SPAN; under the span lock. */
 static uint32
@@ -292,45 +336,54 @@ reserved_spans(void)
 	return control->nspans / RESERVED_PART;
 }
 
-/* Take n spans in a row for a use; NO_SPAN when they are not there, or not for rows. */
+/* A free span of any home, of another one each time; under the span lock. */
 static uint32
-take_spans(uint32 n, SpanState state, bool rows)
+next_in_turn(void)
+{
+	for (uint32 i = 0; i < nhomes; i++)
+	{
+		uint32		first = control->free_spans[control->turn++ % nhomes];
+
+		if (first != NO_SPAN)
+			return first;
+	}
+	return NO_SPAN;
+}
+
+static uint32
+choose_spans(uint32 n, int home)
+{
+	ZenAssertSpinLocked(&control->span_lock);
+	if (n == 1)
+		return home != ANY_HOME ? control->free_spans[home] : next_in_turn();
+	return control->top + n <= control->nspans ? control->top : find_run(n);
+}
+
+/* Take n spans in a row for a use, one of that home if it is one; NO_SPAN when they are not there, or not for rows. */
+static uint32
+take_spans(uint32 n, SpanState state, int home, bool rows)
 {
 	uint32		first = NO_SPAN;
 
 	SpinLockAcquire(&control->span_lock);
-	if (rows && pg_atomic_read_u32(&control->left) < reserved_spans() + n)
-	{
-		SpinLockRelease(&control->span_lock);
-		return NO_SPAN;
-	}
-	if (n == 1)
-		first = control->free_spans;
-	else if (control->top + n > control->nspans)
-		first = find_run(n);
-	if (first != NO_SPAN)
-	{
-		for (uint32 s = first; s < first + n; s++)
-			unlink_span(&control->free_spans, s);
-	}
-	else if (control->top + n <= control->nspans)
-	{
-		first = control->top;
-		control->top += n;
-	}
+	if (!rows || pg_atomic_read_u32(&control->left) >= reserved_spans() + n)
+		first = choose_spans(n, home);
 	if (first != NO_SPAN)
 	{
 		Assert(first + n <= control->nspans && pg_atomic_read_u32(&control->left) >= n);
 		for (uint32 s = first; s < first + n; s++)
 		{
 			Assert(spans[s].state == SPAN_FREE);
+			unlink_span(&control->free_spans[home_of(s)], s);
 			spans[s].state = state;
 		}
 		pg_atomic_write_u32(&control->left, pg_atomic_read_u32(&control->left) - n);
+		control->top = Max(control->top, first + n);
+		control->most = Max(control->most, control->nspans - pg_atomic_read_u32(&control->left));
 	}
 	SpinLockRelease(&control->span_lock);
 	if (first != NO_SPAN && rows)
-		pg_atomic_fetch_add_u64(&control->row_spans, n);
+		pg_atomic_fetch_add_u64(&control->row_spans[home_of(first)], n);
 	return first;
 }
 
@@ -342,12 +395,12 @@ give_spans(uint32 first, uint32 n, bool rows)
 	{
 		Assert(spans[s].state != SPAN_FREE);
 		spans[s].state = SPAN_FREE;
-		link_span(&control->free_spans, s);
+		link_span(&control->free_spans[home_of(s)], s);
 	}
 	pg_atomic_write_u32(&control->left, pg_atomic_read_u32(&control->left) + n);
 	SpinLockRelease(&control->span_lock);
 	if (rows)
-		pg_atomic_fetch_sub_u64(&control->row_spans, n);
+		pg_atomic_fetch_sub_u64(&control->row_spans[home_of(first)], n);
 }
 
 /* ---------- objects; under the class's lock ---------- */
@@ -356,7 +409,7 @@ give_spans(uint32 first, uint32 n, bool rows)
 static bool
 new_span(ArenaClass *class, int c)
 {
-	uint32		s = take_spans(1, SPAN_OBJECTS, is_of_rows(c));
+	uint32		s = take_spans(1, SPAN_OBJECTS, is_of_rows(c) ? home_of_rows(c) : ANY_HOME, is_of_rows(c));
 
 	if (s == NO_SPAN)
 		return false;
@@ -380,6 +433,7 @@ take_object(ArenaClass *class, int c)
 		return NULL;
 	s = class->partial;
 	Assert(spans[s].state == SPAN_OBJECTS && spans[s].class == c && spans[s].nfree > 0);
+	Assert(!is_of_rows(c) || home_of(s) == home_of_rows(c));
 	if (spans[s].free != NULL)
 	{
 		object = spans[s].free;
@@ -444,9 +498,9 @@ zen_arena_rounded(Size size)
 }
 
 static void *
-alloc_whole(Size size, bool rows)
+alloc_whole(Size size, int home, bool rows)
 {
-	uint32		s = take_spans(spans_needed(size), SPAN_WHOLE, rows);
+	uint32		s = take_spans(spans_needed(size), SPAN_WHOLE, home, rows);
 
 	if (s == NO_SPAN)
 		return NULL;
@@ -513,7 +567,7 @@ clobber(void *ptr, Size size)
 void *
 zen_arena_alloc(Size size)
 {
-	return size > OBJECT_LIMIT ? alloc_whole(size, false) : alloc_of_class(class_of(size));
+	return size > OBJECT_LIMIT ? alloc_whole(size, ANY_HOME, false) : alloc_of_class(class_of(size));
 }
 
 void
@@ -526,10 +580,37 @@ zen_arena_free(void *ptr, Size size)
 		free_of_class(class_of(size), ptr);
 }
 
+static inline void *
+alloc_row_at(Size size, int home)
+{
+	return size > OBJECT_LIMIT ? alloc_whole(size, home, true) : alloc_of_class(row_class(class_of(size), home));
+}
+
+/* Where this process runs; with zen.numa = count nobody cares. */
+static int
+home_of_process(void)
+{
+	if (zen_numa_mode == ZEN_NUMA_COUNT)
+		return (int) (control->turn % nhomes);
+	return zen_numa_here();
+}
+
+/* A row version on the node, or the nearest one, at home in a place other than the first. */
+static void *
+alloc_row_near(Size size)
+{
+	int			home = home_of_process();
+	void	   *row = alloc_row_at(size, home);
+
+	for (int i = 1; row == NULL && i < (int) nhomes; i++)
+		row = alloc_row_at(size, zen_numa_nearest(home, i));
+	return row;
+}
+
 void *
 zen_arena_alloc_row(Size size)
 {
-	return size > OBJECT_LIMIT ? alloc_whole(size, true) : alloc_of_class(NCLASSES + class_of(size));
+	return nhomes == 1 ? alloc_row_at(size, 0) : alloc_row_near(size);
 }
 
 void
@@ -539,7 +620,7 @@ zen_arena_free_row(void *ptr, Size size)
 	if (size > OBJECT_LIMIT)
 		free_whole(ptr, size, true);
 	else
-		free_of_class(NCLASSES + class_of(size), ptr);
+		free_of_class(row_class(class_of(size), home_of(span_of(ptr))), ptr);
 }
 
 /* ---------- room ---------- */
@@ -574,9 +655,11 @@ zen_arena_rows(uint32 *place, int eighths, char **first, uint32 *n, Size *size)
 void
 zen_arena_full_error(void)
 {
-	uint64		rows = pg_atomic_read_u64(&control->row_spans) * SPAN_SIZE / (1024 * 1024);
+	uint64		rows = 0;
 	uint64		taken = (uint64) (control->nspans - pg_atomic_read_u32(&control->left)) * SPAN_SIZE / (1024 * 1024);
 
+	for (int i = 0; i < (int) nhomes; i++)
+		rows += zen_arena_row_bytes(i) / (1024 * 1024);
 	ereport(ERROR,
 			(errcode(ERRCODE_OUT_OF_MEMORY),
 			 errmsg("zen's shared memory is full"),
@@ -610,8 +693,14 @@ zen_arena_drain(void)
 void
 zen_arena_usage(uint64 *taken, uint64 *in_use)
 {
-	*taken = (uint64) control->top * SPAN_SIZE;
+	*taken = (uint64) control->most * SPAN_SIZE;
 	*in_use = pg_atomic_read_u64(&control->in_use);
+}
+
+uint64
+zen_arena_row_bytes(int place)
+{
+	return pg_atomic_read_u64(&control->row_spans[place]) * SPAN_SIZE;
 }
 
 bool

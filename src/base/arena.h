@@ -61,6 +61,9 @@ extern void zen_arena_drain(void);
 /* zen_arena_usage -- bytes taken so far (never shrinks) and bytes now in use. */
 extern void zen_arena_usage(uint64 *taken, uint64 *in_use);
 
+/* zen_arena_row_bytes -- bytes of spans at home on the node at a place that row versions have. */
+extern uint64 zen_arena_row_bytes(int place);
+
 /* zen_arena_let_go -- take the arena out of this process's page tables, as zen_nvm_let_go() does with the pool. */
 extern void zen_arena_let_go(void);
 

@@ -204,6 +204,29 @@ zen_numa_place(int32 number)
 	return best;
 }
 
+/* Of nodes at the same distance the next place is nearer: so their neighbours share out among them. */
+static int
+far_from(int place, int other)
+{
+	return zen_numa_distance(place, topology.number[other]) * ZEN_MAX_NODES +
+		(other - place + zen_numa_nodes) % zen_numa_nodes;
+}
+
+int
+zen_numa_nearest(int place, int i)
+{
+	for (int other = 0; other < zen_numa_nodes; other++)
+	{
+		int			nearer = 0;
+
+		for (int k = 0; k < zen_numa_nodes; k++)
+			nearer += far_from(place, k) < far_from(place, other);
+		if (nearer == i)
+			return other;
+	}
+	pg_unreachable();
+}
+
 int32
 zen_numa_node_of_file(int fd)
 {
@@ -293,15 +316,12 @@ zen_numa_bind(char *base, Size size, int32 number)
 }
 
 void
-zen_numa_interleave(char *base, Size size)
+zen_numa_divide(char *base, Size size, Size stripe)
 {
-	NodeMask	mask = {{0}};
+	int			place = 0;
 
-	for (int i = 0; i < zen_numa_nodes; i++)
-		mask.bits[topology.number[i] / 64] |= 1UL << (topology.number[i] % 64);
-	if (can_place() && syscall(SYS_mbind, base, size, MPOL_INTERLEAVE, &mask, MAX_NUMBER + 1UL, 0) != 0)
-		ereport(LOG,
-				(errmsg("could not interleave zen's memory over NUMA nodes: %m")));
+	for (Size at = 0; can_place() && at < size; at += stripe, place = (place + 1) % zen_numa_nodes)
+		zen_numa_bind(base + at, Min(stripe, size - at), topology.number[place]);
 }
 
 /* ---------- counts ---------- */

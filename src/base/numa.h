@@ -29,18 +29,21 @@ extern int	zen_numa_place(int32 number);
 /* zen_numa_distance -- from a place to a node of that number, as the kernel tells; large if it is not known. */
 extern int	zen_numa_distance(int place, int32 number);
 
+/* zen_numa_nearest -- the place that is the i-th nearest to a place, which is the 0-th itself. */
+extern int	zen_numa_nearest(int place, int i);
+
 /* zen_numa_node_of_file -- number of the node that the device below a file belongs to; -1: it is not known. */
 extern int32 zen_numa_node_of_file(int fd);
 
 /*
  * zen_numa_prefer -- memory that this process takes from now on comes from that node; -1: as it was before.
- * zen_numa_bind -- so does that of a shared mapping; zen_numa_interleave -- it comes from all nodes in turn.
+ * zen_numa_bind -- so does that of a shared mapping; zen_numa_divide -- its stripes come from all nodes in turn.
  *
  * A wish: nothing happens where there is one node, or the topology is simulated.
  */
 extern void zen_numa_prefer(int32 number);
 extern void zen_numa_bind(char *base, Size size, int32 number);
-extern void zen_numa_interleave(char *base, Size size);
+extern void zen_numa_divide(char *base, Size size, Size stripe);
 
 /* ---------- what is counted, where there are several nodes ---------- */
 

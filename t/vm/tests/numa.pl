@@ -1,5 +1,6 @@
 # A file of the pool on each NUMA node: sessions that are bound to a node write there and nowhere else.  The kernel
 # says on which node the pages lie that were written: get_mempolicy() of each page that has got an owner meanwhile.
+# Of DRAM it says so in numa_maps.
 
 use strict;
 use warnings;
@@ -48,6 +49,11 @@ for my $i (0 .. $#files)
 		"node $node[$i]: all of them are there, says the kernel");
 	$session->disconnect;
 }
+is(join(' ', map { $_->[0] } @{ $db->selectall_arrayref('SELECT dram >= 3000 * 900 FROM zen_numa()') }),
+	join(' ', (1) x $n), 'row versions in DRAM: on all nodes');
+my ($there, $elsewhere) = dram_pages(value($db, 'SELECT pg_backend_pid()'));
+is($elsewhere, 0, 'DRAM: each stripe is on its node, says the kernel');
+cmp_ok($there->{$_} // 0, '>=', 3000 * 900 / 4096, "DRAM: pages of node $_") for @node;
 is(node_of($address[$_]), $node[$_], "file $_ is on node $node[$_], says the kernel") for 0 .. $#files;
 is(join(' ', map { "@$_" } @{ $db->selectall_arrayref(
 		'SELECT DISTINCT rows_remote, lines_remote, pages_remote FROM zen_numa()') }),
@@ -101,6 +107,25 @@ sub node_of
 	my $node = pack 'l', -1;
 	syscall(SYS_MEMPOLICY, $node, 0, 0, $address, OF_ADDRESS) == 0 or die "get_mempolicy: $!";
 	return unpack 'l', $node;
+}
+
+# dram_pages -- of shared memory with a policy, as a process has it: pages by node, and how many are on another one.
+sub dram_pages
+{
+	my ($pid) = @_;
+	my %there;
+	my $elsewhere = 0;
+	open my $maps, '<', "/proc/$pid/numa_maps" or die "numa_maps: $!";
+	while (my $line = <$maps>)
+	{
+		my ($wanted) = $line =~ m{ prefer[:=](?:\S+?:)?(\d+) file=/dev/zero} or next;
+		while ($line =~ / N(\d+)=(\d+)/g)
+		{
+			$there{$1} += $2;
+			$elsewhere += $2 if $1 != $wanted;
+		}
+	}
+	return (\%there, $elsewhere);
 }
 
 # owned_pages -- numbers, within the file, of those whose directory word is not zero.
