@@ -228,7 +228,8 @@ sub test_dram
 		my @read = changed('dram', sub { run_all($session[$i], "SELECT FROM t$i WHERE id > 1000 FOR SHARE") });
 		cmp_ok($read[$i], '>=', 1 << 20, "dram: rows that a session on node $i locks");
 		is($read[ 1 - $i ], 0, "dram: ... and none of the other's");
-		my @written = changed('dram', sub { run_all($session[$i], "UPDATE t$i SET v = repeat('z', 900) WHERE id > 1000") });
+		my @written = changed('dram',
+			sub { run_all($session[$i], "UPDATE t$i SET v = repeat('z', 900) WHERE id > 1000") });
 		cmp_ok($written[$i], '>=', 1 << 20, "dram: rows that a session on node $i writes");
 		is($written[ 1 - $i ], 0, "dram: ... and none of the other's");
 	}

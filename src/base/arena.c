@@ -13,9 +13,9 @@
  * in turn, as everybody uses it.  With one node there is one home.
  *
  * Row versions have classes of their own for each home, so their spans hold nothing else.  A span that is all but empty
- * is held by its last objects.  A process that needs memory of another size evicts these (zen_arena_rows).  It meets none that
- * must stay for as long as a table.  The last spans are not for rows: maps, queues and pages need theirs in places
- * where nothing can be evicted.
+ * is held by its last objects.  A process that needs memory of another size evicts these (zen_arena_rows).  It meets
+ * none that must stay for as long as a table.  The last spans are not for rows: maps, queues and pages need theirs in
+ * places where nothing can be evicted.
  *
  * Touched memory stays with the server (the kernel gives it lazily).
  *

@@ -47,13 +47,13 @@ for my $i (0 .. $#files)
 	cmp_ok(scalar @new, '>', 40, "node $node[$i]: " . @new . ' pages were written');
 	is(scalar(grep { node_of($address[ $_->[0] ] + $_->[1] * PAGE) != $node[$i] } @new), 0,
 		"node $node[$i]: all of them are there, says the kernel");
+	my ($there, $elsewhere) = dram_pages(value($session, 'SELECT pg_backend_pid()'));
+	cmp_ok($there->{ $node[$i] } // 0, '>=', 3000 * 900 / 4096, "node $node[$i]: its DRAM has the row versions");
+	is($elsewhere, 0, "node $node[$i]: all stripes of DRAM that it has touched are where they should be");
 	$session->disconnect;
 }
 is(join(' ', map { $_->[0] } @{ $db->selectall_arrayref('SELECT dram >= 3000 * 900 FROM zen_numa()') }),
 	join(' ', (1) x $n), 'row versions in DRAM: on all nodes');
-my ($there, $elsewhere) = dram_pages(value($db, 'SELECT pg_backend_pid()'));
-is($elsewhere, 0, 'DRAM: each stripe is on its node, says the kernel');
-cmp_ok($there->{$_} // 0, '>=', 3000 * 900 / 4096, "DRAM: pages of node $_") for @node;
 is(node_of($address[$_]), $node[$_], "file $_ is on node $node[$_], says the kernel") for 0 .. $#files;
 is(join(' ', map { "@$_" } @{ $db->selectall_arrayref(
 		'SELECT DISTINCT rows_remote, lines_remote, pages_remote FROM zen_numa()') }),
@@ -109,7 +109,7 @@ sub node_of
 	return unpack 'l', $node;
 }
 
-# dram_pages -- of shared memory with a policy, as a process has it: pages by node, and how many are on another one.
+# dram_pages -- shared memory with a policy that a process has touched: pages by node, and how many are on another.
 sub dram_pages
 {
 	my ($pid) = @_;
