@@ -31,6 +31,7 @@ my @faults = (
 	[ r18_no_image         => 1, 'primary' ],
 	[ r18_no_zeroes        => 1, 'primary' ],
 	[ r18_redo_on_primary  => 1, 'primary' ],
+	[ r18_tail_stays       => 1, 'primary' ],
 	[ r18_not_settled      => 1, 'standby' ],
 	[ r18_decided_early    => 1, 'standby' ]);
 my %wanted = map { $_ => 1 } split ' ', $ENV{FAULTS} || '';
@@ -90,6 +91,7 @@ sub differences
 	$dbh->disconnect;
 	$dbh = connect_db($primary);
 	changes($dbh);
+	small_changes($primary, $dbh);
 	stop_wal_writer($dbh);
 	lost_changes($primary, $dbh, $fault);
 	my $before = rows($dbh);
@@ -144,6 +146,28 @@ sub changes
 			'ALTER TABLE gone SET ACCESS METHOD zen') if $i == 1;
 	}
 	run_all($dbh, 'DROP TABLE gone', q{INSERT INTO t SELECT g, repeat('y', 50) FROM generate_series(20001, 20400) g});
+	return;
+}
+
+# Rows of all sizes in pages that tail slots share, which take the places of old versions; a commit that fails when its
+# tail slot is there (NOTIFY has no place for what it has to say) makes its place empty.
+sub small_changes
+{
+	my ($primary, $dbh) = @_;
+	my $notify = $primary->data_dir . '/pg_notify';
+	run_all($dbh, 'CREATE TABLE small (id int PRIMARY KEY, v text) USING zen',
+		'INSERT INTO small SELECT generate_series(1, 20)');
+	for my $i (1 .. 300)
+	{
+		my $fails = $i % 60 == 0;
+		my $update = sprintf q{UPDATE small SET v = repeat('s', %d) WHERE id = %d}, $i * 37 % 500, $i % 20 + 1;
+		run_all($dbh, 'BEGIN', $update);
+		value($dbh, q{SELECT count(pg_notify('x', g || repeat('y', 7000))) FROM generate_series(1, 40) g}) if $fails;
+		chmod 0, $notify if $fails;
+		my $state = state_of($dbh, 'COMMIT');
+		chmod 0700, $notify;
+		die "COMMIT: $state" if ($state ne '') != $fails;
+	}
 	return;
 }
 

@@ -182,7 +182,7 @@ zen_copy_build(uint32 region, uint64 cts, uint64 full_xid, uint32 kind, ZenSlot 
 {
 	Assert(zen_copies() && full_xid != 0 && kind != ZEN_DOUBT_NONE);
 	build(region, cts, full_xid, kind);
-	if (tail != InvalidZenSlot)
+	if (tail != InvalidZenSlot && !ZEN_FAULT(R18_TAIL_STAYS))
 	{
 		ZenCopySlot s = {.slot = tail};
 

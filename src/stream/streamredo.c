@@ -23,17 +23,10 @@
 #include "nvm/region.h"
 #include "nvm/tuple.h"
 #include "stream/streamformat.h"
-
-/* Reads a record from its first byte to its last. */
-typedef struct Reader
-{
-	const char *at;
-	const char *end;
-	XLogRecPtr	lsn;
-} Reader;
+#include "stream/streamread.h"
 
 static void
-misfit(const Reader *r, const char *what)
+misfit(const ZenRecordReader *r, const char *what)
 {
 	ereport(PANIC,
 			(errcode(ERRCODE_DATA_CORRUPTED),
@@ -42,17 +35,15 @@ misfit(const Reader *r, const char *what)
 }
 
 static void
-take(Reader *r, void *to, Size n)
+take(ZenRecordReader *r, void *to, Size n)
 {
-	if ((Size) (r->end - r->at) < n)
+	if (!zen_record_take(r, to, n))
 		misfit(r, "a record is too short");
-	memcpy(to, r->at, n);
-	r->at += n;
 }
 
 /* Bytes of a place in the pool, which must have them. */
 static char *
-place(const Reader *r, uint64 offset, Size len)
+place(const ZenRecordReader *r, uint64 offset, Size len)
 {
 	if (offset + len < offset || offset + len > zen_pool_pages() * ZEN_PAGE_SIZE)
 		misfit(r, "the pool is smaller than the primary server's");
@@ -86,6 +77,8 @@ settle(uint32 region, bool only_committed)
 		return;
 	if (has_committed(xid) && !ZEN_FAULT(R18_NOT_SETTLED))
 	{
+		if (ZEN_FAULT(R18_DESCRIPTOR_FIRST))
+			zen_region_doubt_clear(region);
 		zen_region_replay_committed(region, cts);
 		zen_region_doubt_clear(region);
 	}
@@ -104,7 +97,7 @@ settle_one_more(void)
 }
 
 static ZenCopyHead
-take_head(Reader *r)
+take_head(ZenRecordReader *r)
 {
 	ZenCopyHead head;
 
@@ -117,7 +110,7 @@ take_head(Reader *r)
 /* ---------- slots ---------- */
 
 static void
-store_slot(Reader *r)
+store_slot(ZenRecordReader *r)
 {
 	ZenCopySlot s;
 	char	   *at;
@@ -129,15 +122,16 @@ store_slot(Reader *r)
 		zen_tuple_scrub(s.slot);
 		return;
 	}
-	if ((Size) (r->end - r->at) < s.len)
+	if (zen_record_left(r) < s.len)
 		misfit(r, "a record is too short");
 	zen_nvm_copy(at, r->at, s.len);
-	zen_flush(at, s.len);
+	if (!ZEN_FAULT(R18_REDO_UNFLUSHED))
+		zen_flush(at, s.len);
 	r->at += s.len;
 }
 
 static void
-redo_slots(Reader *r)
+redo_slots(ZenRecordReader *r)
 {
 	ZenCopyHead head = take_head(r);
 
@@ -164,7 +158,7 @@ redo_slots(Reader *r)
 }
 
 static void
-redo_scrub(Reader *r)
+redo_scrub(ZenRecordReader *r)
 {
 	ZenCopyHead head = take_head(r);
 	uint64		xid,
@@ -188,7 +182,7 @@ redo_scrub(Reader *r)
  * comes later.
  */
 static void
-redo_covered(Reader *r)
+redo_covered(ZenRecordReader *r)
 {
 	ZenCopyHead head = take_head(r);
 
@@ -198,7 +192,7 @@ redo_covered(Reader *r)
 /* ---------- directories ---------- */
 
 static void
-store_bytes(Reader *r)
+store_bytes(ZenRecordReader *r)
 {
 	uint64		offset;
 	Size		len;
@@ -226,7 +220,7 @@ zero_page(uint32 pageno)
 }
 
 static void
-redo_zero(Reader *r)
+redo_zero(ZenRecordReader *r)
 {
 	uint32		pageno;
 
@@ -240,7 +234,7 @@ redo_zero(Reader *r)
  * this, or was never committed.
  */
 static void
-redo_pages(Reader *r)
+redo_pages(ZenRecordReader *r)
 {
 	uint32		first;
 
@@ -262,7 +256,7 @@ redo_pages(Reader *r)
 }
 
 static void
-redo_tables(Reader *r)
+redo_tables(ZenRecordReader *r)
 {
 	uint32		range[2];
 	uint32		next;
@@ -299,7 +293,7 @@ redo_tables(Reader *r)
 
 /* The primary has been recovered: of what was in doubt only prepared transactions are. */
 static void
-redo_recovered(Reader *r)
+redo_recovered(ZenRecordReader *r)
 {
 	uint32		n;
 
@@ -315,7 +309,7 @@ redo_recovered(Reader *r)
 }
 
 static void
-redo_grown(Reader *r)
+redo_grown(ZenRecordReader *r)
 {
 	uint32		file,
 				npages;
@@ -344,11 +338,10 @@ redo_uncopied(void)
 void
 zen_stream_redo(XLogReaderState *record)
 {
-	Reader		r = {.at = XLogRecGetData(record),.lsn = record->ReadRecPtr};
+	ZenRecordReader r = zen_record_begin(record);
 
 	if (zen_pool.base == NULL || (!zen_pool.replica && !ZEN_FAULT(R18_REDO_ON_PRIMARY)) || !zen_pool_is_copied())
 		return;
-	r.end = r.at + XLogRecGetDataLen(record);
 	zen_pool_replays(record->EndRecPtr);
 	switch (XLogRecGetInfo(record) & ~XLR_INFO_MASK)
 	{

@@ -19,31 +19,22 @@
 #include "replication/reorderbuffer.h"
 #include "replication/snapbuild.h"
 #include "stream/streamformat.h"
+#include "stream/streamread.h"
 #include "stream/streamredo.h"
 #include "stream/streamtail.h"
 
-/* Reads a record from its first byte to its last. */
-typedef struct Reader
-{
-	const char *at;
-	const char *end;
-} Reader;
-
 static void
-take(Reader *r, void *to, Size n)
+take(ZenRecordReader *r, void *to, Size n)
 {
-	if ((Size) (r->end - r->at) < n)
+	if (!zen_record_take(r, to, n))
 		elog(ERROR, "record of zen's resource manager is too short");
-	memcpy(to, r->at, n);
-	r->at += n;
 }
 
-static Reader
+static ZenRecordReader
 read_record(XLogReaderState *record, ZenStreamHead *head)
 {
-	Reader		r = {.at = XLogRecGetData(record)};
+	ZenRecordReader r = zen_record_begin(record);
 
-	r.end = r.at + XLogRecGetDataLen(record);
 	take(&r, head, sizeof(*head));
 	return r;
 }
@@ -52,7 +43,7 @@ read_record(XLogReaderState *record, ZenStreamHead *head)
 
 /* A tuple for the decoder's queue; NULL if the record has none. */
 static ZEN_DECODED_TUPLE
-take_tuple(Reader *r, ReorderBuffer *queue, uint32 len)
+take_tuple(ZenRecordReader *r, ReorderBuffer *queue, uint32 len)
 {
 	ZEN_DECODED_TUPLE decoded;
 	HeapTuple	tuple;
@@ -97,7 +88,7 @@ static void
 queue_rows(LogicalDecodingContext *ctx, XLogRecordBuffer *buf)
 {
 	ZenStreamHead head;
-	Reader		r = read_record(buf->record, &head);
+	ZenRecordReader r = read_record(buf->record, &head);
 
 	/* another database's, or of an origin that the plugin does not want */
 	if (head.db != ctx->slot->data.database ||
@@ -194,7 +185,7 @@ static void
 stream_desc(StringInfo buf, XLogReaderState *record)
 {
 	ZenStreamHead head;
-	Reader		r;
+	ZenRecordReader r;
 	const char *separator = "";
 
 	uint8		kind = XLogRecGetInfo(record) & ~XLR_INFO_MASK;

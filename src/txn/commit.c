@@ -742,14 +742,17 @@ zen_commit_finish(ZenCommit *commit, ZenWriteSet *ws)
 		zen_clock_evict(Max(zen_gc_batch * 2, (int) Min(2 * (uint64) ws->nwrites, INT_MAX)));
 }
 
-/* R7: make the slots empty, durably, before the region commits again. */
+/*
+ * R7: make the slots empty, durably, before the region commits again.
+ *
+ * Copies have no tail slot: SLOTS, which was inserted when the tail slot was written, has made that place empty (R18).
+ */
 static void
 scrub_writes(ZenCommit *commit, ZenWriteSet *ws)
 {
 	if (commit->carrier != InvalidZenSlot)
 		zen_copy_vanish(commit->carrier);
-	if (commit->tail != InvalidZenSlot)
-		zen_copy_vanish(commit->tail);	/* what was there before is gone, too */
+	Assert(commit->tail == InvalidZenSlot || !zen_copies() || commit->logged_xid != 0);
 	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
 		if (w->slot != InvalidZenSlot)
 			zen_copy_vanish(w->slot);
