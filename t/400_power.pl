@@ -15,6 +15,9 @@
 #   EADR=1           a persistent cache: every store up to some instant is kept, at least those that their
 #                    process has fenced; with zen.flush = never in POWER_CONF as zen uses such a platform
 #   POWER_CONF=a=b;c=d  more settings for the servers under test
+#   POWER_OF=standby the power is cut of a standby that replays the scenario (PowerStandby); POINTS are of each phase of
+#                    its life
+#   POWER_OF=copied  thorough candidates are compared with a copy that follows (PowerCopied)
 #   STOP_AFTER=n     violations after which a scenario ends
 #   POINT= CANDIDATE=   replay one candidate, as printed with a violation
 #   POWER_KEEP=1     keep what failed
@@ -28,10 +31,12 @@ use lib "$FindBin::RealBin/lib";
 use File::Temp ();
 use POSIX ();
 use PostgreSQL::Test::Utils ();
+use PowerCopied;
 use PowerMedium;
 use PowerRun;
 use PowerScenarios qw(scenarios);
 use PowerServer;
+use PowerStandby;
 use Storable ();
 use Test::More;
 use Time::HiRes qw(time);
@@ -116,8 +121,9 @@ sub run_scenario
 	my $oracle = PowerServer->new("$dir/$name.oracle");
 	$oracle->copy_from($plain);
 	my $dbh = $oracle->start;
-	my $run = PowerRun->new(%option, dir => "$dir/$name", programs => $programs, template => $template,
-		oracle => $oracle, oracle_dbh => $dbh);
+	my %class = (standby => 'PowerStandby', copied => 'PowerCopied');
+	my $run = ($class{ $ENV{POWER_OF} // '' } || 'PowerRun')->new(%option, dir => "$dir/$name", programs => $programs,
+		template => $template, oracle => $oracle, oracle_dbh => $dbh);
 	my @result = $run->run($name, $scenarios{$name});
 	$dbh->disconnect;
 	$oracle->crash;

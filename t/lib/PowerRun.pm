@@ -132,6 +132,18 @@ sub learn_states
 
 # --- one life under the medium ----------------------------------------------
 
+# What other kinds of runs add.
+#
+# wants_photo -- is this crash point wanted?
+#
+# is_set_up -- called when the scenario's setup has been run, and the server is stopped.
+#
+# comparer -- a sub that is given a connection to a recovered server, and a list to which it adds what is wrong; or
+# undef.
+sub wants_photo { return 1; }
+sub is_set_up   { return; }
+sub comparer    { return; }
+
 # photograph -- copy what a cut at this moment leaves, but for the pool's bytes.
 sub photograph
 {
@@ -181,7 +193,8 @@ sub live
 		my $status = $?;
 		while (my $request = $medium->next_request($ended ? 0 : 0.005))
 		{
-			$medium->stopped($request->{pid}, sub { push @photos, $self->photograph($server, $medium, $request) });
+			$medium->stopped($request->{pid}, sub { push @photos, $self->photograph($server, $medium, $request) })
+			  if $self->wants_photo($medium);
 			$medium->go_on;
 		}
 		croak(($medium->word('cut') == 2 ? 'a process was killed while it stored' : 'the server ended by itself')
@@ -300,7 +313,7 @@ sub try
 	my $odd = (($choice->{index} // $choice->{seed}) + ($photo->{name} =~ /(\d+)$/ ? $1 : 0)) % 2;
 	truncate($server->logfile, 0) if -e $server->logfile;
 	my @wrong = eval { verify_recovered($server, first => $self->{first}, allowed => $allowed, ends => $ends,
-		thorough => $thorough, odd => $odd); };
+		thorough => $thorough, odd => $odd, compare => $thorough ? $self->comparer($server) : undef); };
 	push @wrong, "died: $@" if $@;
 	$server->crash if $server->{pid};
 	$self->report($photo, $choice, \@wrong) if @wrong;
@@ -488,6 +501,7 @@ sub run
 	value($dbh, $_) for @{ $scenario->{setup} };
 	$dbh->disconnect;
 	$server->stop;
+	$self->is_set_up($server, $scenario);
 
 	unlink $server->pool, $server->data_dir . '/zen.state' if $scenario->{first_start};
 	local $PowerServer::nfiles = $scenario->{files} || 1;

@@ -108,12 +108,12 @@ sub check_pool
 	return;
 }
 
-# begin_stream -- with zen.stream, a reader of changes that has seen all from the beginning.
+# begin_stream -- where changes of tables are logged, a reader of them that has seen all from the beginning.
 sub begin_stream
 {
 	my ($dbh) = @_;
 	value($dbh, q{SELECT pg_create_logical_replication_slot('stream', 'test_decoding')})
-	  if value($dbh, 'SHOW zen.stream') eq 'logical';
+	  if value($dbh, 'SHOW zen.stream') ne 'off' && value($dbh, 'SHOW wal_level') eq 'logical';
 	return;
 }
 
@@ -245,21 +245,24 @@ sub run_first
 
 # verify_recovered -- start a server on files as a power cut has left them.  Returns what is wrong.
 #
-# first: SQL that comes before recovery; allowed: the states that are right, as texts; ends: of prepared
-# transactions; odd: roll them back; thorough: also over an orderly stop and another crash.
+# options: of the postmaster; first: SQL that comes before recovery; promote: sub that makes a primary of a standby;
+# allowed: the states that are right, as texts; ends: of prepared transactions; odd: roll them back; thorough: also over
+# an orderly stop and another crash; compare: of PowerRun.
 sub verify_recovered
 {
 	my ($server, %opt) = @_;
 	my @wrong;
-	$server->{options} = $opt{first} ? [ '-c', 'max_worker_processes=1' ] : [];
+	$server->{options} = $opt{options} || ($opt{first} ? [ '-c', 'max_worker_processes=1' ] : []);
 	$server->launch;
 	my $dbh = $server->wait_ready;
 	return if !$dbh && $server->failed_by_itself;
 	return "the server does not start:\n" . $server->last_words unless $dbh;
 	run_first($dbh, \@wrong, @{ $opt{first} }) if $opt{first};
+	$opt{promote}->($dbh) if $opt{promote};
 	my $state = check($dbh, $opt{allowed}, \@wrong, 'after the cut');
-	push @wrong, "in the log: $_" for grep { /XX001/ } split /\n/,
+	push @wrong, "in the log: $_" for grep { /XX001/ && !/ in pg_tblspc\// } split /\n/,
 		PostgreSQL::Test::Utils::slurp_file($server->logfile);
+	$opt{compare}->($dbh, \@wrong) if $opt{compare};
 	return @wrong if @wrong;
 	end_prepared($dbh, $state, $opt{odd} ? 'rollback' : 'commit', $opt{ends}, \@wrong) if $state->{gids};
 	return @wrong if @wrong;
