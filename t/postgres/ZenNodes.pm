@@ -1,0 +1,91 @@
+# ZenNodes -- loads zen into all servers that PostgreSQL's TAP tests make, as perl -MZenNodes TEST.pl.
+#
+# ZEN_NODES_AM=heap or zen is the default table access method of each database.  A server that starts with wal_level =
+# logical sends the changes of zen tables: zen.stream = logical.
+#
+# No commit of zen tables waits for the WAL, as with synchronous_commit = off, and readers get what is flushed.  Tests
+# wait for readers to have what is written by now, or read it from a slot.  So it is flushed before they do.
+
+package ZenNodes;
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+
+my $am = $ENV{ZEN_NODES_AM} or die 'ZEN_NODES_AM is not set';
+my %own_of = map { $_ => PostgreSQL::Test::Cluster->can($_) } qw(init start restart wait_for_catchup safe_psql);
+my %complete;    # data directories that have the extension
+
+sub init
+{
+	my ($node, %params) = @_;
+	$own_of{init}->($node, %params);
+	$node->append_conf('postgresql.conf', $_)
+	  for q{shared_preload_libraries = 'zen'}, q{zen.pool_mode = 'emulated'}, q{zen.pool_size = '128MB'},
+	  q{zen.dram_size = '128MB'};
+	return;
+}
+
+# The extension is in template1, too, so databases that a test makes have it.
+sub add_extension
+{
+	my ($node) = @_;
+	$node->safe_psql($_, 'CREATE EXTENSION zen') for 'template1', 'postgres';
+	$node->append_conf('postgresql.conf', "default_table_access_method = '$am'");
+	$node->reload;
+	return;
+}
+
+sub set_stream
+{
+	my ($node) = @_;
+	my $level = `$ENV{ZEN_NODES_BIN}/postgres -C wal_level -D '@{[ $node->data_dir ]}' 2>/dev/null`;
+	$node->append_conf('postgresql.conf', sprintf "zen.stream = '%s'", $level =~ /logical/ ? 'logical' : 'off');
+	return;
+}
+
+sub start
+{
+	my ($node, %params) = @_;
+	set_stream($node);
+	my $started = $own_of{start}->($node, %params);
+	add_extension($node) if $started && !$complete{ $node->data_dir }++;
+	return $started;
+}
+
+sub restart
+{
+	my ($node) = @_;
+	set_stream($node);
+	return $own_of{restart}->($node);
+}
+
+sub flush
+{
+	my ($node) = @_;
+	$own_of{safe_psql}->($node, 'postgres', 'CHECKPOINT');
+	return;
+}
+
+sub wait_for_catchup
+{
+	my ($node, @rest) = @_;
+	flush($node);
+	return $own_of{wait_for_catchup}->($node, @rest);
+}
+
+sub safe_psql
+{
+	my ($node, $database, $sql, @rest) = @_;
+	flush($node) if $sql =~ /\bpg_logical_slot_(?:peek|get)_/;
+	return $own_of{safe_psql}->($node, $database, $sql, @rest);
+}
+
+{
+	no strict 'refs';
+	no warnings 'redefine';
+	*{"PostgreSQL::Test::Cluster::$_"} = \&{$_} for keys %own_of;
+}
+
+1;
