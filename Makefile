@@ -74,6 +74,7 @@ OBJS = $(addprefix src/base/, \
 		locks.o \
 		bgworker.o \
 		stats.o \
+		ownwal.o \
 		delay.o \
 		numa.o \
 		partition.o \

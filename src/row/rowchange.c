@@ -14,6 +14,7 @@
 #include "row/rowchange.h"
 
 #include "access/xact.h"
+#include "base/ownwal.h"
 #include "miscadmin.h"
 #include "row/rowmake.h"
 #include "row/writeset.h"
@@ -111,7 +112,7 @@ static void
 prepare(ZenChange *c, Prepared *p)
 {
 	Assert(p->version == NULL && p->tombstone == NULL);
-	(void) GetCurrentTransactionId();
+	(void) zen_xid_assign();
 	zen_writeset_reserve(2, 0);
 	if (c->tuple == NULL)
 		p->version = zen_row_make_version(NULL, c->cid, ZEN_V_TOMBSTONE | key_flag(c) | (c->moved ? ZEN_V_MOVED : 0));

@@ -14,6 +14,7 @@
 
 #include "access/transam.h"
 #include "access/xact.h"
+#include "base/ownwal.h"
 #include "miscadmin.h"
 #include "row/rowadmit.h"
 #include "row/visibility.h"
@@ -228,7 +229,7 @@ lock_once(ZenChange *c, TransactionId xid)
 TM_Result
 zen_row_lock(ZenChange *c)
 {
-	TransactionId xid = GetCurrentTransactionId();
+	TransactionId xid = zen_xid_assign();
 	TM_Result	result;
 
 	ZenAssertNotInEpoch();

@@ -13,6 +13,7 @@
 #include "row/rowmake.h"
 
 #include "access/xact.h"
+#include "base/ownwal.h"
 #include "cache/damage.h"
 #include "cache/spillmap.h"
 #include "cache/tablestat.h"
@@ -125,8 +126,8 @@ abandon_rows(void)
 uint64
 zen_row_insert(ZenHTable *ht, MinimalTuple tuple, CommandId cid, uint32 spec_token, bool frozen)
 {
-	TransactionId xid = GetCurrentTransactionId();	/* assigned before
-													 * anything is shared */
+	TransactionId xid = zen_xid_assign();	/* assigned before anything is
+											 * shared */
 	ZenVersion *v;
 	ZenWord    *word;
 	uint64		tidno;
@@ -149,7 +150,7 @@ zen_row_insert(ZenHTable *ht, MinimalTuple tuple, CommandId cid, uint32 spec_tok
 void
 zen_row_insert_many(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid, bool frozen, ZenTakenTid *taken)
 {
-	TransactionId xid = GetCurrentTransactionId();
+	TransactionId xid = zen_xid_assign();
 	uint64		refs[ZEN_INSERT_ROWS];
 
 	Assert(n <= ZEN_INSERT_ROWS && first_in_hand == end_in_hand);
@@ -352,7 +353,7 @@ zen_row_place(ZenHTable *to)
 
 	ZenAssertNotInEpoch();
 	Assert(chain != NULL && !(zen_version_flags(chain) & ZEN_V_ABORTED));
-	(void) GetCurrentTransactionId();
+	(void) zen_xid_assign();
 	zen_writeset_check_open();
 	zen_writeset_reserve(1, 0);
 	zen_version_set(chain, ZEN_V_PENDING);

@@ -15,6 +15,7 @@
 #include "access/xlog.h"
 #include "access/xloginsert.h"
 #include "base/fault.h"
+#include "base/ownwal.h"
 #include "base/stats.h"
 #include "miscadmin.h"
 #include "nvm/changes.h"
@@ -32,13 +33,15 @@
 #include "stream/streamlog.h"
 #include "utils/memutils.h"
 
-#define MAX_PENDING		256
+#define MAX_PENDING		1024
 #define PENDING_BYTES	((Size) 64 * 1024)	/* of versions in a record, but
 											 * for one that is larger alone */
 #define BUFFER_BYTES	(sizeof(ZenCopyHead) + (MAX_PENDING + 1) * sizeof(ZenCopySlot) + PENDING_BYTES + ZEN_PAGE_SIZE)
 #define MAX_VANISHING	512
 #define IMAGE_WORDS		4096	/* of the page directory, in a record */
 #define IMAGE_ENTRIES	128		/* of the HTable directory */
+
+StaticAssertDecl(ZEN_COPY_VERSIONS < MAX_PENDING && ZEN_STREAM_KEPT_MAX < PENDING_BYTES, "what is kept is one record");
 
 /* Slots that were written since the last record. */
 static ZenSlot pending[MAX_PENDING];
@@ -74,7 +77,7 @@ insert(uint8 kind, const void *head, Size head_len, const void *rest, Size rest_
 		XLogRegisterData((char *) rest, (uint32) rest_len);
 	end = XLogInsert(ZEN_RMGR_ID, kind);
 	XactLastRecEnd = before;
-	zen_streamlog_records++;
+	zen_ownwal_records++;
 	ZEN_COUNT(stream_records, 1);
 	ZEN_COUNT(stream_bytes, head_len + rest_len);
 	return end;

@@ -41,8 +41,14 @@ extern const char *zen_copy_build(uint32 region, uint64 cts, uint64 full_xid, ui
 extern void zen_copy_decide(void);
 extern void zen_copy_decided(void);
 
-/* zen_copy_size -- bytes of the record of n versions that take `bytes` in their slots, and of a tail slot. */
+/*
+ * zen_copy_size -- bytes of the record of n versions that take `bytes` in their slots, and of a tail slot.
+ *
+ * ZEN_COPY_VERSIONS: so many are in one record, and in no earlier one, if they have no more bytes than are kept.
+ */
 extern Size zen_copy_size(uint32 n, Size bytes);
+
+#define ZEN_COPY_VERSIONS	1000
 
 /* zen_copy_again -- the record, kept in NVM, of a transaction that the WAL has lost: insert it for the present one. */
 extern void zen_copy_again(char *record, uint32 len);

@@ -16,40 +16,63 @@
 #include "access/xlog.h"
 #include "access/xloginsert.h"
 #include "base/guc.h"
+#include "base/ownwal.h"
 #include "base/stats.h"
 #include "miscadmin.h"
 #include "replication/message.h"
 #include "utils/memutils.h"
 
 #define FIRST_CAPACITY	((Size) 1024)
-#define KEEP_CAPACITY	((Size) 64 * 1024)	/* a larger buffer is given back
+#define KEEP_CAPACITY	((Size) 128 * 1024) /* a larger buffer is given back
 											 * after the transaction */
+#define MAX_MARKS		64
 
 /*
- * The records of this transaction that are kept, and behind them the one that is being built, each behind its length.
- * The buffer lives as long as the process.
+ * The records of this transaction that are kept, and behind them the one that is being built, each behind its length;
+ * before them ZEN_STREAM_ROOM bytes.  The buffer lives as long as the process.
  */
 static char *buffer = NULL;
-static Size capacity = 0;
+static Size capacity = 0;		/* for records */
 static Size kept = 0;			/* bytes of records in the WAL */
 static Size used = 0;			/* with the one being built */
 static bool beyond = false;		/* there are records that are not kept */
 
-uint64		zen_streamlog_records = 0;
+/* A savepoint that has records: all behind `kept` are its own, or those of savepoints in it. */
+typedef struct Mark
+{
+	int			nest_level;
+	Size		kept;
+} Mark;
+
+static Mark marks[MAX_MARKS];
+static int	nmarks = 0;
+
+static char *
+records(void)
+{
+	return buffer + ZEN_STREAM_ROOM;
+}
+
+static void
+grow(Size needed)
+{
+	Size		wanted = Max(capacity, FIRST_CAPACITY);
+	Size		bytes;
+
+	/* a slot is written in words of 8 bytes */
+	while (wanted < needed + 8)
+		wanted *= 2;
+	bytes = wanted + ZEN_STREAM_ROOM;
+	buffer = buffer ? repalloc_huge(buffer, bytes) : MemoryContextAllocHuge(TopMemoryContext, bytes);
+	capacity = wanted;
+}
 
 static void
 append(const void *bytes, Size n)
 {
-	if (used + n > capacity)
-	{
-		Size		wanted = Max(capacity, FIRST_CAPACITY);
-
-		while (wanted < used + n)
-			wanted *= 2;
-		buffer = buffer ? repalloc_huge(buffer, wanted) : MemoryContextAllocHuge(TopMemoryContext, wanted);
-		capacity = wanted;
-	}
-	memcpy(buffer + used, bytes, n);
+	if (unlikely(used + n > capacity))
+		grow(used + n);
+	memcpy(records() + used, bytes, n);
 	used += n;
 }
 
@@ -103,7 +126,7 @@ zen_streamlog_insert(const char *record, uint32 len)
 	/* a row that was applied does not go back to where it came from */
 	XLogSetRecordFlags(XLOG_INCLUDE_ORIGIN);
 	(void) XLogInsert(ZEN_RMGR_ID, ZEN_XLOG_ROWS);
-	zen_streamlog_records++;
+	zen_ownwal_records++;
 	ZEN_COUNT(stream_records, 1);
 	ZEN_COUNT(stream_bytes, len);
 }
@@ -113,6 +136,23 @@ keep_no_more(void)
 {
 	beyond = true;
 	kept = used = 0;
+	nmarks = 0;
+}
+
+/* Before a record of the present (sub)transaction is kept.  False if it is in too many savepoints. */
+static bool
+mark_savepoint(void)
+{
+	int			level = GetCurrentTransactionNestLevel();
+
+	Assert(nmarks == 0 || marks[nmarks - 1].nest_level <= level);
+	if (level == 1 || (nmarks > 0 && marks[nmarks - 1].nest_level == level))
+		return true;
+	if (nmarks == MAX_MARKS)
+		return false;
+	marks[nmarks].nest_level = level;
+	marks[nmarks++].kept = kept;
+	return true;
 }
 
 void
@@ -122,9 +162,9 @@ zen_streamlog_end(void)
 	XLogRecPtr	before = XactLastRecEnd;
 
 	Assert(len > sizeof(ZenStreamHead) && TransactionIdIsValid(GetCurrentTransactionIdIfAny()));
-	memcpy(buffer + kept, &len, sizeof(len));
-	zen_streamlog_insert(buffer + kept + sizeof(len), len);
-	if (beyond || used > ZEN_STREAM_KEPT_MAX)
+	memcpy(records() + kept, &len, sizeof(len));
+	zen_streamlog_insert(records() + kept + sizeof(len), len);
+	if (beyond || used > ZEN_STREAM_KEPT_MAX || !mark_savepoint())
 	{
 		keep_no_more();
 		return;
@@ -133,11 +173,19 @@ zen_streamlog_end(void)
 	XactLastRecEnd = before;
 }
 
-const char *
-zen_streamlog_kept(Size *len)
+Size
+zen_streamlog_kept_len(void)
 {
-	*len = kept;
-	return buffer;
+	return kept;
+}
+
+char *
+zen_streamlog_kept(Size behind)
+{
+	if (buffer == NULL || kept + behind + 8 > capacity)
+		grow(kept + behind);
+	used = kept;
+	return records();
 }
 
 bool
@@ -147,16 +195,30 @@ zen_streamlog_is_beyond(void)
 }
 
 void
-zen_streamlog_subabort(void)
+zen_streamlog_subcommit(int nest_level)
 {
-	if (kept > 0)
-		keep_no_more();
+	if (nmarks == 0 || marks[nmarks - 1].nest_level < nest_level)
+		return;
+	Assert(marks[nmarks - 1].nest_level == nest_level);
+	if (nest_level == 2 || (nmarks > 1 && marks[nmarks - 2].nest_level == nest_level - 1))
+		nmarks--;
+	else
+		marks[nmarks - 1].nest_level--;
+}
+
+void
+zen_streamlog_subabort(int nest_level)
+{
+	while (nmarks > 0 && marks[nmarks - 1].nest_level >= nest_level)
+		kept = marks[--nmarks].kept;
+	used = kept;
 }
 
 void
 zen_streamlog_reset(void)
 {
 	kept = used = 0;
+	nmarks = 0;
 	beyond = false;
 	if (capacity > KEEP_CAPACITY)
 	{
@@ -174,7 +236,7 @@ insert_kind(uint8 kind)
 
 	XLogBeginInsert();
 	XLogRegisterData((char *) &nothing, sizeof(nothing));
-	zen_streamlog_records++;
+	zen_ownwal_records++;
 	return XLogInsert(ZEN_RMGR_ID, kind);
 }
 

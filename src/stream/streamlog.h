@@ -27,25 +27,31 @@ extern void zen_streamlog_add(ZenStreamKind kind, HeapTuple new, HeapTuple old);
 extern void zen_streamlog_end(void);
 
 /*
- * zen_streamlog_kept -- the records that this transaction has put into the WAL, each behind its length (uint32); *len:
- * bytes of all, 0 if there are none.
+ * zen_streamlog_kept_len -- bytes of the records that this transaction has put into the WAL and that are kept, each
+ * with its length (uint32) before it.
  *
- * zen_streamlog_is_beyond -- there are records that were not kept: too many, or of a savepoint that was rolled back.
+ * zen_streamlog_kept -- these records, in memory: ZEN_STREAM_ROOM bytes before them and `behind` bytes behind them are
+ * the caller's, until the next record is begun.  May throw, but not if it has been called with as much before.
+ *
+ * zen_streamlog_is_beyond -- there are records that were not kept, since there are too many.
  */
-extern const char *zen_streamlog_kept(Size *len);
+extern Size zen_streamlog_kept_len(void);
+extern char *zen_streamlog_kept(Size behind);
 extern bool zen_streamlog_is_beyond(void);
 
-/* zen_streamlog_subabort -- a savepoint is rolled back.  zen_streamlog_reset -- the transaction has ended. */
-extern void zen_streamlog_subabort(void);
+/*
+ * zen_streamlog_subcommit, zen_streamlog_subabort -- the savepoint of this level is released, or rolled back: then its
+ * records are no longer kept.  zen_streamlog_reset -- the transaction has ended.
+ */
+extern void zen_streamlog_subcommit(int nest_level);
+extern void zen_streamlog_subabort(int nest_level);
 extern void zen_streamlog_reset(void);
 
 /* zen_streamlog_insert -- put bytes that were kept into the WAL again, as they are. */
 extern void zen_streamlog_insert(const char *record, uint32 len);
 
-/* Records that this process has put into the WAL. */
-extern uint64 zen_streamlog_records;
-
-#define ZEN_STREAM_KEPT_MAX	8000	/* bytes of records that are kept */
+#define ZEN_STREAM_KEPT_MAX	65000	/* bytes of records that are kept */
+#define ZEN_STREAM_ROOM		64	/* bytes before them, a multiple of 8 */
 
 /*
  * zen_streamlog_mark -- a record without changes; its end.  with_xid: it bears the xid of the (sub)transaction.

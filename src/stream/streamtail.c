@@ -53,6 +53,8 @@ typedef struct Tail
 } Tail;
 
 StaticAssertDecl(offsetof(Tail, magic) == 16 && offsetof(Tail, records) == 40, "tail slots are a format in NVM");
+StaticAssertDecl(offsetof(Tail, records) <= ZEN_STREAM_ROOM, "it is built where the records are");
+StaticAssertDecl(offsetof(Tail, records) + ZEN_STREAM_KEPT_MAX <= PG_UINT16_MAX, "a slot says its length in 16 bits");
 
 typedef struct Kept
 {
@@ -124,23 +126,19 @@ StaticAssertDecl(ZEN_XLOG_ROWS == 0, "records of rows are kept behind their leng
 bool
 zen_streamtail_fits(Size copy)
 {
-	Size		len;
-
-	(void) zen_streamlog_kept(&len);
-	return len + sizeof(uint32) + copy <= ZEN_STREAM_KEPT_MAX;
+	return zen_streamlog_kept_len() + sizeof(uint32) + copy <= ZEN_STREAM_KEPT_MAX;
 }
 
 Size
 zen_streamtail_size(Size copy)
 {
-	Size		len;
+	Size		behind = copy > 0 ? sizeof(uint32) + copy : 0;
+	Size		len = zen_streamlog_kept_len() + behind;
 	Size		size = SMALLEST_SLOT;
 
-	(void) zen_streamlog_kept(&len);
-	if (copy > 0)
-		len += sizeof(uint32) + copy;
 	if (len == 0 || ZEN_FAULT(R17_NO_TAIL))
 		return 0;
+	(void) zen_streamlog_kept(behind);
 	/* few sizes, since each takes a page of its region */
 	while (size < zen_tuple_size(offsetof(Tail, records) + len))
 		size *= 2;
@@ -150,31 +148,25 @@ zen_streamtail_size(Size copy)
 void
 zen_streamtail_write(ZenSlot slot, uint64 cts, uint64 full_xid, const char *copy, uint32 copy_len)
 {
-	union
-	{
-		Tail		tail;
-		char		bytes[offsetof(Tail, records) + ZEN_STREAM_KEPT_MAX];
-	}			space;
-	Size		kept;
-	const char *records = zen_streamlog_kept(&kept);
 	uint32		word = WORD (copy_len, ZEN_XLOG_SLOTS);
-	Size		len = kept + (copy_len > 0 ? sizeof(word) + copy_len : 0);
-	char	   *at = space.bytes + offsetof(Tail, records);
+	Size		behind = copy_len > 0 ? sizeof(word) + copy_len : 0;
+	Size		kept = zen_streamlog_kept_len();
+	Size		len = kept + behind;
+	char	   *records = zen_streamlog_kept(behind);
+	Tail	   *tail = (Tail *) (records - offsetof(Tail, records));
 
 	Assert(len > 0 && len <= ZEN_STREAM_KEPT_MAX && full_xid != 0);
-	memset(&space.tail, 0, sizeof(space.tail));
-	space.tail.head.t_len = offsetof(Tail, records) + len;
-	space.tail.magic = TAIL_MAGIC;
-	space.tail.full_xid = full_xid;
-	space.tail.len = len;
-	if (kept > 0)
-		memcpy(at, records, kept);
+	memset(tail, 0, offsetof(Tail, records));
+	tail->head.t_len = offsetof(Tail, records) + len;
+	tail->magic = TAIL_MAGIC;
+	tail->full_xid = full_xid;
+	tail->len = len;
 	if (copy_len > 0)
 	{
-		memcpy(at + kept, &word, sizeof(word));
-		memcpy(at + kept + sizeof(word), copy, copy_len);
+		memcpy(records + kept, &word, sizeof(word));
+		memcpy(records + kept + sizeof(word), copy, copy_len);
 	}
-	zen_tuple_write(slot, cts, zen_word1(0, 0, 0, false), InvalidTransactionId, &space.tail.head, true);
+	zen_tuple_write(slot, cts, zen_word1(0, 0, 0, false), InvalidTransactionId, &tail->head, true);
 }
 
 static Size

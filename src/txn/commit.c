@@ -407,7 +407,8 @@ copy_size(const ZenWriteSet *ws)
 bool
 zen_commit_is_large(const ZenWriteSet *ws)
 {
-	return zen_copies() && (ws->nblocks > 0 || !zen_streamtail_fits(copy_size(ws)));
+	return zen_copies() &&
+		(ws->nblocks > 0 || ws->nwrites > ZEN_COPY_VERSIONS || !zen_streamtail_fits(copy_size(ws)));
 }
 
 bool

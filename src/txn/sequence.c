@@ -32,6 +32,7 @@
 #include "access/xloginsert.h"
 #include "base/epoch.h"
 #include "base/guc.h"
+#include "base/ownwal.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_sequence.h"
 #include "commands/sequence.h"
@@ -43,7 +44,6 @@
 #include "storage/lock.h"
 #include "storage/proc.h"
 #include "storage/shmem.h"
-#include "stream/streamlog.h"
 #include "utils/inval.h"
 #include "utils/resowner.h"
 #include "utils/syscache.h"
@@ -447,17 +447,10 @@ zen_sequence_install(void)
 
 /* ---------- commit ---------- */
 
-/* WAL records of this process, those of zen's own resource manager left out. */
-static uint64
-others_records(void)
-{
-	return pgWalUsage.wal_records - zen_streamlog_records;
-}
-
 bool
 zen_sequence_logged_alone(void)
 {
-	return XactLastRecEnd == own_record && others_records() - records_before == 1;
+	return XactLastRecEnd == own_record && zen_ownwal_others() - records_before == 1;
 }
 
 /* Numbers to log ahead: a small part of the sequence, as a crash loses them, and not more than are left. */
@@ -557,10 +550,22 @@ zen_sequence_flush(void)
 	flushed = lsn;
 }
 
+/*
+ * PostgreSQL has written the record before it calls us.  If there is no other one, XactLastRecEnd was 0 before.
+ */
+void
+zen_sequence_subabort(void)
+{
+	if (!TransactionIdIsValid(GetCurrentTransactionIdIfAny()) || zen_ownwal_others() - records_before != 1)
+		return;
+	records_before++;
+	XactLastRecEnd = 0;
+}
+
 void
 zen_sequence_end(void)
 {
-	records_before = others_records();
+	records_before = zen_ownwal_others();
 }
 
 /* ---------- shared memory ---------- */

@@ -39,6 +39,13 @@ extern void zen_sequence_extend(void);
  */
 extern void zen_sequence_flush(void);
 
+/*
+ * zen_sequence_subabort -- a savepoint was rolled back, as first of all its callbacks.
+ *
+ * The record that says so makes no transaction mixed: it needs to be on disk no sooner than the commit record.
+ */
+extern void zen_sequence_subabort(void);
+
 /* zen_sequence_end -- a transaction has ended, and all of its WAL is written. */
 extern void zen_sequence_end(void);
 

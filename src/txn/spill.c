@@ -18,6 +18,7 @@
 #include "access/xact.h"
 #include "base/fault.h"
 #include "base/guc.h"
+#include "base/ownwal.h"
 #include "cache/spillmap.h"
 #include "gc/collect.h"
 #include "gc/reclaim.h"
@@ -471,7 +472,7 @@ is_load(void)
 static uint64
 load_rows(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid, ZenTakenTid *taken, uint32 *lost)
 {
-	TransactionId xid = GetCurrentTransactionId();
+	TransactionId xid = zen_xid_assign();
 	uint64		cts = zen_cts_next();
 	uint64		placed = 0;
 	uint32		done = 0;

@@ -414,11 +414,13 @@ subxact_callback(SubXactEvent event, SubTransactionId my_subid, SubTransactionId
 		case SUBXACT_EVENT_COMMIT_SUB:
 			zen_writeset_subcommit(level);
 			zen_ddl_subcommit(level);
+			zen_streamlog_subcommit(level);
 			break;
 		case SUBXACT_EVENT_ABORT_SUB:
+			zen_sequence_subabort();
 			abandon();
 			release_locks(level);
-			zen_streamlog_subabort();
+			zen_streamlog_subabort(level);
 			zen_spillend_subabort(level);
 			pop_writes(level);
 			zen_ddl_subabort(level);

@@ -1,0 +1,36 @@
+/*
+ * ownwal.h -- WAL records of this process that are no reason for a commit to wait for the disk.
+ *
+ * Process-local.  PostgreSQL flushes a commit record if its transaction has written any other, which XactLastRecEnd
+ * says.  Whoever writes one of these puts XactLastRecEnd back, and counts it here.
+ */
+#ifndef ZEN_OWNWAL_H
+#define ZEN_OWNWAL_H
+
+#include "base/compat.h"
+
+#include "access/xact.h"
+
+/* Records of this process so far. */
+extern uint64 zen_ownwal_records;
+
+/* zen_ownwal_others -- the WAL records that this process has written besides. */
+extern uint64 zen_ownwal_others(void);
+
+extern TransactionId zen_ownwal_assign_xid(void);
+
+/*
+ * zen_xid_assign -- the xid of the (sub)transaction, a new one if it has none yet.
+ *
+ * For a savepoint PostgreSQL may log whose subtransaction the xid is, for readers of the WAL.  That record counts as
+ * one of these: it says nothing of what has been committed.
+ */
+static inline TransactionId
+zen_xid_assign(void)
+{
+	TransactionId xid = GetCurrentTransactionIdIfAny();
+
+	return likely(TransactionIdIsValid(xid)) ? xid : zen_ownwal_assign_xid();
+}
+
+#endif							/* ZEN_OWNWAL_H */
