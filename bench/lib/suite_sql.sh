@@ -239,7 +239,7 @@ server_command() {
 	command=(env PATH="$PGBIN:$PATH" BENCH_LOG="$(server_log "$server")" "$here/$script" --host "$ZEN_TMP"
 		--port "$(server_port "$server")" --user postgres --db postgres --am "$(am_of "$server")")
 	[ "$server" != unlogged ] || command+=(--unlogged)
-	[[ $server/$script != zen-tree/tpcc/* ]] || command+=(--index zentree)
+	[ "$server" != zen-tree ] || command+=(--index zentree)
 	command+=("$@")
 }
 

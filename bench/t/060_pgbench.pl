@@ -42,6 +42,11 @@ cmp_ok($hot, '>', 0, 'indexed-update: it changes no indexed column');
 is($result{rows_changed_per_tx}, 1, 'indexed-insert: one new row in each transaction');
 is(value($dbh, "SELECT count(*) FROM pg_indexes WHERE tablename = 'indexed'"), 6,
 	'a primary key and five secondary indexes');
+value($dbh, 'CREATE EXTENSION zen');
+%result = load('indexed-insert', '--am zen --index zentree');
+is(value($dbh, "SELECT string_agg(amname, ' ' ORDER BY c.oid) FROM pg_index i JOIN pg_class c ON c.oid = indexrelid "
+		  . "JOIN pg_am a ON a.oid = relam WHERE indrelid = 'pgbench_indexed.indexed'::regclass"),
+	'btree' . ' zentree' x 5, '--index is for the secondary ones');
 %result = load('copy');
 is($result{rows_changed_per_tx}, 4000, 'copy: all rows in each transaction');
 is(value($dbh, 'SELECT count(*) FROM pgbench_bulk.copied'), 4000, 'to a table that was empty');
