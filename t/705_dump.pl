@@ -82,6 +82,8 @@ sub test_dump
 		'CREATE TABLE d.same USING heap AS SELECT 1 AS a');
 	my ($rows, $structure) = (dumped($source), structure($source));
 	like($structure, qr/^part_b r zen part$/m, 'there is an attached zen partition');
+	# A dump does not say of which method a key's index is.  part_c was a partition when it got its key.
+	$structure =~ s/^part_c_pkey i \Kbtree/zentree/m if value($source, 'SHOW zen.default_index') eq 'zentree';
 
 	my $dir = PostgreSQL::Test::Utils::tempdir();
 	my %restore = (
