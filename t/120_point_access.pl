@@ -297,6 +297,13 @@ sub first_reads
 	return;
 }
 
+# First reads of 300 keys that find them in the key cache when the key's index was built: the build of a tree leaves the
+# cache alone, as a first read by a tree is as fast.
+sub hits_after_build
+{
+	return value($dbh, 'SHOW zen.default_index') eq 'zentree' ? 0 : 299;
+}
+
 # Keys are known before they are read first: of rows that come by COPY and INSERT ... SELECT, and by builds of indexes.
 sub test_filled_keys
 {
@@ -312,11 +319,11 @@ sub test_filled_keys
 	run_all($dbh, 'ALTER TABLE k DROP CONSTRAINT k_pkey', 'ALTER TABLE k ALTER id DROP NOT NULL',
 		'INSERT INTO k VALUES (NULL, 0, NULL, NULL)',
 		'ALTER TABLE k ADD CONSTRAINT k_new UNIQUE (id)');
-	first_reads('keys of a new constraint', 'id = $1', 299);
+	first_reads('keys of a new constraint', 'id = $1', hits_after_build());
 	run_all($dbh, 'VACUUM FULL k');
 	first_reads('keys of a table written anew', 'id = $1', 299);
 	run_all($dbh, 'REINDEX INDEX CONCURRENTLY k_new');
-	first_reads('keys of an index built beside', 'id = $1', 299);
+	first_reads('keys of an index built beside', 'id = $1', hits_after_build());
 	# no keys that stand for a row: they are found by the index, and known from then on
 	run_all($dbh, 'ALTER TABLE k DROP CONSTRAINT k_new', 'CREATE UNIQUE INDEX k_part ON k (id) WHERE id > 0');
 	first_reads('keys of a partial index', 'id = $1 AND id > 0', 0);
@@ -335,7 +342,7 @@ sub test_filled_after_crash
 	run_all($dbh, 'CREATE TABLE k (id int PRIMARY KEY, v int) USING zen',
 		'INSERT INTO k SELECT g, g FROM generate_series(0, 300) g', 'DELETE FROM k WHERE id = 0');
 	$dbh = crash_restart($node, $dbh);
-	first_reads('keys after a crash', 'id = $1', 299);
+	first_reads('keys after a crash', 'id = $1', hits_after_build());
 	is(value($dbh, 'SELECT count(*) FROM k WHERE id = 0'), 0, 'keys after a crash: the deleted row');
 	value($dbh, 'DROP TABLE k');
 	return;
