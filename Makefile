@@ -184,6 +184,7 @@ OBJS = $(addprefix src/base/, \
 		treepack.o \
 		treeclasses.o \
 		zentree_keys.o \
+		zentree_gaps.o \
 		zentree.o \
 		zentree_build.o \
 		zentree_insert.o \

@@ -59,7 +59,7 @@ zen_indexam_handler(PG_FUNCTION_ARGS)
 	am->amsearcharray = true;
 	am->amsearchnulls = true;
 	am->amclusterable = true;
-	am->ampredlocks = false;	/* the core locks the whole index */
+	am->ampredlocks = true;		/* zentree_gaps.c */
 	am->amcaninclude = true;
 	am->amparallelvacuumoptions = 0;
 	am->amkeytype = InvalidOid;

@@ -16,9 +16,9 @@
 #include "access/transam.h"
 #include "catalog/index.h"
 #include "index/treedelete.h"
+#include "index/zentree_gaps.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
-#include "storage/predicate.h"
 #include "utils/snapmgr.h"
 
 typedef struct Insert
@@ -28,6 +28,7 @@ typedef struct Insert
 	ZenTree    *tree;
 	const ZenTreeShape *shape;
 	ZenTreeBatch *batch;
+	const ZenTreePos *pos;
 	Datum	   *values;
 	bool	   *isnull;
 	ItemPointer tid;
@@ -47,7 +48,7 @@ refuse(Insert *in)
 	char	   *key;
 
 	/* a transaction that was waited for may have read what this one writes */
-	CheckForSerializableConflictIn(in->index, NULL, InvalidBlockNumber);
+	zen_gap_check(in->index, in->shape, in->pos);
 	key = BuildIndexValueDescription(in->index, in->values, in->isnull);
 	ereport(ERROR,
 			(errcode(ERRCODE_UNIQUE_VIOLATION),
@@ -176,12 +177,8 @@ insert(Insert *in, const ZenTreePos *pos, IndexTuple tuple, bool unique)
 			ZEN_TREE_RETRY)
 			continue;
 
-		/*
-		 * the core has looked before; a scan that has locked the index since
-		 * then, as while a transaction was waited for, may have missed the
-		 * entry
-		 */
-		CheckForSerializableConflictIn(in->index, NULL, InvalidBlockNumber);
+		/* a scan that locks its gap from now on finds the entry */
+		zen_gap_check(in->index, in->shape, pos);
 		return verdict == UNIQUE;
 	}
 }
@@ -227,6 +224,7 @@ zentree_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Rel
 	zen_batch_init(&batch);
 	in.shape = &shape;
 	in.batch = &batch;
+	in.pos = &pos;
 	if (in.shape->kind == ZEN_TREE_TUPLES)
 		tuple = index_form_tuple(in.shape->desc, values, isnull);
 	fill_pos(in.shape, &pos, values, isnull, tuple, tid);

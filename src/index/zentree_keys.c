@@ -314,6 +314,7 @@ zen_conditions_range(ZenConditions *c, const ZenTreeShape *shape)
 	}
 	else
 		c->has_to = set_end(c, shape, n, false, &c->to);
+	c->nequal = n;
 	c->skip_column = n + 1;
 	c->any_filter = false;
 	for (int i = 0; i < c->n; i++)

@@ -40,6 +40,7 @@ typedef struct ZenConditions
 	bool		stepped;		/* one of them is */
 	bool		for_null;		/* one of them is IS NULL */
 	bool		any_filter;		/* the range does not see to all */
+	int			nequal;			/* leading columns with an equality */
 	int			skip_column;	/* the second one without an equality */
 	bool		has_from;
 	bool		has_to;

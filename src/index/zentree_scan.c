@@ -15,6 +15,7 @@
 
 #include "access/relscan.h"
 #include "index/treedelete.h"
+#include "index/zentree_gaps.h"
 #include "index/zentree_keys.h"
 #include "miscadmin.h"
 #include "nodes/memnodes.h"
@@ -246,6 +247,7 @@ begin(IndexScanDesc scan, bool backward)
 
 	pgstat_count_index_scan(scan->indexRelation);
 	zen_conditions_first(&s->conditions, &s->shape, backward);
+	zen_gap_lock(scan->indexRelation, &s->shape, &s->conditions, scan->xs_snapshot);
 	read_batch(s, NULL, backward);
 	s->active = true;
 }
@@ -274,6 +276,7 @@ advance(IndexScanDesc scan, bool backward)
 			continue;
 		if (!s->conditions.stepped || !zen_conditions_next(&s->conditions, &s->shape, backward))
 			break;
+		zen_gap_lock(scan->indexRelation, &s->shape, &s->conditions, scan->xs_snapshot);
 		read_batch(s, NULL, backward);
 	}
 	forget_dead(s);
