@@ -232,7 +232,6 @@ zen_fill_add(ZenTreeFill *fill, const Datum *values, const bool *isnull, uint64 
 {
 	const ZenTreeShape *shape = fill->shape;
 	ZenTreeSlot *slot;
-	ZenTreePos	pos;
 
 	if (fill->n == fill->room)
 	{
@@ -249,12 +248,7 @@ zen_fill_add(ZenTreeFill *fill, const Datum *values, const bool *isnull, uint64 
 		fill->bytes += IndexTupleSize(slot->tuple) + sizeof(void *);
 		MemoryContextSwitchTo(old);
 	}
-	memcpy(pos.values, values, shape->nkeys * sizeof(Datum));
-	memcpy(pos.isnull, isnull, shape->nkeys * sizeof(bool));
-	memset(pos.order, 0, shape->nkeys * sizeof(FmgrInfo *));
-	zen_shape_pos(shape, &pos, shape->nkeys, ZEN_TIE_TID, tid);
-	slot->words[0] = pos.low[0];
-	slot->words[1] = pos.low[1];
+	zen_shape_words(shape, values, isnull, slot->words);
 	slot->tid = tid;
 	fill->bytes += sizeof(ZenTreeSlot);
 	fill->in_order &= fill->n == 0 || is_before(fill->tree, slot - 1, slot);

@@ -303,6 +303,7 @@ add_to_word(const ZenTreeShape *shape, const ZenTreeColumn *c, Datum value, bool
 	int			width = width_of(c->code);
 	uint64		number = isnull ? 0 : fixed_number(c->code, value);
 
+	Assert(shape->nulls || !isnull);
 	if (c->desc && !isnull)
 		number = ~number & PG_UINT64_MAX >> (64 - 8 * width);
 	if (shape->nulls)
@@ -318,6 +319,7 @@ add_to_words(const ZenTreeShape *shape, const ZenTreeColumn *c, Datum value, boo
 	uint64		halves[2] = {0, 0};
 	uint64		number;
 
+	Assert(shape->nulls || !isnull);
 	if (shape->nulls)
 		words = words << 8 | (isnull == c->nulls_first ? 0 : 1);
 	*n += shape->nulls ? 1 : 0;
@@ -352,17 +354,36 @@ columns_in_words(const ZenTreeShape *shape, const ZenTreePos *pos, int n)
 	return n;
 }
 
+/* The first columns of a key in one word, from the highest byte on; *n: how many bytes they take. */
+static inline uint64
+word_of(const ZenTreeShape *shape, int columns, const Datum *values, const bool *isnull, int *n)
+{
+	uint64		word = 0;
+
+	*n = 0;
+	for (int i = 0; i < columns; i++)
+		word = add_to_word(shape, &shape->columns[i], values[i], isnull[i], word, n);
+	return *n > 0 ? word << (64 - 8 * *n) : 0;
+}
+
+/* The same in two. */
+static inline uint128
+words_of(const ZenTreeShape *shape, int columns, const Datum *values, const bool *isnull, int *n)
+{
+	uint128		words = 0;
+
+	*n = 0;
+	for (int i = 0; i < columns; i++)
+		words = add_to_words(shape, &shape->columns[i], values[i], isnull[i], words, n);
+	return *n > 0 ? words << (128 - 8 * *n) : 0;
+}
+
 static void
 pos_of_word(const ZenTreeShape *shape, ZenTreePos *pos, int columns)
 {
-	uint64		word = 0;
-	int			n = 0;
+	int			n;
 
-	for (int i = 0; i < columns; i++)
-		word = add_to_word(shape, &shape->columns[i], pos->values[i], pos->isnull[i], word, &n);
-	if (n > 0)
-		word <<= 64 - 8 * n;
-	pos->low[0] = pos->high[0] = word;
+	pos->low[0] = pos->high[0] = word_of(shape, columns, pos->values, pos->isnull, &n);
 	pos->low[1] = pos->high[1] = 0;
 	if (columns < shape->nkeys)
 		pos->high[0] |= PG_UINT64_MAX >> 8 * n;
@@ -371,13 +392,9 @@ pos_of_word(const ZenTreeShape *shape, ZenTreePos *pos, int columns)
 static void
 pos_of_words(const ZenTreeShape *shape, ZenTreePos *pos, int columns)
 {
-	uint128		words = 0;
-	int			n = 0;
+	int			n;
+	uint128		words = words_of(shape, columns, pos->values, pos->isnull, &n);
 
-	for (int i = 0; i < columns; i++)
-		words = add_to_words(shape, &shape->columns[i], pos->values[i], pos->isnull[i], words, &n);
-	if (n > 0)
-		words <<= 128 - 8 * n;
 	pos->low[0] = (uint64) (words >> 64);
 	pos->low[1] = (uint64) words;
 	if (columns < shape->nkeys)
@@ -440,6 +457,41 @@ zen_shape_pos(const ZenTreeShape *shape, ZenTreePos *pos, int n, ZenTreeTie tie,
 		pos_of_word(shape, pos, pos->decided);
 	else
 		pos_of_words(shape, pos, pos->decided);
+}
+
+static pg_noinline void
+weak_words(const ZenTreeShape *shape, const Datum *values, const bool *isnull, uint64 *words)
+{
+	ZenTreePos	pos;
+
+	memcpy(pos.values, values, shape->nkeys * sizeof(Datum));
+	memcpy(pos.isnull, isnull, shape->nkeys * sizeof(bool));
+	memset(pos.order, 0, shape->nkeys * sizeof(FmgrInfo *));
+	pos_of_weak(shape, &pos, shape->nkeys);
+	words[0] = pos.low[0];
+	words[1] = pos.low[1];
+}
+
+void
+zen_shape_words(const ZenTreeShape *shape, const Datum *values, const bool *isnull, uint64 *words)
+{
+	uint128		both;
+	int			n;
+
+	if (shape->kind == ZEN_TREE_TUPLES)
+	{
+		weak_words(shape, values, isnull, words);
+		return;
+	}
+	if (shape->kind == ZEN_TREE_WORD)
+	{
+		words[0] = word_of(shape, shape->nkeys, values, isnull, &n);
+		words[1] = 0;
+		return;
+	}
+	both = words_of(shape, shape->nkeys, values, isnull, &n);
+	words[0] = (uint64) (both >> 64);
+	words[1] = (uint64) both;
 }
 
 void

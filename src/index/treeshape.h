@@ -149,6 +149,9 @@ extern void zen_shape_make(ZenTreeShape *shape, Relation index, ZenTreeKind kind
 extern void zen_shape_pos(const ZenTreeShape *shape, ZenTreePos *pos, int n, ZenTreeTie tie, uint64 tid);
 extern void zen_shape_pos_of(const ZenTreeShape *shape, ZenTreePos *pos, const ZenTreeSlot *slot);
 
+/* zen_shape_words -- the words of a key, all of whose columns are given.  Whole keys without nulls have none. */
+extern void zen_shape_words(const ZenTreeShape *shape, const Datum *values, const bool *isnull, uint64 *words);
+
 /*
  * zen_shape_value -- one column of an entry.  A value by reference points into the entry's tuple, or is palloced.
  *
