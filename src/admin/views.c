@@ -48,6 +48,7 @@
 #include "txn/xact.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
+#include "utils/pg_lsn.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 #include "utils/xid8.h"
@@ -354,6 +355,9 @@ zen_stream_info(PG_FUNCTION_ARGS)
 	put_int32(&row, (int32) kept);
 	put_int64(&row, (int64) bytes);
 	put_int32(&row, (int32) again);
+	put_text(&row, zen_pool_is_replica() ? "replica" : "primary");
+	put_bool(&row, zen_pool_is_copied());
+	put(&row, PG_LSNOID, LSNGetDatum(zen_pool_replayed()), !zen_pool_is_replica());
 	PG_RETURN_DATUM(end_row(&row));
 }
 
