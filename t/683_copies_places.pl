@@ -1,0 +1,124 @@
+# Copies of the pool in other places: a pool in a tablespace, one that is written by msync, a standby of a standby.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use CopyServers;
+use PoolCopies;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils ();
+use Test::More;
+use ZenTest;
+
+skip_unless_zen();
+
+my $rows = q{SELECT count(*) || ':' || md5(string_agg(t::text, ',' ORDER BY id)) FROM t};
+
+test_tablespace();
+test_cascade();
+done_testing();
+
+sub make_rows_in
+{
+	my ($dbh) = @_;
+	run_all($dbh, 'CREATE EXTENSION zen', 'CREATE TABLE t (id int PRIMARY KEY, v text) USING zen',
+		q{INSERT INTO t SELECT g, repeat('x', g % 200) FROM generate_series(1, 3000) g});
+	return;
+}
+
+sub change
+{
+	my ($dbh, $n) = @_;
+	run_all($dbh, "UPDATE t SET v = v || '$n' WHERE id % 3 = 0", "DELETE FROM t WHERE id % 50 = $n",
+		"INSERT INTO t SELECT 10000 * $n + g, 'new' FROM generate_series(1, 500) g", 'VACUUM t',
+		"CREATE TABLE u$n AS SELECT * FROM t", "DROP TABLE u$n");
+	return;
+}
+
+sub test_tablespace
+{
+	my @dir = map { PostgreSQL::Test::Utils::tempdir() } 1 .. 2;
+	my $node = copy_primary('primary', conf => q{shared_preload_libraries = ''});
+	$node->start;
+	my $dbh = connect_db($node);
+	run_all($dbh, "CREATE TABLESPACE dax LOCATION '$dir[0]'");
+	$dbh->disconnect;
+	$node->stop;
+	my ($version) = map { s{.*/}{}r } glob "$dir[0]/PG_*";
+	my @pool = map { "$_/$version/zen.pool" } @dir;
+	set_conf($node, "shared_preload_libraries = 'zen'\nzen.pool_path = '$pool[0]'");
+	$node->start;
+	$dbh = connect_db($node);
+	make_rows_in($dbh);
+
+	my $copy = PostgreSQL::Test::Cluster->new('copy');
+	PostgreSQL::Test::Utils::system_or_bail('pg_basebackup', '-D', $copy->data_dir, '-h', $node->host,
+		'-p', $node->port, '-c', 'fast', '-X', 'stream', '--no-sync', "--tablespace-mapping=$dir[0]=$dir[1]");
+	set_conf($copy, 'port = ' . $copy->port . "\nzen.pool_path = '$pool[1]'\nzen.pool_mode = msync");
+	$copy->enable_streaming($node);
+	$copy->start;
+	change($dbh, 1);
+	value($dbh, 'CHECKPOINT');
+	$node->wait_for_catchup('copy', 'replay', $node->lsn('insert'));
+	my $handle = connect_db($copy);
+	is(value($handle, 'SELECT mode FROM zen_pool()'), 'msync', 'msync: so is the copy');
+	$handle->disconnect;
+	is(pool_differences(@pool), '', 'a pool in a tablespace: the pools are equal');
+	my $expected = value($dbh, $rows);
+	crash($copy);
+	start_again($copy);
+	$handle = promoted($copy);
+	is(value($handle, $rows), $expected, 'a pool in a tablespace, by msync: the copy has all rows');
+	change($handle, 2);
+	is_sound($handle, 'a pool in a tablespace');
+	$handle->disconnect;
+	$dbh->disconnect;
+	$_->stop for $copy, $node;
+	return;
+}
+
+sub test_cascade
+{
+	my $node = copy_primary('first');
+	$node->start;
+	my $dbh = connect_db($node);
+	make_rows_in($dbh);
+	$node->backup('cascade');
+	my $second = copy_of($node, 'second', 'cascade', has_streaming => 1);
+	$second->start;
+	my $third = PostgreSQL::Test::Cluster->new('third');
+	$third->init_from_backup($node, 'cascade');
+	$third->enable_streaming($second);
+	$third->start;
+	change($dbh, 1);
+	is(pools_differ($node, $dbh, $second), '', 'cascade: the second pool is equal');
+	$second->wait_for_catchup($third, 'replay', $node->lsn('insert'));
+	is(pool_differences(map { $_->data_dir . '/zen.pool' } $node, $third), '', 'cascade: so is the third');
+
+	# what the WAL of the first has lost goes through both
+	stop_wal_writer($dbh);
+	run_all($dbh, map { "INSERT INTO t VALUES (-$_, 'tail')" } 1 .. 50);
+	$dbh = crash_restart($node);
+	wait_recovered($dbh);
+	is(pools_differ($node, $dbh, $second), '', 'cascade: equal after a crash of the first');
+	my $expected = value($dbh, $rows);
+	$dbh->disconnect;
+	crash($node);
+
+	# the third follows the second to its new timeline
+	my $handle = promoted($second);
+	is(value($handle, $rows), $expected, 'cascade: the second has all rows, promoted');
+	change($handle, 2);
+	is(pools_differ($second, $handle, $third), '', 'cascade: the third follows it');
+	$expected = value($handle, $rows);
+	$handle->disconnect;
+	$handle = promoted($third);
+	is(value($handle, $rows), $expected, 'cascade: and has all rows, promoted');
+	is_sound($handle, 'cascade');
+	$handle->disconnect;
+	$_->stop('immediate') for $second, $third;
+	return;
+}
