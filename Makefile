@@ -4,7 +4,8 @@
 #                          tools/build-server builds from source, once, for all that is below too
 #   make check             install what is missing, build, run all tests on a private server
 #   make torture           power cuts, long: every scenario at every crash point, then ROUNDS=100 cuts under a
-#                          random load; SEED, SCENARIOS, JOBS...: t/400_power.pl and t/405_power_torture.pl
+#                          random load; SEED, SCENARIOS, JOBS...: t/400_power.pl and t/405_power_torture.pl;
+#                          and of primaries with copies, and of these: t/675 and t/676
 #   make check-quick       sql and specs only, a minute
 #   make check-postgres    PostgreSQL's own tests, with zen as the default
 #   make check-sanitized  the tests under AddressSanitizer, SANITIZE=undefined: UBSan; tools/check-sanitized
@@ -46,7 +47,7 @@ check-quick:
 
 torture:
 	@POWER=long ROUNDS=$${ROUNDS:-100} TEST_TIMEOUT=$${TEST_TIMEOUT:-36000} \
-		TESTS="400_power 405_power_torture" tools/check
+		TESTS="400_power 405_power_torture 675_copies_power 676_standby_power" tools/check
 
 bench:
 	@tools/bench --out $${BENCH_OUT:-/tmp/zen-bench}

@@ -1,15 +1,26 @@
 # Power cuts of a primary with zen.stream = replica, whose commits fence and log in another order: no row is lost or
-# torn, and a reader of changes has each change of a committed transaction once.
+# torn; and a copy that follows the WAL, which the cut has cut as well, comes to the same pool (PowerCopied).
 #
-# The scenarios and the options are those of 400_power.pl.  Those in which tables are dropped or moved are left out, as
-# decoding does not tell of that.
+# The scenarios and the options are those of 400_power.pl; without SCENARIOS and POWER=long five, chosen by seed.
 
 use strict;
 use warnings;
 
 use FindBin;
+use lib "$FindBin::RealBin/lib";
 
-$ENV{POWER_CONF} = join ';', grep { defined } $ENV{POWER_CONF}, 'wal_level=logical', 'zen.stream=replica';
-$ENV{SCENARIOS} ||= 'insert several_rows key_change savepoint mixed late_error_caught prepare spilled recovery';
+use ZenTest;
+
+my @scenarios = qw(insert several_rows key_change savepoint mixed late_error_caught prepare commit_prepared spilled
+  spilled_mixed rolled_back truncate drop_table vacuum page_move tombstone grow recovery);
+my $long = ($ENV{POWER} // '') eq 'long';
+$ENV{SEED} = choose_seed() % 1_000_000;
+splice @scenarios, int rand @scenarios, 1 while @scenarios > 5;
+
+$ENV{POWER_OF} = 'copied';
+$ENV{POWER_CONF} = join ';', grep { defined } 'wal_level=replica', 'zen.stream=replica',
+  'wal_keep_size=1GB', $ENV{POWER_CONF};
+$ENV{SCENARIOS} ||= join ' ', @scenarios if !$long;
+$ENV{POINTS} //= 4 if !$long;
 do "$FindBin::RealBin/400_power.pl";
 die $@ if $@;

@@ -1,17 +1,26 @@
 # Power cuts of a standby, in redo and at its promotion: it replays on from its last restartpoint, is promoted, and has
 # the rows that the primary had at that place of the WAL.  See PowerStandby.
 #
-# The scenarios and the options are those of 400_power.pl.
+# The scenarios and the options are those of 400_power.pl; without SCENARIOS and POWER=long three, chosen by seed.
 
 use strict;
 use warnings;
 
 use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use ZenTest;
+
+my @scenarios = qw(several_rows savepoint key_change spilled spilled_mixed mixed prepare commit_prepared
+  rollback_prepared create_table truncate ddl_rollback move_truncate anchor vacuum page_move grow);
+my $long = ($ENV{POWER} // '') eq 'long';
+$ENV{SEED} = choose_seed() % 1_000_000;
+splice @scenarios, int rand @scenarios, 1 while @scenarios > 3 && !$long;
 
 $ENV{POWER_OF} = 'standby';
 $ENV{POWER_CONF} = join ';', grep { defined } 'wal_level=replica', 'zen.stream=replica',
   'wal_keep_size=1GB', $ENV{POWER_CONF};
-$ENV{SCENARIOS} ||= 'several_rows spilled mixed commit_prepared truncate';
-$ENV{POINTS} //= 2 if ($ENV{POWER} // '') ne 'long';
+$ENV{SCENARIOS} ||= join ' ', @scenarios;
+$ENV{POINTS} //= 2 if !$long;
 do "$FindBin::RealBin/400_power.pl";
 die $@ if $@;

@@ -194,7 +194,7 @@ sub live
 		while (my $request = $medium->next_request($ended ? 0 : 0.005))
 		{
 			$medium->stopped($request->{pid}, sub { push @photos, $self->photograph($server, $medium, $request) })
-			  if $self->wants_photo($medium);
+			  if $self->wants_photo($server, $medium);
 			$medium->go_on;
 		}
 		croak(($medium->word('cut') == 2 ? 'a process was killed while it stored' : 'the server ended by itself')

@@ -153,29 +153,18 @@ sub standby_client
 	return;
 }
 
-# phase -- of the standby's life: before its restartpoint, in redo, and from its promotion on.
+# phase -- of the standby's life.  What the primary has logged at its start, and when it has lost some WAL, is hundreds
+# of records that are alike.
 sub phase
 {
-	my ($acked) = @_;
-	return $acked == REPLAYS ? 'first redo' : $acked == REPLAYS_ON ? 'redo' : 'promotion';
+	my ($self, $acked, $place) = @_;
+	return 'promotion' if $acked >= PROMOTES;
+	return 'start' if $place < $self->{ends}[0];
+	return 'rest' if $place > $self->{ends}[-1] || $place > $self->{flushed};
+	return $acked == REPLAYS ? 'first redo' : 'redo';
 }
 
-# wants_photo -- of all crash points of a phase some are kept, each as likely as any other: an earlier one goes.  A data
-# directory takes 20 MB, and what recovery of the primary has logged alone is hundreds of records.
-sub wants_photo
-{
-	my ($self, $medium) = @_;
-	my $phase = phase($medium->word('acked'));
-	my $kept = $self->{kept}{$phase} ||= [];
-	my $n = $self->{points} ? 2 * $self->{points} : KEPT;
-	my $seen = ++$self->{crash_points}{$phase};
-	return 1 if @$kept < $n;
-	return 0 unless one_in($seen / $n);
-	my ($photo) = splice @$kept, int rand @$kept, 1;
-	$photo->{dropped} = 1;
-	system('rm', '-rf', $photo->{data});
-	return 1;
-}
+sub points_of { my ($self, $phase) = @_; return $self->{points} && ($phase =~ /start|rest/ ? 1 : $self->{points}); }
 
 # replayed_in -- the last record that the pool has begun to store, as the caches show it.
 sub replayed_in
@@ -187,6 +176,23 @@ sub replayed_in
 	return $n == 8 ? unpack('Q<', $bytes) : 0;
 }
 
+# wants_photo -- of all crash points of a phase some are kept, each as likely as any other: an earlier one goes.  A data
+# directory takes 20 MB.
+sub wants_photo
+{
+	my ($self, $server, $medium) = @_;
+	my $phase = $self->phase($medium->word('acked'), replayed_in($server));
+	my $kept = $self->{kept}{$phase} ||= [];
+	my $n = 2 * $self->points_of($phase) || KEPT;
+	my $seen = ++$self->{crash_points}{$phase};
+	return 1 if @$kept < $n;
+	return 0 unless one_in($seen / $n);
+	my ($photo) = splice @$kept, int rand @$kept, 1;
+	$photo->{dropped} = 1;
+	system('rm', '-rf', $photo->{data});
+	return 1;
+}
+
 sub photograph
 {
 	my ($self, $server, $medium, $request) = @_;
@@ -196,7 +202,8 @@ sub photograph
 	my ($least) = $control =~ m{^Minimum recovery ending location: *(\w+/\w+)$}m or croak $control;
 	$least = lsn_number($least);
 	$photo->{place} = $place > $least ? $place : $least;
-	push @{ $self->{kept}{ phase($photo->{acked}) } }, $photo if $request->{point} ne 'end';
+	$photo->{phase} = $self->phase($photo->{acked}, $place);
+	push @{ $self->{kept}{ $photo->{phase} } }, $photo if $request->{point} ne 'end';
 	return $photo;
 }
 
@@ -205,8 +212,9 @@ sub select_points
 {
 	my ($self, @photos) = @_;
 	my %of;
-	push @{ $of{ phase($_->{acked}) } }, $_ for @photos;
-	return map { $self->SUPER::select_points(@{ $of{$_} || [] }) } 'first redo', 'redo', 'promotion';
+	push @{ $of{ $_->{phase} } }, $_ for @photos;
+	return map { local $self->{points} = $self->points_of($_); $self->SUPER::select_points(@{ $of{$_} || [] }) }
+	  'start', 'first redo', 'redo', 'rest', 'promotion';
 }
 
 # target_of -- the step at whose end recovery ends: undef for none.
@@ -281,7 +289,7 @@ sub run
 	$self->{begin} = time;
 	srand($self->{seed});
 	($self->{states}, my $ends) = $self->learn_states($scenario);
-	$self->{lost} = one_in(2);
+	$self->{lost} = ($self->{seed} + unpack '%32C*', $name) % 2;
 
 	local $PowerServer::nfiles = $scenario->{files} || 1;
 	my $server = PowerServer->new("$self->{dir}/live");
