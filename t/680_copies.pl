@@ -15,6 +15,8 @@ use lib "$FindBin::RealBin/lib";
 
 use IPC::Run ();
 use PoolCopies;
+use PoolImage;
+use PoolLayout;
 use PostgreSQL::Test::Cluster;
 use Test::More;
 use Time::HiRes qw(sleep);
@@ -194,6 +196,8 @@ sub test_round
 	$handle->disconnect;
 	end_load($load);
 	is_equal($standby, "round $round");
+	is(value($dbh, q{SELECT role || ' ' || copied || ' ' || (replayed IS NULL) FROM zen_stream()}),
+		'primary true true', "round $round: zen_stream() tells of a primary");
 
 	# the primary is killed: what the WAL has lost reaches the standby
 	stop_wal_writer($dbh);
@@ -218,7 +222,13 @@ sub test_round
 	is_equal($standby, "round $round, after crashes of the standby");
 
 	my $expected = rows($dbh);
+	$handle = connect_db($standby);
+	is(value($handle,
+		q{SELECT role || ' ' || copied || ' ' || (replayed <= pg_last_wal_replay_lsn()) FROM zen_stream()}),
+		'replica true true', "round $round: and of a replica");
+	$handle->disconnect;
 	$handle = promoted($standby);
+	is(value($handle, 'SELECT role FROM zen_stream()'), 'primary', "round $round: promoted, it is none");
 	is(rows($handle), $expected, "round $round: the promoted standby has the primary's rows");
 	is_whole($handle, "round $round: the promoted standby");
 	run_all($handle, 'UPDATE account SET balance = balance + 0', q{INSERT INTO noise (v) VALUES ('after')});
@@ -351,13 +361,19 @@ sub test_starts
 	new_backup('starts');
 	my $expected = rows($dbh);
 
-	# a backup alone: to the end of its WAL; its file is longer than its superblock says, as if the pool was growing
+	# a backup alone: to the end of its WAL; its file is longer than its superblock says, as if the pool was growing;
+	# and a region's descriptor is torn, as if it was being written
 	my $copy = new_copy('alone', 'starts');
 	PostgreSQL::Test::Utils::append_to_file($copy->data_dir . '/zen.pool', 'x' x 65536);
+	my $pool = PoolImage->new($copy->data_dir . '/zen.pool');
+	$pool->put(region_offset(REGIONS - 1) + 32, pack 'Q<3', 1000, 1001, 0x1234567 << 32 | 1);
+	$pool->save;
 	$copy->start;
 	my $handle = connect_db($copy);
 	wait_recovered($handle);
 	is(rows($handle), $expected, 'a backup without a signal file: all rows');
+	unlike(PostgreSQL::Test::Utils::slurp_file($copy->logfile), qr/is damaged/,
+		'and nobody hears of a torn descriptor');
 	run_all($handle, q{INSERT INTO noise (v) VALUES ('alone')});
 	$handle->disconnect;
 
@@ -467,8 +483,12 @@ sub test_time_without
 	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
 	like(PostgreSQL::Test::Utils::slurp_file($standby->logfile), qr/WARNING:.*no longer follows the primary/,
 		'stream off: the standby says so');
-	$standby->promote;
 	my $handle = connect_db($standby);
+	my $row = run_sql($handle, 'SELECT role, copied, replayed IS NULL FROM zen_stream()')->{rows}[0];
+	is("@$row", 'replica 0 0', 'stream off: so does zen_stream() there');
+	$handle->disconnect;
+	$standby->promote;
+	$handle = connect_db($standby);
 	my $result;
 	wait_for('the end of recovery', sub {
 			$result = run_sql($handle, 'SELECT * FROM noise');

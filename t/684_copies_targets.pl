@@ -4,7 +4,7 @@
 #   point, a place of the WAL, or the end of the backup leaves the same of both
 # - recovery that has paused, or stopped the server, at a target goes on from there
 # - a primary that was left behind by a failover follows the new one after pg_rewind, if its pool is in the data
-#   directory; else its start is refused
+#   directory, and pg_rewind copies from the primary; else its start is refused
 
 use strict;
 use warnings;
@@ -28,6 +28,7 @@ test_targets();
 test_rewind('a running server', 0);
 test_rewind('a stopped server', 1);
 test_rewind_elsewhere();
+test_rewind_from_standby();
 done_testing();
 
 # --- targets --------------------------------------------------------------------
@@ -135,9 +136,10 @@ sub test_shutdown
 {
 	my ($primary) = @_;
 	my $copy = recovering($primary, 'shutdown', "recovery_target_name = 'point'\nrecovery_target_action = shutdown");
-	start_failing($copy);
+	# it may be seen to run, or not
+	PostgreSQL::Test::Utils::system_log('pg_ctl', '-w', '-D', $copy->data_dir, '-l', $copy->logfile, 'start');
+	wait_for('the server to end', sub { !-e $copy->data_dir . '/postmaster.pid' });
 	set_conf($copy, q{recovery_target_name = ''});
-	unlink $copy->data_dir . '/postmaster.pid';
 	$copy->start;
 	my $handle = wait_promoted($copy);
 	is(seen($handle), expected(6, 6), 'shutdown: and goes on to the end of the archive');
@@ -223,6 +225,29 @@ sub test_rewind
 	is_sound($handle, "pg_rewind from $name");
 	$handle->disconnect;
 	$old->stop;
+	return;
+}
+
+# Nothing tells where a pool ends that is copied from a running standby.
+sub test_rewind_from_standby
+{
+	my ($old, $new, $handle) = diverged('standby');
+	my $third = PostgreSQL::Test::Cluster->new('third');
+	$third->init_from_backup($old, 'base');
+	$third->enable_streaming($new);
+	$third->start;
+	is(pools_differ($new, $handle, $third), '', 'a standby of the new primary has its pool');
+	# pg_control has the new timeline from a restartpoint on
+	my $there = connect_db($third);
+	value($there, 'CHECKPOINT');
+	$there->disconnect;
+	$old->stop;
+	rewind($old, '--source-server', $third->connstr('postgres'));
+	$old->enable_streaming($new);
+	my $said = start_failing($old) // 'it started';
+	like($said, qr/was taken from a standby/, 'pg_rewind from a standby: refused');
+	$handle->disconnect;
+	$_->stop for $third, $new;
 	return;
 }
 

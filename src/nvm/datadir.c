@@ -178,24 +178,32 @@ zen_state_write(const ZenStateFile *state)
 
 /* ---------- backup_label ---------- */
 
-/* pg_rewind says so of whatever it copies, and makes the end of it right. */
-bool
-zen_backup_is_of_standby(void)
+static bool
+label_says(const char *what)
 {
 	FILE	   *file = AllocateFile("backup_label", "r");
 	char		line[MAXPGPATH + 64];
-	bool		streamed = false,
-				standby = false;
+	bool		says = false;
 
 	if (file == NULL)
 		return false;
-	while (fgets(line, sizeof(line), file) != NULL)
-	{
-		streamed |= strcmp(line, "BACKUP METHOD: streamed\n") == 0;
-		standby |= strcmp(line, "BACKUP FROM: standby\n") == 0;
-	}
+	while (!says && fgets(line, sizeof(line), file) != NULL)
+		says = strcmp(line, what) == 0;
 	FreeFile(file);
-	return streamed && standby;
+	return says;
+}
+
+/* pg_rewind says the second of whatever it copies. */
+bool
+zen_backup_is_of_standby(void)
+{
+	return label_says("BACKUP METHOD: streamed\n") && label_says("BACKUP FROM: standby\n");
+}
+
+bool
+zen_backup_is_by_rewind(void)
+{
+	return label_says("BACKUP METHOD: pg_rewind\n");
 }
 
 /* ---------- zen.pool_path ---------- */

@@ -69,8 +69,15 @@ typedef struct ZenPoolName
 /* zen_pool_names -- the files that zen.pool_path names; how many, or 0 if it cannot be understood. */
 extern int	zen_pool_names(ZenPoolName names[ZEN_MAX_FILES]);
 
-/* zen_backup_is_of_standby -- does backup_label say that the server that was copied was a standby?  Postmaster. */
+/*
+ * What backup_label says; postmaster.
+ *
+ * zen_backup_is_of_standby -- was the server that was copied a standby?  pg_rewind says so of any.
+ *
+ * zen_backup_is_by_rewind -- has pg_rewind copied it?
+ */
 extern bool zen_backup_is_of_standby(void);
+extern bool zen_backup_is_by_rewind(void);
 
 /* zen_is_in_data_directory -- is this file in the data directory, or in a tablespace?  Postmaster. */
 extern bool zen_is_in_data_directory(const char *path);

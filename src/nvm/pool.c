@@ -192,12 +192,17 @@ has_tables(const char *base)
 static void
 check_backup(char *base)
 {
-	if (zen_backup_is_of_standby())
+	/*
+	 * pg_rewind's label does not tell.  A copy that has begun to follow has
+	 * no label any more, so it has brought this one from a standby.
+	 */
+	if (zen_backup_is_of_standby() ||
+		(zen_backup_is_by_rewind() && is_replica(base) && zen_nvm_load64(&tail_state(base)->replayed) != 0))
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("data directory \"%s\" is a base backup that was taken from a standby", DataDir),
 				 errdetail("What such a backup says of its end is not true of the zen pool \"%s\".", pool_path),
-				 errhint("Take the base backup from the primary server.")));
+				 errhint("Take the base backup from the primary server, or let pg_rewind copy from there.")));
 	if (!is_copied(base))
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -239,6 +244,12 @@ check_standby(char *base, bool as_left)
 	return false;
 }
 
+static bool
+begins_backup(void)
+{
+	return access("backup_label", F_OK) == 0 || access("tablespace_map", F_OK) == 0;
+}
+
 /*
  * Does this start make the pool a copy, or find it one?  src/stream/README, "Starts", has the table.  Nothing is
  * changed.
@@ -246,13 +257,12 @@ check_standby(char *base, bool as_left)
 static bool
 judge_role(char *base, bool as_left, bool created)
 {
-	bool		backup = access("backup_label", F_OK) == 0 || access("tablespace_map", F_OK) == 0;
 	bool		follows = access(STANDBY_SIGNAL_FILE, F_OK) == 0 || access(RECOVERY_SIGNAL_FILE, F_OK) == 0;
 
 	/* an empty one fits a copy that begins without zen tables, and a standby */
 	if (created)
 		return false;
-	if (backup)
+	if (begins_backup())
 	{
 		check_backup(base);
 		return true;
@@ -576,6 +586,7 @@ reopen_pool(void)
 {
 	zen_files_reopen(zen_pool.base);
 	publish(zen_pool.base, false);
+	zen_pool.backup = false;
 }
 
 /* Open the pool file, after making it on the very first start; true if it was made. */
@@ -662,6 +673,7 @@ zen_pool_open(void)
 	zen_files_add(base);
 	begin_generation(base, &state, &facts);
 	publish(base, was_clean && !replica);
+	zen_pool.backup = replica && begins_backup();
 	if (upgraded)
 		ereport(LOG,
 				(errmsg("zen pool file \"%s\" was taken over from the cluster that pg_upgrade has upgraded",

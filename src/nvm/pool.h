@@ -47,6 +47,8 @@ typedef struct ZenPool
 								 * for PostgreSQL */
 	bool		replica;		/* at the start: a copy, which follows the WAL
 								 * of another server */
+	bool		backup;			/* at the start: a copy that was made while
+								 * that server was running, not replayed yet */
 	bool		scratch;		/* without rows, and gone with the server:
 								 * pg_upgrade runs it */
 	ZenRegionEntry *regions;	/* [ZEN_MAX_REGIONS] */

@@ -63,6 +63,80 @@ zen_region_place_here(void)
 	return zen_region_nodes == 1 ? 0 : zen_numa_here();
 }
 
+/* ---------- in-doubt descriptors ---------- */
+
+static uint64
+doubt_word(uint64 full_xid, uint64 cts, uint32 kind)
+{
+	pg_crc32c	crc;
+
+	INIT_CRC32C(crc);
+	COMP_CRC32C(crc, &full_xid, sizeof(full_xid));
+	COMP_CRC32C(crc, &cts, sizeof(cts));
+	COMP_CRC32C(crc, &kind, sizeof(kind));
+	FIN_CRC32C(crc);
+	return ((uint64) crc << ZEN_DOUBT_CRC_SHIFT) | kind;
+}
+
+/* The part of a region's entry that the descriptor's CRC covers. */
+typedef struct Doubt
+{
+	uint64		xid;
+	uint64		cts;
+	uint64		word;
+} Doubt;
+
+static bool
+doubt_fits(const void *image, const void *arg)
+{
+	const Doubt *d = image;
+
+	return d->word != 0 && d->word == doubt_word(d->xid, d->cts, (uint32) d->word);
+}
+
+static Doubt
+load_doubt(const ZenRegionEntry *e)
+{
+	/* torn, it shows 0: the word goes first and comes last */
+	return (Doubt)
+	{
+		.xid = zen_nvm_load64(&e->doubt_xid),.cts = zen_nvm_load64(&e->doubt_cts),
+			.word = zen_nvm_load64(&e->doubt)
+	};
+}
+
+/* Set a flipped bit of a descriptor that does not fit right; false if it is damaged in another way. */
+static bool
+mend_doubt(ZenRegionEntry *e, Doubt *d)
+{
+	if (zen_one_bit(d->word))
+		d->word = 0;
+	else if (!zen_repair_bit(d, sizeof(*d), doubt_fits, NULL))
+		return false;
+	zen_nvm_store64(&e->doubt_xid, d->xid);
+	zen_nvm_store64(&e->doubt_cts, d->cts);
+	zen_nvm_store64(&e->doubt, d->word);
+	zen_persist(e, sizeof(*e));
+	return true;
+}
+
+/*
+ * A base backup may have copied a descriptor while another one took its place.  The old one's transaction has ended,
+ * and replay brings the new one (src/stream/README).  So nobody need hear of what does not fit.
+ */
+static void
+mend_copied(ZenRegionEntry *e)
+{
+	Doubt		d = load_doubt(e);
+
+	if (d.word == 0 || doubt_fits(&d, NULL) || mend_doubt(e, &d))
+		return;
+	zen_nvm_store64(&e->doubt, 0);
+	zen_persist(e, sizeof(*e));
+}
+
+/* ---------- start ---------- */
+
 Size
 zen_region_shmem_size(void)
 {
@@ -97,6 +171,8 @@ zen_region_init(void)
 		pg_atomic_init_u32(&zen_regions[r].emptied, 0);
 		SpinLockInit(&zen_regions[r].room_lock);
 		zen_regions[r].watermark = zen_mark_read(zen_pool.regions[r].watermark, 2, sizeof(ZenMarkRecord));
+		if (zen_pool.backup)
+			mend_copied(&zen_pool.regions[r]);
 	}
 }
 
@@ -275,19 +351,6 @@ zen_region_persist_watermark(uint32 region)
 	LWLockRelease(zen_lock(ZEN_LOCK_MARK));
 }
 
-static uint64
-doubt_word(uint64 full_xid, uint64 cts, uint32 kind)
-{
-	pg_crc32c	crc;
-
-	INIT_CRC32C(crc);
-	COMP_CRC32C(crc, &full_xid, sizeof(full_xid));
-	COMP_CRC32C(crc, &cts, sizeof(cts));
-	COMP_CRC32C(crc, &kind, sizeof(kind));
-	FIN_CRC32C(crc);
-	return ((uint64) crc << ZEN_DOUBT_CRC_SHIFT) | kind;
-}
-
 static void
 store_doubt(ZenRegionEntry *e, uint64 full_xid, uint64 cts, uint32 kind)
 {
@@ -353,37 +416,17 @@ zen_region_doubt_committed(uint32 region)
 	zen_region_doubt_clear(region);
 }
 
-/* The part of a region's entry that the descriptor's CRC covers. */
-typedef struct Doubt
-{
-	uint64		xid;
-	uint64		cts;
-	uint64		word;
-} Doubt;
-
-static bool
-doubt_fits(const void *image, const void *arg)
-{
-	const Doubt *d = image;
-
-	return d->word != 0 && d->word == doubt_word(d->xid, d->cts, (uint32) d->word);
-}
-
 uint32
 zen_region_doubt_read(uint32 region, uint64 *full_xid, uint64 *cts)
 {
 	ZenRegionEntry *e = &zen_pool.regions[region];
-	Doubt		d = {.xid = zen_nvm_load64(&e->doubt_xid),.cts = zen_nvm_load64(&e->doubt_cts),
-	.word = zen_nvm_load64(&e->doubt)};
+	Doubt		d = load_doubt(e);
 
-	/* torn, it shows 0: the word goes first and comes last */
 	if (d.word == 0)
 		return ZEN_DOUBT_NONE;
 	if (!doubt_fits(&d, NULL))
 	{
-		if (zen_one_bit(d.word))
-			d.word = 0;
-		else if (!zen_repair_bit(&d, sizeof(d), doubt_fits, NULL))
+		if (!mend_doubt(e, &d))
 		{
 			zen_damages++;
 			ereport(WARNING,
@@ -392,10 +435,6 @@ zen_region_doubt_read(uint32 region, uint64 *full_xid, uint64 *cts)
 					 errdetail("If that transaction had committed, what it wrote to zen tables is lost.")));
 			return ZEN_DOUBT_NONE;
 		}
-		zen_nvm_store64(&e->doubt_xid, d.xid);
-		zen_nvm_store64(&e->doubt_cts, d.cts);
-		zen_nvm_store64(&e->doubt, d.word);
-		zen_persist(e, sizeof(*e));
 		zen_note_repair(&e->doubt_xid);
 		if (d.word == 0)
 			return ZEN_DOUBT_NONE;
