@@ -140,7 +140,7 @@ sql_peers() {
 	for peer in "${peers[@]}"; do
 		case $peer in
 		zen-disk) [ "$1" != insert ] || echo "$peer" ;;
-		zen-tree) echo "$peer" ;;
+		zen-tree | zen-logical | zen-replica | zen-both) echo "$peer" ;;
 		zen-*) [[ ! $1 =~ ^(update|simple-update|tpcc)$ ]] || echo "$peer" ;;
 		*) echo "$peer" ;;
 		esac
@@ -294,6 +294,9 @@ create_server() {
 	# of NVM's latency in ns, as in bench/engines/README.md, section Latency
 	case $server in
 	zen-tree) settings+=(zen.default_index=zentree) ;;
+	zen-logical) settings+=(zen.stream=logical wal_level=logical) ;;
+	zen-replica) settings+=(zen.stream=replica wal_level=replica) ;;
+	zen-both) settings+=(zen.stream=replica wal_level=logical) ;;
 	zen-optane) settings+=(zen.flush_delay=89) ;;
 	zen-cxl) settings+=(zen.fence_delay=168) ;;
 	heap-async) settings+=(synchronous_commit=off) ;;
