@@ -72,6 +72,12 @@
 	X(R17_STOP_NOTED, "r17_stop_noted") \
 	X(R17_STOP_LOGGED, "r17_stop_logged") \
 	X(R17_STOP_SCRUBBED, "r17_stop_scrubbed") \
+	X(R17_GAP_UNFLUSHED, "r17_gap_unflushed") \
+	X(R17_OFF_LATE, "r17_off_late") \
+	X(R17_STOP_OFF, "r17_stop_off") \
+	X(R17_STOP_GIVEN_UP, "r17_stop_given_up") \
+	X(R17_STOP_GAP, "r17_stop_gap") \
+	X(R17_STOP_ON, "r17_stop_on") \
 	X(R18_NO_SCRUBS, "r18_no_scrubs") \
 	X(R18_SCRUBS_UNFLUSHED, "r18_scrubs_unflushed") \
 	X(R18_NO_DIRECTORIES, "r18_no_directories") \

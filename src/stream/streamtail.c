@@ -451,10 +451,13 @@ note_off(void)
 		ereport(LOG,
 				(errmsg("zen.stream was on, and is off: changes of zen tables are no longer in the write-ahead log"),
 				 errhint("When it is on again, logical slots from before end with an error.")));
-		store(&state()->in_use, ZEN_TAIL_OFF);
+		if (!ZEN_FAULT(R17_OFF_LATE))
+			store(&state()->in_use, ZEN_TAIL_OFF);
+		stop_if(ZEN_FAULT(R17_STOP_OFF));
 	}
 	store(&state()->again_xid, 0);
 	store(&state()->lost_xid, 0);
+	stop_if(ZEN_FAULT(R17_STOP_GIVEN_UP) || ZEN_FAULT(R17_OFF_LATE));
 }
 
 /* The record is flushed first: so slots from before meet it, whatever happens then.  It may be there twice. */
@@ -466,8 +469,15 @@ note_on(void)
 	if (before == ZEN_TAIL_ON)
 		return;
 	if (before == ZEN_TAIL_OFF)
-		XLogFlush(zen_streamlog_gap());
+	{
+		XLogRecPtr	gap = zen_streamlog_gap();
+
+		if (!ZEN_FAULT(R17_GAP_UNFLUSHED))
+			XLogFlush(gap);
+		stop_if(ZEN_FAULT(R17_STOP_GAP));
+	}
 	store(&state()->in_use, ZEN_TAIL_ON);
+	stop_if(ZEN_FAULT(R17_STOP_ON) || ZEN_FAULT(R17_GAP_UNFLUSHED));
 }
 
 /*
