@@ -14,7 +14,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 
 my $am = $ENV{ZEN_NODES_AM} or die 'ZEN_NODES_AM is not set';
-my %own_of = map { $_ => PostgreSQL::Test::Cluster->can($_) } qw(init start restart wait_for_catchup safe_psql);
+my %own_of = map { $_ => PostgreSQL::Test::Cluster->can($_) } qw(init start restart wait_for_catchup psql);
 my %complete;    # data directories that have the extension
 
 sub init
@@ -64,7 +64,7 @@ sub restart
 sub flush
 {
 	my ($node) = @_;
-	$own_of{safe_psql}->($node, 'postgres', 'CHECKPOINT');
+	$own_of{psql}->($node, 'postgres', 'CHECKPOINT', on_error_die => 1);
 	return;
 }
 
@@ -75,11 +75,12 @@ sub wait_for_catchup
 	return $own_of{wait_for_catchup}->($node, @rest);
 }
 
-sub safe_psql
+# safe_psql() comes here, too
+sub psql
 {
 	my ($node, $database, $sql, @rest) = @_;
 	flush($node) if $sql =~ /\bpg_logical_slot_(?:peek|get)_/;
-	return $own_of{safe_psql}->($node, $database, $sql, @rest);
+	return $own_of{psql}->($node, $database, $sql, @rest);
 }
 
 {
