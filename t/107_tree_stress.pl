@@ -56,7 +56,8 @@ done_testing();
 sub begin
 {
 	my ($faults) = @_;
-	$node = new_node("tree$faults", pool_size => '256MB', dram_size => '256MB', faults => $faults);
+	$node = new_node("tree$faults", pool_size => '256MB', dram_size => '256MB', faults => $faults,
+		conf => 'restart_after_crash = on');
 	$conf = $faults ? $node->data_dir . '/fault.conf' : undef;
 	$node->append_conf('postgresql.conf', "include_if_exists 'fault.conf'\n");
 	$node->start;
@@ -79,11 +80,26 @@ sub test_faults
 		}
 		isnt($found, '', "$fault is caught") and note("$fault: $found");
 	}
+	is(play($_, 'tree_read_only'), '', "$_: readers write nothing to shared memory") for sort keys %kinds;
+	test_reader_that_writes();
 	set_fault('tree_fence_unasked');
 	my ($passed, $tries) = (0, 0);
 	($passed, $tries) = ($passed + builds_that_pass(20), $tries + 20) until $passed || $tries == 400;
 	cmp_ok($passed, '>', 0, 'tree_fence_unasked is caught') and note("$passed of $tries builds have passed");
 	set_fault('none');
+	return;
+}
+
+# One that wrote would have been killed.
+sub test_reader_that_writes
+{
+	my $offset = log_size($node);
+	set_fault('tree_reader_writes');
+	unlink $conf or die "$conf: $!";    # the server that comes back has no fault
+	isnt(state_of($dbh, 'SELECT count(*) FROM u WHERE k = make_key(1)'), '', 'a reader that writes is killed');
+	wait_for('the server', sub { eval { $dbh = connect_db($node); 1 } });
+	like(log_since($node, $offset), qr/terminated by signal 11/, 'as it may not write there');
+	run_all($dbh, 'SET max_parallel_maintenance_workers = 3');
 	return;
 }
 

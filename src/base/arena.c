@@ -718,3 +718,10 @@ zen_arena_let_go(void)
 	/* in huge pages older kernels refuse: then it stays as it is */
 	(void) madvise(zen_arena_base, arena_size, MADV_DONTNEED);
 }
+
+void
+zen_arena_guard(bool guard)
+{
+	if (mprotect(zen_arena_base, arena_size, guard ? PROT_READ : PROT_READ | PROT_WRITE) != 0)
+		elog(ERROR, "could not change the protection of zen's shared memory: %m");
+}

@@ -67,6 +67,9 @@ extern uint64 zen_arena_row_bytes(int place);
 /* zen_arena_let_go -- take the arena out of this process's page tables, as zen_nvm_let_go() does with the pool. */
 extern void zen_arena_let_go(void);
 
+/* zen_arena_guard -- for tests: may this process write to the arena? */
+extern void zen_arena_guard(bool guard);
+
 /* zen_arena_holds -- may an object of this size be at ptr: does all of it lie in the arena? */
 extern bool zen_arena_holds(const void *ptr, Size size);
 

@@ -96,7 +96,9 @@
 	X(TREE_SPLIT_SEEN, "tree_split_seen") \
 	X(TREE_NO_GATE, "tree_no_gate") \
 	X(TREE_STALE_FENCE, "tree_stale_fence") \
-	X(TREE_FENCE_UNASKED, "tree_fence_unasked")
+	X(TREE_FENCE_UNASKED, "tree_fence_unasked") \
+	X(TREE_READ_ONLY, "tree_read_only") \
+	X(TREE_READER_WRITES, "tree_reader_writes")
 
 typedef enum ZenFaultSwitch
 {

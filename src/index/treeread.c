@@ -9,6 +9,7 @@
  */
 #include "index/treeread.h"
 
+#include "base/arena.h"
 #include "miscadmin.h"
 
 void
@@ -165,12 +166,21 @@ void
 zen_tree_read(ZenTree *tree, const ZenTreeShape *shape, const ZenTreePos *from, const ZenTreePos *to,
 			  bool backward, ZenTreeBatch *batch)
 {
+	bool		guarded = ZEN_FAULT(TREE_READ_ONLY) || ZEN_FAULT(TREE_READER_WRITES);
+
 	batch->backward = backward;
+	/* no fault, but a proof: a reader of shared DRAM may not write there */
+	if (guarded)
+		zen_arena_guard(true);
 	do
 		CHECK_FOR_INTERRUPTS();
 	while (!zen_tree_descend(tree, shape, backward ? to : from, backward, 0, false, &batch->path) ||
 		   !copy_entries(tree, from, to, batch) || !copy_fence(tree, from, to, batch));
 	trim(shape, from, to, batch);
+	if (ZEN_FAULT(TREE_READER_WRITES))
+		batch->path.node->shown = 0;
+	if (guarded)
+		zen_arena_guard(false);
 }
 
 /* The next read writes its own fence over that of the batch. */
