@@ -87,7 +87,6 @@
 	X(R18_REDO_ON_PRIMARY, "r18_redo_on_primary") \
 	X(R18_DECIDED_EARLY, "r18_decided_early") \
 	X(R18_REDO_UNFLUSHED, "r18_redo_unflushed") \
-	X(R18_DESCRIPTOR_FIRST, "r18_descriptor_first") \
 	X(R18_TAIL_STAYS, "r18_tail_stays") \
 	X(RESTAMP_SLOWLY, "restamp_slowly") \
 	X(SHARED_BLOCKS, "shared_blocks") \

@@ -77,8 +77,6 @@ settle(uint32 region, bool only_committed)
 		return;
 	if (has_committed(xid) && !ZEN_FAULT(R18_NOT_SETTLED))
 	{
-		if (ZEN_FAULT(R18_DESCRIPTOR_FIRST))
-			zen_region_doubt_clear(region);
 		zen_region_replay_committed(region, cts);
 		zen_region_doubt_clear(region);
 	}

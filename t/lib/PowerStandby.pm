@@ -6,6 +6,7 @@
 # from its last restartpoint and is promoted, in turn:
 #
 # - as soon as it has come where a step of the scenario ended, and has the rows as of that moment
+# - where it was, so that the newest transaction may have its versions in the pool, and no commit record
 # - at the end of the WAL
 #
 # Steps are as in PowerRun, and the same checks follow.
@@ -217,34 +218,39 @@ sub select_points
 	  'start', 'first redo', 'redo', 'rest', 'promotion';
 }
 
-# target_of -- the step at whose end recovery ends: undef for none.
+# target_of -- where recovery ends, what it is called, and the states that are right then; no place: at the WAL's end.
+#
+# In turn: there; as soon as a step has ended; at once, when the step may have committed or not.
 sub target_of
 {
 	my ($self, $photo, $choice) = @_;
-	return if $photo->{acked} >= PROMOTES || ($choice->{seed} // $choice->{index}) % 2;
+	my @states = map { $_->{text} } @{ $self->{states} };
+	my @at_end = (undef, 'at the end', $states[-1]);
+	my $turn = ($choice->{seed} // $choice->{index}) + ($photo->{point} eq 'end' ? 0 : $photo->{point});
+	return @at_end if $photo->{acked} >= PROMOTES || $turn % 3 == 0;
 	my ($step) = grep { $self->{ends}[$_] >= $photo->{place} } 0 .. $#{ $self->{ends} };
-	return if !defined $step || $self->{ends}[$step] > $self->{flushed};
-	return $step;
+	return @at_end if !defined $step || $self->{ends}[$step] > $self->{flushed};
+	return ($photo->{place}, "in step $step", @states[ $step - 1, $step ]) if $turn % 3 == 1 && $step > 0;
+	return ($self->{ends}[$step], "after step $step", $states[$step]);
 }
 
 sub try
 {
 	my ($self, $photo, $choice, $allowed, $ends, $thorough) = @_;
 	my $server = $self->{work} ||= PowerServer->new("$self->{dir}/work");
-	my $step = $self->target_of($photo, $choice);
+	my ($place, $name, @right) = $self->target_of($photo, $choice);
 	$self->restore($server, $photo, $choice);
 	$self->{count}{candidates}++;
 	$self->{count}{thorough}++ if $thorough;
 	truncate($server->logfile, 0) if -e $server->logfile;
-	my @target = ('recovery_target_lsn=' . lsn_text($self->{ends}[ $step // 0 ]), 'recovery_target_inclusive=off',
-		'recovery_target_action=promote');
-	my $end = defined $step ? undef : $self->{end};
-	my @wrong = eval { verify_recovered($server, options => [ $self->options(defined $step ? @target : ()) ],
-		promote => sub { promote($_[0], $end) },
-		allowed => [ $self->{states}[ $step // -1 ]{text} ], ends => $ends, thorough => $thorough,
+	my @target = defined $place ? ('recovery_target_lsn=' . lsn_text($place), 'recovery_target_inclusive=off',
+		'recovery_target_action=promote') : ();
+	my $end = defined $place ? undef : $self->{end};
+	my @wrong = eval { verify_recovered($server, options => [ $self->options(@target) ],
+		promote => sub { promote($_[0], $end) }, allowed => \@right, ends => $ends, thorough => $thorough,
 		odd => int(($choice->{index} // $choice->{seed}) / 2) % 2); };
 	push @wrong, "died: $@" if $@;
-	unshift @wrong, 'promoted ' . (defined $step ? "after step $step" : 'at the end') if @wrong;
+	unshift @wrong, "promoted $name" if @wrong;
 	$server->crash if $server->{pid};
 	$self->report($photo, $choice, \@wrong) if @wrong;
 	return;
