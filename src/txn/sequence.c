@@ -391,6 +391,18 @@ zen_sequence_publish(void)
 		publish(READ_CATALOGS);
 }
 
+/*
+ * To read a catalog may prune its page, and the record would bear the xid that PREPARE has given to the transaction.
+ * If it has changed nothing, a decoder that has met the xid tells its readers COMMIT PREPARED, but not PREPARE: they
+ * would not go on.  What cannot be looked up costs nothing here, as PREPARE flushes the WAL.
+ */
+void
+zen_sequence_publish_prepare(void)
+{
+	if (blocks_accessed() != blocks_seen)
+		publish(PIN_KNOWN);
+}
+
 void
 zen_sequence_publish_abort(void)
 {

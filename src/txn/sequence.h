@@ -15,9 +15,12 @@ extern void zen_sequence_install(void);
  * zen_sequence_publish -- the numbers that this transaction knows are about to be known to others.
  *
  * From here on no zen-only commit, by any session, becomes durable before the WAL that these sequences need
- * (zen_sequence_flush).  Called for every transaction, before its commit or PREPARE.  May throw.
+ * (zen_sequence_flush).  Called for every transaction, before its commit.  May throw.
  */
 extern void zen_sequence_publish(void);
+
+/* zen_sequence_publish_prepare -- the same before PREPARE: writes no WAL. */
+extern void zen_sequence_publish_prepare(void);
 
 /* zen_sequence_publish_abort -- the same in the abort of a transaction: reads no catalog.  Locks are still held. */
 extern void zen_sequence_publish_abort(void);

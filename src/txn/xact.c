@@ -232,7 +232,7 @@ pre_prepare(void)
 	ZenWriteSet *ws = &zen_writeset;
 
 	Assert(GetCurrentTransactionNestLevel() == 1);
-	zen_sequence_publish();
+	zen_sequence_publish_prepare();
 	if (ws->nwrites == 0 && ws->nblocks == 0 && ws->nlocks == 0 && !zen_ddl_pending())
 	{
 		/* a region may have been leased for rows that savepoints took back */
