@@ -186,6 +186,7 @@ OBJS = $(addprefix src/base/, \
 		treeclasses.o \
 		zentree_keys.o \
 		zentree_gaps.o \
+		zentree_shared.o \
 		zentree.o \
 		zentree_build.o \
 		zentree_insert.o \

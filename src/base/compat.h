@@ -285,6 +285,12 @@ zen_bitmap_next(ZenBitmapIterator *iterator, TBMIterateResult *space)
 #include "varatt.h"
 #endif
 #if PG_VERSION_NUM < 180000
+#if PG_VERSION_NUM < 170000
+#define ZEN_ESTIMATE_PARALLEL_SCAN_ARGS(of_index, of_keys, of_orderbys) void
+#else
+#define ZEN_ESTIMATE_PARALLEL_SCAN_ARGS(of_index, of_keys, of_orderbys) of_keys, of_orderbys
+#endif
+#define ZEN_PARALLEL_SCAN_OFFSET	ps_offset
 #define zen_am_is_like_btree(am)	((void) (am))
 #define ZEN_CONFLICT_WANTS_BTREE	1	/* ON CONFLICT takes no other unique
 										 * index */
@@ -292,6 +298,8 @@ zen_bitmap_next(ZenBitmapIterator *iterator, TBMIterateResult *space)
 #else
 #include "access/nbtree.h"
 
+#define ZEN_ESTIMATE_PARALLEL_SCAN_ARGS(of_index, of_keys, of_orderbys) of_index, of_keys, of_orderbys
+#define ZEN_PARALLEL_SCAN_OFFSET	ps_offset_am
 #define ZEN_CONFLICT_WANTS_BTREE	0
 
 static inline void

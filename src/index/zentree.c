@@ -8,6 +8,7 @@
 
 #include "access/nbtree.h"
 #include "fmgr.h"
+#include "index/zentree_shared.h"
 #include "utils/index_selfuncs.h"
 
 PG_FUNCTION_INFO_V1(zen_indexam_handler);
@@ -59,6 +60,7 @@ zen_indexam_handler(PG_FUNCTION_ARGS)
 	am->amsearcharray = true;
 	am->amsearchnulls = true;
 	am->amclusterable = true;
+	am->amcanparallel = true;
 	am->ampredlocks = true;		/* zentree_gaps.c */
 	am->amcaninclude = true;
 	am->amparallelvacuumoptions = 0;
@@ -83,5 +85,8 @@ zen_indexam_handler(PG_FUNCTION_ARGS)
 	am->amendscan = zentree_endscan;
 	am->ammarkpos = zentree_markpos;
 	am->amrestrpos = zentree_restrpos;
+	am->amestimateparallelscan = zentree_estimateparallelscan;
+	am->aminitparallelscan = zentree_initparallelscan;
+	am->amparallelrescan = zentree_parallelrescan;
 	PG_RETURN_POINTER(am);
 }

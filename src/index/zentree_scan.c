@@ -17,6 +17,7 @@
 #include "index/treedelete.h"
 #include "index/zentree_gaps.h"
 #include "index/zentree_keys.h"
+#include "index/zentree_shared.h"
 #include "miscadmin.h"
 #include "nodes/memnodes.h"
 #include "pgstat.h"
@@ -45,6 +46,7 @@ typedef struct TreeScan
 	bool		active;			/* batch and current are set */
 	int			current;		/* in batch.slots; -1 or batch.n: beyond */
 	bool		resume;			/* go on from mark.slot */
+	uint32		steps;			/* of a parallel scan, so far */
 	Mark		mark;
 	IndexTuple	formed;			/* that the caller was given */
 	bool		any_dead;
@@ -239,17 +241,90 @@ next_batch(TreeScan *s, bool backward)
 	return true;
 }
 
-/* Begin at the end of all ranges that the direction comes from. */
+/* Go to the end of all ranges that the direction comes from. */
 static void
-begin(IndexScanDesc scan, bool backward)
+first_range(IndexScanDesc scan, bool backward)
 {
 	TreeScan   *s = scan->opaque;
 
 	pgstat_count_index_scan(scan->indexRelation);
 	zen_conditions_first(&s->conditions, &s->shape, backward);
 	zen_gap_lock(scan->indexRelation, &s->shape, &s->conditions, scan->xs_snapshot);
-	read_batch(s, NULL, backward);
+	s->steps = 0;
+}
+
+static bool
+next_range(IndexScanDesc scan, bool backward)
+{
+	TreeScan   *s = scan->opaque;
+
+	if (!s->conditions.stepped || !zen_conditions_next(&s->conditions, &s->shape, backward))
+		return false;
+	zen_gap_lock(scan->indexRelation, &s->shape, &s->conditions, scan->xs_snapshot);
+	s->steps++;
+	return true;
+}
+
+/* Read the batch that is next in a scan of several processes; false: there is none. */
+static bool
+next_shared_batch(IndexScanDesc scan, bool backward)
+{
+	TreeScan   *s = scan->opaque;
+	ZenSharedScan *shared = zen_shared_take(scan);
+	ZenTreePos *pos = NULL;
+
+	if (shared == NULL)
+		return false;
+	if (!s->active)
+		first_range(scan, backward);
 	s->active = true;
+	while (s->steps < shared->steps)
+		if (!next_range(scan, backward))
+		{
+			zen_shared_give(shared, ZEN_SHARED_DONE);
+			return false;
+		}
+	if (shared->has_fence)
+	{
+		ZenTreeSlot fence = zen_shared_fence(shared);
+
+		pos = &s->pos;
+		zen_shape_pos_of(&s->shape, pos, &fence);
+		zen_conditions_skip(&s->conditions, &s->shape, &fence, backward, pos);
+	}
+	read_batch(s, pos, backward);
+	if (s->batch.more)
+		zen_shared_set_fence(shared, &s->batch.fence);
+	else
+	{
+		shared->has_fence = false;
+		shared->steps++;
+	}
+	zen_shared_give(shared, s->batch.more || s->conditions.stepped ? ZEN_SHARED_READY : ZEN_SHARED_DONE);
+	return true;
+}
+
+/* The same as advance(), of what this process has read of a scan of several. */
+static bool
+advance_shared(IndexScanDesc scan, bool backward)
+{
+	TreeScan   *s = scan->opaque;
+
+	Assert(!s->resume);
+	do
+	{
+		while (s->active)
+		{
+			s->current += backward ? -1 : 1;
+			if (s->current < 0 || s->current >= s->batch.n)
+				break;
+			if (zen_conditions_hold(&s->conditions, &s->shape, &s->batch.slots[s->current]))
+				return true;
+		}
+	} while (next_shared_batch(scan, backward));
+	forget_dead(s);
+	s->active = false;
+	return false;
 }
 
 /* Go to the next entry that satisfies the conditions; false: there is none. */
@@ -260,8 +335,14 @@ advance(IndexScanDesc scan, bool backward)
 
 	if (s->conditions.never)
 		return false;
+	if (scan->parallel_scan != NULL)
+		return advance_shared(scan, backward);
 	if (!s->active)
-		begin(scan, backward);
+	{
+		first_range(scan, backward);
+		read_batch(s, NULL, backward);
+		s->active = true;
+	}
 	for (;;)
 	{
 		if (!s->resume)
@@ -274,9 +355,8 @@ advance(IndexScanDesc scan, bool backward)
 		}
 		if (next_batch(s, backward))
 			continue;
-		if (!s->conditions.stepped || !zen_conditions_next(&s->conditions, &s->shape, backward))
+		if (!next_range(scan, backward))
 			break;
-		zen_gap_lock(scan->indexRelation, &s->shape, &s->conditions, scan->xs_snapshot);
 		read_batch(s, NULL, backward);
 	}
 	forget_dead(s);
