@@ -260,7 +260,7 @@ sub verify_recovered
 	run_first($dbh, \@wrong, @{ $opt{first} }) if $opt{first};
 	$opt{promote}->($dbh) if $opt{promote};
 	my $state = check($dbh, $opt{allowed}, \@wrong, 'after the cut');
-	push @wrong, "in the log: $_" for grep { /XX001/ && !/ in pg_tblspc\// } split /\n/,
+	push @wrong, "in the log: $_" for grep { /XX001/ && !/ in pg_tblspc\b/ } split /\n/,
 		PostgreSQL::Test::Utils::slurp_file($server->logfile);
 	$opt{compare}->($dbh, \@wrong) if $opt{compare};
 	return @wrong if @wrong;
