@@ -1,4 +1,4 @@
-# synchronous_standby_names with zen.stream = replica: a commit on zen tables waits for a standby when one on heap
+# synchronous_standby_names with zen.stream: a commit on zen tables waits for a standby or a subscriber when one on heap
 # tables does, and only then; and what was told to be committed is on the standby.
 
 use strict;
@@ -14,38 +14,64 @@ use ZenTest;
 
 skip_unless_zen();
 
-my $primary = copy_primary('primary');
-$primary->start;
-my $dbh = connect_db($primary);
-my $session = connect_db($primary);
-my $pid = value($session, 'SELECT pg_backend_pid()');
+my ($primary, $dbh, $session, $pid);
 my $id = 0;
-run_all($dbh, 'CREATE EXTENSION zen', 'CREATE TABLE z (id int PRIMARY KEY) USING zen',
-	'CREATE TABLE h (id int PRIMARY KEY) USING heap');
+
+# A subscriber may be synchronous, too.
+open_primary(new_node('publisher', init => { allows_streaming => 'logical' }, conf => 'zen.stream = logical'));
+want_standby();
+test_levels('logical');
+$_->disconnect for $session, $dbh;
+$primary->stop;
+
+open_primary(copy_primary('primary'));
 $primary->backup('sync');
 my $standby = copy_of($primary, 'standby', 'sync', has_streaming => 1);
-reload_conf($primary, q{synchronous_standby_names = '*'});
-wait_for('the setting', sub { value($session, 'SHOW synchronous_standby_names') eq '*' });
-
-# No standby is there.
-for my $level (qw(on remote_write remote_apply))
-{
-	run_all($session, "SET synchronous_commit = $level");
-	is(commit_of($_), 'waits', "$level: a commit on $_ waits") for qw(h z z+h savepoint prepared);
-	is(commit_of($_), 'done', "$level: $_ does not wait") for qw(nothing rollback reading);
-}
-for my $level (qw(local off))
-{
-	run_all($session, "SET synchronous_commit = $level");
-	is(commit_of($_), 'done', "$level: a commit on $_ does not wait") for qw(h z z+h prepared);
-}
-
+want_standby();
+test_levels('replica');
 test_cancel();
 test_terminate();
 test_arrival();
 test_failover();
 $standby->stop;
 done_testing();
+
+sub open_primary
+{
+	($primary) = @_;
+	$primary->start;
+	$dbh = connect_db($primary);
+	$session = connect_db($primary);
+	$pid = value($session, 'SELECT pg_backend_pid()');
+	run_all($dbh, 'CREATE EXTENSION zen', 'CREATE TABLE z (id int PRIMARY KEY) USING zen',
+		'CREATE TABLE h (id int PRIMARY KEY) USING heap');
+	return;
+}
+
+sub want_standby
+{
+	reload_conf($primary, q{synchronous_standby_names = '*'});
+	wait_for('the setting', sub { value($session, 'SHOW synchronous_standby_names') eq '*' });
+	return;
+}
+
+# No standby is there.
+sub test_levels
+{
+	my ($stream) = @_;
+	for my $level (qw(on remote_write remote_apply))
+	{
+		run_all($session, "SET synchronous_commit = $level");
+		is(commit_of($_), 'waits', "$stream, $level: a commit on $_ waits") for qw(h z z+h savepoint prepared);
+		is(commit_of($_), 'done', "$stream, $level: $_ does not wait") for qw(nothing rollback reading);
+	}
+	for my $level (qw(local off))
+	{
+		run_all($session, "SET synchronous_commit = $level");
+		is(commit_of($_), 'done', "$stream, $level: a commit on $_ does not wait") for qw(h z z+h prepared);
+	}
+	return;
+}
 
 # statements -- of a transaction that changes these tables; the last one is its end.
 sub statements

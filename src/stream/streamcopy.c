@@ -230,7 +230,9 @@ zen_copy_again(char *record, uint32 len)
 bool
 zen_copy_waits(void)
 {
-	return zen_copies() && SyncRepRequested() && SyncRepStandbyNames != NULL && SyncRepStandbyNames[0] != '\0';
+	if (!zen_copies() && zen_streamlog_kept_len() == 0)
+		return false;
+	return SyncRepRequested() && SyncRepStandbyNames != NULL && SyncRepStandbyNames[0] != '\0';
 }
 
 /* ---------- slots that become empty ---------- */

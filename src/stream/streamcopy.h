@@ -53,7 +53,7 @@ extern Size zen_copy_size(uint32 n, Size bytes);
 /* zen_copy_again -- the record, kept in NVM, of a transaction that the WAL has lost: insert it for the present one. */
 extern void zen_copy_again(char *record, uint32 len);
 
-/* zen_copy_waits -- is the commit to wait for a synchronous standby? */
+/* zen_copy_waits -- is the commit to wait for a synchronous standby, or for a subscriber that has its rows? */
 extern bool zen_copy_waits(void);
 
 /* ---------- slots that become empty ---------- */
