@@ -5,6 +5,7 @@
 # - pgoutput: first copy and changes reach a subscriber
 # - zen.stream off for a while: slots from before say so, new ones and those moved on do not; one from before the first
 #   time that it is on is as good as any
+# - readers that go by what is written to the WAL miss no commit
 
 use strict;
 use warnings;
@@ -29,6 +30,7 @@ test_first_on();
 test_decoded();
 test_subscribed();
 test_off();
+test_unwritten();
 $_->disconnect for $dbh, $to;
 $_->stop for $node, $subscriber;
 done_testing();
@@ -75,7 +77,6 @@ sub changes
 {
 	my ($slot, @options) = @_;
 	# commits of zen tables do not wait for the WAL, and readers get what is flushed
-	value($dbh, 'CHECKPOINT');
 	my $options = join '', map { ", '$_'" } 'include-xids', '0', 'skip-empty-xacts', '1', @options;
 	my $rows = $dbh->selectcol_arrayref("SELECT data FROM pg_logical_slot_get_changes('$slot', NULL, NULL$options)");
 	return $rows;
@@ -166,8 +167,7 @@ sub connection { return sprintf 'host=%s port=%d dbname=postgres', $node->host, 
 
 sub caught_up
 {
-	value($dbh, 'CHECKPOINT');
-	my $lsn = value($dbh, 'SELECT pg_current_wal_flush_lsn()');
+	my $lsn = value($dbh, 'SELECT pg_current_wal_lsn()');
 	wait_for('the subscriber',
 		sub { value($dbh, "SELECT confirmed_flush_lsn >= '$lsn' FROM pg_replication_slots WHERE slot_name = 's'") });
 	return;
@@ -200,7 +200,6 @@ sub test_subscribed
 sub read_slot
 {
 	my ($slot) = @_;
-	value($dbh, 'CHECKPOINT');
 	return run_sql($dbh, "SELECT data FROM pg_logical_slot_get_changes('$slot', NULL, NULL)");
 }
 
@@ -233,5 +232,27 @@ sub test_off
 	restart_with('logical');
 	value($dbh, 'INSERT INTO o VALUES (4)');
 	is_deeply(inserted($_, 'o'), [4], "no gap at the next start: $_") for qw(moved new);
+	return;
+}
+
+# --- what nobody has written yet --------------------------------------------
+
+# Readers of the WAL go by what is written: it is what has been committed.
+sub test_unwritten
+{
+	run_all($dbh, 'CREATE TABLE w (id int) USING zen',
+		q{SELECT pg_create_logical_replication_slot('unwritten', 'test_decoding')});
+	my $writer = stop_wal_writer($dbh);
+	value($dbh, 'INSERT INTO w VALUES (1)');
+	my $end = value($dbh, 'SELECT pg_current_wal_insert_lsn()');
+	is(value($dbh, "SELECT pg_current_wal_lsn() >= '$end'"), 1, 'pg_current_wal_lsn() is behind each commit');
+	for my $id (2, 3)
+	{
+		value($dbh, "INSERT INTO w VALUES ($id)");
+		my $verb = $id == 2 ? 'peek' : 'get';
+		is(value($dbh, "SELECT count(*) FROM pg_logical_slot_${verb}_changes('unwritten', NULL, NULL)"
+				  . " WHERE data LIKE '%INSERT%'"), $id, "a slot gives each commit: $verb");
+	}
+	kill 'CONT', $writer;
 	return;
 }

@@ -155,6 +155,7 @@ zen_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
 	{
 		zen_standby_check_function(objectId);
 		zen_basebackup_check_function(objectId);
+		zen_replication_check_function(objectId);
 		return;
 	}
 	zen_replication_note(access, classId, objectId);

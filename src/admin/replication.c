@@ -25,6 +25,8 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "base/epoch.h"
+#include "base/guc.h"
+#include "base/ownwal.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
@@ -35,6 +37,7 @@
 #include "replication/walsender.h"
 #include "table/zenam_rel.h"
 #include "table/zenam_publish.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
@@ -309,4 +312,28 @@ zen_replication_check_copy(CopyStmt *stmt)
 		return;
 	(void) refuse_copy_from((Node *) stmt->relation, NULL);
 	(void) refuse_copy_from(stmt->query, NULL);
+}
+
+/* ---------- readers of the WAL ---------- */
+
+/*
+ * Whoever waits for a subscriber to have all that is committed asks for pg_current_wal_lsn(): Citus, for one, before it
+ * drops a shard that it has moved.  Commits of heap tables are in what is written by then.
+ */
+void
+zen_replication_check_function(Oid function)
+{
+	switch (function)
+	{
+		case F_PG_CURRENT_WAL_LSN:
+		case F_PG_LOGICAL_SLOT_GET_CHANGES:
+		case F_PG_LOGICAL_SLOT_PEEK_CHANGES:
+		case F_PG_LOGICAL_SLOT_GET_BINARY_CHANGES:
+		case F_PG_LOGICAL_SLOT_PEEK_BINARY_CHANGES:
+			if (zen_stream != ZEN_STREAM_OFF && !RecoveryInProgress())
+				XLogFlush(zen_wal_end());
+			break;
+		default:
+			break;
+	}
 }

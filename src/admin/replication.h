@@ -22,4 +22,10 @@ extern void zen_replication_note(ObjectAccessType access, Oid class, Oid object)
  */
 extern void zen_replication_check(void);
 
+/*
+ * zen_replication_check_function -- a function is about to be called.  If its caller goes by what has been written to
+ * the WAL, all of that is flushed first: a zen-only commit that was acknowledged may not be written yet.
+ */
+extern void zen_replication_check_function(Oid function);
+
 #endif							/* ZEN_REPLICATION_H */

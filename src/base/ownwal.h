@@ -10,6 +10,7 @@
 #include "base/compat.h"
 
 #include "access/xact.h"
+#include "access/xlogdefs.h"
 
 /* Records of this process so far. */
 extern uint64 zen_ownwal_records;
@@ -32,5 +33,8 @@ zen_xid_assign(void)
 
 	return likely(TransactionIdIsValid(xid)) ? xid : zen_ownwal_assign_xid();
 }
+
+/* zen_wal_end -- the end of all WAL that exists, of any process, written or not. */
+extern XLogRecPtr zen_wal_end(void);
 
 #endif							/* ZEN_OWNWAL_H */

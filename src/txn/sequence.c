@@ -273,24 +273,6 @@ has_no_sequence(void)
 
 /* ---------- publishing ---------- */
 
-/* The end of all WAL that exists. */
-static XLogRecPtr
-wal_end(void)
-{
-	XLogRecPtr	end = GetXLogInsertRecPtr();
-
-	/*
-	 * at the start of a page it points behind the page header, which does not
-	 * exist yet
-	 */
-	if (XLogSegmentOffset(end, wal_segment_size) == SizeOfXLogLongPHD)
-		end -= SizeOfXLogLongPHD;
-	else if (end % XLOG_BLCKSZ == SizeOfXLogShortPHD)
-		end -= SizeOfXLogShortPHD;
-	Assert(!XLogRecPtrIsInvalid(end));
-	return end;
-}
-
 static void
 raise_needed(XLogRecPtr lsn)
 {
@@ -299,7 +281,7 @@ raise_needed(XLogRecPtr lsn)
 	if (lsn <= old)
 		return;
 	/* a damaged page may say anything, and must not stop all commits */
-	lsn = Min(lsn, wal_end());
+	lsn = Min(lsn, zen_wal_end());
 	while (old < lsn && !pg_atomic_compare_exchange_u64(&needed->lsn, &old, lsn))
 		;
 	Assert(pg_atomic_read_u64(&needed->lsn) >= lsn);
@@ -326,7 +308,7 @@ publish_sequence(KnownRelation *k, bool may_read)
 	Assert(k->is_sequence && OidIsValid(k->oid));
 	if (!BufferIsValid(buffer))
 	{
-		raise_needed(wal_end());
+		raise_needed(zen_wal_end());
 		return;
 	}
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
@@ -380,7 +362,7 @@ publish(Freedom freedom)
 			publish_sequence(k, freedom == READ_CATALOGS);
 	}
 	if (locked.more)
-		raise_needed(wal_end());
+		raise_needed(zen_wal_end());
 	blocks_seen = blocks_accessed();
 }
 

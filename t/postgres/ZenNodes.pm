@@ -2,9 +2,6 @@
 #
 # ZEN_NODES_AM=heap or zen is the default table access method of each database.  A server that starts with wal_level =
 # logical sends the changes of zen tables: zen.stream = logical.
-#
-# No commit of zen tables waits for the WAL, as with synchronous_commit = off, and readers get what is flushed.  Tests
-# wait for readers to have what is written by now, or read it from a slot.  So it is flushed before they do.
 
 package ZenNodes;
 
@@ -14,7 +11,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 
 my $am = $ENV{ZEN_NODES_AM} or die 'ZEN_NODES_AM is not set';
-my %own_of = map { $_ => PostgreSQL::Test::Cluster->can($_) } qw(init start restart wait_for_catchup psql);
+my %own_of = map { $_ => PostgreSQL::Test::Cluster->can($_) } qw(init start restart);
 my %complete;    # data directories that have the extension
 
 sub init
@@ -59,28 +56,6 @@ sub restart
 	my ($node) = @_;
 	set_stream($node);
 	return $own_of{restart}->($node);
-}
-
-sub flush
-{
-	my ($node) = @_;
-	$own_of{psql}->($node, 'postgres', 'CHECKPOINT', on_error_die => 1);
-	return;
-}
-
-sub wait_for_catchup
-{
-	my ($node, @rest) = @_;
-	flush($node);
-	return $own_of{wait_for_catchup}->($node, @rest);
-}
-
-# safe_psql() comes here, too
-sub psql
-{
-	my ($node, $database, $sql, @rest) = @_;
-	flush($node) if $sql =~ /\bpg_logical_slot_(?:peek|get)_/;
-	return $own_of{psql}->($node, $database, $sql, @rest);
 }
 
 {
