@@ -595,7 +595,7 @@ home_of_process(void)
 	return zen_numa_here();
 }
 
-/* A row version on the node, or the nearest one, at home in a place other than the first. */
+/* There are several homes: the process's own first, then the others, the nearest first. */
 static void *
 alloc_row_near(Size size)
 {
