@@ -179,10 +179,16 @@ zen_streamlog_kept_len(void)
 	return kept;
 }
 
+bool
+zen_streamlog_has_room(Size behind)
+{
+	return buffer != NULL && kept + behind + 8 <= capacity;
+}
+
 char *
 zen_streamlog_kept(Size behind)
 {
-	if (buffer == NULL || kept + behind + 8 > capacity)
+	if (!zen_streamlog_has_room(behind))
 		grow(kept + behind);
 	used = kept;
 	return records();

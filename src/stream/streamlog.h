@@ -33,10 +33,13 @@ extern void zen_streamlog_end(void);
  * zen_streamlog_kept -- these records, in memory: ZEN_STREAM_ROOM bytes before them and `behind` bytes behind them are
  * the caller's, until the next record is begun.  May throw, but not if it has been called with as much before.
  *
+ * zen_streamlog_has_room -- will it not throw?
+ *
  * zen_streamlog_is_beyond -- there are records that were not kept, since there are too many.
  */
 extern Size zen_streamlog_kept_len(void);
 extern char *zen_streamlog_kept(Size behind);
+extern bool zen_streamlog_has_room(Size behind);
 extern bool zen_streamlog_is_beyond(void);
 
 /*

@@ -150,11 +150,14 @@ zen_streamtail_write(ZenSlot slot, uint64 cts, uint64 full_xid, const char *copy
 {
 	uint32		word = WORD (copy_len, ZEN_XLOG_SLOTS);
 	Size		behind = copy_len > 0 ? sizeof(word) + copy_len : 0;
+	PG_USED_FOR_ASSERTS_ONLY bool reserved = zen_streamlog_has_room(behind);
 	Size		kept = zen_streamlog_kept_len();
 	Size		len = kept + behind;
 	char	   *records = zen_streamlog_kept(behind);
 	Tail	   *tail = (Tail *) (records - offsetof(Tail, records));
 
+	/* slots are being written: nothing may throw */
+	Assert(reserved);
 	Assert(len > 0 && len <= ZEN_STREAM_KEPT_MAX && full_xid != 0);
 	memset(tail, 0, offsetof(Tail, records));
 	tail->head.t_len = offsetof(Tail, records) + len;
