@@ -59,12 +59,18 @@ SELECT * FROM compare('SELECT n, sum(id) FROM p GROUP BY n ORDER BY n DESC');
 SELECT * FROM compare('SELECT count(*) FROM p WHERE id > 100000');
 SELECT * FROM compare('SELECT count(*) FROM p WHERE id > NULL::int');
 
--- the scan is begun again for each row of another table, in the same processes
+-- the scan is begun again for each row of another table, in processes of its own; at its end, and before
 SET enable_hashjoin = off;
 SET enable_mergejoin = off;
 SET enable_material = off;
 SET enable_memoize = off;
-SELECT v, (SELECT count(*) || ' ' || sum(id) FROM p WHERE id > v) FROM (VALUES (0), (10000), (20000)) x(v);
+EXPLAIN (COSTS OFF) SELECT * FROM (VALUES (1), (2), (3)) v(x)
+	LEFT JOIN (SELECT count(*), sum(id) FROM p WHERE id > 10000) s ON true;
+SELECT * FROM (VALUES (1), (2), (3)) v(x) LEFT JOIN (SELECT count(*), sum(id) FROM p WHERE id > 10000) s ON true;
+EXPLAIN (COSTS OFF) SELECT * FROM (VALUES (1), (2), (3)) v(x)
+	LEFT JOIN (SELECT id FROM p WHERE id > 10000 ORDER BY id LIMIT 2) s ON true;
+SELECT * FROM (VALUES (1), (2), (3)) v(x)
+	LEFT JOIN (SELECT id FROM p WHERE id > 10000 ORDER BY id LIMIT 2) s ON true ORDER BY x, id;
 
 -- and while other processes write
 BEGIN;

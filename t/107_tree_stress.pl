@@ -70,7 +70,7 @@ sub begin
 # A fault need not show in each load.
 sub test_faults
 {
-	for my $fault (qw(tree_no_version tree_split_seen tree_no_gate tree_stale_fence))
+	for my $fault (qw(tree_no_version tree_split_seen tree_no_gate tree_stale_fence tree_merge_unseen))
 	{
 		my $found = '';
 		for (1 .. 6)

@@ -26,6 +26,8 @@
 #include "stream/streamtail.h"
 #include "txn/prepared.h"
 
+#define LOOK_AHEAD		12		/* slots: so long does a line take to come
+								 * from memory */
 #define MAX_REPORTS		1000	/* damaged slots named in the log; the rest is
 								 * only counted */
 
@@ -116,6 +118,7 @@ zen_passes_commits(uint32 pageno)
 		uint64		cts = word0 & ZEN_CTS_MASK;
 		const char *line = (const char *) TYPEALIGN_DOWN(ZEN_LINE, (uintptr_t) at);
 
+		__builtin_prefetch(at + LOOK_AHEAD * size);
 		if (zen_recovery->after_crash && line != flushed && !ZEN_FAULT(R10_NO_FLUSH_OF_BELIEVED))
 		{
 			zen_flush(at, ZEN_HEADER_SIZE); /* R10 */

@@ -42,7 +42,7 @@ use File::Temp;
 # Why zen may differ. All but the last is nothing that a test can rely on, or that a table access method can change.
 my %reasons = (
 	'order' => 'the order in which rows lie shows elsewhere than in a result set: which row fails first, two sessions',
-	'plan' => 'plan cost: zen has no visibility map, its tables have other sizes',
+	'plan' => 'plan cost: zen has no visibility map, its tables and indexes have other sizes',
 	'pages' => 'numbers of blocks, pages and buffers; ctid',
 	'dead' => 'numbers of dead rows: zen removes at once what nobody can see',
 	'files' => 'PostgreSQL looks at files: pg_relation_size, relfilenode',
