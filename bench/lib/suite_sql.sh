@@ -302,7 +302,7 @@ create_server() {
 	heap-async) settings+=(synchronous_commit=off) ;;
 	esac
 	server_create "$server" "${settings[@]}"
-	[[ $server != *-disk ]] || wal_to_disk "$server"
+	[[ $server != *-disk && $wal != disk ]] || wal_to_disk "$server"
 	confined server_start "$server"
 	! is_zen "$server" || sql_on "$server" -c "CREATE EXTENSION zen"
 }
