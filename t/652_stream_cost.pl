@@ -4,6 +4,7 @@
 # - with the WAL writer stopped, the end of the flushed WAL stays where it is, whatever is committed: small rows, rows
 #   of 1 KB, long values, many rows, savepoints, rolled back or not, exceptions that a function catches
 # - what waits all the same is listed: more than the records that are kept, heap tables, PREPARE
+# - thousands of commits, whose slots are those of commits before: two fences each, and no slot is scrubbed for one
 # - bytes of WAL are at most heap's, without its full pages.  It is otherwise with zen.stream = replica: a record for
 #   copies has whole versions, where heap's has what differs; with wal_level = logical it comes besides the changed rows
 
@@ -21,7 +22,7 @@ my $node = new_node('publisher', pool_size => '256MB', dram_size => '128MB', fsy
 	init => { allows_streaming => 'logical' }, conf => 'full_page_writes = off');
 $node->start;
 my $dbh = connect_db($node);
-run_all($dbh, 'CREATE EXTENSION zen');
+run_all($dbh, 'CREATE EXTENSION zen', 'CREATE EXTENSION pg_walinspect');
 test_stream(@$_) for [ 'logical', 'logical' ], [ 'replica', 'replica' ], [ 'replica', 'logical' ], [ 'off', 'logical' ];
 $dbh->disconnect;
 $node->stop;
@@ -52,6 +53,7 @@ sub test_stream
 	value($dbh, 'CHECKPOINT');
 	test_bytes("$stream, wal_level = $level", $stream, $level) if $stream ne 'off';
 	test_waits("$stream, wal_level = $level", $stream);
+	test_many("$stream, wal_level = $level", $stream);
 	return;
 }
 
@@ -152,5 +154,26 @@ sub test_waits
 	value($dbh, q{ROLLBACK PREPARED 'p'});
 	is_sound($dbh, $what);
 	kill 'CONT', $writer;
+	return;
+}
+
+# --- many commits -----------------------------------------------------------
+
+sub test_many
+{
+	my ($what, $stream) = @_;
+	my $n = 5000;
+	my $begin = value($dbh, 'SELECT pg_current_wal_lsn()');
+	my $fences = value($dbh, 'SELECT fences FROM zen_stat()');
+	for my $i (1 .. $n)
+	{
+		$dbh->do('UPDATE t_zen SET n = n + 1 WHERE id = 300');
+	}
+	$fences = value($dbh, 'SELECT fences FROM zen_stat()') - $fences;
+	cmp_ok($fences / $n, '<', 2.1, sprintf '%s: %.3f fences a commit', $what, $fences / $n);
+	return if $stream ne 'replica';
+	my $scrubs = value($dbh, "SELECT count(*) FROM pg_get_wal_records_info('$begin', pg_current_wal_flush_lsn())"
+		  . q{ WHERE resource_manager = 'zen' AND record_type = 'SCRUB'});
+	cmp_ok($scrubs, '<', $n / 1000, "$what: $scrubs of $n commits had to scrub a slot, and to wait for it");
 	return;
 }

@@ -336,12 +336,22 @@ zen_commit_await_slots(ZenCommit *commit, bool keep_region, TimestampTz *since)
 
 /* Would a slot have to be scrubbed before it is written with this Tx-CTS? */
 static bool
-is_near_any(uint64 cts, const ZenWriteSet *ws)
+is_near_any(const ZenCommit *commit, const ZenWriteSet *ws)
 {
+	if (commit->tail != InvalidZenSlot && zen_tuple_is_near(commit->tail_former, commit->cts))
+		return true;
 	for (const ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
-		if (w->slot != InvalidZenSlot && zen_tuple_is_near(w->former, cts))
+		if (w->slot != InvalidZenSlot && zen_tuple_is_near(w->former, commit->cts))
 			return true;
 	return false;
+}
+
+/* Leave a Tx-CTS that some slot of the transaction would have to be scrubbed for, a few times at most. */
+static void
+leave_near_cts(ZenCommit *commit, const ZenWriteSet *ws)
+{
+	for (int i = 0; i < CTS_TRIES && is_near_any(commit, ws); i++)
+		commit->cts = zen_cts_next();
 }
 
 /* Copy the fields of each version that others may collect once it is visible; commit->last: the last slot written. */
@@ -387,8 +397,7 @@ zen_commit_reserve(ZenCommit *commit, ZenWriteSet *ws)
 	}
 	note_versions(commit, ws);
 	commit->cts = zen_cts_next();
-	for (int i = 0; i < CTS_TRIES && is_near_any(commit->cts, ws); i++)
-		commit->cts = zen_cts_next();
+	leave_near_cts(commit, ws);
 	/* R3: the largest tells which commits of the region count */
 	Assert(commit->cts > zen_regions[commit->region].last_cts);
 }
@@ -425,6 +434,8 @@ zen_commit_reserve_tail(ZenCommit *commit, const ZenWriteSet *ws)
 	if (commit->tail == InvalidZenSlot)
 		return false;
 	commit->tail_former = zen_tuple_header(commit->tail);
+	/* copies would have to be told, by flushed WAL */
+	leave_near_cts(commit, ws);
 	return true;
 }
 
