@@ -2,6 +2,7 @@
 #
 # - the setting: what it needs, what is refused
 # - test_decoding prints the same for a heap table and a zen table that have gone through the same statements
+# - PREPARE writes no WAL before its own record, or a decoder would tell of COMMIT PREPARED only
 # - pgoutput: first copy and changes reach a subscriber
 # - zen.stream off for a while: slots from before say so, new ones and those moved on do not; one from before the first
 #   time that it is on is as good as any
@@ -27,6 +28,7 @@ test_setting();
 $_->start for $node, $subscriber;
 my ($dbh, $to) = map { connect_db($_) } $node, $subscriber;
 test_first_on();
+test_prepare();
 test_decoded();
 test_subscribed();
 test_off();
@@ -67,6 +69,26 @@ sub test_first_on
 	value($dbh, 'INSERT INTO first VALUES (2)');
 	is_deeply(inserted('first', 'first'), [2], 'a slot from before gets what follows');
 	value($dbh, q{SELECT pg_drop_replication_slot('first')});
+	return;
+}
+
+# --- PREPARE ----------------------------------------------------------------
+
+# A page of pg_class waits for the next one who reads it, and prunes it then.  That would be PREPARE: the session has
+# locked table p, and has heard that p was changed, so it does not know p's row any more.
+sub test_prepare
+{
+	run_all($dbh, 'CREATE TABLE p (id int) USING zen', 'CREATE TABLE other (id int)',
+		'SET allow_system_table_mods = on', 'ALTER TABLE pg_class SET (fillfactor = 10)');
+	my $session = connect_db($node);
+	run_all($session, 'BEGIN', 'LOCK TABLE other IN ACCESS SHARE MODE', 'DELETE FROM p WHERE false');
+	run_all($dbh, 'ALTER TABLE p SET (autovacuum_enabled = off)',
+		q{SELECT pg_create_logical_replication_slot('prepare', 'test_decoding', false, true)});
+	run_all($session, 'LOCK TABLE other IN ROW SHARE MODE', q{PREPARE TRANSACTION 'p'}, q{COMMIT PREPARED 'p'});
+	$session->disconnect;
+	is_deeply(changes('prepare'), [], 'nothing is told of a prepared transaction that has changed nothing');
+	run_all($dbh, q{SELECT pg_drop_replication_slot('prepare')}, 'ALTER TABLE pg_class RESET (fillfactor)',
+		'RESET allow_system_table_mods', 'DROP TABLE p, other');
 	return;
 }
 

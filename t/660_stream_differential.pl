@@ -2,8 +2,9 @@
 # both, in the same order, and a subscriber ends with the same rows.
 #
 # Transactions have savepoints, changed keys, long values, bulk changes, DDL, TRUNCATE, two-phase commit and rows
-# spilled before the commit.  The subscription streams large transactions, and gets prepared ones at PREPARE.  Publisher
-# and subscriber are killed now and then, the publisher also between the transaction on zen and the one on heap.
+# spilled before the commit.  The subscription streams large transactions (before 18), and gets prepared ones at
+# PREPARE.  Publisher and subscriber are killed now and then, the publisher also between the transaction on zen and the
+# one on heap.
 #
 # TRANSACTIONS=n (default 300).  SEED=n replays a run.
 
@@ -46,8 +47,10 @@ sub set_up
 		run_all($to, "CREATE TABLE t_$am (id int PRIMARY KEY, k bigint UNIQUE, v text, w text, x text)");
 	}
 	value($dbh, 'CREATE PUBLICATION p FOR TABLE t_zen, t_heap');
+	# pgoutput of 18 fails an assertion of its own, with tables of heap alone, when a large transaction with savepoints
+	# has aborted before any of it was streamed
 	value($to, sprintf q{CREATE SUBSCRIPTION s CONNECTION 'host=%s port=%d dbname=postgres' PUBLICATION p
-		WITH (streaming = on, two_phase = on)}, $node->host, $node->port);
+		WITH (streaming = %s, two_phase = on)}, $node->host, $node->port, $node->pg_version < 18 ? 'on' : 'off');
 	wait_for('the first copy', sub { value($to, q{SELECT bool_and(srsubstate = 'r') FROM pg_subscription_rel}) });
 	return;
 }

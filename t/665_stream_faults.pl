@@ -11,7 +11,6 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 
-use PostgreSQL::Test::Utils ();
 use Test::More;
 use ZenTest;
 
@@ -69,16 +68,6 @@ sub make_changes
 	return @expected;
 }
 
-# Start a server that dies in recovery, before or after it has said that it is ready.
-sub start_to_die
-{
-	local %ENV = $node->_get_env();
-	PostgreSQL::Test::Utils::system_log($node->installed_command('pg_ctl'), '-w', '-D', $node->data_dir, '-l',
-		$node->logfile, 'start');
-	wait_for('the server to die', sub { !-e $node->data_dir . '/postmaster.pid' });
-	return;
-}
-
 # What goes wrong; '' for nothing.
 sub play
 {
@@ -94,7 +83,7 @@ sub play
 	set_fault($when eq 'recovering' ? $fault : 'none');
 	if ($fault =~ /stop|twice/)
 	{
-		start_to_die();
+		start_to_die($node);
 		set_fault('none');
 	}
 	start_again($node);

@@ -13,7 +13,6 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 
-use PostgreSQL::Test::Utils ();
 use Test::More;
 use ZenTest;
 
@@ -54,16 +53,6 @@ sub configure
 	open(my $fh, '>', $node->data_dir . '/fault.conf') or die $!;
 	print $fh "zen.stream = $stream\nzen.fault = $fault\n";
 	close $fh;
-	return;
-}
-
-# Start a server that dies in recovery, before or after it has said that it is ready.
-sub start_to_die
-{
-	local %ENV = $node->_get_env();
-	PostgreSQL::Test::Utils::system_log($node->installed_command('pg_ctl'), '-w', '-D', $node->data_dir, '-l',
-		$node->logfile, 'start');
-	wait_for('the server to die', sub { !-e $node->data_dir . '/postmaster.pid' });
 	return;
 }
 
@@ -115,7 +104,7 @@ sub play
 	$tail ? crash($node) : $node->stop;
 
 	configure('off', $when eq 'off' ? $fault : 'none');
-	start_to_die() if $when eq 'off' && $fault ne 'none';
+	start_to_die($node) if $when eq 'off' && $fault ne 'none';
 	if ($added)
 	{
 		start('off');
@@ -124,7 +113,7 @@ sub play
 		$node->stop;
 	}
 	configure('logical', $when eq 'on' ? $fault : 'none');
-	start_to_die() if $when eq 'on';
+	start_to_die($node) if $when eq 'on';
 	start('logical');
 	value($dbh, q{SELECT pg_create_logical_replication_slot('new', 'test_decoding')});
 	value($dbh, 'INSERT INTO t VALUES (3)');

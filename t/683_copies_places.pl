@@ -1,4 +1,5 @@
-# Copies of the pool in other places: a pool in a tablespace, one that is written by msync, a standby of a standby.
+# Copies of the pool in other places: a pool in a tablespace, one that is written by msync, one of several files, a
+# standby of a standby.
 
 use strict;
 use warnings;
@@ -18,6 +19,7 @@ skip_unless_zen();
 my $rows = q{SELECT count(*) || ':' || md5(string_agg(t::text, ',' ORDER BY id)) FROM t};
 
 test_tablespace();
+test_files();
 test_cascade();
 done_testing();
 
@@ -77,6 +79,56 @@ sub test_tablespace
 	$handle->disconnect;
 	$dbh->disconnect;
 	$_->stop for $copy, $node;
+	return;
+}
+
+# The pool gets a second file, on both servers, whose pages have the same numbers; or they have not, and the copy stops.
+sub test_files
+{
+	my $node = copy_primary('files');
+	$node->start;
+	my $dbh = connect_db($node);
+	make_rows_in($dbh);
+	$node->backup('files');
+	my %max_size = (same => '128MB', other => '192MB');
+	my %copy = map { $_ => copy_of($node, $_, 'files', has_streaming => 1) } keys %max_size;
+	for my $name ('same', 'other')
+	{
+		set_conf($copy{$name}, "zen.pool_path = 'zen.pool, zen.pool.1'\nzen.pool_max_size = $max_size{$name}");
+		$copy{$name}->start;
+	}
+	$dbh->disconnect;
+	set_conf($node, "zen.pool_path = 'zen.pool, zen.pool.1'\nzen.pool_max_size = 128MB");
+	$node->restart;
+	$dbh = connect_db($node);
+	wait_recovered($dbh);
+	change($dbh, 1);
+	value($dbh, q{INSERT INTO t SELECT g, repeat('f', 1000) FROM generate_series(100000, 130000) g});
+	cmp_ok(value($dbh, 'SELECT min(pages_total - pages_free) FROM zen_pool_files()'), '>', 50, 'both files are used');
+	is(pools_differ($node, $dbh, $copy{same}), '', 'several files: the first ones are equal');
+	is(pool_differences(map { $_->data_dir . '/zen.pool.1' } $node, $copy{same}), '', 'so are the second');
+	wait_for('the other to stop', sub { !-e $copy{other}->data_dir . '/postmaster.pid' });
+	like(log_since($copy{other}, 0), qr/zen.pool_max_size was not the primary server's/,
+		'other numbers of pages: refused');
+	$copy{other}->_update_pid(0);
+	$node->backup('two');
+	my $later = copy_of($node, 'later', 'two', has_streaming => 1);
+	$later->start;
+	change($dbh, 2);
+	for my $copy ($later, $copy{same})
+	{
+		my $name = $copy->name;
+		is(pools_differ($node, $dbh, $copy), '', "several files, $name: the first ones are equal");
+		is(pool_differences(map { $_->data_dir . '/zen.pool.1' } $node, $copy), '', "$name: so are the second");
+	}
+	my $expected = value($dbh, $rows);
+	$dbh->disconnect;
+	$node->stop;
+	my $handle = promoted($later);
+	is(value($handle, $rows), $expected, 'several files: the copy has all rows, promoted');
+	is_sound($handle, 'several files');
+	$handle->disconnect;
+	$_->stop for $later, $copy{same};
 	return;
 }
 

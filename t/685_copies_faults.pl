@@ -5,6 +5,10 @@
 # nobody flushes its WAL.  Then the pools are compared; the standby is promoted before the last commit, and its rows are
 # compared.  The same must go well with honest settings.
 #
+# The standby begins that at a restartpoint between the last commit but one and what follows it.  So it has the
+# evidence of that commit in its pool, or nowhere: it is killed while the evidence moves from the region's descriptor to
+# the watermark.
+#
 # FAULTS="a b"  only these
 
 use strict;
@@ -15,13 +19,14 @@ use lib "$FindBin::RealBin/lib";
 
 use PoolCopies;
 use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils ();
 use Test::More;
 use ZenTest;
 
 skip_unless_zen();
 skip_unless_faults();
 
-# [ zen.fault, is it one, of which server ]
+# [ zen.fault, is it one, of which server; end: of the standby's last start ]
 my @faults = (
 	[ none                 => 0, 'primary' ],
 	[ r17_no_tail          => 1, 'primary' ],
@@ -33,7 +38,9 @@ my @faults = (
 	[ r18_redo_on_primary  => 1, 'primary' ],
 	[ r18_tail_stays       => 1, 'primary' ],
 	[ r18_not_settled      => 1, 'standby' ],
-	[ r18_decided_early    => 1, 'standby' ]);
+	[ r18_decided_early    => 1, 'standby' ],
+	[ r18_stop_settled     => 0, 'end' ],
+	[ r18_descriptor_first => 1, 'end' ]);
 my %wanted = map { $_ => 1 } split ' ', $ENV{FAULTS} || '';
 @faults = grep { !%wanted || $wanted{ $_->[0] } } @faults;
 
@@ -79,15 +86,15 @@ sub play
 	my $standby = PostgreSQL::Test::Cluster->new("standby_$fault", install_path => $ENV{ZEN_FAULT_SERVER});
 	$standby->init_from_backup($primary, 'copy', has_streaming => 1);
 	$standby->start;
-	set_fault($whose eq 'primary' ? $primary : $standby, $fault);
-	my $wrong = differences($primary, $dbh, $standby, $fault);
+	set_fault($whose eq 'primary' ? $primary : $standby, $fault) if $whose ne 'end';
+	my $wrong = differences($primary, $dbh, $standby, $fault, $whose);
 	$_->stop('immediate') for $primary, $standby;
 	return $wrong;
 }
 
 sub differences
 {
-	my ($primary, $dbh, $standby, $fault) = @_;
+	my ($primary, $dbh, $standby, $fault, $whose) = @_;
 	$dbh->disconnect;
 	$dbh = connect_db($primary);
 	changes($dbh);
@@ -104,7 +111,7 @@ sub differences
 	my $wrong = pool_differences(map { $_->data_dir . '/zen.pool' } $primary, $standby);
 	my $after = rows($dbh);
 	$wrong .= "rows of the primary: $after instead of $before" if $after ne $before;
-	$wrong .= wrong_before_last($primary, $dbh, $standby);
+	$wrong .= wrong_before_last($primary, $dbh, $standby, $whose eq 'end' ? $fault : undef);
 	$dbh->disconnect;
 	return $wrong;
 }
@@ -113,11 +120,11 @@ sub differences
 # the same region.
 sub wrong_before_last
 {
-	my ($primary, $dbh, $standby) = @_;
+	my ($primary, $dbh, $standby, $dies_by) = @_;
 	my $session = connect_db($primary);
 	value($session, q{INSERT INTO t VALUES (40001, 'before the last')});
 	my $expected = rows($dbh);
-	$standby->stop;
+	stop_behind($primary, $dbh, $standby);
 	run_all($session, 'BEGIN', q{UPDATE t SET v = 'last' WHERE id <= 20});
 	my $xid = value($session, 'SELECT pg_current_xact_id()');
 	run_all($session, 'COMMIT');
@@ -125,13 +132,33 @@ sub wrong_before_last
 	value($dbh, 'CHECKPOINT');
 	set_conf($standby,
 		"recovery_target_xid = '$xid'\nrecovery_target_inclusive = off\nrecovery_target_action = promote");
-	$standby->start;
+	if ($dies_by)
+	{
+		set_fault($standby, $dies_by);
+		start_to_die($standby);
+		set_fault($standby, 'none');
+	}
+	start_again($standby);
 	my $handle = connect_db($standby);
 	wait_for('the promotion', sub { value($handle, 'SELECT NOT pg_is_in_recovery()') });
 	wait_recovered($handle);
 	my $rows = rows($handle);
 	$handle->disconnect;
 	return $rows eq $expected ? '' : "rows: $rows instead of $expected";
+}
+
+# stop_behind -- stop the standby: it will start with what the primary writes from now on.
+sub stop_behind
+{
+	my ($primary, $dbh, $standby) = @_;
+	my $now = value($dbh, 'SELECT pg_current_wal_insert_lsn()');
+	value($dbh, 'CHECKPOINT');
+	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
+	$standby->stop;
+	my ($control) = PostgreSQL::Test::Utils::run_command([ 'pg_controldata', $standby->data_dir ]);
+	my ($redo) = $control =~ m{^Latest checkpoint's REDO location: *(\S+)$}m or die $control;
+	die "a restartpoint at $redo, before $now" if !value($dbh, "SELECT '$redo'::pg_lsn >= '$now'");
+	return;
 }
 
 sub changes

@@ -182,6 +182,7 @@ sub test_switchover
 sub test_failover
 {
 	$dbh->disconnect;
+	PostgreSQL::Test::Utils::append_to_file("$root/primary/postgresql.conf", "test.conf = 'its own'\n");
 	PostgreSQL::Test::Utils::system_or_bail('pg_ctl', '-D', "$root/primary", '-m', 'immediate', 'stop');
 	run_block($promote_after_crash);
 	my $handle = primary_at('standby');
@@ -189,6 +190,9 @@ sub test_failover
 	insert($handle, 8);
 	run_block($rewind);
 	follows('primary', 'standby', $handle, 'pg_rewind');
+	my $there = connect_db($server{primary});
+	is(value($there, q{SELECT current_setting('test.conf', true)}), 'its own', 'pg_rewind: the configuration stays');
+	$there->disconnect;
 	is_sound($handle, 'failover');
 	$handle->disconnect;
 	PostgreSQL::Test::Utils::system_or_bail('pg_ctl', '-D', "$root/$_", '-m', 'fast', 'stop') for qw(primary standby);

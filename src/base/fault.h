@@ -88,6 +88,8 @@
 	X(R18_DECIDED_EARLY, "r18_decided_early") \
 	X(R18_REDO_UNFLUSHED, "r18_redo_unflushed") \
 	X(R18_TAIL_STAYS, "r18_tail_stays") \
+	X(R18_DESCRIPTOR_FIRST, "r18_descriptor_first") \
+	X(R18_STOP_SETTLED, "r18_stop_settled") \
 	X(RESTAMP_SLOWLY, "restamp_slowly") \
 	X(SHARED_BLOCKS, "shared_blocks") \
 	X(RESTAMP_UNTOLD, "restamp_untold") \
@@ -95,6 +97,7 @@
 	X(TREE_SPLIT_SEEN, "tree_split_seen") \
 	X(TREE_NO_GATE, "tree_no_gate") \
 	X(TREE_STALE_FENCE, "tree_stale_fence") \
+	X(TREE_MERGE_UNSEEN, "tree_merge_unseen") \
 	X(TREE_FENCE_UNASKED, "tree_fence_unasked") \
 	X(TREE_READ_ONLY, "tree_read_only") \
 	X(TREE_READER_WRITES, "tree_reader_writes")
@@ -124,5 +127,14 @@ zen_fault_init(void)
 }
 
 #endif							/* ZEN_FAULTS */
+
+/* The server dies here. */
+static inline void
+zen_fault_stop(bool fault)
+{
+	if (fault)
+		ereport(PANIC,
+				(errmsg_internal("zen.fault: recovery stops here")));
+}
 
 #endif							/* ZEN_FAULT_H */

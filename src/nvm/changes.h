@@ -35,7 +35,7 @@ typedef struct ZenChangeSink
 
 	/*
 	 * a file of the pool has so many pages, durably; none of the new ones is
-	 * used
+	 * used before this returns
 	 */
 	void		(*grown) (int file, uint32 npages);
 } ZenChangeSink;

@@ -313,12 +313,19 @@ await(uint64 position)
 		XLogFlush(position);
 }
 
+static XLogRecPtr
+log_grown(int file, uint32 npages)
+{
+	uint32		words[3] = {(uint32) file, zen_pool.files[file].first, npages};
+
+	return insert(ZEN_XLOG_GROWN, words, sizeof(words), NULL, 0);
+}
+
+/* Flushed: what recovery finds on the new pages it tells before it tells that they are there. */
 static void
 note_grown(int file, uint32 npages)
 {
-	uint32		words[2] = {(uint32) file, npages};
-
-	insert(ZEN_XLOG_GROWN, words, sizeof(words), NULL, 0);
+	XLogFlush(log_grown(file, npages));
 }
 
 static void
@@ -349,7 +356,7 @@ log_pages(int file)
 	uint32		end = first + zen_file_pages(file);
 	uint64		words[IMAGE_WORDS];
 
-	note_grown(file, zen_file_pages(file));
+	log_grown(file, zen_file_pages(file));
 	for (uint32 p = first; p < end; p += IMAGE_WORDS)
 	{
 		uint32		n = Min(IMAGE_WORDS, end - p);

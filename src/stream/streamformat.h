@@ -48,7 +48,8 @@
 									 * number (4) and the entry */
 #define ZEN_XLOG_RECOVERED	0x90	/* the end of these: a ZenCopyHead for
 									 * each prepared transaction */
-#define ZEN_XLOG_GROWN		0xA0	/* a file's number (4) and its pages (4) */
+#define ZEN_XLOG_GROWN		0xA0	/* a file's number, its first page's, and
+									 * how many it has (4 each) */
 #define ZEN_XLOG_COVERED	0xC0	/* a watermark: ZenCopyHead of which
 									 * region and cts count */
 #define ZEN_XLOG_UNCOPIED	0xB0	/* from here on changes of the pool are

@@ -66,6 +66,20 @@ has_committed(uint64 full_xid)
 		!TransactionIdPrecedes(xid, TransamVariables->oldestClogXid) && TransactionIdDidCommit(xid);
 }
 
+/* The watermark takes over from the descriptor: durable, before that goes.  A restart may not meet its record again. */
+static void
+settle_committed(uint32 region, uint64 cts)
+{
+	if (ZEN_FAULT(R18_DESCRIPTOR_FIRST))
+	{
+		zen_region_doubt_clear(region);
+		zen_fault_stop(true);
+	}
+	zen_region_replay_committed(region, cts);
+	zen_fault_stop(ZEN_FAULT(R18_STOP_SETTLED));
+	zen_region_doubt_clear(region);
+}
+
 /* The region's newest transaction has ended, or is not known yet.  only: do nothing unless it has committed. */
 static void
 settle(uint32 region, bool only_committed)
@@ -76,10 +90,7 @@ settle(uint32 region, bool only_committed)
 	if (!zen_region_doubt_written(region) || zen_region_doubt_read(region, &xid, &cts) == ZEN_DOUBT_NONE)
 		return;
 	if (has_committed(xid) && !ZEN_FAULT(R18_NOT_SETTLED))
-	{
-		zen_region_replay_committed(region, cts);
-		zen_region_doubt_clear(region);
-	}
+		settle_committed(region, cts);
 	else if (!only_committed)
 		zen_region_doubt_clear(region);
 }
@@ -107,6 +118,16 @@ take_head(ZenRecordReader *r)
 
 /* ---------- slots ---------- */
 
+/*
+ * A page has its word before anything is on it.  So one that is free has been given back since, by a record that was
+ * replayed before, or by a recovery that has not come to its end: it stays zero.
+ */
+static bool
+is_given_back(ZenSlot slot)
+{
+	return zen_nvm_load64(zen_page_word(zen_slot_page(slot))) == 0;
+}
+
 static void
 store_slot(ZenRecordReader *r)
 {
@@ -115,13 +136,18 @@ store_slot(ZenRecordReader *r)
 
 	take(r, &s, sizeof(s));
 	at = place(r, s.slot * ZEN_SLOT_UNIT, Max(s.len, ZEN_TOMBSTONE_SIZE));
+	if (zen_record_left(r) < s.len)
+		misfit(r, "a record is too short");
+	if (is_given_back(s.slot))
+	{
+		r->at += s.len;
+		return;
+	}
 	if (s.len == 0)
 	{
 		zen_tuple_scrub(s.slot);
 		return;
 	}
-	if (zen_record_left(r) < s.len)
-		misfit(r, "a record is too short");
 	zen_nvm_copy(at, r->at, s.len);
 	if (!ZEN_FAULT(R18_REDO_UNFLUSHED))
 		zen_flush(at, s.len);
@@ -168,7 +194,8 @@ redo_scrub(ZenRecordReader *r)
 
 		take(r, &slot, sizeof(slot));
 		(void) place(r, slot * ZEN_SLOT_UNIT, ZEN_TOMBSTONE_SIZE);
-		zen_tuple_scrub(slot);
+		if (!is_given_back(slot))
+			zen_tuple_scrub(slot);
 	}
 	zen_fence();
 	if (head.full_xid != 0 && zen_region_doubt_read(head.region, &xid, &cts) != ZEN_DOUBT_NONE && xid == head.full_xid)
@@ -310,12 +337,16 @@ static void
 redo_grown(ZenRecordReader *r)
 {
 	uint32		file,
+				first,
 				npages;
 
 	take(r, &file, sizeof(file));
+	take(r, &first, sizeof(first));
 	take(r, &npages, sizeof(npages));
 	if (file >= (uint32) zen_pool.nfiles)
 		misfit(r, "the primary server's pool has more files");
+	if (first != zen_pool.files[file].first)
+		misfit(r, "the pool got a file while zen.pool_max_size was not the primary server's");
 	if (npages > zen_file_pages(file) && !zen_grow_replay(file, npages))
 		misfit(r, "the pool cannot be made as large as the primary server's");
 }

@@ -342,15 +342,6 @@ zen_streamtail_found(ZenSlot slot, uint64 cts)
 
 /* ---------- start: logging again ---------- */
 
-/* For tests: the server dies here. */
-static void
-stop_if(bool fault)
-{
-	if (fault)
-		ereport(PANIC,
-				(errmsg_internal("zen.fault: recovery stops here")));
-}
-
 static int
 compare_kept(const void *a, const void *b)
 {
@@ -398,7 +389,7 @@ log_again(void)
 	XLogFlush(zen_streamlog_mark(true));
 	if (!ZEN_FAULT(R17_AGAIN_TWICE))
 		store(&state()->again_xid, U64FromFullTransactionId(GetTopFullTransactionId()));
-	stop_if(ZEN_FAULT(R17_STOP_NOTED));
+	zen_fault_stop(ZEN_FAULT(R17_STOP_NOTED));
 	for (uint32 i = 0; i < ring->n; i++)
 		log_tail(ring->kept[i].slot);
 	ForceSyncCommit();
@@ -406,7 +397,7 @@ log_again(void)
 	ring->again = ring->n;
 	ereport(LOG,
 			(errmsg("zen has logged %u transactions again, of which the write-ahead log was lost", ring->n)));
-	stop_if(ZEN_FAULT(R17_STOP_LOGGED) || ZEN_FAULT(R17_AGAIN_TWICE));
+	zen_fault_stop(ZEN_FAULT(R17_STOP_LOGGED) || ZEN_FAULT(R17_AGAIN_TWICE));
 }
 
 /* R7: durably empty, before anything says that they are dealt with. */
@@ -431,7 +422,7 @@ recover_tail(void)
 	if (ring->n > 0 && (again == 0 || !TransactionIdDidCommit(xid_of(again))))
 		log_again();
 	drop_found();
-	stop_if(ZEN_FAULT(R17_STOP_SCRUBBED));
+	zen_fault_stop(ZEN_FAULT(R17_STOP_SCRUBBED));
 	/* in this order, within one line */
 	store(&state()->again_xid, 0);
 	store(&state()->lost_xid, 0);
@@ -456,11 +447,11 @@ note_off(void)
 				 errhint("When it is on again, logical slots from before end with an error.")));
 		if (!ZEN_FAULT(R17_OFF_LATE))
 			store(&state()->in_use, ZEN_TAIL_OFF);
-		stop_if(ZEN_FAULT(R17_STOP_OFF));
+		zen_fault_stop(ZEN_FAULT(R17_STOP_OFF));
 	}
 	store(&state()->again_xid, 0);
 	store(&state()->lost_xid, 0);
-	stop_if(ZEN_FAULT(R17_STOP_GIVEN_UP) || ZEN_FAULT(R17_OFF_LATE));
+	zen_fault_stop(ZEN_FAULT(R17_STOP_GIVEN_UP) || ZEN_FAULT(R17_OFF_LATE));
 }
 
 /* The record is flushed first: so slots from before meet it, whatever happens then.  It may be there twice. */
@@ -477,10 +468,10 @@ note_on(void)
 
 		if (!ZEN_FAULT(R17_GAP_UNFLUSHED))
 			XLogFlush(gap);
-		stop_if(ZEN_FAULT(R17_STOP_GAP));
+		zen_fault_stop(ZEN_FAULT(R17_STOP_GAP));
 	}
 	store(&state()->in_use, ZEN_TAIL_ON);
-	stop_if(ZEN_FAULT(R17_STOP_ON) || ZEN_FAULT(R17_GAP_UNFLUSHED));
+	zen_fault_stop(ZEN_FAULT(R17_STOP_ON) || ZEN_FAULT(R17_GAP_UNFLUSHED));
 }
 
 /*

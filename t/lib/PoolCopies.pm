@@ -9,6 +9,7 @@ use strict;
 use warnings;
 
 use Exporter 'import';
+use PoolFile ();
 use PoolImage;
 use PoolLayout;
 
@@ -41,6 +42,10 @@ sub pool_differences
 		next if $pool[0]->get($page->{offset}, PAGE) eq $pool[1]->get($page->{offset}, PAGE);
 		push @found, map { "page $n (htable $page->{htable}, region $page->{region}) $_" }
 		  slot_differences($page, @pool);
+	}
+	for my $path (@_)
+	{
+		push @found, map { "free page $_ of $path is not zero" } PoolFile::dirty_free_pages($path);
 	}
 	return join "\n", @found > REPORT ? (@found[ 0 .. REPORT - 1 ], scalar(@found) . ' in all') : @found;
 }

@@ -14,11 +14,11 @@ use PowerRun;
 use PowerServer;
 use ZenTest;
 
-# is_set_up -- the server that the copies begin with; they have one file.
+# is_set_up -- the server that the copies begin with; further files are added by each server itself.
 sub is_set_up
 {
 	my ($self, $server, $scenario) = @_;
-	return if $scenario->{first_start} || $scenario->{files};
+	return if $scenario->{first_start};
 	$self->{before} = PowerServer->new("$self->{dir}/before");
 	$self->{before}->copy_from($server);
 	PostgreSQL::Test::Utils::append_to_file($self->{before}->data_dir . '/standby.signal', '');
@@ -44,8 +44,9 @@ sub differences
 	wait_for('replay', sub { value($there, "SELECT pg_last_wal_replay_lsn() >= '$end'") });
 	$there->disconnect;
 	$copy->crash;
-	my $differences = pool_differences($server->pool, $copy->pool);
-	return $differences ? "a copy differs: $differences" : ();
+	my @of = $server->files;
+	return map { my $different = pool_differences(shift @of, $_); $different ? "a copy differs: $different" : () }
+	  $copy->files;
 }
 
 1;

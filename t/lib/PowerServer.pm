@@ -123,8 +123,13 @@ sub copy_from
 {
 	my ($self, $other) = @_;
 	$self->copy_data($other->data_dir);
-	unlink $self->pool;
-	PowerMedium::copy_sparse($other->pool, $self->pool) if -e $other->pool;
+	unlink glob($self->pool . '*');
+	my @to = $self->files;
+	for my $from ($other->files)
+	{
+		my $to = shift @to;
+		PowerMedium::copy_sparse($from, $to) if -e $from;
+	}
 	return;
 }
 

@@ -23,7 +23,7 @@ use PoolLayout;
 use PostgreSQL::Test::Utils ();
 use PowerRun;
 use PowerServer;
-use PowerVerify qw(verify_recovered);
+use PowerVerify qw(begin_stream verify_recovered);
 use Test::More ();
 use Time::HiRes qw(time);
 use ZenTest;
@@ -297,17 +297,19 @@ sub run
 	($self->{states}, my $ends) = $self->learn_states($scenario);
 	$self->{lost} = ($self->{seed} + unpack '%32C*', $name) % 2;
 
-	local $PowerServer::nfiles = $scenario->{files} || 1;
 	my $server = PowerServer->new("$self->{dir}/live");
 	my $primary = PowerServer->new("$self->{dir}/primary");
 	$primary->copy_from($self->{template});
 	my $dbh = $primary->start;
+	begin_stream($dbh);
 	value($dbh, $_) for @{ $scenario->{setup} };
 	$dbh->disconnect;
 	$primary->stop;
 	$server->copy_from($primary);
 	PostgreSQL::Test::Utils::append_to_file($server->data_dir . '/standby.signal', '');
 
+	# further files are added by each server itself
+	local $PowerServer::nfiles = $scenario->{files} || 1;
 	$self->play_primary($primary, $scenario);
 	$self->{wal} = $primary->data_dir . '/pg_wal';
 	$self->{archive} = "$self->{dir}/archive";

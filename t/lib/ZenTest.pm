@@ -31,7 +31,7 @@ use Time::HiRes qw(sleep time);
 
 our @EXPORT = qw(
   am is_zen using inject skip_unless_zen skip_unless_faults choose_seed pick one_in between
-  new_node pool_path pool_conf set_conf reload_conf start_failing log_size log_since
+  new_node pool_path pool_conf set_conf reload_conf start_failing start_to_die log_size log_since
   copy_tree save_server restore_server
   crash start_again start_and_crash wait_for crash_restart clean_restart wait_recovered stop_asleep
   stop_wal_writer
@@ -226,6 +226,17 @@ sub start_failing
 		return;
 	}
 	return log_since($node, $offset);
+}
+
+# start_to_die -- start a server that dies in recovery, before or after it has said that it is ready.
+sub start_to_die
+{
+	my ($node) = @_;
+	local %ENV = $node->_get_env();
+	PostgreSQL::Test::Utils::system_log($node->installed_command('pg_ctl'), '-w', '-D', $node->data_dir, '-l',
+		$node->logfile, 'start');
+	wait_for('the server to die', sub { !-e $node->data_dir . '/postmaster.pid' });
+	return;
 }
 
 # --- copies -----------------------------------------------------------------
