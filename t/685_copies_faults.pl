@@ -9,6 +9,9 @@
 # evidence of that commit in its pool, or nowhere: it is killed while the evidence moves from the region's descriptor to
 # the watermark.
 #
+# Or the standby dies at its promotion, when zen has been recovered, and what was written since is lost.  It begins
+# again at that restartpoint, with pages free that were not.
+#
 # FAULTS="a b"  only these
 
 use strict;
@@ -18,6 +21,7 @@ use FindBin;
 use lib "$FindBin::RealBin/lib";
 
 use PoolCopies;
+use PoolFile ();
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils ();
 use Test::More;
@@ -26,7 +30,7 @@ use ZenTest;
 skip_unless_zen();
 skip_unless_faults();
 
-# [ zen.fault, is it one, of which server; end: of the standby's last start ]
+# [ zen.fault, is it one, of which server; end: of the standby's last start, again: after it has died at its promotion ]
 my @faults = (
 	[ none                 => 0, 'primary' ],
 	[ r17_no_tail          => 1, 'primary' ],
@@ -40,7 +44,9 @@ my @faults = (
 	[ r18_not_settled      => 1, 'standby' ],
 	[ r18_decided_early    => 1, 'standby' ],
 	[ r18_stop_settled     => 0, 'end' ],
-	[ r18_descriptor_first => 1, 'end' ]);
+	[ r18_descriptor_first => 1, 'end' ],
+	[ none                 => 0, 'again' ],
+	[ r18_stored_on_free   => 1, 'again' ]);
 my %wanted = map { $_ => 1 } split ' ', $ENV{FAULTS} || '';
 @faults = grep { !%wanted || $wanted{ $_->[0] } } @faults;
 
@@ -74,7 +80,8 @@ sub rows
 sub play
 {
 	my ($fault, $whose) = @_;
-	my $primary = new_node("primary_$fault", pool_size => '64MB', dram_size => '64MB', faults => 1,
+	my $name = "${fault}_$whose";
+	my $primary = new_node("primary_$name", pool_size => '64MB', dram_size => '64MB', faults => 1,
 		pool_path => 'zen.pool', init => { allows_streaming => 1 },
 		conf => "zen.stream = replica\nwal_keep_size = 256MB\ninclude 'fault.conf'");
 	set_fault($primary, 'none');
@@ -83,10 +90,11 @@ sub play
 	run_all($dbh, 'CREATE EXTENSION zen', 'CREATE TABLE t (id int PRIMARY KEY, v text) USING zen',
 		q{INSERT INTO t SELECT g, repeat('x', 100) FROM generate_series(1, 2000) g});
 	$primary->backup('copy');
-	my $standby = PostgreSQL::Test::Cluster->new("standby_$fault", install_path => $ENV{ZEN_FAULT_SERVER});
+	my $standby = PostgreSQL::Test::Cluster->new("standby_$name", install_path => $ENV{ZEN_FAULT_SERVER});
 	$standby->init_from_backup($primary, 'copy', has_streaming => 1);
 	$standby->start;
-	set_fault($whose eq 'primary' ? $primary : $standby, $fault) if $whose ne 'end';
+	my %node = (primary => $primary, standby => $standby);
+	set_fault($node{$whose}, $fault) if $node{$whose};
 	my $wrong = differences($primary, $dbh, $standby, $fault, $whose);
 	$_->stop('immediate') for $primary, $standby;
 	return $wrong;
@@ -111,7 +119,7 @@ sub differences
 	my $wrong = pool_differences(map { $_->data_dir . '/zen.pool' } $primary, $standby);
 	my $after = rows($dbh);
 	$wrong .= "rows of the primary: $after instead of $before" if $after ne $before;
-	$wrong .= wrong_before_last($primary, $dbh, $standby, $whose eq 'end' ? $fault : undef);
+	$wrong .= wrong_before_last($primary, $dbh, $standby, $fault, $whose);
 	$dbh->disconnect;
 	return $wrong;
 }
@@ -120,31 +128,56 @@ sub differences
 # the same region.
 sub wrong_before_last
 {
-	my ($primary, $dbh, $standby, $dies_by) = @_;
+	my ($primary, $dbh, $standby, $fault, $whose) = @_;
 	my $session = connect_db($primary);
-	value($session, q{INSERT INTO t VALUES (40001, 'before the last')});
+	# no other row is as large: its page is empty when it is deleted
+	run_all($session, 'CREATE TABLE empty (id int, v text) USING zen',
+		q{INSERT INTO empty VALUES (1, repeat('gone', 300))}, 'DELETE FROM empty',
+		q{INSERT INTO t VALUES (40001, 'before the last')});
 	my $expected = rows($dbh);
 	stop_behind($primary, $dbh, $standby);
-	run_all($session, 'BEGIN', q{UPDATE t SET v = 'last' WHERE id <= 20});
+	run_all($session, 'BEGIN', q{UPDATE t SET v = 'last' WHERE id <= 20},
+		q{INSERT INTO empty VALUES (2, repeat('last', 300))});
 	my $xid = value($session, 'SELECT pg_current_xact_id()');
 	run_all($session, 'COMMIT');
 	$session->disconnect;
 	value($dbh, 'CHECKPOINT');
-	set_conf($standby,
-		"recovery_target_xid = '$xid'\nrecovery_target_inclusive = off\nrecovery_target_action = promote");
-	if ($dies_by)
-	{
-		set_fault($standby, $dies_by);
-		start_to_die($standby);
-		set_fault($standby, 'none');
-	}
+	set_conf($standby, "recovery_target_xid = '$xid'\nrecovery_target_inclusive = off\nrecovery_target_action = "
+		  . ($whose eq 'again' ? 'pause' : 'promote'));
+	die_promoted($standby) if $whose eq 'again';
+	set_fault($standby, $fault) if $whose eq 'end' || $whose eq 'again';
+	start_to_die($standby) if $whose eq 'end';
+	set_fault($standby, 'none') if $whose eq 'end';
 	start_again($standby);
 	my $handle = connect_db($standby);
 	wait_for('the promotion', sub { value($handle, 'SELECT NOT pg_is_in_recovery()') });
 	wait_recovered($handle);
 	my $rows = rows($handle);
 	$handle->disconnect;
-	return $rows eq $expected ? '' : "rows: $rows instead of $expected";
+	my @wrong = map { "free page $_ is not zero" } PoolFile::dirty_free_pages($standby->data_dir . '/zen.pool');
+	push @wrong, "rows: $rows instead of $expected" if $rows ne $expected;
+	return join "\n", @wrong;
+}
+
+# die_promoted -- promote the standby; it dies when zen is recovered, and before anybody flushes or checkpoints.
+sub die_promoted
+{
+	my ($standby) = @_;
+	# its first round, at its start, leaves a page of WAL that is not full
+	set_conf($standby, 'wal_writer_delay = 10s');
+	set_fault($standby, 'r18_stop_recovered');
+	$standby->start;
+	my $handle = connect_db($standby);
+	wait_for('the target', sub { value($handle, 'SELECT pg_get_wal_replay_pause_state()') eq 'paused' });
+	my $checkpointer = stop_asleep($handle, 'checkpointer');
+	my $before = -s $standby->logfile;
+	value($handle, 'SELECT pg_promote(false)');
+	wait_for('the promoted server to die', sub { log_since($standby, $before) =~ /recovery stops here/ });
+	kill 'KILL', $checkpointer; # stopped, and so it makes no checkpoint before it ends
+	wait_for('its end', sub { !-e $standby->data_dir . '/postmaster.pid' });
+	$handle->disconnect;
+	$standby->_update_pid(0);
+	return;
 }
 
 # stop_behind -- stop the standby: it will start with what the primary writes from now on.

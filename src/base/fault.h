@@ -90,6 +90,8 @@
 	X(R18_TAIL_STAYS, "r18_tail_stays") \
 	X(R18_DESCRIPTOR_FIRST, "r18_descriptor_first") \
 	X(R18_STOP_SETTLED, "r18_stop_settled") \
+	X(R18_STORED_ON_FREE, "r18_stored_on_free") \
+	X(R18_STOP_RECOVERED, "r18_stop_recovered") \
 	X(RESTAMP_SLOWLY, "restamp_slowly") \
 	X(SHARED_BLOCKS, "shared_blocks") \
 	X(RESTAMP_UNTOLD, "restamp_untold") \

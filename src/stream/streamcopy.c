@@ -421,6 +421,7 @@ zen_copy_recovered(void)
 {
 	bool		was_copied = zen_pool_is_copied();
 
+	zen_fault_stop(ZEN_FAULT(R18_STOP_RECOVERED) && zen_pool_is_replica());
 	if (zen_copies())
 	{
 		note_stored(zen_pool.cts_mark, 4 * ZEN_LINE);

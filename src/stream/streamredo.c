@@ -125,7 +125,7 @@ take_head(ZenRecordReader *r)
 static bool
 is_given_back(ZenSlot slot)
 {
-	return zen_nvm_load64(zen_page_word(zen_slot_page(slot))) == 0;
+	return !ZEN_FAULT(R18_STORED_ON_FREE) && zen_nvm_load64(zen_page_word(zen_slot_page(slot))) == 0;
 }
 
 static void
