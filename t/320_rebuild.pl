@@ -5,6 +5,7 @@
 # - an index dropped before the rebuild and brought back by a rollback is rebuilt like the others;
 # - functions in indexes that read each other's tables, or their own;
 # - a rebuild that waits for a prepared transaction does not keep that from ending;
+# - who has rebuilt a table does not keep the next one from rebuilding it once more;
 # - commands that give an index new files before the old one is rebuilt;
 # - a process that is terminated in the middle of a rebuild.
 #
@@ -32,6 +33,7 @@ test_circle();
 test_circle_of_two();
 test_caught_inside();
 test_prepared();
+test_again();
 test_retired();
 test_vacuum_leaves_out();
 test_first_statement();
@@ -295,6 +297,29 @@ sub test_prepared
 		is_sound($dbh, "a rebuild waits for a prepared transaction, $end");
 		run_all($dbh, 'DROP TABLE p, locked');
 	}
+	return;
+}
+
+# COMMIT PREPARED has a table built once more.  Who has built it before must not have its indexes locked for that: it
+# may come to wait for the second rebuild, and then one of the two ended with an error, deadlock detected.
+sub test_again
+{
+	make_table('again', 2000);
+	run_all($dbh, 'BEGIN', 'CREATE INDEX again_k ON again (k)', q{PREPARE TRANSACTION 'again'});
+	$dbh = crash_restart($node);
+	my $built = sub { value($dbh, q{SELECT pg_relation_size('again_pkey') > 8192}) };
+	ok(!$built->(), 'rebuilt again: not yet built');
+	my $first = connect_db($node);
+	# without a plan, which locks the indexes of its tables
+	run_all($first, 'BEGIN', q{COPY again TO '/dev/null'});
+	ok($built->(), 'rebuilt again: built by COPY');
+	is(value($first, q{SELECT count(*) FROM pg_locks l JOIN pg_index i ON l.relation = i.indexrelid
+		WHERE l.pid = pg_backend_pid() AND i.indrelid = 'again'::regclass}), 0, 'rebuilt again: which locks no index');
+	run_all($dbh, q{COMMIT PREPARED 'again'}, q{SET lock_timeout = '20s'});
+	is(by_index($dbh, 'again', 'k = 5'), 200, 'rebuilt again: a new index of a prepared transaction');
+	is(by_index($first, 'again', 'k = 5'), 200, 'rebuilt again: in the first process');
+	$first->disconnect;
+	run_all($dbh, 'RESET lock_timeout', 'DROP TABLE again');
 	return;
 }
 

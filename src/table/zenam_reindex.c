@@ -195,9 +195,9 @@ zen_reindex_index_dropped(Oid table)
  * prepared transaction ended: then its readers are waited for.
  */
 static Relation
-open_index(Rebuild *r, Oid indexoid)
+open_index(Rebuild *r, Oid indexoid, LOCKMODE mode)
 {
-	Relation	index = index_open(indexoid, r->in_use ? AccessExclusiveLock : RowExclusiveLock);
+	Relation	index = index_open(indexoid, mode);
 
 	Assert(CheckRelationLockedByMe(r->rel, AccessShareLock, true));
 	if (r->in_use)
@@ -248,6 +248,7 @@ static void
 rebuild_index(Rebuild *r, Oid indexoid)
 {
 	Shrunk	   *own = find_shrunk(RelationGetRelid(r->rel));
+	LOCKMODE	mode = r->in_use ? AccessExclusiveLock : RowExclusiveLock;
 	Relation	index;
 
 	Assert(under_way == r && !OidIsValid(r->index));
@@ -260,7 +261,7 @@ rebuild_index(Rebuild *r, Oid indexoid)
 		return;
 	if (own != NULL && list_member_oid(own->built, indexoid))
 		return;
-	index = open_index(r, indexoid);
+	index = open_index(r, indexoid, mode);
 	if (index->rd_index->indisready && is_lost(r, index))
 	{
 		IndexInfo  *info = BuildIndexInfo(index);
@@ -276,7 +277,12 @@ rebuild_index(Rebuild *r, Oid indexoid)
 		r->index = InvalidOid;
 		r->index_name = NULL;
 	}
-	index_close(index, NoLock);
+
+	/*
+	 * not kept: another rebuild of the table may have to lock the index
+	 * exclusively, while this process waits for that rebuild
+	 */
+	index_close(index, mode);
 	if (own != NULL)
 	{
 		MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
