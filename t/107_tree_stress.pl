@@ -97,8 +97,10 @@ sub test_reader_that_writes
 	set_fault('tree_reader_writes');
 	unlink $conf or die "$conf: $!";    # the server that comes back has no fault
 	isnt(state_of($dbh, 'SELECT count(*) FROM u WHERE k = make_key(1)'), '', 'a reader that writes is killed');
-	wait_for('the server', sub { eval { $dbh = connect_db($node); 1 } });
+	# before the postmaster has seen the end of that one, it takes others, who are then killed with the rest
+	wait_for('the end of that reader', sub { log_since($node, $offset) =~ /was terminated by/ });
 	like(log_since($node, $offset), qr/terminated by signal 11/, 'as it may not write there');
+	wait_for('the server', sub { eval { $dbh = connect_db($node); 1 } });
 	run_all($dbh, 'SET max_parallel_maintenance_workers = 3');
 	return;
 }
