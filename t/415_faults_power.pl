@@ -5,8 +5,8 @@
 #   FAULTS=all       all of them (make torture); FAULTS="a b" only these; else SAMPLE (2) of
 #                    them, chosen by seed
 #   SEED=n           replays the choices
-#   CANDIDATES=n     states tried per crash point (default 8; of a standby 3)
-#   POINTS=n         crash points per scenario (default 0: all; of each phase of a standby 15)
+#   CANDIDATES=n     states tried per crash point (default 8; of a standby or copy 3)
+#   POINTS=n         crash points per scenario (default 0: all; of a standby or copy 15 of each phase)
 
 use strict;
 use warnings;
@@ -21,7 +21,7 @@ use ZenTest;
 skip_unless_zen();
 skip_unless_faults();
 
-# Switch => the scenarios, one of which must catch it; tried in turn.  standby/: by the file of %drivers.
+# Switch => the scenarios, one of which must catch it; tried in turn.  standby/, copied/: by the file of %drivers.
 my %scenarios = (
 	r2_no_body_flush         => 'several_rows',
 	r2_no_first_fence        => 'several_rows',
@@ -47,6 +47,7 @@ my %scenarios = (
 	r16_size_first           => 'grow',
 	r16_no_superblock        => 'grow',
 	r18_redo_unflushed       => 'standby/several_rows',
+	r18_tail_as_it_was       => 'copied/tombstone',
 	# where caches survive, the order of stores and the last fence are what is left to break
 	'r2_lp_first/caches'          => 'several_rows',
 	'r2_no_last_fence/caches'     => 'insert',
@@ -55,7 +56,7 @@ my %scenarios = (
 	'r8_zeroing_forgotten/caches' => 'page_move',
 );
 
-my %drivers = (standby => '676_standby_power.pl');
+my %drivers = (copied => '675_copies_power.pl', standby => '676_standby_power.pl');
 
 # What a cut leaves is chosen by seed; a few must do.
 use constant TRIES => 5;
@@ -107,15 +108,15 @@ sub power
 {
 	my ($name, $scenario, $with_seed) = @_;
 	my ($fault, $caches) = split '/', $name;
-	my $standby = $scenario =~ m{^standby/};
+	my $copies = $scenario =~ m{/};
 	my $driver = $scenario =~ s{^(\w+)/}{} ? $drivers{$1} : '400_power.pl';
 	local $ENV{PATH}       = "$ENV{ZEN_FAULT_SERVER}/bin:$ENV{PATH}";
 	local $ENV{EADR}       = defined $caches;
 	local $ENV{POWER_CONF} = "zen.fault=$fault" . ($caches ? ';zen.flush=never' : '');
 	local $ENV{SCENARIOS}  = $scenario;
 	local $ENV{SEED}       = $with_seed;
-	local $ENV{CANDIDATES} = $ENV{CANDIDATES} || ($standby ? 3 : 8);
-	local $ENV{POINTS}     = $ENV{POINTS} // ($standby ? 15 : 0);
+	local $ENV{CANDIDATES} = $ENV{CANDIDATES} || ($copies ? 3 : 8);
+	local $ENV{POINTS}     = $ENV{POINTS} // ($copies ? 15 : 0);
 	local $ENV{THOROUGH}   = 1;
 	local $ENV{STOP_AFTER} = 1;
 	my @includes = map { "'-I$_'" } @INC;

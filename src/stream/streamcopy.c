@@ -216,15 +216,55 @@ zen_copy_size(uint32 n, Size bytes)
 	return sizeof(ZenCopyHead) + (n + 1) * sizeof(ZenCopySlot) + bytes;
 }
 
+/* Is that version still in its slot? */
+static bool
+has_version(ZenSlot slot, const char *version)
+{
+	uint64		word0;
+
+	memcpy(&word0, version, sizeof(word0));
+	return ((zen_tuple_header(slot).word0 ^ word0) & ZEN_CTS_MASK) == 0;
+}
+
+/*
+ * Slots whose version was superseded, and who belong to others by now, are made empty.  The next one that has
+ * committed there is in the tail, too, and comes later.  One that has not was scrubbed, and copies were told: here it
+ * would bring back a version that nobody counts (R5).
+ */
+static uint32
+leave_out_superseded(char *slots, uint32 len)
+{
+	uint32		to = 0;
+
+	for (uint32 from = 0; from < len;)
+	{
+		ZenCopySlot s;
+		uint32		n;
+
+		memcpy(&s, slots + from, sizeof(s));
+		from += sizeof(s);
+		n = s.len;
+		Assert(from + n <= len);
+		if (n > 0 && !has_version(s.slot, slots + from) && !ZEN_FAULT(R18_TAIL_AS_IT_WAS))
+			s.len = 0;
+		memcpy(slots + to, &s, sizeof(s));
+		memmove(slots + to + sizeof(s), slots + from, s.len);
+		to += sizeof(s) + s.len;
+		from += n;
+	}
+	return to;
+}
+
 void
 zen_copy_again(char *record, uint32 len)
 {
 	ZenCopyHead head;
+	char	   *slots = record + sizeof(head);
 
 	Assert(len >= sizeof(head));
 	memcpy(&head, record, sizeof(head));
 	head.full_xid = U64FromFullTransactionId(GetTopFullTransactionId());
-	insert(ZEN_XLOG_SLOTS, &head, sizeof(head), record + sizeof(head), len - sizeof(head));
+	insert(ZEN_XLOG_SLOTS, &head, sizeof(head), slots, leave_out_superseded(slots, len - sizeof(head)));
 }
 
 bool

@@ -50,7 +50,10 @@ extern Size zen_copy_size(uint32 n, Size bytes);
 
 #define ZEN_COPY_VERSIONS	1000
 
-/* zen_copy_again -- the record, kept in NVM, of a transaction that the WAL has lost: insert it for the present one. */
+/*
+ * zen_copy_again -- the record, kept in NVM, of a transaction that the WAL has lost: insert it for the present one,
+ * after recovery has scrubbed the losers.  Changes the bytes.
+ */
 extern void zen_copy_again(char *record, uint32 len);
 
 /* zen_copy_waits -- is the commit to wait for a synchronous standby, or for a subscriber that has its rows? */
