@@ -6,6 +6,9 @@
 # - workers help to build them after a crash; one that ends meanwhile, its leader, or all, leave a table that is rebuilt
 # - trees that go free their memory
 # - DRAM full: 53200, nothing lost, and a btree is the way out
+# - the first statement after a start may be one that needs a tree before it reads or writes a row
+# - a tree for which the DRAM does not suffice at a start keeps its table closed; it is not lost
+# - a unique tree whose function fails at a start lets no second row in with the same key
 
 use strict;
 use warnings;
@@ -29,6 +32,9 @@ test_prepared();
 test_workers();
 test_memory();
 test_full();
+test_first_statement();
+test_little_dram();
+test_failing_function();
 is_sound($dbh, 'at the end');
 $dbh->disconnect;
 $node->stop;
@@ -224,5 +230,102 @@ sub test_full
 		'a btree in its place: rows find room');
 	is(by_index('SELECT count(*) FROM f WHERE id < 0'), 2000, 'and are found');
 	run_all($dbh, 'DELETE FROM f', 'VACUUM f', 'DROP TABLE f');
+	return;
+}
+
+# stop_and_start -- in one way or the other.
+sub stop_and_start
+{
+	my ($how) = @_;
+	return $how eq 'orderly' ? clean_restart($node, $dbh) : crash_restart($node);
+}
+
+# No background worker has made the trees.
+sub test_first_statement
+{
+	set_conf($node, 'max_worker_processes = 1');
+	run_all($dbh, 'SET zen.default_index = zentree',
+		'CREATE TABLE c (id int PRIMARY KEY, n int, v text, EXCLUDE USING zentree (n WITH =)) USING zen',
+		q{INSERT INTO c SELECT i, i, 'old' FROM generate_series(1, 100) i});
+	for my $how ('orderly', 'crash')
+	{
+		for my $sql (
+			q{INSERT INTO c VALUES (7, 1000, 'new') ON CONFLICT (id) DO UPDATE SET v = 'new'},
+			q{INSERT INTO c VALUES (7, 1000, 'new') ON CONFLICT DO NOTHING},
+			q{INSERT INTO c VALUES (1000, 7, 'new') ON CONFLICT DO NOTHING},
+			q{MERGE INTO c USING (VALUES (7)) x(id) ON c.id = x.id WHEN MATCHED THEN UPDATE SET v = 'new'},
+			'VACUUM c', 'ANALYZE c', 'CLUSTER c USING c_pkey')
+		{
+			$dbh = stop_and_start($how);
+			is(run_sql($dbh, $sql)->{message}, '', "first statement, $how: $sql");
+			is(value($dbh, 'SELECT count(*) FROM c'), 100, 'and no row is new');
+		}
+	}
+	is_sound($dbh, 'first statement');
+	run_all($dbh, 'DROP TABLE c');
+	set_conf($node, 'max_worker_processes = 8');
+	return;
+}
+
+sub test_little_dram
+{
+	run_all($dbh, 'SET zen.default_index = zentree', 'CREATE TABLE l (id bigint, v text PRIMARY KEY) USING zen',
+		'CREATE TABLE other (id int PRIMARY KEY) USING zen', 'INSERT INTO other VALUES (1)',
+		q{INSERT INTO l SELECT i, repeat(md5(i::text), 3) FROM generate_series(1, 150000) i});
+	for my $how ('orderly', 'crash')
+	{
+		set_conf($node, 'zen.dram_size = 16MB');
+		my $offset = log_size($node);
+		$dbh = stop_and_start($how);
+		wait_for('the rebuild to be given up',
+			sub { log_since($node, $offset) =~ /index "l_pkey" could not be rebuilt.*is not available/ });
+		my $told = run_sql($dbh, 'SELECT count(*) FROM l');
+		is($told->{state}, '53200', "little DRAM, $how: who comes to the table has the error");
+		like($told->{message}, qr/rebuilding index "l_pkey"/, "little DRAM, $how: and is told of the index");
+		is(value($dbh, q{SELECT indisvalid FROM pg_index WHERE indexrelid = 'l_pkey'::regclass}), 1,
+			"little DRAM, $how: the primary key stays valid");
+		is(state_of($dbh, 'INSERT INTO other VALUES (2)'), '', "little DRAM, $how: half a tree takes no memory");
+		run_all($dbh, 'DELETE FROM other WHERE id = 2');
+		set_conf($node, 'zen.dram_size = 64MB');
+		$dbh = clean_restart($node, $dbh);
+		is(by_index(q{SELECT count(*) FROM l WHERE v > ''}), 150000, "little DRAM, $how: with more DRAM it is there");
+		is(state_of($dbh, q{INSERT INTO l VALUES (0, repeat(md5('7'), 3))}), '23505', "little DRAM, $how: and unique");
+	}
+	set_conf($node, 'zen.dram_size = 16MB');
+	$dbh = clean_restart($node, $dbh);
+	run_all($dbh, 'ALTER TABLE l DROP CONSTRAINT l_pkey');
+	is(value($dbh, 'SELECT count(*) FROM l'), 150000, 'little DRAM: without the index the table opens');
+	run_all($dbh, 'ALTER TABLE l ADD CONSTRAINT l_pkey PRIMARY KEY (id)', 'DROP TABLE l, other');
+	set_conf($node, 'zen.dram_size = 64MB');
+	$dbh = clean_restart($node, $dbh);
+	return;
+}
+
+# Their functions want a setting that no background worker has: one when it is called, one when the index is opened.
+sub test_failing_function
+{
+	run_all($dbh, q{SET app.factor = '1'},
+		q{CREATE FUNCTION called(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS
+			$$ BEGIN RETURN $1 * current_setting('app.factor')::int; END $$},
+		q{CREATE FUNCTION inlined() RETURNS int IMMUTABLE LANGUAGE sql AS
+			$$ SELECT current_setting('app.factor')::int $$});
+	for my $expression ('called(n)', 'n * inlined()')
+	{
+		run_all($dbh, 'SET zen.default_index = zentree', 'CREATE TABLE x (id int, n int) USING zen',
+			'INSERT INTO x SELECT i, i FROM generate_series(1, 100) i',
+			"CREATE UNIQUE INDEX x_e ON x USING zentree (($expression))");
+		$dbh = clean_restart($node, $dbh);
+		wait_for('the table to be readable', sub { state_of($dbh, 'SELECT count(*) FROM x') eq '' });
+		isnt(state_of($dbh, 'INSERT INTO x VALUES (101, 7)'), '', "$expression: no second row of a key");
+		run_all($dbh, q{SET app.factor = '1'});
+		is(state_of($dbh, 'INSERT INTO x VALUES (101, 7)'), '55000', "$expression: nor where it could be called");
+		is(value($dbh, 'SELECT count(*) FROM x WHERE n = 7'), 1, "$expression: rows can be read");
+		run_all($dbh, 'DELETE FROM x WHERE id = 100', 'VACUUM x');
+		run_all($dbh, 'REINDEX INDEX x_e');
+		is(state_of($dbh, 'INSERT INTO x VALUES (101, 7)'), '23505', "$expression: REINDEX brings it back");
+		is(state_of($dbh, 'INSERT INTO x VALUES (101, 101)'), '', "$expression: with room for others");
+		is_sound($dbh, $expression);
+		run_all($dbh, 'DROP TABLE x');
+	}
 	return;
 }

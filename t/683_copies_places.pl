@@ -1,5 +1,6 @@
 # Copies of the pool in other places: a pool in a tablespace, one that is written by msync, one of several files, a
-# standby of a standby.
+# standby of a standby.  Places that pg_basebackup does not copy are warned of, and those whose files pg_checksums would
+# write to are refused.
 
 use strict;
 use warnings;
@@ -19,6 +20,8 @@ skip_unless_zen();
 my $rows = q{SELECT count(*) || ':' || md5(string_agg(t::text, ',' ORDER BY id)) FROM t};
 
 test_tablespace();
+test_places();
+test_checksums();
 test_files();
 test_cascade();
 done_testing();
@@ -79,6 +82,85 @@ sub test_tablespace
 	$handle->disconnect;
 	$dbh->disconnect;
 	$_->stop for $copy, $node;
+	return;
+}
+
+# move_pool -- the server, which is stopped, has its pool in another place from now on.
+sub move_pool
+{
+	my ($node, $from, $to) = @_;
+	mkdir $to =~ s{/[^/]*$}{}r;
+	rename $from, $to or die "$from, $to: $!";
+	set_conf($node, "zen.pool_path = '$to'");
+	return $to;
+}
+
+sub test_places
+{
+	my $dir = PostgreSQL::Test::Utils::tempdir();
+	my $node = copy_primary('places');
+	my $data = $node->data_dir;
+	$node->start;
+	my $dbh = connect_db($node);
+	run_all($dbh, "CREATE TABLESPACE dax LOCATION '$dir'");
+	make_rows_in($dbh);
+	$dbh->disconnect;
+	my ($in_tablespace) = glob "$dir/PG_*";
+	my $pool = "$data/zen.pool";
+	for my $place (
+		[ "$data/zen/zen.pool" => 0 ],
+		[ "$in_tablespace/zen.pool" => 0 ],
+		[ "$in_tablespace/zen/my.pool.1" => 0 ],
+		[ "$dir/zen.pool" => 1 ],
+		[ "$data/pg_wal/zen.pool" => 1 ],
+		[ "$data/zen/pgsql_tmp.pool" => 1 ])
+	{
+		my ($path, $warns) = @$place;
+		$node->stop;
+		$pool = move_pool($node, $pool, $path);
+		$node->start;
+		$dbh = connect_db($node);
+		my $offset = log_size($node);
+		value($dbh, q{SELECT pg_backup_start('places', true)});
+		my $said = log_since($node, $offset) =~ /WARNING:.*a base backup will not have the rows.*"\Q$path\E"/s;
+		is(!!$said, !!$warns, "pool in $path: " . ($warns ? 'a warning' : 'no warning'));
+		$dbh->disconnect;
+	}
+	$node->stop;
+	for my $path ("$in_tablespace/pool", "$in_tablespace/pool.1", "$data/base/zen", "$data/global/zen.12")
+	{
+		$pool = move_pool($node, $pool, $path);
+		my $offset = log_size($node);
+		ok(!$node->start(fail_ok => 1), "pool in $path: refused");
+		like(log_since($node, $offset), qr/FATAL:.*pool file "\Q$path\E" looks like a file of a table/, 'and says why');
+	}
+	return;
+}
+
+# pg_checksums and pg_basebackup, which verifies them, let a pool in the data directory alone.
+sub test_checksums
+{
+	my $node = copy_primary('verified', init => { allows_streaming => 1, extra => ['-k'] });
+	$node->start;
+	my $dbh = connect_db($node);
+	make_rows_in($dbh);
+	my $expected = value($dbh, $rows);
+	$dbh->disconnect;
+	$node->stop;
+	my $pool = move_pool($node, $node->data_dir . '/zen.pool', $node->data_dir . '/zen/zen.pool');
+	$node->start;
+	$node->backup('copy');
+	unlike(log_since($node, 0), qr/checksum/, 'the base backup finds nothing to complain of');
+	$node->stop;
+	my $before = PostgreSQL::Test::Utils::slurp_file($pool);
+	PostgreSQL::Test::Utils::system_or_bail('pg_checksums', $_, '-D', $node->data_dir)
+	  for '--check', '--disable', '--enable';
+	ok($before eq PostgreSQL::Test::Utils::slurp_file($pool), 'pg_checksums changes no byte of the pool');
+	$node->start;
+	$dbh = connect_db($node);
+	is(value($dbh, $rows), $expected, 'checksums: all rows');
+	$dbh->disconnect;
+	$node->stop;
 	return;
 }
 

@@ -25,6 +25,7 @@ value($dbh, 'CREATE EXTENSION zen');
 
 test_extension_update();
 test_extension_drop();
+test_extension_drop_trees();
 $dbh->disconnect;
 $node->stop;
 test_extension_member();
@@ -65,6 +66,41 @@ sub test_extension_drop
 	run_all($handle, 'CREATE EXTENSION zen', 'CREATE TABLE z (id int PRIMARY KEY) USING zen',
 		'INSERT INTO z VALUES (1)');
 	is(value($handle, 'SELECT count(*) FROM z'), 1, 'zen again');
+	$handle->disconnect;
+	value($dbh, 'DROP DATABASE dropped');
+	return;
+}
+
+# What an index was made with, it depends on, and nothing else: a btree no more on zen, a tree on btree's classes.
+sub test_extension_drop_trees
+{
+	run_all($dbh, 'CREATE DATABASE dropped');
+	my $handle = connect_db($node, 'dropped');
+	run_all($handle, 'CREATE EXTENSION zen', 'SET zen.default_index = zentree',
+		'CREATE TABLE h (id int PRIMARY KEY, v text UNIQUE) USING zen', 'CREATE INDEX h_v ON h USING zentree (v, id)',
+		q{INSERT INTO h SELECT g, g FROM generate_series(1, 100) g});
+	is(value($handle, q{SELECT count(*) FROM pg_depend WHERE classid = 'pg_class'::regclass
+		AND refclassid = 'pg_am'::regclass AND objid IN ('h_pkey'::regclass, 'h_v_key'::regclass, 'h_v'::regclass)}), 3,
+		'trees depend on their access method');
+	run_all($handle, 'REINDEX TABLE CONCURRENTLY h');
+	is(state_of($handle, 'DROP EXTENSION zen'), '2BP01', 'which cannot go');
+	value($handle, 'ALTER TABLE h SET ACCESS METHOD heap');
+	value($handle, 'DROP EXTENSION zen CASCADE');
+	is(value($handle, q{SELECT string_agg(indexrelid::regclass::text, ' ' ORDER BY indexrelid::regclass::text)
+		FROM pg_index WHERE indrelid = 'h'::regclass AND indisvalid}), 'h_pkey h_v h_v_key',
+		'the indexes of a table that was once zen\'s stay when zen goes');
+	is(state_of($handle, q{INSERT INTO h VALUES (7, 'x')}), '23505', 'and work');
+
+	run_all($handle, 'CREATE EXTENSION zen',
+		'CREATE FUNCTION f(int, int) RETURNS int IMMUTABLE LANGUAGE internal AS $$btint4cmp$$',
+		'CREATE OPERATOR FAMILY own USING btree', 'CREATE OPERATOR CLASS own FOR TYPE int USING btree FAMILY own
+			AS OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 f(int, int)',
+		'SELECT zen_copy_operator_classes()', 'CREATE TABLE z (id int) USING zen',
+		'CREATE INDEX z_id ON z USING zentree (id own)', 'INSERT INTO z SELECT generate_series(1, 100)');
+	is(state_of($handle, 'DROP OPERATOR FAMILY own USING btree'), '2BP01', 'the class of a tree cannot go');
+	is(state_of($handle, 'DROP OPERATOR FAMILY own USING btree CASCADE'), '', 'but with the tree');
+	is(value($handle, 'SELECT count(*) FROM z'), 100, 'whose table stays');
+	is(value($handle, q{SELECT count(*) FROM pg_index WHERE indrelid = 'z'::regclass}), 0, 'without it');
 	$handle->disconnect;
 	value($dbh, 'DROP DATABASE dropped');
 	return;

@@ -14,6 +14,7 @@
 #include "admin/basebackup.h"
 
 #include "base/guc.h"
+#include "common/relpath.h"
 #include "libpq/auth.h"
 #include "nvm/datadir.h"
 #include "nvm/htable.h"
@@ -41,12 +42,13 @@ warn_if_outside(const char *what)
 	int			n = zen_pool_names(names);
 
 	for (int i = 0; i < n; i++)
-		if (!zen_is_in_data_directory(names[i].path))
+		if (!zen_is_in_base_backup(names[i].path))
 		{
 			ereport(WARNING,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("%s will not have the rows of zen tables", what),
-					 errdetail("The pool file \"%s\" is neither in the data directory nor in a tablespace.",
+					 errdetail("The pool file \"%s\" is neither in the data directory, where pg_basebackup looks, nor "
+							   "in the directory \"" TABLESPACE_VERSION_DIRECTORY "\" of a tablespace.",
 							   names[i].path),
 					 errhint("Stop the server, move the file there, and set zen.pool_path.")));
 			return;

@@ -6,7 +6,7 @@
  * running.
  *
  * Some commands are not listed, since they need no index of before:
- * - DROP;
+ * - DROP, and ALTER TABLE ... DROP CONSTRAINT alone;
  * - TRUNCATE, which makes new tables;
  * - VACUUM and CLUSTER of all tables, which come to each table in a transaction of its own;
  * - ALTER ... ALL IN TABLESPACE, which moves files as they are.
@@ -127,13 +127,27 @@ reindexed(ReindexStmt *stmt)
 	return NIL;
 }
 
+static bool
+only_drops_constraints(AlterTableStmt *stmt)
+{
+	ListCell   *lc;
+
+	foreach(lc, stmt->cmds)
+		if (lfirst_node(AlterTableCmd, lc)->subtype != AT_DropConstraint)
+		return false;
+	return true;
+}
+
 /* The table, and its partitions that are attached or detached. */
 static List *
 altered(AlterTableStmt *stmt)
 {
-	List	   *tables = add_named(NIL, stmt->relation);
+	List	   *tables;
 	ListCell   *lc;
 
+	if (only_drops_constraints(stmt))
+		return NIL;
+	tables = add_named(NIL, stmt->relation);
 	foreach(lc, stmt->cmds)
 	{
 		Node	   *def = lfirst_node(AlterTableCmd, lc)->def;

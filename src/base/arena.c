@@ -664,12 +664,12 @@ zen_arena_full_error(void)
 			(errcode(ERRCODE_OUT_OF_MEMORY),
 			 errmsg("zen's shared memory is full"),
 			 errdetail("Of the %d MB of zen.dram_size row versions take " UINT64_FORMAT " MB, "
-					   "and maps of tables, queues and pages " UINT64_FORMAT " MB.",
+					   "and trees of indexes, maps of tables, queues and pages " UINT64_FORMAT " MB.",
 					   zen_dram_size_mb, rows, taken - Min(rows, taken)),
 			 rows >= taken / 2 ?
 			 errhint("The row versions are of transactions that have not ended, or kept for old snapshots: "
 					 "see zen_garbage(), end these, lower zen.spill_threshold, or raise zen.dram_size.") :
-			 errhint("Maps grow with the number of rows: raise zen.dram_size.")));
+			 errhint("Trees (see zen_indexes) and maps grow with the number of rows: raise zen.dram_size.")));
 }
 
 void *

@@ -13,6 +13,7 @@
  */
 #include "index/treedir.h"
 
+#include "access/parallel.h"
 #include "access/xact.h"
 #include "base/arena.h"
 #include "base/locks.h"
@@ -42,6 +43,15 @@ typedef struct CachedTree
 
 static Directory *directory;
 static Oid	dropped_db = InvalidOid;	/* by this transaction */
+
+/* A tree that this transaction builds; functions in an index's expressions may have others rebuilt meanwhile. */
+typedef struct Unbuilt
+{
+	ZenTree    *tree;
+	int			nest_level;		/* of the transaction */
+} Unbuilt;
+
+static List *unbuilt = NIL;		/* in TopTransactionContext */
 
 Size
 zen_treedir_shmem_size(void)
@@ -132,7 +142,8 @@ zen_tree_need(Relation index)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("index \"%s\" has no tree in memory", RelationGetRelationName(index)),
-				 errhint("REINDEX the index.")));
+				 errdetail("It could not be built when the server started.  The server log has the reason."),
+				 errhint("Remove the reason, then REINDEX the index.")));
 	return tree;
 }
 
@@ -213,6 +224,23 @@ add(const RelFileLocator *loc)
 	return tree;
 }
 
+/* Processes of one parallel query are not kept apart by the locks of a rebuild: then the next build clears the tree. */
+static void
+note_unbuilt(ZenTree *tree)
+{
+	MemoryContext old;
+	Unbuilt    *u;
+
+	if (IsParallelWorker())
+		return;
+	old = MemoryContextSwitchTo(TopTransactionContext);
+	u = palloc(sizeof(Unbuilt));
+	u->tree = tree;
+	u->nest_level = GetCurrentTransactionNestLevel();
+	unbuilt = lappend(unbuilt, u);
+	MemoryContextSwitchTo(old);
+}
+
 /* The tree of a file stays where it is: other processes remember its address. */
 ZenTree *
 zen_tree_create(Relation index, ZenTreeKind kind, bool nulls)
@@ -224,9 +252,41 @@ zen_tree_create(Relation index, ZenTreeKind kind, bool nulls)
 	if (tree == NULL)
 		tree = add(&loc);
 	zen_tree_clear(tree);
+	note_unbuilt(tree);
 	while (!zen_tree_setup(tree, kind, nulls))
 		zen_tree_room(&since);
 	return tree;
+}
+
+void
+zen_tree_is_built(ZenTree *tree)
+{
+	ListCell   *lc;
+
+	Assert(tree->root != NULL);
+	foreach(lc, unbuilt)
+		if (((Unbuilt *) lfirst(lc))->tree == tree)
+		unbuilt = foreach_delete_current(unbuilt, lc);
+}
+
+/*
+ * Free what an aborted build has made, as it would fill the DRAM.  Its workers have ended, and its locks are still
+ * held, so nobody else is in these trees.
+ */
+static void
+clear_unbuilt(int nest_level)
+{
+	ListCell   *lc;
+
+	foreach(lc, unbuilt)
+	{
+		Unbuilt    *u = lfirst(lc);
+
+		if (u->nest_level < nest_level)
+			continue;
+		zen_tree_clear(u->tree);
+		unbuilt = foreach_delete_current(unbuilt, lc);
+	}
 }
 
 /* ---------- the end of a transaction ---------- */
@@ -305,6 +365,7 @@ end_xact(XactEvent event, void *arg)
 			drop_database();
 			break;
 		case XACT_EVENT_ABORT:
+			clear_unbuilt(0);
 			for_files(false, drop);
 			break;
 		case XACT_EVENT_PREPARE:
@@ -314,14 +375,17 @@ end_xact(XactEvent event, void *arg)
 		default:
 			return;
 	}
+	Assert(unbuilt == NIL);
 	dropped_db = InvalidOid;
 }
 
 static void
 end_subxact(SubXactEvent event, SubTransactionId my_subid, SubTransactionId parent_subid, void *arg)
 {
-	if (event == SUBXACT_EVENT_ABORT_SUB)
-		for_files(false, drop);
+	if (event != SUBXACT_EVENT_ABORT_SUB)
+		return;
+	clear_unbuilt(GetCurrentTransactionNestLevel());
+	for_files(false, drop);
 }
 
 void

@@ -33,6 +33,12 @@ extern void zen_tree_shape(Relation index, const ZenTree *tree, ZenTreeShape *sh
  */
 extern ZenTree *zen_tree_create(Relation index, ZenTreeKind kind, bool nulls);
 
+/*
+ * zen_tree_is_built -- that tree is whole; if the transaction, or subtransaction, aborts before, its nodes are freed,
+ * and zen_tree_need() throws until another build.
+ */
+extern void zen_tree_is_built(ZenTree *tree);
+
 /* zen_tree_room -- DRAM is full: make room, or throw; *since is 0 at the first call for an object. */
 extern void zen_tree_room(TimestampTz *since);
 

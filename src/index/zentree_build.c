@@ -163,7 +163,8 @@ fill_tree(Build *build, int limit_kb, bool progress, TableScanDesc scan)
 static int
 choose_workers(Build *build)
 {
-	if (IsInParallelMode() || IsBootstrapProcessingMode() || !ActiveSnapshotSet() ||
+	if (max_parallel_maintenance_workers == 0 || IsInParallelMode() || IsBootstrapProcessingMode() ||
+		!ActiveSnapshotSet() ||
 		!equal(build->info->ii_Predicate, RelationGetIndexPredicate(build->index)))
 		return 0;
 	return plan_create_index_workers(RelationGetRelid(build->table), RelationGetRelid(build->index));
@@ -291,6 +292,7 @@ zentree_build(Relation table, Relation index, struct IndexInfo *info)
 	if (info->ii_Unique && build->fill.met)
 		check_unique(build, info->ii_NullsNotDistinct);
 	pg_atomic_write_u64(&build->tree->entries, build->fill.entries);
+	zen_tree_is_built(build->tree);
 	result->index_tuples = (double) build->fill.entries;
 	pfree(build);
 	return result;

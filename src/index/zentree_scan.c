@@ -104,7 +104,6 @@ IndexScanDesc
 zentree_beginscan(Relation index, int nkeys, int norderbys)
 {
 	IndexScanDesc scan = RelationGetIndexScan(index, nkeys, norderbys);
-	ZenTree    *tree = zen_tree_need(index);
 	TreeScan   *s = take_idle();
 
 	Assert(norderbys == 0);
@@ -112,8 +111,7 @@ zentree_beginscan(Relation index, int nkeys, int norderbys)
 	s->forgotten.func = give_back;
 	s->forgotten.arg = s;
 	MemoryContextRegisterResetCallback(s->mcxt, &s->forgotten);
-	s->tree = tree;
-	zen_tree_shape(index, tree, &s->shape);
+	s->tree = NULL;
 	s->conditions.index = index;
 	s->conditions.parent = CurrentMemoryContext;
 	s->conditions.mcxt = NULL;
@@ -146,11 +144,24 @@ unmark(TreeScan *s)
 	s->resume = false;
 }
 
+/*
+ * The caller of zentree_beginscan passes the table's gate only then (index_beginscan).  Until it has, the tree may be
+ * one that is being rebuilt.
+ */
+static void
+find_tree(TreeScan *s, Relation index)
+{
+	s->tree = zen_tree_need(index);
+	zen_tree_shape(index, s->tree, &s->shape);
+}
+
 void
 zentree_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int norderbys)
 {
 	TreeScan   *s = scan->opaque;
 
+	if (s->tree == NULL)
+		find_tree(s, scan->indexRelation);
 	forget_dead(s);
 	s->active = false;
 	unmark(s);

@@ -66,7 +66,10 @@ zentree_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBul
 	if (stats == NULL)
 		stats = palloc0(sizeof(IndexBulkDeleteResult));
 	stats->num_index_tuples = 0;
-	w->tree = zen_tree_need(info->index);
+	w->tree = zen_tree_open(info->index);
+	/* it could not be built: nobody reads or writes it */
+	if (w->tree == NULL || w->tree->root == NULL)
+		return stats;
 	zen_shape_make(&w->shape, info->index, w->tree->kind, w->tree->nulls);
 	w->callback = callback;
 	w->state = state;

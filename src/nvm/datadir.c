@@ -11,6 +11,8 @@
 #include "base/guc.h"
 #include "catalog/pg_control.h"
 #include "common/controldata_utils.h"
+#include "common/file_utils.h"
+#include "common/relpath.h"
 #include "miscadmin.h"
 #include "storage/fd.h"
 #include "utils/varlena.h"
@@ -208,23 +210,26 @@ zen_backup_is_by_rewind(void)
 
 /* ---------- zen.pool_path ---------- */
 
-/* Does a file lie in a directory, or below?  Both exist; symbolic links are followed. */
-static bool
-is_below(const char *path, const char *directory)
+/* What a path is called below a directory, both without symbolic links; NULL: it is not there. */
+static const char *
+below(const char *real_path, const char *directory)
 {
-	char		real_path[PATH_MAX],
-				real_directory[PATH_MAX];
+	char		real_directory[PATH_MAX];
+	Size		len;
 
-	return realpath(path, real_path) != NULL && realpath(directory, real_directory) != NULL &&
-		path_is_prefix_of_path(real_directory, real_path);
+	if (realpath(directory, real_directory) == NULL)
+		return NULL;
+	len = strlen(real_directory);
+	return strncmp(real_path, real_directory, len) == 0 && real_path[len] == '/' ? real_path + len + 1 : NULL;
 }
 
-bool
-zen_is_in_data_directory(const char *path)
+/* Is it below the directory that is PostgreSQL's in a tablespace? */
+static bool
+is_in_tablespace(const char *real_path)
 {
-	bool		found = is_below(path, DataDir);
 	DIR		   *dir = AllocateDir("pg_tblspc");
 	struct dirent *entry;
+	bool		found = false;
 
 	while (!found && (entry = ReadDirExtended(dir, "pg_tblspc", LOG)) != NULL)
 	{
@@ -232,11 +237,61 @@ zen_is_in_data_directory(const char *path)
 
 		if (entry->d_name[0] == '.')
 			continue;
-		snprintf(link, sizeof(link), "pg_tblspc/%s", entry->d_name);
-		found = is_below(path, link);
+		snprintf(link, sizeof(link), "pg_tblspc/%s/%s", entry->d_name, TABLESPACE_VERSION_DIRECTORY);
+		found = below(real_path, link) != NULL;
 	}
 	FreeDir(dir);
 	return found;
+}
+
+/* Directories whose contents pg_basebackup leaves out. */
+static const char *const left_out[] = {
+	"pg_wal", "pg_stat_tmp", "pg_replslot", "pg_dynshmem", "pg_notify", "pg_serial", "pg_snapshots", "pg_subtrans",
+	"pg_tblspc",
+};
+
+static bool
+is_left_out(const char *name)
+{
+	char	   *copy = pstrdup(name);
+	bool		found = false;
+
+	for (char *part = strtok(copy, "/"); part != NULL; part = strtok(NULL, "/"))
+	{
+		found |= strncmp(part, PG_TEMP_FILE_PREFIX, strlen(PG_TEMP_FILE_PREFIX)) == 0;
+		for (int i = 0; i < lengthof(left_out); i++)
+			found |= strcmp(part, left_out[i]) == 0;
+	}
+	pfree(copy);
+	return found;
+}
+
+bool
+zen_is_in_base_backup(const char *path)
+{
+	char		real_path[PATH_MAX];
+	const char *name;
+
+	if (realpath(path, real_path) == NULL)
+		return false;
+	name = below(real_path, DataDir);
+	return (name != NULL && !is_left_out(name)) || is_in_tablespace(real_path);
+}
+
+bool
+zen_is_like_relation(const char *path)
+{
+	const char *name = last_dir_separator(path) + 1;
+	const char *dot = strchr(name, '.');
+	char		directory[MAXPGPATH];
+	char		real_path[PATH_MAX + 2];
+
+	strlcpy(directory, path, MAXPGPATH);
+	get_parent_directory(directory);
+	if ((dot != NULL && atoi(dot + 1) == 0) || realpath(directory, real_path) == NULL)
+		return false;
+	strcat(real_path, "/x");
+	return below(real_path, "base") != NULL || below(real_path, "global") != NULL || is_in_tablespace(real_path);
 }
 
 /* Take "@12" off the end of a name; -1 if there is none, -2 if it is no node. */

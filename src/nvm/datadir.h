@@ -79,7 +79,13 @@ extern int	zen_pool_names(ZenPoolName names[ZEN_MAX_FILES]);
 extern bool zen_backup_is_of_standby(void);
 extern bool zen_backup_is_by_rewind(void);
 
-/* zen_is_in_data_directory -- is this file in the data directory, or in a tablespace?  Postmaster. */
-extern bool zen_is_in_data_directory(const char *path);
+/*
+ * zen_is_in_base_backup -- does pg_basebackup send this file?  It sends what is in the data directory, but for some of
+ * its directories, and in tablespaces what is in the directory that is PostgreSQL's.  Current directory: DataDir.
+ *
+ * zen_is_like_relation -- would pg_checksums take a file of this absolute name for a relation's, and write to it?
+ */
+extern bool zen_is_in_base_backup(const char *path);
+extern bool zen_is_like_relation(const char *path);
 
 #endif							/* ZEN_DATADIR_H */

@@ -48,6 +48,12 @@ zen_files_name(void)
 						 "each, as in \"/pmem1/zen.pool@1\".", ZEN_MAX_FILES, MAXPGPATH)));
 	for (int i = 0; i < zen_files_named; i++)
 	{
+		if (zen_is_like_relation(names[i].path))
+			ereport(FATAL,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("zen pool file \"%s\" looks like a file of a table", names[i].path),
+					 errdetail("It is in a directory of tables, where pg_checksums --enable would write to it."),
+					 errhint("Put it elsewhere, or give it a name like \"zen.pool\": a dot, not a number next.")));
 		strlcpy(zen_files[i].path, names[i].path, MAXPGPATH);
 		zen_files[i].node = names[i].node;
 		zen_files[i].fd = -1;
@@ -227,6 +233,9 @@ zen_file_check_geometry(int file, uint64 file_size)
 				 errmsg("zen pool file \"%s\" has the wrong size", path_of(file)),
 				 errdetail("It has %llu bytes, its superblock says %llu.",
 						   (unsigned long long) file_size, (unsigned long long) zen_supers[file].pool_size),
+				 access("backup_label", F_OK) == 0 ?
+				 errhint("The copy of the file is not whole, or the file grew just when it was copied.  "
+						 "Take a new base backup.") :
 				 errhint(ZEN_SAME_MOMENT_HINT)));
 	if (!zen_superblock_geometry_fits(&zen_supers[file]))
 		ereport(FATAL,
@@ -243,7 +252,7 @@ zen_file_check_geometry(int file, uint64 file_size)
 	 * base backup may have copied the superblock before, and pages after:
 	 * replay makes the file larger, and has all that was stored there.
 	 */
-	if (access("backup_label", F_OK) == 0 && zen_is_in_data_directory(path_of(file)))
+	if (access("backup_label", F_OK) == 0 && zen_is_in_base_backup(path_of(file)))
 		return;
 	if (!zen_file_is_zero(zen_files[file].fd, zen_supers[file].pool_size, file_size))
 		ereport(FATAL,

@@ -33,6 +33,7 @@
 #include "access/xlog.h"
 #include "base/locks.h"
 #include "base/numa.h"
+#include "common/relpath.h"
 #include "miscadmin.h"
 #include "nvm/adopt.h"
 #include "nvm/changes.h"
@@ -63,13 +64,33 @@ refuse_taken_over(void)
 			 errhint("Use that cluster, or restore the pool from a copy made before it was started.")));
 }
 
+/*
+ * pg_createsubscriber gives a stopped standby a system identifier of its own, and resets its WAL as pg_resetwal does.
+ * Nobody has started another cluster on the pool since: that would have begun a generation of the pool.
+ */
+static bool
+is_renamed(const ZenStateFile *state, const ZenClusterFacts *facts)
+{
+	if (!facts->reset || zen_super.clean != 1 || zen_super.generation != state->generation)
+		return false;
+	ereport(LOG,
+			(errmsg("zen pool file \"%s\" gets the database cluster's new system identifier", pool_path),
+			 errdetail("It was %llu, and is %llu.", (unsigned long long) zen_super.system_id,
+					   (unsigned long long) facts->system_id)));
+	return true;
+}
+
 /* Is this the pool of this cluster and of this data directory? */
 static void
 check_identity(const ZenStateFile *state, const ZenClusterFacts *facts)
 {
 	if (zen_super.system_id != facts->system_id && state->found &&
 		memcmp(zen_super.uuid, state->uuid, sizeof(zen_super.uuid)) == 0)
+	{
+		if (is_renamed(state, facts))
+			return;
 		refuse_taken_over();
+	}
 	if (zen_super.system_id != facts->system_id)
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -211,13 +232,13 @@ check_backup(char *base)
 						   "\"replica\".", pool_path),
 				 errhint("Copy data directory and pool while the server is stopped, or use pg_dump.")));
 	for (int i = 0; i < zen_files_number(); i++)
-		if (!zen_is_in_data_directory(zen_files[i].path))
+		if (!zen_is_in_base_backup(zen_files[i].path))
 			ereport(FATAL,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("zen pool file \"%s\" is not part of the base backup in \"%s\"",
 							zen_files[i].path, DataDir),
-					 errdetail("A base backup has the pool's files if they are in the data directory or in a "
-							   "tablespace."),
+					 errdetail("A base backup has the pool's files if they are in the data directory, or in the "
+							   "directory \"" TABLESPACE_VERSION_DIRECTORY "\" of a tablespace."),
 					 errhint("Set zen.pool_path to the files of the backup.")));
 }
 

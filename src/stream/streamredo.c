@@ -12,6 +12,7 @@
 
 #include "access/transam.h"
 #include "access/xlog.h"
+#include "access/xlog_internal.h"
 #include "base/fault.h"
 #include "miscadmin.h"
 #include "nvm/htable.h"
@@ -26,12 +27,18 @@
 #include "stream/streamread.h"
 
 static void
-misfit(const ZenRecordReader *r, const char *what)
+stop_replay(const ZenRecordReader *r, const char *what, const char *hint)
 {
 	ereport(PANIC,
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("the zen pool cannot follow the write-ahead log at %X/%X: %s", LSN_FORMAT_ARGS(r->lsn), what),
-			 errhint("Take a new base backup of the primary server.")));
+			 errhint("%s", hint)));
+}
+
+static void
+misfit(const ZenRecordReader *r, const char *what)
+{
+	stop_replay(r, what, "Take a new base backup of the primary server.");
 }
 
 static void
@@ -344,11 +351,13 @@ redo_grown(ZenRecordReader *r)
 	take(r, &first, sizeof(first));
 	take(r, &npages, sizeof(npages));
 	if (file >= (uint32) zen_pool.nfiles)
-		misfit(r, "the primary server's pool has more files");
+		stop_replay(r, "the primary server's pool has more files",
+					"Add the name of a new file to zen.pool_path, and start this server again.");
 	if (first != zen_pool.files[file].first)
 		misfit(r, "the pool got a file while zen.pool_max_size was not the primary server's");
 	if (npages > zen_file_pages(file) && !zen_grow_replay(file, npages))
-		misfit(r, "the pool cannot be made as large as the primary server's");
+		stop_replay(r, "the pool cannot be made as large as the primary server's",
+					"Raise zen.pool_max_size, or make room in the file system, and start this server again.");
 }
 
 /* ---------- the whole ---------- */
@@ -364,11 +373,31 @@ redo_uncopied(void)
 	zen_pool_set_copied(false);
 }
 
+/* A server that has begun without a copy of the pool gets changes of it: say so once. */
+static void
+say_unfollowed(XLogReaderState *record)
+{
+	static bool said = false;
+	uint8		info = XLogRecGetInfo(record) & ~XLR_INFO_MASK;
+
+	if (said || (info != ZEN_XLOG_SLOTS && info != ZEN_XLOG_PAGES && info != ZEN_XLOG_TABLES))
+		return;
+	said = true;
+	ereport(WARNING,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the zen pool does not follow the primary server"),
+			 errdetail("It is no copy of the primary server's, since this server was made without one.  So it will "
+					   "not have the rows of zen tables."),
+			 errhint("To have them here, take a new base backup of the primary server.")));
+}
+
 void
 zen_stream_redo(XLogReaderState *record)
 {
 	ZenRecordReader r = zen_record_begin(record);
 
+	if (zen_pool.base != NULL && !zen_pool.replica && ArchiveRecoveryRequested)
+		say_unfollowed(record);
 	if (zen_pool.base == NULL || (!zen_pool.replica && !ZEN_FAULT(R18_REDO_ON_PRIMARY)) || !zen_pool_is_copied())
 		return;
 	zen_pool_replays(record->EndRecPtr);

@@ -8,6 +8,9 @@
  * key, if the medium has lost a tombstone.  The function in an expression may fail on rows that it has accepted
  * before.  The worker marks such an index as not valid, which is the state that a failed CREATE INDEX CONCURRENTLY
  * leaves, and says so.  REINDEX makes it valid again.  An error that may pass is met TRIES times before.
+ *
+ * That holds for functions of users, who may raise any error.  Without them an error that may pass, such as a lack of
+ * memory, is no reason to lose a primary key: the table stays closed, and who comes to it tries again.
  */
 #include "table/reindexworker.h"
 
@@ -122,7 +125,47 @@ typedef struct FailedIndex
 {
 	Oid			index;
 	ErrorData  *error;
+	bool		kept;			/* it stays valid */
 } FailedIndex;
+
+/* Is it the rows' fault, or the index's, so that the next try would fail as well? */
+static bool
+is_lasting(ErrorData *error)
+{
+	switch (ERRCODE_TO_CATEGORY(error->sqlerrcode))
+	{
+		case ERRCODE_TRANSACTION_ROLLBACK:
+		case ERRCODE_INSUFFICIENT_RESOURCES:
+		case ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE:
+		case ERRCODE_OPERATOR_INTERVENTION:
+		case ERRCODE_SYSTEM_ERROR:
+			return false;
+		default:
+			return true;
+	}
+}
+
+static void
+say_kept(FailedIndex *failed, Oid table)
+{
+	ereport(WARNING,
+			(errcode(failed->error->sqlerrcode),
+			 errmsg("index \"%s\" could not be rebuilt after the start, and its table \"%s\" is not available",
+					get_rel_name(failed->index), get_rel_name(table)),
+			 errdetail("The rebuild failed with: %s  %s", failed->error->message,
+					   failed->error->detail ? failed->error->detail : ""),
+			 errhint("Remove the cause, or drop the index.  Who uses the table next tries again.")));
+}
+
+static bool
+calls_users(Oid indexoid)
+{
+	Relation	index = index_open(indexoid, AccessShareLock);
+	bool		result = zen_reindex_calls_users(index);
+
+	index_close(index, AccessShareLock);
+	return result;
+}
 
 /* Take an index that could not be rebuilt out of use; if it is already, the next rebuild leaves it empty. */
 static void
@@ -147,32 +190,21 @@ retire_index(void *arg)
 		zen_reindex_give_up(failed->index);
 		return;
 	}
+	failed->kept = !is_lasting(failed->error) && !calls_users(failed->index);
+	if (failed->kept)
+	{
+		say_kept(failed, table);
+		return;
+	}
 	index_set_state_flags(failed->index, INDEX_DROP_CLEAR_VALID);
 	CacheInvalidateRelcacheByRelid(table);
 	ereport(WARNING,
 			(errcode(ERRCODE_INDEX_CORRUPTED),
-			 errmsg("index \"%s\" of table \"%s\" could not be rebuilt after the crash and is not valid now",
+			 errmsg("index \"%s\" of table \"%s\" could not be rebuilt after the start and is not valid now",
 					get_rel_name(failed->index), get_rel_name(table)),
 			 errdetail("The rebuild failed with: %s  %s", failed->error->message,
 					   failed->error->detail ? failed->error->detail : ""),
 			 errhint("Remove the cause, for example one of two rows with the same key, then REINDEX the index.")));
-}
-
-/* Is it the rows' fault, or the index's, so that the next try would fail as well? */
-static bool
-is_lasting(ErrorData *error)
-{
-	switch (ERRCODE_TO_CATEGORY(error->sqlerrcode))
-	{
-		case ERRCODE_TRANSACTION_ROLLBACK:
-		case ERRCODE_INSUFFICIENT_RESOURCES:
-		case ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE:
-		case ERRCODE_OPERATOR_INTERVENTION:
-		case ERRCODE_SYSTEM_ERROR:
-			return false;
-		default:
-			return true;
-	}
 }
 
 /* An index that this worker could not build, and how often it has tried. */
@@ -220,7 +252,7 @@ typedef enum Outcome
 static Outcome
 reindex_worker_table(ZenHTable *ht)
 {
-	FailedIndex failed;
+	FailedIndex failed = {0};
 	ErrorData  *error;
 
 	for (;;)
@@ -241,7 +273,7 @@ reindex_worker_table(ZenHTable *ht)
 		if (!OidIsValid(failed.index))
 			return LEFT;
 		zen_own_transaction(retire_index, &failed, &error);
-		if (error != NULL)
+		if (error != NULL || failed.kept)
 			return LEFT;
 	}
 }

@@ -2,7 +2,8 @@
  * treeindex.c -- which indexes are zentree's, and what their rows of pg_index say.
  *
  * Operator classes of zentree are copies of those of btree (index/treeclasses.c).  CREATE INDEX finds them by name.
- * Then the index's row of pg_index is changed to name btree's, with the same functions.
+ * Then the index's row of pg_index is changed to name btree's, with the same functions.  So pg_depend says that it
+ * depends on these, and on the access method zentree as long as it is a tree.
  */
 #include "table/treeindex.h"
 
@@ -11,6 +12,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "catalog/dependency.h"
 #include "catalog/index.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_am.h"
@@ -114,6 +116,21 @@ mend_relcache(Oid indexoid, const oidvector *classes)
 	RelationClose(index);
 }
 
+/* The index depends on the access method as long as it is a tree; on classes it depends in any case. */
+static void
+depend_on_method(Oid indexoid, bool is_tree)
+{
+	ObjectAddress index,
+				method;
+
+	ObjectAddressSet(index, RelationRelationId, indexoid);
+	ObjectAddressSet(method, AccessMethodRelationId, get_index_am_oid("zentree", false));
+	(void) deleteDependencyRecordsForSpecific(RelationRelationId, indexoid, DEPENDENCY_NORMAL,
+											  AccessMethodRelationId, method.objectId);
+	if (is_tree)
+		recordDependencyOn(&index, &method, DEPENDENCY_NORMAL);
+}
+
 void
 zen_index_borrow_classes(Oid indexoid)
 {
@@ -124,7 +141,7 @@ zen_index_borrow_classes(Oid indexoid)
 	bool		replace[Natts_pg_index] = {0};
 	oidvector  *classes;
 	bool		isnull;
-	bool		change = false;
+	List	   *borrowed = NIL;
 
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for index %u", indexoid);
@@ -135,10 +152,15 @@ zen_index_borrow_classes(Oid indexoid)
 		Oid			class = original(classes->values[i]);
 
 		check_class(indexoid, i, classes->values[i]);
-		change |= class != classes->values[i];
+		if (class != classes->values[i] && !list_member_oid(borrowed, class))
+		{
+			(void) changeDependencyFor(RelationRelationId, indexoid, OperatorClassRelationId,
+									   classes->values[i], class);
+			borrowed = lappend_oid(borrowed, class);
+		}
 		classes->values[i] = class;
 	}
-	if (change)
+	if (borrowed != NIL)
 	{
 		HeapTuple	copy;
 
@@ -149,10 +171,10 @@ zen_index_borrow_classes(Oid indexoid)
 	}
 	ReleaseSysCache(tuple);
 	table_close(pg_index, RowExclusiveLock);
-	if (!change)
-		return;
+	depend_on_method(indexoid, true);
 	CommandCounterIncrement();
-	mend_relcache(indexoid, classes);
+	if (borrowed != NIL)
+		mend_relcache(indexoid, classes);
 }
 
 /*
@@ -233,6 +255,7 @@ set_access_method(Oid indexoid, Oid am)
 	CatalogTupleUpdate(pg_class, &tuple->t_self, tuple);
 	heap_freetuple(tuple);
 	table_close(pg_class, RowExclusiveLock);
+	depend_on_method(indexoid, am != BTREE_AM_OID);
 	CommandCounterIncrement();
 }
 

@@ -91,16 +91,21 @@ static List *hopeless = NIL;	/* OIDs of indexes that are not valid and that
 								 * this worker could not build even so */
 
 /*
- * An index that is not valid has no readers and must not fail.  That of a toast table is of use even if it has two
- * entries for one chunk: only one value cannot be read.
+ * How to build an index.  One that is not valid has no readers and must not fail.  That of a toast table is of use even
+ * if it has two entries for one chunk: only one value cannot be read.  One that is given up is left empty, and none of
+ * its functions is called.
  */
-static void
-relax(Relation rel, Relation index, IndexInfo *info)
+static IndexInfo *
+make_info(Relation rel, Relation index)
 {
+	bool		given_up = zen_reindex_is_given_up(RelationGetRelid(index));
+	IndexInfo  *info = given_up ? BuildDummyIndexInfo(index) : BuildIndexInfo(index);
+
 	if (!index->rd_index->indisvalid || rel->rd_rel->relkind == RELKIND_TOASTVALUE)
 		info->ii_Unique = false;
-	if (zen_reindex_is_given_up(RelationGetRelid(index)))
+	if (given_up)
 		info->ii_Predicate = list_make1(makeBoolConst(false, false));
+	return info;
 }
 
 bool
@@ -210,7 +215,7 @@ open_index(Rebuild *r, Oid indexoid, LOCKMODE mode)
 	if (index->rd_createSubid != InvalidSubTransactionId || ZEN_NEW_LOCATOR_SUBID(index) != InvalidSubTransactionId)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("index \"%s\" must be rebuilt after the crash first", RelationGetRelationName(index)),
+				 errmsg("index \"%s\" must be rebuilt after the start first", RelationGetRelationName(index)),
 				 errhint("Run a query on table \"%s\", then repeat the command.", RelationGetRelationName(r->rel))));
 	return index;
 }
@@ -235,13 +240,21 @@ set_for_rebuild(const char *name, const char *setting, GucContext context)
 static void
 set_workers(Relation index)
 {
-	bool		alone = RelationGetIndexExpressions(index) != NIL || RelationGetIndexPredicate(index) != NIL;
 	char		n[12];
 
-	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
-		alone |= index->rd_opfamily[i] >= FirstNormalObjectId;
-	snprintf(n, sizeof(n), "%d", alone ? 0 : zen_recovery_workers);
+	snprintf(n, sizeof(n), "%d", zen_reindex_calls_users(index) ? 0 : zen_recovery_workers);
 	set_for_rebuild("max_parallel_maintenance_workers", n, PGC_USERSET);
+}
+
+/*
+ * Is it a unique tree that is given up?  Its builds have left none.  One without the rows would not see that a new
+ * row's key is there already, so no row is taken (zen_tree_need).
+ */
+static bool
+is_to_refuse_rows(Relation index)
+{
+	return index->rd_index->indisunique && zen_index_is_tree(index) &&
+		zen_reindex_is_given_up(RelationGetRelid(index));
 }
 
 static void
@@ -264,16 +277,18 @@ rebuild_index(Rebuild *r, Oid indexoid)
 	index = open_index(r, indexoid, mode);
 	if (index->rd_index->indisready && is_lost(r, index))
 	{
-		IndexInfo  *info = BuildIndexInfo(index);
+		IndexInfo  *info;
 
 		r->index = indexoid;
 		r->index_name = RelationGetRelationName(index);
-		relax(r->rel, index, info);
+		/* calls functions, if they have constant arguments */
+		info = make_info(r->rel, index);
 		Assert(index->rd_index->indrelid == RelationGetRelid(r->rel));
 		set_workers(index);
 		/* an init fork's contents may already be in the main fork */
 		RelationTruncate(index, 0);
-		index->rd_indam->ambuild(r->rel, index, info);
+		if (!is_to_refuse_rows(index))
+			index->rd_indam->ambuild(r->rel, index, info);
 		r->index = InvalidOid;
 		r->index_name = NULL;
 	}
@@ -298,10 +313,10 @@ rebuild_context(void *arg)
 	Rebuild    *r = arg;
 
 	if (r->index_name != NULL)
-		errcontext("rebuilding index \"%s\" of table \"%s\" after a crash",
+		errcontext("rebuilding index \"%s\" of table \"%s\" after a start",
 				   r->index_name, RelationGetRelationName(r->rel));
 	else
-		errcontext("rebuilding the indexes of table \"%s\" after a crash", RelationGetRelationName(r->rel));
+		errcontext("rebuilding the indexes of table \"%s\" after a start", RelationGetRelationName(r->rel));
 }
 
 /*
@@ -555,6 +570,18 @@ bool
 zen_reindex_is_given_up(Oid index)
 {
 	return list_member_oid(hopeless, index);
+}
+
+bool
+zen_reindex_calls_users(Relation index)
+{
+	HeapTuple	row = index->rd_indextuple;
+	bool		result = !heap_attisnull(row, Anum_pg_index_indexprs, NULL) ||
+	!heap_attisnull(row, Anum_pg_index_indpred, NULL);
+
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+		result |= index->rd_opfamily[i] >= FirstNormalObjectId;
+	return result;
 }
 
 bool

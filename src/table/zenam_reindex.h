@@ -50,7 +50,13 @@ zen_reindex_is_sound(ZenHTable *ht)
 extern void zen_reindex_blame_nobody(void);
 extern Oid	zen_reindex_blamed(void);
 
-/* zen_reindex_give_up -- an index is not valid and can still not be built: this process leaves it empty from now on. */
+/* zen_reindex_calls_users -- does the index call functions of users: in expressions, predicate, operator classes? */
+extern bool zen_reindex_calls_users(Relation index);
+
+/*
+ * zen_reindex_give_up -- an index is not valid and can still not be built: this process leaves it empty from now on, or
+ * a unique tree without a tree, so that nobody writes to it.
+ */
 extern void zen_reindex_give_up(Oid index);
 extern bool zen_reindex_is_given_up(Oid index);
 

@@ -1,0 +1,130 @@
+# Standbys that do not fit their primary at first, and what they become.
+#
+# - a pool that cannot grow, or has too few files, stops the replay; with the setting that the message names it goes on
+# - a server that was made before its primary had zen says that its pool does not follow, and is not promoted
+# - pg_createsubscriber (PostgreSQL 17) makes a standby with zen tables a subscriber
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use CopyServers;
+use PoolCopies;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils ();
+use Test::More;
+use ZenTest;
+
+skip_unless_zen();
+
+test_growth();
+test_made_before();
+test_createsubscriber();
+done_testing();
+
+# stopped_with -- the standby's replay has stopped it; the message must say this.
+sub stopped_with
+{
+	my ($standby, $offset, $what, $name) = @_;
+	wait_for('the standby to stop', sub { !-e $standby->data_dir . '/postmaster.pid' });
+	$standby->_update_pid(0);
+	like(log_since($standby, $offset), $what, $name);
+	return;
+}
+
+sub test_growth
+{
+	my $node = copy_primary('primary', conf => 'zen.pool_max_size = 256MB');
+	$node->start;
+	my $dbh = connect_db($node);
+	run_all($dbh, 'CREATE EXTENSION zen', 'CREATE TABLE t (id int PRIMARY KEY, v text) USING zen',
+		q{INSERT INTO t SELECT g, repeat('x', g % 200) FROM generate_series(1, 3000) g});
+	$node->backup('copy');
+	my $standby = copy_of($node, 'standby', 'copy', has_streaming => 1);
+	set_conf($standby, 'zen.pool_max_size = 64MB');
+	$standby->start;
+	my $offset = log_size($standby);
+	run_all($dbh, q{SELECT zen_pool_grow('128MB')}, q{INSERT INTO t SELECT g FROM generate_series(10001, 10100) g});
+	stopped_with($standby, $offset, qr/PANIC:.*as large as.*HINT:  Raise zen.pool_max_size/s, 'it cannot grow');
+	set_conf($standby, 'zen.pool_max_size = 256MB');
+	$standby->start;
+	is(pools_differ($node, $dbh, $standby), '', 'may it grow, it goes on');
+
+	$dbh->disconnect;
+	$offset = log_size($standby);
+	set_conf($node, q{zen.pool_path = 'zen.pool, zen.pool.1'});
+	$node->restart;
+	stopped_with($standby, $offset, qr/PANIC:.*has more files.*HINT:  Add the name/s, 'a pool with too few files');
+	set_conf($standby, q{zen.pool_path = 'zen.pool, zen.pool.1'});
+	$standby->start;
+	$dbh = connect_db($node);
+	wait_recovered($dbh);
+	run_all($dbh, q{INSERT INTO t SELECT g, repeat('x', 500) FROM generate_series(20001, 22000) g});
+	is(pools_differ($node, $dbh, $standby), '', 'with one more, it goes on');
+	my $rows = value($dbh, 'SELECT count(*) FROM t');
+	$dbh->disconnect;
+	$node->stop;
+	my $handle = promoted($standby);
+	is(value($handle, 'SELECT count(*) FROM t'), $rows, 'and has all rows');
+	is_sound($handle, 'settings');
+	$handle->disconnect;
+	$standby->stop;
+	return;
+}
+
+sub test_made_before
+{
+	my $node = copy_primary('late', conf => q{shared_preload_libraries = ''});
+	$node->start;
+	$node->backup('early');
+	my $standby = copy_of($node, 'early', 'early', has_streaming => 1);
+	set_conf($_, q{shared_preload_libraries = 'zen'}) for $node, $standby;
+	$node->restart;
+	$standby->start;
+	my $dbh = connect_db($node);
+	run_all($dbh, 'CREATE EXTENSION zen', 'CREATE TABLE t (id int PRIMARY KEY) USING zen', 'CHECKPOINT');
+	value($dbh, 'INSERT INTO t SELECT generate_series(1, 1000)');
+	value($dbh, 'SELECT pg_switch_wal()');
+	$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
+	my @said = log_since($standby, 0) =~ /WARNING:.*the zen pool does not follow the primary server/g;
+	is(@said, 1, 'a server that was made before says once that it does not follow');
+	my $handle = connect_db($standby);
+	like(run_sql($handle, 'SELECT pg_promote()')->{message}, qr/does not have the rows/, 'nor is promoted');
+	$_->disconnect for $handle, $dbh;
+	$_->stop for $standby, $node;
+	return;
+}
+
+sub test_createsubscriber
+{
+  SKIP: {
+		my ($bin) = PostgreSQL::Test::Utils::run_command([ 'pg_config', '--bindir' ]);
+		skip 'before PostgreSQL 17 there is no pg_createsubscriber', 3 if !-x "$bin/pg_createsubscriber";
+		my $node = copy_primary('publisher', conf => 'wal_level = logical');
+		$node->start;
+		my $dbh = connect_db($node);
+		run_all($dbh, 'CREATE EXTENSION zen', 'CREATE TABLE t (id int PRIMARY KEY) USING zen',
+			'CREATE TABLE h (id int PRIMARY KEY) USING heap', 'INSERT INTO t SELECT generate_series(1, 1000)');
+		$node->backup('copy');
+		my $copy = copy_of($node, 'subscriber', 'copy', has_streaming => 1);
+		$copy->start;
+		value($dbh, 'CHECKPOINT');
+		$node->wait_for_catchup($copy, 'replay', $node->lsn('insert'));
+		$copy->stop;
+		PostgreSQL::Test::Utils::system_or_bail('pg_createsubscriber', '-D', $copy->data_dir, '-P',
+			$node->connstr('postgres'), '-p', $copy->port, '-s', $copy->host, '-d', 'postgres');
+		run_all($dbh, 'INSERT INTO h VALUES (7)');
+		$copy->start;
+		like(log_since($copy, 0), qr/gets the database cluster's new system identifier/, 'a subscriber takes its pool');
+		my $handle = connect_db($copy);
+		wait_recovered($handle);
+		is(value($handle, 'SELECT count(*) FROM t'), 1000, 'with all rows');
+		wait_for('the row of the heap table', sub { value($handle, 'SELECT count(*) FROM h') == 1 });
+		is_sound($handle, 'pg_createsubscriber');
+		$_->disconnect for $handle, $dbh;
+		$_->stop for $copy, $node;
+	}
+	return;
+}
