@@ -52,8 +52,11 @@ sub set_up
 	# of it was streamed.
 	my $asserts = value($dbh, 'SHOW debug_assertions') eq 'on';
 	reload_conf($node, 'logical_decoding_work_mem = 64MB') if $asserts && $node->pg_version >= 18;
+	# By default the worker that applies changes does not wait for the disk.  One that comes after it has failed tells
+	# the publisher that all of that is on the disk; if the subscriber dies then, rows are lost, those of heap, too.
 	value($to, sprintf q{CREATE SUBSCRIPTION s CONNECTION 'host=%s port=%d dbname=postgres' PUBLICATION p
-		WITH (streaming = %s, two_phase = on)}, $node->host, $node->port, $asserts ? 'off' : 'on');
+		WITH (streaming = %s, two_phase = on, synchronous_commit = on)},
+		$node->host, $node->port, $asserts ? 'off' : 'on');
 	wait_for('the first copy', sub { value($to, q{SELECT bool_and(srsubstate = 'r') FROM pg_subscription_rel}) });
 	return;
 }
