@@ -36,6 +36,8 @@
 # server_create NAME [SETTING=VALUE...]   initdb and postgresql.conf: zen preloaded, emulated pool of
 #                         1 GB, fsync off; the settings come last and win (zen.pool_size=2GB,
 #                         zen.dram_size=1GB, fsync=on, shared_preload_libraries= for plain PostgreSQL).
+# wal_writer_setting      Prints the setting with which asynchronous commits, as zen's are, wake the WAL writer least:
+#                         wal_writer_flush_after=0 before PostgreSQL 17. There and later 0 would wake it at each commit.
 # server_start NAME       Returns when it accepts connections; prints the log's tail if it does not.
 # server_stop NAME [MODE] pg_ctl stop, mode fast unless told.
 # server_kill NAME        SIGKILL to the postmaster and all its children; returns when all are gone.
@@ -237,6 +239,12 @@ server_create() {
 			echo "${setting%%=*} = '${setting#*=}'"
 		done
 	} | as_user tee -a "$dir/data/postgresql.conf" >/dev/null
+}
+
+wal_writer_setting() {
+	local major
+	major=$("$PGBIN/postgres" --version | sed -E 's/^[^0-9]*([0-9]+).*/\1/')
+	echo "wal_writer_flush_after=$([ "$major" -lt 17 ] && echo 0 || echo 1MB)"
 }
 
 server_start() {

@@ -16,7 +16,7 @@
 # large_settings                 The settings of all such servers.
 
 readonly large_batch=2000000
-readonly large_settings=(fsync=on wal_writer_flush_after=0 shared_buffers=256MB max_wal_size=4GB checkpoint_timeout=1h
+readonly large_settings=(fsync=on "$(wal_writer_setting)" shared_buffers=256MB max_wal_size=4GB checkpoint_timeout=1h
 	maintenance_work_mem=256MB)
 
 # A slot of a 100-byte row takes 160 bytes.
