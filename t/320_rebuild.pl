@@ -35,6 +35,7 @@ test_caught_inside();
 test_prepared();
 test_again();
 test_retired();
+test_no_room();
 test_vacuum_leaves_out();
 test_first_statement();
 test_unbuildable();
@@ -355,6 +356,32 @@ sub test_retired
 	return;
 }
 
+# What is missing for the moment is no reason to lose a primary key, after which duplicates would come in.
+sub test_no_room
+{
+	run_all($dbh, 'CREATE TABLE room (id int PRIMARY KEY) USING zen',
+		'INSERT INTO room SELECT i * 7919 % 200003 FROM generate_series(1, 200000) i');
+	set_background(1);
+	set_conf($node, "temp_file_limit = 64kB\nmaintenance_work_mem = 1MB");
+	my $from = log_size($node);
+	$dbh = crash_restart($node);
+	wait_for('the worker to leave it', sub { log_since($node, $from) =~ /index "room_pkey" could not be rebuilt/ });
+	my $said = log_since($node, $from);
+	like($said, qr/WARNING:  53400: .*"room" is not available.*DETAIL:.*temp_file_limit.*HINT:  Remove the cause/s,
+		'no room: the log says so');
+	is(value($dbh, q{SELECT indisvalid FROM pg_index WHERE indexrelid = 'room_pkey'::regclass}), 1,
+		'no room: the primary key stays valid');
+	is(state_of($dbh, 'SELECT count(*) FROM room'), '53400', 'no room: who comes to the table is told');
+	reload_conf($node, 'temp_file_limit = -1');
+	wait_for('the reload', sub { value($dbh, 'SHOW temp_file_limit') eq '-1' });
+	is(by_index($dbh, 'room', 'id >= 0'), 200000, 'no room: with room it is there, without a restart');
+	is(state_of($dbh, 'INSERT INTO room VALUES (7)'), '23505', 'no room: and unique');
+	set_conf($node, 'maintenance_work_mem = 64MB');
+	set_background(0);
+	run_all($dbh, 'DROP TABLE room');
+	return;
+}
+
 # VACUUM of a table whose indexes are not there yet: by name it has them rebuilt; of all tables, it says that it leaves
 # it out.
 sub test_vacuum_leaves_out
@@ -387,6 +414,7 @@ sub test_first_statement
 	my @first = (
 		[ 'REINDEX TABLE %s' ], [ 'REINDEX INDEX %s_k' ], [ 'REINDEX INDEX %s_pkey' ],
 		[ 'CREATE INDEX ON %s (v)' ], [ 'DROP INDEX %s_k' ], [ 'TRUNCATE %s' ],
+		[ 'BEGIN', 'ALTER TABLE %s DROP CONSTRAINT %1$s_pkey', 'ROLLBACK' ],
 		[ 'BEGIN', 'TRUNCATE %s', 'ROLLBACK' ], [ 'BEGIN', 'REINDEX TABLE %s', 'ROLLBACK' ]);
 	my @sums = map { make_rows($dbh, "f$_", 3000) } 0 .. $#first;
 	$dbh = clean_restart($node, $dbh);
@@ -401,7 +429,7 @@ sub test_first_statement
 		same_by_index($dbh, "f$i", $all =~ /^TRUNCATE/ ? '0 ' : $sums[$i], $all);
 		is(state_of($dbh, "INSERT INTO f$i VALUES (7)"), $all =~ /^TRUNCATE/ ? '' : '23505', "$all: primary key");
 		is(contents($dbh, "f$i", 'bitmapscan', 'k = 77'), contents($dbh, "f$i", 'seqscan', 'k = 77'), "$all: k")
-		  unless $all =~ /DROP/;
+		  unless $all =~ /DROP INDEX/;
 	}
 	run_all($dbh, map { "DROP TABLE f$_" } 0 .. $#first);
 	return;

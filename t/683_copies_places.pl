@@ -159,8 +159,25 @@ sub test_checksums
 	$node->start;
 	$dbh = connect_db($node);
 	is(value($dbh, $rows), $expected, 'checksums: all rows');
+
+	# in a tablespace the tools take it for a table's file, and say so
+	my $dir = PostgreSQL::Test::Utils::tempdir();
+	run_all($dbh, "CREATE TABLESPACE dax LOCATION '$dir'");
 	$dbh->disconnect;
 	$node->stop;
+	move_pool($node, $pool, glob("$dir/PG_*") . '/zen.pool');
+	my @command = ('pg_basebackup', '-h', $node->host, '-p', $node->port, '-c', 'fast', '--no-sync');
+	$node->start;
+	my $backup = sub {
+		my $to = PostgreSQL::Test::Utils::tempdir();
+		return PostgreSQL::Test::Utils::run_log(
+			[ @command, '-D', "$to/copy", "--tablespace-mapping=$dir=$to/dax", @_ ]);
+	};
+	ok($backup->('--no-verify-checksums'), 'a pool in a tablespace: a base backup that verifies no checksums');
+	is(!!$backup->(), $node->pg_version >= 17, 'one that does ends with an error on 15');
+	$node->stop;
+	ok(!PostgreSQL::Test::Utils::run_log([ 'pg_checksums', '--check', '-D', $node->data_dir ]),
+		'pg_checksums ends with an error');
 	return;
 }
 

@@ -69,7 +69,10 @@ zentree_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBul
 	w->tree = zen_tree_open(info->index);
 	/* it could not be built: nobody reads or writes it */
 	if (w->tree == NULL || w->tree->root == NULL)
+	{
+		Assert(!info->index->rd_index->indisvalid);
 		return stats;
+	}
 	zen_shape_make(&w->shape, info->index, w->tree->kind, w->tree->nulls);
 	w->callback = callback;
 	w->state = state;
