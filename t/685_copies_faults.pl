@@ -209,8 +209,8 @@ sub changes
 	return;
 }
 
-# Rows of all sizes in pages that tail slots share, which take the places of old versions; a commit that fails when its
-# tail slot is there (NOTIFY has no place for what it has to say) makes its place empty.
+# Rows of all sizes, and most of the size of a tail slot, which shares their pages and takes the places of old versions.
+# A commit that fails when its tail slot is there (NOTIFY has no place for what it has to say) makes its place empty.
 sub small_changes
 {
 	my ($primary, $dbh) = @_;
@@ -220,7 +220,8 @@ sub small_changes
 	for my $i (1 .. 300)
 	{
 		my $fails = $i % 60 == 0;
-		my $update = sprintf q{UPDATE small SET v = repeat('s', %d) WHERE id = %d}, $i * 37 % 500, $i % 20 + 1;
+		my $length = $i % 3 ? 185 + $i % 40 : $i * 37 % 500;
+		my $update = sprintf q{UPDATE small SET v = repeat('s', %d) WHERE id = %d}, $length, $i % 20 + 1;
 		run_all($dbh, 'BEGIN', $update);
 		value($dbh, q{SELECT count(pg_notify('x', g || repeat('y', 7000))) FROM generate_series(1, 40) g}) if $fails;
 		chmod 0, $notify if $fails;

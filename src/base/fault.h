@@ -88,7 +88,9 @@
 	X(R18_DECIDED_EARLY, "r18_decided_early") \
 	X(R18_REDO_UNFLUSHED, "r18_redo_unflushed") \
 	X(R18_TAIL_STAYS, "r18_tail_stays") \
-	X(R18_TAIL_AS_IT_WAS, "r18_tail_as_it_was") \
+	X(R18_TAIL_LATE, "r18_tail_late") \
+	X(R18_TAIL_IN_PARTS, "r18_tail_in_parts") \
+	X(R18_FREE_FIRST, "r18_free_first") \
 	X(R18_DESCRIPTOR_FIRST, "r18_descriptor_first") \
 	X(R18_STOP_SETTLED, "r18_stop_settled") \
 	X(R18_STORED_ON_FREE, "r18_stored_on_free") \

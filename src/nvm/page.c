@@ -174,12 +174,18 @@ word_fits(const void *image, const void *pageno)
 }
 
 static void
-directory_write(uint32 pageno, uint64 word)
+directory_store(uint32 pageno, uint64 word)
 {
 	Assert(word_fits(&word, &pageno));
 	zen_nvm_store64(zen_page_word(pageno), word);
 	if (!ZEN_FAULT(R8_DIRECTORY_NOT_DURABLE))
 		zen_persist(zen_page_word(pageno), sizeof(uint64));
+}
+
+static void
+directory_write(uint32 pageno, uint64 word)
+{
+	directory_store(pageno, word);
 	zen_changed(zen_page_word(pageno), sizeof(uint64));
 }
 
@@ -216,9 +222,8 @@ zen_page_directory_read(uint32 pageno, ZenPageOwner *owner, bool *sane)
 	{
 		if (!ZEN_FAULT(R8_ZEROING_FORGOTTEN))
 			zen_nvm_zero(zen_page_ptr(pageno), ZEN_PAGE_SIZE);
-		directory_write(pageno, 0);
-		if (zen_change_sink != NULL)
-			zen_pages[pageno].zeroed_at = zen_change_sink->zeroed(pageno);
+		/* copies are told at recovery's end (R18) */
+		directory_store(pageno, 0);
 		return false;
 	}
 	if (word == 0)
@@ -510,7 +515,10 @@ zen_page_give_back(uint32 pageno)
 		directory_write(pageno, 0);
 	if (!ZEN_FAULT(R8_NO_ZERO))
 		zen_nvm_zero(zen_page_ptr(pageno), ZEN_PAGE_SIZE);
-	directory_write(pageno, 0);
+	if (ZEN_FAULT(R18_FREE_FIRST))
+		directory_write(pageno, 0);
+	/* copies are told with zeroed(): there, too, a free page is zero */
+	directory_store(pageno, 0);
 	if (unlikely(zen_change_sink != NULL))
 		page->zeroed_at = zen_change_sink->zeroed(pageno);
 	page->owned = false;

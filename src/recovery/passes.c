@@ -304,6 +304,25 @@ place_version(ZenHTable *ht, ZenSlot slot, ZenTupleHeader h)
 		report_copy(older);
 }
 
+void
+zen_passes_tail(uint32 pageno)
+{
+	ZenPage    *page = &zen_pages[pageno];
+	ZenRegionFate *fate = &zen_recovery->fates[page->owner.region];
+	Size		size = zen_class_size(page->owner.class);
+
+	ZenAssertRecoveryLeader();
+	Assert(zen_recovery_pass() == ZEN_PASS_NONE && page->owned && !page->lost);
+	for (uint32 n = 0; n < page->nslots; n++)
+	{
+		ZenSlot		slot = zen_page_slot(pageno, n);
+		ZenTupleHeader h;
+
+		if (judge(slot, size, fate, &h) == SLOT_FOREIGN && zen_word1_htable(h.word1) == 0)
+			zen_streamtail_found(slot, h.word0 & ZEN_CTS_MASK);
+	}
+}
+
 static void
 scrub_and_free(ZenSlot slot)
 {
@@ -352,7 +371,7 @@ zen_passes_maps(uint32 pageno)
 				sound |= UINT64CONST(1) << (n % 64);	/* I20 */
 				break;
 			case SLOT_FOREIGN:
-				if (zen_word1_htable(h.word1) != 0 || !zen_streamtail_found(slot, h.word0 & ZEN_CTS_MASK))
+				if (zen_word1_htable(h.word1) != 0 || !zen_streamtail_is_lost(slot))
 					zen_slot_free(slot);
 				break;
 			case SLOT_EMPTY:

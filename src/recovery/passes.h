@@ -16,6 +16,9 @@ extern bool zen_passes_count_damaged(void);
 /* First pass: raise the anchor of the page's region.  Flushes every header line after a crash (R10).  Never throws. */
 extern void zen_passes_commits(uint32 pageno);
 
+/* Between the two, leader only: find the lost transactions of a page of HTable 0.  Throws when there are too many. */
+extern void zen_passes_tail(uint32 pageno);
+
 /* Second pass: losers are scrubbed, committed versions enter the maps.  Throws when DRAM is full. */
 extern void zen_passes_maps(uint32 pageno);
 

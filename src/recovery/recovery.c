@@ -488,6 +488,28 @@ find_commits(uint32 owned, const char *why_not_loaded)
 		raise_ts_commit(r, &zen_recovery->fates[r]);
 }
 
+static void
+find_tail(void)
+{
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
+		if (zen_pages[p].owned && !zen_pages[p].lost && zen_pages[p].owner.htable == 0)
+			zen_passes_tail(p);
+}
+
+/*
+ * R18: copies are told of the tail before anything is scrubbed, and before any page is given back.  It may be what the
+ * tail has superseded.
+ */
+static void
+log_tail_again(void)
+{
+	if (!zen_streamtail_expected())
+		return;
+	find_tail();
+	if (!ZEN_FAULT(R18_TAIL_LATE))
+		zen_streamtail_log();
+}
+
 /*
  * Find the large tables, which are mapped after the others.  Returns false if no process may read before all is done:
  *
@@ -722,11 +744,14 @@ recover(void)
 	{
 		find_commits(owned, why);
 		zen_recovery->scan_ms = zen_savedmap_ms(start);
+		log_tail_again();
 		build_maps();
 	}
 	settle_pool();
 	check_pool();
 	zen_copy_recovered();
+	if (ZEN_FAULT(R18_TAIL_LATE) && zen_streamtail_expected())
+		zen_streamtail_log();
 	zen_streamtail_recover();
 	zen_mapload_remove();
 	pg_atomic_fetch_add_u64(&zen_recovery->damaged, zen_damages);

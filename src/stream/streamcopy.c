@@ -34,14 +34,14 @@
 #include "utils/memutils.h"
 
 #define MAX_PENDING		1024
-#define PENDING_BYTES	((Size) 64 * 1024)	/* of versions in a record, but
-											 * for one that is larger alone */
+#define PENDING_BYTES	((Size) 128 * 1024) /* of versions in a record */
 #define BUFFER_BYTES	(sizeof(ZenCopyHead) + (MAX_PENDING + 1) * sizeof(ZenCopySlot) + PENDING_BYTES + ZEN_PAGE_SIZE)
 #define MAX_VANISHING	512
 #define IMAGE_WORDS		4096	/* of the page directory, in a record */
 #define IMAGE_ENTRIES	128		/* of the HTable directory */
 
-StaticAssertDecl(ZEN_COPY_VERSIONS < MAX_PENDING && ZEN_STREAM_KEPT_MAX < PENDING_BYTES, "what is kept is one record");
+/* with the tail slot, which is pending, too */
+StaticAssertDecl(ZEN_COPY_VERSIONS < MAX_PENDING && ZEN_COPY_BYTES + ZEN_PAGE_SIZE <= PENDING_BYTES, "one record");
 
 /* Slots that were written since the last record. */
 static ZenSlot pending[MAX_PENDING];
@@ -113,44 +113,75 @@ append(const void *bytes, Size n)
 	used += n;
 }
 
+static void
+append_empty(ZenSlot slot)
+{
+	ZenCopySlot s = {.slot = slot};
+
+	append(&s, sizeof(s));
+}
+
+static uint64
+cts_in(ZenSlot slot)
+{
+	return zen_tuple_header(slot).word0 & ZEN_CTS_MASK;
+}
+
 /* A version as it is in its slot, without LP: what is committed in a copy pg_xact says. */
 static void
 append_slot(ZenSlot slot)
 {
 	const char *at = zen_slot_ptr(slot);
-	uint64		word0 = zen_nvm_load64((const uint64 *) at) & ZEN_CTS_MASK;
+	uint64		word0 = cts_in(slot);
 	const ZenTupleBody *body = (const ZenTupleBody *) (at + ZEN_HEADER_SIZE);
-	ZenCopySlot s = {.slot = slot};
+	ZenCopySlot s = {.slot = slot,.len = (uint16) zen_tuple_size(body->len)};
 
-	if (word0 != 0 && !zen_tuple_is_void(slot))
-		s.len = (uint16) zen_tuple_size(body->len);
-	append(&s, sizeof(s));
-	if (s.len == 0)
+	if (word0 == 0 || zen_tuple_is_void(slot))
+	{
+		append_empty(slot);
 		return;
+	}
+	append(&s, sizeof(s));
 	append(&word0, sizeof(word0));
 	append(at + sizeof(word0), s.len - sizeof(word0));
 }
 
 static void
-build(uint32 region, uint64 cts, uint64 full_xid, uint32 kind)
+begin(const ZenCopyHead *head)
 {
-	ZenCopyHead head = {.region = region,.kind = kind,.full_xid = full_xid,.cts = cts};
-
 	used = 0;
-	append(&head, sizeof(head));
-	for (uint32 i = 0; i < npending; i++)
-		append_slot(pending[i]);
+	append(head, sizeof(*head));
+}
+
+void
+zen_copy_forget(void)
+{
 	npending = 0;
 	pending_bytes = 0;
+}
+
+/* All that is pending; tail, which is one of them, is to be empty. */
+static void
+build(const ZenCopyHead *head, ZenSlot tail)
+{
+	begin(head);
+	for (uint32 i = 0; i < npending; i++)
+		if (pending[i] != tail)
+			append_slot(pending[i]);
+		else if (!ZEN_FAULT(R18_TAIL_STAYS))
+			append_empty(tail);
+	zen_copy_forget();
 }
 
 /* All that is pending is durable. */
 static void
 log_pending(uint32 region)
 {
+	ZenCopyHead head = {.region = region,.kind = ZEN_DOUBT_NONE};
+
 	if (npending == 0)
 		return;
-	build(region, 0, 0, ZEN_DOUBT_NONE);
+	build(&head, InvalidZenSlot);
 	insert(ZEN_XLOG_SLOTS, buffer, used, NULL, 0);
 }
 
@@ -173,33 +204,20 @@ zen_copy_spilled(uint32 region)
 		log_pending(region);
 }
 
-void
-zen_copy_forget(void)
+bool
+zen_copy_is_one_record(uint32 n, Size bytes)
 {
-	npending = 0;
-	pending_bytes = 0;
+	return n <= ZEN_COPY_VERSIONS && bytes <= ZEN_COPY_BYTES;
 }
 
-const char *
-zen_copy_build(uint32 region, uint64 cts, uint64 full_xid, uint32 kind, ZenSlot tail, uint32 *len)
+void
+zen_copy_decide(uint32 region, uint64 cts, uint64 full_xid, uint32 kind, ZenSlot tail)
 {
+	ZenCopyHead head = {.region = region,.kind = kind,.full_xid = full_xid,.cts = cts};
+
 	Assert(zen_copies() && full_xid != 0 && kind != ZEN_DOUBT_NONE);
-	build(region, cts, full_xid, kind);
-	if (tail != InvalidZenSlot && !ZEN_FAULT(R18_TAIL_STAYS))
-	{
-		ZenCopySlot s = {.slot = tail};
-
-		append(&s, sizeof(s));
-	}
-	*len = (uint32) used;
-	return buffer;
-}
-
-void
-zen_copy_decide(void)
-{
-	Assert(used >= sizeof(ZenCopyHead));
-	zen_copy_forget();			/* the tail slot */
+	build(&head, tail);
+	zen_fence();
 	delay_checkpoints();
 	insert(ZEN_XLOG_SLOTS, buffer, used, NULL, 0);
 }
@@ -208,63 +226,6 @@ void
 zen_copy_decided(void)
 {
 	let_checkpoints_go();
-}
-
-Size
-zen_copy_size(uint32 n, Size bytes)
-{
-	return sizeof(ZenCopyHead) + (n + 1) * sizeof(ZenCopySlot) + bytes;
-}
-
-/* Is that version still in its slot? */
-static bool
-has_version(ZenSlot slot, const char *version)
-{
-	uint64		word0;
-
-	memcpy(&word0, version, sizeof(word0));
-	return ((zen_tuple_header(slot).word0 ^ word0) & ZEN_CTS_MASK) == 0;
-}
-
-/*
- * Slots whose version was superseded, and who belong to others by now, are made empty.  The next one that has
- * committed there is in the tail, too, and comes later.  One that has not was scrubbed, and copies were told: here it
- * would bring back a version that nobody counts (R5).
- */
-static uint32
-leave_out_superseded(char *slots, uint32 len)
-{
-	uint32		to = 0;
-
-	for (uint32 from = 0; from < len;)
-	{
-		ZenCopySlot s;
-		uint32		n;
-
-		memcpy(&s, slots + from, sizeof(s));
-		from += sizeof(s);
-		n = s.len;
-		Assert(from + n <= len);
-		if (n > 0 && !has_version(s.slot, slots + from) && !ZEN_FAULT(R18_TAIL_AS_IT_WAS))
-			s.len = 0;
-		memcpy(slots + to, &s, sizeof(s));
-		memmove(slots + to + sizeof(s), slots + from, s.len);
-		to += sizeof(s) + s.len;
-		from += n;
-	}
-	return to;
-}
-
-void
-zen_copy_again(char *record, uint32 len)
-{
-	ZenCopyHead head;
-	char	   *slots = record + sizeof(head);
-
-	Assert(len >= sizeof(head));
-	memcpy(&head, record, sizeof(head));
-	head.full_xid = U64FromFullTransactionId(GetTopFullTransactionId());
-	insert(ZEN_XLOG_SLOTS, &head, sizeof(head), slots, leave_out_superseded(slots, len - sizeof(head)));
 }
 
 bool
@@ -387,6 +348,81 @@ static const ZenChangeSink sink = {
 	.grown = note_grown
 };
 
+/* ---------- the tail ---------- */
+
+Size
+zen_copy_refs_size(uint32 n)
+{
+	return sizeof(uint32) + n * sizeof(ZenSlot);
+}
+
+uint32
+zen_copy_refs(uint32 region, char *refs)
+{
+	memcpy(refs, &region, sizeof(region));
+	memcpy(refs + sizeof(region), pending, npending * sizeof(ZenSlot));
+	return (uint32) zen_copy_refs_size(npending);
+}
+
+/* It may be new, and the WAL has lost whose it is. */
+static void
+note_page(uint32 pageno)
+{
+	note_stored(zen_page_word(pageno), sizeof(uint64));
+}
+
+/*
+ * A slot may have another version by now, or be empty, and its page may have gone.  Then nobody counts the old version
+ * (R5), and copies are told what became of the slot: by another transaction of the tail, or by the rest of recovery.
+ */
+static void
+append_refs(const char *refs, uint32 len, uint64 cts)
+{
+	uint32		noted = 0;
+
+	for (uint32 at = sizeof(uint32); at < len; at += sizeof(ZenSlot))
+	{
+		ZenSlot		slot;
+
+		memcpy(&slot, refs + at, sizeof(slot));
+		if (cts_in(slot) != cts)
+			continue;
+		if (zen_slot_page(slot) != noted)
+			note_page(noted = zen_slot_page(slot));
+		append_slot(slot);
+	}
+}
+
+void
+zen_copy_again(StringInfo record, const char *refs, uint32 len, uint64 cts, ZenSlot tail)
+{
+	ZenCopyLost lost = {.cts = cts};
+
+	Assert(zen_copies() && len >= zen_copy_refs_size(0) && len <= zen_copy_refs_size(ZEN_COPY_VERSIONS));
+	zen_copy_attach();
+	used = 0;
+	append_refs(refs, len, cts);
+	if (!ZEN_FAULT(R18_TAIL_STAYS))
+		append_empty(tail);
+	memcpy(&lost.region, refs, sizeof(lost.region));
+	lost.len = (uint32) used;
+	appendBinaryStringInfo(record, (char *) &lost, sizeof(lost));
+	appendBinaryStringInfo(record, buffer, (int) used);
+	if (ZEN_FAULT(R18_TAIL_IN_PARTS))
+		zen_copy_again_end(record);
+}
+
+/* No Tx-CTS of the tail is beyond the mark (R14). */
+void
+zen_copy_again_end(StringInfo record)
+{
+	if (record->len == 0)
+		return;
+	note_stored(zen_pool.cts_mark, 4 * ZEN_LINE);
+	insert(ZEN_XLOG_TAIL, record->data, record->len, NULL, 0);
+	resetStringInfo(record);
+}
+
 /* ---------- start ---------- */
 
 static void
@@ -464,7 +500,7 @@ zen_copy_recovered(void)
 	zen_fault_stop(ZEN_FAULT(R18_STOP_RECOVERED) && zen_pool_is_replica());
 	if (zen_copies())
 	{
-		note_stored(zen_pool.cts_mark, 4 * ZEN_LINE);
+		note_stored(zen_pool.cts_mark, 4 * ZEN_LINE);	/* raised since */
 		for (uint32 i = 0; i < ZEN_MAX_HTABLES && !ZEN_FAULT(R18_NO_IMAGE); i += IMAGE_ENTRIES)
 			log_tables(i);
 		for (int i = 0; i < zen_pool.nfiles && !ZEN_FAULT(R18_NO_IMAGE); i++)

@@ -6,6 +6,9 @@
 #ifndef ZEN_STREAMCOPY_H
 #define ZEN_STREAMCOPY_H
 
+#include "base/compat.h"
+
+#include "lib/stringinfo.h"
 #include "base/guc.h"
 #include "nvm/layout.h"
 
@@ -29,32 +32,39 @@ extern void zen_copy_spilled(uint32 region);
 extern void zen_copy_forget(void);
 
 /*
- * zen_copy_build -- the record of all versions written since; the transaction depends on full_xid from its end on.
+ * zen_copy_decide -- all versions written since are made durable, and logged; the transaction depends on full_xid.  A
+ * checkpoint waits until zen_copy_decided(): LP, or the descriptor, is durable.
  *
- * tail: a slot that is to be empty in copies, or InvalidZenSlot.  Returns the record, and its length in *len.  Earlier
- * parts of what is too long for one record are logged.
+ * tail: of these slots the one that is to be empty in copies, or InvalidZenSlot.  Earlier parts of what is too long
+ * for one record have been logged.
  *
- * zen_copy_decide -- insert it.  All slots are durable.  A checkpoint waits until zen_copy_decided(): LP, or the
- * descriptor, is durable.
+ * zen_copy_is_one_record -- are n versions, that take `bytes` in their slots, few enough for one record?
  */
-extern const char *zen_copy_build(uint32 region, uint64 cts, uint64 full_xid, uint32 kind, ZenSlot tail, uint32 *len);
-extern void zen_copy_decide(void);
+extern void zen_copy_decide(uint32 region, uint64 cts, uint64 full_xid, uint32 kind, ZenSlot tail);
 extern void zen_copy_decided(void);
-
-/*
- * zen_copy_size -- bytes of the record of n versions that take `bytes` in their slots, and of a tail slot.
- *
- * ZEN_COPY_VERSIONS: so many are in one record, and in no earlier one, if they have no more bytes than are kept.
- */
-extern Size zen_copy_size(uint32 n, Size bytes);
+extern bool zen_copy_is_one_record(uint32 n, Size bytes);
 
 #define ZEN_COPY_VERSIONS	1000
+#define ZEN_COPY_BYTES		((Size) 65000)
+
+/* ---------- the tail ---------- */
 
 /*
- * zen_copy_again -- the record, kept in NVM, of a transaction that the WAL has lost: insert it for the present one,
- * after recovery has scrubbed the losers.  Changes the bytes.
+ * What NVM keeps of a record that the WAL may yet lose: its region (uint32), and which slots were written since.
+ *
+ * zen_copy_refs -- store this, of n slots at most, where there is room for zen_copy_refs_size(n) bytes.  Returns how
+ * many it takes.
+ *
+ * zen_copy_again -- after a crash, before anything is scrubbed: add to a record what the slots still have of the
+ * transaction of this Tx-CTS, which is committed.  tail: the slot of the tail, which is to be empty in copies.  May
+ * throw.
+ *
+ * zen_copy_again_end -- log that record, and empty it.  May throw.
  */
-extern void zen_copy_again(char *record, uint32 len);
+extern Size zen_copy_refs_size(uint32 n);
+extern uint32 zen_copy_refs(uint32 region, char *refs);
+extern void zen_copy_again(StringInfo record, const char *refs, uint32 len, uint64 cts, ZenSlot tail);
+extern void zen_copy_again_end(StringInfo record);
 
 /* zen_copy_waits -- is the commit to wait for a synchronous standby, or for a subscriber that has its rows? */
 extern bool zen_copy_waits(void);

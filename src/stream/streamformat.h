@@ -52,6 +52,9 @@
 									 * how many it has (4 each) */
 #define ZEN_XLOG_COVERED	0xC0	/* a watermark: ZenCopyHead of which
 									 * region and cts count */
+#define ZEN_XLOG_TAIL		0xD0	/* the tail, at a start, all of it: for
+									 * each transaction ZenCopyLost, then as
+									 * in SLOTS */
 #define ZEN_XLOG_UNCOPIED	0xB0	/* from here on changes of the pool are
 									 * not in the WAL */
 
@@ -73,6 +76,15 @@ typedef struct ZenCopySlot
 }			pg_attribute_packed()
 ZenCopySlot;
 
+/* A transaction that is committed, whatever pg_xact says. */
+typedef struct ZenCopyLost
+{
+	uint32		region;
+	uint32		len;			/* bytes that follow, of slots */
+	uint64		cts;
+} ZenCopyLost;
+
+StaticAssertDecl(sizeof(ZenCopyLost) == 16, "a format in the WAL");
 StaticAssertDecl(sizeof(ZenCopyHead) == 24 && sizeof(ZenCopySlot) == 10, "formats in the WAL");
 
 typedef struct ZenStreamHead

@@ -167,17 +167,7 @@ redo_slots(ZenRecordReader *r)
 	ZenCopyHead head = take_head(r);
 
 	if (head.kind != ZEN_DOUBT_NONE)
-	{
-		uint64		xid,
-					cts;
-
-		/*
-		 * of a transaction that is logged again: several, one behind the
-		 * other
-		 */
-		if (zen_region_doubt_read(head.region, &xid, &cts) == ZEN_DOUBT_NONE || xid != head.full_xid)
-			settle(head.region, false);
-	}
+		settle(head.region, false);
 	while (r->at < r->end)
 		store_slot(r);
 	zen_fence();
@@ -186,6 +176,35 @@ redo_slots(ZenRecordReader *r)
 	else if (head.kind != ZEN_DOUBT_NONE)
 		zen_region_replay_doubt(head.region, head.full_xid, head.cts, head.kind);
 	settle_one_more();
+}
+
+/*
+ * What is in doubt in these regions is older, and has ended.  Watermarks are raised when all is stored: a restart may
+ * come in between, an end of replay may not.
+ */
+static void
+redo_tail(ZenRecordReader *r)
+{
+	const char *begin = r->at;
+	ZenCopyLost lost;
+
+	while (r->at < r->end)
+	{
+		const char *next;
+
+		take(r, &lost, sizeof(lost));
+		if (lost.region >= ZEN_MAX_REGIONS || zen_record_left(r) < lost.len)
+			misfit(r, "a record of lost transactions is damaged");
+		for (next = r->at + lost.len; r->at < next;)
+			store_slot(r);
+	}
+	zen_fence();
+	for (r->at = begin; r->at < r->end; r->at += lost.len)
+	{
+		take(r, &lost, sizeof(lost));
+		settle(lost.region, false);
+		zen_region_replay_committed(lost.region, lost.cts);
+	}
 }
 
 static void
@@ -405,6 +424,9 @@ zen_stream_redo(XLogReaderState *record)
 	{
 		case ZEN_XLOG_SLOTS:
 			redo_slots(&r);
+			break;
+		case ZEN_XLOG_TAIL:
+			redo_tail(&r);
 			break;
 		case ZEN_XLOG_SCRUB:
 			redo_scrub(&r);

@@ -182,6 +182,21 @@ describe_copy(StringInfo buf, XLogReaderState *record, uint8 kind)
 }
 
 static void
+describe_tail(StringInfo buf, XLogReaderState *record)
+{
+	ZenRecordReader r = zen_record_begin(record);
+	ZenCopyLost lost;
+	uint32		n = 0;
+
+	while (zen_record_take(&r, &lost, sizeof(lost)) && zen_record_left(&r) >= lost.len)
+	{
+		r.at += lost.len;
+		n++;
+	}
+	appendStringInfo(buf, "transactions %u", n);
+}
+
+static void
 stream_desc(StringInfo buf, XLogReaderState *record)
 {
 	ZenStreamHead head;
@@ -192,6 +207,8 @@ stream_desc(StringInfo buf, XLogReaderState *record)
 
 	if (kind == ZEN_XLOG_SLOTS || kind == ZEN_XLOG_SCRUB)
 		describe_copy(buf, record, kind);
+	if (kind == ZEN_XLOG_TAIL)
+		describe_tail(buf, record);
 	if (kind != ZEN_XLOG_ROWS)
 		return;
 	r = read_record(record, &head);
@@ -225,6 +242,8 @@ stream_identify(uint8 info)
 			return "GAP";
 		case ZEN_XLOG_SLOTS:
 			return "SLOTS";
+		case ZEN_XLOG_TAIL:
+			return "TAIL";
 		case ZEN_XLOG_SCRUB:
 			return "SCRUB";
 		case ZEN_XLOG_BYTES:

@@ -39,6 +39,8 @@
 #define RING_STEP		4		/* freed by one commit */
 #define RING_BYTES		((Size) 16 * 1024 * 1024)	/* kept at most, but ... */
 #define RING_SHARE		32		/* ... not more than this part of the pool */
+#define RING_VERSIONS	((Size) 16 * 1024 * 1024)	/* of these transactions,
+													 * for copies: one record */
 #define TAIL_MAGIC		UINT64CONST(0x4C494154) /* "TAIL" */
 #define SMALLEST_SLOT	256
 
@@ -60,6 +62,8 @@ typedef struct Kept
 {
 	ZenSlot		slot;
 	uint64		until;			/* LSN; in recovery: Tx-CTS */
+	uint32		versions;		/* bytes of its versions, if copies are to
+								 * know them; not in recovery */
 } Kept;
 
 typedef struct Ring
@@ -68,6 +72,7 @@ typedef struct Ring
 	uint32		first;
 	uint32		n;
 	Size		bytes;			/* of the slots */
+	Size		versions;		/* sum of kept[].versions */
 	uint32		again;			/* logged again at this start; leader only */
 	Kept		kept[RING_CAPACITY];
 } Ring;
@@ -116,23 +121,33 @@ store(uint64 *word, uint64 value)
 
 /* ---------- commit ---------- */
 
-/* The records kept, each behind a word: its length, and in the upper byte its kind. */
+/*
+ * The records kept, each behind a word: its length, and in the upper byte its kind.  Of SLOTS only the slots are kept
+ * (zen_copy_refs): their versions are in the pool already.
+ */
 #define WORD(len, kind)		((uint32) (len) | (uint32) (kind) << 24)
 #define WORD_LEN(word)		((word) & 0xFFFFFF)
 #define WORD_KIND(word)		((uint8) ((word) >> 24))
 
 StaticAssertDecl(ZEN_XLOG_ROWS == 0, "records of rows are kept behind their length");
 
-bool
-zen_streamtail_fits(Size copy)
+/* Bytes behind the kept records for what copies of the pool are to know. */
+static Size
+refs_item_size(uint32 nversions)
 {
-	return zen_streamlog_kept_len() + sizeof(uint32) + copy <= ZEN_STREAM_KEPT_MAX;
+	return zen_copies() ? sizeof(uint32) + zen_copy_refs_size(nversions) : 0;
+}
+
+bool
+zen_streamtail_fits(uint32 nversions)
+{
+	return zen_streamlog_kept_len() + refs_item_size(nversions) <= ZEN_STREAM_KEPT_MAX;
 }
 
 Size
-zen_streamtail_size(Size copy)
+zen_streamtail_size(uint32 nversions)
 {
-	Size		behind = copy > 0 ? sizeof(uint32) + copy : 0;
+	Size		behind = refs_item_size(nversions);
 	Size		len = zen_streamlog_kept_len() + behind;
 	Size		size = SMALLEST_SLOT;
 
@@ -145,30 +160,40 @@ zen_streamtail_size(Size copy)
 	return size;
 }
 
-void
-zen_streamtail_write(ZenSlot slot, uint64 cts, uint64 full_xid, const char *copy, uint32 copy_len)
+/* Returns the bytes of the item. */
+static Size
+write_refs_item(char *at, uint32 region)
 {
-	uint32		word = WORD (copy_len, ZEN_XLOG_SLOTS);
-	Size		behind = copy_len > 0 ? sizeof(word) + copy_len : 0;
-	PG_USED_FOR_ASSERTS_ONLY bool reserved = zen_streamlog_has_room(behind);
-	Size		kept = zen_streamlog_kept_len();
-	Size		len = kept + behind;
-	char	   *records = zen_streamlog_kept(behind);
+	uint32		len;
+	uint32		word;
+
+	if (!zen_copies())
+		return 0;
+	len = zen_copy_refs(region, at + sizeof(word));
+	word = WORD (len, ZEN_XLOG_SLOTS);
+
+	memcpy(at, &word, sizeof(word));
+	return sizeof(word) + len;
+}
+
+void
+zen_streamtail_write(ZenSlot slot, uint32 region, uint64 cts, uint64 full_xid, uint32 nversions)
+{
+	PG_USED_FOR_ASSERTS_ONLY bool reserved = zen_streamlog_has_room(refs_item_size(nversions));
+	Size		len = zen_streamlog_kept_len();
+	char	   *records = zen_streamlog_kept(refs_item_size(nversions));
 	Tail	   *tail = (Tail *) (records - offsetof(Tail, records));
 
 	/* slots are being written: nothing may throw */
-	Assert(reserved);
-	Assert(len > 0 && len <= ZEN_STREAM_KEPT_MAX && full_xid != 0);
+	Assert(reserved && full_xid != 0);
+	len += write_refs_item(records + len, region);
+	Assert(len > 0 && len <= ZEN_STREAM_KEPT_MAX);
+	Assert(zen_tuple_size(offsetof(Tail, records) + len) <= zen_slot_size(slot));
 	memset(tail, 0, offsetof(Tail, records));
 	tail->head.t_len = offsetof(Tail, records) + len;
 	tail->magic = TAIL_MAGIC;
 	tail->full_xid = full_xid;
 	tail->len = len;
-	if (copy_len > 0)
-	{
-		memcpy(records + kept, &word, sizeof(word));
-		memcpy(records + kept + sizeof(word), copy, copy_len);
-	}
 	zen_tuple_write(slot, cts, zen_word1(0, 0, 0, false), InvalidTransactionId, &tail->head, true);
 }
 
@@ -178,29 +203,28 @@ bytes_at_most(void)
 	return Min(RING_BYTES, zen_pool_size() / RING_SHARE);
 }
 
-/* Put an entry in, if there is room and slot is one; take out what may go, into out[RING_STEP].  True if it is in. */
+/* Put an entry in, if there is room; take out what may go, into out[RING_STEP].  True if it is in. */
 static bool
-turn_ring(ZenSlot slot, XLogRecPtr lsn, ZenSlot *out, uint32 *nout, XLogRecPtr *oldest)
+turn_ring(const Kept *new, Kept *out, uint32 *nout, XLogRecPtr *oldest)
 {
-	Size		size = zen_slot_size(slot);
+	Size		size = zen_slot_size(new->slot);
 	bool		room;
 
 	*nout = 0;
 	SpinLockAcquire(&ring->lock);
 	while (*nout < RING_STEP && ring->n > 0 && ring->kept[ring->first].until <= flushed)
 	{
-		out[(*nout)++] = ring->kept[ring->first].slot;
+		out[(*nout)++] = ring->kept[ring->first];
 		ring->first = (ring->first + 1) % RING_CAPACITY;
 		ring->n--;
 	}
-	room = ring->n < RING_CAPACITY && ring->bytes + size <= bytes_at_most();
+	room = ring->n < RING_CAPACITY && ring->bytes + size <= bytes_at_most() &&
+		ring->versions + new->versions <= RING_VERSIONS;
 	if (room)
 	{
-		Kept	   *k = &ring->kept[(ring->first + ring->n++) % RING_CAPACITY];
-
-		k->slot = slot;
-		k->until = lsn;
+		ring->kept[(ring->first + ring->n++) % RING_CAPACITY] = *new;
 		ring->bytes += size;
+		ring->versions += new->versions;
 	}
 	*oldest = ring->n > RING_LAZY || !room ? ring->kept[ring->first].until : InvalidXLogRecPtr;
 	SpinLockRelease(&ring->lock);
@@ -209,40 +233,45 @@ turn_ring(ZenSlot slot, XLogRecPtr lsn, ZenSlot *out, uint32 *nout, XLogRecPtr *
 
 /* Slots that are out of the ring.  The page may be another region's, which gives it away when it is empty. */
 static void
-free_slots(const ZenSlot *slots, uint32 n)
+free_slots(const Kept *kept, uint32 n)
 {
 	Size		bytes = 0;
+	Size		versions = 0;
 
 	if (n == 0)
 		return;
 	zen_epoch_enter();
 	for (uint32 i = 0; i < n; i++)
 	{
-		bytes += zen_slot_size(slots[i]);
-		zen_slot_free(slots[i]);
+		bytes += zen_slot_size(kept[i].slot);
+		versions += kept[i].versions;
+		zen_slot_free(kept[i].slot);
 	}
 	zen_epoch_leave();
 	SpinLockAcquire(&ring->lock);
 	ring->bytes -= bytes;
+	ring->versions -= versions;
 	SpinLockRelease(&ring->lock);
 }
 
 void
-zen_streamtail_keep(ZenSlot slot, XLogRecPtr lsn)
+zen_streamtail_keep(ZenSlot slot, XLogRecPtr lsn, Size versions)
 {
+	Kept		new = {.slot = slot,.versions = (uint32) versions};
 	bool		in = false;
 
-	Assert(ring != NULL && slot != InvalidZenSlot && !XLogRecPtrIsInvalid(lsn));
+	Assert(ring != NULL && slot != InvalidZenSlot && !XLogRecPtrIsInvalid(lsn) && versions <= RING_VERSIONS);
 	ZenAssertNotInEpoch();
 	if (ZEN_FAULT(R17_FREE_EARLY))
 		lsn = 1;
+	new.until = lsn;
 	while (!in)
 	{
-		ZenSlot		out[RING_STEP];
+		Kept		out[RING_STEP];
 		uint32		nout;
 		XLogRecPtr	oldest;
 
-		in = turn_ring(slot, lsn, out, &nout, &oldest);
+		in = turn_ring(&new, out, &nout, &oldest);
 		free_slots(out, nout);
 		if (!in && nout == 0)
 			XLogFlush(Max(lsn, oldest));
@@ -315,35 +344,28 @@ is_in_wal(uint64 full_xid)
 	return TransactionIdPrecedes(xid, TransamVariables->oldestClogXid) || TransactionIdDidCommit(xid);
 }
 
-bool
+void
 zen_streamtail_found(ZenSlot slot, uint64 cts)
 {
 	const Tail *tail = (const Tail *) ((const char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE);
-	bool		room;
 
-	if (!zen_streamtail_expected() || ZEN_FAULT(R17_FORGET_TAIL) ||
-		zen_tuple_len(slot, zen_slot_size(slot)) < (int64) offsetof(Tail, records) ||
+	Assert(zen_streamtail_expected() && ring->first == 0 && ring->bytes == 0);
+	Assert(ring->n == 0 || ring->kept[ring->n - 1].slot < slot);
+	if (ZEN_FAULT(R17_FORGET_TAIL) || zen_tuple_len(slot, zen_slot_size(slot)) < (int64) offsetof(Tail, records) ||
 		tail->magic != TAIL_MAGIC || is_in_wal(tail->full_xid))
-		return false;
-	SpinLockAcquire(&ring->lock);
-	room = ring->n < RING_CAPACITY;
-	if (room)
-	{
-		ring->kept[ring->n].slot = slot;
-		ring->kept[ring->n++].until = cts;
-	}
-	SpinLockRelease(&ring->lock);
-	if (!room)
+		return;
+	if (ring->n == RING_CAPACITY)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("the zen pool has more lost transactions than it can have")));
-	return true;
+	ring->kept[ring->n].slot = slot;
+	ring->kept[ring->n++].until = cts;
 }
 
 /* ---------- start: logging again ---------- */
 
 static int
-compare_kept(const void *a, const void *b)
+compare_cts(const void *a, const void *b)
 {
 	const Kept *x = a;
 	const Kept *y = b;
@@ -351,9 +373,18 @@ compare_kept(const void *a, const void *b)
 	return x->until < y->until ? -1 : x->until > y->until;
 }
 
-/* Put the records of a tail slot into the WAL, under the present transaction. */
+static int
+compare_slots(const void *a, const void *b)
+{
+	const Kept *x = a;
+	const Kept *y = b;
+
+	return x->slot < y->slot ? -1 : x->slot > y->slot;
+}
+
+/* Put the rows of a transaction into the WAL, under the present one; and what copies are to know into a record. */
 static void
-log_tail(ZenSlot slot)
+log_tail(ZenSlot slot, uint64 cts, StringInfo copies)
 {
 	Size		size = (Size) zen_tuple_len(slot, zen_slot_size(slot));
 	Tail	   *tail = palloc(size);
@@ -371,7 +402,7 @@ log_tail(ZenSlot slot)
 		if (WORD_KIND(word) == ZEN_XLOG_ROWS)
 			zen_streamlog_insert(at + sizeof(word), WORD_LEN(word));
 		else
-			zen_copy_again(at + sizeof(word), WORD_LEN(word));
+			zen_copy_again(copies, at + sizeof(word), WORD_LEN(word), cts, slot);
 		at += sizeof(word) + WORD_LEN(word);
 	}
 	pfree(tail);
@@ -384,14 +415,18 @@ log_tail(ZenSlot slot)
 static void
 log_again(void)
 {
+	StringInfoData copies;
+
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
 	XLogFlush(zen_streamlog_mark(true));
 	if (!ZEN_FAULT(R17_AGAIN_TWICE))
 		store(&state()->again_xid, U64FromFullTransactionId(GetTopFullTransactionId()));
 	zen_fault_stop(ZEN_FAULT(R17_STOP_NOTED));
+	initStringInfo(&copies);
 	for (uint32 i = 0; i < ring->n; i++)
-		log_tail(ring->kept[i].slot);
+		log_tail(ring->kept[i].slot, ring->kept[i].until, &copies);
+	zen_copy_again_end(&copies);
 	ForceSyncCommit();
 	CommitTransactionCommand();
 	ring->again = ring->n;
@@ -412,15 +447,30 @@ drop_found(void)
 	ring->n = 0;
 }
 
-static void
-recover_tail(void)
+void
+zen_streamtail_log(void)
 {
 	uint64		again = load(&state()->again_xid);
 
-	Assert(!IsTransactionState() && ring->first == 0 && ring->bytes == 0);
-	qsort(ring->kept, ring->n, sizeof(Kept), compare_kept);
+	Assert(!IsTransactionState() && zen_streamtail_expected());
+	qsort(ring->kept, ring->n, sizeof(Kept), compare_cts);
 	if (ring->n > 0 && (again == 0 || !TransactionIdDidCommit(xid_of(again))))
 		log_again();
+	qsort(ring->kept, ring->n, sizeof(Kept), compare_slots);
+}
+
+bool
+zen_streamtail_is_lost(ZenSlot slot)
+{
+	Kept		key = {.slot = slot};
+
+	return zen_streamtail_expected() && bsearch(&key, ring->kept, ring->n, sizeof(Kept), compare_slots) != NULL;
+}
+
+/* All of the tail is in the WAL. */
+static void
+forget_tail(void)
+{
 	drop_found();
 	zen_fault_stop(ZEN_FAULT(R17_STOP_SCRUBBED));
 	/* in this order, within one line */
@@ -487,7 +537,7 @@ zen_streamtail_recover(void)
 		return;
 	}
 	if (zen_streamtail_expected())
-		recover_tail();
+		forget_tail();
 	note_on();
 	XLogFlush(zen_streamlog_mark(false));
 }
@@ -509,6 +559,6 @@ zen_streamtail_init(void)
 		return;
 	ring = ShmemInitStruct("zen tail of the WAL", sizeof(Ring), &found);
 	ring->first = ring->n = ring->again = 0;
-	ring->bytes = 0;
+	ring->bytes = ring->versions = 0;
 	SpinLockInit(&ring->lock);
 }

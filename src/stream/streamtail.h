@@ -12,28 +12,29 @@
 /* ---------- commit ---------- */
 
 /*
- * zen_streamtail_size -- bytes of the slot that this transaction's records need, one of `copy` bytes for copies of the
- * pool among them (0: none); 0 if it has none.
+ * zen_streamtail_size -- bytes of the slot that this transaction's records need; 0 if it has none.
  *
- * zen_streamtail_fits -- are so many bytes few enough to be kept?
+ * zen_streamtail_fits -- are they few enough to be kept?
+ *
+ * nversions: so many slots it writes at most, which copies of the pool are to know, if there may be any.
  */
-extern Size zen_streamtail_size(Size copy);
-extern bool zen_streamtail_fits(Size copy);
+extern Size zen_streamtail_size(uint32 nversions);
+extern bool zen_streamtail_fits(uint32 nversions);
 
 /*
- * zen_streamtail_write -- write the records to their slot, with LP = 0, flushed and not fenced.  Never throws.
+ * zen_streamtail_write -- write the records to their slot, with LP = 0, flushed and not fenced.
  *
- * copy, copy_len: that record, or NULL, 0.
+ * The versions are written.  Never throws if zen_streamtail_size() was called with as many.
  */
-extern void zen_streamtail_write(ZenSlot slot, uint64 cts, uint64 full_xid, const char *copy, uint32 copy_len);
+extern void zen_streamtail_write(ZenSlot slot, uint32 region, uint64 cts, uint64 full_xid, uint32 nversions);
 
 /*
  * zen_streamtail_keep -- the transaction has committed: the slot is free when the WAL is flushed up to lsn, which is
- * behind its commit record.
+ * behind its commit record.  versions: bytes that its versions take, if copies of the pool are to know them.
  *
  * Frees slots of earlier transactions.  Waits for the WAL if too many are kept.  Outside any epoch.
  */
-extern void zen_streamtail_keep(ZenSlot slot, XLogRecPtr lsn);
+extern void zen_streamtail_keep(ZenSlot slot, XLogRecPtr lsn, Size versions);
 
 /* zen_streamtail_keeps -- is it one of these slots? */
 extern bool zen_streamtail_keeps(ZenSlot slot);
@@ -53,15 +54,21 @@ extern void zen_streamtail_replayed(void);
 extern bool zen_streamtail_expected(void);
 
 /*
- * zen_streamtail_found -- recovery: a slot of HTable 0, intact and committed.  True if it holds the records of a lost
- * transaction: then it is in use until they are logged again.
+ * zen_streamtail_found -- recovery's leader: a slot of HTable 0, intact and committed, which may hold the records of a
+ * lost transaction.  In the order of slots.
+ *
+ * zen_streamtail_log -- when it has told of all: log these transactions again, in one of its own, before anything that
+ * they have superseded is taken away, here or in copies (R18).  Flushed on return.  May throw.
+ *
+ * zen_streamtail_is_lost -- is it the slot of one of these?  Then it is in use until zen_streamtail_recover().
  */
-extern bool zen_streamtail_found(ZenSlot slot, uint64 cts);
+extern void zen_streamtail_found(ZenSlot slot, uint64 cts);
+extern void zen_streamtail_log(void);
+extern bool zen_streamtail_is_lost(ZenSlot slot);
 
 /*
- * zen_streamtail_recover -- recovery's leader, before anybody can write: log lost transactions again, all in one.
- *
- * Durable on return, and not repeated by a later recovery.  May throw.
+ * zen_streamtail_recover -- recovery's leader, at its end, before anybody can write: the slots of the tail are empty and
+ * free, durably, and the WAL says if changes before this start are missing.  May throw.
  */
 extern void zen_streamtail_recover(void);
 

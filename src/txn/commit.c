@@ -402,28 +402,28 @@ zen_commit_reserve(ZenCommit *commit, ZenWriteSet *ws)
 	Assert(commit->cts > zen_regions[commit->region].last_cts);
 }
 
-/* At most so many bytes has the record of a transaction that has spilled nothing, for copies of the pool. */
 static Size
-copy_size(const ZenWriteSet *ws)
+bytes_of_versions(const ZenWriteSet *ws)
 {
 	Size		bytes = 0;
 
 	for (const ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
 		bytes += nvm_size(w->version);
-	return zen_copy_size(ws->nwrites, bytes);
+	return bytes;
 }
 
 bool
 zen_commit_is_large(const ZenWriteSet *ws)
 {
 	return zen_copies() &&
-		(ws->nblocks > 0 || ws->nwrites > ZEN_COPY_VERSIONS || !zen_streamtail_fits(copy_size(ws)));
+		(ws->nblocks > 0 || !zen_copy_is_one_record(ws->nwrites, bytes_of_versions(ws)) ||
+		 !zen_streamtail_fits(ws->nwrites));
 }
 
 bool
 zen_commit_reserve_tail(ZenCommit *commit, const ZenWriteSet *ws)
 {
-	Size		size = zen_streamtail_size(zen_copies() ? copy_size(ws) : 0);
+	Size		size = zen_streamtail_size(ws->nwrites);
 
 	Assert(commit->stage == ZEN_STAGE_LEASED && commit->tail == InvalidZenSlot);
 	ZenAssertRegionMine(commit->region);
@@ -434,26 +434,20 @@ zen_commit_reserve_tail(ZenCommit *commit, const ZenWriteSet *ws)
 	if (commit->tail == InvalidZenSlot)
 		return false;
 	commit->tail_former = zen_tuple_header(commit->tail);
+	commit->tail_versions = zen_copies() ? bytes_of_versions(ws) : 0;
 	/* copies would have to be told, by flushed WAL */
 	leave_near_cts(commit, ws);
 	return true;
 }
 
-/* What copies of the pool get to know goes to NVM with the rest, in case the WAL loses it. */
+/* The transaction's records go to NVM with the rest, in case the WAL loses them. */
 static void
-write_tail(ZenCommit *commit)
+write_tail(ZenCommit *commit, const ZenWriteSet *ws)
 {
-	uint64		full_xid;
-	const char *copy = NULL;
-	uint32		len = 0;
-
 	Assert(commit->stage == ZEN_STAGE_WRITTEN);
-	if (commit->tail == InvalidZenSlot)
-		return;
-	full_xid = U64FromFullTransactionId(GetTopFullTransactionId());
-	if (zen_copies())
-		copy = zen_copy_build(commit->region, commit->cts, full_xid, ZEN_DOUBT_COMMIT, commit->tail, &len);
-	zen_streamtail_write(commit->tail, commit->cts, full_xid, copy, len);
+	if (commit->tail != InvalidZenSlot)
+		zen_streamtail_write(commit->tail, commit->region, commit->cts,
+							 U64FromFullTransactionId(GetTopFullTransactionId()), ws->nwrites);
 }
 
 void
@@ -469,7 +463,7 @@ zen_commit_store(ZenCommit *commit, ZenWriteSet *ws, bool flush_all)
 	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
 		if (w->slot != InvalidZenSlot)
 			write_version(commit, w, flush_all || w->slot != commit->last);
-	write_tail(commit);
+	write_tail(commit, ws);
 	if (ZEN_FAULT(R4_MOVE_ANCHOR_EARLY))
 		zen_regions[commit->region].anchor = commit->last;
 }
@@ -487,7 +481,7 @@ zen_commit_store_prepared(ZenCommit *commit, ZenWriteSet *ws)
  * evidence and for nothing else.
  */
 static void
-write_carrier(ZenCommit *commit, bool flush)
+write_carrier(ZenCommit *commit, const ZenWriteSet *ws, bool flush)
 {
 	Assert(commit->carrier == InvalidZenSlot);
 	ZenAssertRegionMine(commit->region);
@@ -503,14 +497,14 @@ write_carrier(ZenCommit *commit, bool flush)
 	commit->carrier_former = zen_tuple_header(commit->carrier);
 	enter_stage(commit, ZEN_STAGE_WRITTEN);
 	zen_tuple_write(commit->carrier, commit->cts, zen_word1(0, 0, 0, true), InvalidTransactionId, NULL, flush);
-	write_tail(commit);
+	write_tail(commit, ws);
 }
 
 void
 zen_commit_write(ZenCommit *commit, ZenWriteSet *ws, bool flush_all)
 {
 	if (commit->last == InvalidZenSlot && ws->nblocks > 0)
-		write_carrier(commit, flush_all);
+		write_carrier(commit, ws, flush_all);
 	else
 		zen_commit_store(commit, ws, flush_all);
 }
@@ -532,14 +526,8 @@ fits_one_line(const ZenCommit *commit, const ZenWriteSet *ws)
 static void
 log_for_copies(ZenCommit *commit, uint64 full_xid, uint32 kind)
 {
-	uint32		len;
-
-	Assert(zen_copies() && full_xid != 0);
-	if (commit->tail == InvalidZenSlot)
-		(void) zen_copy_build(commit->region, commit->cts, full_xid, kind, InvalidZenSlot, &len);
-	zen_fence();
 	commit->logged_xid = full_xid;
-	zen_copy_decide();
+	zen_copy_decide(commit->region, commit->cts, full_xid, kind, commit->tail);
 }
 
 void
@@ -690,7 +678,7 @@ keep_tail(ZenCommit *commit)
 	if (commit->tail == InvalidZenSlot)
 		return;
 	zen_collect_forget_header(commit->tail_former);
-	zen_streamtail_keep(commit->tail, XactLastCommitEnd);
+	zen_streamtail_keep(commit->tail, XactLastCommitEnd, commit->tail_versions);
 	commit->tail = InvalidZenSlot;
 }
 

@@ -35,6 +35,8 @@ typedef struct ZenCommit
 	ZenSlot		tail;			/* the slot for its records in the WAL (R17),
 								 * or InvalidZenSlot */
 	ZenTupleHeader tail_former;
+	Size		tail_versions;	/* bytes of the versions that copies of the
+								 * pool are to know */
 	uint64		logged_xid;		/* copies of the pool take it for a
 								 * transaction under this full xid; 0: they
 								 * know of none */

@@ -26,7 +26,7 @@ sub copy_primary
 sub copy_of
 {
 	my ($node, $name, $backup, @options) = @_;
-	my $copy = PostgreSQL::Test::Cluster->new($name);
+	my $copy = PostgreSQL::Test::Cluster->new($name, $node->install_path ? (install_path => $node->install_path) : ());
 	$copy->init_from_backup($node, $backup, @options);
 	set_conf($copy, 'archive_mode = off');
 	return $copy;

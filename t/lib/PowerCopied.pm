@@ -35,6 +35,7 @@ sub differences
 {
 	my ($self, $server, $dbh) = @_;
 	my $copy = $self->{copy} ||= PowerServer->new("$self->{dir}/copy");
+	wait_recovered($dbh);
 	value($dbh, 'CHECKPOINT');    # flushes the WAL
 	my $end = value($dbh, 'SELECT pg_current_wal_insert_lsn()');
 	$copy->copy_from($self->{before});
