@@ -128,8 +128,9 @@ sub transaction
 {
 	my ($dbh) = @_;
 	my $m = ++$n - $before{$kind};
-	my @pages = ("DELETE FROM gone WHERE id = $m", "INSERT INTO new VALUES ($m, repeat('n', 1500))");
-	run_all($dbh, 'BEGIN', "UPDATE t SET n = $n WHERE id = " . row_of($n), $m > 0 && $m <= LOST ? @pages : (), 'COMMIT');
+	my @more = ("DELETE FROM gone WHERE id = $m", "INSERT INTO new VALUES ($m, repeat('n', 1500))");
+	@more = () if $m < 1 || $m > LOST;
+	run_all($dbh, 'BEGIN', "UPDATE t SET n = $n WHERE id = " . row_of($n), @more, 'COMMIT');
 	return;
 }
 
