@@ -243,7 +243,7 @@ server_create() {
 
 wal_writer_setting() {
 	local major
-	major=$("$PGBIN/postgres" --version | sed -E 's/^[^0-9]*([0-9]+).*/\1/')
+	major=$("${PG_CONFIG:-pg_config}" --version | sed -E 's/^[^0-9]*([0-9]+).*/\1/')
 	echo "wal_writer_flush_after=$([ "$major" -lt 17 ] && echo 0 || echo 1MB)"
 }
 

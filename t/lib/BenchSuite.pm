@@ -18,12 +18,14 @@ my $dir   = PostgreSQL::Test::Utils::tempdir();
 # suite_dir -- the test's own directory; text_of() and csv() look into "out" there.
 sub suite_dir { return $dir; }
 
-# suite -- its output and status.
+# suite -- its output and status.  Dies of an error of the shell, which need not end a script.
 sub suite
 {
 	my $command = join ' ', map { "'$_'" } $suite, @_;
 	my $output = `$command 2>&1 </dev/null`;
-	return ($output, $? >> 8);
+	my $status = $? >> 8;
+	die $output if $output =~ /: line \d+: /;
+	return ($output, $status);
 }
 
 sub text_of { return PostgreSQL::Test::Utils::slurp_file("$dir/out/$_[0]"); }
