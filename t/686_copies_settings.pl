@@ -2,6 +2,7 @@
 #
 # - a pool that cannot grow, or has too few files, stops the replay; with the setting that the message names it goes on
 # - a server that was made before its primary had zen says that its pool does not follow, and is not promoted
+# - a primary that crashes, and starts with zen.stream = logical: what the WAL has lost is for readers only
 # - pg_createsubscriber (PostgreSQL 17) makes a standby with zen tables a subscriber
 
 use strict;
@@ -21,6 +22,7 @@ skip_unless_zen();
 
 test_growth();
 test_made_before();
+test_no_longer_copied();
 test_createsubscriber();
 done_testing();
 
@@ -71,6 +73,30 @@ sub test_growth
 	is_sound($handle, 'settings');
 	$handle->disconnect;
 	$standby->stop;
+	return;
+}
+
+sub test_no_longer_copied
+{
+	my $what = 'a crash, and a start with logical';
+	my $node = copy_primary('no_longer', init => { allows_streaming => 'logical' }, conf => 'wal_buffers = 4MB');
+	$node->start;
+	my $dbh = connect_db($node);
+	run_all($dbh, 'CREATE EXTENSION zen', 'CREATE TABLE t (id int PRIMARY KEY) USING zen',
+		q{SELECT pg_create_logical_replication_slot('s', 'test_decoding')}, 'CHECKPOINT');
+	stop_wal_writer($dbh);
+	value($dbh, "INSERT INTO t VALUES ($_)") for 1 .. 20;
+	set_conf($node, 'zen.stream = logical');
+	$dbh = crash_restart($node);
+	wait_recovered($dbh);
+	is(value($dbh, 'SELECT logged_again > 0 FROM zen_stream()'), 1, "$what: there is a tail");
+	is(value($dbh, 'SELECT count(*) FROM t'), 20, "$what: all rows are there");
+	value($dbh, 'CHECKPOINT');    # flushes the WAL
+	is(value($dbh, q{SELECT count(*) FROM pg_logical_slot_get_changes('s', NULL, NULL) WHERE data ~ 'INSERT'}), 20,
+		"$what: and a reader gets them");
+	is_sound($dbh, $what);
+	$dbh->disconnect;
+	$node->stop;
 	return;
 }
 

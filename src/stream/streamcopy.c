@@ -127,14 +127,17 @@ cts_in(ZenSlot slot)
 	return zen_tuple_header(slot).word0 & ZEN_CTS_MASK;
 }
 
-/* A version as it is in its slot, without LP: what is committed in a copy pg_xact says. */
+/*
+ * A version as it is in its slot, without LP: what is committed in a copy pg_xact says.  A damaged one may give any
+ * length.
+ */
 static void
 append_slot(ZenSlot slot)
 {
 	const char *at = zen_slot_ptr(slot);
 	uint64		word0 = cts_in(slot);
 	const ZenTupleBody *body = (const ZenTupleBody *) (at + ZEN_HEADER_SIZE);
-	ZenCopySlot s = {.slot = slot,.len = (uint16) zen_tuple_size(body->len)};
+	ZenCopySlot s = {.slot = slot,.len = (uint16) Min(zen_tuple_size(body->len), zen_slot_size(slot))};
 
 	if (word0 == 0 || zen_tuple_is_void(slot))
 	{

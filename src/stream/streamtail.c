@@ -382,7 +382,10 @@ compare_slots(const void *a, const void *b)
 	return x->slot < y->slot ? -1 : x->slot > y->slot;
 }
 
-/* Put the rows of a transaction into the WAL, under the present one; and what copies are to know into a record. */
+/*
+ * Put the rows of a transaction into the WAL, under the present one; and what copies are to know into a record, if
+ * there may be copies still.
+ */
 static void
 log_tail(ZenSlot slot, uint64 cts, StringInfo copies)
 {
@@ -401,7 +404,7 @@ log_tail(ZenSlot slot, uint64 cts, StringInfo copies)
 		memcpy(&word, at, sizeof(word));
 		if (WORD_KIND(word) == ZEN_XLOG_ROWS)
 			zen_streamlog_insert(at + sizeof(word), WORD_LEN(word));
-		else
+		else if (zen_copies())
 			zen_copy_again(copies, at + sizeof(word), WORD_LEN(word), cts, slot);
 		at += sizeof(word) + WORD_LEN(word);
 	}
