@@ -209,7 +209,7 @@ zen_page_directory_read(uint32 pageno, ZenPageOwner *owner, bool *sane)
 	*sane = word_fits(&word, &pageno);
 	if (!*sane && zen_repair_bit(&word, sizeof(word), word_fits, &pageno))
 	{
-		directory_write(pageno, word);
+		directory_store(pageno, word);	/* PAGES says it, too */
 		zen_note_repair(zen_page_word(pageno));
 		*sane = true;
 	}

@@ -503,11 +503,13 @@ find_tail(void)
 static void
 log_tail_again(void)
 {
-	if (!zen_streamtail_expected())
-		return;
-	find_tail();
-	if (!ZEN_FAULT(R18_TAIL_LATE))
-		zen_streamtail_log();
+	zen_copy_recovering();
+	if (zen_streamtail_expected())
+	{
+		find_tail();
+		if (!ZEN_FAULT(R18_TAIL_LATE))
+			zen_streamtail_log();
+	}
 }
 
 /*

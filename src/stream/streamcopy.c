@@ -376,7 +376,8 @@ note_page(uint32 pageno)
 
 /*
  * A slot may have another version by now, or be empty, and its page may have gone.  Then nobody counts the old version
- * (R5), and copies are told what became of the slot: by another transaction of the tail, or by the rest of recovery.
+ * (R5).  It is made empty: what it had taken the place of is superseded, too, and its tombstone may have gone.  If the
+ * other version is of the tail, it comes later.
  */
 static void
 append_refs(const char *refs, uint32 len, uint64 cts)
@@ -389,7 +390,10 @@ append_refs(const char *refs, uint32 len, uint64 cts)
 
 		memcpy(&slot, refs + at, sizeof(slot));
 		if (cts_in(slot) != cts)
+		{
+			append_empty(slot);
 			continue;
+		}
 		if (zen_slot_page(slot) != noted)
 			note_page(noted = zen_slot_page(slot));
 		append_slot(slot);
@@ -495,6 +499,29 @@ log_doubts(void)
 	return end;
 }
 
+static void
+leave_copies(void)
+{
+	uint32		nothing = 0;
+
+	XLogFlush(insert(ZEN_XLOG_UNCOPIED, &nothing, sizeof(nothing), NULL, 0));
+	zen_pool_set_copied(false);
+}
+
+/* In pg_upgrade's server nobody changes rows. */
+static bool
+is_left(void)
+{
+	return !zen_copies() && zen_pool_is_copied() && !IsBinaryUpgrade;
+}
+
+void
+zen_copy_recovering(void)
+{
+	if (is_left() && !zen_pool_is_replica())
+		leave_copies();
+}
+
 void
 zen_copy_recovered(void)
 {
@@ -512,14 +539,8 @@ zen_copy_recovered(void)
 		if (!was_copied)
 			zen_pool_set_copied(true);
 	}
-	else if (was_copied && !IsBinaryUpgrade)	/* in pg_upgrade's server
-												 * nobody changes rows */
-	{
-		uint32		nothing = 0;
-
-		XLogFlush(insert(ZEN_XLOG_UNCOPIED, &nothing, sizeof(nothing), NULL, 0));
-		zen_pool_set_copied(false);
-	}
+	else if (is_left())
+		leave_copies();
 	if (zen_pool_is_replica())
 	{
 		zen_pool_make_primary();

@@ -87,9 +87,13 @@ extern void zen_copy_vanish_end(void);
 /* ---------- start ---------- */
 
 /*
+ * zen_copy_recovering -- recovery's leader, before it tells of the tail: copies follow no longer if zen.stream is
+ * another one now.
+ *
  * zen_copy_recovered -- recovery's leader, before anybody can write: tell copies of all directories; the pool is a
  * primary's.  Durable on return.
  */
+extern void zen_copy_recovering(void);
 extern void zen_copy_recovered(void);
 
 extern void zen_copy_install(void);

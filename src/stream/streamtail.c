@@ -74,7 +74,9 @@ typedef struct Ring
 	Size		bytes;			/* of the slots */
 	Size		versions;		/* sum of kept[].versions */
 	uint32		again;			/* logged again at this start; leader only */
-	Kept		kept[RING_CAPACITY];
+	Kept		kept[RING_CAPACITY + ZEN_MAX_REGIONS];	/* in recovery, with
+														 * those that waited for
+														 * room */
 } Ring;
 
 static Ring *ring = NULL;		/* NULL: zen.stream is off */
@@ -122,7 +124,7 @@ store(uint64 *word, uint64 value)
 /* ---------- commit ---------- */
 
 /*
- * The records kept, each behind a word: its length, and in the upper byte its kind.  Of SLOTS only the slots are kept
+ * The records kept, each behind a word: its length, and in the upper byte its kind.  Of TAIL only the slots are kept
  * (zen_copy_refs): their versions are in the pool already.
  */
 #define WORD(len, kind)		((uint32) (len) | (uint32) (kind) << 24)
@@ -170,7 +172,7 @@ write_refs_item(char *at, uint32 region)
 	if (!zen_copies())
 		return 0;
 	len = zen_copy_refs(region, at + sizeof(word));
-	word = WORD (len, ZEN_XLOG_SLOTS);
+	word = WORD (len, ZEN_XLOG_TAIL);
 
 	memcpy(at, &word, sizeof(word));
 	return sizeof(word) + len;
@@ -354,7 +356,7 @@ zen_streamtail_found(ZenSlot slot, uint64 cts)
 	if (ZEN_FAULT(R17_FORGET_TAIL) || zen_tuple_len(slot, zen_slot_size(slot)) < (int64) offsetof(Tail, records) ||
 		tail->magic != TAIL_MAGIC || is_in_wal(tail->full_xid))
 		return;
-	if (ring->n == RING_CAPACITY)
+	if (ring->n == lengthof(ring->kept))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("the zen pool has more lost transactions than it can have")));
@@ -404,7 +406,7 @@ log_tail(ZenSlot slot, uint64 cts, StringInfo copies)
 		memcpy(&word, at, sizeof(word));
 		if (WORD_KIND(word) == ZEN_XLOG_ROWS)
 			zen_streamlog_insert(at + sizeof(word), WORD_LEN(word));
-		else if (zen_copies())
+		else if (WORD_KIND(word) == ZEN_XLOG_TAIL && zen_copies())
 			zen_copy_again(copies, at + sizeof(word), WORD_LEN(word), cts, slot);
 		at += sizeof(word) + WORD_LEN(word);
 	}
