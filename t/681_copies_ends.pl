@@ -84,7 +84,9 @@ sub crashed_primary
 	reload_conf($primary, "zen.fault = '$fault'") if $fault;
 	$n = 0;
 	transaction($dbh) while $n < DURABLE;
-	value($dbh, 'CHECKPOINT');
+	# the pages of deleted rows are given back now: what happens if the WAL loses that is not mended yet
+	# (src/stream/README, "Not there yet")
+	run_all($dbh, 'VACUUM gone', 'CHECKPOINT');
 	my $from = value($dbh, 'SELECT pg_current_wal_insert_lsn()');
 	my $loser = lose_transactions($primary, $dbh);
 	crash($primary);
@@ -98,7 +100,7 @@ sub crashed_primary
 	my @ends = @{ $dbh->selectall_arrayref(
 			"SELECT end_lsn, record_type FROM pg_get_wal_records_info('$from', pg_current_wal_flush_lsn()) "
 			  . q{WHERE resource_manager = 'zen' AND record_type <> 'TABLES'}) };
-	cmp_ok(scalar @ends, '>', LOST, "$name: " . @ends . ' records');
+	cmp_ok(scalar @ends, '>', 20, "$name: " . @ends . ' records');
 	$dbh->disconnect;
 	return ($primary, @ends);
 }
