@@ -4,6 +4,7 @@
  *	1. HTable directory and in-doubt regions: pg_xact says what became of them.
  *	2. First pass over all slots: per region the largest Tx-CTS with LP (R3); the largest of all (R14); every line
  *	   read is flushed (R10), since after a process crash the caches may hold what the medium does not.
+ *	   Then the tail is logged again (R17, R18).
  *	3. Second pass: losers are scrubbed (R7); of each tuple the newest committed version enters the map; older ones are
  *	   counted as stale (R5) and their slots are free.
  *	4. Tombstones: no row; kept as long as stale copies exist (R5).
