@@ -66,12 +66,10 @@ sub test_tablespace
 	$copy->enable_streaming($node);
 	$copy->start;
 	change($dbh, 1);
-	value($dbh, 'CHECKPOINT');
-	$node->wait_for_catchup('copy', 'replay', $node->lsn('insert'));
 	my $handle = connect_db($copy);
 	is(value($handle, 'SELECT mode FROM zen_pool()'), 'msync', 'msync: so is the copy');
 	$handle->disconnect;
-	is(pool_differences(@pool), '', 'a pool in a tablespace: the pools are equal');
+	is(pools_differ($node, $dbh, $copy, @pool), '', 'a pool in a tablespace: the pools are equal');
 	my $expected = value($dbh, $rows);
 	crash($copy);
 	start_again($copy);
@@ -205,7 +203,8 @@ sub test_files
 	value($dbh, q{INSERT INTO t SELECT g, repeat('f', 1000) FROM generate_series(100000, 130000) g});
 	cmp_ok(value($dbh, 'SELECT min(pages_total - pages_free) FROM zen_pool_files()'), '>', 50, 'both files are used');
 	is(pools_differ($node, $dbh, $copy{same}), '', 'several files: the first ones are equal');
-	is(pool_differences(map { $_->data_dir . '/zen.pool.1' } $node, $copy{same}), '', 'so are the second');
+	is(pools_differ($node, $dbh, $copy{same}, map { $_->data_dir . '/zen.pool.1' } $node, $copy{same}),
+		'', 'so are the second');
 	wait_for('the other to stop', sub { !-e $copy{other}->data_dir . '/postmaster.pid' });
 	like(log_since($copy{other}, 0), qr/zen.pool_max_size was not the primary server's/,
 		'other numbers of pages: refused');
@@ -218,7 +217,8 @@ sub test_files
 	{
 		my $name = $copy->name;
 		is(pools_differ($node, $dbh, $copy), '', "several files, $name: the first ones are equal");
-		is(pool_differences(map { $_->data_dir . '/zen.pool.1' } $node, $copy), '', "$name: so are the second");
+		is(pools_differ($node, $dbh, $copy, map { $_->data_dir . '/zen.pool.1' } $node, $copy),
+			'', "$name: so are the second");
 	}
 	my $expected = value($dbh, $rows);
 	$dbh->disconnect;
@@ -247,7 +247,7 @@ sub test_cascade
 	change($dbh, 1);
 	is(pools_differ($node, $dbh, $second), '', 'cascade: the second pool is equal');
 	$second->wait_for_catchup($third, 'replay', $node->lsn('insert'));
-	is(pool_differences(map { $_->data_dir . '/zen.pool' } $node, $third), '', 'cascade: so is the third');
+	is(pool_differences(map { $_->data_dir . '/zen.pool' } $second, $third), '', 'cascade: so is the third');
 
 	# what the WAL of the first has lost goes through both
 	stop_wal_writer($dbh);

@@ -20,7 +20,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 
-use PoolCopies;
+use CopyServers qw(pools_differ);
 use PoolFile ();
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils ();
@@ -114,9 +114,7 @@ sub differences
 	start_again($primary);
 	$dbh = connect_db($primary);
 	wait_recovered($dbh);
-	value($dbh, 'CHECKPOINT');
-	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
-	my $wrong = pool_differences(map { $_->data_dir . '/zen.pool' } $primary, $standby);
+	my $wrong = pools_differ($primary, $dbh, $standby);
 	my $after = rows($dbh);
 	$wrong .= "rows of the primary: $after instead of $before" if $after ne $before;
 	$wrong .= wrong_before_last($primary, $dbh, $standby, $fault, $whose);
@@ -136,8 +134,11 @@ sub wrong_before_last
 		q{INSERT INTO t VALUES (40001, 'before the last')});
 	my $expected = rows($dbh);
 	stop_behind($primary, $dbh, $standby);
-	run_all($session, 'BEGIN', q{UPDATE t SET v = 'last' WHERE id <= 20},
-		q{INSERT INTO empty VALUES (2, repeat('last', 300))});
+	my $insert = q{INSERT INTO empty VALUES (2, repeat('last', 300))};
+	# or nothing is to be undone there, which would flush the WAL: the page is empty again
+	run_all($session, $insert, 'DELETE FROM empty') if $whose eq 'again';
+	run_all($session, 'BEGIN',
+		$whose eq 'again' ? 'CREATE TABLE of_heap ()' : (q{UPDATE t SET v = 'last' WHERE id <= 20}, $insert));
 	my $xid = value($session, 'SELECT pg_current_xact_id()');
 	run_all($session, 'COMMIT');
 	$session->disconnect;
@@ -172,7 +173,7 @@ sub die_promoted
 	my $checkpointer = stop_asleep($handle, 'checkpointer');
 	my $before = -s $standby->logfile;
 	value($handle, 'SELECT pg_promote(false)');
-	wait_for('the promoted server to die', sub { log_since($standby, $before) =~ /recovery stops here/ });
+	wait_for('the promoted server to die', sub { log_since($standby, $before) =~ /the server stops here/ });
 	kill 'KILL', $checkpointer; # stopped, and so it makes no checkpoint before it ends
 	wait_for('its end', sub { !-e $standby->data_dir . '/postmaster.pid' });
 	$handle->disconnect;
@@ -233,22 +234,25 @@ sub small_changes
 }
 
 # What the WAL knows nothing of, but for the slots of a transaction that is rolled back.  Nobody takes a page after
-# that, which would flush the WAL.
+# that, or gives one back, which would flush the WAL.
 sub lost_changes
 {
 	my ($primary, $dbh, $fault) = @_;
 	my $other = connect_db($primary);
 	run_all($other, q{INSERT INTO t VALUES (30000, 'z')});
-	# so that no page is given back
-	value($dbh, q{UPDATE t SET v = repeat('s', 200) WHERE id <= 1000});
-	run_all($dbh, 'BEGIN', 'SET LOCAL zen.spill_threshold = 0', q{UPDATE t SET v = repeat('s', 200) WHERE id > 1000},
-		q{SELECT pg_switch_wal()});
+	# so that no page is given back: the rows that are spilled come to a page that has others, and leave some behind
+	run_all($dbh, 'VACUUM t', q{UPDATE t SET v = repeat('s', 200) WHERE id % 2 = 1});
+	run_all($dbh, 'BEGIN', 'SET LOCAL zen.spill_threshold = 0',
+		q{UPDATE t SET v = repeat('s', 200) WHERE id > 1800 AND id % 2 = 0}, q{SELECT pg_switch_wal()});
 	run_all($other, map { "INSERT INTO t VALUES (30000 + $_, 'z')" } 1 .. 60);
 	run_all($dbh, 'ROLLBACK');
 	run_all($other, map { "INSERT INTO t VALUES (30100 + $_, 'z')" } 1 .. 30);
 	# in slots that were rolled back; the others stay as they are for r18_scrubs_unflushed
 	run_all($dbh, map { "INSERT INTO t VALUES (31000 + $_, repeat('t', 200))" } 1 .. 30)
 	  if $fault eq 'r18_redo_on_primary' || $fault eq 'none';
+	# the WAL is flushed by the commit, and has lost what becomes of the pages
+	run_all($dbh, 'CREATE TABLE late USING zen AS SELECT g FROM generate_series(1, 10000) g', 'DROP TABLE late')
+	  if $fault eq 'r18_no_image' || $fault eq 'none';
 	$other->disconnect;
 	return;
 }

@@ -91,6 +91,9 @@
 	X(R18_TAIL_LATE, "r18_tail_late") \
 	X(R18_TAIL_IN_PARTS, "r18_tail_in_parts") \
 	X(R18_FREE_FIRST, "r18_free_first") \
+	X(R18_FORGOTTEN_EARLY, "r18_forgotten_early") \
+	X(R18_PAGES_LATE, "r18_pages_late") \
+	X(R18_STOP_CONDEMNED, "r18_stop_condemned") \
 	X(R18_DESCRIPTOR_FIRST, "r18_descriptor_first") \
 	X(R18_STOP_SETTLED, "r18_stop_settled") \
 	X(R18_STORED_ON_FREE, "r18_stored_on_free") \
@@ -139,7 +142,7 @@ zen_fault_stop(bool fault)
 {
 	if (fault)
 		ereport(PANIC,
-				(errmsg_internal("zen.fault: recovery stops here")));
+				(errmsg_internal("zen.fault: the server stops here")));
 }
 
 #endif							/* ZEN_FAULT_H */

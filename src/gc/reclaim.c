@@ -13,6 +13,7 @@
 
 #include "base/arena.h"
 #include "base/epoch.h"
+#include "base/fault.h"
 #include "base/guc.h"
 #include "cache/clock.h"
 #include "gc/collect.h"
@@ -47,7 +48,7 @@
 static uint32
 pages_to_keep(uint32 region, uint32 keep)
 {
-	return region < zen_nregions ? keep : 0;
+	return region < zen_nregions && !ZEN_FAULT(R18_STOP_CONDEMNED) ? keep : 0;
 }
 
 static void

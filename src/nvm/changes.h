@@ -22,10 +22,13 @@ typedef struct ZenChangeSink
 
 	/*
 	 * a page is zero, and about to be free; returns what await() wants before
-	 * it has a new owner
+	 * it has a new owner: recovery could not tell it from the old one
 	 */
 	uint64		(*zeroed) (uint32 pageno);
 	void		(*await) (uint64 position);
+
+	/* all that this process has told so far is to survive a crash */
+	void		(*flush) (void);
 
 	/*
 	 * a watermark is durable: from now on other evidence of what it says may
@@ -54,6 +57,13 @@ zen_slot_changes(ZenSlot slot, Size size)
 {
 	if (unlikely(zen_change_sink != NULL))
 		zen_change_sink->written(slot, size);
+}
+
+static inline void
+zen_changes_flush(void)
+{
+	if (unlikely(zen_change_sink != NULL))
+		zen_change_sink->flush();
 }
 
 #endif							/* ZEN_CHANGES_H */

@@ -23,6 +23,7 @@
 #include "base/fault.h"
 #include "base/locks.h"
 #include "base/stats.h"
+#include "nvm/changes.h"
 #include "port/pg_bitutils.h"
 #include "storage/shmem.h"
 #include "utils/hsearch.h"
@@ -553,31 +554,53 @@ fence_off_pages(uint32 list)
 	zen_epoch_wait();
 }
 
-/* Give one wholly free page back: its stale headers are forgotten, its evidence is covered by the watermark. */
+/* No process lists the page, or takes a slot of it.  Its evidence is covered by the watermark. */
 static void
-release_page(uint32 pageno, void (*forget) (ZenTupleHeader header))
+condemn(uint32 pageno)
 {
 	ZenPage    *page = &zen_pages[pageno];
 
-	/* no process lists it, or takes a slot of it */
 	Assert(page->owned && page->context == NULL && page->room != ZEN_ROOM_LISTED);
 	if (!ZEN_FAULT(R13_NO_WATERMARK_BEFORE_FREE))
 		zen_region_persist_watermark(page->owner.region);
 	zen_page_condemn(pageno);
-	if (forget != NULL)
-		for (uint32 n = 0; n < page->nslots; n++)
-		{
-			ZenTupleHeader h = zen_tuple_header(zen_page_slot(pageno, n));
+}
 
-			if ((h.word0 & ZEN_CTS_MASK) != 0)
-				forget(h);
-		}
+static void
+forget_headers(uint32 pageno, void (*forget) (ZenTupleHeader header))
+{
+	for (uint32 n = 0; n < zen_pages[pageno].nslots; n++)
+	{
+		ZenTupleHeader h = zen_tuple_header(zen_page_slot(pageno, n));
 
-	/*
-	 * an anchor there may dangle: the watermark is as good (R13), and an
-	 * address passed over costs nothing
-	 */
-	zen_page_give_back(pageno);
+		if ((h.word0 & ZEN_CTS_MASK) != 0)
+			forget(h);
+	}
+}
+
+/*
+ * Give wholly free pages back.  Their stale headers are forgotten, unless their table is gone.  Then tombstones may go,
+ * and no copy may have the headers for longer than them: it is told of the pages before (R18).
+ *
+ * An anchor there may dangle: the watermark is as good (R13), and an address passed over costs nothing.
+ */
+static void
+release_pages(uint32 list, void (*forget) (ZenTupleHeader header))
+{
+	uint32		next;
+
+	for (uint32 p = list; p != ZEN_NO_PAGE; p = zen_pages[p].next)
+		condemn(p);
+	zen_fault_stop(ZEN_FAULT(R18_STOP_CONDEMNED) && list != ZEN_NO_PAGE && forget != NULL);
+	if (list != ZEN_NO_PAGE && forget != NULL)
+		zen_changes_flush();
+	for (uint32 p = list; p != ZEN_NO_PAGE; p = next)
+	{
+		next = zen_pages[p].next;
+		if (forget != NULL)
+			forget_headers(p, forget);
+		zen_page_give_back(p);
+	}
 }
 
 /*
@@ -633,13 +656,7 @@ zen_slotalloc_release_empty(uint32 region, uint32 keep, uint32 max,
 	}
 	LWLockRelease(zen_lock(ZEN_LOCK_ALLOC));
 	fence_off_pages(list);
-	while (list != ZEN_NO_PAGE)
-	{
-		uint32		next = zen_pages[list].next;
-
-		release_page(list, forget);
-		list = next;
-	}
+	release_pages(list, forget);
 	return max - left;
 }
 
@@ -671,13 +688,7 @@ zen_slotalloc_drop_htable(uint32 htable)
 	pg_atomic_fetch_add_u32(generation, 1);
 	LWLockRelease(zen_lock(ZEN_LOCK_ALLOC));
 	fence_off_pages(list);
-	while (list != ZEN_NO_PAGE)
-	{
-		uint32		next = zen_pages[list].next;
-
-		release_page(list, NULL);
-		list = next;
-	}
+	release_pages(list, NULL);
 }
 
 void

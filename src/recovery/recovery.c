@@ -498,19 +498,16 @@ find_tail(void)
 }
 
 /*
- * R18: copies are told of the tail before anything is scrubbed, and before any page is given back.  It may be what the
- * tail has superseded.
+ * R18: copies are told of the tail before anything is taken away, since it may be what the tail has superseded.
  */
 static void
 log_tail_again(void)
 {
-	zen_copy_recovering();
-	if (zen_streamtail_expected())
-	{
-		find_tail();
-		if (!ZEN_FAULT(R18_TAIL_LATE))
-			zen_streamtail_log();
-	}
+	if (!zen_streamtail_expected())
+		return;
+	find_tail();
+	if (!ZEN_FAULT(R18_TAIL_LATE))
+		zen_streamtail_log();
 }
 
 /*
@@ -747,9 +744,13 @@ recover(void)
 	{
 		find_commits(owned, why);
 		zen_recovery->scan_ms = zen_savedmap_ms(start);
+		zen_copy_recovering();
 		log_tail_again();
-		build_maps();
 	}
+	if (!ZEN_FAULT(R18_PAGES_LATE))
+		zen_copy_pages();
+	if (!loaded)
+		build_maps();
 	settle_pool();
 	check_pool();
 	zen_copy_recovered();

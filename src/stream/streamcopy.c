@@ -56,6 +56,9 @@ static ZenSlot vanishing[MAX_VANISHING];
 static uint32 nvanishing = 0;
 static XLogRecPtr vanish_at = InvalidXLogRecPtr;
 
+static XLogRecPtr told = InvalidXLogRecPtr; /* end of this process's last
+											 * record */
+
 /* ---------- records ---------- */
 
 /* No record beyond those is possible: the postmaster, and a single-user backend that has shut the WAL down. */
@@ -75,7 +78,7 @@ insert(uint8 kind, const void *head, Size head_len, const void *rest, Size rest_
 	XLogRegisterData((char *) head, (uint32) head_len);
 	if (rest_len > 0)
 		XLogRegisterData((char *) rest, (uint32) rest_len);
-	end = XLogInsert(ZEN_RMGR_ID, kind);
+	end = told = XLogInsert(ZEN_RMGR_ID, kind);
 	XactLastRecEnd = before;
 	zen_ownwal_records++;
 	ZEN_COUNT(stream_records, 1);
@@ -200,11 +203,13 @@ note_written(ZenSlot slot, Size size)
 	pending_bytes += size;
 }
 
-void
+uint64
 zen_copy_spilled(uint32 region)
 {
-	if (zen_copies())
-		log_pending(region);
+	if (!zen_copies())
+		return 0;
+	log_pending(region);
+	return told;
 }
 
 bool
@@ -309,12 +314,18 @@ note_zeroed(uint32 pageno)
 	return may_insert() && !ZEN_FAULT(R18_NO_ZEROES) ? insert(ZEN_XLOG_ZERO, &pageno, sizeof(pageno), NULL, 0) : 0;
 }
 
-/* A page that was given back is as good as in the WAL before it is used again: recovery could not tell them apart. */
-static void
-await(uint64 position)
+void
+zen_copy_await(uint64 position)
 {
 	if (position != 0)
 		XLogFlush(position);
+}
+
+static void
+flush(void)
+{
+	if (may_insert() && !ZEN_FAULT(R18_FORGOTTEN_EARLY))
+		zen_copy_await(told);
 }
 
 static XLogRecPtr
@@ -346,7 +357,8 @@ static const ZenChangeSink sink = {
 	.written = note_written,
 	.vanishes = note_vanishes,
 	.zeroed = note_zeroed,
-	.await = await,
+	.await = zen_copy_await,
+	.flush = flush,
 	.covered = note_covered,
 	.grown = note_grown
 };
@@ -523,6 +535,13 @@ zen_copy_recovering(void)
 }
 
 void
+zen_copy_pages(void)
+{
+	for (int i = 0; zen_copies() && i < zen_pool.nfiles && !ZEN_FAULT(R18_NO_IMAGE); i++)
+		log_pages(i);
+}
+
+void
 zen_copy_recovered(void)
 {
 	bool		was_copied = zen_pool_is_copied();
@@ -533,8 +552,8 @@ zen_copy_recovered(void)
 		note_stored(zen_pool.cts_mark, 4 * ZEN_LINE);	/* raised since */
 		for (uint32 i = 0; i < ZEN_MAX_HTABLES && !ZEN_FAULT(R18_NO_IMAGE); i += IMAGE_ENTRIES)
 			log_tables(i);
-		for (int i = 0; i < zen_pool.nfiles && !ZEN_FAULT(R18_NO_IMAGE); i++)
-			log_pages(i);
+		if (ZEN_FAULT(R18_PAGES_LATE))
+			zen_copy_pages();
 		XLogFlush(log_doubts());
 		if (!was_copied)
 			zen_pool_set_copied(true);

@@ -24,9 +24,13 @@ zen_copies(void)
 extern void zen_copy_attach(void);
 
 /*
- * zen_copy_spilled -- versions written so far, durable by now, are logged; the transaction goes on.
+ * zen_copy_spilled -- versions written so far, durable by now, are logged; the transaction goes on.  Returns what
+ * zen_copy_await() wants before the headers that they have overwritten are forgotten.
+ *
+ * zen_copy_await -- wait until the record survives a crash; 0 = none.
  */
-extern void zen_copy_spilled(uint32 region);
+extern uint64 zen_copy_spilled(uint32 region);
+extern void zen_copy_await(uint64 position);
 
 /* zen_copy_forget -- what was written since is undone. */
 extern void zen_copy_forget(void);
@@ -90,10 +94,14 @@ extern void zen_copy_vanish_end(void);
  * zen_copy_recovering -- recovery's leader, before it tells of the tail: copies follow no longer if zen.stream is
  * another one now.
  *
- * zen_copy_recovered -- recovery's leader, before anybody can write: tell copies of all directories; the pool is a
- * primary's.  Durable on return.
+ * zen_copy_pages -- when it has told of the tail, before it takes anything away: tell them how large the files are, and
+ * whose each page is.
+ *
+ * zen_copy_recovered -- recovery's leader, before anybody can write: tell copies of the other directories; the pool
+ * is a primary's.  Durable on return.
  */
 extern void zen_copy_recovering(void);
+extern void zen_copy_pages(void);
 extern void zen_copy_recovered(void);
 
 extern void zen_copy_install(void);

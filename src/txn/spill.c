@@ -40,6 +40,16 @@
  */
 static bool spilling = false;
 
+/*
+ * Headers that spilled rows have overwritten.  A tombstone may go when they are forgotten.  No copy may have them for
+ * longer, so they are kept here until the rows' record is flushed (R18): with the transaction, or when there are so
+ * many.
+ */
+#define MAX_FORMERS		4096
+static ZenTupleHeader formers[MAX_FORMERS];
+static uint32 nformers = 0;
+static uint64 formers_told = 0; /* for zen_copy_await() */
+
 /* A row about to be spilled. */
 typedef struct Row
 {
@@ -183,18 +193,47 @@ withdraw(ZenSlot slot)
 	zen_slot_free(slot);
 }
 
+void
+zen_spill_forget_formers(void)
+{
+	if (nformers == 0)
+		return;
+	zen_copy_await(formers_told);
+	for (uint32 i = 0; i < nformers; i++)
+		zen_collect_forget_header(formers[i]);
+	nformers = 0;
+}
+
+/* The row over it is durable; told: zen_copy_spilled() of it. */
+static void
+note_former(const ZenTupleHeader *former, uint64 told)
+{
+	if (told == 0 || ZEN_FAULT(R18_FORGOTTEN_EARLY))
+	{
+		zen_collect_forget_header(*former);
+		return;
+	}
+	if ((former->word0 & ZEN_CTS_MASK) == 0)
+		return;
+	if (nformers == MAX_FORMERS)
+		zen_spill_forget_formers();
+	formers[nformers++] = *former;
+	formers_told = told;
+}
+
 /* Make rows durable and known.  Rows for which DRAM is lacking stay where they are. */
 static void
 publish_rows(Row *rows, uint32 n)
 {
 	bool		full = false;
+	uint64		told;
 
 	ZenAssertNotInEpoch();
 	if (!ZEN_FAULT(R2_SPILL_NO_FENCE))
 		zen_fence();
-	zen_copy_spilled(zen_my_commit.region);
+	told = zen_copy_spilled(zen_my_commit.region);
 	for (uint32 i = 0; i < n; i++)
-		zen_collect_forget_header(rows[i].former);
+		note_former(&rows[i].former, told);
 	for (uint32 i = 0; i < n; i++)
 		if (full || !publish_row(&rows[i], &full))
 			withdraw(rows[i].slot);
@@ -436,14 +475,15 @@ publish_load(Load *load, TransactionId xid, CommandId cid)
 {
 	ZenSpillWriter writer = {.xid = xid,.cmin = cid,.region = zen_my_commit.region};
 	uint32		block = (uint32) (load->tids[0].tidno / ZEN_TIDS_PER_BLOCK);
-	uint64		placed;
+	uint64		placed,
+				told;
 
 	ZenAssertNotInEpoch();
 	if (!ZEN_FAULT(R2_LOAD_NO_FENCE))
 		zen_fence();
-	zen_copy_spilled(zen_my_commit.region);
+	told = zen_copy_spilled(zen_my_commit.region);
 	for (uint32 i = 0; i < load->n; i++)
-		zen_collect_forget_header(load->former[i]);
+		note_former(&load->former[i], told);
 	placed = zen_spillmap_take(load->ht, load->tids, load->slots, load->n, &writer);
 	for (uint32 i = 0; i < load->n; i++)
 		if (!(placed >> i & 1))

@@ -294,6 +294,7 @@ flush_abort_record(void)
 static void
 forget_all(void)
 {
+	zen_spill_forget_formers();
 	zen_writeset_clear();
 	zen_streamlog_reset();
 	zen_ddl_reset();

@@ -51,13 +51,20 @@ sub promoted
 	return wait_promoted($node);
 }
 
-# pools_differ -- of a server at rest and its standby, when that has replayed all; '' for no.
+# pools_differ -- of a server at rest and its standby, when that has replayed all; '' for no.  The files are called
+# zen.pool, unless told.  The worker may still give pages back: then the pools are compared again.
 sub pools_differ
 {
-	my ($node, $dbh, $standby) = @_;
-	value($dbh, 'CHECKPOINT');    # flushes the WAL
-	$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
-	return pool_differences(map { $_->data_dir . '/zen.pool' } $node, $standby);
+	my ($node, $dbh, $standby, @pools) = @_;
+	@pools = map { $_->data_dir . '/zen.pool' } $node, $standby if !@pools;
+	my $wrong;
+	wait_for('the primary to rest', sub {
+			value($dbh, 'CHECKPOINT');    # flushes the WAL
+			my $lsn = $node->lsn('insert');
+			$node->wait_for_catchup($standby, 'replay', $lsn);
+			$wrong = pool_differences(@pools);
+			return $node->lsn('insert') eq $lsn; });
+	return $wrong;
 }
 
 1;
