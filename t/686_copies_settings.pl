@@ -3,6 +3,7 @@
 # - a pool that cannot grow, or has too few files, stops the replay; with the setting that the message names it goes on
 # - a server that was made before its primary had zen says that its pool does not follow, and is not promoted
 # - a primary that crashes, and starts with zen.stream = logical: what the WAL has lost is for readers only
+# - the same start dies, and the next has replica again: its standby knows that it has missed something
 # - pg_createsubscriber (PostgreSQL 17) makes a standby with zen tables a subscriber
 
 use strict;
@@ -23,6 +24,7 @@ skip_unless_zen();
 test_growth();
 test_made_before();
 test_no_longer_copied();
+test_missed();
 test_createsubscriber();
 done_testing();
 
@@ -97,6 +99,46 @@ sub test_no_longer_copied
 	is_sound($dbh, $what);
 	$dbh->disconnect;
 	$node->stop;
+	return;
+}
+
+sub test_missed
+{
+	my $what = 'a start with logical that dies';
+  SKIP: {
+		skip "$what: no server with faults", 4 if !$ENV{ZEN_FAULT_SERVER};
+		my $node = copy_primary('missed', faults => 1, init => { allows_streaming => 'logical' },
+			conf => 'wal_buffers = 4MB');
+		$node->start;
+		my $dbh = connect_db($node);
+		run_all($dbh, 'CREATE EXTENSION zen', 'CREATE TABLE t (id int PRIMARY KEY) USING zen');
+		$node->backup('copy');
+		my $standby = copy_of($node, 'misses', 'copy', has_streaming => 1);
+		$standby->start;
+		value($dbh, 'CHECKPOINT');
+		$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
+		stop_wal_writer($dbh);
+		value($dbh, "INSERT INTO t VALUES ($_)") for 1 .. 20;
+		crash($node);
+		set_conf($node, "zen.stream = logical\nzen.fault = r17_stop_logged");
+		start_to_die($node);
+		set_conf($node, "zen.stream = replica\nzen.fault = none");
+		start_again($node);
+		$dbh = connect_db($node);
+		wait_recovered($dbh);
+		is(value($dbh, 'SELECT count(*) FROM t'), 20, "$what: the next has all rows");
+		value($dbh, 'CHECKPOINT');
+		$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
+		like(log_since($standby, 0), qr/the zen pool no longer follows the primary server/, "$what: the standby says so");
+		$node->backup('new');
+		my $new = copy_of($node, 'misses_none', 'new', has_streaming => 1);
+		$new->start;
+		my $handle = promoted($new);
+		is(value($handle, 'SELECT count(*) FROM t'), 20, "$what: a new backup has all rows");
+		is_sound($handle, $what);
+		$_->disconnect for $handle, $dbh;
+		$_->stop for $new, $standby, $node;
+	}
 	return;
 }
 
