@@ -124,8 +124,8 @@ sub crashed_primary
 	return ($primary, @ends);
 }
 
-# make_tables -- the rows of gone that go at once are of another region than those that $dbh writes: of the session
-# that is returned.
+# make_tables -- the rows of gone are of another region than those that $dbh writes: of the session that is returned.
+# So the region of $dbh has no empty page, and the tombstones are there.
 sub make_tables
 {
 	my ($primary, $dbh) = @_;
@@ -135,11 +135,9 @@ sub make_tables
 		'CREATE TABLE new (id int, v text) USING zen', 'CREATE TABLE loser (id int, v text) USING zen',
 		(map { "ALTER TABLE $_ ALTER v SET STORAGE PLAIN" } 't', 'gone', 'new'),
 		"INSERT INTO t SELECT g, 0, repeat('t', 1900) FROM generate_series(0, @{[ ROWS - 1 ]}) g",
-		"INSERT INTO gone SELECT g, repeat('g', 1900) FROM generate_series(1, @{[ LOST ]}) g",
-		'SET zen.spill_threshold = 0', 'BEGIN', (q{INSERT INTO loser VALUES (1, repeat('l', 100))}) x 2);
-	run_all($other,
-		"INSERT INTO gone SELECT g, repeat('g', 1900) FROM generate_series(@{[ LOST + 1 ]}, @{[ LOST + BULK ]}) g");
-	run_all($dbh, 'ROLLBACK', 'RESET zen.spill_threshold');
+		'SET zen.spill_threshold = 0', 'BEGIN', ('UPDATE t SET n = 0 WHERE id < 2') x 2);
+	value($other, "INSERT INTO gone SELECT g, repeat('g', 1900) FROM generate_series(1, @{[ LOST + BULK ]}) g");
+	run_all($dbh, 'COMMIT', 'RESET zen.spill_threshold');
 	return $other;
 }
 

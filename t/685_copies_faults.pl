@@ -10,7 +10,8 @@
 # the watermark.
 #
 # Or the standby dies at its promotion, when zen has been recovered, and what was written since is lost.  It begins
-# again at that restartpoint, with pages free that were not.
+# again at that restartpoint, with pages free that were not.  Or it is killed, and has pages free of which the WAL of
+# the primary has lost that they were given back: its recovery has told that they are free.
 #
 # FAULTS="a b"  only these
 
@@ -30,7 +31,8 @@ use ZenTest;
 skip_unless_zen();
 skip_unless_faults();
 
-# [ zen.fault, is it one, of which server; end: of the standby's last start, again: after it has died at its promotion ]
+# [ zen.fault, is it one, of which server; end: of the standby's last start, again: after it has died at its promotion;
+# freed: after a page has become free that its records name ]
 my @faults = (
 	[ none                 => 0, 'primary' ],
 	[ r17_no_tail          => 1, 'primary' ],
@@ -46,7 +48,8 @@ my @faults = (
 	[ r18_stop_settled     => 0, 'end' ],
 	[ r18_descriptor_first => 1, 'end' ],
 	[ none                 => 0, 'again' ],
-	[ r18_stored_on_free   => 1, 'again' ]);
+	[ none                 => 0, 'freed' ],
+	[ r18_stored_on_free   => 1, 'freed' ]);
 my %wanted = map { $_ => 1 } split ' ', $ENV{FAULTS} || '';
 @faults = grep { !%wanted || $wanted{ $_->[0] } } @faults;
 
@@ -117,7 +120,8 @@ sub differences
 	my $wrong = pools_differ($primary, $dbh, $standby);
 	my $after = rows($dbh);
 	$wrong .= "rows of the primary: $after instead of $before" if $after ne $before;
-	$wrong .= wrong_before_last($primary, $dbh, $standby, $fault, $whose);
+	$wrong .= $whose eq 'freed' ? wrong_freed($primary, $dbh, $standby, $fault) :
+	  wrong_before_last($primary, $dbh, $standby, $fault, $whose);
 	$dbh->disconnect;
 	return $wrong;
 }
@@ -158,6 +162,31 @@ sub wrong_before_last
 	my @wrong = map { "free page $_ is not zero" } PoolFile::dirty_free_pages($standby->data_dir . '/zen.pool');
 	push @wrong, "rows: $rows instead of $expected" if $rows ne $expected;
 	return join "\n", @wrong;
+}
+
+# A standby replays rows again, on pages that are free.
+sub wrong_freed
+{
+	my ($primary, $dbh, $standby, $fault) = @_;
+	# so many rows that the table has pages of its own
+	run_all($dbh, "CREATE TABLE freed USING zen AS SELECT g AS id, repeat('f', 300) AS v "
+		  . "FROM generate_series(1, 1000) g");
+	stop_behind($primary, $dbh, $standby);
+	run_all($dbh, map { "INSERT INTO freed VALUES ($_, repeat('f', 300))" } 1001 .. 1020);
+	stop_wal_writer($dbh);
+	run_all($dbh, 'DROP TABLE freed');
+	crash($primary);
+	start_again($primary);
+	my $handle = connect_db($primary);
+	wait_recovered($handle);
+	$standby->start;
+	my $wrong = pools_differ($primary, $handle, $standby);
+	crash($standby);
+	set_fault($standby, $fault);
+	start_again($standby);
+	$wrong .= pools_differ($primary, $handle, $standby);
+	$handle->disconnect;
+	return $wrong;
 }
 
 # die_promoted -- promote the standby; it dies when zen is recovered, and before anybody flushes or checkpoints.

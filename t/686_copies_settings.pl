@@ -129,7 +129,8 @@ sub test_missed
 		is(value($dbh, 'SELECT count(*) FROM t'), 20, "$what: the next has all rows");
 		value($dbh, 'CHECKPOINT');
 		$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
-		like(log_since($standby, 0), qr/the zen pool no longer follows the primary server/, "$what: the standby says so");
+		like(log_since($standby, 0), qr/the zen pool no longer follows the primary server/,
+			"$what: the standby says so");
 		$node->backup('new');
 		my $new = copy_of($node, 'misses_none', 'new', has_streaming => 1);
 		$new->start;

@@ -493,7 +493,7 @@ complete_move(ZenHTableEntry *e, bool committed)
 		.relnumber = (RelFileNumber) zen_nvm_load64(&e->move_to)};
 
 		store_identity(e, &identity);
-		zen_persist(e, sizeof(*e));
+		persist_entry(e);		/* copies must not have the end without it */
 	}
 	store_guarded(&e->move_xid, 0);
 }

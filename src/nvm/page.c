@@ -222,7 +222,7 @@ zen_page_directory_read(uint32 pageno, ZenPageOwner *owner, bool *sane)
 	{
 		if (!ZEN_FAULT(R8_ZEROING_FORGOTTEN))
 			zen_nvm_zero(zen_page_ptr(pageno), ZEN_PAGE_SIZE);
-		/* copies are told at recovery's end (R18) */
+		/* copies are told by PAGES (R18) */
 		directory_store(pageno, 0);
 		return false;
 	}

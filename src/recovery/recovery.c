@@ -33,6 +33,7 @@
 #include "gc/collect.h"
 #include "miscadmin.h"
 #include "nvm/adopt.h"
+#include "nvm/changes.h"
 #include "nvm/persist.h"
 #include "nvm/repair.h"
 #include "nvm/slotalloc.h"
@@ -395,10 +396,15 @@ settle_regions(void)
 	}
 }
 
-/* Pages of tables that are gone, and empty ones, go to the pool; the others to their contexts. */
-static void
-hand_out_pages(void)
+/*
+ * Pages of tables that are gone, and empty ones, are condemned; the others go to their contexts.  Returns the list of
+ * the former.
+ */
+static uint32
+condemn_pages(void)
 {
+	uint32		list = ZEN_NO_PAGE;
+
 	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
 	{
 		ZenPage    *page = &zen_pages[p];
@@ -408,17 +414,34 @@ hand_out_pages(void)
 		if ((page->owner.htable != 0 && !zen_htables[page->owner.htable].in_use) ||
 			pg_atomic_read_u32(&page->nfree) == page->nslots)
 		{
-			/*
-			 * stale headers on it are no evidence and no danger: their newer
-			 * versions were counted without them
-			 */
 			zen_page_condemn(p);
-			for (uint32 n = 0; n < page->nslots; n++)
-				zen_collect_forget_header(zen_tuple_header(zen_page_slot(p, n)));
-			zen_page_give_back(p);
+			page->next = list;
+			list = p;
 		}
 		else
 			zen_slotalloc_adopt_page(p);
+	}
+	return list;
+}
+
+/*
+ * Stale headers on pages that go are no evidence and no danger: their newer versions were counted without them.  Copies
+ * have been told before they are forgotten (R18).
+ */
+static void
+hand_out_pages(void)
+{
+	uint32		list = condemn_pages();
+	uint32		next;
+
+	if (list != ZEN_NO_PAGE)
+		zen_changes_flush();
+	for (uint32 p = list; p != ZEN_NO_PAGE; p = next)
+	{
+		next = zen_pages[p].next;
+		for (uint32 n = 0; n < zen_pages[p].nslots; n++)
+			zen_collect_forget_header(zen_tuple_header(zen_page_slot(p, n)));
+		zen_page_give_back(p);
 	}
 }
 

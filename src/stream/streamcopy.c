@@ -537,8 +537,11 @@ zen_copy_recovering(void)
 void
 zen_copy_pages(void)
 {
-	for (int i = 0; zen_copies() && i < zen_pool.nfiles && !ZEN_FAULT(R18_NO_IMAGE); i++)
+	if (!zen_copies() || ZEN_FAULT(R18_NO_IMAGE))
+		return;
+	for (int i = 0; i < zen_pool.nfiles; i++)
 		log_pages(i);
+	zen_copy_await(told);
 }
 
 void

@@ -95,7 +95,7 @@ extern void zen_copy_vanish_end(void);
  * another one now.
  *
  * zen_copy_pages -- when it has told of the tail, before it takes anything away: tell them how large the files are, and
- * whose each page is.
+ * whose each page is.  Durable on return.
  *
  * zen_copy_recovered -- recovery's leader, before anybody can write: tell copies of the other directories; the pool
  * is a primary's.  Durable on return.
