@@ -11,6 +11,8 @@
 # All of it is in what its recovery writes to the WAL.  A backup is recovered up to one record, and to the next one, and
 # so on: as if the primary had been lost then, or as to a time between crash and start.
 #
+# Another primary (moved) crashes when SET TABLESPACE has committed, and the pool still has the table at its old place.
+#
 # Then the rules are broken, and some end must show it.
 #
 #   POINTS=n      so many of the records, chosen by seed (default 3, of each kind), beside those behind TAIL and the
@@ -48,7 +50,7 @@ my $bulk;     # this one deletes the others; 0: none does
 skip_unless_zen();
 skip_unless_faults();
 choose_seed();
-test_ends($_) for split ' ', $ENV{KINDS} // "@kinds";
+$_ eq 'moved' ? test_moved() : test_ends($_) for split ' ', $ENV{KINDS} // "@kinds moved";
 my %wanted = map { $_ => 1 } split ' ', $ENV{FAULTS} // join ' ', map { $_->[0] } @faults;
 test_fault(@$_) for grep { $wanted{ $_->[0] } } @faults;
 done_testing();
@@ -75,6 +77,55 @@ sub test_fault
 	isnt($wrong, '', "$fault is caught by $kind, at end $tried of " . @ends . ': ' . substr $wrong, 0, 200);
 	$primary->stop;
 	return;
+}
+
+sub test_moved
+{
+	$kind = 'moved';
+	my $primary = copy_primary($kind, faults => 1, conf => 'allow_in_place_tablespaces = on');
+	$primary->start;
+	my $dbh = connect_db($primary);
+	run_all($dbh, 'CREATE EXTENSION zen', 'CREATE EXTENSION pg_walinspect', q{CREATE TABLESPACE s LOCATION ''},
+		'CREATE TABLE t USING zen AS SELECT generate_series(1, 1000)');
+	$primary->backup('base');
+	my $from = value($dbh, 'SELECT pg_current_wal_insert_lsn()');
+	set_fault($primary, $dbh, 'r18_stop_moved');
+	isnt(state_of($dbh, 'ALTER TABLE t SET TABLESPACE s'), '', "$kind: the server stops");
+	crash($primary);
+	set_conf($primary, q{zen.fault = 'none'});
+	start_again($primary);
+	$dbh = connect_db($primary);
+	wait_recovered($dbh);
+	is(wrong_moved($dbh), '', "$kind: has all rows");
+	my @ends = ends_since($dbh, $from);
+	$dbh->disconnect;
+	is(wrong_behind($primary, @$_), '', "$kind: recovery ends behind $_->[1] at $_->[0]") for @ends;
+	$primary->stop;
+	return;
+}
+
+sub wrong_moved
+{
+	my $result = run_sql($_[0], 'SELECT count(*) FROM t');
+	return $result->{message} || ($result->{rows}[0][0] == 1000 ? '' : "$result->{rows}[0][0] rows");
+}
+
+sub set_fault
+{
+	my ($node, $dbh, $fault) = @_;
+	reload_conf($node, "zen.fault = '$fault'");
+	wait_for('the fault', sub { value($dbh, 'SHOW zen.fault') eq $fault });
+	return;
+}
+
+# ends_since -- [ end, kind ] of the records of zen since a place.
+sub ends_since
+{
+	my ($dbh, $from) = @_;
+	value($dbh, 'CHECKPOINT');    # flushes the WAL
+	return @{ $dbh->selectall_arrayref(
+			"SELECT end_lsn, record_type FROM pg_get_wal_records_info('$from', pg_current_wal_flush_lsn()) "
+			  . q{WHERE resource_manager = 'zen' AND record_type <> 'TABLES'}) };
 }
 
 # telling -- the ends behind TAIL, the record behind it, and the last ZERO; then at most so many of the others.
@@ -115,10 +166,7 @@ sub crashed_primary
 	is(n_of($dbh), $n, "$name: has all rows");
 	my $lost = value($dbh, 'SELECT logged_again FROM zen_stream()');
 	cmp_ok($lost, '>=', LOST / 2, "$name: $lost transactions were lost by the WAL");
-	value($dbh, 'CHECKPOINT');    # flushes the WAL
-	my @ends = @{ $dbh->selectall_arrayref(
-			"SELECT end_lsn, record_type FROM pg_get_wal_records_info('$from', pg_current_wal_flush_lsn()) "
-			  . q{WHERE resource_manager = 'zen' AND record_type <> 'TABLES'}) };
+	my @ends = ends_since($dbh, $from);
 	cmp_ok(scalar @ends, '>', 20, "$name: " . @ends . ' records');
 	$dbh->disconnect;
 	return ($primary, @ends);
@@ -184,8 +232,7 @@ sub delete_bulk
 sub crash_condemned
 {
 	my ($primary, $dbh) = @_;
-	reload_conf($primary, q{zen.fault = 'r18_stop_condemned'});
-	wait_for('the fault', sub { value($dbh, 'SHOW zen.fault') eq 'r18_stop_condemned' });
+	set_fault($primary, $dbh, 'r18_stop_condemned');
 	my $before = log_size($primary);
 	isnt(state_of($dbh, 'VACUUM gone'), '', "$kind: the server stops");
 	like(log_since($primary, $before), qr/the server stops here/, "$kind: it says so");
@@ -238,6 +285,13 @@ sub n_of
 	return $seen eq $expected ? $k : "$seen, and not $expected";
 }
 
+sub wrong_rows
+{
+	my $k = n_of($_[0]);
+	return "rows: $k" if $k !~ /^\d+$/;
+	return $k < DURABLE ? "rows of transaction $k" : '';
+}
+
 # wrong_behind -- of a backup that is recovered up to a record; '' for nothing.
 sub wrong_behind
 {
@@ -248,10 +302,7 @@ sub wrong_behind
 	signal_file($copy, 'recovery');
 	$copy->start;
 	my $dbh = wait_promoted($copy);
-	my $k = n_of($dbh);
-	my @wrong = findings($dbh);
-	push @wrong, "rows: $k" if $k !~ /^\d+$/;
-	push @wrong, "rows of transaction $k" if $k =~ /^\d+$/ && $k < DURABLE;
+	my @wrong = (findings($dbh), grep { $_ ne '' } $kind eq 'moved' ? wrong_moved($dbh) : wrong_rows($dbh));
 	$dbh->disconnect;
 	$copy->stop;
 	push @wrong, map { "free page $_ is not zero" } PoolFile::dirty_free_pages($copy->data_dir . '/zen.pool');

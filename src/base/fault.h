@@ -94,6 +94,7 @@
 	X(R18_FORGOTTEN_EARLY, "r18_forgotten_early") \
 	X(R18_PAGES_LATE, "r18_pages_late") \
 	X(R18_STOP_CONDEMNED, "r18_stop_condemned") \
+	X(R18_STOP_MOVED, "r18_stop_moved") \
 	X(R18_DESCRIPTOR_FIRST, "r18_descriptor_first") \
 	X(R18_STOP_SETTLED, "r18_stop_settled") \
 	X(R18_STORED_ON_FREE, "r18_stored_on_free") \

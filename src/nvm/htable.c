@@ -10,6 +10,7 @@
  */
 #include "nvm/htable.h"
 
+#include "base/fault.h"
 #include "base/locks.h"
 #include "miscadmin.h"
 #include "nvm/changes.h"
@@ -328,6 +329,7 @@ zen_htable_move_end(ZenHTable *ht, bool committed)
 {
 	ZenHTableEntry *e = &zen_pool.htables[ht->idx];
 
+	zen_fault_stop(ZEN_FAULT(R18_STOP_MOVED) && committed);
 	if (committed)
 	{
 		Locator		key = own_locator(ht);
