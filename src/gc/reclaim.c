@@ -43,7 +43,8 @@
 /*
  * The number of empty pages of a context that stay where they are, as its next writer would take them again: keep.
  *
- * Regions that only a server with more writers has used have no next writer, unless the pool is full: none.
+ * Regions that only a server with more writers has used have no next writer, unless the pool is full: none.  Nor is
+ * one kept by the fault, which wants all of them to go at once.
  */
 static uint32
 pages_to_keep(uint32 region, uint32 keep)

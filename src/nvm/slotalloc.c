@@ -579,19 +579,15 @@ forget_headers(uint32 pageno, void (*forget) (ZenTupleHeader header))
 }
 
 /*
- * Give wholly free pages back.  Their stale headers are forgotten, unless their table is gone.  Then tombstones may go,
- * and no copy may have the headers for longer than them: it is told of the pages before (R18).
- *
- * An anchor there may dangle: the watermark is as good (R13), and an address passed over costs nothing.
+ * A tombstone may go when the last header is forgotten.  No copy may have the headers for longer: it is told of the
+ * pages before (R18).
  */
-static void
-release_pages(uint32 list, void (*forget) (ZenTupleHeader header))
+void
+zen_slotalloc_give_back(uint32 list, void (*forget) (ZenTupleHeader header))
 {
 	uint32		next;
 
-	for (uint32 p = list; p != ZEN_NO_PAGE; p = zen_pages[p].next)
-		condemn(p);
-	zen_fault_stop(ZEN_FAULT(R18_STOP_CONDEMNED) && list != ZEN_NO_PAGE && forget != NULL);
+	ZenAssertNotInEpoch();
 	if (list != ZEN_NO_PAGE && forget != NULL)
 		zen_changes_flush();
 	for (uint32 p = list; p != ZEN_NO_PAGE; p = next)
@@ -601,6 +597,19 @@ release_pages(uint32 list, void (*forget) (ZenTupleHeader header))
 			forget_headers(p, forget);
 		zen_page_give_back(p);
 	}
+}
+
+/*
+ * Give wholly free pages back.  An anchor there may dangle: the watermark is as good (R13), and an address passed over
+ * costs nothing.
+ */
+static void
+release_pages(uint32 list, void (*forget) (ZenTupleHeader header))
+{
+	for (uint32 p = list; p != ZEN_NO_PAGE; p = zen_pages[p].next)
+		condemn(p);
+	zen_fault_stop(ZEN_FAULT(R18_STOP_CONDEMNED) && list != ZEN_NO_PAGE && forget != NULL);
+	zen_slotalloc_give_back(list, forget);
 }
 
 /*

@@ -53,6 +53,14 @@ extern void zen_slot_free_retired(ZenSlot slot, uint32 page_generation);
 extern uint32 zen_slotalloc_release_empty(uint32 region, uint32 keep, uint32 max,
 										  void (*forget) (ZenTupleHeader header));
 
+/*
+ * zen_slotalloc_give_back -- pages that were condemned, linked by `next`, become free.
+ *
+ * forget is told each intact header there (R5); NULL: their table is gone.  With zen.stream = replica it waits for a
+ * flush of the WAL first.  Outside any epoch.  Never throws.
+ */
+extern void zen_slotalloc_give_back(uint32 list, void (*forget) (ZenTupleHeader header));
+
 /* zen_slotalloc_drop_htable -- give back every page that belongs to a table that is gone (R13 first). */
 extern void zen_slotalloc_drop_htable(uint32 htable);
 

@@ -33,7 +33,6 @@
 #include "gc/collect.h"
 #include "miscadmin.h"
 #include "nvm/adopt.h"
-#include "nvm/changes.h"
 #include "nvm/persist.h"
 #include "nvm/repair.h"
 #include "nvm/slotalloc.h"
@@ -425,24 +424,13 @@ condemn_pages(void)
 }
 
 /*
- * Stale headers on pages that go are no evidence and no danger: their newer versions were counted without them.  Copies
- * have been told before they are forgotten (R18).
+ * Stale headers on pages that go are no evidence and no danger: their newer versions were counted without them.
  */
 static void
 hand_out_pages(void)
 {
-	uint32		list = condemn_pages();
-	uint32		next;
-
-	if (list != ZEN_NO_PAGE)
-		zen_changes_flush();
-	for (uint32 p = list; p != ZEN_NO_PAGE; p = next)
-	{
-		next = zen_pages[p].next;
-		for (uint32 n = 0; n < zen_pages[p].nslots; n++)
-			zen_collect_forget_header(zen_tuple_header(zen_page_slot(p, n)));
-		zen_page_give_back(p);
-	}
+	ZenAssertRecoveryLeader();
+	zen_slotalloc_give_back(condemn_pages(), zen_collect_forget_header);
 }
 
 /* ---------- the whole ---------- */

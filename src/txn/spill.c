@@ -199,9 +199,8 @@ zen_spill_forget_formers(void)
 	if (nformers == 0)
 		return;
 	zen_copy_await(formers_told);
-	for (uint32 i = 0; i < nformers; i++)
-		zen_collect_forget_header(formers[i]);
-	nformers = 0;
+	while (nformers > 0)
+		zen_collect_forget_header(formers[--nformers]);
 }
 
 /* The row over it is durable; told: zen_copy_spilled() of it. */
