@@ -89,7 +89,7 @@ sub test_moved
 		'CREATE TABLE t USING zen AS SELECT generate_series(1, 1000)');
 	$primary->backup('base');
 	my $from = value($dbh, 'SELECT pg_current_wal_insert_lsn()');
-	set_fault($primary, $dbh, 'r18_stop_moved');
+	inject_fault($primary, $dbh, 'r18_stop_moved');
 	isnt(state_of($dbh, 'ALTER TABLE t SET TABLESPACE s'), '', "$kind: the server stops");
 	crash($primary);
 	set_conf($primary, q{zen.fault = 'none'});
@@ -108,14 +108,6 @@ sub wrong_moved
 {
 	my $result = run_sql($_[0], 'SELECT count(*) FROM t');
 	return $result->{message} || ($result->{rows}[0][0] == 1000 ? '' : "$result->{rows}[0][0] rows");
-}
-
-sub set_fault
-{
-	my ($node, $dbh, $fault) = @_;
-	reload_conf($node, "zen.fault = '$fault'");
-	wait_for('the fault', sub { value($dbh, 'SHOW zen.fault') eq $fault });
-	return;
 }
 
 # ends_since -- [ end, kind ] of the records of zen since a place.
@@ -232,7 +224,7 @@ sub delete_bulk
 sub crash_condemned
 {
 	my ($primary, $dbh) = @_;
-	set_fault($primary, $dbh, 'r18_stop_condemned');
+	inject_fault($primary, $dbh, 'r18_stop_condemned');
 	my $before = log_size($primary);
 	isnt(state_of($dbh, 'VACUUM gone'), '', "$kind: the server stops");
 	like(log_since($primary, $before), qr/the server stops here/, "$kind: it says so");

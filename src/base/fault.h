@@ -9,6 +9,8 @@
 #ifndef ZEN_FAULT_H
 #define ZEN_FAULT_H
 
+#include <signal.h>
+
 #include "base/compat.h"
 
 #ifdef ZEN_FAULTS
@@ -99,6 +101,7 @@
 	X(R18_STOP_SETTLED, "r18_stop_settled") \
 	X(R18_STORED_ON_FREE, "r18_stored_on_free") \
 	X(R18_STOP_RECOVERED, "r18_stop_recovered") \
+	X(POOL_PAUSE_CONDEMNED, "pool_pause_condemned") \
 	X(RESTAMP_SLOWLY, "restamp_slowly") \
 	X(SHARED_BLOCKS, "shared_blocks") \
 	X(RESTAMP_UNTOLD, "restamp_untold") \
@@ -144,6 +147,14 @@ zen_fault_stop(bool fault)
 	if (fault)
 		ereport(PANIC,
 				(errmsg_internal("zen.fault: the server stops here")));
+}
+
+/* The process sleeps here until it is sent SIGCONT. */
+static inline void
+zen_fault_pause(bool fault)
+{
+	if (fault)
+		raise(SIGSTOP);
 }
 
 #endif							/* ZEN_FAULT_H */

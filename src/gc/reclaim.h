@@ -51,9 +51,10 @@ extern void zen_reclaim_for_slots(uint32 own);
 /*
  * zen_reclaim_await_slots -- collecting did not help: sleep for a moment.
  *
- * False if there is neither garbage that others keep nor a larger pool to wait for, or zen.full_timeout is over since
- * *since, 0 at the first call.  While the pool is growing that time does not begin.  Outside any epoch.  Any region of
- * the caller's in which others are to collect must not be ZEN_LEASE_BUSY.  Throws if it is cancelled.
+ * False if there is nothing to wait for: no garbage that others keep, no pages that others are giving back, no larger
+ * pool.  Also if zen.full_timeout is over since *since, 0 at the first call.  While the pool is growing that time does
+ * not begin.  Outside any epoch.  Any region of the caller's in which others are to collect must not be
+ * ZEN_LEASE_BUSY.  Throws if it is cancelled.
  */
 extern bool zen_reclaim_await_slots(TimestampTz *since);
 

@@ -45,6 +45,7 @@ typedef struct PageControl
 	uint32		nfree_of[ZEN_MAX_FILES];
 	uint32		nfree;			/* in all */
 	uint64		changes;		/* of the free lists */
+	pg_atomic_uint32 ncoming;	/* pages condemned and not yet on a list */
 	uint32		nclasses;
 	uint32		class_size[ZEN_MAX_CLASSES];	/* bytes; constant */
 } PageControl;
@@ -121,6 +122,7 @@ zen_page_init(void)
 	}
 	control->nfree = 0;
 	control->changes = 0;
+	pg_atomic_init_u32(&control->ncoming, 0);
 	make_classes();
 	zen_class_sizes = control->class_size;
 
@@ -501,6 +503,7 @@ void
 zen_page_condemn(uint32 pageno)
 {
 	Assert(zen_pages[pageno].owned && zen_page_agrees(pageno));
+	pg_atomic_fetch_add_u32(&control->ncoming, 1);
 	directory_write(pageno, ZEN_PAGE_ZEROING);
 }
 
@@ -508,6 +511,7 @@ void
 zen_page_give_back(uint32 pageno)
 {
 	ZenPage    *page = &zen_pages[pageno];
+	uint32		coming PG_USED_FOR_ASSERTS_ONLY;
 
 	Assert(page->owned);
 	Assert(zen_nvm_load64(zen_page_word(pageno)) == ZEN_PAGE_ZEROING);
@@ -525,6 +529,22 @@ zen_page_give_back(uint32 pageno)
 	zen_arena_free(page->free, bitmaps_size(page->nslots));
 	page->free = NULL;
 	push_free(pageno);
+	coming = pg_atomic_fetch_sub_u32(&control->ncoming, 1);
+	Assert(coming > 0);
+}
+
+bool
+zen_page_are_coming(uint64 *changes)
+{
+	uint64		seen = *changes;
+
+	/* before the lists: a page that has come since is a change of them */
+	bool		coming = pg_atomic_read_u32(&control->ncoming) > 0;
+
+	SpinLockAcquire(&control->lock);
+	*changes = control->changes;
+	SpinLockRelease(&control->lock);
+	return coming || *changes != seen;
 }
 
 void

@@ -608,6 +608,7 @@ release_pages(uint32 list, void (*forget) (ZenTupleHeader header))
 {
 	for (uint32 p = list; p != ZEN_NO_PAGE; p = zen_pages[p].next)
 		condemn(p);
+	zen_fault_pause(ZEN_FAULT(POOL_PAUSE_CONDEMNED) && list != ZEN_NO_PAGE);
 	zen_fault_stop(ZEN_FAULT(R18_STOP_CONDEMNED) && list != ZEN_NO_PAGE && forget != NULL);
 	zen_slotalloc_give_back(list, forget);
 }

@@ -34,7 +34,7 @@ our @EXPORT = qw(
   new_node pool_path pool_conf set_conf reload_conf start_failing start_to_die log_size log_since
   copy_tree save_server restore_server
   crash start_again start_and_crash wait_for crash_restart clean_restart wait_recovered stop_asleep
-  stop_wal_writer
+  stop_wal_writer inject_fault
   build_callbacks run_program
   connect_db run_sql value run_all state_of start_statement finish_statement finish_query lock_wait_pid
   contents make_rows same_by_index findings is_sound
@@ -169,6 +169,15 @@ sub reload_conf
 	my ($node, $lines) = @_;
 	set_conf($node, $lines);
 	$node->reload;
+	return;
+}
+
+# inject_fault -- zen.fault, on a node of new_node(faults => 1); the connection knows it on return.
+sub inject_fault
+{
+	my ($node, $dbh, $fault) = @_;
+	reload_conf($node, "zen.fault = '$fault'");
+	wait_for('the fault', sub { value($dbh, 'SHOW zen.fault') eq $fault });
 	return;
 }
 
