@@ -226,7 +226,10 @@ zen_reclaim_await_slots(TimestampTz *since)
 	ZenGrowHope hope = zen_grow_ask();
 	int			timeout_ms = hope == ZEN_GROW_ASKED ? Max(zen_full_timeout_ms, WORKER_TIMEOUT_MS) : zen_full_timeout_ms;
 
-	/* others may be at work on empty pages: they flush the WAL before these are free */
+	/*
+	 * others may be at work on empty pages: they flush the WAL before these
+	 * are free
+	 */
 	if (hope == ZEN_GROW_NOT && !others_keep_garbage() && !zen_page_are_coming(&pages_seen))
 		return false;
 	if (hope == ZEN_GROW_GROWING)
