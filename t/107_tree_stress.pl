@@ -67,7 +67,7 @@ sub begin
 	return;
 }
 
-# A fault need not show in each load.
+# A fault need not show in each load.  It may show as the death of a backend: writers, too, go on to a freed node.
 sub test_faults
 {
 	for my $fault (qw(tree_no_version tree_split_seen tree_no_gate tree_stale_fence tree_merge_unseen))
@@ -97,11 +97,19 @@ sub test_reader_that_writes
 	set_fault('tree_reader_writes');
 	unlink $conf or die "$conf: $!";    # the server that comes back has no fault
 	isnt(state_of($dbh, 'SELECT count(*) FROM u WHERE k = make_key(1)'), '', 'a reader that writes is killed');
-	# before the postmaster has seen the end of that one, it takes others, who are then killed with the rest
-	wait_for('the end of that reader', sub { log_since($node, $offset) =~ /was terminated by/ });
+	connect_after_death($offset);
 	like(log_since($node, $offset), qr/terminated by signal 11/, 'as it may not write there');
-	wait_for('the server', sub { eval { $dbh = connect_db($node); 1 } });
 	run_all($dbh, 'SET max_parallel_maintenance_workers = 3');
+	return;
+}
+
+# connect_after_death -- a backend has died since its log had $offset bytes, and the postmaster ends all others.
+# Before it has seen that death, it still takes new ones, which are then ended, too.
+sub connect_after_death
+{
+	my ($offset) = @_;
+	wait_for('the end of a backend', sub { log_since($node, $offset) =~ /was terminated by/ });
+	wait_for('the server', sub { eval { $dbh = connect_db($node); 1 } });
 	return;
 }
 
@@ -225,6 +233,7 @@ sub play
 		'CREATE UNIQUE INDEX ON t USING zentree (k)', 'CREATE UNIQUE INDEX ON u USING zentree (k)',
 		'INSERT INTO t SELECT i, make_key(i) FROM generate_series(10, ' . KEYS . ', 10) i');
 	set_fault($fault);
+	my $offset = log_size($node);
 	my @sessions = map { connect_db($node) } 1 .. 8;
 	run_all($_, 'SET enable_seqscan = off', 'SET enable_bitmapscan = off', 'SET enable_sort = off',
 		'SET zen.point_access = off', 'SET statement_timeout = ' . ($seconds * 1000 + 30000))
@@ -242,6 +251,11 @@ sub play
 	{
 		my $result = finish_statement($running[$i]);
 		push @wrong, "$calls[$i]: $result " . ($running[$i]{dbh}->errstr // '') unless $result =~ /^CALL/;
+	}
+	if (grep { !$_->ping } @sessions)
+	{
+		connect_after_death($offset);
+		return "the server died; $wrong[0]";
 	}
 	$_->disconnect for @sessions;
 	set_fault('none');
