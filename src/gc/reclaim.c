@@ -52,7 +52,7 @@ pages_to_keep(uint32 region, uint32 keep)
 	return region < zen_nregions && !ZEN_FAULT(R18_STOP_CONDEMNED) ? keep : 0;
 }
 
-/* The free lists' state when this process last looked for slots everywhere, for zen_page_are_coming(). */
+/* The free lists' state when this process last looked for slots everywhere, for zen_pages_are_coming(). */
 static uint64 pages_seen;
 
 static void
@@ -183,7 +183,7 @@ zen_reclaim_for_slots(uint32 own)
 	zen_reclaim_region(own);
 	zen_reclaim_all();
 	zen_reclaim_pages();
-	(void) zen_page_are_coming(&pages_seen);
+	(void) zen_pages_are_coming(&pages_seen);
 }
 
 /* Does garbage wait for the end of others, that is: may this process's own snapshots and changes be without it? */
@@ -230,7 +230,7 @@ zen_reclaim_await_slots(TimestampTz *since)
 	 * others may be at work on empty pages: they flush the WAL before these
 	 * are free
 	 */
-	if (hope == ZEN_GROW_NOT && !others_keep_garbage() && !zen_page_are_coming(&pages_seen))
+	if (hope == ZEN_GROW_NOT && !others_keep_garbage() && !zen_pages_are_coming(&pages_seen))
 		return false;
 	if (hope == ZEN_GROW_GROWING)
 		*since = 0;

@@ -534,7 +534,7 @@ zen_page_give_back(uint32 pageno)
 }
 
 bool
-zen_page_are_coming(uint64 *changes)
+zen_pages_are_coming(uint64 *changes)
 {
 	uint64		seen = *changes;
 

@@ -115,10 +115,10 @@ extern void zen_page_condemn(uint32 pageno);
 extern void zen_page_give_back(uint32 pageno);
 
 /*
- * zen_page_are_coming -- is a page condemned and not yet free, or have the free lists changed since *changes was set by
- * an earlier call?  Sets *changes.
+ * zen_pages_are_coming -- is a page condemned and not yet free, or have the free lists changed since an earlier call
+ * has set *changes?  Sets it.
  */
-extern bool zen_page_are_coming(uint64 *changes);
+extern bool zen_pages_are_coming(uint64 *changes);
 
 /*
  * Recovery: what the directory says of a page; false if it is free (a crash while it was zeroed is made good).  *sane
