@@ -313,7 +313,7 @@ static void
 define_wait_settings(void)
 {
 	DefineCustomIntVariable("zen.full_timeout",
-							"Time that a transaction waits for room in a full pool while garbage is kept by others.",
+							"Time that a transaction waits for room while others keep garbage or free pages.",
 							"After it, or at once if nothing can come free, it fails.  0 never waits.",
 							&zen_full_timeout_ms, 5000, 0, INT_MAX,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
