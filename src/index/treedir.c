@@ -147,19 +147,30 @@ zen_tree_need(Relation index)
 	return tree;
 }
 
-/* A tree that is built in place may become one of another kind. */
+/*
+ * A tree that is built in place may become one of another kind.
+ *
+ * I21: making a shape looks at catalogs, so what was remembered may be freed meanwhile.  The shape is made in the
+ * caller's memory, and remembered afterwards, if there is a place then.
+ */
 void
 zen_tree_shape(Relation index, const ZenTree *tree, ZenTreeShape *shape)
 {
 	CachedTree *cached = index->rd_amcache;
 
-	Assert(cached->tree == tree);
-	if (!cached->has_shape || cached->shape.kind != tree->kind || cached->shape.nulls != tree->nulls)
+	if (likely(cached != NULL && cached->tree == tree && cached->has_shape &&
+			   cached->shape.kind == tree->kind && cached->shape.nulls == tree->nulls))
 	{
-		zen_shape_make(&cached->shape, index, tree->kind, tree->nulls);
+		memcpy(shape, &cached->shape, zen_shape_size(cached->shape.nkeys));
+		return;
+	}
+	zen_shape_make(shape, index, tree->kind, tree->nulls);
+	cached = index->rd_amcache;
+	if (cached != NULL && cached->tree == tree)
+	{
+		memcpy(&cached->shape, shape, zen_shape_size(shape->nkeys));
 		cached->has_shape = true;
 	}
-	memcpy(shape, &cached->shape, zen_shape_size(cached->shape.nkeys));
 }
 
 /* ---------- coming and going ---------- */

@@ -74,36 +74,22 @@ zen_locator_of(Form_pg_class form)
 	return loc;
 }
 
-ZenHTable *
-zen_rel_htable_raw(Relation rel)
+/* The HTable of a relation's file; throws if the pool has none. */
+static ZenHTable *
+find_htable(Relation rel, RelFileLocator loc)
 {
-	CachedHTable *cached = rel->rd_amcache;
-	RelFileLocator loc = zen_rel_locator(rel);
+	ZenHTable  *ht = zen_ddl_find(loc, rel->rd_backend);
 
-	ZenAssertNotInEpoch();
-	Assert(zen_rel_is_zen(rel));
-	zen_gate_read();
-	if (cached == NULL)
-	{
-		cached = MemoryContextAllocZero(CacheMemoryContext, sizeof(CachedHTable));
-		rel->rd_amcache = cached;
-	}
-	if (cached->ht == NULL || !zen_same_locator(cached->loc, loc))
-	{
-		cached->ht = zen_ddl_find(loc, rel->rd_backend);
-		cached->loc = loc;
-		cached->segments = 0;
-	}
-	if (cached->ht == NULL)
+	if (ht == NULL)
 	{
 		/*
 		 * COMMIT PREPARED of a move has shown it to us before its backend
 		 * could tell the pool
 		 */
 		zen_twophase_resolve();
-		cached->ht = zen_ddl_find(loc, rel->rd_backend);
+		ht = zen_ddl_find(loc, rel->rd_backend);
 	}
-	if (cached->ht == NULL)
+	if (ht == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("the zen pool does not know table \"%s\"", RelationGetRelationName(rel)),
@@ -112,9 +98,47 @@ zen_rel_htable_raw(Relation rel)
 				 errhint("Restore pool and data directory from copies of the same moment, or drop the table.  If a "
 						 "tool has exchanged files and not access methods in pg_class, let the two tables exchange "
 						 "relam, too.")));
-	Assert(cached->ht->idx > 0 && cached->ht->in_use && cached->ht->db == ZEN_LOCATOR_DB(loc));
-	zen_gate_table(cached->ht);
-	return cached->ht;
+	Assert(ht->idx > 0 && ht->in_use && ht->db == ZEN_LOCATOR_DB(loc));
+	return ht;
+}
+
+/* I21: all is at hand, and nothing happens before it stands there. */
+static void
+remember_htable(Relation rel, RelFileLocator loc, ZenHTable *ht)
+{
+	CachedHTable *cached = rel->rd_amcache;
+
+	if (cached == NULL)
+	{
+		cached = MemoryContextAllocZero(CacheMemoryContext, sizeof(CachedHTable));
+		rel->rd_amcache = cached;
+	}
+	cached->ht = ht;
+	cached->loc = loc;
+	cached->segments = 0;
+}
+
+ZenHTable *
+zen_rel_htable_raw(Relation rel)
+{
+	CachedHTable *cached;
+	RelFileLocator loc = zen_rel_locator(rel);
+	ZenHTable  *ht;
+
+	ZenAssertNotInEpoch();
+	Assert(zen_rel_is_zen(rel));
+	zen_gate_read();
+	cached = rel->rd_amcache;
+	if (likely(cached != NULL && cached->ht != NULL && zen_same_locator(cached->loc, loc)))
+		ht = cached->ht;
+	else
+	{
+		ht = find_htable(rel, loc);
+		remember_htable(rel, loc, ht);
+	}
+	Assert(ht->idx > 0 && ht->in_use && ht->db == ZEN_LOCATOR_DB(loc));
+	zen_gate_table(ht);
+	return ht;
 }
 
 ZenHTable *
@@ -153,7 +177,7 @@ zen_rel_key(Relation rel, ZenKeyShape *key)
 		return;
 	}
 	look_for_key(rel, key);
-	/* an invalidation meanwhile takes only the memory of it away */
+	/* I21: an invalidation meanwhile takes only the memory of it away */
 	cached = rel->rd_amcache;
 	if (cached != NULL)
 	{
@@ -194,7 +218,7 @@ zen_rel_cover_block(Relation rel, BlockNumber block)
 		return;
 	Assert(cached == NULL || cached->ht == NULL || block < zen_tidmap_nblocks(cached->ht));
 	zen_rel_extend_file(rel, segments * RELSEG_SIZE + 1);
-	/* an invalidation meanwhile takes only the memory of it away */
+	/* I21: an invalidation meanwhile takes only the memory of it away */
 	cached = rel->rd_amcache;
 	if (cached != NULL)
 		cached->segments = segments;
