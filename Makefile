@@ -184,6 +184,7 @@ OBJS = $(addprefix src/base/, \
 		treefill.o \
 		treepack.o \
 		treeclasses.o \
+		equality.o \
 		zentree_keys.o \
 		zentree_gaps.o \
 		zentree_shared.o \

@@ -13,11 +13,16 @@
  *
  * = ANY (array) on a leading column is an equality with one element after the other, in the index's order.  Then the
  * whole scan is in the index's order, too.  On any other column the array is a condition for each entry.
+ *
+ * A value of a type that has no exact order with the column's (index/equality.h) leads to a range, as in a btree, if
+ * its column is the first one without another equality.  But each entry of the range is looked at, and no other column
+ * makes this range narrower.
  */
 #include "index/zentree_keys.h"
 
 #include "access/nbtree.h"
 #include "catalog/pg_type.h"
+#include "index/equality.h"
 #include "utils/array.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -152,7 +157,7 @@ take_array(ZenConditions *c, const ZenTreeShape *shape, ZenCondition *cond)
 	order.order = in_type == c->index->rd_opcintype[column] ? shape->columns[column].order :
 		order_proc(c, column, in_type, in_type);
 	cond->nelems = sort_elements(&order, cond->elems, kept);
-	if (cond->key.sk_strategy == BTEqualStrategyNumber)
+	if (cond->key.sk_strategy == BTEqualStrategyNumber || cond->inexact)
 		return;
 	/* any of the elements: the one that asks least */
 	if ((cond->key.sk_strategy < BTEqualStrategyNumber) == !shape->columns[column].desc)
@@ -171,12 +176,13 @@ is_equality(const ZenCondition *cond)
 	return !(cond->key.sk_flags & SK_SEARCHNOTNULL) && cond->key.sk_strategy == BTEqualStrategyNumber;
 }
 
-/* A condition that is an equality on a column, or NULL. */
+/* A condition that is an equality on a column, or NULL; among those that are exact, or among the others. */
 static ZenCondition *
-find_equality(ZenConditions *c, int column)
+find_equality(ZenConditions *c, int column, bool inexact)
 {
 	for (int i = 0; i < c->n; i++)
 		if (c->conditions[i].key.sk_attno == column + 1 && is_equality(&c->conditions[i]) &&
+			c->conditions[i].inexact == inexact &&
 			(c->conditions[i].nelems == 0 || c->conditions[i].stepped))
 			return &c->conditions[i];
 	return NULL;
@@ -192,16 +198,16 @@ add_equality(ZenConditions *c, ZenTreePos *pos, ZenCondition *cond)
 	pos->values[column] = pos->isnull[column] ? (Datum) 0 : argument(c, cond, &pos->order[column]);
 }
 
-/* A bound on a column, towards the beginning or the end of the tree; NULL: none. */
+/* A bound on a column, towards the beginning or the end of the tree; NULL: none.  Exact or not, as above. */
 static ZenCondition *
-find_bound(ZenConditions *c, const ZenTreeShape *shape, int column, bool from)
+find_bound(ZenConditions *c, const ZenTreeShape *shape, int column, bool from, bool inexact)
 {
 	for (int i = 0; i < c->n; i++)
 	{
 		ZenCondition *cond = &c->conditions[i];
 		StrategyNumber s = cond->key.sk_strategy;
 
-		if (cond->key.sk_attno != column + 1 || cond->nelems > 0 ||
+		if (cond->key.sk_attno != column + 1 || cond->nelems > 0 || cond->inexact != inexact ||
 			(cond->key.sk_flags & (SK_SEARCHNULL | SK_SEARCHNOTNULL)) || s == BTEqualStrategyNumber)
 			continue;
 
@@ -225,13 +231,25 @@ excludes_nulls(ZenConditions *c, int column)
 	return false;
 }
 
-/* The condition on a column that bounds one end of a range in it, if other columns are equal. */
+/* The exact condition on a column that bounds one end of a range in it, if other columns are equal. */
 static ZenCondition *
 find_limit(ZenConditions *c, const ZenTreeShape *shape, int column, bool from)
 {
-	ZenCondition *equality = find_equality(c, column);
+	ZenCondition *equality = find_equality(c, column, false);
 
-	return equality != NULL ? equality : find_bound(c, shape, column, from);
+	return equality != NULL ? equality : find_bound(c, shape, column, from, false);
+}
+
+/* The condition that bounds the range on the first column without an exact equality. */
+static ZenCondition *
+find_first_limit(ZenConditions *c, const ZenTreeShape *shape, int column, bool from)
+{
+	ZenCondition *limit = find_bound(c, shape, column, from, false);
+
+	Assert(find_equality(c, column, false) == NULL);
+	if (limit == NULL)
+		limit = find_equality(c, column, true);
+	return limit != NULL ? limit : find_bound(c, shape, column, from, true);
 }
 
 static bool
@@ -242,19 +260,21 @@ is_inclusive(const ZenCondition *cond)
 	return is_equality(cond) || s == BTLessEqualStrategyNumber || s == BTGreaterEqualStrategyNumber;
 }
 
-/* Add limits from a column on, as long as they include their values, and make the position. */
+/* Add a limit on a column and those on the next ones, as long as they include their values, and make the position. */
 static void
-add_limits(ZenConditions *c, const ZenTreeShape *shape, int column, bool from, ZenTreePos *pos)
+add_limits(ZenConditions *c, const ZenTreeShape *shape, ZenCondition *limit, bool from, ZenTreePos *pos)
 {
-	ZenCondition *limit;
-	bool		inclusive = true;
+	int			column = limit->key.sk_attno - 1;
+	bool		inclusive;
 
-	while (inclusive && column < shape->nkeys && (limit = find_limit(c, shape, column, from)) != NULL)
+	do
 	{
 		add_equality(c, pos, limit);
 		inclusive = is_inclusive(limit);
 		column++;
-	}
+		/* what equals an inexact one has the next column in no order */
+	} while (inclusive && !limit->inexact && column < shape->nkeys &&
+			 (limit = find_limit(c, shape, column, from)) != NULL);
 	zen_shape_pos(shape, pos, column, from == inclusive ? ZEN_TIE_BEFORE : ZEN_TIE_AFTER, 0);
 }
 
@@ -262,14 +282,14 @@ add_limits(ZenConditions *c, const ZenTreeShape *shape, int column, bool from, Z
 static bool
 set_end(ZenConditions *c, const ZenTreeShape *shape, int n, bool from, ZenTreePos *pos)
 {
-	ZenCondition *bound = n < shape->nkeys ? find_bound(c, shape, n, from) : NULL;
+	ZenCondition *bound = n < shape->nkeys ? find_first_limit(c, shape, n, from) : NULL;
 
 	for (int i = 0; i < n; i++)
-		add_equality(c, pos, find_equality(c, i));
+		add_equality(c, pos, find_equality(c, i, false));
 	if (bound != NULL)
 	{
-		bound->bound = true;
-		add_limits(c, shape, n, from, pos);
+		bound->bound = !bound->inexact;
+		add_limits(c, shape, bound, from, pos);
 		return true;
 	}
 	if (n < shape->nkeys && (shape->nulls || shape->kind == ZEN_TREE_TUPLES) && excludes_nulls(c, n) &&
@@ -300,7 +320,7 @@ zen_conditions_range(ZenConditions *c, const ZenTreeShape *shape)
 		if (c->conditions[i].stepped)
 			c->conditions[i].key.sk_argument = c->conditions[i].elems[c->conditions[i].at];
 	}
-	while (n < shape->nkeys && (equality = find_equality(c, n)) != NULL)
+	while (n < shape->nkeys && (equality = find_equality(c, n, false)) != NULL)
 	{
 		equality->bound = true;
 		n++;
@@ -332,9 +352,14 @@ zen_conditions_skip(ZenConditions *c, const ZenTreeShape *shape, const ZenTreeSl
 	int			column = c->skip_column;
 	ZenTreePos	limit;
 	bool		from = !backward;
+	ZenCondition *to_come;
+	ZenCondition *last;
 
-	if (!c->any_filter || column >= shape->nkeys ||
-		(find_limit(c, shape, column, true) == NULL && find_limit(c, shape, column, false) == NULL))
+	if (!c->any_filter || column >= shape->nkeys)
+		return;
+	to_come = find_limit(c, shape, column, from);
+	last = find_limit(c, shape, column, !from);
+	if (to_come == NULL && last == NULL)
 		return;
 	for (int i = 0; i < column; i++)
 	{
@@ -342,9 +367,9 @@ zen_conditions_skip(ZenConditions *c, const ZenTreeShape *shape, const ZenTreeSl
 		limit.order[i] = NULL;
 	}
 	/* the limit that is still to come */
-	if (find_limit(c, shape, column, from) != NULL)
+	if (to_come != NULL)
 	{
-		add_limits(c, shape, column, from, &limit);
+		add_limits(c, shape, to_come, from, &limit);
 		if ((zen_slot_compare(shape, fence, &limit) < 0) == from)
 		{
 			zen_pos_copy(pos, &limit);
@@ -352,9 +377,9 @@ zen_conditions_skip(ZenConditions *c, const ZenTreeShape *shape, const ZenTreeSl
 		}
 	}
 	/* the one that ends these first columns */
-	if (find_limit(c, shape, column, !from) != NULL)
+	if (last != NULL)
 	{
-		add_limits(c, shape, column, !from, &limit);
+		add_limits(c, shape, last, !from, &limit);
 		if ((zen_slot_compare(shape, fence, &limit) < 0) == !from)
 		{
 			zen_shape_pos(shape, &limit, column, from ? ZEN_TIE_AFTER : ZEN_TIE_BEFORE, 0);
@@ -403,6 +428,23 @@ compare_columns(const void *a, const void *b)
 	return left->sk_attno - right->sk_attno;
 }
 
+/* An array whose elements a column is to equal, or NULL; an exact one if there is one. */
+static ZenCondition *
+find_array(ZenConditions *c, int column)
+{
+	ZenCondition *array = NULL;
+
+	for (int i = 0; i < c->n; i++)
+	{
+		ZenCondition *cond = &c->conditions[i];
+
+		if (cond->key.sk_attno == column + 1 && cond->nelems > 0 && is_equality(cond) &&
+			(array == NULL || (array->inexact && !cond->inexact)))
+			array = cond;
+	}
+	return array;
+}
+
 /* Which arrays are stepped: those on leading columns, one for each. */
 static void
 choose_stepped(ZenConditions *c, const ZenTreeShape *shape)
@@ -416,17 +458,17 @@ choose_stepped(ZenConditions *c, const ZenTreeShape *shape)
 		return;
 	for (int column = 0; column < shape->nkeys; column++)
 	{
-		ZenCondition *array = NULL;
+		ZenCondition *array;
 
-		if (find_equality(c, column) != NULL)
+		if (find_equality(c, column, false) != NULL)
 			continue;
-		for (int i = 0; i < c->n && array == NULL; i++)
-			if (c->conditions[i].key.sk_attno == column + 1 && c->conditions[i].nelems > 0)
-				array = &c->conditions[i];
+		array = find_array(c, column);
 		if (array == NULL)
 			break;
 		array->stepped = true;
 		c->stepped = true;
+		if (array->inexact)
+			break;
 	}
 }
 
@@ -450,7 +492,10 @@ take_key(ZenConditions *c, const ZenTreeShape *shape, ZenCondition *cond, ScanKe
 		return;
 	}
 	if (OidIsValid(key->sk_subtype) && key->sk_subtype != type)
+	{
 		cond->order = order_proc(c, column, type, key->sk_subtype);
+		cond->inexact = !zen_equality_is_exact(c->index->rd_opfamily[column], type, key->sk_subtype);
+	}
 	if (key->sk_flags & SK_SEARCHARRAY)
 	{
 		MemoryContext old = MemoryContextSwitchTo(context_of(c));
@@ -509,6 +554,17 @@ is_element(ZenCondition *cond, Datum value)
 	return false;
 }
 
+/* Does a value equal an element of a stepped array that comes before the one in turn?  Only if they are inexact. */
+static bool
+equals_earlier(ZenCondition *cond, Datum value)
+{
+	Assert(cond->stepped && cond->inexact);
+	for (int i = 0; i < cond->at; i++)
+		if (DatumGetBool(FunctionCall2Coll(&cond->key.sk_func, cond->key.sk_collation, value, cond->elems[i])))
+			return true;
+	return false;
+}
+
 /* Does the value of the condition's column satisfy it? */
 static bool
 holds(ZenCondition *cond, Datum value, bool isnull)
@@ -521,7 +577,10 @@ holds(ZenCondition *cond, Datum value, bool isnull)
 		return true;
 	if (cond->nelems > 0 && !cond->stepped)
 		return is_element(cond, value);
-	return DatumGetBool(FunctionCall2Coll(&cond->key.sk_func, cond->key.sk_collation, value, cond->key.sk_argument));
+	if (!DatumGetBool(FunctionCall2Coll(&cond->key.sk_func, cond->key.sk_collation, value, cond->key.sk_argument)))
+		return false;
+	/* the range of the first one that it equals gives the entry */
+	return cond->nelems == 0 || !cond->inexact || !equals_earlier(cond, value);
 }
 
 bool

@@ -16,6 +16,8 @@ typedef struct ZenCondition
 								 * in turn, if the array is stepped */
 	FmgrInfo   *order;			/* compares a column's value with the argument
 								 * of another type; or NULL */
+	bool		inexact;		/* that type has no order in common with the
+								 * column's (index/equality.h) */
 	bool		bound;			/* the range sees to it */
 
 	/* = ANY (array) */

@@ -13,6 +13,7 @@
 #include "access/stratnum.h"
 #include "cache/keycache.h"
 #include "cache/tablestat.h"
+#include "index/equality.h"
 #include "optimizer/optimizer.h"
 #include "table/treeindex.h"
 #include "table/zenam_rel.h"
@@ -22,52 +23,89 @@
 
 /* ---------- what a scan names ---------- */
 
-/* The column that a qual compares, and what it compares it with; *list: with each element of an array. */
-static Var *
-compared_column(Expr *qual, Oid *operator, Expr **with, bool *list)
+/* What a qual compares: a column with a value, or with each element of an array. */
+typedef struct Compared
+{
+	Var		   *column;
+	Expr	   *with;
+	bool		list;
+	Oid			operator;
+	Oid			collation;
+} Compared;
+
+static bool
+take_apart(Expr *qual, Compared *c)
 {
 	List	   *args;
 
 	if (IsA(qual, OpExpr))
 	{
-		*operator = ((OpExpr *) qual)->opno;
-		args = ((OpExpr *) qual)->args;
+		OpExpr	   *op = (OpExpr *) qual;
+
+		*c = (Compared)
+		{
+			.operator = op->opno,.collation = op->inputcollid
+		};
+		args = op->args;
 	}
 	else if (IsA(qual, ScalarArrayOpExpr) && ((ScalarArrayOpExpr *) qual)->useOr)
 	{
-		*operator = ((ScalarArrayOpExpr *) qual)->opno;
-		args = ((ScalarArrayOpExpr *) qual)->args;
-		*list = true;
+		ScalarArrayOpExpr *op = (ScalarArrayOpExpr *) qual;
+
+		*c = (Compared)
+		{
+			.operator = op->opno,.collation = op->inputcollid,.list = true
+		};
+		args = op->args;
 	}
 	else
-		return NULL;
+		return false;
 	if (list_length(args) != 2 || !IsA(linitial(args), Var))
-		return NULL;
-	*with = lsecond(args);
-	return linitial(args);
+		return false;
+	c->column = linitial(args);
+	c->with = lsecond(args);
+	return true;
+}
+
+/*
+ * Are two keys of a column that satisfy a comparison one key to the unique index?  They are if it is the equality of
+ * the index's operator class, or one between types that stand in one order; by the index's collation.
+ */
+static bool
+is_same_equality(const Compared *c, Relation index, int column)
+{
+	Oid			family = index->rd_opfamily[column];
+	Oid			type = index->rd_opcintype[column];
+	Oid			collation = index->rd_indcollation[column];
+	int			strategy;
+	Oid			left,
+				right;
+
+	if (get_op_opfamily_strategy(c->operator, family) != BTEqualStrategyNumber)
+		return false;
+	get_op_opfamily_properties(c->operator, family, false, &strategy, &left, &right);
+	if (!zen_equality_is_exact(family, type, left) || !zen_equality_is_exact(family, type, right))
+		return false;
+	/* elements are put in order */
+	if (c->list && !OidIsValid(get_opfamily_proc(family, right, right, BTORDER_PROC)))
+		return false;
+	return !OidIsValid(collation) || c->collation == collation;
 }
 
 /* Does a qual say that a key column of the index equals what no row of the table has a part in?  Which column? */
 static int
 equal_column(Expr *qual, Relation index, bool *list)
 {
-	Oid			operator;
-	Expr	   *with;
-	Var		   *column = compared_column(qual, &operator, &with, list);
-	int			attno = column != NULL ? column->varattno : 0;
-	int			strategy;
-	Oid			left,
-				right;
+	Compared	c;
+	int			attno;
 
-	if (attno < 1 || attno > IndexRelationGetNumberOfKeyAttributes(index) || contain_var_clause((Node *) with))
+	if (!take_apart(qual, &c))
 		return 0;
-	if (get_op_opfamily_strategy(operator, index->rd_opfamily[attno - 1]) != BTEqualStrategyNumber)
+	*list = c.list;
+	attno = c.column->varattno;
+	if (attno < 1 || attno > IndexRelationGetNumberOfKeyAttributes(index) || contain_var_clause((Node *) c.with))
 		return 0;
-	get_op_opfamily_properties(operator, index->rd_opfamily[attno - 1], false, &strategy, &left, &right);
-	/* elements are put in order */
-	if (*list && !OidIsValid(get_opfamily_proc(index->rd_opfamily[attno - 1], right, right, BTORDER_PROC)))
-		return 0;
-	return attno;
+	return is_same_equality(&c, index, attno - 1) ? attno : 0;
 }
 
 ZenPointWhy

@@ -65,7 +65,7 @@ static const ZenPointReason reasons[ZEN_NWHYS] = {
 	R(deferrable_key, WHOLE,
 	  "The index is deferrable, or not valid."),
 	R(not_by_key, WHOLE,
-	  "It does not name all columns of a unique index by equality."),
+	  "It does not name all columns of a unique index by equality, or not by values of the columns' types."),
 	R(first_run, NOT_USED,
 	  "The plan was executed for the first time."),
 	R(forgotten, NOT_USED,
