@@ -168,6 +168,7 @@ OBJS = $(addprefix src/base/, \
 		zenam_change.o \
 		zenam_toast.o \
 		zenam_dml.o \
+		zenam_copies.o \
 		zenam_ddl.o \
 		indexentry.o \
 		indexkeys.o \

@@ -40,6 +40,7 @@
 #include "stream/streamrmgr.h"
 #include "stream/streamtail.h"
 #include "table/reindexworker.h"
+#include "table/zenam_copies.h"
 #include "table/zenam_unlogged.h"
 #include "txn/exclusive.h"
 #include "txn/prepared.h"
@@ -98,6 +99,7 @@ zen_shmem_request(void)
 	RequestAddinShmemSpace(zen_prepared_shmem_size());
 	RequestAddinShmemSpace(zen_recovery_shmem_size());
 	RequestAddinShmemSpace(zen_treedir_shmem_size());
+	RequestAddinShmemSpace(zen_copies_shmem_size());
 	RequestAddinShmemSpace(zen_statements_shmem_request());
 	zen_locks_request();
 }
@@ -165,6 +167,7 @@ zen_shmem_startup(void)
 	zen_twophase_init();
 	zen_recovery_init();
 	zen_treedir_init();
+	zen_copies_init();
 	zen_statements_shmem_init();
 	LWLockRelease(AddinShmemInitLock);
 	on_shmem_exit(zen_at_exit, (Datum) 0);

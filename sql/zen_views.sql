@@ -18,7 +18,7 @@ SELECT * FROM zen_garbage() \gdesc
 SELECT * FROM zen_table_versions(NULL) \gdesc
 SELECT * FROM zen_stage() \gdesc
 SELECT * FROM zen_stream() \gdesc
-SELECT * FROM zen_stream();
+SELECT mode, records, bytes, tail_transactions, tail_bytes, logged_again, role, copied, replayed FROM zen_stream();
 SELECT * FROM zen_space() \gdesc
 SELECT pg_typeof(zen_relation_size(NULL)), pg_typeof(zen_total_relation_size(NULL));
 -- everything has a comment

@@ -602,7 +602,8 @@ sub test_unknown_tables
 
 sub test_standby
 {
-	my $primary = new_node('primary', pool_size => '64MB', init => { allows_streaming => 1 });
+	my $primary = new_node('primary', pool_size => '64MB', init => { allows_streaming => 1 },
+		conf => 'zen.allow_copies_without_rows = on');
 	$primary->append_conf('postgresql.conf', 'max_connections = 20');
 	$primary->start;
 	my $handle = connect_db($primary);
@@ -615,6 +616,7 @@ sub test_standby
 	$standby->init_from_backup($primary, 'base', has_streaming => 1);
 	unlink $standby->data_dir . '/zen.state';
 	pool_conf($standby, pool_size => '64MB');
+	set_conf($standby, 'zen.allow_copies_without_rows = off');
 	$standby->start;
 	my $reader = connect_db($standby);
 	fails_with($reader, 'SELECT * FROM z', '0A000', qr/zen tables? .*recovery|standby/i, 'zen table on a standby');
@@ -640,7 +642,7 @@ sub test_standby
 sub test_promotion
 {
 	my ($primary, $handle, $standby, $reader) = @_;
-	my $refused = qr/cannot be promoted.*DETAIL:.*"%s" has \d zen table.*HINT:.*heap.*zen\.promote_without_rows/s;
+	my $refused = qr/cannot be promoted.*DETAIL:.*"%s" has \d zen table.*HINT:.*heap.*zen\.allow_copies_without_rows/s;
 	my $in = sub { (my $text = "$refused") =~ s/%s/$_[0]/; return qr/$text/; };
 	fails_with($reader, 'SELECT pg_promote()', '55000', $in->('postgres'), 'promotion with a zen table');
 	fails_with($reader, q{DO 'BEGIN PERFORM pg_promote(); END'}, '55000', $in->('postgres'), 'promotion from PL/pgSQL');
@@ -656,9 +658,9 @@ sub test_promotion
 	$primary->wait_for_catchup($standby);
 
 	my $log = log_size($standby);
-	$standby->append_conf('postgresql.conf', 'zen.promote_without_rows = on');
+	$standby->append_conf('postgresql.conf', 'zen.allow_copies_without_rows = on');
 	$standby->reload;
-	wait_for('the setting', sub { value($reader, 'SHOW zen.promote_without_rows') eq 'on' });
+	wait_for('the setting', sub { value($reader, 'SHOW zen.allow_copies_without_rows') eq 'on' });
 	is(value($reader, 'SELECT pg_promote()'), 1, 'promotion where the setting allows it');
 	fails_with($reader, 'SELECT * FROM z', 'XX001', qr/does not know table "z"/, 'promoted: a zen table');
 	wait_for('the warnings', sub { log_since($standby, $log) =~ /"elsewhere" has \d+ zen tables.*does not know/ });

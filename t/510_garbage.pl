@@ -28,7 +28,7 @@ use ZenTest;
 
 skip_unless_zen();
 my $node = new_node('garbage', init => { allows_streaming => 1 },
-	conf => "wal_level = logical\nzen.garbage_warning = 1000");
+	conf => "wal_level = logical\nzen.garbage_warning = 1000\nzen.allow_copies_without_rows = on");
 $node->start;
 my $start = log_size($node);
 my $dbh   = connect_db($node);

@@ -435,6 +435,14 @@ sub test_starts
 		'a standby that is taken back: refused');
 	like(PostgreSQL::Test::Utils::slurp_file($copy->logfile), qr/the zen pool is ahead of this server/,
 		'a standby that is taken back: why');
+	# nor when its own WAL has come to that place
+	run_all($handle, 'INSERT INTO heap_journal (delta) SELECT generate_series(1, 10000)', 'CHECKPOINT',
+		'INSERT INTO heap_journal (delta) VALUES (1)');
+	$handle->disconnect;
+	crash($copy);
+	start_again($copy);
+	$handle = connect_db($copy);
+	is(state_of($handle, 'SELECT * FROM noise'), '55000', 'a standby that is taken back: still, after a crash');
 	$handle->disconnect;
 	$copy->stop('immediate');
 	$expected = rows($dbh);
@@ -499,11 +507,14 @@ sub test_time_without
 {
 	my $standby = new_copy('without', 'starts', has_streaming => 1);
 	$standby->start;
+	# the setting lets it go on, which is what is looked at here (688_copies_without.pl)
+	set_conf($_, 'zen.allow_copies_without_rows = on') for $primary, $standby;
+	$standby->reload;
 	set_conf($primary, 'zen.stream = off');
 	$dbh = clean_restart($primary, $dbh);
 	run_all($dbh, q{INSERT INTO noise (v) VALUES ('unlogged')}, 'CHECKPOINT');
 	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
-	like(PostgreSQL::Test::Utils::slurp_file($standby->logfile), qr/WARNING:.*no longer follows the primary/,
+	like(PostgreSQL::Test::Utils::slurp_file($standby->logfile), qr/WARNING:.*does not follow the primary/,
 		'stream off: the standby says so');
 	my $handle = connect_db($standby);
 	my $row = run_sql($handle, 'SELECT role, copied, replayed IS NULL FROM zen_stream()')->{rows}[0];

@@ -1,5 +1,5 @@
-# Base backups of servers with zen tables: what pg_basebackup has copied is not the pool.  745_monitoring.pl has the
-# warnings.
+# Base backups of servers with zen tables and no stream, which zen.allow_copies_without_rows allows: what pg_basebackup
+# has copied is not the pool.  688_copies_without.pl has what becomes of them without the setting.
 
 use strict;
 use warnings;
@@ -19,7 +19,8 @@ done_testing();
 # What pg_basebackup has copied is not the pool: such a server does not start with zen tables, and starts without.
 sub test_pool_elsewhere
 {
-	my $server = new_node('backed_up', pool_size => '64MB', dram_size => '128MB', init => { allows_streaming => 1 });
+	my $server = new_node('backed_up', pool_size => '64MB', dram_size => '128MB', init => { allows_streaming => 1 },
+		conf => 'zen.allow_copies_without_rows = on');
 	$server->start;
 	my $handle = connect_db($server);
 	run_all($handle, 'CREATE EXTENSION zen', 'CREATE TABLE z (a int PRIMARY KEY) USING zen', 'INSERT INTO z VALUES (1)',
@@ -51,7 +52,7 @@ sub test_pool_elsewhere
 sub test_pool_inside
 {
 	my $source = new_node('source', pool_size => '64MB', dram_size => '64MB', init => { allows_streaming => 1 },
-		conf => q{zen.pool_path = 'zen.pool'});
+		conf => "zen.pool_path = 'zen.pool'\nzen.allow_copies_without_rows = on");
 	$source->start;
 	my $handle = connect_db($source);
 	run_all($handle, 'CREATE EXTENSION zen', 'CREATE TABLE t (id int) USING zen', 'INSERT INTO t VALUES (1)');

@@ -1,85 +1,143 @@
 /*
- * basebackup.c -- physical copies that will not hold zen tables: say so when one begins.
+ * basebackup.c -- physical copies that would not hold the rows of zen tables are refused.
  *
  * pg_basebackup, standbys and archives get files and WAL.  Zen tables are in both with zen.stream = replica and a pool
- * in the data directory.  Else the restored server is missing them, which is late to hear of it.  So the server log has
- * a warning
+ * in the data directory.  Else a restored server would be missing them, which is late to hear of it.  So, while there
+ * are zen tables, and unless zen.allow_copies_without_rows is on:
  *
- * - when a client connects for physical replication: what it will ask for is not known yet, but no answer can hold
- *   a zen table;
- * - when pg_backup_start() is called, which the caller sees, too.
+ * - without the stream no client of physical replication is let in: no answer that it can get holds a row.  Nor is it
+ *   while the server is a standby whose pool does not follow;
+ * - with the stream and a pool elsewhere a client may be a standby, which does not need the file.  BASE_BACKUP is an
+ *   error;
+ * - pg_backup_start() is an error.  So is pg_backup_stop(), since a table may have been made meanwhile.
  *
- * PostgreSQL has no hook in BASE_BACKUP itself.
+ * table/zenam_copies.c refuses the tables that come later.
+ *
+ * PostgreSQL has no hook in BASE_BACKUP.  But its first answer goes through PqCommMethods, and that is sent before any
+ * file.
  */
 #include "admin/basebackup.h"
 
 #include "base/guc.h"
 #include "common/relpath.h"
 #include "libpq/auth.h"
+#include "libpq/libpq.h"
+#include "miscadmin.h"
 #include "nvm/datadir.h"
-#include "nvm/htable.h"
+#include "nvm/pool.h"
 #include "replication/walsender.h"
+#include "table/zenam_copies.h"
+#include "tcop/tcopprot.h"
 #include "utils/fmgroids.h"
 
 static ClientAuthentication_hook_type prev_authentication_hook;
 
-/* Tables, toast tables left out where that is known without a catalog: an estimate for a message. */
-static uint32
-count_tables(void)
-{
-	uint32		n = 0;
+/* ---------- what a copy would have ---------- */
 
-	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
-		n += zen_htables[i].in_use;
-	return n;
+/* Do the changes of the pool not go to those who read the WAL?  Why. */
+static char *
+lacks_stream(void)
+{
+	if (!RecoveryInProgress() && zen_stream != ZEN_STREAM_REPLICA)
+		return pstrdup("The changes of zen tables are not in the write-ahead log: zen.stream is not \"replica\".");
+	if (RecoveryInProgress() && !(zen_pool_is_replica() && zen_pool_is_copied()))
+		return pstrdup("The pool of this standby does not follow its primary server.");
+	return NULL;
 }
 
 /* All is in the WAL, but a base backup needs a copy of the pool to begin with. */
-static void
-warn_if_outside(const char *what)
+static char *
+lacks_file(void)
 {
 	ZenPoolName names[ZEN_MAX_FILES];
 	int			n = zen_pool_names(names);
 
 	for (int i = 0; i < n; i++)
-		if (!zen_is_in_base_backup(names[i].path))
-		{
-			ereport(WARNING,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("%s will not have the rows of zen tables", what),
-					 errdetail("The pool file \"%s\" is neither in the data directory, where pg_basebackup looks, nor "
-							   "in the directory \"" TABLESPACE_VERSION_DIRECTORY "\" of a tablespace.",
-							   names[i].path),
-					 errhint("Stop the server, move the file there, and set zen.pool_path.")));
-			return;
-		}
+	{
+		if (zen_is_in_base_backup(names[i].path))
+			continue;
+		if (path_is_prefix_of_path(DataDir, names[i].path) && zen_is_linked(names[i].path))
+			return psprintf("The pool file \"%s\" is reached by a symbolic link, which pg_basebackup does not follow.",
+							names[i].path);
+		return psprintf("The pool file \"%s\" is neither in the data directory, where pg_basebackup looks, nor in the "
+						"directory \"" TABLESPACE_VERSION_DIRECTORY "\" of a tablespace.", names[i].path);
+	}
+	if (!zen_pool_is_copied())
+		return pstrdup("The pool has not been recovered with zen.stream = replica yet.");
+	return NULL;
+}
+
+char *
+zen_basebackup_lacks(void)
+{
+	char	   *why;
+
+	if (!zen_pool_has_tables())
+		return NULL;
+	why = lacks_stream();
+	return why != NULL ? why : lacks_file();
 }
 
 static void
-warn(const char *what)
+refuse(int elevel, const char *what, char *why)
 {
-	uint32		n = count_tables();
+	bool		is_of_stream;
 
-	if (n == 0)
+	if (why == NULL || zen_allow_copies_without_rows)
 		return;
-	if (zen_stream == ZEN_STREAM_REPLICA)
-	{
-		warn_if_outside(what);
-		return;
-	}
-	ereport(WARNING,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("%s will not have the rows of zen tables", what),
-			 errdetail("There are %u zen tables, toast tables included.  They are neither in the data directory "
-					   "nor in the write-ahead log.", n),
-			 errhint("Back zen tables up with pg_dump, or copy data directory and pool while the server is stopped.")));
+	is_of_stream = lacks_stream() != NULL;
+	ereport(elevel,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("%s would not have the rows of zen tables", what),
+			 errdetail("%s", why),
+			 is_of_stream ?
+			 errhint("Set zen.stream to replica and restart the server, or back zen tables up with pg_dump.  To do "
+					 "without their rows in the copy, set zen.allow_copies_without_rows to on.") :
+			 errhint("With zen.stream = replica, move the file into the data directory while the server is stopped, "
+					 "and set zen.pool_path.  If the copy may lack it, set zen.allow_copies_without_rows to on.")));
 }
 
 void
 zen_basebackup_check_function(Oid function)
 {
-	if (function == F_PG_BACKUP_START)
-		warn("a base backup");
+	if (function == F_PG_BACKUP_START || function == F_PG_BACKUP_STOP)
+		refuse(ERROR, "a base backup", zen_basebackup_lacks());
+}
+
+/* ---------- clients of physical replication ---------- */
+
+static const PQcommMethods *sent_by;	/* NULL: not replaced */
+static PQcommMethods methods;
+
+static bool
+is_base_backup(const char *command)
+{
+	static const char begin[] = "BASE_BACKUP";
+
+	if (command == NULL)
+		return false;
+	command += strspn(command, " \t\r\n\f");
+	return pg_strncasecmp(command, begin, sizeof(begin) - 1) == 0;
+}
+
+/* The first message of BASE_BACKUP describes a row; what reports an error is let through. */
+static int
+put_message(char kind, const char *s, size_t len)
+{
+	if (kind == 'T' && is_base_backup(debug_query_string))
+		refuse(ERROR, "a base backup", zen_basebackup_lacks());
+	return sent_by->putmessage(kind, s, len);
+}
+
+static void
+look_at_answers(void)
+{
+	if (sent_by != NULL)
+		return;
+	sent_by = PqCommMethods;
+	methods = *sent_by;
+	methods.putmessage = put_message;
+	PqCommMethods = &methods;
 }
 
 static void
@@ -87,8 +145,12 @@ authentication(Port *port, int status)
 {
 	if (prev_authentication_hook)
 		prev_authentication_hook(port, status);
-	if (status == STATUS_OK && am_walsender && !am_db_walsender)
-		warn("a base backup or standby over this connection");
+	if (status != STATUS_OK || !am_walsender || am_db_walsender)
+		return;
+	zen_copies_client();
+	if (zen_pool_has_tables())
+		refuse(FATAL, "a base backup or standby over this connection", lacks_stream());
+	look_at_answers();
 }
 
 void

@@ -1,12 +1,18 @@
 /*
- * basebackup.h -- physical copies do not hold zen tables: say so when one begins.
+ * basebackup.h -- physical copies that would not hold the rows of zen tables are refused.
  */
 #ifndef ZEN_BASEBACKUP_H
 #define ZEN_BASEBACKUP_H
 
 #include "base/compat.h"
 
-/* A function is about to be run: is it one that begins a base backup?  WARNING if there are zen tables. */
+/*
+ * zen_basebackup_lacks -- why a base backup that is taken now would not have the rows of zen tables, as a sentence;
+ * NULL: it would, or there are none.
+ */
+extern char *zen_basebackup_lacks(void);
+
+/* A function is about to be run: does it begin or end a base backup without the rows?  ERROR then. */
 extern void zen_basebackup_check_function(Oid function);
 
 /* Install the hook that looks at new physical replication connections. */

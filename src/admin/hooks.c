@@ -5,7 +5,7 @@
  * - an index on a zen table becomes unlogged before it is built;
  * - a dropped relation or database takes its HTables along;
  * - a relation that tools have given the file of a zen table is not dropped;
- * - a client that begins a base backup hears that zen tables will not be in it.
+ * - a base backup that would not have the rows of zen tables is refused.
  *
  * Utility statements:
  * - temporary and unlogged tables, and those of extensions, fall back to heap when zen is only the default;

@@ -235,16 +235,16 @@ refuse_promotion(const char *database, int n)
 							  "Database \"%s\" has %d zen tables, toast tables included, whose rows are in the primary "
 							  "server's pool, and not in the WAL.", n, database, n),
 			 errhint("On the primary server, move them by ALTER TABLE ... SET ACCESS METHOD heap, or drop them, and "
-					 "let this server replay that.  To do without their rows, set zen.promote_without_rows and "
-					 "reload.")));
+					 "let this server replay that.  To do without their rows, set zen.allow_copies_without_rows to "
+					 "on here, and reload.")));
 }
 
 void
 zen_standby_check_function(Oid funcid)
 {
-	if (funcid != F_PG_PROMOTE || zen_promote_without_rows || !RecoveryInProgress())
+	if (funcid != F_PG_PROMOTE || zen_allow_copies_without_rows || !RecoveryInProgress())
 		return;
-	if (zen_pool.replica && zen_pool_is_copied())
+	if (zen_pool_is_replica() && zen_pool_is_copied())
 		return;
 	for_each_lacking(true, refuse_promotion);
 }

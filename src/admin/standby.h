@@ -9,7 +9,7 @@
 /*
  * zen_standby_check_function -- ERROR if the function is pg_promote(), and this standby would lose rows by it.
  *
- * The catalogs of any database name zen tables, and zen.promote_without_rows is off.
+ * The catalogs of any database name zen tables, and zen.allow_copies_without_rows is off.
  */
 extern void zen_standby_check_function(Oid funcid);
 

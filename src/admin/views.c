@@ -12,6 +12,7 @@
 #include "base/compat.h"
 
 #include "access/relation.h"
+#include "admin/basebackup.h"
 #include "base/arena.h"
 #include "base/guc.h"
 #include "base/locks.h"
@@ -42,6 +43,7 @@
 #include "point/pointwhy.h"
 #include "recovery/gate.h"
 #include "recovery/recovery.h"
+#include "stream/streamcopy.h"
 #include "stream/streamtail.h"
 #include "table/zenam_rel.h"
 #include "txn/exclusive.h"
@@ -344,20 +346,32 @@ zen_stream_info(PG_FUNCTION_ARGS)
 	uint32		kept,
 				again;
 	Size		bytes;
+	uint64		size,
+				needs;
+	bool		replica;
+	char	   *why;
 
 	enter();
+	replica = zen_pool_is_replica();
+	why = zen_basebackup_lacks();
 	begin_row(fcinfo, &row);
 	zen_stats_sum(totals);
 	zen_streamtail_look(&kept, &bytes, &again);
+	zen_pool_noted_dram(&size, &needs);
+	if (!replica)
+		needs = zen_copy_dram_needs();
 	put_text(&row, GetConfigOption("zen.stream", false, false));
 	put_int64(&row, (int64) totals[ZEN_C_stream_records]);
 	put_int64(&row, (int64) totals[ZEN_C_stream_bytes]);
 	put_int32(&row, (int32) kept);
 	put_int64(&row, (int64) bytes);
 	put_int32(&row, (int32) again);
-	put_text(&row, zen_pool_is_replica() ? "replica" : "primary");
-	put_bool(&row, zen_pool_is_copied());
-	put(&row, PG_LSNOID, LSNGetDatum(zen_pool_replayed()), !zen_pool_is_replica());
+	put_text(&row, replica ? "replica" : "primary");
+	put_bool(&row, zen_pool_is_copied() && (replica || why == NULL));
+	put(&row, PG_LSNOID, LSNGetDatum(zen_pool_replayed()), !replica);
+	put(&row, TEXTOID, why != NULL ? CStringGetTextDatum(why) : (Datum) 0, why == NULL);
+	put(&row, INT8OID, Int64GetDatum((int64) needs), replica && size == 0);
+	put(&row, INT8OID, Int64GetDatum((int64) size), !replica || size == 0);
 	PG_RETURN_DATUM(end_row(&row));
 }
 

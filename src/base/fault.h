@@ -100,6 +100,7 @@
 	X(R18_DESCRIPTOR_FIRST, "r18_descriptor_first") \
 	X(R18_STOP_SETTLED, "r18_stop_settled") \
 	X(R18_STORED_ON_FREE, "r18_stored_on_free") \
+	X(R18_NOT_EMPTIED, "r18_not_emptied") \
 	X(R18_STOP_RECOVERED, "r18_stop_recovered") \
 	X(POOL_PAUSE_CONDEMNED, "pool_pause_condemned") \
 	X(RESTAMP_SLOWLY, "restamp_slowly") \

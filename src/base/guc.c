@@ -56,7 +56,7 @@ bool		zen_save_map = true;
 int			zen_publications = ZEN_PUBLICATIONS_ERROR;
 int			zen_default_index = ZEN_INDEX_BTREE;
 int			zen_stream = ZEN_STREAM_OFF;
-bool		zen_promote_without_rows = false;
+bool		zen_allow_copies_without_rows = false;
 
 static const struct config_enum_entry numa_options[] = {
 	{"off", ZEN_NUMA_OFF, false},
@@ -432,11 +432,11 @@ define_user_settings(void)
 							 "heap tables.",
 							 &zen_publications, ZEN_PUBLICATIONS_ERROR, publications_options,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomBoolVariable("zen.promote_without_rows",
-							 "Lets pg_promote() promote a standby whose catalogs name zen tables.",
-							 "Their rows are not in the WAL, so the standby does not have them: normally "
-							 "this is an error.",
-							 &zen_promote_without_rows, false,
+	DefineCustomBoolVariable("zen.allow_copies_without_rows",
+							 "Lets base backups and standbys be made, follow and be promoted without the rows of zen "
+							 "tables.",
+							 "Normally each of these is an error, and so is a zen table that copies would not have.",
+							 &zen_allow_copies_without_rows, false,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("zen.skip_damaged_rows",
 							 "Leaves out rows whose checksum does not match, with a warning.",

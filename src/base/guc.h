@@ -105,8 +105,9 @@ extern int	zen_sequence_log_ahead; /* numbers of a sequence, when one must be
 extern int	zen_recovery_workers;	/* background workers that help to recover */
 extern bool zen_skip_damaged_rows;	/* leave damaged rows out instead of an
 									 * error */
-extern bool zen_promote_without_rows;	/* pg_promote() even where zen tables
-										 * are lost by it */
+extern bool zen_allow_copies_without_rows;	/* backups and standbys, though
+											 * they do not have the rows of
+											 * zen tables */
 extern bool zen_save_map;		/* save the map at an orderly stop, and use it */
 
 /* What becomes of a publication that would send a zen table. */

@@ -279,6 +279,14 @@ zen_is_in_base_backup(const char *path)
 }
 
 bool
+zen_is_linked(const char *path)
+{
+	char		real_path[PATH_MAX];
+
+	return realpath(path, real_path) != NULL && below(real_path, DataDir) == NULL;
+}
+
+bool
 zen_is_like_relation(const char *path)
 {
 	const char *name = last_dir_separator(path) + 1;

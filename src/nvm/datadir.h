@@ -83,9 +83,12 @@ extern bool zen_backup_is_by_rewind(void);
  * zen_is_in_base_backup -- does pg_basebackup send this file?  It sends what is in the data directory, but for some of
  * its directories, and in tablespaces what is in the directory that is PostgreSQL's.  Current directory: DataDir.
  *
+ * zen_is_linked -- does a symbolic link lead from a name in the data directory out of it?
+ *
  * zen_is_like_relation -- would pg_checksums take a file of this absolute name for a relation's, and write to it?
  */
 extern bool zen_is_in_base_backup(const char *path);
+extern bool zen_is_linked(const char *path);
 extern bool zen_is_like_relation(const char *path);
 
 #endif							/* ZEN_DATADIR_H */

@@ -185,7 +185,7 @@ zen_grow_replay(int file, uint32 npages)
 	Size		from = zen_file_size(file);
 	Size		to = npages * ZEN_PAGE_SIZE;
 
-	Assert(zen_pool.replica && from < to);
+	Assert(zen_pool_is_replica() && from < to);
 	if (to > zen_grow_max_size(file) ||
 		!zen_file_longer(file, zen_file_base(file), from, to, NULL, PANIC))
 		return false;

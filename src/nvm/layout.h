@@ -171,6 +171,9 @@ StaticAssertDecl(ZEN_OFF_REGIONS + ZEN_MAX_REGIONS * sizeof(ZenRegionEntry) <= Z
 #define ZEN_COPIED_NOT		UINT64CONST(0)
 #define ZEN_COPIED			UINT64CONST(0x20444549504F4320) /* " COPIED " */
 
+/* Beside a place of the WAL: replay has not ended before it. */
+#define ZEN_REPLAYED_JUDGED	(UINT64CONST(1) << 63)
+
 /* One line.  The first three are guarded words, stored in the order in which they are to become durable. */
 typedef struct ZenTailState
 {
@@ -183,8 +186,10 @@ typedef struct ZenTailState
 	uint64		copied;			/* ZEN_COPIED: all changes of the pool are in
 								 * the WAL; or ZEN_COPIED_NOT */
 	uint64		replayed;		/* of a copy: redo has stored records up to
-								 * this place of the WAL */
-	uint64		pad[2];
+								 * this place of the WAL; ZEN_REPLAYED_JUDGED */
+	uint64		primary_dram;	/* bytes of zen.dram_size on the primary
+								 * server; 0 = not told */
+	uint64		primary_needs;	/* bytes of it that the rows need there */
 } ZenTailState;
 
 StaticAssertDecl(sizeof(ZenTailState) == ZEN_LINE && ZEN_OFF_TAIL % ZEN_LINE == 0, "the tail's state is one line");

@@ -185,14 +185,44 @@ zen_pool_set_copied(bool copied)
 void
 zen_pool_replays(uint64 lsn)
 {
-	if (lsn > zen_pool_replayed())
-		store(&tail_state(zen_pool.base)->replayed, lsn);
+	if (lsn > zen_pool_replayed() || zen_pool_is_judged())
+		store(&tail_state(zen_pool.base)->replayed, Max(lsn, zen_pool_replayed()));
 }
 
 uint64
 zen_pool_replayed(void)
 {
-	return zen_nvm_load64(&tail_state(zen_pool.base)->replayed);
+	return zen_nvm_load64(&tail_state(zen_pool.base)->replayed) & ~ZEN_REPLAYED_JUDGED;
+}
+
+void
+zen_pool_judge(void)
+{
+	store(&tail_state(zen_pool.base)->replayed, zen_pool_replayed() | ZEN_REPLAYED_JUDGED);
+}
+
+bool
+zen_pool_is_judged(void)
+{
+	return (zen_nvm_load64(&tail_state(zen_pool.base)->replayed) & ZEN_REPLAYED_JUDGED) != 0;
+}
+
+void
+zen_pool_note_dram(uint64 size, uint64 needs)
+{
+	ZenTailState *state = tail_state(zen_pool.base);
+
+	if (zen_nvm_load64(&state->primary_needs) != needs)
+		store(&state->primary_needs, needs);
+	if (zen_nvm_load64(&state->primary_dram) != size)
+		store(&state->primary_dram, size);
+}
+
+void
+zen_pool_noted_dram(uint64 *size, uint64 *needs)
+{
+	*size = zen_nvm_load64(&tail_state(zen_pool.base)->primary_dram);
+	*needs = zen_nvm_load64(&tail_state(zen_pool.base)->primary_needs);
 }
 
 static bool
@@ -206,13 +236,23 @@ has_tables(const char *base)
 	return false;
 }
 
+bool
+zen_pool_has_tables(void)
+{
+	return has_tables(zen_pool.base);
+}
+
 /*
  * A base backup is not of one moment: WAL replay makes the data directory whole again, and the pool only if its changes
- * were in the WAL, and it is the backup's own.
+ * were in the WAL, and it is the backup's own.  True: it is to be a copy.
  */
-static void
+static bool
 check_backup(char *base)
 {
+	/* it may wait for a place of the WAL from which on it follows */
+	if (!is_copied(base) && !has_tables(base))
+		return false;
+
 	/*
 	 * pg_rewind's label does not tell.  A copy that has begun to follow has
 	 * no label any more, so it has brought this one from a standby.
@@ -240,6 +280,7 @@ check_backup(char *base)
 					 errdetail("A base backup has the pool's files if they are in the data directory, or in the "
 							   "directory \"" TABLESPACE_VERSION_DIRECTORY "\" of a tablespace."),
 					 errhint("Set zen.pool_path to the files of the backup.")));
+	return true;
 }
 
 /*
@@ -271,6 +312,12 @@ begins_backup(void)
 	return access("backup_label", F_OK) == 0 || access("tablespace_map", F_OK) == 0;
 }
 
+static bool
+replays_from_elsewhere(void)
+{
+	return access(STANDBY_SIGNAL_FILE, F_OK) == 0 || access(RECOVERY_SIGNAL_FILE, F_OK) == 0;
+}
+
 /*
  * Does this start make the pool a copy, or find it one?  src/stream/README, "Starts", has the table.  Nothing is
  * changed.
@@ -278,19 +325,17 @@ begins_backup(void)
 static bool
 judge_role(char *base, bool as_left, bool created)
 {
-	bool		follows = access(STANDBY_SIGNAL_FILE, F_OK) == 0 || access(RECOVERY_SIGNAL_FILE, F_OK) == 0;
-
-	/* an empty one fits a copy that begins without zen tables, and a standby */
+	/*
+	 * an empty one fits a copy that begins without zen tables, and a standby:
+	 * it may yet begin to follow
+	 */
 	if (created)
 		return false;
 	if (begins_backup())
-	{
-		check_backup(base);
-		return true;
-	}
+		return check_backup(base);
 	if (is_replica(base))
 		return true;
-	return follows && check_standby(base, as_left);
+	return replays_from_elsewhere() && check_standby(base, as_left);
 }
 
 /* What recovery has noted of a tail is the other server's. */
@@ -305,6 +350,14 @@ become_replica(char *base)
 	store(&tail_state(base)->role, ZEN_ROLE_REPLICA);
 	ereport(LOG,
 			(errmsg("zen pool file \"%s\" is a copy that follows the write-ahead log of another server", pool_path)));
+}
+
+void
+zen_pool_begin_copy(void)
+{
+	Assert(!zen_pool_has_tables());
+	zen_pool_set_copied(true);
+	become_replica(zen_pool.base);
 }
 
 /* Are pool and data directory of the same moment? */
@@ -496,7 +549,6 @@ publish(char *base, bool was_clean)
 	publish_files(base);
 	zen_pool.first_data_page = zen_pool.files[0].first_data;
 	zen_pool.was_clean = was_clean;
-	zen_pool.replica = is_replica(base);
 	zen_pool.regions = (ZenRegionEntry *) (base + ZEN_OFF_REGIONS);
 	zen_pool.htables = (ZenHTableEntry *) (base + ZEN_OFF_HTABLES);
 	zen_pool.cts_mark = (ZenMarkRecord *) (base + ZEN_OFF_CTS_MARK);
@@ -693,7 +745,7 @@ zen_pool_open(void)
 	zen_files_grow(base);
 	zen_files_add(base);
 	begin_generation(base, &state, &facts);
-	publish(base, was_clean && !replica);
+	publish(base, was_clean && !replica && !replays_from_elsewhere());
 	zen_pool.backup = replica && begins_backup();
 	if (upgraded)
 		ereport(LOG,

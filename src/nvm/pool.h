@@ -45,8 +45,6 @@ typedef struct ZenPool
 	ZenPoolFile files[ZEN_MAX_FILES];
 	bool		was_clean;		/* the last stop was clean, for the pool and
 								 * for PostgreSQL */
-	bool		replica;		/* at the start: a copy, which follows the WAL
-								 * of another server */
 	bool		backup;			/* at the start: a copy that was made while
 								 * that server was running, not replayed yet */
 	bool		scratch;		/* without rows, and gone with the server:
@@ -84,12 +82,34 @@ extern void zen_pool_make_primary(void);
 extern void zen_pool_set_copied(bool copied);
 
 /*
+ * zen_pool_has_tables -- does the HTable directory in NVM have an entry, of a copy, too?
+ *
+ * zen_pool_begin_copy -- redo: the pool, which is empty by now, follows from here on.  Durable on return.
+ */
+extern bool zen_pool_has_tables(void);
+extern void zen_pool_begin_copy(void);
+
+/*
+ * zen_pool_note_dram -- the primary, and redo on a copy: zen.dram_size of the primary server, and what of it its rows
+ * need, in bytes.
+ *
+ * zen_pool_noted_dram -- what was noted last; 0: nothing was.
+ */
+extern void zen_pool_note_dram(uint64 size, uint64 needs);
+extern void zen_pool_noted_dram(uint64 *size, uint64 *needs);
+
+/*
  * zen_pool_replays -- redo on a copy is about to store what the record that ends here says.
  *
  * zen_pool_replayed -- the last of these places; 0: none.
+ *
+ * zen_pool_judge -- the end of replay is not before that place.  zen_pool_is_judged -- has that been found?  A later
+ * start, which replays nothing, or WAL of its own, cannot find it any more.
  */
 extern void zen_pool_replays(uint64 lsn);
 extern uint64 zen_pool_replayed(void);
+extern void zen_pool_judge(void);
+extern bool zen_pool_is_judged(void);
 
 /* zen_pool_mode_name -- "pmem", "emulated" or "msync": what the open pool really does. */
 extern const char *zen_pool_mode_name(void);

@@ -395,6 +395,17 @@ zen_region_replay_committed(uint32 region, uint64 cts)
 }
 
 void
+zen_region_replay_none(void)
+{
+	zen_nvm_zero(zen_pool.regions, ZEN_MAX_REGIONS * sizeof(ZenRegionEntry));
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+	{
+		zen_regions[r].watermark = zen_regions[r].last_cts = 0;
+		Assert(zen_regions[r].doubt_kind == ZEN_DOUBT_NONE);
+	}
+}
+
+void
 zen_region_doubt_clear(uint32 region)
 {
 	ZenRegionEntry *e = &zen_pool.regions[region];

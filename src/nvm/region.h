@@ -110,10 +110,13 @@ extern void zen_region_take_over(uint32 region);
  *
  * zen_region_replay_committed -- all up to here has committed: the watermark covers it.
  *
- * Both are durable on return, and want no lease.
+ * zen_region_replay_none -- nothing of any region has committed, and nothing is in doubt.
+ *
+ * All are durable on return, and want no lease.
  */
 extern void zen_region_replay_doubt(uint32 region, uint64 full_xid, uint64 cts, uint32 kind);
 extern void zen_region_replay_committed(uint32 region, uint64 cts);
+extern void zen_region_replay_none(void);
 
 /* zen_cts_next -- a fresh Tx-CTS; the caller holds a region.  Never throws. */
 extern uint64 zen_cts_next(void);

@@ -712,22 +712,33 @@ report_ready(bool loaded)
 						pg_atomic_read_u64(&zen_recovery->damaged))));
 }
 
+/*
+ * Has a copy got all up to the end of replay, and nothing from behind it?  The answer is noted: should the rest fail,
+ * the next start finds no such end, or one of its own WAL.
+ */
 static void
 check_copy(void)
 {
-	if (zen_pool_is_replica() && !zen_pool_is_copied())
+	if (!zen_pool_is_replica() || zen_pool_is_judged())
+		return;
+	if (!zen_pool_is_copied() && zen_pool_has_tables())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the zen pool is a copy that has not followed its primary server to the end"),
-				 errdetail("zen.stream was not \"replica\" there any more."),
+				 errdetail("zen.stream was not \"replica\" there any more, or this server was recovered to an earlier "
+						   "place than the pool."),
 				 errhint("Use the primary server, or a base backup that was taken with zen.stream = replica.")));
-	if (zen_pool_is_replica() && zen_pool_replayed() > GetXLogReplayRecPtr(NULL))
+	if (zen_pool_replayed() > GetXLogReplayRecPtr(NULL))
+	{
+		zen_pool_set_copied(false);
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the zen pool is ahead of this server"),
 				 errdetail("It has followed the write-ahead log to %X/%X before, and recovery has ended at %X/%X.",
 						   LSN_FORMAT_ARGS(zen_pool_replayed()), LSN_FORMAT_ARGS(GetXLogReplayRecPtr(NULL))),
 				 errhint("To recover to an earlier place, begin with the base backup.")));
+	}
+	zen_pool_judge();
 }
 
 static void

@@ -42,6 +42,7 @@
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
+#include "stream/streamcopy.h"
 #include "txn/twophase.h"
 #include "utils/guc.h"
 #include "utils/snapmgr.h"
@@ -213,6 +214,7 @@ zen_worker_main(Datum arg)
 		zen_shares_plan();
 		make_room();
 		zen_room_watch();
+		zen_copy_tell_dram();
 		zen_partition_tick();
 	}
 

@@ -14,7 +14,9 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "access/xloginsert.h"
+#include "base/arena.h"
 #include "base/fault.h"
+#include "base/numa.h"
 #include "base/ownwal.h"
 #include "base/stats.h"
 #include "miscadmin.h"
@@ -442,6 +444,83 @@ zen_copy_again_end(StringInfo record)
 	resetStringInfo(record);
 }
 
+/* ---------- notes ---------- */
+
+uint64
+zen_copy_dram_needs(void)
+{
+	uint64		taken,
+				needs,
+				rows = 0;
+
+	zen_arena_usage(&taken, &needs);
+	for (int i = 0; i < zen_numa_nodes; i++)
+		rows += zen_arena_row_bytes(i);
+	return needs - Min(rows, needs);
+}
+
+static uint64
+dram_size(void)
+{
+	return (uint64) zen_dram_size_mb * 1024 * 1024;
+}
+
+/* It is in the pool, too: for base backups that begin behind the record. */
+static void
+tell_dram(uint64 needs)
+{
+	ZenCopyNote note = {.what = ZEN_NOTE_DRAM,.dram_size = dram_size(),.dram_needs = needs};
+
+	zen_pool_note_dram(note.dram_size, needs);
+	insert(ZEN_XLOG_NOTE, &note, sizeof(note), NULL, 0);
+}
+
+void
+zen_copy_tell_dram(void)
+{
+	static uint64 last = 0;
+	uint64		needs = zen_copy_dram_needs();
+
+	if (!zen_copies() || !may_insert() || needs <= last + last / 8)
+		return;
+	tell_dram(last = needs);
+}
+
+/* May an empty pool become a copy here?  What is prepared needs its descriptor. */
+static bool
+is_empty(void)
+{
+	if (zen_pool_has_tables())
+		return false;
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+		if (zen_regions[r].doubt_kind != ZEN_DOUBT_NONE)
+			return false;
+	return true;
+}
+
+static void
+tell_empty(void)
+{
+	ZenCopyNote note = {.what = ZEN_NOTE_EMPTY,.nfiles = zen_pool.nfiles};
+	ZenCopyLayout layout[ZEN_MAX_FILES];
+
+	for (int i = 0; i < zen_pool.nfiles; i++)
+	{
+		layout[i].first = zen_pool.files[i].first;
+		layout[i].first_data = zen_pool.files[i].first_data;
+	}
+	insert(ZEN_XLOG_NOTE, &note, sizeof(note), layout, zen_pool.nfiles * sizeof(ZenCopyLayout));
+}
+
+void
+zen_copy_unseen(void)
+{
+	ZenCopyNote note = {.what = ZEN_NOTE_UNSEEN};
+
+	if (!zen_copies() && !zen_allow_copies_without_rows && XLogArchivingActive() && may_insert())
+		insert(ZEN_XLOG_NOTE, &note, sizeof(note), NULL, 0);
+}
+
 /* ---------- start ---------- */
 
 static void
@@ -514,9 +593,9 @@ log_doubts(void)
 static void
 leave_copies(void)
 {
-	uint32		nothing = 0;
+	uint32		tables = zen_pool_has_tables();
 
-	XLogFlush(insert(ZEN_XLOG_UNCOPIED, &nothing, sizeof(nothing), NULL, 0));
+	XLogFlush(insert(ZEN_XLOG_UNCOPIED, &tables, sizeof(tables), NULL, 0));
 	zen_pool_set_copied(false);
 }
 
@@ -539,6 +618,8 @@ zen_copy_pages(void)
 {
 	if (!zen_copies() || ZEN_FAULT(R18_NO_IMAGE))
 		return;
+	if (is_empty())
+		tell_empty();
 	for (int i = 0; i < zen_pool.nfiles; i++)
 		log_pages(i);
 	zen_copy_await(told);
@@ -557,6 +638,7 @@ zen_copy_recovered(void)
 			log_tables(i);
 		if (ZEN_FAULT(R18_PAGES_LATE))
 			zen_copy_pages();
+		tell_dram(zen_copy_dram_needs());
 		XLogFlush(log_doubts());
 		if (!was_copied)
 			zen_pool_set_copied(true);

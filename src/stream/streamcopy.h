@@ -104,6 +104,21 @@ extern void zen_copy_recovering(void);
 extern void zen_copy_pages(void);
 extern void zen_copy_recovered(void);
 
+/* ---------- notes ---------- */
+
+/*
+ * zen_copy_dram_needs -- bytes of zen.dram_size that a server needs to open the tables: what is in use now, without row
+ * versions.
+ *
+ * zen_copy_tell_dram -- zen's worker, once a round: tell copies if that has grown by an eighth since it was told.
+ *
+ * zen_copy_unseen -- a table is made whose rows will not be in the WAL: whoever replays that from an archive, and would
+ * lack them, stops.  Nothing if there is no archive, or zen.allow_copies_without_rows is on.
+ */
+extern uint64 zen_copy_dram_needs(void);
+extern void zen_copy_tell_dram(void);
+extern void zen_copy_unseen(void);
+
 extern void zen_copy_install(void);
 
 #endif							/* ZEN_STREAMCOPY_H */

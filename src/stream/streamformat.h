@@ -56,7 +56,36 @@
 									 * each transaction ZenCopyLost, then as
 									 * in SLOTS */
 #define ZEN_XLOG_UNCOPIED	0xB0	/* from here on changes of the pool are
-									 * not in the WAL */
+									 * not in the WAL: 1 (4 bytes) if it has
+									 * tables */
+
+#define ZEN_XLOG_NOTE		0xE0	/* what the primary server says of itself:
+									 * ZenCopyNote */
+
+/* What a note says. */
+#define ZEN_NOTE_EMPTY		1	/* the pool has no rows and no tables: a copy
+								 * may begin here.  Behind it nfiles times
+								 * ZenCopyLayout */
+#define ZEN_NOTE_DRAM		2	/* what copies will need to open the tables */
+#define ZEN_NOTE_UNSEEN		3	/* a table is made whose rows are not in the
+								 * WAL.  Of any zen.stream but replica */
+
+typedef struct ZenCopyNote
+{
+	uint32		what;			/* ZEN_NOTE_* */
+	uint32		nfiles;
+	uint64		dram_size;		/* bytes of zen.dram_size; 0: not told */
+	uint64		dram_needs;		/* bytes of it without row versions */
+} ZenCopyNote;
+
+/* Of a file of the pool.  A copy has it as well: places in the directories follow from it. */
+typedef struct ZenCopyLayout
+{
+	uint32		first;
+	uint32		first_data;
+} ZenCopyLayout;
+
+StaticAssertDecl(sizeof(ZenCopyNote) == 24 && sizeof(ZenCopyLayout) == 8, "formats in the WAL");
 
 /* What a transaction has done in a region. */
 typedef struct ZenCopyHead

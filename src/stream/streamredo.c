@@ -14,6 +14,7 @@
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
 #include "base/fault.h"
+#include "base/guc.h"
 #include "miscadmin.h"
 #include "nvm/htable.h"
 #include "nvm/page.h"
@@ -379,35 +380,170 @@ redo_grown(ZenRecordReader *r)
 					"Raise zen.pool_max_size, or make room in the file system, and start this server again.");
 }
 
-/* ---------- the whole ---------- */
+/* ---------- to follow or not ---------- */
 
+/*
+ * The server is going to lack rows.  Nothing behind this place may be replayed, and so acknowledged, unless somebody
+ * has said that they are not wanted.
+ */
 static void
-redo_uncopied(void)
-{
-	ereport(WARNING,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("the zen pool no longer follows the primary server, whose zen.stream is not \"replica\" any more"),
-			 errdetail("This server will not have the rows of its zen tables."),
-			 errhint("Set zen.stream to replica on the primary server, restart it, and take a new base backup.")));
-	zen_pool_set_copied(false);
-}
-
-/* A server that has begun without a copy of the pool gets changes of it: say so once. */
-static void
-say_unfollowed(XLogReaderState *record)
+lack_rows(const ZenRecordReader *r, const char *why)
 {
 	static bool said = false;
-	uint8		info = XLogRecGetInfo(record) & ~XLR_INFO_MASK;
 
-	if (said || (info != ZEN_XLOG_SLOTS && info != ZEN_XLOG_PAGES && info != ZEN_XLOG_TABLES))
+	if (zen_allow_copies_without_rows && said)
 		return;
 	said = true;
+	ereport(zen_allow_copies_without_rows ? WARNING : PANIC,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the zen pool does not follow the primary server at %X/%X: %s", LSN_FORMAT_ARGS(r->lsn), why),
+			 errdetail("This server will not have the rows of zen tables."),
+			 errhint("Set zen.stream to replica on the primary server, restart it, and take a new base backup.  To go "
+					 "on without the rows of zen tables, set zen.allow_copies_without_rows to on here.")));
+}
+
+/* The primary has no rows, so what a pool has is of no use any more; one that does not follow does from here on. */
+static void
+become_empty(void)
+{
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
+		if (zen_page_is_data(p) && zen_nvm_load64(zen_page_word(p)) != 0 && !ZEN_FAULT(R18_NOT_EMPTIED))
+			zero_page(p);
+	zen_nvm_zero(zen_pool.htables, ZEN_MAX_HTABLES * sizeof(ZenHTableEntry));
+	if (!ZEN_FAULT(R18_NOT_EMPTIED))
+		zen_region_replay_none();
+	zen_pool_begin_copy();
+}
+
+/* Are places in our directories those of the primary?  A file that is lacking here GROWN reports. */
+static bool
+is_laid_out_alike(ZenRecordReader *r, uint32 nfiles)
+{
+	for (uint32 i = 0; i < nfiles; i++)
+	{
+		ZenCopyLayout layout;
+
+		take(r, &layout, sizeof(layout));
+		if (i < (uint32) zen_pool.nfiles &&
+			(layout.first != zen_pool.files[i].first || layout.first_data != zen_pool.files[i].first_data))
+			return false;
+	}
+	return true;
+}
+
+static void
+redo_empty(ZenRecordReader *r, uint32 nfiles, bool follows)
+{
+	if (is_laid_out_alike(r, nfiles))
+		become_empty();
+	else if (follows)
+		misfit(r, "the primary server has made a new pool, which is laid out otherwise");
+	else
+		ereport(WARNING,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the zen pool cannot follow that of the primary server, which is laid out otherwise"),
+				 errdetail("This server stops when the primary server has zen tables."),
+				 errhint("Stop it, remove the empty pool's files and \"zen.state\", set zen.pool_size, "
+						 "zen.pool_max_size and the files of zen.pool_path as on the primary server, and start it.")));
+}
+
+/* Can the tables be opened here after a promotion?  Tell before, and once at each start. */
+static void
+watch_dram(void)
+{
+	static int	said = 0;		/* 1: less than there; 2: too little */
+	uint64		mb = 1024 * 1024;
+	uint64		own = zen_dram_size_mb * mb;
+	uint64		size,
+				needs;
+	int			say;
+
+	zen_pool_noted_dram(&size, &needs);
+	say = needs > own ? 2 : size > own ? 1 : 0;
+	if (size == 0 || say <= said)
+		return;
+	said = say;
 	ereport(WARNING,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("the zen pool does not follow the primary server"),
-			 errdetail("It is no copy of the primary server's, since this server was made without one.  So it will "
-					   "not have the rows of zen tables."),
-			 errhint("To have them here, take a new base backup of the primary server.")));
+			 say == 2 ? errmsg("zen.dram_size is too small to open the zen tables of the primary server") :
+			 errmsg("zen.dram_size is smaller than on the primary server"),
+			 errdetail("It is %d MB here, and " UINT64_FORMAT " MB there.  Maps and trees of the tables take "
+					   UINT64_FORMAT " MB of that.", zen_dram_size_mb, size / mb, (needs + mb - 1) / mb),
+			 errhint("Raise zen.dram_size and restart this server, before it is promoted.")));
+}
+
+static void
+redo_note(ZenRecordReader *r, bool follows)
+{
+	ZenCopyNote note;
+
+	take(r, &note, sizeof(note));
+	if (note.what == ZEN_NOTE_EMPTY)
+		redo_empty(r, note.nfiles, follows);
+	else if (note.what == ZEN_NOTE_UNSEEN)
+		lack_rows(r, "there are zen tables, and zen.stream is not \"replica\" there");
+	else if (note.what == ZEN_NOTE_DRAM && follows)
+	{
+		zen_pool_note_dram(note.dram_size, note.dram_needs);
+		watch_dram();
+	}
+}
+
+/* Does a record tell of tables, or of rows? */
+static bool
+tells_of_tables(const XLogReaderState *record)
+{
+	uint64		offset;
+
+	switch (XLogRecGetInfo(record) & ~XLR_INFO_MASK)
+	{
+		case ZEN_XLOG_SLOTS:
+		case ZEN_XLOG_TAIL:
+			return true;
+		case ZEN_XLOG_TABLES:	/* of no table it has the range alone */
+			return XLogRecGetDataLen(record) > 2 * sizeof(uint32);
+		case ZEN_XLOG_BYTES:
+			if (XLogRecGetDataLen(record) < sizeof(offset))
+				return false;
+			memcpy(&offset, XLogRecGetData(record), sizeof(offset));
+			return offset >= ZEN_OFF_HTABLES && offset < ZEN_OFF_HTABLES + ZEN_MAX_HTABLES * sizeof(ZenHTableEntry);
+		default:
+			return false;
+	}
+}
+
+/* A pool that does not follow waits for a place at which it may begin. */
+static void
+redo_not_following(XLogReaderState *record, ZenRecordReader *r)
+{
+	if ((XLogRecGetInfo(record) & ~XLR_INFO_MASK) == ZEN_XLOG_NOTE)
+		redo_note(r, false);
+	else if (tells_of_tables(record))
+		lack_rows(r, "it is no copy of the primary server's, or of another moment");
+}
+
+/* Without tables nothing is missing yet.  Ours do not count: they may be of a later place that was replayed before. */
+static void
+redo_uncopied(ZenRecordReader *r)
+{
+	uint32		tables;
+
+	take(r, &tables, sizeof(tables));
+	if (tables != 0)
+		lack_rows(r, "zen.stream is not \"replica\" there any more");
+	zen_pool_set_copied(false);
+	ereport(LOG,
+			(errmsg("the zen pool no longer follows the primary server, whose zen.stream is not \"replica\" "
+					"any more")));
+}
+
+/* ---------- the whole ---------- */
+
+void
+zen_stream_redo_begins(void)
+{
+	if (zen_pool.base != NULL && zen_pool_is_replica() && ArchiveRecoveryRequested)
+		watch_dram();
 }
 
 void
@@ -415,10 +551,14 @@ zen_stream_redo(XLogReaderState *record)
 {
 	ZenRecordReader r = zen_record_begin(record);
 
-	if (zen_pool.base != NULL && !zen_pool.replica && ArchiveRecoveryRequested)
-		say_unfollowed(record);
-	if (zen_pool.base == NULL || (!zen_pool.replica && !ZEN_FAULT(R18_REDO_ON_PRIMARY)) || !zen_pool_is_copied())
+	if (zen_pool.base == NULL)
 		return;
+	if ((!zen_pool_is_replica() && !ZEN_FAULT(R18_REDO_ON_PRIMARY)) || !zen_pool_is_copied())
+	{
+		if (ArchiveRecoveryRequested)
+			redo_not_following(record, &r);
+		return;
+	}
 	zen_pool_replays(record->EndRecPtr);
 	switch (XLogRecGetInfo(record) & ~XLR_INFO_MASK)
 	{
@@ -453,7 +593,10 @@ zen_stream_redo(XLogReaderState *record)
 			redo_covered(&r);
 			break;
 		case ZEN_XLOG_UNCOPIED:
-			redo_uncopied();
+			redo_uncopied(&r);
+			break;
+		case ZEN_XLOG_NOTE:
+			redo_note(&r, true);
 			break;
 		default:				/* of logical decoding */
 			break;

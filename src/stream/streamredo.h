@@ -16,4 +16,7 @@
  */
 extern void zen_stream_redo(XLogReaderState *record);
 
+/* zen_stream_redo_begins -- before the first record: WARNING if a copy has too little DRAM for its tables. */
+extern void zen_stream_redo_begins(void);
+
 #endif							/* ZEN_STREAMREDO_H */

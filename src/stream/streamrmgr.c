@@ -197,6 +197,20 @@ describe_tail(StringInfo buf, XLogReaderState *record)
 }
 
 static void
+describe_note(StringInfo buf, XLogReaderState *record)
+{
+	ZenRecordReader r = zen_record_begin(record);
+	ZenCopyNote note;
+
+	if (!zen_record_take(&r, &note, sizeof(note)))
+		return;
+	if (note.what == ZEN_NOTE_DRAM)
+		appendStringInfo(buf, "dram " UINT64_FORMAT " of " UINT64_FORMAT, note.dram_needs, note.dram_size);
+	else
+		appendStringInfoString(buf, note.what == ZEN_NOTE_EMPTY ? "empty" : "unseen table");
+}
+
+static void
 stream_desc(StringInfo buf, XLogReaderState *record)
 {
 	ZenStreamHead head;
@@ -209,6 +223,8 @@ stream_desc(StringInfo buf, XLogReaderState *record)
 		describe_copy(buf, record, kind);
 	if (kind == ZEN_XLOG_TAIL)
 		describe_tail(buf, record);
+	if (kind == ZEN_XLOG_NOTE)
+		describe_note(buf, record);
 	if (kind != ZEN_XLOG_ROWS)
 		return;
 	r = read_record(record, &head);
@@ -262,6 +278,8 @@ stream_identify(uint8 info)
 			return "COVERED";
 		case ZEN_XLOG_UNCOPIED:
 			return "UNCOPIED";
+		case ZEN_XLOG_NOTE:
+			return "NOTE";
 	}
 	return NULL;
 }
@@ -273,6 +291,7 @@ static RmgrData stream_rmgr = {
 	.rm_redo = zen_stream_redo,
 	.rm_desc = stream_desc,
 	.rm_identify = stream_identify,
+	.rm_startup = zen_stream_redo_begins,
 	.rm_cleanup = zen_streamtail_replayed,
 	.rm_decode = stream_decode
 };

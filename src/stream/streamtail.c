@@ -316,7 +316,7 @@ zen_streamtail_look(uint32 *kept, Size *bytes, uint32 *again)
 void
 zen_streamtail_replayed(void)
 {
-	if (zen_pool.base == NULL || zen_pool.scratch || zen_pool.replica || load(&state()->in_use) != ZEN_TAIL_ON)
+	if (zen_pool.base == NULL || zen_pool.scratch || zen_pool_is_replica() || load(&state()->in_use) != ZEN_TAIL_ON)
 		return;
 	if (load(&state()->lost_xid) == 0)
 		store(&state()->lost_xid, U64FromFullTransactionId(ReadNextFullTransactionId()));

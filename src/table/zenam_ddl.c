@@ -29,6 +29,7 @@
 #include "row/rowmake.h"
 #include "storage/lmgr.h"
 #include "storage/smgr.h"
+#include "table/zenam_copies.h"
 #include "table/zenam_publish.h"
 #include "table/zenam_reindex.h"
 #include "table/zenam_rel.h"
@@ -79,6 +80,7 @@ zenam_relation_set_new_filelocator(Relation rel, const RelFileLocator *newrlocat
 	if (old != NULL && !zen_same_locator(zen_rel_locator(rel), *newrlocator))
 		zen_ddl_drop(old);
 	zen_ddl_create(*newrlocator, rel->rd_backend);
+	zen_copies_check_new(rel, persistence, old != NULL);
 	smgrclose(RelationCreateStorage(*newrlocator, persistence, true));
 
 	/*
