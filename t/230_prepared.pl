@@ -293,44 +293,105 @@ sub test_moves
 	}
 }
 
-# Such locks were kept under the TID that the row had when it was locked: a row that
-# moved was free after a crash, and its children became orphans.  So was one that an older
-# transaction had moved and whose old TID was collected before the PREPARE.
+# A lock FOR KEY SHARE is kept in NVM under the TID where it was taken, and movers go on.  So what leads from there to
+# the row must last as long as the lock, through collections, crashes and saved maps: where it did not, the row was
+# free after a crash, and its children became orphans.
+#
+# Rows 4 and 5 are moved by older transactions, whose updates are collected while the prepared one goes on; the one of
+# row 5 is under way at PREPARE.  Rows 1 and 6 are moved by younger ones, row 6 again and again.
 sub test_moved_row_locks
 {
-	make_rows($dbh, 'parent', 10);
+	my ($other, $older) = map { connect_db($node) } 1 .. 2;
+	# the rows are in another region than the one that the prepared transaction will keep
+	run_all($dbh, 'CREATE TABLE holder (a int) USING zen');
+	prepare('holder', 'INSERT INTO holder VALUES (1)');
+	make_rows($older, 'parent', 10);
 	run_all($dbh, 'CREATE TABLE child (pid int REFERENCES parent) USING zen');
-	my $other = connect_db($node);
-	run_all($other, 'BEGIN', 'SELECT pg_current_xact_id()');
-	run_all($dbh, 'BEGIN', 'INSERT INTO child VALUES (1), (2), (4)');
+	run_all($_, 'BEGIN', 'SELECT pg_current_xact_id()') for $other, $older;
+	run_all($dbh, 'BEGIN', 'INSERT INTO child VALUES (1), (2), (4), (5), (6)');
+	my $tid = value($other, 'SELECT ctid FROM parent WHERE id = 4');
 	run_all($other, 'UPDATE parent SET k = k + 100 WHERE id = 4', 'COMMIT');
-	wait_for('the collection of what the update has left',
-		sub { value($other, 'SELECT garbage_pending FROM zen_stat()') == 0 });
-	my $tid = value($other, 'SELECT ctid FROM parent WHERE id = 1');
-	run_all($other, 'UPDATE parent SET k = k + 100 WHERE id = 1');
-	isnt(value($other, 'SELECT ctid FROM parent WHERE id = 1'), $tid, 'row locks: the row has moved');
+	isnt(value($other, 'SELECT ctid FROM parent WHERE id = 4'), $tid, 'row locks: the row has moved');
+	run_all($older, 'UPDATE parent SET k = k + 100 WHERE id = 5');
+	run_all($other, q{ROLLBACK PREPARED 'holder'});
 	run_all($dbh, q{PREPARE TRANSACTION 'lock'});
-	for my $when ('before the crash', 'after the crash', 'after two')
+	run_all($older, 'COMMIT');
+	wait_for('the collection of what they have left',
+		sub { value($other, q{SELECT superseded = 0 FROM zen_table_versions('parent')}) });
+	run_all($other, 'UPDATE parent SET k = k + 100 WHERE id = 1');
+	run_all($older, 'UPDATE parent SET k = k + 1 WHERE id = 6') for 1 .. 20;
+	take_free_slots($other, $older);
+	$_->disconnect for $other, $older;
+	check_moved_row_locks('before the crash');
+	for my $how ('crash', 'crash', 'clean restart', 'clean restart', 'restart without the map', 'crash')
 	{
-		run_all($dbh, q{SET lock_timeout = '200ms'});
-		for my $id (1, 2, 4)
+		if ($how eq 'crash') { $dbh = crash_restart($node); }
+		else
 		{
-			is(state_of($dbh, "DELETE FROM parent WHERE id = $id"), '55P03', "row locks, $when: delete of $id waits");
-			is(state_of($dbh, "UPDATE parent SET k = k + 100 WHERE id = $id"), '55P03',
-				"row locks, $when: $id does not move");
-			is(state_of($dbh, "UPDATE parent SET v = v + 1 WHERE id = $id"), '',
-				"row locks, $when: update of $id in place");
+			value($dbh, 'CHECKPOINT');
+			$dbh->disconnect;
+			$node->stop;
+			unlink $node->data_dir . '/zen.map' if $how =~ /without/;
+			$node->start;
+			$dbh = connect_db($node);
 		}
-		is(state_of($dbh, 'UPDATE parent SET k = k + 100 WHERE id = 3'), '', "row locks, $when: others are free");
-		$dbh = crash_restart($node) unless $when eq 'after two';
+		is_sound($dbh, "row locks, $how");
+		reuse_tids();
+		check_moved_row_locks("after a $how");
 	}
-	run_all($dbh, 'RESET lock_timeout', q{COMMIT PREPARED 'lock'});
-	is(state_of($dbh, "DELETE FROM parent WHERE id = $_"), '23503', "row locks: $_ has a child") for 1, 2, 4;
-	is(state_of($dbh, 'UPDATE parent SET k = k + 100 WHERE id < 3'), '', 'row locks: rows may move again');
+	run_all($dbh, q{COMMIT PREPARED 'lock'});
+	is(state_of($dbh, "DELETE FROM parent WHERE id = $_"), '23503', "row locks: $_ has a child") for 1, 2, 4, 5, 6;
 	is(value($dbh, 'SELECT count(*) FROM child LEFT JOIN parent ON pid = id WHERE id IS NULL'), 0,
 		'row locks: no orphan');
-	is(value($dbh, 'SELECT string_agg(id || $$:$$ || v, $$ $$ ORDER BY id) FROM parent WHERE id < 5'),
-		'1:3 2:3 3:0 4:3', 'row locks: updates');
+	run_all($dbh, 'DROP TABLE holder');
+	is(value($dbh, 'SELECT string_agg(id || $$:$$ || v, $$ $$ ORDER BY id) FROM parent WHERE id < 7'),
+		'1:7 2:7 3:0 4:7 5:7 6:7', 'row locks: updates');
+	run_all($dbh, 'DELETE FROM child', 'DELETE FROM parent WHERE id < 7');
+	wait_for('the collection of what is left',
+		sub { value($dbh, q{SELECT lockers = 0 AND unfrozen = 0 FROM zen_table_versions('parent')}) });
+	is_sound($dbh, 'row locks, at the end');
+	run_all($dbh, 'VACUUM parent');
+	cmp_ok(value($dbh, q{SELECT entries FROM zen_table_versions('parent')}), '<=', 4,
+		'row locks: no entry leads to what is gone');
+	run_all($dbh, 'DROP TABLE child, parent');
+}
+
+# New rows where older versions of moved rows were: then nothing but the lock needs the tombstones.
+sub take_free_slots
+{
+	my @sessions = @_;
+	run_all($sessions[0], 'CREATE TABLE filler (id int PRIMARY KEY, k int, n int, v int) USING zen');
+	for my $i (1 .. 30)
+	{
+		run_all($sessions[$_], 'INSERT INTO filler VALUES (' . ($i * 10 + $_) . ', 0, 0, 0)') for 0 .. $#sessions;
+	}
+	run_all($sessions[0], 'DROP TABLE filler');
+}
+
+# Rows under TIDs that are free: if one of these had led to a locked row, the lock would be at another one.
+sub reuse_tids
+{
+	run_all($dbh, 'VACUUM parent', 'INSERT INTO parent SELECT g, 0, 0 FROM generate_series(1001, 1100) g');
+	run_all($dbh, 'UPDATE parent SET k = k + 1 WHERE id > 1000');
+	is(state_of($dbh, 'DELETE FROM parent WHERE id > 1000'), '', 'row locks: rows under free TIDs are free');
+}
+
+sub check_moved_row_locks
+{
+	my ($when) = @_;
+	run_all($dbh, q{SET lock_timeout = '200ms'});
+	for my $id (1, 2, 4, 5, 6)
+	{
+		is(state_of($dbh, "DELETE FROM parent WHERE id = $id"), '55P03', "row locks, $when: delete of $id waits");
+		is(state_of($dbh, "UPDATE parent SET id = -id WHERE id = $id"), '55P03',
+			"row locks, $when: a new key of $id waits");
+		is(state_of($dbh, "UPDATE parent SET k = k + 100 WHERE id = $id"), '', "row locks, $when: $id moves");
+		is(state_of($dbh, "DELETE FROM parent WHERE id = $id"), '55P03', "row locks, $when: and delete of $id waits");
+		is(state_of($dbh, "UPDATE parent SET v = v + 1 WHERE id = $id"), '',
+			"row locks, $when: update of $id in place");
+	}
+	is(state_of($dbh, 'UPDATE parent SET k = k + 100 WHERE id = 3'), '', "row locks, $when: others are free");
+	run_all($dbh, 'RESET lock_timeout');
 }
 
 # Rows of COPY FREEZE look old while their transaction is prepared.  What was queued for rows of a dropped table, whose

@@ -71,7 +71,7 @@ sub restart
 # both -- the same command for both tables, in a savepoint; both succeed or both wait for somebody.
 sub both
 {
-	my ($sql, $may_wait) = @_;
+	my ($sql) = @_;
 	my %state;
 	for my $table (qw(z h))
 	{
@@ -79,14 +79,12 @@ sub both
 		value($dbh, 'SAVEPOINT one');
 		$state{$table} = state_of($dbh, $one);
 		value($dbh, $state{$table} ? 'ROLLBACK TO one' : 'RELEASE one');
-		last if $table eq 'z' && $state{z};
 	}
-	# zen's row cannot leave its TID while a prepared transaction has locked it: then neither is changed
 	push @history, "    $sql" . ($state{z} ? " ($state{z})" : '');
-	return !$state{z} if $state{z} || !$state{h};
-	fail("both tables are locked alike: $sql: heap $state{h}");
+	return if $state{z} eq $state{h};
+	fail("both tables are locked alike: $sql: zen '$state{z}', heap '$state{h}'");
 	diag(join "\n", @history);
-	die "heap $state{h}\n";
+	die "zen '$state{z}', heap '$state{h}'\n";
 }
 
 sub change

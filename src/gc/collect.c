@@ -156,6 +156,9 @@ collect_word(uint64 w, ZenVersion **cut, ZenSlot *tombstone, ZenVersion **lone, 
 	}
 	if (v != head)
 		return w;
+	/* it leads to a row that is locked under this TID (src/row/README) */
+	if ((zen_version_flags(v) & ZEN_V_FORWARD) && v->lockers != NULL)
+		return w;
 	if (zen_version_flags(v) & ZEN_V_TOMBSTONE)
 	{
 		*ended = v;

@@ -40,6 +40,7 @@ zen_sweep_init(void)
 	bool		found;
 
 	zen_sweep = ShmemInitStruct("zen sweep", sizeof(ZenSweepShared), &found);
+	zen_lockers_collect = zen_collect_tuple;
 	running = false;
 	begun = InvalidFullTransactionId;
 	if (found)

@@ -256,6 +256,43 @@ save_prepared(uint32 region, ZenSlot slot, ZenTupleHeader former, void *arg)
 		pg_atomic_write_u64(word, zen_word_stale_dec(pg_atomic_read_u64(word)));
 }
 
+/* The newest committed version of a row that is in NVM, NULL if there is none. */
+static ZenVersion *
+newest_committed(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenSpilledChain *space)
+{
+	uint64		w;
+
+	for (ZenVersion *v = zen_spillmap_word_chain(ht, tidno, word, &w, space); v != NULL; v = v->older)
+		if (v->slot != InvalidZenSlot && !is_prepared(zen_pages[zen_slot_page(v->slot)].owner.region,
+													  zen_tuple_header(v->slot).word0 & ZEN_CTS_MASK))
+			return v;
+	return NULL;
+}
+
+/*
+ * The tombstones that lead from a TID where a prepared transaction has locked a row to where it is now are kept, though
+ * no older version is on the medium: each counts as one, as after a scan (zen_prepared_keep_links).
+ */
+static void
+keep_links(ZenHTable *ht, uint64 tidno, void *arg)
+{
+	for (;;)
+	{
+		ZenSpilledChain space;
+		ZenWord    *word = zen_tidmap_word(ht, tidno);
+		ZenVersion *v = word != NULL ? newest_committed(ht, tidno, word, &space) : NULL;
+		uint64		link;
+
+		if (v == NULL || !(zen_version_flags(v) & ZEN_V_TOMBSTONE))
+			return;
+		link = zen_tuple_link(v->slot, zen_slot_size(v->slot));
+		if (link == 0 || link == ZEN_LINK_MOVED)
+			return;
+		pg_atomic_write_u64(word, zen_word_stale_inc(pg_atomic_read_u64(word)));
+		tidno = zen_word1_tidno(link);
+	}
+}
+
 /* What there is to be saved, in numbers. */
 static void
 measure(Image *image)
@@ -316,6 +353,7 @@ begin_bitmaps(Image *image)
 	/* measure() has counted them */
 	Assert(next == image->header.nbitmap_words);
 	zen_prepared_walk(save_prepared, image);
+	zen_prepared_walk_locks(keep_links, NULL);
 	Assert(image->next_prepared == image->header.nprepared);
 	qsort(image->tail.prepared, image->next_prepared, sizeof(ZenMapPrepared), compare_prepared);
 }

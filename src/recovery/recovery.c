@@ -582,6 +582,16 @@ open_tables(void)
 	ConditionVariableBroadcast(&zen_recovery->changed);
 }
 
+/* Before tombstones that nobody else needs go. */
+static void
+keep_links(void)
+{
+	uint32		repairs = zen_repairs;
+
+	zen_prepared_keep_links(zen_passes_count_damaged);
+	pg_atomic_fetch_add_u64(&zen_recovery->repaired, zen_repairs - repairs);
+}
+
 /* Second pass, and what becomes of damaged slots. */
 static void
 build_maps(void)
@@ -608,6 +618,7 @@ build_maps(void)
 			zen_passes_damaged(p);
 	}
 	zen_fence();
+	keep_links();
 	settle_tables(true);
 	if (!opened)
 		settle_tables(false);

@@ -3,6 +3,7 @@
  *
  * Lists are short (bounded by the transactions that run at once), so they are arrays searched in order.  They are in
  * DRAM only: a crash ends the transactions that they name, and a prepared transaction keeps its locks in NVM as well.
+ * There each stands under the TID where it was taken.  Tombstones lead on from it: one with lockers is not collected.
  *
  * - A list is read and changed under the word's lock.  Every change raises lock_seq, so that a writer that has judged
  *   the row judges it again.
@@ -21,7 +22,7 @@
 #include "storage/procarray.h"
 #include "utils/memutils.h"
 
-TransactionId (*zen_prepared_holder) (const ZenLocker *lockers, uint32 n) = NULL;
+bool		(*zen_lockers_collect) (ZenHTable *ht, uint64 tidno) = NULL;
 
 LOCKMODE
 zen_lock_mode(LockTupleMode mode)
@@ -193,6 +194,14 @@ mark_for_clock(ZenLockedEntry *e)
 	return true;
 }
 
+/* Is a tombstone without lockers one that the collector has kept for them? */
+static bool
+was_kept(ZenVersion *head)
+{
+	return (zen_version_flags(head) & (ZEN_V_FORWARD | ZEN_V_FROZEN)) == (ZEN_V_FORWARD | ZEN_V_FROZEN) &&
+		head->older == NULL && head->lockers == NULL;
+}
+
 /* Take xid out of one TID's list; true: the row went on under *forward. */
 static bool
 release_one(ZenHTable *ht, uint64 tidno, TransactionId xid, uint64 *forward)
@@ -200,6 +209,7 @@ release_one(ZenHTable *ht, uint64 tidno, TransactionId xid, uint64 *forward)
 	ZenLockedEntry e;
 	ZenLockers *empty = NULL;
 	bool		evictable = false,
+				kept = false,
 				follow = false;
 
 	zen_epoch_enter();
@@ -208,6 +218,7 @@ release_one(ZenHTable *ht, uint64 tidno, TransactionId xid, uint64 *forward)
 		empty = remove_locker(&e, xid);
 		if (empty != NULL)
 			evictable = mark_for_clock(&e);
+		kept = empty != NULL && was_kept(e.head);
 		if (zen_version_flags(e.head) & ZEN_V_FORWARD)
 		{
 			*forward = e.head->forward_tidno;
@@ -220,65 +231,9 @@ release_one(ZenHTable *ht, uint64 tidno, TransactionId xid, uint64 *forward)
 		zen_clock_enqueue(ht, tidno);
 	if (empty != NULL)
 		zen_version_lockers_free(empty);
+	if (kept)
+		(void) zen_lockers_collect(ht, tidno);
 	return follow;
-}
-
-ZenLockPlace
-zen_lockers_touch(ZenHTable *ht, uint64 tidno, TransactionId xid, uint64 *next)
-{
-	ZenWord    *word = zen_tidmap_word(ht, tidno);
-	ZenLockPlace place = ZEN_LOCK_GONE;
-	ZenVersion *head = NULL;
-	uint64		w;
-
-	ZenAssertNotInEpoch();
-	Assert(TransactionIdIsNormal(xid));
-	if (word == NULL)
-		return ZEN_LOCK_GONE;
-	zen_epoch_enter();
-	w = zen_word_lock(word);
-	if (zen_word_state(w) == ZEN_WORD_ENTRY)
-	{
-		head = zen_word_entry(w);
-		head->lock_seq++;
-		if (holds(head->lockers, xid))
-			place = (zen_version_flags(head) & ZEN_V_FORWARD) ? ZEN_LOCK_FORWARD : ZEN_LOCK_HERE;
-	}
-	zen_word_unlock(word, w);
-	if (place == ZEN_LOCK_FORWARD)
-	{
-		*next = head->forward_tidno;
-		if (zen_version_state(head) == ZEN_XID_COMMITTED)
-			place = ZEN_LOCK_MOVED;
-	}
-	zen_epoch_leave();
-	return place;
-}
-
-void
-zen_lockers_collect(ZenHTable *ht)
-{
-	static ZenLockerCopy copy;
-	uint64		ntids = zen_tidmap_nblocks(ht) * ZEN_TIDS_PER_BLOCK;
-
-	ZenAssertNotInEpoch();
-	for (uint64 tidno = 0; tidno < ntids; tidno++)
-	{
-		ZenWord    *word = zen_tidmap_word(ht, tidno);
-
-		if (word == NULL)
-			continue;
-		zen_epoch_enter();
-		copy_present(word, &copy);
-		zen_epoch_leave();
-		for (uint32 i = 0; i < copy.n; i++)
-		{
-			if (!TransactionIdIsCurrentTransactionId(copy.l[i].xid))
-				continue;
-			zen_writeset_reserve(0, 1);
-			zen_writeset_add_lock(ht, tidno, copy.l[i].xid, copy.l[i].mode);
-		}
-	}
 }
 
 void

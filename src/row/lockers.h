@@ -39,13 +39,8 @@ extern uint32 zen_lockers_copy(ZenWord *word, ZenVersion *head, ZenLockerCopy *c
 /* zen_lockers_conflict -- a running transaction other than this one that excludes mode, or InvalidTransactionId. */
 extern TransactionId zen_lockers_conflict(const ZenLockerCopy *copy, LockTupleMode mode);
 
-/*
- * zen_prepared_holder -- a locker of the list that is prepared, or in the course of it; InvalidTransactionId if none.
- *
- * Its lock is in NVM under the row's present TID, so the row must not leave that TID.  Caller is outside any epoch.
- * The function is above this folder: txn/ sets the pointer when shared memory is initialized.
- */
-extern TransactionId (*zen_prepared_holder) (const ZenLocker *lockers, uint32 n);
+/* zen_collect_tuple(), which is above this folder; gc/ sets it when shared memory is initialized. */
+extern bool (*zen_lockers_collect) (ZenHTable *ht, uint64 tidno);
 
 /*
  * zen_lockers_replace -- hang another list, or none, at the newest version of a locked word.
@@ -68,31 +63,11 @@ zen_lockers_replace(ZenWord *word, ZenVersion *head, ZenLockers *lockers)
 /* zen_lockers_mine -- the strongest lock that this transaction holds; false if none. */
 extern bool zen_lockers_mine(const ZenLockerCopy *copy, LockTupleMode *mode);
 
-/* Where a lock is that xid has taken under a TID. */
-typedef enum ZenLockPlace
-{
-	ZEN_LOCK_HERE,
-	ZEN_LOCK_FORWARD,			/* the row goes on under another TID, if its
-								 * mover commits */
-	ZEN_LOCK_MOVED,				/* so it does: the mover has committed */
-	ZEN_LOCK_GONE				/* not here: what told where to was collected */
-} ZenLockPlace;
-
 /*
- * zen_lockers_touch -- make writers that have judged the row judge it again, and tell where xid's lock on it is.
+ * zen_lockers_release -- take xid's locks on a row out, under all its TIDs.  Outside any epoch; never throws.
  *
- * ZEN_LOCK_FORWARD and ZEN_LOCK_MOVED set *next, a TID number.  Caller is outside any epoch.
+ * A tombstone that has led to the row's present TID, and that was kept for the sake of its lockers, goes with the last.
  */
-extern ZenLockPlace zen_lockers_touch(ZenHTable *ht, uint64 tidno, TransactionId xid, uint64 *next);
-
-/*
- * zen_lockers_collect -- add all locks that this transaction holds in a table to its write set.
- *
- * Reads the whole map.  Caller is outside any epoch.
- */
-extern void zen_lockers_collect(ZenHTable *ht);
-
-/* zen_lockers_release -- take xid's locks on a row out, under all its TIDs.  Outside any epoch; never throws. */
 extern void zen_lockers_release(ZenHTable *ht, uint64 tidno, TransactionId xid);
 
 /* zen_lockers_prune -- take the locks of transactions that have ended out.  Outside any epoch. */

@@ -204,6 +204,23 @@ nvm_chain(uint64 w, ZenSpilledChain *space)
 	return v;
 }
 
+/* The same for a tombstone that says where its row goes on; NULL if the word has no such tombstone. */
+static ZenVersion *
+link_chain(uint64 w, ZenSpilledChain *space)
+{
+	ZenSlot		slot = zen_word_ref(w);
+	uint64		link = slot != InvalidZenSlot ? zen_tuple_link(slot, zen_slot_size(slot)) : 0;
+	ZenVersion *v;
+
+	if (link == 0 || link == ZEN_LINK_MOVED)
+		return NULL;
+	v = nvm_chain(w, space);
+	v->xmin = FrozenTransactionId;
+	v->forward_tidno = zen_word1_tidno(link);
+	zen_version_set(v, ZEN_V_TOMBSTONE | ZEN_V_FORWARD | (zen_link_keeps_key(link) ? 0 : ZEN_V_KEY_UPDATE));
+	return v;
+}
+
 bool
 zen_row_admit_unread(ZenHTable *ht, uint64 tidno, ZenWord *word)
 {
@@ -218,6 +235,8 @@ zen_row_admit_unread(ZenHTable *ht, uint64 tidno, ZenWord *word)
 	chain = zen_spillmap_word_chain(ht, tidno, word, &w, &space);
 	if (zen_word_state(w) == ZEN_WORD_NVM)
 		chain = nvm_chain(w, &space);
+	else if (zen_word_state(w) == ZEN_WORD_DEAD || zen_word_state(w) == ZEN_WORD_UNUSED)
+		chain = link_chain(w, &space);
 	if (chain == NULL || zen_word_state(w) == ZEN_WORD_ENTRY)
 	{
 		zen_epoch_leave();

@@ -18,7 +18,8 @@ extern void zen_row_admit(ZenHTable *ht, uint64 tidno, ZenWord *word);
 /*
  * zen_row_admit_unread -- the same in recovery, while no other process is at work.  False when DRAM is full.
  *
- * The data stays unread in the slots, be it sound or damaged.
+ * The data stays unread in the slots, be it sound or damaged.  A tombstone that says where its row goes on becomes an
+ * entry, too.
  */
 extern bool zen_row_admit_unread(ZenHTable *ht, uint64 tidno, ZenWord *word);
 

@@ -208,11 +208,11 @@ apply_change(ZenChange *c, ZenJudged *j, Prepared *p)
 	return true;
 }
 
-/* Does the row go to a new TID? */
+/* Is the row to go to a new TID? */
 static inline bool
-moves(ZenChange *c, Prepared *p)
+moves(ZenChange *c)
 {
-	return p->tombstone != NULL || (c->new_tid && c->tuple != NULL);
+	return c->new_tid && c->tuple != NULL;
 }
 
 /* Inside the epoch: try what was judged TM_Ok and is prepared. */
@@ -245,7 +245,7 @@ prepare_more(ZenChange *c, Prepared *p, ZenAttempt attempt)
 		CHECK_FOR_INTERRUPTS();
 	if (first)
 		prepare(c, p);
-	if (attempt == ZEN_NO_CODE || (first && moves(c, p)))
+	if (attempt == ZEN_NO_CODE || (first && moves(c)))
 		prepare_new_tid(c, p);
 }
 
@@ -253,9 +253,6 @@ TM_Result
 zen_row_change(ZenChange *c)
 {
 	Prepared   *p = &in_hand;
-	bool		asked = false;	/* at asked_seq: no prepared transaction has
-								 * locked the row */
-	uint32		asked_seq = 0;
 
 	ZenAssertNotInEpoch();
 	Assert(p->version == NULL && p->tombstone == NULL);
@@ -266,28 +263,14 @@ zen_row_change(ZenChange *c)
 		ZenJudged	j;
 		ZenAttempt	attempt = ZEN_NOT_TRIED;
 		TM_Result	result = zen_row_judge_change(c, &j);
-		bool		ask = result == TM_Ok && moves(c, p) && j.lockers->n > 0 &&
-		!(asked && asked_seq == j.lock_seq);
 
-		if (result == TM_Ok && p->version != NULL && !ask)
+		if (result == TM_Ok && p->version != NULL)
 			attempt = try_change(c, &j, p);
 		zen_epoch_leave();
 		if (attempt == ZEN_APPLIED)
 		{
 			memset(p, 0, sizeof(*p));
 			return TM_Ok;
-		}
-		if (ask)
-		{
-			/*
-			 * a prepared transaction's lock is in NVM under this TID: the row
-			 * stays until it ends
-			 */
-			c->wait_xid = zen_prepared_holder(j.lockers->l, j.lockers->n);
-			if (TransactionIdIsValid(c->wait_xid))
-				result = TM_BeingModified;
-			asked = true;
-			asked_seq = j.lock_seq;
 		}
 		if (result != TM_Ok)
 		{

@@ -113,7 +113,7 @@ note_lock(ZenChange *c, ZenAttempt attempt, uint64 tidno, TransactionId xid)
 	if (attempt != ZEN_APPLIED)
 		return false;
 	lockers_in_hand = NULL;
-	zen_writeset_add_lock(c->ht, tidno, xid, c->mode);
+	zen_writeset_add_lock(c->ht, tidno, xid, c->mode, tidno != c->tidno);
 	return true;
 }
 

@@ -156,7 +156,7 @@ zen_writeset_add_rows(ZenHTable *ht, const ZenTakenTid *taken, ZenVersion **vers
 }
 
 void
-zen_writeset_add_lock(ZenHTable *ht, uint64 tidno, TransactionId xid, LockTupleMode mode)
+zen_writeset_add_lock(ZenHTable *ht, uint64 tidno, TransactionId xid, LockTupleMode mode, bool followed)
 {
 	ZenWriteSet *ws = &zen_writeset;
 	ZenLockedRow *l = &ws->locks[ws->nlocks];
@@ -167,6 +167,7 @@ zen_writeset_add_lock(ZenHTable *ht, uint64 tidno, TransactionId xid, LockTupleM
 	l->tidno = tidno;
 	l->xid = xid;
 	l->mode = mode;
+	l->followed = followed;
 	l->nest_level = present_level(ws->nlocks > 0 ? &l[-1].nest_level : NULL);
 	ws->nlocks++;
 }

@@ -37,6 +37,8 @@ typedef struct ZenLockedRow
 	uint64		tidno;
 	TransactionId xid;
 	LockTupleMode mode;
+	bool		followed;		/* the row was locked under another TID, and
+								 * has led here */
 	int			nest_level;
 } ZenLockedRow;
 
@@ -105,7 +107,7 @@ zen_write_bytes(ZenVersion *v)
 	return v->older != NULL ? bytes + offsetof(ZenVersion, data) + v->older->len : bytes;
 }
 
-extern void zen_writeset_add_lock(ZenHTable *ht, uint64 tidno, TransactionId xid, LockTupleMode mode);
+extern void zen_writeset_add_lock(ZenHTable *ht, uint64 tidno, TransactionId xid, LockTupleMode mode, bool followed);
 
 /* A savepoint was released: its entries belong to its parent. */
 extern void zen_writeset_subcommit(int nest_level);

@@ -102,55 +102,6 @@ zen_prepared_free(ZenPrepared *p)
 	memset(p, 0, sizeof(*p));
 }
 
-/* ---------- locks that others look for ---------- */
-
-void
-zen_prepared_copy_locks(ZenPrepared *p)
-{
-	const ZenWriteSet *ws = &zen_writeset;
-
-	Assert(LWLockHeldByMeInMode(zen_lock(ZEN_LOCK_RECOVERY), LW_EXCLUSIVE));
-	Assert(!p->in_use);
-	p->set.locks = grow(p->set.locks, &p->set.locks_capacity, ws->nlocks + 1, sizeof(ZenLockedRow));
-	if (ws->nlocks > 0)
-		memcpy(p->set.locks, ws->locks, ws->nlocks * sizeof(ZenLockedRow));
-	p->set.nlocks = ws->nlocks;
-}
-
-/* Does a transaction hold one of these locks?  Caller holds ZEN_LOCK_RECOVERY. */
-static bool
-holds_any(const ZenPrepared *p, const ZenLocker *lockers, uint32 n)
-{
-	Assert(LWLockHeldByMe(zen_lock(ZEN_LOCK_RECOVERY)));
-	for (uint32 i = 0; i < n; i++)
-		for (uint32 j = 0; j < p->set.nlocks; j++)
-			if (p->set.locks[j].xid == lockers[i].xid)
-				return true;
-	return false;
-}
-
-/* zen_prepared_holder(), row/lockers.h. */
-static TransactionId
-find_holder(const ZenLocker *lockers, uint32 n)
-{
-	TransactionId found = InvalidTransactionId;
-
-	ZenAssertNotInEpoch();
-	if (max_prepared_xacts == 0)
-		return InvalidTransactionId;
-	LWLockAcquire(zen_lock(ZEN_LOCK_RECOVERY), LW_SHARED);
-	for (uint32 r = 0; r < ZEN_MAX_REGIONS && !TransactionIdIsValid(found); r++)
-	{
-		ZenPrepared *p = &zen_prepared[r];
-
-		if ((p->in_use || p->preparing) && holds_any(p, lockers, n) &&
-			p->xid != GetTopTransactionIdIfAny() && TransactionIdIsInProgress(p->xid))
-			found = p->xid;
-	}
-	LWLockRelease(zen_lock(ZEN_LOCK_RECOVERY));
-	return found;
-}
-
 /* ---------- lock lists in NVM ---------- */
 
 static uint32
@@ -237,15 +188,29 @@ unique_blocks(ZenSpilledBlock *blocks, uint32 n)
 	return (uint32) qunique(blocks, n, sizeof(ZenSpilledBlock), compare_blocks);
 }
 
+/* The row locks, each under the TID where it was taken: tombstones lead on from there. */
+static void
+copy_locks(ZenPrepared *p)
+{
+	const ZenWriteSet *ws = &zen_writeset;
+
+	p->set.locks = grow(NULL, &p->set.locks_capacity, ws->nlocks + 1, sizeof(ZenLockedRow));
+	for (uint32 i = 0; i < ws->nlocks; i++)
+		if (!ws->locks[i].followed)
+			p->set.locks[p->set.nlocks++] = ws->locks[i];
+}
+
 void
 zen_prepared_reserve(ZenPrepared *p, uint32 region)
 {
 	const ZenWriteSet *ws = &zen_writeset;
 	ZenWriteSet *set = &p->set;
-	uint32		nlists = nlists_of(p);
+	uint32		nlists;
 
 	ZenAssertRegionMine(region);
-	Assert(p->preparing && set->writes == NULL && set->blocks == NULL);
+	Assert(!p->in_use && set->writes == NULL && set->blocks == NULL && set->locks == NULL);
+	copy_locks(p);
+	nlists = nlists_of(p);
 	set->writes = grow(NULL, &set->writes_capacity, ws->nwrites + nlists, sizeof(ZenWrite));
 	if (ws->nwrites > 0)
 		memcpy(set->writes, ws->writes, ws->nwrites * sizeof(ZenWrite));
@@ -329,6 +294,18 @@ zen_prepared_walk(void (*visit) (uint32 region, ZenSlot slot, ZenTupleHeader for
 				visit(r, p->set.writes[i].slot, p->set.writes[i].former, arg);
 		for (uint32 i = 0; p->in_use && i < p->set.nblocks; i++)
 			zen_spillend_walk(r, &p->set.blocks[i], visit, arg);
+	}
+}
+
+void
+zen_prepared_walk_locks(void (*visit) (ZenHTable *ht, uint64 tidno, void *arg), void *arg)
+{
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+	{
+		ZenPrepared *p = &zen_prepared[r];
+
+		for (uint32 i = 0; p->in_use && i < p->set.nlocks; i++)
+			visit(p->set.locks[i].ht, p->set.locks[i].tidno, arg);
 	}
 }
 
@@ -515,27 +492,39 @@ report_version(ZenPrepared *p, ZenSlot slot, ZenTupleHeader h, bool known)
 					 "If it is committed, restore the row from a backup.")));
 }
 
-/* Bring back the version or the locks in a slot.  After a start with the saved map this is the first look at it. */
+/* Is the slot sound?  A flipped bit is set right.  After a start with the saved map this is the first look at it. */
+static bool
+is_intact(ZenSlot slot)
+{
+	ZenTupleHeader h;
+
+	if (zen_tuple_intact(slot, zen_slot_size(slot)))
+		return true;
+	if (!zen_tuple_repairable(slot, zen_slot_size(slot), &h))
+		return false;
+	zen_tuple_repair(slot, h);
+	zen_note_repair(zen_slot_ptr(slot));
+	return true;
+}
+
+/* Lists are on pages of no table.  *intact: see is_intact(); not set if it is no list. */
+static bool
+is_lock_list(ZenSlot slot, bool *intact)
+{
+	if (zen_pages[zen_slot_page(slot)].owner.htable != 0)
+		return false;
+	*intact = is_intact(slot);
+	return zen_tuple_header(slot).word1 == LOCK_LIST_WORD1;
+}
+
+/* Bring back the version in a slot. */
 static void
 restore_slot(ZenPrepared *p, ZenSlot slot)
 {
-	bool		intact = zen_tuple_intact(slot, zen_slot_size(slot));
-	bool		known;
-	ZenTupleHeader h;
+	bool		intact = is_intact(slot);
+	ZenTupleHeader h = zen_tuple_header(slot);
+	bool		known = names_row(p, h, intact) && restore_version(p, slot, h);
 
-	if (!intact && zen_tuple_repairable(slot, zen_slot_size(slot), &h))
-	{
-		zen_tuple_repair(slot, h);
-		intact = true;
-		zen_note_repair(zen_slot_ptr(slot));
-	}
-	h = zen_tuple_header(slot);
-	if (h.word1 == LOCK_LIST_WORD1)
-	{
-		restore_locks(p, slot, intact);
-		return;
-	}
-	known = names_row(p, h, intact) && restore_version(p, slot, h);
 	if (intact && known)
 		return;
 	report_version(p, slot, h, known);
@@ -543,6 +532,41 @@ restore_slot(ZenPrepared *p, ZenSlot slot)
 		return;
 	p->damaged = grow(p->damaged, &p->damaged_capacity, p->ndamaged + 1, sizeof(ZenSlot));
 	p->damaged[p->ndamaged++] = slot;
+}
+
+/* Take the lock lists out of the slots that were found, and bring the locks back to the transaction. */
+static void
+restore_lists(ZenPrepared *p)
+{
+	for (ZenFoundSlots *found = p->found; found != NULL; found = found->next)
+		for (uint32 i = 0; i < found->n;)
+		{
+			ZenSlot		slot = found->slots[i];
+			bool		intact;
+
+			if (!is_lock_list(slot, &intact))
+				i++;
+			else
+			{
+				found->slots[i] = found->slots[--found->n];
+				restore_locks(p, slot, intact);
+			}
+		}
+}
+
+/* The transaction of a region as far as its descriptor and its lock lists tell; NULL if none is prepared there. */
+static ZenPrepared *
+restore_begin(uint32 region)
+{
+	ZenPrepared *p = &zen_prepared[region];
+
+	if (zen_regions[region].doubt_kind != ZEN_DOUBT_PREPARED)
+		return NULL;
+	p->full_xid = zen_regions[region].doubt_xid;
+	p->xid = XidFromFullTransactionId(FullTransactionIdFromU64(p->full_xid));
+	p->set.region = region;
+	restore_lists(p);
+	return p;
 }
 
 static void
@@ -559,36 +583,112 @@ restore_slots(ZenPrepared *p)
 	}
 }
 
-/* Hang a lock at its row, if the row is still there; a damaged one as well. */
-static void
-relock(ZenLockedRow *l)
+/* ---------- recovery: locks of rows that have gone on ---------- */
+
+/* Where a tombstone in NVM says that its row goes on; false: nowhere. */
+static bool
+link_in(ZenSlot tombstone, uint64 *next)
 {
-	ZenWord    *word = zen_tidmap_word(l->ht, l->tidno);
-	ZenLockers *lockers,
-			   *old = NULL;
+	uint64		link = zen_tuple_link(tombstone, zen_slot_size(tombstone));
+
+	if (link == 0 || link == ZEN_LINK_MOVED)
+		return false;
+	*next = zen_word1_tidno(link);
+	return true;
+}
+
+/* No reader, no writer. */
+static void
+keep_links(const ZenLockedRow *l)
+{
+	uint64		tidno = l->tidno;
+
+	for (;;)
+	{
+		ZenWord    *word = zen_tidmap_word(l->ht, tidno);
+		uint64		w = word != NULL ? zen_word_read(word) : 0;
+
+		if (word == NULL || zen_word_state(w) != ZEN_WORD_DEAD || zen_word_ref(w) == InvalidZenSlot ||
+			!link_in(zen_word_ref(w), &tidno))
+			return;
+		pg_atomic_write_u64(word, zen_word_stale_inc(w));
+	}
+}
+
+void
+zen_prepared_keep_links(bool (*count) (void))
+{
+	count_damaged = count;
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+	{
+		ZenPrepared *p = restore_begin(r);
+
+		for (uint32 i = 0; p != NULL && i < p->set.nlocks; i++)
+			keep_links(&p->set.locks[i]);
+	}
+}
+
+/* Hang the lock at what a word in state ENTRY leads to. */
+static void
+hang_lock(ZenWord *word, const ZenLockedRow *l)
+{
+	ZenVersion *head = zen_word_entry(zen_word_read(word));
+	ZenLockers *old = head->lockers;
+	ZenLockers *lockers = zen_version_lockers_alloc((old ? old->n : 0) + 1);
 	uint64		w;
 
-	if (word != NULL && !zen_row_admit_unread(l->ht, l->tidno, word))
-		zen_arena_full_error();
-	if (word == NULL || zen_word_state(zen_word_read(word)) != ZEN_WORD_ENTRY)
-		return;
-	lockers = zen_version_lockers_alloc((zen_word_entry(zen_word_read(word))->lockers ?
-										 zen_word_entry(zen_word_read(word))->lockers->n : 0) + 1);
 	if (lockers == NULL)
 		zen_arena_full_error();
-	w = zen_word_lock(word);
-	zen_chain_check(w);
-	old = zen_word_entry(w)->lockers;
 	if (old)
 		memcpy(lockers->l, old->l, old->n * sizeof(ZenLocker));
 	lockers->n = old ? old->n : 0;
 	lockers->l[lockers->n].xid = l->xid;
 	lockers->l[lockers->n++].mode = l->mode;
 	Assert(lockers->n <= lockers->capacity);
-	zen_word_entry(w)->lockers = lockers;
+	w = zen_word_lock(word);
+	zen_chain_check(w);
+	head->lockers = lockers;
 	zen_word_unlock(word, w);
 	if (old)
 		zen_version_lockers_free(old);
+}
+
+/* Is the newest version a tombstone with a link?  *next: where to; a committed one was kept for this lock. */
+static bool
+follow(ZenWord *word, uint64 *next)
+{
+	ZenVersion *head = zen_word_entry(zen_word_read(word));
+	uint64		w;
+
+	if (!(zen_version_flags(head) & ZEN_V_FORWARD))
+		return false;
+	*next = head->forward_tidno;
+	if (zen_version_flags(head) & ZEN_V_FROZEN)
+	{
+		w = zen_word_lock(word);
+		zen_word_unlock(word, zen_word_stale_dec(w));
+	}
+	return true;
+}
+
+/* Hang a lock at its row, if the row is still there, under each TID that leads to it; at a damaged row as well. */
+static void
+relock(const ZenLockedRow *l)
+{
+	uint64		tidno = l->tidno;
+
+	do
+	{
+		ZenWord    *word = zen_tidmap_word(l->ht, tidno);
+
+		if (word != NULL && !zen_row_admit_unread(l->ht, tidno, word))
+			zen_arena_full_error();
+		if (word == NULL || zen_word_state(zen_word_read(word)) != ZEN_WORD_ENTRY)
+			return;
+		hang_lock(word, l);
+		if (!follow(word, &tidno))
+			return;
+	} while (true);
 }
 
 void
@@ -598,15 +698,12 @@ zen_prepared_restore(bool (*count) (void))
 	count_damaged = count;
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
-		ZenPrepared *p = &zen_prepared[r];
+		ZenPrepared *p = restore_begin(r);
 
-		if (zen_regions[r].doubt_kind != ZEN_DOUBT_PREPARED)
+		if (p == NULL)
 			continue;
-		p->full_xid = zen_regions[r].doubt_xid;
-		p->xid = XidFromFullTransactionId(FullTransactionIdFromU64(p->full_xid));
-		p->set.region = r;
 		zen_commit_restore(&p->commit, r);
-		Assert(!p->in_use && p->full_xid != 0 && p->set.nwrites == 0);
+		Assert(!p->in_use && p->full_xid != 0);
 		zen_region_take_over(r);
 		restore_slots(p);
 		if (!zen_gcqueue_reserve(r, p->set.nblocks))
@@ -633,7 +730,6 @@ zen_prepared_init(void)
 {
 	bool		found;
 
-	zen_prepared_holder = find_holder;
 	zen_prepared = ShmemInitStruct("zen prepared transactions", zen_prepared_shmem_size(), &found);
 	if (!found)
 		memset(zen_prepared, 0, zen_prepared_shmem_size());

@@ -14,20 +14,17 @@
 typedef struct ZenFoundSlots ZenFoundSlots;
 
 /*
- * The prepared transaction of a region.  Its session fills it, without a lock but for the locks; others read it
- * once in_use is set.  From then on it is changed under ZEN_LOCK_RECOVERY, held exclusively.
+ * The prepared transaction of a region.  Its session fills it, without a lock; others read it once in_use is set.  From
+ * then on it is changed under ZEN_LOCK_RECOVERY, held exclusively.
  */
 typedef struct ZenPrepared
 {
 	bool		in_use;
-	bool		preparing;		/* its locks are being written; under
-								 * ZEN_LOCK_RECOVERY */
 	TransactionId xid;
 	uint64		full_xid;
 	ZenCommit	commit;
 	ZenWriteSet set;			/* in the arena.  The lock lists' slots stand
-								 * behind the writes, with version NULL; locks
-								 * under ZEN_LOCK_RECOVERY */
+								 * behind the writes, with version NULL */
 	ZenSlot    *damaged;		/* arena; versions in blocks that recovery has
 								 * found damaged */
 	uint32		ndamaged;
@@ -41,14 +38,7 @@ extern Size zen_prepared_shmem_size(void);
 extern void zen_prepared_init(void);
 
 /*
- * zen_prepared_copy_locks -- copy this transaction's row locks to where others look for them.
- *
- * Caller holds ZEN_LOCK_RECOVERY exclusively.  Throws when DRAM is full.
- */
-extern void zen_prepared_copy_locks(ZenPrepared *p);
-
-/*
- * zen_prepared_reserve -- copy the rest of the write set, and take slots for lock lists in the region.
+ * zen_prepared_reserve -- copy the write set, and take slots for lock lists in the region.
  *
  * Throws ERRCODE_DISK_FULL or ERRCODE_OUT_OF_MEMORY; zen_prepared_free_lists() and zen_prepared_free() undo it.
  */
@@ -87,9 +77,24 @@ extern void zen_prepared_walk(void (*visit) (uint32 region, ZenSlot slot, ZenTup
 extern void zen_prepared_found(uint32 region, ZenSlot slot);
 
 /*
+ * zen_prepared_keep_links -- keep the tombstones that lead from a TID where a row was locked to where it is now.
+ *
+ * After a scan, before tombstones without older versions go.  Each counts as one older version for each lock, until
+ * zen_prepared_restore() has an entry of it.  count_damaged: as there.  Throws when DRAM is full.
+ */
+extern void zen_prepared_keep_links(bool (*count_damaged) (void));
+
+/*
+ * zen_prepared_walk_locks -- call visit for each row lock of a prepared transaction, under the TID where it was taken.
+ * No other process is at work.
+ */
+extern void zen_prepared_walk_locks(void (*visit) (ZenHTable *ht, uint64 tidno, void *arg), void *arg);
+
+/*
  * zen_prepared_restore -- bring the versions and row locks back, as those of transactions in progress.
  *
- * All slots are known, and the maps show what is committed.  Damage is reported, and is no error: count_damaged
+ * All slots are known, and the maps show what is committed.  The tombstones that lead to locked rows were kept, by
+ * zen_prepared_keep_links() or by the saved map.  Damage is reported, and is no error: count_damaged
  * counts it, and says whether it is to be named.  Throws when DRAM is full.
  */
 extern void zen_prepared_restore(bool (*count_damaged) (void));

@@ -26,63 +26,6 @@
 
 /* ---------- PREPARE ---------- */
 
-/* Leave lock i out of the write set. */
-static void
-remove_lock(uint32 i)
-{
-	ZenWriteSet *ws = &zen_writeset;
-
-	Assert(i < ws->nlocks);
-	ws->locks[i] = ws->locks[--ws->nlocks];
-}
-
-/*
- * A row lock is written under the TID that the row has now.  From the moment the lock is published no writer takes the
- * row to another TID.  Where that has happened before, the lock goes along, as it did in DRAM.
- *
- * The tombstone that tells where to may be collected already, if the transaction that moved the row is the older
- * one: then the table is searched.  No lock is written under a TID that the row has left for good: another row may
- * get it.
- */
-static void
-publish_locks(ZenPrepared *p)
-{
-	ZenWriteSet *ws = &zen_writeset;
-	List	   *searched = NIL; /* tables */
-	uint32		i = 0;
-
-	LWLockAcquire(zen_lock(ZEN_LOCK_RECOVERY), LW_EXCLUSIVE);
-	zen_prepared_copy_locks(p);
-	p->xid = GetTopTransactionId();
-	p->preparing = true;
-	while (i < ws->nlocks)
-	{
-		ZenLockedRow l = ws->locks[i];
-		uint64		next = 0;
-		ZenLockPlace place = zen_lockers_touch(l.ht, l.tidno, l.xid, &next);
-
-		if (place == ZEN_LOCK_FORWARD || place == ZEN_LOCK_MOVED)
-		{
-			zen_writeset_reserve(0, 1);
-			zen_writeset_add_lock(l.ht, next, l.xid, l.mode);
-		}
-		else if (place == ZEN_LOCK_GONE && !list_member_ptr(searched, l.ht))
-		{
-			zen_lockers_collect(l.ht);
-			searched = lappend(searched, l.ht);
-		}
-		if (place == ZEN_LOCK_MOVED || place == ZEN_LOCK_GONE)
-			remove_lock(i);
-		else
-			i++;
-	}
-	list_free(searched);
-	zen_prepared_copy_locks(p);
-	Assert(p->set.nlocks == zen_writeset.nlocks);
-	LWLockRelease(zen_lock(ZEN_LOCK_RECOVERY));
-}
-
-
 void
 zen_twophase_prepare(ZenCommit *commit, uint64 full_xid)
 {
@@ -93,8 +36,7 @@ zen_twophase_prepare(ZenCommit *commit, uint64 full_xid)
 	zen_commit_reserve(commit, ws);
 	p = &zen_prepared[commit->region];
 	ZenAssertRegionMine(commit->region);
-	Assert(!p->in_use && !p->preparing && p->set.writes == NULL && p->set.locks == NULL && p->found == NULL);
-	publish_locks(p);
+	Assert(!p->in_use && p->set.writes == NULL && p->set.locks == NULL && p->found == NULL);
 	zen_prepared_reserve(p, commit->region);
 
 	/*
@@ -135,13 +77,12 @@ zen_twophase_detach(ZenCommit *commit)
 {
 	ZenPrepared *p = &zen_prepared[commit->region];
 
-	Assert(p->full_xid != 0 && p->preparing && !p->in_use);
+	Assert(p->full_xid != 0 && !p->in_use);
 	Assert(zen_regions[commit->region].doubt_xid == p->full_xid || ZEN_FAULT(R9_NO_DESCRIPTOR));
-	Assert(p->set.nwrites >= zen_writeset.nwrites && p->set.nlocks == zen_writeset.nlocks);
+	Assert(p->set.nwrites >= zen_writeset.nwrites && p->set.nlocks <= zen_writeset.nlocks);
 	p->commit = *commit;
 	pg_write_barrier();
 	p->in_use = true;
-	p->preparing = false;
 	zen_commit_hand_over(commit);
 }
 

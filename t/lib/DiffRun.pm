@@ -15,9 +15,6 @@
 # - a statement on several rows, each of which may fail, reports the first that it
 #   meets in physical order: two different errors of such a statement are the same
 #   answer ("order").
-# A third one is zen's own (doc/compatibility.md): an update that needs a new TID waits for a
-# prepared transaction that holds the weakest lock on the row, and meets the timeout. It is
-# counted ("prepared wait"), and the caller sees to it that it stays rare.
 # Where an exception leaves one side committed, both start afresh.
 
 package DiffRun;
@@ -331,14 +328,6 @@ sub may_be_cautious
 	return $plan->{iso} eq 'REPEATABLE READ' && $answer->{message} =~ /FOR KEY SHARE OF x/;
 }
 
-# waits_for_prepared -- whether the second side has waited for a prepared transaction where the first need not.
-sub waits_for_prepared
-{
-	my ($statement, $plan, $h, $z) = @_;
-	return !$h->{state} && $z->{state} eq '55P03' && @{ $plan->{shared}{prepared} }
-		&& $statement->{sql} =~ /UPDATE|MERGE/;
-}
-
 # compare -- same, order, cautious, restart or mismatch (see above).
 sub compare
 {
@@ -346,11 +335,6 @@ sub compare
 	return 'mismatch' if grep { /^(?:08|57P|XX)/ } $h->{state}, $z->{state};
 	return 'cautious'
 	  if $h->{state} ne $z->{state} && grep { may_be_cautious($plan, $_) } $h, $z;
-	if (waits_for_prepared($statement, $plan, $h, $z))
-	{
-		$self->{count}{'prepared wait'}++;
-		return $plan->{in_txn} ? 'cautious' : 'restart';
-	}
 	if ($h->{state} ne $z->{state})
 	{
 		return 'mismatch' unless $statement->{multi};
