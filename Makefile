@@ -131,6 +131,7 @@ OBJS = $(addprefix src/base/, \
 		streamlog.o \
 		streamcopy.o \
 		streamtail.o \
+		streamflush.o \
 		streamredo.o \
 		streamrmgr.o) \
 	$(addprefix src/txn/, \

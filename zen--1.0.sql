@@ -194,7 +194,10 @@ CREATE FUNCTION zen_stream(
 	OUT replayed pg_lsn,
 	OUT backup_lacks_rows text,
 	OUT dram_needed bigint,
-	OUT primary_dram_size bigint)
+	OUT primary_dram_size bigint,
+	OUT unflushed_transactions integer,
+	OUT unflushed_bytes bigint,
+	OUT unflushed_ms double precision)
 AS 'MODULE_PATHNAME', 'zen_stream_info'
 LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
 
@@ -203,7 +206,8 @@ COMMENT ON FUNCTION zen_stream() IS
 mode: the setting; records, bytes: records put into the log since the start of the server, and the bytes of their rows;
 tail_transactions, tail_bytes: transactions that are kept in the pool until the log is flushed, and the bytes that they take there; logged_again: transactions that the last crash had taken out of the log;
 role: of the pool: primary, or replica: a copy that follows the log of another server until it is promoted; copied: all changes of the pool are in the log: of a primary, base backups have it; of a replica, it still follows; replayed: of a replica, where the last record of the log ends that its pool has;
-backup_lacks_rows: why a base backup taken now would not have the rows of zen tables, null: it would; dram_needed: bytes of zen.dram_size that opening the tables takes, of a replica as the primary server has told it; primary_dram_size: of a replica, zen.dram_size of the primary server';
+backup_lacks_rows: why a base backup taken now would not have the rows of zen tables, null: it would; dram_needed: bytes of zen.dram_size that opening the tables takes, of a replica as the primary server has told it; primary_dram_size: of a replica, zen.dram_size of the primary server;
+unflushed_transactions, unflushed_bytes, unflushed_ms: transactions that have committed in the pool and that no reader of the log can have yet, since the log is not flushed so far; the bytes of log up to the last of them, and for how long the first of them has waited';
 
 CREATE FUNCTION zen_stage(
 	OUT running boolean,

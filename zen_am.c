@@ -37,6 +37,7 @@
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 #include "stream/streamcopy.h"
+#include "stream/streamflush.h"
 #include "stream/streamrmgr.h"
 #include "stream/streamtail.h"
 #include "table/reindexworker.h"
@@ -71,6 +72,7 @@ zen_shmem_request(void)
 	zen_exclusive_install();
 	zen_sequence_install();
 	zen_hooks_init();
+	zen_streamflush_hooks();
 	zen_explain_init();
 	zen_pointrun_init();
 	zen_batchplan_init();
@@ -94,6 +96,7 @@ zen_shmem_request(void)
 	RequestAddinShmemSpace(zen_gcqueue_shmem_size());
 	RequestAddinShmemSpace(zen_sweep_shmem_size());
 	RequestAddinShmemSpace(zen_streamtail_shmem_size());
+	RequestAddinShmemSpace(zen_streamflush_shmem_size());
 	RequestAddinShmemSpace(zen_sequence_shmem_size());
 	RequestAddinShmemSpace(zen_exclusive_shmem_size());
 	RequestAddinShmemSpace(zen_prepared_shmem_size());
@@ -160,6 +163,7 @@ zen_shmem_startup(void)
 	zen_reclaim_init();
 	zen_sweep_init();
 	zen_streamtail_init();
+	zen_streamflush_init();
 	zen_copy_install();
 	zen_sequence_init();
 	zen_exclusive_init();
@@ -204,6 +208,7 @@ _PG_init(void)
 	zen_pointrun_install_early();
 	zen_worker_after_recovery = zen_after_recovery;
 	zen_worker_register();
+	zen_streamflush_register();
 	prev_shmem_request = shmem_request_hook;
 	shmem_request_hook = zen_shmem_request;
 	prev_shmem_startup = shmem_startup_hook;

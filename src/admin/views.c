@@ -343,9 +343,7 @@ zen_stream_info(PG_FUNCTION_ARGS)
 {
 	ResultRow	row;
 	uint64		totals[ZEN_NCOUNTERS];
-	uint32		kept,
-				again;
-	Size		bytes;
+	ZenTailLook look;
 	uint64		size,
 				needs;
 	bool		replica;
@@ -356,22 +354,25 @@ zen_stream_info(PG_FUNCTION_ARGS)
 	why = zen_basebackup_lacks();
 	begin_row(fcinfo, &row);
 	zen_stats_sum(totals);
-	zen_streamtail_look(&kept, &bytes, &again);
+	zen_streamtail_look(&look);
 	zen_pool_noted_dram(&size, &needs);
 	if (!replica)
 		needs = zen_copy_dram_needs();
 	put_text(&row, GetConfigOption("zen.stream", false, false));
 	put_int64(&row, (int64) totals[ZEN_C_stream_records]);
 	put_int64(&row, (int64) totals[ZEN_C_stream_bytes]);
-	put_int32(&row, (int32) kept);
-	put_int64(&row, (int64) bytes);
-	put_int32(&row, (int32) again);
+	put_int32(&row, (int32) look.kept);
+	put_int64(&row, (int64) look.bytes);
+	put_int32(&row, (int32) look.again);
 	put_text(&row, replica ? "replica" : "primary");
 	put_bool(&row, zen_pool_is_copied() && (replica || why == NULL));
 	put(&row, PG_LSNOID, LSNGetDatum(zen_pool_replayed()), !replica);
 	put(&row, TEXTOID, why != NULL ? CStringGetTextDatum(why) : (Datum) 0, why == NULL);
 	put(&row, INT8OID, Int64GetDatum((int64) needs), replica && size == 0);
 	put(&row, INT8OID, Int64GetDatum((int64) size), !replica || size == 0);
+	put_int32(&row, (int32) look.unflushed);
+	put_int64(&row, (int64) look.unflushed_bytes);
+	put_float8(&row, look.unflushed > 0 ? Max(0, GetCurrentTimestamp() - look.unflushed_since) / 1000.0 : 0);
 	PG_RETURN_DATUM(end_row(&row));
 }
 

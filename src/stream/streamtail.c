@@ -12,6 +12,9 @@
  * Recovery's leader logs the tail again, in one transaction of its own, flushed.  It notes this transaction's xid
  * before (again_xid).  So a crash on the way finds either that it has committed, or that it is to be done again.
  *
+ * Who reads the WAL reads what is flushed.  So while somebody does, the flusher (streamflush.c) is told of the commit
+ * when it sleeps.  The ring's lock, which each commit takes, decides who tells it.
+ *
  * The slots that are kept stand in a ring in shared memory, in the order in which their transactions have ended, more
  * or less.  In recovery the ring has the slots found.
  */
@@ -23,6 +26,7 @@
 #include "base/epoch.h"
 #include "base/fault.h"
 #include "base/guc.h"
+#include "base/locks.h"
 #include "miscadmin.h"
 #include "nvm/page.h"
 #include "nvm/persist.h"
@@ -64,6 +68,7 @@ typedef struct Kept
 	uint64		until;			/* LSN; in recovery: Tx-CTS */
 	uint32		versions;		/* bytes of its versions, if copies are to
 								 * know them; not in recovery */
+	TimestampTz at;				/* of the commit; not in recovery */
 } Kept;
 
 typedef struct Ring
@@ -74,6 +79,10 @@ typedef struct Ring
 	Size		bytes;			/* of the slots */
 	Size		versions;		/* sum of kept[].versions */
 	uint32		again;			/* logged again at this start; leader only */
+	bool		armed;			/* the flusher sleeps: the next commit sets
+								 * its latch */
+	Latch	   *flusher;		/* while armed */
+	XLogRecPtr	newest;			/* largest `until` of a commit */
 	Kept		kept[RING_CAPACITY + ZEN_MAX_REGIONS];	/* in recovery, with
 														 * those that waited for
 														 * room */
@@ -205,9 +214,13 @@ bytes_at_most(void)
 	return Min(RING_BYTES, zen_pool_size() / RING_SHARE);
 }
 
-/* Put an entry in, if there is room; take out what may go, into out[RING_STEP].  True if it is in. */
+/*
+ * Put an entry in, if there is room; take out what may go, into out[RING_STEP].  True if it is in.
+ *
+ * *wake: the flusher, if it sleeps and is to be woken by this process.
+ */
 static bool
-turn_ring(const Kept *new, Kept *out, uint32 *nout, XLogRecPtr *oldest)
+turn_ring(const Kept *new, Kept *out, uint32 *nout, XLogRecPtr *oldest, Latch **wake)
 {
 	Size		size = zen_slot_size(new->slot);
 	bool		room;
@@ -227,6 +240,10 @@ turn_ring(const Kept *new, Kept *out, uint32 *nout, XLogRecPtr *oldest)
 		ring->kept[(ring->first + ring->n++) % RING_CAPACITY] = *new;
 		ring->bytes += size;
 		ring->versions += new->versions;
+		ring->newest = Max(ring->newest, new->until);
+		if (ring->armed)
+			*wake = ring->flusher;
+		ring->armed = false;
 	}
 	*oldest = ring->n > RING_LAZY || !room ? ring->kept[ring->first].until : InvalidXLogRecPtr;
 	SpinLockRelease(&ring->lock);
@@ -259,7 +276,8 @@ free_slots(const Kept *kept, uint32 n)
 void
 zen_streamtail_keep(ZenSlot slot, XLogRecPtr lsn, Size versions)
 {
-	Kept		new = {.slot = slot,.versions = (uint32) versions};
+	Kept		new = {.slot = slot,.versions = (uint32) versions,.at = GetCurrentTransactionStopTimestamp()};
+	Latch	   *wake = NULL;
 	bool		in = false;
 
 	Assert(ring != NULL && slot != InvalidZenSlot && !XLogRecPtrIsInvalid(lsn) && versions <= RING_VERSIONS);
@@ -273,13 +291,29 @@ zen_streamtail_keep(ZenSlot slot, XLogRecPtr lsn, Size versions)
 		uint32		nout;
 		XLogRecPtr	oldest;
 
-		in = turn_ring(&new, out, &nout, &oldest);
+		in = turn_ring(&new, out, &nout, &oldest, &wake);
 		free_slots(out, nout);
 		if (!in && nout == 0)
 			XLogFlush(Max(lsn, oldest));
 		if (oldest > flushed)
 			flushed = GetFlushRecPtr(NULL);
 	}
+	if (unlikely(wake != NULL))
+		SetLatch(wake);
+}
+
+XLogRecPtr
+zen_streamtail_arm(XLogRecPtr done, Latch *latch)
+{
+	XLogRecPtr	newest;
+
+	Assert(ring != NULL);
+	SpinLockAcquire(&ring->lock);
+	newest = ring->newest;
+	ring->flusher = latch;
+	ring->armed = latch != NULL && newest <= done;
+	SpinLockRelease(&ring->lock);
+	return newest;
 }
 
 bool
@@ -296,17 +330,38 @@ zen_streamtail_keeps(ZenSlot slot)
 	return found;
 }
 
-void
-zen_streamtail_look(uint32 *kept, Size *bytes, uint32 *again)
+/* Of the transactions in the ring those whose commit records are not flushed.  Under the ring's lock. */
+static void
+look_unflushed(XLogRecPtr upto, ZenTailLook *look)
 {
-	*kept = *again = 0;
-	*bytes = 0;
+	ZenAssertSpinLocked(&ring->lock);
+	for (uint32 i = 0; i < ring->n; i++)
+	{
+		const Kept *k = &ring->kept[(ring->first + i) % RING_CAPACITY];
+
+		if (k->until <= upto)
+			continue;
+		if (look->unflushed++ == 0 || k->at < look->unflushed_since)
+			look->unflushed_since = k->at;
+	}
+	if (ring->newest > upto)
+		look->unflushed_bytes = ring->newest - upto;
+}
+
+void
+zen_streamtail_look(ZenTailLook *look)
+{
+	XLogRecPtr	upto;
+
+	memset(look, 0, sizeof(*look));
 	if (ring == NULL)
 		return;
+	upto = RecoveryInProgress() ? PG_UINT64_MAX : GetFlushRecPtr(NULL);
 	SpinLockAcquire(&ring->lock);
-	*kept = ring->n;
-	*bytes = ring->bytes;
-	*again = ring->again;
+	look->kept = ring->n;
+	look->bytes = ring->bytes;
+	look->again = ring->again;
+	look_unflushed(upto, look);
 	SpinLockRelease(&ring->lock);
 }
 
@@ -565,5 +620,8 @@ zen_streamtail_init(void)
 	ring = ShmemInitStruct("zen tail of the WAL", sizeof(Ring), &found);
 	ring->first = ring->n = ring->again = 0;
 	ring->bytes = ring->versions = 0;
+	ring->armed = false;
+	ring->flusher = NULL;
+	ring->newest = InvalidXLogRecPtr;
 	SpinLockInit(&ring->lock);
 }

@@ -7,7 +7,9 @@
 #include "base/compat.h"
 
 #include "access/xlogdefs.h"
+#include "datatype/timestamp.h"
 #include "nvm/layout.h"
+#include "storage/latch.h"
 
 /* ---------- commit ---------- */
 
@@ -39,8 +41,26 @@ extern void zen_streamtail_keep(ZenSlot slot, XLogRecPtr lsn, Size versions);
 /* zen_streamtail_keeps -- is it one of these slots? */
 extern bool zen_streamtail_keeps(ZenSlot slot);
 
-/* zen_streamtail_look -- transactions whose slots are kept now, bytes of these, and transactions logged again. */
-extern void zen_streamtail_look(uint32 *kept, Size *bytes, uint32 *again);
+/*
+ * zen_streamtail_arm -- where the commit record of the newest transaction ends that has a slot.
+ *
+ * If that is not behind `done`, the next one that is kept sets the latch, once.  NULL: none does.  For one process.
+ */
+extern XLogRecPtr zen_streamtail_arm(XLogRecPtr done, Latch *latch);
+
+/* What there is of the tail now. */
+typedef struct ZenTailLook
+{
+	uint32		kept;			/* transactions whose slots are kept */
+	Size		bytes;			/* of these slots */
+	uint32		again;			/* transactions logged again at this start */
+	uint32		unflushed;		/* transactions kept whose commit records are
+								 * not flushed */
+	uint64		unflushed_bytes;	/* of WAL, up to the newest commit record */
+	TimestampTz unflushed_since;	/* the oldest of these commits */
+} ZenTailLook;
+
+extern void zen_streamtail_look(ZenTailLook *look);
 
 /* ---------- start ---------- */
 

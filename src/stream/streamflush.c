@@ -1,0 +1,180 @@
+/*
+ * streamflush.c -- the flusher: what has committed leaves for those who read the WAL, within milliseconds.
+ *
+ * A zen-only commit does not flush its records, and walsenders send what is flushed.  So while a client reads the WAL,
+ * this process flushes up to the newest commit record, which wakes the walsenders.  No commit waits for it.
+ *
+ * - A walsender counts itself from its authentication to its end.  While there is none, the flusher is not armed, and
+ *   a commit does nothing for it.
+ * - With no commit to flush it sleeps, armed: the next commit sets its latch, the ones behind it do not.
+ * - Between two flushes it rests for REST_MS, so that many commits share one.
+ */
+#include "stream/streamflush.h"
+
+#include "access/xlog.h"
+#include "base/bgworker.h"
+#include "base/guc.h"
+#include "libpq/auth.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "port/atomics.h"
+#include "postmaster/interrupt.h"
+#include "replication/walsender.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/proc.h"
+#include "storage/shmem.h"
+#include "stream/streamtail.h"
+#include "utils/guc.h"
+
+#define REST_MS			2
+#define RESTART_S		1		/* after a failure */
+
+typedef struct Flusher
+{
+	pg_atomic_uint32 readers;	/* walsender processes */
+	PGPROC	   *volatile proc;	/* the flusher's; NULL before its first start */
+} Flusher;
+
+static Flusher *flusher = NULL; /* NULL: zen.stream is off */
+static ClientAuthentication_hook_type prev_authentication_hook;
+
+/* ---------- readers ---------- */
+
+/* The latch of a process that has ended is nobody's, or another's, whom it does no harm. */
+static void
+wake_flusher(void)
+{
+	PGPROC	   *proc = flusher->proc;
+
+	if (proc != NULL)
+		SetLatch(&proc->procLatch);
+}
+
+static void
+reader_leaves(int code, Datum arg)
+{
+	pg_atomic_fetch_sub_u32(&flusher->readers, 1);
+	wake_flusher();
+}
+
+/* Without this a reader would have to be looked for again and again. */
+static void
+authenticated(Port *port, int status)
+{
+	if (prev_authentication_hook)
+		prev_authentication_hook(port, status);
+	if (status != STATUS_OK || !am_walsender || flusher == NULL)
+		return;
+	pg_atomic_fetch_add_u32(&flusher->readers, 1);
+	on_shmem_exit(reader_leaves, (Datum) 0);
+	wake_flusher();
+}
+
+void
+zen_streamflush_hooks(void)
+{
+	prev_authentication_hook = ClientAuthentication_hook;
+	ClientAuthentication_hook = authenticated;
+}
+
+/* ---------- the process ---------- */
+
+static void
+sleep_ms(long ms)
+{
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | (ms >= 0 ? WL_TIMEOUT : 0), ms, PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+}
+
+static void
+look_around(void)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+	}
+}
+
+/*
+ * One round: flush what has committed, or sleep until something has.
+ *
+ * A reader that comes, or goes, sets the latch behind its change of the count.  So this process, which has looked at
+ * the count before it sleeps, does not sleep on.
+ */
+static void
+flush_or_sleep(XLogRecPtr *done)
+{
+	bool		read = pg_atomic_read_u32(&flusher->readers) > 0;
+	XLogRecPtr	newest = zen_streamtail_arm(*done, read ? MyLatch : NULL);
+
+	if (!read || newest <= *done)
+	{
+		pgstat_report_wal(false);
+		sleep_ms(-1);
+		return;
+	}
+	XLogFlush(newest);
+	*done = newest;
+	sleep_ms(REST_MS);
+}
+
+void
+zen_streamflush_main(Datum arg)
+{
+	XLogRecPtr	done = InvalidXLogRecPtr;
+
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
+	BackgroundWorkerUnblockSignals();
+	/* to no database: so pg_stat_activity has it */
+	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+	Assert(flusher != NULL && !RecoveryInProgress());
+	flusher->proc = MyProc;
+	pg_memory_barrier();		/* a reader finds it, or is found */
+	while (!ShutdownRequestPending)
+	{
+		look_around();
+		flush_or_sleep(&done);
+	}
+
+	/*
+	 * with 0 the postmaster would not start another one, should this have
+	 * been pg_terminate_backend()
+	 */
+	proc_exit(1);
+}
+
+/* ---------- start ---------- */
+
+void
+zen_streamflush_register(void)
+{
+	BackgroundWorker worker;
+
+	Assert(!IsUnderPostmaster);
+	if (zen_stream == ZEN_STREAM_OFF || max_wal_senders == 0)
+		return;
+	zen_bgworker_describe(&worker, "zen flusher", "zen_streamflush_main", (Datum) 0, RESTART_S);
+	RegisterBackgroundWorker(&worker);
+}
+
+Size
+zen_streamflush_shmem_size(void)
+{
+	return zen_stream == ZEN_STREAM_OFF ? 0 : sizeof(Flusher);
+}
+
+void
+zen_streamflush_init(void)
+{
+	bool		found;
+
+	if (zen_stream == ZEN_STREAM_OFF)
+		return;
+	flusher = ShmemInitStruct("zen flusher", sizeof(Flusher), &found);
+	pg_atomic_init_u32(&flusher->readers, 0);
+	flusher->proc = NULL;
+}
