@@ -12,7 +12,8 @@
 # The tables have what most real tables have: foreign keys on both sides, with cascades, CHECK, NOT NULL, defaults,
 # identity and generated columns, AFTER triggers of rows and of statements, row security, keys of several columns,
 # keys that are equal without being the same (numeric, a collation that is not deterministic), partial indexes and
-# indexes on expressions, domains, composite types and columns that call functions in SQL.
+# indexes on expressions, domains, composite types, also as what functions make of JSON, and columns that call functions
+# in SQL.
 
 package DiffPoint;
 
@@ -30,6 +31,8 @@ use constant {
 my $tables = <<'END';
 CREATE DOMAIN dom AS int CHECK (VALUE < 2000);
 CREATE TYPE pair AS (l int, r int);
+CREATE DOMAIN odd AS pair CHECK ((VALUE).l IS NULL OR (VALUE).l % 2 = 1);
+CREATE TYPE pairs AS (x pair, y pair[], z odd);
 CREATE TABLE helper (k int PRIMARY KEY, n int) USING {AM};
 CREATE FUNCTION twice(int) RETURNS int LANGUAGE sql STABLE AS
 	'SELECT coalesce(max(n), 0) + $1 * 2 FROM helper WHERE k = $1 % 5';
@@ -139,6 +142,11 @@ my @list = (
 	[ in   => 'UPDATE pa SET a = a + 1, c = c + 0.5 WHERE id = $1 AND a % 2 = 0 AND a < $2 RETURNING id, a, c, g' ],
 	[ iwp  => 'UPDATE pa SET b = $2, c = $3 WHERE id = $1 RETURNING id, a, b, c, u, g' ],
 	[ in   => 'UPDATE pa SET d = $2 * 100, m.l = $2 WHERE id = $1 RETURNING d, m' ],
+	[ in   => q{UPDATE pa SET m = jsonb_populate_record(m, jsonb_build_object('l', $2::int, 't', $2::int)) }
+		. 'WHERE id = $1 RETURNING m' ],
+	[ in   => q{SELECT id, jsonb_populate_record(NULL::pair, '{"r": 2, "t": 3}'), }
+		. q{json_populate_record(NULL::pairs, json_build_object('x', m, 'y', ARRAY[m, m], }
+		. q{'z', json_build_object('l', $2::int, 't', 4))) FROM pa WHERE id = $1} ],
 	[ in   => 'UPDATE pa SET a = 60 / ($2 - 7) WHERE id = $1 RETURNING a, g' ],
 	[ in   => 'UPDATE pa SET a = twice($2) WHERE id = $1 RETURNING a' ],
 	[ ii   => 'UPDATE pa SET id = $2 WHERE id = $1 RETURNING id' ],
@@ -155,6 +163,8 @@ my @list = (
 	[ in   => 'UPDATE helper SET n = $2 WHERE k = $1 % 5' ],
 	[ inwp => 'INSERT INTO pa (id, a, b, c) VALUES ($1, $2, $3, $4) RETURNING id, a, u, g' ],
 	[ im   => 'INSERT INTO pa (id, u, m.l, m.r) VALUES ($1, $2, $2, $1)' ],
+	[ in   => q{INSERT INTO pa (id, m) VALUES ($1, jsonb_populate_record(NULL::pair, }
+		. q{jsonb_build_object('r', $2::int, 't', $2::int))) RETURNING id, m} ],
 	[ in   => 'INSERT INTO pf (pid, v) VALUES ($1, $2) RETURNING id, pid' ],
 	[ imn  => 'INSERT INTO pg (id, pid, v) VALUES ($1, $2, $3)' ],
 	[ dln  => 'INSERT INTO pn (k, l, w) VALUES ($1, $2, $3) RETURNING k, l' ],
@@ -207,7 +217,7 @@ my @names = sort keys %statement;
 # What two sessions want of the same row of pa: changes of column a, what depends on it, and anything.
 my @changing = grep { $statement{$_}{sql} =~ /^UPDATE pa SET a = .*WHERE id = / } @names;
 my @judging  = grep { $statement{$_}{sql} =~ / pa .*WHERE id = \$1 AND a/ && $statement{$_}{sql} !~ /AS s/ } @names;
-my @with_type     = grep { $statement{$_}{sql} =~ /m\.l/ } @names;
+my @with_type     = grep { $statement{$_}{sql} =~ /m\.l|populate/ } @names;
 my @with_function = grep { $statement{$_}{sql} =~ /twice/ } @names;
 my @on_row   = grep { $statement{$_}{types}[0] eq 'int' && $statement{$_}{sql} =~ /(?:FROM|UPDATE|INTO) p[af] /
 	&& $statement{$_}{sql} !~ /^SELECT [^F]* FROM \w+ WHERE \S+ = \S+$/ } @names;
