@@ -204,11 +204,13 @@ OBJS = $(addprefix src/base/, \
 	$(addprefix src/point/, \
 		pointwhy.o \
 		keyprobe.o \
+		memorykind.o \
 		passon.o \
 		keyjoin.o \
 		keyjoinplan.o \
 		pointplan.o \
 		pointkeys.o \
+		pointmemory.o \
 		pointnodes.o \
 		pointstate.o \
 		pointread.o \

@@ -115,6 +115,18 @@ SET enable_tidscan = on;
 PREPARE other_node(tid) AS SELECT v FROM t WHERE ctid = $1;
 EXECUTE other_node('(0,2)');
 SELECT reasons();
+-- PostgreSQL's own subscripts, but nobody knows that
+SET client_min_messages = warning;
+CREATE TYPE place;
+CREATE FUNCTION place_in(cstring) RETURNS place LANGUAGE internal IMMUTABLE STRICT AS 'point_in';
+CREATE FUNCTION place_out(place) RETURNS cstring LANGUAGE internal IMMUTABLE STRICT AS 'point_out';
+CREATE FUNCTION subscripts(internal) RETURNS internal LANGUAGE internal IMMUTABLE STRICT AS 'raw_array_subscript_handler';
+CREATE TYPE place (INPUT = place_in, OUTPUT = place_out, LIKE = point, ELEMENT = float8, SUBSCRIPT = subscripts);
+RESET client_min_messages;
+SELECT reasons() IS NULL AS none;
+PREPARE unknown_expression(int) AS SELECT ('(3,4)'::place)[$1 % 2] FROM t WHERE id = $1;
+EXECUTE unknown_expression(1);
+SELECT reasons();
 
 -- plans that are kept whole, and are no point accesses; each is executed once
 CREATE TRIGGER row_trigger BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION nothing();

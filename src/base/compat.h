@@ -278,6 +278,50 @@ zen_bitmap_next(ZenBitmapIterator *iterator, TBMIterateResult *space)
 #define zen_fast_path_bits(proc, group) ((proc)->fpLockBits[group])
 #endif
 
+/* Nodes and steps of expressions that 16, 17 and 18 have added, and where tables have their compiled expressions. */
+#if PG_VERSION_NUM < 160000
+#define zen_is_json_node(node)		false
+#define zen_generated_exprs(target, operation) ((operation) == CMD_UPDATE ? NULL : (target)->ri_GeneratedExprs)
+#else
+#define zen_generated_exprs(target, operation) \
+	((operation) == CMD_UPDATE ? (target)->ri_GeneratedExprsU : (target)->ri_GeneratedExprsI)
+#if PG_VERSION_NUM < 170000
+#define zen_is_json_node(node) \
+	(IsA(node, JsonConstructorExpr) || IsA(node, JsonValueExpr) || IsA(node, JsonIsPredicate))
+#else
+#define zen_is_json_node(node) \
+	(IsA(node, JsonConstructorExpr) || IsA(node, JsonValueExpr) || IsA(node, JsonIsPredicate) || \
+	 IsA(node, JsonExpr) || IsA(node, JsonBehavior))
+#endif
+#endif
+#define ZEN_HAS_JSON_STEPS			(PG_VERSION_NUM >= 170000)
+#define ZEN_HAS_COUNTED_STRICT_STEPS (PG_VERSION_NUM >= 180000)
+
+#if PG_VERSION_NUM < 180000
+#define zen_is_returning_node(node)	false
+#define zen_check_exprs(target)		((target)->ri_ConstraintExprs)
+#define zen_virtual_exprs(target)	((ExprState **) NULL)
+#define zen_virtual_not_null(desc)	0
+#define zen_has_virtual(constr)		false
+#else
+#define zen_is_returning_node(node)	IsA(node, ReturningExpr)
+#define zen_check_exprs(target)		((target)->ri_CheckConstraintExprs)
+#define zen_virtual_exprs(target)	((target)->ri_GenVirtualNotNullConstraintExprs)
+#define zen_has_virtual(constr)		((constr)->has_generated_virtual)
+
+/* Virtual generated columns that may not be NULL. */
+static inline int
+zen_virtual_not_null(TupleDesc desc)
+{
+	int			n = 0;
+
+	for (int i = 0; i < desc->natts; i++)
+		n += TupleDescAttr(desc, i)->attnotnull &&
+			TupleDescAttr(desc, i)->attgenerated == ATTRIBUTE_GENERATED_VIRTUAL;
+	return n;
+}
+#endif
+
 /* Access methods of indexes: what 16, 17 and 18 have added, as btree has it. */
 #include "access/amapi.h"
 #include "utils/pg_locale.h"

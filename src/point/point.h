@@ -35,6 +35,17 @@ typedef struct ZenPointTable
 	Relation	rel;			/* the same address while the state is valid */
 } ZenPointTable;
 
+/* Where functions and expressions of a state remember something while it is executed. */
+typedef struct ZenPointMemory
+{
+	void	 ***places;			/* NULL in each: nothing is remembered */
+	int			n;
+	int			size;
+	int			nlate;			/* expressions and trigger functions of the
+								 * target that have been looked up */
+	bool		unknown;		/* nobody knows all places */
+} ZenPointMemory;
+
 /*
  * The kept state of one plan.
  *
@@ -84,10 +95,11 @@ typedef struct ZenPoint
 	ResultRelInfo *target;		/* of change */
 	bool		writes;			/* changes or locks rows */
 	bool		has_triggers;
-	bool		has_expressions;	/* the table, for constraints, generated
-									 * columns or triggers */
-	bool		looks_beyond;	/* at other relations: by functions in SQL, by
-								 * composite types */
+	bool		has_expressions;	/* the table may, for constraints,
+									 * generated columns or triggers */
+	bool		knows_catalogs; /* expressions have been compiled from what
+								 * catalogs said */
+	ZenPointMemory memory;
 	int			nslots;			/* of the executor's, with descriptors of
 								 * their own */
 

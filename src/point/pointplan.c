@@ -26,6 +26,7 @@
 #include "partitioning/partdesc.h"
 #include "point/keyjoin.h"
 #include "point/keyprobe.h"
+#include "point/memorykind.h"
 #include "point/passon.h"
 #include "table/zenam_rel.h"
 #include "utils/rel.h"
@@ -285,6 +286,26 @@ zen_point_walk_plan(Plan *plan, bool (*walker) (Node *, void *), void *context)
 		zen_point_walk_plan(outerPlan(plan), walker, context) || zen_point_walk_plan(innerPlan(plan), walker, context);
 }
 
+ZenMemoryKind
+zen_point_memory_kind(const PlannedStmt *stmt, Plan *plan)
+{
+	ZenMemoryJudgement j = {ZEN_MEMORY_NONE, ZEN_EXPR_PLANNED};
+	ListCell   *lc;
+
+	(void) zen_point_walk_plan(plan, zen_memory_judge, &j);
+	if (!IsA(plan, ModifyTable))
+		return j.kind;
+	j.stage = ZEN_EXPR_STORED;
+	foreach(lc, ((ModifyTable *) plan)->resultRelations)
+	{
+		Relation	rel = table_open(rt_fetch(lfirst_int(lc), stmt->rtable)->relid, NoLock);
+
+		zen_memory_judge_table(rel, &j);
+		table_close(rel, NoLock);
+	}
+	return j.kind;
+}
+
 static bool
 has_parameters(Node *node, void *context)
 {
@@ -387,16 +408,21 @@ kind_of(PlannedStmt *stmt, ZenPointWhy *why)
 
 	*why = ZEN_WHY_NONE;
 	if (zen_point_shape(stmt, stmt->planTree, &shape) && is_zen_table(stmt, shape.rti))
-	{
 		*why = zen_point_refuses(stmt, &shape);
-		if (*why == ZEN_WHY_NONE)
-			return ZEN_POINT_ROW;
-	}
-	if (!zen_point_keepable(stmt, stmt->planTree))
+	else
+		shape.rti = 0;
+	if ((shape.rti == 0 || *why != ZEN_WHY_NONE) && !zen_point_keepable(stmt, stmt->planTree))
 	{
 		*why = zen_point_why_not_kept(stmt);
 		return ZEN_POINT_NONE;
 	}
+	if (zen_point_memory_kind(stmt, stmt->planTree) == ZEN_MEMORY_ANY)
+	{
+		*why = ZEN_WHY_unknown_expression;
+		return ZEN_POINT_NONE;
+	}
+	if (shape.rti != 0 && *why == ZEN_WHY_NONE)
+		return ZEN_POINT_ROW;
 
 	/*
 	 * a plan without parameters is mostly executed once only, and shown to

@@ -8,6 +8,7 @@
 
 #include "nodes/execnodes.h"
 #include "nodes/plannodes.h"
+#include "point/memorykind.h"
 #include "point/pointwhy.h"
 
 /* How a plan is executed with kept state. */
@@ -62,6 +63,14 @@ extern uint32 zen_point_serial(const PlannedStmt *stmt);
 
 /* The kind of a marked plan. */
 extern ZenPointKind zen_point_kind(const PlannedStmt *stmt);
+
+/*
+ * zen_point_memory_kind -- the most that expressions of a plan, and of the table that it changes, have in them.
+ *
+ * What domains and functions in SQL bring in is not all seen (zen_memory_find).  Caller holds the locks that the plan
+ * needs.
+ */
+extern ZenMemoryKind zen_point_memory_kind(const PlannedStmt *stmt, Plan *plan);
 
 /* Register the node.  In _PG_init. */
 extern void zen_pointplan_init(void);

@@ -8,12 +8,11 @@
  *
  * A state is valid as long as all that it was made from is the same:
  * - the table and the index: a relcache invalidation of either ends it;
- * - functions, roles and their membership: any invalidation in these catalogs ends all states;
- * - other relations: functions in SQL keep their plans for the rest of the transaction, and what makes a row of a
- *   composite type knows its columns.  So an invalidation of any relation ends a state that may look beyond its own;
+ * - functions, languages, roles and their membership: any invalidation in these catalogs ends all states;
  * - the current user: another one has it made anew;
- * - types, whose domains may get constraints: a change ends the states of tables that have expressions of their own,
- *   for constraints, generated columns or triggers; for those in the plan PostgreSQL plans anew.
+ * - what expressions are compiled from: the columns of composite types, constraints of domains, casts, default operator
+ *   classes.  Any invalidation of a relation or in these catalogs ends the states that have such expressions.
+ * What functions and expressions learn while they run is no part of a state (pointmemory.c).
  * A state during whose making anything was invalidated is not used: the standard executor runs the plan.
  *
  * An execution under way goes on with a state that has become invalid, as the standard executor would with its own.
@@ -29,13 +28,12 @@
 #include "base/guc.h"
 #include "base/stats.h"
 #include "catalog/objectaccess.h"
-#include "catalog/pg_language_d.h"
-#include "catalog/pg_proc.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/parsetree.h"
 #include "point/pointkeys.h"
+#include "point/pointmemory.h"
 #include "point/pointnodes.h"
 #include "tcop/dest.h"
 #include "utils/inval.h"
@@ -57,6 +55,12 @@ typedef struct Kept
 	uint32		serial;			/* 0: none */
 	ZenPoint   *point;			/* NULL: the plan was executed once */
 } Kept;
+
+/*
+ * The catalogs, beside those of relations, from which expressions are compiled.  Of others, as operators and the
+ * members of operator families, PostgreSQL's plan cache plans anew what uses them.
+ */
+static const int sources[] = {TYPEOID, CASTSOURCETARGET, CONSTROID, CLAOID, AMPROCNUM};
 
 static Kept kept[NSTATES];
 static int	nrunning;			/* executions under way */
@@ -98,7 +102,7 @@ relation_changed(Datum arg, Oid relid)
 {
 	nchanges++;
 	for (int i = 0; i < NSTATES; i++)
-		if (kept[i].point != NULL && (relid == InvalidOid || kept[i].point->looks_beyond ||
+		if (kept[i].point != NULL && (relid == InvalidOid || kept[i].point->knows_catalogs ||
 									  list_member_oid(kept[i].point->relations, relid)))
 			kept[i].point->valid = false;
 }
@@ -109,12 +113,13 @@ catalog_changed(Datum arg, int cacheid, uint32 hash)
 	relation_changed(arg, InvalidOid);
 }
 
+/* Something has changed from which expressions are compiled. */
 static void
-type_changed(Datum arg, int cacheid, uint32 hash)
+source_changed(Datum arg, int cacheid, uint32 hash)
 {
 	nchanges++;
 	for (int i = 0; i < NSTATES; i++)
-		if (kept[i].point != NULL && (kept[i].point->has_expressions || kept[i].point->looks_beyond))
+		if (kept[i].point != NULL && kept[i].point->knows_catalogs)
 			kept[i].point->valid = false;
 }
 
@@ -178,58 +183,6 @@ collect_functions(Node *node, void *functions)
 		return false;
 	(void) check_functions_in_node(node, note_function, functions);
 	return expression_tree_walker(node, collect_functions, functions);
-}
-
-static bool
-is_sql_function(Oid function, void *context)
-{
-	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
-	bool		result = HeapTupleIsValid(tuple) && ((Form_pg_proc) GETSTRUCT(tuple))->prolang == SQLlanguageId;
-
-	if (HeapTupleIsValid(tuple))
-		ReleaseSysCache(tuple);
-	return result;
-}
-
-/*
- * May an expression depend on other relations than those that the plan names?  By a function in SQL, also a domain's
- * constraint may call one, or as it makes a row of a composite type, whose columns are counted when a state is made.
- */
-static bool
-may_look_beyond(Node *node, void *context)
-{
-	if (node == NULL)
-		return false;
-	if (IsA(node, CoerceToDomain) || IsA(node, FieldStore) || IsA(node, RowExpr) || IsA(node, ConvertRowtypeExpr))
-		return true;
-	if (check_functions_in_node(node, is_sql_function, context))
-		return true;
-	return expression_tree_walker(node, may_look_beyond, context);
-}
-
-static bool
-text_may_look_beyond(const char *expression)
-{
-	return expression != NULL && may_look_beyond(stringToNode(expression), NULL);
-}
-
-/* The same of the expressions of the table, which are judged when a row changes. */
-static bool
-table_may_look_beyond(ResultRelInfo *target)
-{
-	TupleConstr *constr = RelationGetDescr(target->ri_RelationDesc)->constr;
-	TriggerDesc *triggers = target->ri_TrigDesc;
-
-	for (int i = 0; constr != NULL && i < constr->num_check; i++)
-		if (text_may_look_beyond(constr->check[i].ccbin))
-			return true;
-	for (int i = 0; constr != NULL && i < constr->num_defval; i++)
-		if (text_may_look_beyond(constr->defval[i].adbin))
-			return true;
-	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
-		if (text_may_look_beyond(triggers->triggers[i].tgqual))
-			return true;
-	return false;
 }
 
 /*
@@ -329,6 +282,16 @@ find_tables(ZenPoint *point)
 	}
 }
 
+/* Expressions that are compiled when a row is changed. */
+static bool
+has_expressions(Relation rel)
+{
+	TupleConstr *constr = RelationGetDescr(rel)->constr;
+
+	return rel->rd_rel->relispartition ||
+		(constr != NULL && (constr->num_check > 0 || constr->has_generated_stored || zen_has_virtual(constr)));
+}
+
 /* What is changed, if the plan changes anything.  Result: the node that gives the rows. */
 static PlanState *
 find_change(ZenPoint *point, PlanState *state)
@@ -339,7 +302,7 @@ find_change(ZenPoint *point, PlanState *state)
 	point->change = (ModifyTableState *) state;
 	point->target = point->change->resultRelInfo;
 	point->has_triggers = point->target->ri_TrigDesc != NULL;
-	point->has_expressions = RelationGetDescr(point->target->ri_RelationDesc)->constr != NULL || point->has_triggers;
+	point->has_expressions = has_expressions(point->target->ri_RelationDesc) || point->has_triggers;
 	return outerPlanState(state);
 }
 
@@ -392,8 +355,9 @@ find_parts(ZenPoint *point)
 		find_row_parts(point, source);
 	else
 		zen_pointnodes_find(point, below);
-	point->looks_beyond = zen_point_walk_plan(marked_plan(point->kept->plannedstmt), may_look_beyond, NULL) ||
-		(point->target != NULL && table_may_look_beyond(point->target));
+	point->knows_catalogs = zen_point_memory_kind(point->kept->plannedstmt,
+												  marked_plan(point->kept->plannedstmt)) != ZEN_MEMORY_NONE;
+	zen_memory_find(point);
 }
 
 /* Let the standard executor start a copy of the plan, in a context that stays. */
@@ -426,16 +390,16 @@ make_state(uint32 serial, QueryDesc *query)
 
 	start_kept(point, query);
 	MemoryContextSwitchTo(point->kept->estate->es_query_cxt);
-	find_parts(point);
 	point->run_context = AllocSetContextCreate(context, "zen point access, one execution",
 											   ALLOCSET_SMALL_SIZES);
+	find_parts(point);
 	park(point);
 
 	/*
 	 * what has changed meanwhile may be part of it, and it has no place yet
 	 * where invalidations find it
 	 */
-	point->valid = nchanges == before;
+	point->valid = nchanges == before && !point->memory.unknown;
 	MemoryContextSwitchTo(old);
 	MemoryContextSetParent(context, CacheMemoryContext);
 	return point;
@@ -462,6 +426,8 @@ still_fits(PlannedStmt *stmt)
 {
 	ZenPointShape shape;
 
+	if (zen_point_memory_kind(stmt, marked_plan(stmt)) == ZEN_MEMORY_ANY)
+		return false;
 	if (zen_point_kind(stmt) == ZEN_POINT_PLAN)
 		return zen_point_keepable(stmt, marked_plan(stmt));
 	return zen_point_shape(stmt, marked_plan(stmt), &shape) && zen_point_refuses(stmt, &shape) == ZEN_WHY_NONE;
@@ -606,6 +572,7 @@ zen_pointstate_end(ZenPoint *point)
 	if (query->totaltime != NULL && GetMemoryChunkContext(query->totaltime) == estate->es_query_cxt)
 		pfree(query->totaltime);
 	own_descriptors(point);
+	zen_memory_forget(point);
 	close_trigger_targets(estate);
 	close_tables(point);
 	query->totaltime = NULL;
@@ -621,7 +588,7 @@ zen_pointstate_end(ZenPoint *point)
 	point->query = NULL;
 	nrunning--;
 	Assert(nrunning >= 0);
-	if (MemoryContextMemAllocated(point->context, true) > MAX_CONTEXT_SIZE)
+	if (point->memory.unknown || MemoryContextMemAllocated(point->context, true) > MAX_CONTEXT_SIZE)
 		point->valid = false;
 }
 
@@ -630,10 +597,12 @@ zen_pointstate_init(void)
 {
 	CacheRegisterRelcacheCallback(relation_changed, (Datum) 0);
 	CacheRegisterSyscacheCallback(PROCOID, catalog_changed, (Datum) 0);
-	CacheRegisterSyscacheCallback(TYPEOID, type_changed, (Datum) 0);
+	CacheRegisterSyscacheCallback(LANGOID, catalog_changed, (Datum) 0);
 	CacheRegisterSyscacheCallback(AUTHOID, catalog_changed, (Datum) 0);
 	CacheRegisterSyscacheCallback(AUTHMEMMEMROLE, catalog_changed, (Datum) 0);
 	CacheRegisterSyscacheCallback(DATABASEOID, catalog_changed, (Datum) 0);
+	for (int i = 0; i < lengthof(sources); i++)
+		CacheRegisterSyscacheCallback(sources[i], source_changed, (Datum) 0);
 	RegisterXactCallback(transaction_ends, NULL);
 	RegisterSubXactCallback(subtransaction_ends, NULL);
 }

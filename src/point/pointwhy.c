@@ -56,6 +56,8 @@ static const ZenPointReason reasons[ZEN_NWHYS] = {
 	  "It reads by a bitmap of rows. See enable_bitmapscan."),
 	R(other_node, NOT_KEPT,
 	  "It has another node that cannot be kept. EXPLAIN shows it."),
+	R(unknown_expression, NOT_KEPT,
+	  "It, or its table, has an expression that may remember anything, as a subscript of an extension's type."),
 	R(row_trigger, WHOLE,
 	  "The table has a BEFORE row trigger for it."),
 	R(returning, WHOLE,

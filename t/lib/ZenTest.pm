@@ -35,7 +35,7 @@ our @EXPORT = qw(
   copy_tree save_server restore_server
   crash start_again start_and_crash wait_for crash_restart clean_restart wait_recovered stop_asleep
   stop_wal_writer inject_fault
-  build_callbacks run_program
+  compile_library build_callbacks run_program
   connect_db run_sql value run_all state_of start_statement finish_statement finish_query lock_wait_pid
   contents make_rows same_by_index findings is_sound
 );
@@ -202,16 +202,23 @@ sub find_pg_regress
 	return $path;
 }
 
+# compile_library -- compile t/lib/$source.c to a file, with defines.
+sub compile_library
+{
+	my ($source, $library, @defines) = @_;
+	my ($include) = PostgreSQL::Test::Utils::run_command([ $ENV{PG_CONFIG} || 'pg_config', '--includedir-server' ]);
+	chomp $include;
+	my @command = ($ENV{CC} || 'cc', '-shared', '-fPIC', '-O1', '-D_GNU_SOURCE', "-I$include", @defines,
+		'-o', $library, dirname(__FILE__) . "/$source.c");
+	system(@command) == 0 or croak "cannot compile: @command";
+	return $library;
+}
+
 # build_callbacks -- compile t/lib/callbacks.c to a file, with NAME=$name and other defines.
 sub build_callbacks
 {
 	my ($library, $name, @defines) = @_;
-	my ($include) = PostgreSQL::Test::Utils::run_command([ $ENV{PG_CONFIG} || 'pg_config', '--includedir-server' ]);
-	chomp $include;
-	my @command = ($ENV{CC} || 'cc', '-shared', '-fPIC', '-O1', '-D_GNU_SOURCE', "-I$include", "-DNAME=$name",
-		@defines, '-o', $library, dirname(__FILE__) . '/callbacks.c');
-	system(@command) == 0 or croak "cannot compile: @command";
-	return $library;
+	return compile_library('callbacks', $library, "-DNAME=$name", @defines);
 }
 
 sub log_size { return -s $_[0]->logfile || 0; }
