@@ -49,7 +49,8 @@ sub log_of
 sub pool_flags
 {
 	my ($path) = @_;
-	open my $pid_file, '<', '/data/pgdata/postmaster.pid' or die "no postmaster: $!";
+	my $data = $ENV{VM_PGDATA} || '/data/pgdata';
+	open my $pid_file, '<', "$data/postmaster.pid" or die "no postmaster: $!";
 	my $pid = <$pid_file> + 0;
 	open my $smaps, '<', "/proc/$pid/smaps" or die "smaps: $!";
 	my ($inside, %flags);
