@@ -11,6 +11,8 @@
 #   make check-sanitized  the tests under AddressSanitizer, SANITIZE=undefined: UBSan; tools/check-sanitized
 #   make check-vm        in virtual machines with persistent memory, whose power is cut: tools/check-vm
 #   make check-citus CITUS_SRC=DIR   kills and shard moves under Citus, built from its sources: tools/check-citus
+#   make check-backup-tools  pgBackRest, Barman, Patroni, repmgr and rsync at work: tools/check-backup-tools
+#   make check-commands    README's two commands, each the first on a bare Debian: tools/check-commands
 #   make demo              the same, then TPC-C on zen and on heap, a crash and a recovery
 #   make bench             zen and its peers side by side, half an hour; make bench-full: 90 minutes.
 #                          BENCH_OUT=/tmp/zen-bench
@@ -31,15 +33,16 @@ unexport PG_MAJOR
 endif
 
 # These goals work on a machine that has no server yet, so they must not need PGXS.
-TOOLS = check check-quick check-postgres check-citus check-sanitized check-vm torture demo bench bench-full \
-	check-includes check-docs check-lines check-format format
+TOOLS = check check-quick check-postgres check-citus check-sanitized check-vm check-backup-tools check-commands \
+	torture demo bench bench-full check-includes check-docs check-lines check-format format
 
 ifneq ($(filter $(TOOLS),$(MAKECMDGOALS)),)
 
 .PHONY: $(MAKECMDGOALS)
 .NOTPARALLEL:
 
-check check-postgres check-citus check-sanitized check-vm demo check-includes check-docs check-lines format:
+check check-postgres check-citus check-sanitized check-vm check-backup-tools check-commands demo check-includes \
+	check-docs check-lines format:
 	@tools/$@
 
 check-quick:
