@@ -133,6 +133,7 @@ OBJS = $(addprefix src/base/, \
 	$(addprefix src/stream/, \
 		streamlog.o \
 		streamcopy.o \
+		streamcover.o \
 		streamtail.o \
 		streamflush.o \
 		streamredo.o \

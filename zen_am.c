@@ -37,6 +37,7 @@
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 #include "stream/streamcopy.h"
+#include "stream/streamcover.h"
 #include "stream/streamflush.h"
 #include "stream/streamrmgr.h"
 #include "stream/streamtail.h"
@@ -97,6 +98,7 @@ zen_shmem_request(void)
 	RequestAddinShmemSpace(zen_sweep_shmem_size());
 	RequestAddinShmemSpace(zen_streamtail_shmem_size());
 	RequestAddinShmemSpace(zen_streamflush_shmem_size());
+	RequestAddinShmemSpace(zen_cover_shmem_size());
 	RequestAddinShmemSpace(zen_sequence_shmem_size());
 	RequestAddinShmemSpace(zen_exclusive_shmem_size());
 	RequestAddinShmemSpace(zen_prepared_shmem_size());
@@ -164,6 +166,7 @@ zen_shmem_startup(void)
 	zen_sweep_init();
 	zen_streamtail_init();
 	zen_streamflush_init();
+	zen_cover_init();
 	zen_copy_install();
 	zen_sequence_init();
 	zen_exclusive_init();

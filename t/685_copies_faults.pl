@@ -138,6 +138,8 @@ sub wrong_before_last
 		q{INSERT INTO t VALUES (40001, 'before the last')});
 	my $expected = rows($dbh);
 	stop_behind($primary, $dbh, $standby);
+	# else the record of the last one says what the standby has lost
+	untell($primary, $session) if $fault eq 'r18_descriptor_first';
 	my $insert = q{INSERT INTO empty VALUES (2, repeat('last', 300))};
 	# or nothing is to be undone there, which would flush the WAL: the page is empty again
 	run_all($session, $insert, 'DELETE FROM empty') if $whose eq 'again';
@@ -162,6 +164,15 @@ sub wrong_before_last
 	my @wrong = map { "free page $_ is not zero" } PoolFile::dirty_free_pages($standby->data_dir . '/zen.pool');
 	push @wrong, "rows: $rows instead of $expected" if $rows ne $expected;
 	return join "\n", @wrong;
+}
+
+# untell -- records of transactions do not say how the one before has ended.
+sub untell
+{
+	my ($primary, $session) = @_;
+	set_fault($primary, 'r18_committed_unsaid');
+	wait_for('the fault', sub { value($session, 'SHOW zen.fault') eq 'r18_committed_unsaid' });
+	return;
 }
 
 # A standby replays rows again, on pages that are free.

@@ -15,6 +15,8 @@
  *
  * PostgreSQL has no hook in BASE_BACKUP.  But its first answer goes through PqCommMethods, and that is sent before any
  * file.
+ *
+ * On a standby, redo hears of who may copy files (stream/streamcover.h).
  */
 #include "admin/basebackup.h"
 
@@ -26,6 +28,7 @@
 #include "nvm/datadir.h"
 #include "nvm/pool.h"
 #include "replication/walsender.h"
+#include "stream/streamcover.h"
 #include "table/zenam_copies.h"
 #include "tcop/tcopprot.h"
 #include "utils/fmgroids.h"
@@ -100,8 +103,24 @@ refuse(int elevel, const char *what, char *why)
 void
 zen_basebackup_check_function(Oid function)
 {
-	if (function == F_PG_BACKUP_START || function == F_PG_BACKUP_STOP)
-		refuse(ERROR, "a base backup", zen_basebackup_lacks());
+	switch (function)
+	{
+		case F_PG_BACKUP_START:
+			refuse(ERROR, "a base backup", zen_basebackup_lacks());
+			zen_cover_begin();
+			break;
+		case F_PG_BACKUP_STOP:	/* pg_control has been copied */
+			refuse(ERROR, "a base backup", zen_basebackup_lacks());
+			zen_cover_end();
+			break;
+		case F_PG_READ_BINARY_FILE_TEXT:
+		case F_PG_READ_BINARY_FILE_TEXT_INT8_INT8:
+		case F_PG_READ_BINARY_FILE_TEXT_INT8_INT8_BOOL: /* pg_rewind copies so */
+			zen_cover_begin();
+			break;
+		default:
+			break;
+	}
 }
 
 /* ---------- clients of physical replication ---------- */
@@ -145,7 +164,10 @@ authentication(Port *port, int status)
 {
 	if (prev_authentication_hook)
 		prev_authentication_hook(port, status);
-	if (status != STATUS_OK || !am_walsender || am_db_walsender)
+	if (status != STATUS_OK || !am_walsender)
+		return;
+	zen_cover_begin();
+	if (am_db_walsender)
 		return;
 	zen_copies_client();
 	if (zen_pool_has_tables())

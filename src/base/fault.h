@@ -102,6 +102,9 @@
 	X(R18_STORED_ON_FREE, "r18_stored_on_free") \
 	X(R18_NOT_EMPTIED, "r18_not_emptied") \
 	X(R18_STOP_RECOVERED, "r18_stop_recovered") \
+	X(R18_DESCRIPTOR_GOES, "r18_descriptor_goes") \
+	X(R18_COMMITTED_UNSAID, "r18_committed_unsaid") \
+	X(R18_UNCOVERED, "r18_uncovered") \
 	X(POOL_PAUSE_CONDEMNED, "pool_pause_condemned") \
 	X(RESTAMP_SLOWLY, "restamp_slowly") \
 	X(SHARED_BLOCKS, "shared_blocks") \

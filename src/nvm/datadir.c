@@ -178,36 +178,6 @@ zen_state_write(const ZenStateFile *state)
 	(void) durable_rename(temp, path, FATAL);
 }
 
-/* ---------- backup_label ---------- */
-
-static bool
-label_says(const char *what)
-{
-	FILE	   *file = AllocateFile("backup_label", "r");
-	char		line[MAXPGPATH + 64];
-	bool		says = false;
-
-	if (file == NULL)
-		return false;
-	while (!says && fgets(line, sizeof(line), file) != NULL)
-		says = strcmp(line, what) == 0;
-	FreeFile(file);
-	return says;
-}
-
-/* pg_rewind says the second of whatever it copies. */
-bool
-zen_backup_is_of_standby(void)
-{
-	return label_says("BACKUP METHOD: streamed\n") && label_says("BACKUP FROM: standby\n");
-}
-
-bool
-zen_backup_is_by_rewind(void)
-{
-	return label_says("BACKUP METHOD: pg_rewind\n");
-}
-
 /* ---------- zen.pool_path ---------- */
 
 /* What a path is called below a directory, both without symbolic links; NULL: it is not there. */
@@ -221,6 +191,45 @@ below(const char *real_path, const char *directory)
 		return NULL;
 	len = strlen(real_directory);
 	return strncmp(real_path, real_directory, len) == 0 && real_path[len] == '/' ? real_path + len + 1 : NULL;
+}
+
+/* The directory in a line "oid path" of tablespace_map, where a backslash stands before what would end the line. */
+static void
+mapped_directory(const char *line, char *path)
+{
+	const char *from = strchr(line, ' ');
+	char	   *to = path;
+
+	for (from = from == NULL ? "" : from + 1; *from != '\0' && to < path + MAXPGPATH - 1; from++)
+	{
+		if (*from == '\\' && from[1] != '\0')
+			from++;
+		*to++ = *from;
+	}
+	*to = '\0';
+}
+
+/* Until a backup's first start has begun, only tablespace_map may tell where its tablespaces are. */
+static bool
+is_in_mapped_tablespace(const char *real_path)
+{
+	FILE	   *file = AllocateFile("tablespace_map", "r");
+	char		line[MAXPGPATH + 64];
+	bool		found = false;
+
+	if (file == NULL)
+		return false;
+	while (!found && fgets(line, sizeof(line), file) != NULL)
+	{
+		char		path[MAXPGPATH + sizeof(TABLESPACE_VERSION_DIRECTORY) + 1];
+
+		line[strcspn(line, "\n")] = '\0';
+		mapped_directory(line, path);
+		strcat(path, "/" TABLESPACE_VERSION_DIRECTORY);
+		found = below(real_path, path) != NULL;
+	}
+	FreeFile(file);
+	return found;
 }
 
 /* Is it below the directory that is PostgreSQL's in a tablespace? */
@@ -241,7 +250,7 @@ is_in_tablespace(const char *real_path)
 		found = below(real_path, link) != NULL;
 	}
 	FreeDir(dir);
-	return found;
+	return found || is_in_mapped_tablespace(real_path);
 }
 
 /* Directories whose contents pg_basebackup leaves out. */

@@ -70,16 +70,6 @@ typedef struct ZenPoolName
 extern int	zen_pool_names(ZenPoolName names[ZEN_MAX_FILES]);
 
 /*
- * What backup_label says; postmaster.
- *
- * zen_backup_is_of_standby -- was the server that was copied a standby?  pg_rewind says so of any.
- *
- * zen_backup_is_by_rewind -- has pg_rewind copied it?
- */
-extern bool zen_backup_is_of_standby(void);
-extern bool zen_backup_is_by_rewind(void);
-
-/*
  * zen_is_in_base_backup -- does pg_basebackup send this file?  It sends what is in the data directory, but for some of
  * its directories, and in tablespaces what is in the directory that is PostgreSQL's.  Current directory: DataDir.
  *

@@ -119,6 +119,12 @@ check_identity(const ZenStateFile *state, const ZenClusterFacts *facts)
 
 /* ---------- a copy, or not ---------- */
 
+static bool
+begins_backup(void)
+{
+	return access("backup_label", F_OK) == 0 || access("tablespace_map", F_OK) == 0;
+}
+
 static ZenTailState *
 tail_state(char *base)
 {
@@ -145,6 +151,13 @@ is_replica(char *base)
 	return is_set(&tail_state(base)->role, ZEN_ROLE_REPLICA);
 }
 
+/* Each file says it, for a backup that has them from several servers. */
+static uint64
+role_of(char *base, int file)
+{
+	return zen_nvm_load64(&tail_state(base + zen_files_first_page(file) * ZEN_PAGE_SIZE)->role);
+}
+
 static bool
 is_copied(char *base)
 {
@@ -156,6 +169,15 @@ store(uint64 *word, uint64 value)
 {
 	zen_nvm_store64(word, value);
 	zen_persist(word, sizeof(*word));
+}
+
+/* File 0 decides, and goes first. */
+static void
+store_role(char *base, uint64 role)
+{
+	for (int i = 0; i < zen_files_number(); i++)
+		if (role_of(base, i) != role)
+			store(&tail_state(base + zen_files_first_page(i) * ZEN_PAGE_SIZE)->role, role);
 }
 
 bool
@@ -173,7 +195,7 @@ zen_pool_is_copied(void)
 void
 zen_pool_make_primary(void)
 {
-	store(&tail_state(zen_pool.base)->role, ZEN_ROLE_PRIMARY);
+	store_role(zen_pool.base, ZEN_ROLE_PRIMARY);
 }
 
 void
@@ -243,6 +265,24 @@ zen_pool_has_tables(void)
 }
 
 /*
+ * A backup may have some files from a standby and the others from its primary, which know in different ways what has
+ * committed.
+ */
+static void
+check_one_server(char *base)
+{
+	for (int i = 1; i < zen_files_number(); i++)
+		if (role_of(base, i) != role_of(base, 0))
+			ereport(FATAL,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("zen pool files \"%s\" and \"%s\" were copied from different servers",
+							pool_path, zen_files[i].path),
+					 errdetail("One of them is the primary server's, the other a standby's."),
+					 errhint("Take a base backup that has all files of the pool from one server: put them all into "
+							 "tablespaces, or all into the data directory.")));
+}
+
+/*
  * A base backup is not of one moment: WAL replay makes the data directory whole again, and the pool only if its changes
  * were in the WAL, and it is the backup's own.  True: it is to be a copy.
  */
@@ -252,18 +292,6 @@ check_backup(char *base)
 	/* it may wait for a place of the WAL from which on it follows */
 	if (!is_copied(base) && !has_tables(base))
 		return false;
-
-	/*
-	 * pg_rewind's label does not tell.  A copy that has begun to follow has
-	 * no label any more, so it has brought this one from a standby.
-	 */
-	if (zen_backup_is_of_standby() ||
-		(zen_backup_is_by_rewind() && is_replica(base) && zen_nvm_load64(&tail_state(base)->replayed) != 0))
-		ereport(FATAL,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("data directory \"%s\" is a base backup that was taken from a standby", DataDir),
-				 errdetail("What such a backup says of its end is not true of the zen pool \"%s\".", pool_path),
-				 errhint("Take the base backup from the primary server, or let pg_rewind copy from there.")));
 	if (!is_copied(base))
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -280,6 +308,7 @@ check_backup(char *base)
 					 errdetail("A base backup has the pool's files if they are in the data directory, or in the "
 							   "directory \"" TABLESPACE_VERSION_DIRECTORY "\" of a tablespace."),
 					 errhint("Set zen.pool_path to the files of the backup.")));
+	check_one_server(base);
 	return true;
 }
 
@@ -304,12 +333,6 @@ check_standby(char *base, bool as_left)
 				 errhint("To have a standby without the rows of zen tables, remove \"%s\" and set zen.pool_path to "
 						 "a new file name.", ZEN_STATE_FILE)));
 	return false;
-}
-
-static bool
-begins_backup(void)
-{
-	return access("backup_label", F_OK) == 0 || access("tablespace_map", F_OK) == 0;
 }
 
 static bool
@@ -347,7 +370,7 @@ become_replica(char *base)
 	store(&tail_state(base)->again_xid, 0);
 	store(&tail_state(base)->lost_xid, 0);
 	store(&tail_state(base)->replayed, 0);
-	store(&tail_state(base)->role, ZEN_ROLE_REPLICA);
+	store_role(base, ZEN_ROLE_REPLICA);
 	ereport(LOG,
 			(errmsg("zen pool file \"%s\" is a copy that follows the write-ahead log of another server", pool_path)));
 }
@@ -360,11 +383,25 @@ zen_pool_begin_copy(void)
 	become_replica(zen_pool.base);
 }
 
+/*
+ * Is it a base backup with the pool of a standby?  zen.state may be the primary's: they have the same uuid, and count
+ * their starts each for itself.  Replay makes the pool whole, and judges it (check_backup, zen_pool_replayed).  The
+ * pool is not mapped yet.
+ */
+static bool
+is_backup_of_standby(void)
+{
+	ZenTailState tail;
+
+	return begins_backup() && pread(zen_files[0].fd, &tail, sizeof(tail), ZEN_OFF_TAIL) == sizeof(tail) &&
+		tail.role == ZEN_ROLE_REPLICA && tail.copied == ZEN_COPIED;
+}
+
 /* Are pool and data directory of the same moment? */
 static void
 check_moment(const ZenStateFile *state, const ZenClusterFacts *facts)
 {
-	if (zen_super.generation != state->generation)
+	if (zen_super.generation != state->generation && !is_backup_of_standby())
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("zen pool file \"%s\" and data directory \"%s\" are not of the same moment",
@@ -744,6 +781,7 @@ zen_pool_open(void)
 		become_replica(base);
 	zen_files_grow(base);
 	zen_files_add(base);
+	store_role(base, role_of(base, 0));
 	begin_generation(base, &state, &facts);
 	publish(base, was_clean && !replica && !replays_from_elsewhere());
 	zen_pool.backup = replica && begins_backup();

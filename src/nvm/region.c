@@ -394,6 +394,25 @@ zen_region_replay_committed(uint32 region, uint64 cts)
 	zen_region_persist_watermark(region);
 }
 
+bool
+zen_region_replay_is_committed(uint32 region, uint64 cts)
+{
+	Assert(region < ZEN_MAX_REGIONS);
+	return cts <= zen_regions[region].watermark;
+}
+
+void
+zen_region_replay_decided(uint32 region)
+{
+	ZenRegionEntry *e = &zen_pool.regions[region];
+	Doubt		d = load_doubt(e);
+
+	if ((uint32) d.word != ZEN_DOUBT_PREPARED || !doubt_fits(&d, NULL))
+		return;
+	zen_nvm_store64(&e->doubt, doubt_word(d.xid, d.cts, ZEN_DOUBT_COMMIT));
+	zen_persist(e, sizeof(*e));
+}
+
 void
 zen_region_replay_none(void)
 {

@@ -112,11 +112,18 @@ extern void zen_region_take_over(uint32 region);
  *
  * zen_region_replay_none -- nothing of any region has committed, and nothing is in doubt.
  *
+ * zen_region_replay_is_committed -- does it cover this Tx-CTS?
+ *
+ * zen_region_replay_decided -- it covers the descriptor's transaction, which is prepared no longer.  The descriptor
+ * stays, by one store.
+ *
  * All are durable on return, and want no lease.
  */
 extern void zen_region_replay_doubt(uint32 region, uint64 full_xid, uint64 cts, uint32 kind);
 extern void zen_region_replay_committed(uint32 region, uint64 cts);
 extern void zen_region_replay_none(void);
+extern bool zen_region_replay_is_committed(uint32 region, uint64 cts);
+extern void zen_region_replay_decided(uint32 region);
 
 /* zen_cts_next -- a fresh Tx-CTS; the caller holds a region.  Never throws. */
 extern uint64 zen_cts_next(void);

@@ -215,7 +215,8 @@ read_doubts(void)
 		fate->ts_commit = ZEN_FAULT(R3_IGNORE_WATERMARK) ? 0 : zen_region_committed(r, zen_recovery->cts_limit);
 		Assert(pg_atomic_read_u32(&zen_regions[r].leased) == 0 && fate->ts_commit <= zen_recovery->cts_limit);
 		zen_regions[r].doubt_kind = ZEN_DOUBT_NONE;
-		if (kind == ZEN_DOUBT_NONE)
+		/* redo leaves a descriptor where the watermark has taken over */
+		if (kind == ZEN_DOUBT_NONE || (kind == ZEN_DOUBT_COMMIT && cts <= fate->ts_commit))
 			continue;
 		zen_regions[r].doubt_xid = xid;
 		zen_regions[r].doubt_cts = cts;

@@ -45,6 +45,8 @@
 /* with the tail slot, which is pending, too */
 StaticAssertDecl(ZEN_COPY_VERSIONS < MAX_PENDING && ZEN_COPY_BYTES + ZEN_PAGE_SIZE <= PENDING_BYTES, "one record");
 
+StaticAssertDecl(ZEN_MAX_REGIONS <= PG_UINT16_MAX, "a region's number fits ZenCopyHead");
+
 /* Slots that were written since the last record. */
 static ZenSlot pending[MAX_PENDING];
 static uint32 npending = 0;
@@ -220,12 +222,28 @@ zen_copy_is_one_record(uint32 n, Size bytes)
 	return n <= ZEN_COPY_VERSIONS && bytes <= ZEN_COPY_BYTES;
 }
 
+/* What the region has committed before, as SLOTS says it; or a record of its own. */
+static uint32
+tell_former(uint32 region, uint64 cts)
+{
+	uint64		since = cts - zen_regions[region].last_cts;
+
+	Assert(zen_regions[region].last_cts < cts);
+	if (ZEN_FAULT(R18_COMMITTED_UNSAID))
+		return 0;
+	if (since <= PG_UINT32_MAX)
+		return (uint32) since;
+	zen_region_persist_watermark(region);
+	return 0;
+}
+
 void
 zen_copy_decide(uint32 region, uint64 cts, uint64 full_xid, uint32 kind, ZenSlot tail)
 {
 	ZenCopyHead head = {.region = region,.kind = kind,.full_xid = full_xid,.cts = cts};
 
 	Assert(zen_copies() && full_xid != 0 && kind != ZEN_DOUBT_NONE);
+	head.since = tell_former(region, cts);
 	build(&head, tail);
 	zen_fence();
 	delay_checkpoints();

@@ -90,8 +90,10 @@ StaticAssertDecl(sizeof(ZenCopyNote) == 24 && sizeof(ZenCopyLayout) == 8, "forma
 /* What a transaction has done in a region. */
 typedef struct ZenCopyHead
 {
-	uint32		region;
-	uint32		kind;			/* ZEN_DOUBT_*; NONE: nothing is decided yet */
+	uint16		region;
+	uint16		kind;			/* ZEN_DOUBT_*; NONE: nothing is decided yet */
+	uint32		since;			/* SLOTS: so much before cts is what the
+								 * region has committed before; 0 = not said */
 	uint64		full_xid;		/* SLOTS: that decides.  SCRUB: that is
 								 * undone. 0 = none */
 	uint64		cts;			/* all of the region up to here depend on it */

@@ -24,6 +24,7 @@
 #include "nvm/grow.h"
 #include "nvm/region.h"
 #include "nvm/tuple.h"
+#include "stream/streamcover.h"
 #include "stream/streamformat.h"
 #include "stream/streamread.h"
 
@@ -74,7 +75,12 @@ has_committed(uint64 full_xid)
 		!TransactionIdPrecedes(xid, TransamVariables->oldestClogXid) && TransactionIdDidCommit(xid);
 }
 
-/* The watermark takes over from the descriptor: durable, before that goes.  A restart may not meet its record again. */
+/*
+ * The watermark takes over from the descriptor: durable, before that goes.  A restart may not meet its record again.
+ *
+ * It goes when another one takes its place, by a record that says what the watermark says.  Somebody may copy the line
+ * meanwhile, with the watermark as it was before and without the descriptor (src/stream/README, "Copies of a copy").
+ */
 static void
 settle_committed(uint32 region, uint64 cts)
 {
@@ -85,22 +91,39 @@ settle_committed(uint32 region, uint64 cts)
 	}
 	zen_region_replay_committed(region, cts);
 	zen_fault_stop(ZEN_FAULT(R18_STOP_SETTLED));
-	zen_region_doubt_clear(region);
+	if (ZEN_FAULT(R18_DESCRIPTOR_GOES))
+		zen_region_doubt_clear(region);
+	else
+		zen_region_replay_decided(region);
 }
 
-/* The region's newest transaction has ended, or is not known yet.  only: do nothing unless it has committed. */
+/*
+ * The region's newest transaction has ended, or is not known yet.  only_committed: do nothing unless it has committed.
+ */
 static void
 settle(uint32 region, bool only_committed)
 {
 	uint64		xid,
 				cts;
 
-	if (!zen_region_doubt_written(region) || zen_region_doubt_read(region, &xid, &cts) == ZEN_DOUBT_NONE)
+	if (!zen_region_doubt_written(region) || zen_region_doubt_read(region, &xid, &cts) == ZEN_DOUBT_NONE ||
+		zen_region_replay_is_committed(region, cts))
 		return;
 	if (has_committed(xid) && !ZEN_FAULT(R18_NOT_SETTLED))
 		settle_committed(region, cts);
 	else if (!only_committed)
 		zen_region_doubt_clear(region);
+}
+
+/* The region's next transaction is replayed: how the one before has ended the record says, and pg_xact. */
+static void
+settle_former(const ZenCopyHead *next)
+{
+	uint64		committed = next->since == 0 ? 0 : next->cts - next->since;
+
+	if (!zen_region_replay_is_committed(next->region, committed) && !ZEN_FAULT(R18_NOT_SETTLED))
+		settle_committed(next->region, committed);
+	settle(next->region, false);
 }
 
 /* One other region for each record, so that no descriptor outlives what pg_xact knows of its transaction. */
@@ -119,7 +142,7 @@ take_head(ZenRecordReader *r)
 	ZenCopyHead head;
 
 	take(r, &head, sizeof(head));
-	if (head.region >= ZEN_MAX_REGIONS)
+	if (head.region >= ZEN_MAX_REGIONS || head.since > head.cts)
 		misfit(r, "a record names a region that cannot be");
 	return head;
 }
@@ -168,7 +191,7 @@ redo_slots(ZenRecordReader *r)
 	ZenCopyHead head = take_head(r);
 
 	if (head.kind != ZEN_DOUBT_NONE)
-		settle(head.region, false);
+		settle_former(&head);
 	while (r->at < r->end)
 		store_slot(r);
 	zen_fence();
@@ -226,7 +249,7 @@ redo_scrub(ZenRecordReader *r)
 	}
 	zen_fence();
 	if (head.full_xid != 0 && zen_region_doubt_read(head.region, &xid, &cts) != ZEN_DOUBT_NONE && xid == head.full_xid)
-		settle(head.region, false);
+		zen_region_doubt_clear(head.region);
 }
 
 /*
@@ -546,6 +569,52 @@ zen_stream_redo_begins(void)
 		watch_dram();
 }
 
+static void
+redo(ZenRecordReader *r, uint8 kind)
+{
+	switch (kind)
+	{
+		case ZEN_XLOG_SLOTS:
+			redo_slots(r);
+			break;
+		case ZEN_XLOG_TAIL:
+			redo_tail(r);
+			break;
+		case ZEN_XLOG_SCRUB:
+			redo_scrub(r);
+			break;
+		case ZEN_XLOG_BYTES:
+			store_bytes(r);
+			break;
+		case ZEN_XLOG_ZERO:
+			redo_zero(r);
+			break;
+		case ZEN_XLOG_PAGES:
+			redo_pages(r);
+			break;
+		case ZEN_XLOG_TABLES:
+			redo_tables(r);
+			break;
+		case ZEN_XLOG_RECOVERED:
+			redo_recovered(r);
+			break;
+		case ZEN_XLOG_GROWN:
+			redo_grown(r);
+			break;
+		case ZEN_XLOG_COVERED:
+			redo_covered(r);
+			break;
+		case ZEN_XLOG_UNCOPIED:
+			redo_uncopied(r);
+			break;
+		case ZEN_XLOG_NOTE:
+			redo_note(r, true);
+			break;
+		default:				/* of logical decoding */
+			break;
+	}
+}
+
 void
 zen_stream_redo(XLogReaderState *record)
 {
@@ -559,46 +628,8 @@ zen_stream_redo(XLogReaderState *record)
 			redo_not_following(record, &r);
 		return;
 	}
+	zen_cover_redo(record);
 	zen_pool_replays(record->EndRecPtr);
-	switch (XLogRecGetInfo(record) & ~XLR_INFO_MASK)
-	{
-		case ZEN_XLOG_SLOTS:
-			redo_slots(&r);
-			break;
-		case ZEN_XLOG_TAIL:
-			redo_tail(&r);
-			break;
-		case ZEN_XLOG_SCRUB:
-			redo_scrub(&r);
-			break;
-		case ZEN_XLOG_BYTES:
-			store_bytes(&r);
-			break;
-		case ZEN_XLOG_ZERO:
-			redo_zero(&r);
-			break;
-		case ZEN_XLOG_PAGES:
-			redo_pages(&r);
-			break;
-		case ZEN_XLOG_TABLES:
-			redo_tables(&r);
-			break;
-		case ZEN_XLOG_RECOVERED:
-			redo_recovered(&r);
-			break;
-		case ZEN_XLOG_GROWN:
-			redo_grown(&r);
-			break;
-		case ZEN_XLOG_COVERED:
-			redo_covered(&r);
-			break;
-		case ZEN_XLOG_UNCOPIED:
-			redo_uncopied(&r);
-			break;
-		case ZEN_XLOG_NOTE:
-			redo_note(&r, true);
-			break;
-		default:				/* of logical decoding */
-			break;
-	}
+	redo(&r, XLogRecGetInfo(record) & ~XLR_INFO_MASK);
+	zen_cover_redo_done(record);
 }
