@@ -131,6 +131,7 @@ OBJS = $(addprefix src/base/, \
 		holder.o \
 		sweep.o) \
 	$(addprefix src/stream/, \
+		streamxids.o \
 		streamlog.o \
 		streamcopy.o \
 		streamcover.o \

@@ -5,9 +5,9 @@
 # nobody flushes its WAL.  Then the pools are compared; the standby is promoted before the last commit, and its rows are
 # compared.  The same must go well with honest settings.
 #
-# The standby begins that at a restartpoint between the last commit but one and what follows it.  So it has the
-# evidence of that commit in its pool, or nowhere: it is killed while the evidence moves from the region's descriptor to
-# the watermark.
+# The standby begins that at a restartpoint between the last commit but one and what follows it.  Or that commit is
+# under way at the restartpoint: then the standby has the evidence of it in its pool, or nowhere.  It is killed while
+# the evidence moves from the region's descriptor to the watermark.
 #
 # Or the standby dies at its promotion, when zen has been recovered, and what was written since is lost.  It begins
 # again at that restartpoint, with pages free that were not.  Or it is killed, and has pages free of which the WAL of
@@ -134,10 +134,15 @@ sub wrong_before_last
 	my $session = connect_db($primary);
 	# no other row is as large: its page is empty when it is deleted
 	run_all($session, 'CREATE TABLE empty (id int, v text) USING zen',
-		q{INSERT INTO empty VALUES (1, repeat('gone', 300))}, 'DELETE FROM empty',
-		q{INSERT INTO t VALUES (40001, 'before the last')});
+		q{INSERT INTO empty VALUES (1, repeat('gone', 300))}, 'DELETE FROM empty');
+	my $before = q{INSERT INTO t VALUES (40001, 'before the last')};
+	if ($whose eq 'end') { commits_behind($primary, $dbh, $standby, $session, $before); }
+	else
+	{
+		value($session, $before);
+		stop_behind($primary, $dbh, $standby);
+	}
 	my $expected = rows($dbh);
-	stop_behind($primary, $dbh, $standby);
 	# else the record of the last one says what the standby has lost
 	untell($primary, $session) if $fault eq 'r18_descriptor_first';
 	my $insert = q{INSERT INTO empty VALUES (2, repeat('last', 300))};
@@ -198,6 +203,23 @@ sub wrong_freed
 	$wrong .= pools_differ($primary, $handle, $standby);
 	$handle->disconnect;
 	return $wrong;
+}
+
+# commits_behind -- stop_behind() while a statement commits.  Redo of a checkpoint settles what has committed.
+sub commits_behind
+{
+	my ($primary, $dbh, $standby, $session, $sql) = @_;
+	my $pid = value($session, 'SELECT pg_backend_pid()');
+	set_fault($primary, 'r19_pause_decided');
+	wait_for('the fault', sub { value($session, 'SHOW zen.fault') eq 'r19_pause_decided' });
+	my $statement = start_statement($session, $sql);
+	wait_for('the session to stop', sub { PostgreSQL::Test::Utils::slurp_file("/proc/$pid/stat") =~ /\)\s+T/ });
+	set_fault($primary, 'none');
+	wait_for('no fault', sub { value($dbh, 'SHOW zen.fault') eq 'none' });
+	stop_behind($primary, $dbh, $standby);
+	kill 'CONT', $pid;
+	finish_statement($statement);
+	return;
 }
 
 # die_promoted -- promote the standby; it dies when zen is recovered, and before anybody flushes or checkpoints.

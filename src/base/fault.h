@@ -105,6 +105,12 @@
 	X(R18_DESCRIPTOR_GOES, "r18_descriptor_goes") \
 	X(R18_COMMITTED_UNSAID, "r18_committed_unsaid") \
 	X(R18_UNCOVERED, "r18_uncovered") \
+	X(R19_NOT_BEFORE_CUT, "r19_not_before_cut") \
+	X(R19_FORGOTTEN_UNDONE, "r19_forgotten_undone") \
+	X(R19_UNDONE_STAYS, "r19_undone_stays") \
+	X(R19_RECOVERY_FAILS, "r19_recovery_fails") \
+	X(R19_PAUSE_DECIDED, "r19_pause_decided") \
+	X(R19_PAUSE_COMMITTED, "r19_pause_committed") \
 	X(POOL_PAUSE_CONDEMNED, "pool_pause_condemned") \
 	X(RESTAMP_SLOWLY, "restamp_slowly") \
 	X(SHARED_BLOCKS, "shared_blocks") \

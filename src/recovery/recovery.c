@@ -25,7 +25,6 @@
  */
 #include "recovery/recovery.h"
 
-#include "access/transam.h"
 #include "access/xlogrecovery.h"
 #include "base/fault.h"
 #include "base/guc.h"
@@ -42,11 +41,11 @@
 #include "recovery/mapsave.h"
 #include "recovery/passes.h"
 #include "recovery/savedmap.h"
-#include "storage/procarray.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
 #include "stream/streamcopy.h"
 #include "stream/streamtail.h"
+#include "stream/streamxids.h"
 #include "txn/prepared.h"
 #include "utils/timestamp.h"
 
@@ -182,21 +181,18 @@ zen_recovery_init(void)
 	zen_recovery->phase = ZEN_DOING_NOTHING;
 }
 
-/* ---------- pg_xact ---------- */
+/* ---------- transactions in doubt ---------- */
 
-static bool
-full_xid_in_progress(uint64 full_xid)
+/*
+ * R19: at once, since recovery may fail now, and be done when pg_xact has forgotten the xid.  After a clean stop it is
+ * of a transaction that was prepared, and the saved map shall not fit.
+ */
+static void
+forget_undone(uint32 region, ZenRegionFate *fate, uint64 cts)
 {
-	return TransactionIdIsInProgress(XidFromFullTransactionId(FullTransactionIdFromU64(full_xid)));
-}
-
-static bool
-full_xid_committed(uint64 full_xid)
-{
-	FullTransactionId fxid = FullTransactionIdFromU64(full_xid);
-
-	return FullTransactionIdPrecedes(fxid, ReadNextFullTransactionId()) &&
-		TransactionIdDidCommit(XidFromFullTransactionId(fxid));
+	fate->undone_cts = cts;
+	if (zen_recovery->after_crash && !ZEN_FAULT(R19_UNDONE_STAYS))
+		zen_region_doubt_clear(region);
 }
 
 static void
@@ -222,17 +218,17 @@ read_doubts(void)
 		zen_regions[r].doubt_cts = cts;
 		if (cts <= zen_recovery->cts_limit)
 			largest = Max(largest, cts);
-		if (full_xid_in_progress(xid))
+		if (zen_xids_in_progress(xid))
 		{
 			zen_regions[r].doubt_kind = ZEN_DOUBT_PREPARED;
 			fate->prepared_cts = cts;
 		}
 		else if (ZEN_FAULT(R3_IGNORE_DESCRIPTOR))
 			continue;
-		else if (full_xid_committed(xid))
+		else if (zen_xids_committed(xid))
 			fate->ts_commit = Max(fate->ts_commit, cts);
 		else
-			fate->undone_cts = cts;
+			forget_undone(r, fate, cts);
 	}
 	pg_atomic_write_u64(&zen_recovery->largest_cts, largest);
 }
@@ -467,7 +463,7 @@ static void
 read_directories(void)
 {
 	zen_recovery->cts_limit = zen_cts_limit();
-	zen_htable_recover(full_xid_committed, full_xid_in_progress);
+	zen_htable_recover(zen_xids_committed, zen_xids_in_progress);
 	read_doubts();
 }
 
@@ -770,6 +766,8 @@ recover(void)
 	if (!zen_recovery->after_crash)
 		map = zen_mapload_open(&why);
 	read_directories();
+	if (ZEN_FAULT(R19_RECOVERY_FAILS) || ZEN_FAULT(R19_UNDONE_STAYS))
+		elog(ERROR, "zen.fault: recovery fails here");
 	map = begin_load(map, &why);
 	owned = read_pages();
 	zen_recovery->scan_ms = zen_savedmap_ms(start);

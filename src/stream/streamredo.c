@@ -6,11 +6,11 @@
  *
  * In a copy no slot has LP.  A transaction's record leaves a descriptor in its region: pg_xact decides, as it does for
  * a mixed transaction on the primary.  At the region's next record the transaction has ended, and the watermark takes
- * over, or nothing is left of it.  So a promoted copy is recovered like any pool after a crash.
+ * over, or nothing is left of it; at the latest before pg_xact forgets it (R19).  So a promoted copy is recovered like
+ * any pool after a crash.
  */
 #include "stream/streamredo.h"
 
-#include "access/transam.h"
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
 #include "base/fault.h"
@@ -27,6 +27,7 @@
 #include "stream/streamcover.h"
 #include "stream/streamformat.h"
 #include "stream/streamread.h"
+#include "stream/streamxids.h"
 
 static void
 stop_replay(const ZenRecordReader *r, const char *what, const char *hint)
@@ -61,18 +62,11 @@ place(const ZenRecordReader *r, uint64 offset, Size len)
 
 /* ---------- transactions ---------- */
 
+/* Redo does nothing to a primary's pool (R18), and to a copy that follows no longer. */
 static bool
-has_committed(uint64 full_xid)
+is_copy(void)
 {
-	FullTransactionId fxid = FullTransactionIdFromU64(full_xid);
-	TransactionId xid = XidFromFullTransactionId(fxid);
-
-	/*
-	 * a backup may have copied a descriptor from the future; its own record
-	 * comes
-	 */
-	return FullTransactionIdPrecedes(fxid, TransamVariables->nextXid) &&
-		!TransactionIdPrecedes(xid, TransamVariables->oldestClogXid) && TransactionIdDidCommit(xid);
+	return zen_pool.base != NULL && (zen_pool_is_replica() || ZEN_FAULT(R18_REDO_ON_PRIMARY)) && zen_pool_is_copied();
 }
 
 /*
@@ -98,10 +92,11 @@ settle_committed(uint32 region, uint64 cts)
 }
 
 /*
- * The region's newest transaction has ended, or is not known yet.  only_committed: do nothing unless it has committed.
+ * The region's newest transaction has ended, or is not known yet: a backup may have copied a descriptor from the
+ * future, whose own record comes.
  */
 static void
-settle(uint32 region, bool only_committed)
+settle(uint32 region)
 {
 	uint64		xid,
 				cts;
@@ -109,9 +104,9 @@ settle(uint32 region, bool only_committed)
 	if (!zen_region_doubt_written(region) || zen_region_doubt_read(region, &xid, &cts) == ZEN_DOUBT_NONE ||
 		zen_region_replay_is_committed(region, cts))
 		return;
-	if (has_committed(xid) && !ZEN_FAULT(R18_NOT_SETTLED))
+	if (zen_xids_committed(xid) && !ZEN_FAULT(R18_NOT_SETTLED))
 		settle_committed(region, cts);
-	else if (!only_committed)
+	else
 		zen_region_doubt_clear(region);
 }
 
@@ -123,17 +118,30 @@ settle_former(const ZenCopyHead *next)
 
 	if (!zen_region_replay_is_committed(next->region, committed) && !ZEN_FAULT(R18_NOT_SETTLED))
 		settle_committed(next->region, committed);
-	settle(next->region, false);
+	settle(next->region);
 }
 
-/* One other region for each record, so that no descriptor outlives what pg_xact knows of its transaction. */
-static void
-settle_one_more(void)
+/* pg_xact is about to forget transactions before this xid.  So they have ended. */
+void
+zen_stream_redo_forgets(TransactionId xid, XLogReaderState *record)
 {
-	static uint32 next = 0;
+	uint64		oldest = zen_xids_full(xid);
 
-	settle(next, true);
-	next = (next + 1) % ZEN_MAX_REGIONS;
+	if (!is_copy() || ZEN_FAULT(R19_NOT_BEFORE_CUT))
+		return;
+	zen_cover_redo(record);
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+	{
+		uint64		full_xid,
+					cts;
+
+		if (!zen_region_doubt_written(r) || zen_region_doubt_read(r, &full_xid, &cts) == ZEN_DOUBT_NONE ||
+			zen_region_replay_is_committed(r, cts) || (full_xid >= oldest && !zen_xids_committed(full_xid)))
+			continue;
+		zen_pool_replays(record->EndRecPtr);
+		settle(r);
+	}
+	zen_cover_redo_done(record);
 }
 
 static ZenCopyHead
@@ -199,7 +207,6 @@ redo_slots(ZenRecordReader *r)
 		zen_region_replay_committed(head.region, head.cts);
 	else if (head.kind != ZEN_DOUBT_NONE)
 		zen_region_replay_doubt(head.region, head.full_xid, head.cts, head.kind);
-	settle_one_more();
 }
 
 /*
@@ -226,7 +233,7 @@ redo_tail(ZenRecordReader *r)
 	for (r->at = begin; r->at < r->end; r->at += lost.len)
 	{
 		take(r, &lost, sizeof(lost));
-		settle(lost.region, false);
+		settle(lost.region);
 		zen_region_replay_committed(lost.region, lost.cts);
 	}
 }
@@ -373,7 +380,7 @@ redo_recovered(ZenRecordReader *r)
 	uint32		n;
 
 	for (uint32 i = 0; i < ZEN_MAX_REGIONS; i++)
-		settle(i, false);
+		settle(i);
 	take(r, &n, sizeof(n));
 	for (uint32 i = 0; i < n; i++)
 	{
@@ -622,7 +629,7 @@ zen_stream_redo(XLogReaderState *record)
 
 	if (zen_pool.base == NULL)
 		return;
-	if ((!zen_pool_is_replica() && !ZEN_FAULT(R18_REDO_ON_PRIMARY)) || !zen_pool_is_copied())
+	if (!is_copy())
 	{
 		if (ArchiveRecoveryRequested)
 			redo_not_following(record, &r);

@@ -19,4 +19,10 @@ extern void zen_stream_redo(XLogReaderState *record);
 /* zen_stream_redo_begins -- before the first record: WARNING if a copy has too little DRAM for its tables. */
 extern void zen_stream_redo_begins(void);
 
+/*
+ * zen_stream_redo_forgets -- before redo of a record that is not ours: pg_xact will not be asked any more of
+ * transactions before this xid.  They have ended, and so the copy settles what depends on them, durably (R19).
+ */
+extern void zen_stream_redo_forgets(TransactionId xid, XLogReaderState *record);
+
 #endif							/* ZEN_STREAMREDO_H */

@@ -8,11 +8,13 @@
 
 #include "base/compat.h"
 
+#include "access/clog.h"
 #include "access/heapam_xlog.h"
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
 #include "access/xlogreader.h"
 #include "base/guc.h"
+#include "catalog/pg_control.h"
 #include "miscadmin.h"
 #include "replication/decode.h"
 #include "replication/logical.h"
@@ -284,6 +286,54 @@ stream_identify(uint8 info)
 	return NULL;
 }
 
+/* ---------- redo of PostgreSQL's records ---------- */
+
+/*
+ * What pg_xact is about to forget must be settled before (R19).  PostgreSQL has no hook there.  But its table of
+ * resource managers may be written to, as RegisterCustomRmgr() does, and the startup process calls redo through it.
+ */
+static void (*next_clog_redo) (XLogReaderState *record);
+static void (*next_xlog_redo) (XLogReaderState *record);
+
+/* Its files go. */
+static void
+redo_clog(XLogReaderState *record)
+{
+	if ((XLogRecGetInfo(record) & ~XLR_INFO_MASK) == CLOG_TRUNCATE)
+	{
+		xl_clog_truncate cut;
+
+		memcpy(&cut, XLogRecGetData(record), sizeof(cut));
+		zen_stream_redo_forgets(cut.oldestXact, record);
+	}
+	next_clog_redo(record);
+}
+
+/* A server that begins to replay behind a checkpoint takes what is older than this for forgotten. */
+static void
+redo_xlog(XLogReaderState *record)
+{
+	uint8		info = XLogRecGetInfo(record) & ~XLR_INFO_MASK;
+
+	if (info == XLOG_CHECKPOINT_ONLINE || info == XLOG_CHECKPOINT_SHUTDOWN)
+	{
+		CheckPoint	checkpoint;
+
+		memcpy(&checkpoint, XLogRecGetData(record), sizeof(checkpoint));
+		zen_stream_redo_forgets(checkpoint.oldestXid, record);
+	}
+	next_xlog_redo(record);
+}
+
+static void
+watch_pg_xact(void)
+{
+	next_clog_redo = RmgrTable[RM_CLOG_ID].rm_redo;
+	RmgrTable[RM_CLOG_ID].rm_redo = redo_clog;
+	next_xlog_redo = RmgrTable[RM_XLOG_ID].rm_redo;
+	RmgrTable[RM_XLOG_ID].rm_redo = redo_xlog;
+}
+
 /* ---------- at the start ---------- */
 
 static RmgrData stream_rmgr = {
@@ -330,4 +380,5 @@ zen_streamrmgr_register(void)
 {
 	check_setting();
 	RegisterCustomRmgr(ZEN_RMGR_ID, &stream_rmgr);
+	watch_pg_xact();
 }

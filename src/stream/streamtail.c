@@ -36,6 +36,7 @@
 #include "storage/spin.h"
 #include "stream/streamcopy.h"
 #include "stream/streamlog.h"
+#include "stream/streamxids.h"
 #include "utils/memutils.h"
 
 #define RING_CAPACITY	16384
@@ -375,6 +376,9 @@ zen_streamtail_replayed(void)
 		return;
 	if (load(&state()->lost_xid) == 0)
 		store(&state()->lost_xid, U64FromFullTransactionId(ReadNextFullTransactionId()));
+	/* else it is left, and has committed, even when pg_xact has forgotten it */
+	if (load(&state()->again_xid) != 0 && !zen_xids_committed(load(&state()->again_xid)))
+		store(&state()->again_xid, 0);
 }
 
 bool
@@ -383,22 +387,13 @@ zen_streamtail_expected(void)
 	return ring != NULL && !zen_pool.was_clean && load(&state()->lost_xid) != 0;
 }
 
-static TransactionId
-xid_of(uint64 full_xid)
-{
-	return XidFromFullTransactionId(FullTransactionIdFromU64(full_xid));
-}
-
 /* Is the transaction's commit record in the WAL? */
 static bool
 is_in_wal(uint64 full_xid)
 {
-	TransactionId xid = xid_of(full_xid);
-
 	if (full_xid >= load(&state()->lost_xid) && !ZEN_FAULT(R17_NO_LOST_XID))
 		return false;
-	/* long ago, since pg_xact has been cut off behind it */
-	return TransactionIdPrecedes(xid, TransamVariables->oldestClogXid) || TransactionIdDidCommit(xid);
+	return zen_xids_committed(full_xid);
 }
 
 void
@@ -514,7 +509,7 @@ zen_streamtail_log(void)
 
 	Assert(!IsTransactionState() && zen_streamtail_expected());
 	qsort(ring->kept, ring->n, sizeof(Kept), compare_cts);
-	if (ring->n > 0 && (again == 0 || !TransactionIdDidCommit(xid_of(again))))
+	if (ring->n > 0 && (again == 0 || !zen_xids_committed(again)))
 		log_again();
 	qsort(ring->kept, ring->n, sizeof(Kept), compare_slots);
 }

@@ -224,6 +224,7 @@ pre_commit(void)
 		commit_mixed(ws, full_xid, false);
 	else if ((ws->nwrites > 0 || ws->nblocks > 0) && !commit_zen_only(ws))
 		commit_mixed(ws, full_xid, true);
+	zen_fault_pause(ZEN_FAULT(R19_PAUSE_DECIDED) && zen_my_commit.stage != ZEN_STAGE_NONE);
 }
 
 static void
@@ -305,6 +306,7 @@ static void
 committed(void)
 {
 	Assert(InterruptHoldoffCount > 0);
+	zen_fault_pause(ZEN_FAULT(R19_PAUSE_COMMITTED) && zen_my_commit.stage == ZEN_STAGE_DOUBT);
 	release_locks(0);
 	if (ZEN_FAULT(R9_LP_AFTER_VISIBLE) && zen_my_commit.stage == ZEN_STAGE_WRITTEN)
 	{
