@@ -189,11 +189,11 @@ sub syncs_of
 	  : 'SELECT wal_sync FROM pg_stat_wal';
 	my $syncs = sub { value($dbh, 'SELECT pg_stat_force_next_flush()'); return value($dbh, $sql); };
 	value($dbh, "INSERT INTO $table (v) VALUES ('first')");
-	my $pid = stop_wal_writer($dbh);
+	my @writers = stop_wal_writer($dbh);
 	my $before = $syncs->();
 	value($dbh, "INSERT INTO $table (v) VALUES ('row $_')") for 1 .. $inserts;
 	my $n = $syncs->() - $before;
-	kill 'CONT', $pid;
+	kill 'CONT', @writers;
 	return $n;
 }
 

@@ -264,7 +264,7 @@ sub test_unwritten
 {
 	run_all($dbh, 'CREATE TABLE w (id int) USING zen',
 		q{SELECT pg_create_logical_replication_slot('unwritten', 'test_decoding')});
-	my $writer = stop_wal_writer($dbh);
+	my @writers = stop_wal_writer($dbh);
 	value($dbh, 'INSERT INTO w VALUES (1)');
 	my $end = value($dbh, 'SELECT pg_current_wal_insert_lsn()');
 	is(value($dbh, "SELECT pg_current_wal_lsn() >= '$end'"), 1, 'pg_current_wal_lsn() is behind each commit');
@@ -275,6 +275,6 @@ sub test_unwritten
 		is(value($dbh, "SELECT count(*) FROM pg_logical_slot_${verb}_changes('unwritten', NULL, NULL)"
 				  . " WHERE data LIKE '%INSERT%'"), $id, "a slot gives each commit: $verb");
 	}
-	kill 'CONT', $writer;
+	kill 'CONT', @writers;
 	return;
 }

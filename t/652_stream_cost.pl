@@ -134,7 +134,7 @@ sub test_waits
 		[ 'exceptions', 'DO $$ BEGIN ' . $exception->(-20, '') . $exception->(-21, 'PERFORM 1 / 0;') . ' END $$' ]);
 	# once before: who reads a page of a catalog first may write WAL, and then waits
 	run_all($dbh, (map { @$_[ 1 .. $#$_ ] } @short), 'DELETE FROM t_zen WHERE id < 0', 'CHECKPOINT');
-	my $writer = stop_wal_writer($dbh);
+	my @writers = stop_wal_writer($dbh);
 	for (@short)
 	{
 		my ($kind, @statements) = @$_;
@@ -153,7 +153,7 @@ sub test_waits
 	}
 	value($dbh, q{ROLLBACK PREPARED 'p'});
 	is_sound($dbh, $what);
-	kill 'CONT', $writer;
+	kill 'CONT', @writers;
 	return;
 }
 

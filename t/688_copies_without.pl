@@ -545,6 +545,10 @@ sub test_new_pool
 	run_all($dbh, 'CREATE TABLE old (id int PRIMARY KEY, v text) USING zen',
 		q{INSERT INTO old SELECT g, repeat('o', 100) FROM generate_series(1, 2000) g});
 	run_all($dbh, map { "UPDATE old SET v = v WHERE id = $_" } 1 .. 300);
+	# whichever region the new pool's writer takes, here it has committed more
+	my @writers = map { connect_db($node) } 1 .. 20;
+	for my $writer (@writers) { run_all($writer, ('UPDATE old SET v = v WHERE id = 1') x 2); }
+	$_->disconnect for @writers;
 	$node->backup('copy');
 	my $standby = copy_of($node, "copy_$fault", 'copy', has_streaming => 1);
 	set_conf($standby, "zen.fault = $fault") if @faults;

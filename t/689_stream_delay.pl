@@ -86,7 +86,7 @@ sub test_without_reader
 		WHERE backend_type = 'walsender'}) == 0 });
 	commit_one();    # takes pages, which is flushed
 	value($dbh, 'CHECKPOINT');
-	my $writer = stop_wal_writer($dbh);
+	my $writer = stop_asleep($dbh, 'walwriter');
 	is(unflushed(), 0, "no reader, $when: all is flushed");
 	commit_one() for 1 .. 5;
 	my ($n, $bytes, $ms) = @{ run_sql($dbh, 'SELECT unflushed_transactions, unflushed_bytes, unflushed_ms
@@ -132,7 +132,7 @@ sub test_restarted_flusher
 # While the flusher cannot run, the view shows what waits.
 sub test_exposure
 {
-	my $writer = stop_wal_writer($dbh);
+	my $writer = stop_asleep($dbh, 'walwriter');
 	my $flusher = stop_asleep($dbh, 'zen flusher');
 	commit_one() for 1 .. 3;
 	is(unflushed(), 3, 'flusher stopped: commits wait');

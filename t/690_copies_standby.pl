@@ -65,6 +65,7 @@ sub make_tables
 	return;
 }
 
+# Two tables are compared: a row that comes between two statements must not be in one of them alone.
 sub start_load
 {
 	my ($node, $seconds) = @_;
@@ -76,16 +77,19 @@ sub start_load
 \set what random(1, 12)
 \if :what = 1
 BEGIN;
+SELECT pg_advisory_xact_lock(:a);
 UPDATE zen SET v = v + :d, filler = repeat('y', :n) WHERE id = :a;
 UPDATE heap SET v = v + :d, filler = repeat('y', :n) WHERE id = :a;
 COMMIT;
 \elif :what = 2
 BEGIN;
+SELECT pg_advisory_xact_lock(:a);
 DELETE FROM zen WHERE id = :a;
 DELETE FROM heap WHERE id = :a;
 COMMIT;
 \elif :what <= 4
 BEGIN;
+SELECT pg_advisory_xact_lock(:a);
 INSERT INTO zen VALUES (:a, :d, repeat('z', :n)) ON CONFLICT (id) DO UPDATE SET v = zen.v + 1;
 INSERT INTO heap VALUES (:a, :d, repeat('z', :n)) ON CONFLICT (id) DO UPDATE SET v = heap.v + 1;
 COMMIT;
@@ -171,6 +175,14 @@ sub archive_all
 	return;
 }
 
+# What the load has prepared and not yet committed, where the copy ends, holds its rows.
+sub end_prepared
+{
+	my ($handle) = @_;
+	run_all($handle, map { "ROLLBACK PREPARED '$_->[0]'" } @{ run_sql($handle, 'SELECT gid FROM pg_prepared_xacts')->{rows} });
+	return;
+}
+
 # --- pg_basebackup under load -----------------------------------------------------
 
 sub test_round
@@ -190,6 +202,7 @@ sub test_round
 	{
 		my ($copy, $handle) = open_earliest($standby, "earliest_${round}_$n", $backup[$n]);
 		is_whole($handle, "round $round, backup $n, opened as early as can be");
+		end_prepared($handle);
 		run_all($handle, 'UPDATE account SET balance = balance + 0');
 		my $expected = rows($handle);
 		$handle->disconnect;

@@ -193,8 +193,8 @@ sub copy_torn
 	return ($copy, scalar @raised);
 }
 
-# evidence -- a transaction of a region that has nothing else from then on; the standby has its descriptor, and a
-# restartpoint behind it.  The session, and the watermarks.
+# evidence -- a transaction of a region that has nothing else from then on.  The standby has its descriptor, and then a
+# restartpoint behind it, whose redo raises the watermark.  The session, and the watermarks before that.
 sub evidence
 {
 	my ($primary, $dbh, $standby) = @_;
@@ -205,21 +205,19 @@ sub evidence
 	run_all($session, map { "INSERT INTO $_ VALUES (2001, 1)" } qw(zen heap));
 	run_all($busy, q{COMMIT PREPARED 'busy'});
 	$busy->disconnect;
+	replay_all($primary, $dbh, $standby);
+	my @before = watermarks(PoolImage->new($standby->data_dir . '/zen.pool'));
 	restartpoint($primary, $dbh, $standby);
-	return ($session, watermarks(PoolImage->new($standby->data_dir . '/zen.pool')));
+	return ($session, @before);
 }
 
-# Redo looks at one other region for each record.
+# Redo of the checkpoint has raised it.
 sub line
 {
 	my ($primary, $dbh, $standby) = @_;
 	my ($session, @before) = evidence($primary, $dbh, $standby);
-	my $many = REGIONS + 10;
-	run_all($dbh, "DO \$\$ BEGIN FOR i IN 1 .. $many LOOP UPDATE zen SET v = v + 1 WHERE id = 7; COMMIT;"
-		  . ' UPDATE heap SET v = v + 1 WHERE id = 7; COMMIT; END LOOP; END $$');
-	replay_all($primary, $dbh, $standby);
 	my ($copy, $raised) = copy_torn($standby, @before);
-	cmp_ok($raised, '>', 1, 'watermarks were raised meanwhile');
+	cmp_ok($raised, '>', 0, 'watermarks were raised meanwhile');
 	$session->disconnect;
 	return open_copy($standby, $copy);
 }
