@@ -92,7 +92,9 @@ OBJS = $(addprefix src/base/, \
 		fileopen.o \
 		adopt.o \
 		files.o \
+		moment.o \
 		pool.o \
+		filetime.o \
 		repair.o \
 		tuple.o \
 		region.o \

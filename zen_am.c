@@ -27,6 +27,7 @@
 #include "gc/sweep.h"
 #include "index/treedir.h"
 #include "miscadmin.h"
+#include "nvm/filetime.h"
 #include "nvm/grow.h"
 #include "nvm/pool.h"
 #include "nvm/slotalloc.h"
@@ -84,6 +85,7 @@ zen_shmem_request(void)
 	RequestAddinShmemSpace(zen_arena_shmem_size());
 	RequestAddinShmemSpace(zen_epoch_shmem_size());
 	RequestAddinShmemSpace(zen_grow_shmem_size());
+	RequestAddinShmemSpace(zen_filetime_shmem_size());
 	RequestAddinShmemSpace(zen_tuple_shmem_size());
 	RequestAddinShmemSpace(zen_region_shmem_size());
 	RequestAddinShmemSpace(zen_page_shmem_size());
@@ -148,7 +150,9 @@ zen_shmem_startup(void)
 	zen_arena_init();
 	zen_epoch_init(release);
 	zen_grow_init();
+	zen_filetime_init();
 	zen_pool_open();
+	zen_filetime_begin();
 	zen_partition_init(places_with_files());
 	zen_tuple_init();
 	zen_region_init();

@@ -20,18 +20,22 @@
  */
 #include "admin/basebackup.h"
 
+#include "access/xact.h"
 #include "base/guc.h"
 #include "common/relpath.h"
 #include "libpq/auth.h"
 #include "libpq/libpq.h"
 #include "miscadmin.h"
 #include "nvm/datadir.h"
+#include "nvm/filetime.h"
 #include "nvm/pool.h"
 #include "replication/walsender.h"
 #include "stream/streamcover.h"
 #include "table/zenam_copies.h"
 #include "tcop/tcopprot.h"
 #include "utils/fmgroids.h"
+
+bool		zen_backup_begins = false;
 
 static ClientAuthentication_hook_type prev_authentication_hook;
 
@@ -108,6 +112,7 @@ zen_basebackup_check_function(Oid function)
 		case F_PG_BACKUP_START:
 			refuse(ERROR, "a base backup", zen_basebackup_lacks());
 			zen_cover_begin();
+			zen_backup_begins = true;
 			break;
 		case F_PG_BACKUP_STOP:	/* pg_control has been copied */
 			refuse(ERROR, "a base backup", zen_basebackup_lacks());
@@ -121,6 +126,23 @@ zen_basebackup_check_function(Oid function)
 		default:
 			break;
 	}
+}
+
+/* Behind its checkpoint, and before the client hears of it: what it lists from now on has the times of all stores. */
+void
+zen_basebackup_began(void)
+{
+	zen_backup_begins = false;
+	zen_filetime_backup_begins();
+}
+
+/* The function may have run without an executor. */
+static void
+xact_ends(XactEvent event, void *arg)
+{
+	if (zen_backup_begins && event == XACT_EVENT_PRE_COMMIT)
+		zen_basebackup_began();
+	zen_backup_begins = false;
 }
 
 /* ---------- clients of physical replication ---------- */
@@ -181,4 +203,5 @@ zen_basebackup_init(void)
 	Assert(ClientAuthentication_hook != authentication);	/* once */
 	prev_authentication_hook = ClientAuthentication_hook;
 	ClientAuthentication_hook = authentication;
+	RegisterXactCallback(xact_ends, NULL);
 }

@@ -15,6 +15,19 @@ extern char *zen_basebackup_lacks(void);
 /* A function is about to be run: does it begin or end a base backup without the rows?  ERROR then. */
 extern void zen_basebackup_check_function(Oid function);
 
+/*
+ * zen_basebackup_ran -- a statement has been run: if it has begun a base backup, the pool's files get their times.
+ */
+extern bool zen_backup_begins;
+extern void zen_basebackup_began(void);
+
+static inline void
+zen_basebackup_ran(void)
+{
+	if (unlikely(zen_backup_begins))
+		zen_basebackup_began();
+}
+
 /* Install the hook that looks at new physical replication connections. */
 extern void zen_basebackup_init(void);
 

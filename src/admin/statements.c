@@ -18,6 +18,7 @@
 
 #include "access/parallel.h"
 #include "access/xact.h"
+#include "admin/basebackup.h"
 #include "admin/querycost.h"
 #include "base/guc.h"
 #include "catalog/pg_authid.h"
@@ -274,16 +275,11 @@ executor_start(QueryDesc *queryDesc, int eflags)
 }
 
 static void
-executor_run(ZEN_EXECUTOR_RUN_ARGS)
+run_counted(ZEN_EXECUTOR_RUN_ARGS)
 {
 	int			outer = nesting;
 	Running		run;
 
-	if (!zen_track_statements)
-	{
-		run_next(ZEN_EXECUTOR_RUN_PASS);
-		return;
-	}
 	begin_if_counted(&run, queryDesc->plannedstmt->queryId);
 	PG_TRY();
 	{
@@ -295,6 +291,16 @@ executor_run(ZEN_EXECUTOR_RUN_ARGS)
 	}
 	PG_END_TRY();
 	end_if_counted(&run, 0);	/* a cursor runs often, and finishes once */
+}
+
+static void
+executor_run(ZEN_EXECUTOR_RUN_ARGS)
+{
+	if (zen_track_statements)
+		run_counted(ZEN_EXECUTOR_RUN_PASS);
+	else
+		run_next(ZEN_EXECUTOR_RUN_PASS);
+	zen_basebackup_ran();
 }
 
 static void

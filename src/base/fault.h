@@ -111,6 +111,7 @@
 	X(R19_RECOVERY_FAILS, "r19_recovery_fails") \
 	X(R19_PAUSE_DECIDED, "r19_pause_decided") \
 	X(R19_PAUSE_COMMITTED, "r19_pause_committed") \
+	X(R20_STATE_FIRST, "r20_state_first") \
 	X(POOL_PAUSE_CONDEMNED, "pool_pause_condemned") \
 	X(RESTAMP_SLOWLY, "restamp_slowly") \
 	X(SHARED_BLOCKS, "shared_blocks") \

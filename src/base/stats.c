@@ -53,6 +53,16 @@ zen_stats_attach(void)
 		zen_my_counters = (uint64 *) (blocks + (Size) GetNumberFromPGProc(MyProc) * BLOCK_SIZE);
 }
 
+uint64
+zen_stats_sum_of(ZenCounter counter)
+{
+	uint64		total = 0;
+
+	for (int b = 0; b < stats_nblocks(); b++)
+		total += ((volatile uint64 *) (blocks + (Size) b * BLOCK_SIZE))[counter];
+	return total;
+}
+
 void
 zen_stats_sum(uint64 *totals)
 {

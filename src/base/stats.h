@@ -106,6 +106,9 @@ extern void zen_stats_init(void);
 /* zen_stats_attach -- point zen_my_counters at this process's own block.  Called when a backend first uses zen. */
 extern void zen_stats_attach(void);
 
+/* zen_stats_sum_of -- the sum of one counter over all processes. */
+extern uint64 zen_stats_sum_of(ZenCounter counter);
+
 /* zen_stats_sum -- sums over all processes, into totals[ZEN_NCOUNTERS]. */
 extern void zen_stats_sum(uint64 *totals);
 

@@ -89,7 +89,7 @@ read_old_pool(bool *settled, bool *in_use)
 static ZenSuperblock
 check(ZenStateFile *state, bool *settled, bool *in_use)
 {
-	zen_state_read(state);
+	(void) zen_state_read(state, FATAL);
 	if (state->found && !zen_state_is_upgrade(state))
 		refuse_upgrade(psprintf("It has a zen pool of its own, named in \"%s/%s\".", DataDir, ZEN_STATE_FILE),
 					   NEW_CLUSTER_HINT);
@@ -137,7 +137,7 @@ zen_adopt_note(void)
 		memcpy(state.uuid, sb.uuid, sizeof(state.uuid));
 		state.generation = sb.generation;
 		strlcpy(state.pool_path, zen_pool_path, MAXPGPATH);
-		zen_state_write(&state);
+		(void) zen_state_write(&state, FATAL);
 	}
 	LWLockRelease(zen_lock(ZEN_LOCK_HTABLE));
 	if (memcmp(state.uuid, sb.uuid, sizeof(state.uuid)) != 0 || state.generation != sb.generation)
@@ -159,7 +159,7 @@ zen_adopt_server_starts(ZenStateFile *state, const ZenClusterFacts *facts)
 	if (!follows || state->phase == ZEN_PHASE_UPGRADED)
 		return;
 	state->phase = ZEN_PHASE_UPGRADED;
-	zen_state_write(state);
+	(void) zen_state_write(state, FATAL);
 }
 
 void
@@ -171,9 +171,9 @@ zen_adopt_server_stops(void)
 	Assert(!IsUnderPostmaster);
 	if (!follows || !facts.shut_down)
 		return;
-	zen_state_read(&state);
+	(void) zen_state_read(&state, FATAL);
 	state.checkpoint = facts.checkpoint;
-	zen_state_write(&state);
+	(void) zen_state_write(&state, FATAL);
 }
 
 /* The data directory, other than ours, that a file lies in. */

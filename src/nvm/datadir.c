@@ -5,7 +5,11 @@
  */
 #include "nvm/datadir.h"
 
+#include <fcntl.h>
 #include <limits.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "access/xlog_internal.h"
 #include "base/guc.h"
@@ -17,7 +21,8 @@
 #include "storage/fd.h"
 #include "utils/varlena.h"
 
-#define STATE_FORMAT		"1"
+#define STATE_FORMAT			"2"
+#define STATE_FORMAT_UNMARKED	"1" /* without the line "mark" */
 
 static const char *const phase_names[] = {
 	[ZEN_PHASE_CREATING] = "creating",
@@ -41,6 +46,7 @@ zen_cluster_facts(void)
 	facts.system_id = control->system_identifier;
 	facts.checkpoint = control->checkPoint;
 	facts.shut_down = (control->state == DB_SHUTDOWNED);
+	facts.stopped = facts.shut_down || control->state == DB_SHUTDOWNED_IN_RECOVERY;
 	facts.reset = facts.shut_down &&
 		XLogSegmentOffset(control->checkPoint, control->xlog_seg_size) == SizeOfXLogLongPHD;
 	pfree(control);
@@ -49,101 +55,186 @@ zen_cluster_facts(void)
 
 /* ---------- zen.state ---------- */
 
-static void
-state_unreadable(const char *path, const char *key)
+static bool
+state_unreadable(const char *path, const char *key, int elevel)
 {
-	ereport(FATAL,
+	ereport(elevel,
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("could not understand file \"%s\"", path),
 			 errdetail("The line \"%s\" is missing, malformed or of another format version.", key),
 			 errhint("Restore the file from a copy of the data directory of the same moment.")));
+	return false;
 }
 
-/* Read one line "key value" into value (MAXPGPATH bytes); FATAL if it is anything else. */
-static void
-read_state_line(FILE *file, const char *path, const char *key, char *value)
+/* Read one line "key value" into value (MAXPGPATH bytes); false if it is anything else. */
+static bool
+read_state_line(FILE *file, const char *key, char *value)
 {
 	char		line[MAXPGPATH + 32];
 	Size		keylen = strlen(key);
 	Size		len;
 
 	if (fgets(line, sizeof(line), file) == NULL)
-		state_unreadable(path, key);
+		return false;
 	len = strlen(line);
 	if (len == 0 || line[len - 1] != '\n')
-		state_unreadable(path, key);
+		return false;
 	line[len - 1] = '\0';
-	if (strncmp(line, key, keylen) != 0 || line[keylen] != ' ')
-		state_unreadable(path, key);
-	if (strlcpy(value, line + keylen + 1, MAXPGPATH) >= MAXPGPATH)
-		state_unreadable(path, key);
+	return strncmp(line, key, keylen) == 0 && line[keylen] == ' ' &&
+		strlcpy(value, line + keylen + 1, MAXPGPATH) < MAXPGPATH;
 }
 
-void
-zen_state_read(ZenStateFile *state)
+static bool
+read_state_number(FILE *file, const char *key, uint64 *number)
 {
-	char		path[MAXPGPATH + 32];
+	char		value[MAXPGPATH];
+	unsigned long long read;
+
+	if (!read_state_line(file, key, value) || strspn(value, "0123456789") != strlen(value) ||
+		sscanf(value, "%llu", &read) != 1)
+		return false;
+	*number = read;
+	return true;
+}
+
+static bool
+read_state_uuid(FILE *file, ZenStateFile *state)
+{
 	char		value[MAXPGPATH];
 	unsigned long long number[2];
+
+	if (!read_state_line(file, "uuid", value) || strlen(value) != 32 || strspn(value, "0123456789abcdef") != 32 ||
+		sscanf(value, "%16llx%16llx", &number[0], &number[1]) != 2)
+		return false;
+	state->uuid[0] = number[0];
+	state->uuid[1] = number[1];
+	return true;
+}
+
+static bool
+read_state_phase(FILE *file, ZenStateFile *state)
+{
+	char		value[MAXPGPATH];
+
+	if (!read_state_line(file, "state", value))
+		return false;
+	for (int i = 0; i < lengthof(phase_names); i++)
+		if (strcmp(value, phase_names[i]) == 0)
+		{
+			state->phase = i;
+			return true;
+		}
+	return false;
+}
+
+/* Read the lines; the key of the one that cannot be understood, or NULL. */
+static const char *
+read_state_lines(FILE *file, ZenStateFile *state)
+{
+	char		format[MAXPGPATH];
+	uint64		mark = 0;
+
+	if (!read_state_line(file, "format", format) ||
+		(strcmp(format, STATE_FORMAT) != 0 && strcmp(format, STATE_FORMAT_UNMARKED) != 0))
+		return "format";
+	if (!read_state_uuid(file, state))
+		return "uuid";
+	if (!read_state_number(file, "generation", &state->generation))
+		return "generation";
+	state->has_mark = strcmp(format, STATE_FORMAT) == 0;
+	if (state->has_mark && (!read_state_number(file, "mark", &mark) || mark > PG_UINT32_MAX))
+		return "mark";
+	state->mark = (uint32) mark;
+	if (!read_state_phase(file, state))
+		return "state";
+	if (zen_state_is_upgrade(state) && !read_state_number(file, "checkpoint", &state->checkpoint))
+		return "checkpoint";
+	if (!read_state_line(file, "pool", state->pool_path))
+		return "pool";
+	return NULL;
+}
+
+bool
+zen_state_read(ZenStateFile *state, int elevel)
+{
+	char		path[MAXPGPATH + 32];
+	const char *wrong;
 	FILE	   *file;
 
 	memset(state, 0, sizeof(ZenStateFile));
 	snprintf(path, sizeof(path), "%s/%s", DataDir, ZEN_STATE_FILE);
 	file = AllocateFile(path, "r");
+	if (file == NULL && errno == ENOENT)
+		return true;
 	if (file == NULL)
 	{
-		if (errno == ENOENT)
-			return;
-		ereport(FATAL,
+		ereport(elevel,
 				(errcode_for_file_access(),
 				 errmsg("could not open file \"%s\": %m", path)));
+		return false;
 	}
-
 	state->found = true;
-	read_state_line(file, path, "format", value);
-	if (strcmp(value, STATE_FORMAT) != 0)
-		state_unreadable(path, "format");
-
-	read_state_line(file, path, "uuid", value);
-	if (strlen(value) != 32 || strspn(value, "0123456789abcdef") != 32 ||
-		sscanf(value, "%16llx%16llx", &number[0], &number[1]) != 2)
-		state_unreadable(path, "uuid");
-	state->uuid[0] = number[0];
-	state->uuid[1] = number[1];
-
-	read_state_line(file, path, "generation", value);
-	if (strspn(value, "0123456789") != strlen(value) || sscanf(value, "%llu", &number[0]) != 1)
-		state_unreadable(path, "generation");
-	state->generation = number[0];
-
-	read_state_line(file, path, "state", value);
-	state->phase = lengthof(phase_names);
-	for (int i = 0; i < lengthof(phase_names); i++)
-		if (strcmp(value, phase_names[i]) == 0)
-			state->phase = i;
-	if (state->phase == lengthof(phase_names))
-		state_unreadable(path, "state");
-
-	if (zen_state_is_upgrade(state))
-	{
-		read_state_line(file, path, "checkpoint", value);
-		if (strspn(value, "0123456789") != strlen(value) || sscanf(value, "%llu", &number[0]) != 1)
-			state_unreadable(path, "checkpoint");
-		state->checkpoint = number[0];
-	}
-	read_state_line(file, path, "pool", state->pool_path);
+	wrong = read_state_lines(file, state);
 	FreeFile(file);
+	return wrong == NULL || state_unreadable(path, wrong, elevel);
 }
 
-void
-zen_state_write(const ZenStateFile *state)
+struct timespec
+zen_time_after(time_t last)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (now.tv_sec <= last)
+	{
+		now.tv_sec = last + 1;
+		now.tv_nsec = 0;
+	}
+	return now;
+}
+
+/* The time of the file that is replaced tells of it, as that of the pool does (filetime.h). */
+static void
+make_later(int fd, const char *former)
+{
+	struct stat st;
+	struct timespec both[2] = {{.tv_nsec = UTIME_OMIT}};
+
+	if (stat(former, &st) != 0)
+		return;
+	both[1] = zen_time_after(st.st_mtim.tv_sec);
+	(void) futimens(fd, both);
+}
+
+/* All of a new file, with that text; false, and errno, if it cannot be written. */
+static bool
+write_text(const char *name, const char *text, const char *former)
+{
+	int			fd = OpenTransientFile(name, O_WRONLY | O_CREAT | O_TRUNC | PG_BINARY);
+	ssize_t		len = strlen(text);
+	bool		written;
+	int			save_errno;
+
+	if (fd < 0)
+		return false;
+	errno = 0;
+	written = write(fd, text, len) == len;
+	/* a short write without errno is a full disk */
+	save_errno = errno != 0 ? errno : ENOSPC;
+	make_later(fd, former);
+	if (CloseTransientFile(fd) != 0 && written)
+		return false;
+	errno = save_errno;
+	return written;
+}
+
+bool
+zen_state_write(const ZenStateFile *state, int elevel)
 {
 	char		path[MAXPGPATH + 32];
 	char		temp[MAXPGPATH + 40];
 	char text[	MAXPGPATH + 256];
 	char		checkpoint[64] = "";
-	int			len;
-	int			fd;
 
 	Assert(state->found && state->phase < lengthof(phase_names));
 	Assert(strpbrk(state->pool_path, "\r\n") == NULL);
@@ -151,31 +242,25 @@ zen_state_write(const ZenStateFile *state)
 		snprintf(checkpoint, sizeof(checkpoint), "checkpoint %llu\n", (unsigned long long) state->checkpoint);
 	snprintf(path, sizeof(path), "%s/%s", DataDir, ZEN_STATE_FILE);
 	snprintf(temp, sizeof(temp), "%s.tmp", path);
-	len = snprintf(text, sizeof(text),
-				   "format %s\nuuid " ZEN_UUID_FORMAT "\ngeneration %llu\nstate %s\n%spool %s\n",
-				   STATE_FORMAT, ZEN_UUID_ARGS(state->uuid), (unsigned long long) state->generation,
-				   phase_names[state->phase], checkpoint, state->pool_path);
-
-	fd = OpenTransientFile(temp, O_WRONLY | O_CREAT | O_TRUNC | PG_BINARY);
-	if (fd < 0)
-		ereport(FATAL,
-				(errcode_for_file_access(),
-				 errmsg("could not create file \"%s\": %m", temp)));
-	errno = 0;
-	if (write(fd, text, len) != len)
+	snprintf(text, sizeof(text), "format %s\nuuid " ZEN_UUID_FORMAT "\ngeneration %llu\nmark %u\nstate %s\n%spool %s\n",
+			 STATE_FORMAT, ZEN_UUID_ARGS(state->uuid), (unsigned long long) state->generation, state->mark,
+			 phase_names[state->phase], checkpoint, state->pool_path);
+	if (!write_text(temp, text, path))
 	{
-		/* a short write without errno is a full disk */
-		if (errno == 0)
-			errno = ENOSPC;
-		ereport(FATAL,
+		ereport(elevel,
 				(errcode_for_file_access(),
 				 errmsg("could not write file \"%s\": %m", temp)));
+		return false;
 	}
-	if (CloseTransientFile(fd) != 0)
-		ereport(FATAL,
-				(errcode_for_file_access(),
-				 errmsg("could not close file \"%s\": %m", temp)));
-	(void) durable_rename(temp, path, FATAL);
+	return durable_rename(temp, path, elevel) == 0;
+}
+
+/* ---------- backup_label ---------- */
+
+bool
+zen_begins_backup(void)
+{
+	return access("backup_label", F_OK) == 0 || access("tablespace_map", F_OK) == 0;
 }
 
 /* ---------- zen.pool_path ---------- */

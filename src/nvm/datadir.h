@@ -28,6 +28,9 @@ typedef struct ZenStateFile
 	ZenPhase	phase;
 	uint64		uuid[2];
 	uint64		generation;
+	uint32		mark;			/* of the pool, when it was raised last */
+	bool		has_mark;		/* false: a former version of zen wrote the
+								 * file */
 	uint64		checkpoint;		/* ZEN_PHASE_UPGRADED: where pg_upgrade's last
 								 * server has stopped */
 	char		pool_path[MAXPGPATH];	/* zen.pool_path at the last start,
@@ -40,17 +43,25 @@ typedef struct ZenClusterFacts
 	uint64		system_id;
 	uint64		checkpoint;		/* XLogRecPtr of the last checkpoint record */
 	bool		shut_down;
+	bool		stopped;		/* the same, or a standby was stopped in order */
 	bool		reset;			/* pg_resetwal was the last to write it */
 } ZenClusterFacts;
 
 /* zen_cluster_facts -- pg_control as it is on disk now; FATAL if it cannot be read. */
 extern ZenClusterFacts zen_cluster_facts(void);
 
-/* zen_state_read -- read zen.state; found = false if there is none.  FATAL when it cannot be read or understood. */
-extern void zen_state_read(ZenStateFile *state);
+/*
+ * zen_state_read -- read zen.state; found = false if there is none.
+ *
+ * zen_state_write -- replace zen.state, durable on return (as far as fsync = on).
+ *
+ * If that fails, or it cannot be understood: a report of that level, and false.
+ */
+extern bool zen_state_read(ZenStateFile *state, int elevel);
+extern bool zen_state_write(const ZenStateFile *state, int elevel);
 
-/* zen_state_write -- replace zen.state, durable on return (as far as fsync = on).  FATAL when that fails. */
-extern void zen_state_write(const ZenStateFile *state);
+/* zen_time_after -- now, or the second after `last` if that is later. */
+extern struct timespec zen_time_after(time_t last);
 
 /* Is the cluster one that pg_upgrade has made, and that has not taken its pool over yet? */
 static inline bool
@@ -68,6 +79,12 @@ typedef struct ZenPoolName
 
 /* zen_pool_names -- the files that zen.pool_path names; how many, or 0 if it cannot be understood. */
 extern int	zen_pool_names(ZenPoolName names[ZEN_MAX_FILES]);
+
+/*
+ * zen_begins_backup -- is the data directory a copy that was made of a running server, and has not been started yet?
+ * Postmaster.
+ */
+extern bool zen_begins_backup(void);
 
 /*
  * zen_is_in_base_backup -- does pg_basebackup send this file?  It sends what is in the data directory, but for some of

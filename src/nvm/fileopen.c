@@ -281,6 +281,27 @@ zen_file_cut(int file)
 					path_of(file), (unsigned long long) zen_supers[file].pool_size / (1024 * 1024))));
 }
 
+void
+zen_file_allocate(int file)
+{
+	Size		size = zen_supers[file].pool_size;
+	struct stat st;
+	int			rc = zen_file_fill_holes(zen_files[file].fd, size);
+
+	if (rc == 0)
+		return;
+	if (fstat(zen_files[file].fd, &st) != 0)
+		st.st_blocks = 0;
+	errno = rc;
+	ereport(FATAL,
+			(errcode_for_file_access(),
+			 errmsg("could not fill the holes of zen pool file \"%s\": %m", path_of(file)),
+			 errdetail("Of its %zu MB, %zu MB are allocated.", size / (1024 * 1024),
+					   (Size) st.st_blocks * 512 / (1024 * 1024)),
+			 errhint("Free space on its file system, or move the file to another one and set zen.pool_path.  "
+					 "Copy it by a tool that makes no holes.")));
+}
+
 static void
 name_file(void *path)
 {

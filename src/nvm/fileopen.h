@@ -47,6 +47,9 @@ extern void zen_file_check_geometry(int file, uint64 file_size);
 /* zen_file_cut -- take away what a crash has left of making the file larger; it is zero, as was checked. */
 extern void zen_file_cut(int file);
 
+/* zen_file_allocate -- no store to the file will find its file system full: holes that a copy has made are filled. */
+extern void zen_file_allocate(int file);
+
 /* zen_file_longer -- zen_file_extend() for a file of the pool; what is reported names it. */
 extern bool zen_file_longer(int file, char *base, Size from, Size to, bool (*progress) (Size done), int elevel);
 

@@ -166,6 +166,14 @@ check_moment(int file, const ZenSuperblockPair *pair)
 						   path_of(sb->generation < zen_super.generation ? file : 0)),
 				 sb->generation < zen_super.generation && file >= zen_files_number() ?
 				 errhint(NEW_FILE_HINT) : errhint(ZEN_SAME_MOMENT_HINT)));
+	if (sb->mark != zen_super.mark && sb->mark != zen_super.mark + 1 && !zen_begins_backup())
+		ereport(FATAL,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("zen pool files \"%s\" and \"%s\" are not of the same moment", path_of(0), path_of(file)),
+				 errdetail("Since the last server start the mark of the first has come to %u, the other's to %u: "
+						   "\"%s\" is an older copy.",
+						   zen_super.mark, sb->mark, path_of(sb->mark < zen_super.mark ? file : 0)),
+				 errhint(ZEN_SAME_MOMENT_HINT)));
 	if (zen_super.clean && !sb->clean && pair->valid[0] && pair->valid[1])
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -283,11 +291,14 @@ base_of(char *base, int file)
 }
 
 void
-zen_files_cut(void)
+zen_files_fit(void)
 {
 	for (int i = 0; i < zen_files_named; i++)
 		if (zen_files[i].fd >= 0)
+		{
 			zen_file_cut(i);
+			zen_file_allocate(i);
+		}
 }
 
 /* Each mapping reaches to the end of the reservation, and the next one is laid over it. */
@@ -398,17 +409,55 @@ zen_files_add(char *base)
 /* ---------- the moment ---------- */
 
 void
-zen_files_same_moment(char *base)
+zen_files_like_first(void)
 {
 	for (int i = 1; i < zen_files_number(); i++)
 	{
 		zen_supers[i].system_id = zen_super.system_id;
 		zen_supers[i].generation = zen_super.generation;
+		zen_supers[i].mark = zen_super.mark;
 		zen_supers[i].wal_position = zen_super.wal_position;
 		zen_supers[i].clean = zen_super.clean;
 		zen_supers[i].node = zen_files[i].node;
+	}
+}
+
+void
+zen_files_same_moment(char *base)
+{
+	zen_files_like_first();
+	for (int i = 1; i < zen_files_number(); i++)
+		zen_superblock_write(i, base_of(base, i));
+}
+
+void
+zen_files_reload(char *base)
+{
+	for (int i = 0; i < zen_files_number(); i++)
+		zen_superblock_reload(i, base_of(base, i));
+}
+
+static void
+mark_copies(char *base, uint32 mark)
+{
+	for (int i = zen_files_number() - 1; i >= 0; i--)
+	{
+		zen_supers[i].mark = mark;
 		zen_superblock_write(i, base_of(base, i));
 	}
+}
+
+/*
+ * Both copies: if one is damaged later, the other one has no older mark.  A base backup that has read the first one
+ * torn is behind the second one before that is written.
+ */
+void
+zen_files_mark(char *base, uint32 mark)
+{
+	mark_copies(base, mark);
+	if (IsUnderPostmaster)
+		pg_usleep(1000L);
+	mark_copies(base, mark);
 }
 
 /* ---------- in force ---------- */
@@ -431,6 +480,7 @@ zen_files_reopen(char *base)
 		zen_file_read(i, &pair, &file_size);
 		zen_file_check_geometry(i, file_size);
 		zen_file_cut(i);
+		zen_file_allocate(i);
 		/* R16: a process that was making the file larger has written one copy */
 		other = 1 - zen_supers_at[i];
 		if (!pair.valid[other] || pair.copy[other].pool_size != zen_supers[i].pool_size)

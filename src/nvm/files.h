@@ -27,8 +27,10 @@ extern Size zen_files_open(void);
 /* zen_files_only -- the same for a pool of one file that was made by the caller, with so much address space. */
 extern void zen_files_only(Size reserved);
 
-/* zen_files_cut -- what a crash has left behind the ends of the pool's files goes. */
-extern void zen_files_cut(void);
+/*
+ * zen_files_fit -- what a crash has left behind the ends of the pool's files goes, and they have no holes.
+ */
+extern void zen_files_fit(void);
 
 /* zen_files_map -- file 0 is mapped, with the address space for all: map the others. */
 extern void zen_files_map(char *base);
@@ -38,6 +40,19 @@ extern void zen_files_grow(char *base);
 
 /* zen_files_add -- make and map the files that zen.pool_path names and the pool has not got yet (R16). */
 extern void zen_files_add(char *base);
+
+/* zen_files_like_first -- the same in memory only. */
+extern void zen_files_like_first(void);
+
+/*
+ * While the server runs, under ZEN_LOCK_SUPER, or at its stop:
+ *
+ * zen_files_reload -- read the superblocks in force again.
+ *
+ * zen_files_mark -- write all superblocks, with this mark, into both copies, file 0 last; durable on return.
+ */
+extern void zen_files_reload(char *base);
+extern void zen_files_mark(char *base, uint32 mark);
 
 /* zen_files_same_moment -- give the further files file 0's generation, and what else it says of the moment. */
 extern void zen_files_same_moment(char *base);

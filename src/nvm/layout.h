@@ -85,7 +85,9 @@ typedef struct ZenSuperblock
 	uint64		wal_position;	/* a WAL position that the cluster had reached
 								 * at the last start or stop */
 	uint32		clean;			/* 1: stopped in order, nothing is in doubt */
-	uint32		pad;
+	uint32		mark;			/* raised from time to time while the server
+								 * runs, and at a stop; 0 at a start; also in
+								 * the data directory */
 
 	/* from ZEN_FORMAT_VERSION_FILES on; else 0, and not under the CRC */
 	uint64		first_page;		/* number of the file's first page; what is

@@ -62,6 +62,10 @@ static bool insist = false;		/* libpmem takes them to survive, and
 static MsyncRange msync_ranges[MSYNC_MAX_RANGES];
 static int	n_msync_ranges = 0;
 
+static uint32 nobody_watches = 1;
+static volatile uint32 *watched = &nobody_watches;	/* 0: tell of a store */
+static void (*tell_stored) (void) = NULL;
+
 /* ---------- msync mode ---------- */
 
 /* Write out all noted ranges.  PANICs when the kernel cannot. */
@@ -161,7 +165,6 @@ zen_fence(void)
 {
 	Assert(mode_in_force != ZEN_POOL_AUTO);
 
-	ZEN_COUNT(fences, 1);
 	if (mode_in_force == ZEN_POOL_MSYNC)
 		msync_all();
 	else
@@ -171,6 +174,19 @@ zen_fence(void)
 		if (unlikely(zen_fence_delay_ns > 0))
 			zen_delay(zen_fence_delay_ns);
 	}
+	/* who finds the count finds the stores */
+	pg_write_barrier();
+	ZEN_COUNT(fences, 1);
+	if (unlikely(*watched == 0))
+		tell_stored();
+}
+
+void
+zen_nvm_watch(volatile uint32 *word, void (*stored) (void))
+{
+	Assert((word == NULL) == (stored == NULL));
+	tell_stored = stored;
+	watched = word != NULL ? word : &nobody_watches;
 }
 
 void

@@ -38,6 +38,13 @@ extern void zen_flush(const void *addr, Size len);
 /* Wait until everything this process has flushed is durable. */
 extern void zen_fence(void);
 
+/*
+ * zen_nvm_watch -- as long as *word is 0, stored() is called by each process in its next fence, before that returns.
+ *
+ * By the postmaster.  NULL: nobody calls.  stored() throws nothing, and works wherever zen_fence() may be called.
+ */
+extern void zen_nvm_watch(volatile uint32 *word, void (*stored) (void));
+
 /* What this process has flushed so far reaches the medium before all that it stores from now on.  May be a fence. */
 extern void zen_order(void);
 

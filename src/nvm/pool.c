@@ -39,6 +39,7 @@
 #include "nvm/changes.h"
 #include "nvm/datadir.h"
 #include "nvm/files.h"
+#include "nvm/moment.h"
 #include "nvm/persist.h"
 #include "nvm/superblock.h"
 #include "storage/fd.h"
@@ -118,12 +119,6 @@ check_identity(const ZenStateFile *state, const ZenClusterFacts *facts)
 }
 
 /* ---------- a copy, or not ---------- */
-
-static bool
-begins_backup(void)
-{
-	return access("backup_label", F_OK) == 0 || access("tablespace_map", F_OK) == 0;
-}
 
 static ZenTailState *
 tail_state(char *base)
@@ -354,7 +349,7 @@ judge_role(char *base, bool as_left, bool created)
 	 */
 	if (created)
 		return false;
-	if (begins_backup())
+	if (zen_begins_backup())
 		return check_backup(base);
 	if (is_replica(base))
 		return true;
@@ -393,31 +388,8 @@ is_backup_of_standby(void)
 {
 	ZenTailState tail;
 
-	return begins_backup() && pread(zen_files[0].fd, &tail, sizeof(tail), ZEN_OFF_TAIL) == sizeof(tail) &&
+	return zen_begins_backup() && pread(zen_files[0].fd, &tail, sizeof(tail), ZEN_OFF_TAIL) == sizeof(tail) &&
 		tail.role == ZEN_ROLE_REPLICA && tail.copied == ZEN_COPIED;
-}
-
-/* Are pool and data directory of the same moment? */
-static void
-check_moment(const ZenStateFile *state, const ZenClusterFacts *facts)
-{
-	if (zen_super.generation != state->generation && !is_backup_of_standby())
-		ereport(FATAL,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("zen pool file \"%s\" and data directory \"%s\" are not of the same moment",
-						pool_path, DataDir),
-				 errdetail("The pool has seen %llu server starts, the data directory %llu: the %s is an older copy.",
-						   (unsigned long long) zen_super.generation, (unsigned long long) state->generation,
-						   zen_super.generation < state->generation ? "pool" : "data directory"),
-				 errhint(ZEN_SAME_MOMENT_HINT)));
-	if (facts->checkpoint < zen_super.wal_position)
-		ereport(FATAL,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("data directory \"%s\" is older than zen pool file \"%s\"", DataDir, pool_path),
-				 errdetail("The last checkpoint in pg_control is at %X/%X, but the pool was used when it was "
-						   "already at %X/%X.",
-						   LSN_FORMAT_ARGS(facts->checkpoint), LSN_FORMAT_ARGS(zen_super.wal_position)),
-				 errhint(ZEN_SAME_MOMENT_HINT)));
 }
 
 /*
@@ -504,7 +476,7 @@ create_pool(ZenStateFile *state, const ZenClusterFacts *facts)
 		state->generation = 0;
 	}
 	strlcpy(state->pool_path, zen_pool_path, MAXPGPATH);
-	zen_state_write(state);
+	(void) zen_state_write(state, FATAL);
 
 	/*
 	 * the uuid makes the name ours: what lies there is left from an earlier
@@ -534,6 +506,7 @@ begin_generation(char *base, ZenStateFile *state, const ZenClusterFacts *facts)
 {
 	zen_super.system_id = facts->system_id;
 	zen_super.generation = state->generation + 1;
+	zen_super.mark = 0;
 	zen_super.wal_position = facts->checkpoint;
 	zen_super.clean = 0;
 	if (zen_super.version == ZEN_FORMAT_VERSION_FILES)
@@ -543,8 +516,9 @@ begin_generation(char *base, ZenStateFile *state, const ZenClusterFacts *facts)
 
 	state->phase = ZEN_PHASE_OPEN;
 	state->generation = zen_super.generation;
+	state->mark = 0;
 	strlcpy(state->pool_path, zen_pool_path, MAXPGPATH);
-	zen_state_write(state);
+	(void) zen_state_write(state, FATAL);
 
 	zen_superblock_write(0, base);
 	zen_files_same_moment(base);
@@ -747,7 +721,7 @@ zen_pool_open(void)
 	}
 
 	facts = zen_cluster_facts();
-	zen_state_read(&state);
+	(void) zen_state_read(&state, FATAL);
 	upgraded = zen_state_is_upgrade(&state);
 	zen_files_name();
 	if (IsBinaryUpgrade && !names_own_pool(&state, &facts))
@@ -767,11 +741,11 @@ zen_pool_open(void)
 	if (upgraded)
 		zen_adopt_check_start(pool_path, &zen_super, &state, &facts);
 	else
-		check_moment(&state, &facts);
+		zen_moment_check(&state, &facts, is_backup_of_standby());
 	was_clean = upgraded ? zen_adopt_is_as_left(&state, &facts) : is_as_left(&facts);
 
 	reserve = zen_files_open();
-	zen_files_cut();
+	zen_files_fit();
 	base = zen_nvm_map(pool_path, &mapped, reserve, (ZenPoolMode) zen_pool_mode);
 	Assert(mapped == zen_super.pool_size);
 	zen_numa_bind(base, reserve, zen_files[0].node);
@@ -784,7 +758,7 @@ zen_pool_open(void)
 	store_role(base, role_of(base, 0));
 	begin_generation(base, &state, &facts);
 	publish(base, was_clean && !replica && !replays_from_elsewhere());
-	zen_pool.backup = replica && begins_backup();
+	zen_pool.backup = replica && zen_begins_backup();
 	if (upgraded)
 		ereport(LOG,
 				(errmsg("zen pool file \"%s\" was taken over from the cluster that pg_upgrade has upgraded",
@@ -794,36 +768,33 @@ zen_pool_open(void)
 }
 
 /*
- * zen_pool_mark_clean -- record an orderly stop, durable on return.
+ * zen_pool_stopped -- record an orderly stop, durable on return.
  *
- * Postmaster or single-user backend only, when nothing in the pool is in doubt and PostgreSQL's shutdown
- * checkpoint is on disk.  Does nothing when no pool is open.  FATAL when pg_control cannot be read: the pool then
- * stays unclean.
+ * Postmaster or single-user backend only, when no other process is left and PostgreSQL's shutdown checkpoint is on
+ * disk.  clean: nothing in the pool is in doubt.  FATAL when pg_control cannot be read: the pool then stays unclean.
  */
 void
-zen_pool_mark_clean(void)
+zen_pool_stopped(bool clean)
 {
-	ZenClusterFacts facts;
+	ZenClusterFacts facts = zen_cluster_facts();
 
-	Assert(!IsUnderPostmaster);
-
-	if (zen_pool.base == NULL)
-		return;
-	facts = zen_cluster_facts();
+	Assert(!IsUnderPostmaster && zen_pool.base != NULL);
+	zen_files_reload(zen_pool.base);
 	for (int i = 0; i < zen_pool.nfiles; i++)
 	{
-		zen_superblock_reload(i, zen_file_base(i));
-
 		/*
 		 * should both copies be damaged, what this process knows is of before
 		 * the file grew
 		 */
 		zen_superblock_resize(&zen_supers[i], zen_file_size(i));
 	}
-	zen_super.wal_position = Max(zen_super.wal_position, facts.checkpoint);
-	zen_super.clean = 1;
-	zen_files_same_moment(zen_pool.base);
-	zen_superblock_write(0, zen_pool.base);
+	if (clean)
+	{
+		zen_super.wal_position = Max(zen_super.wal_position, facts.checkpoint);
+		zen_super.clean = 1;
+		zen_files_like_first();
+	}
+	zen_moment_stop(zen_pool.base);
 }
 
 /* zen_pool_mode_name -- what the open pool really does, whatever zen.pool_mode asked for. */
@@ -862,11 +833,13 @@ zen_pool_fd(int file)
 	return zen_files[file].fd;
 }
 
-/* zen_pool_cluster_is_shut_down -- does pg_control, as it is on disk now, say so?  ERROR if it cannot be read. */
 bool
-zen_pool_cluster_is_shut_down(void)
+zen_pool_cluster_is_shut_down(bool *stopped)
 {
-	return zen_cluster_facts().shut_down;
+	ZenClusterFacts facts = zen_cluster_facts();
+
+	*stopped = facts.stopped;
+	return facts.shut_down;
 }
 
 const char *

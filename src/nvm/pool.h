@@ -66,8 +66,11 @@ extern ZenPool zen_pool;
  */
 extern void zen_pool_open(void);
 
-/* zen_pool_mark_clean -- record an orderly stop; postmaster only, after everything else is durable. */
-extern void zen_pool_mark_clean(void);
+/*
+ * zen_pool_stopped -- record an orderly stop; postmaster only, after everything else is durable.  clean: nothing in the
+ * pool is in doubt.
+ */
+extern void zen_pool_stopped(bool clean);
 
 /*
  * The pool's role, and whether all its changes are in the WAL (src/stream/README, "Copies of the pool").
@@ -118,9 +121,10 @@ extern const char *zen_pool_mode_name(void);
 extern void zen_pool_superblock(int file, ZenSuperblock *copy);
 
 /*
- * zen_pool_was_cleanly_stopped -- does pg_control say that the cluster is shut down in order?
+ * zen_pool_cluster_is_shut_down -- does pg_control, as it is on disk now, say that the cluster is shut down in order?
+ * *stopped: or that a standby is.  FATAL if it cannot be read.
  */
-extern bool zen_pool_cluster_is_shut_down(void);
+extern bool zen_pool_cluster_is_shut_down(bool *stopped);
 
 /*
  * zen_pool_superblock_fault -- what is wrong with copy 0 or 1 of a file as it is in the pool now; NULL if nothing is.

@@ -5,13 +5,19 @@
  * It is done in steps, so that a user can cancel it and a view can tell how far it is.  The file system gives zeroes,
  * which is what free pages and their directory words are (R8).
  *
+ * A file that was copied may have holes: copying tools make them of zeroes.  They are filled at each start.  A store
+ * into one would be a SIGBUS on a full file system.
+ *
  * On persistent memory the first store to an extent that was not written yet commits the file system's journal.  So the
  * zeroes are stored once more there.
  */
 #include "nvm/poolfile.h"
 
 #include <fcntl.h>
+#include <linux/falloc.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "nvm/persist.h"
@@ -62,6 +68,46 @@ allocate(int fd, Size at, Size n)
 		rc = posix_fallocate(fd, at, n);
 	} while (rc == EINTR);
 	return rc;
+}
+
+/*
+ * What was allocated and never written looks like a hole.  The number of blocks tells more, but on most file systems it
+ * has metadata, too, which may hide a small hole.  There it costs nothing to allocate once more.  For a file in memory
+ * it does, seconds for some GB, and the number of blocks is exact.
+ */
+static bool
+may_have_holes(int fd, Size size)
+{
+	struct statfs fs;
+	struct stat st;
+
+	if (fstat(fd, &st) != 0 || (Size) st.st_blocks * 512 < size)
+		return true;
+	return lseek(fd, 0, SEEK_HOLE) < (off_t) size && (fstatfs(fd, &fs) != 0 || fs.f_type != TMPFS_MAGIC);
+}
+
+/*
+ * cp shares the blocks of a file with its copy where the file system can (xfs).  A store to either needs a new block
+ * then, as one into a hole does.  File systems that share nothing do not know the call.
+ */
+static int
+unshare(int fd, Size size)
+{
+	int			rc;
+
+	do
+	{
+		rc = fallocate(fd, FALLOC_FL_UNSHARE_RANGE, 0, size) == 0 ? 0 : errno;
+	} while (rc == EINTR);
+	return rc == EOPNOTSUPP || rc == EINVAL || rc == ENOSYS ? 0 : rc;
+}
+
+int
+zen_file_fill_holes(int fd, Size size)
+{
+	int			rc = unshare(fd, size);
+
+	return rc == 0 && may_have_holes(fd, size) ? allocate(fd, 0, size) : rc;
 }
 
 /* Allocate all of it and wait until it is durable; 0, or the number of an error, or -1 if progress has ended it. */

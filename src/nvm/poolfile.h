@@ -10,6 +10,12 @@
 extern bool zen_file_is_zero(int fd, Size from, Size to);
 
 /*
+ * zen_file_fill_holes -- allocate what is not allocated, or shared with another file, of the first `size` bytes; what
+ * they hold stays.  0, or the number of an error.
+ */
+extern int	zen_file_fill_holes(int fd, Size size);
+
+/*
  * zen_file_extend -- make the file of the pool that is mapped at base longer: zeroes, allocated and durable on return.
  *
  * The file is `from` bytes long for its pool; what lies behind that is cut off first.  progress is called with the size

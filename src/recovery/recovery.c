@@ -32,6 +32,7 @@
 #include "gc/collect.h"
 #include "miscadmin.h"
 #include "nvm/adopt.h"
+#include "nvm/filetime.h"
 #include "nvm/persist.h"
 #include "nvm/repair.h"
 #include "nvm/slotalloc.h"
@@ -817,28 +818,41 @@ zen_recovery_lead(void)
 	set_state(ZEN_RECOVERY_READY);
 }
 
-void
-zen_recovery_shutdown(void)
+/* PostgreSQL has written its shutdown checkpoint, and no other process is left. */
+static void
+stop_in_order(void)
 {
-	uint32		state;
+	uint32		state = pg_atomic_read_u32(&zen_recovery->state);
 
-	Assert(!IsUnderPostmaster);
-	if (zen_pool.scratch)
-		zen_adopt_server_stops();
-	if (zen_pool.base == NULL || zen_pool.scratch || zen_recovery == NULL || !zen_pool_cluster_is_shut_down())
-		return;
-	state = pg_atomic_read_u32(&zen_recovery->state);
-	/* nobody has come to recover it: it is as the last stop has left it */
-	if (state == ZEN_RECOVERY_NEEDED && zen_pool.was_clean)
-		zen_pool_mark_clean();
 	if (state != ZEN_RECOVERY_READY)
+	{
+		/* nobody has come to recover it: it is as the last stop has left it */
+		zen_pool_stopped(state == ZEN_RECOVERY_NEEDED && zen_pool.was_clean);
 		return;
+	}
 	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
 		if (zen_htables[i].in_use)
 			zen_htable_save_blocks(&zen_htables[i], zen_tidmap_nblocks(&zen_htables[i]));
 	/* a commit that found no room in its own may have taken any */
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 		zen_region_persist_watermark(r);
-	zen_pool_mark_clean();
+	zen_pool_stopped(true);
 	zen_mapsave_write();
+}
+
+void
+zen_recovery_shutdown(void)
+{
+	bool		stopped;
+
+	Assert(!IsUnderPostmaster);
+	if (zen_pool.scratch)
+		zen_adopt_server_stops();
+	if (zen_pool.base == NULL || zen_pool.scratch || zen_recovery == NULL)
+		return;
+	if (zen_pool_cluster_is_shut_down(&stopped))
+		stop_in_order();
+	else if (stopped)
+		zen_pool_stopped(false);
+	zen_filetime_raise();
 }

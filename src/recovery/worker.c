@@ -8,13 +8,15 @@
  *	- finishes prepared transactions whose end no backend has seen to;
  *	- sweeps (sweep.c);
  *	- makes the pool larger (grow.c), in the middle of other work, too, since writers may wait for that;
+ *	- raises the times of the pool's files (filetime.c), and the mark by which pool and data directory know each other
+ *	  (moment.c);
  *	- measures the load of NUMA nodes, and divides partitions among them (partition.c);
  *	- warns of what it cannot collect (holder.c) and of what is nearly full (room.c).
  *
  * Each of these is done in steps, none of which holds a region for long.
  *
- * When nothing is waiting it sleeps for LONG_NAP_MS, or until a commit leaves garbage.  With zen.numa = soft it has a
- * round a second.
+ * When nothing is waiting it sleeps for LONG_NAP_MS, or until a commit leaves garbage or is the first for a while.
+ * With zen.numa = soft it has a round a second.
  */
 #include "recovery/worker.h"
 
@@ -33,7 +35,9 @@
 #include "gc/room.h"
 #include "gc/sweep.h"
 #include "miscadmin.h"
+#include "nvm/filetime.h"
 #include "nvm/grow.h"
+#include "nvm/moment.h"
 #include "nvm/persist.h"
 #include "nvm/pool.h"
 #include "pgstat.h"
@@ -80,12 +84,25 @@ take_snapshot(void)
 	CommitTransactionCommand();
 }
 
+/* Was something stored lately?  The files' times and marks tell of it. */
+static bool
+look_at_stores(void)
+{
+	uint64		stored;
+	bool		rests = zen_filetime_round(&stored);
+
+	if (!zen_pool.scratch)
+		zen_moment_step(zen_pool.base, stored);
+	return !rests;
+}
+
 static void
 between_steps(void)
 {
 	CHECK_FOR_INTERRUPTS();
 	if (zen_grow_is_asked())
 		zen_grow_step();
+	(void) look_at_stores();
 }
 
 static void
@@ -128,6 +145,7 @@ typedef struct Agenda
 	bool		after_recovery; /* what follows recovery is not done */
 	bool		prepared;		/* prepared transactions wait for their end */
 	bool		sweeping;
+	bool		stored;			/* something was, lately */
 } Agenda;
 
 static void
@@ -158,7 +176,8 @@ sleep_until_next_round(const Agenda *agenda)
 {
 	if (agenda->sweeping)
 		nap(SHORT_NAP_MS);
-	else if (agenda->after_recovery || agenda->prepared || zen_clock_needs_room() || !zen_gcqueue_arm())
+	else if (agenda->after_recovery || agenda->prepared || agenda->stored || zen_clock_needs_room() ||
+			 !zen_gcqueue_arm())
 		nap(NAP_MS);
 	else
 	{
@@ -193,6 +212,7 @@ zen_worker_main(Datum arg)
 	zen_gate();
 	Assert(zen_gate_is_ready());
 	zen_grow_serve();
+	zen_filetime_serve();
 	agenda.after_recovery = zen_worker_after_recovery != NULL && !zen_worker_after_recovery();
 	while (!ShutdownRequestPending)
 	{
@@ -206,6 +226,7 @@ zen_worker_main(Datum arg)
 		if (agenda.after_recovery)
 			agenda.after_recovery = !zen_worker_after_recovery();
 		zen_grow_step();
+		agenda.stored = look_at_stores();
 		take_snapshot();
 		agenda.prepared = zen_twophase_resolve();
 		collect();

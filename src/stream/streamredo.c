@@ -16,6 +16,7 @@
 #include "base/fault.h"
 #include "base/guc.h"
 #include "miscadmin.h"
+#include "nvm/filetime.h"
 #include "nvm/htable.h"
 #include "nvm/page.h"
 #include "nvm/persist.h"
@@ -620,6 +621,7 @@ redo(ZenRecordReader *r, uint8 kind)
 		default:				/* of logical decoding */
 			break;
 	}
+	zen_filetime_redone();
 }
 
 void

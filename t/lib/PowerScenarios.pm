@@ -26,6 +26,7 @@ use strict;
 use warnings;
 
 use Exporter 'import';
+use PostgreSQL::Test::Utils ();
 use ZenTest ();
 
 our @EXPORT_OK = qw(scenarios);
@@ -555,11 +556,30 @@ sub file_scenarios
 		});
 }
 
+# The mark of pool and data directory is raised behind a store (R19).  The heap's server has none.
+sub mark_scenarios
+{
+	my $before;
+	my $mark = sub {
+		my $text = -e "$_[0]/zen.state" ? PostgreSQL::Test::Utils::slurp_file("$_[0]/zen.state") : '';
+		return $text =~ /^mark (\d+)$/m ? $1 : undef; };
+	my $look = [ a => sub { $before = $mark->($_[0]) }, { quiet => 1 } ];
+	my $wait = [ a => sub {
+			my ($dir) = @_;
+			ZenTest::wait_for('a mark', sub { $mark->($dir) > $before }, 120) if defined $mark->($dir); } ];
+	return (
+		marks => {
+			setup => [ table('t', 20) ],
+			files => 2,
+			steps => [ map { $look, [ a => "UPDATE t SET v = 'mark $_' WHERE id < 3" ], $wait } 1 .. 2 ],
+		});
+}
+
 # scenarios -- a list of name => scenario.
 sub scenarios
 {
 	return (row_scenarios(), reuse_scenarios(), end_scenarios(), ddl_scenarios(), recovery_scenarios(),
-		grow_scenarios(), file_scenarios());
+		grow_scenarios(), file_scenarios(), mark_scenarios());
 }
 
 1;

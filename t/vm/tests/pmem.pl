@@ -41,6 +41,18 @@ $db = connect_db();
 is(value($db, 'SELECT 1000000 - sum(balance) FROM account'), $updates + 2, 'all of them are there after SIGKILL');
 ok(value($db, 'SELECT after_crash FROM zen_recovery()'), 'zen has recovered');
 is_sound($db, 'after SIGKILL');
+
+# Stores to pages that a process has mapped writable are no news to the kernel.  Backups that go
+# by a file's time are told.
+my ($seen, $same) = (0, 0);
+for (; $same < 5; sleep 1)
+{
+	my $now = (stat '/pmem0/zen.pool')[9];
+	$same = $now == $seen ? $same + 1 : 0;
+	$seen = $now;
+}
+value($db, 'UPDATE account SET balance = balance - 1 WHERE id = 1');
+cmp_ok((stat '/pmem0/zen.pool')[9], '>', $seen, 'the time of the pool tells of a store');
 $db->disconnect;
 
 server('stop');

@@ -1,0 +1,280 @@
+/*
+ * filetime.c -- the time of modification of the pool's files tells of stores.
+ *
+ * Backup tools and rsync copy a file again if its size or its time has changed.  The kernel raises the time of a file
+ * that is mapped at a page's first store only, and on tmpfs not even then.  So zen does it:
+ *
+ *	- who stores while all is at rest, before its fence returns (zen_nvm_watch);
+ *	- the worker once a second as long as something is stored, and the startup process of a standby;
+ *	- pg_backup_start(), when it is done; the postmaster at each start and at its end.
+ *
+ * All but the first look for what was stored, and set the time after that look.  So a time is later than all stores
+ * that were looked at.  Tools compare whole seconds.  So each time is in a later second than the one before, even if
+ * the clock was set back.
+ *
+ * src/nvm/README, "Times of files", says what a tool can see at each moment.
+ */
+#include "nvm/filetime.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/stats.h"
+#include "miscadmin.h"
+#include "nvm/datadir.h"
+#include "nvm/persist.h"
+#include "nvm/pool.h"
+#include "port/atomics.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/shmem.h"
+#include "utils/timeout.h"
+#include "utils/timestamp.h"
+
+#define ROUND_MS	1000
+#define AHEAD_S		5			/* starts, stops and stores at rest, one right
+								 * after the other, do not come so far into
+								 * the future */
+
+typedef struct FileTimes
+{
+	pg_atomic_uint32 told;		/* 0: all is at rest, and who stores raises
+								 * the times.  He sets it; whoever has rounds
+								 * clears it */
+	pg_atomic_uint64 last;		/* second of the times, or more; only grows */
+	pg_atomic_uint32 error;		/* of a time that could not be set; 0: none */
+	Latch	   *worker;			/* NULL: there is none */
+} FileTimes;
+
+static FileTimes *times;
+
+/* ---------- setting them ---------- */
+
+/* If the file is another user's, only the present can be set. */
+static void
+set_time(int fd, struct timespec at)
+{
+	struct timespec both[2] = {{.tv_nsec = UTIME_OMIT}, at};
+
+	if (futimens(fd, both) != 0 && (errno != EPERM || futimens(fd, NULL) != 0))
+		pg_atomic_write_u32(&times->error, (uint32) errno);
+}
+
+/* Not by who stores, who may hold anything. */
+static void
+report_error(void)
+{
+	static bool reported = false;
+
+	if (reported || pg_atomic_read_u32(&times->error) == 0)
+		return;
+	reported = true;
+	errno = (int) pg_atomic_read_u32(&times->error);
+	ereport(WARNING,
+			(errcode_for_file_access(),
+			 errmsg("could not set the time of a file of the zen pool: %m"),
+			 errdetail("Backups that go by the times of files may take an older copy for this one.")));
+}
+
+static void
+note_second(uint64 second)
+{
+	uint64		last = pg_atomic_read_u64(&times->last);
+
+	while (last < second && !pg_atomic_compare_exchange_u64(&times->last, &last, second))
+		;
+}
+
+/* From the second `last` on.  Also in a signal's handler. */
+static void
+raise_times(uint64 last)
+{
+	struct timespec at = zen_time_after((time_t) last);
+
+	for (int i = 0; i < zen_pool.nfiles; i++)
+		set_time(zen_pool_fd(i), at);
+	note_second((uint64) at.tv_sec);
+}
+
+void
+zen_filetime_raise(void)
+{
+	Assert(zen_pool.base != NULL);
+	if (times == NULL || zen_pool.scratch)
+		return;
+	raise_times(pg_atomic_read_u64(&times->last));
+	report_error();
+}
+
+/* Is the second of the last time not over yet?  A clock that was set back is not waited for. */
+static bool
+is_too_early(void)
+{
+	int64		ahead = (int64) pg_atomic_read_u64(&times->last) - (int64) time(NULL);
+
+	return ahead >= 0 && ahead < AHEAD_S;
+}
+
+void
+zen_filetime_backup_begins(void)
+{
+	if (zen_pool.base == NULL || times == NULL)
+		return;
+	while (is_too_early())
+	{
+		CHECK_FOR_INTERRUPTS();
+		pg_usleep(10000L);
+	}
+	zen_filetime_raise();
+}
+
+/* ---------- who stores at rest ---------- */
+
+/*
+ * Several may do so at once, and come to the same second.  told is set behind the times, so nobody's fence returns
+ * before; and behind `last`, so who finds a later one need not raise it again.
+ */
+static void
+stored_at_rest(void)
+{
+	Latch	   *worker = times->worker;
+	uint64		last = pg_atomic_read_u64(&times->last);
+
+	pg_read_barrier();
+	if (pg_atomic_read_u32(&times->told) != 0)
+		return;
+	raise_times(last);
+	pg_write_barrier();
+	pg_atomic_write_u32(&times->told, 1);
+	if (worker != NULL)
+		SetLatch(worker);
+}
+
+/* From here on who stores raises the times.  True if this was so before. */
+static bool
+rest(void)
+{
+	bool		before = pg_atomic_read_u32(&times->told) == 0;
+
+	pg_atomic_write_u32(&times->told, 0);
+	return before;
+}
+
+/* ---------- rounds of the worker ---------- */
+
+static void
+stop_serving(int code, Datum arg)
+{
+	times->worker = NULL;
+}
+
+void
+zen_filetime_serve(void)
+{
+	times->worker = MyLatch;
+	before_shmem_exit(stop_serving, (Datum) 0);
+}
+
+/*
+ * A store is seen before its fence is counted.  A store that is not counted yet may also have missed that it is at
+ * rest: the next round finds it.
+ */
+bool
+zen_filetime_round(uint64 *stored)
+{
+	static uint64 seen = PG_UINT64_MAX;
+	uint64		fences;
+
+	*stored = 0;
+	if (is_too_early())
+		return false;
+	fences = zen_stats_sum_of(ZEN_C_fences);
+	if (fences == seen)
+		return rest();
+	*stored = fences - seen;
+	seen = fences;
+	pg_read_barrier();
+	zen_filetime_raise();
+	return false;
+}
+
+/* ---------- rounds of redo ---------- */
+
+static volatile sig_atomic_t redone = false;
+
+/* In the startup process alone, which alone stores. */
+static void
+redo_round(void)
+{
+	if (!redone)
+		(void) rest();
+	else if (!is_too_early())
+	{
+		redone = false;
+		raise_times(pg_atomic_read_u64(&times->last));
+	}
+}
+
+void
+zen_filetime_redone(void)
+{
+	static TimeoutId timer = MAX_TIMEOUTS;
+
+	redone = true;
+	if (timer == MAX_TIMEOUTS)
+		timer = RegisterTimeout(USER_TIMEOUT, redo_round);
+	/* PostgreSQL ends all timers when it has waited for a buffer's pin */
+	if (!get_timeout_active(timer))
+		enable_timeout_every(timer, TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ROUND_MS), ROUND_MS);
+}
+
+/* ---------- start ---------- */
+
+Size
+zen_filetime_shmem_size(void)
+{
+	return sizeof(FileTimes);
+}
+
+/* The second of the latest of the files' times: they may have come from another machine. */
+static time_t
+latest_time(void)
+{
+	time_t		latest = 0;
+
+	for (int i = 0; i < zen_pool.nfiles; i++)
+	{
+		struct stat st;
+
+		if (fstat(zen_pool_fd(i), &st) == 0)
+			latest = Max(latest, st.st_mtim.tv_sec);
+	}
+	return latest;
+}
+
+/* After the crash of a process the word that was watched is in memory that is gone. */
+void
+zen_filetime_init(void)
+{
+	bool		found;
+
+	Assert(!IsUnderPostmaster);
+	zen_nvm_watch(NULL, NULL);
+	times = ShmemInitStruct("zen file times", sizeof(FileTimes), &found);
+	pg_atomic_init_u32(&times->told, 0);
+	pg_atomic_init_u64(&times->last, 0);
+	pg_atomic_init_u32(&times->error, 0);
+	times->worker = NULL;
+}
+
+void
+zen_filetime_begin(void)
+{
+	Assert(!IsUnderPostmaster && zen_pool.base != NULL);
+	if (zen_pool.scratch)
+		return;
+	pg_atomic_write_u64(&times->last, (uint64) latest_time());
+	zen_filetime_raise();
+	zen_nvm_watch(&times->told.value, stored_at_rest);
+}

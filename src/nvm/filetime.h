@@ -1,0 +1,47 @@
+/*
+ * filetime.h -- the time of modification of the pool's files tells of stores.
+ *
+ * What is stored through a mapping need not change a file's time.  Tools that copy only files that have changed go by
+ * it.  filetime.c says who raises it, and when.
+ */
+#ifndef ZEN_FILETIME_H
+#define ZEN_FILETIME_H
+
+#include "base/compat.h"
+
+/*
+ * zen_filetime_raise -- the files' times become later, by a second at least, than any listing so far has shown.
+ *
+ * The pool is open.  Never throws; a file whose time cannot be set is named in the log, once.
+ */
+extern void zen_filetime_raise(void);
+
+/*
+ * zen_filetime_backup_begins -- the same; it waits for the next second rather than have a time in the future.
+ */
+extern void zen_filetime_backup_begins(void);
+
+/*
+ * zen_filetime_round -- the worker, at least once a second: raise the times if something was stored since the last one.
+ *
+ * *stored: the fences since then; 0: nothing was.  Cheap within the second of the times.  True is returned when nothing
+ * was stored for two rounds, so that the next may wait: who stores then raises the times at once, and wakes the worker.
+ *
+ * zen_filetime_serve -- the worker will have rounds.
+ */
+extern bool zen_filetime_round(uint64 *stored);
+extern void zen_filetime_serve(void);
+
+/* zen_filetime_redone -- the startup process of a copy has stored something: it has rounds by a timer from now on. */
+extern void zen_filetime_redone(void);
+
+/*
+ * zen_filetime_init -- postmaster, before the pool is opened: nobody raises the times yet.
+ *
+ * zen_filetime_begin -- it is open: they are raised, and will be.
+ */
+extern Size zen_filetime_shmem_size(void);
+extern void zen_filetime_init(void);
+extern void zen_filetime_begin(void);
+
+#endif							/* ZEN_FILETIME_H */
