@@ -179,7 +179,8 @@ sub archive_all
 sub end_prepared
 {
 	my ($handle) = @_;
-	run_all($handle, map { "ROLLBACK PREPARED '$_->[0]'" } @{ run_sql($handle, 'SELECT gid FROM pg_prepared_xacts')->{rows} });
+	my $prepared = run_sql($handle, 'SELECT gid FROM pg_prepared_xacts')->{rows};
+	run_all($handle, map { "ROLLBACK PREPARED '$_->[0]'" } @$prepared);
 	return;
 }
 

@@ -466,14 +466,15 @@ sub stop_asleep
 	return $pid;
 }
 
-# stop_wal_writer -- until the next crash nobody flushes the WAL unasked, nor for those who read it.  Returns the numbers
-# of the processes.
+# stop_wal_writer -- until the next crash nobody flushes the WAL unasked, nor for those who read it.  Returns the
+# numbers of the processes.
 sub stop_wal_writer
 {
 	my ($dbh) = @_;
 	my @kinds = ('walwriter');
-	push @kinds, 'zen flusher'
-	  if value($dbh, q{SELECT current_setting('zen.stream', true) <> 'off' AND current_setting('max_wal_senders') <> '0'});
+	my $has_flusher =
+	  q{SELECT current_setting('zen.stream', true) <> 'off' AND current_setting('max_wal_senders') <> '0'};
+	push @kinds, 'zen flusher' if value($dbh, $has_flusher);
 	for my $kind (@kinds)
 	{
 		wait_for($kind, sub { value($dbh, "SELECT count(*) FROM pg_stat_activity WHERE backend_type = '$kind'") });
