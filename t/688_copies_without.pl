@@ -573,9 +573,9 @@ sub test_new_pool
 	run_all($other, 'SET zen.spill_threshold = 0', 'BEGIN',
 		q{INSERT INTO t SELECT g, repeat('u', 100) FROM generate_series(1001, 3000) g});
 	my $spilled = pools_differ($node, $dbh, $standby);
-	$_->disconnect for $other, $dbh;
 	$standby->promote;
 	my $handle = wait_promoted($standby);
+	$_->disconnect for $other, $dbh;    # it takes back what it has spilled, and the copy would hear of it
 	my $found = run_sql($handle, 'SELECT count(*) FROM t')->{rows}[0][0] // 'an error';
 	if ($fault eq 'none')
 	{
