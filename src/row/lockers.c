@@ -146,15 +146,6 @@ zen_lockers_mine(const ZenLockerCopy *copy, LockTupleMode *mode)
 	return found;
 }
 
-static bool
-holds(const ZenLockers *lockers, TransactionId xid)
-{
-	for (uint32 i = 0; lockers != NULL && i < lockers->n; i++)
-		if (lockers->l[i].xid == xid)
-			return true;
-	return false;
-}
-
 /* Take xid out of a locked row's list.  Returns the list if it is empty now, and was taken off the row. */
 static ZenLockers *
 remove_locker(ZenLockedEntry *e, TransactionId xid)
@@ -171,7 +162,6 @@ remove_locker(ZenLockedEntry *e, TransactionId xid)
 		else
 			i++;
 	}
-	Assert(!holds(lockers, xid));
 	e->head->lock_seq++;
 	if (lockers->n > 0)
 		return NULL;
