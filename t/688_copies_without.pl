@@ -44,6 +44,7 @@ test_tables_before();
 test_places();
 test_dram();
 test_new_pool('none');
+test_lost_pool();
 test_new_pool('r18_not_emptied') if $ENV{ZEN_FAULT_SERVER};
 done_testing();
 
@@ -530,6 +531,39 @@ sub test_dram
 	$handle = connect_db($standby);
 	is(value($handle, 'SELECT count(*) FROM t'), 2500000, 'with as much as the primary has: all rows');
 	is(value($handle, 'SELECT primary_dram_size FROM zen_stream()'), undef, 'a primary is told of no other');
+	$handle->disconnect;
+	$standby->stop;
+	return;
+}
+
+# The primary loses its pool, and begins with an empty one.  Its standby has the only rows, and is opened as its message
+# says.
+sub test_lost_pool
+{
+	my ($node, $dbh) = zen_primary('loses', 'replica');
+	run_all($dbh, 'CREATE TABLE t (id int PRIMARY KEY) USING zen', 'INSERT INTO t SELECT generate_series(1, 100)');
+	$node->backup('copy');
+	my $standby = copy_of($node, 'keeps', 'copy', has_streaming => 1);
+	$standby->start;
+	run_all($dbh, 'INSERT INTO t VALUES (101)');
+	replayed($node, $dbh, $standby);
+	$dbh->disconnect;
+	$node->stop;
+	unlink map { $node->data_dir . "/$_" } 'zen.state', 'zen.pool';
+	$node->start;
+	wait_for('the standby to stop', sub { !-e $standby->data_dir . '/postmaster.pid' });
+	$standby->_update_pid(0);
+	my ($lsn) = log_since($standby, 0) =~ /PANIC: .* new, empty zen pool.*set recovery_target_lsn to (\S+),/s;
+	ok($lsn, 'the primary has lost its pool: a standby with tables stops');
+	$node->stop;
+	set_conf($standby, <<"END");
+recovery_target_lsn = '$lsn'
+recovery_target_inclusive = off
+recovery_target_action = promote
+END
+	$standby->start;
+	my $handle = wait_promoted($standby);
+	is(value($handle, $rows), '101:5151', 'and has all rows when it is opened');
 	$handle->disconnect;
 	$standby->stop;
 	return;

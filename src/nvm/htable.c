@@ -624,6 +624,27 @@ zen_htable_recover(bool (*committed) (uint64), bool (*in_progress) (uint64))
 	LWLockRelease(zen_lock(ZEN_LOCK_HTABLE));
 }
 
+static bool
+is_lasting(ZenHTableEntry *e, bool (*committed) (uint64))
+{
+	uint64		state = zen_nvm_load64(&e->state);
+	uint64		drop_xid;
+
+	if (state == ZEN_HT_FREE || e->backend != 0 || (state == ZEN_HT_CREATING && !committed(e->create_xid)))
+		return false;
+	return !zen_guard_read(&e->drop_xid, place_of(&e->drop_xid), &drop_xid) || drop_xid == 0 || !committed(drop_xid);
+}
+
+uint32
+zen_htable_lasting(bool (*committed) (uint64))
+{
+	uint32		n = 0;
+
+	for (uint32 idx = 1; idx < ZEN_MAX_HTABLES; idx++)
+		n += is_lasting(&zen_pool.htables[idx], committed);
+	return n;
+}
+
 /* ---------- verification ---------- */
 
 /* Caller holds ZEN_LOCK_HTABLE, under which identity and state change together. */

@@ -110,6 +110,12 @@ extern uint64 zen_htable_move_xid(uint32 idx);
 extern void zen_htable_recover(bool (*committed) (uint64 full_xid), bool (*in_progress) (uint64 full_xid));
 
 /*
+ * zen_htable_lasting -- how many tables has the directory of a copy, toast tables included?  Not those that a committed
+ * transaction has dropped, that none has made, or that are temporary.  The startup process, between two records.
+ */
+extern uint32 zen_htable_lasting(bool (*committed) (uint64 full_xid));
+
+/*
  * zen_htable_names_database -- may the directory, as it is in NVM, have tables of the database?
  *
  * For before recovery, or when that has failed.  True also of a damaged entry, which may be anyone's.

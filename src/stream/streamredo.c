@@ -13,6 +13,7 @@
 
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
+#include "access/xlogrecovery.h"
 #include "base/fault.h"
 #include "base/guc.h"
 #include "miscadmin.h"
@@ -568,6 +569,37 @@ redo_uncopied(ZenRecordReader *r)
 					"any more")));
 }
 
+/*
+ * The primary says that it has no tables, and the copy has some: the primary has lost its pool, and got a new one.
+ * These rows may be the last that there are.  Nothing is noted yet, so that the copy can be opened as it is.
+ *
+ * What the copy has may also be of a later place: replay has been there before, or a base backup is not whole yet.
+ */
+static void
+refuse_emptying(const XLogReaderState *record, ZenRecordReader r)
+{
+	ZenCopyNote note;
+	uint32		n;
+
+	take(&r, &note, sizeof(note));
+	if (note.what != ZEN_NOTE_EMPTY || zen_allow_copies_without_rows || !reachedConsistency ||
+		zen_pool_replayed() >= record->EndRecPtr)
+		return;
+	n = zen_htable_lasting(zen_xids_committed);
+	if (n == 0)
+		return;
+	ereport(PANIC,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the primary server has a new, empty zen pool at %X/%X, and this server has tables",
+					LSN_FORMAT_ARGS(r.lsn)),
+			 errdetail_plural("The rows of %u zen table, toast tables included, would be gone here, too.",
+							  "The rows of %u zen tables, toast tables included, would be gone here, too.", n, n),
+			 errhint("To keep them, stop the primary server, set recovery_target_lsn to %X/%X, "
+					 "recovery_target_inclusive to off and recovery_target_action to promote here, and start this "
+					 "server.  To give them up, set zen.allow_copies_without_rows to on here.",
+					 LSN_FORMAT_ARGS(r.lsn))));
+}
+
 /* ---------- the whole ---------- */
 
 void
@@ -637,6 +669,8 @@ zen_stream_redo(XLogReaderState *record)
 			redo_not_following(record, &r);
 		return;
 	}
+	if ((XLogRecGetInfo(record) & ~XLR_INFO_MASK) == ZEN_XLOG_NOTE)
+		refuse_emptying(record, r);
 	zen_cover_redo(record);
 	zen_pool_replays(record->EndRecPtr);
 	redo(&r, XLogRecGetInfo(record) & ~XLR_INFO_MASK);
