@@ -126,25 +126,36 @@ zen_memory_judge(Node *node, void *judgement)
 	return j->kind == ZEN_MEMORY_ANY || expression_tree_walker(node, zen_memory_judge, judgement);
 }
 
-static void
-judge_text(const char *expression, ZenMemoryJudgement *j)
+static List *
+add_text(List *list, const char *expression)
 {
-	if (expression != NULL)
-		(void) zen_memory_judge(stringToNode(expression), j);
+	return expression == NULL ? list : lappend(list, pstrdup(expression));
+}
+
+/* Copies, as the relcache entry may be made anew at each look into a catalog (I21). */
+static List *
+expressions_of(Relation rel)
+{
+	TupleConstr *constr = RelationGetDescr(rel)->constr;
+	TriggerDesc *triggers = rel->trigdesc;
+	List	   *list = NIL;
+
+	for (int i = 0; constr != NULL && i < constr->num_check; i++)
+		list = add_text(list, constr->check[i].ccbin);
+	for (int i = 0; constr != NULL && i < constr->num_defval; i++)
+		list = add_text(list, constr->defval[i].adbin);
+	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
+		list = add_text(list, triggers->triggers[i].tgqual);
+	return list;
 }
 
 void
 zen_memory_judge_table(Relation rel, ZenMemoryJudgement *j)
 {
-	TupleConstr *constr = RelationGetDescr(rel)->constr;
-	TriggerDesc *triggers = rel->trigdesc;
+	ListCell   *lc;
 
-	for (int i = 0; constr != NULL && i < constr->num_check; i++)
-		judge_text(constr->check[i].ccbin, j);
-	for (int i = 0; constr != NULL && i < constr->num_defval; i++)
-		judge_text(constr->defval[i].adbin, j);
-	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
-		judge_text(triggers->triggers[i].tgqual, j);
+	foreach(lc, expressions_of(rel))
+		(void) zen_memory_judge(stringToNode(lfirst(lc)), j);
 	if (rel->rd_rel->relispartition)
 		(void) zen_memory_judge((Node *) RelationGetPartitionQual(rel), j);
 }
