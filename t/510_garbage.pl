@@ -428,8 +428,7 @@ sub test_low_dram
 
 # --- old transaction ids ----------------------------------------------------
 
-# A locker follows its row to a new TID; if the trace to there is collected before it ends,
-# only a sweep finds it.
+# A locker follows its row to a new TID, and the link to there stays until it ends.
 sub test_moved_locker
 {
 	my $mover  = connect_db($node);
@@ -442,7 +441,7 @@ sub test_moved_locker
 	value($mover, 'COMMIT');
 	wait_for('the trace of the row to be collected', sub { garbage('pending') == 0 });
 	value($locker, 'COMMIT');
-	is(versions('lockers'), 1, 'moved: the lock of an ended transaction is left');
+	is(versions('lockers'), 0, 'moved: the lock goes with its transaction');
 
 	my $sweeps = garbage('sweeps');
 	reload_conf($node, 'zen.freeze_age = 50');
