@@ -142,6 +142,7 @@ zen_stream_redo_forgets(TransactionId xid, XLogReaderState *record)
 			continue;
 		zen_pool_replays(record->EndRecPtr);
 		settle(r);
+		zen_filetime_redone();
 	}
 	zen_cover_redo_done(record);
 }
