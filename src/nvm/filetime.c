@@ -9,8 +9,8 @@
  *	- pg_backup_start(), when it is done; the postmaster at each start and at its end.
  *
  * All but the first look for what was stored, and set the time after that look.  So a time is later than all stores
- * that were looked at.  Tools compare whole seconds.  So each time is in a later second than the one before, even if
- * the clock was set back.
+ * that were looked at.  Tools compare whole seconds.  So each time is in a later second than the one before, be that
+ * ours or the kernel's, even if the clock was set back.
  *
  * src/nvm/README, "Times of files", says what a tool can see at each moment.
  */
@@ -86,7 +86,33 @@ note_second(uint64 second)
 		;
 }
 
-/* From the second `last` on.  Also in a signal's handler. */
+/*
+ * The second of the latest of the files' times.  The kernel raises them, too, at the first store to a page, or they
+ * came from another machine.
+ */
+static uint64
+latest_second(void)
+{
+	time_t		latest = 0;
+
+	for (int i = 0; i < zen_pool.nfiles; i++)
+	{
+		struct stat st;
+
+		if (fstat(zen_pool_fd(i), &st) == 0)
+			latest = Max(latest, st.st_mtim.tv_sec);
+	}
+	return (uint64) latest;
+}
+
+/* What no listing of the files so far can have shown is later. */
+static uint64
+second_so_far(void)
+{
+	return Max(pg_atomic_read_u64(&times->last), latest_second());
+}
+
+/* From the second `last` on, which was read behind the stores that this tells of.  Also in a signal's handler. */
 static void
 raise_times(uint64 last)
 {
@@ -103,30 +129,31 @@ zen_filetime_raise(void)
 	Assert(zen_pool.base != NULL);
 	if (times == NULL || zen_pool.scratch)
 		return;
-	raise_times(pg_atomic_read_u64(&times->last));
+	raise_times(second_so_far());
 	report_error();
 }
 
-/* Is the second of the last time not over yet?  A clock that was set back is not waited for. */
-static bool
-is_too_early(void)
+/* From now to the second of the last time; less than 0 also if the clock was set back, which is not waited for. */
+static int64
+seconds_ahead(void)
 {
 	int64		ahead = (int64) pg_atomic_read_u64(&times->last) - (int64) time(NULL);
 
-	return ahead >= 0 && ahead < AHEAD_S;
+	return ahead < AHEAD_S ? ahead : -1;
 }
 
+/* The kernel shall not bring back a second before that of the times: so this waits until that has come. */
 void
 zen_filetime_backup_begins(void)
 {
 	if (zen_pool.base == NULL || times == NULL)
 		return;
-	while (is_too_early())
+	zen_filetime_raise();
+	while (seconds_ahead() > 0)
 	{
 		CHECK_FOR_INTERRUPTS();
 		pg_usleep(10000L);
 	}
-	zen_filetime_raise();
 }
 
 /* ---------- who stores at rest ---------- */
@@ -139,7 +166,7 @@ static void
 stored_at_rest(void)
 {
 	Latch	   *worker = times->worker;
-	uint64		last = pg_atomic_read_u64(&times->last);
+	uint64		last = second_so_far();
 
 	pg_read_barrier();
 	if (pg_atomic_read_u32(&times->told) != 0)
@@ -187,7 +214,7 @@ zen_filetime_round(uint64 *stored)
 	uint64		fences;
 
 	*stored = 0;
-	if (is_too_early())
+	if (seconds_ahead() >= 0)
 		return false;
 	fences = zen_stats_sum_of(ZEN_C_fences);
 	if (fences == seen)
@@ -209,10 +236,10 @@ redo_round(void)
 {
 	if (!redone)
 		(void) rest();
-	else if (!is_too_early())
+	else if (seconds_ahead() < 0)
 	{
 		redone = false;
-		raise_times(pg_atomic_read_u64(&times->last));
+		raise_times(second_so_far());
 	}
 }
 
@@ -237,22 +264,6 @@ zen_filetime_shmem_size(void)
 	return sizeof(FileTimes);
 }
 
-/* The second of the latest of the files' times: they may have come from another machine. */
-static time_t
-latest_time(void)
-{
-	time_t		latest = 0;
-
-	for (int i = 0; i < zen_pool.nfiles; i++)
-	{
-		struct stat st;
-
-		if (fstat(zen_pool_fd(i), &st) == 0)
-			latest = Max(latest, st.st_mtim.tv_sec);
-	}
-	return latest;
-}
-
 /* After the crash of a process the word that was watched is in memory that is gone. */
 void
 zen_filetime_init(void)
@@ -274,7 +285,7 @@ zen_filetime_begin(void)
 	Assert(!IsUnderPostmaster && zen_pool.base != NULL);
 	if (zen_pool.scratch)
 		return;
-	pg_atomic_write_u64(&times->last, (uint64) latest_time());
+	pg_atomic_write_u64(&times->last, latest_second());
 	zen_filetime_raise();
 	zen_nvm_watch(&times->told.value, stored_at_rest);
 }
