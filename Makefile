@@ -208,7 +208,7 @@ OBJS = $(addprefix src/base/, \
 		verify_index.o \
 		verify_table.o \
 		verify_pool.o) \
-	$(addprefix src/point/, \
+	$(addprefix src/exec/, \
 		pointwhy.o \
 		keyprobe.o \
 		memorykind.o \
@@ -222,8 +222,7 @@ OBJS = $(addprefix src/base/, \
 		pointstate.o \
 		pointread.o \
 		pointwrite.o \
-		pointrun.o) \
-	$(addprefix src/batch/, \
+		pointrun.o \
 		batchagg.o \
 		batchcolumn.o \
 		batchexec.o \

@@ -42,7 +42,7 @@
 	X(key_join_rows)			/* ... their outer rows */
 
 /*
- * Why statements are not run with kept executor state: point/pointwhy.c explains them, zen_point_fallbacks() shows
+ * Why statements are not run with kept executor state: exec/pointwhy.c explains them, zen_point_fallbacks() shows
  * them in this order.
  */
 #define ZEN_POINT_REASONS(X) \

@@ -6,7 +6,7 @@
 
 #include "base/compat.h"
 
-#include "point/point.h"
+#include "exec/point.h"
 
 /*
  * zen_memory_find -- note all places of a state, just made, where functions and expressions remember something.

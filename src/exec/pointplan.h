@@ -6,10 +6,10 @@
 
 #include "base/compat.h"
 
+#include "exec/memorykind.h"
+#include "exec/pointwhy.h"
 #include "nodes/execnodes.h"
 #include "nodes/plannodes.h"
-#include "point/memorykind.h"
-#include "point/pointwhy.h"
 
 /* How a plan is executed with kept state. */
 typedef enum ZenPointKind

@@ -6,7 +6,7 @@
 
 #include "base/compat.h"
 
-#include "point/point.h"
+#include "exec/point.h"
 
 /*
  * zen_pointstate_of -- *point gets the state kept for a plan.  Result: why it may not be executed with it now.

@@ -7,17 +7,17 @@
  *
  * Outer rows are read ahead only where nobody can tell (zen_keyjoin_looks_ahead, locks_rows, may_change).
  */
-#include "point/keyjoinplan.h"
+#include "exec/keyjoinplan.h"
 
 #include "catalog/pg_class.h"
+#include "exec/keyjoin.h"
+#include "exec/keyprobe.h"
+#include "exec/passon.h"
 #include "miscadmin.h"
 #include "nodes/extensible.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
-#include "point/keyjoin.h"
-#include "point/keyprobe.h"
-#include "point/passon.h"
 #include "table/zenam_rel.h"
 
 static CustomScanMethods scan_methods;

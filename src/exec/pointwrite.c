@@ -4,15 +4,15 @@
  * What ModifyTable does with a row, in the same order, by the functions that it uses.  Left out is what plans with
  * such needs are refused for: BEFORE and INSTEAD OF triggers, transition tables, partition routing, WITH CHECK OPTION.
  */
-#include "point/pointwrite.h"
+#include "exec/pointwrite.h"
 
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "commands/trigger.h"
+#include "exec/pointread.h"
 #include "executor/executor.h"
 #include "executor/nodeModifyTable.h"
 #include "miscadmin.h"
-#include "point/pointread.h"
 #include "storage/lmgr.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"

@@ -14,14 +14,14 @@
  * Constraints, generated columns, conditions of triggers, and trigger functions are looked up when they are needed
  * first.  So their number is compared after each execution.
  */
-#include "point/pointmemory.h"
+#include "exec/pointmemory.h"
 
 #include "catalog/pg_type_d.h"
+#include "exec/memorykind.h"
+#include "exec/pointplan.h"
 #include "executor/execExpr.h"
 #include "executor/executor.h"
 #include "nodes/nodeFuncs.h"
-#include "point/memorykind.h"
-#include "point/pointplan.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 

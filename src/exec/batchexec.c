@@ -19,17 +19,17 @@
  * The child is asked for rows, one by one, where its scan is not zen's to read: while EvalPlanQual puts rows in its
  * place.
  */
-#include "batch/batchexec.h"
+#include "exec/batchexec.h"
 
 #include "access/tableam.h"
-#include "batch/batchagg.h"
-#include "batch/batchcolumn.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_proc_d.h"
+#include "exec/batchagg.h"
+#include "exec/batchcolumn.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
-#include "nodes/nodeFuncs.h"
 #include "nodes/extensible.h"
+#include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "port/pg_bitutils.h"

@@ -6,7 +6,7 @@
 
 #include "base/compat.h"
 
-#include "point/pointstate.h"
+#include "exec/pointstate.h"
 
 /*
  * zen_point_insert, zen_point_update, zen_point_delete -- make the change, with all that hangs on it: generated

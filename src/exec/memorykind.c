@@ -5,7 +5,7 @@
  * what catalogs say, as of the columns of a type.  A node that is not in the list here may remember anything.
  * README, "What a kept state may remember", has the rule.
  */
-#include "point/memorykind.h"
+#include "exec/memorykind.h"
 
 #include "catalog/pg_language_d.h"
 #include "catalog/pg_proc.h"

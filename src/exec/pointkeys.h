@@ -6,7 +6,7 @@
 
 #include "base/compat.h"
 
-#include "point/point.h"
+#include "exec/point.h"
 
 /* zen_pointkeys_init -- prepare the keys of a state that is being made; its scan is started. */
 extern void zen_pointkeys_init(ZenPoint *point);

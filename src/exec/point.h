@@ -7,9 +7,9 @@
 #include "base/compat.h"
 
 #include "access/genam.h"
+#include "exec/keyprobe.h"
+#include "exec/pointplan.h"
 #include "executor/execdesc.h"
-#include "point/keyprobe.h"
-#include "point/pointplan.h"
 
 /* The values that a key column is to equal: WHERE id = ANY (array). */
 typedef struct ZenPointList

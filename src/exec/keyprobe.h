@@ -8,10 +8,10 @@
 #include "base/compat.h"
 
 #include "access/skey.h"
+#include "exec/pointwhy.h"
 #include "executor/tuptable.h"
 #include "nodes/plannodes.h"
 #include "nvm/htable.h"
-#include "point/pointwhy.h"
 #include "table/keyfill.h"
 #include "utils/relcache.h"
 #include "utils/snapshot.h"

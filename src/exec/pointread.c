@@ -4,15 +4,15 @@
  * What the executor's nodes do with any rows is done here for one after the other: IndexScan, LockRows, and the part of
  * EvalPlanQual that judges key and quals again on a row that another transaction has changed.
  */
-#include "point/pointread.h"
+#include "exec/pointread.h"
 
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "cache/keycache.h"
 #include "cache/tidmap.h"
+#include "exec/pointkeys.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
-#include "point/pointkeys.h"
 #include "storage/lmgr.h"
 #include "table/zenam_rel.h"
 #include "utils/rel.h"

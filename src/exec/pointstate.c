@@ -20,7 +20,7 @@
  * An error may end an execution without a word.  So the end of each transaction and subtransaction forgets the
  * executions that began in it.
  */
-#include "point/pointstate.h"
+#include "exec/pointstate.h"
 
 #include "access/table.h"
 #include "access/tableam.h"
@@ -28,13 +28,13 @@
 #include "base/guc.h"
 #include "base/stats.h"
 #include "catalog/objectaccess.h"
+#include "exec/pointkeys.h"
+#include "exec/pointmemory.h"
+#include "exec/pointnodes.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/parsetree.h"
-#include "point/pointkeys.h"
-#include "point/pointmemory.h"
-#include "point/pointnodes.h"
 #include "tcop/dest.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"

@@ -10,13 +10,17 @@
  * Under the standard executor the node hands on what the plan below gives: with EXPLAIN ANALYZE, in cursors that go
  * backward, and wherever else the kept state does not fit (pointrun.c has the list).  EXPLAIN shows both.
  */
-#include "point/pointplan.h"
+#include "exec/pointplan.h"
 
-#include "access/table.h"
 #include "access/relscan.h"
+#include "access/table.h"
 #include "base/guc.h"
 #include "base/stats.h"
 #include "catalog/pg_class.h"
+#include "exec/keyjoin.h"
+#include "exec/keyprobe.h"
+#include "exec/memorykind.h"
+#include "exec/passon.h"
 #include "executor/executor.h"
 #include "jit/jit.h"
 #include "miscadmin.h"
@@ -24,10 +28,6 @@
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
 #include "partitioning/partdesc.h"
-#include "point/keyjoin.h"
-#include "point/keyprobe.h"
-#include "point/memorykind.h"
-#include "point/passon.h"
 #include "table/zenam_rel.h"
 #include "utils/rel.h"
 

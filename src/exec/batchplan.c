@@ -8,13 +8,13 @@
  * The node is a CustomScan that stands for Agg; its tuple has the aggregates' results.  Its child is the SeqScan that
  * would be below the Agg.
  */
-#include "batch/batchplan.h"
+#include "exec/batchplan.h"
 
 #include "base/guc.h"
-#include "batch/batchagg.h"
-#include "batch/batchexec.h"
 #include "catalog/pg_aggregate_d.h"
 #include "catalog/pg_class_d.h"
+#include "exec/batchagg.h"
+#include "exec/batchexec.h"
 #include "nodes/extensible.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"

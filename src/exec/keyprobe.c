@@ -6,7 +6,7 @@
  * be seen by the snapshot, and must satisfy the scan's own condition.  Then it is the row that the index would give,
  * since the index is unique, valid and immediate.
  */
-#include "point/keyprobe.h"
+#include "exec/keyprobe.h"
 
 #include "access/genam.h"
 #include "access/nbtree.h"

@@ -8,7 +8,7 @@
  * timestamps and OIDs.  None of them can fail or tell anything of its arguments, so they come before other quals, also
  * before those of row-level security.
  */
-#include "batch/batchcolumn.h"
+#include "exec/batchcolumn.h"
 
 #include "access/htup_details.h"
 #include "access/stratnum.h"

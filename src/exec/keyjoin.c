@@ -18,7 +18,7 @@
  * - in parallel workers, which do not know that;
  * - after zen.key_join was set off.
  */
-#include "point/keyjoin.h"
+#include "exec/keyjoin.h"
 
 #include "access/genam.h"
 #include "access/parallel.h"
@@ -29,13 +29,13 @@
 #include "cache/keycache.h"
 #include "cache/tidmap.h"
 #include "commands/explain.h"
+#include "exec/keyprobe.h"
 #include "executor/executor.h"
 #include "executor/nodeIndexscan.h"
 #include "miscadmin.h"
-#include "point/keyprobe.h"
 #include "row/rowread.h"
-#include "table/zenam_rel.h"
 #include "table/zenam_fetch.h"
+#include "table/zenam_rel.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 

@@ -5,7 +5,7 @@
  * order, and then what the final function does.  So sums of floats are the same to the last bit, and so are errors.
  * The comment above each group names the functions that it stands for.
  */
-#include "batch/batchagg.h"
+#include "exec/batchagg.h"
 
 #include "fmgr.h"
 #include "utils/builtins.h"

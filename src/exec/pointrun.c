@@ -15,7 +15,7 @@
  * A plan that PostgreSQL makes for one execution is not marked, since state is worth its making only if it is used
  * again: one for the values of parameters, and one of a query just analyzed (point_planner).
  */
-#include "point/pointrun.h"
+#include "exec/pointrun.h"
 
 #include "access/parallel.h"
 #include "access/xact.h"
@@ -23,17 +23,17 @@
 #include "base/guc.h"
 #include "base/stats.h"
 #include "commands/trigger.h"
+#include "exec/keyjoinplan.h"
+#include "exec/pointnodes.h"
+#include "exec/pointplan.h"
+#include "exec/pointread.h"
+#include "exec/pointstate.h"
+#include "exec/pointwhy.h"
+#include "exec/pointwrite.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "optimizer/planner.h"
 #include "parser/analyze.h"
-#include "point/keyjoinplan.h"
-#include "point/pointnodes.h"
-#include "point/pointplan.h"
-#include "point/pointread.h"
-#include "point/pointstate.h"
-#include "point/pointwhy.h"
-#include "point/pointwrite.h"
 #include "table/zenam_fetch.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"

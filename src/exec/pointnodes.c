@@ -8,7 +8,7 @@
  * - for ModifyTable, which has none, by its two fields that say how far it is.
  * A change that follows a row to a newer version makes executor state of its own for EvalPlanQual; it ends here.
  */
-#include "point/pointnodes.h"
+#include "exec/pointnodes.h"
 
 #include "access/genam.h"
 #include "access/tableam.h"

@@ -7,7 +7,7 @@
  *
  * Each is counted by its reason, once a plan or once an execution.  A plan of other tables is not counted.
  */
-#include "point/pointwhy.h"
+#include "exec/pointwhy.h"
 
 #include "catalog/pg_class.h"
 #include "jit/jit.h"

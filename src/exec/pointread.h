@@ -7,7 +7,7 @@
 #include "base/compat.h"
 
 #include "access/tableam.h"
-#include "point/point.h"
+#include "exec/point.h"
 
 /* zen_point_begin_read, zen_point_end_read -- take the execution's keys; give the index back.  The table is open. */
 extern void zen_point_begin_read(ZenPoint *point);

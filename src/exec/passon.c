@@ -4,7 +4,7 @@
  * The node's list has the columns of its tuple (INDEX_VAR), and these are the plan's (OUTER_VAR, in custom_scan_tlist).
  * So the executor has nothing to compute, and EXPLAIN VERBOSE finds the names of columns below.
  */
-#include "point/passon.h"
+#include "exec/passon.h"
 
 #include "executor/executor.h"
 #include "nodes/makefuncs.h"

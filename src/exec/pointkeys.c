@@ -4,7 +4,7 @@
  * An index scan with a list meets its rows in the order of the index, each once.  So the elements are sorted by the
  * index's own order, equal ones become one, and NULLs go; nbtree does the same.
  */
-#include "point/pointkeys.h"
+#include "exec/pointkeys.h"
 
 #include "access/nbtree.h"
 #include "access/stratnum.h"

@@ -6,7 +6,7 @@
 
 #include "base/compat.h"
 
-#include "point/point.h"
+#include "exec/point.h"
 
 /* zen_pointnodes_find -- note the nodes of a plan that the standard executor has just started. */
 extern void zen_pointnodes_find(ZenPoint *point, PlanState *top);
