@@ -21,6 +21,7 @@
 #   make check-lines       is a line too long, do six stand twice?
 #   make check-format      is the code formatted?  make format does it
 #   WERROR=1               warnings are errors
+#   EXECUTOR=no            a build without src/exec; no statement is run faster than by the standard executor
 #   ZEN_FAULTS=1           a build for tests, with the setting zen.fault (src/base/fault.h);
 #                          tools/fault-server installs it
 
@@ -211,22 +212,17 @@ OBJS = $(addprefix src/base/, \
 	$(addprefix src/exec/, \
 		pointwhy.o \
 		keyprobe.o \
-		memorykind.o \
+		keptnodes.o \
 		passon.o \
 		keyjoin.o \
-		keyjoinplan.o \
-		pointplan.o \
-		pointkeys.o \
-		pointmemory.o \
-		pointnodes.o \
-		pointstate.o \
-		pointread.o \
-		pointwrite.o \
-		pointrun.o \
 		batchagg.o \
 		batchcolumn.o \
-		batchexec.o \
-		batchplan.o) \
+		batchnode.o \
+		pointmemory.o \
+		pointplan.o \
+		pointrow.o \
+		pointstate.o \
+		exec.o) \
 	$(addprefix src/admin/, \
 		replication.o \
 		basebackup.o \
@@ -247,6 +243,10 @@ OBJS = $(addprefix src/base/, \
 
 PG_CPPFLAGS = -I$(srcdir)/src
 SHLIB_LINK = -lpmem
+ifeq ($(EXECUTOR),no)
+OBJS := $(filter-out src/exec/%,$(OBJS))
+PG_CPPFLAGS += -DZEN_NO_EXECUTOR
+endif
 ifeq ($(ZEN_FAULTS),1)
 OBJS += src/base/fault.o
 PG_CPPFLAGS += -DZEN_FAULTS
@@ -275,7 +275,7 @@ include $(PGXS)
 
 # Any header may reach any file, and objects for another server, or made by other rules, are of no use. The whole build
 # takes seconds.
-BUILT_FOR = $(shell $(PG_CONFIG) --includedir-server --version) $(ZEN_FAULTS) $(COPT)
+BUILT_FOR = $(shell $(PG_CONFIG) --includedir-server --version) $(ZEN_FAULTS) executor:$(EXECUTOR) $(COPT)
 $(OBJS): $(wildcard $(srcdir)/src/*/*.h) .built-for
 .built-for: FORCE
 	@echo '$(BUILT_FOR)' | cmp -s - $@ || echo '$(BUILT_FOR)' >$@

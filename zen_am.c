@@ -20,8 +20,7 @@
 #include "cache/clock.h"
 #include "cache/keycache.h"
 #include "cache/spillmap.h"
-#include "exec/batchplan.h"
-#include "exec/pointrun.h"
+#include "exec/exec.h"
 #include "fmgr.h"
 #include "gc/gcqueue.h"
 #include "gc/reclaim.h"
@@ -68,7 +67,7 @@ zen_shmem_request(void)
 	 * Not in _PG_init, as zen is to be loaded first, and there are libraries
 	 * that refuse to be loaded when a hook has been set.
 	 */
-	zen_pointrun_install();
+	zen_exec_install();
 	zen_truncate_init();
 	zen_statements_init();
 	zen_exclusive_install();
@@ -76,8 +75,7 @@ zen_shmem_request(void)
 	zen_hooks_init();
 	zen_streamflush_hooks();
 	zen_explain_init();
-	zen_pointrun_init();
-	zen_batchplan_init();
+	zen_exec_init();
 	zen_numa_detect();
 	RequestAddinShmemSpace(zen_numa_shmem_size());
 	RequestAddinShmemSpace(zen_partition_shmem_size());
@@ -212,7 +210,7 @@ _PG_init(void)
 	zen_guc_init();
 	zen_partitionkey_init();
 	zen_streamrmgr_register();
-	zen_pointrun_install_early();
+	zen_exec_install_early();
 	zen_worker_after_recovery = zen_after_recovery;
 	zen_worker_register();
 	zen_streamflush_register();

@@ -116,11 +116,15 @@ INSERT INTO again SELECT g, 'v' FROM generate_series(1, 50000) g;
 DELETE FROM again;
 VACUUM again;
 INSERT INTO again SELECT g, 'v' FROM generate_series(1, 50000) g;
+SET zen.point_access = off;
 EXPLAIN (COSTS OFF) SELECT v FROM again WHERE id = 7;
+RESET zen.point_access;
 DELETE FROM again WHERE id > 1;
 VACUUM again;
 INSERT INTO again SELECT g, 'v' FROM generate_series(2, 50000) g;
+SET zen.point_access = off;
 EXPLAIN (COSTS OFF) SELECT v FROM again WHERE id = 7;
+RESET zen.point_access;
 
 RESET search_path;
 SET client_min_messages = warning;

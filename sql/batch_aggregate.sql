@@ -1,6 +1,7 @@
 -- Aggregates over a whole table, block by block (zen.batch_aggregate): the same answers as heap and as row by row.
 CREATE SCHEMA batch_aggregate;
 SET search_path = batch_aggregate;
+-- Needs the executor.
 SET max_parallel_workers_per_gather = 0;
 
 CREATE TABLE h (id int, s int2, i int4, l int8, f float4, d float8, day date, at timestamp, atz timestamptz,

@@ -2,6 +2,7 @@
 -- check assertions can let each do so; others run these statements as ever.
 CREATE SCHEMA discarded_caches;
 SET search_path = discarded_caches, public;
+-- Needs the executor.
 SET default_table_access_method = zen;
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;

@@ -1,6 +1,7 @@
 -- Plans of several rows, executed again and again with executor state that is kept (zen.point_access): by their own nodes.
 CREATE SCHEMA kept_plans;
 SET search_path = kept_plans;
+-- Needs the executor.
 -- plans that can be executed again
 SET plan_cache_mode = force_generic_plan;
 -- by the index also where tables are small

@@ -2,6 +2,7 @@
 -- Every answer is shown for heap, for zen with btrees, and for zen with trees.
 CREATE SCHEMA key_equality;
 SET search_path = key_equality, public;
+-- Needs the executor.
 SET plan_cache_mode = force_generic_plan;
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;

@@ -1,6 +1,7 @@
 -- Nested loops whose inner row is found by a unique key (zen.key_join), outer rows read some at once.
 CREATE SCHEMA key_join;
 SET search_path = key_join;
+-- Needs the executor.
 SET enable_hashjoin = off;
 SET enable_mergejoin = off;
 SET enable_memoize = off;

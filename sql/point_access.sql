@@ -1,6 +1,7 @@
 -- Statements on one row, named by a unique key: run with executor state that is kept (zen.point_access).
 CREATE SCHEMA point_access;
 SET search_path = point_access;
+-- Needs the executor.
 SET default_table_access_method = zen;
 -- plans that can be executed again
 SET plan_cache_mode = force_generic_plan;

@@ -1,6 +1,7 @@
 -- Why statements are not run with kept executor state: each reason that zen_point_fallbacks() counts is given once.
 CREATE SCHEMA point_fallbacks;
 SET search_path = point_fallbacks;
+-- Needs the executor.
 SET default_table_access_method = zen;
 SET plan_cache_mode = force_generic_plan;
 SET enable_seqscan = off;
@@ -114,6 +115,39 @@ SET enable_indexscan = on;
 SET enable_tidscan = on;
 PREPARE other_node(tid) AS SELECT v FROM t WHERE ctid = $1;
 EXECUTE other_node('(0,2)');
+SELECT reasons();
+PREPARE no_table(int) AS SELECT v FROM t WHERE id = $1 AND false;
+EXECUTE no_table(1);
+SELECT reasons();
+-- the node that refuses stands below one of zen's own, or is one
+PREPARE key_join(int) AS SELECT t.v FROM h JOIN t ON t.id = h.id WHERE h.id < $1;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SET enable_memoize = off;
+EXPLAIN (COSTS OFF) EXECUTE key_join(2);
+SELECT reasons();
+RESET enable_hashjoin;
+RESET enable_mergejoin;
+RESET enable_memoize;
+SET enable_seqscan = on;
+PREPARE batch(int) AS SELECT count(*) FROM t WHERE v > $1;
+EXPLAIN (COSTS OFF) EXECUTE batch(1);
+SELECT reasons();
+SET enable_seqscan = off;
+-- a materialized view is no table; an order by distance is not a trigger's fault
+CREATE MATERIALIZED VIEW m AS SELECT id, v FROM t;
+CREATE UNIQUE INDEX ON m (id);
+SELECT reasons() IS NOT NULL AS some;
+PREPARE materialized(int) AS SELECT v FROM m WHERE id = $1;
+EXECUTE materialized(1);
+SELECT reasons();
+CREATE TABLE places (id int PRIMARY KEY, p point);
+CREATE INDEX ON places USING gist (p);
+CREATE TABLE near (id int, distance float8);
+INSERT INTO places SELECT i, point(i, i) FROM generate_series(1, 100) i;
+SELECT reasons() IS NOT NULL AS some;
+PREPARE nearest(point) AS INSERT INTO near SELECT id, p <-> $1 FROM places ORDER BY p <-> $1 LIMIT 1;
+EXPLAIN (COSTS OFF) EXECUTE nearest('(5,5)');
 SELECT reasons();
 -- PostgreSQL's own subscripts, but nobody knows that
 SET client_min_messages = warning;

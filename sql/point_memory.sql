@@ -2,6 +2,7 @@
 -- is kept (zen.point_access): descriptions of types, casts, domains.
 CREATE SCHEMA point_memory;
 SET search_path = point_memory;
+-- Needs the executor.
 SET default_table_access_method = zen;
 SET plan_cache_mode = force_generic_plan;
 SET enable_seqscan = off;

@@ -1,6 +1,7 @@
 -- What executor state that is kept (zen.point_access) must not take from one execution into the next.
 CREATE SCHEMA point_outlives;
 SET search_path = point_outlives;
+-- Needs the executor.
 SET default_table_access_method = zen;
 SET plan_cache_mode = force_generic_plan;
 SET enable_seqscan = off;

@@ -4,6 +4,7 @@ SET default_table_access_method = zen;
 --
 CREATE SCHEMA statements;
 SET search_path = statements, public;
+-- Needs the executor.
 SET zen.spill_threshold = '16MB';
 CREATE TABLE t (id int PRIMARY KEY, v int);
 INSERT INTO t SELECT g, 0 FROM generate_series(1, 100) g;

@@ -7,6 +7,8 @@
 # - rows that come by COPY, INSERT ... SELECT, the build of an index or its rebuild after a crash are found by the key
 #   cache when they are read first
 # - what the key cache says of a table that was emptied, filled anew or rolled back is not believed
+#
+# Needs the executor.
 
 use strict;
 use warnings;

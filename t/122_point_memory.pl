@@ -4,6 +4,8 @@
 # The functions of lib/remembers.c count their calls in a query.  They stand in each place of a statement and of its
 # table where an expression can stand.  The same statements, executed again and again, give the same answers on zen
 # tables and on heap, where each query has a memory of its own.
+#
+# Needs the executor.
 
 use strict;
 use warnings;

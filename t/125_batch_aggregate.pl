@@ -3,6 +3,8 @@
 # what heap gives.
 #
 # SEED=n  replays
+#
+# Needs the executor.
 
 use strict;
 use warnings;

@@ -3,6 +3,8 @@
 # or has just committed.  Random queries give what heap gives.
 #
 # SEED=n  replays
+#
+# Needs the executor.
 
 use strict;
 use warnings;

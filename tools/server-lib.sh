@@ -85,7 +85,8 @@ install_zen() (
 	say "building and installing zen"
 	make -s -j "$(nproc)"
 	[ -w "$("${PG_CONFIG:-pg_config}" --pkglibdir)" ] || sudo=(sudo)
-	"${sudo[@]}" make -s install ${PG_CONFIG:+PG_CONFIG="$PG_CONFIG"} >/dev/null
+	"${sudo[@]}" make -s install ${PG_CONFIG:+PG_CONFIG="$PG_CONFIG"} ${EXECUTOR:+EXECUTOR="$EXECUTOR"} \
+		>/dev/null
 )
 
 ## Users and directories

@@ -46,7 +46,7 @@
 #include "catalog/pg_database.h"
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
-#include "exec/pointplan.h"
+#include "exec/exec.h"
 #include "executor/executor.h"
 #include "index/treedir.h"
 #include "miscadmin.h"
@@ -516,8 +516,8 @@ zen_executor_start(QueryDesc *queryDesc, int eflags)
 	else
 		standard_ExecutorStart(queryDesc, eflags);
 	zen_treehooks_started(queryDesc, eflags);
-	if (zen_point_serial(queryDesc->plannedstmt) == 0)	/* which has no bitmap
-														 * scan */
+	/* a plan that is kept has no bitmap scan */
+	if (!zen_exec_keeps(queryDesc->plannedstmt))
 		stop_prefetch(queryDesc->planstate, NULL);
 }
 

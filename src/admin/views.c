@@ -24,7 +24,7 @@
 #include "cache/version.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
-#include "exec/pointwhy.h"
+#include "exec/exec.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "gc/gcqueue.h"
@@ -292,14 +292,13 @@ zen_point_fallbacks(PG_FUNCTION_ARGS)
 {
 	ResultRow	row;
 	uint64		totals[ZEN_NCOUNTERS];
+	const ZenPointReason *reason;
 
 	enter();
 	begin_rows(fcinfo, &row);
 	zen_stats_sum(totals);
-	for (ZenPointWhy why = ZEN_WHY_NONE + 1; why < ZEN_NWHYS; why++)
+	for (int why = 1; (reason = zen_exec_reason(why)) != NULL; why++)
 	{
-		const ZenPointReason *reason = zen_point_reason(why);
-
 		put_text(&row, reason->outcome);
 		put_text(&row, reason->name);
 		put_int64(&row, (int64) totals[ZEN_C_no_reason + why]);

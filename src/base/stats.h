@@ -62,6 +62,7 @@
 	X(append) \
 	X(bitmap_scan) \
 	X(other_node) \
+	X(no_table) \
 	X(unknown_expression) \
 	X(row_trigger) \
 	X(returning) \

@@ -1,15 +1,19 @@
 /*
- * keyjoin.c -- a nested loop whose inner row is found by a unique key: its execution.
+ * keyjoin.c -- a nested loop whose inner row is found by a unique key.
+ *
+ * The planner has done its work.  Wherever its plan has a nested loop whose inner side is an index scan by equality on
+ * all columns of a unique index of a zen table, the node ZenKeyJoin is put on top of the loop.  So EXPLAIN shows both,
+ * and the planner's choice and costs stay.
  *
  * The nested loop is the node's outer plan.  The standard executor starts and ends it and all below, so expressions,
  * slots and scan keys are PostgreSQL's own.  But the node does not ask it for rows.  It asks the loop's outer side, and
  * does for each outer row what the loop does, with the loop's own quals and projection.  Only the inner row is found
  * otherwise: by the key cache, as a point access finds it, or else by a search of the index.
  *
- * Outer rows are read ahead where the planner has allowed that: some at first, then more, so that a LIMIT does not read
- * far.  What stands where the first of them leads to is fetched into the processor's caches for all of them at once:
- * the key cache's entries, the map words, the versions.  An inner row is read when its outer row has its turn, no
- * sooner.  So the answers are those of the loop, in its order.
+ * Outer rows are read ahead only where nobody can tell (zen_keyjoin_looks_ahead, locks_rows, may_change): some at
+ * first, then more, so that a LIMIT does not read far.  What stands where the first of them leads to is fetched into
+ * the processor's caches for all of them at once: the key cache's entries, the map words, the versions.  An inner row
+ * is read when its outer row has its turn, no sooner.  So the answers are those of the loop, in its order.
  *
  * The nested loop itself runs, and nothing is read ahead (runs_loop),
  * - in EvalPlanQual, which puts rows in the place of scans;
@@ -29,10 +33,16 @@
 #include "cache/keycache.h"
 #include "cache/tidmap.h"
 #include "commands/explain.h"
+#include "exec/keptnodes.h"
 #include "exec/keyprobe.h"
+#include "exec/passon.h"
 #include "executor/executor.h"
 #include "executor/nodeIndexscan.h"
 #include "miscadmin.h"
+#include "nodes/extensible.h"
+#include "optimizer/clauses.h"
+#include "optimizer/optimizer.h"
+#include "parser/parsetree.h"
 #include "row/rowread.h"
 #include "table/zenam_fetch.h"
 #include "table/zenam_rel.h"
@@ -75,11 +85,7 @@ typedef struct KeyJoin
 
 	/* of the inner scan; known once prepared */
 	bool		prepared;
-	ScanKey		keys;
-	int			nkeys;
-	IndexRuntimeKeyInfo *runtime_keys;
-	int			nruntime_keys;
-	ExprContext *runtime_context;
+	ZenIndexState index;
 	bool		is_direct;		/* runtime keys are these, or the same for all
 								 * outer rows */
 	int			ndirect;
@@ -106,6 +112,7 @@ typedef struct KeyJoin
 				stale;
 } KeyJoin;
 
+static CustomScanMethods scan_methods;
 static CustomExecMethods exec_methods;
 
 static KeyJoin *
@@ -115,7 +122,7 @@ key_join(CustomScanState *node)
 	return (KeyJoin *) node;
 }
 
-/* ---------- start ---------- */
+/* ---------- execution: start ---------- */
 
 static void
 begin_node(CustomScanState *node, EState *estate, int eflags)
@@ -142,13 +149,6 @@ find_columns(KeyJoin *kj, Relation index)
 		kj->columns[i] = index->rd_index->indkey.values[i];
 }
 
-static Relation
-inner_index(KeyJoin *kj)
-{
-	return IsA(kj->inner, IndexScanState) ? ((IndexScanState *) kj->inner)->iss_RelationDesc :
-		((IndexOnlyScanState *) kj->inner)->ioss_RelationDesc;
-}
-
 /* Which runtime keys can be taken from the outer row without evaluating an expression? */
 static void
 find_direct_keys(KeyJoin *kj)
@@ -157,9 +157,9 @@ find_direct_keys(KeyJoin *kj)
 
 	kj->ndirect = 0;
 	kj->is_direct = false;
-	for (int i = 0; i < kj->nruntime_keys; i++)
+	for (int i = 0; i < kj->index.nruntime_keys; i++)
 	{
-		IndexRuntimeKeyInfo *runtime = &kj->runtime_keys[i];
+		IndexRuntimeKeyInfo *runtime = &kj->index.runtime_keys[i];
 		Param	   *param = (Param *) runtime->key_expr->expr;
 		ListCell   *lc;
 
@@ -187,31 +187,17 @@ prepare(KeyJoin *kj)
 {
 	MemoryContext old = MemoryContextSwitchTo(kj->join->js.ps.state->es_query_cxt);
 
+	if (!zen_keptnodes_index(&kj->inner->ps, &kj->index))
+		elog(ERROR, "a key join is not over an index scan");
 	if (IsA(kj->inner, IndexScanState))
-	{
-		IndexScanState *scan = (IndexScanState *) kj->inner;
-
-		kj->keys = scan->iss_ScanKeys;
-		kj->nkeys = scan->iss_NumScanKeys;
-		kj->runtime_keys = scan->iss_RuntimeKeys;
-		kj->nruntime_keys = scan->iss_NumRuntimeKeys;
-		kj->runtime_context = scan->iss_RuntimeContext;
-		kj->row = scan->ss.ss_ScanTupleSlot;
-	}
+		kj->row = kj->inner->ss_ScanTupleSlot;
 	else
 	{
-		IndexOnlyScanState *scan = castNode(IndexOnlyScanState, kj->inner);
-
-		kj->keys = scan->ioss_ScanKeys;
-		kj->nkeys = scan->ioss_NumScanKeys;
-		kj->runtime_keys = scan->ioss_RuntimeKeys;
-		kj->nruntime_keys = scan->ioss_NumRuntimeKeys;
-		kj->runtime_context = scan->ioss_RuntimeContext;
-		kj->row = scan->ioss_TableSlot;
-		find_columns(kj, scan->ioss_RelationDesc);
+		kj->row = ((IndexOnlyScanState *) kj->inner)->ioss_TableSlot;
+		find_columns(kj, *kj->index.index);
 	}
 	find_direct_keys(kj);
-	zen_keyprobe_init(&kj->probe, inner_index(kj), kj->keys, kj->nkeys);
+	zen_keyprobe_init(&kj->probe, *kj->index.index, kj->index.keys, kj->index.nkeys);
 	kj->prepared = true;
 	MemoryContextSwitchTo(old);
 }
@@ -228,8 +214,8 @@ runs_loop(KeyJoin *kj)
 static void
 evaluate_keys(KeyJoin *kj)
 {
-	ResetExprContext(kj->runtime_context);
-	ExecIndexEvalRuntimeKeys(kj->runtime_context, kj->runtime_keys, kj->nruntime_keys);
+	ResetExprContext(kj->index.runtime_context);
+	ExecIndexEvalRuntimeKeys(kj->index.runtime_context, kj->index.runtime_keys, kj->index.nruntime_keys);
 }
 
 static void
@@ -249,7 +235,7 @@ start(KeyJoin *kj)
 	kj->next_limit = kj->may_look_ahead ? FIRST_ROWS : 1;
 	kj->keyed = NULL;
 	/* those that are the same for all outer rows */
-	if (kj->is_direct && kj->ndirect < kj->nruntime_keys)
+	if (kj->is_direct && kj->ndirect < kj->index.nruntime_keys)
 		evaluate_keys(kj);
 	ZEN_COUNT(key_joins, 1);
 }
@@ -282,8 +268,8 @@ set_key(KeyJoin *kj, OuterRow *row)
 		key->sk_flags = isnull ? key->sk_flags | SK_ISNULL : key->sk_flags & ~SK_ISNULL;
 	}
 	kj->keyed = row;
-	for (int i = 0; i < kj->nkeys; i++)
-		if (kj->keys[i].sk_flags & SK_ISNULL)
+	for (int i = 0; i < kj->index.nkeys; i++)
+		if (kj->index.keys[i].sk_flags & SK_ISNULL)
 			return false;
 	return true;
 }
@@ -352,7 +338,7 @@ read_rows(KeyJoin *kj)
 		row->has_key = set_key(kj, row);
 		if (row->has_key)
 		{
-			row->hash = zen_keyprobe_hash(&kj->probe, kj->keys);
+			row->hash = zen_keyprobe_hash(&kj->probe, kj->index.keys);
 			if (limit > 1)
 				zen_keycache_prefetch(row->hash);
 		}
@@ -387,7 +373,7 @@ index_scan(KeyJoin *kj)
 
 		if (scan->iss_ScanDesc == NULL)
 			scan->iss_ScanDesc = zen_node_beginscan(scan->ss.ss_currentRelation, scan->iss_RelationDesc,
-													estate->es_snapshot, &scan->iss_Instrument, kj->nkeys);
+													estate->es_snapshot, &scan->iss_Instrument, kj->index.nkeys);
 		return scan->iss_ScanDesc;
 	}
 	else
@@ -397,7 +383,7 @@ index_scan(KeyJoin *kj)
 		if (scan->ioss_ScanDesc == NULL)
 		{
 			scan->ioss_ScanDesc = zen_node_beginscan(scan->ss.ss_currentRelation, scan->ioss_RelationDesc,
-													 estate->es_snapshot, &scan->ioss_Instrument, kj->nkeys);
+													 estate->es_snapshot, &scan->ioss_Instrument, kj->index.nkeys);
 			/* the scan itself may go on with it */
 			scan->ioss_ScanDesc->xs_want_itup = true;
 			scan->ioss_VMBuffer = InvalidBuffer;
@@ -412,7 +398,7 @@ fetch_by_index(KeyJoin *kj, OuterRow *row)
 {
 	IndexScanDesc scan = index_scan(kj);
 
-	index_rescan(scan, kj->keys, kj->nkeys, NULL, 0);
+	index_rescan(scan, kj->index.keys, kj->index.nkeys, NULL, 0);
 	if (!index_getnext_slot(scan, ForwardScanDirection, kj->row))
 		return false;
 	Assert(!scan->xs_recheck);
@@ -425,7 +411,7 @@ fetch_by_key(KeyJoin *kj, OuterRow *row)
 {
 	if (row->hinted)
 	{
-		if (zen_keyprobe_fetch(&kj->probe, kj->inner->ss_currentRelation, kj->keys, row->tidno,
+		if (zen_keyprobe_fetch(&kj->probe, kj->inner->ss_currentRelation, kj->index.keys, row->tidno,
 							   kj->join->js.ps.state->es_snapshot, kj->row))
 		{
 			kj->hits++;
@@ -538,7 +524,7 @@ next_row(KeyJoin *kj)
 	return NULL;
 }
 
-/* ---------- the node ---------- */
+/* ---------- execution: the node ---------- */
 
 static TupleTableSlot *
 exec_node(CustomScanState *node)
@@ -584,8 +570,8 @@ explain_node(CustomScanState *node, List *ancestors, ExplainState *es)
 	ExplainPropertyInteger("Key Cache Stale", NULL, (int64) kj->stale, es);
 }
 
-Node *
-zen_keyjoin_state(CustomScan *node)
+static Node *
+create_state(CustomScan *node)
 {
 	KeyJoin    *kj = palloc0(sizeof(KeyJoin));
 
@@ -594,19 +580,183 @@ zen_keyjoin_state(CustomScan *node)
 	return (Node *) kj;
 }
 
-bool
-zen_keyjoin_is(const Plan *plan)
+/* ---------- plans: which loops ---------- */
+
+typedef struct Marking
 {
-	return IsA(plan, CustomScan) && ((const CustomScan *) plan)->methods->CreateCustomScanState == zen_keyjoin_state;
+	PlannedStmt *stmt;
+	bool		looks_ahead;
+} Marking;
+
+/* ---------- plans: reading ahead ---------- */
+
+/*
+ * The order in which volatile functions are called shows.  Other functions see the same whenever they are called, since
+ * the statement's snapshot stays the same.  A query on one table cannot have a join; most statements are such.
+ */
+bool
+zen_keyjoin_looks_ahead(Query *query)
+{
+	if (query->commandType == CMD_UTILITY)
+		return false;
+	if (list_length(query->rtable) == 1 && linitial_node(RangeTblEntry, query->rtable)->rtekind == RTE_RELATION &&
+		!query->hasSubLinks)
+		return false;
+	return !contain_volatile_functions((Node *) query);
+}
+
+/* Are rows locked that the statement only reads?  One that is locked before its time shows. */
+static bool
+locks_rows(PlannedStmt *stmt)
+{
+	ListCell   *lc;
+
+	foreach(lc, stmt->rowMarks)
+		if (RowMarkRequiresRowShareLock(lfirst_node(PlanRowMark, lc)->markType))
+		return true;
+	return false;
+}
+
+static bool
+has_subplans(Node *node, void *context)
+{
+	return contain_subplans(node);
+}
+
+/*
+ * May asking a plan for rows change others, by WITH (UPDATE ...)?  Only nodes that are known to read, and whose
+ * expressions have no subqueries, do not.
+ */
+static bool
+may_change(PlannedStmt *stmt, Plan *plan)
+{
+	const ZenNodeKind *kind;
+
+	if (plan == NULL)
+		return false;
+	check_stack_depth();
+	kind = zen_keptnodes_kind(plan);
+	if (!kind->only_reads || plan->initPlan != NIL || zen_keptnodes_exprs(plan, has_subplans, NULL))
+		return true;
+	Assert(kind->plans == 0);
+	if (kind->plan != 0 && may_change(stmt, ZEN_NODE_FIELD(plan, kind->plan, Plan *)))
+		return true;
+	if (IsA(plan, CteScan) && may_change(stmt, list_nth(stmt->subplans, ((CteScan *) plan)->ctePlanId - 1)))
+		return true;
+	return may_change(stmt, outerPlan(plan)) || may_change(stmt, innerPlan(plan));
+}
+
+/* ---------- plans: the form ---------- */
+
+/* The scan of the inner side: its index and the quals by which it is searched. */
+static bool
+inner_index(Plan *inner, Oid *index, List **quals)
+{
+	if (IsA(inner, IndexScan))
+	{
+		IndexScan  *scan = (IndexScan *) inner;
+
+		*index = scan->indexid;
+		*quals = scan->indexqual;
+		return scan->indexorderby == NIL;
+	}
+	if (IsA(inner, IndexOnlyScan))
+	{
+		IndexOnlyScan *scan = (IndexOnlyScan *) inner;
+
+		*index = scan->indexid;
+		*quals = scan->indexqual;
+		return scan->indexorderby == NIL;
+	}
+	return false;
+}
+
+/*
+ * Subqueries in the inner scan's expressions would have to be told that parameters have changed; the nested loop does
+ * it.
+ */
+static bool
+is_key_join(PlannedStmt *stmt, NestLoop *join)
+{
+	Plan	   *inner = innerPlan(join);
+	Oid			index;
+	List	   *quals;
+
+	if (join->nestParams == NIL || join->join.plan.parallel_aware || inner->parallel_aware ||
+		!inner_index(inner, &index, &quals))
+		return false;
+	if (inner->initPlan != NIL || zen_keptnodes_exprs(inner, has_subplans, NULL))
+		return false;
+	return zen_keptnodes_is_zen(stmt, ((Scan *) inner)->scanrelid) &&
+		zen_keyprobe_refuses(index, quals, false) == ZEN_WHY_NONE && zen_keyprobe_fits(index);
+}
+
+/* ---------- plans: marking ---------- */
+
+static Plan *
+mark_one(Marking *marking, NestLoop *join)
+{
+	CustomScan *node = zen_passon_make(&join->join.plan, &scan_methods);
+	bool		ahead = marking->looks_ahead &&
+	!(marking->stmt->hasModifyingCTE && may_change(marking->stmt, outerPlan(join)));
+
+	node->custom_private = list_make1_int(ahead);
+	return &node->scan.plan;
+}
+
+static void mark_list(Marking *marking, List *plans);
+
+/* The plan, or the node on top of it; the same for all plans below. */
+static Plan *
+mark(Marking *marking, Plan *plan)
+{
+	const ZenNodeKind *kind;
+
+	if (plan == NULL)
+		return NULL;
+	check_stack_depth();
+	kind = zen_keptnodes_kind(plan);
+	plan->lefttree = mark(marking, plan->lefttree);
+	plan->righttree = mark(marking, plan->righttree);
+	if (kind->plan != 0)
+		ZEN_NODE_FIELD(plan, kind->plan, Plan *) = mark(marking, ZEN_NODE_FIELD(plan, kind->plan, Plan *));
+	if (kind->plans != 0)
+		mark_list(marking, ZEN_NODE_FIELD(plan, kind->plans, List *));
+	if (IsA(plan, NestLoop) && is_key_join(marking->stmt, (NestLoop *) plan))
+		return mark_one(marking, (NestLoop *) plan);
+	return plan;
+}
+
+static void
+mark_list(Marking *marking, List *plans)
+{
+	ListCell   *lc;
+
+	foreach(lc, plans)
+		lfirst(lc) = mark(marking, lfirst(lc));
+}
+
+/* Processes of a parallel plan measure nodes by numbers that the node has not; and they do not know own rows. */
+void
+zen_keyjoin_mark(PlannedStmt *stmt, bool looks_ahead)
+{
+	Marking		marking = {stmt, looks_ahead && !locks_rows(stmt)};
+
+	if (stmt->commandType == CMD_UTILITY || stmt->utilityStmt != NULL || stmt->parallelModeNeeded)
+		return;
+	stmt->planTree = mark(&marking, stmt->planTree);
+	mark_list(&marking, stmt->subplans);
 }
 
 void
-zen_keyjoin_init(const char *name)
+zen_keyjoin_init(void)
 {
-	exec_methods.CustomName = name;
+	scan_methods.CustomName = exec_methods.CustomName = ZEN_KEYJOIN_NODE;
+	scan_methods.CreateCustomScanState = create_state;
 	exec_methods.BeginCustomScan = begin_node;
 	exec_methods.ExecCustomScan = exec_node;
 	exec_methods.EndCustomScan = end_node;
 	exec_methods.ReScanCustomScan = rescan_node;
 	exec_methods.ExplainCustomScan = explain_node;
+	RegisterCustomScanMethods(&scan_methods);
 }

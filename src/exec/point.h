@@ -8,8 +8,27 @@
 
 #include "access/genam.h"
 #include "exec/keyprobe.h"
-#include "exec/pointplan.h"
 #include "executor/execdesc.h"
+#include "nodes/execnodes.h"
+#include "nodes/plannodes.h"
+
+/* How a plan is executed with kept state. */
+typedef enum ZenPointKind
+{
+	ZEN_POINT_NONE,
+	ZEN_POINT_ROW,				/* rows by their keys, by one function
+								 * (ZenPointShape) */
+	ZEN_POINT_PLAN,				/* any rows, by the executor's own nodes */
+} ZenPointKind;
+
+/* The plan below the node, by its parts; those that it does not have are NULL. */
+typedef struct ZenPointShape
+{
+	IndexScan  *scan;			/* of the one table; NULL: an INSERT */
+	LockRows   *lock;			/* SELECT ... FOR UPDATE and the like */
+	ModifyTable *change;
+	Index		rti;			/* of the table */
+} ZenPointShape;
 
 /* The values that a key column is to equal: WHERE id = ANY (array). */
 typedef struct ZenPointList
@@ -70,8 +89,8 @@ typedef struct ZenPoint
 	ZenPointTable *tables;		/* open during an execution only */
 
 	/* a plan kept whole */
-	List	   *nodes;			/* PlanStates with something to open or to
-								 * start again */
+	List	   *nodes;			/* with something to open or to close
+								 * (keptnodes.c) */
 
 	/* a point access */
 	ZenPointShape shape;

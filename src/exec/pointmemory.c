@@ -9,21 +9,213 @@
  *   it may stand are noted as the state is made (zen_memory_find), and emptied (zen_memory_forget).
  * - What is put into an expression as it is compiled stays as long as no catalog has changed that it may come from
  *   (pointstate.c).
- * - A plan with an expression that may remember anything is not kept (memorykind.c).
+ * - A plan with an expression that may remember anything is not kept (zen_memory_kind).  Most nodes of expressions
+ *   have nothing: they look at their arguments, and at types that stay as they are.  Some are compiled from what
+ *   catalogs say, as of the columns of a type.  A node that is not in the list here may remember anything.
  *
  * Constraints, generated columns, conditions of triggers, and trigger functions are looked up when they are needed
  * first.  So their number is compared after each execution.
  */
 #include "exec/pointmemory.h"
 
+#include "access/table.h"
+#include "catalog/pg_language_d.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_type_d.h"
-#include "exec/memorykind.h"
-#include "exec/pointplan.h"
+#include "exec/keptnodes.h"
 #include "executor/execExpr.h"
 #include "executor/executor.h"
 #include "nodes/nodeFuncs.h"
+#include "parser/parsetree.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
+#include "utils/partcache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
+#include "utils/typcache.h"
+
+/* How far an expression is on its way. */
+typedef enum ExprStage
+{
+	EXPR_STORED,				/* the bodies of functions in SQL may come
+								 * into it yet */
+	EXPR_PLANNED,
+	EXPR_COMPILED				/* so are the constraints of its domains */
+} ExprStage;
+
+typedef struct Judgement
+{
+	ZenMemoryKind kind;			/* the most that has been seen */
+	ExprStage	stage;
+} Judgement;
+
+/* ---------- what expressions have in them ---------- */
+
+/* PostgreSQL's own containers keep nothing while an expression stays compiled; those of extensions may. */
+static ZenMemoryKind
+container_kind(Oid type)
+{
+	switch (get_typsubscript(type, NULL))
+	{
+		case F_ARRAY_SUBSCRIPT_HANDLER:
+		case F_RAW_ARRAY_SUBSCRIPT_HANDLER:
+		case F_JSONB_SUBSCRIPT_HANDLER:
+			return ZEN_MEMORY_NONE;
+		default:
+			return ZEN_MEMORY_ANY;
+	}
+}
+
+/*
+ * One node.  Those that read a row by its type (FieldSelect, NullTest) see for themselves whether the type is as it
+ * was.
+ */
+static ZenMemoryKind
+node_kind(Node *node)
+{
+	if (zen_is_json_node(node))
+		return ZEN_MEMORY_CATALOGS;
+	if (zen_is_returning_node(node))
+		return ZEN_MEMORY_NONE;
+	switch (nodeTag(node))
+	{
+		case T_List:
+		case T_TargetEntry:
+		case T_WithCheckOption:
+		case T_Var:
+		case T_Const:
+		case T_Param:
+		case T_FuncExpr:
+		case T_NamedArgExpr:
+		case T_OpExpr:
+		case T_DistinctExpr:
+		case T_NullIfExpr:
+		case T_ScalarArrayOpExpr:
+		case T_BoolExpr:
+		case T_FieldSelect:
+		case T_RelabelType:
+		case T_CoerceViaIO:
+		case T_ArrayCoerceExpr:
+		case T_CollateExpr:
+		case T_CaseExpr:
+		case T_CaseWhen:
+		case T_CaseTestExpr:
+		case T_ArrayExpr:
+		case T_CoalesceExpr:
+		case T_SQLValueFunction:
+		case T_XmlExpr:
+		case T_NullTest:
+		case T_BooleanTest:
+		case T_CoerceToDomainValue:
+		case T_CurrentOfExpr:
+		case T_NextValueExpr:
+			return ZEN_MEMORY_NONE;
+		case T_FieldStore:
+		case T_RowExpr:
+		case T_RowCompareExpr:
+		case T_MinMaxExpr:
+		case T_ConvertRowtypeExpr:
+		case T_CoerceToDomain:
+			return ZEN_MEMORY_CATALOGS;
+		case T_SubscriptingRef:
+			return container_kind(((SubscriptingRef *) node)->refcontainertype);
+		default:
+			return ZEN_MEMORY_ANY;
+	}
+}
+
+static bool
+is_sql_function(Oid function, void *context)
+{
+	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+	bool		result = HeapTupleIsValid(tuple) && ((Form_pg_proc) GETSTRUCT(tuple))->prolang == SQLlanguageId;
+
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	return result;
+}
+
+/*
+ * Look at an expression, or a list of some; the walker of a tree.  Result: it may remember anything, so there is no
+ * need to look on.  Runs no functions: domains are looked into only where they have been compiled.
+ */
+static bool
+judge(Node *node, void *judgement)
+{
+	Judgement  *j = judgement;
+
+	if (node == NULL)
+		return false;
+	j->kind = Max(j->kind, node_kind(node));
+	if (j->stage == EXPR_STORED && check_functions_in_node(node, is_sql_function, NULL))
+		j->kind = Max(j->kind, ZEN_MEMORY_CATALOGS);
+	/* sooner, planning them would call functions that nobody has asked for */
+	if (j->stage == EXPR_COMPILED && IsA(node, CoerceToDomain))
+	{
+		DomainConstraintRef *domain = palloc(sizeof(DomainConstraintRef));
+		ListCell   *lc;
+
+		InitDomainConstraintRef(((CoerceToDomain *) node)->resulttype, domain, CurrentMemoryContext, false);
+		foreach(lc, domain->constraints)
+			(void) judge((Node *) ((DomainConstraintState *) lfirst(lc))->check_expr, j);
+	}
+	return j->kind == ZEN_MEMORY_ANY || expression_tree_walker(node, judge, judgement);
+}
+
+static List *
+add_text(List *list, const char *expression)
+{
+	return expression == NULL ? list : lappend(list, pstrdup(expression));
+}
+
+/* Copies, as the relcache entry may be made anew at each look into a catalog (I21). */
+static List *
+expressions_of(Relation rel)
+{
+	TupleConstr *constr = RelationGetDescr(rel)->constr;
+	TriggerDesc *triggers = rel->trigdesc;
+	List	   *list = NIL;
+
+	for (int i = 0; constr != NULL && i < constr->num_check; i++)
+		list = add_text(list, constr->check[i].ccbin);
+	for (int i = 0; constr != NULL && i < constr->num_defval; i++)
+		list = add_text(list, constr->defval[i].adbin);
+	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
+		list = add_text(list, triggers->triggers[i].tgqual);
+	return list;
+}
+
+/* Look at what is evaluated when a row of the table changes, as it is stored. */
+static void
+judge_table(Relation rel, Judgement *j)
+{
+	ListCell   *lc;
+
+	foreach(lc, expressions_of(rel))
+		(void) judge(stringToNode(lfirst(lc)), j);
+	if (rel->rd_rel->relispartition)
+		(void) judge((Node *) RelationGetPartitionQual(rel), j);
+}
+
+ZenMemoryKind
+zen_memory_kind(const PlannedStmt *stmt, Plan *plan)
+{
+	Judgement	j = {ZEN_MEMORY_NONE, EXPR_PLANNED};
+	ListCell   *lc;
+
+	(void) zen_keptnodes_walk(plan, judge, &j);
+	if (!IsA(plan, ModifyTable))
+		return j.kind;
+	j.stage = EXPR_STORED;
+	foreach(lc, ((ModifyTable *) plan)->resultRelations)
+	{
+		Relation	rel = table_open(rt_fetch(lfirst_int(lc), stmt->rtable)->relid, NoLock);
+
+		judge_table(rel, &j);
+		table_close(rel, NoLock);
+	}
+	return j.kind;
+}
 
 /* ---------- places ---------- */
 
@@ -150,13 +342,6 @@ note_keys(ZenPoint *point, ScanKey keys, int nkeys)
 	}
 }
 
-static void
-note_runtime_keys(ZenPoint *point, IndexRuntimeKeyInfo *keys, int nkeys)
-{
-	for (int i = 0; i < nkeys; i++)
-		note_state(point, keys[i].key_expr);
-}
-
 /* What is compiled when a change is started. */
 static void
 note_change(ZenPoint *point, ResultRelInfo *target)
@@ -178,49 +363,21 @@ static bool
 note_node(PlanState *node, void *context)
 {
 	ZenPoint   *point = context;
+	const ZenNodeKind *kind = zen_keptnodes_kind(node->plan);
+	ZenIndexState index;
 
 	note_state(point, node->qual);
 	note_projection(point, node->ps_ProjInfo);
-	switch (nodeTag(node))
+	for (int i = 0; i < ZEN_NODE_EXPRS && kind->states[i] != 0; i++)
+		note_state(point, ZEN_NODE_FIELD(node, kind->states[i], ExprState *));
+	if (zen_keptnodes_index(node, &index))
 	{
-		case T_IndexScanState:
-			{
-				IndexScanState *scan = (IndexScanState *) node;
-
-				note_state(point, scan->indexqualorig);
-				note_keys(point, scan->iss_ScanKeys, scan->iss_NumScanKeys);
-				note_runtime_keys(point, scan->iss_RuntimeKeys, scan->iss_NumRuntimeKeys);
-				break;
-			}
-		case T_IndexOnlyScanState:
-			{
-				IndexOnlyScanState *scan = (IndexOnlyScanState *) node;
-
-				note_state(point, scan->recheckqual);
-				note_keys(point, scan->ioss_ScanKeys, scan->ioss_NumScanKeys);
-				note_runtime_keys(point, scan->ioss_RuntimeKeys, scan->ioss_NumRuntimeKeys);
-				break;
-			}
-		case T_ResultState:
-			note_state(point, ((ResultState *) node)->resconstantqual);
-			break;
-		case T_NestLoopState:
-			note_state(point, ((NestLoopState *) node)->js.joinqual);
-			break;
-		case T_LimitState:
-			note_state(point, ((LimitState *) node)->limitOffset);
-			note_state(point, ((LimitState *) node)->limitCount);
-			note_state(point, ((LimitState *) node)->eqfunction);
-			break;
-		case T_ModifyTableState:
-			note_change(point, ((ModifyTableState *) node)->resultRelInfo);
-			break;
-		default:
-			/* the list of is_keepable (pointplan.c) has no others with more */
-			Assert(IsA(node, SeqScanState) || IsA(node, ValuesScanState) || IsA(node, LockRowsState) ||
-				   IsA(node, CustomScanState));
-			break;
+		note_keys(point, index.keys, index.nkeys);
+		for (int i = 0; i < index.nruntime_keys; i++)
+			note_state(point, index.runtime_keys[i].key_expr);
 	}
+	if (IsA(node, ModifyTableState))
+		note_change(point, ((ModifyTableState *) node)->resultRelInfo);
 	return planstate_tree_walker(node, note_node, point);
 }
 
@@ -243,7 +400,7 @@ typedef struct Late
 {
 	ZenPoint   *point;			/* NULL: only count */
 	int			n;
-	ZenMemoryJudgement judgement;
+	Judgement	judgement;
 } Late;
 
 static void
@@ -255,7 +412,7 @@ take_state(Late *late, ExprState *state)
 	if (late->point == NULL)
 		return;
 	note_state(late->point, state);
-	(void) zen_memory_judge((Node *) state->expr, &late->judgement);
+	(void) judge((Node *) state->expr, &late->judgement);
 }
 
 static void
@@ -291,7 +448,7 @@ take_late(Late *late, ResultRelInfo *target)
 static void
 note_late(ZenPoint *point)
 {
-	Late		late = {point, 0, {ZEN_MEMORY_NONE, ZEN_EXPR_COMPILED}};
+	Late		late = {point, 0, {ZEN_MEMORY_NONE, EXPR_COMPILED}};
 
 	take_late(&late, point->target);
 	point->memory.unknown |= late.judgement.kind == ZEN_MEMORY_ANY;
@@ -312,13 +469,13 @@ has_looked_up(ZenPoint *point)
 void
 zen_memory_find(ZenPoint *point)
 {
-	ZenMemoryJudgement j = {ZEN_MEMORY_NONE, ZEN_EXPR_COMPILED};
+	Judgement	j = {ZEN_MEMORY_NONE, EXPR_COMPILED};
 
 	/*
 	 * a domain, or a function in SQL that has been put into a constraint, may
 	 * have something in it that was not to be seen in the plan
 	 */
-	(void) zen_point_walk_plan(outerPlan(point->kept->plannedstmt->planTree), zen_memory_judge, &j);
+	(void) zen_keptnodes_walk(outerPlan(point->kept->plannedstmt->planTree), judge, &j);
 	point->memory.unknown = j.kind == ZEN_MEMORY_ANY;
 	point->memory.n = point->memory.nlate = 0;
 	(void) note_node(point->kept->planstate, point);

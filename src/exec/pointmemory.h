@@ -8,6 +8,22 @@
 
 #include "exec/point.h"
 
+/* What an expression has in it for as long as it stays compiled, beside what its functions remember. */
+typedef enum ZenMemoryKind
+{
+	ZEN_MEMORY_NONE,
+	ZEN_MEMORY_CATALOGS,		/* what catalogs said when it was compiled */
+	ZEN_MEMORY_ANY				/* nobody knows: it may not stay */
+} ZenMemoryKind;
+
+/*
+ * zen_memory_kind -- the most that expressions of a plan, and of the table that it changes, have in them.
+ *
+ * What domains and functions in SQL bring in is not all seen (zen_memory_find).  Looks at catalogs.  Caller holds the
+ * locks that the plan needs.
+ */
+extern ZenMemoryKind zen_memory_kind(const PlannedStmt *stmt, Plan *plan);
+
 /*
  * zen_memory_find -- note all places of a state, just made, where functions and expressions remember something.
  *

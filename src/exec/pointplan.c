@@ -3,12 +3,12 @@
  *
  * A point access reads, locks or changes rows of a zen table, by equality on all columns of a unique index: one row, or
  * one for each element of a list.  Or it inserts one row.
- * A kept plan consists of nodes that start again where they have begun (is_keepable has the list), on zen tables only.
+ * A kept plan consists of nodes that start again where they have begun (keptnodes.c has the table), on zen tables only.
  * The planner hook puts a CustomScan on top of such a plan.  The node bears a serial number: executor state is kept by
  * it (pointstate.c).  A plan's address would not do, since plans come to lie where others have lain.
  *
  * Under the standard executor the node hands on what the plan below gives: with EXPLAIN ANALYZE, in cursors that go
- * backward, and wherever else the kept state does not fit (pointrun.c has the list).  EXPLAIN shows both.
+ * backward, and wherever else the kept state does not fit (exec.c has the list).  EXPLAIN shows both.
  */
 #include "exec/pointplan.h"
 
@@ -17,12 +17,11 @@
 #include "base/guc.h"
 #include "base/stats.h"
 #include "catalog/pg_class.h"
-#include "exec/keyjoin.h"
+#include "exec/keptnodes.h"
 #include "exec/keyprobe.h"
-#include "exec/memorykind.h"
 #include "exec/passon.h"
+#include "exec/pointmemory.h"
 #include "executor/executor.h"
-#include "jit/jit.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
@@ -136,21 +135,23 @@ looks_elsewhere(Node *node, void *rti)
 	return expression_tree_walker(node, looks_elsewhere, rti);
 }
 
-ZenPointWhy
-zen_point_refuses(PlannedStmt *stmt, const ZenPointShape *shape)
+/* Why does a table's or an index's definition keep a plan of that shape from being a point access? */
+static ZenPointWhy
+shape_refuses(PlannedStmt *stmt, const ZenPointShape *shape)
 {
-	Relation	rel = table_open(rt_fetch(shape->rti, stmt->rtable)->relid, NoLock);
 	ZenPointWhy why = ZEN_WHY_NONE;
 
-	if (!zen_rel_is_zen(rel))
-		why = ZEN_WHY_other_table;
-	else if (shape->change != NULL)
+	if (!zen_keptnodes_is_zen(stmt, shape->rti))
+		return ZEN_WHY_other_table;
+	if (shape->change != NULL)
 	{
+		Relation	rel = table_open(rt_fetch(shape->rti, stmt->rtable)->relid, NoLock);
+
 		why = triggers_refuse(shape->change->operation, rel->trigdesc);
+		table_close(rel, NoLock);
 		if (why == ZEN_WHY_NONE && looks_elsewhere((Node *) shape->change->returningLists, (void *) &shape->rti))
 			why = ZEN_WHY_returning;
 	}
-	table_close(rel, NoLock);
 	/* the list is computed once more when the row is locked */
 	if (why == ZEN_WHY_NONE && shape->lock != NULL &&
 		contain_volatile_functions((Node *) shape->scan->scan.plan.targetlist))
@@ -158,152 +159,6 @@ zen_point_refuses(PlannedStmt *stmt, const ZenPointShape *shape)
 	if (why == ZEN_WHY_NONE && shape->scan != NULL)
 		why = zen_keyprobe_refuses(shape->scan->indexid, shape->scan->indexqual, true);
 	return why;
-}
-
-/* Is an entry of the range table a zen table?  Not a view, a function, a sample. */
-static bool
-is_zen_table(PlannedStmt *stmt, Index rti)
-{
-	RangeTblEntry *rte = rt_fetch(rti, stmt->rtable);
-
-	return rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_RELATION && zen_relid_is_zen(rte->relid);
-}
-
-/* ---------- plans kept whole ---------- */
-
-/* Transition tables are made as the state is: they cannot be kept. */
-static bool
-has_transition_tables(TriggerDesc *t, bool inserts, bool updates, bool deletes)
-{
-	return t != NULL && ((inserts && t->trig_insert_new_table) ||
-						 (updates && (t->trig_update_old_table || t->trig_update_new_table)) ||
-						 (deletes && t->trig_delete_old_table));
-}
-
-static bool
-is_keepable_change(PlannedStmt *stmt, ModifyTable *change)
-{
-	bool		upsert = change->onConflictAction == ONCONFLICT_UPDATE;
-	bool		keepable;
-	Index		rti;
-	Relation	rel;
-
-	if (list_length(change->resultRelations) != 1 || change->rootRelation != 0 ||
-		change->operation == CMD_MERGE || stmt->planTree != (Plan *) change)
-		return false;
-	rti = (Index) linitial_int(change->resultRelations);
-	if (!is_zen_table(stmt, rti))
-		return false;
-	rel = table_open(rt_fetch(rti, stmt->rtable)->relid, NoLock);
-	keepable = !has_transition_tables(rel->trigdesc, change->operation == CMD_INSERT,
-									  change->operation == CMD_UPDATE || upsert, change->operation == CMD_DELETE);
-	table_close(rel, NoLock);
-	return keepable;
-}
-
-/*
- * Nodes that are as new after a rescan, and hold nothing of the transaction but what pointnodes.c opens and closes.
- * Not in this list: nodes that open a scan as they are made, sort or hash into files, or run other processes.
- */
-static bool
-is_keepable(PlannedStmt *stmt, Plan *plan)
-{
-	if (plan == NULL)
-		return true;
-	check_stack_depth();
-	if (plan->initPlan != NIL || plan->parallel_aware)
-		return false;
-	switch (nodeTag(plan))
-	{
-		case T_ModifyTable:
-			if (!is_keepable_change(stmt, (ModifyTable *) plan))
-				return false;
-			break;
-		case T_SeqScan:
-			if (!is_zen_table(stmt, ((Scan *) plan)->scanrelid))
-				return false;
-			break;
-		case T_IndexScan:
-			if (((IndexScan *) plan)->indexorderby != NIL || !is_zen_table(stmt, ((Scan *) plan)->scanrelid))
-				return false;
-			break;
-		case T_IndexOnlyScan:
-			if (((IndexOnlyScan *) plan)->indexorderby != NIL || !is_zen_table(stmt, ((Scan *) plan)->scanrelid))
-				return false;
-			break;
-		case T_CustomScan:
-			if (!zen_keyjoin_is(plan))
-				return false;
-			break;
-		case T_Result:
-		case T_ValuesScan:
-		case T_NestLoop:
-		case T_Limit:
-		case T_LockRows:
-			break;
-		default:
-			return false;
-	}
-	return is_keepable(stmt, outerPlan(plan)) && is_keepable(stmt, innerPlan(plan));
-}
-
-bool
-zen_point_walk_plan(Plan *plan, bool (*walker) (Node *, void *), void *context)
-{
-	List	   *more = NIL;
-
-	if (plan == NULL)
-		return false;
-	switch (nodeTag(plan))
-	{
-		case T_IndexScan:
-			more = list_make1(((IndexScan *) plan)->indexqualorig);
-			break;
-		case T_IndexOnlyScan:
-			more = list_make1(((IndexOnlyScan *) plan)->indexqual);
-			break;
-		case T_Result:
-			more = list_make1(((Result *) plan)->resconstantqual);
-			break;
-		case T_ValuesScan:
-			more = list_make1(((ValuesScan *) plan)->values_lists);
-			break;
-		case T_NestLoop:
-			more = list_make1(((Join *) plan)->joinqual);
-			break;
-		case T_Limit:
-			more = list_make2(((Limit *) plan)->limitOffset, ((Limit *) plan)->limitCount);
-			break;
-		case T_ModifyTable:
-			more = list_make4(((ModifyTable *) plan)->withCheckOptionLists, ((ModifyTable *) plan)->returningLists,
-							  ((ModifyTable *) plan)->onConflictSet, ((ModifyTable *) plan)->onConflictWhere);
-			break;
-		default:
-			break;
-	}
-	return walker((Node *) plan->targetlist, context) || walker((Node *) plan->qual, context) ||
-		walker((Node *) more, context) ||
-		zen_point_walk_plan(outerPlan(plan), walker, context) || zen_point_walk_plan(innerPlan(plan), walker, context);
-}
-
-ZenMemoryKind
-zen_point_memory_kind(const PlannedStmt *stmt, Plan *plan)
-{
-	ZenMemoryJudgement j = {ZEN_MEMORY_NONE, ZEN_EXPR_PLANNED};
-	ListCell   *lc;
-
-	(void) zen_point_walk_plan(plan, zen_memory_judge, &j);
-	if (!IsA(plan, ModifyTable))
-		return j.kind;
-	j.stage = ZEN_EXPR_STORED;
-	foreach(lc, ((ModifyTable *) plan)->resultRelations)
-	{
-		Relation	rel = table_open(rt_fetch(lfirst_int(lc), stmt->rtable)->relid, NoLock);
-
-		zen_memory_judge_table(rel, &j);
-		table_close(rel, NoLock);
-	}
-	return j.kind;
 }
 
 static bool
@@ -314,28 +169,6 @@ has_parameters(Node *node, void *context)
 	if (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXTERN)
 		return true;
 	return expression_tree_walker(node, has_parameters, context);
-}
-
-/* Does a plan read or change a table at all?  Any other is cheap to start. */
-static bool
-has_tables(Plan *plan)
-{
-	if (plan == NULL)
-		return false;
-	return IsA(plan, SeqScan) || IsA(plan, IndexScan) || IsA(plan, IndexOnlyScan) || IsA(plan, ModifyTable) ||
-		has_tables(outerPlan(plan)) || has_tables(innerPlan(plan));
-}
-
-bool
-zen_point_keepable(PlannedStmt *stmt, Plan *plan)
-{
-	PlannedStmt whole = *stmt;
-
-	whole.planTree = plan;
-	return stmt->commandType != CMD_UTILITY && stmt->utilityStmt == NULL &&
-		stmt->subplans == NIL && !stmt->hasModifyingCTE &&
-		!stmt->parallelModeNeeded && stmt->jitFlags == PGJIT_NONE &&
-		has_tables(plan) && is_keepable(&whole, plan);
 }
 
 /* ---------- the nodes ---------- */
@@ -361,6 +194,26 @@ zen_point_kind(const PlannedStmt *stmt)
 {
 	Assert(marked(stmt) != NULL);
 	return (ZenPointKind) lsecond_int(marked(stmt)->custom_private);
+}
+
+Plan *
+zen_point_plan(const PlannedStmt *stmt)
+{
+	Assert(marked(stmt) != NULL);
+	return outerPlan(stmt->planTree);
+}
+
+bool
+zen_point_still_fits(PlannedStmt *stmt)
+{
+	Plan	   *plan = zen_point_plan(stmt);
+	ZenPointShape shape;
+
+	if (zen_memory_kind(stmt, plan) == ZEN_MEMORY_ANY)
+		return false;
+	if (zen_point_kind(stmt) == ZEN_POINT_PLAN)
+		return zen_keptnodes_refuse(stmt, plan) == ZEN_WHY_NONE;
+	return zen_point_shape(stmt, plan, &shape) && shape_refuses(stmt, &shape) == ZEN_WHY_NONE;
 }
 
 /* A zen table, or a partitioned table of which the first partition is one.  The planner has locked all tables. */
@@ -405,30 +258,28 @@ static ZenPointKind
 kind_of(PlannedStmt *stmt, ZenPointWhy *why)
 {
 	ZenPointShape shape;
+	ZenPointWhy not_kept = ZEN_WHY_NONE;
+	bool		by_row = zen_point_shape(stmt, stmt->planTree, &shape);
 
-	*why = ZEN_WHY_NONE;
-	if (zen_point_shape(stmt, stmt->planTree, &shape) && is_zen_table(stmt, shape.rti))
-		*why = zen_point_refuses(stmt, &shape);
-	else
-		shape.rti = 0;
-	if ((shape.rti == 0 || *why != ZEN_WHY_NONE) && !zen_point_keepable(stmt, stmt->planTree))
+	*why = by_row ? shape_refuses(stmt, &shape) : ZEN_WHY_NONE;
+	by_row = by_row && *why == ZEN_WHY_NONE;
+	if (!by_row)
+		not_kept = zen_keptnodes_refuse(stmt, stmt->planTree);
+	if (not_kept == ZEN_WHY_NONE && zen_memory_kind(stmt, stmt->planTree) == ZEN_MEMORY_ANY)
+		not_kept = ZEN_WHY_unknown_expression;
+	if (not_kept != ZEN_WHY_NONE)
 	{
-		*why = zen_point_why_not_kept(stmt);
+		*why = not_kept;
 		return ZEN_POINT_NONE;
 	}
-	if (zen_point_memory_kind(stmt, stmt->planTree) == ZEN_MEMORY_ANY)
-	{
-		*why = ZEN_WHY_unknown_expression;
-		return ZEN_POINT_NONE;
-	}
-	if (shape.rti != 0 && *why == ZEN_WHY_NONE)
+	if (by_row)
 		return ZEN_POINT_ROW;
 
 	/*
 	 * a plan without parameters is mostly executed once only, and shown to
 	 * people
 	 */
-	if (zen_debug_keep_plans || zen_point_walk_plan(stmt->planTree, has_parameters, NULL))
+	if (zen_debug_keep_plans || zen_keptnodes_walk(stmt->planTree, has_parameters, NULL))
 		return ZEN_POINT_PLAN;
 	*why = ZEN_WHY_no_parameters;
 	return ZEN_POINT_NONE;

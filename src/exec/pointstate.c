@@ -28,9 +28,10 @@
 #include "base/guc.h"
 #include "base/stats.h"
 #include "catalog/objectaccess.h"
-#include "exec/pointkeys.h"
+#include "exec/keptnodes.h"
 #include "exec/pointmemory.h"
-#include "exec/pointnodes.h"
+#include "exec/pointplan.h"
+#include "exec/pointrow.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
@@ -160,12 +161,6 @@ subtransaction_ends(SubXactEvent event, SubTransactionId subxact, SubTransaction
 
 /* ---------- making a state ---------- */
 
-static Plan *
-marked_plan(PlannedStmt *stmt)
-{
-	return outerPlan(castNode(CustomScan, stmt->planTree));
-}
-
 static bool
 note_function(Oid function, void *functions)
 {
@@ -233,7 +228,7 @@ park(ZenPoint *point)
 		index_close(point->scan->iss_RelationDesc, NoLock);
 		point->scan->iss_RelationDesc = NULL;
 	}
-	zen_pointnodes_close(point);
+	zen_keptnodes_close(point);
 	close_tables(point);
 	UnregisterSnapshot(estate->es_snapshot);
 	estate->es_snapshot = InvalidSnapshot;
@@ -337,7 +332,7 @@ find_row_parts(ZenPoint *point, PlanState *state)
 		point->scan = castNode(IndexScanState, state);
 		point->index_lock = exec_rt_fetch(point->shape.rti, estate)->rellockmode;
 		point->relations = lappend_oid(point->relations, point->shape.scan->indexid);
-		zen_pointkeys_init(point);
+		zen_pointrow_init(point);
 	}
 	if (point->change != NULL)
 		init_new_row(point);
@@ -347,16 +342,15 @@ find_row_parts(ZenPoint *point, PlanState *state)
 static void
 find_parts(ZenPoint *point)
 {
-	PlanState  *below = outerPlanState(castNode(CustomScanState, point->kept->planstate));
-	PlanState  *source = find_change(point, below);
+	PlannedStmt *stmt = point->kept->plannedstmt;
+	PlanState  *source = find_change(point, outerPlanState(castNode(CustomScanState, point->kept->planstate)));
 
 	find_tables(point);
 	if (point->kind == ZEN_POINT_ROW)
 		find_row_parts(point, source);
 	else
-		zen_pointnodes_find(point, below);
-	point->knows_catalogs = zen_point_memory_kind(point->kept->plannedstmt,
-												  marked_plan(point->kept->plannedstmt)) != ZEN_MEMORY_NONE;
+		zen_keptnodes_find(point);
+	point->knows_catalogs = zen_memory_kind(stmt, zen_point_plan(stmt)) != ZEN_MEMORY_NONE;
 	zen_memory_find(point);
 }
 
@@ -367,9 +361,9 @@ start_kept(ZenPoint *point, QueryDesc *query)
 	PlannedStmt *stmt = copyObject(query->plannedstmt);
 
 	stmt->jitFlags = 0;			/* compiled code would go with the transaction */
-	if (point->kind == ZEN_POINT_ROW && !zen_point_shape(stmt, marked_plan(stmt), &point->shape))
+	if (point->kind == ZEN_POINT_ROW && !zen_point_shape(stmt, zen_point_plan(stmt), &point->shape))
 		elog(ERROR, "a plan marked as a point access is none");
-	(void) zen_point_walk_plan(marked_plan(stmt), collect_functions, &point->functions);
+	(void) zen_keptnodes_walk(zen_point_plan(stmt), collect_functions, &point->functions);
 	point->kept = CreateQueryDesc(stmt, "", query->snapshot, InvalidSnapshot, None_Receiver, NULL, NULL, 0);
 	standard_ExecutorStart(point->kept, EXEC_FLAG_SKIP_TRIGGERS);
 }
@@ -420,19 +414,6 @@ check_again(ZenPoint *point)
 			InvokeFunctionExecuteHook(lfirst_oid(lc));
 }
 
-/* Does the plan still fit, as its tables and indexes are defined now? */
-static bool
-still_fits(PlannedStmt *stmt)
-{
-	ZenPointShape shape;
-
-	if (zen_point_memory_kind(stmt, marked_plan(stmt)) == ZEN_MEMORY_ANY)
-		return false;
-	if (zen_point_kind(stmt) == ZEN_POINT_PLAN)
-		return zen_point_keepable(stmt, marked_plan(stmt));
-	return zen_point_shape(stmt, marked_plan(stmt), &shape) && zen_point_refuses(stmt, &shape) == ZEN_WHY_NONE;
-}
-
 /* The plan gets the place; whatever had it goes.  Result: has the plan been executed before? */
 static bool
 take_place(Kept *k, uint32 serial)
@@ -450,7 +431,7 @@ remake(Kept *k, QueryDesc *query)
 	ZenPoint   *point;
 
 	discard(k);
-	if (!still_fits(query->plannedstmt))
+	if (!zen_point_still_fits(query->plannedstmt))
 		return ZEN_WHY_changed;
 	point = make_state(serial, query);
 	ZEN_COUNT(point_states_made, 1);

@@ -9,12 +9,6 @@
  */
 #include "exec/pointwhy.h"
 
-#include "catalog/pg_class.h"
-#include "jit/jit.h"
-#include "miscadmin.h"
-#include "parser/parsetree.h"
-#include "table/zenam_rel.h"
-
 #define NOT_KEPT	"not kept"
 #define WHOLE		"kept whole"
 #define NOT_USED	"not used"
@@ -43,7 +37,7 @@ static const ZenPointReason reasons[ZEN_NWHYS] = {
 	R(transition_table, NOT_KEPT,
 	  "A trigger of the table has a transition table."),
 	R(other_table, NOT_KEPT,
-	  "A table that is not a zen table takes part."),
+	  "Something else than a zen table takes part, as a table of another access method, or a materialized view."),
 	R(aggregate, NOT_KEPT,
 	  "It computes aggregates, groups or windows."),
 	R(sort, NOT_KEPT,
@@ -56,6 +50,8 @@ static const ZenPointReason reasons[ZEN_NWHYS] = {
 	  "It reads by a bitmap of rows. See enable_bitmapscan."),
 	R(other_node, NOT_KEPT,
 	  "It has another node that cannot be kept. EXPLAIN shows it."),
+	R(no_table, NOT_KEPT,
+	  "It reads no table: the planner knows that there is no row."),
 	R(unknown_expression, NOT_KEPT,
 	  "It, or its table, has an expression that may remember anything, as a subscript of an extension's type."),
 	R(row_trigger, WHOLE,
@@ -103,123 +99,4 @@ zen_point_count(ZenPointWhy why)
 		ereport(DEBUG1,
 				(errmsg_internal("zen: executor state is %s: %s", reason->outcome, reason->name),
 				 errdetail_internal("%s", reason->hint)));
-}
-
-/* ---------- plans that are not kept ---------- */
-
-static bool
-is_other_table(const PlannedStmt *stmt, Index rti)
-{
-	return !zen_relid_is_zen(rt_fetch(rti, stmt->rtable)->relid);
-}
-
-static ZenPointWhy
-change_refuses(const PlannedStmt *stmt, const ModifyTable *change)
-{
-	Index		rti;
-
-	if (change->operation == CMD_MERGE)
-		return ZEN_WHY_merge;
-	rti = (Index) linitial_int(change->resultRelations);
-	if (list_length(change->resultRelations) != 1 || change->rootRelation != 0 ||
-		rt_fetch(rti, stmt->rtable)->relkind == RELKIND_PARTITIONED_TABLE)
-		return ZEN_WHY_several_targets;
-	return is_other_table(stmt, rti) ? ZEN_WHY_other_table : ZEN_WHY_NONE;
-}
-
-/* What node_refuses() must know of a node that is not among those which can be kept (pointplan.c). */
-static ZenPointWhy
-other_node_refuses(NodeTag tag)
-{
-	switch (tag)
-	{
-		case T_Agg:
-		case T_Group:
-		case T_WindowAgg:
-		case T_Unique:
-		case T_SetOp:
-			return ZEN_WHY_aggregate;
-		case T_Sort:
-		case T_IncrementalSort:
-			return ZEN_WHY_sort;
-		case T_HashJoin:
-		case T_MergeJoin:
-		case T_Material:
-		case T_Memoize:
-			return ZEN_WHY_join;
-		case T_Append:
-		case T_MergeAppend:
-		case T_RecursiveUnion:
-			return ZEN_WHY_append;
-		case T_BitmapHeapScan:
-			return ZEN_WHY_bitmap_scan;
-		case T_SubqueryScan:
-		case T_CteScan:
-			return ZEN_WHY_subquery;
-		case T_Gather:
-		case T_GatherMerge:
-			return ZEN_WHY_parallel;
-		default:
-			return ZEN_WHY_other_node;
-	}
-}
-
-static ZenPointWhy
-node_refuses(const PlannedStmt *stmt, const Plan *plan)
-{
-	switch (nodeTag(plan))
-	{
-		case T_ModifyTable:
-			return change_refuses(stmt, (const ModifyTable *) plan);
-		case T_SeqScan:
-		case T_IndexScan:
-		case T_IndexOnlyScan:
-			return is_other_table(stmt, ((const Scan *) plan)->scanrelid) ? ZEN_WHY_other_table : ZEN_WHY_NONE;
-		case T_Result:
-		case T_ValuesScan:
-		case T_NestLoop:
-		case T_Limit:
-		case T_LockRows:
-			return ZEN_WHY_NONE;
-		default:
-			return other_node_refuses(nodeTag(plan));
-	}
-}
-
-/* The first node from above that refuses. */
-static ZenPointWhy
-tree_refuses(const PlannedStmt *stmt, const Plan *plan)
-{
-	ZenPointWhy why;
-
-	if (plan == NULL)
-		return ZEN_WHY_NONE;
-	check_stack_depth();
-	why = node_refuses(stmt, plan);
-	if (why == ZEN_WHY_NONE && plan->initPlan != NIL)
-		why = ZEN_WHY_subquery;
-	if (why == ZEN_WHY_NONE)
-		why = tree_refuses(stmt, outerPlan(plan));
-	return why != ZEN_WHY_NONE ? why : tree_refuses(stmt, innerPlan(plan));
-}
-
-ZenPointWhy
-zen_point_why_not_kept(const PlannedStmt *stmt)
-{
-	ZenPointWhy why = tree_refuses(stmt, stmt->planTree);
-
-	if (why != ZEN_WHY_NONE)
-		return why;
-	if (stmt->subplans != NIL || stmt->hasModifyingCTE)
-		return ZEN_WHY_subquery;
-	if (stmt->parallelModeNeeded)
-		return ZEN_WHY_parallel;
-	if (stmt->jitFlags != PGJIT_NONE)
-		return ZEN_WHY_compiled;
-
-	/*
-	 * of a change only this is left (is_keepable_change), of others an order
-	 * by distance
-	 */
-	return IsA(stmt->planTree, ModifyTable) ? ZEN_WHY_transition_table : ZEN_WHY_other_node;
 }

@@ -7,7 +7,6 @@
 #include "base/compat.h"
 
 #include "base/stats.h"
-#include "nodes/plannodes.h"
 
 typedef enum ZenPointWhy
 {
@@ -31,12 +30,5 @@ extern const ZenPointReason *zen_point_reason(ZenPointWhy why);
 
 /* zen_point_count -- count a reason for one plan or one execution; with client_min_messages = debug1, say it. */
 extern void zen_point_count(ZenPointWhy why);
-
-/*
- * zen_point_why_not_kept -- which part of a plan keeps it from being kept whole; zen_point_keepable() has refused it.
- *
- * Caller holds the locks that the plan needs.
- */
-extern ZenPointWhy zen_point_why_not_kept(const PlannedStmt *stmt);
 
 #endif							/* ZEN_POINTWHY_H */

@@ -1,8 +1,8 @@
 /*
- * pointrun.c -- execution of point accesses: hooks of the planner and of the executor.
+ * exec.c -- the door to this folder: hooks of the planner and of the executor, and the execution of marked plans.
  *
- * A marked plan is executed with the state kept for it: one row by the functions of this folder (run_once), any rows by
- * the executor's own nodes (pointnodes.c).  The standard executor runs it, and zen_stat() counts that,
+ * A marked plan is executed with the state kept for it: one row by the functions of this folder (run_rows), any rows by
+ * the executor's own nodes (keptnodes.c).  The standard executor runs it, and zen_stat() counts that,
  * - the first time, or if other plans have taken its place meanwhile;
  * - with instrumentation: EXPLAIN ANALYZE, auto_explain with log_analyze;
  * - in a cursor that goes backward or is rewound;
@@ -15,7 +15,7 @@
  * A plan that PostgreSQL makes for one execution is not marked, since state is worth its making only if it is used
  * again: one for the values of parameters, and one of a query just analyzed (point_planner).
  */
-#include "exec/pointrun.h"
+#include "exec/exec.h"
 
 #include "access/parallel.h"
 #include "access/xact.h"
@@ -23,13 +23,13 @@
 #include "base/guc.h"
 #include "base/stats.h"
 #include "commands/trigger.h"
-#include "exec/keyjoinplan.h"
-#include "exec/pointnodes.h"
+#include "exec/batchnode.h"
+#include "exec/keptnodes.h"
+#include "exec/keyjoin.h"
 #include "exec/pointplan.h"
-#include "exec/pointread.h"
+#include "exec/pointrow.h"
 #include "exec/pointstate.h"
 #include "exec/pointwhy.h"
-#include "exec/pointwrite.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "optimizer/planner.h"
@@ -298,7 +298,7 @@ run_point(ZenPoint *point, ScanDirection direction, uint64 count)
 		query->dest->rStartup(query->dest, query->operation, query->tupDesc);
 	Assert(!ScanDirectionIsBackward(direction));
 	if (ScanDirectionIsForward(direction) && point->kind == ZEN_POINT_PLAN)
-		zen_pointnodes_run(point, send, count);
+		zen_keptnodes_run(point, send, count);
 	else if (ScanDirectionIsForward(direction) && !point->done)
 		run_rows(point, send, count);
 	zen_add_processed(estate);
@@ -354,7 +354,7 @@ point_end(QueryDesc *query)
 		standard_ExecutorEnd(query);
 		return;
 	}
-	zen_pointnodes_close(point);
+	zen_keptnodes_close(point);
 	if (point->scan != NULL)
 		ExecClearTuple(point->scan->ss.ss_ScanTupleSlot);
 	zen_pointstate_end(point);
@@ -445,14 +445,7 @@ others_are_patient(void)
 }
 
 void
-zen_pointrun_install_early(void)
-{
-	if (others_are_patient())
-		zen_pointrun_install();
-}
-
-void
-zen_pointrun_install(void)
+zen_exec_install(void)
 {
 	if (installed || ExecutorStart_hook != NULL || ExecutorRun_hook != NULL || ExecutorFinish_hook != NULL ||
 		ExecutorEnd_hook != NULL)
@@ -467,11 +460,33 @@ zen_pointrun_install(void)
 }
 
 void
-zen_pointrun_init(void)
+zen_exec_install_early(void)
 {
-	zen_keyjoinplan_init();
+	if (others_are_patient())
+		zen_exec_install();
+}
+
+void
+zen_exec_init(void)
+{
+	zen_keyjoin_init();
 	prev_planner = planner_hook;
 	planner_hook = point_planner;
 	prev_analyzed = post_parse_analyze_hook;
 	post_parse_analyze_hook = point_analyzed;
+	zen_batchnode_init();
+}
+
+/* ---------- what others ask ---------- */
+
+bool
+zen_exec_keeps(const PlannedStmt *stmt)
+{
+	return zen_point_serial(stmt) != 0;
+}
+
+const ZenPointReason *
+zen_exec_reason(int why)
+{
+	return why < ZEN_NWHYS ? zen_point_reason((ZenPointWhy) why) : NULL;
 }

@@ -1,0 +1,47 @@
+/*
+ * exec.h -- statements that zen runs faster than the standard executor: the only header of this folder for others.
+ *
+ * The engine is whole without this folder.  A build with EXECUTOR=no has none of it: then nothing is hooked, no plan is
+ * kept, and there are no reasons why not.
+ */
+#ifndef ZEN_EXEC_H
+#define ZEN_EXEC_H
+
+#include "base/compat.h"
+
+#include "exec/pointwhy.h"
+#include "nodes/plannodes.h"
+
+#ifndef ZEN_NO_EXECUTOR
+
+/*
+ * zen_exec_install -- take the executor's hooks, unless it is done or a library has taken one before.
+ *
+ * A library's hook that was there before expects the standard executor.  Then no plan is marked, and nothing changes.
+ * So it is best done early, in _PG_init: zen_exec_install_early.  But some libraries, as Citus, refuse to be loaded
+ * when a hook is taken.  With libraries behind zen that are not known it is done in shmem_request_hook, before zen's
+ * other hooks of the executor.
+ */
+extern void zen_exec_install_early(void);
+extern void zen_exec_install(void);
+
+/* zen_exec_init -- take the hooks of parser and planner; after other libraries have taken theirs. */
+extern void zen_exec_init(void);
+
+/* zen_exec_keeps -- is executor state of this plan kept?  Such a plan has no bitmap scan. */
+extern bool zen_exec_keeps(const PlannedStmt *stmt);
+
+/* zen_exec_reason -- what to tell of a reason why state is not kept, from 1 on; NULL: there are no more. */
+extern const ZenPointReason *zen_exec_reason(int why);
+
+#else
+
+#define zen_exec_install_early()	((void) 0)
+#define zen_exec_install()			((void) 0)
+#define zen_exec_init()				((void) 0)
+#define zen_exec_keeps(stmt)		false
+#define zen_exec_reason(why)		((const ZenPointReason *) NULL)
+
+#endif
+
+#endif							/* ZEN_EXEC_H */
