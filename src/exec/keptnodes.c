@@ -382,10 +382,8 @@ note_node(PlanState *state, void *context)
 	{
 		KeptNode   *node = palloc(sizeof(KeptNode));
 
-		*node = (KeptNode)
-		{
-			state, kind
-		};
+		node->state = state;
+		node->kind = kind;
 		point->nodes = lappend(point->nodes, node);
 	}
 	return planstate_tree_walker(state, note_node, context);

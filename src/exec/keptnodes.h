@@ -25,10 +25,12 @@ typedef struct ZenNodeKind
 	NodeTag		tag;			/* of its plan */
 	const char *name;			/* of a CustomScan; NULL: of any other */
 
-	/* can it be kept? */
-	ZenPointWhy why;			/* why not; ZEN_WHY_NONE: it can, */
-	ZenPointWhy (*refuses) (const PlannedStmt *stmt, const Plan *plan); /* unless this says why
-																		 * not */
+	/*
+	 * why it cannot be kept; or a function that says so of one plan; or
+	 * neither: it can
+	 */
+	ZenPointWhy why;
+	ZenPointWhy (*refuses) (const PlannedStmt *stmt, const Plan *plan);
 
 	/*
 	 * its expressions, beside targetlist and qual; and those of its state

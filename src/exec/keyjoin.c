@@ -173,10 +173,9 @@ find_direct_keys(KeyJoin *kj)
 			kj->ndirect = 0;
 			return;
 		}
-		kj->direct[kj->ndirect++] = (DirectKey)
-		{
-			runtime->scan_key, ((NestLoopParam *) lfirst(lc))->paramval->varattno
-		};
+		kj->direct[kj->ndirect].key = runtime->scan_key;
+		kj->direct[kj->ndirect].attno = ((NestLoopParam *) lfirst(lc))->paramval->varattno;
+		kj->ndirect++;
 	}
 	kj->is_direct = true;
 }

@@ -42,20 +42,18 @@ take_apart(Expr *qual, Compared *c)
 	{
 		OpExpr	   *op = (OpExpr *) qual;
 
-		*c = (Compared)
-		{
-			.operator = op->opno,.collation = op->inputcollid
-		};
+		c->operator = op->opno;
+		c->collation = op->inputcollid;
+		c->list = false;
 		args = op->args;
 	}
 	else if (IsA(qual, ScalarArrayOpExpr) && ((ScalarArrayOpExpr *) qual)->useOr)
 	{
 		ScalarArrayOpExpr *op = (ScalarArrayOpExpr *) qual;
 
-		*c = (Compared)
-		{
-			.operator = op->opno,.collation = op->inputcollid,.list = true
-		};
+		c->operator = op->opno;
+		c->collation = op->inputcollid;
+		c->list = true;
 		args = op->args;
 	}
 	else

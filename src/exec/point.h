@@ -49,7 +49,6 @@ typedef struct ZenPointList
 /* A table of a kept plan. */
 typedef struct ZenPointTable
 {
-	Index		rti;
 	Oid			relid;
 	Relation	rel;			/* the same address while the state is valid */
 } ZenPointTable;

@@ -266,13 +266,13 @@ find_tables(ZenPoint *point)
 	for (Index rti = 1; rti <= estate->es_range_table_size; rti++)
 	{
 		Relation	rel = estate->es_relations[rti - 1];
+		ZenPointTable *table = &point->tables[point->ntables];
 
 		if (rel == NULL)
 			continue;
-		point->tables[point->ntables++] = (ZenPointTable)
-		{
-			rti, RelationGetRelid(rel), rel
-		};
+		table->relid = RelationGetRelid(rel);
+		table->rel = rel;
+		point->ntables++;
 		point->relations = lappend_oid(point->relations, RelationGetRelid(rel));
 	}
 }
