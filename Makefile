@@ -230,7 +230,6 @@ OBJS = $(addprefix src/base/, \
 		explain.o \
 		extension.o \
 		swapped.o \
-		truncate.o \
 		standby.o \
 		named.o \
 		treehooks.o \

@@ -8,7 +8,6 @@
 #include "admin/partitionkey.h"
 #include "admin/standby.h"
 #include "admin/statements.h"
-#include "admin/truncate.h"
 #include "base/arena.h"
 #include "base/delay.h"
 #include "base/fault.h"
@@ -68,7 +67,6 @@ zen_shmem_request(void)
 	 * that refuse to be loaded when a hook has been set.
 	 */
 	zen_exec_install();
-	zen_truncate_init();
 	zen_statements_init();
 	zen_exclusive_install();
 	zen_sequence_install();

@@ -1,10 +1,9 @@
-# Logical replication does not carry zen tables, and never in silence.
+# With zen.stream = off logical replication does not carry zen tables, and never in silence.
 #
-# - a publication that would send a zen table is refused, whichever comes first and whatever brings them together
-# - where both came about all the same, changes of the table are refused
-# - zen.publications = warning allows all that, with warnings
-# - a subscriber's first copy of a zen table is refused, with row filters and partition roots, too
-# - TRUNCATE of zen tables is not decoded, and otherwise like PostgreSQL's
+# - a statement that brings a zen table into a publication is refused, whichever of the two is there first
+# - where both came about all the same, changes of the table are refused, and nothing else is
+# - a server that has run with zen.stream = logical: a subscriber's copy stays right, as nothing changes
+# - TRUNCATE of a zen table that is not published reaches no subscriber
 # - indexes of zen tables stay unlogged when TRUNCATE is applied, which is no statement there
 
 use strict;
@@ -25,13 +24,12 @@ run_all($dbh, 'CREATE EXTENSION zen');
 test_publications();
 test_tables();
 test_all_tables();
-test_let_be();
+test_no_statement();
 test_race();
-test_wal_level();
-test_setting();
-test_first_copy();
 test_truncate();
-test_truncate_published();
+test_wal_level();
+test_let_be();
+test_subscriber();
 test_applied_truncate();
 $dbh->disconnect;
 $node->stop;
@@ -47,7 +45,7 @@ sub refused
 	like($result->{message}, qr/publication "\w+" cannot send the changes of zen table "$table"/,
 		'it names publication and table')
 	  or return;
-	like($result->{message}, qr/HINT:.*shard_transfer_mode => 'block_writes'.*zen\.publications = 'warning'/,
+	like($result->{message}, qr/HINT:.*zen\.stream = logical.*FOR ALL TABLES.*shard_transfer_mode => 'block_writes'/,
 		'and says what to do');
 	return;
 }
@@ -59,22 +57,11 @@ sub allowed
 	return;
 }
 
-sub warned
+sub restart_with
 {
-	my ($sql, $like) = @_;
-	my @warnings;
-	local $SIG{__WARN__} = sub { push @warnings, @_ };
-	local $dbh->{PrintWarn} = 1;
-	run_all($dbh, 'SET client_min_messages = warning', $sql, 'RESET client_min_messages');
-	like(join('', @warnings), $like, 'warning: ' . $sql =~ s/\s+/ /gr);
-	return;
-}
-
-sub set_publications
-{
-	my ($how) = @_;
-	run_all($dbh, "ALTER SYSTEM SET zen.publications = $how", 'SELECT pg_reload_conf()');
-	wait_for('the setting', sub { value($dbh, 'SHOW zen.publications') eq $how });
+	my ($settings) = @_;
+	set_conf($node, $settings);
+	$dbh = clean_restart($node, $dbh);
 	return;
 }
 
@@ -162,7 +149,23 @@ sub test_all_tables
 	allowed('CREATE MATERIALIZED VIEW m USING zen AS SELECT 1 AS a');
 	allowed('VACUUM FULL m');
 	allowed('CREATE TABLE h2 (a int, b text) USING heap');
-	run_all($dbh, 'DROP PUBLICATION p', 'DROP TABLE h, h2', 'DROP MATERIALIZED VIEW m');
+	allowed('CREATE TEMP TABLE z (a int)');
+	refused('z', 'CREATE TABLE z (a int) USING zen');
+	refused('z', 'CREATE TABLE public.z USING zen AS SELECT 1 AS a WHERE false');
+	run_all($dbh, 'DROP PUBLICATION p', 'DROP TABLE h, h2, z', 'DROP MATERIALIZED VIEW m');
+	return;
+}
+
+# No statement is seen that makes the table.
+sub test_no_statement
+{
+	run_all($dbh, 'CREATE PUBLICATION p FOR ALL TABLES');
+	allowed('EXPLAIN (ANALYZE, COSTS off) CREATE TABLE z (a, b) USING zen AS SELECT 1, 1 WHERE false');
+	refused('n', 'EXPLAIN ANALYZE CREATE TABLE n USING zen AS SELECT 1 AS a');
+	refused('z', 'INSERT INTO z VALUES (1)');
+	run_all($dbh, 'DROP PUBLICATION p');
+	allowed('INSERT INTO z VALUES (1)');
+	run_all($dbh, 'DROP TABLE z');
 	return;
 }
 
@@ -183,11 +186,12 @@ sub check_changes
 
 sub test_let_be
 {
-	run_all($dbh, 'CREATE TABLE z (a int PRIMARY KEY, b int) USING zen', 'INSERT INTO z VALUES (1)');
-	set_publications('warning');
-	run_all($dbh, 'CREATE PUBLICATION p FOR TABLE z', 'CREATE TABLE h (a int) USING heap');
-	set_publications('error');
-	check_changes('published under another setting');
+	restart_with('zen.stream = logical');
+	run_all($dbh, 'CREATE TABLE z (a int PRIMARY KEY, b int) USING zen', 'INSERT INTO z VALUES (1)',
+		'CREATE TABLE z_too (a int) USING zen', 'CREATE PUBLICATION p FOR TABLE z, z_too',
+		'CREATE TABLE h (a int) USING heap', 'CREATE PUBLICATION ph FOR TABLE h');
+	restart_with('zen.stream = off');
+	check_changes('published while the stream was on');
 	allowed('ALTER TABLE z ADD COLUMN c int DEFAULT 1');
 	allowed('ALTER TABLE z ALTER COLUMN b TYPE bigint');
 	allowed('VACUUM FULL z');
@@ -196,10 +200,16 @@ sub test_let_be
 	allowed('ALTER TABLE z RENAME TO z2');
 	allowed('ALTER TABLE z2 RENAME TO z');
 	allowed('ALTER PUBLICATION p RENAME TO p2');
+	allowed('ALTER PUBLICATION p2 OWNER TO CURRENT_USER');
+	allowed('CREATE TABLE other (a int) USING zen');
+	allowed('ALTER PUBLICATION ph SET TABLE h WHERE (a > 0)');
+	refused('z\w*', 'ALTER PUBLICATION p2 ADD TABLE h');
+	allowed('ALTER PUBLICATION p2 DROP TABLE z_too');
+	allowed('INSERT INTO z_too VALUES (1)');
 	allowed('ALTER TABLE z SET ACCESS METHOD heap');
 	allowed('INSERT INTO z VALUES (2)');
 	refused('z', 'ALTER TABLE z SET ACCESS METHOD zen');
-	run_all($dbh, 'DROP PUBLICATION p2', 'DROP TABLE z, h');
+	run_all($dbh, 'DROP PUBLICATION p2, ph', 'DROP TABLE z, z_too, h, other');
 	return;
 }
 
@@ -221,21 +231,13 @@ sub test_race
 	return;
 }
 
-sub restart_with
-{
-	my ($wal_level) = @_;
-	set_conf($node, "wal_level = $wal_level");
-	$dbh = clean_restart($node, $dbh);
-	return;
-}
-
 sub test_wal_level
 {
-	restart_with('replica');
+	restart_with('wal_level = replica');
 	allowed('CREATE TABLE z (a int PRIMARY KEY, b int) USING zen');
 	allowed('CREATE PUBLICATION p FOR TABLE z');
 	allowed('INSERT INTO z VALUES (1)');
-	restart_with('logical');
+	restart_with('wal_level = logical');
 	check_changes('published before wal_level was raised');
 	allowed('ALTER PUBLICATION p DROP TABLE z');
 	allowed('INSERT INTO z VALUES (2)');
@@ -243,63 +245,32 @@ sub test_wal_level
 	return;
 }
 
-sub test_setting
+# A subscriber, while the stream is off.  Its first copy comes to no harm: nothing changes behind it.
+sub test_subscriber
 {
-	my $text = sub { qr/publication "$_[0]" does not send the changes of zen table "$_[1]"/ };
-	set_publications('warning');
-	run_all($dbh, 'CREATE TABLE z (a int PRIMARY KEY) USING zen', 'CREATE SCHEMA s');
-	warned('CREATE PUBLICATION za FOR ALL TABLES', $text->('za', 'z'));
-	warned('CREATE TABLE n (a int) USING zen', $text->('za', 'n'));
-	run_all($dbh, 'DROP PUBLICATION za', 'DROP TABLE n');
-	warned('CREATE PUBLICATION zp FOR TABLE z', $text->('zp', 'z'));
-	run_all($dbh, 'CREATE PUBLICATION zs FOR TABLES IN SCHEMA s');
-	warned('ALTER TABLE z SET SCHEMA s', $text->('z[ps]', 'z'));
-	run_all($dbh, 'DROP PUBLICATION zp');
-	allowed('INSERT INTO s.z VALUES (1)');
-	allowed('UPDATE s.z SET a = 2');
-	allowed('DELETE FROM s.z');
-	run_all($dbh, 'DROP PUBLICATION zs', 'DROP SCHEMA s CASCADE');
-	set_publications('error');
-	like(run_sql($dbh, q{SET zen.publications = 'warning'})->{message}, qr/cannot be changed now/,
-		'one setting for all sessions');
-	return;
-}
-
-# By which way a subscriber copies depends on the publication.
-sub test_first_copy
-{
-	my $subscriber = new_node('subscriber', pool_size => '64MB', dram_size => '128MB',
-		init => { allows_streaming => 'logical' });
+	restart_with('zen.stream = logical');
+	my $subscriber = new_node('subscriber', preload => 0, init => { allows_streaming => 'logical' });
 	$subscriber->start;
 	my $to = connect_db($subscriber);
-	set_publications('warning');
-	my @tables = ('CREATE TABLE whole (a int PRIMARY KEY) USING %s',
-		'CREATE TABLE filtered (a int PRIMARY KEY) USING %s',
-		'CREATE TABLE root (a int PRIMARY KEY) PARTITION BY LIST (a)');
-	run_all($dbh, (map { s/%s/zen/r } @tables), 'CREATE TABLE leaf PARTITION OF root FOR VALUES IN (1) USING zen',
-		'CREATE TABLE h (a int PRIMARY KEY) USING heap', map { "INSERT INTO $_ VALUES (1)" } qw(whole filtered root h));
-	value($to, $_ =~ s/%s/heap/r) for @tables, 'CREATE TABLE h (a int PRIMARY KEY) USING %s';
-	value($to, 'CREATE TABLE leaf PARTITION OF root FOR VALUES IN (1)');
-	run_all($dbh, 'CREATE PUBLICATION p FOR TABLE whole, filtered WHERE (a > 0), root, h WHERE (a > 0) '
-		  . 'WITH (publish_via_partition_root)');
-	my $log = log_size($node);
-	value($to, sprintf q{CREATE SUBSCRIPTION s CONNECTION 'host=%s port=%d dbname=postgres' PUBLICATION p}, $node->host,
-		$node->port);
-	for my $table (qw(whole filtered leaf))
-	{
-		eval { wait_for('the refusal',
-			sub { log_since($node, $log) =~ /ERROR:  0A000: zen table "$table" cannot be replicated/ }, 60) };
-		is($@, '', "the first copy of $table is refused");
-	}
-	like(log_since($node, $log), qr/HINT:  Take it out of the publication/, 'with a hint');
-	my $copied = q{SELECT string_agg(srrelid::regclass::text, ' ') FROM pg_subscription_rel
-		WHERE srsubstate IN ('s', 'r')};
-	wait_for('the heap table', sub { value($to, $copied) }, 600);
-	is(value($to, 'SELECT count(*) FROM h'), 1, 'the heap table is copied');
-	is(value($to, $copied), 'h', 'no other table counts as copied');
+	my @tables = ('CREATE TABLE z (a int PRIMARY KEY, b int)', 'CREATE TABLE h (a int PRIMARY KEY)',
+		'CREATE TABLE unpublished (a int)');
+	run_all($dbh, "$tables[0] USING zen", "$tables[1] USING heap", "$tables[2] USING zen", 'INSERT INTO z VALUES (1)',
+		'INSERT INTO h VALUES (1)', 'CREATE PUBLICATION p FOR TABLE z, h');
+	restart_with('zen.stream = off');
+	value($to, $_)
+	  for @tables, 'INSERT INTO unpublished VALUES (1)',
+	  sprintf q{CREATE SUBSCRIPTION s CONNECTION 'host=%s port=%d dbname=postgres' PUBLICATION p}, $node->host,
+	  $node->port;
+	wait_for('the first copies', sub {
+		value($to, q{SELECT count(*) FROM pg_subscription_rel WHERE srsubstate IN ('s', 'r')}) == 2 }, 600);
+	check_changes('with a subscriber');
+	refused('z', 'TRUNCATE h, z');
+	run_all($dbh, 'INSERT INTO unpublished VALUES (1)', 'TRUNCATE unpublished, h', 'INSERT INTO h VALUES (2)');
+	wait_for('the heap table', sub { contents($to, 'h') eq contents($dbh, 'h') }, 600);
+	is(contents($to, 'z'), contents($dbh, 'z'), 'the zen table is the same on both');
+	is(value($to, 'SELECT count(*) FROM unpublished'), 1, 'TRUNCATE of a table that is not published stays away');
 	value($to, 'DROP SUBSCRIPTION s');
-	run_all($dbh, 'DROP PUBLICATION p', 'DROP TABLE whole, filtered, root, h');
-	set_publications('error');
+	run_all($dbh, 'DROP PUBLICATION p', 'DROP TABLE z, h, unpublished');
 	$to->disconnect;
 	$subscriber->stop;
 	return;
@@ -369,104 +340,23 @@ sub decoded
 		'include-xids', '0') WHERE data LIKE 'table%'})->{rows} };
 }
 
-sub fails
-{
-	my ($sql, $state) = @_;
-	is(state_of($dbh, $sql), $state, "$state: $sql");
-	return;
-}
-
+# Not published: PostgreSQL truncates it, and names it in the log as any table.
 sub test_truncate
 {
-	my $counts = sub { value($dbh, 'SELECT concat_ws(\' \', ' . join(', ', map { "(SELECT count(*) FROM $_)" } @_)
-		. ')') };
-	run_all($dbh, 'CREATE TABLE z (a int PRIMARY KEY) USING zen',
+	run_all($dbh, 'CREATE TABLE z (a int PRIMARY KEY, b serial) USING zen',
 		'CREATE TABLE h (a int PRIMARY KEY REFERENCES z) USING heap',
-		'CREATE TABLE zz (a int PRIMARY KEY REFERENCES h, b serial) USING zen', 'CREATE TABLE alone (a int) USING heap',
-		'CREATE TABLE root (a int) PARTITION BY LIST (a)',
-			'CREATE TABLE leaf1 PARTITION OF root FOR VALUES IN (1) USING heap',
-		'CREATE TABLE leaf2 PARTITION OF root FOR VALUES IN (2) USING zen', 'CREATE VIEW v AS SELECT * FROM z',
-		'CREATE TABLE parent (a int) USING heap', 'CREATE TABLE child () INHERITS (parent) USING zen',
-		q{SELECT pg_create_logical_replication_slot('slot', 'test_decoding')});
-	my $fill = sub {
-		run_all($dbh, 'INSERT INTO z VALUES (1), (2)', 'INSERT INTO h VALUES (1), (2)',
-			'INSERT INTO zz (a) VALUES (1), (2)',
-			'INSERT INTO root VALUES (1), (2)', 'INSERT INTO parent VALUES (1)', 'INSERT INTO child VALUES (1)',
-				'INSERT INTO alone VALUES (1)');
-		decoded();
-	};
-	$fill->();
-	run_all($dbh, 'TRUNCATE z, h, zz, alone');
-	is(decoded(), 'table public.h, public.alone: TRUNCATE: (no-flags)', 'only heap tables are named');
-	is($counts->(qw(z h zz alone)), '0 0 0 0', 'and all are empty');
-	$fill->();
-	fails('TRUNCATE z', '0A000');
-	run_all($dbh, 'TRUNCATE z RESTART IDENTITY CASCADE');
-	is(decoded(), 'table public.h: TRUNCATE: restart_seqs cascade', 'CASCADE reaches heap and zen tables');
-	is($counts->(qw(z h zz)), '0 0 0', 'which are empty');
-	run_all($dbh, 'INSERT INTO z VALUES (1)', 'INSERT INTO h VALUES (1)', 'INSERT INTO zz (a) VALUES (1)');
-	is(value($dbh, 'SELECT b FROM zz'), 1, 'and RESTART IDENTITY');
-	decoded();
-	run_all($dbh, 'TRUNCATE zz, zz, root, parent');
-	is(decoded(), 'table public.root, public.leaf1, public.parent: TRUNCATE: (no-flags)', 'partitions and children');
-	is($counts->(qw(root parent)), '0 0', 'are truncated');
-	run_all($dbh, 'TRUNCATE h CASCADE', 'DELETE FROM z', 'TRUNCATE alone');
-	$fill->();
-	run_all($dbh, 'TRUNCATE ONLY parent, ONLY zz');
-	is(decoded(), 'table public.parent: TRUNCATE: (no-flags)', 'ONLY');
-	is($counts->(qw(child z)), '1 2', 'leaves children alone');
-	run_all($dbh, 'BEGIN', 'TRUNCATE zz', 'INSERT INTO zz (a) VALUES (1)', 'TRUNCATE zz', 'ROLLBACK', 'TRUNCATE zz',
-		'INSERT INTO zz (a) VALUES (2)',
-		'BEGIN', 'TRUNCATE zz', 'SAVEPOINT s', 'INSERT INTO zz (a) VALUES (1)', 'TRUNCATE zz', 'ROLLBACK TO s',
-			'COMMIT');
-	is($counts->('zz'), '0', 'in transactions');
-	is(decoded(), '', 'zen tables alone: nothing is decoded');
-	fails('TRUNCATE zz, v', '42809');
-	fails('TRUNCATE zz, pg_class', '42501');
-	fails('TRUNCATE zz, no_such_table', '42P01');
-	fails('TRUNCATE zz, ONLY root', '42809');
-	run_all($dbh, 'BEGIN READ ONLY');
-	fails('TRUNCATE zz', '25006');
-	run_all($dbh, 'ROLLBACK', 'BEGIN', 'DECLARE c CURSOR FOR SELECT * FROM zz', 'FETCH c');
-	fails('TRUNCATE zz', '55006');
-	run_all($dbh, 'ROLLBACK', 'CREATE ROLE clerk', 'GRANT ALL ON alone, root TO clerk', 'SET ROLE clerk');
-	fails('TRUNCATE alone, zz', '42501');
-	allowed('TRUNCATE root');
-	run_all($dbh, 'RESET ROLE', 'GRANT TRUNCATE ON z TO clerk', 'SET ROLE clerk');
-	fails('TRUNCATE z CASCADE', '42501');
-	run_all($dbh, 'RESET ROLE', 'CREATE TABLE log (t text) USING heap',
-		'CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-		INSERT INTO log VALUES (TG_WHEN || TG_TABLE_NAME); TRUNCATE z, h CASCADE; RETURN NULL; END $$',
-		'CREATE TRIGGER a BEFORE TRUNCATE ON leaf2 EXECUTE FUNCTION note()',
-			'CREATE TRIGGER b AFTER TRUNCATE ON leaf2 EXECUTE FUNCTION note()',
-		'TRUNCATE leaf2');
-	is(value($dbh, q{SELECT string_agg(t, ' ' ORDER BY t) FROM log}), 'AFTERleaf2 BEFOREleaf2',
-		'triggers run, and may truncate');
-	is($counts->(qw(z h zz)), '0 0 0', 'other tables');
-	run_all($dbh, q{SELECT pg_drop_replication_slot('slot')}, 'DROP TABLE z, h, zz, root, parent, alone, log CASCADE',
-		'DROP ROLE clerk');
-	return;
-}
-
-# A publication that has zen tables by zen.publications = warning sends nothing of them, TRUNCATE neither.
-sub test_truncate_published
-{
-	set_publications('warning');
-	run_all($dbh, 'CREATE TABLE z (a int) USING zen', 'CREATE TABLE h (a int) USING heap',
-		'CREATE PUBLICATION p FOR ALL TABLES',
-		q{SELECT pg_create_logical_replication_slot('slot', 'test_decoding')});
-	allowed('TRUNCATE z, h');
-	is(decoded(), 'table public.h: TRUNCATE: (no-flags)', 'not decoded');
-	$dbh->disconnect;
-	$node->append_conf('postgresql.conf', "shared_preload_libraries = 'pg_stat_statements, zen'");
-	$node->restart;
-	$dbh = connect_db($node);
-	fails('TRUNCATE z, h', '0A000');
-	like(run_sql($dbh, 'TRUNCATE z')->{message}, qr/would send TRUNCATE of zen table "z".*HINT:  Put zen first/s,
-		'behind a library with a hook it would be');
-	run_all($dbh, q{ALTER PUBLICATION p SET (publish = 'insert, update, delete')});
-	allowed('TRUNCATE z');
-	run_all($dbh, q{SELECT pg_drop_replication_slot('slot')}, 'DROP PUBLICATION p', 'DROP TABLE z, h');
-	set_publications('error');
+		'CREATE TABLE zz (a int PRIMARY KEY REFERENCES h) USING zen', 'CREATE PUBLICATION p FOR TABLE h',
+		q{SELECT pg_create_logical_replication_slot('slot', 'test_decoding')},
+		map { "INSERT INTO $_ VALUES (1), (2)" } qw(z h zz));
+	is(decoded(), "table public.h: INSERT: a[integer]:1\ntable public.h: INSERT: a[integer]:2",
+		'rows of heap tables are decoded');
+	allowed('TRUNCATE z, h, zz RESTART IDENTITY');
+	is(value($dbh, 'SELECT (SELECT count(*) FROM z) + (SELECT count(*) FROM h) + (SELECT count(*) FROM zz)'), 0,
+		'all are empty');
+	is(decoded(), 'table public.z, public.h, public.zz: TRUNCATE: restart_seqs', 'TRUNCATE names zen tables');
+	run_all($dbh, 'BEGIN', 'INSERT INTO z VALUES (1)', 'TRUNCATE zz', 'INSERT INTO h VALUES (1)',
+		'INSERT INTO zz VALUES (1)', 'ROLLBACK');
+	is(decoded(), '', 'rolled back');
+	run_all($dbh, q{SELECT pg_drop_replication_slot('slot')}, 'DROP PUBLICATION p', 'DROP TABLE z, h, zz');
 	return;
 }

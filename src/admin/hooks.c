@@ -12,7 +12,7 @@
  * - databases that hold zen tables are not copied or moved;
  * - COMMIT PREPARED and ROLLBACK PREPARED reach zen;
  * - indexes that a command has built as logged ones are repaired after it, or before commit;
- * - a table that a publication names, but cannot send, is reported.
+ * - a publication that could not send a zen table is refused.
  *
  * Executor:
  * - with zen.numa = soft, the session goes to the node that the first plan of a transaction tells;
@@ -158,7 +158,6 @@ zen_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
 		zen_replication_check_function(objectId);
 		return;
 	}
-	zen_replication_note(access, classId, objectId);
 	if (access == OAT_POST_CREATE && classId == RelationRelationId && OidIsValid(get_table_am_oid("zen", true)))
 		relation_created(objectId);
 	else if (access == OAT_DROP && classId == RelationRelationId)
@@ -344,9 +343,6 @@ before_utility(Node *stmt)
 		case T_AlterTableStmt:
 			check_alter_table((AlterTableStmt *) stmt);
 			break;
-		case T_CopyStmt:
-			zen_replication_check_copy((CopyStmt *) stmt);
-			break;
 		case T_ExplainStmt:
 			{
 				Node	   *query = ((ExplainStmt *) stmt)->query;
@@ -406,15 +402,12 @@ is_recovered(void)
 	return true;
 }
 
-/*
- * The work and the judgement that a statement leaves.  Also before commit, for changes made without a statement.
- */
+/* The work that a statement leaves.  Also before commit, for changes made without a statement. */
 static void
 finish_statement(void)
 {
 	ZenAssertNotInEpoch();
 	ZenAssertNoWordLocked();
-	zen_replication_check();
 	zen_index_repair();
 }
 
@@ -463,6 +456,7 @@ zen_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree, Proc
 	run(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 	zen_extension_end(stmt, extension);
 	zen_treehooks_after(stmt, moved);
+	zen_replication_check(stmt);
 	finish_statement();
 }
 

@@ -40,8 +40,6 @@ typedef Oid RelFileNumber;
 #define PGIOAlignedBlock			PGAlignedBlock
 #define zen_tuplesort_getdatum(state, value, isnull) tuplesort_getdatum(state, true, value, isnull, NULL)
 #define zen_set_vacuum_table(info, rel) ((void) 0)
-#define zen_execute_truncate(rels, relids, logged, behavior, restart) \
-	ExecuteTruncateGuts(rels, relids, logged, behavior, restart)
 
 /* The locks of a process in one partition of the main lock table. */
 #define zen_foreach_proclock(l, proc, partition) \
@@ -74,8 +72,6 @@ typedef bool TU_UpdateIndexes;
 #define zen_proclock_list(proc, partition) ((volatile dlist_node *) &(proc)->myProcLocks[partition].head)
 #define zen_tuplesort_getdatum(state, value, isnull) tuplesort_getdatum(state, true, true, value, isnull, NULL)
 #define zen_set_vacuum_table(info, rel) ((info)->heaprel = (rel))
-#define zen_execute_truncate(rels, relids, logged, behavior, restart) \
-	ExecuteTruncateGuts(rels, relids, logged, behavior, restart, false)
 #define zen_indexed_attrs(rel) \
 	bms_join(RelationGetIndexAttrBitmap(rel, INDEX_ATTR_BITMAP_HOT_BLOCKING), \
 			 RelationGetIndexAttrBitmap(rel, INDEX_ATTR_BITMAP_SUMMARIZED))

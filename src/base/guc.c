@@ -53,7 +53,6 @@ int			zen_spill_threshold_kb;
 bool		zen_met_cache_split = true;
 bool		zen_skip_damaged_rows = false;
 bool		zen_save_map = true;
-int			zen_publications = ZEN_PUBLICATIONS_ERROR;
 int			zen_default_index = ZEN_INDEX_BTREE;
 int			zen_stream = ZEN_STREAM_OFF;
 bool		zen_allow_copies_without_rows = false;
@@ -98,12 +97,6 @@ static const struct config_enum_entry flush_options[] = {
 static const struct config_enum_entry default_index_options[] = {
 	{"btree", ZEN_INDEX_BTREE, false},
 	{"zentree", ZEN_INDEX_ZENTREE, false},
-	{NULL, 0, false}
-};
-
-static const struct config_enum_entry publications_options[] = {
-	{"error", ZEN_PUBLICATIONS_ERROR, false},
-	{"warning", ZEN_PUBLICATIONS_WARNING, false},
 	{NULL, 0, false}
 };
 
@@ -425,13 +418,6 @@ define_user_settings(void)
 							 "off: nothing; logical: what publications and other logical decoding need.",
 							 &zen_stream, ZEN_STREAM_OFF, stream_options,
 							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
-	DefineCustomEnumVariable("zen.publications",
-							 "What becomes of a publication that would send the changes of a zen table.",
-							 "They are not in the WAL, so they cannot be sent.  error: publication, table and "
-							 "changes are refused; warning: they are allowed, for the sake of the publication's "
-							 "heap tables.",
-							 &zen_publications, ZEN_PUBLICATIONS_ERROR, publications_options,
-							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("zen.allow_copies_without_rows",
 							 "Lets base backups and standbys be made, follow and be promoted without the rows of zen "
 							 "tables.",

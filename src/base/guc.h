@@ -110,15 +110,6 @@ extern bool zen_allow_copies_without_rows;	/* backups and standbys, though
 											 * zen tables */
 extern bool zen_save_map;		/* save the map at an orderly stop, and use it */
 
-/* What becomes of a publication that would send a zen table. */
-typedef enum ZenPublications
-{
-	ZEN_PUBLICATIONS_ERROR,
-	ZEN_PUBLICATIONS_WARNING
-} ZenPublications;
-
-extern int	zen_publications;	/* ZenPublications */
-
 /* The access method of PRIMARY KEY and UNIQUE. */
 typedef enum ZenDefaultIndex
 {

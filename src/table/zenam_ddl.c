@@ -72,7 +72,7 @@ zenam_relation_set_new_filelocator(Relation rel, const RelFileLocator *newrlocat
 		zen_adopt_note();
 	/* new files for a table that has some: TRUNCATE */
 	if (!zen_same_locator(zen_rel_locator(rel), *newrlocator))
-		zen_check_truncate(rel);
+		zen_check_change(rel);
 	zen_gate();
 	zen_twophase_resolve();		/* nothing of an ended transaction is left to
 								 * do in the old table */
@@ -102,7 +102,7 @@ zenam_relation_nontransactional_truncate(Relation rel)
 
 	Assert(CheckRelationLockedByMe(rel, AccessExclusiveLock, false));
 	zen_gate();
-	zen_check_truncate(rel);
+	zen_check_change(rel);
 	if (zen_ddl_is_own(ht))
 		zen_ddl_truncate(ht);
 	else

@@ -1,5 +1,5 @@
 /*
- * zenam_publish.h -- without zen.stream logical replication does not carry zen tables: no change is lost in silence.
+ * zenam_publish.h -- a publication that could not send a zen table's changes is refused.
  */
 #ifndef ZENAM_PUBLISH_H
 #define ZENAM_PUBLISH_H
@@ -8,61 +8,34 @@
 
 #include "access/xlog.h"
 #include "base/guc.h"
-#include "catalog/pg_publication.h"
+#include "miscadmin.h"
 #include "utils/rel.h"
 
-/* zen_hides_changes -- are changes decoded, and zen's are not among them? */
+/*
+ * zen_hides_changes -- are changes decoded, and zen's are not among them?  Not in pg_upgrade, which carries
+ * publications over with zen.stream off, and whose WAL nobody reads.
+ */
 static inline bool
 zen_hides_changes(void)
 {
-	return XLogLogicalInfoActive() && zen_stream == ZEN_STREAM_OFF;
+	return XLogLogicalInfoActive() && zen_stream == ZEN_STREAM_OFF && !IsBinaryUpgrade;
 }
 
-/* zen_sends_anything -- does a publication with these actions send any change? */
-extern bool zen_sends_anything(const PublicationActions *actions);
-
 /*
- * zen_publication_of -- the name of a publication that would send changes of the zen table: directly, by its schema,
- * by a partition root or as one of all tables.  NULL if there is none, or the relation is no zen table or gone.
- * Palloc'd.
+ * zen_refuse_published -- throws ERRCODE_FEATURE_NOT_SUPPORTED if a publication would send the relation's changes, and
+ * it is a zen table: directly, by its schema, by a partition root or as one of all tables.  For zen_hides_changes().
  */
-extern char *zen_publication_of(Oid relid);
+extern void zen_refuse_published(Oid relid);
 
-/*
- * zen_report_published -- the publication would send the zen table: throws ERRCODE_FEATURE_NOT_SUPPORTED, or warns
- * where zen.publications asks for that.
- */
-extern void zen_report_published(Oid relid, const char *publication);
-
-/* True while a TRUNCATE runs that does not name zen tables to readers of the WAL; set by admin/truncate.c. */
-extern bool zen_truncate_undecoded;
-
-/* zen_refuse_published_truncate -- zen_check_truncate() where changes are decoded. */
-extern void zen_refuse_published_truncate(Relation rel);
-
-/* zen_refuse_published_change -- zen_check_change() where changes are decoded. */
+/* zen_refuse_published_change -- zen_check_change() where changes are hidden. */
 extern void zen_refuse_published_change(Relation rel);
 
-/*
- * zen_check_change -- before a change of a zen table's rows: throws if a publication would send the change, unless
- * zen.publications allows such tables.
- */
+/* zen_check_change -- before rows of a zen table change, or it is truncated: throws as zen_refuse_published() does. */
 static inline void
 zen_check_change(Relation rel)
 {
 	if (unlikely(zen_hides_changes()))
 		zen_refuse_published_change(rel);
-}
-
-/*
- * zen_check_truncate -- before a zen table is truncated: throws as zen_check_change() does.  Where zen.publications
- * allows such tables, throws if a publication would send the TRUNCATE, after changes that it has not sent.
- */
-static inline void
-zen_check_truncate(Relation rel)
-{
-	if (unlikely(zen_hides_changes()))
-		zen_refuse_published_truncate(rel);
 }
 
 #endif							/* ZENAM_PUBLISH_H */
