@@ -261,6 +261,11 @@ TAP_TESTS = $(if $(wildcard t/*.pl),1)
 REGRESS_OPTS = --load-extension=zen
 ISOLATION_OPTS = --load-extension=zen
 
+# A release archive has no expected/ (.gitattributes).
+ifeq ($(wildcard expected),)
+NO_INSTALLCHECK = 1
+endif
+
 EXTRA_CLEAN = .built-for
 
 # No LLVM bitcode: the executor would inline nothing of a table access method.
@@ -271,6 +276,11 @@ ifeq ($(wildcard $(PGXS)),)
 $(error no PostgreSQL server headers: run tools/install-deps, or set PG_CONFIG)
 endif
 include $(PGXS)
+
+ifdef NO_INSTALLCHECK
+installcheck:
+	@echo 'no folder expected/: run the tests in a checkout of the repository' >&2; exit 1
+endif
 
 # Any header may reach any file, and objects for another server, or made by other rules, are of no use. The whole build
 # takes seconds.

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 #
-# suite_engines.sh -- bench/suite's part engines: bench/engines/report without NVM's latency and with Optane's, to
-# engines-none/ and engines-optane/ in $out. It goes on by itself where it was.
+# suite_engines.sh -- bench/suite's part engines: bench/paper/engines/report without NVM's latency and with
+# Optane's, to engines-none/ and engines-optane/ in $out. It goes on by itself where it was.
 #
 # engines_plan           Prints the number of runs that are missing.
 # engines_estimate N     Prints the seconds that N runs will take.
@@ -24,7 +24,7 @@ engines_report() {
 	groups=$(engines_groups "$1")
 	[ $full = false ] || options+=(--full)
 	[ -z "$groups" ] || options+=(--groups "$groups")
-	"$here/engines/report" --seconds "$engine_seconds" --rows "$engine_rows" \
+	"$here/paper/engines/report" --seconds "$engine_seconds" --rows "$engine_rows" \
 		--repetitions $((rounds < 3 ? 3 : rounds)) \
 		"${options[@]}" --latency "$1" --out "$out/engines-$1" "${@:2}"
 }
@@ -43,7 +43,7 @@ engines_estimate() { awk -v n="$1" -v s="$engine_seconds" 'BEGIN { print int(n *
 
 engines_run() {
 	local latency
-	make -s -C "$here/engines" PG_CONFIG="${PG_CONFIG:-pg_config}"
+	make -s -C "$here/paper/engines" PG_CONFIG="${PG_CONFIG:-pg_config}"
 	for latency in "${engines_latencies[@]}"; do
 		say "engines with latency $latency"
 		engines_report "$latency"

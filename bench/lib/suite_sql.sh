@@ -291,7 +291,7 @@ create_server() {
 	paper*) mapfile -t -O ${#settings[@]} settings < <(paper_settings "$server" "$setting") ;;
 	long) settings+=("${long_settings[@]}") ;;
 	esac
-	# of NVM's latency in ns, as in bench/engines/README.md, section Latency
+	# of NVM's latency in ns, as in bench/paper/engines/README.md, section Latency
 	case $server in
 	zen-tree) settings+=(zen.default_index=zentree) ;;
 	zen-logical) settings+=(zen.stream=logical wal_level=logical) ;;

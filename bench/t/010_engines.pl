@@ -1,9 +1,9 @@
-# The engines of bench/engines: each commits, is killed, recovers, and has all that it has acknowledged; and what would
-# be wrong is noticed.  No server.
+# The engines of bench/paper/engines: each commits, is killed, recovers, and has all that it has acknowledged; and what
+# would be wrong is noticed.  No server.
 
 use strict;
 use warnings;
 
 use FindBin;
 
-exec "$FindBin::RealBin/../engines/check" or die "bench/engines/check: $!";
+exec "$FindBin::RealBin/../paper/engines/check" or die "bench/paper/engines/check: $!";

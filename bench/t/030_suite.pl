@@ -128,17 +128,17 @@ sub raw_csv
 SKIP:
 {
 	my $repository = "$FindBin::RealBin/../..";
-	skip 'the tree has no results', 1 unless -e "$repository/bench/results/raw.csv";
+	skip 'the tree has no results', 1 unless -e "$repository/bench/paper/results/raw.csv";
 	mkdir "$dir/tree" or die $!;
-	mkdir "$dir/tree/bench" or die $!;
-	system('cp', '-r', "$repository/bench/results", "$dir/tree/bench") == 0 or die;
+	mkdir "$dir/tree/$_" or die $! for 'bench', 'bench/paper';
+	system('cp', '-r', "$repository/bench/paper/results", "$dir/tree/bench/paper") == 0 or die;
 	mkdir "$dir/tree/doc" or die $!;
 	my @headline = grep { slurp("$repository/$_") =~ /^<!-- headline -->$/m } 'README.md', 'doc/performance.md';
 	write_file("$dir/tree/$_", slurp("$repository/$_")) for @headline;
-	my ($output, $status) = report(map { "$dir/tree/$_" } 'bench/results', 'bench/RESULTS.md', @headline);
+	my ($output, $status) = report(map { "$dir/tree/$_" } 'bench/paper/results', 'bench/RESULTS.md', @headline);
 	is($status, 0, 'the report of the repository') or diag $output;
-	is(slurp("$dir/tree/$_"), slurp("$repository/$_"), "$_ is what bench/report makes of bench/results")
-	  for 'bench/RESULTS.md', 'bench/results/loads.md', @headline;
+	is(slurp("$dir/tree/$_"), slurp("$repository/$_"), "$_ is what bench/report makes of bench/paper/results")
+	  for 'bench/RESULTS.md', 'bench/paper/results/loads.md', @headline;
 }
 
 # Two rounds of a load beyond DRAM; heap's background processes take half of its time.
