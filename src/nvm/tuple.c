@@ -107,6 +107,27 @@ copy_behind_line(char *dst, const char *line, const char *rest, Size head, Size 
 		zen_nvm_copy(dst + at, rest + at - prefix, size - at);
 }
 
+/* Faults: what is stored before its turn (R6), or has committed too early (R2). */
+static inline void
+store_wrongly(uint64 *dst, uint64 *line, Size head)
+{
+	if (ZEN_FAULT(R6_WORD1_FIRST))
+		zen_nvm_store64(&dst[1], line[1]);
+	for (Size i = 2; ZEN_FAULT(R6_BODY_FIRST) && i < head / sizeof(uint64); i++)
+		zen_nvm_store64(&dst[i], line[i]);
+	if (ZEN_FAULT(R6_HEADER_COPIED))
+		zen_nvm_copy(dst, line, head);
+	if (ZEN_FAULT(R2_LP_FIRST))
+		line[0] |= ZEN_LP;
+}
+
+static inline void
+flush_from(char *slot, Size from, Size size)
+{
+	if (size > from && !ZEN_FAULT(R2_NO_BODY_FLUSH))
+		zen_flush(slot + from, size - from);
+}
+
 void
 zen_tuple_write(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin, const MinimalTupleData *tuple,
 				bool flush_header)
@@ -124,6 +145,8 @@ zen_tuple_write(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin, cons
 	Assert(len <= PG_UINT16_MAX && (len == 0 || len >= SizeofMinimalTupleHeader));
 	Assert(head >= ZEN_HEADER_SIZE && head <= ZEN_LINE);
 	memset(line, 0, sizeof(line));
+	line[0] = cts;
+	line[1] = word1;
 	if (tuple)
 		memcpy((char *) line + prefix, rest, Min(size, sizeof(line)) - prefix);
 	body->len = (uint16) len;
@@ -139,29 +162,15 @@ zen_tuple_write(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin, cons
 		zen_tuple_scrub(slot);
 		zen_order();
 	}
-	if (ZEN_FAULT(R6_WORD1_FIRST))
-		zen_nvm_store64(&dst[1], word1);
-	for (Size i = 2; ZEN_FAULT(R6_BODY_FIRST) && i < head / sizeof(uint64); i++)
+	store_wrongly(dst, line, head);
+	/* R6: in this order */
+	for (Size i = 0; i < head / sizeof(uint64); i++)
 		zen_nvm_store64(&dst[i], line[i]);
-	if (ZEN_FAULT(R6_HEADER_COPIED))
-	{
-		line[0] = cts;
-		line[1] = word1;
-		zen_nvm_copy(dst, line, head);
-	}
-	zen_nvm_store64(&dst[0], ZEN_FAULT(R2_LP_FIRST) ? cts | ZEN_LP : cts);
-	zen_nvm_store64(&dst[1], word1);
-	for (Size i = 2; i < head / sizeof(uint64); i++)
-		zen_nvm_store64(&dst[i], line[i]);
-
 	if (size > head)
 		copy_behind_line((char *) dst, (char *) line, rest, head, size);
 	/* what was written is what readers and recovery take for a version */
 	Assert(zen_tuple_intact(slot, size));
-	if (flush_header && !ZEN_FAULT(R2_NO_BODY_FLUSH))
-		zen_flush(dst, size);
-	else if (size > head && !ZEN_FAULT(R2_NO_BODY_FLUSH))
-		zen_flush((char *) dst + head, size - head);
+	flush_from((char *) dst, flush_header ? 0 : head, size);
 	ZEN_COUNT(slots_written, 1);
 	ZEN_COUNT(bytes_written, size);
 	if (unlikely(zen_numa_nodes > 1))
