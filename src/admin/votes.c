@@ -212,9 +212,11 @@ look_at_values(Collector *c, const ZenPartitionKey *key, ValuesScan *scan, AttrN
 	Datum		value;
 
 	foreach(lc, scan->values_lists)
+	{
 		if (column > 0 && column <= list_length(lfirst(lc)) &&
 			known_value(c, list_nth(lfirst(lc), column - 1), &value))
-		vote(c, key, key->type, value);
+			vote(c, key, key->type, value);
+	}
 }
 
 static void
@@ -304,8 +306,10 @@ looks_at_table(const PlannedStmt *stmt)
 	ListCell   *lc;
 
 	foreach(lc, stmt->rtable)
+	{
 		if (lfirst_node(RangeTblEntry, lc)->rtekind == RTE_RELATION)
-		return true;
+			return true;
+	}
 	return false;
 }
 

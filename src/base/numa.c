@@ -561,10 +561,8 @@ zen_numa_load(int place)
 	if (simulated >= 0)
 		return simulated;
 	now = read_ticks(place);
-	since = (Ticks)
-	{
-		.busy = now.busy - last[place].busy,.all = now.all - last[place].all
-	};
+	since.busy = now.busy - last[place].busy;
+	since.all = now.all - last[place].all;
 	last[place] = now;
 	return since.all == 0 ? -1 : (double) since.busy / since.all;
 }

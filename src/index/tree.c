@@ -283,6 +283,14 @@ find_child(const ZenTree *tree, const ZenTreeShape *shape, const ZenTreePath *pa
 	return zen_tree_find(tree, shape, path->node, path->version, path->level, n, pos, !backward, NULL);
 }
 
+static inline void
+set_fence(ZenTreeFence *fence, ZenNode *node, uint64 version, int i)
+{
+	fence->node = node;
+	fence->version = version;
+	fence->i = i;
+}
+
 bool
 zen_tree_descend(ZenTree *tree, const ZenTreeShape *shape, const ZenTreePos *pos, bool backward,
 				 int level, bool inserting, ZenTreePath *path)
@@ -314,15 +322,9 @@ zen_tree_descend(ZenTree *tree, const ZenTreeShape *shape, const ZenTreePos *pos
 			return false;
 		zen_node_prefetch(child);
 		if (i > 0)
-			path->low = (ZenTreeFence)
-		{
-			node, version, i - 1
-		};
+			set_fence(&path->low, node, version, i - 1);
 		if (i < path->n)
-			path->high = (ZenTreeFence)
-		{
-			node, version, i
-		};
+			set_fence(&path->high, node, version, i);
 		path->parent = node;
 		path->parent_version = version;
 		path->index = i;

@@ -276,8 +276,10 @@ zen_tree_is_built(ZenTree *tree)
 
 	Assert(tree->root != NULL);
 	foreach(lc, unbuilt)
+	{
 		if (((Unbuilt *) lfirst(lc))->tree == tree)
-		unbuilt = foreach_delete_current(unbuilt, lc);
+			unbuilt = foreach_delete_current(unbuilt, lc);
+	}
 }
 
 /*

@@ -147,10 +147,11 @@ check_key(Insert *in, const ZenTreePos *key, ZenTreeGate *gate)
 		if (verdict != UNIQUE)
 			return verdict;
 		if (first)
-			*gate = (ZenTreeGate)
 		{
-			in->batch->path.node, in->batch->path.version, in->batch->more ? -1 : in->batch->path.n
-		};
+			gate->node = in->batch->path.node;
+			gate->version = in->batch->path.version;
+			gate->n = in->batch->more ? -1 : in->batch->path.n;
+		}
 		first = false;
 		if (!in->batch->more)
 			return UNIQUE;

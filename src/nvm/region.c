@@ -97,12 +97,13 @@ doubt_fits(const void *image, const void *arg)
 static Doubt
 load_doubt(const ZenRegionEntry *e)
 {
+	Doubt		d;
+
 	/* torn, it shows 0: the word goes first and comes last */
-	return (Doubt)
-	{
-		.xid = zen_nvm_load64(&e->doubt_xid),.cts = zen_nvm_load64(&e->doubt_cts),
-			.word = zen_nvm_load64(&e->doubt)
-	};
+	d.xid = zen_nvm_load64(&e->doubt_xid);
+	d.cts = zen_nvm_load64(&e->doubt_cts);
+	d.word = zen_nvm_load64(&e->doubt);
+	return d;
 }
 
 /* Set a flipped bit of a descriptor that does not fit right; false if it is damaged in another way. */

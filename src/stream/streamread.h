@@ -18,12 +18,12 @@ typedef struct ZenRecordReader
 static inline ZenRecordReader
 zen_record_begin(XLogReaderState *record)
 {
-	const char *at = XLogRecGetData(record);
+	ZenRecordReader r;
 
-	return (ZenRecordReader)
-	{
-		.at = at,.end = at + XLogRecGetDataLen(record),.lsn = record->ReadRecPtr
-	};
+	r.at = XLogRecGetData(record);
+	r.end = r.at + XLogRecGetDataLen(record);
+	r.lsn = record->ReadRecPtr;
+	return r;
 }
 
 /* zen_record_left -- bytes that have not been read. */

@@ -132,8 +132,10 @@ find_shrunk(Oid table)
 	ListCell   *lc;
 
 	foreach(lc, shrunk)
+	{
 		if (((Shrunk *) lfirst(lc))->table == table)
-		return lfirst(lc);
+			return lfirst(lc);
+	}
 	return NULL;
 }
 
