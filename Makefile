@@ -139,6 +139,7 @@ OBJS = $(addprefix src/base/, \
 		streamcopy.o \
 		streamcover.o \
 		streamtail.o \
+		streamsink.o \
 		streamflush.o \
 		streamredo.o \
 		streamrmgr.o) \

@@ -35,10 +35,10 @@
 #include "row/horizon.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
-#include "stream/streamcopy.h"
 #include "stream/streamcover.h"
 #include "stream/streamflush.h"
 #include "stream/streamrmgr.h"
+#include "stream/streamsink.h"
 #include "stream/streamtail.h"
 #include "table/reindexworker.h"
 #include "table/zenam_copies.h"
@@ -167,7 +167,7 @@ zen_shmem_startup(void)
 	zen_streamtail_init();
 	zen_streamflush_init();
 	zen_cover_init();
-	zen_copy_install();
+	zen_streamsink_install();
 	zen_sequence_init();
 	zen_exclusive_init();
 	zen_prepared_init();

@@ -25,10 +25,10 @@
 #include "base/guc.h"
 #include "base/locks.h"
 #include "miscadmin.h"
-#include "nvm/changes.h"
 #include "nvm/fileopen.h"
 #include "nvm/page.h"
 #include "nvm/pool.h"
+#include "nvm/sink.h"
 #include "postmaster/interrupt.h"
 #include "storage/condition_variable.h"
 #include "storage/ipc.h"
@@ -154,8 +154,7 @@ grow(int file, Size from, Size to, int elevel)
 	/* nothing from here on throws */
 	HOLD_INTERRUPTS();
 	write_size(file, to);
-	if (zen_change_sink != NULL)
-		zen_change_sink->grown(file, (uint32) (to / ZEN_PAGE_SIZE));
+	ZEN_TELL(grown, file, (uint32) (to / ZEN_PAGE_SIZE));
 	zen_page_add(file, (uint32) (to / ZEN_PAGE_SIZE));
 	RESUME_INTERRUPTS();
 	return true;

@@ -13,11 +13,11 @@
 #include "base/fault.h"
 #include "base/locks.h"
 #include "miscadmin.h"
-#include "nvm/changes.h"
 #include "nvm/persist.h"
 #include "nvm/pool.h"
 #include "nvm/region.h"
 #include "nvm/repair.h"
+#include "nvm/sink.h"
 #include "port/pg_crc32c.h"
 #include "storage/shmem.h"
 #include "utils/hsearch.h"
@@ -100,7 +100,7 @@ store(uint64 *field, uint64 value)
 	Assert((char *) field >= (char *) zen_pool.htables && field < (uint64 *) (zen_pool.htables + ZEN_MAX_HTABLES));
 	zen_nvm_store64(field, value);
 	zen_persist(field, sizeof(*field));
-	zen_changed(field, sizeof(*field));
+	ZEN_TELL(stored, field, sizeof(*field));
 }
 
 /* Place of a guarded word of an entry, for its check. */
@@ -142,7 +142,7 @@ static void
 persist_entry(ZenHTableEntry *e)
 {
 	zen_persist(e, sizeof(*e));
-	zen_changed(e, sizeof(*e));
+	ZEN_TELL(stored, e, sizeof(*e));
 }
 
 /* ---------- the directory in DRAM ---------- */

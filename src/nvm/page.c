@@ -19,10 +19,10 @@
 #include "base/arena.h"
 #include "base/fault.h"
 #include "base/numa.h"
-#include "nvm/changes.h"
 #include "nvm/persist.h"
 #include "nvm/region.h"
 #include "nvm/repair.h"
+#include "nvm/sink.h"
 #include "port/pg_bitutils.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
@@ -188,7 +188,7 @@ static void
 directory_write(uint32 pageno, uint64 word)
 {
 	directory_store(pageno, word);
-	zen_changed(zen_page_word(pageno), sizeof(uint64));
+	ZEN_TELL(stored, zen_page_word(pageno), sizeof(uint64));
 }
 
 /* R8: a free page is zero.  The first slot of a page is the first to be taken, and is never all zero again. */
@@ -444,8 +444,7 @@ zen_page_take(ZenPageOwner owner)
 	if (pageno == ZEN_NO_PAGE)
 		return ZEN_NO_PAGE;
 	Assert(is_clean(pageno));
-	if (unlikely(zen_change_sink != NULL))
-		zen_change_sink->await(zen_pages[pageno].zeroed_at);
+	ZEN_TELL(await, zen_pages[pageno].zeroed_at);
 	if (!describe(pageno, owner))
 	{
 		push_free(pageno);
@@ -523,8 +522,8 @@ zen_page_give_back(uint32 pageno)
 		directory_write(pageno, 0);
 	/* copies are told with zeroed(): there, too, a free page is zero */
 	directory_store(pageno, 0);
-	if (unlikely(zen_change_sink != NULL))
-		page->zeroed_at = zen_change_sink->zeroed(pageno);
+	if (unlikely(zen_sink.zeroed != NULL))
+		page->zeroed_at = zen_sink.zeroed(pageno);
 	page->owned = false;
 	zen_arena_free(page->free, bitmaps_size(page->nslots));
 	page->free = NULL;

@@ -49,8 +49,7 @@ typedef struct ZenPage
 	uint32		room_next;
 	uint32		room_prev;
 	pg_atomic_uint32 generation;	/* raised when the page leaves its owner */
-	uint64		zeroed_at;		/* what zen_change_sink->zeroed() has said; 0:
-								 * nothing */
+	uint64		zeroed_at;		/* what zen_sink.zeroed() has said; 0: nothing */
 	pg_atomic_uint32 nfree;		/* bits set in the bitmap */
 	pg_atomic_uint64 *free;		/* one bit per slot, 1 = free; set by anyone,
 								 * cleared by the lease holder.  Behind these

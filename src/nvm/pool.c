@@ -36,18 +36,18 @@
 #include "common/relpath.h"
 #include "miscadmin.h"
 #include "nvm/adopt.h"
-#include "nvm/changes.h"
 #include "nvm/datadir.h"
 #include "nvm/files.h"
 #include "nvm/moment.h"
 #include "nvm/persist.h"
+#include "nvm/sink.h"
 #include "nvm/superblock.h"
 #include "storage/fd.h"
 
 #define SCRATCH_FILE		"zen.scratch"
 #define SCRATCH_BYTES		((Size) 32 * 1024 * 1024)
 ZenPool		zen_pool;
-const ZenChangeSink *zen_change_sink = NULL;
+ZenSink		zen_sink;
 
 static char *const pool_path = zen_files[0].path;
 

@@ -20,10 +20,10 @@
 #include "base/numa.h"
 #include "base/stats.h"
 #include "miscadmin.h"
-#include "nvm/changes.h"
 #include "nvm/persist.h"
 #include "nvm/pool.h"
 #include "nvm/repair.h"
+#include "nvm/sink.h"
 #include "nvm/tuple.h"
 #include "port/pg_crc32c.h"
 #include "storage/proc.h"
@@ -272,7 +272,7 @@ raise_mark(uint64 cts)
 	{
 		if (!ZEN_FAULT(R14_NO_MARK))
 			zen_mark_write(zen_pool.cts_mark, 4, ZEN_LINE, cts + CTS_STRIDE);
-		zen_changed(zen_pool.cts_mark, 4 * ZEN_LINE);
+		ZEN_TELL(stored, zen_pool.cts_mark, 4 * ZEN_LINE);
 		pg_atomic_write_u64(&control->cts_limit, cts + CTS_STRIDE);
 	}
 	LWLockRelease(zen_lock(ZEN_LOCK_MARK));
@@ -345,8 +345,7 @@ zen_region_persist_watermark(uint32 region)
 
 		zen_mark_write(zen_pool.regions[region].watermark, 2, sizeof(ZenMarkRecord), cts);
 		r->watermark = cts;
-		if (unlikely(zen_change_sink != NULL))
-			zen_change_sink->covered(region, cts);
+		ZEN_TELL(covered, region, cts);
 		Assert(zen_mark_read(zen_pool.regions[region].watermark, 2, sizeof(ZenMarkRecord)) == cts);
 	}
 	LWLockRelease(zen_lock(ZEN_LOCK_MARK));

@@ -23,7 +23,7 @@
 #include "base/fault.h"
 #include "base/locks.h"
 #include "base/stats.h"
-#include "nvm/changes.h"
+#include "nvm/sink.h"
 #include "port/pg_bitutils.h"
 #include "storage/shmem.h"
 #include "utils/hsearch.h"
@@ -589,7 +589,7 @@ zen_slotalloc_give_back(uint32 list, void (*forget) (ZenTupleHeader header))
 
 	ZenAssertNotInEpoch();
 	if (list != ZEN_NO_PAGE && forget != NULL)
-		zen_changes_flush();
+		ZEN_TELL(flush);
 	for (uint32 p = list; p != ZEN_NO_PAGE; p = next)
 	{
 		next = zen_pages[p].next;

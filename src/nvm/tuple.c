@@ -17,9 +17,9 @@
 #include "base/fault.h"
 #include "base/numa.h"
 #include "base/stats.h"
-#include "nvm/changes.h"
 #include "nvm/pool.h"
 #include "nvm/repair.h"
+#include "nvm/sink.h"
 #include "port/atomics.h"
 #include "port/pg_crc32c.h"
 #include "storage/shmem.h"
@@ -154,13 +154,14 @@ zen_tuple_write(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin, cons
 	body->xmin_high = (uint16) (xmin >> 16);
 	body->crc = tuple_crc(cts, word1, body, rest);
 
-	zen_slot_changes(slot, size);
+	ZEN_TELL(written, slot, size);
 	if (zen_tuple_is_near(zen_tuple_header(slot), cts))
 	{
-		if (unlikely(zen_change_sink != NULL))
-			zen_change_sink->vanishes(slot);
+		ZEN_TELL(vanishing, slot);
+		ZEN_TELL(vanish, 0, 0);
 		zen_tuple_scrub(slot);
 		zen_order();
+		ZEN_TELL(done);
 	}
 	store_wrongly(dst, line, head);
 	/* R6: in this order */
@@ -213,6 +214,16 @@ zen_tuple_scrub(ZenSlot slot)
 		zen_nvm_store64(body_word(slot), ZEN_SCRUBBED);
 	zen_flush(word0, ZEN_HEADER_SIZE + sizeof(uint64));
 	Assert(zen_tuple_is_void(slot) || ZEN_FAULT(R7_BODY_STAYS));
+}
+
+void
+zen_tuple_vanish(ZenSlot slot, uint32 region)
+{
+	ZEN_TELL(vanishing, slot);
+	ZEN_TELL(vanish, region, 0);
+	zen_tuple_scrub(slot);
+	zen_fence();
+	ZEN_TELL(done);
 }
 
 bool
@@ -414,7 +425,7 @@ zen_tuple_restamp(ZenSlot slot, uint64 cts)
 	memcpy(&copy, body, ZEN_BODY_PREFIX);
 	copy.crc = tuple_crc(cts, h->word1, &copy, (const char *) body + ZEN_BODY_PREFIX);
 	memcpy(&word, &copy, sizeof(word));
-	zen_slot_changes(slot, zen_tuple_size(copy.len));
+	ZEN_TELL(written, slot, zen_tuple_size(copy.len));
 	if (!ZEN_FAULT(RESTAMP_UNTOLD))
 		pg_atomic_fetch_add_u64(&restamps->begun, 1);	/* a full barrier; pairs
 														 * with was_restamped */

@@ -137,11 +137,15 @@ extern void zen_tuple_clear_lp(ZenSlot slot);
 /*
  * zen_tuple_scrub -- make the slot empty, and its body one that no Tx-CTS fits (R7); flushed, not fenced.
  *
+ * zen_tuple_vanish -- the same to a slot of the caller's region of which nothing else tells: the sink is told before.
+ * Durable on return.
+ *
  * zen_tuple_is_void -- has that been begun and nothing been written since?
  *
  * zen_tuple_has_body -- may there be a body, scrubbed or not, in a slot without a Tx-CTS?
  */
 extern void zen_tuple_scrub(ZenSlot slot);
+extern void zen_tuple_vanish(ZenSlot slot, uint32 region);
 extern bool zen_tuple_is_void(ZenSlot slot);
 extern bool zen_tuple_has_body(ZenSlot slot);
 

@@ -19,10 +19,10 @@
 #include "cache/tidmap.h"
 #include "nvm/persist.h"
 #include "nvm/repair.h"
+#include "nvm/sink.h"
 #include "nvm/slotalloc.h"
 #include "nvm/slotread.h"
 #include "storage/spin.h"
-#include "stream/streamcopy.h"
 #include "stream/streamtail.h"
 #include "txn/prepared.h"
 
@@ -337,13 +337,13 @@ static void
 scrub_and_free_all(uint32 pageno, const uint16 *slots, uint32 n)
 {
 	for (uint32 i = 0; i < n; i++)
-		zen_copy_vanish(zen_page_slot(pageno, slots[i]));
-	zen_copy_vanish_begin(zen_pages[pageno].owner.region, 0);
+		ZEN_TELL(vanishing, zen_page_slot(pageno, slots[i]));
+	ZEN_TELL(vanish, zen_pages[pageno].owner.region, 0);
 	for (uint32 i = 0; i < n; i++)
 		scrub_and_free(zen_page_slot(pageno, slots[i]));
-	if (zen_copies())
+	if (zen_sink.done != NULL)
 		zen_fence();
-	zen_copy_vanish_end();
+	ZEN_TELL(done);
 }
 
 void
@@ -456,18 +456,15 @@ report_slot(ZenSlot slot, uint32 owner)
 static void
 discard_remains(ZenSlot slot)
 {
+	uint16		n = (uint16) zen_page_slot_index(slot);
+
 	if (!zen_recovery->after_crash)
 		report_slot(slot, zen_pages[zen_slot_page(slot)].owner.htable);
 	else
 		ereport(DEBUG1,
 				(errmsg_internal("torn old version at offset " UINT64_FORMAT " of the zen pool discarded",
 								 slot * ZEN_SLOT_UNIT)));
-	zen_copy_vanish(slot);
-	zen_copy_vanish_begin(zen_pages[zen_slot_page(slot)].owner.region, 0);
-	scrub_and_free(slot);
-	if (zen_copies())
-		zen_fence();
-	zen_copy_vanish_end();
+	scrub_and_free_all(zen_slot_page(slot), &n, 1);
 }
 
 /* May the header of a damaged slot be believed in that it names a row of a table? */

@@ -44,8 +44,7 @@
 #include "recovery/savedmap.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
-#include "stream/streamcopy.h"
-#include "stream/streamtail.h"
+#include "stream/streamsink.h"
 #include "stream/streamxids.h"
 #include "txn/prepared.h"
 #include "utils/timestamp.h"
@@ -498,25 +497,13 @@ find_commits(uint32 owned, const char *why_not_loaded)
 		raise_ts_commit(r, &zen_recovery->fates[r]);
 }
 
+/* Slots that may hold the records of transactions which the WAL has lost. */
 static void
 find_tail(void)
 {
 	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
 		if (zen_pages[p].owned && !zen_pages[p].lost && zen_pages[p].owner.htable == 0)
 			zen_passes_tail(p);
-}
-
-/*
- * R18: copies are told of the tail before anything is taken away, since it may be what the tail has superseded.
- */
-static void
-log_tail_again(void)
-{
-	if (!zen_streamtail_expected())
-		return;
-	find_tail();
-	if (!ZEN_FAULT(R18_TAIL_LATE))
-		zen_streamtail_log();
 }
 
 /*
@@ -777,19 +764,18 @@ recover(void)
 	{
 		find_commits(owned, why);
 		zen_recovery->scan_ms = zen_savedmap_ms(start);
-		zen_copy_recovering();
-		log_tail_again();
 	}
-	if (!ZEN_FAULT(R18_PAGES_LATE))
-		zen_copy_pages();
+
+	/*
+	 * R18: copies are told of the tail before anything is taken away, since
+	 * it may be what the tail has superseded
+	 */
+	zen_streamsink_committed(loaded ? NULL : find_tail);
 	if (!loaded)
 		build_maps();
 	settle_pool();
 	check_pool();
-	zen_copy_recovered();
-	if (ZEN_FAULT(R18_TAIL_LATE) && zen_streamtail_expected())
-		zen_streamtail_log();
-	zen_streamtail_recover();
+	zen_streamsink_recovered();
 	zen_mapload_remove();
 	pg_atomic_fetch_add_u64(&zen_recovery->damaged, zen_damages);
 	zen_recovery->total_ms = zen_savedmap_ms(start);

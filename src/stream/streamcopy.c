@@ -20,20 +20,15 @@
 #include "base/ownwal.h"
 #include "base/stats.h"
 #include "miscadmin.h"
-#include "nvm/changes.h"
 #include "nvm/htable.h"
 #include "nvm/page.h"
 #include "nvm/persist.h"
 #include "nvm/pool.h"
 #include "nvm/region.h"
 #include "nvm/tuple.h"
-#include "replication/syncrep.h"
-#include "replication/walsender.h"
 #include "storage/ipc.h"
 #include "storage/proc.h"
 #include "stream/streamformat.h"
-#include "stream/streamlog.h"
-#include "utils/memutils.h"
 
 #define MAX_PENDING		1024
 #define PENDING_BYTES	((Size) 128 * 1024) /* of versions in a record */
@@ -52,8 +47,8 @@ static ZenSlot pending[MAX_PENDING];
 static uint32 npending = 0;
 static Size pending_bytes = 0;
 
-/* The record that is built. */
-static char *buffer = NULL;
+/* The record that is built.  Whoever writes versions can build one without memory that may be lacking. */
+static char buffer[BUFFER_BYTES];
 static Size used = 0;
 
 static ZenSlot vanishing[MAX_VANISHING];
@@ -105,17 +100,10 @@ let_checkpoints_go(void)
 
 /* ---------- versions ---------- */
 
-void
-zen_copy_attach(void)
-{
-	if (zen_copies() && buffer == NULL)
-		buffer = MemoryContextAlloc(TopMemoryContext, BUFFER_BYTES);
-}
-
 static void
 append(const void *bytes, Size n)
 {
-	Assert(buffer != NULL && used + n <= BUFFER_BYTES);
+	Assert(used + n <= BUFFER_BYTES);
 	memcpy(buffer + used, bytes, n);
 	used += n;
 }
@@ -207,11 +195,9 @@ note_written(ZenSlot slot, Size size)
 	pending_bytes += size;
 }
 
-uint64
-zen_copy_spilled(uint32 region)
+static uint64
+note_spilled(uint32 region)
 {
-	if (!zen_copies())
-		return 0;
 	log_pending(region);
 	return told;
 }
@@ -250,20 +236,6 @@ zen_copy_decide(uint32 region, uint64 cts, uint64 full_xid, uint32 kind, ZenSlot
 	insert(ZEN_XLOG_SLOTS, buffer, used, NULL, 0);
 }
 
-void
-zen_copy_decided(void)
-{
-	let_checkpoints_go();
-}
-
-bool
-zen_copy_waits(void)
-{
-	if (!zen_copies() && zen_streamlog_kept_len() == 0)
-		return false;
-	return SyncRepRequested() && SyncRepStandbyNames != NULL && SyncRepStandbyNames[0] != '\0';
-}
-
 /* ---------- slots that become empty ---------- */
 
 static void
@@ -275,10 +247,10 @@ log_vanishing(uint32 region, uint64 full_xid)
 	nvanishing = 0;
 }
 
-void
-zen_copy_vanish(ZenSlot slot)
+static void
+note_vanishing(ZenSlot slot)
 {
-	if (!zen_copies() || ZEN_FAULT(R18_NO_SCRUBS))
+	if (ZEN_FAULT(R18_NO_SCRUBS))
 		return;
 	if (nvanishing == MAX_VANISHING)
 	{
@@ -288,33 +260,15 @@ zen_copy_vanish(ZenSlot slot)
 	vanishing[nvanishing++] = slot;
 }
 
-void
-zen_copy_vanish_begin(uint32 region, uint64 full_xid)
+static void
+log_vanish(uint32 region, uint64 full_xid)
 {
-	if (!zen_copies())
-		return;
 	delay_checkpoints();
 	if (nvanishing > 0 || full_xid != 0)
 		log_vanishing(region, full_xid);
 	if (!XLogRecPtrIsInvalid(vanish_at) && !ZEN_FAULT(R18_SCRUBS_UNFLUSHED))
 		XLogFlush(vanish_at);
 	vanish_at = InvalidXLogRecPtr;
-}
-
-void
-zen_copy_vanish_end(void)
-{
-	if (zen_copies())
-		let_checkpoints_go();
-}
-
-/* One slot, on the way to a new version, which is logged in turn. */
-static void
-note_vanishes(ZenSlot slot)
-{
-	ZenCopyHead head = {0};
-
-	XLogFlush(insert(ZEN_XLOG_SCRUB, &head, sizeof(head), &slot, sizeof(slot)));
 }
 
 /* ---------- directories ---------- */
@@ -334,8 +288,8 @@ note_zeroed(uint32 pageno)
 	return may_insert() && !ZEN_FAULT(R18_NO_ZEROES) ? insert(ZEN_XLOG_ZERO, &pageno, sizeof(pageno), NULL, 0) : 0;
 }
 
-void
-zen_copy_await(uint64 position)
+static void
+await(uint64 position)
 {
 	if (position != 0)
 		XLogFlush(position);
@@ -345,7 +299,7 @@ static void
 flush(void)
 {
 	if (may_insert() && !ZEN_FAULT(R18_FORGOTTEN_EARLY))
-		zen_copy_await(told);
+		await(told);
 }
 
 static XLogRecPtr
@@ -371,17 +325,6 @@ note_covered(uint32 region, uint64 cts)
 	if (may_insert())
 		insert(ZEN_XLOG_COVERED, &head, sizeof(head), NULL, 0);
 }
-
-static const ZenChangeSink sink = {
-	.stored = note_stored,
-	.written = note_written,
-	.vanishes = note_vanishes,
-	.zeroed = note_zeroed,
-	.await = zen_copy_await,
-	.flush = flush,
-	.covered = note_covered,
-	.grown = note_grown
-};
 
 /* ---------- the tail ---------- */
 
@@ -438,7 +381,6 @@ zen_copy_again(StringInfo record, const char *refs, uint32 len, uint64 cts, ZenS
 	ZenCopyLost lost = {.cts = cts};
 
 	Assert(zen_copies() && len >= zen_copy_refs_size(0) && len <= zen_copy_refs_size(ZEN_COPY_VERSIONS));
-	zen_copy_attach();
 	used = 0;
 	append_refs(refs, len, cts);
 	if (!ZEN_FAULT(R18_TAIL_STAYS))
@@ -640,7 +582,7 @@ zen_copy_pages(void)
 		tell_empty();
 	for (int i = 0; i < zen_pool.nfiles; i++)
 		log_pages(i);
-	zen_copy_await(told);
+	await(told);
 }
 
 void
@@ -672,8 +614,17 @@ zen_copy_recovered(void)
 }
 
 void
-zen_copy_install(void)
+zen_copy_install(ZenSink *sink)
 {
-	if (zen_copies())
-		zen_change_sink = &sink;
+	sink->stored = note_stored;
+	sink->covered = note_covered;
+	sink->zeroed = note_zeroed;
+	sink->grown = note_grown;
+	sink->written = note_written;
+	sink->spilled = note_spilled;
+	sink->await = await;
+	sink->flush = flush;
+	sink->vanishing = note_vanishing;
+	sink->vanish = log_vanish;
+	sink->done = let_checkpoints_go;
 }

@@ -10,7 +10,7 @@
 
 #include "lib/stringinfo.h"
 #include "base/guc.h"
-#include "nvm/layout.h"
+#include "nvm/sink.h"
 
 static inline bool
 zen_copies(void)
@@ -20,24 +20,15 @@ zen_copies(void)
 
 /* ---------- versions ---------- */
 
-/* zen_copy_attach -- once in each process that writes versions: later nothing throws for lack of memory.  May throw. */
-extern void zen_copy_attach(void);
+/* zen_copy_install -- give the sink what copies are to hear of: all but the members of a transaction. */
+extern void zen_copy_install(ZenSink *sink);
 
-/*
- * zen_copy_spilled -- versions written so far, durable by now, are logged; the transaction goes on.  Returns what
- * zen_copy_await() wants before the headers that they have overwritten are forgotten.
- *
- * zen_copy_await -- wait until the record survives a crash; 0 = none.
- */
-extern uint64 zen_copy_spilled(uint32 region);
-extern void zen_copy_await(uint64 position);
-
-/* zen_copy_forget -- what was written since is undone. */
+/* zen_copy_forget -- the transaction has ended: what it has written, and not told of, is undone. */
 extern void zen_copy_forget(void);
 
 /*
  * zen_copy_decide -- all versions written since are made durable, and logged; the transaction depends on full_xid.  A
- * checkpoint waits until zen_copy_decided(): LP, or the descriptor, is durable.
+ * checkpoint waits until the sink's done(): LP, or the descriptor, is durable.
  *
  * tail: of these slots the one that is to be empty in copies, or InvalidZenSlot.  Earlier parts of what is too long
  * for one record have been logged.
@@ -45,7 +36,6 @@ extern void zen_copy_forget(void);
  * zen_copy_is_one_record -- are n versions, that take `bytes` in their slots, few enough for one record?
  */
 extern void zen_copy_decide(uint32 region, uint64 cts, uint64 full_xid, uint32 kind, ZenSlot tail);
-extern void zen_copy_decided(void);
 extern bool zen_copy_is_one_record(uint32 n, Size bytes);
 
 #define ZEN_COPY_VERSIONS	1000
@@ -69,24 +59,6 @@ extern Size zen_copy_refs_size(uint32 n);
 extern uint32 zen_copy_refs(uint32 region, char *refs);
 extern void zen_copy_again(StringInfo record, const char *refs, uint32 len, uint64 cts, ZenSlot tail);
 extern void zen_copy_again_end(StringInfo record);
-
-/* zen_copy_waits -- is the commit to wait for a synchronous standby, or for a subscriber that has its rows? */
-extern bool zen_copy_waits(void);
-
-/* ---------- slots that become empty ---------- */
-
-/*
- * Slots are scrubbed so, as nothing in NVM tells of it after a crash:
- *
- *	zen_copy_vanish		for each slot: into a record
- *	zen_copy_vanish_begin	that is flushed; a checkpoint waits from here on.  full_xid: of the transaction that ends by
- *							it; 0 = none
- *	...						they are scrubbed, durably
- *	zen_copy_vanish_end
- */
-extern void zen_copy_vanish(ZenSlot slot);
-extern void zen_copy_vanish_begin(uint32 region, uint64 full_xid);
-extern void zen_copy_vanish_end(void);
 
 /* ---------- start ---------- */
 
@@ -118,7 +90,5 @@ extern void zen_copy_recovered(void);
 extern uint64 zen_copy_dram_needs(void);
 extern void zen_copy_tell_dram(void);
 extern void zen_copy_unseen(void);
-
-extern void zen_copy_install(void);
 
 #endif							/* ZEN_STREAMCOPY_H */

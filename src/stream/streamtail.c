@@ -93,6 +93,10 @@ static Ring *ring = NULL;		/* NULL: zen.stream is off */
 static XLogRecPtr flushed = InvalidXLogRecPtr;	/* the WAL is at least up to
 												 * here */
 
+/* Of zen_streamtail_begin()'s transaction: what copies of the pool are to know of it. */
+static Size refs_bytes = 0;		/* of the slots' numbers, behind its records */
+static Size version_bytes = 0;	/* in these slots */
+
 /* ---------- the line in NVM ---------- */
 
 static ZenTailState *
@@ -150,22 +154,20 @@ refs_item_size(uint32 nversions)
 	return zen_copies() ? sizeof(uint32) + zen_copy_refs_size(nversions) : 0;
 }
 
-bool
-zen_streamtail_fits(uint32 nversions)
+int64
+zen_streamtail_begin(uint32 nversions, Size bytes)
 {
-	return zen_streamlog_kept_len() + refs_item_size(nversions) <= ZEN_STREAM_KEPT_MAX;
-}
+	Size		len;
+	int64		size = SMALLEST_SLOT;
 
-Size
-zen_streamtail_size(uint32 nversions)
-{
-	Size		behind = refs_item_size(nversions);
-	Size		len = zen_streamlog_kept_len() + behind;
-	Size		size = SMALLEST_SLOT;
-
+	refs_bytes = refs_item_size(nversions);
+	version_bytes = zen_copies() ? bytes : 0;
+	len = zen_streamlog_kept_len() + refs_bytes;
+	if (len > ZEN_STREAM_KEPT_MAX)
+		return ZEN_SINK_BY_RECORD;
 	if (len == 0 || ZEN_FAULT(R17_NO_TAIL))
 		return 0;
-	(void) zen_streamlog_kept(behind);
+	(void) zen_streamlog_kept(refs_bytes);
 	/* few sizes, since each takes a page of its region */
 	while (size < zen_tuple_size(offsetof(Tail, records) + len))
 		size *= 2;
@@ -189,11 +191,11 @@ write_refs_item(char *at, uint32 region)
 }
 
 void
-zen_streamtail_write(ZenSlot slot, uint32 region, uint64 cts, uint64 full_xid, uint32 nversions)
+zen_streamtail_write(ZenSlot slot, uint32 region, uint64 cts, uint64 full_xid)
 {
-	PG_USED_FOR_ASSERTS_ONLY bool reserved = zen_streamlog_has_room(refs_item_size(nversions));
+	PG_USED_FOR_ASSERTS_ONLY bool reserved = zen_streamlog_has_room(refs_bytes);
 	Size		len = zen_streamlog_kept_len();
-	char	   *records = zen_streamlog_kept(refs_item_size(nversions));
+	char	   *records = zen_streamlog_kept(refs_bytes);
 	Tail	   *tail = (Tail *) (records - offsetof(Tail, records));
 
 	/* slots are being written: nothing may throw */
@@ -275,13 +277,13 @@ free_slots(const Kept *kept, uint32 n)
 }
 
 void
-zen_streamtail_keep(ZenSlot slot, XLogRecPtr lsn, Size versions)
+zen_streamtail_keep(ZenSlot slot, XLogRecPtr lsn)
 {
-	Kept		new = {.slot = slot,.versions = (uint32) versions,.at = GetCurrentTransactionStopTimestamp()};
+	Kept		new = {.slot = slot,.versions = (uint32) version_bytes,.at = GetCurrentTransactionStopTimestamp()};
 	Latch	   *wake = NULL;
 	bool		in = false;
 
-	Assert(ring != NULL && slot != InvalidZenSlot && !XLogRecPtrIsInvalid(lsn) && versions <= RING_VERSIONS);
+	Assert(ring != NULL && slot != InvalidZenSlot && !XLogRecPtrIsInvalid(lsn) && version_bytes <= RING_VERSIONS);
 	ZenAssertNotInEpoch();
 	if (ZEN_FAULT(R17_FREE_EARLY))
 		lsn = 1;

@@ -8,35 +8,28 @@
 
 #include "access/xlogdefs.h"
 #include "datatype/timestamp.h"
-#include "nvm/layout.h"
+#include "nvm/sink.h"
 #include "storage/latch.h"
 
 /* ---------- commit ---------- */
 
 /*
- * zen_streamtail_size -- bytes of the slot that this transaction's records need; 0 if it has none.
+ * zen_streamtail_begin -- bytes of the slot that this transaction's records need; 0 if it has none; ZEN_SINK_BY_RECORD
+ * if they are too many to be kept.  May throw.
  *
- * zen_streamtail_fits -- are they few enough to be kept?
+ * nversions: so many slots it writes at most, with so many bytes, which copies of the pool are to know, if there may be
+ * any.
  *
- * nversions: so many slots it writes at most, which copies of the pool are to know, if there may be any.
- */
-extern Size zen_streamtail_size(uint32 nversions);
-extern bool zen_streamtail_fits(uint32 nversions);
-
-/*
- * zen_streamtail_write -- write the records to their slot, with LP = 0, flushed and not fenced.
+ * zen_streamtail_write -- write the records to their slot, with LP = 0, flushed and not fenced.  The versions are
+ * written.  Never throws.
  *
- * The versions are written.  Never throws if zen_streamtail_size() was called with as many.
- */
-extern void zen_streamtail_write(ZenSlot slot, uint32 region, uint64 cts, uint64 full_xid, uint32 nversions);
-
-/*
  * zen_streamtail_keep -- the transaction has committed: the slot is free when the WAL is flushed up to lsn, which is
- * behind its commit record.  versions: bytes that its versions take, if copies of the pool are to know them.
- *
- * Frees slots of earlier transactions.  Waits for the WAL if too many are kept.  Outside any epoch.
+ * behind its commit record.  Frees slots of earlier transactions.  Waits for the WAL if too many are kept.  Outside any
+ * epoch.
  */
-extern void zen_streamtail_keep(ZenSlot slot, XLogRecPtr lsn, Size versions);
+extern int64 zen_streamtail_begin(uint32 nversions, Size bytes);
+extern void zen_streamtail_write(ZenSlot slot, uint32 region, uint64 cts, uint64 full_xid);
+extern void zen_streamtail_keep(ZenSlot slot, XLogRecPtr lsn);
 
 /* zen_streamtail_keeps -- is it one of these slots? */
 extern bool zen_streamtail_keeps(ZenSlot slot);

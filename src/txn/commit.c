@@ -13,6 +13,9 @@
  * A transaction whose last slot fits one line needs no first fence if it has no other line: LP and body persist in
  * order (R6).
  *
+ * Slots that are no row's stand in the write set behind the rows, without a version: one that carries LP if all rows
+ * were spilled, and the one that the sink wants.
+ *
  * R1: only the last version of each tuple is written.  R7: everything that can fail is allocated before the first
  * store.  R11: the region is ours from the lease to the end.
  */
@@ -28,10 +31,9 @@
 #include "gc/reclaim.h"
 #include "miscadmin.h"
 #include "nvm/persist.h"
+#include "nvm/sink.h"
 #include "nvm/slotalloc.h"
 #include "row/visibility.h"
-#include "stream/streamcopy.h"
-#include "stream/streamtail.h"
 #include "txn/spillend.h"
 
 #define HOT_XIDS			1000	/* a row that is changed again within so
@@ -164,7 +166,8 @@ return_slots(ZenWriteSet *ws)
 		{
 			zen_slot_free(w->slot);
 			w->slot = InvalidZenSlot;
-			w->version->slot = InvalidZenSlot;
+			if (w->version != NULL)
+				w->version->slot = InvalidZenSlot;
 		}
 }
 
@@ -308,8 +311,8 @@ zen_commit_begin(ZenCommit *commit)
 		zen_slotalloc_choose_region();
 		commit->region = zen_region_lease();
 		enter_stage(commit, ZEN_STAGE_LEASED);
-		commit->last = commit->carrier = commit->tail = InvalidZenSlot;
-		commit->logged_xid = 0;
+		commit->last = commit->sink_slot = InvalidZenSlot;
+		commit->told_xid = 0;
 	}
 	Assert(commit->stage == ZEN_STAGE_LEASED);
 	zen_region_rest(commit->region, false);
@@ -319,7 +322,7 @@ zen_commit_begin(ZenCommit *commit)
 void
 zen_commit_await_slots(ZenCommit *commit, bool keep_region, TimestampTz *since)
 {
-	Assert(commit->stage == ZEN_STAGE_LEASED && commit->carrier == InvalidZenSlot);
+	Assert(commit->stage == ZEN_STAGE_LEASED);
 	ZenAssertRegionMine(commit->region);
 	ZenAssertNotInEpoch();
 	if (keep_region)
@@ -338,8 +341,6 @@ zen_commit_await_slots(ZenCommit *commit, bool keep_region, TimestampTz *since)
 static bool
 is_near_any(const ZenCommit *commit, const ZenWriteSet *ws)
 {
-	if (commit->tail != InvalidZenSlot && zen_tuple_is_near(commit->tail_former, commit->cts))
-		return true;
 	for (const ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
 		if (w->slot != InvalidZenSlot && zen_tuple_is_near(w->former, commit->cts))
 			return true;
@@ -412,42 +413,71 @@ bytes_of_versions(const ZenWriteSet *ws)
 	return bytes;
 }
 
-bool
-zen_commit_is_large(const ZenWriteSet *ws)
+int64
+zen_commit_ask_sink(const ZenWriteSet *ws)
 {
-	return zen_copies() &&
-		(ws->nblocks > 0 || !zen_copy_is_one_record(ws->nwrites, bytes_of_versions(ws)) ||
-		 !zen_streamtail_fits(ws->nwrites));
+	if (likely(zen_sink.begin == NULL))
+		return 0;
+	return zen_sink.begin(ws->nwrites, bytes_of_versions(ws), ws->nblocks > 0);
 }
 
-bool
-zen_commit_reserve_tail(ZenCommit *commit, const ZenWriteSet *ws)
+/* Take a slot that is no row's; InvalidZenSlot: there is none. */
+static ZenSlot
+take_own_slot(ZenCommit *commit, ZenWriteSet *ws, Size size)
 {
-	Size		size = zen_streamtail_size(ws->nwrites);
+	ZenSlot		slot;
 
-	Assert(commit->stage == ZEN_STAGE_LEASED && commit->tail == InvalidZenSlot);
+	Assert(commit->stage == ZEN_STAGE_LEASED && ws == &zen_writeset);
 	ZenAssertRegionMine(commit->region);
-	/* nor need others know of a transaction that leaves nothing */
-	if (size == 0 || (commit->last == InvalidZenSlot && ws->nblocks == 0))
-		return true;
-	commit->tail = zen_slot_alloc(commit->region, &zen_htables[0], size);
-	if (commit->tail == InvalidZenSlot)
-		return false;
-	commit->tail_former = zen_tuple_header(commit->tail);
-	commit->tail_versions = zen_copies() ? bytes_of_versions(ws) : 0;
-	/* copies would have to be told, by flushed WAL */
-	leave_near_cts(commit, ws);
-	return true;
+	zen_writeset_reserve(1, 0);
+	slot = zen_slot_alloc(commit->region, &zen_htables[0], size);
+	if (slot != InvalidZenSlot)
+	{
+		zen_writeset_add_slot(slot);
+		/* the sink would have to be told, and may wait for the disk */
+		leave_near_cts(commit, ws);
+	}
+	return slot;
 }
 
-/* The transaction's records go to NVM with the rest, in case the WAL loses them. */
-static void
-write_tail(ZenCommit *commit, const ZenWriteSet *ws)
+bool
+zen_commit_reserve_own(ZenCommit *commit, ZenWriteSet *ws, Size sink_size)
 {
-	Assert(commit->stage == ZEN_STAGE_WRITTEN);
-	if (commit->tail != InvalidZenSlot)
-		zen_streamtail_write(commit->tail, commit->region, commit->cts,
-							 U64FromFullTransactionId(GetTopFullTransactionId()), ws->nwrites);
+	if (commit->last == InvalidZenSlot && ws->nblocks > 0)
+	{
+		commit->last = take_own_slot(commit, ws, ZEN_TOMBSTONE_SIZE);
+		if (commit->last == InvalidZenSlot)
+		{
+			zen_reclaim_for_slots(commit->region);
+			commit->last = take_own_slot(commit, ws, ZEN_TOMBSTONE_SIZE);
+		}
+		if (commit->last == InvalidZenSlot)
+			zen_pool_full_error();
+	}
+	/* nobody need know of a transaction that leaves nothing */
+	if (sink_size == 0 || commit->last == InvalidZenSlot)
+		return true;
+	commit->sink_slot = take_own_slot(commit, ws, sink_size);
+	return commit->sink_slot != InvalidZenSlot;
+}
+
+/* An empty version of HTable 0.  Recovery takes it for evidence (R3) and for nothing else. */
+static void
+write_carrier(ZenCommit *commit, ZenSlot slot, bool flush)
+{
+	Assert(slot == commit->last);
+	zen_tuple_write(slot, commit->cts, zen_word1(0, 0, 0, true), InvalidTransactionId, NULL, flush);
+}
+
+static inline void
+write_slot(ZenCommit *commit, ZenWrite *w, bool flush_all)
+{
+	bool		flush = flush_all || w->slot != commit->last;
+
+	if (likely(w->version != NULL))
+		write_version(commit, w, flush);
+	else if (w->slot != commit->sink_slot)
+		write_carrier(commit, w->slot, flush);
 }
 
 void
@@ -462,8 +492,7 @@ zen_commit_store(ZenCommit *commit, ZenWriteSet *ws, bool flush_all)
 	enter_stage(commit, ZEN_STAGE_WRITTEN);
 	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
 		if (w->slot != InvalidZenSlot)
-			write_version(commit, w, flush_all || w->slot != commit->last);
-	write_tail(commit, ws);
+			write_slot(commit, w, flush_all);
 	if (ZEN_FAULT(R4_MOVE_ANCHOR_EARLY))
 		zen_regions[commit->region].anchor = commit->last;
 }
@@ -476,45 +505,10 @@ zen_commit_store_prepared(ZenCommit *commit, ZenWriteSet *ws)
 		enter_stage(commit, ZEN_STAGE_WRITTEN);
 }
 
-/*
- * All that the transaction has written was spilled: an empty version of HTable 0 carries LP.  Recovery takes it for
- * evidence and for nothing else.
- */
-static void
-write_carrier(ZenCommit *commit, const ZenWriteSet *ws, bool flush)
-{
-	Assert(commit->carrier == InvalidZenSlot);
-	ZenAssertRegionMine(commit->region);
-	commit->carrier = zen_slot_alloc(commit->region, &zen_htables[0], ZEN_TOMBSTONE_SIZE);
-	if (commit->carrier == InvalidZenSlot)
-	{
-		zen_reclaim_for_slots(commit->region);
-		commit->carrier = zen_slot_alloc(commit->region, &zen_htables[0], ZEN_TOMBSTONE_SIZE);
-	}
-	if (commit->carrier == InvalidZenSlot)
-		zen_pool_full_error();
-	commit->last = commit->carrier;
-	commit->carrier_former = zen_tuple_header(commit->carrier);
-	enter_stage(commit, ZEN_STAGE_WRITTEN);
-	zen_tuple_write(commit->carrier, commit->cts, zen_word1(0, 0, 0, true), InvalidTransactionId, NULL, flush);
-	write_tail(commit, ws);
-}
-
-void
-zen_commit_write(ZenCommit *commit, ZenWriteSet *ws, bool flush_all)
-{
-	if (commit->last == InvalidZenSlot && ws->nblocks > 0)
-		write_carrier(commit, ws, flush_all);
-	else
-		zen_commit_store(commit, ws, flush_all);
-}
-
 /* Are all bytes of the transaction in the line that carries LP? */
 static bool
 fits_one_line(const ZenCommit *commit, const ZenWriteSet *ws)
 {
-	if (commit->tail != InvalidZenSlot)
-		return false;
 	for (const ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
 		if (w->slot != InvalidZenSlot && w->slot != commit->last)
 			return false;
@@ -522,12 +516,20 @@ fits_one_line(const ZenCommit *commit, const ZenWriteSet *ws)
 		zen_tuple_size(((ZenTupleBody *) ((char *) zen_slot_ptr(commit->last) + ZEN_HEADER_SIZE))->len) <= ZEN_LINE;
 }
 
-/* All is written: durable first, then in the WAL (R18).  The decision follows; a checkpoint waits for it. */
-static void
-log_for_copies(ZenCommit *commit, uint64 full_xid, uint32 kind)
+/*
+ * All is written, and the decision follows.  True: it is durable, too, as somebody has heard of it (R18).
+ *
+ * The sink writes its slot once: an error after LP may have the commit decided again.
+ */
+static inline bool
+tell_decision(ZenCommit *commit, uint32 kind)
 {
-	commit->logged_xid = full_xid;
-	zen_copy_decide(commit->region, commit->cts, full_xid, kind, commit->tail);
+	ZenSlot		slot = commit->told_xid == 0 ? commit->sink_slot : InvalidZenSlot;
+
+	if (likely(zen_sink.decide == NULL))
+		return false;
+	commit->told_xid = U64FromFullTransactionId(GetTopFullTransactionId());
+	return zen_sink.decide(commit->region, commit->cts, commit->told_xid, kind, slot);
 }
 
 void
@@ -538,16 +540,13 @@ zen_commit_set_lp(ZenCommit *commit, const ZenWriteSet *ws)
 	Assert(InterruptHoldoffCount > 0);
 	ZenAssertRegionMine(commit->region);
 	/* R2: nothing else is outstanding when LP is stored */
-	if (zen_copies())
-		log_for_copies(commit, U64FromFullTransactionId(GetTopFullTransactionId()), ZEN_DOUBT_COMMIT);
-	else if (!fits_one_line(commit, ws) && !ZEN_FAULT(R2_NO_FIRST_FENCE))
+	if (!tell_decision(commit, ZEN_DOUBT_COMMIT) && !fits_one_line(commit, ws) && !ZEN_FAULT(R2_NO_FIRST_FENCE))
 		zen_order();
 	enter_stage(commit, ZEN_STAGE_LP);
 	zen_tuple_set_lp(commit->last);
 	if (!ZEN_FAULT(R2_NO_LAST_FENCE))
 		zen_fence();
-	if (zen_copies())
-		zen_copy_decided();
+	ZEN_TELL(done);
 }
 
 void
@@ -556,14 +555,12 @@ zen_commit_doubt(ZenCommit *commit, uint64 full_xid, uint32 kind)
 	Assert(commit->stage == ZEN_STAGE_WRITTEN);
 	Assert(full_xid != 0 && zen_regions[commit->region].doubt_kind == ZEN_DOUBT_NONE);
 	ZenAssertRegionMine(commit->region);
-	if (zen_copies())
-		log_for_copies(commit, full_xid, kind);
-	else
+	if (!tell_decision(commit, kind))
 		zen_order();
+	Assert(commit->told_xid == 0 || commit->told_xid == full_xid);
 	if (!ZEN_FAULT(R9_NO_DESCRIPTOR))
 		zen_region_doubt_set(commit->region, full_xid, commit->cts, kind);
-	if (zen_copies())
-		zen_copy_decided();
+	ZEN_TELL(done);
 	enter_stage(commit, ZEN_STAGE_DOUBT);
 }
 
@@ -671,15 +668,29 @@ settle_writes(uint32 region, ZenWriteSet *ws)
 	}
 }
 
-/* The transaction's records in NVM wait for the WAL (R17); PostgreSQL's commit record is in it by now. */
-static void
-keep_tail(ZenCommit *commit)
+/* The last slot of the write set, if it is no row's.  It leaves the write set. */
+static ZenWrite *
+next_own_slot(ZenWriteSet *ws)
 {
-	if (commit->tail == InvalidZenSlot)
-		return;
-	zen_collect_forget_header(commit->tail_former);
-	zen_streamtail_keep(commit->tail, XactLastCommitEnd, commit->tail_versions);
-	commit->tail = InvalidZenSlot;
+	if (ws->nwrites == 0 || likely(ws->writes[ws->nwrites - 1].version != NULL))
+		return NULL;
+	return &ws->writes[--ws->nwrites];
+}
+
+static void
+settle_own_slots(ZenCommit *commit, ZenWriteSet *ws)
+{
+	ZenWrite   *w;
+
+	while ((w = next_own_slot(ws)) != NULL)
+	{
+		zen_collect_forget_header(w->former);
+		if (w->slot == commit->sink_slot)
+			zen_sink.settle(w->slot);
+		else
+			zen_slot_free(w->slot); /* the anchor is not taken again (R4) */
+	}
+	commit->sink_slot = InvalidZenSlot;
 }
 
 /* A region that was leased to spill rows is at rest since then. */
@@ -722,12 +733,7 @@ zen_commit_finish(ZenCommit *commit, ZenWriteSet *ws)
 		region->anchor = commit->last;
 		region->last_cts = commit->cts;
 	}
-	if (commit->carrier != InvalidZenSlot)
-	{
-		zen_collect_forget_header(commit->carrier_former);
-		zen_slot_free(commit->carrier); /* the anchor is not taken again (R4) */
-	}
-	keep_tail(commit);
+	settle_own_slots(commit, ws);
 	settle_writes(commit->region, ws);
 	zen_spillend_settle(commit->region, ws->blocks, ws->nblocks);
 
@@ -745,40 +751,25 @@ zen_commit_finish(ZenCommit *commit, ZenWriteSet *ws)
 /*
  * R7: make the slots empty, durably, before the region commits again.
  *
- * Copies have no tail slot: SLOTS, which was inserted when the tail slot was written, has made that place empty (R18).
+ * The sink's own slot is written when the sink is told of the decision, and is nobody else's to hear of.
  */
 static void
 scrub_writes(ZenCommit *commit, ZenWriteSet *ws)
 {
-	if (commit->carrier != InvalidZenSlot)
-		zen_copy_vanish(commit->carrier);
-	Assert(commit->tail == InvalidZenSlot || !zen_copies() || commit->logged_xid != 0);
+	Assert(commit->sink_slot == InvalidZenSlot || commit->told_xid != 0);
 	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
-		if (w->slot != InvalidZenSlot)
-			zen_copy_vanish(w->slot);
-	zen_copy_forget();
-	zen_copy_vanish_begin(commit->region, commit->logged_xid);
-	if (commit->carrier != InvalidZenSlot)
-		zen_tuple_scrub(commit->carrier);
-	if (commit->tail != InvalidZenSlot)
-		zen_tuple_scrub(commit->tail);
+		if (w->slot != InvalidZenSlot && w->slot != commit->sink_slot)
+			ZEN_TELL(vanishing, w->slot);
+	ZEN_TELL(vanish, commit->region, commit->told_xid);
 	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
 		if (w->slot != InvalidZenSlot && !ZEN_FAULT(R7_NO_SCRUB))
 			zen_tuple_scrub(w->slot);
 	if (!ZEN_FAULT(R7_NO_SCRUB_FENCE))
 		zen_fence();
-	zen_copy_vanish_end();
+	ZEN_TELL(done);
 	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
 		if (w->slot != InvalidZenSlot)
 			zen_collect_forget_header(w->former);
-	if (commit->carrier != InvalidZenSlot)
-	{
-		zen_collect_forget_header(commit->carrier_former);
-		zen_slot_free(commit->carrier);
-		commit->carrier = InvalidZenSlot;
-	}
-	if (commit->tail != InvalidZenSlot)
-		zen_collect_forget_header(commit->tail_former);
 }
 
 void
@@ -798,9 +789,9 @@ zen_commit_abort(ZenCommit *commit, ZenWriteSet *ws)
 	if (commit->stage == ZEN_STAGE_DOUBT)
 		zen_region_doubt_clear(commit->region);
 	return_slots(ws);
-	if (commit->tail != InvalidZenSlot)
-		zen_slot_free(commit->tail);
-	commit->tail = InvalidZenSlot;
+	while (next_own_slot(ws) != NULL)
+		;
+	commit->sink_slot = InvalidZenSlot;
 	if (ws->nblocks > 0)
 	{
 		zen_epoch_flush();
@@ -826,8 +817,8 @@ zen_commit_restore(ZenCommit *commit, uint32 region)
 	Assert(zen_regions[region].doubt_kind == ZEN_DOUBT_PREPARED && zen_regions[region].doubt_cts != 0);
 	commit->region = region;
 	commit->cts = zen_regions[region].doubt_cts;
-	commit->last = commit->carrier = commit->tail = InvalidZenSlot;
-	commit->logged_xid = zen_regions[region].doubt_xid;
+	commit->last = commit->sink_slot = InvalidZenSlot;
+	commit->told_xid = zen_regions[region].doubt_xid;
 	enter_stage(commit, ZEN_STAGE_DOUBT);
 }
 

@@ -29,17 +29,10 @@ typedef struct ZenCommit
 	uint64		cts;
 	ZenSlot		last;			/* the slot that carries LP, or InvalidZenSlot
 								 * if nothing was to be written */
-	ZenSlot		carrier;		/* that slot, if no row was left to carry it;
-								 * else InvalidZenSlot */
-	ZenTupleHeader carrier_former;	/* the header that it had before */
-	ZenSlot		tail;			/* the slot for its records in the WAL (R17),
-								 * or InvalidZenSlot */
-	ZenTupleHeader tail_former;
-	Size		tail_versions;	/* bytes of the versions that copies of the
-								 * pool are to know */
-	uint64		logged_xid;		/* copies of the pool take it for a
-								 * transaction under this full xid; 0: they
-								 * know of none */
+	ZenSlot		sink_slot;		/* the slot that the sink writes (R17), or
+								 * InvalidZenSlot */
+	uint64		told_xid;		/* the sink has been told of a transaction
+								 * under this full xid; 0: of none */
 } ZenCommit;
 
 extern ZenCommit zen_my_commit; /* of this process's transaction */
@@ -50,12 +43,23 @@ extern ZenCommit zen_my_commit; /* of this process's transaction */
 extern void zen_commit_begin(ZenCommit *commit);
 
 /*
+ * zen_commit_ask_sink -- the transaction would commit by LP: the bytes of a slot that the sink wants beside the rows';
+ * 0: none; ZEN_SINK_BY_RECORD: it must be mixed.  Nothing is reserved yet.  May throw.
+ */
+extern int64 zen_commit_ask_sink(const ZenWriteSet *ws);
+
+/*
  * zen_commit_reserve -- take a region, slots, queue space and a Tx-CTS; nothing is written.
  *
- * Caller is outside any epoch.  Throws ERRCODE_DISK_FULL or ERRCODE_OUT_OF_MEMORY.  May wait for room; if
- * interrupts are not held it may be cancelled then.
+ * zen_commit_reserve_own -- then, unless it is PREPARE: slots that are no row's.  If all that there is was spilled, one
+ * that is to carry LP; and one of sink_size bytes, if that is not 0.  False if the pool has no room for the latter:
+ * then the commit must be a mixed one.
+ *
+ * Caller is outside any epoch.  Throw ERRCODE_DISK_FULL or ERRCODE_OUT_OF_MEMORY.  May wait for room; if interrupts are
+ * not held they may be cancelled then.
  */
 extern void zen_commit_reserve(ZenCommit *commit, ZenWriteSet *ws);
+extern bool zen_commit_reserve_own(ZenCommit *commit, ZenWriteSet *ws, Size sink_size);
 
 /*
  * zen_commit_await_slots -- the pool is full of slots that others keep: sleep for a moment, and have a region again.
@@ -67,26 +71,12 @@ extern void zen_commit_reserve(ZenCommit *commit, ZenWriteSet *ws);
 extern void zen_commit_await_slots(ZenCommit *commit, bool keep_region, TimestampTz *since);
 
 /*
- * zen_commit_is_large -- does the transaction write more than NVM keeps of its records for copies of the pool?  Then it
- * must be mixed.
- *
- * zen_commit_reserve_tail -- after zen_commit_reserve(), for a zen-only commit: take a slot for what the transaction
- * has put into the WAL.  False if there is none in the pool: then the commit must be a mixed one.  Never throws.
+ * zen_commit_store -- write all slots with LP = 0, but for the sink's; no fence yet.  Lease holder; never throws.
  */
-extern bool zen_commit_is_large(const ZenWriteSet *ws);
-extern bool zen_commit_reserve_tail(ZenCommit *commit, const ZenWriteSet *ws);
-
-/* zen_commit_store -- write all versions with LP = 0 to their slots; no fence yet.  Lease holder; never throws. */
 extern void zen_commit_store(ZenCommit *commit, ZenWriteSet *ws, bool flush_all);
 
 /* zen_commit_store_prepared -- the same for PREPARE, all flushed.  WRITTEN on return, as lock lists follow. */
 extern void zen_commit_store_prepared(ZenCommit *commit, ZenWriteSet *ws);
-
-/*
- * zen_commit_write -- after zen_commit_reserve(): write all versions.  If all that there is was spilled, write an
- * empty version that is to carry LP; that may throw ERRCODE_DISK_FULL, before anything is stored.
- */
-extern void zen_commit_write(ZenCommit *commit, ZenWriteSet *ws, bool flush_all);
 
 /* zen_commit_set_lp -- fence, LP, fence (R2).  From here on the transaction is committed.  Interrupts are held. */
 extern void zen_commit_set_lp(ZenCommit *commit, const ZenWriteSet *ws);

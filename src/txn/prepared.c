@@ -22,12 +22,12 @@
 #include "miscadmin.h"
 #include "nvm/persist.h"
 #include "nvm/repair.h"
+#include "nvm/sink.h"
 #include "nvm/slotalloc.h"
 #include "row/lockers.h"
 #include "row/rowadmit.h"
 #include "storage/procarray.h"
 #include "storage/shmem.h"
-#include "stream/streamcopy.h"
 #include "txn/spillend.h"
 
 #define LOCKS_PER_SLOT	60
@@ -256,13 +256,13 @@ zen_prepared_scrub_lists(ZenPrepared *p)
 	ZenAssertRegionMine(set->region);
 	for (uint32 i = 0; i < set->nwrites; i++)
 		if (set->writes[i].version == NULL)
-			zen_copy_vanish(set->writes[i].slot);
-	zen_copy_vanish_begin(set->region, 0);
+			ZEN_TELL(vanishing, set->writes[i].slot);
+	ZEN_TELL(vanish, set->region, 0);
 	for (uint32 i = 0; i < set->nwrites; i++)
 		if (set->writes[i].version == NULL)
 			zen_tuple_scrub(set->writes[i].slot);
 	zen_fence();
-	zen_copy_vanish_end();
+	ZEN_TELL(done);
 	for (uint32 i = 0; i < set->nwrites; i++)
 		if (set->writes[i].version == NULL)
 			zen_collect_forget_header(set->writes[i].former);

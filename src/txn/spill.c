@@ -24,10 +24,10 @@
 #include "gc/reclaim.h"
 #include "miscadmin.h"
 #include "nvm/persist.h"
+#include "nvm/sink.h"
 #include "nvm/slotalloc.h"
 #include "port/pg_bitutils.h"
 #include "row/horizon.h"
-#include "stream/streamcopy.h"
 #include "txn/commit.h"
 
 #define BATCH			1024	/* rows written between two fences */
@@ -48,7 +48,7 @@ static bool spilling = false;
 #define MAX_FORMERS		4096
 static ZenTupleHeader formers[MAX_FORMERS];
 static uint32 nformers = 0;
-static uint64 formers_told = 0; /* for zen_copy_await() */
+static uint64 formers_told = 0; /* for the sink's await() */
 
 /* A row about to be spilled. */
 typedef struct Row
@@ -185,12 +185,15 @@ publish_row(Row *row, bool *full)
 static void
 withdraw(ZenSlot slot)
 {
-	zen_copy_vanish(slot);
-	zen_copy_vanish_begin(zen_my_commit.region, 0);
-	zen_tuple_scrub(slot);
-	zen_fence();
-	zen_copy_vanish_end();
+	zen_tuple_vanish(slot, zen_my_commit.region);
 	zen_slot_free(slot);
+}
+
+/* What was written is durable: what await() wants before headers that it has overwritten are forgotten; 0 = nothing. */
+static uint64
+tell_spilled(void)
+{
+	return unlikely(zen_sink.spilled != NULL) ? zen_sink.spilled(zen_my_commit.region) : 0;
 }
 
 void
@@ -198,12 +201,12 @@ zen_spill_forget_formers(void)
 {
 	if (nformers == 0)
 		return;
-	zen_copy_await(formers_told);
+	zen_sink.await(formers_told);
 	while (nformers > 0)
 		zen_collect_forget_header(formers[--nformers]);
 }
 
-/* The row over it is durable; told: zen_copy_spilled() of it. */
+/* The row over it is durable; told: what tell_spilled() has said of it. */
 static void
 note_former(const ZenTupleHeader *former, uint64 told)
 {
@@ -230,7 +233,7 @@ publish_rows(Row *rows, uint32 n)
 	ZenAssertNotInEpoch();
 	if (!ZEN_FAULT(R2_SPILL_NO_FENCE))
 		zen_fence();
-	told = zen_copy_spilled(zen_my_commit.region);
+	told = tell_spilled();
 	for (uint32 i = 0; i < n; i++)
 		note_former(&rows[i].former, told);
 	for (uint32 i = 0; i < n; i++)
@@ -480,7 +483,7 @@ publish_load(Load *load, TransactionId xid, CommandId cid)
 	ZenAssertNotInEpoch();
 	if (!ZEN_FAULT(R2_LOAD_NO_FENCE))
 		zen_fence();
-	told = zen_copy_spilled(zen_my_commit.region);
+	told = tell_spilled();
 	for (uint32 i = 0; i < load->n; i++)
 		note_former(&load->former[i], told);
 	placed = zen_spillmap_take(load->ht, load->tids, load->slots, load->n, &writer);

@@ -17,8 +17,8 @@
 #include "gc/gcqueue.h"
 #include "miscadmin.h"
 #include "nvm/persist.h"
+#include "nvm/sink.h"
 #include "nvm/slotalloc.h"
-#include "stream/streamcopy.h"
 
 /* A row that this transaction has spilled, as its record says. */
 typedef struct Spilled
@@ -226,14 +226,14 @@ zen_spillend_undo(uint32 region, ZenSpilledBlock *blocks, uint32 n, bool all)
 	ZenAssertRegionMine(region);
 	ZenAssertNotInEpoch();
 	/* in the WAL at once, as it is flushed before the first goes */
-	for (uint32 b = 0; b < n && zen_copies(); b++)
+	for (uint32 b = 0; b < n && zen_sink.vanishing != NULL; b++)
 	{
 		uint32		nrows = rows_of_block(&blocks[b], region, all, rows, NULL);
 
 		for (uint32 i = 0; i < nrows; i++)
-			zen_copy_vanish(rows[i].slot);
+			zen_sink.vanishing(rows[i].slot);
 	}
-	zen_copy_vanish_begin(region, 0);
+	ZEN_TELL(vanish, region, 0);
 	for (uint32 b = 0; b < n; b++)
 	{
 		uint32		nrows = rows_of_block(&blocks[b], region, all, rows, NULL);
@@ -247,7 +247,7 @@ zen_spillend_undo(uint32 region, ZenSpilledBlock *blocks, uint32 n, bool all)
 			pop_row(&rows[i]);
 		mark_aborted(&blocks[b], region, all);
 	}
-	zen_copy_vanish_end();
+	ZEN_TELL(done);
 }
 
 /* Leave out of the write set, from a place on, the blocks in which nothing of this transaction's is left. */
@@ -352,11 +352,7 @@ zen_spillend_restamp(uint32 region, uint64 cts, ZenSpilledBlock *blocks, uint32 
 			}
 			zen_spillmap_forget(rows[i].ht, rows[i].tidno);
 			forgotten = true;
-			zen_copy_vanish(rows[i].slot);
-			zen_copy_vanish_begin(region, 0);
-			zen_tuple_scrub(rows[i].slot);
-			zen_fence();
-			zen_copy_vanish_end();
+			zen_tuple_vanish(rows[i].slot, region);
 			zen_version_condemn(v);
 			zen_version_retire(v);
 		}

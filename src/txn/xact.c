@@ -27,6 +27,7 @@
 #include "cache/tablestat.h"
 #include "catalog/storage.h"
 #include "miscadmin.h"
+#include "nvm/sink.h"
 #include "replication/origin.h"
 #include "row/lockers.h"
 #include "row/rowchange.h"
@@ -35,7 +36,6 @@
 #include "storage/ipc.h"
 #include "storage/predicate.h"
 #include "storage/proc.h"
-#include "stream/streamcopy.h"
 #include "stream/streamlog.h"
 #include "txn/callbacks.h"
 #include "txn/commit.h"
@@ -159,22 +159,22 @@ static bool
 is_mixed(void)
 {
 	return (XactLastRecEnd != 0 && !zen_sequence_logged_alone()) || zen_ddl_pending() || is_applied() ||
-		zen_streamlog_is_beyond() || zen_commit_is_large(&zen_writeset) || zen_copy_waits() || !zen_callbacks_last;
+		!zen_callbacks_last;
 }
 
-/* False, with nothing written, if the pool has no room for the transaction's records: then it must be mixed. */
+/* False, with nothing written, if the pool has no room for the sink's slot: then it must be mixed. */
 static bool
-commit_zen_only(ZenWriteSet *ws)
+commit_zen_only(ZenWriteSet *ws, Size sink_size)
 {
 	if (XactLastRecEnd != 0)
 		zen_sequence_extend();
 	zen_sequence_flush();
 	XactLastRecEnd = 0;			/* PostgreSQL has nothing to flush */
 	zen_commit_reserve(&zen_my_commit, ws);
-	if (!zen_commit_reserve_tail(&zen_my_commit, ws))
+	if (!zen_commit_reserve_own(&zen_my_commit, ws, sink_size))
 		return false;
 	watch_errors();
-	zen_commit_write(&zen_my_commit, ws, zen_copies());
+	zen_commit_store(&zen_my_commit, ws, zen_sink.written != NULL);
 	if (zen_my_commit.last != InvalidZenSlot && !ZEN_FAULT(R9_LP_AFTER_VISIBLE))
 		zen_commit_set_lp(&zen_my_commit, ws);
 	Assert(zen_my_commit.stage != ZEN_STAGE_WRITTEN || ZEN_FAULT(R9_LP_AFTER_VISIBLE));
@@ -190,12 +190,15 @@ commit_mixed(ZenWriteSet *ws, uint64 full_xid, bool reserved)
 	if (!ZEN_FAULT(R9_NO_FORCED_FLUSH))
 		ForceSyncCommit();
 	if (!reserved && (ws->nwrites > 0 || ws->nblocks > 0))
+	{
 		zen_commit_reserve(&zen_my_commit, ws);
+		(void) zen_commit_reserve_own(&zen_my_commit, ws, 0);
+	}
 	watch_errors();
 	zen_ddl_precommit(full_xid);
 	if (ws->nwrites > 0 || ws->nblocks > 0)
 	{
-		zen_commit_write(&zen_my_commit, ws, true);
+		zen_commit_store(&zen_my_commit, ws, true);
 		if (zen_my_commit.last != InvalidZenSlot)
 			zen_commit_doubt(&zen_my_commit, full_xid, ZEN_DOUBT_COMMIT);
 	}
@@ -209,6 +212,7 @@ pre_commit(void)
 {
 	ZenWriteSet *ws = &zen_writeset;
 	uint64		full_xid;
+	int64		sink_size;
 
 	/* PostgreSQL has released all savepoints */
 	Assert(GetCurrentTransactionNestLevel() == 1);
@@ -220,9 +224,9 @@ pre_commit(void)
 	PreCommit_CheckForSerializationFailure();
 	full_xid = U64FromFullTransactionId(GetTopFullTransactionId());
 
-	if (is_mixed())
+	if (is_mixed() || (sink_size = zen_commit_ask_sink(ws)) == ZEN_SINK_BY_RECORD)
 		commit_mixed(ws, full_xid, false);
-	else if ((ws->nwrites > 0 || ws->nblocks > 0) && !commit_zen_only(ws))
+	else if ((ws->nwrites > 0 || ws->nblocks > 0) && !commit_zen_only(ws, (Size) sink_size))
 		commit_mixed(ws, full_xid, true);
 	zen_fault_pause(ZEN_FAULT(R19_PAUSE_DECIDED) && zen_my_commit.stage != ZEN_STAGE_NONE);
 }
@@ -297,7 +301,7 @@ forget_all(void)
 {
 	zen_spill_forget_formers();
 	zen_writeset_clear();
-	zen_streamlog_reset();
+	ZEN_TELL(end);
 	zen_ddl_reset();
 	Assert(zen_my_commit.stage == ZEN_STAGE_NONE);
 }
@@ -417,13 +421,13 @@ subxact_callback(SubXactEvent event, SubTransactionId my_subid, SubTransactionId
 		case SUBXACT_EVENT_COMMIT_SUB:
 			zen_writeset_subcommit(level);
 			zen_ddl_subcommit(level);
-			zen_streamlog_subcommit(level);
+			ZEN_TELL(subcommit, level);
 			break;
 		case SUBXACT_EVENT_ABORT_SUB:
 			zen_sequence_subabort();
 			abandon();
 			release_locks(level);
-			zen_streamlog_subabort(level);
+			ZEN_TELL(subabort, level);
 			zen_spillend_subabort(level);
 			pop_writes(level);
 			zen_ddl_subabort(level);
@@ -460,7 +464,6 @@ zen_xact_attach(void)
 		return;
 	zen_stats_attach();
 	zen_epoch_attach();
-	zen_copy_attach();
 	Assert(zen_my_epoch != NULL);
 	if (IsUnderPostmaster)
 		on_shmem_exit(detach, (Datum) 0);

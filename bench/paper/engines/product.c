@@ -60,7 +60,7 @@ static CachedContext (*thread_cache(void))[CACHE_SIZE]
 #include "server.h"
 
 ZenPool		zen_pool;
-const ZenChangeSink *zen_change_sink = NULL;
+ZenSink		zen_sink;
 ZenHTable  *zen_htables;
 __thread ZenThreadCounters zen_thread_counters;
 
