@@ -313,24 +313,25 @@ sub test_leftover
 	refused('an older copy of the pool with a newer file', '55000', qr/not of the same moment/);
 
 	# left long ago, and as it was when it was made
-	my $set_generation = sub {
-		my ($generation) = @_;
+	my $set_moment = sub {
+		my ($generation, $mark) = @_;
 		with_file("$pool.3", sub {
 				my ($fh) = @_;
 				for my $at (super_offsets())
 				{
 					my $bytes = peek($fh, $at, 120);
 					substr($bytes, 72, 8) = pack('Q<', $generation);
-					substr($bytes, 88, 4) = pack('L<', 1);
+					substr($bytes, 88, 8) = pack('L<2', 1, $mark);
 					substr($bytes, 12, 4) = "\0" x 4;
 					substr($bytes, 12, 4) = pack('L<', crc32c($bytes));
 					poke($fh, $at, $bytes);
 				} });
 	};
-	$set_generation->(generation($files[0]) - 2);
+	my ($generation, $mark) = moment($files[0]);
+	$set_moment->($generation - 2, $mark);
 	refused('a new file that was left long ago', '55000',
 		qr/"\Q$pool.3\E" is an older copy.*HINT:  The pool has not got this file yet.*move this one away/s);
-	$set_generation->(generation($files[0]));
+	$set_moment->($generation, $mark);
 	my $log = log_size($node);
 	$node->start;
 	open_server();
@@ -343,18 +344,18 @@ sub test_leftover
 	return;
 }
 
-# generation -- of the newest superblock copy.
-sub generation
+# moment -- generation and mark of the newest superblock copy.
+sub moment
 {
 	my ($file) = @_;
-	my $largest = 0;
+	my @moment = (0, 0);
 	with_file($file, sub {
 			for my $at (super_offsets())
 			{
-				my ($generation) = unpack('Q<', peek($_[0], $at + 72, 8));
-				$largest = $generation if $generation > $largest;
+				my ($generation, undef, undef, $mark) = unpack('Q<2L<2', peek($_[0], $at + 72, 24));
+				@moment = ($generation, $mark) if $generation > $moment[0];
 			} });
-	return $largest;
+	return @moment;
 }
 
 sub test_grown
