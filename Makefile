@@ -137,6 +137,7 @@ OBJS = $(addprefix src/base/, \
 		streamxids.o \
 		streamlog.o \
 		streamcopy.o \
+		streamclients.o \
 		streamcover.o \
 		streamtail.o \
 		streamsink.o \
@@ -144,7 +145,6 @@ OBJS = $(addprefix src/base/, \
 		streamredo.o \
 		streamrmgr.o) \
 	$(addprefix src/txn/, \
-		callbacks.o \
 		exclusive.o \
 		spillend.o \
 		commit.o \
@@ -178,7 +178,6 @@ OBJS = $(addprefix src/base/, \
 		zenam_change.o \
 		zenam_toast.o \
 		zenam_dml.o \
-		zenam_copies.o \
 		zenam_ddl.o \
 		indexentry.o \
 		indexkeys.o \
@@ -225,18 +224,20 @@ OBJS = $(addprefix src/base/, \
 		pointstate.o \
 		exec.o) \
 	$(addprefix src/admin/, \
+		libraries.o \
+		named.o \
 		replication.o \
 		basebackup.o \
 		statements.o \
 		explain.o \
-		extension.o \
-		swapped.o \
 		standby.o \
-		named.o \
 		treehooks.o \
 		partitionkey.o \
 		votes.o \
-		hooks.o \
+		objects.o \
+		commands.o \
+		executions.o \
+		dispatch.o \
 		views.o \
 		poolgrow.o) \
 	zen_am.o

@@ -62,7 +62,7 @@ DROP TABLE z2;
 COMMIT;
 SELECT count(*) FROM h;
 
--- nor with pg_repack, whose copies of zen tables are zen tables
+-- nor with pg_repack, whose copies of zen tables are zen tables: made from them, and named after their OIDs
 CREATE SCHEMA repack;
 SET default_table_access_method = heap;
 DO $$

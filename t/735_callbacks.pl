@@ -138,7 +138,9 @@ sub test_order
 		$node->restart;
 		$dbh = connect_db($node);
 		unlike(log_since($node, $log), qr/ahead of zen/, "@$order: no warning");
+		unlike(log_since($node, $log), qr/refuses to be loaded/, "@$order: nobody refuses");
 		check_hooks("@$order") if grep { $_ eq 'pg_stat_statements' } @$order;
+		check_kept("@$order") if $order->[0] eq 'zen';
 	}
 	$dbh->disconnect;
 	$node->stop;
@@ -161,6 +163,23 @@ sub check_hooks
 	return;
 }
 
+# Executor state is kept, inside the hooks of others.
+sub check_kept
+{
+	my ($when) = @_;
+	must($_)
+	  for 'CREATE TABLE k (id int PRIMARY KEY, v int) USING zen', 'INSERT INTO k VALUES (1, 1)',
+	  'SET enable_seqscan = off', 'SET enable_bitmapscan = off', 'SET plan_cache_mode = force_generic_plan',
+	  'PREPARE kept(int) AS SELECT v FROM k WHERE id = $1';
+	my $before = value($dbh, 'SELECT point_accesses FROM zen_stat()');
+	must('EXECUTE kept (1)') for 1 .. 5;
+	cmp_ok(value($dbh, 'SELECT point_accesses FROM zen_stat()'), '>', $before, "$when: executor state is kept");
+	is(value($dbh, q{SELECT calls FROM pg_stat_statements WHERE query LIKE '%SELECT v FROM k%'}),
+		5, "$when: pg_stat_statements sees all of it");
+	must($_) for 'DEALLOCATE kept', 'RESET ALL', 'DROP TABLE k';
+	return;
+}
+
 # --- zen, others ------------------------------------------------------------
 
 sub test_zen_first
@@ -170,6 +189,8 @@ sub test_zen_first
 
 	new_server('zen_first', 'zen', $behind);
 	unlike(log_since($node, 0), qr/ahead of zen/, 'zen first: no warning');
+	like(log_since($node, 0), qr/library "\S*behind\.so" refuses to be loaded behind executor hooks/,
+		'one that insists on the first hook: loaded without those of zen');
 
 	$mixed = counted('mixed');
 	is(insert_while(10, { 'behind.pre_commit' => 'INSERT INTO h VALUES (10)' }), '',

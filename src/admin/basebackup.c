@@ -11,7 +11,7 @@
  *   error;
  * - pg_backup_start() is an error.  So is pg_backup_stop(), since a table may have been made meanwhile.
  *
- * table/zenam_copies.c refuses the tables that come later.
+ * table/zenam_ddl.c refuses the tables that come later.
  *
  * PostgreSQL has no hook in BASE_BACKUP.  But its first answer goes through PqCommMethods, and that is sent before any
  * file.
@@ -21,9 +21,9 @@
 #include "admin/basebackup.h"
 
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "base/guc.h"
 #include "common/relpath.h"
-#include "libpq/auth.h"
 #include "libpq/libpq.h"
 #include "miscadmin.h"
 #include "nvm/datadir.h"
@@ -31,13 +31,10 @@
 #include "nvm/pool.h"
 #include "replication/walsender.h"
 #include "stream/streamcover.h"
-#include "table/zenam_copies.h"
 #include "tcop/tcopprot.h"
 #include "utils/fmgroids.h"
 
-bool		zen_backup_begins = false;
-
-static ClientAuthentication_hook_type prev_authentication_hook;
+static bool backup_begins = false;
 
 /* ---------- what a copy would have ---------- */
 
@@ -112,7 +109,7 @@ zen_basebackup_check_function(Oid function)
 		case F_PG_BACKUP_START:
 			refuse(ERROR, "a base backup", zen_basebackup_lacks());
 			zen_cover_begin();
-			zen_backup_begins = true;
+			backup_begins = true;
 			break;
 		case F_PG_BACKUP_STOP:	/* pg_control has been copied */
 			refuse(ERROR, "a base backup", zen_basebackup_lacks());
@@ -129,20 +126,28 @@ zen_basebackup_check_function(Oid function)
 }
 
 /* Behind its checkpoint, and before the client hears of it: what it lists from now on has the times of all stores. */
-void
-zen_basebackup_began(void)
+static void
+note_begin(void)
 {
-	zen_backup_begins = false;
+	backup_begins = false;
 	zen_filetime_backup_begins();
 }
 
-/* The function may have run without an executor. */
-static void
-xact_ends(XactEvent event, void *arg)
+void
+zen_basebackup_run(const ZenRunLink *rest, ZEN_EXECUTOR_RUN_ARGS)
 {
-	if (zen_backup_begins && event == XACT_EVENT_PRE_COMMIT)
-		zen_basebackup_began();
-	zen_backup_begins = false;
+	zen_run_rest(rest, ZEN_EXECUTOR_RUN_PASS);
+	if (unlikely(backup_begins))
+		note_begin();
+}
+
+/* The function may have run without an executor. */
+void
+zen_basebackup_event(XactEvent event)
+{
+	if (backup_begins && event == XACT_EVENT_PRE_COMMIT)
+		note_begin();
+	backup_begins = false;
 }
 
 /* ---------- clients of physical replication ---------- */
@@ -181,27 +186,13 @@ look_at_answers(void)
 	PqCommMethods = &methods;
 }
 
-static void
-authentication(Port *port, int status)
+void
+zen_basebackup_client(void)
 {
-	if (prev_authentication_hook)
-		prev_authentication_hook(port, status);
-	if (status != STATUS_OK || !am_walsender)
-		return;
 	zen_cover_begin();
 	if (am_db_walsender)
 		return;
-	zen_copies_client();
 	if (zen_pool_has_tables())
 		refuse(FATAL, "a base backup or standby over this connection", lacks_stream());
 	look_at_answers();
-}
-
-void
-zen_basebackup_init(void)
-{
-	Assert(ClientAuthentication_hook != authentication);	/* once */
-	prev_authentication_hook = ClientAuthentication_hook;
-	ClientAuthentication_hook = authentication;
-	RegisterXactCallback(xact_ends, NULL);
 }

@@ -1,5 +1,5 @@
 /*
- * named.c -- the tables that a utility statement names.
+ * named.c -- what a utility statement names: tables, and what ALTER TABLE does to one.
  *
  * After a crash a command that locks or replaces indexes must find those of its tables rebuilt (zenam_reindex.c).
  * Tables that the command does not name are not its business: one whose index cannot be built must not keep it from
@@ -24,7 +24,6 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "commands/defrem.h"
-#include "nodes/parsenodes.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -127,34 +126,19 @@ reindexed(ReindexStmt *stmt)
 	return NIL;
 }
 
-static bool
-only_drops_constraints(AlterTableStmt *stmt)
-{
-	ListCell   *lc;
-
-	foreach(lc, stmt->cmds)
-		if (lfirst_node(AlterTableCmd, lc)->subtype != AT_DropConstraint)
-		return false;
-	return true;
-}
-
 /* The table, and its partitions that are attached or detached. */
 static List *
-altered(AlterTableStmt *stmt)
+altered(const ZenAlterTable *alter)
 {
 	List	   *tables;
 	ListCell   *lc;
 
-	if (only_drops_constraints(stmt))
+	Assert(alter->stmt != NULL);
+	if (alter->only_drops_constraints)
 		return NIL;
-	tables = add_named(NIL, stmt->relation);
-	foreach(lc, stmt->cmds)
-	{
-		Node	   *def = lfirst_node(AlterTableCmd, lc)->def;
-
-		if (def != NULL && IsA(def, PartitionCmd))
-			tables = add_named(tables, ((PartitionCmd *) def)->name);
-	}
+	tables = add_named(NIL, alter->stmt->relation);
+	foreach(lc, alter->partitions)
+		tables = add_named(tables, lfirst_node(RangeVar, lc));
 	return tables;
 }
 
@@ -179,7 +163,7 @@ vacuumed(VacuumStmt *stmt)
 }
 
 List *
-zen_named_tables(Node *stmt)
+zen_named_tables(Node *stmt, const ZenAlterTable *alter)
 {
 	switch (nodeTag(stmt))
 	{
@@ -188,7 +172,7 @@ zen_named_tables(Node *stmt)
 		case T_ReindexStmt:
 			return reindexed((ReindexStmt *) stmt);
 		case T_AlterTableStmt:
-			return altered((AlterTableStmt *) stmt);
+			return altered(alter);
 		case T_RefreshMatViewStmt:
 			return add_named(NIL, ((RefreshMatViewStmt *) stmt)->relation);
 		case T_IndexStmt:
@@ -200,4 +184,53 @@ zen_named_tables(Node *stmt)
 		default:
 			return NIL;
 	}
+}
+
+/* ---------- ALTER TABLE ---------- */
+
+static void
+add_command(ZenAlterTable *alter, const AlterTableCmd *cmd)
+{
+	if (cmd->subtype != AT_DropConstraint)
+		alter->only_drops_constraints = false;
+	if (cmd->def != NULL && IsA(cmd->def, PartitionCmd))
+		alter->partitions = lappend(alter->partitions, ((PartitionCmd *) cmd->def)->name);
+	switch (cmd->subtype)
+	{
+		case AT_AddColumn:
+		case AT_AddConstraint:
+			if (cmd->def != NULL)
+				alter->added = lappend(alter->added, cmd->def);
+			break;
+		case AT_AttachPartition:
+			alter->attaches = true;
+			break;
+		case AT_SetAccessMethod:
+			/* DEFAULT gives no name */
+			alter->am = cmd->name ? cmd->name : default_table_access_method;
+			alter->am_is_default = cmd->name == NULL;
+			break;
+		case AT_SetTableSpace:
+			alter->moves = true;
+			break;
+		default:
+			break;
+	}
+}
+
+ZenAlterTable
+zen_named_alter(Node *stmt)
+{
+	ZenAlterTable alter = {.only_drops_constraints = true};
+	ListCell   *lc;
+
+	if (!IsA(stmt, AlterTableStmt))
+		return alter;
+	alter.stmt = (AlterTableStmt *) stmt;
+	alter.relid = RangeVarGetRelid(alter.stmt->relation, NoLock, true);
+	if (OidIsValid(alter.relid))
+		alter.relkind = get_rel_relkind(alter.relid);
+	foreach(lc, alter.stmt->cmds)
+		add_command(&alter, lfirst_node(AlterTableCmd, lc));
+	return alter;
 }

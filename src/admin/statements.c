@@ -18,11 +18,9 @@
 
 #include "access/parallel.h"
 #include "access/xact.h"
-#include "admin/basebackup.h"
 #include "admin/querycost.h"
 #include "base/guc.h"
 #include "catalog/pg_authid.h"
-#include "executor/executor.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -31,7 +29,6 @@
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
-#include "tcop/utility.h"
 #include "utils/acl.h"
 
 #define TRANCHE		"zen statements"
@@ -64,11 +61,6 @@ static int	nesting;			/* executor and utility calls under way */
 static StatementKey writer;		/* queryid 0: nothing is written yet in this
 								 * transaction */
 static ZenQueryCost last_end;	/* when the last statement was counted */
-
-static ExecutorStart_hook_type prev_executor_start;
-static ExecutorRun_hook_type prev_executor_run;
-static ExecutorFinish_hook_type prev_executor_finish;
-static ProcessUtility_hook_type prev_utility;
 
 Size
 zen_statements_shmem_request(void)
@@ -228,46 +220,19 @@ end_if_counted(const Running *run, uint64 calls)
 		end(run, calls);
 }
 
-static void
-run_next(ZEN_EXECUTOR_RUN_ARGS)
-{
-	if (prev_executor_run)
-		prev_executor_run(ZEN_EXECUTOR_RUN_PASS);
-	else
-		standard_ExecutorRun(ZEN_EXECUTOR_RUN_PASS);
-}
-
-static void
-finish_next(QueryDesc *queryDesc)
-{
-	if (prev_executor_finish)
-		prev_executor_finish(queryDesc);
-	else
-		standard_ExecutorFinish(queryDesc);
-}
-
-static void
-start_next(QueryDesc *queryDesc, int eflags)
-{
-	if (prev_executor_start)
-		prev_executor_start(queryDesc, eflags);
-	else
-		standard_ExecutorStart(queryDesc, eflags);
-}
-
 /* Here it is decided if executor state that is kept will do, so these counters are told of the statement. */
-static void
-executor_start(QueryDesc *queryDesc, int eflags)
+void
+zen_statements_start(const ZenStartLink *rest, QueryDesc *query, int eflags)
 {
 	Running		run;
 
-	if (!is_counted(queryDesc->plannedstmt->queryId))
+	if (!is_counted(query->plannedstmt->queryId))
 	{
-		start_next(queryDesc, eflags);
+		zen_start_rest(rest, query, eflags);
 		return;
 	}
-	begin(&run, queryDesc->plannedstmt->queryId);
-	start_next(queryDesc, eflags);
+	begin(&run, query->plannedstmt->queryId);
+	zen_start_rest(rest, query, eflags);
 	if (zen_cost_now().n[ZEN_COST_point_accesses] != run.before.n[ZEN_COST_point_accesses] ||
 		zen_cost_now().n[ZEN_COST_point_kept_plans] != run.before.n[ZEN_COST_point_kept_plans] ||
 		zen_cost_now().n[ZEN_COST_point_fallbacks] != run.before.n[ZEN_COST_point_fallbacks])
@@ -275,7 +240,7 @@ executor_start(QueryDesc *queryDesc, int eflags)
 }
 
 static void
-run_counted(ZEN_EXECUTOR_RUN_ARGS)
+run_counted(const ZenRunLink *rest, ZEN_EXECUTOR_RUN_ARGS)
 {
 	int			outer = nesting;
 	Running		run;
@@ -283,7 +248,7 @@ run_counted(ZEN_EXECUTOR_RUN_ARGS)
 	begin_if_counted(&run, queryDesc->plannedstmt->queryId);
 	PG_TRY();
 	{
-		run_next(ZEN_EXECUTOR_RUN_PASS);
+		zen_run_rest(rest, ZEN_EXECUTOR_RUN_PASS);
 	}
 	PG_FINALLY();
 	{
@@ -293,31 +258,25 @@ run_counted(ZEN_EXECUTOR_RUN_ARGS)
 	end_if_counted(&run, 0);	/* a cursor runs often, and finishes once */
 }
 
-static void
-executor_run(ZEN_EXECUTOR_RUN_ARGS)
+void
+zen_statements_run(const ZenRunLink *rest, ZEN_EXECUTOR_RUN_ARGS)
 {
 	if (zen_track_statements)
-		run_counted(ZEN_EXECUTOR_RUN_PASS);
+		run_counted(rest, ZEN_EXECUTOR_RUN_PASS);
 	else
-		run_next(ZEN_EXECUTOR_RUN_PASS);
-	zen_basebackup_ran();
+		zen_run_rest(rest, ZEN_EXECUTOR_RUN_PASS);
 }
 
 static void
-executor_finish(QueryDesc *queryDesc)
+finish_counted(const ZenFinishLink *rest, QueryDesc *query)
 {
 	int			outer = nesting;
 	Running		run;
 
-	if (!zen_track_statements)
-	{
-		finish_next(queryDesc);
-		return;
-	}
-	begin_if_counted(&run, queryDesc->plannedstmt->queryId);
+	begin_if_counted(&run, query->plannedstmt->queryId);
 	PG_TRY();
 	{
-		finish_next(queryDesc);
+		zen_finish_rest(rest, query);
 	}
 	PG_FINALLY();
 	{
@@ -328,6 +287,15 @@ executor_finish(QueryDesc *queryDesc)
 	end_if_counted(&run, 1);
 }
 
+void
+zen_statements_finish(const ZenFinishLink *rest, QueryDesc *query)
+{
+	if (zen_track_statements)
+		finish_counted(rest, query);
+	else
+		zen_finish_rest(rest, query);
+}
+
 /* These only run others, which count by themselves, or end the transaction, whose cost goes to the writer. */
 static bool
 is_transparent(Node *stmt)
@@ -336,25 +304,20 @@ is_transparent(Node *stmt)
 		IsA(stmt, FetchStmt) || IsA(stmt, TransactionStmt);
 }
 
-static void
-utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUtilityContext context, ParamListInfo params,
-		QueryEnvironment *env, DestReceiver *dest, QueryCompletion *qc)
+void
+zen_statements_utility(ZenUtility *u)
 {
-	uint64		queryid = pstmt->queryId;
-	bool		transparent = is_transparent(pstmt->utilityStmt);
-	bool		counted = !transparent && is_counted(queryid);
+	bool		transparent = is_transparent(u->stmt);
+	bool		counted = !transparent && is_counted(u->pstmt->queryId);
 	int			outer = nesting;
 	Running		run;
 
 	if (counted)
-		begin(&run, queryid);
+		begin(&run, u->pstmt->queryId);
 	nesting += !transparent;
 	PG_TRY();
 	{
-		if (prev_utility)
-			prev_utility(pstmt, query, read_only, context, params, env, dest, qc);
-		else
-			standard_ProcessUtility(pstmt, query, read_only, context, params, env, dest, qc);
+		zen_utility_rest(u);
 	}
 	PG_FINALLY();
 	{
@@ -367,9 +330,9 @@ utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUtilityCon
 
 /* ---------- the end of a transaction ---------- */
 
-/* Runs after zen's own callback: the counts since the last statement are the commit's, or the rollback's. */
-static void
-xact_callback(XactEvent event, void *arg)
+/* The counts since the last statement are the commit's, or the rollback's. */
+void
+zen_statements_event(XactEvent event)
 {
 	if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_PREPARE && event != XACT_EVENT_ABORT)
 		return;
@@ -377,26 +340,6 @@ xact_callback(XactEvent event, void *arg)
 		count(&writer, 0, &last_end, false);
 	memset(&writer, 0, sizeof(writer));
 	nesting = 0;
-}
-
-void
-zen_statements_register(void)
-{
-	RegisterXactCallback(xact_callback, NULL);
-}
-
-void
-zen_statements_init(void)
-{
-	Assert(ExecutorRun_hook != executor_run && ProcessUtility_hook != utility); /* once */
-	prev_executor_start = ExecutorStart_hook;
-	ExecutorStart_hook = executor_start;
-	prev_executor_run = ExecutorRun_hook;
-	ExecutorRun_hook = executor_run;
-	prev_executor_finish = ExecutorFinish_hook;
-	ExecutorFinish_hook = executor_finish;
-	prev_utility = ProcessUtility_hook;
-	ProcessUtility_hook = utility;
 }
 
 /* ---------- SQL ---------- */

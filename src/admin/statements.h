@@ -6,20 +6,22 @@
 
 #include "base/compat.h"
 
+#include "access/xact.h"
+#include "admin/chain.h"
+
 /* Bytes of shared memory; in shmem_request_hook, where it also asks for a lock. */
 extern Size zen_statements_shmem_request(void);
 
 /* In shmem_startup_hook. */
 extern void zen_statements_shmem_init(void);
 
-/*
- * zen_statements_register -- register the transaction callback; in _PG_init, before zen_xact_init.
- *
- * Transaction callbacks run in the opposite order, so this one sees the work of zen's own for the commit.
- */
-extern void zen_statements_register(void);
+/* Links: what runs behind them is counted, while zen.track_statements is on. */
+extern void zen_statements_utility(ZenUtility *u);
+extern void zen_statements_start(const ZenStartLink *rest, QueryDesc *query, int eflags);
+extern void zen_statements_run(const ZenRunLink *rest, ZEN_EXECUTOR_RUN_ARGS);
+extern void zen_statements_finish(const ZenFinishLink *rest, QueryDesc *query);
 
-/* zen_statements_init -- install hooks; when all libraries are loaded. */
-extern void zen_statements_init(void);
+/* zen_statements_event -- a transaction has ended: the cost of that is its last writer's.  After zen_xact_event(). */
+extern void zen_statements_event(XactEvent event);
 
 #endif							/* ZEN_STATEMENTS_H */

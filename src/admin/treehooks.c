@@ -7,9 +7,6 @@
  * constraints on a column whose type has an operator class of btree, but none of zentree.
  *
  * ATTACH PARTITION.  For the same reasons unique trees of a table that becomes a partition are made btrees first.
- *
- * ON CONFLICT.  PostgreSQL opens the indexes of a target at the first row, unless they are open.  So they are opened
- * before (table/treeindex.c).
  */
 #include "admin/treehooks.h"
 
@@ -19,12 +16,9 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "commands/defrem.h"
-#include "executor/executor.h"
 #include "index/treeclasses.h"
 #include "index/treedir.h"
 #include "miscadmin.h"
-#include "nodes/execnodes.h"
-#include "nodes/nodeFuncs.h"
 #include "parser/parse_type.h"
 #include "storage/lmgr.h"
 #include "table/treeindex.h"
@@ -142,90 +136,50 @@ choose_for_create(CreateStmt *stmt)
 }
 
 static void
-choose_for_alter(AlterTableStmt *stmt)
+choose_for_alter(const ZenAlterTable *alter)
 {
-	Oid			relid = RangeVarGetRelid(stmt->relation, NoLock, true);
-	Place		place = {.relid = relid,.table = stmt->relation->relname};
-	List	   *added = NIL;
-	ListCell   *lc;
+	Place		place = {.added = alter->added,.relid = alter->relid,.table = alter->stmt->relation->relname};
 
-	if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_RELATION || !zen_relid_is_zen(relid) ||
-		get_rel_relispartition(relid))
-		return;
-	foreach(lc, stmt->cmds)
-	{
-		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
-
-		if ((cmd->subtype == AT_AddConstraint || cmd->subtype == AT_AddColumn) && cmd->def != NULL)
-			added = lappend(added, cmd->def);
-	}
-	place.added = added;
-	choose_for_elements(added, place);
+	if (alter->relkind == RELKIND_RELATION && zen_relid_is_zen(alter->relid) && !get_rel_relispartition(alter->relid))
+		choose_for_elements(alter->added, place);
 }
 
 /* ---------- ATTACH PARTITION ---------- */
 
 static void
-fit_partitions(AlterTableStmt *stmt)
+fit_partitions(const ZenAlterTable *alter)
 {
 	ListCell   *lc;
 
-	foreach(lc, stmt->cmds)
+	if (!alter->attaches || !OidIsValid(alter->relid))
+		return;
+	foreach(lc, alter->partitions)
 	{
-		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
-		Oid			whole,
-					partition;
+		Oid			partition = RangeVarGetRelid(lfirst_node(RangeVar, lc), NoLock, true);
 
-		if (cmd->subtype != AT_AttachPartition)
-			continue;
-		whole = RangeVarGetRelid(stmt->relation, NoLock, true);
-		partition = RangeVarGetRelid(((PartitionCmd *) cmd->def)->name, NoLock, true);
-		if (OidIsValid(whole) && OidIsValid(partition) && zen_relid_is_zen(partition))
-			zen_index_fit_partition(whole, partition);
+		if (OidIsValid(partition) && zen_relid_is_zen(partition))
+			zen_index_fit_partition(alter->relid, partition);
 	}
 }
 
 /* ---------- SET ACCESS METHOD ---------- */
 
 static void
-leave_zen(AlterTableStmt *stmt)
+leave_zen(const ZenAlterTable *alter)
 {
-	ListCell   *lc;
-
-	foreach(lc, stmt->cmds)
-	{
-		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
-		const char *am = cmd->name ? cmd->name : default_table_access_method;
-		Oid			relid;
-
-		if (cmd->subtype != AT_SetAccessMethod || strcmp(am, "zen") == 0 ||
-			!OidIsValid(get_table_am_oid(am, true)))
-			continue;
-		relid = RangeVarGetRelid(stmt->relation, NoLock, true);
-		if (OidIsValid(relid) && zen_relid_is_zen(relid) &&
-			(get_rel_relkind(relid) == RELKIND_RELATION || get_rel_relkind(relid) == RELKIND_MATVIEW))
-			zen_index_leave_zen(relid);
-	}
+	if (alter->am != NULL && strcmp(alter->am, "zen") != 0 && OidIsValid(get_table_am_oid(alter->am, true)) &&
+		(alter->relkind == RELKIND_RELATION || alter->relkind == RELKIND_MATVIEW) && zen_relid_is_zen(alter->relid))
+		zen_index_leave_zen(alter->relid);
 }
 
 /* ---------- SET TABLESPACE ---------- */
 
 /* PostgreSQL copies the file, which is empty, and no hook tells of the new one.  The trees to be built anew. */
 static List *
-find_moved(AlterTableStmt *stmt)
+find_moved(const ZenAlterTable *alter)
 {
-	Oid			relid;
-	ListCell   *lc;
-
-	foreach(lc, stmt->cmds)
-	{
-		if (lfirst_node(AlterTableCmd, lc)->subtype != AT_SetTableSpace)
-			continue;
-		relid = RangeVarGetRelid(stmt->relation, NoLock, true);
-		if (OidIsValid(relid) && get_rel_relkind(relid) == RELKIND_INDEX && zen_relid_is_tree(relid))
-			return list_make1_oid(relid);
-	}
-	return NIL;
+	return alter->moves && alter->relkind == RELKIND_INDEX && zen_relid_is_tree(alter->relid) ?
+		list_make1_oid(alter->relid) : NIL;
 }
 
 /* ALTER INDEX ALL IN TABLESPACE does not say which: any tree of this database. */
@@ -271,20 +225,6 @@ static bool
 makes_zentree(Node *stmt)
 {
 	return IsBinaryUpgrade && IsA(stmt, CreateAmStmt) && strcmp(((CreateAmStmt *) stmt)->amname, "zentree") == 0;
-}
-
-void
-zen_treehooks_after(Node *stmt, List *moved)
-{
-	ListCell   *lc;
-
-	if (makes_zentree(stmt))
-	{
-		CommandCounterIncrement();
-		zen_treeclasses_copy(false);
-	}
-	foreach(lc, moved)
-		build_moved(lfirst_oid(lc));
 }
 
 /* ---------- files that are used again ---------- */
@@ -351,70 +291,49 @@ zen_treehooks_changes(Node *stmt)
 	return zen_default_index == ZEN_INDEX_ZENTREE && (IsA(stmt, CreateStmt) || IsA(stmt, AlterTableStmt));
 }
 
-List *
-zen_treehooks_before(Node *stmt)
+/* May change the statement.  Result: indexes whose files it moves. */
+static List *
+before_statement(Node *stmt, const ZenAlterTable *alter)
 {
-	List	   *moved = NIL;
 	bool		choose = zen_treehooks_changes(stmt) && OidIsValid(get_index_am_oid("zentree", true));
+	List	   *moved = NIL;
 
 	if (choose && IsA(stmt, IndexStmt))
 		choose_for_copy((IndexStmt *) stmt);
-
-	if (IsA(stmt, AlterTableStmt))
+	if (alter->stmt != NULL)
 	{
-		fit_partitions((AlterTableStmt *) stmt);
-		leave_zen((AlterTableStmt *) stmt);
-		moved = find_moved((AlterTableStmt *) stmt);
+		fit_partitions(alter);
+		leave_zen(alter);
+		moved = find_moved(alter);
 	}
 	if (IsA(stmt, AlterTableMoveAllStmt) && ((AlterTableMoveAllStmt *) stmt)->objtype == OBJECT_INDEX)
 		moved = all_trees();
 	if (choose && IsA(stmt, CreateStmt))
 		choose_for_create((CreateStmt *) stmt);
-	else if (choose && IsA(stmt, AlterTableStmt))
-		choose_for_alter((AlterTableStmt *) stmt);
+	else if (choose && alter->stmt != NULL)
+		choose_for_alter(alter);
 	return moved;
 }
 
-/* ---------- ON CONFLICT ---------- */
-
-static bool
-open_targets(PlanState *state, void *context)
-{
-	ModifyTableState *modify = (ModifyTableState *) state;
-
-	if (state == NULL)
-		return false;
-	if (IsA(state, ModifyTableState) && ((ModifyTable *) state->plan)->onConflictAction != ONCONFLICT_NONE)
-		for (int i = 0; i < modify->mt_nrels; i++)
-			if (zen_rel_is_zen(modify->resultRelInfo[i].ri_RelationDesc))
-				zen_index_open_for_conflict(&modify->resultRelInfo[i]);
-	return planstate_tree_walker(state, open_targets, context);
-}
-
-/* Only INSERT has ON CONFLICT; its plan says so at the top, or below a node of zen's. */
-static bool
-may_have_targets(PlannedStmt *stmt)
-{
-	Plan	   *top = stmt->planTree;
-
-	if (stmt->hasModifyingCTE)
-		return true;
-	if (stmt->commandType != CMD_INSERT)
-		return false;
-	if (IsA(top, CustomScan) && outerPlan(top) != NULL)
-		top = outerPlan(top);
-	return !IsA(top, ModifyTable) || ((ModifyTable *) top)->onConflictAction != ONCONFLICT_NONE;
-}
-
-void
-zen_treehooks_started(QueryDesc *query, int eflags)
+static void
+after_statement(Node *stmt, List *moved)
 {
 	ListCell   *lc;
 
-	if (!ZEN_CONFLICT_WANTS_BTREE || (eflags & EXEC_FLAG_EXPLAIN_ONLY) || query->planstate == NULL ||
-		!may_have_targets(query->plannedstmt))
-		return;
-	(void) open_targets(query->planstate, NULL);
-	foreach(lc, query->estate->es_auxmodifytables)
-		(void) open_targets(lfirst(lc), NULL);
+	if (makes_zentree(stmt))
+	{
+		CommandCounterIncrement();
+		zen_treeclasses_copy(false);
+	}
+	foreach(lc, moved)
+		build_moved(lfirst_oid(lc));
+}
+
+void
+zen_treehooks_utility(ZenUtility *u)
+{
+	List	   *moved = before_statement(u->stmt, &u->alter);
+
+	zen_utility_rest(u);
+	after_statement(u->stmt, moved);
 }

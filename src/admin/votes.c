@@ -320,8 +320,8 @@ may_move(void)
 	return MyBackendType == B_BACKEND && MyProc != NULL;
 }
 
-void
-zen_votes_started(QueryDesc *query, int eflags)
+static void
+vote_at_start(QueryDesc *query, int eflags)
 {
 	static LocalTransactionId last = InvalidLocalTransactionId;
 	Collector	c = {.rtable = query->plannedstmt->rtable,.params = query->params};
@@ -334,4 +334,12 @@ zen_votes_started(QueryDesc *query, int eflags)
 	look_at_plan(&c, query->plannedstmt->planTree);
 	look_at_plans(&c, query->plannedstmt->subplans);
 	zen_partition_begin(&c.votes);
+}
+
+void
+zen_votes_start(const ZenStartLink *rest, QueryDesc *query, int eflags)
+{
+	if (unlikely(zen_partition_soft))
+		vote_at_start(query, eflags);
+	zen_start_rest(rest, query, eflags);
 }

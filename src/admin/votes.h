@@ -6,12 +6,12 @@
 
 #include "base/compat.h"
 
-#include "executor/execdesc.h"
+#include "admin/chain.h"
 
 /*
- * zen_votes_started -- an execution begins: if it is the first of a transaction that looks at a table, its point
- * accesses vote for the node on which the transaction runs.  Before anything of it is done.
+ * zen_votes_start -- link of ExecutorStart.  Before: if the execution is the first of a transaction that looks at a
+ * table, its point accesses vote for the node on which the transaction runs, with zen.numa = soft.
  */
-extern void zen_votes_started(QueryDesc *query, int eflags);
+extern void zen_votes_start(const ZenStartLink *rest, QueryDesc *query, int eflags);
 
 #endif							/* ZEN_VOTES_H */

@@ -37,7 +37,6 @@
 #include "table/zenam_fetch.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
-#include "utils/varlena.h"
 
 static planner_hook_type prev_planner;
 static post_parse_analyze_hook_type prev_analyzed;
@@ -409,41 +408,6 @@ point_planner(Query *parse, const char *source, int options, ParamListInfo param
 	return stmt;
 }
 
-/* PostgreSQL's own libraries that hook into the executor, or into nothing, whoever has done so before. */
-static const char *const patient[] = {
-	"auth_delay", "auto_explain", "passwordcheck", "pg_prewarm", "pg_stat_statements"
-};
-
-static bool
-is_patient(const char *library)
-{
-	const char *slash = last_dir_separator(library);
-
-	for (int i = 0; i < lengthof(patient); i++)
-		if (strcmp(slash ? slash + 1 : library, patient[i]) == 0)
-			return true;
-	return false;
-}
-
-/* Will all libraries behind zen put up with hooks that are taken? */
-static bool
-others_are_patient(void)
-{
-	List	   *libraries = NIL;
-	bool		behind = false;
-	ListCell   *lc;
-
-	if (!SplitDirectoriesString(pstrdup(shared_preload_libraries_string), ',', &libraries))
-		return false;
-	foreach(lc, libraries)
-	{
-		if (behind && !is_patient(lfirst(lc)))
-			return false;
-		behind = behind || strcmp(lfirst(lc), "zen") == 0;
-	}
-	return true;
-}
-
 void
 zen_exec_install(void)
 {
@@ -454,27 +418,52 @@ zen_exec_install(void)
 	ExecutorRun_hook = point_run;
 	ExecutorFinish_hook = point_finish;
 	ExecutorEnd_hook = point_end;
-	zen_pointplan_init();
-	zen_pointstate_init();
 	installed = true;
 }
 
 void
-zen_exec_install_early(void)
+zen_exec_yield(void)
 {
-	if (others_are_patient())
-		zen_exec_install();
+	if (ExecutorStart_hook != point_start || ExecutorRun_hook != point_run || ExecutorFinish_hook != point_finish ||
+		ExecutorEnd_hook != point_end)
+		return;
+	ExecutorStart_hook = NULL;
+	ExecutorRun_hook = NULL;
+	ExecutorFinish_hook = NULL;
+	ExecutorEnd_hook = NULL;
+	installed = false;
 }
 
 void
 zen_exec_init(void)
 {
+	if (installed)
+	{
+		zen_pointplan_init();
+		zen_pointstate_init();
+	}
 	zen_keyjoin_init();
 	prev_planner = planner_hook;
 	planner_hook = point_planner;
 	prev_analyzed = post_parse_analyze_hook;
 	post_parse_analyze_hook = point_analyzed;
 	zen_batchnode_init();
+}
+
+/* ---------- the end of transactions ---------- */
+
+void
+zen_exec_event(XactEvent event)
+{
+	if (event == XACT_EVENT_ABORT || event == XACT_EVENT_COMMIT || event == XACT_EVENT_PREPARE)
+		zen_pointstate_forget(InvalidSubTransactionId);
+}
+
+void
+zen_exec_subevent(SubXactEvent event, SubTransactionId subxact)
+{
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		zen_pointstate_forget(subxact);
 }
 
 /* ---------- what others ask ---------- */

@@ -9,6 +9,7 @@
 
 #include "base/compat.h"
 
+#include "access/xact.h"
 #include "exec/pointwhy.h"
 #include "nodes/plannodes.h"
 
@@ -18,15 +19,19 @@
  * zen_exec_install -- take the executor's hooks, unless it is done or a library has taken one before.
  *
  * A library's hook that was there before expects the standard executor.  Then no plan is marked, and nothing changes.
- * So it is best done early, in _PG_init: zen_exec_install_early.  But some libraries, as Citus, refuse to be loaded
- * when a hook is taken.  With libraries behind zen that are not known it is done in shmem_request_hook, before zen's
- * other hooks of the executor.
+ * So it is best done early, in _PG_init.
+ *
+ * zen_exec_yield -- give them back, unless another library's hook stands before them by now.
  */
-extern void zen_exec_install_early(void);
 extern void zen_exec_install(void);
+extern void zen_exec_yield(void);
 
 /* zen_exec_init -- take the hooks of parser and planner; after other libraries have taken theirs. */
 extern void zen_exec_init(void);
+
+/* zen_exec_event, zen_exec_subevent -- executions that a transaction or subtransaction leaves are over. */
+extern void zen_exec_event(XactEvent event);
+extern void zen_exec_subevent(SubXactEvent event, SubTransactionId subxact);
 
 /* zen_exec_keeps -- is executor state of this plan kept?  Such a plan has no bitmap scan. */
 extern bool zen_exec_keeps(const PlannedStmt *stmt);
@@ -36,7 +41,6 @@ extern const ZenPointReason *zen_exec_reason(int why);
 
 #else
 
-#define zen_exec_install_early()	((void) 0)
 #define zen_exec_install()			((void) 0)
 #define zen_exec_init()				((void) 0)
 #define zen_exec_keeps(stmt)		false

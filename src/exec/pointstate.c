@@ -126,9 +126,8 @@ source_changed(Datum arg, int cacheid, uint32 hash)
 
 /* ---------- transactions ---------- */
 
-/* An error, or the end of a transaction, has ended executions that began in it: what they held is gone already. */
-static void
-forget_executions(SubTransactionId from)
+void
+zen_pointstate_forget(SubTransactionId from)
 {
 	if (nrunning == 0)
 		return;
@@ -143,20 +142,6 @@ forget_executions(SubTransactionId from)
 		/* it may have stood anywhere: the state is made anew */
 		point->valid = false;
 	}
-}
-
-static void
-transaction_ends(XactEvent event, void *arg)
-{
-	if (event == XACT_EVENT_ABORT || event == XACT_EVENT_COMMIT || event == XACT_EVENT_PREPARE)
-		forget_executions(InvalidSubTransactionId);
-}
-
-static void
-subtransaction_ends(SubXactEvent event, SubTransactionId subxact, SubTransactionId parent, void *arg)
-{
-	if (event == SUBXACT_EVENT_ABORT_SUB)
-		forget_executions(subxact);
 }
 
 /* ---------- making a state ---------- */
@@ -584,6 +569,4 @@ zen_pointstate_init(void)
 	CacheRegisterSyscacheCallback(DATABASEOID, catalog_changed, (Datum) 0);
 	for (int i = 0; i < lengthof(sources); i++)
 		CacheRegisterSyscacheCallback(sources[i], source_changed, (Datum) 0);
-	RegisterXactCallback(transaction_ends, NULL);
-	RegisterSubXactCallback(subtransaction_ends, NULL);
 }

@@ -30,6 +30,12 @@ extern bool zen_pointstate_open(ZenPoint *point);
 extern void zen_pointstate_begin(ZenPoint *point, QueryDesc *query, int eflags);
 extern void zen_pointstate_end(ZenPoint *point);
 
+/*
+ * zen_pointstate_forget -- an error, or the end of a transaction, has ended the executions that began in this
+ * subtransaction or a later one; InvalidSubTransactionId: all.  What they held is gone already.
+ */
+extern void zen_pointstate_forget(SubTransactionId from);
+
 /* Register callbacks.  Once a process, before the first call of the above. */
 extern void zen_pointstate_init(void);
 

@@ -368,8 +368,8 @@ drop_database(void)
 		drop(&loc);
 }
 
-static void
-end_xact(XactEvent event, void *arg)
+void
+zen_treedir_event(XactEvent event)
 {
 	switch (event)
 	{
@@ -392,20 +392,13 @@ end_xact(XactEvent event, void *arg)
 	dropped_db = InvalidOid;
 }
 
-static void
-end_subxact(SubXactEvent event, SubTransactionId my_subid, SubTransactionId parent_subid, void *arg)
+void
+zen_treedir_subevent(SubXactEvent event, SubTransactionId subxact)
 {
 	if (event != SUBXACT_EVENT_ABORT_SUB)
 		return;
 	clear_unbuilt(GetCurrentTransactionNestLevel());
 	for_files(false, drop);
-}
-
-void
-zen_treedir_register(void)
-{
-	RegisterXactCallback(end_xact, NULL);
-	RegisterSubXactCallback(end_subxact, NULL);
 }
 
 void

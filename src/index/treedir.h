@@ -6,12 +6,16 @@
 
 #include "base/compat.h"
 
+#include "access/xact.h"
 #include "index/tree.h"
 
-/* zen_treedir_init -- make the directory, empty, or attach to it; zen_treedir_register: once, from _PG_init. */
+/* zen_treedir_init -- make the directory, empty, or attach to it. */
 extern Size zen_treedir_shmem_size(void);
 extern void zen_treedir_init(void);
-extern void zen_treedir_register(void);
+
+/* zen_treedir_event, zen_treedir_subevent -- trees go with the files that the end of a transaction takes away. */
+extern void zen_treedir_event(XactEvent event);
+extern void zen_treedir_subevent(SubXactEvent event, SubTransactionId subxact);
 
 /* zen_tree_open -- the tree of an index; NULL: it has none. */
 extern ZenTree *zen_tree_open(Relation index);

@@ -1,9 +1,8 @@
 /*
  * streamcover.c -- a base backup of a standby ends behind all that it has of the pool.
  *
- * Who may copy files has an entry here: replication connections, and sessions that have called pg_backup_start() or
- * that read files as pg_rewind does.  A walsender that streams does not count.  So a standby of this standby costs
- * nothing.
+ * streamclients.c knows who may copy files.  A walsender that streams does not count.  So a standby of this standby
+ * costs nothing.
  *
  * A session tells of itself, and then raises minRecoveryPoint; redo looks, and then stores.  PostgreSQL has published
  * the end of a record before redo looks for entries.  With a full barrier on both sides one of the two sees the other:
@@ -20,134 +19,44 @@
 #include "catalog/pg_control.h"
 #include "common/controldata_utils.h"
 #include "miscadmin.h"
-#include "port/atomics.h"
-#include "replication/walsender.h"
-#include "replication/walsender_private.h"
-#include "storage/ipc.h"
 #include "storage/lwlock.h"
-#include "storage/proc.h"
 #include "storage/shmem.h"
+#include "stream/streamclients.h"
 
-typedef struct Cover
-{
-	pg_atomic_uint32 sessions;	/* that may copy, and are no walsenders */
-	pg_atomic_uint32 walsenders;	/* with an entry of pids */
-	pg_atomic_uint32 pids[FLEXIBLE_ARRAY_MEMBER];	/* of these, 0: none;
-													 * [max_wal_senders] */
-} Cover;
-
-static Cover *cover;
 static ControlFileData *control;	/* PostgreSQL's, under ControlFileLock */
-static bool is_noted = false;	/* this session */
-static int	my_place = -1;		/* of a walsender */
 static bool is_covered = false; /* startup process: the record that is
 								 * replayed */
-
-/* ---------- shared memory ---------- */
-
-Size
-zen_cover_shmem_size(void)
-{
-	return add_size(offsetof(Cover, pids), mul_size(max_wal_senders, sizeof(pg_atomic_uint32)));
-}
 
 void
 zen_cover_init(void)
 {
 	bool		found;
 
-	cover = ShmemInitStruct("zen copying sessions", zen_cover_shmem_size(), &found);
-	pg_atomic_init_u32(&cover->sessions, 0);
-	pg_atomic_init_u32(&cover->walsenders, 0);
-	for (int i = 0; i < max_wal_senders; i++)
-		pg_atomic_init_u32(&cover->pids[i], 0);
 	control = ShmemInitStruct("Control File", sizeof(ControlFileData), &found);
 	Assert(found);
-}
-
-/* ---------- sessions ---------- */
-
-/* A walsender without a place counts as any session does, even while it streams. */
-static void
-enter(void)
-{
-	for (int i = 0; am_walsender && i < max_wal_senders && my_place < 0; i++)
-	{
-		uint32		free = 0;
-
-		if (pg_atomic_compare_exchange_u32(&cover->pids[i], &free, (uint32) MyProcPid))
-			my_place = i;
-	}
-	pg_atomic_fetch_add_u32(my_place >= 0 ? &cover->walsenders : &cover->sessions, 1);
-}
-
-void
-zen_cover_end(void)
-{
-	if (!is_noted)
-		return;
-	pg_atomic_fetch_sub_u32(my_place >= 0 ? &cover->walsenders : &cover->sessions, 1);
-	if (my_place >= 0)
-		pg_atomic_write_u32(&cover->pids[my_place], 0);
-	my_place = -1;
-	is_noted = false;
-}
-
-static void
-at_exit(int code, Datum arg)
-{
-	zen_cover_end();
 }
 
 void
 zen_cover_begin(void)
 {
-	static bool registered = false;
-
-	if (is_noted || !RecoveryInProgress())
+	if (!RecoveryInProgress() || !zen_clients_copy_begin())
 		return;
-	if (!registered)
-		before_shmem_exit(at_exit, (Datum) 0);
-	registered = true;
-	is_noted = true;
-	enter();
 	pg_memory_barrier();		/* pairs with that of zen_cover_redo() */
 	XLogFlush(GetCurrentReplayRecPtr(NULL));
 }
 
-/* ---------- redo ---------- */
-
-/* One that has streamed may take a backup later, and has said BACKUP by then. */
-static bool
-streams(uint32 pid)
+void
+zen_cover_end(void)
 {
-	for (int i = 0; i < max_wal_senders; i++)
-	{
-		volatile WalSnd *walsender = &WalSndCtl->walsnds[i];
-
-		if (walsender->pid == (pid_t) pid)
-			return walsender->state == WALSNDSTATE_CATCHUP || walsender->state == WALSNDSTATE_STREAMING;
-	}
-	return false;
+	zen_clients_copy_end();
 }
+
+/* ---------- redo ---------- */
 
 static bool
 may_be_copied(void)
 {
-	if (ZEN_FAULT(R18_UNCOVERED))
-		return false;
-	if (pg_atomic_read_u32(&cover->sessions) > 0)
-		return true;
-	if (likely(pg_atomic_read_u32(&cover->walsenders) == 0))
-		return false;
-	for (int i = 0; i < max_wal_senders; i++)
-	{
-		uint32		pid = pg_atomic_read_u32(&cover->pids[i]);
-
-		if (pid != 0 && !streams(pid))
-			return true;
-	}
-	return false;
+	return !ZEN_FAULT(R18_UNCOVERED) && zen_clients_may_copy();
 }
 
 /* Records of another timeline may follow this one.  PostgreSQL reads no further ahead. */

@@ -12,7 +12,6 @@
 
 #include "access/xlogreader.h"
 
-extern Size zen_cover_shmem_size(void);
 extern void zen_cover_init(void);
 
 /*

@@ -4,8 +4,8 @@
  * A zen-only commit does not flush its records, and walsenders send what is flushed.  So while a client reads the WAL,
  * this process flushes up to the newest commit record, which wakes the walsenders.  No commit waits for it.
  *
- * - A walsender counts itself from its authentication to its end.  While there is none, the flusher is not armed, and
- *   a commit does nothing for it.
+ * - A walsender counts from its authentication to its end (streamclients.c).  While there is none, the flusher is not
+ *   armed, and a commit does nothing for it.
  * - With no commit to flush it sleeps, armed: the next commit sets its latch, the ones behind it do not.
  * - Between two flushes it rests for REST_MS, so that many commits share one.
  */
@@ -14,69 +14,19 @@
 #include "access/xlog.h"
 #include "base/bgworker.h"
 #include "base/guc.h"
-#include "libpq/auth.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "port/atomics.h"
 #include "postmaster/interrupt.h"
 #include "replication/walsender.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
-#include "storage/shmem.h"
+#include "stream/streamclients.h"
 #include "stream/streamtail.h"
 #include "utils/guc.h"
 
 #define REST_MS			2
 #define RESTART_S		1		/* after a failure */
-
-typedef struct Flusher
-{
-	pg_atomic_uint32 readers;	/* walsender processes */
-	PGPROC	   *volatile proc;	/* the flusher's; NULL before its first start */
-} Flusher;
-
-static Flusher *flusher = NULL; /* NULL: zen.stream is off */
-static ClientAuthentication_hook_type prev_authentication_hook;
-
-/* ---------- readers ---------- */
-
-/* The latch of a process that has ended is nobody's, or another's, whom it does no harm. */
-static void
-wake_flusher(void)
-{
-	PGPROC	   *proc = flusher->proc;
-
-	if (proc != NULL)
-		SetLatch(&proc->procLatch);
-}
-
-static void
-reader_leaves(int code, Datum arg)
-{
-	pg_atomic_fetch_sub_u32(&flusher->readers, 1);
-	wake_flusher();
-}
-
-/* Without this a reader would have to be looked for again and again. */
-static void
-authenticated(Port *port, int status)
-{
-	if (prev_authentication_hook)
-		prev_authentication_hook(port, status);
-	if (status != STATUS_OK || !am_walsender || flusher == NULL)
-		return;
-	pg_atomic_fetch_add_u32(&flusher->readers, 1);
-	on_shmem_exit(reader_leaves, (Datum) 0);
-	wake_flusher();
-}
-
-void
-zen_streamflush_hooks(void)
-{
-	prev_authentication_hook = ClientAuthentication_hook;
-	ClientAuthentication_hook = authenticated;
-}
 
 /* ---------- the process ---------- */
 
@@ -107,7 +57,7 @@ look_around(void)
 static void
 flush_or_sleep(XLogRecPtr *done)
 {
-	bool		read = pg_atomic_read_u32(&flusher->readers) > 0;
+	bool		read = zen_clients_readers();
 	XLogRecPtr	newest = zen_streamtail_arm(*done, read ? MyLatch : NULL);
 
 	if (!read || newest <= *done)
@@ -131,9 +81,8 @@ zen_streamflush_main(Datum arg)
 	BackgroundWorkerUnblockSignals();
 	/* to no database: so pg_stat_activity has it */
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
-	Assert(flusher != NULL && !RecoveryInProgress());
-	flusher->proc = MyProc;
-	pg_memory_barrier();		/* a reader finds it, or is found */
+	Assert(!RecoveryInProgress());
+	zen_clients_watch(MyProc);
 	while (!ShutdownRequestPending)
 	{
 		look_around();
@@ -159,22 +108,4 @@ zen_streamflush_register(void)
 		return;
 	zen_bgworker_describe(&worker, "zen flusher", "zen_streamflush_main", (Datum) 0, RESTART_S);
 	RegisterBackgroundWorker(&worker);
-}
-
-Size
-zen_streamflush_shmem_size(void)
-{
-	return zen_stream == ZEN_STREAM_OFF ? 0 : sizeof(Flusher);
-}
-
-void
-zen_streamflush_init(void)
-{
-	bool		found;
-
-	if (zen_stream == ZEN_STREAM_OFF)
-		return;
-	flusher = ShmemInitStruct("zen flusher", sizeof(Flusher), &found);
-	pg_atomic_init_u32(&flusher->readers, 0);
-	flusher->proc = NULL;
 }

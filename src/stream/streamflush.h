@@ -9,12 +9,6 @@
 /* zen_streamflush_register -- have the flusher started with the server.  At postmaster start. */
 extern void zen_streamflush_register(void);
 
-/* zen_streamflush_hooks -- notice who connects to read the WAL.  When other libraries have set their hooks. */
-extern void zen_streamflush_hooks(void);
-
-extern Size zen_streamflush_shmem_size(void);
-extern void zen_streamflush_init(void);
-
 /* The flusher's main function. */
 extern PGDLLEXPORT void zen_streamflush_main(Datum arg);
 

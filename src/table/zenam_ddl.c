@@ -14,6 +14,7 @@
 #include "access/multixact.h"
 #include "access/xact.h"
 #include "base/epoch.h"
+#include "base/guc.h"
 #include "cache/version.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
@@ -25,11 +26,13 @@
 #include "optimizer/plancat.h"
 #include "pgstat.h"
 #include "recovery/gate.h"
+#include "replication/slot.h"
 #include "row/horizon.h"
 #include "row/rowmake.h"
 #include "storage/lmgr.h"
 #include "storage/smgr.h"
-#include "table/zenam_copies.h"
+#include "stream/streamclients.h"
+#include "stream/streamcopy.h"
 #include "table/zenam_publish.h"
 #include "table/zenam_reindex.h"
 #include "table/zenam_rel.h"
@@ -41,6 +44,76 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
+
+/* ---------- standbys ---------- */
+
+/*
+ * With another zen.stream than replica the changes of the pool are not in the WAL.  A standby gets the catalogs' word
+ * for a table then, and not its rows.  So of a zen table and a copy the one that comes second is refused, unless
+ * zen.allow_copies_without_rows is on: the table here, the copy in admin/basebackup.c.
+ *
+ * They may come at once.  The table is in the HTable directory before its maker looks for clients of physical
+ * replication, and a client is counted before it looks for tables (stream/streamclients.h).  Both are full memory
+ * barriers, so one of the two sees the other.
+ *
+ * A slot keeps the WAL for a standby that is away.  It is looked for, too, and needs no such order: when its standby
+ * comes, it is a client.
+ *
+ * A standby that is fed from an archive is not known here.  A record in the WAL stops it (zen_copy_unseen).
+ */
+
+/* What has a copy of this server, or may get one; NULL: nothing. */
+static const char *
+find_copy(void)
+{
+	const char *found = NULL;
+
+	/* the table is in the directory */
+	if (zen_clients_physical())
+		return pstrdup("A client of physical replication is connected");
+	LWLockAcquire(ReplicationSlotControlLock, LW_SHARED);
+	for (int i = 0; i < max_replication_slots && found == NULL; i++)
+	{
+		ReplicationSlot *slot = &ReplicationSlotCtl->replication_slots[i];
+
+		if (slot->in_use && SlotIsPhysical(slot))
+			found = psprintf("There is the physical replication slot \"%s\"", NameStr(slot->data.name));
+	}
+	LWLockRelease(ReplicationSlotControlLock);
+	return found;
+}
+
+/* Is it the new place of the rows of a zen table: of VACUUM FULL, ALTER TABLE, REFRESH MATERIALIZED VIEW? */
+static bool
+is_rewrite(Relation rel)
+{
+	Oid			old;
+	char		rest;
+
+	return sscanf(RelationGetRelationName(rel), "pg_temp_%u%c", &old, &rest) == 1 && zen_relid_is_zen(old);
+}
+
+/* The relation has just got its HTable: it does not become zen's by that if standbys would not have its rows. */
+static void
+check_copies(Relation rel, char persistence, bool had_one)
+{
+	const char *copy;
+
+	/* a toast table comes with its table */
+	if (zen_copies() || zen_allow_copies_without_rows || IsBinaryUpgrade || had_one ||
+		persistence != RELPERSISTENCE_PERMANENT || rel->rd_rel->relkind == RELKIND_TOASTVALUE || is_rewrite(rel))
+		return;
+	copy = find_copy();
+	if (copy != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("\"%s\" cannot be a zen table: standbys would not have its rows",
+						RelationGetRelationName(rel)),
+				 errdetail("%s, and the changes of zen tables are not in the write-ahead log.", copy),
+				 errhint("Set zen.stream to replica and restart the server, or make the table USING heap.  To do "
+						 "without the rows of zen tables on standbys, set zen.allow_copies_without_rows to on.")));
+	zen_copy_unseen();
+}
 
 /* ---------- creation, truncation, move ---------- */
 
@@ -63,7 +136,7 @@ zenam_relation_set_new_filelocator(Relation rel, const RelFileLocator *newrlocat
 	ZenAssertNotInEpoch();
 
 	/*
-	 * Users are refused temporary zen tables (admin/hooks.c), but REFRESH
+	 * Users are refused temporary zen tables (admin/commands.c), but REFRESH
 	 * MATERIALIZED VIEW CONCURRENTLY needs one for a moment.
 	 */
 	if (persistence == RELPERSISTENCE_UNLOGGED)
@@ -80,7 +153,7 @@ zenam_relation_set_new_filelocator(Relation rel, const RelFileLocator *newrlocat
 	if (old != NULL && !zen_same_locator(zen_rel_locator(rel), *newrlocator))
 		zen_ddl_drop(old);
 	zen_ddl_create(*newrlocator, rel->rd_backend);
-	zen_copies_check_new(rel, persistence, old != NULL);
+	check_copies(rel, persistence, old != NULL);
 	smgrclose(RelationCreateStorage(*newrlocator, persistence, true));
 
 	/*

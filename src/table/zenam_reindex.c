@@ -139,8 +139,8 @@ find_shrunk(Oid table)
 	return NULL;
 }
 
-static void
-forget_own(XactEvent event, void *arg)
+void
+zen_reindex_event(XactEvent event)
 {
 	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
 		shrunk = own_tables = NIL;
@@ -150,8 +150,8 @@ forget_own(XactEvent event, void *arg)
  * With a drop, its lock goes.  If the table was locked before, the index is there again, and indexes rebuilt already
  * stay so.
  */
-static void
-end_subxact(SubXactEvent event, SubTransactionId my_subid, SubTransactionId parent_subid, void *arg)
+void
+zen_reindex_subevent(SubXactEvent event, SubTransactionId subxact)
 {
 	int			level = GetCurrentTransactionNestLevel();
 	ListCell   *lc;
@@ -174,19 +174,12 @@ end_subxact(SubXactEvent event, SubTransactionId my_subid, SubTransactionId pare
 void
 zen_reindex_index_dropped(Oid table)
 {
-	static bool registered = false;
 	MemoryContext old;
 	Shrunk	   *s;
 
 	Assert(OidIsValid(table) && IsTransactionState());
 	if (find_shrunk(table) != NULL)
 		return;
-	if (!registered)
-	{
-		RegisterXactCallback(forget_own, NULL);
-		RegisterSubXactCallback(end_subxact, NULL);
-	}
-	registered = true;
 	old = MemoryContextSwitchTo(TopTransactionContext);
 	s = palloc0(sizeof(Shrunk));
 	s->table = table;

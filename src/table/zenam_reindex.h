@@ -9,6 +9,7 @@
 
 #include "base/compat.h"
 
+#include "access/xact.h"
 #include "nvm/htable.h"
 #include "storage/lockdefs.h"
 #include "utils/rel.h"
@@ -35,6 +36,10 @@ extern void zen_reindex_hide(Relation rel, ZenHTable *ht);
  * is now.
  */
 extern void zen_reindex_index_dropped(Oid table);
+
+/* zen_reindex_event, zen_reindex_subevent -- a transaction or subtransaction ends: what it has dropped is forgotten. */
+extern void zen_reindex_event(XactEvent event);
+extern void zen_reindex_subevent(SubXactEvent event, SubTransactionId subxact);
 
 /* zen_reindex_is_sound -- are the indexes of the table there for all, and not held? */
 static inline bool

@@ -1,8 +1,8 @@
 /*
  * zenam_unlogged.h -- indexes on zen tables write no WAL.
  *
- * CREATE INDEX makes them unlogged before they are built (admin/hooks.c).  PostgreSQL gives those that it rebuilds the
- * persistence of the table, which is permanent, without a hook before the build: here they become unlogged again.
+ * CREATE INDEX makes them unlogged before they are built (admin/objects.c).  PostgreSQL gives those that it rebuilds
+ * the persistence of the table, which is permanent, without a hook before the build: here they become unlogged again.
  */
 #ifndef ZENAM_UNLOGGED_H
 #define ZENAM_UNLOGGED_H

@@ -6,7 +6,10 @@
 
 #include "base/compat.h"
 
-/* zen_sequence_init: in shmem_startup_hook; zen_sequence_install: in _PG_init, watches messages to clients. */
+/*
+ * zen_sequence_init: in shmem_startup_hook; zen_sequence_install: when all libraries are loaded, watches messages to
+ * clients.
+ */
 extern Size zen_sequence_shmem_size(void);
 extern void zen_sequence_init(void);
 extern void zen_sequence_install(void);

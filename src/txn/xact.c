@@ -1,5 +1,5 @@
 /*
- * xact.c -- transaction callbacks.
+ * xact.c -- the end of a transaction.
  *
  * PRE_COMMIT is the last callback before PostgreSQL makes a transaction visible, so zen-only transactions become
  * durable there (R9).  A few steps that may still fail come after it.  Serialization failures are looked for
@@ -37,7 +37,6 @@
 #include "storage/predicate.h"
 #include "storage/proc.h"
 #include "stream/streamlog.h"
-#include "txn/callbacks.h"
 #include "txn/commit.h"
 #include "txn/ddl.h"
 #include "txn/exclusive.h"
@@ -47,7 +46,7 @@
 #include "txn/twophase.h"
 #include "utils/memutils.h"
 
-void		(*zen_before_commit) (void);
+bool		zen_xact_is_last = false;
 
 static bool attached = false;
 static bool watching = false;	/* undo_context stands on the stack */
@@ -159,7 +158,7 @@ static bool
 is_mixed(void)
 {
 	return (XactLastRecEnd != 0 && !zen_sequence_logged_alone()) || zen_ddl_pending() || is_applied() ||
-		!zen_callbacks_last;
+		!zen_xact_is_last;
 }
 
 /* False, with nothing written, if the pool has no room for the sink's slot: then it must be mixed. */
@@ -377,19 +376,17 @@ prepared(void)
 	zen_exclusive_prepare();
 }
 
-static void
-xact_callback(XactEvent event, void *arg)
+void
+zen_xact_event(XactEvent event)
 {
 	zen_admission_end_xact();
 	switch (event)
 	{
 		case XACT_EVENT_PRE_COMMIT:
-			zen_before_commit();
 			pre_commit();
 			zen_writeset_close(false);
 			break;
 		case XACT_EVENT_PRE_PREPARE:
-			zen_before_commit();
 			pre_prepare();
 			zen_writeset_close(true);
 			break;
@@ -410,8 +407,8 @@ xact_callback(XactEvent event, void *arg)
 	}
 }
 
-static void
-subxact_callback(SubXactEvent event, SubTransactionId my_subid, SubTransactionId parent_subid, void *arg)
+void
+zen_xact_subevent(SubXactEvent event, SubTransactionId subxact)
 {
 	int			level = GetCurrentTransactionNestLevel();
 
@@ -468,10 +465,4 @@ zen_xact_attach(void)
 	if (IsUnderPostmaster)
 		on_shmem_exit(detach, (Datum) 0);
 	attached = true;
-}
-
-void
-zen_xact_init(void)
-{
-	zen_callbacks_register(xact_callback, subxact_callback);
 }

@@ -6,11 +6,20 @@
 
 #include "base/compat.h"
 
-/* Work of upper layers before a transaction commits or is prepared, which may throw; set in the postmaster. */
-extern void (*zen_before_commit) (void);
+#include "access/xact.h"
 
-/* Register the transaction callbacks; once, in the postmaster, before any other library may register some. */
-extern void zen_xact_init(void);
+/*
+ * No library acts after zen at the end of a transaction, so none writes anything after zen's PRE_COMMIT.  Set in the
+ * postmaster, before it has children.
+ */
+extern bool zen_xact_is_last;
+
+/*
+ * zen_xact_event, zen_xact_subevent -- zen's part in the end of a transaction, and of a subtransaction.  An event that
+ * begins an end throws what keeps the transaction from it; the others never throw.
+ */
+extern void zen_xact_event(XactEvent event);
+extern void zen_xact_subevent(SubXactEvent event, SubTransactionId subxact);
 
 /*
  * zen_xact_attach -- make this process ready to use zen: counters, epoch, clean-up at its end.
