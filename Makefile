@@ -22,8 +22,8 @@
 #   make check-format      is the code formatted?  make format does it
 #   WERROR=1               warnings are errors
 #   EXECUTOR=no            a build without src/exec; no statement is run faster than by the standard executor
-#   ZEN_FAULTS=1           a build for tests, with the setting zen.fault (src/base/fault.h);
-#                          tools/fault-server installs it
+#   ZEN_TESTING=1          a build with the settings for tests and measurements (src/base/testing.h)
+#   ZEN_FAULTS=1           that, and with the setting zen.fault (src/base/fault.h); tools/fault-server installs it
 
 PG_CONFIG ?= pg_config
 ifneq ($(PG_MAJOR),)
@@ -80,7 +80,6 @@ OBJS = $(addprefix src/base/, \
 		bgworker.o \
 		stats.o \
 		ownwal.o \
-		delay.o \
 		numa.o \
 		partition.o \
 		arena.o \
@@ -249,8 +248,13 @@ OBJS := $(filter-out src/exec/%,$(OBJS))
 PG_CPPFLAGS += -DZEN_NO_EXECUTOR
 endif
 ifeq ($(ZEN_FAULTS),1)
+override ZEN_TESTING = 1
 OBJS += src/base/fault.o
 PG_CPPFLAGS += -DZEN_FAULTS
+endif
+ifeq ($(ZEN_TESTING),1)
+OBJS += src/base/delay.o src/base/testing.o
+PG_CPPFLAGS += -DZEN_TESTING
 endif
 ifeq ($(WERROR),1)
 PG_CFLAGS += -Werror
@@ -286,7 +290,7 @@ endif
 
 # Any header may reach any file, and objects for another server, or made by other rules, are of no use. The whole build
 # takes seconds.
-BUILT_FOR = $(shell $(PG_CONFIG) --includedir-server --version) $(ZEN_FAULTS) executor:$(EXECUTOR) $(COPT)
+BUILT_FOR = $(shell $(PG_CONFIG) --includedir-server --version) $(ZEN_FAULTS) $(ZEN_TESTING) $(EXECUTOR) $(COPT)
 $(OBJS): $(wildcard $(srcdir)/src/*/*.h) .built-for
 .built-for: FORCE
 	@echo '$(BUILT_FOR)' | cmp -s - $@ || echo '$(BUILT_FOR)' >$@

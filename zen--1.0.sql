@@ -110,7 +110,7 @@ AS 'MODULE_PATHNAME', 'zen_point_fallbacks'
 LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 29;
 
 COMMENT ON FUNCTION zen_point_fallbacks() IS
-'one row for each reason why a statement on zen tables was not run with kept executor state (zen.point_access), counted since the start of the server.
+'one row for each reason why a statement on zen tables was not run with kept executor state (zen.executor), counted since the start of the server.
 outcome: not kept: a plan was made of which no state is kept; kept whole: a plan of one table is kept, but not as a point access; not used: the standard executor ran a plan of which state is kept, for this execution; reason: its name; count: plans, and for not used executions; hint: what it means, and what to do';
 
 CREATE FUNCTION zen_garbage(
@@ -132,7 +132,7 @@ COMMENT ON FUNCTION zen_garbage() IS
 'one row: what waits to be collected, and who keeps it.
 pending: row changes whose predecessors are still to be freed, or versions to be frozen; bytes: what these predecessors take in DRAM and NVM, about; oldest: transaction of the first of them; horizon: transactions before this one are seen as ended by every snapshot, so that what they have superseded can be freed;
 holder: process, prepared transaction or replication slot: who keeps the horizon from moving on, null if nobody does; holder_pid: of a process: see pg_stat_activity; holder_slot: name of a replication slot; holder_xid: the oldest transaction that the holder may not see as ended: of a prepared transaction, see pg_prepared_xacts; holder_age: transactions begun since;
-sweeps: looks at all row versions in DRAM for old transaction ids since the start of the server, one in zen.freeze_age transactions; frozen_to: the last of them has left no version to be frozen, and no row lock, of older transactions, null before the first';
+sweeps: looks at all row versions in DRAM for old transaction ids since the start of the server, one in 100 million transactions; frozen_to: the last of them has left no version to be frozen, and no row lock, of older transactions, null before the first';
 
 CREATE FUNCTION zen_space(
 	OUT resource text,
@@ -148,7 +148,7 @@ LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 2;
 
 COMMENT ON FUNCTION zen_space() IS
 'two rows: how full the pool and zen''s DRAM are.
-resource: pool, or dram (zen.dram_size); size, used: bytes; of the pool whole pages of 64 KB count as used, although there may be room in them; used_percent: rounded up; warning_percent: zen.pool_warning or zen.dram_warning; low: that share is reached, and the server log says so; always false where the setting is 0; max_size: bytes that the pool can grow to while the server runs; of dram its size';
+resource: pool, or dram (zen.dram_size); size, used: bytes; of the pool whole pages of 64 KB count as used, although there may be room in them; used_percent: rounded up; warning_percent: zen.warning_level; low: that share is reached, and the server log says so; always false where the setting is 0; max_size: bytes that the pool can grow to while the server runs; of dram its size';
 
 CREATE FUNCTION zen_stat_statements(
 	OUT userid oid,
@@ -223,7 +223,7 @@ LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED ROWS 32;
 
 COMMENT ON FUNCTION zen_stage() IS
 'one row for each of the last 32 exclusive stages since the start of the server, newest first: in a stage one privileged transaction writes to zen tables while others wait before their first write.
-running: it is not over; pid: the privileged process; reason: alpha, beta or gamma, after the settings zen.exclusive_*; since: when it began; duration_ms: until its end, or so far; outcome: running, committed, prepared, aborted, session ended, or why it was given up; held_back: transactions that have waited';
+running: it is not over; pid: the privileged process; reason: memory, free pool or failures, after the settings zen.exclusive_*; since: when it began; duration_ms: until its end, or so far; outcome: running, committed, prepared, aborted, session ended, or why it was given up; held_back: transactions that have waited';
 
 CREATE FUNCTION zen_pool(
 	OUT path text,

@@ -1,4 +1,4 @@
--- Aggregates over a whole table, block by block (zen.batch_aggregate): the same answers as heap and as row by row.
+-- Aggregates over a whole table, block by block (batch of zen.executor): the same answers as heap and as row by row.
 CREATE SCHEMA batch_aggregate;
 SET search_path = batch_aggregate;
 -- Needs the executor.
@@ -58,9 +58,9 @@ BEGIN
 	IF plan_of(replace(query, '$', 'z')) !~ 'ZenBatchAggregate' THEN
 		RETURN 'not by batch: ' || query;
 	END IF;
-	SET LOCAL zen.batch_aggregate = off;
+	SET LOCAL zen.executor = point, keyjoin;
 	by_row := answer(replace(query, '$', 'z'));
-	SET LOCAL zen.batch_aggregate = on;
+	SET LOCAL zen.executor = point, keyjoin, batch;
 	IF on_heap IS DISTINCT FROM by_batch OR by_row IS DISTINCT FROM by_batch THEN
 		RETURN format('%s: heap %s, batch %s, rows %s', query, on_heap, by_batch, by_row);
 	END IF;
@@ -102,9 +102,9 @@ SELECT q, is_batch(q) FROM (VALUES
 	('SELECT (SELECT count(*) FROM z WHERE z.i = p.a) FROM parent p'),
 	('WITH w AS MATERIALIZED (SELECT max(i) FROM z) SELECT * FROM w'),
 	('SELECT count(*), sum(i) OVER () FROM z GROUP BY i')) v (q);
-SET zen.batch_aggregate = off;
+SET zen.executor = point, keyjoin;
 EXPLAIN (COSTS OFF) SELECT count(*) FROM z;
-RESET zen.batch_aggregate;
+RESET zen.executor;
 
 -- each aggregate, with all rows, some, and none
 CREATE TABLE queries AS SELECT format('SELECT %s FROM $ %s', aggs, quals) AS query FROM

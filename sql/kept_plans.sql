@@ -1,4 +1,4 @@
--- Plans of several rows, executed again and again with executor state that is kept (zen.point_access): by their own nodes.
+-- Plans of several rows, executed again and again with executor state that is kept (point of zen.executor): by their own nodes.
 CREATE SCHEMA kept_plans;
 SET search_path = kept_plans;
 -- Needs the executor.
@@ -340,12 +340,12 @@ RESET enable_indexscan;
 
 -- with the setting off, no plan is kept
 SET search_path = kept_plans;
-SET zen.point_access = off;
+SET zen.executor = keyjoin, batch;
 SELECT runs() AS before \gset
 EXECUTE range(3, 4);
 EXECUTE range(3, 4);
 SELECT runs() - :before AS runs;
-RESET zen.point_access;
+RESET zen.executor;
 SET client_min_messages = warning;
 DROP SCHEMA on_zen CASCADE;
 DROP SCHEMA on_heap CASCADE;

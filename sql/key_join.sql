@@ -1,4 +1,4 @@
--- Nested loops whose inner row is found by a unique key (zen.key_join), outer rows read some at once.
+-- Nested loops whose inner row is found by a unique key (keyjoin of zen.executor), outer rows read some at once.
 CREATE SCHEMA key_join;
 SET search_path = key_join;
 -- Needs the executor.
@@ -154,10 +154,10 @@ SELECT x.id, i.v FROM (SELECT outer_call(id) AS id FROM o WHERE id < 9 OFFSET 0)
 	LIMIT 3;
 SELECT calls();
 TRUNCATE calls;
-SET zen.key_join = off;
+SET zen.executor = point, batch;
 SELECT x.id, i.v FROM (SELECT outer_call(id) AS id FROM o WHERE id < 9 OFFSET 0) x JOIN i ON i.id = x.id AND inner_call(i.v / 10)
 	LIMIT 3;
-RESET zen.key_join;
+RESET zen.executor;
 SELECT calls();
 
 -- a loop runs itself: with the setting off, also after it was planned; in a serializable transaction
@@ -170,10 +170,10 @@ EXECUTE joined(3);
 EXECUTE joined(4);
 SELECT runs() - :before AS runs, point_kept_plans - :kept AS kept FROM public.zen_stat();
 SELECT runs() AS before \gset
-SET zen.key_join = off;
+SET zen.executor = point, batch;
 EXECUTE joined(3);
 EXPLAIN (COSTS OFF) SELECT * FROM o JOIN i ON i.id = o.i;
-RESET zen.key_join;
+RESET zen.executor;
 BEGIN ISOLATION LEVEL SERIALIZABLE;
 EXECUTE joined(3);
 COMMIT;

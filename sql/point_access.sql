@@ -1,4 +1,4 @@
--- Statements on one row, named by a unique key: run with executor state that is kept (zen.point_access).
+-- Statements on one row, named by a unique key: run with executor state that is kept (point of zen.executor).
 CREATE SCHEMA point_access;
 SET search_path = point_access;
 -- Needs the executor.
@@ -547,7 +547,7 @@ BEGIN
 END $$;
 SELECT * FROM t WHERE v = -1 ORDER BY id;
 -- switched off
-SET zen.point_access = off;
+SET zen.executor = keyjoin, batch;
 EXPLAIN (COSTS OFF) SELECT * FROM t WHERE id = 1;
-RESET zen.point_access;
+RESET zen.executor;
 DROP SCHEMA point_access CASCADE;

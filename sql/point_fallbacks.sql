@@ -252,11 +252,11 @@ PREPARE heap(int) AS SELECT id FROM h WHERE id = $1;
 EXECUTE heap(1);
 SELECT reasons();
 -- nor is anything with the setting off
-SET zen.point_access = off;
+SET zen.executor = keyjoin, batch;
 SELECT v FROM t WHERE id = 1;
 EXECUTE again(1);
 SELECT reasons();
-RESET zen.point_access;
+RESET zen.executor;
 
 -- the sum
 SELECT point_fallbacks = (SELECT sum(count) FROM public.zen_point_fallbacks() WHERE outcome = 'not used') AS sum

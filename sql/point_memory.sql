@@ -1,5 +1,5 @@
 -- What functions and expressions remember for the life of a query must not go into the next one with executor state that
--- is kept (zen.point_access): descriptions of types, casts, domains.
+-- is kept (point of zen.executor): descriptions of types, casts, domains.
 CREATE SCHEMA point_memory;
 SET search_path = point_memory;
 -- Needs the executor.

@@ -1,4 +1,4 @@
--- What executor state that is kept (zen.point_access) must not take from one execution into the next.
+-- What executor state that is kept (point of zen.executor) must not take from one execution into the next.
 CREATE SCHEMA point_outlives;
 SET search_path = point_outlives;
 -- Needs the executor.

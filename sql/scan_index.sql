@@ -14,9 +14,9 @@ CREATE INDEX t_s ON t (s);
 ANALYZE t;
 SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off;
 
-SET zen.point_access = off;
+SET zen.executor = 'keyjoin, batch';
 EXPLAIN (COSTS OFF) SELECT * FROM t WHERE id = 77;
-RESET zen.point_access;
+RESET zen.executor;
 SELECT * FROM t WHERE id = 77;
 SELECT * FROM t WHERE id = 7777;
 SELECT id, k FROM t WHERE id BETWEEN 10 AND 14 ORDER BY id;

@@ -63,7 +63,7 @@ ANALYZE p;
 SELECT count(*), sum(id), sum(length(v)), min(v), max(id) FROM p;
 SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0;
 SET min_parallel_table_scan_size = 0; SET min_parallel_index_scan_size = 0;
-SET max_parallel_workers_per_gather = 2; SET zen.batch_aggregate = off;
+SET max_parallel_workers_per_gather = 2; SET zen.executor = point, keyjoin;
 ALTER TABLE p SET (parallel_workers = 2);
 EXPLAIN (COSTS OFF) SELECT count(*), sum(id), sum(length(v)), min(v), max(id) FROM p;
 SELECT count(*), sum(id), sum(length(v)), min(v), max(id) FROM p;
@@ -157,7 +157,7 @@ BEGIN
 		(SELECT count(*) FROM unnest(kept) k JOIN sizes s ON s.id = k.id AND s.v = k.v);
 END$$;
 SELECT count(*), sum(length(v)), wrong_sizes() FROM sizes;
-RESET max_parallel_workers_per_gather; RESET zen.batch_aggregate;
+RESET max_parallel_workers_per_gather; RESET zen.executor;
 
 RESET search_path;
 SET client_min_messages = warning;

@@ -5,7 +5,7 @@
 # t/lib/DiffPlan.pm): DML of all kinds, queries, row locks, cursors, COPY, savepoints,
 # three isolation levels, prepared transactions, DDL, VACUUM.  About half of them are
 # prepared statements on one row (t/lib/DiffPoint.pm), which zen runs as point accesses,
-# unless a session has set zen.point_access off.  Command tags, rows and SQLSTATEs are
+# unless a session has set zen.executor without point.  Command tags, rows and SQLSTATEs are
 # compared after each statement, the whole contents now and then; a statement that waits
 # for the other session on one side must wait on the other, too (t/lib/DiffRun.pm, which
 # also lists what is not a mismatch).

@@ -236,7 +236,7 @@ sub play
 	my $offset = log_size($node);
 	my @sessions = map { connect_db($node) } 1 .. 8;
 	run_all($_, 'SET enable_seqscan = off', 'SET enable_bitmapscan = off', 'SET enable_sort = off',
-		'SET zen.point_access = off', 'SET statement_timeout = ' . ($seconds * 1000 + 30000))
+		'SET zen.executor = keyjoin, batch', 'SET statement_timeout = ' . ($seconds * 1000 + 30000))
 	  for @sessions;
 	my @calls = (('churn') x 3, ('look') x 3, ('claim') x 2);
 	my @running = map { start_statement($sessions[$_], "CALL $calls[$_]($seconds, " . KEYS . ')') } 0 .. $#sessions;

@@ -1,4 +1,4 @@
-# Point accesses (zen.point_access) of many sessions at once:
+# Point accesses (point of zen.executor) of many sessions at once:
 #
 # - increments of few rows by prepared statements: none is lost, at each isolation level
 # - the definition of the table, its indexes and its privileges change beside them: each statement gives what it should,

@@ -1,5 +1,5 @@
 # What functions of extensions remember for a query must not go into the next one with kept executor state
-# (zen.point_access).
+# (point of zen.executor).
 #
 # The functions of lib/remembers.c count their calls in a query.  They stand in each place of a statement and of its
 # table where an expression can stand.  The same statements, executed again and again, give the same answers on zen

@@ -1,4 +1,4 @@
-# Aggregates block by block (zen.batch_aggregate) over rows wherever they are: in DRAM, in NVM after a restart and
+# Aggregates block by block (batch of zen.executor) over rows wherever they are: in DRAM, in NVM after a restart and
 # after a crash, evicted from a small Met-Cache, in part changed by a transaction that is open.  Random queries give
 # what heap gives.
 #

@@ -1,6 +1,6 @@
-# Nested loops by a unique key (zen.key_join) over rows wherever they are: in DRAM, in NVM after a restart and after a
-# crash, evicted from a small Met-Cache, in part changed, deleted or moved to other keys by a transaction that is open
-# or has just committed.  Random queries give what heap gives.
+# Nested loops by a unique key (keyjoin of zen.executor) over rows wherever they are: in DRAM, in NVM after a restart
+# and after a crash, evicted from a small Met-Cache, in part changed, deleted or moved to other keys by a transaction
+# that is open or has just committed.  Random queries give what heap gives.
 #
 # SEED=n  replays
 #

@@ -21,13 +21,13 @@ use PostgreSQL::Test::Utils ();
 use Test::More;
 use ZenTest;
 
-skip_unless_zen();
+skip_unless_faults();    # for simulated nodes
 my $processors = qx(nproc --all) + 0;
 plan skip_all => 'two processors are needed for two nodes' if $processors < 2 || qx(nproc) < $processors;
 choose_seed();
 
 my $node = new_node('numa', pool_size => '32MB', dram_size => '128MB',
-	conf => "zen.numa_simulate = 2\nrestart_after_crash = on");
+	faults => 1, conf => "zen.numa_simulate = 2\nrestart_after_crash = on");
 my $pool = pool_path($node);
 my @files = ($pool, "$pool.1");
 my $dbh;

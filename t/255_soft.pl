@@ -22,11 +22,11 @@ use ZenTest;
 
 use constant PARTITIONS => 64;
 
-skip_unless_zen();
+skip_unless_faults();    # for simulated nodes
 my $processors = qx(nproc --all) + 0;
 plan skip_all => 'two processors are needed for two nodes' if $processors < 2 || qx(nproc) < $processors;
 
-my $node = new_node('soft', pool_size => '32MB', dram_size => '128MB', conf => join("\n",
+my $node = new_node('soft', pool_size => '32MB', dram_size => '128MB', faults => 1, conf => join("\n",
 		'zen.numa_simulate = 2', 'zen.numa = soft', 'zen.numa_partitions = ' . PARTITIONS,
 		"zen.numa_simulate_load = '20,20'", 'zen.met_cache_size = 64kB', 'restart_after_crash = on'));
 my @files = (pool_path($node), pool_path($node) . '.1');

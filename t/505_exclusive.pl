@@ -1,7 +1,7 @@
 # The exclusive stage: a transaction that crosses a threshold runs while other writers wait
 # before their first write; nobody waits for ever, and nobody fails for it.
 #
-# - each threshold: alpha (DRAM of one transaction), beta (room in the pool), gamma (lost
+# - each threshold: memory (DRAM of one transaction), free pool (room in the pool), failures (lost
 #   transactions of one client)
 # - readers, and writers that have begun before, go on; who waits is seen, and can be cancelled
 # - the stage ends with its holder: commit, rollback, PREPARE, terminated, disconnected; it is
@@ -24,9 +24,9 @@ use ZenTest;
 skip_unless_zen();
 my $node = new_node('exclusive', conf => <<'END');
 zen.met_cache_size = 1MB
-zen.exclusive_alpha = 0
-zen.exclusive_beta = 0
-zen.exclusive_gamma = 0
+zen.exclusive_memory = 0
+zen.exclusive_free_pool = 0
+zen.exclusive_failures = 0
 zen.exclusive_timeout = 300s
 zen.spill_threshold = -1
 END
@@ -39,10 +39,10 @@ value($dbh, q{INSERT INTO t SELECT g, 'x' FROM generate_series(1, 10) g});
 my $next_id = 1000;
 
 is(value($dbh, 'SELECT count(*) FROM zen_stage()'), 0, 'no stage yet');
-test_alpha();
-test_alpha_not_crossed();
-test_beta();
-test_gamma();
+test_memory();
+test_memory_not_crossed();
+test_free_pool();
+test_failures();
 test_rollback();
 test_prepare();
 test_blocked();
@@ -68,12 +68,12 @@ sub a_row { return "INSERT INTO t VALUES (" . $next_id++ . ", 'y')"; }
 sub privileged
 {
 	my $p = connect_db($node);
-	value($p, 'SET zen.exclusive_alpha = 0.5');
+	value($p, 'SET zen.exclusive_memory = 50');
 	value($p, 'BEGIN');
 	my $from = $next_id;
 	$next_id += 5000;
 	value($p, "INSERT INTO t SELECT g, repeat('z', 200) FROM generate_series($from, $next_id - 1) g");
-	is(stage(q{concat_ws(' ', running, pid, reason, outcome)}), 't ' . pid($p) . ' alpha running', 'a stage runs');
+	is(stage(q{concat_ws(' ', running, pid, reason, outcome)}), 't ' . pid($p) . ' memory running', 'a stage runs');
 	return $p;
 }
 
@@ -110,7 +110,7 @@ sub ended
 
 # --- thresholds -------------------------------------------------------------
 
-sub test_alpha
+sub test_memory
 {
 	my $offset = log_size($node);
 	my $early  = connect_db($node);
@@ -120,49 +120,49 @@ sub test_alpha
 	my $pid = pid($p);
 	like(log_since($node, $offset),
 		qr/LOG: .*exclusive stage of zen begins for process $pid\n.*DETAIL: .*kB of row versions in DRAM/,
-		'alpha: the log says so');
+		'memory: the log says so');
 	my $w = held_back();
-	is(value($dbh, q{SELECT count(*) FROM t WHERE v = 'z'}), 0, 'alpha: readers read');
-	is(state_of($early, a_row()), '', 'alpha: who has begun to write goes on');
-	is(state_of($early, 'COMMIT'), '', 'alpha: and commits');
-	ok(!$w->pg_ready, 'alpha: the other one still waits');
+	is(value($dbh, q{SELECT count(*) FROM t WHERE v = 'z'}), 0, 'memory: readers read');
+	is(state_of($early, a_row()), '', 'memory: who has begun to write goes on');
+	is(state_of($early, 'COMMIT'), '', 'memory: and commits');
+	ok(!$w->pg_ready, 'memory: the other one still waits');
 	value($p, 'COMMIT');
-	goes_on($w, 'alpha');
-	ended('committed', 'alpha');
-	is(stage('held_back'), 1, 'alpha: one was held back');
-	ok(stage('duration_ms') > 0, 'alpha: for some time');
+	goes_on($w, 'memory');
+	ended('committed', 'memory');
+	is(stage('held_back'), 1, 'memory: one was held back');
+	ok(stage('duration_ms') > 0, 'memory: for some time');
 	like(log_since($node, $offset),
 		qr/LOG: .*exclusive stage of zen for process $pid ends after \d+ ms, committed\n.*DETAIL:  1 other/,
-		'alpha: the log says that it is over');
-	is(state_of($p, a_row()), '', 'alpha: the next transaction is as any other');
-	is(stage('pid'), $pid, 'alpha: there is no other stage');
+		'memory: the log says that it is over');
+	is(state_of($p, a_row()), '', 'memory: the next transaction is as any other');
+	is(stage('pid'), $pid, 'memory: there is no other stage');
 	$_->disconnect for $p, $w, $early;
 	return;
 }
 
-sub test_alpha_not_crossed
+sub test_memory_not_crossed
 {
 	my $stages = value($dbh, 'SELECT count(*) FROM zen_stage()');
 	my $p = connect_db($node);
-	value($p, 'SET zen.exclusive_alpha = 0.9');
+	value($p, 'SET zen.exclusive_memory = 90');
 	for (1 .. 20)
 	{
 		my $from = $next_id;
 		$next_id += 300;
 		value($p, "INSERT INTO t SELECT g, repeat('z', 200) FROM generate_series($from, $next_id - 1) g");
 	}
-	is(value($dbh, 'SELECT count(*) FROM zen_stage()'), $stages, 'alpha: many small transactions are none');
+	is(value($dbh, 'SELECT count(*) FROM zen_stage()'), $stages, 'memory: many small transactions are none');
 	$p->disconnect;
 	return;
 }
 
-sub test_beta
+sub test_free_pool
 {
 	my $p = connect_db($node);
 	wait_for('garbage to be collected', sub { value($dbh, 'SELECT pending FROM zen_garbage()') == 0 });
-	value($p, 'SET zen.exclusive_beta = 1');
+	value($p, 'SET zen.exclusive_free_pool = 100');
 	value($p, a_row());
-	is(stage('reason'), 'alpha', 'beta: no stage without garbage');
+	is(stage('reason'), 'memory', 'free pool: no stage without garbage');
 
 	my $old = connect_db($node);
 	value($old, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
@@ -170,16 +170,17 @@ sub test_beta
 	value($dbh, q{UPDATE t SET v = v || 'u'});
 	value($p, 'BEGIN');
 	value($p, a_row());
-	is(stage(q{concat_ws(' ', running, pid, reason)}), 't ' . pid($p) . ' beta', 'beta: a stage runs');
+	is(stage(q{concat_ws(' ', running, pid, reason)}), 't ' . pid($p) . ' free pool', 'free pool: a stage runs');
 	my $w = held_back();
 	value($old, 'COMMIT');
 	value($p,   'COMMIT');
-	goes_on($w, 'beta');
-	ended('committed', 'beta');
-	cmp_ok(value($dbh, 'SELECT pending FROM zen_garbage()'), '<', 100, 'beta: garbage is collected for all at its end');
+	goes_on($w, 'free pool');
+	ended('committed', 'free pool');
+	cmp_ok(value($dbh, 'SELECT pending FROM zen_garbage()'), '<', 100,
+		'free pool: garbage is collected for all at its end');
 	my $stages = value($dbh, 'SELECT count(*) FROM zen_stage()');
 	value($p, a_row());
-	is(value($dbh, 'SELECT count(*) FROM zen_stage()'), $stages, 'beta: not again soon');
+	is(value($dbh, 'SELECT count(*) FROM zen_stage()'), $stages, 'free pool: not again soon');
 	$_->disconnect for $p, $w, $old;
 	return;
 }
@@ -191,31 +192,31 @@ sub lose
 	value($c, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
 	value($c, 'SELECT count(*) FROM t');
 	value($dbh, q{UPDATE t SET v = 'other' WHERE id = 1});
-	is(state_of($c, q{UPDATE t SET v = 'mine' WHERE id = 1}), '40001', 'gamma: a transaction is lost');
+	is(state_of($c, q{UPDATE t SET v = 'mine' WHERE id = 1}), '40001', 'failures: a transaction is lost');
 	value($c, 'ROLLBACK');
 	return;
 }
 
-sub test_gamma
+sub test_failures
 {
 	my $c = connect_db($node);
-	value($c, 'SET zen.exclusive_gamma = 3');
+	value($c, 'SET zen.exclusive_failures = 3');
 	lose($c) for 1 .. 2;
 	value($c, a_row());
 	lose($c) for 1 .. 2;
-	isnt(stage('reason'), 'gamma', 'gamma: a success in between begins anew');
+	isnt(stage('reason'), 'failures', 'failures: a success in between begins anew');
 	lose($c);
-	is(stage(q{concat_ws(' ', running, pid, reason)}), 't ' . pid($c) . ' gamma',
-		'gamma: a stage runs before the next transaction');
+	is(stage(q{concat_ws(' ', running, pid, reason)}), 't ' . pid($c) . ' failures',
+		'failures: a stage runs before the next transaction');
 	my $w = held_back(undef, q{UPDATE t SET v = 'other' WHERE id = 1});
-	is(state_of($c, 'SELECT count(*) FROM t'), '', 'gamma: a reading transaction does not end it');
-	is(stage('running'), 1, 'gamma: it runs');
+	is(state_of($c, 'SELECT count(*) FROM t'), '', 'failures: a reading transaction does not end it');
+	is(stage('running'), 1, 'failures: it runs');
 	value($c, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
 	value($c, 'SELECT count(*) FROM t');
-	is(state_of($c, q{UPDATE t SET v = 'mine' WHERE id = 1}), '', 'gamma: it succeeds now');
-	is(state_of($c, 'COMMIT'), '', 'gamma: and commits');
-	goes_on($w, 'gamma');
-	ended('committed', 'gamma');
+	is(state_of($c, q{UPDATE t SET v = 'mine' WHERE id = 1}), '', 'failures: it succeeds now');
+	is(state_of($c, 'COMMIT'), '', 'failures: and commits');
+	goes_on($w, 'failures');
+	ended('committed', 'failures');
 	$_->disconnect for $c, $w;
 	return;
 }
@@ -310,7 +311,7 @@ sub test_terminated
 sub test_disconnected
 {
 	my $c = connect_db($node);
-	value($c, 'SET zen.exclusive_gamma = 1');
+	value($c, 'SET zen.exclusive_failures = 1');
 	lose($c);
 	my $w = held_back();
 	$c->disconnect;
@@ -327,7 +328,7 @@ sub client
 	my $c = connect_db($node);
 	my %states;
 	srand($n);
-	value($c, "SET zen.exclusive_$_") for 'alpha = 0.02', 'beta = 1', 'gamma = 1', q{timeout = '1s'};
+	value($c, "SET zen.exclusive_$_") for 'memory = 2', 'free_pool = 100', 'failures = 1', q{timeout = '1s'};
 	for (1 .. 80)
 	{
 		my ($from, $to, $sum) = (between(1, 10), between(1, 10), between(1, 9));

@@ -1,6 +1,6 @@
 # What an operator sees in time, and what the documents say of it.
 #
-# - the pool and DRAM: a warning when the share of zen.pool_warning or zen.dram_warning is in use, again when it
+# - the pool and DRAM: a warning when the share of zen.warning_level is in use, again when it
 #   grows, none after it has come down or with the setting 0; zen_space() says the same
 # - a base backup without the rows: an error in the log, and to who calls pg_backup_start(); none without zen tables
 # - recovery and the background worker do not keep the pool among their pages
@@ -68,7 +68,7 @@ sub worker_rounds
 
 sub test_pool_warning
 {
-	begin('pool', pool_size => '64MB', conf => 'zen.pool_warning = 40');
+	begin('pool', pool_size => '64MB', conf => 'zen.warning_level = 40');
 	value($dbh, $_) for 'CREATE TABLE tick (n int) USING zen', 'INSERT INTO tick VALUES (0)',
 		'CREATE TABLE t (v text) USING zen';
 	my $offset = log_size($node);
@@ -104,7 +104,7 @@ sub test_pool_warning
 
 	value($dbh, 'TRUNCATE t');
 	wait_for('room', sub { space('pool', 'used_percent') < 35 });
-	reload_conf($node, 'zen.pool_warning = 0');
+	reload_conf($node, 'zen.warning_level = 0');
 	wait_for('the setting', sub { space('pool', 'warning_percent') == 0 });
 	worker_rounds();
 	$offset = log_size($node);
@@ -119,7 +119,7 @@ sub test_pool_warning
 sub test_dram_warning
 {
 	begin('dram', dram_size => '32MB',
-		conf => "zen.dram_warning = 60\nzen.spill_threshold = -1\nzen.met_cache_size = '24MB'");
+		conf => "zen.warning_level = 60\nzen.spill_threshold = -1\nzen.met_cache_size = '24MB'");
 	value($dbh, $_) for 'CREATE TABLE tick (n int) USING zen', 'INSERT INTO tick VALUES (0)',
 		'CREATE TABLE t (v text) USING zen';
 	my $offset = log_size($node);
@@ -243,7 +243,39 @@ sub test_settings
 			like($item, qr/(?<![\d-])\Q$min to $max\E\b/, "settings: range of $name");
 		}
 	}
+	test_old_names();
+	return;
+}
+
+# An old name is refused with a hint, wherever it is set.
+sub test_old_names
+{
+	my $text = PostgreSQL::Test::Utils::slurp_file("$FindBin::RealBin/../doc/renamed.md");
+	my @names = map { /`(zen\.\w+)/g } $text =~ /^\| (`zen\..*?) \|/mg;
+	cmp_ok(scalar @names, '>=', 20, 'old names: there are some');
+	for my $name (@names)
+	{
+		my $result = run_sql($dbh, "SET $name = '1'");
+		is($result->{state}, '42704', "old names: $name");
+		like($result->{message}, qr/HINT:  (?:Set zen|It is the word|Remove it)/, "old names: hint of $name");
+	}
+
+	my $hint = qr/unrecognized configuration parameter "zen.pool_warning"\n.*HINT:  Set zen.warning_level instead/;
+	my $offset = log_size($node);
+	run_all($dbh, 'CREATE DATABASE elsewhere',
+		q{INSERT INTO pg_db_role_setting SELECT oid, 0, '{zen.pool_warning=90}' FROM pg_database
+		WHERE datname = 'elsewhere'});
+	connect_db($node, 'elsewhere')->disconnect;
+	like(log_since($node, $offset), qr/WARNING:.*$hint/, 'old names: a database has stored one');
+	run_all($dbh, 'ALTER DATABASE elsewhere RESET zen.pool_warning');
+	is(value($dbh, 'SELECT count(*) FROM pg_db_role_setting'), 0, 'old names: and it can be taken out');
+
+	$offset = log_size($node);
+	reload_conf($node, "zen.pool_warning = 90\nzen.full_timeout = '7s'");
+	wait_for('the other setting', sub { value(connect_db($node), 'SHOW zen.full_timeout') eq '7s' });
+	like(log_since($node, $offset), qr/LOG:.*$hint/, 'old names: at a reload the log tells');
 	$node->stop;
+	like(start_failing($node) // '', qr/FATAL:.*$hint/, 'old names: the server does not start');
 	return;
 }
 

@@ -24,6 +24,10 @@
 # lib_at_end FUNCTION   FUNCTION runs first of all when the script ends, while the servers still run.
 # install_zen           In the repository's root: builds zen and installs it into the server (PG_CONFIG),
 #                       with sudo if need be.
+# testing_bin           Once, after lib_begin: builds zen with the settings for tests and measurements
+#                       (ZEN_TESTING=1) in a copy of the server, in ZEN_TMP. Prints the directory of its
+#                       programs, for PGBIN or server_bin. Where tools/check runs a script, it has made such
+#                       a server already (ZEN_FAULT_SERVER).
 # as_user CMD...        Runs CMD as ZEN_USER in ZEN_TMP, without the caller's PGHOST and the like. The
 #                       array AS_USER is its prefix, for commands in the background.
 # say MESSAGE           Prints a progress line with the seconds since the start.
@@ -43,6 +47,7 @@
 # server_kill NAME        SIGKILL to the postmaster and all its children; returns when all are gone.
 # server_alive NAME       Is the postmaster running?
 # server_remove NAME      Kills it if it runs, and deletes its files.
+# server_bin              Array: where the programs of a server NAME are, if not in PGBIN.
 # server_port NAME        Prints the port.
 # server_conn NAME        Prints "-h DIR -p PORT -U postgres" for psql, pgbench and others.
 # server_log NAME         Prints the path of the server log.
@@ -87,6 +92,17 @@ install_zen() (
 	[ -w "$("${PG_CONFIG:-pg_config}" --pkglibdir)" ] || sudo=(sudo)
 	"${sudo[@]}" make -s install ${PG_CONFIG:+PG_CONFIG="$PG_CONFIG"} ${EXECUTOR:+EXECUTOR="$EXECUTOR"} \
 		>/dev/null
+)
+
+testing_bin() (
+	if [ -n "${ZEN_FAULT_SERVER:-}" ]; then
+		echo "$ZEN_FAULT_SERVER/bin"
+		return
+	fi
+	unset MAKEFLAGS MFLAGS MAKELEVEL
+	say "building zen for tests" >&2
+	home=$(ZEN_FAULTS=0 ZEN_TESTING=1 "$(dirname "${BASH_SOURCE[0]}")/fault-server" "$ZEN_TMP/testing")
+	echo "$home/bin"
 )
 
 ## Users and directories
@@ -204,6 +220,9 @@ lib_discard() {
 
 ## Servers
 
+declare -A server_bin=()
+bin_of() { echo "${server_bin[$1]:-$PGBIN}"; }
+
 server_port() { cat "$ZEN_TMP/$1/port"; }
 server_conn() { echo "-h $ZEN_TMP -p $(server_port "$1") -U postgres"; }
 server_log() { echo "$ZEN_TMP/$1/log"; }
@@ -217,7 +236,7 @@ server_create() {
 	as_user mkdir "$dir"
 	as_user touch "$dir/log"
 	free_port | as_user tee "$dir/port" >/dev/null
-	if ! as_user "$PGBIN/initdb" --no-sync -A trust -U postgres --no-locale -E UTF8 \
+	if ! as_user "$(bin_of "$name")/initdb" --no-sync -A trust -U postgres --no-locale -E UTF8 \
 		-D "$dir/data" >"$ZEN_TMP/initdb.log" 2>&1; then
 		cat "$ZEN_TMP/initdb.log" >&2
 		return 1
@@ -250,13 +269,14 @@ wal_writer_setting() {
 
 server_start() {
 	local dir=$ZEN_TMP/$1 output
-	output=$(as_user "$PGBIN/pg_ctl" -s -w -t $start_timeout_s -D "$dir/data" -l "$dir/log" start 2>&1) && return
+	output=$(as_user "$(bin_of "$1")/pg_ctl" -s -w -t $start_timeout_s -D "$dir/data" -l "$dir/log" start 2>&1) &&
+		return
 	printf 'server %s did not start\n%s\nthe end of its log:\n' "$1" "$output" >&2
 	tail -n 30 "$dir/log" >&2
 	return 1
 }
 
-server_stop() { as_user "$PGBIN/pg_ctl" -s -w -t $start_timeout_s -D "$ZEN_TMP/$1/data" -m "${2:-fast}" stop; }
+server_stop() { as_user "$(bin_of "$1")/pg_ctl" -s -w -t $start_timeout_s -D "$ZEN_TMP/$1/data" -m "${2:-fast}" stop; }
 
 server_remove() {
 	lib_discard "$ZEN_TMP/$1/data"

@@ -278,6 +278,13 @@ sql_at_end() {
 	done
 }
 
+# The programs of a server whose zen can wait at each line and fence; it is built once.
+delaying_bin() {
+	local bin=$ZEN_TMP/testing-bin
+	[ -e "$bin" ] || testing_bin >"$bin"
+	cat "$bin"
+}
+
 # SERVER SETTING
 create_server() {
 	local server=$1 setting=$2 settings=("${common_settings[@]}")
@@ -297,8 +304,8 @@ create_server() {
 	zen-logical) settings+=(zen.stream=logical wal_level=logical) ;;
 	zen-replica) settings+=(zen.stream=replica wal_level=replica) ;;
 	zen-both) settings+=(zen.stream=replica wal_level=logical) ;;
-	zen-optane) settings+=(zen.flush_delay=89) ;;
-	zen-cxl) settings+=(zen.fence_delay=168) ;;
+	zen-optane) settings+=(zen.flush_delay=89) server_bin[$server]=$(delaying_bin) ;;
+	zen-cxl) settings+=(zen.fence_delay=168) server_bin[$server]=$(delaying_bin) ;;
 	heap-async) settings+=(synchronous_commit=off) ;;
 	esac
 	server_create "$server" "${settings[@]}"

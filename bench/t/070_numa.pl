@@ -2,6 +2,8 @@
 #
 # How many reads of soft are local is not looked at: rows follow when they are written, and two seconds write few.
 # Of 2 warehouses 52 to 54 % were local then (t/vm/tests/soft.pl waits until it is 85 %).
+#
+# Its server is that of ZEN_FAULT_SERVER: it has the settings that simulate nodes.
 
 use strict;
 use warnings;

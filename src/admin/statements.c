@@ -32,6 +32,7 @@
 #include "utils/acl.h"
 
 #define TRANCHE		"zen statements"
+#define MAX_STATEMENTS 1000		/* that are kept */
 #define DROP_SHARE	20			/* when the table is full, one entry in so
 								 * many goes, of the least called */
 
@@ -66,7 +67,7 @@ Size
 zen_statements_shmem_request(void)
 {
 	RequestNamedLWLockTranche(TRANCHE, 1);
-	return hash_estimate_size(zen_max_statements, sizeof(Statement));
+	return hash_estimate_size(MAX_STATEMENTS, sizeof(Statement));
 }
 
 void
@@ -74,7 +75,7 @@ zen_statements_shmem_init(void)
 {
 	HASHCTL		info = {.keysize = sizeof(StatementKey),.entrysize = sizeof(Statement)};
 
-	statements = ShmemInitHash(TRANCHE, zen_max_statements, zen_max_statements, &info, HASH_ELEM | HASH_BLOBS);
+	statements = ShmemInitHash(TRANCHE, MAX_STATEMENTS, MAX_STATEMENTS, &info, HASH_ELEM | HASH_BLOBS);
 	lock = &GetNamedLWLockTranche(TRANCHE)->lock;
 }
 
@@ -117,7 +118,7 @@ enter_statement(const StatementKey *key)
 	Statement  *s;
 
 	Assert(LWLockHeldByMeInMode(lock, LW_EXCLUSIVE));
-	if (hash_get_num_entries(statements) >= zen_max_statements)
+	if (hash_get_num_entries(statements) >= MAX_STATEMENTS)
 		drop_some();
 	s = hash_search(statements, key, HASH_ENTER, &found);
 	if (!found)

@@ -748,16 +748,14 @@ zen_space(PG_FUNCTION_ARGS)
 	for (int kind = 0; kind < ZEN_ROOM_KINDS; kind++)
 	{
 		ZenRoom		room;
-		uint32		used_percent;
 
 		zen_room((ZenRoomKind) kind, &room);
-		used_percent = zen_room_used_percent(&room);
 		put_text(&row, room.name);
 		put_int64(&row, (int64) room.size);
 		put_int64(&row, (int64) room.used);
-		put_int32(&row, (int32) used_percent);
-		put_int32(&row, room.warning);
-		put_bool(&row, room.warning > 0 && used_percent >= (uint32) room.warning);
+		put_int32(&row, (int32) zen_room_used_percent(&room));
+		put_int32(&row, zen_warning_level);
+		put_bool(&row, zen_room_is_low(&room));
 		put_int64(&row, (int64) room.max_size);
 		put_row(fcinfo, &row);
 	}

@@ -12,12 +12,7 @@
 #include "utils/guc.h"
 
 int			zen_numa_mode = ZEN_NUMA_LOCAL;
-int			zen_numa_simulate = 0;
-char	   *zen_numa_simulate_load = NULL;
-int			zen_numa_partitions = 2048;
 int			zen_numa_binding = ZEN_NUMA_EVEN;
-int			zen_remote_delay_ns = 0;
-int			zen_remote_write_delay_ns = -1;
 char	   *zen_pool_path = NULL;
 int			zen_pool_size_mb = 1024;
 bool		zen_pool_size_is_set = false;
@@ -25,28 +20,20 @@ int			zen_pool_max_size_mb = 0;
 int			zen_pool_grow_by_mb = 0;
 int			zen_pool_mode = ZEN_POOL_AUTO;
 int			zen_flush_what = ZEN_FLUSH_AUTO;
-int			zen_flush_delay_ns = 0;
-int			zen_fence_delay_ns = 0;
 int			zen_dram_size_mb = 512;
 int			zen_met_cache_size_kb = 128 * 1024;
-int			zen_gc_batch = 64;
-int			zen_garbage_warning = 1000000;
-int			zen_pool_warning = 85;
-int			zen_dram_warning = 85;
+int			zen_warning_level = 85;
 int			zen_key_cache_mb = 64;
 bool		zen_point_access = true;
-bool		zen_debug_keep_plans = false;
 bool		zen_key_join = true;
 bool		zen_batch_aggregate = true;
 bool		zen_track_statements = false;
-int			zen_max_statements = 1000;
-int			zen_freeze_age = 100 * 1000 * 1000;
 int			zen_full_timeout_ms = 5000;
 int			zen_sequence_log_ahead = 256;
 int			zen_vacuum_pin_timeout_ms = 1000;
-double		zen_exclusive_alpha = 0.8;
-double		zen_exclusive_beta = 0.02;
-int			zen_exclusive_gamma = 16;
+int			zen_exclusive_memory = 80;
+int			zen_exclusive_free_pool = 2;
+int			zen_exclusive_failures = 16;
 int			zen_exclusive_timeout_ms = 1000;
 int			zen_recovery_workers = 3;
 int			zen_spill_threshold_kb;
@@ -56,6 +43,8 @@ bool		zen_save_map = true;
 int			zen_default_index = ZEN_INDEX_BTREE;
 int			zen_stream = ZEN_STREAM_OFF;
 bool		zen_allow_copies_without_rows = false;
+
+static char *executor;			/* as it was set */
 
 static const struct config_enum_entry numa_options[] = {
 	{"off", ZEN_NUMA_OFF, false},
@@ -132,6 +121,77 @@ tune_binary_upgrade(void)
 		SetConfigOption("wal_level", "replica", PGC_POSTMASTER, PGC_S_OVERRIDE);
 }
 
+/* ---------- zen.executor ---------- */
+
+/* A word of the list, and what it turns on. */
+typedef struct ExecutorPart
+{
+	const char *name;
+	bool	   *used;
+} ExecutorPart;
+
+static const ExecutorPart executor_parts[] = {
+	{"point", &zen_point_access},
+	{"keyjoin", &zen_key_join},
+	{"batch", &zen_batch_aggregate},
+};
+
+/* Go on to the next word of a list; its length, 0 at the end. */
+static size_t
+next_word(const char **list)
+{
+	static const char between[] = ", \t\r\n";
+
+	*list += strspn(*list, between);
+	return strcspn(*list, between);
+}
+
+/* What a word names; NULL: nothing. */
+static const ExecutorPart *
+find_part(const char *word, size_t len)
+{
+	for (int i = 0; i < lengthof(executor_parts); i++)
+		if (strlen(executor_parts[i].name) == len && pg_strncasecmp(word, executor_parts[i].name, len) == 0)
+			return &executor_parts[i];
+	return NULL;
+}
+
+static bool
+check_executor(char **newval, void **extra, GucSource source)
+{
+	const char *word = *newval;
+	size_t		len;
+
+	if (pg_strcasecmp(word, "none") == 0)
+		return true;
+	for (; (len = next_word(&word)) > 0; word += len)
+		if (find_part(word, len) == NULL)
+		{
+			GUC_check_errdetail("Unrecognized key word: \"%.*s\".", (int) len, word);
+			GUC_check_errhint("Name some of point, keyjoin and batch, or none.");
+			return false;
+		}
+	return true;
+}
+
+static void
+assign_executor(const char *newval, void *extra)
+{
+	size_t		len;
+
+	for (int i = 0; i < lengthof(executor_parts); i++)
+		*executor_parts[i].used = false;
+	for (const char *word = newval; (len = next_word(&word)) > 0; word += len)
+	{
+		const ExecutorPart *part = find_part(word, len);
+
+		if (part != NULL)
+			*part->used = true;
+	}
+}
+
+/* ---------- the settings ---------- */
+
 /* The default is no wish: it makes no pool larger. */
 static bool
 note_pool_size(int *newval, void **extra, GucSource source)
@@ -179,17 +239,6 @@ define_pool_settings(void)
 							 "auto, but rows that are not hot are flushed in any case.  Not in msync mode.",
 							 &zen_flush_what, ZEN_FLUSH_AUTO, flush_options,
 							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("zen.flush_delay",
-							"Nanoseconds added for each cache line that is flushed to the pool.",
-							"For measurements: a pool in DRAM then takes the time of a slower medium.  Not "
-							"in msync mode.",
-							&zen_flush_delay_ns, 0, 0, 1000 * 1000,
-							PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("zen.fence_delay",
-							"Nanoseconds added for each fence after flushes.",
-							"For measurements, like zen.flush_delay.",
-							&zen_fence_delay_ns, 0, 0, 1000 * 1000,
-							PGC_SIGHUP, 0, NULL, NULL, NULL);
 }
 
 /* NUMA nodes. */
@@ -203,37 +252,12 @@ define_numa_settings(void)
 							 "but what is remote is counted.  With one node all are the same.",
 							 &zen_numa_mode, ZEN_NUMA_LOCAL, numa_options,
 							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("zen.numa_simulate",
-							"Sets of processors that count as NUMA nodes.",
-							"For tests on a machine with one node.  0: the machine's nodes.",
-							&zen_numa_simulate, 0, 0, 16,
-							PGC_POSTMASTER, 0, NULL, NULL, NULL);
-	DefineCustomStringVariable("zen.numa_simulate_load",
-							   "Load of each simulated NUMA node, in percent, with commas between.",
-							   "For tests of zen.numa = soft.  auto: what the processors do.",
-							   &zen_numa_simulate_load, "auto",
-							   PGC_SIGHUP, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
-	DefineCustomIntVariable("zen.numa_partitions",
-							"Partitions that the values of partition keys are divided into.",
-							"Each belongs to a NUMA node.  Used with zen.numa = soft.",
-							&zen_numa_partitions, 2048, 1, 16384,
-							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("zen.numa_binding",
 							 "The NUMA node on which a session begins.",
 							 "even: the one with the fewest sessions; group: the first that has more processors than "
 							 "sessions.  Used with zen.numa = soft.",
 							 &zen_numa_binding, ZEN_NUMA_EVEN, numa_binding_options,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("zen.remote_delay",
-							"Nanoseconds added for each cache line of a row read from or written to another NUMA node.",
-							"For measurements: simulated nodes then take the time of a second socket.",
-							&zen_remote_delay_ns, 0, 0, 1000 * 1000,
-							PGC_SIGHUP, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
-	DefineCustomIntVariable("zen.remote_write_delay",
-							"Nanoseconds added for each cache line of a row written to another NUMA node.",
-							"-1: as zen.remote_delay says, which else is for lines that are read.",
-							&zen_remote_write_delay_ns, -1, -1, 1000 * 1000,
-							PGC_SIGHUP, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 }
 
 /* DRAM, and the row versions in it. */
@@ -269,42 +293,16 @@ define_dram_settings(void)
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 }
 
-/* Collecting, and the warnings of it. */
-static void
-define_collector_settings(void)
-{
-	DefineCustomIntVariable("zen.gc_batch",
-							"Row changes whose old versions one commit frees at most.",
-							"If it has itself changed more rows than half of that, twice as many as it has changed.",
-							&zen_gc_batch, 64, 1, 100000,
-							PGC_SUSET, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("zen.garbage_warning",
-							"Row changes waiting to be collected beyond which the server log names who keeps them.",
-							"The same is said when less than a tenth of the pool or of zen.dram_size is "
-							"free.  0 disables the warning.",
-							&zen_garbage_warning, 1000000, 0, INT_MAX,
-							PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("zen.pool_warning",
-							"Percent of the pool in use from which the server log warns.",
-							"It warns again for each five percent more, and once an hour.  0 disables the warning.",
-							&zen_pool_warning, 85, 0, 100,
-							PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("zen.dram_warning",
-							"Percent of zen.dram_size in use from which the server log warns.",
-							"It warns again for each five percent more, and once an hour.  0 disables the warning.",
-							&zen_dram_warning, 85, 0, 100,
-							PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("zen.freeze_age",
-							"Transactions after which all row versions in DRAM are looked at for old transaction ids.",
-							"Versions are normally frozen, and row locks forgotten, long before.",
-							&zen_freeze_age, 100 * 1000 * 1000, 1, 1000 * 1000 * 1000,
-							PGC_SIGHUP, 0, NULL, NULL, NULL);
-}
-
-/* Waits, and the numbers that save some. */
+/* Waits and warnings, and the numbers that save some. */
 static void
 define_wait_settings(void)
 {
+	DefineCustomIntVariable("zen.warning_level",
+							"Percent of the pool or of zen.dram_size in use from which the server log warns.",
+							"It then also names the holder of an old snapshot that keeps garbage, and in any case one "
+							"that keeps very much.  0: no warnings.",
+							&zen_warning_level, 85, 0, 100,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.full_timeout",
 							"Time that a transaction waits for room while others keep garbage or free pages.",
 							"After it, or at once if nothing can come free, it fails.  0 never waits.",
@@ -328,23 +326,24 @@ define_wait_settings(void)
 static void
 define_exclusive_settings(void)
 {
-	DefineCustomRealVariable("zen.exclusive_alpha",
-							 "Share of zen.met_cache_size beyond which a transaction's row versions in "
-							 "DRAM make it privileged.",
-							 "Other transactions then wait before their first write to a zen table, "
-							 "until it ends.  0 disables this reason.",
-							 &zen_exclusive_alpha, 0.8, 0, 1,
-							 PGC_SUSET, 0, NULL, NULL, NULL);
-	DefineCustomRealVariable("zen.exclusive_beta",
-							 "Share of the pool below which a transaction that writes becomes privileged.",
-							 "Only while garbage is waiting, which is collected at its end.  0 disables this reason.",
-							 &zen_exclusive_beta, 0.02, 0, 1,
-							 PGC_SUSET, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("zen.exclusive_gamma",
+	DefineCustomIntVariable("zen.exclusive_memory",
+							"Percent of zen.met_cache_size beyond which a transaction's row versions in "
+							"DRAM make it privileged.",
+							"Other transactions then wait before their first write to a zen table, "
+							"until it ends.  0 disables this reason.",
+							&zen_exclusive_memory, 80, 0, 100,
+							PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("zen.exclusive_free_pool",
+							"Percent of the pool that is free below which a transaction that writes becomes "
+							"privileged.",
+							"Only while garbage is waiting, which is collected at its end.  0 disables this reason.",
+							&zen_exclusive_free_pool, 2, 0, 100,
+							PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("zen.exclusive_failures",
 							"Serialization failures and deadlocks in a row that make a client's next "
 							"transaction privileged.",
 							"0 disables this reason.",
-							&zen_exclusive_gamma, 16, 0, INT_MAX,
+							&zen_exclusive_failures, 16, 0, INT_MAX,
 							PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.exclusive_timeout",
 							"Time that a transaction waits for a privileged one at most.",
@@ -371,42 +370,22 @@ define_start_settings(void)
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 }
 
-/* Statistics, and cases that are normally errors. */
+/* The executor, statistics, and cases that are normally errors. */
 static void
 define_user_settings(void)
 {
-	DefineCustomBoolVariable("zen.point_access",
-							 "Runs statements on one row, named by a unique key, with executor state that is kept.",
-							 "For plans that are executed more than once.  EXPLAIN shows them as ZenPointAccess.",
-							 &zen_point_access, true,
-							 PGC_USERSET, 0, NULL, NULL, NULL);
-	DefineCustomBoolVariable("zen.debug_keep_plans",
-							 "Keeps executor state of all plans that allow it, from their first execution on.",
-							 "For tests of zen.point_access.  It makes statements that run once slower.",
-							 &zen_debug_keep_plans, false,
-							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
-	DefineCustomBoolVariable("zen.key_join",
-							 "Finds the inner rows of nested loops by the key cache.",
-							 "For loops whose inner side is a unique index of a zen table.  EXPLAIN shows them as "
-							 "ZenKeyJoin.",
-							 &zen_key_join, true,
-							 PGC_USERSET, 0, NULL, NULL, NULL);
-	DefineCustomBoolVariable("zen.batch_aggregate",
-							 "Computes aggregates over a whole table block by block.",
-							 "For count, sum, avg, min and max of common types without GROUP BY.  EXPLAIN shows "
-							 "such plans as ZenBatchAggregate.",
-							 &zen_batch_aggregate, true,
-							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomStringVariable("zen.executor",
+							   "Ways of zen's own in which statements are run.",
+							   "A list of point: statements on one row, with executor state that is kept; keyjoin: "
+							   "nested loops by a unique key; batch: aggregates over a whole table, block by block.  "
+							   "none: PostgreSQL's executor runs all.",
+							   &executor, "point, keyjoin, batch",
+							   PGC_USERSET, GUC_LIST_INPUT, check_executor, assign_executor, NULL);
 	DefineCustomBoolVariable("zen.track_statements",
 							 "Counts rows, lines and fences by statement, for zen_stat_statements().",
 							 "It needs query ids: compute_query_id must not be off.",
 							 &zen_track_statements, false,
 							 PGC_SUSET, 0, NULL, want_query_ids, NULL);
-	DefineCustomIntVariable("zen.max_statements",
-							"Statements that zen_stat_statements() keeps.",
-							"When there are more, those with the fewest calls are forgotten.",
-							&zen_max_statements, 1000, 100, 1000000,
-							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("zen.default_index",
 							 "Access method of the indexes that PRIMARY KEY and UNIQUE make.",
 							 "zentree: a tree in zen.dram_size, made anew at each start of the server.  Partitioned "
@@ -431,13 +410,95 @@ define_user_settings(void)
 							 PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 }
 
+/* ---------- names from before version 1.0; to be forgotten with the next release ---------- */
+
+#define CONSTANT	"Remove it: what it set is a constant now."
+#define TESTS_ONLY	"Remove it: only builds for tests have it (make ZEN_TESTING=1)."
+
+/* Settings that no build has any more, each with what to do. */
+#define OLD_NAMES(X) \
+	X(batch_aggregate, "It is the word \"batch\" of zen.executor now.") \
+	X(dram_warning, "Set zen.warning_level instead.") \
+	X(exclusive_alpha, "Set zen.exclusive_memory instead, in percent.") \
+	X(exclusive_beta, "Set zen.exclusive_free_pool instead, in percent.") \
+	X(exclusive_gamma, "Set zen.exclusive_failures instead.") \
+	X(garbage_warning, "Set zen.warning_level instead.") \
+	X(gc_batch, CONSTANT) \
+	X(key_join, "It is the word \"keyjoin\" of zen.executor now.") \
+	X(max_statements, CONSTANT) \
+	X(point_access, "It is the word \"point\" of zen.executor now.") \
+	X(pool_warning, "Set zen.warning_level instead.") \
+	X(publications, "Publications with zen tables need zen.stream = logical.")
+
+/* Settings that builds for tests still have. */
+#ifdef ZEN_TESTING
+#define OLD_TEST_NAMES(X)
+#else
+#define OLD_TEST_NAMES(X) \
+	X(debug_keep_plans, TESTS_ONLY) \
+	X(fence_delay, TESTS_ONLY) \
+	X(flush_delay, TESTS_ONLY) \
+	X(freeze_age, TESTS_ONLY) \
+	X(numa_partitions, TESTS_ONLY) \
+	X(numa_simulate, TESTS_ONLY) \
+	X(numa_simulate_load, TESTS_ONLY) \
+	X(remote_delay, TESTS_ONLY) \
+	X(remote_write_delay, TESTS_ONLY)
+#endif
+
+/*
+ * Whoever sets an old name is told the new one.
+ *
+ * The server does not start with an old name, as it does not with a name that PostgreSQL does not know.  A warning
+ * would be overlooked, and the setting be lost.
+ */
+static bool
+refuse(const char *name, const char *newval, const char *advice)
+{
+	if (strcmp(newval, advice) == 0)
+		return true;			/* the default, which SHOW shows */
+	if (process_shared_preload_libraries_in_progress)
+		ereport(FATAL,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("unrecognized configuration parameter \"%s\"", name),
+				 errhint("%s", advice)));
+	GUC_check_errcode(ERRCODE_UNDEFINED_OBJECT);
+	GUC_check_errmsg("unrecognized configuration parameter \"%s\"", name);
+	GUC_check_errhint("%s", advice);
+	return false;
+}
+
+#define X(name, advice) \
+static char *old_##name; \
+\
+static bool \
+check_##name(char **newval, void **extra, GucSource source) \
+{ \
+	return refuse("zen." #name, *newval, advice); \
+}
+OLD_NAMES(X)
+OLD_TEST_NAMES(X)
+#undef X
+
+static void
+define_old_names(void)
+{
+#define X(name, advice) \
+	DefineCustomStringVariable("zen." #name, advice, NULL, &old_##name, advice, PGC_USERSET, \
+							   GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE, check_##name, NULL, NULL);
+	OLD_NAMES(X);
+	OLD_TEST_NAMES(X);
+#undef X
+}
+
 void
 zen_guc_init(void)
 {
+	zen_testing_init();
+	define_old_names();
 	define_pool_settings();
 	define_numa_settings();
 	define_dram_settings();
-	define_collector_settings();
 	define_wait_settings();
 	define_exclusive_settings();
 	define_start_settings();

@@ -1,5 +1,5 @@
 /*
- * guc.h -- the settings of zen (all under the prefix "zen.").
+ * guc.h -- the settings of zen (all under the prefix "zen."); those for tests and measurements are in testing.h.
  *
  * Each variable is written by PostgreSQL's GUC machinery only.
  */
@@ -7,6 +7,8 @@
 #define ZEN_GUC_H
 
 #include "base/compat.h"
+
+#include "base/testing.h"
 
 /* How far the pool's medium can be trusted; see doc of zen.pool_mode. */
 typedef enum ZenPoolMode
@@ -35,14 +37,7 @@ typedef enum ZenNumaBinding
 } ZenNumaBinding;
 
 extern int	zen_numa_mode;		/* ZenNumaMode */
-extern int	zen_numa_simulate;	/* sets of processors that count as nodes; 0:
-								 * the machine's nodes do */
-extern char *zen_numa_simulate_load;	/* percent, by node; auto: measured */
-extern int	zen_numa_partitions;
 extern int	zen_numa_binding;	/* ZenNumaBinding */
-extern int	zen_remote_delay_ns;	/* added for each line of a row that is
-									 * read from another node */
-extern int	zen_remote_write_delay_ns;	/* ... or written there; -1: the same */
 
 /* What a commit writes back from the processor's caches; see doc of zen.flush. */
 typedef enum ZenFlush
@@ -63,38 +58,30 @@ extern int	zen_pool_max_size_mb;	/* megabytes; 0: twice the pool */
 extern int	zen_pool_grow_by_mb;	/* megabytes; 0: never by itself */
 extern int	zen_pool_mode;		/* ZenPoolMode */
 extern int	zen_flush_what;		/* ZenFlush */
-extern int	zen_flush_delay_ns; /* nanoseconds for each line flushed and each
-								 * fence, added to what the medium takes */
-extern int	zen_fence_delay_ns;
 extern int	zen_dram_size_mb;	/* megabytes of shared DRAM reserved for zen */
 extern int	zen_met_cache_size_kb;	/* kilobytes of it that row versions may
 									 * fill before eviction */
 extern int	zen_spill_threshold_kb;
 extern bool zen_met_cache_split;	/* divide that among tables */
-extern int	zen_gc_batch;		/* garbage items that one commit handles at
-								 * most */
-
-extern int	zen_garbage_warning;	/* row changes waiting beyond which the
-									 * server log names their holder; 0 =
-									 * never */
-extern int	zen_pool_warning;	/* percent */
-extern int	zen_dram_warning;	/* percent */
+extern int	zen_warning_level;	/* percent of the pool or of zen.dram_size in
+								 * use; 0: no warnings */
 extern int	zen_key_cache_mb;
+
+/* the words of zen.executor */
 extern bool zen_point_access;	/* run point accesses with kept state */
-extern bool zen_debug_keep_plans;	/* ... of any plan, and at once */
 extern bool zen_key_join;		/* inner rows of nested loops by the key cache */
 extern bool zen_batch_aggregate;	/* aggregate tables block by block */
+
 extern bool zen_track_statements;
-extern int	zen_max_statements;
-extern int	zen_freeze_age;		/* transactions between two sweeps over all
-								 * entries in DRAM */
 
 /* the exclusive stage; 0 = not for this reason */
-extern double zen_exclusive_alpha;	/* share of the Met-Cache that one
-									 * transaction may hold in DRAM */
-extern double zen_exclusive_beta;	/* share of the pool that is to be free */
-extern int	zen_exclusive_gamma;	/* transactions that a client may lose in
-									 * a row */
+extern int	zen_exclusive_memory;	/* percent of the Met-Cache that one
+									 * transaction may hold in DRAM: alpha of
+									 * the paper */
+extern int	zen_exclusive_free_pool;	/* percent of the pool that is to be
+										 * free: beta */
+extern int	zen_exclusive_failures; /* transactions that a client may lose in
+									 * a row: gamma */
 extern int	zen_vacuum_pin_timeout_ms;	/* that VACUUM waits for an index page */
 extern int	zen_full_timeout_ms;	/* that garbage is waited for in a full
 									 * pool */

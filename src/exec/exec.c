@@ -10,7 +10,7 @@
  * - where writing is bound to fail: in a transaction that is read-only, in parallel mode;
  * - above READ COMMITTED when the snapshot may see an own row beside one that another transaction has deleted;
  * - if something changes while it is started;
- * - after zen.point_access was set off (not counted).
+ * - after zen.executor was set without point (not counted).
  *
  * A plan that PostgreSQL makes for one execution is not marked, since state is worth its making only if it is used
  * again: one for the values of parameters, and one of a query just analyzed (point_planner).

@@ -20,7 +20,7 @@
  * - in a serializable transaction: nbtree's predicate lock is what finds a row that comes there later;
  * - when the snapshot may see two rows with one key (zen_fetch_sees_key_twice);
  * - in parallel workers, which do not know that;
- * - after zen.key_join was set off.
+ * - after zen.executor was set without keyjoin.
  */
 #include "exec/keyjoin.h"
 

@@ -21,7 +21,8 @@
 #include "storage/procarray.h"
 #include "utils/timestamp.h"
 
-#define LOW_PERCENT		10		/* room is short when less is free */
+#define MANY_CHANGES	1000000 /* so much garbage is worth a warning, however
+								 * much room there is */
 #define REPEAT_MS		60000
 
 /* ---------- the holder ---------- */
@@ -128,6 +129,15 @@ free_percent(ZenRoomKind kind)
 	return zen_room_free_percent(&room);
 }
 
+static bool
+is_low(ZenRoomKind kind)
+{
+	ZenRoom		room;
+
+	zen_room(kind, &room);
+	return zen_room_is_low(&room);
+}
+
 static int
 describe_holder(const ZenHolder *holder)
 {
@@ -192,10 +202,9 @@ zen_holder_watch(FullTransactionId horizon)
 	 * all due items are collected, except in a region that a prepared
 	 * transaction keeps, which is then the holder
 	 */
-	if (!stands || pending == 0 || zen_garbage_warning == 0)
+	if (!stands || pending == 0 || zen_warning_level == 0)
 		return;
-	if (pending < (uint64) zen_garbage_warning &&
-		free_percent(ZEN_ROOM_POOL) >= LOW_PERCENT && free_percent(ZEN_ROOM_DRAM) >= LOW_PERCENT)
+	if (pending < MANY_CHANGES && !is_low(ZEN_ROOM_POOL) && !is_low(ZEN_ROOM_DRAM))
 		return;
 	zen_holder_find(&holder);
 	if (holder.kind == ZEN_HOLDER_NONE)

@@ -3,7 +3,7 @@
  *
  * A transaction that finds the pool or DRAM full fails (53100, 53200), after it has collected all that it may.  An
  * operator wants to know before.  So the worker looks at both once a round.  It warns when the share that
- * zen.pool_warning or zen.dram_warning names is in use.
+ * zen.warning_level names is in use.
  */
 #include "gc/room.h"
 
@@ -36,7 +36,6 @@ zen_room(ZenRoomKind kind, ZenRoom *room)
 		room->size = total * ZEN_PAGE_SIZE;
 		room->used = (total - Min(nfree, total)) * ZEN_PAGE_SIZE;
 		room->max_size = zen_page_most() * ZEN_PAGE_SIZE;
-		room->warning = zen_pool_warning;
 	}
 	else
 	{
@@ -47,7 +46,6 @@ zen_room(ZenRoomKind kind, ZenRoom *room)
 		zen_arena_usage(&taken, &room->used);
 		room->used = Min(room->used, room->size);
 		room->max_size = room->size;
-		room->warning = zen_dram_warning;
 	}
 }
 
@@ -62,6 +60,12 @@ zen_room_free_percent(const ZenRoom *room)
 {
 	Assert(room->used <= room->size);
 	return (uint32) ((room->size - room->used) * 100 / Max(room->size, 1));
+}
+
+bool
+zen_room_is_low(const ZenRoom *room)
+{
+	return zen_warning_level > 0 && zen_room_used_percent(room) >= (uint32) zen_warning_level;
 }
 
 static void
@@ -103,9 +107,9 @@ watch(ZenRoomKind kind)
 		return;
 	zen_room(kind, &room);
 	percent = zen_room_used_percent(&room);
-	if (room.warning == 0 || percent + STEP <= (uint32) room.warning)
+	if (zen_warning_level == 0 || percent + STEP <= (uint32) zen_warning_level)
 		last->percent = 0;		/* it has come down: a rise is new */
-	if (room.warning == 0 || percent < (uint32) room.warning)
+	if (!zen_room_is_low(&room))
 		return;
 	if (last->percent != 0 && percent < last->percent + STEP &&
 		!TimestampDifferenceExceeds(last->at, GetCurrentTimestamp(), REPEAT_MS))

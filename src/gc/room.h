@@ -21,8 +21,6 @@ typedef struct ZenRoom
 	uint64		used;			/* bytes; of the pool whole pages, however
 								 * full */
 	uint64		max_size;		/* bytes that size may grow to */
-	int			warning;		/* zen.pool_warning or zen.dram_warning,
-								 * percent; 0: none */
 } ZenRoom;
 
 /* zen_room -- how full it is now; the parts may be of different moments.  The pool must have been recovered. */
@@ -31,9 +29,11 @@ extern void zen_room(ZenRoomKind kind, ZenRoom *room);
 /*
  * zen_room_used_percent -- percent used, rounded up, so that 100 is full or nearly so.
  * zen_room_free_percent -- percent free, rounded down.
+ * zen_room_is_low -- is zen.warning_level reached?
  */
 extern uint32 zen_room_used_percent(const ZenRoom *room);
 extern uint32 zen_room_free_percent(const ZenRoom *room);
+extern bool zen_room_is_low(const ZenRoom *room);
 
 /*
  * zen_room_watch -- zen's worker, once a round: warn in the server log if pool or DRAM is nearly full.

@@ -38,6 +38,8 @@
 
 #define HOT_XIDS			1000	/* a row that is changed again within so
 									 * many transactions is hot */
+#define GC_BATCH			64	/* row changes whose old versions one commit
+								 * frees at most, if it has changed few */
 #define CTS_TRIES		4		/* numbers that are passed over to save a
 								 * fence */
 
@@ -741,11 +743,11 @@ zen_commit_finish(ZenCommit *commit, ZenWriteSet *ws)
 	 * A bounded number for each row written, and more than what the
 	 * transaction has left behind: queues shrink under any load.
 	 */
-	zen_collect_run(commit->region, Max((uint32) zen_gc_batch, 2 * (ws->nwrites + ws->nblocks * ZEN_TIDS_PER_BLOCK)));
+	zen_collect_run(commit->region, Max((uint32) GC_BATCH, 2 * (ws->nwrites + ws->nblocks * ZEN_TIDS_PER_BLOCK)));
 	zen_region_release(commit->region);
 	enter_stage(commit, ZEN_STAGE_NONE);
 	if (zen_clock_needs_room())
-		zen_clock_evict(Max(zen_gc_batch * 2, (int) Min(2 * (uint64) ws->nwrites, INT_MAX)));
+		zen_clock_evict(Max(GC_BATCH * 2, (int) Min(2 * (uint64) ws->nwrites, INT_MAX)));
 }
 
 /*

@@ -28,7 +28,7 @@
 #define LOOK_MS			50
 #define BLOCKED_LOOKS	4		/* in which the privileged process waits for a
 								 * lock, until the stage is given up */
-#define BETA_PAUSE_MS	10000	/* what one collection has not freed, another
+#define COLLECT_PAUSE_MS 10000	/* what one collection has not freed, another
 								 * one soon after will not */
 
 typedef struct ExclusiveShared
@@ -38,7 +38,7 @@ typedef struct ExclusiveShared
 	uint64		nstages;		/* since the start of the server: the number
 								 * of the last one */
 	ZenExclusiveRecord history[ZEN_EXCLUSIVE_HISTORY];	/* by number */
-	TimestampTz beta_ended;
+	TimestampTz free_pool_ended;
 	ConditionVariable ended;	/* has its own lock */
 } ExclusiveShared;
 
@@ -84,12 +84,12 @@ zen_exclusive_reason(ZenExclusiveReason reason)
 {
 	switch (reason)
 	{
-		case ZEN_EXCLUSIVE_ALPHA:
-			return "alpha";
-		case ZEN_EXCLUSIVE_BETA:
-			return "beta";
-		case ZEN_EXCLUSIVE_GAMMA:
-			return "gamma";
+		case ZEN_EXCLUSIVE_MEMORY:
+			return "memory";
+		case ZEN_EXCLUSIVE_FREE_POOL:
+			return "free pool";
+		case ZEN_EXCLUSIVE_FAILURES:
+			return "failures";
 	}
 	return NULL;
 }
@@ -131,14 +131,16 @@ describe_reason(ZenExclusiveReason reason)
 {
 	switch (reason)
 	{
-		case ZEN_EXCLUSIVE_ALPHA:
+		case ZEN_EXCLUSIVE_MEMORY:
 			return errdetail("The transaction has " UINT64_FORMAT " kB of row versions in DRAM, which is more than "
-							 "zen.exclusive_alpha of zen.met_cache_size.", zen_writeset.bytes / 1024);
-		case ZEN_EXCLUSIVE_BETA:
-			return errdetail("Less than zen.exclusive_beta of the pool is free.");
+							 "%d %% of zen.met_cache_size (zen.exclusive_memory).",
+							 zen_writeset.bytes / 1024, zen_exclusive_memory);
+		case ZEN_EXCLUSIVE_FREE_POOL:
+			return errdetail("Less than %d %% of the pool is free (zen.exclusive_free_pool).",
+							 zen_exclusive_free_pool);
 		default:
 			return errdetail("The client has lost %d transactions in a row to serialization failures or deadlocks "
-							 "(zen.exclusive_gamma).", failures);
+							 "(zen.exclusive_failures).", failures);
 	}
 }
 
@@ -191,8 +193,8 @@ end_stage(uint64 number, ZenExclusiveEnd end)
 		record_of(number)->end = end;
 		record_of(number)->ended = now;
 		r = *record_of(number);
-		if (r.reason == ZEN_EXCLUSIVE_BETA)
-			shared->beta_ended = now;
+		if (r.reason == ZEN_EXCLUSIVE_FREE_POOL)
+			shared->free_pool_ended = now;
 		pg_atomic_write_u32(&shared->announced, 0);
 		ended = true;
 	}
@@ -291,15 +293,15 @@ is_short_of_pages(void)
 				nfree;
 	TimestampTz last;
 
-	if (zen_exclusive_beta <= 0)
+	if (zen_exclusive_free_pool == 0)
 		return false;
 	zen_page_free(&total, &nfree);
-	if (nfree >= zen_exclusive_beta * total || zen_gcqueue_pending() == 0)
+	if ((uint64) nfree * 100 >= (uint64) total * zen_exclusive_free_pool || zen_gcqueue_pending() == 0)
 		return false;
 	SpinLockAcquire(&shared->lock);
-	last = shared->beta_ended;
+	last = shared->free_pool_ended;
 	SpinLockRelease(&shared->lock);
-	return TimestampDifferenceExceeds(last, GetCurrentTimestamp(), BETA_PAUSE_MS);
+	return TimestampDifferenceExceeds(last, GetCurrentTimestamp(), COLLECT_PAUSE_MS);
 }
 
 /* The first write of a transaction. */
@@ -312,12 +314,12 @@ join(void)
 	zen_exclusive_limit = PG_UINT64_MAX;
 	if (is_mine())
 		return;
-	if (zen_exclusive_gamma > 0 && failures >= zen_exclusive_gamma && enter(ZEN_EXCLUSIVE_GAMMA))
+	if (zen_exclusive_failures > 0 && failures >= zen_exclusive_failures && enter(ZEN_EXCLUSIVE_FAILURES))
 		return;
-	if (is_short_of_pages() && enter(ZEN_EXCLUSIVE_BETA))
+	if (is_short_of_pages() && enter(ZEN_EXCLUSIVE_FREE_POOL))
 		return;
-	if (zen_exclusive_alpha > 0)
-		zen_exclusive_limit = (uint64) (zen_exclusive_alpha * zen_met_cache_size_kb * 1024);
+	if (zen_exclusive_memory > 0)
+		zen_exclusive_limit = (uint64) zen_met_cache_size_kb * 1024 / 100 * zen_exclusive_memory;
 }
 
 void
@@ -328,7 +330,7 @@ zen_exclusive_check(void)
 	Assert(InterruptHoldoffCount == 0 && CritSectionCount == 0);
 	if (!zen_exclusive_joined)
 		join();
-	else if (enter(ZEN_EXCLUSIVE_ALPHA))
+	else if (enter(ZEN_EXCLUSIVE_MEMORY))
 		zen_exclusive_limit = PG_UINT64_MAX;
 	else
 		zen_exclusive_limit += zen_exclusive_limit / 4; /* another one is
@@ -398,8 +400,8 @@ zen_exclusive_abort(void)
 	if (zen_exclusive_joined && failing)
 	{
 		failures++;
-		if (zen_exclusive_gamma > 0 && failures >= zen_exclusive_gamma && !proc_exit_inprogress)
-			stays = is_mine() ? my_reason == ZEN_EXCLUSIVE_GAMMA : enter(ZEN_EXCLUSIVE_GAMMA);
+		if (zen_exclusive_failures > 0 && failures >= zen_exclusive_failures && !proc_exit_inprogress)
+			stays = is_mine() ? my_reason == ZEN_EXCLUSIVE_FAILURES : enter(ZEN_EXCLUSIVE_FAILURES);
 	}
 	if (zen_exclusive_joined && my_stage != 0 && !stays)
 		leave(ZEN_EXCLUSIVE_ABORTED);

@@ -2,9 +2,10 @@
  * exclusive.h -- the exclusive stage: one transaction runs while other writers wait (Zen+, section 4.1).
  *
  * A transaction becomes privileged for one of three reasons:
- * - it holds more than a share alpha of the Met-Cache in DRAM;
- * - less than a share beta of the pool is free;
- * - its client has lost gamma transactions in a row to serialization failures and deadlocks.
+ * - it holds more than a share of the Met-Cache in DRAM (zen.exclusive_memory; alpha in the paper);
+ * - less than a share of the pool is free (zen.exclusive_free_pool; beta);
+ * - its client has lost some transactions in a row to serialization failures and deadlocks
+ *   (zen.exclusive_failures; gamma).
  *
  * From then to its end other transactions wait before their first write to a zen table.  At the end garbage is
  * collected for all.  Why no transaction waits for ever is in src/txn/README, "The exclusive stage".
@@ -18,9 +19,9 @@
 
 typedef enum ZenExclusiveReason
 {
-	ZEN_EXCLUSIVE_ALPHA,
-	ZEN_EXCLUSIVE_BETA,
-	ZEN_EXCLUSIVE_GAMMA
+	ZEN_EXCLUSIVE_MEMORY,
+	ZEN_EXCLUSIVE_FREE_POOL,
+	ZEN_EXCLUSIVE_FAILURES
 } ZenExclusiveReason;
 
 typedef enum ZenExclusiveEnd

@@ -29,7 +29,6 @@ my @settings = (
 	'enable_seqscan = off', 'enable_bitmapscan = off',
 	'enable_indexonlyscan = off', 'enable_hashjoin = off', 'enable_mergejoin = off',
 	'enable_nestloop = off', 'enable_sort = off', 'enable_tidscan = off', 'enable_hashagg = off',
-	'zen.batch_aggregate = off', 'zen.key_join = off',
 	'parallel_setup_cost = 0', 'parallel_tuple_cost = 0',
 	'min_parallel_table_scan_size = 0', 'cursor_tuple_fraction = 1', 'random_page_cost = 0.1',
 	'work_mem = 64');
@@ -415,12 +414,18 @@ sub lock_table
 		  . ' MODE' . pick('', ' NOWAIT'));
 }
 
+# pick_executor -- most of what zen.executor can name.
+sub pick_executor
+{
+	return join(', ', grep { !one_in(5) } qw(point keyjoin batch)) || 'none';
+}
+
 sub setting
 {
 	my ($self) = @_;
 	return $self->in_block('SET LOCAL ' . pick(@short_settings), $self->anything) if one_in(5);
 	return 'SET plan_cache_mode = ' . pick('auto', ('force_generic_plan') x 3) if one_in(8);
-	return 'SET zen.point_access = ' . pick('off', ('on') x 4) if one_in(4);
+	return q{SET zen.executor = '} . pick_executor() . q{'} if one_in(4);
 	return 'SET ' . pick(@settings) unless one_in(2);
 	(my $name = pick(@settings)) =~ s/ .*//;
 	return "RESET $name";

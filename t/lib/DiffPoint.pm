@@ -1,5 +1,5 @@
 # DiffPoint -- statements on one row, by a unique key, of the differential test: what zen's point-access node runs
-# (zen.point_access), and what is near it: several rows of VALUES, lists of keys, ON CONFLICT.
+# (point of zen.executor), and what is near it: several rows of VALUES, lists of keys, ON CONFLICT.
 #
 # Each statement is prepared once a session and executed many times, in one of these ways:
 #   EXECUTE        of SQL

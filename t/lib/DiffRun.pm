@@ -73,11 +73,11 @@ sub new
 		# one session begins with what makes point accesses of most statements
 		my $any    = $session > 1;
 		my $mode   = $any && one_in(3) ? 'auto' : 'force_generic_plan';
-		my $access = $any && one_in(4) ? 'off' : 'on';
+		my $parts  = $any && one_in(4) ? 'keyjoin, batch' : 'point, keyjoin, batch';
 		for my $engine (@{ $self->{engines} })
 		{
 			value($engine->{sessions}[ $session - 1 ]{dbh}, $_)
-			  for "SET plan_cache_mode = $mode", "SET zen.point_access = $access";
+			  for "SET plan_cache_mode = $mode", "SET zen.executor = '$parts'";
 		}
 	}
 	return $self;

@@ -12,8 +12,8 @@
 # A register keeps the value that it has overwritten, so that RETURNING tells it.
 #
 # Most transactions run prepared statements, which find rows by their keys: point accesses of zen, except for clients
-# that have set zen.point_access off.  The others read in the ways that %path has.  A client does not choose anew which
-# of the like statements it prepares, so that it executes each often.
+# that have set zen.executor without point.  The others read in the ways that %path has.  A client does not choose anew
+# which of the like statements it prepares, so that it executes each often.
 
 package IsolationClient;
 
@@ -92,7 +92,7 @@ sub new
 		next       => $arg{part} * 20_000_000 + $arg{id} * 1_000_000,
 		ended      => 0,
 		by_key     => 1,
-		point      => one_in(5) ? 'off' : 'on',
+		executor   => one_in(5) ? 'keyjoin, batch' : 'point, keyjoin, batch',
 		moves      => one_in(3),
 		pads       => one_in(4),
 		mode       => pick('SHARE', 'UPDATE', 'NO KEY UPDATE'),
@@ -128,7 +128,7 @@ sub connect
 	return if $self->{dbh};
 	$self->{dbh} = connect_db($self->{node});
 	$self->must("SET $_") for 'lock_timeout = 400', 'plan_cache_mode = force_generic_plan',
-	  "zen.point_access = $self->{point}", map { "enable_$_ = off" } @{ $path{indexscan} };
+	  "zen.executor = '$self->{executor}'", map { "enable_$_ = off" } @{ $path{indexscan} };
 	$self->{known} = {};
 	return;
 }

@@ -9,7 +9,7 @@
 #   ZEN_TEST_STREAM=logical or replica: zen.stream of all servers
 #   ZEN_TEST_INJECT=1  a test spoils its own data, and must then fail
 #   ZEN_TEST_KEEP=1    leave the pool file where it is
-#   ZEN_FAULT_SERVER   the server that tools/fault-server has made
+#   ZEN_FAULT_SERVER   the server that tools/fault-server has made: with faults, and settings for tests
 #   SEED=n             replay with the seed that a run has printed
 
 package ZenTest;
@@ -59,8 +59,8 @@ sub skip_unless_zen
 	return;
 }
 
-# skip_unless_faults -- end the test here when there is no server that can be told to
-# break its rules (new_node with faults => 1).
+# skip_unless_faults -- end the test here when there is no server that can be told to break its rules, and has the
+# settings for tests (new_node with faults => 1).
 sub skip_unless_faults
 {
 	plan skip_all => 'ZEN_FAULT_SERVER must name a server of tools/fault-server'
@@ -99,7 +99,7 @@ sub between
 # Options: pool_size, dram_size, fsync (default off: tests kill processes, not
 # power), preload (default 1), pool_path, conf (more lines for postgresql.conf),
 # init (a hash for PostgreSQL::Test::Cluster::init), home (the folder of another
-# server, which has bin/ in it), and faults (1: the server that has the setting zen.fault).
+# server, which has bin/ in it), and faults (1: the server that has zen.fault and the settings for tests).
 sub new_node
 {
 	my ($name, %opt) = @_;
