@@ -70,7 +70,7 @@ else
 
 MODULE_big = zen
 EXTENSION = zen
-DATA = zen--1.0.sql
+DATA_built = zen--1.0.sql
 PGFILEDESC = "zen - tables in non-volatile memory"
 
 # Lowest layer first, and within a layer each module after those that it includes (tools/check-includes).
@@ -287,6 +287,12 @@ ifdef NO_INSTALLCHECK
 installcheck:
 	@echo 'no folder expected/: run the tests in a checkout of the repository' >&2; exit 1
 endif
+
+# The lists of counters and gauges are the columns of view zen_stat.
+zen--1.0.sql: zen--1.0.sql.in src/base/stats.h Makefile
+	sed -n '/^#define ZEN_\(COUNTERS\|GAUGES\)(X)/,/^$$/s/^\tX(\([a-z_]*\)).*/\tOUT \1 bigint,/p' \
+		$(filter %/stats.h,$^) | sed -e '/^@STAT_COLUMNS@$$/{r /dev/stdin' -e 'd;}' $(filter %.in,$^) >$@.new
+	mv $@.new $@
 
 # Any header may reach any file, and objects for another server, or made by other rules, are of no use. The whole build
 # takes seconds.

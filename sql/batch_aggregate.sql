@@ -178,11 +178,11 @@ SELECT set_config(name, 'off', false) FROM pg_settings WHERE name IN ('force_par
 
 -- large transactions: rows that are spilled, and changed after that
 SET zen.spill_threshold = '64kB';
-SELECT rows_spilled AS before FROM public.zen_stat() \gset
+SELECT rows_spilled AS before FROM public.zen_stat \gset
 BEGIN;
 INSERT INTO h SELECT g, g % 7, g, g * 1000, 1.5, g / 3.0 FROM generate_series(1001, 4000) g;
 INSERT INTO z SELECT g, g % 7, g, g * 1000, 1.5, g / 3.0 FROM generate_series(1001, 4000) g;
-SELECT rows_spilled - :before > 1000 AS spilled FROM public.zen_stat();
+SELECT rows_spilled - :before > 1000 AS spilled FROM public.zen_stat;
 SELECT differing();
 SAVEPOINT s;
 DELETE FROM z WHERE id % 3 = 0;

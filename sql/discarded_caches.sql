@@ -120,7 +120,7 @@ REFRESH MATERIALIZED VIEW m;
 SELECT count(*) FROM m;
 SELECT * FROM zen_verify('t');
 SELECT * FROM zen_verify('made');
-SELECT count(*) > 0 AS shown FROM zen_tables WHERE relation = 't'::regclass;
+SELECT count(*) > 0 AS shown FROM zen_stat_tables WHERE relid = 't'::regclass;
 DROP TABLE made, tree;
 
 -- state that is kept ends with an invalidation; an execution under way goes on with it: the third one discards
@@ -134,7 +134,7 @@ CREATE FUNCTION in_third(n int, x int) RETURNS int LANGUAGE plpgsql STABLE AS $$
 	RETURN x;
 END $$;
 INSERT INTO k SELECT i, i, 'w' || i, 1 FROM generate_series(101, 110) i;
-SELECT point_accesses AS accesses, point_kept_plans AS kept, key_joins AS joins FROM zen_stat() \gset
+SELECT point_accesses AS accesses, point_kept_plans AS kept, key_joins AS joins FROM zen_stat \gset
 \pset format unaligned
 \pset tuples_only on
 PREPARE k_insert(int) AS INSERT INTO k VALUES ($1, in_third($1, 10 + $1), 'w', 1) RETURNING *;
@@ -153,7 +153,7 @@ SELECT format('EXECUTE k_%s(%s)', name, i) || CASE i WHEN 3 THEN '; RESET debug_
 	generate_series(1, 3) i ORDER BY n, i \gexec
 \pset tuples_only off
 SELECT point_accesses - :accesses >= 12 AS accesses, point_kept_plans - :kept >= 8 AS kept, key_joins - :joins >= 3 AS joins
-	FROM zen_stat();
+	FROM zen_stat;
 \pset format aligned
 SELECT * FROM zen_verify('k');
 

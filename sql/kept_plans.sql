@@ -13,7 +13,7 @@ SET enable_mergejoin = off;
 SET enable_material = off;
 SET enable_memoize = off;
 -- how many of the statements since the last call were run so; \gset keeps it
-CREATE FUNCTION runs() RETURNS bigint LANGUAGE sql AS 'SELECT point_kept_plans FROM public.zen_stat()';
+CREATE FUNCTION runs() RETURNS bigint LANGUAGE sql AS 'SELECT point_kept_plans FROM public.zen_stat';
 
 CREATE TABLE t (id int PRIMARY KEY, k int, v int DEFAULT 5 CHECK (v < 1000), b text) USING zen;
 CREATE INDEX t_k ON t (k);

@@ -9,7 +9,7 @@ SET enable_material = off;
 SET enable_bitmapscan = off;
 SET max_parallel_workers_per_gather = 0;
 -- how many loops were run so; \gset keeps it
-CREATE FUNCTION runs() RETURNS bigint LANGUAGE sql AS 'SELECT key_joins FROM public.zen_stat()';
+CREATE FUNCTION runs() RETURNS bigint LANGUAGE sql AS 'SELECT key_joins FROM public.zen_stat';
 -- as all servers print it
 CREATE FUNCTION plan(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
@@ -164,11 +164,11 @@ SELECT calls();
 PREPARE joined(int) AS SELECT o.id, i.v FROM o JOIN i ON i.id = o.i WHERE o.id < $1;
 SET plan_cache_mode = force_generic_plan;
 EXPLAIN (COSTS OFF) EXECUTE joined(3);
-SELECT runs() AS before, point_kept_plans AS kept FROM public.zen_stat() \gset
+SELECT runs() AS before, point_kept_plans AS kept FROM public.zen_stat \gset
 EXECUTE joined(3);
 EXECUTE joined(3);
 EXECUTE joined(4);
-SELECT runs() - :before AS runs, point_kept_plans - :kept AS kept FROM public.zen_stat();
+SELECT runs() - :before AS runs, point_kept_plans - :kept AS kept FROM public.zen_stat;
 SELECT runs() AS before \gset
 SET zen.executor = point, batch;
 EXECUTE joined(3);

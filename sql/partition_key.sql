@@ -86,8 +86,8 @@ SELECT zen_set_partition_key('c', NULL);
 TABLE keys;
 
 -- no partitions with one node
-SELECT count(*) FROM zen_numa_partitions();
-SELECT count(*), sum(moves) FROM zen_numa() WHERE node = 0 AND moves > 0;
+SELECT count(*) FROM _zen_numa_partitions();
+SELECT count(*), sum(moves) FROM zen_stat_numa WHERE node = 0 AND moves > 0;
 SET client_min_messages = warning;
 DROP SCHEMA pk CASCADE;
 DROP ROLE pk_owner, pk_other;

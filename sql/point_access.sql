@@ -9,7 +9,7 @@ SET plan_cache_mode = force_generic_plan;
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;
 -- how many of the statements since the last call were run so; \gset keeps it
-CREATE FUNCTION runs() RETURNS bigint LANGUAGE sql AS 'SELECT point_accesses FROM public.zen_stat()';
+CREATE FUNCTION runs() RETURNS bigint LANGUAGE sql AS 'SELECT point_accesses FROM public.zen_stat';
 
 CREATE TABLE t (id int PRIMARY KEY, a int NOT NULL DEFAULT 7, b text, c numeric CHECK (c < 100), u int UNIQUE,
 	g int GENERATED ALWAYS AS (a * 2) STORED);
@@ -84,13 +84,13 @@ SELECT * FROM t ORDER BY id;
 SELECT runs() - :before AS runs;
 
 -- measured node by node
-SELECT count AS before FROM public.zen_point_fallbacks() WHERE reason = 'instrumented' \gset
+SELECT count AS before FROM public.zen_stat_executor WHERE reason = 'instrumented' \gset
 DO $$
 BEGIN
 	EXECUTE 'EXPLAIN (ANALYZE) EXECUTE sel(1)';
 	EXECUTE 'EXPLAIN (ANALYZE) EXECUTE upd(1, 0)';
 END $$;
-SELECT count - :before AS measured FROM public.zen_point_fallbacks() WHERE reason = 'instrumented';
+SELECT count - :before AS measured FROM public.zen_stat_executor WHERE reason = 'instrumented';
 
 -- one command and the next, savepoints, an error in between
 BEGIN;

@@ -1,4 +1,4 @@
--- Why statements are not run with kept executor state: each reason that zen_point_fallbacks() counts is given once.
+-- Why statements are not run with kept executor state: each reason that zen_stat_executor counts is given once.
 CREATE SCHEMA point_fallbacks;
 SET search_path = point_fallbacks;
 -- Needs the executor.
@@ -14,9 +14,9 @@ DECLARE
 	told text;
 BEGIN
 	SELECT string_agg(f.outcome || ': ' || f.reason || ' ' || f.count - b.n, ', ' ORDER BY f.outcome, f.reason) INTO told
-		FROM public.zen_point_fallbacks() f JOIN before b USING (reason) WHERE f.count <> b.n;
+		FROM public.zen_stat_executor f JOIN before b USING (reason) WHERE f.count <> b.n;
 	DELETE FROM before;
-	INSERT INTO before SELECT reason, count FROM public.zen_point_fallbacks();
+	INSERT INTO before SELECT reason, count FROM public.zen_stat_executor;
 	RETURN told;
 END $$;
 CREATE TABLE t (id int PRIMARY KEY, v int, u int, UNIQUE (u) DEFERRABLE);
@@ -259,10 +259,10 @@ SELECT reasons();
 RESET zen.executor;
 
 -- the sum
-SELECT point_fallbacks = (SELECT sum(count) FROM public.zen_point_fallbacks() WHERE outcome = 'not used') AS sum
-	FROM public.zen_stat();
+SELECT point_fallbacks = (SELECT sum(count) FROM public.zen_stat_executor WHERE outcome = 'not used') AS sum
+	FROM public.zen_stat;
 -- the others are given by specs/point_vs_delete (own_row) and sql/point_outlives (changed)
-SELECT reason FROM public.zen_point_fallbacks() WHERE count = 0 AND reason NOT IN ('own_row', 'changed', 'returning');
+SELECT reason FROM public.zen_stat_executor WHERE count = 0 AND reason NOT IN ('own_row', 'changed', 'returning');
 DEALLOCATE ALL;
 RESET ALL;
 SET client_min_messages = warning;

@@ -12,7 +12,7 @@ SET enable_mergejoin = off;
 SET enable_material = off;
 SET enable_memoize = off;
 SET jit = off;
-SELECT point_accesses + point_kept_plans AS before FROM public.zen_stat() \gset
+SELECT point_accesses + point_kept_plans AS before FROM public.zen_stat \gset
 
 -- a composite type, alone and in others
 CREATE TYPE comp AS (a int, b text);
@@ -211,7 +211,7 @@ ALTER TYPE queried ADD ATTRIBUTE b int;
 DROP CAST (scalar AS json);
 SELECT told(170000, 'EXECUTE query(1)', '(1,2)'), told(180000, 'EXECUTE scalar(1)', '"plain"');
 
-SELECT point_accesses + point_kept_plans - :before > 80 AS ran_so FROM public.zen_stat();
+SELECT point_accesses + point_kept_plans - :before > 80 AS ran_so FROM public.zen_stat;
 DEALLOCATE ALL;
 RESET ALL;
 SET client_min_messages = warning;

@@ -7,7 +7,7 @@ SET plan_cache_mode = force_generic_plan;
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;
 
-SELECT point_accesses AS before FROM public.zen_stat() \gset
+SELECT point_accesses AS before FROM public.zen_stat \gset
 CREATE TABLE t (id int PRIMARY KEY, v int, w text);
 INSERT INTO t SELECT g, g, 'w' FROM generate_series(1, 20) g;
 
@@ -133,19 +133,19 @@ RESET ROLE;
 -- domains are looked up again
 ALTER TABLE d ADD CHECK (id > 0);
 SET point_outlives.take_away = on;
-SELECT sum(count) AS changed FROM public.zen_point_fallbacks() WHERE reason = 'changed' \gset
+SELECT sum(count) AS changed FROM public.zen_stat_executor WHERE reason = 'changed' \gset
 SET ROLE point_reader;
 BEGIN;
 EXECUTE meanwhile(2);
 EXECUTE meanwhile(2);
 ROLLBACK;
 RESET ROLE;
-SELECT sum(count) - :changed AS changed FROM public.zen_point_fallbacks() WHERE reason = 'changed';
+SELECT sum(count) - :changed AS changed FROM public.zen_stat_executor WHERE reason = 'changed';
 REVOKE ALL ON t FROM point_readers;
 REVOKE ALL ON SCHEMA point_outlives FROM point_reader;
 DROP ROLE point_reader, point_readers;
 
-SELECT point_accesses - :before > 30 AS ran_so FROM public.zen_stat();
+SELECT point_accesses - :before > 30 AS ran_so FROM public.zen_stat;
 DEALLOCATE ALL;
 RESET ALL;
 SET client_min_messages = warning;

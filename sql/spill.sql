@@ -15,13 +15,13 @@ BEGIN
   SELECT count(*) FROM t WHERE id > -1000000 INTO by_index;
   SET LOCAL enable_seqscan = on; SET LOCAL enable_bitmapscan = on;
 END $$;
-SELECT rows_spilled AS b_rows_spilled, dram_in_use AS b_dram_in_use FROM zen_stat() \gset
+SELECT rows_spilled AS b_rows_spilled, dram_used_bytes AS b_dram_used_bytes FROM zen_stat \gset
 
 -- inserted: rolled back, in part and in whole, then kept
 BEGIN;
 INSERT INTO t SELECT g, g % 100, 'row ' || g FROM generate_series(1, 20000) g;
 SELECT * FROM state();
-SELECT rows_spilled - :b_rows_spilled > 15000 AS spilled FROM zen_stat();
+SELECT rows_spilled - :b_rows_spilled > 15000 AS spilled FROM zen_stat;
 ROLLBACK;
 SELECT * FROM state();
 BEGIN;
@@ -182,14 +182,14 @@ SELECT count(*), sum(v) FROM own;
 -- DRAM: less than 24 bytes a row, beside the threshold and what the server keeps in hand
 CREATE TABLE many (id int, v int) WITH (autovacuum_enabled = off);
 BEGIN;
-SELECT dram_in_use AS b_dram_in_use FROM zen_stat() \gset
+SELECT dram_used_bytes AS b_dram_used_bytes FROM zen_stat \gset
 INSERT INTO many SELECT g, 0 FROM generate_series(1, 500000) g;
-SELECT (dram_in_use - :b_dram_in_use - 2 * 65536) / 500000.0 < 24 AS bounded FROM zen_stat();
+SELECT (dram_used_bytes - :b_dram_used_bytes - 2 * 65536) / 500000.0 < 24 AS bounded FROM zen_stat;
 COMMIT;
 BEGIN;
-SELECT dram_in_use AS b_dram_in_use FROM zen_stat() \gset
+SELECT dram_used_bytes AS b_dram_used_bytes FROM zen_stat \gset
 UPDATE many SET v = 1;
-SELECT (dram_in_use - :b_dram_in_use - 2 * 65536) / 500000.0 < 24 AS bounded FROM zen_stat();
+SELECT (dram_used_bytes - :b_dram_used_bytes - 2 * 65536) / 500000.0 < 24 AS bounded FROM zen_stat;
 ROLLBACK;
 SELECT count(*), sum(v) FROM many;
 

@@ -1,6 +1,6 @@
 SET default_table_access_method = zen;
 --
--- statements: what single statements cost, by zen_stat_statements() and by EXPLAIN (ANALYZE, ZEN).
+-- statements: what single statements cost, by zen_stat_statements and by EXPLAIN (ANALYZE, ZEN).
 --
 CREATE SCHEMA statements;
 SET search_path = statements, public;
@@ -12,13 +12,13 @@ CREATE FUNCTION touch(i int) RETURNS void LANGUAGE sql AS 'UPDATE t SET v = v + 
 -- what was counted, but for what costs nothing; reads by others' planning may be among the rows read
 CREATE VIEW seen AS SELECT calls, metcache_hits + metcache_misses > 0 AS reads, slots_written, rows_spilled,
 	lines_flushed >= slots_written AND fences >= least(slots_written, 1) AS flushes
-  FROM zen_stat_statements() s JOIN pg_database d ON d.oid = s.dbid AND d.datname = current_database()
+  FROM zen_stat_statements s JOIN pg_database d ON d.oid = s.dbid AND d.datname = current_database()
   WHERE metcache_hits + metcache_misses + slots_written + lines_flushed + fences > 0;
 
 -- off: nothing
-SELECT zen_stat_statements_reset();
+SELECT zen_stat_reset();
 UPDATE t SET v = v + 1 WHERE id = 1;
-SELECT * FROM zen_stat_statements();
+SELECT * FROM zen_stat_statements;
 
 -- one statement, thrice: constants do not matter
 SET zen.track_statements = on;
@@ -29,7 +29,7 @@ SET zen.track_statements = off;
 SELECT * FROM seen;
 
 -- the commit counts for the last statement that has written, not for the last one
-SELECT zen_stat_statements_reset();
+SELECT zen_stat_reset();
 SET zen.track_statements = on;
 BEGIN;
 INSERT INTO t VALUES (1001, 1), (1002, 2);
@@ -40,7 +40,7 @@ SET zen.track_statements = off;
 SELECT * FROM seen ORDER BY slots_written;
 
 -- what a function does is its caller's; a rolled back transaction writes nothing
-SELECT zen_stat_statements_reset();
+SELECT zen_stat_reset();
 SET zen.track_statements = on;
 SELECT touch(5);
 BEGIN;
@@ -50,7 +50,7 @@ SET zen.track_statements = off;
 SELECT * FROM seen ORDER BY slots_written;
 
 -- executions with executor state that is kept, also within a function; and the first one without
-SELECT zen_stat_statements_reset();
+SELECT zen_stat_reset();
 SET plan_cache_mode = force_generic_plan;
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;
@@ -64,7 +64,7 @@ EXECUTE by_range(1);
 EXECUTE by_range(1);
 SELECT touch(5) FROM generate_series(1, 4);
 SET zen.track_statements = off;
-SELECT calls, point_accesses, point_kept_plans, point_fallbacks FROM zen_stat_statements()
+SELECT calls, point_accesses, point_kept_plans, point_fallbacks FROM zen_stat_statements
 	WHERE point_accesses + point_kept_plans + point_fallbacks > 0 ORDER BY 1, 2;
 RESET plan_cache_mode;
 RESET enable_seqscan;
@@ -72,7 +72,7 @@ RESET enable_bitmapscan;
 DEALLOCATE ALL;
 
 -- utility statements, prepared ones, cursors
-SELECT zen_stat_statements_reset();
+SELECT zen_stat_reset();
 PREPARE one(int) AS UPDATE t SET v = v + 1 WHERE id = $1;
 SET zen.track_statements = on;
 CREATE TABLE copied AS SELECT * FROM t LIMIT 10;
@@ -87,7 +87,7 @@ SET zen.track_statements = off;
 SELECT calls, reads, slots_written FROM seen WHERE slots_written > 0 ORDER BY slots_written;
 
 -- an error leaves no trace that would spoil what follows
-SELECT zen_stat_statements_reset();
+SELECT zen_stat_reset();
 SET zen.track_statements = on;
 DO 'BEGIN PERFORM 1 / 0; END';
 UPDATE t SET v = v + 1 WHERE id = 8;
@@ -98,8 +98,8 @@ SELECT * FROM seen;
 CREATE ROLE regress_statements;
 GRANT USAGE ON SCHEMA statements TO regress_statements;
 SET ROLE regress_statements;
-SELECT count(*) > 0 AS rows, count(queryid) AS ids FROM zen_stat_statements();
-SELECT zen_stat_statements_reset();
+SELECT count(*) > 0 AS rows, count(queryid) AS ids FROM zen_stat_statements;
+SELECT zen_stat_reset();
 SET zen.track_statements = on;
 RESET ROLE;
 DROP OWNED BY regress_statements;
@@ -129,6 +129,6 @@ EXCEPTION WHEN syntax_error OR invalid_parameter_value THEN
   RAISE NOTICE 'without ANALYZE there is nothing to tell';
 END $$;
 
-SELECT zen_stat_statements_reset();
+SELECT zen_stat_reset();
 SET client_min_messages = warning;
 DROP SCHEMA statements CASCADE;

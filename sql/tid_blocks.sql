@@ -13,7 +13,7 @@ DO $$ BEGIN
   END LOOP;
 END $$;
 INSERT INTO tid_blocks.p SELECT g % 150 FROM generate_series(0, 150 * 64 - 1) g;
-SELECT blocks, count(*) AS tables FROM zen_tables WHERE relation::text LIKE 'tid_blocks.p%' GROUP BY 1;
+SELECT blocks, count(*) AS tables FROM zen_stat_tables WHERE schemaname = 'tid_blocks' AND relname LIKE 'p%' GROUP BY 1;
 
 -- what a session leaves of a block is the next one's
 CREATE PROCEDURE tid_blocks.alone() LANGUAGE plpgsql AS $$
@@ -43,7 +43,7 @@ INSERT INTO tid_blocks.s SELECT generate_series(1, 10);
 \c -
 CALL tid_blocks.alone();
 INSERT INTO tid_blocks.s SELECT generate_series(1, 10);
-SELECT blocks, (SELECT count(*) FROM tid_blocks.s) AS rows FROM zen_tables WHERE relation = 'tid_blocks.s'::regclass;
+SELECT blocks, (SELECT count(*) FROM tid_blocks.s) AS rows FROM zen_stat_tables WHERE relid = 'tid_blocks.s'::regclass;
 -- a table emptied meanwhile has no block left to give back
 BEGIN;
 INSERT INTO tid_blocks.s VALUES (1);
@@ -53,6 +53,6 @@ COMMIT;
 \c -
 CALL tid_blocks.alone();
 INSERT INTO tid_blocks.s SELECT generate_series(1, 63);
-SELECT blocks, (SELECT count(*) FROM tid_blocks.s) AS rows FROM zen_tables WHERE relation = 'tid_blocks.s'::regclass;
+SELECT blocks, (SELECT count(*) FROM tid_blocks.s) AS rows FROM zen_stat_tables WHERE relid = 'tid_blocks.s'::regclass;
 SET client_min_messages = warning;
 DROP SCHEMA tid_blocks CASCADE;

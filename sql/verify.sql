@@ -221,7 +221,7 @@ SELECT * FROM zen_verify('angry');
 \set VERBOSITY default
 
 -- all of them
-SELECT count(*) FROM zen_tables z, zen_verify(z.relation);
+SELECT count(*) FROM zen_stat_tables z, zen_verify(z.relid);
 
 -- errors
 CREATE TABLE h (id int PRIMARY KEY) USING heap;

@@ -217,20 +217,20 @@ RESET enable_seqscan;
 EXPLAIN (COSTS OFF) SELECT ref.k FROM ref LEFT JOIN k ON k.a = ref.k;
 
 -- life: rollback, TRUNCATE, REINDEX, CONCURRENTLY, rewrites, other names
-SELECT count(*) AS trees FROM zen_indexes \gset before_
+SELECT count(*) AS trees FROM zen_stat_indexes \gset before_
 BEGIN;
 CREATE INDEX gone ON k USING zentree (c);
-SELECT count(*) - :before_trees FROM zen_indexes;
+SELECT count(*) - :before_trees FROM zen_stat_indexes;
 SAVEPOINT s;
 CREATE INDEX gone2 ON k USING zentree (c);
-SELECT count(*) - :before_trees FROM zen_indexes;
+SELECT count(*) - :before_trees FROM zen_stat_indexes;
 ROLLBACK TO s;
-SELECT count(*) - :before_trees FROM zen_indexes;
+SELECT count(*) - :before_trees FROM zen_stat_indexes;
 REINDEX INDEX k_b_key;
 TRUNCATE k, ref;
 INSERT INTO k VALUES (1, 'b7', 1);
 ROLLBACK;
-SELECT count(*) - :before_trees FROM zen_indexes;
+SELECT count(*) - :before_trees FROM zen_stat_indexes;
 SELECT a FROM k WHERE b = 'b9';
 REINDEX TABLE k;
 REINDEX TABLE CONCURRENTLY k;
@@ -299,7 +299,7 @@ ALTER TABLE whole ATTACH PARTITION part FOR VALUES FROM (0) TO (100);
 ALTER TABLE whole ATTACH PARTITION part FOR VALUES FROM (0) TO (10000);
 SELECT c.relname, a.amname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
   WHERE i.indrelid = 'part'::regclass ORDER BY 1;
-SELECT index::text FROM zen_indexes WHERE index::text LIKE 'part%';
+SELECT indexrelname FROM zen_stat_indexes WHERE indexrelname LIKE 'part%';
 INSERT INTO whole VALUES (77, 'part77') ON CONFLICT (a) DO UPDATE SET b = 'again' RETURNING *;
 INSERT INTO whole VALUES (78, 'again');
 SELECT a, b FROM part WHERE a = 77;
@@ -363,8 +363,8 @@ DROP ROLE regress_zentree_other;
 DROP TABLE whole, part;
 
 -- the view
-SELECT x.index, x.kind, x.height, x.nodes > 0 AS nodes, x.bytes >= x.nodes * 1024 AS bytes FROM zen_indexes x
-  JOIN pg_class c ON c.oid = x.index JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = 'zentree' ORDER BY x.index::text;
+SELECT x.indexrelname, x.kind, x.height, x.nodes > 0 AS nodes, x.bytes >= x.nodes * 1024 AS bytes FROM zen_stat_indexes x
+  JOIN pg_class c ON c.oid = x.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = 'zentree' ORDER BY x.indexrelname;
 
 -- refused
 CREATE TABLE h (a int) USING heap;

@@ -68,7 +68,7 @@ ALTER FUNCTION here PARALLEL UNSAFE;
 CREATE INDEX x ON t USING zentree (here(up)) WHERE few = 3 AND s = 3;
 DROP INDEX x;
 \set VERBOSITY default
-SELECT * FROM zen_indexes WHERE relation = 't'::regclass;
+SELECT * FROM zen_stat_indexes WHERE relid = 't'::regclass;
 -- two rows with one key, near to each other and far apart, alone and of several columns
 CREATE FUNCTION twice(column_ text, a int, b int, ord text) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
@@ -112,8 +112,8 @@ ROLLBACK TO s;
 SELECT * FROM zen_verify('t');
 COMMIT;
 SELECT * FROM zen_verify('t');
-SELECT index, kind, reltuples > 50000 AS entries FROM zen_indexes JOIN pg_class ON oid = index
-	WHERE relation = 't'::regclass ORDER BY 1;
+SELECT indexrelname, kind, reltuples > 50000 AS entries FROM zen_stat_indexes JOIN pg_class ON oid = indexrelid
+	WHERE relid = 't'::regclass ORDER BY 1;
 -- a table that is zen's no longer
 CREATE VIEW methods AS SELECT c.relname, a.amname FROM pg_class c JOIN pg_am a ON a.oid = c.relam
 	WHERE c.relname IN ('t', 't_pkey', 'y', 'z') AND c.relnamespace = 'zentree_build'::regnamespace ORDER BY 1;

@@ -367,7 +367,7 @@ sub test_settings
 	all_there('smaller pool size');
 	like(log_since($node, $log), qr/zen\.pool_size is less .* keeps its 64 MB/,
 		'smaller pool size: the log says what is kept');
-	is(value($dbh, 'SELECT size FROM zen_pool()'), 64 << 20, 'smaller pool size: as before');
+	is(value($dbh, 'SELECT size_bytes FROM zen_pool'), 64 << 20, 'smaller pool size: as before');
 
 	stop();
 	$node->append_conf('postgresql.conf', q{zen.pool_path = '/nonexistent/pool'});
@@ -448,11 +448,11 @@ sub prepare_when_full
 {
 	value($dbh, $_) for 'BEGIN', 'UPDATE keep SET v = v WHERE id = 1',
 	  'SELECT count(*) FROM (SELECT 1 FROM "full" FOR SHARE) x';
-	my $written = value($dbh, 'SELECT slots_written FROM zen_stat()');
+	my $written = value($dbh, 'SELECT slots_written FROM zen_stat');
 	my $result  = run_sql($dbh, q{PREPARE TRANSACTION 'full'});
 	is($result->{state}, '53100', 'pool full at PREPARE: SQLSTATE');
 	like($result->{message}, qr/pool is full.*HINT:.*zen\.pool_size/s, 'pool full at PREPARE: hint names the setting');
-	is(value($dbh, 'SELECT slots_written FROM zen_stat()'), $written, 'pool full at PREPARE: nothing was written');
+	is(value($dbh, 'SELECT slots_written FROM zen_stat'), $written, 'pool full at PREPARE: nothing was written');
 	is(value($dbh, 'SELECT count(*) FROM pg_prepared_xacts'), 0, 'pool full at PREPARE: nothing is prepared');
 	my $other = connect_db($node);
 	is(state_of($other, 'SELECT 1 FROM "full", keep FOR UPDATE NOWAIT LIMIT 1000'), '',
@@ -533,9 +533,9 @@ sub test_dram_leaks
 	}
 	value($dbh, 'DROP TABLE leak');
 	# Processes keep some for themselves, and each may hold a few rows to be freed.
-	for my $what (qw(dram_in_use metcache_bytes))
+	for my $what (qw(dram_used_bytes metcache_bytes))
 	{
-		my $used = sub { value($dbh, "SELECT $what FROM zen_stat()") };
+		my $used = sub { value($dbh, "SELECT $what FROM zen_stat") };
 		eval { wait_for('row versions to go', sub { $used->() < 1_500_000 }, 20) };
 		cmp_ok($used->(), '<', 1_500_000, "DRAM leaks: $what");
 	}

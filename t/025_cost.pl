@@ -313,8 +313,8 @@ END
 
 sub stat_now
 {
-	my $row = run_sql($dbh, 'SELECT lines_flushed, fences, slots_written, bytes_written FROM zen_stat()')->{rows}[0];
-	die 'zen_stat() does not work' unless $row && @$row == 4;
+	my $row = run_sql($dbh, 'SELECT lines_flushed, fences, slots_written, bytes_written FROM zen_stat')->{rows}[0];
+	die 'zen_stat does not work' unless $row && @$row == 4;
 	return $row;
 }
 
@@ -441,7 +441,7 @@ sub test_flush
 		my $name = "zen.flush = $flush, caches " . ($survives ? 'survive' : 'do not survive');
 		my $log = log_size($node);
 		restart_flushing($flush, $survives);
-		is(value($dbh, 'SELECT persistence_domain FROM zen_pool()'), $domain, "$name: domain");
+		is(value($dbh, 'SELECT persistence_domain FROM zen_pool'), $domain, "$name: domain");
 		is(scalar(log_since($node, $log) =~ /commits do not flush them/), $domain eq 'cpu_cache' ? 1 : '',
 			"$name: the log tells");
 		my @cold = costs_of(RUNS, "UPDATE l300 SET v = v + 1 WHERE id = $id + %d");
@@ -520,7 +520,7 @@ sub test_delays
 
 # --- contention -------------------------------------------------------------
 
-sub counter { return value($dbh, "SELECT $_[0] FROM zen_stat()"); }
+sub counter { return value($dbh, "SELECT $_[0] FROM zen_stat"); }
 
 sub test_contention
 {

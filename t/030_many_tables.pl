@@ -24,7 +24,7 @@ sub test_many_tables
 {
 	my $tables = 5000;
 	wait_recovered($dbh);
-	my $free = value($dbh, 'SELECT pages_free FROM zen_stat()');
+	my $free = value($dbh, 'SELECT pages_free FROM zen_stat');
 	my @writers = map { connect_db($node) } 1 .. 4;
 	for my $n (1 .. $tables)
 	{
@@ -36,7 +36,7 @@ sub test_many_tables
 		}
 	}
 	$_->disconnect for @writers;
-	my $used = ($free - value($dbh, 'SELECT pages_free FROM zen_stat()')) * 64;
+	my $used = ($free - value($dbh, 'SELECT pages_free FROM zen_stat')) * 64;
 	cmp_ok($used / $tables, '<', 2,
 		"a table of four rows by four writers takes less than 2 KB of the pool ($used KB for $tables)");
 	run_all($dbh, map { 'DO $$ BEGIN FOR i IN ' . ($_ * 100 + 1) . ' .. ' . ($_ * 100 + 100)

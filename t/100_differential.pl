@@ -94,9 +94,9 @@ sub run_statements
 # point_accesses_counted -- zen has run many statements so; and why not others.
 sub point_accesses_counted
 {
-	my $accesses = value($run->{admin}, 'SELECT point_accesses FROM public.zen_stat()');
+	my $accesses = value($run->{admin}, 'SELECT point_accesses FROM public.zen_stat');
 	note(value($run->{admin}, q{
-		SELECT string_agg(outcome || ': ' || reason || ' ' || count, ', ') FROM public.zen_point_fallbacks()
+		SELECT string_agg(outcome || ': ' || reason || ' ' || count, ', ') FROM public.zen_stat_executor
 		WHERE count > 0}));
 	cmp_ok($accesses, '>=', 0.1 * $run->{number}, 'many are run as point accesses');
 	return;

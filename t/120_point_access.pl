@@ -61,7 +61,7 @@ sub in_background
 	return sub { my @n = split ' ', <$pipe> // ''; close $pipe; return @n };
 }
 
-sub accesses { return value($dbh, 'SELECT point_accesses FROM zen_stat()') }
+sub accesses { return value($dbh, 'SELECT point_accesses FROM zen_stat') }
 
 # 4 sessions increment 50 rows; above read committed they try again where they cannot be serialized.
 sub test_hot_rows
@@ -198,7 +198,7 @@ sub test_revoked
 sub key_counts
 {
 	my $r = run_sql($dbh,
-		q{SELECT key_hits, key_misses, key_stale FROM zen_stat_tables WHERE relation = 'k'::regclass});
+		q{SELECT keycache_hits, keycache_misses, keycache_stale FROM zen_stat_tables WHERE relid = 'k'::regclass});
 	return @{ $r->{rows}[0] };
 }
 

@@ -184,7 +184,7 @@ sub unknown_statements
 		[ 'subscript in a constraint', 'int', 'UPDATE s SET v = $1 WHERE id = 1 RETURNING v', '$r' ]);
 }
 
-sub executions { return value($dbh, 'SELECT point_accesses + point_kept_plans FROM zen_stat()') }
+sub executions { return value($dbh, 'SELECT point_accesses + point_kept_plans FROM zen_stat') }
 
 # All that the executions of a statement tell.
 sub told
@@ -223,9 +223,9 @@ sub test_remakes
 	{
 		my ($name, $made) = @$_;
 		run_all($dbh, "EXECUTE $name(5)");
-		my $before = value($dbh, 'SELECT point_states_made FROM zen_stat()');
+		my $before = value($dbh, 'SELECT point_states_made FROM zen_stat');
 		run_all($dbh, 'CREATE TYPE another AS (a int)', 'DROP TYPE another', "EXECUTE $name(5)");
-		is(value($dbh, 'SELECT point_states_made FROM zen_stat()') - $before, $made,
+		is(value($dbh, 'SELECT point_states_made FROM zen_stat') - $before, $made,
 			"$name: states made after a change");
 	}
 	run_all($dbh, map { "EXECUTE f(5)" } 1 .. 20000);

@@ -125,7 +125,7 @@ sub query
 sub compare
 {
 	my ($when) = @_;
-	my $runs = sub { value($dbh, 'SELECT key_joins FROM zen_stat()') };
+	my $runs = sub { value($dbh, 'SELECT key_joins FROM zen_stat') };
 	my $before = $runs->();
 	my @wrong;
 	for (1 .. 120)

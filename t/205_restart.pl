@@ -108,8 +108,8 @@ sub engine_says
 {
 	my ($when, $clean) = @_;
 	return unless is_zen();
-	is(value($dbh, 'SELECT clean_at_start::int FROM zen_pool()'), $clean, "$when: zen_pool() agrees");
-	is(value($dbh, 'SELECT after_crash::int FROM zen_recovery()'), 1 - $clean, "$when: zen_recovery() agrees");
+	is(value($dbh, 'SELECT clean_at_start::int FROM zen_pool'), $clean, "$when: zen_pool agrees");
+	is(value($dbh, 'SELECT after_crash::int FROM zen_recovery'), 1 - $clean, "$when: zen_recovery agrees");
 	return;
 }
 

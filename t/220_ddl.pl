@@ -64,7 +64,7 @@ sub test_async_ddl
 		(map { ("ALTER TABLE ad ADD COLUMN x$_ int", "ALTER TABLE ad DROP COLUMN x$_",
 		'INSERT INTO ad VALUES (0)') } 1 .. 3), 'VACUUM pg_attribute', 'VACUUM pg_class', 'CHECKPOINT');
 	stop_wal_writer($dbh);
-	my $mixed = 'SELECT commits_mixed FROM zen_stat()';
+	my $mixed = 'SELECT commits_mixed FROM zen_stat';
 	run_all($dbh, 'SET synchronous_commit = off', 'ALTER TABLE ad ADD COLUMN b int');
 	my $before = value($dbh, $mixed);
 	run_all($dbh, 'INSERT INTO ad VALUES (1, 42)');

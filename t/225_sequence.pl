@@ -34,7 +34,7 @@ done_testing();
 sub test_sequence
 {
 	# Twice, so that the catalogs are pruned and that an insertion writes no WAL.
-	my $mixed = 'SELECT commits_mixed FROM zen_stat()';
+	my $mixed = 'SELECT commits_mixed FROM zen_stat';
 	run_all($dbh, 'CREATE TABLE s (id serial PRIMARY KEY, v text) USING zen',
 		(q{INSERT INTO s (v) VALUES ('x')}) x 2, 'CHECKPOINT');
 	stop_wal_writer($dbh);
@@ -53,7 +53,7 @@ sub test_sequence
 # one.
 sub test_sequence_waited_for
 {
-	my $mixed = 'SELECT commits_mixed FROM zen_stat()';
+	my $mixed = 'SELECT commits_mixed FROM zen_stat';
 	run_all($dbh, 'CREATE TABLE sw (id serial PRIMARY KEY, v text) USING zen', (q{INSERT INTO sw (v) VALUES ('x')}) x 2,
 		'CHECKPOINT');
 	stop_wal_writer($dbh);
@@ -77,7 +77,7 @@ sub test_sequence_waited_for_unlogged
 {
 	my ($savepoints) = @_;
 	my $name = "sequence waited for, $savepoints savepoints";
-	my $mixed = 'SELECT commits_mixed FROM zen_stat()';
+	my $mixed = 'SELECT commits_mixed FROM zen_stat';
 	run_all($dbh, 'DROP TABLE IF EXISTS sw, told', 'CREATE TABLE told (n bigint) USING zen',
 		'CREATE TABLE sw (id serial PRIMARY KEY, v text) USING zen',
 		(q{INSERT INTO sw (v) VALUES ('x')}) x 2, 'CHECKPOINT');
@@ -117,9 +117,9 @@ sub carry
 	my $number = $take->("q_$name");
 	like($number, qr/^\d+$/, "$name: a number");
 	cmp_ok(value($dbh, "SELECT pg_current_wal_flush_lsn() < '$record'"), 'eq', '1', "$name: the record is not on disk");
-	my $mixed = value($dbh, 'SELECT commits_mixed FROM zen_stat()');
+	my $mixed = value($dbh, 'SELECT commits_mixed FROM zen_stat');
 	run_all($dbh, "INSERT INTO carried VALUES ($number)");
-	is(value($dbh, 'SELECT commits_mixed FROM zen_stat()'), $mixed, "$name: nothing else has flushed the WAL");
+	is(value($dbh, 'SELECT commits_mixed FROM zen_stat'), $mixed, "$name: nothing else has flushed the WAL");
 	cmp_ok(value($dbh, "SELECT pg_current_wal_flush_lsn() >= '$record'"), 'eq', '1', "$name: now it is");
 	return;
 }

@@ -317,7 +317,7 @@ sub test_moved_row_locks
 	run_all($dbh, q{PREPARE TRANSACTION 'lock'});
 	run_all($older, 'COMMIT');
 	wait_for('the collection of what they have left',
-		sub { value($other, q{SELECT superseded = 0 FROM zen_table_versions('parent')}) });
+		sub { value($other, q{SELECT superseded = 0 FROM _zen_table_versions('parent')}) });
 	run_all($other, 'UPDATE parent SET k = k + 100 WHERE id = 1');
 	run_all($older, 'UPDATE parent SET k = k + 1 WHERE id = 6') for 1 .. 20;
 	take_free_slots($other, $older);
@@ -348,10 +348,10 @@ sub test_moved_row_locks
 		'1:7 2:7 3:0 4:7 5:7 6:7', 'row locks: updates');
 	run_all($dbh, 'DELETE FROM child', 'DELETE FROM parent WHERE id < 7');
 	wait_for('the collection of what is left',
-		sub { value($dbh, q{SELECT lockers = 0 AND unfrozen = 0 FROM zen_table_versions('parent')}) });
+		sub { value($dbh, q{SELECT lockers = 0 AND unfrozen = 0 FROM _zen_table_versions('parent')}) });
 	is_sound($dbh, 'row locks, at the end');
 	run_all($dbh, 'VACUUM parent');
-	cmp_ok(value($dbh, q{SELECT entries FROM zen_table_versions('parent')}), '<=', 4,
+	cmp_ok(value($dbh, q{SELECT entries FROM _zen_table_versions('parent')}), '<=', 4,
 		'row locks: no entry leads to what is gone');
 	run_all($dbh, 'DROP TABLE child, parent');
 }
@@ -410,22 +410,22 @@ sub test_frozen_not_evicted
 	prepare('holder', 'INSERT INTO holder VALUES (1)');
 	run_all($other, 'CREATE TABLE many (a int) USING zen', 'CREATE TABLE dropped (a int, t text) USING zen',
 		"INSERT INTO dropped SELECT g, 'x' FROM generate_series(1, 3000) g", sprintf($insert, 300));
-	my $number = "SELECT htable FROM zen_htables() WHERE relfilenode = pg_relation_filenode('%s')";
+	my $number = "SELECT htable FROM _zen_stat_tables() WHERE relfilenode = pg_relation_filenode('%s')";
 	my $htable = value($dbh, sprintf($number, 'dropped'));
 	run_all($dbh, 'DROP TABLE dropped', 'BEGIN', 'CREATE TABLE frozen (a int, t text) USING zen');
 	is(value($dbh, sprintf($number, 'frozen')), $htable, 'frozen rows: the table has the number of the dropped one');
 	$dbh->do('COPY frozen FROM STDIN WITH (FREEZE)');
 	$dbh->pg_putcopydata("$_\ty\n") for 1 .. 3000;
 	$dbh->pg_putcopyend;
-	cmp_ok(value($other, 'SELECT garbage_pending FROM zen_stat()'), '>=', 3000, 'frozen rows: items of the dropped');
+	cmp_ok(value($other, 'SELECT garbage_pending FROM zen_stat'), '>=', 3000, 'frozen rows: items of the dropped');
 	run_all($other, "COMMIT PREPARED 'holder'");
 	run_all($dbh, "PREPARE TRANSACTION 'frozen'");
 	run_all($other, sprintf($insert, 20000));
-	cmp_ok(value($other, 'SELECT garbage_pending FROM zen_stat()'), '<', 21000, 'frozen rows: items are handled');
-	ok(value($other, 'SELECT metcache_bytes > 1024 * 1024 FROM zen_stat()'), 'frozen rows: room is wanted');
+	cmp_ok(value($other, 'SELECT garbage_pending FROM zen_stat'), '<', 21000, 'frozen rows: items are handled');
+	ok(value($other, 'SELECT metcache_bytes > 1024 * 1024 FROM zen_stat'), 'frozen rows: room is wanted');
 	run_all($dbh, "ROLLBACK PREPARED 'frozen'", sprintf($insert, 6000));
 	$other->disconnect;
-	ok(value($dbh, 'SELECT metcache_evictions > 0 FROM zen_stat()'), 'frozen rows: there were evictions');
+	ok(value($dbh, 'SELECT metcache_evictions > 0 FROM zen_stat'), 'frozen rows: there were evictions');
 	is(eval { value($dbh, 'SELECT count(*) FROM many') }, 26300, 'frozen rows: other rows are there');
 	is_sound($dbh, 'frozen rows');
 	is(eval { value($dbh, 'SELECT pg_postmaster_start_time()') }, $start, 'frozen rows: no restart');
@@ -457,12 +457,12 @@ sub test_ended_by_a_worker
 		'SELECT pg_reload_conf()',
 	  "CREATE SUBSCRIPTION s CONNECTION '$conninfo' PUBLICATION p "
 		  . "WITH (create_slot = false, slot_name = s, copy_data = false, two_phase = true)";
-	my $spilled = value($dbh, 'SELECT rows_spilled FROM zen_stat()');
+	my $spilled = value($dbh, 'SELECT rows_spilled FROM zen_stat');
 	value($source, $_) for 'BEGIN', 'INSERT INTO copied SELECT generate_series(1, 1000)',
 		q{PREPARE TRANSACTION 'there'};
 	my $prepared = sub { value($dbh, q{SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'pg_gid_%'}) };
 	wait_for('the prepared transaction to come', sub { $prepared->() == 1 });
-	cmp_ok(value($dbh, 'SELECT rows_spilled FROM zen_stat()') - $spilled, '>', 900, 'ended by a worker: spilled');
+	cmp_ok(value($dbh, 'SELECT rows_spilled FROM zen_stat') - $spilled, '>', 900, 'ended by a worker: spilled');
 
 	my $worker = stop_asleep($dbh, 'zen worker');
 	value($source, q{ROLLBACK PREPARED 'there'});

@@ -80,7 +80,7 @@ done_testing();
 
 # --- tools ------------------------------------------------------------------
 
-sub size { return value($dbh, 'SELECT size FROM zen_pool()') / $MB; }
+sub size { return value($dbh, 'SELECT size_bytes FROM zen_pool') / $MB; }
 
 sub file_size { return (-s $pool) / $MB; }
 
@@ -94,8 +94,8 @@ sub sound
 	return;
 }
 
-# is_growing -- has zen_pool_grow() begun, as zen_pool() shows it?
-sub is_growing { return value($dbh, 'SELECT growing_to IS NOT NULL FROM zen_pool()'); }
+# is_growing -- has zen_pool_grow() begun, as zen_pool shows it?
+sub is_growing { return value($dbh, 'SELECT growing_to_bytes IS NOT NULL FROM zen_pool'); }
 
 # start_growing -- in another session.
 sub start_growing
@@ -128,7 +128,7 @@ sub fill
 sub test_commands
 {
 	is(size(), 64, 'commands: size');
-	is(value($dbh, 'SELECT max_size FROM zen_pool()') / $MB, 2048, 'commands: largest size');
+	is(value($dbh, 'SELECT max_size_bytes FROM zen_pool') / $MB, 2048, 'commands: largest size');
 	for my $case ([ '32MB', '22023', qr/cannot become smaller/ ], [ '4GB', '53400', qr/cannot grow to 4096 MB/ ],
 		[ 'much', '22023', qr/invalid size/ ], [ '-1', '22023', qr/invalid size/ ], [ '', '22023', qr/invalid size/ ])
 	{
@@ -148,8 +148,8 @@ sub test_commands
 	like(log_since($node, $log), qr/zen pool file "\Q$pool\E" has grown from 64 to 80 MB/, 'commands: in the log');
 	is(size(), 80, 'commands: new size');
 	is(file_size(), 80, 'commands: of the file, too');
-	is(value($dbh, q{SELECT max_size >= size AND size = pages_total::int8 * 65536 FROM zen_space(),
-		(SELECT pages_total FROM zen_pool()) p WHERE resource = 'pool'}), 1, 'commands: zen_space() says the same');
+	is(value($dbh, q{SELECT max_size_bytes >= size_bytes AND p.pages_total = s.pages_total AND pool_used_percent < 10
+		FROM zen_pool p, zen_stat s}), 1, 'commands: zen_stat says the same');
 
 	# a rollback leaves it
 	run_all($dbh, 'BEGIN', q{SELECT zen_pool_grow('96MB')}, 'ROLLBACK');

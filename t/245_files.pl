@@ -61,11 +61,11 @@ sub open_server
 	return;
 }
 
-# files -- a column of zen_pool_files(), by file.
+# files -- a column of zen_pool_files, by file.
 sub files
 {
 	my ($column) = @_;
-	return join ' ', map { $_->[0] } @{ run_sql($dbh, "SELECT $column FROM zen_pool_files() ORDER BY file")->{rows} };
+	return join ' ', map { $_->[0] } @{ run_sql($dbh, "SELECT $column FROM zen_pool_files ORDER BY file")->{rows} };
 }
 
 # used -- pages in use of each file.
@@ -128,13 +128,13 @@ sub test_made
 	wait_recovered($dbh);
 	is(files('path'), "@files[0, 1]", 'made: names');
 	is(files('file'), '0 1', 'made: numbers');
-	is(files('size / 1048576'), '32 32', 'made: sizes');
+	is(files('size_bytes / 1048576'), '32 32', 'made: sizes');
 	is(files('coalesce(node, -1)'), '-1 -1', 'made: no nodes');
-	is(value($dbh, 'SELECT size / 1048576 FROM zen_pool()'), 64, 'made: size');
-	is(value($dbh, 'SELECT path FROM zen_pool()'), join(', ', @files[ 0, 1 ]), 'made: zen_pool() names both');
-	is(value($dbh, 'SELECT format_version FROM zen_pool()'), 4, 'made: format');
+	is(value($dbh, 'SELECT size_bytes / 1048576 FROM zen_pool'), 64, 'made: size');
+	is(value($dbh, 'SELECT path FROM zen_pool'), join(', ', @files[ 0, 1 ]), 'made: zen_pool names both');
+	is(value($dbh, 'SELECT format_version FROM zen_pool'), 4, 'made: format');
 	is(value($dbh, 'SELECT p.pages_total = sum(f.pages_total) AND p.pages_free = sum(f.pages_free)
-		FROM zen_pool() p, zen_pool_files() f GROUP BY p.pages_total, p.pages_free'), 1, 'made: pages');
+		FROM zen_pool p, zen_pool_files f GROUP BY p.pages_total, p.pages_free'), 1, 'made: pages');
 	keep('one', 30);
 	my @used = used();
 	cmp_ok($used[$_], '>', 150, "made: rows in file $_") for 0, 1;
@@ -189,8 +189,8 @@ sub test_flipped
 		});
 	start_again($node);
 	open_server();
-	is(value($dbh, 'SELECT damaged FROM zen_recovery()'), 0, 'flipped: no damage');
-	is(value($dbh, 'SELECT repaired FROM zen_recovery()'), 2, 'flipped: both set right');
+	is(value($dbh, 'SELECT damaged FROM zen_recovery'), 0, 'flipped: no damage');
+	is(value($dbh, 'SELECT repaired FROM zen_recovery'), 2, 'flipped: both set right');
 	sound('flipped');
 	return;
 }
@@ -362,7 +362,7 @@ sub test_grown
 {
 	is(value($dbh, q{SELECT zen_pool_grow('40MB', 1)}), 40 * $MB, 'grown: file 1');
 	is(value($dbh, q{SELECT zen_pool_grow('48MB')}), 48 * $MB, 'grown: the last one');
-	is(files('size / 1048576'), '32 40 32 48', 'grown: sizes');
+	is(files('size_bytes / 1048576'), '32 40 32 48', 'grown: sizes');
 	is(join(' ', map { (-s $_) / $MB } @files), '32 40 32 48', 'grown: of the files, too');
 	for my $case ([ q{'40MB', 4}, '22023', qr/has no file 4/ ], [ q{'40MB', -2}, '22023', qr/has no file/ ],
 		[ q{'1GB', 1}, '53400', qr/cannot grow to 1024 MB.*another one was added behind/s ],
@@ -378,7 +378,7 @@ sub test_grown
 	crash($node);
 	start_again($node);
 	open_server();
-	is(files('size / 1048576'), '32 40 32 48', 'grown: after a crash');
+	is(files('size_bytes / 1048576'), '32 40 32 48', 'grown: after a crash');
 	sound('grown, after a crash');
 	# a backend dies
 	my $other = connect_db($node);
@@ -388,7 +388,7 @@ sub test_grown
 	$dbh->disconnect;
 	wait_for('connections', sub { $dbh = eval { connect_db($node) } });
 	wait_recovered($dbh);
-	is(files('size / 1048576'), '32 40 32 48', 'grown: after the crash of a process');
+	is(files('size_bytes / 1048576'), '32 40 32 48', 'grown: after the crash of a process');
 	sound('grown, after the crash of a process');
 
 	# a restart makes all of them as large as zen.pool_size
@@ -398,7 +398,7 @@ sub test_grown
 	my $log = log_size($node);
 	$node->start;
 	open_server();
-	is(files('size / 1048576'), '44 44 44 48', 'grown: at a restart');
+	is(files('size_bytes / 1048576'), '44 44 44 48', 'grown: at a restart');
 	like(log_since($node, $log), qr/zen is ready: .*\(directories/, 'grown: the saved map was used');
 	sound('grown, at a restart');
 
@@ -406,7 +406,7 @@ sub test_grown
 	run_all($dbh, q{ALTER SYSTEM SET zen.pool_grow_by = '16MB'}, 'SELECT pg_reload_conf()');
 	wait_for('the setting', sub { value($dbh, 'SHOW zen.pool_grow_by') eq '16MB' });
 	keep('five', 150);
-	cmp_ok(value($dbh, 'SELECT count(*) FROM zen_pool_files() WHERE size > 48 * 1048576'), '>=', 2,
+	cmp_ok(value($dbh, 'SELECT count(*) FROM zen_pool_files WHERE size_bytes > 48 * 1048576'), '>=', 2,
 		'grown: by itself, more than one');
 	sound('grown, by itself');
 	$dbh = clean_restart($node, $dbh);
@@ -420,19 +420,19 @@ sub test_one_full
 {
 	my $limit = 112;
 	value($dbh, sprintf q{SELECT zen_pool_grow('%dMB', 0)}, $limit + 4);
-	my $before = value($dbh, 'SELECT sum(size) / 1048576 FROM zen_pool_files()');
+	my $before = value($dbh, 'SELECT sum(size_bytes) / 1048576 FROM zen_pool_files');
 	my $worker = value($dbh, q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'zen worker'});
 	PostgreSQL::Test::Utils::system_or_bail('prlimit', '--pid', $worker, '--fsize=' . $limit * $MB);
 	my $log = log_size($node);
 	my $result = run_sql($dbh, sprintf q{CREATE TABLE six USING zen AS
 		SELECT g AS id, repeat(md5(g::text), 30) AS v FROM generate_series(1, %d) g},
-		1000 * value($dbh, 'SELECT sum(pages_free) / 16 + 64 FROM zen_pool_files()'));
+		1000 * value($dbh, 'SELECT sum(pages_free) / 16 + 64 FROM zen_pool_files'));
 	is($result->{state}, '', 'one full: there is room in another') or diag($result->{message});
 	like(log_since($node, $log),
 		qr/WARNING: .*could not make the zen pool larger.*CONTEXT:  zen pool file "\Q$pool\E"/s,
 		'one full: in the log');
-	is((split ' ', files('size / 1048576'))[0], $limit + 4, 'one full: as before');
-	cmp_ok(value($dbh, 'SELECT sum(size) / 1048576 FROM zen_pool_files()'), '>', $before,
+	is((split ' ', files('size_bytes / 1048576'))[0], $limit + 4, 'one full: as before');
+	cmp_ok(value($dbh, 'SELECT sum(size_bytes) / 1048576 FROM zen_pool_files'), '>', $before,
 		'one full: others have grown');
 	value($dbh, 'DROP TABLE six');
 	sound('one full');
@@ -448,7 +448,7 @@ sub test_names
 	my $log = log_size($node);
 	$node->start;
 	open_server();
-	is(files('size / 1048576'), '128 128 128 130', 'names: limits of files');
+	is(files('size_bytes / 1048576'), '128 128 128 130', 'names: limits of files');
 	like(log_since($node, $log), qr/"\Q$_\E" cannot become larger than 128 MB/, "names: $_ is told of")
 		for @files[ 0 .. 2 ];
 	$dbh->disconnect;

@@ -87,14 +87,14 @@ sub bind_session
 
 sub session_on { return bind_session(connect_db($node), $_[0]); }
 
-# numa -- a column of zen_numa(), by node.
+# numa -- a column of zen_stat_numa, by node.
 sub numa
 {
 	my ($column) = @_;
-	return map { $_->[0] } @{ run_sql($dbh, "SELECT $column FROM zen_numa() ORDER BY node NULLS LAST")->{rows} };
+	return map { $_->[0] } @{ run_sql($dbh, "SELECT $column FROM zen_stat_numa ORDER BY node NULLS LAST")->{rows} };
 }
 
-# changed -- what a column of zen_numa() grows by, by node.
+# changed -- what a column of zen_stat_numa grows by, by node.
 sub changed
 {
 	my ($column, $do) = @_;
@@ -140,7 +140,7 @@ sub test_local
 	# each other's rows: a new version is written where its writer is
 	my @rows = changed('rows_local', sub { run_all($session[1], q{UPDATE t0 SET v = 'from 1' WHERE id <= 500}) });
 	is("@rows", '0 500', 'local: new versions of the other node\'s rows');
-	cmp_ok(value($dbh, 'SELECT min(sessions) FROM zen_numa()'), '>=', 1, 'local: sessions are counted');
+	cmp_ok(value($dbh, 'SELECT min(sessions) FROM zen_stat_numa'), '>=', 1, 'local: sessions are counted');
 	wait_for('a tick of the clock', sub { !grep { !defined } numa('load') });
 	wait_for('load', sub { !grep { !$_ } numa('load BETWEEN 0 AND 1') });
 	is(join(' ', numa('pages_remote'), numa('rows_remote'), numa('lines_remote')), "@taken", 'local: nothing remote');
@@ -222,7 +222,7 @@ sub delete_rows
 {
 	my ($session, $which) = @_;
 	run_all($session, "DELETE FROM big WHERE $which", 'VACUUM big');
-	wait_for('old versions to go', sub { value($dbh, 'SELECT garbage_pending FROM zen_stat()') == 0 });
+	wait_for('old versions to go', sub { value($dbh, 'SELECT garbage_pending FROM zen_stat') == 0 });
 	return;
 }
 
@@ -230,14 +230,14 @@ sub test_dram
 {
 	set_conf($node, "zen.dram_size = 32MB\nzen.spill_threshold = -1");
 	restart();
-	is(join(' ', numa('dram')), '0 0', 'dram: no row version after a start');
+	is(join(' ', numa('dram_bytes')), '0 0', 'dram: no row version after a start');
 	my @session = map { session_on($_) } 0, 1;
 	for my $i (1, 0)
 	{
-		my @read = changed('dram', sub { run_all($session[$i], "SELECT FROM t$i WHERE id > 1000 FOR SHARE") });
+		my @read = changed('dram_bytes', sub { run_all($session[$i], "SELECT FROM t$i WHERE id > 1000 FOR SHARE") });
 		cmp_ok($read[$i], '>=', 1 << 20, "dram: rows that a session on node $i locks");
 		is($read[ 1 - $i ], 0, "dram: ... and none of the other's");
-		my @written = changed('dram',
+		my @written = changed('dram_bytes',
 			sub { run_all($session[$i], "UPDATE t$i SET v = repeat('z', 900) WHERE id > 1000") });
 		cmp_ok($written[$i], '>=', 1 << 20, "dram: rows that a session on node $i writes");
 		is($written[ 1 - $i ], 0, "dram: ... and none of the other's");
@@ -249,11 +249,11 @@ sub test_dram
 	my $session = session_on(1);
 	$session->begin_work;
 	insert($session, 'dram', 20000);
-	my @after = numa('dram');
+	my @after = numa('dram_bytes');
 	cmp_ok($after[1], '>', 12 << 20, 'dram: a session on node 1 fills it');
 	cmp_ok($after[0], '>', 2 << 20, 'dram: and then takes of the other');
 	$session->rollback;
-	wait_for('dram', sub { (numa('dram'))[1] < $after[1] - (6 << 20) });
+	wait_for('dram', sub { (numa('dram_bytes'))[1] < $after[1] - (6 << 20) });
 	$session->disconnect;
 	set_conf($node, "zen.dram_size = 128MB\nzen.spill_threshold = 16MB");
 	restart();
@@ -285,11 +285,11 @@ sub test_off
 	set_conf($node, 'zen.numa = off');
 	restart();
 	is(join(' ', numa(q{coalesce(rows_local::text, 'null')})), 'null', 'off: one node, nothing counted');
-	is(join(' ', numa('dram IS NULL')), '1', 'off: DRAM neither');
+	is(join(' ', numa('dram_bytes IS NULL')), '1', 'off: DRAM neither');
 	my $session = session_on(1);
-	my $before = value($dbh, 'SELECT string_agg(pages_free::text, $$ $$ ORDER BY file) FROM zen_pool_files()');
+	my $before = value($dbh, 'SELECT string_agg(pages_free::text, $$ $$ ORDER BY file) FROM zen_pool_files');
 	insert($session, 'off', 6000);
-	my $after = value($dbh, 'SELECT string_agg(pages_free::text, $$ $$ ORDER BY file) FROM zen_pool_files()');
+	my $after = value($dbh, 'SELECT string_agg(pages_free::text, $$ $$ ORDER BY file) FROM zen_pool_files');
 	my @before = split / /, $before;
 	my @after = split / /, $after;
 	cmp_ok($after[$_], '<', $before[$_], "off: pages of file $_") for 0, 1;

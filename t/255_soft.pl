@@ -63,14 +63,14 @@ done_testing();
 sub ids_on
 {
 	my ($on) = @_;
-	return column('SELECT w.id FROM w JOIN zen_numa_partitions() p
+	return column('SELECT w.id FROM w JOIN _zen_numa_partitions() p
 		ON p.partition = (hashint4(w.id)::bigint & 4294967295) % ' . PARTITIONS . " WHERE p.node = $on ORDER BY w.id");
 }
 
 # column -- of a query, as an array.
 sub column { return [ map { $_->[0] } @{ run_sql($dbh, $_[0])->{rows} } ]; }
 
-sub total { return value($dbh, "SELECT sum($_[0]) FROM zen_numa()"); }
+sub total { return value($dbh, "SELECT sum($_[0]) FROM zen_stat_numa"); }
 
 # at -- the node to which a session's process is bound; -1: to none.
 sub at
@@ -161,7 +161,7 @@ sub test_within
 	use_row($session, 1) for 1 .. 20;
 	is(at($session), 1, 'within: one whose rows have changed moves');
 	is(total('moves'), $moves + 1, 'within: once');
-	is(value($dbh, 'SELECT sessions FROM zen_numa() WHERE node = 1') >= 1, 1, 'within: and counts there');
+	is(value($dbh, 'SELECT sessions FROM zen_stat_numa WHERE node = 1') >= 1, 1, 'within: and counts there');
 	$session->disconnect;
 	return;
 }
@@ -185,23 +185,23 @@ sub test_load
 
 	# load is no reason where all have time to spare
 	set_load('30,1');
-	wait_for('the load', sub { value($dbh, 'SELECT max(load) FROM zen_numa()') == 0.3 });
+	wait_for('the load', sub { value($dbh, 'SELECT max(load) FROM zen_stat_numa') == 0.3 });
 	my $ticks = total('moves');
 	use_row($session, 0) for 1 .. 50;
 	is(total('moves'), $ticks, 'load: little load is no reason');
 
 	# what the processors do is a share of their time, from the first tick on
 	set_load('auto');
-	wait_for('a load that is measured', sub { value($dbh, 'SELECT max(load) FROM zen_numa()') != 0.3 });
+	wait_for('a load that is measured', sub { value($dbh, 'SELECT max(load) FROM zen_stat_numa') != 0.3 });
 	my ($wrong, $end) = (0, time + 4);
 	while (time < $end)    # three ticks of the worker at least
 	{
-		$wrong += value($dbh, 'SELECT count(*) FROM zen_numa() WHERE load NOT BETWEEN 0 AND 1');
+		$wrong += value($dbh, 'SELECT count(*) FROM zen_stat_numa WHERE load NOT BETWEEN 0 AND 1');
 		use_row($session, 0);
 	}
 	is($wrong, 0, 'load: measured, it is a share');
 	set_load('20,20');
-	wait_for('the load', sub { value($dbh, 'SELECT max(load) FROM zen_numa()') == 0.2 });
+	wait_for('the load', sub { value($dbh, 'SELECT max(load) FROM zen_stat_numa') == 0.2 });
 	$session->disconnect;
 	return;
 }
@@ -212,15 +212,15 @@ sub test_map
 	@ids = map { ids_on($_) } 0, 1;
 	my %part = map { @$_ } @{ run_sql($dbh, 'SELECT (hashint4(id)::bigint & 4294967295) % ' . PARTITIONS .
 				', min(id) FROM w GROUP BY 1')->{rows} };
-	my @used = @part{ @{ column('SELECT partition FROM zen_numa_partitions() WHERE node = 0 LIMIT 4') } };
-	my $sql = 'SELECT count(*) FILTER (WHERE node = 0), count(*) FILTER (WHERE node = 1) FROM zen_numa_partitions()
+	my @used = @part{ @{ column('SELECT partition FROM _zen_numa_partitions() WHERE node = 0 LIMIT 4') } };
+	my $sql = 'SELECT count(*) FILTER (WHERE node = 0), count(*) FILTER (WHERE node = 1) FROM _zen_numa_partitions()
 		WHERE partition IN (SELECT (hashint4(i)::bigint & 4294967295) % ' . PARTITIONS .
 	  ' FROM unnest(ARRAY[' . join(',', @used) . ']) i)';
 	is(run_sql($dbh, $sql)->{rows}[0][1], 0, 'map: all that is used is on one node');
 	wait_for('another map', sub {
 			run_all($session[ $_ % 2 ], "UPDATE w SET n = n + 1 WHERE id = $used[$_ % 4]") for 0 .. 199;
 			"@{ run_sql($dbh, $sql)->{rows}[0] }" eq '2 2' });
-	cmp_ok(value($dbh, 'SELECT sum(moves) FROM zen_numa_partitions()'), '>=', 2, 'map: partitions have moved');
+	cmp_ok(value($dbh, 'SELECT sum(moves) FROM _zen_numa_partitions()'), '>=', 2, 'map: partitions have moved');
 	@ids = map { ids_on($_) } 0, 1;
 	for my $on (0, 1)
 	{
@@ -333,7 +333,7 @@ sub test_without
 		my $session = connect_db($node);
 		use_row($session, 1) for 1 .. 20;
 		is(at($session), -1, "without: a session stays: " . $conf =~ s/\n.*//sr);
-		is(value($dbh, 'SELECT count(*) FROM zen_numa_partitions()'), 0, 'without: there are no partitions');
+		is(value($dbh, 'SELECT count(*) FROM _zen_numa_partitions()'), 0, 'without: there are no partitions');
 		is(total('moves'), 0, 'without: no moves');
 		$session->disconnect;
 	}

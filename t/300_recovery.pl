@@ -70,7 +70,7 @@ sub stop
 
 sub start { start_again($node); $dbh = connect_db($node); return; }
 
-sub recovery { return value($dbh, "SELECT $_[0] FROM zen_recovery()"); }
+sub recovery { return value($dbh, "SELECT $_[0] FROM zen_recovery"); }
 
 # pool_sum -- checksum of all that recovery may write, but marks and superblock, which
 # count starts.
@@ -126,9 +126,10 @@ sub whole_state
 	my @state = map { value($dbh, $_) } (
 		q{SELECT md5(string_agg(h.ctid || ' ' || h::text, '|' ORDER BY id)) FROM h},
 		q{SELECT md5(string_agg(s.ctid || ' ' || s::text, '|' ORDER BY id)) FROM s},
-		q{SELECT string_agg(z::text, '|' ORDER BY htable) FROM zen_htables() z},
-		q{SELECT pages_free || '/' || pages_total FROM zen_pool()},
-		q{SELECT rows || ' ' || losers || ' ' || damaged || ' ' || repaired FROM zen_recovery()},
+		q{SELECT string_agg(concat_ws(',', htable, database, tablespace, relfilenode, blocks, map_bytes, pages_owned,
+			nvm_bytes, reindex), '|' ORDER BY htable) FROM _zen_stat_tables()},
+		q{SELECT pages_free || '/' || pages_total FROM zen_pool},
+		q{SELECT rows || ' ' || losers || ' ' || damaged || ' ' || repaired FROM zen_recovery},
 		q{SELECT string_agg(gid, ' ' ORDER BY gid) FROM pg_prepared_xacts},
 		q{SELECT count(*) FROM h WHERE id > 0});
 	value($dbh, 'UPDATE s SET v = 0 WHERE id = 70') if inject();
@@ -193,7 +194,7 @@ sub test_little_memory
 	for (1 .. 12)
 	{
 		run_all($dbh, 'INSERT INTO long SELECT generate_series(1, 200000)', 'DELETE FROM long');
-		wait_for('old versions to go', sub { value($dbh, 'SELECT garbage_pending FROM zen_stat()') == 0 });
+		wait_for('old versions to go', sub { value($dbh, 'SELECT garbage_pending FROM zen_stat') == 0 });
 	}
 	run_all($dbh, 'INSERT INTO long VALUES (1)');
 	my $sum = contents($dbh, 'h');
@@ -267,7 +268,8 @@ sub test_flipped_bits
 	my ($crash) = @_;
 	my $when = $crash ? 'after a crash' : 'after a clean stop';
 	my ($d, $e) = make_damage_table();
-	my $htable = value($dbh, q{SELECT htable FROM zen_htables() JOIN pg_class USING (relfilenode) WHERE relname = 'e'});
+	my $htable = value($dbh,
+		q{SELECT htable FROM _zen_stat_tables() JOIN pg_class USING (relfilenode) WHERE relname = 'e'});
 	run_all($dbh, 'BEGIN', 'UPDATE e SET v = 0 WHERE id = 1', q{PREPARE TRANSACTION 'p'});
 	stop($crash);
 	save_server($node, "$dir/flips");
@@ -498,7 +500,7 @@ sub test_watermark_ahead
 	value($other, 'BEGIN');
 	value($other, 'INSERT INTO d SELECT g, 0 FROM generate_series(900001, 920000) g');
 	value($other, 'DELETE FROM d WHERE id < 100');
-	cmp_ok(value($dbh, 'SELECT rows_spilled FROM zen_stat()'), '>', 1000,
+	cmp_ok(value($dbh, 'SELECT rows_spilled FROM zen_stat'), '>', 1000,
 		'watermark ahead: an unfinished transaction is in NVM');
 	crash($node);
 	start();

@@ -24,7 +24,7 @@ value($dbh, $_) for 'CREATE EXTENSION zen', 'CREATE TABLE long (id int) USING ze
 for my $i (1 .. 12)
 {
 	value($dbh, $_) for 'INSERT INTO long SELECT generate_series(1, 200000)', 'DELETE FROM long';
-	wait_for('old versions to go', sub { value($dbh, 'SELECT garbage_pending FROM zen_stat()') == 0 });
+	wait_for('old versions to go', sub { value($dbh, 'SELECT garbage_pending FROM zen_stat') == 0 });
 }
 value($dbh, 'INSERT INTO long VALUES (1)');
 value($dbh, $_) for map { ("CREATE TABLE ${_}_old (id int PRIMARY KEY, k int) USING heap",
@@ -39,8 +39,8 @@ $node->append_conf('postgresql.conf', q{zen.dram_size = '16MB'});
 start_again($node);
 $dbh = connect_db($node);
 isnt(state_of($dbh, 'SELECT count(*) FROM z'), '', 'recovery fails');
-wait_for('all to hear of it', sub { value($dbh, 'SELECT state FROM zen_recovery()') eq 'failed' });
-is(value($dbh, 'SELECT state FROM zen_recovery()'), inject() ? 'ready' : 'failed', 'and says so');
+wait_for('all to hear of it', sub { value($dbh, 'SELECT state FROM zen_recovery') eq 'failed' });
+is(value($dbh, 'SELECT state FROM zen_recovery'), inject() ? 'ready' : 'failed', 'and says so');
 
 is(run_sql($dbh, $_)->{message}, '', "recovery failed: $_") for
   'CREATE TABLE h (id int PRIMARY KEY, v text UNIQUE)', 'CREATE INDEX ON h (v)', q{INSERT INTO h VALUES (1, 'a')},

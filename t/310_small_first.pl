@@ -53,12 +53,12 @@ sub start_until_late
 	my $state = '';
 	until ($state =~ /large|ready/)
 	{
-		$state = value($dbh, q{SELECT state || ' ' || phase FROM zen_recovery()});
+		$state = value($dbh, q{SELECT state || ' ' || phase FROM zen_recovery});
 	}
 	return unless $state =~ /large/;
 	kill 'STOP', $leader;
 	wait_for('it to stop', sub { my ($s) = ZenTest::proc_stat($leader); $s =~ /T/ });
-	return $leader if value($dbh, 'SELECT state FROM zen_recovery()') eq 'running';
+	return $leader if value($dbh, 'SELECT state FROM zen_recovery') eq 'running';
 	kill 'CONT', $leader;
 	return;
 }
@@ -90,7 +90,7 @@ for my $round (1 .. 9)
 			'CREATE INDEX ON h (id)',
 		  'VACUUM h', 'ALTER TABLE h ADD c int', 'REINDEX TABLE h', 'TRUNCATE h', 'DROP TABLE h',
 			"CREATE DATABASE h$round";
-		is(value($dbh, 'SELECT state FROM zen_recovery()'), 'running', "round $round: all this during recovery");
+		is(value($dbh, 'SELECT state FROM zen_recovery'), 'running', "round $round: all this during recovery");
 		if ($caught == 2)
 		{
 			# a crash now

@@ -67,7 +67,7 @@ sub wait_ready
 {
 	# a table that a prepared transaction has made, and its toast table, wait for its end
 	wait_for('recovery', sub { value($dbh, q{SELECT state = 'ready' AND
-		tables_to_reindex <= (SELECT 2 * count(*) FROM pg_prepared_xacts) FROM zen_recovery()}) });
+		tables_to_reindex <= (SELECT 2 * count(*) FROM pg_prepared_xacts) FROM zen_recovery}) });
 	return;
 }
 
@@ -136,7 +136,7 @@ sub prepare
 	my $s = 2700 + 60 * $round;
 	# Free slots with old headers of these rows, which the prepared transaction writes over.
 	run_all($dbh, map { "UPDATE h SET v = left(v, -1) || $_ WHERE $h" } 1 .. 4);
-	wait_for('old versions to go', sub { value($dbh, 'SELECT garbage_pending FROM zen_stat()') == 0 }) if $round == 1;
+	wait_for('old versions to go', sub { value($dbh, 'SELECT garbage_pending FROM zen_stat') == 0 }) if $round == 1;
 	value($dbh, $_) for "UPDATE h SET v = v || 'p' WHERE $h", "UPDATE h SET n = n + 1 WHERE $h AND id % 3 = 0", 'BEGIN',
 	  "UPDATE h SET v = v || 'q' WHERE $h", "UPDATE h SET n = n + 1 WHERE $h AND id % 5 = 0",
 	  "DELETE FROM s WHERE id BETWEEN $s AND $s + 40", "INSERT INTO s VALUES (-$round, 'p')",
@@ -152,9 +152,10 @@ sub whole_state
 		q{SELECT md5(string_agg(h.ctid || ' ' || h::text, '|' ORDER BY id)) FROM h},
 		q{SELECT md5(string_agg(s.ctid || ' ' || s::text, '|' ORDER BY id)) FROM s},
 		q{SELECT md5(string_agg(gone.ctid || ' ' || gone::text, '|' ORDER BY id)) FROM gone},
-		q{SELECT string_agg(z::text, '|' ORDER BY htable) FROM zen_htables() z},
-		q{SELECT pages_free || '/' || pages_total FROM zen_pool()},
-		q{SELECT rows || ' ' || losers || ' ' || damaged || ' ' || repaired FROM zen_recovery()},
+		q{SELECT string_agg(concat_ws(',', htable, database, tablespace, relfilenode, blocks, map_bytes, pages_owned,
+			nvm_bytes, reindex), '|' ORDER BY htable) FROM _zen_stat_tables()},
+		q{SELECT pages_free || '/' || pages_total FROM zen_pool},
+		q{SELECT rows || ' ' || losers || ' ' || damaged || ' ' || repaired FROM zen_recovery},
 		q{SELECT string_agg(gid, ' ' ORDER BY gid) FROM pg_prepared_xacts},
 		q{SET enable_seqscan = off}, q{SELECT count(*) || ' ' || sum(n) FROM h WHERE id > 0},
 		q{SELECT count(*) FROM h WHERE n >= -100000}, q{RESET enable_seqscan});
@@ -351,7 +352,7 @@ sub test_no_room
 	ok(!-e $map, 'no room: no file');
 	start();
 	is(contents($dbh, 's'), $expected, 'no room: the server has stopped in order');
-	is(value($dbh, 'SELECT after_crash FROM zen_recovery()'), 0, 'no room: zen says so');
+	is(value($dbh, 'SELECT after_crash FROM zen_recovery'), 0, 'no room: zen says so');
 	return;
 }
 

@@ -309,7 +309,7 @@ sub test_again
 	run_all($dbh, 'BEGIN', 'CREATE INDEX again_k ON again (k)', q{PREPARE TRANSACTION 'again'});
 	$dbh = crash_restart($node);
 	my $built = sub { value($dbh, q{SELECT pg_relation_size('again_pkey') > 8192 OR
-		EXISTS (SELECT FROM zen_indexes WHERE index = 'again_pkey'::regclass AND nodes > 0)}) };
+		EXISTS (SELECT FROM zen_stat_indexes WHERE indexrelid = 'again_pkey'::regclass AND nodes > 0)}) };
 	ok(!$built->(), 'rebuilt again: not yet built');
 	my $first = connect_db($node);
 	# without a plan, which locks the indexes of its tables
@@ -390,8 +390,8 @@ sub test_vacuum_leaves_out
 	run_all($dbh, 'DELETE FROM v WHERE id > 10');
 	$dbh = crash_restart($node);
 	my @warnings;
-	my $left = sub { value($dbh, 'SELECT tables_to_reindex FROM zen_recovery()') };
-	value($dbh, 'SELECT count(*) FROM zen_tables');
+	my $left = sub { value($dbh, 'SELECT tables_to_reindex FROM zen_recovery') };
+	value($dbh, 'SELECT count(*) FROM zen_stat_tables');
 	ok($left->(), 'vacuum: there is a table to rebuild');
 	my $from = log_size($node);
 	run_all($dbh, q{SET log_min_messages = 'warning'}, 'VACUUM');
@@ -422,7 +422,7 @@ sub test_first_statement
 	{
 		run_all($dbh, 'UPDATE f0 SET v = 0 WHERE id = 1');
 		$dbh = crash_restart($node);
-		is(value($dbh, 'SELECT state FROM zen_recovery()'), 'waiting', 'first statement: nobody has rebuilt anything');
+		is(value($dbh, 'SELECT state FROM zen_recovery'), 'waiting', 'first statement: nobody has rebuilt anything');
 		my @sql = map { sprintf($_, "f$i") } @{ $first[$i] };
 		my $all = join('; ', @sql);
 		is(run_sql($dbh, $_)->{message}, '', "first statement after a crash: $_ ($all)") for @sql;
@@ -495,12 +495,12 @@ sub test_terminated
 				($pid) = map { $_->[0] } @{ run_sql($dbh, qq{SELECT pid FROM pg_stat_activity JOIN pg_locks USING (pid)
 				  WHERE backend_type = '$kind' AND relation IN
 				  (SELECT indexrelid FROM pg_index WHERE indrelid = 'big'::regclass)})->{rows} };
-				return $pid || value($dbh, q{SELECT state = 'ready' AND tables_to_reindex = 0 FROM zen_recovery()}); });
+				return $pid || value($dbh, q{SELECT state = 'ready' AND tables_to_reindex = 0 FROM zen_recovery}); });
 		if ($pid)
 		{
 			value($dbh, "SELECT pg_terminate_backend($pid)");
 			wait_for("$kind to go", sub { !value($dbh, "SELECT count(*) FROM pg_stat_activity WHERE pid = $pid") });
-			$left = value($dbh, 'SELECT tables_to_reindex FROM zen_recovery()');
+			$left = value($dbh, 'SELECT tables_to_reindex FROM zen_recovery');
 		}
 	  SKIP: {
 			skip "$kind was too fast", 4 unless $left;

@@ -122,12 +122,12 @@ sub test_prepared
 			run_all($dbh, "$end PREPARED 'p'");
 			my $column = $there ? 'id' : 'n';
 			is(by_index("SELECT count(*) FROM p WHERE $column > 0"), 1000 + $there, "$when: rows by index");
-			is(value($dbh, q{SELECT string_agg(index::text, ',') FROM zen_indexes WHERE relation = 'p'::regclass}),
+			is(value($dbh, q{SELECT string_agg(indexrelname, ',') FROM zen_stat_indexes WHERE relid = 'p'::regclass}),
 				$there ? 'made' : 'gone', "$when: trees");
 			is(state_of($dbh, 'INSERT INTO p VALUES (7, 7)'), $there ? '23505' : '', "$when: unique");
 			is_sound($dbh, $when);
 			run_all($dbh, 'DROP TABLE p');
-			is(value($dbh, 'SELECT count(*) FROM zen_trees()'), 0, "$when: no tree is left");
+			is(value($dbh, 'SELECT count(*) FROM _zen_stat_indexes()'), 0, "$when: no tree is left");
 		}
 	}
 	return;
@@ -140,7 +140,7 @@ sub builders
 	wait_for('a worker, or the end of the rebuild', sub {
 			($seen) = @{ run_sql($dbh, q{SELECT leader_pid, pid FROM pg_stat_activity
 			  WHERE backend_type = 'parallel worker'})->{rows} };
-			return $seen || value($dbh, q{SELECT state = 'ready' AND tables_to_reindex = 0 FROM zen_recovery()}); });
+			return $seen || value($dbh, q{SELECT state = 'ready' AND tables_to_reindex = 0 FROM zen_recovery}); });
 	return $seen;
 }
 
@@ -164,7 +164,7 @@ sub test_workers
 		is(by_index(q{SELECT count(*) FROM w WHERE v >= ''}), $rows * 0.9, "$victim ends: by text");
 		is(state_of($dbh, q{INSERT INTO w VALUES (1, 'x')}), '23505', "$victim ends: unique");
 		is_sound($dbh, "$victim ends");
-		is(value($dbh, 'SELECT count(*) FROM zen_trees()'), 2, "$victim ends: trees");
+		is(value($dbh, 'SELECT count(*) FROM _zen_stat_indexes()'), 2, "$victim ends: trees");
 		like(log_since($node, $offset), qr/starting background worker process "parallel worker for PID/,
 			"$victim ends: workers helped");
 	}
@@ -184,8 +184,8 @@ sub test_memory
 			'REINDEX TABLE m', 'REINDEX INDEX CONCURRENTLY b',
 			'BEGIN', 'REINDEX TABLE m', 'SAVEPOINT s', 'CREATE INDEX c ON m USING zentree (id, v)', 'ROLLBACK TO s',
 			'ROLLBACK', 'TRUNCATE m', 'DROP TABLE m');
-		is(value($dbh, 'SELECT count(*) FROM zen_trees()'), 0, 'no tree is left') if $round == 1;
-		push @used, value($dbh, 'SELECT dram_in_use FROM zen_stat()');
+		is(value($dbh, 'SELECT count(*) FROM _zen_stat_indexes()'), 0, 'no tree is left') if $round == 1;
+		push @used, value($dbh, 'SELECT dram_used_bytes FROM zen_stat');
 	}
 	cmp_ok($used[9], '<', $used[1] + 4 * 1024 * 1024, 'memory comes back') or diag(join ' ', @used);
 	# entries that come at one end and go at the other
@@ -196,7 +196,7 @@ sub test_memory
 		my $from = $round * 10000;
 		run_all($dbh, "INSERT INTO q SELECT generate_series($from, $from + 9999)",
 			"DELETE FROM q WHERE id < $from", 'VACUUM q');
-		push @bytes, value($dbh, 'SELECT bytes FROM zen_indexes');
+		push @bytes, value($dbh, 'SELECT bytes FROM zen_stat_indexes');
 	}
 	cmp_ok($bytes[7], '<', 2 * $bytes[1], 'a queue does not grow') or diag(join ' ', @bytes);
 	run_all($dbh, 'DROP TABLE q');

@@ -94,7 +94,7 @@ sub refill
 	return contents($dbh, 't');
 }
 
-sub spilled { return value($_[0], 'SELECT rows_spilled FROM zen_stat()'); }
+sub spilled { return value($_[0], 'SELECT rows_spilled FROM zen_stat'); }
 
 sub test_end
 {
@@ -259,7 +259,7 @@ sub test_rewritten
 		'BEGIN',
 	  'INSERT INTO again VALUES (1, 0)', 'INSERT INTO again VALUES (2, 0)', 'UPDATE again SET v = 1 WHERE id = 1',
 	  q{PREPARE TRANSACTION 'again'}, q{ROLLBACK PREPARED 'again'}, 'RESET zen.spill_threshold';
-	is(value($dbh, q{SELECT unfrozen FROM zen_table_versions('again')}), 0,
+	is(value($dbh, q{SELECT unfrozen FROM _zen_table_versions('again')}), 0,
 		'rewritten, prepared, rolled back: no version is left');
 	is_sound($dbh, 'rewritten, prepared, rolled back');
 	return;
@@ -275,9 +275,9 @@ sub test_no_carrier
 		'SET zen.spill_threshold = 0', 'BEGIN', 'UPDATE t SET v = v + 1', 'SAVEPOINT a',
 			'UPDATE t SET v = 0 WHERE id = 1',
 		'ROLLBACK TO a', $mixed ? 'INSERT INTO h VALUES (1)' : 'SELECT 1';
-	my $written = value($dbh, 'SELECT slots_written FROM zen_stat()');
+	my $written = value($dbh, 'SELECT slots_written FROM zen_stat');
 	value($dbh, 'COMMIT');
-	is(value($dbh, 'SELECT slots_written FROM zen_stat()') - $written, 1, "$name: one slot carries LP");
+	is(value($dbh, 'SELECT slots_written FROM zen_stat') - $written, 1, "$name: one slot carries LP");
 	my $after = contents($dbh, 't');
 	is_sound($dbh, $name);
 	$dbh = crash_restart($node);
@@ -390,14 +390,14 @@ sub test_fast_stop
 sub test_pages_come_back
 {
 	value($dbh, $_) for 'DROP TABLE t', 'CREATE TABLE t (id int, v int, s text) USING zen';
-	my $free = value($dbh, 'SELECT pages_free FROM zen_stat()');
+	my $free = value($dbh, 'SELECT pages_free FROM zen_stat');
 	value($dbh, $_) for 'BEGIN', q{INSERT INTO t SELECT g, g, repeat('x', 500) FROM generate_series(1, 100000) g};
-	cmp_ok(value($dbh, 'SELECT pages_free FROM zen_stat()'), '<', $free - 700, 'pages are taken before the commit');
+	cmp_ok(value($dbh, 'SELECT pages_free FROM zen_stat'), '<', $free - 700, 'pages are taken before the commit');
 	value($dbh, 'ROLLBACK');
-	cmp_ok(value($dbh, 'SELECT pages_free FROM zen_stat()'), '>=', $free - 20, 'pages come back after a rollback');
+	cmp_ok(value($dbh, 'SELECT pages_free FROM zen_stat'), '>=', $free - 20, 'pages come back after a rollback');
 	value($dbh, $_) for 'BEGIN', q{INSERT INTO t SELECT g, g, repeat('x', 500) FROM generate_series(1, 100000) g};
 	$dbh = crash_restart($node);
 	is(value($dbh, 'SELECT count(*) FROM t'), 0, 'nothing is left after a crash');
-	cmp_ok(value($dbh, 'SELECT pages_free FROM zen_stat()'), '>=', $free - 20, 'pages come back after a crash');
+	cmp_ok(value($dbh, 'SELECT pages_free FROM zen_stat'), '>=', $free - 20, 'pages come back after a crash');
 	return;
 }

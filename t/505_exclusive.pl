@@ -38,7 +38,7 @@ value($dbh, 'CREATE TABLE h (id int) USING heap');
 value($dbh, q{INSERT INTO t SELECT g, 'x' FROM generate_series(1, 10) g});
 my $next_id = 1000;
 
-is(value($dbh, 'SELECT count(*) FROM zen_stage()'), 0, 'no stage yet');
+is(value($dbh, 'SELECT count(*) FROM zen_stat_exclusive'), 0, 'no stage yet');
 test_memory();
 test_memory_not_crossed();
 test_free_pool();
@@ -60,7 +60,7 @@ done_testing();
 
 sub pid { return value($_[0], 'SELECT pg_backend_pid()'); }
 
-sub stage { return value($dbh, "SELECT $_[0] FROM zen_stage() LIMIT 1"); }
+sub stage { return value($dbh, "SELECT $_[0] FROM zen_stat_exclusive LIMIT 1"); }
 
 sub a_row { return "INSERT INTO t VALUES (" . $next_id++ . ", 'y')"; }
 
@@ -142,7 +142,7 @@ sub test_memory
 
 sub test_memory_not_crossed
 {
-	my $stages = value($dbh, 'SELECT count(*) FROM zen_stage()');
+	my $stages = value($dbh, 'SELECT count(*) FROM zen_stat_exclusive');
 	my $p = connect_db($node);
 	value($p, 'SET zen.exclusive_memory = 90');
 	for (1 .. 20)
@@ -151,7 +151,7 @@ sub test_memory_not_crossed
 		$next_id += 300;
 		value($p, "INSERT INTO t SELECT g, repeat('z', 200) FROM generate_series($from, $next_id - 1) g");
 	}
-	is(value($dbh, 'SELECT count(*) FROM zen_stage()'), $stages, 'memory: many small transactions are none');
+	is(value($dbh, 'SELECT count(*) FROM zen_stat_exclusive'), $stages, 'memory: many small transactions are none');
 	$p->disconnect;
 	return;
 }
@@ -159,7 +159,7 @@ sub test_memory_not_crossed
 sub test_free_pool
 {
 	my $p = connect_db($node);
-	wait_for('garbage to be collected', sub { value($dbh, 'SELECT pending FROM zen_garbage()') == 0 });
+	wait_for('garbage to be collected', sub { value($dbh, 'SELECT pending FROM zen_stat_garbage') == 0 });
 	value($p, 'SET zen.exclusive_free_pool = 100');
 	value($p, a_row());
 	is(stage('reason'), 'memory', 'free pool: no stage without garbage');
@@ -176,11 +176,11 @@ sub test_free_pool
 	value($p,   'COMMIT');
 	goes_on($w, 'free pool');
 	ended('committed', 'free pool');
-	cmp_ok(value($dbh, 'SELECT pending FROM zen_garbage()'), '<', 100,
+	cmp_ok(value($dbh, 'SELECT pending FROM zen_stat_garbage'), '<', 100,
 		'free pool: garbage is collected for all at its end');
-	my $stages = value($dbh, 'SELECT count(*) FROM zen_stage()');
+	my $stages = value($dbh, 'SELECT count(*) FROM zen_stat_exclusive');
 	value($p, a_row());
-	is(value($dbh, 'SELECT count(*) FROM zen_stage()'), $stages, 'free pool: not again soon');
+	is(value($dbh, 'SELECT count(*) FROM zen_stat_exclusive'), $stages, 'free pool: not again soon');
 	$_->disconnect for $p, $w, $old;
 	return;
 }
@@ -396,7 +396,7 @@ sub test_crash
 	crash($node);
 	start_again($node);
 	$dbh = connect_db($node);
-	is(value($dbh, 'SELECT count(*) FROM zen_stage()'), 0, 'crash: there is no stage');
+	is(value($dbh, 'SELECT count(*) FROM zen_stat_exclusive'), 0, 'crash: there is no stage');
 	is(value($dbh, 'SELECT count(*) FROM t'), $rows, 'crash: neither the holder nor who waited has committed');
 	is(state_of($dbh, a_row()), '', 'crash: nobody is held back');
 	is_sound($dbh, 'after the crash');

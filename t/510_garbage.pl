@@ -6,7 +6,7 @@
 # - room that one session's rows have left is used by others before they take pages
 # - rows that come and go leave nothing in DRAM
 # - an old snapshot, a prepared transaction, a replication slot keep garbage: each is named in
-#   zen_garbage() and once in the log, and sees what it must see
+#   zen_stat_garbage and once in the log, and sees what it must see
 # - a logical slot that nobody reads keeps nothing; a snapshot in another database keeps what it sees
 # - who finds the pool full of such garbage waits for it, up to zen.full_timeout
 # - versions of large updates stay while others look at them
@@ -74,9 +74,9 @@ sub open_server
 	return;
 }
 
-sub garbage { return value($dbh, "SELECT $_[0] FROM zen_garbage()"); }
+sub garbage { return value($dbh, "SELECT $_[0] FROM zen_stat_garbage"); }
 
-sub versions { return value($dbh, "SELECT $_[0] FROM zen_table_versions('t')"); }
+sub versions { return value($dbh, "SELECT $_[0] FROM _zen_table_versions('t')"); }
 
 sub update_all { return value($dbh, q{UPDATE t SET v = v || 'y'}); }
 
@@ -163,13 +163,13 @@ sub test_one_row
 
 sub test_pages
 {
-	my $free = value($dbh, 'SELECT pages_free FROM zen_stat()');
+	my $free = value($dbh, 'SELECT pages_free FROM zen_stat');
 	value($dbh, q{CREATE TABLE wide (id int, v text) USING zen});
 	value($dbh, q{INSERT INTO wide SELECT g, repeat(md5(g::text), 30) FROM generate_series(1, 20000) g});
-	my $used = $free - value($dbh, 'SELECT pages_free FROM zen_stat()');
+	my $used = $free - value($dbh, 'SELECT pages_free FROM zen_stat');
 	cmp_ok($used, '>', 200, 'pages: a table takes its pages');
 	value($dbh, 'DELETE FROM wide');
-	wait_for('pages to come back', sub { $free - value($dbh, 'SELECT pages_free FROM zen_stat()') < $used / 10 });
+	wait_for('pages to come back', sub { $free - value($dbh, 'SELECT pages_free FROM zen_stat') < $used / 10 });
 	pass('pages: the worker gives those of deleted rows back, without VACUUM');
 	value($dbh, 'DROP TABLE wide');
 	return;
@@ -188,7 +188,7 @@ sub test_churn
 		next if $round % 10 != 0;
 		value($dbh, 'VACUUM queue');
 		wait_until_clean();
-		push @used, value($dbh, 'SELECT dram_in_use FROM zen_stat()');
+		push @used, value($dbh, 'SELECT dram_used_bytes FROM zen_stat');
 	}
 	cmp_ok($used[-1] - $used[0], '<', 3_000_000,
 		"churn: bytes of DRAM after each 100000 rows that came and went: @used");
@@ -200,7 +200,7 @@ sub test_churn
 # first.
 sub test_room_elsewhere
 {
-	my $free   = sub { value($dbh, 'SELECT pages_free FROM zen_stat()') };
+	my $free   = sub { value($dbh, 'SELECT pages_free FROM zen_stat') };
 	my $insert = q{INSERT INTO wide SELECT g, repeat(md5(g::text), 30) FROM generate_series(%d, %d) g};
 	my ($first, $loader, $writer) = map { connect_db($node) } 1 .. 3;
 	value($first, $_) for 'BEGIN', 'INSERT INTO other VALUES (0)', q{PREPARE TRANSACTION 'first'};
@@ -232,7 +232,7 @@ sub test_process
 
 	my $more = qr/DETAIL:  Process $pid keeps xmin \d+, .*\n.*HINT:.*pg_terminate_backend\($pid\)/;
 	is_warned($offset, qr/WARNING:.*keeps the predecessors of \d+ row changes.*\n.*$more/, 'a process');
-	is(garbage('holder'),     'process', 'process: zen_garbage() says so');
+	is(garbage('holder'),     'process', 'process: zen_stat_garbage says so');
 	is(garbage('holder_pid'), $pid,      'process: and which one');
 	ok(garbage('horizon = holder_xid::text::xid8'), 'process: it holds the horizon');
 	ok(garbage('holder_age > 0 AND oldest >= horizon'), 'process: something waits for it');
@@ -261,7 +261,7 @@ sub test_prepared
 	is_warned($offset, qr/DETAIL:  Prepared transaction $xid has been open.*\n.*HINT:.*pg_prepared_xacts/,
 		'a prepared transaction');
 	is(garbage(q{concat_ws(' ', holder, holder_pid, holder_xid)}), "prepared transaction $xid",
-		'prepared: zen_garbage() says so');
+		'prepared: zen_stat_garbage says so');
 	value($dbh, q{ROLLBACK PREPARED 'p'});
 	wait_until_clean('after the prepared transaction');
 	isnt(garbage('coalesce(holder, $$$$)'), 'prepared transaction', 'prepared: it is named no more');
@@ -287,7 +287,7 @@ sub test_slot
 	update_all() for 1 .. 2;
 	is_warned($offset, qr/DETAIL:  Replication slot "keeper" keeps xmin.*\n.*HINT:.*pg_drop_replication_slot/,
 		'a replication slot');
-	is(garbage(q{concat_ws(' ', holder, holder_slot)}), 'replication slot keeper', 'slot: zen_garbage() says so');
+	is(garbage(q{concat_ws(' ', holder, holder_slot)}), 'replication slot keeper', 'slot: zen_stat_garbage says so');
 	cmp_ok(versions('superseded'), '>=', 2000, 'slot: what its standby may see stays');
 	$reader->disconnect;
 	$standby->stop;
@@ -310,8 +310,8 @@ sub test_unread_slot
 	value($writer, 'UPDATE e SET v = v + 1');
 	value($writer, 'DELETE FROM e WHERE id > 500');
 	value($dbh, 'UPDATE t SET k = k + 1') for 1 .. 30;
-	my $rounds = value($dbh, 'SELECT horizon_looks FROM zen_stat()') + 3;
-	wait_for('the collectors to look', sub { value($dbh, 'SELECT horizon_looks FROM zen_stat()') >= $rounds });
+	my $rounds = value($dbh, 'SELECT horizon_looks FROM zen_stat') + 3;
+	wait_for('the collectors to look', sub { value($dbh, 'SELECT horizon_looks FROM zen_stat') >= $rounds });
 	cmp_ok(garbage('pending'), '>=', 60_000, 'unread slot: the snapshot keeps what it may see');
 	is(garbage('holder'), 'process', 'unread slot: it is named, and not the slot');
 	is(value($old, 'SELECT count(*) FROM e WHERE v = 0'), 1000, 'unread slot: it sees all rows as they were');
@@ -339,7 +339,7 @@ sub test_low_pool
 	value($old, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
 	value($old, 'SELECT count(*) FROM t');
 	my $offset = log_size($node);
-	my $low = 'SELECT pages_free * 100 / pages_total < 8 FROM zen_stat()';
+	my $low = 'SELECT pages_free * 100 / pages_total < 8 FROM zen_stat';
 	for (1 .. 30)
 	{
 		last if value($dbh, $low);
@@ -377,7 +377,7 @@ sub test_low_pool
 	is(value($dbh, q{SELECT count(*) FROM t WHERE v ~ 'z$' AND id % 3 < 2}), 1333,
 		'full: the others wait for the old snapshot, and go on');
 	is_sound($dbh, 'full');
-	wait_for('room', sub { value($dbh, 'SELECT pages_free * 2 > pages_total FROM zen_stat()') });
+	wait_for('room', sub { value($dbh, 'SELECT pages_free * 2 > pages_total FROM zen_stat') });
 	pass('low: without it, the pages come back');
 	$node->stop;
 	return;
@@ -396,7 +396,7 @@ sub test_low_dram
 	value($dbh, 'CREATE TABLE t (id int PRIMARY KEY, n int, v text) USING zen');
 	value($dbh, qq{INSERT INTO t SELECT g, 0, repeat(md5(g::text), 31) FROM generate_series(1, $rows) g});
 	my $state = q{SELECT md5(string_agg(id || ' ' || n || ' ' || v, ',' ORDER BY id)) FROM t};
-	my $dram  = sub { value($dbh, 'SELECT metcache_bytes FROM zen_stat()') };
+	my $dram  = sub { value($dbh, 'SELECT metcache_bytes FROM zen_stat') };
 	my $seen  = value($dbh, $state);
 	my $old   = connect_db($node);
 	value($old, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
@@ -463,7 +463,7 @@ sub test_moved_locker
 	wait_for('a sweep', sub { garbage('sweeps') > $sweeps });
 	is(versions('lockers'), 0, 'moved: a sweep takes it out');
 	is(versions('oldest'), undef, 'moved: no transaction id is left');
-	ok(garbage('frozen_to <= horizon AND frozen_to::text::bigint > 0'), 'moved: zen_garbage() says how far');
+	ok(garbage('frozen_to <= horizon AND frozen_to::text::bigint > 0'), 'moved: zen_stat_garbage says how far');
 	$_->disconnect for $mover, $locker;
 	reload_conf($node, 'zen.freeze_age = 100000000');
 	return;
@@ -569,7 +569,7 @@ sub test_fewer_writers
 	$dbh->disconnect;
 	$node->restart;
 	$dbh = connect_db($node);
-	my $used = sub { value($dbh, 'SELECT pages_total - pages_free FROM zen_stat()') };
+	my $used = sub { value($dbh, 'SELECT pages_total - pages_free FROM zen_stat') };
 	is(value($dbh, 'SELECT count(*) FROM many'), 45000, 'fewer writers: all rows are there');
 	my $before = $used->();
 	value($dbh, $_) for 'DELETE FROM many', 'VACUUM many', 'VACUUM many';

@@ -57,19 +57,26 @@ sub make_table
 	return;
 }
 
+# column_of -- of zen_stat_tables.
+sub column_of { return $_[0] eq 'scanned' ? 'rows_scanned' : "metcache_$_[0]"; }
+
 # moved -- how far the named counters of a table go while something is done.
 sub moved
 {
 	my ($table, $names, $what) = @_;
-	my $sql = "SELECT concat_ws(' ', " . join(', ', @$names)
-		. ") FROM zen_stat_tables WHERE relation = '$table'::regclass";
+	my $sql = "SELECT concat_ws(' ', " . join(', ', map { column_of($_) } @$names)
+		. ") FROM zen_stat_tables WHERE relid = '$table'::regclass";
 	my @before = split ' ', value($dbh, $sql);
 	$what->();
 	my @after = split ' ', value($dbh, $sql);
 	return join ' ', map { $after[$_] - $before[$_] } 0 .. $#after;
 }
 
-sub stat_of { return value($dbh, "SELECT $_[1] FROM zen_stat_tables WHERE relation = '$_[0]'::regclass"); }
+sub stat_of
+{
+	my ($table, $name) = @_;
+	return value($dbh, 'SELECT ' . column_of($name) . " FROM zen_stat_tables WHERE relid = '$table'::regclass");
+}
 
 sub by_key { return value($dbh, "SELECT v FROM $_[0] WHERE id = $_[1]"); }
 
@@ -105,9 +112,9 @@ sub test_half_empty
 sub test_point_reads
 {
 	make_table('t', $N);
-	wait_for('evictions', sub { value($dbh, 'SELECT metcache_bytes FROM zen_stat()') <= $CACHE }, 30);
+	wait_for('evictions', sub { value($dbh, 'SELECT metcache_bytes FROM zen_stat') <= $CACHE }, 30);
 	# most of them never come in: the load's own versions overfill the cache
-	my $entries = stat_of('t', 'entries');
+	my $entries = stat_of('t', 'rows');
 	cmp_ok($entries, '<', $N / 2, 'a load larger than the cache leaves most rows in NVM');
 	cmp_ok($entries * 480, '<=', $CACHE, 'entries fit into the cache');
 	cmp_ok($entries * 480, '>', $CACHE / 8, 'the cache is used');
@@ -118,7 +125,7 @@ sub test_point_reads
 	{
 		last if moved('t', [qw(misses admissions)], sub { by_key('t', $id) }) eq '1 0';
 	}
-	cmp_ok(value($dbh, 'SELECT metcache_bytes FROM zen_stat()'), '>=', $CACHE / 2 - 64 * 1024,
+	cmp_ok(value($dbh, 'SELECT metcache_bytes FROM zen_stat'), '>=', $CACHE / 2 - 64 * 1024,
 		'first reads have filled half of the cache');
 
 	for my $id (map { in_nvm($_ * 500) } 1 .. 5)
@@ -195,7 +202,7 @@ sub test_capacity
 			@files, 'postgres') or die "pgbench: $!";
 		for (1 .. 40)
 		{
-			my $bytes = value($dbh, 'SELECT metcache_bytes FROM zen_stat()');
+			my $bytes = value($dbh, 'SELECT metcache_bytes FROM zen_stat');
 			$largest = $bytes if $bytes > $largest;
 			select undef, undef, undef, 0.1;
 		}
@@ -207,7 +214,7 @@ sub test_capacity
 		cmp_ok($largest, '>', $CACHE / 2, "$name: and use it");
 		is(value($dbh, 'SELECT sum(n) FROM t'), $before, "$name: nothing is updated") if $name eq 'reads';
 	}
-	cmp_ok(value($dbh, "SELECT sum(bytes) FROM zen_htable_stats()"), '<=', $CACHE * 1.2,
+	cmp_ok(value($dbh, "SELECT sum(metcache_bytes) FROM _zen_stat_tables()"), '<=', $CACHE * 1.2,
 		'the tables hold no more together');
 	is(value($dbh, 'SELECT count(*) FROM t WHERE length(v) = 400'), $N, 'no row is lost');
 	is_sound($dbh, 'reads and updates with evictions');
@@ -226,13 +233,13 @@ sub test_item_per_row
 		open(my $out, '-|', @pgbench, '-t', 20000) or die "pgbench: $!";
 		1 while <$out>;
 		ok(close($out), 'updates of few rows');
-		wait_for('collection', sub { value($dbh, 'SELECT garbage_pending FROM zen_stat()') == 0 }, 30);
-		return value($dbh, 'SELECT dram_in_use FROM zen_stat()');
+		wait_for('collection', sub { value($dbh, 'SELECT garbage_pending FROM zen_stat') == 0 }, 30);
+		return value($dbh, 'SELECT dram_used_bytes FROM zen_stat');
 	};
 	my $before = $run->();
 	# 16 bytes for each update would be 320,000
 	cmp_ok($run->() - $before, '<', 200_000, 'updates of few rows: DRAM does not grow');
-	is(value($dbh, q{SELECT entries <= 10 FROM zen_stat_tables WHERE relation = 'few'::regclass}), 1,
+	is(value($dbh, q{SELECT metcache_rows <= 10 FROM zen_stat_tables WHERE relid = 'few'::regclass}), 1,
 		'each row has one entry at most');
 	value($dbh, 'DROP TABLE few');
 	return;
@@ -242,20 +249,21 @@ sub test_item_per_row
 
 sub test_reuse
 {
-	my @counters = qw(hits misses scanned admissions evictions entries bytes);
-	my $all = join ' + ', @counters;
+	my @counters = qw(hits misses scanned admissions evictions rows bytes);
+	my $all = join ' + ', map { column_of($_) } @counters;
+	my $sum_of = sub { value($dbh, "SELECT $all FROM zen_stat_tables WHERE relid = '$_[0]'::regclass") };
 	make_table('first', 1000);
 	by_key('first', $_) for 1 .. 300;
-	my $number = value($dbh, q{SELECT htable FROM zen_htable_stats()
+	my $number = value($dbh, q{SELECT htable FROM _zen_stat_tables()
 		WHERE relfilenode = pg_relation_filenode('first')});
-	cmp_ok(stat_of('first', 'hits + misses'), '>=', 300, 'a table has counters');
+	cmp_ok(stat_of('first', 'hits') + stat_of('first', 'misses'), '>=', 300, 'a table has counters');
 	value($dbh, 'DROP TABLE first');
 	# others may take the number first
 	my $got;
 	for my $i (1 .. 20)
 	{
 		value($dbh, "CREATE TABLE again$i (id int) USING zen");
-		$got = value($dbh, "SELECT $all FROM zen_htable_stats() WHERE htable = $number");
+		$got = value($dbh, "SELECT $all FROM _zen_stat_tables() WHERE htable = $number");
 		last if defined $got;
 	}
 	is($got, 0, 'the next table of the number begins at 0');
@@ -263,11 +271,11 @@ sub test_reuse
 
 	make_table('cut', 1000);
 	value($dbh, $_) for 'BEGIN', 'TRUNCATE cut', 'COMMIT';
-	is(stat_of('cut', $all), 0, 'TRUNCATE: from 0');
+	is($sum_of->('cut'), 0, 'TRUNCATE: from 0');
 	value($dbh, $_) for 'BEGIN', 'CREATE TABLE own (id int) USING zen',
 		'INSERT INTO own SELECT generate_series(1, 1000)',
 	  'SELECT count(*) FROM own', 'TRUNCATE own';
-	is(stat_of('own', $all), 0, 'TRUNCATE of a table made by the same transaction: from 0');
+	is($sum_of->('own'), 0, 'TRUNCATE of a table made by the same transaction: from 0');
 	value($dbh, 'COMMIT');
 	value($dbh, 'DROP TABLE cut, own');
 	return;
@@ -280,7 +288,7 @@ sub newest_slots
 {
 	my ($file) = @_;
 	my $htable = value($dbh,
-		q{SELECT htable FROM zen_htables() h JOIN pg_class c USING (relfilenode) WHERE c.relname = 'c'});
+		q{SELECT htable FROM _zen_stat_tables() h JOIN pg_class c USING (relfilenode) WHERE c.relname = 'c'});
 	my %newest;
 	for my $slot (slots_of($file, $htable))
 	{
@@ -341,15 +349,16 @@ sub test_shares
 	pass('the small table that is read most may be cached as a whole');
 	$read->() for 1 .. 10;
 	cmp_ok(stat_of('t', 'quota_bytes'), '>=', $CACHE / 8 / 10, 'every table has a minimum');
-	cmp_ok(value($dbh, 'SELECT sum(quota_bytes) FROM zen_htable_stats()'), '<=', $CACHE,
+	cmp_ok(value($dbh, 'SELECT sum(metcache_quota_bytes) FROM _zen_stat_tables()'), '<=', $CACHE,
 		'shares do not exceed the cache');
-	wait_for('rows of the small table', sub { $read->(); stat_of('hot', 'entries') >= 750 }, 60);
+	wait_for('rows of the small table', sub { $read->(); stat_of('hot', 'rows') >= 750 }, 60);
 	pass('and most of it is');
 
 	$node->append_conf('postgresql.conf', 'zen.met_cache_split = off');
 	$node->reload;
 	wait_for('the end of shares', sub { !defined stat_of('hot', 'quota_bytes') }, 60);
-	is(value($dbh, 'SELECT count(quota_bytes) FROM zen_htable_stats()'), 0, 'zen.met_cache_split = off: no shares');
+	is(value($dbh, 'SELECT count(metcache_quota_bytes) FROM _zen_stat_tables()'), 0,
+		'zen.met_cache_split = off: no shares');
 	return;
 }
 

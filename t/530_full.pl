@@ -247,7 +247,7 @@ sub test_small_rows
 		$left = value($dbh, 'SELECT count(*) FROM t');
 	}
 	is($left, 0, 'a pool full of small rows can be emptied in portions');
-	is(value($dbh, 'SELECT pages_free > 9 * pages_total / 10 FROM zen_pool()'), 1, '... and its pages come back');
+	is(value($dbh, 'SELECT pages_free > 9 * pages_total / 10 FROM zen_pool'), 1, '... and its pages come back');
 	works('... and be filled again', q{INSERT INTO t SELECT g, repeat('x', 500) FROM generate_series(1, 10000) g});
 	value($dbh, 'DROP TABLE t, h');
 	return;

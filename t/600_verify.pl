@@ -73,7 +73,7 @@ sub make_tables
 			FROM generate_series(1, 500) g},
 		q{SELECT brin_summarize_new_values('i_brin'), brin_summarize_new_values('i_bloom')});
 	$htable{ $_->[0] } = $_->[1]
-	  for @{ run_sql($dbh, 'SELECT c.relname, h.htable FROM zen_htables() h JOIN pg_class c '
+	  for @{ run_sql($dbh, 'SELECT c.relname, h.htable FROM _zen_stat_tables() h JOIN pg_class c '
 		  . 'USING (relfilenode)')->{rows} };
 	return;
 }
@@ -519,7 +519,7 @@ sub test_windows
 	run_all($dbh, q{SET maintenance_work_mem = '1MB'}, 'CREATE TABLE many (id int) USING zen',
 		'INSERT INTO many SELECT generate_series(1, 600000)');
 	run_all($dbh, 'UPDATE many SET id = -id WHERE id > 599990 OR id = 590000', 'VACUUM many');
-	$htable{many} = value($dbh, q{SELECT htable FROM zen_htables() JOIN pg_class c USING (relfilenode)
+	$htable{many} = value($dbh, q{SELECT htable FROM _zen_stat_tables() JOIN pg_class c USING (relfilenode)
 		WHERE relname = 'many'});
 	finds('windows', "zen_verify('many')");
 	my $row = slot_of('many', -590000);

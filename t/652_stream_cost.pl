@@ -164,12 +164,12 @@ sub test_many
 	my ($what, $stream) = @_;
 	my $n = 5000;
 	my $begin = value($dbh, 'SELECT pg_current_wal_lsn()');
-	my $fences = value($dbh, 'SELECT fences FROM zen_stat()');
+	my $fences = value($dbh, 'SELECT fences FROM zen_stat');
 	for my $i (1 .. $n)
 	{
 		$dbh->do('UPDATE t_zen SET n = n + 1 WHERE id = 300');
 	}
-	$fences = value($dbh, 'SELECT fences FROM zen_stat()') - $fences;
+	$fences = value($dbh, 'SELECT fences FROM zen_stat') - $fences;
 	cmp_ok($fences / $n, '<', 2.1, sprintf '%s: %.3f fences a commit', $what, $fences / $n);
 	return if $stream ne 'replica';
 	my $scrubs = value($dbh, "SELECT count(*) FROM pg_get_wal_records_info('$begin', pg_current_wal_flush_lsn())"

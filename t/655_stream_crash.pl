@@ -52,7 +52,7 @@ sub restart_after_crash
 	else { $dbh = crash_restart($node); }
 	wait_recovered($dbh);
 	my ($again) = log_since($node, $offset) =~ /zen has logged (\d+) transactions again/;
-	is(value($dbh, 'SELECT logged_again FROM zen_stream()'), $again || 0, 'zen_stream() tells of it');
+	is(value($dbh, 'SELECT logged_again FROM zen_stat_stream'), $again || 0, 'zen_stat_stream tells of it');
 	return $again || 0;
 }
 
@@ -91,7 +91,7 @@ sub test_exact
 		# who reads a page of a catalog first may write WAL, and then waits
 		run_all($dbh, 'BEGIN', sprintf(q{INSERT INTO t VALUES (0, '%s')}, large(0)), 'ROLLBACK');
 		stop_wal_writer($dbh);
-		my $mixed = value($dbh, 'SELECT commits_mixed FROM zen_stat()');
+		my $mixed = value($dbh, 'SELECT commits_mixed FROM zen_stat');
 		for my $i (map { $round * 100 + $_ } 1 .. 20)
 		{
 			my ($j, $long) = ($i + 1000, "long $i " x 400);
@@ -107,9 +107,9 @@ sub test_exact
 				[ $i + 14000, 'c' ], [ $i + 20000, large($i) ]);
 		}
 		my $kept = value($dbh, q{SELECT mode = 'logical' AND records >= 100 AND bytes > records * 40
-			AND tail_transactions > 50 AND tail_bytes >= 256 * tail_transactions FROM zen_stream()});
-		ok($kept, 'zen_stream() tells of records and of the tail');
-		is(value($dbh, 'SELECT commits_mixed FROM zen_stat()'), $mixed, 'no commit has waited for the disk')
+			AND tail_transactions > 50 AND tail_bytes >= 256 * tail_transactions FROM zen_stat_stream});
+		ok($kept, 'zen_stat_stream tells of records and of the tail');
+		is(value($dbh, 'SELECT commits_mixed FROM zen_stat'), $mixed, 'no commit has waited for the disk')
 		  if $round > 1;
 		# the slot's reader has had some of it by a flush of the WAL in the first round, and all of it in the last
 		my $before = contents($dbh, 't');

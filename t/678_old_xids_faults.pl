@@ -78,7 +78,7 @@ sub test_undone
 	set_conf($primary, q{zen.fault = '} . ($fault eq 'r19_undone_stays' ? $fault : 'r19_recovery_fails') . q{'});
 	start_again($primary);
 	$all->{dbh} = connect_db($primary);
-	wait_for('recovery to fail', sub { value($all->{dbh}, 'SELECT state FROM zen_recovery()') eq 'failed' });
+	wait_for('recovery to fail', sub { value($all->{dbh}, 'SELECT state FROM zen_recovery') eq 'failed' });
 	cut($all, 'heap');
 	$all->{dbh}->disconnect;
 	$primary->stop;

@@ -207,8 +207,8 @@ sub test_round
 	$handle->disconnect;
 	end_load($load);
 	is_equal($standby, "round $round");
-	is(value($dbh, q{SELECT role || ' ' || copied || ' ' || (replayed IS NULL) FROM zen_stream()}),
-		'primary true true', "round $round: zen_stream() tells of a primary");
+	is(value($dbh, q{SELECT role || ' ' || copied || ' ' || (replay_lsn IS NULL) FROM zen_stat_stream}),
+		'primary true true', "round $round: zen_stat_stream tells of a primary");
 
 	# the primary is killed: what the WAL has lost reaches the standby
 	stop_wal_writer($dbh);
@@ -235,11 +235,11 @@ sub test_round
 	my $expected = rows($dbh);
 	$handle = connect_db($standby);
 	is(value($handle,
-		q{SELECT role || ' ' || copied || ' ' || (replayed <= pg_last_wal_replay_lsn()) FROM zen_stream()}),
+		q{SELECT role || ' ' || copied || ' ' || (replay_lsn <= pg_last_wal_replay_lsn()) FROM zen_stat_stream}),
 		'replica true true', "round $round: and of a replica");
 	$handle->disconnect;
 	$handle = promoted($standby);
-	is(value($handle, 'SELECT role FROM zen_stream()'), 'primary', "round $round: promoted, it is none");
+	is(value($handle, 'SELECT role FROM zen_stat_stream'), 'primary', "round $round: promoted, it is none");
 	is(rows($handle), $expected, "round $round: the promoted standby has the primary's rows");
 	is_whole($handle, "round $round: the promoted standby");
 	run_all($handle, 'UPDATE account SET balance = balance + 0', q{INSERT INTO noise (v) VALUES ('after')});
@@ -513,8 +513,8 @@ sub test_time_without
 	like(PostgreSQL::Test::Utils::slurp_file($standby->logfile), qr/WARNING:.*does not follow the primary/,
 		'stream off: the standby says so');
 	my $handle = connect_db($standby);
-	my $row = run_sql($handle, 'SELECT role, copied, replayed IS NULL FROM zen_stream()')->{rows}[0];
-	is("@$row", 'replica 0 0', 'stream off: so does zen_stream() there');
+	my $row = run_sql($handle, 'SELECT role, copied, replay_lsn IS NULL FROM zen_stat_stream')->{rows}[0];
+	is("@$row", 'replica 0 0', 'stream off: so does zen_stat_stream there');
 	$handle->disconnect;
 	$standby->promote;
 	$handle = connect_db($standby);

@@ -156,7 +156,7 @@ sub crashed_primary
 	$dbh = connect_db($primary);
 	wait_recovered($dbh);
 	is(n_of($dbh), $n, "$name: has all rows");
-	my $lost = value($dbh, 'SELECT logged_again FROM zen_stream()');
+	my $lost = value($dbh, 'SELECT logged_again FROM zen_stat_stream');
 	cmp_ok($lost, '>=', LOST / 2, "$name: $lost transactions were lost by the WAL");
 	my @ends = ends_since($dbh, $from);
 	cmp_ok(scalar @ends, '>', 20, "$name: " . @ends . ' records');
@@ -207,7 +207,7 @@ sub lose_transactions
 sub delete_bulk
 {
 	my ($primary, $dbh) = @_;
-	my $of_pool = sub { value($dbh, "SELECT $_[0] FROM zen_stat()") };
+	my $of_pool = sub { value($dbh, "SELECT $_[0] FROM zen_stat") };
 	stop_asleep($dbh, 'zen worker') if $kind ne 'returned';
 	my ($free, $pending) = ($of_pool->('pages_free'), $of_pool->('garbage_pending'));
 	$bulk = $n + 1;

@@ -67,7 +67,7 @@ sub test_tablespace
 	$copy->start;
 	change($dbh, 1);
 	my $handle = connect_db($copy);
-	is(value($handle, 'SELECT mode FROM zen_pool()'), 'msync', 'msync: so is the copy');
+	is(value($handle, 'SELECT mode FROM zen_pool'), 'msync', 'msync: so is the copy');
 	$handle->disconnect;
 	is(pools_differ($node, $dbh, $copy, @pool), '', 'a pool in a tablespace: the pools are equal');
 	my $expected = value($dbh, $rows);
@@ -200,7 +200,7 @@ sub test_files
 	wait_recovered($dbh);
 	change($dbh, 1);
 	value($dbh, q{INSERT INTO t SELECT g, repeat('f', 1000) FROM generate_series(100000, 130000) g});
-	cmp_ok(value($dbh, 'SELECT min(pages_total - pages_free) FROM zen_pool_files()'), '>', 50, 'both files are used');
+	cmp_ok(value($dbh, 'SELECT min(pages_total - pages_free) FROM zen_pool_files'), '>', 50, 'both files are used');
 	is(pools_differ($node, $dbh, $copy{same}), '', 'several files: the first ones are equal');
 	is(pools_differ($node, $dbh, $copy{same}, map { $_->data_dir . '/zen.pool.1' } $node, $copy{same}),
 		'', 'so are the second');

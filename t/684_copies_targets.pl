@@ -121,8 +121,8 @@ sub test_pause
 	wait_for('the pause', sub { value($handle, 'SELECT pg_get_wal_replay_pause_state()') eq 'paused' });
 	my $result = run_sql($handle, 'SELECT * FROM z');
 	is($result->{state}, '0A000', "pause: zen's tables are not read: $result->{message}");
-	my $stream = run_sql($handle, 'SELECT role, copied, replayed IS NOT NULL FROM zen_stream()')->{rows}[0];
-	is("@$stream", 'replica 1 1', 'pause: zen_stream() tells of the copy');
+	my $stream = run_sql($handle, 'SELECT role, copied, replay_lsn IS NOT NULL FROM zen_stat_stream')->{rows}[0];
+	is("@$stream", 'replica 1 1', 'pause: zen_stat_stream tells of the copy');
 	value($handle, 'SELECT pg_wal_replay_resume()');
 	wait_for('the end of recovery', sub { !value($handle, 'SELECT pg_is_in_recovery()') });
 	wait_recovered($handle);

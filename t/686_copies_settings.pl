@@ -89,7 +89,7 @@ sub test_no_longer_copied
 	set_conf($node, 'zen.stream = logical');
 	$dbh = crash_restart($node);
 	wait_recovered($dbh);
-	is(value($dbh, 'SELECT logged_again > 0 FROM zen_stream()'), 1, "$what: there is a tail");
+	is(value($dbh, 'SELECT logged_again > 0 FROM zen_stat_stream'), 1, "$what: there is a tail");
 	is(value($dbh, 'SELECT count(*) FROM t'), 20, "$what: all rows are there");
 	value($dbh, 'CHECKPOINT');    # flushes the WAL
 	is(value($dbh, q{SELECT count(*) FROM pg_logical_slot_get_changes('s', NULL, NULL) WHERE data ~ 'INSERT'}), 20,

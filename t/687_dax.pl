@@ -147,7 +147,7 @@ sub test_standby
 	my $upto = value($dbh, 'SELECT pg_current_wal_lsn()');
 	my $handle = handle_of('standby');
 	wait_for('replay', sub { value($handle, "SELECT pg_last_wal_replay_lsn() >= '$upto'") });
-	is(value($handle, 'SELECT role || copied FROM zen_stream()'), 'replicatrue', "$folders: it follows");
+	is(value($handle, 'SELECT role || copied FROM zen_stat_stream'), 'replicatrue', "$folders: it follows");
 	$handle->disconnect;
 	stop('standby');
 	PostgreSQL::Test::Utils::command_ok([ 'pg_checksums', '--check', '-D', $data ], "$folders: pg_checksums");

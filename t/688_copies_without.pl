@@ -4,7 +4,7 @@
 # - whatever makes a table zen's is refused while a copy would not have its rows, and so is the copy when there are
 #   tables; of the two that meet, one is refused
 # - a standby that does not follow stops before it replays the commit of a zen table
-# - zen_stream() tells whether a backup would have the rows, and why not
+# - zen_stat_stream tells whether a backup would have the rows, and why not
 # - a standby hears what DRAM its primary's tables need, before it is promoted
 
 use strict;
@@ -116,7 +116,7 @@ sub test_existing_cluster
 	else
 	{
 		run_all($dbh, 'CREATE TABLE t (id int PRIMARY KEY) USING zen', 'INSERT INTO t SELECT generate_series(1, 1000)');
-		is(value($dbh, 'SELECT copied FROM zen_stream()'), 1, "$name: base backups have the pool");
+		is(value($dbh, 'SELECT copied FROM zen_stat_stream'), 1, "$name: base backups have the pool");
 	}
 	replayed($node, $dbh, $standby);
 	$dbh->disconnect;
@@ -271,11 +271,11 @@ sub backup_tool
 sub test_copies_refused
 {
 	my ($node, $dbh) = zen_primary('refuses', 'off', init => { allows_streaming => 'logical' });
-	my $why = sub { value($dbh, 'SELECT backup_lacks_rows FROM zen_stream()') };
+	my $why = sub { value($dbh, 'SELECT backup_lacks_rows FROM zen_stat_stream') };
 	is((backup_tool($node))[0], 1, 'without zen tables: a base backup');
-	is($why->(), undef, 'without zen tables: zen_stream() tells of no reason');
+	is($why->(), undef, 'without zen tables: zen_stat_stream tells of no reason');
 	value($dbh, 'CREATE TABLE t (id int PRIMARY KEY) USING zen');
-	like($why->() // '', qr/zen\.stream/, 'a zen table: zen_stream() tells of zen.stream');
+	like($why->() // '', qr/zen\.stream/, 'a zen table: zen_stat_stream tells of zen.stream');
 	for my $options ([], ['-X', 'none'])
 	{
 		my ($ok, $said) = backup_tool($node, @$options);
@@ -304,7 +304,7 @@ sub test_copies_refused
 	wait_for('the setting', sub { value($dbh, "SHOW $setting") eq 'on' });
 	is((backup_tool($node))[0], 1, 'allowed: a base backup');
 	run_all($dbh, q{SELECT pg_backup_start('by hand', true)}, 'SELECT pg_backup_stop()');
-	like($why->() // '', qr/zen\.stream/, 'allowed: zen_stream() tells so all the same');
+	like($why->() // '', qr/zen\.stream/, 'allowed: zen_stat_stream tells so all the same');
 	$dbh->disconnect;
 	$node->stop;
 	return;
@@ -454,7 +454,8 @@ sub test_places
 	my $dir = PostgreSQL::Test::Utils::tempdir();
 	value($dbh, 'CREATE TABLE t (id int PRIMARY KEY) USING zen');
 	is((backup_tool($node))[0], 1, 'a pool in the data directory: a base backup');
-	is(value($dbh, 'SELECT copied AND backup_lacks_rows IS NULL FROM zen_stream()'), 1, 'and zen_stream() says so');
+	is(value($dbh, 'SELECT copied AND backup_lacks_rows IS NULL FROM zen_stat_stream'), 1,
+		'and zen_stat_stream says so');
 	for my $how ('elsewhere', 'a link')
 	{
 		$dbh->disconnect;
@@ -470,8 +471,8 @@ sub test_places
 		like($said, qr/ERROR:.*rows of zen tables.*DETAIL:.*zen\.pool.*HINT:.*zen\.pool_path.*\Q$setting\E/s,
 			"$how: and why");
 		like($said, qr/symbolic link/, 'a link: is told') if $how eq 'a link';
-		like(value($dbh, 'SELECT backup_lacks_rows FROM zen_stream() WHERE NOT copied') // '',
-			$how eq 'a link' ? qr/symbolic link/ : qr/neither in the data directory/, "$how: zen_stream() tells");
+		like(value($dbh, 'SELECT backup_lacks_rows FROM zen_stat_stream WHERE NOT copied') // '',
+			$how eq 'a link' ? qr/symbolic link/ : qr/neither in the data directory/, "$how: zen_stat_stream tells");
 		is(run_sql($dbh, q{SELECT pg_backup_start('by hand', true)})->{state}, '55000', "$how: nor by hand");
 		($ok, $said) = tool($node, 'psql', '-X', 'replication=true', '-c', 'IDENTIFY_SYSTEM');
 		is($ok, 1, "$how: who asks for no backup is let in");
@@ -501,13 +502,14 @@ sub test_dram
 	like(log_since($standby, 0), $less, 'less DRAM than the primary: a warning');
 	unlike(log_since($standby, 0), $too_small, 'and not yet that it is too small');
 	my $handle = connect_db($standby);
-	is(value($handle, 'SELECT primary_dram_size >> 20 FROM zen_stream()'), 64, 'zen_stream() has the size');
-	cmp_ok(value($handle, 'SELECT dram_needed >> 20 FROM zen_stream()'), '<', 16, 'and what is needed of it');
+	is(value($handle, 'SELECT primary_dram_bytes >> 20 FROM zen_stat_stream'), 64, 'zen_stat_stream has the size');
+	cmp_ok(value($handle, 'SELECT dram_needed_bytes >> 20 FROM zen_stat_stream'), '<', 16, 'and what is needed of it');
 
 	value($dbh, 'INSERT INTO t SELECT generate_series(2, 2500000)');
-	my $needed = value($dbh, 'SELECT dram_needed FROM zen_stream()');
+	my $needed = value($dbh, 'SELECT dram_needed_bytes FROM zen_stat_stream');
 	cmp_ok($needed, '>', 16 << 20, 'the primary needs more');
-	wait_for('the standby to hear of it', sub { value($handle, 'SELECT dram_needed >> 20 FROM zen_stream()') >= 16 });
+	wait_for('the standby to hear of it',
+		sub { value($handle, 'SELECT dram_needed_bytes >> 20 FROM zen_stat_stream') >= 16 });
 	like(log_since($standby, 0), $too_small, 'too little DRAM: a warning');
 	$handle->disconnect;
 	my $offset = log_size($standby);
@@ -530,7 +532,7 @@ sub test_dram
 	$standby->restart;
 	$handle = connect_db($standby);
 	is(value($handle, 'SELECT count(*) FROM t'), 2500000, 'with as much as the primary has: all rows');
-	is(value($handle, 'SELECT primary_dram_size FROM zen_stream()'), undef, 'a primary is told of no other');
+	is(value($handle, 'SELECT primary_dram_bytes FROM zen_stat_stream'), undef, 'a primary is told of no other');
 	$handle->disconnect;
 	$standby->stop;
 	return;

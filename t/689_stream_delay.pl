@@ -1,5 +1,5 @@
 # What has committed leaves for those who read the WAL within milliseconds (streamflush.c), as heap's commits do, which
-# flush it: for a standby, and for who receives the WAL.  Where nobody does, nobody is woken, and zen_stream() shows
+# flush it: for a standby, and for who receives the WAL.  Where nobody does, nobody is woken, and zen_stat_stream shows
 # what waits.  The WAL writer has no part in it: it is asleep.
 #
 # In each of ROUNDS rounds all processes of a primary are killed under load, on a zen and a heap table side by side, and
@@ -62,7 +62,7 @@ sub new_standby
 
 sub commit_one { return run_all($dbh, 'INSERT INTO zen VALUES (' . $id++ . ', 0)'); }
 
-sub unflushed { return value($dbh, 'SELECT unflushed_transactions FROM zen_stream()'); }
+sub unflushed { return value($dbh, 'SELECT unflushed_transactions FROM zen_stat_stream'); }
 
 # A commit leaves, long before the WAL writer is awake: the limit is for slow machines.
 sub test_reader
@@ -90,7 +90,7 @@ sub test_without_reader
 	is(unflushed(), 0, "no reader, $when: all is flushed");
 	commit_one() for 1 .. 5;
 	my ($n, $bytes, $ms) = @{ run_sql($dbh, 'SELECT unflushed_transactions, unflushed_bytes, unflushed_ms
-		FROM zen_stream()')->{rows}[0] };
+		FROM zen_stat_stream')->{rows}[0] };
 	is($n, 5, "no reader, $when: commits wait for the WAL writer");
 	cmp_ok($bytes, '>', 5 * 40, "no reader, $when: bytes");
 	cmp_ok($ms, '>', 0, "no reader, $when: for some time");

@@ -117,7 +117,7 @@ sub open_copy
 	wait_for('the promotion', sub { value($handle, 'SELECT NOT pg_is_in_recovery()') });
 	my $state;
 	wait_for('recovery', sub {
-			$state = run_sql($handle, 'SELECT state FROM zen_recovery()')->{rows}[0][0];
+			$state = run_sql($handle, 'SELECT state FROM zen_recovery')->{rows}[0][0];
 			return $state eq 'ready' || $state eq 'failed'; });
 	return "recovery has failed\n" if $state eq 'failed';
 	wait_recovered($handle);

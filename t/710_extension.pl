@@ -56,12 +56,12 @@ sub test_extension_drop
 	is(value($handle, 'SELECT count(*) FROM z'), 20000, 'and they are as they were');
 	run_all($handle, 'BEGIN', 'DROP EXTENSION zen CASCADE', 'ROLLBACK');
 	is(value($handle, 'SELECT count(*) FROM z'), 20000, 'CASCADE rolled back');
-	my $free = value($dbh, 'SELECT pages_free FROM zen_stat()');
+	my $free = value($dbh, 'SELECT pages_free FROM zen_stat');
 	value($handle, 'DROP EXTENSION zen CASCADE');
 	is(value($handle, q{SELECT string_agg(relname, ' ' ORDER BY relname) FROM pg_class
 		WHERE relnamespace = 'public'::regnamespace}),
 		'h', 'CASCADE drops zen tables only');
-	wait_for('the pages of the dropped table', sub { value($dbh, 'SELECT pages_free FROM zen_stat()') > $free + 100 });
+	wait_for('the pages of the dropped table', sub { value($dbh, 'SELECT pages_free FROM zen_stat') > $free + 100 });
 	pass('and gives their pages back');
 	run_all($handle, 'CREATE EXTENSION zen', 'CREATE TABLE z (id int PRIMARY KEY) USING zen',
 		'INSERT INTO z VALUES (1)');

@@ -80,7 +80,7 @@ sub holders
 sub counted
 {
 	my ($kind) = @_;
-	return value($dbh, "SELECT commits_$kind FROM zen_stat()");
+	return value($dbh, "SELECT commits_$kind FROM zen_stat");
 }
 
 # Insert a row into z while a library does what it is told.  Returns the state with which the transaction ends.
@@ -171,9 +171,9 @@ sub check_kept
 	  for 'CREATE TABLE k (id int PRIMARY KEY, v int) USING zen', 'INSERT INTO k VALUES (1, 1)',
 	  'SET enable_seqscan = off', 'SET enable_bitmapscan = off', 'SET plan_cache_mode = force_generic_plan',
 	  'PREPARE kept(int) AS SELECT v FROM k WHERE id = $1';
-	my $before = value($dbh, 'SELECT point_accesses FROM zen_stat()');
+	my $before = value($dbh, 'SELECT point_accesses FROM zen_stat');
 	must('EXECUTE kept (1)') for 1 .. 5;
-	cmp_ok(value($dbh, 'SELECT point_accesses FROM zen_stat()'), '>', $before, "$when: executor state is kept");
+	cmp_ok(value($dbh, 'SELECT point_accesses FROM zen_stat'), '>', $before, "$when: executor state is kept");
 	is(value($dbh, q{SELECT calls FROM pg_stat_statements WHERE query LIKE '%SELECT v FROM k%'}),
 		5, "$when: pg_stat_statements sees all of it");
 	must($_) for 'DEALLOCATE kept', 'RESET ALL', 'DROP TABLE k';

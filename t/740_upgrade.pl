@@ -229,14 +229,14 @@ sub test_unsettled
 	$old->stop;
 	my ($status, $text) = upgrade($old, $new, '--check');
 	isnt($status, 0, 'pool not left in order: pg_upgrade --check fails');
-	like($text, qr/was not left in order.*zen_recovery\(\)/s, 'pool not left in order: it says why');
+	like($text, qr/was not left in order.*zen_recovery/s, 'pool not left in order: it says why');
 	as_before($old, $expected, 'pool not left in order');
 	upgrades($old, $new, 'pool in order, no workers', '--check');
 	upgrades($old, $new, 'pool in order, no workers');
 	$old->append_conf('postgresql.conf', 'max_worker_processes = 8');
 	$old->start;
 	my $dbh = connect_db($old);
-	is(value($dbh, 'SELECT after_crash FROM zen_recovery()'), 0, 'pool in order, no workers: indexes are trusted');
+	is(value($dbh, 'SELECT after_crash FROM zen_recovery'), 0, 'pool in order, no workers: indexes are trusted');
 	$dbh->disconnect;
 	is(rows($old), $expected, 'pool in order, no workers: all rows are there');
 	$old->stop;
@@ -362,7 +362,7 @@ sub test_copy
 	$new->start;
 	like(log_since($new, $log), qr/taken over/, 'copy: the log says so');
 	my $dbh = connect_db($new);
-	is(value($dbh, 'SELECT after_crash FROM zen_recovery()'), 0, 'copy: indexes are kept');
+	is(value($dbh, 'SELECT after_crash FROM zen_recovery'), 0, 'copy: indexes are kept');
 	$dbh->disconnect;
 	all_there($new, $expected, 'copy');
 	$new->stop;
@@ -487,7 +487,7 @@ sub test_several_files
 		q{SELECT zen_set_partition_key('t', 'id')},
 		'CREATE TABLE changed (id int) USING zen', q{SELECT zen_set_partition_key('changed', 'id')},
 		'ALTER TABLE changed ALTER id TYPE point USING NULL');
-	is(value($dbh, 'SELECT count(*) FROM zen_pool_files() WHERE pages_free < pages_total - 5'), 2, 'two files: in use');
+	is(value($dbh, 'SELECT count(*) FROM zen_pool_files WHERE pages_free < pages_total - 5'), 2, 'two files: in use');
 	my $all = contents($dbh, 't');
 	$dbh->disconnect;
 	$node->stop;
@@ -508,7 +508,7 @@ sub test_several_files
 	is(contents($dbh, 't'), $all, 'two files: all rows are there');
 	is(value($dbh, q{SELECT string_agg(objname, ' ' ORDER BY objname) FROM pg_seclabels WHERE label = 'partition key'}),
 		'changed.id t.id', 'two files: the keys are there');
-	is(value($dbh, 'SELECT count(*) FROM zen_pool_files()'), 2, 'two files: the new cluster has both');
+	is(value($dbh, 'SELECT count(*) FROM zen_pool_files'), 2, 'two files: the new cluster has both');
 	is(state_of($dbh, q{UPDATE t SET v = 'new' WHERE id % 3 = 0}), '', 'two files: rows can be written');
 	is_sound($dbh, 'two files');
 	$dbh->disconnect;

@@ -1,12 +1,12 @@
 # What an operator sees in time, and what the documents say of it.
 #
 # - the pool and DRAM: a warning when the share of zen.warning_level is in use, again when it
-#   grows, none after it has come down or with the setting 0; zen_space() says the same
+#   grows, none after it has come down or with the setting 0; zen_stat has the share
 # - a base backup without the rows: an error in the log, and to who calls pg_backup_start(); none without zen tables
 # - recovery and the background worker do not keep the pool among their pages
 # - VACUUM FULL tells its progress in blocks; the progress views show what runs; EXPLAIN (ANALYZE, BUFFERS, WAL)
 # - the queries of doc/monitoring.md run, and its rule of sizes holds
-# - the examples of doc/functions.md run, and give the columns that stand there
+# - the examples of doc/views.md and doc/functions.md run, and give the columns that stand there
 # - doc/settings.md has each setting's default, unit, range, and when it takes effect
 
 use strict;
@@ -45,7 +45,8 @@ sub begin
 	return;
 }
 
-sub space { return value($dbh, "SELECT $_[1] FROM zen_space() WHERE resource = '$_[0]'"); }
+# Of the pool or of DRAM.
+sub used_percent { return value($dbh, "SELECT $_[0]_used_percent FROM zen_stat"); }
 
 # All shares that the log has warned of since the offset.
 sub warned { return log_since($node, $_[0]) =~ /WARNING:  53\w00: (\d+) % of $_[1] is in use/g; }
@@ -73,29 +74,29 @@ sub test_pool_warning
 		'CREATE TABLE t (v text) USING zen';
 	my $offset = log_size($node);
 	my $fill = sub { value($dbh, q{INSERT INTO t SELECT repeat('x', 1000) FROM generate_series(1, 500)})
-	  while space('pool', 'used_percent') < $_[0] };
+	  while used_percent('pool') < $_[0] };
 
 	$fill->(30);
 	worker_rounds();
 	is(scalar(() = warned($offset, 'the zen pool')), 0, 'pool: no warning below the share');
-	is(space('pool', 'low'), 0, 'pool: nor does zen_space() tell of one');
+	cmp_ok(used_percent('pool'), '<', 40, 'pool: zen_stat has the share');
 	$fill->(41);
 	wait_for('a warning', sub { warned($offset, 'the zen pool') });
 	my ($share) = warned($offset, 'the zen pool');
 	ok($share >= 40 && $share < 50, "pool: warned at $share %");
-	is(space('pool', 'low'), 1, 'pool: zen_space() tells of it');
-	like(log_since($node, $offset), qr/HINT:  See zen_tables/, 'pool: with what to do');
+	cmp_ok(used_percent('pool'), '>=', $share, 'pool: so does zen_stat');
+	like(log_since($node, $offset), qr/HINT:  See zen_stat_tables/, 'pool: with what to do');
 	worker_rounds();
 	is(scalar(() = warned($offset, 'the zen pool')), 1, 'pool: once');
 	$fill->($share + 6);
 	wait_for('another warning', sub { (() = warned($offset, 'the zen pool')) == 2 });
 	pass('pool: again when it is five percent more');
-	my ($size, $used) = @{ run_sql($dbh, q{SELECT size, used FROM zen_space() WHERE resource = 'pool'})->{rows}[0] };
-	is($size, 65536 * value($dbh, 'SELECT pages_total FROM zen_pool()'), 'pool: its size');
-	is($used, 65536 * value($dbh, 'SELECT pages_total - pages_free FROM zen_pool()'), 'pool: what is used');
+	is(value($dbh, q{SELECT s.pages_total = p.pages_total AND s.pages_free = p.pages_free AND
+		pool_used_percent = ceil((s.pages_total - s.pages_free) * 100.0 / s.pages_total) FROM zen_stat s, zen_pool p}),
+		1, 'pool: pages, and the share that is used');
 
 	value($dbh, 'TRUNCATE t');
-	wait_for('room', sub { space('pool', 'used_percent') < 35 });
+	wait_for('room', sub { used_percent('pool') < 35 });
 	worker_rounds();
 	$offset = log_size($node);
 	$fill->(41);
@@ -103,15 +104,14 @@ sub test_pool_warning
 	pass('pool: a new rise is warned of again');
 
 	value($dbh, 'TRUNCATE t');
-	wait_for('room', sub { space('pool', 'used_percent') < 35 });
+	wait_for('room', sub { used_percent('pool') < 35 });
 	reload_conf($node, 'zen.warning_level = 0');
-	wait_for('the setting', sub { space('pool', 'warning_percent') == 0 });
+	wait_for('the setting', sub { value($dbh, 'SHOW zen.warning_level') eq '0' });
 	worker_rounds();
 	$offset = log_size($node);
 	$fill->(60);
 	worker_rounds();
 	is(scalar(() = warned($offset, 'the zen pool')), 0, 'pool: 0 is no warning');
-	is(space('pool', 'low'), 0, 'pool: and never low');
 	$node->stop;
 	return;
 }
@@ -126,10 +126,10 @@ sub test_dram_warning
 	my $other = connect_db($node);
 	value($other, 'BEGIN');
 	value($other, q{INSERT INTO t SELECT repeat('x', 1000) FROM generate_series(1, 1000)})
-	  while space('dram', 'used_percent') < 62;
+	  while used_percent('dram') < 62;
 	wait_for('a warning', sub { warned($offset, 'zen.dram_size') });
-	is(space('dram', 'low'), 1, 'dram: zen_space() tells of it');
-	is(space('dram', 'size'), 32 * 1024 * 1024, 'dram: its size');
+	cmp_ok(used_percent('dram'), '>=', 60, 'dram: zen_stat has the share');
+	is(value($dbh, 'SELECT dram_size_bytes FROM zen_stat'), 32 * 1024 * 1024, 'dram: its size');
 	value($other, 'ROLLBACK');
 	$node->stop;
 	return;
@@ -179,25 +179,34 @@ sub test_documents
 sub test_functions
 {
 	begin('functions', conf => "zen.pool_max_size = '4GB'");
-	my $text = PostgreSQL::Test::Utils::slurp_file("$FindBin::RealBin/../doc/functions.md");
 	value($dbh, $_)
 	  for 'CREATE TABLE account (id int PRIMARY KEY, owner text, balance int) USING zen',
 	  q{INSERT INTO account SELECT g, 'owner ' || g, 100 FROM generate_series(1, 1000) g};
+	check_examples('doc/views.md', 14);
+	check_examples('doc/functions.md', 6);
+	$node->stop;
+	return;
+}
+
+# check_examples -- in a document, at least so many with a result.
+sub check_examples
+{
+	my ($file, $least) = @_;
+	my $text = PostgreSQL::Test::Utils::slurp_file("$FindBin::RealBin/../$file");
 	my $n = 0;
 	while ($text =~ /^```sql\n(.*?)^```\n(?:\n```\n(.*?)\n)?/msg)
 	{
 		my ($block, $header) = ($1, $2);
 		my @sql = split /;\n/, $block;
-		is(state_of($dbh, $_), '', "doc/functions.md: $_") for @sql;
+		is(state_of($dbh, $_), '', "$file: $_") for @sql;
 		next unless defined $header;
 		my $sth = $dbh->prepare($sql[-1]);
 		$sth->execute;
 		is_deeply([ map { s/^\s+|\s+$//gr } split /\|/, $header ], $sth->{NAME},
-			"doc/functions.md: columns of $sql[-1]");
+			"$file: columns of $sql[-1]");
 		$n++;
 	}
-	cmp_ok($n, '>=', 15, 'there are examples in doc/functions.md');
-	$node->stop;
+	cmp_ok($n, '>=', $least, "there are examples in $file");
 	return;
 }
 
@@ -330,14 +339,14 @@ sub test_memory
 	begin('memory', pool_size => '512MB');
 	value($dbh, 'CREATE TABLE t (v text) USING zen');
 	value($dbh, q{INSERT INTO t SELECT repeat('x', 1000) FROM generate_series(1, 10000)})
-	  while space('pool', 'used') < $pool_mb * 1024 * 1024;
+	  while value($dbh, 'SELECT (pages_total - pages_free) / 16 FROM zen_stat') < $pool_mb;
 	my $n = value($dbh, 'SELECT count(*) FROM t');
 	crash($node);
 	$node->append_conf('postgresql.conf', 'zen.recovery_workers = 0');
 	start_again($node);
 	$dbh = connect_db($node);
 	is(value($dbh, 'SELECT count(*) FROM t'), $n, 'memory: recovered');
-	my $path = value($dbh, 'SELECT path FROM zen_pool()');
+	my $path = value($dbh, 'SELECT path FROM zen_pool');
 	cmp_ok(mapped_mb($dbh->{pg_pid}, $path), '>', $pool_mb / 2, 'memory: a session that has read all has it mapped');
 	my ($pid) = map { $_->[0] } @{
 		run_sql($dbh, q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'zen worker'})->{rows} };
@@ -364,7 +373,7 @@ sub test_progress
 	  RETURN i;
 	END $$});
 	value($dbh, 'CREATE INDEX ON t (look(id))');
-	my $blocks = value($dbh, q{SELECT blocks FROM zen_tables WHERE relation = 't'::regclass});
+	my $blocks = value($dbh, q{SELECT blocks FROM zen_stat_tables WHERE relid = 't'::regclass});
 	my $offset = log_size($node);
 	is(state_of($dbh, 'VACUUM FULL t'), '', 'progress: VACUUM FULL');
 	my ($said) = log_since($node, $offset) =~ /progress: (.*)/;

@@ -14,7 +14,7 @@
 #                      cpu_ms_per_tx that the checkpointer and other background processes had, with the work of
 #                      autovacuum if BENCH_LOG names the server's log. In all: checkpoints, and autovacuums of tables.
 # measure_names        The names without _per_tx, all of them.
-# measure_counters_line N   prints "counters name=value ...", per transaction, the numbers of zen_stat() that have
+# measure_counters_line N   prints "counters name=value ...", per transaction, the numbers of zen_stat that have
 #                      changed; nothing without zen.
 
 measure_names=(cpu_ms wal_bytes data_bytes slots_written bytes_written lines_flushed fences rows_changed changed_bytes
@@ -58,7 +58,7 @@ measure_counters() {
 
 measure_zen() {
 	[ -z "$measure_has_zen" ] ||
-		query "SELECT key || ' ' || value FROM zen_stat() s, json_each_text(row_to_json(s)) WHERE value ~ '^[0-9]+$'"
+		query "SELECT key || ' ' || value FROM zen_stat s, json_each_text(row_to_json(s)) WHERE value ~ '^[0-9]+$'"
 }
 
 # Lines "OID rows", one for each table.
@@ -113,7 +113,7 @@ measure_cpu() {
 measure_begin() {
 	measure_schema=$1
 	measure_postmaster=$(find_postmaster)
-	measure_has_zen=$(query "SELECT to_regprocedure('zen_stat()')")
+	measure_has_zen=$(query "SELECT to_regclass('zen_stat')")
 	measure_settle
 	measure_rows_before=$(measure_rows)
 	measure_zen_before=$(measure_zen)

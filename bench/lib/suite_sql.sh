@@ -402,7 +402,7 @@ load_command() {
 		--clients "$n" --duration "$6" "${options[@]}"
 }
 
-# PEER KEY: what zen_stat() has counted.
+# PEER KEY: what zen_stat has counted.
 store_counters() {
 	local counter
 	csv_forget counters.csv "$2"

@@ -3,7 +3,7 @@
  *
  * Below the plan it shows what the statement has read from DRAM and from NVM, and written, in this process.  A commit
  * writes a transaction's rows, so what an ordinary UPDATE will write shows as "Rows to Write"; its lines and fences are
- * counted by zen_stat_statements() when it commits.
+ * counted by zen_stat_statements when it commits.
  */
 #include "admin/explain.h"
 

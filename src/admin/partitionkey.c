@@ -152,7 +152,7 @@ column_named(Relation rel, const char *name)
 	return attno;
 }
 
-/* zen_set_partition_key -- see zen--1.0.sql. */
+/* zen_set_partition_key -- see doc/functions.md. */
 Datum
 zen_set_partition_key(PG_FUNCTION_ARGS)
 {

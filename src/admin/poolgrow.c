@@ -37,7 +37,7 @@ check_file(int file)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("the zen pool has no file %d", file),
-				 errhint("zen_pool_files() lists its files.")));
+				 errhint("zen_pool_files lists its files.")));
 }
 
 static void
@@ -60,7 +60,7 @@ check_size(int file, Size size)
 						 "one, or add one to zen.pool_path.")));
 }
 
-/* zen_pool_grow -- see zen--1.0.sql. */
+/* zen_pool_grow -- see doc/functions.md. */
 Datum
 zen_pool_grow(PG_FUNCTION_ARGS)
 {

@@ -6,7 +6,7 @@
 
 #include "base/stats.h"
 
-/* counters of zen_stat() that are told of statements; zen_stat_statements() shows them in this order */
+/* counters of zen_stat that are told of statements; zen_stat_statements shows them in this order */
 #define ZEN_QUERY_COSTS(X) \
 	X(metcache_hits) \
 	X(metcache_misses) \

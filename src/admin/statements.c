@@ -1,5 +1,5 @@
 /*
- * statements.c -- counters by statement, for zen_stat_statements().
+ * statements.c -- counters by statement, for zen_stat_statements.
  *
  * As in pg_stat_statements, whose query ids are used, an entry stands for one statement of one user in one database,
  * constants left out.  Statements that a client sends are counted, with all that functions and triggers do in them;
@@ -36,8 +36,7 @@
 #define DROP_SHARE	20			/* when the table is full, one entry in so
 								 * many goes, of the least called */
 
-PG_FUNCTION_INFO_V1(zen_stat_statements);
-PG_FUNCTION_INFO_V1(zen_stat_statements_reset);
+PG_FUNCTION_INFO_V1(zen_view_statements);
 
 typedef struct StatementKey
 {
@@ -372,12 +371,12 @@ put_statement(ReturnSetInfo *result, Statement *s, bool may_see)
 }
 
 /*
- * zen_stat_statements() -- one row for each statement, user and database.
+ * zen_view_statements -- one row for each statement, user and database.
  *
  * The query id of others' statements is shown to members of pg_read_all_stats only, as in pg_stat_statements.
  */
 Datum
-zen_stat_statements(PG_FUNCTION_ARGS)
+zen_view_statements(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	bool		sees_all = has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
@@ -398,9 +397,8 @@ zen_stat_statements(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* zen_stat_statements_reset() -- forget all entries. */
-Datum
-zen_stat_statements_reset(PG_FUNCTION_ARGS)
+void
+zen_statements_reset(void)
 {
 	HASH_SEQ_STATUS status;
 	Statement  *s;
@@ -410,5 +408,4 @@ zen_stat_statements_reset(PG_FUNCTION_ARGS)
 	while ((s = hash_seq_search(&status)) != NULL)
 		hash_search(statements, &s->key, HASH_REMOVE, NULL);
 	LWLockRelease(lock);
-	PG_RETURN_VOID();
 }

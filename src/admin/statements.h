@@ -1,5 +1,5 @@
 /*
- * statements.h -- counters by statement, for zen_stat_statements().
+ * statements.h -- counters by statement, for zen_stat_statements.
  */
 #ifndef ZEN_STATEMENTS_H
 #define ZEN_STATEMENTS_H
@@ -23,5 +23,8 @@ extern void zen_statements_finish(const ZenFinishLink *rest, QueryDesc *query);
 
 /* zen_statements_event -- a transaction has ended: the cost of that is its last writer's.  After zen_xact_event(). */
 extern void zen_statements_event(XactEvent event);
+
+/* zen_statements_reset -- forget all statements. */
+extern void zen_statements_reset(void);
 
 #endif							/* ZEN_STATEMENTS_H */

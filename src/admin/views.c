@@ -1,18 +1,19 @@
 /*
- * views.c -- the SQL functions that show what zen is doing.
+ * views.c -- the rows of the views that show what zen is doing.
  *
- * zen--1.0.sql declares each function with its columns, and explains them.  The functions here fill those columns in
- * that order.  They check number and types, so that a library and an SQL file of different versions are noticed.
+ * zen--1.0.sql.in declares the views, and a hidden function for the rows of each: _zen_stat() for zen_stat, which is
+ * zen_view_stat() here.  The functions here fill the declared columns in that order.  They check number and types, so
+ * that a library and an SQL file of different versions are noticed.  doc/views.md explains the columns.
  *
- * A value that can be read at any time is shown at any time: zen_recovery(), zen_stat() and zen_pool() do not wait
- * for recovery, and columns that mean nothing before its end are null until then.  Nothing here takes a lock that a
- * writer would feel: counters and sizes are read while they change, and may be a moment old or not quite of the same
- * moment.
+ * A value that can be read at any time is shown at any time: zen_recovery, zen_stat and zen_pool do not wait for
+ * recovery, and columns that mean nothing before its end are null until then.  Nothing here takes a lock that a writer
+ * would feel: counters and sizes are read while they change, and may be a moment old or not quite of the same moment.
  */
 #include "base/compat.h"
 
 #include "access/relation.h"
 #include "admin/basebackup.h"
+#include "admin/statements.h"
 #include "base/arena.h"
 #include "base/guc.h"
 #include "base/locks.h"
@@ -55,22 +56,21 @@
 #include "utils/timestamp.h"
 #include "utils/xid8.h"
 
-PG_FUNCTION_INFO_V1(zen_stat);
-PG_FUNCTION_INFO_V1(zen_pool_info);
-PG_FUNCTION_INFO_V1(zen_pool_files);
-PG_FUNCTION_INFO_V1(zen_numa);
-PG_FUNCTION_INFO_V1(zen_numa_partition_rows);
-PG_FUNCTION_INFO_V1(zen_recovery_info);
-PG_FUNCTION_INFO_V1(zen_garbage_info);
-PG_FUNCTION_INFO_V1(zen_table_versions);
-PG_FUNCTION_INFO_V1(zen_stage);
-PG_FUNCTION_INFO_V1(zen_htables_info);
-PG_FUNCTION_INFO_V1(zen_htable_stats);
+PG_FUNCTION_INFO_V1(zen_view_stat);
+PG_FUNCTION_INFO_V1(zen_view_executor);
+PG_FUNCTION_INFO_V1(zen_view_garbage);
+PG_FUNCTION_INFO_V1(zen_view_stream);
+PG_FUNCTION_INFO_V1(zen_view_exclusive);
+PG_FUNCTION_INFO_V1(zen_view_pool);
+PG_FUNCTION_INFO_V1(zen_view_pool_files);
+PG_FUNCTION_INFO_V1(zen_view_numa);
+PG_FUNCTION_INFO_V1(zen_view_numa_partitions);
+PG_FUNCTION_INFO_V1(zen_view_recovery);
+PG_FUNCTION_INFO_V1(zen_view_tables);
+PG_FUNCTION_INFO_V1(zen_view_table_versions);
+PG_FUNCTION_INFO_V1(zen_view_indexes);
 PG_FUNCTION_INFO_V1(zen_relation_size);
-PG_FUNCTION_INFO_V1(zen_space);
-PG_FUNCTION_INFO_V1(zen_trees);
-PG_FUNCTION_INFO_V1(zen_point_fallbacks);
-PG_FUNCTION_INFO_V1(zen_stream_info);
+PG_FUNCTION_INFO_V1(zen_stat_reset);
 
 /* ---------- rows ---------- */
 
@@ -85,7 +85,7 @@ typedef struct ResultRow
 	bool		isnull[MAX_COLUMNS];
 } ResultRow;
 
-StaticAssertDecl(ZEN_NSHOWN + 16 <= MAX_COLUMNS, "room for the columns of zen_stat");
+StaticAssertDecl(ZEN_NSHOWN + ZEN_NGAUGES + 1 <= MAX_COLUMNS, "room for the columns of zen_stat");
 
 static void
 versions_differ(void)
@@ -110,6 +110,12 @@ static void
 put_int64(ResultRow *row, int64 value)
 {
 	put(row, INT8OID, Int64GetDatum(value), false);
+}
+
+static void
+put_int64_or_null(ResultRow *row, int64 value, bool isnull)
+{
+	put(row, INT8OID, Int64GetDatum(value), isnull);
 }
 
 static void
@@ -255,40 +261,90 @@ count_pages(void)
 
 /* ---------- zen_stat ---------- */
 
+static const char *const stat_columns[] = {
+#define X(name) #name,
+	ZEN_COUNTERS(X)
+	ZEN_GAUGES(X)
+#undef X
+};
+
+/* The next column: its name tells if the SQL file was made of the same lists. */
+static void
+put_stat(ResultRow *row, int64 value, bool isnull)
+{
+	if (row->n >= row->desc->natts ||
+		strcmp(NameStr(TupleDescAttr(row->desc, row->n)->attname), stat_columns[row->n]) != 0)
+		versions_differ();
+	put_int64_or_null(row, value, isnull);
+}
+
+/* Pages and their parts are -1 until recovery is done. */
+static void
+read_gauges(int64 gauges[ZEN_NGAUGES])
+{
+	PageCounts	pages = count_pages();
+	ZenRoom		dram;
+	ZenRoom		pool;
+	uint64		taken,
+				in_use;
+
+	zen_arena_usage(&taken, &in_use);
+	zen_room(ZEN_ROOM_DRAM, &dram);
+	gauges[ZEN_G_dram_size_bytes] = (int64) dram.size;
+	gauges[ZEN_G_dram_taken_bytes] = (int64) taken;
+	gauges[ZEN_G_dram_used_bytes] = (int64) in_use;
+	gauges[ZEN_G_dram_used_percent] = zen_room_used_percent(&dram);
+	gauges[ZEN_G_metcache_bytes] = (int64) zen_version_bytes();
+	gauges[ZEN_G_garbage_pending] = (int64) zen_gcqueue_pending();
+	gauges[ZEN_G_pages_total] = pages.unknown ? -1 : pages.total;
+	gauges[ZEN_G_pages_free] = pages.unknown ? -1 : pages.nfree;
+	gauges[ZEN_G_pages_owned] = pages.unknown ? -1 : pages.owned;
+	gauges[ZEN_G_pages_shared] = pages.unknown ? -1 : pages.shared;
+	gauges[ZEN_G_pool_used_percent] = -1;
+	if (!pages.unknown)
+	{
+		zen_room(ZEN_ROOM_POOL, &pool);
+		gauges[ZEN_G_pool_used_percent] = zen_room_used_percent(&pool);
+	}
+}
+
 Datum
-zen_stat(PG_FUNCTION_ARGS)
+zen_view_stat(PG_FUNCTION_ARGS)
 {
 	ResultRow	row;
 	uint64		totals[ZEN_NCOUNTERS];
-	uint64		taken,
-				in_use;
-	PageCounts	pages;
+	int64		gauges[ZEN_NGAUGES];
+	TimestampTz since;
 
 	enter();
 	begin_row(fcinfo, &row);
-	zen_stats_sum(totals);
+	since = zen_stats_sum(totals);
+	read_gauges(gauges);
 	for (int i = 0; i < ZEN_NSHOWN; i++)
-		put_int64(&row, (int64) totals[i]);
-
-	zen_arena_usage(&taken, &in_use);
-	put_int64(&row, (int64) zen_dram_size_mb * 1024 * 1024);
-	put_int64(&row, (int64) taken);
-	put_int64(&row, (int64) in_use);
-	put_int64(&row, (int64) zen_version_bytes());
-	put_int64(&row, (int64) zen_gcqueue_pending());
-
-	pages = count_pages();
-	put(&row, INT8OID, Int64GetDatum(pages.total), pages.unknown);
-	put(&row, INT8OID, Int64GetDatum(pages.nfree), pages.unknown);
-	put(&row, INT8OID, Int64GetDatum(pages.owned), pages.unknown);
-	put(&row, INT8OID, Int64GetDatum(pages.shared), pages.unknown);
+		put_stat(&row, (int64) totals[i], false);
+	for (int i = 0; i < ZEN_NGAUGES; i++)
+		put_stat(&row, gauges[i], gauges[i] < 0);
+	put(&row, TIMESTAMPTZOID, TimestampTzGetDatum(since), false);
 	PG_RETURN_DATUM(end_row(&row));
 }
 
-/* ---------- zen_point_fallbacks ---------- */
+/* zen_stat_reset -- all counters that views show begin at 0 again; statements are forgotten. */
+Datum
+zen_stat_reset(PG_FUNCTION_ARGS)
+{
+	enter();
+	zen_tablestat_flush();
+	zen_stats_reset();
+	zen_tablestat_reset();
+	zen_numa_reset();
+	zen_statements_reset();
+	PG_RETURN_VOID();
+}
+
+/* ---------- zen_stat_executor ---------- */
 
 Datum
-zen_point_fallbacks(PG_FUNCTION_ARGS)
+zen_view_executor(PG_FUNCTION_ARGS)
 {
 	ResultRow	row;
 	uint64		totals[ZEN_NCOUNTERS];
@@ -308,10 +364,10 @@ zen_point_fallbacks(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* ---------- zen_garbage ---------- */
+/* ---------- zen_stat_garbage ---------- */
 
 Datum
-zen_garbage_info(PG_FUNCTION_ARGS)
+zen_view_garbage(PG_FUNCTION_ARGS)
 {
 	ResultRow	row;
 	ZenHolder	holder;
@@ -329,16 +385,16 @@ zen_garbage_info(PG_FUNCTION_ARGS)
 	put(&row, TEXTOID, holder.kind == ZEN_HOLDER_SLOT ? CStringGetTextDatum(NameStr(holder.name)) : (Datum) 0,
 		holder.kind != ZEN_HOLDER_SLOT);
 	put_xid(&row, holder.xid);
-	put(&row, INT8OID, Int64GetDatum((int64) holder.age), holder.kind == ZEN_HOLDER_NONE);
+	put_int64_or_null(&row, (int64) holder.age, holder.kind == ZEN_HOLDER_NONE);
 	put_int64(&row, (int64) pg_atomic_read_u64(&zen_sweep->sweeps));
 	put_xid8(&row, FullTransactionIdFromU64(pg_atomic_read_u64(&zen_sweep->frozen_to)));
 	PG_RETURN_DATUM(end_row(&row));
 }
 
-/* ---------- zen_stream ---------- */
+/* ---------- zen_stat_stream ---------- */
 
 Datum
-zen_stream_info(PG_FUNCTION_ARGS)
+zen_view_stream(PG_FUNCTION_ARGS)
 {
 	ResultRow	row;
 	uint64		totals[ZEN_NCOUNTERS];
@@ -360,25 +416,25 @@ zen_stream_info(PG_FUNCTION_ARGS)
 	put_text(&row, GetConfigOption("zen.stream", false, false));
 	put_int64(&row, (int64) totals[ZEN_C_stream_records]);
 	put_int64(&row, (int64) totals[ZEN_C_stream_bytes]);
-	put_int32(&row, (int32) look.kept);
+	put_int64(&row, look.kept);
 	put_int64(&row, (int64) look.bytes);
-	put_int32(&row, (int32) look.again);
+	put_int64(&row, look.again);
 	put_text(&row, replica ? "replica" : "primary");
 	put_bool(&row, zen_pool_is_copied() && (replica || why == NULL));
 	put(&row, PG_LSNOID, LSNGetDatum(zen_pool_replayed()), !replica);
 	put(&row, TEXTOID, why != NULL ? CStringGetTextDatum(why) : (Datum) 0, why == NULL);
-	put(&row, INT8OID, Int64GetDatum((int64) needs), replica && size == 0);
-	put(&row, INT8OID, Int64GetDatum((int64) size), !replica || size == 0);
-	put_int32(&row, (int32) look.unflushed);
+	put_int64_or_null(&row, (int64) needs, replica && size == 0);
+	put_int64_or_null(&row, (int64) size, !replica || size == 0);
+	put_int64(&row, look.unflushed);
 	put_int64(&row, (int64) look.unflushed_bytes);
 	put_float8(&row, look.unflushed > 0 ? Max(0, GetCurrentTimestamp() - look.unflushed_since) / 1000.0 : 0);
 	PG_RETURN_DATUM(end_row(&row));
 }
 
-/* ---------- zen_stage ---------- */
+/* ---------- zen_stat_exclusive ---------- */
 
 Datum
-zen_stage(PG_FUNCTION_ARGS)
+zen_view_exclusive(PG_FUNCTION_ARGS)
 {
 	ZenExclusiveRecord records[ZEN_EXCLUSIVE_HISTORY];
 	ResultRow	row;
@@ -420,7 +476,7 @@ pool_paths(void)
 }
 
 Datum
-zen_pool_info(PG_FUNCTION_ARGS)
+zen_view_pool(PG_FUNCTION_ARGS)
 {
 	ResultRow	row;
 	ZenSuperblock super;
@@ -446,21 +502,21 @@ zen_pool_info(PG_FUNCTION_ARGS)
 	put_int64(&row, (int64) super.generation);
 	pages = count_pages();
 	zen_page_free(&total, &nfree);
-	put_int32(&row, (int32) total);
-	put(&row, INT4OID, Int32GetDatum((int32) pages.nfree), pages.unknown);
+	put_int64(&row, total);
+	put_int64_or_null(&row, pages.nfree, pages.unknown);
 	put_text(&row, recovery_state());
 	put_bool(&row, zen_pool.was_clean);
 	for (int i = 0; i < zen_pool.nfiles; i++)
 		max_size += zen_grow_max_size(i);
 	put_int64(&row, (int64) max_size);
 	growing = zen_grow_progress(&file, &target, &done);
-	put(&row, INT8OID, Int64GetDatum((int64) target), !growing);
-	put(&row, INT8OID, Int64GetDatum((int64) done), !growing);
+	put_int64_or_null(&row, (int64) target, !growing);
+	put_int64_or_null(&row, (int64) done, !growing);
 	PG_RETURN_DATUM(end_row(&row));
 }
 
 Datum
-zen_pool_files(PG_FUNCTION_ARGS)
+zen_view_pool_files(PG_FUNCTION_ARGS)
 {
 	ResultRow	row;
 	PageCounts	pages;
@@ -478,14 +534,14 @@ zen_pool_files(PG_FUNCTION_ARGS)
 		put_int64(&row, (int64) zen_file_size(i));
 		put_int64(&row, (int64) zen_grow_max_size(i));
 		put_int64(&row, (int64) zen_pool.files[i].first);
-		put_int32(&row, (int32) zen_page_total_of(i));
-		put(&row, INT4OID, Int32GetDatum((int32) zen_page_free_of(i)), pages.unknown);
+		put_int64(&row, zen_page_total_of(i));
+		put_int64_or_null(&row, zen_page_free_of(i), pages.unknown);
 		put_row(fcinfo, &row);
 	}
 	return (Datum) 0;
 }
 
-/* ---------- zen_numa ---------- */
+/* ---------- zen_stat_numa ---------- */
 
 /* Pages of the files on the node at a place; -1: of those whose node is not known.  How many files there are. */
 static int
@@ -518,27 +574,27 @@ put_node(FunctionCallInfo fcinfo, ResultRow *row, int place, bool unknown)
 		zen_numa_sum(place, &counts, &sessions);
 	count_pages_of_place(place, &total, &nfree);
 	put(row, INT4OID, Int32GetDatum(place >= 0 ? zen_numa_number(place) : 0), place < 0);
-	put_int32(row, (int32) total);
-	put(row, INT4OID, Int32GetDatum((int32) nfree), unknown);
-	put(row, INT4OID, Int32GetDatum((int32) (total - nfree)), unknown);
-	put(row, INT8OID, Int64GetDatum((int64) counts.rows_local), !counted);
-	put(row, INT8OID, Int64GetDatum((int64) counts.rows_remote), !counted);
-	put(row, INT8OID, Int64GetDatum((int64) counts.lines_local), !counted);
-	put(row, INT8OID, Int64GetDatum((int64) counts.lines_remote), !counted);
-	put(row, INT8OID, Int64GetDatum((int64) counts.pages_remote), !counted);
-	put(row, INT4OID, Int32GetDatum(sessions), !counted);
+	put_int64(row, total);
+	put_int64_or_null(row, nfree, unknown);
+	put_int64_or_null(row, total - nfree, unknown);
+	put_int64_or_null(row, (int64) counts.rows_local, !counted);
+	put_int64_or_null(row, (int64) counts.rows_remote, !counted);
+	put_int64_or_null(row, (int64) counts.lines_local, !counted);
+	put_int64_or_null(row, (int64) counts.lines_remote, !counted);
+	put_int64_or_null(row, (int64) counts.pages_remote, !counted);
+	put_int64_or_null(row, sessions, !counted);
 	put(row, FLOAT8OID, Float8GetDatum(load), load < 0);
-	put(row, INT8OID, Int64GetDatum((int64) counts.rows_read_local), !counted);
-	put(row, INT8OID, Int64GetDatum((int64) counts.rows_read_remote), !counted);
-	put(row, INT8OID, Int64GetDatum((int64) counts.lines_read_local), !counted);
-	put(row, INT8OID, Int64GetDatum((int64) counts.lines_read_remote), !counted);
-	put(row, INT8OID, Int64GetDatum((int64) counts.moves), !counted);
-	put(row, INT8OID, Int64GetDatum(counted ? (int64) zen_arena_row_bytes(place) : 0), !counted);
+	put_int64_or_null(row, (int64) counts.rows_read_local, !counted);
+	put_int64_or_null(row, (int64) counts.rows_read_remote, !counted);
+	put_int64_or_null(row, (int64) counts.lines_read_local, !counted);
+	put_int64_or_null(row, (int64) counts.lines_read_remote, !counted);
+	put_int64_or_null(row, (int64) counts.moves, !counted);
+	put_int64_or_null(row, counted ? (int64) zen_arena_row_bytes(place) : 0, !counted);
 	put_row(fcinfo, row);
 }
 
 Datum
-zen_numa(PG_FUNCTION_ARGS)
+zen_view_numa(PG_FUNCTION_ARGS)
 {
 	ResultRow	row;
 	bool		unknown;
@@ -556,7 +612,7 @@ zen_numa(PG_FUNCTION_ARGS)
 }
 
 Datum
-zen_numa_partition_rows(PG_FUNCTION_ARGS)
+zen_view_numa_partitions(PG_FUNCTION_ARGS)
 {
 	ResultRow	row;
 
@@ -568,7 +624,7 @@ zen_numa_partition_rows(PG_FUNCTION_ARGS)
 		put_int32(&row, i);
 		put_int32(&row, zen_numa_number(info.place));
 		put_int64(&row, (int64) info.accesses);
-		put_int32(&row, (int32) info.moves);
+		put_int64(&row, info.moves);
 		put_row(fcinfo, &row);
 	}
 	return (Datum) 0;
@@ -588,7 +644,7 @@ count_tables_to_reindex(void)
 }
 
 Datum
-zen_recovery_info(PG_FUNCTION_ARGS)
+zen_view_recovery(PG_FUNCTION_ARGS)
 {
 	ResultRow	row;
 
@@ -597,9 +653,9 @@ zen_recovery_info(PG_FUNCTION_ARGS)
 	put_text(&row, recovery_state());
 	put_bool(&row, zen_recovery->after_crash);
 	put_text(&row, zen_recovery_phase_name());
-	put_int32(&row, (int32) pg_atomic_read_u32(&zen_recovery->processes));
-	put_int32(&row, (int32) zen_recovery->pages_total);
-	put_int32(&row, (int32) pg_atomic_read_u32(&zen_recovery->pages_done));
+	put_int64(&row, pg_atomic_read_u32(&zen_recovery->processes));
+	put_int64(&row, zen_recovery->pages_total);
+	put_int64(&row, pg_atomic_read_u32(&zen_recovery->pages_done));
 	put_int64(&row, (int64) pg_atomic_read_u64(&zen_recovery->rows));
 	put_int64(&row, (int64) pg_atomic_read_u64(&zen_recovery->losers));
 	put_int64(&row, (int64) pg_atomic_read_u64(&zen_recovery->damaged));
@@ -608,11 +664,11 @@ zen_recovery_info(PG_FUNCTION_ARGS)
 	put_float8(&row, zen_recovery->map_ms);
 	put_float8(&row, zen_recovery->total_ms);
 	put_float8(&row, pg_atomic_read_u64(&zen_recovery->index_us) / 1000.0);
-	put_int32(&row, (int32) count_tables_to_reindex());
+	put_int64(&row, count_tables_to_reindex());
 	PG_RETURN_DATUM(end_row(&row));
 }
 
-/* ---------- zen_htables ---------- */
+/* ---------- zen_stat_tables ---------- */
 
 /* The identity of an HTable, copied under the directory's lock. */
 typedef struct Listed
@@ -673,8 +729,21 @@ nvm_bytes(ZenHTable *ht, uint32 own_pages)
 	return (int64) own_pages * ZEN_PAGE_SIZE + (int64) ht->bytes_taken;
 }
 
+/* How a table uses the Met-Cache and the key cache. */
+static void
+put_use(ResultRow *row, uint32 htable)
+{
+	int64		values[ZEN_T_NCOUNTERS];
+	uint64		quota = zen_tablestat_quota(htable);
+
+	zen_tablestat_read(htable, values);
+	for (int c = 0; c < ZEN_T_NCOUNTERS; c++)
+		put_int64(row, values[c]);
+	put_int64_or_null(row, (int64) quota, quota == 0);
+}
+
 Datum
-zen_htables_info(PG_FUNCTION_ARGS)
+zen_view_tables(PG_FUNCTION_ARGS)
 {
 	ResultRow	row;
 	Listed	   *list;
@@ -683,6 +752,7 @@ zen_htables_info(PG_FUNCTION_ARGS)
 
 	enter();
 	zen_gate();
+	zen_tablestat_flush();
 	begin_rows(fcinfo, &row);
 	own_pages = count_own_pages();
 	list = list_htables(&n);
@@ -697,66 +767,10 @@ zen_htables_info(PG_FUNCTION_ARGS)
 		put_oid(&row, list[i].relnumber);
 		put_int64(&row, (int64) zen_tidmap_nblocks(ht));
 		put_int64(&row, (int64) zen_tidmap_bytes(ht));
-		put_int32(&row, (int32) own_pages[ht->idx]);
+		put_int64(&row, own_pages[ht->idx]);
 		put_int64(&row, nvm_bytes(ht, own_pages[ht->idx]));
 		put_bool(&row, pg_atomic_read_u32(&ht->reindex) != 0);
-		put_row(fcinfo, &row);
-	}
-	return (Datum) 0;
-}
-
-/* ---------- zen_htable_stats ---------- */
-
-Datum
-zen_htable_stats(PG_FUNCTION_ARGS)
-{
-	ResultRow	row;
-	Listed	   *list;
-	uint32		n;
-
-	enter();
-	zen_gate();
-	zen_tablestat_flush();
-	begin_rows(fcinfo, &row);
-	list = list_htables(&n);
-	for (uint32 i = 0; i < n; i++)
-	{
-		int64		values[ZEN_T_NCOUNTERS];
-		uint64		quota = zen_tablestat_quota(list[i].ht->idx);
-
-		zen_tablestat_read(list[i].ht->idx, values);
-		put_int32(&row, (int32) list[i].ht->idx);
-		put_oid(&row, list[i].db);
-		put_oid(&row, list[i].spc);
-		put_oid(&row, list[i].relnumber);
-		for (int c = 0; c < ZEN_T_NCOUNTERS; c++)
-			put_int64(&row, values[c]);
-		put(&row, INT8OID, Int64GetDatum((int64) quota), quota == 0);
-		put_row(fcinfo, &row);
-	}
-	return (Datum) 0;
-}
-
-Datum
-zen_space(PG_FUNCTION_ARGS)
-{
-	ResultRow	row;
-
-	enter();
-	zen_gate();
-	begin_rows(fcinfo, &row);
-	for (int kind = 0; kind < ZEN_ROOM_KINDS; kind++)
-	{
-		ZenRoom		room;
-
-		zen_room((ZenRoomKind) kind, &room);
-		put_text(&row, room.name);
-		put_int64(&row, (int64) room.size);
-		put_int64(&row, (int64) room.used);
-		put_int32(&row, (int32) zen_room_used_percent(&room));
-		put_int32(&row, zen_warning_level);
-		put_bool(&row, zen_room_is_low(&room));
-		put_int64(&row, (int64) room.max_size);
+		put_use(&row, ht->idx);
 		put_row(fcinfo, &row);
 	}
 	return (Datum) 0;
@@ -779,7 +793,7 @@ open_table(Oid relid, const char *hint)
 }
 
 Datum
-zen_table_versions(PG_FUNCTION_ARGS)
+zen_view_table_versions(PG_FUNCTION_ARGS)
 {
 	ResultRow	row;
 	Relation	rel;
@@ -818,10 +832,10 @@ zen_relation_size(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(bytes);
 }
 
-/* ---------- zen_trees ---------- */
+/* ---------- zen_stat_indexes ---------- */
 
 Datum
-zen_trees(PG_FUNCTION_ARGS)
+zen_view_indexes(PG_FUNCTION_ARGS)
 {
 	static const char *const kinds[] = {"word", "two words", "tuples"};
 	ResultRow	row;

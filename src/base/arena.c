@@ -668,8 +668,8 @@ zen_arena_full_error(void)
 					   zen_dram_size_mb, rows, taken - Min(rows, taken)),
 			 rows >= taken / 2 ?
 			 errhint("The row versions are of transactions that have not ended, or kept for old snapshots: "
-					 "see zen_garbage(), end these, lower zen.spill_threshold, or raise zen.dram_size.") :
-			 errhint("Trees (see zen_indexes) and maps grow with the number of rows: raise zen.dram_size.")));
+					 "see zen_stat_garbage, end these, lower zen.spill_threshold, or raise zen.dram_size.") :
+			 errhint("Trees (see zen_stat_indexes) and maps grow with the number of rows: raise zen.dram_size.")));
 }
 
 void *

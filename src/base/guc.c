@@ -382,7 +382,7 @@ define_user_settings(void)
 							   &executor, "point, keyjoin, batch",
 							   PGC_USERSET, GUC_LIST_INPUT, check_executor, assign_executor, NULL);
 	DefineCustomBoolVariable("zen.track_statements",
-							 "Counts rows, lines and fences by statement, for zen_stat_statements().",
+							 "Counts rows, lines and fences by statement, for zen_stat_statements.",
 							 "It needs query ids: compute_query_id must not be off.",
 							 &zen_track_statements, false,
 							 PGC_SUSET, 0, NULL, want_query_ids, NULL);

@@ -7,7 +7,7 @@
  *
  * zen.numa_simulate makes so many sets of the processors count as nodes, for tests of everything but placement.
  *
- * Each process counts in a block of its own, found by its PGPROC number, as in stats.c.
+ * Each process counts in a block of its own, found by its PGPROC number, and a reset notes the sums, as in stats.c.
  */
 #include "base/numa.h"
 
@@ -22,6 +22,7 @@
 #include "access/twophase.h"
 #include "base/delay.h"
 #include "base/guc.h"
+#include "base/locks.h"
 #include "miscadmin.h"
 #include "storage/fd.h"
 #include "storage/proc.h"
@@ -52,6 +53,7 @@ int			zen_numa_nodes = 1;
 
 static Topology topology;
 static NodeBlock *blocks;
+static ZenNumaCounts *before_reset; /* [ZEN_MAX_NODES], under ZEN_LOCK_STATS */
 static NodeBlock nobody;		/* counts of a process without PGPROC */
 
 /* ---------- what the kernel tells ---------- */
@@ -335,7 +337,7 @@ nblocks(void)
 Size
 zen_numa_shmem_size(void)
 {
-	return zen_numa_nodes > 1 ? mul_size(nblocks(), sizeof(NodeBlock)) : 0;
+	return zen_numa_nodes > 1 ? mul_size(nblocks(), sizeof(NodeBlock)) + sizeof(ZenNumaCounts) * ZEN_MAX_NODES : 0;
 }
 
 void
@@ -346,6 +348,7 @@ zen_numa_init(void)
 	if (zen_numa_nodes == 1)
 		return;
 	blocks = ShmemInitStruct("zen NUMA nodes", zen_numa_shmem_size(), &found);
+	before_reset = (ZenNumaCounts *) (blocks + nblocks());
 	if (found)
 		return;
 	memset(blocks, 0, zen_numa_shmem_size());
@@ -437,15 +440,13 @@ zen_numa_sessions(int place)
 	return n;
 }
 
-void
-zen_numa_sum(int place, ZenNumaCounts *sum, int *sessions)
+static void
+numa_sum_blocks(int place, ZenNumaCounts *sum)
 {
 	memset(sum, 0, sizeof(*sum));
-	*sessions = 0;
-	for (int i = 0; blocks != NULL && i < nblocks(); i++)
+	for (int i = 0; i < nblocks(); i++)
 	{
-		volatile NodeBlock *block = &blocks[i];
-		volatile ZenNumaCounts *counts = &block->counts[place];
+		volatile ZenNumaCounts *counts = &blocks[i].counts[place];
 
 		sum->rows_local += counts->rows_local;
 		sum->rows_remote += counts->rows_remote;
@@ -458,7 +459,32 @@ zen_numa_sum(int place, ZenNumaCounts *sum, int *sessions)
 		sum->lines_read_remote += counts->lines_read_remote;
 		sum->moves += counts->moves;
 	}
+}
+
+void
+zen_numa_sum(int place, ZenNumaCounts *sum, int *sessions)
+{
+	uint64	   *counts = (uint64 *) sum;
+	const uint64 *before = (const uint64 *) &before_reset[place];
+
+	Assert(blocks != NULL && place < zen_numa_nodes);
+	LWLockAcquire(zen_lock(ZEN_LOCK_STATS), LW_SHARED);
+	numa_sum_blocks(place, sum);
+	for (int i = 0; i < sizeof(ZenNumaCounts) / sizeof(uint64); i++)
+		counts[i] -= before[i];
+	LWLockRelease(zen_lock(ZEN_LOCK_STATS));
 	*sessions = zen_numa_sessions(place);
+}
+
+void
+zen_numa_reset(void)
+{
+	if (blocks == NULL)
+		return;
+	LWLockAcquire(zen_lock(ZEN_LOCK_STATS), LW_EXCLUSIVE);
+	for (int place = 0; place < zen_numa_nodes; place++)
+		numa_sum_blocks(place, &before_reset[place]);
+	LWLockRelease(zen_lock(ZEN_LOCK_STATS));
 }
 
 /* ---------- where this process runs ---------- */

@@ -69,8 +69,11 @@ extern void zen_numa_count_page(int to);
 /* zen_numa_count_read -- this process has read a row from the node at a place. */
 extern void zen_numa_count_read(int from, uint64 lines);
 
-/* zen_numa_sum -- counts of the node at a place, and how many sessions have written last from there. */
+/* zen_numa_sum -- counts of the node at a place since the last reset, and how many sessions wrote last from there. */
 extern void zen_numa_sum(int place, ZenNumaCounts *sum, int *sessions);
+
+/* zen_numa_reset -- the counts begin at 0 again. */
+extern void zen_numa_reset(void);
 
 /* zen_numa_sessions -- only how many sessions; zen_numa_processors -- of the node at a place. */
 extern int	zen_numa_sessions(int place);

@@ -4,13 +4,17 @@
  * A process is found by its PGPROC number, which is reused after it ends.  So counts add up over the life of the
  * server.  Before zen_stats_attach() a process counts into a private block that nobody reads.  So counting code needs
  * no test.
+ *
+ * A block has one writer, so a reset cannot clear it.  It notes the sums instead, and readers subtract these.
  */
 #include "base/stats.h"
 
 #include "access/twophase.h"
+#include "base/locks.h"
 #include "miscadmin.h"
 #include "storage/proc.h"
 #include "storage/shmem.h"
+#include "utils/timestamp.h"
 
 #define LINE_SIZE	64			/* bytes */
 #define BLOCK_SIZE	TYPEALIGN(LINE_SIZE, ZEN_NCOUNTERS * sizeof(uint64))
@@ -18,7 +22,15 @@
 static uint64 unattached[ZEN_NCOUNTERS];
 uint64	   *zen_my_counters = unattached;
 
+/* The last reset.  Under ZEN_LOCK_STATS. */
+typedef struct StatsReset
+{
+	TimestampTz at;				/* or the start of the server */
+	uint64		sums[ZEN_NCOUNTERS];	/* at that time */
+} StatsReset;
+
 static char *blocks;			/* stats_nblocks() blocks of BLOCK_SIZE bytes */
+static StatsReset *reset;
 
 static int
 stats_nblocks(void)
@@ -30,7 +42,7 @@ stats_nblocks(void)
 Size
 zen_stats_shmem_size(void)
 {
-	return mul_size(stats_nblocks(), BLOCK_SIZE) + LINE_SIZE;
+	return mul_size(stats_nblocks(), BLOCK_SIZE) + LINE_SIZE + sizeof(StatsReset);
 }
 
 void
@@ -40,8 +52,12 @@ zen_stats_init(void)
 	char	   *raw = ShmemInitStruct("zen statistics", zen_stats_shmem_size(), &found);
 
 	blocks = (char *) TYPEALIGN(LINE_SIZE, raw);
+	reset = (StatsReset *) (blocks + mul_size(stats_nblocks(), BLOCK_SIZE));
 	if (!found)
-		memset(blocks, 0, mul_size(stats_nblocks(), BLOCK_SIZE));
+	{
+		memset(blocks, 0, mul_size(stats_nblocks(), BLOCK_SIZE) + sizeof(StatsReset));
+		reset->at = GetCurrentTimestamp();
+	}
 	zen_my_counters = (uint64 *) (blocks + (Size) (stats_nblocks() - 1) * BLOCK_SIZE);
 }
 
@@ -63,8 +79,8 @@ zen_stats_sum_of(ZenCounter counter)
 	return total;
 }
 
-void
-zen_stats_sum(uint64 *totals)
+static void
+stats_sum_blocks(uint64 *totals)
 {
 	memset(totals, 0, ZEN_NCOUNTERS * sizeof(uint64));
 	for (int b = 0; b < stats_nblocks(); b++)
@@ -74,4 +90,27 @@ zen_stats_sum(uint64 *totals)
 		for (int i = 0; i < ZEN_NCOUNTERS; i++)
 			totals[i] += block[i];
 	}
+}
+
+TimestampTz
+zen_stats_sum(uint64 *totals)
+{
+	TimestampTz since;
+
+	LWLockAcquire(zen_lock(ZEN_LOCK_STATS), LW_SHARED);
+	stats_sum_blocks(totals);
+	for (int i = 0; i < ZEN_NCOUNTERS; i++)
+		totals[i] -= reset->sums[i];
+	since = reset->at;
+	LWLockRelease(zen_lock(ZEN_LOCK_STATS));
+	return since;
+}
+
+void
+zen_stats_reset(void)
+{
+	LWLockAcquire(zen_lock(ZEN_LOCK_STATS), LW_EXCLUSIVE);
+	stats_sum_blocks(reset->sums);
+	reset->at = GetCurrentTimestamp();
+	LWLockRelease(zen_lock(ZEN_LOCK_STATS));
 }

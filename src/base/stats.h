@@ -8,8 +8,12 @@
 #define ZEN_STATS_H
 
 #include "base/compat.h"
+#include "datatype/timestamp.h"
 
-/* name of each counter; zen_stat() shows them in this order */
+/*
+ * The columns of view zen_stat, in this order: counters, gauges, stats_reset.  Makefile puts these two lists into
+ * zen--1.0.sql: one X() a line, and a blank line at the end.
+ */
 #define ZEN_COUNTERS(X) \
 	X(commits_zen_only)			/* transactions made durable by LP alone */ \
 	X(commits_mixed)			/* transactions decided by PostgreSQL's commit record */ \
@@ -41,9 +45,23 @@
 	X(key_joins)				/* nested loops whose inner rows are found by keys */ \
 	X(key_join_rows)			/* ... their outer rows */
 
+#define ZEN_GAUGES(X) \
+	X(dram_size_bytes)			/* zen.dram_size */ \
+	X(dram_taken_bytes)			/* of it, ever used */ \
+	X(dram_used_bytes)			/* of it, used now */ \
+	X(dram_used_percent)		/* rounded up */ \
+	X(metcache_bytes)			/* of row versions */ \
+	X(garbage_pending)			/* row changes whose predecessors are still to
+								 * be freed */ \
+	X(pages_total)				/* of the pool */ \
+	X(pages_free) \
+	X(pages_owned)				/* by one table each */ \
+	X(pages_shared)				/* by small tables */ \
+	X(pool_used_percent)		/* of its pages, rounded up */
+
 /*
- * Why statements are not run with kept executor state: exec/pointwhy.c explains them, zen_point_fallbacks() shows
- * them in this order.
+ * Why statements are not run with kept executor state: exec/pointwhy.c explains them, zen_stat_executor shows them in
+ * this order.
  */
 #define ZEN_POINT_REASONS(X) \
 	X(planned_once) \
@@ -83,9 +101,9 @@ typedef enum ZenCounter
 #define X(name) ZEN_C_##name,
 	ZEN_COUNTERS(X)
 #undef X
-	ZEN_NSHOWN,					/* by zen_stat() */
+	ZEN_NSHOWN,					/* by zen_stat */
 	ZEN_C_stream_records = ZEN_NSHOWN,	/* put into the WAL by zen's resource
-										 * manager: zen_stream() */
+										 * manager: zen_stat_stream */
 	ZEN_C_stream_bytes,
 	ZEN_C_no_reason,
 #define X(name) ZEN_C_why_##name,
@@ -93,6 +111,14 @@ typedef enum ZenCounter
 #undef X
 	ZEN_NCOUNTERS
 } ZenCounter;
+
+typedef enum ZenGauge
+{
+#define X(name) ZEN_G_##name,
+	ZEN_GAUGES(X)
+#undef X
+	ZEN_NGAUGES
+} ZenGauge;
 
 extern uint64 *zen_my_counters;
 
@@ -107,10 +133,16 @@ extern void zen_stats_init(void);
 /* zen_stats_attach -- point zen_my_counters at this process's own block.  Called when a backend first uses zen. */
 extern void zen_stats_attach(void);
 
-/* zen_stats_sum_of -- the sum of one counter over all processes. */
+/* zen_stats_sum_of -- the sum of one counter over all processes, since the start of the server. */
 extern uint64 zen_stats_sum_of(ZenCounter counter);
 
-/* zen_stats_sum -- sums over all processes, into totals[ZEN_NCOUNTERS]. */
-extern void zen_stats_sum(uint64 *totals);
+/*
+ * zen_stats_sum -- sums over all processes since the last reset, into totals[ZEN_NCOUNTERS]; returns when that was, or
+ * when the server was started.
+ */
+extern TimestampTz zen_stats_sum(uint64 *totals);
+
+/* zen_stats_reset -- the counters that zen_stats_sum() gives begin at 0 again. */
+extern void zen_stats_reset(void);
 
 #endif							/* ZEN_STATS_H */

@@ -123,6 +123,15 @@ zen_tablestat_read(uint32 htable, int64 values[ZEN_T_NCOUNTERS])
 }
 
 void
+zen_tablestat_reset(void)
+{
+	for (uint32 t = 0; t < ZEN_MAX_HTABLES; t++)
+		for (int i = 0; i < ZEN_T_NCOUNTERS; i++)
+			if (i != ZEN_T_ENTRIES && i != ZEN_T_BYTES)
+				pg_atomic_write_u64(&stats[t].counters[i], 0);
+}
+
+void
 zen_tablestat_retire(uint32 htable)
 {
 	pg_atomic_fetch_add_u32(&stats[htable].generation, 1);

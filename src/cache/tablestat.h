@@ -50,6 +50,9 @@ extern void zen_tablestat_flush(void);
 /* zen_tablestat_read -- the shared counters of a table. */
 extern void zen_tablestat_read(uint32 htable, int64 values[ZEN_T_NCOUNTERS]);
 
+/* zen_tablestat_reset -- the counters of all tables begin at 0 again, but for what is in the CLOCK now. */
+extern void zen_tablestat_reset(void);
+
 /*
  * zen_tablestat_retire, zen_tablestat_clear -- a table goes.
  *

@@ -2,7 +2,7 @@
  * exec.c -- the door to this folder: hooks of the planner and of the executor, and the execution of marked plans.
  *
  * A marked plan is executed with the state kept for it: one row by the functions of this folder (run_rows), any rows by
- * the executor's own nodes (keptnodes.c).  The standard executor runs it, and zen_stat() counts that,
+ * the executor's own nodes (keptnodes.c).  The standard executor runs it, and zen_stat counts that,
  * - the first time, or if other plans have taken its place meanwhile;
  * - with instrumentation: EXPLAIN ANALYZE, auto_explain with log_analyze;
  * - in a cursor that goes backward or is rewound;

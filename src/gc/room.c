@@ -32,20 +32,16 @@ zen_room(ZenRoomKind kind, ZenRoom *room)
 					nfree;
 
 		zen_page_free(&total, &nfree);
-		room->name = "pool";
 		room->size = total * ZEN_PAGE_SIZE;
 		room->used = (total - Min(nfree, total)) * ZEN_PAGE_SIZE;
-		room->max_size = zen_page_most() * ZEN_PAGE_SIZE;
 	}
 	else
 	{
 		uint64		taken;
 
-		room->name = "dram";
 		room->size = (uint64) zen_dram_size_mb * 1024 * 1024;
 		zen_arena_usage(&taken, &room->used);
 		room->used = Min(room->used, room->size);
-		room->max_size = room->size;
 	}
 }
 
@@ -80,8 +76,9 @@ warn(ZenRoomKind kind, const ZenRoom *room)
 				 errdetail("Rows and garbage take pages of " UINT64_FORMAT " of " UINT64_FORMAT " MB.  "
 						   "A transaction that finds no room will fail.",
 						   room->used / mb, room->size / mb),
-				 errhint("See zen_tables for the largest tables and zen_garbage() for what waits to be collected.  "
-						 "Drop or truncate what is not needed, or make the pool larger with zen_pool_grow().")));
+				 errhint("See zen_stat_tables for the largest tables and zen_stat_garbage for what waits to be "
+						 "collected.  Drop or truncate what is not needed, or make the pool larger with "
+						 "zen_pool_grow().")));
 	else
 		ereport(WARNING,
 				(errcode(ERRCODE_OUT_OF_MEMORY),

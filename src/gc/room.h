@@ -16,11 +16,9 @@ typedef enum ZenRoomKind
 
 typedef struct ZenRoom
 {
-	const char *name;			/* as zen_space() shows it */
 	uint64		size;			/* bytes */
 	uint64		used;			/* bytes; of the pool whole pages, however
 								 * full */
-	uint64		max_size;		/* bytes that size may grow to */
 } ZenRoom;
 
 /* zen_room -- how full it is now; the parts may be of different moments.  The pool must have been recovered. */

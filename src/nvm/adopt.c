@@ -100,7 +100,7 @@ static void
 refuse_unsettled(void)
 {
 	refuse_upgrade("The pool was not left in order by the old cluster's server.",
-				   "Start the old cluster, wait until zen_recovery() says that it is ready, and stop it in fast mode.  "
+				   "Start the old cluster, wait until zen_recovery says that it is ready, and stop it in fast mode.  "
 				   "Then run pg_upgrade again, on a new cluster.");
 }
 

@@ -592,16 +592,6 @@ zen_page_total_of(int file)
 	return data_pages_of(file, zen_file_pages(file));
 }
 
-uint32
-zen_page_most(void)
-{
-	uint32		n = 0;
-
-	for (int i = 0; i < zen_pool.nfiles; i++)
-		n += data_pages_of(i, zen_pool.files[i].limit - zen_pool.files[i].first);
-	return n;
-}
-
 void
 zen_page_counts(uint32 *total, uint32 *nfree, uint32 *shared)
 {

@@ -151,9 +151,6 @@ extern void zen_page_free(uint32 *total, uint32 *nfree);
 extern uint32 zen_page_free_of(int file);
 extern uint32 zen_page_total_of(int file);
 
-/* zen_page_most -- how many pages for rows there can be while this server runs. */
-extern uint32 zen_page_most(void);
-
 /*
  * zen_page_holds -- is this the address of a slot of a page that has an owner?
  *

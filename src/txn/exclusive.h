@@ -35,7 +35,7 @@ typedef enum ZenExclusiveEnd
 	ZEN_EXCLUSIVE_TIMEOUT		/* given up: others waited for too long */
 } ZenExclusiveEnd;
 
-/* One stage, as zen_stage() shows it. */
+/* One stage, as zen_stat_exclusive shows it. */
 typedef struct ZenExclusiveRecord
 {
 	int			pid;

@@ -743,7 +743,7 @@ check_pages(PoolCheck *c)
 
 /* ---------- the whole ---------- */
 
-/* zen_verify_pool -- see zen--1.0.sql. */
+/* zen_verify_pool -- see doc/functions.md. */
 Datum
 zen_verify_pool(PG_FUNCTION_ARGS)
 {

@@ -381,7 +381,7 @@ check_table(ZenReport *report, Oid relid)
 }
 
 /*
- * zen_verify -- see zen--1.0.sql.
+ * zen_verify -- see doc/functions.md.
  *
  * Index expressions run as the table's owner and may change nothing, as in REINDEX.
  */

@@ -133,9 +133,9 @@ sub count_reads
 	my $dbh = connect_db($self->{node});
 	for my $what (qw(metcache_misses metcache_evictions metcache_admissions point_accesses))
 	{
-		$self->{reads}{$what} += value($dbh, "SELECT $what FROM zen_stat()");
+		$self->{reads}{$what} += value($dbh, "SELECT $what FROM zen_stat");
 	}
-	$self->{reads}{own_row} += value($dbh, "SELECT count FROM zen_point_fallbacks() WHERE reason = 'own_row'");
+	$self->{reads}{own_row} += value($dbh, "SELECT count FROM zen_stat_executor WHERE reason = 'own_row'");
 	$dbh->disconnect;
 	return;
 }

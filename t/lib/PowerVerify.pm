@@ -100,7 +100,7 @@ sub check_indexes
 sub check_recovery
 {
 	my ($dbh, $wrong, $when) = @_;
-	my ($damaged, $repaired) = @{ run_sql($dbh, 'SELECT damaged, repaired FROM zen_recovery()')->{rows}[0] };
+	my ($damaged, $repaired) = @{ run_sql($dbh, 'SELECT damaged, repaired FROM zen_recovery')->{rows}[0] };
 	push @$wrong, "$when: recovery found $damaged rows or slots damaged" if $damaged;
 	push @$wrong, "$when: recovery took $repaired records for flipped bits" if $repaired;
 	return;
@@ -114,7 +114,7 @@ sub check_pool
 	return unless value($dbh, q{SELECT count(*) FROM pg_proc WHERE proname = 'zen_verify_pool'});
 	check_recovery($dbh, $wrong, $when);
 	push @$wrong, "$when: free page $_ is not zero"
-	  for map { PoolFile::dirty_free_pages($_) } split /, /, value($dbh, 'SELECT path FROM zen_pool()');
+	  for map { PoolFile::dirty_free_pages($_) } split /, /, value($dbh, 'SELECT path FROM zen_pool');
 	my $result = run_sql($dbh, 'SELECT v::text FROM zen_verify_pool() v');
 	push @$wrong, "$when: zen_verify_pool: $_->[0]" for @{ $result->{rows} };
 	push @$wrong, "$when: zen_verify_pool: $result->{message}" if $result->{state};
@@ -251,7 +251,7 @@ sub run_first
 {
 	my ($dbh, $wrong, @sql) = @_;
 	value($dbh, $_) for @sql;
-	my $state = value($dbh, 'SELECT state FROM zen_recovery()');
+	my $state = value($dbh, 'SELECT state FROM zen_recovery');
 	push @$wrong, "recovery was to wait, but is $state" if $state ne 'waiting';
 	return;
 }

@@ -450,7 +450,7 @@ sub clean_restart
 sub wait_recovered
 {
 	my ($dbh) = @_;
-	my $ready = q{SELECT state = 'ready' AND tables_to_reindex = 0 FROM zen_recovery()};
+	my $ready = q{SELECT state = 'ready' AND tables_to_reindex = 0 FROM zen_recovery};
 	wait_for('recovery', sub { value($dbh, $ready) });
 	return;
 }
@@ -646,7 +646,7 @@ sub findings
 {
 	my ($dbh) = @_;
 	return () unless is_zen();
-	my $tables = run_sql($dbh, q{SELECT t.relation::oid FROM zen_tables t JOIN pg_class c ON c.oid = t.relation
+	my $tables = run_sql($dbh, q{SELECT t.relid FROM zen_stat_tables t JOIN pg_class c ON c.oid = t.relid
 		WHERE c.relkind <> 't'});
 	croak $tables->{message} if $tables->{state};
 	my @texts;

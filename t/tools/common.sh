@@ -163,7 +163,7 @@ standby_starts() {
 	upto=$(sql "$3" "SELECT pg_current_wal_lsn()")
 	starts_as "$check" "$name" t "${@:4}" || return 1
 	if wait_for $start_s answers "$name" "SELECT pg_last_wal_replay_lsn() >= '$upto' AND role = 'replica' AND copied
-			FROM zen_stream()" t; then
+			FROM zen_stat_stream" t; then
 		ok "$check"
 	else
 		not_ok "$check" "$(complaints "$name")"

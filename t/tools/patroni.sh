@@ -90,7 +90,7 @@ follows() {
 	local upto
 	upto=$(sql "$3" "SELECT pg_current_wal_lsn()" 2>/dev/null) || upto=0/0
 	if wait_for $start_s answers "$2" "SELECT pg_is_in_recovery() AND pg_last_wal_replay_lsn() >= '$upto'
-			AND role = 'replica' AND copied FROM zen_stream()" t; then
+			AND role = 'replica' AND copied FROM zen_stat_stream" t; then
 		ok "$1"
 	else
 		not_ok "$1" "$(grep -E 'FATAL|PANIC|ERROR|DETAIL|HINT' "$ZEN_TMP/patroni-$2.log" |

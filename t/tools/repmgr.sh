@@ -67,7 +67,7 @@ test_failover() {
 	sql a "UPDATE stay_zen SET v = 5; UPDATE stay_heap SET v = 5"
 	wait_for $start_s answers a "SELECT count(*) > 0 FROM pg_stat_replication
 		WHERE replay_lsn >= pg_current_wal_lsn()" t || true
-	is "b follows a, with its pool" "$(sql b 'SELECT role || copied FROM zen_stream()' 2>&1)" replicatrue
+	is "b follows a, with its pool" "$(sql b 'SELECT role || copied FROM zen_stat_stream' 2>&1)" replicatrue
 }
 
 # A standby that was copied from a standby, and comes to be the primary.

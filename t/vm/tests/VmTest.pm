@@ -67,7 +67,7 @@ sub is_sound
 {
 	my ($db, $name) = @_;
 	my $findings = $db->selectall_arrayref('SELECT * FROM zen_verify_pool()');
-	push @$findings, @{ $db->selectall_arrayref('SELECT v.* FROM zen_tables t, zen_verify(t.relation) v') };
+	push @$findings, @{ $db->selectall_arrayref('SELECT v.* FROM zen_stat_tables t, zen_verify(t.relid) v') };
 	is(join("\n", map { join ' ', map { $_ // '' } @$_ } @$findings), '', "$name: zen_verify finds nothing");
 	return;
 }

@@ -18,7 +18,7 @@ is(system('mv /pmem0/data/pg_wal /data/wal && ln -s /data/wal /pmem0/data/pg_wal
 server('start');
 my $db = connect_db();
 value($db, 'CREATE EXTENSION zen');
-is(value($db, 'SELECT mode FROM zen_pool()'), 'pmem', 'mode pmem, in the data directory');
+is(value($db, 'SELECT mode FROM zen_pool'), 'pmem', 'mode pmem, in the data directory');
 my %flags = pool_flags('/pmem0/data/zen.pool');
 ok(exists $flags{sf}, 'the kernel maps it with MAP_SYNC');
 value($db, 'CREATE TABLE t (id int PRIMARY KEY) USING zen');
@@ -32,7 +32,7 @@ server('stop');
 $ENV{VM_PGDATA} = '/pmem0/copy';
 server('start');
 $db = connect_db();
-is(value($db, 'SELECT mode FROM zen_pool()'), 'pmem', 'so is the copy');
+is(value($db, 'SELECT mode FROM zen_pool'), 'pmem', 'so is the copy');
 is(value($db, $rows), 1000, 'and it has the rows of its moment');
 is_sound($db, 'the copy');
 $db->disconnect;

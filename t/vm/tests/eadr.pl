@@ -16,7 +16,7 @@ for ([ 'auto', 'cpu_cache', 0, 1 ], [ 'always', 'memory_controller', 6, 2 ])
 	server('start');
 	my $db = connect_db();
 	value($db, 'CREATE EXTENSION zen');
-	is(value($db, 'SELECT persistence_domain FROM zen_pool()'), $domain, "zen.flush = $flush: domain $domain");
+	is(value($db, 'SELECT persistence_domain FROM zen_pool'), $domain, "zen.flush = $flush: domain $domain");
 	value($db, 'CREATE TABLE t (id int PRIMARY KEY, n int, filler text) USING zen');
 	value($db, q{INSERT INTO t SELECT g, 0, repeat('x', 300) FROM generate_series(1, 100) g});
 	my $last = [];
@@ -24,7 +24,7 @@ for ([ 'auto', 'cpu_cache', 0, 1 ], [ 'always', 'memory_controller', 6, 2 ])
 	for my $id (1 .. 50)
 	{
 		value($db, 'UPDATE t SET n = n + 1 WHERE id = ?', $id);
-		my $now = $db->selectrow_arrayref('SELECT lines_flushed, fences FROM zen_stat()');
+		my $now = $db->selectrow_arrayref('SELECT lines_flushed, fences FROM zen_stat');
 		push @seen, ($now->[0] - $last->[0]) . ' lines, ' . ($now->[1] - $last->[1]) . ' fences' if @$last;
 		$last = $now;
 	}

@@ -37,13 +37,13 @@ $db->disconnect;
 server('kill');
 server('start');
 $db = connect_db();
-is(value($db, 'SELECT size / 1048576 FROM zen_pool()'), 224, 'after SIGKILL: the size');
+is(value($db, 'SELECT size_bytes / 1048576 FROM zen_pool'), 224, 'after SIGKILL: the size');
 is(value($db, 'SELECT count(*) FROM t'), 50000, 'after SIGKILL: the rows');
 is_sound($db, 'after SIGKILL');
 
 ok(!eval { value($db, q{SELECT zen_pool_grow('1500MB')}); 1 }, 'the NVDIMM has no more room');
 like($@, qr/could not make the zen pool larger: No space left on device/, '... and the error says so');
-is(value($db, 'SELECT size / 1048576 FROM zen_pool()'), 224, '... and nothing has changed');
+is(value($db, 'SELECT size_bytes / 1048576 FROM zen_pool'), 224, '... and nothing has changed');
 $db->disconnect;
 server('stop');
 server('start');

@@ -28,9 +28,9 @@ server('create', 'zen.pool_size=64MB', 'zen.pool_path=' . join(', ', @files));
 server('start');
 my $db = connect_db();
 value($db, 'CREATE EXTENSION zen');
-my @node = map { $_->[0] } @{ $db->selectall_arrayref('SELECT node FROM zen_pool_files() ORDER BY file') };
+my @node = map { $_->[0] } @{ $db->selectall_arrayref('SELECT node FROM zen_pool_files ORDER BY file') };
 is(join(' ', sort @node), join(' ', 0 .. $n - 1), 'each device tells its node');
-is(value($db, 'SELECT mode FROM zen_pool()'), 'pmem', 'all files are persistent memory');
+is(value($db, 'SELECT mode FROM zen_pool'), 'pmem', 'all files are persistent memory');
 
 # The pool as this process maps it: the addresses of its files.
 my @address = map { map_file($_) } @files;
@@ -52,13 +52,13 @@ for my $i (0 .. $#files)
 	is($elsewhere, 0, "node $node[$i]: all stripes of DRAM that it has touched are where they should be");
 	$session->disconnect;
 }
-is(join(' ', map { $_->[0] } @{ $db->selectall_arrayref('SELECT dram >= 3000 * 900 FROM zen_numa()') }),
+is(join(' ', map { $_->[0] } @{ $db->selectall_arrayref('SELECT dram_bytes >= 3000 * 900 FROM zen_stat_numa') }),
 	join(' ', (1) x $n), 'row versions in DRAM: on all nodes');
 is(node_of($address[$_]), $node[$_], "file $_ is on node $node[$_], says the kernel") for 0 .. $#files;
 is(join(' ', map { "@$_" } @{ $db->selectall_arrayref(
-		'SELECT DISTINCT rows_remote, lines_remote, pages_remote FROM zen_numa()') }),
+		'SELECT DISTINCT rows_remote, lines_remote, pages_remote FROM zen_stat_numa') }),
 	'0 0 0', 'no row, line or page was remote');
-cmp_ok(value($db, 'SELECT min(lines_local) FROM zen_numa()'), '>', 3000 * 14, 'all lines are counted as local');
+cmp_ok(value($db, 'SELECT min(lines_local) FROM zen_stat_numa'), '>', 3000 * 14, 'all lines are counted as local');
 
 # again over a crash
 $db->disconnect;
@@ -73,8 +73,8 @@ for my $i (0 .. $#files)
 	value($session, "UPDATE t$_ SET v = v || 'z' WHERE id <= 500") for 0 .. $#files;
 	$session->disconnect;
 }
-is(value($db, 'SELECT sum(lines_remote) FROM zen_numa()'), 0, 'after a crash: nothing remote');
-cmp_ok(value($db, 'SELECT min(rows_local) FROM zen_numa()'), '>=', 500 * $n, 'after a crash: rows of each node');
+is(value($db, 'SELECT sum(lines_remote) FROM zen_stat_numa'), 0, 'after a crash: nothing remote');
+cmp_ok(value($db, 'SELECT min(rows_local) FROM zen_stat_numa'), '>=', 500 * $n, 'after a crash: rows of each node');
 is_sound($db, 'at the end');
 $db->disconnect;
 server('stop');

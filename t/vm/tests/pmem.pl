@@ -13,7 +13,7 @@ server('create');
 server('start');
 my $db = connect_db();
 value($db, 'CREATE EXTENSION zen');
-is(join('|', $db->selectrow_array('SELECT path, mode, persistence_domain FROM zen_pool()')),
+is(join('|', $db->selectrow_array('SELECT path, mode, persistence_domain FROM zen_pool')),
 	'/pmem0/zen.pool|pmem|memory_controller', 'mode pmem');
 my %flags = pool_flags('/pmem0/zen.pool');
 ok(exists $flags{sf}, 'the kernel maps the pool with MAP_SYNC') or diag(join ' ', sort keys %flags);
@@ -21,9 +21,9 @@ ok(exists $flags{sf}, 'the kernel maps the pool with MAP_SYNC') or diag(join ' '
 value($db, 'CREATE TABLE account (id int PRIMARY KEY, balance int) USING zen');
 value($db, 'INSERT INTO account SELECT g, 100 FROM generate_series(1, 10000) g');
 value($db, 'UPDATE account SET balance = balance - 1 WHERE id = 1');
-my @before = $db->selectrow_array('SELECT lines_flushed, fences FROM zen_stat()');
+my @before = $db->selectrow_array('SELECT lines_flushed, fences FROM zen_stat');
 value($db, 'UPDATE account SET balance = balance - 1 WHERE id = 1');
-my @after = $db->selectrow_array('SELECT lines_flushed, fences FROM zen_stat()');
+my @after = $db->selectrow_array('SELECT lines_flushed, fences FROM zen_stat');
 is($after[0] - $before[0], 1, 'an update of one small row flushes one line');
 is($after[1] - $before[1], 1, '... with one fence');
 
@@ -39,7 +39,7 @@ server('kill');
 server('start');
 $db = connect_db();
 is(value($db, 'SELECT 1000000 - sum(balance) FROM account'), $updates + 2, 'all of them are there after SIGKILL');
-ok(value($db, 'SELECT after_crash FROM zen_recovery()'), 'zen has recovered');
+ok(value($db, 'SELECT after_crash FROM zen_recovery'), 'zen has recovered');
 is_sound($db, 'after SIGKILL');
 
 # Stores to pages that a process has mapped writable are no news to the kernel.  Backups that go
@@ -68,7 +68,7 @@ for ([ '/data/zen.pool', 'msync' ], [ '/pmem0/zen.pool', 'pmem' ])
 	server('start');
 	$db = connect_db();
 	value($db, 'CREATE EXTENSION zen');
-	is(value($db, 'SELECT mode FROM zen_pool()'), $mode, "mode auto with $path is $mode");
+	is(value($db, 'SELECT mode FROM zen_pool'), $mode, "mode auto with $path is $mode");
 	$db->disconnect;
 	server('stop');
 }

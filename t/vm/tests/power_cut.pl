@@ -82,7 +82,7 @@ sub check_rows
 
 sub check_size
 {
-	my $size = value($db, 'SELECT size / 1048576 FROM zen_pool()');
+	my $size = value($db, 'SELECT size_bytes / 1048576 FROM zen_pool');
 	my $acked = last_of('size');
 	cmp_ok($size, '>=', $acked, "round $round: a pool of $acked MB is there");
 	cmp_ok($size, '<=', $acked + GROW_MB, "round $round: ... or one growth more") if $acked;
@@ -92,7 +92,7 @@ sub check_size
 sub grow_pool
 {
 	my $client = connect_db();
-	my ($size, $max) = $client->selectrow_array('SELECT size / 1048576, max_size / 1048576 FROM zen_pool()');
+	my ($size, $max) = $client->selectrow_array('SELECT size_bytes / 1048576, max_size_bytes / 1048576 FROM zen_pool');
 	open my $acks, '>>', '/share/size' or die "size: $!";
 	while ($size + GROW_MB <= $max)
 	{

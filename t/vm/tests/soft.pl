@@ -36,7 +36,7 @@ value($db, "SELECT zen_set_partition_key('$_', 'w')") for 'stock', 'district';
 # A warehouse for each of 2 * n sessions, and at first all on one node.
 my $part = '(hashint4(w)::bigint & 4294967295) % 2048';
 my @all = map { $_->[0] } @{ $db->selectall_arrayref("SELECT min(w) FROM generate_series(1, 20000) w
-	JOIN zen_numa_partitions() p ON p.partition = $part WHERE node = 0 GROUP BY p.partition
+	JOIN _zen_numa_partitions() p ON p.partition = $part WHERE node = 0 GROUP BY p.partition
 	ORDER BY 1 LIMIT " . 2 * $n) };
 my @mine = @all;
 for my $w (@all)
@@ -51,14 +51,15 @@ cmp_ok($balance, '<=', 1.1, sprintf 'balanced: the busiest node has %.2f of its 
 cmp_ok($seconds, '<', SECONDS, sprintf 'after %.1f s', $seconds);
 
 # each session takes the warehouses of one that is elsewhere
-my %node_of = map { @$_ } @{ $db->selectall_arrayref("SELECT w, node FROM district JOIN zen_numa_partitions() p
+my %node_of = map { @$_ } @{ $db->selectall_arrayref("SELECT w, node FROM district JOIN _zen_numa_partitions() p
 	ON p.partition = $part") };
 @mine = sort { $node_of{$a} <=> $node_of{$b} } @mine;
 @session = sort { at($a) <=> at($b) } @session;
 @mine = (@mine[ 2 .. $#mine ], @mine[ 0, 1 ]);
-my $moves = value($db, 'SELECT sum(moves) FROM zen_numa()');
+my $moves = value($db, 'SELECT sum(moves) FROM zen_stat_numa');
 ($seconds, $local, $balance) = run_until_local();
-cmp_ok(value($db, 'SELECT sum(moves) FROM zen_numa()'), '>=', $moves + @session / 2, 'exchanged: sessions have moved');
+cmp_ok(value($db, 'SELECT sum(moves) FROM zen_stat_numa'), '>=', $moves + @session / 2,
+	'exchanged: sessions have moved');
 cmp_ok($local, '>=', LOCAL, sprintf 'exchanged: %.1f %% of reads are local', 100 * $local);
 cmp_ok($balance, '<=', 1.1, sprintf 'exchanged: the busiest node has %.2f of its share of accesses', $balance);
 cmp_ok($seconds, '<', SECONDS, sprintf 'exchanged: after %.1f s', $seconds);
@@ -90,9 +91,9 @@ sub one_in_ten { return rand(10) < 1; }
 # counts -- rows read locally, and not; accesses by node.
 sub counts
 {
-	return (@{ $db->selectrow_arrayref('SELECT sum(rows_read_local), sum(rows_read_remote) FROM zen_numa()') },
+	return (@{ $db->selectrow_arrayref('SELECT sum(rows_read_local), sum(rows_read_remote) FROM zen_stat_numa') },
 		map { $_->[0] } @{ $db->selectall_arrayref(
-				'SELECT sum(accesses) FROM zen_numa_partitions() GROUP BY node ORDER BY node') });
+				'SELECT sum(accesses) FROM _zen_numa_partitions() GROUP BY node ORDER BY node') });
 }
 
 # run_until_local -- orders, until it is as it should be between two looks, or for too long.
@@ -101,7 +102,7 @@ sub run_until_local
 	my $begin = time;
 	while (1)
 	{
-		my $moved = value($db, 'SELECT sum(moves) FROM zen_numa_partitions()');
+		my $moved = value($db, 'SELECT sum(moves) FROM _zen_numa_partitions()');
 		my @before = counts();
 		for (1 .. ORDERS)
 		{
@@ -116,7 +117,7 @@ sub run_until_local
 			$most = $_ if $_ > $most;
 		}
 		my ($share, $busiest) = ($near / ($near + $far || 1), $most * $n / $sum);
-		my $same = value($db, 'SELECT sum(moves) FROM zen_numa_partitions()') == $moved;
+		my $same = value($db, 'SELECT sum(moves) FROM _zen_numa_partitions()') == $moved;
 		note(sprintf '%.1f s: %.3f of %d reads local, %.2f', time - $begin, $share, $near + $far, $busiest);
 		return (time - $begin, $share, $busiest)
 		  if ($same && $near > 0 && $share >= LOCAL && $busiest <= 1.1) || time - $begin > SECONDS;
