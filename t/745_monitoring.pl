@@ -182,7 +182,7 @@ sub test_functions
 	value($dbh, $_)
 	  for 'CREATE TABLE account (id int PRIMARY KEY, owner text, balance int) USING zen',
 	  q{INSERT INTO account SELECT g, 'owner ' || g, 100 FROM generate_series(1, 1000) g};
-	check_examples('doc/views.md', 14);
+	check_examples('doc/views.md', 13);
 	check_examples('doc/functions.md', 6);
 	$node->stop;
 	return;

@@ -428,7 +428,7 @@ define_user_settings(void)
 	X(max_statements, CONSTANT) \
 	X(point_access, "It is the word \"point\" of zen.executor now.") \
 	X(pool_warning, "Set zen.warning_level instead.") \
-	X(publications, "Publications with zen tables need zen.stream = logical.")
+	X(publications, "Remove it.  Publications with zen tables need zen.stream = logical.")
 
 /* Settings that builds for tests still have. */
 #ifdef ZEN_TESTING
