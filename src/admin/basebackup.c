@@ -2,21 +2,21 @@
  * basebackup.c -- physical copies that would not hold the rows of zen tables are refused.
  *
  * pg_basebackup, standbys and archives get files and WAL.  Zen tables are in both with zen.stream = replica and a pool
- * in the data directory.  Else a restored server would be missing them, which is late to hear of it.  So, while there
- * are zen tables, and unless zen.allow_copies_without_rows is on:
+ * in the data directory.  Otherwise a restored server would lack the rows, and its operator would learn of it too late.
+ * So, while there are zen tables, and unless zen.allow_copies_without_rows is on:
  *
  * - without the stream no client of physical replication is let in: no answer that it can get holds a row.  Nor is it
  *   while the server is a standby whose pool does not follow;
  * - with the stream and a pool elsewhere a client may be a standby, which does not need the file.  BASE_BACKUP is an
  *   error;
- * - pg_backup_start() is an error.  So is pg_backup_stop(), since a table may have been made meanwhile.
+ * - pg_backup_start() is an error.  So is pg_backup_stop(), since a table may have been made during the backup.
  *
  * table/zenam_ddl.c refuses the tables that come later.
  *
  * PostgreSQL has no hook in BASE_BACKUP.  But its first answer goes through PqCommMethods, and that is sent before any
  * file.
  *
- * On a standby, redo hears of who may copy files (stream/streamcover.h).
+ * On a standby, redo is told while a session may copy files (stream/streamcover.h).
  */
 #include "admin/basebackup.h"
 

@@ -15,12 +15,12 @@ extern bool zen_commands_changes(Node *stmt);
 /*
  * Links of utility statements.
  *
- * zen_commands_finish -- after: indexes are repaired, and publications looked at.
- * zen_commands_check -- before: what zen cannot do is refused, and the access method of new tables chosen.
- * zen_commands_sync -- before: the commit of what changes catalogs is to be flushed.
- * zen_commands_rebuild -- before: the indexes of the tables that it names are there.
+ * zen_commands_finish -- after: repair indexes, and look at publications.
+ * zen_commands_check -- before: refuse statements that zen cannot do, and choose the access method of new tables.
+ * zen_commands_sync -- before: have the commit of a statement that changes catalogs flushed.
+ * zen_commands_rebuild -- before: rebuild the indexes that a crash has emptied, of the tables that the statement names.
  * zen_commands_end_prepared -- around the end of a prepared transaction.
- * zen_commands_extension -- around the script of an extension: zen is not the default.
+ * zen_commands_extension -- around the script of an extension: zen is not its default access method.
  */
 extern void zen_commands_finish(ZenUtility *u);
 extern void zen_commands_check(ZenUtility *u);

@@ -188,6 +188,7 @@ zen_named_tables(Node *stmt, const ZenAlterTable *alter)
 
 /* ---------- ALTER TABLE ---------- */
 
+/* Add one command of ALTER TABLE to the summary of the statement. */
 static void
 add_command(ZenAlterTable *alter, const AlterTableCmd *cmd)
 {

@@ -20,7 +20,7 @@ typedef struct ZenPartitionKey
 /* zen_partitionkey_init -- register the provider of labels and the watch over relations; in _PG_init. */
 extern void zen_partitionkey_init(void);
 
-/* zen_partitionkey_fresh -- what has changed since the last call counts from now on: keys found before are void. */
+/* zen_partitionkey_fresh -- changes of catalogs since the last call count from now on: keys found before are void. */
 extern void zen_partitionkey_fresh(void);
 
 /* zen_partitionkey_of -- of a table that the caller has locked; never NULL.  May read the catalog. */

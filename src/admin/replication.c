@@ -135,8 +135,8 @@ zen_replication_check(Node *stmt)
 /* ---------- readers of the WAL ---------- */
 
 /*
- * Whoever waits for a subscriber to have all that is committed asks for pg_current_wal_lsn(): Citus, for one, before it
- * drops a shard that it has moved.  Commits of heap tables are in what is written by then.
+ * A client that waits until a subscriber has all that is committed calls pg_current_wal_lsn(): Citus, for one, before
+ * it drops a shard that it has moved.  Commits of heap tables are in what is written by then.
  */
 void
 zen_replication_check_function(Oid function)

@@ -15,8 +15,8 @@
 extern void zen_replication_check(Node *stmt);
 
 /*
- * zen_replication_check_function -- a function is about to be called.  If its caller goes by what has been written to
- * the WAL, all of that is flushed first: a zen-only commit that was acknowledged may not be written yet.
+ * zen_replication_check_function -- a function is about to be called.  If its caller relies on the position up to which
+ * WAL is written, all WAL is flushed first: an acknowledged zen-only commit may not be written yet.
  */
 extern void zen_replication_check_function(Oid function);
 

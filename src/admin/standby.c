@@ -177,8 +177,8 @@ search_database(Search *search)
 }
 
 /*
- * How many zen tables does the database lack?  A table that is dropped or moved meanwhile is lacking in one search
- * and not in the next, whose snapshot is newer.
+ * How many zen tables does the database lack?  A table that is dropped or moved while the search runs may count as
+ * lacking.  The next search, whose snapshot is newer, does not count it.
  */
 static int
 count_lacking(Oid db, Oid spc, bool all)

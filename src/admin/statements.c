@@ -109,7 +109,7 @@ drop_some(void)
 	pfree(all);
 }
 
-/* A new entry, or the one that another process has made meanwhile.  Under the lock, exclusive. */
+/* A new entry, or the one that another process has made since the search.  Under the lock, exclusive. */
 static Statement *
 enter_statement(const StatementKey *key)
 {

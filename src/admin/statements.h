@@ -15,7 +15,7 @@ extern Size zen_statements_shmem_request(void);
 /* In shmem_startup_hook. */
 extern void zen_statements_shmem_init(void);
 
-/* Links: what runs behind them is counted, while zen.track_statements is on. */
+/* Links of hook chains: statements that run behind them are counted, while zen.track_statements is on. */
 extern void zen_statements_utility(ZenUtility *u);
 extern void zen_statements_start(const ZenStartLink *rest, QueryDesc *query, int eflags);
 extern void zen_statements_run(const ZenRunLink *rest, ZEN_EXECUTOR_RUN_ARGS);

@@ -257,6 +257,7 @@ look_at_plans(Collector *c, List *plans)
 		look_at_plan(c, lfirst(lc));
 }
 
+/* Look at a plan node and at all below it. */
 static void
 look_at_plan(Collector *c, Plan *plan)
 {

@@ -586,7 +586,7 @@ alloc_row_at(Size size, int home)
 	return size > OBJECT_LIMIT ? alloc_whole(size, home, true) : alloc_of_class(row_class(class_of(size), home));
 }
 
-/* Where this process runs; with zen.numa = count nobody cares. */
+/* Where this process runs; with zen.numa = count any home will do. */
 static int
 home_of_process(void)
 {

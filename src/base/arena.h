@@ -35,7 +35,8 @@ extern void zen_arena_free(void *ptr, Size size);
  * zen_arena_lacks_spans -- is so little left that versions should go?
  *
  * zen_arena_rows -- the next span of row versions, from *place on, of which so many eighths are free: its first object,
- * their number and size.  False if there is none.  A hint: some of the objects are free, and all may change meanwhile.
+ * their number and size.  False if there is none.  A hint: some of the objects are free, and all may change while the
+ * caller looks at them.
  */
 extern void *zen_arena_alloc_row(Size size);
 extern void zen_arena_free_row(void *ptr, Size size);

@@ -84,7 +84,7 @@ extern void zen_epoch_flush(void);
 /*
  * zen_epoch_visit -- call visit for each object that is retired and not released yet, of all processes.
  *
- * Takes no lock.  So visit may meet objects that are released meanwhile, and other objects made of their memory: it
+ * Takes no lock.  So an object may be released, and its memory become another object, while visit looks at it: visit
  * must only compare.  False if lists have changed so that some objects may have been left out.
  */
 extern bool zen_epoch_visit(void (*visit) (ZenRetired *object, void *arg), void *arg);

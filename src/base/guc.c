@@ -447,7 +447,7 @@ define_user_settings(void)
 #endif
 
 /*
- * Whoever sets an old name is told the new one.
+ * An old name of a setting is an error that names the new one.
  *
  * The server does not start with an old name, as it does not with a name that PostgreSQL does not know.  A warning
  * would be overlooked, and the setting be lost.

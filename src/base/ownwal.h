@@ -1,8 +1,8 @@
 /*
  * ownwal.h -- WAL records of this process that are no reason for a commit to wait for the disk.
  *
- * Process-local.  PostgreSQL flushes a commit record if its transaction has written any other, which XactLastRecEnd
- * says.  Whoever writes one of these puts XactLastRecEnd back, and counts it here.
+ * Process-local.  PostgreSQL flushes a commit record if its transaction has written any other record, which
+ * XactLastRecEnd says.  The code that writes one of these records sets XactLastRecEnd back, and counts the record here.
  */
 #ifndef ZEN_OWNWAL_H
 #define ZEN_OWNWAL_H

@@ -2,7 +2,7 @@
  * stats.c -- per-process counters in shared memory.
  *
  * A process is found by its PGPROC number, which is reused after it ends.  So counts add up over the life of the
- * server.  Before zen_stats_attach() a process counts into a private block that nobody reads.  So counting code needs
+ * server.  Before zen_stats_attach() a process counts into a private block that no view reads.  So counting code needs
  * no test.
  *
  * A block has one writer, so a reset cannot clear it.  It notes the sums instead, and readers subtract these.

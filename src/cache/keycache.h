@@ -32,8 +32,8 @@ extern bool zen_keycache_lookup(uint64 hash, uint64 *tidno);
 extern void zen_keycache_store(uint64 hash, uint64 tidno);
 
 /*
- * zen_keycache_fill -- the key's row is there, but nobody has asked for it.  No key goes that was looked up since the
- * last search for a place in its bucket.
+ * zen_keycache_fill -- enter a key whose row is there, but that no query has looked up.  No key goes that was looked up
+ * since the last search for a place in its bucket.
  *
  * zen_keycache_share -- which of nrows keys are to be filled in, so that they take half of the entries at most: those
  * whose hash has a lower half up to this.

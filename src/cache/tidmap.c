@@ -297,8 +297,8 @@ zen_tidmap_find_free(ZenHTable *ht, uint32 n, ZenTakenTid *found)
 			}
 
 		/*
-		 * whoever takes the TIDs before the first of these, the search need
-		 * not meet them again
+		 * the search need not meet the TIDs before the first of these again,
+		 * whichever process takes them
 		 */
 		mine->next = got > 0 ? (uint32) (found[0].tidno % ZEN_TIDS_PER_BLOCK) : ZEN_TIDS_PER_BLOCK;
 	}

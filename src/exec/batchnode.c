@@ -333,6 +333,7 @@ check_permission(Oid function)
 	InvokeFunctionExecuteHook(function);
 }
 
+/* Start the scan below, and look up the aggregates and the source of each argument. */
 static void
 begin_node(CustomScanState *node, EState *estate, int eflags)
 {

@@ -3,7 +3,7 @@
  *
  * A marked plan is executed with the state kept for it: one row by the functions of this folder (run_rows), any rows by
  * the executor's own nodes (keptnodes.c).  The standard executor runs it, and zen_stat counts that,
- * - the first time, or if other plans have taken its place meanwhile;
+ * - the first time, or if other plans have taken its place since;
  * - with instrumentation: EXPLAIN ANALYZE, auto_explain with log_analyze;
  * - in a cursor that goes backward or is rewound;
  * - while the same plan is under way further up, as in a trigger's function;

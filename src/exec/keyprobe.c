@@ -33,6 +33,7 @@ typedef struct Compared
 	Oid			collation;
 } Compared;
 
+/* Take apart a condition "column operator value" or "column operator ANY (array)"; false if it is neither. */
 static bool
 take_apart(Expr *qual, Compared *c)
 {

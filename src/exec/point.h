@@ -61,7 +61,7 @@ typedef struct ZenPointMemory
 	int			size;
 	int			nlate;			/* expressions and trigger functions of the
 								 * target that have been looked up */
-	bool		unknown;		/* nobody knows all places */
+	bool		unknown;		/* not all places are known */
 } ZenPointMemory;
 
 /*

@@ -149,7 +149,11 @@ judge(Node *node, void *judgement)
 	j->kind = Max(j->kind, node_kind(node));
 	if (j->stage == EXPR_STORED && check_functions_in_node(node, is_sql_function, NULL))
 		j->kind = Max(j->kind, ZEN_MEMORY_CATALOGS);
-	/* sooner, planning them would call functions that nobody has asked for */
+
+	/*
+	 * not at an earlier stage: planning them would call functions that the
+	 * query does not call
+	 */
 	if (j->stage == EXPR_COMPILED && IsA(node, CoerceToDomain))
 	{
 		DomainConstraintRef *domain = palloc(sizeof(DomainConstraintRef));

@@ -13,7 +13,7 @@ typedef enum ZenMemoryKind
 {
 	ZEN_MEMORY_NONE,
 	ZEN_MEMORY_CATALOGS,		/* what catalogs said when it was compiled */
-	ZEN_MEMORY_ANY				/* nobody knows: it may not stay */
+	ZEN_MEMORY_ANY				/* unknown: the state may not stay */
 } ZenMemoryKind;
 
 /*

@@ -353,6 +353,7 @@ start_kept(ZenPoint *point, QueryDesc *query)
 	standard_ExecutorStart(point->kept, EXEC_FLAG_SKIP_TRIGGERS);
 }
 
+/* Start the plan once and keep its state.  The state is not valid if something has changed during that. */
 static ZenPoint *
 make_state(uint32 serial, QueryDesc *query)
 {
@@ -375,7 +376,7 @@ make_state(uint32 serial, QueryDesc *query)
 	park(point);
 
 	/*
-	 * what has changed meanwhile may be part of it, and it has no place yet
+	 * a change during this call may concern the state, which had no place yet
 	 * where invalidations find it
 	 */
 	point->valid = nchanges == before && !point->memory.unknown;
@@ -420,7 +421,7 @@ remake(Kept *k, QueryDesc *query)
 		return ZEN_WHY_changed;
 	point = make_state(serial, query);
 	ZEN_COUNT(point_states_made, 1);
-	/* a function called meanwhile may have made one, too */
+	/* a function that make_state() has called may have made one, too */
 	if (k->serial != serial || k->point != NULL)
 	{
 		MemoryContextDelete(point->context);

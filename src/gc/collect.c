@@ -177,6 +177,7 @@ collect_word(uint64 w, ZenVersion **cut, ZenSlot *tombstone, ZenVersion **lone, 
 	return w;
 }
 
+/* Collect one row: cut off its old versions under the entry lock, and retire them after it. */
 static void
 collect_row(ZenHTable *ht, uint64 tidno)
 {

@@ -59,7 +59,10 @@ zen_gcqueue_reserve(uint32 region, uint32 n)
 	GcChunk    *last = q->tail;
 	uint32		places = q->reserved + (q->tail ? CHUNK_ITEMS - q->tail_pos : 0);
 
-	/* recovery reserves for prepared transactions, whose regions are nobody's */
+	/*
+	 * recovery reserves for prepared transactions, whose regions no process
+	 * holds
+	 */
 	Assert(pg_atomic_read_u32(&zen_regions[region].leased) != 0);
 	while (last != NULL && last->next != NULL)
 		last = last->next;

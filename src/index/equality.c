@@ -6,8 +6,8 @@
  * an hour, two timestamps equal one timestamptz, and later timestamps equal earlier ones.
  *
  * So this is a list of what is known: types of which each value of one is at most one of the other, in the same order.
- * In these families they have the operators of PostgreSQL itself, which nobody can replace.  src/exec/README,
- * "One equality", has the argument.
+ * In these families they have PostgreSQL's own operators, which cannot be replaced.  src/exec/README, "One equality",
+ * has the argument.
  */
 #include "index/equality.h"
 

@@ -386,7 +386,7 @@ free_split(ZenTree *tree, Split *split)
 		zen_tree_tuple_free(tree, &split->between);
 }
 
-/* Allocate what a split needs; false: no DRAM.  The node may change meanwhile. */
+/* Allocate what a split needs; false: no DRAM.  The node may change during the call. */
 static bool
 prepare_split(ZenTree *tree, const ZenTreePath *path, int at, Split *split)
 {

@@ -52,7 +52,7 @@ typedef enum ZenTreeResult
 
 /*
  * zen_tree_setup -- make an empty tree of one that has been cleared.  False: no DRAM.
- * zen_tree_clear -- free all nodes and tuples.  Nobody else can reach the tree.
+ * zen_tree_clear -- free all nodes and tuples.  No other process can reach the tree.
  */
 extern bool zen_tree_setup(ZenTree *tree, ZenTreeKind kind, bool nulls);
 extern void zen_tree_clear(ZenTree *tree);
@@ -131,7 +131,7 @@ extern bool zen_tree_tuple_copy(ZenTree *tree, ZenTreeSlot *slot);
  */
 extern bool zen_tree_copy_tuples(ZenNode *node, uint64 version, ZenTreeSlot *slots, int n, char **space, Size *size);
 
-/* Move entries, and make room or close it, in a node that the caller holds or that nobody can reach. */
+/* Move entries, and make room or close it, in a node that the caller holds or that no other process can reach. */
 extern void zen_node_move(const ZenTree *tree, ZenNode *to, int to_i, const ZenNode *from, int from_i, int n,
 						  int level);
 

@@ -2,8 +2,9 @@
  * treedir.c -- which index has which tree, and when a tree goes.
  *
  * A tree belongs to a relfilenode.  PostgreSQL keeps a list of the files that a transaction takes away when it commits,
- * and of those that it takes away when it aborts.  The trees of these files go at the same moments.  Whoever takes a
- * file away has the index for itself until its transaction has ended, so nobody can be in the tree.
+ * and of those that it takes away when it aborts.  The trees of these files go at the same moments.  The process that
+ * takes a file away has the index locked for itself until its transaction has ended, so no other process can be in the
+ * tree.
  *
  * A prepared transaction takes the list along.  Its trees are in doubt until it ends.  Then each tree in doubt is
  * looked at: if its file is gone, it goes.  The init fork tells, since the main fork's name stays until the next
@@ -44,7 +45,10 @@ typedef struct CachedTree
 static Directory *directory;
 static Oid	dropped_db = InvalidOid;	/* by this transaction */
 
-/* A tree that this transaction builds; functions in an index's expressions may have others rebuilt meanwhile. */
+/*
+ * A tree that this transaction builds.  Functions in an index's expressions may have other trees built before it is
+ * complete.
+ */
 typedef struct Unbuilt
 {
 	ZenTree    *tree;
@@ -150,8 +154,8 @@ zen_tree_need(Relation index)
 /*
  * A tree that is built in place may become one of another kind.
  *
- * I21: making a shape looks at catalogs, so what was remembered may be freed meanwhile.  The shape is made in the
- * caller's memory, and remembered afterwards, if there is a place then.
+ * I21: making a shape looks at catalogs, and an invalidation during that may free what was remembered.  The shape is
+ * made in the caller's memory, and remembered afterwards, if there is a place then.
  */
 void
 zen_tree_shape(Relation index, const ZenTree *tree, ZenTreeShape *shape)
@@ -284,7 +288,7 @@ zen_tree_is_built(ZenTree *tree)
 
 /*
  * Free what an aborted build has made, as it would fill the DRAM.  Its workers have ended, and its locks are still
- * held, so nobody else is in these trees.
+ * held, so no other process is in these trees.
  */
 static void
 clear_unbuilt(int nest_level)

@@ -7,9 +7,9 @@
  *
  * An inner node with n entries has n + 1 children.  Entry i is the least position of child i + 1.
  *
- * The version is even while nobody changes the node.  A writer makes it odd by compare-and-swap, changes the node and
- * makes it even again, larger than before.  A reader reads what it needs and looks at the version again: if it is the
- * same even number, the reader has seen one state.  Until then it believes nothing, and only bounds what it does.
+ * The version is even while no writer changes the node.  A writer makes it odd by compare-and-swap, changes the node
+ * and makes it even again, larger than before.  A reader reads what it needs and looks at the version again: if it is
+ * the same even number, the reader has seen one state.  Until then it believes nothing, and only bounds what it does.
  */
 #ifndef ZEN_TREENODE_H
 #define ZEN_TREENODE_H
@@ -95,7 +95,7 @@ zen_tuple_length(uint64 tid_word)
 
 /* ---------- versions ---------- */
 
-/* The version of a node that nobody changes.  Caller holds no node. */
+/* The version of a node that no writer changes: waits for one that does.  Caller holds no node. */
 static inline uint64
 zen_node_begin(ZenNode *node)
 {
@@ -258,7 +258,7 @@ zen_words_for(const ZenTree *tree, const uint64 *words, bool upto)
 	return w;
 }
 
-/* How many entries have words below those?  The first `from` do.  What is read may change meanwhile. */
+/* How many entries have words below those?  The first `from` do.  The words may change while they are read. */
 static inline int
 zen_node_below(const ZenTree *tree, const ZenNode *node, int room, int from, int n, const ZenWords *words)
 {

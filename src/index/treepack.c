@@ -60,6 +60,7 @@ make_bounds(Packer *packer)
 	return true;
 }
 
+/* Put the packed entries into the leaves of a parent.  Leaves that are left over are freed. */
 static void
 write_leaves(Packer *packer, ZenNode *parent)
 {

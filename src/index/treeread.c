@@ -3,7 +3,8 @@
  *
  * A leaf holds the entries between two fences, which stand in nodes above.  A reader copies entries and fence, and then
  * looks at the versions of both nodes: the copy is of one moment.  It goes on from the fence by a descent of its own,
- * in either direction.  So leaves need no links, and it does not matter how leaves are split or merged meanwhile.
+ * in either direction.  So leaves need no links, and it does not matter how leaves are split or merged between two
+ * reads.
  *
  * The words choose the entries to be copied.  Comparison functions trim the copy.
  */

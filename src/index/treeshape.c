@@ -22,6 +22,7 @@
 
 /* ---------- shapes ---------- */
 
+/* How a column with this comparison function is coded in words; ZEN_CODE_NONE: not at all. */
 static ZenColumnCode
 code_of(Oid order, Oid collation)
 {
@@ -514,6 +515,7 @@ zen_shape_pos_of(const ZenTreeShape *shape, ZenTreePos *pos, const ZenTreeSlot *
 
 /* ---------- entries ---------- */
 
+/* The value of a column of fixed width, decoded from its bytes, which are changed. */
 static Datum
 whole_value(const ZenTreeColumn *c, uint8 *bytes)
 {

@@ -108,6 +108,7 @@ remember(ZenTreeSlot *last, const ZenTreeSlot *slot)
 		last->tuple = CopyIndexTuple(slot->tuple);
 }
 
+/* Read the new tree in order, and raise an error if two live neighbours have the same key. */
 static void
 check_unique(Build *build, bool nulls_not_distinct)
 {

@@ -6,9 +6,9 @@
  * inserted only if the gate has not changed since it was read, and the gate changes by the insertion.  So of
  * two inserters of one key one finds the other's entry.
  *
- * The check runs without a latch.  A row that it takes for the key's may have gone meanwhile, and its TID may have been
- * given to another row.  VACUUM takes the entry away before the TID is given out again.  So the check believes in a
- * conflict only if the leaf of the entry is unchanged.
+ * The check runs without a latch.  A row that it takes for the key's may have gone before the table was asked, and its
+ * TID may have been given to another row.  VACUUM takes the entry away before the TID is given out again.  So the check
+ * believes in a conflict only if the leaf of the entry is unchanged.
  */
 #include "index/zentree.h"
 
@@ -66,7 +66,7 @@ wait_for(Insert *in, const SnapshotData *dirty, TransactionId xid, ItemPointer t
 		XactLockTableWait(xid, in->table, tid, XLTW_InsertIndex);
 }
 
-/* Another entry of the key: what of its row?  *dead: nobody can see it. */
+/* Another entry of the key: what of its row?  *dead: no snapshot can see it. */
 static Verdict
 judge(Insert *in, const ZenTreeSlot *slot, bool *dead)
 {

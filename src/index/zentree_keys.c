@@ -472,6 +472,7 @@ choose_stepped(ZenConditions *c, const ZenTreeShape *shape)
 	}
 }
 
+/* Make a condition of a scan key. */
 static void
 take_key(ZenConditions *c, const ZenTreeShape *shape, ZenCondition *cond, ScanKey key)
 {

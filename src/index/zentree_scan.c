@@ -2,7 +2,7 @@
  * zentree_scan.c -- scans of a tree.
  *
  * A scan copies the entries of a leaf that it wants, and hands them out one by one.  Then it goes on from the leaf's
- * fence.  It holds nothing between two calls, so nobody waits for an open cursor.
+ * fence.  It holds nothing between two calls, so no process waits for an open cursor.
  *
  * A TID in the copy may have been vacuumed away and given to another row before the row is fetched.  An MVCC snapshot
  * does not see that row: its inserter began after the old row was dead to all.  For other snapshots the caller is told
@@ -124,7 +124,7 @@ zentree_beginscan(Relation index, int nkeys, int norderbys)
 	return scan;
 }
 
-/* Entries of the batch that lead to rows that nobody sees leave the tree, if their leaf has not changed. */
+/* Entries of the batch that lead to rows that no snapshot sees leave the tree, if their leaf has not changed. */
 static void
 forget_dead(TreeScan *s)
 {

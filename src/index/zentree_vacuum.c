@@ -3,8 +3,8 @@
  *
  * It walks over the leaves from left to right.  The callback judges the entries of a copy, and those that lead nowhere
  * leave the leaf if it is still what was copied; else the leaf is read again.  The walk goes on from the leaf's fence,
- * so a leaf that is split or merged meanwhile is not missed.  It holds nothing while it calls back, and waits for
- * nobody.
+ * so a leaf that is split or merged during the walk is not missed.  It holds nothing while it calls back, and waits for
+ * no other process.
  */
 #include "index/zentree.h"
 
@@ -67,7 +67,7 @@ zentree_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBul
 		stats = palloc0(sizeof(IndexBulkDeleteResult));
 	stats->num_index_tuples = 0;
 	w->tree = zen_tree_open(info->index);
-	/* it could not be built: nobody reads or writes it */
+	/* it could not be built: no process reads or writes it */
 	if (w->tree == NULL || w->tree->root == NULL)
 	{
 		Assert(!info->index->rd_index->indisvalid);

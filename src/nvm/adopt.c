@@ -4,8 +4,8 @@
  * pg_upgrade keeps what a pool knows of a cluster: OIDs of databases and tablespaces, relfilenumbers, transaction ids
  * and pg_xact.  Only the system identifier changes, so the pool can stay as it is.
  *
- * While pg_upgrade runs the new cluster's servers, they have an empty pool in memory (pool.c), and nobody touches the
- * old one.  The first zen table that pg_upgrade makes notes uuid and generation of the pool in zen.state.  The first
+ * While pg_upgrade runs the new cluster's servers, they have an empty pool in memory (pool.c), and do not touch the old
+ * one.  The first zen table that pg_upgrade makes notes uuid and generation of the pool in zen.state.  The first
  * ordinary start takes the pool over, if
  *
  *	- it is that pool, of that generation: the old cluster has not been started since its catalogs were copied;

@@ -44,13 +44,13 @@ extern void zen_file_read(int file, ZenSuperblockPair *pair, uint64 *file_size);
 /* zen_file_check_geometry -- does the superblock in force fit itself and the file? */
 extern void zen_file_check_geometry(int file, uint64 file_size);
 
-/* zen_file_cut -- take away what a crash has left of making the file larger; it is zero, as was checked. */
+/* zen_file_cut -- cut off the part that a crash has left while the file was made larger; it is zero, as was checked. */
 extern void zen_file_cut(int file);
 
 /* zen_file_allocate -- no store to the file will find its file system full: holes that a copy has made are filled. */
 extern void zen_file_allocate(int file);
 
-/* zen_file_longer -- zen_file_extend() for a file of the pool; what is reported names it. */
+/* zen_file_longer -- zen_file_extend() for a file of the pool; reports name the file. */
 extern bool zen_file_longer(int file, char *base, Size from, Size to, bool (*progress) (Size done), int elevel);
 
 /* zen_file_link -- give a finished file its name, durably, unless the name is taken. */

@@ -28,7 +28,7 @@ extern Size zen_files_open(void);
 extern void zen_files_only(Size reserved);
 
 /*
- * zen_files_fit -- what a crash has left behind the ends of the pool's files goes, and they have no holes.
+ * zen_files_fit -- cut off what a crash has left behind the ends of the pool's files, and fill their holes.
  */
 extern void zen_files_fit(void);
 
@@ -54,7 +54,7 @@ extern void zen_files_like_first(void);
 extern void zen_files_reload(char *base);
 extern void zen_files_mark(char *base, uint32 mark);
 
-/* zen_files_same_moment -- give the further files file 0's generation, and what else it says of the moment. */
+/* zen_files_same_moment -- give the further files file 0's generation, and the rest of its moment. */
 extern void zen_files_same_moment(char *base);
 
 /* zen_files_first_page -- number of a file's first page; with zen_files_number(): where the numbers end. */

@@ -4,7 +4,7 @@
  * Backup tools and rsync copy a file again if its size or its time has changed.  The kernel raises the time of a file
  * that is mapped at a page's first store only, and on tmpfs not even then.  So zen does it:
  *
- *	- who stores while all is at rest, before its fence returns (zen_nvm_watch);
+ *	- a process that stores while all is at rest, before its fence returns (zen_nvm_watch);
  *	- the worker once a second as long as something is stored, and the startup process of a standby;
  *	- pg_backup_start(), when it is done; the postmaster at each start and at its end.
  *
@@ -39,9 +39,9 @@
 
 typedef struct FileTimes
 {
-	pg_atomic_uint32 told;		/* 0: all is at rest, and who stores raises
-								 * the times.  He sets it; whoever has rounds
-								 * clears it */
+	pg_atomic_uint32 told;		/* 0: all is at rest, and a process that
+								 * stores raises the times and sets this; the
+								 * process that has rounds clears it */
 	pg_atomic_uint64 last;		/* second of the times, or more; only grows */
 	pg_atomic_uint32 error;		/* of a time that could not be set; 0: none */
 	Latch	   *worker;			/* NULL: there is none */
@@ -156,11 +156,12 @@ zen_filetime_backup_begins(void)
 	}
 }
 
-/* ---------- who stores at rest ---------- */
+/* ---------- stores at rest ---------- */
 
 /*
- * Several may do so at once, and come to the same second.  told is set behind the times, so nobody's fence returns
- * before; and behind `last`, so who finds a later one need not raise it again.
+ * Several processes may do so at once, and come to the same second.  told is set after the times, so no process's fence
+ * returns before the times are raised.  It is read after `last`.  A process that finds it set does nothing: another one
+ * has raised the times.
  */
 static void
 stored_at_rest(void)
@@ -178,7 +179,7 @@ stored_at_rest(void)
 		SetLatch(worker);
 }
 
-/* From here on who stores raises the times.  True if this was so before. */
+/* From here on a process that stores raises the times.  True if this was so before. */
 static bool
 rest(void)
 {

@@ -2,7 +2,7 @@
  * filetime.h -- the time of modification of the pool's files tells of stores.
  *
  * What is stored through a mapping need not change a file's time.  Tools that copy only files that have changed go by
- * it.  filetime.c says who raises it, and when.
+ * it.  filetime.c says which process raises it, and when.
  */
 #ifndef ZEN_FILETIME_H
 #define ZEN_FILETIME_H
@@ -25,7 +25,8 @@ extern void zen_filetime_backup_begins(void);
  * zen_filetime_round -- the worker, at least once a second: raise the times if something was stored since the last one.
  *
  * *stored: the fences since then; 0: nothing was.  Cheap within the second of the times.  True is returned when nothing
- * was stored for two rounds, so that the next may wait: who stores then raises the times at once, and wakes the worker.
+ * was stored for two rounds.  Then the next round may wait: a process that stores raises the times at once, and wakes
+ * the worker.
  *
  * zen_filetime_serve -- the worker will have rounds.
  */
@@ -36,9 +37,9 @@ extern void zen_filetime_serve(void);
 extern void zen_filetime_redone(void);
 
 /*
- * zen_filetime_init -- postmaster, before the pool is opened: nobody raises the times yet.
+ * zen_filetime_init -- postmaster, before the pool is opened: no process raises the times yet.
  *
- * zen_filetime_begin -- it is open: they are raised, and will be.
+ * zen_filetime_begin -- the pool is open: the times are raised now, and after stores from now on.
  */
 extern Size zen_filetime_shmem_size(void);
 extern void zen_filetime_init(void);

@@ -14,8 +14,8 @@
  * One process at a time grows: zen_pool_grow(), or the worker, which keeps zen.pool_grow_by.  If that one ends by an
  * error the file is cut to its size again.
  *
- * Whoever takes a page looks how many are left, and wakes the worker.  Whoever finds none asks for more, and waits as
- * long as there is hope.
+ * A process that takes a page looks how many are left, and wakes the worker if they are few.  A process that finds none
+ * asks for more, and waits as long as there is hope (ZenGrowHope).
  */
 #include "nvm/grow.h"
 

@@ -17,9 +17,9 @@ extern Size zen_grow_max_size(int file);
 /*
  * zen_grow_to -- make a file of the pool larger; returns its size in bytes then.
  *
- * size is that of whole pages, at most zen_grow_max_size().  Waits for another process that makes the pool larger.  A
- * file that has that size by then is left as it is.  Durable on return (R16), and its pages are free.  If it cannot be
- * done, there is a report of this level, and file and pool are as they were.  May be cancelled.
+ * size is a multiple of the page size, at most zen_grow_max_size().  Waits for another process that makes the pool
+ * larger.  A file that has that size by then is left as it is.  Durable on return (R16), and its pages are free.  If it
+ * cannot be done, there is a report of this level, and file and pool are as they were.  May be cancelled.
  *
  * The pool has been recovered.  No lock is held.
  */
@@ -36,9 +36,9 @@ extern bool zen_grow_progress(int *file, Size *target, Size *done);
 
 /*
  * zen_grow_serve -- the worker: from now on this process does what zen_grow_ask() asks for.
- * zen_grow_is_asked -- has somebody asked?
+ * zen_grow_is_asked -- has a process asked?
  * zen_grow_step -- if there are few free pages, make the pool larger by zen.pool_grow_by, as often as it takes.  Throws
- * nothing but what elog(FATAL) and a shutdown do.
+ * nothing, but ends at elog(FATAL) and at a shutdown.
  */
 extern void zen_grow_serve(void);
 extern bool zen_grow_is_asked(void);

@@ -511,7 +511,9 @@ load_identity(ZenHTable *ht, const ZenHTableEntry *e)
 	ht->create_xid = e->create_xid;
 }
 
-/* The entry is not free, but nobody knows what it is: its number is not used, its pages are not touched. */
+/*
+ * The entry is not free, but it is damaged and its table is unknown: its number is not used, its pages are not touched.
+ */
 static bool
 give_up_entry(ZenHTable *ht, const char *what)
 {

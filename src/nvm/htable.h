@@ -62,13 +62,13 @@ extern void zen_htable_created(ZenHTable *ht);
 extern void zen_htable_drop_begin(ZenHTable *ht, uint64 full_xid);
 extern void zen_htable_drop_undo(ZenHTable *ht);
 
-/* zen_htable_unlist -- nobody finds the table any more; its entry is free, durably, but not yet reused. */
+/* zen_htable_unlist -- no process finds the table any more; its entry is free, durably, but not yet reused. */
 extern void zen_htable_unlist(ZenHTable *ht);
 
 /* zen_htable_reuse -- all its pages and memory are gone: the entry may serve another table. */
 extern void zen_htable_reuse(ZenHTable *ht);
 
-/* zen_htable_empty -- all rows so far belong to nobody (truncation in place); durable on return. */
+/* zen_htable_empty -- all rows so far belong to no table (truncation in place); durable on return. */
 extern void zen_htable_empty(ZenHTable *ht);
 
 /* The table moves to another relfilenode (SET TABLESPACE) if full_xid commits. */
@@ -96,7 +96,7 @@ extern void zen_htable_need_trees(ZenHTable *ht);
 /* At a clean stop: the size of the logical-tuple map. */
 extern void zen_htable_save_blocks(ZenHTable *ht, uint64 nblocks);
 
-/* At a start: what it was then; false if that is damaged. */
+/* At a start: its value then; false if that is damaged. */
 extern bool zen_htable_saved_blocks(ZenHTable *ht, uint64 *nblocks);
 
 /* Full xid of a move of the entry that is under way, or 0. */

@@ -161,8 +161,8 @@ StaticAssertDecl(ZEN_OFF_REGIONS + ZEN_MAX_REGIONS * sizeof(ZenRegionEntry) <= Z
 
 #define ZEN_TAIL_NEVER	UINT64CONST(0)	/* it never was */
 #define ZEN_TAIL_ON		UINT64CONST(1)
-#define ZEN_TAIL_OFF	UINT64CONST(2)	/* it was, and is not: what changes is
-										 * not in the WAL */
+#define ZEN_TAIL_OFF	UINT64CONST(2)	/* it was, and is not: changes are not
+										 * in the WAL */
 
 /*
  * A copy follows the WAL of another server.  It becomes a primary's pool when zen has recovered it.  These values

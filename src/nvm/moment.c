@@ -107,7 +107,7 @@ mark_pool(char *base, uint32 mark)
 
 /*
  * zen.state may be one behind, after a crash or a failure: it must catch up first.  False if it cannot be read or
- * written now.  Nobody else raises the mark meanwhile.
+ * written now.  No other process raises the mark during the call.
  */
 static bool
 raise_mark(char *base, int elevel)

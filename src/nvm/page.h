@@ -1,5 +1,5 @@
 /*
- * page.h -- 64 KB pages: who owns which, which slots are free.
+ * page.h -- 64 KB pages: the owner of each, and its free slots.
  *
  * The persistent half is one word per page in the page directory; the rest (free-slot bitmap, links) lives in DRAM and
  * is rebuilt by recovery.  A page changes hands only clean (R8).

@@ -41,7 +41,7 @@ extern void zen_fence(void);
 /*
  * zen_nvm_watch -- as long as *word is 0, stored() is called by each process in its next fence, before that returns.
  *
- * By the postmaster.  NULL: nobody calls.  stored() throws nothing, and works wherever zen_fence() may be called.
+ * By the postmaster.  NULL: no process calls.  stored() throws nothing, and works wherever zen_fence() may be called.
  */
 extern void zen_nvm_watch(volatile uint32 *word, void (*stored) (void));
 
@@ -69,8 +69,8 @@ extern void zen_mark_write(ZenMarkRecord *records, int n, Size stride, uint64 va
 /*
  * zen_nvm_let_go -- take a range of the pool out of this process's page tables.
  *
- * Nothing of it is lost or flushed: the next access maps it again.  What a process has mapped counts as its memory, so
- * the kernel's OOM killer would choose a process that has read the whole pool.  addr is at the start of a page of 4 KB.
+ * Nothing of it is lost or flushed: the next access maps it again.  Mapped pages count as memory of the process, so the
+ * kernel's OOM killer would choose a process that has read the whole pool.  addr is at the start of a page of 4 KB.
  */
 extern void zen_nvm_let_go(const void *addr, Size len);
 

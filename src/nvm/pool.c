@@ -67,7 +67,7 @@ refuse_taken_over(void)
 
 /*
  * pg_createsubscriber gives a stopped standby a system identifier of its own, and resets its WAL as pg_resetwal does.
- * Nobody has started another cluster on the pool since: that would have begun a generation of the pool.
+ * No other cluster has been started on the pool since: that would have begun a generation of the pool.
  */
 static bool
 is_renamed(const ZenStateFile *state, const ZenClusterFacts *facts)

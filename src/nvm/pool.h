@@ -93,10 +93,10 @@ extern bool zen_pool_has_tables(void);
 extern void zen_pool_begin_copy(void);
 
 /*
- * zen_pool_note_dram -- the primary, and redo on a copy: zen.dram_size of the primary server, and what of it its rows
- * need, in bytes.
+ * zen_pool_note_dram -- the primary, and redo on a copy: note zen.dram_size of the primary server, and how much of it
+ * the rows need, in bytes.
  *
- * zen_pool_noted_dram -- what was noted last; 0: nothing was.
+ * zen_pool_noted_dram -- the numbers noted last; 0: none were.
  */
 extern void zen_pool_note_dram(uint64 size, uint64 needs);
 extern void zen_pool_noted_dram(uint64 *size, uint64 *needs);

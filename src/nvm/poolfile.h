@@ -10,8 +10,8 @@
 extern bool zen_file_is_zero(int fd, Size from, Size to);
 
 /*
- * zen_file_fill_holes -- allocate what is not allocated, or shared with another file, of the first `size` bytes; what
- * they hold stays.  0, or the number of an error.
+ * zen_file_fill_holes -- allocate those of the first `size` bytes that are not allocated, or that are shared with
+ * another file; their contents stay.  0, or the number of an error.
  */
 extern int	zen_file_fill_holes(int fd, Size size);
 
@@ -20,7 +20,7 @@ extern int	zen_file_fill_holes(int fd, Size size);
  *
  * The file is `from` bytes long for its pool; what lies behind that is cut off first.  progress is called with the size
  * so far between two steps; it may throw, and false from it ends the matter.  If it fails, false, after a report of
- * that level; the file is as long as before, unless not even that can be had.  No process uses what is behind `from`.
+ * that level; the file is as long as before, unless not even that can be had.  No process uses bytes behind `from`.
  */
 extern bool zen_file_extend(int fd, char *base, Size from, Size to, bool (*progress) (Size done), int elevel);
 

@@ -123,7 +123,7 @@ mend_doubt(ZenRegionEntry *e, Doubt *d)
 
 /*
  * A base backup may have copied a descriptor while another one took its place.  The old one's transaction has ended,
- * and replay brings the new one (src/stream/README).  So nobody need hear of what does not fit.
+ * and replay brings the new one (src/stream/README).  So a descriptor that does not fit is not worth a report.
  */
 static void
 mend_copied(ZenRegionEntry *e)
@@ -288,7 +288,10 @@ zen_cts_next(void)
 		cts = pg_atomic_add_fetch_u64(&control->next_cts, 1);
 	while (zen_one_bit(cts));
 
-	/* zen_cts_restart() has been: nobody writes before recovery is over */
+	/*
+	 * zen_cts_restart() has been called: no process writes before recovery is
+	 * over
+	 */
 	Assert(pg_atomic_read_u64(&control->cts_limit) != 0);
 
 	if (unlikely(cts > pg_atomic_read_u64(&control->cts_limit)))
@@ -527,7 +530,7 @@ zen_cts_is_known(uint64 cts)
 	return cts <= zen_mark_read(zen_pool.cts_mark, 4, ZEN_LINE);
 }
 
-/* The descriptor; it is written word by word, the last word being 0 meanwhile. */
+/* The descriptor; it is written word by word, and its last word is 0 until the others are written. */
 static const char *
 doubt_fault(uint32 region)
 {

@@ -173,7 +173,7 @@ extern uint64 zen_region_committed(uint32 region, uint64 limit);
 /*
  * zen_region_fault -- what is wrong with a region; NULL if nothing is, or if that cannot be told because it is at work.
  *
- * zen_region_is_committed -- R3: has the region committed cts?  True also while it is leased, when nobody can tell.
+ * zen_region_is_committed -- R3: has the region committed cts?  True also while it is leased, when that cannot be told.
  */
 extern const char *zen_region_fault(uint32 region);
 extern bool zen_region_is_committed(uint32 region, uint64 cts);

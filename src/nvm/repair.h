@@ -20,7 +20,7 @@ typedef bool (*ZenFits) (const void *image, const void *arg);
  */
 extern bool zen_repair_bit(void *image, Size len, ZenFits fits, const void *arg);
 
-/* What this process has come across. */
+/* Damage that this process has met. */
 extern uint32 zen_repairs;
 extern uint32 zen_damages;
 

@@ -1,8 +1,8 @@
 /*
- * sink.h -- who is to hear of changes of the pool, and of the transactions that make them.
+ * sink.h -- the functions that are told of changes of the pool, and of the transactions that make them.
  *
- * With zen.stream that is the WAL.  The engine knows nothing of it.  At each moment at which somebody may have to hear,
- * it calls a function of this table (ZEN_TELL).  A member that is NULL wants nothing, and costs a test.
+ * With zen.stream that is the WAL.  The engine knows nothing of it.  At each moment of which the WAL may have to know,
+ * it calls a function of this table (ZEN_TELL).  A member that is NULL is not called, and costs a test.
  * stream/streamsink fills the table at the start; src/stream/README, "What the engine tells", says which rule rests on
  * which moment.
  *
@@ -53,8 +53,9 @@ typedef struct ZenSink
 	uint64		(*spilled) (uint32 region);
 
 	/*
-	 * await: what a function of these has returned it for survives a crash on
-	 * return; 0 = nothing.  flush: so does all that this process has told
+	 * await: position was returned by a function of this table; on return
+	 * that change survives a crash.  0 = nothing to wait for.  flush: so does
+	 * all that this process has told
 	 */
 	void		(*await) (uint64 position);
 	void		(*flush) (void);

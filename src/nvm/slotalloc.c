@@ -202,7 +202,7 @@ may_use(uint32 pageno)
 	return zen_page_is_local(pageno) || zen_page_may_go_far(zen_pages[pageno].owner.region);
 }
 
-/* List a page that has got room, unless somebody has, or nobody wants it any more. */
+/* List a page that has got room, unless it is listed already or has left its context. */
 static void
 offer_page(uint32 pageno)
 {
@@ -260,7 +260,7 @@ set_current(Context *context, uint32 pageno)
 	}
 }
 
-/* Take a page from its context: from now on nobody lists it.  The caller holds the region, or the table is gone. */
+/* Take a page from its context: from now on no process lists it.  The caller holds the region, or the table is gone. */
 static void
 disown_page(Context *context, uint32 pageno)
 {
@@ -706,7 +706,10 @@ zen_slotalloc_adopt_page(uint32 pageno)
 {
 	Context    *context = get_context(zen_pages[pageno].owner);
 
-	/* recovery's leader: no process takes or frees a slot meanwhile */
+	/*
+	 * recovery's leader: no process takes or frees a slot before recovery is
+	 * over
+	 */
 	Assert(!zen_pages[pageno].lost);
 	Assert(zen_page_count_free(pageno) == pg_atomic_read_u32(&zen_pages[pageno].nfree));
 	if (context == NULL)

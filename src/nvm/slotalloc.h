@@ -2,7 +2,7 @@
  * slotalloc.h -- NVM slots: taken by the lease holder of a region, freed by anyone, never logged.
  *
  * Taking and freeing touch DRAM only (the paper's light-weight space management); NVM is written when a page changes
- * hands.  What a slot holds is told by its header alone.
+ * hands.  Only its header tells what a slot holds.
  */
 #ifndef ZEN_SLOTALLOC_H
 #define ZEN_SLOTALLOC_H

@@ -164,8 +164,9 @@ seal(ZenSuperblock *copy, uint32 version, uint32 crc)
 }
 
 /*
- * The copy's CRC is 0 meanwhile, so a cut leaves nothing that looks like damage.  The copy in force may be in the
- * caches only, after a crash of processes: it is durable before the other one goes (R10).
+ * The copy's CRC is 0 while the rest is written, so a write that a crash cuts short leaves nothing that looks like
+ * damage.  The copy in force may be in the caches only, after a crash of processes: it is durable before the other one
+ * goes (R10).
  */
 void
 zen_superblock_write(int file, char *base)

@@ -46,13 +46,16 @@ extern void zen_superblock_read(int fd, ZenSuperblockPair *pair);
 /* zen_superblock_in_force -- 0 or 1, or -1 if neither copy is whole. */
 extern int	zen_superblock_in_force(const ZenSuperblockPair *pair);
 
-/* zen_superblock_look -- both copies as the mapped pool shows them.  Nobody writes meanwhile. */
+/* zen_superblock_look -- both copies as the mapped pool shows them.  No process writes them during the call. */
 extern void zen_superblock_look(const char *base, ZenSuperblockPair *pair);
 
 /* zen_superblock_has_files -- make it that of a pool of several files.  In memory only. */
 extern void zen_superblock_has_files(ZenSuperblock *sb, uint32 file, int32 node);
 
-/* zen_superblock_reload -- read a file's one in force again, from the mapped file.  Nobody writes meanwhile. */
+/*
+ * zen_superblock_reload -- read a file's one in force again, from the mapped file.  No process writes it during the
+ * call.
+ */
 extern void zen_superblock_reload(int file, const char *base);
 
 /*

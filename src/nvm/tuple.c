@@ -264,7 +264,7 @@ typedef struct Questioned
 	Size		slot_size;
 } Questioned;
 
-/* Would the slot be intact with this header?  It may be written meanwhile: its length is read once. */
+/* Would the slot be intact with this header?  It may be written during the call: so its length is read only once. */
 static bool
 header_fits(const void *image, const void *questioned)
 {

@@ -88,7 +88,9 @@ zen_tombstone_link(const ZenTombstone *t)
 	return t->link[0] | (uint64) t->link[1] << 16 | (uint64) t->link[2] << 32;
 }
 
-/* Bytes of the body that precede what is copied from the MinimalTuple; all there is of a tombstone without a link. */
+/*
+ * Bytes of the body before the part that is copied from the MinimalTuple; the whole body of a tombstone without a link.
+ */
 #define ZEN_BODY_PREFIX		offsetof(ZenTupleBody, infomask2)
 
 /* Bytes that a version whose MinimalTuple has len bytes takes in its slot; len 0 = tombstone. */
@@ -174,7 +176,7 @@ extern void zen_tuple_repair(ZenSlot slot, ZenTupleHeader h);
  */
 extern bool zen_tuple_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin);
 
-/* zen_tuple_count_read -- a row of that length is read; for those who do so by other means. */
+/* zen_tuple_count_read -- a row of that length is read; for callers that read it by other means. */
 static inline void
 zen_tuple_count_read(ZenSlot slot, uint32 len)
 {

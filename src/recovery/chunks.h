@@ -12,11 +12,11 @@
 extern void zen_chunks_start_helpers(uint32 n);
 
 /*
- * zen_chunks_begin -- leader: a pass over all pages, or pieces, begins.  What the leader has found is seen by all
- * that take a chunk.
+ * zen_chunks_begin -- leader: a pass over all pages, or pieces, begins.  All processes that take a chunk see what the
+ * leader has found.
  *
- * zen_chunks_end -- leader: take part, and wait until the pass is done.  What all have found is seen by the leader.
- * report is called now and then.  Throws if a participant could not finish its chunk.
+ * zen_chunks_end -- leader: take part, and wait until the pass is done.  On return the leader sees what all
+ * participants have found.  report is called now and then.  Throws if a participant could not finish its chunk.
  */
 extern void zen_chunks_begin(ZenRecoveryPass pass);
 extern void zen_chunks_end(ZenRecoveryPass pass, void (*report) (void));
@@ -24,7 +24,7 @@ extern void zen_chunks_end(ZenRecoveryPass pass, void (*report) (void));
 /*
  * zen_chunks_help -- take part in a recovery that is under way until enough() is true.
  *
- * What the leader has done before that is seen on return.  Throws what do_chunk() and an interrupt throw.
+ * On return this process sees what the leader has done before that.  Throws what do_chunk() and an interrupt throw.
  */
 extern void zen_chunks_help(bool (*enough) (void));
 

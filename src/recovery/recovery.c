@@ -20,8 +20,8 @@
  * The first process that comes is the leader (gate.c).  It does everything but 2 and 3, which it shares with background
  * workers and with all processes that wait for the engine (chunks.c).
  *
- * The leader and its helpers hold no lease: nobody can have one before recovery is over.  What only a lease holder may
- * write is the leader's meanwhile.
+ * The leader and its helpers hold no lease: no process can have one before recovery is over.  Until then the leader may
+ * write what later only a lease holder may.
  */
 #include "recovery/recovery.h"
 
@@ -195,6 +195,7 @@ forget_undone(uint32 region, ZenRegionFate *fate, uint64 cts)
 		zen_region_doubt_clear(region);
 }
 
+/* R3: read the watermark and the in-doubt descriptor of each region, and decide what it has committed. */
 static void
 read_doubts(void)
 {
@@ -286,7 +287,7 @@ count_bytes(ZenHTable *ht, ZenSlot slot)
 }
 
 /*
- * Turn tombstones (DEAD so far) and words that nobody has touched into words without a row; returns true if the block
+ * Turn tombstones (DEAD so far) and words that nothing has touched into words without a row; returns true if the block
  * has an UNUSED word.
  */
 static bool
@@ -545,7 +546,7 @@ settle_tables(bool late)
 			settle_table(&zen_htables[i]);
 }
 
-/* A damaged slot so far may be of any table: then nobody reads before it is known of which. */
+/* A damaged slot so far may belong to any table: then no table may be read before it is known to which. */
 static bool
 is_suspect(void)
 {
@@ -555,7 +556,7 @@ is_suspect(void)
 	return false;
 }
 
-/* Tables that are not late are in their final state, but for who wants to write. */
+/* Tables that are not late are in their final state for readers, but not yet for writers. */
 static void
 open_tables(void)
 {
@@ -567,7 +568,7 @@ open_tables(void)
 	ConditionVariableBroadcast(&zen_recovery->changed);
 }
 
-/* Before tombstones that nobody else needs go. */
+/* Before the tombstones go that nothing else needs. */
 static void
 keep_links(void)
 {
@@ -666,8 +667,7 @@ settle_pool(void)
 }
 
 /*
- * What writers find: regions that nobody has leased but prepared transactions, and pages whose free slots are
- * counted.
+ * What writers find: regions that only prepared transactions have leased, and pages whose free slots are counted.
  */
 static void
 check_pool(void)
@@ -737,6 +737,7 @@ check_copy(void)
 	zen_pool_judge();
 }
 
+/* The whole of recovery, as the leader runs it: from the saved map if there is one, else by the two passes. */
 static void
 recover(void)
 {
@@ -748,7 +749,7 @@ recover(void)
 
 	INSTR_TIME_SET_CURRENT(start);
 	if (ZEN_FAULT(R17_SLOWLY) || ZEN_FAULT(R17_NO_LOST_XID))
-		pg_usleep(1000000L);	/* heap transactions get xids meanwhile */
+		pg_usleep(1000000L);	/* heap transactions get xids during the sleep */
 	begin_phase(ZEN_DOING_DIRECTORIES);
 	check_copy();
 	if (!zen_recovery->after_crash)
@@ -812,7 +813,10 @@ stop_in_order(void)
 
 	if (state != ZEN_RECOVERY_READY)
 	{
-		/* nobody has come to recover it: it is as the last stop has left it */
+		/*
+		 * no process has come to recover it: it is as the last stop has left
+		 * it
+		 */
 		zen_pool_stopped(state == ZEN_RECOVERY_NEEDED && zen_pool.was_clean);
 		return;
 	}

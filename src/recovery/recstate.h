@@ -39,7 +39,7 @@ typedef enum ZenRecoveryPass
 {
 	ZEN_PASS_NONE,
 	ZEN_PASS_LOAD,				/* of the saved map; instead of the others */
-	ZEN_PASS_COMMITS,			/* what has each region committed? */
+	ZEN_PASS_COMMITS,			/* which Tx-CTS has each region committed? */
 	ZEN_PASS_MAPS,				/* which versions are the newest? */
 	ZEN_PASS_LATE				/* the same for large tables */
 } ZenRecoveryPass;
@@ -128,7 +128,7 @@ zen_recovery_pass(void)
 	return (ZenRecoveryPass) (pg_atomic_read_u64(&zen_recovery->work) >> 32);
 }
 
-/* This process is in a chunk of a pass, which cannot end meanwhile, unless recovery has failed. */
+/* This process is in a chunk of a pass, which cannot end before it has left the chunk, unless recovery has failed. */
 #define ZenAssertInPass(condition) \
 	Assert((condition) || pg_atomic_read_u32(&zen_recovery->failed))
 
@@ -139,7 +139,7 @@ zen_recovery_is_open(const ZenHTable *ht)
 	return pg_atomic_read_u32(&zen_recovery->open) != 0 && !ht->late;
 }
 
-/* Is recovery ended, be it well or not?  Who waits may have come before the leader. */
+/* Is recovery ended, be it well or not?  A process that waits may have come before the leader. */
 static inline bool
 zen_recovery_is_over(void)
 {

@@ -99,7 +99,10 @@ zen_lockers_copy(ZenWord *word, ZenVersion *head, ZenLockerCopy *copy)
 	}
 }
 
-/* Copy the lockers that a row has at one moment, wherever they go meanwhile.  Inside an epoch. */
+/*
+ * Copy the lockers that a row has at one moment, even if they move to a newer version during the copy.  Inside an
+ * epoch.
+ */
 static void
 copy_present(ZenWord *word, ZenLockerCopy *copy)
 {

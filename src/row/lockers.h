@@ -2,7 +2,7 @@
  * lockers.h -- row locks in DRAM.
  *
  * The lockers of a logical tuple hang at its newest version and follow to every new one.  A transaction takes its own
- * entries out when it ends.  A reader of the list passes over entries whose transactions have ended meanwhile.
+ * entries out when it ends.  A reader of the list passes over entries of transactions that have ended.
  */
 #ifndef ZEN_LOCKERS_H
 #define ZEN_LOCKERS_H

@@ -92,6 +92,7 @@ typedef enum Admission
 	ADMIT_DAMAGED
 } Admission;
 
+/* One attempt to copy a spilled row into DRAM.  If the word has changed, nothing is done: ADMIT_DONE. */
 static Admission
 try_admit(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenSlot *slot)
 {

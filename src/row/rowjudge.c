@@ -5,7 +5,7 @@
  * wait for LWLocks, so it holds no lock bit.  What it finds may be out of date at once, and it keeps three rules:
  *
  * - What was judged is named by the newest version and its lock_seq.  Both can only be the same later if no other
- *   process has pushed, popped or locked meanwhile.
+ *   process has pushed, popped or locked in between.
  * - A judgement in which two looks contradict each other is TM_BeingModified without a wait_xid: judge again.
  * - A row that is only in NVM gets an entry first.  A row whose newest version is being taken back out of a spill
  *   record waits for that.
@@ -113,7 +113,7 @@ passes_newer(ZenChange *c, ZenJudged *j)
 	ZenSpilledChain space;		/* top may be in it */
 
 	ZenAssertInEpoch();
-	/* by its code: the target may have been made lean meanwhile */
+	/* by its code: the target may have been made lean since it was found */
 	for (ZenVersion *v = j->head; v != NULL && (j->target == NULL || v->code != j->target->code); v = v->older)
 		if (excludes(c, v))
 			return false;
@@ -189,7 +189,7 @@ look_at_entry(ZenJudged *j, uint64 w)
 		return false;
 	j->top = zen_top_version(j->head);
 	j->undoing = false;
-	/* the version that was top may have been made lean meanwhile */
+	/* the version that was top may have been made lean since the look */
 	for (ZenVersion *v = j->head; v != j->top && v != NULL; v = v->older)
 		j->undoing |= (zen_version_flags(v) & ZEN_V_SPILLED) != 0;
 	return !j->undoing;

@@ -282,7 +282,7 @@ clone_chain(ZenVersion *head, uint64 tidno)
  * Copy the chain of a row; false if DRAM is full.
  *
  * Rows that have no entry get none: a rewrite reads each row once.  The versions to which a word leads when it is read
- * stay until the epoch is left, even if another process admits or evicts the row meanwhile.
+ * stay until the epoch is left, even if another process admits or evicts the row before that.
  */
 static bool
 try_clone(ZenHTable *from, uint64 tidno, ZenWord *word)

@@ -194,7 +194,7 @@ typedef enum Fetched
 	FETCH_FOUND,				/* in an entry */
 	FETCH_MISSED,				/* in NVM */
 	FETCH_SPILLED,				/* in NVM, with a spill record */
-	FETCH_AGAIN,				/* its writer has aborted meanwhile, and
+	FETCH_AGAIN,				/* its writer has aborted since the look, and
 								 * scrubbed its slot */
 	FETCH_DAMAGED
 } Fetched;

@@ -107,8 +107,8 @@ extern void zen_row_fetch_block(ZenHTable *ht, uint64 block, uint64 wanted, Snap
 extern void zen_row_block_free(ZenRowBlock *rows);
 
 /*
- * zen_row_look_block -- look at those of a block's rows that every snapshot sees, and that nobody is changing, where
- * they are; returns their bits.  *apart: bits of others that may be there, for zen_row_fetch() or zen_row_inspect().
+ * zen_row_look_block -- look, in place, at the rows of a block that every snapshot sees, and that no transaction is
+ * changing; returns their bits.  *apart: bits of others that may be there, for zen_row_fetch() or zen_row_inspect().
  *
  * look() is called inside an epoch, with the row's place in the block: it may not wait, nor throw.  Of the tuple it may
  * read columns and nulls.  With believe as zen_slot_look().

@@ -57,7 +57,7 @@ zen_clients_init(void)
 
 /* ---------- walsenders ---------- */
 
-/* The latch of a process that has ended is nobody's, or another's, whom it does no harm. */
+/* The latch of a process that has ended belongs to no process, or to another one, which it does no harm to wake. */
 static void
 wake_flusher(void)
 {

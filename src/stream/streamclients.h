@@ -14,12 +14,12 @@ extern void zen_clients_init(void);
 /*
  * zen_clients_enter -- this process is a walsender, and counts as one until its end.  A full memory barrier.
  *
- * Whoever makes a zen table from here on finds a client of physical replication.  A table that this process then does
- * not find, and that is made all the same, was made by one who has seen it.
+ * A session that makes a zen table from here on finds a client of physical replication.  So if this process then does
+ * not find a table that is made all the same, the session that makes it has seen this client.
  */
 extern void zen_clients_enter(void);
 
-/* zen_clients_physical -- are there any of physical replication?  A full memory barrier before. */
+/* zen_clients_physical -- does any process serve physical replication?  A full memory barrier before. */
 extern bool zen_clients_physical(void);
 
 /*
@@ -33,7 +33,7 @@ extern void zen_clients_watch(PGPROC *flusher);
  * zen_clients_copy_begin -- this process may copy files from now on, until zen_clients_copy_end() or its end.  A full
  * memory barrier.  False: it has said so before.
  *
- * zen_clients_may_copy -- may any?  A walsender does not count while it streams.
+ * zen_clients_may_copy -- may any process?  A walsender does not count while it streams.
  */
 extern bool zen_clients_copy_begin(void);
 extern void zen_clients_copy_end(void);

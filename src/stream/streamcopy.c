@@ -47,7 +47,10 @@ static ZenSlot pending[MAX_PENDING];
 static uint32 npending = 0;
 static Size pending_bytes = 0;
 
-/* The record that is built.  Whoever writes versions can build one without memory that may be lacking. */
+/*
+ * The record that is built.  The buffer is static, so a process that has written versions needs no memory for it that
+ * might be lacking.
+ */
 static char buffer[BUFFER_BYTES];
 static Size used = 0;
 
@@ -123,8 +126,8 @@ cts_in(ZenSlot slot)
 }
 
 /*
- * A version as it is in its slot, without LP: what is committed in a copy pg_xact says.  A damaged one may give any
- * length.
+ * A version as it is in its slot, but without LP: in a copy of the pool pg_xact says which versions are committed.  The
+ * length that a damaged version gives may be anything, so it is bounded by the slot's size.
  */
 static void
 append_slot(ZenSlot slot)
@@ -350,9 +353,9 @@ note_page(uint32 pageno)
 }
 
 /*
- * A slot may have another version by now, or be empty, and its page may have gone.  Then nobody counts the old version
- * (R5).  It is made empty: what it had taken the place of is superseded, too, and its tombstone may have gone.  If the
- * other version is of the tail, it comes later.
+ * By now a slot may have another version or be empty, and its page may have been given back.  Then the old version no
+ * longer counts (R5), and copies get an empty slot: the version that it had replaced is superseded, too, and its
+ * tombstone may have gone.  If the other version is of the tail, it is logged later.
  */
 static void
 append_refs(const char *refs, uint32 len, uint64 cts)
@@ -559,7 +562,7 @@ leave_copies(void)
 	zen_pool_set_copied(false);
 }
 
-/* In pg_upgrade's server nobody changes rows. */
+/* No session changes rows in the server that pg_upgrade runs. */
 static bool
 is_left(void)
 {

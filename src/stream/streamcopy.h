@@ -1,7 +1,7 @@
 /*
  * streamcopy.h -- changes of the pool on their way into the WAL, for copies of the pool: zen.stream = replica.
  *
- * src/stream/README, "Copies of the pool", has the rules.  Process-local but for what is in the WAL.
+ * src/stream/README, "Copies of the pool", has the rules.  All state is process-local, but for the WAL.
  */
 #ifndef ZEN_STREAMCOPY_H
 #define ZEN_STREAMCOPY_H
@@ -20,18 +20,21 @@ zen_copies(void)
 
 /* ---------- versions ---------- */
 
-/* zen_copy_install -- give the sink what copies are to hear of: all but the members of a transaction. */
+/* zen_copy_install -- fill in the members of the sink that tell copies of changes: all but those of a transaction. */
 extern void zen_copy_install(ZenSink *sink);
 
-/* zen_copy_forget -- the transaction has ended: what it has written, and not told of, is undone. */
+/*
+ * zen_copy_forget -- the transaction has ended: versions that it has written and not logged are undone, and need no
+ * record.
+ */
 extern void zen_copy_forget(void);
 
 /*
  * zen_copy_decide -- all versions written since are made durable, and logged; the transaction depends on full_xid.  A
  * checkpoint waits until the sink's done(): LP, or the descriptor, is durable.
  *
- * tail: of these slots the one that is to be empty in copies, or InvalidZenSlot.  Earlier parts of what is too long
- * for one record have been logged.
+ * tail: the one of these slots that is to be empty in copies, or InvalidZenSlot.  If the changes are too long for one
+ * record, their earlier parts have been logged.
  *
  * zen_copy_is_one_record -- are n versions, that take `bytes` in their slots, few enough for one record?
  */
@@ -44,14 +47,14 @@ extern bool zen_copy_is_one_record(uint32 n, Size bytes);
 /* ---------- the tail ---------- */
 
 /*
- * What NVM keeps of a record that the WAL may yet lose: its region (uint32), and which slots were written since.
+ * While the WAL may still lose a record, NVM keeps its region (uint32) and the slots that were written since.
  *
  * zen_copy_refs -- store this, of n slots at most, where there is room for zen_copy_refs_size(n) bytes.  Returns how
  * many it takes.
  *
- * zen_copy_again -- after a crash, before anything is scrubbed: add to a record what the slots still have of the
- * transaction of this Tx-CTS, which is committed.  tail: the slot of the tail, which is to be empty in copies.  May
- * throw.
+ * zen_copy_again -- after a crash, before anything is scrubbed: add to a record the versions of the transaction with
+ * this Tx-CTS that the slots still have; it is committed.  tail: the slot of the tail, which is to be empty in copies.
+ * May throw.
  *
  * zen_copy_again_end -- log that record, and empty it.  May throw.
  */
@@ -82,10 +85,11 @@ extern void zen_copy_recovered(void);
  * zen_copy_dram_needs -- bytes of zen.dram_size that a server needs to open the tables: what is in use now, without row
  * versions.
  *
- * zen_copy_tell_dram -- zen's worker, once a round: tell copies if that has grown by an eighth since it was told.
+ * zen_copy_tell_dram -- zen's worker, once a round: tell copies of that number if it has grown by an eighth since they
+ * were last told.
  *
- * zen_copy_unseen -- a table is made whose rows will not be in the WAL: whoever replays that from an archive, and would
- * lack them, stops.  Nothing if there is no archive, or zen.allow_copies_without_rows is on.
+ * zen_copy_unseen -- a table is made whose rows will not be in the WAL: a server that replays this WAL from an archive,
+ * and would lack the rows, stops.  Nothing if there is no archive, or zen.allow_copies_without_rows is on.
  */
 extern uint64 zen_copy_dram_needs(void);
 extern void zen_copy_tell_dram(void);

@@ -2,7 +2,7 @@
  * streamcover.h -- a base backup of a standby ends behind all that it has of the pool.
  *
  * PostgreSQL takes the minRecoveryPoint of pg_control for the end of such a backup, as pg_control is copied last.  So
- * while somebody may copy files of this standby, redo raises minRecoveryPoint to the end of a record before it stores
+ * while a session may copy files of this standby, redo raises minRecoveryPoint to the end of a record before it stores
  * what the record says.  src/stream/README, "Copies of a copy", has the argument.
  */
 #ifndef ZEN_STREAMCOVER_H

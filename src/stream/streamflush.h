@@ -1,5 +1,5 @@
 /*
- * streamflush.h -- what has committed leaves for those who read the WAL, within milliseconds.
+ * streamflush.h -- commits reach the readers of the WAL within milliseconds.
  */
 #ifndef ZEN_STREAMFLUSH_H
 #define ZEN_STREAMFLUSH_H

@@ -92,8 +92,9 @@ typedef struct ZenCopyHead
 {
 	uint16		region;
 	uint16		kind;			/* ZEN_DOUBT_*; NONE: nothing is decided yet */
-	uint32		since;			/* SLOTS: so much before cts is what the
-								 * region has committed before; 0 = not said */
+	uint32		since;			/* SLOTS: cts minus this is the last Tx-CTS
+								 * that the region has committed before; 0 =
+								 * not said */
 	uint64		full_xid;		/* SLOTS: that decides.  SCRUB: that is
 								 * undone. 0 = none */
 	uint64		cts;			/* all of the region up to here depend on it */
@@ -146,7 +147,7 @@ typedef struct ZenStreamRow
 
 StaticAssertDecl(sizeof(ZenStreamHead) == 16 && sizeof(ZenStreamRow) == 8, "a format in the WAL");
 
-/* What of a heap tuple is in a record. */
+/* The part of a heap tuple that is in a record. */
 #define ZEN_STREAM_OMITTED	offsetof(HeapTupleHeaderData, t_infomask2)
 
 #endif							/* ZEN_STREAMFORMAT_H */

@@ -12,7 +12,10 @@
 #include "access/xlogdefs.h"
 #include "stream/streamformat.h"
 
-/* zen_streamlog_begin -- begin a record of changes of one table.  What an error has left of another one is dropped. */
+/*
+ * zen_streamlog_begin -- begin a record of changes of one table.  A record that an error has left incomplete is
+ * dropped.
+ */
 extern void zen_streamlog_begin(RelFileLocator locator, bool is_toast);
 
 /* zen_streamlog_add -- add a row; each of the two tuples may be NULL.  May throw for lack of memory. */

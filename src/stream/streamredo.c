@@ -74,8 +74,9 @@ is_copy(void)
 /*
  * The watermark takes over from the descriptor: durable, before that goes.  A restart may not meet its record again.
  *
- * It goes when another one takes its place, by a record that says what the watermark says.  Somebody may copy the line
- * meanwhile, with the watermark as it was before and without the descriptor (src/stream/README, "Copies of a copy").
+ * It goes when another one takes its place, by a record that says what the watermark says.  A backup tool may copy the
+ * line in between, with the watermark as it was before and without the descriptor (src/stream/README, "Copies of a
+ * copy").
  */
 static void
 settle_committed(uint32 region, uint64 cts)
@@ -340,6 +341,7 @@ redo_pages(ZenRecordReader *r)
 	zen_fence();
 }
 
+/* A range of the HTable directory.  The record has the entries in use, in order; all others become zero. */
 static void
 redo_tables(ZenRecordReader *r)
 {
@@ -610,6 +612,7 @@ zen_stream_redo_begins(void)
 		watch_dram();
 }
 
+/* Redo one record of any kind. */
 static void
 redo(ZenRecordReader *r, uint8 kind)
 {

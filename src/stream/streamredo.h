@@ -12,7 +12,7 @@
  * zen_stream_redo -- the resource manager's redo, in the startup process.
  *
  * It does nothing if the pool is a primary's: what is in NVM is newer than the WAL.  Else it stores what the record
- * says, blindly and durably.  PANIC if the pool cannot be what the record is about.
+ * says, blindly and durably.  PANIC if the pool cannot be the one that the record is about.
  */
 extern void zen_stream_redo(XLogReaderState *record);
 

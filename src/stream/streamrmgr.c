@@ -212,6 +212,7 @@ describe_note(StringInfo buf, XLogReaderState *record)
 		appendStringInfoString(buf, note.what == ZEN_NOTE_EMPTY ? "empty" : "unseen table");
 }
 
+/* For pg_waldump and pg_walinspect: describe a record. */
 static void
 stream_desc(StringInfo buf, XLogReaderState *record)
 {
@@ -247,6 +248,7 @@ stream_desc(StringInfo buf, XLogReaderState *record)
 	}
 }
 
+/* For pg_waldump and pg_walinspect: the name of a kind of record. */
 static const char *
 stream_identify(uint8 info)
 {
@@ -346,7 +348,7 @@ static RmgrData stream_rmgr = {
 	.rm_decode = stream_decode
 };
 
-/* The server that pg_upgrade runs has another wal_level than its users', and nobody reads its WAL. */
+/* The server that pg_upgrade runs has another wal_level than later starts, and no client reads its WAL. */
 static void
 check_setting(void)
 {

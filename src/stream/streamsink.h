@@ -10,8 +10,8 @@
 extern void zen_streamsink_install(void);
 
 /*
- * zen_streamsink_committed -- recovery's leader knows what has committed, and has taken nothing away yet.  What the WAL
- * has lost of it is logged again, and copies are told of the pool's pages, durably.  May throw.
+ * zen_streamsink_committed -- recovery's leader knows what has committed, and has taken nothing away yet.  The commits
+ * that the WAL has lost are logged again, and copies are told of the pool's pages, durably.  May throw.
  *
  * find_tail tells zen_streamtail_found() of slots; it is called if there may be any.  NULL: the last stop was in order.
  *

@@ -538,7 +538,7 @@ forget_tail(void)
 /*
  * The stream is off.  OFF is first: a tail is given up only when slots will be told.
  *
- * In pg_upgrade's server nobody changes rows, and slots are to go on behind it.
+ * In the server that pg_upgrade runs no session changes rows, and replication slots are to go on behind it.
  */
 static void
 note_off(void)

@@ -41,7 +41,7 @@ extern bool zen_streamtail_keeps(ZenSlot slot);
  */
 extern XLogRecPtr zen_streamtail_arm(XLogRecPtr done, Latch *latch);
 
-/* What there is of the tail now. */
+/* How large the tail is now. */
 typedef struct ZenTailLook
 {
 	uint32		kept;			/* transactions whose slots are kept */

@@ -41,7 +41,8 @@ zen_xids_committed(uint64 full_xid)
 
 	if (!is_known(full_xid))
 		return false;
-	LWLockAcquire(XactTruncationLock, LW_SHARED);	/* nobody cuts meanwhile */
+	LWLockAcquire(XactTruncationLock, LW_SHARED);	/* no process truncates
+													 * pg_xact now */
 	if (is_forgotten(full_xid))
 		committed = !ZEN_FAULT(R19_FORGOTTEN_UNDONE);
 	else

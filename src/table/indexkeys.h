@@ -30,8 +30,8 @@ typedef struct ZenIndexKeys
 /*
  * zen_indexkeys_begin -- prepare to read entries of an index.  Only those of columns of fixed width are read here.
  *
- * zen_indexkeys_read -- the entries of a block's rows that all snapshots see, and that nobody is changing.  With
- * believe, no CRC is computed of rows that were found sound since the server's start.
+ * zen_indexkeys_read -- the entries of a block's rows that all snapshots see, and that no transaction is changing.
+ * With believe, no CRC is computed of rows that were found sound since the server's start.
  */
 extern void zen_indexkeys_begin(ZenIndexKeys *keys, Relation table, const IndexInfo *info);
 extern void zen_indexkeys_read(ZenIndexKeys *keys, ZenHTable *ht, uint64 block, bool believe);

@@ -10,7 +10,7 @@
  * leaves, and says so.  REINDEX makes it valid again.  An error that may pass is met TRIES times before.
  *
  * That holds for functions of users, who may raise any error.  Without them an error that may pass, such as a lack of
- * memory, is no reason to lose a primary key: the table stays closed, and who comes to it tries again.
+ * memory, is no reason to lose a primary key: the table stays closed, and the next process that opens it tries again.
  */
 #include "table/reindexworker.h"
 

@@ -3,7 +3,7 @@
  *
  * Thin over row/rowchange.c, which judges and applies one attempt, and knows no Relation.  A change that another
  * transaction stands in the way of waits here, in heap's manner: the heavyweight tuple lock first, so that waiters
- * queue fairly, then the other transaction's end.  No lock of zen is held meanwhile, and no epoch.
+ * queue fairly, then the other transaction's end.  No lock of zen is held during the wait, and no epoch.
  *
  * This file knows nothing of toasting and of slots: the toaster writes chunks with it, and zenam_dml.c changes rows
  * with it.  It sees to the gate, to the exclusive stage, to large transactions and to predicate locks.

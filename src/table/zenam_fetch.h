@@ -56,7 +56,7 @@ zen_count_block(Relation rel)
 
 /*
  * May the transaction's snapshot see two rows with one key of a unique index?  One was deleted by another transaction
- * meanwhile, the other one is own.
+ * after the snapshot was taken, the other one is its own.
  */
 extern bool zen_fetch_sees_key_twice(void);
 

@@ -351,6 +351,7 @@ typedef struct BuildRow
 	bool		alive;			/* counts for uniqueness and for reltuples */
 } BuildRow;
 
+/* Does a build put this row into the index, and does the row count for uniqueness? */
 static BuildRow
 judge_row(const ZenRowInfo *info, TransactionId oldest_xmin, IndexInfo *index_info)
 {

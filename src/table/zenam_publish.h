@@ -13,7 +13,7 @@
 
 /*
  * zen_hides_changes -- are changes decoded, and zen's are not among them?  Not in pg_upgrade, which carries
- * publications over with zen.stream off, and whose WAL nobody reads.
+ * publications over with zen.stream off, and whose WAL no client reads.
  */
 static inline bool
 zen_hides_changes(void)

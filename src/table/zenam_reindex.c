@@ -1,9 +1,9 @@
 /*
  * zenam_reindex.c -- rebuild unlogged indexes in place after a crash.
  *
- * The state of a table is in ZenHTable.reindex: sound, to be rebuilt, being rebuilt.  The process that rebuilds holds
- * a heavyweight lock meanwhile.  The others wait for that lock, so the deadlock detector sees them.  On an error the
- * table is to be rebuilt again, and the next one tries.  The same flag is in NVM, so an unfinished rebuild is
+ * The state of a table is in ZenHTable.reindex: sound, to be rebuilt, being rebuilt.  The process that rebuilds holds a
+ * heavyweight lock until it is done.  The others wait for that lock, so the deadlock detector sees them.  On an error
+ * the table is to be rebuilt again, and the next one tries.  The same flag is in NVM, so an unfinished rebuild is
  * remembered over a restart.
  *
  * The rebuild is not transactional: it truncates each index to nothing and builds it into the same files.  It needs
@@ -252,6 +252,7 @@ is_to_refuse_rows(Relation index)
 		zen_reindex_is_given_up(RelationGetRelid(index));
 }
 
+/* Rebuild one index of the table, unless it is not lost, is held by a prepared transaction, or was just built. */
 static void
 rebuild_index(Rebuild *r, Oid indexoid)
 {

@@ -60,7 +60,7 @@ extern bool zen_reindex_calls_users(Relation index);
 
 /*
  * zen_reindex_give_up -- an index is not valid and can still not be built: this process leaves it empty from now on, or
- * a unique tree without a tree, so that nobody writes to it.
+ * a unique tree without a tree, so that no process writes to it.
  */
 extern void zen_reindex_give_up(Oid index);
 extern bool zen_reindex_is_given_up(Oid index);

@@ -177,7 +177,7 @@ zen_rel_key(Relation rel, ZenKeyShape *key)
 		return;
 	}
 	look_for_key(rel, key);
-	/* I21: an invalidation meanwhile takes only the memory of it away */
+	/* I21: an invalidation during that frees only the memory of it */
 	cached = rel->rd_amcache;
 	if (cached != NULL)
 	{
@@ -218,7 +218,7 @@ zen_rel_cover_block(Relation rel, BlockNumber block)
 		return;
 	Assert(cached == NULL || cached->ht == NULL || block < zen_tidmap_nblocks(cached->ht));
 	zen_rel_extend_file(rel, segments * RELSEG_SIZE + 1);
-	/* I21: an invalidation meanwhile takes only the memory of it away */
+	/* I21: an invalidation during that frees only the memory of it */
 	cached = rel->rd_amcache;
 	if (cached != NULL)
 		cached->segments = segments;

@@ -94,6 +94,7 @@ copy_row(ZenTupleSlot *dst, TupleTableSlot *src)
 	return true;
 }
 
+/* TupleTableSlotOps.copyslot: copy the row of any slot, with its TID and table. */
 static void
 slot_copyslot(TupleTableSlot *dst, TupleTableSlot *src)
 {

@@ -79,7 +79,7 @@ typedef struct Slice
 	char	   *result;
 } Slice;
 
-/* Sees every chunk whose writer has not aborted.  Nobody changes it. */
+/* Sees every chunk whose writer has not aborted.  It is never changed. */
 static SnapshotData toast_snapshot = {.snapshot_type = SNAPSHOT_TOAST};
 
 /* ---------- toast tables ---------- */

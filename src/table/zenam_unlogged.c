@@ -187,7 +187,11 @@ zen_index_repair(void)
 	if (indexes == NIL || !IsTransactionState() || RecoveryInProgress())
 		return;
 	ZenAssertNotInEpoch();
-	/* if the repair fails, it is not for a later statement to fail by it */
+
+	/*
+	 * cleared first: if the repair fails, no later statement shall repeat it
+	 * and fail, too
+	 */
 	logged_builds = NIL;
 	CommandCounterIncrement();
 

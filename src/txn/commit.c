@@ -456,7 +456,7 @@ zen_commit_reserve_own(ZenCommit *commit, ZenWriteSet *ws, Size sink_size)
 		if (commit->last == InvalidZenSlot)
 			zen_pool_full_error();
 	}
-	/* nobody need know of a transaction that leaves nothing */
+	/* the sink need not know of a transaction that leaves nothing */
 	if (sink_size == 0 || commit->last == InvalidZenSlot)
 		return true;
 	commit->sink_slot = take_own_slot(commit, ws, sink_size);
@@ -753,7 +753,7 @@ zen_commit_finish(ZenCommit *commit, ZenWriteSet *ws)
 /*
  * R7: make the slots empty, durably, before the region commits again.
  *
- * The sink's own slot is written when the sink is told of the decision, and is nobody else's to hear of.
+ * The sink's own slot is written when the sink is told of the decision, so it is not told of as vanishing.
  */
 static void
 scrub_writes(ZenCommit *commit, ZenWriteSet *ws)

@@ -64,9 +64,9 @@ extern bool zen_commit_reserve_own(ZenCommit *commit, ZenWriteSet *ws, Size sink
 /*
  * zen_commit_await_slots -- the pool is full of slots that others keep: sleep for a moment, and have a region again.
  *
- * Meanwhile others may collect in the region.  keep_region: they may not, since a Tx-CTS was taken for it, or
- * something was written in it that is to commit (R3).  Throws ERRCODE_DISK_FULL when there is nothing to wait for,
- * or when zen.full_timeout has passed *since, 0 at the first call.  Throws if it is cancelled.
+ * During the sleep other processes may collect in the region.  keep_region: they may not, since a Tx-CTS was taken for
+ * it, or something was written in it that is to commit (R3).  Throws ERRCODE_DISK_FULL when there is nothing to wait
+ * for, or when zen.full_timeout has passed *since, 0 at the first call.  Throws if it is cancelled.
  */
 extern void zen_commit_await_slots(ZenCommit *commit, bool keep_region, TimestampTz *since);
 

@@ -341,7 +341,7 @@ zen_exclusive_check(void)
 
 /* ---------- the end of a transaction ---------- */
 
-/* The garbage that has piled up meanwhile is collected for all, then the others go on. */
+/* The garbage that has piled up during the exclusive stage is collected for all, then the others go on. */
 static void
 leave(ZenExclusiveEnd end)
 {

@@ -162,7 +162,7 @@ typedef struct Locked
 {
 	Oid			oids[64];
 	int			n;
-	bool		more;			/* there are more, or nobody knows */
+	bool		more;			/* there are more, or may be */
 } Locked;
 
 static void
@@ -217,8 +217,9 @@ find_locked(Locked *locked, bool wait)
 	Assert(!wait || !LWLockHeldByMe(&MyProc->fpInfoLock));
 
 	/*
-	 * shared, so that nobody moves one from here to there meanwhile; but for
-	 * that, only this process changes its lists in the main table
+	 * shared, so that no other process moves one from here to the main table
+	 * between the two reads; apart from that, only this process changes its
+	 * lists there
 	 */
 	if (wait)
 		LWLockAcquire(&MyProc->fpInfoLock, LW_SHARED);

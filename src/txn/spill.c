@@ -9,7 +9,7 @@
  * leased.  R15: a row that is written again after it was spilled gets the commit's Tx-CTS, which is larger.
  *
  * New rows of a load (COPY) are spilled as they come, and never have an entry.  They are written for TIDs that are
- * free, and take them when they are durable.  If another process has taken a TID meanwhile, that row's slot is
+ * free, and take them when they are durable.  If another process has taken a TID before that, the row's slot is
  * scrubbed, and it is inserted like any other.
  */
 #include "txn/spill.h"
@@ -35,8 +35,8 @@
 										 * written more is a load */
 
 /*
- * Set while rows are spilled.  Meanwhile the rows that are spilled already stand in the write set without a
- * version.  If an error or the end of the session comes between, zen_spill_abandon() takes them out.
+ * Set while rows are spilled.  The rows that are spilled already then stand in the write set without a version.  If an
+ * error or the end of the session comes between, zen_spill_abandon() takes them out.
  */
 static bool spilling = false;
 
@@ -142,7 +142,7 @@ write_row(Row *row, uint64 *cts)
 					link ? (MinimalTuple) &tombstone : zen_version_tuple(v), true);
 }
 
-/* Make the word SPILLED; false if another transaction has locked the row meanwhile, or DRAM is full. */
+/* Make the word SPILLED; false if another transaction has locked the row since it was chosen, or DRAM is full. */
 static bool
 publish_row(Row *row, bool *full)
 {
@@ -342,6 +342,7 @@ collect_replaced(ZenWrite *w)
 		(void) zen_collect_tuple(w->ht, w->tidno);
 }
 
+/* Choose the rows of the write set that may be spilled, write them, and take them out of the write set. */
 static void
 spill(void)
 {

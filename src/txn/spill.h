@@ -30,7 +30,8 @@ extern uint64 zen_spill_new_rows(ZenHTable *ht, MinimalTuple *tuples, uint32 n, 
 
 /*
  * zen_spill_forget_formers -- the transaction has ended, and the WAL with it is flushed, or all that it has spilled was
- * taken back: R5 for what its rows have overwritten, as far as that has waited.  Never throws.
+ * taken back: the headers that its rows have overwritten may be forgotten (R5), as far as that has waited.  Never
+ * throws.
  */
 extern void zen_spill_forget_formers(void);
 

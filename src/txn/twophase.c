@@ -119,6 +119,7 @@ place_damaged(ZenPrepared *p)
 	}
 }
 
+/* Commit or abort a prepared transaction, and free its entry. */
 static void
 finish(ZenPrepared *p, bool committed)
 {

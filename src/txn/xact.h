@@ -15,8 +15,8 @@
 extern bool zen_xact_is_last;
 
 /*
- * zen_xact_event, zen_xact_subevent -- zen's part in the end of a transaction, and of a subtransaction.  An event that
- * begins an end throws what keeps the transaction from it; the others never throw.
+ * zen_xact_event, zen_xact_subevent -- zen's part in the end of a transaction, and of a subtransaction.  An event
+ * before the end throws if something keeps the transaction from ending so; the others never throw.
  */
 extern void zen_xact_event(XactEvent event);
 extern void zen_xact_subevent(SubXactEvent event, SubTransactionId subxact);

@@ -444,6 +444,7 @@ brin_column_fits(IndexCheck *c, BrinCheck *b, int i)
 										  PointerGetDatum(summary), PointerGetDatum(&key)));
 }
 
+/* Check that the summaries of a BRIN index cover all rows of the table. */
 static void
 check_brin(IndexCheck *c, uint64 ntids)
 {

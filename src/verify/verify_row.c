@@ -95,6 +95,7 @@ check_owner(const Expected *e, ZenSlot slot, ZenFault *fault)
 	return true;
 }
 
+/* Check that a slot holds the version that is expected there, intact and committed. */
 static bool
 check_slot(const Expected *e, ZenSlot slot, ZenFault *fault)
 {
@@ -238,7 +239,7 @@ is_within(ZenVersion *v, const ZenSpilledChain *space)
 }
 
 /*
- * States are looked at from the oldest version to the newest: a transaction that commits meanwhile is then never
+ * States are looked at from the oldest version to the newest: a transaction that commits during the look is then never
  * taken for committed in an older version alone, which it would not have written to NVM.
  */
 static bool

@@ -97,7 +97,7 @@ check_map(TableCheck *c)
 /*
  * Call visit for each free slot with the intact header of a version of a TID of [first, first + n).
  *
- * Pages may change hands meanwhile: a slot is only looked at, and judged again when it seems wrong.
+ * Pages may change hands during the walk: a slot is only looked at, and judged again when it seems wrong.
  */
 static void
 for_stale_headers(TableCheck *c, uint64 first, uint64 n,
@@ -330,7 +330,7 @@ check_indexes(TableCheck *c)
 		Relation	index = try_relation_open(lfirst_oid(lc), AccessShareLock);
 
 		if (index == NULL)
-			continue;			/* dropped meanwhile, concurrently */
+			continue;			/* dropped by another session */
 		if (index->rd_index->indisvalid && index->rd_index->indisready)
 			check_index_caught(c, index);
 		relation_close(index, AccessShareLock);
