@@ -10,7 +10,7 @@
  *
  * Each NUMA node is the home of every n-th stripe of spans, and the kernel takes their memory there.  Row versions are
  * at home where their writer or reader runs, or on the nearest node that has room.  All else takes spans of all nodes
- * in turn, as everybody uses it.  With one node there is one home.
+ * in turn, as processes on all nodes use it.  With one node there is one home.
  *
  * Row versions have classes of their own for each home, so their spans hold nothing else.  A span that is all but empty
  * is held by its last objects.  A process that needs memory of another size evicts these (zen_arena_rows).  It meets

@@ -8,7 +8,7 @@
  * In a full bucket the first entry without the mark goes, from a place on that the hash gives; the marks that the
  * search passes are taken away (CLOCK, of eight).  A lookup writes only if the mark is not set yet.
  *
- * Keys that are filled in before anybody has asked for them come without the mark, and leave marks alone.  So a large
+ * Keys that are filled in before any query has looked them up come without the mark, and leave marks alone.  So a large
  * table that is loaded drives out no key that is in use.
  */
 #include "cache/keycache.h"

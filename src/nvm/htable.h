@@ -118,7 +118,7 @@ extern uint32 zen_htable_lasting(bool (*committed) (uint64 full_xid));
 /*
  * zen_htable_names_database -- may the directory, as it is in NVM, have tables of the database?
  *
- * For before recovery, or when that has failed.  True also of a damaged entry, which may be anyone's.
+ * For callers before recovery, or after it has failed.  True also of a damaged entry, which may be of any database.
  */
 extern bool zen_htable_names_database(Oid db);
 

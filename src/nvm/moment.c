@@ -46,7 +46,7 @@ refuse(const char *detail, const char *way_on)
 			 errhint("%s%s", ZEN_SAME_MOMENT_HINT, way_on)));
 }
 
-/* Who has lost the newer pool may take the older one: he says so in zen.state. */
+/* An operator who has lost the newer pool may take the older one, and says so in zen.state. */
 static void
 refuse_marks(const ZenStateFile *state)
 {

@@ -223,8 +223,8 @@ zen_persist(const void *addr, Size len)
 /*
  * zen_nvm_zero -- fill a range with zeroes, durable on return.
  *
- * Whole pages are zeroed before they change hands (R8), so streaming stores spare the cache; pmem_memset writes
- * back the partial lines at both ends by itself.  Not for lines that someone relies on the store order of.
+ * Whole pages are zeroed before they change hands (R8), so streaming stores spare the cache; pmem_memset writes back
+ * the partial lines at both ends by itself.  Not for lines whose order of stores another process or recovery relies on.
  */
 void
 zen_nvm_zero(void *addr, Size len)

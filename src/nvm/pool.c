@@ -661,8 +661,8 @@ open_scratch_pool(ZenStateFile *state, const ZenClusterFacts *facts)
 }
 
 /*
- * After the crash of a backend: mapping and lock are still held.  A process that went wild may have written over a
- * copy of the superblock, and the crash may have been a SIGBUS, because someone has cut the file short: all of it is
+ * After the crash of a backend: mapping and lock are still held.  A process that went wild may have written over a copy
+ * of the superblock, and the crash may have been a SIGBUS, because another program has cut the file short: all of it is
  * checked again, and in the file, since another SIGBUS would end in a crash here.
  */
 static void

@@ -6,8 +6,8 @@
  * then the page that has got room last, then a fresh one.  That page has the least room of all.  So the others go on
  * losing rows until they are empty and go back to the pool.
  *
- * Free slots are bits: anyone sets one (a version was superseded and its readers are gone), only the lease holder
- * clears one, so no lock is needed.  The anchor (R4) may be free as a bit; the allocator passes over it.
+ * Free slots are bits: any process sets one (a version was superseded and its readers are gone), and only the lease
+ * holder clears one, so no lock is needed.  The anchor (R4) may be free as a bit; the allocator passes over it.
  *
  * A page that gets room is put into its context's list by the process that has freed the slot, under the region's
  * room_lock.  So neither taking nor freeing looks at more than one page, however large the table is.

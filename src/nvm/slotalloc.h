@@ -1,5 +1,5 @@
 /*
- * slotalloc.h -- NVM slots: taken by the lease holder of a region, freed by anyone, never logged.
+ * slotalloc.h -- NVM slots: taken by the lease holder of a region, freed by any process, never logged.
  *
  * Taking and freeing touch DRAM only (the paper's light-weight space management); NVM is written when a page changes
  * hands.  Only its header tells what a slot holds.

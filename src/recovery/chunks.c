@@ -1,10 +1,10 @@
 /*
  * chunks.c -- work in chunks by several processes: attach, hand out, count, wait.
  *
- * A pass goes over all pages, or over all pieces of the saved map.  Pages are taken in chunks from a shared counter,
- * by the leader, by background workers, and by every process that waits for the engine.  A chunk that was taken is
+ * A pass goes over all pages, or over all pieces of the saved map.  Pages are taken in chunks from a shared counter, by
+ * the leader, by background workers, and by every process that waits for the engine.  A chunk that was taken is
  * finished: interrupts are held, and an error in it ends the whole recovery.  A pass is over when all its pages are
- * counted as done.  So no participant need be there, and each may come and go between chunks.
+ * counted as done.  So the pass does not depend on any one participant, and each may come and go between chunks.
  *
  * ZenRecovery.work holds the pass and its next chunk in one word.  So a process that adds to it gets a chunk of the
  * pass under way at that moment, and the leader cannot end that pass before the chunk is done.

@@ -2,9 +2,9 @@
  * gate.c -- wait for recovery, by doing it or by taking part in it.
  *
  * The first process that comes changes NEEDED to RUNNING, and is the leader (recovery.c).  If transactions may have to
- * be logged again (R17), which takes one of the leader's own, only the background worker can be it.  The others do
- * chunks of its work (chunks.c) until what they wait for is there.  A recovery that has failed stays so until the
- * server restarts.
+ * be logged again (R17), only the background worker can be the leader, since that takes a transaction of its own.  The
+ * others do chunks of its work (chunks.c) until what they wait for is there.  A recovery that has failed stays so until
+ * the server restarts.
  */
 #include "recovery/gate.h"
 

@@ -1,9 +1,9 @@
 /*
  * mapload.c -- read zen.map (savedmap.h), check it, and make maps and free slots of it.
  *
- * The leader reads the pool's directories as ever.  What follows is taken from the file: all that recover read the
- * words, one piece at a time, straight into the leaves of the maps.  Every part has a checksum, and one that does not
- * match gives up the file.  The leader then scans the pool, as if there were none.
+ * The leader reads the pool's directories as ever.  All else is taken from the file: the processes that recover read
+ * the words, one piece at a time, straight into the leaves of the maps.  Every part has a checksum.  If one does not
+ * match, the file is given up.  The leader then scans the pool, as if there were none.
  */
 #include "recovery/mapload.h"
 
@@ -38,7 +38,7 @@ get(int fd, void *data, Size size, uint64 offset)
 	return true;
 }
 
-/* Is this a header, and one of the stop before this start? */
+/* Is this a header, and was it written by the stop before this start? */
 static const char *
 header_fault(const ZenMapHeader *header, off_t file_size)
 {

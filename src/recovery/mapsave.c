@@ -6,8 +6,8 @@
  *	- of a chain of versions the newest committed one;
  *	- of all that has no row DEAD, with its tombstone if that is still needed (R5).
  *
- * A slot is free if no word leads to it and no prepared transaction has it.  If two words lead to one slot, or a scan
- * could judge anything else otherwise, nothing is saved.  The file's header is written last, so an unfinished file
+ * A slot is free if no word leads to it and no prepared transaction has it.  If two words lead to one slot, or if a
+ * scan could judge anything differently, nothing is saved.  The file's header is written last, so an unfinished file
  * has none.
  */
 #include "recovery/mapsave.h"
@@ -115,7 +115,7 @@ without_row(Image *image, uint64 w, ZenSlot tombstone)
 	return zen_word_with(w, ZEN_WORD_DEAD, tombstone);
 }
 
-/* Is what NVM holds of a version what a scan would take for a version of this row? */
+/* Would a scan take the slot of this version for a version of this row? */
 static bool
 names_row(const ZenVersion *v, uint32 flags, const ZenHTable *ht, uint64 tidno)
 {
@@ -130,8 +130,8 @@ names_row(const ZenVersion *v, uint32 flags, const ZenHTable *ht, uint64 tidno)
 }
 
 /*
- * Versions in DRAM: what a scan knows of them are their slots.  The newest committed one is the row (R3), older ones
- * with data are stale (R5), those of prepared transactions wait.  A version without a slot is nowhere.
+ * Versions in DRAM: a scan knows only their slots.  The newest committed one is the row (R3), older ones with data are
+ * stale (R5), those of prepared transactions wait.  A version without a slot counts for nothing.
  */
 static uint64
 reduce_chain(Image *image, ZenHTable *ht, uint64 tidno, ZenWord *word, uint64 w)
@@ -232,8 +232,9 @@ count_prepared(uint32 region, ZenSlot slot, ZenTupleHeader former, void *arg)
 }
 
 /*
- * A slot of a prepared transaction.  The header that it had before is gone from the medium.  To count it down is left
- * to the end of the transaction, which after a restart knows nothing of it.  So it is counted down here.
+ * A slot of a prepared transaction.  The header that it had before is gone from the medium.  Otherwise the end of the
+ * transaction would take it from the count of stale headers; after a restart the transaction knows nothing of it.  So
+ * the count goes down here.
  */
 static void
 save_prepared(uint32 region, ZenSlot slot, ZenTupleHeader former, void *arg)

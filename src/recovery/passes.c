@@ -215,8 +215,9 @@ judge_empty(ZenSlot slot, ZenTupleHeader h)
 }
 
 /*
- * A flipped bit is set right, but in a slot of no use to anybody.  What a cut leaves is one bit away from no version
- * but the one that was being written.  That is a loser, so the log says nothing of it.
+ * A flipped bit is set right, but not in a loser after a crash.  A write that the crash has cut short may be one bit
+ * away from the version that was being written, and from no other.  That version is a loser, so the log says nothing of
+ * it.
  */
 static SlotFate
 judge_repairable(ZenSlot slot, ZenRegionFate *fate, ZenTupleHeader h)
@@ -255,7 +256,9 @@ judge(ZenSlot slot, Size size, ZenRegionFate *fate, ZenTupleHeader *h)
 	return SLOT_DAMAGED;
 }
 
-/* R15: a transaction writes a row once, so one of two such slots has come over another row. */
+/*
+ * R15: a transaction writes a row once, so if there are two such slots, one was written over the slot of another row.
+ */
 static void
 report_copy(ZenSlot slot)
 {
@@ -467,7 +470,7 @@ discard_remains(ZenSlot slot)
 	scrub_and_free_all(zen_slot_page(slot), &n, 1);
 }
 
-/* May the header of a damaged slot be believed in that it names a row of a table? */
+/* May the header of a damaged slot be believed when it names a row of a table? */
 static bool
 names_row(ZenTupleHeader h)
 {

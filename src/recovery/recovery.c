@@ -1,7 +1,7 @@
 /*
  * recovery.c -- recovery by one scan (the paper's Algorithm 2, with R3 to R5, R10, R13, R14).
  *
- *	1. HTable directory and in-doubt regions: pg_xact says what became of them.
+ *	1. HTable directory and in-doubt regions: pg_xact says whether they have committed.
  *	2. First pass over all slots: per region the largest Tx-CTS with LP (R3); the largest of all (R14); every line
  *	   read is flushed (R10), since after a process crash the caches may hold what the medium does not.
  *	   Then the tail is logged again (R17, R18).
@@ -114,7 +114,7 @@ set_state(ZenRecoveryState state)
 	ConditionVariableBroadcast(&zen_recovery->changed);
 }
 
-/* Leader: tell the log how far we are, now and then. */
+/* Leader: now and then, log the progress. */
 static void
 report_progress(void)
 {
@@ -184,8 +184,8 @@ zen_recovery_init(void)
 /* ---------- transactions in doubt ---------- */
 
 /*
- * R19: at once, since recovery may fail now, and be done when pg_xact has forgotten the xid.  After a clean stop it is
- * of a transaction that was prepared, and the saved map shall not fit.
+ * R19: at once, since recovery may fail now, and be repeated when pg_xact has forgotten the xid.  After a clean stop
+ * the descriptor is that of a transaction that was prepared, and the saved map must not fit any more.
  */
 static void
 forget_undone(uint32 region, ZenRegionFate *fate, uint64 cts)
@@ -276,7 +276,7 @@ adopt_pages(void)
 
 /* ---------- tables ---------- */
 
-/* What a table has taken of shared pages; one with pages of its own is beyond that. */
+/* How much a table has taken of shared pages.  A table that has pages of its own needs no count. */
 static void
 count_bytes(ZenHTable *ht, ZenSlot slot)
 {
@@ -611,7 +611,8 @@ build_maps(void)
 }
 
 /*
- * Begin to load the saved map: others read its words while the leader reads the page directory.  NULL if there is none.
+ * Begin to load the saved map: the helpers read its words while the leader reads the page directory.  NULL if there is
+ * none.
  */
 static ZenSavedMap *
 begin_load(ZenSavedMap *map, const char **why)
@@ -709,8 +710,8 @@ report_ready(bool loaded)
 }
 
 /*
- * Has a copy got all up to the end of replay, and nothing from behind it?  The answer is noted: should the rest fail,
- * the next start finds no such end, or one of its own WAL.
+ * Has a copy all changes up to the end of replay, and none from behind it?  The answer is noted: if the rest of
+ * recovery fails, the next start finds no end of replay, or the end of its own WAL.
  */
 static void
 check_copy(void)
@@ -823,7 +824,7 @@ stop_in_order(void)
 	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
 		if (zen_htables[i].in_use)
 			zen_htable_save_blocks(&zen_htables[i], zen_tidmap_nblocks(&zen_htables[i]));
-	/* a commit that found no room in its own may have taken any */
+	/* a commit that found no room in its own region may have taken any region */
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 		zen_region_persist_watermark(r);
 	zen_pool_stopped(true);

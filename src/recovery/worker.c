@@ -84,7 +84,7 @@ take_snapshot(void)
 	CommitTransactionCommand();
 }
 
-/* Was something stored lately?  The files' times and marks tell of it. */
+/* Was something stored lately?  If so, the files' times and marks are raised. */
 static bool
 look_at_stores(void)
 {
@@ -157,8 +157,8 @@ nap(long ms)
 }
 
 /*
- * In time this process has touched all of the pool and of DRAM.  To the OOM killer that is memory of its own, and a
- * reason to choose it, though its end would free none of it.
+ * In time this process touches all of the pool and of DRAM.  The OOM killer counts that as memory of this process, and
+ * may choose it, though its end would free none of it.
  */
 static void
 let_go(void)

@@ -4,8 +4,9 @@
  * - A walsender counts from its authentication to its end.  While there is none, the flusher sleeps (streamflush.c).
  * - One of physical replication keeps tables from becoming zen's whose rows its client could not get
  *   (table/zenam_ddl.c).
- * - On a standby redo asks who may copy files: walsenders, and sessions that have called pg_backup_start() or read
- *   files as pg_rewind does (streamcover.c).  A walsender that streams does not count.  So it is known by its pid.
+ * - On a standby redo asks whether any process may copy files: walsenders, and sessions that have called
+ *   pg_backup_start() or read files as pg_rewind does (streamcover.c).  A walsender that streams does not count.  So it
+ *   is known by its pid.
  */
 #include "stream/streamclients.h"
 
@@ -157,7 +158,7 @@ zen_clients_copy_begin(void)
 	return true;
 }
 
-/* One that has streamed may take a backup later, and has said BACKUP by then. */
+/* A walsender that has streamed may take a backup later: by then its state is BACKUP. */
 static bool
 streams(uint32 pid)
 {

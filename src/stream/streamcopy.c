@@ -211,7 +211,10 @@ zen_copy_is_one_record(uint32 n, Size bytes)
 	return n <= ZEN_COPY_VERSIONS && bytes <= ZEN_COPY_BYTES;
 }
 
-/* What the region has committed before, as SLOTS says it; or a record of its own. */
+/*
+ * How far before cts the last commit of the region was, for SLOTS; 0 if that does not fit: then a record of its own
+ * says it.
+ */
 static uint32
 tell_former(uint32 region, uint64 cts)
 {
@@ -313,7 +316,7 @@ log_grown(int file, uint32 npages)
 	return insert(ZEN_XLOG_GROWN, words, sizeof(words), NULL, 0);
 }
 
-/* Flushed: what recovery finds on the new pages it tells before it tells that they are there. */
+/* Flushed, since recovery logs what it finds on the new pages before it logs that they are there. */
 static void
 note_grown(int file, uint32 npages)
 {
@@ -428,7 +431,7 @@ dram_size(void)
 	return (uint64) zen_dram_size_mb * 1024 * 1024;
 }
 
-/* It is in the pool, too: for base backups that begin behind the record. */
+/* The note is in the pool, too, for base backups that begin behind the record. */
 static void
 tell_dram(uint64 needs)
 {
@@ -449,7 +452,7 @@ zen_copy_tell_dram(void)
 	tell_dram(last = needs);
 }
 
-/* May an empty pool become a copy here?  What is prepared needs its descriptor. */
+/* May an empty pool become a copy here?  Not with prepared transactions, which need their descriptors. */
 static bool
 is_empty(void)
 {

@@ -66,13 +66,13 @@ extern void zen_copy_again_end(StringInfo record);
 /* ---------- start ---------- */
 
 /*
- * zen_copy_recovering -- recovery's leader, before it tells of the tail: copies follow no longer if zen.stream is
- * another one now.
+ * zen_copy_recovering -- recovery's leader, before it tells of the tail: copies follow no longer if zen.stream has
+ * another value now.
  *
- * zen_copy_pages -- when it has told of the tail, before it takes anything away: tell them how large the files are, and
- * whose each page is.  Durable on return.
+ * zen_copy_pages -- when it has told of the tail, before it takes anything away: tell copies how large the files are,
+ * and which region and table have each page.  Durable on return.
  *
- * zen_copy_recovered -- recovery's leader, before anybody can write: tell copies of the other directories; the pool
+ * zen_copy_recovered -- recovery's leader, before any process can write: tell copies of the other directories; the pool
  * is a primary's.  Durable on return.
  */
 extern void zen_copy_recovering(void);

@@ -1,11 +1,11 @@
 /*
  * streamcover.c -- a base backup of a standby ends behind all that it has of the pool.
  *
- * streamclients.c knows who may copy files.  A walsender that streams does not count.  So a standby of this standby
- * costs nothing.
+ * streamclients.c knows which processes may copy files.  A walsender that streams does not count.  So a standby of this
+ * standby costs nothing.
  *
- * A session tells of itself, and then raises minRecoveryPoint; redo looks, and then stores.  PostgreSQL has published
- * the end of a record before redo looks for entries.  With a full barrier on both sides one of the two sees the other:
+ * A session enters itself, and then raises minRecoveryPoint.  Redo looks for entries, and then stores.  PostgreSQL has
+ * published the end of a record before redo looks.  With a full barrier on both sides one of the two sees the other:
  * redo raises minRecoveryPoint for this record, or the session has done so.
  *
  * To raise it is to write pg_control to disk.  So redo raises it for all records that PostgreSQL has read ahead: it
@@ -103,7 +103,7 @@ raise_ahead(XLogRecPtr end)
 	LWLockRelease(ControlFileLock);
 }
 
-/* XLogFlush() has nothing to do if what was raised ahead is enough. */
+/* XLogFlush() has nothing to do if minRecoveryPoint was raised ahead far enough. */
 static void
 raise_for(const XLogReaderState *reader)
 {

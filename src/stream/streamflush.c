@@ -1,5 +1,5 @@
 /*
- * streamflush.c -- the flusher: what has committed leaves for those who read the WAL, within milliseconds.
+ * streamflush.c -- the flusher: commits reach the readers of the WAL within milliseconds.
  *
  * A zen-only commit does not flush its records, and walsenders send what is flushed.  So while a client reads the WAL,
  * this process flushes up to the newest commit record, which wakes the walsenders.  No commit waits for it.

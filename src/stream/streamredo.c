@@ -113,7 +113,7 @@ settle(uint32 region)
 		zen_region_doubt_clear(region);
 }
 
-/* The region's next transaction is replayed: how the one before has ended the record says, and pg_xact. */
+/* The region's next transaction is replayed: its record and pg_xact say how the one before has ended. */
 static void
 settle_former(const ZenCopyHead *next)
 {
@@ -316,8 +316,8 @@ redo_zero(ZenRecordReader *r)
 }
 
 /*
- * What has changed hands without our knowing has nothing on it that the primary has: what is there now is logged behind
- * this, or was never committed.
+ * A page that has changed hands without a record of it holds nothing that the primary has: its versions on the primary
+ * are logged after this record, or were never committed.
  */
 static void
 redo_pages(ZenRecordReader *r)
@@ -378,7 +378,7 @@ redo_tables(ZenRecordReader *r)
 	zen_fence();
 }
 
-/* The primary has been recovered: of what was in doubt only prepared transactions are. */
+/* The primary has been recovered: of the transactions in doubt only prepared ones are left. */
 static void
 redo_recovered(ZenRecordReader *r)
 {
@@ -418,8 +418,8 @@ redo_grown(ZenRecordReader *r)
 /* ---------- to follow or not ---------- */
 
 /*
- * The server is going to lack rows.  Nothing behind this place may be replayed, and so acknowledged, unless somebody
- * has said that they are not wanted.
+ * The server is going to lack rows.  Nothing behind this place may be replayed, and so acknowledged, unless the
+ * operator has said that they are not wanted.
  */
 static void
 lack_rows(const ZenRecordReader *r, const char *why)
@@ -450,7 +450,7 @@ become_empty(void)
 	zen_pool_begin_copy();
 }
 
-/* Are places in our directories those of the primary?  A file that is lacking here GROWN reports. */
+/* Are places in our directories those of the primary?  If a file is lacking here, redo of GROWN reports it. */
 static bool
 is_laid_out_alike(ZenRecordReader *r, uint32 nfiles)
 {
@@ -557,7 +557,10 @@ redo_not_following(XLogReaderState *record, ZenRecordReader *r)
 		lack_rows(r, "it is no copy of the primary server's, or of another moment");
 }
 
-/* Without tables nothing is missing yet.  Ours do not count: they may be of a later place that was replayed before. */
+/*
+ * While the primary has no tables, nothing is missing.  The copy's tables do not count: they may be of a later place
+ * that was replayed before.
+ */
 static void
 redo_uncopied(ZenRecordReader *r)
 {

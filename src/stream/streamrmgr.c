@@ -291,8 +291,9 @@ stream_identify(uint8 info)
 /* ---------- redo of PostgreSQL's records ---------- */
 
 /*
- * What pg_xact is about to forget must be settled before (R19).  PostgreSQL has no hook there.  But its table of
- * resource managers may be written to, as RegisterCustomRmgr() does, and the startup process calls redo through it.
+ * Transactions that pg_xact is about to forget must be settled before (R19).  PostgreSQL has no hook there.  But its
+ * table of resource managers may be written to, as RegisterCustomRmgr() does, and the startup process calls redo
+ * through it.
  */
 static void (*next_clog_redo) (XLogReaderState *record);
 static void (*next_xlog_redo) (XLogReaderState *record);
@@ -311,7 +312,7 @@ redo_clog(XLogReaderState *record)
 	next_clog_redo(record);
 }
 
-/* A server that begins to replay behind a checkpoint takes what is older than this for forgotten. */
+/* A server that begins to replay behind a checkpoint takes transactions older than this for forgotten. */
 static void
 redo_xlog(XLogReaderState *record)
 {
@@ -366,8 +367,8 @@ check_setting(void)
 				 errhint("Set wal_level to logical, or zen.stream to off.")));
 
 	/*
-	 * what a crash may lose is logged again by zen's worker; the first place
-	 * is the launcher's of logical replication
+	 * zen's worker logs again what a crash has lost; the first place of a
+	 * worker is that of the launcher of logical replication
 	 */
 	if (zen_stream != ZEN_STREAM_OFF && max_worker_processes < 2)
 		ereport(ERROR,

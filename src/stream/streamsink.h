@@ -15,7 +15,7 @@ extern void zen_streamsink_install(void);
  *
  * find_tail tells zen_streamtail_found() of slots; it is called if there may be any.  NULL: the last stop was in order.
  *
- * zen_streamsink_recovered -- recovery's leader, at its end, before anybody can write: the pool is a primary's, its
+ * zen_streamsink_recovered -- recovery's leader, at its end, before any process can write: the pool is a primary's, its
  * copies have all of it, and the tail is over.  Durable on return.  May throw.
  */
 extern void zen_streamsink_committed(void (*find_tail) (void));

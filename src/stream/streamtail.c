@@ -6,14 +6,14 @@
  * commits it with the rows.  The slot is free when the WAL is flushed behind the commit record.
  *
  * After a crash the tail is what is committed in NVM and not in the WAL.  A tail slot bears its transaction's xid, and
- * pg_xact tells, but for xids that replay has not met, since these are given out again.  The first of them is made
- * durable at the end of replay (lost_xid), before that can happen.
+ * pg_xact tells whether the WAL has its commit.  That does not hold for xids that replay has not met, since they are
+ * given out again.  The first of them is made durable at the end of replay (lost_xid), before that can happen.
  *
  * Recovery's leader logs the tail again, in one transaction of its own, flushed.  It notes this transaction's xid
  * before (again_xid).  So a crash on the way finds either that it has committed, or that it is to be done again.
  *
- * Who reads the WAL reads what is flushed.  So while somebody does, the flusher (streamflush.c) is told of the commit
- * when it sleeps.  The ring's lock, which each commit takes, decides who tells it.
+ * A client of replication reads only WAL that is flushed.  So while there is such a client, the commit wakes the
+ * flusher (streamflush.c) if it sleeps.  The ring's lock, which each commit takes, decides who tells it.
  *
  * The slots that are kept stand in a ring in shared memory, in the order in which their transactions have ended, more
  * or less.  In recovery the ring has the slots found.
@@ -93,7 +93,7 @@ static Ring *ring = NULL;		/* NULL: zen.stream is off */
 static XLogRecPtr flushed = InvalidXLogRecPtr;	/* the WAL is at least up to
 												 * here */
 
-/* Of zen_streamtail_begin()'s transaction: what copies of the pool are to know of it. */
+/* The part of zen_streamtail_begin()'s transaction that copies of the pool are to know. */
 static Size refs_bytes = 0;		/* of the slots' numbers, behind its records */
 static Size version_bytes = 0;	/* in these slots */
 
@@ -147,7 +147,7 @@ store(uint64 *word, uint64 value)
 
 StaticAssertDecl(ZEN_XLOG_ROWS == 0, "records of rows are kept behind their length");
 
-/* Bytes behind the kept records for what copies of the pool are to know. */
+/* Bytes behind the kept records, for the slots that copies of the pool are to know. */
 static Size
 refs_item_size(uint32 nversions)
 {
@@ -333,7 +333,7 @@ zen_streamtail_keeps(ZenSlot slot)
 	return found;
 }
 
-/* Of the transactions in the ring those whose commit records are not flushed.  Under the ring's lock. */
+/* The transactions in the ring whose commit records are not flushed.  Under the ring's lock. */
 static void
 look_unflushed(XLogRecPtr upto, ZenTailLook *look)
 {
@@ -370,7 +370,7 @@ zen_streamtail_look(ZenTailLook *look)
 
 /* ---------- start: what is lost ---------- */
 
-/* What an earlier recovery has noted, and not finished with, stands: xids have been given out since. */
+/* A note that an earlier recovery has made, and not finished with, stays: xids have been given out since. */
 void
 zen_streamtail_replayed(void)
 {
@@ -437,8 +437,8 @@ compare_slots(const void *a, const void *b)
 }
 
 /*
- * Put the rows of a transaction into the WAL, under the present one; and what copies are to know into a record, if
- * there may be copies still.
+ * Log the rows of a transaction again, under the present transaction.  If there may still be copies of the pool, also
+ * collect its versions into a record for them.
  */
 static void
 log_tail(ZenSlot slot, uint64 cts, StringInfo copies)
@@ -561,7 +561,7 @@ note_off(void)
 	zen_fault_stop(ZEN_FAULT(R17_STOP_GIVEN_UP) || ZEN_FAULT(R17_OFF_LATE));
 }
 
-/* The record is flushed first: so slots from before meet it, whatever happens then.  It may be there twice. */
+/* The record is flushed first: so older replication slots meet it, whatever happens then.  It may be there twice. */
 static void
 note_on(void)
 {

@@ -80,8 +80,8 @@ extern void zen_streamtail_log(void);
 extern bool zen_streamtail_is_lost(ZenSlot slot);
 
 /*
- * zen_streamtail_recover -- recovery's leader, at its end, before anybody can write: the slots of the tail are empty
- * and free, durably, and the WAL says if changes before this start are missing.  May throw.
+ * zen_streamtail_recover -- recovery's leader, at its end, before any process can write: the slots of the tail are
+ * empty and free, durably, and the WAL says if changes before this start are missing.  May throw.
  */
 extern void zen_streamtail_recover(void);
 

@@ -51,7 +51,7 @@ zen_xids_committed(uint64 full_xid)
 	return committed;
 }
 
-/* PostgreSQL takes what seems to be ahead of the newest xid for in progress. */
+/* PostgreSQL takes an xid that seems to be ahead of the newest one for in progress. */
 bool
 zen_xids_in_progress(uint64 full_xid)
 {

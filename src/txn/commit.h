@@ -51,9 +51,9 @@ extern int64 zen_commit_ask_sink(const ZenWriteSet *ws);
 /*
  * zen_commit_reserve -- take a region, slots, queue space and a Tx-CTS; nothing is written.
  *
- * zen_commit_reserve_own -- then, unless it is PREPARE: slots that are no row's.  If all that there is was spilled, one
- * that is to carry LP; and one of sink_size bytes, if that is not 0.  False if the pool has no room for the latter:
- * then the commit must be a mixed one.
+ * zen_commit_reserve_own -- then, unless it is PREPARE: slots that hold no row.  One that is to carry LP, if all rows
+ * were spilled; and one of sink_size bytes, if that is not 0.  False if the pool has no room for the latter: then the
+ * commit must be a mixed one.
  *
  * Caller is outside any epoch.  Throw ERRCODE_DISK_FULL or ERRCODE_OUT_OF_MEMORY.  May wait for room; if interrupts are
  * not held they may be cancelled then.

@@ -23,7 +23,7 @@ extern void zen_ddl_drop_database(Oid db);
 /* zen_ddl_move -- the HTable goes to another relfilenode at commit. */
 extern void zen_ddl_move(ZenHTable *ht, RelFileLocator to);
 
-/* zen_ddl_is_own -- was it made in this (sub)transaction, so that a rollback takes it away with all rows? */
+/* zen_ddl_is_own -- was the table made in this (sub)transaction, so that a rollback takes it away with all rows? */
 extern bool zen_ddl_is_own(const ZenHTable *ht);
 
 /*
@@ -32,7 +32,7 @@ extern bool zen_ddl_is_own(const ZenHTable *ht);
  */
 extern void zen_ddl_truncate(ZenHTable *ht);
 
-/* zen_ddl_is_dropping -- has this transaction dropped it? */
+/* zen_ddl_is_dropping -- has this transaction dropped the table? */
 extern bool zen_ddl_is_dropping(const ZenHTable *ht);
 
 /* zen_ddl_pending -- is there anything that the end of the transaction must see to? */
