@@ -224,6 +224,7 @@ push(ClockShard *shard, ClockQueue *q, const ClockItem *item)
 	return true;
 }
 
+/* Take the oldest item out of a queue; false if there is none. */
 static bool
 pop(ClockShard *shard, ClockQueue *q, ClockItem *item)
 {

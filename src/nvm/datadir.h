@@ -55,7 +55,7 @@ extern ZenClusterFacts zen_cluster_facts(void);
  *
  * zen_state_write -- replace zen.state, durable on return (as far as fsync = on).
  *
- * If that fails, or it cannot be understood: a report of that level, and false.
+ * If that fails, or the file cannot be understood: a report of that level, and false.
  */
 extern bool zen_state_read(ZenStateFile *state, int elevel);
 extern bool zen_state_write(const ZenStateFile *state, int elevel);

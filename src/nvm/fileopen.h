@@ -47,7 +47,7 @@ extern void zen_file_check_geometry(int file, uint64 file_size);
 /* zen_file_cut -- cut off the part that a crash has left while the file was made larger; it is zero, as was checked. */
 extern void zen_file_cut(int file);
 
-/* zen_file_allocate -- no store to the file will find its file system full: holes that a copy has made are filled. */
+/* zen_file_allocate -- fill holes that a copy has made, so that no store to the file will find its file system full. */
 extern void zen_file_allocate(int file);
 
 /* zen_file_longer -- zen_file_extend() for a file of the pool; reports name the file. */

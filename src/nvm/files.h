@@ -35,7 +35,10 @@ extern void zen_files_fit(void);
 /* zen_files_map -- file 0 is mapped, with the address space for all: map the others. */
 extern void zen_files_map(char *base);
 
-/* zen_files_grow -- a larger zen.pool_size makes files larger (R16).  One whose file system is full stays as it is. */
+/*
+ * zen_files_grow -- if zen.pool_size was raised, make the files larger (R16).  A file whose file system is full stays
+ * as it is.
+ */
 extern void zen_files_grow(char *base);
 
 /* zen_files_add -- make and map the files that zen.pool_path names and the pool has not got yet (R16). */

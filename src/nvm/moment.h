@@ -18,8 +18,8 @@ extern void zen_moment_check(const ZenStateFile *state, const ZenClusterFacts *f
  * zen_moment_step -- the worker, once a round: raise the mark from time to time if something was stored.  fences: of
  * all processes since the round before.
  *
- * zen_moment_stop -- the postmaster, at an orderly stop: raise it.  Durable on return.  What the superblocks say else
- * has been put into zen_super by the caller, and is written with it.
+ * zen_moment_stop -- the postmaster, at an orderly stop: raise it.  Durable on return.  The caller has put the other
+ * fields of the superblocks into zen_super; they are written with it.
  */
 extern void zen_moment_step(char *base, uint64 fences);
 extern void zen_moment_stop(char *base);

@@ -125,7 +125,7 @@ extern bool zen_pages_are_coming(uint64 *changes);
  */
 extern bool zen_page_directory_read(uint32 pageno, ZenPageOwner *owner, bool *sane);
 
-/* Recovery: R10, make durable what has been read of the files' heads and of all directories of pages. */
+/* Recovery: R10, make the files' heads and all directories of pages durable, as they have been read. */
 extern void zen_page_persist_directories(void);
 
 /* Recovery: make an owned page known with no free slots, or put a page on the free list. */
@@ -136,8 +136,8 @@ extern void zen_page_adopt_free(uint32 pageno);
 extern void zen_page_set_free(uint32 pageno, const uint64 *bits);
 
 /*
- * Recovery: a page of whose owner nothing is known.  Its slots count as 32 bytes each.  So no row there can be read,
- * but each has a bit of its own.
+ * Recovery: a page whose owner is not known.  Its slots count as 32 bytes each.  So no row there can be read, but each
+ * has a bit of its own.
  */
 extern void zen_page_adopt_lost(uint32 pageno);
 

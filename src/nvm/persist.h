@@ -1,5 +1,5 @@
 /*
- * persist.h -- the only road to NVM.
+ * persist.h -- all stores to NVM go through here.
  *
  * Every store that must survive, every flush and every fence goes through here, so that counters are exact and a
  * simulator can be interposed.  Nothing here throws, except zen_nvm_map and zen_nvm_create.
@@ -29,7 +29,7 @@ zen_nvm_load64(const uint64 *src)
 	return *(const volatile uint64 *) src;
 }
 
-/* Copy bytes that no one reads before a later fence (never a tuple's first line: R6).  Not flushed. */
+/* Copy bytes that no process reads before a later fence (never a tuple's first line: R6).  Not flushed. */
 extern void zen_nvm_copy(void *dst, const void *src, Size len);
 
 /* Start writing back the lines of a range.  Durable only after zen_fence() by the same process. */
@@ -45,13 +45,13 @@ extern void zen_fence(void);
  */
 extern void zen_nvm_watch(volatile uint32 *word, void (*stored) (void));
 
-/* What this process has flushed so far reaches the medium before all that it stores from now on.  May be a fence. */
+/* All that this process has flushed so far reaches the medium before its later stores.  May be a fence. */
 extern void zen_order(void);
 
 /*
  * zen_flush_hints -- are rows that are not hot to be flushed, though nothing depends on it?
  *
- * zen_flush_hint -- then: write back the lines of a range, some time.
+ * zen_flush_hint -- if so: begin to write back the lines of a range; it may be complete at any time.
  */
 extern bool zen_flush_hints(void);
 extern void zen_flush_hint(const void *addr, Size len);
@@ -87,7 +87,7 @@ extern char *zen_nvm_map(const char *path, Size *size, Size reserve, ZenPoolMode
 extern void zen_nvm_map_at(const char *path, char *base, Size reserve, ZenPoolMode mode);
 extern void zen_nvm_unmap(char *base, Size size);
 
-/* What the open mapping does: ZEN_POOL_PMEM, _EMULATED or _MSYNC. */
+/* The mode of the open mapping: ZEN_POOL_PMEM, _EMULATED or _MSYNC. */
 extern ZenPoolMode zen_nvm_mode(void);
 
 /*

@@ -106,15 +106,15 @@ extern void zen_pool_noted_dram(uint64 *size, uint64 *needs);
  *
  * zen_pool_replayed -- the last of these places; 0: none.
  *
- * zen_pool_judge -- the end of replay is not before that place.  zen_pool_is_judged -- has that been found?  A later
- * start, which replays nothing, or WAL of its own, cannot find it any more.
+ * zen_pool_judge -- note that the end of replay is not before that place.  zen_pool_is_judged -- has that been found?
+ * A later start, which replays nothing, or WAL of its own, cannot find it any more.
  */
 extern void zen_pool_replays(uint64 lsn);
 extern uint64 zen_pool_replayed(void);
 extern void zen_pool_judge(void);
 extern bool zen_pool_is_judged(void);
 
-/* zen_pool_mode_name -- "pmem", "emulated" or "msync": what the open pool really does. */
+/* zen_pool_mode_name -- "pmem", "emulated" or "msync": the mode of the open pool. */
 extern const char *zen_pool_mode_name(void);
 
 /* zen_pool_superblock -- a copy of a file's superblock in force, for views. */
@@ -141,7 +141,7 @@ zen_pool_pages(void)
 	return pg_atomic_read_u32(zen_pool.npages);
 }
 
-/* zen_file_pages, zen_file_size -- what a file has; zen_file_base -- where it is mapped. */
+/* zen_file_pages, zen_file_size -- pages and bytes of a file; zen_file_base -- where it is mapped. */
 static inline uint32
 zen_file_pages(int file)
 {

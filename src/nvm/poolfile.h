@@ -19,8 +19,8 @@ extern int	zen_file_fill_holes(int fd, Size size);
  * zen_file_extend -- make the file of the pool that is mapped at base longer: zeroes, allocated and durable on return.
  *
  * The file is `from` bytes long for its pool; what lies behind that is cut off first.  progress is called with the size
- * so far between two steps; it may throw, and false from it ends the matter.  If it fails, false, after a report of
- * that level; the file is as long as before, unless not even that can be had.  No process uses bytes behind `from`.
+ * so far between two steps; it may throw, and if it returns false the extension is given up.  If it fails, false, after
+ * a report of that level; the file is as long as before, unless it cannot be cut.  No process uses bytes behind `from`.
  */
 extern bool zen_file_extend(int fd, char *base, Size from, Size to, bool (*progress) (Size done), int elevel);
 

@@ -354,6 +354,7 @@ take_anywhere(Context *context, ZenSlot anchor)
 	return slot;
 }
 
+/* Take a slot: from the current page, from one with room, from a fresh page, or at last from any page. */
 static ZenSlot
 take_from_context(ZenPageOwner key, ZenSlot anchor)
 {

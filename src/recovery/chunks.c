@@ -75,6 +75,7 @@ is_for_pass(const ZenPage *page, ZenRecoveryPass pass)
 	return pass == ZEN_PASS_COMMITS || (pass == ZEN_PASS_LATE) == zen_htables[page->owner.htable].late;
 }
 
+/* Do the pass for n pages in a row, and count them as done. */
 static void
 do_pages(ZenRecoveryPass pass, uint32 first, uint32 n)
 {
@@ -103,6 +104,7 @@ do_pages(ZenRecoveryPass pass, uint32 first, uint32 n)
 		ConditionVariableBroadcast(&zen_recovery->changed);
 }
 
+/* Do one chunk: a piece of the saved map, or some pages. */
 static void
 do_chunk(ZenRecoveryPass pass, uint32 chunk)
 {

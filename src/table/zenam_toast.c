@@ -237,6 +237,7 @@ insert_chunk(ToastTable *t, Datum *values, CommandId cid)
 	heap_freetuple(tuple);
 }
 
+/* Insert a long value into the toast table, chunk by chunk. */
 static void
 insert_chunks(ToastTable *t, Oid valueid, const char *data, int32 size)
 {

@@ -13,7 +13,7 @@
  * A transaction whose last slot fits one line needs no first fence if it has no other line: LP and body persist in
  * order (R6).
  *
- * Slots that are no row's stand in the write set behind the rows, without a version: one that carries LP if all rows
+ * Slots that hold no row stand in the write set behind the rows, without a version: one that carries LP if all rows
  * were spilled, and the one that the sink wants.
  *
  * R1: only the last version of each tuple is written.  R7: everything that can fail is allocated before the first
@@ -111,8 +111,8 @@ replaces_slot(ZenVersion *v)
 }
 
 /*
- * Has this transaction put a newer version over that of w?  Asked while the transaction is in progress, so other
- * writers of the row wait.
+ * Has this transaction put a newer version over that of w?  The caller asks while the transaction is in progress, so
+ * other writers of the row wait.
  */
 static bool
 is_superseded(ZenWrite *w)
@@ -248,8 +248,8 @@ newest_of_mine(ZenHTable *ht, uint64 tidno, ZenSpilledChain *space)
 }
 
 /*
- * Where a tombstone says that the row has gone; 0 = nowhere.  Tombstones of rows that this transaction has made are
- * not in NVM, so a row that it has moved several times went to the last place at once.
+ * The TID to which a tombstone says that the row has gone; 0 = none.  Tombstones of rows that this transaction has made
+ * are not in NVM, so a row that it has moved several times counts as moved to the last place directly.
  *
  * No other process can change the heads of these chains before this transaction ends.
  */
@@ -273,8 +273,9 @@ link_of(ZenWrite *w)
 }
 
 /*
- * Is a row changed so often that its lines may be stored to again before the cache evicts them?  Its slots are soon
- * free, and taken again.  After Falcon (SOSP 2023, section 4.2), which keeps a list of hot tuples for this.
+ * Is a row changed so often that the lines of its slots may be stored to again before the cache evicts them?  The slots
+ * of such a row are soon free, and taken again.  After Falcon (SOSP 2023, section 4.2), which keeps a list of hot
+ * tuples for this.
  */
 static bool
 is_hot(ZenVersion *v)
@@ -349,7 +350,10 @@ is_near_any(const ZenCommit *commit, const ZenWriteSet *ws)
 	return false;
 }
 
-/* Leave a Tx-CTS that some slot of the transaction would have to be scrubbed for, a few times at most. */
+/*
+ * If some slot of the transaction would have to be scrubbed before it can be written with the Tx-CTS, take another
+ * Tx-CTS; a few times at most.
+ */
 static void
 leave_near_cts(ZenCommit *commit, const ZenWriteSet *ws)
 {
@@ -357,7 +361,10 @@ leave_near_cts(ZenCommit *commit, const ZenWriteSet *ws)
 		commit->cts = zen_cts_next();
 }
 
-/* Copy the fields of each version that others may collect once it is visible; commit->last: the last slot written. */
+/*
+ * Copy the fields of each version, since other processes may collect it once it is visible; commit->last: the last slot
+ * written.
+ */
 static void
 note_versions(ZenCommit *commit, ZenWriteSet *ws)
 {
@@ -423,7 +430,7 @@ zen_commit_ask_sink(const ZenWriteSet *ws)
 	return zen_sink.begin(ws->nwrites, bytes_of_versions(ws), ws->nblocks > 0);
 }
 
-/* Take a slot that is no row's; InvalidZenSlot: there is none. */
+/* Take a slot that will hold no row; InvalidZenSlot: there is none. */
 static ZenSlot
 take_own_slot(ZenCommit *commit, ZenWriteSet *ws, Size size)
 {
@@ -519,7 +526,8 @@ fits_one_line(const ZenCommit *commit, const ZenWriteSet *ws)
 }
 
 /*
- * All is written, and the decision follows.  True: it is durable, too, as somebody has heard of it (R18).
+ * All is written, and the decision follows.  True: all that is written is durable, too, since the sink was told of it
+ * (R18).
  *
  * The sink writes its slot once: an error after LP may have the commit decided again.
  */
@@ -662,15 +670,15 @@ settle_writes(uint32 region, ZenWriteSet *ws)
 			Size		superseded = mark_committed(w);
 
 			/*
-			 * a frozen version's xid is only for show, and may be older than
-			 * xids can be compared
+			 * a frozen version's xid is only shown to users, and may be too
+			 * old to be compared
 			 */
 			zen_gcqueue_push(region, w->ht, w->tidno, w->frozen ? FrozenTransactionId : w->xid, superseded);
 		}
 	}
 }
 
-/* The last slot of the write set, if it is no row's.  It leaves the write set. */
+/* The last slot of the write set, if it holds no row.  It leaves the write set. */
 static ZenWrite *
 next_own_slot(ZenWriteSet *ws)
 {
@@ -740,8 +748,8 @@ zen_commit_finish(ZenCommit *commit, ZenWriteSet *ws)
 	zen_spillend_settle(commit->region, ws->blocks, ws->nblocks);
 
 	/*
-	 * A bounded number for each row written, and more than what the
-	 * transaction has left behind: queues shrink under any load.
+	 * Collect a bounded number of items for each row written, but more than
+	 * the transaction has queued: so queues shrink under any load.
 	 */
 	zen_collect_run(commit->region, Max((uint32) GC_BATCH, 2 * (ws->nwrites + ws->nblocks * ZEN_TIDS_PER_BLOCK)));
 	zen_region_release(commit->region);

@@ -221,6 +221,7 @@ replaced_slot(ZenHTable *ht, uint64 tidno)
 	return old;
 }
 
+/* Free versions, slots and map of a table that is going, and then its own pages. */
 static void
 empty_table(ZenHTable *ht)
 {
@@ -310,7 +311,7 @@ zen_ddl_precommit(uint64 full_xid)
 		}
 }
 
-/* A move is undone; an earlier one of the same transaction, which the entry has forgotten for it, stands. */
+/* A move is undone.  An earlier move of the same transaction stays: the entry has forgotten it for the later one. */
 static void
 undo_move(ZenHTable *ht)
 {

@@ -2,12 +2,12 @@
  * exclusive.c -- the exclusive stage: one transaction runs while other writers wait.
  *
  * There is at most one stage.  A flag announces it; a transaction looks at the flag once, before its first write.  So a
- * server without a stage pays one read of a line that no process writes.  None is interrupted: transactions that have
- * written already go on to their end beside the privileged one.
+ * server without a stage pays one read of a line that no process writes.  No transaction is interrupted: those that
+ * have written already go on to their end beside the privileged one.
  *
- * Waiting is no lock, so nothing can wait for ever, and no transaction is made a deadlock's victim.  A waiter looks
- * at the privileged process every LOOK_MS.  It gives the stage up for all if that process itself waits for a lock,
- * or if its own wait lasts longer than zen.exclusive_timeout.
+ * The wait is not a lock, so no process can wait for ever, and no transaction becomes a deadlock's victim.  A waiter
+ * looks at the privileged process every LOOK_MS.  It gives the stage up for all if that process itself waits for a
+ * lock, or if its own wait lasts longer than zen.exclusive_timeout.
  */
 #include "txn/exclusive.h"
 
@@ -388,9 +388,9 @@ zen_exclusive_prepare(void)
 }
 
 /*
- * A client that has failed too often is privileged from now on, before it takes its next snapshot.  So after that
- * nothing that it could conflict with is committed, but by transactions that were running already.  If it fails by
- * one of them it stays privileged.
+ * A client that has failed too often is privileged from now on, before it takes its next snapshot.  After that only
+ * transactions that were running already can commit changes that conflict with it.  If it fails by one of them it stays
+ * privileged.
  */
 void
 zen_exclusive_abort(void)

@@ -49,7 +49,9 @@ typedef struct ZenExclusiveRecord
 
 #define ZEN_EXCLUSIVE_HISTORY	32
 
-/* This transaction has passed the gate, and may hold so many bytes in DRAM before it is looked at again. */
+/*
+ * This transaction has passed zen_exclusive_write(), and may hold so many bytes in DRAM before it is looked at again.
+ */
 extern bool zen_exclusive_joined;
 extern uint64 zen_exclusive_limit;
 

@@ -354,8 +354,8 @@ restore_lock(ZenPrepared *p, const LockRecord *lock)
 }
 
 /*
- * Bring a lock list back; of a damaged one all that names a row.  To lock a row too many makes a writer wait, to
- * lock one too few breaks the promise of PREPARE.
+ * Bring a lock list back; of a damaged one all entries that name a row.  One lock too many makes a writer wait; one
+ * lock too few breaks the promise of PREPARE.
  */
 static void
 restore_locks(ZenPrepared *p, ZenSlot slot, bool intact)
@@ -382,8 +382,8 @@ restore_locks(ZenPrepared *p, ZenSlot slot, bool intact)
 }
 
 /*
- * Flags that say which locks a version's writer excludes.  An update in place keeps the key, since all key columns
- * have an index.  Of an update that moves the row the link says whether it does.
+ * Flags that say which locks a version's writer excludes.  An update in place keeps the key, since all key columns have
+ * an index.  If an update moves the row, the link says whether the key has changed.
  */
 static uint32
 version_flags(ZenSlot slot, ZenTupleHeader h)
@@ -459,7 +459,10 @@ restore_version(ZenPrepared *p, ZenSlot slot, ZenTupleHeader h)
 	return true;
 }
 
-/* Is the header of a version to be believed that it names a row?  That of a damaged one lengthens a table by little. */
+/*
+ * May the header of a version be believed when it names a row?  The header of a damaged version only if it lengthens
+ * the table by little.
+ */
 static bool
 names_row(ZenPrepared *p, ZenTupleHeader h, bool intact)
 {
@@ -585,7 +588,7 @@ restore_slots(ZenPrepared *p)
 
 /* ---------- recovery: locks of rows that have gone on ---------- */
 
-/* Where a tombstone in NVM says that its row goes on; false: nowhere. */
+/* The TID under which a tombstone in NVM says that its row goes on; false: none. */
 static bool
 link_in(ZenSlot tombstone, uint64 *next)
 {
@@ -628,7 +631,7 @@ zen_prepared_keep_links(bool (*count) (void))
 	}
 }
 
-/* Hang the lock at what a word in state ENTRY leads to. */
+/* Hang the lock at the version to which a word in state ENTRY leads. */
 static void
 hang_lock(ZenWord *word, const ZenLockedRow *l)
 {

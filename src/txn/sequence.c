@@ -1,9 +1,10 @@
 /*
  * sequence.c -- a number handed out must not be handed out again.
  *
- * nextval() writes WAL once for 32 numbers, in the transaction that comes first; the others write none.  PostgreSQL
- * relies on their commit records to flush what stands before them in the WAL.  A zen-only transaction is durable
- * without its commit record, and the number in its row may be another session's, which a client has carried over.
+ * nextval() writes WAL once for 32 numbers, in the transaction that takes the first of them; the others write none.
+ * PostgreSQL relies on their commit records to flush what stands before them in the WAL.  A zen-only transaction is
+ * durable without its commit record, and the number in its row may be another session's, which a client has carried
+ * over.
  *
  * So there is one position in the WAL for all, `needed`:
  * - a number leaves the session that has taken it only after `needed` covers the record of that number;
@@ -15,12 +16,12 @@
  *
  * A lock tells that a session has used a sequence: nextval() keeps a RowExclusiveLock on it to the end of the
  * transaction.  The lock is in the process's own fast-path slots.  It is in the main lock table if the slots were
- * taken, or if another process wants a strong lock.  The process that moves it there holds the slots' lock
- * exclusively.  A number that nextval() does not have in store costs an access to a shared buffer, so as long as
- * there was none there is nothing new.
+ * taken, or if another process wants a strong lock.  The process that moves it there holds the slots' lock exclusively.
+ * A number that nextval() does not have in store costs an access to a shared buffer, so as long as there was no such
+ * access there is nothing new.
  *
- * A zen-only transaction whose nextval() has written WAL must wait for the disk.  Before it does it logs further
- * ahead, so that the next such wait comes after zen.sequence_log_ahead numbers.  A crash leaves them out, an
+ * A zen-only transaction whose nextval() has written WAL must wait for the disk.  Before it does it logs further ahead,
+ * so that the next such wait comes after zen.sequence_log_ahead numbers.  A crash skips the numbers logged ahead, an
  * orderly stop does not.
  */
 #include "txn/sequence.h"
@@ -175,7 +176,7 @@ add_locked(Locked *locked, Oid relid)
 		locked->more = true;
 }
 
-/* The slot of a group that the first of these bits is of. */
+/* The slot of a group to which the first of these bits belongs. */
 static inline int
 fast_path_slot(int group, uint64 bits)
 {
@@ -234,7 +235,7 @@ find_locked(Locked *locked, bool wait)
 }
 
 /*
- * Of a partition of the main table in which this process has a lock: is it one alone, and on a transaction?
+ * In a partition of the main table, does this process have one lock only, and is that on a transaction?
  *
  * Asked without the partition's lock.  The first lock of the list stays, as only we remove it.  Another process may be
  * adding one behind it.  So links of locks are not followed: the list's two ends tell if there is one alone.
@@ -323,7 +324,7 @@ publish_sequence(KnownRelation *k, bool may_read)
 	raise_needed(lsn);
 }
 
-/* How much the caller allows: later ones include earlier ones. */
+/* What the caller allows: each value includes those before it. */
 typedef enum Freedom
 {
 	LOOK_ONLY,					/* any lock may be held */
@@ -338,6 +339,7 @@ blocks_accessed(void)
 	return pgBufferUsage.shared_blks_hit + pgBufferUsage.shared_blks_read;
 }
 
+/* Raise `needed` so that it covers all sequences that this process has locked; to the end of the WAL if in doubt. */
 static void
 publish(Freedom freedom)
 {

@@ -189,7 +189,10 @@ withdraw(ZenSlot slot)
 	zen_slot_free(slot);
 }
 
-/* What was written is durable: what await() wants before headers that it has overwritten are forgotten; 0 = nothing. */
+/*
+ * Tell the sink that the rows written are durable.  Returns the position that await() wants before the headers that
+ * they have overwritten are forgotten; 0 = none.
+ */
 static uint64
 tell_spilled(void)
 {
@@ -206,7 +209,7 @@ zen_spill_forget_formers(void)
 		zen_collect_forget_header(formers[--nformers]);
 }
 
-/* The row over it is durable; told: what tell_spilled() has said of it. */
+/* The row over it is durable; told: the result of tell_spilled() for it. */
 static void
 note_former(const ZenTupleHeader *former, uint64 told)
 {
@@ -300,8 +303,7 @@ spill_rows(Row *rows, uint32 n)
 }
 
 /*
- * Leave spilled rows out of the write set.  Those that remain in DRAM do not count again before as much has come
- * to it.
+ * Leave spilled rows out of the write set.  The rows that remain in DRAM are spared at first (zen_spill_if_large).
  */
 static void
 leave_out_spilled(void)
@@ -410,8 +412,8 @@ zen_spill_if_large(void)
 	zen_writeset_check_open();
 
 	/*
-	 * rows that the last one has left are looked at again only when a good
-	 * part has come to it
+	 * rows that the last spill has left are looked at again only when the
+	 * transaction has grown by a good part
 	 */
 	if (zen_spill_threshold_kb >= 0 &&
 		ws->bytes - ws->spared > Max(threshold(), ws->spared / 4))

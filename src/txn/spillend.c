@@ -5,8 +5,8 @@
  * also when another process has made an entry of the row.  So no other process leaves that version out of its
  * chain: a writer that meets it waits until it is taken back (zen_row_admit_wait_for_undo).
  *
- * R7: a row taken back is scrubbed, durably, before its word shows the older version again.  R15: of a row
- * written again after it was spilled one slot only bears the Tx-CTS of a prepared transaction.
+ * R7: a row taken back is scrubbed, durably, before its word shows the older version again.  R15: if a row was written
+ * again after it was spilled, only one of its slots bears the Tx-CTS of the prepared transaction.
  */
 #include "txn/spillend.h"
 

@@ -10,7 +10,7 @@
 /*
  * zen_spillend_walk -- call visit for each slot of a block that the region's transaction has spilled and not settled.
  *
- * Nothing counts on their former headers any more.  Caller is outside any epoch.
+ * Nothing relies on the headers any more that the slots had before.  Caller is outside any epoch.
  */
 extern void zen_spillend_walk(uint32 region, ZenSpilledBlock *block,
 							  void (*visit) (uint32 region, ZenSlot slot, ZenTupleHeader former, void *arg), void *arg);
@@ -39,7 +39,7 @@ extern void zen_spillend_forget_table(ZenHTable *ht);
 /*
  * zen_spillend_restamp -- PREPARE: all rows get this Tx-CTS, so that one descriptor speaks for them.
  *
- * Of rows that were written again the last version only remains.  Flushed, not fenced.  Lease holder, outside any
+ * Of a row that was written again, only the last version remains.  Flushed, not fenced.  Lease holder, outside any
  * epoch.  Never throws.
  */
 extern void zen_spillend_restamp(uint32 region, uint64 cts, ZenSpilledBlock *blocks, uint32 n);
