@@ -412,7 +412,7 @@ bytes_to_words(const uint8 *bytes, uint64 *words)
 	words[1] = pg_ntoh64(words[1]);
 }
 
-/* The position of a key whose columns are compared by their bytes only as far as these decide (weak shapes). */
+/* The position of a key in a tree with weak words: bounds of its words, and how many columns these decide. */
 static pg_noinline void
 pos_of_weak(const ZenTreeShape *shape, ZenTreePos *pos, int n)
 {

@@ -23,9 +23,9 @@ extern void zen_adopt_check(void);
 extern void zen_adopt_note(void);
 
 /*
- * zen_adopt_server_starts, zen_adopt_server_stops -- the postmaster of such a server tells.
+ * zen_adopt_server_starts, zen_adopt_server_stops -- called by the postmaster of such a server.
  *
- * What it means for the upgrade is noted in zen.state, durable on return.
+ * They note in zen.state how far the upgrade has come, durable on return.
  */
 extern void zen_adopt_server_starts(ZenStateFile *state, const ZenClusterFacts *facts);
 extern void zen_adopt_server_stops(void);

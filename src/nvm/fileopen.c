@@ -1,8 +1,8 @@
 /*
  * fileopen.c -- one file of the pool: open and lock it, and judge its superblock.
  *
- * What is wrong with a file is a FATAL that names it.  Nothing is changed here but what a crash has left behind the end
- * of a file that was being made larger.
+ * Whatever is wrong with a file is a FATAL that names it.  A file is changed here in one way only: what a crash has
+ * left behind its end while it was made larger is cut off.
  *
  * A file is held with flock through a descriptor that the postmaster keeps and all children inherit.  So a second
  * server is kept out as long as any process of the first one lives.
@@ -62,7 +62,7 @@ zen_files_name(void)
 
 /* ---------- superblock ---------- */
 
-/* FATAL: neither copy is whole.  Say which kind of stranger this is. */
+/* FATAL: neither copy is whole.  Say what kind of file this is. */
 static void
 refuse_superblock(int file, const ZenSuperblockPair *pair)
 {
@@ -263,7 +263,7 @@ zen_file_check_geometry(int file, uint64 file_size)
 				 errhint(ZEN_SAME_MOMENT_HINT)));
 }
 
-/* Take away what a crash has left of making the pool larger. */
+/* Cut off what a crash has left while the pool was made larger. */
 void
 zen_file_cut(int file)
 {

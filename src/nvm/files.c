@@ -83,8 +83,8 @@ size_at_start(int file)
 }
 
 /*
- * Address space for a file that has so many bytes.  What is not set is twice the file, which costs a four hundredth of
- * its size in DRAM, for descriptors of pages.
+ * Address space for a file that has so many bytes.  If zen.pool_max_size is not set, that is twice the file.  Its
+ * descriptors of pages cost a four hundredth of its size in DRAM.
  */
 static Size
 size_to_reserve(Size size)
@@ -123,7 +123,7 @@ refuse_missing(int file)
 	"The pool has not got this file yet, and makes it if nothing has its name.  Name another one in zen.pool_path, " \
 	"or move this one away if it is not needed."
 
-/* A file that is of no pool yet, or not of this one. */
+/* A file that belongs to no pool yet, or to another one. */
 static void
 refuse_foreign(int file)
 {
@@ -228,7 +228,7 @@ place_behind(int file)
 	return (uint32) Min(end / ZEN_PAGE_SIZE, (Size) ZEN_MAX_PAGES);
 }
 
-/* Of the file with the largest number: it goes on to the end of what is reserved. */
+/* For the file with the largest number: its address space goes on to the end of the reservation. */
 static uint32
 end_of(int file)
 {
@@ -383,7 +383,7 @@ create_file(int file)
 	zen_file_lock(file);
 }
 
-/* R16: the pool has one file more, says file 0, before any page there is used. */
+/* R16: file 0 says that the pool has one file more, before any page of that file is used. */
 static void
 count_file(char *base, int file)
 {
@@ -448,8 +448,8 @@ mark_copies(char *base, uint32 mark)
 }
 
 /*
- * Both copies: if one is damaged later, the other one has no older mark.  A base backup that has read the first one
- * torn is behind the second one before that is written.
+ * Both copies: if one is damaged later, the other one has no older mark.  A base backup that has read the first copy
+ * torn has read the second one before that is written.
  */
 void
 zen_files_mark(char *base, uint32 mark)

@@ -105,14 +105,17 @@ latest_second(void)
 	return (uint64) latest;
 }
 
-/* What no listing of the files so far can have shown is later. */
+/* A second that no listing of the files can have gone beyond so far. */
 static uint64
 second_so_far(void)
 {
 	return Max(pg_atomic_read_u64(&times->last), latest_second());
 }
 
-/* From the second `last` on, which was read behind the stores that this tells of.  Also in a signal's handler. */
+/*
+ * Set the times to a second later than `last`, which was read behind the stores that the times are to tell of.  Also in
+ * a signal's handler.
+ */
 static void
 raise_times(uint64 last)
 {
@@ -142,7 +145,10 @@ seconds_ahead(void)
 	return ahead < AHEAD_S ? ahead : -1;
 }
 
-/* The kernel shall not bring back a second before that of the times: so this waits until that has come. */
+/*
+ * The kernel may set the present as a time at any store.  So that this is not before the second of our times, wait
+ * until that second has come.
+ */
 void
 zen_filetime_backup_begins(void)
 {

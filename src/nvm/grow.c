@@ -101,7 +101,7 @@ end(void)
 	ConditionVariableBroadcast(&growth->ended);
 }
 
-/* The grower ends by an error, or its session does.  The superblock is not written yet. */
+/* The process that grows the pool ends by an error, or its session ends.  The superblock is not written yet. */
 static void
 give_up(int code, Datum arg)
 {
@@ -217,8 +217,8 @@ has_failed(int file)
 }
 
 /*
- * The file that the worker would make larger: of those that can grow, the one with the fewest free pages.  One that has
- * no room on its file system leaves it to the others.  Bytes.
+ * The file that the worker would make larger: of those that can grow, the one with the fewest free pages.  A file that
+ * has no room on its file system is passed over for the others.  Bytes.
  */
 static Size
 step_size(int *file)

@@ -5,8 +5,8 @@
  * crash finds a whole entry or none.  birth_cts makes entries reusable without touching old slots: a slot whose
  * Tx-CTS is not above it belongs to an earlier owner of the entry (R14 keeps Tx-CTS unique over restarts).
  *
- * A full xid stands in NVM only while WAL that bears it is flushed before it can matter (DESIGN 6): a creating or
- * dropping transaction is a mixed one, and its commit makes sure of it.
+ * Before a full xid is written to NVM, WAL that bears it is flushed, so that it is not issued again after a crash
+ * (txn/ddl.c).  A transaction that creates or drops a table is a mixed one.
  */
 #include "nvm/htable.h"
 

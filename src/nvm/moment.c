@@ -6,17 +6,12 @@
  * then in zen.state, each durable before the next.  So of a true pair each has the mark of the next one, or is one
  * ahead.  Commits know nothing of it.
  *
- *	pool's generation and mark          then
- *	generation of zen.state, and        they are taken: of the same moment, as far as marks tell
- *	  its mark, or one more
- *	the same generation, a smaller      the pool is an older copy
- *	  mark
- *	the same, a larger mark             the data directory is an older copy
- *	a smaller, a larger generation      the pool, the data directory is an older copy
- *	the same, zen.state knows no mark   they are taken (a former version of zen wrote it)
- *	backup_label                        no mark counts: a base backup is copied while they are raised, and replay of
- *	                                    the WAL makes both whole
- *	backup_label, pool of a standby     no start counts either: zen.state may be the primary's
+ *	pool's generation and mark          then generation of zen.state, and        they are taken: of the same moment, as
+ *	far as marks tell its mark, or one more the same generation, a smaller      the pool is an older copy mark the same,
+ *	a larger mark             the data directory is an older copy a smaller, a larger generation      the pool, the data
+ *	directory is an older copy the same, zen.state knows no mark   they are taken (an earlier version of zen wrote it)
+ *	backup_label                        no mark counts: a base backup is copied while they are raised, and replay of the
+ *	WAL makes both whole backup_label, pool of a standby     no start counts either: zen.state may be the primary's
  *
  * An orderly stop leaves a mark that no copy from before has.  After a crash a pool is taken that is older by less than
  * one mark.  src/nvm/README, "One moment", says what else may happen to either, and which pairs that leaves.
@@ -91,7 +86,7 @@ mark_state(ZenStateFile *state, uint32 mark, int elevel)
 	return zen_state_write(state, elevel);
 }
 
-/* While the server runs, who makes the pool larger writes superblocks, too. */
+/* While the server runs, a process that makes the pool larger writes superblocks, too. */
 static void
 mark_pool(char *base, uint32 mark)
 {

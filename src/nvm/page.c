@@ -348,8 +348,7 @@ push_free(uint32 pageno)
 }
 
 /*
- * Of the files with free pages those that are nearest to a region's node, and of these the one with the most.  The
- * caller has the lock.
+ * Among the files with free pages that are nearest to a region's node, the one with the most.  The caller has the lock.
  */
 static int
 best_file(uint32 region)
@@ -393,7 +392,7 @@ pop_free(uint32 region)
 }
 
 /*
- * The last free pages are kept for tombstones: a user that makes room by deleting must find a slot for that.
+ * The last free pages are kept for tombstones: a session that makes room by deleting rows needs slots for them.
  */
 uint32
 zen_page_reserve(void)

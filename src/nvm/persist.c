@@ -125,7 +125,7 @@ lines_of_range(const void *addr, Size len)
 	return last - first + 1;
 }
 
-/* So many lines have been flushed: to the medium, or to a slower one that it stands in for. */
+/* Count flushed lines.  For tests, wait as if the medium were a slower one. */
 static inline void
 count_lines(uint64 lines)
 {

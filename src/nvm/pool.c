@@ -146,7 +146,7 @@ is_replica(char *base)
 	return is_set(&tail_state(base)->role, ZEN_ROLE_REPLICA);
 }
 
-/* Each file says it, for a backup that has them from several servers. */
+/* Each file is marked, in case a backup takes its files from several servers. */
 static uint64
 role_of(char *base, int file)
 {
@@ -356,7 +356,7 @@ judge_role(char *base, bool as_left, bool created)
 	return replays_from_elsewhere() && check_standby(base, as_left);
 }
 
-/* What recovery has noted of a tail is the other server's. */
+/* Notes of recovery about a tail are those of the other server. */
 static void
 become_replica(char *base)
 {
@@ -566,7 +566,7 @@ publish(char *base, bool was_clean)
 	zen_pool.base = base;
 }
 
-/* Tell the log what the medium gives, and what was asked for and not given. */
+/* Log which guarantees the medium gives, and which were asked for and are not given. */
 static void
 log_what_is_open(void)
 {

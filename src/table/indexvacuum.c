@@ -1,10 +1,10 @@
 /*
  * indexvacuum.c -- VACUUM of one index, and giving it up.
  *
- * A scan of a btree stays on its page, with a pin, while it hands out the rows of it, and keeps the pin from one
- * FETCH to the next.  Of an index that writes WAL it would let go; none of zen's does.  VACUUM waits for the pin, and
- * the deadlock detector does not know of it.  So idle cursors could take all autovacuum workers, or wait, in turn,
- * for the lock of VACUUM.
+ * A scan of a btree stays on its page, with a pin, while it hands out the rows of it, and keeps the pin from one FETCH
+ * to the next.  For an index that writes WAL it would drop the pin, but indexes of zen tables write none.  VACUUM waits
+ * for the pin, and the deadlock detector does not know of it.  So idle cursors could take all autovacuum workers, or
+ * wait, in turn, for the lock of VACUUM.
  *
  * The wait is in the index's code.  A timer looks whether the process is in it, and after zen.vacuum_pin_timeout of
  * nothing else cancels the statement: the wait ends with an error, as for pg_cancel_backend().  The index works in a
@@ -71,7 +71,7 @@ start_timer(void)
 		enable_timeout_every(timer(), TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ms), ms);
 }
 
-/* noticed: an error has come of a cancel.  A cancel of the timer that no error has come of is taken back. */
+/* noticed: the cancel has led to an error.  A cancel of the timer that has not led to one is taken back. */
 static void
 stop_timer(bool noticed)
 {

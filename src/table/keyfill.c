@@ -7,8 +7,8 @@
  * What this costs is waiting for the cache's memory, which no two keys share.  So the hashes of some rows are
  * collected, all their lines are asked for, and then all are entered.
  *
- * The cache may be smaller than the table.  Then a part of the keys comes in, chosen by the hash, and no key goes that
- * is in use.  Rows that are inserted one by one all come in: they are likely to be read soon.
+ * The cache may be smaller than the table.  Then only a part of the keys is entered, chosen by the hash, and no key in
+ * use is evicted.  Rows that are inserted one by one all come in: they are likely to be read soon.
  */
 #include "table/keyfill.h"
 

@@ -128,7 +128,7 @@ typedef struct FailedIndex
 	bool		kept;			/* it stays valid */
 } FailedIndex;
 
-/* Is it the rows' fault, or the index's, so that the next try would fail as well? */
+/* Does the error come from the rows or the index, so that the next try would fail as well? */
 static bool
 is_lasting(ErrorData *error)
 {

@@ -87,8 +87,8 @@ zen_index_lacks_class(Oid type)
 }
 
 /*
- * Of a type that an extension has brought, zentree may not have btree's class.  Then CREATE INDEX takes one of a type
- * that this one can be taken for, as text for citext, to which other keys are equal.
+ * For a type of an extension, zentree may have no class while btree has one.  Then CREATE INDEX would take the class of
+ * a type to which this one is binary-coercible, as text for citext, with another equality.
  */
 static void
 check_class(Oid indexoid, int column, Oid class)

@@ -1,8 +1,8 @@
 /*
  * zenam_change.c -- one change of a row of an open table: attempts, and waiting between them.
  *
- * Thin over row/rowchange.c, which judges and applies one attempt, and knows no Relation.  A change that another
- * transaction stands in the way of waits here, in heap's manner: the heavyweight tuple lock first, so that waiters
+ * Thin over row/rowchange.c, which judges and applies one attempt, and knows no Relation.  If another transaction
+ * stands in the way of a change, the change waits here, as for heap: the heavyweight tuple lock first, so that waiters
  * queue fairly, then the other transaction's end.  No lock of zen is held during the wait, and no epoch.
  *
  * This file knows nothing of toasting and of slots: the toaster writes chunks with it, and zenam_dml.c changes rows
@@ -82,7 +82,7 @@ zenam_change_insert(Relation rel, HeapTuple tuple, CommandId cid, int options, u
 }
 
 /*
- * Those rows that have no bit in done are inserted into DRAM.
+ * Insert into DRAM the rows that have no bit in done.
  */
 static void
 insert_rest(ZenHTable *ht, MinimalTuple *views, uint32 n, uint64 done, CommandId cid, bool frozen, ZenTakenTid *taken)

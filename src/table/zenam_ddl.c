@@ -48,13 +48,13 @@
 /* ---------- standbys ---------- */
 
 /*
- * With another zen.stream than replica the changes of the pool are not in the WAL.  A standby gets the catalogs' word
- * for a table then, and not its rows.  So of a zen table and a copy the one that comes second is refused, unless
- * zen.allow_copies_without_rows is on: the table here, the copy in admin/basebackup.c.
+ * With another zen.stream than replica the changes of the pool are not in the WAL.  Then a standby gets a table's
+ * entries in the catalogs, and not its rows.  So if there is a physical copy, a zen table is refused here; if there is
+ * a zen table, a copy is refused in admin/basebackup.c.  Neither is refused if zen.allow_copies_without_rows is on.
  *
- * They may come at once.  The table is in the HTable directory before its maker looks for clients of physical
- * replication, and a client is counted before it looks for tables (stream/streamclients.h).  Both are full memory
- * barriers, so one of the two sees the other.
+ * The two may come at the same time.  The table is in the HTable directory before its maker looks for clients of
+ * physical replication, and a client is counted before it looks for tables (stream/streamclients.h).  Both are full
+ * memory barriers, so one of the two sees the other.
  *
  * A slot keeps the WAL for a standby that is away.  It is looked for, too, and needs no such order: when its standby
  * comes, it is a client.
@@ -62,7 +62,7 @@
  * A standby that is fed from an archive is not known here.  A record in the WAL stops it (zen_copy_unseen).
  */
 
-/* What has a copy of this server, or may get one; NULL: nothing. */
+/* Says what has, or may get, a copy of this server; NULL: nothing does. */
 static const char *
 find_copy(void)
 {
@@ -83,7 +83,10 @@ find_copy(void)
 	return found;
 }
 
-/* Is it the new place of the rows of a zen table: of VACUUM FULL, ALTER TABLE, REFRESH MATERIALIZED VIEW? */
+/*
+ * Is the relation the new place for the rows of a zen table, made by VACUUM FULL, ALTER TABLE or REFRESH MATERIALIZED
+ * VIEW?
+ */
 static bool
 is_rewrite(Relation rel)
 {
@@ -93,7 +96,7 @@ is_rewrite(Relation rel)
 	return sscanf(RelationGetRelationName(rel), "pg_temp_%u%c", &old, &rest) == 1 && zen_relid_is_zen(old);
 }
 
-/* The relation has just got its HTable: it does not become zen's by that if standbys would not have its rows. */
+/* The relation has just got its HTable.  An error if standbys would not have its rows. */
 static void
 check_copies(Relation rel, char persistence, bool had_one)
 {
@@ -336,10 +339,10 @@ zenam_relation_size(Relation rel, ForkNumber fork)
 }
 
 /*
- * For the planner a page is 8 KB to be read, not a block of 64 TIDs: a page takes as many rows as one of heap, so
- * that the same table gets the same plans and cost settings mean the same.  TIDs without a row count, as dead space
- * does in heap, except at the end of the last block.  An index-only scan fetches every row by its TID, at the same
- * cost as an index scan, so no page counts as all-visible.
+ * For the planner a page is 8 KB to be read, not a block of 64 TIDs: a page takes as many rows as one of heap, so that
+ * a table gets the same plans as in heap, and cost settings have the same meaning.  TIDs without a row count, as dead
+ * space does in heap, except at the end of the last block.  An index-only scan fetches every row by its TID, at the
+ * same cost as an index scan, so no page counts as all-visible.
  */
 void
 zenam_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *tuples,

@@ -128,8 +128,7 @@ insert_slot(Relation rel, TupleTableSlot *slot, CommandId cid, int options, uint
 	zenam_change_insert(rel, new.stored, cid, options, spec_token);
 
 	/*
-	 * one that may yet turn out to be in the way of another is logged when
-	 * that is known
+	 * a speculative row is logged when it is known to stay
 	 */
 	if (spec_token == 0 && zenam_stream_logs(rel))
 		zenam_stream_insert(rel, &new.stored, 1);
@@ -288,8 +287,8 @@ classify_update(Relation rel, HeapTuple old, HeapTuple new, ZenChange *c)
 /* ---------- update ---------- */
 
 /*
- * Is a column of the replica identity changed?  So counts one whose value is stored outside of the row: the new row
- * would name that value only.  The columns are indexed.
+ * Is a column of the replica identity changed?  A column whose value is stored out of line counts as changed: the new
+ * row would only point to that value.  The columns are indexed.
  */
 static bool
 identity_needed(Relation rel, const ZenChange *c, HeapTuple old, HeapTuple new)
@@ -344,7 +343,7 @@ lock_for_toasting(ZenChange *c, ZenWaiter *w)
 	return result;
 }
 
-/* The row is updated: give the slot's tuple its new place, and tell how indexes are to follow. */
+/* The row is updated: give the slot's tuple its new TID, and tell which indexes need an entry. */
 static TU_UpdateIndexes
 finish_update(Relation rel, ItemPointer otid, const ZenChange *c, HeapTuple tuple, TupleTableSlot *slot)
 {

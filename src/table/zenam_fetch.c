@@ -127,8 +127,9 @@ zen_fetch_sees_key_twice(void)
 }
 
 /*
- * A check of a unique index has found nothing under a TID: the own row may have the key.  If the transaction's snapshot
- * does see a row there, another transaction has deleted it since, and the own one comes beside it.
+ * A check of a unique index has found nothing under a TID: this transaction's row may have the key.  If the
+ * transaction's snapshot does see a row there, another transaction has deleted it since, and this transaction's row is
+ * a second one with the key.
  */
 static void
 note_key_seen_twice(ZenFetch *f)

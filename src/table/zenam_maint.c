@@ -75,8 +75,8 @@ change_state(ZenWord *word, uint64 from, uint64 to)
 }
 
 /*
- * Is there a row, as far as is known now?  As for heap, one that is only about to come does not count, one that is only
- * about to go does.
+ * Is there a row, as far as is known now?  As for heap, a row whose insertion is not committed does not count; a row
+ * whose deletion is not committed does.
  */
 static bool
 is_live(ZenHTable *ht, uint64 tidno, ZenWord *word)
@@ -216,8 +216,8 @@ vacuum_indexes(Relation rel, Relation *indexes, int nindexes, const VacuumCounts
 }
 
 /*
- * zen freezes by itself, so its tables have neither xid nor multixact to show.  But a rewrite of a table of any kind
- * gives it both.  As long as it has them VACUUM must raise them, or no xids are left some day.
+ * zen freezes by itself, so its tables have neither xid nor multixact to show.  But a rewrite gives both to a table of
+ * any access method.  As long as a table has them, VACUUM must advance them, or the server runs out of xids some day.
  */
 static void
 choose_frozen(Relation rel, TransactionId *xid, MultiXactId *multi)
@@ -228,9 +228,9 @@ choose_frozen(Relation rel, TransactionId *xid, MultiXactId *multi)
 }
 
 /*
- * VACUUM of all tables, and autovacuum, leave tables out: all of zen's when recovery has failed, and after a crash
- * one whose indexes are still to be rebuilt.  Such a table is the worker's, which reports its errors; and functions
- * in its indexes may not run here, where snapshots protect nothing (PROC_IN_VACUUM).  Tables named have come through
+ * VACUUM of all tables, and autovacuum, leave out all zen tables when recovery has failed, and after a crash a table
+ * whose indexes are still to be rebuilt.  Such a table is the worker's, which reports its errors; and functions in its
+ * indexes may not run here, where snapshots protect nothing (PROC_IN_VACUUM).  Tables named have come through
  * admin/named.c before.
  */
 static bool
@@ -571,7 +571,7 @@ zenam_index_build_range_scan(Relation table_rel, Relation index_rel, struct Inde
 
 /* ---------- CREATE INDEX CONCURRENTLY, third step ---------- */
 
-/* Move the sorted list of TIDs in the index on to at least tid; true if it stands there. */
+/* Advance in the sorted list of the TIDs in the index to the first that is not below tid; true if that is tid. */
 static bool
 index_has_tid(struct ValidateIndexState *state, bool *exhausted, int64 *current, int64 wanted)
 {

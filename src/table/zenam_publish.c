@@ -8,8 +8,8 @@
  * - one session makes the publication, another one the table, and neither sees what the other has not committed;
  * - C code makes one of them without a statement.
  *
- * So each change of a row, and TRUNCATE, ask, too, as PostgreSQL asks for a replica identity.  The answer is kept in
- * the relcache entry, which every change of publications invalidates.
+ * So each change of a row, and TRUNCATE, check it again, as PostgreSQL checks for a replica identity.  The answer is
+ * kept in the relcache entry, which every change of publications invalidates.
  */
 #include "table/zenam_publish.h"
 

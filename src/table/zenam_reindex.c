@@ -9,10 +9,10 @@
  * The rebuild is not transactional: it truncates each index to nothing and builds it into the same files.  It needs
  * no lock on the table beyond the caller's, since no other process gets past the gate.
  *
- * An index that a prepared transaction has created before the crash is as empty, but no other transaction can see it
- * before that one commits.  It has the table locked, against writers at least, and so long the flag in NVM stays set.
- * COMMIT PREPARED holds all such tables until it has ended, and then leaves them to be rebuilt once more
- * (zen_reindex_hold).
+ * An index that a prepared transaction has created before the crash is empty as well, but no other transaction can see
+ * it before that one commits.  The prepared transaction has the table locked, against writers at least.  Until it ends
+ * the flag in NVM stays set.  COMMIT PREPARED holds all such tables until it has ended, and then leaves them to be
+ * rebuilt once more (zen_reindex_hold).
  *
  * src/table/README, "Index rebuild", tells of functions that read tables, and of dropped indexes that a rollback brings
  * back.  An index that cannot be rebuilt is the background worker's (reindexworker.c).
@@ -87,8 +87,8 @@ typedef struct Shrunk
 static List *shrunk = NIL;
 static List *own_tables = NIL;	/* HTables with no index left to rebuild */
 
-static List *hopeless = NIL;	/* OIDs of indexes that are not valid and that
-								 * this worker could not build even so */
+static List *hopeless = NIL;	/* OIDs of indexes that are not valid, and
+								 * that this worker could still not build */
 
 /*
  * How to build an index.  One that is not valid has no readers and must not fail.  That of a toast table is of use even
@@ -147,8 +147,8 @@ zen_reindex_event(XactEvent event)
 }
 
 /*
- * With a drop, its lock goes.  If the table was locked before, the index is there again, and indexes rebuilt already
- * stay so.
+ * If the drop of an index is rolled back, its lock on the table goes.  If the table was locked before, the index is
+ * there again, and indexes that were rebuilt stay so.
  */
 void
 zen_reindex_subevent(SubXactEvent event, SubTransactionId subxact)
@@ -242,8 +242,8 @@ set_workers(Relation index)
 }
 
 /*
- * Is it a unique tree that is given up?  Its builds have left none.  One without the rows would not see that a new
- * row's key is there already, so no row is taken (zen_tree_need).
+ * Is it a unique tree that is given up?  Its builds have left none.  A tree without the rows could not tell that a new
+ * row's key exists already, so it takes no row (zen_tree_need).
  */
 static bool
 is_to_refuse_rows(Relation index)

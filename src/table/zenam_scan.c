@@ -581,7 +581,7 @@ set_bitmap_block(ZenScan *scan, TBMIterateResult *block)
 	return scan->ncandidates > 0;
 }
 
-/* Is it like a few point reads, as far as one can tell? */
+/* Does the bitmap scan look like a few point reads? */
 static inline bool
 reads_few(ZenScan *scan)
 {

@@ -1,5 +1,5 @@
 /*
- * zenam_stream.c -- changes of zen tables for logical decoding: which, and with what of the old row.
+ * zenam_stream.c -- changes of zen tables for logical decoding: which are logged, and how much of the old row.
  *
  * The rules are heapam's (RelationIsLogicallyLogged, ExtractReplicaIdentity), so that a reader of changes finds no
  * difference between a heap table and a zen table.
@@ -53,7 +53,7 @@ key_of(Relation rel, HeapTuple old)
 	return flatten(rel, heap_form_tuple(desc, values, isnull));
 }
 
-/* What a record tells of the old row; NULL for nothing.  needed: the key has changed, or the row is gone. */
+/* The part of the old row that is in a record; NULL for none.  needed: the key has changed, or the row is gone. */
 static HeapTuple
 identity_of(Relation rel, HeapTuple old, bool needed)
 {
