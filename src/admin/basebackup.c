@@ -38,7 +38,7 @@ static bool backup_begins = false;
 
 /* ---------- what a copy would have ---------- */
 
-/* Do the changes of the pool not go to those who read the WAL?  Why. */
+/* The reason why the readers of the WAL do not get the changes of the pool; NULL: they do. */
 static char *
 lacks_stream(void)
 {
@@ -125,7 +125,10 @@ zen_basebackup_check_function(Oid function)
 	}
 }
 
-/* Behind its checkpoint, and before the client hears of it: what it lists from now on has the times of all stores. */
+/*
+ * After the checkpoint of the backup, and before its client hears of it: the files that the client lists from now on
+ * have the times of all stores.
+ */
 static void
 note_begin(void)
 {
@@ -166,7 +169,7 @@ is_base_backup(const char *command)
 	return pg_strncasecmp(command, begin, sizeof(begin) - 1) == 0;
 }
 
-/* The first message of BASE_BACKUP describes a row; what reports an error is let through. */
+/* The first message of BASE_BACKUP describes a row.  Messages that report an error are let through. */
 static int
 put_message(char kind, const char *s, size_t len)
 {

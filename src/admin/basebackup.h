@@ -21,7 +21,7 @@ extern void zen_basebackup_check_function(Oid function);
 /* zen_basebackup_run -- link of ExecutorRun.  After: if a base backup has begun, the pool's files get their times. */
 extern void zen_basebackup_run(const ZenRunLink *rest, ZEN_EXECUTOR_RUN_ARGS);
 
-/* zen_basebackup_event -- the same before a commit, for a backup that has begun without an executor. */
+/* zen_basebackup_event -- the same before a commit, for a backup that was begun without the executor. */
 extern void zen_basebackup_event(XactEvent event);
 
 /*

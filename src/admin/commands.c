@@ -9,11 +9,11 @@
  * - Indexes that a statement has built as logged ones are repaired after it, or before the commit.
  * - A statement that brings a table into a publication that could not send it is refused.
  *
- * zen as a mere default means nothing for the tables of extensions.  Code of extensions reads their catalogs with
- * heap's functions, which crash on any other table.  An operator who made zen the default meant tables of users.  So
- * while a script runs, heap is the default; USING zen in the script still means zen.  As it is the setting that
- * changes, it does not matter how the script makes its tables: statements, functions, DO, C code; and partitions,
- * since 17, still follow their parents.
+ * If zen is only the default, it does not count for the tables of extensions.  Code of extensions reads their catalogs
+ * with heap's functions, which crash on any other table.  An operator who made zen the default meant tables of users.
+ * So while a script runs, heap is the default; USING zen in the script still means zen.  As it is the setting that
+ * changes, it does not matter how the script makes its tables: statements, functions, DO, C code; and partitions, since
+ * 17, still follow their parents.
  */
 #include "admin/commands.h"
 
@@ -49,7 +49,7 @@
 
 /* ---------- access methods of new tables ---------- */
 
-/* Is a table to be created neither temporary nor unlogged? */
+/* Is the table to be created permanent, that is, neither temporary nor unlogged? */
 static bool
 is_permanent(RangeVar *rel)
 {
@@ -71,8 +71,8 @@ refuse_am(char persistence)
 }
 
 /*
- * The access method for a new table: zen as the default is not meant for tables that zen does not hold, and asking for
- * such a one by name is an error.
+ * The access method for a new table: where zen is only the default, a table that zen does not hold gets heap.  To ask
+ * for such a table by USING zen is an error.
  */
 static char *
 choose_am(RangeVar *rel, char *given)
@@ -207,8 +207,8 @@ check_statement(Node *stmt, const ZenAlterTable *alter)
 				CreateStmt *create = (CreateStmt *) stmt;
 
 				/*
-				 * a partitioned table has none but by name, for its
-				 * partitions
+				 * a partitioned table has an access method only if USING
+				 * names one, for its partitions
 				 */
 				if (create->partspec == NULL || create->accessMethod != NULL)
 					create->accessMethod = choose_am(create->relation, create->accessMethod);
@@ -264,7 +264,7 @@ zen_commands_check(ZenUtility *u)
 
 /*
  * Rows of zen tables outlive a crash from their commit on, so the catalog that tells their format must, too, even with
- * synchronous_commit off.  Temporary tables are not meant.
+ * synchronous_commit off.  Temporary tables do not count.
  */
 static bool
 changes_catalog(Node *stmt)
@@ -344,7 +344,7 @@ zen_commands_end_prepared(ZenUtility *u)
 
 /* ---------- extensions ---------- */
 
-/* The script that runs has made a permanent table of heap. */
+/* The script of an extension has made a permanent table with heap. */
 static bool has_heap_table = false;
 
 static void

@@ -2,7 +2,7 @@
  * dispatch.c -- which part of zen is called at which moment, in which order.
  *
  * PostgreSQL has one callback or hook of zen of each kind, all set here.  Each kind has a table of the parts of zen
- * that take part, with what must come before what.  src/admin/README, "The order of hooks", has the picture with other
+ * that take part, with comments on their order.  src/admin/README, "The order of hooks", has the picture with other
  * libraries.
  *
  * A hook of which one part alone makes use is set by that part (zen_dispatch_install).
@@ -50,8 +50,8 @@ static const struct
 }			transaction[] = {
 
 	/*
-	 * what undoes comes before zen_xact: at an abort that flushes a record,
-	 * and the flush may fail
+	 * parts that undo something come before zen_xact: at an abort that one
+	 * flushes a record, and the flush may fail
 	 */
 	{zen_reindex_event, zen_reindex_subevent},
 #ifndef ZEN_NO_EXECUTOR
@@ -60,8 +60,8 @@ static const struct
 	{zen_treedir_event, zen_treedir_subevent},
 
 	/*
-	 * what may throw before a commit comes before zen_xact, which makes the
-	 * commit durable
+	 * parts that may throw before a commit come before zen_xact, which makes
+	 * the commit durable
 	 */
 	{zen_basebackup_event, NULL},
 	/* last of these: it changes catalogs, and builds indexes */
@@ -105,11 +105,11 @@ utility_others(ZenUtility *u)
 		standard_ProcessUtility(u->pstmt, u->query, u->read_only, u->context, u->params, u->env, u->dest, u->qc);
 }
 
-/* Outermost to innermost: what comes first before a statement comes last after it. */
+/* Outermost to innermost: the first link before a statement is the last one after it. */
 static const ZenUtilityLink utility[] = {
 	/*
-	 * outermost: after the statement all is done, and what it has left can be
-	 * judged and repaired
+	 * outermost: after the statement everything else is done, and its results
+	 * can be judged and repaired
 	 */
 	zen_commands_finish,
 
@@ -130,12 +130,16 @@ static const ZenUtilityLink utility[] = {
 	zen_commands_rebuild,
 
 	/*
-	 * next to the statement: they change what holds while it runs, and no
-	 * longer
+	 * next to the statement: they change settings that hold while it runs,
+	 * and no longer
 	 */
 	zen_commands_end_prepared,
 	zen_commands_extension,
-	/* innermost: the cost is the statement's, without zen's work around it */
+
+	/*
+	 * innermost: the cost of the statement alone is counted, without zen's
+	 * work around it
+	 */
 	zen_statements_utility,
 	utility_others,
 };
@@ -245,7 +249,7 @@ finish_execution(QueryDesc *query)
 
 static object_access_hook_type prev_object_access;
 
-/* A function is about to be called, which is often: first to last.  They refuse, and note what will happen. */
+/* A function is about to be called, which happens often.  First to last: they refuse the call, or note its effect. */
 static const struct
 {
 	void		(*check) (Oid function);
@@ -305,7 +309,11 @@ client_authenticated(Port *port, int status)
 		prev_authentication(port, status);
 	if (status != STATUS_OK || !am_walsender)
 		return;
-	/* it is counted before it looks for tables, whose makers look for it */
+
+	/*
+	 * the client is counted before it looks for zen tables, since sessions
+	 * that make tables look for clients
+	 */
 	zen_clients_enter();
 	zen_basebackup_client();
 }

@@ -83,7 +83,7 @@ per_plan(PlannedStmt *plannedstmt, IntoClause *into, ExplainState *es, const cha
 	}
 }
 
-/* As with WAL and BUFFERS there is nothing to tell of a plan that is not run. */
+/* As with WAL and BUFFERS, there is nothing to show for a plan that is not run. */
 static explain_validate_options_hook_type prev_validate;
 
 static void

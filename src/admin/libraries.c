@@ -9,13 +9,13 @@
  * If zen is not the first, it looks whether the libraries ahead of it have registered any.  PostgreSQL's list
  * starts with zen's own entry by then, and has to end there.
  *
- * The list is private to PostgreSQL, but each entry is a chunk of TopMemoryContext, which hands out the chunk that
- * was freed last.  The chunk's content tells whether it is zen's entry.  If it is not, zen takes it that others
- * follow.  That is always safe: see src/txn/README, "Other libraries".
+ * The list is private to PostgreSQL, but each entry is a chunk of TopMemoryContext, which hands out the chunk that was
+ * freed last.  The chunk's content tells whether it is zen's entry.  If it is not, zen assumes that callbacks of others
+ * run after its own.  That is always safe: see src/txn/README, "Other libraries".
  *
  * Innermost hooks.  A hook that stands for PostgreSQL's own code must be there before a library behind zen sets its
- * own, which then calls it.  But a library may insist on finding no hook.  Nothing tells which one does.  So it is
- * tried: zen loads the libraries behind it, as PostgreSQL is about to do, while its hooks are set.  If one refuses, zen
+ * own, which then calls it.  But a library may insist on finding no hook, and nothing tells which one does.  So zen
+ * tries: zen loads the libraries behind it, as PostgreSQL is about to do, while its hooks are set.  If one refuses, zen
  * gives the hooks back, and leaves that library and the rest to PostgreSQL.
  */
 #include "admin/libraries.h"

@@ -5,7 +5,7 @@
  * Tables that the command does not name are not its business: one whose index cannot be built must not keep it from
  * running.
  *
- * Some commands are not listed, since they need no index of before:
+ * Some commands are not listed, since they need no index that was there before:
  * - DROP, and ALTER TABLE ... DROP CONSTRAINT alone;
  * - TRUNCATE, which makes new tables;
  * - VACUUM and CLUSTER of all tables, which come to each table in a transaction of its own;

@@ -3,7 +3,7 @@
  *
  * - An index on a zen table becomes unlogged before it is built.
  * - A dropped relation or database takes its HTables along.
- * - A relation that bears the file number of a zen table, and is none, is not dropped, truncated or altered.
+ * - A relation that bears the file number of a zen table, without being one, is not dropped, truncated or altered.
  *
  * The last is the work of tools that exchange the files of two relations by themselves, such as pg_repack.  They make
  * a copy of a table, let the two exchange their file numbers, and drop the copy, with the old rows.  They update
@@ -96,7 +96,7 @@ zen_objects_dropped(Oid relid)
 
 /* ---------- files that were exchanged ---------- */
 
-/* Could rows in the pool be taken for those of this relation, which is none of zen's? */
+/* Could rows in the pool be taken for those of this relation, which is not a zen table? */
 static bool
 may_have_foreign_rows(Oid relid, Form_pg_class form)
 {

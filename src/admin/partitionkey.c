@@ -166,7 +166,11 @@ zen_set_partition_key(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("the table must not be null")));
 	relid = PG_GETARG_OID(0);
-	/* who may not do it is not to wait for the lock, nor let others wait */
+
+	/*
+	 * a user without permission shall not wait for the lock, nor make others
+	 * wait
+	 */
 	if (!zen_owns_relation(relid, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
 	rel = relation_open(relid, ShareUpdateExclusiveLock);

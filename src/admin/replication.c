@@ -8,9 +8,9 @@
  * - a table is created or becomes a zen table;
  * - a table moves to another schema, or is attached to a partitioned table.
  *
- * It is looked at when the statement has run, since only then the catalogs tell what it has come to.  What is in a
- * publication by an earlier configuration can be altered, and taken out.  It is the changes of such a table that are
- * refused (table/zenam_publish.c).
+ * It is looked at when the statement has run, since only then the catalogs show its result.  A table that an earlier
+ * configuration has brought into a publication can be altered, and taken out.  Changes of its rows are refused
+ * (table/zenam_publish.c).
  *
  * While wal_level is too low for decoding, nothing is decoded and PostgreSQL says so itself.
  */

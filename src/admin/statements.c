@@ -130,8 +130,8 @@ enter_statement(const StatementKey *key)
 }
 
 /*
- * Add the counts since before, with so many calls.  At the end of a transaction nothing may fail: then an entry that
- * is not there any more is not made again.
+ * Add the counts since before, with so many calls.  At the end of a transaction nothing may fail: an entry that has
+ * gone by then is not made again.
  */
 static void
 count(const StatementKey *key, uint64 calls, const ZenQueryCost *before, bool may_enter)
@@ -330,7 +330,7 @@ zen_statements_utility(ZenUtility *u)
 
 /* ---------- the end of a transaction ---------- */
 
-/* The counts since the last statement are the commit's, or the rollback's. */
+/* The counts since the last statement belong to the commit, or to the rollback. */
 void
 zen_statements_event(XactEvent event)
 {

@@ -21,7 +21,10 @@ extern void zen_statements_start(const ZenStartLink *rest, QueryDesc *query, int
 extern void zen_statements_run(const ZenRunLink *rest, ZEN_EXECUTOR_RUN_ARGS);
 extern void zen_statements_finish(const ZenFinishLink *rest, QueryDesc *query);
 
-/* zen_statements_event -- a transaction has ended: the cost of that is its last writer's.  After zen_xact_event(). */
+/*
+ * zen_statements_event -- a transaction has ended: its cost goes to the last statement that has written.  After
+ * zen_xact_event().
+ */
 extern void zen_statements_event(XactEvent event);
 
 /* zen_statements_reset -- forget all statements. */

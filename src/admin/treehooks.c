@@ -75,7 +75,7 @@ can_be_tree(const char *column, List *added, Oid relid, const char *table)
 	return false;
 }
 
-/* What a constraint is on: the column that it stands at, if any. */
+/* A constraint, and the column at which it stands, if any. */
 typedef struct Place
 {
 	const char *column;
@@ -249,7 +249,7 @@ zen_treehooks_created(Oid indexoid)
 
 /* ---------- LIKE ---------- */
 
-/* Has PostgreSQL made the statement, and not a user? */
+/* Was the statement made by PostgreSQL, and not by a user? */
 static bool
 is_made(const IndexStmt *stmt)
 {

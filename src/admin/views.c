@@ -200,7 +200,7 @@ put_row(FunctionCallInfo fcinfo, ResultRow *row)
 
 /* ---------- the engine ---------- */
 
-/* Every function begins here.  Does not wait for recovery. */
+/* Each function calls this first.  Does not wait for recovery. */
 static void
 enter(void)
 {

@@ -2,8 +2,8 @@
  * votes.c -- which values of partition keys does a plan name?
  *
  * A vote is a value that a partition key must equal: a constant, a parameter of the statement, or each element of an
- * array of these.  Also the key of each row that an INSERT gives.  Values that the execution finds are not known yet,
- * as those of the inner side of a nested loop: they do not vote.
+ * array of these.  The key of each row of an INSERT also votes.  Values that are only found in the execution, as on the
+ * inner side of a nested loop, do not vote.
  *
  * A plan that looks at no table, as that of SELECT f(1), is not the first of its transaction: the first one in the
  * function is.
@@ -186,7 +186,7 @@ look_at_scan(Collector *c, Plan *plan, Oid index, List *conditions)
 
 /* ---------- rows that are inserted ---------- */
 
-/* What a column of a plan's rows is computed from, in the plan below that does so, and which *plan becomes. */
+/* The expression from which a column of a plan's rows is computed.  *plan becomes the plan below that computes it. */
 static Node *
 origin(Plan **plan, Node *node)
 {

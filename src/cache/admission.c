@@ -1,7 +1,7 @@
 /*
  * admission.c -- which rows come into the Met-Cache.
  *
- * Rows are worth their DRAM that are read most often of late.  Reads of cached rows are counted in their newest
+ * The rows that were read most often of late are worth their DRAM.  Reads of cached rows are counted in their newest
  * versions (zen_version_touch), reads of other rows in a sketch (sketch.c).  Both counts are halved at the same times.
  *
  * A row that is read in NVM is admitted:

@@ -1,8 +1,8 @@
 /*
  * clock.c -- the CLOCK: which cached rows go when room is wanted.
  *
- * Evictable is an entry that is frozen, not a tombstone, without older versions and without lockers.  NVM then holds
- * all there is to know of the row.
+ * An entry is evictable if it is frozen, is not a tombstone, and has neither older versions nor lockers.  Then NVM
+ * holds the whole row.
  *
  * The CLOCK has shards, and each shard has two queues:
  * - fresh, the probation, has at most 1 / FRESH_PART of the items;
@@ -407,7 +407,10 @@ unmark_entry(const ClockItem *item)
 	return done;
 }
 
-/* Queue an item that stays.  If there is no memory for the queue, its row goes at once: nothing else would evict it. */
+/*
+ * Queue an item that stays.  If there is no memory for the queue, its row is evicted at once: nothing else would evict
+ * it later.
+ */
 static void
 push_or_evict(ClockShard *shard, ClockQueue *q, const ClockItem *item)
 {
@@ -704,7 +707,7 @@ zen_clock_enqueue(ZenHTable *ht, uint64 tidno)
 		return;
 
 	/*
-	 * one has come: one is settled, and one more, as long as they are too
+	 * one has come, so one is settled; and one more as long as there are too
 	 * many
 	 */
 	for (int i = 0; full && i < 2 && fresh_is_full(shard); i++)

@@ -3,10 +3,11 @@
  *
  * A bucket is one cache line with eight entries of eight bytes: a TID, a tag of the key's hash, and a mark of use.  A
  * key has one bucket.  An entry is read and written as a whole, so no process ever sees a half of one.  Two processes
- * that store at once may lose one entry, and nothing hangs on that.
+ * that store at once may lose one entry, which does no harm.
  *
- * In a full bucket the first entry without the mark goes, from a place on that the hash gives; the marks that the
- * search passes are taken away (CLOCK, of eight).  A lookup writes only if the mark is not set yet.
+ * In a full bucket an entry is replaced: the first one without the mark, in a search that begins at a place given by
+ * the hash.  The search clears the marks that it passes (a CLOCK of eight).  A lookup writes only if the mark is not
+ * set yet.
  *
  * Keys that are filled in before any query has looked them up come without the mark, and leave marks alone.  So a large
  * table that is loaded drives out no key that is in use.

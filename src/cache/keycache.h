@@ -1,10 +1,10 @@
 /*
  * keycache.h -- where the row of a key was found last: a lossy hash in DRAM from (index, key) to TID.
  *
- * What it says is a hint.  The reader fetches the row under that TID.  If the version that its snapshot sees has the
- * key, it is the answer, since the index is unique.  Anything else sends the reader to the index.  So an entry may be
- * wrong in any way: left by a row that was deleted or never committed, by a table that was truncated, by an index whose
- * OID another has by now.  It needs no recovery, no vacuum and no latch.
+ * Its answer is a hint.  The reader fetches the row under that TID.  If the version that its snapshot sees has the key,
+ * it is the answer, since the index is unique.  Anything else sends the reader to the index.  So an entry may be wrong
+ * in any way: left by a row that was deleted or never committed, by a table that was truncated, by an index whose OID
+ * another has by now.  It needs no recovery, no vacuum and no latch.
  */
 #ifndef ZEN_KEYCACHE_H
 #define ZEN_KEYCACHE_H
@@ -25,7 +25,7 @@ extern bool zen_keycache_enabled(void);
 /* zen_keycache_hash -- what stands for a key: of this database's index, and of a hash of the key; well mixed. */
 extern uint64 zen_keycache_hash(Oid index, uint64 key_hash);
 
-/* zen_keycache_lookup -- where the key's row was; false if the cache does not know. */
+/* zen_keycache_lookup -- where the key's row was; false if the cache has no entry. */
 extern bool zen_keycache_lookup(uint64 hash, uint64 *tidno);
 
 /* zen_keycache_store -- the key's row is there: it was read. */

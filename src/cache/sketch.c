@@ -5,7 +5,7 @@
  * three, and only counters as small as that are raised.
  *
  * There is no lock and no atomic instruction.  So processes may lose each other's counts, which makes an estimate too
- * small by one.  Nothing but the choice of cached rows hangs on that.
+ * small by one.  Only the choice of cached rows depends on it.
  *
  * A line stands for LINE_BYTES_CACHED bytes of cache.  So cached rows of 256 bytes or more have at least 8 counters
  * each at 1/64 of their memory.

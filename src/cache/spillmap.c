@@ -202,7 +202,7 @@ new_record(ZenHTable *ht, uint32 block, uint32 capacity, bool has_old)
 	return s;
 }
 
-/* What a record must have, and one that may take its place. */
+/* What a record must have room for, and a larger one that may take its place. */
 typedef struct Wanted
 {
 	uint32		capacity;		/* of writers */

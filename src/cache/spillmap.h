@@ -93,7 +93,7 @@ extern ZenSpill *zen_spillmap_find(ZenHTable *ht, uint32 block);
 extern ZenSlot zen_spillmap_old(const ZenSpill *spill, uint32 i);
 
 /*
- * zen_spillmap_note -- say of a TID all that must be known when its word is SPILLED.
+ * zen_spillmap_note -- note all about a TID that must be known when its word is SPILLED.
  *
  * False when DRAM is full.  Outside any epoch.  Never throws.
  */

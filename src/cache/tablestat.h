@@ -70,7 +70,7 @@ extern void zen_tablestat_clear(uint32 htable);
 extern uint64 zen_tablestat_quota(uint32 htable);
 extern void zen_tablestat_set_quota(uint32 htable, uint64 bytes);
 
-/* zen_tablestat_over_quota -- does it fill more than that? */
+/* zen_tablestat_over_quota -- does the table fill more than that? */
 extern bool zen_tablestat_over_quota(uint32 htable);
 
 #endif							/* ZEN_TABLESTAT_H */

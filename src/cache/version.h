@@ -103,8 +103,8 @@ typedef struct ZenVersion
 								 * is */
 	};
 	pg_atomic_uint32 flags;		/* ZEN_V_*; hint bits by anyone */
-	TransactionId xmin;			/* writer, subtransaction included; only for
-								 * show once FROZEN */
+	TransactionId xmin;			/* writer, subtransaction included; once
+								 * FROZEN, only shown to users */
 	CommandId	cmin;
 	uint16		code;			/* version code: tells versions of one TID
 								 * apart */
@@ -164,7 +164,10 @@ zen_version_touch(ZenVersion *v, uint32 age)
 	uint32		reads = zen_version_reads(flags, age);
 	uint32		now = zen_version_with_reads(flags, Min(reads + 1, ZEN_SKETCH_MAX), age);
 
-	/* a count lost to another process's change of a flag is no matter */
+	/*
+	 * a count may be lost to another process's change of a flag; that does no
+	 * harm
+	 */
 	if (now != flags)
 		(void) pg_atomic_compare_exchange_u32(&v->flags, &flags, now);
 }

@@ -5,7 +5,7 @@
  * There it is read without the slot.  Rows with a NULL before it, and rows older than the column, go through the slot.
  *
  * A comparison is one of <, <=, =, <>, >=, > of PostgreSQL's btree operator families for integers, floats, dates,
- * timestamps and OIDs.  None of them can fail or tell anything of its arguments, so they come before other quals, also
+ * timestamps and OIDs.  None of them can fail or leak its arguments.  So they are evaluated before other quals, also
  * before those of row-level security.
  */
 #include "exec/batchcolumn.h"
@@ -223,7 +223,7 @@ as_float(Datum value, Oid type)
 	return type == FLOAT4OID ? (float8) DatumGetFloat4(value) : DatumGetFloat8(value);
 }
 
-/* What an operator accepts, of the order of its arguments; 0: it is no comparison. */
+/* The orders of its arguments that an operator accepts; 0: it is not a comparison. */
 static int
 accepted_by_operator(Oid operator, Oid type)
 {
@@ -244,7 +244,7 @@ is_column(Node *node)
 	return IsA(node, Var) && !IS_SPECIAL_VARNO(((Var *) node)->varno) && ((Var *) node)->varattno > 0;
 }
 
-/* Not the result of a subquery, which would have to wait until it is needed. */
+/* Not the result of a subquery, which must not run before it is needed. */
 static bool
 is_value(Node *node)
 {

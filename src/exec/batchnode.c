@@ -100,7 +100,10 @@ typedef struct BatchState
 
 /* ---------- plans: the form ---------- */
 
-/* What the node does not evaluate: values that belong to another node, and functions whose calls count. */
+/*
+ * Expressions that the node does not evaluate: values that belong to another node, and functions whose number of calls
+ * matters.
+ */
 static bool
 has_foreign_parts(Node *node, void *context)
 {

@@ -200,7 +200,7 @@ after_statement_triggers(ZenPoint *point)
 	}
 }
 
-/* Nothing of the row stays, but where WHERE CURRENT OF looks for it. */
+/* Nothing of the row stays, except where WHERE CURRENT OF looks for it. */
 static void
 clear_row(ZenPoint *point)
 {
@@ -232,7 +232,7 @@ begin_rows(ZenPoint *point)
 		zen_point_begin_read(point);
 }
 
-/* The next row is read or changed.  Result: what there is to send of it, or NULL.  Sets done after the last one. */
+/* Read or change the next row.  Result: the slot to be sent to the client, or NULL.  Sets done after the last one. */
 static TupleTableSlot *
 next_row(ZenPoint *point)
 {
@@ -377,8 +377,8 @@ point_analyzed(ParseState *pstate, Query *query, JumbleState *jumble)
 }
 
 /*
- * Will a plan be executed once only?  The plan cache plans copies of queries.  So the very query that was analyzed last
- * came by the simple protocol, or as dynamic SQL.  A wrong answer would cost time only.
+ * Will a plan be executed once only?  The plan cache plans copies of queries.  So if the query is the very one that was
+ * analyzed last, it came by the simple protocol, or as dynamic SQL.  A wrong answer would cost time only.
  */
 static ZenPointWhy
 is_planned_once(const Query *parse, ParamListInfo params)

@@ -36,7 +36,7 @@ extern void zen_exec_subevent(SubXactEvent event, SubTransactionId subxact);
 /* zen_exec_keeps -- is executor state of this plan kept?  Such a plan has no bitmap scan. */
 extern bool zen_exec_keeps(const PlannedStmt *stmt);
 
-/* zen_exec_reason -- what to tell of a reason why state is not kept, from 1 on; NULL: there are no more. */
+/* zen_exec_reason -- the text of a reason why state is not kept, numbered from 1 on; NULL: there are no more. */
 extern const ZenPointReason *zen_exec_reason(int why);
 
 #else

@@ -1,10 +1,10 @@
 /*
- * keptnodes.c -- the one table of the executor's nodes: which can be kept, why the others cannot, and how the former
- * start again.
+ * keptnodes.c -- the one table of the executor's nodes: which can be kept and how these start again, and why the others
+ * cannot.
  *
  * A plan is kept whole if each of its nodes can be: it is as new after a rescan, makes its scan when the first row is
- * asked for, and holds nothing of the transaction but what its open and close know.  Not so are nodes that open a scan
- * as they are made, sort or hash into files, or run other processes.
+ * asked for, and holds nothing of the transaction but what its open and close know.  That does not hold for nodes that
+ * open a scan as they are made, sort or hash into files, or run other processes.
  *
  * Between executions the nodes hold no index, no scan and no row.  Before the first row the indexes are opened, and
  * each node is set back to its beginning:

@@ -1,6 +1,6 @@
 /*
- * keptnodes.h -- the one table of the executor's nodes: which can be kept, why the others cannot, and how the former
- * start again.
+ * keptnodes.h -- the one table of the executor's nodes: which can be kept and how these start again, and why the others
+ * cannot.
  */
 #ifndef ZEN_KEPTNODES_H
 #define ZEN_KEPTNODES_H

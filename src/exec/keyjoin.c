@@ -604,7 +604,7 @@ zen_keyjoin_looks_ahead(Query *query)
 	return !contain_volatile_functions((Node *) query);
 }
 
-/* Are rows locked that the statement only reads?  One that is locked before its time shows. */
+/* Are rows locked that the statement only reads?  Other sessions could see a row locked too early. */
 static bool
 locks_rows(PlannedStmt *stmt)
 {
@@ -735,7 +735,10 @@ mark_list(Marking *marking, List *plans)
 		lfirst(lc) = mark(marking, lfirst(lc));
 }
 
-/* Processes of a parallel plan measure nodes by numbers that the node has not; and they do not know own rows. */
+/*
+ * Not in a parallel plan: its processes measure nodes by numbers that this node does not have, and the workers do not
+ * know the rows of their own transaction.
+ */
 void
 zen_keyjoin_mark(PlannedStmt *stmt, bool looks_ahead)
 {

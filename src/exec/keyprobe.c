@@ -91,7 +91,10 @@ is_same_equality(const Compared *c, Relation index, int column)
 	return !OidIsValid(collation) || c->collation == collation;
 }
 
-/* Does a qual say that a key column of the index equals what no row of the table has a part in?  Which column? */
+/*
+ * Does a qual demand that a key column of the index equals a value that does not depend on the table's row?  Which
+ * column?
+ */
 static int
 equal_column(Expr *qual, Relation index, bool *list)
 {
@@ -149,7 +152,7 @@ zen_keyprobe_type(Relation index, const ScanKeyData *key)
 	return OidIsValid(key->sk_subtype) ? key->sk_subtype : index->rd_opcintype[key->sk_attno - 1];
 }
 
-/* The key of an index on an expression, or on a part of the table, is not all that a row needs to be the only one. */
+/* Is the index on columns, and of the whole table?  Only then a key alone stands for one row. */
 static bool
 is_on_columns(Relation index)
 {

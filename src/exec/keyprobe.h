@@ -28,8 +28,8 @@ typedef struct ZenKeyProbe
  * zen_keyprobe_refuses -- why quals of an index scan do not name keys of a unique, valid and immediate index;
  * ZEN_WHY_NONE if they do.
  *
- * Each of its columns must equal what no row of the table has a part in.  lists: one of them may equal each element of
- * an array.  Caller holds a lock on the table.
+ * Each of its columns must equal a value that does not depend on the table's row.  lists: one of them may equal each
+ * element of an array.  Caller holds a lock on the table.
  */
 extern ZenPointWhy zen_keyprobe_refuses(Oid index, List *indexqual, bool lists);
 

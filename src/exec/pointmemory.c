@@ -5,8 +5,8 @@
  * a row of some table, how often it was called.  Expressions do likewise.  A kept state would make that life endless,
  * and no invalidation message tells of all that may have changed.  So the rule (README, "What a kept state may
  * remember"):
- * - What is remembered while a statement runs goes when the execution ends, whosever function it is.  All places where
- *   it may stand are noted as the state is made (zen_memory_find), and emptied (zen_memory_forget).
+ * - What a function remembers while a statement runs goes when the execution ends, whatever function it is.  All places
+ *   where it may stand are noted as the state is made (zen_memory_find), and emptied (zen_memory_forget).
  * - What is put into an expression as it is compiled stays as long as no catalog has changed that it may come from
  *   (pointstate.c).
  * - A plan with an expression that may remember anything is not kept (zen_memory_kind).  Most nodes of expressions

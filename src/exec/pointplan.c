@@ -276,8 +276,8 @@ kind_of(PlannedStmt *stmt, ZenPointWhy *why)
 		return ZEN_POINT_ROW;
 
 	/*
-	 * a plan without parameters is mostly executed once only, and shown to
-	 * people
+	 * a plan without parameters is mostly executed only once, or made for
+	 * EXPLAIN
 	 */
 	if (zen_debug_keep_plans || zen_keptnodes_walk(stmt->planTree, has_parameters, NULL))
 		return ZEN_POINT_PLAN;

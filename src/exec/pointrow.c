@@ -3,8 +3,8 @@
  *
  * What IndexScan, LockRows and ModifyTable do with any rows is done here for one after the other, in the same order and
  * by the functions that they use.  So is the part of EvalPlanQual that judges key and quals again on a row that another
- * transaction has changed.  Left out is what plans with such needs are refused for: BEFORE and INSTEAD OF triggers,
- * transition tables, partition routing, WITH CHECK OPTION.
+ * transaction has changed.  Some things are left out, since plans that need them are not marked: BEFORE and INSTEAD OF
+ * triggers, transition tables, partition routing, WITH CHECK OPTION.
  *
  * An index scan with a list meets its rows in the order of the index, each once.  So the elements are sorted by the
  * index's own order, equal ones become one, and NULLs go; nbtree does the same.
@@ -204,8 +204,8 @@ fetch_by_index(ZenPoint *point)
 }
 
 /*
- * By the key cache, or else by the index.  A serializable transaction goes to the index, which locks the key's place
- * against rows that come there.
+ * Find the row by the key cache, or else by the index.  A serializable transaction goes to the index, which locks the
+ * key's place against rows that come there.
  */
 static bool
 fetch_by_key(ZenPoint *point)

@@ -25,8 +25,8 @@ FullTransactionId
 zen_horizon_look(void)
 {
 	/*
-	 * The look at the ProcArray comes first: what it finds is at most what is
-	 * next then.
+	 * The look at the ProcArray comes first: the horizon that it finds is at
+	 * most the next xid.
 	 */
 	TransactionId xid,
 				catalog_xmin;	/* of logical slots: keeps no rows */

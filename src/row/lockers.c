@@ -9,8 +9,8 @@
  *   the row judges it again.
  * - A transaction's own entries are taken out when it ends.  A reader of the list passes over entries whose
  *   transactions have ended; the collector's sweep takes out those that were left behind (zen_lockers_prune).
- * - A version that has left its word may be retired: another thing then stands where its list was.  So the list counts
- *   only if the locked word leads to the version.
+ * - A version that has left its word may be retired: then its memory holds something else in place of the list.  So the
+ *   list counts only if the locked word leads to the version.
  */
 #include "row/lockers.h"
 
@@ -77,8 +77,8 @@ zen_lockers_copy(ZenWord *word, ZenVersion *head, ZenLockerCopy *copy)
 		seq = head->lock_seq;
 
 		/*
-		 * one that the word has left may be retired, and have other things
-		 * there
+		 * a version that the word has left may be retired, and hold something
+		 * else there
 		 */
 		if (zen_word_leads_to(w, head) && head->lockers != NULL)
 		{
@@ -187,7 +187,7 @@ mark_for_clock(ZenLockedEntry *e)
 	return true;
 }
 
-/* Is a tombstone without lockers one that the collector has kept for them? */
+/* Is a tombstone without lockers one that the collector has kept for lockers? */
 static bool
 was_kept(ZenVersion *head)
 {

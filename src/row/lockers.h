@@ -32,7 +32,7 @@ typedef struct ZenLockerCopy
 /*
  * zen_lockers_copy -- copy the lockers of the word's newest version; returns its lock_seq.  May palloc.
  *
- * If head is not the word's newest version any more, no lockers, and a number that means nothing.
+ * If head is not the word's newest version any more, the copy has no lockers, and the number means nothing.
  */
 extern uint32 zen_lockers_copy(ZenWord *word, ZenVersion *head, ZenLockerCopy *copy);
 

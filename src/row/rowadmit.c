@@ -5,7 +5,7 @@
  * may lead to two versions: the entry gets both.
  *
  * - The copies are made inside the epoch and without the word's lock.  They take their place if the word, under its
- *   lock, still leads to the slot that was read; else they are freed, and the caller looks again.
+ *   lock, still leads to the slot that was read; otherwise they are freed, and the caller looks again.
  * - Data that does not fit its checksum is an error, unless the version is replaced: a writer does not need that one's
  *   data.  Such a version becomes lean, and a reader that wants it gets the error.
  * - Rows of a transaction that has aborted are not admitted: the caller waits until they are taken back.
@@ -191,7 +191,7 @@ zen_row_admit(ZenHTable *ht, uint64 tidno, ZenWord *word)
 	}
 }
 
-/* What a word in state NVM leads to, as a chain of one version read back. */
+/* The version to which a word in state NVM leads, read back as a chain of one. */
 static ZenVersion *
 nvm_chain(uint64 w, ZenSpilledChain *space)
 {
@@ -271,8 +271,8 @@ zen_row_admit_wait_for_undo(void)
 	CHECK_FOR_INTERRUPTS();
 
 	/*
-	 * if a prepared transaction is in no process's hands: a process that
-	 * replays a replication stream ends one without a word to zen
+	 * if no process is ending a prepared transaction: a process that applies
+	 * a replication stream may end one without telling zen
 	 */
 	(void) zen_row_admit_resolve();
 	pg_usleep(1000L);

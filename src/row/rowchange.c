@@ -5,8 +5,8 @@
  * instructions, the word is checked to be what was judged, and the new version is pushed.  If it is not, the row is
  * judged again.
  *
- * - What a change needs is made outside the epoch, once, and kept over the attempts.  It is in this process's hands
- *   until the word leads to it: an error leaves it there, and the end of the (sub)transaction frees it.
+ * - The versions that a change needs are made outside the epoch, once, and kept over the attempts.  They are private to
+ *   this process until the word leads to them.  After an error the end of the (sub)transaction frees them.
  * - Aborted versions on top are left out when a new one is pushed; their writer frees them.
  * - Lockers go along: to the new version, and to the new TID if the row takes one.  They are there before any other
  *   process can follow the row, since a locker that comes that way adds to them.
@@ -22,7 +22,9 @@
 /* ---------- pushing a version ---------- */
 
 #ifdef USE_ASSERT_CHECKING
-/* v is about to be pushed over top: its depth bounds what is behind it, and its code is its own there. */
+/*
+ * v is about to be pushed over top: its depth bounds the length of the chain, and no version of the chain has its code.
+ */
 static void
 check_numbers(ZenVersion *v, ZenVersion *top)
 {
@@ -215,7 +217,7 @@ moves(ZenChange *c)
 	return c->new_tid && c->tuple != NULL;
 }
 
-/* Inside the epoch: try what was judged TM_Ok and is prepared. */
+/* Inside the epoch: try a change that was judged TM_Ok and is prepared. */
 static ZenAttempt
 try_change(ZenChange *c, ZenJudged *j, Prepared *p)
 {
@@ -232,7 +234,7 @@ try_change(ZenChange *c, ZenJudged *j, Prepared *p)
 	return apply_change(c, j, p) ? ZEN_APPLIED : ZEN_LOST;
 }
 
-/* What a change still lacks after an attempt, outside the epoch. */
+/* Outside the epoch: make what a change still lacks after an attempt. */
 static void
 prepare_more(ZenChange *c, Prepared *p, ZenAttempt attempt)
 {

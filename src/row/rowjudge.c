@@ -2,7 +2,7 @@
  * rowjudge.c -- judging a row: may it be changed or locked, and if not, why?
  *
  * Judging looks at the newest version, at its lockers and at the fate of their transactions.  It may read pg_xact and
- * wait for LWLocks, so it holds no lock bit.  What it finds may be out of date at once, and it keeps three rules:
+ * wait for LWLocks, so it holds no lock bit.  Its result may be out of date at once.  So three rules hold:
  *
  * - What was judged is named by the newest version and its lock_seq.  Both can only be the same later if no other
  *   process has pushed, popped or locked in between.
@@ -79,9 +79,9 @@ excludes(ZenChange *c, ZenVersion *v)
 /*
  * Is v what a move has put under this TID?
  *
- * That is the oldest version there.  The tombstone that forwards to the TID has been judged already, and stands for
- * its writer.  A tombstone is none: it is all that is left when a writer has spilled the row that it moved here, and
- * has moved it on before its commit.
+ * That is the oldest version there.  The tombstone that forwards to the TID has been judged already, and stands for its
+ * writer.  A tombstone is not such a version: it is all that is left if a writer has spilled the row that it moved
+ * here, and has moved it on before its commit.
  */
 static inline bool
 came_by_move(ZenVersion *v)

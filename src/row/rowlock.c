@@ -4,8 +4,8 @@
  * The row is judged without its lock (rowjudge.c).  If it may be locked, a new list of lockers is made, with this
  * transaction in it.  It takes the place of the old one under the word's lock, if the word is still as judged.
  *
- * - The list is made before the word is locked.  Until it hangs at the row it is in this process's hands: an error
- *   leaves it there, and the end of the (sub)transaction frees it.
+ * - The list is made before the word is locked.  Until it hangs at the row it is private to this process.  After an
+ *   error the end of the (sub)transaction frees it.
  * - A lock goes into the write set, where room was reserved, as soon as it is in the list: the end of the transaction
  *   takes it out.
  * - A row that has gone on under other TIDs is locked under each of them.
@@ -91,7 +91,7 @@ apply_lock(ZenJudged *j, ZenLockers *lockers)
 
 /* ---------- one TID ---------- */
 
-/* Inside the epoch: lock what was judged free to be locked. */
+/* Inside the epoch: lock a row that was judged free to be locked. */
 static ZenAttempt
 try_lock(ZenJudged *j, TransactionId xid, LockTupleMode mode)
 {

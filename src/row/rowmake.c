@@ -6,9 +6,8 @@
  *
  * - A version has the xid of its writer, its data and its flags before it is published.
  * - Room in the write set is reserved before a TID is taken, so no error can part the row from its entry there.
- * - A chain that is copied to another table is in this process's hands until it is placed.  So are rows that are
- *   inserted together, until they have TIDs.  An error leaves them there, and the end of the (sub)transaction frees
- *   them.
+ * - A chain that is copied to another table is private to this process until it is placed.  So are rows that are
+ *   inserted together, until they have TIDs.  After an error the end of the (sub)transaction frees them.
  */
 #include "row/rowmake.h"
 

@@ -318,7 +318,7 @@ zen_row_read(ZenFetch *f)
 
 /* ---------- the rows of a block ---------- */
 
-/* Ask for what a word leads to: the header and the beginning of the data. */
+/* Prefetch the version to which a word leads: its header and the beginning of the data. */
 static inline void
 prefetch_row(uint64 w)
 {
@@ -350,7 +350,7 @@ is_settled(ZenVersion *head)
 	return (zen_version_flags(head) & (ZEN_V_FROZEN | ZEN_V_TOMBSTONE | ZEN_V_IN_NVM)) == ZEN_V_FROZEN;
 }
 
-/* Inside the epoch: fetch what a word leads to, if that is simple.  The snapshot is an MVCC snapshot. */
+/* Inside the epoch: fetch the row to which a word leads, in the simple cases.  The snapshot is an MVCC snapshot. */
 static inline Fetched
 fetch_word(ZenFetch *f, uint64 w)
 {
@@ -575,7 +575,7 @@ deleted_version(ZenVersion *deleter)
 	return v;
 }
 
-/* The version of a chain that zen_row_inspect() copies, or NULL, and all that is to be known of the newest versions. */
+/* The version of a chain that zen_row_inspect() copies, or NULL, and the state of the newest versions. */
 static ZenVersion *
 inspect_chain(ZenVersion *head, ZenRowInfo *info)
 {

@@ -33,7 +33,7 @@ typedef struct ZenRow
 								 * xid */
 } ZenRow;
 
-/* zen_row_enlarge -- make the buffer larger, whose contents go. */
+/* zen_row_enlarge -- make the buffer larger; its contents are lost. */
 extern void zen_row_enlarge(ZenRow *row, Size needed);
 
 /* What a serializable reader wants to know about the versions that it passed over. */
@@ -99,7 +99,7 @@ StaticAssertDecl(offsetof(ZenRowChunk, data) % MAXIMUM_ALIGNOF == 0, "a HeapTupl
  * zen_row_fetch_block -- copy those of a block's rows that are wanted and that the snapshot sees.
  *
  * wanted has bits as ZenRowBlock.  The same as zen_row_fetch() with ZEN_ANY_CODE, but faster.  Rows that are being
- * spilled, and damaged ones, are left to that.  What was in rows before is gone.
+ * spilled, and damaged ones, are left to that.  Earlier contents of rows are lost.
  *
  * zen_row_block_free -- free the rows' memory.
  */

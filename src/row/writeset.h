@@ -15,7 +15,7 @@ typedef struct ZenWrite
 	uint64		tidno;
 	ZenWord    *word;
 	ZenVersion *version;		/* pushed by this transaction; NULL: the slot
-								 * is no row's, and of HTable 0 */
+								 * holds no row, and belongs to HTable 0 */
 	int			nest_level;		/* of the (sub)transaction that owns it now */
 	ZenSlot		slot;			/* commit: where it was written, or
 								 * InvalidZenSlot */
