@@ -595,7 +595,7 @@ home_of_process(void)
 	return zen_numa_here();
 }
 
-/* There are several homes: the process's own first, then the others, the nearest first. */
+/* There are several homes: try the process's own first, then the others from near to far. */
 static void *
 alloc_row_near(Size size)
 {
@@ -631,7 +631,7 @@ zen_arena_lacks_spans(void)
 	return pg_atomic_read_u32(&control->left) < reserved_spans() + Max(control->nspans / GOAL_PART, 2);
 }
 
-/* What is read here may change at any time.  So the caller believes none of it. */
+/* All that is read here may change at any time.  So the caller must not rely on it. */
 bool
 zen_arena_rows(uint32 *place, int eighths, char **first, uint32 *n, Size *size)
 {

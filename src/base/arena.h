@@ -24,7 +24,7 @@ extern void zen_arena_init(void);
 
 /*
  * zen_arena_alloc -- size bytes, aligned to ZEN_ARENA_UNIT, not cleared; NULL when the arena is full.  Never throws.
- * zen_arena_free -- give back what zen_arena_alloc(size) returned.
+ * zen_arena_free -- give back memory that zen_arena_alloc(size) returned.
  */
 extern void *zen_arena_alloc(Size size);
 extern void zen_arena_free(void *ptr, Size size);
@@ -32,7 +32,7 @@ extern void zen_arena_free(void *ptr, Size size);
 /*
  * zen_arena_alloc_row, zen_arena_free_row -- the same for row versions, which leave a part of the arena to all else.
  *
- * zen_arena_lacks_spans -- is so little left that versions should go?
+ * zen_arena_lacks_spans -- is so little left that row versions should be evicted?
  *
  * zen_arena_rows -- the next span of row versions, from *place on, of which so many eighths are free: its first object,
  * their number and size.  False if there is none.  A hint: some of the objects are free, and all may change while the

@@ -1,7 +1,7 @@
 /*
  * delay.h -- waiting for less time than a clock can tell, to stand in for a slower medium.
  *
- * Only builds with -DZEN_TESTING wait; in any other nothing asks for a delay (testing.h).
+ * Only builds with -DZEN_TESTING wait; in any other build no code asks for a delay (testing.h).
  */
 #ifndef ZEN_DELAY_H
 #define ZEN_DELAY_H

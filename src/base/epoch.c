@@ -101,7 +101,7 @@ oldest_announced(void)
 	return oldest;
 }
 
-/* zen_epoch_visit() does not take the lists for complete that it meets between these two calls. */
+/* Between these two calls zen_epoch_visit() takes this process's lists for incomplete. */
 static void
 begin_change(void)
 {

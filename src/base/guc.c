@@ -90,8 +90,8 @@ static const struct config_enum_entry default_index_options[] = {
 };
 
 /*
- * For PostgreSQL every commit of zen is an asynchronous one.  Waking the WAL writer in vain took up to a third of the
- * server's time.  With 0 the WAL writer flushes all that it writes, and is woken once in a page of WAL, some 200
+ * For PostgreSQL every commit of zen is an asynchronous one.  Needless wake-ups of the WAL writer took up to a third of
+ * the server's time.  With 0 the WAL writer flushes all that it writes, and is woken once in a page of WAL, some 200
  * transactions.  Only the default changes: a value in the configuration comes before it.
  */
 static void
@@ -415,7 +415,7 @@ define_user_settings(void)
 #define CONSTANT	"Remove it: what it set is a constant now."
 #define TESTS_ONLY	"Remove it: only builds for tests have it (make ZEN_TESTING=1)."
 
-/* Settings that no build has any more, each with what to do. */
+/* Settings that no build has any more, each with a hint what to do. */
 #define OLD_NAMES(X) \
 	X(batch_aggregate, "It is the word \"batch\" of zen.executor now.") \
 	X(dram_warning, "Set zen.warning_level instead.") \

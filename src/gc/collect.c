@@ -77,8 +77,8 @@ zen_collect_forget_header(ZenTupleHeader h)
 	zen_epoch_enter();
 
 	/*
-	 * as long as we are inside, the table cannot give its map or its number
-	 * to another
+	 * while this process is inside the epoch, the table cannot give its map
+	 * or its number to another one
 	 */
 	word = zen_htable_owns(ht, h.word0 & ZEN_CTS_MASK) ? zen_tidmap_word(ht, zen_word1_tidno(h.word1)) : NULL;
 	if (word != NULL)

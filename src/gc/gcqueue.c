@@ -40,7 +40,7 @@ typedef struct GcQueue
 	pg_atomic_uint64 oldest;	/* full xid of the first item, 0 = none */
 } GcQueue;
 
-/* How a commit wakes a worker that has had nothing to do. */
+/* How a commit wakes a worker that has been idle. */
 typedef struct GcAlarm
 {
 	pg_atomic_uint32 armed;		/* set by the worker; cleared by the process

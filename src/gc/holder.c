@@ -2,12 +2,12 @@
  * holder.c -- the holder of the horizon, which keeps garbage from being collected, and the warning about it.
  *
  * A row version stays as long as a snapshot may see it.  That is a snapshot older than the transaction that superseded
- * the version.  These have such snapshots:
+ * the version.  These may have one:
  * - a process (its xmin or xid);
  * - a prepared transaction (its xid);
  * - a replication slot (the xmin that its standby may need).
  *
- * They are looked at without the ProcArray's lock: the answer is for people, and may be a moment old.
+ * They are looked at without the ProcArray's lock: the answer is for users, and may be a moment old.
  */
 #include "gc/holder.h"
 

@@ -43,8 +43,8 @@
 /*
  * The number of empty pages of a context that stay where they are, as its next writer would take them again: keep.
  *
- * Regions that only a server with more writers has used have no next writer, unless the pool is full: none.  Nor is
- * one kept by the fault, which wants all of them to go at once.
+ * Regions that only a server with more writers has used have no next writer, unless the pool is full: none.  The fault
+ * keeps none either: with it all empty pages go at once.
  */
 static uint32
 pages_to_keep(uint32 region, uint32 keep)
@@ -186,7 +186,7 @@ zen_reclaim_for_slots(uint32 own)
 	(void) zen_pages_are_coming(&pages_seen);
 }
 
-/* Does garbage wait for the end of others, that is: may this process's own snapshots and changes be without it? */
+/* Does garbage wait for other processes, and not for this process's own snapshots and changes? */
 static bool
 others_keep_garbage(void)
 {
@@ -245,7 +245,7 @@ await_room(TimestampTz *since)
 }
 
 /*
- * DRAM is full.  These go, in this order:
+ * DRAM is full.  Free these, in this order:
  * - old versions that no snapshot sees;
  * - entries of rows that can be read from NVM, those read least first;
  * - entries that stand in the way of whole spans, since the object asked for may have another size.

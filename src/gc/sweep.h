@@ -2,8 +2,8 @@
  * sweep.h -- no xid stays in DRAM for as long as xids can be compared.
  *
  * Versions are frozen, and lockers leave, when their transactions' time has come, within seconds (collect.c,
- * lockers.c).  The worker finds here the versions and lockers that this leaves behind.  Every zen.freeze_age
- * transactions it walks over the maps of all tables.  See "Xids in DRAM" in src/gc/README.
+ * lockers.c).  A sweep finds the versions and lockers that this leaves behind.  Every zen.freeze_age transactions it
+ * walks over the maps of all tables.  See "Xids in DRAM" in src/gc/README.
  */
 #ifndef ZEN_SWEEP_H
 #define ZEN_SWEEP_H
@@ -15,9 +15,10 @@
 typedef struct ZenSweepShared
 {
 	pg_atomic_uint64 sweeps;	/* finished since the server has started */
-	pg_atomic_uint64 frozen_to; /* full xid: of no older transaction is there
-								 * a version to be frozen or a locker, as of
-								 * the last sweep; 0 = none has finished */
+	pg_atomic_uint64 frozen_to; /* full xid: the last sweep has left no
+								 * version to be frozen, and no locker, of an
+								 * older transaction; 0 = no sweep has
+								 * finished */
 } ZenSweepShared;
 
 extern ZenSweepShared *zen_sweep;

@@ -1,5 +1,5 @@
 /*
- * equality.c -- does equality between two types say of their values what equality within each type says?
+ * equality.c -- do two values of one type that equal the same value of another type equal each other?
  *
  * An operator family may compare values of different types.  PostgreSQL asks of such operators that they agree in one
  * order of all values, but its own do not: a timestamp becomes a timestamptz by the time zone.  Where clocks go forward

@@ -1,5 +1,5 @@
 /*
- * equality.h -- does equality between two types say of their values what equality within each type says?
+ * equality.h -- do two values of one type that equal the same value of another type equal each other?
  */
 #ifndef ZEN_EQUALITY_H
 #define ZEN_EQUALITY_H

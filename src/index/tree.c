@@ -507,7 +507,7 @@ zen_tree_split(ZenTree *tree, ZenTreePath *path, int at)
 
 /* ---------- insertion ---------- */
 
-/* Put an entry into a leaf that has room, if leaf and gate are what they were. */
+/* Put an entry into a leaf that has room, if leaf and gate have not changed. */
 static ZenTreeResult
 put_entry(ZenTree *tree, const ZenTreePath *path, int i, const ZenTreeSlot *slot, const ZenTreeGate *gate)
 {

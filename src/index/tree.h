@@ -19,7 +19,7 @@ typedef struct ZenTreeFence
 	int			i;
 } ZenTreeFence;
 
-/* Where a descent has come to.  All is true of one moment as long as the versions are the same. */
+/* The place that a descent has reached.  As long as the versions are the same, all fields are of one moment. */
 typedef struct ZenTreePath
 {
 	ZenNode    *node;
@@ -58,7 +58,7 @@ extern bool zen_tree_setup(ZenTree *tree, ZenTreeKind kind, bool nulls);
 extern void zen_tree_clear(ZenTree *tree);
 
 /*
- * zen_tree_words -- what to look for to find the first entry whose words do not put it before a position.
+ * zen_tree_words -- the words to search for, to find the first entry whose words do not put it before a position.
  */
 static inline ZenWords
 zen_tree_words(const ZenTree *tree, const ZenTreePos *pos)
@@ -71,7 +71,7 @@ zen_tree_words(const ZenTree *tree, const ZenTreePos *pos)
 /*
  * zen_tree_find -- among the first n entries of a node, how many lie before a position; with upto, before or at it.
  *
- * -1 if the node has changed.  A result is to be believed if the node has the version afterwards.  Runs comparison
+ * -1 if the node has changed.  The result is valid if the node still has the version afterwards.  Runs comparison
  * functions.  *equal, if not NULL: the entry found is at the position.
  */
 extern int	zen_tree_find(const ZenTree *tree, const ZenTreeShape *shape, ZenNode *node, uint64 version,
@@ -101,8 +101,8 @@ extern ZenTreeResult zen_tree_insert(ZenTree *tree, const ZenTreeShape *shape, c
  * zen_tree_split -- split the full node at the end of a path, at an entry that goes to the right half, if the node is
  * still what it was.  False: no DRAM.
  *
- * zen_split_point -- such an entry, if what comes next is to stand before entry i: entries that come in order leave
- * full nodes behind.
+ * zen_split_point -- such an entry, if the next one is to stand before entry i: entries that come in order leave full
+ * nodes behind.
  */
 extern bool zen_tree_split(ZenTree *tree, ZenTreePath *path, int at);
 

@@ -111,7 +111,11 @@ zen_tree_merge_left(ZenTree *tree, const ZenTreePath *path)
 
 			zen_node_unlock(right, path->version);
 			zen_node_unlock(left, left_version);
-			/* who has read the parent before does not go on to the right node */
+
+			/*
+			 * a reader that has read the parent before does not go on to the
+			 * right node
+			 */
 			if (ZEN_FAULT(TREE_MERGE_UNSEEN))
 				zen_node_unlock_same(parent, path->parent_version);
 			else

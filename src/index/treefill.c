@@ -139,8 +139,8 @@ put_many(ZenTreeFill *fill, ZenNode *leaf, const ZenTreeSlot *slots, Size n, con
 }
 
 /*
- * Split a full node on the way to the leaf that has the first of some entries.  If the second one goes to the same
- * place, more are likely to: then the split is there, and they fill the left half.
+ * Split a full node on the way to the leaf that has the first of some entries.  If the second entry goes to the same
+ * place, more are likely to follow: then the node is split there, and they fill the left half.
  */
 static void
 split_for(ZenTreeFill *fill, ZenTreePath *path, const ZenTreePos *pos, const ZenTreeSlot *slots, Size n,

@@ -110,7 +110,7 @@ zen_node_begin(ZenNode *node)
 			perform_spin_delay(&delay);
 		finish_spin_delay(&delay);
 	}
-	/* pairs with zen_node_unlock: what stands in the node is at least as new */
+	/* pairs with zen_node_unlock: the node's contents are at least as new */
 	pg_read_barrier();
 	return v;
 }
@@ -204,7 +204,10 @@ zen_node_prefetch(const ZenNode *node)
 	__builtin_prefetch(&node->words[ZEN_NODE_SLOTS / 2]);
 }
 
-/* How many of n ascending words are below one?  Without branches: which way a search goes cannot be foretold. */
+/*
+ * How many of n ascending words are below one?  Without branches, since the processor cannot predict which way a search
+ * goes.
+ */
 static inline int
 zen_words_below(const uint64 *words, int n, uint64 word)
 {

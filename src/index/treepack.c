@@ -9,7 +9,7 @@
 #include "base/arena.h"
 #include "miscadmin.h"
 
-/* Entries of the leaves of one node, and what is to bound these leaves. */
+/* Entries of the leaves of one node, and the bounds that these leaves are to get. */
 typedef struct Packer
 {
 	ZenTree    *tree;

@@ -4,7 +4,7 @@
  * A column of fixed width is written big end first, with the sign turned, and inverted if it is descending.  Then bytes
  * sort as values do.
  *
- * Weak words (trees of TUPLES) have no byte for null.  A null fills all bytes that are left with ones, or with zeros
+ * Weak words (in trees of TUPLES) have no byte for null.  A null fills all bytes that are left with ones, or with zeros
  * where nulls come first.  A value whose own bytes are all like that does the same: then no later column can tell it
  * from a null in the wrong order.  A column of varying width takes all bytes that are left.  A column whose type has no
  * code here ends the words.

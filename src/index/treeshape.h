@@ -119,7 +119,7 @@ zen_pos_by_words(const ZenTreePos *pos)
 	return pos->ncmp == 0 && pos->tie != ZEN_TIE_TID;
 }
 
-/* Copy what a search needs of a position.  It is large, and mostly little of it is in use. */
+/* Copy those fields of a position that a search needs.  It is large, and mostly little of it is in use. */
 static inline void
 zen_pos_copy(ZenTreePos *to, const ZenTreePos *from)
 {

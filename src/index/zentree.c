@@ -13,7 +13,7 @@
 
 PG_FUNCTION_INFO_V1(zen_indexam_handler);
 
-/* The planner has taken the index's file for the index, and it is empty. */
+/* The planner has taken the size of the index's file, which is empty, for that of the index. */
 static void
 zentree_costestimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup, Cost *total,
 					 Selectivity *selectivity, double *correlation, double *pages)

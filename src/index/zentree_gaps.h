@@ -13,10 +13,12 @@
 #include "index/zentree_keys.h"
 #include "utils/snapshot.h"
 
-/* zen_gap_lock -- lock what a scan with these conditions is about to read.  Before it reads. */
+/* zen_gap_lock -- lock the gap, or the index, that a scan with these conditions is about to read. */
 extern void zen_gap_lock(Relation index, const ZenTreeShape *shape, const ZenConditions *c, Snapshot snapshot);
 
-/* zen_gap_check -- has another transaction locked what a key belongs to?  Its entry is in the tree.  May throw. */
+/*
+ * zen_gap_check -- has another transaction locked a gap to which a key belongs?  Its entry is in the tree.  May throw.
+ */
 extern void zen_gap_check(Relation index, const ZenTreeShape *shape, const ZenTreePos *pos);
 
 #endif							/* ZENTREE_GAPS_H */

@@ -66,7 +66,7 @@ wait_for(Insert *in, const SnapshotData *dirty, TransactionId xid, ItemPointer t
 		XactLockTableWait(xid, in->table, tid, XLTW_InsertIndex);
 }
 
-/* Another entry of the key: what of its row?  *dead: no snapshot can see it. */
+/* Another entry of the key: in what state is its row?  *dead: no snapshot can see it. */
 static Verdict
 judge(Insert *in, const ZenTreeSlot *slot, bool *dead)
 {
@@ -120,7 +120,11 @@ check_batch(Insert *in)
 			return verdict;
 		any |= dead[i];
 	}
-	/* if the leaf has changed, so will have the gate, or it does not matter */
+
+	/*
+	 * if the leaf has changed, the gate has changed as well, or it does not
+	 * matter
+	 */
 	if (any)
 		(void) zen_tree_delete(in->tree, batch, dead);
 	return UNIQUE;

@@ -1,5 +1,6 @@
 /*
- * zentree_keys.c -- the conditions of a scan: which range of the tree, and what else must hold.
+ * zentree_keys.c -- the conditions of a scan: the range of the tree to be read, and the further conditions on its
+ * entries.
  *
  * The range is made of an equality on each of the leading columns, and of bounds on the column after them.  One
  * condition of each sort is taken.  All others are looked at for each entry.  So it does not matter if conditions
@@ -272,7 +273,11 @@ add_limits(ZenConditions *c, const ZenTreeShape *shape, ZenCondition *limit, boo
 		add_equality(c, pos, limit);
 		inclusive = is_inclusive(limit);
 		column++;
-		/* what equals an inexact one has the next column in no order */
+
+		/*
+		 * entries that equal an inexact value do not have the next column in
+		 * order
+		 */
 	} while (inclusive && !limit->inexact && column < shape->nkeys &&
 			 (limit = find_limit(c, shape, column, from)) != NULL);
 	zen_shape_pos(shape, pos, column, from == inclusive ? ZEN_TIE_BEFORE : ZEN_TIE_AFTER, 0);

@@ -1,5 +1,5 @@
 /*
- * zentree_shared.c -- one scan of a tree by several processes: who reads the next leaf, and where it is.
+ * zentree_shared.c -- one scan of a tree by several processes: which process reads the next leaf, and where it is.
  *
  * A process takes the scan, copies a leaf's entries, notes the fence, and lets go.  Then it hands out what it has
  * copied while others read on.  So each leaf's range is read by one process, and what one process reads is in order.

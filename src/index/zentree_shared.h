@@ -1,5 +1,5 @@
 /*
- * zentree_shared.h -- one scan of a tree by several processes: who reads the next leaf, and where it is.
+ * zentree_shared.h -- one scan of a tree by several processes: which process reads the next leaf, and where it is.
  */
 #ifndef ZENTREE_SHARED_H
 #define ZENTREE_SHARED_H

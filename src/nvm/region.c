@@ -99,7 +99,7 @@ load_doubt(const ZenRegionEntry *e)
 {
 	Doubt		d;
 
-	/* torn, it shows 0: the word goes first and comes last */
+	/* torn, it shows 0: the word is cleared first and written last */
 	d.xid = zen_nvm_load64(&e->doubt_xid);
 	d.cts = zen_nvm_load64(&e->doubt_cts);
 	d.word = zen_nvm_load64(&e->doubt);
@@ -316,8 +316,8 @@ zen_cts_limit(void)
 	Assert(pg_atomic_read_u64(&control->cts_limit) == 0);
 
 	/*
-	 * should the newest record be damaged, the one before it counts; if all
-	 * are, what regions say of themselves
+	 * if the newest record is damaged, the one before it counts; if all are,
+	 * the regions' own watermarks do
 	 */
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 		largest = Max(largest, zen_regions[r].watermark);
@@ -549,7 +549,7 @@ doubt_fault(uint32 region)
 	return zen_nvm_load64(&e->doubt) == word ? "its in-doubt descriptor is that of no transaction" : NULL;
 }
 
-/* Of an idle region, which the caller has leased: can a restart tell what it has committed (R3, R4)? */
+/* Can a restart tell what an idle region, which the caller has leased, has committed (R3, R4)? */
 static const char *
 evidence_fault(uint32 region)
 {

@@ -117,7 +117,7 @@ extern void zen_region_take_over(uint32 region);
  * zen_region_replay_decided -- it covers the descriptor's transaction, which is prepared no longer.  The descriptor
  * stays, by one store.
  *
- * All are durable on return, and want no lease.
+ * All are durable on return, and need no lease.
  */
 extern void zen_region_replay_doubt(uint32 region, uint64 full_xid, uint64 cts, uint32 kind);
 extern void zen_region_replay_committed(uint32 region, uint64 cts);
@@ -150,7 +150,8 @@ extern void zen_region_persist_watermark(uint32 region);
 /*
  * zen_region_doubt_set -- write the in-doubt descriptor; durable on return.
  * zen_region_doubt_clear -- remove it; durable on return.
- * zen_region_doubt_read -- what NVM says; ZEN_DOUBT_NONE if there is none, it is torn, or damaged beyond repair.
+ * zen_region_doubt_read -- read it from NVM; ZEN_DOUBT_NONE if there is none, or if it is torn or damaged beyond
+ * repair.
  */
 extern void zen_region_doubt_set(uint32 region, uint64 full_xid, uint64 cts, uint32 kind);
 extern void zen_region_doubt_clear(uint32 region);

@@ -28,8 +28,8 @@ extern uint32 zen_damages;
 extern void zen_note_repair(const void *at);
 
 /*
- * A guarded word: 48 bits of value and a check of 16 bits, which also covers the word's place, so that a word that
- * strays is noticed.  Value 0 is the word 0.
+ * A guarded word: 48 bits of value and a check of 16 bits.  The check also covers the word's place, so that a word that
+ * was written elsewhere is noticed.  Value 0 is the word 0.
  *
  * zen_guard_read -- the value of a guarded word in NVM; a flipped bit is set right, durably.  False if more is damaged.
  */

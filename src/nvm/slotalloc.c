@@ -59,7 +59,10 @@ static HTAB *contexts;			/* under ZEN_LOCK_ALLOC */
 static pg_atomic_uint32 *generation;	/* raised when contexts are removed */
 static CachedContext cache[CACHE_SIZE];
 
-/* What this process wanted of its region when it took a fresh page; class ZEN_MAX_CLASSES = nothing since it looked. */
+/*
+ * The context in which this process wanted a slot when it took a fresh page; class ZEN_MAX_CLASSES = none since it
+ * looked.
+ */
 static ZenPageOwner wanted = {.class = ZEN_MAX_CLASSES};
 static uint32 backoff = 1;		/* fresh pages between two looks at regions */
 static uint32 fresh = 0;		/* fresh pages since the last */
@@ -513,8 +516,8 @@ void
 zen_slot_free_retired(ZenSlot slot, uint32 page_generation)
 {
 	/*
-	 * inside, so that fence_off_pages() waits for us if we still see the old
-	 * generation
+	 * inside the epoch, so that fence_off_pages() waits for this process if
+	 * it still sees the old generation
 	 */
 	zen_epoch_enter();
 	if (zen_slot_generation(slot) == page_generation)
@@ -530,7 +533,7 @@ zen_slot_free(ZenSlot slot)
 	uint64		bit = UINT64CONST(1) << (n % 64);
 	uint64		old PG_USED_FOR_ASSERTS_ONLY;
 
-	/* of a lost page nothing is known, its classes included */
+	/* nothing is known of a lost page, not even its class */
 	Assert(page->owned && n < page->nslots && (page->lost || zen_page_holds(slot)));
 	old = pg_atomic_fetch_or_u64(&page->free[n / 64], bit);
 	Assert((old & bit) == 0);

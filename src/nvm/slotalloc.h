@@ -20,8 +20,8 @@ extern void zen_slotalloc_init(void);
 /*
  * zen_slot_alloc -- a free slot for a version of size bytes; never the region's anchor (R4).
  *
- * The caller holds the region.  Returns InvalidZenSlot when the pool is full; never throws.  The slot still shows its
- * former tenant's header, which the caller may have to account for (R5).
+ * The caller holds the region.  Returns InvalidZenSlot when the pool is full; never throws.  The slot still shows the
+ * header of the version that it held before, for which the caller may have to account (R5).
  */
 extern ZenSlot zen_slot_alloc(uint32 region, ZenHTable *ht, Size size);
 

@@ -15,8 +15,8 @@
 extern bool zen_slot_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin);
 
 /*
- * zen_slot_look -- the same, but where the row is: its MinimalTuple has other things in place of the length and the
- * padding.  NULL if it is damaged.  With believe, a slot that was checked is sound, whatever that setting says.
+ * zen_slot_look -- the same without a copy: its MinimalTuple has other things in place of the length and the padding.
+ * NULL if it is damaged.  With believe, a slot that was checked is sound, whatever that setting says.
  */
 extern const MinimalTupleData *zen_slot_look(ZenSlot slot, bool believe);
 
@@ -26,7 +26,7 @@ extern const MinimalTupleData *zen_slot_look(ZenSlot slot, bool believe);
  */
 extern void zen_slot_note_sound(uint32 pageno, uint32 first, uint64 slots);
 
-/* zen_slot_doubt -- a CRC was computed and does not match: readers are to find that, too.  Caller inside an epoch. */
+/* zen_slot_doubt -- a CRC was computed and does not match: so later readers check it again.  Caller inside an epoch. */
 extern void zen_slot_doubt(ZenSlot slot);
 
 #endif							/* ZEN_SLOTREAD_H */

@@ -28,13 +28,13 @@ extern uint32 zen_superblock_crc(const ZenSuperblock *sb);
 /* zen_first_data_page -- of a pool of so many pages. */
 extern uint32 zen_first_data_page(uint64 npages);
 
-/* zen_superblock_is_known -- do magic number and format version tell how to read it? */
+/* zen_superblock_is_known -- do magic number and format version say that this zen can read the superblock? */
 extern bool zen_superblock_is_known(const ZenSuperblock *sb);
 
 /* zen_superblock_geometry_fits -- do size, number of pages and place of the first data page agree? */
 extern bool zen_superblock_geometry_fits(const ZenSuperblock *sb);
 
-/* zen_superblock_resize -- make it that of a larger pool.  In memory only. */
+/* zen_superblock_resize -- make the superblock that of a larger pool.  In memory only. */
 extern void zen_superblock_resize(ZenSuperblock *sb, Size size);
 
 /* zen_superblock_validate -- which copies are whole?  With another format version only the first fields are valid. */
@@ -49,12 +49,12 @@ extern int	zen_superblock_in_force(const ZenSuperblockPair *pair);
 /* zen_superblock_look -- both copies as the mapped pool shows them.  No process writes them during the call. */
 extern void zen_superblock_look(const char *base, ZenSuperblockPair *pair);
 
-/* zen_superblock_has_files -- make it that of a pool of several files.  In memory only. */
+/* zen_superblock_has_files -- make the superblock that of a pool of several files.  In memory only. */
 extern void zen_superblock_has_files(ZenSuperblock *sb, uint32 file, int32 node);
 
 /*
- * zen_superblock_reload -- read a file's one in force again, from the mapped file.  No process writes it during the
- * call.
+ * zen_superblock_reload -- read a file's superblock in force again, from the mapped file.  No process writes it during
+ * the call.
  */
 extern void zen_superblock_reload(int file, const char *base);
 

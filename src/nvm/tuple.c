@@ -107,7 +107,7 @@ copy_behind_line(char *dst, const char *line, const char *rest, Size head, Size 
 		zen_nvm_copy(dst + at, rest + at - prefix, size - at);
 }
 
-/* Faults: what is stored before its turn (R6), or has committed too early (R2). */
+/* Faults: bytes that are stored before their turn (R6), or an LP that is set too early (R2). */
 static inline void
 store_wrongly(uint64 *dst, uint64 *line, Size head)
 {
@@ -169,7 +169,7 @@ zen_tuple_write(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin, cons
 		zen_nvm_store64(&dst[i], line[i]);
 	if (size > head)
 		copy_behind_line((char *) dst, (char *) line, rest, head, size);
-	/* what was written is what readers and recovery take for a version */
+	/* readers and recovery take the slot, as it was written, for a version */
 	Assert(zen_tuple_intact(slot, size));
 	flush_from((char *) dst, flush_header ? 0 : head, size);
 	ZEN_COUNT(slots_written, 1);

@@ -68,7 +68,7 @@ zen_tombstone(uint64 link)
 
 /*
  * Where a row has gone.  The version code there is 0, so its place says whether the key has stayed the same: 1 if it
- * has.  Links of 0 may be those of a zen that did not say.
+ * has.  A link of 0 may be that of an earlier zen, which did not note it.
  */
 static inline uint64
 zen_link(uint64 tidno, bool keeps_key)
@@ -139,10 +139,10 @@ extern void zen_tuple_clear_lp(ZenSlot slot);
 /*
  * zen_tuple_scrub -- make the slot empty, and its body one that no Tx-CTS fits (R7); flushed, not fenced.
  *
- * zen_tuple_vanish -- the same to a slot of the caller's region of which nothing else tells: the sink is told before.
- * Durable on return.
+ * zen_tuple_vanish -- the same to a slot of the caller's region that nothing in NVM tells of: so the sink is told
+ * before.  Durable on return.
  *
- * zen_tuple_is_void -- has that been begun and nothing been written since?
+ * zen_tuple_is_void -- was the slot scrubbed, or begun to be, and not written since?
  *
  * zen_tuple_has_body -- may there be a body, scrubbed or not, in a slot without a Tx-CTS?
  */
