@@ -98,7 +98,10 @@ check_column(Oid relid, AttrNumber attno, int elevel)
 
 /* ---------- labels ---------- */
 
-/* SECURITY LABEL FOR zen: what pg_dump writes.  PostgreSQL has checked who owns the table, and locked it. */
+/*
+ * SECURITY LABEL FOR zen: the statement that pg_dump writes.  PostgreSQL has checked that the user owns the table, and
+ * has locked it.
+ */
 static void
 check_label(const ObjectAddress *object, const char *label)
 {

@@ -3,9 +3,9 @@
  *
  * Rows of zen tables are in the pool and not in the WAL.  A server that has replayed another server's WAL, a standby or
  * a base backup, therefore has the tables in its catalogs without having their rows.  Their use is an error.  That
- * comes too late for an operator who promotes a standby and then drops on the primary all that the standby has.  So
- * pg_promote() is an error already.  No extension is called when a server is promoted in another way: then the log says
- * which tables are lacking.
+ * comes too late for an operator who promotes a standby and then drops on the primary everything that the standby seems
+ * to have.  So pg_promote() is an error already.  No extension is called when a server is promoted in another way: then
+ * the log says which tables are lacking.
  *
  * pg_class and pg_am of databases other than the session's are read through shared buffers without a relcache entry, as
  * CREATE DATABASE does it.

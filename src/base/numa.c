@@ -206,7 +206,10 @@ zen_numa_place(int32 number)
 	return best;
 }
 
-/* Of nodes at the same distance the next place is nearer: so their neighbours share out among them. */
+/*
+ * Among nodes at the same distance the one at the next place counts as nearer, so that not all processes choose the
+ * same.
+ */
 static int
 far_from(int place, int other)
 {
@@ -565,7 +568,7 @@ read_ticks(int place)
 	return sum;
 }
 
-/* What zen.numa_simulate_load has for a place; -1: nothing. */
+/* The load that zen.numa_simulate_load gives for a place; -1: none. */
 static double
 simulated_load(int place)
 {

@@ -1,7 +1,7 @@
 /*
  * numa.h -- the machine's NUMA nodes: which there are, on which a process runs, how far they are from each other.
  *
- * With one node, or zen.numa = off, zen_numa_nodes is 1 and nothing else here is asked.
+ * With one node, or zen.numa = off, zen_numa_nodes is 1 and nothing else here is called.
  */
 #ifndef ZEN_NUMA_H
 #define ZEN_NUMA_H
@@ -39,7 +39,7 @@ extern int32 zen_numa_node_of_file(int fd);
  * zen_numa_prefer -- memory that this process takes from now on comes from that node; -1: as it was before.
  * zen_numa_bind -- so does that of a shared mapping; zen_numa_divide -- its stripes come from all nodes in turn.
  *
- * A wish: nothing happens where there is one node, or the topology is simulated.
+ * These are hints to the kernel: nothing happens if there is one node, or if the topology is simulated.
  */
 extern void zen_numa_prefer(int32 number);
 extern void zen_numa_bind(char *base, Size size, int32 number);

@@ -187,7 +187,7 @@ take_token(void)
 
 /* ---------- sessions ---------- */
 
-/* Where a session begins, before it has named any row. */
+/* The node on which a session begins, before it has named any row. */
 static int
 first_place(void)
 {
@@ -345,7 +345,7 @@ best_to_move(int from, double difference)
 	return best;
 }
 
-/* The heaviest node gives one to the lightest.  False: there is no need, or no way. */
+/* Move one partition from the heaviest node to the lightest.  False: there is no need, or no suitable partition. */
 static bool
 move_one(double *weight, double enough)
 {

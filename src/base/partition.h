@@ -32,7 +32,8 @@ extern Size zen_partition_shmem_size(void);
 extern void zen_partition_init(uint32 places);
 
 /*
- * zen_partition_begin -- a transaction begins, and has written nothing: count its votes, and go where it belongs.
+ * zen_partition_begin -- a transaction begins, and has written nothing: count its votes, and move the session to the
+ * node where it belongs.
  *
  * Never throws.
  */

@@ -1,5 +1,6 @@
 /*
- * zentree_keys.h -- the conditions of a scan: which range of the tree, and what else must hold.
+ * zentree_keys.h -- the conditions of a scan: the range of the tree to be read, and the further conditions on its
+ * entries.
  */
 #ifndef ZENTREE_KEYS_H
 #define ZENTREE_KEYS_H

@@ -89,7 +89,7 @@ take_idle(void)
 	return s;
 }
 
-/* The scan ends before its context: the context shall not give the state back once more. */
+/* The scan ends before its context, which must not give the state back once more. */
 static void
 remember(TreeScan *s)
 {

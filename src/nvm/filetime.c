@@ -61,7 +61,7 @@ set_time(int fd, struct timespec at)
 		pg_atomic_write_u32(&times->error, (uint32) errno);
 }
 
-/* Not by who stores, who may hold anything. */
+/* Not called by a process that stores, which may hold any lock. */
 static void
 report_error(void)
 {

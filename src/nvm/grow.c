@@ -324,7 +324,8 @@ zen_grow_step(void)
 	int			file;
 
 	pg_atomic_write_u32(&growth->asked, 0);
-	pg_memory_barrier();		/* who takes pages from here on asks again */
+	pg_memory_barrier();		/* a process that takes pages from here on
+								 * asks again */
 
 	/*
 	 * nor does it wait for another grower: it has other work, and is asked

@@ -411,10 +411,11 @@ zen_page_add(int file, uint32 npages)
 
 	Assert(begin < end && end <= zen_pool.files[file].limit);
 	memset(&zen_pages[begin], 0, mul_size(end - begin, sizeof(ZenPage)));
-	pg_write_barrier();			/* who sees a page finds its descriptor */
+	pg_write_barrier();			/* a process that sees a page finds its
+								 * descriptor */
 	pg_atomic_write_u32(zen_pool.files[file].npages, npages);
-	pg_write_barrier();			/* who sees the end finds whose pages end
-								 * there */
+	pg_write_barrier();			/* a process that sees the end finds the file
+								 * whose pages end there */
 	if (end > zen_pool_pages())
 		pg_atomic_write_u32(zen_pool.npages, end);
 	for (uint32 p = end - 1; p >= begin; p--)

@@ -51,9 +51,10 @@ typedef struct ZenPage
 	pg_atomic_uint32 generation;	/* raised when the page leaves its owner */
 	uint64		zeroed_at;		/* what zen_sink.zeroed() has said; 0: nothing */
 	pg_atomic_uint32 nfree;		/* bits set in the bitmap */
-	pg_atomic_uint64 *free;		/* one bit per slot, 1 = free; set by anyone,
-								 * cleared by the lease holder.  Behind these
-								 * bits as many again: 1 = checked (I20) */
+	pg_atomic_uint64 *free;		/* one bit per slot, 1 = free; set by any
+								 * process, cleared by the lease holder.
+								 * Behind these bits as many again: 1 =
+								 * checked (I20) */
 } ZenPage;
 
 extern ZenPage *zen_pages;

@@ -174,7 +174,7 @@ zen_fence(void)
 		if (unlikely(zen_fence_delay_ns > 0))
 			zen_delay(zen_fence_delay_ns);
 	}
-	/* who finds the count finds the stores */
+	/* a process that finds the count finds the stores */
 	pg_write_barrier();
 	ZEN_COUNT(fences, 1);
 	if (unlikely(*watched == 0))

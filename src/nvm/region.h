@@ -23,9 +23,9 @@ typedef struct ZenRegion
 {
 	pg_atomic_uint32 leased;	/* 0 free, else ZEN_LEASE_*; taken by
 								 * compare-and-swap */
-	pg_atomic_uint32 emptied;	/* 1: a page has become empty since somebody
-								 * looked; set by anyone, cleared by the lease
-								 * holder */
+	pg_atomic_uint32 emptied;	/* 1: a page has become empty since the last
+								 * look; set by any process, cleared by the
+								 * lease holder */
 
 	int			holder;			/* process that has leased it, or been at work
 								 * in it after a rest, last */

@@ -108,7 +108,7 @@ zen_clients_watch(PGPROC *flusher)
 	pg_memory_barrier();		/* a reader finds it, or is found */
 }
 
-/* ---------- who may copy ---------- */
+/* ---------- processes that may copy ---------- */
 
 void
 zen_clients_copy_end(void)

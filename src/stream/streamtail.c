@@ -13,7 +13,7 @@
  * before (again_xid).  So a crash on the way finds either that it has committed, or that it is to be done again.
  *
  * A client of replication reads only WAL that is flushed.  So while there is such a client, the commit wakes the
- * flusher (streamflush.c) if it sleeps.  The ring's lock, which each commit takes, decides who tells it.
+ * flusher (streamflush.c) if it sleeps.  The ring's lock, which each commit takes, decides which process wakes it.
  *
  * The slots that are kept stand in a ring in shared memory, in the order in which their transactions have ended, more
  * or less.  In recovery the ring has the slots found.

@@ -9,7 +9,7 @@
 #include "nodes/execnodes.h"
 #include "utils/rel.h"
 
-/* zen_index_is_tree -- is the index a tree in DRAM, which no start finds? */
+/* zen_index_is_tree -- is the index a tree in DRAM, which is gone after each start? */
 extern bool zen_index_is_tree(Relation index);
 
 /* zen_index_is_like_btree -- is it one of btree or zentree? */

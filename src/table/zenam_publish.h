@@ -12,7 +12,7 @@
 #include "utils/rel.h"
 
 /*
- * zen_hides_changes -- are changes decoded, and zen's are not among them?  Not in pg_upgrade, which carries
+ * zen_hides_changes -- are changes of tables decoded, but not those of zen tables?  Not in pg_upgrade, which carries
  * publications over with zen.stream off, and whose WAL no client reads.
  */
 static inline bool

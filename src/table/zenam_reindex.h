@@ -37,7 +37,9 @@ extern void zen_reindex_hide(Relation rel, ZenHTable *ht);
  */
 extern void zen_reindex_index_dropped(Oid table);
 
-/* zen_reindex_event, zen_reindex_subevent -- a transaction or subtransaction ends: what it has dropped is forgotten. */
+/*
+ * zen_reindex_event, zen_reindex_subevent -- a transaction or subtransaction ends: forget which indexes it has dropped.
+ */
 extern void zen_reindex_event(XactEvent event);
 extern void zen_reindex_subevent(SubXactEvent event, SubTransactionId subxact);
 
@@ -75,8 +77,8 @@ extern Oid	zen_reindex_relid(ZenHTable *ht);
 extern bool zen_reindex_held_by_prepared(Oid relid, LOCKMODE mode);
 
 /*
- * zen_reindex_hold -- before COMMIT PREPARED: close the gate of tables of which a prepared transaction from before
- * the crash may have created an index, which is empty since.  Does not wait.  In a transaction.  A process that ends
+ * zen_reindex_hold -- before COMMIT PREPARED: close the gate of tables of which a prepared transaction from before the
+ * crash may have created an index, which has been empty since.  Does not wait.  In a transaction.  A process that ends
  * lets go by itself.
  *
  * zen_reindex_let_go -- after it, or if it has failed: their indexes are rebuilt once more by the first process that

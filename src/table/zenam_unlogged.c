@@ -43,7 +43,9 @@
 static List *logged_builds = NIL;	/* OIDs, in TopMemoryContext; may name
 									 * indexes that are gone or sound */
 
-/* Its mark, and, where new files have made the number of its entries unknown, none, as in any new index. */
+/*
+ * Set its mark in pg_class.  If new files have made the number of its entries unknown, clear that, as in any new index.
+ */
 static void
 mark_unlogged(Oid indexoid)
 {

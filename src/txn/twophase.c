@@ -4,8 +4,8 @@
  * PREPARE reserves everything first (R7).  Then it writes the versions and the lists of row locks, all flushed, and
  * the descriptor, and gives the region over to the table of prepared transactions (prepared.c).
  *
- * COMMIT PREPARED calls no callback of ours.  PostgreSQL's commit record decides; from then on others see the rows,
- * and zen_twophase_resolve() makes the region's watermark follow.  Until it has, the descriptor tells recovery to
+ * COMMIT PREPARED calls no callback of zen.  PostgreSQL's commit record decides.  From then on other processes see the
+ * rows, and zen_twophase_resolve() makes the region's watermark follow.  Until it has, the descriptor tells recovery to
  * ask pg_xact.
  */
 #include "txn/twophase.h"

@@ -2,10 +2,10 @@
  * xact.c -- the end of a transaction.
  *
  * PRE_COMMIT is the last callback before PostgreSQL makes a transaction visible, so zen-only transactions become
- * durable there (R9).  A few steps that may still fail come after it.  Serialization failures are looked for
- * first.  For the rest an error context callback is left behind: it takes LP back, durably, before the error is
- * reported.  (emit_log_hook would come too late, and with log_min_messages = fatal it would not be
- * called.)  If the error may be caught and the commit go on, the commit record decides from then on.
+ * durable there (R9).  A few steps that may still fail come after it.  Serialization failures are looked for first.
+ * For the rest an error context callback stays installed: it takes LP back, durably, before the error is reported.
+ * (emit_log_hook would come too late, and with log_min_messages = fatal it would not be called.)  If the error may be
+ * caught and the commit go on, the commit record decides from then on.
  *
  * A transaction is zen-only if all of this is true:
  * - PostgreSQL has written no WAL for it;
@@ -88,7 +88,8 @@ let_commit_record_decide(void)
 
 /*
  * Called for every message that is raised between LP and the end of commit.  An error means abort, so LP goes before
- * the client can hear of it.  Only an error that is caught before it reaches PostgreSQL's own handler may mean nothing.
+ * the client can hear of it.  Only an error that is caught before it reaches PostgreSQL's own handler may leave the
+ * transaction alive.
  */
 static void
 undo_on_error(void *arg)

@@ -17,8 +17,8 @@
  *	- of others it is reported that they are not checked.
  *
  * From the entries of a btree or zentree come the keys, too.  All versions of a row under one TID agree in all indexed
- * columns: a change goes on under a new TID.  A TID that the snapshot sees a row under was and is no other row's.  So
- * the entry's key must be the visible row's, and there is one entry.
+ * columns: a change goes on under a new TID.  If the snapshot sees a row under a TID, that TID belongs to no other row
+ * while the snapshot is held.  So the entry's key must be the visible row's, and there is one entry.
  *
  * An entry must not lead to an UNUSED TID, which would soon be another row's.  Only VACUUM makes TIDs UNUSED, after
  * it has removed their entries; an entry read before and judged after that is found innocent by a second pass that

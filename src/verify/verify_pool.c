@@ -5,11 +5,11 @@
  *	2. HTable directory against pg_class (of this database) and pg_database.
  *	3. The map of every table, as zen_verify() does it, without indexes.
  *	4. Pages: directory against descriptors; each is either owned and in its region's contexts, or on the free list.
- *	5. Slots: each is free, or something knows it: the map, or the list of a process that has unlinked it; or a
- *	   transaction is under way that has taken it.  No Tx-CTS is beyond what R3 and R14 cover.
+ *	5. Slots: each is free, or is known to the map or to the list of a process that has unlinked it, or was taken by a
+ *	   transaction that is under way.  No Tx-CTS is beyond what R3 and R14 cover.
  *
- * No lock is held that other processes would feel, so pages and slots are seen in the middle of their changes.  A
- * slot or page that looks wrong is a suspect, no more.  When some are together they get time to be explained:
+ * No lock is held that other processes would feel, so pages and slots are seen in the middle of their changes.  A slot
+ * or page that looks wrong is a suspect, no more.  When there are some, the check gives them time to be explained:
  * settle() returns when each region has been seen idle (so every commit, abort and collection that was under way has
  * ended) and every reader that was inside has left.  A suspect is a finding if it is then as it was, is of an idle
  * region, and stands in no process's list of retired versions: no process will ever put it right.  If regions are so
@@ -666,7 +666,7 @@ page_is_unchanged(const PageSuspect *s)
 		(ht->idx == 0 || ht->damaged || (ht->in_use && ht->create_xid == 0));
 }
 
-/* Let those pages go that are no longer what they seemed. */
+/* Drop from the suspects those pages that no longer look wrong. */
 static void
 judge_pages_once(PoolCheck *c)
 {

@@ -68,7 +68,7 @@ fail(ZenFault *fault, const char *kind, ZenSlot slot, const char *fmt,...)
 	return false;
 }
 
-/* Whose slot is it, by address, directory and header? */
+/* Which row does the slot belong to, by address, directory and header? */
 static bool
 check_owner(const Expected *e, ZenSlot slot, ZenFault *fault)
 {
@@ -313,8 +313,8 @@ check_word_once(const Expected *e, ZenWord *word, uint64 *read, ZenFault *fault)
 }
 
 /*
- * A fault counts only if the word still leads there.  A transaction that was seen at work may have put another
- * version on top and committed, before it was asked whether it has: then the last one it wrote is in NVM, and the one
+ * A fault counts only if the word still leads there.  A transaction that was seen at work may have put another version
+ * on top and committed, before its state was looked at: then the last version that it wrote is in NVM, and the one
  * below is not.
  */
 static bool
