@@ -2,7 +2,7 @@
  * filetime.c -- the time of modification of the pool's files tells of stores.
  *
  * Backup tools and rsync copy a file again if its size or its time has changed.  The kernel raises the time of a file
- * that is mapped at a page's first store only, and on tmpfs not even then.  So zen does it:
+ * that is mapped at a process's first store to a page only.  So zen does it:
  *
  *	- a process that stores while all is at rest, before its fence returns (zen_nvm_watch);
  *	- the worker once a second as long as something is stored, and the startup process of a standby;
