@@ -8,7 +8,7 @@
 # sql_plan         Prints what is missing, a line for each round: workload,clients,theta,requests,round and after a
 #                  space each those of the peers whose slice of it is not in raw.csv.
 # sql_estimate     Prints the seconds that the plan on stdin will take.
-# sql_need_mb      Prints the memory in MB that the servers' files want.
+# sql_need_mb      Prints the memory in MB that the servers' files need.
 # sql_run N        Does the plan that it reads from stdin, N lines.
 # sql_at_end       For lib_at_end.
 #
