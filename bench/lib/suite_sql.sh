@@ -12,7 +12,7 @@
 # sql_run N        Does the plan that it reads from stdin, N lines.
 # sql_at_end       For lib_at_end.
 #
-# Wants peers.sh, csv.sh and the suite's options. A peer is a server of the same name.
+# Needs peers.sh, csv.sh and the suite's options. A peer is a server of the same name.
 
 sql_columns=(workload peer clients theta requests round seconds transactions retries tps mean_ms p50_ms p95_ms p99_ms
 	{cpu_ms,wal_bytes,data_bytes,slots_written,bytes_written,lines_flushed,fences}_per_tx
