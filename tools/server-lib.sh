@@ -32,7 +32,7 @@
 #                       array AS_USER is its prefix, for commands in the background.
 # say MESSAGE           Prints a progress line with the seconds since the start.
 # wait_for SECONDS CMD...   Polls CMD until it succeeds; fails after SECONDS.
-# free_port             Prints a TCP port on which nobody listens.
+# free_port             Prints a TCP port on which no process listens.
 #
 # A server NAME lives in $ZEN_TMP/NAME: data/, zen.pool, log. It listens on a Unix socket in ZEN_TMP,
 # where only ZEN_USER and root can reach it, under a port number of its own; superuser postgres.
@@ -54,9 +54,9 @@
 
 start_timeout_s=300
 
-# A killed postmaster is an orphan, and in a container nobody may wait for orphans; but PostgreSQL does
-# not start while the process number in postmaster.pid is taken, be it by a zombie. So the script starts
-# over (same process number, as exec does) as the one that inherits and reaps them.
+# A killed postmaster is an orphan. In a container there may be no process that reaps orphans, and
+# PostgreSQL does not start while the process number in postmaster.pid is taken, even by a zombie. So
+# the script starts over as a process that inherits and reaps orphans. exec keeps its process number.
 if [ "${ZEN_SUBREAPER:-}" != $$ ]; then
 	export ZEN_SUBREAPER=$$
 	# 36 is PR_SET_CHILD_SUBREAPER

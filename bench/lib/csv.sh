@@ -1,11 +1,11 @@
 # shellcheck shell=bash
 #
-# csv.sh -- files of results in the directory $out, so that a run that was broken off goes on (bash; wants args.sh).
+# csv.sh -- files of results in the directory $out, so that an interrupted run can be continued (bash; needs args.sh).
 #
 # csv_init FILE LINE      Makes FILE with this first line; dies if it is there with another.
 # csv_missing FILE N      Prints those of the keys on stdin, of N columns each, with which no line of FILE begins.
 # csv_add FILE LINE       Adds a line.
-# csv_forget FILE KEY     Removes the lines that begin with KEY: what a run that was broken off has left.
+# csv_forget FILE KEY     Removes the lines that begin with KEY, which an interrupted run has left.
 
 csv_init() {
 	[ -s "$out/$1" ] || echo "$2" >"$out/$1"

@@ -1,9 +1,9 @@
 # shellcheck shell=bash
 #
-# large.sh -- a private server with a small table and a large one, and its restart (bash; wants tools/server-lib.sh,
+# large.sh -- a private server with a small table and a large one, and its restart (bash; needs tools/server-lib.sh,
 # restart.sh and rows.sh).
 #
-# large_need_mb ROWS             Memory in MB that such a server wants, files included.
+# large_need_mb ROWS             Memory in MB that such a server needs, files included.
 # large_sql SERVER ARG...        psql there.
 # large_create SERVER KIND ROWS [SETTING=VALUE...]
 #                                Creates and starts it, with empty tables small and large of KIND: zen, heap or

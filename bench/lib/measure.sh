@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 #
-# measure.sh -- what a stretch of load costs the server that psql reaches (bash; wants lib/server.sh).
+# measure.sh -- what a stretch of load costs the server that psql reaches (bash; needs lib/server.sh).
 #
 # query SQL            Runs SQL, prints the answer without ornaments.
 # measure_begin SCHEMA Notes the counters; SCHEMA has the tables of the load.

@@ -2,7 +2,7 @@
 #
 # pair.sh -- a heap server and a zen server side by side, and TPC-C on both in turns (bash).
 #
-# Wants tools/server-lib.sh. $second_am is zen, or heap to try the scripts without zen: then the server called
+# Needs tools/server-lib.sh. $second_am is zen, or heap to try the scripts without zen: then the server called
 # zen is plain PostgreSQL like the other.
 #
 # pair_need_mb WAREHOUSES SECONDS      Files of both servers in MB, for lib_begin.

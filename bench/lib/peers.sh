@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 #
-# peers.sh -- several private servers that have their slices of load in turns (bash; wants tools/server-lib.sh).
+# peers.sh -- several private servers that have their slices of load in turns (bash; needs tools/server-lib.sh).
 #
 # They do not work at the same time, so that they do not take processor time from each other: while one has its slice
 # the others are stopped (SIGSTOP), and their autovacuum and checkpoints happen, and count, in their own slices.
@@ -8,7 +8,7 @@
 # peers                The array of the servers' names: the caller's to fill.
 # peers_freeze         All are stopped.
 # peers_alone SERVER   Only this one runs from now on.
-# peers_thaw           All run again: for lib_at_end, as a slice may have been broken off.
+# peers_thaw           All run again: for lib_at_end, as a slice may have been interrupted.
 # field NAME           The value of NAME= from the line on stdin.
 
 peers=()

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 #
-# restart.sh -- how soon a server answers after its start (bash; wants tools/server-lib.sh).
+# restart.sh -- how soon a server answers after its start (bash; needs tools/server-lib.sh).
 #
 # restart_timed SERVER QUERY...   Starts SERVER and prints one line per QUERY: the seconds from the start until it
 #                                 was answered in database postgres. The queries are tried side by side, 20 times

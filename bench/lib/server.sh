@@ -9,7 +9,7 @@
 # server_quiet PID     Waits, 10 s at most, until the server has no client.
 # server_pss_kb PID [FILE]   Memory of the server's processes now without the mapping of FILE (an NVM pool): the
 #                      sum of their PSS, in which a page that n processes have mapped counts 1/n for each. A
-#                      page of shared memory counts only while a process that touched it lives. Wants the
+#                      page of shared memory counts only while a process that touched it lives. Needs the
 #                      server's user, or root.
 #
 # Exactness. The kernel adds the whole time of an exited backend to its parent's cutime and cstime when the

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 #
 # suite_engines.sh -- bench/suite's part engines: bench/paper/engines/report without NVM's latency and with
-# Optane's, to engines-none/ and engines-optane/ in $out. It goes on by itself where it was.
+# Optane's, to engines-none/ and engines-optane/ in $out. A run that was interrupted is continued.
 #
 # engines_plan           Prints the number of runs that are missing.
 # engines_estimate N     Prints the seconds that N runs will take.

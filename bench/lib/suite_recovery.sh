@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 #
-# suite_recovery.sh -- bench/suite's part recovery: restarts after SIGKILL, to recovery.csv (wants large.sh).
+# suite_recovery.sh -- bench/suite's part recovery: restarts after SIGKILL, to recovery.csv (needs large.sh).
 #
 # recovery_init          Checks the file in $out and makes it if need be.
 # recovery_plan          Prints what is missing, for each restart its key: peer,rows,transactions,round. Sizes for

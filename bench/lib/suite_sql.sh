@@ -8,11 +8,11 @@
 # sql_plan         Prints what is missing, a line for each round: workload,clients,theta,requests,round and after a
 #                  space each those of the peers whose slice of it is not in raw.csv.
 # sql_estimate     Prints the seconds that the plan on stdin will take.
-# sql_need_mb      Prints the memory in MB that the servers' files want.
+# sql_need_mb      Prints the memory in MB that the servers' files need.
 # sql_run N        Does the plan that it reads from stdin, N lines.
 # sql_at_end       For lib_at_end.
 #
-# Wants peers.sh, csv.sh and the suite's options. A peer is a server of the same name.
+# Needs peers.sh, csv.sh and the suite's options. A peer is a server of the same name.
 
 sql_columns=(workload peer clients theta requests round seconds transactions retries tps mean_ms p50_ms p95_ms p99_ms
 	{cpu_ms,wal_bytes,data_bytes,slots_written,bytes_written,lines_flushed,fences}_per_tx

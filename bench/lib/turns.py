@@ -7,8 +7,8 @@ NAME's COMMAND makes the load of the server whose postmaster has the PID POSTMAS
 and the turns that it had, as lines "BEGIN END" in microseconds since 1970, to DIR/NAME.turns. It calls gate (gate.sh)
 twice: when all is ready, and when the load has ended. Up to the first gate and after the second each command runs
 alone. Between them the loads have turns of TURN_MS: one load and its server run, all processes of the others are
-stopped by SIGSTOP. Each cycle has another order, drawn at random but the same in every run, as whoever follows finds
-what the last one has left in the caches.
+stopped by SIGSTOP. Each cycle has another order, because a load finds in the caches what the load before it has left.
+The orders are drawn at random, but are the same in every run.
 
 Commands are sessions of their own, so that all processes of one can be stopped at once, and no Ctrl-C ends them:
 turns.py does, when it is ended or one of them fails, with status 1 and its output. When turns.py ends, however it

@@ -78,7 +78,10 @@ extern void zen_commit_store(ZenCommit *commit, ZenWriteSet *ws, bool flush_all)
 /* zen_commit_store_prepared -- the same for PREPARE, all flushed.  WRITTEN on return, as lock lists follow. */
 extern void zen_commit_store_prepared(ZenCommit *commit, ZenWriteSet *ws);
 
-/* zen_commit_set_lp -- fence, LP, fence (R2).  From here on the transaction is committed.  Interrupts are held. */
+/*
+ * zen_commit_set_lp -- fence, LP, fence (R2).  On return the transaction is committed, and durable.  Interrupts are
+ * held.
+ */
 extern void zen_commit_set_lp(ZenCommit *commit, const ZenWriteSet *ws);
 
 /* zen_commit_doubt -- fence; write the in-doubt descriptor. */
