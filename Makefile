@@ -162,14 +162,12 @@ OBJS = $(addprefix src/base/, \
 		gate.o \
 		worker.o) \
 	$(addprefix src/table/, \
-		zenam_slot.o \
 		ownxact.o \
 		treeindex.o \
 		zenam_reindex.o \
 		keyfill.o \
 		zenam_rel.o \
 		reindexworker.o \
-		zenam_publish.o \
 		zenam_unlogged.o \
 		zenam_stream.o \
 		zenam_fetch.o \
@@ -178,10 +176,8 @@ OBJS = $(addprefix src/base/, \
 		zenam_toast.o \
 		zenam_dml.o \
 		zenam_ddl.o \
-		indexentry.o \
-		indexkeys.o \
-		indexvacuum.o \
-		zenam_maint.o \
+		zenam_vacuum.o \
+		zenam_build.o \
 		zenam_handler.o) \
 	$(addprefix src/index/, \
 		treeshape.o \

@@ -10,7 +10,7 @@
  *
  * It is looked at when the statement has run, since only then the catalogs show its result.  A table that an earlier
  * configuration has brought into a publication can be altered, and taken out.  Changes of its rows are refused
- * (table/zenam_publish.c).
+ * (table/zenam_stream.c).
  *
  * While wal_level is too low for decoding, nothing is decoded and PostgreSQL says so itself.
  */
@@ -24,7 +24,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_publication.h"
-#include "table/zenam_publish.h"
+#include "table/zenam_stream.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 

@@ -8,7 +8,7 @@
 
 #include "access/htup.h"
 #include "nodes/execnodes.h"
-#include "table/zenam_slot.h"
+#include "table/zenam_fetch.h"
 
 /* Where a column is in the rows of a table. */
 typedef struct ZenColumn

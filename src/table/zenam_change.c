@@ -23,7 +23,6 @@
 #include "row/lockers.h"
 #include "row/rowmake.h"
 #include "storage/predicate.h"
-#include "table/zenam_publish.h"
 #include "table/zenam_rel.h"
 #include "table/zenam_stream.h"
 #include "txn/exclusive.h"

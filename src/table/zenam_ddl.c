@@ -33,7 +33,7 @@
 #include "storage/smgr.h"
 #include "stream/streamclients.h"
 #include "stream/streamcopy.h"
-#include "table/zenam_publish.h"
+#include "table/zenam_stream.h"
 #include "table/zenam_reindex.h"
 #include "table/zenam_rel.h"
 #include "table/zenam_toast.h"
@@ -130,7 +130,7 @@ refuse_unlogged(void)
 			 errhint("Use a permanent zen table, or CREATE UNLOGGED TABLE ... USING heap.")));
 }
 
-void
+static void
 zenam_relation_set_new_filelocator(Relation rel, const RelFileLocator *newrlocator, char persistence,
 								   TransactionId *freezeXid, MultiXactId *minmulti)
 {
@@ -171,7 +171,7 @@ zenam_relation_set_new_filelocator(Relation rel, const RelFileLocator *newrlocat
  * PostgreSQL truncates in place if this subtransaction has given the table a new relfilenode.  SET TABLESPACE does
  * that too, but moves neither zen's rows nor indexes: these are still those that a rollback needs.
  */
-void
+static void
 zenam_relation_nontransactional_truncate(Relation rel)
 {
 	ZenHTable  *ht = zen_rel_htable_raw(rel);
@@ -186,7 +186,7 @@ zenam_relation_nontransactional_truncate(Relation rel)
 	zen_index_before_truncate(rel);
 }
 
-void
+static void
 zenam_relation_copy_data(Relation rel, const RelFileLocator *newrlocator)
 {
 	Assert(CheckRelationLockedByMe(rel, AccessExclusiveLock, false));
@@ -299,7 +299,7 @@ copy_by_block(Copy *copy)
 	}
 }
 
-void
+static void
 zenam_relation_copy_for_cluster(Relation old_table, Relation new_table, Relation old_index, bool use_sort,
 								TransactionId oldest_xmin, TransactionId *xid_cutoff, MultiXactId *multi_cutoff,
 								double *num_tuples, double *tups_vacuumed, double *tups_recently_dead)
@@ -330,7 +330,7 @@ zenam_relation_copy_for_cluster(Relation old_table, Relation new_table, Relation
 
 /* ---------- size ---------- */
 
-uint64
+static uint64
 zenam_relation_size(Relation rel, ForkNumber fork)
 {
 	if (fork != MAIN_FORKNUM && fork != InvalidForkNumber)
@@ -344,7 +344,7 @@ zenam_relation_size(Relation rel, ForkNumber fork)
  * space does in heap, except at the end of the last block.  An index-only scan fetches every row by its TID, at the
  * same cost as an index scan, so no page counts as all-visible.
  */
-void
+static void
 zenam_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *tuples,
 							 double *allvisfrac)
 {
@@ -378,4 +378,15 @@ zenam_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *page
 		*tuples = (double) rows_per_page * *pages;
 	}
 	*allvisfrac = 0;
+}
+
+void
+zenam_ddl_callbacks(TableAmRoutine *routine)
+{
+	routine->ZEN_AM_SET_NEW_FILELOCATOR = zenam_relation_set_new_filelocator;
+	routine->relation_nontransactional_truncate = zenam_relation_nontransactional_truncate;
+	routine->relation_copy_data = zenam_relation_copy_data;
+	routine->relation_copy_for_cluster = zenam_relation_copy_for_cluster;
+	routine->relation_size = zenam_relation_size;
+	routine->relation_estimate_size = zenam_relation_estimate_size;
 }

@@ -23,9 +23,8 @@
 #include "row/rowmake.h"
 #include "row/rowread.h"
 #include "table/zenam_callbacks.h"
-#include "table/zenam_publish.h"
 #include "table/zenam_rel.h"
-#include "table/zenam_slot.h"
+#include "table/zenam_fetch.h"
 #include "table/zenam_stream.h"
 #include "table/zenam_toast.h"
 #include "utils/datum.h"
@@ -137,21 +136,21 @@ insert_slot(Relation rel, TupleTableSlot *slot, CommandId cid, int options, uint
 	pgstat_count_heap_insert(rel, 1);
 }
 
-void
+static void
 zenam_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
 				   struct BulkInsertStateData *bistate)
 {
 	insert_slot(rel, slot, cid, options, 0);
 }
 
-void
+static void
 zenam_tuple_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
 							   struct BulkInsertStateData *bistate, uint32 specToken)
 {
 	insert_slot(rel, slot, cid, options | HEAP_INSERT_SPECULATIVE, specToken);
 }
 
-void
+static void
 zenam_tuple_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 specToken, bool succeeded)
 {
 	ZenHTable  *ht = zen_rel_htable(rel);
@@ -191,7 +190,7 @@ insert_slots(Relation rel, TupleTableSlot **slots, uint32 n, CommandId cid, int 
 	}
 }
 
-void
+static void
 zenam_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid, int options,
 				   struct BulkInsertStateData *bistate)
 {
@@ -365,7 +364,7 @@ finish_update(Relation rel, ItemPointer otid, const ZenChange *c, HeapTuple tupl
 	return c->indexes_needed ? TU_All : TU_None;
 }
 
-TM_Result
+static TM_Result
 zenam_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId cid, Snapshot snapshot,
 				   Snapshot crosscheck, bool wait, TM_FailureData *tmfd, LockTupleMode *lockmode,
 				   TU_UpdateIndexes *update_indexes)
@@ -421,7 +420,7 @@ zenam_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, Command
 
 /* ---------- delete ---------- */
 
-TM_Result
+static TM_Result
 zenam_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot, Snapshot crosscheck,
 				   bool wait, TM_FailureData *tmfd, bool changingPart)
 {
@@ -488,7 +487,7 @@ newest_version(ZenHTable *ht, ItemPointer tid)
 		zen_make_tid(tid, tidno, code);
 }
 
-TM_Result
+static TM_Result
 zenam_tuple_lock(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot, CommandId cid,
 				 LockTupleMode mode, LockWaitPolicy wait_policy, uint8 flags, TM_FailureData *tmfd)
 {
@@ -515,4 +514,16 @@ zenam_tuple_lock(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlo
 	}
 	tmfd->traversed = traversed;
 	return result;
+}
+
+void
+zenam_dml_callbacks(TableAmRoutine *routine)
+{
+	routine->tuple_insert = zenam_tuple_insert;
+	routine->tuple_insert_speculative = zenam_tuple_insert_speculative;
+	routine->tuple_complete_speculative = zenam_tuple_complete_speculative;
+	routine->multi_insert = zenam_multi_insert;
+	routine->tuple_delete = zenam_tuple_delete;
+	routine->tuple_update = zenam_tuple_update;
+	routine->tuple_lock = zenam_tuple_lock;
 }

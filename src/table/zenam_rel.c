@@ -25,7 +25,6 @@
 #include "storage/lmgr.h"
 #include "storage/smgr.h"
 #include "table/zenam_reindex.h"
-#include "table/zenam_slot.h"
 #include "txn/ddl.h"
 #include "txn/twophase.h"
 #include "utils/memutils.h"
@@ -42,10 +41,12 @@ typedef struct CachedHTable
 	ZenKeyShape key;
 } CachedHTable;
 
+TableAmRoutine zenam_routine;
+
 bool
 zen_rel_is_zen(Relation rel)
 {
-	return rel->rd_tableam != NULL && rel->rd_tableam->slot_callbacks == zenam_slot_callbacks;
+	return rel->rd_tableam == &zenam_routine;
 }
 
 bool

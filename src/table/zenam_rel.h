@@ -6,6 +6,7 @@
 
 #include "base/compat.h"
 
+#include "access/tableam.h"
 #include "catalog/pg_class.h"
 #include "nvm/htable.h"
 #include "table/keyfill.h"
@@ -28,6 +29,9 @@ extern ZenHTable *zen_rel_htable_raw(Relation rel);
  * May open indexes, so invalidations are processed.
  */
 extern void zen_rel_key(Relation rel, ZenKeyShape *key);
+
+/* The access method: set in the relcache entries of zen tables.  zenam_handler.c fills it in. */
+extern TableAmRoutine zenam_routine;
 
 /* Is this relation stored by zen?  (Any relkind; false for indexes and views.) */
 extern bool zen_rel_is_zen(Relation rel);

@@ -1,5 +1,5 @@
 /*
- * zenam_scan.c -- reading: sequential, TID-range, bitmap and sample scans.
+ * zenam_scan.c -- reading: sequential, TID-range, bitmap and sample scans, and ANALYZE.
  *
  * All of them come down to zen_fetch(): one row, one snapshot.  A "block" is 64 TIDs, so everything in PostgreSQL
  * that thinks in blocks (parallel scans, bitmaps, sampling, predicate locks) works on ranges of TIDs.
@@ -23,7 +23,6 @@
 #include "table/zenam_callbacks.h"
 #include "table/zenam_fetch.h"
 #include "table/zenam_rel.h"
-#include "table/zenam_slot.h"
 #include "utils/snapmgr.h"
 
 #define FEW_ROWS		128		/* up to here the rows of a bitmap count as
@@ -38,7 +37,6 @@ typedef struct ZenScan
 	bool		started;
 	BlockNumber block;			/* current block */
 	int			offset;			/* current TID within it, 0..63 */
-	ScanDirection direction;	/* in which current was reached */
 	uint64		rows;			/* 0, or those of the current block are in a
 								 * slot under this serial number */
 	ParallelBlockTableScanWorkerData *worker;	/* parallel scan, or NULL */
@@ -134,7 +132,7 @@ init_scan(ZenScan *scan, bool keep_range)
 		pgstat_count_heap_scan(scan->base.rs_rd);
 }
 
-TableScanDesc
+static TableScanDesc
 zenam_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData *key,
 				 ParallelTableScanDesc pscan, uint32 flags)
 {
@@ -175,7 +173,7 @@ zenam_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData 
 	return &scan->base;
 }
 
-void
+static void
 zenam_scan_end(TableScanDesc sscan)
 {
 	ZenScan    *scan = (ZenScan *) sscan;
@@ -191,7 +189,7 @@ zenam_scan_end(TableScanDesc sscan)
 	pfree(scan);
 }
 
-void
+static void
 zenam_scan_rescan(TableScanDesc sscan, struct ScanKeyData *key, bool set_params, bool allow_strat,
 				  bool allow_sync, bool allow_pagemode)
 {
@@ -269,7 +267,7 @@ next_tid(ZenScan *scan, bool forward, uint64 *tidno)
 }
 
 TableScanDesc
-zen_scan_begin_raw(Relation rel, Snapshot snapshot)
+zen_scan_begin_raw(Relation rel, Snapshot snapshot, BlockNumber first, BlockNumber n)
 {
 	ZenScan    *scan = palloc0(sizeof(ZenScan));
 
@@ -278,15 +276,6 @@ zen_scan_begin_raw(Relation rel, Snapshot snapshot)
 	scan->base.rs_snapshot = snapshot;
 	scan->ht = zen_rel_htable_raw(rel);
 	init_scan(scan, false);
-	return &scan->base;
-}
-
-void
-zen_scan_set_blocks(TableScanDesc sscan, BlockNumber first, BlockNumber n)
-{
-	ZenScan    *scan = (ZenScan *) sscan;
-
-	Assert(!scan->started && scan->worker == NULL);
 	if (n != InvalidBlockNumber && (uint64) first + n < scan->nblocks)
 		scan->nblocks = first + n;
 	if (first > 0)
@@ -295,20 +284,7 @@ zen_scan_set_blocks(TableScanDesc sscan, BlockNumber first, BlockNumber n)
 		scan->block = first - 1;
 		scan->offset = ZEN_TIDS_PER_BLOCK;
 	}
-}
-
-bool
-zen_scan_next(TableScanDesc sscan, uint64 *tidno)
-{
-	ZenScan    *scan = (ZenScan *) sscan;
-
-	if (scan->worker != NULL && scan->started && scan->block == InvalidBlockNumber)
-		return false;
-	if (!next_tid(scan, true, tidno))
-		return false;
-	if (*tidno % ZEN_TIDS_PER_BLOCK == 0)
-		zen_row_prefetch_block(scan->ht, scan->block);
-	return true;
+	return &scan->base;
 }
 
 bool
@@ -319,30 +295,6 @@ zen_scan_next_block(TableScanDesc sscan, BlockNumber *block)
 	if (!next_block(scan, true))
 		return false;
 	*block = scan->block;
-	return true;
-}
-
-void
-zen_scan_set_block(TableScanDesc sscan, BlockNumber block)
-{
-	ZenScan    *scan = (ZenScan *) sscan;
-
-	scan->started = true;
-	scan->block = block;
-	scan->offset = -1;
-	zen_count_block(sscan->rs_rd);
-	zen_row_prefetch_block(scan->ht, block);
-}
-
-bool
-zen_scan_next_in_block(TableScanDesc sscan, uint64 *tidno)
-{
-	ZenScan    *scan = (ZenScan *) sscan;
-
-	Assert(scan->started);
-	if (scan->block >= scan->nblocks || ++scan->offset >= ZEN_TIDS_PER_BLOCK)
-		return false;
-	*tidno = (uint64) scan->block * ZEN_TIDS_PER_BLOCK + scan->offset;
 	return true;
 }
 
@@ -416,7 +368,7 @@ next_row(ZenScan *scan, bool forward, TupleTableSlot *slot)
 	return true;
 }
 
-bool
+static bool
 zenam_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableSlot *slot)
 {
 	ZenScan    *scan = (ZenScan *) sscan;
@@ -484,7 +436,7 @@ zen_scan_lone_row(TableScanDesc sscan, TupleTableSlot *slot, int i)
 
 /* ---------- TID-range scan ---------- */
 
-void
+static void
 zenam_scan_set_tidrange(TableScanDesc sscan, ItemPointer mintid, ItemPointer maxtid)
 {
 	ZenScan    *scan = (ZenScan *) sscan;
@@ -508,7 +460,7 @@ range_blocks(ZenScan *scan, BlockNumber *first, BlockNumber *last)
 	return *first <= *last;
 }
 
-bool
+static bool
 zenam_scan_getnextslot_tidrange(TableScanDesc sscan, ScanDirection direction, TupleTableSlot *slot)
 {
 	ZenScan    *scan = (ZenScan *) sscan;
@@ -626,7 +578,7 @@ next_in_bitmap_block(ZenScan *scan, TupleTableSlot *slot)
 }
 
 #if ZEN_AM_DRIVES_BITMAP_SCAN
-bool
+static bool
 zenam_scan_bitmap_next_tuple(TableScanDesc sscan, TupleTableSlot *slot, bool *recheck,
 							 uint64 *lossy_pages, uint64 *exact_pages)
 {
@@ -649,13 +601,13 @@ zenam_scan_bitmap_next_tuple(TableScanDesc sscan, TupleTableSlot *slot, bool *re
 	return true;
 }
 #else
-bool
+static bool
 zenam_scan_bitmap_next_block(TableScanDesc sscan, TBMIterateResult *block)
 {
 	return set_bitmap_block((ZenScan *) sscan, block);
 }
 
-bool
+static bool
 zenam_scan_bitmap_next_tuple(TableScanDesc sscan, TBMIterateResult *block, TupleTableSlot *slot)
 {
 	return next_in_bitmap_block((ZenScan *) sscan, slot);
@@ -664,7 +616,7 @@ zenam_scan_bitmap_next_tuple(TableScanDesc sscan, TBMIterateResult *block, Tuple
 
 /* ---------- sample scan ---------- */
 
-bool
+static bool
 zenam_scan_sample_next_block(TableScanDesc sscan, struct SampleScanState *scanstate)
 {
 	ZenScan    *scan = (ZenScan *) sscan;
@@ -682,7 +634,7 @@ zenam_scan_sample_next_block(TableScanDesc sscan, struct SampleScanState *scanst
 	return BlockNumberIsValid(scan->block);
 }
 
-bool
+static bool
 zenam_scan_sample_next_tuple(TableScanDesc sscan, struct SampleScanState *scanstate, TupleTableSlot *slot)
 {
 	ZenScan    *scan = (ZenScan *) sscan;
@@ -705,9 +657,51 @@ zenam_scan_sample_next_tuple(TableScanDesc sscan, struct SampleScanState *scanst
 	return true;
 }
 
+/* ---------- ANALYZE ---------- */
+
+static bool
+zenam_scan_analyze_next_block(TableScanDesc sscan, ZEN_ANALYZE_SAMPLE)
+{
+	ZenScan    *scan = (ZenScan *) sscan;
+	BlockNumber block = zen_next_sample_block(sample);
+
+	if (block == InvalidBlockNumber)
+		return false;
+	scan->started = true;
+	scan->block = block;
+	scan->offset = -1;
+	zen_count_block(sscan->rs_rd);
+	zen_row_prefetch_block(scan->ht, block);
+	return true;
+}
+
+static bool
+zenam_scan_analyze_next_tuple(TableScanDesc sscan, TransactionId oldest_xmin, double *liverows, double *deadrows,
+							  TupleTableSlot *slot)
+{
+	ZenScan    *scan = (ZenScan *) sscan;
+
+	Assert(scan->started);
+	while (scan->block < scan->nblocks && ++scan->offset < ZEN_TIDS_PER_BLOCK)
+	{
+		uint64		tidno = (uint64) scan->block * ZEN_TIDS_PER_BLOCK + scan->offset;
+		bool		dead;
+
+		if (zen_row_sample(scan->ht, tidno, zenam_slot_row(slot), &dead))
+		{
+			zenam_slot_store(slot, RelationGetRelid(sscan->rs_rd));
+			(*liverows)++;
+			return true;
+		}
+		*deadrows += dead;
+	}
+	ExecClearTuple(slot);
+	return false;
+}
+
 /* ---------- by TID ---------- */
 
-bool
+static bool
 zenam_tuple_tid_valid(TableScanDesc sscan, ItemPointer tid)
 {
 	ZenScan    *scan = (ZenScan *) sscan;
@@ -715,7 +709,7 @@ zenam_tuple_tid_valid(TableScanDesc sscan, ItemPointer tid)
 	return zen_tid_has_form(tid) && ItemPointerGetBlockNumber(tid) < scan->nblocks;
 }
 
-void
+static void
 zenam_tuple_get_latest_tid(TableScanDesc sscan, ItemPointer tid)
 {
 	ZenScan    *scan = (ZenScan *) sscan;
@@ -731,4 +725,28 @@ zenam_tuple_get_latest_tid(TableScanDesc sscan, ItemPointer tid)
 	if (fetch_for_scan(scan, tidno, slot, ZEN_READ_TABLE))
 		*tid = slot->tts_tid;
 	ExecDropSingleTupleTableSlot(slot);
+}
+
+void
+zenam_scan_callbacks(TableAmRoutine *routine)
+{
+	routine->scan_begin = zenam_scan_begin;
+	routine->scan_end = zenam_scan_end;
+	routine->scan_rescan = zenam_scan_rescan;
+	routine->scan_getnextslot = zenam_scan_getnextslot;
+	routine->scan_set_tidrange = zenam_scan_set_tidrange;
+	routine->scan_getnextslot_tidrange = zenam_scan_getnextslot_tidrange;
+	routine->parallelscan_estimate = table_block_parallelscan_estimate;
+	routine->parallelscan_initialize = table_block_parallelscan_initialize;
+	routine->parallelscan_reinitialize = table_block_parallelscan_reinitialize;
+	routine->tuple_tid_valid = zenam_tuple_tid_valid;
+	routine->tuple_get_latest_tid = zenam_tuple_get_latest_tid;
+	routine->scan_analyze_next_block = zenam_scan_analyze_next_block;
+	routine->scan_analyze_next_tuple = zenam_scan_analyze_next_tuple;
+#if !ZEN_AM_DRIVES_BITMAP_SCAN
+	routine->scan_bitmap_next_block = zenam_scan_bitmap_next_block;
+#endif
+	routine->scan_bitmap_next_tuple = zenam_scan_bitmap_next_tuple;
+	routine->scan_sample_next_block = zenam_scan_sample_next_block;
+	routine->scan_sample_next_tuple = zenam_scan_sample_next_tuple;
 }

@@ -9,21 +9,15 @@
 #include "access/tableam.h"
 #include "row/rowread.h"
 
-/* A scan of all TIDs that does not wait for indexes (it may be part of their rebuild). */
-extern TableScanDesc zen_scan_begin_raw(Relation rel, Snapshot snapshot);
-
-/* Restrict a scan to n blocks from first on (InvalidBlockNumber: to the end). */
-extern void zen_scan_set_blocks(TableScanDesc scan, BlockNumber first, BlockNumber n);
-
-/* The next TID number, forward, of a serial or parallel scan; false at the end. */
-extern bool zen_scan_next(TableScanDesc scan, uint64 *tidno);
+/*
+ * zen_scan_begin_raw -- scan n blocks from first on (InvalidBlockNumber: to the end) of a table.
+ *
+ * Does not wait for the table's indexes, whose rebuild it may be part of.
+ */
+extern TableScanDesc zen_scan_begin_raw(Relation rel, Snapshot snapshot, BlockNumber first, BlockNumber n);
 
 /* Go on to the next block, forward, of a serial or parallel scan, before its first TID; false at the end. */
 extern bool zen_scan_next_block(TableScanDesc scan, BlockNumber *block);
-
-/* Stand before the first TID of a block; step within it. */
-extern void zen_scan_set_block(TableScanDesc scan, BlockNumber block);
-extern bool zen_scan_next_in_block(TableScanDesc scan, uint64 *tidno);
 
 /* What a scan has to show of a block. */
 typedef struct ZenScanRows

@@ -1,7 +1,5 @@
 /*
- * zenam_stream.h -- changes of zen tables for logical decoding.
- *
- * To be called behind each change that was made, with the table still open.  All may throw.
+ * zenam_stream.h -- changes of zen tables for logical decoding: logged, or refused where they could not be sent.
  */
 #ifndef ZENAM_STREAM_H
 #define ZENAM_STREAM_H
@@ -9,7 +7,9 @@
 #include "base/compat.h"
 
 #include "access/htup.h"
+#include "access/xlog.h"
 #include "base/guc.h"
+#include "miscadmin.h"
 #include "utils/rel.h"
 
 /* zenam_stream_logs -- do changes of this table go into the WAL?  Else the functions below need not be called. */
@@ -32,5 +32,32 @@ extern void zenam_stream_update(Relation rel, HeapTuple old, HeapTuple stored, b
 
 /* zenam_stream_delete -- a row was deleted. */
 extern void zenam_stream_delete(Relation rel, HeapTuple old);
+
+/*
+ * zen_hides_changes -- are changes of tables decoded, but not those of zen tables?  Not in pg_upgrade, which carries
+ * publications over with zen.stream off, and whose WAL no client reads.
+ */
+static inline bool
+zen_hides_changes(void)
+{
+	return XLogLogicalInfoActive() && zen_stream == ZEN_STREAM_OFF && !IsBinaryUpgrade;
+}
+
+/*
+ * zen_refuse_published -- throws ERRCODE_FEATURE_NOT_SUPPORTED if a publication would send the relation's changes, and
+ * it is a zen table: directly, by its schema, by a partition root or as one of all tables.  For zen_hides_changes().
+ */
+extern void zen_refuse_published(Oid relid);
+
+/* zen_refuse_published_change -- zen_check_change() where changes are hidden. */
+extern void zen_refuse_published_change(Relation rel);
+
+/* zen_check_change -- before rows of a zen table change, or it is truncated: throws as zen_refuse_published() does. */
+static inline void
+zen_check_change(Relation rel)
+{
+	if (unlikely(zen_hides_changes()))
+		zen_refuse_published_change(rel);
+}
 
 #endif							/* ZENAM_STREAM_H */

@@ -597,7 +597,7 @@ copy_chunk(Slice *s, HeapTuple tuple)
 	s->next_chunk++;
 }
 
-void
+static void
 zenam_relation_fetch_toast_slice(Relation toastrel, Oid valueid, int32 attrsize, int32 sliceoffset,
 								 int32 slicelength, struct varlena *result)
 {
@@ -633,7 +633,7 @@ zenam_relation_fetch_toast_slice(Relation toastrel, Oid valueid, int32 attrsize,
  * As heap decides: a table needs one if it has columns that can be toasted and a row might become longer than the
  * toaster leaves it.
  */
-bool
+static bool
 zenam_relation_needs_toast_table(Relation rel)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
@@ -665,8 +665,16 @@ zenam_relation_needs_toast_table(Relation rel)
 }
 
 /* Values of a zen table are in a zen table, so that they stay off the WAL. */
-Oid
+static Oid
 zenam_relation_toast_am(Relation rel)
 {
 	return rel->rd_rel->relam;
+}
+
+void
+zenam_toast_callbacks(TableAmRoutine *routine)
+{
+	routine->relation_needs_toast_table = zenam_relation_needs_toast_table;
+	routine->relation_toast_am = zenam_relation_toast_am;
+	routine->relation_fetch_toast_slice = zenam_relation_fetch_toast_slice;
 }

@@ -1,8 +1,8 @@
 /*
- * indexentry.h -- the entry that an index has for a row of a zen table.
+ * zenam_build.h -- the entry that an index has for a row of a zen table.
  */
-#ifndef ZEN_INDEXENTRY_H
-#define ZEN_INDEXENTRY_H
+#ifndef ZENAM_BUILD_H
+#define ZENAM_BUILD_H
 
 #include "base/compat.h"
 
@@ -32,4 +32,4 @@ extern bool zen_indexentry_is_wanted(ZenIndexEntry *e);
 extern void zen_indexentry_form(ZenIndexEntry *e);
 extern void zen_indexentry_end(ZenIndexEntry *e);
 
-#endif							/* ZEN_INDEXENTRY_H */
+#endif							/* ZENAM_BUILD_H */
