@@ -41,7 +41,6 @@
 #include "stream/streamsink.h"
 #include "stream/streamtail.h"
 #include "table/reindexworker.h"
-#include "table/zenam_unlogged.h"
 #include "txn/exclusive.h"
 #include "txn/prepared.h"
 #include "txn/sequence.h"

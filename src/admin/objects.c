@@ -47,10 +47,7 @@ zen_objects_created(Oid relid)
 	/* the new rows of pg_class and pg_index are not visible yet */
 	CommandCounterIncrement();
 	if (zen_relid_is_tree(relid))
-	{
-		zen_index_check_partition(relid);
 		zen_index_borrow_classes(relid);
-	}
 	else if (get_rel_relkind(relid) == RELKIND_INDEX)
 		zen_treehooks_created(relid);
 	if (get_rel_relkind(relid) == RELKIND_INDEX && get_rel_persistence(relid) == RELPERSISTENCE_PERMANENT &&

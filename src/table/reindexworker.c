@@ -27,6 +27,7 @@
 #include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "table/ownxact.h"
+#include "table/treeindex.h"
 #include "table/zenam_reindex.h"
 #include "table/zenam_rel.h"
 #include "tcop/tcopprot.h"
@@ -101,7 +102,7 @@ report_unknown(ZenHTable *ht)
 {
 	RelFileNumber relnumber = ht->relnumber;
 	Oid			spc = ht->spc;
-	Oid			relid = RelidByRelfilenumber(spc == MyDatabaseTableSpace ? InvalidOid : spc, relnumber);
+	Oid			relid = zen_reindex_relid(ht);
 
 	if (OidIsValid(relid) || !ht->in_use || ht->relnumber != relnumber || ht->backend != 0 ||
 		ht->create_xid != 0 || ht->drop_xid != 0 || zen_htable_move_xid(ht->idx) != 0)
@@ -121,16 +122,22 @@ report_or_reindex(void *arg)
 	reindex_relation_now(zen_reindex_relid(arg));
 }
 
-typedef struct FailedIndex
+/* An index that this worker could not build. */
+typedef struct Failure
 {
-	Oid			index;
-	ErrorData  *error;
+	Oid			index;			/* InvalidOid: of the table, not known which */
+	ZenHTable  *ht;
+	int			tries;
+	ErrorData  *error;			/* of the last one */
 	bool		kept;			/* it stays valid */
-} FailedIndex;
+	bool		given_up;		/* it is left empty */
+} Failure;
+
+static List *reindex_failures = NIL;	/* in TopMemoryContext */
 
 /* Does the error come from the rows or the index, so that the next try would fail as well? */
 static bool
-is_lasting(ErrorData *error)
+is_lasting_error(ErrorData *error)
 {
 	switch (ERRCODE_TO_CATEGORY(error->sqlerrcode))
 	{
@@ -146,7 +153,7 @@ is_lasting(ErrorData *error)
 }
 
 static void
-say_kept(FailedIndex *failed, Oid table)
+say_kept(Failure *failed, Oid table)
 {
 	ereport(WARNING,
 			(errcode(failed->error->sqlerrcode),
@@ -161,7 +168,7 @@ static bool
 calls_users(Oid indexoid)
 {
 	Relation	index = index_open(indexoid, AccessShareLock);
-	bool		result = zen_reindex_calls_users(index);
+	bool		result = zen_index_calls_users(index);
 
 	index_close(index, AccessShareLock);
 	return result;
@@ -171,7 +178,7 @@ calls_users(Oid indexoid)
 static void
 retire_index(void *arg)
 {
-	FailedIndex *failed = arg;
+	Failure    *failed = arg;
 	Oid			table = IndexGetRelation(failed->index, true);
 	HeapTuple	tuple;
 	bool		valid;
@@ -188,9 +195,10 @@ retire_index(void *arg)
 	if (!valid)
 	{
 		zen_reindex_give_up(failed->index);
+		failed->given_up = true;
 		return;
 	}
-	failed->kept = !is_lasting(failed->error) && !calls_users(failed->index);
+	failed->kept = !is_lasting_error(failed->error) && !calls_users(failed->index);
 	if (failed->kept)
 	{
 		say_kept(failed, table);
@@ -207,16 +215,6 @@ retire_index(void *arg)
 			 errhint("Remove the cause, for example one of two rows with the same key, then REINDEX the index.")));
 }
 
-/* An index that this worker could not build, and how often it has tried. */
-typedef struct Failure
-{
-	Oid			index;			/* InvalidOid: of the table, not known which */
-	ZenHTable  *ht;
-	int			tries;
-} Failure;
-
-static List *failures = NIL;	/* in TopMemoryContext */
-
 static Failure *
 find_failure(ZenHTable *ht, Oid index)
 {
@@ -224,7 +222,7 @@ find_failure(ZenHTable *ht, Oid index)
 	Failure    *f;
 	ListCell   *lc;
 
-	foreach(lc, failures)
+	foreach(lc, reindex_failures)
 	{
 		f = lfirst(lc);
 		if (f->ht == ht && f->index == index)
@@ -235,7 +233,7 @@ find_failure(ZenHTable *ht, Oid index)
 	f = palloc0(sizeof(Failure));
 	f->ht = ht;
 	f->index = index;
-	failures = lappend(failures, f);
+	reindex_failures = lappend(reindex_failures, f);
 	MemoryContextSwitchTo(old);
 	return f;
 }
@@ -252,28 +250,27 @@ typedef enum Outcome
 static Outcome
 reindex_worker_table(ZenHTable *ht)
 {
-	FailedIndex failed = {0};
-	ErrorData  *error;
-
 	for (;;)
 	{
-		Failure    *failure;
+		Failure    *failed;
+		ErrorData  *error;
+		Oid			index;
 
-		zen_reindex_blame_nobody();
-		zen_own_transaction(report_or_reindex, ht, &failed.error);
-		if (failed.error == NULL)
+		zen_own_transaction(report_or_reindex, ht, &error);
+		index = zen_reindex_blamed();
+		if (error == NULL)
 			return zen_reindex_is_sound(ht) ? DONE : LEFT;
-		failed.index = zen_reindex_blamed();
-		failure = find_failure(ht, failed.index);
-		failure->tries++;
-		if (zen_reindex_is_given_up(failed.index))
+		failed = find_failure(ht, index);
+		failed->error = error;
+		failed->tries++;
+		if (failed->given_up)
 			return LEFT;
-		if (failure->tries < TRIES && !(OidIsValid(failed.index) && is_lasting(failed.error)))
+		if (failed->tries < TRIES && !(OidIsValid(index) && is_lasting_error(error)))
 			return LATER;
-		if (!OidIsValid(failed.index))
+		if (!OidIsValid(index))
 			return LEFT;
-		zen_own_transaction(retire_index, &failed, &error);
-		if (error != NULL || failed.kept)
+		zen_own_transaction(retire_index, failed, &error);
+		if (error != NULL || failed->kept)
 			return LEFT;
 	}
 }

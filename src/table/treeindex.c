@@ -11,6 +11,7 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/dependency.h"
 #include "catalog/index.h"
@@ -57,6 +58,18 @@ zen_relid_is_tree(Oid relid)
 		OidIsValid(form->relam) && form->relam == get_index_am_oid("zentree", true);
 	ReleaseSysCache(tuple);
 	return is_tree;
+}
+
+bool
+zen_index_calls_users(Relation index)
+{
+	HeapTuple	row = index->rd_indextuple;
+	bool		result = !heap_attisnull(row, Anum_pg_index_indexprs, NULL) ||
+	!heap_attisnull(row, Anum_pg_index_indpred, NULL);
+
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+		result |= index->rd_opfamily[i] >= FirstNormalObjectId;
+	return result;
 }
 
 /* The class of btree that a class of zentree is a copy of; the class itself if it is btree's. */
@@ -131,11 +144,26 @@ depend_on_method(Oid indexoid, bool is_tree)
 		recordDependencyOn(&index, &method, DEPENDENCY_NORMAL);
 }
 
+/* Refuse a unique tree of a partition where PostgreSQL cannot use it. */
+static void
+check_partition(Oid indexoid)
+{
+	Relation	index = index_open(indexoid, NoLock);
+
+	if (ZEN_CONFLICT_WANTS_BTREE && index->rd_index->indisunique &&
+		get_rel_relispartition(index->rd_index->indrelid))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("access method zentree does not support unique indexes of partitions before PostgreSQL 18"),
+				 errhint("Make a btree.")));
+	index_close(index, NoLock);
+}
+
 void
 zen_index_borrow_classes(Oid indexoid)
 {
-	Relation	pg_index = table_open(IndexRelationId, RowExclusiveLock);
-	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexoid));
+	Relation	pg_index;
+	HeapTuple	tuple;
 	Datum		values[Natts_pg_index] = {0};
 	bool		nulls[Natts_pg_index] = {0};
 	bool		replace[Natts_pg_index] = {0};
@@ -143,6 +171,9 @@ zen_index_borrow_classes(Oid indexoid)
 	bool		isnull;
 	List	   *borrowed = NIL;
 
+	check_partition(indexoid);
+	pg_index = table_open(IndexRelationId, RowExclusiveLock);
+	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexoid));
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for index %u", indexoid);
 	classes = (oidvector *) DatumGetPointer(SysCacheGetAttr(INDEXRELID, tuple, Anum_pg_index_indclass, &isnull));
@@ -198,19 +229,23 @@ find_operators(Relation index, IndexInfo *info)
 	PG_END_TRY();
 }
 
-static bool
-has_unique_tree(Relation rel)
+/* The trees of a table, which the caller has locked, or those that are unique.  They stay locked in this mode. */
+static List *
+trees_of(Oid relid, bool unique, LOCKMODE mode)
 {
-	bool		result = false;
+	Relation	rel = table_open(relid, NoLock);
+	List	   *result = NIL;
 	ListCell   *lc;
 
 	foreach(lc, RelationGetIndexList(rel))
 	{
-		Relation	index = index_open(lfirst_oid(lc), RowExclusiveLock);
+		Relation	index = index_open(lfirst_oid(lc), mode);
 
-		result |= index->rd_index->indisunique && zen_index_is_tree(index);
-		index_close(index, RowExclusiveLock);
+		if ((index->rd_index->indisunique || !unique) && zen_index_is_tree(index))
+			result = lappend_oid(result, RelationGetRelid(index));
+		index_close(index, NoLock);
 	}
+	table_close(rel, NoLock);
 	return result;
 }
 
@@ -220,7 +255,7 @@ zen_index_open_for_conflict(ResultRelInfo *target)
 	Relation	rel = target->ri_RelationDesc;
 
 	if (!ZEN_CONFLICT_WANTS_BTREE || target->ri_IndexRelationDescs != NULL ||
-		rel->rd_rel->relkind != RELKIND_RELATION || !has_unique_tree(rel))
+		rel->rd_rel->relkind != RELKIND_RELATION || trees_of(RelationGetRelid(rel), true, RowExclusiveLock) == NIL)
 		return;
 	ExecOpenIndices(target, false);
 	for (int i = 0; i < target->ri_NumIndices; i++)
@@ -236,6 +271,11 @@ zen_index_build_again(Oid indexoid)
 	bool		pushed;
 
 	CommandCounterIncrement();
+
+	/*
+	 * VACUUM leaves no snapshot behind, and a parallel build cannot take the
+	 * first one
+	 */
 	pushed = zen_own_snapshot();
 	zen_reindex_index(indexoid, RELPERSISTENCE_UNLOGGED, &params);
 	if (pushed)
@@ -257,26 +297,6 @@ set_access_method(Oid indexoid, Oid am)
 	table_close(pg_class, RowExclusiveLock);
 	depend_on_method(indexoid, am != BTREE_AM_OID);
 	CommandCounterIncrement();
-}
-
-/* The trees of a table, which the caller has locked, or those that are unique. */
-static List *
-trees_of(Oid relid, bool unique)
-{
-	Relation	rel = table_open(relid, NoLock);
-	List	   *result = NIL;
-	ListCell   *lc;
-
-	foreach(lc, RelationGetIndexList(rel))
-	{
-		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
-
-		if ((index->rd_index->indisunique || !unique) && zen_index_is_tree(index))
-			result = lappend_oid(result, RelationGetRelid(index));
-		index_close(index, NoLock);
-	}
-	table_close(rel, NoLock);
-	return result;
 }
 
 /*
@@ -304,16 +324,6 @@ mend_access_method(Oid indexoid)
 	index_close(index, NoLock);
 }
 
-/* A cursor would go on with the index as it was. */
-static void
-check_not_in_use(Oid relid)
-{
-	Relation	rel = table_open(relid, NoLock);
-
-	CheckTableNotInUse(rel, "ALTER TABLE");
-	table_close(rel, NoLock);
-}
-
 /* Make a tree a btree, and build it.  The caller has locked its table against all others. */
 static void
 make_btree(Oid indexoid)
@@ -322,6 +332,18 @@ make_btree(Oid indexoid)
 	set_access_method(indexoid, BTREE_AM_OID);
 	mend_access_method(indexoid);
 	zen_index_build_again(indexoid);
+}
+
+/* The trees of a table, all or those that are unique, which become btrees: the caller tells of each. */
+static List *
+trees_to_leave(Oid relid, bool unique)
+{
+	Relation	rel = table_open(relid, NoLock);
+
+	/* a cursor would go on with an index as it was */
+	CheckTableNotInUse(rel, "ALTER TABLE");
+	table_close(rel, NoLock);
+	return trees_of(relid, unique, AccessShareLock);
 }
 
 void
@@ -335,10 +357,9 @@ zen_index_fit_partition(Oid whole, Oid partition)
 		return;
 	LockRelationOid(whole, AccessShareLock);
 	LockRelationOid(partition, AccessExclusiveLock);
-	if (trees_of(whole, true) != NIL)
+	if (trees_of(whole, true, AccessShareLock) != NIL)
 		return;
-	check_not_in_use(partition);
-	foreach(lc, trees_of(partition, true))
+	foreach(lc, trees_to_leave(partition, true))
 	{
 		ereport(NOTICE,
 				(errmsg("index \"%s\" becomes a btree, as unique indexes of partitioned table \"%s\" are",
@@ -356,28 +377,13 @@ zen_index_leave_zen(Oid relid)
 	if (!zen_is_owner(relid))
 		return;
 	LockRelationOid(relid, AccessExclusiveLock);
-	check_not_in_use(relid);
-	foreach(lc, trees_of(relid, false))
+	foreach(lc, trees_to_leave(relid, false))
 	{
 		ereport(NOTICE,
 				(errmsg("index \"%s\" becomes a btree, as table \"%s\" is no longer zen's",
 						get_rel_name(lfirst_oid(lc)), get_rel_name(relid))));
 		make_btree(lfirst_oid(lc));
 	}
-}
-
-void
-zen_index_check_partition(Oid indexoid)
-{
-	Relation	index = index_open(indexoid, NoLock);
-
-	if (ZEN_CONFLICT_WANTS_BTREE && index->rd_index->indisunique &&
-		get_rel_relispartition(index->rd_index->indrelid))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("access method zentree does not support unique indexes of partitions before PostgreSQL 18"),
-				 errhint("Make a btree.")));
-	index_close(index, NoLock);
 }
 
 void

@@ -15,6 +15,9 @@ extern bool zen_index_is_tree(Relation index);
 /* zen_index_is_like_btree -- is it one of btree or zentree? */
 extern bool zen_index_is_like_btree(Relation index);
 
+/* zen_index_calls_users -- does the index call functions of users: in expressions, predicate, operator classes? */
+extern bool zen_index_calls_users(Relation index);
+
 /* zen_relid_is_tree -- the same of a relation that need not be an index, or be there. */
 extern bool zen_relid_is_tree(Oid relid);
 
@@ -23,6 +26,8 @@ extern bool zen_relid_is_tree(Oid relid);
  *
  * PostgreSQL asks some questions of the operator class where it means the order of a btree: foreign keys, proofs that a
  * join finds one row.  Does nothing if it does name them.
+ *
+ * Refuses a unique tree of a partition where PostgreSQL cannot use it.
  */
 extern void zen_index_borrow_classes(Oid indexoid);
 
@@ -45,9 +50,6 @@ extern void zen_index_fit_partition(Oid whole, Oid partition);
 
 /* zen_index_leave_zen -- a zen table is about to get another access method: its trees become btrees, with a notice. */
 extern void zen_index_leave_zen(Oid relid);
-
-/* zen_index_check_partition -- refuse a unique tree, just created, of a partition, where PostgreSQL cannot use it. */
-extern void zen_index_check_partition(Oid indexoid);
 
 /*
  * zen_index_open_for_conflict -- open the indexes of a target of INSERT ... ON CONFLICT, if trees are among them: there

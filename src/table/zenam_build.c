@@ -377,8 +377,7 @@ zenam_index_build_range_scan(Relation table_rel, Relation index_rel, struct Inde
 
 	ZenAssertNotInEpoch();
 	Assert(CheckRelationLockedByMe(table_rel, AccessShareLock, true));
-	zen_index_before_build(table_rel);
-	zen_index_note_build(index_rel);
+	zen_index_before_build(table_rel, index_rel);
 	if (zen_index_is_tree(index_rel) && !IsParallelWorker())
 		zen_htable_note_trees(b.ht);
 	begin_build(&b, table_rel, index_info, start_blockno, numblocks, scan);

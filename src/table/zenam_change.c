@@ -16,11 +16,10 @@
 #include "base/epoch.h"
 #include "base/stats.h"
 #include "cache/tidmap.h"
-#include "catalog/pg_class.h"
 #include "miscadmin.h"
-#include "pgstat.h"
 #include "recovery/gate.h"
 #include "row/lockers.h"
+#include "row/rowlock.h"
 #include "row/rowmake.h"
 #include "storage/predicate.h"
 #include "table/zenam_rel.h"
@@ -30,9 +29,9 @@
 
 /* ---------- tuples ---------- */
 
-/* The header before the MinimalTuple is scratch. */
-MinimalTuple
-zenam_change_view(HeapTuple tuple)
+/* The MinimalTuple inside a heap tuple; the header before it is scratch. */
+static MinimalTuple
+change_view(HeapTuple tuple)
 {
 	MinimalTuple mtup = (MinimalTuple) ((char *) tuple->t_data + MINIMAL_TUPLE_OFFSET);
 
@@ -44,7 +43,6 @@ zenam_change_view(HeapTuple tuple)
 	return mtup;
 }
 
-/* Give a tuple the system columns that its new version has. */
 void
 zenam_change_mark(HeapTuple tuple, ItemPointer tid, CommandId cid)
 {
@@ -60,7 +58,6 @@ zenam_change_mark(HeapTuple tuple, ItemPointer tid, CommandId cid)
 
 /* ---------- insert ---------- */
 
-/* Insert a heap tuple as it is; sets its t_self. */
 void
 zenam_change_insert(Relation rel, HeapTuple tuple, CommandId cid, int options, uint32 spec_token)
 {
@@ -72,7 +69,7 @@ zenam_change_insert(Relation rel, HeapTuple tuple, CommandId cid, int options, u
 	zen_gate();
 	zen_exclusive_write();
 	zen_spill_if_large();
-	tidno = zen_row_insert(zen_rel_htable(rel), zenam_change_view(tuple), cid, spec_token,
+	tidno = zen_row_insert(zen_rel_htable(rel), change_view(tuple), cid, spec_token,
 						   (options & HEAP_INSERT_FROZEN) != 0);
 	zen_rel_cover_block(rel, (BlockNumber) (tidno / ZEN_TIDS_PER_BLOCK));
 	CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
@@ -80,9 +77,7 @@ zenam_change_insert(Relation rel, HeapTuple tuple, CommandId cid, int options, u
 	zenam_change_mark(tuple, &tid, cid);
 }
 
-/*
- * Insert into DRAM the rows that have no bit in done.
- */
+/* Insert into DRAM the rows that have no bit in done. */
 static void
 insert_rest(ZenHTable *ht, MinimalTuple *views, uint32 n, uint64 done, CommandId cid, bool frozen, ZenTakenTid *taken)
 {
@@ -116,7 +111,7 @@ zenam_change_insert_many(Relation rel, HeapTuple *tuples, uint32 n, CommandId ci
 	zen_spill_if_large();
 	ht = zen_rel_htable(rel);
 	for (uint32 i = 0; i < n; i++)
-		views[i] = zenam_change_view(tuples[i]);
+		views[i] = change_view(tuples[i]);
 	spilled = frozen ? 0 : zen_spill_new_rows(ht, views, n, cid, taken);
 	insert_rest(ht, views, n, spilled, cid, frozen, taken);
 	for (uint32 i = 0; i < n; i++)
@@ -130,51 +125,25 @@ zenam_change_insert_many(Relation rel, HeapTuple *tuples, uint32 n, CommandId ci
 	CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
 }
 
-void
-zen_simple_insert(Relation rel, HeapTuple tuple, CommandId cid)
-{
-	Assert(rel->rd_rel->relkind == RELKIND_TOASTVALUE);
-	zenam_change_insert(rel, tuple, cid, 0, 0);
-	if (zenam_stream_logs(rel))
-		zenam_stream_insert(rel, &tuple, 1);
-	pgstat_count_heap_insert(rel, 1);
-}
-
 /* ---------- waiting ---------- */
 
-ZenWaiter
-zenam_change_waiter(Relation rel, ItemPointer tid, LockTupleMode mode, LockWaitPolicy policy, XLTW_Oper oper)
-{
-	ZenWaiter	w = {.rel = rel,.mode = mode,.policy = policy,.oper = oper};
-
-	Assert(ItemPointerIsValid(tid));
-	zen_make_tid(&w.tid, zen_tidno(tid), 0);
-	return w;
-}
-
-static void
-could_not_lock(Relation rel)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-			 errmsg("could not obtain lock on row in relation \"%s\"", RelationGetRelationName(rel))));
-}
-
 /*
- * Wait for xid's end.  False if the policy is to skip; throws if it is to fail.
+ * Wait for the end of the transaction that is in the way.  False if the policy is to skip; throws if it is to fail.
  *
  * The first to wait comes first, by the tuple lock.  But a transaction that has locked the row already does not queue
  * up: the holder of the tuple lock may be waiting for it.
  */
 static bool
-wait_for(ZenWaiter *w, TransactionId xid, bool queue)
+wait_for_row(ZenWaiter *w, const ZenChange *c)
 {
-	LOCKMODE	mode = zen_lock_mode(w->mode);
+	TransactionId xid = c->wait_xid;
+	LOCKMODE	mode = zen_lock_mode(c->mode);
+	bool		queue = !c->held_before && w->tuple_lock == NoLock;
 
 	ZenAssertNotInEpoch();
 	ZenAssertNoWordLocked();
 	Assert(TransactionIdIsValid(xid) && !TransactionIdIsCurrentTransactionId(xid));
-	queue = queue && !w->have_tuple_lock;
+	zen_make_tid(&w->tid, c->tidno, 0);
 
 	switch (w->policy)
 	{
@@ -183,7 +152,7 @@ wait_for(ZenWaiter *w, TransactionId xid, bool queue)
 			if (queue)
 			{
 				LockTuple(w->rel, &w->tid, mode);
-				w->have_tuple_lock = true;
+				w->tuple_lock = mode;
 			}
 			XactLockTableWait(xid, w->rel, &w->tid, w->oper);
 			return true;
@@ -191,12 +160,15 @@ wait_for(ZenWaiter *w, TransactionId xid, bool queue)
 		case LockWaitError:
 			if (!queue || zen_conditional_lock_tuple(w->rel, &w->tid, mode, w->policy == LockWaitError))
 			{
-				w->have_tuple_lock |= queue;
+				if (queue)
+					w->tuple_lock = mode;
 				if (zen_conditional_xact_wait(xid, w->policy == LockWaitError))
 					return true;
 			}
 			if (w->policy == LockWaitError)
-				could_not_lock(w->rel);
+				ereport(ERROR,
+						(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+						 errmsg("could not obtain lock on row in relation \"%s\"", RelationGetRelationName(w->rel))));
 			return false;
 	}
 	return false;
@@ -205,38 +177,12 @@ wait_for(ZenWaiter *w, TransactionId xid, bool queue)
 void
 zenam_change_end_wait(ZenWaiter *w)
 {
-	if (w->have_tuple_lock)
-		UnlockTuple(w->rel, &w->tid, zen_lock_mode(w->mode));
-	w->have_tuple_lock = false;
+	if (w->tuple_lock != NoLock)
+		UnlockTuple(w->rel, &w->tid, w->tuple_lock);
+	w->tuple_lock = NoLock;
 }
 
-/* Attempt until the result is final. */
-TM_Result
-zenam_change_attempt(ZenChange *c, ZenWaiter *w, TM_Result (*try) (ZenChange *))
-{
-	zen_exclusive_write();
-	for (;;)
-	{
-		TM_Result	result = try(c);
-
-		ZenAssertNotInEpoch();
-		Assert(result != TM_WouldBlock);
-		if (result != TM_BeingModified)
-			return result;
-		if (!wait_for(w, c->wait_xid, !c->held_before))
-			return TM_WouldBlock;
-	}
-}
-
-/*
- * The check comes after the change: a reader locks the version before it reads again, so a reader that is not found
- * here will find the new version.
- */
-void
-zenam_change_conflicts(Relation rel, ItemPointer tid)
-{
-	CheckForSerializableConflictIn(rel, tid, ItemPointerGetBlockNumber(tid));
-}
+/* ---------- one change ---------- */
 
 ZenChange
 zenam_change_begin(Relation rel, ItemPointer tid, CommandId cid, LockTupleMode mode, Snapshot crosscheck)
@@ -257,43 +203,80 @@ zenam_change_begin(Relation rel, ItemPointer tid, CommandId cid, LockTupleMode m
 	return c;
 }
 
-/* zen_row_change(), after a large transaction has made room for one more version. */
+/* Attempt a change, by zen_row_lock() or change_row(), until the result is final. */
+static inline TM_Result
+attempt(ZenChange *c, ZenWaiter *w, TM_Result (*try) (ZenChange *))
+{
+	zen_exclusive_write();
+	for (;;)
+	{
+		TM_Result	result = try(c);
+
+		ZenAssertNotInEpoch();
+		Assert(result != TM_WouldBlock);
+		if (result != TM_BeingModified)
+			return result;
+		if (!wait_for_row(w, c))
+			return TM_WouldBlock;
+	}
+}
+
 TM_Result
-zenam_change_row(ZenChange *c)
+zenam_change_lock(ZenChange *c, ZenWaiter *w)
+{
+	return attempt(c, w, zen_row_lock);
+}
+
+/* zen_row_change(), after a large transaction has made room for one more version. */
+static TM_Result
+change_row(ZenChange *c)
 {
 	Assert(c->mode == LockTupleExclusive || (c->mode == LockTupleNoKeyExclusive && c->tuple != NULL));
 	zen_spill_if_large();
 	return zen_row_change(c);
 }
 
-/* ---------- delete ---------- */
+/*
+ * SSI: which transactions have read the version that was replaced?  The check comes after the change.  A reader locks
+ * the version before it reads again, so a reader that is not found here will find the new version.
+ */
+static void
+check_readers(Relation rel, const ZenChange *c)
+{
+	ItemPointerData tid;
+
+	zen_make_tid(&tid, c->tidno, c->code);
+	CheckForSerializableConflictIn(rel, &tid, ItemPointerGetBlockNumber(&tid));
+}
 
 TM_Result
-zenam_change_delete(ZenChange *c, Relation rel, ItemPointer tid, bool wait)
+zenam_change_update(ZenChange *c, ZenWaiter *w, HeapTuple stored)
 {
-	ZenWaiter	w = zenam_change_waiter(rel, tid, LockTupleExclusive, wait ? LockWaitBlock : LockWaitSkip, XLTW_Delete);
 	TM_Result	result;
 
-	Assert(c->tuple == NULL && c->mode == LockTupleExclusive && c->tidno == zen_tidno(tid));
+	c->tuple = change_view(stored);
+	result = attempt(c, w, change_row);
+	if (result == TM_Ok)
+	{
+		zen_rel_cover_block(w->rel, (BlockNumber) (c->result_tidno / ZEN_TIDS_PER_BLOCK));
+		check_readers(w->rel, c);
+	}
+	return result;
+}
+
+TM_Result
+zenam_change_delete(ZenChange *c, Relation rel, bool wait)
+{
+	ZenWaiter	w = {.rel = rel,.policy = wait ? LockWaitBlock : LockWaitSkip,.oper = XLTW_Delete};
+	TM_Result	result;
+
+	Assert(c->tuple == NULL && c->mode == LockTupleExclusive);
 	Assert(CheckRelationLockedByMe(rel, RowExclusiveLock, true));
 	zen_check_change(rel);
-	result = zenam_change_attempt(c, &w, zenam_change_row);
+	result = attempt(c, &w, change_row);
 	zenam_change_end_wait(&w);
 	if (result != TM_Ok)
 		return result == TM_WouldBlock ? TM_BeingModified : result;
-	zenam_change_conflicts(rel, tid);
+	check_readers(rel, c);
 	return TM_Ok;
-}
-
-void
-zen_simple_delete(Relation rel, ItemPointer tid, CommandId cid)
-{
-	ZenChange	c = zenam_change_begin(rel, tid, cid, LockTupleExclusive, InvalidSnapshot);
-	TM_Result	result = zenam_change_delete(&c, rel, tid, true);
-
-	Assert(!OidIsValid(rel->rd_rel->reltoastrelid));
-	if (result != TM_Ok)
-		elog(ERROR, "tuple of relation \"%s\" could not be deleted: result %d",
-			 RelationGetRelationName(rel), (int) result);
-	pgstat_count_heap_delete(rel);
 }

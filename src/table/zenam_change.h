@@ -13,19 +13,17 @@
 #include "storage/lmgr.h"
 #include "utils/rel.h"
 
-/* How to wait for a row, and whether the tuple lock was taken on the way. */
+/* How to wait for a row.  The caller fills in what is not private. */
 typedef struct ZenWaiter
 {
 	Relation	rel;
-	ItemPointerData tid;		/* canonical */
-	LockTupleMode mode;
 	LockWaitPolicy policy;
 	XLTW_Oper	oper;
-	bool		have_tuple_lock;
-} ZenWaiter;
 
-/* zenam_change_view -- see the MinimalTuple inside a heap tuple; the header before it is scratch. */
-extern MinimalTuple zenam_change_view(HeapTuple tuple);
+	/* private: the tuple lock that was taken on the way */
+	LOCKMODE	tuple_lock;		/* or NoLock */
+	ItemPointerData tid;		/* canonical */
+} ZenWaiter;
 
 /* zenam_change_mark -- give a tuple the system columns that its new version has. */
 extern void zenam_change_mark(HeapTuple tuple, ItemPointer tid, CommandId cid);
@@ -50,41 +48,23 @@ extern ZenChange zenam_change_begin(Relation rel, ItemPointer tid, CommandId cid
 									Snapshot crosscheck);
 
 /*
- * zenam_change_attempt -- attempt a change until its result is final; TM_WouldBlock if the waiter's policy is to skip.
+ * zenam_change_lock -- lock the row for c->mode.
+ * zenam_change_update -- replace the row by a tuple as it is to be stored, of c->mode.  Has the block of its new place
+ * in the main fork, and has told SSI of the change.
  *
- * try: zen_row_lock or zenam_change_row.  Throws if the policy is to fail.  A tuple lock that was taken on the way is
- * the caller's until zenam_change_end_wait(), so that no other waiter overtakes it between two changes of one row.
+ * Both attempt until the result is final; TM_WouldBlock if the waiter's policy is to skip.  They throw if it is to
+ * fail.  A tuple lock that was taken on the way is the caller's until zenam_change_end_wait(), so that no other waiter
+ * overtakes it between two changes of one row.
  */
-extern ZenWaiter zenam_change_waiter(Relation rel, ItemPointer tid, LockTupleMode mode, LockWaitPolicy policy,
-									 XLTW_Oper oper);
-extern TM_Result zenam_change_attempt(ZenChange *c, ZenWaiter *w, TM_Result (*try) (ZenChange *));
+extern TM_Result zenam_change_lock(ZenChange *c, ZenWaiter *w);
+extern TM_Result zenam_change_update(ZenChange *c, ZenWaiter *w, HeapTuple stored);
 extern void zenam_change_end_wait(ZenWaiter *w);
-
-/* zenam_change_row -- zen_row_change(), after a large transaction has made room for one more version. */
-extern TM_Result zenam_change_row(ZenChange *c);
-
-/*
- * zenam_change_conflicts -- SSI: which transactions have read the version that was just replaced?
- *
- * A reader locks the version before it reads again.  So a reader that is not found here will find the new version: the
- * check comes after the change.
- */
-extern void zenam_change_conflicts(Relation rel, ItemPointer tid);
 
 /*
  * zenam_change_delete -- delete a row, waiting for others if wait; TM_BeingModified if it would have to and may not.
  *
  * Leaves the row's out-of-line values, and its count in statistics, to the caller.  c is of zenam_change_begin().
  */
-extern TM_Result zenam_change_delete(ZenChange *c, Relation rel, ItemPointer tid, bool wait);
-
-/* zen_simple_insert -- insert one row (no toasting, no indexes); sets tuple->t_self. */
-extern void zen_simple_insert(Relation rel, HeapTuple tuple, CommandId cid);
-
-/*
- * zen_simple_delete -- delete the row version at tid, which no other transaction can be changing; elog(ERROR)
- * otherwise.
- */
-extern void zen_simple_delete(Relation rel, ItemPointer tid, CommandId cid);
+extern TM_Result zenam_change_delete(ZenChange *c, Relation rel, bool wait);
 
 #endif							/* ZENAM_CHANGE_H */

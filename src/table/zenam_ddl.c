@@ -357,7 +357,7 @@ zenam_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *page
 	Assert(CheckRelationLockedByMe(rel, AccessShareLock, true));
 	/* the planner opens indexes next: they must be there, or be hidden */
 	zen_reindex_hide(rel, zen_rel_htable(rel));
-	zen_index_before_build(rel);	/* a build asks for the size first */
+	zen_index_before_build(rel, NULL);	/* a build asks for the size first */
 	nblocks = zen_rel_nblocks(rel);
 	rows = nblocks * ZEN_TIDS_PER_BLOCK;
 

@@ -19,7 +19,6 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "row/rowchange.h"
-#include "row/rowlock.h"
 #include "row/rowmake.h"
 #include "row/rowread.h"
 #include "table/zenam_callbacks.h"
@@ -126,9 +125,7 @@ insert_slot(Relation rel, TupleTableSlot *slot, CommandId cid, int options, uint
 	new = begin_insert(rel, slot, options);
 	zenam_change_insert(rel, new.stored, cid, options, spec_token);
 
-	/*
-	 * a speculative row is logged when it is known to stay
-	 */
+	/* a speculative row is logged when it is known to stay */
 	if (spec_token == 0 && zenam_stream_logs(rel))
 		zenam_stream_insert(rel, &new.stored, 1);
 	end_insert(&new, slot, cid);
@@ -336,7 +333,7 @@ static TM_Result
 lock_for_toasting(ZenChange *c, ZenWaiter *w)
 {
 	ZenChange	lock = *c;
-	TM_Result	result = zenam_change_attempt(&lock, w, zen_row_lock);
+	TM_Result	result = zenam_change_lock(&lock, w);
 
 	c->tmfd = lock.tmfd;
 	return result;
@@ -352,8 +349,6 @@ finish_update(Relation rel, ItemPointer otid, const ZenChange *c, HeapTuple tupl
 
 	/* a row that has got a new TID is one that indexes must be told of */
 	Assert((c->result_tidno != zen_tidno(otid)) == c->indexes_needed);
-	zen_rel_cover_block(rel, (BlockNumber) (c->result_tidno / ZEN_TIDS_PER_BLOCK));
-	zenam_change_conflicts(rel, otid);
 	zen_make_tid(&tid, c->result_tidno, c->result_code);
 	zenam_change_mark(tuple, &tid, c->cid);
 	/* as heap: a row that was locked first carries its locker on */
@@ -376,15 +371,13 @@ zenam_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, Command
 	HeapTuple	stored = tuple;
 	TM_Result	result = TM_Ok;
 	bool		have_old = fetch_old(rel, c.ht, otid, &old);
-	ZenWaiter	w;
+	ZenWaiter	w = {.rel = rel,.policy = wait ? LockWaitBlock : LockWaitSkip,.oper = XLTW_Update};
 
 	zen_check_change(rel);
 	if (have_old)
 		classify_update(rel, &old, tuple, &c);
 	/* else it is gone, and the attempt will tell how */
 	*lockmode = c.mode;
-	w = zenam_change_waiter(rel, otid, c.mode, wait ? LockWaitBlock : LockWaitSkip, XLTW_Update);
-
 	if (have_old && (zen_toast_needed(rel, tuple) || HeapTupleHasExternal(&old)))
 	{
 		result = lock_for_toasting(&c, &w);
@@ -392,17 +385,14 @@ zenam_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, Command
 			stored = zen_toast_insert_or_update(rel, tuple, &old, 0);
 	}
 	if (result == TM_Ok)
-	{
-		c.tuple = zenam_change_view(stored);
-		result = zenam_change_attempt(&c, &w, zenam_change_row);
-	}
+		result = zenam_change_update(&c, &w, stored);
 	zenam_change_end_wait(&w);
 	*update_indexes = TU_None;
 	if (result == TM_Ok)
 	{
 		Assert(have_old);
 		if (zenam_stream_logs(rel))
-			zenam_stream_update(rel, &old, stored, identity_needed(rel, &c, &old, tuple));
+			zenam_stream_change(rel, &old, stored, identity_needed(rel, &c, &old, tuple));
 		*update_indexes = finish_update(rel, otid, &c, tuple, slot);
 	}
 	else
@@ -431,7 +421,7 @@ zenam_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapsh
 
 	Assert(!changingPart || rel->rd_rel->relispartition);
 	c.moved = changingPart;
-	result = zenam_change_delete(&c, rel, tid, wait);
+	result = zenam_change_delete(&c, rel, wait);
 	if (result != TM_Ok)
 	{
 		*tmfd = c.tmfd;
@@ -441,7 +431,7 @@ zenam_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapsh
 	if ((log || OidIsValid(rel->rd_rel->reltoastrelid)) && fetch_old(rel, c.ht, tid, &old))
 	{
 		if (log)
-			zenam_stream_delete(rel, &old);
+			zenam_stream_change(rel, &old, NULL, true);
 		if (HeapTupleHasExternal(&old))
 			zen_toast_delete(rel, &old, false);
 	}
@@ -451,16 +441,14 @@ zenam_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapsh
 
 /* ---------- lock ---------- */
 
-/*
- * Lock one version and show it in the slot, locked or not: callers look at its system columns.
- */
+/* Lock one version and show it in the slot, locked or not: callers look at its system columns. */
 static TM_Result
-lock_version(Relation rel, ItemPointer tid, TupleTableSlot *slot, CommandId cid, LockTupleMode mode,
-			 LockWaitPolicy policy, TM_FailureData *tmfd)
+lock_and_show(Relation rel, ItemPointer tid, TupleTableSlot *slot, CommandId cid, LockTupleMode mode,
+			  LockWaitPolicy policy, TM_FailureData *tmfd)
 {
 	ZenChange	c = zenam_change_begin(rel, tid, cid, mode, InvalidSnapshot);
-	ZenWaiter	w = zenam_change_waiter(rel, tid, mode, policy, XLTW_Lock);
-	TM_Result	result = zenam_change_attempt(&c, &w, zen_row_lock);
+	ZenWaiter	w = {.rel = rel,.policy = policy,.oper = XLTW_Lock};
+	TM_Result	result = zenam_change_lock(&c, &w);
 	ZenFetch	f = {.ht = c.ht,.tidno = c.tidno,.snapshot = SnapshotAny,.code = (int) c.code};
 
 	zenam_change_end_wait(&w);
@@ -498,7 +486,7 @@ zenam_tuple_lock(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlo
 	for (;;)
 	{
 		/* the caller goes on with the TID of the version that was locked */
-		result = lock_version(rel, tid, slot, cid, mode, wait_policy, tmfd);
+		result = lock_and_show(rel, tid, slot, cid, mode, wait_policy, tmfd);
 		if (result == TM_Invisible && traversed)
 			result = TM_SelfModified;	/* the newest version is by a later
 										 * command of this transaction */

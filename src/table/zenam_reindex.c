@@ -90,6 +90,12 @@ static List *own_tables = NIL;	/* HTables with no index left to rebuild */
 static List *hopeless = NIL;	/* OIDs of indexes that are not valid, and
 								 * that this worker could still not build */
 
+static bool
+is_given_up(Relation index)
+{
+	return list_member_oid(hopeless, RelationGetRelid(index));
+}
+
 /*
  * How to build an index.  One that is not valid has no readers and must not fail.  That of a toast table is of use even
  * if it has two entries for one chunk: only one value cannot be read.  One that is given up is left empty, and none of
@@ -98,7 +104,7 @@ static List *hopeless = NIL;	/* OIDs of indexes that are not valid, and
 static IndexInfo *
 make_info(Relation rel, Relation index)
 {
-	bool		given_up = zen_reindex_is_given_up(RelationGetRelid(index));
+	bool		given_up = is_given_up(index);
 	IndexInfo  *info = given_up ? BuildDummyIndexInfo(index) : BuildIndexInfo(index);
 
 	if (!index->rd_index->indisvalid || rel->rd_rel->relkind == RELKIND_TOASTVALUE)
@@ -237,7 +243,7 @@ set_workers(Relation index)
 {
 	char		n[12];
 
-	snprintf(n, sizeof(n), "%d", zen_reindex_calls_users(index) ? 0 : zen_recovery_workers);
+	snprintf(n, sizeof(n), "%d", zen_index_calls_users(index) ? 0 : zen_recovery_workers);
 	set_for_rebuild("max_parallel_maintenance_workers", n, PGC_USERSET);
 }
 
@@ -248,8 +254,7 @@ set_workers(Relation index)
 static bool
 is_to_refuse_rows(Relation index)
 {
-	return index->rd_index->indisunique && zen_index_is_tree(index) &&
-		zen_reindex_is_given_up(RelationGetRelid(index));
+	return index->rd_index->indisunique && zen_index_is_tree(index) && is_given_up(index);
 }
 
 /* Rebuild one index of the table, unless it is not lost, is held by a prepared transaction, or was just built. */
@@ -539,17 +544,14 @@ zen_reindex_hide(Relation rel, ZenHTable *ht)
 
 /* ---------- what has failed, for the background worker ---------- */
 
-void
-zen_reindex_blame_nobody(void)
-{
-	blamed = InvalidOid;
-	blamed_in = InvalidSubTransactionId;
-}
-
 Oid
 zen_reindex_blamed(void)
 {
-	return blamed;
+	Oid			index = blamed;
+
+	blamed = InvalidOid;
+	blamed_in = InvalidSubTransactionId;
+	return index;
 }
 
 void
@@ -560,24 +562,6 @@ zen_reindex_give_up(Oid index)
 	Assert(OidIsValid(index) && !list_member_oid(hopeless, index));
 	hopeless = lappend_oid(hopeless, index);
 	MemoryContextSwitchTo(old);
-}
-
-bool
-zen_reindex_is_given_up(Oid index)
-{
-	return list_member_oid(hopeless, index);
-}
-
-bool
-zen_reindex_calls_users(Relation index)
-{
-	HeapTuple	row = index->rd_indextuple;
-	bool		result = !heap_attisnull(row, Anum_pg_index_indexprs, NULL) ||
-	!heap_attisnull(row, Anum_pg_index_indpred, NULL);
-
-	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
-		result |= index->rd_opfamily[i] >= FirstNormalObjectId;
-	return result;
 }
 
 bool

@@ -51,21 +51,15 @@ zen_reindex_is_sound(ZenHTable *ht)
 }
 
 /*
- * zen_reindex_blamed -- the index whose build has raised the last error since zen_reindex_blame_nobody(); InvalidOid:
- * none has.
+ * zen_reindex_blamed -- the index whose build has raised the last error since the last call; InvalidOid: none has.
  */
-extern void zen_reindex_blame_nobody(void);
 extern Oid	zen_reindex_blamed(void);
-
-/* zen_reindex_calls_users -- does the index call functions of users: in expressions, predicate, operator classes? */
-extern bool zen_reindex_calls_users(Relation index);
 
 /*
  * zen_reindex_give_up -- an index is not valid and can still not be built: this process leaves it empty from now on, or
  * a unique tree without a tree, so that no process writes to it.
  */
 extern void zen_reindex_give_up(Oid index);
-extern bool zen_reindex_is_given_up(Oid index);
 
 /* zen_reindex_relid -- the relation of an HTable of this database; InvalidOid if pg_class does not lead to it. */
 extern Oid	zen_reindex_relid(ZenHTable *ht);

@@ -52,7 +52,7 @@ flatten(Relation rel, HeapTuple tuple)
 
 /* The columns of the replica identity's index, the others NULL; NULL if there is no such index. */
 static HeapTuple
-key_of(Relation rel, HeapTuple old)
+identity_key(Relation rel, HeapTuple old)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
 	Bitmapset  *columns = RelationGetIndexAttrBitmap(rel, INDEX_ATTR_BITMAP_IDENTITY_KEY);
@@ -71,7 +71,7 @@ key_of(Relation rel, HeapTuple old)
 
 /* The part of the old row that is in a record; NULL for none.  needed: the key has changed, or the row is gone. */
 static HeapTuple
-identity_of(Relation rel, HeapTuple old, bool needed)
+old_identity(Relation rel, HeapTuple old, bool needed)
 {
 	switch (rel->rd_rel->relreplident)
 	{
@@ -80,12 +80,12 @@ identity_of(Relation rel, HeapTuple old, bool needed)
 		case REPLICA_IDENTITY_FULL:
 			return flatten(rel, old);
 		default:
-			return needed ? key_of(rel, old) : NULL;
+			return needed ? identity_key(rel, old) : NULL;
 	}
 }
 
 static void
-begin(Relation rel)
+begin_log(Relation rel)
 {
 	ZenAssertNotInEpoch();
 	zen_streamlog_begin(zen_rel_locator(rel), rel->rd_rel->relkind == RELKIND_TOASTVALUE);
@@ -95,33 +95,20 @@ void
 zenam_stream_insert(Relation rel, HeapTuple *stored, uint32 n)
 {
 	Assert(zenam_stream_logs(rel) && n > 0);
-	begin(rel);
+	begin_log(rel);
 	for (uint32 i = 0; i < n; i++)
 		zen_streamlog_add(ZEN_STREAM_INSERT, stored[i], NULL);
 	zen_streamlog_end();
 }
 
 void
-zenam_stream_update(Relation rel, HeapTuple old, HeapTuple stored, bool identity_needed)
+zenam_stream_change(Relation rel, HeapTuple old, HeapTuple stored, bool identity_needed)
 {
-	HeapTuple	identity = identity_of(rel, old, identity_needed);
+	HeapTuple	identity = old_identity(rel, old, identity_needed);
 
-	Assert(zenam_stream_logs(rel));
-	begin(rel);
-	zen_streamlog_add(ZEN_STREAM_UPDATE, stored, identity);
-	zen_streamlog_end();
-	if (identity != NULL && identity != old)
-		heap_freetuple(identity);
-}
-
-void
-zenam_stream_delete(Relation rel, HeapTuple old)
-{
-	HeapTuple	identity = identity_of(rel, old, true);
-
-	Assert(zenam_stream_logs(rel) && rel->rd_rel->relkind != RELKIND_TOASTVALUE);
-	begin(rel);
-	zen_streamlog_add(ZEN_STREAM_DELETE, NULL, identity);
+	Assert(zenam_stream_logs(rel) && (stored != NULL || rel->rd_rel->relkind != RELKIND_TOASTVALUE));
+	begin_log(rel);
+	zen_streamlog_add(stored != NULL ? ZEN_STREAM_UPDATE : ZEN_STREAM_DELETE, stored, identity);
 	zen_streamlog_end();
 	if (identity != NULL && identity != old)
 		heap_freetuple(identity);

@@ -12,7 +12,10 @@
 #include "miscadmin.h"
 #include "utils/rel.h"
 
-/* zenam_stream_logs -- do changes of this table go into the WAL?  Else the functions below need not be called. */
+/*
+ * zenam_stream_logs -- do changes of this table go into the WAL?  Then zenam_stream_insert() or zenam_stream_change() is
+ * called behind each change that was made, with the table still open.  Both may throw.
+ */
 extern bool zenam_stream_logs_table(Relation rel);
 
 static inline bool
@@ -25,13 +28,11 @@ zenam_stream_logs(Relation rel)
 extern void zenam_stream_insert(Relation rel, HeapTuple *stored, uint32 n);
 
 /*
- * zenam_stream_update -- a row was updated.  old: as it was stored; identity_needed: the new row does not tell the old
- * one's replica identity.
+ * zenam_stream_change -- a row was updated, or deleted if stored is NULL.
+ *
+ * old: as it was stored.  identity_needed: the new row does not tell the old one's replica identity.
  */
-extern void zenam_stream_update(Relation rel, HeapTuple old, HeapTuple stored, bool identity_needed);
-
-/* zenam_stream_delete -- a row was deleted. */
-extern void zenam_stream_delete(Relation rel, HeapTuple old);
+extern void zenam_stream_change(Relation rel, HeapTuple old, HeapTuple stored, bool identity_needed);
 
 /*
  * zen_hides_changes -- are changes of tables decoded, but not those of zen tables?  Not in pg_upgrade, which carries

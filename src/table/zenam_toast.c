@@ -3,7 +3,7 @@
  *
  * Values are compressed and moved out as for heap: the same thresholds, the same order, PostgreSQL's own code to
  * choose and to compress (access/toast_helper.h).  Its code that saves and deletes values knows heap only, so that
- * part is done here: a chunk is an ordinary row of an ordinary zen table, written by zen_simple_insert(), entered
+ * part is done here: a chunk is an ordinary row of an ordinary zen table, written by zenam_change.c, entered
  * into the toast table's indexes, and made durable, undone and collected like any other row.
  *
  *	- A value belongs to one row version.  An update keeps the values that it does not change; those that it does, and
@@ -30,10 +30,12 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
+#include "pgstat.h"
 #include "storage/lmgr.h"
 #include "table/zenam_callbacks.h"
 #include "table/zenam_change.h"
 #include "table/zenam_rel.h"
+#include "table/zenam_stream.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/snapmgr.h"
@@ -221,7 +223,10 @@ insert_chunk(ToastTable *t, Datum *values, CommandId cid)
 
 	Assert(tuple->t_len <= TOAST_TUPLE_THRESHOLD);	/* a chunk needs no
 													 * toasting */
-	zen_simple_insert(t->rel, tuple, cid);
+	zenam_change_insert(t->rel, tuple, cid, 0, 0);
+	if (zenam_stream_logs(t->rel))
+		zenam_stream_insert(t->rel, &tuple, 1);
+	pgstat_count_heap_insert(t->rel, 1);
 	for (int i = 0; i < t->nindexes; i++)
 	{
 		Form_pg_index index = t->indexes[i]->rd_index;
@@ -313,6 +318,20 @@ save_value(Relation rel, Datum value, struct varlena *oldexternal)
 
 /* ---------- deleting ---------- */
 
+/* Delete a chunk, which no other transaction can be changing. */
+static void
+delete_chunk(Relation toastrel, ItemPointer tid, CommandId cid)
+{
+	ZenChange	c = zenam_change_begin(toastrel, tid, cid, LockTupleExclusive, InvalidSnapshot);
+	TM_Result	result = zenam_change_delete(&c, toastrel, true);
+
+	Assert(toastrel->rd_rel->relkind == RELKIND_TOASTVALUE);
+	if (result != TM_Ok)
+		elog(ERROR, "tuple of relation \"%s\" could not be deleted: result %d",
+			 RelationGetRelationName(toastrel), (int) result);
+	pgstat_count_heap_delete(toastrel);
+}
+
 /*
  * Delete the chunks of a value of rel, if it is out of line.
  *
@@ -345,7 +364,7 @@ delete_value(Relation rel, Datum value, bool is_speculative)
 	while ((chunk = systable_getnext_ordered(scan, ForwardScanDirection)) != NULL)
 	{
 		CHECK_FOR_INTERRUPTS();
-		zen_simple_delete(toastrel, &chunk->t_self, cid);
+		delete_chunk(toastrel, &chunk->t_self, cid);
 	}
 	systable_endscan_ordered(scan);
 	close_toast_table(&t, NoLock);
@@ -405,7 +424,7 @@ data_limit(Toaster *t, Size target)
 }
 
 static bool
-exceeds(Toaster *t, Size limit)
+toast_exceeds(Toaster *t, Size limit)
 {
 	return heap_compute_data_size(RelationGetDescr(t->ttc.ttc_rel), t->values, t->isnull) > limit;
 }
@@ -438,7 +457,7 @@ move_out(Toaster *t, int attno)
 static void
 compress_extended(Toaster *t, Size limit)
 {
-	while (exceeds(t, limit))
+	while (toast_exceeds(t, limit))
 	{
 		int			attno = toast_tuple_find_biggest_attribute(&t->ttc, true, false);
 
@@ -456,7 +475,7 @@ compress_extended(Toaster *t, Size limit)
 static void
 compress_main(Toaster *t, Size limit)
 {
-	while (exceeds(t, limit))
+	while (toast_exceeds(t, limit))
 	{
 		int			attno = toast_tuple_find_biggest_attribute(&t->ttc, true, true);
 
@@ -470,7 +489,7 @@ compress_main(Toaster *t, Size limit)
 static void
 move_out_biggest(Toaster *t, Size limit, bool of_main)
 {
-	while (can_move_out(t) && exceeds(t, limit))
+	while (can_move_out(t) && toast_exceeds(t, limit))
 	{
 		int			attno = toast_tuple_find_biggest_attribute(&t->ttc, false, of_main);
 

@@ -32,7 +32,7 @@
 #include "replication/message.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
-#include "table/ownxact.h"
+#include "table/treeindex.h"
 #include "table/zenam_rel.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -115,25 +115,38 @@ renew_files(Oid indexoid, bool (*test) (Relation index))
 	index_close(index, NoLock);
 }
 
-void
-zen_index_before_build(Relation rel)
+/* Give unlogged files to the index of the table that is being rebuilt, and to those that are to follow. */
+static void
+renew_empty_files(Relation rel)
 {
-	List	   *indexes;
+	List	   *indexes = RelationGetIndexList(rel);
 	ListCell   *lc;
 
-	Assert(CheckRelationLockedByMe(rel, AccessShareLock, true));
-	if (!ReindexIsProcessingHeap(RelationGetRelid(rel)) || IsInParallelMode())
-		return;
-	indexes = RelationGetIndexList(rel);
 	foreach(lc, indexes)
 	{
 		Oid			indexoid = lfirst_oid(lc);
 
-		/* the one being rebuilt, and those that are to follow */
 		if (ReindexIsProcessingIndex(indexoid) && get_rel_persistence(indexoid) == RELPERSISTENCE_PERMANENT)
 			renew_files(indexoid, is_logged_and_empty);
 	}
 	list_free(indexes);
+}
+
+void
+zen_index_before_build(Relation rel, Relation index)
+{
+	MemoryContext old;
+
+	Assert(CheckRelationLockedByMe(rel, AccessShareLock, true));
+	Assert(index == NULL || index->rd_rel->relkind == RELKIND_INDEX);
+	if (ReindexIsProcessingHeap(RelationGetRelid(rel)) && !IsInParallelMode())
+		renew_empty_files(rel);
+	/* a worker's build is its leader's */
+	if (index == NULL || index->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT || IsParallelWorker())
+		return;
+	old = MemoryContextSwitchTo(TopMemoryContext);
+	logged_builds = list_append_unique_oid(logged_builds, RelationGetRelid(index));
+	MemoryContextSwitchTo(old);
 }
 
 /* New files of this subtransaction go with it anyway. */
@@ -157,20 +170,6 @@ zen_index_before_truncate(Relation rel)
 	list_free(indexes);
 }
 
-void
-zen_index_note_build(Relation index)
-{
-	MemoryContext old;
-
-	Assert(index->rd_rel->relkind == RELKIND_INDEX);
-	/* a worker's build is its leader's */
-	if (index->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT || IsParallelWorker())
-		return;
-	old = MemoryContextSwitchTo(TopMemoryContext);
-	logged_builds = list_append_unique_oid(logged_builds, RelationGetRelid(index));
-	MemoryContextSwitchTo(old);
-}
-
 /* Is it still there, logged, and on a zen table? */
 static bool
 needs_repair(Oid indexoid)
@@ -184,7 +183,6 @@ zen_index_repair(void)
 {
 	List	   *indexes = logged_builds;
 	ListCell   *lc;
-	bool		pushed;
 
 	if (indexes == NIL || !IsTransactionState() || RecoveryInProgress())
 		return;
@@ -196,22 +194,9 @@ zen_index_repair(void)
 	 */
 	logged_builds = NIL;
 	CommandCounterIncrement();
-
-	/*
-	 * VACUUM leaves no snapshot behind, and a parallel build cannot take the
-	 * first one
-	 */
-	pushed = zen_own_snapshot();
 	foreach(lc, indexes)
-	{
-		ReindexParams params = {0};
-
-		if (!needs_repair(lfirst_oid(lc)))
-			continue;
-		zen_reindex_index(lfirst_oid(lc), RELPERSISTENCE_UNLOGGED, &params);
-		CommandCounterIncrement();
-	}
-	if (pushed)
-		PopActiveSnapshot();
+		if (needs_repair(lfirst_oid(lc)))
+		zen_index_build_again(lfirst_oid(lc));
+	CommandCounterIncrement();
 	list_free(indexes);
 }

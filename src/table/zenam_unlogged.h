@@ -17,14 +17,13 @@ extern void zen_index_set_unlogged(Oid indexoid);
 /*
  * zen_index_before_build -- if an index of the table is being rebuilt as a logged one and nothing is in it yet, make it
  * unlogged.  The table is open and locked.
+ *
+ * index: the one whose build begins; it is remembered if it is too late for that.  NULL: it is not known yet.
  */
-extern void zen_index_before_build(Relation rel);
+extern void zen_index_before_build(Relation rel, Relation index);
 
 /* zen_index_before_truncate -- give those indexes of the table new files whose files a rollback still needs. */
 extern void zen_index_before_truncate(Relation rel);
-
-/* zen_index_note_build -- an index is being built; if it is too late to make it unlogged, it is remembered. */
-extern void zen_index_note_build(Relation index);
 
 /*
  * zen_index_repair -- build again, as unlogged ones, the indexes that were remembered.  After each statement, and
