@@ -14,7 +14,6 @@
 
 #include "cache/tidmap.h"
 #include "table/treeindex.h"
-#include "utils/lsyscache.h"
 #include "utils/typcache.h"
 
 bool

@@ -4,13 +4,9 @@
  * One worker per database goes through the HTables of the database, and opens each table that is not sound.  The
  * rebuild itself is in zenam_reindex.c: any backend that comes to a table first does the same.
  *
- * An index that cannot be rebuilt must not keep its table from being used.  A unique one may find two rows with one
- * key, if the medium has lost a tombstone.  The function in an expression may fail on rows that it has accepted
- * before.  The worker marks such an index as not valid, which is the state that a failed CREATE INDEX CONCURRENTLY
- * leaves, and says so.  REINDEX makes it valid again.  An error that may pass is met TRIES times before.
- *
- * That holds for functions of users, who may raise any error.  Without them an error that may pass, such as a lack of
- * memory, is no reason to lose a primary key: the table stays closed, and the next process that opens it tries again.
+ * An index that cannot be rebuilt must not keep its table from being used.  The worker marks it as not valid, which is
+ * the state that a failed CREATE INDEX CONCURRENTLY leaves, and says so.  REINDEX makes it valid again.  An error that
+ * may pass is met TRIES times before.  src/table/README, "Index rebuild", says which indexes are kept in spite of one.
  */
 #include "table/reindexworker.h"
 
@@ -35,7 +31,6 @@
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
@@ -152,18 +147,6 @@ is_lasting_error(ErrorData *error)
 	}
 }
 
-static void
-say_kept(Failure *failed, Oid table)
-{
-	ereport(WARNING,
-			(errcode(failed->error->sqlerrcode),
-			 errmsg("index \"%s\" could not be rebuilt after the start, and its table \"%s\" is not available",
-					get_rel_name(failed->index), get_rel_name(table)),
-			 errdetail("The rebuild failed with: %s  %s", failed->error->message,
-					   failed->error->detail ? failed->error->detail : ""),
-			 errhint("Remove the cause, or drop the index.  Who uses the table next tries again.")));
-}
-
 static bool
 calls_users(Oid indexoid)
 {
@@ -172,6 +155,24 @@ calls_users(Oid indexoid)
 
 	index_close(index, AccessShareLock);
 	return result;
+}
+
+static void
+report_failure(const Failure *failed, Oid table)
+{
+	const ErrorData *error = failed->error;
+
+	ereport(WARNING,
+			(errcode(failed->kept ? error->sqlerrcode : ERRCODE_INDEX_CORRUPTED),
+			 failed->kept ?
+			 errmsg("index \"%s\" could not be rebuilt after the start, and its table \"%s\" is not available",
+					get_rel_name(failed->index), get_rel_name(table)) :
+			 errmsg("index \"%s\" of table \"%s\" could not be rebuilt after the start and is not valid now",
+					get_rel_name(failed->index), get_rel_name(table)),
+			 errdetail("The rebuild failed with: %s  %s", error->message, error->detail ? error->detail : ""),
+			 failed->kept ?
+			 errhint("Remove the cause, or drop the index.  The next process that uses the table tries again.") :
+			 errhint("Remove the cause, for example one of two rows with the same key, then REINDEX the index.")));
 }
 
 /* Take an index that could not be rebuilt out of use; if it is already, the next rebuild leaves it empty. */
@@ -184,6 +185,7 @@ retire_index(void *arg)
 	bool		valid;
 
 	Assert(OidIsValid(failed->index) && failed->error != NULL);
+	failed->kept = false;
 	if (!OidIsValid(table))
 		return;
 	LockRelationOid(table, ShareUpdateExclusiveLock);
@@ -199,20 +201,12 @@ retire_index(void *arg)
 		return;
 	}
 	failed->kept = !is_lasting_error(failed->error) && !calls_users(failed->index);
-	if (failed->kept)
+	if (!failed->kept)
 	{
-		say_kept(failed, table);
-		return;
+		index_set_state_flags(failed->index, INDEX_DROP_CLEAR_VALID);
+		CacheInvalidateRelcacheByRelid(table);
 	}
-	index_set_state_flags(failed->index, INDEX_DROP_CLEAR_VALID);
-	CacheInvalidateRelcacheByRelid(table);
-	ereport(WARNING,
-			(errcode(ERRCODE_INDEX_CORRUPTED),
-			 errmsg("index \"%s\" of table \"%s\" could not be rebuilt after the start and is not valid now",
-					get_rel_name(failed->index), get_rel_name(table)),
-			 errdetail("The rebuild failed with: %s  %s", failed->error->message,
-					   failed->error->detail ? failed->error->detail : ""),
-			 errhint("Remove the cause, for example one of two rows with the same key, then REINDEX the index.")));
+	report_failure(failed, table);
 }
 
 static Failure *
@@ -303,14 +297,6 @@ reindex_worker_round(Oid db, uint32 *rebuilt)
 	return later;
 }
 
-static void
-pause_worker(long ms)
-{
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms, PG_WAIT_EXTENSION);
-	ResetLatch(MyLatch);
-	CHECK_FOR_INTERRUPTS();
-}
-
 void
 zen_reindex_worker_main(Datum arg)
 {
@@ -324,7 +310,9 @@ zen_reindex_worker_main(Datum arg)
 	BackgroundWorkerInitializeConnectionByOid(db, InvalidOid, 0);
 	while (reindex_worker_round(db, &rebuilt))
 	{
-		pause_worker(ms);
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
 		ms = Min(2 * ms, FIRST_PAUSE_MS << (TRIES - 2));
 	}
 	ereport(LOG,

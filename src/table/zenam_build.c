@@ -120,8 +120,9 @@ is_simple(Relation table, const IndexInfo *info)
 	return true;
 }
 
+/* Prepare to read entries of an index, in memory of the statement.  Only those of columns of fixed width are read here. */
 static void
-begin_keys(IndexKeys *keys, Relation table, const IndexInfo *info)
+prepare_keys(IndexKeys *keys, Relation table, const IndexInfo *info)
 {
 	int			n = info->ii_NumIndexAttrs;
 
@@ -163,22 +164,15 @@ read_entry(int row, const HeapTupleData *tuple, void *arg)
 	}
 }
 
+/*
+ * The entries of a block's rows that all snapshots see, and that no transaction is changing.  With believe, no CRC is
+ * computed of rows that were found sound since the server's start.
+ */
 static void
 read_keys(IndexKeys *keys, ZenHTable *ht, uint64 block, bool believe)
 {
 	Assert(keys->n > 0);
 	keys->found = zen_row_look_block(ht, block, believe, read_entry, keys, &keys->apart);
-}
-
-static void
-end_keys(IndexKeys *keys)
-{
-	if (keys->n == 0)
-		return;
-	pfree(keys->values);
-	pfree(keys->isnull);
-	pfree(keys->space);
-	pfree(keys->lengths);
 }
 
 /* ---------- index build ---------- */
@@ -269,7 +263,7 @@ begin_build(Build *b, Relation table, IndexInfo *info, BlockNumber first, BlockN
 	if (!IsMVCCSnapshot(b->snapshot))
 		b->oldest_xmin = GetOldestNonRemovableTransactionId(table);
 	zen_indexentry_begin(&b->entry, table, info);
-	begin_keys(&b->keys, table, info);
+	prepare_keys(&b->keys, table, info);
 	zen_key_shape_init(&b->fill.shape, b->index);
 
 	/*
@@ -400,7 +394,6 @@ zenam_index_build_range_scan(Relation table_rel, Relation index_rel, struct Inde
 	table_endscan(b.scan);
 	if (b.own_snapshot)
 		UnregisterSnapshot(b.snapshot);
-	end_keys(&b.keys);
 	zen_indexentry_end(&b.entry);
 	return b.rows;
 }

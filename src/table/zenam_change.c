@@ -58,23 +58,36 @@ zenam_change_mark(HeapTuple tuple, ItemPointer tid, CommandId cid)
 
 /* ---------- insert ---------- */
 
-void
-zenam_change_insert(Relation rel, HeapTuple tuple, CommandId cid, int options, uint32 spec_token)
+static inline ZenHTable *
+begin_insertion(Relation rel)
 {
-	ItemPointerData tid;
-	uint64		tidno;
-
 	ZenAssertNotInEpoch();
 	Assert(CheckRelationLockedByMe(rel, RowExclusiveLock, true));
 	zen_gate();
 	zen_exclusive_write();
 	zen_spill_if_large();
-	tidno = zen_row_insert(zen_rel_htable(rel), change_view(tuple), cid, spec_token,
-						   (options & HEAP_INSERT_FROZEN) != 0);
+	return zen_rel_htable(rel);
+}
+
+/* The row of a tuple stands at a TID. */
+static inline void
+mark_inserted(Relation rel, HeapTuple tuple, uint64 tidno, CommandId cid)
+{
+	ItemPointerData tid;
+
 	zen_rel_cover_block(rel, (BlockNumber) (tidno / ZEN_TIDS_PER_BLOCK));
-	CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
 	zen_make_tid(&tid, tidno, 0);
 	zenam_change_mark(tuple, &tid, cid);
+}
+
+void
+zenam_change_insert(Relation rel, HeapTuple tuple, CommandId cid, int options, uint32 spec_token)
+{
+	ZenHTable  *ht = begin_insertion(rel);
+	uint64		tidno = zen_row_insert(ht, change_view(tuple), cid, spec_token, (options & HEAP_INSERT_FROZEN) != 0);
+
+	mark_inserted(rel, tuple, tidno, cid);
+	CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
 }
 
 /* Insert into DRAM the rows that have no bit in done. */
@@ -101,27 +114,15 @@ zenam_change_insert_many(Relation rel, HeapTuple *tuples, uint32 n, CommandId ci
 	MinimalTuple views[ZEN_INSERT_ROWS];
 	ZenTakenTid taken[ZEN_INSERT_ROWS];
 	bool		frozen = (options & HEAP_INSERT_FROZEN) != 0;
-	ZenHTable  *ht;
+	ZenHTable  *ht = begin_insertion(rel);
 	uint64		spilled;
 
-	ZenAssertNotInEpoch();
-	Assert(CheckRelationLockedByMe(rel, RowExclusiveLock, true));
-	zen_gate();
-	zen_exclusive_write();
-	zen_spill_if_large();
-	ht = zen_rel_htable(rel);
 	for (uint32 i = 0; i < n; i++)
 		views[i] = change_view(tuples[i]);
 	spilled = frozen ? 0 : zen_spill_new_rows(ht, views, n, cid, taken);
 	insert_rest(ht, views, n, spilled, cid, frozen, taken);
 	for (uint32 i = 0; i < n; i++)
-	{
-		ItemPointerData tid;
-
-		zen_rel_cover_block(rel, (BlockNumber) (taken[i].tidno / ZEN_TIDS_PER_BLOCK));
-		zen_make_tid(&tid, taken[i].tidno, 0);
-		zenam_change_mark(tuples[i], &tid, cid);
-	}
+		mark_inserted(rel, tuples[i], taken[i].tidno, cid);
 	CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
 }
 

@@ -12,14 +12,11 @@
 
 #include "access/genam.h"
 #include "access/multixact.h"
-#include "access/xact.h"
 #include "base/epoch.h"
 #include "base/guc.h"
 #include "cache/version.h"
-#include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/storage.h"
-#include "commands/defrem.h"
 #include "commands/progress.h"
 #include "miscadmin.h"
 #include "nvm/adopt.h"
@@ -43,7 +40,6 @@
 #include "txn/twophase.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
-#include "utils/syscache.h"
 
 /* ---------- standbys ---------- */
 
@@ -121,16 +117,6 @@ check_copies(Relation rel, char persistence, bool had_one)
 /* ---------- creation, truncation, move ---------- */
 
 static void
-refuse_unlogged(void)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("zen tables cannot be unlogged"),
-			 errdetail("Every zen table is durable, and none writes WAL."),
-			 errhint("Use a permanent zen table, or CREATE UNLOGGED TABLE ... USING heap.")));
-}
-
-static void
 zenam_relation_set_new_filelocator(Relation rel, const RelFileLocator *newrlocator, char persistence,
 								   TransactionId *freezeXid, MultiXactId *minmulti)
 {
@@ -143,7 +129,11 @@ zenam_relation_set_new_filelocator(Relation rel, const RelFileLocator *newrlocat
 	 * MATERIALIZED VIEW CONCURRENTLY needs one for a moment.
 	 */
 	if (persistence == RELPERSISTENCE_UNLOGGED)
-		refuse_unlogged();
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("zen tables cannot be unlogged"),
+				 errdetail("Every zen table is durable, and none writes WAL."),
+				 errhint("Use a permanent zen table, or CREATE UNLOGGED TABLE ... USING heap.")));
 	if (IsBinaryUpgrade)
 		zen_adopt_note();
 	/* new files for a table that has some: TRUNCATE */
@@ -221,7 +211,7 @@ reform_version(ZenVersion *v, Relation old_table, Relation new_table)
 		if (TupleDescAttr(desc, i)->attisdropped)
 			isnull[i] = true;
 	formed = heap_form_tuple(RelationGetDescr(new_table), values, isnull);
-	stored = zen_toast_needed(new_table, formed) ? zen_toast_insert_or_update(new_table, formed, NULL, 0) : formed;
+	stored = zen_toast_needed(new_table, formed) ? zen_toast_insert_or_update(new_table, formed, NULL) : formed;
 	minimal = zen_minimal_copy(stored);
 	return zen_row_reform(v, minimal);
 }
@@ -259,7 +249,7 @@ place_chain(Copy *copy, ZenVersion **chain)
 }
 
 static void
-copy_row(Copy *copy, uint64 tidno)
+copy_old_row(Copy *copy, uint64 tidno)
 {
 	ZenVersion **chain;
 
@@ -281,7 +271,7 @@ copy_by_index(Copy *copy, Relation index)
 
 	index_rescan(scan, NULL, 0, NULL, 0);
 	while ((tid = index_getnext_tid(scan, ForwardScanDirection)) != NULL)
-		copy_row(copy, zen_tidno(tid));
+		copy_old_row(copy, zen_tidno(tid));
 	index_endscan(scan);
 }
 
@@ -294,7 +284,7 @@ copy_by_block(Copy *copy)
 	for (uint64 block = 0; block < nblocks; block++)
 	{
 		for (uint64 i = 0; i < ZEN_TIDS_PER_BLOCK; i++)
-			copy_row(copy, block * ZEN_TIDS_PER_BLOCK + i);
+			copy_old_row(copy, block * ZEN_TIDS_PER_BLOCK + i);
 		pgstat_progress_update_param(PROGRESS_CLUSTER_HEAP_BLKS_SCANNED, block + 1);
 	}
 }

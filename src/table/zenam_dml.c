@@ -9,7 +9,6 @@
  */
 #include "table/zenam_change.h"
 
-#include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/sysattr.h"
 #include "access/tableam.h"
@@ -18,7 +17,6 @@
 #include "cache/tidmap.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "row/rowchange.h"
 #include "row/rowmake.h"
 #include "row/rowread.h"
 #include "table/zenam_callbacks.h"
@@ -76,14 +74,14 @@ typedef struct NewTuple
 } NewTuple;
 
 static inline NewTuple
-begin_insert(Relation rel, TupleTableSlot *slot, int options)
+begin_insert(Relation rel, TupleTableSlot *slot)
 {
 	NewTuple	new;
 
 	ZenAssertNotInEpoch();
 	new.tuple = new.stored = slot_tuple(rel, slot, &new.should_free);
 	if (zen_toast_needed(rel, new.tuple))
-		new.stored = zen_toast_insert_or_update(rel, new.tuple, NULL, options);
+		new.stored = zen_toast_insert_or_update(rel, new.tuple, NULL);
 	return new;
 }
 
@@ -122,7 +120,7 @@ insert_slot(Relation rel, TupleTableSlot *slot, CommandId cid, int options, uint
 	NewTuple	new;
 
 	zen_check_change(rel);
-	new = begin_insert(rel, slot, options);
+	new = begin_insert(rel, slot);
 	zenam_change_insert(rel, new.stored, cid, options, spec_token);
 
 	/* a speculative row is logged when it is known to stay */
@@ -144,7 +142,7 @@ static void
 zenam_tuple_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
 							   struct BulkInsertStateData *bistate, uint32 specToken)
 {
-	insert_slot(rel, slot, cid, options | HEAP_INSERT_SPECULATIVE, specToken);
+	insert_slot(rel, slot, cid, options, specToken);
 }
 
 static void
@@ -174,7 +172,7 @@ insert_slots(Relation rel, TupleTableSlot **slots, uint32 n, CommandId cid, int 
 
 	for (uint32 i = 0; i < n; i++)
 	{
-		new[i] = begin_insert(rel, slots[i], options);
+		new[i] = begin_insert(rel, slots[i]);
 		stored[i] = new[i].stored;
 	}
 	zenam_change_insert_many(rel, stored, n, cid, options);
@@ -382,7 +380,7 @@ zenam_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, Command
 	{
 		result = lock_for_toasting(&c, &w);
 		if (result == TM_Ok)
-			stored = zen_toast_insert_or_update(rel, tuple, &old, 0);
+			stored = zen_toast_insert_or_update(rel, tuple, &old);
 	}
 	if (result == TM_Ok)
 		result = zenam_change_update(&c, &w, stored);

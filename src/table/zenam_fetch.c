@@ -88,7 +88,7 @@ slot_get_heap_tuple(TupleTableSlot *slot)
  * if it was formed in the slot and has no place in a table.
  */
 static bool
-copy_row(ZenTupleSlot *dst, TupleTableSlot *src)
+slot_copy_row(ZenTupleSlot *dst, TupleTableSlot *src)
 {
 	HeapTuple	tuple = ((ZenTupleSlot *) src)->base.tuple;
 	ZenRow	   *row = &dst->row;
@@ -117,7 +117,7 @@ slot_copyslot(TupleTableSlot *dst, TupleTableSlot *src)
 	HeapTuple	copy;
 
 	Assert(TTS_IS_ZEN(dst) && !TTS_EMPTY(src));
-	if (dst != src && TTS_IS_ZEN(src) && ((ZenTupleSlot *) src)->base.tuple != NULL && copy_row(zslot, src))
+	if (dst != src && TTS_IS_ZEN(src) && ((ZenTupleSlot *) src)->base.tuple != NULL && slot_copy_row(zslot, src))
 		return;
 
 	/*
@@ -142,16 +142,6 @@ slot_copyslot(TupleTableSlot *dst, TupleTableSlot *src)
 static const TupleTableSlotOps *
 zenam_slot_callbacks(Relation rel)
 {
-	if (zenam_slot_ops.base_slot_size == 0)
-	{
-		zenam_slot_ops = TTSOpsHeapTuple;
-		zenam_slot_ops.init = slot_init;
-		zenam_slot_ops.release = slot_release;
-		zenam_slot_ops.materialize = slot_materialize;
-		zenam_slot_ops.copyslot = slot_copyslot;
-		zenam_slot_ops.get_heap_tuple = slot_get_heap_tuple;
-		zenam_slot_ops.base_slot_size = sizeof(ZenTupleSlot);
-	}
 	return &zenam_slot_ops;
 }
 
@@ -432,6 +422,13 @@ zenam_index_delete_tuples(Relation rel, TM_IndexDeleteOp *delstate)
 void
 zenam_fetch_callbacks(TableAmRoutine *routine)
 {
+	zenam_slot_ops = TTSOpsHeapTuple;
+	zenam_slot_ops.init = slot_init;
+	zenam_slot_ops.release = slot_release;
+	zenam_slot_ops.materialize = slot_materialize;
+	zenam_slot_ops.copyslot = slot_copyslot;
+	zenam_slot_ops.get_heap_tuple = slot_get_heap_tuple;
+	zenam_slot_ops.base_slot_size = sizeof(ZenTupleSlot);
 	routine->slot_callbacks = zenam_slot_callbacks;
 	routine->index_fetch_begin = zenam_index_fetch_begin;
 	routine->index_fetch_reset = zenam_index_fetch_reset;

@@ -9,26 +9,19 @@
  * The rebuild is not transactional: it truncates each index to nothing and builds it into the same files.  It needs
  * no lock on the table beyond the caller's, since no other process gets past the gate.
  *
- * An index that a prepared transaction has created before the crash is empty as well, but no other transaction can see
- * it before that one commits.  The prepared transaction has the table locked, against writers at least.  Until it ends
- * the flag in NVM stays set.  COMMIT PREPARED holds all such tables until it has ended, and then leaves them to be
- * rebuilt once more (zen_reindex_hold).
- *
- * src/table/README, "Index rebuild", tells of functions that read tables, and of dropped indexes that a rollback brings
- * back.  An index that cannot be rebuilt is the background worker's (reindexworker.c).
+ * src/table/README, "Index rebuild", tells of prepared transactions, of functions that read tables, and of dropped
+ * indexes that a rollback brings back.  An index that cannot be rebuilt is the background worker's (reindexworker.c).
  */
 #include "table/zenam_reindex.h"
 
 #include "access/amapi.h"
 #include "access/genam.h"
-#include "access/transam.h"
 #include "access/xact.h"
 #include "base/epoch.h"
 #include "base/guc.h"
 #include "catalog/index.h"
 #include "catalog/pg_class.h"
 #include "catalog/storage.h"
-#include "commands/defrem.h"
 #include "commands/tablecmds.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -201,7 +194,7 @@ zen_reindex_index_dropped(Oid table)
  * prepared transaction ended: then its readers are waited for.
  */
 static Relation
-open_index(Rebuild *r, Oid indexoid, LOCKMODE mode)
+open_lost_index(Rebuild *r, Oid indexoid, LOCKMODE mode)
 {
 	Relation	index = index_open(indexoid, mode);
 
@@ -275,7 +268,7 @@ rebuild_index(Rebuild *r, Oid indexoid)
 		return;
 	if (own != NULL && list_member_oid(own->built, indexoid))
 		return;
-	index = open_index(r, indexoid, mode);
+	index = open_lost_index(r, indexoid, mode);
 	if (index->rd_index->indisready && is_lost(r, index))
 	{
 		IndexInfo  *info;
@@ -323,7 +316,7 @@ rebuild_context(void *arg)
 /*
  * The indexes of a table whose rebuild has begun.  This process may have opened the table before a COMMIT PREPARED,
  * and waited since without taking in the invalidations of that one.  They were sent before the table was let go, so
- * before begin() could succeed.  A COMMIT PREPARED that holds the table from now on has the rebuild done AGAIN.
+ * before begin_rebuild() could succeed.  A COMMIT PREPARED that holds the table from now on has the rebuild done AGAIN.
  */
 static List *
 current_indexes(Rebuild *r)
@@ -371,25 +364,11 @@ rebuild(Rebuild *r)
 
 /* ---------- the state of a table ---------- */
 
-static uint32
-read_state(ZenHTable *ht)
-{
-	return pg_atomic_read_u32(&ht->reindex);
-}
-
-static bool
-is_busy(ZenHTable *ht)
-{
-	uint32		word = read_state(ht);
-
-	return (word & STATE) == RUNNING || word >= HOLDER;
-}
-
 /* Take a table that is to be rebuilt and not held; *in_use: it was sound once. */
 static bool
-begin(ZenHTable *ht, bool *in_use)
+begin_rebuild(ZenHTable *ht, bool *in_use)
 {
-	uint32		word = read_state(ht);
+	uint32		word = pg_atomic_read_u32(&ht->reindex);
 
 	while (word == NEEDED || word == (NEEDED | AGAIN))
 	{
@@ -402,9 +381,9 @@ begin(ZenHTable *ht, bool *in_use)
 
 /* The rebuild has ended, well or not; true if the table is sound now. */
 static bool
-end(Rebuild *r, bool whole)
+end_rebuild(Rebuild *r, bool whole)
 {
-	uint32		word = read_state(r->ht);
+	uint32		word = pg_atomic_read_u32(&r->ht->reindex);
 	uint32		state,
 				next;
 
@@ -419,13 +398,23 @@ end(Rebuild *r, bool whole)
 	return state == SOUND;
 }
 
+static bool
+is_busy(ZenHTable *ht)
+{
+	uint32		word = pg_atomic_read_u32(&ht->reindex);
+
+	return (word & STATE) == RUNNING || word >= HOLDER;
+}
+
 static void
 wait_while_busy(ZenHTable *ht)
 {
 	ZenAssertNotInEpoch();
 	ConditionVariablePrepareToSleep(&zen_recovery->changed);
 	while (is_busy(ht))
+	{
 		ConditionVariableSleep(&zen_recovery->changed, PG_WAIT_EXTENSION);
+	}
 	ConditionVariableCancelSleep();
 }
 
@@ -441,7 +430,7 @@ is_rebuilding(ZenHTable *ht)
 }
 
 static void
-enter(Rebuild *r)
+enter_rebuild(Rebuild *r)
 {
 	Assert(!is_rebuilding(r->ht));
 	r->outer = under_way;
@@ -450,7 +439,7 @@ enter(Rebuild *r)
 }
 
 static void
-leave(Rebuild *r)
+leave_rebuild(Rebuild *r)
 {
 	Assert(under_way == r);
 	under_way = r->outer;
@@ -460,7 +449,7 @@ leave(Rebuild *r)
 
 /* The rebuild has failed, or this process is ending in the middle of it: another process may try. */
 static void
-give_up(int code, Datum arg)
+rebuild_failed(int code, Datum arg)
 {
 	Rebuild    *r = (Rebuild *) DatumGetPointer(arg);
 	SubTransactionId now = GetCurrentSubTransactionId();
@@ -469,8 +458,8 @@ give_up(int code, Datum arg)
 	if (blamed_in != now)
 		blamed = r->index;
 	blamed_in = now;
-	leave(r);
-	(void) end(r, false);
+	leave_rebuild(r);
+	(void) end_rebuild(r, false);
 }
 
 /* All indexes that can be seen were rebuilt. */
@@ -487,9 +476,9 @@ rebuilt(Rebuild *r)
 		Assert(CheckRelationLockedByMe(r->rel, AccessExclusiveLock, true));
 		own_tables = lappend(own_tables, r->ht);
 		MemoryContextSwitchTo(old);
-		(void) end(r, false);
+		(void) end_rebuild(r, false);
 	}
-	else if (end(r, true) && !held)
+	else if (end_rebuild(r, true) && !held)
 		zen_htable_reindex_done(r->ht);
 }
 
@@ -499,13 +488,13 @@ rebuild_table(Relation rel, ZenHTable *ht, bool in_use)
 	Rebuild		r = {.rel = rel,.ht = ht,.in_use = in_use,.has_indexes = rel->rd_rel->relhasindex};
 	TimestampTz start = GetCurrentTimestamp();
 
-	PG_ENSURE_ERROR_CLEANUP(give_up, PointerGetDatum(&r));
+	PG_ENSURE_ERROR_CLEANUP(rebuild_failed, PointerGetDatum(&r));
 	{
-		enter(&r);
+		enter_rebuild(&r);
 		rebuild(&r);
 	}
-	PG_END_ENSURE_ERROR_CLEANUP(give_up, PointerGetDatum(&r));
-	leave(&r);
+	PG_END_ENSURE_ERROR_CLEANUP(rebuild_failed, PointerGetDatum(&r));
+	leave_rebuild(&r);
 	pg_atomic_fetch_add_u64(&zen_recovery->index_us, GetCurrentTimestamp() - start);
 	rebuilt(&r);
 }
@@ -520,10 +509,10 @@ zen_reindex_table(Relation rel, ZenHTable *ht)
 	Assert(ht->in_use && ht->db == MyDatabaseId);
 	Assert(CheckRelationLockedByMe(rel, AccessShareLock, true));
 	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, RelationRelationId, RelationGetRelid(rel), LOCK_SUBID);
-	while (read_state(ht) != SOUND && !is_rebuilding(ht) && !list_member_ptr(own_tables, ht))
+	while (pg_atomic_read_u32(&ht->reindex) != SOUND && !is_rebuilding(ht) && !list_member_ptr(own_tables, ht))
 	{
 		(void) LockAcquire(&tag, ExclusiveLock, false, false);
-		if (begin(ht, &in_use))
+		if (begin_rebuild(ht, &in_use))
 			rebuild_table(rel, ht, in_use);
 		LockRelease(&tag, ExclusiveLock, false);
 
@@ -567,7 +556,7 @@ zen_reindex_give_up(Oid index)
 bool
 zen_reindex_is_passed(ZenHTable *ht)
 {
-	return read_state(ht) == SOUND || list_member_ptr(own_tables, ht);
+	return pg_atomic_read_u32(&ht->reindex) == SOUND || list_member_ptr(own_tables, ht);
 }
 
 /* ---------- prepared transactions ---------- */
@@ -576,10 +565,10 @@ static List *held = NIL;		/* HTables, in TopMemoryContext */
 
 /* Close the gate of a table. */
 static void
-hold(ZenHTable *ht)
+hold_table(ZenHTable *ht)
 {
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
-	uint32		word = read_state(ht);
+	uint32		word = pg_atomic_read_u32(&ht->reindex);
 
 	held = lappend(held, ht);	/* the step that can fail comes first */
 	pg_atomic_write_u32(&zen_recovery->rebuilt_in_use, 1);
@@ -591,9 +580,9 @@ hold(ZenHTable *ht)
 
 /* Open it; its indexes are to be rebuilt once more. */
 static void
-let_go(ZenHTable *ht)
+let_go_table(ZenHTable *ht)
 {
-	uint32		word = read_state(ht);
+	uint32		word = pg_atomic_read_u32(&ht->reindex);
 	uint32		next;
 
 	do
@@ -632,7 +621,7 @@ zen_reindex_hold(void)
 
 		if (ht->in_use && ht->db == MyDatabaseId && (zen_htable_reindex_noted(ht) || zen_htable_has_trees(ht)) &&
 			zen_reindex_held_by_prepared(zen_reindex_relid(ht), RowExclusiveLock))
-			hold(ht);
+			hold_table(ht);
 	}
 }
 
@@ -644,7 +633,7 @@ zen_reindex_let_go(void)
 	if (held == NIL)
 		return;
 	foreach(lc, held)
-		let_go(lfirst(lc));
+		let_go_table(lfirst(lc));
 	list_free(held);
 	held = NIL;
 	ConditionVariableBroadcast(&zen_recovery->changed);

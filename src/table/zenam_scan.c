@@ -45,15 +45,14 @@ typedef struct ZenScan
 	ItemPointerData mintid;
 	ItemPointerData maxtid;
 
-	/* bitmap scan: candidates of the current block */
+	/* bitmap scan */
 	uint64		nvisited;		/* TIDs of the bitmap so far */
-	int			ncandidates;
-	int			candidate;
+	uint64		candidates;		/* TIDs of the current block that are still to
+								 * come, as bits */
 	bool		recheck;		/* rows of the block are to be checked again */
-	OffsetNumber candidates[ZEN_TIDS_PER_BLOCK];
 } ZenScan;
 
-/* The same for the logical tuple at a TID, by the snapshot of a scan. */
+/* zen_fetch() of the logical tuple at a TID, by the snapshot of a scan. */
 static bool
 fetch_for_scan(ZenScan *scan, uint64 tidno, TupleTableSlot *slot, ZenReadKind kind)
 {
@@ -113,7 +112,7 @@ fetch_in_block(ZenScan *scan, uint64 tidno, uint64 wanted, TupleTableSlot *slot,
 /* ---------- sequential scan ---------- */
 
 static void
-init_scan(ZenScan *scan, bool keep_range)
+init_scan(ZenScan *scan)
 {
 	if (scan->base.rs_parallel != NULL)
 		scan->nblocks = ((ParallelBlockTableScanDesc) scan->base.rs_parallel)->phs_nblocks;
@@ -121,13 +120,10 @@ init_scan(ZenScan *scan, bool keep_range)
 		scan->nblocks = (BlockNumber) zen_tidmap_nblocks(scan->ht);
 	scan->started = false;
 	scan->rows = 0;
-	scan->ncandidates = scan->candidate = 0;
+	scan->candidates = 0;
 	scan->nvisited = 0;
-	if (!keep_range)
-	{
-		ItemPointerSet(&scan->mintid, 0, 1);
-		ItemPointerSet(&scan->maxtid, MaxBlockNumber, MaxOffsetNumber);
-	}
+	ItemPointerSet(&scan->mintid, 0, 1);
+	ItemPointerSet(&scan->maxtid, MaxBlockNumber, MaxOffsetNumber);
 	if (scan->base.rs_flags & SO_TYPE_SEQSCAN)
 		pgstat_count_heap_scan(scan->base.rs_rd);
 }
@@ -165,7 +161,7 @@ zenam_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData 
 		scan->ht = zen_rel_htable(rel);
 	if ((flags & (SO_TYPE_SEQSCAN | SO_TYPE_SAMPLESCAN)) && snapshot != NULL)
 		PredicateLockRelation(rel, snapshot);
-	init_scan(scan, false);
+	init_scan(scan);
 	if (flags & SO_TYPE_ANALYZE)
 		zen_rel_extend_file(rel, scan->nblocks);
 	if ((flags & SO_TYPE_BITMAPSCAN) && scan->nblocks > 0)
@@ -195,12 +191,12 @@ zenam_scan_rescan(TableScanDesc sscan, struct ScanKeyData *key, bool set_params,
 {
 	if (key != NULL && sscan->rs_nkeys > 0)
 		memcpy(sscan->rs_key, key, sizeof(ScanKeyData) * sscan->rs_nkeys);
-	init_scan((ZenScan *) sscan, false);
+	init_scan((ZenScan *) sscan);
 }
 
 /* Step to the next block; false at the end. */
 static bool
-next_block(ZenScan *scan, bool forward)
+scan_next_block(ZenScan *scan, bool forward)
 {
 	CHECK_FOR_INTERRUPTS();
 	scan->rows = 0;
@@ -246,16 +242,16 @@ next_block(ZenScan *scan, bool forward)
 
 /* Go on to the next TID number in the table; false at the end, where a later call in the other direction goes on. */
 static bool
-next_tid(ZenScan *scan, bool forward, uint64 *tidno)
+scan_next_tid(ZenScan *scan, bool forward, uint64 *tidno)
 {
-	if (!scan->started && !next_block(scan, forward))
+	if (!scan->started && !scan_next_block(scan, forward))
 		return false;
 	for (;;)
 	{
 		scan->offset += forward ? 1 : -1;
 		if (scan->offset >= 0 && scan->offset < ZEN_TIDS_PER_BLOCK)
 			break;
-		if (!next_block(scan, forward))
+		if (!scan_next_block(scan, forward))
 		{
 			scan->offset = forward ? ZEN_TIDS_PER_BLOCK : -1;
 			return false;
@@ -275,7 +271,7 @@ zen_scan_begin_raw(Relation rel, Snapshot snapshot, BlockNumber first, BlockNumb
 	scan->base.rs_rd = rel;
 	scan->base.rs_snapshot = snapshot;
 	scan->ht = zen_rel_htable_raw(rel);
-	init_scan(scan, false);
+	init_scan(scan);
 	if (n != InvalidBlockNumber && (uint64) first + n < scan->nblocks)
 		scan->nblocks = first + n;
 	if (first > 0)
@@ -292,7 +288,7 @@ zen_scan_next_block(TableScanDesc sscan, BlockNumber *block)
 {
 	ZenScan    *scan = (ZenScan *) sscan;
 
-	if (!next_block(scan, true))
+	if (!scan_next_block(scan, true))
 		return false;
 	*block = scan->block;
 	return true;
@@ -354,7 +350,7 @@ next_at_hand(ZenScan *scan, bool forward, TupleTableSlot *slot)
 
 /* Go on to the next row of the table; apart from the common case, which needs less of a stack frame. */
 static pg_noinline bool
-next_row(ZenScan *scan, bool forward, TupleTableSlot *slot)
+scan_next_row(ZenScan *scan, bool forward, TupleTableSlot *slot)
 {
 	uint64		tidno;
 
@@ -362,7 +358,7 @@ next_row(ZenScan *scan, bool forward, TupleTableSlot *slot)
 	{
 		if (next_at_hand(scan, forward, slot))
 			return true;
-		if (!next_tid(scan, forward, &tidno))
+		if (!scan_next_tid(scan, forward, &tidno))
 			return false;
 	} while (!fetch_in_block(scan, tidno, PG_UINT64_MAX, slot, ZEN_READ_TABLE));
 	return true;
@@ -379,7 +375,7 @@ zenam_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableS
 		ExecClearTuple(slot);
 		return false;
 	}
-	while (next_at_hand(scan, forward, slot) || next_row(scan, forward, slot))
+	while (next_at_hand(scan, forward, slot) || scan_next_row(scan, forward, slot))
 	{
 		if (sscan->rs_nkeys == 0 || keys_match(scan, slot))
 		{
@@ -399,7 +395,7 @@ zen_scan_next_rows(TableScanDesc sscan, TupleTableSlot *slot, ZenScanRows *rows)
 	Assert(scan->worker == NULL && sscan->rs_nkeys == 0);
 	rows->block = NULL;
 	rows->found = rows->apart = 0;
-	if (!next_block(scan, true))
+	if (!scan_next_block(scan, true))
 	{
 		ExecClearTuple(slot);
 		return false;
@@ -480,7 +476,7 @@ zenam_scan_getnextslot_tidrange(TableScanDesc sscan, ScanDirection direction, Tu
 			scan->offset = forward ? -1 : ZEN_TIDS_PER_BLOCK;
 			scan->rows = 0;
 		}
-		while (next_tid(scan, forward, &tidno))
+		while (scan_next_tid(scan, forward, &tidno))
 		{
 			if (scan->block < first || scan->block > last)
 			{
@@ -513,63 +509,46 @@ zenam_scan_getnextslot_tidrange(TableScanDesc sscan, ScanDirection direction, Tu
 static bool
 set_bitmap_block(ZenScan *scan, TBMIterateResult *block)
 {
-	scan->candidate = 0;
-	scan->ncandidates = 0;
+	OffsetNumber offsets[ZEN_TIDS_PER_BLOCK];
+	int			n;
+
+	scan->candidates = 0;
 	scan->rows = 0;
 	if (block->blockno >= scan->nblocks)
 		return false;
 	scan->block = block->blockno;
 	zen_count_block(scan->base.rs_rd);
 	if (zen_bitmap_is_lossy(block))
-		while (scan->ncandidates < ZEN_TIDS_PER_BLOCK)
-		{
-			scan->candidates[scan->ncandidates] = (OffsetNumber) (scan->ncandidates + 1);
-			scan->ncandidates++;
-		}
+		scan->candidates = PG_UINT64_MAX;
 	else
-		scan->ncandidates = zen_bitmap_offsets(block, scan->candidates, ZEN_TIDS_PER_BLOCK);
-	Assert(scan->ncandidates <= ZEN_TIDS_PER_BLOCK);
-	scan->nvisited += scan->ncandidates;
-	return scan->ncandidates > 0;
-}
-
-/* Does the bitmap scan look like a few point reads? */
-static inline bool
-reads_few(ZenScan *scan)
-{
-	return scan->nvisited <= FEW_ROWS;
-}
-
-/* The block's candidates as bits. */
-static uint64
-candidate_bits(ZenScan *scan)
-{
-	uint64		bits = 0;
-
-	for (int i = 0; i < scan->ncandidates; i++)
 	{
-		Assert(scan->candidates[i] >= 1 && scan->candidates[i] <= ZEN_TIDS_PER_BLOCK);
-		bits |= UINT64CONST(1) << (scan->candidates[i] - 1);
+		n = zen_bitmap_offsets(block, offsets, ZEN_TIDS_PER_BLOCK);
+		for (int i = 0; i < n; i++)
+		{
+			Assert(offsets[i] >= 1 && offsets[i] <= ZEN_TIDS_PER_BLOCK);
+			scan->candidates |= UINT64CONST(1) << (offsets[i] - 1);
+		}
 	}
-	return bits;
+	scan->nvisited += pg_popcount64(scan->candidates);
+	return scan->candidates != 0;
 }
 
-/* The next visible row of the block. */
+/* The next visible row of the block.  A bitmap of few TIDs counts as some point reads. */
 static bool
 next_in_bitmap_block(ZenScan *scan, TupleTableSlot *slot)
 {
-	TableScanDesc sscan = &scan->base;
-	bool		few = reads_few(scan);
-	uint64		wanted = few || scan->rows != 0 ? 0 : candidate_bits(scan);
+	bool		few = scan->nvisited <= FEW_ROWS;
 
-	while (scan->candidate < scan->ncandidates)
+	while (scan->candidates != 0)
 	{
-		uint64		tidno = (uint64) scan->block * ZEN_TIDS_PER_BLOCK + scan->candidates[scan->candidate++] - 1;
+		uint64		wanted = scan->candidates;
+		uint64		tidno = (uint64) scan->block * ZEN_TIDS_PER_BLOCK + pg_rightmost_one_pos64(wanted);
 
+		scan->candidates &= wanted - 1;
 		if (few ? fetch_for_scan(scan, tidno, slot, ZEN_READ_POINT) :
 			fetch_in_block(scan, tidno, wanted, slot, ZEN_READ_RANGE))
 		{
-			pgstat_count_heap_fetch(sscan->rs_rd);
+			pgstat_count_heap_fetch(scan->base.rs_rd);
 			return true;
 		}
 	}

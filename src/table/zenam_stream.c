@@ -10,14 +10,9 @@
  * - The old row is in the record in as far as the replica identity wants it, long values in full.
  *
  * With zen.stream = off zen tables write no WAL.  Then commands that bring a zen table and a publication together are
- * refused (admin/replication.c).  Some ways lead past that:
- *
- * - the server was started with zen.stream = logical, or with a wal_level too low for decoding, and is not any more;
- * - one session makes the publication, another one the table, and neither sees what the other has not committed;
- * - C code makes one of them without a statement.
- *
- * So each change of a row, and TRUNCATE, check it again, as PostgreSQL checks for a replica identity.  The answer is
- * kept in the relcache entry, which every change of publications invalidates.
+ * refused (admin/replication.c).  Some ways lead past that (src/table/README, "Publications").  So each change of a row,
+ * and TRUNCATE, check it again.  The answer is kept in the relcache entry, which every change of publications
+ * invalidates.
  */
 #include "table/zenam_stream.h"
 

@@ -1,5 +1,5 @@
 /*
- * zenam_stream.h -- changes of zen tables for logical decoding: logged, or refused where they could not be sent.
+ * zenam_stream.h -- changes of zen tables for logical decoding: which are logged, and which are refused.
  */
 #ifndef ZENAM_STREAM_H
 #define ZENAM_STREAM_H

@@ -6,14 +6,7 @@
  * part is done here: a chunk is an ordinary row of an ordinary zen table, written by zenam_change.c, entered
  * into the toast table's indexes, and made durable, undone and collected like any other row.
  *
- *	- A value belongs to one row version.  An update keeps the values that it does not change; those that it does, and
- *	  all values of a deleted row, are deleted in the same transaction.
- * - Chunks are read with a toast snapshot, which sees deleted rows: a reader that can see a row version can read its
- *   values, since chunks are collected under the same horizon as the version (R12).
- *	- A value id must be new to everything that a toast snapshot can see, and is looked for with one.  SnapshotAny,
- *	  which GetNewOidWithIndex() uses, would not do: zen answers it with the newest version, which may be a
- *	  tombstone.
- *	- Chunks are never speculative, only the row that they belong to is.
+ * src/table/README, "Toast", has the rules: whose a value is, what a toast snapshot sees, which ids are new.
  */
 #include "table/zenam_toast.h"
 
@@ -102,12 +95,6 @@ open_toast_table(ToastTable *t, Relation rel, LOCKMODE lockmode)
 	Assert(t->valid >= 0 && t->valid < t->nindexes);
 }
 
-static void
-close_toast_table(ToastTable *t, LOCKMODE lockmode)
-{
-	toast_close_indexes(t->indexes, t->nindexes, lockmode);
-}
-
 /* A scan over chunks of one value in order; keys[0] is filled here, the caller may have filled others. */
 static SysScanDesc
 begin_value_scan(ToastTable *t, Oid valueid, ScanKeyData *keys, int nkeys)
@@ -150,7 +137,7 @@ value_exists_in(Oid toastrelid, Oid valueid)
 
 	open_toast_table(&t, rel, AccessShareLock);
 	found = value_exists(&t, valueid);
-	close_toast_table(&t, AccessShareLock);
+	toast_close_indexes(t.indexes, t.nindexes, AccessShareLock);
 	table_close(rel, AccessShareLock);
 	return found;
 }
@@ -190,14 +177,7 @@ describe_value(struct varlena *value, struct varatt_external *pointer, int32 *si
 	char	   *data;
 
 	Assert(!VARATT_IS_EXTERNAL(value));
-	if (VARATT_IS_SHORT(value))
-	{
-		data = VARDATA_SHORT(value);
-		*size = VARSIZE_SHORT(value) - VARHDRSZ_SHORT;
-		pointer->va_rawsize = *size + VARHDRSZ; /* as if its header were long */
-		pointer->va_extinfo = *size;
-	}
-	else if (VARATT_IS_COMPRESSED(value))
+	if (VARATT_IS_COMPRESSED(value))
 	{
 		data = VARDATA(value);
 		*size = VARSIZE(value) - VARHDRSZ;
@@ -206,9 +186,9 @@ describe_value(struct varlena *value, struct varatt_external *pointer, int32 *si
 	}
 	else
 	{
-		data = VARDATA(value);
-		*size = VARSIZE(value) - VARHDRSZ;
-		pointer->va_rawsize = VARSIZE(value);
+		data = VARDATA_ANY(value);
+		*size = VARSIZE_ANY_EXHDR(value);
+		pointer->va_rawsize = *size + VARHDRSZ; /* as if its header were long */
 		pointer->va_extinfo = *size;
 	}
 	return data;
@@ -307,7 +287,7 @@ save_value(Relation rel, Datum value, struct varlena *oldexternal)
 	 * the locks stay until the end of the transaction: a REINDEX of the toast
 	 * table must wait for it
 	 */
-	close_toast_table(&t, NoLock);
+	toast_close_indexes(t.indexes, t.nindexes, NoLock);
 	table_close(toastrel, NoLock);
 
 	result = palloc(TOAST_POINTER_SIZE);
@@ -367,7 +347,7 @@ delete_value(Relation rel, Datum value, bool is_speculative)
 		delete_chunk(toastrel, &chunk->t_self, cid);
 	}
 	systable_endscan_ordered(scan);
-	close_toast_table(&t, NoLock);
+	toast_close_indexes(t.indexes, t.nindexes, NoLock);
 	table_close(toastrel, NoLock);
 }
 
@@ -451,37 +431,26 @@ move_out(Toaster *t, int attno)
 }
 
 /*
- * Compress the columns of storage EXTENDED, biggest first.  A value that is by itself too big for the row, EXTERNAL
- * or incompressible, is moved out at once, so that smaller columns need not be compressed for its sake.
+ * Compress columns, biggest first: those of storage EXTENDED and EXTERNAL, or those of storage MAIN.
+ *
+ * A value that is by itself too big for the row, EXTERNAL or incompressible, is moved out at once unless it is MAIN.  So
+ * smaller columns need not be compressed for its sake.
  */
 static void
-compress_extended(Toaster *t, Size limit)
+compress_biggest(Toaster *t, Size limit, bool of_main)
 {
 	while (toast_exceeds(t, limit))
 	{
-		int			attno = toast_tuple_find_biggest_attribute(&t->ttc, true, false);
+		int			attno = toast_tuple_find_biggest_attribute(&t->ttc, true, of_main);
 
 		if (attno < 0)
 			break;
-		if (TupleDescAttr(RelationGetDescr(t->ttc.ttc_rel), attno)->attstorage == TYPSTORAGE_EXTENDED)
+		if (TupleDescAttr(RelationGetDescr(t->ttc.ttc_rel), attno)->attstorage != TYPSTORAGE_EXTERNAL)
 			toast_tuple_try_compression(&t->ttc, attno);
 		else
 			t->attrs[attno].tai_colflags |= TOASTCOL_INCOMPRESSIBLE;
-		if ((Size) t->attrs[attno].tai_size > limit && can_move_out(t))
+		if (!of_main && (Size) t->attrs[attno].tai_size > limit && can_move_out(t))
 			move_out(t, attno);
-	}
-}
-
-static void
-compress_main(Toaster *t, Size limit)
-{
-	while (toast_exceeds(t, limit))
-	{
-		int			attno = toast_tuple_find_biggest_attribute(&t->ttc, true, true);
-
-		if (attno < 0)
-			break;
-		toast_tuple_try_compression(&t->ttc, attno);
 	}
 }
 
@@ -497,16 +466,6 @@ move_out_biggest(Toaster *t, Size limit, bool of_main)
 			break;
 		move_out(t, attno);
 	}
-}
-
-static HeapTuple
-form_result(Toaster *t, HeapTuple newtup)
-{
-	HeapTuple	result = heap_form_tuple(RelationGetDescr(t->ttc.ttc_rel), t->values, t->isnull);
-
-	result->t_self = newtup->t_self;
-	result->t_tableOid = newtup->t_tableOid;
-	return result;
 }
 
 /* Free the values made on the way, and delete the old row's values that the new one does not keep. */
@@ -525,9 +484,8 @@ clean_up(Toaster *t)
 				delete_value(t->ttc.ttc_rel, t->old_values[i], false);
 }
 
-/* options have no meaning here: a zen insertion knows none, and chunks are never speculative. */
 HeapTuple
-zen_toast_insert_or_update(Relation rel, HeapTuple newtup, HeapTuple oldtup, int options)
+zen_toast_insert_or_update(Relation rel, HeapTuple newtup, HeapTuple oldtup)
 {
 	Toaster		t;
 	HeapTuple	result = newtup;
@@ -538,9 +496,9 @@ zen_toast_insert_or_update(Relation rel, HeapTuple newtup, HeapTuple oldtup, int
 	Assert(oldtup == NULL || ItemPointerIsValid(&oldtup->t_self));
 	init_toaster(&t, rel, newtup, oldtup);
 	limit = data_limit(&t, RelationGetToastTupleTarget(rel, TOAST_TUPLE_TARGET));
-	compress_extended(&t, limit);
+	compress_biggest(&t, limit, false);
 	move_out_biggest(&t, limit, false);
-	compress_main(&t, limit);
+	compress_biggest(&t, limit, true);
 
 	/*
 	 * MAIN asks to stay in line: it goes out only from rows that would not
@@ -548,7 +506,11 @@ zen_toast_insert_or_update(Relation rel, HeapTuple newtup, HeapTuple oldtup, int
 	 */
 	move_out_biggest(&t, data_limit(&t, TOAST_TUPLE_TARGET_MAIN), true);
 	if (t.ttc.ttc_flags & TOAST_NEEDS_CHANGE)
-		result = form_result(&t, newtup);
+	{
+		result = heap_form_tuple(RelationGetDescr(rel), t.values, t.isnull);
+		result->t_self = newtup->t_self;
+		result->t_tableOid = newtup->t_tableOid;
+	}
 	clean_up(&t);
 	return result;
 }
@@ -643,7 +605,7 @@ zenam_relation_fetch_toast_slice(Relation toastrel, Oid valueid, int32 attrsize,
 	if (s.next_chunk != last + 1)
 		bad_value(&s, "missing", s.next_chunk);
 	systable_endscan_ordered(scan);
-	close_toast_table(&t, AccessShareLock);
+	toast_close_indexes(t.indexes, t.nindexes, AccessShareLock);
 }
 
 /* ---------- what toast tables there are ---------- */

@@ -15,7 +15,7 @@
  * Returns newtup itself if nothing had to change, else a palloc'd tuple.  oldtup (or NULL) is the row being replaced:
  * its out-of-line values that newtup keeps are not copied, the others are deleted.
  */
-extern HeapTuple zen_toast_insert_or_update(Relation rel, HeapTuple newtup, HeapTuple oldtup, int options);
+extern HeapTuple zen_toast_insert_or_update(Relation rel, HeapTuple newtup, HeapTuple oldtup);
 
 /* zen_toast_delete -- delete the out-of-line values of a row that is deleted. */
 extern void zen_toast_delete(Relation rel, HeapTuple oldtup, bool is_speculative);

@@ -10,10 +10,7 @@
  * remembered, and built a second time when the statement is over.  The workers of logical replication and C code
  * truncate and reindex without a statement: then it is built a second time before commit or PREPARE TRANSACTION.
  *
- * An abort removes the files of an index that was built, except an empty one that keeps its number taken until the
- * next checkpoint.  If a crash lost the abort record but not the one that made the init fork, replay would make the
- * fork again.  Then the server would not start, since the file that the fork is to be copied to exists.  So the abort
- * record is flushed first.
+ * src/table/README, "Unlogged indexes", says what a rolled-back creation of an index needs.
  */
 #include "table/zenam_unlogged.h"
 
@@ -27,9 +24,7 @@
 #include "catalog/index.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_class.h"
-#include "commands/defrem.h"
 #include "miscadmin.h"
-#include "replication/message.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "table/treeindex.h"
@@ -37,7 +32,6 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/relcache.h"
-#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 static List *logged_builds = NIL;	/* OIDs, in TopMemoryContext; may name

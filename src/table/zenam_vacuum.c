@@ -6,17 +6,8 @@
  * is one look at the word: no list of TIDs has to fit into memory.  If it ends early, DYING words wait for the next
  * one.
  *
- * Giving an index up.  A scan of a btree stays on its page, with a pin, while it hands out the rows of it, and keeps
- * the pin from one FETCH to the next.  For an index that writes WAL it would drop the pin, but indexes of zen tables
- * write none.  VACUUM waits for the pin, and the deadlock detector does not know of it.  So idle cursors could take all
- * autovacuum workers, or wait, in turn, for the lock of VACUUM.
- *
- * The wait is in the index's code.  A timer looks whether the process is in it.  After zen.vacuum_pin_timeout of
- * nothing else the timer cancels the statement, and the wait ends with an error, as for pg_cancel_backend().  The index
- * works in a subtransaction, which frees its pins and locks; the error goes no further.
- *
- * Why half a pass does no harm: an index may lack entries of dead rows at any time, and the TIDs of these stay DYING
- * until a VACUUM has been through all indexes.  An index takes a cancel in its VACUUM from any user.
+ * VACUUM gives an index up whose page another session has pinned for long.  src/table/README, "VACUUM", says why that
+ * is needed and does no harm.
  */
 #include "table/zenam_callbacks.h"
 
