@@ -232,17 +232,14 @@ find_failure(ZenHTable *ht, Oid index)
 	return f;
 }
 
-typedef enum Outcome
-{
-	DONE,
-	LATER,						/* worth another try */
-	LEFT						/* the next process that needs it gets the
-								 * error again */
-} Outcome;
-
-/* Rebuild one table, without those of its indexes that cannot be. */
-static Outcome
-reindex_worker_table(ZenHTable *ht)
+/*
+ * Rebuild one table, without those of its indexes that cannot be.
+ *
+ * True if it has failed and is worth another try.  If it has failed and is not, the next process that needs the table
+ * gets the error again.
+ */
+static bool
+reindex_worker_table(ZenHTable *ht, uint32 *rebuilt)
 {
 	for (;;)
 	{
@@ -253,19 +250,22 @@ reindex_worker_table(ZenHTable *ht)
 		zen_own_transaction(report_or_reindex, ht, &error);
 		index = zen_reindex_blamed();
 		if (error == NULL)
-			return zen_reindex_is_sound(ht) ? DONE : LEFT;
+		{
+			*rebuilt += zen_reindex_is_sound(ht);
+			return false;
+		}
 		failed = find_failure(ht, index);
 		failed->error = error;
 		failed->tries++;
 		if (failed->given_up)
-			return LEFT;
+			return false;
 		if (failed->tries < TRIES && !(OidIsValid(index) && is_lasting_error(error)))
-			return LATER;
+			return true;
 		if (!OidIsValid(index))
-			return LEFT;
+			return false;
 		zen_own_transaction(retire_index, failed, &error);
 		if (error != NULL || failed->kept)
-			return LEFT;
+			return false;
 	}
 }
 
@@ -282,17 +282,7 @@ reindex_worker_round(Oid db, uint32 *rebuilt)
 		if (!ht->in_use || ht->db != db || zen_reindex_is_sound(ht))
 			continue;
 		CHECK_FOR_INTERRUPTS();
-		switch (reindex_worker_table(ht))
-		{
-			case DONE:
-				(*rebuilt)++;
-				break;
-			case LATER:
-				later = true;
-				break;
-			case LEFT:
-				break;
-		}
+		later |= reindex_worker_table(ht, rebuilt);
 	}
 	return later;
 }

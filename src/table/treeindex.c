@@ -164,20 +164,17 @@ zen_index_borrow_classes(Oid indexoid)
 {
 	Relation	pg_index;
 	HeapTuple	tuple;
-	Datum		values[Natts_pg_index] = {0};
-	bool		nulls[Natts_pg_index] = {0};
-	bool		replace[Natts_pg_index] = {0};
 	oidvector  *classes;
 	bool		isnull;
 	List	   *borrowed = NIL;
 
 	check_partition(indexoid);
 	pg_index = table_open(IndexRelationId, RowExclusiveLock);
-	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexoid));
+	tuple = SearchSysCacheCopy1(INDEXRELID, ObjectIdGetDatum(indexoid));
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for index %u", indexoid);
+	/* they are changed in the tuple, as all classes have the same width */
 	classes = (oidvector *) DatumGetPointer(SysCacheGetAttr(INDEXRELID, tuple, Anum_pg_index_indclass, &isnull));
-	classes = buildoidvector(classes->values, classes->dim1);
 	for (int i = 0; i < classes->dim1; i++)
 	{
 		Oid			class = original(classes->values[i]);
@@ -192,20 +189,13 @@ zen_index_borrow_classes(Oid indexoid)
 		classes->values[i] = class;
 	}
 	if (borrowed != NIL)
-	{
-		HeapTuple	copy;
-
-		replace[Anum_pg_index_indclass - 1] = true;
-		values[Anum_pg_index_indclass - 1] = PointerGetDatum(classes);
-		copy = heap_modify_tuple(tuple, RelationGetDescr(pg_index), values, nulls, replace);
-		CatalogTupleUpdate(pg_index, &copy->t_self, copy);
-	}
-	ReleaseSysCache(tuple);
+		CatalogTupleUpdate(pg_index, &tuple->t_self, tuple);
 	table_close(pg_index, RowExclusiveLock);
 	depend_on_method(indexoid, true);
 	CommandCounterIncrement();
 	if (borrowed != NIL)
 		mend_relcache(indexoid, classes);
+	heap_freetuple(tuple);
 }
 
 /*
@@ -229,23 +219,19 @@ find_operators(Relation index, IndexInfo *info)
 	PG_END_TRY();
 }
 
-/* The trees of a table, which the caller has locked, or those that are unique.  They stay locked in this mode. */
-static List *
-trees_of(Oid relid, bool unique, LOCKMODE mode)
+static bool
+has_unique_tree(Relation rel)
 {
-	Relation	rel = table_open(relid, NoLock);
-	List	   *result = NIL;
+	bool		result = false;
 	ListCell   *lc;
 
 	foreach(lc, RelationGetIndexList(rel))
 	{
-		Relation	index = index_open(lfirst_oid(lc), mode);
+		Relation	index = index_open(lfirst_oid(lc), RowExclusiveLock);
 
-		if ((index->rd_index->indisunique || !unique) && zen_index_is_tree(index))
-			result = lappend_oid(result, RelationGetRelid(index));
-		index_close(index, NoLock);
+		result |= index->rd_index->indisunique && zen_index_is_tree(index);
+		index_close(index, RowExclusiveLock);
 	}
-	table_close(rel, NoLock);
 	return result;
 }
 
@@ -255,7 +241,7 @@ zen_index_open_for_conflict(ResultRelInfo *target)
 	Relation	rel = target->ri_RelationDesc;
 
 	if (!ZEN_CONFLICT_WANTS_BTREE || target->ri_IndexRelationDescs != NULL ||
-		rel->rd_rel->relkind != RELKIND_RELATION || trees_of(RelationGetRelid(rel), true, RowExclusiveLock) == NIL)
+		rel->rd_rel->relkind != RELKIND_RELATION || !has_unique_tree(rel))
 		return;
 	ExecOpenIndices(target, false);
 	for (int i = 0; i < target->ri_NumIndices; i++)
@@ -297,6 +283,26 @@ set_access_method(Oid indexoid, Oid am)
 	table_close(pg_class, RowExclusiveLock);
 	depend_on_method(indexoid, am != BTREE_AM_OID);
 	CommandCounterIncrement();
+}
+
+/* The trees of a table, which the caller has locked, or those that are unique. */
+static List *
+trees_of(Oid relid, bool unique)
+{
+	Relation	rel = table_open(relid, NoLock);
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, RelationGetIndexList(rel))
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+
+		if ((index->rd_index->indisunique || !unique) && zen_index_is_tree(index))
+			result = lappend_oid(result, RelationGetRelid(index));
+		index_close(index, NoLock);
+	}
+	table_close(rel, NoLock);
+	return result;
 }
 
 /*
@@ -343,7 +349,7 @@ trees_to_leave(Oid relid, bool unique)
 	/* a cursor would go on with an index as it was */
 	CheckTableNotInUse(rel, "ALTER TABLE");
 	table_close(rel, NoLock);
-	return trees_of(relid, unique, AccessShareLock);
+	return trees_of(relid, unique);
 }
 
 void
@@ -357,7 +363,7 @@ zen_index_fit_partition(Oid whole, Oid partition)
 		return;
 	LockRelationOid(whole, AccessShareLock);
 	LockRelationOid(partition, AccessExclusiveLock);
-	if (trees_of(whole, true, AccessShareLock) != NIL)
+	if (trees_of(whole, true) != NIL)
 		return;
 	foreach(lc, trees_to_leave(partition, true))
 	{

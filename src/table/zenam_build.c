@@ -8,9 +8,9 @@
  * The executor forms entries of rows that it writes.  Index builds, their validation and zen_verify() form them here:
  * from the row in a slot, by the predicate and the expressions of the index.
  *
- * A row that is settled is not copied for that.  A build reads its key from the slot in NVM, or the version, inside an
- * epoch.  Nothing is called there that could wait.  So columns are of fixed width, and what is done with the entries
- * comes after the epoch.
+ * For an index on columns of fixed width a build does not copy rows that are settled.  It reads the key from the slot
+ * in NVM, or the version, inside an epoch.  Nothing that could wait may be called there, so the entries go to the index
+ * after the epoch.
  */
 #include "table/zenam_build.h"
 
@@ -33,10 +33,10 @@
 #include "table/keyfill.h"
 #include "table/treeindex.h"
 #include "table/zenam_callbacks.h"
+#include "table/zenam_fetch.h"
 #include "table/zenam_reindex.h"
 #include "table/zenam_rel.h"
 #include "table/zenam_scan.h"
-#include "table/zenam_fetch.h"
 #include "table/zenam_unlogged.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -120,7 +120,7 @@ is_simple(Relation table, const IndexInfo *info)
 	return true;
 }
 
-/* Prepare to read entries of an index, in memory of the statement.  Only those of columns of fixed width are read here. */
+/* Prepare to read entries of an index, in memory of the statement.  Only columns of fixed width are read here. */
 static void
 prepare_keys(IndexKeys *keys, Relation table, const IndexInfo *info)
 {

@@ -216,16 +216,6 @@ note_conflicts(Relation rel, Snapshot snapshot)
 	}
 }
 
-/*
- * SSI: lock the version that was read, unless the whole table is.  A writer that replaces it conflicts with the
- * reader; one that replaces its successor does not.
- */
-static void
-lock_version(Relation rel, Snapshot snapshot, ZenRow *row)
-{
-	PredicateLockTID(rel, &row->tid, snapshot, row->xmin);
-}
-
 bool
 zen_fetch(Relation rel, ZenFetch *f, TupleTableSlot *slot, ZenReadKind kind)
 {
@@ -240,7 +230,12 @@ zen_fetch(Relation rel, ZenFetch *f, TupleTableSlot *slot, ZenReadKind kind)
 	{
 		if (found && kind != ZEN_READ_TABLE)
 		{
-			lock_version(rel, f->snapshot, f->row);
+			/*
+			 * A writer that replaces this version conflicts with the reader,
+			 * one that replaces its successor does not.  No lock is taken if
+			 * the whole table is locked.
+			 */
+			PredicateLockTID(rel, &f->row->tid, f->snapshot, f->row->xmin);
 			found = zen_row_fetch(f);
 		}
 		note_conflicts(rel, f->snapshot);

@@ -10,8 +10,8 @@
  * - The old row is in the record in as far as the replica identity wants it, long values in full.
  *
  * With zen.stream = off zen tables write no WAL.  Then commands that bring a zen table and a publication together are
- * refused (admin/replication.c).  Some ways lead past that (src/table/README, "Publications").  So each change of a row,
- * and TRUNCATE, check it again.  The answer is kept in the relcache entry, which every change of publications
+ * refused (admin/replication.c).  Some ways lead past that (src/table/README, "Publications").  So each change of a
+ * row, and TRUNCATE, check it again.  The answer is kept in the relcache entry, which every change of publications
  * invalidates.
  */
 #include "table/zenam_stream.h"

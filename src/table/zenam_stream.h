@@ -13,8 +13,8 @@
 #include "utils/rel.h"
 
 /*
- * zenam_stream_logs -- do changes of this table go into the WAL?  Then zenam_stream_insert() or zenam_stream_change() is
- * called behind each change that was made, with the table still open.  Both may throw.
+ * zenam_stream_logs -- do changes of this table go into the WAL?  Then zenam_stream_insert() or zenam_stream_change()
+ * is called behind each change that was made, with the table still open.  Both may throw.
  */
 extern bool zenam_stream_logs_table(Relation rel);
 

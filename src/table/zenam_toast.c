@@ -433,8 +433,8 @@ move_out(Toaster *t, int attno)
 /*
  * Compress columns, biggest first: those of storage EXTENDED and EXTERNAL, or those of storage MAIN.
  *
- * A value that is by itself too big for the row, EXTERNAL or incompressible, is moved out at once unless it is MAIN.  So
- * smaller columns need not be compressed for its sake.
+ * A value that is by itself too big for the row, EXTERNAL or incompressible, is moved out at once unless it is MAIN.
+ * So smaller columns need not be compressed for its sake.
  */
 static void
 compress_biggest(Toaster *t, Size limit, bool of_main)
