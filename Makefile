@@ -205,18 +205,15 @@ OBJS = $(addprefix src/base/, \
 		verify_table.o \
 		verify_pool.o) \
 	$(addprefix src/exec/, \
-		pointwhy.o \
 		keyprobe.o \
 		keptnodes.o \
-		passon.o \
+		plannode.o \
 		keyjoin.o \
 		batchagg.o \
-		batchcolumn.o \
 		batchnode.o \
 		pointmemory.o \
 		pointplan.o \
 		pointrow.o \
-		pointstate.o \
 		exec.o) \
 	$(addprefix src/admin/, \
 		libraries.o \

@@ -353,7 +353,7 @@ zen_view_executor(PG_FUNCTION_ARGS)
 	enter();
 	begin_rows(fcinfo, &row);
 	zen_stats_sum(totals);
-	for (int why = 1; (reason = zen_exec_reason(why)) != NULL; why++)
+	for (int why = 1; (reason = zen_point_reason(why)) != NULL; why++)
 	{
 		put_text(&row, reason->outcome);
 		put_text(&row, reason->name);

@@ -60,7 +60,7 @@
 	X(pool_used_percent)		/* of its pages, rounded up */
 
 /*
- * Why statements are not run with kept executor state: exec/pointwhy.c explains them, zen_stat_executor shows them in
+ * Why statements are not run with kept executor state: exec/pointplan.c explains them, zen_stat_executor shows them in
  * this order.
  */
 #define ZEN_POINT_REASONS(X) \

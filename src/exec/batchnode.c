@@ -1,14 +1,11 @@
 /*
- * batchnode.c -- a zen table is aggregated block by block: which queries, and the node.
+ * batchnode.c -- the node that aggregates a zen table block by block.
  *
- * A query over one zen table without GROUP BY, all of whose aggregates are known (batchagg.c), gets one more path
- * beside PostgreSQL's.  The planner takes it if it is the cheapest: an index-only scan of few rows may be cheaper, or
- * a parallel plan.  The node is a CustomScan that stands for Agg; its tuple has the aggregates' results.
- *
- * Its child is the SeqScan that would be below the Agg, started by the executor: the table is open, the quals are
- * compiled, permissions are checked, and EXPLAIN shows it.  But the node does not ask it for rows.  It takes the
- * child's scan and reads from it the rows of a block at once (zen_scan_next_rows), so visibility, predicate locks,
- * statistics and errors are those of any scan.
+ * The node is a CustomScan that stands for Agg (batchagg.c plans it); its tuple has the aggregates' results.  Its child
+ * is the SeqScan that would be below the Agg, started by the executor: the table is open, the quals are compiled,
+ * permissions are checked, and EXPLAIN shows it.  But the node does not ask it for rows.  It takes the child's scan and
+ * reads from it the rows of a block at once (zen_scan_next_rows), so visibility, predicate locks, statistics and errors
+ * are those of any scan.
  *
  * For each block:
  *
@@ -20,47 +17,439 @@
  *
  * Rows that the block's fetch has left apart make a batch each, in their turn: the order of rows is that of the scan.
  *
+ * A column that only columns of fixed width precede is at the same place in all rows that have no NULL before it.
+ * There it is read without the slot.  Rows with a NULL before it, and rows older than the column, go through the slot.
+ *
+ * A comparison is one of <, <=, =, <>, >=, > of PostgreSQL's btree operator families for integers, floats, dates,
+ * timestamps and OIDs.  None of them can fail or leak its arguments.  So they are evaluated before other quals, also
+ * before those of row-level security.
+ *
  * The child is asked for rows, one by one, where its scan is not zen's to read: while EvalPlanQual puts rows in its
  * place.
  */
-#include "exec/batchnode.h"
+#include "exec/batch.h"
 
+#include "access/htup_details.h"
+#include "access/stratnum.h"
 #include "access/tableam.h"
-#include "base/guc.h"
+#include "access/tupmacs.h"
 #include "catalog/objectaccess.h"
-#include "catalog/pg_aggregate_d.h"
-#include "catalog/pg_class_d.h"
 #include "catalog/pg_proc_d.h"
-#include "exec/batchagg.h"
-#include "exec/batchcolumn.h"
-#include "exec/keptnodes.h"
+#include "catalog/pg_type_d.h"
+#include "exec/plannode.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
-#include "nodes/extensible.h"
-#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
-#include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
-#include "optimizer/pathnode.h"
-#include "optimizer/paths.h"
-#include "optimizer/planner.h"
-#include "optimizer/prep.h"
-#include "optimizer/tlist.h"
-#include "parser/parsetree.h"
 #include "port/pg_bitutils.h"
+#include "table/zenam_fetch.h"
 #include "table/zenam_rel.h"
 #include "table/zenam_scan.h"
 #include "utils/acl.h"
+#include "utils/float.h"
 #include "utils/lsyscache.h"
+#include "utils/typcache.h"
 
-/* A row costs a third of the instructions that it costs in SeqScan and Agg (doc/performance.md); some caution. */
-#define ROW_COST	0.4
+/* Where a column is in the rows of a table. */
+typedef struct Column
+{
+	AttrNumber	attno;
+	int16		len;			/* bytes; 0: only its being NULL is of
+								 * interest */
+	int32		offset;			/* in a row without NULLs before it, or -1 */
+} Column;
 
-static create_upper_paths_hook_type prev_upper_paths;
-static CustomPathMethods path_methods;
-static CustomScanMethods scan_methods;
-static CustomExecMethods exec_methods;
+/* Rows that are read together, and the slot that can show each. */
+typedef struct Batch
+{
+	TupleTableSlot *slot;		/* of a zen table */
+	Oid			tableoid;
+	int			n;
+	HeapTuple	rows[ZEN_TIDS_PER_BLOCK];
+} Batch;
+
+/* Have the slot show a row of the batch. */
+static inline void
+show_row(Batch *batch, HeapTuple row)
+{
+	if (((HeapTupleTableSlot *) batch->slot)->tuple != row)
+		zenam_slot_show(batch->slot, row, batch->tableoid);
+}
+
+/* ---------- columns: where they are ---------- */
+
+/* Can the column be read without looking at those before it, in most rows? */
+static inline bool
+column_is_fixed(const Column *column)
+{
+	return column->offset >= 0;
+}
+
+/* Describe a user column; needs_value: not only whether it is NULL. */
+static Column
+column_find(TupleDesc desc, AttrNumber attno, bool needs_value)
+{
+	Form_pg_attribute att = TupleDescAttr(desc, attno - 1);
+	Column		column = {.attno = attno,.len = needs_value ? att->attlen : 0,.offset = 0};
+
+	for (int i = 0; i < attno && column.offset >= 0; i++)
+	{
+		att = TupleDescAttr(desc, i);
+		if (i == attno - 1 && !needs_value)
+			break;				/* the offset is of no interest */
+		if (att->attlen <= 0)
+			column.offset = needs_value ? -1 : 0;
+		else
+		{
+			column.offset = att_align_nominal(column.offset, att->attalign);
+			if (i < attno - 1)
+				column.offset += att->attlen;
+		}
+	}
+	return column;
+}
+
+/* ---------- columns: their values ---------- */
+
+/* Is one of the first n columns NULL? */
+static inline bool
+has_null_before(const bits8 *bits, int n)
+{
+	for (; n >= 8; n -= 8)
+		if (*bits++ != 0xFF)
+			return true;
+	return n > 0 && ((*bits | (0xFF << n)) & 0xFF) != 0xFF;
+}
+
+typedef enum Place
+{
+	AT_OFFSET,
+	NULL_HERE,
+	ASK_SLOT
+} Place;
+
+/* Where a row has the column, if the row has NULLs or lacks columns. */
+static pg_noinline Place
+odd_place(HeapTupleHeader h, const Column *column)
+{
+	if (HeapTupleHeaderGetNatts(h) < column->attno)
+		return ASK_SLOT;
+	if ((h->t_infomask & HEAP_HASNULL) == 0)
+		return AT_OFFSET;
+	if (att_isnull(column->attno - 1, h->t_bits))
+		return NULL_HERE;
+	return column->len > 0 && has_null_before(h->t_bits, column->attno - 1) ? ASK_SLOT : AT_OFFSET;
+}
+
+/* The column of a row that the slot must show; false: NULL. */
+static pg_noinline bool
+ask_slot(Batch *batch, HeapTuple row, AttrNumber attno, Datum *value)
+{
+	bool		isnull;
+
+	show_row(batch, row);
+	*value = slot_getattr(batch->slot, attno, &isnull);
+	return !isnull;
+}
+
+/* column_load, for a width that the compiler knows. */
+static inline int
+column_load_width(const Column *column, Batch *batch, Datum *values, HeapTuple *rows, const int16 len)
+{
+	const int32 offset = column->offset;
+	const int	attno = column->attno;
+	int			m = 0;
+
+	for (int i = 0; i < batch->n; i++)
+	{
+		HeapTuple	row = batch->rows[i];
+		HeapTupleHeader h = row->t_data;
+
+		if (unlikely((h->t_infomask & HEAP_HASNULL) != 0 || HeapTupleHeaderGetNatts(h) < attno))
+		{
+			Place		place = odd_place(h, column);
+
+			if (place == NULL_HERE)
+				continue;
+			if (place == ASK_SLOT)
+			{
+				if (ask_slot(batch, row, attno, &values[m]))
+					rows[m++] = row;
+				continue;
+			}
+		}
+		if (len > 0)
+			values[m] = fetch_att((char *) h + h->t_hoff + offset, true, len);
+		rows[m++] = row;
+	}
+	return m;
+}
+
+/*
+ * The column's values, NULLs left out, and the rows that have them; returns how many.
+ *
+ * The column is fixed.  rows may be batch->rows.  The values of a column whose value is not needed are undefined.
+ */
+static int
+column_load(const Column *column, Batch *batch, Datum *values, HeapTuple *rows)
+{
+	Assert(column_is_fixed(column));
+	switch (column->len)
+	{
+		case sizeof(int64):
+			return column_load_width(column, batch, values, rows, sizeof(int64));
+		case sizeof(int32):
+			return column_load_width(column, batch, values, rows, sizeof(int32));
+		case sizeof(int16):
+			return column_load_width(column, batch, values, rows, sizeof(int16));
+		default:
+			Assert(column->len == 0);
+			return column_load_width(column, batch, values, rows, 0);
+	}
+}
+
+/* ---------- comparisons of a column with a value ---------- */
+
+/* How values are compared. */
+typedef enum Order
+{
+	BY_INT,						/* as 64-bit integers */
+	BY_FLOAT					/* as float8, with its place for NaN */
+} Order;
+
+#define IS_LESS			1
+#define IS_EQUAL		2
+#define IS_GREATER		4
+
+/* A comparison of a column with a value that is the same for all rows. */
+typedef struct Comparison
+{
+	Column		column;
+	Oid			column_type;
+	Oid			value_type;
+	Order		order;
+	int			accepted;		/* of IS_LESS and so on */
+	ExprState  *value;
+	bool		is_null;		/* the value is: true for no row */
+	int64		low;			/* BY_INT: true for low to high, or for all */
+	int64		high;			/* but these */
+	bool		outside;
+	float8		key;			/* BY_FLOAT */
+} Comparison;
+
+static const int accepted_by[] = {
+	[BTLessStrategyNumber] = IS_LESS,
+	[BTLessEqualStrategyNumber] = IS_LESS | IS_EQUAL,
+	[BTEqualStrategyNumber] = IS_EQUAL,
+	[BTGreaterEqualStrategyNumber] = IS_GREATER | IS_EQUAL,
+	[BTGreaterStrategyNumber] = IS_GREATER,
+};
+
+/* Can values of two types be compared here?  *order: how. */
+static bool
+are_comparable(Oid a, Oid b, Order *order)
+{
+	*order = BY_INT;
+	switch (a)
+	{
+		case INT2OID:
+		case INT4OID:
+		case INT8OID:
+			return b == INT2OID || b == INT4OID || b == INT8OID;
+		case FLOAT4OID:
+		case FLOAT8OID:
+			*order = BY_FLOAT;
+			return b == FLOAT4OID || b == FLOAT8OID;
+		case DATEOID:
+		case TIMESTAMPOID:
+		case TIMESTAMPTZOID:
+		case OIDOID:
+			return a == b;
+		default:
+			return false;
+	}
+}
+
+static inline int64
+as_int(Datum value, Oid type)
+{
+	switch (type)
+	{
+		case INT2OID:
+			return DatumGetInt16(value);
+		case INT4OID:
+		case DATEOID:
+			return DatumGetInt32(value);
+		case OIDOID:
+			return DatumGetObjectId(value);
+		default:
+			return DatumGetInt64(value);
+	}
+}
+
+static inline float8
+as_float(Datum value, Oid type)
+{
+	return type == FLOAT4OID ? (float8) DatumGetFloat4(value) : DatumGetFloat8(value);
+}
+
+/* The orders of its arguments that an operator accepts; 0: it is not a comparison. */
+static int
+accepted_by_operator(Oid operator, Oid type)
+{
+	Oid			family = lookup_type_cache(type, TYPECACHE_BTREE_OPFAMILY)->btree_opf;
+	int			strategy = get_op_opfamily_strategy(operator, family);
+
+	if (strategy != 0)
+		return accepted_by[strategy];
+	operator = get_negator(operator);
+	if (OidIsValid(operator) && get_op_opfamily_strategy(operator, family) == BTEqualStrategyNumber)
+		return IS_LESS | IS_GREATER;
+	return 0;
+}
+
+static bool
+is_column(Node *node)
+{
+	return IsA(node, Var) && !IS_SPECIAL_VARNO(((Var *) node)->varno) && ((Var *) node)->varattno > 0;
+}
+
+/* Not the result of a subquery, which must not run before it is needed. */
+static bool
+is_value(Node *node)
+{
+	return IsA(node, Const) || (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXTERN);
+}
+
+/* A qual as such a comparison; NULL if it is none that can be done here. */
+static Comparison *
+comparison_make(Expr *qual, TupleDesc desc, PlanState *parent)
+{
+	OpExpr	   *op = (OpExpr *) qual;
+	Node	   *column;
+	Node	   *value;
+	Comparison	c = {0};
+	Comparison *result;
+	bool		swapped;
+
+	if (!IsA(qual, OpExpr) || list_length(op->args) != 2)
+		return NULL;
+	swapped = is_column(lsecond(op->args));
+	column = swapped ? lsecond(op->args) : linitial(op->args);
+	value = swapped ? linitial(op->args) : lsecond(op->args);
+	if (!is_column(column) || !is_value(value))
+		return NULL;
+	c.column_type = exprType(column);
+	c.value_type = exprType(value);
+	if (!are_comparable(c.column_type, c.value_type, &c.order))
+		return NULL;
+	c.accepted = accepted_by_operator(op->opno, c.column_type);
+	c.column = column_find(desc, ((Var *) column)->varattno, true);
+	if (c.accepted == 0 || !column_is_fixed(&c.column))
+		return NULL;
+	if (swapped)
+		c.accepted = (c.accepted & IS_EQUAL) | (c.accepted & IS_LESS ? IS_GREATER : 0) |
+			(c.accepted & IS_GREATER ? IS_LESS : 0);
+	c.value = ExecInitExpr((Expr *) value, parent);
+	result = palloc(sizeof(c));
+	*result = c;
+	return result;
+}
+
+/* An integer comparison as a range of what it accepts. */
+static void
+set_range(Comparison *c, int64 key)
+{
+	c->outside = c->accepted == (IS_LESS | IS_GREATER);
+	c->low = (c->accepted & IS_LESS) && !c->outside ? PG_INT64_MIN : key;
+	c->high = (c->accepted & IS_GREATER) && !c->outside ? PG_INT64_MAX : key;
+	if ((c->accepted & IS_EQUAL) || c->outside)
+		return;
+	/* nothing is below the smallest, or above the largest */
+	if (key == (c->accepted & IS_LESS ? PG_INT64_MIN : PG_INT64_MAX))
+		c->is_null = true;
+	else if (c->accepted & IS_LESS)
+		c->high--;
+	else
+		c->low++;
+}
+
+/* Evaluate the value, a constant or a parameter of the statement; before the first row. */
+static void
+comparison_start(Comparison *c, ExprContext *econtext)
+{
+	Datum		value = ExecEvalExprSwitchContext(c->value, econtext, &c->is_null);
+
+	if (c->is_null)
+		return;
+	if (c->order == BY_INT)
+		set_range(c, as_int(value, c->value_type));
+	else
+		c->key = as_float(value, c->value_type);
+}
+
+/* Keep rows by their values, of a type that the compiler knows. */
+static inline int
+keep_by_int(const Comparison *c, const Datum *values, HeapTuple *rows, int n, const Oid type)
+{
+	const int64 low = c->low;
+	const int64 high = c->high;
+	const bool	outside = c->outside;
+	int			m = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		int64		value = as_int(values[i], type);
+
+		rows[m] = rows[i];
+		m += (value >= low && value <= high) != outside;
+	}
+	return m;
+}
+
+static int
+keep_by_float(const Comparison *c, const Datum *values, HeapTuple *rows, int n)
+{
+	int			m = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		float8		value = as_float(values[i], c->column_type);
+		int			found = float8_lt(value, c->key) ? IS_LESS : float8_eq(value, c->key) ? IS_EQUAL : IS_GREATER;
+
+		rows[m] = rows[i];
+		m += (c->accepted & found) != 0;
+	}
+	return m;
+}
+
+/* Take the rows out for which it is not true. */
+static void
+comparison_keep(Comparison *c, Batch *batch)
+{
+	Datum		values[ZEN_TIDS_PER_BLOCK];
+	int			n;
+
+	if (c->is_null)
+	{
+		batch->n = 0;
+		return;
+	}
+	n = column_load(&c->column, batch, values, batch->rows);
+	if (c->order == BY_FLOAT)
+		batch->n = keep_by_float(c, values, batch->rows, n);
+	else if (c->column.len == sizeof(int64))
+		batch->n = keep_by_int(c, values, batch->rows, n, INT8OID);
+	else if (c->column_type == OIDOID)
+		batch->n = keep_by_int(c, values, batch->rows, n, OIDOID);
+	else if (c->column.len == sizeof(int32))
+		batch->n = keep_by_int(c, values, batch->rows, n, INT4OID);
+	else
+		batch->n = keep_by_int(c, values, batch->rows, n, INT2OID);
+}
+
+/* ---------- the state ---------- */
 
 /* What some aggregates have as their argument. */
 typedef struct Source
@@ -68,7 +457,7 @@ typedef struct Source
 	Expr	   *argument;		/* NULL: of count(*) */
 	Expr	   *filter_clause;	/* FILTER (WHERE ...), or NULL */
 	bool		needs_value;
-	ZenColumn	column;			/* the argument, if attno > 0 */
+	Column		column;			/* the argument, if attno > 0 */
 	ExprState  *expr;			/* else, unless it is NULL */
 	ExprState  *filter;
 	int			n;
@@ -86,7 +475,7 @@ typedef struct BatchState
 {
 	CustomScanState css;
 	ScanState  *scan;			/* the child */
-	List	   *comparisons;	/* of ZenComparison */
+	List	   *comparisons;	/* of Comparison */
 	ExprState  *quals;			/* the others */
 	int			naggs;
 	Aggregate  *aggs;
@@ -95,171 +484,15 @@ typedef struct BatchState
 	bool		started;		/* the comparisons know their values, which
 								 * stay the same in rescans */
 	bool		done;
-	ZenBatch	batch;
+	Batch		batch;
 } BatchState;
-
-/* ---------- plans: the form ---------- */
-
-/*
- * Expressions that the node does not evaluate: values that belong to another node, and functions whose number of calls
- * matters.
- */
-static bool
-has_foreign_parts(Node *node, void *context)
-{
-	if (node == NULL)
-		return false;
-	if (IsA(node, SubPlan) || IsA(node, AlternativeSubPlan) || IsA(node, SubLink))
-		return true;
-	if (IsA(node, Param) && ((Param *) node)->paramkind != PARAM_EXTERN)
-		return true;
-	return expression_tree_walker(node, has_foreign_parts, context);
-}
-
-static bool
-is_known(Aggref *aggref)
-{
-	return zen_batchagg_kind(aggref->aggfnoid) != NULL && aggref->aggdirectargs == NIL && aggref->aggorder == NIL &&
-		aggref->aggdistinct == NIL && !aggref->aggvariadic && aggref->aggkind == AGGKIND_NORMAL &&
-		aggref->agglevelsup == 0 && aggref->aggsplit == AGGSPLIT_SIMPLE && list_length(aggref->args) <= 1 &&
-		!has_foreign_parts((Node *) aggref->args, NULL) && !has_foreign_parts((Node *) aggref->aggfilter, NULL) &&
-		!contain_volatile_functions((Node *) aggref->args) &&
-		!contain_volatile_functions((Node *) aggref->aggfilter);
-}
-
-/* The different aggregates of the query; NIL if there is none, or one that is not known. */
-static List *
-known_aggregates(RelOptInfo *grouped, List *having)
-{
-	List	   *exprs = list_concat_copy(grouped->reltarget->exprs, having);
-	List	   *parts = pull_var_clause((Node *) exprs, PVC_INCLUDE_AGGREGATES | PVC_INCLUDE_WINDOWFUNCS |
-										PVC_INCLUDE_PLACEHOLDERS);
-	List	   *result = NIL;
-	ListCell   *lc;
-
-	foreach(lc, parts)
-	{
-		if (!IsA(lfirst(lc), Aggref) || !is_known(lfirst(lc)))
-			return NIL;
-		result = list_append_unique(result, lfirst(lc));
-	}
-	return result;
-}
-
-/* Is it a whole table of zen's, read by nothing but quals? */
-static bool
-is_plain_table(PlannerInfo *root, RelOptInfo *rel)
-{
-	RangeTblEntry *rte;
-	ListCell   *lc;
-
-	if (rel->reloptkind != RELOPT_BASEREL || rel->rtekind != RTE_RELATION || IS_DUMMY_REL(rel))
-		return false;
-	rte = planner_rt_fetch(rel->relid, root);
-	if (rte->relkind != RELKIND_RELATION || rte->inh || rte->tablesample != NULL || !zen_relid_is_zen(rte->relid))
-		return false;
-	/* quals without a column of the table stand above the scan */
-	foreach(lc, rel->baserestrictinfo)
-	{
-		RestrictInfo *info = lfirst_node(RestrictInfo, lc);
-
-		if (info->pseudoconstant || contain_volatile_functions((Node *) info->clause))
-			return false;
-	}
-	return true;
-}
-
-static bool
-is_plain_query(PlannerInfo *root, GroupPathExtraData *extra)
-{
-	Query	   *parse = root->parse;
-
-	return parse->hasAggs && parse->groupClause == NIL && parse->groupingSets == NIL && parse->rowMarks == NIL &&
-		root->rowMarks == NIL && extra->patype == PARTITIONWISE_AGGREGATE_NONE;
-}
-
-/* ---------- plans: path and plan ---------- */
-
-/*
- * As cost_agg() for plain aggregation, with less for handing on rows and for calling transition functions.  Quals and
- * arguments cost the same.
- */
-static void
-set_costs(PlannerInfo *root, Path *path, const Path *scan, double tuples)
-{
-	AggClauseCosts costs = {0};
-	QualCost   *target = &path->pathtarget->cost;
-	double		calls = list_length(root->aggtransinfos) * scan->rows;
-	Cost		saved = (1 - ROW_COST) * (cpu_tuple_cost * tuples + cpu_operator_cost * calls);
-
-	get_agg_clause_costs(root, AGGSPLIT_SIMPLE, &costs);
-	zen_copy_disabled_nodes(path, scan);
-	path->rows = 1;
-	path->startup_cost = scan->total_cost - saved +
-		costs.transCost.startup + costs.transCost.per_tuple * scan->rows +
-		costs.finalCost.startup + costs.finalCost.per_tuple + target->startup;
-	path->total_cost = path->startup_cost + cpu_tuple_cost + target->per_tuple;
-}
-
-static void
-add_batch_path(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grouped, GroupPathExtraData *extra)
-{
-	CustomPath *path;
-	Path	   *scan;
-	List	   *aggregates;
-
-	if (!is_plain_query(root, extra) || !is_plain_table(root, input))
-		return;
-	aggregates = known_aggregates(grouped, (List *) extra->havingQual);
-	if (aggregates == NIL)
-		return;
-	scan = create_seqscan_path(root, input, NULL, 0);
-	path = makeNode(CustomPath);
-	path->path.pathtype = T_CustomScan;
-	path->path.parent = grouped;
-	path->path.pathtarget = grouped->reltarget;
-	path->path.parallel_safe = grouped->consider_parallel && scan->parallel_safe;
-	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
-	path->custom_paths = list_make1(scan);
-	path->custom_private = list_make2(aggregates, extra->havingQual);
-	path->methods = &path_methods;
-	set_costs(root, &path->path, scan, input->tuples);
-	add_path(grouped, &path->path);
-}
-
-static void
-upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input, RelOptInfo *output, void *extra)
-{
-	if (prev_upper_paths)
-		prev_upper_paths(root, stage, input, output, extra);
-	if (zen_batch_aggregate && stage == UPPERREL_GROUP_AGG && extra != NULL)
-		add_batch_path(root, input, output, extra);
-}
-
-static Plan *
-make_plan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses, List *custom_plans)
-{
-	CustomScan *node = makeNode(CustomScan);
-	ListCell   *lc;
-
-	node->scan.plan.targetlist = tlist;
-	node->scan.plan.qual = lsecond(path->custom_private);
-	node->flags = path->flags;
-	node->custom_plans = custom_plans;
-	foreach(lc, (List *) linitial(path->custom_private))
-		node->custom_scan_tlist = lappend(node->custom_scan_tlist,
-										  makeTargetEntry(copyObject(lfirst(lc)), foreach_current_index(lc) + 1, NULL,
-														  false));
-	node->methods = &scan_methods;
-	return &node->scan.plan;
-}
 
 /* ---------- execution: begin ---------- */
 
 static BatchState *
 batch_state(CustomScanState *node)
 {
-	Assert(node->methods == &exec_methods);
+	Assert(strcmp(node->methods->CustomName, ZEN_BATCH_NODE) == 0);
 	return (BatchState *) node;
 }
 
@@ -280,7 +513,7 @@ divide_quals(BatchState *state)
 		return;
 	foreach(lc, quals)
 	{
-		ZenComparison *comparison = zen_comparison_make(lfirst(lc), desc, &state->scan->ps);
+		Comparison *comparison = comparison_make(lfirst(lc), desc, &state->scan->ps);
 
 		if (comparison != NULL)
 			state->comparisons = lappend(state->comparisons, comparison);
@@ -314,11 +547,11 @@ source_of(BatchState *state, Aggref *aggref, bool needs_value)
 	source->needs_value = needs_value;
 	source->filter = aggref->aggfilter ? ExecInitQual(list_make1(aggref->aggfilter), scan) : NULL;
 	if (is_column)
-		source->column = zen_column_find(RelationGetDescr(state->scan->ss_currentRelation),
-										 ((Var *) argument)->varattno, needs_value);
+		source->column = column_find(RelationGetDescr(state->scan->ss_currentRelation),
+									 ((Var *) argument)->varattno, needs_value);
 	else
 		source->expr = ExecInitExpr(argument, scan);
-	if (is_column && source->filter == NULL && zen_column_is_fixed(&source->column))
+	if (is_column && source->filter == NULL && column_is_fixed(&source->column))
 		state->by_column = lappend(state->by_column, source);
 	else
 		state->by_row = lappend(state->by_row, source);
@@ -338,7 +571,7 @@ check_permission(Oid function)
 
 /* Start the scan below, and look up the aggregates and the source of each argument. */
 static void
-begin_node(CustomScanState *node, EState *estate, int eflags)
+batch_begin(CustomScanState *node, EState *estate, int eflags)
 {
 	BatchState *state = batch_state(node);
 	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
@@ -361,7 +594,7 @@ begin_node(CustomScanState *node, EState *estate, int eflags)
 		if (agg->kind == NULL)
 			elog(ERROR, "%s does not know aggregate %u", ZEN_BATCH_NODE, aggref->aggfnoid);
 		if (aggref->args != NIL || aggref->aggfilter != NULL)
-			agg->source = source_of(state, aggref, !zen_batchagg_counts(agg->kind));
+			agg->source = source_of(state, aggref, !agg->kind->counts);
 	}
 	state->batch.slot = state->scan->ss_ScanTupleSlot;
 	state->batch.tableoid = RelationGetRelid(state->scan->ss_currentRelation);
@@ -418,7 +651,7 @@ add_to_totals(BatchState *state, int nrows)
 static void
 filter_batch(BatchState *state)
 {
-	ZenBatch   *batch = &state->batch;
+	Batch	   *batch = &state->batch;
 	ExprContext *econtext = state->scan->ps.ps_ExprContext;
 	int			before = batch->n;
 	ListCell   *lc;
@@ -426,18 +659,18 @@ filter_batch(BatchState *state)
 	if (!state->started)
 	{
 		foreach(lc, state->comparisons)
-			zen_comparison_start(lfirst(lc), econtext);
+			comparison_start(lfirst(lc), econtext);
 		state->started = true;
 	}
 	foreach(lc, state->comparisons)
-		zen_comparison_keep(lfirst(lc), batch);
+		comparison_keep(lfirst(lc), batch);
 	if (state->quals != NULL)
 	{
 		int			m = 0;
 
 		for (int i = 0; i < batch->n; i++)
 		{
-			zen_batch_show(batch, batch->rows[i]);
+			show_row(batch, batch->rows[i]);
 			ResetExprContext(econtext);
 			batch->rows[m] = batch->rows[i];
 			m += ExecQual(state->quals, econtext) ? 1 : 0;
@@ -450,7 +683,7 @@ filter_batch(BatchState *state)
 static void
 add_batch(BatchState *state)
 {
-	ZenBatch   *batch = &state->batch;
+	Batch	   *batch = &state->batch;
 	HeapTuple	ignored[ZEN_TIDS_PER_BLOCK];
 	ListCell   *lc;
 
@@ -458,11 +691,11 @@ add_batch(BatchState *state)
 	{
 		Source	   *source = lfirst(lc);
 
-		source->n = zen_column_load(&source->column, batch, source->values, ignored);
+		source->n = column_load(&source->column, batch, source->values, ignored);
 	}
 	for (int i = 0; state->by_row != NIL && i < batch->n; i++)
 	{
-		zen_batch_show(batch, batch->rows[i]);
+		show_row(batch, batch->rows[i]);
 		ResetExprContext(state->scan->ps.ps_ExprContext);
 		read_by_row(state, batch->slot);
 	}
@@ -489,9 +722,9 @@ take_batch(BatchState *state)
 
 /* Filter and add the rows of a block; returns how many were added. */
 static int
-take_block(BatchState *state, ZenScanRows *block)
+batch_take_block(BatchState *state, ZenScanRows *block)
 {
-	ZenBatch   *batch = &state->batch;
+	Batch	   *batch = &state->batch;
 	int			added = 0;
 
 	for (uint64 left = block->found | block->apart; left != 0; left &= left - 1)
@@ -534,7 +767,7 @@ read_blocks(BatchState *state)
 			InstrStartNode(instrument);
 		more = zen_scan_next_rows(scan->ss_currentScanDesc, scan->ss_ScanTupleSlot, &block);
 		if (more)
-			added = take_block(state, &block);
+			added = batch_take_block(state, &block);
 		if (instrument)
 			InstrStopNode(instrument, added);
 	} while (more);
@@ -543,7 +776,7 @@ read_blocks(BatchState *state)
 
 /* The same row by row, by way of the child. */
 static void
-read_rows(BatchState *state)
+batch_read_rows(BatchState *state)
 {
 	ExprContext *econtext = state->scan->ps.ps_ExprContext;
 	TupleTableSlot *slot;
@@ -568,13 +801,19 @@ store_results(BatchState *state, TupleTableSlot *slot, ExprContext *econtext)
 
 	ExecClearTuple(slot);
 	for (int i = 0; i < state->naggs; i++)
-		slot->tts_values[i] = zen_batchagg_result(state->aggs[i].kind, &state->aggs[i].total, &slot->tts_isnull[i]);
+	{
+		const Aggregate *agg = &state->aggs[i];
+		bool		isnull = agg->total.n == 0 && !agg->kind->counts;
+
+		slot->tts_isnull[i] = isnull;
+		slot->tts_values[i] = isnull ? (Datum) 0 : agg->kind->result(&agg->total);
+	}
 	ExecStoreVirtualTuple(slot);
 	MemoryContextSwitchTo(old);
 }
 
 static TupleTableSlot *
-exec_node(CustomScanState *node)
+batch_exec(CustomScanState *node)
 {
 	BatchState *state = batch_state(node);
 	ExprContext *econtext = node->ss.ps.ps_ExprContext;
@@ -589,7 +828,7 @@ exec_node(CustomScanState *node)
 	if (node->ss.ps.state->es_epq_active == NULL && zen_rel_is_zen(state->scan->ss_currentRelation))
 		read_blocks(state);
 	else
-		read_rows(state);
+		batch_read_rows(state);
 	store_results(state, slot, econtext);
 	econtext->ecxt_scantuple = slot;
 	if (!ExecQual(node->ss.ps.qual, econtext))
@@ -601,7 +840,7 @@ exec_node(CustomScanState *node)
 }
 
 static void
-rescan_node(CustomScanState *node)
+batch_rescan(CustomScanState *node)
 {
 	BatchState *state = batch_state(node);
 
@@ -613,32 +852,22 @@ rescan_node(CustomScanState *node)
 }
 
 static void
-end_node(CustomScanState *node)
+batch_end(CustomScanState *node)
 {
 	ExecEndNode(&batch_state(node)->scan->ps);
 }
 
-static Node *
-create_state(CustomScan *node)
-{
-	BatchState *state = palloc0(sizeof(BatchState));
-
-	state->css.ss.ps.type = T_CustomScanState;
-	state->css.methods = &exec_methods;
-	return (Node *) state;
-}
+static ZenPlanNode batch_node = {
+	.scan.CustomName = ZEN_BATCH_NODE,
+	.exec.BeginCustomScan = batch_begin,
+	.exec.ExecCustomScan = batch_exec,
+	.exec.EndCustomScan = batch_end,
+	.exec.ReScanCustomScan = batch_rescan,
+	.state_size = sizeof(BatchState),
+};
 
 void
 zen_batchnode_init(void)
 {
-	path_methods.CustomName = scan_methods.CustomName = exec_methods.CustomName = ZEN_BATCH_NODE;
-	path_methods.PlanCustomPath = make_plan;
-	scan_methods.CreateCustomScanState = create_state;
-	RegisterCustomScanMethods(&scan_methods);
-	exec_methods.BeginCustomScan = begin_node;
-	exec_methods.ExecCustomScan = exec_node;
-	exec_methods.EndCustomScan = end_node;
-	exec_methods.ReScanCustomScan = rescan_node;
-	prev_upper_paths = create_upper_paths_hook;
-	create_upper_paths_hook = upper_paths;
+	zen_plannode_register(&batch_node);
 }

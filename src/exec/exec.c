@@ -1,46 +1,555 @@
 /*
- * exec.c -- the door to this folder: hooks of the planner and of the executor, and the execution of marked plans.
+ * exec.c -- the door to this folder: marked plans are executed with executor state that outlives an execution.
  *
- * A marked plan is executed with the state kept for it: one row by the functions of this folder (run_rows), any rows by
- * the executor's own nodes (keptnodes.c).  The standard executor runs it, and zen_stat counts that,
+ * The planner's hook has plans marked (pointplan.c, keyjoin.c).  At the second execution of a marked plan the standard
+ * executor starts a copy of it in memory that stays; with zen.debug_keep_plans, at the first.  Then the state is
+ * parked: relations, index, snapshot and tuple descriptors go back.  Expressions, slots, scan keys and the description
+ * of the target stay.  So everything compiled is PostgreSQL's own work.  The executor's hooks use the state: rows named
+ * by keys are read and changed by pointrow.c, any rows by the executor's own nodes (keptnodes.c).
+ *
+ * A state is valid as long as all that it was made from is the same:
+ * - the table and the index: a relcache invalidation of either ends it;
+ * - functions, languages, roles and their membership: any invalidation in these catalogs ends all states;
+ * - the current user: another one has it made anew;
+ * - what expressions are compiled from: the columns of composite types, constraints of domains, casts, default operator
+ *   classes.  Any invalidation of a relation or in these catalogs ends the states that have such expressions.
+ * What functions and expressions learn while they run is no part of a state (pointmemory.c).
+ * An execution under way goes on with a state that has become invalid, as the standard executor would with its own.
+ *
+ * The standard executor runs a marked plan, and zen_stat counts that,
  * - the first time, or if other plans have taken its place since;
  * - with instrumentation: EXPLAIN ANALYZE, auto_explain with log_analyze;
  * - in a cursor that goes backward or is rewound;
  * - while the same plan is under way further up, as in a trigger's function;
  * - where writing is bound to fail: in a transaction that is read-only, in parallel mode;
  * - above READ COMMITTED when the snapshot may see an own row beside one that another transaction has deleted;
- * - if something changes while it is started;
+ * - if something changes while the state is made, or the plan is started;
  * - after zen.executor was set without point (not counted).
  *
  * A plan that PostgreSQL makes for one execution is not marked, since state is worth its making only if it is used
- * again: one for the values of parameters, and one of a query just analyzed (point_planner).
+ * again: one for the values of parameters, and one of a query just analyzed (is_planned_once).
+ *
+ * An error may end an execution without a word.  So the end of each transaction and subtransaction forgets the
+ * executions that began in it.
  */
 #include "exec/exec.h"
 
 #include "access/parallel.h"
+#include "access/table.h"
+#include "access/tableam.h"
 #include "access/xact.h"
 #include "base/epoch.h"
 #include "base/guc.h"
 #include "base/stats.h"
+#include "catalog/objectaccess.h"
 #include "commands/trigger.h"
-#include "exec/batchnode.h"
+#include "exec/batch.h"
 #include "exec/keptnodes.h"
 #include "exec/keyjoin.h"
-#include "exec/pointplan.h"
-#include "exec/pointrow.h"
-#include "exec/pointstate.h"
-#include "exec/pointwhy.h"
+#include "exec/point.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
 #include "optimizer/planner.h"
 #include "parser/analyze.h"
+#include "parser/parsetree.h"
 #include "table/zenam_fetch.h"
+#include "tcop/dest.h"
+#include "utils/inval.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
-static planner_hook_type prev_planner;
-static post_parse_analyze_hook_type prev_analyzed;
-static bool installed;
+/* ---------- states ---------- */
+
+#define NSTATES			256		/* in a process; serial numbers are
+								 * consecutive */
+#define NEXECUTED		4096	/* plans of which it is known that they were
+								 * executed, with state or without */
+#define MAX_CONTEXT_SIZE (256 * 1024)	/* bytes; a state that has grown
+										 * beyond goes */
+
+/* The state kept for a serial number, in place serial % NSTATES. */
+typedef struct Kept
+{
+	uint32		serial;			/* 0: none */
+	ZenPoint   *point;			/* NULL: the plan was executed once */
+} Kept;
+
+/*
+ * The catalogs, beside those of relations, from which expressions are compiled.  Of others, as operators and the
+ * members of operator families, PostgreSQL's plan cache plans anew what uses them.
+ */
+static const int sources[] = {TYPEOID, CASTSOURCETARGET, CONSTROID, CLAOID, AMPROCNUM};
+
+static Kept states[NSTATES];
+static int	nrunning;			/* executions under way */
+static uint64 nchanges;			/* invalidations heard of */
+
+static Kept *
+state_place(uint32 serial)
+{
+	return &states[serial % NSTATES];
+}
+
+static void
+discard(Kept *k)
+{
+	ZenPoint   *point = k->point;
+
+	k->point = NULL;
+	if (point == NULL)
+		return;
+	Assert(point->query == NULL);
+	MemoryContextDelete(point->context);
+}
+
+/* Has this plan been executed before?  True also if it has lost its place since.  From now on it has. */
+static bool
+was_executed(uint32 serial)
+{
+	static uint32 executed[NEXECUTED];	/* in place serial % NEXECUTED */
+	bool		known = executed[serial % NEXECUTED] == serial;
+
+	executed[serial % NEXECUTED] = serial;
+	return known;
+}
+
+/* ---------- what ends a state or an execution ---------- */
+
+static void
+state_relation_changed(Datum arg, Oid relid)
+{
+	nchanges++;
+	for (int i = 0; i < NSTATES; i++)
+	{
+		ZenPoint   *point = states[i].point;
+
+		if (point != NULL && (relid == InvalidOid || point->knows_catalogs || list_member_oid(point->relations, relid)))
+			point->valid = false;
+	}
+}
+
+static void
+catalog_changed(Datum arg, int cacheid, uint32 hash)
+{
+	state_relation_changed(arg, InvalidOid);
+}
+
+/* Something has changed from which expressions are compiled. */
+static void
+source_changed(Datum arg, int cacheid, uint32 hash)
+{
+	nchanges++;
+	for (int i = 0; i < NSTATES; i++)
+	{
+		if (states[i].point != NULL && states[i].point->knows_catalogs)
+			states[i].point->valid = false;
+	}
+}
+
+/*
+ * An error, or the end of a transaction, has ended the executions that began in this subtransaction or a later one;
+ * InvalidSubTransactionId: all.  What they held is gone already.
+ */
+static void
+state_forget(SubTransactionId from)
+{
+	if (nrunning == 0)
+		return;
+	for (int i = 0; i < NSTATES; i++)
+	{
+		ZenPoint   *point = states[i].point;
+
+		if (point == NULL || point->query == NULL || point->subxact < from)
+			continue;
+		point->query = NULL;
+		nrunning--;
+		/* it may have stood anywhere: the state is made anew */
+		point->valid = false;
+	}
+}
+
+/* ---------- making a state ---------- */
+
+static bool
+collect_function(Oid function, void *functions)
+{
+	List	  **list = functions;
+
+	*list = list_append_unique_oid(*list, function);
+	return false;
+}
+
+/* The functions of a plan: object access hooks hear of them whenever an executor starts. */
+static bool
+collect_functions(Node *node, void *functions)
+{
+	if (node == NULL)
+		return false;
+	(void) check_functions_in_node(node, collect_function, functions);
+	return expression_tree_walker(node, collect_functions, functions);
+}
+
+/*
+ * Slots keep their descriptors beyond the transaction: they get copies.  The executor makes some slots late, as for
+ * triggers.
+ */
+static void
+own_descriptors(ZenPoint *point)
+{
+	EState	   *estate = point->kept->estate;
+	MemoryContext old;
+	ListCell   *lc;
+
+	if (list_length(estate->es_tupleTable) == point->nslots)
+		return;
+	old = MemoryContextSwitchTo(estate->es_query_cxt);
+	foreach(lc, estate->es_tupleTable)
+	{
+		TupleTableSlot *slot = lfirst(lc);
+		TupleDesc	desc = slot->tts_tupleDescriptor;
+
+		if (desc == NULL || desc->tdrefcount < 0)
+			continue;
+		slot->tts_tupleDescriptor = CreateTupleDescCopyConstr(desc);
+		ReleaseTupleDesc(desc);
+	}
+	MemoryContextSwitchTo(old);
+	point->nslots = list_length(estate->es_tupleTable);
+}
+
+static void
+close_tables(ZenPoint *point)
+{
+	for (int i = 0; i < point->ntables; i++)
+		table_close(point->tables[i].rel, NoLock);
+}
+
+/* Give back all that belongs to the transaction. */
+static void
+park(ZenPoint *point)
+{
+	EState	   *estate = point->kept->estate;
+
+	Assert(point->query == NULL && point->ntables > 0);
+	own_descriptors(point);
+	if (point->scan != NULL)
+	{
+		index_close(point->scan->iss_RelationDesc, NoLock);
+		point->scan->iss_RelationDesc = NULL;
+	}
+	zen_keptnodes_close(point);
+	close_tables(point);
+	UnregisterSnapshot(estate->es_snapshot);
+	estate->es_snapshot = InvalidSnapshot;
+	Assert(estate->es_crosscheck_snapshot == InvalidSnapshot);
+	UnregisterSnapshot(point->kept->snapshot);
+	point->kept->snapshot = InvalidSnapshot;
+}
+
+static void
+find_tables(ZenPoint *point)
+{
+	EState	   *estate = point->kept->estate;
+
+	point->tables = palloc0(Max(estate->es_range_table_size, 1) * sizeof(ZenPointTable));
+	for (Index rti = 1; rti <= estate->es_range_table_size; rti++)
+	{
+		Relation	rel = estate->es_relations[rti - 1];
+		ZenPointTable *table = &point->tables[point->ntables];
+
+		if (rel == NULL)
+			continue;
+		table->relid = RelationGetRelid(rel);
+		table->rel = rel;
+		point->ntables++;
+		point->relations = lappend_oid(point->relations, RelationGetRelid(rel));
+	}
+}
+
+/* Expressions that are compiled when a row is changed. */
+static bool
+has_expressions(Relation rel)
+{
+	TupleConstr *constr = RelationGetDescr(rel)->constr;
+
+	return rel->rd_rel->relispartition ||
+		(constr != NULL && (constr->num_check > 0 || constr->has_generated_stored || zen_has_virtual(constr)));
+}
+
+/* What is changed, if the plan changes anything.  Result: the node that gives the rows. */
+static PlanState *
+find_change(ZenPoint *point, PlanState *state)
+{
+	point->writes = IsA(state, ModifyTableState) || point->kept->plannedstmt->rowMarks != NIL;
+	if (!IsA(state, ModifyTableState))
+		return state;
+	point->change = (ModifyTableState *) state;
+	point->target = point->change->resultRelInfo;
+	point->has_triggers = point->target->ri_TrigDesc != NULL;
+	point->has_expressions = has_expressions(point->target->ri_RelationDesc) || point->has_triggers;
+	return outerPlanState(state);
+}
+
+/* Find the parts of the state that the standard executor has made. */
+static void
+find_parts(ZenPoint *point)
+{
+	PlannedStmt *stmt = point->kept->plannedstmt;
+	PlanState  *source = find_change(point, outerPlanState(castNode(CustomScanState, point->kept->planstate)));
+
+	find_tables(point);
+	if (point->kind == ZEN_POINT_ROW)
+		zen_pointrow_init(point, source);
+	else
+		zen_keptnodes_find(point);
+	point->knows_catalogs = zen_memory_kind(stmt, outerPlan(stmt->planTree)) != ZEN_MEMORY_NONE;
+	zen_memory_find(point);
+}
+
+/* Let the standard executor start the plan, the state's own copy. */
+static void
+start_kept(ZenPoint *point, PlannedStmt *stmt, Snapshot snapshot)
+{
+	stmt->jitFlags = 0;			/* compiled code would go with the transaction */
+	(void) zen_keptnodes_walk(outerPlan(stmt->planTree), collect_functions, &point->functions);
+	point->kept = CreateQueryDesc(stmt, "", snapshot, InvalidSnapshot, None_Receiver, NULL, NULL, 0);
+	standard_ExecutorStart(point->kept, EXEC_FLAG_SKIP_TRIGGERS);
+}
+
+/*
+ * Start the plan once and keep its state.  The state is not valid if something has changed during that.  NULL: the plan
+ * is not what it was marked as any more.
+ */
+static ZenPoint *
+make_state(uint32 serial, QueryDesc *query)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "zen point access",
+												  ALLOCSET_START_SMALL_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	ZenPoint   *point = palloc0(sizeof(ZenPoint));
+	PlannedStmt *stmt = copyObject(query->plannedstmt);
+	uint64		before;
+
+	MemoryContextSwitchTo(old);
+	if (!zen_point_still_fits(stmt, &point->shape))
+	{
+		MemoryContextDelete(context);
+		return NULL;
+	}
+	before = nchanges;
+	point->serial = serial;
+	point->kind = zen_point_kind(stmt);
+	point->context = context;
+	point->user = GetUserId();
+
+	MemoryContextSwitchTo(context);
+	start_kept(point, stmt, query->snapshot);
+	MemoryContextSwitchTo(point->kept->estate->es_query_cxt);
+	point->run_context = AllocSetContextCreate(context, "zen point access, one execution",
+											   ALLOCSET_SMALL_SIZES);
+	find_parts(point);
+	park(point);
+
+	/*
+	 * a change during this call may concern the state, which had no place yet
+	 * where invalidations find it
+	 */
+	point->valid = nchanges == before && !point->memory.unknown;
+	MemoryContextSwitchTo(old);
+	MemoryContextSetParent(context, CacheMemoryContext);
+	return point;
+}
+
+/* ---------- using one ---------- */
+
+/* The state is at hand and valid: check what ExecutorStart checks each time. */
+static void
+check_again(ZenPoint *point)
+{
+	ListCell   *lc;
+
+	if (ExecutorCheckPerms_hook != NULL)
+		(void) zen_check_permissions(point->kept->plannedstmt);
+	foreach(lc, object_access_hook != NULL ? point->functions : NIL)
+	{
+		InvokeFunctionExecuteHook(lfirst_oid(lc));
+	}
+}
+
+/* The plan gets the place; whatever had it goes.  Result: has the plan been executed before? */
+static bool
+take_place(Kept *k, uint32 serial)
+{
+	discard(k);
+	k->serial = serial;
+	return was_executed(serial);
+}
+
+/* The state is made anew.  Result: why it cannot be used. */
+static ZenPointWhy
+remake(Kept *k, QueryDesc *query)
+{
+	uint32		serial = k->serial;
+	ZenPoint   *point;
+
+	discard(k);
+	point = make_state(serial, query);
+	if (point == NULL)
+		return ZEN_WHY_changed;
+	ZEN_COUNT(point_states_made, 1);
+	/* a function that make_state() has called may have made one, too */
+	if (k->serial != serial || k->point != NULL)
+	{
+		MemoryContextDelete(point->context);
+		return ZEN_WHY_nested;
+	}
+	k->point = point;
+	return point->valid ? ZEN_WHY_NONE : ZEN_WHY_changed;
+}
+
+/*
+ * *point gets the state kept for a plan.  Result: why it may not be executed with it now.
+ *
+ * Makes it at the second execution, under query's snapshot.  Permissions are checked then, and whenever they may have
+ * changed.  Throws what ExecutorStart throws.
+ */
+static ZenPointWhy
+state_of(uint32 serial, QueryDesc *query, ZenPoint **point)
+{
+	Kept	   *k = state_place(serial);
+	ZenPointWhy why = ZEN_WHY_NONE;
+
+	Assert(serial != 0);
+	/* it, or another in its place, is under way */
+	if (k->point != NULL && k->point->query != NULL)
+		return ZEN_WHY_nested;
+	if (k->serial != serial)
+	{
+		bool		known = take_place(k, serial);
+
+		if (!zen_debug_keep_plans)
+			return known ? ZEN_WHY_forgotten : ZEN_WHY_first_run;
+	}
+	if (k->point == NULL || !k->point->valid || k->point->user != GetUserId())
+		why = remake(k, query);
+	else
+		check_again(k->point);
+	*point = k->point;
+	return why;
+}
+
+/* The state with which a query is being executed; NULL if it is executed otherwise. */
+static ZenPoint *
+state_running(const QueryDesc *query)
+{
+	uint32		serial;
+	ZenPoint   *point;
+
+	if (query->planstate == NULL)
+		return NULL;
+	serial = zen_point_serial(query->plannedstmt);
+	point = serial != 0 ? state_place(serial)->point : NULL;
+	/* after an error another query may have come to lie where that one was */
+	return point != NULL && point->query == query && point->kept->estate == query->estate ? point : NULL;
+}
+
+/*
+ * Open the tables.  False: one is described anew, and the state is not valid any more.
+ *
+ * An error from here to state_end leaves them to the resource owner.
+ */
+static bool
+state_open(ZenPoint *point)
+{
+	for (int i = 0; i < point->ntables; i++)
+	{
+		Relation	rel = table_open(point->tables[i].relid, NoLock);
+
+		point->valid = point->valid && rel == point->tables[i].rel;
+		point->tables[i].rel = rel;
+	}
+	if (!point->valid)
+		close_tables(point);
+	return point->valid;
+}
+
+static void
+state_begin(ZenPoint *point, QueryDesc *query, int eflags)
+{
+	EState	   *estate = point->kept->estate;
+
+	Assert(point->query == NULL && point->valid);
+	point->query = query;
+	nrunning++;
+	point->subxact = GetCurrentSubTransactionId();
+	point->skip_triggers = (eflags & EXEC_FLAG_SKIP_TRIGGERS) != 0 || !point->has_triggers;
+	point->started = point->done = false;
+
+	estate->es_top_eflags = eflags;
+	estate->es_snapshot = query->snapshot;
+	estate->es_crosscheck_snapshot = query->crosscheck_snapshot;
+	estate->es_param_list_info = query->params;
+	estate->es_sourceText = query->sourceText;
+	estate->es_queryEnv = query->queryEnv;
+	zen_clear_processed(estate);
+	estate->es_finished = false;
+	if (point->writes)
+		estate->es_output_cid = GetCurrentCommandId(true);
+
+	query->estate = estate;
+	query->planstate = point->kept->planstate;
+	query->tupDesc = point->kept->tupDesc;
+}
+
+/* Triggers of this query's level may have been those of other tables: a foreign key's cascade leaves them to it. */
+static void
+close_trigger_targets(EState *estate)
+{
+	ListCell   *lc;
+
+	foreach(lc, estate->es_trig_target_relations)
+		table_close(((ResultRelInfo *) lfirst(lc))->ri_RelationDesc, NoLock);
+	estate->es_trig_target_relations = NIL;
+}
+
+/* The execution has ended in an orderly way. */
+static void
+state_end(ZenPoint *point)
+{
+	QueryDesc  *query = point->query;
+	EState	   *estate = point->kept->estate;
+
+	Assert(query != NULL && query->estate == estate);
+
+	/*
+	 * other libraries allocate it where they think that it goes with the
+	 * execution
+	 */
+	if (query->totaltime != NULL && GetMemoryChunkContext(query->totaltime) == estate->es_query_cxt)
+		pfree(query->totaltime);
+	own_descriptors(point);
+	zen_memory_forget(point);
+	close_trigger_targets(estate);
+	close_tables(point);
+	query->totaltime = NULL;
+	query->estate = NULL;
+	query->planstate = NULL;
+	query->tupDesc = NULL;
+	estate->es_snapshot = InvalidSnapshot;
+	estate->es_crosscheck_snapshot = InvalidSnapshot;
+	estate->es_param_list_info = NULL;
+	MemoryContextReset(point->run_context);
+	Assert(point->index == NULL && point->index_scan == NULL);
+	Assert(point->kind == ZEN_POINT_ROW || !point->started);
+	point->query = NULL;
+	nrunning--;
+	Assert(nrunning >= 0);
+	if (point->memory.unknown || MemoryContextMemAllocated(point->context, true) > MAX_CONTEXT_SIZE)
+		point->valid = false;
+}
 
 /* ---------- start ---------- */
 
@@ -61,6 +570,23 @@ execution_refuses(const QueryDesc *query, int eflags)
 	return ZEN_WHY_NONE;
 }
 
+/* Count a reason for one plan or one execution, if there is one; with client_min_messages = debug1, say it. */
+static void
+count_reason(ZenPointWhy why)
+{
+	if (why == ZEN_WHY_NONE)
+		return;
+	zen_my_counters[ZEN_C_no_reason + why]++;
+	if (unlikely(message_level_is_interesting(DEBUG1)))
+	{
+		const ZenPointReason *reason = zen_point_reason(why);
+
+		ereport(DEBUG1,
+				(errmsg_internal("zen: executor state is %s: %s", reason->outcome, reason->name),
+				 errdetail_internal("%s", reason->hint)));
+	}
+}
+
 static ZenPoint *
 choose_state(QueryDesc *query, int eflags)
 {
@@ -72,13 +598,13 @@ choose_state(QueryDesc *query, int eflags)
 		return NULL;
 	why = execution_refuses(query, eflags);
 	if (why == ZEN_WHY_NONE)
-		why = zen_pointstate_of(serial, query, &point);
-	if (why == ZEN_WHY_NONE && !zen_pointstate_open(point))
+		why = state_of(serial, query, &point);
+	if (why == ZEN_WHY_NONE && !state_open(point))
 		why = ZEN_WHY_changed;
 	if (why == ZEN_WHY_NONE)
 		return point;
 	ZEN_COUNT(point_fallbacks, 1);
-	zen_point_count(why);
+	count_reason(why);
 	return NULL;
 }
 
@@ -93,7 +619,7 @@ point_start(QueryDesc *query, int eflags)
 		return;
 	}
 	Assert(GetActiveSnapshot() == query->snapshot);
-	zen_pointstate_begin(point, query, eflags);
+	state_begin(point, query, eflags);
 	if (!point->skip_triggers)
 		AfterTriggerBeginQuery();
 	if (point->kind == ZEN_POINT_ROW)
@@ -103,176 +629,6 @@ point_start(QueryDesc *query, int eflags)
 }
 
 /* ---------- run ---------- */
-
-static void
-set_parameters(ZenPoint *point)
-{
-	ParamListInfo params = point->query->params;
-	PlanState  *source = point->make_row ? outerPlanState(point->change) : NULL;
-
-	if (point->scan != NULL)
-	{
-		point->scan->ss.ps.ps_ExprContext->ecxt_param_list_info = params;
-		if (point->scan->iss_RuntimeContext != NULL)
-			point->scan->iss_RuntimeContext->ecxt_param_list_info = params;
-	}
-	if (source != NULL)
-		source->ps_ExprContext->ecxt_param_list_info = params;
-	if (point->change != NULL && point->change->ps.ps_ExprContext != NULL)
-		point->change->ps.ps_ExprContext->ecxt_param_list_info = params;
-}
-
-/* The row that a SELECT gives to its receiver. */
-static TupleTableSlot *
-selected(ZenPoint *point)
-{
-	ExprContext *econtext = point->scan->ss.ps.ps_ExprContext;
-	TupleTableSlot *slot = point->scan->ss.ss_ScanTupleSlot;
-	EState	   *estate = point->kept->estate;
-
-	econtext->ecxt_scantuple = slot;
-	if (point->mark != NULL)
-	{
-		/*
-		 * LockRows gets rows that the scan has projected: an error there
-		 * comes before the lock
-		 */
-		if (point->computes)
-			(void) ExecProject(point->scan->ss.ps.ps_ProjInfo);
-		if (!zen_point_lock(point))
-			return NULL;
-	}
-	if (point->scan->ss.ps.ps_ProjInfo != NULL)
-		slot = ExecProject(point->scan->ss.ps.ps_ProjInfo);
-	if (estate->es_junkFilter != NULL)
-		slot = ExecFilterJunk(estate->es_junkFilter, slot);
-	estate->es_processed++;
-	return slot;
-}
-
-/* The row that RETURNING gives. */
-static TupleTableSlot *
-returned(ZenPoint *point, TupleTableSlot *row)
-{
-	ProjectionInfo *returning = point->target->ri_projectReturning;
-
-	if (row == NULL || returning == NULL)
-		return NULL;
-	row->tts_tableOid = point->relid;
-	returning->pi_exprContext->ecxt_scantuple = row;
-	return ExecProject(returning);
-}
-
-static void
-before_statement_triggers(ZenPoint *point)
-{
-	EState	   *estate = point->kept->estate;
-
-	switch (point->shape.change->operation)
-	{
-		case CMD_INSERT:
-			ExecBSInsertTriggers(estate, point->target);
-			break;
-		case CMD_UPDATE:
-			ExecBSUpdateTriggers(estate, point->target);
-			break;
-		default:
-			Assert(point->shape.change->operation == CMD_DELETE);
-			ExecBSDeleteTriggers(estate, point->target);
-	}
-}
-
-static void
-after_statement_triggers(ZenPoint *point)
-{
-	EState	   *estate = point->kept->estate;
-
-	switch (point->shape.change->operation)
-	{
-		case CMD_INSERT:
-			ExecASInsertTriggers(estate, point->target, NULL);
-			break;
-		case CMD_UPDATE:
-			ExecASUpdateTriggers(estate, point->target, NULL);
-			break;
-		default:
-			ExecASDeleteTriggers(estate, point->target, NULL);
-	}
-}
-
-/* Nothing of the row stays, except where WHERE CURRENT OF looks for it. */
-static void
-clear_row(ZenPoint *point)
-{
-	EState	   *estate = point->kept->estate;
-
-	if (point->scan != NULL)
-	{
-		if (point->change != NULL)
-			ExecClearTuple(point->scan->ss.ss_ScanTupleSlot);
-		ResetExprContext(point->scan->ss.ps.ps_ExprContext);
-	}
-	if (point->new_row != NULL)
-		ExecClearTuple(point->new_row);
-	if (point->change != NULL && point->change->ps.ps_ExprContext != NULL)
-		ResetExprContext(point->change->ps.ps_ExprContext);
-	if (point->make_row != NULL)
-		ResetExprContext(point->make_row->pi_exprContext);
-	ResetPerTupleExprContext(estate);
-}
-
-static void
-begin_rows(ZenPoint *point)
-{
-	point->started = true;
-	set_parameters(point);
-	if (point->has_triggers)
-		before_statement_triggers(point);
-	if (point->scan != NULL)
-		zen_point_begin_read(point);
-}
-
-/* Read or change the next row.  Result: the slot to be sent to the client, or NULL.  Sets done after the last one. */
-static TupleTableSlot *
-next_row(ZenPoint *point)
-{
-	CmdType		operation = point->change != NULL ? point->shape.change->operation : CMD_SELECT;
-
-	if (operation == CMD_INSERT)
-	{
-		point->done = true;
-		return returned(point, zen_point_insert(point));
-	}
-	if (!zen_point_next(point))
-		return NULL;
-	if (operation == CMD_SELECT)
-		return selected(point);
-	return returned(point, operation == CMD_UPDATE ? zen_point_update(point) : zen_point_delete(point));
-}
-
-/* All rows, or as many as shall be sent at most. */
-static void
-run_rows(ZenPoint *point, bool send, uint64 count)
-{
-	uint64		sent = 0;
-	bool		more = true;
-
-	CHECK_FOR_INTERRUPTS();
-	if (!point->started)
-		begin_rows(point);
-	while (more && !point->done)
-	{
-		TupleTableSlot *slot = next_row(point);
-
-		if (send && !TupIsNull(slot))
-			more = point->query->dest->receiveSlot(slot, point->query->dest) && ++sent != count;
-		clear_row(point);
-	}
-	if (point->done && point->has_triggers)
-		after_statement_triggers(point);
-	if (point->scan != NULL)
-		zen_point_end_read(point);
-}
 
 /* Trigger functions are looked up once, and what is found must stay; so must what nodes make when it is needed. */
 static MemoryContext
@@ -299,7 +655,7 @@ run_point(ZenPoint *point, ScanDirection direction, uint64 count)
 	if (ScanDirectionIsForward(direction) && point->kind == ZEN_POINT_PLAN)
 		zen_keptnodes_run(point, send, count);
 	else if (ScanDirectionIsForward(direction) && !point->done)
-		run_rows(point, send, count);
+		zen_pointrow_run(point, send, count);
 	zen_add_processed(estate);
 	if (send)
 		query->dest->rShutdown(query->dest);
@@ -311,7 +667,7 @@ run_point(ZenPoint *point, ScanDirection direction, uint64 count)
 static void
 point_run(ZEN_EXECUTOR_RUN_ARGS)
 {
-	ZenPoint   *point = zen_pointstate_running(queryDesc);
+	ZenPoint   *point = state_running(queryDesc);
 
 	if (point == NULL)
 		standard_ExecutorRun(ZEN_EXECUTOR_RUN_PASS);
@@ -324,7 +680,7 @@ point_run(ZEN_EXECUTOR_RUN_ARGS)
 static void
 point_finish(QueryDesc *query)
 {
-	ZenPoint   *point = zen_pointstate_running(query);
+	ZenPoint   *point = state_running(query);
 	MemoryContext old;
 
 	if (point == NULL)
@@ -346,7 +702,7 @@ point_finish(QueryDesc *query)
 static void
 point_end(QueryDesc *query)
 {
-	ZenPoint   *point = zen_pointstate_running(query);
+	ZenPoint   *point = state_running(query);
 
 	if (point == NULL)
 	{
@@ -356,10 +712,14 @@ point_end(QueryDesc *query)
 	zen_keptnodes_close(point);
 	if (point->scan != NULL)
 		ExecClearTuple(point->scan->ss.ss_ScanTupleSlot);
-	zen_pointstate_end(point);
+	state_end(point);
 }
 
 /* ---------- hooks ---------- */
+
+static planner_hook_type prev_planner;
+static post_parse_analyze_hook_type prev_analyzed;
+static bool installed;
 
 /* A query that may be planned just as it was analyzed; NULL: none. */
 static const Query *analyzed;
@@ -404,7 +764,7 @@ point_planner(Query *parse, const char *source, int options, ParamListInfo param
 	if (zen_key_join)
 		zen_keyjoin_mark(stmt, looks_ahead);
 	if (installed && zen_point_access)
-		zen_point_mark(stmt, once);
+		count_reason(zen_point_mark(stmt, once));
 	return stmt;
 }
 
@@ -434,13 +794,26 @@ zen_exec_yield(void)
 	installed = false;
 }
 
+static void
+register_callbacks(void)
+{
+	CacheRegisterRelcacheCallback(state_relation_changed, (Datum) 0);
+	CacheRegisterSyscacheCallback(PROCOID, catalog_changed, (Datum) 0);
+	CacheRegisterSyscacheCallback(LANGOID, catalog_changed, (Datum) 0);
+	CacheRegisterSyscacheCallback(AUTHOID, catalog_changed, (Datum) 0);
+	CacheRegisterSyscacheCallback(AUTHMEMMEMROLE, catalog_changed, (Datum) 0);
+	CacheRegisterSyscacheCallback(DATABASEOID, catalog_changed, (Datum) 0);
+	for (int i = 0; i < lengthof(sources); i++)
+		CacheRegisterSyscacheCallback(sources[i], source_changed, (Datum) 0);
+}
+
 void
 zen_exec_init(void)
 {
 	if (installed)
 	{
 		zen_pointplan_init();
-		zen_pointstate_init();
+		register_callbacks();
 	}
 	zen_keyjoin_init();
 	prev_planner = planner_hook;
@@ -448,6 +821,7 @@ zen_exec_init(void)
 	prev_analyzed = post_parse_analyze_hook;
 	post_parse_analyze_hook = point_analyzed;
 	zen_batchnode_init();
+	zen_batchagg_init();
 }
 
 /* ---------- the end of transactions ---------- */
@@ -456,14 +830,14 @@ void
 zen_exec_event(XactEvent event)
 {
 	if (event == XACT_EVENT_ABORT || event == XACT_EVENT_COMMIT || event == XACT_EVENT_PREPARE)
-		zen_pointstate_forget(InvalidSubTransactionId);
+		state_forget(InvalidSubTransactionId);
 }
 
 void
 zen_exec_subevent(SubXactEvent event, SubTransactionId subxact)
 {
 	if (event == SUBXACT_EVENT_ABORT_SUB)
-		zen_pointstate_forget(subxact);
+		state_forget(subxact);
 }
 
 /* ---------- what others ask ---------- */
@@ -472,10 +846,4 @@ bool
 zen_exec_keeps(const PlannedStmt *stmt)
 {
 	return zen_point_serial(stmt) != 0;
-}
-
-const ZenPointReason *
-zen_exec_reason(int why)
-{
-	return why < ZEN_NWHYS ? zen_point_reason((ZenPointWhy) why) : NULL;
 }

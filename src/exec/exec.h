@@ -36,15 +36,12 @@ extern void zen_exec_subevent(SubXactEvent event, SubTransactionId subxact);
 /* zen_exec_keeps -- is executor state of this plan kept?  Such a plan has no bitmap scan. */
 extern bool zen_exec_keeps(const PlannedStmt *stmt);
 
-/* zen_exec_reason -- the text of a reason why state is not kept, numbered from 1 on; NULL: there are no more. */
-extern const ZenPointReason *zen_exec_reason(int why);
-
 #else
 
 #define zen_exec_install()			((void) 0)
 #define zen_exec_init()				((void) 0)
 #define zen_exec_keeps(stmt)		false
-#define zen_exec_reason(why)		((const ZenPointReason *) NULL)
+#define zen_point_reason(why)		((const ZenPointReason *) NULL)
 
 #endif
 

@@ -31,8 +31,9 @@
 
 /* ---------- which can be kept ---------- */
 
-bool
-zen_keptnodes_is_zen(const PlannedStmt *stmt, Index rti)
+/* Is an entry of the range table a zen table?  Not a view, a function, a sample. */
+static bool
+is_zen_table(const PlannedStmt *stmt, Index rti)
 {
 	RangeTblEntry *rte = rt_fetch(rti, stmt->rtable);
 
@@ -42,7 +43,7 @@ zen_keptnodes_is_zen(const PlannedStmt *stmt, Index rti)
 static ZenPointWhy
 scan_refuses(const PlannedStmt *stmt, const Plan *plan)
 {
-	return zen_keptnodes_is_zen(stmt, ((const Scan *) plan)->scanrelid) ? ZEN_WHY_NONE : ZEN_WHY_other_table;
+	return is_zen_table(stmt, ((const Scan *) plan)->scanrelid) ? ZEN_WHY_NONE : ZEN_WHY_other_table;
 }
 
 /* An order by distance keeps a queue of rows. */
@@ -79,7 +80,7 @@ change_refuses(const PlannedStmt *stmt, const Plan *plan)
 	if (list_length(change->resultRelations) != 1 || change->rootRelation != 0 ||
 		rt_fetch(rti, stmt->rtable)->relkind == RELKIND_PARTITIONED_TABLE)
 		return ZEN_WHY_several_targets;
-	if (!zen_keptnodes_is_zen(stmt, rti))
+	if (!is_zen_table(stmt, rti))
 		return ZEN_WHY_other_table;
 	rel = table_open(rt_fetch(rti, stmt->rtable)->relid, NoLock);
 	transitions = has_transition_tables(rel->trigdesc, change->operation == CMD_INSERT,
@@ -117,7 +118,7 @@ zen_keptnodes_index(PlanState *node, ZenIndexState *parts)
 }
 
 static void
-open_index(PlanState *node)
+kept_open_index(PlanState *node)
 {
 	Scan	   *plan = (Scan *) node->plan;
 	Oid			id = IsA(plan, IndexScan) ? ((IndexScan *) plan)->indexid : ((IndexOnlyScan *) plan)->indexid;
@@ -236,17 +237,17 @@ close_locks(PlanState *node)
 
 #define OF(type, field)	offsetof(type, field)
 
-static const ZenNodeKind kinds[] = {
+static const ZenNodeKind node_kinds[] = {
 	/* those that can be kept */
 	{T_Result,.exprs = {OF(Result, resconstantqual)},.states = {OF(ResultState, resconstantqual)}},
 	{T_ValuesScan,.exprs = {OF(ValuesScan, values_lists)},.only_reads = true},
 	{T_SeqScan,.refuses = scan_refuses,.has_table = true,.only_reads = true,.close = close_scan},
 	{T_IndexScan,.refuses = index_refuses,.has_table = true,.only_reads = true,
 		.exprs = {OF(IndexScan, indexqualorig), OF(IndexScan, indexorderbyorig)},
-	.states = {OF(IndexScanState, indexqualorig)},.open = open_index,.close = close_index},
+	.states = {OF(IndexScanState, indexqualorig)},.open = kept_open_index,.close = close_index},
 	{T_IndexOnlyScan,.refuses = index_refuses,.has_table = true,.only_reads = true,
 		.exprs = {OF(IndexOnlyScan, indexqual), OF(IndexOnlyScan, indexorderby)},
-	.states = {OF(IndexOnlyScanState, recheckqual)},.open = open_index,.close = close_index},
+	.states = {OF(IndexOnlyScanState, recheckqual)},.open = kept_open_index,.close = close_index},
 	{T_NestLoop,.only_reads = true,.exprs = {OF(NestLoop, join.joinqual)},
 	.states = {OF(NestLoopState, js.joinqual)},.open = open_loop},
 	{T_CustomScan, ZEN_KEYJOIN_NODE,.only_reads = true},
@@ -288,10 +289,14 @@ static const ZenNodeKind unknown = {.why = ZEN_WHY_other_node};
 const ZenNodeKind *
 zen_keptnodes_kind(const Plan *plan)
 {
-	for (int i = 0; i < lengthof(kinds); i++)
-		if (kinds[i].tag == nodeTag(plan) &&
-			(kinds[i].name == NULL || strcmp(kinds[i].name, ((const CustomScan *) plan)->methods->CustomName) == 0))
-			return &kinds[i];
+	for (int i = 0; i < lengthof(node_kinds); i++)
+	{
+		const ZenNodeKind *kind = &node_kinds[i];
+
+		if (kind->tag == nodeTag(plan) &&
+			(kind->name == NULL || strcmp(kind->name, ((const CustomScan *) plan)->methods->CustomName) == 0))
+			return kind;
+	}
 	return &unknown;
 }
 
@@ -372,7 +377,7 @@ typedef struct KeptNode
 } KeptNode;
 
 static bool
-note_node(PlanState *state, void *context)
+kept_note_node(PlanState *state, void *context)
 {
 	ZenPoint   *point = context;
 	const ZenNodeKind *kind = zen_keptnodes_kind(state->plan);
@@ -386,7 +391,7 @@ note_node(PlanState *state, void *context)
 		node->kind = kind;
 		point->nodes = lappend(point->nodes, node);
 	}
-	return planstate_tree_walker(state, note_node, context);
+	return planstate_tree_walker(state, kept_note_node, context);
 }
 
 static PlanState *
@@ -399,7 +404,7 @@ void
 zen_keptnodes_find(ZenPoint *point)
 {
 	Assert(point->kind == ZEN_POINT_PLAN && point->nodes == NIL);
-	(void) note_node(top_node(point), point);
+	(void) kept_note_node(top_node(point), point);
 	if (point->change != NULL)
 		open_for_conflict(&point->change->ps);
 	/* as the standard executor leaves them */

@@ -69,9 +69,6 @@ extern const ZenNodeKind *zen_keptnodes_kind(const Plan *plan);
  */
 extern ZenPointWhy zen_keptnodes_refuse(const PlannedStmt *stmt, const Plan *plan);
 
-/* zen_keptnodes_is_zen -- is an entry of the range table a zen table?  Not a view, a function, a sample. */
-extern bool zen_keptnodes_is_zen(const PlannedStmt *stmt, Index rti);
-
 /*
  * zen_keptnodes_exprs -- call walker for the expressions of a plan's uppermost node, until it says true.  Result: has
  * it?

@@ -35,11 +35,10 @@
 #include "commands/explain.h"
 #include "exec/keptnodes.h"
 #include "exec/keyprobe.h"
-#include "exec/passon.h"
+#include "exec/plannode.h"
 #include "executor/executor.h"
 #include "executor/nodeIndexscan.h"
 #include "miscadmin.h"
-#include "nodes/extensible.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
@@ -112,20 +111,17 @@ typedef struct KeyJoin
 				stale;
 } KeyJoin;
 
-static CustomScanMethods scan_methods;
-static CustomExecMethods exec_methods;
-
 static KeyJoin *
 key_join(CustomScanState *node)
 {
-	Assert(node->methods == &exec_methods);
+	Assert(strcmp(node->methods->CustomName, ZEN_KEYJOIN_NODE) == 0);
 	return (KeyJoin *) node;
 }
 
 /* ---------- execution: start ---------- */
 
 static void
-begin_node(CustomScanState *node, EState *estate, int eflags)
+join_begin(CustomScanState *node, EState *estate, int eflags)
 {
 	KeyJoin    *kj = key_join(node);
 	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
@@ -166,8 +162,10 @@ find_direct_keys(KeyJoin *kj)
 		if (IsA(param, Param) && param->paramkind == PARAM_EXTERN)
 			continue;
 		foreach(lc, IsA(param, Param) ? params : NIL)
+		{
 			if (((NestLoopParam *) lfirst(lc))->paramno == param->paramid)
-			break;
+				break;
+		}
 		if (lc == NULL || runtime->key_toastable)
 		{
 			kj->ndirect = 0;
@@ -182,7 +180,7 @@ find_direct_keys(KeyJoin *kj)
 
 /* Take from the inner scan what stays the same as long as it lives. */
 static void
-prepare(KeyJoin *kj)
+join_prepare(KeyJoin *kj)
 {
 	MemoryContext old = MemoryContextSwitchTo(kj->join->js.ps.state->es_query_cxt);
 
@@ -218,14 +216,14 @@ evaluate_keys(KeyJoin *kj)
 }
 
 static void
-start(KeyJoin *kj)
+join_start(KeyJoin *kj)
 {
 	kj->started = true;
 	kj->by_loop = runs_loop(kj);
 	if (kj->by_loop)
 		return;
 	if (!kj->prepared)
-		prepare(kj);
+		join_prepare(kj);
 	kj->by_loop = kj->probe.nkeys == 0;
 	if (kj->by_loop)
 		return;
@@ -275,7 +273,7 @@ set_key(KeyJoin *kj, OuterRow *row)
 
 /* The outer side goes on to another row: keep this one. */
 static void
-keep_row(KeyJoin *kj, OuterRow *row)
+outer_keep(KeyJoin *kj, OuterRow *row)
 {
 	TupleTableSlot *slot = row->slot;
 
@@ -296,7 +294,7 @@ keep_row(KeyJoin *kj, OuterRow *row)
 
 /* Ask for the memory of all inner rows that the key cache knows. */
 static void
-look_up(KeyJoin *kj)
+outer_look_up(KeyJoin *kj)
 {
 	ZenHTable  *ht = zen_rel_htable(kj->inner->ss_currentRelation);
 	uint64		tidnos[MAX_ROWS];
@@ -318,7 +316,7 @@ look_up(KeyJoin *kj)
 
 /* Read the next outer rows; false if there are none. */
 static bool
-read_rows(KeyJoin *kj)
+outer_read(KeyJoin *kj)
 {
 	int			limit = kj->next_limit;
 
@@ -333,7 +331,7 @@ read_rows(KeyJoin *kj)
 			break;
 		row->slot = slot;
 		if (kj->n + 1 < limit)
-			keep_row(kj, row);
+			outer_keep(kj, row);
 		row->has_key = set_key(kj, row);
 		if (row->has_key)
 		{
@@ -346,16 +344,16 @@ read_rows(KeyJoin *kj)
 	if (limit > 1)
 		kj->next_limit = Min(2 * limit, MAX_ROWS);
 	ZEN_COUNT(key_join_rows, kj->n);
-	look_up(kj);
+	outer_look_up(kj);
 	return kj->n > 0;
 }
 
 static OuterRow *
-next_outer(KeyJoin *kj)
+outer_next(KeyJoin *kj)
 {
 	if (kj->current < kj->n && ++kj->current < kj->n)
 		return &kj->rows[kj->current];
-	return !kj->outer_done && read_rows(kj) ? &kj->rows[0] : NULL;
+	return !kj->outer_done && outer_read(kj) ? &kj->rows[0] : NULL;
 }
 
 /* ---------- the inner row ---------- */
@@ -364,36 +362,24 @@ next_outer(KeyJoin *kj)
 static IndexScanDesc
 index_scan(KeyJoin *kj)
 {
-	EState	   *estate = kj->join->js.ps.state;
+	IndexScanDesc *scan = kj->index.scan;
 
-	if (IsA(kj->inner, IndexScanState))
+	if (*scan == NULL)
 	{
-		IndexScanState *scan = (IndexScanState *) kj->inner;
-
-		if (scan->iss_ScanDesc == NULL)
-			scan->iss_ScanDesc = zen_node_beginscan(scan->ss.ss_currentRelation, scan->iss_RelationDesc,
-													estate->es_snapshot, &scan->iss_Instrument, kj->index.nkeys);
-		return scan->iss_ScanDesc;
-	}
-	else
-	{
-		IndexOnlyScanState *scan = castNode(IndexOnlyScanState, kj->inner);
-
-		if (scan->ioss_ScanDesc == NULL)
+		*scan = zen_node_beginscan(kj->inner, *kj->index.index, kj->join->js.ps.state->es_snapshot, kj->index.nkeys);
+		if (IsA(kj->inner, IndexOnlyScanState))
 		{
-			scan->ioss_ScanDesc = zen_node_beginscan(scan->ss.ss_currentRelation, scan->ioss_RelationDesc,
-													 estate->es_snapshot, &scan->ioss_Instrument, kj->index.nkeys);
 			/* the scan itself may go on with it */
-			scan->ioss_ScanDesc->xs_want_itup = true;
-			scan->ioss_VMBuffer = InvalidBuffer;
+			(*scan)->xs_want_itup = true;
+			((IndexOnlyScanState *) kj->inner)->ioss_VMBuffer = InvalidBuffer;
 		}
-		return scan->ioss_ScanDesc;
 	}
+	return *scan;
 }
 
 /* Find the row with the key of an outer row, by a search of the index. */
 static bool
-fetch_by_index(KeyJoin *kj, OuterRow *row)
+join_fetch_by_index(KeyJoin *kj, OuterRow *row)
 {
 	IndexScanDesc scan = index_scan(kj);
 
@@ -406,7 +392,7 @@ fetch_by_index(KeyJoin *kj, OuterRow *row)
 }
 
 static bool
-fetch_by_key(KeyJoin *kj, OuterRow *row)
+join_fetch_by_key(KeyJoin *kj, OuterRow *row)
 {
 	if (row->hinted)
 	{
@@ -418,7 +404,7 @@ fetch_by_key(KeyJoin *kj, OuterRow *row)
 		}
 		kj->stale++;
 	}
-	return fetch_by_index(kj, row);
+	return join_fetch_by_index(kj, row);
 }
 
 /* Show the row of the table as the index has it. */
@@ -443,7 +429,7 @@ inner_row(KeyJoin *kj, OuterRow *row)
 
 	if (kj->keyed != row)
 		(void) set_key(kj, row);
-	if (!row->has_key || !fetch_by_key(kj, row))
+	if (!row->has_key || !join_fetch_by_key(kj, row))
 		return NULL;
 	ResetExprContext(econtext);
 	econtext->ecxt_scantuple = kj->columns ? show_columns(kj) : kj->row;
@@ -503,12 +489,12 @@ joined_row(KeyJoin *kj)
 
 /* As ExecNestLoop() with an inner side that gives one row at most. */
 static TupleTableSlot *
-next_row(KeyJoin *kj)
+join_next(KeyJoin *kj)
 {
 	ExprContext *econtext = kj->join->js.ps.ps_ExprContext;
 	OuterRow   *row;
 
-	while ((row = next_outer(kj)) != NULL)
+	while ((row = outer_next(kj)) != NULL)
 	{
 		TupleTableSlot *result;
 
@@ -526,39 +512,33 @@ next_row(KeyJoin *kj)
 /* ---------- execution: the node ---------- */
 
 static TupleTableSlot *
-exec_node(CustomScanState *node)
+join_exec(CustomScanState *node)
 {
 	KeyJoin    *kj = key_join(node);
 	Instrumentation *instrument = kj->join->js.ps.instrument;
 	TupleTableSlot *row;
 
 	if (!kj->started)
-		start(kj);
+		join_start(kj);
 	if (kj->by_loop)
 		return ExecProcNode(&kj->join->js.ps);
 	if (likely(instrument == NULL))
-		return next_row(kj);
+		return join_next(kj);
 	InstrStartNode(instrument);
-	row = next_row(kj);
+	row = join_next(kj);
 	InstrStopNode(instrument, row != NULL ? 1 : 0);
 	return row;
 }
 
 static void
-rescan_node(CustomScanState *node)
+join_rescan(CustomScanState *node)
 {
 	key_join(node)->started = false;
 	ExecReScan(outerPlanState(node));
 }
 
 static void
-end_node(CustomScanState *node)
-{
-	ExecEndNode(outerPlanState(node));
-}
-
-static void
-explain_node(CustomScanState *node, List *ancestors, ExplainState *es)
+join_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 {
 	KeyJoin    *kj = key_join(node);
 
@@ -569,23 +549,14 @@ explain_node(CustomScanState *node, List *ancestors, ExplainState *es)
 	ExplainPropertyInteger("Key Cache Stale", NULL, (int64) kj->stale, es);
 }
 
-static Node *
-create_state(CustomScan *node)
-{
-	KeyJoin    *kj = palloc0(sizeof(KeyJoin));
-
-	kj->css.ss.ps.type = T_CustomScanState;
-	kj->css.methods = &exec_methods;
-	return (Node *) kj;
-}
-
-/* ---------- plans: which loops ---------- */
-
-typedef struct Marking
-{
-	PlannedStmt *stmt;
-	bool		looks_ahead;
-} Marking;
+static ZenPlanNode join_node = {
+	.scan.CustomName = ZEN_KEYJOIN_NODE,
+	.exec.BeginCustomScan = join_begin,
+	.exec.ExecCustomScan = join_exec,
+	.exec.ReScanCustomScan = join_rescan,
+	.exec.ExplainCustomScan = join_explain,
+	.state_size = sizeof(KeyJoin),
+};
 
 /* ---------- plans: reading ahead ---------- */
 
@@ -611,8 +582,10 @@ locks_rows(PlannedStmt *stmt)
 	ListCell   *lc;
 
 	foreach(lc, stmt->rowMarks)
+	{
 		if (RowMarkRequiresRowShareLock(lfirst_node(PlanRowMark, lc)->markType))
-		return true;
+			return true;
+	}
 	return false;
 }
 
@@ -647,29 +620,6 @@ may_change(PlannedStmt *stmt, Plan *plan)
 
 /* ---------- plans: the form ---------- */
 
-/* The scan of the inner side: its index and the quals by which it is searched. */
-static bool
-inner_index(Plan *inner, Oid *index, List **quals)
-{
-	if (IsA(inner, IndexScan))
-	{
-		IndexScan  *scan = (IndexScan *) inner;
-
-		*index = scan->indexid;
-		*quals = scan->indexqual;
-		return scan->indexorderby == NIL;
-	}
-	if (IsA(inner, IndexOnlyScan))
-	{
-		IndexOnlyScan *scan = (IndexOnlyScan *) inner;
-
-		*index = scan->indexid;
-		*quals = scan->indexqual;
-		return scan->indexorderby == NIL;
-	}
-	return false;
-}
-
 /*
  * Subqueries in the inner scan's expressions would have to be told that parameters have changed; the nested loop does
  * it.
@@ -681,21 +631,37 @@ is_key_join(PlannedStmt *stmt, NestLoop *join)
 	Oid			index;
 	List	   *quals;
 
-	if (join->nestParams == NIL || join->join.plan.parallel_aware || inner->parallel_aware ||
-		!inner_index(inner, &index, &quals))
+	if (join->nestParams == NIL || join->join.plan.parallel_aware || inner->parallel_aware || inner->initPlan != NIL)
 		return false;
-	if (inner->initPlan != NIL || zen_keptnodes_exprs(inner, has_subplans, NULL))
+	if (IsA(inner, IndexScan))
+	{
+		index = ((IndexScan *) inner)->indexid;
+		quals = ((IndexScan *) inner)->indexqual;
+	}
+	else if (IsA(inner, IndexOnlyScan))
+	{
+		index = ((IndexOnlyScan *) inner)->indexid;
+		quals = ((IndexOnlyScan *) inner)->indexqual;
+	}
+	else
 		return false;
-	return zen_keptnodes_is_zen(stmt, ((Scan *) inner)->scanrelid) &&
+	return zen_keptnodes_kind(inner)->refuses(stmt, inner) == ZEN_WHY_NONE &&
+		!zen_keptnodes_exprs(inner, has_subplans, NULL) &&
 		zen_keyprobe_refuses(index, quals, false) == ZEN_WHY_NONE && zen_keyprobe_fits(index);
 }
 
 /* ---------- plans: marking ---------- */
 
+typedef struct Marking
+{
+	PlannedStmt *stmt;
+	bool		looks_ahead;
+} Marking;
+
 static Plan *
 mark_one(Marking *marking, NestLoop *join)
 {
-	CustomScan *node = zen_passon_make(&join->join.plan, &scan_methods);
+	CustomScan *node = zen_plannode_make(&join->join.plan, &join_node);
 	bool		ahead = marking->looks_ahead &&
 	!(marking->stmt->hasModifyingCTE && may_change(marking->stmt, outerPlan(join)));
 
@@ -707,7 +673,7 @@ static void mark_list(Marking *marking, List *plans);
 
 /* The plan, or the node on top of it; the same for all plans below. */
 static Plan *
-mark(Marking *marking, Plan *plan)
+mark_plan(Marking *marking, Plan *plan)
 {
 	const ZenNodeKind *kind;
 
@@ -715,10 +681,10 @@ mark(Marking *marking, Plan *plan)
 		return NULL;
 	check_stack_depth();
 	kind = zen_keptnodes_kind(plan);
-	plan->lefttree = mark(marking, plan->lefttree);
-	plan->righttree = mark(marking, plan->righttree);
+	plan->lefttree = mark_plan(marking, plan->lefttree);
+	plan->righttree = mark_plan(marking, plan->righttree);
 	if (kind->plan != 0)
-		ZEN_NODE_FIELD(plan, kind->plan, Plan *) = mark(marking, ZEN_NODE_FIELD(plan, kind->plan, Plan *));
+		ZEN_NODE_FIELD(plan, kind->plan, Plan *) = mark_plan(marking, ZEN_NODE_FIELD(plan, kind->plan, Plan *));
 	if (kind->plans != 0)
 		mark_list(marking, ZEN_NODE_FIELD(plan, kind->plans, List *));
 	if (IsA(plan, NestLoop) && is_key_join(marking->stmt, (NestLoop *) plan))
@@ -732,7 +698,7 @@ mark_list(Marking *marking, List *plans)
 	ListCell   *lc;
 
 	foreach(lc, plans)
-		lfirst(lc) = mark(marking, lfirst(lc));
+		lfirst(lc) = mark_plan(marking, lfirst(lc));
 }
 
 /*
@@ -746,19 +712,12 @@ zen_keyjoin_mark(PlannedStmt *stmt, bool looks_ahead)
 
 	if (stmt->commandType == CMD_UTILITY || stmt->utilityStmt != NULL || stmt->parallelModeNeeded)
 		return;
-	stmt->planTree = mark(&marking, stmt->planTree);
+	stmt->planTree = mark_plan(&marking, stmt->planTree);
 	mark_list(&marking, stmt->subplans);
 }
 
 void
 zen_keyjoin_init(void)
 {
-	scan_methods.CustomName = exec_methods.CustomName = ZEN_KEYJOIN_NODE;
-	scan_methods.CreateCustomScanState = create_state;
-	exec_methods.BeginCustomScan = begin_node;
-	exec_methods.ExecCustomScan = exec_node;
-	exec_methods.EndCustomScan = end_node;
-	exec_methods.ReScanCustomScan = rescan_node;
-	exec_methods.ExplainCustomScan = explain_node;
-	RegisterCustomScanMethods(&scan_methods);
+	zen_plannode_register(&join_node);
 }

@@ -146,12 +146,6 @@ zen_keyprobe_refuses(Oid indexid, List *indexqual, bool lists)
 
 /* ---------- hashes ---------- */
 
-Oid
-zen_keyprobe_type(Relation index, const ScanKeyData *key)
-{
-	return OidIsValid(key->sk_subtype) ? key->sk_subtype : index->rd_opcintype[key->sk_attno - 1];
-}
-
 /* Is the index on columns, and of the whole table?  Only then a key alone stands for one row. */
 static bool
 is_on_columns(Relation index)
@@ -180,9 +174,13 @@ zen_keyprobe_init(ZenKeyProbe *probe, Relation index, const ScanKeyData *keys, i
 	if (!zen_keycache_enabled() || !is_on_columns(index))
 		return;
 	for (int i = 0; i < nkeys; i++)
-		if (!zen_key_column_init(&probe->keys[i], index, keys[i].sk_attno - 1, zen_keyprobe_type(index, &keys[i]),
+	{
+		/* the executor sets it, unlike others that search an index */
+		Assert(OidIsValid(keys[i].sk_subtype));
+		if (!zen_key_column_init(&probe->keys[i], index, keys[i].sk_attno - 1, keys[i].sk_subtype,
 								 keys[i].sk_collation))
 			return;
+	}
 	probe->nkeys = nkeys;
 }
 
@@ -200,7 +198,7 @@ zen_keyprobe_hash(const ZenKeyProbe *probe, const ScanKeyData *keys)
 /* ---------- the row ---------- */
 
 static void
-count(ZenHTable *ht, ZenTableCounter counter)
+probe_count(ZenHTable *ht, ZenTableCounter counter)
 {
 	zen_tablestat_add(ht->idx, zen_tablestat_generation(ht->idx), counter, 1);
 }
@@ -210,7 +208,7 @@ zen_keyprobe_hint(ZenHTable *ht, uint64 hash, uint64 *tidno)
 {
 	if (zen_keycache_lookup(hash, tidno))
 		return true;
-	count(ht, ZEN_T_KEY_MISSES);
+	probe_count(ht, ZEN_T_KEY_MISSES);
 	return false;
 }
 
@@ -238,6 +236,6 @@ zen_keyprobe_fetch(const ZenKeyProbe *probe, Relation rel, const ScanKeyData *ke
 	ZenHTable  *ht = zen_rel_htable(rel);
 	bool		found = zen_fetch_hinted(rel, ht, tidno, snapshot, slot) && has_key(probe, keys, slot);
 
-	count(ht, found ? ZEN_T_KEY_HITS : ZEN_T_KEY_STALE);
+	probe_count(ht, found ? ZEN_T_KEY_HITS : ZEN_T_KEY_STALE);
 	return found;
 }

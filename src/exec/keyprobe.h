@@ -36,11 +36,8 @@ extern ZenPointWhy zen_keyprobe_refuses(Oid index, List *indexqual, bool lists);
 /* zen_keyprobe_fits -- does the key cache have keys of an index: is it on columns, and of the whole table? */
 extern bool zen_keyprobe_fits(Oid index);
 
-/* zen_keyprobe_init -- prepare for keys that a scan of the open index names. */
+/* zen_keyprobe_init -- prepare for keys that a scan node of the executor names; its index is open. */
 extern void zen_keyprobe_init(ZenKeyProbe *probe, Relation index, const ScanKeyData *keys, int nkeys);
-
-/* zen_keyprobe_type -- of a scan key's value. */
-extern Oid	zen_keyprobe_type(Relation index, const ScanKeyData *key);
 
 /* zen_keyprobe_hash -- what stands for a key in the key cache; nkeys is not 0. */
 extern uint64 zen_keyprobe_hash(const ZenKeyProbe *probe, const ScanKeyData *keys);

@@ -1,5 +1,5 @@
 /*
- * point.h -- the kept state of one plan, which all modules of this folder work on.
+ * point.h -- the kept state of one plan, and what the point* modules do with plans and states.
  */
 #ifndef ZEN_POINT_H
 #define ZEN_POINT_H
@@ -129,5 +129,71 @@ typedef struct ZenPoint
 								 * beginning; or further */
 	bool		done;			/* there is no further row */
 } ZenPoint;
+
+/* ---------- pointplan.c: which plans ---------- */
+
+/*
+ * zen_point_mark -- put a node on top of a plan that is a point access, or can be kept whole.
+ *
+ * once: why the plan is made for one execution; ZEN_WHY_NONE: it is not.  Result: why it is no point access, or not
+ * kept at all; ZEN_WHY_NONE: it is one, or it has nothing to do with zen tables.
+ */
+extern ZenPointWhy zen_point_mark(PlannedStmt *stmt, ZenPointWhy once);
+
+/* zen_point_serial -- the number of a marked plan; 0 of any other.  Plans with the same number are copies of one. */
+extern uint32 zen_point_serial(const PlannedStmt *stmt);
+
+/* zen_point_kind -- of a marked plan. */
+extern ZenPointKind zen_point_kind(const PlannedStmt *stmt);
+
+/*
+ * zen_point_still_fits -- is a marked plan yet what it was marked as, as its tables and indexes are defined now?
+ *
+ * Caller holds the locks that the plan needs.  *shape gets the parts of a point access.
+ */
+extern bool zen_point_still_fits(PlannedStmt *stmt, ZenPointShape *shape);
+
+/* zen_pointplan_init -- register the nodes.  Once a process, before any plan. */
+extern void zen_pointplan_init(void);
+
+/* ---------- pointmemory.c: what a state remembers ---------- */
+
+/* What an expression has in it for as long as it stays compiled, beside what its functions remember. */
+typedef enum ZenMemoryKind
+{
+	ZEN_MEMORY_NONE,
+	ZEN_MEMORY_CATALOGS,		/* what catalogs said when it was compiled */
+	ZEN_MEMORY_ANY				/* unknown: the state may not stay */
+} ZenMemoryKind;
+
+/*
+ * zen_memory_kind -- the most that expressions of a plan, and of the table that it changes, have in them.
+ *
+ * What domains and functions in SQL bring in is not all seen (zen_memory_find).  Looks at catalogs.  Caller holds the
+ * locks that the plan needs.
+ */
+extern ZenMemoryKind zen_memory_kind(const PlannedStmt *stmt, Plan *plan);
+
+/*
+ * zen_memory_find -- note all places of a state, just made, where functions and expressions remember something.
+ *
+ * Sets memory.unknown if that is not possible: the state serves one execution.
+ */
+extern void zen_memory_find(ZenPoint *point);
+
+/* zen_memory_forget -- an execution has ended, its tables are open yet: nothing of it is remembered. */
+extern void zen_memory_forget(ZenPoint *point);
+
+/* ---------- pointrow.c: the rows of a point access ---------- */
+
+/* zen_pointrow_init -- find the parts of a state that is being made; source, just started, gives the rows. */
+extern void zen_pointrow_init(ZenPoint *point, PlanState *source);
+
+/*
+ * zen_pointrow_run -- read or change the next rows, as ExecutorRun does; count 0: all that are left.
+ *
+ * The table is open.  With each change goes all that hangs on it: generated columns, constraints, indexes, triggers.
+ */
+extern void zen_pointrow_run(ZenPoint *point, bool send, uint64 count);
 
 #endif							/* ZEN_POINT_H */

@@ -8,7 +8,7 @@
  * - What a function remembers while a statement runs goes when the execution ends, whatever function it is.  All places
  *   where it may stand are noted as the state is made (zen_memory_find), and emptied (zen_memory_forget).
  * - What is put into an expression as it is compiled stays as long as no catalog has changed that it may come from
- *   (pointstate.c).
+ *   (exec.c).
  * - A plan with an expression that may remember anything is not kept (zen_memory_kind).  Most nodes of expressions
  *   have nothing: they look at their arguments, and at types that stay as they are.  Some are compiled from what
  *   catalogs say, as of the columns of a type.  A node that is not in the list here may remember anything.
@@ -16,7 +16,7 @@
  * Constraints, generated columns, conditions of triggers, and trigger functions are looked up when they are needed
  * first.  So their number is compared after each execution.
  */
-#include "exec/pointmemory.h"
+#include "exec/point.h"
 
 #include "access/table.h"
 #include "catalog/pg_language_d.h"
@@ -140,7 +140,7 @@ is_sql_function(Oid function, void *context)
  * need to look on.  Runs no functions: domains are looked into only where they have been compiled.
  */
 static bool
-judge(Node *node, void *judgement)
+memory_judge(Node *node, void *judgement)
 {
 	Judgement  *j = judgement;
 
@@ -161,9 +161,9 @@ judge(Node *node, void *judgement)
 
 		InitDomainConstraintRef(((CoerceToDomain *) node)->resulttype, domain, CurrentMemoryContext, false);
 		foreach(lc, domain->constraints)
-			(void) judge((Node *) ((DomainConstraintState *) lfirst(lc))->check_expr, j);
+			(void) memory_judge((Node *) ((DomainConstraintState *) lfirst(lc))->check_expr, j);
 	}
-	return j->kind == ZEN_MEMORY_ANY || expression_tree_walker(node, judge, judgement);
+	return j->kind == ZEN_MEMORY_ANY || expression_tree_walker(node, memory_judge, judgement);
 }
 
 static List *
@@ -196,9 +196,9 @@ judge_table(Relation rel, Judgement *j)
 	ListCell   *lc;
 
 	foreach(lc, expressions_of(rel))
-		(void) judge(stringToNode(lfirst(lc)), j);
+		(void) memory_judge(stringToNode(lfirst(lc)), j);
 	if (rel->rd_rel->relispartition)
-		(void) judge((Node *) RelationGetPartitionQual(rel), j);
+		(void) memory_judge((Node *) RelationGetPartitionQual(rel), j);
 }
 
 ZenMemoryKind
@@ -207,7 +207,7 @@ zen_memory_kind(const PlannedStmt *stmt, Plan *plan)
 	Judgement	j = {ZEN_MEMORY_NONE, EXPR_PLANNED};
 	ListCell   *lc;
 
-	(void) zen_keptnodes_walk(plan, judge, &j);
+	(void) zen_keptnodes_walk(plan, memory_judge, &j);
 	if (!IsA(plan, ModifyTable))
 		return j.kind;
 	j.stage = EXPR_STORED;
@@ -238,7 +238,7 @@ note_place(ZenPoint *point, void **place)
 }
 
 static void
-note_function(ZenPoint *point, FmgrInfo *function)
+memory_note_function(ZenPoint *point, FmgrInfo *function)
 {
 	/* what it remembers lies where it goes with the execution */
 	function->fn_mcxt = point->run_context;
@@ -272,35 +272,35 @@ note_step(ZenPoint *point, ExprState *state, ExprEvalStep *op)
 		case EEOP_DISTINCT:
 		case EEOP_NOT_DISTINCT:
 		case EEOP_NULLIF:
-			note_function(point, op->d.func.finfo);
+			memory_note_function(point, op->d.func.finfo);
 			break;
 		case EEOP_IOCOERCE:
 #if ZEN_HAS_JSON_STEPS
 		case EEOP_IOCOERCE_SAFE:
 #endif
-			note_function(point, op->d.iocoerce.finfo_out);
-			note_function(point, op->d.iocoerce.finfo_in);
+			memory_note_function(point, op->d.iocoerce.finfo_out);
+			memory_note_function(point, op->d.iocoerce.finfo_in);
 			break;
 		case EEOP_ARRAYCOERCE:
 			return op->d.arraycoerce.elemexprstate;
 		case EEOP_ROWCOMPARE_STEP:
-			note_function(point, op->d.rowcompare_step.finfo);
+			memory_note_function(point, op->d.rowcompare_step.finfo);
 			break;
 		case EEOP_MINMAX:
-			note_function(point, op->d.minmax.finfo);
+			memory_note_function(point, op->d.minmax.finfo);
 			break;
 		case EEOP_SCALARARRAYOP:
-			note_function(point, op->d.scalararrayop.finfo);
+			memory_note_function(point, op->d.scalararrayop.finfo);
 			break;
 		case EEOP_HASHED_SCALARARRAYOP:
-			note_function(point, op->d.hashedscalararrayop.finfo);
+			memory_note_function(point, op->d.hashedscalararrayop.finfo);
 			if (!is_plain_list(op->d.hashedscalararrayop.saop))
 				note_place(point, (void **) &op->d.hashedscalararrayop.elements_tab);
 			break;
 #if ZEN_HAS_JSON_STEPS
 		case EEOP_JSONEXPR_PATH:
 			if (op->d.jsonexpr.jsestate->input_fcinfo != NULL)
-				note_function(point, op->d.jsonexpr.jsestate->input_fcinfo->flinfo);
+				memory_note_function(point, op->d.jsonexpr.jsestate->input_fcinfo->flinfo);
 			break;
 		case EEOP_JSONEXPR_COERCION:
 			note_place(point, &op->d.jsonexpr_coercion.json_coercion_cache);
@@ -337,11 +337,11 @@ note_keys(ZenPoint *point, ScanKey keys, int nkeys)
 		ScanKey		part = (keys[i].sk_flags & SK_ROW_HEADER) ? (ScanKey) DatumGetPointer(keys[i].sk_argument) :
 		&keys[i];
 
-		note_function(point, &part->sk_func);
+		memory_note_function(point, &part->sk_func);
 		while ((part->sk_flags & SK_ROW_MEMBER) != 0 && (part->sk_flags & SK_ROW_END) == 0)
 		{
 			part++;
-			note_function(point, &part->sk_func);
+			memory_note_function(point, &part->sk_func);
 		}
 	}
 }
@@ -364,7 +364,7 @@ note_change(ZenPoint *point, ResultRelInfo *target)
 }
 
 static bool
-note_node(PlanState *node, void *context)
+memory_note_node(PlanState *node, void *context)
 {
 	ZenPoint   *point = context;
 	const ZenNodeKind *kind = zen_keptnodes_kind(node->plan);
@@ -382,7 +382,7 @@ note_node(PlanState *node, void *context)
 	}
 	if (IsA(node, ModifyTableState))
 		note_change(point, ((ModifyTableState *) node)->resultRelInfo);
-	return planstate_tree_walker(node, note_node, point);
+	return planstate_tree_walker(node, memory_note_node, point);
 }
 
 /* What a point access has beside the executor's nodes. */
@@ -393,7 +393,7 @@ note_row_access(ZenPoint *point)
 	if (point->list.nkey >= 0 && point->scan != NULL)
 	{
 		/* the keys are a copy then */
-		note_function(point, &point->list.compare);
+		memory_note_function(point, &point->list.compare);
 		note_keys(point, point->scan_keys, point->scan->iss_NumScanKeys);
 	}
 }
@@ -416,7 +416,7 @@ take_state(Late *late, ExprState *state)
 	if (late->point == NULL)
 		return;
 	note_state(late->point, state);
-	(void) judge((Node *) state->expr, &late->judgement);
+	(void) memory_judge((Node *) state->expr, &late->judgement);
 }
 
 static void
@@ -445,7 +445,7 @@ take_late(Late *late, ResultRelInfo *target)
 		{
 			late->n++;
 			if (late->point != NULL)
-				note_function(late->point, &target->ri_TrigFunctions[i]);
+				memory_note_function(late->point, &target->ri_TrigFunctions[i]);
 		}
 }
 
@@ -479,10 +479,10 @@ zen_memory_find(ZenPoint *point)
 	 * a domain, or a function in SQL that has been put into a constraint, may
 	 * have something in it that was not to be seen in the plan
 	 */
-	(void) zen_keptnodes_walk(outerPlan(point->kept->plannedstmt->planTree), judge, &j);
+	(void) zen_keptnodes_walk(outerPlan(point->kept->plannedstmt->planTree), memory_judge, &j);
 	point->memory.unknown = j.kind == ZEN_MEMORY_ANY;
 	point->memory.n = point->memory.nlate = 0;
-	(void) note_node(point->kept->planstate, point);
+	(void) memory_note_node(point->kept->planstate, point);
 	if (point->kind == ZEN_POINT_ROW)
 		note_row_access(point);
 	if (point->target != NULL)

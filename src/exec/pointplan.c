@@ -1,26 +1,24 @@
 /*
- * pointplan.c -- which plans are point accesses or can be kept, and the nodes that mark them.
+ * pointplan.c -- which plans are point accesses or can be kept, why the others are not, and the nodes that mark them.
  *
  * A point access reads, locks or changes rows of a zen table, by equality on all columns of a unique index: one row, or
  * one for each element of a list.  Or it inserts one row.
  * A kept plan consists of nodes that start again where they have begun (keptnodes.c has the table), on zen tables only.
  * The planner hook puts a CustomScan on top of such a plan.  The node bears a serial number: executor state is kept by
- * it (pointstate.c).  A plan's address would not do, since plans come to lie where others have lain.
+ * it (exec.c).  A plan's address would not do, since plans come to lie where others have lain.
  *
  * Under the standard executor the node hands on what the plan below gives: with EXPLAIN ANALYZE, in cursors that go
  * backward, and wherever else the kept state does not fit (exec.c has the list).  EXPLAIN shows both.
  */
-#include "exec/pointplan.h"
+#include "exec/point.h"
 
 #include "access/relscan.h"
 #include "access/table.h"
 #include "base/guc.h"
-#include "base/stats.h"
 #include "catalog/pg_class.h"
 #include "exec/keptnodes.h"
 #include "exec/keyprobe.h"
-#include "exec/passon.h"
-#include "exec/pointmemory.h"
+#include "exec/plannode.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
@@ -30,14 +28,93 @@
 #include "table/zenam_rel.h"
 #include "utils/rel.h"
 
-/* Of the nodes; by ZenPointKind. */
-static CustomScanMethods scan_methods[] = {
-	[ZEN_POINT_ROW] = {.CustomName = "ZenPointAccess"},
-	[ZEN_POINT_PLAN] = {.CustomName = "ZenKeptPlan"},
-};
-static CustomExecMethods exec_methods;
+/* ---------- reasons ---------- */
 
-static Node *create_state(CustomScan *node);
+/*
+ * Three things may happen.  A plan is not kept: its form does not allow it, or it is made for one execution.  A plan is
+ * kept whole, although it reads one table by an index: something hinders that it is a point access.  Or a plan is kept,
+ * and one execution cannot make use of it.  Each is counted, once a plan or once an execution; a plan of other tables
+ * is not.
+ */
+#define NOT_KEPT	"not kept"
+#define WHOLE		"kept whole"
+#define NOT_USED	"not used"
+
+/* R(name, outcome, hint): each sentence of a hint is about the plan or the execution that was counted. */
+#define R(name, outcome, hint)	[ZEN_WHY_##name] = {#name, outcome, hint}
+
+static const ZenPointReason reasons[ZEN_NWHYS] = {
+	R(planned_once, NOT_KEPT,
+	  "It came by the simple protocol, or as dynamic SQL. Use prepared statements."),
+	R(custom_plan, NOT_KEPT,
+	  "It is made for certain values of the parameters: the first five times, and where the values matter. "
+	  "See plan_cache_mode."),
+	R(no_parameters, NOT_KEPT,
+	  "It has no parameters, and is no point access. Mostly such plans are executed once."),
+	R(compiled, NOT_KEPT,
+	  "It is so costly that its expressions are compiled. See jit_above_cost."),
+	R(parallel, NOT_KEPT,
+	  "Parallel workers take part. See max_parallel_workers_per_gather."),
+	R(subquery, NOT_KEPT,
+	  "It has subqueries or common table expressions that are not joins."),
+	R(merge, NOT_KEPT,
+	  "It is a MERGE. INSERT ... ON CONFLICT can be kept."),
+	R(several_targets, NOT_KEPT,
+	  "It changes a partitioned table, or one with children. Name the partition."),
+	R(transition_table, NOT_KEPT,
+	  "A trigger of the table has a transition table."),
+	R(other_table, NOT_KEPT,
+	  "Something else than a zen table takes part, as a table of another access method, or a materialized view."),
+	R(aggregate, NOT_KEPT,
+	  "It computes aggregates, groups or windows."),
+	R(sort, NOT_KEPT,
+	  "It sorts. An index may give the order."),
+	R(join, NOT_KEPT,
+	  "It joins by hash or merge, or keeps rows for a join. Nested loops over indexes can be kept."),
+	R(append, NOT_KEPT,
+	  "It reads a partitioned table, or one with children, or is a UNION."),
+	R(bitmap_scan, NOT_KEPT,
+	  "It reads by a bitmap of rows. See enable_bitmapscan."),
+	R(other_node, NOT_KEPT,
+	  "It has another node that cannot be kept. EXPLAIN shows it."),
+	R(no_table, NOT_KEPT,
+	  "It reads no table: the planner knows that there is no row."),
+	R(unknown_expression, NOT_KEPT,
+	  "It, or its table, has an expression that may remember anything, as a subscript of an extension's type."),
+	R(row_trigger, WHOLE,
+	  "The table has a BEFORE row trigger for it."),
+	R(returning, WHOLE,
+	  "RETURNING names more than the new row."),
+	R(volatile_lock, WHOLE,
+	  "It locks rows and calls a volatile function."),
+	R(deferrable_key, WHOLE,
+	  "The index is deferrable, or not valid."),
+	R(not_by_key, WHOLE,
+	  "It does not name all columns of a unique index by equality, or not by values of the columns' types."),
+	R(first_run, NOT_USED,
+	  "The plan was executed for the first time."),
+	R(forgotten, NOT_USED,
+	  "A session keeps 256 plans, and others had taken the plan's place since its last execution."),
+	R(nested, NOT_USED,
+	  "The same plan was being executed, as when a trigger calls its function again."),
+	R(instrumented, NOT_USED,
+	  "Somebody measured its nodes: EXPLAIN ANALYZE, or auto_explain.log_analyze."),
+	R(cursor, NOT_USED,
+	  "A cursor may go back. Declare it with NO SCROLL."),
+	R(read_only, NOT_USED,
+	  "The transaction may not write."),
+	R(own_row, NOT_USED,
+	  "A transaction with one snapshot has inserted a key that another has deleted meanwhile."),
+	R(changed, NOT_USED,
+	  "A table or a function was changed since the plan was made, or while it was started."),
+};
+
+const ZenPointReason *
+zen_point_reason(int why)
+{
+	Assert(why > ZEN_WHY_NONE);
+	return why < ZEN_NWHYS ? &reasons[why] : NULL;
+}
 
 /* ---------- the form ---------- */
 
@@ -76,8 +153,9 @@ change_shape(ModifyTable *change, ZenPointShape *shape)
 	return shape->scan->scan.scanrelid == shape->rti;
 }
 
-bool
-zen_point_shape(PlannedStmt *stmt, Plan *plan, ZenPointShape *shape)
+/* Is this plan a point access by its form?  *shape gets its parts.  Looks at no catalog. */
+static bool
+find_shape(PlannedStmt *stmt, Plan *plan, ZenPointShape *shape)
 {
 	memset(shape, 0, sizeof(*shape));
 	if (stmt->subplans != NIL || stmt->hasModifyingCTE || stmt->utilityStmt != NULL)
@@ -101,27 +179,19 @@ zen_point_shape(PlannedStmt *stmt, Plan *plan, ZenPointShape *shape)
 
 /* ---------- what the plan means ---------- */
 
-/* Do triggers of the table do more than the node can do? */
-static ZenPointWhy
-triggers_refuse(CmdType operation, TriggerDesc *t)
+/* Has a table triggers that may change or suppress the row of a change? */
+static bool
+has_row_triggers(Oid relid, CmdType operation)
 {
-	if (t == NULL)
-		return ZEN_WHY_NONE;
-	switch (operation)
-	{
-		case CMD_INSERT:
-			if (t->trig_insert_before_row || t->trig_insert_instead_row)
-				return ZEN_WHY_row_trigger;
-			return t->trig_insert_new_table ? ZEN_WHY_transition_table : ZEN_WHY_NONE;
-		case CMD_UPDATE:
-			if (t->trig_update_before_row || t->trig_update_instead_row)
-				return ZEN_WHY_row_trigger;
-			return t->trig_update_old_table || t->trig_update_new_table ? ZEN_WHY_transition_table : ZEN_WHY_NONE;
-		default:
-			if (t->trig_delete_before_row || t->trig_delete_instead_row)
-				return ZEN_WHY_row_trigger;
-			return t->trig_delete_old_table ? ZEN_WHY_transition_table : ZEN_WHY_NONE;
-	}
+	Relation	rel = table_open(relid, NoLock);
+	TriggerDesc *t = rel->trigdesc;
+	bool		result = t != NULL &&
+	((operation == CMD_INSERT && (t->trig_insert_before_row || t->trig_insert_instead_row)) ||
+	 (operation == CMD_UPDATE && (t->trig_update_before_row || t->trig_update_instead_row)) ||
+	 (operation == CMD_DELETE && (t->trig_delete_before_row || t->trig_delete_instead_row)));
+
+	table_close(rel, NoLock);
+	return result;
 }
 
 /* A RETURNING list may look at the new row only. */
@@ -139,46 +209,103 @@ looks_elsewhere(Node *node, void *rti)
 static ZenPointWhy
 shape_refuses(PlannedStmt *stmt, const ZenPointShape *shape)
 {
-	ZenPointWhy why = ZEN_WHY_NONE;
+	Plan	   *plan = shape->change != NULL ? &shape->change->plan : &shape->scan->scan.plan;
+	ZenPointWhy why = zen_keptnodes_kind(plan)->refuses(stmt, plan);
 
-	if (!zen_keptnodes_is_zen(stmt, shape->rti))
-		return ZEN_WHY_other_table;
+	if (why != ZEN_WHY_NONE)
+		return why;
 	if (shape->change != NULL)
 	{
-		Relation	rel = table_open(rt_fetch(shape->rti, stmt->rtable)->relid, NoLock);
-
-		why = triggers_refuse(shape->change->operation, rel->trigdesc);
-		table_close(rel, NoLock);
-		if (why == ZEN_WHY_NONE && looks_elsewhere((Node *) shape->change->returningLists, (void *) &shape->rti))
-			why = ZEN_WHY_returning;
+		if (has_row_triggers(rt_fetch(shape->rti, stmt->rtable)->relid, shape->change->operation))
+			return ZEN_WHY_row_trigger;
+		if (looks_elsewhere((Node *) shape->change->returningLists, (void *) &shape->rti))
+			return ZEN_WHY_returning;
 	}
 	/* the list is computed once more when the row is locked */
-	if (why == ZEN_WHY_NONE && shape->lock != NULL &&
-		contain_volatile_functions((Node *) shape->scan->scan.plan.targetlist))
-		why = ZEN_WHY_volatile_lock;
-	if (why == ZEN_WHY_NONE && shape->scan != NULL)
-		why = zen_keyprobe_refuses(shape->scan->indexid, shape->scan->indexqual, true);
-	return why;
+	if (shape->lock != NULL && contain_volatile_functions((Node *) shape->scan->scan.plan.targetlist))
+		return ZEN_WHY_volatile_lock;
+	return shape->scan != NULL ? zen_keyprobe_refuses(shape->scan->indexid, shape->scan->indexqual, true) :
+		ZEN_WHY_NONE;
 }
 
-static bool
-has_parameters(Node *node, void *context)
+/* ---------- the nodes, under the standard executor ---------- */
+
+/* The scan whose row is the current one of a cursor; NULL if none is. */
+static ScanState *
+current_scan(PlanState *node)
 {
-	if (node == NULL)
-		return false;
-	if (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXTERN)
-		return true;
-	return expression_tree_walker(node, has_parameters, context);
+	while (IsA(node, LimitState) || IsA(node, ResultState))
+	{
+		node = outerPlanState(node);
+		if (node == NULL)
+			return NULL;
+	}
+	return IsA(node, IndexScanState) || IsA(node, IndexOnlyScanState) || IsA(node, SeqScanState) ?
+		(ScanState *) node : NULL;
 }
 
-/* ---------- the nodes ---------- */
+/* The scan's slot and table are shown as the node's own, where WHERE CURRENT OF looks for a cursor's row. */
+static void
+point_node_begin(CustomScanState *node, EState *estate, int eflags)
+{
+	PlanState  *below = ExecInitNode(outerPlan(node->ss.ps.plan), estate, eflags);
+	ScanState  *scan = current_scan(below);
+
+	outerPlanState(node) = below;
+	if (scan != NULL)
+	{
+		node->ss.ss_currentRelation = scan->ss_currentRelation;
+		node->ss.ss_ScanTupleSlot = scan->ss_ScanTupleSlot;
+	}
+}
+
+static TupleTableSlot *
+point_node_exec(CustomScanState *node)
+{
+	TupleTableSlot *row = ExecProcNode(outerPlanState(node));
+	ScanState  *scan;
+
+	/*
+	 * WHERE CURRENT OF asks an index-only scan's descriptor, but any other
+	 * node's slot
+	 */
+	if (!TupIsNull(row) && (scan = current_scan(outerPlanState(node))) != NULL && IsA(scan, IndexOnlyScanState))
+	{
+		scan->ss_ScanTupleSlot->tts_tid = ((IndexOnlyScanState *) scan)->ioss_ScanDesc->xs_heaptid;
+		scan->ss_ScanTupleSlot->tts_tableOid = RelationGetRelid(scan->ss_currentRelation);
+	}
+	return row;
+}
+
+/* By ZenPointKind. */
+static ZenPlanNode point_nodes[] = {
+	[ZEN_POINT_ROW] = {.scan.CustomName = "ZenPointAccess"},
+	[ZEN_POINT_PLAN] = {.scan.CustomName = "ZenKeptPlan"},
+};
+
+void
+zen_pointplan_init(void)
+{
+	for (ZenPointKind kind = ZEN_POINT_ROW; kind <= ZEN_POINT_PLAN; kind++)
+	{
+		ZenPlanNode *node = &point_nodes[kind];
+
+		node->exec.BeginCustomScan = point_node_begin;
+		node->exec.ExecCustomScan = point_node_exec;
+		node->state_size = sizeof(CustomScanState);
+		zen_plannode_register(node);
+	}
+}
+
+/* ---------- marked plans ---------- */
 
 static CustomScan *
 marked(const PlannedStmt *stmt)
 {
 	CustomScan *node = (CustomScan *) stmt->planTree;
 
-	return IsA(node, CustomScan) && node->methods->CreateCustomScanState == create_state ? node : NULL;
+	return IsA(node, CustomScan) && (node->methods == &point_nodes[ZEN_POINT_ROW].scan ||
+									 node->methods == &point_nodes[ZEN_POINT_PLAN].scan) ? node : NULL;
 }
 
 uint32
@@ -196,25 +323,19 @@ zen_point_kind(const PlannedStmt *stmt)
 	return (ZenPointKind) lsecond_int(marked(stmt)->custom_private);
 }
 
-Plan *
-zen_point_plan(const PlannedStmt *stmt)
-{
-	Assert(marked(stmt) != NULL);
-	return outerPlan(stmt->planTree);
-}
-
 bool
-zen_point_still_fits(PlannedStmt *stmt)
+zen_point_still_fits(PlannedStmt *stmt, ZenPointShape *shape)
 {
-	Plan	   *plan = zen_point_plan(stmt);
-	ZenPointShape shape;
+	Plan	   *plan = outerPlan(stmt->planTree);
 
 	if (zen_memory_kind(stmt, plan) == ZEN_MEMORY_ANY)
 		return false;
 	if (zen_point_kind(stmt) == ZEN_POINT_PLAN)
 		return zen_keptnodes_refuse(stmt, plan) == ZEN_WHY_NONE;
-	return zen_point_shape(stmt, plan, &shape) && shape_refuses(stmt, &shape) == ZEN_WHY_NONE;
+	return find_shape(stmt, plan, shape) && shape_refuses(stmt, shape) == ZEN_WHY_NONE;
 }
+
+/* ---------- marking ---------- */
 
 /* A zen table, or a partitioned table of which the first partition is one.  The planner has locked all tables. */
 static bool
@@ -253,13 +374,23 @@ names_zen_table(const PlannedStmt *stmt)
 	return false;
 }
 
+static bool
+has_parameters(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXTERN)
+		return true;
+	return expression_tree_walker(node, has_parameters, context);
+}
+
 /* How a plan is to be executed again and again, and why not as a point access, or not at all. */
 static ZenPointKind
 kind_of(PlannedStmt *stmt, ZenPointWhy *why)
 {
 	ZenPointShape shape;
 	ZenPointWhy not_kept = ZEN_WHY_NONE;
-	bool		by_row = zen_point_shape(stmt, stmt->planTree, &shape);
+	bool		by_row = find_shape(stmt, stmt->planTree, &shape);
 
 	*why = by_row ? shape_refuses(stmt, &shape) : ZEN_WHY_NONE;
 	by_row = by_row && *why == ZEN_WHY_NONE;
@@ -285,108 +416,26 @@ kind_of(PlannedStmt *stmt, ZenPointWhy *why)
 	return ZEN_POINT_NONE;
 }
 
-void
+ZenPointWhy
 zen_point_mark(PlannedStmt *stmt, ZenPointWhy once)
 {
 	static uint32 last_serial = 0;
-	ZenPointWhy why = once;
+	ZenPointWhy why;
 	ZenPointKind kind;
 	CustomScan *node;
 
 	if (!names_zen_table(stmt))
-		return;
-	kind = once == ZEN_WHY_NONE ? kind_of(stmt, &why) : ZEN_POINT_NONE;
-	if (why != ZEN_WHY_NONE)
-		zen_point_count(why);
+		return ZEN_WHY_NONE;
+	if (once != ZEN_WHY_NONE)
+		return once;
+	kind = kind_of(stmt, &why);
 	if (kind == ZEN_POINT_NONE)
-		return;
+		return why;
 	if (++last_serial == 0)
 		last_serial = 1;
-	node = zen_passon_make(stmt->planTree, &scan_methods[kind]);
+	node = zen_plannode_make(stmt->planTree, &point_nodes[kind]);
 	node->custom_private = list_make2_int((int) last_serial, (int) kind);
 	stmt->planTree = &node->scan.plan;
 	Assert(zen_point_serial(stmt) == last_serial);
-}
-
-static Node *
-create_state(CustomScan *node)
-{
-	CustomScanState *state = makeNode(CustomScanState);
-
-	state->methods = &exec_methods;
-	return (Node *) state;
-}
-
-/* The scan whose row is the current one of a cursor; NULL if none is. */
-static ScanState *
-current_scan(PlanState *node)
-{
-	while (IsA(node, LimitState) || IsA(node, ResultState))
-	{
-		node = outerPlanState(node);
-		if (node == NULL)
-			return NULL;
-	}
-	return IsA(node, IndexScanState) || IsA(node, IndexOnlyScanState) || IsA(node, SeqScanState) ?
-		(ScanState *) node : NULL;
-}
-
-/* The scan's slot and table are shown as the node's own, where WHERE CURRENT OF looks for a cursor's row. */
-static void
-begin_node(CustomScanState *node, EState *estate, int eflags)
-{
-	PlanState  *below = ExecInitNode(outerPlan(node->ss.ps.plan), estate, eflags);
-	ScanState  *scan = current_scan(below);
-
-	outerPlanState(node) = below;
-	if (scan != NULL)
-	{
-		node->ss.ss_currentRelation = scan->ss_currentRelation;
-		node->ss.ss_ScanTupleSlot = scan->ss_ScanTupleSlot;
-	}
-}
-
-static TupleTableSlot *
-exec_node(CustomScanState *node)
-{
-	TupleTableSlot *row = ExecProcNode(outerPlanState(node));
-	ScanState  *scan;
-
-	/*
-	 * WHERE CURRENT OF asks an index-only scan's descriptor, but any other
-	 * node's slot
-	 */
-	if (!TupIsNull(row) && (scan = current_scan(outerPlanState(node))) != NULL && IsA(scan, IndexOnlyScanState))
-	{
-		scan->ss_ScanTupleSlot->tts_tid = ((IndexOnlyScanState *) scan)->ioss_ScanDesc->xs_heaptid;
-		scan->ss_ScanTupleSlot->tts_tableOid = RelationGetRelid(scan->ss_currentRelation);
-	}
-	return row;
-}
-
-static void
-end_node(CustomScanState *node)
-{
-	ExecEndNode(outerPlanState(node));
-}
-
-static void
-rescan_node(CustomScanState *node)
-{
-	ExecReScan(outerPlanState(node));
-}
-
-void
-zen_pointplan_init(void)
-{
-	exec_methods.CustomName = "zen";
-	exec_methods.BeginCustomScan = begin_node;
-	exec_methods.ExecCustomScan = exec_node;
-	exec_methods.EndCustomScan = end_node;
-	exec_methods.ReScanCustomScan = rescan_node;
-	for (ZenPointKind kind = ZEN_POINT_ROW; kind <= ZEN_POINT_PLAN; kind++)
-	{
-		scan_methods[kind].CreateCustomScanState = create_state;
-		RegisterCustomScanMethods(&scan_methods[kind]);
-	}
+	return why;
 }

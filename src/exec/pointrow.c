@@ -9,7 +9,7 @@
  * An index scan with a list meets its rows in the order of the index, each once.  So the elements are sorted by the
  * index's own order, equal ones become one, and NULLs go; nbtree does the same.
  */
-#include "exec/pointrow.h"
+#include "exec/point.h"
 
 #include "access/nbtree.h"
 #include "access/stratnum.h"
@@ -31,7 +31,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-/* ---------- the keys of a state ---------- */
+/* ---------- the parts of a state ---------- */
 
 static void
 init_list(ZenPoint *point, int nkey)
@@ -39,7 +39,7 @@ init_list(ZenPoint *point, int nkey)
 	Relation	index = point->scan->iss_RelationDesc;
 	ScanKey		key = &point->scan->iss_ScanKeys[nkey];
 	int			column = key->sk_attno - 1;
-	Oid			type = zen_keyprobe_type(index, key);
+	Oid			type = key->sk_subtype;
 	bool		backward = ScanDirectionIsBackward(point->shape.scan->indexorderdir);
 	bool		descending = (index->rd_indoption[column] & INDOPTION_DESC) != 0;
 	ZenPointList *list = &point->list;
@@ -55,19 +55,79 @@ init_list(ZenPoint *point, int nkey)
 	point->scan_keys[nkey].sk_flags &= ~SK_SEARCHARRAY;
 }
 
-void
-zen_pointrow_init(ZenPoint *point)
+static void
+init_keys(ZenPoint *point)
 {
 	point->scan_keys = point->scan->iss_ScanKeys;
 	point->list.nkey = -1;
 	zen_keyprobe_init(&point->probe, point->scan->iss_RelationDesc, point->scan->iss_ScanKeys,
 					  point->scan->iss_NumScanKeys);
 	for (int i = 0; i < point->scan->iss_NumScanKeys; i++)
+	{
 		if (point->scan->iss_ScanKeys[i].sk_flags & SK_SEARCHARRAY)
 		{
 			Assert(point->list.nkey < 0);
 			init_list(point, i);
 		}
+	}
+}
+
+/* How an INSERT or UPDATE makes the new row from what the statement says, and from the old row. */
+static void
+init_new_row(ZenPoint *point)
+{
+	ModifyTable *plan = point->shape.change;
+	PlanState  *source = outerPlanState(point->change);
+	TupleDesc	desc = CreateTupleDescCopyConstr(RelationGetDescr(point->rel));
+
+	if (plan->operation == CMD_DELETE)
+		return;
+	point->new_row = MakeSingleTupleTableSlot(desc, table_slot_callbacks(point->rel));
+	if (plan->operation == CMD_UPDATE)
+		point->make_row = ExecBuildUpdateProjection(source->plan->targetlist, true,
+													(List *) linitial(plan->updateColnosLists), desc,
+													source->ps_ExprContext, point->new_row, source);
+	else
+		point->make_row = ExecBuildProjectionInfo(source->plan->targetlist, source->ps_ExprContext,
+												  point->new_row, source, NULL);
+}
+
+static bool
+has_more_than_columns(List *targetlist)
+{
+	ListCell   *lc;
+
+	foreach(lc, targetlist)
+	{
+		if (!IsA(lfirst_node(TargetEntry, lc)->expr, Var))
+			return true;
+	}
+	return false;
+}
+
+void
+zen_pointrow_init(ZenPoint *point, PlanState *source)
+{
+	EState	   *estate = point->kept->estate;
+
+	Assert(point->ntables == 1);
+	if (point->shape.lock != NULL)
+	{
+		point->mark = ExecFindRowMark(estate, point->shape.rti, false);
+		point->computes = has_more_than_columns(point->shape.scan->scan.plan.targetlist);
+		source = outerPlanState(source);
+	}
+	point->rel = point->tables[0].rel;
+	point->relid = point->tables[0].relid;
+	if (point->shape.scan != NULL)
+	{
+		point->scan = castNode(IndexScanState, source);
+		point->index_lock = exec_rt_fetch(point->shape.rti, estate)->rellockmode;
+		point->relations = lappend_oid(point->relations, point->shape.scan->indexid);
+		init_keys(point);
+	}
+	if (point->change != NULL)
+		init_new_row(point);
 }
 
 /* ---------- the keys of an execution ---------- */
@@ -79,7 +139,7 @@ typedef struct Order
 } Order;
 
 static int
-compare_elements(const void *a, const void *b, void *arg)
+list_compare(const void *a, const void *b, void *arg)
 {
 	Order	   *order = arg;
 	int			result = DatumGetInt32(FunctionCall2Coll(&order->list->compare, order->collation,
@@ -111,8 +171,8 @@ take_elements(ZenPoint *point, ArrayType *array)
 			list->elements[list->n++] = list->elements[i];
 	if (list->n < 2)
 		return;
-	qsort_arg(list->elements, list->n, sizeof(Datum), compare_elements, &order);
-	list->n = qunique_arg(list->elements, list->n, sizeof(Datum), compare_elements, &order);
+	qsort_arg(list->elements, list->n, sizeof(Datum), list_compare, &order);
+	list->n = qunique_arg(list->elements, list->n, sizeof(Datum), list_compare, &order);
 }
 
 static void
@@ -123,8 +183,10 @@ begin_list(ZenPoint *point)
 	MemoryContext old = MemoryContextSwitchTo(point->list.context);
 
 	for (int i = 0; i < scan->iss_NumScanKeys; i++)
+	{
 		if (i != point->list.nkey)
 			point->scan_keys[i].sk_argument = scan->iss_ScanKeys[i].sk_argument;
+	}
 	take_elements(point, DatumGetArrayTypeP(array));
 	MemoryContextSwitchTo(old);
 }
@@ -185,7 +247,7 @@ row_fits(ZenPoint *point, bool key)
 
 /* The index, which an execution keeps open once it has had to ask it. */
 static bool
-fetch_by_index(ZenPoint *point)
+row_fetch_by_index(ZenPoint *point)
 {
 	IndexScanState *scan = point->scan;
 	bool		found;
@@ -208,26 +270,27 @@ fetch_by_index(ZenPoint *point)
  * key's place against rows that come there.
  */
 static bool
-fetch_by_key(ZenPoint *point)
+row_fetch_by_key(ZenPoint *point)
 {
 	TupleTableSlot *slot = point->scan->ss.ss_ScanTupleSlot;
 	uint64		hash;
 	uint64		tidno;
 
 	if (point->probe.nkeys == 0 || IsolationIsSerializable())
-		return fetch_by_index(point);
+		return row_fetch_by_index(point);
 	hash = zen_keyprobe_hash(&point->probe, point->scan_keys);
 	if (zen_keyprobe_hint(zen_rel_htable(point->rel), hash, &tidno) &&
 		zen_keyprobe_fetch(&point->probe, point->rel, point->scan_keys, tidno, point->query->snapshot, slot))
 		return true;
-	if (!fetch_by_index(point))
+	if (!row_fetch_by_index(point))
 		return false;
 	zen_keycache_store(hash, zen_tidno(&slot->tts_tid));
 	return true;
 }
 
-void
-zen_point_begin_read(ZenPoint *point)
+/* Take the execution's keys.  The table is open. */
+static void
+begin_read(ZenPoint *point)
 {
 	/* the gate before the index is opened, which a rebuild replaces */
 	(void) zen_rel_htable(point->rel);
@@ -235,15 +298,19 @@ zen_point_begin_read(ZenPoint *point)
 	point->done = !begin_keys(point);
 }
 
-bool
-zen_point_next(ZenPoint *point)
+/*
+ * Bring the next row with one of the keys, which the snapshot sees and further quals hold for, into the scan's slot.
+ * False if there is none.
+ */
+static bool
+next_found(ZenPoint *point)
 {
 	while (!point->done)
 	{
 		bool		found;
 
 		point->done = !next_key(point);
-		found = fetch_by_key(point) && row_fits(point, false);
+		found = row_fetch_by_key(point) && row_fits(point, false);
 		if (found)
 			return true;
 		CHECK_FOR_INTERRUPTS();
@@ -251,8 +318,9 @@ zen_point_next(ZenPoint *point)
 	return false;
 }
 
-void
-zen_point_end_read(ZenPoint *point)
+/* Give the index back. */
+static void
+end_read(ZenPoint *point)
 {
 	if (point->done)
 		end_keys(point);
@@ -292,8 +360,9 @@ cannot_serialize(const char *what)
 			 errmsg("could not serialize access due to concurrent %s", what)));
 }
 
-bool
-zen_point_lock(ZenPoint *point)
+/* Lock the row in the scan's slot, as LockRows does.  False: it is not to be returned. */
+static bool
+lock_row(ZenPoint *point)
 {
 	TupleTableSlot *slot = point->scan->ss.ss_ScanTupleSlot;
 	ItemPointerData tid = slot->tts_tid;
@@ -349,7 +418,7 @@ self_modified(ZenPoint *point, const TM_FailureData *tmfd)
 
 /* A change has met a newer version: lock that; does it still have the key, and do quals hold? */
 static bool
-follow(ZenPoint *point, ItemPointer tid, LockTupleMode mode)
+change_follow(ZenPoint *point, ItemPointer tid, LockTupleMode mode)
 {
 	CommandId	cid = point->kept->estate->es_output_cid;
 	TM_FailureData tmfd;
@@ -374,6 +443,12 @@ follow(ZenPoint *point, ItemPointer tid, LockTupleMode mode)
 }
 
 /* ---------- changes ---------- */
+
+/*
+ * A change is made with all that hangs on it: generated columns, constraints, indexes, AFTER ROW triggers.  Update and
+ * delete change the row in the scan's slot.  The result is the slot with the row that RETURNING is about, NULL if
+ * nothing was changed.
+ */
 
 /* Fill in generated columns, and check constraints. */
 static void
@@ -433,8 +508,8 @@ count_row(ZenPoint *point)
 		point->kept->estate->es_processed++;
 }
 
-TupleTableSlot *
-zen_point_insert(ZenPoint *point)
+static TupleTableSlot *
+insert_row(ZenPoint *point)
 {
 	EState	   *estate = point->kept->estate;
 	List	   *recheck;
@@ -464,7 +539,7 @@ try_again(ZenPoint *point, TM_Result result, TM_FailureData *tmfd, ItemPointer t
 			self_modified(point, tmfd);
 			return false;
 		case TM_Updated:
-			return follow(point, tid, mode);
+			return change_follow(point, tid, mode);
 		case TM_Deleted:
 			if (IsolationUsesXactSnapshot())
 				cannot_serialize("delete");
@@ -475,8 +550,8 @@ try_again(ZenPoint *point, TM_Result result, TM_FailureData *tmfd, ItemPointer t
 	}
 }
 
-TupleTableSlot *
-zen_point_update(ZenPoint *point)
+static TupleTableSlot *
+update_row(ZenPoint *point)
 {
 	EState	   *estate = point->kept->estate;
 	ItemPointerData tid = point->scan->ss.ss_ScanTupleSlot->tts_tid;
@@ -509,8 +584,8 @@ zen_point_update(ZenPoint *point)
 	return point->new_row;
 }
 
-TupleTableSlot *
-zen_point_delete(ZenPoint *point)
+static TupleTableSlot *
+delete_row(ZenPoint *point)
 {
 	EState	   *estate = point->kept->estate;
 	TupleTableSlot *slot = point->scan->ss.ss_ScanTupleSlot;
@@ -537,4 +612,149 @@ zen_point_delete(ZenPoint *point)
 		!table_tuple_fetch_row_version(point->rel, &tid, SnapshotAny, slot))
 		elog(ERROR, "failed to fetch deleted tuple for DELETE RETURNING");
 	return slot;
+}
+
+/* ---------- run ---------- */
+
+static void
+set_parameters(ZenPoint *point)
+{
+	ParamListInfo params = point->query->params;
+	PlanState  *source = point->make_row ? outerPlanState(point->change) : NULL;
+
+	if (point->scan != NULL)
+	{
+		point->scan->ss.ps.ps_ExprContext->ecxt_param_list_info = params;
+		if (point->scan->iss_RuntimeContext != NULL)
+			point->scan->iss_RuntimeContext->ecxt_param_list_info = params;
+	}
+	if (source != NULL)
+		source->ps_ExprContext->ecxt_param_list_info = params;
+	if (point->change != NULL && point->change->ps.ps_ExprContext != NULL)
+		point->change->ps.ps_ExprContext->ecxt_param_list_info = params;
+}
+
+/* The row that a SELECT gives to its receiver. */
+static TupleTableSlot *
+selected(ZenPoint *point)
+{
+	ExprContext *econtext = point->scan->ss.ps.ps_ExprContext;
+	TupleTableSlot *slot = point->scan->ss.ss_ScanTupleSlot;
+	EState	   *estate = point->kept->estate;
+
+	econtext->ecxt_scantuple = slot;
+	if (point->mark != NULL)
+	{
+		/*
+		 * LockRows gets rows that the scan has projected: an error there
+		 * comes before the lock
+		 */
+		if (point->computes)
+			(void) ExecProject(point->scan->ss.ps.ps_ProjInfo);
+		if (!lock_row(point))
+			return NULL;
+	}
+	if (point->scan->ss.ps.ps_ProjInfo != NULL)
+		slot = ExecProject(point->scan->ss.ps.ps_ProjInfo);
+	if (estate->es_junkFilter != NULL)
+		slot = ExecFilterJunk(estate->es_junkFilter, slot);
+	estate->es_processed++;
+	return slot;
+}
+
+/* The row that RETURNING gives. */
+static TupleTableSlot *
+returned(ZenPoint *point, TupleTableSlot *row)
+{
+	ProjectionInfo *returning = point->target->ri_projectReturning;
+
+	if (row == NULL || returning == NULL)
+		return NULL;
+	row->tts_tableOid = point->relid;
+	returning->pi_exprContext->ecxt_scantuple = row;
+	return ExecProject(returning);
+}
+
+/* Of statements, by their CmdType. */
+static const struct
+{
+	void		(*before) (EState *estate, ResultRelInfo *target);
+	void		(*after) (EState *estate, ResultRelInfo *target, TransitionCaptureState *capture);
+}			statement_triggers[] = {
+	[CMD_INSERT] = {ExecBSInsertTriggers, ExecASInsertTriggers},
+	[CMD_UPDATE] = {ExecBSUpdateTriggers, ExecASUpdateTriggers},
+	[CMD_DELETE] = {ExecBSDeleteTriggers, ExecASDeleteTriggers},
+};
+
+/* Nothing of the row stays, except where WHERE CURRENT OF looks for it. */
+static void
+clear_row(ZenPoint *point)
+{
+	EState	   *estate = point->kept->estate;
+
+	if (point->scan != NULL)
+	{
+		if (point->change != NULL)
+			ExecClearTuple(point->scan->ss.ss_ScanTupleSlot);
+		ResetExprContext(point->scan->ss.ps.ps_ExprContext);
+	}
+	if (point->new_row != NULL)
+		ExecClearTuple(point->new_row);
+	if (point->change != NULL && point->change->ps.ps_ExprContext != NULL)
+		ResetExprContext(point->change->ps.ps_ExprContext);
+	if (point->make_row != NULL)
+		ResetExprContext(point->make_row->pi_exprContext);
+	ResetPerTupleExprContext(estate);
+}
+
+static void
+point_begin(ZenPoint *point)
+{
+	point->started = true;
+	set_parameters(point);
+	if (point->has_triggers)
+		statement_triggers[point->shape.change->operation].before(point->kept->estate, point->target);
+	if (point->scan != NULL)
+		begin_read(point);
+}
+
+/* Read or change the next row.  Result: the slot to be sent to the client, or NULL.  Sets done after the last one. */
+static TupleTableSlot *
+point_next(ZenPoint *point)
+{
+	CmdType		operation = point->change != NULL ? point->shape.change->operation : CMD_SELECT;
+
+	if (operation == CMD_INSERT)
+	{
+		point->done = true;
+		return returned(point, insert_row(point));
+	}
+	if (!next_found(point))
+		return NULL;
+	if (operation == CMD_SELECT)
+		return selected(point);
+	return returned(point, operation == CMD_UPDATE ? update_row(point) : delete_row(point));
+}
+
+void
+zen_pointrow_run(ZenPoint *point, bool send, uint64 count)
+{
+	uint64		sent = 0;
+	bool		more = true;
+
+	CHECK_FOR_INTERRUPTS();
+	if (!point->started)
+		point_begin(point);
+	while (more && !point->done)
+	{
+		TupleTableSlot *slot = point_next(point);
+
+		if (send && !TupIsNull(slot))
+			more = point->query->dest->receiveSlot(slot, point->query->dest) && ++sent != count;
+		clear_row(point);
+	}
+	if (point->done && point->has_triggers)
+		statement_triggers[point->shape.change->operation].after(point->kept->estate, point->target, NULL);
+	if (point->scan != NULL)
+		end_read(point);
 }

@@ -25,10 +25,7 @@ typedef struct ZenPointReason
 	const char *hint;			/* what it means, and what to do */
 } ZenPointReason;
 
-/* zen_point_reason -- what to tell of a reason; not of ZEN_WHY_NONE. */
-extern const ZenPointReason *zen_point_reason(ZenPointWhy why);
-
-/* zen_point_count -- count a reason for one plan or one execution; with client_min_messages = debug1, say it. */
-extern void zen_point_count(ZenPointWhy why);
+/* zen_point_reason -- what to tell of a reason, numbered from 1 on; NULL: there are no more (pointplan.c). */
+extern const ZenPointReason *zen_point_reason(int why);
 
 #endif							/* ZEN_POINTWHY_H */

@@ -1,8 +1,8 @@
 /*
- * batchagg.h -- the aggregate functions that take many values at once.
+ * batch.h -- a zen table is aggregated block by block: the functions, the plans and the node.
  */
-#ifndef ZEN_BATCHAGG_H
-#define ZEN_BATCHAGG_H
+#ifndef ZEN_BATCH_H
+#define ZEN_BATCH_H
 
 #include "base/compat.h"
 
@@ -17,24 +17,23 @@ typedef struct ZenAggTotal
 	Datum		extreme;		/* the smallest or largest */
 } ZenAggTotal;
 
+/* An aggregate function; add and result may throw what PostgreSQL's functions throw. */
 typedef struct ZenAggKind
 {
 	Oid			function;		/* pg_proc.oid of the aggregate */
 	void		(*add) (ZenAggTotal *total, const Datum *values, int n);
-	Datum		(*result) (const ZenAggTotal *total);	/* of some values */
+	Datum		(*result) (const ZenAggTotal *total);
+	bool		counts;			/* looks at its argument only to see if it is
+								 * NULL; others are NULL without values */
 } ZenAggKind;
 
 /* zen_batchagg_kind -- the aggregate with this pg_proc.oid, or NULL if it is none of ours. */
 extern const ZenAggKind *zen_batchagg_kind(Oid function);
 
-/* Does the aggregate look at its argument only to see if it is NULL? */
-extern bool zen_batchagg_counts(const ZenAggKind *kind);
+/* zen_batchagg_init -- take the planner's hook for paths of aggregates.  Once a process. */
+extern void zen_batchagg_init(void);
 
-/*
- * zen_batchagg_result -- what PostgreSQL's aggregate would return; may throw as that does.
- *
- * A result that is passed by reference is in the current memory context.
- */
-extern Datum zen_batchagg_result(const ZenAggKind *kind, const ZenAggTotal *total, bool *isnull);
+/* zen_batchnode_init -- register the node.  Once a process, before the first plan. */
+extern void zen_batchnode_init(void);
 
-#endif							/* ZEN_BATCHAGG_H */
+#endif							/* ZEN_BATCH_H */

@@ -1,0 +1,39 @@
+/*
+ * plannode.h -- zen's own nodes in plans, CustomScans: how one is registered, and put on top of a plan.
+ */
+#ifndef ZEN_PLANNODE_H
+#define ZEN_PLANNODE_H
+
+#include "base/compat.h"
+
+#include "nodes/extensible.h"
+
+/* Names of the nodes that stand below the top of a plan, too. */
+#define ZEN_KEYJOIN_NODE	"ZenKeyJoin"
+#define ZEN_BATCH_NODE		"ZenBatchAggregate"
+
+/* A node.  Its module gives the name, the size, and the methods of execution that it needs. */
+typedef struct ZenPlanNode
+{
+	CustomScanMethods scan;		/* first: a plan leads to all of this */
+	CustomExecMethods exec;
+	Size		state_size;		/* of the struct that begins with a
+								 * CustomScanState */
+} ZenPlanNode;
+
+/*
+ * zen_plannode_register -- fill in the rest of a node, and let PostgreSQL know it.  Once a process, before any plan.
+ *
+ * A state is made of zeros.  A node without a method to end or to rescan does that to its outer plan, and only that.
+ */
+extern void zen_plannode_register(ZenPlanNode *kind);
+
+/*
+ * zen_plannode_make -- a node over a plan, which becomes its outer plan.
+ *
+ * The rows of node and plan are the same, so the node may stand wherever the plan stands.  The plan is a finished one:
+ * it has been through the planner's last step.
+ */
+extern CustomScan *zen_plannode_make(Plan *below, const ZenPlanNode *kind);
+
+#endif							/* ZEN_PLANNODE_H */
