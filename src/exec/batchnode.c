@@ -454,8 +454,8 @@ comparison_keep(Comparison *c, Batch *batch)
 /* What some aggregates have as their argument. */
 typedef struct Source
 {
-	Expr	   *argument;		/* NULL: of count(*) */
-	Expr	   *filter_clause;	/* FILTER (WHERE ...), or NULL */
+	Aggref	   *aggref;			/* the first of them: has the argument, and
+								 * FILTER (WHERE ...) */
 	bool		needs_value;
 	Column		column;			/* the argument, if attno > 0 */
 	ExprState  *expr;			/* else, unless it is NULL */
@@ -537,13 +537,12 @@ source_of(BatchState *state, Aggref *aggref, bool needs_value)
 	foreach(lc, list_concat_copy(state->by_column, state->by_row))
 	{
 		source = lfirst(lc);
-		if (source->needs_value == needs_value && equal(source->argument, argument) &&
-			equal(source->filter_clause, aggref->aggfilter))
+		if (source->needs_value == needs_value && equal(source->aggref->args, aggref->args) &&
+			equal(source->aggref->aggfilter, aggref->aggfilter))
 			return source;
 	}
 	source = palloc0(sizeof(Source));
-	source->argument = argument;
-	source->filter_clause = aggref->aggfilter;
+	source->aggref = aggref;
 	source->needs_value = needs_value;
 	source->filter = aggref->aggfilter ? ExecInitQual(list_make1(aggref->aggfilter), scan) : NULL;
 	if (is_column)

@@ -3,18 +3,9 @@
  *
  * The planner's hook has plans marked (pointplan.c, keyjoin.c).  At the second execution of a marked plan the standard
  * executor starts a copy of it in memory that stays; with zen.debug_keep_plans, at the first.  Then the state is
- * parked: relations, index, snapshot and tuple descriptors go back.  Expressions, slots, scan keys and the description
- * of the target stay.  So everything compiled is PostgreSQL's own work.  The executor's hooks use the state: rows named
- * by keys are read and changed by pointrow.c, any rows by the executor's own nodes (keptnodes.c).
- *
- * A state is valid as long as all that it was made from is the same:
- * - the table and the index: a relcache invalidation of either ends it;
- * - functions, languages, roles and their membership: any invalidation in these catalogs ends all states;
- * - the current user: another one has it made anew;
- * - what expressions are compiled from: the columns of composite types, constraints of domains, casts, default operator
- *   classes.  Any invalidation of a relation or in these catalogs ends the states that have such expressions.
- * What functions and expressions learn while they run is no part of a state (pointmemory.c).
- * An execution under way goes on with a state that has become invalid, as the standard executor would with its own.
+ * parked: relations, index, snapshot and tuple descriptors go back.  The executor's hooks use the state: pointrow.c
+ * reads and changes rows named by keys, the executor's own nodes any rows (keptnodes.c).  README, "What makes it
+ * invalid", says when a state ends; what functions learn while they run is no part of it (pointmemory.c).
  *
  * The standard executor runs a marked plan, and zen_stat counts that,
  * - the first time, or if other plans have taken its place since;
@@ -36,9 +27,7 @@
 
 #include "access/parallel.h"
 #include "access/table.h"
-#include "access/tableam.h"
 #include "access/xact.h"
-#include "base/epoch.h"
 #include "base/guc.h"
 #include "base/stats.h"
 #include "catalog/objectaccess.h"
@@ -52,7 +41,6 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/planner.h"
 #include "parser/analyze.h"
-#include "parser/parsetree.h"
 #include "table/zenam_fetch.h"
 #include "tcop/dest.h"
 #include "utils/inval.h"
@@ -324,7 +312,7 @@ start_kept(ZenPoint *point, PlannedStmt *stmt, Snapshot snapshot)
  * is not what it was marked as any more.
  */
 static ZenPoint *
-make_state(uint32 serial, QueryDesc *query)
+make_state(QueryDesc *query)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "zen point access",
 												  ALLOCSET_START_SMALL_SIZES);
@@ -340,7 +328,6 @@ make_state(uint32 serial, QueryDesc *query)
 		return NULL;
 	}
 	before = nchanges;
-	point->serial = serial;
 	point->kind = zen_point_kind(stmt);
 	point->context = context;
 	point->user = GetUserId();
@@ -379,15 +366,6 @@ check_again(ZenPoint *point)
 	}
 }
 
-/* The plan gets the place; whatever had it goes.  Result: has the plan been executed before? */
-static bool
-take_place(Kept *k, uint32 serial)
-{
-	discard(k);
-	k->serial = serial;
-	return was_executed(serial);
-}
-
 /* The state is made anew.  Result: why it cannot be used. */
 static ZenPointWhy
 remake(Kept *k, QueryDesc *query)
@@ -396,7 +374,7 @@ remake(Kept *k, QueryDesc *query)
 	ZenPoint   *point;
 
 	discard(k);
-	point = make_state(serial, query);
+	point = make_state(query);
 	if (point == NULL)
 		return ZEN_WHY_changed;
 	ZEN_COUNT(point_states_made, 1);
@@ -428,8 +406,11 @@ state_of(uint32 serial, QueryDesc *query, ZenPoint **point)
 		return ZEN_WHY_nested;
 	if (k->serial != serial)
 	{
-		bool		known = take_place(k, serial);
+		bool		known = was_executed(serial);
 
+		/* the plan gets the place */
+		discard(k);
+		k->serial = serial;
 		if (!zen_debug_keep_plans)
 			return known ? ZEN_WHY_forgotten : ZEN_WHY_first_run;
 	}

@@ -5,15 +5,10 @@
  * all columns of a unique index of a zen table, the node ZenKeyJoin is put on top of the loop.  So EXPLAIN shows both,
  * and the planner's choice and costs stay.
  *
- * The nested loop is the node's outer plan.  The standard executor starts and ends it and all below, so expressions,
- * slots and scan keys are PostgreSQL's own.  But the node does not ask it for rows.  It asks the loop's outer side, and
- * does for each outer row what the loop does, with the loop's own quals and projection.  Only the inner row is found
- * otherwise: by the key cache, as a point access finds it, or else by a search of the index.
- *
- * Outer rows are read ahead only where no effect of it can be seen (zen_keyjoin_looks_ahead, locks_rows, may_change):
- * some at first, then more, so that a LIMIT does not read far.  What stands where the first of them leads to is fetched
- * into the processor's caches for all of them at once: the key cache's entries, the map words, the versions.  An inner
- * row is read when its outer row has its turn, no sooner.  So the answers are those of the loop, in its order.
+ * The node asks the loop's outer side for rows, and does for each what the loop does, with the loop's own quals and
+ * projection.  Only the inner row is found otherwise: by the key cache, as a point access finds it, or else by a search
+ * of the index.  Outer rows are read ahead where no effect of it can be seen (zen_keyjoin_looks_ahead, locks_rows,
+ * may_change).  README, "Joins by key", says why the answers are those of the loop.
  *
  * The nested loop itself runs, and nothing is read ahead (runs_loop),
  * - in EvalPlanQual, which puts rows in the place of scans;

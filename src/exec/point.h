@@ -36,6 +36,7 @@ typedef struct ZenPointList
 	int			nkey;			/* of the scan keys; -1: none is a list */
 	bool		reverse;		/* the scan meets greater values first */
 	FmgrInfo	compare;		/* two elements */
+	Oid			collation;
 	Oid			element_type;	/* of the array seen last, and its storage */
 	int16		length;
 	bool		by_value;
@@ -56,9 +57,8 @@ typedef struct ZenPointTable
 /* Where functions and expressions of a state remember something while it is executed. */
 typedef struct ZenPointMemory
 {
-	void	 ***places;			/* NULL in each: nothing is remembered */
-	int			n;
-	int			size;
+	List	   *places;			/* their addresses (void **); NULL in each:
+								 * nothing is remembered */
 	int			nlate;			/* expressions and trigger functions of the
 								 * target that have been looked up */
 	bool		unknown;		/* not all places are known */
@@ -72,7 +72,6 @@ typedef struct ZenPointMemory
  */
 typedef struct ZenPoint
 {
-	uint32		serial;
 	ZenPointKind kind;
 	bool		valid;			/* nothing has been invalidated since it was
 								 * made */

@@ -1,17 +1,13 @@
 /*
  * pointmemory.c -- what a kept state remembers from one execution to the next, and what it must not.
  *
- * A function may keep what it likes in its FmgrInfo, at fn_extra, until its query ends: the columns of a type, a cast,
- * a row of some table, how often it was called.  Expressions do likewise.  A kept state would make that life endless,
- * and no invalidation message tells of all that may have changed.  So the rule (README, "What a kept state may
- * remember"):
- * - What a function remembers while a statement runs goes when the execution ends, whatever function it is.  All places
- *   where it may stand are noted as the state is made (zen_memory_find), and emptied (zen_memory_forget).
- * - What is put into an expression as it is compiled stays as long as no catalog has changed that it may come from
- *   (exec.c).
- * - A plan with an expression that may remember anything is not kept (zen_memory_kind).  Most nodes of expressions
- *   have nothing: they look at their arguments, and at types that stay as they are.  Some are compiled from what
- *   catalogs say, as of the columns of a type.  A node that is not in the list here may remember anything.
+ * Functions and expressions may keep what they like until their query ends, and no invalidation message tells of all
+ * that may have changed since.  README, "What a kept state may remember", gives the rule.  Its three parts are here:
+ * - What a function remembers while a statement runs goes when the execution ends.  All places where it may stand are
+ *   noted as the state is made (zen_memory_find), and emptied (zen_memory_forget).
+ * - What is put into an expression as it is compiled stays until a catalog changes that it may come from (exec.c).
+ * - A plan with an expression that may remember anything is not kept (zen_memory_kind).  A node of an expression that
+ *   is not in the list here may remember anything.
  *
  * Constraints, generated columns, conditions of triggers, and trigger functions are looked up when they are needed
  * first.  So their number is compared after each execution.
@@ -226,15 +222,10 @@ zen_memory_kind(const PlannedStmt *stmt, Plan *plan)
 static void
 note_place(ZenPoint *point, void **place)
 {
-	ZenPointMemory *m = &point->memory;
+	MemoryContext old = MemoryContextSwitchTo(point->context);
 
-	if (m->n == m->size)
-	{
-		m->size = Max(2 * m->size, 8);
-		m->places = m->places == NULL ? MemoryContextAlloc(point->context, m->size * sizeof(void **)) :
-			repalloc(m->places, m->size * sizeof(void **));
-	}
-	m->places[m->n++] = place;
+	point->memory.places = lappend(point->memory.places, place);
+	MemoryContextSwitchTo(old);
 }
 
 static void
@@ -481,7 +472,9 @@ zen_memory_find(ZenPoint *point)
 	 */
 	(void) zen_keptnodes_walk(outerPlan(point->kept->plannedstmt->planTree), memory_judge, &j);
 	point->memory.unknown = j.kind == ZEN_MEMORY_ANY;
-	point->memory.n = point->memory.nlate = 0;
+	list_free(point->memory.places);
+	point->memory.places = NIL;
+	point->memory.nlate = 0;
 	(void) memory_note_node(point->kept->planstate, point);
 	if (point->kind == ZEN_POINT_ROW)
 		note_row_access(point);
@@ -492,8 +485,7 @@ zen_memory_find(ZenPoint *point)
 void
 zen_memory_forget(ZenPoint *point)
 {
-	void	 ***places;
-	int			n;
+	ListCell   *lc;
 
 	if (point->has_expressions && has_looked_up(point))
 	{
@@ -502,8 +494,8 @@ zen_memory_forget(ZenPoint *point)
 		zen_memory_find(point);
 		MemoryContextSwitchTo(old);
 	}
-	places = point->memory.places;
-	n = point->memory.n;
-	for (int i = 0; i < n; i++)
-		*places[i] = NULL;
+	foreach(lc, point->memory.places)
+	{
+		*(void **) lfirst(lc) = NULL;
+	}
 }

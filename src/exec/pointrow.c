@@ -48,6 +48,7 @@ init_list(ZenPoint *point, int nkey)
 	Assert(OidIsValid(type) && column < IndexRelationGetNumberOfKeyAttributes(index));
 	list->nkey = nkey;
 	list->reverse = backward != descending;
+	list->collation = key->sk_collation;
 	fmgr_info(get_opfamily_proc(index->rd_opfamily[column], type, type, BTORDER_PROC), &list->compare);
 	list->context = AllocSetContextCreate(point->context, "zen point access, list", ALLOCSET_SMALL_SIZES);
 	point->scan_keys = palloc(point->scan->iss_NumScanKeys * sizeof(ScanKeyData));
@@ -132,20 +133,14 @@ zen_pointrow_init(ZenPoint *point, PlanState *source)
 
 /* ---------- the keys of an execution ---------- */
 
-typedef struct Order
-{
-	ZenPointList *list;
-	Oid			collation;
-} Order;
-
 static int
 list_compare(const void *a, const void *b, void *arg)
 {
-	Order	   *order = arg;
-	int			result = DatumGetInt32(FunctionCall2Coll(&order->list->compare, order->collation,
-														 *(const Datum *) a, *(const Datum *) b));
+	ZenPointList *list = arg;
+	int			result = DatumGetInt32(FunctionCall2Coll(&list->compare, list->collation, *(const Datum *) a,
+														 *(const Datum *) b));
 
-	return order->list->reverse ? -result : result;
+	return list->reverse ? -result : result;
 }
 
 /* Its elements that are not NULL, sorted, each once. */
@@ -153,7 +148,6 @@ static void
 take_elements(ZenPoint *point, ArrayType *array)
 {
 	ZenPointList *list = &point->list;
-	Order		order = {list, point->scan_keys[list->nkey].sk_collation};
 	bool	   *nulls;
 	int			all;
 
@@ -171,8 +165,8 @@ take_elements(ZenPoint *point, ArrayType *array)
 			list->elements[list->n++] = list->elements[i];
 	if (list->n < 2)
 		return;
-	qsort_arg(list->elements, list->n, sizeof(Datum), list_compare, &order);
-	list->n = qunique_arg(list->elements, list->n, sizeof(Datum), list_compare, &order);
+	qsort_arg(list->elements, list->n, sizeof(Datum), list_compare, list);
+	list->n = qunique_arg(list->elements, list->n, sizeof(Datum), list_compare, list);
 }
 
 static void
