@@ -34,7 +34,7 @@
 #include "commands/trigger.h"
 #include "exec/batch.h"
 #include "exec/keptnodes.h"
-#include "exec/keyjoin.h"
+#include "exec/plannode.h"
 #include "exec/point.h"
 #include "executor/executor.h"
 #include "miscadmin.h"

@@ -17,7 +17,7 @@
  * - in parallel workers, which do not know that;
  * - after zen.executor was set without keyjoin.
  */
-#include "exec/keyjoin.h"
+#include "exec/plannode.h"
 
 #include "access/genam.h"
 #include "access/parallel.h"
@@ -30,7 +30,6 @@
 #include "commands/explain.h"
 #include "exec/keptnodes.h"
 #include "exec/keyprobe.h"
-#include "exec/plannode.h"
 #include "executor/executor.h"
 #include "executor/nodeIndexscan.h"
 #include "miscadmin.h"
@@ -642,7 +641,7 @@ is_key_join(PlannedStmt *stmt, NestLoop *join)
 		return false;
 	return zen_keptnodes_kind(inner)->refuses(stmt, inner) == ZEN_WHY_NONE &&
 		!zen_keptnodes_exprs(inner, has_subplans, NULL) &&
-		zen_keyprobe_refuses(index, quals, false) == ZEN_WHY_NONE && zen_keyprobe_fits(index);
+		zen_keyprobe_refuses(index, quals, true) == ZEN_WHY_NONE;
 }
 
 /* ---------- plans: marking ---------- */

@@ -110,8 +110,20 @@ equal_column(Expr *qual, Relation index, bool *list)
 	return is_same_equality(&c, index, attno - 1) ? attno : 0;
 }
 
+/* Has the key cache keys of an index: is it on columns, and of the whole table?  Only then a key stands for one row. */
+static bool
+has_cached_keys(Relation index)
+{
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+	{
+		if (index->rd_index->indkey.values[i] == 0)
+			return false;
+	}
+	return zen_keycache_enabled() && RelationGetIndexPredicate(index) == NIL;
+}
+
 ZenPointWhy
-zen_keyprobe_refuses(Oid indexid, List *indexqual, bool lists)
+zen_keyprobe_refuses(Oid indexid, List *indexqual, bool join)
 {
 	Relation	index = index_open(indexid, AccessShareLock);
 	int			nkeys = IndexRelationGetNumberOfKeyAttributes(index);
@@ -120,7 +132,7 @@ zen_keyprobe_refuses(Oid indexid, List *indexqual, bool lists)
 	ZenPointWhy why = ZEN_WHY_NONE;
 	ListCell   *lc;
 
-	if (!zen_index_is_like_btree(index) || !index->rd_index->indisunique)
+	if (!zen_index_is_like_btree(index) || !index->rd_index->indisunique || (join && !has_cached_keys(index)))
 		why = ZEN_WHY_not_by_key;
 	foreach(lc, indexqual)
 	{
@@ -128,7 +140,7 @@ zen_keyprobe_refuses(Oid indexid, List *indexqual, bool lists)
 		int			attno = why == ZEN_WHY_NONE ? equal_column(lfirst(lc), index, &list) : 0;
 
 		nlists += list;
-		if (attno == 0 || nlists > (lists ? 1 : 0) || bms_is_member(attno, seen))
+		if (attno == 0 || nlists > (join ? 0 : 1) || bms_is_member(attno, seen))
 		{
 			why = ZEN_WHY_not_by_key;
 			break;
@@ -146,32 +158,12 @@ zen_keyprobe_refuses(Oid indexid, List *indexqual, bool lists)
 
 /* ---------- hashes ---------- */
 
-/* Is the index on columns, and of the whole table?  Only then a key alone stands for one row. */
-static bool
-is_on_columns(Relation index)
-{
-	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
-		if (index->rd_index->indkey.values[i] == 0)
-			return false;
-	return RelationGetIndexPredicate(index) == NIL;
-}
-
-bool
-zen_keyprobe_fits(Oid indexid)
-{
-	Relation	index = index_open(indexid, AccessShareLock);
-	bool		result = zen_keycache_enabled() && is_on_columns(index);
-
-	index_close(index, NoLock);
-	return result;
-}
-
 void
 zen_keyprobe_init(ZenKeyProbe *probe, Relation index, const ScanKeyData *keys, int nkeys)
 {
 	probe->index = RelationGetRelid(index);
 	probe->nkeys = 0;
-	if (!zen_keycache_enabled() || !is_on_columns(index))
+	if (!has_cached_keys(index))
 		return;
 	for (int i = 0; i < nkeys; i++)
 	{

@@ -28,13 +28,11 @@ typedef struct ZenKeyProbe
  * zen_keyprobe_refuses -- why quals of an index scan do not name keys of a unique, valid and immediate index;
  * ZEN_WHY_NONE if they do.
  *
- * Each of its columns must equal a value that does not depend on the table's row.  lists: one of them may equal each
- * element of an array.  Caller holds a lock on the table.
+ * Each of its columns must equal a value that does not depend on the table's row.  One of them may equal each element
+ * of an array, but not for a key join; that wants an index of which the key cache has keys.  Caller holds a lock on the
+ * table.
  */
-extern ZenPointWhy zen_keyprobe_refuses(Oid index, List *indexqual, bool lists);
-
-/* zen_keyprobe_fits -- does the key cache have keys of an index: is it on columns, and of the whole table? */
-extern bool zen_keyprobe_fits(Oid index);
+extern ZenPointWhy zen_keyprobe_refuses(Oid index, List *indexqual, bool join);
 
 /* zen_keyprobe_init -- prepare for keys that a scan node of the executor names; its index is open. */
 extern void zen_keyprobe_init(ZenKeyProbe *probe, Relation index, const ScanKeyData *keys, int nkeys);

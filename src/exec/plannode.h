@@ -1,5 +1,5 @@
 /*
- * plannode.h -- zen's own nodes in plans, CustomScans: how one is registered, and put on top of a plan.
+ * plannode.h -- zen's own nodes in plans, CustomScans: how one is registered, and put on top of a plan; key joins.
  */
 #ifndef ZEN_PLANNODE_H
 #define ZEN_PLANNODE_H
@@ -7,6 +7,8 @@
 #include "base/compat.h"
 
 #include "nodes/extensible.h"
+#include "nodes/parsenodes.h"
+#include "nodes/plannodes.h"
 
 /* Names of the nodes that stand below the top of a plan, too. */
 #define ZEN_KEYJOIN_NODE	"ZenKeyJoin"
@@ -35,5 +37,20 @@ extern void zen_plannode_register(ZenPlanNode *kind);
  * it has been through the planner's last step.
  */
 extern CustomScan *zen_plannode_make(Plan *below, const ZenPlanNode *kind);
+
+/* ---------- keyjoin.c: nested loops whose inner row is found by a key ---------- */
+
+/*
+ * zen_keyjoin_looks_ahead -- may a query's key joins read outer rows before they are asked for?
+ *
+ * To be called before the query is planned.
+ */
+extern bool zen_keyjoin_looks_ahead(Query *query);
+
+/* zen_keyjoin_mark -- put the node on top of each nested loop of a finished plan that is a key join. */
+extern void zen_keyjoin_mark(PlannedStmt *stmt, bool looks_ahead);
+
+/* zen_keyjoin_init -- register the node.  Once a process, before the first of the above. */
+extern void zen_keyjoin_init(void);
 
 #endif							/* ZEN_PLANNODE_H */

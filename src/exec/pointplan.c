@@ -224,7 +224,7 @@ shape_refuses(PlannedStmt *stmt, const ZenPointShape *shape)
 	/* the list is computed once more when the row is locked */
 	if (shape->lock != NULL && contain_volatile_functions((Node *) shape->scan->scan.plan.targetlist))
 		return ZEN_WHY_volatile_lock;
-	return shape->scan != NULL ? zen_keyprobe_refuses(shape->scan->indexid, shape->scan->indexqual, true) :
+	return shape->scan != NULL ? zen_keyprobe_refuses(shape->scan->indexid, shape->scan->indexqual, false) :
 		ZEN_WHY_NONE;
 }
 
