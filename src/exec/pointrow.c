@@ -297,7 +297,7 @@ begin_read(ZenPoint *point)
  * False if there is none.
  */
 static bool
-next_found(ZenPoint *point)
+bring_next(ZenPoint *point)
 {
 	while (!point->done)
 	{
@@ -723,7 +723,7 @@ point_next(ZenPoint *point)
 		point->done = true;
 		return returned(point, insert_row(point));
 	}
-	if (!next_found(point))
+	if (!bring_next(point))
 		return NULL;
 	if (operation == CMD_SELECT)
 		return selected(point);
