@@ -87,9 +87,7 @@ OBJS = $(addprefix src/base/, \
 	$(addprefix src/nvm/, \
 		persist.o \
 		datadir.o \
-		superblock.o \
 		poolfile.o \
-		fileopen.o \
 		adopt.o \
 		files.o \
 		moment.o \

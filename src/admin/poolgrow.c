@@ -4,9 +4,9 @@
 #include "base/compat.h"
 
 #include "fmgr.h"
-#include "nvm/fileopen.h"
 #include "nvm/grow.h"
 #include "nvm/pool.h"
+#include "nvm/poolfile.h"
 #include "recovery/gate.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"

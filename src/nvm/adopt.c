@@ -25,7 +25,7 @@
 #include "base/guc.h"
 #include "base/locks.h"
 #include "miscadmin.h"
-#include "nvm/fileopen.h"
+#include "nvm/poolfile.h"
 #include "storage/fd.h"
 
 static bool follows = false;	/* this server of pg_upgrade's has found the

@@ -34,18 +34,6 @@
 
 static uint32 first_page[ZEN_MAX_FILES + 1];	/* [n]: where the numbers end */
 
-static const char *
-path_of(int file)
-{
-	return zen_files[file].path;
-}
-
-int
-zen_files_number(void)
-{
-	return Max(1, (int) zen_super.nfiles);
-}
-
 /* ---------- sizes ---------- */
 
 /* zen.pool_size in bytes. */
@@ -102,7 +90,7 @@ zen_files_check_number(int file)
 	if (zen_supers[file].file != (uint32) file)
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("zen pool file \"%s\" is not file %d of its pool", path_of(file), file),
+				 errmsg("zen pool file \"%s\" is not file %d of its pool", zen_files[file].path, file),
 				 errdetail("It is file %u.", zen_supers[file].file),
 				 errhint("Name the pool's files in zen.pool_path in the order in which they were made.")));
 }
@@ -112,7 +100,7 @@ refuse_missing(int file)
 {
 	ereport(FATAL,
 			(errcode(ERRCODE_UNDEFINED_FILE),
-			 errmsg("zen pool file \"%s\" does not exist", path_of(file)),
+			 errmsg("zen pool file \"%s\" does not exist", zen_files[file].path),
 			 errdetail("It would be file %d of a pool of %d files.", file, zen_files_number()),
 			 errhint("Restore the file from a copy of the same moment as the others, or set zen.pool_path to where "
 					 "it is.")));
@@ -131,7 +119,7 @@ refuse_foreign(int file)
 
 	ereport(FATAL,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("zen pool file \"%s\" is not of the pool of \"%s\"", path_of(file), path_of(0)),
+			 errmsg("zen pool file \"%s\" is not of the pool of \"%s\"", zen_files[file].path, zen_files[0].path),
 			 errdetail("It has uuid " ZEN_UUID_FORMAT ", the pool has " ZEN_UUID_FORMAT ".",
 					   ZEN_UUID_ARGS(sb->uuid), ZEN_UUID_ARGS(zen_super.uuid)),
 			 file < zen_files_number() ? errhint(ZEN_SAME_MOMENT_HINT) : errhint(NEW_FILE_HINT)));
@@ -160,24 +148,24 @@ check_moment(int file, const ZenSuperblockPair *pair)
 	if (sb->generation != zen_super.generation)
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("zen pool files \"%s\" and \"%s\" are not of the same moment", path_of(0), path_of(file)),
+				 errmsg("zen pool files \"%s\" and \"%s\" are not of the same moment", zen_files[0].path, zen_files[file].path),
 				 errdetail("The first has seen %llu server starts, the other %llu: \"%s\" is an older copy.",
 						   (unsigned long long) zen_super.generation, (unsigned long long) sb->generation,
-						   path_of(sb->generation < zen_super.generation ? file : 0)),
+						   zen_files[sb->generation < zen_super.generation ? file : 0].path),
 				 sb->generation < zen_super.generation && file >= zen_files_number() ?
 				 errhint(NEW_FILE_HINT) : errhint(ZEN_SAME_MOMENT_HINT)));
 	if (sb->mark != zen_super.mark && sb->mark != zen_super.mark + 1 && !zen_begins_backup())
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("zen pool files \"%s\" and \"%s\" are not of the same moment", path_of(0), path_of(file)),
+				 errmsg("zen pool files \"%s\" and \"%s\" are not of the same moment", zen_files[0].path, zen_files[file].path),
 				 errdetail("Since the last server start the mark of the first has come to %u, the other's to %u: "
 						   "\"%s\" is an older copy.",
-						   zen_super.mark, sb->mark, path_of(sb->mark < zen_super.mark ? file : 0)),
+						   zen_super.mark, sb->mark, zen_files[sb->mark < zen_super.mark ? file : 0].path),
 				 errhint(ZEN_SAME_MOMENT_HINT)));
 	if (zen_super.clean && !sb->clean && pair->valid[0] && pair->valid[1])
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("zen pool files \"%s\" and \"%s\" are not of the same moment", path_of(0), path_of(file)),
+				 errmsg("zen pool files \"%s\" and \"%s\" are not of the same moment", zen_files[0].path, zen_files[file].path),
 				 errdetail("The first was left by an orderly stop, the other is a copy of before that stop."),
 				 errhint(ZEN_SAME_MOMENT_HINT)));
 }
@@ -192,7 +180,7 @@ check_place(int file)
 		ereport(FATAL,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("superblock of zen pool file \"%s\" contradicts that of \"%s\"",
-						path_of(file), path_of(file - 1)),
+						zen_files[file].path, zen_files[file - 1].path),
 				 errdetail("It says that its pages begin with number %llu, those of the other end before %llu.",
 						   (unsigned long long) zen_supers[file].first_page,
 						   (unsigned long long) before->first_page + before->npages),
@@ -239,7 +227,7 @@ end_of(int file)
 	if (end > ZEN_MAX_PAGES)
 		ereport(FATAL,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-				 errmsg("zen pool file \"%s\" would be behind the last page number", path_of(file)),
+				 errmsg("zen pool file \"%s\" would be behind the last page number", zen_files[file].path),
 				 errdetail("A zen pool with the space that its files have to grow has at most 16 TB."),
 				 errhint("Lower zen.pool_max_size before files are added.")));
 	return (uint32) end;
@@ -255,7 +243,7 @@ zen_files_open(void)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("zen.pool_path does not name all files of the zen pool"),
 				 errdetail("The pool of \"%s\" has %d files, zen.pool_path names %d.",
-						   path_of(0), have, zen_files_named),
+						   zen_files[0].path, have, zen_files_named),
 				 errhint("Name all of them, in the order in which they were made, with commas between them.")));
 	first_page[0] = 0;
 	for (int i = 1; i < zen_files_named; i++)
@@ -296,8 +284,7 @@ zen_files_fit(void)
 	for (int i = 0; i < zen_files_named; i++)
 		if (zen_files[i].fd >= 0)
 		{
-			zen_file_cut(i);
-			zen_file_allocate(i);
+			zen_file_fit(i);
 		}
 }
 
@@ -307,7 +294,7 @@ map_one(char *base, int file)
 {
 	Size		reserve = (Size) (first_page[zen_files_named] - first_page[file]) * ZEN_PAGE_SIZE;
 
-	zen_nvm_map_at(path_of(file), base_of(base, file), reserve, (ZenPoolMode) zen_pool_mode);
+	zen_nvm_map_at(zen_files[file].path, base_of(base, file), reserve, (ZenPoolMode) zen_pool_mode);
 	zen_numa_bind(base_of(base, file), reserve, zen_files[file].node);
 }
 
@@ -316,13 +303,6 @@ zen_files_map(char *base)
 {
 	for (int i = 1; i < zen_files_number(); i++)
 		map_one(base, i);
-}
-
-static void
-write_both(char *base, int file)
-{
-	zen_superblock_write(file, base_of(base, file));
-	zen_superblock_write(file, base_of(base, file));
 }
 
 void
@@ -337,15 +317,15 @@ zen_files_grow(char *base)
 		if (size_at_start(i) > limit)
 			ereport(LOG,
 					(errmsg("zen pool file \"%s\" cannot become larger than %llu MB, as zen.pool_size says",
-							path_of(i), MB(limit)),
+							zen_files[i].path, MB(limit)),
 					 errdetail("Another one was added behind it.")));
 		if (from >= to || !zen_file_longer(i, base_of(base, i), from, to, NULL, WARNING))
 			continue;
 		zen_superblock_resize(&zen_supers[i], to);
-		write_both(base, i);
+		zen_superblock_write_both(i, base_of(base, i));
 		ereport(LOG,
 				(errmsg("zen pool file \"%s\" has grown from %llu to %llu MB, as zen.pool_size says",
-						path_of(i), MB(from), MB(to))));
+						zen_files[i].path, MB(from), MB(to))));
 	}
 }
 
@@ -359,7 +339,7 @@ create_file(int file)
 	Size		size = zen_files_new_size();
 	char	   *base;
 
-	snprintf(temp, sizeof(temp), "%s." ZEN_UUID_FORMAT ".tmp", path_of(file), ZEN_UUID_ARGS(zen_super.uuid));
+	snprintf(temp, sizeof(temp), "%s." ZEN_UUID_FORMAT ".tmp", zen_files[file].path, ZEN_UUID_ARGS(zen_super.uuid));
 	unlink(temp);
 	zen_numa_prefer(zen_files[file].node);
 	base = zen_nvm_create(temp, size, (ZenPoolMode) zen_pool_mode);
@@ -372,14 +352,13 @@ create_file(int file)
 	zen_supers[file].nfiles = 0;
 	zen_superblock_has_files(&zen_supers[file], file, zen_files[file].node);
 	zen_supers_at[file] = 0;
-	zen_superblock_write(file, base);
-	zen_superblock_write(file, base);
+	zen_superblock_write_both(file, base);
 	zen_nvm_unmap(base, size);
 	zen_file_link(file, temp);
 	if (!zen_file_open(file))
 		ereport(FATAL,
 				(errcode(ERRCODE_UNDEFINED_FILE),
-				 errmsg("zen pool file \"%s\" vanished while it was created", path_of(file))));
+				 errmsg("zen pool file \"%s\" vanished while it was created", zen_files[file].path)));
 	zen_file_lock(file);
 }
 
@@ -389,7 +368,7 @@ count_file(char *base, int file)
 {
 	zen_superblock_has_files(&zen_super, 0, zen_files[0].node);
 	zen_super.nfiles = file + 1;
-	write_both(base, 0);
+	zen_superblock_write_both(0, base);
 }
 
 void
@@ -402,7 +381,7 @@ zen_files_add(char *base)
 		count_file(base, i);
 		map_one(base, i);
 		ereport(LOG,
-				(errmsg("zen pool has got file \"%s\" of %llu MB", path_of(i), MB(zen_supers[i].pool_size))));
+				(errmsg("zen pool has got file \"%s\" of %llu MB", zen_files[i].path, MB(zen_supers[i].pool_size))));
 	}
 }
 
@@ -479,8 +458,7 @@ zen_files_reopen(char *base)
 
 		zen_file_read(i, &pair, &file_size);
 		zen_file_check_geometry(i, file_size);
-		zen_file_cut(i);
-		zen_file_allocate(i);
+		zen_file_fit(i);
 		/* R16: a process that was making the file larger has written one copy */
 		other = 1 - zen_supers_at[i];
 		if (!pair.valid[other] || pair.copy[other].pool_size != zen_supers[i].pool_size)

@@ -6,10 +6,7 @@
 #ifndef ZEN_FILES_H
 #define ZEN_FILES_H
 
-#include "nvm/fileopen.h"
-
-/* zen_files_number -- how many the pool has, as file 0 says. */
-extern int	zen_files_number(void);
+#include "nvm/poolfile.h"
 
 /* zen_files_check_number -- is this the file of its pool that zen.pool_path takes it for? */
 extern void zen_files_check_number(int file);

@@ -25,9 +25,9 @@
 #include "base/guc.h"
 #include "base/locks.h"
 #include "miscadmin.h"
-#include "nvm/fileopen.h"
 #include "nvm/page.h"
 #include "nvm/pool.h"
+#include "nvm/poolfile.h"
 #include "nvm/sink.h"
 #include "postmaster/interrupt.h"
 #include "storage/condition_variable.h"
@@ -134,10 +134,7 @@ write_size(int file, Size size)
 	zen_superblock_reload(file, zen_file_base(file));
 	zen_superblock_resize(&zen_supers[file], size);
 	if (!ZEN_FAULT(R16_NO_SUPERBLOCK))
-	{
-		zen_superblock_write(file, zen_file_base(file));
-		zen_superblock_write(file, zen_file_base(file));
-	}
+		zen_superblock_write_both(file, zen_file_base(file));
 	LWLockRelease(zen_lock(ZEN_LOCK_SUPER));
 }
 

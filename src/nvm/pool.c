@@ -41,7 +41,6 @@
 #include "nvm/moment.h"
 #include "nvm/persist.h"
 #include "nvm/sink.h"
-#include "nvm/superblock.h"
 #include "storage/fd.h"
 
 #define SCRATCH_FILE		"zen.scratch"
@@ -490,8 +489,7 @@ create_pool(ZenStateFile *state, const ZenClusterFacts *facts)
 
 	init_superblock(state, facts, size);
 	zen_super_at = 0;
-	zen_superblock_write(0, base);
-	zen_superblock_write(0, base);
+	zen_superblock_write_both(0, base);
 	zen_nvm_unmap(base, size);
 	zen_file_link(0, temp);
 	ereport(LOG,
@@ -646,8 +644,7 @@ open_scratch_pool(ZenStateFile *state, const ZenClusterFacts *facts)
 	memset(state, 0, sizeof(ZenStateFile));
 	init_superblock(state, facts, SCRATCH_BYTES);
 	zen_super_at = 0;
-	zen_superblock_write(0, base);
-	zen_superblock_write(0, base);
+	zen_superblock_write_both(0, base);
 	if (!zen_file_open(0))
 		ereport(FATAL,
 				(errcode(ERRCODE_UNDEFINED_FILE),
@@ -840,28 +837,6 @@ zen_pool_cluster_is_shut_down(bool *stopped)
 
 	*stopped = facts.stopped;
 	return facts.shut_down;
-}
-
-const char *
-zen_pool_superblock_fault(int file, int copy, Size *offset)
-{
-	ZenSuperblockPair pair;
-	ZenSuperblock *sb = &pair.copy[copy];
-	ZenSuperblock *super = &zen_supers[file];
-
-	Assert(copy == 0 || copy == 1);
-	*offset = zen_pool.files[file].first * ZEN_PAGE_SIZE + zen_super_offsets[copy];
-	LWLockAcquire(zen_lock(ZEN_LOCK_SUPER), LW_SHARED);
-	zen_superblock_look(zen_file_base(file), &pair);
-	zen_superblock_reload(file, zen_file_base(file));
-	LWLockRelease(zen_lock(ZEN_LOCK_SUPER));
-	if (!pair.valid[copy])
-		return "its checksum does not match";
-	if (sb->seq != super->seq && sb->seq + 1 != super->seq)
-		return "it is of another moment than the one in force";
-	sb->seq = super->seq;
-	sb->crc = super->crc;
-	return memcmp(sb, super, sizeof(*sb)) == 0 ? NULL : "it differs from the one in force";
 }
 
 /* ---------- pages of several files ---------- */

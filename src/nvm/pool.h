@@ -126,11 +126,6 @@ extern void zen_pool_superblock(int file, ZenSuperblock *copy);
  */
 extern bool zen_pool_cluster_is_shut_down(bool *stopped);
 
-/*
- * zen_pool_superblock_fault -- what is wrong with copy 0 or 1 of a file as it is in the pool now; NULL if nothing is.
- */
-extern const char *zen_pool_superblock_fault(int file, int copy, Size *offset);
-
 /* zen_pool_fd -- the descriptor of an open file, for the process that makes it larger. */
 extern int	zen_pool_fd(int file);
 

@@ -22,7 +22,6 @@
 #include "nvm/page.h"
 #include "nvm/persist.h"
 #include "nvm/pool.h"
-#include "nvm/poolfile.h"
 #include "nvm/grow.h"
 #include "nvm/region.h"
 #include "nvm/tuple.h"

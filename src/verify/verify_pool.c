@@ -30,6 +30,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "nvm/persist.h"
+#include "nvm/poolfile.h"
 #include "nvm/slotalloc.h"
 #include "recovery/gate.h"
 #include "storage/lmgr.h"
@@ -142,7 +143,7 @@ check_superblock(PoolCheck *c)
 	for (int i = 0; i < 2 * zen_pool.nfiles; i++)
 	{
 		Size		offset;
-		const char *fault = zen_pool_superblock_fault(i / 2, i % 2, &offset);
+		const char *fault = zen_superblock_fault(i / 2, zen_file_base(i / 2), i % 2, &offset);
 		ZenFinding	f = {.kind = "superblock",.location = psprintf("offset %zu", offset)};
 
 		if (fault != NULL)
