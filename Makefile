@@ -88,10 +88,9 @@ OBJS = $(addprefix src/base/, \
 		persist.o \
 		datadir.o \
 		poolfile.o \
-		adopt.o \
-		files.o \
 		moment.o \
 		pool.o \
+		poolopen.o \
 		filetime.o \
 		repair.o \
 		tuple.o \

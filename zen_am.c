@@ -27,7 +27,7 @@
 #include "miscadmin.h"
 #include "nvm/filetime.h"
 #include "nvm/grow.h"
-#include "nvm/pool.h"
+#include "nvm/poolopen.h"
 #include "nvm/slotalloc.h"
 #include "recovery/recovery.h"
 #include "recovery/worker.h"

@@ -35,7 +35,7 @@
 #include "commands/extension.h"
 #include "index/treedir.h"
 #include "miscadmin.h"
-#include "nvm/adopt.h"
+#include "nvm/moment.h"
 #include "recovery/gate.h"
 #include "recovery/recovery.h"
 #include "table/reindexworker.h"

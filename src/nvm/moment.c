@@ -1,42 +1,147 @@
 /*
- * moment.c -- are pool and data directory of the same moment?
+ * moment.c -- do pool and data directory belong together?
  *
- * Both know how many starts there were.  Within a start both have a mark, a number that begins with 0.  It is raised
- * once in MARK_MS if something was stored, and at each orderly stop: in the further files of the pool, then in file 0,
- * then in zen.state, each durable before the next.  So of a true pair each has the mark of the next one, or is one
- * ahead.  Commits know nothing of it.
+ * Both carry a random uuid, and the cluster's system identifier.  Both know how many starts there were.  Within a start
+ * both have a mark, a number that begins with 0.  It is raised once in MARK_MS if something was stored, and at each
+ * orderly stop: in the further files of the pool, then in file 0, then in zen.state, each durable before the next
+ * (R20).  So of a true pair each has the mark of the other one, or the pool is one ahead.  Commits know nothing of it.
  *
- *	pool's generation and mark          then generation of zen.state, and        they are taken: of the same moment, as
- *	far as marks tell its mark, or one more the same generation, a smaller      the pool is an older copy mark the same,
- *	a larger mark             the data directory is an older copy a smaller, a larger generation      the pool, the data
- *	directory is an older copy the same, zen.state knows no mark   they are taken (an earlier version of zen wrote it)
- *	backup_label                        no mark counts: a base backup is copied while they are raised, and replay of the
- *	WAL makes both whole backup_label, pool of a standby     no start counts either: zen.state may be the primary's
+ *	- generation and mark of zen.state, or one mark more: the pool is taken.  It is of the same moment as far as marks
+ *	  tell;
+ *	- the same generation, a smaller mark: the pool is an older copy; a larger one: the data directory is;
+ *	- a smaller generation: the pool is an older copy; a larger one: the data directory is;
+ *	- the same generation, and zen.state knows no mark, as an earlier version of zen wrote it: the pool is taken;
+ *	- backup_label: no mark counts.  A base backup is copied while they are raised, and replay of the WAL makes both
+ *	  whole;
+ *	- backup_label, and the pool of a standby: no generation counts either, since zen.state may be the primary's.
+ *
+ * The pool carries also a checkpoint position that the cluster had reached.  pg_control of an older data directory lies
+ * behind it.
  *
  * An orderly stop leaves a mark that no copy from before has.  After a crash a pool is taken that is older by less than
  * one mark.  src/nvm/README, "One moment", says what else may happen to either, and which pairs that leaves.
+ *
+ * pg_upgrade makes a new cluster that takes over the old one's pool.  It keeps what a pool knows of a cluster: OIDs of
+ * databases and tablespaces, relfilenumbers, transaction ids and pg_xact.  Only the system identifier changes, so the
+ * pool can stay as it is.  While pg_upgrade runs the new cluster's servers, they have an empty pool in memory
+ * (poolopen.c), and do not touch the old one.  The first zen table that pg_upgrade makes notes uuid and generation of
+ * the pool in zen.state.  The first ordinary start takes the pool over, if
+ *
+ *	- it is that pool, of that generation: the old cluster has not been started since its catalogs were copied;
+ *	- pg_upgrade has finished.  Its last change is that of pg_resetwal, whose checkpoint begins a WAL segment.  It
+ *	  starts the server once more after that, for a last look, and that start notes it;
+ *	- none of its files lies where the script that pg_upgrade offers would remove it.
+ *
+ * The pool is taken over by the same stores as at any start (begin_generation() in poolopen.c).  A crash leaves the
+ * pool as it was, or with the system identifier of the new cluster.  The new cluster's start is then repeated.
  */
 #include "nvm/moment.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include "base/fault.h"
+#include "base/guc.h"
 #include "base/locks.h"
 #include "base/stats.h"
 #include "miscadmin.h"
-#include "nvm/files.h"
+#include "storage/fd.h"
 #include "utils/timestamp.h"
 
 #define MARK_MS			10000
 #define RETRY_MS		60000	/* when zen.state could not be written */
 
-/* ---------- the check ---------- */
+/* ---------- the same pool ---------- */
+
+/* This cluster's data directory knows the pool, and the pool names another cluster. */
+static void
+refuse_taken_over(void)
+{
+	ereport(FATAL,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("zen pool file \"%s\" was taken over by another database cluster", zen_first_path),
+			 errdetail("pg_upgrade has made that cluster of this one, and it has been started; its system identifier "
+					   "is %llu.", (unsigned long long) zen_super.system_id),
+			 errhint("Use that cluster, or restore the pool from a copy made before it was started.")));
+}
+
+/*
+ * pg_createsubscriber gives a stopped standby a system identifier of its own, and resets its WAL as pg_resetwal does.
+ * No other cluster has been started on the pool since: that would have begun a generation of the pool.
+ */
+static bool
+is_renamed(const ZenStateFile *state, const ZenClusterFacts *facts)
+{
+	if (!facts->reset || zen_super.clean != 1 || zen_super.generation != state->generation)
+		return false;
+	ereport(LOG,
+			(errmsg("zen pool file \"%s\" gets the database cluster's new system identifier", zen_first_path),
+			 errdetail("It was %llu, and is %llu.", (unsigned long long) zen_super.system_id,
+					   (unsigned long long) facts->system_id)));
+	return true;
+}
+
+/* Is this the pool of this cluster and of this data directory? */
+static void
+moment_check_identity(const ZenStateFile *state, const ZenClusterFacts *facts)
+{
+	if (zen_super.system_id != facts->system_id && state->found &&
+		memcmp(zen_super.uuid, state->uuid, sizeof(zen_super.uuid)) == 0)
+	{
+		if (is_renamed(state, facts))
+			return;
+		refuse_taken_over();
+	}
+	if (zen_super.system_id != facts->system_id)
+		ereport(FATAL,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("zen pool file \"%s\" belongs to another database cluster", zen_first_path),
+				 errdetail("The pool has system identifier %llu, the data directory \"%s\" has %llu.",
+						   (unsigned long long) zen_super.system_id, DataDir,
+						   (unsigned long long) facts->system_id),
+				 errhint("Set zen.zen_first_path to the pool of this cluster, or to a new file name if it has none.")));
+	if (!state->found)
+		ereport(FATAL,
+				(errcode(ERRCODE_DUPLICATE_FILE),
+				 errmsg("zen pool file \"%s\" exists, but the data directory knows of no zen pool", zen_first_path),
+				 errdetail("There is no file \"%s/%s\".  The data directory is from an earlier moment than the "
+						   "pool, or the pool is that of a copy of this data directory.",
+						   DataDir, ZEN_STATE_FILE),
+				 errhint("Restore the pool file and the data directory from copies made at the same moment, or "
+						 "set zen.zen_first_path to a new file name to begin with an empty pool.")));
+	if (zen_super.uuid[0] != state->uuid[0] || zen_super.uuid[1] != state->uuid[1])
+		ereport(FATAL,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("zen pool file \"%s\" is not the pool of this data directory", zen_first_path),
+				 errdetail("The pool has uuid " ZEN_UUID_FORMAT ", \"%s/%s\" names " ZEN_UUID_FORMAT ".",
+						   ZEN_UUID_ARGS(zen_super.uuid), DataDir, ZEN_STATE_FILE, ZEN_UUID_ARGS(state->uuid)),
+				 errhint(ZEN_SAME_MOMENT_HINT)));
+}
+
+/* ---------- the same moment ---------- */
+
+/*
+ * Is it a base backup with the pool of a standby?  zen.state may be the primary's: they have the same uuid, and count
+ * their starts each for itself.  Replay makes the pool whole, and judges it (check_backup, zen_pool_replayed).  The
+ * pool is not mapped yet.
+ */
+static bool
+is_backup_of_standby(void)
+{
+	ZenTailState tail;
+
+	return zen_begins_backup() && pread(zen_files[0].fd, &tail, sizeof(tail), ZEN_OFF_TAIL) == sizeof(tail) &&
+		tail.role == ZEN_ROLE_REPLICA && tail.copied == ZEN_COPIED;
+}
 
 static void
-refuse(const char *detail, const char *way_on)
+moment_refuse(const char *detail, const char *way_on)
 {
 	ereport(FATAL,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("zen pool file \"%s\" and data directory \"%s\" are not of the same moment",
-					zen_files[0].path, DataDir),
+					zen_first_path, DataDir),
 			 errdetail_internal("%s", detail),
 			 errhint("%s%s", ZEN_SAME_MOMENT_HINT, way_on)));
 }
@@ -51,31 +156,297 @@ refuse_marks(const ZenStateFile *state)
 								  (unsigned long long) state->generation, zen_super.mark, state->mark,
 								  pool_is_older ? "pool" : "data directory");
 
-	refuse(detail, !pool_is_older ? "" :
-		   psprintf("  If there is no newer pool, and what was changed since is to be given up, write \"mark %u\" in "
-					"place of \"mark %u\" into \"%s/%s\".", zen_super.mark, state->mark, DataDir, ZEN_STATE_FILE));
+	moment_refuse(detail, !pool_is_older ? "" :
+				  psprintf("  If there is no newer pool, and what was changed since is to be given up, write \"mark "
+						   "%u\" in place of \"mark %u\" into \"%s/%s\".",
+						   zen_super.mark, state->mark, DataDir, ZEN_STATE_FILE));
 }
 
-void
-zen_moment_check(const ZenStateFile *state, const ZenClusterFacts *facts, bool backup_of_standby)
+static void
+moment_check(const ZenStateFile *state, const ZenClusterFacts *facts)
 {
-	if (zen_super.generation != state->generation && !backup_of_standby)
-		refuse(psprintf("The pool has seen %llu server starts, the data directory %llu: the %s is an older copy.",
-						(unsigned long long) zen_super.generation, (unsigned long long) state->generation,
-						zen_super.generation < state->generation ? "pool" : "data directory"), "");
+	if (zen_super.generation != state->generation && !is_backup_of_standby())
+		moment_refuse(psprintf("The pool has seen %llu server starts, the data directory %llu: the %s is an older "
+							   "copy.",
+							   (unsigned long long) zen_super.generation, (unsigned long long) state->generation,
+							   zen_super.generation < state->generation ? "pool" : "data directory"), "");
 	if (state->has_mark && zen_super.mark != state->mark && zen_super.mark != state->mark + 1 && !zen_begins_backup())
 		refuse_marks(state);
 	if (facts->checkpoint < zen_super.wal_position)
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("data directory \"%s\" is older than zen pool file \"%s\"", DataDir, zen_files[0].path),
+				 errmsg("data directory \"%s\" is older than zen pool file \"%s\"", DataDir, zen_first_path),
 				 errdetail("The last checkpoint in pg_control is at %X/%X, but the pool was used when it was "
 						   "already at %X/%X.",
 						   LSN_FORMAT_ARGS(facts->checkpoint), LSN_FORMAT_ARGS(zen_super.wal_position)),
 				 errhint(ZEN_SAME_MOMENT_HINT)));
 }
 
+/* ---------- a cluster that pg_upgrade makes ---------- */
+
+static bool follows = false;	/* this server of pg_upgrade's has found the
+								 * cluster as pg_upgrade had left it */
+
+#define NEW_CLUSTER_HINT \
+	"Make the new cluster anew with initdb, set its zen.pool_path to the pool of the old cluster, and do not start " \
+	"it before pg_upgrade does."
+
+static void
+refuse_upgrade(const char *detail, const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("zen tables cannot be upgraded into this cluster"),
+			 errdetail_internal("%s", detail),
+			 errhint("%s", hint)));
+}
+
+/* Was the pool left in order?  in_use: a server has it open now. */
+static bool
+adopt_is_settled(int fd, const ZenSuperblock *sb, bool *in_use)
+{
+	*in_use = flock(fd, LOCK_SH | LOCK_NB) != 0;
+	return !*in_use && sb->clean == 1;
+}
+
+/* Read the pool that zen.pool_path names; what is wrong with it is an ERROR. */
+static ZenSuperblock
+read_old_pool(bool *settled, bool *in_use)
+{
+	ZenPoolName names[ZEN_MAX_FILES];
+	const char *path = names[0].path;
+	ZenSuperblockPair pair;
+	int			at;
+	int			fd;
+
+	if (zen_pool_names(names) == 0)
+		refuse_upgrade("Its zen.pool_path is not a file name.", NEW_CLUSTER_HINT);
+	fd = OpenTransientFile(path, O_RDONLY | PG_BINARY);
+	if (fd < 0 && errno == ENOENT)
+		refuse_upgrade(psprintf("File \"%s\", which its zen.pool_path names, does not exist.", path),
+					   "Set zen.pool_path of the new cluster to the pool of the old cluster.");
+	if (fd < 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not open zen pool file \"%s\": %m", path)));
+	zen_superblock_read(fd, &pair);
+	at = zen_superblock_in_force(&pair);
+	if (at < 0)
+		refuse_upgrade(psprintf("File \"%s\", which its zen.pool_path names, is not a zen pool of format version %u.",
+								path, ZEN_FORMAT_VERSION),
+					   "Set zen.pool_path of the new cluster to the pool of the old cluster, and use one version of "
+					   "zen in both.");
+	*settled = adopt_is_settled(fd, &pair.copy[at], in_use);
+	CloseTransientFile(fd);
+	return pair.copy[at];
+}
+
+/* Neither the cluster nor its pool may be in use. */
+static ZenSuperblock
+adopt_look(ZenStateFile *state, bool *settled, bool *in_use)
+{
+	(void) zen_state_read(state, FATAL);
+	if (state->found && !zen_state_is_upgrade(state))
+		refuse_upgrade(psprintf("It has a zen pool of its own, named in \"%s/%s\".", DataDir, ZEN_STATE_FILE),
+					   NEW_CLUSTER_HINT);
+	return read_old_pool(settled, in_use);
+}
+
+static void
+refuse_unsettled(void)
+{
+	refuse_upgrade("The pool was not left in order by the old cluster's server.",
+				   "Start the old cluster, wait until zen_recovery says that it is ready, and stop it in fast mode.  "
+				   "Then run pg_upgrade again, on a new cluster.");
+}
+
+void
+zen_adopt_check(void)
+{
+	ZenStateFile state;
+	bool		settled,
+				in_use;
+
+	Assert(IsBinaryUpgrade);
+	(void) adopt_look(&state, &settled, &in_use);
+	if (!settled && !in_use)
+		refuse_unsettled();
+}
+
+void
+zen_adopt_note(void)
+{
+	ZenStateFile state;
+	ZenSuperblock sb;
+	bool		settled,
+				in_use;
+
+	Assert(IsBinaryUpgrade);
+	LWLockAcquire(zen_lock(ZEN_LOCK_HTABLE), LW_EXCLUSIVE);
+	sb = adopt_look(&state, &settled, &in_use);
+	if (!settled)
+		refuse_unsettled();
+	if (!state.found)
+	{
+		state.found = true;
+		state.phase = ZEN_PHASE_UPGRADING;
+		memcpy(state.uuid, sb.uuid, sizeof(state.uuid));
+		state.generation = sb.generation;
+		strlcpy(state.pool_path, zen_pool_path, MAXPGPATH);
+		(void) zen_state_write(&state, FATAL);
+	}
+	LWLockRelease(zen_lock(ZEN_LOCK_HTABLE));
+	if (memcmp(state.uuid, sb.uuid, sizeof(state.uuid)) != 0 || state.generation != sb.generation)
+		refuse_upgrade("The pool has changed while pg_upgrade was running.", NEW_CLUSTER_HINT);
+}
+
+/* Has no server run since pg_upgrade has finished? */
+static bool
+adopt_is_as_left(const ZenStateFile *state, const ZenClusterFacts *facts)
+{
+	return facts->reset ||
+		(facts->shut_down && state->phase == ZEN_PHASE_UPGRADED && facts->checkpoint == state->checkpoint);
+}
+
+void
+zen_adopt_server_starts(ZenStateFile *state, const ZenClusterFacts *facts)
+{
+	Assert(!IsUnderPostmaster && IsBinaryUpgrade);
+	follows = zen_state_is_upgrade(state) && adopt_is_as_left(state, facts);
+	if (!follows || state->phase == ZEN_PHASE_UPGRADED)
+		return;
+	state->phase = ZEN_PHASE_UPGRADED;
+	(void) zen_state_write(state, FATAL);
+}
+
+void
+zen_adopt_server_stops(void)
+{
+	ZenClusterFacts facts = zen_cluster_facts();
+	ZenStateFile state;
+
+	Assert(!IsUnderPostmaster);
+	if (!follows || !facts.shut_down)
+		return;
+	(void) zen_state_read(&state, FATAL);
+	state.checkpoint = facts.checkpoint;
+	(void) zen_state_write(&state, FATAL);
+}
+
+/* The data directory, other than ours, that a file lies in. */
+static bool
+is_in_other_cluster(const char *path, char *directory)
+{
+	char		version_file[MAXPGPATH + 16];
+
+	strlcpy(directory, path, MAXPGPATH);
+	for (get_parent_directory(directory); directory[0] != '\0' && strcmp(directory, "/") != 0;
+		 get_parent_directory(directory))
+	{
+		if (strcmp(directory, DataDir) == 0)
+			return false;
+		snprintf(version_file, sizeof(version_file), "%s/PG_VERSION", directory);
+		if (access(version_file, F_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * FATAL unless the first start of an upgraded cluster may take the pool over; state is what zen_adopt_note() has left.
+ */
+static void
+adopt_check_start(const ZenStateFile *state, const ZenClusterFacts *facts)
+{
+	const ZenSuperblock *sb = &zen_super;
+	char		directory[MAXPGPATH];
+
+	Assert(zen_state_is_upgrade(state));
+	if (memcmp(sb->uuid, state->uuid, sizeof(state->uuid)) != 0)
+		ereport(FATAL,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("zen pool file \"%s\" is not the pool of the cluster that was upgraded", zen_first_path),
+				 errdetail("The pool has uuid " ZEN_UUID_FORMAT ", \"%s/%s\" names " ZEN_UUID_FORMAT ".",
+						   ZEN_UUID_ARGS(sb->uuid), DataDir, ZEN_STATE_FILE, ZEN_UUID_ARGS(state->uuid)),
+				 errhint("Set zen.pool_path to the pool that it named while pg_upgrade was running.")));
+	if (state->phase == ZEN_PHASE_UPGRADING && !facts->reset)
+		ereport(FATAL,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("pg_upgrade has not finished data directory \"%s\"", DataDir),
+				 errdetail("It has failed, or the server was started without zen since."),
+				 errhint("Run pg_upgrade again, on a new cluster.  The zen pool \"%s\" is still that of the old one.",
+						 zen_first_path)));
+	/* a takeover that was cut short, whose older superblock is damaged */
+	if (sb->system_id == facts->system_id && sb->generation == state->generation + 1)
+		return;
+	if (sb->generation != state->generation || sb->clean != 1)
+		ereport(FATAL,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("zen pool file \"%s\" was used since pg_upgrade has copied the catalogs", zen_first_path),
+				 errdetail("The pool has seen %llu server starts, %llu of them when pg_upgrade was running.",
+						   (unsigned long long) sb->generation, (unsigned long long) state->generation),
+				 errhint("Run pg_upgrade again, on a new cluster.")));
+	for (int i = 0; i < zen_files_named; i++)
+		if (is_in_other_cluster(zen_files[i].path, directory))
+			ereport(FATAL,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("zen pool file \"%s\" lies in the data directory of another cluster", zen_files[i].path),
+					 errdetail("Whoever removes \"%s\" removes the pool.", directory),
+					 errhint("Move the pool, or copy it, and set zen.pool_path to its new place.")));
+}
+
+/* ---------- the check ---------- */
+
+/*
+ * Are both as the last orderly stop has left them?  A server that has run without zen since has written a checkpoint; a
+ * crash of it has emptied the indexes of zen tables, as of all that is unlogged.
+ */
+static bool
+is_as_left(const ZenClusterFacts *facts)
+{
+	return zen_super.clean == 1 && facts->shut_down && facts->checkpoint == zen_super.wal_position;
+}
+
+bool
+zen_moment_check(const ZenSuperblockPair *pair, const ZenStateFile *state, const ZenClusterFacts *facts)
+{
+	bool		upgraded = zen_state_is_upgrade(state);
+
+	if (!upgraded)
+		moment_check_identity(state, facts);
+	zen_superblock_undo_start(0, pair, state->generation);
+	if (upgraded)
+		adopt_check_start(state, facts);
+	else
+		moment_check(state, facts);
+	return upgraded ? adopt_is_as_left(state, facts) : is_as_left(facts);
+}
+
 /* ---------- the mark ---------- */
+
+static void
+mark_copies(char *base, uint32 mark)
+{
+	for (int i = zen_files_number() - 1; i >= 0; i--)
+	{
+		zen_supers[i].mark = mark;
+		zen_superblock_write(i, zen_file_place(base, i));
+	}
+}
+
+/*
+ * Write all superblocks, with this mark, into both copies, file 0 last; durable on return.  Both: if one copy is
+ * damaged later, the other one has no older mark.  A base backup that has read the first copy torn has read the second
+ * one before that is written.
+ */
+static void
+mark_files(char *base, uint32 mark)
+{
+	mark_copies(base, mark);
+	if (IsUnderPostmaster)
+		pg_usleep(1000L);
+	mark_copies(base, mark);
+}
 
 /* False if it cannot be written now. */
 static bool
@@ -95,7 +466,7 @@ mark_pool(char *base, uint32 mark)
 		LWLockAcquire(zen_lock(ZEN_LOCK_SUPER), LW_EXCLUSIVE);
 		zen_files_reload(base);
 	}
-	zen_files_mark(base, mark);
+	mark_files(base, mark);
 	if (IsUnderPostmaster)
 		LWLockRelease(zen_lock(ZEN_LOCK_SUPER));
 }
@@ -105,7 +476,7 @@ mark_pool(char *base, uint32 mark)
  * written now.  No other process raises the mark during the call.
  */
 static bool
-raise_mark(char *base, int elevel)
+moment_raise(char *base, int elevel)
 {
 	ZenStateFile state;
 	uint32		mark = zen_super.mark;
@@ -127,7 +498,7 @@ raise_running(char *base)
 	LWLockAcquire(zen_lock(ZEN_LOCK_SUPER), LW_SHARED);
 	zen_files_reload(base);
 	LWLockRelease(zen_lock(ZEN_LOCK_SUPER));
-	return raise_mark(base, WARNING);
+	return moment_raise(base, WARNING);
 }
 
 void
@@ -165,6 +536,6 @@ zen_moment_stop(char *base)
 {
 	Assert(!IsUnderPostmaster);
 	/* the stop is recorded with the mark of before, if need be */
-	if (!raise_mark(base, LOG))
-		zen_files_mark(base, zen_super.mark);
+	if (!moment_raise(base, LOG))
+		mark_files(base, zen_super.mark);
 }

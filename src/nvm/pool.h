@@ -57,22 +57,6 @@ typedef struct ZenPool
 extern ZenPool zen_pool;
 
 /*
- * zen_pool_open -- map the pool, creating it on the very first start.
- *
- * Postmaster only, in shmem_startup_hook; called again in the same postmaster after a crash of a backend, when it
- * finds the mapping in place and only re-reads the state.  Sets zen_pool; durable on return: generation + 1,
- * clean = 0.  Any doubt about the file is a FATAL with detail and hint; nothing is ever created over or beside
- * an existing pool.
- */
-extern void zen_pool_open(void);
-
-/*
- * zen_pool_stopped -- record an orderly stop; postmaster only, after everything else is durable.  clean: nothing in the
- * pool is in doubt.
- */
-extern void zen_pool_stopped(bool clean);
-
-/*
  * The pool's role, and whether all its changes are in the WAL (src/stream/README, "Copies of the pool").
  *
  * zen_pool_is_replica -- is it a copy that has not been recovered yet?
@@ -83,6 +67,18 @@ extern bool zen_pool_is_replica(void);
 extern bool zen_pool_is_copied(void);
 extern void zen_pool_make_primary(void);
 extern void zen_pool_set_copied(bool copied);
+
+/*
+ * At the start, by poolopen.c, with the place where the pool is mapped:
+ *
+ * zen_pool_settle_role -- does this start make the pool a copy, or find it one?  If so it is marked as one, durably.
+ * created: this start has made it.  *as_left: pool and data directory are as the last orderly stop has left them; set
+ * to false if the server replays WAL that may tell of more.  FATAL if the pool can neither follow nor stand alone.
+ *
+ * zen_pool_spread_role -- mark further files as file 0, durably.
+ */
+extern bool zen_pool_settle_role(char *base, bool *as_left, bool created);
+extern void zen_pool_spread_role(char *base);
 
 /*
  * zen_pool_has_tables -- does the HTable directory in NVM have an entry, of a copy, too?
@@ -114,17 +110,11 @@ extern uint64 zen_pool_replayed(void);
 extern void zen_pool_judge(void);
 extern bool zen_pool_is_judged(void);
 
-/* zen_pool_mode_name -- "pmem", "emulated" or "msync": the mode of the open pool. */
+/* zen_pool_mode_name -- "pmem", "emulated" or "msync": what the open pool does, whatever zen.pool_mode asked for. */
 extern const char *zen_pool_mode_name(void);
 
 /* zen_pool_superblock -- a copy of a file's superblock in force, for views. */
 extern void zen_pool_superblock(int file, ZenSuperblock *copy);
-
-/*
- * zen_pool_cluster_is_shut_down -- does pg_control, as it is on disk now, say that the cluster is shut down in order?
- * *stopped: or that a standby is.  FATAL if it cannot be read.
- */
-extern bool zen_pool_cluster_is_shut_down(bool *stopped);
 
 /* zen_pool_fd -- the descriptor of an open file, for the process that makes it larger. */
 extern int	zen_pool_fd(int file);

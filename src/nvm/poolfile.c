@@ -299,6 +299,26 @@ zen_superblock_fault(int file, const char *at, int copy, Size *offset)
 	return memcmp(sb, super, sizeof(*sb)) == 0 ? NULL : "it differs from the one in force";
 }
 
+void
+zen_files_reload(char *base)
+{
+	for (int i = 0; i < zen_files_number(); i++)
+		zen_superblock_reload(i, zen_file_place(base, i));
+}
+
+void
+zen_superblock_undo_start(int file, const ZenSuperblockPair *pair, uint64 generation)
+{
+	int			other = 1 - zen_supers_at[file];
+
+	if (zen_supers[file].generation == generation + 1 &&
+		pair->valid[other] && pair->copy[other].generation == generation)
+	{
+		zen_supers[file] = pair->copy[other];
+		zen_supers_at[file] = other;
+	}
+}
+
 /* ---------- opening ---------- */
 
 /* FATAL: neither copy is whole.  Say what kind of file this is. */
@@ -466,8 +486,8 @@ zeroes_only(const char *bytes, Size n)
 }
 
 /*
- * Is there nothing but zeroes from one offset to another, or nothing at all?  Holes and extents that were never written are
- * passed over, where the file system tells of them.
+ * Is there nothing but zeroes from one offset to another, or nothing at all?  Holes and extents that were never written
+ * are passed over, where the file system tells of them.
  */
 static bool
 is_zero_between(int fd, Size from, Size to)

@@ -43,6 +43,7 @@ extern int	zen_supers_at[ZEN_MAX_FILES];
 /* Those of file 0, which speaks for the pool. */
 #define zen_super		(zen_supers[0])
 #define zen_super_at	(zen_supers_at[0])
+#define zen_first_path	(zen_files[0].path)
 
 /* zen_files_number -- how many files the pool has, as file 0 says. */
 extern int	zen_files_number(void);
@@ -68,9 +69,18 @@ extern void zen_superblock_read(int fd, ZenSuperblockPair *pair);
 extern int	zen_superblock_in_force(const ZenSuperblockPair *pair);
 
 /*
+ * zen_superblock_undo_start -- take a start that was cut short as not begun, in memory: the newest copy is one ahead of
+ * this generation, and the other copy still agrees with it.
+ *
+ * Nothing was done under the new generation.  zen.state has it, durably, before a start goes on.
+ */
+extern void zen_superblock_undo_start(int file, const ZenSuperblockPair *pair, uint64 generation);
+
+/*
  * A superblock in the mapped pool; `at` is where its file is mapped.
  *
  * zen_superblock_reload -- read the copy in force again.  No process writes during the call.
+ * zen_files_reload -- of all files, in a pool that is mapped at base.
  *
  * zen_superblock_write -- write zen_supers[file] as the next version into the copy that is not in force; durable and in
  * force on return.  zen_superblock_write_both -- into one copy after the other.  The postmaster at start and stop, or
@@ -80,6 +90,7 @@ extern int	zen_superblock_in_force(const ZenSuperblockPair *pair);
  * ZEN_LOCK_SUPER.
  */
 extern void zen_superblock_reload(int file, const char *at);
+extern void zen_files_reload(char *base);
 extern void zen_superblock_write(int file, char *at);
 extern void zen_superblock_write_both(int file, char *at);
 extern const char *zen_superblock_fault(int file, const char *at, int copy, Size *offset);

@@ -31,9 +31,10 @@
 #include "cache/tidmap.h"
 #include "gc/collect.h"
 #include "miscadmin.h"
-#include "nvm/adopt.h"
 #include "nvm/filetime.h"
+#include "nvm/moment.h"
 #include "nvm/persist.h"
+#include "nvm/poolopen.h"
 #include "nvm/repair.h"
 #include "nvm/slotalloc.h"
 #include "portability/instr_time.h"
@@ -834,16 +835,17 @@ stop_in_order(void)
 void
 zen_recovery_shutdown(void)
 {
-	bool		stopped;
+	ZenClusterFacts facts;
 
 	Assert(!IsUnderPostmaster);
 	if (zen_pool.scratch)
 		zen_adopt_server_stops();
 	if (zen_pool.base == NULL || zen_pool.scratch || zen_recovery == NULL)
 		return;
-	if (zen_pool_cluster_is_shut_down(&stopped))
+	facts = zen_cluster_facts();
+	if (facts.shut_down)
 		stop_in_order();
-	else if (stopped)
+	else if (facts.stopped)
 		zen_pool_stopped(false);
 	zen_filetime_raise();
 }

@@ -19,7 +19,7 @@
 #include "catalog/storage.h"
 #include "commands/progress.h"
 #include "miscadmin.h"
-#include "nvm/adopt.h"
+#include "nvm/moment.h"
 #include "optimizer/plancat.h"
 #include "pgstat.h"
 #include "recovery/gate.h"
