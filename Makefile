@@ -98,8 +98,7 @@ OBJS = $(addprefix src/base/, \
 		htable.o \
 		page.o \
 		grow.o \
-		slotalloc.o \
-		slotread.o) \
+		slotalloc.o) \
 	$(addprefix src/cache/, \
 		sketch.o \
 		keycache.o \

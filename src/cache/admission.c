@@ -19,7 +19,7 @@
 #include "cache/damage.h"
 #include "cache/sketch.h"
 #include "cache/tablestat.h"
-#include "nvm/slotread.h"
+#include "nvm/slotalloc.h"
 
 #define AGE_MISSES		10		/* reads that miss for each cached row, until
 								 * all counts are halved */

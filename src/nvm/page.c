@@ -53,12 +53,12 @@ typedef struct PageControl
 ZenPage    *zen_pages;
 void		(*zen_page_taken) (void) = NULL;
 const uint32 *zen_class_sizes;
-static PageControl *control;
+static PageControl *page_control;
 
 uint32
 zen_nclasses(void)
 {
-	return control->nclasses;
+	return page_control->nclasses;
 }
 
 uint32
@@ -81,8 +81,8 @@ zen_class_of(Size size)
 		class = FINE_CLASSES + (log2 - FINE_LIMIT_LOG2) * STEPS +
 			(uint32) ((size - ((Size) 1 << log2) + step - 1) >> (log2 - STEPS_LOG2)) - 1;
 	}
-	Assert(class < control->nclasses && control->class_size[class] >= size);
-	Assert(class == 0 || control->class_size[class - 1] < size);
+	Assert(class < page_control->nclasses && page_control->class_size[class] >= size);
+	Assert(class == 0 || page_control->class_size[class - 1] < size);
 	return class;
 }
 
@@ -91,15 +91,15 @@ make_classes(void)
 {
 	uint32		n = 0;
 
-	control->class_size[n++] = SMALLEST_SLOT;
+	page_control->class_size[n++] = SMALLEST_SLOT;
 	for (uint32 size = FINE_FROM; size <= FINE_LIMIT; size += FINE_STEP)
-		control->class_size[n++] = size;
+		page_control->class_size[n++] = size;
 	Assert(n == FINE_CLASSES);
 	for (uint32 base = FINE_LIMIT; base < ZEN_PAGE_SIZE; base *= 2)
 		for (uint32 i = 1; i <= STEPS; i++)
-			control->class_size[n++] = base + i * (base / STEPS);
-	Assert(n <= ZEN_MAX_CLASSES && control->class_size[n - 1] == ZEN_PAGE_SIZE);
-	control->nclasses = n;
+			page_control->class_size[n++] = base + i * (base / STEPS);
+	Assert(n <= ZEN_MAX_CLASSES && page_control->class_size[n - 1] == ZEN_PAGE_SIZE);
+	page_control->nclasses = n;
 }
 
 Size
@@ -113,18 +113,18 @@ zen_page_init(void)
 {
 	bool		found;
 
-	control = ShmemInitStruct("zen pages", sizeof(PageControl), &found);
-	SpinLockInit(&control->lock);
+	page_control = ShmemInitStruct("zen pages", sizeof(PageControl), &found);
+	SpinLockInit(&page_control->lock);
 	for (int i = 0; i < ZEN_MAX_FILES; i++)
 	{
-		control->free_head[i] = ZEN_NO_PAGE;
-		control->nfree_of[i] = 0;
+		page_control->free_head[i] = ZEN_NO_PAGE;
+		page_control->nfree_of[i] = 0;
 	}
-	control->nfree = 0;
-	control->changes = 0;
-	pg_atomic_init_u32(&control->ncoming, 0);
+	page_control->nfree = 0;
+	page_control->changes = 0;
+	pg_atomic_init_u32(&page_control->ncoming, 0);
 	make_classes();
-	zen_class_sizes = control->class_size;
+	zen_class_sizes = page_control->class_size;
 
 	/*
 	 * descriptors number as the pages that the pool may get, known only now:
@@ -148,7 +148,7 @@ static uint64
 directory_word(uint32 pageno, ZenPageOwner owner)
 {
 	Assert(zen_page_is_data(pageno));
-	Assert(owner.htable < ZEN_MAX_HTABLES && owner.region < ZEN_MAX_REGIONS && owner.class < control->nclasses);
+	Assert(owner.htable < ZEN_MAX_HTABLES && owner.region < ZEN_MAX_REGIONS && owner.class < page_control->nclasses);
 	return zen_guard(pageno, ZEN_PAGE_OWNED | owner.htable | ((uint64) owner.region << ZEN_PAGE_REGION_SHIFT) |
 					 ((uint64) owner.class << ZEN_PAGE_CLASS_SHIFT));
 }
@@ -171,7 +171,7 @@ word_fits(const void *image, const void *pageno)
 	ZenPageOwner owner = owner_of_word(word);
 
 	return word == 0 || word == ZEN_PAGE_ZEROING ||
-		(owner.region < ZEN_MAX_REGIONS && owner.class < control->nclasses &&
+		(owner.region < ZEN_MAX_REGIONS && owner.class < page_control->nclasses &&
 		 word == directory_word(*(const uint32 *) pageno, owner));
 }
 
@@ -331,19 +331,19 @@ file_of(uint32 pageno)
 static void
 push_chain(int file, uint32 head, uint32 tail, uint32 n)
 {
-	SpinLockAcquire(&control->lock);
-	zen_pages[tail].next = control->free_head[file];
-	control->free_head[file] = head;
-	control->nfree_of[file] += n;
-	control->nfree += n;
-	control->changes++;
-	SpinLockRelease(&control->lock);
+	SpinLockAcquire(&page_control->lock);
+	zen_pages[tail].next = page_control->free_head[file];
+	page_control->free_head[file] = head;
+	page_control->nfree_of[file] += n;
+	page_control->nfree += n;
+	page_control->changes++;
+	SpinLockRelease(&page_control->lock);
 }
 
 static void
 push_free(uint32 pageno)
 {
-	Assert(!zen_pages[pageno].owned && is_clean(pageno) && control->nfree < data_pages());
+	Assert(!zen_pages[pageno].owned && is_clean(pageno) && page_control->nfree < data_pages());
 	push_chain(file_of(pageno), pageno, pageno, 1);
 }
 
@@ -361,8 +361,8 @@ best_file(uint32 region)
 	{
 		int			distance = zen_region_nodes == 1 ? 0 : zen_numa_distance(place, zen_pool.files[i].node);
 
-		if (control->nfree_of[i] == 0 || distance > best_distance ||
-			(distance == best_distance && control->nfree_of[i] <= control->nfree_of[best]))
+		if (page_control->nfree_of[i] == 0 || distance > best_distance ||
+			(distance == best_distance && page_control->nfree_of[i] <= page_control->nfree_of[best]))
 			continue;
 		best = i;
 		best_distance = distance;
@@ -376,18 +376,18 @@ pop_free(uint32 region)
 	int			file;
 	uint32		pageno;
 
-	SpinLockAcquire(&control->lock);
+	SpinLockAcquire(&page_control->lock);
 	file = zen_pool.nfiles == 1 ? 0 : best_file(region);
-	pageno = control->free_head[file];
+	pageno = page_control->free_head[file];
 	if (pageno != ZEN_NO_PAGE)
 	{
-		Assert(control->nfree > 0 && control->nfree_of[file] > 0 && !zen_pages[pageno].owned);
-		control->free_head[file] = zen_pages[pageno].next;
-		control->nfree_of[file]--;
-		control->nfree--;
-		control->changes++;
+		Assert(page_control->nfree > 0 && page_control->nfree_of[file] > 0 && !zen_pages[pageno].owned);
+		page_control->free_head[file] = zen_pages[pageno].next;
+		page_control->nfree_of[file]--;
+		page_control->nfree--;
+		page_control->changes++;
 	}
-	SpinLockRelease(&control->lock);
+	SpinLockRelease(&page_control->lock);
 	return pageno;
 }
 
@@ -437,7 +437,7 @@ zen_page_take(ZenPageOwner owner)
 	uint32		pageno;
 	ZenPage    *page;
 
-	if (zen_class_size(owner.class) > ZEN_TOMBSTONE_SIZE && control->nfree <= zen_page_reserve())
+	if (zen_class_size(owner.class) > ZEN_TOMBSTONE_SIZE && page_control->nfree <= zen_page_reserve())
 		return ZEN_NO_PAGE;
 	pageno = pop_free(owner.region);
 
@@ -477,7 +477,7 @@ zen_page_may_go_far(uint32 region)
 	int			place = zen_region_place(region);
 
 	for (int i = 0; i < zen_pool.nfiles; i++)
-		if (zen_pool.files[i].place == place && control->nfree_of[i] > 0)
+		if (zen_pool.files[i].place == place && page_control->nfree_of[i] > 0)
 			return false;
 	return true;
 }
@@ -502,7 +502,7 @@ void
 zen_page_condemn(uint32 pageno)
 {
 	Assert(zen_pages[pageno].owned && zen_page_agrees(pageno));
-	pg_atomic_fetch_add_u32(&control->ncoming, 1);
+	pg_atomic_fetch_add_u32(&page_control->ncoming, 1);
 	directory_write(pageno, ZEN_PAGE_ZEROING);
 }
 
@@ -528,7 +528,7 @@ zen_page_give_back(uint32 pageno)
 	zen_arena_free(page->free, bitmaps_size(page->nslots));
 	page->free = NULL;
 	push_free(pageno);
-	coming = pg_atomic_fetch_sub_u32(&control->ncoming, 1);
+	coming = pg_atomic_fetch_sub_u32(&page_control->ncoming, 1);
 	Assert(coming > 0);
 }
 
@@ -538,11 +538,11 @@ zen_pages_are_coming(uint64 *changes)
 	uint64		seen = *changes;
 
 	/* before the lists: a page that has come since is a change of them */
-	bool		coming = pg_atomic_read_u32(&control->ncoming) > 0;
+	bool		coming = pg_atomic_read_u32(&page_control->ncoming) > 0;
 
-	SpinLockAcquire(&control->lock);
-	*changes = control->changes;
-	SpinLockRelease(&control->lock);
+	SpinLockAcquire(&page_control->lock);
+	*changes = page_control->changes;
+	SpinLockRelease(&page_control->lock);
 	return coming || *changes != seen;
 }
 
@@ -577,13 +577,13 @@ void
 zen_page_free(uint32 *total, uint32 *nfree)
 {
 	*total = data_pages();
-	*nfree = control->nfree;
+	*nfree = page_control->nfree;
 }
 
 uint32
 zen_page_free_of(int file)
 {
-	return control->nfree_of[file];
+	return page_control->nfree_of[file];
 }
 
 uint32
@@ -652,18 +652,18 @@ walk_free_of(int file, void (*visit) (uint32 pageno, void *arg), void *arg)
 	uint64		changes;
 	bool		same;
 
-	SpinLockAcquire(&control->lock);
-	p = control->free_head[file];
-	changes = control->changes;
-	SpinLockRelease(&control->lock);
+	SpinLockAcquire(&page_control->lock);
+	p = page_control->free_head[file];
+	changes = page_control->changes;
+	SpinLockRelease(&page_control->lock);
 	for (uint32 n = 0; p != ZEN_NO_PAGE && p < zen_pool_pages() && n < zen_pool_pages(); n++)
 	{
 		visit(p, arg);
 		p = *(volatile uint32 *) &zen_pages[p].next;
 	}
-	SpinLockAcquire(&control->lock);
-	same = changes == control->changes;
-	SpinLockRelease(&control->lock);
+	SpinLockAcquire(&page_control->lock);
+	same = changes == page_control->changes;
+	SpinLockRelease(&page_control->lock);
 	return same;
 }
 

@@ -62,10 +62,6 @@ extern void zen_persist(const void *addr, Size len);
 /* Fill a range with zeroes, durable on return. */
 extern void zen_nvm_zero(void *addr, Size len);
 
-/* Read and write a growing value kept in n ZenMarkRecords that lie stride bytes apart; durable on return. */
-extern uint64 zen_mark_read(ZenMarkRecord *records, int n, Size stride);
-extern void zen_mark_write(ZenMarkRecord *records, int n, Size stride, uint64 value);
-
 /*
  * zen_nvm_let_go -- take a range of the pool out of this process's page tables.
  *

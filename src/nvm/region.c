@@ -42,7 +42,7 @@ typedef struct RegionControl
 ZenRegion  *zen_regions;
 uint32		zen_nregions;
 int			zen_region_nodes = 1;
-static RegionControl *control;
+static RegionControl *region_control;
 
 /* The region of each node that this process tries first. */
 static uint32 my_region[ZEN_MAX_NODES];
@@ -61,6 +61,86 @@ int
 zen_region_place_here(void)
 {
 	return zen_region_nodes == 1 ? 0 : zen_numa_here();
+}
+
+/* ---------- marks: values that only grow, in records that are written in turn ---------- */
+
+static inline ZenMarkRecord *
+mark_record(ZenMarkRecord *records, int i, Size stride)
+{
+	Assert((uintptr_t) records % sizeof(ZenMarkRecord) == 0 && stride % sizeof(ZenMarkRecord) == 0);
+	return (ZenMarkRecord *) ((char *) records + i * stride);
+}
+
+/* Index of the valid record with the largest value, which goes to *value; -1 and 0 when there is none. */
+static int
+mark_newest(ZenMarkRecord *records, int n, Size stride, uint64 *value)
+{
+	int			newest = -1;
+
+	*value = 0;
+	for (int i = 0; i < n; i++)
+	{
+		ZenMarkRecord *record = mark_record(records, i, stride);
+		uint64		v = zen_nvm_load64(&record->value);
+
+		/* never written (0, 0) and half written records do not fit */
+		if (zen_nvm_load64(&record->check) != ~v)
+			continue;
+		if (newest < 0 || v > *value)
+		{
+			newest = i;
+			*value = v;
+		}
+	}
+	return newest;
+}
+
+/* The largest value ever written, 0 if none was.  It may not be flushed yet (R10). */
+static uint64
+mark_read(ZenMarkRecord *records, int n, Size stride)
+{
+	uint64		value;
+
+	mark_newest(records, n, stride, &value);
+	return value;
+}
+
+/*
+ * Raise a mark to value, durable on return.
+ *
+ * The record after the one in force is overwritten, so a crash at any instant leaves the old value or the new one;
+ * rotating also keeps from flushing a line that has just been flushed.  A mark never falls: for a value that is not
+ * larger, only the record in force is made durable.  The caller keeps other writers of this mark out.
+ */
+static void
+mark_write(ZenMarkRecord *records, int n, Size stride, uint64 value)
+{
+	uint64		current;
+	int			newest = mark_newest(records, n, stride, &current);
+	ZenMarkRecord *record;
+
+	Assert(n >= 2);
+
+	if (value > current)
+	{
+		record = mark_record(records, (newest + 1) % n, stride);
+
+		/*
+		 * both words share a line, or the order of the stores would mean
+		 * nothing
+		 */
+		Assert((uintptr_t) record / ZEN_LINE == ((uintptr_t) (record + 1) - 1) / ZEN_LINE);
+		zen_nvm_store64(&record->value, value);
+		zen_nvm_store64(&record->check, ~value);
+	}
+	else if (newest >= 0)
+		record = mark_record(records, newest, stride);
+	else
+		return;
+	zen_persist(record, sizeof(ZenMarkRecord));
+	/* a mark never falls */
+	Assert(mark_read(records, n, stride) == Max(value, current));
 }
 
 /* ---------- in-doubt descriptors ---------- */
@@ -149,8 +229,8 @@ zen_region_init(void)
 {
 	bool		found;
 
-	control = ShmemInitStruct("zen regions", zen_region_shmem_size(), &found);
-	zen_regions = (ZenRegion *) ((char *) control + MAXALIGN(sizeof(RegionControl)));
+	region_control = ShmemInitStruct("zen regions", zen_region_shmem_size(), &found);
+	zen_regions = (ZenRegion *) ((char *) region_control + MAXALIGN(sizeof(RegionControl)));
 	zen_region_nodes = zen_numa_mode != ZEN_NUMA_COUNT && has_files_on_two_nodes() ? zen_numa_nodes : 1;
 	zen_nregions = (uint32) Min((int64) (MaxBackends + NUM_AUXILIARY_PROCS + max_prepared_xacts) * zen_region_nodes,
 								ZEN_MAX_REGIONS);
@@ -164,14 +244,14 @@ zen_region_init(void)
 	if (found)
 		return;
 	memset(zen_regions, 0, mul_size(ZEN_MAX_REGIONS, sizeof(ZenRegion)));
-	pg_atomic_init_u64(&control->next_cts, 0);
-	pg_atomic_init_u64(&control->cts_limit, 0);
+	pg_atomic_init_u64(&region_control->next_cts, 0);
+	pg_atomic_init_u64(&region_control->cts_limit, 0);
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
 		pg_atomic_init_u32(&zen_regions[r].leased, 0);
 		pg_atomic_init_u32(&zen_regions[r].emptied, 0);
 		SpinLockInit(&zen_regions[r].room_lock);
-		zen_regions[r].watermark = zen_mark_read(zen_pool.regions[r].watermark, 2, sizeof(ZenMarkRecord));
+		zen_regions[r].watermark = mark_read(zen_pool.regions[r].watermark, 2, sizeof(ZenMarkRecord));
 		if (zen_pool.backup)
 			mend_copied(&zen_pool.regions[r]);
 	}
@@ -264,16 +344,16 @@ zen_region_take_over(uint32 region)
 
 /* Raise the persistent mark so that it covers cts and a stride more. */
 static void
-raise_mark(uint64 cts)
+cts_raise_mark(uint64 cts)
 {
 	Assert((cts & ZEN_LP) == 0);
 	LWLockAcquire(zen_lock(ZEN_LOCK_MARK), LW_EXCLUSIVE);
-	if (pg_atomic_read_u64(&control->cts_limit) < cts)
+	if (pg_atomic_read_u64(&region_control->cts_limit) < cts)
 	{
 		if (!ZEN_FAULT(R14_NO_MARK))
-			zen_mark_write(zen_pool.cts_mark, 4, ZEN_LINE, cts + CTS_STRIDE);
+			mark_write(zen_pool.cts_mark, 4, ZEN_LINE, cts + CTS_STRIDE);
 		ZEN_TELL(stored, zen_pool.cts_mark, 4 * ZEN_LINE);
-		pg_atomic_write_u64(&control->cts_limit, cts + CTS_STRIDE);
+		pg_atomic_write_u64(&region_control->cts_limit, cts + CTS_STRIDE);
 	}
 	LWLockRelease(zen_lock(ZEN_LOCK_MARK));
 }
@@ -285,35 +365,35 @@ zen_cts_next(void)
 
 	/* one with a single bit would be none at all if that bit flips */
 	do
-		cts = pg_atomic_add_fetch_u64(&control->next_cts, 1);
+		cts = pg_atomic_add_fetch_u64(&region_control->next_cts, 1);
 	while (zen_one_bit(cts));
 
 	/*
 	 * zen_cts_restart() has been called: no process writes before recovery is
 	 * over
 	 */
-	Assert(pg_atomic_read_u64(&control->cts_limit) != 0);
+	Assert(pg_atomic_read_u64(&region_control->cts_limit) != 0);
 
-	if (unlikely(cts > pg_atomic_read_u64(&control->cts_limit)))
-		raise_mark(cts);
+	if (unlikely(cts > pg_atomic_read_u64(&region_control->cts_limit)))
+		cts_raise_mark(cts);
 	/* R14: a number is given out only when the mark covers it */
-	Assert(cts <= pg_atomic_read_u64(&control->cts_limit));
+	Assert(cts <= pg_atomic_read_u64(&region_control->cts_limit));
 	return cts;
 }
 
 uint64
 zen_cts_now(void)
 {
-	return pg_atomic_read_u64(&control->next_cts);
+	return pg_atomic_read_u64(&region_control->next_cts);
 }
 
 uint64
 zen_cts_limit(void)
 {
-	uint64		largest = zen_mark_read(zen_pool.cts_mark, 4, ZEN_LINE);
+	uint64		largest = mark_read(zen_pool.cts_mark, 4, ZEN_LINE);
 
 	/* zen_cts_restart() has not been */
-	Assert(pg_atomic_read_u64(&control->cts_limit) == 0);
+	Assert(pg_atomic_read_u64(&region_control->cts_limit) == 0);
 
 	/*
 	 * if the newest record is damaged, the one before it counts; if all are,
@@ -327,13 +407,13 @@ zen_cts_limit(void)
 void
 zen_cts_restart(uint64 largest_seen)
 {
-	uint64		mark = zen_mark_read(zen_pool.cts_mark, 4, ZEN_LINE);
+	uint64		mark = mark_read(zen_pool.cts_mark, 4, ZEN_LINE);
 	uint64		start = ZEN_FAULT(R14_IGNORE_MARK) ? largest_seen : Max(mark, largest_seen);
 
 	/* R14: numbers only grow */
 	Assert(start >= largest_seen && start >= zen_cts_now());
-	pg_atomic_write_u64(&control->next_cts, start);
-	raise_mark(start + 1);
+	pg_atomic_write_u64(&region_control->next_cts, start);
+	cts_raise_mark(start + 1);
 }
 
 void
@@ -346,10 +426,10 @@ zen_region_persist_watermark(uint32 region)
 	{
 		uint64		cts = r->last_cts;
 
-		zen_mark_write(zen_pool.regions[region].watermark, 2, sizeof(ZenMarkRecord), cts);
+		mark_write(zen_pool.regions[region].watermark, 2, sizeof(ZenMarkRecord), cts);
 		r->watermark = cts;
 		ZEN_TELL(covered, region, cts);
-		Assert(zen_mark_read(zen_pool.regions[region].watermark, 2, sizeof(ZenMarkRecord)) == cts);
+		Assert(mark_read(zen_pool.regions[region].watermark, 2, sizeof(ZenMarkRecord)) == cts);
 	}
 	LWLockRelease(zen_lock(ZEN_LOCK_MARK));
 }
@@ -527,7 +607,7 @@ zen_region_is_committed(uint32 region, uint64 cts)
 bool
 zen_cts_is_known(uint64 cts)
 {
-	return cts <= zen_mark_read(zen_pool.cts_mark, 4, ZEN_LINE);
+	return cts <= mark_read(zen_pool.cts_mark, 4, ZEN_LINE);
 }
 
 /* The descriptor; it is written word by word, and its last word is 0 until the others are written. */
@@ -575,7 +655,7 @@ zen_region_fault(uint32 region)
 	if (fault != NULL)
 		return fault;
 	LWLockAcquire(zen_lock(ZEN_LOCK_MARK), LW_SHARED);
-	persistent = zen_mark_read(zen_pool.regions[region].watermark, 2, sizeof(ZenMarkRecord));
+	persistent = mark_read(zen_pool.regions[region].watermark, 2, sizeof(ZenMarkRecord));
 	if (persistent != r->watermark)
 		fault = "its watermark in NVM is not what was written";
 	LWLockRelease(zen_lock(ZEN_LOCK_MARK));

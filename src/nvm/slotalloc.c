@@ -1,5 +1,5 @@
 /*
- * slotalloc.c -- slot allocation.
+ * slotalloc.c -- NVM slots: taken, freed, and read.
  *
  * A context is all pages of one (HTable, region, class); tables below ZEN_PRIVATE_BYTES share the contexts of HTable
  * 0, so that a small table does not cost pages of its own per writer and class.  A context fills its current page,
@@ -15,12 +15,19 @@
  * The page in use (ZEN_ROOM_CURRENT) is in no list.  When the lease holder leaves it, it first shows that, and then
  * looks whether the page has room.  Others free a slot first, and then look whether the page is listed.  So one of
  * them puts it there.
+ *
+ * A version does not change while a map word in state NVM leads to its slot (I10).  So one check of its CRC is enough,
+ * but for damage that comes later.  A bit per slot says that a reader, or recovery, has made the check (I20).  It lies
+ * in DRAM and starts as 0.  src/nvm/README, "Checked slots", says what is found when.  Readers that are inside an epoch
+ * set the bit, by an atomic.  The writer that takes the slot for another version clears it.  No slot is taken before
+ * the readers of its former version have left (I11), so no reader sets the bit for the new version unseen.
  */
 #include "nvm/slotalloc.h"
 
 #include "base/arena.h"
 #include "base/epoch.h"
 #include "base/fault.h"
+#include "base/guc.h"
 #include "base/locks.h"
 #include "base/stats.h"
 #include "nvm/sink.h"
@@ -175,7 +182,7 @@ has_room(ZenPage *page)
 }
 
 static bool
-is_empty(ZenPage *page)
+page_is_empty(ZenPage *page)
 {
 	return pg_atomic_read_u32(&page->nfree) == page->nslots;
 }
@@ -293,7 +300,7 @@ clear_free(ZenPage *page, uint32 w, uint64 bits, uint32 n)
 
 /* Take up to n free slots of a page, not the anchor, of one word of its bitmap; returns how many. */
 static uint32
-take_slots(uint32 pageno, ZenSlot anchor, uint32 n, ZenSlot *slots)
+page_take_slots(uint32 pageno, ZenSlot anchor, uint32 n, ZenSlot *slots)
 {
 	ZenPage    *page = &zen_pages[pageno];
 	uint32		words = zen_page_bitmap_words(page->nslots);
@@ -326,11 +333,11 @@ take_slots(uint32 pageno, ZenSlot anchor, uint32 n, ZenSlot *slots)
 }
 
 static ZenSlot
-take_slot(uint32 pageno, ZenSlot anchor)
+page_take_slot(uint32 pageno, ZenSlot anchor)
 {
 	ZenSlot		slot;
 
-	return take_slots(pageno, anchor, 1, &slot) > 0 ? slot : InvalidZenSlot;
+	return page_take_slots(pageno, anchor, 1, &slot) > 0 ? slot : InvalidZenSlot;
 }
 
 static inline bool
@@ -342,7 +349,7 @@ current_has_free(const Context *context)
 static ZenSlot
 take_from_current(Context *context, ZenSlot anchor)
 {
-	return current_has_free(context) ? take_slot(context->current, anchor) : InvalidZenSlot;
+	return current_has_free(context) ? page_take_slot(context->current, anchor) : InvalidZenSlot;
 }
 
 /* A free slot of any page that the context has. */
@@ -352,7 +359,7 @@ take_anywhere(Context *context, ZenSlot anchor)
 	ZenSlot		slot = InvalidZenSlot;
 
 	for (uint32 p = context->first; p != ZEN_NO_PAGE && slot == InvalidZenSlot; p = zen_pages[p].next)
-		if (pg_atomic_read_u32(&zen_pages[p].nfree) > 0 && (slot = take_slot(p, anchor)) != InvalidZenSlot)
+		if (pg_atomic_read_u32(&zen_pages[p].nfree) > 0 && (slot = page_take_slot(p, anchor)) != InvalidZenSlot)
 			set_current(context, p);
 	return slot;
 }
@@ -468,7 +475,7 @@ zen_slot_alloc_many(uint32 region, ZenHTable *ht, Size size, uint32 n, ZenSlot *
 	ZenAssertRegionMine(region);
 	Assert(n > 0);
 	if (context != NULL && current_has_free(context))
-		got = take_slots(context->current, zen_regions[region].anchor, n, slots);
+		got = page_take_slots(context->current, zen_regions[region].anchor, n, slots);
 	if (got > 0)
 	{
 		count_taken(ht, key.class, got);
@@ -628,13 +635,13 @@ take_empty(Context *context, uint32 keep, uint32 *max, uint32 list)
 
 	ZenAssertRegionHeld(context->key.region);
 	Assert(LWLockHeldByMe(zen_lock(ZEN_LOCK_ALLOC)));
-	if (context->current != ZEN_NO_PAGE && is_empty(&zen_pages[context->current]))
+	if (context->current != ZEN_NO_PAGE && page_is_empty(&zen_pages[context->current]))
 		set_current(context, ZEN_NO_PAGE);
 	/* others may add pages in front while we are on the way */
 	for (uint32 p = context->room_first; p != ZEN_NO_PAGE && *max > 0; p = next)
 	{
 		next = zen_pages[p].room_next;
-		if (!is_empty(&zen_pages[p]))
+		if (!page_is_empty(&zen_pages[p]))
 			continue;
 		if (keep > 0)
 		{
@@ -733,6 +740,93 @@ zen_slotalloc_count_pages(uint32 htable)
 		if (zen_pages[p].owned && zen_pages[p].owner.htable == htable)
 			n++;
 	return n;
+}
+
+/* ---------- reading a committed version ---------- */
+
+/* A slot's checked bit. */
+typedef struct CheckedBit
+{
+	pg_atomic_uint64 *word;
+	uint64		mask;
+} CheckedBit;
+
+static inline CheckedBit
+checked_bit(ZenSlot slot)
+{
+	uint32		n = zen_page_slot_index(slot);
+	CheckedBit	bit = {.word = zen_page_checked_word(&zen_pages[zen_slot_page(slot)], n),
+	.mask = UINT64CONST(1) << (n % 64)};
+
+	return bit;
+}
+
+static inline bool
+is_checked(CheckedBit bit)
+{
+	return (pg_atomic_read_u64(bit.word) & bit.mask) != 0 && !zen_skip_damaged_rows;
+}
+
+/* Note the outcome of a check. */
+static bool
+note_check(CheckedBit bit, bool intact)
+{
+	if (intact)
+		pg_atomic_fetch_or_u64(bit.word, bit.mask);
+	else
+		pg_atomic_fetch_and_u64(bit.word, ~bit.mask);
+	return intact;
+}
+
+bool
+zen_slot_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
+{
+	CheckedBit	bit = checked_bit(slot);
+	const ZenTupleBody *body = (const ZenTupleBody *) buf;
+
+	ZenAssertInEpoch();
+	if (!is_checked(bit))
+		return note_check(bit, zen_tuple_read(slot, buf, len, xmin));
+	/* all in one, then what a MinimalTuple has in place of the prefix */
+	Assert(len >= sizeof(*body));
+	memcpy(buf, (const char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE, len);
+	if (body->len != len)
+		return note_check(bit, false);
+	*xmin = zen_body_xmin(body);
+	buf->t_len = len;
+	memset(buf->mt_padding, 0, sizeof(buf->mt_padding));
+	zen_tuple_count_read(slot, len);
+	return true;
+}
+
+const MinimalTupleData *
+zen_slot_look(ZenSlot slot, bool believe)
+{
+	CheckedBit	bit = checked_bit(slot);
+	Size		size = zen_slot_size(slot);
+
+	ZenAssertInEpoch();
+	if (!(believe && (pg_atomic_read_u64(bit.word) & bit.mask) != 0) && !is_checked(bit) &&
+		!note_check(bit, zen_tuple_intact(slot, size)))
+		return NULL;
+	if (zen_tuple_len(slot, size) <= 0)
+		return NULL;
+	return (const MinimalTupleData *) ((const char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE);
+}
+
+void
+zen_slot_note_sound(uint32 pageno, uint32 first, uint64 slots)
+{
+	Assert(first % 64 == 0);
+	pg_atomic_write_u64(zen_page_checked_word(&zen_pages[pageno], first), slots);
+}
+
+void
+zen_slot_doubt(ZenSlot slot)
+{
+	ZenAssertInEpoch();
+	Assert(zen_page_holds(slot));
+	(void) note_check(checked_bit(slot), false);
 }
 
 /* ---------- verification ---------- */

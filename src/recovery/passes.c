@@ -21,7 +21,6 @@
 #include "nvm/repair.h"
 #include "nvm/sink.h"
 #include "nvm/slotalloc.h"
-#include "nvm/slotread.h"
 #include "storage/spin.h"
 #include "stream/streamtail.h"
 #include "txn/prepared.h"

@@ -18,7 +18,7 @@
 #include "cache/admission.h"
 #include "cache/damage.h"
 #include "cache/tablestat.h"
-#include "nvm/slotread.h"
+#include "nvm/slotalloc.h"
 #include "port/pg_bitutils.h"
 #include "row/rowadmit.h"
 #include "row/visibility.h"

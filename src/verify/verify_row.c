@@ -13,7 +13,7 @@
 #include "verify/verify_row.h"
 
 #include "cache/spillmap.h"
-#include "nvm/slotread.h"
+#include "nvm/slotalloc.h"
 #include "row/visibility.h"
 
 #define MAX_CHAIN	(2 * ZEN_MAX_CODE)	/* number_version() and the aborted

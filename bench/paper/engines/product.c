@@ -47,14 +47,8 @@ static CachedContext (*thread_cache(void))[CACHE_SIZE]
 
 #pragma GCC diagnostic pop
 
-#define control page_control
 #include "nvm/page.c"
-#undef control
-
-#define control region_control
 #include "nvm/region.c"
-#undef control
-
 #include "nvm/repair.c"
 #include "nvm/tuple.c"
 #include "server.h"
@@ -76,6 +70,7 @@ LWLockPadded *zen_locks = lwlocks;
 
 int			zen_numa_nodes = 1;
 int			zen_numa_mode = ZEN_NUMA_OFF;
+bool		zen_skip_damaged_rows = false;
 
 int
 zen_numa_here(void)

@@ -10,5 +10,6 @@
 
 /* With no epochs nobody is in one: src/nvm waits only outside of them, which needs no check here. */
 #define ZenAssertNotInEpoch()	((void) 0)
+#define ZenAssertInEpoch()		((void) 0)
 
 #endif							/* ZEN_EPOCH_H */
