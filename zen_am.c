@@ -97,10 +97,8 @@ static const struct
 	{zen_epoch_shmem_size, init_epochs},
 	{zen_grow_shmem_size, zen_grow_init},	/* has the sizes that the pool's
 											 * opening sets */
-	{zen_filetime_shmem_size, zen_filetime_init},	/* stores are not watched
-													 * yet */
 	{NULL, zen_pool_open},
-	{NULL, zen_filetime_begin}, /* the files are open */
+	{zen_filetime_shmem_size, zen_filetime_init},	/* the files are open */
 	{zen_partition_shmem_size, init_partition}, /* likewise */
 	{zen_tuple_shmem_size, zen_tuple_init},
 	{zen_region_shmem_size, zen_region_init},	/* as many as nodes with files */

@@ -527,6 +527,8 @@ zen_view_pool_files(PG_FUNCTION_ARGS)
 	for (int i = 0; i < zen_pool.nfiles; i++)
 	{
 		int32		node = zen_pool.files[i].node;
+		uint32		total;
+		uint32		nfree = zen_page_free_of(i, &total);
 
 		put_int32(&row, i);
 		put_text(&row, zen_files[i].path);
@@ -534,8 +536,8 @@ zen_view_pool_files(PG_FUNCTION_ARGS)
 		put_int64(&row, (int64) zen_file_size(i));
 		put_int64(&row, (int64) zen_grow_max_size(i));
 		put_int64(&row, (int64) zen_pool.files[i].first);
-		put_int64(&row, zen_page_total_of(i));
-		put_int64_or_null(&row, zen_page_free_of(i), pages.unknown);
+		put_int64(&row, total);
+		put_int64_or_null(&row, nfree, pages.unknown);
 		put_row(fcinfo, &row);
 	}
 	return (Datum) 0;
@@ -553,8 +555,10 @@ count_pages_of_place(int place, uint32 *total, uint32 *nfree)
 	for (int i = 0; i < zen_pool.nfiles; i++)
 		if (zen_pool.files[i].place == place)
 		{
-			*total += zen_page_total_of(i);
-			*nfree += zen_page_free_of(i);
+			uint32		total_of;
+
+			*nfree += zen_page_free_of(i, &total_of);
+			*total += total_of;
 			n++;
 		}
 	return n;

@@ -24,7 +24,7 @@
 #define STATE_FORMAT			"2"
 #define STATE_FORMAT_UNMARKED	"1" /* without the line "mark" */
 
-static const char *const phase_names[] = {
+static const char *const state_phase_names[] = {
 	[ZEN_PHASE_CREATING] = "creating",
 	[ZEN_PHASE_OPEN] = "open",
 	[ZEN_PHASE_UPGRADING] = "upgrading",
@@ -118,8 +118,8 @@ read_state_phase(FILE *file, ZenStateFile *state)
 
 	if (!read_state_line(file, "state", value))
 		return false;
-	for (int i = 0; i < lengthof(phase_names); i++)
-		if (strcmp(value, phase_names[i]) == 0)
+	for (int i = 0; i < lengthof(state_phase_names); i++)
+		if (strcmp(value, state_phase_names[i]) == 0)
 		{
 			state->phase = i;
 			return true;
@@ -236,7 +236,7 @@ zen_state_write(const ZenStateFile *state, int elevel)
 	char text[	MAXPGPATH + 256];
 	char		checkpoint[64] = "";
 
-	Assert(state->found && state->phase < lengthof(phase_names));
+	Assert(state->found && state->phase < lengthof(state_phase_names));
 	Assert(strpbrk(state->pool_path, "\r\n") == NULL);
 	if (zen_state_is_upgrade(state))
 		snprintf(checkpoint, sizeof(checkpoint), "checkpoint %llu\n", (unsigned long long) state->checkpoint);
@@ -244,7 +244,7 @@ zen_state_write(const ZenStateFile *state, int elevel)
 	snprintf(temp, sizeof(temp), "%s.tmp", path);
 	snprintf(text, sizeof(text), "format %s\nuuid " ZEN_UUID_FORMAT "\ngeneration %llu\nmark %u\nstate %s\n%spool %s\n",
 			 STATE_FORMAT, ZEN_UUID_ARGS(state->uuid), (unsigned long long) state->generation, state->mark,
-			 phase_names[state->phase], checkpoint, state->pool_path);
+			 state_phase_names[state->phase], checkpoint, state->pool_path);
 	if (!write_text(temp, text, path))
 	{
 		ereport(elevel,

@@ -198,7 +198,7 @@ rest(void)
 /* ---------- rounds of the worker ---------- */
 
 static void
-stop_serving(int code, Datum arg)
+filetime_stop_serving(int code, Datum arg)
 {
 	times->worker = NULL;
 }
@@ -207,7 +207,7 @@ void
 zen_filetime_serve(void)
 {
 	times->worker = MyLatch;
-	before_shmem_exit(stop_serving, (Datum) 0);
+	before_shmem_exit(filetime_stop_serving, (Datum) 0);
 }
 
 /*
@@ -271,28 +271,19 @@ zen_filetime_shmem_size(void)
 	return sizeof(FileTimes);
 }
 
-/* After the crash of a process the word that was watched is in memory that is gone. */
 void
 zen_filetime_init(void)
 {
 	bool		found;
 
-	Assert(!IsUnderPostmaster);
-	zen_nvm_watch(NULL, NULL);
+	Assert(!IsUnderPostmaster && zen_pool.base != NULL);
 	times = ShmemInitStruct("zen file times", sizeof(FileTimes), &found);
 	pg_atomic_init_u32(&times->told, 0);
-	pg_atomic_init_u64(&times->last, 0);
+	pg_atomic_init_u64(&times->last, latest_second());
 	pg_atomic_init_u32(&times->error, 0);
 	times->worker = NULL;
-}
-
-void
-zen_filetime_begin(void)
-{
-	Assert(!IsUnderPostmaster && zen_pool.base != NULL);
 	if (zen_pool.scratch)
 		return;
-	pg_atomic_write_u64(&times->last, latest_second());
 	zen_filetime_raise();
 	zen_nvm_watch(&times->told.value, stored_at_rest);
 }

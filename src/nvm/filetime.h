@@ -36,13 +36,8 @@ extern void zen_filetime_serve(void);
 /* zen_filetime_redone -- the startup process of a copy has stored something: it has rounds by a timer from now on. */
 extern void zen_filetime_redone(void);
 
-/*
- * zen_filetime_init -- postmaster, before the pool is opened: no process raises the times yet.
- *
- * zen_filetime_begin -- the pool is open: the times are raised now, and after stores from now on.
- */
+/* zen_filetime_init -- postmaster, once the pool is open: the times are raised now, and after stores from now on. */
 extern Size zen_filetime_shmem_size(void);
 extern void zen_filetime_init(void);
-extern void zen_filetime_begin(void);
 
 #endif							/* ZEN_FILETIME_H */

@@ -75,7 +75,7 @@ zen_grow_max_size(int file)
 /* ---------- one grower ---------- */
 
 static bool
-try_begin(void)
+grow_try_begin(void)
 {
 	uint32		none = 0;
 
@@ -83,16 +83,16 @@ try_begin(void)
 }
 
 static void
-begin(void)
+grow_begin(void)
 {
 	ConditionVariablePrepareToSleep(&growth->ended);
-	while (!try_begin())
+	while (!grow_try_begin())
 		ConditionVariableSleep(&growth->ended, zen_wait_event("ZenPoolGrow"));
 	ConditionVariableCancelSleep();
 }
 
 static void
-end(void)
+grow_end(void)
 {
 	pg_atomic_write_u64(&growth->target, 0);
 	pg_memory_barrier();		/* the next grower finds all that this one has
@@ -103,7 +103,7 @@ end(void)
 
 /* The process that grows the pool ends by an error, or its session ends.  The superblock is not written yet. */
 static void
-give_up(int code, Datum arg)
+grow_give_up(int code, Datum arg)
 {
 	int			file = DatumGetInt32(arg);
 
@@ -111,7 +111,7 @@ give_up(int code, Datum arg)
 		ereport(LOG,
 				(errcode_for_file_access(),
 				 errmsg("could not truncate the zen pool to %zu bytes: %m", zen_file_size(file))));
-	end();
+	grow_end();
 }
 
 /* ---------- to grow ---------- */
@@ -128,7 +128,7 @@ show_progress(Size done)
 
 /* R16: the new size becomes durable in both copies, before any page is used. */
 static void
-write_size(int file, Size size)
+grow_write_size(int file, Size size)
 {
 	LWLockAcquire(zen_lock(ZEN_LOCK_SUPER), LW_EXCLUSIVE);
 	zen_superblock_reload(file, zen_file_base(file));
@@ -139,10 +139,10 @@ write_size(int file, Size size)
 }
 
 static bool
-grow(int file, Size from, Size to, int elevel)
+grow_file(int file, Size from, Size to, int elevel)
 {
 	if (ZEN_FAULT(R16_SIZE_FIRST))
-		write_size(file, to);
+		grow_write_size(file, to);
 	pg_atomic_write_u32(&growth->file, file);
 	pg_atomic_write_u64(&growth->done, from);
 	pg_atomic_write_u64(&growth->target, to);
@@ -150,7 +150,7 @@ grow(int file, Size from, Size to, int elevel)
 		return false;
 	/* nothing from here on throws */
 	HOLD_INTERRUPTS();
-	write_size(file, to);
+	grow_write_size(file, to);
 	ZEN_TELL(grown, file, (uint32) (to / ZEN_PAGE_SIZE));
 	zen_page_add(file, (uint32) (to / ZEN_PAGE_SIZE));
 	RESUME_INTERRUPTS();
@@ -163,15 +163,15 @@ zen_grow_to(int file, Size size, int elevel)
 	Size		from;
 
 	Assert(size % ZEN_PAGE_SIZE == 0 && size <= zen_grow_max_size(file));
-	begin();
-	PG_ENSURE_ERROR_CLEANUP(give_up, Int32GetDatum(file));
+	grow_begin();
+	PG_ENSURE_ERROR_CLEANUP(grow_give_up, Int32GetDatum(file));
 	{
 		from = zen_file_size(file);
-		if (from < size && grow(file, from, size, elevel))
+		if (from < size && grow_file(file, from, size, elevel))
 			pg_atomic_write_u64(&growth->failed[file], 0);
 	}
-	PG_END_ENSURE_ERROR_CLEANUP(give_up, Int32GetDatum(file));
-	end();
+	PG_END_ENSURE_ERROR_CLEANUP(grow_give_up, Int32GetDatum(file));
+	grow_end();
 	return zen_file_size(file);
 }
 
@@ -185,7 +185,7 @@ zen_grow_replay(int file, uint32 npages)
 	if (to > zen_grow_max_size(file) ||
 		!zen_file_longer(file, zen_file_base(file), from, to, NULL, PANIC))
 		return false;
-	write_size(file, to);
+	grow_write_size(file, to);
 	/* recovery makes the pages known */
 	pg_atomic_write_u32(zen_pool.files[file].npages, npages);
 	if (zen_pool.files[file].first + npages > zen_pool_pages())
@@ -226,7 +226,8 @@ step_size(int *file)
 	for (int i = 0; i < zen_pool.nfiles; i++)
 	{
 		Size		room = zen_grow_max_size(i) - zen_file_size(i);
-		uint32		nfree = zen_page_free_of(i);
+		uint32		total;
+		uint32		nfree = zen_page_free_of(i, &total);
 
 		if (room == 0 || nfree >= fewest || has_failed(i))
 			continue;
@@ -268,7 +269,7 @@ tell_worker(void)
 
 /* A page has been taken. */
 static void
-look(void)
+grow_look(void)
 {
 	if (zen_pool_grow_by_mb > 0 && pg_atomic_read_u32(&growth->asked) == 0 && is_short() && zen_grow_may())
 		tell_worker();
@@ -295,7 +296,7 @@ zen_grow_ask(void)
 }
 
 static void
-stop_serving(int code, Datum arg)
+grow_stop_serving(int code, Datum arg)
 {
 	growth->worker = NULL;
 }
@@ -305,7 +306,7 @@ zen_grow_serve(void)
 {
 	pg_atomic_write_u32(&growth->asked, 0);
 	growth->worker = MyLatch;
-	before_shmem_exit(stop_serving, (Datum) 0);
+	before_shmem_exit(grow_stop_serving, (Datum) 0);
 }
 
 bool
@@ -368,5 +369,5 @@ zen_grow_init(void)
 	growth->worker = NULL;
 	ConditionVariableInit(&growth->ended);
 	zen_pool.npages = &growth->end;
-	zen_page_taken = look;
+	zen_page_taken = grow_look;
 }

@@ -95,7 +95,7 @@ entry_crc(const ZenHTableEntry *e)
 }
 
 static void
-store(uint64 *field, uint64 value)
+htable_store(uint64 *field, uint64 value)
 {
 	Assert((char *) field >= (char *) zen_pool.htables && field < (uint64 *) (zen_pool.htables + ZEN_MAX_HTABLES));
 	zen_nvm_store64(field, value);
@@ -105,7 +105,7 @@ store(uint64 *field, uint64 value)
 
 /* Place of a guarded word of an entry, for its check. */
 static uint64
-place_of(const uint64 *field)
+guard_place(const uint64 *field)
 {
 	const ZenHTableEntry *first = zen_pool.htables;
 	uint64		place = (const char *) field - (const char *) first;
@@ -119,8 +119,8 @@ place_of(const uint64 *field)
 static void
 store_guarded(uint64 *field, uint64 value)
 {
-	store(field, zen_guard(place_of(field), value));
-	Assert(zen_guard_fits(place_of(field), zen_nvm_load64(field)));
+	htable_store(field, zen_guard(guard_place(field), value));
+	Assert(zen_nvm_load64(field) == zen_guard(guard_place(field), value));
 }
 
 /* Store the identity, word by word; the state is not part of it. */
@@ -238,7 +238,7 @@ zen_htable_create(RelFileLocator loc, ProcNumber backend, uint64 full_xid)
 	zen_nvm_store64(&e->flags, 0);
 	zen_nvm_store64(&e->nblocks, 0);
 	persist_entry(e);
-	store(&e->state, ZEN_HT_CREATING);
+	htable_store(&e->state, ZEN_HT_CREATING);
 	ht->in_use = 1;
 	LWLockRelease(zen_lock(ZEN_LOCK_HTABLE));
 	return ht;
@@ -249,22 +249,14 @@ zen_htable_created(ZenHTable *ht)
 {
 	Assert(zen_nvm_load64(&zen_pool.htables[ht->idx].state) == ZEN_HT_CREATING);
 	ht->create_xid = 0;
-	store(&zen_pool.htables[ht->idx].state, ZEN_HT_LIVE);
+	htable_store(&zen_pool.htables[ht->idx].state, ZEN_HT_LIVE);
 }
 
 void
-zen_htable_drop_begin(ZenHTable *ht, uint64 full_xid)
+zen_htable_set_drop(ZenHTable *ht, uint64 full_xid)
 {
-	Assert(ht->in_use && full_xid != 0);
 	ht->drop_xid = full_xid;
 	store_guarded(&zen_pool.htables[ht->idx].drop_xid, full_xid);
-}
-
-void
-zen_htable_drop_undo(ZenHTable *ht)
-{
-	ht->drop_xid = 0;
-	store_guarded(&zen_pool.htables[ht->idx].drop_xid, 0);
 }
 
 void
@@ -274,7 +266,7 @@ zen_htable_unlist(ZenHTable *ht)
 
 	LWLockAcquire(zen_lock(ZEN_LOCK_HTABLE), LW_EXCLUSIVE);
 	Assert(ht->in_use);
-	store(&zen_pool.htables[ht->idx].state, ZEN_HT_FREE);
+	htable_store(&zen_pool.htables[ht->idx].state, ZEN_HT_FREE);
 	hash_search(by_locator, &key, HASH_REMOVE, NULL);
 	ht->in_use = 0;
 	LWLockRelease(zen_lock(ZEN_LOCK_HTABLE));
@@ -303,13 +295,13 @@ zen_htable_empty(ZenHTable *ht)
 	 */
 	LWLockAcquire(zen_lock(ZEN_LOCK_HTABLE), LW_EXCLUSIVE);
 	Assert(ht->in_use && state != ZEN_HT_FREE);
-	store(&e->state, ZEN_HT_FREE);
+	htable_store(&e->state, ZEN_HT_FREE);
 	/* R14: rows of the former owner are not above it */
 	Assert(ht->birth_cts <= zen_cts_now());
 	ht->birth_cts = zen_cts_now();
 	store_identity(e, ht);
 	persist_entry(e);
-	store(&e->state, state);
+	htable_store(&e->state, state);
 	LWLockRelease(zen_lock(ZEN_LOCK_HTABLE));
 }
 
@@ -320,7 +312,7 @@ zen_htable_move_begin(ZenHTable *ht, RelFileLocator to, uint64 full_xid)
 
 	Assert(ht->in_use && full_xid != 0);
 	store_guarded(&e->move_xid, 0);
-	store(&e->move_to, ((uint64) ZEN_LOCATOR_SPC(to) << ZEN_MOVE_SPC_SHIFT) | ZEN_LOCATOR_NUMBER(to));
+	htable_store(&e->move_to, ((uint64) ZEN_LOCATOR_SPC(to) << ZEN_MOVE_SPC_SHIFT) | ZEN_LOCATOR_NUMBER(to));
 	store_guarded(&e->move_xid, full_xid);
 }
 
@@ -362,47 +354,22 @@ read_flags(ZenHTable *ht)
 	uint64	   *flags = &zen_pool.htables[ht->idx].flags;
 	uint64		value;
 
-	return zen_guard_read(flags, place_of(flags), &value) ? value : ZEN_HTF_REINDEX | ZEN_HTF_TREES;
-}
-
-void
-zen_htable_set_reindex(ZenHTable *ht)
-{
-	store_guarded(&zen_pool.htables[ht->idx].flags, read_flags(ht) | ZEN_HTF_REINDEX);
-	Assert(zen_htable_reindex_noted(ht));
-	pg_atomic_write_u32(&ht->reindex, 1);
-}
-
-void
-zen_htable_reindex_done(ZenHTable *ht)
-{
-	store_guarded(&zen_pool.htables[ht->idx].flags, read_flags(ht) & ~(uint64) ZEN_HTF_REINDEX);
-}
-
-void
-zen_htable_note_trees(ZenHTable *ht)
-{
-	if (!zen_htable_has_trees(ht))
-		store_guarded(&zen_pool.htables[ht->idx].flags, read_flags(ht) | ZEN_HTF_TREES);
+	return zen_guard_read(flags, guard_place(flags), &value) ? value : ZEN_HTF_REINDEX | ZEN_HTF_TREES;
 }
 
 bool
-zen_htable_has_trees(ZenHTable *ht)
+zen_htable_flag(ZenHTable *ht, uint64 flag)
 {
-	return (read_flags(ht) & ZEN_HTF_TREES) != 0;
+	return (read_flags(ht) & flag) != 0;
 }
 
 void
-zen_htable_need_trees(ZenHTable *ht)
+zen_htable_set_flag(ZenHTable *ht, uint64 flag, bool on)
 {
-	if (zen_htable_has_trees(ht))
-		pg_atomic_write_u32(&ht->reindex, 1);
-}
+	uint64		flags = read_flags(ht) & ~flag;
 
-bool
-zen_htable_reindex_noted(ZenHTable *ht)
-{
-	return (read_flags(ht) & ZEN_HTF_REINDEX) != 0;
+	store_guarded(&zen_pool.htables[ht->idx].flags, on ? flags | flag : flags);
+	Assert(zen_htable_flag(ht, flag) == on);
 }
 
 void
@@ -414,7 +381,7 @@ zen_htable_save_blocks(ZenHTable *ht, uint64 nblocks)
 bool
 zen_htable_saved_blocks(ZenHTable *ht, uint64 *nblocks)
 {
-	return zen_guard_read(&zen_pool.htables[ht->idx].nblocks, place_of(&zen_pool.htables[ht->idx].nblocks), nblocks);
+	return zen_guard_read(&zen_pool.htables[ht->idx].nblocks, guard_place(&zen_pool.htables[ht->idx].nblocks), nblocks);
 }
 
 uint64
@@ -452,21 +419,21 @@ identity_fits(const void *image, const void *arg)
 
 /* Read an entry's state; a flipped bit is set right.  False if it makes no sense. */
 static bool
-read_state(ZenHTableEntry *e, uint64 *state)
+read_entry_state(ZenHTableEntry *e, uint64 *state)
 {
 	*state = zen_nvm_load64(&e->state);
 	if (state_fits(state, NULL))
 		return true;
 	if (!zen_repair_bit(state, sizeof(*state), state_fits, NULL))
 		return false;
-	store(&e->state, *state);
+	htable_store(&e->state, *state);
 	zen_note_repair(&e->state);
 	return true;
 }
 
 /* Is the identity line as it was written?  A flipped bit is set right. */
 static bool
-check_identity(ZenHTableEntry *e)
+mend_identity(ZenHTableEntry *e)
 {
 	ZenHTableEntry copy = *e;
 
@@ -536,55 +503,55 @@ recover_entry(uint32 idx, bool (*committed) (uint64), bool (*in_progress) (uint6
 				flags;
 
 	Assert(LWLockHeldByMe(zen_lock(ZEN_LOCK_HTABLE)) && idx != 0);
-	if (!read_state(e, &state))
+	if (!read_entry_state(e, &state))
 		return give_up_entry(ht, "it has an unknown state");
 	if (state == ZEN_HT_FREE)
 		return false;
-	if (!zen_guard_read(&e->move_xid, place_of(&e->move_xid), &move_xid))
+	if (!zen_guard_read(&e->move_xid, guard_place(&e->move_xid), &move_xid))
 		return give_up_entry(ht, "it is not known where the table has moved to");
 	if (move_xid != 0 && !in_progress(move_xid))
 		complete_move(e, committed(move_xid));
-	if (!check_identity(e))
+	if (!mend_identity(e))
 		return give_up_entry(ht, "checksum does not match");
 	load_identity(ht, e);
 
 	if (ht->backend != 0)
 	{
 		/* its backend is gone, and no other process could read it */
-		store(&e->state, ZEN_HT_FREE);
+		htable_store(&e->state, ZEN_HT_FREE);
 		return false;
 	}
 	if (state == ZEN_HT_CREATING && !in_progress(e->create_xid))
 	{
 		if (!committed(e->create_xid))
 		{
-			store(&e->state, ZEN_HT_FREE);
+			htable_store(&e->state, ZEN_HT_FREE);
 			return false;
 		}
 		zen_htable_created(ht);
 	}
 	else if (state == ZEN_HT_LIVE)
 		ht->create_xid = 0;
-	if (!zen_guard_read(&e->drop_xid, place_of(&e->drop_xid), &drop_xid))
+	if (!zen_guard_read(&e->drop_xid, guard_place(&e->drop_xid), &drop_xid))
 	{
 		damaged_entry(idx, "a drop of the table may be lost");
 		drop_xid = 0;
-		zen_htable_drop_undo(ht);
+		zen_htable_set_drop(ht, 0);
 	}
 	if (drop_xid != 0 && !in_progress(drop_xid))
 	{
 		if (committed(drop_xid))
 		{
-			store(&e->state, ZEN_HT_FREE);
+			htable_store(&e->state, ZEN_HT_FREE);
 			return false;
 		}
-		zen_htable_drop_undo(ht);
+		zen_htable_set_drop(ht, 0);
 	}
 	else
 		ht->drop_xid = drop_xid;
 	ht->in_use = 1;
 	/* a damaged flag counts as set: to rebuild indexes is never wrong */
-	if (!zen_guard_read(&e->flags, place_of(&e->flags), &flags))
+	if (!zen_guard_read(&e->flags, guard_place(&e->flags), &flags))
 		flags = ZEN_HTF_REINDEX;
 	pg_atomic_write_u32(&ht->reindex, (flags & ZEN_HTF_REINDEX) ? 1 : 0);
 	return true;
@@ -627,14 +594,14 @@ zen_htable_recover(bool (*committed) (uint64), bool (*in_progress) (uint64))
 }
 
 static bool
-is_lasting(ZenHTableEntry *e, bool (*committed) (uint64))
+entry_is_lasting(ZenHTableEntry *e, bool (*committed) (uint64))
 {
 	uint64		state = zen_nvm_load64(&e->state);
 	uint64		drop_xid;
 
 	if (state == ZEN_HT_FREE || e->backend != 0 || (state == ZEN_HT_CREATING && !committed(e->create_xid)))
 		return false;
-	return !zen_guard_read(&e->drop_xid, place_of(&e->drop_xid), &drop_xid) || drop_xid == 0 || !committed(drop_xid);
+	return !zen_guard_read(&e->drop_xid, guard_place(&e->drop_xid), &drop_xid) || drop_xid == 0 || !committed(drop_xid);
 }
 
 uint32
@@ -643,7 +610,7 @@ zen_htable_lasting(bool (*committed) (uint64))
 	uint32		n = 0;
 
 	for (uint32 idx = 1; idx < ZEN_MAX_HTABLES; idx++)
-		n += is_lasting(&zen_pool.htables[idx], committed);
+		n += entry_is_lasting(&zen_pool.htables[idx], committed);
 	return n;
 }
 

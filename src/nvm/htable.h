@@ -58,9 +58,8 @@ extern ZenHTable *zen_htable_create(RelFileLocator loc, ProcNumber backend, uint
 /* zen_htable_created -- its transaction has committed; durable on return. */
 extern void zen_htable_created(ZenHTable *ht);
 
-/* zen_htable_drop_begin -- the table goes if full_xid commits; durable on return. */
-extern void zen_htable_drop_begin(ZenHTable *ht, uint64 full_xid);
-extern void zen_htable_drop_undo(ZenHTable *ht);
+/* zen_htable_set_drop -- the table goes if full_xid commits; 0: it stays.  Durable on return. */
+extern void zen_htable_set_drop(ZenHTable *ht, uint64 full_xid);
 
 /* zen_htable_unlist -- no process finds the table any more; its entry is free, durably, but not yet reused. */
 extern void zen_htable_unlist(ZenHTable *ht);
@@ -76,22 +75,13 @@ extern void zen_htable_move_begin(ZenHTable *ht, RelFileLocator to, uint64 full_
 extern void zen_htable_move_end(ZenHTable *ht, bool committed);
 
 /*
- * zen_htable_set_reindex -- persist the flag that indexes must be rebuilt; in DRAM it is 1 then.
- * zen_htable_reindex_done -- take it away in NVM.
- * zen_htable_reindex_noted -- is it set in NVM?
+ * What an entry in NVM says of a table's indexes, ZEN_HTF_*.  REINDEX: they must be rebuilt.  TREES: some are in DRAM,
+ * and each start must make them anew.  A damaged word counts as both.
+ *
+ * zen_htable_flag -- is a flag set?  zen_htable_set_flag -- set it, or take it away; durable on return.
  */
-extern void zen_htable_set_reindex(ZenHTable *ht);
-extern void zen_htable_reindex_done(ZenHTable *ht);
-extern bool zen_htable_reindex_noted(ZenHTable *ht);
-
-/*
- * zen_htable_note_trees -- the table has indexes in DRAM, which each start must make anew; durable on return.
- * zen_htable_has_trees -- was that noted?
- * zen_htable_need_trees -- at a start, before the table is open: if so, the table waits for them.
- */
-extern void zen_htable_note_trees(ZenHTable *ht);
-extern bool zen_htable_has_trees(ZenHTable *ht);
-extern void zen_htable_need_trees(ZenHTable *ht);
+extern bool zen_htable_flag(ZenHTable *ht, uint64 flag);
+extern void zen_htable_set_flag(ZenHTable *ht, uint64 flag, bool on);
 
 /* At a clean stop: the size of the logical-tuple map. */
 extern void zen_htable_save_blocks(ZenHTable *ht, uint64 nblocks);

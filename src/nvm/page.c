@@ -56,12 +56,6 @@ const uint32 *zen_class_sizes;
 static PageControl *page_control;
 
 uint32
-zen_nclasses(void)
-{
-	return page_control->nclasses;
-}
-
-uint32
 zen_class_of(Size size)
 {
 	uint32		class;
@@ -91,6 +85,7 @@ make_classes(void)
 {
 	uint32		n = 0;
 
+	memset(page_control->class_size, 0, sizeof(page_control->class_size));
 	page_control->class_size[n++] = SMALLEST_SLOT;
 	for (uint32 size = FINE_FROM; size <= FINE_LIMIT; size += FINE_STEP)
 		page_control->class_size[n++] = size;
@@ -203,22 +198,26 @@ first_line_is_zero(uint32 pageno)
 	return true;
 }
 
-bool
-zen_page_directory_read(uint32 pageno, ZenPageOwner *owner, bool *sane)
+/* What the directory says of a page. */
+typedef enum PageFate
+{
+	PAGE_FREE,
+	PAGE_OWNED,
+	PAGE_LOST					/* its word is damaged */
+} PageFate;
+
+/* Read a page's word; what a crash has left of a page that was zeroed is made good. */
+static PageFate
+read_directory(uint32 pageno, ZenPageOwner *owner)
 {
 	uint64		word = zen_nvm_load64(zen_page_word(pageno));
 
-	*sane = word_fits(&word, &pageno);
-	if (!*sane && zen_repair_bit(&word, sizeof(word), word_fits, &pageno))
+	if (!word_fits(&word, &pageno))
 	{
+		if (!zen_repair_bit(&word, sizeof(word), word_fits, &pageno))
+			return PAGE_LOST;
 		directory_store(pageno, word);	/* PAGES says it, too */
 		zen_note_repair(zen_page_word(pageno));
-		*sane = true;
-	}
-	if (!*sane)
-	{
-		zen_damages++;
-		return true;
 	}
 	if (word == ZEN_PAGE_ZEROING)
 	{
@@ -226,16 +225,12 @@ zen_page_directory_read(uint32 pageno, ZenPageOwner *owner, bool *sane)
 			zen_nvm_zero(zen_page_ptr(pageno), ZEN_PAGE_SIZE);
 		/* copies are told by PAGES (R18) */
 		directory_store(pageno, 0);
-		return false;
+		return PAGE_FREE;
 	}
 	if (word == 0)
-	{
-		*sane = first_line_is_zero(pageno);
-		zen_damages += !*sane;
-		return !*sane;
-	}
+		return first_line_is_zero(pageno) ? PAGE_FREE : PAGE_LOST;
 	*owner = owner_of_word(word);
-	return true;
+	return PAGE_OWNED;
 }
 
 void
@@ -431,6 +426,14 @@ zen_page_add(int file, uint32 npages)
 		push_chain(file, head, tail, n);
 }
 
+/* Is an owned page on the node of its region?  True where there is one node. */
+static bool
+is_local(uint32 pageno)
+{
+	return zen_region_nodes == 1 ||
+		zen_pool_file_of(pageno)->place == zen_region_place(zen_pages[pageno].owner.region);
+}
+
 uint32
 zen_page_take(ZenPageOwner owner)
 {
@@ -457,7 +460,7 @@ zen_page_take(ZenPageOwner owner)
 							page->nslots - i >= 64 ? PG_UINT64_MAX : (UINT64CONST(1) << (page->nslots - i)) - 1);
 	pg_atomic_write_u32(&page->nfree, page->nslots);
 	Assert(zen_page_count_free(pageno) == page->nslots && zen_page_agrees(pageno));
-	if (unlikely(zen_region_nodes > 1) && !zen_page_is_local(pageno))
+	if (unlikely(zen_region_nodes > 1) && !is_local(pageno))
 		zen_numa_count_page(zen_pool_file_of(pageno)->place);
 	if (zen_page_taken != NULL)
 		zen_page_taken();
@@ -465,17 +468,13 @@ zen_page_take(ZenPageOwner owner)
 }
 
 bool
-zen_page_is_local(uint32 pageno)
+zen_page_may_use(uint32 pageno)
 {
-	return zen_region_nodes == 1 ||
-		zen_pool_file_of(pageno)->place == zen_region_place(zen_pages[pageno].owner.region);
-}
-
-bool
-zen_page_may_go_far(uint32 region)
-{
+	uint32		region = zen_pages[pageno].owner.region;
 	int			place = zen_region_place(region);
 
+	if (is_local(pageno))
+		return true;
 	for (int i = 0; i < zen_pool.nfiles; i++)
 		if (zen_pool.files[i].place == place && page_control->nfree_of[i] > 0)
 			return false;
@@ -546,31 +545,30 @@ zen_pages_are_coming(uint64 *changes)
 	return coming || *changes != seen;
 }
 
-void
-zen_page_adopt(uint32 pageno, ZenPageOwner owner)
+bool
+zen_page_adopt(uint32 pageno)
 {
+	ZenPageOwner owner = {.htable = 0,.region = 0,.class = 0};
+	PageFate	fate = read_directory(pageno, &owner);
+
+	if (fate == PAGE_FREE)
+	{
+		Assert(zen_pages[pageno].free == NULL);
+		zen_pages[pageno].owned = false;
+		push_free(pageno);
+		return false;
+	}
 	if (!describe(pageno, owner))
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
 				 errmsg("zen.dram_size is too small to recover the pool"),
 				 errhint("Raise zen.dram_size.")));
-}
-
-void
-zen_page_adopt_lost(uint32 pageno)
-{
-	ZenPageOwner nobody = {.htable = 0,.region = 0,.class = 0};
-
-	zen_page_adopt(pageno, nobody);
-	zen_pages[pageno].lost = true;
-}
-
-void
-zen_page_adopt_free(uint32 pageno)
-{
-	Assert(zen_pages[pageno].free == NULL);
-	zen_pages[pageno].owned = false;
-	push_free(pageno);
+	if (fate == PAGE_LOST)
+	{
+		zen_damages++;
+		zen_pages[pageno].lost = true;
+	}
+	return true;
 }
 
 void
@@ -581,15 +579,10 @@ zen_page_free(uint32 *total, uint32 *nfree)
 }
 
 uint32
-zen_page_free_of(int file)
+zen_page_free_of(int file, uint32 *total)
 {
+	*total = data_pages_of(file, zen_file_pages(file));
 	return page_control->nfree_of[file];
-}
-
-uint32
-zen_page_total_of(int file)
-{
-	return data_pages_of(file, zen_file_pages(file));
 }
 
 void

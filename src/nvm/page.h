@@ -58,16 +58,16 @@ typedef struct ZenPage
 } ZenPage;
 
 extern ZenPage *zen_pages;
-extern const uint32 *zen_class_sizes;	/* of nclasses */
+extern const uint32 *zen_class_sizes;	/* [ZEN_MAX_CLASSES]; 0 behind the
+										 * last */
 
 /* Bytes of slots of a class; the smallest class that holds size bytes (or ZEN_MAX_CLASSES). */
 extern uint32 zen_class_of(Size size);
-extern uint32 zen_nclasses(void);
 
 static inline Size
 zen_class_size(uint32 class)
 {
-	Assert(class < zen_nclasses());
+	Assert(class < ZEN_MAX_CLASSES && zen_class_sizes[class] != 0);
 	return zen_class_sizes[class];
 }
 
@@ -86,11 +86,10 @@ extern void zen_page_init(void);
 extern uint32 zen_page_take(ZenPageOwner owner);
 
 /*
- * zen_page_is_local -- is an owned page on the node of its region?  True where there is one node.
- * zen_page_may_go_far -- has that node no free page left?
+ * zen_page_may_use -- may room on an owned page be taken?  On a page of another node only if the region's node has no
+ * free page left.
  */
-extern bool zen_page_is_local(uint32 pageno);
-extern bool zen_page_may_go_far(uint32 region);
+extern bool zen_page_may_use(uint32 pageno);
 
 /* Called after a page was taken; grow.c sets it. */
 extern void (*zen_page_taken) (void);
@@ -121,36 +120,27 @@ extern void zen_page_give_back(uint32 pageno);
 extern bool zen_pages_are_coming(uint64 *changes);
 
 /*
- * Recovery: what the directory says of a page; false if it is free (a crash while it was zeroed is made good).  *sane
- * is false for a damaged word.
+ * zen_page_adopt -- recovery: read what the directory says of a page, and make it known: with no free slots, or on the
+ * free list.  False if it is free (a crash while it was zeroed is made good).
+ *
+ * A page whose word is damaged is lost.  Its slots count as 32 bytes each.  So no row there can be read, but each has a
+ * bit of its own.
  */
-extern bool zen_page_directory_read(uint32 pageno, ZenPageOwner *owner, bool *sane);
+extern bool zen_page_adopt(uint32 pageno);
 
 /* Recovery: R10, make the files' heads and all directories of pages durable, as they have been read. */
 extern void zen_page_persist_directories(void);
-
-/* Recovery: make an owned page known with no free slots, or put a page on the free list. */
-extern void zen_page_adopt(uint32 pageno, ZenPageOwner owner);
-extern void zen_page_adopt_free(uint32 pageno);
 
 /* Recovery: which slots of a page that was just made known are free, one bit per slot. */
 extern void zen_page_set_free(uint32 pageno, const uint64 *bits);
 
 /*
- * Recovery: a page whose owner is not known.  Its slots count as 32 bytes each.  So no row there can be read, but each
- * has a bit of its own.
- */
-extern void zen_page_adopt_lost(uint32 pageno);
-
-/*
  * zen_page_counts -- pages in all, free ones, those shared by small tables.
- *
- * zen_page_free -- without a look at each; zen_page_free_of -- free ones of a file.  zen_page_total_of -- of a file.
+ * zen_page_free -- the same without a look at each; zen_page_free_of -- of one file, returns the free ones.
  */
 extern void zen_page_counts(uint32 *total, uint32 *nfree, uint32 *shared);
 extern void zen_page_free(uint32 *total, uint32 *nfree);
-extern uint32 zen_page_free_of(int file);
-extern uint32 zen_page_total_of(int file);
+extern uint32 zen_page_free_of(int file, uint32 *total);
 
 /*
  * zen_page_holds -- is this the address of a slot of a page that has an owner?

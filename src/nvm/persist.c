@@ -127,14 +127,13 @@ lines_of_range(const void *addr, Size len)
 
 /* Count flushed lines.  For tests, wait as if the medium were a slower one. */
 static inline void
-count_lines(uint64 lines)
+count_flushed(uint64 lines)
 {
 	ZEN_COUNT(lines_flushed, lines);
 	if (unlikely(zen_flush_delay_ns > 0) && mode_in_force != ZEN_POOL_MSYNC)
 		zen_delay(lines * zen_flush_delay_ns);
 }
 
-/* zen_nvm_copy -- copy bytes into NVM, in no particular order and without flushing them. */
 void
 zen_nvm_copy(void *dst, const void *src, Size len)
 {
@@ -142,7 +141,6 @@ zen_nvm_copy(void *dst, const void *src, Size len)
 	pmem_memcpy(dst, src, len, PMEM_F_MEM_NODRAIN | PMEM_F_MEM_NOFLUSH);
 }
 
-/* zen_flush -- begin to write back the lines of a range; nothing is durable before zen_fence. */
 void
 zen_flush(const void *addr, Size len)
 {
@@ -156,10 +154,9 @@ zen_flush(const void *addr, Size len)
 		pmem_deep_flush(addr, len);
 	else
 		pmem_flush(addr, len);
-	count_lines(lines_of_range(addr, len));
+	count_flushed(lines_of_range(addr, len));
 }
 
-/* zen_fence -- all that this process has flushed is durable on return.  PANICs if msync fails. */
 void
 zen_fence(void)
 {
@@ -210,7 +207,7 @@ zen_flush_hint(const void *addr, Size len)
 	Assert(hints && len > 0);
 	/* pmem_flush does nothing on such a platform */
 	pmem_deep_flush(addr, len);
-	count_lines(lines_of_range(addr, len));
+	count_flushed(lines_of_range(addr, len));
 }
 
 void
@@ -221,8 +218,6 @@ zen_persist(const void *addr, Size len)
 }
 
 /*
- * zen_nvm_zero -- fill a range with zeroes, durable on return.
- *
  * Whole pages are zeroed before they change hands (R8), so streaming stores spare the cache; pmem_memset writes back
  * the partial lines at both ends by itself.  Not for lines whose order of stores another process or recovery relies on.
  */
@@ -242,7 +237,7 @@ zen_nvm_zero(void *addr, Size len)
 	pmem_memset(addr, 0, len, PMEM_F_MEM_NODRAIN | PMEM_F_MEM_NONTEMPORAL);
 	if (insist)
 		pmem_deep_flush(addr, len);
-	count_lines(lines_of_range(addr, len));
+	count_flushed(lines_of_range(addr, len));
 	zen_fence();
 }
 
@@ -401,13 +396,6 @@ refuse_not_pmem(const char *path)
 					 "power loss).")));
 }
 
-/*
- * zen_nvm_create -- make a new file of size bytes, allocated and zero, and map it.
- *
- * The file and its size are durable on return, its name is not: the caller syncs the directory.  FATAL, with no
- * file left behind, when the name is taken, the medium is too small or zen.pool_mode cannot be had.  Postmaster
- * only.
- */
 char *
 zen_nvm_create(const char *path, Size size, ZenPoolMode mode)
 {
@@ -439,16 +427,8 @@ zen_nvm_create(const char *path, Size size, ZenPoolMode mode)
 	return base;
 }
 
-/*
- * zen_nvm_map -- map an existing file whole, and address space behind it, never changing its size or contents.
- *
- * *size is the file's.  With reserve 0 there is no space behind it.  libpmem tells whether the file is persistent
- * memory; it cannot map beyond the end of a file, so that is done here.
- *
- * FATAL when it cannot be mapped or zen.pool_mode cannot be had.  Postmaster only, before any fork.
- */
 char *
-zen_nvm_map(const char *path, Size *size, Size reserve, ZenPoolMode mode)
+zen_nvm_map(const char *path, char *at, Size *size, Size reserve, ZenPoolMode mode)
 {
 	bool		is_pmem;
 	char	   *base = map_file(path, size, &is_pmem);
@@ -460,36 +440,18 @@ zen_nvm_map(const char *path, Size *size, Size reserve, ZenPoolMode mode)
 		pmem_unmap(base, *size);
 		refuse_not_pmem(path);
 	}
-	if (reserve <= *size)
+	if (at == NULL && reserve <= *size)
 		return base;
 	pmem_unmap(base, *size);
-	base = map_with_room(path, reserve, is_pmem);
-	if (base == NULL)
+	if (at == NULL)
+		at = map_with_room(path, reserve, is_pmem);
+	else if (!map_over(path, at, reserve, is_pmem))
+		at = NULL;
+	if (at == NULL)
 		map_failed(path);
-	return base;
+	return at;
 }
 
-/*
- * zen_nvm_map_at -- map a further file of the pool, and address space behind its end, over what zen_nvm_map() has
- * reserved.  FATAL as there.  Postmaster only, before any fork.
- */
-void
-zen_nvm_map_at(const char *path, char *base, Size reserve, ZenPoolMode mode)
-{
-	Size		size;
-	bool		is_pmem;
-	char	   *look = map_file(path, &size, &is_pmem);
-
-	if (look == NULL)
-		map_failed(path);
-	pmem_unmap(look, size);
-	if (!settle_mode(mode, is_pmem))
-		refuse_not_pmem(path);
-	if (!map_over(path, base, reserve, is_pmem))
-		map_failed(path);
-}
-
-/* zen_nvm_unmap -- end a mapping; whatever was not fenced has no promise. */
 void
 zen_nvm_unmap(char *base, Size size)
 {

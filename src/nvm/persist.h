@@ -35,7 +35,7 @@ extern void zen_nvm_copy(void *dst, const void *src, Size len);
 /* Start writing back the lines of a range.  Durable only after zen_fence() by the same process. */
 extern void zen_flush(const void *addr, Size len);
 
-/* Wait until everything this process has flushed is durable. */
+/* Wait until everything this process has flushed is durable.  PANICs if msync fails. */
 extern void zen_fence(void);
 
 /*
@@ -71,16 +71,23 @@ extern void zen_nvm_zero(void *addr, Size len);
 extern void zen_nvm_let_go(const void *addr, Size len);
 
 /*
- * zen_nvm_create -- make a file of size bytes, all of it really allocated and zero, and map it.
- * zen_nvm_map -- map an existing file whole, and address space up to reserve bytes behind it.
- * zen_nvm_map_at -- the same for a further file of the pool, over address space that was reserved.
+ * zen_nvm_create -- make a new file of size bytes, allocated and zero, and map it.
  *
- * The first two return the base address and set *size and the mode in force.  FATAL when the file cannot be
- * made or mapped, or when mode is ZEN_POOL_PMEM and the mapping is not persistent memory.
+ * The file and its size are durable on return, its name is not: the caller syncs the directory.  FATAL, with no file
+ * left behind, when the name is taken, the medium is too small or the mode cannot be had.
+ *
+ * zen_nvm_map -- map an existing file whole, and address space up to reserve bytes.  Neither size nor contents change.
+ *
+ * at: where, over address space that was reserved, for a further file of the pool; NULL: anywhere.  Then there may be
+ * no space behind the file, with reserve 0.  *size is the file's.  FATAL when the file cannot be mapped, or the mode
+ * cannot be had.
+ *
+ * Both return where the file is mapped, and set the mode in force.  Postmaster only, before any fork.
+ *
+ * zen_nvm_unmap -- end a mapping; whatever was not fenced has no promise.
  */
 extern char *zen_nvm_create(const char *path, Size size, ZenPoolMode mode);
-extern char *zen_nvm_map(const char *path, Size *size, Size reserve, ZenPoolMode mode);
-extern void zen_nvm_map_at(const char *path, char *base, Size reserve, ZenPoolMode mode);
+extern char *zen_nvm_map(const char *path, char *at, Size *size, Size reserve, ZenPoolMode mode);
 extern void zen_nvm_unmap(char *base, Size size);
 
 /* The mode of the open mapping: ZEN_POOL_PMEM, _EMULATED or _MSYNC. */

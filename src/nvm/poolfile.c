@@ -56,33 +56,6 @@ file_path(int file)
 	return zen_files[file].path;
 }
 
-void
-zen_files_name(void)
-{
-	ZenPoolName names[ZEN_MAX_FILES];
-
-	zen_files_named = zen_pool_names(names);
-	if (zen_files_named == 0)
-		ereport(FATAL,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("zen.pool_path is not a file name"),
-				 errhint("Set zen.pool_path to a file name, or to up to %d different ones with commas between them, "
-						 "without line breaks, of less than %d bytes with the data directory.  A NUMA node may follow "
-						 "each, as in \"/pmem1/zen.pool@1\".", ZEN_MAX_FILES, MAXPGPATH)));
-	for (int i = 0; i < zen_files_named; i++)
-	{
-		if (zen_is_like_relation(names[i].path))
-			ereport(FATAL,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("zen pool file \"%s\" looks like a file of a table", names[i].path),
-					 errdetail("It is in a directory of tables, where pg_checksums --enable would write to it."),
-					 errhint("Put it elsewhere, or give it a name like \"zen.pool\": a dot, not a number next.")));
-		strlcpy(zen_files[i].path, names[i].path, MAXPGPATH);
-		zen_files[i].node = names[i].node;
-		zen_files[i].fd = -1;
-	}
-}
-
 int
 zen_files_number(void)
 {
@@ -129,7 +102,7 @@ zen_first_data_page(uint64 npages)
 
 /* Do magic number and format version say that this zen can read the superblock? */
 static bool
-is_known(const ZenSuperblock *sb)
+superblock_is_known(const ZenSuperblock *sb)
 {
 	return sb->magic == ZEN_MAGIC &&
 		sb->version >= ZEN_FORMAT_VERSION && sb->version <= ZEN_FORMAT_VERSION_FILES;
@@ -167,25 +140,15 @@ zen_superblock_resize(ZenSuperblock *sb, Size size)
 	Assert(geometry_fits(sb));
 }
 
-void
-zen_superblock_has_files(ZenSuperblock *sb, uint32 file, int32 node)
-{
-	sb->version = ZEN_FORMAT_VERSION_FILES;
-	sb->file = file;
-	if (file == 0)
-		sb->nfiles = Max(sb->nfiles, 1);
-	sb->node = node;
-}
-
 /* Which copies are whole?  With another format version only the first fields are valid. */
 static void
-validate(ZenSuperblockPair *pair)
+superblock_validate(ZenSuperblockPair *pair)
 {
 	for (int i = 0; i < 2; i++)
 	{
 		ZenSuperblock *sb = &pair->copy[i];
 
-		pair->valid[i] = (is_known(sb) && sb->crc == superblock_crc(sb));
+		pair->valid[i] = (superblock_is_known(sb) && sb->crc == superblock_crc(sb));
 		/* no CRC covers them */
 		if (sb->version < ZEN_FORMAT_VERSION_FILES)
 			memset((char *) sb + ZEN_SUPERBLOCK_OLD_BYTES, 0, sizeof(*sb) - ZEN_SUPERBLOCK_OLD_BYTES);
@@ -201,7 +164,7 @@ zen_superblock_read(int fd, ZenSuperblockPair *pair)
 		if (pread(fd, &pair->copy[i], sizeof(ZenSuperblock), super_offsets[i]) != sizeof(ZenSuperblock))
 			memset(&pair->copy[i], 0, sizeof(ZenSuperblock));
 	}
-	validate(pair);
+	superblock_validate(pair);
 }
 
 int
@@ -218,7 +181,7 @@ look_at_copies(const char *at, ZenSuperblockPair *pair)
 {
 	for (int i = 0; i < 2; i++)
 		memcpy(&pair->copy[i], at + super_offsets[i], sizeof(ZenSuperblock));
-	validate(pair);
+	superblock_validate(pair);
 }
 
 void
@@ -258,7 +221,7 @@ zen_superblock_write(int file, char *at)
 
 	zen_persist(at + super_offsets[1 - target], sizeof(*sb));
 	Assert(target == 0 || target == 1);
-	Assert(is_known(sb) && sb->npages * ZEN_PAGE_SIZE == sb->pool_size);
+	Assert(superblock_is_known(sb) && sb->npages * ZEN_PAGE_SIZE == sb->pool_size);
 	sb->seq++;
 	sb->crc = 0;
 	seal(copy, sb->version, 0);
@@ -340,7 +303,7 @@ refuse_superblock(int file, const ZenSuperblockPair *pair)
 
 	for (int i = 0; i < 2; i++)
 	{
-		if (magic[i] && !is_known(&pair->copy[i]))
+		if (magic[i] && !superblock_is_known(&pair->copy[i]))
 			ereport(FATAL,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("zen pool file \"%s\" has format version %u, this version of zen needs version %u",
@@ -361,7 +324,7 @@ refuse_superblock(int file, const ZenSuperblockPair *pair)
 static bool
 is_unfinished(const ZenSuperblock *copy)
 {
-	return is_known(copy) && copy->crc == 0;
+	return superblock_is_known(copy) && copy->crc == 0;
 }
 
 /* Put the superblock in force into zen_supers[file].  FATAL if there is none; WARNING if one copy is damaged. */
@@ -427,8 +390,12 @@ zen_file_open(int file)
 	return true;
 }
 
-void
-zen_file_lock(int file)
+/*
+ * Lock it for this server.  Waits a while, because the children of a killed postmaster hold the lock until they have
+ * noticed its death.
+ */
+static void
+lock_file(int file)
 {
 	for (int waited_ms = 0; flock(zen_files[file].fd, LOCK_EX | LOCK_NB) != 0; waited_ms += LOCK_POLL_MS)
 	{
@@ -456,28 +423,6 @@ zen_file_lock(int file)
  * Read both superblock copies through the file: what is wrong with the file then shows as an error here and
  * not as a SIGBUS in the mapping.
  */
-void
-zen_file_read(int file, ZenSuperblockPair *pair, uint64 *file_size)
-{
-	struct stat st;
-
-	if (fstat(zen_files[file].fd, &st) != 0)
-		ereport(FATAL,
-				(errcode_for_file_access(),
-				 errmsg("could not stat zen pool file \"%s\": %m", file_path(file))));
-	*file_size = st.st_size;
-	if (*file_size < ZEN_OFF_PAGES)
-		ereport(FATAL,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("zen pool file \"%s\" is too small to be a zen pool", file_path(file)),
-				 errdetail("It has %llu bytes, less than the pool's directories alone.",
-						   (unsigned long long) *file_size),
-				 errhint(ZEN_SAME_MOMENT_HINT)));
-
-	zen_superblock_read(zen_files[file].fd, pair);
-	choose_superblock(file, pair);
-}
-
 /* Zeroes only, of n bytes? */
 static bool
 zeroes_only(const char *bytes, Size n)
@@ -513,8 +458,9 @@ is_zero_between(int fd, Size from, Size to)
 	return true;
 }
 
-void
-zen_file_check_geometry(int file, uint64 file_size)
+/* Does the superblock in force fit itself and the file? */
+static void
+check_geometry(int file, uint64 file_size)
 {
 	if (file_size < zen_supers[file].pool_size)
 		ereport(FATAL,
@@ -550,6 +496,29 @@ zen_file_check_geometry(int file, uint64 file_size)
 				 errdetail("It has %llu bytes, its superblock says %llu, and what lies behind is not empty.",
 						   (unsigned long long) file_size, (unsigned long long) zen_supers[file].pool_size),
 				 errhint(ZEN_SAME_MOMENT_HINT)));
+}
+
+void
+zen_file_read(int file, ZenSuperblockPair *pair)
+{
+	struct stat st;
+
+	lock_file(file);
+	if (fstat(zen_files[file].fd, &st) != 0)
+		ereport(FATAL,
+				(errcode_for_file_access(),
+				 errmsg("could not stat zen pool file \"%s\": %m", file_path(file))));
+	if (st.st_size < ZEN_OFF_PAGES)
+		ereport(FATAL,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("zen pool file \"%s\" is too small to be a zen pool", file_path(file)),
+				 errdetail("It has %llu bytes, less than the pool's directories alone.",
+						   (unsigned long long) st.st_size),
+				 errhint(ZEN_SAME_MOMENT_HINT)));
+
+	zen_superblock_read(zen_files[file].fd, pair);
+	choose_superblock(file, pair);
+	check_geometry(file, st.st_size);
 }
 
 /* ---------- length ---------- */
@@ -746,4 +715,9 @@ zen_file_link(int file, const char *temp)
 	strlcpy(directory, file_path(file), MAXPGPATH);
 	get_parent_directory(directory);
 	fsync_fname(directory, true);
+	if (!zen_file_open(file))
+		ereport(FATAL,
+				(errcode(ERRCODE_UNDEFINED_FILE),
+				 errmsg("zen pool file \"%s\" vanished while it was created", file_path(file))));
+	lock_file(file);
 }

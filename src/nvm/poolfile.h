@@ -26,9 +26,6 @@ typedef struct ZenFile
 extern ZenFile zen_files[ZEN_MAX_FILES];
 extern int	zen_files_named;
 
-/* zen_files_name -- fill in the names; none is open. */
-extern void zen_files_name(void);
-
 /* Both copies of a superblock as read. */
 typedef struct ZenSuperblockPair
 {
@@ -54,12 +51,8 @@ extern char *zen_file_place(char *base, int file);
 /* zen_first_data_page -- of a pool of so many pages. */
 extern uint32 zen_first_data_page(uint64 npages);
 
-/*
- * In memory only: zen_superblock_resize makes the superblock that of a larger pool, zen_superblock_has_files that of a
- * pool of several files.
- */
+/* zen_superblock_resize -- make the superblock that of a larger pool.  In memory only. */
 extern void zen_superblock_resize(ZenSuperblock *sb, Size size);
-extern void zen_superblock_has_files(ZenSuperblock *sb, uint32 file, int32 node);
 
 /*
  * zen_superblock_read -- read and validate both copies of a pool file; never fails.
@@ -99,20 +92,12 @@ extern const char *zen_superblock_fault(int file, const char *at, int copy, Size
 extern bool zen_file_open(int file);
 
 /*
- * zen_file_lock -- lock it for this server.  Waits a while, because the children of a killed postmaster hold the lock
- * until they have noticed its death.
- */
-extern void zen_file_lock(int file);
-
-/*
- * zen_file_read -- read both superblock copies, and put the one in force into zen_supers; the file's size, too.
+ * zen_file_read -- lock the file for this server, read both superblock copies, put the one in force into zen_supers.
+ * It must fit itself and the file.
  *
  * Through the file: what is wrong with it shows as an error here and not as a SIGBUS in the mapping.
  */
-extern void zen_file_read(int file, ZenSuperblockPair *pair, uint64 *file_size);
-
-/* zen_file_check_geometry -- does the superblock in force fit itself and the file? */
-extern void zen_file_check_geometry(int file, uint64 file_size);
+extern void zen_file_read(int file, ZenSuperblockPair *pair);
 
 /* zen_file_fit -- cut off what a crash has left behind the end of a file that was judged, and fill its holes. */
 extern void zen_file_fit(int file);
@@ -126,7 +111,7 @@ extern void zen_file_fit(int file);
  */
 extern bool zen_file_longer(int file, char *at, Size from, Size to, bool (*progress) (Size done), int elevel);
 
-/* zen_file_link -- give a finished file its name, durably, unless the name is taken. */
+/* zen_file_link -- give a finished file its name, durably, unless the name is taken; open it, and lock it. */
 extern void zen_file_link(int file, const char *temp);
 
 #endif							/* ZEN_POOLFILE_H */

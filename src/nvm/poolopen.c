@@ -54,6 +54,34 @@
 
 static uint32 first_page[ZEN_MAX_FILES + 1];	/* [n]: where the numbers end */
 
+/* Fill in zen_files; none is open. */
+static void
+name_files(void)
+{
+	ZenPoolName names[ZEN_MAX_FILES];
+
+	zen_files_named = zen_pool_names(names);
+	if (zen_files_named == 0)
+		ereport(FATAL,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("zen.pool_path is not a file name"),
+				 errhint("Set zen.pool_path to a file name, or to up to %d different ones with commas between them, "
+						 "without line breaks, of less than %d bytes with the data directory.  A NUMA node may follow "
+						 "each, as in \"/pmem1/zen.pool@1\".", ZEN_MAX_FILES, MAXPGPATH)));
+	for (int i = 0; i < zen_files_named; i++)
+	{
+		if (zen_is_like_relation(names[i].path))
+			ereport(FATAL,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("zen pool file \"%s\" looks like a file of a table", names[i].path),
+					 errdetail("It is in a directory of tables, where pg_checksums --enable would write to it."),
+					 errhint("Put it elsewhere, or give it a name like \"zen.pool\": a dot, not a number next.")));
+		strlcpy(zen_files[i].path, names[i].path, MAXPGPATH);
+		zen_files[i].node = names[i].node;
+		zen_files[i].fd = -1;
+	}
+}
+
 /* ---------- sizes ---------- */
 
 /* zen.pool_size in bytes. */
@@ -199,19 +227,16 @@ check_place(int file)
 				 errhint(ZEN_SAME_MOMENT_HINT)));
 }
 
-/* Lock and judge a file that is open. */
+/* Judge a file that is open. */
 static void
 judge_file(int file)
 {
 	ZenSuperblockPair pair;
-	uint64		file_size;
 
-	zen_file_lock(file);
-	zen_file_read(file, &pair, &file_size);
+	zen_file_read(file, &pair);
 	if (memcmp(zen_supers[file].uuid, zen_super.uuid, sizeof(zen_super.uuid)) != 0)
 		refuse_foreign(file);
 	check_number(file);
-	zen_file_check_geometry(file, file_size);
 	zen_superblock_undo_start(file, &pair, zen_super.generation);
 	check_moment(file, &pair);
 	check_place(file);
@@ -337,10 +362,6 @@ make_file(int file)
 	zen_superblock_write_both(file, at);
 	zen_nvm_unmap(at, sb->pool_size);
 	zen_file_link(file, temp);
-	if (!zen_file_open(file))
-		ereport(FATAL,
-				(errcode(ERRCODE_UNDEFINED_FILE),
-				 errmsg("zen pool file \"%s\" vanished while it was created", zen_files[file].path)));
 }
 
 static void
@@ -382,12 +403,14 @@ open_or_create(ZenStateFile *state, const ZenClusterFacts *facts)
 
 /* Each mapping reaches to the end of the reservation, and the next one is laid over it. */
 static void
-map_file(char *base, int file)
+map_further_file(char *base, int file)
 {
 	char	   *at = base + first_page[file] * ZEN_PAGE_SIZE;
 	Size		reserve = (Size) (first_page[zen_files_named] - first_page[file]) * ZEN_PAGE_SIZE;
+	Size		size;
 
-	zen_nvm_map_at(zen_files[file].path, at, reserve, (ZenPoolMode) zen_pool_mode);
+	(void) zen_nvm_map(zen_files[file].path, at, &size, reserve, (ZenPoolMode) zen_pool_mode);
+	Assert(size == zen_supers[file].pool_size);
 	zen_numa_bind(at, reserve, zen_files[file].node);
 }
 
@@ -396,12 +419,12 @@ static char *
 map_files(Size reserve)
 {
 	Size		mapped;
-	char	   *base = zen_nvm_map(zen_first_path, &mapped, reserve, (ZenPoolMode) zen_pool_mode);
+	char	   *base = zen_nvm_map(zen_first_path, NULL, &mapped, reserve, (ZenPoolMode) zen_pool_mode);
 
 	Assert(mapped == zen_super.pool_size);
 	zen_numa_bind(base, reserve, zen_files[0].node);
 	for (int i = 1; i < zen_files_number(); i++)
-		map_file(base, i);
+		map_further_file(base, i);
 	return base;
 }
 
@@ -432,6 +455,17 @@ grow_files(char *base)
 	}
 }
 
+/* Make the superblock that of a pool of several files, in memory. */
+static void
+say_has_files(ZenSuperblock *sb, uint32 file, int32 node)
+{
+	sb->version = ZEN_FORMAT_VERSION_FILES;
+	sb->file = file;
+	if (file == 0)
+		sb->nfiles = Max(sb->nfiles, 1);
+	sb->node = node;
+}
+
 /* Make a further file. */
 static void
 create_file(int file)
@@ -444,16 +478,15 @@ create_file(int file)
 	sb->first_data_page = zen_first_data_page(sb->npages);
 	sb->first_page = first_page[file];
 	sb->nfiles = 0;
-	zen_superblock_has_files(sb, file, zen_files[file].node);
+	say_has_files(sb, file, zen_files[file].node);
 	make_file(file);
-	zen_file_lock(file);
 }
 
 /* R16: file 0 says that the pool has one file more, before any page of that file is used. */
 static void
 count_file(char *base, int file)
 {
-	zen_superblock_has_files(&zen_super, 0, zen_files[0].node);
+	say_has_files(&zen_super, 0, zen_files[0].node);
 	zen_super.nfiles = file + 1;
 	zen_superblock_write_both(0, base);
 }
@@ -467,7 +500,7 @@ add_files(char *base)
 		if (zen_files[i].fd < 0)
 			create_file(i);
 		count_file(base, i);
-		map_file(base, i);
+		map_further_file(base, i);
 		ereport(LOG,
 				(errmsg("zen pool has got file \"%s\" of %llu MB", zen_files[i].path, MB(zen_supers[i].pool_size))));
 	}
@@ -670,11 +703,9 @@ reopen_pool(void)
 	for (int i = 0; i < zen_files_number(); i++)
 	{
 		ZenSuperblockPair pair;
-		uint64		file_size;
 		int			other;
 
-		zen_file_read(i, &pair, &file_size);
-		zen_file_check_geometry(i, file_size);
+		zen_file_read(i, &pair);
 		zen_file_fit(i);
 		/* R16: a process that was making the file larger has written one copy */
 		other = 1 - zen_supers_at[i];
@@ -691,7 +722,6 @@ zen_pool_open(void)
 	ZenSuperblockPair pair;
 	ZenClusterFacts facts;
 	ZenStateFile state;
-	uint64		file_size;
 	Size		reserve;
 	bool		as_left,
 				upgraded,
@@ -701,6 +731,8 @@ zen_pool_open(void)
 
 	Assert(!IsUnderPostmaster);
 
+	/* after the crash of a process the word is in memory that is gone */
+	zen_nvm_watch(NULL, NULL);
 	if (zen_pool.base != NULL)
 	{
 		reopen_pool();
@@ -710,17 +742,15 @@ zen_pool_open(void)
 	facts = zen_cluster_facts();
 	(void) zen_state_read(&state, FATAL);
 	upgraded = zen_state_is_upgrade(&state);
-	zen_files_name();
+	name_files();
 	if (IsBinaryUpgrade && !names_own_pool(&state, &facts))
 	{
 		open_scratch_pool(&state, &facts);
 		return;
 	}
 	created = open_or_create(&state, &facts);
-	zen_file_lock(0);
 
-	zen_file_read(0, &pair, &file_size);
-	zen_file_check_geometry(0, file_size);
+	zen_file_read(0, &pair);
 	as_left = zen_moment_check(&pair, &state, &facts);
 	check_number(0);
 

@@ -2,7 +2,7 @@
  * region.c -- leases, watermarks, in-doubt descriptors, Tx-CTS.
  *
  * R11: a lease is a compare-and-swap on the region's flag.  A process tries its last region first, or one that has
- * room for it (zen_slotalloc_choose_region), then from 0 up.  So few regions stay in use, and their partly filled
+ * room for it (zen_slotalloc_lease), then from 0 up.  So few regions stay in use, and their partly filled
  * pages are found again.
  *
  * Some calls need no lease.  At recovery the leader is alone, and the postmaster is at a stop.  A prepared
@@ -276,18 +276,16 @@ zen_region_try_lease(uint32 region)
 	return true;
 }
 
-void
-zen_region_prefer(uint32 region)
-{
-	Assert(region < zen_nregions);
-	my_region[zen_region_place(region)] = region;
-}
-
 uint32
-zen_region_lease(void)
+zen_region_lease(uint32 preferred)
 {
 	int			place = zen_region_place_here();
 
+	if (unlikely(preferred != ZEN_NO_REGION))
+	{
+		Assert(preferred < zen_nregions);
+		my_region[zen_region_place(preferred)] = preferred;
+	}
 	Assert(zen_region_place(my_region[place]) == place);
 	if (zen_region_try_lease(my_region[place]))
 		return my_region[place];

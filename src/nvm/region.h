@@ -11,7 +11,6 @@
 #include "base/compat.h"
 #include "miscadmin.h"
 #include "nvm/layout.h"
-#include "miscadmin.h"
 #include "port/atomics.h"
 #include "storage/spin.h"
 
@@ -70,8 +69,9 @@ extern void zen_region_init(void);
  * zen_region_lease -- lease a free region; there are as many as there can be writers.  Never throws.
  *
  * Where there are several NUMA nodes there are as many for each, and it is one of the node that this process runs on.
+ * preferred is tried first, now and later, or the one of the last time if it is ZEN_NO_REGION.
  */
-extern uint32 zen_region_lease(void);
+extern uint32 zen_region_lease(uint32 preferred);
 
 /*
  * zen_region_nodes -- nodes that the regions are divided among: one, if all files of the pool are on one node.
@@ -82,9 +82,6 @@ extern uint32 zen_region_lease(void);
 extern int	zen_region_nodes;
 extern int	zen_region_place(uint32 region);
 extern int	zen_region_place_here(void);
-
-/* zen_region_prefer -- zen_region_lease() in this process is to try this one first. */
-extern void zen_region_prefer(uint32 region);
 
 /* zen_region_try_lease -- lease this one, or return false. */
 extern bool zen_region_try_lease(uint32 region);

@@ -54,16 +54,12 @@ zen_guard(uint64 place, uint64 value)
 	return value | ((uint64) (crc & 0xFFFF) << ZEN_GUARD_BITS);
 }
 
-bool
-zen_guard_fits(uint64 place, uint64 word)
-{
-	return word == zen_guard(place, zen_guard_value(word));
-}
-
 static bool
-fits(const void *image, const void *place)
+guard_fits(const void *image, const void *place)
 {
-	return zen_guard_fits(*(const uint64 *) place, *(const uint64 *) image);
+	uint64		word = *(const uint64 *) image;
+
+	return word == zen_guard(*(const uint64 *) place, zen_guard_value(word));
 }
 
 bool
@@ -71,9 +67,9 @@ zen_guard_read(uint64 *nvm, uint64 place, uint64 *value)
 {
 	uint64		word = zen_nvm_load64(nvm);
 
-	if (!zen_guard_fits(place, word))
+	if (!guard_fits(&word, &place))
 	{
-		if (!zen_repair_bit(&word, sizeof(word), fits, &place))
+		if (!zen_repair_bit(&word, sizeof(word), guard_fits, &place))
 		{
 			zen_damages++;
 			return false;

@@ -34,7 +34,6 @@ extern void zen_note_repair(const void *at);
  * zen_guard_read -- the value of a guarded word in NVM; a flipped bit is set right, durably.  False if more is damaged.
  */
 extern uint64 zen_guard(uint64 place, uint64 value);
-extern bool zen_guard_fits(uint64 place, uint64 word);
 extern bool zen_guard_read(uint64 *nvm, uint64 place, uint64 *value);
 
 static inline uint64

@@ -39,6 +39,10 @@
 #define MIN_ROOMY		4		/* so many pages with room make another region
 								 * attractive */
 #define MAX_BACKOFF		64		/* fresh pages between two looks for one */
+#define INITIAL_CONTEXTS	1024	/* each has at least one page; the pool's
+									 * size is not known yet, the hash table
+									 * can grow */
+#define MAX_CONTEXTS	(16 * INITIAL_CONTEXTS)
 #define CACHE_SIZE		64		/* contexts that a process remembers; a power
 								 * of 2 */
 
@@ -74,24 +78,11 @@ static ZenPageOwner wanted = {.class = ZEN_MAX_CLASSES};
 static uint32 backoff = 1;		/* fresh pages between two looks at regions */
 static uint32 fresh = 0;		/* fresh pages since the last */
 
-static int64
-max_contexts(void)
-{
-	/*
-	 * each context has at least one page; the pool's size is not known yet,
-	 * the hash table can grow
-	 */
-	return 1024;
-}
-
 Size
 zen_slotalloc_shmem_size(void)
 {
-	/*
-	 * beyond the initial entries the hash table grows from the slack
-	 * requested here
-	 */
-	return add_size(hash_estimate_size(max_contexts() * 16, sizeof(Context)), sizeof(pg_atomic_uint32));
+	/* beyond the initial entries the hash table grows from this slack */
+	return add_size(hash_estimate_size(MAX_CONTEXTS, sizeof(Context)), sizeof(pg_atomic_uint32));
 }
 
 void
@@ -100,7 +91,7 @@ zen_slotalloc_init(void)
 	HASHCTL		info = {.keysize = sizeof(ZenPageOwner),.entrysize = sizeof(Context)};
 	bool		found;
 
-	contexts = ShmemInitHash("zen page contexts", max_contexts(), max_contexts() * 16, &info,
+	contexts = ShmemInitHash("zen page contexts", INITIAL_CONTEXTS, MAX_CONTEXTS, &info,
 							 HASH_ELEM | HASH_BLOBS);
 	generation = ShmemInitStruct("zen page contexts generation", sizeof(pg_atomic_uint32), &found);
 	if (!found)
@@ -116,7 +107,7 @@ get_context(ZenPageOwner key)
 	Context    *context;
 	bool		found;
 
-	Assert(key.htable < ZEN_MAX_HTABLES && key.region < ZEN_MAX_REGIONS && key.class < zen_nclasses());
+	Assert(key.htable < ZEN_MAX_HTABLES && key.region < ZEN_MAX_REGIONS && zen_class_size(key.class) > 0);
 	if (c->context != NULL && c->generation == pg_atomic_read_u32(generation) &&
 		memcmp(&c->context->key, &key, sizeof(key)) == 0)
 		return c->context;
@@ -205,13 +196,6 @@ unlist(Context *context, uint32 pageno)
 	page->room = ZEN_ROOM_UNLISTED;
 }
 
-/* Room on another node's pages is taken only if the region's node has no free page. */
-static bool
-may_use(uint32 pageno)
-{
-	return zen_page_is_local(pageno) || zen_page_may_go_far(zen_pages[pageno].owner.region);
-}
-
 /* List a page that has got room, unless it is listed already or has left its context. */
 static void
 offer_page(uint32 pageno)
@@ -222,7 +206,7 @@ offer_page(uint32 pageno)
 
 	SpinLockAcquire(&region->room_lock);
 	context = page->context;
-	if (context != NULL && page->room == ZEN_ROOM_UNLISTED && has_room(page) && may_use(pageno))
+	if (context != NULL && page->room == ZEN_ROOM_UNLISTED && has_room(page) && zen_page_may_use(pageno))
 	{
 		Assert(context->current != pageno && (context->room_first == ZEN_NO_PAGE) == (context->nroomy == 0));
 		page->room_prev = ZEN_NO_PAGE;
@@ -399,8 +383,9 @@ static ZenSlot
 take_larger(ZenPageOwner key, ZenSlot anchor)
 {
 	ZenSlot		slot = InvalidZenSlot;
+	uint32		largest = zen_class_of(ZEN_PAGE_SIZE);
 
-	while (slot == InvalidZenSlot && ++key.class < zen_nclasses())
+	while (slot == InvalidZenSlot && key.class++ < largest)
 	{
 		Context    *context;
 
@@ -485,15 +470,19 @@ zen_slot_alloc_many(uint32 region, ZenHTable *ht, Size size, uint32 n, ZenSlot *
 	return slots[0] != InvalidZenSlot ? 1 : 0;
 }
 
-void
-zen_slotalloc_choose_region(void)
+/*
+ * If this process had to take fresh pages lately: the region that has the most pages with room for the same.  Else, and
+ * if there is none, ZEN_NO_REGION.
+ */
+static uint32
+region_with_room(void)
 {
 	ZenPageOwner key = wanted;
 	uint32		best = ZEN_NO_REGION,
 				best_roomy = MIN_ROOMY - 1;
 
 	if (key.class == ZEN_MAX_CLASSES || fresh < backoff)
-		return;
+		return ZEN_NO_REGION;
 	wanted.class = ZEN_MAX_CLASSES;
 	fresh = 0;
 	LWLockAcquire(zen_lock(ZEN_LOCK_ALLOC), LW_SHARED);
@@ -508,9 +497,14 @@ zen_slotalloc_choose_region(void)
 		}
 	}
 	LWLockRelease(zen_lock(ZEN_LOCK_ALLOC));
-	if (best != ZEN_NO_REGION)
-		zen_region_prefer(best);
 	backoff = best != ZEN_NO_REGION ? 1 : Min(2 * backoff, MAX_BACKOFF);
+	return best;
+}
+
+uint32
+zen_slotalloc_lease(void)
+{
+	return zen_region_lease(region_with_room());
 }
 
 uint32

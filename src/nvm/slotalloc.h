@@ -29,10 +29,10 @@ extern ZenSlot zen_slot_alloc(uint32 region, ZenHTable *ht, Size size);
 extern uint32 zen_slot_alloc_many(uint32 region, ZenHTable *ht, Size size, uint32 n, ZenSlot *slots);
 
 /*
- * zen_slotalloc_choose_region -- before a lease: if this process had to take fresh pages lately, prefer the region
- * that has the most pages with room for the same.  Never throws.
+ * zen_slotalloc_lease -- zen_region_lease().  If this process had to take fresh pages lately, the region that has the
+ * most pages with room for the same is tried first.
  */
-extern void zen_slotalloc_choose_region(void);
+extern uint32 zen_slotalloc_lease(void);
 
 /* zen_slot_free -- the slot may be taken again.  No reader can hold it, and its header need not be intact. */
 extern void zen_slot_free(ZenSlot slot);

@@ -312,7 +312,7 @@ was_restamped(uint64 before)
 }
 
 static bool
-is_intact(ZenSlot slot, Size slot_size)
+tuple_is_intact(ZenSlot slot, Size slot_size)
 {
 	ZenTupleHeader h = zen_tuple_header(slot);
 	Questioned	q = question(slot, slot_size);
@@ -325,12 +325,12 @@ zen_tuple_intact(ZenSlot slot, Size slot_size)
 {
 	uint64		before;
 
-	if (is_intact(slot, slot_size))
+	if (tuple_is_intact(slot, slot_size))
 		return true;
 	do
 	{
 		before = restamps_before();
-		if (is_intact(slot, slot_size))
+		if (tuple_is_intact(slot, slot_size))
 			return true;
 	} while (was_restamped(before));
 	return false;

@@ -250,27 +250,17 @@ adopt_pages(void)
 	{
 		uint32		run;
 		uint32		p = zen_page_nth(n - 1, &run);
-		ZenPageOwner owner;
-		bool		sane;
 
-		if (!zen_page_is_data(p))
+		if (!zen_page_is_data(p) || !zen_page_adopt(p))
 			continue;
-		if (!zen_page_directory_read(p, &owner, &sane))
-			zen_page_adopt_free(p);
-		else if (sane)
-		{
-			zen_page_adopt(p, owner);
+		if (!zen_pages[p].lost)
 			owned++;
-		}
 		else
-		{
-			zen_page_adopt_lost(p);
 			ereport(WARNING,
 					(errcode(ERRCODE_DATA_CORRUPTED),
 					 errmsg("entry %u of the zen page directory is damaged", p),
 					 errdetail("Rows on this page are not available."),
 					 errhint("Restore the pool from a backup of the same moment as the data directory.")));
-		}
 	}
 	return owned;
 }
@@ -325,6 +315,22 @@ settle_block(ZenHTable *ht, uint32 block, uint64 absent)
 	return has_unused;
 }
 
+/* A table's indexes are lost: it waits for new ones.  Durable on return. */
+static void
+lose_indexes(ZenHTable *ht)
+{
+	zen_htable_set_flag(ht, ZEN_HTF_REINDEX, true);
+	pg_atomic_write_u32(&ht->reindex, 1);
+}
+
+/* Before the table is open: if it has indexes in DRAM, it waits for them. */
+static void
+need_trees(ZenHTable *ht)
+{
+	if (zen_htable_flag(ht, ZEN_HTF_TREES))
+		pg_atomic_write_u32(&ht->reindex, 1);
+}
+
 /*
  * After a clean stop indexes are intact, stale entries included: a TID without a row is DEAD until VACUUM.
  * After a crash indexes are rebuilt from the rows, so such a TID stands in none: UNUSED.
@@ -344,11 +350,11 @@ settle_table(ZenHTable *ht)
 	if (trust_indexes && saved > 0)
 		zen_tidmap_extend(ht, saved * ZEN_TIDS_PER_BLOCK - 1);
 	nblocks = (uint32) zen_tidmap_nblocks(ht);
-	zen_htable_need_trees(ht);
+	need_trees(ht);
 	if (nblocks == 0)
 	{
 		if (!trust_indexes)
-			zen_htable_set_reindex(ht);
+			lose_indexes(ht);
 		return;
 	}
 	unused = palloc_extended((Size) nblocks * sizeof(uint32), MCXT_ALLOC_HUGE);
@@ -366,7 +372,7 @@ settle_table(ZenHTable *ht)
 	zen_tidmap_set_free_blocks(ht, unused, n);
 	pfree(unused);
 	if (!trust_indexes)
-		zen_htable_set_reindex(ht);
+		lose_indexes(ht);
 }
 
 /* ---------- regions ---------- */
@@ -649,7 +655,7 @@ end_load(ZenSavedMap *map, const char **why)
 		if (zen_htables[i].in_use && pg_atomic_read_u32(&zen_htables[i].reindex) != 0)
 			settle_table(&zen_htables[i]);
 		else if (zen_htables[i].in_use)
-			zen_htable_need_trees(&zen_htables[i]);
+			need_trees(&zen_htables[i]);
 	return true;
 }
 

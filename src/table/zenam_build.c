@@ -372,8 +372,8 @@ zenam_index_build_range_scan(Relation table_rel, Relation index_rel, struct Inde
 	ZenAssertNotInEpoch();
 	Assert(CheckRelationLockedByMe(table_rel, AccessShareLock, true));
 	zen_index_before_build(table_rel, index_rel);
-	if (zen_index_is_tree(index_rel) && !IsParallelWorker())
-		zen_htable_note_trees(b.ht);
+	if (zen_index_is_tree(index_rel) && !IsParallelWorker() && !zen_htable_flag(b.ht, ZEN_HTF_TREES))
+		zen_htable_set_flag(b.ht, ZEN_HTF_TREES, true);
 	begin_build(&b, table_rel, index_info, start_blockno, numblocks, scan);
 
 	/*

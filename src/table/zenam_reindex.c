@@ -218,7 +218,7 @@ open_lost_index(Rebuild *r, Oid indexoid, LOCKMODE mode)
 static bool
 is_lost(Rebuild *r, Relation index)
 {
-	return zen_htable_reindex_noted(r->ht) || zen_index_is_tree(index);
+	return zen_htable_flag(r->ht, ZEN_HTF_REINDEX) || zen_index_is_tree(index);
 }
 
 static void
@@ -479,7 +479,7 @@ rebuilt(Rebuild *r)
 		(void) end_rebuild(r, false);
 	}
 	else if (end_rebuild(r, true) && !held)
-		zen_htable_reindex_done(r->ht);
+		zen_htable_set_flag(r->ht, ZEN_HTF_REINDEX, false);
 }
 
 static void
@@ -619,7 +619,7 @@ zen_reindex_hold(void)
 	{
 		ZenHTable  *ht = &zen_htables[i];
 
-		if (ht->in_use && ht->db == MyDatabaseId && (zen_htable_reindex_noted(ht) || zen_htable_has_trees(ht)) &&
+		if (ht->in_use && ht->db == MyDatabaseId && zen_htable_flag(ht, ZEN_HTF_REINDEX | ZEN_HTF_TREES) &&
 			zen_reindex_held_by_prepared(zen_reindex_relid(ht), RowExclusiveLock))
 			hold_table(ht);
 	}

@@ -311,8 +311,7 @@ zen_commit_begin(ZenCommit *commit)
 {
 	if (commit->stage == ZEN_STAGE_NONE)
 	{
-		zen_slotalloc_choose_region();
-		commit->region = zen_region_lease();
+		commit->region = zen_slotalloc_lease();
 		enter_stage(commit, ZEN_STAGE_LEASED);
 		commit->last = commit->sink_slot = InvalidZenSlot;
 		commit->told_xid = 0;

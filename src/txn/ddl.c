@@ -307,7 +307,7 @@ zen_ddl_precommit(uint64 full_xid)
 			Assert(!pending[i].begun);
 			zen_xid_make_durable();
 			pending[i].begun = true;
-			zen_htable_drop_begin(pending[i].ht, full_xid);
+			zen_htable_set_drop(pending[i].ht, full_xid);
 		}
 }
 
@@ -336,7 +336,7 @@ undo(Ddl *ddl)
 			break;
 		case DDL_DROP:
 			if (ddl->begun)
-				zen_htable_drop_undo(ddl->ht);
+				zen_htable_set_drop(ddl->ht, 0);
 			break;
 		case DDL_MOVE:
 			undo_move(ddl->ht);
@@ -417,7 +417,7 @@ zen_ddl_resolve(uint64 full_xid, bool committed)
 		if (gone)
 			destroy(ht);
 		else if (ht->drop_xid == full_xid)
-			zen_htable_drop_undo(ht);
+			zen_htable_set_drop(ht, 0);
 	}
 }
 

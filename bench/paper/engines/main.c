@@ -134,7 +134,7 @@ map_pool(const Engine *engine, bool fresh)
 		return;
 	}
 	engine->size();
-	pool_base = zen_nvm_map(pool_path, &pool_size, 0, ZEN_POOL_EMULATED);
+	pool_base = zen_nvm_map(pool_path, NULL, &pool_size, 0, ZEN_POOL_EMULATED);
 }
 
 /* Commits before a run may end: enough for a mean, and for a fault to happen.  One that is killed does not end. */

@@ -131,7 +131,7 @@ zen_open(bool fresh)
 	if (!fresh)
 		return;
 	for (uint32 p = zen_pool_pages() - 1; p >= zen_pool.first_data_page; p--)
-		zen_page_adopt_free(p);
+		(void) zen_page_adopt(p);
 	zen_cts_restart(0);
 }
 
@@ -400,17 +400,10 @@ adopt_pages(void)
 {
 	for (uint32 p = zen_pool_pages() - 1; p >= zen_pool.first_data_page; p--)
 	{
-		ZenPageOwner owner;
-		bool		sane;
-
-		if (!zen_page_directory_read(p, &owner, &sane))
-		{
-			zen_page_adopt_free(p);
+		if (!zen_page_adopt(p))
 			continue;
-		}
-		if (!sane)
+		if (zen_pages[p].lost)
 			die("page %u is damaged", p);
-		zen_page_adopt(p, owner);
 		zen_slotalloc_adopt_page(p);
 	}
 }
