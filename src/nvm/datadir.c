@@ -233,7 +233,7 @@ zen_state_write(const ZenStateFile *state, int elevel)
 {
 	char		path[MAXPGPATH + 32];
 	char		temp[MAXPGPATH + 40];
-	char text[	MAXPGPATH + 256];
+	char		content[MAXPGPATH + 256];
 	char		checkpoint[64] = "";
 
 	Assert(state->found && state->phase < lengthof(state_phase_names));
@@ -242,10 +242,11 @@ zen_state_write(const ZenStateFile *state, int elevel)
 		snprintf(checkpoint, sizeof(checkpoint), "checkpoint %llu\n", (unsigned long long) state->checkpoint);
 	snprintf(path, sizeof(path), "%s/%s", DataDir, ZEN_STATE_FILE);
 	snprintf(temp, sizeof(temp), "%s.tmp", path);
-	snprintf(text, sizeof(text), "format %s\nuuid " ZEN_UUID_FORMAT "\ngeneration %llu\nmark %u\nstate %s\n%spool %s\n",
+	snprintf(content, sizeof(content),
+			 "format %s\nuuid " ZEN_UUID_FORMAT "\ngeneration %llu\nmark %u\nstate %s\n%spool %s\n",
 			 STATE_FORMAT, ZEN_UUID_ARGS(state->uuid), (unsigned long long) state->generation, state->mark,
 			 state_phase_names[state->phase], checkpoint, state->pool_path);
-	if (!write_text(temp, text, path))
+	if (!write_text(temp, content, path))
 	{
 		ereport(elevel,
 				(errcode_for_file_access(),
@@ -416,9 +417,12 @@ split_node(char *name)
 static bool
 make_absolute(char *path, const char *name)
 {
-	int			len = is_absolute_path(name) ? snprintf(path, MAXPGPATH, "%s", name) :
-	snprintf(path, MAXPGPATH, "%s/%s", DataDir, name);
+	int			len;
 
+	if (is_absolute_path(name))
+		len = snprintf(path, MAXPGPATH, "%s", name);
+	else
+		len = snprintf(path, MAXPGPATH, "%s/%s", DataDir, name);
 	if (name[0] == '\0' || len >= MAXPGPATH)
 		return false;
 	canonicalize_path(path);

@@ -74,20 +74,17 @@ zen_grow_max_size(int file)
 
 /* ---------- one grower ---------- */
 
-static bool
-grow_try_begin(void)
-{
-	uint32		none = 0;
-
-	return pg_atomic_compare_exchange_u32(&growth->growing, &none, 1);
-}
-
 static void
 grow_begin(void)
 {
+	uint32		none = 0;
+
 	ConditionVariablePrepareToSleep(&growth->ended);
-	while (!grow_try_begin())
+	while (!pg_atomic_compare_exchange_u32(&growth->growing, &none, 1))
+	{
+		none = 0;
 		ConditionVariableSleep(&growth->ended, zen_wait_event("ZenPoolGrow"));
+	}
 	ConditionVariableCancelSleep();
 }
 

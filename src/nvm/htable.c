@@ -63,13 +63,12 @@ zen_htable_init(void)
 	bool		found;
 
 	zen_htables = ShmemInitStruct("zen htables", mul_size(ZEN_MAX_HTABLES, sizeof(ZenHTable)), &found);
-	if (!found)
-		for (uint32 i = 0; i < ZEN_MAX_HTABLES; i++)
-		{
-			memset(&zen_htables[i], 0, sizeof(ZenHTable));
-			zen_htables[i].idx = i;
-			pg_atomic_init_u32(&zen_htables[i].reindex, 0);
-		}
+	for (uint32 i = 0; i < ZEN_MAX_HTABLES && !found; i++)
+	{
+		memset(&zen_htables[i], 0, sizeof(ZenHTable));
+		zen_htables[i].idx = i;
+		pg_atomic_init_u32(&zen_htables[i].reindex, 0);
+	}
 	free_entries = ShmemInitStruct("zen free htables", sizeof(FreeEntries), &found);
 	if (!found)
 		free_entries->n = 0;
@@ -127,11 +126,16 @@ store_guarded(uint64 *field, uint64 value)
 static void
 store_identity(ZenHTableEntry *e, const ZenHTable *ht)
 {
-	ZenHTableEntry image = {.db = ht->db,.spc = ht->spc,.relnumber = ht->relnumber,
-	.birth_cts = ht->birth_cts,.create_xid = ht->create_xid,.backend = ht->backend};
+	ZenHTableEntry image = {0};
 	const uint64 *src = (const uint64 *) &image;
 	uint64	   *dst = (uint64 *) e;
 
+	image.db = ht->db;
+	image.spc = ht->spc;
+	image.relnumber = ht->relnumber;
+	image.birth_cts = ht->birth_cts;
+	image.create_xid = ht->create_xid;
+	image.backend = ht->backend;
 	image.crc = entry_crc(&image);
 	for (int i = 0; i < offsetof(ZenHTableEntry, state) / sizeof(uint64); i++)
 		zen_nvm_store64(&dst[i], src[i]);
@@ -150,9 +154,12 @@ persist_entry(ZenHTableEntry *e)
 static Locator
 make_locator(RelFileLocator loc, ProcNumber backend)
 {
-	Locator		l = {.db = ZEN_LOCATOR_DB(loc),.spc = ZEN_LOCATOR_SPC(loc),.relnumber = ZEN_LOCATOR_NUMBER(loc),
-	.backend = backend == INVALID_PROC_NUMBER ? 0 : (uint32) backend + 1};
+	Locator		l;
 
+	l.db = ZEN_LOCATOR_DB(loc);
+	l.spc = ZEN_LOCATOR_SPC(loc);
+	l.relnumber = ZEN_LOCATOR_NUMBER(loc);
+	l.backend = backend == INVALID_PROC_NUMBER ? 0 : (uint32) backend + 1;
 	return l;
 }
 
@@ -448,25 +455,6 @@ mend_identity(ZenHTableEntry *e)
 	return true;
 }
 
-/*
- * A move that has been decided is completed.  A crash while move_end() rewrote the identity line may have torn it: what
- * is new in it comes from move_to, and the rest never changes.
- */
-static void
-complete_move(ZenHTableEntry *e, bool committed)
-{
-	if (committed)
-	{
-		ZenHTable	identity = {.db = e->db,.birth_cts = e->birth_cts,.create_xid = e->create_xid,
-			.backend = (uint32) e->backend,.spc = (Oid) (zen_nvm_load64(&e->move_to) >> ZEN_MOVE_SPC_SHIFT),
-		.relnumber = (RelFileNumber) zen_nvm_load64(&e->move_to)};
-
-		store_identity(e, &identity);
-		persist_entry(e);		/* copies must not have the end without it */
-	}
-	store_guarded(&e->move_xid, 0);
-}
-
 static void
 load_identity(ZenHTable *ht, const ZenHTableEntry *e)
 {
@@ -476,6 +464,27 @@ load_identity(ZenHTable *ht, const ZenHTableEntry *e)
 	ht->backend = (uint32) e->backend;
 	ht->birth_cts = e->birth_cts;
 	ht->create_xid = e->create_xid;
+}
+
+/*
+ * A move that has been decided is completed.  A crash while move_end() rewrote the identity line may have torn it: what
+ * is new in it comes from move_to, and the rest never changes.
+ */
+static void
+complete_move(ZenHTableEntry *e, bool committed)
+{
+	if (committed)
+	{
+		ZenHTable	identity;
+		uint64		to = zen_nvm_load64(&e->move_to);
+
+		load_identity(&identity, e);
+		identity.spc = (Oid) (to >> ZEN_MOVE_SPC_SHIFT);
+		identity.relnumber = (RelFileNumber) to;
+		store_identity(e, &identity);
+		persist_entry(e);		/* copies must not have the end without it */
+	}
+	store_guarded(&e->move_xid, 0);
 }
 
 /*

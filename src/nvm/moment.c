@@ -100,7 +100,7 @@ moment_check_identity(const ZenStateFile *state, const ZenClusterFacts *facts)
 				 errdetail("The pool has system identifier %llu, the data directory \"%s\" has %llu.",
 						   (unsigned long long) zen_super.system_id, DataDir,
 						   (unsigned long long) facts->system_id),
-				 errhint("Set zen.zen_first_path to the pool of this cluster, or to a new file name if it has none.")));
+				 errhint("Set zen.pool_path to the pool of this cluster, or to a new file name if it has none.")));
 	if (!state->found)
 		ereport(FATAL,
 				(errcode(ERRCODE_DUPLICATE_FILE),
@@ -109,7 +109,7 @@ moment_check_identity(const ZenStateFile *state, const ZenClusterFacts *facts)
 						   "pool, or the pool is that of a copy of this data directory.",
 						   DataDir, ZEN_STATE_FILE),
 				 errhint("Restore the pool file and the data directory from copies made at the same moment, or "
-						 "set zen.zen_first_path to a new file name to begin with an empty pool.")));
+						 "set zen.pool_path to a new file name to begin with an empty pool.")));
 	if (zen_super.uuid[0] != state->uuid[0] || zen_super.uuid[1] != state->uuid[1])
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -387,12 +387,14 @@ adopt_check_start(const ZenStateFile *state, const ZenClusterFacts *facts)
 						   (unsigned long long) sb->generation, (unsigned long long) state->generation),
 				 errhint("Run pg_upgrade again, on a new cluster.")));
 	for (int i = 0; i < zen_files_named; i++)
+	{
 		if (is_in_other_cluster(zen_files[i].path, directory))
 			ereport(FATAL,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("zen pool file \"%s\" lies in the data directory of another cluster", zen_files[i].path),
 					 errdetail("Whoever removes \"%s\" removes the pool.", directory),
 					 errhint("Move the pool, or copy it, and set zen.pool_path to its new place.")));
+	}
 }
 
 /* ---------- the check ---------- */

@@ -2,14 +2,7 @@
  * page.c -- page directory, free pages, page descriptors.
  *
  * R8: a page goes to its new owner by one 8-byte store into the directory, flushed and fenced before any slot of
- * it is used.  On the way back each of these steps is durable before the next one:
- *
- *	1. the directory says ZEROING;
- *	2. the page is zeroed;
- *	3. the word is cleared;
- *	4. the page stands on the free list.
- *
- * Recovery zeroes a ZEROING page again.
+ * it is used.  It comes back by steps, each durable before the next one (src/nvm/README, "Pages changing hands").
  *
  * Slot classes: 32 and 64 bytes never cross a cache line; from 64 to 128 in steps of 16, above that eight classes per
  * doubling, so that at most one eighth of a slot is unused.
@@ -151,10 +144,11 @@ directory_word(uint32 pageno, ZenPageOwner owner)
 static ZenPageOwner
 owner_of_word(uint64 word)
 {
-	ZenPageOwner owner = {.htable = zen_bits(word, 0, ZEN_PAGE_HTABLE_BITS),
-		.region = zen_bits(word, ZEN_PAGE_REGION_SHIFT, ZEN_PAGE_REGION_BITS),
-	.class = zen_bits(word, ZEN_PAGE_CLASS_SHIFT, ZEN_PAGE_CLASS_BITS)};
+	ZenPageOwner owner;
 
+	owner.htable = zen_bits(word, 0, ZEN_PAGE_HTABLE_BITS);
+	owner.region = zen_bits(word, ZEN_PAGE_REGION_SHIFT, ZEN_PAGE_REGION_BITS);
+	owner.class = zen_bits(word, ZEN_PAGE_CLASS_SHIFT, ZEN_PAGE_CLASS_BITS);
 	return owner;
 }
 
@@ -591,8 +585,7 @@ zen_page_counts(uint32 *total, uint32 *nfree, uint32 *shared)
 	zen_page_free(total, nfree);
 	*shared = 0;
 	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
-		if (zen_pages[p].owned && zen_pages[p].owner.htable == 0)
-			(*shared)++;
+		*shared += zen_pages[p].owned && zen_pages[p].owner.htable == 0;
 }
 
 /* ---------- verification ---------- */

@@ -361,9 +361,9 @@ static void
 settle_domain(void)
 {
 	const char *told = getenv("PMEM_NO_FLUSH");
-	bool		platform = (told != NULL && strcmp(told, "1") == 0) ||
-	(mode_in_force == ZEN_POOL_PMEM && pmem_has_auto_flush() == 1);
+	bool		platform = told != NULL && strcmp(told, "1") == 0;
 
+	platform |= mode_in_force == ZEN_POOL_PMEM && pmem_has_auto_flush() == 1;
 	caches_survive = mode_in_force != ZEN_POOL_MSYNC &&
 		(zen_flush_what == ZEN_FLUSH_NEVER || (platform && zen_flush_what != ZEN_FLUSH_ALWAYS));
 	hints = caches_survive && zen_flush_what == ZEN_FLUSH_HINT;

@@ -74,8 +74,10 @@ static void
 store_role(char *base, uint64 role)
 {
 	for (int i = 0; i < zen_files_number(); i++)
+	{
 		if (role_of(base, i) != role)
 			role_store(&tail_state(zen_file_place(base, i))->role, role);
+	}
 }
 
 bool
@@ -170,6 +172,7 @@ static void
 check_one_server(char *base)
 {
 	for (int i = 1; i < zen_files_number(); i++)
+	{
 		if (role_of(base, i) != role_of(base, 0))
 			ereport(FATAL,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -178,6 +181,7 @@ check_one_server(char *base)
 					 errdetail("One of them is the primary server's, the other a standby's."),
 					 errhint("Take a base backup that has all files of the pool from one server: put them all into "
 							 "tablespaces, or all into the data directory.")));
+	}
 }
 
 /*
@@ -198,6 +202,7 @@ check_backup(char *base)
 						   "\"replica\".", zen_first_path),
 				 errhint("Copy data directory and pool while the server is stopped, or use pg_dump.")));
 	for (int i = 0; i < zen_files_number(); i++)
+	{
 		if (!zen_is_in_base_backup(zen_files[i].path))
 			ereport(FATAL,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -206,6 +211,7 @@ check_backup(char *base)
 					 errdetail("A base backup has the pool's files if they are in the data directory, or in the "
 							   "directory \"" TABLESPACE_VERSION_DIRECTORY "\" of a tablespace."),
 					 errhint("Set zen.pool_path to the files of the backup.")));
+	}
 	check_one_server(base);
 	return true;
 }

@@ -419,10 +419,6 @@ lock_file(int file)
 	}
 }
 
-/*
- * Read both superblock copies through the file: what is wrong with the file then shows as an error here and
- * not as a SIGBUS in the mapping.
- */
 /* Zeroes only, of n bytes? */
 static bool
 zeroes_only(const char *bytes, Size n)
@@ -684,10 +680,12 @@ name_file(void *path)
 bool
 zen_file_longer(int file, char *at, Size from, Size to, bool (*progress) (Size done), int elevel)
 {
-	ErrorContextCallback context = {.previous = error_context_stack,.callback = name_file,
-	.arg = zen_files[file].path};
+	ErrorContextCallback context;
 	bool		done;
 
+	context.previous = error_context_stack;
+	context.callback = name_file;
+	context.arg = zen_files[file].path;
 	error_context_stack = &context;
 	done = extend(zen_files[file].fd, at, from, to, progress, elevel);
 	error_context_stack = context.previous;

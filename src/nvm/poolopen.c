@@ -639,10 +639,12 @@ log_nodes(void)
 					 errhint("Write @ and the number of a node behind its name in zen.pool_path.")));
 	}
 	for (int i = 0; i < zen_numa_nodes; i++)
+	{
 		if (!has[i])
 			ereport(LOG,
 					(errmsg("the zen pool has no file on NUMA node %d: sessions there write to other nodes",
 							zen_numa_number(i))));
+	}
 }
 
 /* For a server that pg_upgrade runs: does zen.pool_path name a pool that this cluster has opened before? */

@@ -284,7 +284,7 @@ clear_free(ZenPage *page, uint32 w, uint64 bits, uint32 n)
 
 /* Take up to n free slots of a page, not the anchor, of one word of its bitmap; returns how many. */
 static uint32
-page_take_slots(uint32 pageno, ZenSlot anchor, uint32 n, ZenSlot *slots)
+take_slots_of(uint32 pageno, ZenSlot anchor, uint32 n, ZenSlot *slots)
 {
 	ZenPage    *page = &zen_pages[pageno];
 	uint32		words = zen_page_bitmap_words(page->nslots);
@@ -317,11 +317,11 @@ page_take_slots(uint32 pageno, ZenSlot anchor, uint32 n, ZenSlot *slots)
 }
 
 static ZenSlot
-page_take_slot(uint32 pageno, ZenSlot anchor)
+take_slot(uint32 pageno, ZenSlot anchor)
 {
 	ZenSlot		slot;
 
-	return page_take_slots(pageno, anchor, 1, &slot) > 0 ? slot : InvalidZenSlot;
+	return take_slots_of(pageno, anchor, 1, &slot) > 0 ? slot : InvalidZenSlot;
 }
 
 static inline bool
@@ -333,7 +333,7 @@ current_has_free(const Context *context)
 static ZenSlot
 take_from_current(Context *context, ZenSlot anchor)
 {
-	return current_has_free(context) ? page_take_slot(context->current, anchor) : InvalidZenSlot;
+	return current_has_free(context) ? take_slot(context->current, anchor) : InvalidZenSlot;
 }
 
 /* A free slot of any page that the context has. */
@@ -343,8 +343,10 @@ take_anywhere(Context *context, ZenSlot anchor)
 	ZenSlot		slot = InvalidZenSlot;
 
 	for (uint32 p = context->first; p != ZEN_NO_PAGE && slot == InvalidZenSlot; p = zen_pages[p].next)
-		if (pg_atomic_read_u32(&zen_pages[p].nfree) > 0 && (slot = page_take_slot(p, anchor)) != InvalidZenSlot)
+	{
+		if (pg_atomic_read_u32(&zen_pages[p].nfree) > 0 && (slot = take_slot(p, anchor)) != InvalidZenSlot)
 			set_current(context, p);
+	}
 	return slot;
 }
 
@@ -460,7 +462,7 @@ zen_slot_alloc_many(uint32 region, ZenHTable *ht, Size size, uint32 n, ZenSlot *
 	ZenAssertRegionMine(region);
 	Assert(n > 0);
 	if (context != NULL && current_has_free(context))
-		got = page_take_slots(context->current, zen_regions[region].anchor, n, slots);
+		got = take_slots_of(context->current, zen_regions[region].anchor, n, slots);
 	if (got > 0)
 	{
 		count_taken(ht, key.class, got);
@@ -731,8 +733,7 @@ zen_slotalloc_count_pages(uint32 htable)
 	uint32		n = 0;
 
 	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
-		if (zen_pages[p].owned && zen_pages[p].owner.htable == htable)
-			n++;
+		n += zen_pages[p].owned && zen_pages[p].owner.htable == htable;
 	return n;
 }
 
@@ -749,9 +750,10 @@ static inline CheckedBit
 checked_bit(ZenSlot slot)
 {
 	uint32		n = zen_page_slot_index(slot);
-	CheckedBit	bit = {.word = zen_page_checked_word(&zen_pages[zen_slot_page(slot)], n),
-	.mask = UINT64CONST(1) << (n % 64)};
+	CheckedBit	bit;
 
+	bit.word = zen_page_checked_word(&zen_pages[zen_slot_page(slot)], n);
+	bit.mask = UINT64CONST(1) << (n % 64);
 	return bit;
 }
 
