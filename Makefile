@@ -181,9 +181,7 @@ OBJS = $(addprefix src/base/, \
 		treeread.o \
 		treedelete.o \
 		treedir.o \
-		treesort.o \
 		treefill.o \
-		treepack.o \
 		treeclasses.o \
 		equality.o \
 		zentree_keys.o \
