@@ -179,7 +179,6 @@ OBJS = $(addprefix src/base/, \
 		treeshape.o \
 		tree.o \
 		treeread.o \
-		treedelete.o \
 		treedir.o \
 		treefill.o \
 		treeclasses.o \

@@ -1,5 +1,5 @@
 /*
- * treeread.c -- the entries of a range, a leaf at a time.
+ * treeread.c -- the entries of a range, a leaf at a time: read, and taken out.
  *
  * A leaf holds the entries between two fences, which stand in nodes above.  A reader copies entries and fence, and then
  * looks at the versions of both nodes: the copy is of one moment.  It goes on from the fence by a descent of its own,
@@ -208,4 +208,32 @@ zen_batch_next(const ZenTreeShape *shape, ZenTreeBatch *batch, ZenTreePos *pos)
 	}
 	zen_shape_pos_of(shape, pos, &slot);
 	return slot;
+}
+
+bool
+zen_tree_delete(ZenTree *tree, ZenTreeBatch *batch, const bool *wanted)
+{
+	ZenNode    *leaf = batch->path.node;
+	uint64		version = batch->path.version;
+	ZenTreeSlot gone[ZEN_NODE_SLOTS];
+	int			ngone = 0;
+
+	if (!zen_node_try_lock(leaf, version))
+		return false;
+	for (int i = batch->n - 1; i >= 0; i--)
+	{
+		int			at = batch->first + i;
+
+		if (!wanted[i])
+			continue;
+		zen_node_get(tree, leaf, tree->leaf_room, at, &gone[ngone++]);
+		zen_node_move(tree, leaf, at, leaf, at + 1, leaf->n - at - 1, 0);
+		leaf->n--;
+	}
+	batch->path.n = leaf->n;
+	batch->path.version = version + 2;
+	zen_node_unlock(leaf, version);
+	while (ngone > 0)
+		zen_tree_tuple_free(tree, &gone[--ngone]);
+	return true;
 }

@@ -1,5 +1,5 @@
 /*
- * treeread.h -- the entries of a range, a leaf at a time.
+ * treeread.h -- the entries of a range, a leaf at a time: read, and taken out.
  */
 #ifndef ZEN_TREEREAD_H
 #define ZEN_TREEREAD_H
@@ -42,5 +42,12 @@ extern void zen_tree_read(ZenTree *tree, const ZenTreeShape *shape, const ZenTre
 
 /* zen_batch_next -- the batch's fence, and its position.  They live until the next call. */
 extern ZenTreeSlot zen_batch_next(const ZenTreeShape *shape, ZenTreeBatch *batch, ZenTreePos *pos);
+
+/*
+ * zen_tree_delete -- take entries of a batch out of its leaf: those that are marked in wanted[].
+ *
+ * False, and nothing is done, if the leaf has changed since it was read.  batch->path follows the change.
+ */
+extern bool zen_tree_delete(ZenTree *tree, ZenTreeBatch *batch, const bool *wanted);
 
 #endif							/* ZEN_TREEREAD_H */

@@ -70,8 +70,7 @@ zen_indexam_handler(PG_FUNCTION_ARGS)
 	am->ambuild = zentree_build;
 	am->ambuildempty = zentree_buildempty;
 	am->aminsert = zentree_insert;
-	am->ambulkdelete = zentree_bulkdelete;
-	am->amvacuumcleanup = zentree_vacuumcleanup;
+	zentree_vacuum_callbacks(am);
 	am->amcanreturn = zentree_canreturn;
 	am->amcostestimate = zentree_costestimate;
 	am->amoptions = btoptions;

@@ -33,8 +33,6 @@ extern void zentree_markpos(IndexScanDesc scan);
 extern void zentree_restrpos(IndexScanDesc scan);
 
 /* zentree_vacuum.c */
-extern IndexBulkDeleteResult *zentree_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
-												 IndexBulkDeleteCallback callback, void *state);
-extern IndexBulkDeleteResult *zentree_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats);
+extern void zentree_vacuum_callbacks(IndexAmRoutine *am);
 
 #endif							/* ZENTREE_H */

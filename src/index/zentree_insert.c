@@ -15,7 +15,7 @@
 #include "access/tableam.h"
 #include "access/transam.h"
 #include "catalog/index.h"
-#include "index/treedelete.h"
+#include "index/treeread.h"
 #include "index/zentree_gaps.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"

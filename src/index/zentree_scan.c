@@ -14,7 +14,7 @@
 #include "index/zentree.h"
 
 #include "access/relscan.h"
-#include "index/treedelete.h"
+#include "index/treeread.h"
 #include "index/zentree_gaps.h"
 #include "index/zentree_keys.h"
 #include "index/zentree_shared.h"
