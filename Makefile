@@ -185,7 +185,6 @@ OBJS = $(addprefix src/base/, \
 		equality.o \
 		zentree_keys.o \
 		zentree_gaps.o \
-		zentree_shared.o \
 		zentree.o \
 		zentree_build.o \
 		zentree_insert.o \

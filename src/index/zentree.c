@@ -8,7 +8,6 @@
 
 #include "access/nbtree.h"
 #include "fmgr.h"
-#include "index/zentree_shared.h"
 #include "utils/index_selfuncs.h"
 
 PG_FUNCTION_INFO_V1(zen_indexam_handler);
@@ -77,15 +76,6 @@ zen_indexam_handler(PG_FUNCTION_ARGS)
 	am->amproperty = btproperty;
 	am->amvalidate = btvalidate;
 	am->amadjustmembers = btadjustmembers;
-	am->ambeginscan = zentree_beginscan;
-	am->amrescan = zentree_rescan;
-	am->amgettuple = zentree_gettuple;
-	am->amgetbitmap = zentree_getbitmap;
-	am->amendscan = zentree_endscan;
-	am->ammarkpos = zentree_markpos;
-	am->amrestrpos = zentree_restrpos;
-	am->amestimateparallelscan = zentree_estimateparallelscan;
-	am->aminitparallelscan = zentree_initparallelscan;
-	am->amparallelrescan = zentree_parallelrescan;
+	zentree_scan_callbacks(am);
 	PG_RETURN_POINTER(am);
 }

@@ -24,13 +24,7 @@ extern bool zentree_insert(Relation index, Datum *values, bool *isnull, ItemPoin
 						   IndexUniqueCheck check, bool unchanged, struct IndexInfo *info);
 
 /* zentree_scan.c */
-extern IndexScanDesc zentree_beginscan(Relation index, int nkeys, int norderbys);
-extern void zentree_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int norderbys);
-extern bool zentree_gettuple(IndexScanDesc scan, ScanDirection direction);
-extern int64 zentree_getbitmap(IndexScanDesc scan, TIDBitmap *bitmap);
-extern void zentree_endscan(IndexScanDesc scan);
-extern void zentree_markpos(IndexScanDesc scan);
-extern void zentree_restrpos(IndexScanDesc scan);
+extern void zentree_scan_callbacks(IndexAmRoutine *am);
 
 /* zentree_vacuum.c */
 extern void zentree_vacuum_callbacks(IndexAmRoutine *am);

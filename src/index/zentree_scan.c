@@ -10,6 +10,11 @@
  *
  * The state of a scan is large, and most scans are short.  So a process keeps the state of some scans that have ended.
  * A scan that an error ends gives it back when the memory context goes in which it began.
+ *
+ * Several processes.  A process takes the scan, copies a leaf's entries, notes the fence, and lets go.  Then it hands out
+ * what it has copied while others read on.  So each leaf's range is read by one process, and what one process reads is in
+ * order.  The process that has taken the scan runs comparison functions, and waits for no other.  If it fails, the query
+ * ends in all processes.
  */
 #include "index/zentree.h"
 
@@ -17,12 +22,14 @@
 #include "index/treeread.h"
 #include "index/zentree_gaps.h"
 #include "index/zentree_keys.h"
-#include "index/zentree_shared.h"
 #include "miscadmin.h"
 #include "nodes/memnodes.h"
 #include "pgstat.h"
+#include "storage/condition_variable.h"
+#include "storage/spin.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/wait_event.h"
 
 /* A place to come back to. */
 typedef struct Mark
@@ -63,7 +70,7 @@ static TreeScan *idle = NULL;
 static int	n_idle = 0;
 
 static void
-give_back(void *arg)
+scan_give_back(void *arg)
 {
 	TreeScan   *s = arg;
 
@@ -91,7 +98,7 @@ take_idle(void)
 
 /* The scan ends before its context, which must not give the state back once more. */
 static void
-remember(TreeScan *s)
+scan_keep_state(TreeScan *s)
 {
 	MemoryContextCallback **link = &s->mcxt->reset_cbs;
 
@@ -100,7 +107,7 @@ remember(TreeScan *s)
 	*link = s->forgotten.next;
 }
 
-IndexScanDesc
+static IndexScanDesc
 zentree_beginscan(Relation index, int nkeys, int norderbys)
 {
 	IndexScanDesc scan = RelationGetIndexScan(index, nkeys, norderbys);
@@ -108,7 +115,7 @@ zentree_beginscan(Relation index, int nkeys, int norderbys)
 
 	Assert(norderbys == 0);
 	s->mcxt = CurrentMemoryContext;
-	s->forgotten.func = give_back;
+	s->forgotten.func = scan_give_back;
 	s->forgotten.arg = s;
 	MemoryContextRegisterResetCallback(s->mcxt, &s->forgotten);
 	s->tree = NULL;
@@ -155,7 +162,7 @@ find_tree(TreeScan *s, Relation index)
 	zen_tree_shape(index, s->tree, &s->shape);
 }
 
-void
+static void
 zentree_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int norderbys)
 {
 	TreeScan   *s = scan->opaque;
@@ -170,7 +177,7 @@ zentree_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, in
 	zen_conditions_set(&s->conditions, &s->shape, scan->keyData, scan->numberOfKeys);
 }
 
-void
+static void
 zentree_endscan(IndexScanDesc scan)
 {
 	TreeScan   *s = scan->opaque;
@@ -182,8 +189,8 @@ zentree_endscan(IndexScanDesc scan)
 	zen_batch_end(&s->batch);
 	if (s->conditions.mcxt != NULL)
 		MemoryContextDelete(s->conditions.mcxt);
-	remember(s);
-	give_back(s);
+	scan_keep_state(s);
+	scan_give_back(s);
 }
 
 /* ---------- batches ---------- */
@@ -276,12 +283,107 @@ next_range(IndexScanDesc scan, bool backward)
 	return true;
 }
 
+/* ---------- several processes ---------- */
+
+/* Which process reads the next leaf of a scan, and where it is. */
+typedef enum SharedState
+{
+	SHARED_READY,			/* for the next process that takes it */
+	SHARED_TAKEN,
+	SHARED_DONE				/* all has been read */
+} SharedState;
+
+typedef struct SharedScan
+{
+	slock_t		lock;
+	SharedState state;		/* under lock */
+	ConditionVariable changed;
+
+	/* of the process that has taken it */
+	uint32		steps;			/* of arrays: zen_conditions_next() was called
+								 * so often */
+	bool		has_fence;		/* the next leaf begins, or with backward
+								 * ends, here; else the range does */
+	ZenTreeSlot fence;			/* its tuple is not valid */
+	union
+	{
+		IndexTupleData header;
+		double		align;
+		char		bytes[INDEX_SIZE_MASK + 1];
+	}			tuple;			/* of fence */
+} SharedScan;
+
+static SharedScan *
+shared_of(IndexScanDesc scan)
+{
+	return (SharedScan *) ((char *) scan->parallel_scan + scan->parallel_scan->ZEN_PARALLEL_SCAN_OFFSET);
+}
+
+/* Wait until no other process has the scan, and take it; NULL: it is done. */
+static SharedScan *
+shared_take(IndexScanDesc scan)
+{
+	SharedScan *shared = shared_of(scan);
+	SharedState state;
+
+	ConditionVariablePrepareToSleep(&shared->changed);
+	for (;;)
+	{
+		SpinLockAcquire(&shared->lock);
+		state = shared->state;
+		if (state == SHARED_READY)
+			shared->state = SHARED_TAKEN;
+		SpinLockRelease(&shared->lock);
+		if (state != SHARED_TAKEN)
+			break;
+		ConditionVariableSleep(&shared->changed, PG_WAIT_EXTENSION);
+	}
+	ConditionVariableCancelSleep();
+	return state == SHARED_READY ? shared : NULL;
+}
+
+/* Let go of it, in state READY or DONE. */
+static void
+shared_give(SharedScan *shared, SharedState state)
+{
+	Assert(shared->state == SHARED_TAKEN && state != SHARED_TAKEN);
+	SpinLockAcquire(&shared->lock);
+	shared->state = state;
+	SpinLockRelease(&shared->lock);
+	if (state == SHARED_DONE)
+		ConditionVariableBroadcast(&shared->changed);
+	else
+		ConditionVariableSignal(&shared->changed);
+}
+
+/* What is read lives until it is written. */
+static ZenTreeSlot
+shared_fence(SharedScan *shared)
+{
+	ZenTreeSlot fence = shared->fence;
+
+	Assert(shared->state == SHARED_TAKEN && shared->has_fence);
+	if (fence.tuple != NULL)
+		fence.tuple = &shared->tuple.header;
+	return fence;
+}
+
+static void
+shared_set_fence(SharedScan *shared, const ZenTreeSlot *fence)
+{
+	Assert(shared->state == SHARED_TAKEN);
+	shared->has_fence = true;
+	shared->fence = *fence;
+	if (fence->tuple != NULL)
+		memcpy(&shared->tuple, fence->tuple, IndexTupleSize(fence->tuple));
+}
+
 /* Read the batch that is next in a scan of several processes; false: there is none. */
 static bool
 next_shared_batch(IndexScanDesc scan, bool backward)
 {
 	TreeScan   *s = scan->opaque;
-	ZenSharedScan *shared = zen_shared_take(scan);
+	SharedScan *shared = shared_take(scan);
 	ZenTreePos *pos = NULL;
 
 	if (shared == NULL)
@@ -292,12 +394,12 @@ next_shared_batch(IndexScanDesc scan, bool backward)
 	while (s->steps < shared->steps)
 		if (!next_range(scan, backward))
 		{
-			zen_shared_give(shared, ZEN_SHARED_DONE);
+			shared_give(shared, SHARED_DONE);
 			return false;
 		}
 	if (shared->has_fence)
 	{
-		ZenTreeSlot fence = zen_shared_fence(shared);
+		ZenTreeSlot fence = shared_fence(shared);
 
 		pos = &s->pos;
 		zen_shape_pos_of(&s->shape, pos, &fence);
@@ -305,13 +407,13 @@ next_shared_batch(IndexScanDesc scan, bool backward)
 	}
 	read_batch(s, pos, backward);
 	if (s->batch.more)
-		zen_shared_set_fence(shared, &s->batch.fence);
+		shared_set_fence(shared, &s->batch.fence);
 	else
 	{
 		shared->has_fence = false;
 		shared->steps++;
 	}
-	zen_shared_give(shared, s->batch.more || s->conditions.stepped ? ZEN_SHARED_READY : ZEN_SHARED_DONE);
+	shared_give(shared, s->batch.more || s->conditions.stepped ? SHARED_READY : SHARED_DONE);
 	return true;
 }
 
@@ -337,6 +439,8 @@ advance_shared(IndexScanDesc scan, bool backward)
 	s->active = false;
 	return false;
 }
+
+/* ---------- the next entry ---------- */
 
 /* Go to the next entry that satisfies the conditions; false: there is none. */
 static bool
@@ -412,7 +516,7 @@ hand_out(IndexScanDesc scan)
 
 /* Is the next entry in the batch, and of the range? */
 static inline bool
-step(TreeScan *s, bool backward)
+scan_step(TreeScan *s, bool backward)
 {
 	int			next = s->current + (backward ? -1 : 1);
 
@@ -422,7 +526,7 @@ step(TreeScan *s, bool backward)
 	return true;
 }
 
-bool
+static bool
 zentree_gettuple(IndexScanDesc scan, ScanDirection direction)
 {
 	TreeScan   *s = scan->opaque;
@@ -430,13 +534,13 @@ zentree_gettuple(IndexScanDesc scan, ScanDirection direction)
 
 	if (scan->kill_prior_tuple && s->active && s->current >= 0 && s->current < s->batch.n)
 		s->any_dead = s->dead[s->current] = true;
-	if (!step(s, backward) && !advance(scan, backward))
+	if (!scan_step(s, backward) && !advance(scan, backward))
 		return false;
 	hand_out(scan);
 	return true;
 }
 
-int64
+static int64
 zentree_getbitmap(IndexScanDesc scan, TIDBitmap *bitmap)
 {
 	TreeScan   *s = scan->opaque;
@@ -453,7 +557,7 @@ zentree_getbitmap(IndexScanDesc scan, TIDBitmap *bitmap)
 	return n;
 }
 
-void
+static void
 zentree_markpos(IndexScanDesc scan)
 {
 	TreeScan   *s = scan->opaque;
@@ -477,7 +581,7 @@ zentree_markpos(IndexScanDesc scan)
 	MemoryContextSwitchTo(old);
 }
 
-void
+static void
 zentree_restrpos(IndexScanDesc scan)
 {
 	TreeScan   *s = scan->opaque;
@@ -489,4 +593,51 @@ zentree_restrpos(IndexScanDesc scan)
 	for (int i = 0; i < s->conditions.n; i++)
 		s->conditions.conditions[i].at = s->mark.at[i];
 	zen_conditions_range(&s->conditions, &s->shape);
+}
+
+static Size
+zentree_estimateparallelscan(ZEN_ESTIMATE_PARALLEL_SCAN_ARGS(Relation index, int nkeys, int norderbys))
+{
+	return sizeof(SharedScan);
+}
+
+static void
+zentree_initparallelscan(void *target)
+{
+	SharedScan *shared = target;
+
+	SpinLockInit(&shared->lock);
+	ConditionVariableInit(&shared->changed);
+	shared->state = SHARED_READY;
+	shared->steps = 0;
+	shared->has_fence = false;
+}
+
+static void
+zentree_parallelrescan(IndexScanDesc scan)
+{
+	SharedScan *shared = shared_of(scan);
+
+	/* no process is in the scan */
+	Assert(shared->state != SHARED_TAKEN);
+	SpinLockAcquire(&shared->lock);
+	shared->state = SHARED_READY;
+	SpinLockRelease(&shared->lock);
+	shared->steps = 0;
+	shared->has_fence = false;
+}
+
+void
+zentree_scan_callbacks(IndexAmRoutine *am)
+{
+	am->ambeginscan = zentree_beginscan;
+	am->amrescan = zentree_rescan;
+	am->amgettuple = zentree_gettuple;
+	am->amgetbitmap = zentree_getbitmap;
+	am->amendscan = zentree_endscan;
+	am->ammarkpos = zentree_markpos;
+	am->amrestrpos = zentree_restrpos;
+	am->amestimateparallelscan = zentree_estimateparallelscan;
+	am->aminitparallelscan = zentree_initparallelscan;
+	am->amparallelrescan = zentree_parallelrescan;
 }

@@ -175,8 +175,7 @@ shrink(ZenTree *tree, const ZenTreeShape *shape)
 	for (int level = 1; level < tree->root->level; level++)
 		shrink_level(tree, shape, level);
 	while (lower_root(tree))
-	{
-	}
+		;
 }
 
 /* ---------- the walk ---------- */
@@ -251,8 +250,7 @@ zentree_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBul
 	{
 		zen_vacuum_delay_point();
 		while (!vacuum_visit(w))
-		{
-		}
+			;
 		if (w->batch.more)
 			zen_batch_next(&w->shape, &w->batch, &w->pos);
 		w->begun = true;
