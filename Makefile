@@ -184,7 +184,6 @@ OBJS = $(addprefix src/base/, \
 		treeclasses.o \
 		equality.o \
 		zentree_keys.o \
-		zentree_gaps.o \
 		zentree.o \
 		zentree_build.o \
 		zentree_insert.o \

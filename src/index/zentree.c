@@ -60,7 +60,7 @@ zen_indexam_handler(PG_FUNCTION_ARGS)
 	am->amsearchnulls = true;
 	am->amclusterable = true;
 	am->amcanparallel = true;
-	am->ampredlocks = true;		/* zentree_gaps.c */
+	am->ampredlocks = true;		/* zentree_insert.c */
 	am->amcaninclude = true;
 	am->amparallelvacuumoptions = 0;
 	am->amkeytype = InvalidOid;

@@ -23,6 +23,13 @@ PGDLLEXPORT extern void zentree_build_worker(dsm_segment *segment, shm_toc *toc)
 extern bool zentree_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation table,
 						   IndexUniqueCheck check, bool unchanged, struct IndexInfo *info);
 
+/*
+ * zen_gap_lock -- lock what a scan is about to read: the gap of the first nequal columns of a position, or the index, if
+ * there are none.
+ */
+extern void zen_gap_lock(Relation index, const ZenTreeShape *shape, const ZenTreePos *from, int nequal,
+						 Snapshot snapshot);
+
 /* zentree_scan.c */
 extern void zentree_scan_callbacks(IndexAmRoutine *am);
 

@@ -1,5 +1,5 @@
 /*
- * zentree_insert.c -- one entry, and the check that its key is unique.
+ * zentree_insert.c -- one entry: the check that its key is unique, and that no other transaction has locked its gap.
  *
  * The check reads all entries of the key, and asks the table about each.  The leaf at which it begins is the gate.  It
  * has the position before all entries of the key, so all inserters of that key have the same gate.  The entry is
@@ -9,17 +9,91 @@
  * The check runs without a latch.  A row that it takes for the key's may have gone before the table was asked, and its
  * TID may have been given to another row.  VACUUM takes the entry away before the TID is given out again.  So the check
  * believes in a conflict only if the leaf of the entry is unchanged.
+ *
+ * Predicate locks, for SERIALIZABLE.  A scan with equalities on the first columns locks a gap: all keys that have these
+ * values there, whether any entry has them or not.  A gap stands in the lock manager as a page of the index, whose
+ * number is computed from the values.  Any other scan locks the index.  An inserter looks at the gaps of its key: one
+ * for each number of first columns.
+ *
+ * Values that are equal have the same words (treeshape.h).  So the number of a gap is a hash of the words that its
+ * columns make alone.  Columns without a code add nothing to the words: gaps that differ in these only are one, as are
+ * those with the same hash.  That is a lock on more than was read, which is right.
+ *
+ * Gaps do not depend on nodes.  So splits and merges move no lock.
  */
 #include "index/zentree.h"
 
 #include "access/tableam.h"
 #include "access/transam.h"
+#include "access/xact.h"
 #include "catalog/index.h"
+#include "common/hashfn.h"
 #include "index/treeread.h"
-#include "index/zentree_gaps.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "storage/predicate.h"
 #include "utils/snapmgr.h"
+
+/* ---------- gaps ---------- */
+
+/* The gap of the first n columns; the position's other fields are of no meaning afterwards. */
+static BlockNumber
+gap_of(const ZenTreeShape *shape, ZenTreePos *pos, int n)
+{
+	uint64		words[3];
+
+	zen_shape_pos(shape, pos, n, ZEN_TIE_BEFORE, 0);
+	words[0] = pos->low[0];
+	words[1] = pos->low[1];
+	words[2] = (uint64) n;
+	return (BlockNumber) (hash_bytes_extended((const unsigned char *) words, sizeof(words), 0) % MaxBlockNumber);
+}
+
+/* The first columns of a position, up to one that was not given in the column's own type. */
+static int
+copy_columns(ZenTreePos *to, const ZenTreePos *from, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (from->order[i] != NULL)
+			return i;
+		to->values[i] = from->values[i];
+		to->isnull[i] = from->isnull[i];
+		to->order[i] = NULL;
+	}
+	return n;
+}
+
+void
+zen_gap_lock(Relation index, const ZenTreeShape *shape, const ZenTreePos *from, int nequal, Snapshot snapshot)
+{
+	ZenTreePos	pos;
+	int			n;
+
+	if (!IsolationIsSerializable())
+		return;
+	n = copy_columns(&pos, from, nequal);
+	if (n > 0)
+		PredicateLockPage(index, gap_of(shape, &pos, n), snapshot);
+	else
+		PredicateLockRelation(index, snapshot);
+}
+
+/* Has another transaction locked a gap to which a key belongs?  Its entry is in the tree.  May throw. */
+static void
+gap_check(Relation index, const ZenTreeShape *shape, const ZenTreePos *pos)
+{
+	ZenTreePos	columns;
+
+	if (!IsolationIsSerializable())
+		return;
+	if (copy_columns(&columns, pos, shape->nkeys) < shape->nkeys)
+		elog(ERROR, "an entry of index \"%s\" has a value of another type", RelationGetRelationName(index));
+	for (int n = 1; n <= shape->nkeys; n++)
+		CheckForSerializableConflictIn(index, NULL, gap_of(shape, &columns, n));
+}
+
+/* ---------- uniqueness ---------- */
 
 typedef struct Insert
 {
@@ -43,12 +117,12 @@ typedef enum Verdict
 } Verdict;
 
 static void
-refuse(Insert *in)
+insert_refuse(Insert *in)
 {
 	char	   *key;
 
 	/* a transaction that was waited for may have read what this one writes */
-	zen_gap_check(in->index, in->shape, in->pos);
+	gap_check(in->index, in->shape, in->pos);
 	key = BuildIndexValueDescription(in->index, in->values, in->isnull);
 	ereport(ERROR,
 			(errcode(ERRCODE_UNIQUE_VIOLATION),
@@ -58,7 +132,7 @@ refuse(Insert *in)
 }
 
 static void
-wait_for(Insert *in, const SnapshotData *dirty, TransactionId xid, ItemPointer tid)
+insert_wait_for(Insert *in, const SnapshotData *dirty, TransactionId xid, ItemPointer tid)
 {
 	if (dirty->speculativeToken != 0)
 		SpeculativeInsertionWait(xid, dirty->speculativeToken);
@@ -68,7 +142,7 @@ wait_for(Insert *in, const SnapshotData *dirty, TransactionId xid, ItemPointer t
 
 /* Another entry of the key: in what state is its row?  *dead: no snapshot can see it. */
 static Verdict
-judge(Insert *in, const ZenTreeSlot *slot, bool *dead)
+insert_judge(Insert *in, const ZenTreeSlot *slot, bool *dead)
 {
 	SnapshotData dirty;
 	ItemPointerData tid;
@@ -87,7 +161,7 @@ judge(Insert *in, const ZenTreeSlot *slot, bool *dead)
 	xid = TransactionIdIsValid(dirty.xmin) ? dirty.xmin : dirty.xmax;
 	if (TransactionIdIsValid(xid))
 	{
-		wait_for(in, &dirty, xid, &tid);
+		insert_wait_for(in, &dirty, xid, &tid);
 		return LOOK_AGAIN;
 	}
 
@@ -97,7 +171,7 @@ judge(Insert *in, const ZenTreeSlot *slot, bool *dead)
 	 */
 	if (!table_index_fetch_tuple_check(in->table, &own, SnapshotSelf, NULL))
 		return UNIQUE;
-	refuse(in);
+	insert_refuse(in);
 	return NOT_UNIQUE;
 }
 
@@ -115,7 +189,7 @@ check_batch(Insert *in)
 
 		dead[i] = false;
 		if ((batch->slots[i].tid & ZEN_TREE_TID) != zen_tid_word(in->tid))
-			verdict = judge(in, &batch->slots[i], &dead[i]);
+			verdict = insert_judge(in, &batch->slots[i], &dead[i]);
 		if (verdict != UNIQUE)
 			return verdict;
 		any |= dead[i];
@@ -163,9 +237,11 @@ check_key(Insert *in, const ZenTreePos *key, ZenTreeGate *gate)
 	}
 }
 
+/* ---------- insertion ---------- */
+
 /* Insert the entry, if it is to be inserted; false: its key is not known to be unique. */
 static bool
-insert(Insert *in, const ZenTreePos *pos, IndexTuple tuple, bool unique)
+insert_entry(Insert *in, const ZenTreePos *pos, IndexTuple tuple, bool unique)
 {
 	for (;;)
 	{
@@ -183,7 +259,7 @@ insert(Insert *in, const ZenTreePos *pos, IndexTuple tuple, bool unique)
 			continue;
 
 		/* a scan that locks its gap from now on finds the entry */
-		zen_gap_check(in->index, in->shape, pos);
+		gap_check(in->index, in->shape, pos);
 		return verdict == UNIQUE;
 	}
 }
@@ -235,7 +311,7 @@ zentree_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Rel
 	fill_pos(in.shape, &pos, values, isnull, tuple, tid);
 	if (unique && !index->rd_index->indnullsnotdistinct && any_null(in.shape, isnull))
 		unique = false;
-	known = insert(&in, &pos, tuple, unique);
+	known = insert_entry(&in, &pos, tuple, unique);
 	zen_batch_end(in.batch);
 	if (tuple != NULL)
 		pfree(tuple);

@@ -20,7 +20,6 @@
 
 #include "access/relscan.h"
 #include "index/treeread.h"
-#include "index/zentree_gaps.h"
 #include "index/zentree_keys.h"
 #include "miscadmin.h"
 #include "nodes/memnodes.h"
@@ -267,7 +266,7 @@ first_range(IndexScanDesc scan, bool backward)
 
 	pgstat_count_index_scan(scan->indexRelation);
 	zen_conditions_first(&s->conditions, &s->shape, backward);
-	zen_gap_lock(scan->indexRelation, &s->shape, &s->conditions, scan->xs_snapshot);
+	zen_gap_lock(scan->indexRelation, &s->shape, &s->conditions.from, s->conditions.nequal, scan->xs_snapshot);
 	s->steps = 0;
 }
 
@@ -278,14 +277,13 @@ next_range(IndexScanDesc scan, bool backward)
 
 	if (!s->conditions.stepped || !zen_conditions_next(&s->conditions, &s->shape, backward))
 		return false;
-	zen_gap_lock(scan->indexRelation, &s->shape, &s->conditions, scan->xs_snapshot);
+	zen_gap_lock(scan->indexRelation, &s->shape, &s->conditions.from, s->conditions.nequal, scan->xs_snapshot);
 	s->steps++;
 	return true;
 }
 
 /* ---------- several processes ---------- */
 
-/* Which process reads the next leaf of a scan, and where it is. */
 typedef enum SharedState
 {
 	SHARED_READY,			/* for the next process that takes it */
@@ -293,6 +291,7 @@ typedef enum SharedState
 	SHARED_DONE				/* all has been read */
 } SharedState;
 
+/* Which process reads the next leaf of a scan, and where it is. */
 typedef struct SharedScan
 {
 	slock_t		lock;
