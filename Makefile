@@ -181,8 +181,6 @@ OBJS = $(addprefix src/base/, \
 		treeread.o \
 		treedir.o \
 		treefill.o \
-		treeclasses.o \
-		equality.o \
 		zentree_keys.o \
 		zentree.o \
 		zentree_build.o \

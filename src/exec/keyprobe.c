@@ -13,7 +13,7 @@
 #include "access/stratnum.h"
 #include "cache/keycache.h"
 #include "cache/tablestat.h"
-#include "index/equality.h"
+#include "index/treeshape.h"
 #include "optimizer/optimizer.h"
 #include "table/treeindex.h"
 #include "table/zenam_rel.h"

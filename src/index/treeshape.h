@@ -189,4 +189,12 @@ zen_slot_compare(const ZenTreeShape *shape, const ZenTreeSlot *slot, const ZenTr
 /* zen_shape_same_key -- do two entries have the same key?  *has_null: it has a null. */
 extern bool zen_shape_same_key(const ZenTreeShape *shape, const ZenTreeSlot *a, const ZenTreeSlot *b, bool *has_null);
 
+/*
+ * zen_equality_is_exact -- do the values of two types stand in one order of a btree operator family?
+ *
+ * If so, two values of one type that equal the same value of the other equal each other.  So the key of a unique index
+ * that equals a value of the other type is the only one.  True for one type.  Never throws, and looks at no catalog.
+ */
+extern bool zen_equality_is_exact(Oid family, Oid a, Oid b);
+
 #endif							/* ZEN_TREESHAPE_H */

@@ -70,7 +70,7 @@ has_place(const ZenTreeShape *shape, const bool *isnull)
 }
 
 static void
-collect(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive, void *state)
+build_collect(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive, void *state)
 {
 	Build	   *build = state;
 
@@ -99,7 +99,7 @@ refuse_duplicate(Build *build, const ZenTreeSlot *slot)
 
 /* The last entry that counts, and its tuple, which is palloced. */
 static void
-remember(ZenTreeSlot *last, const ZenTreeSlot *slot)
+build_remember(ZenTreeSlot *last, const ZenTreeSlot *slot)
 {
 	if (last->tuple != NULL)
 		pfree(last->tuple);
@@ -131,7 +131,7 @@ check_unique(Build *build, bool nulls_not_distinct)
 			if (have_last && zen_shape_same_key(&build->shape, &last, slot, &has_null) &&
 				(!has_null || nulls_not_distinct))
 				refuse_duplicate(build, slot);
-			remember(&last, slot);
+			build_remember(&last, slot);
 			have_last = true;
 		}
 		if (!batch->more)
@@ -152,7 +152,7 @@ fill_tree(Build *build, int limit_kb, bool progress, TableScanDesc scan)
 	double		rows;
 
 	zen_fill_begin(&build->fill, build->tree, &build->shape, (Size) limit_kb * 1024);
-	rows = table_index_build_scan(build->table, build->index, build->info, true, progress, collect, build, scan);
+	rows = table_index_build_scan(build->table, build->index, build->info, true, progress, build_collect, build, scan);
 	zen_fill_end(&build->fill);
 	return rows;
 }
@@ -229,6 +229,8 @@ fill_with_workers(Build *build, int nworkers)
 	return rows;
 }
 
+PGDLLEXPORT extern void zentree_build_worker(dsm_segment *segment, shm_toc *toc);
+
 /*
  * The leader has stronger locks, and those of its workers do not conflict with them.  Locks as weak as can be do not
  * conflict with those of processes that wait for the rebuild after a crash.
@@ -258,7 +260,7 @@ zentree_build_worker(dsm_segment *segment, shm_toc *toc)
 
 /* ---------- the callbacks ---------- */
 
-IndexBuildResult *
+static IndexBuildResult *
 zentree_build(Relation table, Relation index, struct IndexInfo *info)
 {
 	IndexBuildResult *result = palloc(sizeof(IndexBuildResult));
@@ -300,7 +302,14 @@ zentree_build(Relation table, Relation index, struct IndexInfo *info)
 }
 
 /* After a crash the file is as empty as it always is. */
-void
+static void
 zentree_buildempty(Relation index)
 {
+}
+
+void
+zentree_build_callbacks(IndexAmRoutine *am)
+{
+	am->ambuild = zentree_build;
+	am->ambuildempty = zentree_buildempty;
 }

@@ -1,5 +1,5 @@
 /*
- * zentree_insert.c -- one entry: the check that its key is unique, and that no other transaction has locked its gap.
+ * zentree_insert.c -- one entry, the check that its key is unique, and predicate locks.
  *
  * The check reads all entries of the key, and asks the table about each.  The leaf at which it begins is the gate.  It
  * has the position before all entries of the key, so all inserters of that key have the same gate.  The entry is
@@ -288,7 +288,7 @@ any_null(const ZenTreeShape *shape, const bool *isnull)
 	return false;
 }
 
-bool
+static bool
 zentree_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation table,
 			   IndexUniqueCheck check, bool unchanged, struct IndexInfo *info)
 {
@@ -317,4 +317,10 @@ zentree_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Rel
 		pfree(tuple);
 	/* a key with a null is unique: nothing is to be looked at later */
 	return unique ? known : check != UNIQUE_CHECK_NO;
+}
+
+void
+zentree_insert_callbacks(IndexAmRoutine *am)
+{
+	am->aminsert = zentree_insert;
 }

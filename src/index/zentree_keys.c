@@ -15,7 +15,7 @@
  * = ANY (array) on a leading column is an equality with one element after the other, in the index's order.  Then the
  * whole scan is in the index's order, too.  On any other column the array is a condition for each entry.
  *
- * A value of a type that has no exact order with the column's (index/equality.h) leads to a range, as in a btree, if
+ * A value of a type that has no exact order with the column's (treeshape.h) leads to a range, as in a btree, if
  * its column is the first one without another equality.  But each entry of the range is looked at, and no other column
  * makes this range narrower.
  */
@@ -23,7 +23,6 @@
 
 #include "access/nbtree.h"
 #include "catalog/pg_type.h"
-#include "index/equality.h"
 #include "utils/array.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"

@@ -18,7 +18,7 @@ typedef struct ZenCondition
 	FmgrInfo   *order;			/* compares a column's value with the argument
 								 * of another type; or NULL */
 	bool		inexact;		/* that type has no order in common with the
-								 * column's (index/equality.h) */
+								 * column's (treeshape.h) */
 	bool		bound;			/* the range sees to it */
 
 	/* = ANY (array) */

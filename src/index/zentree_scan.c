@@ -11,10 +11,10 @@
  * The state of a scan is large, and most scans are short.  So a process keeps the state of some scans that have ended.
  * A scan that an error ends gives it back when the memory context goes in which it began.
  *
- * Several processes.  A process takes the scan, copies a leaf's entries, notes the fence, and lets go.  Then it hands out
- * what it has copied while others read on.  So each leaf's range is read by one process, and what one process reads is in
- * order.  The process that has taken the scan runs comparison functions, and waits for no other.  If it fails, the query
- * ends in all processes.
+ * Several processes.  A process takes the scan, copies a leaf's entries, notes the fence, and lets go.  Then it hands
+ * out what it has copied while others read on.  So each leaf's range is read by one process, and what one process reads
+ * is in order.  The process that has taken the scan runs comparison functions, and waits for no other.  If it fails, the
+ * query ends in all processes.
  */
 #include "index/zentree.h"
 

@@ -60,8 +60,8 @@ is_worth(const ZenTree *tree, int level, int left, int right)
 }
 
 /*
- * If the node of a path and its left neighbour under the same parent fit into one, and one of them has become small, make
- * one node of them.  The path is of no use afterwards.  Nothing is done if anything has changed.
+ * If the node of a path and its left neighbour under the same parent fit into one, and one of them has become small,
+ * make one node of them.  The path is of no use afterwards.  Nothing is done if anything has changed.
  */
 static void
 merge_left(ZenTree *tree, const ZenTreePath *path)

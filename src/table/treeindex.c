@@ -1,7 +1,7 @@
 /*
  * treeindex.c -- which indexes are zentree's, and what their rows of pg_index say.
  *
- * Operator classes of zentree are copies of those of btree (index/treeclasses.c).  CREATE INDEX finds them by name.
+ * Operator classes of zentree are copies of those of btree (index/zentree.c).  CREATE INDEX finds them by name.
  * Then the index's row of pg_index is changed to name btree's, with the same functions.  So pg_depend says that it
  * depends on these, and on the access method zentree as long as it is a tree.
  */
