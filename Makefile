@@ -189,7 +189,6 @@ OBJS = $(addprefix src/base/, \
 		zentree_vacuum.o) \
 	$(addprefix src/verify/, \
 		verify_row.o \
-		verify_report.o \
 		verify_index.o \
 		verify_table.o \
 		verify_pool.o) \

@@ -13,8 +13,8 @@
  *
  * Several processes.  A process takes the scan, copies a leaf's entries, notes the fence, and lets go.  Then it hands
  * out what it has copied while others read on.  So each leaf's range is read by one process, and what one process reads
- * is in order.  The process that has taken the scan runs comparison functions, and waits for no other.  If it fails, the
- * query ends in all processes.
+ * is in order.  The process that has taken the scan runs comparison functions, and waits for no other process.  If it
+ * fails, the query ends in all processes.
  */
 #include "index/zentree.h"
 
@@ -286,16 +286,16 @@ next_range(IndexScanDesc scan, bool backward)
 
 typedef enum SharedState
 {
-	SHARED_READY,			/* for the next process that takes it */
+	SHARED_READY,				/* for the next process that takes it */
 	SHARED_TAKEN,
-	SHARED_DONE				/* all has been read */
+	SHARED_DONE					/* all has been read */
 } SharedState;
 
 /* Which process reads the next leaf of a scan, and where it is. */
 typedef struct SharedScan
 {
 	slock_t		lock;
-	SharedState state;		/* under lock */
+	SharedState state;			/* under lock */
 	ConditionVariable changed;
 
 	/* of the process that has taken it */

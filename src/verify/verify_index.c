@@ -1,30 +1,11 @@
 /*
  * verify_index.c -- compare an index with the rows of its table.
  *
- * TIDs are logical and dense, so a bitmap with one bit per TID holds all TIDs that the entries of an index lead to,
- * exactly.  A bitmap of maintenance_work_mem takes 512 million of them, and a larger table is done in several passes.
- * A snapshot is taken first.  A row that it sees has had its entry before, and keeps it as long as the snapshot is
- * held.  So a pass over the index and then one over the table's visible rows find every missing entry, also beside
- * writers.
- *
- * How the entries are read depends on the access method:
- *
- *	- one that returns single TIDs and needs no scan key (btree, zentree, GiST, SP-GiST): a scan without keys;
- *	- one that gives bitmaps only (GIN): the same with a bitmap.  Says that a row stands under some key, not under all;
- *	- hash needs a key: its pages are read one by one, and a row not found so, which may just be moving to another page,
- *	  is looked for by its value;
- *	- BRIN has no entries: each visible row must be consistent with the summary of its range;
- *	- of others it is reported that they are not checked.
- *
- * From the entries of a btree or zentree come the keys, too.  All versions of a row under one TID agree in all indexed
- * columns: a change goes on under a new TID.  If the snapshot sees a row under a TID, that TID belongs to no other row
- * while the snapshot is held.  So the entry's key must be the visible row's, and there is one entry.
- *
- * An entry must not lead to an UNUSED TID, which would soon be another row's.  Only VACUUM makes TIDs UNUSED, after
- * it has removed their entries; an entry read before and judged after that is found innocent by a second pass that
- * holds VACUUM off.
+ * A pass over the index notes all TIDs to which entries lead, in a bitmap.  Then a pass over the rows that a snapshot
+ * sees finds those without an entry.  How entries are read depends on the access method.  src/verify/README, "Indexes",
+ * has the ways, and the arguments why no change beside it is taken for damage.
  */
-#include "verify/verify_index.h"
+#include "verify/verify.h"
 
 #include "access/brin_internal.h"
 #include "access/brin_revmap.h"
@@ -50,7 +31,6 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/typcache.h"
-#include "verify/verify_row.h"
 
 typedef struct IndexCheck
 {
@@ -86,7 +66,7 @@ bit_set(uint64 *bits, uint64 i)
 }
 
 static ZenFinding
-finding(IndexCheck *c, const char *kind, uint64 tidno)
+indexcheck_finding(IndexCheck *c, const char *kind, uint64 tidno)
 {
 	ZenFinding	f = {.kind = kind,.relation = RelationGetRelid(c->index),.has_tid = true,.tidno = tidno};
 
@@ -97,7 +77,7 @@ finding(IndexCheck *c, const char *kind, uint64 tidno)
 
 /* Fetch the row that the snapshot sees, if the index should know it; form: also the entry that it should have. */
 static bool
-fetch_row(IndexCheck *c, uint64 tidno, bool form)
+indexcheck_fetch_row(IndexCheck *c, uint64 tidno, bool form)
 {
 	ZenFetch	f = {.ht = c->ht,.tidno = tidno,.snapshot = c->snapshot,.code = ZEN_ANY_CODE};
 
@@ -153,6 +133,20 @@ check_address(IndexCheck *c, ItemPointer tid, uint64 *tidno)
 	return false;
 }
 
+/* No index may lead to this TID. */
+static bool
+is_unused(ZenHTable *ht, uint64 tidno)
+{
+	ZenWord    *word;
+	bool		unused;
+
+	zen_epoch_enter();
+	word = zen_tidmap_word(ht, tidno);
+	unused = word == NULL || zen_word_state(zen_word_read(word)) == ZEN_WORD_UNUSED;
+	zen_epoch_leave();
+	return unused;
+}
+
 /* An entry of the index; itup is NULL if the access method does not give it. */
 static void
 visit_entry(IndexCheck *c, ItemPointer tid, IndexTuple itup)
@@ -161,9 +155,9 @@ visit_entry(IndexCheck *c, ItemPointer tid, IndexTuple itup)
 
 	if (!check_address(c, tid, &tidno) || tidno < c->first || tidno - c->first >= c->n)
 		return;
-	if (zen_verify_is_unused(c->ht, tidno))
+	if (is_unused(c->ht, tidno))
 	{
-		ZenFinding	f = finding(c, "index_unused", tidno);
+		ZenFinding	f = indexcheck_finding(c, "index_unused", tidno);
 
 		c->has_unused = true;
 		if (c->again)
@@ -172,9 +166,9 @@ visit_entry(IndexCheck *c, ItemPointer tid, IndexTuple itup)
 	}
 	if (c->again)
 		return;
-	if (itup != NULL && fetch_row(c, tidno, true))
+	if (itup != NULL && indexcheck_fetch_row(c, tidno, true))
 	{
-		ZenFinding	f = finding(c, "index_key", tidno);
+		ZenFinding	f = indexcheck_finding(c, "index_key", tidno);
 
 		if (!same_key(c, itup))
 		{
@@ -327,18 +321,18 @@ find_missing(IndexCheck *c)
 
 		if (t % ZEN_TIDS_PER_BLOCK == 0)
 			CHECK_FOR_INTERRUPTS();
-		if (bit_get(c->present, t - c->first) || !fetch_row(c, t, hash))
+		if (bit_get(c->present, t - c->first) || !indexcheck_fetch_row(c, t, hash))
 			continue;
 		if (hash && (c->row.isnull[0] || hash_finds(c, t)))
 			continue;
-		f = finding(c, "index_missing", t);
+		f = indexcheck_finding(c, "index_missing", t);
 		zen_report(c->report, &f, "the row has no entry in the index");
 	}
 }
 
 /* One pass over index and table, or several if the bitmap would be too large. */
 static void
-compare(IndexCheck *c, uint64 ntids, void (*visit) (IndexCheck *c))
+indexcheck_compare(IndexCheck *c, uint64 ntids, void (*visit) (IndexCheck *c))
 {
 	uint64		window = Min(Max(ntids, 64), (uint64) maintenance_work_mem * 1024 * 8);
 
@@ -468,13 +462,13 @@ check_brin(IndexCheck *c, uint64 ntids)
 			brin_read_summary(c, &b, block);
 			MemoryContextSwitchTo(old);
 		}
-		if (b.summary == NULL || !fetch_row(c, t, true))
+		if (b.summary == NULL || !indexcheck_fetch_row(c, t, true))
 			continue;
 		MemoryContextSwitchTo(c->row.econtext->ecxt_per_tuple_memory);
 		for (int i = 0; i < b.nkeys; i++)
 			if (!brin_column_fits(c, &b, i))
 			{
-				ZenFinding	f = finding(c, "index_missing", t);
+				ZenFinding	f = indexcheck_finding(c, "index_missing", t);
 
 				zen_report(c->report, &f, "the summary of blocks %u to %u leaves the row out",
 						   b.range * b.pages_per_range, (b.range + 1) * b.pages_per_range - 1);
@@ -500,11 +494,11 @@ check_by_method(IndexCheck *c)
 	if (c->index->rd_rel->relam == BRIN_AM_OID)
 		check_brin(c, ntids);
 	else if (c->index->rd_rel->relam == HASH_AM_OID)
-		compare(c, ntids, visit_hash);
+		indexcheck_compare(c, ntids, visit_hash);
 	else if (am->amgettuple != NULL && am->amoptionalkey)
-		compare(c, ntids, visit_by_scan);
+		indexcheck_compare(c, ntids, visit_by_scan);
 	else if (am->amgetbitmap != NULL && am->amoptionalkey)
-		compare(c, ntids, visit_by_bitmap);
+		indexcheck_compare(c, ntids, visit_by_bitmap);
 	else
 	{
 		ZenFinding	f = {.kind = "unchecked",.relation = RelationGetRelid(c->index)};

@@ -9,11 +9,8 @@
  *	   transaction that is under way.  No Tx-CTS is beyond what R3 and R14 cover.
  *
  * No lock is held that other processes would feel, so pages and slots are seen in the middle of their changes.  A slot
- * or page that looks wrong is a suspect, no more.  When there are some, the check gives them time to be explained:
- * settle() returns when each region has been seen idle (so every commit, abort and collection that was under way has
- * ended) and every reader that was inside has left.  A suspect is a finding if it is then as it was, is of an idle
- * region, and stands in no process's list of retired versions: no process will ever put it right.  If regions are so
- * busy that settle() gives up, the suspects are let go.
+ * or page that looks wrong is a suspect, no more.  A suspect is a finding if it is as it was after poolcheck_settle(),
+ * is of an idle region, and stands in no process's list of retired versions: no process will ever put it right.
  */
 #include "base/compat.h"
 
@@ -23,6 +20,7 @@
 #include "access/table.h"
 #include "base/epoch.h"
 #include "base/locks.h"
+#include "cache/spillmap.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
@@ -45,8 +43,7 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
-#include "verify/verify_report.h"
-#include "verify/verify_row.h"
+#include "verify/verify.h"
 
 #define MAX_SUSPECTS	10000
 #define SETTLE_MS		30000	/* longest wait for one region to be idle */
@@ -184,7 +181,7 @@ check_htables(PoolCheck *c)
 
 /* All relations that have a file and a table AM; in *relids, those that zen may store. */
 static void
-read_catalog(PoolCheck *c, List **relids)
+poolcheck_read_catalog(PoolCheck *c, List **relids)
 {
 	HASHCTL		info = {.keysize = sizeof(CatalogKey),.entrysize = sizeof(CatalogEntry),.hcxt = c->context};
 	Relation	pg_class = table_open(RelationRelationId, AccessShareLock);
@@ -251,7 +248,7 @@ check_relations(PoolCheck *c, List *relids)
 
 /* Is no transaction creating, dropping or moving it?  Only then must the catalogs know it. */
 static bool
-is_settled(const ZenHTable *ht)
+poolcheck_is_settled(const ZenHTable *ht)
 {
 	return ht->in_use && ht->backend == 0 && ht->create_xid == 0 && ht->drop_xid == 0 &&
 		zen_nvm_load64(&zen_pool.htables[ht->idx].move_xid) == 0 && !zen_ddl_is_dropping(ht);
@@ -299,10 +296,10 @@ check_orphan(PoolCheck *c, ZenHTable *ht)
 
 	Assert(ht->idx > 0);
 	pg_read_barrier();
-	if (!is_settled(ht) || relation_of(c, ht) != InvalidOid || catalog_knows(&before))
+	if (!poolcheck_is_settled(ht) || relation_of(c, ht) != InvalidOid || catalog_knows(&before))
 		return;
 	pg_read_barrier();
-	if (is_settled(ht) && ht->birth_cts == before.birth_cts && ht->relnumber == before.relnumber &&
+	if (poolcheck_is_settled(ht) && ht->birth_cts == before.birth_cts && ht->relnumber == before.relnumber &&
 		ht->spc == before.spc && ht->db == before.db)
 	{
 		ZenFinding	f = about_table(c, "htable", ht);
@@ -326,7 +323,7 @@ check_access_method(PoolCheck *c, ZenHTable *ht)
 	if (!HeapTupleIsValid(tuple))
 		return;
 	form = (Form_pg_class) GETSTRUCT(tuple);
-	if (form->relam != zen && is_settled(ht) && is_row_of(ht, tuple))
+	if (form->relam != zen && poolcheck_is_settled(ht) && is_row_of(ht, tuple))
 	{
 		ZenFinding	f = about_table(c, "htable", ht);
 
@@ -340,7 +337,7 @@ check_catalogs(PoolCheck *c)
 {
 	List	   *relids = NIL;
 
-	read_catalog(c, &relids);
+	poolcheck_read_catalog(c, &relids);
 	check_relations(c, relids);
 	list_free(relids);
 	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
@@ -356,7 +353,7 @@ check_catalogs(PoolCheck *c)
 /* ---------- maps ---------- */
 
 static void
-check_map(PoolCheck *c, ZenHTable *ht)
+poolcheck_map(PoolCheck *c, ZenHTable *ht)
 {
 	/* the table may go any time: only zen_verify_word() looks at a word */
 	uint64		ntids = zen_tidmap_nblocks(ht) * ZEN_TIDS_PER_BLOCK;
@@ -389,7 +386,7 @@ is_idle(uint32 region)
 
 /* Wait until all that was under way in any region has ended, and readers have left; false if that takes too long. */
 static bool
-settle(void)
+poolcheck_settle(void)
 {
 	TimestampTz start = GetCurrentTimestamp();
 
@@ -410,19 +407,54 @@ settle(void)
 
 /* The version in a slot is a prepared transaction's, which the region's descriptor names. */
 static bool
-is_prepared(ZenSlot slot, ZenTupleHeader h)
+poolcheck_is_prepared(ZenSlot slot, ZenTupleHeader h)
 {
 	ZenRegion  *r = &zen_regions[zen_pages[zen_slot_page(slot)].owner.region];
 
 	return r->doubt_kind == ZEN_DOUBT_PREPARED && r->doubt_cts == (h.word0 & ZEN_CTS_MASK);
 }
 
+/* Does the word lead to the slot?  Inside an epoch. */
+static bool
+leads_to(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenSlot slot)
+{
+	ZenSpilledChain space;
+	uint64		w;
+	ZenVersion *v = zen_spillmap_word_chain(ht, tidno, word, &w, &space);
+
+	ZenAssertInEpoch();
+	Assert(slot != InvalidZenSlot);
+	if (v == NULL)
+		return zen_word_ref(w) == slot;
+	for (; v != NULL; v = v->older)
+		if (v->slot == slot)
+			return true;
+	return false;
+}
+
+/* Does the map lead to the slot with this header? */
+static bool
+is_referenced(ZenSlot slot, ZenTupleHeader header)
+{
+	ZenHTable  *ht = &zen_htables[zen_word1_htable(header.word1)];
+	ZenWord    *word;
+	bool		referenced;
+
+	if (ht->idx == 0)
+		return false;
+	zen_epoch_enter();
+	word = zen_htable_owns(ht, header.word0 & ZEN_CTS_MASK) ? zen_tidmap_word(ht, zen_word1_tidno(header.word1)) : NULL;
+	referenced = word != NULL && leads_to(ht, zen_word1_tidno(header.word1), word, slot);
+	zen_epoch_leave();
+	return referenced;
+}
+
 /* Is the slot used by something?  By a table found damaged at start is use, too. */
 static bool
-is_known(ZenSlot slot, ZenTupleHeader h)
+poolcheck_is_known(ZenSlot slot, ZenTupleHeader h)
 {
 	return zen_slot_is_free(slot) || zen_htables[zen_word1_htable(h.word1)].damaged ||
-		zen_verify_referenced(slot, h) || is_prepared(slot, h) || zen_streamtail_keeps(slot);
+		is_referenced(slot, h) || poolcheck_is_prepared(slot, h) || zen_streamtail_keeps(slot);
 }
 
 /* Is the suspect as it was, and of a region where no process can be about to change that? */
@@ -438,7 +470,7 @@ is_unchanged(Suspect *s)
 		if (pg_atomic_read_u32(&zen_pages[pageno].generation) != s->generation || !zen_page_holds(s->slot))
 			return false;
 		h = zen_tuple_header(s->slot);
-		if (h.word0 != s->header.word0 || h.word1 != s->header.word1 || is_known(s->slot, h))
+		if (h.word0 != s->header.word0 || h.word1 != s->header.word1 || poolcheck_is_known(s->slot, h))
 			return false;
 		pg_read_barrier();
 		if (i == 0 && pg_atomic_read_u32(&zen_regions[zen_pages[pageno].owner.region].leased) != 0)
@@ -511,7 +543,7 @@ judge_slots(PoolCheck *c)
 
 	if (hash_get_num_entries(c->suspects) == 0)
 		return;
-	if (!settle())
+	if (!poolcheck_settle())
 	{
 		clear_suspects(c);
 		return;
@@ -550,7 +582,7 @@ check_slot_cts(PoolCheck *c, uint32 region, ZenSlot slot, ZenTupleHeader h)
 }
 
 static void
-check_slot(PoolCheck *c, uint32 pageno, uint32 n)
+poolcheck_slot(PoolCheck *c, uint32 pageno, uint32 n)
 {
 	ZenPage    *page = &zen_pages[pageno];
 	uint32		generation = pg_atomic_read_u32(&page->generation);
@@ -559,7 +591,7 @@ check_slot(PoolCheck *c, uint32 pageno, uint32 n)
 	Suspect    *s;
 
 	check_slot_cts(c, page->owner.region, slot, h);
-	if (is_known(slot, h) || !zen_page_holds(slot))
+	if (poolcheck_is_known(slot, h) || !zen_page_holds(slot))
 		return;
 	s = hash_search(c->suspects, &slot, HASH_ENTER, NULL);
 	s->header = h;
@@ -694,7 +726,7 @@ judge_pages(PoolCheck *c)
 {
 	for (int i = 0; i < 2 && c->npages > 0; i++)
 	{
-		if (!settle())
+		if (!poolcheck_settle())
 			c->npages = 0;
 		judge_pages_once(c);
 	}
@@ -718,7 +750,7 @@ check_page(PoolCheck *c, uint32 pageno)
 	if (fault != NULL)
 		suspect_page(c, pageno, fault);
 	for (uint32 n = 0; page->owned && n < page->nslots; n++)
-		check_slot(c, pageno, n);
+		poolcheck_slot(c, pageno, n);
 	if (hash_get_num_entries(c->suspects) > MAX_SUSPECTS)
 		judge_slots(c);
 	Assert(c->npages <= MAX_SUSPECTS);
@@ -761,7 +793,7 @@ zen_verify_pool(PG_FUNCTION_ARGS)
 	check_regions(&c);
 	check_htables(&c);
 	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
-		check_map(&c, &zen_htables[i]);
+		poolcheck_map(&c, &zen_htables[i]);
 	check_pages(&c);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(c.context);

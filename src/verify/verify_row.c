@@ -1,5 +1,5 @@
 /*
- * verify_row.c -- verification of map words, version chains and slots.
+ * verify_row.c -- map words, version chains and slots of one TID; and findings as rows.
  *
  * Everything is read as readers read it, inside an epoch, where nothing that a word leads to is reused.  Two things
  * are not covered by that, and are looked at again under the word's lock before they count: the slot of a tombstone
@@ -10,14 +10,87 @@
  * is still to come.  Its region is leased until then, and zen_region_is_committed() gives it the benefit of the
  * doubt.
  */
-#include "verify/verify_row.h"
+#include "verify/verify.h"
 
+#include "base/epoch.h"
 #include "cache/spillmap.h"
+#include "catalog/pg_type.h"
+#include "funcapi.h"
 #include "nvm/slotalloc.h"
 #include "row/visibility.h"
+#include "utils/builtins.h"
 
 #define MAX_CHAIN	(2 * ZEN_MAX_CODE)	/* number_version() and the aborted
 										 * versions on top stay below */
+
+/* ---------- findings ---------- */
+
+#define NCOLUMNS	5
+
+void
+zen_report_begin(ZenReport *report, FunctionCallInfo fcinfo)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	InitMaterializedSRF(fcinfo, 0);
+	report->store = rsinfo->setResult;
+	report->desc = rsinfo->setDesc;
+	report->n = 0;
+	if (report->desc->natts != NCOLUMNS || TupleDescAttr(report->desc, 1)->atttypid != REGCLASSOID ||
+		TupleDescAttr(report->desc, 2)->atttypid != TIDOID)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the SQL objects of extension zen do not fit the zen library that the server has loaded"),
+				 errhint("Restart the server if the library was replaced, then run ALTER EXTENSION zen UPDATE.")));
+}
+
+/* Where a slot is; its page may have no owner. */
+static char *
+slot_location(ZenSlot slot)
+{
+	Size		offset = slot * ZEN_SLOT_UNIT;
+
+	if (!zen_page_holds(slot))
+		return psprintf("offset %zu", offset);
+	return psprintf("page %u, slot %u, offset %zu", zen_slot_page(slot), zen_page_slot_index(slot), offset);
+}
+
+void
+zen_report(ZenReport *report, const ZenFinding *finding, const char *fmt,...)
+{
+	Datum		values[NCOLUMNS] = {0};
+	bool		isnull[NCOLUMNS] = {false};
+	ItemPointerData tid;
+	char		detail[1024];
+	va_list		args;
+
+	/* it allocates, and may throw */
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
+	Assert(finding->kind != NULL && report->store != NULL);
+	va_start(args, fmt);
+	vsnprintf(detail, sizeof(detail), fmt, args);
+	va_end(args);
+	values[0] = CStringGetTextDatum(finding->kind);
+	values[1] = ObjectIdGetDatum(finding->relation);
+	isnull[1] = !OidIsValid(finding->relation);
+	if (finding->has_tid)
+	{
+		zen_make_tid(&tid, finding->tidno, 0);
+		values[2] = PointerGetDatum(&tid);
+	}
+	isnull[2] = !finding->has_tid;
+	if (finding->slot != InvalidZenSlot)
+		values[3] = CStringGetTextDatum(slot_location(finding->slot));
+	else if (finding->location != NULL)
+		values[3] = CStringGetTextDatum(finding->location);
+	isnull[3] = finding->slot == InvalidZenSlot && finding->location == NULL;
+	values[4] = CStringGetTextDatum(detail);
+	tuplestore_putvalues(report->store, report->desc, values, isnull);
+	report->n++;
+}
+
+/* ---------- slots ---------- */
 
 /* The contents that a word or a version claims for a slot. */
 typedef struct Expected
@@ -38,7 +111,7 @@ typedef struct Identity
 } Identity;
 
 static Identity
-identity_of(const ZenHTable *ht)
+rowcheck_identity(const ZenHTable *ht)
 {
 	Identity	id = {.in_use = ht->in_use,.db = ht->db,.relnumber = ht->relnumber,.birth_cts = ht->birth_cts};
 
@@ -52,10 +125,8 @@ is_same_table(const ZenHTable *ht, const Identity *id)
 	return ht->in_use && ht->db == id->db && ht->relnumber == id->relnumber && ht->birth_cts == id->birth_cts;
 }
 
-static bool fail(ZenFault *fault, const char *kind, ZenSlot slot, const char *fmt,...) pg_attribute_printf(4, 5);
-
-static bool
-fail(ZenFault *fault, const char *kind, ZenSlot slot, const char *fmt,...)
+bool
+zen_unsound(ZenFault *fault, const char *kind, ZenSlot slot, const char *fmt,...)
 {
 	va_list		args;
 
@@ -77,27 +148,28 @@ check_owner(const Expected *e, ZenSlot slot, ZenFault *fault)
 
 	ZenAssertInEpoch();
 	if (!zen_page_holds(slot))
-		return fail(fault, "map", slot, "the map leads to where no slot is");
+		return zen_unsound(fault, "map", slot, "the map leads to where no slot is");
 	owner = zen_pages[zen_slot_page(slot)].owner.htable;
 	h = zen_tuple_header(slot);
 	if (owner != 0 && owner != e->ht->idx)
-		return fail(fault, "owner", slot, "the slot lies in a page of HTable %u", owner);
+		return zen_unsound(fault, "owner", slot, "the slot lies in a page of HTable %u", owner);
 	if ((h.word0 & ZEN_CTS_MASK) == 0)
-		return fail(fault, "owner", slot, "the slot is empty");
+		return zen_unsound(fault, "owner", slot, "the slot is empty");
 	if (zen_word1_htable(h.word1) != e->ht->idx)
-		return fail(fault, "owner", slot, "the slot belongs to HTable %u", zen_word1_htable(h.word1));
+		return zen_unsound(fault, "owner", slot, "the slot belongs to HTable %u", zen_word1_htable(h.word1));
 	if (!zen_htable_owns(e->ht, h.word0 & ZEN_CTS_MASK))
-		return fail(fault, "owner", slot, "the slot is older than the table: Tx-CTS " UINT64_FORMAT,
-					h.word0 & ZEN_CTS_MASK);
+		return zen_unsound(fault, "owner", slot, "the slot is older than the table: Tx-CTS " UINT64_FORMAT,
+						   h.word0 & ZEN_CTS_MASK);
 	if (zen_word1_tidno(h.word1) != e->tidno)
-		return fail(fault, "owner", slot, "the slot belongs to row (" UINT64_FORMAT "," UINT64_FORMAT ")",
-					zen_word1_tidno(h.word1) / ZEN_TIDS_PER_BLOCK, zen_word1_tidno(h.word1) % ZEN_TIDS_PER_BLOCK + 1);
+		return zen_unsound(fault, "owner", slot, "the slot belongs to row (" UINT64_FORMAT "," UINT64_FORMAT ")",
+						   zen_word1_tidno(h.word1) / ZEN_TIDS_PER_BLOCK, zen_word1_tidno(h.word1) %
+						   ZEN_TIDS_PER_BLOCK + 1);
 	return true;
 }
 
 /* Check that a slot holds the version that is expected there, intact and committed. */
 static bool
-check_slot(const Expected *e, ZenSlot slot, ZenFault *fault)
+rowcheck_slot(const Expected *e, ZenSlot slot, ZenFault *fault)
 {
 	ZenTupleHeader h;
 	uint64		cts;
@@ -110,20 +182,20 @@ check_slot(const Expected *e, ZenSlot slot, ZenFault *fault)
 	if (!zen_tuple_intact(slot, zen_slot_size(slot)))
 	{
 		zen_slot_doubt(slot);
-		return fail(fault, "checksum", slot, "the checksum of the row version does not match");
+		return zen_unsound(fault, "checksum", slot, "the checksum of the row version does not match");
 	}
 	if (((h.word1 & ZEN_DELETED) != 0) != e->deleted)
-		return fail(fault, "tombstone", slot, e->deleted ? "the slot holds a row, not a tombstone" :
-					"the slot holds a tombstone, not a row");
+		return zen_unsound(fault, "tombstone", slot, e->deleted ? "the slot holds a row, not a tombstone" :
+						   "the slot holds a tombstone, not a row");
 	fault->unreadable = false;
 	if (e->code >= 0 && zen_word1_code(h.word1) != e->code)
-		return fail(fault, "version", slot, "the slot has version code %u, the version in DRAM %d",
-					zen_word1_code(h.word1), e->code);
+		return zen_unsound(fault, "version", slot, "the slot has version code %u, the version in DRAM %d",
+						   zen_word1_code(h.word1), e->code);
 	if (zen_slot_is_free(slot))
-		return fail(fault, "free", slot, "the slot is in use and free");
+		return zen_unsound(fault, "free", slot, "the slot is in use and free");
 	if (!zen_region_is_committed(zen_pages[zen_slot_page(slot)].owner.region, cts))
-		return fail(fault, "commit", slot,
-					"the row version is visible, but a crash would lose it: Tx-CTS " UINT64_FORMAT, cts);
+		return zen_unsound(fault, "commit", slot,
+						   "the row version is visible, but a crash would lose it: Tx-CTS " UINT64_FORMAT, cts);
 	return true;
 }
 
@@ -138,10 +210,10 @@ check_no_row(const Expected *e, uint64 w, ZenFault *fault)
 
 	Assert(zen_word_state(w) <= ZEN_WORD_DYING && e->deleted);
 	if (slot == InvalidZenSlot)
-		return !counts || fail(fault, "stale", slot, "older versions are counted, but no tombstone is kept");
+		return !counts || zen_unsound(fault, "stale", slot, "older versions are counted, but no tombstone is kept");
 	if (!counts)
-		return fail(fault, "tombstone", slot, "a tombstone is kept, but no older version is counted");
-	return check_slot(e, slot, fault);
+		return zen_unsound(fault, "tombstone", slot, "a tombstone is kept, but no older version is counted");
+	return rowcheck_slot(e, slot, fault);
 }
 
 /*
@@ -178,19 +250,19 @@ check_committed(const Expected *e, ZenVersion *v, uint64 *newer_cts, ZenFault *f
 	Assert(zen_version_state(v) == ZEN_XID_COMMITTED);
 	own.code = v->code;
 	own.deleted = (zen_version_flags(v) & ZEN_V_TOMBSTONE) != 0;
-	if (!check_slot(&own, slot, fault))
+	if (!rowcheck_slot(&own, slot, fault))
 	{
 		fault->unreadable = false;	/* DRAM has the row */
 		return false;
 	}
 	cts = zen_tuple_header(slot).word0 & ZEN_CTS_MASK;
 	if (*newer_cts != 0 && cts >= *newer_cts)
-		return fail(fault, "order", slot, "an older version has Tx-CTS " UINT64_FORMAT ", a newer one " UINT64_FORMAT,
-					cts, *newer_cts);
+		return zen_unsound(fault, "order", slot, "an older version has Tx-CTS " UINT64_FORMAT ", a newer one "
+						   UINT64_FORMAT, cts, *newer_cts);
 	*newer_cts = cts;
 	return (zen_version_flags(v) & ZEN_V_IN_NVM) ||
 		zen_tuple_equals(slot, zen_slot_size(slot), zen_version_tuple(v)) ||
-		fail(fault, "version", slot, "the row version in DRAM differs from its slot");
+		zen_unsound(fault, "version", slot, "the row version in DRAM differs from its slot");
 }
 
 /* The newest committed version must be in NVM, unless it is a tombstone over nothing that is. */
@@ -200,10 +272,10 @@ check_newest(ZenVersion *v, ZenFault *fault)
 	if (v->slot != InvalidZenSlot)
 		return true;
 	if (!(zen_version_flags(v) & ZEN_V_TOMBSTONE))
-		return fail(fault, "version", InvalidZenSlot, "the newest committed version is not in NVM");
+		return zen_unsound(fault, "version", InvalidZenSlot, "the newest committed version is not in NVM");
 	for (v = v->older; v != NULL; v = v->older)
 		if (v->slot != InvalidZenSlot)
-			return fail(fault, "version", v->slot, "the row is deleted, but its tombstone is not in NVM");
+			return zen_unsound(fault, "version", v->slot, "the row is deleted, but its tombstone is not in NVM");
 	return true;
 }
 
@@ -217,14 +289,14 @@ check_codes(ZenVersion **chain, uint32 n, ZenFault *fault)
 		uint32		code = chain[i]->code;
 
 		if (code > ZEN_MAX_CODE)
-			return fail(fault, "version", chain[i]->slot, "a version has the impossible code %u", code);
+			return zen_unsound(fault, "version", chain[i]->slot, "a version has the impossible code %u", code);
 		if (seen[code])
-			return fail(fault, "version", chain[i]->slot, "two versions have code %u", code);
+			return zen_unsound(fault, "version", chain[i]->slot, "two versions have code %u", code);
 		seen[code] = true;
 		if (!(zen_version_flags(chain[i]) & ZEN_V_IN_NVM) &&
 			((zen_version_flags(chain[i]) & ZEN_V_TOMBSTONE) != 0) != (chain[i]->len == 0))
-			return fail(fault, "version", chain[i]->slot, "a version with %u bytes of data is %s", chain[i]->len,
-						chain[i]->len == 0 ? "no tombstone" : "a tombstone");
+			return zen_unsound(fault, "version", chain[i]->slot, "a version with %u bytes of data is %s", chain[i]->len,
+							   chain[i]->len == 0 ? "no tombstone" : "a tombstone");
 	}
 	return true;
 }
@@ -256,7 +328,7 @@ check_chain(const Expected *e, ZenVersion *head, const ZenSpilledChain *space, Z
 	for (ZenVersion *v = head; v != NULL; v = v->older)
 	{
 		if (n == MAX_CHAIN || !is_within(v, space))
-			return fail(fault, "version", InvalidZenSlot, "the version chain does not end");
+			return zen_unsound(fault, "version", InvalidZenSlot, "the version chain does not end");
 		chain[n++] = v;
 	}
 	for (uint32 i = n; i-- > 0;)
@@ -298,17 +370,17 @@ check_word_once(const Expected *e, ZenWord *word, uint64 *read, ZenFault *fault)
 			tombstone.deleted = true;
 			return check_no_row_locked(&tombstone, word, w, fault);
 		case ZEN_WORD_NVM:
-			return check_slot(e, zen_word_ref(w), fault);
+			return rowcheck_slot(e, zen_word_ref(w), fault);
 		case ZEN_WORD_ENTRY:
 			if (zen_word_ref(w) == 0 || !zen_arena_holds(zen_arena_ptr(zen_word_ref(w)), sizeof(*head)))
-				return fail(fault, "map", InvalidZenSlot, "the map leads outside of DRAM");
+				return zen_unsound(fault, "map", InvalidZenSlot, "the map leads outside of DRAM");
 			return check_chain(e, zen_word_entry(w), NULL, fault);
 		case ZEN_WORD_SPILLED:
 			head = zen_spillmap_word_chain(e->ht, e->tidno, word, read, &space);
 			return head == NULL || check_chain(e, head, &space, fault);
 		default:
-			return fail(fault, "map", InvalidZenSlot, "the map word is in no known state: %016llx",
-						(unsigned long long) w);
+			return zen_unsound(fault, "map", InvalidZenSlot, "the map word is in no known state: %016llx",
+							   (unsigned long long) w);
 	}
 }
 
@@ -336,7 +408,7 @@ bool
 zen_verify_word(ZenHTable *ht, uint64 tidno, ZenFault *fault)
 {
 	Expected	e = {.ht = ht,.tidno = tidno,.code = -1};
-	Identity	id = identity_of(ht);
+	Identity	id = rowcheck_identity(ht);
 	bool		committed = ht->create_xid == 0;
 	bool		sound = true;
 	ZenWord    *word;
@@ -355,168 +427,4 @@ zen_verify_word(ZenHTable *ht, uint64 tidno, ZenFault *fault)
 		sound = check_word(&e, word, fault) || !is_same_table(ht, &id);
 	zen_epoch_leave();
 	return sound;
-}
-
-/* ---------- stale headers (R5) ---------- */
-
-/*
- * A page that is given back forgets its headers before it is zeroed, but after its directory word says so.  Read in
- * this order, a header that stands before and after was still to be forgotten in between.
- */
-bool
-zen_verify_stale_header(ZenSlot slot, ZenTupleHeader *header)
-{
-	ZenTupleHeader h = zen_tuple_header(slot);
-	ZenTupleHeader again;
-
-	if (!zen_page_holds(slot) || (h.word0 & ZEN_CTS_MASK) == 0 || (h.word1 & ZEN_DELETED) ||
-		zen_word1_htable(h.word1) == 0)
-		return false;
-	pg_read_barrier();
-	if (!zen_slot_is_free(slot) || !zen_page_agrees(zen_slot_page(slot)))
-		return false;
-	pg_read_barrier();
-	again = zen_tuple_header(slot);
-	*header = h;
-	return h.word0 == again.word0 && h.word1 == again.word1;
-}
-
-/* The Tx-CTS that a version would have to exceed to count after a crash; 0 if any would count.  Inside an epoch. */
-static uint64
-newest_cts(uint64 w)
-{
-	uint64		newest = 0;
-
-	ZenAssertInEpoch();
-	/* a spilled version is newer than the one that it replaces */
-	if (zen_word_state(w) != ZEN_WORD_ENTRY)
-		return zen_word_ref(w) == 0 ? 0 : zen_tuple_header(zen_word_ref(w)).word0 & ZEN_CTS_MASK;
-	for (ZenVersion *v = zen_word_entry(w); v != NULL; v = v->older)
-		if (v->slot != InvalidZenSlot)
-			newest = Max(newest, zen_tuple_header(v->slot).word0 & ZEN_CTS_MASK);
-	return newest;
-}
-
-bool
-zen_verify_stale(ZenHTable *ht, ZenSlot slot, ZenFault *fault)
-{
-	ZenTupleHeader h;
-	ZenWord    *word;
-	uint64		w,
-				cts;
-	bool		sound = true;
-
-	fault->unreadable = false;
-	if (!zen_verify_stale_header(slot, &h) || zen_word1_htable(h.word1) != ht->idx ||
-		!zen_htable_owns(ht, h.word0 & ZEN_CTS_MASK))
-		return true;
-	cts = h.word0 & ZEN_CTS_MASK;
-	zen_epoch_enter();
-	word = zen_tidmap_word(ht, zen_word1_tidno(h.word1));
-	if (word == NULL)
-		sound = fail(fault, "stale", slot, "the slot is free, but its row, which has no TID, would come back");
-	else if (cts >= newest_cts(zen_word_read(word)))
-	{
-		w = zen_word_lock(word);
-		if (zen_verify_stale_header(slot, &h) && cts == (h.word0 & ZEN_CTS_MASK) && cts >= newest_cts(w))
-			sound = fail(fault, "stale", slot, "the slot is free, but would supersede the row: Tx-CTS "
-						 UINT64_FORMAT " over " UINT64_FORMAT, cts, newest_cts(w));
-		zen_word_unlock(word, w);
-	}
-	zen_epoch_leave();
-	return sound;
-}
-
-uint32
-zen_verify_count(ZenHTable *ht, uint64 tidno)
-{
-	uint32		count = 0;
-	ZenWord    *word;
-
-	zen_epoch_enter();
-	word = zen_tidmap_word(ht, tidno);
-	if (word != NULL)
-		count = (uint32) ((zen_word_read(word) & ZEN_WORD_STALE) / ZEN_WORD_STALE_ONE);
-	zen_epoch_leave();
-	return count;
-}
-
-bool
-zen_verify_stale_count(ZenHTable *ht, uint64 tidno, const ZenSlot *slots, uint32 n, ZenFault *fault)
-{
-	ZenWord    *word;
-	ZenTupleHeader h;
-	uint32		found = 0,
-				count;
-	uint64		w;
-
-	fault->unreadable = false;
-	zen_epoch_enter();
-	word = zen_tidmap_word(ht, tidno);
-	if (word == NULL)
-	{
-		zen_epoch_leave();
-		return true;
-	}
-	/* no process counts up or down while we hold the lock */
-	w = zen_word_lock(word);
-	for (uint32 i = 0; i < n; i++)
-		if (zen_verify_stale_header(slots[i], &h) && zen_word1_htable(h.word1) == ht->idx &&
-			zen_word1_tidno(h.word1) == tidno && zen_htable_owns(ht, h.word0 & ZEN_CTS_MASK))
-			found++;
-	zen_word_unlock(word, w);
-	zen_epoch_leave();
-	count = (uint32) ((w & ZEN_WORD_STALE) / ZEN_WORD_STALE_ONE);
-	return count >= found ||
-		fail(fault, "stale", n > 0 ? slots[0] : InvalidZenSlot,
-			 "%u older versions are counted, but %u are intact in free slots", count, found);
-}
-
-/* ---------- one question each ---------- */
-
-bool
-zen_verify_is_unused(ZenHTable *ht, uint64 tidno)
-{
-	ZenWord    *word;
-	bool		unused;
-
-	zen_epoch_enter();
-	word = zen_tidmap_word(ht, tidno);
-	unused = word == NULL || zen_word_state(zen_word_read(word)) == ZEN_WORD_UNUSED;
-	zen_epoch_leave();
-	return unused;
-}
-
-/* Inside an epoch. */
-static bool
-leads_to(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenSlot slot)
-{
-	ZenSpilledChain space;
-	uint64		w;
-	ZenVersion *v = zen_spillmap_word_chain(ht, tidno, word, &w, &space);
-
-	ZenAssertInEpoch();
-	Assert(slot != InvalidZenSlot);
-	if (v == NULL)
-		return zen_word_ref(w) == slot;
-	for (; v != NULL; v = v->older)
-		if (v->slot == slot)
-			return true;
-	return false;
-}
-
-bool
-zen_verify_referenced(ZenSlot slot, ZenTupleHeader header)
-{
-	ZenHTable  *ht = &zen_htables[zen_word1_htable(header.word1)];
-	ZenWord    *word;
-	bool		referenced;
-
-	if (ht->idx == 0)
-		return false;
-	zen_epoch_enter();
-	word = zen_htable_owns(ht, header.word0 & ZEN_CTS_MASK) ? zen_tidmap_word(ht, zen_word1_tidno(header.word1)) : NULL;
-	referenced = word != NULL && leads_to(ht, zen_word1_tidno(header.word1), word, slot);
-	zen_epoch_leave();
-	return referenced;
 }

@@ -1,14 +1,12 @@
 /*
  * verify_table.c -- zen_verify(): is a table what it should be, in DRAM, in NVM and in its indexes?
  *
- *	1. Each word of the map, and the versions that it leads to (verify/verify_row.c).
+ *	1. Each word of the map, and the versions that it leads to (verify_row.c).
  *	2. Stale headers (R5): a header in a free slot must be superseded by a version of the row or its tombstone, and
- *	   counted in the map word.  All pages that may hold slots of the table are read, once for each window of TIDs
- *	   whose counts fit into maintenance_work_mem.
+ *	   counted in the map word.
  *	3. Each index (verify_index.c).
  *
  * The same for the table's toast table.  AccessShareLock is held on all of them, so that readers and writers go on.
- * Damage is a row of the result; a statement that reads the damaged row would throw.
  */
 #include "base/compat.h"
 
@@ -17,6 +15,8 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "base/epoch.h"
+#include "cache/tidmap.h"
+#include "cache/version.h"
 #include "catalog/index.h"
 #include "catalog/pg_class.h"
 #include "fmgr.h"
@@ -30,9 +30,7 @@
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 #include "utils/snapmgr.h"
-#include "verify/verify_index.h"
-#include "verify/verify_report.h"
-#include "verify/verify_row.h"
+#include "verify/verify.h"
 
 #define MAX_STALE_SLOTS	256		/* of one TID, looked at in one go */
 #define MAX_SUSPECTS	100000	/* TIDs that share one look at the pages: some
@@ -50,13 +48,13 @@ typedef struct TableCheck
 								 * read */
 } TableCheck;
 
-static ZenFinding
-finding(TableCheck *c, const ZenFault *fault, uint64 tidno)
+static void
+report_fault(TableCheck *c, uint64 tidno, const ZenFault *fault)
 {
 	ZenFinding	f = {.kind = fault->kind,.relation = RelationGetRelid(c->rel),.has_tid = true,.tidno = tidno,
 	.slot = fault->slot};
 
-	return f;
+	zen_report(c->report, &f, "%s", fault->detail);
 }
 
 /* ---------- map and versions ---------- */
@@ -73,7 +71,7 @@ note_unreadable(TableCheck *c, uint64 tidno)
 }
 
 static void
-check_map(TableCheck *c)
+tablecheck_map(TableCheck *c)
 {
 	for (uint64 t = 0; t < c->ntids; t++)
 	{
@@ -83,16 +81,103 @@ check_map(TableCheck *c)
 			CHECK_FOR_INTERRUPTS();
 		if (!zen_verify_word(c->ht, t, &fault))
 		{
-			ZenFinding	f = finding(c, &fault, t);
-
-			zen_report(c->report, &f, "%s", fault.detail);
+			report_fault(c, t, &fault);
 			if (fault.unreadable)
 				note_unreadable(c, t);
 		}
 	}
 }
 
-/* ---------- stale headers ---------- */
+/* ---------- stale headers (R5) ---------- */
+
+/*
+ * Does a slot stand free with the intact header of a row version of this table?
+ *
+ * A page that is given back forgets its headers before it is zeroed, but after its directory word says so.  Read in
+ * this order, a header that stands before and after was still to be forgotten in between.
+ */
+static bool
+is_stale(const TableCheck *c, ZenSlot slot, ZenTupleHeader *header)
+{
+	ZenTupleHeader h = zen_tuple_header(slot);
+	ZenTupleHeader again;
+
+	if (!zen_page_holds(slot) || (h.word0 & ZEN_CTS_MASK) == 0 || (h.word1 & ZEN_DELETED) ||
+		zen_word1_htable(h.word1) != c->ht->idx || !zen_htable_owns(c->ht, h.word0 & ZEN_CTS_MASK))
+		return false;
+	pg_read_barrier();
+	if (!zen_slot_is_free(slot) || !zen_page_agrees(zen_slot_page(slot)))
+		return false;
+	pg_read_barrier();
+	again = zen_tuple_header(slot);
+	*header = h;
+	return h.word0 == again.word0 && h.word1 == again.word1;
+}
+
+/* How many older versions does a map word count? */
+static inline uint32
+counted(uint64 w)
+{
+	return (uint32) ((w & ZEN_WORD_STALE) / ZEN_WORD_STALE_ONE);
+}
+
+static uint32
+stale_count(ZenHTable *ht, uint64 tidno)
+{
+	ZenWord    *word;
+	uint32		count;
+
+	zen_epoch_enter();
+	word = zen_tidmap_word(ht, tidno);
+	count = word != NULL ? counted(zen_word_read(word)) : 0;
+	zen_epoch_leave();
+	return count;
+}
+
+/* The Tx-CTS that a version would have to exceed to count after a crash; 0 if any would count.  Inside an epoch. */
+static uint64
+newest_cts(uint64 w)
+{
+	uint64		newest = 0;
+
+	ZenAssertInEpoch();
+	/* a spilled version is newer than the one that it replaces */
+	if (zen_word_state(w) != ZEN_WORD_ENTRY)
+		return zen_word_ref(w) == 0 ? 0 : zen_tuple_header(zen_word_ref(w)).word0 & ZEN_CTS_MASK;
+	for (ZenVersion *v = zen_word_entry(w); v != NULL; v = v->older)
+		if (v->slot != InvalidZenSlot)
+			newest = Max(newest, zen_tuple_header(v->slot).word0 & ZEN_CTS_MASK);
+	return newest;
+}
+
+/* R5: would a free slot's header of this table be superseded after a crash? */
+static bool
+check_header(const TableCheck *c, ZenSlot slot, ZenFault *fault)
+{
+	ZenTupleHeader h;
+	ZenWord    *word;
+	uint64		w,
+				cts;
+	bool		sound = true;
+
+	if (!is_stale(c, slot, &h))
+		return true;
+	cts = h.word0 & ZEN_CTS_MASK;
+	zen_epoch_enter();
+	word = zen_tidmap_word(c->ht, zen_word1_tidno(h.word1));
+	if (word == NULL)
+		sound = zen_unsound(fault, "stale", slot, "the slot is free, but its row, which has no TID, would come back");
+	else if (cts >= newest_cts(zen_word_read(word)))
+	{
+		w = zen_word_lock(word);
+		if (is_stale(c, slot, &h) && cts == (h.word0 & ZEN_CTS_MASK) && cts >= newest_cts(w))
+			sound = zen_unsound(fault, "stale", slot, "the slot is free, but would supersede the row: Tx-CTS "
+								UINT64_FORMAT " over " UINT64_FORMAT, cts, newest_cts(w));
+		zen_word_unlock(word, w);
+	}
+	zen_epoch_leave();
+	return sound;
+}
 
 /*
  * Call visit for each free slot with the intact header of a version of a TID of [first, first + n).
@@ -115,16 +200,14 @@ for_stale_headers(TableCheck *c, uint64 first, uint64 n,
 		{
 			ZenTupleHeader h;
 			uint64		t;
+			bool		stale;
 
 			/* inside, so that the page keeps its descriptor */
 			zen_epoch_enter();
-			if (!zen_page_holds(zen_page_slot(p, i)) || !zen_verify_stale_header(zen_page_slot(p, i), &h) ||
-				zen_word1_htable(h.word1) != c->ht->idx || !zen_htable_owns(c->ht, h.word0 & ZEN_CTS_MASK))
-			{
-				zen_epoch_leave();
-				continue;
-			}
+			stale = is_stale(c, zen_page_slot(p, i), &h);
 			zen_epoch_leave();
+			if (!stale)
+				continue;
 			t = zen_word1_tidno(h.word1);
 			if (t >= first && t - first < n)
 				visit(c, zen_page_slot(p, i), t, arg);
@@ -144,12 +227,8 @@ count_header(TableCheck *c, ZenSlot slot, uint64 tidno, void *arg)
 	Counts	   *counts = arg;
 	ZenFault	fault;
 
-	if (!zen_verify_stale(c->ht, slot, &fault))
-	{
-		ZenFinding	f = finding(c, &fault, tidno);
-
-		zen_report(c->report, &f, "%s", fault.detail);
-	}
+	if (!check_header(c, slot, &fault))
+		report_fault(c, tidno, &fault);
 	Assert(tidno >= counts->first && tidno < c->ntids);
 	if (counts->count[tidno - counts->first] < PG_UINT16_MAX)
 		counts->count[tidno - counts->first]++;
@@ -199,6 +278,34 @@ collect_slot(TableCheck *c, ZenSlot slot, uint64 tidno, void *arg)
 	s->slots[s->n++] = slot;
 }
 
+/* I13: does the TID's count cover the intact headers in its free slots? */
+static bool
+check_count(const TableCheck *c, const Suspect *s, ZenFault *fault)
+{
+	ZenWord    *word;
+	ZenTupleHeader h;
+	uint32		found = 0;
+	uint64		w;
+
+	zen_epoch_enter();
+	word = zen_tidmap_word(c->ht, s->tidno);
+	if (word == NULL)
+	{
+		zen_epoch_leave();
+		return true;
+	}
+	/* no process counts up or down while we hold the lock */
+	w = zen_word_lock(word);
+	for (uint32 i = 0; i < s->n; i++)
+		if (is_stale(c, s->slots[i], &h) && zen_word1_tidno(h.word1) == s->tidno)
+			found++;
+	zen_word_unlock(word, w);
+	zen_epoch_leave();
+	return counted(w) >= found ||
+		zen_unsound(fault, "stale", s->n > 0 ? s->slots[0] : InvalidZenSlot,
+					"%u older versions are counted, but %u are intact in free slots", counted(w), found);
+}
+
 /* Some counts seemed too small: look at the slots of each TID again, all at one moment.  Ends the suspects. */
 static void
 check_suspects(TableCheck *c, HTAB *suspects)
@@ -213,12 +320,8 @@ check_suspects(TableCheck *c, HTAB *suspects)
 	{
 		ZenFault	fault;
 
-		if (!zen_verify_stale_count(c->ht, s->tidno, s->slots, s->n, &fault))
-		{
-			ZenFinding	f = finding(c, &fault, s->tidno);
-
-			zen_report(c->report, &f, "%s", fault.detail);
-		}
+		if (!check_count(c, s, &fault))
+			report_fault(c, s->tidno, &fault);
 		if (s->slots)
 			pfree(s->slots);
 	}
@@ -241,7 +344,7 @@ check_stale(TableCheck *c)
 		for_stale_headers(c, counts.first, n, count_header, &counts);
 		for (uint64 t = counts.first; t < counts.first + n; t++)
 		{
-			if (counts.count[t - counts.first] > zen_verify_count(c->ht, t))
+			if (counts.count[t - counts.first] > stale_count(c->ht, t))
 				add_suspect(suspects, t);
 			if (hash_get_num_entries(suspects) == MAX_SUSPECTS)
 			{
@@ -359,7 +462,7 @@ open_zen_table(Oid relid)
 }
 
 static void
-check_table(ZenReport *report, Oid relid)
+tablecheck_run(ZenReport *report, Oid relid)
 {
 	TableCheck	c = {.report = report,.rel = open_zen_table(relid)};
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "zen verify", ALLOCSET_DEFAULT_SIZES);
@@ -370,13 +473,13 @@ check_table(ZenReport *report, Oid relid)
 	Assert(CheckRelationLockedByMe(c.rel, AccessShareLock, true));
 	c.ht = zen_rel_htable(c.rel);
 	c.ntids = zen_tidmap_nblocks(c.ht) * ZEN_TIDS_PER_BLOCK;
-	check_map(&c);
+	tablecheck_map(&c);
 	check_stale(&c);
 	check_indexes(&c);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 	if (OidIsValid(toast))
-		check_table(report, toast);
+		tablecheck_run(report, toast);
 	relation_close(c.rel, AccessShareLock);
 }
 
@@ -401,7 +504,7 @@ zen_verify(PG_FUNCTION_ARGS)
 	GetUserIdAndSecContext(&user, &security);
 	SetUserIdAndSecContext(rel->rd_rel->relowner, security | SECURITY_RESTRICTED_OPERATION);
 	nest_level = NewGUCNestLevel();
-	check_table(&report, relid);
+	tablecheck_run(&report, relid);
 	AtEOXact_GUC(false, nest_level);
 	SetUserIdAndSecContext(user, security);
 	relation_close(rel, AccessShareLock);
