@@ -153,7 +153,8 @@ zen_node_move(const ZenTree *tree, ZenNode *to, int to_i, const ZenNode *from, i
 /* ---------- entries of a node that may change ---------- */
 
 bool
-zen_tree_copy_tuples(ZenNode *node, uint64 version, ZenTreeSlot *slots, int n, char **space, Size *size)
+zen_tree_copy_tuples(const ZenTree *tree, ZenNode *node, uint64 version, ZenTreeSlot *slots, int n,
+					 ZenTreeSpace *space)
 {
 	Size		total = 0;
 	char	   *at;
@@ -161,18 +162,20 @@ zen_tree_copy_tuples(ZenNode *node, uint64 version, ZenTreeSlot *slots, int n, c
 	/* before this the pointers are not to be followed */
 	if (!zen_node_is(node, version))
 		return false;
+	if (tree->kind != ZEN_TREE_TUPLES || n == 0)
+		return true;
 	for (int i = 0; i < n; i++)
 		total += MAXALIGN(zen_tuple_length(slots[i].tid));
-	if (total > *size)
+	if (total > space->size)
 	{
-		if (*space != NULL)
-			pfree(*space);
-		*space = NULL;
-		*size = 0;
-		*space = palloc(total);
-		*size = total;
+		if (space->data != NULL)
+			pfree(space->data);
+		space->data = NULL;
+		space->size = 0;
+		space->data = palloc(total);
+		space->size = total;
 	}
-	at = *space;
+	at = space->data;
 	for (int i = 0; i < n; i++)
 	{
 		Size		length = zen_tuple_length(slots[i].tid);
@@ -208,19 +211,13 @@ count_compared(const ZenTree *tree, const ZenTreeShape *shape, ZenNode *node, ui
 			   int from, int n, const ZenTreePos *pos, bool upto, bool *equal)
 {
 	ZenTreeSlot slots[ZEN_NODE_SLOTS];
-	char	   *space = NULL;
-	Size		size = 0;
+	ZenTreeSpace space = {0};
 	int			low = 0;
 	int			high = n - from;
 
 	for (int i = 0; i < n - from; i++)
 		zen_node_get(tree, node, room, from + i, &slots[i]);
-	if (tree->kind == ZEN_TREE_TUPLES)
-	{
-		if (!zen_tree_copy_tuples(node, version, slots, n - from, &space, &size))
-			low = -1;
-	}
-	else if (!zen_node_is(node, version))
+	if (!zen_tree_copy_tuples(tree, node, version, slots, n - from, &space))
 		low = -1;
 	while (low >= 0 && low < high)
 	{
@@ -234,8 +231,8 @@ count_compared(const ZenTree *tree, const ZenTreeShape *shape, ZenNode *node, ui
 		else
 			high = middle;
 	}
-	if (space != NULL)
-		pfree(space);
+	if (space.data != NULL)
+		pfree(space.data);
 	return low < 0 ? -1 : from + low;
 }
 

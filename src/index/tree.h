@@ -124,12 +124,19 @@ extern void zen_tree_tuple_free(ZenTree *tree, const ZenTreeSlot *slot);
 /* zen_tree_tuple_copy -- give an entry of a tree of TUPLES a copy of its tuple.  False: no DRAM. */
 extern bool zen_tree_tuple_copy(ZenTree *tree, ZenTreeSlot *slot);
 
+/* Memory for tuples, which may grow: palloced, or none yet. */
+typedef struct ZenTreeSpace
+{
+	char	   *data;
+	Size		size;
+} ZenTreeSpace;
+
 /*
- * zen_tree_copy_tuples -- copy the tuples of entries that were read from a node of this version, and let the entries
- * point to the copies, which are in *space (palloced, of *size bytes, or NULL and 0; it may grow).  False if the node
- * has changed.
+ * zen_tree_copy_tuples -- have entries been read from a node of this version?  If so, copy their tuples to *space, and
+ * let the entries point to the copies.
  */
-extern bool zen_tree_copy_tuples(ZenNode *node, uint64 version, ZenTreeSlot *slots, int n, char **space, Size *size);
+extern bool zen_tree_copy_tuples(const ZenTree *tree, ZenNode *node, uint64 version, ZenTreeSlot *slots, int n,
+								 ZenTreeSpace *space);
 
 /* Move entries, and make room or close it, in a node that the caller holds or that no other process can reach. */
 extern void zen_node_move(const ZenTree *tree, ZenNode *to, int to_i, const ZenNode *from, int from_i, int n,

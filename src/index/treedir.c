@@ -15,7 +15,6 @@
 #include "index/treedir.h"
 
 #include "access/parallel.h"
-#include "access/xact.h"
 #include "base/arena.h"
 #include "base/locks.h"
 #include "catalog/storage.h"
@@ -97,7 +96,7 @@ find_link(const RelFileLocator *loc)
 }
 
 static ZenTree *
-find(const RelFileLocator *loc)
+treedir_find(const RelFileLocator *loc)
 {
 	ZenTree    *tree;
 
@@ -110,7 +109,7 @@ find(const RelFileLocator *loc)
 bool
 zen_tree_exists(const RelFileLocator *loc)
 {
-	return pg_atomic_read_u32(&directory->n) > 0 && find(loc) != NULL;
+	return pg_atomic_read_u32(&directory->n) > 0 && treedir_find(loc) != NULL;
 }
 
 ZenTree *
@@ -126,7 +125,7 @@ zen_tree_open(Relation index)
 									zen_shape_size(IndexRelationGetNumberOfKeyAttributes(index)));
 	cached->has_shape = false;
 	cached->loc = loc;
-	cached->tree = find(&loc);
+	cached->tree = treedir_find(&loc);
 	/* one that has no tree may get one */
 	if (cached->tree == NULL)
 	{
@@ -179,8 +178,9 @@ zen_tree_shape(Relation index, const ZenTree *tree, ZenTreeShape *shape)
 
 /* ---------- coming and going ---------- */
 
-void
-zen_tree_room(TimestampTz *since)
+/* DRAM is full: make room, or throw; *since is 0 at the first call for an object. */
+static void
+treedir_room(TimestampTz *since)
 {
 	if (!zen_find_room(since))
 		zen_arena_full_error();
@@ -194,12 +194,12 @@ zen_tree_put(ZenTree *tree, const ZenTreeShape *shape, const ZenTreePos *pos, ui
 	ZenTreeResult result;
 
 	while ((result = zen_tree_insert(tree, shape, pos, flags, tuple, gate)) == ZEN_TREE_FULL)
-		zen_tree_room(&since);
+		treedir_room(&since);
 	return result;
 }
 
 static void
-drop(const RelFileLocator *loc)
+treedir_drop(const RelFileLocator *loc)
 {
 	ZenTree   **link;
 	ZenTree    *tree;
@@ -222,13 +222,13 @@ drop(const RelFileLocator *loc)
 
 /* A tree without a root, in the directory. */
 static ZenTree *
-add(const RelFileLocator *loc)
+treedir_add(const RelFileLocator *loc)
 {
 	TimestampTz since = 0;
 	ZenTree    *tree;
 
 	while ((tree = zen_arena_alloc(sizeof(ZenTree))) == NULL)
-		zen_tree_room(&since);
+		treedir_room(&since);
 	memset(tree, 0, sizeof(ZenTree));
 	tree->loc = *loc;
 	SpinLockInit(&tree->lock);
@@ -262,14 +262,14 @@ zen_tree_create(Relation index, ZenTreeKind kind, bool nulls)
 {
 	RelFileLocator loc = zen_rel_locator(index);
 	TimestampTz since = 0;
-	ZenTree    *tree = find(&loc);
+	ZenTree    *tree = treedir_find(&loc);
 
 	if (tree == NULL)
-		tree = add(&loc);
+		tree = treedir_add(&loc);
 	zen_tree_clear(tree);
 	note_unbuilt(tree);
 	while (!zen_tree_setup(tree, kind, nulls))
-		zen_tree_room(&since);
+		treedir_room(&since);
 	return tree;
 }
 
@@ -309,7 +309,7 @@ clear_unbuilt(int nest_level)
 /* ---------- the end of a transaction ---------- */
 
 static void
-doubt(const RelFileLocator *loc)
+treedir_doubt(const RelFileLocator *loc)
 {
 	ZenTree    *tree;
 
@@ -347,12 +347,14 @@ find_next(bool (*test) (const ZenTree *tree), RelFileLocator *loc)
 
 	LWLockAcquire(zen_lock(ZEN_LOCK_TREES), LW_SHARED);
 	for (int i = 0; i < BUCKETS && !found; i++)
+	{
 		for (ZenTree *t = directory->buckets[i]; t != NULL && !found; t = t->next)
-			if (test(t))
-			{
+		{
+			found = test(t);
+			if (found)
 				*loc = t->loc;
-				found = true;
-			}
+		}
+	}
 	LWLockRelease(zen_lock(ZEN_LOCK_TREES));
 	return found;
 }
@@ -369,7 +371,7 @@ drop_database(void)
 	RelFileLocator loc;
 
 	while (OidIsValid(dropped_db) && find_next(is_of_dropped_db, &loc))
-		drop(&loc);
+		treedir_drop(&loc);
 }
 
 void
@@ -378,16 +380,16 @@ zen_treedir_event(XactEvent event)
 	switch (event)
 	{
 		case XACT_EVENT_COMMIT:
-			for_files(true, drop);
+			for_files(true, treedir_drop);
 			drop_database();
 			break;
 		case XACT_EVENT_ABORT:
 			clear_unbuilt(0);
-			for_files(false, drop);
+			for_files(false, treedir_drop);
 			break;
 		case XACT_EVENT_PREPARE:
-			for_files(true, doubt);
-			for_files(false, doubt);
+			for_files(true, treedir_doubt);
+			for_files(false, treedir_doubt);
 			break;
 		default:
 			return;
@@ -402,7 +404,7 @@ zen_treedir_subevent(SubXactEvent event, SubTransactionId subxact)
 	if (event != SUBXACT_EVENT_ABORT_SUB)
 		return;
 	clear_unbuilt(GetCurrentTransactionNestLevel());
-	for_files(false, drop);
+	for_files(false, treedir_drop);
 }
 
 void
@@ -431,10 +433,10 @@ zen_tree_settle(void)
 	looked_at = NIL;
 	while (find_next(is_to_be_looked_at, &loc))
 	{
-		ZenTree    *tree = find(&loc);
+		ZenTree    *tree = treedir_find(&loc);
 
 		if (!smgrexists(smgropen(loc, INVALID_PROC_NUMBER), INIT_FORKNUM))
-			drop(&loc);
+			treedir_drop(&loc);
 		else if (tree != NULL)
 			looked_at = lappend(looked_at, tree);
 	}

@@ -43,9 +43,6 @@ extern ZenTree *zen_tree_create(Relation index, ZenTreeKind kind, bool nulls);
  */
 extern void zen_tree_is_built(ZenTree *tree);
 
-/* zen_tree_room -- DRAM is full: make room, or throw; *since is 0 at the first call for an object. */
-extern void zen_tree_room(TimestampTz *since);
-
 /* zen_tree_put -- zen_tree_insert() that makes room where DRAM is full, or throws ERRCODE_OUT_OF_MEMORY. */
 extern ZenTreeResult zen_tree_put(ZenTree *tree, const ZenTreeShape *shape, const ZenTreePos *pos, uint64 flags,
 								  IndexTuple tuple, const ZenTreeGate *gate);

@@ -266,8 +266,9 @@ split_for(ZenTreeFill *fill, ZenTreePath *path, const ZenTreePos *pos, const Zen
 		if (is_before(fill->shape, &slots[1], &next))
 			at = i;
 	}
-	if (i >= 0 && zen_node_is(path->node, path->version) && !zen_tree_split(tree, path, at))
-		zen_tree_room(since);
+	if (i >= 0 && zen_node_is(path->node, path->version) && !zen_tree_split(tree, path, at) &&
+		!zen_find_room(since))
+		zen_arena_full_error();
 }
 
 /* One attempt to put entries of a tree of whole keys into the leaf that has the first; returns how many are there. */

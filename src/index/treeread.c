@@ -16,31 +16,23 @@
 void
 zen_batch_init(ZenTreeBatch *batch)
 {
+	ZenTreeSpace none = {NULL, 0};
+
 	batch->n = 0;
 	batch->more = false;
-	batch->space = batch->fence_space = batch->next_space = NULL;
-	batch->size = batch->fence_size = batch->next_size = 0;
+	batch->space = batch->fence_space = batch->next_space = none;
 }
 
 void
 zen_batch_end(ZenTreeBatch *batch)
 {
-	if (batch->space != NULL)
-		pfree(batch->space);
-	if (batch->fence_space != NULL)
-		pfree(batch->fence_space);
-	if (batch->next_space != NULL)
-		pfree(batch->next_space);
+	if (batch->space.data != NULL)
+		pfree(batch->space.data);
+	if (batch->fence_space.data != NULL)
+		pfree(batch->fence_space.data);
+	if (batch->next_space.data != NULL)
+		pfree(batch->next_space.data);
 	zen_batch_init(batch);
-}
-
-/* The first entry of the leaf that words do not put before the range. */
-static inline int
-find_begin(const ZenTree *tree, const ZenNode *leaf, int n, const ZenTreePos *from)
-{
-	ZenWords	words = zen_tree_words(tree, from);
-
-	return zen_node_below(tree, leaf, tree->leaf_room, 0, n, &words);
 }
 
 /* The first entry of the leaf that words put behind the range.  Mostly it is near. */
@@ -73,7 +65,11 @@ copy_entries(ZenTree *tree, const ZenTreePos *from, const ZenTreePos *to, ZenTre
 	int			end = path->n;
 
 	if (from != NULL)
-		first = find_begin(tree, leaf, end, from);
+	{
+		ZenWords	words = zen_tree_words(tree, from);
+
+		first = zen_node_below(tree, leaf, room, 0, end, &words);
+	}
 	if (to != NULL)
 		end = find_end(tree, leaf, first, end, to);
 	batch->first = first;
@@ -85,9 +81,7 @@ copy_entries(ZenTree *tree, const ZenTreePos *from, const ZenTreePos *to, ZenTre
 	}
 	if (ZEN_FAULT(TREE_NO_VERSION))
 		return true;
-	if (tree->kind != ZEN_TREE_TUPLES || batch->n == 0)
-		return zen_node_is(leaf, path->version);
-	return zen_tree_copy_tuples(leaf, path->version, batch->slots, batch->n, &batch->space, &batch->size);
+	return zen_tree_copy_tuples(tree, leaf, path->version, batch->slots, batch->n, &batch->space);
 }
 
 /* Copy the fence in the direction of reading, if the range goes so far. */
@@ -115,9 +109,7 @@ copy_fence(ZenTree *tree, const ZenTreePos *from, const ZenTreePos *to, ZenTreeB
 	else if (end != NULL)
 		batch->more = slot->words[0] < end->high[0] ||
 			(slot->words[0] == end->high[0] && slot->words[1] <= end->high[1]);
-	if (tree->kind != ZEN_TREE_TUPLES || !batch->more)
-		return true;
-	return zen_tree_copy_tuples(fence->node, fence->version, slot, 1, &batch->fence_space, &batch->fence_size);
+	return !batch->more || zen_tree_copy_tuples(tree, fence->node, fence->version, slot, 1, &batch->fence_space);
 }
 
 /* How many entries of the copy lie before a position? */
@@ -184,30 +176,16 @@ zen_tree_read(ZenTree *tree, const ZenTreeShape *shape, const ZenTreePos *from, 
 		zen_arena_guard(false);
 }
 
-/* The next read writes its own fence over that of the batch. */
+/* The tuple stays where it is.  The next read writes that of its own fence elsewhere. */
 ZenTreeSlot
 zen_batch_next(const ZenTreeShape *shape, ZenTreeBatch *batch, ZenTreePos *pos)
 {
-	ZenTreeSlot slot = batch->fence;
+	ZenTreeSpace space = batch->next_space;
 
-	if (slot.tuple != NULL)
-	{
-		Size		length = zen_tuple_length(slot.tid);
-
-		if (length > batch->next_size)
-		{
-			if (batch->next_space != NULL)
-				pfree(batch->next_space);
-			batch->next_space = NULL;
-			batch->next_size = 0;
-			batch->next_space = palloc(length);
-			batch->next_size = length;
-		}
-		memcpy(batch->next_space, slot.tuple, length);
-		slot.tuple = (IndexTuple) batch->next_space;
-	}
-	zen_shape_pos_of(shape, pos, &slot);
-	return slot;
+	batch->next_space = batch->fence_space;
+	batch->fence_space = space;
+	zen_shape_pos_of(shape, pos, &batch->fence);
+	return batch->fence;
 }
 
 bool

@@ -18,12 +18,9 @@ typedef struct ZenTreeBatch
 	ZenTreePath path;			/* the leaf of which all is a copy */
 	int			first;			/* entry of it that slots[0] is */
 	ZenTreeSlot slots[ZEN_NODE_SLOTS];
-	char	   *space;			/* of the tuples of slots */
-	Size		size;
-	char	   *fence_space;	/* of fence */
-	Size		fence_size;
-	char	   *next_space;		/* of a position made by zen_batch_next */
-	Size		next_size;
+	ZenTreeSpace space;			/* of the tuples of slots */
+	ZenTreeSpace fence_space;	/* of fence */
+	ZenTreeSpace next_space;	/* of a position made by zen_batch_next */
 } ZenTreeBatch;
 
 /* zen_batch_init -- make a batch in memory of any contents; zen_batch_end frees what it has palloced. */
@@ -40,7 +37,7 @@ extern void zen_batch_end(ZenTreeBatch *batch);
 extern void zen_tree_read(ZenTree *tree, const ZenTreeShape *shape, const ZenTreePos *from, const ZenTreePos *to,
 						  bool backward, ZenTreeBatch *batch);
 
-/* zen_batch_next -- the batch's fence, and its position.  They live until the next call. */
+/* zen_batch_next -- the batch's fence, and its position.  They live until the next call.  Once for each fence. */
 extern ZenTreeSlot zen_batch_next(const ZenTreeShape *shape, ZenTreeBatch *batch, ZenTreePos *pos);
 
 /*

@@ -569,29 +569,6 @@ zen_shape_value(const ZenTreeShape *shape, const ZenTreeSlot *slot, int column, 
 	return *isnull ? (Datum) 0 : whole_value(&shape->columns[column], bytes + at);
 }
 
-IndexTuple
-zen_shape_tuple(const ZenTreeShape *shape, const ZenTreeSlot *slot)
-{
-	Datum		values[INDEX_MAX_KEYS];
-	bool		isnull[INDEX_MAX_KEYS];
-	IndexTuple	tuple;
-
-	if (shape->kind == ZEN_TREE_TUPLES)
-		return slot->tuple;
-	for (int i = 0; i < shape->natts; i++)
-		values[i] = zen_shape_value(shape, slot, i, &isnull[i]);
-	tuple = index_form_tuple(shape->desc, values, isnull);
-	for (int i = 0; i < shape->natts; i++)
-		zen_shape_free_value(shape, i, values[i], isnull[i]);
-	return tuple;
-}
-
-static inline int
-compare_numbers(uint64 a, uint64 b)
-{
-	return (a > b) - (a < b);
-}
-
 /* The order of two values of a column, of which the second may be of another type. */
 static int
 compare_values(const ZenTreeColumn *c, FmgrInfo *order, Datum a, bool a_null, Datum b, bool b_null)
@@ -605,7 +582,12 @@ compare_values(const ZenTreeColumn *c, FmgrInfo *order, Datum a, bool a_null, Da
 		return a_null == c->nulls_first ? -1 : 1;
 	}
 	if (order == NULL && c->code > ZEN_CODE_NONE && c->code < ZEN_CODE_UUID)
-		result = compare_numbers(fixed_number(c->code, a), fixed_number(c->code, b));
+	{
+		uint64		x = fixed_number(c->code, a);
+		uint64		y = fixed_number(c->code, b);
+
+		result = (x > y) - (x < y);
+	}
 	else
 		result = DatumGetInt32(FunctionCall2Coll(order ? order : c->order, c->collation, a, b));
 	/* not -result: it may be the least integer */

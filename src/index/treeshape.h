@@ -166,9 +166,6 @@ zen_shape_free_value(const ZenTreeShape *shape, int column, Datum value, bool is
 		pfree(DatumGetPointer(value));
 }
 
-/* zen_shape_tuple -- the entry as an index tuple: its own, or a new one. */
-extern IndexTuple zen_shape_tuple(const ZenTreeShape *shape, const ZenTreeSlot *slot);
-
 /*
  * zen_shape_compare -- does the entry lie before (< 0) or after (> 0) a position that its words do not decide?  0: it
  * is at it (ZEN_TIE_TID).  Runs the comparison function: no latch is held.

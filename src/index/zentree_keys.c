@@ -105,7 +105,7 @@ typedef struct ElementOrder
 } ElementOrder;
 
 static int
-compare_elements(const void *a, const void *b, void *arg)
+keys_compare_elements(const void *a, const void *b, void *arg)
 {
 	ElementOrder *o = arg;
 	int32		result = DatumGetInt32(FunctionCall2Coll(o->order, o->collation,
@@ -120,9 +120,9 @@ sort_elements(ElementOrder *order, Datum *elems, int n)
 {
 	int			kept = 0;
 
-	qsort_arg(elems, n, sizeof(Datum), compare_elements, order);
+	qsort_arg(elems, n, sizeof(Datum), keys_compare_elements, order);
 	for (int i = 0; i < n; i++)
-		if (kept == 0 || compare_elements(&elems[kept - 1], &elems[i], order) != 0)
+		if (kept == 0 || keys_compare_elements(&elems[kept - 1], &elems[i], order) != 0)
 			elems[kept++] = elems[i];
 	return kept;
 }
@@ -423,15 +423,6 @@ zen_conditions_next(ZenConditions *c, const ZenTreeShape *shape, bool backward)
 
 /* ---------- setting ---------- */
 
-static int
-compare_columns(const void *a, const void *b)
-{
-	const ScanKeyData *left = a;
-	const ScanKeyData *right = b;
-
-	return left->sk_attno - right->sk_attno;
-}
-
 /* An array whose elements a column is to equal, or NULL; an exact one if there is one. */
 static ZenCondition *
 find_array(ZenConditions *c, int column)
@@ -510,24 +501,18 @@ take_key(ZenConditions *c, const ZenTreeShape *shape, ZenCondition *cond, ScanKe
 	}
 }
 
-/* The keys in the order of columns, as the planner gives them. */
-static bool
-are_sorted(ScanKey keys, int n)
+/* Bring the keys into the order of columns, in which the planner gives them. */
+static void
+sort_keys(ScanKey keys, int n)
 {
 	for (int i = 1; i < n; i++)
-		if (keys[i].sk_attno < keys[i - 1].sk_attno)
-			return false;
-	return true;
-}
+		for (int j = i; j > 0 && keys[j].sk_attno < keys[j - 1].sk_attno; j--)
+		{
+			ScanKeyData key = keys[j];
 
-static ScanKey
-sort_keys(ZenConditions *c, ScanKey keys, int n)
-{
-	ScanKey		sorted = MemoryContextAlloc(context_of(c), n * sizeof(ScanKeyData));
-
-	memcpy(sorted, keys, n * sizeof(ScanKeyData));
-	qsort(sorted, n, sizeof(ScanKeyData), compare_columns);
-	return sorted;
+			keys[j] = keys[j - 1];
+			keys[j - 1] = key;
+		}
 }
 
 void
@@ -540,8 +525,7 @@ zen_conditions_set(ZenConditions *c, const ZenTreeShape *shape, ScanKey keys, in
 	c->conditions = c->few;
 	if (nkeys > ZEN_FEW_CONDITIONS)
 		c->conditions = MemoryContextAlloc(context_of(c), nkeys * sizeof(ZenCondition));
-	if (!are_sorted(keys, nkeys))
-		keys = sort_keys(c, keys, nkeys);
+	sort_keys(keys, nkeys);
 	for (int i = 0; i < nkeys; i++)
 		take_key(c, shape, &c->conditions[i], &keys[i]);
 	choose_stepped(c, shape);
@@ -549,22 +533,11 @@ zen_conditions_set(ZenConditions *c, const ZenTreeShape *shape, ScanKey keys, in
 
 /* ---------- one entry ---------- */
 
-/* Is the value one of the elements?  They are few, and mostly it is looked at entries in order. */
+/* Is the value one of the first n elements?  They are few, and mostly it is looked at entries in order. */
 static bool
-is_element(ZenCondition *cond, Datum value)
+is_element(ZenCondition *cond, int n, Datum value)
 {
-	for (int i = 0; i < cond->nelems; i++)
-		if (DatumGetBool(FunctionCall2Coll(&cond->key.sk_func, cond->key.sk_collation, value, cond->elems[i])))
-			return true;
-	return false;
-}
-
-/* Does a value equal an element of a stepped array that comes before the one in turn?  Only if they are inexact. */
-static bool
-equals_earlier(ZenCondition *cond, Datum value)
-{
-	Assert(cond->stepped && cond->inexact);
-	for (int i = 0; i < cond->at; i++)
+	for (int i = 0; i < n; i++)
 		if (DatumGetBool(FunctionCall2Coll(&cond->key.sk_func, cond->key.sk_collation, value, cond->elems[i])))
 			return true;
 	return false;
@@ -581,11 +554,15 @@ holds(ZenCondition *cond, Datum value, bool isnull)
 	if (cond->key.sk_flags & SK_SEARCHNOTNULL)
 		return true;
 	if (cond->nelems > 0 && !cond->stepped)
-		return is_element(cond, value);
+		return is_element(cond, cond->nelems, value);
 	if (!DatumGetBool(FunctionCall2Coll(&cond->key.sk_func, cond->key.sk_collation, value, cond->key.sk_argument)))
 		return false;
-	/* the range of the first one that it equals gives the entry */
-	return cond->nelems == 0 || !cond->inexact || !equals_earlier(cond, value);
+
+	/*
+	 * several elements may equal an inexact value: the range of the first one
+	 * gives the entry
+	 */
+	return cond->nelems == 0 || !cond->inexact || !is_element(cond, cond->at, value);
 }
 
 bool

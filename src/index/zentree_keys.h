@@ -51,7 +51,7 @@ typedef struct ZenConditions
 	ZenTreePos	to;
 } ZenConditions;
 
-/* zen_conditions_set -- take over the keys of a scan, and begin with the first elements of arrays. */
+/* zen_conditions_set -- take over the keys of a scan, which may change their order. */
 extern void zen_conditions_set(ZenConditions *c, const ZenTreeShape *shape, ScanKey keys, int nkeys);
 
 /* zen_conditions_first -- begin with the first elements of arrays, or backward with the last; sets the range. */

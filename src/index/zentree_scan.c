@@ -225,7 +225,7 @@ read_beside(TreeScan *s, const ZenTreeSlot *slot, bool backward)
 
 /* The batch is used up: read the next one of this range; false: there is none. */
 static bool
-next_batch(TreeScan *s, bool backward)
+next_in_range(TreeScan *s, bool backward)
 {
 	ZenTreeSlot fence;
 
@@ -416,30 +416,22 @@ next_shared_batch(IndexScanDesc scan, bool backward)
 	return true;
 }
 
-/* The same as advance(), of what this process has read of a scan of several. */
+/* Read the batch that is next in a scan by this process alone; false: there is none. */
 static bool
-advance_shared(IndexScanDesc scan, bool backward)
+next_batch(IndexScanDesc scan, bool backward)
 {
 	TreeScan   *s = scan->opaque;
 
-	Assert(!s->resume);
-	do
-	{
-		while (s->active)
-		{
-			s->current += backward ? -1 : 1;
-			if (s->current < 0 || s->current >= s->batch.n)
-				break;
-			if (zen_conditions_hold(&s->conditions, &s->shape, &s->batch.slots[s->current]))
-				return true;
-		}
-	} while (next_shared_batch(scan, backward));
-	forget_dead(s);
-	s->active = false;
-	return false;
+	if (!s->active)
+		first_range(scan, backward);
+	else if (next_in_range(s, backward))
+		return true;
+	else if (!next_range(scan, backward))
+		return false;
+	s->active = true;
+	read_batch(s, NULL, backward);
+	return true;
 }
-
-/* ---------- the next entry ---------- */
 
 /* Go to the next entry that satisfies the conditions; false: there is none. */
 static bool
@@ -449,36 +441,40 @@ advance(IndexScanDesc scan, bool backward)
 
 	if (s->conditions.never)
 		return false;
-	if (scan->parallel_scan != NULL)
-		return advance_shared(scan, backward);
-	if (!s->active)
+	Assert(!s->resume || scan->parallel_scan == NULL);
+	do
 	{
-		first_range(scan, backward);
-		read_batch(s, NULL, backward);
-		s->active = true;
-	}
-	for (;;)
-	{
-		if (!s->resume)
-			s->current += backward ? -1 : 1;
-		if (!s->resume && s->current >= 0 && s->current < s->batch.n)
+		while (s->active && !s->resume)
 		{
+			s->current += backward ? -1 : 1;
+			if (s->current < 0 || s->current >= s->batch.n)
+				break;
 			if (zen_conditions_hold(&s->conditions, &s->shape, &s->batch.slots[s->current]))
 				return true;
-			continue;
 		}
-		if (next_batch(s, backward))
-			continue;
-		if (!next_range(scan, backward))
-			break;
-		read_batch(s, NULL, backward);
-	}
+	} while (scan->parallel_scan != NULL ? next_shared_batch(scan, backward) : next_batch(scan, backward));
 	forget_dead(s);
 	s->active = false;
 	return false;
 }
 
 /* ---------- the callbacks ---------- */
+
+/* The entry as an index tuple, which a tree of whole keys does not have. */
+static IndexTuple
+form_tuple(const ZenTreeShape *shape, const ZenTreeSlot *slot)
+{
+	Datum		values[INDEX_MAX_KEYS];
+	bool		isnull[INDEX_MAX_KEYS];
+	IndexTuple	tuple;
+
+	for (int i = 0; i < shape->natts; i++)
+		values[i] = zen_shape_value(shape, slot, i, &isnull[i]);
+	tuple = index_form_tuple(shape->desc, values, isnull);
+	for (int i = 0; i < shape->natts; i++)
+		zen_shape_free_value(shape, i, values[i], isnull[i]);
+	return tuple;
+}
 
 /* For an index-only scan. */
 static void
@@ -495,7 +491,7 @@ hand_out_tuple(IndexScanDesc scan)
 	{
 		MemoryContext old = MemoryContextSwitchTo(s->mcxt);
 
-		scan->xs_itup = s->formed = zen_shape_tuple(&s->shape, slot);
+		scan->xs_itup = s->formed = form_tuple(&s->shape, slot);
 		MemoryContextSwitchTo(old);
 	}
 }

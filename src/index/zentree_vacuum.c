@@ -152,10 +152,8 @@ shrink_level(ZenTree *tree, const ZenTreeShape *shape, int level)
 		if (path->high.node != NULL)
 		{
 			zen_node_get(tree, path->high.node, tree->inner_room, path->high.i, &batch->fence);
-			if (tree->kind == ZEN_TREE_TUPLES ?
-				!zen_tree_copy_tuples(path->high.node, path->high.version, &batch->fence, 1,
-									  &batch->fence_space, &batch->fence_size) :
-				!zen_node_is(path->high.node, path->high.version))
+			if (!zen_tree_copy_tuples(tree, path->high.node, path->high.version, &batch->fence, 1,
+									  &batch->fence_space))
 				continue;
 		}
 		merge_left(tree, path);
@@ -170,7 +168,7 @@ shrink_level(ZenTree *tree, const ZenTreeShape *shape, int level)
 
 /* Merge the nodes of each level above the leaves; at the top, take roots with one child away. */
 static void
-shrink(ZenTree *tree, const ZenTreeShape *shape)
+vacuum_shrink(ZenTree *tree, const ZenTreeShape *shape)
 {
 	for (int level = 1; level < tree->root->level; level++)
 		shrink_level(tree, shape, level);
@@ -255,7 +253,7 @@ zentree_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBul
 			zen_batch_next(&w->shape, &w->batch, &w->pos);
 		w->begun = true;
 	} while (w->batch.more);
-	shrink(w->tree, &w->shape);
+	vacuum_shrink(w->tree, &w->shape);
 	pg_atomic_write_u64(&w->tree->entries, (uint64) stats->num_index_tuples);
 	stats->num_pages = (BlockNumber) ((uint64) pg_atomic_read_u32(&w->tree->nodes) * ZEN_NODE_SIZE / BLCKSZ + 1);
 	zen_batch_end(&w->batch);

@@ -38,6 +38,19 @@ typedef struct ZenFinding
 
 extern void zen_report(ZenReport *report, const ZenFinding *finding, const char *fmt,...) pg_attribute_printf(3, 4);
 
+/* A set of numbers, of TIDs or pages, as bits. */
+static inline bool
+zen_bit_get(const uint64 *bits, uint64 i)
+{
+	return (bits[i / 64] >> (i % 64) & 1) != 0;
+}
+
+static inline void
+zen_bit_set(uint64 *bits, uint64 i)
+{
+	bits[i / 64] |= UINT64CONST(1) << (i % 64);
+}
+
 /* ---------- a TID (verify_row.c) ---------- */
 
 /* Something found wrong with a TID, while nothing can be allocated. */

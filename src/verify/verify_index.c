@@ -53,24 +53,12 @@ typedef struct IndexCheck
 	bool		again;			/* VACUUM is held off, so that is a finding */
 } IndexCheck;
 
-static inline bool
-bit_get(const uint64 *bits, uint64 i)
-{
-	return (bits[i / 64] >> (i % 64) & 1) != 0;
-}
-
-static inline void
-bit_set(uint64 *bits, uint64 i)
-{
-	bits[i / 64] |= UINT64CONST(1) << (i % 64);
-}
-
-static ZenFinding
-indexcheck_finding(IndexCheck *c, const char *kind, uint64 tidno)
+static void
+indexcheck_report(IndexCheck *c, const char *kind, uint64 tidno, const char *detail)
 {
 	ZenFinding	f = {.kind = kind,.relation = RelationGetRelid(c->index),.has_tid = true,.tidno = tidno};
 
-	return f;
+	zen_report(c->report, &f, "%s", detail);
 }
 
 /* ---------- rows ---------- */
@@ -81,7 +69,7 @@ indexcheck_fetch_row(IndexCheck *c, uint64 tidno, bool form)
 {
 	ZenFetch	f = {.ht = c->ht,.tidno = tidno,.snapshot = c->snapshot,.code = ZEN_ANY_CODE};
 
-	if (c->skip != NULL && tidno < c->nskip && bit_get(c->skip, tidno))
+	if (c->skip != NULL && tidno < c->nskip && zen_bit_get(c->skip, tidno))
 		return false;
 	f.row = zenam_slot_row(c->row.slot);
 	if (!zen_row_fetch(&f))
@@ -157,30 +145,25 @@ visit_entry(IndexCheck *c, ItemPointer tid, IndexTuple itup)
 		return;
 	if (is_unused(c->ht, tidno))
 	{
-		ZenFinding	f = indexcheck_finding(c, "index_unused", tidno);
-
 		c->has_unused = true;
 		if (c->again)
-			zen_report(c->report, &f, "an entry leads to an address that may be given to another row");
+			indexcheck_report(c, "index_unused", tidno, "an entry leads to an address that may be given to another row");
 		return;
 	}
 	if (c->again)
 		return;
 	if (itup != NULL && indexcheck_fetch_row(c, tidno, true))
 	{
-		ZenFinding	f = indexcheck_finding(c, "index_key", tidno);
-
 		if (!same_key(c, itup))
 		{
-			zen_report(c->report, &f, "an entry has another key than its row");
+			indexcheck_report(c, "index_key", tidno, "an entry has another key than its row");
 			return;
 		}
-		f.kind = "index_duplicate";
-		if (bit_get(c->present, tidno - c->first))
-			zen_report(c->report, &f, "two entries with one key lead to one row");
+		if (zen_bit_get(c->present, tidno - c->first))
+			indexcheck_report(c, "index_duplicate", tidno, "two entries with one key lead to one row");
 	}
 	Assert(tidno - c->first < c->n);
-	bit_set(c->present, tidno - c->first);
+	zen_bit_set(c->present, tidno - c->first);
 }
 
 static void
@@ -221,7 +204,7 @@ visit_bitmap_page(IndexCheck *c, TBMIterateResult *page)
 		uint64		tidno = (uint64) page->blockno * ZEN_TIDS_PER_BLOCK + i;
 
 		if (tidno >= c->first && tidno - c->first < c->n)
-			bit_set(c->present, tidno - c->first);
+			zen_bit_set(c->present, tidno - c->first);
 	}
 }
 
@@ -317,16 +300,13 @@ find_missing(IndexCheck *c)
 
 	for (uint64 t = c->first; t < c->first + c->n; t++)
 	{
-		ZenFinding	f;
-
 		if (t % ZEN_TIDS_PER_BLOCK == 0)
 			CHECK_FOR_INTERRUPTS();
-		if (bit_get(c->present, t - c->first) || !indexcheck_fetch_row(c, t, hash))
+		if (zen_bit_get(c->present, t - c->first) || !indexcheck_fetch_row(c, t, hash))
 			continue;
 		if (hash && (c->row.isnull[0] || hash_finds(c, t)))
 			continue;
-		f = indexcheck_finding(c, "index_missing", t);
-		zen_report(c->report, &f, "the row has no entry in the index");
+		indexcheck_report(c, "index_missing", t, "the row has no entry in the index");
 	}
 }
 
@@ -468,10 +448,9 @@ check_brin(IndexCheck *c, uint64 ntids)
 		for (int i = 0; i < b.nkeys; i++)
 			if (!brin_column_fits(c, &b, i))
 			{
-				ZenFinding	f = indexcheck_finding(c, "index_missing", t);
-
-				zen_report(c->report, &f, "the summary of blocks %u to %u leaves the row out",
-						   b.range * b.pages_per_range, (b.range + 1) * b.pages_per_range - 1);
+				indexcheck_report(c, "index_missing", t,
+								  psprintf("the summary of blocks %u to %u leaves the row out",
+										   b.range * b.pages_per_range, (b.range + 1) * b.pages_per_range - 1));
 				break;
 			}
 		MemoryContextSwitchTo(old);

@@ -124,14 +124,6 @@ about_table(PoolCheck *c, const char *kind, const ZenHTable *ht)
 	return f;
 }
 
-static ZenFinding
-about_page(const char *kind, uint32 pageno)
-{
-	ZenFinding	f = {.kind = kind,.location = psprintf("page %u", pageno)};
-
-	return f;
-}
-
 /* ---------- superblock and directories ---------- */
 
 static void
@@ -620,7 +612,7 @@ note_listed(uint32 pageno, void *arg)
 
 	/* the pool may have grown */
 	if (pageno < c->end)
-		c->listed[pageno / 64] |= UINT64CONST(1) << (pageno % 64);
+		zen_bit_set(c->listed, pageno);
 }
 
 /* Which pages are on the free list or in a context?  Contexts are read while their region is ours. */
@@ -664,7 +656,7 @@ is_listed(PoolCheck *c, uint32 pageno)
 	Assert(pageno >= zen_pool.first_data_page && pageno < c->end);
 	if (page->owned ? c->busy[page->owner.region] : !c->free_list_read)
 		return true;
-	return (c->listed[pageno / 64] >> (pageno % 64) & 1) != 0;
+	return zen_bit_get(c->listed, pageno);
 }
 
 /* Is there something wrong with a page?  NULL if not. */
@@ -732,7 +724,7 @@ judge_pages(PoolCheck *c)
 	}
 	for (uint32 i = 0; i < c->npages; i++)
 	{
-		ZenFinding	f = about_page("page", c->pages[i].pageno);
+		ZenFinding	f = {.kind = "page",.location = psprintf("page %u", c->pages[i].pageno)};
 
 		zen_report(&c->report, &f, "%s", c->pages[i].what);
 	}

@@ -67,7 +67,7 @@ note_unreadable(TableCheck *c, uint64 tidno)
 	Assert(tidno < c->ntids);
 	if (c->unreadable == NULL)
 		c->unreadable = palloc_extended(size, MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-	c->unreadable[tidno / 64] |= UINT64CONST(1) << (tidno % 64);
+	zen_bit_set(c->unreadable, tidno);
 }
 
 static void
