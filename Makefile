@@ -180,7 +180,6 @@ OBJS = $(addprefix src/base/, \
 		tree.o \
 		treeread.o \
 		treedir.o \
-		treefill.o \
 		zentree_keys.o \
 		zentree.o \
 		zentree_build.o \

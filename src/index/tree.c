@@ -1,12 +1,8 @@
 /*
  * tree.c -- a B+tree in shared DRAM: descent and insertion.
  *
- * Descent.  A reader loads a node's version, finds the child, loads the child's version, and looks at the node's
- * version again.  If it is the same, the child had that version while it was the child of this node.  The range of a
- * node's entries is changed only by a writer that holds its parent and itself.  So a node of the version seen has the
- * range that its parent gave it.
- *
- * Nodes are given back to their tree only, so a version that was seen never comes back.
+ * A reader believes a child's version if the parent's is still the same afterwards: src/index/README, "Versions and
+ * latches", has the argument.
  *
  * Splits.  A descent that inserts splits each full node that it meets, and begins again.  So the parent of a node that
  * is to be split has room.  The root stays where it is: when it is split its contents go to two new nodes.

@@ -4,11 +4,7 @@
  * A tree belongs to a relfilenode.  PostgreSQL keeps a list of the files that a transaction takes away when it commits,
  * and of those that it takes away when it aborts.  The trees of these files go at the same moments.  The process that
  * takes a file away has the index locked for itself until its transaction has ended, so no other process can be in the
- * tree.
- *
- * A prepared transaction takes the list along.  Its trees are in doubt until it ends.  Then each tree in doubt is
- * looked at: if its file is gone, it goes.  The init fork tells, since the main fork's name stays until the next
- * checkpoint.
+ * tree.  The trees of a prepared transaction are in doubt until it ends.
  *
  * Trees are in DRAM, so a start finds none.  The rebuild of indexes makes them anew (table/zenam_reindex.c).
  */
@@ -422,6 +418,7 @@ is_to_be_looked_at(const ZenTree *tree)
 	return tree->in_doubt && !list_member_ptr(looked_at, tree);
 }
 
+/* The init fork tells if a file is gone.  The main fork's name stays until the next checkpoint. */
 void
 zen_tree_settle(void)
 {
@@ -455,6 +452,7 @@ zen_tree_list(int *n)
 	*n = 0;
 	LWLockAcquire(zen_lock(ZEN_LOCK_TREES), LW_SHARED);
 	for (int i = 0; i < BUCKETS; i++)
+	{
 		for (ZenTree *t = directory->buckets[i]; t != NULL && *n < room; t = t->next)
 		{
 			ZenTreeInfo *info = &list[*n];
@@ -468,6 +466,7 @@ zen_tree_list(int *n)
 			info->bytes = info->nodes * ZEN_NODE_SIZE + pg_atomic_read_u64(&t->tuple_bytes);
 			(*n)++;
 		}
+	}
 	LWLockRelease(zen_lock(ZEN_LOCK_TREES));
 	return list;
 }

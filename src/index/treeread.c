@@ -43,11 +43,13 @@ find_end(const ZenTree *tree, const ZenNode *leaf, int first, int n, const ZenTr
 	ZenWords	words;
 
 	for (int i = first; i < first + 2; i++)
+	{
 		if (i >= n || zen_node_above(tree, leaf, tree->leaf_room, i, to->high))
 		{
 			n = i;
 			break;
 		}
+	}
 	if (n <= first + 1 && upto)
 		return n;
 	words = zen_words_for(tree, upto ? to->high : to->low, upto);
@@ -166,9 +168,10 @@ zen_tree_read(ZenTree *tree, const ZenTreeShape *shape, const ZenTreePos *from, 
 	if (guarded)
 		zen_arena_guard(true);
 	do
+	{
 		CHECK_FOR_INTERRUPTS();
-	while (!zen_tree_descend(tree, shape, backward ? to : from, backward, 0, false, &batch->path) ||
-		   !copy_entries(tree, from, to, batch) || !copy_fence(tree, from, to, batch));
+	} while (!zen_tree_descend(tree, shape, backward ? to : from, backward, 0, false, &batch->path) ||
+			 !copy_entries(tree, from, to, batch) || !copy_fence(tree, from, to, batch));
 	trim(shape, from, to, batch);
 	if (ZEN_FAULT(TREE_READER_WRITES))
 		batch->path.node->shown = 0;

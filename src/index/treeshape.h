@@ -149,6 +149,16 @@ extern void zen_shape_make(ZenTreeShape *shape, Relation index, ZenTreeKind kind
 extern void zen_shape_pos(const ZenTreeShape *shape, ZenTreePos *pos, int n, ZenTreeTie tie, uint64 tid);
 extern void zen_shape_pos_of(const ZenTreeShape *shape, ZenTreePos *pos, const ZenTreeSlot *slot);
 
+/* zen_shape_any_null -- is a column of a key null? */
+static inline bool
+zen_shape_any_null(const ZenTreeShape *shape, const bool *isnull)
+{
+	for (int i = 0; i < shape->nkeys; i++)
+		if (isnull[i])
+			return true;
+	return false;
+}
+
 /* zen_shape_words -- the words of a key, all of whose columns are given.  Whole keys without nulls have none. */
 extern void zen_shape_words(const ZenTreeShape *shape, const Datum *values, const bool *isnull, uint64 *words);
 

@@ -6,20 +6,12 @@
  * inserted only if the gate has not changed since it was read, and the gate changes by the insertion.  So of
  * two inserters of one key one finds the other's entry.
  *
- * The check runs without a latch.  A row that it takes for the key's may have gone before the table was asked, and its
- * TID may have been given to another row.  VACUUM takes the entry away before the TID is given out again.  So the check
- * believes in a conflict only if the leaf of the entry is unchanged.
- *
  * Predicate locks, for SERIALIZABLE.  A scan with equalities on the first columns locks a gap: all keys that have these
  * values there, whether any entry has them or not.  A gap stands in the lock manager as a page of the index, whose
  * number is computed from the values.  Any other scan locks the index.  An inserter looks at the gaps of its key: one
  * for each number of first columns.
  *
- * Values that are equal have the same words (treeshape.h).  So the number of a gap is a hash of the words that its
- * columns make alone.  Columns without a code add nothing to the words: gaps that differ in these only are one, as are
- * those with the same hash.  That is a lock on more than was read, which is right.
- *
- * Gaps do not depend on nodes.  So splits and merges move no lock.
+ * src/index/README, "Unique keys" and "Scans" (SSI), has the arguments.
  */
 #include "index/zentree.h"
 
@@ -280,15 +272,6 @@ fill_pos(const ZenTreeShape *shape, ZenTreePos *pos, Datum *values, bool *isnull
 }
 
 static bool
-any_null(const ZenTreeShape *shape, const bool *isnull)
-{
-	for (int i = 0; i < shape->nkeys; i++)
-		if (isnull[i])
-			return true;
-	return false;
-}
-
-static bool
 zentree_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation table,
 			   IndexUniqueCheck check, bool unchanged, struct IndexInfo *info)
 {
@@ -309,7 +292,7 @@ zentree_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Rel
 	if (in.shape->kind == ZEN_TREE_TUPLES)
 		tuple = index_form_tuple(in.shape->desc, values, isnull);
 	fill_pos(in.shape, &pos, values, isnull, tuple, tid);
-	if (unique && !index->rd_index->indnullsnotdistinct && any_null(in.shape, isnull))
+	if (unique && !index->rd_index->indnullsnotdistinct && zen_shape_any_null(in.shape, isnull))
 		unique = false;
 	known = insert_entry(&in, &pos, tuple, unique);
 	zen_batch_end(in.batch);

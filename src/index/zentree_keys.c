@@ -6,18 +6,8 @@
  * condition of each sort is taken.  All others are looked at for each entry.  So it does not matter if conditions
  * contradict or repeat each other.
  *
- * Where the bound includes its value, conditions on later columns make the end of the range narrower: no entry before
- * (1, 5) has a >= 1 and b >= 5.
- *
- * Skipping.  With b = 5 and nothing about a, or only bounds, no entry between (1, 7) and (2, 5) is wanted if no a lies
- * between 1 and 2.  At the end of a leaf the scan looks where in the next one it can begin.
- *
- * = ANY (array) on a leading column is an equality with one element after the other, in the index's order.  Then the
- * whole scan is in the index's order, too.  On any other column the array is a condition for each entry.
- *
- * A value of a type that has no exact order with the column's (treeshape.h) leads to a range, as in a btree, if
- * its column is the first one without another equality.  But each entry of the range is looked at, and no other column
- * makes this range narrower.
+ * src/index/README, "Scans", says what conditions on later columns, arrays and values of other types do to the range,
+ * and where a scan may skip entries.
  */
 #include "index/zentree_keys.h"
 
@@ -506,6 +496,7 @@ static void
 sort_keys(ScanKey keys, int n)
 {
 	for (int i = 1; i < n; i++)
+	{
 		for (int j = i; j > 0 && keys[j].sk_attno < keys[j - 1].sk_attno; j--)
 		{
 			ScanKeyData key = keys[j];
@@ -513,6 +504,7 @@ sort_keys(ScanKey keys, int n)
 			keys[j] = keys[j - 1];
 			keys[j - 1] = key;
 		}
+	}
 }
 
 void

@@ -2,19 +2,15 @@
  * zentree_scan.c -- scans of a tree.
  *
  * A scan copies the entries of a leaf that it wants, and hands them out one by one.  Then it goes on from the leaf's
- * fence.  It holds nothing between two calls, so no process waits for an open cursor.
- *
- * A TID in the copy may have been vacuumed away and given to another row before the row is fetched.  An MVCC snapshot
- * does not see that row: its inserter began after the old row was dead to all.  For other snapshots the caller is told
- * to check the conditions again.
+ * fence.  It holds nothing between two calls, so no process waits for an open cursor.  src/index/README, "Scans", says
+ * why no row is missed or met twice, and what happens to TIDs that are given to other rows.
  *
  * The state of a scan is large, and most scans are short.  So a process keeps the state of some scans that have ended.
  * A scan that an error ends gives it back when the memory context goes in which it began.
  *
  * Several processes.  A process takes the scan, copies a leaf's entries, notes the fence, and lets go.  Then it hands
- * out what it has copied while others read on.  So each leaf's range is read by one process, and what one process reads
- * is in order.  The process that has taken the scan runs comparison functions, and waits for no other process.  If it
- * fails, the query ends in all processes.
+ * out what it has copied while others read on.  If the process that has taken the scan fails, the query ends in all
+ * processes.
  */
 #include "index/zentree.h"
 
@@ -150,24 +146,21 @@ unmark(TreeScan *s)
 	s->resume = false;
 }
 
-/*
- * The caller of zentree_beginscan passes the table's gate only then (index_beginscan).  Until it has, the tree may be
- * one that is being rebuilt.
- */
-static void
-find_tree(TreeScan *s, Relation index)
-{
-	s->tree = zen_tree_need(index);
-	zen_tree_shape(index, s->tree, &s->shape);
-}
-
 static void
 zentree_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int norderbys)
 {
 	TreeScan   *s = scan->opaque;
 
+	/*
+	 * The caller of zentree_beginscan passes the table's gate only then
+	 * (index_beginscan).  Until it has, the tree may be one that is being
+	 * rebuilt.
+	 */
 	if (s->tree == NULL)
-		find_tree(s, scan->indexRelation);
+	{
+		s->tree = zen_tree_need(scan->indexRelation);
+		zen_tree_shape(scan->indexRelation, s->tree, &s->shape);
+	}
 	forget_dead(s);
 	s->active = false;
 	unmark(s);
@@ -391,11 +384,13 @@ next_shared_batch(IndexScanDesc scan, bool backward)
 		first_range(scan, backward);
 	s->active = true;
 	while (s->steps < shared->steps)
+	{
 		if (!next_range(scan, backward))
 		{
 			shared_give(shared, SHARED_DONE);
 			return false;
 		}
+	}
 	if (shared->has_fence)
 	{
 		ZenTreeSlot fence = shared_fence(shared);

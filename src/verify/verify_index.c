@@ -147,7 +147,8 @@ visit_entry(IndexCheck *c, ItemPointer tid, IndexTuple itup)
 	{
 		c->has_unused = true;
 		if (c->again)
-			indexcheck_report(c, "index_unused", tidno, "an entry leads to an address that may be given to another row");
+			indexcheck_report(c, "index_unused", tidno,
+							  "an entry leads to an address that may be given to another row");
 		return;
 	}
 	if (c->again)
@@ -446,6 +447,7 @@ check_brin(IndexCheck *c, uint64 ntids)
 			continue;
 		MemoryContextSwitchTo(c->row.econtext->ecxt_per_tuple_memory);
 		for (int i = 0; i < b.nkeys; i++)
+		{
 			if (!brin_column_fits(c, &b, i))
 			{
 				indexcheck_report(c, "index_missing", t,
@@ -453,6 +455,7 @@ check_brin(IndexCheck *c, uint64 ntids)
 										   b.range * b.pages_per_range, (b.range + 1) * b.pages_per_range - 1));
 				break;
 			}
+		}
 		MemoryContextSwitchTo(old);
 	}
 	if (BufferIsValid(b.buffer))

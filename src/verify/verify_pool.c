@@ -110,16 +110,13 @@ relation_of(PoolCheck *c, const ZenHTable *ht)
 	return entry != NULL ? entry->relid : InvalidOid;
 }
 
-static char *
-table_name(const ZenHTable *ht)
-{
-	return psprintf("HTable %u (database %u, tablespace %u, relfilenode %u)", ht->idx, ht->db, ht->spc, ht->relnumber);
-}
-
 static ZenFinding
 about_table(PoolCheck *c, const char *kind, const ZenHTable *ht)
 {
-	ZenFinding	f = {.kind = kind,.relation = relation_of(c, ht),.location = table_name(ht)};
+	ZenFinding	f = {.kind = kind,.relation = relation_of(c, ht)};
+
+	f.location = psprintf("HTable %u (database %u, tablespace %u, relfilenode %u)", ht->idx, ht->db, ht->spc,
+						  ht->relnumber);
 
 	return f;
 }
@@ -384,6 +381,7 @@ poolcheck_settle(void)
 
 	ZenAssertNotInEpoch();
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+	{
 		while (!is_idle(r))
 		{
 			CHECK_FOR_INTERRUPTS();
@@ -391,6 +389,7 @@ poolcheck_settle(void)
 				return false;
 			pg_usleep(100);
 		}
+	}
 	zen_epoch_wait();
 	return true;
 }

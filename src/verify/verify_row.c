@@ -101,28 +101,13 @@ typedef struct Expected
 	bool		deleted;
 } Expected;
 
-/* Which table an HTable entry stands for. */
-typedef struct Identity
-{
-	uint32		in_use;
-	Oid			db;
-	RelFileNumber relnumber;
-	uint64		birth_cts;
-} Identity;
-
-static Identity
-rowcheck_identity(const ZenHTable *ht)
-{
-	Identity	id = {.in_use = ht->in_use,.db = ht->db,.relnumber = ht->relnumber,.birth_cts = ht->birth_cts};
-
-	return id;
-}
-
+/* Does the entry of the directory still stand for the table of before? */
 static bool
-is_same_table(const ZenHTable *ht, const Identity *id)
+is_same_table(const ZenHTable *ht, const ZenHTable *before)
 {
 	pg_read_barrier();
-	return ht->in_use && ht->db == id->db && ht->relnumber == id->relnumber && ht->birth_cts == id->birth_cts;
+	return ht->in_use && ht->db == before->db && ht->relnumber == before->relnumber &&
+		ht->birth_cts == before->birth_cts;
 }
 
 bool
@@ -408,7 +393,7 @@ bool
 zen_verify_word(ZenHTable *ht, uint64 tidno, ZenFault *fault)
 {
 	Expected	e = {.ht = ht,.tidno = tidno,.code = -1};
-	Identity	id = rowcheck_identity(ht);
+	ZenHTable	before = *ht;
 	bool		committed = ht->create_xid == 0;
 	bool		sound = true;
 	ZenWord    *word;
@@ -422,9 +407,9 @@ zen_verify_word(ZenHTable *ht, uint64 tidno, ZenFault *fault)
 	pg_read_barrier();
 	fault->unreadable = false;
 	zen_epoch_enter();
-	word = id.in_use && committed ? zen_tidmap_word(ht, tidno) : NULL;
+	word = before.in_use && committed ? zen_tidmap_word(ht, tidno) : NULL;
 	if (word != NULL)
-		sound = check_word(&e, word, fault) || !is_same_table(ht, &id);
+		sound = check_word(&e, word, fault) || !is_same_table(ht, &before);
 	zen_epoch_leave();
 	return sound;
 }
