@@ -178,7 +178,6 @@ OBJS = $(addprefix src/base/, \
 	$(addprefix src/index/, \
 		treeshape.o \
 		tree.o \
-		treeread.o \
 		treedir.o \
 		zentree_keys.o \
 		zentree.o \

@@ -1,5 +1,5 @@
 /*
- * tree.h -- a B+tree in shared DRAM: descent and insertion.
+ * tree.h -- a B+tree in shared DRAM: descent, insertion, and the entries of a range, a leaf at a time.
  *
  * Readers take no lock and write nothing.  Writers change nodes under the odd version of each (treenode.h).  Comparison
  * functions run when no node is held.  src/index/README has the arguments.
@@ -56,17 +56,6 @@ typedef enum ZenTreeResult
  */
 extern bool zen_tree_setup(ZenTree *tree, ZenTreeKind kind, bool nulls);
 extern void zen_tree_clear(ZenTree *tree);
-
-/*
- * zen_tree_words -- the words to search for, to find the first entry whose words do not put it before a position.
- */
-static inline ZenWords
-zen_tree_words(const ZenTree *tree, const ZenTreePos *pos)
-{
-	bool		upto = pos->ncmp == 0 && pos->tie == ZEN_TIE_AFTER;
-
-	return zen_words_for(tree, upto ? pos->high : pos->low, upto);
-}
 
 /*
  * zen_tree_find -- among the first n entries of a node, how many lie before a position; with upto, before or at it.
@@ -141,5 +130,46 @@ extern bool zen_tree_copy_tuples(const ZenTree *tree, ZenNode *node, uint64 vers
 /* Move entries, and make room or close it, in a node that the caller holds or that no other process can reach. */
 extern void zen_node_move(const ZenTree *tree, ZenNode *to, int to_i, const ZenNode *from, int from_i, int n,
 						  int level);
+
+/* ---------- the entries of a range, a leaf at a time ---------- */
+
+/* Some entries in order, and where the next ones are. */
+typedef struct ZenTreeBatch
+{
+	int			n;
+	bool		more;			/* there may be others of the range beyond */
+	bool		backward;
+	ZenTreeSlot fence;			/* if more: they begin, or end, here */
+	ZenTreePath path;			/* the leaf of which all is a copy */
+	int			first;			/* entry of it that slots[0] is */
+	ZenTreeSlot slots[ZEN_NODE_SLOTS];
+	ZenTreeSpace space;			/* of the tuples of slots */
+	ZenTreeSpace fence_space;	/* of fence */
+	ZenTreeSpace next_space;	/* of a position made by zen_batch_next */
+} ZenTreeBatch;
+
+/* zen_batch_init -- make a batch in memory of any contents; zen_batch_end frees what it has palloced. */
+extern void zen_batch_init(ZenTreeBatch *batch);
+extern void zen_batch_end(ZenTreeBatch *batch);
+
+/*
+ * zen_tree_read -- read the entries of one leaf between two positions: the first of the range, or with backward the
+ * last.
+ *
+ * NULL stands for the end of the tree.  An entry at `from` is in the range, an entry at `to` is not.  The batch may be
+ * empty while there are more.  Memory is of the current context.  Runs comparison functions.
+ */
+extern void zen_tree_read(ZenTree *tree, const ZenTreeShape *shape, const ZenTreePos *from, const ZenTreePos *to,
+						  bool backward, ZenTreeBatch *batch);
+
+/* zen_batch_next -- the batch's fence, and its position.  They live until the next call.  Once for each fence. */
+extern ZenTreeSlot zen_batch_next(const ZenTreeShape *shape, ZenTreeBatch *batch, ZenTreePos *pos);
+
+/*
+ * zen_tree_delete -- take entries of a batch out of its leaf: those that are marked in wanted[].
+ *
+ * False, and nothing is done, if the leaf has changed since it was read.  batch->path follows the change.
+ */
+extern bool zen_tree_delete(ZenTree *tree, ZenTreeBatch *batch, const bool *wanted);
 
 #endif							/* ZEN_TREE_H */

@@ -28,7 +28,6 @@
 #include "base/fault.h"
 #include "catalog/index.h"
 #include "commands/defrem.h"
-#include "index/treeread.h"
 #include "miscadmin.h"
 #include "optimizer/plancat.h"
 #include "optimizer/optimizer.h"

@@ -20,7 +20,6 @@
 #include "access/xact.h"
 #include "catalog/index.h"
 #include "common/hashfn.h"
-#include "index/treeread.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "storage/predicate.h"

@@ -15,7 +15,6 @@
 #include "index/zentree.h"
 
 #include "access/relscan.h"
-#include "index/treeread.h"
 #include "index/zentree_keys.h"
 #include "miscadmin.h"
 #include "nodes/memnodes.h"

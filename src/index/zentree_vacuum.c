@@ -12,7 +12,6 @@
 #include "index/zentree.h"
 
 #include "commands/vacuum.h"
-#include "index/treeread.h"
 #include "miscadmin.h"
 
 /* ---------- merging ---------- */
