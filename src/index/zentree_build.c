@@ -43,12 +43,14 @@
 								 * wait for others */
 
 /* One process's part of a build. */
-typedef struct Fill
+typedef struct Build
 {
+	Relation	table;
+	Relation	index;
+	IndexInfo  *info;
 	ZenTree    *tree;
-	const ZenTreeShape *shape;
-	Size		limit;			/* bytes to be collected */
-	uint64		entries;		/* so far */
+	ZenTreeShape shape;
+	uint64		entries;		/* put into the tree so far */
 
 	/*
 	 * Two entries with the same words have met: two keys may be equal.  If no
@@ -57,13 +59,14 @@ typedef struct Fill
 	bool		met;
 
 	/* entries collected */
+	Size		limit;			/* bytes */
 	ZenTreeSlot *slots;
 	Size		n;
 	Size		room;
 	Size		bytes;			/* with tuples */
 	bool		in_order;
 	MemoryContext tuples;
-} Fill;
+} Build;
 
 /* ---------- the order of entries ---------- */
 
@@ -219,7 +222,7 @@ fill_copy_fence(const ZenTree *tree, const ZenTreeFence *fence, bool *has, ZenTr
 
 /* Where an entry goes among those of a leaf, from one on. */
 static int
-fill_find_place(const Fill *fill, const ZenNode *leaf, int from, const ZenTreeSlot *slot)
+fill_find_place(const Build *build, const ZenNode *leaf, int from, const ZenTreeSlot *slot)
 {
 	int			end = leaf->n;
 
@@ -228,8 +231,8 @@ fill_find_place(const Fill *fill, const ZenNode *leaf, int from, const ZenTreeSl
 		int			middle = (from + end) / 2;
 		ZenTreeSlot other;
 
-		zen_node_get(fill->tree, leaf, fill->tree->leaf_room, middle, &other);
-		if (is_before(fill->shape, &other, slot))
+		zen_node_get(build->tree, leaf, build->tree->leaf_room, middle, &other);
+		if (is_before(&build->shape, &other, slot))
 			from = middle + 1;
 		else
 			end = middle;
@@ -262,17 +265,17 @@ meets(const ZenTree *tree, const ZenNode *leaf, int i, const ZenTreeSlot *slot, 
 
 /* Put entries into a leaf that this process holds: all that belong there and fit.  Returns their number. */
 static Size
-put_many(Fill *fill, ZenNode *leaf, const ZenTreeSlot *slots, Size n, const Bounds *bounds)
+put_many(Build *build, ZenNode *leaf, const ZenTreeSlot *slots, Size n, const Bounds *bounds)
 {
-	ZenTree    *tree = fill->tree;
+	ZenTree    *tree = build->tree;
 	Size		done = 0;
 	int			i = 0;
 
 	while (done < n && leaf->n < tree->leaf_room &&
-		   (!bounds->has_high || is_before(fill->shape, &slots[done], &bounds->high)))
+		   (!bounds->has_high || is_before(&build->shape, &slots[done], &bounds->high)))
 	{
-		i = fill_find_place(fill, leaf, i, &slots[done]);
-		fill->met |= meets(tree, leaf, i, &slots[done], bounds);
+		i = fill_find_place(build, leaf, i, &slots[done]);
+		build->met |= meets(tree, leaf, i, &slots[done], bounds);
 		if (i < leaf->n)
 			zen_node_move(tree, leaf, i + 1, leaf, i, leaf->n - i, 0);
 		zen_node_put(tree, leaf, tree->leaf_room, i, &slots[done]);
@@ -289,12 +292,13 @@ put_many(Fill *fill, ZenNode *leaf, const ZenTreeSlot *slots, Size n, const Boun
  * place, more are likely to follow: then the node is split there, and they fill the left half.
  */
 static void
-split_for(Fill *fill, ZenTreePath *path, const ZenTreePos *pos, const ZenTreeSlot *slots, Size n,
+split_for(Build *build, ZenTreePath *path, const ZenTreePos *pos, const ZenTreeSlot *slots, Size n,
 		  TimestampTz *since)
 {
-	ZenTree    *tree = fill->tree;
+	ZenTree    *tree = build->tree;
 	int			room = zen_node_room(tree, path->level);
-	int			i = zen_tree_find(tree, fill->shape, path->node, path->version, path->level, path->n, pos, false, NULL);
+	int			i = zen_tree_find(tree, &build->shape, path->node, path->version, path->level, path->n, pos, false,
+								  NULL);
 	int			at = zen_split_point(path->n, i);
 
 	if (i > 0 && i < path->n && path->level == 0 && n > 1)
@@ -302,7 +306,7 @@ split_for(Fill *fill, ZenTreePath *path, const ZenTreePos *pos, const ZenTreeSlo
 		ZenTreeSlot next;
 
 		zen_node_get(tree, path->node, room, i, &next);
-		if (is_before(fill->shape, &slots[1], &next))
+		if (is_before(&build->shape, &slots[1], &next))
 			at = i;
 	}
 	if (i >= 0 && zen_node_is(path->node, path->version) && !zen_tree_split(tree, path, at) &&
@@ -312,119 +316,97 @@ split_for(Fill *fill, ZenTreePath *path, const ZenTreePos *pos, const ZenTreeSlo
 
 /* One attempt to put entries of a tree of whole keys into the leaf that has the first; returns how many are there. */
 static Size
-put_next(Fill *fill, const ZenTreeSlot *slots, Size n, TimestampTz *since)
+put_next(Build *build, const ZenTreeSlot *slots, Size n, TimestampTz *since)
 {
-	ZenTree    *tree = fill->tree;
+	ZenTree    *tree = build->tree;
 	ZenTreePos	pos;
 	ZenTreePath path;
 	Bounds		bounds = {0};
 	Size		done;
 
-	zen_shape_pos_of(fill->shape, &pos, slots);
-	if (!zen_tree_descend(tree, fill->shape, &pos, false, 0, true, &path))
+	zen_shape_pos_of(&build->shape, &pos, slots);
+	if (!zen_tree_descend(tree, &build->shape, &pos, false, 0, true, &path))
 		return 0;
 	if (path.n == zen_node_room(tree, path.level))
 	{
-		split_for(fill, &path, &pos, slots, n, since);
+		split_for(build, &path, &pos, slots, n, since);
 		return 0;
 	}
 	if (!fill_copy_fence(tree, &path.low, &bounds.has_low, &bounds.low) ||
 		!fill_copy_fence(tree, &path.high, &bounds.has_high, &bounds.high) ||
 		!zen_node_try_lock(path.node, path.version))
 		return 0;
-	done = put_many(fill, path.node, slots, n, &bounds);
+	done = put_many(build, path.node, slots, n, &bounds);
 	zen_node_unlock(path.node, path.version);
 	Assert(done > 0);
 	return done;
 }
 
 static void
-put_tuple(Fill *fill, const ZenTreeSlot *slot)
+put_tuple(Build *build, const ZenTreeSlot *slot)
 {
 	ZenTreePos	pos;
 
-	zen_shape_pos_of(fill->shape, &pos, slot);
-	(void) zen_tree_put(fill->tree, fill->shape, &pos, slot->tid & ZEN_TREE_DEAD, slot->tuple, NULL);
-	fill->met = true;
+	zen_shape_pos_of(&build->shape, &pos, slot);
+	(void) zen_tree_put(build->tree, &build->shape, &pos, slot->tid & ZEN_TREE_DEAD, slot->tuple, NULL);
+	build->met = true;
 }
 
 /* ---------- collecting ---------- */
 
-/* Collect entries for a tree, up to so many bytes.  Memory is of the current context. */
-static void
-fill_begin(Fill *fill, ZenTree *tree, const ZenTreeShape *shape, Size limit)
-{
-	memset(fill, 0, sizeof(*fill));
-	fill->tree = tree;
-	fill->shape = shape;
-	fill->limit = limit;
-	fill->in_order = true;
-	fill->room = ORDERED_RUN;
-	fill->slots = palloc(fill->room * sizeof(ZenTreeSlot));
-	fill->tuples = AllocSetContextCreate(CurrentMemoryContext, "zen tree fill", ALLOCSET_DEFAULT_SIZES);
-}
-
 /* Put what was collected into the tree. */
 static void
-fill_flush(Fill *fill)
+fill_flush(Build *build)
 {
 	TimestampTz since = 0;
 	Size		done = 0;
 
-	if (!fill->in_order)
-		sort_from(fill->shape, fill->slots, fill->n, 0);
-	while (done < fill->n)
+	if (!build->in_order)
+		sort_from(&build->shape, build->slots, build->n, 0);
+	while (done < build->n)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (fill->tree->kind == ZEN_TREE_TUPLES)
-			put_tuple(fill, &fill->slots[done++]);
+		if (build->tree->kind == ZEN_TREE_TUPLES)
+			put_tuple(build, &build->slots[done++]);
 		else
-			done += put_next(fill, fill->slots + done, fill->n - done, &since);
+			done += put_next(build, build->slots + done, build->n - done, &since);
 	}
-	fill->entries += fill->n;
-	fill->n = 0;
-	fill->bytes = 0;
-	fill->in_order = true;
-	MemoryContextReset(fill->tuples);
+	build->entries += build->n;
+	build->n = 0;
+	build->bytes = 0;
+	build->in_order = true;
+	MemoryContextReset(build->tuples);
 }
 
 /* One more entry, which is not yet in the tree.  Throws as zen_tree_put(). */
 static void
-fill_add(Fill *fill, const Datum *values, const bool *isnull, uint64 tid)
+fill_add(Build *build, const Datum *values, const bool *isnull, uint64 tid)
 {
-	const ZenTreeShape *shape = fill->shape;
+	const ZenTreeShape *shape = &build->shape;
 	ZenTreeSlot *slot;
 
-	if (fill->n == fill->room)
+	if (build->n == build->room)
 	{
-		fill->room *= 2;
-		fill->slots = repalloc_huge(fill->slots, fill->room * sizeof(ZenTreeSlot));
+		build->room *= 2;
+		build->slots = repalloc_huge(build->slots, build->room * sizeof(ZenTreeSlot));
 	}
-	slot = &fill->slots[fill->n];
+	slot = &build->slots[build->n];
 	slot->tuple = NULL;
 	if (shape->kind == ZEN_TREE_TUPLES)
 	{
-		MemoryContext old = MemoryContextSwitchTo(fill->tuples);
+		MemoryContext old = MemoryContextSwitchTo(build->tuples);
 
 		slot->tuple = index_form_tuple(shape->desc, (Datum *) values, (bool *) isnull);
-		fill->bytes += IndexTupleSize(slot->tuple) + sizeof(void *);
+		build->bytes += IndexTupleSize(slot->tuple) + sizeof(void *);
 		MemoryContextSwitchTo(old);
 	}
 	zen_shape_words(shape, values, isnull, slot->words);
 	slot->tid = tid;
-	fill->bytes += sizeof(ZenTreeSlot);
-	fill->in_order &= fill->n == 0 || is_before(shape, slot - 1, slot);
-	fill->n++;
-	if (fill->bytes >= fill->limit || (fill->in_order && fill->n >= ORDERED_RUN))
-		fill_flush(fill);
-}
-
-static void
-fill_end(Fill *fill)
-{
-	fill_flush(fill);
-	MemoryContextDelete(fill->tuples);
-	pfree(fill->slots);
+	build->bytes += sizeof(ZenTreeSlot);
+	build->in_order &= build->n == 0 || is_before(shape, slot - 1, slot);
+	build->n++;
+	if (build->bytes >= build->limit || (build->in_order && build->n >= ORDERED_RUN))
+		fill_flush(build);
 }
 
 /* ---------- packing ---------- */
@@ -491,7 +473,7 @@ write_leaves(Packer *packer, ZenNode *parent)
 	{
 		ZenNode    *leaf = zen_node_children(tree, parent)[c];
 
-		if (c < parent->n && tree->kind == ZEN_TREE_TUPLES)
+		if (c < parent->n)
 		{
 			zen_node_get(tree, parent, tree->inner_room, c, &old);
 			zen_tree_tuple_free(tree, &old);
@@ -564,16 +546,6 @@ typedef struct SharedBuild
 
 #define SCAN_OF(shared)		((ParallelTableScanDesc) ((char *) (shared) + MAXALIGN(sizeof(SharedBuild))))
 
-typedef struct Build
-{
-	Relation	table;
-	Relation	index;
-	IndexInfo  *info;
-	ZenTree    *tree;
-	ZenTreeShape shape;
-	Fill		fill;
-} Build;
-
 /*
  * The whole keys of a primary key have no nulls.  Such a row is dead, and only older transactions see it, which do not
  * use the index (ii_BrokenHotChain), or else ALTER TABLE looks for nulls after the index is built, and refuses it.
@@ -590,7 +562,7 @@ build_collect(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool
 	Build	   *build = state;
 
 	if (has_place(&build->shape, isnull))
-		fill_add(&build->fill, values, isnull, zen_tid_word(tid) | (alive ? 0 : ZEN_TREE_DEAD));
+		fill_add(build, values, isnull, zen_tid_word(tid) | (alive ? 0 : ZEN_TREE_DEAD));
 }
 
 /* ---------- uniqueness ---------- */
@@ -666,9 +638,15 @@ fill_tree(Build *build, int limit_kb, bool progress, TableScanDesc scan)
 {
 	double		rows;
 
-	fill_begin(&build->fill, build->tree, &build->shape, (Size) limit_kb * 1024);
+	build->limit = (Size) limit_kb * 1024;
+	build->in_order = true;
+	build->room = ORDERED_RUN;
+	build->slots = palloc(build->room * sizeof(ZenTreeSlot));
+	build->tuples = AllocSetContextCreate(CurrentMemoryContext, "zen tree build", ALLOCSET_DEFAULT_SIZES);
 	rows = table_index_build_scan(build->table, build->index, build->info, true, progress, build_collect, build, scan);
-	fill_end(&build->fill);
+	fill_flush(build);
+	MemoryContextDelete(build->tuples);
+	pfree(build->slots);
 	return rows;
 }
 
@@ -733,8 +711,8 @@ fill_with_workers(Build *build, int nworkers)
 		rows = fill_tree(build, shared->limit_kb, true, table_beginscan_parallel(build->table, SCAN_OF(shared)));
 		WaitForParallelWorkersToFinish(context);
 		rows += shared->rows;
-		build->fill.entries += shared->entries;
-		build->fill.met |= shared->met;
+		build->entries += shared->entries;
+		build->met |= shared->met;
 		build->info->ii_BrokenHotChain |= shared->broken_chain;
 		DestroyParallelContext(context);
 	}
@@ -765,8 +743,8 @@ zentree_build_worker(dsm_segment *segment, shm_toc *toc)
 	rows = fill_tree(&build, shared->limit_kb, false, table_beginscan_parallel(build.table, SCAN_OF(shared)));
 	SpinLockAcquire(&shared->lock);
 	shared->rows += rows;
-	shared->entries += build.fill.entries;
-	shared->met |= build.fill.met;
+	shared->entries += build.entries;
+	shared->met |= build.met;
 	shared->broken_chain |= build.info->ii_BrokenHotChain;
 	SpinLockRelease(&shared->lock);
 	index_close(build.index, RowExclusiveLock);
@@ -806,12 +784,12 @@ zentree_build(Relation table, Relation index, struct IndexInfo *info)
 	result->heap_tuples = nworkers > 0 ? fill_with_workers(build, nworkers) : -1;
 	if (result->heap_tuples < 0)
 		result->heap_tuples = fill_tree(build, maintenance_work_mem, true, NULL);
-	pack(build->tree, build->fill.entries);
-	if (info->ii_Unique && build->fill.met)
+	pack(build->tree, build->entries);
+	if (info->ii_Unique && build->met)
 		check_unique(build, info->ii_NullsNotDistinct);
-	pg_atomic_write_u64(&build->tree->entries, build->fill.entries);
+	pg_atomic_write_u64(&build->tree->entries, build->entries);
 	zen_tree_is_built(build->tree);
-	result->index_tuples = (double) build->fill.entries;
+	result->index_tuples = (double) build->entries;
 	pfree(build);
 	return result;
 }
