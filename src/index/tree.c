@@ -553,13 +553,10 @@ insert_at(ZenTree *tree, const ZenTreePath *path, int i, const ZenTreePos *pos, 
 
 	if (tree->kind == ZEN_TREE_TUPLES)
 	{
-		Size		length = IndexTupleSize(tuple);
-
-		slot.tid |= (uint64) length << ZEN_TREE_LENGTH;
-		slot.tuple = tuple_alloc(tree, length);
-		if (slot.tuple == NULL)
+		slot.tid |= (uint64) IndexTupleSize(tuple) << ZEN_TREE_LENGTH;
+		slot.tuple = tuple;
+		if (!zen_tree_tuple_copy(tree, &slot))
 			return ZEN_TREE_FULL;
-		memcpy(slot.tuple, tuple, length);
 	}
 	result = put_entry(tree, path, i, &slot, gate);
 	if (result != ZEN_TREE_DONE)
