@@ -3,8 +3,8 @@
  *
  * The check reads all entries of the key, and asks the table about each.  The leaf at which it begins is the gate.  It
  * has the position before all entries of the key, so all inserters of that key have the same gate.  The entry is
- * inserted only if the gate has not changed since it was read, and the gate changes by the insertion.  So of
- * two inserters of one key one finds the other's entry.
+ * inserted only if the gate has not changed since it was read, and the gate changes by the insertion.  So of two
+ * inserters of one key one finds the other's entry.
  *
  * Predicate locks, for SERIALIZABLE.  A scan with equalities on the first columns locks a gap: all keys that have these
  * values there, whether any entry has them or not.  A gap stands in the lock manager as a page of the index, whose

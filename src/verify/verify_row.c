@@ -101,7 +101,7 @@ typedef struct Expected
 	bool		deleted;
 } Expected;
 
-/* Does the entry of the directory still stand for the table of before? */
+/* Does the entry of the directory stand for the same table as before? */
 static bool
 is_same_table(const ZenHTable *ht, const ZenHTable *before)
 {
@@ -147,8 +147,8 @@ check_owner(const Expected *e, ZenSlot slot, ZenFault *fault)
 						   h.word0 & ZEN_CTS_MASK);
 	if (zen_word1_tidno(h.word1) != e->tidno)
 		return zen_unsound(fault, "owner", slot, "the slot belongs to row (" UINT64_FORMAT "," UINT64_FORMAT ")",
-						   zen_word1_tidno(h.word1) / ZEN_TIDS_PER_BLOCK, zen_word1_tidno(h.word1) %
-						   ZEN_TIDS_PER_BLOCK + 1);
+						   zen_word1_tidno(h.word1) / ZEN_TIDS_PER_BLOCK,
+						   zen_word1_tidno(h.word1) % ZEN_TIDS_PER_BLOCK + 1);
 	return true;
 }
 
