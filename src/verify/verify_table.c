@@ -204,7 +204,7 @@ for_stale_headers(TableCheck *c, uint64 first, uint64 n,
 
 			/* inside, so that the page keeps its descriptor */
 			zen_epoch_enter();
-			stale = is_stale(c, zen_page_slot(p, i), &h);
+			stale = zen_page_holds(zen_page_slot(p, i)) && is_stale(c, zen_page_slot(p, i), &h);
 			zen_epoch_leave();
 			if (!stale)
 				continue;
