@@ -81,9 +81,11 @@ OBJS = $(addprefix src/base/, \
 		stats.o \
 		ownwal.o \
 		numa.o \
-		partition.o \
 		arena.o \
 		epoch.o) \
+	$(addprefix src/numa/, \
+		partition.o \
+		votes.o) \
 	$(addprefix src/nvm/, \
 		persist.o \
 		datadir.o \
@@ -210,8 +212,6 @@ OBJS = $(addprefix src/base/, \
 		explain.o \
 		standby.o \
 		treehooks.o \
-		partitionkey.o \
-		votes.o \
 		objects.o \
 		commands.o \
 		executions.o \

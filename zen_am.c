@@ -4,7 +4,6 @@
 #include "base/compat.h"
 
 #include "admin/dispatch.h"
-#include "admin/partitionkey.h"
 #include "admin/standby.h"
 #include "admin/statements.h"
 #include "base/arena.h"
@@ -13,7 +12,6 @@
 #include "base/guc.h"
 #include "base/locks.h"
 #include "base/numa.h"
-#include "base/partition.h"
 #include "base/stats.h"
 #include "cache/clock.h"
 #include "cache/keycache.h"
@@ -25,6 +23,8 @@
 #include "gc/sweep.h"
 #include "index/treedir.h"
 #include "miscadmin.h"
+#include "numa/partition.h"
+#include "numa/votes.h"
 #include "nvm/filetime.h"
 #include "nvm/grow.h"
 #include "nvm/poolopen.h"
@@ -191,7 +191,7 @@ _PG_init(void)
 								 * anything here may fail */
 	zen_fault_init();
 	zen_guc_init();
-	zen_partitionkey_init();
+	zen_votes_init();
 	zen_streamrmgr_register();
 	zen_worker_after_recovery = zen_after_recovery;
 	zen_worker_register();

@@ -21,7 +21,6 @@
 #include "admin/standby.h"
 #include "admin/statements.h"
 #include "admin/treehooks.h"
-#include "admin/votes.h"
 #include "base/epoch.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
@@ -30,6 +29,8 @@
 #include "index/treedir.h"
 #include "libpq/auth.h"
 #include "miscadmin.h"
+#include "numa/partition.h"
+#include "numa/votes.h"
 #include "replication/walsender.h"
 #include "stream/streamclients.h"
 #include "table/zenam_reindex.h"
@@ -197,9 +198,17 @@ finish_others(const ZenFinishLink *rest, QueryDesc *query)
 		standard_ExecutorFinish(query);
 }
 
+static void
+start_on_node(const ZenStartLink *rest, QueryDesc *query, int eflags)
+{
+	if (unlikely(zen_partition_soft))
+		zen_votes_begin(query, eflags);
+	zen_start_rest(rest, query, eflags);
+}
+
 static const ZenStartLink starts[] = {
 	/* the process moves to another node before it allocates anything */
-	{zen_votes_start},
+	{start_on_node},
 
 	/*
 	 * gates are passed before the executor opens indexes; its nodes are

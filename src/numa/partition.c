@@ -1,8 +1,7 @@
 /*
  * partition.c -- the soft partition (Zen+, 4.2.2): where a session runs, and which node has which partition.
  *
- * hash(key) modulo zen.numa_partitions is a partition, and each partition belongs to a node.  src/nvm/README, "Soft
- * partition", has the whole.
+ * hash(key) modulo zen.numa_partitions is a partition, and each partition belongs to a node.  src/numa/README has the whole.
  *
  * A session (Algorithm 3).  Each transaction brings votes.  A session's score of a node is their share, averaged over
  * its last transactions.  Its home is the node with the best score, once that is MARGIN times the score of the home
@@ -16,7 +15,7 @@
  * The worker alone writes the map, load and tokens; sessions read them without a lock.  A session that has seen an old
  * word runs on a node that is not the best.  Nothing else depends on them.
  */
-#include "base/partition.h"
+#include "numa/partition.h"
 
 #include "base/guc.h"
 #include "base/numa.h"
@@ -61,14 +60,14 @@ typedef union PartitionLine
 	char		line[64];
 } PartitionLine;
 
-typedef struct Control
+typedef struct PartitionControl
 {
 	pg_atomic_uint32 load[ZEN_MAX_NODES];	/* in thousandths */
 	pg_atomic_uint32 tokens;	/* sessions that may move because of load,
 								 * until the next tick */
 	int			nplaces;		/* nodes with a file, from now on constant */
 	int			places[ZEN_MAX_NODES];
-} Control;
+} PartitionControl;
 
 /* What a session knows of itself. */
 typedef struct Session
@@ -82,8 +81,8 @@ typedef struct Session
 
 bool		zen_partition_soft = false;
 
-static Control *control;
-static PartitionLine *lines;
+static PartitionControl *soft;
+static PartitionLine *partitions;
 static Session session = {.home = -1,.here = -1};
 
 Size
@@ -91,7 +90,7 @@ zen_partition_shmem_size(void)
 {
 	if (zen_numa_mode != ZEN_NUMA_SOFT || zen_numa_nodes == 1)
 		return 0;
-	return add_size(sizeof(Control) + sizeof(PartitionLine), mul_size(zen_numa_partitions, sizeof(PartitionLine)));
+	return add_size(sizeof(PartitionControl) + sizeof(PartitionLine), mul_size(zen_numa_partitions, sizeof(PartitionLine)));
 }
 
 void
@@ -102,29 +101,29 @@ zen_partition_init(uint32 places)
 	zen_partition_soft = zen_partition_shmem_size() > 0 && pg_popcount32(places) > 1;
 	if (!zen_partition_soft)
 		return;
-	control = ShmemInitStruct("zen partitions", zen_partition_shmem_size(), &found);
-	lines = (PartitionLine *) TYPEALIGN(sizeof(PartitionLine), control + 1);
+	soft = ShmemInitStruct("zen partitions", zen_partition_shmem_size(), &found);
+	partitions = (PartitionLine *) TYPEALIGN(sizeof(PartitionLine), soft + 1);
 	if (found)
 		return;
-	memset(control, 0, zen_partition_shmem_size());
+	memset(soft, 0, zen_partition_shmem_size());
 	for (int i = 0; i < zen_numa_nodes; i++)
 	{
-		pg_atomic_init_u32(&control->load[i], 0);
+		pg_atomic_init_u32(&soft->load[i], 0);
 		if ((places & (1U << i)) != 0)
-			control->places[control->nplaces++] = i;
+			soft->places[soft->nplaces++] = i;
 	}
-	pg_atomic_init_u32(&control->tokens, 1);
+	pg_atomic_init_u32(&soft->tokens, 1);
 	for (int i = 0; i < zen_numa_partitions; i++)
 	{
-		pg_atomic_init_u64(&lines[i].p.accesses, 0);
-		pg_atomic_init_u32(&lines[i].p.place, control->places[i % control->nplaces]);
+		pg_atomic_init_u64(&partitions[i].p.accesses, 0);
+		pg_atomic_init_u32(&partitions[i].p.place, soft->places[i % soft->nplaces]);
 	}
 }
 
 ZenPartitionInfo
 zen_partition_look(int partition)
 {
-	Partition  *p = &lines[partition].p;
+	Partition  *p = &partitions[partition].p;
 	ZenPartitionInfo info = {.place = (int) pg_atomic_read_u32(&p->place),
 	.accesses = pg_atomic_read_u64(&p->accesses),.moves = *(volatile uint32 *) &p->moves};
 
@@ -137,7 +136,7 @@ zen_partition_look(int partition)
 static double
 load_of(int place)
 {
-	return pg_atomic_read_u32(&control->load[place]) / 1000.0;
+	return pg_atomic_read_u32(&soft->load[place]) / 1000.0;
 }
 
 double
@@ -152,9 +151,9 @@ mean_load(void)
 {
 	double		sum = 0;
 
-	for (int i = 0; i < control->nplaces; i++)
-		sum += load_of(control->places[i]);
-	return sum / control->nplaces;
+	for (int i = 0; i < soft->nplaces; i++)
+		sum += load_of(soft->places[i]);
+	return sum / soft->nplaces;
 }
 
 static bool
@@ -166,21 +165,21 @@ is_overloaded(int place)
 static int
 least_loaded(void)
 {
-	int			best = control->places[0];
+	int			best = soft->places[0];
 
-	for (int i = 1; i < control->nplaces; i++)
-		if (load_of(control->places[i]) < load_of(best))
-			best = control->places[i];
+	for (int i = 1; i < soft->nplaces; i++)
+		if (load_of(soft->places[i]) < load_of(best))
+			best = soft->places[i];
 	return best;
 }
 
 static bool
 take_token(void)
 {
-	uint32		n = pg_atomic_read_u32(&control->tokens);
+	uint32		n = pg_atomic_read_u32(&soft->tokens);
 
 	while (n > 0)
-		if (pg_atomic_compare_exchange_u32(&control->tokens, &n, n - 1))
+		if (pg_atomic_compare_exchange_u32(&soft->tokens, &n, n - 1))
 			return true;
 	return false;
 }
@@ -191,14 +190,14 @@ take_token(void)
 static int
 first_place(void)
 {
-	int			best = control->places[0];
+	int			best = soft->places[0];
 	int			fewest = zen_numa_sessions(best);
 
 	if (zen_numa_binding == ZEN_NUMA_GROUP && fewest < zen_numa_processors(best))
 		return best;
-	for (int i = 1; i < control->nplaces; i++)
+	for (int i = 1; i < soft->nplaces; i++)
 	{
-		int			place = control->places[i];
+		int			place = soft->places[i];
 		int			n = zen_numa_sessions(place);
 
 		if (zen_numa_binding == ZEN_NUMA_GROUP && n < zen_numa_processors(place))
@@ -219,7 +218,7 @@ count_votes(const ZenPartitionVotes *votes)
 		session.score[i] *= KEEP;
 	for (int i = 0; i < votes->n; i++)
 	{
-		Partition  *p = &lines[votes->hash[i] % (uint32) zen_numa_partitions].p;
+		Partition  *p = &partitions[votes->hash[i] % (uint32) zen_numa_partitions].p;
 
 		pg_atomic_fetch_add_u64(&p->accesses, 1);
 		session.score[pg_atomic_read_u32(&p->place)] += (1 - KEEP) / votes->n;
@@ -229,11 +228,11 @@ count_votes(const ZenPartitionVotes *votes)
 static void
 choose_home(void)
 {
-	int			best = control->places[0];
+	int			best = soft->places[0];
 
-	for (int i = 1; i < control->nplaces; i++)
-		if (session.score[control->places[i]] > session.score[best])
-			best = control->places[i];
+	for (int i = 1; i < soft->nplaces; i++)
+		if (session.score[soft->places[i]] > session.score[best])
+			best = soft->places[i];
 	if (session.home < 0 || session.score[best] > MARGIN * session.score[session.home])
 	{
 		session.relieved = false;
@@ -283,7 +282,7 @@ zen_partition_begin(const ZenPartitionVotes *votes)
 /* ---------- the worker ---------- */
 
 static void
-measure(void)
+measure_load(void)
 {
 	int			sessions = 0;
 
@@ -297,10 +296,10 @@ measure(void)
 
 		/* what is not known is as it was */
 		if (load >= 0)
-			pg_atomic_write_u32(&control->load[i], (uint32) (load * 1000));
+			pg_atomic_write_u32(&soft->load[i], (uint32) (load * 1000));
 		sessions += zen_numa_sessions(i);
 	}
-	pg_atomic_write_u32(&control->tokens, (uint32) Max(1, sessions / 8));
+	pg_atomic_write_u32(&soft->tokens, (uint32) Max(1, sessions / 8));
 }
 
 /* The rate of accesses of each node; their sum is the result. */
@@ -311,7 +310,7 @@ weigh(double *weight)
 
 	for (int i = 0; i < zen_numa_partitions; i++)
 	{
-		Partition  *p = &lines[i].p;
+		Partition  *p = &partitions[i].p;
 		uint64		now = pg_atomic_read_u64(&p->accesses);
 
 		p->rate = p->rate * AGE + (double) (now - p->seen);
@@ -330,10 +329,10 @@ best_to_move(int from, double difference)
 	double		left = difference;
 
 	for (int i = 0; i < zen_numa_partitions; i++)
-		if (pg_atomic_read_u32(&lines[i].p.place) == (uint32) from && lines[i].p.rate > 0 &&
-			lines[i].p.rate <= MOST * difference)
+		if (pg_atomic_read_u32(&partitions[i].p.place) == (uint32) from && partitions[i].p.rate > 0 &&
+			partitions[i].p.rate <= MOST * difference)
 		{
-			double		after = difference - 2 * lines[i].p.rate;
+			double		after = difference - 2 * partitions[i].p.rate;
 
 			after = after < 0 ? -after : after;
 			if (after < left)
@@ -349,26 +348,26 @@ best_to_move(int from, double difference)
 static bool
 move_one(double *weight, double enough)
 {
-	int			heavy = control->places[0],
+	int			heavy = soft->places[0],
 				light = heavy,
 				i;
 
-	for (int k = 1; k < control->nplaces; k++)
+	for (int k = 1; k < soft->nplaces; k++)
 	{
-		if (weight[control->places[k]] > weight[heavy])
-			heavy = control->places[k];
-		if (weight[control->places[k]] < weight[light])
-			light = control->places[k];
+		if (weight[soft->places[k]] > weight[heavy])
+			heavy = soft->places[k];
+		if (weight[soft->places[k]] < weight[light])
+			light = soft->places[k];
 	}
 	if (weight[heavy] - weight[light] <= enough)
 		return false;
 	i = best_to_move(heavy, weight[heavy] - weight[light]);
 	if (i < 0)
 		return false;
-	weight[heavy] -= lines[i].p.rate;
-	weight[light] += lines[i].p.rate;
-	lines[i].p.moves++;
-	pg_atomic_write_u32(&lines[i].p.place, light);
+	weight[heavy] -= partitions[i].p.rate;
+	weight[light] += partitions[i].p.rate;
+	partitions[i].p.moves++;
+	pg_atomic_write_u32(&partitions[i].p.place, light);
 	return true;
 }
 
@@ -379,7 +378,7 @@ count_unseen(void)
 	uint64		n = 0;
 
 	for (int i = 0; i < zen_numa_partitions; i++)
-		n += pg_atomic_read_u64(&lines[i].p.accesses) - lines[i].p.seen;
+		n += pg_atomic_read_u64(&partitions[i].p.accesses) - partitions[i].p.seen;
 	return n;
 }
 
@@ -392,9 +391,9 @@ balance(void)
 
 	if (count_unseen() < FEW)
 		return;
-	mean = weigh(weight) / control->nplaces;
-	for (int i = 0; i < control->nplaces; i++)
-		most = Max(most, weight[control->places[i]]);
+	mean = weigh(weight) / soft->nplaces;
+	for (int i = 0; i < soft->nplaces; i++)
+		most = Max(most, weight[soft->places[i]]);
 	if (most <= ETA * mean)
 		return;
 	for (int i = 0; i < STEPS && move_one(weight, BALANCED * mean); i++)
@@ -410,6 +409,6 @@ zen_partition_tick(void)
 	if (!zen_partition_soft || !TimestampDifferenceExceeds(last, now, TICK_MS))
 		return;
 	last = now;
-	measure();
+	measure_load();
 	balance();
 }
