@@ -228,7 +228,6 @@ PG_CPPFLAGS += -DZEN_NO_EXECUTOR
 endif
 ifeq ($(ZEN_FAULTS),1)
 override ZEN_TESTING = 1
-OBJS += src/base/fault.o
 PG_CPPFLAGS += -DZEN_FAULTS
 endif
 ifeq ($(ZEN_TESTING),1)

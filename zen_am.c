@@ -8,7 +8,6 @@
 #include "admin/statements.h"
 #include "base/arena.h"
 #include "base/delay.h"
-#include "base/fault.h"
 #include "base/guc.h"
 #include "base/locks.h"
 #include "base/numa.h"
@@ -189,7 +188,6 @@ _PG_init(void)
 				 errhint("Add zen to shared_preload_libraries in postgresql.conf and restart the server.")));
 	zen_dispatch_register();	/* before any other library, and before
 								 * anything here may fail */
-	zen_fault_init();
 	zen_guc_init();
 	zen_votes_init();
 	zen_streamrmgr_register();

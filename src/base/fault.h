@@ -135,19 +135,11 @@ typedef enum ZenFaultSwitch
 /* Written by PostgreSQL's GUC machinery only. */
 extern int	zen_fault;
 
-/* Define the setting.  Called once from _PG_init in the postmaster. */
-extern void zen_fault_init(void);
-
 #define ZEN_FAULT(name)		unlikely(zen_fault == ZEN_FAULT_##name)
 
 #else
 
 #define ZEN_FAULT(name)		false
-
-static inline void
-zen_fault_init(void)
-{
-}
 
 #endif							/* ZEN_FAULTS */
 

@@ -1,8 +1,12 @@
 /*
- * testing.c -- definitions of the settings for tests and measurements.  Part of builds with ZEN_TESTING only.
+ * testing.c -- definitions of the settings for tests and measurements, and of zen.fault.  Part of builds with
+ * ZEN_TESTING only.
+ *
+ * Faults and values of zen.fault are both made of ZEN_FAULT_LIST, so none can be missing.
  */
 #include "base/testing.h"
 
+#include "base/fault.h"
 #include "utils/guc.h"
 
 #ifndef ZEN_TESTING
@@ -18,6 +22,17 @@ char	   *zen_numa_simulate_load = NULL;
 int			zen_numa_partitions = 2048;
 bool		zen_debug_keep_plans = false;
 int			zen_freeze_age = 100 * 1000 * 1000;
+
+#ifdef ZEN_FAULTS
+int			zen_fault = ZEN_FAULT_NONE;
+
+static const struct config_enum_entry fault_options[] = {
+#define X(name, setting) {setting, ZEN_FAULT_##name, false},
+	ZEN_FAULT_LIST(X)
+#undef X
+	{NULL, 0, false}
+};
+#endif
 
 static void
 define_delay(const char *name, const char *what, const char *more, int *ns, int least)
@@ -60,4 +75,8 @@ zen_testing_init(void)
 							"Transactions after which all row versions in DRAM are looked at for old transaction ids.",
 							"Versions are normally frozen, and row locks forgotten, long before.",
 							&zen_freeze_age, 100 * 1000 * 1000, 1, 1000 * 1000 * 1000, PGC_SIGHUP, 0, NULL, NULL, NULL);
+#ifdef ZEN_FAULTS
+	DefineCustomEnumVariable("zen.fault", "Breaks one rule of persistence, for tests.", NULL,
+							 &zen_fault, ZEN_FAULT_NONE, fault_options, PGC_SIGHUP, 0, NULL, NULL, NULL);
+#endif
 }
