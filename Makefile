@@ -76,8 +76,7 @@ PGFILEDESC = "zen - tables in non-volatile memory"
 # Lowest layer first, and within a layer each module after those that it includes (tools/check-includes).
 OBJS = $(addprefix src/base/, \
 		guc.o \
-		locks.o \
-		bgworker.o \
+		startup.o \
 		stats.o \
 		ownwal.o \
 		numa.o \

@@ -23,13 +23,7 @@ typedef enum ZenLockId
 	ZEN_NLOCKS
 } ZenLockId;
 
-#define ZEN_LOCK_TRANCHE	"zen"
-
-/* zen_locks_request: in shmem_request_hook; zen_locks_init: in shmem_startup_hook. */
-extern void zen_locks_request(void);
-extern void zen_locks_init(void);
-
-extern LWLockPadded *zen_locks;
+extern LWLockPadded *zen_locks; /* found at the start (base/startup.c) */
 
 #define zen_lock(id)	(&zen_locks[id].lock)
 

@@ -11,7 +11,7 @@
  */
 #include "recovery/chunks.h"
 
-#include "base/bgworker.h"
+#include "base/startup.h"
 #include "miscadmin.h"
 #include "nvm/page.h"
 #include "nvm/persist.h"

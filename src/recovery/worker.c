@@ -22,8 +22,8 @@
 
 #include "access/xact.h"
 #include "base/arena.h"
-#include "base/bgworker.h"
 #include "base/epoch.h"
+#include "base/startup.h"
 #include "cache/admission.h"
 #include "cache/clock.h"
 #include "cache/shares.h"

@@ -12,8 +12,8 @@
 #include "stream/streamflush.h"
 
 #include "access/xlog.h"
-#include "base/bgworker.h"
 #include "base/guc.h"
+#include "base/startup.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"

@@ -12,7 +12,7 @@
 
 #include "access/relation.h"
 #include "access/xact.h"
-#include "base/bgworker.h"
+#include "base/startup.h"
 #include "catalog/index.h"
 #include "catalog/pg_class.h"
 #include "miscadmin.h"

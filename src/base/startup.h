@@ -1,9 +1,16 @@
-/* bgworker.h -- the description that zen's background processes have in common. */
-#ifndef ZEN_BGWORKER_H
-#define ZEN_BGWORKER_H
+/*
+ * startup.h -- what zen asks of the server when it starts: LWLocks and background processes.
+ */
+#ifndef ZEN_STARTUP_H
+#define ZEN_STARTUP_H
 
 #include "base/compat.h"
+
 #include "postmaster/bgworker.h"
+
+/* zen_locks_request -- ask for the locks of base/locks.h, in shmem_request_hook; zen_locks_init -- find them later. */
+extern void zen_locks_request(void);
+extern void zen_locks_init(void);
 
 /*
  * zen_bgworker_describe -- describe a background process named name.
@@ -14,4 +21,4 @@
 extern void zen_bgworker_describe(BackgroundWorker *worker, const char *name, const char *function, Datum arg,
 								  int restart_s);
 
-#endif							/* ZEN_BGWORKER_H */
+#endif							/* ZEN_STARTUP_H */

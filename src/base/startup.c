@@ -1,9 +1,28 @@
 /*
- * bgworker.c -- the description that zen's background processes have in common.
+ * startup.c -- what zen asks of the server when it starts: LWLocks and background processes.
  *
- * All of them have access to shared memory and databases, and start when PostgreSQL's own recovery is over.
+ * The locks are one named tranche of PostgreSQL's, indexed by ZenLockId.  All background processes have access to
+ * shared memory and databases, and start when PostgreSQL's own recovery is over.
  */
-#include "base/bgworker.h"
+#include "base/startup.h"
+
+#include "base/locks.h"
+
+#define LOCK_TRANCHE	"zen"
+
+LWLockPadded *zen_locks;
+
+void
+zen_locks_request(void)
+{
+	RequestNamedLWLockTranche(LOCK_TRANCHE, ZEN_NLOCKS);
+}
+
+void
+zen_locks_init(void)
+{
+	zen_locks = GetNamedLWLockTranche(LOCK_TRANCHE);
+}
 
 void
 zen_bgworker_describe(BackgroundWorker *worker, const char *name, const char *function, Datum arg, int restart_s)
