@@ -203,17 +203,10 @@ OBJS = $(addprefix src/base/, \
 		pointrow.o \
 		exec.o) \
 	$(addprefix src/admin/, \
-		libraries.o \
-		named.o \
 		replication.o \
-		basebackup.o \
 		statements.o \
-		explain.o \
-		standby.o \
 		treehooks.o \
-		objects.o \
 		commands.o \
-		executions.o \
 		dispatch.o \
 		views.o \
 		poolgrow.o) \

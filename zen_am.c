@@ -4,7 +4,7 @@
 #include "base/compat.h"
 
 #include "admin/dispatch.h"
-#include "admin/standby.h"
+#include "admin/replication.h"
 #include "admin/statements.h"
 #include "base/arena.h"
 #include "base/delay.h"
@@ -172,7 +172,7 @@ zen_after_recovery(void)
 	static bool reported = false;
 
 	if (!reported)
-		zen_standby_report_lacking();
+		zen_replication_report_lacking();
 	reported = true;
 	return zen_reindex_start_workers();
 }

@@ -1,35 +1,41 @@
 /*
- * commands.c -- what zen does before and after utility statements.
+ * commands.c -- what zen does when a utility statement runs, and when a relation or database comes or goes.
+ *
+ * zen_commands_utility() has the order of what is done before and after a statement, zen_commands_object() of what is
+ * done at a change of the catalogs, with statement or without.
  *
  * - Temporary and unlogged tables, and those of extensions, fall back to heap when zen is only the default.
  * - Databases that hold zen tables are not copied or moved.
  * - A statement that changes catalogs is on disk when it has committed.
  * - After a crash the tables that a statement names have their indexes rebuilt before it locks or replaces any.
  * - COMMIT PREPARED and ROLLBACK PREPARED reach zen.
- * - Indexes that a statement has built as logged ones are repaired after it, or before the commit.
- * - A statement that brings a table into a publication that could not send it is refused.
- *
- * If zen is only the default, it does not count for the tables of extensions.  Code of extensions reads their catalogs
- * with heap's functions, which crash on any other table.  An operator who made zen the default meant tables of users.
- * So while a script runs, heap is the default; USING zen in the script still means zen.  As it is the setting that
- * changes, it does not matter how the script makes its tables: statements, functions, DO, C code; and partitions, since
- * 17, still follow their parents.
+ * - An index on a zen table becomes unlogged before it is built.  Those that were built as logged ones are repaired
+ *   after the statement, or before the commit.
+ * - A dropped relation or database takes its HTables along.
+ * - A relation that bears the file number of a zen table, without being one, is not dropped, truncated or altered.
  */
 #include "admin/commands.h"
 
 #include <ctype.h>
 
+#include "access/genam.h"
 #include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
-#include "admin/objects.h"
 #include "admin/replication.h"
+#include "admin/statements.h"
 #include "admin/treehooks.h"
+#include "admin/utility.h"
 #include "base/epoch.h"
 #include "cache/tidmap.h"
+#include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_database.h"
+#include "catalog/pg_inherits.h"
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
 #include "commands/extension.h"
@@ -38,13 +44,17 @@
 #include "nvm/moment.h"
 #include "recovery/gate.h"
 #include "recovery/recovery.h"
+#include "storage/lmgr.h"
 #include "table/reindexworker.h"
+#include "table/treeindex.h"
 #include "table/zenam_reindex.h"
 #include "table/zenam_rel.h"
 #include "table/zenam_unlogged.h"
+#include "txn/ddl.h"
 #include "txn/twophase.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
 #include "utils/syscache.h"
 
 /* ---------- access methods of new tables ---------- */
@@ -88,7 +98,7 @@ choose_am(RangeVar *rel, char *given)
 
 /*
  * Is a table made to take the place of a zen table?  Tools that rewrite a table while it is in use fill a copy from it,
- * exchange the files of the two, and drop the copy (objects.c).  They name the copy after the OID of the table.
+ * exchange the files of the two, and drop the copy (check_file).  They name the copy after the OID of the table.
  */
 static bool
 is_stand_in(const RangeVar *rel, const Node *query)
@@ -136,6 +146,22 @@ check_alter_table(const ZenAlterTable *alter)
 
 /* ---------- databases ---------- */
 
+/*
+ * Has the database zen tables?  Waits for recovery only if the pool names it: heap databases come and go while recovery
+ * is under way, or has failed.
+ */
+static bool
+has_zen_tables(Oid db)
+{
+	if (pg_atomic_read_u32(&zen_recovery->state) != ZEN_RECOVERY_READY && !zen_htable_names_database(db))
+		return false;
+	zen_gate();
+	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
+		if (zen_htables[i].in_use && zen_htables[i].db == db)
+			return true;
+	return false;
+}
+
 static void
 refuse_database(const char *what, const char *name)
 {
@@ -161,7 +187,7 @@ check_createdb(CreatedbStmt *stmt)
 			template = defGetString(def);
 	}
 	db = get_database_oid(template, true);
-	if (OidIsValid(db) && zen_objects_in_database(db))
+	if (OidIsValid(db) && has_zen_tables(db))
 		refuse_database("copied", template);
 }
 
@@ -171,11 +197,13 @@ check_alterdb(AlterDatabaseStmt *stmt)
 	ListCell   *lc;
 
 	foreach(lc, stmt->options)
-		if (strcmp(lfirst_node(DefElem, lc)->defname, "tablespace") == 0)
 	{
-		Oid			db = get_database_oid(stmt->dbname, true);
+		Oid			db;
 
-		if (OidIsValid(db) && zen_objects_in_database(db))
+		if (strcmp(lfirst_node(DefElem, lc)->defname, "tablespace") != 0)
+			continue;
+		db = get_database_oid(stmt->dbname, true);
+		if (OidIsValid(db) && has_zen_tables(db))
 			refuse_database("moved to another tablespace", stmt->dbname);
 	}
 }
@@ -247,17 +275,10 @@ check_statement(Node *stmt, const ZenAlterTable *alter)
 	}
 }
 
-bool
-zen_commands_changes(Node *stmt)
+static bool
+check_may_change(Node *stmt)
 {
 	return IsA(stmt, CreateStmt) || IsA(stmt, CreateTableAsStmt) || IsA(stmt, ExplainStmt);
-}
-
-void
-zen_commands_check(ZenUtility *u)
-{
-	check_statement(u->stmt, &u->alter);
-	zen_utility_rest(u);
 }
 
 /* ---------- catalogs on disk ---------- */
@@ -276,28 +297,244 @@ changes_catalog(Node *stmt)
 	return GetCommandLogLevel(stmt) == LOGSTMT_DDL;
 }
 
-void
-zen_commands_sync(ZenUtility *u)
+/* ---------- what ALTER TABLE does ---------- */
+
+/* Add one command of ALTER TABLE to the summary of the statement. */
+static void
+add_command(ZenAlterTable *alter, const AlterTableCmd *cmd)
 {
-	if (changes_catalog(u->stmt))
-		ForceSyncCommit();
-	zen_utility_rest(u);
+	if (cmd->subtype != AT_DropConstraint)
+		alter->only_drops_constraints = false;
+	if (cmd->def != NULL && IsA(cmd->def, PartitionCmd))
+		alter->partitions = lappend(alter->partitions, ((PartitionCmd *) cmd->def)->name);
+	switch (cmd->subtype)
+	{
+		case AT_AddColumn:
+		case AT_AddConstraint:
+			if (cmd->def != NULL)
+				alter->added = lappend(alter->added, cmd->def);
+			break;
+		case AT_AttachPartition:
+			alter->attaches = true;
+			break;
+		case AT_SetAccessMethod:
+			/* DEFAULT gives no name */
+			alter->am = cmd->name ? cmd->name : default_table_access_method;
+			alter->am_is_default = cmd->name == NULL;
+			break;
+		case AT_SetTableSpace:
+			alter->moves = true;
+			break;
+		default:
+			break;
+	}
 }
 
-/* ---------- indexes after a crash ---------- */
+/* The summary of a statement, read in place of its commands.  It points into the statement.  Locks nothing. */
+static ZenAlterTable
+summarize_alter(Node *stmt)
+{
+	ZenAlterTable alter = {.only_drops_constraints = true};
+	ListCell   *lc;
 
-void
-zen_commands_rebuild(ZenUtility *u)
+	if (!IsA(stmt, AlterTableStmt))
+		return alter;
+	alter.stmt = (AlterTableStmt *) stmt;
+	alter.relid = RangeVarGetRelid(alter.stmt->relation, NoLock, true);
+	if (OidIsValid(alter.relid))
+		alter.relkind = get_rel_relkind(alter.relid);
+	foreach(lc, alter.stmt->cmds)
+		add_command(&alter, lfirst_node(AlterTableCmd, lc));
+	return alter;
+}
+
+/* ---------- tables that a statement names, and their indexes after a crash ---------- */
+
+/*
+ * A command that locks or replaces indexes must find those of its tables rebuilt (zenam_reindex.c).  Tables that the
+ * command does not name are not its business: one whose index cannot be built must not keep it from running.
+ *
+ * Some commands are not listed, since they need no index that was there before:
+ * - DROP, and ALTER TABLE ... DROP CONSTRAINT alone;
+ * - TRUNCATE, which makes new tables;
+ * - VACUUM and CLUSTER of all tables, which come to each table in a transaction of its own;
+ * - ALTER ... ALL IN TABLESPACE, which moves files as they are.
+ */
+
+/* Its toast table, or InvalidOid. */
+static Oid
+toast_table(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Oid			toast = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		toast = ((Form_pg_class) GETSTRUCT(tuple))->reltoastrelid;
+		ReleaseSysCache(tuple);
+	}
+	return toast;
+}
+
+static List *
+add_table(List *tables, Oid relid)
+{
+	Oid			toast = toast_table(relid);
+
+	Assert(OidIsValid(relid));
+	tables = list_append_unique_oid(tables, relid);
+	return OidIsValid(toast) ? list_append_unique_oid(tables, toast) : tables;
+}
+
+/* Add a table, or that of an index, with its children. */
+static List *
+add_relation(List *tables, Oid relid, bool children)
+{
+	char		relkind = get_rel_relkind(relid);
+	ListCell   *lc;
+
+	if (relkind == RELKIND_INDEX || relkind == RELKIND_PARTITIONED_INDEX)
+		relid = IndexGetRelation(relid, true);
+	if (!OidIsValid(relid))
+		return tables;
+	if (!children)
+		return add_table(tables, relid);
+	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
+		tables = add_table(tables, lfirst_oid(lc));
+	return tables;
+}
+
+static List *
+add_named(List *tables, RangeVar *name)
+{
+	Oid			relid = name != NULL ? RangeVarGetRelid(name, NoLock, true) : InvalidOid;
+
+	return OidIsValid(relid) ? add_relation(tables, relid, name->inh) : tables;
+}
+
+/* All tables of zen in a namespace, or in all. */
+static List *
+all_tables(Oid namespace)
+{
+	Oid			am = get_table_am_oid("zen", true);
+	Relation	pg_class;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	List	   *tables = NIL;
+
+	if (!OidIsValid(am))
+		return NIL;
+	pg_class = table_open(RelationRelationId, AccessShareLock);
+	scan = systable_beginscan(pg_class, InvalidOid, false, NULL, 0, NULL);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
+
+		if (form->relam == am && (!OidIsValid(namespace) || form->relnamespace == namespace))
+			tables = add_table(tables, form->oid);
+	}
+	systable_endscan(scan);
+	table_close(pg_class, AccessShareLock);
+	return tables;
+}
+
+static List *
+reindexed(ReindexStmt *stmt)
+{
+	Oid			namespace;
+
+	switch (stmt->kind)
+	{
+		case REINDEX_OBJECT_INDEX:
+		case REINDEX_OBJECT_TABLE:
+			return add_named(NIL, stmt->relation);
+		case REINDEX_OBJECT_SCHEMA:
+			namespace = get_namespace_oid(stmt->name, true);
+			return OidIsValid(namespace) ? all_tables(namespace) : NIL;
+		case REINDEX_OBJECT_DATABASE:
+			return all_tables(InvalidOid);
+		case REINDEX_OBJECT_SYSTEM:
+			return NIL;
+	}
+	return NIL;
+}
+
+/* The table, and its partitions that are attached or detached. */
+static List *
+altered(const ZenAlterTable *alter)
+{
+	List	   *tables;
+	ListCell   *lc;
+
+	Assert(alter->stmt != NULL);
+	if (alter->only_drops_constraints)
+		return NIL;
+	tables = add_named(NIL, alter->stmt->relation);
+	foreach(lc, alter->partitions)
+		tables = add_named(tables, lfirst_node(RangeVar, lc));
+	return tables;
+}
+
+static List *
+vacuumed(VacuumStmt *stmt)
 {
 	List	   *tables = NIL;
 	ListCell   *lc;
 
-	if (IsTransactionState() && !RecoveryInProgress())
-		tables = zen_named_tables(u->stmt, &u->alter);
+	if (!stmt->is_vacuumcmd)
+		return NIL;
+	foreach(lc, stmt->rels)
+	{
+		VacuumRelation *rel = lfirst_node(VacuumRelation, lc);
+
+		if (OidIsValid(rel->oid))
+			tables = add_relation(tables, rel->oid, true);
+		else
+			tables = add_named(tables, rel->relation);
+	}
+	return tables;
+}
+
+/*
+ * OIDs of the tables, and their toast tables, whose old indexes must be there before the statement runs.  NIL for
+ * statements that use no index of the tables that they name.  Locks nothing, so the list may be out of date.
+ */
+static List *
+named_tables(Node *stmt, const ZenAlterTable *alter)
+{
+	switch (nodeTag(stmt))
+	{
+		case T_ClusterStmt:
+			return add_named(NIL, ((ClusterStmt *) stmt)->relation);
+		case T_ReindexStmt:
+			return reindexed((ReindexStmt *) stmt);
+		case T_AlterTableStmt:
+			return altered(alter);
+		case T_RefreshMatViewStmt:
+			return add_named(NIL, ((RefreshMatViewStmt *) stmt)->relation);
+		case T_IndexStmt:
+			return add_named(NIL, ((IndexStmt *) stmt)->relation);
+		case T_CopyStmt:		/* it opens the indexes before the first row */
+			return ((CopyStmt *) stmt)->is_from ? add_named(NIL, ((CopyStmt *) stmt)->relation) : NIL;
+		case T_VacuumStmt:
+			return vacuumed((VacuumStmt *) stmt);
+		default:
+			return NIL;
+	}
+}
+
+static void
+rebuild_named(Node *stmt, const ZenAlterTable *alter)
+{
+	List	   *tables;
+	ListCell   *lc;
+
+	if (!IsTransactionState() || RecoveryInProgress())
+		return;
+	tables = named_tables(stmt, alter);
 	foreach(lc, tables)
 		zen_reindex_relation(lfirst_oid(lc));
 	list_free(tables);
-	zen_utility_rest(u);
 }
 
 /* ---------- prepared transactions ---------- */
@@ -320,18 +557,18 @@ is_recovered(void)
 	return true;
 }
 
-void
-zen_commands_end_prepared(ZenUtility *u)
+static void
+end_prepared(ZenUtility *u)
 {
-	if (!ends_prepared(u->stmt) || !is_recovered())
+	if (!is_recovered())
 	{
-		zen_utility_rest(u);
+		zen_statements_utility(u);
 		return;
 	}
 	PG_TRY();
 	{
 		zen_reindex_hold();
-		zen_utility_rest(u);
+		zen_statements_utility(u);
 	}
 	PG_FINALLY();
 	{
@@ -359,31 +596,37 @@ tell_of_heap_tables(Node *stmt)
 			 errhint("Use ALTER TABLE ... SET ACCESS METHOD zen for tables that only SQL reads.")));
 }
 
-/* An error in between is undone by the end of the (sub)transaction. */
-void
-zen_commands_extension(ZenUtility *u)
+static bool
+runs_script(Node *stmt)
 {
-	int			nest_level;
+	return (IsA(stmt, CreateExtensionStmt) || IsA(stmt, AlterExtensionStmt)) &&
+		strcmp(default_table_access_method, "zen") == 0;
+}
 
-	if ((!IsA(u->stmt, CreateExtensionStmt) && !IsA(u->stmt, AlterExtensionStmt)) ||
-		strcmp(default_table_access_method, "zen") != 0)
-	{
-		zen_utility_rest(u);
-		return;
-	}
+/*
+ * While the script of an extension runs, heap is the default (src/admin/README, "Extensions").  USING zen in the script
+ * still means zen.
+ *
+ * An error in between is undone by the end of the (sub)transaction.
+ */
+static void
+run_script(ZenUtility *u)
+{
+	int			nest_level = NewGUCNestLevel();
+
 	has_heap_table = false;
-	nest_level = NewGUCNestLevel();
 	(void) set_config_option("default_table_access_method", DEFAULT_TABLE_ACCESS_METHOD, PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);
 	Assert(nest_level > 0);
-	zen_utility_rest(u);
+	zen_statements_utility(u);
 	AtEOXact_GUC(true, nest_level);
 	if (has_heap_table)
-		tell_of_heap_tables(u->stmt);
+		tell_of_heap_tables(u->pstmt->utilityStmt);
 }
 
-void
-zen_commands_created(Oid relid)
+/* A relation was created.  Its row in pg_class is visible. */
+static void
+note_heap_table(Oid relid)
 {
 	HeapTuple	tuple;
 	Form_pg_class class;
@@ -400,7 +643,162 @@ zen_commands_created(Oid relid)
 	ReleaseSysCache(tuple);
 }
 
-/* ---------- after a statement ---------- */
+/* ---------- relations ---------- */
+
+/*
+ * ALTER TABLE may give the file of an index that it drops to one that it creates, if their definitions agree.  It does
+ * not compare access methods.  The constraint's index that it makes is a btree: it becomes what the file is.
+ */
+static void
+keep_tree(Oid indexoid)
+{
+	Relation	index = RelationIdGetRelation(indexoid);
+	RelFileLocator loc;
+
+	if (index == NULL)
+		return;
+	loc = zen_rel_locator(index);
+	if (index->rd_rel->relkind == RELKIND_INDEX && !zen_index_is_tree(index) && zen_tree_exists(&loc))
+		zen_index_make_tree(index);
+	RelationClose(index);
+}
+
+static void
+relation_created(Oid relid)
+{
+	if (!OidIsValid(get_table_am_oid("zen", true)))
+		return;
+	/* the new rows of pg_class and pg_index are not visible yet */
+	CommandCounterIncrement();
+	if (zen_relid_is_tree(relid))
+		zen_index_borrow_classes(relid);
+	else if (get_rel_relkind(relid) == RELKIND_INDEX)
+		keep_tree(relid);
+	if (get_rel_relkind(relid) == RELKIND_INDEX && get_rel_persistence(relid) == RELPERSISTENCE_PERMANENT &&
+		zen_relid_is_zen(IndexGetRelation(relid, true)))
+		zen_index_set_unlogged(relid);
+}
+
+/* A relation is about to be dropped, and is locked.  Only one of zen waits for recovery. */
+static void
+relation_dropped(Oid relid)
+{
+	char		relkind = get_rel_relkind(relid);
+	Relation	rel;
+	ZenHTable  *ht;
+
+	if (relkind == RELKIND_INDEX)
+	{
+		Oid			table = IndexGetRelation(relid, true);
+
+		if (zen_relid_is_zen(table))
+			zen_reindex_index_dropped(table);
+	}
+	if (relkind != RELKIND_RELATION && relkind != RELKIND_MATVIEW && relkind != RELKIND_TOASTVALUE)
+		return;
+	rel = try_relation_open(relid, NoLock);
+	if (rel == NULL)
+		return;
+	if (zen_rel_is_zen(rel))
+	{
+		Assert(CheckRelationLockedByMe(rel, AccessExclusiveLock, false));
+		zen_gate();
+
+		/*
+		 * the rest of a COMMIT PREPARED in the table is done before it goes
+		 */
+		zen_twophase_resolve();
+		ht = zen_ddl_find(zen_rel_locator(rel), rel->rd_backend);
+		if (ht != NULL)
+			zen_ddl_drop(ht);
+	}
+	relation_close(rel, NoLock);
+}
+
+/* ---------- files that were exchanged ---------- */
+
+/* Could rows in the pool be taken for those of this relation, which is not a zen table? */
+static bool
+may_have_foreign_rows(Oid relid, Form_pg_class form)
+{
+	return (form->relkind == RELKIND_RELATION || form->relkind == RELKIND_MATVIEW ||
+			form->relkind == RELKIND_TOASTVALUE) &&
+		form->relpersistence != RELPERSISTENCE_TEMP && form->relfilenode != InvalidRelFileNumber &&
+		!form->relisshared && !zen_relid_is_zen(relid);
+}
+
+/*
+ * A relation is dropped, truncated or altered: is it none of zen's, but bears the file number of a zen table?
+ *
+ * Then its rows in the pool are the zen table's, and must not go with it (src/admin/README, "Exchanged files").
+ * is_stand_in() keeps it from coming to that.
+ */
+static void
+check_file(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	bool		foreign;
+
+	Assert(IsTransactionState());
+
+	/*
+	 * until the pool is recovered it is not known which of its tables are
+	 * there
+	 */
+	if (!HeapTupleIsValid(tuple))
+		return;
+	foreign = pg_atomic_read_u32(&zen_recovery->state) == ZEN_RECOVERY_READY &&
+		may_have_foreign_rows(relid, (Form_pg_class) GETSTRUCT(tuple)) &&
+		zen_ddl_find(zen_locator_of((Form_pg_class) GETSTRUCT(tuple)), INVALID_PROC_NUMBER) != NULL;
+	ReleaseSysCache(tuple);
+	if (foreign)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table \"%s\" holds the rows of a zen table, but is none", get_rel_name(relid)),
+				 errdetail("A tool has exchanged the files of two tables in pg_class, and not their access methods."),
+				 errhint("Let the tables exchange relam in pg_class, too, with allow_system_table_mods = on.  Then "
+						 "each has its rows again.")));
+}
+
+static void
+database_dropped(Oid db)
+{
+	if (!has_zen_tables(db))
+		return;
+	zen_twophase_resolve();
+	zen_ddl_drop_database(db);
+	zen_tree_database_dropped(db);
+}
+
+/* ---------- what is called, first to last ---------- */
+
+void
+zen_commands_object(ObjectAccessType access, Oid class, Oid object)
+{
+	if (class == DatabaseRelationId && access == OAT_DROP)
+		database_dropped(object);
+	if (class != RelationRelationId)
+		return;
+	switch (access)
+	{
+		case OAT_POST_CREATE:
+			/* it makes the new rows of the catalogs visible */
+			relation_created(object);
+			note_heap_table(object);
+			break;
+		case OAT_DROP:
+			/* what may refuse comes before what acts */
+			check_file(object);
+			relation_dropped(object);
+			break;
+		case OAT_TRUNCATE:
+		case OAT_POST_ALTER:
+			check_file(object);
+			break;
+		default:
+			break;
+	}
+}
 
 static void
 finish_statement(void)
@@ -410,18 +808,55 @@ finish_statement(void)
 	zen_index_repair();
 }
 
-void
-zen_commands_finish(ZenUtility *u)
-{
-	zen_utility_rest(u);
-	zen_replication_check(u->stmt);
-	finish_statement();
-}
-
 /* For changes made without a statement. */
 void
 zen_commands_event(XactEvent event)
 {
 	if (event == XACT_EVENT_PRE_COMMIT || event == XACT_EVENT_PRE_PREPARE)
 		finish_statement();
+}
+
+void
+zen_commands_utility(ZenUtility *u)
+{
+	Node	   *stmt = u->pstmt->utilityStmt;
+	bool		changes = check_may_change(stmt) || zen_treehooks_may_change(stmt);
+	ZenAlterTable alter;
+	List	   *moved;
+
+	ZenAssertNotInEpoch();
+	if (changes && u->read_only)
+		u->pstmt = copyObject(u->pstmt);
+	u->read_only = u->read_only && !changes;
+	stmt = u->pstmt->utilityStmt;
+	alter = summarize_alter(stmt);
+
+	/*
+	 * first, it refuses statements, and chooses the access method by which
+	 * others go
+	 */
+	check_statement(stmt, &alter);
+	/* trees become btrees, before any of these is rebuilt */
+	moved = zen_treehooks_before(stmt, &alter);
+	/* the statement may commit by itself */
+	if (changes_catalog(stmt))
+		ForceSyncCommit();
+	rebuild_named(stmt, &alter);
+
+	/*
+	 * next to the statement: they change settings that hold while it runs,
+	 * and no longer
+	 */
+	if (ends_prepared(stmt))
+		end_prepared(u);
+	else if (runs_script(stmt))
+		run_script(u);
+	else
+		zen_statements_utility(u);
+
+	/* trees are built, with heap no more the default */
+	zen_treehooks_after(stmt, moved);
+	/* everything else is done, and its results can be judged and repaired */
+	zen_replication_check(stmt, &alter);
+	finish_statement();
 }

@@ -1,5 +1,5 @@
 /*
- * commands.h -- what zen does before and after utility statements.
+ * commands.h -- what zen does when a utility statement runs, and when a relation or database comes or goes.
  */
 #ifndef ZEN_COMMANDS_H
 #define ZEN_COMMANDS_H
@@ -7,32 +7,26 @@
 #include "base/compat.h"
 
 #include "access/xact.h"
-#include "admin/chain.h"
-
-/* zen_commands_changes -- may zen_commands_check() change the statement? */
-extern bool zen_commands_changes(Node *stmt);
+#include "admin/utility.h"
+#include "catalog/objectaccess.h"
 
 /*
- * Links of utility statements.
+ * zen_commands_utility -- run a utility statement, with all that zen does before and after it.
  *
- * zen_commands_finish -- after: repair indexes, and look at publications.
- * zen_commands_check -- before: refuse statements that zen cannot do, and choose the access method of new tables.
- * zen_commands_sync -- before: have the commit of a statement that changes catalogs flushed.
- * zen_commands_rebuild -- before: rebuild the indexes that a crash has emptied, of the tables that the statement names.
- * zen_commands_end_prepared -- around the end of a prepared transaction.
- * zen_commands_extension -- around the script of an extension: zen is not its default access method.
+ * Goes on to zen_statements_utility().  May change the statement, or a copy of it that u has then.
  */
-extern void zen_commands_finish(ZenUtility *u);
-extern void zen_commands_check(ZenUtility *u);
-extern void zen_commands_sync(ZenUtility *u);
-extern void zen_commands_rebuild(ZenUtility *u);
-extern void zen_commands_end_prepared(ZenUtility *u);
-extern void zen_commands_extension(ZenUtility *u);
+extern void zen_commands_utility(ZenUtility *u);
 
-/* zen_commands_event -- before a transaction commits or is prepared: the work of zen_commands_finish().  May throw. */
+/* zen_commands_event -- before a transaction commits or is prepared: indexes are repaired.  May throw. */
 extern void zen_commands_event(XactEvent event);
 
-/* zen_commands_created -- a relation was created.  Its row in pg_class is visible. */
-extern void zen_commands_created(Oid relid);
+/*
+ * zen_commands_object -- a relation was created, and its new catalog rows become visible; or a relation, which is
+ * locked, or database is about to be changed or dropped.
+ *
+ * Throws ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE if a relation that is none of zen's bears the file number of a zen
+ * table, whose rows the command would lose.
+ */
+extern void zen_commands_object(ObjectAccessType access, Oid class, Oid object);
 
 #endif							/* ZEN_COMMANDS_H */

@@ -1,32 +1,39 @@
 /*
  * dispatch.c -- which part of zen is called at which moment, in which order.
  *
- * PostgreSQL has one callback or hook of zen of each kind, all set here.  Each kind has a table of the parts of zen
- * that take part, with comments on their order.  src/admin/README, "The order of hooks", has the picture with other
- * libraries.
+ * PostgreSQL has one callback or hook of zen of each kind, all set here.  For each kind there is a function or a table
+ * that calls the parts of zen, with comments on their order.  src/admin/README, "The order of hooks", has the picture
+ * with other libraries.  A hook of which one part alone makes use is set by that part (zen_dispatch_install).
  *
- * A hook of which one part alone makes use is set by that part (zen_dispatch_install).
+ * Transaction callbacks.  PostgreSQL runs them last registered first.  So zen's are the last to run if zen is the first
+ * library of shared_preload_libraries.  Libraries that are loaded later, by LOAD or session_preload_libraries too, run
+ * before it.
+ *
+ * If zen is not the first, it looks whether the libraries ahead of it have registered any.  PostgreSQL's list
+ * starts with zen's own entry by then, and has to end there.
+ *
+ * The list is private to PostgreSQL, but each entry is a chunk of TopMemoryContext, which hands out the chunk that was
+ * freed last.  The chunk's content tells whether it is zen's entry.  If it is not, zen assumes that callbacks of others
+ * run after its own.  That is always safe: see src/txn/README, "Other libraries".
+ *
+ * Innermost hooks.  A hook that stands for PostgreSQL's own code must be there before a library behind zen sets its
+ * own, which then calls it.  But a library may insist on finding no hook, and nothing tells which one does.  So zen
+ * tries: zen loads the libraries behind it, as PostgreSQL is about to do, while its hooks are set.  If one refuses, zen
+ * gives the hooks back, and leaves that library and the rest to PostgreSQL.
  */
 #include "admin/dispatch.h"
 
+#include <dlfcn.h>
+
 #include "access/xact.h"
-#include "admin/basebackup.h"
-#include "admin/chain.h"
 #include "admin/commands.h"
-#include "admin/executions.h"
-#include "admin/explain.h"
-#include "admin/libraries.h"
-#include "admin/objects.h"
 #include "admin/replication.h"
-#include "admin/standby.h"
 #include "admin/statements.h"
-#include "admin/treehooks.h"
 #include "base/epoch.h"
 #include "catalog/objectaccess.h"
-#include "catalog/pg_class.h"
-#include "catalog/pg_database.h"
 #include "exec/exec.h"
 #include "index/treedir.h"
+#include "lib/stringinfo.h"
 #include "libpq/auth.h"
 #include "miscadmin.h"
 #include "numa/partition.h"
@@ -37,6 +44,141 @@
 #include "txn/exclusive.h"
 #include "txn/sequence.h"
 #include "txn/xact.h"
+#include "utils/memutils.h"
+#include "utils/varlena.h"
+
+/* ---------- the place among the libraries of shared_preload_libraries ---------- */
+
+/* An entry of PostgreSQL's list (XactCallbackItem). */
+typedef struct CallbackEntry
+{
+	struct CallbackEntry *next;
+	XactCallback callback;
+	void	   *arg;
+} CallbackEntry;
+
+static char marker;				/* zen's entry bears its address */
+
+/* The name of a library, as "zen" for "$libdir/zen.so".  Changes path. */
+static const char *
+library_name(char *path)
+{
+	char	   *slash = strrchr(path, '/');
+	char	   *name = slash ? slash + 1 : path;
+	char	   *suffix = strstr(name, DLSUFFIX);
+
+	if (suffix != NULL && suffix[strlen(DLSUFFIX)] == '\0')
+		*suffix = '\0';
+	return name;
+}
+
+/* Is zen the first of shared_preload_libraries? */
+static bool
+is_first_library(void)
+{
+	char	   *list = pstrdup(shared_preload_libraries_string);
+	List	   *paths = NIL;
+	bool		first = SplitDirectoriesString(list, ',', &paths) && paths != NIL &&
+	strcmp(library_name(linitial(paths)), "zen") == 0;
+
+	list_free_deep(paths);
+	pfree(list);
+	return first;
+}
+
+/* Register the callback; returns its entry in PostgreSQL's list, or NULL if it is not where it was expected. */
+static const CallbackEntry *
+register_and_find(XactCallback callback)
+{
+	volatile CallbackEntry *entry = MemoryContextAlloc(TopMemoryContext, sizeof(CallbackEntry));
+
+	pfree((void *) entry);
+	RegisterXactCallback(callback, &marker);
+	if (entry->callback != callback || entry->arg != &marker)
+		return NULL;
+	return (const CallbackEntry *) entry;
+}
+
+/* The libraries whose callbacks these are, each once. */
+static char *
+libraries_of(const CallbackEntry *entry)
+{
+	StringInfoData names;
+	char	   *last = NULL;
+
+	initStringInfo(&names);
+	for (; entry != NULL; entry = entry->next)
+	{
+		Dl_info		info;
+		char	   *name;
+
+		if (dladdr((void *) entry->callback, &info) == 0 || info.dli_fname == NULL)
+			continue;
+		name = (char *) library_name(pstrdup(info.dli_fname));
+		if (last == NULL || strcmp(name, last) != 0)
+			appendStringInfo(&names, "%s\"%s\"", last ? ", " : "", name);
+		last = name;
+	}
+	return names.len > 0 ? names.data : pstrdup("unknown");
+}
+
+#ifndef ZEN_NO_EXECUTOR
+/* Load a library, as PostgreSQL does; false if it has raised an error. */
+static bool
+try_to_load(const char *path)
+{
+	MemoryContext old = CurrentMemoryContext;
+	volatile bool loaded = true;
+	ErrorData  *error;
+
+	PG_TRY();
+	{
+		load_file(path, false);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(old);
+		error = CopyErrorData();
+		FlushErrorState();
+		ereport(LOG,
+				(errmsg("library \"%s\" refuses to be loaded behind executor hooks of zen: %s", path, error->message),
+				 errdetail("It is loaded again without them.")));
+		FreeErrorData(error);
+		loaded = false;
+	}
+	PG_END_TRY();
+	return loaded;
+}
+
+/*
+ * Load the libraries behind zen while its innermost hooks are set.  If one refuses, zen gives the hooks back, and
+ * PostgreSQL loads that library in its turn.
+ */
+static void
+load_libraries_behind(void)
+{
+	char	   *list = pstrdup(shared_preload_libraries_string);
+	List	   *paths = NIL;
+	bool		behind = false;
+	ListCell   *lc;
+
+	Assert(process_shared_preload_libraries_in_progress);
+	if (SplitDirectoriesString(list, ',', &paths))
+	{
+		foreach(lc, paths)
+		{
+			if (behind && !try_to_load(lfirst(lc)))
+			{
+				zen_exec_yield();
+				break;
+			}
+			behind = behind || strcmp(library_name(pstrdup(lfirst(lc))), "zen") == 0;
+		}
+	}
+	list_free_deep(paths);
+	pfree(list);
+}
+#endif							/* ZEN_NO_EXECUTOR */
 
 /* ---------- the end of transactions and subtransactions ---------- */
 
@@ -64,7 +206,7 @@ static const struct
 	 * parts that may throw before a commit come before zen_xact, which makes
 	 * the commit durable
 	 */
-	{zen_basebackup_event, NULL},
+	{zen_replication_event, NULL},
 	/* last of these: it changes catalogs, and builds indexes */
 	{zen_commands_event, NULL},
 	{zen_xact_event, zen_xact_subevent},
@@ -90,203 +232,76 @@ subtransaction_event(SubXactEvent event, SubTransactionId subxact, SubTransactio
 void
 zen_dispatch_register(void)
 {
-	zen_libraries_register(transaction_event, subtransaction_event);
+	const CallbackEntry *entry;
+
+	/* each process inherits the list */
+	Assert(!IsUnderPostmaster && !zen_xact_is_last);
+	entry = register_and_find(transaction_event);
+	RegisterSubXactCallback(subtransaction_event, NULL);
+	zen_xact_is_last = is_first_library() || (entry != NULL && entry->next == NULL);
+	if (zen_xact_is_last)
+		return;
+	ereport(WARNING,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("libraries with transaction callbacks are ahead of zen in shared_preload_libraries: %s",
+					entry ? libraries_of(entry->next) : "unknown"),
+			 errdetail("They act after zen at the end of a transaction, so each commit that changes zen tables "
+					   "is written to the WAL and flushed."),
+			 errhint("Name zen first in shared_preload_libraries, and restart the server.")));
 }
 
 /* ---------- utility statements ---------- */
 
 static ProcessUtility_hook_type prev_utility;
 
-static void
-utility_others(ZenUtility *u)
-{
-	if (prev_utility)
-		prev_utility(u->pstmt, u->query, u->read_only, u->context, u->params, u->env, u->dest, u->qc);
-	else
-		standard_ProcessUtility(u->pstmt, u->query, u->read_only, u->context, u->params, u->env, u->dest, u->qc);
-}
-
-/* Outermost to innermost: the first link before a statement is the last one after it. */
-static const ZenUtilityLink utility[] = {
-	/*
-	 * outermost: after the statement everything else is done, and its results
-	 * can be judged and repaired
-	 */
-	zen_commands_finish,
-
-	/*
-	 * before anything is done: it refuses statements, and chooses the access
-	 * method by which others go
-	 */
-	zen_commands_check,
-
-	/*
-	 * around what rebuilds indexes: before, trees become btrees; after, trees
-	 * are built, with heap no more the default
-	 */
-	zen_treehooks_utility,
-	/* anywhere before the statement, which may commit by itself */
-	zen_commands_sync,
-	/* behind treehooks: it may have exchanged indexes */
-	zen_commands_rebuild,
-
-	/*
-	 * next to the statement: they change settings that hold while it runs,
-	 * and no longer
-	 */
-	zen_commands_end_prepared,
-	zen_commands_extension,
-
-	/*
-	 * innermost: the cost of the statement alone is counted, without zen's
-	 * work around it
-	 */
-	zen_statements_utility,
-	utility_others,
-};
-
-/* Links that change the statement get one of their own. */
+/* zen_commands_utility() goes on to zen_statements_utility(), and this to the others. */
 static void
 run_utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUtilityContext context,
 			ParamListInfo params, QueryEnvironment *env, DestReceiver *dest, QueryCompletion *qc)
 {
-	bool		changes = zen_commands_changes(pstmt->utilityStmt) || zen_treehooks_changes(pstmt->utilityStmt);
-	ZenUtility	u = {.rest = utility,.query = query,.read_only = read_only && !changes,.context = context,
-	.params = params,.env = env,.dest = dest,.qc = qc};
+	ZenUtility	u = {.pstmt = pstmt,.query = query,.read_only = read_only,.context = context,.params = params,
+	.env = env,.dest = dest,.qc = qc,.others = prev_utility};
 
-	ZenAssertNotInEpoch();
-	u.pstmt = read_only && changes ? copyObject(pstmt) : pstmt;
-	u.stmt = u.pstmt->utilityStmt;
-	u.alter = zen_named_alter(u.stmt);
-	zen_utility_rest(&u);
+	zen_commands_utility(&u);
 }
 
 /* ---------- executions ---------- */
-
-static ExecutorStart_hook_type prev_start;
-static ExecutorRun_hook_type prev_run;
-static ExecutorFinish_hook_type prev_finish;
 
 /*
  * These are the outermost of their chains.  Kept executor state stands for PostgreSQL's executor, so it is the
  * innermost and has hooks of its own, below those of other libraries (zen_exec_install).
  */
-static void
-start_others(const ZenStartLink *rest, QueryDesc *query, int eflags)
-{
-	if (prev_start)
-		prev_start(query, eflags);
-	else
-		standard_ExecutorStart(query, eflags);
-}
-
-static void
-run_others(const ZenRunLink *rest, ZEN_EXECUTOR_RUN_ARGS)
-{
-	if (prev_run)
-		prev_run(ZEN_EXECUTOR_RUN_PASS);
-	else
-		standard_ExecutorRun(ZEN_EXECUTOR_RUN_PASS);
-}
-
-static void
-finish_others(const ZenFinishLink *rest, QueryDesc *query)
-{
-	if (prev_finish)
-		prev_finish(query);
-	else
-		standard_ExecutorFinish(query);
-}
-
-static void
-start_on_node(const ZenStartLink *rest, QueryDesc *query, int eflags)
-{
-	if (unlikely(zen_partition_soft))
-		zen_votes_begin(query, eflags);
-	zen_start_rest(rest, query, eflags);
-}
-
-static const ZenStartLink starts[] = {
-	/* the process moves to another node before it allocates anything */
-	{start_on_node},
-
-	/*
-	 * gates are passed before the executor opens indexes; its nodes are
-	 * looked at when it has made them
-	 */
-	{zen_executions_start},
-	/* innermost: here it is counted if kept state will do */
-	{zen_statements_start},
-	{start_others},
-};
-
-static const ZenRunLink runs[] = {
-	/*
-	 * a backup that the statement has begun is noted when the statement is
-	 * done
-	 */
-	{zen_basebackup_run},
-	{zen_statements_run},
-	{run_others},
-};
-
-static const ZenFinishLink finishes[] = {
-	{zen_statements_finish},
-	{finish_others},
-};
+static ExecutorStart_hook_type prev_start;
+static ExecutorRun_hook_type prev_run;
+static ExecutorFinish_hook_type prev_finish;
 
 static void
 start_execution(QueryDesc *query, int eflags)
 {
 	ZenAssertNotInEpoch();
-	zen_start_rest(starts, query, eflags);
+	/* the process moves to another node before it allocates anything */
+	if (unlikely(zen_partition_soft))
+		zen_votes_begin(query, eflags);
+	zen_statements_start(prev_start, query, eflags);
 }
 
 static void
 run_execution(ZEN_EXECUTOR_RUN_ARGS)
 {
-	zen_run_rest(runs, ZEN_EXECUTOR_RUN_PASS);
+	zen_statements_run(prev_run, ZEN_EXECUTOR_RUN_PASS);
+	/* a backup that the statement has begun is noted when it is done */
+	zen_replication_note_backup();
 }
 
 static void
 finish_execution(QueryDesc *query)
 {
-	zen_finish_rest(finishes, query);
+	zen_statements_finish(prev_finish, query);
 }
 
 /* ---------- objects ---------- */
 
 static object_access_hook_type prev_object_access;
-
-/* A function is about to be called, which happens often.  First to last: they refuse the call, or note its effect. */
-static const struct
-{
-	void		(*check) (Oid function);
-}			functions[] = {
-	{zen_standby_check_function},
-	/* behind what refuses */
-	{zen_basebackup_check_function},
-	{zen_replication_check_function},
-};
-
-/* All else, first to last. */
-static const struct
-{
-	ObjectAccessType access;
-	Oid			class;
-	void		(*act) (Oid object);
-}			objects[] = {
-
-	/* it makes the new rows of the catalogs visible */
-	{OAT_POST_CREATE, RelationRelationId, zen_objects_created},
-	{OAT_POST_CREATE, RelationRelationId, zen_commands_created},
-	/* what may refuse comes before what acts */
-	{OAT_DROP, RelationRelationId, zen_objects_check_file},
-	{OAT_TRUNCATE, RelationRelationId, zen_objects_check_file},
-	{OAT_POST_ALTER, RelationRelationId, zen_objects_check_file},
-	{OAT_DROP, RelationRelationId, zen_objects_dropped},
-	{OAT_DROP, DatabaseRelationId, zen_objects_database_dropped},
-};
 
 static void
 object_accessed(ObjectAccessType access, Oid class, Oid object, int sub, void *arg)
@@ -295,16 +310,11 @@ object_accessed(ObjectAccessType access, Oid class, Oid object, int sub, void *a
 		prev_object_access(access, class, object, sub, arg);
 	if (sub != 0 || IsBootstrapProcessingMode())
 		return;
+	/* a function is about to be called, which happens often */
 	if (access == OAT_FUNCTION_EXECUTE)
-	{
-		for (int i = 0; i < lengthof(functions); i++)
-			functions[i].check(object);
-		return;
-	}
-
-	for (int i = 0; i < lengthof(objects); i++)
-		if (objects[i].access == access && objects[i].class == class)
-			objects[i].act(object);
+		zen_replication_check_function(object);
+	else
+		zen_commands_object(access, class, object);
 }
 
 /* ---------- clients ---------- */
@@ -324,7 +334,7 @@ client_authenticated(Port *port, int status)
 	 * that make tables look for clients
 	 */
 	zen_clients_enter();
-	zen_basebackup_client();
+	zen_replication_client();
 }
 
 /* ---------- hooks ---------- */
@@ -335,7 +345,7 @@ zen_dispatch_install_innermost(void)
 {
 #ifndef ZEN_NO_EXECUTOR
 	zen_exec_install();
-	zen_libraries_try(zen_exec_yield);
+	load_libraries_behind();
 #endif
 }
 
@@ -346,13 +356,13 @@ zen_dispatch_install(void)
 	/* again, if a library has refused it, but has set no such hook */
 	zen_exec_install();
 
-	prev_utility = ProcessUtility_hook;
+	prev_utility = ProcessUtility_hook ? ProcessUtility_hook : standard_ProcessUtility;
 	ProcessUtility_hook = run_utility;
-	prev_start = ExecutorStart_hook;
+	prev_start = ExecutorStart_hook ? ExecutorStart_hook : standard_ExecutorStart;
 	ExecutorStart_hook = start_execution;
-	prev_run = ExecutorRun_hook;
+	prev_run = ExecutorRun_hook ? ExecutorRun_hook : standard_ExecutorRun;
 	ExecutorRun_hook = run_execution;
-	prev_finish = ExecutorFinish_hook;
+	prev_finish = ExecutorFinish_hook ? ExecutorFinish_hook : standard_ExecutorFinish;
 	ExecutorFinish_hook = finish_execution;
 	prev_object_access = object_access_hook;
 	object_access_hook = object_accessed;
@@ -362,6 +372,6 @@ zen_dispatch_install(void)
 	/* hooks that one part of zen has for itself, in any order */
 	zen_exclusive_install();	/* errors */
 	zen_sequence_install();		/* messages to the client */
-	zen_explain_init();			/* EXPLAIN */
+	zen_statements_install();	/* EXPLAIN */
 	zen_exec_init();			/* parser, planner, paths of aggregates */
 }

@@ -1,5 +1,14 @@
 /*
- * statements.c -- counters by statement, for zen_stat_statements.
+ * statements.c -- what zen does when a statement is executed: gates before it, and what it costs.
+ *
+ * Before.
+ *
+ * - Tables that a plan writes pass their gates before the executor opens their indexes.
+ * - INSERT ... ON CONFLICT: PostgreSQL opens the indexes of a target at the first row, unless they are open, and
+ *   refuses any unique index but a btree.  So they are opened before (table/treeindex.c).
+ * - Bitmap heap scans must not prefetch from the main fork, which has no contents for a zen table.
+ *
+ * Counters by statement, for zen_stat_statements.
  *
  * As in pg_stat_statements, whose query ids are used, an entry stands for one statement of one user in one database,
  * constants left out.  Statements that a client sends are counted, with all that functions and triggers do in them;
@@ -13,30 +22,184 @@
  * within count by themselves.  While it is on, a statement and its commit cost a look-up each in a shared hash table,
  * under a shared lock, and an addition under the entry's spinlock; so does the start of a statement with kept executor
  * state.
+ *
+ * EXPLAIN (ANALYZE, ZEN), where the server lets an extension have an option.  Below the plan it shows what the
+ * statement has read from DRAM and from NVM, and written, in this process.  A commit writes a transaction's rows, so
+ * what an ordinary UPDATE will write shows as "Rows to Write".  Its lines and fences are counted by zen_stat_statements
+ * when it commits.
  */
 #include "admin/statements.h"
 
 #include "access/parallel.h"
-#include "access/xact.h"
-#include "admin/querycost.h"
+#include "access/table.h"
 #include "base/guc.h"
+#include "base/startup.h"
+#include "base/stats.h"
 #include "catalog/pg_authid.h"
+#include "exec/exec.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "nodes/execnodes.h"
+#include "nodes/nodeFuncs.h"
+#include "parser/parsetree.h"
+#include "recovery/recovery.h"
 #include "row/writeset.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
+#include "table/treeindex.h"
+#include "table/zenam_rel.h"
 #include "utils/acl.h"
+#include "utils/rel.h"
+#if ZEN_HAS_EXPLAIN_OPTIONS
+#include "commands/defrem.h"
+#include "commands/explain.h"
+#include "commands/explain_format.h"
+#include "commands/explain_state.h"
+#endif
+
+PG_FUNCTION_INFO_V1(zen_view_statements);
+
+/* ---------- gates ---------- */
+
+/*
+ * The tables that a plan writes pass their gates before the executor opens their indexes: one that must be rebuilt
+ * while others may use it (zenam_reindex.c) must not be open here.  The planner has locked them.
+ */
+static void
+enter_targets(PlannedStmt *stmt)
+{
+	ListCell   *lc;
+
+	if (stmt->resultRelations == NIL || pg_atomic_read_u32(&zen_recovery->rebuilt_in_use) == 0)
+		return;
+	foreach(lc, stmt->resultRelations)
+	{
+		Relation	rel = table_open(rt_fetch(lfirst_int(lc), stmt->rtable)->relid, NoLock);
+
+		if (zen_rel_is_zen(rel))
+			(void) zen_rel_htable(rel);
+		table_close(rel, NoLock);
+	}
+}
+
+/* ---------- ON CONFLICT ---------- */
+
+static bool
+open_targets(PlanState *state, void *context)
+{
+	ModifyTableState *modify = (ModifyTableState *) state;
+
+	if (state == NULL)
+		return false;
+	if (IsA(state, ModifyTableState) && ((ModifyTable *) state->plan)->onConflictAction != ONCONFLICT_NONE)
+		for (int i = 0; i < modify->mt_nrels; i++)
+			if (zen_rel_is_zen(modify->resultRelInfo[i].ri_RelationDesc))
+				zen_index_open_for_conflict(&modify->resultRelInfo[i]);
+	return planstate_tree_walker(state, open_targets, context);
+}
+
+/* Only INSERT has ON CONFLICT; its plan says so at the top, or below a node of zen's. */
+static bool
+may_have_targets(PlannedStmt *stmt)
+{
+	Plan	   *top = stmt->planTree;
+
+	if (stmt->hasModifyingCTE)
+		return true;
+	if (stmt->commandType != CMD_INSERT)
+		return false;
+	if (IsA(top, CustomScan) && outerPlan(top) != NULL)
+		top = outerPlan(top);
+	return !IsA(top, ModifyTable) || ((ModifyTable *) top)->onConflictAction != ONCONFLICT_NONE;
+}
+
+static void
+open_conflict_indexes(QueryDesc *query, int eflags)
+{
+	ListCell   *lc;
+
+	if (!ZEN_CONFLICT_WANTS_BTREE || (eflags & EXEC_FLAG_EXPLAIN_ONLY) || query->planstate == NULL ||
+		!may_have_targets(query->plannedstmt))
+		return;
+	(void) open_targets(query->planstate, NULL);
+	foreach(lc, query->estate->es_auxmodifytables)
+		(void) open_targets(lfirst(lc), NULL);
+}
+
+/* ---------- prefetching ---------- */
+
+static bool
+stop_prefetch(PlanState *state, void *context)
+{
+	if (state == NULL)
+		return false;
+	if (IsA(state, BitmapHeapScanState))
+	{
+		BitmapHeapScanState *scan = (BitmapHeapScanState *) state;
+
+		if (zen_rel_is_zen(scan->ss.ss_currentRelation))
+			zen_stop_prefetch(scan);
+	}
+	return planstate_tree_walker(state, stop_prefetch, context);
+}
+
+/* ---------- what a statement costs ---------- */
+
+/* counters of zen_stat that are told of statements; zen_stat_statements shows them in this order */
+#define QUERY_COSTS(X) \
+	X(metcache_hits) \
+	X(metcache_misses) \
+	X(slots_written) \
+	X(rows_spilled) \
+	X(lines_flushed) \
+	X(fences) \
+	X(point_accesses) \
+	X(point_kept_plans) \
+	X(point_fallbacks)
+
+typedef enum CostKind
+{
+#define X(name) COST_##name,
+	QUERY_COSTS(X)
+#undef X
+	N_COSTS
+} CostKind;
+
+typedef struct StatementCost
+{
+	uint64		n[N_COSTS];
+} StatementCost;
+
+/* This process's counts so far. */
+static StatementCost
+cost_now(void)
+{
+	StatementCost now = {{
+#define X(name) zen_my_counters[ZEN_C_##name],
+			QUERY_COSTS(X)
+#undef X
+	}};
+
+	return now;
+}
+
+/* Add to sum the counts since before. */
+static void
+cost_add(StatementCost *sum, const StatementCost *before)
+{
+	StatementCost now = cost_now();
+
+	for (int i = 0; i < N_COSTS; i++)
+		sum->n[i] += now.n[i] - before->n[i];
+}
 
 #define TRANCHE		"zen statements"
 #define MAX_STATEMENTS 1000		/* that are kept */
 #define DROP_SHARE	20			/* when the table is full, one entry in so
 								 * many goes, of the least called */
-
-PG_FUNCTION_INFO_V1(zen_view_statements);
 
 typedef struct StatementKey
 {
@@ -50,7 +213,7 @@ typedef struct Statement
 	StatementKey key;
 	slock_t		mutex;			/* guards the rest */
 	uint64		calls;
-	ZenQueryCost cost;
+	StatementCost cost;
 } Statement;
 
 static HTAB *statements;		/* by StatementKey; entries come and go under
@@ -60,7 +223,7 @@ static LWLock *lock;
 static int	nesting;			/* executor and utility calls under way */
 static StatementKey writer;		/* queryid 0: nothing is written yet in this
 								 * transaction */
-static ZenQueryCost last_end;	/* when the last statement was counted */
+static StatementCost last_end;	/* when the last statement was counted */
 
 Size
 zen_statements_shmem_request(void)
@@ -134,7 +297,7 @@ enter_statement(const StatementKey *key)
  * gone by then is not made again.
  */
 static void
-count(const StatementKey *key, uint64 calls, const ZenQueryCost *before, bool may_enter)
+count_for(const StatementKey *key, uint64 calls, const StatementCost *before, bool may_enter)
 {
 	Statement  *s;
 
@@ -155,7 +318,7 @@ count(const StatementKey *key, uint64 calls, const ZenQueryCost *before, bool ma
 	}
 	SpinLockAcquire(&s->mutex);
 	s->calls += calls;
-	zen_cost_add(&s->cost, before);
+	cost_add(&s->cost, before);
 	SpinLockRelease(&s->mutex);
 	LWLockRelease(lock);
 }
@@ -166,7 +329,7 @@ count(const StatementKey *key, uint64 calls, const ZenQueryCost *before, bool ma
 typedef struct Running
 {
 	StatementKey key;
-	ZenQueryCost before;
+	StatementCost before;
 	Size		written;		/* of the transaction's writes, bytes */
 	uint32		nlocks;
 	uint32		nblocks;
@@ -179,27 +342,27 @@ is_counted(uint64 queryid)
 }
 
 static void
-begin(Running *run, uint64 queryid)
+begin_counting(Running *run, uint64 queryid)
 {
 	memset(run, 0, sizeof(*run));	/* the key is hashed with its padding */
 	Assert(queryid != 0);
 	run->key.user = GetUserId();
 	run->key.db = MyDatabaseId;
 	run->key.queryid = queryid;
-	run->before = zen_cost_now();
+	run->before = cost_now();
 	run->written = zen_writeset.bytes;
 	run->nlocks = zen_writeset.nlocks;
 	run->nblocks = zen_writeset.nblocks;
 }
 
 static void
-end(const Running *run, uint64 calls)
+end_counting(const Running *run, uint64 calls)
 {
 	if (zen_writeset.bytes != run->written || zen_writeset.nlocks != run->nlocks ||
 		zen_writeset.nblocks != run->nblocks)
 		writer = run->key;
-	count(&run->key, IsParallelWorker() ? 0 : calls, &run->before, true);
-	last_end = zen_cost_now();
+	count_for(&run->key, IsParallelWorker() ? 0 : calls, &run->before, true);
+	last_end = cost_now();
 }
 
 /* Of a statement that the executor runs: the statements within do not count by themselves. */
@@ -207,7 +370,7 @@ static void
 begin_if_counted(Running *run, uint64 queryid)
 {
 	if (is_counted(queryid))
-		begin(run, queryid);
+		begin_counting(run, queryid);
 	else
 		run->key.queryid = 0;
 	nesting++;
@@ -217,30 +380,39 @@ static void
 end_if_counted(const Running *run, uint64 calls)
 {
 	if (run->key.queryid != 0)
-		end(run, calls);
+		end_counting(run, calls);
 }
 
 /* Here it is decided if executor state that is kept will do, so these counters are told of the statement. */
-void
-zen_statements_start(const ZenStartLink *rest, QueryDesc *query, int eflags)
+static void
+start_counted(ExecutorStart_hook_type rest, QueryDesc *query, int eflags)
 {
 	Running		run;
 
-	if (!is_counted(query->plannedstmt->queryId))
-	{
-		zen_start_rest(rest, query, eflags);
-		return;
-	}
-	begin(&run, query->plannedstmt->queryId);
-	zen_start_rest(rest, query, eflags);
-	if (zen_cost_now().n[ZEN_COST_point_accesses] != run.before.n[ZEN_COST_point_accesses] ||
-		zen_cost_now().n[ZEN_COST_point_kept_plans] != run.before.n[ZEN_COST_point_kept_plans] ||
-		zen_cost_now().n[ZEN_COST_point_fallbacks] != run.before.n[ZEN_COST_point_fallbacks])
-		count(&run.key, 0, &run.before, true);
+	begin_counting(&run, query->plannedstmt->queryId);
+	rest(query, eflags);
+	if (cost_now().n[COST_point_accesses] != run.before.n[COST_point_accesses] ||
+		cost_now().n[COST_point_kept_plans] != run.before.n[COST_point_kept_plans] ||
+		cost_now().n[COST_point_fallbacks] != run.before.n[COST_point_fallbacks])
+		count_for(&run.key, 0, &run.before, true);
+}
+
+void
+zen_statements_start(ExecutorStart_hook_type rest, QueryDesc *query, int eflags)
+{
+	enter_targets(query->plannedstmt);
+	if (is_counted(query->plannedstmt->queryId))
+		start_counted(rest, query, eflags);
+	else
+		rest(query, eflags);
+	open_conflict_indexes(query, eflags);
+	/* a plan with kept state has no bitmap scan */
+	if (!zen_exec_keeps(query->plannedstmt))
+		stop_prefetch(query->planstate, NULL);
 }
 
 static void
-run_counted(const ZenRunLink *rest, ZEN_EXECUTOR_RUN_ARGS)
+run_counted(ExecutorRun_hook_type rest, ZEN_EXECUTOR_RUN_ARGS)
 {
 	int			outer = nesting;
 	Running		run;
@@ -248,7 +420,7 @@ run_counted(const ZenRunLink *rest, ZEN_EXECUTOR_RUN_ARGS)
 	begin_if_counted(&run, queryDesc->plannedstmt->queryId);
 	PG_TRY();
 	{
-		zen_run_rest(rest, ZEN_EXECUTOR_RUN_PASS);
+		rest(ZEN_EXECUTOR_RUN_PASS);
 	}
 	PG_FINALLY();
 	{
@@ -259,16 +431,16 @@ run_counted(const ZenRunLink *rest, ZEN_EXECUTOR_RUN_ARGS)
 }
 
 void
-zen_statements_run(const ZenRunLink *rest, ZEN_EXECUTOR_RUN_ARGS)
+zen_statements_run(ExecutorRun_hook_type rest, ZEN_EXECUTOR_RUN_ARGS)
 {
 	if (zen_track_statements)
 		run_counted(rest, ZEN_EXECUTOR_RUN_PASS);
 	else
-		zen_run_rest(rest, ZEN_EXECUTOR_RUN_PASS);
+		rest(ZEN_EXECUTOR_RUN_PASS);
 }
 
 static void
-finish_counted(const ZenFinishLink *rest, QueryDesc *query)
+finish_counted(ExecutorFinish_hook_type rest, QueryDesc *query)
 {
 	int			outer = nesting;
 	Running		run;
@@ -276,7 +448,7 @@ finish_counted(const ZenFinishLink *rest, QueryDesc *query)
 	begin_if_counted(&run, query->plannedstmt->queryId);
 	PG_TRY();
 	{
-		zen_finish_rest(rest, query);
+		rest(query);
 	}
 	PG_FINALLY();
 	{
@@ -288,12 +460,12 @@ finish_counted(const ZenFinishLink *rest, QueryDesc *query)
 }
 
 void
-zen_statements_finish(const ZenFinishLink *rest, QueryDesc *query)
+zen_statements_finish(ExecutorFinish_hook_type rest, QueryDesc *query)
 {
 	if (zen_track_statements)
 		finish_counted(rest, query);
 	else
-		zen_finish_rest(rest, query);
+		rest(query);
 }
 
 /* These only run others, which count by themselves, or end the transaction, whose cost goes to the writer. */
@@ -307,17 +479,17 @@ is_transparent(Node *stmt)
 void
 zen_statements_utility(ZenUtility *u)
 {
-	bool		transparent = is_transparent(u->stmt);
+	bool		transparent = is_transparent(u->pstmt->utilityStmt);
 	bool		counted = !transparent && is_counted(u->pstmt->queryId);
 	int			outer = nesting;
 	Running		run;
 
 	if (counted)
-		begin(&run, u->pstmt->queryId);
+		begin_counting(&run, u->pstmt->queryId);
 	nesting += !transparent;
 	PG_TRY();
 	{
-		zen_utility_rest(u);
+		u->others(u->pstmt, u->query, u->read_only, u->context, u->params, u->env, u->dest, u->qc);
 	}
 	PG_FINALLY();
 	{
@@ -325,7 +497,7 @@ zen_statements_utility(ZenUtility *u)
 	}
 	PG_END_TRY();
 	if (counted)
-		end(&run, 1);
+		end_counting(&run, 1);
 }
 
 /* ---------- the end of a transaction ---------- */
@@ -337,14 +509,119 @@ zen_statements_event(XactEvent event)
 	if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_PREPARE && event != XACT_EVENT_ABORT)
 		return;
 	if (writer.queryid != 0)
-		count(&writer, 0, &last_end, false);
+		count_for(&writer, 0, &last_end, false);
 	memset(&writer, 0, sizeof(writer));
 	nesting = 0;
 }
 
+/* ---------- EXPLAIN ---------- */
+
+#if ZEN_HAS_EXPLAIN_OPTIONS
+
+/* From when the options were read until the plan is printed. */
+typedef struct ExplainCost
+{
+	StatementCost before;
+	uint32		nwrites;		/* of the transaction */
+} ExplainCost;
+
+static int	extension_id;
+static explain_per_plan_hook_type prev_per_plan;
+
+static void
+explain_mark(ExplainCost *cost)
+{
+	cost->before = cost_now();
+	cost->nwrites = zen_writeset.nwrites;
+}
+
+/* The option ZEN was given. */
+static void
+read_option(ExplainState *es, DefElem *option, ParseState *pstate)
+{
+	ExplainCost *cost;
+
+	if (!defGetBoolean(option))
+	{
+		SetExplainExtensionState(es, extension_id, NULL);
+		return;
+	}
+	cost = palloc0(sizeof(ExplainCost));
+	explain_mark(cost);
+	SetExplainExtensionState(es, extension_id, cost);
+}
+
+static void
+print(ExplainState *es, const StatementCost *sum, uint32 to_write)
+{
+	static const char *const label[N_COSTS] = {
+		"Rows Read from DRAM", "Rows Read from NVM", "Rows Written", "Rows Spilled", "Lines Flushed", "Fences"
+	};
+
+	ExplainOpenGroup("Zen", "Zen", true, es);
+	/* the others are of the statements within, since this one is measured */
+	for (int i = 0; i < N_COSTS; i++)
+		if (label[i] != NULL)
+			ExplainPropertyUInteger(label[i], NULL, sum->n[i], es);
+	ExplainPropertyUInteger("Rows to Write", NULL, to_write, es);
+	ExplainCloseGroup("Zen", "Zen", true, es);
+}
+
+static void
+per_plan(PlannedStmt *plannedstmt, IntoClause *into, ExplainState *es, const char *query, ParamListInfo params,
+		 QueryEnvironment *env)
+{
+	ExplainCost *cost = GetExplainExtensionState(es, extension_id);
+
+	if (prev_per_plan)
+		prev_per_plan(plannedstmt, into, es, query, params, env);
+	if (cost != NULL && es->analyze)
+	{
+		StatementCost sum = {0};
+
+		cost_add(&sum, &cost->before);
+		print(es, &sum, zen_writeset.nwrites - Min(cost->nwrites, zen_writeset.nwrites));
+		explain_mark(cost);		/* a rule may have made several plans */
+	}
+}
+
+/* As with WAL and BUFFERS, there is nothing to show for a plan that is not run. */
+static explain_validate_options_hook_type prev_validate;
+
+static void
+validate(ExplainState *es, List *options, ParseState *pstate)
+{
+	if (prev_validate)
+		prev_validate(es, options, pstate);
+	if (GetExplainExtensionState(es, extension_id) != NULL && !es->analyze)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("EXPLAIN option %s requires ANALYZE", "ZEN")));
+}
+
+void
+zen_statements_install(void)
+{
+	extension_id = GetExplainExtensionId("zen");
+	RegisterExtensionExplainOption("zen", read_option);
+	prev_per_plan = explain_per_plan_hook;
+	explain_per_plan_hook = per_plan;
+	prev_validate = explain_validate_options_hook;
+	explain_validate_options_hook = validate;
+}
+
+#else
+
+void
+zen_statements_install(void)
+{
+}
+
+#endif
+
 /* ---------- SQL ---------- */
 
-#define NCOLUMNS	(4 + ZEN_NCOSTS)
+#define NCOLUMNS	(4 + N_COSTS)
 
 /* Reads an entry's counters at one moment. */
 static void
@@ -353,7 +630,7 @@ put_statement(ReturnSetInfo *result, Statement *s, bool may_see)
 	Datum		values[NCOLUMNS];
 	bool		isnull[NCOLUMNS] = {false};
 	uint64		calls;
-	ZenQueryCost cost;
+	StatementCost cost;
 
 	Assert(LWLockHeldByMe(lock) && s->key.queryid != 0);
 	SpinLockAcquire(&s->mutex);
@@ -365,7 +642,7 @@ put_statement(ReturnSetInfo *result, Statement *s, bool may_see)
 	values[2] = Int64GetDatum((int64) s->key.queryid);
 	isnull[2] = !may_see;
 	values[3] = Int64GetDatum((int64) calls);
-	for (int i = 0; i < ZEN_NCOSTS; i++)
+	for (int i = 0; i < N_COSTS; i++)
 		values[4 + i] = Int64GetDatum((int64) cost.n[i]);
 	tuplestore_putvalues(result->setResult, result->setDesc, values, isnull);
 }
@@ -385,10 +662,7 @@ zen_view_statements(PG_FUNCTION_ARGS)
 
 	InitMaterializedSRF(fcinfo, 0);
 	if (result->setDesc->natts != NCOLUMNS)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("the SQL objects of extension zen do not fit the zen library that the server has loaded"),
-				 errhint("Restart the server if the library was replaced, then run ALTER EXTENSION zen UPDATE.")));
+		zen_sql_differs();
 	LWLockAcquire(lock, LW_SHARED);
 	hash_seq_init(&status, statements);
 	while ((s = hash_seq_search(&status)) != NULL)

@@ -1,5 +1,5 @@
 /*
- * statements.h -- counters by statement, for zen_stat_statements.
+ * statements.h -- what zen does when a statement is executed: gates before it, and what it costs.
  */
 #ifndef ZEN_STATEMENTS_H
 #define ZEN_STATEMENTS_H
@@ -7,7 +7,8 @@
 #include "base/compat.h"
 
 #include "access/xact.h"
-#include "admin/chain.h"
+#include "admin/utility.h"
+#include "executor/executor.h"
 
 /* Bytes of shared memory; in shmem_request_hook, where it also asks for a lock. */
 extern Size zen_statements_shmem_request(void);
@@ -15,11 +16,17 @@ extern Size zen_statements_shmem_request(void);
 /* In shmem_startup_hook. */
 extern void zen_statements_shmem_init(void);
 
-/* Links of hook chains: statements that run behind them are counted, while zen.track_statements is on. */
+/* zen_statements_install -- the option of EXPLAIN, from PostgreSQL 18 on.  Once, in zen_dispatch_install(). */
+extern void zen_statements_install(void);
+
+/*
+ * These go on to the rest: the hook of another library, or PostgreSQL itself.  While zen.track_statements is on, they
+ * count what it costs.  zen_statements_start() also has the tables of the plan ready for the executor.
+ */
 extern void zen_statements_utility(ZenUtility *u);
-extern void zen_statements_start(const ZenStartLink *rest, QueryDesc *query, int eflags);
-extern void zen_statements_run(const ZenRunLink *rest, ZEN_EXECUTOR_RUN_ARGS);
-extern void zen_statements_finish(const ZenFinishLink *rest, QueryDesc *query);
+extern void zen_statements_start(ExecutorStart_hook_type rest, QueryDesc *query, int eflags);
+extern void zen_statements_run(ExecutorRun_hook_type rest, ZEN_EXECUTOR_RUN_ARGS);
+extern void zen_statements_finish(ExecutorFinish_hook_type rest, QueryDesc *query);
 
 /*
  * zen_statements_event -- a transaction has ended: its cost goes to the last statement that has written.  After

@@ -96,8 +96,10 @@ choose_for_constraint(Constraint *c, const Place *place)
 	if (place->column != NULL && !can_be_tree(place->column, place->added, place->relid, place->table))
 		return;
 	foreach(lc, c->keys)
+	{
 		if (!can_be_tree(strVal(lfirst(lc)), place->added, place->relid, place->table))
-		return;
+			return;
+	}
 	c->access_method = pstrdup("zentree");
 }
 
@@ -227,26 +229,6 @@ makes_zentree(Node *stmt)
 	return IsBinaryUpgrade && IsA(stmt, CreateAmStmt) && strcmp(((CreateAmStmt *) stmt)->amname, "zentree") == 0;
 }
 
-/* ---------- files that are used again ---------- */
-
-/*
- * ALTER TABLE may give the file of an index that it drops to one that it creates, if their definitions agree.  It does
- * not compare access methods.  The constraint's index that it makes is a btree: it becomes what the file is.
- */
-void
-zen_treehooks_created(Oid indexoid)
-{
-	Relation	index = RelationIdGetRelation(indexoid);
-	RelFileLocator loc;
-
-	if (index == NULL)
-		return;
-	loc = zen_rel_locator(index);
-	if (index->rd_rel->relkind == RELKIND_INDEX && !zen_index_is_tree(index) && zen_tree_exists(&loc))
-		zen_index_make_tree(index);
-	RelationClose(index);
-}
-
 /* ---------- LIKE ---------- */
 
 /* Was the statement made by PostgreSQL, and not by a user? */
@@ -284,18 +266,17 @@ choose_for_copy(IndexStmt *stmt)
 }
 
 bool
-zen_treehooks_changes(Node *stmt)
+zen_treehooks_may_change(Node *stmt)
 {
 	if (IsA(stmt, IndexStmt))
 		return is_made(castNode(IndexStmt, stmt));
 	return zen_default_index == ZEN_INDEX_ZENTREE && (IsA(stmt, CreateStmt) || IsA(stmt, AlterTableStmt));
 }
 
-/* May change the statement.  Result: indexes whose files it moves. */
-static List *
-before_statement(Node *stmt, const ZenAlterTable *alter)
+List *
+zen_treehooks_before(Node *stmt, const ZenAlterTable *alter)
 {
-	bool		choose = zen_treehooks_changes(stmt) && OidIsValid(get_index_am_oid("zentree", true));
+	bool		choose = zen_treehooks_may_change(stmt) && OidIsValid(get_index_am_oid("zentree", true));
 	List	   *moved = NIL;
 
 	if (choose && IsA(stmt, IndexStmt))
@@ -315,8 +296,8 @@ before_statement(Node *stmt, const ZenAlterTable *alter)
 	return moved;
 }
 
-static void
-after_statement(Node *stmt, List *moved)
+void
+zen_treehooks_after(Node *stmt, List *moved)
 {
 	ListCell   *lc;
 
@@ -327,13 +308,4 @@ after_statement(Node *stmt, List *moved)
 	}
 	foreach(lc, moved)
 		build_moved(lfirst_oid(lc));
-}
-
-void
-zen_treehooks_utility(ZenUtility *u)
-{
-	List	   *moved = before_statement(u->stmt, &u->alter);
-
-	zen_utility_rest(u);
-	after_statement(u->stmt, moved);
 }

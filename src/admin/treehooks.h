@@ -1,24 +1,23 @@
 /*
- * treehooks.h -- what hooks do for indexes of zentree.
+ * treehooks.h -- what a utility statement has to do with indexes of zentree.
  */
 #ifndef ZEN_TREEHOOKS_H
 #define ZEN_TREEHOOKS_H
 
 #include "base/compat.h"
 
-#include "admin/chain.h"
+#include "admin/utility.h"
 
-/* zen_treehooks_changes -- may zen_treehooks_utility() change the statement? */
-extern bool zen_treehooks_changes(Node *stmt);
+/* zen_treehooks_may_change -- may zen_treehooks_before() change the statement? */
+extern bool zen_treehooks_may_change(Node *stmt);
 
 /*
- * zen_treehooks_utility -- link of utility statements.  Before: constraints of zen tables get the access method that
- * zen.default_index names, and trees of a table that becomes a partition, or leaves zen, become btrees.  After: trees
- * whose files were moved are built again.
+ * zen_treehooks_before -- before a statement: constraints of zen tables get the access method that zen.default_index
+ * names, and trees of a table that becomes a partition, or leaves zen, become btrees.
+ *
+ * Result: indexes whose files the statement moves.  zen_treehooks_after() builds them again after it.
  */
-extern void zen_treehooks_utility(ZenUtility *u);
-
-/* zen_treehooks_created -- an index of a zen table was created, and is not built yet. */
-extern void zen_treehooks_created(Oid indexoid);
+extern List *zen_treehooks_before(Node *stmt, const ZenAlterTable *alter);
+extern void zen_treehooks_after(Node *stmt, List *moved);
 
 #endif							/* ZEN_TREEHOOKS_H */

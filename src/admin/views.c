@@ -12,12 +12,13 @@
 #include "base/compat.h"
 
 #include "access/relation.h"
-#include "admin/basebackup.h"
+#include "admin/replication.h"
 #include "admin/statements.h"
 #include "base/arena.h"
 #include "base/guc.h"
 #include "base/locks.h"
 #include "base/numa.h"
+#include "base/startup.h"
 #include "base/stats.h"
 #include "cache/tablestat.h"
 #include "cache/tidmap.h"
@@ -88,19 +89,10 @@ typedef struct ResultRow
 StaticAssertDecl(ZEN_NSHOWN + ZEN_NGAUGES + 1 <= MAX_COLUMNS, "room for the columns of zen_stat");
 
 static void
-versions_differ(void)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("the SQL objects of extension zen do not fit the zen library that the server has loaded"),
-			 errhint("Restart the server if the library was replaced, then run ALTER EXTENSION zen UPDATE.")));
-}
-
-static void
 put(ResultRow *row, Oid type, Datum value, bool isnull)
 {
 	if (row->n >= row->desc->natts || row->n >= MAX_COLUMNS || TupleDescAttr(row->desc, row->n)->atttypid != type)
-		versions_differ();
+		zen_sql_differs();
 	row->values[row->n] = value;
 	row->isnull[row->n] = isnull;
 	row->n++;
@@ -166,7 +158,7 @@ static void
 begin_row(FunctionCallInfo fcinfo, ResultRow *row)
 {
 	if (get_call_result_type(fcinfo, NULL, &row->desc) != TYPEFUNC_COMPOSITE)
-		versions_differ();
+		zen_sql_differs();
 	row->desc = BlessTupleDesc(row->desc);
 	row->n = 0;
 }
@@ -175,7 +167,7 @@ static Datum
 end_row(ResultRow *row)
 {
 	if (row->n != row->desc->natts)
-		versions_differ();
+		zen_sql_differs();
 	return HeapTupleGetDatum(heap_form_tuple(row->desc, row->values, row->isnull));
 }
 
@@ -192,7 +184,7 @@ static void
 put_row(FunctionCallInfo fcinfo, ResultRow *row)
 {
 	if (row->n != row->desc->natts)
-		versions_differ();
+		zen_sql_differs();
 	Assert(row->n <= MAX_COLUMNS);
 	tuplestore_putvalues(((ReturnSetInfo *) fcinfo->resultinfo)->setResult, row->desc, row->values, row->isnull);
 	row->n = 0;
@@ -274,7 +266,7 @@ put_stat(ResultRow *row, int64 value, bool isnull)
 {
 	if (row->n >= row->desc->natts ||
 		strcmp(NameStr(TupleDescAttr(row->desc, row->n)->attname), stat_columns[row->n]) != 0)
-		versions_differ();
+		zen_sql_differs();
 	put_int64_or_null(row, value, isnull);
 }
 
@@ -406,7 +398,7 @@ zen_view_stream(PG_FUNCTION_ARGS)
 
 	enter();
 	replica = zen_pool_is_replica();
-	why = zen_basebackup_lacks();
+	why = zen_replication_lacks();
 	begin_row(fcinfo, &row);
 	zen_stats_sum(totals);
 	zen_streamtail_look(&look);

@@ -1,5 +1,5 @@
 /*
- * startup.c -- what zen asks of the server when it starts: LWLocks and background processes.
+ * startup.c -- what zen asks of the server when it starts: LWLocks, background processes, SQL objects of its version.
  *
  * The locks are one named tranche of PostgreSQL's, indexed by ZenLockId.  All background processes have access to
  * shared memory and databases, and start when PostgreSQL's own recovery is over.
@@ -36,4 +36,13 @@ zen_bgworker_describe(BackgroundWorker *worker, const char *name, const char *fu
 	worker->bgw_start_time = BgWorkerStart_RecoveryFinished;
 	worker->bgw_restart_time = restart_s;
 	worker->bgw_main_arg = arg;
+}
+
+void
+zen_sql_differs(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the SQL objects of extension zen do not fit the zen library that the server has loaded"),
+			 errhint("Restart the server if the library was replaced, then run ALTER EXTENSION zen UPDATE.")));
 }

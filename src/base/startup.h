@@ -1,5 +1,5 @@
 /*
- * startup.h -- what zen asks of the server when it starts: LWLocks and background processes.
+ * startup.h -- what zen asks of the server when it starts: LWLocks, background processes, SQL objects of its version.
  */
 #ifndef ZEN_STARTUP_H
 #define ZEN_STARTUP_H
@@ -20,5 +20,8 @@ extern void zen_locks_init(void);
  */
 extern void zen_bgworker_describe(BackgroundWorker *worker, const char *name, const char *function, Datum arg,
 								  int restart_s);
+
+/* zen_sql_differs -- throws: the extension's SQL objects in the database are of another version than the library. */
+pg_noreturn extern void zen_sql_differs(void);
 
 #endif							/* ZEN_STARTUP_H */

@@ -1,7 +1,8 @@
 /*
  * partition.c -- the soft partition (Zen+, 4.2.2): where a session runs, and which node has which partition.
  *
- * hash(key) modulo zen.numa_partitions is a partition, and each partition belongs to a node.  src/numa/README has the whole.
+ * hash(key) modulo zen.numa_partitions is a partition, and each partition belongs to a node.  src/numa/README has the
+ * whole.
  *
  * A session (Algorithm 3).  Each transaction brings votes.  A session's score of a node is their share, averaged over
  * its last transactions.  Its home is the node with the best score, once that is MARGIN times the score of the home
@@ -90,7 +91,8 @@ zen_partition_shmem_size(void)
 {
 	if (zen_numa_mode != ZEN_NUMA_SOFT || zen_numa_nodes == 1)
 		return 0;
-	return add_size(sizeof(PartitionControl) + sizeof(PartitionLine), mul_size(zen_numa_partitions, sizeof(PartitionLine)));
+	return add_size(sizeof(PartitionControl) + sizeof(PartitionLine),
+					mul_size(zen_numa_partitions, sizeof(PartitionLine)));
 }
 
 void

@@ -1,10 +1,10 @@
 /*
  * votes.c -- partition keys of tables, and the values of them that a plan names.
  *
- * The key of a table is a column that bears a security label of the provider "zen".  PostgreSQL has all that such a mark
- * needs: a place in the catalog, pg_dump and pg_upgrade that take it along, and its end with the column or the table.
- * The label changes no permission.  A table has one key.  Each session keeps those that it has found, until any relation
- * changes.
+ * The key of a table is a column that bears a security label of the provider "zen".  PostgreSQL has all that such a
+ * mark needs: a place in the catalog, pg_dump and pg_upgrade that take it along, and its end with the column or the
+ * table.  The label changes no permission.  A table has one key.  Each session keeps those that it has found, until any
+ * relation changes.
  *
  * A vote is a value that a partition key must equal: a constant, a parameter of the statement, or each element of an
  * array of these.  The key of each row of an INSERT also votes.  Values that are only found in the execution, as on the
