@@ -208,8 +208,7 @@ OBJS = $(addprefix src/base/, \
 		treehooks.o \
 		commands.o \
 		dispatch.o \
-		views.o \
-		poolgrow.o) \
+		views.o) \
 	zen_am.o
 
 PG_CPPFLAGS = -I$(srcdir)/src

@@ -1,5 +1,5 @@
 /*
- * views.c -- the rows of the views that show what zen is doing.
+ * views.c -- the rows of the views that show what zen is doing, and functions of users about the same things.
  *
  * zen--1.0.sql.in declares the views, and a hidden function for the rows of each: _zen_stat() for zen_stat, which is
  * zen_view_stat() here.  The functions here fill the declared columns in that order.  They check number and types, so
@@ -64,6 +64,7 @@ PG_FUNCTION_INFO_V1(zen_view_stream);
 PG_FUNCTION_INFO_V1(zen_view_exclusive);
 PG_FUNCTION_INFO_V1(zen_view_pool);
 PG_FUNCTION_INFO_V1(zen_view_pool_files);
+PG_FUNCTION_INFO_V1(zen_pool_grow);
 PG_FUNCTION_INFO_V1(zen_view_numa);
 PG_FUNCTION_INFO_V1(zen_view_numa_partitions);
 PG_FUNCTION_INFO_V1(zen_view_recovery);
@@ -89,7 +90,7 @@ typedef struct ResultRow
 StaticAssertDecl(ZEN_NSHOWN + ZEN_NGAUGES + 1 <= MAX_COLUMNS, "room for the columns of zen_stat");
 
 static void
-put(ResultRow *row, Oid type, Datum value, bool isnull)
+put_datum(ResultRow *row, Oid type, Datum value, bool isnull)
 {
 	if (row->n >= row->desc->natts || row->n >= MAX_COLUMNS || TupleDescAttr(row->desc, row->n)->atttypid != type)
 		zen_sql_differs();
@@ -99,64 +100,77 @@ put(ResultRow *row, Oid type, Datum value, bool isnull)
 }
 
 static void
-put_int64(ResultRow *row, int64 value)
+put_int64_or_null(ResultRow *row, int64 value, bool isnull)
 {
-	put(row, INT8OID, Int64GetDatum(value), false);
+	put_datum(row, INT8OID, Int64GetDatum(value), isnull);
 }
 
 static void
-put_int64_or_null(ResultRow *row, int64 value, bool isnull)
+put_int64(ResultRow *row, int64 value)
 {
-	put(row, INT8OID, Int64GetDatum(value), isnull);
+	put_int64_or_null(row, value, false);
 }
 
 static void
 put_int32(ResultRow *row, int32 value)
 {
-	put(row, INT4OID, Int32GetDatum(value), false);
+	put_datum(row, INT4OID, Int32GetDatum(value), false);
 }
 
 static void
 put_float8(ResultRow *row, double value)
 {
-	put(row, FLOAT8OID, Float8GetDatum(value), false);
+	put_datum(row, FLOAT8OID, Float8GetDatum(value), false);
 }
 
 static void
 put_bool(ResultRow *row, bool value)
 {
-	put(row, BOOLOID, BoolGetDatum(value), false);
+	put_datum(row, BOOLOID, BoolGetDatum(value), false);
 }
 
 static void
 put_oid(ResultRow *row, Oid value)
 {
-	put(row, OIDOID, ObjectIdGetDatum(value), false);
+	put_datum(row, OIDOID, ObjectIdGetDatum(value), false);
 }
 
 /* value NULL: null */
 static void
 put_text(ResultRow *row, const char *value)
 {
-	put(row, TEXTOID, value ? CStringGetTextDatum(value) : (Datum) 0, value == NULL);
+	put_datum(row, TEXTOID, value ? CStringGetTextDatum(value) : (Datum) 0, value == NULL);
 }
 
 /* null if the xid is not valid */
 static void
 put_xid(ResultRow *row, TransactionId value)
 {
-	put(row, XIDOID, TransactionIdGetDatum(value), !TransactionIdIsValid(value));
+	put_datum(row, XIDOID, TransactionIdGetDatum(value), !TransactionIdIsValid(value));
 }
 
 static void
 put_xid8(ResultRow *row, FullTransactionId value)
 {
-	put(row, XID8OID, FullTransactionIdGetDatum(value), !FullTransactionIdIsValid(value));
+	put_datum(row, XID8OID, FullTransactionIdGetDatum(value), !FullTransactionIdIsValid(value));
+}
+
+/* Each function calls this first, most of them to begin a row.  Does not wait for recovery. */
+static void
+view_enter(void)
+{
+	if (zen_recovery == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("zen is not running in this server"),
+				 errhint("Add zen to shared_preload_libraries and restart the server.")));
+	zen_xact_attach();
 }
 
 static void
-begin_row(FunctionCallInfo fcinfo, ResultRow *row)
+view_begin_row(FunctionCallInfo fcinfo, ResultRow *row)
 {
+	view_enter();
 	if (get_call_result_type(fcinfo, NULL, &row->desc) != TYPEFUNC_COMPOSITE)
 		zen_sql_differs();
 	row->desc = BlessTupleDesc(row->desc);
@@ -173,8 +187,9 @@ end_row(ResultRow *row)
 
 /* A result of several rows: put_row() adds what was put, and begins the next one. */
 static void
-begin_rows(FunctionCallInfo fcinfo, ResultRow *row)
+view_begin_rows(FunctionCallInfo fcinfo, ResultRow *row)
 {
+	view_enter();
 	InitMaterializedSRF(fcinfo, 0);
 	row->desc = ((ReturnSetInfo *) fcinfo->resultinfo)->setDesc;
 	row->n = 0;
@@ -191,18 +206,6 @@ put_row(FunctionCallInfo fcinfo, ResultRow *row)
 }
 
 /* ---------- the engine ---------- */
-
-/* Each function calls this first.  Does not wait for recovery. */
-static void
-enter(void)
-{
-	if (zen_recovery == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("zen is not running in this server"),
-				 errhint("Add zen to shared_preload_libraries and restart the server.")));
-	zen_xact_attach();
-}
 
 static const char *
 recovery_state(void)
@@ -221,12 +224,6 @@ recovery_state(void)
 	return "unknown";
 }
 
-static bool
-is_ready(void)
-{
-	return pg_atomic_read_u32(&zen_recovery->state) == ZEN_RECOVERY_READY;
-}
-
 /* Numbers of pages: nothing is known of them until recovery has read the page directory to its end. */
 typedef struct PageCounts
 {
@@ -240,7 +237,7 @@ typedef struct PageCounts
 static PageCounts
 count_pages(void)
 {
-	PageCounts	c = {.unknown = !is_ready()};
+	PageCounts	c = {.unknown = pg_atomic_read_u32(&zen_recovery->state) != ZEN_RECOVERY_READY};
 
 	if (!c.unknown)
 	{
@@ -308,15 +305,14 @@ zen_view_stat(PG_FUNCTION_ARGS)
 	int64		gauges[ZEN_NGAUGES];
 	TimestampTz since;
 
-	enter();
-	begin_row(fcinfo, &row);
+	view_begin_row(fcinfo, &row);
 	since = zen_stats_sum(totals);
 	read_gauges(gauges);
 	for (int i = 0; i < ZEN_NSHOWN; i++)
 		put_stat(&row, (int64) totals[i], false);
 	for (int i = 0; i < ZEN_NGAUGES; i++)
 		put_stat(&row, gauges[i], gauges[i] < 0);
-	put(&row, TIMESTAMPTZOID, TimestampTzGetDatum(since), false);
+	put_datum(&row, TIMESTAMPTZOID, TimestampTzGetDatum(since), false);
 	PG_RETURN_DATUM(end_row(&row));
 }
 
@@ -324,7 +320,7 @@ zen_view_stat(PG_FUNCTION_ARGS)
 Datum
 zen_stat_reset(PG_FUNCTION_ARGS)
 {
-	enter();
+	view_enter();
 	zen_tablestat_flush();
 	zen_stats_reset();
 	zen_tablestat_reset();
@@ -342,8 +338,7 @@ zen_view_executor(PG_FUNCTION_ARGS)
 	uint64		totals[ZEN_NCOUNTERS];
 	const ZenPointReason *reason;
 
-	enter();
-	begin_rows(fcinfo, &row);
+	view_begin_rows(fcinfo, &row);
 	zen_stats_sum(totals);
 	for (int why = 1; (reason = zen_point_reason(why)) != NULL; why++)
 	{
@@ -364,18 +359,15 @@ zen_view_garbage(PG_FUNCTION_ARGS)
 	ResultRow	row;
 	ZenHolder	holder;
 
-	enter();
-	begin_row(fcinfo, &row);
+	view_begin_row(fcinfo, &row);
 	zen_holder_find(&holder);
 	put_int64(&row, (int64) zen_gcqueue_pending());
 	put_int64(&row, (int64) zen_gcqueue_bytes());
 	put_xid8(&row, zen_gcqueue_oldest());
 	put_xid8(&row, zen_horizon_look());
-	put(&row, TEXTOID, holder.kind == ZEN_HOLDER_NONE ? (Datum) 0 : CStringGetTextDatum(zen_holder_kind(holder.kind)),
-		holder.kind == ZEN_HOLDER_NONE);
-	put(&row, INT4OID, Int32GetDatum(holder.pid), holder.kind != ZEN_HOLDER_PROCESS);
-	put(&row, TEXTOID, holder.kind == ZEN_HOLDER_SLOT ? CStringGetTextDatum(NameStr(holder.name)) : (Datum) 0,
-		holder.kind != ZEN_HOLDER_SLOT);
+	put_text(&row, holder.kind != ZEN_HOLDER_NONE ? zen_holder_kind(holder.kind) : NULL);
+	put_datum(&row, INT4OID, Int32GetDatum(holder.pid), holder.kind != ZEN_HOLDER_PROCESS);
+	put_text(&row, holder.kind == ZEN_HOLDER_SLOT ? NameStr(holder.name) : NULL);
 	put_xid(&row, holder.xid);
 	put_int64_or_null(&row, (int64) holder.age, holder.kind == ZEN_HOLDER_NONE);
 	put_int64(&row, (int64) pg_atomic_read_u64(&zen_sweep->sweeps));
@@ -396,10 +388,9 @@ zen_view_stream(PG_FUNCTION_ARGS)
 	bool		replica;
 	char	   *why;
 
-	enter();
+	view_begin_row(fcinfo, &row);
 	replica = zen_pool_is_replica();
 	why = zen_replication_lacks();
-	begin_row(fcinfo, &row);
 	zen_stats_sum(totals);
 	zen_streamtail_look(&look);
 	zen_pool_noted_dram(&size, &needs);
@@ -413,8 +404,8 @@ zen_view_stream(PG_FUNCTION_ARGS)
 	put_int64(&row, look.again);
 	put_text(&row, replica ? "replica" : "primary");
 	put_bool(&row, zen_pool_is_copied() && (replica || why == NULL));
-	put(&row, PG_LSNOID, LSNGetDatum(zen_pool_replayed()), !replica);
-	put(&row, TEXTOID, why != NULL ? CStringGetTextDatum(why) : (Datum) 0, why == NULL);
+	put_datum(&row, PG_LSNOID, LSNGetDatum(zen_pool_replayed()), !replica);
+	put_text(&row, why);
 	put_int64_or_null(&row, (int64) needs, replica && size == 0);
 	put_int64_or_null(&row, (int64) size, !replica || size == 0);
 	put_int64(&row, look.unflushed);
@@ -432,8 +423,7 @@ zen_view_exclusive(PG_FUNCTION_ARGS)
 	ResultRow	row;
 	int			n;
 
-	enter();
-	begin_rows(fcinfo, &row);
+	view_begin_rows(fcinfo, &row);
 	n = zen_exclusive_list(records);
 	for (int i = 0; i < n; i++)
 	{
@@ -444,7 +434,7 @@ zen_view_exclusive(PG_FUNCTION_ARGS)
 		put_bool(&row, running);
 		put_int32(&row, r->pid);
 		put_text(&row, zen_exclusive_reason(r->reason));
-		put(&row, TIMESTAMPTZOID, TimestampTzGetDatum(r->began), false);
+		put_datum(&row, TIMESTAMPTZOID, TimestampTzGetDatum(r->began), false);
 		put_float8(&row, (until - r->began) / 1000.0);
 		put_text(&row, zen_exclusive_end(r->end));
 		put_int64(&row, r->held_back);
@@ -481,8 +471,7 @@ zen_view_pool(PG_FUNCTION_ARGS)
 	uint32		total,
 				nfree;
 
-	enter();
-	begin_row(fcinfo, &row);
+	view_begin_row(fcinfo, &row);
 	zen_pool_superblock(0, &super);
 	put_text(&row, pool_paths());
 	put_text(&row, zen_pool_mode_name());
@@ -513,8 +502,7 @@ zen_view_pool_files(PG_FUNCTION_ARGS)
 	ResultRow	row;
 	PageCounts	pages;
 
-	enter();
-	begin_rows(fcinfo, &row);
+	view_begin_rows(fcinfo, &row);
 	pages = count_pages();
 	for (int i = 0; i < zen_pool.nfiles; i++)
 	{
@@ -524,7 +512,7 @@ zen_view_pool_files(PG_FUNCTION_ARGS)
 
 		put_int32(&row, i);
 		put_text(&row, zen_files[i].path);
-		put(&row, INT4OID, Int32GetDatum(node), node < 0);
+		put_datum(&row, INT4OID, Int32GetDatum(node), node < 0);
 		put_int64(&row, (int64) zen_file_size(i));
 		put_int64(&row, (int64) zen_grow_max_size(i));
 		put_int64(&row, (int64) zen_pool.files[i].first);
@@ -533,6 +521,81 @@ zen_view_pool_files(PG_FUNCTION_ARGS)
 		put_row(fcinfo, &row);
 	}
 	return (Datum) 0;
+}
+
+/* ---------- zen_pool_grow() ---------- */
+
+#define MB(bytes)	((bytes) / (1024 * 1024))
+
+/* A size as zen.pool_size is written, in bytes. */
+static Size
+parse_size(const char *text)
+{
+	const char *hint = NULL;
+	int			mb;
+
+	if (!parse_int(text, &mb, GUC_UNIT_MB, &hint) || mb <= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid size of a zen pool: \"%s\"", text),
+				 hint ? errhint("%s", hint) : errhint("Write it as zen.pool_size is written: '20GB'.")));
+	return (Size) mb * 1024 * 1024;
+}
+
+static void
+check_file(int file)
+{
+	if (file < 0 || file >= zen_pool.nfiles)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("the zen pool has no file %d", file),
+				 errhint("zen_pool_files lists its files.")));
+}
+
+static void
+check_new_size(int file, Size size)
+{
+	if (size < zen_file_size(file))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("a zen pool cannot become smaller"),
+				 errdetail("It has %zu MB, %zu MB were asked for.", MB(zen_file_size(file)), MB(size)),
+				 errhint("The argument of zen_pool_grow() is the pool's new size.")));
+	if (size > zen_grow_max_size(file))
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("the zen pool cannot grow to %zu MB while the server runs", MB(size)),
+				 errdetail("There is address space for %zu MB.", MB(zen_grow_max_size(file))),
+				 file == zen_pool.nfiles - 1 ?
+				 errhint("Raise zen.pool_max_size, or zen.pool_size itself, and restart the server.") :
+				 errhint("This file cannot become larger than that, since another one was added behind it.  Grow that "
+						 "one, or add one to zen.pool_path.")));
+}
+
+/* zen_pool_grow -- see doc/functions.md. */
+Datum
+zen_pool_grow(PG_FUNCTION_ARGS)
+{
+	Size		size = parse_size(text_to_cstring(PG_GETARG_TEXT_PP(0)));
+	int			file = PG_GETARG_INT32(1);
+	Size		before,
+				after;
+
+	zen_gate();
+	if (file == -1)
+		file = zen_pool.nfiles - 1;
+	check_file(file);
+	check_new_size(file, size);
+	before = zen_file_size(file);
+	after = zen_grow_to(file, size, ERROR);
+	if (after == before)
+		ereport(NOTICE,
+				(errmsg("the zen pool has %zu MB already", MB(after))));
+	else
+		ereport(LOG,
+				(errmsg("zen pool file \"%s\" has grown from %zu to %zu MB",
+						zen_files[file].path, MB(before), MB(after))));
+	PG_RETURN_INT64((int64) after);
 }
 
 /* ---------- zen_stat_numa ---------- */
@@ -570,7 +633,7 @@ put_node(FunctionCallInfo fcinfo, ResultRow *row, int place, bool unknown)
 	if (counted)
 		zen_numa_sum(place, &counts, &sessions);
 	count_pages_of_place(place, &total, &nfree);
-	put(row, INT4OID, Int32GetDatum(place >= 0 ? zen_numa_number(place) : 0), place < 0);
+	put_datum(row, INT4OID, Int32GetDatum(place >= 0 ? zen_numa_number(place) : 0), place < 0);
 	put_int64(row, total);
 	put_int64_or_null(row, nfree, unknown);
 	put_int64_or_null(row, total - nfree, unknown);
@@ -580,7 +643,7 @@ put_node(FunctionCallInfo fcinfo, ResultRow *row, int place, bool unknown)
 	put_int64_or_null(row, (int64) counts.lines_remote, !counted);
 	put_int64_or_null(row, (int64) counts.pages_remote, !counted);
 	put_int64_or_null(row, sessions, !counted);
-	put(row, FLOAT8OID, Float8GetDatum(load), load < 0);
+	put_datum(row, FLOAT8OID, Float8GetDatum(load), load < 0);
 	put_int64_or_null(row, (int64) counts.rows_read_local, !counted);
 	put_int64_or_null(row, (int64) counts.rows_read_remote, !counted);
 	put_int64_or_null(row, (int64) counts.lines_read_local, !counted);
@@ -598,8 +661,7 @@ zen_view_numa(PG_FUNCTION_ARGS)
 	uint32		total,
 				nfree;
 
-	enter();
-	begin_rows(fcinfo, &row);
+	view_begin_rows(fcinfo, &row);
 	unknown = count_pages().unknown;
 	for (int i = 0; i < zen_numa_nodes; i++)
 		put_node(fcinfo, &row, i, unknown);
@@ -613,7 +675,7 @@ zen_view_numa_partitions(PG_FUNCTION_ARGS)
 {
 	ResultRow	row;
 
-	begin_rows(fcinfo, &row);
+	view_begin_rows(fcinfo, &row);
 	for (int i = 0; zen_partition_soft && i < zen_numa_partitions; i++)
 	{
 		ZenPartitionInfo info = zen_partition_look(i);
@@ -645,8 +707,7 @@ zen_view_recovery(PG_FUNCTION_ARGS)
 {
 	ResultRow	row;
 
-	enter();
-	begin_row(fcinfo, &row);
+	view_begin_row(fcinfo, &row);
 	put_text(&row, recovery_state());
 	put_bool(&row, zen_recovery->after_crash);
 	put_text(&row, zen_recovery_phase_name());
@@ -686,16 +747,10 @@ list_htables(uint32 *n)
 	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
 	{
 		ZenHTable  *ht = &zen_htables[i];
+		Listed		l = {.ht = ht,.db = ht->db,.spc = ht->spc,.relnumber = ht->relnumber};
 
 		if (ht->in_use)
-		{
-			Listed	   *l = &list[(*n)++];
-
-			l->ht = ht;
-			l->db = ht->db;
-			l->spc = ht->spc;
-			l->relnumber = ht->relnumber;
-		}
+			list[(*n)++] = l;
 	}
 	LWLockRelease(zen_lock(ZEN_LOCK_HTABLE));
 	return list;
@@ -726,19 +781,6 @@ nvm_bytes(ZenHTable *ht, uint32 own_pages)
 	return (int64) own_pages * ZEN_PAGE_SIZE + (int64) ht->bytes_taken;
 }
 
-/* How a table uses the Met-Cache and the key cache. */
-static void
-put_use(ResultRow *row, uint32 htable)
-{
-	int64		values[ZEN_T_NCOUNTERS];
-	uint64		quota = zen_tablestat_quota(htable);
-
-	zen_tablestat_read(htable, values);
-	for (int c = 0; c < ZEN_T_NCOUNTERS; c++)
-		put_int64(row, values[c]);
-	put_int64_or_null(row, (int64) quota, quota == 0);
-}
-
 Datum
 zen_view_tables(PG_FUNCTION_ARGS)
 {
@@ -747,15 +789,16 @@ zen_view_tables(PG_FUNCTION_ARGS)
 	uint32		n;
 	uint32	   *own_pages;
 
-	enter();
+	view_begin_rows(fcinfo, &row);
 	zen_gate();
 	zen_tablestat_flush();
-	begin_rows(fcinfo, &row);
 	own_pages = count_own_pages();
 	list = list_htables(&n);
 	for (uint32 i = 0; i < n; i++)
 	{
 		ZenHTable  *ht = list[i].ht;
+		uint64		quota = zen_tablestat_quota(ht->idx);
+		int64		use[ZEN_T_NCOUNTERS];
 
 		CHECK_FOR_INTERRUPTS();
 		put_int32(&row, (int32) ht->idx);
@@ -767,7 +810,10 @@ zen_view_tables(PG_FUNCTION_ARGS)
 		put_int64(&row, own_pages[ht->idx]);
 		put_int64(&row, nvm_bytes(ht, own_pages[ht->idx]));
 		put_bool(&row, pg_atomic_read_u32(&ht->reindex) != 0);
-		put_use(&row, ht->idx);
+		zen_tablestat_read(ht->idx, use);
+		for (int c = 0; c < ZEN_T_NCOUNTERS; c++)
+			put_int64(&row, use[c]);
+		put_int64_or_null(&row, (int64) quota, quota == 0);
 		put_row(fcinfo, &row);
 	}
 	return (Datum) 0;
@@ -796,8 +842,7 @@ zen_view_table_versions(PG_FUNCTION_ARGS)
 	Relation	rel;
 	ZenVersionCounts counts;
 
-	enter();
-	begin_row(fcinfo, &row);
+	view_begin_row(fcinfo, &row);
 	rel = open_table(PG_GETARG_OID(0), NULL);
 	if (rel == NULL)
 		PG_RETURN_NULL();
@@ -819,7 +864,7 @@ zen_relation_size(PG_FUNCTION_ARGS)
 	ZenHTable  *ht;
 	int64		bytes;
 
-	enter();
+	view_enter();
 	rel = open_table(PG_GETARG_OID(0), "Use pg_relation_size() for relations that zen does not store.");
 	if (rel == NULL)
 		PG_RETURN_NULL();
@@ -839,8 +884,7 @@ zen_view_indexes(PG_FUNCTION_ARGS)
 	ZenTreeInfo *list;
 	int			n;
 
-	enter();
-	begin_rows(fcinfo, &row);
+	view_begin_rows(fcinfo, &row);
 	list = zen_tree_list(&n);
 	for (int i = 0; i < n; i++)
 	{

@@ -46,7 +46,7 @@
 /*
  * With another zen.stream than replica the changes of the pool are not in the WAL.  Then a standby gets a table's
  * entries in the catalogs, and not its rows.  So if there is a physical copy, a zen table is refused here; if there is
- * a zen table, a copy is refused in admin/basebackup.c.  Neither is refused if zen.allow_copies_without_rows is on.
+ * a zen table, a copy is refused in admin/replication.c.  Neither is refused if zen.allow_copies_without_rows is on.
  *
  * The two may come at the same time.  The table is in the HTable directory before its maker looks for clients of
  * physical replication, and a client is counted before it looks for tables (stream/streamclients.h).  Both are full

@@ -1,7 +1,7 @@
 /*
  * zenam_unlogged.h -- indexes on zen tables write no WAL.
  *
- * CREATE INDEX makes them unlogged before they are built (admin/objects.c).  PostgreSQL gives those that it rebuilds
+ * CREATE INDEX makes them unlogged before they are built (admin/commands.c).  PostgreSQL gives those that it rebuilds
  * the persistence of the table, which is permanent, without a hook before the build: here they become unlogged again.
  */
 #ifndef ZENAM_UNLOGGED_H

@@ -332,7 +332,7 @@ choose_frozen(Relation rel, TransactionId *xid, MultiXactId *multi)
  * VACUUM of all tables, and autovacuum, leave out all zen tables when recovery has failed, and after a crash a table
  * whose indexes are still to be rebuilt.  Such a table is the worker's, which reports its errors; and functions in its
  * indexes may not run here, where snapshots protect nothing (PROC_IN_VACUUM).  Tables named have come through
- * admin/named.c before.
+ * admin/commands.c before.
  */
 static bool
 leave_out(Relation rel)

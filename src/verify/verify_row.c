@@ -38,10 +38,7 @@ zen_report_begin(ZenReport *report, FunctionCallInfo fcinfo)
 	report->n = 0;
 	if (report->desc->natts != NCOLUMNS || TupleDescAttr(report->desc, 1)->atttypid != REGCLASSOID ||
 		TupleDescAttr(report->desc, 2)->atttypid != TIDOID)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("the SQL objects of extension zen do not fit the zen library that the server has loaded"),
-				 errhint("Restart the server if the library was replaced, then run ALTER EXTENSION zen UPDATE.")));
+		zen_sql_differs();
 }
 
 /* Where a slot is; its page may have no owner. */
