@@ -275,12 +275,6 @@ check_statement(Node *stmt, const ZenAlterTable *alter)
 	}
 }
 
-static bool
-check_may_change(Node *stmt)
-{
-	return IsA(stmt, CreateStmt) || IsA(stmt, CreateTableAsStmt) || IsA(stmt, ExplainStmt);
-}
-
 /* ---------- catalogs on disk ---------- */
 
 /*
@@ -819,15 +813,15 @@ zen_commands_event(XactEvent event)
 void
 zen_commands_utility(ZenUtility *u)
 {
-	Node	   *stmt = u->pstmt->utilityStmt;
-	bool		changes = check_may_change(stmt) || zen_treehooks_may_change(stmt);
+	Node	   *stmt;
 	ZenAlterTable alter;
 	List	   *moved;
 
 	ZenAssertNotInEpoch();
-	if (changes && u->read_only)
+	/* a copy to change, which PostgreSQL would make later */
+	if (u->read_only)
 		u->pstmt = copyObject(u->pstmt);
-	u->read_only = u->read_only && !changes;
+	u->read_only = false;
 	stmt = u->pstmt->utilityStmt;
 	alter = summarize_alter(stmt);
 

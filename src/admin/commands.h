@@ -13,7 +13,7 @@
 /*
  * zen_commands_utility -- run a utility statement, with all that zen does before and after it.
  *
- * Goes on to zen_statements_utility().  May change the statement, or a copy of it that u has then.
+ * Goes on to zen_statements_utility().  u has a copy of the statement then, if it was not to be changed.
  */
 extern void zen_commands_utility(ZenUtility *u);
 

@@ -236,26 +236,21 @@ static bool backup_begins = false;
  * After the checkpoint of the backup, and before its client hears of it: the files that the client lists from now on
  * have the times of all stores.
  */
-static void
-note_begin(void)
-{
-	backup_begins = false;
-	zen_filetime_backup_begins();
-}
-
 void
 zen_replication_note_backup(void)
 {
-	if (unlikely(backup_begins))
-		note_begin();
+	if (likely(!backup_begins))
+		return;
+	backup_begins = false;
+	zen_filetime_backup_begins();
 }
 
 /* The function may have run without an executor. */
 void
 zen_replication_event(XactEvent event)
 {
-	if (backup_begins && event == XACT_EVENT_PRE_COMMIT)
-		note_begin();
+	if (event == XACT_EVENT_PRE_COMMIT)
+		zen_replication_note_backup();
 	backup_begins = false;
 }
 

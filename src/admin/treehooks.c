@@ -265,21 +265,14 @@ choose_for_copy(IndexStmt *stmt)
 	}
 }
 
-bool
-zen_treehooks_may_change(Node *stmt)
-{
-	if (IsA(stmt, IndexStmt))
-		return is_made(castNode(IndexStmt, stmt));
-	return zen_default_index == ZEN_INDEX_ZENTREE && (IsA(stmt, CreateStmt) || IsA(stmt, AlterTableStmt));
-}
-
 List *
 zen_treehooks_before(Node *stmt, const ZenAlterTable *alter)
 {
-	bool		choose = zen_treehooks_may_change(stmt) && OidIsValid(get_index_am_oid("zentree", true));
+	bool		choose = zen_default_index == ZEN_INDEX_ZENTREE && (IsA(stmt, CreateStmt) || IsA(stmt, AlterTableStmt)) &&
+	OidIsValid(get_index_am_oid("zentree", true));
 	List	   *moved = NIL;
 
-	if (choose && IsA(stmt, IndexStmt))
+	if (IsA(stmt, IndexStmt))
 		choose_for_copy((IndexStmt *) stmt);
 	if (alter->stmt != NULL)
 	{

@@ -8,12 +8,9 @@
 
 #include "admin/utility.h"
 
-/* zen_treehooks_may_change -- may zen_treehooks_before() change the statement? */
-extern bool zen_treehooks_may_change(Node *stmt);
-
 /*
  * zen_treehooks_before -- before a statement: constraints of zen tables get the access method that zen.default_index
- * names, and trees of a table that becomes a partition, or leaves zen, become btrees.
+ * names, and trees of a table that becomes a partition, or leaves zen, become btrees.  May change the statement.
  *
  * Result: indexes whose files the statement moves.  zen_treehooks_after() builds them again after it.
  */

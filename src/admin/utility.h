@@ -27,8 +27,7 @@ typedef struct ZenAlterTable
 typedef struct ZenUtility
 {
 	/* what ProcessUtility is called with */
-	PlannedStmt *pstmt;			/* a part that changes the statement makes a
-								 * copy of it first */
+	PlannedStmt *pstmt;			/* may be changed unless read_only */
 	const char *query;
 	bool		read_only;
 	ProcessUtilityContext context;

@@ -543,7 +543,7 @@ parse_size(const char *text)
 }
 
 static void
-check_file(int file)
+check_pool_file(int file)
 {
 	if (file < 0 || file >= zen_pool.nfiles)
 		ereport(ERROR,
@@ -584,7 +584,7 @@ zen_pool_grow(PG_FUNCTION_ARGS)
 	zen_gate();
 	if (file == -1)
 		file = zen_pool.nfiles - 1;
-	check_file(file);
+	check_pool_file(file);
 	check_new_size(file, size);
 	before = zen_file_size(file);
 	after = zen_grow_to(file, size, ERROR);

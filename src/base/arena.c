@@ -122,7 +122,7 @@ bool		(*zen_find_room) (TimestampTz *since) = NULL;
 static Size arena_size = 0;
 static uint32 nhomes = 1;
 static uint32 stripe = 1;		/* spans in a row that have the same home */
-static ArenaControl *control;
+static ArenaControl *arena;
 static Span *spans;				/* the table, at the arena's start */
 static Magazine magazines[ALL_CLASSES];
 
@@ -286,30 +286,30 @@ zen_arena_init(void)
 	Size		table;
 
 	map_arena();
-	control = ShmemInitStruct("zen arena", sizeof(ArenaControl), &found);
-	SpinLockInit(&control->span_lock);
-	control->nspans = (uint32) (arena_size / SPAN_SIZE);
-	control->turn = control->most = 0;
-	pg_atomic_init_u64(&control->in_use, 0);
+	arena = ShmemInitStruct("zen arena", sizeof(ArenaControl), &found);
+	SpinLockInit(&arena->span_lock);
+	arena->nspans = (uint32) (arena_size / SPAN_SIZE);
+	arena->turn = arena->most = 0;
+	pg_atomic_init_u64(&arena->in_use, 0);
 	for (int i = 0; i < ZEN_MAX_NODES; i++)
 	{
-		control->free_spans[i] = NO_SPAN;
-		pg_atomic_init_u64(&control->row_spans[i], 0);
+		arena->free_spans[i] = NO_SPAN;
+		pg_atomic_init_u64(&arena->row_spans[i], 0);
 	}
 	for (int c = 0; c < ALL_CLASSES; c++)
 	{
-		SpinLockInit(&control->classes[c].lock);
-		control->classes[c].partial = NO_SPAN;
+		SpinLockInit(&arena->classes[c].lock);
+		arena->classes[c].partial = NO_SPAN;
 		magazines[c].n = 0;
 	}
 	/* a fresh mapping is zero, so every span is SPAN_FREE */
 	spans = (Span *) zen_arena_base;
-	table = mul_size(control->nspans, sizeof(Span));
-	control->top = (uint32) ((table + SPAN_SIZE - 1) / SPAN_SIZE);
-	control->top = Min(control->top, control->nspans);
-	pg_atomic_init_u32(&control->left, control->nspans - control->top);
-	for (uint32 s = control->nspans; s-- > control->top;)
-		link_span(&control->free_spans[home_of(s)], s);
+	table = mul_size(arena->nspans, sizeof(Span));
+	arena->top = (uint32) ((table + SPAN_SIZE - 1) / SPAN_SIZE);
+	arena->top = Min(arena->top, arena->nspans);
+	pg_atomic_init_u32(&arena->left, arena->nspans - arena->top);
+	for (uint32 s = arena->nspans; s-- > arena->top;)
+		link_span(&arena->free_spans[home_of(s)], s);
 }
 
 /* ---------- spans ---------- */
@@ -320,8 +320,8 @@ find_run(uint32 n)
 {
 	uint32		run = 0;
 
-	ZenAssertSpinLocked(&control->span_lock);
-	for (uint32 s = span_of(spans + control->nspans - 1) + 1; s < control->top; s++)
+	ZenAssertSpinLocked(&arena->span_lock);
+	for (uint32 s = span_of(spans + arena->nspans - 1) + 1; s < arena->top; s++)
 	{
 		run = spans[s].state == SPAN_FREE ? run + 1 : 0;
 		if (run == n)
@@ -333,7 +333,7 @@ find_run(uint32 n)
 static inline uint32
 reserved_spans(void)
 {
-	return control->nspans / RESERVED_PART;
+	return arena->nspans / RESERVED_PART;
 }
 
 /* A free span of any home, of another one each time; under the span lock. */
@@ -342,7 +342,7 @@ next_in_turn(void)
 {
 	for (uint32 i = 0; i < nhomes; i++)
 	{
-		uint32		first = control->free_spans[control->turn++ % nhomes];
+		uint32		first = arena->free_spans[arena->turn++ % nhomes];
 
 		if (first != NO_SPAN)
 			return first;
@@ -353,10 +353,10 @@ next_in_turn(void)
 static uint32
 choose_spans(uint32 n, int home)
 {
-	ZenAssertSpinLocked(&control->span_lock);
+	ZenAssertSpinLocked(&arena->span_lock);
 	if (n == 1)
-		return home != ANY_HOME ? control->free_spans[home] : next_in_turn();
-	return control->top + n <= control->nspans ? control->top : find_run(n);
+		return home != ANY_HOME ? arena->free_spans[home] : next_in_turn();
+	return arena->top + n <= arena->nspans ? arena->top : find_run(n);
 }
 
 /* Take n spans in a row for a use, one of that home if it is one; NO_SPAN when they are not there, or not for rows. */
@@ -365,42 +365,42 @@ take_spans(uint32 n, SpanState state, int home, bool rows)
 {
 	uint32		first = NO_SPAN;
 
-	SpinLockAcquire(&control->span_lock);
-	if (!rows || pg_atomic_read_u32(&control->left) >= reserved_spans() + n)
+	SpinLockAcquire(&arena->span_lock);
+	if (!rows || pg_atomic_read_u32(&arena->left) >= reserved_spans() + n)
 		first = choose_spans(n, home);
 	if (first != NO_SPAN)
 	{
-		Assert(first + n <= control->nspans && pg_atomic_read_u32(&control->left) >= n);
+		Assert(first + n <= arena->nspans && pg_atomic_read_u32(&arena->left) >= n);
 		for (uint32 s = first; s < first + n; s++)
 		{
 			Assert(spans[s].state == SPAN_FREE);
-			unlink_span(&control->free_spans[home_of(s)], s);
+			unlink_span(&arena->free_spans[home_of(s)], s);
 			spans[s].state = state;
 		}
-		pg_atomic_write_u32(&control->left, pg_atomic_read_u32(&control->left) - n);
-		control->top = Max(control->top, first + n);
-		control->most = Max(control->most, control->nspans - pg_atomic_read_u32(&control->left));
+		pg_atomic_write_u32(&arena->left, pg_atomic_read_u32(&arena->left) - n);
+		arena->top = Max(arena->top, first + n);
+		arena->most = Max(arena->most, arena->nspans - pg_atomic_read_u32(&arena->left));
 	}
-	SpinLockRelease(&control->span_lock);
+	SpinLockRelease(&arena->span_lock);
 	if (first != NO_SPAN && rows)
-		pg_atomic_fetch_add_u64(&control->row_spans[home_of(first)], n);
+		pg_atomic_fetch_add_u64(&arena->row_spans[home_of(first)], n);
 	return first;
 }
 
 static void
 give_spans(uint32 first, uint32 n, bool rows)
 {
-	SpinLockAcquire(&control->span_lock);
+	SpinLockAcquire(&arena->span_lock);
 	for (uint32 s = first; s < first + n; s++)
 	{
 		Assert(spans[s].state != SPAN_FREE);
 		spans[s].state = SPAN_FREE;
-		link_span(&control->free_spans[home_of(s)], s);
+		link_span(&arena->free_spans[home_of(s)], s);
 	}
-	pg_atomic_write_u32(&control->left, pg_atomic_read_u32(&control->left) + n);
-	SpinLockRelease(&control->span_lock);
+	pg_atomic_write_u32(&arena->left, pg_atomic_read_u32(&arena->left) + n);
+	SpinLockRelease(&arena->span_lock);
 	if (rows)
-		pg_atomic_fetch_sub_u64(&control->row_spans[home_of(first)], n);
+		pg_atomic_fetch_sub_u64(&arena->row_spans[home_of(first)], n);
 }
 
 /* ---------- objects; under the class's lock ---------- */
@@ -476,11 +476,11 @@ drain(int c, int keep)
 
 	Assert(keep >= 0 && moved >= 0);
 	ZEN_COUNT(arena_locks, 1);
-	SpinLockAcquire(&control->classes[c].lock);
+	SpinLockAcquire(&arena->classes[c].lock);
 	while (mag->n > keep)
-		give_object(&control->classes[c], c, mag->objects[--mag->n]);
-	SpinLockRelease(&control->classes[c].lock);
-	pg_atomic_fetch_sub_u64(&control->in_use, class_size(c) * moved);
+		give_object(&arena->classes[c], c, mag->objects[--mag->n]);
+	SpinLockRelease(&arena->classes[c].lock);
+	pg_atomic_fetch_sub_u64(&arena->in_use, class_size(c) * moved);
 }
 
 /* ---------- the interface ---------- */
@@ -504,7 +504,7 @@ alloc_whole(Size size, int home, bool rows)
 
 	if (s == NO_SPAN)
 		return NULL;
-	pg_atomic_fetch_add_u64(&control->in_use, spans_needed(size) * SPAN_SIZE);
+	pg_atomic_fetch_add_u64(&arena->in_use, spans_needed(size) * SPAN_SIZE);
 	return zen_arena_base + s * SPAN_SIZE;
 }
 
@@ -514,7 +514,7 @@ free_whole(void *ptr, Size size, bool rows)
 	Assert(((char *) ptr - zen_arena_base) % SPAN_SIZE == 0);
 	Assert(spans[span_of(ptr)].state == SPAN_WHOLE);
 	give_spans(span_of(ptr), spans_needed(size), rows);
-	pg_atomic_fetch_sub_u64(&control->in_use, spans_needed(size) * SPAN_SIZE);
+	pg_atomic_fetch_sub_u64(&arena->in_use, spans_needed(size) * SPAN_SIZE);
 }
 
 static void *
@@ -528,17 +528,17 @@ alloc_of_class(int c)
 
 	want = class_size(c) <= MAGAZINE_LIMIT ? MAGAZINE / 2 : 1;
 	ZEN_COUNT(arena_locks, 1);
-	SpinLockAcquire(&control->classes[c].lock);
+	SpinLockAcquire(&arena->classes[c].lock);
 	while (mag->n < want)
 	{
-		void	   *object = take_object(&control->classes[c], c);
+		void	   *object = take_object(&arena->classes[c], c);
 
 		if (object == NULL)
 			break;
 		mag->objects[mag->n++] = object;
 	}
-	SpinLockRelease(&control->classes[c].lock);
-	pg_atomic_fetch_add_u64(&control->in_use, class_size(c) * mag->n);
+	SpinLockRelease(&arena->classes[c].lock);
+	pg_atomic_fetch_add_u64(&arena->in_use, class_size(c) * mag->n);
 	return mag->n > 0 ? mag->objects[--mag->n] : NULL;
 }
 
@@ -591,7 +591,7 @@ static int
 home_of_process(void)
 {
 	if (zen_numa_mode == ZEN_NUMA_COUNT)
-		return (int) (control->turn % nhomes);
+		return (int) (arena->turn % nhomes);
 	return zen_numa_here();
 }
 
@@ -628,14 +628,14 @@ zen_arena_free_row(void *ptr, Size size)
 bool
 zen_arena_lacks_spans(void)
 {
-	return pg_atomic_read_u32(&control->left) < reserved_spans() + Max(control->nspans / GOAL_PART, 2);
+	return pg_atomic_read_u32(&arena->left) < reserved_spans() + Max(arena->nspans / GOAL_PART, 2);
 }
 
 /* All that is read here may change at any time.  So the caller must not rely on it. */
 bool
 zen_arena_rows(uint32 *place, int eighths, char **first, uint32 *n, Size *size)
 {
-	for (uint32 s = *place; s < control->top; s++)
+	for (uint32 s = *place; s < arena->top; s++)
 	{
 		Span		span = *(volatile Span *) &spans[s];
 
@@ -656,7 +656,7 @@ void
 zen_arena_full_error(void)
 {
 	uint64		rows = 0;
-	uint64		taken = (uint64) (control->nspans - pg_atomic_read_u32(&control->left)) * SPAN_SIZE / (1024 * 1024);
+	uint64		taken = (uint64) (arena->nspans - pg_atomic_read_u32(&arena->left)) * SPAN_SIZE / (1024 * 1024);
 
 	for (int i = 0; i < (int) nhomes; i++)
 		rows += zen_arena_row_bytes(i) / (1024 * 1024);
@@ -693,14 +693,14 @@ zen_arena_drain(void)
 void
 zen_arena_usage(uint64 *taken, uint64 *in_use)
 {
-	*taken = (uint64) control->most * SPAN_SIZE;
-	*in_use = pg_atomic_read_u64(&control->in_use);
+	*taken = (uint64) arena->most * SPAN_SIZE;
+	*in_use = pg_atomic_read_u64(&arena->in_use);
 }
 
 uint64
 zen_arena_row_bytes(int place)
 {
-	return pg_atomic_read_u64(&control->row_spans[place]) * SPAN_SIZE;
+	return pg_atomic_read_u64(&arena->row_spans[place]) * SPAN_SIZE;
 }
 
 bool

@@ -93,7 +93,6 @@ typedef bool TU_UpdateIndexes;
 /* Permissions of a plan's tables; 16 parted them from the range table. */
 #if PG_VERSION_NUM < 160000
 #define zen_check_permissions(stmt)	ExecCheckRTPerms((stmt)->rtable, true)
-#define zen_owns_relation(relid, user)	pg_class_ownercheck(relid, user)
 #define zen_clear_processed(estate)	((estate)->es_processed = 0)
 #define zen_add_processed(estate)	((void) 0)
 #define zen_function_aclcheck(function, user, mode) pg_proc_aclcheck(function, user, mode)
@@ -102,7 +101,6 @@ typedef bool TU_UpdateIndexes;
 	ExecInsertIndexTuples(target, slot, estate, update, false, NULL, NIL)
 #else
 #define zen_check_permissions(stmt)	ExecCheckPermissions((stmt)->rtable, (stmt)->permInfos, true)
-#define zen_owns_relation(relid, user)	object_ownercheck(RelationRelationId, relid, user)
 #define zen_clear_processed(estate)	((estate)->es_processed = (estate)->es_total_processed = 0)
 #define zen_add_processed(estate)	((estate)->es_total_processed += (estate)->es_processed)
 #define zen_function_aclcheck(function, user, mode) object_aclcheck(ProcedureRelationId, function, user, mode)

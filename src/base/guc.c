@@ -453,7 +453,7 @@ define_user_settings(void)
  * would be overlooked, and the setting be lost.
  */
 static bool
-refuse(const char *name, const char *newval, const char *advice)
+refuse_old_name(const char *name, const char *newval, const char *advice)
 {
 	if (strcmp(newval, advice) == 0)
 		return true;			/* the default, which SHOW shows */
@@ -468,13 +468,13 @@ refuse(const char *name, const char *newval, const char *advice)
 	return false;
 }
 
-#define X(name, advice) \
-static char *old_##name; \
+#define X(old, advice) \
+static char *value_of_##old; \
 \
 static bool \
-check_##name(char **newval, void **extra, GucSource source) \
+check_##old(char **newval, void **extra, GucSource source) \
 { \
-	return refuse("zen." #name, *newval, advice); \
+	return refuse_old_name("zen." #old, *newval, advice); \
 }
 OLD_NAMES(X)
 OLD_TEST_NAMES(X)
@@ -483,9 +483,9 @@ OLD_TEST_NAMES(X)
 static void
 define_old_names(void)
 {
-#define X(name, advice) \
-	DefineCustomStringVariable("zen." #name, advice, NULL, &old_##name, advice, PGC_USERSET, \
-							   GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE, check_##name, NULL, NULL);
+#define X(old, advice) \
+	DefineCustomStringVariable("zen." #old, advice, NULL, &value_of_##old, advice, PGC_USERSET, \
+							   GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE, check_##old, NULL, NULL);
 	OLD_NAMES(X);
 	OLD_TEST_NAMES(X);
 #undef X

@@ -34,6 +34,8 @@
 #define HERE			10		/* the kernel's distance of a node to itself */
 #define REMOTE			20		/* ... and of any other, if simulated */
 
+#define NCOUNTS			((int) (sizeof(ZenNumaCounts) / sizeof(uint64)))
+
 typedef struct Topology
 {
 	int32		number[ZEN_MAX_NODES];
@@ -52,7 +54,7 @@ typedef struct NodeBlock
 int			zen_numa_nodes = 1;
 
 static Topology topology;
-static NodeBlock *blocks;
+static NodeBlock *node_blocks;
 static ZenNumaCounts *before_reset; /* [ZEN_MAX_NODES], under ZEN_LOCK_STATS */
 static NodeBlock nobody;		/* counts of a process without PGPROC */
 
@@ -90,7 +92,7 @@ walk_list(const char *list, void (*visit) (int number, void *arg), void *arg)
 }
 
 static void
-note_cpu(int cpu, void *arg)
+numa_note_cpu(int cpu, void *arg)
 {
 	topology.place_of_cpu[cpu] = (int8) *(int *) arg;
 }
@@ -103,7 +105,7 @@ typedef struct DistanceList
 } DistanceList;
 
 static void
-note_distance(int number, void *arg)
+numa_note_distance(int number, void *arg)
 {
 	DistanceList *list = arg;
 
@@ -112,7 +114,7 @@ note_distance(int number, void *arg)
 }
 
 static void
-note_node(int number, void *arg)
+numa_note_node(int number, void *arg)
 {
 	const char *online = arg;
 	char		path[MAXPGPATH],
@@ -121,7 +123,7 @@ note_node(int number, void *arg)
 
 	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/cpulist", number);
 	if (number > MAX_NUMBER || place == ZEN_MAX_NODES || !read_line(path, line, sizeof(line)) ||
-		walk_list(line, note_cpu, &place) == 0)
+		walk_list(line, numa_note_cpu, &place) == 0)
 		return;
 	zen_numa_nodes++;
 	topology.number[place] = number;
@@ -130,7 +132,7 @@ note_node(int number, void *arg)
 	{
 		DistanceList list = {.distance = topology.distance[place],.text = line};
 
-		walk_list(online, note_distance, &list);
+		walk_list(online, numa_note_distance, &list);
 	}
 	topology.distance[place][number] = HERE;
 }
@@ -164,7 +166,7 @@ zen_numa_detect(void)
 	if (zen_numa_simulate > 0)
 		simulate();
 	else if (read_line("/sys/devices/system/node/online", online, sizeof(online)))
-		walk_list(online, note_node, online);
+		walk_list(online, numa_note_node, online);
 	if (zen_numa_mode == ZEN_NUMA_OFF || zen_numa_nodes == 0)
 		zen_numa_nodes = 1;
 }
@@ -350,19 +352,19 @@ zen_numa_init(void)
 
 	if (zen_numa_nodes == 1)
 		return;
-	blocks = ShmemInitStruct("zen NUMA nodes", zen_numa_shmem_size(), &found);
-	before_reset = (ZenNumaCounts *) (blocks + nblocks());
+	node_blocks = ShmemInitStruct("zen NUMA nodes", zen_numa_shmem_size(), &found);
+	before_reset = (ZenNumaCounts *) (node_blocks + nblocks());
 	if (found)
 		return;
-	memset(blocks, 0, zen_numa_shmem_size());
+	memset(node_blocks, 0, zen_numa_shmem_size());
 	for (int i = 0; i < nblocks(); i++)
-		blocks[i].place = -1;
+		node_blocks[i].place = -1;
 }
 
 static NodeBlock *
-my_block(void)
+my_node_block(void)
 {
-	NodeBlock  *block = MyProc != NULL && blocks != NULL ? &blocks[GetNumberFromPGProc(MyProc)] : &nobody;
+	NodeBlock  *block = MyProc != NULL && node_blocks != NULL ? &node_blocks[GetNumberFromPGProc(MyProc)] : &nobody;
 
 	block->pid = MyProcPid;
 	return block;
@@ -378,7 +380,7 @@ delay_remote(uint64 lines, int ns)
 void
 zen_numa_count_row(int from, int to, uint64 lines)
 {
-	NodeBlock  *block = my_block();
+	NodeBlock  *block = my_node_block();
 
 	block->place = from;
 	if (to < 0)
@@ -400,7 +402,7 @@ void
 zen_numa_count_page(int to)
 {
 	if (to >= 0)
-		my_block()->counts[to].pages_remote++;
+		my_node_block()->counts[to].pages_remote++;
 }
 
 void
@@ -410,7 +412,7 @@ zen_numa_count_read(int from, uint64 lines)
 
 	if (from < 0)
 		return;
-	counts = &my_block()->counts[from];
+	counts = &my_node_block()->counts[from];
 	if (from == zen_numa_here())
 	{
 		counts->rows_read_local++;
@@ -428,7 +430,7 @@ zen_numa_count_read(int from, uint64 lines)
 static bool
 is_session_at(int i, int place)
 {
-	volatile NodeBlock *block = &blocks[i];
+	volatile NodeBlock *block = &node_blocks[i];
 
 	return block->place == place && block->pid != 0 && GetPGProcByNumber(i)->pid == block->pid;
 }
@@ -438,7 +440,7 @@ zen_numa_sessions(int place)
 {
 	int			n = 0;
 
-	for (int i = 0; blocks != NULL && i < nblocks(); i++)
+	for (int i = 0; node_blocks != NULL && i < nblocks(); i++)
 		n += is_session_at(i, place);
 	return n;
 }
@@ -449,18 +451,10 @@ numa_sum_blocks(int place, ZenNumaCounts *sum)
 	memset(sum, 0, sizeof(*sum));
 	for (int i = 0; i < nblocks(); i++)
 	{
-		volatile ZenNumaCounts *counts = &blocks[i].counts[place];
+		volatile uint64 *counts = (volatile uint64 *) &node_blocks[i].counts[place];
 
-		sum->rows_local += counts->rows_local;
-		sum->rows_remote += counts->rows_remote;
-		sum->lines_local += counts->lines_local;
-		sum->lines_remote += counts->lines_remote;
-		sum->pages_remote += counts->pages_remote;
-		sum->rows_read_local += counts->rows_read_local;
-		sum->rows_read_remote += counts->rows_read_remote;
-		sum->lines_read_local += counts->lines_read_local;
-		sum->lines_read_remote += counts->lines_read_remote;
-		sum->moves += counts->moves;
+		for (int c = 0; c < NCOUNTS; c++)
+			((uint64 *) sum)[c] += counts[c];
 	}
 }
 
@@ -470,10 +464,10 @@ zen_numa_sum(int place, ZenNumaCounts *sum, int *sessions)
 	uint64	   *counts = (uint64 *) sum;
 	const uint64 *before = (const uint64 *) &before_reset[place];
 
-	Assert(blocks != NULL && place < zen_numa_nodes);
+	Assert(node_blocks != NULL && place < zen_numa_nodes);
 	LWLockAcquire(zen_lock(ZEN_LOCK_STATS), LW_SHARED);
 	numa_sum_blocks(place, sum);
-	for (int i = 0; i < sizeof(ZenNumaCounts) / sizeof(uint64); i++)
+	for (int i = 0; i < NCOUNTS; i++)
 		counts[i] -= before[i];
 	LWLockRelease(zen_lock(ZEN_LOCK_STATS));
 	*sessions = zen_numa_sessions(place);
@@ -482,7 +476,7 @@ zen_numa_sum(int place, ZenNumaCounts *sum, int *sessions)
 void
 zen_numa_reset(void)
 {
-	if (blocks == NULL)
+	if (node_blocks == NULL)
 		return;
 	LWLockAcquire(zen_lock(ZEN_LOCK_STATS), LW_EXCLUSIVE);
 	for (int place = 0; place < zen_numa_nodes; place++)
@@ -515,7 +509,7 @@ zen_numa_run_on(int place)
 	static bool asked = false;
 	static CpuSet allowed;
 	CpuSet		set = {{{0}}};
-	NodeBlock  *block = my_block();
+	NodeBlock  *block = my_node_block();
 
 	Assert(place >= 0 && place < zen_numa_nodes);
 	if (!asked && sched_getaffinity(0, sizeof(allowed), &allowed.libc) != 0)

@@ -29,7 +29,7 @@ typedef struct StatsReset
 	uint64		sums[ZEN_NCOUNTERS];	/* at that time */
 } StatsReset;
 
-static char *blocks;			/* stats_nblocks() blocks of BLOCK_SIZE bytes */
+static char *stats_blocks;		/* stats_nblocks() blocks of BLOCK_SIZE bytes */
 static StatsReset *reset;
 
 static int
@@ -51,22 +51,22 @@ zen_stats_init(void)
 	bool		found;
 	char	   *raw = ShmemInitStruct("zen statistics", zen_stats_shmem_size(), &found);
 
-	blocks = (char *) TYPEALIGN(LINE_SIZE, raw);
-	reset = (StatsReset *) (blocks + mul_size(stats_nblocks(), BLOCK_SIZE));
+	stats_blocks = (char *) TYPEALIGN(LINE_SIZE, raw);
+	reset = (StatsReset *) (stats_blocks + mul_size(stats_nblocks(), BLOCK_SIZE));
 	if (!found)
 	{
-		memset(blocks, 0, mul_size(stats_nblocks(), BLOCK_SIZE) + sizeof(StatsReset));
+		memset(stats_blocks, 0, mul_size(stats_nblocks(), BLOCK_SIZE) + sizeof(StatsReset));
 		reset->at = GetCurrentTimestamp();
 	}
-	zen_my_counters = (uint64 *) (blocks + (Size) (stats_nblocks() - 1) * BLOCK_SIZE);
+	zen_my_counters = (uint64 *) (stats_blocks + (Size) (stats_nblocks() - 1) * BLOCK_SIZE);
 }
 
 void
 zen_stats_attach(void)
 {
-	Assert(blocks != NULL);
+	Assert(stats_blocks != NULL);
 	if (MyProc != NULL)
-		zen_my_counters = (uint64 *) (blocks + (Size) GetNumberFromPGProc(MyProc) * BLOCK_SIZE);
+		zen_my_counters = (uint64 *) (stats_blocks + (Size) GetNumberFromPGProc(MyProc) * BLOCK_SIZE);
 }
 
 uint64
@@ -75,7 +75,7 @@ zen_stats_sum_of(ZenCounter counter)
 	uint64		total = 0;
 
 	for (int b = 0; b < stats_nblocks(); b++)
-		total += ((volatile uint64 *) (blocks + (Size) b * BLOCK_SIZE))[counter];
+		total += ((volatile uint64 *) (stats_blocks + (Size) b * BLOCK_SIZE))[counter];
 	return total;
 }
 
@@ -85,7 +85,7 @@ stats_sum_blocks(uint64 *totals)
 	memset(totals, 0, ZEN_NCOUNTERS * sizeof(uint64));
 	for (int b = 0; b < stats_nblocks(); b++)
 	{
-		volatile uint64 *block = (volatile uint64 *) (blocks + (Size) b * BLOCK_SIZE);
+		volatile uint64 *block = (volatile uint64 *) (stats_blocks + (Size) b * BLOCK_SIZE);
 
 		for (int i = 0; i < ZEN_NCOUNTERS; i++)
 			totals[i] += block[i];

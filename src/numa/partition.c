@@ -135,17 +135,11 @@ zen_partition_look(int partition)
 
 /* ---------- load ---------- */
 
-static double
-load_of(int place)
-{
-	return pg_atomic_read_u32(&soft->load[place]) / 1000.0;
-}
-
 double
 zen_partition_load(int place)
 {
 	Assert(zen_partition_soft && place >= 0 && place < zen_numa_nodes);
-	return load_of(place);
+	return pg_atomic_read_u32(&soft->load[place]) / 1000.0;
 }
 
 static double
@@ -154,14 +148,14 @@ mean_load(void)
 	double		sum = 0;
 
 	for (int i = 0; i < soft->nplaces; i++)
-		sum += load_of(soft->places[i]);
+		sum += zen_partition_load(soft->places[i]);
 	return sum / soft->nplaces;
 }
 
 static bool
 is_overloaded(int place)
 {
-	return load_of(place) >= BUSY && load_of(place) > (1 + DELTA) * mean_load();
+	return zen_partition_load(place) >= BUSY && zen_partition_load(place) > (1 + DELTA) * mean_load();
 }
 
 static int
@@ -170,7 +164,7 @@ least_loaded(void)
 	int			best = soft->places[0];
 
 	for (int i = 1; i < soft->nplaces; i++)
-		if (load_of(soft->places[i]) < load_of(best))
+		if (zen_partition_load(soft->places[i]) < zen_partition_load(best))
 			best = soft->places[i];
 	return best;
 }
@@ -257,7 +251,7 @@ place_for_home(void)
 		session.relieved = true;
 		return other;
 	}
-	if (session.relieved && (load_of(home) > mean_load() || !take_token()))
+	if (session.relieved && (zen_partition_load(home) > mean_load() || !take_token()))
 		return session.here;
 	session.relieved = false;
 	return home;

@@ -207,7 +207,7 @@ zen_set_partition_key(PG_FUNCTION_ARGS)
 	 * a user without permission shall not wait for the lock, nor make others
 	 * wait
 	 */
-	if (!zen_owns_relation(relid, GetUserId()))
+	if (!zen_is_owner(relid))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
 	rel = relation_open(relid, ShareUpdateExclusiveLock);
 	current = labelled_column(relid);
