@@ -268,8 +268,8 @@ choose_for_copy(IndexStmt *stmt)
 List *
 zen_treehooks_before(Node *stmt, const ZenAlterTable *alter)
 {
-	bool		choose = zen_default_index == ZEN_INDEX_ZENTREE && (IsA(stmt, CreateStmt) || IsA(stmt, AlterTableStmt)) &&
-	OidIsValid(get_index_am_oid("zentree", true));
+	bool		choose = zen_default_index == ZEN_INDEX_ZENTREE &&
+	(IsA(stmt, CreateStmt) || IsA(stmt, AlterTableStmt)) && OidIsValid(get_index_am_oid("zentree", true));
 	List	   *moved = NIL;
 
 	if (IsA(stmt, IndexStmt))
