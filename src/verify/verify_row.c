@@ -13,6 +13,7 @@
 #include "verify/verify.h"
 
 #include "base/epoch.h"
+#include "base/startup.h"
 #include "cache/spillmap.h"
 #include "catalog/pg_type.h"
 #include "funcapi.h"
