@@ -112,13 +112,11 @@ OBJS = $(addprefix src/base/, \
 		spillmap.o \
 		shares.o) \
 	$(addprefix src/row/, \
-		horizon.o \
 		visibility.o \
 		writeset.o \
 		lockers.o \
-		rowadmit.o \
-		rowread.o \
 		rowmake.o \
+		rowread.o \
 		rowjudge.o \
 		rowchange.o \
 		rowlock.o) \

@@ -30,7 +30,6 @@
 #include "nvm/slotalloc.h"
 #include "recovery/recovery.h"
 #include "recovery/worker.h"
-#include "row/horizon.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 #include "stream/streamclients.h"
@@ -109,7 +108,6 @@ static const struct
 	{zen_clock_shmem_size, zen_clock_init},
 	{zen_keycache_shmem_size, zen_keycache_init},
 	{zen_spillmap_shmem_size, zen_spillmap_init},
-	{NULL, zen_horizon_init},
 	{zen_gcqueue_shmem_size, zen_gcqueue_init},
 	{NULL, zen_reclaim_init},
 	{zen_sweep_shmem_size, zen_sweep_init},

@@ -44,7 +44,7 @@
 #include "nvm/slotalloc.h"
 #include "recovery/gate.h"
 #include "recovery/recovery.h"
-#include "row/horizon.h"
+#include "row/visibility.h"
 #include "stream/streamcopy.h"
 #include "stream/streamtail.h"
 #include "table/zenam_rel.h"

@@ -10,7 +10,7 @@
  * All that it says of a TID is complete before the TID's word is SPILLED, and does not change as long as it is.
  *
  * Readers get the versions as a chain of their own (zen_spillmap_word_chain), and need not know the difference.  A
- * process that changes or locks the row makes entries of it first (zen_row_admit, row/rowadmit.h).
+ * process that changes or locks the row makes entries of it first (zen_row_admit, row/rowmake.h).
  */
 #ifndef ZEN_SPILLMAP_H
 #define ZEN_SPILLMAP_H

@@ -22,7 +22,7 @@
 #include "gc/gcqueue.h"
 #include "nvm/slotalloc.h"
 #include "port/pg_bitutils.h"
-#include "row/horizon.h"
+#include "row/visibility.h"
 #include "utils/snapmgr.h"
 
 #define ITEMS_PER_RUN	64

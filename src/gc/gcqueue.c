@@ -11,7 +11,7 @@
 #include "miscadmin.h"
 #include "nvm/region.h"
 #include "nvm/tuple.h"
-#include "row/horizon.h"
+#include "row/visibility.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
 #include "storage/shmem.h"

@@ -22,7 +22,7 @@
 #include "nvm/grow.h"
 #include "nvm/region.h"
 #include "nvm/slotalloc.h"
-#include "row/horizon.h"
+#include "row/visibility.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
 #include "utils/timestamp.h"

@@ -13,8 +13,8 @@
 #include "gc/collect.h"
 #include "miscadmin.h"
 #include "nvm/htable.h"
-#include "row/horizon.h"
 #include "row/lockers.h"
+#include "row/visibility.h"
 #include "storage/shmem.h"
 
 #define BLOCKS_PER_STEP	16384	/* a million rows */

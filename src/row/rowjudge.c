@@ -16,7 +16,7 @@
 #include "row/rowjudge.h"
 
 #include "miscadmin.h"
-#include "row/rowadmit.h"
+#include "row/rowmake.h"
 #include "row/visibility.h"
 
 static ZenLockerCopy lockers_copy;	/* reused; valid until the next look */

@@ -16,7 +16,7 @@
 #include "access/xact.h"
 #include "base/ownwal.h"
 #include "miscadmin.h"
-#include "row/rowadmit.h"
+#include "row/rowmake.h"
 #include "row/visibility.h"
 #include "row/writeset.h"
 #include "storage/procarray.h"

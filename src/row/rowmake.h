@@ -1,5 +1,5 @@
 /*
- * rowmake.h -- insert and copy one row.
+ * rowmake.h -- insert a row, copy it, and have it in DRAM if it is only in NVM.
  *
  * Knows no Relation: triggers and predicate locks are the table layer's.  All functions are called outside any epoch,
  * and may throw ERRCODE_OUT_OF_MEMORY and ERRCODE_DATA_CORRUPTED.
@@ -7,7 +7,8 @@
 #ifndef ZEN_ROWMAKE_H
 #define ZEN_ROWMAKE_H
 
-#include "cache/version.h"
+#include "cache/spillmap.h"
+#include "row/writeset.h"
 
 #include "access/tableam.h"
 
@@ -63,5 +64,32 @@ extern void zen_row_abandon(void);
 
 /* zen_row_complete -- confirm a speculative insertion, or take it back. */
 extern void zen_row_complete(ZenHTable *ht, uint64 tidno, bool succeeded);
+
+/*
+ * zen_row_admit -- have a row that is only in NVM in an entry.
+ *
+ * On return the word was in another state than NVM or SPILLED for a moment.  Throws as zen_admission_admit().  Caller
+ * is outside any epoch.
+ */
+extern void zen_row_admit(ZenHTable *ht, uint64 tidno, ZenWord *word);
+
+/*
+ * zen_row_admit_unread -- the same in recovery, while no other process is at work.  False when DRAM is full.
+ *
+ * The data stays unread in the slots, be it sound or damaged.  A tombstone that says where its row goes on becomes an
+ * entry, too.
+ */
+extern bool zen_row_admit_unread(ZenHTable *ht, uint64 tidno, ZenWord *word);
+
+/* zen_twophase_resolve(), which is above this module; set when shared memory is initialized. */
+extern bool (*zen_row_admit_resolve) (void);
+
+/*
+ * zen_row_admit_wait_for_undo -- wait a little, because a row was met that an aborted transaction has spilled and has
+ * to take back.
+ *
+ * A row of a prepared transaction is taken back here, if no other process does.  Outside of epochs, without LWLocks.
+ */
+extern void zen_row_admit_wait_for_undo(void);
 
 #endif							/* ZEN_ROWMAKE_H */

@@ -17,10 +17,10 @@
 
 #include "cache/admission.h"
 #include "cache/damage.h"
+#include "cache/spillmap.h"
 #include "cache/tablestat.h"
 #include "nvm/slotalloc.h"
 #include "port/pg_bitutils.h"
-#include "row/rowadmit.h"
 #include "row/visibility.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"

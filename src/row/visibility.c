@@ -1,5 +1,5 @@
 /*
- * visibility.c -- snapshots against version chains.
+ * visibility.c -- snapshots against version chains, and the xid horizon.
  *
  * One rule for all snapshots: a reader walks from the newest version, and passes over those whose writer the snapshot
  * does not see.  It takes the first one left; if that is a tombstone, the row is not there.  One function for each
@@ -10,11 +10,15 @@
  * - The ProcArray is asked before pg_xact.  A transaction is in pg_xact first and leaves the ProcArray then, so one
  *   that is in neither has aborted.
  * - A hint bit is only set when the answer is final.
+ *
+ * The horizon comes from the ProcArray, and costs a look at every process.  So a process keeps what it has found, and
+ * looks again when its caller cannot go on otherwise.  An old answer is safe: the horizon never falls.
  */
 #include "row/visibility.h"
 
 #include "access/transam.h"
 #include "access/xact.h"
+#include "base/stats.h"
 #include "storage/procarray.h"
 #include "utils/snapmgr.h"
 
@@ -220,4 +224,41 @@ zen_top_version(ZenVersion *head)
 		if (zen_version_state(v) != ZEN_XID_ABORTED)
 			return v;
 	return NULL;
+}
+
+/* ---------- the horizon ---------- */
+
+ZenHorizon	zen_horizon = {.passed = {FrozenTransactionId}};
+
+void
+zen_horizon_set_now(void)
+{
+	FullTransactionId own = GetTopFullTransactionIdIfAny();
+
+	zen_horizon.now = FullTransactionIdIsValid(own) ? own : ReadNextFullTransactionId();
+}
+
+FullTransactionId
+zen_horizon_look(void)
+{
+	/*
+	 * The look at the ProcArray comes first: the horizon that it finds is at
+	 * most the next xid.
+	 */
+	TransactionId xid,
+				catalog_xmin;	/* of logical slots: keeps no rows */
+	FullTransactionId horizon,
+				before;
+
+	GetReplicationHorizons(&xid, &catalog_xmin);
+	ZEN_COUNT(horizon_looks, 1);
+	zen_horizon.now = ReadNextFullTransactionId();
+	horizon = zen_horizon_widen(xid);
+	Assert(FullTransactionIdPrecedesOrEquals(horizon, zen_horizon.now));
+	before = FullTransactionIdFromU64(U64FromFullTransactionId(horizon) - 1);
+	if (FullTransactionIdPrecedes(zen_horizon.passed, before))
+		zen_horizon.passed = before;
+	zen_horizon.xmin = RecentXmin;
+	Assert(FullTransactionIdPrecedes(zen_horizon.passed, zen_horizon.now));
+	return horizon;
 }

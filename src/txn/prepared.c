@@ -25,7 +25,7 @@
 #include "nvm/sink.h"
 #include "nvm/slotalloc.h"
 #include "row/lockers.h"
-#include "row/rowadmit.h"
+#include "row/rowmake.h"
 #include "storage/procarray.h"
 #include "storage/shmem.h"
 #include "txn/spillend.h"

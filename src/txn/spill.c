@@ -27,7 +27,7 @@
 #include "nvm/sink.h"
 #include "nvm/slotalloc.h"
 #include "port/pg_bitutils.h"
-#include "row/horizon.h"
+#include "row/visibility.h"
 #include "txn/commit.h"
 
 #define BATCH			1024	/* rows written between two fences */

@@ -18,7 +18,7 @@
 #include "cache/spillmap.h"
 #include "miscadmin.h"
 #include "row/lockers.h"
-#include "row/rowadmit.h"
+#include "row/rowmake.h"
 #include "storage/procarray.h"
 #include "txn/ddl.h"
 #include "txn/prepared.h"
