@@ -117,9 +117,7 @@ OBJS = $(addprefix src/base/, \
 		lockers.o \
 		rowmake.o \
 		rowread.o \
-		rowjudge.o \
-		rowchange.o \
-		rowlock.o) \
+		rowchange.o) \
 	$(addprefix src/gc/, \
 		gcqueue.o \
 		collect.o \

@@ -38,18 +38,6 @@ zen_lock_mode(LockTupleMode mode)
 	return modes[mode];
 }
 
-bool
-zen_modes_conflict(LockTupleMode a, LockTupleMode b)
-{
-	return DoLockModesConflict(zen_lock_mode(a), zen_lock_mode(b));
-}
-
-LockTupleMode
-zen_writer_mode(ZenVersion *v)
-{
-	return (zen_version_flags(v) & ZEN_V_KEY_UPDATE) ? LockTupleExclusive : LockTupleNoKeyExclusive;
-}
-
 uint32
 zen_lockers_copy(ZenWord *word, ZenVersion *head, ZenLockerCopy *copy)
 {
@@ -124,29 +112,6 @@ copy_present(ZenWord *word, ZenLockerCopy *copy)
 		if (zen_word_same(zen_word_read(word), w))
 			return;
 	}
-}
-
-TransactionId
-zen_lockers_conflict(const ZenLockerCopy *copy, LockTupleMode mode)
-{
-	for (uint32 i = 0; i < copy->n; i++)
-		if (zen_modes_conflict(mode, copy->l[i].mode) && zen_xid_in_progress_elsewhere(copy->l[i].xid))
-			return copy->l[i].xid;
-	return InvalidTransactionId;
-}
-
-bool
-zen_lockers_mine(const ZenLockerCopy *copy, LockTupleMode *mode)
-{
-	bool		found = false;
-
-	for (uint32 i = 0; i < copy->n; i++)
-		if (TransactionIdIsCurrentTransactionId(copy->l[i].xid) && (!found || copy->l[i].mode > *mode))
-		{
-			*mode = copy->l[i].mode;
-			found = true;
-		}
-	return found;
 }
 
 /* Take xid out of a locked row's list.  Returns the list if it is empty now, and was taken off the row. */

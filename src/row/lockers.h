@@ -13,12 +13,6 @@
 /* The heavyweight lock mode that stands for a row lock in LOCKTAG_TUPLE, as for heap. */
 extern LOCKMODE zen_lock_mode(LockTupleMode mode);
 
-/* Do two row locks exclude each other? */
-extern bool zen_modes_conflict(LockTupleMode a, LockTupleMode b);
-
-/* The row lock that a version's writer holds on the tuple. */
-extern LockTupleMode zen_writer_mode(ZenVersion *v);
-
 /*
  * A copy of the lockers, made under the word's lock, to be judged outside it.
  */
@@ -35,9 +29,6 @@ typedef struct ZenLockerCopy
  * If head is not the word's newest version any more, the copy has no lockers, and the number means nothing.
  */
 extern uint32 zen_lockers_copy(ZenWord *word, ZenVersion *head, ZenLockerCopy *copy);
-
-/* zen_lockers_conflict -- a running transaction other than this one that excludes mode, or InvalidTransactionId. */
-extern TransactionId zen_lockers_conflict(const ZenLockerCopy *copy, LockTupleMode mode);
 
 /* zen_collect_tuple(), which is above this folder; gc/ sets it when shared memory is initialized. */
 extern bool (*zen_lockers_collect) (ZenHTable *ht, uint64 tidno);
@@ -59,9 +50,6 @@ zen_lockers_replace(ZenWord *word, ZenVersion *head, ZenLockers *lockers)
 	head->lock_seq++;
 	return former;
 }
-
-/* zen_lockers_mine -- the strongest lock that this transaction holds; false if none. */
-extern bool zen_lockers_mine(const ZenLockerCopy *copy, LockTupleMode *mode);
 
 /*
  * zen_lockers_release -- take xid's locks on a row out, under all its TIDs.  Outside any epoch; never throws.

@@ -1,23 +1,434 @@
 /*
- * rowchange.c -- update and delete one row.
+ * rowchange.c -- update, delete and lock one row.
  *
- * Writing is optimistic.  The row is judged without a lock (rowjudge.c).  Then, under the word's lock and for a few
- * instructions, the word is checked to be what was judged, and the new version is pushed.  If it is not, the row is
- * judged again.
+ * Writing is optimistic.  The row is judged without a lock: may it be changed or locked, and if not, why?  Then, under
+ * the word's lock and for a few instructions, the word is checked to be what was judged.  If it is, the new version is
+ * pushed, or the new list of lockers is hung at the row.  Else the row is judged again.
  *
- * - The versions that a change needs are made outside the epoch, once, and kept over the attempts.  They are private to
- *   this process until the word leads to them.  After an error the end of the (sub)transaction frees them.
+ * Judging may read pg_xact and wait for LWLocks, so it holds no lock bit.  Its result may be out of date at once:
+ *
+ * - What was judged is named by the newest version and its lock_seq.  Both can only be the same later if no other
+ *   process has pushed, popped or locked in between.
+ * - A judgement in which two looks contradict each other is TM_BeingModified without a wait_xid: judge again.
+ * - A row that is only in NVM gets an entry first.  A row whose newest version is being taken back out of a spill
+ *   record waits for that.
+ *
+ * A change meets the first of these that applies: a newer version, a transaction that holds the row, the caller's
+ * crosscheck snapshot.
+ *
+ * What an attempt needs is made before, and kept over the attempts.  It is private to this process until the word leads
+ * to it.  After an error the end of the (sub)transaction frees it.
+ *
  * - Aborted versions on top are left out when a new one is pushed; their writer frees them.
  * - Lockers go along: to the new version, and to the new TID if the row takes one.  They are there before any other
  *   process can follow the row, since a locker that comes that way adds to them.
+ * - A row that has gone on under other TIDs is locked under each of them.
  */
 #include "row/rowchange.h"
 
+#include "access/transam.h"
 #include "access/xact.h"
 #include "base/ownwal.h"
 #include "miscadmin.h"
+#include "row/lockers.h"
 #include "row/rowmake.h"
-#include "row/writeset.h"
+#include "row/visibility.h"
+#include "storage/procarray.h"
+
+/* What was seen of a row without its lock.  The versions are there until the epoch is left. */
+typedef struct Judged
+{
+	ZenWord    *word;			/* NULL: there is no row */
+	ZenVersion *head;			/* what the word led to */
+	uint32		lock_seq;		/* of head */
+	ZenVersion *top;			/* newest version that has not aborted */
+	ZenVersion *target;			/* the version asked for; NULL: it is gone */
+	ZenLockerCopy *lockers;		/* of the row; until this process judges again */
+	bool		undoing;		/* what is above top was spilled in part: it
+								 * may not be left out, because its slot is
+								 * known by it */
+} Judged;
+
+/* What came of applying what was judged TM_Ok. */
+typedef enum Attempt
+{
+	NOT_TRIED,
+	TRY_APPLIED,
+	TRY_LOST,					/* the word has changed */
+	TRY_NO_CODE,				/* versions still alive have taken all codes */
+	TRY_NO_DRAM,
+} Attempt;
+
+/* ---------- which locks exclude each other ---------- */
+
+static bool
+modes_conflict(LockTupleMode a, LockTupleMode b)
+{
+	return DoLockModesConflict(zen_lock_mode(a), zen_lock_mode(b));
+}
+
+/* The row lock that a version's writer holds on the tuple. */
+static LockTupleMode
+writer_mode(ZenVersion *v)
+{
+	return (zen_version_flags(v) & ZEN_V_KEY_UPDATE) ? LockTupleExclusive : LockTupleNoKeyExclusive;
+}
+
+/* A running transaction other than this one whose lock excludes mode, or InvalidTransactionId. */
+static TransactionId
+conflicting_locker(const ZenLockerCopy *copy, LockTupleMode mode)
+{
+	ZenAssertNoWordLocked();
+	for (uint32 i = 0; i < copy->n; i++)
+		if (modes_conflict(mode, copy->l[i].mode) && !TransactionIdIsCurrentTransactionId(copy->l[i].xid) &&
+			TransactionIdIsInProgress(copy->l[i].xid))
+			return copy->l[i].xid;
+	return InvalidTransactionId;
+}
+
+/* The strongest lock that this transaction holds; -1: none. */
+static int
+my_lock(const ZenLockerCopy *copy)
+{
+	int			mode = -1;
+
+	for (uint32 i = 0; i < copy->n; i++)
+		if (TransactionIdIsCurrentTransactionId(copy->l[i].xid))
+			mode = Max(mode, (int) copy->l[i].mode);
+	return mode;
+}
+
+static ZenLockerCopy lockers_copy;	/* reused; valid until the next look */
+
+/* ---------- judging: what stands in the way ---------- */
+
+static void
+failure(ZenChange *c, uint64 tidno, uint32 code, TransactionId xmax, CommandId cmax)
+{
+	zen_make_tid(&c->tmfd.ctid, tidno, code);
+	c->tmfd.xmax = xmax;
+	c->tmfd.cmax = cmax;
+}
+
+/* The target has a committed successor: say where the row went. */
+static TM_Result
+updated(ZenChange *c, Judged *j, ZenVersion *successor)
+{
+	ZenVersion *v = j->head;
+
+	while (v != successor)
+	{
+		ZenXidState state = zen_version_state(v);
+
+		if (state == ZEN_XID_COMMITTED || state == ZEN_XID_CURRENT)
+			break;
+		v = v->older;
+		Assert(v != NULL);		/* the successor is in the chain */
+	}
+	failure(c, c->tidno, v->code, successor->xmin, InvalidCommandId);
+	if (!(zen_version_flags(v) & ZEN_V_TOMBSTONE))
+		return TM_Updated;
+	if (zen_version_flags(v) & ZEN_V_FORWARD)
+	{
+		Assert(v->forward_tidno != c->tidno);
+		zen_make_tid(&c->tmfd.ctid, v->forward_tidno, 0);
+		return TM_Updated;
+	}
+	if (zen_version_flags(v) & ZEN_V_MOVED)
+	{
+		ItemPointerSetMovedPartitions(&c->tmfd.ctid);
+		return TM_Updated;
+	}
+	failure(c, c->tidno, c->code, v->xmin, InvalidCommandId);
+	return TM_Deleted;
+}
+
+/* Does the writer of v exclude the lock?  *wait_xid: the writer, if it may still undo what it has done. */
+static bool
+excludes(ZenChange *c, ZenVersion *v)
+{
+	ZenXidState state = zen_version_state(v);
+
+	if (state == ZEN_XID_ABORTED || !modes_conflict(c->mode, writer_mode(v)))
+		return false;
+	c->wait_xid = state == ZEN_XID_IN_PROGRESS ? v->xmin : InvalidTransactionId;
+	return true;
+}
+
+/*
+ * Is v what a move has put under this TID?
+ *
+ * That is the oldest version there.  The tombstone that forwards to the TID has been judged already, and stands for its
+ * writer.  A tombstone is not such a version: it is all that is left if a writer has spilled the row that it moved
+ * here, and has moved it on before its commit.
+ */
+static inline bool
+came_by_move(ZenVersion *v)
+{
+	return v->older == NULL && (zen_version_flags(v) & ZEN_V_TOMBSTONE) == 0;
+}
+
+/* Does the writer of a version under a TID to which the row has gone on exclude the lock? */
+static bool
+excluded_by_chain(ZenChange *c, ZenVersion *head)
+{
+	for (ZenVersion *v = head; v != NULL && !came_by_move(v); v = v->older)
+		if (excludes(c, v))
+			return true;
+	return false;
+}
+
+/*
+ * May the lock pass over all versions that are newer than its target?
+ *
+ * A lock that does not exclude plain updates (FOR KEY SHARE) may, as long as none of them has changed the key or
+ * deleted the row.  That holds as well for versions under other TIDs to which the row has gone on.  The lock then
+ * hangs at the newest version like any other.
+ */
+static bool
+passes_newer(ZenChange *c, Judged *j)
+{
+	ZenVersion *top = j->top;
+	ZenSpilledChain space;		/* top may be in it */
+
+	ZenAssertInEpoch();
+	/* by its code: the target may have been made lean since it was found */
+	for (ZenVersion *v = j->head; v != NULL && (j->target == NULL || v->code != j->target->code); v = v->older)
+		if (excludes(c, v))
+			return false;
+	while (top != NULL && (zen_version_flags(top) & ZEN_V_FORWARD))
+	{
+		uint64		w;
+		ZenVersion *head;
+
+		Assert(zen_version_flags(top) & ZEN_V_TOMBSTONE);
+		head = zen_spillmap_tid_chain(c->ht, top->forward_tidno, &w, &space);
+		if (head == NULL)
+			break;
+		if (excluded_by_chain(c, head))
+			return false;
+		top = zen_top_version(head);
+	}
+	return true;
+}
+
+/* Judge a lock that the writer of the target's successor s does not exclude. */
+static TM_Result
+judge_lock(ZenChange *c, Judged *j, ZenVersion *s)
+{
+	if (passes_newer(c, j))
+		c->wait_xid = conflicting_locker(j->lockers, c->mode);
+	else if (!TransactionIdIsValid(c->wait_xid))
+		return updated(c, j, s);
+	return TransactionIdIsValid(c->wait_xid) ? TM_BeingModified : TM_Ok;
+}
+
+/* Judge a target that has a successor. */
+static TM_Result
+judge_successor(ZenChange *c, Judged *j, ZenVersion *s, bool locking)
+{
+	ZenXidState state = zen_version_state(s);
+
+	if (state == ZEN_XID_CURRENT)
+	{
+		if (s->cmin < c->cid)
+			return TM_Invisible;
+		failure(c, c->tidno, s->code, s->xmin, s->cmin);
+		return TM_SelfModified;
+	}
+	c->wait_xid = InvalidTransactionId;
+	if (state == ZEN_XID_ABORTED)	/* between two looks: judge again */
+		return TM_BeingModified;
+	if (locking && !modes_conflict(c->mode, writer_mode(s)))
+		return judge_lock(c, j, s);
+	if (state == ZEN_XID_COMMITTED)
+		return updated(c, j, s);
+	c->wait_xid = s->xmin;
+	return TM_BeingModified;
+}
+
+/* ---------- judging: looking ---------- */
+
+/*
+ * Look at the newest versions and the lockers of a word in state ENTRY, whose value was w.
+ *
+ * False: look again.  The word leads elsewhere by now, or there are aborted versions that have to go first.
+ */
+static bool
+look_at_entry(Judged *j, uint64 w)
+{
+	ZenAssertInEpoch();
+	ZenAssertNoWordLocked();
+	j->head = zen_word_entry(w);
+	j->lock_seq = zen_lockers_copy(j->word, j->head, j->lockers);
+	if (zen_word_ref(zen_word_read(j->word)) != zen_word_ref(w))
+		return false;
+	j->top = zen_top_version(j->head);
+	j->undoing = false;
+	/* the version that was top may have been made lean since the look */
+	for (ZenVersion *v = j->head; v != j->top && v != NULL; v = v->older)
+		j->undoing |= (zen_version_flags(v) & ZEN_V_SPILLED) != 0;
+	return !j->undoing;
+}
+
+/* Judge a target without successor, which is the newest version unless that has changed between two looks. */
+static TM_Result
+judge_newest(ZenChange *c, Judged *j)
+{
+	ZenVersion *target = j->target;
+	ZenXidState state;
+	ZenVersion *successor;
+
+	/* top has aborted, or was made lean, between two looks: judge again */
+	if (target != j->top)
+		return TM_BeingModified;
+
+	state = zen_version_state(target);
+	if (state == ZEN_XID_IN_PROGRESS || state == ZEN_XID_ABORTED ||
+		(zen_version_flags(target) & ZEN_V_TOMBSTONE) ||
+		(state == ZEN_XID_CURRENT && target->cmin >= c->cid))
+	{
+		failure(c, c->tidno, c->code, target->xmin, target->cmin);
+		return TM_Invisible;
+	}
+	c->wait_xid = conflicting_locker(j->lockers, c->mode);
+	if (TransactionIdIsValid(c->wait_xid))
+		return TM_BeingModified;
+	if (c->crosscheck != InvalidSnapshot &&
+		zen_visible_version(j->head, c->crosscheck, &successor) != target)
+	{
+		failure(c, c->tidno, c->code, InvalidTransactionId, InvalidCommandId);
+		return TM_Updated;
+	}
+	return TM_Ok;
+}
+
+/* Judge what the change meets under a word of value w.  TM_BeingModified with an invalid wait_xid: look again. */
+static TM_Result
+judge_entry(ZenChange *c, uint64 w, Judged *j, bool locking)
+{
+	ZenVersion *successor;
+
+	memset(&c->tmfd, 0, sizeof(c->tmfd));
+	c->wait_xid = InvalidTransactionId;
+	if (!look_at_entry(j, w))
+		return TM_BeingModified;
+	c->held_before = my_lock(j->lockers) >= 0;
+	j->target = zen_find_version(j->head, c->code, &successor);
+	if (j->top == NULL)
+		return TM_Invisible;
+	/* the version is gone: the newest one has superseded it */
+	if (j->target == NULL)
+		return zen_version_state(j->top) == ZEN_XID_IN_PROGRESS ?
+			judge_successor(c, j, j->top, locking) : updated(c, j, j->top);
+	if (successor != NULL)
+		return judge_successor(c, j, successor, locking);
+	return judge_newest(c, j);
+}
+
+/* Find the word and bring its row into the Met-Cache.  NULL: there is no row. */
+static ZenWord *
+entry_word(ZenHTable *ht, uint64 tidno)
+{
+	ZenWord    *word = zen_tidmap_word(ht, tidno);
+
+	while (word != NULL)
+	{
+		uint64		state = zen_word_state(zen_word_read(word));
+
+		if (state == ZEN_WORD_ENTRY)
+			return word;
+		/* it may have been evicted again since it was admitted */
+		if (state != ZEN_WORD_NVM && state != ZEN_WORD_SPILLED)
+			return NULL;
+		zen_row_admit(ht, tidno, word);
+		CHECK_FOR_INTERRUPTS();
+	}
+	return NULL;
+}
+
+static void
+judge_begin(Judged *j)
+{
+	ZenAssertNotInEpoch();
+	memset(j, 0, sizeof(*j));
+	j->lockers = &lockers_copy;
+}
+
+/*
+ * Judge until the answer is definite.  Called outside any epoch; on return inside one, which the caller leaves.
+ *
+ * TM_BeingModified has a wait_xid.  TM_Ok: the target is the top; of a row to be locked the target may have successors,
+ * or be gone.
+ */
+static TM_Result
+enter_and_judge(ZenChange *c, Judged *j, bool locking)
+{
+	Assert(c->code <= ZEN_MAX_CODE);
+	for (;;)
+	{
+		uint64		w;
+
+		judge_begin(j);
+		j->word = entry_word(c->ht, c->tidno);
+		zen_epoch_enter();
+		if (j->word == NULL)
+		{
+			failure(c, c->tidno, c->code, InvalidTransactionId, InvalidCommandId);
+			return TM_Deleted;
+		}
+		w = zen_word_read(j->word);
+		if (zen_word_state(w) == ZEN_WORD_ENTRY)
+		{
+			TM_Result	result = judge_entry(c, w, j, locking);
+
+			Assert(result != TM_Ok ||
+				   (locking ? j->top != NULL : j->target == j->top && j->target->code == c->code));
+			if (result != TM_BeingModified || TransactionIdIsValid(c->wait_xid))
+				return result;
+		}
+		zen_epoch_leave();
+		CHECK_FOR_INTERRUPTS();
+		if (j->undoing)
+			zen_row_admit_wait_for_undo();
+	}
+}
+
+/*
+ * May the row also be locked under a TID to which it has gone on?  Called outside any epoch; on return inside one.
+ *
+ * TM_Deleted: it is gone from there.  TM_BeingModified: wait for wait_xid.  If that is invalid, the row is to be judged
+ * again from the TID where it was found: a writer under this TID excludes the lock, or the word has changed.
+ */
+static TM_Result
+judge_forward(ZenChange *c, uint64 tidno, Judged *j)
+{
+	uint64		w;
+
+	Assert(tidno != c->tidno);
+	judge_begin(j);
+	j->word = entry_word(c->ht, tidno);
+	zen_epoch_enter();
+	if (j->word == NULL)
+		return TM_Deleted;
+	c->wait_xid = InvalidTransactionId;
+	w = zen_word_read(j->word);
+	if (zen_word_state(w) != ZEN_WORD_ENTRY || !look_at_entry(j, w))
+		return TM_BeingModified;
+	if (excluded_by_chain(c, j->head))
+		return TM_BeingModified;
+	c->wait_xid = conflicting_locker(j->lockers, c->mode);
+	return TransactionIdIsValid(c->wait_xid) ? TM_BeingModified : TM_Ok;
+}
+
+/* Is the word, of which w is the value under its lock, still as judged? */
+static inline bool
+judged_still(uint64 w, const Judged *j)
+{
+	ZenAssertInEpoch();
+	ZenAssertWordLocked(j->word);
+	return zen_word_leads_to(w, j->head) && j->head->lock_seq == j->lock_seq;
+}
 
 /* ---------- pushing a version ---------- */
 
@@ -77,7 +488,7 @@ number_version(ZenVersion *v, ZenVersion *top)
 
 /* Push v over the judged versions; under the word's lock. */
 static uint64
-push_version(uint64 w, ZenJudged *j, ZenVersion *v)
+push_version(uint64 w, Judged *j, ZenVersion *v)
 {
 	ZenAssertWordLocked(j->word);
 	Assert(v != j->head && v->lockers == NULL);
@@ -111,7 +522,7 @@ key_flag(const ZenChange *c)
 }
 
 static void
-prepare(ZenChange *c, Prepared *p)
+change_prepare(ZenChange *c, Prepared *p)
 {
 	Assert(p->version == NULL && p->tombstone == NULL);
 	(void) zen_xid_assign();
@@ -155,17 +566,11 @@ discard_prepared(Prepared *p)
 	memset(p, 0, sizeof(*p));
 }
 
-void
-zen_row_change_abandon(void)
-{
-	discard_prepared(&in_hand);
-}
-
 /* ---------- one attempt ---------- */
 
 /* The judged lockers go on under the new TID; false when DRAM is full. */
 static bool
-copy_lockers(ZenJudged *j, Prepared *p)
+copy_lockers(Judged *j, Prepared *p)
 {
 	ZenLockers *lockers = NULL,
 			   *old;
@@ -192,11 +597,11 @@ copy_lockers(ZenJudged *j, Prepared *p)
 
 /* Apply an update or delete that was judged TM_Ok; false if the word has changed. */
 static bool
-apply_change(ZenChange *c, ZenJudged *j, Prepared *p)
+apply_change(ZenChange *c, Judged *j, Prepared *p)
 {
 	ZenVersion *v = p->tombstone ? p->tombstone : p->version;
 	uint64		w = zen_word_lock(j->word);
-	bool		ok = zen_row_judged_still(w, j);
+	bool		ok = judged_still(w, j);
 
 	if (ok)
 		w = push_version(w, j, v);
@@ -210,16 +615,9 @@ apply_change(ZenChange *c, ZenJudged *j, Prepared *p)
 	return true;
 }
 
-/* Is the row to go to a new TID? */
-static inline bool
-moves(ZenChange *c)
-{
-	return c->new_tid && c->tuple != NULL;
-}
-
 /* Inside the epoch: try a change that was judged TM_Ok and is prepared. */
-static ZenAttempt
-try_change(ZenChange *c, ZenJudged *j, Prepared *p)
+static Attempt
+try_change(ZenChange *c, Judged *j, Prepared *p)
 {
 	ZenAssertInEpoch();
 	Assert(j->target == j->top);
@@ -227,27 +625,27 @@ try_change(ZenChange *c, ZenJudged *j, Prepared *p)
 	{
 		/* a code is kept for a tombstone */
 		Assert(p->tombstone == NULL && c->tuple != NULL);
-		return ZEN_NO_CODE;
+		return TRY_NO_CODE;
 	}
 	if (p->tombstone && !copy_lockers(j, p))
-		return ZEN_NO_DRAM;
-	return apply_change(c, j, p) ? ZEN_APPLIED : ZEN_LOST;
+		return TRY_NO_DRAM;
+	return apply_change(c, j, p) ? TRY_APPLIED : TRY_LOST;
 }
 
 /* Outside the epoch: make what a change still lacks after an attempt. */
 static void
-prepare_more(ZenChange *c, Prepared *p, ZenAttempt attempt)
+prepare_more(ZenChange *c, Prepared *p, Attempt attempt)
 {
 	bool		first = p->version == NULL;
 
 	ZenAssertNotInEpoch();
-	if (attempt == ZEN_NO_DRAM)
+	if (attempt == TRY_NO_DRAM)
 		zen_arena_full_error();
-	if (attempt == ZEN_LOST)
+	if (attempt == TRY_LOST)
 		CHECK_FOR_INTERRUPTS();
 	if (first)
-		prepare(c, p);
-	if (attempt == ZEN_NO_CODE || (first && moves(c)))
+		change_prepare(c, p);
+	if (attempt == TRY_NO_CODE || (first && c->new_tid && c->tuple != NULL))
 		prepare_new_tid(c, p);
 }
 
@@ -262,14 +660,14 @@ zen_row_change(ZenChange *c)
 	zen_writeset_check_open();
 	for (;;)
 	{
-		ZenJudged	j;
-		ZenAttempt	attempt = ZEN_NOT_TRIED;
-		TM_Result	result = zen_row_judge_change(c, &j);
+		Judged		j;
+		Attempt		attempt = NOT_TRIED;
+		TM_Result	result = enter_and_judge(c, &j, false);
 
 		if (result == TM_Ok && p->version != NULL)
 			attempt = try_change(c, &j, p);
 		zen_epoch_leave();
-		if (attempt == ZEN_APPLIED)
+		if (attempt == TRY_APPLIED)
 		{
 			memset(p, 0, sizeof(*p));
 			return TM_Ok;
@@ -281,4 +679,219 @@ zen_row_change(ZenChange *c)
 		}
 		prepare_more(c, p, attempt);
 	}
+}
+
+/* ---------- locking: one list ---------- */
+
+static ZenLockers *lockers_in_hand; /* NULL, or not hung at a row yet */
+
+static void
+drop_lockers_in_hand(void)
+{
+	if (lockers_in_hand != NULL)
+		zen_version_lockers_free(lockers_in_hand);
+	lockers_in_hand = NULL;
+}
+
+/* Leave out of the copy the lockers that have ended. */
+static void
+prune_copy(ZenLockerCopy *copy)
+{
+	uint32		n = 0;
+
+	for (uint32 i = 0; i < copy->n; i++)
+		if (TransactionIdIsCurrentTransactionId(copy->l[i].xid) || TransactionIdIsInProgress(copy->l[i].xid))
+			copy->l[n++] = copy->l[i];
+	copy->n = n;
+}
+
+/* Have a list in hand with room for n; false when DRAM is full. */
+static bool
+take_lockers_in_hand(uint32 n)
+{
+	if (lockers_in_hand != NULL && lockers_in_hand->capacity < n)
+		drop_lockers_in_hand();
+	if (lockers_in_hand == NULL)
+		lockers_in_hand = zen_version_lockers_alloc(n);
+	return lockers_in_hand != NULL;
+}
+
+/* Write the lockers of the copy, and this transaction, into a list. */
+static void
+fill_lockers(ZenLockers *lockers, const ZenLockerCopy *copy, TransactionId xid, LockTupleMode mode)
+{
+	Assert(copy->n < lockers->capacity);
+	if (copy->n > 0)
+		memcpy(lockers->l, copy->l, copy->n * sizeof(ZenLocker));
+	lockers->l[copy->n].xid = xid;
+	lockers->l[copy->n].mode = mode;
+	lockers->n = copy->n + 1;
+}
+
+/* Hang a new list at the judged newest version; false if the word has changed. */
+static bool
+apply_lock(Judged *j, ZenLockers *lockers)
+{
+	uint64		w = zen_word_lock(j->word);
+	bool		ok = judged_still(w, j);
+	ZenLockers *old = ok ? zen_lockers_replace(j->word, j->head, lockers) : NULL;
+
+	zen_word_unlock(j->word, w);
+	if (old != NULL)
+		zen_version_lockers_free(old);
+	return ok;
+}
+
+/* ---------- locking: one TID ---------- */
+
+/* Inside the epoch: lock a row that was judged free to be locked. */
+static Attempt
+try_lock(Judged *j, TransactionId xid, LockTupleMode mode)
+{
+	ZenAssertInEpoch();
+	prune_copy(j->lockers);
+	if (!take_lockers_in_hand(j->lockers->n + 1))
+		return TRY_NO_DRAM;
+	fill_lockers(lockers_in_hand, j->lockers, xid, mode);
+	return apply_lock(j, lockers_in_hand) ? TRY_APPLIED : TRY_LOST;
+}
+
+/* After try_lock(), outside the epoch: true if the row under this TID is locked now. */
+static bool
+note_lock(ZenChange *c, Attempt attempt, uint64 tidno, TransactionId xid)
+{
+	ZenAssertNotInEpoch();
+	if (attempt == TRY_NO_DRAM)
+		zen_arena_full_error();
+	if (attempt != TRY_APPLIED)
+		return false;
+	lockers_in_hand = NULL;
+	zen_writeset_add_lock(c->ht, tidno, xid, c->mode, tidno != c->tidno);
+	return true;
+}
+
+/*
+ * Does this transaction hold the row as strongly already?
+ *
+ * A row that it has inserted is locked nevertheless.  A later update then shows, as heap does, that the row was locked
+ * before.
+ */
+static bool
+held_already(const ZenChange *c, const Judged *j)
+{
+	if (my_lock(j->lockers) >= (int) c->mode)
+		return true;
+	return zen_version_state(j->top) == ZEN_XID_CURRENT && j->top->older != NULL &&
+		writer_mode(j->top) >= c->mode;
+}
+
+/* ---------- locking: all TIDs of a row ---------- */
+
+/* Has the row gone on from the TID that was judged?  *next: under which one. */
+static bool
+goes_on(const Judged *j, uint64 *next)
+{
+	if (j->top == NULL || !(zen_version_flags(j->top) & ZEN_V_FORWARD))
+		return false;
+	*next = j->top->forward_tidno;
+	return true;
+}
+
+/*
+ * Lock the row under a TID to which it has gone on, and under those to which it has gone on from there.
+ *
+ * The locker's snapshot does not see that it has, and no mover excludes the lock.  A writer that finds the row by one
+ * of these TIDs has to meet the lock.  The locker in turn has to meet the writers and lockers that have come that way.
+ *
+ * TM_Ok, also if the row is gone with its mover; or TM_BeingModified as judge_forward().
+ */
+static TM_Result
+lock_forward(ZenChange *c, uint64 tidno, TransactionId xid)
+{
+	for (;;)
+	{
+		Judged		j;
+		Attempt		attempt = NOT_TRIED;
+		TM_Result	result;
+		uint64		next = 0;
+		bool		follow = false,
+					held = false;
+
+		CHECK_FOR_INTERRUPTS();
+		zen_writeset_reserve(0, 1);
+		result = judge_forward(c, tidno, &j);
+		if (result == TM_Ok)
+		{
+			held = my_lock(j.lockers) >= (int) c->mode;
+			if (!held)
+				attempt = try_lock(&j, xid, c->mode);
+			follow = goes_on(&j, &next);
+		}
+		zen_epoch_leave();
+		if (result == TM_Deleted)
+			return TM_Ok;
+		if (j.undoing)
+			zen_row_admit_wait_for_undo();
+		if (result != TM_Ok)
+			return result;
+		if (!held && !note_lock(c, attempt, tidno, xid))
+			continue;
+		if (!follow)
+			return TM_Ok;
+		Assert(next != tidno);
+		tidno = next;
+	}
+}
+
+/* Lock the row where it is found: one try of zen_row_lock(). */
+static TM_Result
+lock_once(ZenChange *c, TransactionId xid)
+{
+	Judged		j;
+	Attempt		attempt = NOT_TRIED;
+	TM_Result	result = enter_and_judge(c, &j, true);
+	bool		held = result == TM_Ok && held_already(c, &j);
+	bool		follow = false;
+	uint64		next = 0;
+
+	if (result == TM_Ok)
+	{
+		if (!held)
+			attempt = try_lock(&j, xid, c->mode);
+		follow = goes_on(&j, &next);
+	}
+	zen_epoch_leave();
+	if (result != TM_Ok)
+		return result;
+	if (!held && !note_lock(c, attempt, c->tidno, xid))
+	{
+		c->wait_xid = InvalidTransactionId;
+		return TM_BeingModified;
+	}
+	return follow ? lock_forward(c, next, xid) : TM_Ok;
+}
+
+TM_Result
+zen_row_lock(ZenChange *c)
+{
+	TransactionId xid = zen_xid_assign();
+	TM_Result	result;
+
+	ZenAssertNotInEpoch();
+	Assert(lockers_in_hand == NULL);
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		zen_writeset_reserve(0, 1);
+		result = lock_once(c, xid);
+	} while (result == TM_BeingModified && !TransactionIdIsValid(c->wait_xid));
+	drop_lockers_in_hand();
+	return result;
+}
+
+void
+zen_row_change_abandon(void)
+{
+	discard_prepared(&in_hand);
+	drop_lockers_in_hand();
 }

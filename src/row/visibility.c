@@ -46,13 +46,6 @@ zen_version_state(ZenVersion *v)
 	return ZEN_XID_ABORTED;
 }
 
-bool
-zen_xid_in_progress_elsewhere(TransactionId xid)
-{
-	ZenAssertNoWordLocked();
-	return !TransactionIdIsCurrentTransactionId(xid) && TransactionIdIsInProgress(xid);
-}
-
 /* Does an MVCC snapshot see the writer of v? */
 static bool
 mvcc_sees(ZenVersion *v, Snapshot snapshot)

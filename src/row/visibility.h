@@ -23,9 +23,6 @@ typedef enum ZenXidState
 /* zen_version_state -- how the version's writer has ended, if it has; leaves hint bits. */
 extern ZenXidState zen_version_state(ZenVersion *v);
 
-/* zen_xid_in_progress_elsewhere -- is a transaction other than this one running under xid? */
-extern bool zen_xid_in_progress_elsewhere(TransactionId xid);
-
 /* zen_snapshot_sees -- does a snapshot (MVCC, SELF or ANY) see the writer of v?  A tombstone may be seen. */
 extern bool zen_snapshot_sees(ZenVersion *v, Snapshot snapshot);
 

@@ -1,7 +1,7 @@
 /*
  * writeset.h -- what this transaction has written and locked.
  *
- * Process-local.  rowmake.c, rowchange.c and rowlock.c fill it, txn/ consumes it.  The entries of a savepoint that is
+ * Process-local.  rowmake.c and rowchange.c fill it, txn/ consumes it.  The entries of a savepoint that is
  * rolled back are taken out.
  */
 #ifndef ZEN_WRITESET_H

@@ -19,7 +19,6 @@
 #include "miscadmin.h"
 #include "recovery/gate.h"
 #include "row/lockers.h"
-#include "row/rowlock.h"
 #include "row/rowmake.h"
 #include "storage/predicate.h"
 #include "table/zenam_rel.h"

@@ -31,7 +31,6 @@
 #include "replication/origin.h"
 #include "row/lockers.h"
 #include "row/rowchange.h"
-#include "row/rowlock.h"
 #include "row/rowmake.h"
 #include "storage/ipc.h"
 #include "storage/predicate.h"
@@ -336,7 +335,6 @@ abandon(void)
 	zen_epoch_reset();
 	zen_row_abandon();
 	zen_row_change_abandon();
-	zen_row_lock_abandon();
 	zen_spill_abandon();
 }
 
