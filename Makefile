@@ -119,12 +119,9 @@ OBJS = $(addprefix src/base/, \
 		rowread.o \
 		rowchange.o) \
 	$(addprefix src/gc/, \
-		gcqueue.o \
 		collect.o \
 		reclaim.o \
-		room.o \
-		holder.o \
-		sweep.o) \
+		room.o) \
 	$(addprefix src/stream/, \
 		streamxids.o \
 		streamlog.o \

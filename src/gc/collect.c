@@ -1,5 +1,5 @@
 /*
- * collect.c -- collecting rows: versions that every snapshot has passed are cut off.
+ * collect.c -- collecting a row: versions that every snapshot has passed are cut off.
  *
  * R12: a version is cut off when its successor is committed and older than every snapshot.  The cut versions are
  * retired through the epochs and take their slots with them.
@@ -11,25 +11,28 @@
  * R5: a tombstone's slot is freed when that count is 0.  The process that brings the word into that state frees it:
  * - the collector, when the tombstone becomes the only version;
  * - the writer that takes the last stale header away.
+ *
+ * A sweep walks over the map words of all tables, a bounded number per step.  It does to each entry the work of a queue
+ * item: freeze, cut off, and take lockers out whose transactions have ended.  It does not care to which region a row
+ * belongs.  So it also reaches rows that wait in the queue of a region that a prepared transaction keeps.  Words are
+ * looked at inside an epoch, and worked on outside, by functions that look again.
  */
 #include "gc/collect.h"
 
 #include "base/epoch.h"
 #include "base/fault.h"
+#include "base/guc.h"
 #include "base/stats.h"
 #include "cache/clock.h"
 #include "cache/spillmap.h"
-#include "gc/gcqueue.h"
+#include "miscadmin.h"
 #include "nvm/slotalloc.h"
 #include "port/pg_bitutils.h"
+#include "row/lockers.h"
 #include "row/visibility.h"
-#include "utils/snapmgr.h"
+#include "storage/shmem.h"
 
-#define ITEMS_PER_RUN	64
-#define LOOK_EVERY		16		/* runs between two looks at the xid horizon,
-								 * when nothing is due by the last one */
-
-static uint32 runs_since_look = 0;
+#define BLOCKS_PER_STEP	16384	/* a million rows */
 
 /* ---------- R5: stale headers ---------- */
 
@@ -349,66 +352,200 @@ collect_block(ZenHTable *ht, uint64 first)
 	return all;
 }
 
-/* False if the item must be tried again. */
-static bool
-collect(ZenGcItem *item)
+bool
+zen_collect_item(ZenHTable *ht, uint64 tidno, bool block)
 {
-	ZenHTable  *ht = &zen_htables[item->htable];
-
-	if (item->spilled)
-		return collect_block(ht, item->tidno);
-	collect_row(ht, item->tidno);
+	if (block)
+		return collect_block(ht, tidno);
+	collect_row(ht, tidno);
 	return true;
 }
 
-/*
- * Does every snapshot see the item's transaction as ended?
- *
- * This process mostly knows it from an earlier look.  It looks at the ProcArray once in LOOK_EVERY runs at most, and
- * only under two conditions.  Its last snapshot says that the horizon may have moved, and that the item may be due.
- */
+/* ---------- the sweep ---------- */
+
+ZenSweepShared *zen_sweep;
+
+/* The sweep under way; the worker's own.  A worker that is started again begins anew. */
+static bool sweeping = false;
+static uint32 sweep_htable;
+static uint64 sweep_block_no;
+static FullTransactionId sweep_limit;	/* the horizon when it began */
+static FullTransactionId sweep_begun;	/* the next xid when the last one
+										 * began */
+
+/* Is there work to do at the version that the word leads to?  Inside the epoch. */
 static bool
-is_due(ZenGcItem *item, bool *looking)
+needs_work(uint64 w)
 {
-	if (FullTransactionIdPrecedesOrEquals(item->xid, zen_horizon.passed))
+	ZenVersion *v;
+
+	ZenAssertInEpoch();
+	if (zen_word_state(w) == ZEN_WORD_SPILLED)
 		return true;
-	if (!*looking)
-	{
-		if (runs_since_look < LOOK_EVERY)
-			return false;
-		*looking = true;
-		runs_since_look = 0;
-	}
-	if (zen_horizon.xmin == RecentXmin || FullTransactionIdFollowsOrEquals(item->xid, zen_horizon_widen(RecentXmin)))
+	if (zen_word_state(w) != ZEN_WORD_ENTRY)
 		return false;
-	(void) zen_horizon_look();
-	return FullTransactionIdPrecedesOrEquals(item->xid, zen_horizon.passed);
+	v = zen_word_entry(w);
+	return !(zen_version_flags(v) & ZEN_V_FROZEN) || v->older != NULL || v->lockers != NULL;
 }
 
-uint32
-zen_collect_run(uint32 region, uint32 max)
+static void
+sweep_block(ZenHTable *ht, uint64 block)
 {
-	uint32		done = 0;
-	bool		looking = false;
-	ZenGcItem  *item;
+	uint64		found = 0;
 
-	ZenAssertRegionMine(region);
-	ZenAssertNotInEpoch();
-	zen_horizon_set_now();
-	/* a large transaction counts for many */
-	runs_since_look += 1 + Min(max, LOOK_EVERY * ITEMS_PER_RUN) / ITEMS_PER_RUN;
-	while ((item = zen_gcqueue_first(region)) != NULL && done < max && is_due(item, &looking))
+	zen_epoch_enter();
+	for (int i = 0; i < ZEN_TIDS_PER_BLOCK; i++)
 	{
-		uint32		weight = item->spilled ? ZEN_TIDS_PER_BLOCK : 1;
+		ZenWord    *word = zen_tidmap_word(ht, block * ZEN_TIDS_PER_BLOCK + i);
 
-		if (!collect(item))
-			break;
-		zen_gcqueue_drop_first(region);
-		done += weight;
+		if (word != NULL && needs_work(zen_word_read(word)))
+			found |= UINT64CONST(1) << i;
 	}
-	zen_gcqueue_note_oldest(region);
-	/* items left may be due, too: the next run asks at once */
-	if (done >= max)
-		runs_since_look = LOOK_EVERY;
-	return done;
+	zen_epoch_leave();
+	for (int i = 0; i < ZEN_TIDS_PER_BLOCK && found != 0; i++)
+	{
+		uint64		tidno = block * ZEN_TIDS_PER_BLOCK + i;
+
+		if ((found >> i & 1) == 0)
+			continue;
+		zen_lockers_prune(ht, tidno);
+		(void) zen_collect_tuple(ht, tidno);
+	}
+}
+
+/* Is it time for another sweep?  Begins it. */
+static bool
+sweep_begin(void)
+{
+	FullTransactionId next = ReadNextFullTransactionId();
+
+	/* versions in DRAM when a worker starts are younger than the last start */
+	if (!FullTransactionIdIsValid(sweep_begun))
+		sweep_begun = next;
+	if (U64FromFullTransactionId(next) - U64FromFullTransactionId(sweep_begun) < (uint64) zen_freeze_age)
+		return false;
+	sweep_begun = next;
+	sweep_limit = zen_horizon_look();
+	sweep_htable = 1;
+	sweep_block_no = 0;
+	return true;
+}
+
+static void
+sweep_finish(void)
+{
+	pg_atomic_write_u64(&zen_sweep->frozen_to, U64FromFullTransactionId(sweep_limit));
+	pg_atomic_fetch_add_u64(&zen_sweep->sweeps, 1);
+	zen_epoch_flush();
+}
+
+bool
+zen_sweep_step(void)
+{
+	ZenAssertNotInEpoch();
+	Assert(!sweeping || sweep_htable > 0);
+	if (!sweeping && !sweep_begin())
+		return false;
+	sweeping = true;
+	for (uint32 n = 0; n < BLOCKS_PER_STEP; n++)
+	{
+		while (sweep_htable < ZEN_MAX_HTABLES &&
+			   (!zen_htables[sweep_htable].in_use || sweep_block_no >= zen_tidmap_nblocks(&zen_htables[sweep_htable])))
+		{
+			sweep_htable++;
+			sweep_block_no = 0;
+		}
+		if (sweep_htable == ZEN_MAX_HTABLES)
+		{
+			sweep_finish();
+			sweeping = false;
+			return false;
+		}
+		sweep_block(&zen_htables[sweep_htable], sweep_block_no++);
+	}
+	return true;
+}
+
+/* ---------- counting ---------- */
+
+static void
+note_xid(ZenVersionCounts *counts, TransactionId xid)
+{
+	if (!TransactionIdIsValid(counts->oldest) || TransactionIdPrecedes(xid, counts->oldest))
+		counts->oldest = xid;
+}
+
+/* Count the versions and lockers of one row.  Inside the epoch. */
+static void
+count_word(ZenWord *word, ZenVersionCounts *counts, ZenLockerCopy *lockers)
+{
+	uint64		w = zen_word_read(word);
+	ZenVersion *head;
+
+	ZenAssertInEpoch();
+	if (zen_word_state(w) != ZEN_WORD_ENTRY)
+		return;
+	head = zen_word_entry(w);
+	counts->entries++;
+	if (!(zen_version_flags(head) & ZEN_V_FROZEN))
+		counts->unfrozen++;
+	for (ZenVersion *v = head; v != NULL; v = v->older)
+	{
+		if (!(zen_version_flags(v) & ZEN_V_FROZEN))
+			note_xid(counts, v->xmin);
+		if (v != head)
+		{
+			counts->superseded++;
+			counts->superseded_bytes += zen_version_footprint(v);
+		}
+	}
+	(void) zen_lockers_copy(word, head, lockers);
+	for (uint32 i = 0; i < lockers->n; i++)
+		note_xid(counts, lockers->l[i].xid);
+	counts->lockers += lockers->n;
+}
+
+void
+zen_sweep_count(ZenHTable *ht, ZenVersionCounts *counts)
+{
+	static ZenLockerCopy lockers;
+
+	ZenAssertNotInEpoch();
+	memset(counts, 0, sizeof(*counts));
+	for (uint64 block = 0; block < zen_tidmap_nblocks(ht); block++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		zen_epoch_enter();
+		for (int i = 0; i < ZEN_TIDS_PER_BLOCK; i++)
+		{
+			ZenWord    *word = zen_tidmap_word(ht, block * ZEN_TIDS_PER_BLOCK + i);
+
+			if (word != NULL)
+				count_word(word, counts, &lockers);
+		}
+		zen_epoch_leave();
+	}
+}
+
+/* ---------- shared memory ---------- */
+
+Size
+zen_collect_shmem_size(void)
+{
+	return sizeof(ZenSweepShared);
+}
+
+void
+zen_collect_init(void)
+{
+	bool		found;
+
+	zen_sweep = ShmemInitStruct("zen sweep", sizeof(ZenSweepShared), &found);
+	zen_lockers_collect = zen_collect_tuple;
+	sweeping = false;
+	sweep_begun = InvalidFullTransactionId;
+	if (found)
+		return;
+	pg_atomic_init_u64(&zen_sweep->sweeps, 0);
+	pg_atomic_init_u64(&zen_sweep->frozen_to, 0);
 }

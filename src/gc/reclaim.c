@@ -1,5 +1,9 @@
 /*
- * reclaim.c -- giving room back: regions, pages, slots, DRAM.
+ * reclaim.c -- the queues of rows that wait to be collected, and giving room back: regions, pages, slots, DRAM.
+ *
+ * Each region has a queue of the rows that its transactions have written, a list of chunks in DRAM.  The lease holder
+ * reserves places before a commit's first durable store, so that adding an item cannot fail (I16).  Sums of all queues
+ * are about right only: other processes read them while holders write.
  *
  * The collector leases a region, handles the items of its queue that have come due, and gives empty pages back.  It
  * runs in these processes:
@@ -16,17 +20,26 @@
 #include "base/fault.h"
 #include "base/guc.h"
 #include "cache/clock.h"
-#include "gc/collect.h"
-#include "gc/gcqueue.h"
 #include "miscadmin.h"
 #include "nvm/grow.h"
 #include "nvm/region.h"
 #include "nvm/slotalloc.h"
+#include "nvm/tuple.h"
 #include "row/visibility.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
+#include "storage/shmem.h"
+#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
+
+#define CHUNK_ITEMS		255
+#define UNIT			64		/* bytes */
+#define MAX_UNITS		((1 << 10) - 1)
+
+#define ITEMS_PER_RUN	64
+#define LOOK_EVERY		16		/* runs between two looks at the xid horizon,
+								 * when nothing is due by the last one */
 
 #define EVICT_WHEN_FULL	65536	/* entries that the CLOCK hand passes when
 								 * DRAM is full */
@@ -39,6 +52,291 @@
 #define FULL_NAP_MS		100		/* between two looks for room in a full pool
 								 * or DRAM */
 #define PAGES_PER_STEP	64		/* that one look at a region gives back */
+
+/* ---------- queues ---------- */
+
+typedef struct GcChunk
+{
+	struct GcChunk *next;
+	ZenGcItem	items[CHUNK_ITEMS];
+} GcChunk;
+
+/* Belongs to the region's lease holder, except n, bytes and oldest, which others may read. */
+typedef struct GcQueue
+{
+	GcChunk    *head;
+	GcChunk    *tail;			/* the chunk being filled; empty chunks
+								 * reserved may follow it */
+	uint32		head_pos;
+	uint32		tail_pos;
+	uint32		reserved;		/* places in chunks behind tail */
+	pg_atomic_uint32 n;
+	pg_atomic_uint64 bytes;		/* superseded by its items, about */
+	pg_atomic_uint64 oldest;	/* full xid of the first item, 0 = none */
+} GcQueue;
+
+/* How a commit wakes a worker that has been idle. */
+typedef struct GcAlarm
+{
+	pg_atomic_uint32 armed;		/* set by the worker; cleared by the process
+								 * that wakes it */
+	Latch	   *latch;			/* the worker's; written before armed */
+	pg_atomic_uint32 end;		/* of the regions that have had items */
+} GcAlarm;
+
+static GcQueue *queues;			/* [ZEN_MAX_REGIONS] */
+static GcAlarm *alarm_clock;
+
+bool
+zen_gcqueue_reserve(uint32 region, uint32 n)
+{
+	GcQueue    *q = &queues[region];
+	GcChunk    *last = q->tail;
+	uint32		places = q->reserved + (q->tail ? CHUNK_ITEMS - q->tail_pos : 0);
+
+	/*
+	 * recovery reserves for prepared transactions, whose regions no process
+	 * holds
+	 */
+	Assert(pg_atomic_read_u32(&zen_regions[region].leased) != 0);
+	while (last != NULL && last->next != NULL)
+		last = last->next;
+	while (places < n)
+	{
+		GcChunk    *chunk = zen_arena_alloc(sizeof(GcChunk));
+
+		if (chunk == NULL)
+			return false;
+		chunk->next = NULL;
+		if (last != NULL)
+		{
+			last->next = chunk;
+			q->reserved += CHUNK_ITEMS;
+		}
+		else
+		{
+			q->head = q->tail = chunk;
+			q->head_pos = q->tail_pos = 0;
+		}
+		last = chunk;
+		places += CHUNK_ITEMS;
+	}
+	return true;
+}
+
+/* Regions from this one on have never had items. */
+static uint32
+queues_end(void)
+{
+	return pg_atomic_read_u32(&alarm_clock->end);
+}
+
+static void
+extend_queues(uint32 end)
+{
+	uint32		old = queues_end();
+
+	while (old < end && !pg_atomic_compare_exchange_u32(&alarm_clock->end, &old, end))
+		;
+}
+
+static void
+wake_worker(void)
+{
+	if (pg_atomic_exchange_u32(&alarm_clock->armed, 0))
+		SetLatch(alarm_clock->latch);
+}
+
+void
+zen_gcqueue_push(uint32 region, ZenGcItem item, TransactionId xid, Size bytes)
+{
+	GcQueue    *q = &queues[region];
+	uint32		n = pg_atomic_read_u32(&q->n);
+
+	ZenAssertRegionMine(region);
+	Assert(q->tail != NULL && item.htable != 0);
+	zen_horizon_set_now();
+	if (q->tail_pos == CHUNK_ITEMS)
+	{
+		Assert(q->tail->next != NULL);
+		q->tail = q->tail->next;
+		q->tail_pos = 0;
+		Assert(q->reserved >= CHUNK_ITEMS);
+		q->reserved -= CHUNK_ITEMS;
+	}
+	item.units = Min((bytes + UNIT - 1) / UNIT, MAX_UNITS);
+	item.xid = zen_horizon_widen(xid);
+	Assert(FullTransactionIdIsValid(item.xid));
+	q->tail->items[q->tail_pos++] = item;
+	pg_atomic_write_u64(&q->bytes, pg_atomic_read_u64(&q->bytes) + item.units * UNIT);
+	if (n == 0)
+		pg_atomic_write_u64(&q->oldest, U64FromFullTransactionId(item.xid));
+	pg_atomic_write_u32(&q->n, n + 1);
+	if (unlikely(region >= queues_end()))
+		extend_queues(region + 1);
+	if (unlikely(pg_atomic_read_u32(&alarm_clock->armed)))
+		wake_worker();
+}
+
+/* The oldest item, or NULL. */
+static ZenGcItem *
+first_item(uint32 region)
+{
+	GcQueue    *q = &queues[region];
+
+	ZenAssertRegionMine(region);
+	if (q->head == NULL)
+		return NULL;
+	if (q->head_pos == CHUNK_ITEMS && q->head != q->tail)
+	{
+		GcChunk    *empty = q->head;
+
+		q->head = empty->next;
+		q->head_pos = 0;
+		zen_arena_free(empty, sizeof(GcChunk));
+	}
+	if (q->head == q->tail && q->head_pos == q->tail_pos)
+		return NULL;
+	Assert(q->head_pos < CHUNK_ITEMS);
+	return &q->head->items[q->head_pos];
+}
+
+/* The oldest item is done. */
+static void
+drop_item(uint32 region)
+{
+	GcQueue    *q = &queues[region];
+
+	ZenAssertRegionMine(region);
+	Assert(pg_atomic_read_u32(&q->n) > 0);
+	Assert(pg_atomic_read_u64(&q->bytes) >= q->head->items[q->head_pos].units * UNIT);
+	pg_atomic_write_u64(&q->bytes, pg_atomic_read_u64(&q->bytes) - q->head->items[q->head_pos].units * UNIT);
+	q->head_pos++;
+	pg_atomic_write_u32(&q->n, pg_atomic_read_u32(&q->n) - 1);
+}
+
+/* After items were dropped: show other processes which xid comes first now. */
+static void
+note_oldest(uint32 region)
+{
+	ZenGcItem  *item = first_item(region);
+
+	Assert((item == NULL) == (pg_atomic_read_u32(&queues[region].n) == 0));
+	pg_atomic_write_u64(&queues[region].oldest, item ? U64FromFullTransactionId(item->xid) : 0);
+}
+
+uint64
+zen_gcqueue_pending(void)
+{
+	uint64		n = 0;
+
+	for (uint32 r = 0; r < queues_end(); r++)
+		n += pg_atomic_read_u32(&queues[r].n);
+	return n;
+}
+
+uint64
+zen_gcqueue_bytes(void)
+{
+	uint64		bytes = 0;
+
+	for (uint32 r = 0; r < queues_end(); r++)
+		bytes += pg_atomic_read_u64(&queues[r].bytes);
+	return bytes;
+}
+
+FullTransactionId
+zen_gcqueue_oldest(void)
+{
+	uint64		oldest = 0;
+
+	for (uint32 r = 0; r < queues_end(); r++)
+	{
+		uint64		xid = pg_atomic_read_u64(&queues[r].oldest);
+
+		if (xid != 0 && (oldest == 0 || xid < oldest))
+			oldest = xid;
+	}
+	return FullTransactionIdFromU64(oldest);
+}
+
+bool
+zen_gcqueue_arm(void)
+{
+	alarm_clock->latch = MyLatch;
+
+	/*
+	 * a full barrier: a process that queues after the look below sees the
+	 * alarm armed
+	 */
+	pg_atomic_exchange_u32(&alarm_clock->armed, 1);
+	if (zen_gcqueue_pending() == 0)
+		return true;
+	(void) zen_gcqueue_disarm();
+	return false;
+}
+
+bool
+zen_gcqueue_disarm(void)
+{
+	return pg_atomic_exchange_u32(&alarm_clock->armed, 0) == 0;
+}
+
+/* ---------- collecting in a region ---------- */
+
+static uint32 runs_since_look = 0;
+
+/*
+ * Does every snapshot see the item's transaction as ended?
+ *
+ * This process mostly knows it from an earlier look.  It looks at the ProcArray once in LOOK_EVERY runs at most, and
+ * only under two conditions.  Its last snapshot says that the horizon may have moved, and that the item may be due.
+ */
+static bool
+is_due(ZenGcItem *item, bool *looking)
+{
+	if (FullTransactionIdPrecedesOrEquals(item->xid, zen_horizon.passed))
+		return true;
+	if (!*looking)
+	{
+		if (runs_since_look < LOOK_EVERY)
+			return false;
+		*looking = true;
+		runs_since_look = 0;
+	}
+	if (zen_horizon.xmin == RecentXmin || FullTransactionIdFollowsOrEquals(item->xid, zen_horizon_widen(RecentXmin)))
+		return false;
+	(void) zen_horizon_look();
+	return FullTransactionIdPrecedesOrEquals(item->xid, zen_horizon.passed);
+}
+
+uint32
+zen_collect_run(uint32 region, uint32 max)
+{
+	uint32		done = 0;
+	bool		looking = false;
+	ZenGcItem  *item;
+
+	ZenAssertRegionMine(region);
+	ZenAssertNotInEpoch();
+	zen_horizon_set_now();
+	/* a large transaction counts for many */
+	runs_since_look += 1 + Min(max, LOOK_EVERY * ITEMS_PER_RUN) / ITEMS_PER_RUN;
+	while ((item = first_item(region)) != NULL && done < max && is_due(item, &looking))
+	{
+		uint32		weight = item->spilled ? ZEN_TIDS_PER_BLOCK : 1;
+
+		if (!zen_collect_item(&zen_htables[item->htable], item->tidno, item->spilled))
+			break;
+		drop_item(region);
+		done += weight;
+	}
+	note_oldest(region);
+	/* items left may be due, too: the next run asks at once */
+	if (done >= max)
+		runs_since_look = LOOK_EVERY;
+	return done;
+}
 
 /*
  * The number of empty pages of a context that stay where they are, as its next writer would take them again: keep.
@@ -62,13 +360,6 @@ collect_region(uint32 region)
 	zen_collect_run(region, PG_UINT32_MAX);
 	zen_epoch_flush();
 	zen_slotalloc_release_empty(region, pages_to_keep(region, 1), PG_UINT32_MAX, zen_collect_forget_header);
-}
-
-void
-zen_reclaim_region(uint32 region)
-{
-	(void) zen_horizon_look();
-	collect_region(region);
 }
 
 /*
@@ -102,9 +393,9 @@ zen_reclaim_all(void)
 	if (zen_gcqueue_pending() == 0)
 		return;
 	(void) zen_horizon_look();
-	for (uint32 r = 0; r < zen_gcqueue_end(); r++)
+	for (uint32 r = 0; r < queues_end(); r++)
 	{
-		if (zen_gcqueue_length(r) == 0 || !lease_patiently(r, &patience))
+		if (pg_atomic_read_u32(&queues[r].n) == 0 || !lease_patiently(r, &patience))
 			continue;
 		collect_region(r);
 		zen_region_release(r);
@@ -117,9 +408,9 @@ zen_reclaim_some(uint32 max)
 	uint32		done = 0;
 
 	ZenAssertNotInEpoch();
-	for (uint32 r = 0; r < zen_gcqueue_end() && done < max; r++)
+	for (uint32 r = 0; r < queues_end() && done < max; r++)
 	{
-		uint64		oldest = zen_gcqueue_oldest_of(r);
+		uint64		oldest = pg_atomic_read_u64(&queues[r].oldest);
 
 		if (oldest == 0 || oldest > U64FromFullTransactionId(zen_horizon.passed) || !zen_region_try_lease(r))
 			continue;
@@ -180,7 +471,8 @@ void
 zen_reclaim_for_slots(uint32 own)
 {
 	ZenAssertRegionMine(own);
-	zen_reclaim_region(own);
+	(void) zen_horizon_look();
+	collect_region(own);
 	zen_reclaim_all();
 	zen_reclaim_pages();
 	(void) zen_pages_are_coming(&pages_seen);
@@ -204,7 +496,7 @@ others_keep_garbage(void)
 
 /* Sleep for a moment, unless a time is over that began at *since, 0 at the first call. */
 static bool
-nap(TimestampTz *since, int timeout_ms, const char *wait_event)
+reclaim_nap(TimestampTz *since, int timeout_ms, const char *wait_event)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
@@ -234,14 +526,14 @@ zen_reclaim_await_slots(TimestampTz *since)
 		return false;
 	if (hope == ZEN_GROW_GROWING)
 		*since = 0;
-	return nap(since, timeout_ms, "ZenPoolFull");
+	return reclaim_nap(since, timeout_ms, "ZenPoolFull");
 }
 
 /* DRAM is full; see zen_find_room. */
 static bool
 await_room(TimestampTz *since)
 {
-	return others_keep_garbage() && nap(since, zen_full_timeout_ms, "ZenDramFull");
+	return others_keep_garbage() && reclaim_nap(since, zen_full_timeout_ms, "ZenDramFull");
 }
 
 /*
@@ -251,7 +543,7 @@ await_room(TimestampTz *since)
  * - entries that stand in the way of whole spans, since the object asked for may have another size.
  */
 static void
-make_room(void)
+reclaim_room(void)
 {
 	ZenAssertNotInEpoch();
 	ZenAssertNoWordLocked();
@@ -263,19 +555,42 @@ make_room(void)
 }
 
 static bool
-find_room(TimestampTz *since)
+reclaim_find(TimestampTz *since)
 {
 	if (*since == 0)
 		*since = GetCurrentTimestamp();
 	else if (!await_room(since))
 		return false;
-	make_room();
+	reclaim_room();
 	return true;
+}
+
+/* ---------- shared memory ---------- */
+
+Size
+zen_reclaim_shmem_size(void)
+{
+	return add_size(mul_size(ZEN_MAX_REGIONS, sizeof(GcQueue)), sizeof(GcAlarm));
 }
 
 void
 zen_reclaim_init(void)
 {
-	zen_make_room = make_room;
-	zen_find_room = find_room;
+	bool		found;
+
+	queues = ShmemInitStruct("zen garbage queues", zen_reclaim_shmem_size(), &found);
+	alarm_clock = (GcAlarm *) (queues + ZEN_MAX_REGIONS);
+	zen_make_room = reclaim_room;
+	zen_find_room = reclaim_find;
+	if (found)
+		return;
+	memset(queues, 0, zen_reclaim_shmem_size());
+	pg_atomic_init_u32(&alarm_clock->armed, 0);
+	pg_atomic_init_u32(&alarm_clock->end, 0);
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+	{
+		pg_atomic_init_u32(&queues[r].n, 0);
+		pg_atomic_init_u64(&queues[r].bytes, 0);
+		pg_atomic_init_u64(&queues[r].oldest, 0);
+	}
 }

@@ -1,22 +1,79 @@
 /*
- * reclaim.h -- giving room back: regions, pages, slots, DRAM.
+ * reclaim.h -- rows that wait to be collected, and giving room back: regions, pages, slots, DRAM.
+ *
+ * Each region has a queue of rows that its transactions have written.  The queue belongs to the lease holder, so it
+ * needs no lock.
  */
 #ifndef ZEN_RECLAIM_H
 #define ZEN_RECLAIM_H
 
-#include "base/compat.h"
+#include "gc/collect.h"
 
 #include "datatype/timestamp.h"
 
-/* zen_reclaim_init -- in shmem_startup_hook: from now on zen_make_room() and zen_find_room() collect and evict. */
+/*
+ * zen_reclaim_shmem_size -- bytes of shared memory that zen_reclaim_init() takes.
+ * zen_reclaim_init -- make the queues or attach to them; from now on zen_make_room() and zen_find_room() collect and
+ * evict.
+ */
+extern Size zen_reclaim_shmem_size(void);
 extern void zen_reclaim_init(void);
 
+/* ---------- queues ---------- */
+
+typedef struct ZenGcItem
+{
+	uint64		tidno:38;		/* 2^32 blocks of 64 TIDs */
+	uint64		htable:15;
+	uint64		spilled:1;		/* all TIDs of the block, which have a spill
+								 * record */
+	uint64		units:10;		/* superseded, in UNIT bytes */
+	FullTransactionId xid;
+} ZenGcItem;
+
+StaticAssertDecl(sizeof(ZenGcItem) == 16, "what a row change costs until its predecessor is collected");
+StaticAssertDecl(ZEN_MAX_HTABLES <= 1 << 15, "an HTable's number fits its bits");
+
 /*
- * zen_reclaim_region -- handle all items that have come due in a region, and give its empty pages back.
+ * zen_gcqueue_reserve -- room for n items, so that zen_gcqueue_push cannot fail; false if DRAM is full.
  *
- * Lease holder; outside any epoch.  Never throws.
+ * Lease holder, or recovery for a prepared transaction's region.  Never throws.
  */
-extern void zen_reclaim_region(uint32 region);
+extern bool zen_gcqueue_reserve(uint32 region, uint32 n);
+
+/*
+ * zen_gcqueue_push -- versions of a row, or of the rows that were spilled to a block, were committed by xid: the newest
+ * of their writers.  bytes: the room of all that they supersede.  The item's units and xid are filled in here.
+ *
+ * xid is less than 2^31 transactions old, and room was reserved.  Lease holder.  Never throws.
+ */
+extern void zen_gcqueue_push(uint32 region, ZenGcItem item, TransactionId xid, Size bytes);
+
+/*
+ * zen_gcqueue_pending -- items waiting, over all regions (about).
+ * zen_gcqueue_bytes -- the bytes that they have superseded, in DRAM and NVM (about; of one row at most 64 KB count).
+ * zen_gcqueue_oldest -- the xid of the oldest of them; invalid if there is none.
+ */
+extern uint64 zen_gcqueue_pending(void);
+extern uint64 zen_gcqueue_bytes(void);
+extern FullTransactionId zen_gcqueue_oldest(void);
+
+/*
+ * zen_gcqueue_arm -- the worker is about to sleep for long: the next item to be queued sets its latch.  False if items
+ * are waiting already.
+ * zen_gcqueue_disarm -- the worker is awake; true if an item was queued since it armed the alarm.
+ */
+extern bool zen_gcqueue_arm(void);
+extern bool zen_gcqueue_disarm(void);
+
+/* ---------- collecting ---------- */
+
+/*
+ * zen_collect_run -- handle at most max items whose time has come; returns how many.
+ *
+ * A block of spilled rows counts for 64.  Lease holder; outside any epoch.  Never throws.
+ */
+extern uint32 zen_collect_run(uint32 region, uint32 max);
 
 /*
  * zen_reclaim_all -- VACUUM: handle all items that have come due, in every region that can be leased.

@@ -1,20 +1,39 @@
 /*
- * room.c -- how much of the pool and of DRAM is taken, and the warning before either is full.
+ * room.c -- how much of the pool and of DRAM is taken, what keeps garbage there, and the warnings about both.
  *
  * A transaction that finds the pool or DRAM full fails (53100, 53200), after it has collected all that it may.  An
  * operator wants to know before.  So the worker looks at both once a round.  It warns when the share that
  * zen.warning_level names is in use.
+ *
+ * A row version stays as long as a snapshot may see it.  That is a snapshot older than the transaction that superseded
+ * the version.  These may have one, and the one with the oldest is the holder of the horizon:
+ * - a process (its xmin or xid);
+ * - a prepared transaction (its xid);
+ * - a replication slot (the xmin that its standby may need).
+ *
+ * They are looked at without the ProcArray's lock: the answer is for users, and may be a moment old.
  */
 #include "gc/room.h"
 
+#include "access/twophase.h"
 #include "base/arena.h"
 #include "base/guc.h"
+#include "gc/reclaim.h"
 #include "nvm/grow.h"
 #include "nvm/page.h"
+#include "replication/slot.h"
+#include "storage/lwlock.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
 #include "utils/timestamp.h"
 
-#define STEP		5			/* percent between two warnings */
+#define STEP		5			/* percent between two warnings of room */
 #define REPEAT_MS	(60 * 60 * 1000)
+#define MANY_CHANGES	1000000 /* so much garbage is worth a warning, however
+								 * much room there is */
+#define HOLDER_REPEAT_MS	60000
+
+/* ---------- room ---------- */
 
 /* The worker's last warning of one of them; 0 percent: none since there was room. */
 typedef struct Warned
@@ -45,27 +64,29 @@ zen_room(ZenRoomKind kind, ZenRoom *room)
 	}
 }
 
-uint32
-zen_room_used_percent(const ZenRoom *room)
-{
-	return 100 - zen_room_free_percent(room);
-}
-
-uint32
-zen_room_free_percent(const ZenRoom *room)
+/* Percent free, rounded down. */
+static uint32
+free_percent(const ZenRoom *room)
 {
 	Assert(room->used <= room->size);
 	return (uint32) ((room->size - room->used) * 100 / Max(room->size, 1));
 }
 
-bool
-zen_room_is_low(const ZenRoom *room)
+uint32
+zen_room_used_percent(const ZenRoom *room)
+{
+	return 100 - free_percent(room);
+}
+
+/* Is zen.warning_level reached? */
+static bool
+is_low(const ZenRoom *room)
 {
 	return zen_warning_level > 0 && zen_room_used_percent(room) >= (uint32) zen_warning_level;
 }
 
 static void
-warn(ZenRoomKind kind, const ZenRoom *room)
+room_warn(ZenRoomKind kind, const ZenRoom *room)
 {
 	uint64		mb = 1024 * 1024;
 
@@ -91,7 +112,7 @@ warn(ZenRoomKind kind, const ZenRoom *room)
 }
 
 static void
-watch(ZenRoomKind kind)
+room_watch(ZenRoomKind kind)
 {
 	static Warned warned[ZEN_ROOM_KINDS];
 	Warned	   *last = &warned[kind];
@@ -106,12 +127,12 @@ watch(ZenRoomKind kind)
 	percent = zen_room_used_percent(&room);
 	if (zen_warning_level == 0 || percent + STEP <= (uint32) zen_warning_level)
 		last->percent = 0;		/* it has come down: a rise is new */
-	if (!zen_room_is_low(&room))
+	if (!is_low(&room))
 		return;
 	if (last->percent != 0 && percent < last->percent + STEP &&
 		!TimestampDifferenceExceeds(last->at, GetCurrentTimestamp(), REPEAT_MS))
 		return;
-	warn(kind, &room);
+	room_warn(kind, &room);
 	last->percent = percent;
 	last->at = GetCurrentTimestamp();
 }
@@ -119,6 +140,200 @@ watch(ZenRoomKind kind)
 void
 zen_room_watch(void)
 {
-	watch(ZEN_ROOM_POOL);
-	watch(ZEN_ROOM_DRAM);
+	room_watch(ZEN_ROOM_POOL);
+	room_watch(ZEN_ROOM_DRAM);
+}
+
+/* ---------- the holder ---------- */
+
+const char *
+zen_holder_kind(ZenHolderKind kind)
+{
+	switch (kind)
+	{
+		case ZEN_HOLDER_NONE:
+			return NULL;
+		case ZEN_HOLDER_PROCESS:
+			return "process";
+		case ZEN_HOLDER_PREPARED:
+			return "prepared transaction";
+		case ZEN_HOLDER_SLOT:
+			return "replication slot";
+	}
+	return NULL;
+}
+
+/*
+ * Does xid take the horizon further back than the holder found before?
+ *
+ * A snapshot's xmin is often another process's xid.  Then that process is the holder.
+ */
+static bool
+is_worse(const ZenHolder *holder, TransactionId xid, bool its_own)
+{
+	return TransactionIdIsNormal(xid) &&
+		(holder->kind == ZEN_HOLDER_NONE || TransactionIdPrecedes(xid, holder->xid) ||
+		 (its_own && xid == holder->xid));
+}
+
+static void
+look_at_processes(ZenHolder *holder)
+{
+	/* those of prepared transactions come last, and are not counted */
+	for (uint32 i = 0; i < ProcGlobal->allProcCount + max_prepared_xacts; i++)
+	{
+		volatile PGPROC *proc = &ProcGlobal->allProcs[i];
+		TransactionId xid = proc->xid;
+		TransactionId xmin = proc->xmin;
+		int			pid = proc->pid;
+
+		/* as ComputeXidHorizons() does */
+		if (proc->statusFlags & (PROC_IN_VACUUM | PROC_IN_LOGICAL_DECODING))
+			continue;
+		if (!TransactionIdIsNormal(xmin) || (TransactionIdIsNormal(xid) && TransactionIdPrecedes(xid, xmin)))
+			xmin = xid;
+		/* the entry of a prepared transaction is not cleared at its end */
+		if (!is_worse(holder, xmin, xmin == xid) || (pid == 0 && !TransactionIdIsInProgress(xmin)))
+			continue;
+		holder->kind = pid == 0 ? ZEN_HOLDER_PREPARED : ZEN_HOLDER_PROCESS;
+		holder->pid = pid;
+		holder->xid = xmin;
+	}
+}
+
+static void
+look_at_slots(ZenHolder *holder)
+{
+	LWLockAcquire(ReplicationSlotControlLock, LW_SHARED);
+	for (int i = 0; i < max_replication_slots; i++)
+	{
+		ReplicationSlot *slot = &ReplicationSlotCtl->replication_slots[i];
+		TransactionId xmin;
+
+		if (!slot->in_use)
+			continue;
+		/* catalog_xmin keeps no rows (zen_horizon_look) */
+		SpinLockAcquire(&slot->mutex);
+		xmin = slot->effective_xmin;
+		SpinLockRelease(&slot->mutex);
+		if (!is_worse(holder, xmin, false))
+			continue;
+		holder->kind = ZEN_HOLDER_SLOT;
+		holder->pid = 0;
+		holder->xid = xmin;
+		holder->name = slot->data.name;
+	}
+	LWLockRelease(ReplicationSlotControlLock);
+}
+
+void
+zen_holder_find(ZenHolder *holder)
+{
+	memset(holder, 0, sizeof(*holder));
+	holder->kind = ZEN_HOLDER_NONE;
+	look_at_processes(holder);
+	look_at_slots(holder);
+	if (holder->kind != ZEN_HOLDER_NONE)
+		holder->age = (uint32) (XidFromFullTransactionId(ReadNextFullTransactionId()) - holder->xid);
+}
+
+/* ---------- the warning about the holder ---------- */
+
+static uint32
+free_percent_of(ZenRoomKind kind)
+{
+	ZenRoom		room;
+
+	zen_room(kind, &room);
+	return free_percent(&room);
+}
+
+static bool
+is_any_low(void)
+{
+	ZenRoom		pool,
+				dram;
+
+	zen_room(ZEN_ROOM_POOL, &pool);
+	zen_room(ZEN_ROOM_DRAM, &dram);
+	return is_low(&pool) || is_low(&dram);
+}
+
+static int
+describe_holder(const ZenHolder *holder)
+{
+	switch (holder->kind)
+	{
+		case ZEN_HOLDER_PREPARED:
+			return errdetail("Prepared transaction %u has been open for " UINT64_FORMAT " transactions.  "
+							 "%u %% of the pool's pages and %u %% of zen.dram_size are free.",
+							 holder->xid, holder->age, free_percent_of(ZEN_ROOM_POOL), free_percent_of(ZEN_ROOM_DRAM));
+		case ZEN_HOLDER_SLOT:
+			return errdetail("Replication slot \"%s\" keeps xmin %u, which is " UINT64_FORMAT " transactions old.  "
+							 "%u %% of the pool's pages and %u %% of zen.dram_size are free.",
+							 NameStr(holder->name), holder->xid, holder->age,
+							 free_percent_of(ZEN_ROOM_POOL), free_percent_of(ZEN_ROOM_DRAM));
+		default:
+			return errdetail("Process %d keeps xmin %u, which is " UINT64_FORMAT " transactions old.  "
+							 "%u %% of the pool's pages and %u %% of zen.dram_size are free.",
+							 holder->pid, holder->xid, holder->age,
+							 free_percent_of(ZEN_ROOM_POOL), free_percent_of(ZEN_ROOM_DRAM));
+	}
+}
+
+static int
+advise(const ZenHolder *holder)
+{
+	switch (holder->kind)
+	{
+		case ZEN_HOLDER_PREPARED:
+			return errhint("Look it up in pg_prepared_xacts, then COMMIT PREPARED or ROLLBACK PREPARED.");
+		case ZEN_HOLDER_SLOT:
+			return errhint("Let its standby or subscriber catch up, or drop the slot with pg_drop_replication_slot().");
+		default:
+			return errhint("See pg_stat_activity.  End the transaction, or the process with pg_terminate_backend(%d).",
+						   holder->pid);
+	}
+}
+
+static void
+holder_warn(uint64 pending, const ZenHolder *holder)
+{
+	ereport(WARNING,
+			(errmsg("zen keeps the predecessors of " UINT64_FORMAT " row changes, " UINT64_FORMAT " MB, "
+					"for an old snapshot",
+					pending, zen_gcqueue_bytes() / (1024 * 1024)),
+			 describe_holder(holder),
+			 advise(holder)));
+}
+
+void
+zen_holder_watch(FullTransactionId horizon)
+{
+	static FullTransactionId last_horizon;
+	static TimestampTz last_warning = 0;
+	static ZenHolder last;
+	bool		stands = FullTransactionIdEquals(horizon, last_horizon);
+	uint64		pending = zen_gcqueue_pending();
+	ZenHolder	holder;
+
+	last_horizon = horizon;
+
+	/*
+	 * all due items are collected, except in a region that a prepared
+	 * transaction keeps, which is then the holder
+	 */
+	if (!stands || pending == 0 || zen_warning_level == 0)
+		return;
+	if (pending < MANY_CHANGES && !is_any_low())
+		return;
+	zen_holder_find(&holder);
+	if (holder.kind == ZEN_HOLDER_NONE)
+		return;
+	if (holder.kind == last.kind && holder.pid == last.pid && holder.xid == last.xid &&
+		!TimestampDifferenceExceeds(last_warning, GetCurrentTimestamp(), HOLDER_REPEAT_MS))
+		return;
+	holder_warn(pending, &holder);
+	last = holder;
+	last_warning = GetCurrentTimestamp();
 }

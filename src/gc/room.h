@@ -1,10 +1,12 @@
 /*
- * room.h -- how much of the pool and of DRAM is taken, and the warning before either is full.
+ * room.h -- how much of the pool and of DRAM is taken, what keeps garbage there, and the warnings about both.
  */
 #ifndef ZEN_ROOM_H
 #define ZEN_ROOM_H
 
 #include "base/compat.h"
+
+#include "access/transam.h"
 
 typedef enum ZenRoomKind
 {
@@ -24,21 +26,47 @@ typedef struct ZenRoom
 /* zen_room -- how full it is now; the parts may be of different moments.  The pool must have been recovered. */
 extern void zen_room(ZenRoomKind kind, ZenRoom *room);
 
-/*
- * zen_room_used_percent -- percent used, rounded up, so that 100 is full or nearly so.
- * zen_room_free_percent -- percent free, rounded down.
- * zen_room_is_low -- is zen.warning_level reached?
- */
+/* zen_room_used_percent -- percent used, rounded up, so that 100 is full or nearly so. */
 extern uint32 zen_room_used_percent(const ZenRoom *room);
-extern uint32 zen_room_free_percent(const ZenRoom *room);
-extern bool zen_room_is_low(const ZenRoom *room);
+
+/* Kinds of holders of the xid horizon. */
+typedef enum ZenHolderKind
+{
+	ZEN_HOLDER_NONE,			/* the horizon is at the next xid */
+	ZEN_HOLDER_PROCESS,			/* a process, by its snapshot or its xid */
+	ZEN_HOLDER_PREPARED,		/* a prepared transaction */
+	ZEN_HOLDER_SLOT				/* a replication slot */
+} ZenHolderKind;
+
+typedef struct ZenHolder
+{
+	ZenHolderKind kind;
+	int			pid;			/* of a PROCESS, else 0 */
+	TransactionId xid;			/* that it keeps from being passed */
+	uint64		age;			/* transactions begun since */
+	NameData	name;			/* of a SLOT */
+} ZenHolder;
+
+/* zen_holder_kind -- as users read it; NULL for NONE. */
+extern const char *zen_holder_kind(ZenHolderKind kind);
 
 /*
- * zen_room_watch -- zen's worker, once a round: warn in the server log if pool or DRAM is nearly full.
+ * zen_holder_find -- the holder of the oldest xid that some snapshot may not see, as of about now.  Outside any epoch.
+ */
+extern void zen_holder_find(ZenHolder *holder);
+
+/*
+ * zen_room_watch -- the worker, once a round: warn in the server log if pool or DRAM is nearly full.
  *
  * It warns when the setting's share is reached, again for each STEP percent more, and again every REPEAT_MS while it
  * stays so.
+ *
+ * zen_holder_watch -- the worker, when it has collected all that was due by this horizon: warn if garbage grows large,
+ * or room becomes short, while a holder keeps garbage from being collected.
+ *
+ * It says so once a minute, and at once if the holder is another one.
  */
 extern void zen_room_watch(void);
+extern void zen_holder_watch(FullTransactionId horizon);
 
 #endif							/* ZEN_ROOM_H */

@@ -6,12 +6,12 @@
  *
  *	- leases regions that have garbage and no writer, collects there, and gives empty pages back;
  *	- finishes prepared transactions whose end no backend has seen to;
- *	- sweeps (sweep.c);
+ *	- sweeps (collect.c);
  *	- makes the pool larger (grow.c), in the middle of other work, too, since writers may wait for that;
  *	- raises the times of the pool's files (filetime.c), and the mark by which pool and data directory know each other
  *	  (moment.c);
  *	- measures the load of NUMA nodes, and divides partitions among them (partition.c);
- *	- warns of what it cannot collect (holder.c) and of what is nearly full (room.c).
+ *	- warns of what it cannot collect and of what is nearly full (room.c).
  *
  * Each of these is done in steps, none of which holds a region for long.
  *
@@ -27,11 +27,9 @@
 #include "cache/admission.h"
 #include "cache/clock.h"
 #include "cache/shares.h"
-#include "gc/gcqueue.h"
+#include "gc/collect.h"
 #include "gc/reclaim.h"
-#include "gc/holder.h"
 #include "gc/room.h"
-#include "gc/sweep.h"
 #include "miscadmin.h"
 #include "numa/partition.h"
 #include "nvm/filetime.h"

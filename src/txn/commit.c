@@ -26,8 +26,6 @@
 #include "access/xlog.h"
 #include "base/fault.h"
 #include "cache/clock.h"
-#include "gc/collect.h"
-#include "gc/gcqueue.h"
 #include "gc/reclaim.h"
 #include "miscadmin.h"
 #include "nvm/persist.h"
@@ -399,7 +397,7 @@ zen_commit_reserve(ZenCommit *commit, ZenWriteSet *ws)
 		zen_commit_await_slots(commit, ws->nblocks > 0, &since);
 	if (!zen_gcqueue_reserve(commit->region, items))
 	{
-		zen_reclaim_region(commit->region);
+		zen_reclaim_for_slots(commit->region);
 		zen_make_room();
 		if (!zen_gcqueue_reserve(commit->region, items))
 			zen_arena_full_error();
@@ -667,12 +665,13 @@ settle_writes(uint32 region, ZenWriteSet *ws)
 		else if (!w->superseded)
 		{
 			Size		superseded = mark_committed(w);
+			ZenGcItem	item = {.tidno = w->tidno,.htable = w->ht->idx};
 
 			/*
 			 * a frozen version's xid is only shown to users, and may be too
 			 * old to be compared
 			 */
-			zen_gcqueue_push(region, w->ht, w->tidno, w->frozen ? FrozenTransactionId : w->xid, superseded);
+			zen_gcqueue_push(region, item, w->frozen ? FrozenTransactionId : w->xid, superseded);
 		}
 	}
 }

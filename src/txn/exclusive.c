@@ -13,7 +13,6 @@
 
 #include "access/xact.h"
 #include "base/guc.h"
-#include "gc/gcqueue.h"
 #include "gc/reclaim.h"
 #include "miscadmin.h"
 #include "nvm/page.h"

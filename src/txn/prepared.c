@@ -15,8 +15,6 @@
 #include "access/twophase.h"
 #include "access/xact.h"
 #include "base/locks.h"
-#include "gc/collect.h"
-#include "gc/gcqueue.h"
 #include "gc/reclaim.h"
 #include "lib/qunique.h"
 #include "miscadmin.h"

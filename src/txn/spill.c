@@ -20,7 +20,6 @@
 #include "base/guc.h"
 #include "base/ownwal.h"
 #include "cache/spillmap.h"
-#include "gc/collect.h"
 #include "gc/reclaim.h"
 #include "miscadmin.h"
 #include "nvm/persist.h"

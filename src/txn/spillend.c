@@ -14,7 +14,7 @@
 #include "access/xact.h"
 #include "base/fault.h"
 #include "cache/clock.h"
-#include "gc/gcqueue.h"
+#include "gc/reclaim.h"
 #include "miscadmin.h"
 #include "nvm/persist.h"
 #include "nvm/sink.h"
@@ -125,6 +125,7 @@ zen_spillend_settle(uint32 region, ZenSpilledBlock *blocks, uint32 n)
 		Spilled		rows[ZEN_TIDS_PER_BLOCK];
 		TransactionId newest = InvalidTransactionId;
 		uint32		nrows = rows_of_block(&blocks[b], region, true, rows, &newest);
+		ZenGcItem	item = {.htable = blocks[b].ht->idx,.spilled = true};
 		Size		superseded = 0;
 
 		if (nrows == 0)
@@ -137,7 +138,8 @@ zen_spillend_settle(uint32 region, ZenSpilledBlock *blocks, uint32 n)
 		}
 		zen_spillmap_mark(blocks[b].ht, blocks[b].block, region, InvalidTransactionId,
 						  ZEN_V_COMMITTED | ZEN_SPILL_SETTLED);
-		zen_gcqueue_push_block(region, blocks[b].ht, blocks[b].block, newest, superseded);
+		item.tidno = (uint64) blocks[b].block * ZEN_TIDS_PER_BLOCK;
+		zen_gcqueue_push(region, item, newest, superseded);
 	}
 }
 
