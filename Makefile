@@ -141,7 +141,6 @@ OBJS = $(addprefix src/base/, \
 		ddl.o \
 		sequence.o \
 		prepared.o \
-		twophase.o \
 		xact.o) \
 	$(addprefix src/recovery/, \
 		passes.o \

@@ -41,7 +41,6 @@
 #include "txn/exclusive.h"
 #include "txn/prepared.h"
 #include "txn/sequence.h"
-#include "txn/twophase.h"
 
 PG_MODULE_MAGIC;
 
@@ -116,7 +115,6 @@ static const struct
 	{zen_sequence_shmem_size, zen_sequence_init},
 	{zen_exclusive_shmem_size, zen_exclusive_init},
 	{zen_prepared_shmem_size, zen_prepared_init},
-	{NULL, zen_twophase_init},
 	{zen_recovery_shmem_size, zen_recovery_init},
 	{zen_treedir_shmem_size, zen_treedir_init},
 	{zen_statements_shmem_request, zen_statements_shmem_init},

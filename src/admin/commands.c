@@ -51,7 +51,7 @@
 #include "table/zenam_rel.h"
 #include "table/zenam_unlogged.h"
 #include "txn/ddl.h"
-#include "txn/twophase.h"
+#include "txn/prepared.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -569,7 +569,7 @@ end_prepared(ZenUtility *u)
 		zen_reindex_let_go();
 	}
 	PG_END_TRY();
-	zen_twophase_resolve();
+	zen_prepared_resolve();
 	zen_tree_settle();
 }
 
@@ -701,7 +701,7 @@ relation_dropped(Oid relid)
 		/*
 		 * the rest of a COMMIT PREPARED in the table is done before it goes
 		 */
-		zen_twophase_resolve();
+		zen_prepared_resolve();
 		ht = zen_ddl_find(zen_rel_locator(rel), rel->rd_backend);
 		if (ht != NULL)
 			zen_ddl_drop(ht);
@@ -759,7 +759,7 @@ database_dropped(Oid db)
 {
 	if (!has_zen_tables(db))
 		return;
-	zen_twophase_resolve();
+	zen_prepared_resolve();
 	zen_ddl_drop_database(db);
 	zen_tree_database_dropped(db);
 }

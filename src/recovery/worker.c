@@ -45,7 +45,7 @@
 #include "storage/latch.h"
 #include "storage/proc.h"
 #include "stream/streamcopy.h"
-#include "txn/twophase.h"
+#include "txn/prepared.h"
 #include "utils/guc.h"
 #include "utils/snapmgr.h"
 
@@ -226,7 +226,7 @@ zen_worker_main(Datum arg)
 		zen_grow_step();
 		agenda.stored = look_at_stores();
 		take_snapshot();
-		agenda.prepared = zen_twophase_resolve();
+		agenda.prepared = zen_prepared_resolve();
 		collect();
 		agenda.sweeping = zen_sweep_step();
 		zen_admission_age();

@@ -114,6 +114,17 @@ copy_present(ZenWord *word, ZenLockerCopy *copy)
 	}
 }
 
+void
+zen_lockers_fill(ZenLockers *lockers, const ZenLocker *others, uint32 n, TransactionId xid, LockTupleMode mode)
+{
+	Assert(n < lockers->capacity);
+	if (n > 0)
+		memcpy(lockers->l, others, n * sizeof(ZenLocker));
+	lockers->l[n].xid = xid;
+	lockers->l[n].mode = mode;
+	lockers->n = n + 1;
+}
+
 /* Take xid out of a locked row's list.  Returns the list if it is empty now, and was taken off the row. */
 static ZenLockers *
 remove_locker(ZenLockedEntry *e, TransactionId xid)

@@ -30,6 +30,10 @@ typedef struct ZenLockerCopy
  */
 extern uint32 zen_lockers_copy(ZenWord *word, ZenVersion *head, ZenLockerCopy *copy);
 
+/* zen_lockers_fill -- write others, and xid with its mode, into a list that no row has. */
+extern void zen_lockers_fill(ZenLockers *lockers, const ZenLocker *others, uint32 n, TransactionId xid,
+							 LockTupleMode mode);
+
 /* zen_collect_tuple(), which is above this folder; gc/ sets it when shared memory is initialized. */
 extern bool (*zen_lockers_collect) (ZenHTable *ht, uint64 tidno);
 

@@ -716,18 +716,6 @@ take_lockers_in_hand(uint32 n)
 	return lockers_in_hand != NULL;
 }
 
-/* Write the lockers of the copy, and this transaction, into a list. */
-static void
-fill_lockers(ZenLockers *lockers, const ZenLockerCopy *copy, TransactionId xid, LockTupleMode mode)
-{
-	Assert(copy->n < lockers->capacity);
-	if (copy->n > 0)
-		memcpy(lockers->l, copy->l, copy->n * sizeof(ZenLocker));
-	lockers->l[copy->n].xid = xid;
-	lockers->l[copy->n].mode = mode;
-	lockers->n = copy->n + 1;
-}
-
 /* Hang a new list at the judged newest version; false if the word has changed. */
 static bool
 apply_lock(Judged *j, ZenLockers *lockers)
@@ -752,7 +740,7 @@ try_lock(Judged *j, TransactionId xid, LockTupleMode mode)
 	prune_copy(j->lockers);
 	if (!take_lockers_in_hand(j->lockers->n + 1))
 		return TRY_NO_DRAM;
-	fill_lockers(lockers_in_hand, j->lockers, xid, mode);
+	zen_lockers_fill(lockers_in_hand, j->lockers->l, j->lockers->n, xid, mode);
 	return apply_lock(j, lockers_in_hand) ? TRY_APPLIED : TRY_LOST;
 }
 

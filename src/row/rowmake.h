@@ -81,7 +81,7 @@ extern void zen_row_admit(ZenHTable *ht, uint64 tidno, ZenWord *word);
  */
 extern bool zen_row_admit_unread(ZenHTable *ht, uint64 tidno, ZenWord *word);
 
-/* zen_twophase_resolve(), which is above this module; set when shared memory is initialized. */
+/* zen_prepared_resolve(), which is above this module; set when shared memory is initialized. */
 extern bool (*zen_row_admit_resolve) (void);
 
 /*

@@ -111,6 +111,13 @@ zen_write_bytes(ZenVersion *v)
 	return v->older != NULL ? bytes + offsetof(ZenVersion, data) + v->older->len : bytes;
 }
 
+/* The bytes that a version takes in NVM. */
+static inline Size
+zen_write_nvm_size(ZenVersion *v)
+{
+	return (zen_version_flags(v) & ZEN_V_TOMBSTONE) ? ZEN_TOMBSTONE_SIZE : zen_tuple_size(v->len);
+}
+
 extern void zen_writeset_add_lock(ZenHTable *ht, uint64 tidno, TransactionId xid, LockTupleMode mode, bool followed);
 
 /* A savepoint was released: its entries belong to its parent. */

@@ -36,8 +36,8 @@
 #include "table/zenam_toast.h"
 #include "table/zenam_unlogged.h"
 #include "txn/ddl.h"
+#include "txn/prepared.h"
 #include "txn/spill.h"
-#include "txn/twophase.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
@@ -140,7 +140,7 @@ zenam_relation_set_new_filelocator(Relation rel, const RelFileLocator *newrlocat
 	if (!zen_same_locator(zen_rel_locator(rel), *newrlocator))
 		zen_check_change(rel);
 	zen_gate();
-	zen_twophase_resolve();		/* nothing of an ended transaction is left to
+	zen_prepared_resolve();		/* nothing of an ended transaction is left to
 								 * do in the old table */
 	old = zen_ddl_find(zen_rel_locator(rel), rel->rd_backend);
 	if (old != NULL && !zen_same_locator(zen_rel_locator(rel), *newrlocator))

@@ -26,7 +26,7 @@
 #include "storage/smgr.h"
 #include "table/zenam_reindex.h"
 #include "txn/ddl.h"
-#include "txn/twophase.h"
+#include "txn/prepared.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 
@@ -87,7 +87,7 @@ find_htable(Relation rel, RelFileLocator loc)
 		 * COMMIT PREPARED of a move has shown it to us before its backend
 		 * could tell the pool
 		 */
-		zen_twophase_resolve();
+		zen_prepared_resolve();
 		ht = zen_ddl_find(loc, rel->rd_backend);
 	}
 	if (ht == NULL)

@@ -143,8 +143,8 @@ needs_slot(ZenWrite *w, bool spilled)
 	return replaces_slot(v);
 }
 
-void
-zen_pool_full_error(void)
+pg_noreturn static void
+pool_full_error(void)
 {
 	ZenAssertNotInEpoch();
 	ZenAssertNoWordLocked();
@@ -171,13 +171,6 @@ return_slots(ZenWriteSet *ws)
 		}
 }
 
-/* The bytes that a version takes in NVM. */
-static Size
-nvm_size(ZenVersion *v)
-{
-	return (zen_version_flags(v) & ZEN_V_TOMBSTONE) ? ZEN_TOMBSTONE_SIZE : zen_tuple_size(v->len);
-}
-
 /* Take slots for all writes from the leased region; none are taken on failure. */
 static bool
 take_slots(ZenCommit *commit, ZenWriteSet *ws)
@@ -187,7 +180,7 @@ take_slots(ZenCommit *commit, ZenWriteSet *ws)
 		Assert(w->slot == InvalidZenSlot);
 		if (!needs_slot(w, ws->nblocks > 0))
 			continue;
-		w->slot = zen_slot_alloc(commit->region, w->ht, nvm_size(w->version));
+		w->slot = zen_slot_alloc(commit->region, w->ht, zen_write_nvm_size(w->version));
 		if (w->slot == InvalidZenSlot)
 		{
 			return_slots(ws);
@@ -333,7 +326,7 @@ zen_commit_await_slots(ZenCommit *commit, bool keep_region, TimestampTz *since)
 		enter_stage(commit, ZEN_STAGE_NONE);
 	}
 	if (!zen_reclaim_await_slots(since))
-		zen_pool_full_error();
+		pool_full_error();
 	zen_commit_begin(commit);
 }
 
@@ -409,41 +402,30 @@ zen_commit_reserve(ZenCommit *commit, ZenWriteSet *ws)
 	Assert(commit->cts > zen_regions[commit->region].last_cts);
 }
 
-static Size
-bytes_of_versions(const ZenWriteSet *ws)
+ZenSlot
+zen_commit_own_slot(uint32 region, Size size)
 {
-	Size		bytes = 0;
+	ZenSlot		slot = zen_slot_alloc(region, &zen_htables[0], size);
 
-	for (const ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
-		bytes += nvm_size(w->version);
-	return bytes;
+	if (slot == InvalidZenSlot)
+	{
+		zen_reclaim_for_slots(region);
+		slot = zen_slot_alloc(region, &zen_htables[0], size);
+	}
+	if (slot == InvalidZenSlot)
+		pool_full_error();
+	return slot;
 }
 
-int64
-zen_commit_ask_sink(const ZenWriteSet *ws)
+/* Note a slot that will hold no row; there is room. */
+static void
+add_own_slot(ZenCommit *commit, ZenWriteSet *ws, ZenSlot slot)
 {
-	if (likely(zen_sink.begin == NULL))
-		return 0;
-	return zen_sink.begin(ws->nwrites, bytes_of_versions(ws), ws->nblocks > 0);
-}
-
-/* Take a slot that will hold no row; InvalidZenSlot: there is none. */
-static ZenSlot
-take_own_slot(ZenCommit *commit, ZenWriteSet *ws, Size size)
-{
-	ZenSlot		slot;
-
 	Assert(commit->stage == ZEN_STAGE_LEASED && ws == &zen_writeset);
 	ZenAssertRegionMine(commit->region);
-	zen_writeset_reserve(1, 0);
-	slot = zen_slot_alloc(commit->region, &zen_htables[0], size);
-	if (slot != InvalidZenSlot)
-	{
-		zen_writeset_add_slot(slot);
-		/* the sink would have to be told, and may wait for the disk */
-		leave_near_cts(commit, ws);
-	}
-	return slot;
+	zen_writeset_add_slot(slot);
+	/* the sink would have to be told, and may wait for the disk */
+	leave_near_cts(commit, ws);
 }
 
 bool
@@ -451,20 +433,19 @@ zen_commit_reserve_own(ZenCommit *commit, ZenWriteSet *ws, Size sink_size)
 {
 	if (commit->last == InvalidZenSlot && ws->nblocks > 0)
 	{
-		commit->last = take_own_slot(commit, ws, ZEN_TOMBSTONE_SIZE);
-		if (commit->last == InvalidZenSlot)
-		{
-			zen_reclaim_for_slots(commit->region);
-			commit->last = take_own_slot(commit, ws, ZEN_TOMBSTONE_SIZE);
-		}
-		if (commit->last == InvalidZenSlot)
-			zen_pool_full_error();
+		zen_writeset_reserve(1, 0);
+		commit->last = zen_commit_own_slot(commit->region, ZEN_TOMBSTONE_SIZE);
+		add_own_slot(commit, ws, commit->last);
 	}
 	/* the sink need not know of a transaction that leaves nothing */
 	if (sink_size == 0 || commit->last == InvalidZenSlot)
 		return true;
-	commit->sink_slot = take_own_slot(commit, ws, sink_size);
-	return commit->sink_slot != InvalidZenSlot;
+	zen_writeset_reserve(1, 0);
+	commit->sink_slot = zen_slot_alloc(commit->region, &zen_htables[0], sink_size);
+	if (commit->sink_slot == InvalidZenSlot)
+		return false;
+	add_own_slot(commit, ws, commit->sink_slot);
+	return true;
 }
 
 /* An empty version of HTable 0.  Recovery takes it for evidence (R3) and for nothing else. */

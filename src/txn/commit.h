@@ -43,12 +43,6 @@ extern ZenCommit zen_my_commit; /* of this process's transaction */
 extern void zen_commit_begin(ZenCommit *commit);
 
 /*
- * zen_commit_ask_sink -- the transaction would commit by LP: the bytes of a slot that the sink wants beside the rows';
- * 0: none; ZEN_SINK_BY_RECORD: it must be mixed.  Nothing is reserved yet.  May throw.
- */
-extern int64 zen_commit_ask_sink(const ZenWriteSet *ws);
-
-/*
  * zen_commit_reserve -- take a region, slots, queue space and a Tx-CTS; nothing is written.
  *
  * zen_commit_reserve_own -- then, unless it is PREPARE: slots that hold no row.  One that is to carry LP, if all rows
@@ -105,8 +99,11 @@ extern void zen_commit_hand_over(ZenCommit *commit);
 /* zen_commit_restore -- recovery: a region's transaction is prepared, as its descriptor says. */
 extern void zen_commit_restore(ZenCommit *commit, uint32 region);
 
-/* zen_pool_full_error -- ERRCODE_DISK_FULL. */
-pg_noreturn extern void zen_pool_full_error(void);
+/*
+ * zen_commit_own_slot -- take a slot for something that is no row, after collecting if there is none.  Lease holder;
+ * throws ERRCODE_DISK_FULL.
+ */
+extern ZenSlot zen_commit_own_slot(uint32 region, Size size);
 
 /* zen_pop_version -- take an aborted version out of its tuple and retire it.  Never throws. */
 extern void zen_pop_version(ZenWrite *write);

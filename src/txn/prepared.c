@@ -1,5 +1,12 @@
 /*
- * prepared.c -- the table of prepared transactions, one place a region.
+ * prepared.c -- PREPARE TRANSACTION without a log, the end of prepared transactions, and their return after a restart.
+ *
+ * PREPARE reserves everything first (R7).  Then it writes the versions and the lists of row locks, all flushed, and
+ * the descriptor, and gives the region over to the table of prepared transactions, which has one place a region.
+ *
+ * COMMIT PREPARED calls no callback of zen.  PostgreSQL's commit record decides.  From then on other processes see the
+ * rows, and zen_prepared_resolve() makes the region's watermark follow.  Until it has, the descriptor tells recovery to
+ * ask pg_xact.
  *
  * Row locks live in DRAM, so a prepared transaction writes lists of its own into ordinary slots of its region.
  * They bear HTable 0 and the transaction's Tx-CTS, so recovery finds them with its versions.  When the transaction
@@ -14,7 +21,9 @@
 #include "access/transam.h"
 #include "access/twophase.h"
 #include "access/xact.h"
+#include "base/fault.h"
 #include "base/locks.h"
+#include "cache/spillmap.h"
 #include "gc/reclaim.h"
 #include "lib/qunique.h"
 #include "miscadmin.h"
@@ -26,6 +35,7 @@
 #include "row/rowmake.h"
 #include "storage/procarray.h"
 #include "storage/shmem.h"
+#include "txn/ddl.h"
 #include "txn/spillend.h"
 
 #define LOCKS_PER_SLOT	60
@@ -48,23 +58,43 @@ typedef struct LockList
 	LockRecord	l[LOCKS_PER_SLOT];
 } LockList;
 
-struct ZenFoundSlots
+/* Slots of a transaction, as recovery finds them. */
+typedef struct FoundSlots
 {
-	struct ZenFoundSlots *next;
+	struct FoundSlots *next;
 	uint32		n;
 	ZenSlot		slots[FOUND_SLOTS];
-};
+} FoundSlots;
 
 StaticAssertDecl(sizeof(LockRecord) == 16 && offsetof(LockList, l) % 8 == 0, "lock lists are a format in NVM");
-StaticAssertDecl(sizeof(struct ZenFoundSlots) == 8192, "found slots take 8 KB at a time");
+StaticAssertDecl(sizeof(FoundSlots) == 8192, "found slots take 8 KB at a time");
 
-ZenPrepared *zen_prepared;
+/*
+ * The prepared transaction of a region.  Its session fills it, without a lock; others read it once in_use is set.  From
+ * then on it is changed under ZEN_LOCK_RECOVERY, held exclusively.
+ */
+typedef struct Prepared
+{
+	bool		in_use;
+	TransactionId xid;
+	uint64		full_xid;
+	ZenCommit	commit;
+	ZenWriteSet set;			/* in the arena.  The lock lists' slots stand
+								 * behind the writes, with version NULL */
+	ZenSlot    *damaged;		/* arena; versions in blocks that recovery has
+								 * found damaged */
+	uint32		ndamaged;
+	uint32		damaged_capacity;
+	FoundSlots *found;			/* arena; during recovery */
+} Prepared;
+
+static Prepared *prepared;		/* [ZEN_MAX_REGIONS] */
 
 /* ---------- arrays in the arena ---------- */
 
 /* An array with room for n elements, in place of one with *capacity of them; throws when DRAM is full. */
 static void *
-grow(void *array, uint32 *capacity, uint32 n, Size element)
+prepared_grow(void *array, uint32 *capacity, uint32 n, Size element)
 {
 	uint32		wanted = Max(16, *capacity);
 	void	   *copy;
@@ -84,8 +114,9 @@ grow(void *array, uint32 *capacity, uint32 n, Size element)
 	return copy;
 }
 
-void
-zen_prepared_free(ZenPrepared *p)
+/* Free the arrays, and empty the entry.  Caller holds ZEN_LOCK_RECOVERY exclusively. */
+static void
+prepared_free(Prepared *p)
 {
 	Assert(LWLockHeldByMeInMode(zen_lock(ZEN_LOCK_RECOVERY), LW_EXCLUSIVE));
 	Assert(p->found == NULL);
@@ -103,14 +134,14 @@ zen_prepared_free(ZenPrepared *p)
 /* ---------- lock lists in NVM ---------- */
 
 static uint32
-nlists_of(const ZenPrepared *p)
+nlists_of(const Prepared *p)
 {
 	return (p->set.nlocks + LOCKS_PER_SLOT - 1) / LOCKS_PER_SLOT;
 }
 
 /* Locks in list i. */
 static uint32
-locks_in_list(const ZenPrepared *p, uint32 i)
+locks_in_list(const Prepared *p, uint32 i)
 {
 	Assert(i < nlists_of(p));
 	return Min(LOCKS_PER_SLOT, p->set.nlocks - i * LOCKS_PER_SLOT);
@@ -118,7 +149,7 @@ locks_in_list(const ZenPrepared *p, uint32 i)
 
 /* Write list i to its slot. */
 static void
-write_list(ZenPrepared *p, uint32 i, ZenSlot slot, uint64 cts)
+write_list(Prepared *p, uint32 i, ZenSlot slot, uint64 cts)
 {
 	const ZenLockedRow *locks = &p->set.locks[i * LOCKS_PER_SLOT];
 	LockList	list;
@@ -136,8 +167,9 @@ write_list(ZenPrepared *p, uint32 i, ZenSlot slot, uint64 cts)
 	zen_tuple_write(slot, cts, LOCK_LIST_WORD1, InvalidTransactionId, &list.head, true);
 }
 
-void
-zen_prepared_write_lists(ZenPrepared *p, uint64 cts)
+/* Write the locks to their slots; flushed, not fenced.  Lease holder; never throws. */
+static void
+write_lists(Prepared *p, uint64 cts)
 {
 	uint32		nlists = nlists_of(p);
 	ZenWrite   *first = p->set.writes + p->set.nwrites - nlists;
@@ -146,23 +178,6 @@ zen_prepared_write_lists(ZenPrepared *p, uint64 cts)
 	ZenAssertRegionMine(p->set.region);
 	for (uint32 i = 0; i < nlists; i++)
 		write_list(p, i, first[i].slot, cts);
-}
-
-/* A slot for a list of n locks; the pool's garbage is collected if there is none. */
-static ZenSlot
-list_slot(uint32 region, uint32 n)
-{
-	Size		size = zen_tuple_size(offsetof(LockList, l) + n * sizeof(LockRecord));
-	ZenSlot		slot = zen_slot_alloc(region, &zen_htables[0], size);
-
-	if (slot == InvalidZenSlot)
-	{
-		zen_reclaim_for_slots(region);
-		slot = zen_slot_alloc(region, &zen_htables[0], size);
-	}
-	if (slot == InvalidZenSlot)
-		zen_pool_full_error();
-	return slot;
 }
 
 static int
@@ -176,51 +191,41 @@ compare_blocks(const void *a, const void *b)
 	return x->block < y->block ? -1 : x->block > y->block;
 }
 
-/* Name each block once; returns how many remain. */
-static uint32
-unique_blocks(ZenSpilledBlock *blocks, uint32 n)
-{
-	if (n == 0)
-		return 0;
-	qsort(blocks, n, sizeof(ZenSpilledBlock), compare_blocks);
-	return (uint32) qunique(blocks, n, sizeof(ZenSpilledBlock), compare_blocks);
-}
-
-/* The row locks, each under the TID where it was taken: tombstones lead on from there. */
+/* Copy the write set, and take slots for lock lists in the region.  Throws when the pool or DRAM is full. */
 static void
-copy_locks(ZenPrepared *p)
-{
-	const ZenWriteSet *ws = &zen_writeset;
-
-	p->set.locks = grow(NULL, &p->set.locks_capacity, ws->nlocks + 1, sizeof(ZenLockedRow));
-	for (uint32 i = 0; i < ws->nlocks; i++)
-		if (!ws->locks[i].followed)
-			p->set.locks[p->set.nlocks++] = ws->locks[i];
-}
-
-void
-zen_prepared_reserve(ZenPrepared *p, uint32 region)
+prepared_reserve(Prepared *p, uint32 region)
 {
 	const ZenWriteSet *ws = &zen_writeset;
 	ZenWriteSet *set = &p->set;
 	uint32		nlists;
 
 	ZenAssertRegionMine(region);
-	Assert(!p->in_use && set->writes == NULL && set->blocks == NULL && set->locks == NULL);
-	copy_locks(p);
+	Assert(!p->in_use && p->found == NULL && set->writes == NULL && set->blocks == NULL && set->locks == NULL);
+
+	/*
+	 * each lock under the TID where it was taken: tombstones lead on from
+	 * there
+	 */
+	set->locks = prepared_grow(NULL, &set->locks_capacity, ws->nlocks + 1, sizeof(ZenLockedRow));
+	for (uint32 i = 0; i < ws->nlocks; i++)
+		if (!ws->locks[i].followed)
+			set->locks[set->nlocks++] = ws->locks[i];
 	nlists = nlists_of(p);
-	set->writes = grow(NULL, &set->writes_capacity, ws->nwrites + nlists, sizeof(ZenWrite));
+	set->writes = prepared_grow(NULL, &set->writes_capacity, ws->nwrites + nlists, sizeof(ZenWrite));
 	if (ws->nwrites > 0)
 		memcpy(set->writes, ws->writes, ws->nwrites * sizeof(ZenWrite));
 	set->nwrites = ws->nwrites;
-	set->blocks = grow(NULL, &set->blocks_capacity, ws->nblocks + 1, sizeof(ZenSpilledBlock));
+	set->blocks = prepared_grow(NULL, &set->blocks_capacity, ws->nblocks + 1, sizeof(ZenSpilledBlock));
 	if (ws->nblocks > 0)
 		memcpy(set->blocks, ws->blocks, ws->nblocks * sizeof(ZenSpilledBlock));
-	set->nblocks = unique_blocks(set->blocks, ws->nblocks);
+	/* each block once */
+	qsort(set->blocks, ws->nblocks, sizeof(ZenSpilledBlock), compare_blocks);
+	set->nblocks = (uint32) qunique(set->blocks, ws->nblocks, sizeof(ZenSpilledBlock), compare_blocks);
 	set->region = region;
 	for (uint32 i = 0; i < nlists; i++)
 	{
-		ZenSlot		slot = list_slot(region, locks_in_list(p, i));
+		Size		size = offsetof(LockList, l) + locks_in_list(p, i) * sizeof(LockRecord);
+		ZenSlot		slot = zen_commit_own_slot(region, zen_tuple_size(size));
 		ZenWrite   *w = &set->writes[set->nwrites++];
 
 		memset(w, 0, sizeof(*w));
@@ -229,8 +234,9 @@ zen_prepared_reserve(ZenPrepared *p, uint32 region)
 	}
 }
 
-void
-zen_prepared_free_lists(ZenPrepared *p)
+/* Leave the lock lists out, and free their slots, which hold nothing.  Lease holder; never throws. */
+static void
+free_lists(Prepared *p)
 {
 	ZenWriteSet *set = &p->set;
 	uint32		n = 0;
@@ -246,8 +252,9 @@ zen_prepared_free_lists(ZenPrepared *p)
 	set->nwrites = n;
 }
 
-void
-zen_prepared_scrub_lists(ZenPrepared *p)
+/* The same if they were written: scrubbed first, durably. */
+static void
+scrub_lists(Prepared *p)
 {
 	ZenWriteSet *set = &p->set;
 
@@ -264,7 +271,159 @@ zen_prepared_scrub_lists(ZenPrepared *p)
 	for (uint32 i = 0; i < set->nwrites; i++)
 		if (set->writes[i].version == NULL)
 			zen_collect_forget_header(set->writes[i].former);
-	zen_prepared_free_lists(p);
+	free_lists(p);
+}
+
+/* ---------- PREPARE ---------- */
+
+void
+zen_prepared_store(ZenCommit *commit, uint64 full_xid)
+{
+	ZenWriteSet *ws = &zen_writeset;
+	Prepared   *p;
+
+	/* R7: everything that can fail comes before the first store */
+	zen_commit_reserve(commit, ws);
+	p = &prepared[commit->region];
+	ZenAssertRegionMine(commit->region);
+	prepared_reserve(p, commit->region);
+
+	/*
+	 * also without a version: the descriptor brings locks, and tables created
+	 * or dropped, back after a restart
+	 */
+	zen_commit_store_prepared(commit, ws);
+	zen_spillend_restamp(commit->region, commit->cts, ws->blocks, ws->nblocks);
+	write_lists(p, commit->cts);
+	zen_commit_doubt(commit, full_xid, ZEN_DOUBT_PREPARED);
+	p->full_xid = full_xid;
+	p->xid = GetTopTransactionId();
+}
+
+void
+zen_prepared_undo(ZenCommit *commit)
+{
+	Prepared   *p = &prepared[commit->region];
+
+	if (commit->stage == ZEN_STAGE_NONE || p->in_use || (p->set.writes == NULL && p->set.locks == NULL))
+		return;
+	ZenAssertRegionMine(commit->region);
+	if (commit->stage == ZEN_STAGE_LEASED)
+		free_lists(p);			/* intact, and not to be forgotten */
+	else
+		scrub_lists(p);
+	LWLockAcquire(zen_lock(ZEN_LOCK_RECOVERY), LW_EXCLUSIVE);
+	prepared_free(p);
+	LWLockRelease(zen_lock(ZEN_LOCK_RECOVERY));
+}
+
+void
+zen_prepared_hand_over(ZenCommit *commit)
+{
+	Prepared   *p = &prepared[commit->region];
+
+	Assert(p->full_xid != 0 && !p->in_use);
+	Assert(zen_regions[commit->region].doubt_xid == p->full_xid || ZEN_FAULT(R9_NO_DESCRIPTOR));
+	Assert(p->set.nwrites >= zen_writeset.nwrites && p->set.nlocks <= zen_writeset.nlocks);
+	p->commit = *commit;
+	pg_write_barrier();
+	p->in_use = true;
+	zen_commit_hand_over(commit);
+}
+
+/* ---------- COMMIT PREPARED, ROLLBACK PREPARED ---------- */
+
+/*
+ * Rows whose new version is damaged: to read one is an error from now on, as it is after the next recovery.  An older
+ * version keeps its slot, in case it is the row's number that is damaged.
+ */
+static void
+replace_damaged(Prepared *p)
+{
+	for (uint32 i = 0; i < p->ndamaged; i++)
+	{
+		ZenTupleHeader h = zen_tuple_header(p->damaged[i]);
+		ZenHTable  *ht = &zen_htables[zen_word1_htable(h.word1)];
+		uint64		tidno = zen_word1_tidno(h.word1);
+		ZenWord    *word = zen_tidmap_word(ht, tidno);
+		ZenSpill   *s = zen_spillmap_find(ht, (uint32) (tidno / ZEN_TIDS_PER_BLOCK));
+		bool		replaces = zen_spillmap_old(s, tidno % ZEN_TIDS_PER_BLOCK) != InvalidZenSlot;
+		uint64		w = zen_word_lock(word);
+		bool		placed = zen_word_state(w) == ZEN_WORD_SPILLED && zen_word_ref(w) == p->damaged[i];
+
+		if (placed && replaces)
+			w = zen_word_stale_inc(w);
+		if (placed)
+			w = zen_word_with(w, (h.word1 & ZEN_DELETED) ? ZEN_WORD_DEAD : ZEN_WORD_NVM, p->damaged[i]);
+		zen_word_unlock(word, w);
+		if (!placed)
+			continue;
+		zen_spillmap_forget(ht, tidno);
+		zen_spillmap_trim(ht, (uint32) (tidno / ZEN_TIDS_PER_BLOCK), false);
+	}
+}
+
+/* Commit or abort a prepared transaction, and free its entry. */
+static void
+prepared_finish(Prepared *p, bool committed)
+{
+	uint64		full_xid = p->full_xid;
+	Prepared	copy;
+
+	Assert(LWLockHeldByMeInMode(zen_lock(ZEN_LOCK_RECOVERY), LW_EXCLUSIVE));
+	Assert(p->in_use && p == &prepared[p->commit.region]);
+	Assert(p->commit.stage == ZEN_STAGE_DOUBT && p->found == NULL);
+	zen_region_take_over(p->commit.region);
+
+	scrub_lists(p);
+	for (uint32 i = 0; i < p->set.nlocks; i++)
+		zen_lockers_release(p->set.locks[i].ht, p->set.locks[i].tidno, p->set.locks[i].xid);
+
+	/*
+	 * the region is free for others as soon as commit or abort has released
+	 * it: leave its entry before
+	 */
+	copy = *p;
+	memset(p, 0, sizeof(*p));
+	if (committed)
+	{
+		replace_damaged(&copy);
+		zen_commit_finish(&copy.commit, &copy.set);
+	}
+	else
+	{
+		zen_commit_abort(&copy.commit, &copy.set);
+		while (copy.set.nwrites > 0)
+			zen_pop_version(&copy.set.writes[--copy.set.nwrites]);
+	}
+	zen_ddl_resolve(full_xid, committed);
+	prepared_free(&copy);
+}
+
+bool
+zen_prepared_resolve(void)
+{
+	bool		waiting = false;
+
+	ZenAssertNotInEpoch();
+	ZenAssertNoWordLocked();
+	if (max_prepared_xacts == 0)
+		return false;
+	Assert(!LWLockHeldByMe(zen_lock(ZEN_LOCK_RECOVERY)));
+	LWLockAcquire(zen_lock(ZEN_LOCK_RECOVERY), LW_EXCLUSIVE);
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+	{
+		Prepared   *p = &prepared[r];
+
+		if (!p->in_use)
+			continue;
+		if (TransactionIdIsInProgress(p->xid))
+			waiting = true;
+		else
+			prepared_finish(p, TransactionIdDidCommit(p->xid));
+	}
+	LWLockRelease(zen_lock(ZEN_LOCK_RECOVERY));
+	return waiting;
 }
 
 /* ---------- for others ---------- */
@@ -275,7 +434,7 @@ zen_prepared_is_waiting(uint32 region)
 	bool		waiting;
 
 	LWLockAcquire(zen_lock(ZEN_LOCK_RECOVERY), LW_SHARED);
-	waiting = zen_prepared[region].in_use;
+	waiting = prepared[region].in_use;
 	LWLockRelease(zen_lock(ZEN_LOCK_RECOVERY));
 	return waiting;
 }
@@ -285,7 +444,7 @@ zen_prepared_walk(void (*visit) (uint32 region, ZenSlot slot, ZenTupleHeader for
 {
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
-		ZenPrepared *p = &zen_prepared[r];
+		Prepared   *p = &prepared[r];
 
 		for (uint32 i = 0; p->in_use && i < p->set.nwrites; i++)
 			if (p->set.writes[i].slot != InvalidZenSlot)
@@ -300,7 +459,7 @@ zen_prepared_walk_locks(void (*visit) (ZenHTable *ht, uint64 tidno, void *arg), 
 {
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
-		ZenPrepared *p = &zen_prepared[r];
+		Prepared   *p = &prepared[r];
 
 		for (uint32 i = 0; p->in_use && i < p->set.nlocks; i++)
 			visit(p->set.locks[i].ht, p->set.locks[i].tidno, arg);
@@ -315,13 +474,13 @@ static bool (*count_damaged) (void);
 void
 zen_prepared_found(uint32 region, ZenSlot slot)
 {
-	ZenPrepared *p = &zen_prepared[region];
-	ZenFoundSlots *last = p->found;
+	Prepared   *p = &prepared[region];
+	FoundSlots *last = p->found;
 
 	Assert(region < ZEN_MAX_REGIONS && slot != InvalidZenSlot && !p->in_use);
 	if (last == NULL || last->n == FOUND_SLOTS)
 	{
-		last = zen_arena_alloc_or_error(sizeof(ZenFoundSlots));
+		last = zen_arena_alloc_or_error(sizeof(FoundSlots));
 		last->next = p->found;
 		last->n = 0;
 		p->found = last;
@@ -338,11 +497,11 @@ is_lockable(const LockRecord *l)
 }
 
 static void
-restore_lock(ZenPrepared *p, const LockRecord *lock)
+restore_lock(Prepared *p, const LockRecord *lock)
 {
 	ZenLockedRow *l;
 
-	p->set.locks = grow(p->set.locks, &p->set.locks_capacity, p->set.nlocks + 1, sizeof(ZenLockedRow));
+	p->set.locks = prepared_grow(p->set.locks, &p->set.locks_capacity, p->set.nlocks + 1, sizeof(ZenLockedRow));
 	l = &p->set.locks[p->set.nlocks++];
 	l->ht = &zen_htables[lock->htable];
 	l->tidno = lock->tidno;
@@ -356,7 +515,7 @@ restore_lock(ZenPrepared *p, const LockRecord *lock)
  * lock too few breaks the promise of PREPARE.
  */
 static void
-restore_locks(ZenPrepared *p, ZenSlot slot, bool intact)
+restore_locks(Prepared *p, ZenSlot slot, bool intact)
 {
 	Size		size = zen_slot_size(slot) - ZEN_HEADER_SIZE;
 	LockList	list;
@@ -373,7 +532,7 @@ restore_locks(ZenPrepared *p, ZenSlot slot, bool intact)
 	for (uint32 i = 0; i < (intact ? list.n : LOCKS_PER_SLOT) && i < LOCKS_PER_SLOT; i++)
 		if (is_lockable(&list.l[i]))
 			restore_lock(p, &list.l[i]);
-	p->set.writes = grow(p->set.writes, &p->set.writes_capacity, p->set.nwrites + 1, sizeof(ZenWrite));
+	p->set.writes = prepared_grow(p->set.writes, &p->set.writes_capacity, p->set.nwrites + 1, sizeof(ZenWrite));
 	w = &p->set.writes[p->set.nwrites++];
 	memset(w, 0, sizeof(*w));
 	w->slot = slot;
@@ -400,7 +559,7 @@ version_flags(ZenSlot slot, ZenTupleHeader h)
 
 /* Is the block of a row in the list already?  No other process is at work. */
 static bool
-has_block(ZenPrepared *p, ZenHTable *ht, uint32 block)
+has_block(Prepared *p, ZenHTable *ht, uint32 block)
 {
 	ZenSpilledBlock *last = p->set.nblocks > 0 ? &p->set.blocks[p->set.nblocks - 1] : NULL;
 	ZenSpill   *s;
@@ -415,14 +574,14 @@ has_block(ZenPrepared *p, ZenHTable *ht, uint32 block)
 }
 
 static void
-add_block(ZenPrepared *p, ZenHTable *ht, uint32 block)
+add_block(Prepared *p, ZenHTable *ht, uint32 block)
 {
 	ZenSpilledBlock *b;
 
 	if (has_block(p, ht, block))
 		return;
 	Assert(ht->in_use && ht->idx != 0);
-	p->set.blocks = grow(p->set.blocks, &p->set.blocks_capacity, p->set.nblocks + 1, sizeof(ZenSpilledBlock));
+	p->set.blocks = prepared_grow(p->set.blocks, &p->set.blocks_capacity, p->set.nblocks + 1, sizeof(ZenSpilledBlock));
 	b = &p->set.blocks[p->set.nblocks++];
 	b->ht = ht;
 	b->block = block;
@@ -434,7 +593,7 @@ add_block(ZenPrepared *p, ZenHTable *ht, uint32 block)
  * no data is read, be it sound or damaged.  False if the row has a version of a prepared transaction already (R15).
  */
 static bool
-restore_version(ZenPrepared *p, ZenSlot slot, ZenTupleHeader h)
+restore_version(Prepared *p, ZenSlot slot, ZenTupleHeader h)
 {
 	ZenHTable  *ht = &zen_htables[zen_word1_htable(h.word1)];
 	uint64		tidno = zen_word1_tidno(h.word1);
@@ -462,7 +621,7 @@ restore_version(ZenPrepared *p, ZenSlot slot, ZenTupleHeader h)
  * the table by little.
  */
 static bool
-names_row(ZenPrepared *p, ZenTupleHeader h, bool intact)
+header_names_row(Prepared *p, ZenTupleHeader h, bool intact)
 {
 	ZenHTable  *ht = &zen_htables[zen_word1_htable(h.word1)];
 
@@ -473,7 +632,7 @@ names_row(ZenPrepared *p, ZenTupleHeader h, bool intact)
 
 /* The transaction has written a version that is damaged; known: the row that the header names has it. */
 static void
-report_version(ZenPrepared *p, ZenSlot slot, ZenTupleHeader h, bool known)
+report_version(Prepared *p, ZenSlot slot, ZenTupleHeader h, bool known)
 {
 	ZenHTable  *ht = &zen_htables[zen_word1_htable(h.word1)];
 	uint64		tidno = zen_word1_tidno(h.word1);
@@ -495,7 +654,7 @@ report_version(ZenPrepared *p, ZenSlot slot, ZenTupleHeader h, bool known)
 
 /* Is the slot sound?  A flipped bit is set right.  After a start with the saved map this is the first look at it. */
 static bool
-is_intact(ZenSlot slot)
+make_intact(ZenSlot slot)
 {
 	ZenTupleHeader h;
 
@@ -508,38 +667,38 @@ is_intact(ZenSlot slot)
 	return true;
 }
 
-/* Lists are on pages of no table.  *intact: see is_intact(); not set if it is no list. */
+/* Lists are on pages of no table.  *intact: see make_intact(); not set if it is no list. */
 static bool
 is_lock_list(ZenSlot slot, bool *intact)
 {
 	if (zen_pages[zen_slot_page(slot)].owner.htable != 0)
 		return false;
-	*intact = is_intact(slot);
+	*intact = make_intact(slot);
 	return zen_tuple_header(slot).word1 == LOCK_LIST_WORD1;
 }
 
 /* Bring back the version in a slot. */
 static void
-restore_slot(ZenPrepared *p, ZenSlot slot)
+restore_slot(Prepared *p, ZenSlot slot)
 {
-	bool		intact = is_intact(slot);
+	bool		intact = make_intact(slot);
 	ZenTupleHeader h = zen_tuple_header(slot);
-	bool		known = names_row(p, h, intact) && restore_version(p, slot, h);
+	bool		known = header_names_row(p, h, intact) && restore_version(p, slot, h);
 
 	if (intact && known)
 		return;
 	report_version(p, slot, h, known);
 	if (!known)
 		return;
-	p->damaged = grow(p->damaged, &p->damaged_capacity, p->ndamaged + 1, sizeof(ZenSlot));
+	p->damaged = prepared_grow(p->damaged, &p->damaged_capacity, p->ndamaged + 1, sizeof(ZenSlot));
 	p->damaged[p->ndamaged++] = slot;
 }
 
 /* Take the lock lists out of the slots that were found, and bring the locks back to the transaction. */
 static void
-restore_lists(ZenPrepared *p)
+restore_lists(Prepared *p)
 {
-	for (ZenFoundSlots *found = p->found; found != NULL; found = found->next)
+	for (FoundSlots *found = p->found; found != NULL; found = found->next)
 		for (uint32 i = 0; i < found->n;)
 		{
 			ZenSlot		slot = found->slots[i];
@@ -556,10 +715,10 @@ restore_lists(ZenPrepared *p)
 }
 
 /* The transaction of a region as far as its descriptor and its lock lists tell; NULL if none is prepared there. */
-static ZenPrepared *
+static Prepared *
 restore_begin(uint32 region)
 {
-	ZenPrepared *p = &zen_prepared[region];
+	Prepared   *p = &prepared[region];
 
 	if (zen_regions[region].doubt_kind != ZEN_DOUBT_PREPARED)
 		return NULL;
@@ -571,16 +730,16 @@ restore_begin(uint32 region)
 }
 
 static void
-restore_slots(ZenPrepared *p)
+restore_slots(Prepared *p)
 {
 	while (p->found != NULL)
 	{
-		ZenFoundSlots *done = p->found;
+		FoundSlots *done = p->found;
 
 		for (uint32 i = 0; i < done->n; i++)
 			restore_slot(p, done->slots[i]);
 		p->found = done->next;
-		zen_arena_free(done, sizeof(ZenFoundSlots));
+		zen_arena_free(done, sizeof(FoundSlots));
 	}
 }
 
@@ -600,7 +759,7 @@ link_in(ZenSlot tombstone, uint64 *next)
 
 /* No reader, no writer. */
 static void
-keep_links(const ZenLockedRow *l)
+keep_lock_links(const ZenLockedRow *l)
 {
 	uint64		tidno = l->tidno;
 
@@ -622,10 +781,10 @@ zen_prepared_keep_links(bool (*count) (void))
 	count_damaged = count;
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
-		ZenPrepared *p = restore_begin(r);
+		Prepared   *p = restore_begin(r);
 
 		for (uint32 i = 0; p != NULL && i < p->set.nlocks; i++)
-			keep_links(&p->set.locks[i]);
+			keep_lock_links(&p->set.locks[i]);
 	}
 }
 
@@ -635,20 +794,16 @@ hang_lock(ZenWord *word, const ZenLockedRow *l)
 {
 	ZenVersion *head = zen_word_entry(zen_word_read(word));
 	ZenLockers *old = head->lockers;
-	ZenLockers *lockers = zen_version_lockers_alloc((old ? old->n : 0) + 1);
+	uint32		n = old ? old->n : 0;
+	ZenLockers *lockers = zen_version_lockers_alloc(n + 1);
 	uint64		w;
 
 	if (lockers == NULL)
 		zen_arena_full_error();
-	if (old)
-		memcpy(lockers->l, old->l, old->n * sizeof(ZenLocker));
-	lockers->n = old ? old->n : 0;
-	lockers->l[lockers->n].xid = l->xid;
-	lockers->l[lockers->n++].mode = l->mode;
-	Assert(lockers->n <= lockers->capacity);
+	zen_lockers_fill(lockers, old ? old->l : NULL, n, l->xid, l->mode);
 	w = zen_word_lock(word);
 	zen_chain_check(w);
-	head->lockers = lockers;
+	(void) zen_lockers_replace(word, head, lockers);
 	zen_word_unlock(word, w);
 	if (old)
 		zen_version_lockers_free(old);
@@ -656,7 +811,7 @@ hang_lock(ZenWord *word, const ZenLockedRow *l)
 
 /* Is the newest version a tombstone with a link?  *next: where to; a committed one was kept for this lock. */
 static bool
-follow(ZenWord *word, uint64 *next)
+follow_link(ZenWord *word, uint64 *next)
 {
 	ZenVersion *head = zen_word_entry(zen_word_read(word));
 	uint64		w;
@@ -677,19 +832,17 @@ static void
 relock(const ZenLockedRow *l)
 {
 	uint64		tidno = l->tidno;
+	ZenWord    *word;
 
 	do
 	{
-		ZenWord    *word = zen_tidmap_word(l->ht, tidno);
-
+		word = zen_tidmap_word(l->ht, tidno);
 		if (word != NULL && !zen_row_admit_unread(l->ht, tidno, word))
 			zen_arena_full_error();
 		if (word == NULL || zen_word_state(zen_word_read(word)) != ZEN_WORD_ENTRY)
 			return;
 		hang_lock(word, l);
-		if (!follow(word, &tidno))
-			return;
-	} while (true);
+	} while (follow_link(word, &tidno));
 }
 
 void
@@ -699,7 +852,7 @@ zen_prepared_restore(bool (*count) (void))
 	count_damaged = count;
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
-		ZenPrepared *p = restore_begin(r);
+		Prepared   *p = restore_begin(r);
 
 		if (p == NULL)
 			continue;
@@ -714,8 +867,8 @@ zen_prepared_restore(bool (*count) (void))
 	}
 	/* I9: one may have locked a row that another has updated */
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
-		for (uint32 i = 0; zen_prepared[r].in_use && i < zen_prepared[r].set.nlocks; i++)
-			relock(&zen_prepared[r].set.locks[i]);
+		for (uint32 i = 0; prepared[r].in_use && i < prepared[r].set.nlocks; i++)
+			relock(&prepared[r].set.locks[i]);
 }
 
 /* ---------- shared memory ---------- */
@@ -723,7 +876,7 @@ zen_prepared_restore(bool (*count) (void))
 Size
 zen_prepared_shmem_size(void)
 {
-	return mul_size(ZEN_MAX_REGIONS, sizeof(ZenPrepared));
+	return mul_size(ZEN_MAX_REGIONS, sizeof(Prepared));
 }
 
 void
@@ -731,7 +884,8 @@ zen_prepared_init(void)
 {
 	bool		found;
 
-	zen_prepared = ShmemInitStruct("zen prepared transactions", zen_prepared_shmem_size(), &found);
+	zen_row_admit_resolve = zen_prepared_resolve;
+	prepared = ShmemInitStruct("zen prepared transactions", zen_prepared_shmem_size(), &found);
 	if (!found)
-		memset(zen_prepared, 0, zen_prepared_shmem_size());
+		memset(prepared, 0, zen_prepared_shmem_size());
 }

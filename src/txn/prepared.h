@@ -1,63 +1,34 @@
 /*
- * prepared.h -- the table of prepared transactions, and their row locks in NVM.
+ * prepared.h -- PREPARE TRANSACTION, COMMIT PREPARED, ROLLBACK PREPARED, and prepared transactions after a restart.
  *
- * A prepared transaction keeps its region, with its slots written (LP = 0) and its descriptor saying PREPARED.  The
- * table is in shared memory and holds all that the end of the transaction needs; recovery rebuilds it from the
- * slots of the regions.
+ * A prepared transaction keeps its region, with its slots written (LP = 0) and its descriptor saying PREPARED.  A
+ * table in shared memory holds all that the end of the transaction needs; recovery rebuilds it from the slots of the
+ * regions.
  */
 #ifndef ZEN_PREPARED_H
 #define ZEN_PREPARED_H
 
 #include "txn/commit.h"
 
-/* Slots of a transaction, as recovery finds them. */
-typedef struct ZenFoundSlots ZenFoundSlots;
-
-/*
- * The prepared transaction of a region.  Its session fills it, without a lock; others read it once in_use is set.  From
- * then on it is changed under ZEN_LOCK_RECOVERY, held exclusively.
- */
-typedef struct ZenPrepared
-{
-	bool		in_use;
-	TransactionId xid;
-	uint64		full_xid;
-	ZenCommit	commit;
-	ZenWriteSet set;			/* in the arena.  The lock lists' slots stand
-								 * behind the writes, with version NULL */
-	ZenSlot    *damaged;		/* arena; versions in blocks that recovery has
-								 * found damaged */
-	uint32		ndamaged;
-	uint32		damaged_capacity;
-	ZenFoundSlots *found;		/* arena; during recovery */
-} ZenPrepared;
-
-extern ZenPrepared *zen_prepared;	/* [ZEN_MAX_REGIONS] */
-
 extern Size zen_prepared_shmem_size(void);
 extern void zen_prepared_init(void);
 
+/* zen_prepared_store -- write everything that COMMIT PREPARED will need, durable on return.  May throw. */
+extern void zen_prepared_store(ZenCommit *commit, uint64 full_xid);
+
+/* zen_prepared_hand_over -- PREPARE has succeeded: the region no longer belongs to this process. */
+extern void zen_prepared_hand_over(ZenCommit *commit);
+
+/* zen_prepared_undo -- PREPARE has failed: free all that zen_prepared_store() has made.  Never throws. */
+extern void zen_prepared_undo(ZenCommit *commit);
+
 /*
- * zen_prepared_reserve -- copy the write set, and take slots for lock lists in the region.
+ * zen_prepared_resolve -- finish every prepared transaction whose end is known to pg_xact; true if there are others.
  *
- * Throws ERRCODE_DISK_FULL or ERRCODE_OUT_OF_MEMORY; zen_prepared_free_lists() and zen_prepared_free() undo it.
+ * Called after COMMIT PREPARED and ROLLBACK PREPARED, and now and then by the background worker.  Caller is outside
+ * any epoch.
  */
-extern void zen_prepared_reserve(ZenPrepared *p, uint32 region);
-
-/* zen_prepared_write_lists -- write the locks to their slots; flushed, not fenced.  Lease holder; never throws. */
-extern void zen_prepared_write_lists(ZenPrepared *p, uint64 cts);
-
-/*
- * zen_prepared_free_lists -- leave the lock lists out, and free their slots, which hold nothing.
- * zen_prepared_scrub_lists -- the same if they were written: scrubbed first, durably.
- *
- * Lease holder; never throw.
- */
-extern void zen_prepared_free_lists(ZenPrepared *p);
-extern void zen_prepared_scrub_lists(ZenPrepared *p);
-
-/* zen_prepared_free -- free the arrays, and empty the entry.  Caller holds ZEN_LOCK_RECOVERY exclusively. */
-extern void zen_prepared_free(ZenPrepared *p);
+extern bool zen_prepared_resolve(void);
 
 /*
  * zen_prepared_is_waiting -- does a prepared transaction have this region, and no process is ending it at this

@@ -245,14 +245,6 @@ publish_rows(Row *rows, uint32 n)
 		zen_make_room();
 }
 
-static Size
-write_size(ZenWrite *w)
-{
-	ZenVersion *v = w->version;
-
-	return (zen_version_flags(v) & ZEN_V_TOMBSTONE) ? ZEN_TOMBSTONE_SIZE : zen_tuple_size(v->len);
-}
-
 /* Take slots and write to them, at most n rows; returns how many found one. */
 static uint32
 write_rows(Row *rows, uint32 n, uint64 *cts)
@@ -261,7 +253,7 @@ write_rows(Row *rows, uint32 n, uint64 *cts)
 	ZenAssertRegionMine(zen_my_commit.region);
 	for (uint32 i = 0; i < n; i++)
 	{
-		rows[i].slot = zen_slot_alloc(zen_my_commit.region, rows[i].write->ht, write_size(rows[i].write));
+		rows[i].slot = zen_slot_alloc(zen_my_commit.region, rows[i].write->ht, zen_write_nvm_size(rows[i].write->version));
 		if (rows[i].slot == InvalidZenSlot)
 			return i;
 		write_row(&rows[i], cts);

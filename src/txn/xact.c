@@ -39,10 +39,10 @@
 #include "txn/commit.h"
 #include "txn/ddl.h"
 #include "txn/exclusive.h"
+#include "txn/prepared.h"
 #include "txn/sequence.h"
 #include "txn/spill.h"
 #include "txn/spillend.h"
-#include "txn/twophase.h"
 #include "utils/memutils.h"
 
 bool		zen_xact_is_last = false;
@@ -161,6 +161,28 @@ is_mixed(void)
 		!zen_xact_is_last;
 }
 
+static Size
+bytes_of_versions(const ZenWriteSet *ws)
+{
+	Size		bytes = 0;
+
+	for (const ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
+		bytes += zen_write_nvm_size(w->version);
+	return bytes;
+}
+
+/*
+ * The transaction would commit by LP: the bytes of a slot that the sink wants beside the rows'; 0: none;
+ * ZEN_SINK_BY_RECORD: it must be mixed.  Nothing is reserved yet.  May throw.
+ */
+static int64
+ask_sink(const ZenWriteSet *ws)
+{
+	if (likely(zen_sink.begin == NULL))
+		return 0;
+	return zen_sink.begin(ws->nwrites, bytes_of_versions(ws), ws->nblocks > 0);
+}
+
 /* False, with nothing written, if the pool has no room for the sink's slot: then it must be mixed. */
 static bool
 commit_zen_only(ZenWriteSet *ws, Size sink_size)
@@ -223,7 +245,7 @@ pre_commit(void)
 	PreCommit_CheckForSerializationFailure();
 	full_xid = U64FromFullTransactionId(GetTopFullTransactionId());
 
-	if (is_mixed() || (sink_size = zen_commit_ask_sink(ws)) == ZEN_SINK_BY_RECORD)
+	if (is_mixed() || (sink_size = ask_sink(ws)) == ZEN_SINK_BY_RECORD)
 		commit_mixed(ws, full_xid, false);
 	else if ((ws->nwrites > 0 || ws->nblocks > 0) && !commit_zen_only(ws, (Size) sink_size))
 		commit_mixed(ws, full_xid, true);
@@ -246,7 +268,7 @@ pre_prepare(void)
 	PreCommit_CheckForSerializationFailure();
 	zen_xid_make_durable();
 	zen_ddl_precommit(U64FromFullTransactionId(GetTopFullTransactionId()));
-	zen_twophase_prepare(&zen_my_commit, U64FromFullTransactionId(GetTopFullTransactionId()));
+	zen_prepared_store(&zen_my_commit, U64FromFullTransactionId(GetTopFullTransactionId()));
 	ZEN_COUNT(commits_prepared, 1);
 }
 
@@ -352,7 +374,7 @@ aborted(void)
 	zen_sequence_publish_abort();
 	if (zen_writeset.nwrites > 0 || zen_writeset.nblocks > 0)
 		ZEN_COUNT(aborts, 1);
-	zen_twophase_undo(&zen_my_commit);
+	zen_prepared_undo(&zen_my_commit);
 	zen_commit_abort(&zen_my_commit, &zen_writeset);
 	release_locks(0);
 	pop_writes(0);
@@ -369,7 +391,7 @@ prepared(void)
 {
 	Assert(InterruptHoldoffCount > 0);
 	if (zen_my_commit.stage != ZEN_STAGE_NONE)
-		zen_twophase_detach(&zen_my_commit);
+		zen_prepared_hand_over(&zen_my_commit);
 	zen_ddl_forget();
 	forget_all();
 	zen_exclusive_prepare();

@@ -36,7 +36,6 @@
 #include "table/zenam_rel.h"
 #include "txn/ddl.h"
 #include "txn/prepared.h"
-#include "txn/twophase.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
@@ -200,7 +199,7 @@ poolcheck_read_catalog(PoolCheck *c, List **relids)
 
 /*
  * Relations without an entry.  A transaction that creates, rewrites or moves a relation holds a lock until its entry
- * is listed, or, if it was prepared, until zen_twophase_resolve() can do it.  This process has the lock now, so the
+ * is listed, or, if it was prepared, until zen_prepared_resolve() can do it.  This process has the lock now, so the
  * entry must be there.
  */
 static void
@@ -224,7 +223,7 @@ check_relations(PoolCheck *c, List *relids)
 			{
 				ZenFinding	f = {.kind = "htable",.relation = relid};
 
-				zen_twophase_resolve();
+				zen_prepared_resolve();
 				if (zen_ddl_find(zen_rel_locator(rel), rel->rd_backend) == NULL)
 					zen_report(&c->report, &f, "the pool does not know the table: no entry for relfilenode %u",
 							   ZEN_LOCATOR_NUMBER(zen_rel_locator(rel)));
