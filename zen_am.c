@@ -17,7 +17,6 @@
 #include "cache/spillmap.h"
 #include "exec/exec.h"
 #include "fmgr.h"
-#include "gc/collect.h"
 #include "gc/reclaim.h"
 #include "index/treedir.h"
 #include "miscadmin.h"
@@ -106,7 +105,6 @@ static const struct
 	{zen_clock_shmem_size, zen_clock_init},
 	{zen_keycache_shmem_size, zen_keycache_init},
 	{zen_spillmap_shmem_size, zen_spillmap_init},
-	{zen_collect_shmem_size, zen_collect_init},
 	{zen_reclaim_shmem_size, zen_reclaim_init},
 	{zen_streamtail_shmem_size, zen_streamtail_init},
 	{zen_clients_shmem_size, zen_clients_init},

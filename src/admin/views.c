@@ -427,15 +427,13 @@ zen_view_exclusive(PG_FUNCTION_ARGS)
 	for (int i = 0; i < n; i++)
 	{
 		ZenExclusiveRecord *r = &records[i];
-		bool		running = r->end == ZEN_EXCLUSIVE_RUNNING;
-		TimestampTz until = running ? GetCurrentTimestamp() : r->ended;
 
-		put_bool(&row, running);
+		put_bool(&row, r->running);
 		put_int32(&row, r->pid);
-		put_text(&row, zen_exclusive_reason(r->reason));
+		put_text(&row, r->reason);
 		put_datum(&row, TIMESTAMPTZOID, TimestampTzGetDatum(r->began), false);
-		put_float8(&row, (until - r->began) / 1000.0);
-		put_text(&row, zen_exclusive_end(r->end));
+		put_float8(&row, (r->ended - r->began) / 1000.0);
+		put_text(&row, r->end);
 		put_int64(&row, r->held_back);
 		put_row(fcinfo, &row);
 	}

@@ -30,7 +30,6 @@
 #include "port/pg_bitutils.h"
 #include "row/lockers.h"
 #include "row/visibility.h"
-#include "storage/shmem.h"
 
 #define BLOCKS_PER_STEP	16384	/* a million rows */
 
@@ -276,8 +275,13 @@ collect_spilled(ZenHTable *ht, uint64 tidno)
 	return !again;
 }
 
-bool
-zen_collect_tuple(ZenHTable *ht, uint64 tidno)
+/*
+ * Freeze the newest version of a row that is behind the horizon, and collect all that it superseded, spilled or not.
+ *
+ * False if that must be tried again, when there is more DRAM.  Outside any epoch.  Never throws.
+ */
+static bool
+collect_tuple(ZenHTable *ht, uint64 tidno)
 {
 	bool		done;
 
@@ -347,7 +351,7 @@ collect_block(ZenHTable *ht, uint64 first)
 
 	Assert(first % ZEN_TIDS_PER_BLOCK == 0);
 	for (uint64 left = collect_new_rows(ht, first); left != 0; left &= left - 1)
-		all &= zen_collect_tuple(ht, first + pg_rightmost_one_pos64(left));
+		all &= collect_tuple(ht, first + pg_rightmost_one_pos64(left));
 	zen_spillmap_trim(ht, (uint32) (first / ZEN_TIDS_PER_BLOCK), false);
 	return all;
 }
@@ -409,7 +413,7 @@ sweep_block(ZenHTable *ht, uint64 block)
 		if ((found >> i & 1) == 0)
 			continue;
 		zen_lockers_prune(ht, tidno);
-		(void) zen_collect_tuple(ht, tidno);
+		(void) collect_tuple(ht, tidno);
 	}
 }
 
@@ -525,27 +529,4 @@ zen_sweep_count(ZenHTable *ht, ZenVersionCounts *counts)
 		}
 		zen_epoch_leave();
 	}
-}
-
-/* ---------- shared memory ---------- */
-
-Size
-zen_collect_shmem_size(void)
-{
-	return sizeof(ZenSweepShared);
-}
-
-void
-zen_collect_init(void)
-{
-	bool		found;
-
-	zen_sweep = ShmemInitStruct("zen sweep", sizeof(ZenSweepShared), &found);
-	zen_lockers_collect = zen_collect_tuple;
-	sweeping = false;
-	sweep_begun = InvalidFullTransactionId;
-	if (found)
-		return;
-	pg_atomic_init_u64(&zen_sweep->sweeps, 0);
-	pg_atomic_init_u64(&zen_sweep->frozen_to, 0);
 }

@@ -12,23 +12,10 @@
 #include "access/transam.h"
 
 /*
- * zen_collect_shmem_size -- bytes of shared memory that zen_collect_init() takes.
- * zen_collect_init -- make the sweep's counters or attach to them; from now on lockers that leave may collect.
- */
-extern Size zen_collect_shmem_size(void);
-extern void zen_collect_init(void);
-
-/*
- * zen_collect_tuple -- freeze the newest version of a tuple that is behind the horizon, and collect all that it
- * superseded.
+ * zen_collect_item -- freeze the newest version of a row that is behind the horizon, and collect what it superseded.
  *
- * False if that must be tried again, when there is more DRAM.  Outside any epoch.  Never throws.
- */
-extern bool zen_collect_tuple(ZenHTable *ht, uint64 tidno);
-
-/*
- * zen_collect_item -- the same for an item of a queue: a row that was not spilled, or the rows of the block in which
- * tidno is the first.
+ * block: of all rows of the block in which tidno is the first, spilled ones included.  False if that must be tried
+ * again, when there is more DRAM.  Outside any epoch.  Never throws.
  */
 extern bool zen_collect_item(ZenHTable *ht, uint64 tidno, bool block);
 

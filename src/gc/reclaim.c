@@ -25,6 +25,7 @@
 #include "nvm/region.h"
 #include "nvm/slotalloc.h"
 #include "nvm/tuple.h"
+#include "row/lockers.h"
 #include "row/visibility.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
@@ -84,13 +85,19 @@ typedef struct GcAlarm
 	pg_atomic_uint32 end;		/* of the regions that have had items */
 } GcAlarm;
 
-static GcQueue *queues;			/* [ZEN_MAX_REGIONS] */
-static GcAlarm *alarm_clock;
+typedef struct GcShared
+{
+	GcQueue		queues[ZEN_MAX_REGIONS];
+	GcAlarm		alarm;
+	ZenSweepShared sweep;
+} GcShared;
+
+static GcShared *gc;
 
 bool
 zen_gcqueue_reserve(uint32 region, uint32 n)
 {
-	GcQueue    *q = &queues[region];
+	GcQueue    *q = &gc->queues[region];
 	GcChunk    *last = q->tail;
 	uint32		places = q->reserved + (q->tail ? CHUNK_ITEMS - q->tail_pos : 0);
 
@@ -128,7 +135,7 @@ zen_gcqueue_reserve(uint32 region, uint32 n)
 static uint32
 queues_end(void)
 {
-	return pg_atomic_read_u32(&alarm_clock->end);
+	return pg_atomic_read_u32(&gc->alarm.end);
 }
 
 static void
@@ -136,21 +143,21 @@ extend_queues(uint32 end)
 {
 	uint32		old = queues_end();
 
-	while (old < end && !pg_atomic_compare_exchange_u32(&alarm_clock->end, &old, end))
+	while (old < end && !pg_atomic_compare_exchange_u32(&gc->alarm.end, &old, end))
 		;
 }
 
 static void
 wake_worker(void)
 {
-	if (pg_atomic_exchange_u32(&alarm_clock->armed, 0))
-		SetLatch(alarm_clock->latch);
+	if (pg_atomic_exchange_u32(&gc->alarm.armed, 0))
+		SetLatch(gc->alarm.latch);
 }
 
 void
 zen_gcqueue_push(uint32 region, ZenGcItem item, TransactionId xid, Size bytes)
 {
-	GcQueue    *q = &queues[region];
+	GcQueue    *q = &gc->queues[region];
 	uint32		n = pg_atomic_read_u32(&q->n);
 
 	ZenAssertRegionMine(region);
@@ -174,7 +181,7 @@ zen_gcqueue_push(uint32 region, ZenGcItem item, TransactionId xid, Size bytes)
 	pg_atomic_write_u32(&q->n, n + 1);
 	if (unlikely(region >= queues_end()))
 		extend_queues(region + 1);
-	if (unlikely(pg_atomic_read_u32(&alarm_clock->armed)))
+	if (unlikely(pg_atomic_read_u32(&gc->alarm.armed)))
 		wake_worker();
 }
 
@@ -182,7 +189,7 @@ zen_gcqueue_push(uint32 region, ZenGcItem item, TransactionId xid, Size bytes)
 static ZenGcItem *
 first_item(uint32 region)
 {
-	GcQueue    *q = &queues[region];
+	GcQueue    *q = &gc->queues[region];
 
 	ZenAssertRegionMine(region);
 	if (q->head == NULL)
@@ -205,7 +212,7 @@ first_item(uint32 region)
 static void
 drop_item(uint32 region)
 {
-	GcQueue    *q = &queues[region];
+	GcQueue    *q = &gc->queues[region];
 
 	ZenAssertRegionMine(region);
 	Assert(pg_atomic_read_u32(&q->n) > 0);
@@ -221,8 +228,8 @@ note_oldest(uint32 region)
 {
 	ZenGcItem  *item = first_item(region);
 
-	Assert((item == NULL) == (pg_atomic_read_u32(&queues[region].n) == 0));
-	pg_atomic_write_u64(&queues[region].oldest, item ? U64FromFullTransactionId(item->xid) : 0);
+	Assert((item == NULL) == (pg_atomic_read_u32(&gc->queues[region].n) == 0));
+	pg_atomic_write_u64(&gc->queues[region].oldest, item ? U64FromFullTransactionId(item->xid) : 0);
 }
 
 uint64
@@ -231,7 +238,7 @@ zen_gcqueue_pending(void)
 	uint64		n = 0;
 
 	for (uint32 r = 0; r < queues_end(); r++)
-		n += pg_atomic_read_u32(&queues[r].n);
+		n += pg_atomic_read_u32(&gc->queues[r].n);
 	return n;
 }
 
@@ -241,7 +248,7 @@ zen_gcqueue_bytes(void)
 	uint64		bytes = 0;
 
 	for (uint32 r = 0; r < queues_end(); r++)
-		bytes += pg_atomic_read_u64(&queues[r].bytes);
+		bytes += pg_atomic_read_u64(&gc->queues[r].bytes);
 	return bytes;
 }
 
@@ -252,7 +259,7 @@ zen_gcqueue_oldest(void)
 
 	for (uint32 r = 0; r < queues_end(); r++)
 	{
-		uint64		xid = pg_atomic_read_u64(&queues[r].oldest);
+		uint64		xid = pg_atomic_read_u64(&gc->queues[r].oldest);
 
 		if (xid != 0 && (oldest == 0 || xid < oldest))
 			oldest = xid;
@@ -263,13 +270,13 @@ zen_gcqueue_oldest(void)
 bool
 zen_gcqueue_arm(void)
 {
-	alarm_clock->latch = MyLatch;
+	gc->alarm.latch = MyLatch;
 
 	/*
 	 * a full barrier: a process that queues after the look below sees the
 	 * alarm armed
 	 */
-	pg_atomic_exchange_u32(&alarm_clock->armed, 1);
+	pg_atomic_exchange_u32(&gc->alarm.armed, 1);
 	if (zen_gcqueue_pending() == 0)
 		return true;
 	(void) zen_gcqueue_disarm();
@@ -279,7 +286,7 @@ zen_gcqueue_arm(void)
 bool
 zen_gcqueue_disarm(void)
 {
-	return pg_atomic_exchange_u32(&alarm_clock->armed, 0) == 0;
+	return pg_atomic_exchange_u32(&gc->alarm.armed, 0) == 0;
 }
 
 /* ---------- collecting in a region ---------- */
@@ -395,7 +402,7 @@ zen_reclaim_all(void)
 	(void) zen_horizon_look();
 	for (uint32 r = 0; r < queues_end(); r++)
 	{
-		if (pg_atomic_read_u32(&queues[r].n) == 0 || !lease_patiently(r, &patience))
+		if (pg_atomic_read_u32(&gc->queues[r].n) == 0 || !lease_patiently(r, &patience))
 			continue;
 		collect_region(r);
 		zen_region_release(r);
@@ -410,7 +417,7 @@ zen_reclaim_some(uint32 max)
 	ZenAssertNotInEpoch();
 	for (uint32 r = 0; r < queues_end() && done < max; r++)
 	{
-		uint64		oldest = pg_atomic_read_u64(&queues[r].oldest);
+		uint64		oldest = pg_atomic_read_u64(&gc->queues[r].oldest);
 
 		if (oldest == 0 || oldest > U64FromFullTransactionId(zen_horizon.passed) || !zen_region_try_lease(r))
 			continue;
@@ -570,7 +577,7 @@ reclaim_find(TimestampTz *since)
 Size
 zen_reclaim_shmem_size(void)
 {
-	return add_size(mul_size(ZEN_MAX_REGIONS, sizeof(GcQueue)), sizeof(GcAlarm));
+	return sizeof(GcShared);
 }
 
 void
@@ -578,19 +585,22 @@ zen_reclaim_init(void)
 {
 	bool		found;
 
-	queues = ShmemInitStruct("zen garbage queues", zen_reclaim_shmem_size(), &found);
-	alarm_clock = (GcAlarm *) (queues + ZEN_MAX_REGIONS);
+	gc = ShmemInitStruct("zen garbage", sizeof(GcShared), &found);
+	zen_sweep = &gc->sweep;
+	zen_lockers_collect = zen_collect_item;
 	zen_make_room = reclaim_room;
 	zen_find_room = reclaim_find;
 	if (found)
 		return;
-	memset(queues, 0, zen_reclaim_shmem_size());
-	pg_atomic_init_u32(&alarm_clock->armed, 0);
-	pg_atomic_init_u32(&alarm_clock->end, 0);
+	memset(gc, 0, sizeof(*gc));
+	pg_atomic_init_u32(&gc->alarm.armed, 0);
+	pg_atomic_init_u32(&gc->alarm.end, 0);
+	pg_atomic_init_u64(&gc->sweep.sweeps, 0);
+	pg_atomic_init_u64(&gc->sweep.frozen_to, 0);
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
-		pg_atomic_init_u32(&queues[r].n, 0);
-		pg_atomic_init_u64(&queues[r].bytes, 0);
-		pg_atomic_init_u64(&queues[r].oldest, 0);
+		pg_atomic_init_u32(&gc->queues[r].n, 0);
+		pg_atomic_init_u64(&gc->queues[r].bytes, 0);
+		pg_atomic_init_u64(&gc->queues[r].oldest, 0);
 	}
 }

@@ -13,8 +13,8 @@
 
 /*
  * zen_reclaim_shmem_size -- bytes of shared memory that zen_reclaim_init() takes.
- * zen_reclaim_init -- make the queues or attach to them; from now on zen_make_room() and zen_find_room() collect and
- * evict.
+ * zen_reclaim_init -- make the queues and the sweep's counters or attach to them.  From now on zen_make_room() and
+ * zen_find_room() collect and evict.
  */
 extern Size zen_reclaim_shmem_size(void);
 extern void zen_reclaim_init(void);

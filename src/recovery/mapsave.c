@@ -275,7 +275,7 @@ newest_committed(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenSpilledChain *sp
  * no older version is on the medium: each counts as one, as after a scan (zen_prepared_keep_links).
  */
 static void
-keep_links(ZenHTable *ht, uint64 tidno, void *arg)
+keep_links(ZenHTable *ht, uint64 tidno)
 {
 	for (;;)
 	{
@@ -316,7 +316,7 @@ measure(Image *image)
 			h->ntables++;
 			h->npieces += zen_savedmap_pieces(zen_tidmap_nblocks(&zen_htables[i]));
 		}
-	zen_prepared_walk(count_prepared, h);
+	zen_prepared_walk(count_prepared, NULL, h);
 	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
 	{
 		if (zen_page_is_data(p) && !zen_page_agrees(p))
@@ -353,8 +353,7 @@ begin_bitmaps(Image *image)
 	}
 	/* measure() has counted them */
 	Assert(next == image->header.nbitmap_words);
-	zen_prepared_walk(save_prepared, image);
-	zen_prepared_walk_locks(keep_links, NULL);
+	zen_prepared_walk(save_prepared, keep_links, image);
 	Assert(image->next_prepared == image->header.nprepared);
 	qsort(image->tail.prepared, image->next_prepared, sizeof(ZenMapPrepared), compare_prepared);
 }

@@ -22,7 +22,7 @@
 #include "storage/procarray.h"
 #include "utils/memutils.h"
 
-bool		(*zen_lockers_collect) (ZenHTable *ht, uint64 tidno) = NULL;
+bool		(*zen_lockers_collect) (ZenHTable *ht, uint64 tidno, bool block) = NULL;
 
 LOCKMODE
 zen_lock_mode(LockTupleMode mode)
@@ -201,7 +201,7 @@ release_one(ZenHTable *ht, uint64 tidno, TransactionId xid, uint64 *forward)
 	if (empty != NULL)
 		zen_version_lockers_free(empty);
 	if (kept)
-		(void) zen_lockers_collect(ht, tidno);
+		(void) zen_lockers_collect(ht, tidno, false);
 	return follow;
 }
 

@@ -34,8 +34,8 @@ extern uint32 zen_lockers_copy(ZenWord *word, ZenVersion *head, ZenLockerCopy *c
 extern void zen_lockers_fill(ZenLockers *lockers, const ZenLocker *others, uint32 n, TransactionId xid,
 							 LockTupleMode mode);
 
-/* zen_collect_tuple(), which is above this folder; gc/ sets it when shared memory is initialized. */
-extern bool (*zen_lockers_collect) (ZenHTable *ht, uint64 tidno);
+/* zen_collect_item(), which is above this folder; gc/ sets it when shared memory is initialized. */
+extern bool (*zen_lockers_collect) (ZenHTable *ht, uint64 tidno, bool block);
 
 /*
  * zen_lockers_replace -- hang another list, or none, at the newest version of a locked word.

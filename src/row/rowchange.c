@@ -504,16 +504,16 @@ push_version(uint64 w, Judged *j, ZenVersion *v)
 /* ---------- what a change has in hand ---------- */
 
 /* The versions that a change needs, made once and kept over its attempts. */
-typedef struct Prepared
+typedef struct InHand
 {
 	ZenVersion *version;		/* new contents, or the tombstone of a delete */
 	ZenVersion *tombstone;		/* update to a new TID: stays under the old
 								 * one */
 	uint64		new_tidno;
 	ZenWord    *new_word;		/* NULL: version has no new TID */
-} Prepared;
+} InHand;
 
-static Prepared in_hand;		/* of the change under way, all zero if none */
+static InHand in_hand;			/* of the change under way, all zero if none */
 
 static uint32
 key_flag(const ZenChange *c)
@@ -522,7 +522,7 @@ key_flag(const ZenChange *c)
 }
 
 static void
-change_prepare(ZenChange *c, Prepared *p)
+change_prepare(ZenChange *c, InHand *p)
 {
 	Assert(p->version == NULL && p->tombstone == NULL);
 	(void) zen_xid_assign();
@@ -535,7 +535,7 @@ change_prepare(ZenChange *c, Prepared *p)
 
 /* The row goes to a new TID: reserve it and make the tombstone that forwards there. */
 static void
-prepare_new_tid(ZenChange *c, Prepared *p)
+prepare_new_tid(ZenChange *c, InHand *p)
 {
 	Assert(p->version != NULL && p->tombstone == NULL && c->tuple != NULL);
 	p->tombstone = zen_row_make_version(NULL, c->cid, ZEN_V_TOMBSTONE | ZEN_V_FORWARD | key_flag(c));
@@ -550,7 +550,7 @@ prepare_new_tid(ZenChange *c, Prepared *p)
 }
 
 static void
-discard_prepared(Prepared *p)
+discard_prepared(InHand *p)
 {
 	if (p->tombstone)
 		zen_version_free(p->tombstone);
@@ -570,7 +570,7 @@ discard_prepared(Prepared *p)
 
 /* The judged lockers go on under the new TID; false when DRAM is full. */
 static bool
-copy_lockers(Judged *j, Prepared *p)
+copy_lockers(Judged *j, InHand *p)
 {
 	ZenLockers *lockers = NULL,
 			   *old;
@@ -597,7 +597,7 @@ copy_lockers(Judged *j, Prepared *p)
 
 /* Apply an update or delete that was judged TM_Ok; false if the word has changed. */
 static bool
-apply_change(ZenChange *c, Judged *j, Prepared *p)
+apply_change(ZenChange *c, Judged *j, InHand *p)
 {
 	ZenVersion *v = p->tombstone ? p->tombstone : p->version;
 	uint64		w = zen_word_lock(j->word);
@@ -617,7 +617,7 @@ apply_change(ZenChange *c, Judged *j, Prepared *p)
 
 /* Inside the epoch: try a change that was judged TM_Ok and is prepared. */
 static Attempt
-try_change(ZenChange *c, Judged *j, Prepared *p)
+try_change(ZenChange *c, Judged *j, InHand *p)
 {
 	ZenAssertInEpoch();
 	Assert(j->target == j->top);
@@ -634,7 +634,7 @@ try_change(ZenChange *c, Judged *j, Prepared *p)
 
 /* Outside the epoch: make what a change still lacks after an attempt. */
 static void
-prepare_more(ZenChange *c, Prepared *p, Attempt attempt)
+prepare_more(ZenChange *c, InHand *p, Attempt attempt)
 {
 	bool		first = p->version == NULL;
 
@@ -652,7 +652,7 @@ prepare_more(ZenChange *c, Prepared *p, Attempt attempt)
 TM_Result
 zen_row_change(ZenChange *c)
 {
-	Prepared   *p = &in_hand;
+	InHand	   *p = &in_hand;
 
 	ZenAssertNotInEpoch();
 	Assert(p->version == NULL && p->tombstone == NULL);

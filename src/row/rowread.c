@@ -102,7 +102,7 @@ set_writers(HeapTupleHeader h, TransactionId xmin, TransactionId xmax, CommandId
 
 /* Copy the row in a slot; false if it is damaged. */
 static bool
-copy_slot(ZenRow *row, uint64 tidno, ZenSlot slot, uint64 word1)
+copy_out_slot(ZenRow *row, uint64 tidno, ZenSlot slot, uint64 word1)
 {
 	int64		len = zen_tuple_len(slot, zen_slot_size(slot));
 	MinimalTuple tuple;
@@ -123,7 +123,7 @@ copy_slot(ZenRow *row, uint64 tidno, ZenSlot slot, uint64 word1)
 
 /* Copy a version; false if it is one read back, and its slot is damaged or was scrubbed. */
 static bool
-copy_version(ZenRow *row, uint64 tidno, ZenVersion *v, ZenVersion *successor)
+copy_out(ZenRow *row, uint64 tidno, ZenVersion *v, ZenVersion *successor)
 {
 	bool		frozen = (zen_version_flags(v) & ZEN_V_FROZEN) != 0;
 	TransactionId xmin = v->xmin;
@@ -215,7 +215,7 @@ fetch_version(ZenFetch *f, ZenVersion *head, bool point, ZenSlot *slot)
 		return FETCH_NONE;
 	}
 	*slot = v->slot;
-	if (!copy_version(f->row, f->tidno, v, successor))
+	if (!copy_out(f->row, f->tidno, v, successor))
 	{
 		if (zen_version_state(v) != ZEN_XID_ABORTED)
 			return FETCH_DAMAGED;
@@ -235,7 +235,7 @@ fetch_slot(const ZenFetch *f, ZenSlot slot)
 
 	if (f->code >= 0 && zen_word1_code(h.word1) != f->code)
 		return FETCH_NONE;
-	return copy_slot(f->row, f->tidno, slot, h.word1) ? FETCH_MISSED : FETCH_DAMAGED;
+	return copy_out_slot(f->row, f->tidno, slot, h.word1) ? FETCH_MISSED : FETCH_DAMAGED;
 }
 
 static void
@@ -248,7 +248,7 @@ count_reads(ZenHTable *ht, ZenTableCounter counter, uint32 hits, uint32 misses)
 
 /* Inside the epoch: one look at a row.  *slot: where it is persistent, if it is. */
 static inline Fetched
-look(ZenFetch *f, bool point, ZenSlot *slot)
+row_look(ZenFetch *f, bool point, ZenSlot *slot)
 {
 	ZenSpilledChain space;
 	uint64		w;
@@ -267,7 +267,7 @@ look(ZenFetch *f, bool point, ZenSlot *slot)
 
 /* zen_row_fetch and zen_row_read. */
 static inline Fetched
-fetch_row(ZenFetch *f, bool point)
+row_fetch(ZenFetch *f, bool point)
 {
 	Snapshot	snapshot = f->snapshot;
 	ZenSlot		slot = InvalidZenSlot;
@@ -285,7 +285,7 @@ fetch_row(ZenFetch *f, bool point)
 			snapshot->speculativeToken = 0;
 		}
 		zen_epoch_enter();
-		fetched = look(f, point, &slot);
+		fetched = row_look(f, point, &slot);
 		zen_epoch_leave();
 	} while (fetched == FETCH_AGAIN);
 	if (fetched == FETCH_DAMAGED)
@@ -303,13 +303,13 @@ fetch_row(ZenFetch *f, bool point)
 bool
 zen_row_fetch(ZenFetch *f)
 {
-	return fetch_row(f, false) != FETCH_NONE;
+	return row_fetch(f, false) != FETCH_NONE;
 }
 
 bool
 zen_row_read(ZenFetch *f)
 {
-	Fetched		fetched = fetch_row(f, true);
+	Fetched		fetched = row_fetch(f, true);
 
 	if (fetched == FETCH_MISSED)
 		zen_admission_missed(f->ht, f->tidno);
@@ -345,7 +345,7 @@ prefetch_header(uint64 w)
 
 /* Is the newest version of a row in DRAM, with its data, and seen by every snapshot? */
 static inline bool
-is_settled(ZenVersion *head)
+is_frozen_row(ZenVersion *head)
 {
 	return (zen_version_flags(head) & (ZEN_V_FROZEN | ZEN_V_TOMBSTONE | ZEN_V_IN_NVM)) == ZEN_V_FROZEN;
 }
@@ -360,10 +360,10 @@ fetch_word(ZenFetch *f, uint64 w)
 	switch (zen_word_state(w))
 	{
 		case ZEN_WORD_ENTRY:
-			if (is_settled(zen_word_entry(w)))
+			if (is_frozen_row(zen_word_entry(w)))
 			{
 				Assert(zen_snapshot_sees(zen_word_entry(w), f->snapshot));
-				return copy_version(f->row, f->tidno, zen_word_entry(w), NULL) ? FETCH_FOUND : FETCH_DAMAGED;
+				return copy_out(f->row, f->tidno, zen_word_entry(w), NULL) ? FETCH_FOUND : FETCH_DAMAGED;
 			}
 			return fetch_version(f, zen_word_entry(w), false, &ignored);
 		case ZEN_WORD_NVM:
@@ -413,7 +413,7 @@ zen_row_prefetch(ZenHTable *ht, const uint64 *tidnos, int n)
 
 /* Empty the buffer of a block's rows; row becomes the place of the first. */
 static void
-start_block(ZenRowBlock *rows, ZenRow *row)
+block_start(ZenRowBlock *rows, ZenRow *row)
 {
 	static uint64 last_serial = 0;
 
@@ -440,7 +440,7 @@ start_block(ZenRowBlock *rows, ZenRow *row)
 
 /* Keep the row that was fetched; row becomes the place of the next. */
 static inline void
-keep_row(HeapTuple tuple, ZenRow *row)
+block_keep(HeapTuple tuple, ZenRow *row)
 {
 	Size		taken = MAXALIGN(row->len);
 
@@ -462,7 +462,7 @@ zen_row_fetch_block(ZenHTable *ht, uint64 block, uint64 wanted, Snapshot snapsho
 	uint32		hits = 0,
 				misses = 0;
 
-	start_block(rows, &row);
+	block_start(rows, &row);
 	zen_epoch_enter();
 	words = zen_tidmap_word(ht, first);
 	if (words == NULL)
@@ -490,7 +490,7 @@ zen_row_fetch_block(ZenHTable *ht, uint64 block, uint64 wanted, Snapshot snapsho
 				rows->apart |= bit;
 				continue;
 		}
-		keep_row(&rows->tuples[i], &row);
+		block_keep(&rows->tuples[i], &row);
 		rows->found |= bit;
 	}
 	zen_epoch_leave();
@@ -504,7 +504,7 @@ row_in_place(uint64 w, bool believe)
 {
 	if (zen_word_state(w) == ZEN_WORD_NVM)
 		return zen_slot_look(zen_word_ref(w), believe);
-	if (zen_word_state(w) == ZEN_WORD_ENTRY && is_settled(zen_word_entry(w)))
+	if (zen_word_state(w) == ZEN_WORD_ENTRY && is_frozen_row(zen_word_entry(w)))
 		return (const MinimalTupleData *) zen_word_entry(w)->data;
 	return NULL;
 }
@@ -627,7 +627,7 @@ inspect_chain(ZenVersion *head, ZenRowInfo *info)
 
 /* Inside the epoch: one attempt at zen_row_inspect(). */
 static Fetched
-inspect(ZenHTable *ht, uint64 tidno, ZenRow *row, ZenRowInfo *info, ZenSlot *slot)
+row_inspect(ZenHTable *ht, uint64 tidno, ZenRow *row, ZenRowInfo *info, ZenSlot *slot)
 {
 	ZenSpilledChain space;
 	uint64		w;
@@ -639,7 +639,7 @@ inspect(ZenHTable *ht, uint64 tidno, ZenRow *row, ZenRowInfo *info, ZenSlot *slo
 		if (v == NULL)
 			return FETCH_NONE;
 		*slot = v->slot;
-		if (copy_version(row, tidno, v, NULL))
+		if (copy_out(row, tidno, v, NULL))
 			return FETCH_FOUND;
 		if (zen_version_state(v) == ZEN_XID_ABORTED)
 			return FETCH_AGAIN;
@@ -649,7 +649,7 @@ inspect(ZenHTable *ht, uint64 tidno, ZenRow *row, ZenRowInfo *info, ZenSlot *slo
 		 * all columns that indexes know, and may be rolled back
 		 */
 		v = zen_version_state(v) == ZEN_XID_IN_PROGRESS && v->older != NULL ? zen_top_version(v->older) : NULL;
-		return v != NULL && !(zen_version_flags(v) & ZEN_V_TOMBSTONE) && copy_version(row, tidno, v, NULL) ?
+		return v != NULL && !(zen_version_flags(v) & ZEN_V_TOMBSTONE) && copy_out(row, tidno, v, NULL) ?
 			FETCH_FOUND : FETCH_DAMAGED;
 	}
 	if (zen_word_state(w) == ZEN_WORD_NVM)
@@ -657,7 +657,7 @@ inspect(ZenHTable *ht, uint64 tidno, ZenRow *row, ZenRowInfo *info, ZenSlot *slo
 		*slot = zen_word_ref(w);
 		info->state = ZEN_ROW_LIVE;
 		info->xmin = FrozenTransactionId;
-		return copy_slot(row, tidno, *slot, zen_tuple_header(*slot).word1) ? FETCH_FOUND : FETCH_DAMAGED;
+		return copy_out_slot(row, tidno, *slot, zen_tuple_header(*slot).word1) ? FETCH_FOUND : FETCH_DAMAGED;
 	}
 	if (zen_word_state(w) != ZEN_WORD_UNUSED)
 		info->state = ZEN_ROW_DEAD;
@@ -674,7 +674,7 @@ zen_row_inspect(ZenHTable *ht, uint64 tidno, ZenRow *row, ZenRowInfo *info)
 	{
 		memset(info, 0, sizeof(*info));
 		zen_epoch_enter();
-		fetched = inspect(ht, tidno, row, info, &slot);
+		fetched = row_inspect(ht, tidno, row, info, &slot);
 		zen_epoch_leave();
 	} while (fetched == FETCH_AGAIN);
 	if (fetched == FETCH_DAMAGED)
@@ -699,7 +699,7 @@ settled_version(ZenVersion *head)
 
 /* Inside the epoch: zen_row_sample.  The row is taken as it is if all transactions under way elsewhere abort. */
 static Fetched
-sample(const ZenFetch *f, bool *dead, ZenSlot *slot)
+row_sample(const ZenFetch *f, bool *dead, ZenSlot *slot)
 {
 	ZenSpilledChain space;
 	uint64		w;
@@ -713,7 +713,7 @@ sample(const ZenFetch *f, bool *dead, ZenSlot *slot)
 		if (v == NULL || *dead)
 			return FETCH_NONE;
 		*slot = v->slot;
-		return copy_version(f->row, f->tidno, v, NULL) ? FETCH_FOUND : FETCH_DAMAGED;
+		return copy_out(f->row, f->tidno, v, NULL) ? FETCH_FOUND : FETCH_DAMAGED;
 	}
 	if (zen_word_state(w) == ZEN_WORD_NVM)
 	{
@@ -732,7 +732,7 @@ zen_row_sample(ZenHTable *ht, uint64 tidno, ZenRow *row, bool *dead)
 	Fetched		fetched;
 
 	zen_epoch_enter();
-	fetched = sample(&f, dead, &slot);
+	fetched = row_sample(&f, dead, &slot);
 	zen_epoch_leave();
 	if (fetched == FETCH_DAMAGED)
 		zen_tuple_unreadable(slot, tidno);

@@ -18,7 +18,7 @@
 ZenWriteSet zen_writeset;
 
 static void *
-grow(void *array, uint32 *capacity, uint32 needed, Size element)
+writeset_grow(void *array, uint32 *capacity, uint32 needed, Size element)
 {
 	uint32		wanted = Max(*capacity, FIRST_CAPACITY);
 
@@ -62,13 +62,6 @@ refuse_late(void)
 }
 
 void
-zen_writeset_close(bool locks)
-{
-	zen_writeset.writes_closed = true;
-	zen_writeset.locks_closed = locks;
-}
-
-void
 zen_writeset_check_open(void)
 {
 	if (zen_writeset.writes_closed)
@@ -83,9 +76,9 @@ zen_writeset_reserve(uint32 nwrites, uint32 nlocks)
 	if (unlikely((nwrites > 0 && ws->writes_closed) || (nlocks > 0 && ws->locks_closed)))
 		refuse_late();
 	if (ws->nwrites + nwrites > ws->writes_capacity)
-		ws->writes = grow(ws->writes, &ws->writes_capacity, ws->nwrites + nwrites, sizeof(ZenWrite));
+		ws->writes = writeset_grow(ws->writes, &ws->writes_capacity, ws->nwrites + nwrites, sizeof(ZenWrite));
 	if (ws->nlocks + nlocks > ws->locks_capacity)
-		ws->locks = grow(ws->locks, &ws->locks_capacity, ws->nlocks + nlocks, sizeof(ZenLockedRow));
+		ws->locks = writeset_grow(ws->locks, &ws->locks_capacity, ws->nlocks + nlocks, sizeof(ZenLockedRow));
 }
 
 void
@@ -94,7 +87,7 @@ zen_writeset_reserve_blocks(uint32 nblocks)
 	ZenWriteSet *ws = &zen_writeset;
 
 	if (ws->nblocks + nblocks > ws->blocks_capacity)
-		ws->blocks = grow(ws->blocks, &ws->blocks_capacity, ws->nblocks + nblocks, sizeof(ZenSpilledBlock));
+		ws->blocks = writeset_grow(ws->blocks, &ws->blocks_capacity, ws->nblocks + nblocks, sizeof(ZenSpilledBlock));
 }
 
 void
@@ -185,35 +178,6 @@ zen_writeset_add_lock(ZenHTable *ht, uint64 tidno, TransactionId xid, LockTupleM
 	l->followed = followed;
 	l->nest_level = present_level(ws->nlocks > 0 ? &l[-1].nest_level : NULL);
 	ws->nlocks++;
-}
-
-void
-zen_writeset_subcommit(int nest_level)
-{
-	Assert(nest_level > 1);
-	for (uint32 i = zen_writeset.nwrites; i > 0 && zen_writeset.writes[i - 1].nest_level >= nest_level; i--)
-		zen_writeset.writes[i - 1].nest_level = nest_level - 1;
-	for (uint32 i = zen_writeset.nlocks; i > 0 && zen_writeset.locks[i - 1].nest_level >= nest_level; i--)
-		zen_writeset.locks[i - 1].nest_level = nest_level - 1;
-	for (uint32 i = zen_writeset.nblocks; i > 0 && zen_writeset.blocks[i - 1].nest_level >= nest_level; i--)
-		zen_writeset.blocks[i - 1].nest_level = nest_level - 1;
-}
-
-void
-zen_writeset_forget(ZenHTable *ht)
-{
-	uint32		n = 0;
-
-	Assert(!zen_writeset.writes_closed);
-	for (uint32 i = 0; i < zen_writeset.nwrites; i++)
-		if (zen_writeset.writes[i].ht != ht)
-			zen_writeset.writes[n++] = zen_writeset.writes[i];
-	zen_writeset.nwrites = n;
-	n = 0;
-	for (uint32 i = 0; i < zen_writeset.nlocks; i++)
-		if (zen_writeset.locks[i].ht != ht)
-			zen_writeset.locks[n++] = zen_writeset.locks[i];
-	zen_writeset.nlocks = n;
 }
 
 /* After a huge transaction its arrays are given back. */

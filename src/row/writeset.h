@@ -73,13 +73,6 @@ typedef struct ZenWriteSet
 
 extern ZenWriteSet zen_writeset;
 
-/*
- * zen_writeset_close -- PRE_COMMIT or PRE_PREPARE is over: what is added later would be lost.
- *
- * A commit needs no row locks, so they may still be added; a prepared transaction keeps them.
- */
-extern void zen_writeset_close(bool locks);
-
 /* zen_writeset_check_open -- throws ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE if no more may be written. */
 extern void zen_writeset_check_open(void);
 
@@ -119,12 +112,6 @@ zen_write_nvm_size(ZenVersion *v)
 }
 
 extern void zen_writeset_add_lock(ZenHTable *ht, uint64 tidno, TransactionId xid, LockTupleMode mode, bool followed);
-
-/* A savepoint was released: its entries belong to its parent. */
-extern void zen_writeset_subcommit(int nest_level);
-
-/* A table of this transaction's own was emptied in place: forget what was written to it. */
-extern void zen_writeset_forget(ZenHTable *ht);
 
 /* Forget everything. */
 extern void zen_writeset_clear(void);

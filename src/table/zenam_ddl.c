@@ -169,9 +169,7 @@ zenam_relation_nontransactional_truncate(Relation rel)
 	Assert(CheckRelationLockedByMe(rel, AccessExclusiveLock, false));
 	zen_gate();
 	zen_check_change(rel);
-	if (zen_ddl_is_own(ht))
-		zen_ddl_truncate(ht);
-	else
+	if (!zen_ddl_truncate(ht))
 		RelationSetNewRelfilenumber(rel, rel->rd_rel->relpersistence);
 	zen_index_before_truncate(rel);
 }

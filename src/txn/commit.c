@@ -173,7 +173,7 @@ return_slots(ZenWriteSet *ws)
 
 /* Take slots for all writes from the leased region; none are taken on failure. */
 static bool
-take_slots(ZenCommit *commit, ZenWriteSet *ws)
+commit_take_slots(ZenCommit *commit, ZenWriteSet *ws)
 {
 	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
 	{
@@ -198,13 +198,13 @@ take_slots(ZenCommit *commit, ZenWriteSet *ws)
  * region in commit->region on return is leased.
  */
 static bool
-take_slots_anywhere(ZenCommit *commit, ZenWriteSet *ws)
+commit_take_slots_anywhere(ZenCommit *commit, ZenWriteSet *ws)
 {
 	uint32		own = commit->region;
 
 	ZenAssertRegionMine(own);
 	zen_reclaim_for_slots(own);
-	if (take_slots(commit, ws))
+	if (commit_take_slots(commit, ws))
 		return true;
 	/* R3: rows spilled have bound the transaction to its region */
 	if (ws->nblocks > 0)
@@ -214,7 +214,7 @@ take_slots_anywhere(ZenCommit *commit, ZenWriteSet *ws)
 		if (!zen_region_try_lease(r))
 			continue;
 		commit->region = r;
-		if (take_slots(commit, ws))
+		if (commit_take_slots(commit, ws))
 		{
 			zen_region_release(own);
 			return true;
@@ -386,7 +386,7 @@ zen_commit_reserve(ZenCommit *commit, ZenWriteSet *ws)
 #ifdef USE_ASSERT_CHECKING
 	check_write_set(ws, commit->region);
 #endif
-	while (!take_slots(commit, ws) && !take_slots_anywhere(commit, ws))
+	while (!commit_take_slots(commit, ws) && !commit_take_slots_anywhere(commit, ws))
 		zen_commit_await_slots(commit, ws->nblocks > 0, &since);
 	if (!zen_gcqueue_reserve(commit->region, items))
 	{
@@ -484,14 +484,6 @@ zen_commit_store(ZenCommit *commit, ZenWriteSet *ws, bool flush_all)
 		zen_regions[commit->region].anchor = commit->last;
 }
 
-void
-zen_commit_store_prepared(ZenCommit *commit, ZenWriteSet *ws)
-{
-	zen_commit_store(commit, ws, true);
-	if (commit->last == InvalidZenSlot)
-		enter_stage(commit, ZEN_STAGE_WRITTEN);
-}
-
 /* Are all bytes of the transaction in the line that carries LP? */
 static bool
 fits_one_line(const ZenCommit *commit, const ZenWriteSet *ws)
@@ -540,6 +532,9 @@ zen_commit_set_lp(ZenCommit *commit, const ZenWriteSet *ws)
 void
 zen_commit_doubt(ZenCommit *commit, uint64 full_xid, uint32 kind)
 {
+	/* PREPARE without a version has written lists of locks at most */
+	if (commit->stage == ZEN_STAGE_LEASED && kind == ZEN_DOUBT_PREPARED)
+		enter_stage(commit, ZEN_STAGE_WRITTEN);
 	Assert(commit->stage == ZEN_STAGE_WRITTEN);
 	Assert(full_xid != 0 && zen_regions[commit->region].doubt_kind == ZEN_DOUBT_NONE);
 	ZenAssertRegionMine(commit->region);
@@ -592,7 +587,7 @@ make_lean(ZenWrite *write)
 
 /* Leave the hint that a version is committed, if it is still there.  Returns the bytes that its predecessor takes. */
 static Size
-mark_committed(ZenWrite *write)
+commit_mark_version(ZenWrite *write)
 {
 	ZenVersion *lean = make_lean(write),
 			   *newer;
@@ -645,7 +640,7 @@ settle_writes(uint32 region, ZenWriteSet *ws)
 			zen_pop_version(w);
 		else if (!w->superseded)
 		{
-			Size		superseded = mark_committed(w);
+			Size		superseded = commit_mark_version(w);
 			ZenGcItem	item = {.tidno = w->tidno,.htable = w->ht->idx};
 
 			/*

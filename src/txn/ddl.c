@@ -42,36 +42,36 @@ typedef struct Ddl
 	RelFileLocator to;			/* move */
 } Ddl;
 
-static Ddl *pending = NULL;
-static int	npending = 0;
-static int	capacity = 0;
+static Ddl *ddl_list = NULL;
+static int	ddl_count = 0;
+static int	ddl_capacity = 0;
 static bool xid_is_durable = false;
 
 /* Note an entry, for which there is room. */
 static void
-add(DdlKind kind, ZenHTable *ht)
+ddl_add(DdlKind kind, ZenHTable *ht)
 {
-	Assert(npending < capacity && ht->in_use && ht->idx != 0);
+	Assert(ddl_count < ddl_capacity && ht->in_use && ht->idx != 0);
 	/* savepoints end from the last on */
-	Assert(npending == 0 || pending[npending - 1].nest_level <= GetCurrentTransactionNestLevel());
-	pending[npending].kind = kind;
-	pending[npending].ht = ht;
-	pending[npending].nest_level = GetCurrentTransactionNestLevel();
-	pending[npending].begun = false;
-	npending++;
+	Assert(ddl_count == 0 || ddl_list[ddl_count - 1].nest_level <= GetCurrentTransactionNestLevel());
+	ddl_list[ddl_count].kind = kind;
+	ddl_list[ddl_count].ht = ht;
+	ddl_list[ddl_count].nest_level = GetCurrentTransactionNestLevel();
+	ddl_list[ddl_count].begun = false;
+	ddl_count++;
 }
 
 static void
-reserve(int n)
+ddl_reserve(int n)
 {
-	int			wanted = Max(16, 2 * (npending + n));
+	int			wanted = Max(16, 2 * (ddl_count + n));
 
 	zen_writeset_check_open();
-	if (npending + n <= capacity)
+	if (ddl_count + n <= ddl_capacity)
 		return;
-	pending = pending ? repalloc(pending, wanted * sizeof(Ddl)) :
+	ddl_list = ddl_list ? repalloc(ddl_list, wanted * sizeof(Ddl)) :
 		MemoryContextAlloc(TopMemoryContext, wanted * sizeof(Ddl));
-	capacity = wanted;
+	ddl_capacity = wanted;
 }
 
 void
@@ -96,10 +96,10 @@ zen_ddl_create(RelFileLocator loc, ProcNumber backend)
 {
 	ZenHTable  *ht;
 
-	reserve(1);
+	ddl_reserve(1);
 	zen_xid_make_durable();
 	ht = zen_htable_create(loc, backend, U64FromFullTransactionId(GetTopFullTransactionId()));
-	add(DDL_CREATE, ht);
+	ddl_add(DDL_CREATE, ht);
 	return ht;
 }
 
@@ -130,9 +130,9 @@ zen_ddl_find(RelFileLocator loc, ProcNumber backend)
 {
 	ZenHTable  *ht = zen_htable_find(loc, backend);
 
-	for (int i = npending - 1; i >= 0 && ht == NULL; i--)
-		if (pending[i].kind == DDL_MOVE && moves_to(pending[i].ht, loc))
-			ht = pending[i].ht;
+	for (int i = ddl_count - 1; i >= 0 && ht == NULL; i--)
+		if (ddl_list[i].kind == DDL_MOVE && moves_to(ddl_list[i].ht, loc))
+			ht = ddl_list[i].ht;
 	if (ht == NULL && IsParallelWorker())
 		ht = find_moved_by_leader(loc);
 	return ht;
@@ -141,11 +141,11 @@ zen_ddl_find(RelFileLocator loc, ProcNumber backend)
 void
 zen_ddl_drop(ZenHTable *ht)
 {
-	for (int i = 0; i < npending; i++)
-		if (pending[i].kind == DDL_DROP && pending[i].ht == ht)
+	for (int i = 0; i < ddl_count; i++)
+		if (ddl_list[i].kind == DDL_DROP && ddl_list[i].ht == ht)
 			return;
-	reserve(1);
-	add(DDL_DROP, ht);
+	ddl_reserve(1);
+	ddl_add(DDL_DROP, ht);
 }
 
 void
@@ -159,11 +159,11 @@ zen_ddl_drop_database(Oid db)
 void
 zen_ddl_move(ZenHTable *ht, RelFileLocator to)
 {
-	reserve(1);
+	ddl_reserve(1);
 	zen_xid_make_durable();
 	zen_htable_move_begin(ht, to, U64FromFullTransactionId(GetTopFullTransactionId()));
-	add(DDL_MOVE, ht);
-	pending[npending - 1].to = to;
+	ddl_add(DDL_MOVE, ht);
+	ddl_list[ddl_count - 1].to = to;
 }
 
 /* Free a slot of a table that is going; those in its own pages go with the pages. */
@@ -260,33 +260,55 @@ destroy(ZenHTable *ht)
 	zen_htable_reuse(ht);
 }
 
-bool
-zen_ddl_is_own(const ZenHTable *ht)
+/* A table of this transaction's own is being emptied in place: forget what was written to it. */
+static void
+forget_writes(ZenHTable *ht)
 {
-	for (int i = 0; i < npending; i++)
-		if (pending[i].kind == DDL_CREATE && pending[i].ht == ht)
-			return pending[i].nest_level == GetCurrentTransactionNestLevel();
+	ZenWriteSet *ws = &zen_writeset;
+	uint32		n = 0;
+
+	Assert(!ws->writes_closed);
+	for (uint32 i = 0; i < ws->nwrites; i++)
+		if (ws->writes[i].ht != ht)
+			ws->writes[n++] = ws->writes[i];
+	ws->nwrites = n;
+	n = 0;
+	for (uint32 i = 0; i < ws->nlocks; i++)
+		if (ws->locks[i].ht != ht)
+			ws->locks[n++] = ws->locks[i];
+	ws->nlocks = n;
+}
+
+/* Was the table made in this (sub)transaction, so that a rollback takes it away with all rows? */
+static bool
+is_own(const ZenHTable *ht)
+{
+	for (int i = 0; i < ddl_count; i++)
+		if (ddl_list[i].kind == DDL_CREATE && ddl_list[i].ht == ht)
+			return ddl_list[i].nest_level == GetCurrentTransactionNestLevel();
 	return false;
 }
 
-void
+bool
 zen_ddl_truncate(ZenHTable *ht)
 {
-	Assert(zen_ddl_is_own(ht));
 	ZenAssertNotInEpoch();
+	if (!is_own(ht))
+		return false;
 	zen_writeset_check_open();
 	zen_htable_empty(ht);
 	zen_spillend_forget_table(ht);
-	zen_writeset_forget(ht);
+	forget_writes(ht);
 	empty_table(ht);
 	ht->bytes_taken = 0;
+	return true;
 }
 
 bool
 zen_ddl_is_dropping(const ZenHTable *ht)
 {
-	for (int i = 0; i < npending; i++)
-		if (pending[i].kind == DDL_DROP && pending[i].ht == ht)
+	for (int i = 0; i < ddl_count; i++)
+		if (ddl_list[i].kind == DDL_DROP && ddl_list[i].ht == ht)
 			return true;
 	return false;
 }
@@ -294,20 +316,20 @@ zen_ddl_is_dropping(const ZenHTable *ht)
 bool
 zen_ddl_pending(void)
 {
-	return npending > 0;
+	return ddl_count > 0;
 }
 
 void
 zen_ddl_precommit(uint64 full_xid)
 {
-	Assert(npending == 0 || full_xid == U64FromFullTransactionId(GetTopFullTransactionIdIfAny()));
-	for (int i = 0; i < npending; i++)
-		if (pending[i].kind == DDL_DROP)
+	Assert(ddl_count == 0 || full_xid == U64FromFullTransactionId(GetTopFullTransactionIdIfAny()));
+	for (int i = 0; i < ddl_count; i++)
+		if (ddl_list[i].kind == DDL_DROP)
 		{
-			Assert(!pending[i].begun);
+			Assert(!ddl_list[i].begun);
 			zen_xid_make_durable();
-			pending[i].begun = true;
-			zen_htable_set_drop(pending[i].ht, full_xid);
+			ddl_list[i].begun = true;
+			zen_htable_set_drop(ddl_list[i].ht, full_xid);
 		}
 }
 
@@ -315,10 +337,10 @@ zen_ddl_precommit(uint64 full_xid)
 static void
 undo_move(ZenHTable *ht)
 {
-	for (int i = npending - 1; i >= 0; i--)
-		if (pending[i].kind == DDL_MOVE && pending[i].ht == ht)
+	for (int i = ddl_count - 1; i >= 0; i--)
+		if (ddl_list[i].kind == DDL_MOVE && ddl_list[i].ht == ht)
 		{
-			zen_htable_move_begin(ht, pending[i].to, U64FromFullTransactionId(GetTopFullTransactionIdIfAny()));
+			zen_htable_move_begin(ht, ddl_list[i].to, U64FromFullTransactionId(GetTopFullTransactionIdIfAny()));
 			return;
 		}
 	zen_htable_move_end(ht, false);
@@ -326,7 +348,7 @@ undo_move(ZenHTable *ht)
 
 /* Undo one entry, which is no longer in the list: its (sub)transaction has aborted. */
 static void
-undo(Ddl *ddl)
+ddl_undo(Ddl *ddl)
 {
 	Assert(ddl->ht->in_use);
 	switch (ddl->kind)
@@ -344,53 +366,54 @@ undo(Ddl *ddl)
 	}
 }
 
-void
-zen_ddl_commit(void)
+static void
+ddl_commit(void)
 {
 	/* the xid that these entries bear in NVM will not be issued again */
-	Assert(npending == 0 || xid_is_durable);
+	Assert(ddl_count == 0 || xid_is_durable);
 	/* in order: a table may be created, moved and dropped by one transaction */
-	for (int i = 0; i < npending; i++)
-		switch (pending[i].kind)
+	for (int i = 0; i < ddl_count; i++)
+		switch (ddl_list[i].kind)
 		{
 			case DDL_CREATE:
-				zen_htable_created(pending[i].ht);
+				zen_htable_created(ddl_list[i].ht);
 				break;
 			case DDL_MOVE:
-				zen_htable_move_end(pending[i].ht, true);
+				zen_htable_move_end(ddl_list[i].ht, true);
 				break;
 			case DDL_DROP:
-				destroy(pending[i].ht);
+				destroy(ddl_list[i].ht);
 				break;
 		}
-	npending = 0;
+}
+
+/* Undo the entries of the (sub)transactions from this nest level on. */
+static void
+ddl_abort(int nest_level)
+{
+	while (ddl_count > 0 && ddl_list[ddl_count - 1].nest_level >= nest_level)
+		ddl_undo(&ddl_list[--ddl_count]);
 }
 
 void
-zen_ddl_abort(void)
+zen_ddl_end(XactEvent event)
 {
-	zen_ddl_subabort(0);
+	if (event == XACT_EVENT_COMMIT)
+		ddl_commit();
+	else if (event == XACT_EVENT_ABORT)
+		ddl_abort(0);
+	ddl_count = 0;
+	xid_is_durable = false;
 }
 
 void
-zen_ddl_subcommit(int nest_level)
+zen_ddl_subend(SubXactEvent event, int nest_level)
 {
-	for (int i = npending; i > 0 && pending[i - 1].nest_level >= nest_level; i--)
-		pending[i - 1].nest_level = nest_level - 1;
-	Assert(npending == 0 || pending[npending - 1].nest_level < nest_level);
-}
-
-void
-zen_ddl_subabort(int nest_level)
-{
-	while (npending > 0 && pending[npending - 1].nest_level >= nest_level)
-		undo(&pending[--npending]);
-}
-
-void
-zen_ddl_forget(void)
-{
-	npending = 0;
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		ddl_abort(nest_level);
+	for (int i = ddl_count; i > 0 && ddl_list[i - 1].nest_level >= nest_level; i--)
+		ddl_list[i - 1].nest_level = nest_level - 1;
+	Assert(ddl_count == 0 || ddl_list[ddl_count - 1].nest_level < nest_level);
 }
 
 void
@@ -419,11 +442,4 @@ zen_ddl_resolve(uint64 full_xid, bool committed)
 		else if (ht->drop_xid == full_xid)
 			zen_htable_set_drop(ht, 0);
 	}
-}
-
-void
-zen_ddl_reset(void)
-{
-	Assert(npending == 0);
-	xid_is_durable = false;
 }

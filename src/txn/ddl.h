@@ -8,6 +8,8 @@
 
 #include "nvm/htable.h"
 
+#include "access/xact.h"
+
 /* zen_ddl_create -- make the HTable of a relfilenode; throws. */
 extern ZenHTable *zen_ddl_create(RelFileLocator loc, ProcNumber backend);
 
@@ -23,14 +25,13 @@ extern void zen_ddl_drop_database(Oid db);
 /* zen_ddl_move -- the HTable goes to another relfilenode at commit. */
 extern void zen_ddl_move(ZenHTable *ht, RelFileLocator to);
 
-/* zen_ddl_is_own -- was the table made in this (sub)transaction, so that a rollback takes it away with all rows? */
-extern bool zen_ddl_is_own(const ZenHTable *ht);
-
 /*
- * zen_ddl_truncate -- take all rows out at once, also if the transaction aborts later: it made the table
- * (zen_ddl_is_own).
+ * zen_ddl_truncate -- take all rows out at once, also if the transaction aborts later.
+ *
+ * False, with nothing done, unless the table was made in this (sub)transaction: then a rollback takes it away with all
+ * rows.
  */
-extern void zen_ddl_truncate(ZenHTable *ht);
+extern bool zen_ddl_truncate(ZenHTable *ht);
 
 /* zen_ddl_is_dropping -- has this transaction dropped the table? */
 extern bool zen_ddl_is_dropping(const ZenHTable *ht);
@@ -41,23 +42,19 @@ extern bool zen_ddl_pending(void);
 /* Before commit: drops are durable under the xid.  May throw. */
 extern void zen_ddl_precommit(uint64 full_xid);
 
-/* After commit, after abort, after a savepoint's end.  Never throw. */
-extern void zen_ddl_commit(void);
-extern void zen_ddl_abort(void);
-extern void zen_ddl_subcommit(int nest_level);
-extern void zen_ddl_subabort(int nest_level);
-
 /*
- * A prepared transaction's tables: forget them here; resolve those that carry full_xid, under ZEN_LOCK_RECOVERY held
- * exclusively.
+ * zen_ddl_end -- after the commit, the abort, or PREPARE, which leaves the tables to zen_ddl_resolve().
+ * zen_ddl_subend -- after the end of the savepoint of this nest level.
+ *
+ * Never throw.
  */
-extern void zen_ddl_forget(void);
+extern void zen_ddl_end(XactEvent event);
+extern void zen_ddl_subend(SubXactEvent event, int nest_level);
+
+/* zen_ddl_resolve -- a prepared transaction's tables.  Under ZEN_LOCK_RECOVERY, exclusive. */
 extern void zen_ddl_resolve(uint64 full_xid, bool committed);
 
 /* zen_xid_make_durable -- WAL that bears this transaction's xid is flushed, once.  Outside any epoch.  May throw. */
 extern void zen_xid_make_durable(void);
-
-/* At the end of a transaction. */
-extern void zen_ddl_reset(void);
 
 #endif							/* ZEN_DDL_H */

@@ -30,26 +30,61 @@
 #define COLLECT_PAUSE_MS 10000	/* what one collection has not freed, another
 								 * one soon after will not */
 
+typedef enum Reason
+{
+	EXCLUSIVE_MEMORY,
+	EXCLUSIVE_FREE_POOL,
+	EXCLUSIVE_FAILURES
+} Reason;
+
+static const char *const reason_names[] = {
+	[EXCLUSIVE_MEMORY] = "memory",
+	[EXCLUSIVE_FREE_POOL] = "free pool",
+	[EXCLUSIVE_FAILURES] = "failures"
+};
+
+static const char *const end_names[] = {
+	[ZEN_EXCLUSIVE_RUNNING] = "running",
+	[ZEN_EXCLUSIVE_COMMITTED] = "committed",
+	[ZEN_EXCLUSIVE_PREPARED] = "prepared",
+	[ZEN_EXCLUSIVE_ABORTED] = "aborted",
+	[ZEN_EXCLUSIVE_GONE] = "session ended",
+	[ZEN_EXCLUSIVE_BLOCKED] = "given up: waited for a lock",
+	[ZEN_EXCLUSIVE_TIMEOUT] = "given up: lasted too long"
+};
+
+typedef struct Stage
+{
+	int			pid;
+	int			procno;
+	Reason		reason;
+	ZenExclusiveEnd end;
+	TimestampTz began;
+	TimestampTz ended;			/* while not RUNNING */
+	uint32		held_back;
+} Stage;
+
 typedef struct ExclusiveShared
 {
 	pg_atomic_uint32 announced; /* 1: there is a stage; written under lock */
 	slock_t		lock;			/* protects the rest */
 	uint64		nstages;		/* since the start of the server: the number
 								 * of the last one */
-	ZenExclusiveRecord history[ZEN_EXCLUSIVE_HISTORY];	/* by number */
+	Stage		history[ZEN_EXCLUSIVE_HISTORY]; /* by number */
 	TimestampTz free_pool_ended;
 	ConditionVariable ended;	/* has its own lock */
 } ExclusiveShared;
 
-static ExclusiveShared *shared;
+static ExclusiveShared *exclusive;
 
-bool		zen_exclusive_joined = false;
 uint64		zen_exclusive_limit = 0;
 
+static bool joined = false;		/* this transaction has passed
+								 * zen_exclusive_write() */
 static uint64 my_stage = 0;		/* number of the stage that is or was this
 								 * session's; 0 = none */
-static ZenExclusiveReason my_reason;
-static int	failures = 0;		/* in a row */
+static Reason my_reason;
+static int	failed = 0;			/* in a row */
 static bool failing = false;	/* this transaction, by one that counts */
 static emit_log_hook_type prev_emit_log;
 
@@ -64,111 +99,68 @@ zen_exclusive_init(void)
 {
 	bool		found;
 
-	shared = ShmemInitStruct("zen exclusive stage", sizeof(ExclusiveShared), &found);
-	zen_exclusive_joined = false;
-	my_stage = 0;
-	failures = 0;
+	exclusive = ShmemInitStruct("zen exclusive stage", sizeof(ExclusiveShared), &found);
 	if (found)
 		return;
-	memset(shared, 0, sizeof(*shared));
-	pg_atomic_init_u32(&shared->announced, 0);
-	SpinLockInit(&shared->lock);
-	ConditionVariableInit(&shared->ended);
-}
-
-/* ---------- names ---------- */
-
-const char *
-zen_exclusive_reason(ZenExclusiveReason reason)
-{
-	switch (reason)
-	{
-		case ZEN_EXCLUSIVE_MEMORY:
-			return "memory";
-		case ZEN_EXCLUSIVE_FREE_POOL:
-			return "free pool";
-		case ZEN_EXCLUSIVE_FAILURES:
-			return "failures";
-	}
-	return NULL;
-}
-
-const char *
-zen_exclusive_end(ZenExclusiveEnd end)
-{
-	switch (end)
-	{
-		case ZEN_EXCLUSIVE_RUNNING:
-			return "running";
-		case ZEN_EXCLUSIVE_COMMITTED:
-			return "committed";
-		case ZEN_EXCLUSIVE_PREPARED:
-			return "prepared";
-		case ZEN_EXCLUSIVE_ABORTED:
-			return "aborted";
-		case ZEN_EXCLUSIVE_GONE:
-			return "session ended";
-		case ZEN_EXCLUSIVE_BLOCKED:
-			return "given up: waited for a lock";
-		case ZEN_EXCLUSIVE_TIMEOUT:
-			return "given up: lasted too long";
-	}
-	return NULL;
+	memset(exclusive, 0, sizeof(*exclusive));
+	pg_atomic_init_u32(&exclusive->announced, 0);
+	SpinLockInit(&exclusive->lock);
+	ConditionVariableInit(&exclusive->ended);
 }
 
 /* ---------- beginning and end of a stage ---------- */
 
 /* Under the lock. */
-static ZenExclusiveRecord *
+static Stage *
 record_of(uint64 number)
 {
-	return &shared->history[number % ZEN_EXCLUSIVE_HISTORY];
+	return &exclusive->history[number % ZEN_EXCLUSIVE_HISTORY];
 }
 
 static int
-describe_reason(ZenExclusiveReason reason)
+describe_reason(Reason reason)
 {
 	switch (reason)
 	{
-		case ZEN_EXCLUSIVE_MEMORY:
+		case EXCLUSIVE_MEMORY:
 			return errdetail("The transaction has " UINT64_FORMAT " kB of row versions in DRAM, which is more than "
 							 "%d %% of zen.met_cache_size (zen.exclusive_memory).",
 							 zen_writeset.bytes / 1024, zen_exclusive_memory);
-		case ZEN_EXCLUSIVE_FREE_POOL:
+		case EXCLUSIVE_FREE_POOL:
 			return errdetail("Less than %d %% of the pool is free (zen.exclusive_free_pool).",
 							 zen_exclusive_free_pool);
 		default:
 			return errdetail("The client has lost %d transactions in a row to serialization failures or deadlocks "
-							 "(zen.exclusive_failures).", failures);
+							 "(zen.exclusive_failures).", failed);
 	}
 }
 
 /* Make this session the privileged one; false if another one is. */
 static bool
-enter(ZenExclusiveReason reason)
+exclusive_enter(Reason reason)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	bool		entered = false;
 
-	Assert(zen_exclusive_joined && MyProc != NULL);
-	SpinLockAcquire(&shared->lock);
-	if (pg_atomic_read_u32(&shared->announced) == 0)
+	Assert(joined && MyProc != NULL);
+	SpinLockAcquire(&exclusive->lock);
+	if (pg_atomic_read_u32(&exclusive->announced) == 0)
 	{
-		ZenExclusiveRecord *r = record_of(++shared->nstages);
+		Stage	   *r = record_of(++exclusive->nstages);
 
-		Assert(r->end != ZEN_EXCLUSIVE_RUNNING || shared->nstages <= ZEN_EXCLUSIVE_HISTORY);
+		Assert(r->end != ZEN_EXCLUSIVE_RUNNING || exclusive->nstages <= ZEN_EXCLUSIVE_HISTORY);
 		memset(r, 0, sizeof(*r));
 		r->pid = MyProcPid;
 		r->procno = GetNumberFromPGProc(MyProc);
 		r->reason = reason;
 		r->end = ZEN_EXCLUSIVE_RUNNING;
 		r->began = now;
-		my_stage = shared->nstages;
+		my_stage = exclusive->nstages;
 		my_reason = reason;
-		pg_atomic_write_u32(&shared->announced, 1);
+		pg_atomic_write_u32(&exclusive->announced, 1);
 		entered = true;
 	}
-	SpinLockRelease(&shared->lock);
+	SpinLockRelease(&exclusive->lock);
 	if (entered)
 		ereport(LOG,
 				(errmsg("exclusive stage of zen begins for process %d", MyProcPid),
@@ -181,29 +173,29 @@ static void
 end_stage(uint64 number, ZenExclusiveEnd end)
 {
 	TimestampTz now = GetCurrentTimestamp();
-	ZenExclusiveRecord r;
+	Stage		r;
 	bool		ended = false;
 
 	Assert(number > 0 && end != ZEN_EXCLUSIVE_RUNNING);
-	SpinLockAcquire(&shared->lock);
-	if (pg_atomic_read_u32(&shared->announced) == 1 && shared->nstages == number)
+	SpinLockAcquire(&exclusive->lock);
+	if (pg_atomic_read_u32(&exclusive->announced) == 1 && exclusive->nstages == number)
 	{
 		Assert(record_of(number)->end == ZEN_EXCLUSIVE_RUNNING);
 		record_of(number)->end = end;
 		record_of(number)->ended = now;
 		r = *record_of(number);
-		if (r.reason == ZEN_EXCLUSIVE_FREE_POOL)
-			shared->free_pool_ended = now;
-		pg_atomic_write_u32(&shared->announced, 0);
+		if (r.reason == EXCLUSIVE_FREE_POOL)
+			exclusive->free_pool_ended = now;
+		pg_atomic_write_u32(&exclusive->announced, 0);
 		ended = true;
 	}
-	SpinLockRelease(&shared->lock);
+	SpinLockRelease(&exclusive->lock);
 	if (!ended)
 		return;
-	ConditionVariableBroadcast(&shared->ended);
+	ConditionVariableBroadcast(&exclusive->ended);
 	ereport(LOG,
 			(errmsg("exclusive stage of zen for process %d ends after " INT64_FORMAT " ms, %s",
-					r.pid, (int64) (r.ended - r.began) / 1000, zen_exclusive_end(r.end)),
+					r.pid, (int64) (r.ended - r.began) / 1000, end_names[r.end]),
 			 errdetail("%u other transactions have waited.", r.held_back)));
 }
 
@@ -215,10 +207,10 @@ is_mine(void)
 
 	if (my_stage == 0)
 		return false;
-	SpinLockAcquire(&shared->lock);
-	Assert(my_stage <= shared->nstages);
-	mine = pg_atomic_read_u32(&shared->announced) == 1 && shared->nstages == my_stage;
-	SpinLockRelease(&shared->lock);
+	SpinLockAcquire(&exclusive->lock);
+	Assert(my_stage <= exclusive->nstages);
+	mine = pg_atomic_read_u32(&exclusive->announced) == 1 && exclusive->nstages == my_stage;
+	SpinLockRelease(&exclusive->lock);
 	return mine;
 }
 
@@ -230,13 +222,13 @@ running_stage(uint64 *number, int *procno, bool count)
 {
 	bool		running;
 
-	SpinLockAcquire(&shared->lock);
-	running = pg_atomic_read_u32(&shared->announced) == 1;
-	*number = shared->nstages;
-	*procno = record_of(shared->nstages)->procno;
+	SpinLockAcquire(&exclusive->lock);
+	running = pg_atomic_read_u32(&exclusive->announced) == 1;
+	*number = exclusive->nstages;
+	*procno = record_of(exclusive->nstages)->procno;
 	if (running && count)
-		record_of(shared->nstages)->held_back++;
-	SpinLockRelease(&shared->lock);
+		record_of(exclusive->nstages)->held_back++;
+	SpinLockRelease(&exclusive->lock);
 	return running;
 }
 
@@ -260,10 +252,10 @@ hold_back(void)
 				blocked = 0;
 	uint32		wait_event = zen_wait_event("ZenExclusiveStage");
 
-	Assert(!zen_exclusive_joined && zen_writeset.nwrites == 0);
+	Assert(!joined && zen_writeset.nwrites == 0);
 	ZenAssertNotInEpoch();
 	ZenAssertNoWordLocked();
-	ConditionVariablePrepareToSleep(&shared->ended);
+	ConditionVariablePrepareToSleep(&exclusive->ended);
 	while (running_stage(&number, &procno, false))
 	{
 		if (number != last)
@@ -273,7 +265,7 @@ hold_back(void)
 			if (!running_stage(&number, &procno, true))
 				break;
 		}
-		(void) ConditionVariableTimedSleep(&shared->ended, LOOK_MS, wait_event);
+		(void) ConditionVariableTimedSleep(&exclusive->ended, LOOK_MS, wait_event);
 		blocked = waits_for_lock(procno) ? blocked + 1 : 0;
 		if (blocked >= BLOCKED_LOOKS)
 			end_stage(number, ZEN_EXCLUSIVE_BLOCKED);
@@ -297,9 +289,9 @@ is_short_of_pages(void)
 	zen_page_free(&total, &nfree);
 	if ((uint64) nfree * 100 >= (uint64) total * zen_exclusive_free_pool || zen_gcqueue_pending() == 0)
 		return false;
-	SpinLockAcquire(&shared->lock);
-	last = shared->free_pool_ended;
-	SpinLockRelease(&shared->lock);
+	SpinLockAcquire(&exclusive->lock);
+	last = exclusive->free_pool_ended;
+	SpinLockRelease(&exclusive->lock);
 	return TimestampDifferenceExceeds(last, GetCurrentTimestamp(), COLLECT_PAUSE_MS);
 }
 
@@ -307,15 +299,15 @@ is_short_of_pages(void)
 static void
 join(void)
 {
-	if (pg_atomic_read_u32(&shared->announced) != 0 && !is_mine())
+	if (pg_atomic_read_u32(&exclusive->announced) != 0 && !is_mine())
 		hold_back();
-	zen_exclusive_joined = true;
+	joined = true;
 	zen_exclusive_limit = PG_UINT64_MAX;
 	if (is_mine())
 		return;
-	if (zen_exclusive_failures > 0 && failures >= zen_exclusive_failures && enter(ZEN_EXCLUSIVE_FAILURES))
+	if (zen_exclusive_failures > 0 && failed >= zen_exclusive_failures && exclusive_enter(EXCLUSIVE_FAILURES))
 		return;
-	if (is_short_of_pages() && enter(ZEN_EXCLUSIVE_FREE_POOL))
+	if (is_short_of_pages() && exclusive_enter(EXCLUSIVE_FREE_POOL))
 		return;
 	if (zen_exclusive_memory > 0)
 		zen_exclusive_limit = (uint64) zen_met_cache_size_kb * 1024 / 100 * zen_exclusive_memory;
@@ -327,22 +319,22 @@ zen_exclusive_check(void)
 	ZenAssertNotInEpoch();
 	ZenAssertNoWordLocked();
 	Assert(InterruptHoldoffCount == 0 && CritSectionCount == 0);
-	if (!zen_exclusive_joined)
+	if (!joined)
 		join();
-	else if (enter(ZEN_EXCLUSIVE_MEMORY))
+	else if (exclusive_enter(EXCLUSIVE_MEMORY))
 		zen_exclusive_limit = PG_UINT64_MAX;
 	else
 		zen_exclusive_limit += zen_exclusive_limit / 4; /* another one is
 														 * privileged: ask again
 														 * later */
-	Assert(zen_exclusive_joined);
+	Assert(joined);
 }
 
 /* ---------- the end of a transaction ---------- */
 
 /* The garbage that has piled up during the exclusive stage is collected for all, then the others go on. */
 static void
-leave(ZenExclusiveEnd end)
+exclusive_leave(ZenExclusiveEnd end)
 {
 	Assert(my_stage != 0 && end != ZEN_EXCLUSIVE_RUNNING);
 	if (is_mine())
@@ -355,64 +347,44 @@ leave(ZenExclusiveEnd end)
 	my_stage = 0;
 }
 
-static void
-next_transaction(void)
-{
-	zen_exclusive_joined = false;
-	failing = false;
-}
-
-void
-zen_exclusive_commit(void)
-{
-	if (zen_exclusive_joined)
-	{
-		failures = 0;
-		if (my_stage != 0)
-			leave(ZEN_EXCLUSIVE_COMMITTED);
-	}
-	next_transaction();
-}
-
-void
-zen_exclusive_prepare(void)
-{
-	if (zen_exclusive_joined)
-	{
-		failures = 0;
-		if (my_stage != 0)
-			leave(ZEN_EXCLUSIVE_PREPARED);
-	}
-	next_transaction();
-}
-
 /*
  * A client that has failed too often is privileged from now on, before it takes its next snapshot.  After that only
  * transactions that were running already can commit changes that conflict with it.  If it fails by one of them it stays
  * privileged.
+ *
+ * True: it is privileged by that.
  */
-void
-zen_exclusive_abort(void)
+static bool
+is_privileged_by_failures(void)
 {
-	bool		stays = false;
-
-	if (zen_exclusive_joined && failing)
-	{
-		failures++;
-		if (zen_exclusive_failures > 0 && failures >= zen_exclusive_failures && !proc_exit_inprogress)
-			stays = is_mine() ? my_reason == ZEN_EXCLUSIVE_FAILURES : enter(ZEN_EXCLUSIVE_FAILURES);
-	}
-	if (zen_exclusive_joined && my_stage != 0 && !stays)
-		leave(ZEN_EXCLUSIVE_ABORTED);
-	next_transaction();
+	if (!failing)
+		return false;
+	failed++;
+	if (zen_exclusive_failures == 0 || failed < zen_exclusive_failures || proc_exit_inprogress)
+		return false;
+	return is_mine() ? my_reason == EXCLUSIVE_FAILURES : exclusive_enter(EXCLUSIVE_FAILURES);
 }
 
 void
-zen_exclusive_detach(void)
+zen_exclusive_end(ZenExclusiveEnd end)
 {
-	if (my_stage != 0)
-		end_stage(my_stage, ZEN_EXCLUSIVE_GONE);
-	my_stage = 0;
+	bool		stays = false;
+
+	if (end == ZEN_EXCLUSIVE_GONE)
+	{
+		if (my_stage != 0)
+			end_stage(my_stage, end);
+		my_stage = 0;
+		return;
+	}
+	if (joined && end == ZEN_EXCLUSIVE_ABORTED)
+		stays = is_privileged_by_failures();
+	else if (joined)
+		failed = 0;
+	if (joined && my_stage != 0 && !stays)
+		exclusive_leave(end);
+	joined = failing = false;
+	zen_exclusive_limit = 0;
 }
 
 /* ---------- failures ---------- */
@@ -440,12 +412,23 @@ zen_exclusive_install(void)
 int
 zen_exclusive_list(ZenExclusiveRecord *records)
 {
+	TimestampTz now = GetCurrentTimestamp();
 	int			n = 0;
 
-	SpinLockAcquire(&shared->lock);
-	for (uint64 i = shared->nstages; i > 0 && n < ZEN_EXCLUSIVE_HISTORY; i--)
-		records[n++] = *record_of(i);
-	SpinLockRelease(&shared->lock);
+	SpinLockAcquire(&exclusive->lock);
+	for (uint64 i = exclusive->nstages; i > 0 && n < ZEN_EXCLUSIVE_HISTORY; i--, n++)
+	{
+		const Stage *s = record_of(i);
+
+		records[n].running = s->end == ZEN_EXCLUSIVE_RUNNING;
+		records[n].pid = s->pid;
+		records[n].reason = reason_names[s->reason];
+		records[n].end = end_names[s->end];
+		records[n].began = s->began;
+		records[n].ended = records[n].running ? now : s->ended;
+		records[n].held_back = s->held_back;
+	}
+	SpinLockRelease(&exclusive->lock);
 	Assert(n <= ZEN_EXCLUSIVE_HISTORY);
 	return n;
 }

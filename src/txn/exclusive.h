@@ -17,13 +17,6 @@
 
 #include "datatype/timestamp.h"
 
-typedef enum ZenExclusiveReason
-{
-	ZEN_EXCLUSIVE_MEMORY,
-	ZEN_EXCLUSIVE_FREE_POOL,
-	ZEN_EXCLUSIVE_FAILURES
-} ZenExclusiveReason;
-
 typedef enum ZenExclusiveEnd
 {
 	ZEN_EXCLUSIVE_RUNNING,
@@ -38,21 +31,18 @@ typedef enum ZenExclusiveEnd
 /* One stage, as zen_stat_exclusive shows it. */
 typedef struct ZenExclusiveRecord
 {
+	bool		running;
 	int			pid;
-	int			procno;
-	ZenExclusiveReason reason;
-	ZenExclusiveEnd end;
+	const char *reason;
+	const char *end;
 	TimestampTz began;
-	TimestampTz ended;			/* while not RUNNING */
+	TimestampTz ended;			/* or now */
 	uint32		held_back;		/* transactions that have waited */
 } ZenExclusiveRecord;
 
 #define ZEN_EXCLUSIVE_HISTORY	32
 
-/*
- * This transaction has passed zen_exclusive_write(), and may hold so many bytes in DRAM before it is looked at again.
- */
-extern bool zen_exclusive_joined;
+/* So many bytes may this transaction have in DRAM before it is looked at again; 0: it has not written yet. */
 extern uint64 zen_exclusive_limit;
 
 extern Size zen_exclusive_shmem_size(void);
@@ -73,22 +63,17 @@ extern void zen_exclusive_check(void);
 static inline void
 zen_exclusive_write(void)
 {
-	if (unlikely(!zen_exclusive_joined || zen_writeset.bytes > zen_exclusive_limit))
+	if (unlikely(zen_writeset.bytes >= zen_exclusive_limit))
 		zen_exclusive_check();
 }
 
-/* The end of a transaction, after its writes are settled: a stage that was its own ends.  Never throw. */
-extern void zen_exclusive_commit(void);
-extern void zen_exclusive_prepare(void);
-extern void zen_exclusive_abort(void);
-
-/* The end of a session. */
-extern void zen_exclusive_detach(void);
+/*
+ * zen_exclusive_end -- the end of a transaction, after its writes are settled, or of the session: a stage that was its
+ * own ends.  Never throws.
+ */
+extern void zen_exclusive_end(ZenExclusiveEnd end);
 
 /* zen_exclusive_list -- copy the last stages, newest first, into records[ZEN_EXCLUSIVE_HISTORY]; returns how many. */
 extern int	zen_exclusive_list(ZenExclusiveRecord *records);
-
-extern const char *zen_exclusive_reason(ZenExclusiveReason reason);
-extern const char *zen_exclusive_end(ZenExclusiveEnd end);
 
 #endif							/* ZEN_EXCLUSIVE_H */

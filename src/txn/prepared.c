@@ -292,7 +292,7 @@ zen_prepared_store(ZenCommit *commit, uint64 full_xid)
 	 * also without a version: the descriptor brings locks, and tables created
 	 * or dropped, back after a restart
 	 */
-	zen_commit_store_prepared(commit, ws);
+	zen_commit_store(commit, ws, true);
 	zen_spillend_restamp(commit->region, commit->cts, ws->blocks, ws->nblocks);
 	write_lists(p, commit->cts);
 	zen_commit_doubt(commit, full_xid, ZEN_DOUBT_PREPARED);
@@ -440,29 +440,22 @@ zen_prepared_is_waiting(uint32 region)
 }
 
 void
-zen_prepared_walk(void (*visit) (uint32 region, ZenSlot slot, ZenTupleHeader former, void *arg), void *arg)
+zen_prepared_walk(void (*visit) (uint32 region, ZenSlot slot, ZenTupleHeader former, void *arg),
+				  void (*visit_lock) (ZenHTable *ht, uint64 tidno), void *arg)
 {
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
-		Prepared   *p = &prepared[r];
+		ZenWriteSet *set = &prepared[r].set;
 
-		for (uint32 i = 0; p->in_use && i < p->set.nwrites; i++)
-			if (p->set.writes[i].slot != InvalidZenSlot)
-				visit(r, p->set.writes[i].slot, p->set.writes[i].former, arg);
-		for (uint32 i = 0; p->in_use && i < p->set.nblocks; i++)
-			zen_spillend_walk(r, &p->set.blocks[i], visit, arg);
-	}
-}
-
-void
-zen_prepared_walk_locks(void (*visit) (ZenHTable *ht, uint64 tidno, void *arg), void *arg)
-{
-	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
-	{
-		Prepared   *p = &prepared[r];
-
-		for (uint32 i = 0; p->in_use && i < p->set.nlocks; i++)
-			visit(p->set.locks[i].ht, p->set.locks[i].tidno, arg);
+		if (!prepared[r].in_use)
+			continue;
+		for (uint32 i = 0; i < set->nwrites; i++)
+			if (set->writes[i].slot != InvalidZenSlot)
+				visit(r, set->writes[i].slot, set->writes[i].former, arg);
+		for (uint32 i = 0; i < set->nblocks; i++)
+			zen_spillend_walk(r, &set->blocks[i], visit, arg);
+		for (uint32 i = 0; i < set->nlocks && visit_lock != NULL; i++)
+			visit_lock(set->locks[i].ht, set->locks[i].tidno);
 	}
 }
 

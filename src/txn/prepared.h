@@ -37,10 +37,11 @@ extern bool zen_prepared_resolve(void);
 extern bool zen_prepared_is_waiting(uint32 region);
 
 /*
- * zen_prepared_walk -- call visit for each slot that a prepared transaction has written.  No other process is at
- * work.
+ * zen_prepared_walk -- call visit for each slot that a prepared transaction has written, and visit_lock, if it is not
+ * NULL, for each of its row locks, under the TID where it was taken.  No other process is at work.
  */
-extern void zen_prepared_walk(void (*visit) (uint32 region, ZenSlot slot, ZenTupleHeader former, void *arg), void *arg);
+extern void zen_prepared_walk(void (*visit) (uint32 region, ZenSlot slot, ZenTupleHeader former, void *arg),
+							  void (*visit_lock) (ZenHTable *ht, uint64 tidno), void *arg);
 
 /* ---------- recovery ---------- */
 
@@ -54,12 +55,6 @@ extern void zen_prepared_found(uint32 region, ZenSlot slot);
  * zen_prepared_restore() has an entry of it.  count_damaged: as there.  Throws when DRAM is full.
  */
 extern void zen_prepared_keep_links(bool (*count_damaged) (void));
-
-/*
- * zen_prepared_walk_locks -- call visit for each row lock of a prepared transaction, under the TID where it was taken.
- * No other process is at work.
- */
-extern void zen_prepared_walk_locks(void (*visit) (ZenHTable *ht, uint64 tidno, void *arg), void *arg);
 
 /*
  * zen_prepared_restore -- bring the versions and row locks back, as those of transactions in progress.

@@ -83,9 +83,9 @@ static int64 records_before = 0;	/* WAL records of this process when its
 static XLogRecPtr own_record = InvalidXLogRecPtr;	/* the last one that was
 													 * nextval()'s, and ours */
 static Oid	own_sequence;		/* that it is of */
-static XLogRecPtr flushed = InvalidXLogRecPtr;	/* at least so far */
+static XLogRecPtr sequence_flushed = InvalidXLogRecPtr; /* at least so far */
 static const PQcommMethods *next_methods;
-static PQcommMethods methods;
+static PQcommMethods sequence_methods;
 
 /* ---------- kinds of relations ---------- */
 
@@ -106,7 +106,7 @@ known_place(Oid relid)
  * unlogged, counts as any other relation.
  */
 static KnownRelation
-read_catalog(Oid relid)
+sequence_read_catalog(Oid relid)
 {
 	KnownRelation k = {.oid = relid,.buffer = InvalidBuffer};
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
@@ -133,7 +133,7 @@ is_known_other(Oid relid)
 }
 
 static KnownRelation *
-look_up(Oid relid)
+sequence_look_up(Oid relid)
 {
 	KnownRelation *k = known_place(relid);
 
@@ -147,7 +147,7 @@ look_up(Oid relid)
 		XLogRecPtr	end = XactLastRecEnd;
 		int64		records = pgWalUsage.wal_records;
 
-		*k = read_catalog(relid);
+		*k = sequence_read_catalog(relid);
 		/* to read a catalog's page may prune it: that is no change */
 		records_before += pgWalUsage.wal_records - records;
 		XactLastRecEnd = end;
@@ -341,7 +341,7 @@ blocks_accessed(void)
 
 /* Raise `needed` so that it covers all sequences that this process has locked; to the end of the WAL if in doubt. */
 static void
-publish(Freedom freedom)
+sequence_publish(Freedom freedom)
 {
 	Locked		locked;
 
@@ -357,7 +357,7 @@ publish(Freedom freedom)
 	find_locked(&locked, freedom > LOOK_ONLY);
 	for (int i = 0; i < locked.n && !locked.more; i++)
 	{
-		KnownRelation *k = freedom == READ_CATALOGS ? look_up(locked.oids[i]) : known_place(locked.oids[i]);
+		KnownRelation *k = freedom == READ_CATALOGS ? sequence_look_up(locked.oids[i]) : known_place(locked.oids[i]);
 
 		if (k->oid != locked.oids[i] || (k->is_sequence && freedom == LOOK_ONLY))
 			locked.more = true;
@@ -369,30 +369,26 @@ publish(Freedom freedom)
 	blocks_seen = blocks_accessed();
 }
 
-void
-zen_sequence_publish(void)
-{
-	if (blocks_accessed() != blocks_seen)
-		publish(READ_CATALOGS);
-}
-
 /*
  * To read a catalog may prune its page, and the record would bear the xid that PREPARE has given to the transaction.
  * If it has changed nothing, a decoder that has met the xid tells its readers COMMIT PREPARED, but not PREPARE: they
- * would not go on.  What cannot be looked up costs nothing here, as PREPARE flushes the WAL.
+ * would not go on.  What cannot be looked up costs nothing there, as PREPARE flushes the WAL.
+ *
+ * An abort cannot read catalogs.
  */
-void
-zen_sequence_publish_prepare(void)
+static Freedom
+freedom_at(XactEvent event)
 {
-	if (blocks_accessed() != blocks_seen)
-		publish(PIN_KNOWN);
+	if (event == XACT_EVENT_PRE_COMMIT)
+		return READ_CATALOGS;
+	return CurrentResourceOwner != NULL ? PIN_KNOWN : LOOK_ONLY;
 }
 
 void
-zen_sequence_publish_abort(void)
+zen_sequence_publish(XactEvent event)
 {
 	if (blocks_accessed() != blocks_seen)
-		publish(CurrentResourceOwner != NULL ? PIN_KNOWN : LOOK_ONLY);
+		sequence_publish(freedom_at(event));
 }
 
 /* ---------- messages to the client ---------- */
@@ -425,10 +421,10 @@ may_bear_number(char type)
 }
 
 static int
-put_message(char type, const char *s, size_t len)
+sequence_put_message(char type, const char *s, size_t len)
 {
 	if (blocks_accessed() != blocks_seen && may_bear_number(type) && MyProc != NULL && OidIsValid(MyDatabaseId))
-		publish(freedom_of_message(type));
+		sequence_publish(freedom_of_message(type));
 	return next_methods->putmessage(type, s, len);
 }
 
@@ -437,9 +433,9 @@ zen_sequence_install(void)
 {
 	Assert(next_methods == NULL && !IsUnderPostmaster);
 	next_methods = PqCommMethods;
-	methods = *next_methods;
-	methods.putmessage = put_message;
-	PqCommMethods = &methods;
+	sequence_methods = *next_methods;
+	sequence_methods.putmessage = sequence_put_message;
+	PqCommMethods = &sequence_methods;
 }
 
 /* ---------- commit ---------- */
@@ -513,8 +509,9 @@ log_page_ahead(const RelFileLocator *locator, Buffer buffer, const FormData_pg_s
 		raise_needed(log_numbers(locator, buffer, tuple, ItemIdGetLength(item), s->seqincrement, ahead));
 }
 
-void
-zen_sequence_extend(void)
+/* Log numbers ahead in the sequence that zen_sequence_logged_alone() has told of. */
+static void
+log_ahead(void)
 {
 	HeapTuple	tuple;
 	KnownRelation *k;
@@ -524,7 +521,7 @@ zen_sequence_extend(void)
 	tuple = SearchSysCache1(SEQRELID, ObjectIdGetDatum(own_sequence));
 	if (!HeapTupleIsValid(tuple))
 		return;
-	k = look_up(own_sequence);
+	k = sequence_look_up(own_sequence);
 	if (k->is_sequence)
 	{
 		buffer = pin_page(k, true);
@@ -538,13 +535,19 @@ zen_sequence_extend(void)
 void
 zen_sequence_flush(void)
 {
-	XLogRecPtr	lsn = pg_atomic_read_u64(&needed->lsn);
+	XLogRecPtr	lsn;
 
-	Assert(CritSectionCount == 0 && lsn >= flushed);
-	if (lsn <= flushed)
-		return;
-	XLogFlush(lsn);
-	flushed = lsn;
+	Assert(CritSectionCount == 0);
+	if (XactLastRecEnd != 0)
+		log_ahead();
+	lsn = pg_atomic_read_u64(&needed->lsn);
+	Assert(lsn >= sequence_flushed);
+	if (lsn > sequence_flushed)
+	{
+		XLogFlush(lsn);
+		sequence_flushed = lsn;
+	}
+	XactLastRecEnd = 0;
 }
 
 /*

@@ -6,6 +6,8 @@
 
 #include "base/compat.h"
 
+#include "access/xact.h"
+
 /*
  * zen_sequence_init: in shmem_startup_hook; zen_sequence_install: when all libraries are loaded, watches messages to
  * clients.
@@ -15,33 +17,23 @@ extern void zen_sequence_init(void);
 extern void zen_sequence_install(void);
 
 /*
- * zen_sequence_publish -- the numbers that this transaction knows are about to be known to others.
+ * zen_sequence_publish -- before a commit or PREPARE, and in an abort: the numbers that this transaction knows are
+ * about to be known to others.
  *
  * From here on no zen-only commit, by any session, becomes durable before the WAL that these sequences need
- * (zen_sequence_flush).  Called for every transaction, before its commit.  May throw.
+ * (zen_sequence_flush).  Called for every transaction, while its locks are still held.  Before PREPARE it writes no
+ * WAL; in an abort it reads no catalog, and does not throw.
  */
-extern void zen_sequence_publish(void);
-
-/* zen_sequence_publish_prepare -- the same before PREPARE: writes no WAL. */
-extern void zen_sequence_publish_prepare(void);
-
-/* zen_sequence_publish_abort -- the same in the abort of a transaction: reads no catalog.  Locks are still held. */
-extern void zen_sequence_publish_abort(void);
+extern void zen_sequence_publish(XactEvent event);
 
 /* zen_sequence_logged_alone -- is nextval()'s the one WAL record of this transaction?  After zen_sequence_publish(). */
 extern bool zen_sequence_logged_alone(void);
 
 /*
- * zen_sequence_extend -- log numbers ahead in the sequence that zen_sequence_logged_alone() has told of.
- *
- * So nextval() need not log any for longer.  zen_sequence_flush() must follow.  May throw.
- */
-extern void zen_sequence_extend(void);
-
-/*
  * zen_sequence_flush -- flush the WAL as far as published sequences need it, that of this transaction included.
  *
- * Called before a zen-only commit becomes durable.  Mostly it has nothing to do.  May throw.
+ * Called before a zen-only commit becomes durable.  Mostly it has nothing to do.  If nextval() has logged, numbers are
+ * first logged ahead, so that it need not log any for longer.  PostgreSQL has nothing to flush then.  May throw.
  */
 extern void zen_sequence_flush(void);
 

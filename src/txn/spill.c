@@ -253,7 +253,9 @@ write_rows(Row *rows, uint32 n, uint64 *cts)
 	ZenAssertRegionMine(zen_my_commit.region);
 	for (uint32 i = 0; i < n; i++)
 	{
-		rows[i].slot = zen_slot_alloc(zen_my_commit.region, rows[i].write->ht, zen_write_nvm_size(rows[i].write->version));
+		ZenWrite   *w = rows[i].write;
+
+		rows[i].slot = zen_slot_alloc(zen_my_commit.region, w->ht, zen_write_nvm_size(w->version));
 		if (rows[i].slot == InvalidZenSlot)
 			return i;
 		write_row(&rows[i], cts);
@@ -332,7 +334,7 @@ collect_replaced(ZenWrite *w)
 	collect = old != NULL && !is_plain_old(old) && (zen_version_flags(old) & ZEN_V_COMMITTED);
 	zen_epoch_leave();
 	if (collect)
-		(void) zen_collect_tuple(w->ht, w->tidno);
+		(void) zen_collect_item(w->ht, w->tidno, false);
 }
 
 /* Choose the rows of the write set that may be spilled, write them, and take them out of the write set. */
@@ -426,7 +428,7 @@ typedef struct Load
 
 /* Take slots for the rows, as many as there are. */
 static uint32
-take_slots(Load *load)
+load_take_slots(Load *load)
 {
 	uint32		n = 0;
 
@@ -522,7 +524,7 @@ load_rows(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid, ZenTaken
 		uint64		bits;
 
 		load.n = found;
-		load.n = found > 0 ? take_slots(&load) : 0;
+		load.n = found > 0 ? load_take_slots(&load) : 0;
 		if (load.n == 0)
 			break;
 		write_load(&load, xid, &cts);

@@ -96,7 +96,7 @@ find_spilled(ZenVersion *head, ZenSlot slot, ZenVersion **newer)
 
 /* If a process has made an entry of the row, leave the hint there. */
 static void
-mark_committed(Spilled *row)
+spillend_mark_row(Spilled *row)
 {
 	ZenLockedEntry e;
 	ZenVersion *newer,
@@ -132,7 +132,7 @@ zen_spillend_settle(uint32 region, ZenSpilledBlock *blocks, uint32 n)
 			continue;
 		for (uint32 i = 0; i < nrows; i++)
 		{
-			mark_committed(&rows[i]);
+			spillend_mark_row(&rows[i]);
 			if (rows[i].old != InvalidZenSlot)
 				superseded += zen_slot_size(rows[i].old);
 		}

@@ -187,10 +187,7 @@ ask_sink(const ZenWriteSet *ws)
 static bool
 commit_zen_only(ZenWriteSet *ws, Size sink_size)
 {
-	if (XactLastRecEnd != 0)
-		zen_sequence_extend();
 	zen_sequence_flush();
-	XactLastRecEnd = 0;			/* PostgreSQL has nothing to flush */
 	zen_commit_reserve(&zen_my_commit, ws);
 	if (!zen_commit_reserve_own(&zen_my_commit, ws, sink_size))
 		return false;
@@ -238,7 +235,7 @@ pre_commit(void)
 	/* PostgreSQL has released all savepoints */
 	Assert(GetCurrentTransactionNestLevel() == 1);
 	Assert(zen_my_commit.stage == ZEN_STAGE_NONE || zen_my_commit.stage == ZEN_STAGE_LEASED);
-	zen_sequence_publish();
+	zen_sequence_publish(XACT_EVENT_PRE_COMMIT);
 	if (ws->nwrites == 0 && ws->nblocks == 0 && !zen_ddl_pending())
 		return;
 	/* may throw: do it while nothing is written */
@@ -258,7 +255,7 @@ pre_prepare(void)
 	ZenWriteSet *ws = &zen_writeset;
 
 	Assert(GetCurrentTransactionNestLevel() == 1);
-	zen_sequence_publish_prepare();
+	zen_sequence_publish(XACT_EVENT_PRE_PREPARE);
 	if (ws->nwrites == 0 && ws->nblocks == 0 && ws->nlocks == 0 && !zen_ddl_pending())
 	{
 		/* a region may have been leased for rows that savepoints took back */
@@ -270,6 +267,17 @@ pre_prepare(void)
 	zen_ddl_precommit(U64FromFullTransactionId(GetTopFullTransactionId()));
 	zen_prepared_store(&zen_my_commit, U64FromFullTransactionId(GetTopFullTransactionId()));
 	ZEN_COUNT(commits_prepared, 1);
+}
+
+/*
+ * What is added to the write set later would be lost.  A commit needs no row locks, so they may still be added; a
+ * prepared transaction keeps them.
+ */
+static void
+close_write_set(bool locks)
+{
+	zen_writeset.writes_closed = true;
+	zen_writeset.locks_closed = locks;
 }
 
 /* ---------- after the end ---------- */
@@ -323,12 +331,11 @@ forget_all(void)
 	zen_spill_forget_formers();
 	zen_writeset_clear();
 	ZEN_TELL(end);
-	zen_ddl_reset();
 	Assert(zen_my_commit.stage == ZEN_STAGE_NONE);
 }
 
 static void
-committed(void)
+after_commit(void)
 {
 	Assert(InterruptHoldoffCount > 0);
 	zen_fault_pause(ZEN_FAULT(R19_PAUSE_COMMITTED) && zen_my_commit.stage == ZEN_STAGE_DOUBT);
@@ -339,10 +346,10 @@ committed(void)
 		zen_commit_set_lp(&zen_my_commit, &zen_writeset);
 	}
 	zen_commit_finish(&zen_my_commit, &zen_writeset);
-	zen_ddl_commit();
+	zen_ddl_end(XACT_EVENT_COMMIT);
 	unwatch_errors();
 	forget_all();
-	zen_exclusive_commit();
+	zen_exclusive_end(ZEN_EXCLUSIVE_COMMITTED);
 }
 
 /*
@@ -350,7 +357,7 @@ committed(void)
  * session (FATAL) passes no PG_CATCH() and no PG_FINALLY().
  */
 static void
-abandon(void)
+abandon_all(void)
 {
 	/* nothing throws under a word's lock */
 	ZenAssertNoWordLocked();
@@ -361,40 +368,55 @@ abandon(void)
 }
 
 static void
-aborted(void)
+after_abort(void)
 {
 	Assert(InterruptHoldoffCount > 0);
-	abandon();
+	abandon_all();
 
 	/*
 	 * an error has reset the interrupt holdoff and the error context stack
 	 * already
 	 */
 	watching = deciding = false;
-	zen_sequence_publish_abort();
+	zen_sequence_publish(XACT_EVENT_ABORT);
 	if (zen_writeset.nwrites > 0 || zen_writeset.nblocks > 0)
 		ZEN_COUNT(aborts, 1);
 	zen_prepared_undo(&zen_my_commit);
 	zen_commit_abort(&zen_my_commit, &zen_writeset);
 	release_locks(0);
 	pop_writes(0);
-	zen_ddl_abort();
+	zen_ddl_end(XACT_EVENT_ABORT);
 	forget_all();
-	zen_exclusive_abort();
+	zen_exclusive_end(ZEN_EXCLUSIVE_ABORTED);
 	flush_abort_record();
 	XactLastRecEnd = 0;			/* the next transaction has written nothing
 								 * yet */
 }
 
 static void
-prepared(void)
+after_prepare(void)
 {
 	Assert(InterruptHoldoffCount > 0);
 	if (zen_my_commit.stage != ZEN_STAGE_NONE)
 		zen_prepared_hand_over(&zen_my_commit);
-	zen_ddl_forget();
+	zen_ddl_end(XACT_EVENT_PREPARE);
 	forget_all();
-	zen_exclusive_prepare();
+	zen_exclusive_end(ZEN_EXCLUSIVE_PREPARED);
+}
+
+/* A savepoint was released: its entries belong to its parent. */
+static void
+raise_write_set(int nest_level)
+{
+	ZenWriteSet *ws = &zen_writeset;
+
+	Assert(nest_level > 1);
+	for (uint32 i = ws->nwrites; i > 0 && ws->writes[i - 1].nest_level >= nest_level; i--)
+		ws->writes[i - 1].nest_level = nest_level - 1;
+	for (uint32 i = ws->nlocks; i > 0 && ws->locks[i - 1].nest_level >= nest_level; i--)
+		ws->locks[i - 1].nest_level = nest_level - 1;
+	for (uint32 i = ws->nblocks; i > 0 && ws->blocks[i - 1].nest_level >= nest_level; i--)
+		ws->blocks[i - 1].nest_level = nest_level - 1;
 }
 
 void
@@ -405,22 +427,22 @@ zen_xact_event(XactEvent event)
 	{
 		case XACT_EVENT_PRE_COMMIT:
 			pre_commit();
-			zen_writeset_close(false);
+			close_write_set(false);
 			break;
 		case XACT_EVENT_PRE_PREPARE:
 			pre_prepare();
-			zen_writeset_close(true);
+			close_write_set(true);
 			break;
 		case XACT_EVENT_COMMIT:
-			committed();
+			after_commit();
 			zen_sequence_end();
 			break;
 		case XACT_EVENT_ABORT:
-			aborted();
+			after_abort();
 			zen_sequence_end();
 			break;
 		case XACT_EVENT_PREPARE:
-			prepared();
+			after_prepare();
 			zen_sequence_end();
 			break;
 		default:				/* parallel workers write nothing */
@@ -437,18 +459,18 @@ zen_xact_subevent(SubXactEvent event, SubTransactionId subxact)
 	switch (event)
 	{
 		case SUBXACT_EVENT_COMMIT_SUB:
-			zen_writeset_subcommit(level);
-			zen_ddl_subcommit(level);
+			raise_write_set(level);
+			zen_ddl_subend(event, level);
 			ZEN_TELL(subcommit, level);
 			break;
 		case SUBXACT_EVENT_ABORT_SUB:
 			zen_sequence_subabort();
-			abandon();
+			abandon_all();
 			release_locks(level);
 			ZEN_TELL(subabort, level);
 			zen_spillend_subabort(level);
 			pop_writes(level);
-			zen_ddl_subabort(level);
+			zen_ddl_subend(event, level);
 			/* the entries that remain are of the levels above */
 			Assert(zen_writeset.nwrites == 0 || zen_writeset.writes[zen_writeset.nwrites - 1].nest_level < level);
 			Assert(zen_writeset.nlocks == 0 || zen_writeset.locks[zen_writeset.nlocks - 1].nest_level < level);
@@ -463,12 +485,12 @@ zen_xact_subevent(SubXactEvent event, SubTransactionId subxact)
 /* ---------- processes ---------- */
 
 static void
-detach(int code, Datum arg)
+xact_detach(int code, Datum arg)
 {
 	/* ShutdownPostgres() has aborted the transaction under way */
 	Assert(zen_my_commit.stage == ZEN_STAGE_NONE);
 	zen_tablestat_flush();
-	zen_exclusive_detach();
+	zen_exclusive_end(ZEN_EXCLUSIVE_GONE);
 	zen_epoch_detach();
 	zen_tidmap_detach();
 	zen_version_detach();
@@ -484,6 +506,6 @@ zen_xact_attach(void)
 	zen_epoch_attach();
 	Assert(zen_my_epoch != NULL);
 	if (IsUnderPostmaster)
-		on_shmem_exit(detach, (Datum) 0);
+		on_shmem_exit(xact_detach, (Datum) 0);
 	attached = true;
 }
