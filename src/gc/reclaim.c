@@ -428,6 +428,17 @@ zen_reclaim_some(uint32 max)
 	return done;
 }
 
+/* Give back at most max pages of a region that have become empty; returns how many. */
+static uint32
+release_emptied(uint32 region, uint32 keep, uint32 max)
+{
+	ZenAssertRegionMine(region);
+	pg_atomic_write_u32(&zen_regions[region].emptied, 0);
+	pg_memory_barrier();		/* a page that is emptied from here on sets it
+								 * again */
+	return zen_slotalloc_release_empty(region, pages_to_keep(region, keep), max, zen_collect_forget_header);
+}
+
 bool
 zen_reclaim_some_pages(void)
 {
@@ -438,11 +449,7 @@ zen_reclaim_some_pages(void)
 	{
 		if (pg_atomic_read_u32(&zen_regions[r].emptied) == 0 || !zen_region_try_lease(r))
 			continue;
-		pg_atomic_write_u32(&zen_regions[r].emptied, 0);
-		pg_memory_barrier();	/* a page that is emptied from here on sets it
-								 * again */
-		if (zen_slotalloc_release_empty(r, pages_to_keep(r, KEEP_PAGES), PAGES_PER_STEP,
-										zen_collect_forget_header) == PAGES_PER_STEP)
+		if (release_emptied(r, KEEP_PAGES, PAGES_PER_STEP) == PAGES_PER_STEP)
 		{
 			pg_atomic_write_u32(&zen_regions[r].emptied, 1);
 			more = true;
@@ -466,10 +473,7 @@ zen_reclaim_pages(void)
 		/* beyond there are many regions and few pages, of which none is kept */
 		if ((r >= zen_nregions && pg_atomic_read_u32(&zen_regions[r].emptied) == 0) || !lease_patiently(r, &patience))
 			continue;
-		pg_atomic_write_u32(&zen_regions[r].emptied, 0);
-		pg_memory_barrier();	/* a page that is emptied from here on sets it
-								 * again */
-		zen_slotalloc_release_empty(r, pages_to_keep(r, 1), PG_UINT32_MAX, zen_collect_forget_header);
+		(void) release_emptied(r, 1, PG_UINT32_MAX);
 		zen_region_release(r);
 	}
 }

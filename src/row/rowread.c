@@ -27,6 +27,7 @@
 
 #define PREFETCH_LINES	3		/* of each row of a block: a version's header
 								 * and 100 bytes of data */
+#define PREFETCH_LOOK	2		/* of a row that is looked at in place */
 #define LOOK_AHEAD		16		/* rows that are asked for before one is
 								 * looked at */
 #define FIRST_CHUNK		(8 * 1024)	/* bytes for the rows of a block */
@@ -320,27 +321,13 @@ zen_row_read(ZenFetch *f)
 
 /* Prefetch the version to which a word leads: its header and the beginning of the data. */
 static inline void
-prefetch_row(uint64 w)
+prefetch_row(uint64 w, int lines)
 {
 	const char *p = zen_word_state(w) == ZEN_WORD_ENTRY ? (const char *) zen_word_entry(w) :
 	zen_word_state(w) == ZEN_WORD_NVM ? (const char *) zen_slot_ptr(zen_word_ref(w)) : NULL;
 
-	for (int i = 0; p != NULL && i < PREFETCH_LINES; i++)
+	for (int i = 0; p != NULL && i < lines; i++)
 		__builtin_prefetch(p + i * ZEN_LINE);
-}
-
-/* The header, and the line after it. */
-static inline void
-prefetch_header(uint64 w)
-{
-	const char *p = zen_word_state(w) == ZEN_WORD_ENTRY ? (const char *) zen_word_entry(w) :
-	zen_word_state(w) == ZEN_WORD_NVM ? (const char *) zen_slot_ptr(zen_word_ref(w)) : NULL;
-
-	if (p != NULL)
-	{
-		__builtin_prefetch(p);
-		__builtin_prefetch(p + ZEN_LINE);
-	}
 }
 
 /* Is the newest version of a row in DRAM, with its data, and seen by every snapshot? */
@@ -379,7 +366,7 @@ static void
 prefetch_rows(ZenWord *words, uint64 wanted)
 {
 	for (uint64 left = wanted; left != 0; left &= left - 1)
-		prefetch_row(zen_word_read(&words[pg_rightmost_one_pos64(left)]));
+		prefetch_row(zen_word_read(&words[pg_rightmost_one_pos64(left)]), PREFETCH_LINES);
 }
 
 void
@@ -406,7 +393,7 @@ zen_row_prefetch(ZenHTable *ht, const uint64 *tidnos, int n)
 		ZenWord    *word = zen_tidmap_word(ht, tidnos[i]);
 
 		if (word != NULL)
-			prefetch_row(zen_word_read(word));
+			prefetch_row(zen_word_read(word), PREFETCH_LINES);
 	}
 	zen_epoch_leave();
 }
@@ -532,7 +519,7 @@ zen_row_look_block(ZenHTable *ht, uint64 block, bool believe, ZenRowLook look, v
 		uint64		w;
 
 		if (i < ZEN_TIDS_PER_BLOCK)
-			prefetch_header(zen_word_read(&words[i]));
+			prefetch_row(zen_word_read(&words[i]), PREFETCH_LOOK);
 		if (i < LOOK_AHEAD)
 			continue;
 		w = zen_word_read(&words[i - LOOK_AHEAD]);

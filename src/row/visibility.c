@@ -22,6 +22,16 @@
 #include "storage/procarray.h"
 #include "utils/snapmgr.h"
 
+/* Has the writer of v, which is no longer in progress, committed?  Leaves the hint bit. */
+static inline bool
+has_committed(ZenVersion *v)
+{
+	bool		committed = TransactionIdDidCommit(v->xmin);
+
+	zen_version_set(v, committed ? ZEN_V_COMMITTED : ZEN_V_ABORTED);
+	return committed;
+}
+
 ZenXidState
 zen_version_state(ZenVersion *v)
 {
@@ -37,13 +47,7 @@ zen_version_state(ZenVersion *v)
 		return ZEN_XID_CURRENT;
 	if (TransactionIdIsInProgress(v->xmin))
 		return ZEN_XID_IN_PROGRESS;
-	if (TransactionIdDidCommit(v->xmin))
-	{
-		zen_version_set(v, ZEN_V_COMMITTED);
-		return ZEN_XID_COMMITTED;
-	}
-	zen_version_set(v, ZEN_V_ABORTED);
-	return ZEN_XID_ABORTED;
+	return has_committed(v) ? ZEN_XID_COMMITTED : ZEN_XID_ABORTED;
 }
 
 /* Does an MVCC snapshot see the writer of v? */
@@ -61,15 +65,7 @@ mvcc_sees(ZenVersion *v, Snapshot snapshot)
 		return v->cmin < snapshot->curcid;
 	if (XidInMVCCSnapshot(v->xmin, snapshot))
 		return false;
-	if (flags & ZEN_V_COMMITTED)
-		return true;
-	if (TransactionIdDidCommit(v->xmin))
-	{
-		zen_version_set(v, ZEN_V_COMMITTED);
-		return true;
-	}
-	zen_version_set(v, ZEN_V_ABORTED);
-	return false;
+	return (flags & ZEN_V_COMMITTED) || has_committed(v);
 }
 
 /*
