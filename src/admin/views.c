@@ -281,7 +281,7 @@ read_gauges(int64 gauges[ZEN_NGAUGES])
 	gauges[ZEN_G_dram_size_bytes] = (int64) dram.size;
 	gauges[ZEN_G_dram_taken_bytes] = (int64) taken;
 	gauges[ZEN_G_dram_used_bytes] = (int64) in_use;
-	gauges[ZEN_G_dram_used_percent] = zen_room_used_percent(&dram);
+	gauges[ZEN_G_dram_used_percent] = dram.used_percent;
 	gauges[ZEN_G_metcache_bytes] = (int64) zen_version_bytes();
 	gauges[ZEN_G_garbage_pending] = (int64) zen_gcqueue_pending();
 	gauges[ZEN_G_pages_total] = pages.unknown ? -1 : pages.total;
@@ -292,7 +292,7 @@ read_gauges(int64 gauges[ZEN_NGAUGES])
 	if (!pages.unknown)
 	{
 		zen_room(ZEN_ROOM_POOL, &pool);
-		gauges[ZEN_G_pool_used_percent] = zen_room_used_percent(&pool);
+		gauges[ZEN_G_pool_used_percent] = pool.used_percent;
 	}
 }
 

@@ -62,27 +62,15 @@ zen_room(ZenRoomKind kind, ZenRoom *room)
 		zen_arena_usage(&taken, &room->used);
 		room->used = Min(room->used, room->size);
 	}
-}
-
-/* Percent free, rounded down. */
-static uint32
-free_percent(const ZenRoom *room)
-{
 	Assert(room->used <= room->size);
-	return (uint32) ((room->size - room->used) * 100 / Max(room->size, 1));
-}
-
-uint32
-zen_room_used_percent(const ZenRoom *room)
-{
-	return 100 - free_percent(room);
+	room->used_percent = 100 - (uint32) ((room->size - room->used) * 100 / Max(room->size, 1));
 }
 
 /* Is zen.warning_level reached? */
 static bool
 is_low(const ZenRoom *room)
 {
-	return zen_warning_level > 0 && zen_room_used_percent(room) >= (uint32) zen_warning_level;
+	return zen_warning_level > 0 && room->used_percent >= (uint32) zen_warning_level;
 }
 
 static void
@@ -93,7 +81,7 @@ room_warn(ZenRoomKind kind, const ZenRoom *room)
 	if (kind == ZEN_ROOM_POOL)
 		ereport(WARNING,
 				(errcode(ERRCODE_DISK_FULL),
-				 errmsg("%u %% of the zen pool is in use", zen_room_used_percent(room)),
+				 errmsg("%u %% of the zen pool is in use", room->used_percent),
 				 errdetail("Rows and garbage take pages of " UINT64_FORMAT " of " UINT64_FORMAT " MB.  "
 						   "A transaction that finds no room will fail.",
 						   room->used / mb, room->size / mb),
@@ -103,7 +91,7 @@ room_warn(ZenRoomKind kind, const ZenRoom *room)
 	else
 		ereport(WARNING,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
-				 errmsg("%u %% of zen.dram_size is in use", zen_room_used_percent(room)),
+				 errmsg("%u %% of zen.dram_size is in use", room->used_percent),
 				 errdetail("Maps, row versions and garbage take " UINT64_FORMAT " of " UINT64_FORMAT " MB.  "
 						   "A transaction that finds no room will fail.",
 						   room->used / mb, room->size / mb),
@@ -124,7 +112,7 @@ room_watch(ZenRoomKind kind)
 	if (kind == ZEN_ROOM_POOL && zen_grow_may())
 		return;
 	zen_room(kind, &room);
-	percent = zen_room_used_percent(&room);
+	percent = room.used_percent;
 	if (zen_warning_level == 0 || percent + STEP <= (uint32) zen_warning_level)
 		last->percent = 0;		/* it has come down: a rise is new */
 	if (!is_low(&room))
@@ -240,12 +228,12 @@ zen_holder_find(ZenHolder *holder)
 /* ---------- the warning about the holder ---------- */
 
 static uint32
-free_percent_of(ZenRoomKind kind)
+free_percent(ZenRoomKind kind)
 {
 	ZenRoom		room;
 
 	zen_room(kind, &room);
-	return free_percent(&room);
+	return 100 - room.used_percent;
 }
 
 static bool
@@ -267,17 +255,17 @@ describe_holder(const ZenHolder *holder)
 		case ZEN_HOLDER_PREPARED:
 			return errdetail("Prepared transaction %u has been open for " UINT64_FORMAT " transactions.  "
 							 "%u %% of the pool's pages and %u %% of zen.dram_size are free.",
-							 holder->xid, holder->age, free_percent_of(ZEN_ROOM_POOL), free_percent_of(ZEN_ROOM_DRAM));
+							 holder->xid, holder->age, free_percent(ZEN_ROOM_POOL), free_percent(ZEN_ROOM_DRAM));
 		case ZEN_HOLDER_SLOT:
 			return errdetail("Replication slot \"%s\" keeps xmin %u, which is " UINT64_FORMAT " transactions old.  "
 							 "%u %% of the pool's pages and %u %% of zen.dram_size are free.",
 							 NameStr(holder->name), holder->xid, holder->age,
-							 free_percent_of(ZEN_ROOM_POOL), free_percent_of(ZEN_ROOM_DRAM));
+							 free_percent(ZEN_ROOM_POOL), free_percent(ZEN_ROOM_DRAM));
 		default:
 			return errdetail("Process %d keeps xmin %u, which is " UINT64_FORMAT " transactions old.  "
 							 "%u %% of the pool's pages and %u %% of zen.dram_size are free.",
 							 holder->pid, holder->xid, holder->age,
-							 free_percent_of(ZEN_ROOM_POOL), free_percent_of(ZEN_ROOM_DRAM));
+							 free_percent(ZEN_ROOM_POOL), free_percent(ZEN_ROOM_DRAM));
 	}
 }
 

@@ -21,13 +21,12 @@ typedef struct ZenRoom
 	uint64		size;			/* bytes */
 	uint64		used;			/* bytes; of the pool whole pages, however
 								 * full */
+	uint32		used_percent;	/* rounded up, so that 100 is full or nearly
+								 * so */
 } ZenRoom;
 
 /* zen_room -- how full it is now; the parts may be of different moments.  The pool must have been recovered. */
 extern void zen_room(ZenRoomKind kind, ZenRoom *room);
-
-/* zen_room_used_percent -- percent used, rounded up, so that 100 is full or nearly so. */
-extern uint32 zen_room_used_percent(const ZenRoom *room);
 
 /* Kinds of holders of the xid horizon. */
 typedef enum ZenHolderKind

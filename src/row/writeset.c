@@ -149,21 +149,6 @@ zen_writeset_add_rows(ZenHTable *ht, const ZenTakenTid *taken, ZenVersion **vers
 }
 
 void
-zen_writeset_add_slot(ZenSlot slot)
-{
-	ZenWrite   *w = &zen_writeset.writes[zen_writeset.nwrites];
-
-	check_add(zen_writeset.nwrites, zen_writeset.writes_capacity);
-	Assert(!zen_writeset.writes_closed && slot != InvalidZenSlot);
-	memset(w, 0, sizeof(*w));
-	w->ht = &zen_htables[0];
-	w->nest_level = present_level(NULL);
-	w->slot = slot;
-	w->former = zen_tuple_header(slot);
-	zen_writeset.nwrites++;
-}
-
-void
 zen_writeset_add_lock(ZenHTable *ht, uint64 tidno, TransactionId xid, LockTupleMode mode, bool followed)
 {
 	ZenWriteSet *ws = &zen_writeset;

@@ -88,9 +88,6 @@ extern void zen_writeset_add_rows(ZenHTable *ht, const ZenTakenTid *taken, ZenVe
 /* zen_writeset_add_block -- rows of this transaction in a block were spilled; room was reserved. */
 extern void zen_writeset_add_block(ZenHTable *ht, uint32 block);
 
-/* zen_writeset_add_slot -- a slot that the commit has taken beside those of rows; the last, and room was reserved. */
-extern void zen_writeset_add_slot(ZenSlot slot);
-
 /*
  * zen_write_bytes -- the bytes of DRAM that a version of this transaction takes, with the one that it replaces.
  *

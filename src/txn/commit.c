@@ -417,13 +417,21 @@ zen_commit_own_slot(uint32 region, Size size)
 	return slot;
 }
 
-/* Note a slot that will hold no row; there is room. */
+/* Note a slot that will hold no row, behind the rows; there is room. */
 static void
 add_own_slot(ZenCommit *commit, ZenWriteSet *ws, ZenSlot slot)
 {
+	ZenWrite   *w = &ws->writes[ws->nwrites];
+
 	Assert(commit->stage == ZEN_STAGE_LEASED && ws == &zen_writeset);
 	ZenAssertRegionMine(commit->region);
-	zen_writeset_add_slot(slot);
+	Assert(ws->nwrites < ws->writes_capacity && !ws->writes_closed);
+	memset(w, 0, sizeof(*w));
+	w->ht = &zen_htables[0];
+	w->nest_level = GetCurrentTransactionNestLevel();
+	w->slot = slot;
+	w->former = zen_tuple_header(slot);
+	ws->nwrites++;
 	/* the sink would have to be told, and may wait for the disk */
 	leave_near_cts(commit, ws);
 }

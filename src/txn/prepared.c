@@ -338,7 +338,7 @@ zen_prepared_hand_over(ZenCommit *commit)
  * version keeps its slot, in case it is the row's number that is damaged.
  */
 static void
-replace_damaged(Prepared *p)
+prepared_place_damaged(Prepared *p)
 {
 	for (uint32 i = 0; i < p->ndamaged; i++)
 	{
@@ -387,7 +387,7 @@ prepared_finish(Prepared *p, bool committed)
 	memset(p, 0, sizeof(*p));
 	if (committed)
 	{
-		replace_damaged(&copy);
+		prepared_place_damaged(&copy);
 		zen_commit_finish(&copy.commit, &copy.set);
 	}
 	else
