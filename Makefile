@@ -124,13 +124,9 @@ OBJS = $(addprefix src/base/, \
 		room.o) \
 	$(addprefix src/stream/, \
 		streamxids.o \
-		streamlog.o \
-		streamcopy.o \
-		streamclients.o \
-		streamcover.o \
 		streamtail.o \
 		streamsink.o \
-		streamflush.o \
+		streamclients.o \
 		streamredo.o \
 		streamrmgr.o) \
 	$(addprefix src/txn/, \

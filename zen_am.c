@@ -31,8 +31,6 @@
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 #include "stream/streamclients.h"
-#include "stream/streamcover.h"
-#include "stream/streamflush.h"
 #include "stream/streamrmgr.h"
 #include "stream/streamsink.h"
 #include "stream/streamtail.h"
@@ -108,7 +106,6 @@ static const struct
 	{zen_reclaim_shmem_size, zen_reclaim_init},
 	{zen_streamtail_shmem_size, zen_streamtail_init},
 	{zen_clients_shmem_size, zen_clients_init},
-	{NULL, zen_cover_init},
 	{NULL, zen_streamsink_install},
 	{zen_sequence_shmem_size, zen_sequence_init},
 	{zen_exclusive_shmem_size, zen_exclusive_init},

@@ -50,7 +50,7 @@
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "storage/smgr.h"
-#include "stream/streamcover.h"
+#include "stream/streamclients.h"
 #include "table/ownxact.h"
 #include "table/zenam_stream.h"
 #include "tcop/tcopprot.h"

@@ -44,7 +44,7 @@
 #include "recovery/gate.h"
 #include "recovery/recovery.h"
 #include "row/visibility.h"
-#include "stream/streamcopy.h"
+#include "stream/streamsink.h"
 #include "stream/streamtail.h"
 #include "table/zenam_rel.h"
 #include "txn/exclusive.h"

@@ -44,7 +44,7 @@
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
-#include "stream/streamcopy.h"
+#include "stream/streamsink.h"
 #include "txn/prepared.h"
 #include "utils/guc.h"
 #include "utils/snapmgr.h"

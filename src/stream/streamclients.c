@@ -1,22 +1,57 @@
 /*
- * streamclients.c -- which processes serve clients of replication, and which may copy files of this server.
+ * streamclients.c -- clients of replication: they read commits soon, and copy files that are whole.
  *
- * - A walsender counts from its authentication to its end.  While there is none, the flusher sleeps (streamflush.c).
+ * This file counts the processes that serve them.
+ *
+ * - A walsender counts from its authentication to its end.  While there is one, the flusher works.
  * - One of physical replication keeps tables from becoming zen's whose rows its client could not get
  *   (table/zenam_ddl.c).
  * - On a standby redo asks whether any process may copy files: walsenders, and sessions that have called
- *   pg_backup_start() or read files as pg_rewind does (streamcover.c).  A walsender that streams does not count.  So it
- *   is known by its pid.
+ *   pg_backup_start() or read files as pg_rewind does.  A walsender that streams does not count.  So it is known by
+ *   its pid, and a standby of this standby costs nothing.
+ *
+ * The flusher.  A zen-only commit does not flush its records, and walsenders send what is flushed.  So while a client
+ * reads the WAL, this process flushes up to the newest commit record, which wakes the walsenders.  No commit waits for
+ * it.  While there is no walsender, the flusher is not armed, and a commit does nothing for it.  With no commit to
+ * flush it sleeps, armed: the next commit sets its latch, the ones behind it do not.  Between two flushes it rests for
+ * REST_MS, so that many commits share one.
+ *
+ * Copies of a standby.  PostgreSQL takes the minRecoveryPoint of pg_control for the end of such a backup, as pg_control
+ * is copied last.  So while a session may copy files, redo raises minRecoveryPoint to the end of a record before it
+ * stores what the record says.  src/stream/README, "Copies of a copy", has the argument.
+ *
+ * A session enters itself, and then raises minRecoveryPoint.  Redo looks for entries, and then stores.  PostgreSQL has
+ * published the end of a record before redo looks.  With a full barrier on both sides one of the two sees the other:
+ * redo raises minRecoveryPoint for this record, or the session has done so.
+ *
+ * To raise it is to write pg_control to disk.  So redo raises it for all records that PostgreSQL has read ahead: it
+ * will replay them in any case, before it ends recovery.
  */
 #include "stream/streamclients.h"
 
+#include "access/xlog.h"
+#include "access/xlogrecovery.h"
+
+#include "base/fault.h"
+#include "base/guc.h"
+#include "catalog/pg_control.h"
+#include "common/controldata_utils.h"
 #include "miscadmin.h"
+#include "pgstat.h"
 #include "port/atomics.h"
+#include "postmaster/interrupt.h"
 #include "replication/walsender.h"
 #include "replication/walsender_private.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
+#include "storage/lwlock.h"
+#include "storage/proc.h"
 #include "storage/shmem.h"
+#include "stream/streamtail.h"
+#include "utils/guc.h"
+
+#define REST_MS			2
+#define RESTART_S		1		/* of the flusher after a failure */
 
 typedef struct Clients
 {
@@ -30,8 +65,11 @@ typedef struct Clients
 } Clients;
 
 static Clients *clients;
+static ControlFileData *control_file;	/* PostgreSQL's, under ControlFileLock */
 static bool copies = false;		/* this process may */
 static int	my_place = -1;		/* of pids */
+static bool is_covered = false; /* startup process: the record that is
+								 * replayed */
 
 Size
 zen_clients_shmem_size(void)
@@ -44,6 +82,8 @@ zen_clients_init(void)
 {
 	bool		found;
 
+	control_file = ShmemInitStruct("Control File", sizeof(ControlFileData), &found);
+	Assert(found);
 	clients = ShmemInitStruct("zen clients", zen_clients_shmem_size(), &found);
 	if (found)
 		return;
@@ -69,7 +109,7 @@ wake_flusher(void)
 }
 
 static void
-leave(int code, Datum arg)
+stop_counting(int code, Datum arg)
 {
 	if (!am_db_walsender)
 		pg_atomic_fetch_sub_u32(&clients->physical, 1);
@@ -84,7 +124,7 @@ zen_clients_enter(void)
 	pg_atomic_fetch_add_u32(&clients->readers, 1);
 	if (!am_db_walsender)
 		pg_atomic_fetch_add_u32(&clients->physical, 1);
-	before_shmem_exit(leave, (Datum) 0);
+	before_shmem_exit(stop_counting, (Datum) 0);
 	wake_flusher();
 }
 
@@ -95,23 +135,10 @@ zen_clients_physical(void)
 	return pg_atomic_read_u32(&clients->physical) > 0;
 }
 
-bool
-zen_clients_readers(void)
-{
-	return pg_atomic_read_u32(&clients->readers) > 0;
-}
-
-void
-zen_clients_watch(PGPROC *flusher)
-{
-	clients->flusher = flusher;
-	pg_memory_barrier();		/* a reader finds it, or is found */
-}
-
 /* ---------- processes that may copy ---------- */
 
 void
-zen_clients_copy_end(void)
+zen_cover_end(void)
 {
 	if (!copies)
 		return;
@@ -125,12 +152,12 @@ zen_clients_copy_end(void)
 static void
 end_at_exit(int code, Datum arg)
 {
-	zen_clients_copy_end();
+	zen_cover_end();
 }
 
 /* A walsender without a place counts as any session does, even while it streams. */
 static void
-find_place(void)
+find_pid_place(void)
 {
 	for (int i = 0; i < max_wal_senders && my_place < 0; i++)
 	{
@@ -141,21 +168,22 @@ find_place(void)
 	}
 }
 
-bool
-zen_clients_copy_begin(void)
+void
+zen_cover_begin(void)
 {
 	static bool registered = false;
 
-	if (copies)
-		return false;
+	if (copies || !RecoveryInProgress())
+		return;
 	if (!registered)
 		before_shmem_exit(end_at_exit, (Datum) 0);
 	registered = true;
 	copies = true;
 	if (am_walsender)
-		find_place();
+		find_pid_place();
 	pg_atomic_fetch_add_u32(my_place >= 0 ? &clients->walsenders : &clients->sessions, 1);
-	return true;
+	pg_memory_barrier();		/* pairs with that of zen_cover_redo() */
+	XLogFlush(GetCurrentReplayRecPtr(NULL));
 }
 
 /* A walsender that has streamed may take a backup later: by then its state is BACKUP. */
@@ -172,9 +200,12 @@ streams(uint32 pid)
 	return false;
 }
 
-bool
-zen_clients_may_copy(void)
+/* May any process copy files now? */
+static bool
+may_be_copied(void)
 {
+	if (ZEN_FAULT(R18_UNCOVERED))
+		return false;
 	if (pg_atomic_read_u32(&clients->sessions) > 0)
 		return true;
 	if (likely(pg_atomic_read_u32(&clients->walsenders) == 0))
@@ -187,4 +218,163 @@ zen_clients_may_copy(void)
 			return true;
 	}
 	return false;
+}
+
+/* ---------- copies of a standby: redo ---------- */
+
+/* Records of another timeline may follow this one.  PostgreSQL reads no further ahead. */
+static bool
+may_end_timeline(const DecodedXLogRecord *record)
+{
+	uint8		info = record->header.xl_info & ~XLR_INFO_MASK;
+
+	return record->header.xl_rmid == RM_XLOG_ID && (info == XLOG_CHECKPOINT_SHUTDOWN || info == XLOG_END_OF_RECOVERY);
+}
+
+/*
+ * The end of what is sure to be replayed, on the timeline of the record that is being replayed.  A recovery target may
+ * end recovery before the next record.
+ */
+static XLogRecPtr
+end_of_known(const XLogReaderState *reader)
+{
+	XLogRecPtr	end = reader->EndRecPtr;
+
+	if (recoveryTarget != RECOVERY_TARGET_UNSET)
+		return end;
+	for (const DecodedXLogRecord *next = reader->record->next; next != NULL && !may_end_timeline(next);
+		 next = next->next)
+		end = next->next_lsn;
+	return end;
+}
+
+/* As UpdateMinRecoveryPoint() does in PostgreSQL, but ahead of replay. */
+static void
+raise_ahead(XLogRecPtr end)
+{
+	TimeLineID	timeline;
+
+	(void) GetCurrentReplayRecPtr(&timeline);
+	LWLockAcquire(ControlFileLock, LW_EXCLUSIVE);
+	if (control_file->state == DB_IN_ARCHIVE_RECOVERY && !XLogRecPtrIsInvalid(control_file->minRecoveryPoint) &&
+		control_file->minRecoveryPoint < end)
+	{
+		control_file->minRecoveryPoint = end;
+		control_file->minRecoveryPointTLI = timeline;
+		update_controlfile(DataDir, control_file, true);
+	}
+	LWLockRelease(ControlFileLock);
+}
+
+/* XLogFlush() has nothing to do if minRecoveryPoint was raised ahead far enough. */
+static void
+raise_for(const XLogReaderState *reader)
+{
+	static XLogRecPtr raised = InvalidXLogRecPtr;
+
+	if (reader->EndRecPtr > raised)
+	{
+		raised = end_of_known(reader);
+		if (raised > reader->EndRecPtr)
+			raise_ahead(raised);
+	}
+	XLogFlush(reader->EndRecPtr);
+}
+
+void
+zen_cover_redo(XLogReaderState *record)
+{
+	pg_memory_barrier();		/* pairs with that of zen_cover_begin() */
+	is_covered = may_be_copied();
+	if (is_covered)
+		raise_for(record);
+}
+
+void
+zen_cover_redo_done(XLogReaderState *record)
+{
+	pg_memory_barrier();
+	if (!is_covered && may_be_copied())
+		raise_for(record);
+}
+
+/* ---------- the flusher ---------- */
+
+static void
+sleep_ms(long ms)
+{
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | (ms >= 0 ? WL_TIMEOUT : 0), ms, PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+}
+
+static void
+look_around(void)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+	}
+}
+
+/*
+ * One round: flush what has committed, or sleep until something has.
+ *
+ * A reader that comes, or goes, sets the latch behind its change of the count.  So this process, which has looked at
+ * the count before it sleeps, does not sleep on.
+ */
+static void
+flush_or_sleep(XLogRecPtr *done)
+{
+	bool		read = pg_atomic_read_u32(&clients->readers) > 0;
+	XLogRecPtr	newest = zen_streamtail_arm(*done, read ? MyLatch : NULL);
+
+	if (!read || newest <= *done)
+	{
+		pgstat_report_wal(false);
+		sleep_ms(-1);
+		return;
+	}
+	XLogFlush(newest);
+	*done = newest;
+	sleep_ms(REST_MS);
+}
+
+void
+zen_streamflush_main(Datum arg)
+{
+	XLogRecPtr	done = InvalidXLogRecPtr;
+
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
+	BackgroundWorkerUnblockSignals();
+	/* to no database: so pg_stat_activity has it */
+	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+	Assert(!RecoveryInProgress());
+	clients->flusher = MyProc;
+	pg_memory_barrier();		/* a reader finds it, or is found */
+	while (!ShutdownRequestPending)
+	{
+		look_around();
+		flush_or_sleep(&done);
+	}
+
+	/*
+	 * with 0 the postmaster would not start another one, should this have
+	 * been pg_terminate_backend()
+	 */
+	proc_exit(1);
+}
+
+void
+zen_streamflush_register(void)
+{
+	BackgroundWorker worker;
+
+	Assert(!IsUnderPostmaster);
+	if (zen_stream == ZEN_STREAM_OFF || max_wal_senders == 0)
+		return;
+	zen_bgworker_describe(&worker, "zen flusher", "zen_streamflush_main", (Datum) 0, RESTART_S);
+	RegisterBackgroundWorker(&worker);
 }

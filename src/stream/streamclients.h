@@ -1,12 +1,12 @@
 /*
- * streamclients.h -- which processes serve clients of replication, and which may copy files of this server.
+ * streamclients.h -- clients of replication: they read commits soon, and copy files that are whole.
  */
 #ifndef ZEN_STREAMCLIENTS_H
 #define ZEN_STREAMCLIENTS_H
 
 #include "base/compat.h"
 
-#include "storage/proc.h"
+#include "access/xlogreader.h"
 
 extern Size zen_clients_shmem_size(void);
 extern void zen_clients_init(void);
@@ -23,20 +23,23 @@ extern void zen_clients_enter(void);
 extern bool zen_clients_physical(void);
 
 /*
- * zen_clients_readers -- are there walsenders?  zen_clients_watch: the latch of this process, the flusher, is set
- * whenever that may have changed.
+ * zen_cover_begin -- this session may copy files from now on, if the server is a standby.  On return minRecoveryPoint
+ * covers all that redo has stored without having looked.  Until zen_cover_end(), or the session's end.  A walsender
+ * does not count while it streams.
  */
-extern bool zen_clients_readers(void);
-extern void zen_clients_watch(PGPROC *flusher);
+extern void zen_cover_begin(void);
+extern void zen_cover_end(void);
 
 /*
- * zen_clients_copy_begin -- this process may copy files from now on, until zen_clients_copy_end() or its end.  A full
- * memory barrier.  False: it has said so before.
- *
- * zen_clients_may_copy -- may any process?  A walsender does not count while it streams.
+ * zen_cover_redo -- redo, before it stores anything of this record.  zen_cover_redo_done -- when it has stored all.
  */
-extern bool zen_clients_copy_begin(void);
-extern void zen_clients_copy_end(void);
-extern bool zen_clients_may_copy(void);
+extern void zen_cover_redo(XLogReaderState *record);
+extern void zen_cover_redo_done(XLogReaderState *record);
+
+/* zen_streamflush_register -- have the flusher started with the server.  At postmaster start. */
+extern void zen_streamflush_register(void);
+
+/* The flusher's main function. */
+extern PGDLLEXPORT void zen_streamflush_main(Datum arg);
 
 #endif							/* ZEN_STREAMCLIENTS_H */

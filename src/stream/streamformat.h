@@ -1,5 +1,5 @@
 /*
- * streamformat.h -- zen's records in PostgreSQL's WAL.
+ * streamformat.h -- zen's records in PostgreSQL's WAL, and reading them: for redo and for decoding.
  *
  * The record kind ROWS: changes of rows of one table, in the order in which they were made.  Nothing in it is
  * aligned; all is read by memcpy.
@@ -19,6 +19,7 @@
 
 #include "access/htup_details.h"
 #include "access/rmgr.h"
+#include "access/xlogreader.h"
 
 /*
  * The number of the resource manager.  128 is PostgreSQL's for experiments: before a release one is to be reserved
@@ -149,5 +150,43 @@ StaticAssertDecl(sizeof(ZenStreamHead) == 16 && sizeof(ZenStreamRow) == 8, "a fo
 
 /* The part of a heap tuple that is in a record. */
 #define ZEN_STREAM_OMITTED	offsetof(HeapTupleHeaderData, t_infomask2)
+
+/* ---------- reading a record from its first byte to its last ---------- */
+
+typedef struct ZenRecordReader
+{
+	const char *at;
+	const char *end;
+	XLogRecPtr	lsn;
+} ZenRecordReader;
+
+static inline ZenRecordReader
+zen_record_begin(XLogReaderState *record)
+{
+	ZenRecordReader r;
+
+	r.at = XLogRecGetData(record);
+	r.end = r.at + XLogRecGetDataLen(record);
+	r.lsn = record->ReadRecPtr;
+	return r;
+}
+
+/* zen_record_left -- bytes that have not been read. */
+static inline Size
+zen_record_left(const ZenRecordReader *r)
+{
+	return r->end - r->at;
+}
+
+/* zen_record_take -- copy the next n bytes; false if there are not so many, and then nothing is done. */
+static inline bool
+zen_record_take(ZenRecordReader *r, void *to, Size n)
+{
+	if (zen_record_left(r) < n)
+		return false;
+	memcpy(to, r->at, n);
+	r->at += n;
+	return true;
+}
 
 #endif							/* ZEN_STREAMFORMAT_H */

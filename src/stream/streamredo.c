@@ -11,11 +11,13 @@
  */
 #include "stream/streamredo.h"
 
+#include "access/clog.h"
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
 #include "access/xlogrecovery.h"
 #include "base/fault.h"
 #include "base/guc.h"
+#include "catalog/pg_control.h"
 #include "miscadmin.h"
 #include "nvm/filetime.h"
 #include "nvm/htable.h"
@@ -25,9 +27,8 @@
 #include "nvm/grow.h"
 #include "nvm/region.h"
 #include "nvm/tuple.h"
-#include "stream/streamcover.h"
+#include "stream/streamclients.h"
 #include "stream/streamformat.h"
-#include "stream/streamread.h"
 #include "stream/streamxids.h"
 
 static void
@@ -46,7 +47,7 @@ misfit(const ZenRecordReader *r, const char *what)
 }
 
 static void
-take(ZenRecordReader *r, void *to, Size n)
+redo_take(ZenRecordReader *r, void *to, Size n)
 {
 	if (!zen_record_take(r, to, n))
 		misfit(r, "a record is too short");
@@ -54,7 +55,7 @@ take(ZenRecordReader *r, void *to, Size n)
 
 /* Bytes of a place in the pool, which must have them. */
 static char *
-place(const ZenRecordReader *r, uint64 offset, Size len)
+redo_place(const ZenRecordReader *r, uint64 offset, Size len)
 {
 	if (offset + len < offset || offset + len > zen_pool_pages() * ZEN_PAGE_SIZE)
 		misfit(r, "the pool is smaller than the primary server's");
@@ -98,7 +99,7 @@ settle_committed(uint32 region, uint64 cts)
  * future, whose own record comes.
  */
 static void
-settle(uint32 region)
+redo_settle(uint32 region)
 {
 	uint64		xid,
 				cts;
@@ -120,31 +121,7 @@ settle_former(const ZenCopyHead *next)
 
 	if (!zen_region_replay_is_committed(next->region, committed) && !ZEN_FAULT(R18_NOT_SETTLED))
 		settle_committed(next->region, committed);
-	settle(next->region);
-}
-
-/* pg_xact is about to forget transactions before this xid.  So they have ended. */
-void
-zen_stream_redo_forgets(TransactionId xid, XLogReaderState *record)
-{
-	uint64		oldest = zen_xids_full(xid);
-
-	if (!is_copy() || ZEN_FAULT(R19_NOT_BEFORE_CUT))
-		return;
-	zen_cover_redo(record);
-	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
-	{
-		uint64		full_xid,
-					cts;
-
-		if (!zen_region_doubt_written(r) || zen_region_doubt_read(r, &full_xid, &cts) == ZEN_DOUBT_NONE ||
-			zen_region_replay_is_committed(r, cts) || (full_xid >= oldest && !zen_xids_committed(full_xid)))
-			continue;
-		zen_pool_replays(record->EndRecPtr);
-		settle(r);
-		zen_filetime_redone();
-	}
-	zen_cover_redo_done(record);
+	redo_settle(next->region);
 }
 
 static ZenCopyHead
@@ -152,7 +129,7 @@ take_head(ZenRecordReader *r)
 {
 	ZenCopyHead head;
 
-	take(r, &head, sizeof(head));
+	redo_take(r, &head, sizeof(head));
 	if (head.region >= ZEN_MAX_REGIONS || head.since > head.cts)
 		misfit(r, "a record names a region that cannot be");
 	return head;
@@ -176,8 +153,8 @@ store_slot(ZenRecordReader *r)
 	ZenCopySlot s;
 	char	   *at;
 
-	take(r, &s, sizeof(s));
-	at = place(r, s.slot * ZEN_SLOT_UNIT, Max(s.len, ZEN_TOMBSTONE_SIZE));
+	redo_take(r, &s, sizeof(s));
+	at = redo_place(r, s.slot * ZEN_SLOT_UNIT, Max(s.len, ZEN_TOMBSTONE_SIZE));
 	if (zen_record_left(r) < s.len)
 		misfit(r, "a record is too short");
 	if (is_given_back(s.slot))
@@ -226,7 +203,7 @@ redo_tail(ZenRecordReader *r)
 	{
 		const char *next;
 
-		take(r, &lost, sizeof(lost));
+		redo_take(r, &lost, sizeof(lost));
 		if (lost.region >= ZEN_MAX_REGIONS || zen_record_left(r) < lost.len)
 			misfit(r, "a record of lost transactions is damaged");
 		for (next = r->at + lost.len; r->at < next;)
@@ -235,8 +212,8 @@ redo_tail(ZenRecordReader *r)
 	zen_fence();
 	for (r->at = begin; r->at < r->end; r->at += lost.len)
 	{
-		take(r, &lost, sizeof(lost));
-		settle(lost.region);
+		redo_take(r, &lost, sizeof(lost));
+		redo_settle(lost.region);
 		zen_region_replay_committed(lost.region, lost.cts);
 	}
 }
@@ -252,8 +229,8 @@ redo_scrub(ZenRecordReader *r)
 	{
 		ZenSlot		slot;
 
-		take(r, &slot, sizeof(slot));
-		(void) place(r, slot * ZEN_SLOT_UNIT, ZEN_TOMBSTONE_SIZE);
+		redo_take(r, &slot, sizeof(slot));
+		(void) redo_place(r, slot * ZEN_SLOT_UNIT, ZEN_TOMBSTONE_SIZE);
 		if (!is_given_back(slot))
 			zen_tuple_scrub(slot);
 	}
@@ -283,14 +260,14 @@ store_bytes(ZenRecordReader *r)
 	Size		len;
 	char	   *at;
 
-	take(r, &offset, sizeof(offset));
+	redo_take(r, &offset, sizeof(offset));
 	len = r->end - r->at;
-	at = place(r, offset, len);
+	at = redo_place(r, offset, len);
 	for (Size i = 0; i < len; i += sizeof(uint64))
 	{
 		uint64		word;
 
-		take(r, &word, sizeof(word));
+		redo_take(r, &word, sizeof(word));
 		zen_nvm_store64((uint64 *) (at + i), word);
 	}
 	zen_persist(at, len);
@@ -309,8 +286,8 @@ redo_zero(ZenRecordReader *r)
 {
 	uint32		pageno;
 
-	take(r, &pageno, sizeof(pageno));
-	(void) place(r, pageno * ZEN_PAGE_SIZE, ZEN_PAGE_SIZE);
+	redo_take(r, &pageno, sizeof(pageno));
+	(void) redo_place(r, pageno * ZEN_PAGE_SIZE, ZEN_PAGE_SIZE);
 	zero_page(pageno);
 }
 
@@ -323,13 +300,13 @@ redo_pages(ZenRecordReader *r)
 {
 	uint32		first;
 
-	take(r, &first, sizeof(first));
+	redo_take(r, &first, sizeof(first));
 	for (uint32 p = first; r->at < r->end; p++)
 	{
 		uint64		word;
 
-		take(r, &word, sizeof(word));
-		(void) place(r, p * ZEN_PAGE_SIZE, ZEN_PAGE_SIZE);
+		redo_take(r, &word, sizeof(word));
+		(void) redo_place(r, p * ZEN_PAGE_SIZE, ZEN_PAGE_SIZE);
 		if (!zen_page_is_data(p) || zen_nvm_load64(zen_page_word(p)) == word)
 			continue;
 		if (zen_nvm_load64(zen_page_word(p)) != 0)
@@ -347,7 +324,7 @@ redo_tables(ZenRecordReader *r)
 	uint32		range[2];
 	uint32		next;
 
-	take(r, range, sizeof(range));
+	redo_take(r, range, sizeof(range));
 	next = range[0];
 	if (range[1] > ZEN_MAX_HTABLES || range[0] > range[1])
 		misfit(r, "a record names tables that cannot be");
@@ -358,8 +335,8 @@ redo_tables(ZenRecordReader *r)
 
 		if (r->at < r->end)
 		{
-			take(r, &i, sizeof(i));
-			take(r, &entry, sizeof(entry));
+			redo_take(r, &i, sizeof(i));
+			redo_take(r, &entry, sizeof(entry));
 		}
 		if (i < next || i > range[1])
 			misfit(r, "a record names tables in no order");
@@ -384,8 +361,8 @@ redo_recovered(ZenRecordReader *r)
 	uint32		n;
 
 	for (uint32 i = 0; i < ZEN_MAX_REGIONS; i++)
-		settle(i);
-	take(r, &n, sizeof(n));
+		redo_settle(i);
+	redo_take(r, &n, sizeof(n));
 	for (uint32 i = 0; i < n; i++)
 	{
 		ZenCopyHead head = take_head(r);
@@ -401,9 +378,9 @@ redo_grown(ZenRecordReader *r)
 				first,
 				npages;
 
-	take(r, &file, sizeof(file));
-	take(r, &first, sizeof(first));
-	take(r, &npages, sizeof(npages));
+	redo_take(r, &file, sizeof(file));
+	redo_take(r, &first, sizeof(first));
+	redo_take(r, &npages, sizeof(npages));
 	if (file >= (uint32) zen_pool.nfiles)
 		stop_replay(r, "the primary server's pool has more files",
 					"Add the name of a new file to zen.pool_path, and start this server again.");
@@ -457,7 +434,7 @@ is_laid_out_alike(ZenRecordReader *r, uint32 nfiles)
 	{
 		ZenCopyLayout layout;
 
-		take(r, &layout, sizeof(layout));
+		redo_take(r, &layout, sizeof(layout));
 		if (i < (uint32) zen_pool.nfiles &&
 			(layout.first != zen_pool.files[i].first || layout.first_data != zen_pool.files[i].first_data))
 			return false;
@@ -511,7 +488,7 @@ redo_note(ZenRecordReader *r, bool follows)
 {
 	ZenCopyNote note;
 
-	take(r, &note, sizeof(note));
+	redo_take(r, &note, sizeof(note));
 	if (note.what == ZEN_NOTE_EMPTY)
 		redo_empty(r, note.nfiles, follows);
 	else if (note.what == ZEN_NOTE_UNSEEN)
@@ -565,7 +542,7 @@ redo_uncopied(ZenRecordReader *r)
 {
 	uint32		tables;
 
-	take(r, &tables, sizeof(tables));
+	redo_take(r, &tables, sizeof(tables));
 	if (tables != 0)
 		lack_rows(r, "zen.stream is not \"replica\" there any more");
 	zen_pool_set_copied(false);
@@ -586,7 +563,7 @@ refuse_emptying(const XLogReaderState *record, ZenRecordReader r)
 	ZenCopyNote note;
 	uint32		n;
 
-	take(&r, &note, sizeof(note));
+	redo_take(&r, &note, sizeof(note));
 	if (note.what != ZEN_NOTE_EMPTY || zen_allow_copies_without_rows || !reachedConsistency ||
 		zen_pool_replayed() >= record->EndRecPtr)
 		return;
@@ -607,8 +584,9 @@ refuse_emptying(const XLogReaderState *record, ZenRecordReader r)
 
 /* ---------- the whole ---------- */
 
-void
-zen_stream_redo_begins(void)
+/* Before the first record. */
+static void
+redo_begins(void)
 {
 	if (zen_pool.base != NULL && zen_pool_is_replica() && ArchiveRecoveryRequested)
 		watch_dram();
@@ -616,7 +594,7 @@ zen_stream_redo_begins(void)
 
 /* Redo one record of any kind. */
 static void
-redo(ZenRecordReader *r, uint8 kind)
+redo_kind(ZenRecordReader *r, uint8 kind)
 {
 	switch (kind)
 	{
@@ -662,8 +640,12 @@ redo(ZenRecordReader *r, uint8 kind)
 	zen_filetime_redone();
 }
 
-void
-zen_stream_redo(XLogReaderState *record)
+/*
+ * It does nothing if the pool is a primary's: what is in NVM is newer than the WAL.  Else it stores what the record says,
+ * blindly and durably.  PANIC if the pool cannot be the one that the record is about.
+ */
+static void
+redo_record(XLogReaderState *record)
 {
 	ZenRecordReader r = zen_record_begin(record);
 
@@ -679,6 +661,86 @@ zen_stream_redo(XLogReaderState *record)
 		refuse_emptying(record, r);
 	zen_cover_redo(record);
 	zen_pool_replays(record->EndRecPtr);
-	redo(&r, XLogRecGetInfo(record) & ~XLR_INFO_MASK);
+	redo_kind(&r, XLogRecGetInfo(record) & ~XLR_INFO_MASK);
 	zen_cover_redo_done(record);
+}
+
+/* ---------- redo of PostgreSQL's records ---------- */
+
+/*
+ * Transactions that pg_xact is about to forget must be settled before (R19).  PostgreSQL has no hook there.  But its
+ * table of resource managers may be written to, as RegisterCustomRmgr() does, and the startup process calls redo
+ * through it.
+ */
+static void (*next_clog_redo) (XLogReaderState *record);
+static void (*next_xlog_redo) (XLogReaderState *record);
+
+/*
+ * Before redo of a record that is not ours: pg_xact will not be asked any more of transactions before this xid.  They
+ * have ended, and so the copy settles what depends on them, durably (R19).
+ */
+static void
+redo_forgets(TransactionId xid, XLogReaderState *record)
+{
+	uint64		oldest = zen_xids_full(xid);
+
+	if (!is_copy() || ZEN_FAULT(R19_NOT_BEFORE_CUT))
+		return;
+	zen_cover_redo(record);
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+	{
+		uint64		full_xid,
+					cts;
+
+		if (!zen_region_doubt_written(r) || zen_region_doubt_read(r, &full_xid, &cts) == ZEN_DOUBT_NONE ||
+			zen_region_replay_is_committed(r, cts) || (full_xid >= oldest && !zen_xids_committed(full_xid)))
+			continue;
+		zen_pool_replays(record->EndRecPtr);
+		redo_settle(r);
+		zen_filetime_redone();
+	}
+	zen_cover_redo_done(record);
+}
+
+/* Its files go. */
+static void
+redo_clog(XLogReaderState *record)
+{
+	if ((XLogRecGetInfo(record) & ~XLR_INFO_MASK) == CLOG_TRUNCATE)
+	{
+		xl_clog_truncate cut;
+
+		memcpy(&cut, XLogRecGetData(record), sizeof(cut));
+		redo_forgets(cut.oldestXact, record);
+	}
+	next_clog_redo(record);
+}
+
+/* A server that begins to replay behind a checkpoint takes transactions older than this for forgotten. */
+static void
+redo_xlog(XLogReaderState *record)
+{
+	uint8		info = XLogRecGetInfo(record) & ~XLR_INFO_MASK;
+
+	if (info == XLOG_CHECKPOINT_ONLINE || info == XLOG_CHECKPOINT_SHUTDOWN)
+	{
+		CheckPoint	checkpoint;
+
+		memcpy(&checkpoint, XLogRecGetData(record), sizeof(checkpoint));
+		redo_forgets(checkpoint.oldestXid, record);
+	}
+	next_xlog_redo(record);
+}
+
+/* ---------- at the start ---------- */
+
+void
+zen_stream_redo_install(RmgrData *rmgr)
+{
+	rmgr->rm_redo = redo_record;
+	rmgr->rm_startup = redo_begins;
+	next_clog_redo = RmgrTable[RM_CLOG_ID].rm_redo;
+	RmgrTable[RM_CLOG_ID].rm_redo = redo_clog;
+	next_xlog_redo = RmgrTable[RM_XLOG_ID].rm_redo;
+	RmgrTable[RM_XLOG_ID].rm_redo = redo_xlog;
 }

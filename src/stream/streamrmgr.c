@@ -1,5 +1,5 @@
 /*
- * streamrmgr.c -- the resource manager of zen's records: logical decoding, descriptions, redo.
+ * streamrmgr.c -- the resource manager of zen's records: logical decoding, descriptions.
  *
  * rm_decode makes of each row what PostgreSQL's decoder makes of heap's (decode.c), so everything behind it is
  * PostgreSQL's: snapshots of the catalogs, savepoints, streaming, prepared transactions, toast values, output plugins.
@@ -8,25 +8,22 @@
 
 #include "base/compat.h"
 
-#include "access/clog.h"
 #include "access/heapam_xlog.h"
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
 #include "access/xlogreader.h"
 #include "base/guc.h"
-#include "catalog/pg_control.h"
 #include "miscadmin.h"
 #include "replication/decode.h"
 #include "replication/logical.h"
 #include "replication/reorderbuffer.h"
 #include "replication/snapbuild.h"
 #include "stream/streamformat.h"
-#include "stream/streamread.h"
 #include "stream/streamredo.h"
 #include "stream/streamtail.h"
 
 static void
-take(ZenRecordReader *r, void *to, Size n)
+decode_take(ZenRecordReader *r, void *to, Size n)
 {
 	if (!zen_record_take(r, to, n))
 		elog(ERROR, "record of zen's resource manager is too short");
@@ -37,7 +34,7 @@ read_record(XLogReaderState *record, ZenStreamHead *head)
 {
 	ZenRecordReader r = zen_record_begin(record);
 
-	take(&r, head, sizeof(*head));
+	decode_take(&r, head, sizeof(*head));
 	return r;
 }
 
@@ -60,7 +57,7 @@ take_tuple(ZenRecordReader *r, ReorderBuffer *queue, uint32 len)
 	ItemPointerSetInvalid(&tuple->t_self);
 	tuple->t_tableOid = InvalidOid;
 	memset(tuple->t_data, 0, ZEN_STREAM_OMITTED);
-	take(r, (char *) tuple->t_data + ZEN_STREAM_OMITTED, len);
+	decode_take(r, (char *) tuple->t_data + ZEN_STREAM_OMITTED, len);
 	return decoded;
 }
 
@@ -102,7 +99,7 @@ queue_rows(LogicalDecodingContext *ctx, XLogRecordBuffer *buf)
 		ZenStreamRow row;
 		ReorderBufferChange *change;
 
-		take(&r, &row, sizeof(row));
+		decode_take(&r, &row, sizeof(row));
 		change = ReorderBufferAllocChange(ctx->reorder);
 		change->action = action_of(&row);
 		change->origin_id = XLogRecGetOrigin(buf->record);
@@ -237,7 +234,7 @@ stream_desc(StringInfo buf, XLogReaderState *record)
 	{
 		ZenStreamRow row;
 
-		take(&r, &row, sizeof(row));
+		decode_take(&r, &row, sizeof(row));
 		if ((Size) (r.end - r.at) < row.new_len + (Size) row.old_len)
 			break;
 		r.at += row.new_len + (Size) row.old_len;
@@ -288,63 +285,12 @@ stream_identify(uint8 info)
 	return NULL;
 }
 
-/* ---------- redo of PostgreSQL's records ---------- */
-
-/*
- * Transactions that pg_xact is about to forget must be settled before (R19).  PostgreSQL has no hook there.  But its
- * table of resource managers may be written to, as RegisterCustomRmgr() does, and the startup process calls redo
- * through it.
- */
-static void (*next_clog_redo) (XLogReaderState *record);
-static void (*next_xlog_redo) (XLogReaderState *record);
-
-/* Its files go. */
-static void
-redo_clog(XLogReaderState *record)
-{
-	if ((XLogRecGetInfo(record) & ~XLR_INFO_MASK) == CLOG_TRUNCATE)
-	{
-		xl_clog_truncate cut;
-
-		memcpy(&cut, XLogRecGetData(record), sizeof(cut));
-		zen_stream_redo_forgets(cut.oldestXact, record);
-	}
-	next_clog_redo(record);
-}
-
-/* A server that begins to replay behind a checkpoint takes transactions older than this for forgotten. */
-static void
-redo_xlog(XLogReaderState *record)
-{
-	uint8		info = XLogRecGetInfo(record) & ~XLR_INFO_MASK;
-
-	if (info == XLOG_CHECKPOINT_ONLINE || info == XLOG_CHECKPOINT_SHUTDOWN)
-	{
-		CheckPoint	checkpoint;
-
-		memcpy(&checkpoint, XLogRecGetData(record), sizeof(checkpoint));
-		zen_stream_redo_forgets(checkpoint.oldestXid, record);
-	}
-	next_xlog_redo(record);
-}
-
-static void
-watch_pg_xact(void)
-{
-	next_clog_redo = RmgrTable[RM_CLOG_ID].rm_redo;
-	RmgrTable[RM_CLOG_ID].rm_redo = redo_clog;
-	next_xlog_redo = RmgrTable[RM_XLOG_ID].rm_redo;
-	RmgrTable[RM_XLOG_ID].rm_redo = redo_xlog;
-}
-
 /* ---------- at the start ---------- */
 
 static RmgrData stream_rmgr = {
 	.rm_name = "zen",
-	.rm_redo = zen_stream_redo,
 	.rm_desc = stream_desc,
 	.rm_identify = stream_identify,
-	.rm_startup = zen_stream_redo_begins,
 	.rm_cleanup = zen_streamtail_replayed,
 	.rm_decode = stream_decode
 };
@@ -382,6 +328,6 @@ void
 zen_streamrmgr_register(void)
 {
 	check_setting();
+	zen_stream_redo_install(&stream_rmgr);
 	RegisterCustomRmgr(ZEN_RMGR_ID, &stream_rmgr);
-	watch_pg_xact();
 }

@@ -1,9 +1,15 @@
 /*
- * streamtail.c -- transactions that have committed in NVM, and whose records the WAL may yet lose (R17).
+ * streamtail.c -- records of changes of rows: on their way into the WAL, and kept in NVM until the WAL has them (R17).
+ *
+ * Each change is logged when it is made, as heap logs its own.  So all that PostgreSQL does with heap's records holds
+ * for zen's: the order among changes of heap and zen tables, of catalogs and of savepoints; what a rolled-back
+ * savepoint has changed is dropped by its record; a reader may be sent a large transaction before its end.  Nothing in
+ * the pool depends on these records, and redo does nothing with them.
  *
  * A zen-only transaction is durable when its LP is.  Its records are then in the WAL's buffers only, and a crash loses
- * them.  So the commit writes them to NVM too: into a slot of HTable 0, the tail slot, under the same Tx-CTS.  LP
- * commits it with the rows.  The slot is free when the WAL is flushed behind the commit record.
+ * them.  So they are kept in memory until its end, if they are few, and the commit writes them to NVM too: into a slot
+ * of HTable 0, the tail slot, under the same Tx-CTS.  LP commits it with the rows.  The slot is free when the WAL is
+ * flushed behind the commit record.
  *
  * After a crash the tail is what is committed in NVM and not in the WAL.  A tail slot bears its transaction's xid, and
  * pg_xact tells whether the WAL has its commit.  That does not hold for xids that replay has not met, since they are
@@ -13,7 +19,7 @@
  * before (again_xid).  So a crash on the way finds either that it has committed, or that it is to be done again.
  *
  * A client of replication reads only WAL that is flushed.  So while there is such a client, the commit wakes the
- * flusher (streamflush.c) if it sleeps.  The ring's lock, which each commit takes, decides which process wakes it.
+ * flusher (streamclients.c) if it sleeps.  The ring's lock, which each commit takes, decides which process wakes it.
  *
  * The slots that are kept stand in a ring in shared memory, in the order in which their transactions have ended, more
  * or less.  In recovery the ring has the slots found.
@@ -23,21 +29,32 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "access/xloginsert.h"
 #include "base/epoch.h"
 #include "base/fault.h"
 #include "base/guc.h"
 #include "base/locks.h"
+#include "base/ownwal.h"
+#include "base/stats.h"
 #include "miscadmin.h"
 #include "nvm/page.h"
 #include "nvm/persist.h"
 #include "nvm/slotalloc.h"
 #include "nvm/tuple.h"
+#include "replication/message.h"
+#include "replication/syncrep.h"
+#include "replication/walsender.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
-#include "stream/streamcopy.h"
-#include "stream/streamlog.h"
 #include "stream/streamxids.h"
 #include "utils/memutils.h"
+
+#define KEPT_MAX		65000	/* bytes of records that are kept */
+#define ROOM			64		/* bytes before them, a multiple of 8 */
+#define FIRST_CAPACITY	((Size) 1024)
+#define KEEP_CAPACITY	((Size) 128 * 1024) /* a larger buffer is given back
+											 * after the transaction */
+#define MAX_MARKS		64
 
 #define RING_CAPACITY	16384
 #define RING_LAZY		128		/* so few are left alone */
@@ -48,6 +65,236 @@
 													 * for copies: one record */
 #define TAIL_MAGIC		UINT64CONST(0x4C494154) /* "TAIL" */
 #define SMALLEST_SLOT	256
+
+
+/* ---------- records of a transaction ---------- */
+
+/*
+ * The records of this transaction that are kept, and behind them the one that is being built, each behind its length;
+ * before them ROOM bytes.  The buffer lives as long as the process.
+ */
+static char *log_buffer = NULL;
+static Size log_capacity = 0;	/* for records */
+static Size log_kept = 0;		/* bytes of records in the WAL */
+static Size log_used = 0;		/* with the one being built */
+static bool log_beyond = false; /* there are records that are not kept */
+
+/* A savepoint that has records: all behind `kept` are its own, or those of savepoints in it. */
+typedef struct Mark
+{
+	int			nest_level;
+	Size		kept;
+} Mark;
+
+static Mark marks[MAX_MARKS];
+static int	nmarks = 0;
+
+static char *
+log_records(void)
+{
+	return log_buffer + ROOM;
+}
+
+static void
+log_grow(Size needed)
+{
+	Size		wanted = Max(log_capacity, FIRST_CAPACITY);
+	Size		bytes;
+
+	/* a slot is written in words of 8 bytes */
+	while (wanted < needed + 8)
+		wanted *= 2;
+	bytes = wanted + ROOM;
+	log_buffer = log_buffer ? repalloc_huge(log_buffer, bytes) : MemoryContextAllocHuge(TopMemoryContext, bytes);
+	log_capacity = wanted;
+}
+
+static void
+log_append(const void *bytes, Size n)
+{
+	if (unlikely(log_used + n > log_capacity))
+		log_grow(log_used + n);
+	memcpy(log_records() + log_used, bytes, n);
+	log_used += n;
+}
+
+static uint32
+logged_size(HeapTuple tuple)
+{
+	Assert(tuple == NULL || tuple->t_len >= SizeofHeapTupleHeader);
+	return tuple == NULL ? 0 : tuple->t_len - ZEN_STREAM_OMITTED;
+}
+
+static void
+append_tuple(HeapTuple tuple)
+{
+	if (tuple != NULL)
+		log_append((char *) tuple->t_data + ZEN_STREAM_OMITTED, logged_size(tuple));
+}
+
+void
+zen_streamlog_begin(RelFileLocator locator, bool is_toast)
+{
+	uint32		len = 0;
+	ZenStreamHead head = {
+		.spc = ZEN_LOCATOR_SPC(locator),.db = ZEN_LOCATOR_DB(locator),.relnumber = ZEN_LOCATOR_NUMBER(locator),
+		.flags = is_toast ? ZEN_STREAM_TOAST : 0
+	};
+
+	Assert(zen_stream != ZEN_STREAM_OFF && XLogLogicalInfoActive());
+	log_used = log_kept;
+	log_append(&len, sizeof(len));
+	log_append(&head, sizeof(head));
+}
+
+void
+zen_streamlog_add(ZenStreamKind kind, HeapTuple new, HeapTuple old)
+{
+	ZenStreamRow row = {.kind = (uint8) kind,.new_len = (uint16) logged_size(new),.old_len = logged_size(old)};
+
+	Assert(log_used >= log_kept + sizeof(uint32) + sizeof(ZenStreamHead));
+	Assert((kind == ZEN_STREAM_DELETE) == (new == NULL) && row.new_len == logged_size(new));
+	log_append(&row, sizeof(row));
+	append_tuple(new);
+	append_tuple(old);
+}
+
+/* Put the bytes of a record into the WAL. */
+static void
+log_insert(const char *record, uint32 len)
+{
+	Assert(CritSectionCount == 0);
+	XLogBeginInsert();
+	XLogRegisterData((char *) record, len);
+	/* a row that was applied does not go back to where it came from */
+	XLogSetRecordFlags(XLOG_INCLUDE_ORIGIN);
+	(void) XLogInsert(ZEN_RMGR_ID, ZEN_XLOG_ROWS);
+	zen_ownwal_records++;
+	ZEN_COUNT(stream_records, 1);
+	ZEN_COUNT(stream_bytes, len);
+}
+
+static void
+keep_no_more(void)
+{
+	log_beyond = true;
+	log_kept = log_used = 0;
+	nmarks = 0;
+}
+
+/* Before a record of the present (sub)transaction is kept.  False if it is in too many savepoints. */
+static bool
+mark_savepoint(void)
+{
+	int			level = GetCurrentTransactionNestLevel();
+
+	Assert(nmarks == 0 || marks[nmarks - 1].nest_level <= level);
+	if (level == 1 || (nmarks > 0 && marks[nmarks - 1].nest_level == level))
+		return true;
+	if (nmarks == MAX_MARKS)
+		return false;
+	marks[nmarks].nest_level = level;
+	marks[nmarks++].kept = log_kept;
+	return true;
+}
+
+void
+zen_streamlog_end(void)
+{
+	uint32		len = (uint32) (log_used - log_kept - sizeof(uint32));
+	XLogRecPtr	before = XactLastRecEnd;
+
+	Assert(len > sizeof(ZenStreamHead) && TransactionIdIsValid(GetCurrentTransactionIdIfAny()));
+	memcpy(log_records() + log_kept, &len, sizeof(len));
+	log_insert(log_records() + log_kept + sizeof(len), len);
+	if (log_beyond || log_used > KEPT_MAX || !mark_savepoint())
+	{
+		keep_no_more();
+		return;
+	}
+	log_kept = log_used;
+	XactLastRecEnd = before;
+}
+
+/* Will log_kept_records() not throw? */
+static bool
+log_has_room(Size behind)
+{
+	return log_buffer != NULL && log_kept + behind + 8 <= log_capacity;
+}
+
+/*
+ * The records kept, in memory: ROOM bytes before them and `behind` bytes behind them are the caller's, until the next
+ * record is begun.  May throw, but not if it has been called with as much before.
+ */
+static char *
+log_kept_records(Size behind)
+{
+	if (!log_has_room(behind))
+		log_grow(log_kept + behind);
+	log_used = log_kept;
+	return log_records();
+}
+
+/* The savepoint of this level is released. */
+static void
+streamlog_subcommit(int nest_level)
+{
+	if (nmarks == 0 || marks[nmarks - 1].nest_level < nest_level)
+		return;
+	Assert(marks[nmarks - 1].nest_level == nest_level);
+	if (nest_level == 2 || (nmarks > 1 && marks[nmarks - 2].nest_level == nest_level - 1))
+		nmarks--;
+	else
+		marks[nmarks - 1].nest_level--;
+}
+
+/* It is rolled back: its records are no longer kept. */
+static void
+streamlog_subabort(int nest_level)
+{
+	while (nmarks > 0 && marks[nmarks - 1].nest_level >= nest_level)
+		log_kept = marks[--nmarks].kept;
+	log_used = log_kept;
+}
+
+void
+zen_streamlog_reset(void)
+{
+	log_kept = log_used = 0;
+	nmarks = 0;
+	log_beyond = false;
+	if (log_capacity > KEEP_CAPACITY)
+	{
+		pfree(log_buffer);
+		log_buffer = NULL;
+		log_capacity = 0;
+	}
+}
+
+/* A record that is its kind. */
+static XLogRecPtr
+insert_kind(uint8 kind)
+{
+	uint32		nothing = 0;
+
+	XLogBeginInsert();
+	XLogRegisterData((char *) &nothing, sizeof(nothing));
+	zen_ownwal_records++;
+	return XLogInsert(ZEN_RMGR_ID, kind);
+}
+
+XLogRecPtr
+zen_streamlog_mark(bool with_xid)
+{
+	if (zen_stream == ZEN_STREAM_OFF)
+		return zen_log_message(with_xid);
+	if (with_xid)
+		(void) GetCurrentTransactionId();
+	return insert_kind(ZEN_XLOG_XID);
+}
+
+/* ---------- tail slots ---------- */
 
 /* The body of a tail slot: a MinimalTuple in form only. */
 typedef struct Tail
@@ -60,8 +307,8 @@ typedef struct Tail
 } Tail;
 
 StaticAssertDecl(offsetof(Tail, magic) == 16 && offsetof(Tail, records) == 40, "tail slots are a format in NVM");
-StaticAssertDecl(offsetof(Tail, records) <= ZEN_STREAM_ROOM, "it is built where the records are");
-StaticAssertDecl(offsetof(Tail, records) + ZEN_STREAM_KEPT_MAX <= PG_UINT16_MAX, "a slot says its length in 16 bits");
+StaticAssertDecl(offsetof(Tail, records) <= ROOM, "it is built where the records are");
+StaticAssertDecl(offsetof(Tail, records) + KEPT_MAX <= PG_UINT16_MAX, "a slot says its length in 16 bits");
 
 typedef struct Kept
 {
@@ -90,8 +337,8 @@ typedef struct Ring
 } Ring;
 
 static Ring *ring = NULL;		/* NULL: zen.stream is off */
-static XLogRecPtr flushed = InvalidXLogRecPtr;	/* the WAL is at least up to
-												 * here */
+static XLogRecPtr tail_flushed = InvalidXLogRecPtr; /* the WAL is at least up
+													 * to here */
 
 /* The part of zen_streamtail_begin()'s transaction that copies of the pool are to know. */
 static Size refs_bytes = 0;		/* of the slots' numbers, behind its records */
@@ -106,17 +353,17 @@ state(void)
 }
 
 static uint64
-place_of(const uint64 *word)
+tail_place(const uint64 *word)
 {
 	return (uint64) ((const char *) word - zen_pool.base);
 }
 
 static uint64
-load(uint64 *word)
+tail_load(uint64 *word)
 {
 	uint64		value;
 
-	if (!zen_guard_read(word, place_of(word), &value))
+	if (!zen_guard_read(word, tail_place(word), &value))
 	{
 		ereport(WARNING,
 				(errcode(ERRCODE_DATA_CORRUPTED),
@@ -129,9 +376,9 @@ load(uint64 *word)
 }
 
 static void
-store(uint64 *word, uint64 value)
+tail_store(uint64 *word, uint64 value)
 {
-	zen_nvm_store64(word, zen_guard(place_of(word), value));
+	zen_nvm_store64(word, zen_guard(tail_place(word), value));
 	zen_persist(word, sizeof(*word));
 }
 
@@ -139,7 +386,7 @@ store(uint64 *word, uint64 value)
 
 /*
  * The records kept, each behind a word: its length, and in the upper byte its kind.  Of TAIL only the slots are kept
- * (zen_copy_refs): their versions are in the pool already.
+ * (streamsink.c): their versions are in the pool already.
  */
 #define WORD(len, kind)		((uint32) (len) | (uint32) (kind) << 24)
 #define WORD_LEN(word)		((word) & 0xFFFFFF)
@@ -147,61 +394,53 @@ store(uint64 *word, uint64 value)
 
 StaticAssertDecl(ZEN_XLOG_ROWS == 0, "records of rows are kept behind their length");
 
-/* Bytes behind the kept records, for the slots that copies of the pool are to know. */
-static Size
-refs_item_size(uint32 nversions)
+/* Is the commit to wait for a synchronous standby, or for a subscriber that has its rows? */
+static bool
+commit_waits(void)
 {
-	return zen_copies() ? sizeof(uint32) + zen_copy_refs_size(nversions) : 0;
+	return SyncRepRequested() && SyncRepStandbyNames != NULL && SyncRepStandbyNames[0] != '\0';
 }
 
 int64
-zen_streamtail_begin(uint32 nversions, Size bytes)
+zen_streamtail_begin(Size refs, Size versions)
 {
 	Size		len;
 	int64		size = SMALLEST_SLOT;
 
-	refs_bytes = refs_item_size(nversions);
-	version_bytes = zen_copies() ? bytes : 0;
-	len = zen_streamlog_kept_len() + refs_bytes;
-	if (len > ZEN_STREAM_KEPT_MAX)
+	refs_bytes = refs == 0 ? 0 : sizeof(uint32) + refs;
+	version_bytes = versions;
+	len = log_kept + refs_bytes;
+	if (log_beyond || len > KEPT_MAX || (len > 0 && commit_waits()))
 		return ZEN_SINK_BY_RECORD;
 	if (len == 0 || ZEN_FAULT(R17_NO_TAIL))
 		return 0;
-	(void) zen_streamlog_kept(refs_bytes);
+	(void) log_kept_records(refs_bytes);
 	/* few sizes, since each takes a page of its region */
 	while (size < zen_tuple_size(offsetof(Tail, records) + len))
 		size *= 2;
 	return size;
 }
 
-/* Returns the bytes of the item. */
-static Size
-write_refs_item(char *at, uint32 region)
-{
-	uint32		len;
-	uint32		word;
-
-	if (!zen_copies())
-		return 0;
-	len = zen_copy_refs(region, at + sizeof(word));
-	word = WORD (len, ZEN_XLOG_TAIL);
-
-	memcpy(at, &word, sizeof(word));
-	return sizeof(word) + len;
-}
-
 void
-zen_streamtail_write(ZenSlot slot, uint32 region, uint64 cts, uint64 full_xid)
+zen_streamtail_write(ZenSlot slot, uint64 cts, uint64 full_xid, const void *refs, Size refs_len)
 {
-	PG_USED_FOR_ASSERTS_ONLY bool reserved = zen_streamlog_has_room(refs_bytes);
-	Size		len = zen_streamlog_kept_len();
-	char	   *records = zen_streamlog_kept(refs_bytes);
+	PG_USED_FOR_ASSERTS_ONLY bool reserved = log_has_room(refs_bytes);
+	Size		len = log_kept;
+	char	   *records = log_kept_records(refs_bytes);
 	Tail	   *tail = (Tail *) (records - offsetof(Tail, records));
 
 	/* slots are being written: nothing may throw */
 	Assert(reserved && full_xid != 0);
-	len += write_refs_item(records + len, region);
-	Assert(len > 0 && len <= ZEN_STREAM_KEPT_MAX);
+	if (refs_len > 0)
+	{
+		uint32		word = WORD (refs_len, ZEN_XLOG_TAIL);
+
+		Assert(sizeof(word) + refs_len <= refs_bytes);
+		memcpy(records + len, &word, sizeof(word));
+		memcpy(records + len + sizeof(word), refs, refs_len);
+		len += sizeof(word) + refs_len;
+	}
+	Assert(len > 0 && len <= KEPT_MAX);
 	Assert(zen_tuple_size(offsetof(Tail, records) + len) <= zen_slot_size(slot));
 	memset(tail, 0, offsetof(Tail, records));
 	tail->head.t_len = offsetof(Tail, records) + len;
@@ -230,7 +469,7 @@ turn_ring(const Kept *new, Kept *out, uint32 *nout, XLogRecPtr *oldest, Latch **
 
 	*nout = 0;
 	SpinLockAcquire(&ring->lock);
-	while (*nout < RING_STEP && ring->n > 0 && ring->kept[ring->first].until <= flushed)
+	while (*nout < RING_STEP && ring->n > 0 && ring->kept[ring->first].until <= tail_flushed)
 	{
 		out[(*nout)++] = ring->kept[ring->first];
 		ring->first = (ring->first + 1) % RING_CAPACITY;
@@ -276,9 +515,14 @@ free_slots(const Kept *kept, uint32 n)
 	SpinLockRelease(&ring->lock);
 }
 
-void
-zen_streamtail_keep(ZenSlot slot, XLogRecPtr lsn)
+/*
+ * The transaction has committed: the slot is free when the WAL is flushed behind its commit record.  Frees slots of
+ * earlier transactions.  Waits for the WAL if too many are kept.  Outside any epoch.
+ */
+static void
+streamtail_keep(ZenSlot slot)
 {
+	XLogRecPtr	lsn = XactLastCommitEnd;
 	Kept		new = {.slot = slot,.versions = (uint32) version_bytes,.at = GetCurrentTransactionStopTimestamp()};
 	Latch	   *wake = NULL;
 	bool		in = false;
@@ -298,8 +542,8 @@ zen_streamtail_keep(ZenSlot slot, XLogRecPtr lsn)
 		free_slots(out, nout);
 		if (!in && nout == 0)
 			XLogFlush(Max(lsn, oldest));
-		if (oldest > flushed)
-			flushed = GetFlushRecPtr(NULL);
+		if (oldest > tail_flushed)
+			tail_flushed = GetFlushRecPtr(NULL);
 	}
 	if (unlikely(wake != NULL))
 		SetLatch(wake);
@@ -374,26 +618,26 @@ zen_streamtail_look(ZenTailLook *look)
 void
 zen_streamtail_replayed(void)
 {
-	if (zen_pool.base == NULL || zen_pool.scratch || zen_pool_is_replica() || load(&state()->in_use) != ZEN_TAIL_ON)
+	if (zen_pool.base == NULL || zen_pool.scratch || zen_pool_is_replica() || tail_load(&state()->in_use) != ZEN_TAIL_ON)
 		return;
-	if (load(&state()->lost_xid) == 0)
-		store(&state()->lost_xid, U64FromFullTransactionId(ReadNextFullTransactionId()));
+	if (tail_load(&state()->lost_xid) == 0)
+		tail_store(&state()->lost_xid, U64FromFullTransactionId(ReadNextFullTransactionId()));
 	/* else it is left, and has committed, even when pg_xact has forgotten it */
-	if (load(&state()->again_xid) != 0 && !zen_xids_committed(load(&state()->again_xid)))
-		store(&state()->again_xid, 0);
+	if (tail_load(&state()->again_xid) != 0 && !zen_xids_committed(tail_load(&state()->again_xid)))
+		tail_store(&state()->again_xid, 0);
 }
 
 bool
 zen_streamtail_expected(void)
 {
-	return ring != NULL && !zen_pool.was_clean && load(&state()->lost_xid) != 0;
+	return ring != NULL && !zen_pool.was_clean && tail_load(&state()->lost_xid) != 0;
 }
 
 /* Is the transaction's commit record in the WAL? */
 static bool
 is_in_wal(uint64 full_xid)
 {
-	if (full_xid >= load(&state()->lost_xid) && !ZEN_FAULT(R17_NO_LOST_XID))
+	if (full_xid >= tail_load(&state()->lost_xid) && !ZEN_FAULT(R17_NO_LOST_XID))
 		return false;
 	return zen_xids_committed(full_xid);
 }
@@ -437,11 +681,11 @@ compare_slots(const void *a, const void *b)
 }
 
 /*
- * Log the rows of a transaction again, under the present transaction.  If there may still be copies of the pool, also
- * collect its versions into a record for them.
+ * Log the rows of a transaction again, under the present transaction, and tell of the slots that copies of the pool are
+ * to know.
  */
 static void
-log_tail(ZenSlot slot, uint64 cts, StringInfo copies)
+log_tail(ZenSlot slot, uint64 cts, ZenTailAgain again)
 {
 	Size		size = (Size) zen_tuple_len(slot, zen_slot_size(slot));
 	Tail	   *tail = palloc(size);
@@ -457,9 +701,9 @@ log_tail(ZenSlot slot, uint64 cts, StringInfo copies)
 
 		memcpy(&word, at, sizeof(word));
 		if (WORD_KIND(word) == ZEN_XLOG_ROWS)
-			zen_streamlog_insert(at + sizeof(word), WORD_LEN(word));
-		else if (WORD_KIND(word) == ZEN_XLOG_TAIL && zen_copies())
-			zen_copy_again(copies, at + sizeof(word), WORD_LEN(word), cts, slot);
+			log_insert(at + sizeof(word), WORD_LEN(word));
+		else if (WORD_KIND(word) == ZEN_XLOG_TAIL && again != NULL)
+			again(at + sizeof(word), WORD_LEN(word), cts, slot);
 		at += sizeof(word) + WORD_LEN(word);
 	}
 	pfree(tail);
@@ -470,20 +714,17 @@ log_tail(ZenSlot slot, uint64 cts, StringInfo copies)
  * this transaction.
  */
 static void
-log_again(void)
+log_again(ZenTailAgain again, void (*told_all) (void))
 {
-	StringInfoData copies;
-
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
 	XLogFlush(zen_streamlog_mark(true));
 	if (!ZEN_FAULT(R17_AGAIN_TWICE))
-		store(&state()->again_xid, U64FromFullTransactionId(GetTopFullTransactionId()));
+		tail_store(&state()->again_xid, U64FromFullTransactionId(GetTopFullTransactionId()));
 	zen_fault_stop(ZEN_FAULT(R17_STOP_NOTED));
-	initStringInfo(&copies);
 	for (uint32 i = 0; i < ring->n; i++)
-		log_tail(ring->kept[i].slot, ring->kept[i].until, &copies);
-	zen_copy_again_end(&copies);
+		log_tail(ring->kept[i].slot, ring->kept[i].until, again);
+	told_all();
 	ForceSyncCommit();
 	CommitTransactionCommand();
 	ring->again = ring->n;
@@ -505,14 +746,14 @@ drop_found(void)
 }
 
 void
-zen_streamtail_log(void)
+zen_streamtail_log(ZenTailAgain again, void (*told_all) (void))
 {
-	uint64		again = load(&state()->again_xid);
+	uint64		again_xid = tail_load(&state()->again_xid);
 
 	Assert(!IsTransactionState() && zen_streamtail_expected());
 	qsort(ring->kept, ring->n, sizeof(Kept), compare_cts);
-	if (ring->n > 0 && (again == 0 || !zen_xids_committed(again)))
-		log_again();
+	if (ring->n > 0 && (again_xid == 0 || !zen_xids_committed(again_xid)))
+		log_again(again, told_all);
 	qsort(ring->kept, ring->n, sizeof(Kept), compare_slots);
 }
 
@@ -531,8 +772,8 @@ forget_tail(void)
 	drop_found();
 	zen_fault_stop(ZEN_FAULT(R17_STOP_SCRUBBED));
 	/* in this order, within one line */
-	store(&state()->again_xid, 0);
-	store(&state()->lost_xid, 0);
+	tail_store(&state()->again_xid, 0);
+	tail_store(&state()->lost_xid, 0);
 }
 
 /*
@@ -543,7 +784,7 @@ forget_tail(void)
 static void
 note_off(void)
 {
-	uint64		before = load(&state()->in_use);
+	uint64		before = tail_load(&state()->in_use);
 
 	if (before == ZEN_TAIL_NEVER || IsBinaryUpgrade)
 		return;
@@ -553,11 +794,11 @@ note_off(void)
 				(errmsg("zen.stream was on, and is off: changes of zen tables are no longer in the write-ahead log"),
 				 errhint("When it is on again, logical slots from before end with an error.")));
 		if (!ZEN_FAULT(R17_OFF_LATE))
-			store(&state()->in_use, ZEN_TAIL_OFF);
+			tail_store(&state()->in_use, ZEN_TAIL_OFF);
 		zen_fault_stop(ZEN_FAULT(R17_STOP_OFF));
 	}
-	store(&state()->again_xid, 0);
-	store(&state()->lost_xid, 0);
+	tail_store(&state()->again_xid, 0);
+	tail_store(&state()->lost_xid, 0);
 	zen_fault_stop(ZEN_FAULT(R17_STOP_GIVEN_UP) || ZEN_FAULT(R17_OFF_LATE));
 }
 
@@ -565,19 +806,19 @@ note_off(void)
 static void
 note_on(void)
 {
-	uint64		before = load(&state()->in_use);
+	uint64		before = tail_load(&state()->in_use);
 
 	if (before == ZEN_TAIL_ON)
 		return;
 	if (before == ZEN_TAIL_OFF)
 	{
-		XLogRecPtr	gap = zen_streamlog_gap();
+		XLogRecPtr	gap = insert_kind(ZEN_XLOG_GAP);
 
 		if (!ZEN_FAULT(R17_GAP_UNFLUSHED))
 			XLogFlush(gap);
 		zen_fault_stop(ZEN_FAULT(R17_STOP_GAP));
 	}
-	store(&state()->in_use, ZEN_TAIL_ON);
+	tail_store(&state()->in_use, ZEN_TAIL_ON);
 	zen_fault_stop(ZEN_FAULT(R17_STOP_ON) || ZEN_FAULT(R17_GAP_UNFLUSHED));
 }
 
@@ -621,4 +862,12 @@ zen_streamtail_init(void)
 	ring->flusher = NULL;
 	ring->newest = InvalidXLogRecPtr;
 	SpinLockInit(&ring->lock);
+}
+
+void
+zen_streamtail_install(ZenSink *sink)
+{
+	sink->settle = streamtail_keep;
+	sink->subcommit = streamlog_subcommit;
+	sink->subabort = streamlog_subabort;
 }

@@ -1,35 +1,63 @@
 /*
- * streamtail.h -- transactions that have committed in NVM, and whose records the WAL may yet lose (R17).
+ * streamtail.h -- records of changes of rows: on their way into the WAL, and kept in NVM until the WAL has them (R17).
  */
 #ifndef ZEN_STREAMTAIL_H
 #define ZEN_STREAMTAIL_H
 
 #include "base/compat.h"
 
+#include "access/htup.h"
 #include "access/xlogdefs.h"
 #include "datatype/timestamp.h"
 #include "nvm/sink.h"
 #include "storage/latch.h"
+#include "stream/streamformat.h"
+
+/* ---------- records of a transaction ---------- */
+
+/*
+ * Process-local.  A record is built by begin, one add for each row, and end.
+ *
+ * zen_streamlog_begin -- begin a record of changes of one table.  A record that an error has left incomplete is
+ * dropped.
+ *
+ * zen_streamlog_add -- add a row; each of the two tuples may be NULL.  May throw for lack of memory.
+ *
+ * zen_streamlog_end -- put the record into the WAL, under the xid of the present (sub)transaction, which has one.  Not
+ * flushed, and no reason to flush the commit record as long as the transaction's records are few enough to be kept.
+ * May throw.
+ *
+ * zen_streamlog_reset -- the transaction has ended.
+ */
+extern void zen_streamlog_begin(RelFileLocator locator, bool is_toast);
+extern void zen_streamlog_add(ZenStreamKind kind, HeapTuple new, HeapTuple old);
+extern void zen_streamlog_end(void);
+extern void zen_streamlog_reset(void);
+
+/*
+ * zen_streamlog_mark -- a record without changes; its end.  with_xid: it bears the xid of the (sub)transaction.
+ *
+ * Without zen.stream it is an empty logical message, which needs no resource manager to be replayed.
+ */
+extern XLogRecPtr zen_streamlog_mark(bool with_xid);
 
 /* ---------- commit ---------- */
 
+/* zen_streamtail_install -- fill in the members of the sink that need nothing but this module. */
+extern void zen_streamtail_install(ZenSink *sink);
+
 /*
  * zen_streamtail_begin -- bytes of the slot that this transaction's records need; 0 if it has none; ZEN_SINK_BY_RECORD
- * if they are too many to be kept.  May throw.
+ * if they are too many to be kept, or the commit is to wait for another server.  May throw.
  *
- * nversions: so many slots it writes at most, with so many bytes, which copies of the pool are to know, if there may be
- * any.
+ * refs: so many bytes name the slots that copies of the pool are to know, 0 if there are no copies; versions: bytes in
+ * these slots.  Both at most.
  *
- * zen_streamtail_write -- write the records to their slot, with LP = 0, flushed and not fenced.  The versions are
- * written.  Never throws.
- *
- * zen_streamtail_keep -- the transaction has committed: the slot is free when the WAL is flushed up to lsn, which is
- * behind its commit record.  Frees slots of earlier transactions.  Waits for the WAL if too many are kept.  Outside any
- * epoch.
+ * zen_streamtail_write -- write the records, and those names, to their slot, with LP = 0, flushed and not fenced.  The
+ * versions are written.  Never throws.
  */
-extern int64 zen_streamtail_begin(uint32 nversions, Size bytes);
-extern void zen_streamtail_write(ZenSlot slot, uint32 region, uint64 cts, uint64 full_xid);
-extern void zen_streamtail_keep(ZenSlot slot, XLogRecPtr lsn);
+extern int64 zen_streamtail_begin(Size refs, Size versions);
+extern void zen_streamtail_write(ZenSlot slot, uint64 cts, uint64 full_xid, const void *refs, Size refs_len);
 
 /* zen_streamtail_keeps -- is it one of these slots? */
 extern bool zen_streamtail_keeps(ZenSlot slot);
@@ -71,12 +99,15 @@ extern bool zen_streamtail_expected(void);
  * lost transaction.  In the order of slots.
  *
  * zen_streamtail_log -- when it has told of all: log these transactions again, in one of its own, before anything that
- * they have superseded is taken away, here or in copies (R18).  Flushed on return.  May throw.
+ * they have superseded is taken away, here or in copies (R18).  Flushed on return.  May throw.  It tells again() of what
+ * zen_streamtail_write() was given, unless that is NULL, and then calls told_all(), within that transaction.
  *
  * zen_streamtail_is_lost -- is it the slot of one of these?  Then it is in use until zen_streamtail_recover().
  */
+typedef void (*ZenTailAgain) (const char *refs, uint32 len, uint64 cts, ZenSlot slot);
+
 extern void zen_streamtail_found(ZenSlot slot, uint64 cts);
-extern void zen_streamtail_log(void);
+extern void zen_streamtail_log(ZenTailAgain again, void (*told_all) (void));
 extern bool zen_streamtail_is_lost(ZenSlot slot);
 
 /*

@@ -29,7 +29,7 @@
 #include "storage/lmgr.h"
 #include "storage/smgr.h"
 #include "stream/streamclients.h"
-#include "stream/streamcopy.h"
+#include "stream/streamsink.h"
 #include "table/zenam_reindex.h"
 #include "table/zenam_rel.h"
 #include "table/zenam_stream.h"

@@ -24,7 +24,7 @@
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_publication.h"
-#include "stream/streamlog.h"
+#include "stream/streamtail.h"
 #include "table/zenam_rel.h"
 #include "utils/lsyscache.h"
 #include "utils/relcache.h"

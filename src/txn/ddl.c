@@ -22,7 +22,7 @@
 #include "nvm/persist.h"
 #include "nvm/slotalloc.h"
 #include "row/writeset.h"
-#include "stream/streamlog.h"
+#include "stream/streamtail.h"
 #include "txn/spillend.h"
 #include "utils/memutils.h"
 

@@ -35,7 +35,7 @@
 #include "storage/ipc.h"
 #include "storage/predicate.h"
 #include "storage/proc.h"
-#include "stream/streamlog.h"
+#include "stream/streamtail.h"
 #include "txn/commit.h"
 #include "txn/ddl.h"
 #include "txn/exclusive.h"
