@@ -106,9 +106,7 @@ OBJS = $(addprefix src/base/, \
 		tablestat.o \
 		tidmap.o \
 		version.o \
-		damage.o \
 		clock.o \
-		admission.o \
 		spillmap.o \
 		shares.o) \
 	$(addprefix src/row/, \
@@ -139,12 +137,9 @@ OBJS = $(addprefix src/base/, \
 		prepared.o \
 		xact.o) \
 	$(addprefix src/recovery/, \
+		savedmap.o \
 		passes.o \
-		mapload.o \
-		chunks.o \
-		mapsave.o \
 		recovery.o \
-		gate.o \
 		worker.o) \
 	$(addprefix src/table/, \
 		ownxact.o \

@@ -1,8 +1,18 @@
 /*
- * clock.c -- the CLOCK: which cached rows go when room is wanted.
+ * clock.c -- which rows come into the Met-Cache, and which go when room is wanted.
  *
- * An entry is evictable if it is frozen, is not a tombstone, and has neither older versions nor lockers.  Then NVM
- * holds the whole row.
+ * The rows that were read most often of late are worth their DRAM.  Reads of cached rows are counted in their newest
+ * versions (zen_version_touch), reads of other rows in a sketch (sketch.c).  Both counts are halved at the same times.
+ *
+ * Admission.  A row that is read in NVM is admitted:
+ * - at once, as long as half of the cache is empty;
+ * - else from its second read on, and only if room is left or a row can go that was read less.
+ *
+ * A row that is written or locked must be admitted.  So it is on probation first when the cache is full.  A row is
+ * copied inside an epoch and without a lock.  Its word then takes the copy only if it still leads to the same slot.
+ *
+ * Eviction.  An entry is evictable if it is frozen, is not a tombstone, and has neither older versions nor lockers.
+ * Then NVM holds the whole row.
  *
  * The CLOCK has shards, and each shard has two queues:
  * - fresh, the probation, has at most 1 / FRESH_PART of the items;
@@ -41,6 +51,7 @@
 #include "cache/sketch.h"
 #include "cache/tablestat.h"
 #include "nvm/page.h"
+#include "nvm/slotread.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
 
@@ -56,6 +67,12 @@
 								 * the search is given up */
 #define ANY_READS		(ZEN_SKETCH_MAX + 1)	/* more than any row has */
 #define MAX_IDLE_CALLS	64
+#define AGE_MISSES		10		/* reads that miss for each cached row, until
+								 * all counts are halved */
+#define LONG_READ		1000	/* misses in one transaction after which it
+								 * admits no more rows by reading */
+#define ADMIT_READS		2		/* reads after which a row may be admitted, if
+								 * half of the cache is taken */
 
 /* 16 bytes for each cached row */
 typedef struct ClockItem
@@ -116,34 +133,35 @@ zen_clock_capacity(void)
 }
 
 static bool
-exceeds(uint64 limit)
+clock_exceeds(uint64 limit)
 {
 	return zen_version_bytes() > limit;
 }
 
-bool
-zen_clock_exceeds_half(void)
+/* Up to there any row read may come in. */
+static bool
+clock_exceeds_half(void)
 {
-	return exceeds(zen_clock_capacity() / 2);
+	return clock_exceeds(zen_clock_capacity() / 2);
 }
 
-/* The room between this and the capacity is for writers. */
-bool
-zen_clock_is_full(void)
+/* A newcomer must take another row's place.  The room between this and the capacity is for writers. */
+static bool
+clock_is_full(void)
 {
-	return exceeds(zen_clock_capacity() / 64 * 63);
+	return clock_exceeds(zen_clock_capacity() / 64 * 63);
 }
 
 bool
 zen_clock_needs_room(void)
 {
-	return exceeds(zen_clock_capacity());
+	return clock_exceeds(zen_clock_capacity());
 }
 
 bool
 zen_clock_is_overfull(void)
 {
-	return exceeds(zen_clock_capacity() / 8 * 9);
+	return clock_exceeds(zen_clock_capacity() / 8 * 9);
 }
 
 Size
@@ -201,7 +219,7 @@ place_item(ClockShard *shard, ClockQueue *q, const ClockItem *item, ClockChunk *
 
 /* False if DRAM is full. */
 static bool
-push(ClockShard *shard, ClockQueue *q, const ClockItem *item)
+clock_push(ClockShard *shard, ClockQueue *q, const ClockItem *item)
 {
 	ClockChunk *spare = NULL;
 	bool		done;
@@ -226,7 +244,7 @@ push(ClockShard *shard, ClockQueue *q, const ClockItem *item)
 
 /* Take the oldest item out of a queue; false if there is none. */
 static bool
-pop(ClockShard *shard, ClockQueue *q, ClockItem *item)
+clock_pop(ClockShard *shard, ClockQueue *q, ClockItem *item)
 {
 	ClockChunk *empty = NULL;
 	bool		found = false;
@@ -356,7 +374,7 @@ look_at(const ClockItem *item, uint32 below, ZenVersion **victim, uint32 *reads)
 
 /* Look at an item as above, and do all that follows if the item is not to stay. */
 static Found
-visit(const ClockItem *item, uint32 below, uint32 *reads)
+clock_visit(const ClockItem *item, uint32 below, uint32 *reads)
 {
 	ZenVersion *victim;
 	Found		found;
@@ -416,9 +434,9 @@ push_or_evict(ClockShard *shard, ClockQueue *q, const ClockItem *item)
 {
 	uint32		reads;
 
-	while (!push(shard, q, item))
+	while (!clock_push(shard, q, item))
 	{
-		if (visit(item, ANY_READS, &reads) != FOUND_STAYS)
+		if (clock_visit(item, ANY_READS, &reads) != FOUND_STAYS)
 			break;
 		if (unmark_entry(item))
 		{
@@ -432,17 +450,17 @@ push_or_evict(ClockShard *shard, ClockQueue *q, const ClockItem *item)
  * Move the hand over one item of a queue.  A row that stays goes to the end of kept.  With below 0 nothing is evicted.
  */
 static Found
-step(ClockShard *shard, ClockQueue *q, uint32 below, uint32 *reads)
+clock_step(ClockShard *shard, ClockQueue *q, uint32 below, uint32 *reads)
 {
 	ClockItem	item;
 	Found		found;
 
 	Assert(q == &shard->fresh || q == &shard->kept);
-	if (!pop(shard, q, &item))
+	if (!clock_pop(shard, q, &item))
 		return FOUND_NOTHING;
 	if (below > 0 && zen_tablestat_over_quota(item.htable))
 		below = ANY_READS;
-	found = visit(&item, below, reads);
+	found = clock_visit(&item, below, reads);
 	if (found == FOUND_STAYS)
 		push_or_evict(shard, &shard->kept, &item);
 	return found;
@@ -462,11 +480,11 @@ win_place(ClockShard *shard, uint32 htable, uint32 reads)
 					item_reads;
 		Found		found;
 
-		if (!pop(shard, q, &item))
+		if (!clock_pop(shard, q, &item))
 			return false;
 		if (item.htable != htable && zen_tablestat_over_quota(item.htable) != over)
 			below = over ? 0 : ANY_READS;
-		found = visit(&item, below, &item_reads);
+		found = clock_visit(&item, below, &item_reads);
 		if (found == FOUND_EVICTABLE)
 			return true;
 		if (found == FOUND_STAYS)
@@ -477,21 +495,21 @@ win_place(ClockShard *shard, uint32 htable, uint32 reads)
 
 /* The oldest row on probation stays or goes. */
 static void
-settle(ClockShard *shard)
+settle_fresh(ClockShard *shard)
 {
 	ClockItem	item;
 	uint32		reads,
 				ignored;
-	bool		full = zen_clock_is_full();
+	bool		full = clock_is_full();
 
-	if (!pop(shard, &shard->fresh, &item))
+	if (!clock_pop(shard, &shard->fresh, &item))
 		return;
-	if (visit(&item, full ? ZEN_ADMIT_READS : 0, &reads) != FOUND_STAYS)
+	if (clock_visit(&item, full ? ADMIT_READS : 0, &reads) != FOUND_STAYS)
 		return;
 
 	/* in use now, or read again: it may stay if it wins a place */
 	if (!full || win_place(shard, item.htable, Max(reads, 1)) ||
-		visit(&item, ANY_READS, &ignored) == FOUND_STAYS)
+		clock_visit(&item, ANY_READS, &ignored) == FOUND_STAYS)
 		push_or_evict(shard, &shard->kept, &item);
 }
 
@@ -505,14 +523,14 @@ evict(uint32 max, uint64 limit)
 {
 	uint32		evicted = 0;
 
-	for (uint32 i = 0; i < max && exceeds(limit); i++)
+	for (uint32 i = 0; i < max && clock_exceeds(limit); i++)
 	{
 		ClockShard *shard = &clock_->shards[hand++ % clock_->nshards];
 		bool		fresh = shard->fresh.n > 0 && (fresh_is_full(shard) || shard->kept.n == 0);
-		uint32		below = fresh ? ZEN_ADMIT_READS : 1 + i / 16;
+		uint32		below = fresh ? ADMIT_READS : 1 + i / 16;
 		uint32		reads;
 
-		if (step(shard, fresh ? &shard->fresh : &shard->kept, Min(below, ANY_READS), &reads) == FOUND_EVICTABLE)
+		if (clock_step(shard, fresh ? &shard->fresh : &shard->kept, Min(below, ANY_READS), &reads) == FOUND_EVICTABLE)
 			evicted++;
 	}
 	return evicted;
@@ -532,13 +550,6 @@ zen_clock_evict(int max)
 	else
 		next_idle = Min(2 * next_idle + 1, MAX_IDLE_CALLS);
 	idle_calls = next_idle;
-}
-
-void
-zen_clock_evict_now(void)
-{
-	ZenAssertNotInEpoch();
-	evict(HAND_STEPS, zen_clock_capacity());
 }
 
 void
@@ -667,7 +678,7 @@ mark_entry(ZenHTable *ht, uint64 tidno, ClockItem *item)
 
 /* Give a row that is marked ZEN_V_IN_CLOCK its item. */
 static bool
-enqueue(ZenHTable *ht, uint64 tidno, ClockShard *shard, ClockQueue *q)
+clock_enqueue(ZenHTable *ht, uint64 tidno, ClockShard *shard, ClockQueue *q)
 {
 	ClockItem	item = {
 		.block = (uint32) (tidno / ZEN_TIDS_PER_BLOCK),
@@ -693,7 +704,7 @@ drop_stale(ClockShard *shard)
 	uint32		reads;
 
 	for (int i = 0; i < STALE_STEPS && shard->kept.n > 0; i++)
-		if (step(shard, &shard->kept, 0, &reads) != FOUND_NOTHING)
+		if (clock_step(shard, &shard->kept, 0, &reads) != FOUND_NOTHING)
 			break;
 }
 
@@ -701,9 +712,9 @@ void
 zen_clock_enqueue(ZenHTable *ht, uint64 tidno)
 {
 	ClockShard *shard = shard_of(zen_sketch_key(ht->idx, tidno));
-	bool		full = zen_clock_is_full();
+	bool		full = clock_is_full();
 
-	if (!enqueue(ht, tidno, shard, full ? &shard->fresh : &shard->kept))
+	if (!clock_enqueue(ht, tidno, shard, full ? &shard->fresh : &shard->kept))
 		return;
 
 	/*
@@ -711,32 +722,158 @@ zen_clock_enqueue(ZenHTable *ht, uint64 tidno)
 	 * many
 	 */
 	for (int i = 0; full && i < 2 && fresh_is_full(shard); i++)
-		settle(shard);
+		settle_fresh(shard);
 	if (!full && ++additions % CHECK_EVERY == 0)
 		drop_stale(shard);
 }
 
+/* ---------- admission ---------- */
+
+static uint32 misses_in_xact = 0;
+
+/* The result of an attempt to admit a row. */
+typedef enum Admission
+{
+	ADMIT_DONE,					/* by us */
+	ADMIT_NOT_NVM,				/* the row is not in NVM only, or has changed */
+	ADMIT_FULL,
+	ADMIT_DAMAGED
+} Admission;
+
+/*
+ * Copy the row in a slot into a version that its word may lead to, if it is sound; lean: without the data.  The CRC is
+ * checked although readers may have done so: the version lives long, and a writer is about to replace it.
+ */
+static Admission
+read_slot(ZenSlot slot, uint32 reads, bool lean, ZenVersion **result)
+{
+	int64		len = zen_tuple_len(slot, zen_slot_size(slot));
+	ZenVersion *v = len > 0 ? zen_version_alloc(lean ? 0 : (uint32) len) : NULL;
+	uint32		flags = ZEN_V_COMMITTED | ZEN_V_FROZEN | ZEN_V_IN_CLOCK | (lean ? ZEN_V_IN_NVM : 0);
+
+	ZenAssertInEpoch();
+	Assert(reads <= ZEN_SKETCH_MAX);
+	*result = v;
+	if (v == NULL)
+		return len > 0 ? ADMIT_FULL : ADMIT_DAMAGED;
+	if (lean ? !zen_tuple_intact(slot, zen_slot_size(slot)) :
+		!zen_tuple_read(slot, (MinimalTuple) v->data, (uint32) len, &v->xmin))
+	{
+		zen_slot_doubt(slot);
+		return ADMIT_DAMAGED;
+	}
+	v->slot = slot;
+	v->cmin = FirstCommandId;
+	v->code = (uint16) zen_word1_code(zen_tuple_header(slot).word1);
+	pg_atomic_write_u32(&v->flags, zen_version_with_reads(flags, reads, zen_sketch_age()));
+	return ADMIT_DONE;
+}
+
+/* Admit a row that was read so often, without an item.  Outside any epoch; never throws. */
+static Admission
+admit_row(ZenHTable *ht, ZenWord *word, uint32 reads, bool lean, ZenSlot *slot)
+{
+	ZenVersion *v = NULL;
+	Admission	result = ADMIT_NOT_NVM;
+	uint64		w,
+				now;
+
+	ZenAssertNoWordLocked();
+	zen_epoch_enter();
+	w = zen_word_read(word);
+	if (zen_word_state(w) == ZEN_WORD_NVM)
+	{
+		*slot = zen_word_ref(w);
+		result = read_slot(*slot, reads, lean, &v);
+	}
+	if (result == ADMIT_DONE)
+	{
+		now = zen_word_lock(word);
+		if (zen_word_state(now) == ZEN_WORD_NVM && zen_word_ref(now) == v->slot)
+			now = zen_word_with_entry(now, v);
+		else
+			result = ADMIT_NOT_NVM;
+		zen_word_unlock(word, now);
+	}
+	zen_epoch_leave();
+	if (result == ADMIT_DONE)
+	{
+		ZEN_COUNT(metcache_admissions, 1);
+		zen_tablestat_add(ht->idx, zen_tablestat_generation(ht->idx), ZEN_T_ADMISSIONS, 1);
+	}
+	else if (v != NULL)
+		zen_version_free(v);
+	return result;
+}
+
 void
-zen_clock_enqueue_kept(ZenHTable *ht, uint64 tidno)
+zen_admission_admit(ZenHTable *ht, uint64 tidno, ZenWord *word)
 {
-	ClockShard *shard = shard_of(zen_sketch_key(ht->idx, tidno));
+	uint32		reads = zen_sketch_estimate(zen_sketch_key(ht->idx, tidno));
+	ZenSlot		slot = InvalidZenSlot;
+	bool		lean = zen_clock_is_overfull();
+	TimestampTz since = 0;
+	Admission	result;
 
-	(void) enqueue(ht, tidno, shard, &shard->kept);
-}
-
-bool
-zen_clock_win_place(ZenHTable *ht, uint64 tidno, uint32 reads)
-{
 	ZenAssertNotInEpoch();
-	return win_place(shard_of(zen_sketch_key(ht->idx, tidno)), ht->idx, reads);
+	while ((result = admit_row(ht, word, reads, lean, &slot)) == ADMIT_FULL)
+	{
+		if (!zen_find_room(&since))
+			zen_arena_full_error();
+		lean = true;
+	}
+	if (result == ADMIT_DAMAGED)
+		zen_tuple_corrupted(slot, tidno);
+	if (result == ADMIT_DONE)
+		zen_clock_enqueue(ht, tidno);
 }
 
-uint64
-zen_clock_items(void)
+void
+zen_admission_missed(ZenHTable *ht, uint64 tidno)
 {
+	uint64		key = zen_sketch_key(ht->idx, tidno);
+	ClockShard *shard = shard_of(key);
+	uint32		reads = 1;
+	ZenSlot		slot;
+
+	ZenAssertNotInEpoch();
+	if (++misses_in_xact > LONG_READ)
+		return;
+	if (clock_exceeds_half())
+	{
+		reads = zen_sketch_add(key);
+		if (reads < ADMIT_READS || zen_clock_is_overfull() ||
+			(clock_is_full() && !win_place(shard, ht->idx, reads)))
+			return;
+	}
+
+	/*
+	 * in vain if DRAM is full or the row has just changed; the reader has its
+	 * row
+	 */
+	if (admit_row(ht, zen_tidmap_word(ht, tidno), reads, false, &slot) == ADMIT_DONE)
+		(void) clock_enqueue(ht, tidno, shard, &shard->kept);
+	if (zen_clock_needs_room())
+		evict(HAND_STEPS, zen_clock_capacity());
+}
+
+void
+zen_admission_end_xact(void)
+{
+	misses_in_xact = 0;
+}
+
+void
+zen_admission_age(void)
+{
+	static uint64 last = 0;
 	uint64		items = 0;
+	uint64		added = zen_sketch_added();
 
 	for (uint32 i = 0; i < clock_->nshards; i++)
 		items += clock_->shards[i].fresh.n + clock_->shards[i].kept.n;
-	return items;
+	if (added - last < AGE_MISSES * Max(items, 1000))
+		return;
+	last = added;
+	zen_sketch_halve();
 }

@@ -83,7 +83,7 @@ zen_keycache_hash(Oid index, uint64 key_hash)
 
 /* The upper half of the hash chooses the bucket, the lower one is the tag's. */
 static inline Bucket *
-bucket_of(uint64 hash)
+key_bucket(uint64 hash)
 {
 	Assert(nbuckets != 0);
 	return &buckets[(hash >> 32) * nbuckets >> 32];
@@ -98,7 +98,7 @@ tag_of(uint64 hash)
 bool
 zen_keycache_lookup(uint64 hash, uint64 *tidno)
 {
-	Bucket	   *bucket = bucket_of(hash);
+	Bucket	   *bucket = key_bucket(hash);
 	uint64		tag = tag_of(hash);
 
 	for (int i = 0; i < ENTRIES; i++)
@@ -117,7 +117,7 @@ zen_keycache_lookup(uint64 hash, uint64 *tidno)
 
 /* Where a search for an entry that may go begins. */
 static inline int
-first_of(uint64 hash)
+first_candidate(uint64 hash)
 {
 	return (int) ((hash >> 25) % ENTRIES);
 }
@@ -146,14 +146,14 @@ choose_entry(Bucket *bucket, uint64 hash)
 		return i;
 	for (i = 0; i < ENTRIES; i++)
 	{
-		pg_atomic_uint64 *candidate = &bucket->entries[(first_of(hash) + i) % ENTRIES];
+		pg_atomic_uint64 *candidate = &bucket->entries[(first_candidate(hash) + i) % ENTRIES];
 		uint64		entry = pg_atomic_read_u64(candidate);
 
 		if ((entry & USED) == 0)
-			return (first_of(hash) + i) % ENTRIES;
+			return (first_candidate(hash) + i) % ENTRIES;
 		pg_atomic_write_u64(candidate, entry & ~USED);
 	}
-	return first_of(hash);
+	return first_candidate(hash);
 }
 
 /* An entry without the mark, or -1. */
@@ -162,7 +162,7 @@ unused_entry(Bucket *bucket, uint64 hash)
 {
 	for (int i = 0; i < ENTRIES; i++)
 	{
-		int			candidate = (first_of(hash) + i) % ENTRIES;
+		int			candidate = (first_candidate(hash) + i) % ENTRIES;
 
 		if ((pg_atomic_read_u64(&bucket->entries[candidate]) & USED) == 0)
 			return candidate;
@@ -180,7 +180,7 @@ write_entry(Bucket *bucket, int i, uint64 hash, uint64 tidno)
 void
 zen_keycache_store(uint64 hash, uint64 tidno)
 {
-	Bucket	   *bucket = bucket_of(hash);
+	Bucket	   *bucket = key_bucket(hash);
 
 	write_entry(bucket, choose_entry(bucket, hash), hash, tidno);
 }
@@ -188,7 +188,7 @@ zen_keycache_store(uint64 hash, uint64 tidno)
 void
 zen_keycache_fill(uint64 hash, uint64 tidno)
 {
-	Bucket	   *bucket = bucket_of(hash);
+	Bucket	   *bucket = key_bucket(hash);
 	int			i = own_entry(bucket, hash);
 
 	if (i < 0)
@@ -208,5 +208,5 @@ zen_keycache_share(uint64 nrows)
 void
 zen_keycache_prefetch(uint64 hash)
 {
-	__builtin_prefetch(bucket_of(hash), 1);
+	__builtin_prefetch(key_bucket(hash), 1);
 }

@@ -34,12 +34,12 @@ typedef struct SketchShared
 } SketchShared;
 
 ZenSketch  *zen_sketch = NULL;
-static SketchShared *shared;
-static SketchLine *lines;
+static SketchShared *sketch_shared;
+static SketchLine *sketch_lines;
 static uint32 unreported = 0;	/* reads counted by this process */
 
 static uint32
-count_lines(uint64 cache_bytes)
+sketch_size(uint64 cache_bytes)
 {
 	return (uint32) Max(16, Min(cache_bytes / LINE_BYTES_CACHED, PG_UINT32_MAX));
 }
@@ -47,7 +47,7 @@ count_lines(uint64 cache_bytes)
 Size
 zen_sketch_shmem_size(uint64 cache_bytes)
 {
-	return add_size(sizeof(SketchShared) + LINE_SIZE, mul_size(count_lines(cache_bytes), LINE_SIZE));
+	return add_size(sizeof(SketchShared) + LINE_SIZE, mul_size(sketch_size(cache_bytes), LINE_SIZE));
 }
 
 void
@@ -56,16 +56,16 @@ zen_sketch_init(uint64 cache_bytes)
 	bool		found;
 	char	   *raw = ShmemInitStruct("zen sketch", zen_sketch_shmem_size(cache_bytes), &found);
 
-	shared = (SketchShared *) TYPEALIGN(LINE_SIZE, raw);
-	zen_sketch = &shared->constant;
-	lines = (SketchLine *) (shared + 1);
+	sketch_shared = (SketchShared *) TYPEALIGN(LINE_SIZE, raw);
+	zen_sketch = &sketch_shared->constant;
+	sketch_lines = (SketchLine *) (sketch_shared + 1);
 	unreported = 0;
 	if (found)
 		return;
 	pg_atomic_init_u32(&zen_sketch->age, 0);
-	pg_atomic_init_u64(&shared->added, 0);
-	zen_sketch->nlines = count_lines(cache_bytes);
-	memset(lines, 0, (Size) zen_sketch->nlines * LINE_SIZE);
+	pg_atomic_init_u64(&sketch_shared->added, 0);
+	zen_sketch->nlines = sketch_size(cache_bytes);
+	memset(sketch_lines, 0, (Size) zen_sketch->nlines * LINE_SIZE);
 }
 
 uint64
@@ -83,7 +83,7 @@ zen_sketch_key(uint32 htable, uint64 tidno)
 static inline SketchLine *
 line_of(uint64 key)
 {
-	return &lines[(key >> 32) * zen_sketch->nlines >> 32];
+	return &sketch_lines[(key >> 32) * zen_sketch->nlines >> 32];
 }
 
 /* The i-th counter of a key in its line, 0..127. */
@@ -115,7 +115,7 @@ zen_sketch_estimate(uint64 key)
 	SketchLine *line = line_of(key);
 	uint32		smallest = ZEN_SKETCH_MAX;
 
-	Assert(line >= lines && line < lines + zen_sketch->nlines);
+	Assert(line >= sketch_lines && line < sketch_lines + zen_sketch->nlines);
 	for (int i = 0; i < PROBES; i++)
 		smallest = Min(smallest, read_counter(line, probe(key, i)));
 	return smallest;
@@ -140,7 +140,7 @@ zen_sketch_add(uint64 key)
 	zen_sketch_raise(key, n);
 	if (++unreported >= REPORT_EVERY)
 	{
-		pg_atomic_fetch_add_u64(&shared->added, unreported);
+		pg_atomic_fetch_add_u64(&sketch_shared->added, unreported);
 		unreported = 0;
 	}
 	return n;
@@ -149,15 +149,15 @@ zen_sketch_add(uint64 key)
 uint64
 zen_sketch_added(void)
 {
-	return pg_atomic_read_u64(&shared->added);
+	return pg_atomic_read_u64(&sketch_shared->added);
 }
 
 void
 zen_sketch_halve(void)
 {
 	for (uint32 i = 0; i < zen_sketch->nlines; i++)
-		for (int j = 0; j < (int) lengthof(lines[i].words); j++)
-			if (lines[i].words[j] != 0)
-				lines[i].words[j] = (lines[i].words[j] >> 1) & UINT64CONST(0x7777777777777777);
+		for (int j = 0; j < (int) lengthof(sketch_lines[i].words); j++)
+			if (sketch_lines[i].words[j] != 0)
+				sketch_lines[i].words[j] = (sketch_lines[i].words[j] >> 1) & UINT64CONST(0x7777777777777777);
 	pg_atomic_fetch_add_u32(&zen_sketch->age, 1);
 }

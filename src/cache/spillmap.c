@@ -55,7 +55,7 @@ zen_spillmap_init(void)
 /* ---------- records ---------- */
 
 static inline uint32
-bucket_of(uint32 htable, uint32 block)
+spill_bucket(uint32 htable, uint32 block)
 {
 	return hash_combine(murmurhash32(htable), murmurhash32(block)) % NBUCKETS;
 }
@@ -87,7 +87,7 @@ zen_spillmap_old(const ZenSpill *spill, uint32 i)
 
 /* The place that leads to the record of a block, or to NULL at the end of the chain. */
 static ZenSpill *volatile *
-place_of(uint32 bucket, uint32 htable, uint32 block)
+spill_place(uint32 bucket, uint32 htable, uint32 block)
 {
 	ZenSpill   *volatile *place = &table->buckets[bucket];
 
@@ -99,7 +99,7 @@ place_of(uint32 bucket, uint32 htable, uint32 block)
 ZenSpill *
 zen_spillmap_find(ZenHTable *ht, uint32 block)
 {
-	ZenSpill   *s = table->buckets[bucket_of(ht->idx, block)];
+	ZenSpill   *s = table->buckets[spill_bucket(ht->idx, block)];
 
 	Assert(ht->idx < ZEN_MAX_HTABLES);
 	for (;;)
@@ -132,7 +132,7 @@ is_needed(ZenHTable *ht, const ZenSpill *s, uint32 i)
 	if (s->slot[i] == InvalidZenSlot)
 		return false;
 	ZenAssertInEpoch();
-	ZenAssertSpinLocked(lock_of(bucket_of(s->htable, s->block)));
+	ZenAssertSpinLocked(lock_of(spill_bucket(s->htable, s->block)));
 	Assert(s->writer_of[i] < s->nwriters);
 	if (!(s->writers[s->writer_of[i]].flags & ZEN_SPILL_SETTLED))
 		return true;
@@ -222,7 +222,7 @@ record_with_room(ZenHTable *ht, uint32 block, ZenSpill *volatile *place, const Z
 	ZenSpill   *s = *place;
 	ZenSpill   *larger = wanted->spare;
 
-	ZenAssertSpinLocked(lock_of(bucket_of(ht->idx, block)));
+	ZenAssertSpinLocked(lock_of(spill_bucket(ht->idx, block)));
 	wanted->has_old = has_old || (s != NULL && s->has_old);
 	wanted->capacity = s == NULL ? FIRST_WRITERS :
 		writer_place(s, writer) >= 0 ? s->capacity : Min(4 * s->capacity, MAX_WRITERS);
@@ -300,7 +300,7 @@ static uint64
 note_in_record(ZenHTable *ht, const Rows *rows, const ZenSpillWriter *writer)
 {
 	uint32		block = (uint32) (rows->tids[0].tidno / ZEN_TIDS_PER_BLOCK);
-	uint32		bucket = bucket_of(ht->idx, block);
+	uint32		bucket = spill_bucket(ht->idx, block);
 	Wanted		wanted = {0};
 
 	ZenAssertNoWordLocked();
@@ -313,7 +313,7 @@ note_in_record(ZenHTable *ht, const Rows *rows, const ZenSpillWriter *writer)
 
 		zen_epoch_enter();		/* for the words */
 		SpinLockAcquire(lock_of(bucket));
-		place = place_of(bucket, ht->idx, block);
+		place = spill_place(bucket, ht->idx, block);
 		any = has_row_to_note(ht, *place, rows);
 		if (any)
 			s = record_with_room(ht, block, place, writer, rows->old != InvalidZenSlot, &wanted);
@@ -363,12 +363,12 @@ zen_spillmap_take(ZenHTable *ht, const ZenTakenTid *tids, const ZenSlot *slots, 
 void
 zen_spillmap_mark(ZenHTable *ht, uint32 block, uint32 region, TransactionId xid, uint32 flags)
 {
-	uint32		bucket = bucket_of(ht->idx, block);
+	uint32		bucket = spill_bucket(ht->idx, block);
 	ZenSpill   *s;
 
 	ZenAssertNotInEpoch();
 	SpinLockAcquire(lock_of(bucket));
-	s = *place_of(bucket, ht->idx, block);
+	s = *spill_place(bucket, ht->idx, block);
 	for (int i = 0; s != NULL && i < s->nwriters; i++)
 		if (s->writers[i].region == region && !(s->writers[i].flags & ZEN_SPILL_SETTLED) &&
 			(xid == InvalidTransactionId || s->writers[i].xid == xid))
@@ -380,12 +380,12 @@ void
 zen_spillmap_forget(ZenHTable *ht, uint64 tidno)
 {
 	uint32		block = (uint32) (tidno / ZEN_TIDS_PER_BLOCK);
-	uint32		bucket = bucket_of(ht->idx, block);
+	uint32		bucket = spill_bucket(ht->idx, block);
 	ZenSpill   *s;
 
 	ZenAssertNotInEpoch();
 	SpinLockAcquire(lock_of(bucket));
-	s = *place_of(bucket, ht->idx, block);
+	s = *spill_place(bucket, ht->idx, block);
 	if (s != NULL)
 		s->slot[tidno % ZEN_TIDS_PER_BLOCK] = InvalidZenSlot;
 	SpinLockRelease(lock_of(bucket));
@@ -394,14 +394,14 @@ zen_spillmap_forget(ZenHTable *ht, uint64 tidno)
 void
 zen_spillmap_trim(ZenHTable *ht, uint32 block, bool gone)
 {
-	uint32		bucket = bucket_of(ht->idx, block);
+	uint32		bucket = spill_bucket(ht->idx, block);
 	ZenSpill   *volatile *place;
 	ZenSpill   *s;
 	bool		needed = false;
 
 	zen_epoch_enter();			/* for the words */
 	SpinLockAcquire(lock_of(bucket));
-	place = place_of(bucket, ht->idx, block);
+	place = spill_place(bucket, ht->idx, block);
 	s = *place;
 	for (uint32 i = 0; s != NULL && !gone && !needed && i < ZEN_TIDS_PER_BLOCK; i++)
 		needed = is_needed(ht, s, i);

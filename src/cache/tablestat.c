@@ -132,14 +132,10 @@ zen_tablestat_reset(void)
 }
 
 void
-zen_tablestat_retire(uint32 htable)
+zen_tablestat_drop(uint32 htable)
 {
 	pg_atomic_fetch_add_u32(&stats[htable].generation, 1);
-}
-
-void
-zen_tablestat_clear(uint32 htable)
-{
+	zen_epoch_wait();
 	for (int i = 0; i < ZEN_T_NCOUNTERS; i++)
 		pg_atomic_write_u64(&stats[htable].counters[i], 0);
 	pg_atomic_write_u64(&stats[htable].quota, 0);

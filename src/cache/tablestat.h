@@ -54,13 +54,11 @@ extern void zen_tablestat_read(uint32 htable, int64 values[ZEN_T_NCOUNTERS]);
 extern void zen_tablestat_reset(void);
 
 /*
- * zen_tablestat_retire, zen_tablestat_clear -- a table goes.
+ * zen_tablestat_drop -- a table goes: wait for all readers (zen_epoch_wait), and clear its counters.
  *
- * Caller retires, calls zen_epoch_wait(), and then clears.  From then on all its counters are 0, also if processes
- * still hold counts of it.
+ * From then on all its counters are 0, also if processes still hold counts of it.
  */
-extern void zen_tablestat_retire(uint32 htable);
-extern void zen_tablestat_clear(uint32 htable);
+extern void zen_tablestat_drop(uint32 htable);
 
 /*
  * zen_tablestat_quota, zen_tablestat_set_quota -- the share of the Met-Cache that a table may fill, bytes; 0: no limit.

@@ -170,7 +170,7 @@ add_leaf(TidMap *map, uint32 leafno)
 
 /* Take a block to fill: one that VACUUM has found room in, else a new one. */
 static bool
-take_block(ZenHTable *ht, MyBlock *mine)
+take_tid_block(ZenHTable *ht, MyBlock *mine)
 {
 	TidMap	   *map = &maps[ht->idx];
 	bool		got = false;
@@ -225,7 +225,7 @@ zen_tidmap_full_error(ZenHTable *ht)
 
 /* NULL if this process has no memory left. */
 static MyBlock *
-my_block(ZenHTable *ht)
+block_to_fill(ZenHTable *ht)
 {
 	MyBlock   **chunk = &my_blocks[ht->idx / CHUNK_TABLES];
 
@@ -245,7 +245,7 @@ words_to_fill(ZenHTable *ht, MyBlock *mine)
 	ZenWord    *words;
 
 	if (mine == NULL || ((mine->next == ZEN_TIDS_PER_BLOCK || mine->generation != maps[ht->idx].generation) &&
-						 !take_block(ht, mine)))
+						 !take_tid_block(ht, mine)))
 		return NULL;
 	words = zen_tidmap_word(ht, (uint64) mine->block * ZEN_TIDS_PER_BLOCK);
 	Assert(words != NULL);
@@ -255,7 +255,7 @@ words_to_fill(ZenHTable *ht, MyBlock *mine)
 uint32
 zen_tidmap_take(ZenHTable *ht, const uint64 *entry_refs, uint32 n, ZenTakenTid *taken)
 {
-	MyBlock    *mine = my_block(ht);
+	MyBlock    *mine = block_to_fill(ht);
 	uint32		got = 0;
 
 	ZenAssertNoWordLocked();
@@ -279,7 +279,7 @@ zen_tidmap_take(ZenHTable *ht, const uint64 *entry_refs, uint32 n, ZenTakenTid *
 uint32
 zen_tidmap_find_free(ZenHTable *ht, uint32 n, ZenTakenTid *found)
 {
-	MyBlock    *mine = my_block(ht);
+	MyBlock    *mine = block_to_fill(ht);
 	uint32		got = 0;
 
 	Assert(n > 0);
@@ -387,7 +387,6 @@ zen_tidmap_drop(ZenHTable *ht)
 	uint32		nleaves = pg_atomic_read_u32(&map->nleaves);
 
 	ZenAssertNotInEpoch();
-	zen_tablestat_retire(ht->idx);
 	/* first: no process gives back a block of this table from now on */
 	SpinLockAcquire(&map->lock);
 	map->generation++;
@@ -397,11 +396,10 @@ zen_tidmap_drop(ZenHTable *ht)
 	pg_atomic_write_u32(&map->nleaves, 0);
 
 	/*
-	 * collectors that still follow an old queue item are inside: wait for
-	 * them
+	 * collectors that still follow an old queue item are inside: this waits
+	 * for them
 	 */
-	zen_epoch_wait();
-	zen_tablestat_clear(ht->idx);
+	zen_tablestat_drop(ht->idx);
 	Assert(pg_atomic_read_u32(&map->nblocks) == 0);
 	for (uint32 i = 0; i < nleaves; i++)
 		zen_arena_free(map->dir[i], LEAF_BYTES);
@@ -442,7 +440,7 @@ grow_free_blocks(TidMap *map, uint32 capacity)
 
 /* The rest of a block is for the next process that needs one.  Without DRAM for the list it waits for VACUUM. */
 static void
-give_back(TidMap *map, MyBlock *mine)
+give_block_back(TidMap *map, MyBlock *mine)
 {
 	bool		settled;
 	uint32		capacity;
@@ -470,7 +468,7 @@ zen_tidmap_detach(void)
 		MyBlock    *chunk = my_blocks[i / CHUNK_TABLES];
 
 		if (chunk != NULL && chunk[i % CHUNK_TABLES].next < ZEN_TIDS_PER_BLOCK)
-			give_back(&maps[i], &chunk[i % CHUNK_TABLES]);
+			give_block_back(&maps[i], &chunk[i % CHUNK_TABLES]);
 	}
 }
 

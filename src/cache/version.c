@@ -1,5 +1,5 @@
 /*
- * version.c -- memory of row versions.
+ * version.c -- memory of row versions; telling users of a row that cannot be read.
  *
  * A version is freed in three steps:
  * - it is unlinked under the word's lock;
@@ -12,6 +12,7 @@
  */
 #include "cache/version.h"
 
+#include "base/guc.h"
 #include "nvm/slotalloc.h"
 #include "storage/shmem.h"
 
@@ -208,4 +209,37 @@ zen_version_lockers_free(ZenLockers *lockers)
 	Assert(lockers->n <= lockers->capacity);
 	ZenAssertNoWordLocked();
 	zen_arena_free(lockers, offsetof(ZenLockers, l) + lockers->capacity * sizeof(ZenLocker));
+}
+
+/* ---------- a row that cannot be read ---------- */
+
+/* It leaves the epoch first: reporting may throw, and takes time. */
+static void
+report_damage(ZenSlot slot, uint64 tidno, int elevel)
+{
+	ItemPointerData tid;
+
+	ZenAssertNoWordLocked();
+	zen_epoch_reset();
+	zen_make_tid(&tid, tidno, 0);
+	ereport(elevel,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("checksum of zen row (%u,%u) does not match",
+					ItemPointerGetBlockNumber(&tid), ItemPointerGetOffsetNumber(&tid)),
+			 errdetail("The NVM-tuple lies at offset " UINT64_FORMAT " of the pool.", slot * ZEN_SLOT_UNIT),
+			 elevel < ERROR ? 0 :
+			 errhint("Restore the row from a backup.  With zen.skip_damaged_rows on, scans leave it out.")));
+}
+
+void
+zen_tuple_corrupted(ZenSlot slot, uint64 tidno)
+{
+	report_damage(slot, tidno, ERROR);
+	pg_unreachable();
+}
+
+void
+zen_tuple_unreadable(ZenSlot slot, uint64 tidno)
+{
+	report_damage(slot, tidno, zen_skip_damaged_rows ? WARNING : ERROR);
 }

@@ -389,4 +389,15 @@ extern void zen_version_detach(void);
 extern Size zen_version_shmem_size(void);
 extern void zen_version_init(void);
 
+/* ---------- a row that cannot be read ---------- */
+
+/*
+ * zen_tuple_corrupted -- the row at slot cannot be read: throws ERRCODE_DATA_CORRUPTED naming it.
+ * zen_tuple_unreadable -- a reader has met such a row: a warning if zen.skip_damaged_rows is on, else the same error.
+ *
+ * Both leave the epoch, if the caller is inside, before they report.
+ */
+pg_noreturn extern void zen_tuple_corrupted(ZenSlot slot, uint64 tidno);
+extern void zen_tuple_unreadable(ZenSlot slot, uint64 tidno);
+
 #endif							/* ZEN_VERSION_H */

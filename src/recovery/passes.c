@@ -1,8 +1,16 @@
 /*
- * passes.c -- recovery's two passes over a page, and what becomes of damaged slots.
+ * passes.c -- recovery's passes over the pages, in chunks by several processes, and what becomes of damaged slots.
  *
- * Several processes work at once, each on pages of its own: no other process writes a slot of this page.  Its
- * descriptor is shared only in the free bits, which are atomic.  Shared are
+ * A pass goes over all pages, or over all pieces of the saved map.  Pages are taken in chunks from a shared counter, by
+ * the leader, by background workers, and by every process that waits for the engine.  A chunk that was taken is
+ * finished: interrupts are held, and an error in it ends the whole recovery.  A pass is over when all its pages are
+ * counted as done.  So the pass does not depend on any one participant, and each may come and go between chunks.
+ *
+ * ZenRecovery.work holds the pass and its next chunk in one word.  So a process that adds to it gets a chunk of the
+ * pass under way at that moment, and the leader cannot end that pass before the chunk is done.
+ *
+ * Each process works on pages of its own: no other process writes a slot of this page.  Its descriptor is shared only
+ * in the free bits, which are atomic.  Shared are
  *
  *	- the fates of regions: first pass, under a spinlock;
  *	- the map words: second pass, under their lock bits;
@@ -14,17 +22,25 @@
  */
 #include "recovery/passes.h"
 
+#include "base/startup.h"
 #include "base/fault.h"
 #include "base/locks.h"
 #include "cache/tidmap.h"
+#include "miscadmin.h"
 #include "nvm/persist.h"
 #include "nvm/repair.h"
 #include "nvm/sink.h"
 #include "nvm/slotalloc.h"
+#include "recovery/savedmap.h"
+#include "storage/ipc.h"
 #include "storage/spin.h"
 #include "stream/streamtail.h"
+#include "tcop/tcopprot.h"
 #include "txn/prepared.h"
+#include "txn/xact.h"
+#include "utils/wait_event.h"
 
+#define LOOK_MS			10000	/* between two calls of report */
 #define LOOK_AHEAD		12		/* slots: so long does a line take to come
 								 * from memory */
 #define MAX_REPORTS		1000	/* damaged slots named in the log; the rest is
@@ -97,8 +113,9 @@ is_evidence(ZenSlot slot, Size size, ZenRegionFate *fate, uint64 *cts)
 	return (h.word0 & ZEN_LP) != 0;
 }
 
-void
-zen_passes_commits(uint32 pageno)
+/* Raise the anchor of the page's region.  Flushes every header line after a crash (R10).  Never throws. */
+static void
+pass_commits(uint32 pageno)
 {
 	ZenPage    *page = &zen_pages[pageno];
 	ZenRegionFate *fate = &zen_recovery->fates[page->owner.region];
@@ -232,7 +249,7 @@ judge_repairable(ZenSlot slot, ZenRegionFate *fate, ZenTupleHeader h)
 
 /* The fate of a slot; *h: its header, set right if that can be done. */
 static SlotFate
-judge(ZenSlot slot, Size size, ZenRegionFate *fate, ZenTupleHeader *h)
+judge_slot(ZenSlot slot, Size size, ZenRegionFate *fate, ZenTupleHeader *h)
 {
 	ZenTupleHeader repaired;
 
@@ -306,8 +323,9 @@ place_version(ZenHTable *ht, ZenSlot slot, ZenTupleHeader h)
 		report_copy(older);
 }
 
-void
-zen_passes_tail(uint32 pageno)
+/* Find the lost transactions of a page of HTable 0. */
+static void
+look_for_tail(uint32 pageno)
 {
 	ZenPage    *page = &zen_pages[pageno];
 	ZenRegionFate *fate = &zen_recovery->fates[page->owner.region];
@@ -320,9 +338,17 @@ zen_passes_tail(uint32 pageno)
 		ZenSlot		slot = zen_page_slot(pageno, n);
 		ZenTupleHeader h;
 
-		if (judge(slot, size, fate, &h) == SLOT_FOREIGN && zen_word1_htable(h.word1) == 0)
+		if (judge_slot(slot, size, fate, &h) == SLOT_FOREIGN && zen_word1_htable(h.word1) == 0)
 			zen_streamtail_found(slot, h.word0 & ZEN_CTS_MASK);
 	}
+}
+
+void
+zen_passes_tail(void)
+{
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
+		if (zen_pages[p].owned && !zen_pages[p].lost && zen_pages[p].owner.htable == 0)
+			look_for_tail(p);
 }
 
 static void
@@ -348,8 +374,9 @@ scrub_and_free_all(uint32 pageno, const uint16 *slots, uint32 n)
 	ZEN_TELL(done);
 }
 
-void
-zen_passes_maps(uint32 pageno)
+/* Losers are scrubbed, committed versions enter the maps.  Throws when DRAM is full. */
+static void
+pass_maps(uint32 pageno)
 {
 	ZenPage    *page = &zen_pages[pageno];
 	ZenRegionFate *fate = &zen_recovery->fates[page->owner.region];
@@ -366,7 +393,7 @@ zen_passes_maps(uint32 pageno)
 		ZenSlot		slot = zen_page_slot(pageno, n);
 		ZenTupleHeader h;
 
-		switch (judge(slot, size, fate, &h))
+		switch (judge_slot(slot, size, fate, &h))
 		{
 			case SLOT_COMMITTED:
 				place_version(&zen_htables[zen_word1_htable(h.word1)], slot, h);
@@ -471,7 +498,7 @@ discard_remains(ZenSlot slot)
 
 /* May the header of a damaged slot be believed when it names a row of a table? */
 static bool
-names_row(ZenTupleHeader h)
+may_name_row(ZenTupleHeader h)
 {
 	ZenHTable  *ht = &zen_htables[zen_word1_htable(h.word1)];
 	uint64		cts = h.word0 & ZEN_CTS_MASK;
@@ -486,7 +513,7 @@ names_row(ZenTupleHeader h)
  * neither shown instead nor given up, in case it is the row's number that is damaged.  False if a newer one is there.
  */
 static bool
-place_damaged(ZenHTable *ht, ZenSlot slot, ZenTupleHeader h)
+place_damaged_row(ZenHTable *ht, ZenSlot slot, ZenTupleHeader h)
 {
 	ZenWord    *word = zen_tidmap_extend(ht, zen_word1_tidno(h.word1));
 	uint64		w = pg_atomic_read_u64(word);
@@ -509,8 +536,12 @@ place_damaged(ZenHTable *ht, ZenSlot slot, ZenTupleHeader h)
 	return true;
 }
 
-void
-zen_passes_lost(uint32 pageno)
+/*
+ * A page whose directory word is damaged: each whole version on it that would be its row's newest makes the row an
+ * error to read, so that no older one takes its place.
+ */
+static void
+settle_lost_page(uint32 pageno)
 {
 	ZenAssertRecoveryLeader();
 	Assert(zen_recovery_pass() == ZEN_PASS_NONE && zen_pages[pageno].lost);
@@ -523,12 +554,13 @@ zen_passes_lost(uint32 pageno)
 
 		if (cts != 0 && cts <= zen_recovery->cts_limit && ht->idx != 0 && zen_htable_owns(ht, cts) &&
 			zen_tuple_intact(slot, ZEN_PAGE_SIZE - at))
-			(void) place_damaged(ht, slot, h);
+			(void) place_damaged_row(ht, slot, h);
 	}
 }
 
-void
-zen_passes_damaged(uint32 pageno)
+/* A page that has damaged slots. */
+static void
+settle_damaged_page(uint32 pageno)
 {
 	ZenPage    *page = &zen_pages[pageno];
 	ZenRegionFate *fate = &zen_recovery->fates[page->owner.region];
@@ -542,14 +574,14 @@ zen_passes_damaged(uint32 pageno)
 		ZenTupleHeader h;
 		ZenHTable  *ht;
 
-		if (judge(slot, size, fate, &h) != SLOT_DAMAGED)
+		if (judge_slot(slot, size, fate, &h) != SLOT_DAMAGED)
 			continue;
 		ht = &zen_htables[zen_word1_htable(h.word1)];
 		if (fate->prepared_cts != 0 && (h.word0 & ZEN_CTS_MASK) == fate->prepared_cts)
 			zen_prepared_found(page->owner.region, slot);
-		else if (names_row(h))
+		else if (may_name_row(h))
 		{
-			if (!place_damaged(ht, slot, h))
+			if (!place_damaged_row(ht, slot, h))
 				discard_remains(slot);
 		}
 		else if (zen_recovery->after_crash && page->owner.htable == 0 && !ht->damaged &&
@@ -558,4 +590,244 @@ zen_passes_damaged(uint32 pageno)
 		else
 			report_slot(slot, page->owner.htable);
 	}
+}
+
+void
+zen_passes_damaged(void)
+{
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
+	{
+		if (!zen_pages[p].owned)
+			continue;
+		if (zen_pages[p].lost)
+			settle_lost_page(p);
+		else if (zen_pages[p].suspect)
+			settle_damaged_page(p);
+	}
+	zen_fence();
+}
+
+/* ---------- chunks ---------- */
+
+static uint32
+nchunks(ZenRecoveryPass pass)
+{
+	return pass == ZEN_PASS_LOAD ? zen_recovery->npieces :
+		(zen_recovery->pages_total + ZEN_CHUNK_PAGES - 1) / ZEN_CHUNK_PAGES;
+}
+
+static bool
+pass_is_done(ZenRecoveryPass pass)
+{
+	return pass == ZEN_PASS_LOAD ? pg_atomic_read_u32(&zen_recovery->pieces_done) >= zen_recovery->npieces :
+		pg_atomic_read_u32(&zen_recovery->pages_done) >= zen_recovery->pages_total;
+}
+
+/* Take a chunk of the pass under way; false if there is none left. */
+static bool
+take_chunk(ZenRecoveryPass *pass, uint32 *chunk)
+{
+	uint64		work = pg_atomic_read_u64(&zen_recovery->work);
+
+	/* looked at before, so that the counter cannot run over into the pass */
+	*pass = (ZenRecoveryPass) (work >> 32);
+	if (*pass == ZEN_PASS_NONE || (uint32) work >= nchunks(*pass) || pg_atomic_read_u32(&zen_recovery->failed))
+		return false;
+	work = pg_atomic_fetch_add_u64(&zen_recovery->work, 1);
+	*pass = (ZenRecoveryPass) (work >> 32);
+	*chunk = (uint32) work;
+	return *pass != ZEN_PASS_NONE && *chunk < nchunks(*pass);
+}
+
+static void
+do_piece(uint32 piece)
+{
+	uint32		done;
+
+	zen_savedmap_load_piece(piece);
+	done = pg_atomic_add_fetch_u32(&zen_recovery->pieces_done, 1);
+	Assert(done <= zen_recovery->npieces);
+	if (done == zen_recovery->npieces)
+		ConditionVariableBroadcast(&zen_recovery->changed);
+}
+
+/* Is the page one that this pass is for? */
+static bool
+is_for_pass(const ZenPage *page, ZenRecoveryPass pass)
+{
+	if (!page->owned || page->lost)
+		return false;
+	return pass == ZEN_PASS_COMMITS || (pass == ZEN_PASS_LATE) == zen_htables[page->owner.htable].late;
+}
+
+/* Do the pass for n pages in a row, and count them as done. */
+static void
+do_pages(ZenRecoveryPass pass, uint32 first, uint32 n)
+{
+	uint32		done;
+
+	Assert(n > 0 && first >= zen_pool.first_data_page && first + n <= zen_pool_pages());
+	for (uint32 p = first; p < first + n; p++)
+	{
+		if (!is_for_pass(&zen_pages[p], pass))
+			continue;
+		if (pass == ZEN_PASS_COMMITS)
+			pass_commits(p);
+		else
+			pass_maps(p);
+	}
+
+	/*
+	 * R10: what this process has flushed is durable before its pages count as
+	 * done.  No other process can fence it.
+	 */
+	zen_fence();
+	zen_nvm_let_go(zen_page_ptr(first), (Size) n * ZEN_PAGE_SIZE);
+	done = pg_atomic_add_fetch_u32(&zen_recovery->pages_done, n);
+	Assert(done <= zen_recovery->pages_total);
+	if (done == zen_recovery->pages_total)
+		ConditionVariableBroadcast(&zen_recovery->changed);
+}
+
+/* Do one chunk: a piece of the saved map, or some pages. */
+static void
+do_chunk(ZenRecoveryPass pass, uint32 chunk)
+{
+	uint32		next,
+				end;
+
+	/* the pass cannot end without this chunk, unless recovery has failed */
+	Assert(pass == zen_recovery_pass() || pg_atomic_read_u32(&zen_recovery->failed));
+	Assert(chunk < nchunks(pass));
+	Assert(InterruptHoldoffCount > 0);
+	if (pass == ZEN_PASS_LOAD)
+	{
+		do_piece(chunk);
+		return;
+	}
+	next = chunk * ZEN_CHUNK_PAGES;
+	end = Min(next + ZEN_CHUNK_PAGES, zen_recovery->pages_total);
+	while (next < end)
+	{
+		uint32		run;
+		uint32		first = zen_page_nth(next, &run);
+
+		run = Min(run, end - next);
+		do_pages(pass, first, run);
+		next += run;
+	}
+}
+
+/* A chunk that was taken will not be done. */
+static void
+give_chunk_up(int code, Datum arg)
+{
+	pg_atomic_write_u32(&zen_recovery->failed, 1);
+	ConditionVariableBroadcast(&zen_recovery->changed);
+}
+
+/* Do one chunk, if there is one. */
+static bool
+take_part(void)
+{
+	static bool counted = false;
+	ZenRecoveryPass pass;
+	uint32		chunk;
+	bool		taken;
+
+	/* nothing may come between taking a chunk and doing it */
+	HOLD_INTERRUPTS();
+	taken = take_chunk(&pass, &chunk);
+	if (taken)
+	{
+		if (!counted)
+			pg_atomic_fetch_add_u32(&zen_recovery->processes, 1);
+		counted = true;
+		PG_ENSURE_ERROR_CLEANUP(give_chunk_up, (Datum) 0);
+		{
+			do_chunk(pass, chunk);
+		}
+		PG_END_ENSURE_ERROR_CLEANUP(give_chunk_up, (Datum) 0);
+	}
+	RESUME_INTERRUPTS();
+	return taken;
+}
+
+void
+zen_passes_start_helpers(uint32 n)
+{
+	BackgroundWorker worker;
+
+	ZenAssertRecoveryLeader();
+	zen_bgworker_describe(&worker, "zen recovery", "zen_passes_worker_main", (Datum) 0, BGW_NEVER_RESTART);
+	while (n > 0 && RegisterDynamicBackgroundWorker(&worker, NULL))
+		n--;
+}
+
+void
+zen_passes_begin(ZenRecoveryPass pass)
+{
+	ZenAssertRecoveryLeader();
+	/* one pass at a time, and no page of the last one counts for this one */
+	Assert(zen_recovery_pass() == ZEN_PASS_NONE && pass != ZEN_PASS_NONE);
+	Assert(pass == ZEN_PASS_LOAD ? zen_recovery->pieces != NULL : zen_recovery->npieces == 0);
+	Assert(pg_atomic_read_u32(&zen_recovery->pages_done) == 0);
+	/* what the leader has found is seen by each process that takes a chunk */
+	pg_write_barrier();
+	pg_atomic_write_u64(&zen_recovery->work, (uint64) pass << 32);
+	ConditionVariableBroadcast(&zen_recovery->changed);
+}
+
+void
+zen_passes_end(ZenRecoveryPass pass, void (*report) (void))
+{
+	ZenAssertRecoveryLeader();
+	Assert(zen_recovery_pass() == pass);
+	while (take_part())
+		report();
+
+	ConditionVariablePrepareToSleep(&zen_recovery->changed);
+	while (!pass_is_done(pass) && !pg_atomic_read_u32(&zen_recovery->failed))
+	{
+		ConditionVariableTimedSleep(&zen_recovery->changed, LOOK_MS, PG_WAIT_EXTENSION);
+		report();
+	}
+	ConditionVariableCancelSleep();
+	pg_atomic_write_u64(&zen_recovery->work, (uint64) ZEN_PASS_NONE << 32);
+	if (pg_atomic_read_u32(&zen_recovery->failed))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("recovery of the zen pool has failed in another process"),
+				 errhint("See the server log for the reason, mend it, and restart the server.")));
+	/* what all have found is seen by the leader */
+	pg_memory_barrier();
+}
+
+void
+zen_passes_help(bool (*enough) (void))
+{
+	/* the leader would wait for itself */
+	Assert(zen_recovery->leader != MyProcPid || zen_recovery_is_over());
+	ConditionVariablePrepareToSleep(&zen_recovery->changed);
+	while (!enough())
+	{
+		if (take_part())
+			CHECK_FOR_INTERRUPTS();
+		else
+			ConditionVariableSleep(&zen_recovery->changed, PG_WAIT_EXTENSION);
+	}
+	ConditionVariableCancelSleep();
+	/* pairs with the barriers in open_tables() and set_state() */
+	pg_read_barrier();
+}
+
+void
+zen_passes_worker_main(Datum arg)
+{
+	pqsignal(SIGTERM, die);
+	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+	zen_xact_attach();
+	zen_passes_help(zen_recovery_is_over);
+	proc_exit(0);
 }

@@ -1,37 +1,49 @@
 /*
- * passes.h -- recovery's two passes over a page, and what becomes of damaged slots.
+ * passes.h -- recovery's passes over the pages, in chunks by several processes, and what becomes of damaged slots.
  *
- * A participant calls zen_passes_commits, and later zen_passes_maps, once for each owned page.  Between the two lies
- * a barrier: no second pass begins before the first one is done for all pages.  What a pass has flushed is durable
- * after the caller's next fence.
+ * Each owned page is in a first pass, and later in a second one.  No second pass begins before the first one is done for
+ * all pages.
  */
 #ifndef ZEN_PASSES_H
 #define ZEN_PASSES_H
 
 #include "recovery/recstate.h"
 
+#define ZEN_CHUNK_PAGES	16		/* pages taken at a time: about a millisecond */
+
+/* zen_passes_start_helpers -- leader: start up to n background workers to take part, as slots for them allow. */
+extern void zen_passes_start_helpers(uint32 n);
+
+/*
+ * zen_passes_begin -- leader: a pass over all pages, or pieces, begins.  All processes that take a chunk see what the
+ * leader has found.
+ *
+ * zen_passes_end -- leader: take part, and wait until the pass is done.  On return the leader sees what all
+ * participants have found.  report is called now and then.  Throws if a participant could not finish its chunk.
+ */
+extern void zen_passes_begin(ZenRecoveryPass pass);
+extern void zen_passes_end(ZenRecoveryPass pass, void (*report) (void));
+
+/*
+ * zen_passes_help -- take part in a recovery that is under way until enough() is true.
+ *
+ * On return this process sees what the leader has done before that.  Throws what do_chunk() and an interrupt throw.
+ */
+extern void zen_passes_help(bool (*enough) (void));
+
+/* A background worker that helps. */
+extern PGDLLEXPORT void zen_passes_worker_main(Datum arg);
+
 /* zen_passes_count_damaged -- count something damaged; true if it is to be named in the log, as the first ones are. */
 extern bool zen_passes_count_damaged(void);
 
-/* First pass: raise the anchor of the page's region.  Flushes every header line after a crash (R10).  Never throws. */
-extern void zen_passes_commits(uint32 pageno);
-
-/* Between the two, leader only: find the lost transactions of a page of HTable 0.  Throws when there are too many. */
-extern void zen_passes_tail(uint32 pageno);
-
-/* Second pass: losers are scrubbed, committed versions enter the maps.  Throws when DRAM is full. */
-extern void zen_passes_maps(uint32 pageno);
+/* zen_passes_tail -- between the two passes, leader only: find the lost transactions.  Throws if there are too many. */
+extern void zen_passes_tail(void);
 
 /*
- * After the second pass, leader only: decide what is to be done with the damaged slots of a page that has some.  Throws
- * when DRAM is full.
+ * zen_passes_damaged -- after the second pass, leader only: decide what is to be done with the damaged slots of all
+ * pages, durably.  Throws when DRAM is full.
  */
-extern void zen_passes_damaged(uint32 pageno);
-
-/*
- * The same for a page whose directory word is damaged.  Each whole version on it that would be its row's newest makes
- * the row an error to read, so that no older one takes its place.
- */
-extern void zen_passes_lost(uint32 pageno);
+extern void zen_passes_damaged(void);
 
 #endif							/* ZEN_PASSES_H */

@@ -11,20 +11,23 @@
  *	5. Watermarks (R13), after which pages may change hands; prepared transactions come back; pages without an
  *	   owner and empty pages go to the pool.
  *
- * After an orderly stop 2 to 4 are left out if the map saved then can be loaded (mapload.c).  Else large tables come
+ * After an orderly stop 2 to 4 are left out if the map saved then can be loaded (savedmap.c).  Else large tables come
  * last in 3, and the others can be read before.
  *
  * All of it only reads, scrubs losers, and writes what is true already, so a crash at any point is followed by the
  * same recovery (R10).
  *
- * The first process that comes is the leader (gate.c).  It does everything but 2 and 3, which it shares with background
- * workers and with all processes that wait for the engine (chunks.c).
+ * The first process that comes changes NEEDED to RUNNING, and is the leader.  It does everything but 2 and 3, which it
+ * shares with background workers and with all processes that wait for the engine (passes.c).  If transactions may have
+ * to be logged again (R17), only the background worker can be the leader, since that takes a transaction of its own.  A
+ * recovery that has failed stays so until the server restarts.
  *
  * The leader and its helpers hold no lease: no process can have one before recovery is over.  Until then the leader may
  * write what later only a lease holder may.
  */
 #include "recovery/recovery.h"
 
+#include "access/xlog.h"
 #include "access/xlogrecovery.h"
 #include "base/fault.h"
 #include "base/guc.h"
@@ -34,18 +37,18 @@
 #include "nvm/filetime.h"
 #include "nvm/moment.h"
 #include "nvm/persist.h"
+#include "nvm/pool.h"
 #include "nvm/poolopen.h"
 #include "nvm/repair.h"
 #include "nvm/slotalloc.h"
 #include "portability/instr_time.h"
-#include "recovery/chunks.h"
-#include "recovery/mapload.h"
-#include "recovery/mapsave.h"
+#include "recovery/gate.h"
 #include "recovery/passes.h"
 #include "recovery/savedmap.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
 #include "stream/streamsink.h"
+#include "stream/streamtail.h"
 #include "stream/streamxids.h"
 #include "txn/prepared.h"
 #include "utils/timestamp.h"
@@ -58,7 +61,7 @@ ZenRecovery *zen_recovery;
 
 /* ---------- phases and states ---------- */
 
-static const char *const phase_names[] = {
+static const char *const recovery_phases[] = {
 	[ZEN_DOING_NOTHING] = "waiting for WAL replay",
 	[ZEN_DOING_DIRECTORIES] = "reading directories",
 	[ZEN_DOING_LOADING] = "loading the saved map",
@@ -69,12 +72,12 @@ static const char *const phase_names[] = {
 	[ZEN_DOING_READY] = "ready",
 };
 
-StaticAssertDecl(lengthof(phase_names) == ZEN_DOING_NPHASES, "each phase has a name");
+StaticAssertDecl(lengthof(recovery_phases) == ZEN_DOING_NPHASES, "each phase has a name");
 
 const char *
 zen_recovery_phase_name(void)
 {
-	return phase_names[zen_recovery->phase];
+	return recovery_phases[zen_recovery->phase];
 }
 
 #ifdef USE_ASSERT_CHECKING
@@ -142,8 +145,8 @@ static void
 run_pass(ZenRecoveryPass pass, ZenRecoveryPhase phase)
 {
 	begin_phase(phase);
-	zen_chunks_begin(pass);
-	zen_chunks_end(pass, report_progress);
+	zen_passes_begin(pass);
+	zen_passes_end(pass, report_progress);
 }
 
 /* ---------- shared memory ---------- */
@@ -499,19 +502,10 @@ find_commits(uint32 owned, const char *why_not_loaded)
 	if (why_not_loaded != NULL && zen_save_map && owned > 0)
 		ereport(LOG,
 				(errmsg("zen scans its pool, as the map saved at the last stop cannot be used: %s", why_not_loaded)));
-	zen_chunks_start_helpers(Min(zen_recovery_workers, owned / ZEN_CHUNK_PAGES));
+	zen_passes_start_helpers(Min(zen_recovery_workers, owned / ZEN_CHUNK_PAGES));
 	run_pass(ZEN_PASS_COMMITS, ZEN_DOING_COMMITS);
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 		raise_ts_commit(r, &zen_recovery->fates[r]);
-}
-
-/* Slots that may hold the records of transactions which the WAL has lost. */
-static void
-find_tail(void)
-{
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
-		if (zen_pages[p].owned && !zen_pages[p].lost && zen_pages[p].owner.htable == 0)
-			zen_passes_tail(p);
 }
 
 /*
@@ -577,7 +571,7 @@ open_tables(void)
 
 /* Before the tombstones go that nothing else needs. */
 static void
-keep_links(void)
+recovery_keep_links(void)
 {
 	uint32		repairs = zen_repairs;
 
@@ -601,17 +595,8 @@ build_maps(void)
 		run_pass(ZEN_PASS_LATE, ZEN_DOING_LATE);
 	}
 	begin_phase(ZEN_DOING_SETTLING);
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
-	{
-		if (!zen_pages[p].owned)
-			continue;
-		if (zen_pages[p].lost)
-			zen_passes_lost(p);
-		else if (zen_pages[p].suspect)
-			zen_passes_damaged(p);
-	}
-	zen_fence();
-	keep_links();
+	zen_passes_damaged();
+	recovery_keep_links();
 	settle_tables(true);
 	if (!opened)
 		settle_tables(false);
@@ -626,12 +611,12 @@ begin_load(ZenSavedMap *map, const char **why)
 {
 	if (map == NULL)
 		return NULL;
-	*why = zen_mapload_begin(map);
+	*why = zen_savedmap_begin(map);
 	if (*why != NULL)
 		return NULL;
-	zen_chunks_start_helpers(Min(zen_recovery_workers, zen_recovery->npieces / ZEN_CHUNK_PAGES));
+	zen_passes_start_helpers(Min(zen_recovery_workers, zen_recovery->npieces / ZEN_CHUNK_PAGES));
 	begin_phase(ZEN_DOING_LOADING);
-	zen_chunks_begin(ZEN_PASS_LOAD);
+	zen_passes_begin(ZEN_PASS_LOAD);
 	return map;
 }
 
@@ -641,8 +626,8 @@ end_load(ZenSavedMap *map, const char **why)
 {
 	if (map == NULL)
 		return false;
-	zen_chunks_end(ZEN_PASS_LOAD, report_progress);
-	*why = zen_mapload_finish(map);
+	zen_passes_end(ZEN_PASS_LOAD, report_progress);
+	*why = zen_savedmap_finish(map);
 	if (*why != NULL)
 		return false;
 
@@ -761,7 +746,7 @@ recover(void)
 	begin_phase(ZEN_DOING_DIRECTORIES);
 	check_copy();
 	if (!zen_recovery->after_crash)
-		map = zen_mapload_open(&why);
+		map = zen_savedmap_open(&why);
 	read_directories();
 	if (ZEN_FAULT(R19_RECOVERY_FAILS) || ZEN_FAULT(R19_UNDONE_STAYS))
 		elog(ERROR, "zen.fault: recovery fails here");
@@ -779,13 +764,13 @@ recover(void)
 	 * R18: copies are told of the tail before anything is taken away, since
 	 * it may be what the tail has superseded
 	 */
-	zen_streamsink_committed(loaded ? NULL : find_tail);
+	zen_streamsink_committed(loaded ? NULL : zen_passes_tail);
 	if (!loaded)
 		build_maps();
 	settle_pool();
 	check_pool();
 	zen_streamsink_recovered();
-	zen_mapload_remove();
+	zen_savedmap_remove();
 	pg_atomic_fetch_add_u64(&zen_recovery->damaged, zen_damages);
 	zen_recovery->total_ms = zen_savedmap_ms(start);
 	zen_recovery->map_ms = zen_recovery->total_ms - zen_recovery->scan_ms;
@@ -793,8 +778,12 @@ recover(void)
 	report_ready(loaded);
 }
 
-void
-zen_recovery_lead(void)
+/*
+ * Recover the pool; this process has just changed the state from NEEDED to RUNNING.  The state is READY on return.
+ * Throws after it was set to FAILED.
+ */
+static void
+lead(void)
 {
 	Assert(zen_recovery->phase == ZEN_DOING_NOTHING && zen_recovery_pass() == ZEN_PASS_NONE);
 	zen_recovery->leader = MyProcPid;
@@ -812,6 +801,67 @@ zen_recovery_lead(void)
 	RESUME_INTERRUPTS();
 	set_state(ZEN_RECOVERY_READY);
 }
+
+/* ---------- the gate ---------- */
+
+bool		zen_recovery_is_worker = false;
+
+static bool
+is_over_or_open(void)
+{
+	return zen_recovery_is_over() || pg_atomic_read_u32(&zen_recovery->open) != 0;
+}
+
+/* Recover, or help the leader until enough() is true. */
+static void
+wait_until(bool (*enough) (void))
+{
+	uint32		needed = ZEN_RECOVERY_NEEDED;
+
+	if (RecoveryInProgress())
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("zen tables cannot be used while the server is in recovery"),
+				 zen_pool_is_replica() ?
+				 errdetail("The pool follows the primary server.  Its tables open when this server is promoted.") :
+				 errdetail("Their contents are not in the WAL, so a standby does not have them."),
+				 errhint("Connect to the primary server.")));
+
+	if (zen_streamtail_expected() && !IsUnderPostmaster)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("zen tables cannot be used in single-user mode after a crash with zen.stream"),
+				 errhint("Start the server once as usual.")));
+	if ((zen_recovery_is_worker || !zen_streamtail_expected()) &&
+		pg_atomic_compare_exchange_u32(&zen_recovery->state, &needed, ZEN_RECOVERY_RUNNING))
+	{
+		lead();
+		return;
+	}
+
+	zen_passes_help(enough);
+	if (pg_atomic_read_u32(&zen_recovery->state) == ZEN_RECOVERY_FAILED)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("zen tables are not available: recovery of the pool has failed"),
+				 errhint("See the server log for the reason, mend it, and restart the server.")));
+}
+
+void
+zen_gate_wait(void)
+{
+	wait_until(zen_recovery_is_over);
+	Assert(zen_gate_is_ready());
+}
+
+void
+zen_gate_wait_open(void)
+{
+	wait_until(is_over_or_open);
+	Assert(zen_gate_is_ready() || pg_atomic_read_u32(&zen_recovery->open) != 0);
+}
+
+/* ---------- the stop ---------- */
 
 /* PostgreSQL has written its shutdown checkpoint, and no other process is left. */
 static void
@@ -835,7 +885,7 @@ stop_in_order(void)
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 		zen_region_persist_watermark(r);
 	zen_pool_stopped(true);
-	zen_mapsave_write();
+	zen_savedmap_write();
 }
 
 void

@@ -9,13 +9,6 @@
 extern Size zen_recovery_shmem_size(void);
 extern void zen_recovery_init(void);
 
-/*
- * zen_recovery_lead -- recover the pool; the caller has just changed the state from NEEDED to RUNNING.
- *
- * The state is READY on return.  Throws after it was set to FAILED.
- */
-extern void zen_recovery_lead(void);
-
 /* zen_recovery_phase_name -- what the leader is doing, for views and the log. */
 extern const char *zen_recovery_phase_name(void);
 

@@ -1,8 +1,8 @@
 /*
  * savedmap.h -- the format of zen.map: what a scan of the pool would find, as a file.
  *
- * The file lies beside zen.state in the data directory.  It is written at an orderly stop (mapsave.c) and read at the
- * next start (mapload.c).  It is believed only at the start that follows the stop that wrote it, and only if the
+ * The file lies beside zen.state in the data directory.  It is written at an orderly stop and read at the next start,
+ * instead of a scan of the pool.  It is believed only at the start that follows the stop that wrote it, and only if the
  * pool's directories are bit for bit the same; in all other cases the pool is scanned.  src/recovery/README,
  * "The saved map", says why a stale file cannot be taken.
  *
@@ -217,5 +217,42 @@ zen_savedmap_ms(instr_time start)
 	INSTR_TIME_SUBTRACT(now, start);
 	return INSTR_TIME_GET_MILLISEC(now);
 }
+
+/* ---------- saving and loading ---------- */
+
+/*
+ * zen_savedmap_write -- write zen.map, if zen.save_map wants it; tells the log how it went.
+ *
+ * Postmaster or single-user process, when no other process is left, all watermarks are persistent and the pool is
+ * marked clean.  Writes nothing to the pool.  A failure leaves no file, or one that will not be believed.  Never
+ * throws.
+ */
+extern void zen_savedmap_write(void);
+
+/*
+ * zen_savedmap_open -- leader, after a clean stop, before anything in the pool's directories is set right: read the
+ * file but for the words of the maps.  NULL if it is not to be used; *why says why not.
+ */
+extern ZenSavedMap *zen_savedmap_open(const char **why);
+
+/*
+ * zen_savedmap_begin -- leader, when tables and regions are known: make room for the words, and list the pieces in
+ * ZenRecovery.  Returns NULL, or why the file does not fit.  Throws when DRAM is full.
+ */
+extern const char *zen_savedmap_begin(ZenSavedMap *map);
+
+/* zen_savedmap_load_piece -- read one piece; any participant.  A fault in it is counted in ZenRecovery.  Never throws. */
+extern void zen_savedmap_load_piece(uint32 piece);
+
+/*
+ * zen_savedmap_finish -- leader, after all pieces, when pages are known, too: free slots and the slots of prepared
+ * transactions.
+ *
+ * Returns NULL, or why the pool must be scanned; then all is as before zen_savedmap_begin.  Throws when DRAM is full.
+ */
+extern const char *zen_savedmap_finish(ZenSavedMap *map);
+
+/* zen_savedmap_remove -- the file has served. */
+extern void zen_savedmap_remove(void);
 
 #endif							/* ZEN_SAVEDMAP_H */

@@ -24,7 +24,6 @@
 #include "base/arena.h"
 #include "base/epoch.h"
 #include "base/startup.h"
-#include "cache/admission.h"
 #include "cache/clock.h"
 #include "cache/shares.h"
 #include "gc/collect.h"
@@ -104,7 +103,7 @@ between_steps(void)
 }
 
 static void
-collect(void)
+collect_all(void)
 {
 	if (zen_gcqueue_pending() > 0)
 	{
@@ -121,7 +120,7 @@ collect(void)
 }
 
 static void
-make_room(void)
+evict_rows(void)
 {
 	while (zen_clock_needs_room() && !ShutdownRequestPending)
 	{
@@ -147,7 +146,7 @@ typedef struct Agenda
 } Agenda;
 
 static void
-nap(long ms)
+worker_nap(long ms)
 {
 	ZenAssertNotInEpoch();
 	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms, PG_WAIT_EXTENSION);
@@ -159,7 +158,7 @@ nap(long ms)
  * may choose it, though its end would free none of it.
  */
 static void
-let_go(void)
+let_memory_go(void)
 {
 	zen_nvm_let_go(zen_pool.base, zen_pool_pages() * ZEN_PAGE_SIZE);
 	zen_arena_let_go();
@@ -173,16 +172,16 @@ static void
 sleep_until_next_round(const Agenda *agenda)
 {
 	if (agenda->sweeping)
-		nap(SHORT_NAP_MS);
+		worker_nap(SHORT_NAP_MS);
 	else if (agenda->after_recovery || agenda->prepared || agenda->stored || zen_clock_needs_room() ||
 			 !zen_gcqueue_arm())
-		nap(NAP_MS);
+		worker_nap(NAP_MS);
 	else
 	{
-		let_go();
-		nap(zen_partition_soft ? NAP_MS : LONG_NAP_MS);
+		let_memory_go();
+		worker_nap(zen_partition_soft ? NAP_MS : LONG_NAP_MS);
 		if (zen_gcqueue_disarm() && !ShutdownRequestPending && !ConfigReloadPending && !zen_grow_is_asked())
-			nap(NAP_MS);
+			worker_nap(NAP_MS);
 	}
 }
 
@@ -227,11 +226,11 @@ zen_worker_main(Datum arg)
 		agenda.stored = look_at_stores();
 		take_snapshot();
 		agenda.prepared = zen_prepared_resolve();
-		collect();
+		collect_all();
 		agenda.sweeping = zen_sweep_step();
 		zen_admission_age();
 		zen_shares_plan();
-		make_room();
+		evict_rows();
 		zen_room_watch();
 		zen_copy_tell_dram();
 		zen_partition_tick();

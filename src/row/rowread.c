@@ -15,9 +15,9 @@
  */
 #include "row/rowread.h"
 
-#include "cache/admission.h"
-#include "cache/damage.h"
+#include "cache/clock.h"
 #include "cache/spillmap.h"
+#include "cache/version.h"
 #include "cache/tablestat.h"
 #include "nvm/slotalloc.h"
 #include "port/pg_bitutils.h"

@@ -23,7 +23,7 @@
 #include "base/epoch.h"
 #include "base/fault.h"
 #include "base/stats.h"
-#include "cache/admission.h"
+#include "cache/clock.h"
 #include "cache/tablestat.h"
 #include "catalog/storage.h"
 #include "miscadmin.h"

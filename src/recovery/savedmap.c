@@ -1,7 +1,7 @@
 /*
- * mapsave.c -- write the map of a stopped server into zen.map (savedmap.h).
+ * savedmap.c -- the map of a stopped server: written into zen.map, and loaded from it at the next start.
  *
- * Each word is reduced to what recovery's second pass and settle_table() would make of it:
+ * Saving.  Each word is reduced to what recovery's second pass and settle_table() would make of it:
  *
  *	- of a chain of versions the newest committed one;
  *	- of all that has no row DEAD, with its tombstone if that is still needed (R5).
@@ -9,17 +9,23 @@
  * A slot is free if no word leads to it and no prepared transaction has it.  If two words lead to one slot, or if a
  * scan could judge anything differently, nothing is saved.  The file's header is written last, so an unfinished file
  * has none.
+ *
+ * Loading.  The leader reads the pool's directories as ever.  All else is taken from the file: the processes that
+ * recover read the words, one piece at a time, straight into the leaves of the maps.  Every part has a checksum.  If
+ * one does not match, the file is given up.  The leader then scans the pool, as if there were none.
  */
-#include "recovery/mapsave.h"
+#include "recovery/savedmap.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/guc.h"
 #include "cache/spillmap.h"
+#include "nvm/region.h"
 #include "nvm/slotalloc.h"
 #include "recovery/recstate.h"
-#include "recovery/savedmap.h"
 #include "storage/fd.h"
 #include "txn/prepared.h"
 
@@ -51,7 +57,7 @@ typedef struct Image
 /* ---------- saving: the image ---------- */
 
 static void
-give_up(Image *image, const char *why)
+map_give_up(Image *image, const char *why)
 {
 	if (image->why == NULL)
 		image->why = why;
@@ -85,7 +91,7 @@ claim(Image *image, ZenSlot slot)
 
 	if ((slot < image->page.begin || slot >= image->page.end) && !turn_page(image, slot))
 	{
-		give_up(image, "a row has no place in the pool");
+		map_give_up(image, "a row has no place in the pool");
 		return;
 	}
 	/* exact, as the offset is below 2^12 */
@@ -94,12 +100,12 @@ claim(Image *image, ZenSlot slot)
 	Assert(n == offset / image->page.units && n < ZEN_PAGE_SIZE / ZEN_SLOT_UNIT);
 	bit = UINT64CONST(1) << (n % 64);
 	if (n * image->page.units != offset || (image->page.bits[n / 64] & bit) == 0)
-		give_up(image, "two rows have one place in the pool");
+		map_give_up(image, "two rows have one place in the pool");
 	image->page.bits[n / 64] &= ~bit;
 }
 
 static bool
-is_prepared(uint32 region, uint64 cts)
+in_prepared(uint32 region, uint64 cts)
 {
 	return zen_regions[region].doubt_kind != ZEN_DOUBT_NONE && zen_regions[region].doubt_cts == cts;
 }
@@ -111,13 +117,13 @@ without_row(Image *image, uint64 w, ZenSlot tombstone)
 	if ((w & ZEN_WORD_STALE) == 0)
 		tombstone = InvalidZenSlot;
 	else if (tombstone == InvalidZenSlot)
-		give_up(image, "a deleted row has lost its tombstone");
+		map_give_up(image, "a deleted row has lost its tombstone");
 	return zen_word_with(w, ZEN_WORD_DEAD, tombstone);
 }
 
 /* Would a scan take the slot of this version for a version of this row? */
 static bool
-names_row(const ZenVersion *v, uint32 flags, const ZenHTable *ht, uint64 tidno)
+slot_names_row(const ZenVersion *v, uint32 flags, const ZenHTable *ht, uint64 tidno)
 {
 	ZenTupleHeader h;
 
@@ -147,17 +153,17 @@ reduce_chain(Image *image, ZenHTable *ht, uint64 tidno, ZenWord *word, uint64 w)
 
 		if (v->slot == InvalidZenSlot)
 			continue;
-		if (!names_row(v, flags, ht, tidno))
+		if (!slot_names_row(v, flags, ht, tidno))
 		{
-			give_up(image, "a cached row differs from the pool");
+			map_give_up(image, "a cached row differs from the pool");
 			return w;
 		}
 		region = zen_pages[zen_slot_page(v->slot)].owner.region;
 		cts = zen_tuple_header(v->slot).word0 & ZEN_CTS_MASK;
-		if (is_prepared(region, cts))
+		if (in_prepared(region, cts))
 			continue;
 		if (cts > zen_regions[region].last_cts)
-			give_up(image, "the end of a transaction is not settled");
+			map_give_up(image, "the end of a transaction is not settled");
 		if (newest == NULL)
 			newest = v;
 		else if (!(flags & ZEN_V_TOMBSTONE))
@@ -175,7 +181,7 @@ reduce_word(Image *image, ZenHTable *ht, uint64 tidno, ZenWord *word)
 	uint64		w = pg_atomic_read_u64(word);
 
 	if (w & ZEN_WORD_LOCK)
-		give_up(image, "a row is locked by a process that is gone");
+		map_give_up(image, "a row is locked by a process that is gone");
 	switch (zen_word_state(w))
 	{
 		case ZEN_WORD_NVM:
@@ -188,7 +194,7 @@ reduce_word(Image *image, ZenHTable *ht, uint64 tidno, ZenWord *word)
 		case ZEN_WORD_SPILLED:
 			return reduce_chain(image, ht, tidno, word, w);
 		default:
-			give_up(image, "a row is in a state that is not saved");
+			map_give_up(image, "a row is in a state that is not saved");
 			return w;
 	}
 }
@@ -244,7 +250,7 @@ save_prepared(uint32 region, ZenSlot slot, ZenTupleHeader former, void *arg)
 	ZenHTable  *ht = &zen_htables[zen_word1_htable(former.word1)];
 	ZenWord    *word;
 
-	Assert(image->next_prepared <= image->header.nprepared && is_prepared(region, zen_regions[region].doubt_cts));
+	Assert(image->next_prepared <= image->header.nprepared && in_prepared(region, zen_regions[region].doubt_cts));
 	p->slot = slot;
 	p->region = region;
 	p->cts = zen_regions[region].doubt_cts;
@@ -264,7 +270,7 @@ newest_committed(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenSpilledChain *sp
 	uint64		w;
 
 	for (ZenVersion *v = zen_spillmap_word_chain(ht, tidno, word, &w, space); v != NULL; v = v->older)
-		if (v->slot != InvalidZenSlot && !is_prepared(zen_pages[zen_slot_page(v->slot)].owner.region,
+		if (v->slot != InvalidZenSlot && !in_prepared(zen_pages[zen_slot_page(v->slot)].owner.region,
 													  zen_tuple_header(v->slot).word0 & ZEN_CTS_MASK))
 			return v;
 	return NULL;
@@ -275,7 +281,7 @@ newest_committed(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenSpilledChain *sp
  * no older version is on the medium: each counts as one, as after a scan (zen_prepared_keep_links).
  */
 static void
-keep_links(ZenHTable *ht, uint64 tidno)
+map_keep_links(ZenHTable *ht, uint64 tidno)
 {
 	for (;;)
 	{
@@ -296,7 +302,7 @@ keep_links(ZenHTable *ht, uint64 tidno)
 
 /* What there is to be saved, in numbers. */
 static void
-measure(Image *image)
+map_measure(Image *image)
 {
 	ZenMapHeader *h = &image->header;
 	ZenSuperblock super;
@@ -320,7 +326,7 @@ measure(Image *image)
 	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
 	{
 		if (zen_page_is_data(p) && !zen_page_agrees(p))
-			give_up(image, "the page directory differs from what is known of a page");
+			map_give_up(image, "the page directory differs from what is known of a page");
 		if (zen_pages[p].owned)
 			h->nbitmap_words += zen_savedmap_bitmap_words(p);
 	}
@@ -351,9 +357,9 @@ begin_bitmaps(Image *image)
 		for (uint32 n = zen_pages[p].nslots; n > 0; n -= Min(n, 64))
 			image->tail.bitmaps[next++] = n >= 64 ? PG_UINT64_MAX : (UINT64CONST(1) << n) - 1;
 	}
-	/* measure() has counted them */
+	/* map_measure() has counted them */
 	Assert(next == image->header.nbitmap_words);
-	zen_prepared_walk(save_prepared, keep_links, image);
+	zen_prepared_walk(save_prepared, map_keep_links, image);
 	Assert(image->next_prepared == image->header.nprepared);
 	qsort(image->tail.prepared, image->next_prepared, sizeof(ZenMapPrepared), compare_prepared);
 }
@@ -361,7 +367,7 @@ begin_bitmaps(Image *image)
 /* ---------- saving: the file ---------- */
 
 static void
-put(Image *image, const void *data, Size size, uint64 offset)
+map_put(Image *image, const void *data, Size size, uint64 offset)
 {
 	Assert(image->fd >= 0);
 	while (size > 0 && image->why == NULL)
@@ -369,7 +375,7 @@ put(Image *image, const void *data, Size size, uint64 offset)
 		ssize_t		n = pg_pwrite(image->fd, data, size, offset);
 
 		if (n <= 0 && errno != EINTR)
-			give_up(image, n == 0 ? strerror(ENOSPC) : strerror(errno));
+			map_give_up(image, n == 0 ? strerror(ENOSPC) : strerror(errno));
 		if (n <= 0)
 			continue;
 		data = (const char *) data + n;
@@ -394,7 +400,7 @@ put_table(Image *image, ZenHTable *ht, ZenMapTable *table)
 		Assert(image->next_piece < image->header.npieces);
 		reduce_leaves(image, table, first, n, (uint64 *) image->piece);
 		image->tail.piece_crcs[image->next_piece++] = zen_savedmap_crc(image->piece, n * ZEN_MAP_LEAF_BYTES);
-		put(image, image->piece, n * ZEN_MAP_LEAF_BYTES, image->header.tail_offset);
+		map_put(image, image->piece, n * ZEN_MAP_LEAF_BYTES, image->header.tail_offset);
 		image->header.tail_offset += n * ZEN_MAP_LEAF_BYTES;
 	}
 }
@@ -411,13 +417,13 @@ put_all(Image *image)
 	Assert(image->why != NULL || image->next_piece == image->header.npieces);
 	Assert(image->why != NULL || table == image->tail.tables + image->header.ntables);
 	image->header.tail_crc = zen_savedmap_crc(image->memory, image->header.tail_bytes);
-	put(image, image->memory, image->header.tail_bytes, image->header.tail_offset);
+	map_put(image, image->memory, image->header.tail_bytes, image->header.tail_offset);
 	memset(image->piece, 0, ZEN_MAP_HEADER_BYTES);
 	image->header.crc = zen_savedmap_header_crc(&image->header);
 	memcpy(image->piece, &image->header, sizeof(ZenMapHeader));
-	put(image, image->piece, ZEN_MAP_HEADER_BYTES, 0);
+	map_put(image, image->piece, ZEN_MAP_HEADER_BYTES, 0);
 	if (image->why == NULL && pg_fsync(image->fd) != 0)
-		give_up(image, strerror(errno));
+		map_give_up(image, strerror(errno));
 }
 
 static void
@@ -429,12 +435,12 @@ write_file(Image *image)
 	image->fd = BasicOpenFile(path, O_WRONLY | O_CREAT | O_EXCL | PG_BINARY);
 	if (image->fd < 0)
 	{
-		give_up(image, strerror(errno));
+		map_give_up(image, strerror(errno));
 		return;
 	}
 	put_all(image);
 	if (close(image->fd) != 0)
-		give_up(image, strerror(errno));
+		map_give_up(image, strerror(errno));
 	if (image->why != NULL)
 		(void) unlink(path);
 	else
@@ -452,7 +458,7 @@ check_watermarks(void)
 }
 
 void
-zen_mapsave_write(void)
+zen_savedmap_write(void)
 {
 	Image		image = {0};
 	instr_time	start;
@@ -465,13 +471,13 @@ zen_mapsave_write(void)
 	INSTR_TIME_SET_CURRENT(start);
 	/* what is wrong is to be found, and told, at the next start as well */
 	if (pg_atomic_read_u64(&zen_recovery->damaged) > 0)
-		give_up(&image, "the pool is damaged");
-	measure(&image);
+		map_give_up(&image, "the pool is damaged");
+	map_measure(&image);
 	image.memory = zen_savedmap_alloc(image.header.tail_bytes);
 	image.first_word = zen_savedmap_alloc(zen_pool_pages() * sizeof(uint32));
 	image.piece = zen_savedmap_alloc(ZEN_MAP_PIECE_LEAVES * ZEN_MAP_LEAF_BYTES);
 	if (image.memory == NULL || image.first_word == NULL || image.piece == NULL)
-		give_up(&image, "out of memory");
+		map_give_up(&image, "out of memory");
 	if (image.why == NULL)
 	{
 		image.tail = zen_savedmap_tail(&image.header, image.memory);
@@ -487,4 +493,301 @@ zen_mapsave_write(void)
 		ereport(LOG,
 				(errmsg("zen has saved its map: " UINT64_FORMAT " kB in %.0f ms",
 						(image.header.tail_offset + image.header.tail_bytes) / 1024, zen_savedmap_ms(start))));
+}
+
+/* ---------- loading ---------- */
+
+/* Read size bytes at offset; false if there are not so many, or on an error. */
+static bool
+get(int fd, void *data, Size size, uint64 offset)
+{
+	while (size > 0)
+	{
+		ssize_t		n = pg_pread(fd, data, size, offset);
+
+		if (n == 0 || (n < 0 && errno != EINTR))
+			return false;
+		if (n < 0)
+			continue;
+		data = (char *) data + n;
+		size -= n;
+		offset += n;
+	}
+	return true;
+}
+
+/* Is this a header, and was it written by the stop before this start? */
+static const char *
+header_fault(const ZenMapHeader *header, off_t file_size)
+{
+	ZenSuperblock super;
+
+	zen_pool_superblock(0, &super);
+	if (header->magic != ZEN_MAP_MAGIC)
+		return "it is not complete";
+	if (header->version != ZEN_MAP_VERSION)
+		return "it is of another format version";
+	if (header->crc != zen_savedmap_header_crc(header))
+		return "its header is damaged";
+	if (header->uuid[0] != super.uuid[0] || header->uuid[1] != super.uuid[1])
+		return "it belongs to another pool";
+	if (header->generation + 1 != super.generation)
+		return "it is not of the last stop";
+	/* pages that the pool has got at this start are free */
+	if (header->npages > zen_pool_pages() || header->tail_bytes != zen_savedmap_tail_size(header) ||
+		header->tail_offset + header->tail_bytes != (uint64) file_size)
+		return "its size is wrong";
+	if (header->directories_crc != zen_savedmap_directories_crc())
+		return "the pool has changed since";
+	return NULL;
+}
+
+static const char *
+read_tail(int fd, ZenSavedMap *map)
+{
+	ZenMapHeader *h = &map->header;
+	char	   *memory = zen_savedmap_alloc(h->tail_bytes);
+
+	if (memory == NULL)
+		return "out of memory";
+	if (!get(fd, memory, h->tail_bytes, h->tail_offset))
+		return "it cannot be read";
+	if (zen_savedmap_crc(memory, h->tail_bytes) != h->tail_crc)
+		return "it is damaged";
+	map->tail = zen_savedmap_tail(h, memory);
+	return NULL;
+}
+
+ZenSavedMap *
+zen_savedmap_open(const char **why)
+{
+	ZenSavedMap *map;
+	struct stat st;
+	int			fd;
+
+	ZenAssertRecoveryLeader();
+	Assert(!zen_recovery->after_crash);
+	*why = "zen.save_map is off";
+	if (!zen_save_map)
+		return NULL;
+	*why = "out of memory";
+	map = zen_savedmap_alloc(sizeof(ZenSavedMap));
+	if (map == NULL)
+		return NULL;
+	fd = BasicOpenFile(zen_savedmap_path(), O_RDONLY | PG_BINARY);
+	if (fd < 0)
+		*why = errno == ENOENT ? "there is none" : strerror(errno);
+	else if (fstat(fd, &st) != 0 || !get(fd, &map->header, sizeof(ZenMapHeader), 0))
+		*why = "it is not complete";
+	else
+		*why = header_fault(&map->header, st.st_size);
+	if (*why == NULL)
+		*why = read_tail(fd, map);
+	if (fd >= 0)
+		close(fd);
+	return *why == NULL ? map : NULL;
+}
+
+/* Regions in doubt are those whose slots are listed, and their transactions are still prepared. */
+static bool
+doubts_fit(const ZenSavedMap *map)
+{
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+		if (zen_region_doubt_written(r) && zen_recovery->fates[r].prepared_cts == 0)
+			return false;
+	for (uint32 i = 0; i < map->header.nprepared; i++)
+	{
+		ZenMapPrepared *p = &map->tail.prepared[i];
+
+		if (p->region >= ZEN_MAX_REGIONS || p->cts == 0 || zen_recovery->fates[p->region].prepared_cts != p->cts)
+			return false;
+	}
+	return true;
+}
+
+/* Tables are those that were saved. */
+static bool
+tables_fit(const ZenSavedMap *map)
+{
+	uint32		n = 0;
+	uint32		npieces = 0;
+
+	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
+		n += zen_htables[i].in_use || zen_htables[i].damaged;
+	if (n != map->header.ntables)
+		return false;
+	for (uint32 i = 0; i < n; i++)
+	{
+		ZenMapTable *t = &map->tail.tables[i];
+		uint64		saved_blocks;
+
+		if (t->htable >= ZEN_MAX_HTABLES || !zen_htables[t->htable].in_use ||
+			zen_htables[t->htable].birth_cts != t->birth_cts ||
+			!zen_htable_saved_blocks(&zen_htables[t->htable], &saved_blocks) || saved_blocks != t->nblocks)
+			return false;
+		npieces += zen_savedmap_pieces(t->nblocks);
+	}
+	return npieces == map->header.npieces;
+}
+
+/* Pages and their classes are those that were saved. */
+static bool
+pages_fit(const ZenSavedMap *map)
+{
+	uint64		n = 0;
+
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
+	{
+		if (!zen_pages[p].owned)
+			continue;
+		if (zen_pages[p].lost)
+			return false;
+		n += zen_savedmap_bitmap_words(p);
+	}
+	return n == map->header.nbitmap_words;
+}
+
+/* The pieces of a table, in the order in which put_table() has written them. */
+static ZenMapPiece *
+list_pieces(const ZenMapTable *table, ZenMapPiece *piece, uint64 *offset)
+{
+	uint32		nleaves = zen_savedmap_leaves(table->nblocks);
+
+	for (uint32 first = 0; first < nleaves; first += ZEN_MAP_PIECE_LEAVES, piece++)
+	{
+		piece->htable = table->htable;
+		piece->first_leaf = first;
+		piece->nleaves = Min(ZEN_MAP_PIECE_LEAVES, nleaves - first);
+		piece->offset = *offset;
+		*offset += piece->nleaves * ZEN_MAP_LEAF_BYTES;
+	}
+	return piece;
+}
+
+static void
+close_map(ZenSavedMap *map)
+{
+	pfree(map->tail.tables);
+	pfree(map);
+}
+
+const char *
+zen_savedmap_begin(ZenSavedMap *map)
+{
+	const ZenMapHeader *h = &map->header;
+	ZenMapPiece *piece;
+	uint64		offset = ZEN_MAP_HEADER_BYTES;
+
+	ZenAssertRecoveryLeader();
+	Assert(zen_recovery->pieces == NULL && zen_recovery->phase == ZEN_DOING_DIRECTORIES);
+	if (!tables_fit(map) || !doubts_fit(map))
+	{
+		close_map(map);
+		return "tables or transactions have changed since";
+	}
+	piece = zen_recovery->pieces = zen_arena_alloc_or_error(Max(h->npieces, 1) * sizeof(ZenMapPiece));
+	for (uint32 i = 0; i < h->ntables; i++)
+	{
+		zen_tidmap_reserve(&zen_htables[map->tail.tables[i].htable], map->tail.tables[i].nblocks);
+		piece = list_pieces(&map->tail.tables[i], piece, &offset);
+	}
+	/* tables_fit() has counted them */
+	Assert(piece == zen_recovery->pieces + h->npieces);
+	for (uint32 i = 0; i < h->npieces; i++)
+		zen_recovery->pieces[i].crc = map->tail.piece_crcs[i];
+	zen_recovery->npieces = h->npieces;
+	return NULL;
+}
+
+void
+zen_savedmap_load_piece(uint32 number)
+{
+	const ZenMapPiece *piece = &zen_recovery->pieces[number];
+	ZenHTable  *ht = &zen_htables[piece->htable];
+	int			fd = BasicOpenFile(zen_savedmap_path(), O_RDONLY | PG_BINARY);
+	bool		sound = fd >= 0;
+	pg_crc32c	crc;
+
+	ZenAssertInPass(zen_recovery_pass() == ZEN_PASS_LOAD);
+	Assert(number < zen_recovery->npieces);
+	INIT_CRC32C(crc);
+	for (uint32 i = 0; i < piece->nleaves && sound; i++)
+	{
+		ZenWord    *leaf = zen_tidmap_word(ht, (uint64) (piece->first_leaf + i) * ZEN_LEAF_WORDS);
+
+		/* zen_savedmap_begin() has made room */
+		Assert(leaf != NULL);
+		sound = get(fd, leaf, ZEN_MAP_LEAF_BYTES, piece->offset + i * ZEN_MAP_LEAF_BYTES);
+		COMP_CRC32C(crc, leaf, ZEN_MAP_LEAF_BYTES);
+	}
+	FIN_CRC32C(crc);
+	if (fd >= 0)
+		close(fd);
+	if (!sound || crc != piece->crc)
+		pg_atomic_fetch_add_u32(&zen_recovery->bad_pieces, 1);
+}
+
+static void
+free_pieces(void)
+{
+	zen_arena_free(zen_recovery->pieces, Max(zen_recovery->npieces, 1) * sizeof(ZenMapPiece));
+	zen_recovery->pieces = NULL;
+	zen_recovery->npieces = 0;
+}
+
+static void
+map_abandon(ZenSavedMap *map)
+{
+	for (uint32 i = 0; i < map->header.ntables; i++)
+		zen_tidmap_drop(&zen_htables[map->tail.tables[i].htable]);
+	free_pieces();
+	close_map(map);
+}
+
+const char *
+zen_savedmap_finish(ZenSavedMap *map)
+{
+	const uint64 *bits = map->tail.bitmaps;
+
+	ZenAssertRecoveryLeader();
+	Assert(zen_recovery_pass() == ZEN_PASS_NONE);
+	Assert(pg_atomic_read_u32(&zen_recovery->pieces_done) == map->header.npieces);
+	if (pg_atomic_read_u32(&zen_recovery->bad_pieces) > 0 || !pages_fit(map))
+	{
+		map_abandon(map);
+		return "it is damaged";
+	}
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
+		if (zen_pages[p].owned)
+		{
+			zen_page_set_free(p, bits);
+			bits += zen_savedmap_bitmap_words(p);
+		}
+	/* pages_fit() has counted them */
+	Assert(bits == map->tail.bitmaps + map->header.nbitmap_words);
+	for (uint32 i = 0; i < map->header.ntables; i++)
+	{
+		ZenMapTable *t = &map->tail.tables[i];
+
+		if (pg_atomic_read_u32(&zen_htables[t->htable].reindex) != 0)
+			continue;			/* settle_table() counts */
+		zen_htables[t->htable].bytes_taken = t->bytes_taken;
+		pg_atomic_fetch_add_u64(&zen_recovery->rows, t->rows);
+	}
+	for (uint32 i = 0; i < map->header.nprepared; i++)
+		zen_prepared_found(map->tail.prepared[i].region, map->tail.prepared[i].slot);
+	zen_recovery_raise(&zen_recovery->largest_cts, map->header.next_cts);
+	free_pieces();
+	close_map(map);
+	return NULL;
+}
+
+void
+zen_savedmap_remove(void)
+{
+	ZenAssertRecoveryLeader();
+	if (unlink(zen_savedmap_path()) != 0 && errno != ENOENT)
+		ereport(LOG,
+				(errcode_for_file_access(),
+				 errmsg("could not remove file \"%s\": %m", zen_savedmap_path())));
 }
