@@ -106,9 +106,9 @@ OBJS = $(addprefix src/base/, \
 		tablestat.o \
 		tidmap.o \
 		version.o \
+		shares.o \
 		clock.o \
-		spillmap.o \
-		shares.o) \
+		spillmap.o) \
 	$(addprefix src/row/, \
 		visibility.o \
 		writeset.o \

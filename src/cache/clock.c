@@ -48,10 +48,12 @@
 
 #include "base/guc.h"
 #include "base/locks.h"
+#include "cache/shares.h"
 #include "cache/sketch.h"
 #include "cache/tablestat.h"
 #include "nvm/page.h"
 #include "nvm/slotread.h"
+#include "storage/proc.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
 
@@ -126,8 +128,8 @@ static uint32 idle_calls = 0;	/* of zen_clock_evict() to be left out, since
 static uint32 next_idle = 0;
 
 /* Row versions may not take all of DRAM, even if the setting allows it: maps and queues grow with them. */
-uint64
-zen_clock_capacity(void)
+static uint64
+clock_capacity(void)
 {
 	return Min((uint64) zen_met_cache_size_kb * 1024, (uint64) zen_dram_size_mb * 1024 * 1024 / 4 * 3);
 }
@@ -142,32 +144,32 @@ clock_exceeds(uint64 limit)
 static bool
 clock_exceeds_half(void)
 {
-	return clock_exceeds(zen_clock_capacity() / 2);
+	return clock_exceeds(clock_capacity() / 2);
 }
 
 /* A newcomer must take another row's place.  The room between this and the capacity is for writers. */
 static bool
 clock_is_full(void)
 {
-	return clock_exceeds(zen_clock_capacity() / 64 * 63);
+	return clock_exceeds(clock_capacity() / 64 * 63);
 }
 
 bool
 zen_clock_needs_room(void)
 {
-	return clock_exceeds(zen_clock_capacity());
+	return clock_exceeds(clock_capacity());
 }
 
 bool
 zen_clock_is_overfull(void)
 {
-	return clock_exceeds(zen_clock_capacity() / 8 * 9);
+	return clock_exceeds(clock_capacity() / 8 * 9);
 }
 
 Size
 zen_clock_shmem_size(void)
 {
-	Size		size = add_size(sizeof(Clock), zen_sketch_shmem_size(zen_clock_capacity()));
+	Size		size = add_size(sizeof(Clock), zen_sketch_shmem_size(clock_capacity()));
 
 	return add_size(size, zen_tablestat_shmem_size());
 }
@@ -177,13 +179,13 @@ zen_clock_init(void)
 {
 	bool		found;
 
-	zen_sketch_init(zen_clock_capacity());
+	zen_sketch_init(clock_capacity());
 	zen_tablestat_init();
 	clock_ = ShmemInitStruct("zen clock", sizeof(Clock), &found);
 	if (found)
 		return;
 	memset(clock_, 0, sizeof(Clock));
-	clock_->nshards = (uint32) Max(1, Min(zen_clock_capacity() / SHARD_BYTES, MAX_SHARDS));
+	clock_->nshards = (uint32) Max(1, Min(clock_capacity() / SHARD_BYTES, MAX_SHARDS));
 	for (int i = 0; i < MAX_SHARDS; i++)
 		SpinLockInit(&clock_->shards[i].lock);
 }
@@ -336,38 +338,29 @@ is_marked(ZenVersion *v, const ClockItem *item)
 static Found
 look_at(const ClockItem *item, uint32 below, ZenVersion **victim, uint32 *reads)
 {
-	ZenWord    *word;
+	ZenLockedEntry e;
 	Found		found = FOUND_NOTHING;
-	uint64		w;
 
 	*victim = NULL;
 	*reads = 0;
 	zen_epoch_enter();
-	word = zen_tidmap_word(&zen_htables[item->htable], item_tidno(item));
-	if (word == NULL || zen_word_state(zen_word_read(word)) != ZEN_WORD_ENTRY)
+	if (zen_entry_lock(&zen_htables[item->htable], item_tidno(item), &e))
 	{
-		zen_epoch_leave();
-		return FOUND_NOTHING;
-	}
-	w = zen_word_lock(word);
-	if (zen_word_state(w) == ZEN_WORD_ENTRY)
-	{
-		ZenVersion *v = zen_word_entry(w);
-		uint32		flags = zen_version_flags(v);
+		uint32		flags = zen_version_flags(e.head);
 
 		*reads = zen_version_reads(flags, zen_sketch_age());
-		if (is_marked(v, item))
+		if (is_marked(e.head, item))
 			found = FOUND_STAYS;
-		Assert(found == FOUND_NOTHING || v->lockers == NULL || !is_evictable(v, flags));
-		if (found == FOUND_STAYS && *reads < below && is_evictable(v, flags))
+		Assert(found == FOUND_NOTHING || e.head->lockers == NULL || !is_evictable(e.head, flags));
+		if (found == FOUND_STAYS && *reads < below && is_evictable(e.head, flags))
 		{
 			Assert(!(flags & ZEN_V_FREE_SLOT));
 			found = FOUND_EVICTABLE;
-			w = zen_word_with(w, ZEN_WORD_NVM, v->slot);
-			*victim = v;
+			e.w = zen_word_with(e.w, ZEN_WORD_NVM, e.head->slot);
+			*victim = e.head;
 		}
+		zen_entry_unlock(&e);
 	}
-	zen_word_unlock(word, w);
 	zen_epoch_leave();
 	return found;
 }
@@ -402,24 +395,19 @@ clock_visit(const ClockItem *item, uint32 below, uint32 *reads)
 static bool
 unmark_entry(const ClockItem *item)
 {
-	ZenWord    *word;
+	ZenLockedEntry e;
 	bool		done = true;
-	uint64		w;
 
 	zen_epoch_enter();
-	word = zen_tidmap_word(&zen_htables[item->htable], item_tidno(item));
-	if (word != NULL && zen_word_state(zen_word_read(word)) == ZEN_WORD_ENTRY)
+	if (zen_entry_lock(&zen_htables[item->htable], item_tidno(item), &e))
 	{
-		w = zen_word_lock(word);
-		if (zen_word_state(w) == ZEN_WORD_ENTRY && is_marked(zen_word_entry(w), item))
+		if (is_marked(e.head, item))
 		{
-			ZenVersion *v = zen_word_entry(w);
-
-			done = !is_evictable(v, zen_version_flags(v));
+			done = !is_evictable(e.head, zen_version_flags(e.head));
 			if (done)
-				zen_version_clear(v, ZEN_V_IN_CLOCK);
+				zen_version_clear(e.head, ZEN_V_IN_CLOCK);
 		}
-		zen_word_unlock(word, w);
+		zen_entry_unlock(&e);
 	}
 	zen_epoch_leave();
 	return done;
@@ -545,7 +533,7 @@ zen_clock_evict(int max)
 		idle_calls--;
 		return;
 	}
-	if (evict((uint32) max, zen_clock_capacity()) > 0)
+	if (evict((uint32) max, clock_capacity()) > 0)
 		next_idle = 0;
 	else
 		next_idle = Min(2 * next_idle + 1, MAX_IDLE_CALLS);
@@ -647,30 +635,21 @@ zen_clock_evict_spans(void)
 static bool
 mark_entry(ZenHTable *ht, uint64 tidno, ClockItem *item)
 {
-	ZenWord    *word;
+	ZenLockedEntry e;
 	bool		marked = false;
-	uint64		w;
 
 	zen_epoch_enter();
 	item->generation = zen_tablestat_generation(ht->idx);
-	word = zen_tidmap_word(ht, tidno);
-	if (word != NULL && zen_word_state(zen_word_read(word)) == ZEN_WORD_ENTRY)
+	if (zen_entry_lock(ht, tidno, &e))
 	{
-		w = zen_word_lock(word);
-		if (zen_word_state(w) == ZEN_WORD_ENTRY)
+		marked = (zen_version_flags(e.head) & ZEN_V_IN_CLOCK) != 0;
+		if (marked)
 		{
-			ZenVersion *v = zen_word_entry(w);
-			uint32		flags = zen_version_flags(v);
-
-			if (flags & ZEN_V_IN_CLOCK)
-			{
-				zen_version_clear(v, ZEN_V_MARK);
-				zen_version_set(v, (uint32) item->mark << ZEN_V_MARK_SHIFT);
-				item->units = (uint16) (zen_version_size(v) / ZEN_ARENA_UNIT);
-				marked = true;
-			}
+			zen_version_clear(e.head, ZEN_V_MARK);
+			zen_version_set(e.head, (uint32) item->mark << ZEN_V_MARK_SHIFT);
+			item->units = (uint16) (zen_version_size(e.head) / ZEN_ARENA_UNIT);
 		}
-		zen_word_unlock(word, w);
+		zen_entry_unlock(&e);
 	}
 	zen_epoch_leave();
 	return marked;
@@ -728,8 +707,6 @@ zen_clock_enqueue(ZenHTable *ht, uint64 tidno)
 }
 
 /* ---------- admission ---------- */
-
-static uint32 misses_in_xact = 0;
 
 /* The result of an attempt to admit a row. */
 typedef enum Admission
@@ -831,13 +808,18 @@ zen_admission_admit(ZenHTable *ht, uint64 tidno, ZenWord *word)
 void
 zen_admission_missed(ZenHTable *ht, uint64 tidno)
 {
+	static LocalTransactionId xact = InvalidLocalTransactionId;
+	static uint32 misses = 0;	/* in this transaction */
 	uint64		key = zen_sketch_key(ht->idx, tidno);
 	ClockShard *shard = shard_of(key);
 	uint32		reads = 1;
 	ZenSlot		slot;
 
 	ZenAssertNotInEpoch();
-	if (++misses_in_xact > LONG_READ)
+	if (zen_my_lxid() != xact)
+		misses = 0;
+	xact = zen_my_lxid();
+	if (++misses > LONG_READ)
 		return;
 	if (clock_exceeds_half())
 	{
@@ -854,26 +836,16 @@ zen_admission_missed(ZenHTable *ht, uint64 tidno)
 	if (admit_row(ht, zen_tidmap_word(ht, tidno), reads, false, &slot) == ADMIT_DONE)
 		(void) clock_enqueue(ht, tidno, shard, &shard->kept);
 	if (zen_clock_needs_room())
-		evict(HAND_STEPS, zen_clock_capacity());
+		evict(HAND_STEPS, clock_capacity());
 }
 
 void
-zen_admission_end_xact(void)
+zen_clock_tick(void)
 {
-	misses_in_xact = 0;
-}
-
-void
-zen_admission_age(void)
-{
-	static uint64 last = 0;
 	uint64		items = 0;
-	uint64		added = zen_sketch_added();
 
 	for (uint32 i = 0; i < clock_->nshards; i++)
 		items += clock_->shards[i].fresh.n + clock_->shards[i].kept.n;
-	if (added - last < AGE_MISSES * Max(items, 1000))
-		return;
-	last = added;
-	zen_sketch_halve();
+	zen_sketch_tick(AGE_MISSES * Max(items, 1000));
+	zen_shares_plan(clock_capacity());
 }

@@ -17,11 +17,8 @@
 extern Size zen_clock_shmem_size(void);
 extern void zen_clock_init(void);
 
-/* zen_clock_capacity -- bytes that versions may take. */
-extern uint64 zen_clock_capacity(void);
-
 /*
- * zen_clock_needs_room -- do versions take more than the capacity?
+ * zen_clock_needs_room -- do versions take more than the capacity, about zen.met_cache_size?
  * zen_clock_is_overfull -- so much more that eviction does not help?
  */
 extern bool zen_clock_needs_room(void);
@@ -70,10 +67,10 @@ extern void zen_admission_admit(ZenHTable *ht, uint64 tidno, ZenWord *word);
  */
 extern void zen_admission_missed(ZenHTable *ht, uint64 tidno);
 
-/* zen_admission_end_xact -- at the end of each transaction: misses are counted anew.  Never throws. */
-extern void zen_admission_end_xact(void);
-
-/* zen_admission_age -- zen's worker: halve the counts of reads when it is time.  Never throws. */
-extern void zen_admission_age(void);
+/*
+ * zen_clock_tick -- zen's worker, once a round: when it is time, halve the counts of reads, and plan the shares of
+ * tables anew.
+ */
+extern void zen_clock_tick(void);
 
 #endif							/* ZEN_CLOCK_H */

@@ -14,7 +14,6 @@
 #include "cache/shares.h"
 
 #include "base/guc.h"
-#include "cache/clock.h"
 #include "cache/tablestat.h"
 #include "cache/tidmap.h"
 #include "utils/memutils.h"
@@ -132,7 +131,7 @@ drop_quotas(void)
 }
 
 void
-zen_shares_plan(void)
+zen_shares_plan(uint64 capacity)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
@@ -150,5 +149,5 @@ zen_shares_plan(void)
 		pasts = MemoryContextAllocZero(TopMemoryContext, ZEN_MAX_HTABLES * sizeof(Past));
 		candidates = MemoryContextAlloc(TopMemoryContext, ZEN_MAX_HTABLES * sizeof(Candidate));
 	}
-	set_quotas(zen_clock_capacity());
+	set_quotas(capacity);
 }

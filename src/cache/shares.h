@@ -6,7 +6,10 @@
 
 #include "base/compat.h"
 
-/* zen_shares_plan -- zen's worker: plan the shares anew if it is time, or drop them if zen.met_cache_split is off. */
-extern void zen_shares_plan(void);
+/*
+ * zen_shares_plan -- zen's worker: plan the shares of a cache of so many bytes anew if it is time, or drop them if
+ * zen.met_cache_split is off.
+ */
+extern void zen_shares_plan(uint64 capacity);
 
 #endif							/* ZEN_SHARES_H */

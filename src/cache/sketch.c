@@ -146,15 +146,15 @@ zen_sketch_add(uint64 key)
 	return n;
 }
 
-uint64
-zen_sketch_added(void)
-{
-	return pg_atomic_read_u64(&sketch_shared->added);
-}
-
 void
-zen_sketch_halve(void)
+zen_sketch_tick(uint64 enough)
 {
+	static uint64 last = 0;
+	uint64		added = pg_atomic_read_u64(&sketch_shared->added);
+
+	if (added - last < enough)
+		return;
+	last = added;
 	for (uint32 i = 0; i < zen_sketch->nlines; i++)
 		for (int j = 0; j < (int) lengthof(sketch_lines[i].words); j++)
 			if (sketch_lines[i].words[j] != 0)

@@ -39,11 +39,11 @@ extern uint32 zen_sketch_estimate(uint64 key);
 /* zen_sketch_raise -- a row was read at least n times: it leaves the cache, where its reads were counted. */
 extern void zen_sketch_raise(uint64 key, uint32 n);
 
-/* zen_sketch_added -- reads counted so far, about: processes report every 64th. */
-extern uint64 zen_sketch_added(void);
-
-/* zen_sketch_halve -- all counts become old.  One process at a time. */
-extern void zen_sketch_halve(void);
+/*
+ * zen_sketch_tick -- all counts become old, if at least so many reads were counted since they did; processes report
+ * every 64th read.  By one process.
+ */
+extern void zen_sketch_tick(uint64 enough);
 
 /* The number of halvings, which dates counts kept elsewhere. */
 static inline uint32

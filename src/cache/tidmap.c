@@ -112,6 +112,15 @@ zen_tidmap_word(ZenHTable *ht, uint64 tidno)
 	return ((Leaf *volatile *) &map->dir)[0][leafno] + tidno % ZEN_LEAF_WORDS;
 }
 
+static void
+free_leaf(Leaf leaf, Leaf *dir, Size dir_bytes)
+{
+	if (leaf != NULL)
+		zen_arena_free(leaf, LEAF_BYTES);
+	if (dir != NULL)
+		zen_arena_free(dir, dir_bytes);
+}
+
 /* Add leaves until leafno exists.  False when the arena is full. */
 static bool
 add_leaf(TidMap *map, uint32 leafno)
@@ -122,16 +131,14 @@ add_leaf(TidMap *map, uint32 leafno)
 		uint32		ndirs = map->ndirs;
 		Size		capacity = ndirs == 0 ? 0 : (Size) FIRST_DIR << (ndirs - 1);
 		bool		grow = n >= capacity;
+		Size		dir_bytes = ((Size) FIRST_DIR << ndirs) * sizeof(Leaf);
 		Leaf		leaf = zen_arena_alloc(LEAF_BYTES);
-		Leaf	   *dir = grow ? zen_arena_alloc((capacity ? capacity * 2 : FIRST_DIR) * sizeof(Leaf)) : NULL;
+		Leaf	   *dir = grow ? zen_arena_alloc(dir_bytes) : NULL;
 		bool		used = false;
 
 		if (leaf == NULL || (grow && dir == NULL))
 		{
-			if (leaf)
-				zen_arena_free(leaf, LEAF_BYTES);
-			if (dir)
-				zen_arena_free(dir, (capacity ? capacity * 2 : FIRST_DIR) * sizeof(Leaf));
+			free_leaf(leaf, dir, dir_bytes);
 			return false;
 		}
 		for (int i = 0; i < ZEN_LEAF_WORDS; i++)
@@ -159,11 +166,7 @@ add_leaf(TidMap *map, uint32 leafno)
 		}
 		SpinLockRelease(&map->lock);
 		if (!used)
-		{
-			zen_arena_free(leaf, LEAF_BYTES);
-			if (dir)
-				zen_arena_free(dir, (capacity ? capacity * 2 : FIRST_DIR) * sizeof(Leaf));
-		}
+			free_leaf(leaf, dir, dir_bytes);
 	}
 	return true;
 }

@@ -753,19 +753,18 @@ take_part(void)
 	return taken;
 }
 
-void
-zen_passes_start_helpers(uint32 n)
+static void
+start_helpers(uint32 n)
 {
 	BackgroundWorker worker;
 
-	ZenAssertRecoveryLeader();
 	zen_bgworker_describe(&worker, "zen recovery", "zen_passes_worker_main", (Datum) 0, BGW_NEVER_RESTART);
 	while (n > 0 && RegisterDynamicBackgroundWorker(&worker, NULL))
 		n--;
 }
 
 void
-zen_passes_begin(ZenRecoveryPass pass)
+zen_passes_begin(ZenRecoveryPass pass, uint32 nhelpers)
 {
 	ZenAssertRecoveryLeader();
 	/* one pass at a time, and no page of the last one counts for this one */
@@ -776,6 +775,7 @@ zen_passes_begin(ZenRecoveryPass pass)
 	pg_write_barrier();
 	pg_atomic_write_u64(&zen_recovery->work, (uint64) pass << 32);
 	ConditionVariableBroadcast(&zen_recovery->changed);
+	start_helpers(nhelpers);
 }
 
 void

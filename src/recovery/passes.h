@@ -11,17 +11,14 @@
 
 #define ZEN_CHUNK_PAGES	16		/* pages taken at a time: about a millisecond */
 
-/* zen_passes_start_helpers -- leader: start up to n background workers to take part, as slots for them allow. */
-extern void zen_passes_start_helpers(uint32 n);
-
 /*
  * zen_passes_begin -- leader: a pass over all pages, or pieces, begins.  All processes that take a chunk see what the
- * leader has found.
+ * leader has found.  Up to nhelpers more background workers take part, as slots for them allow.
  *
  * zen_passes_end -- leader: take part, and wait until the pass is done.  On return the leader sees what all
  * participants have found.  report is called now and then.  Throws if a participant could not finish its chunk.
  */
-extern void zen_passes_begin(ZenRecoveryPass pass);
+extern void zen_passes_begin(ZenRecoveryPass pass, uint32 nhelpers);
 extern void zen_passes_end(ZenRecoveryPass pass, void (*report) (void));
 
 /*

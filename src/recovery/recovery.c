@@ -142,10 +142,10 @@ report_progress(void)
 
 /* Leader: a pass over all pages, and wait for its end. */
 static void
-run_pass(ZenRecoveryPass pass, ZenRecoveryPhase phase)
+run_pass(ZenRecoveryPass pass, ZenRecoveryPhase phase, uint32 nhelpers)
 {
 	begin_phase(phase);
-	zen_passes_begin(pass);
+	zen_passes_begin(pass, nhelpers);
 	zen_passes_end(pass, report_progress);
 }
 
@@ -431,16 +431,6 @@ condemn_pages(void)
 	return list;
 }
 
-/*
- * Stale headers on pages that go are no evidence and no danger: their newer versions were counted without them.
- */
-static void
-hand_out_pages(void)
-{
-	ZenAssertRecoveryLeader();
-	zen_slotalloc_give_back(condemn_pages(), zen_collect_forget_header);
-}
-
 /* ---------- the whole ---------- */
 
 /* R3: all pages of the region were seen. */
@@ -502,8 +492,7 @@ find_commits(uint32 owned, const char *why_not_loaded)
 	if (why_not_loaded != NULL && zen_save_map && owned > 0)
 		ereport(LOG,
 				(errmsg("zen scans its pool, as the map saved at the last stop cannot be used: %s", why_not_loaded)));
-	zen_passes_start_helpers(Min(zen_recovery_workers, owned / ZEN_CHUNK_PAGES));
-	run_pass(ZEN_PASS_COMMITS, ZEN_DOING_COMMITS);
+	run_pass(ZEN_PASS_COMMITS, ZEN_DOING_COMMITS, Min(zen_recovery_workers, owned / ZEN_CHUNK_PAGES));
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 		raise_ts_commit(r, &zen_recovery->fates[r]);
 }
@@ -569,13 +558,13 @@ open_tables(void)
 	ConditionVariableBroadcast(&zen_recovery->changed);
 }
 
-/* Before the tombstones go that nothing else needs. */
+/* A step that may set flipped bits right, and says what is damaged. */
 static void
-recovery_keep_links(void)
+count_repairs_of(void (*step) (bool (*count_damaged) (void)))
 {
 	uint32		repairs = zen_repairs;
 
-	zen_prepared_keep_links(zen_passes_count_damaged);
+	step(zen_passes_count_damaged);
 	pg_atomic_fetch_add_u64(&zen_recovery->repaired, zen_repairs - repairs);
 }
 
@@ -586,17 +575,18 @@ build_maps(void)
 	bool		have_late = find_late_tables();
 	bool		opened = false;
 
-	run_pass(ZEN_PASS_MAPS, ZEN_DOING_MAPS);
+	run_pass(ZEN_PASS_MAPS, ZEN_DOING_MAPS, 0);
 	if (have_late)
 	{
 		opened = !is_suspect();
 		if (opened)
 			open_tables();
-		run_pass(ZEN_PASS_LATE, ZEN_DOING_LATE);
+		run_pass(ZEN_PASS_LATE, ZEN_DOING_LATE, 0);
 	}
 	begin_phase(ZEN_DOING_SETTLING);
 	zen_passes_damaged();
-	recovery_keep_links();
+	/* before the tombstones go that nothing else needs */
+	count_repairs_of(zen_prepared_keep_links);
 	settle_tables(true);
 	if (!opened)
 		settle_tables(false);
@@ -614,9 +604,8 @@ begin_load(ZenSavedMap *map, const char **why)
 	*why = zen_savedmap_begin(map);
 	if (*why != NULL)
 		return NULL;
-	zen_passes_start_helpers(Min(zen_recovery_workers, zen_recovery->npieces / ZEN_CHUNK_PAGES));
 	begin_phase(ZEN_DOING_LOADING);
-	zen_passes_begin(ZEN_PASS_LOAD);
+	zen_passes_begin(ZEN_PASS_LOAD, Min(zen_recovery_workers, zen_recovery->npieces / ZEN_CHUNK_PAGES));
 	return map;
 }
 
@@ -648,15 +637,16 @@ end_load(ZenSavedMap *map, const char **why)
 static void
 settle_pool(void)
 {
-	uint32		repairs;
-
 	settle_regions();
 	zen_cts_restart(pg_atomic_read_u64(&zen_recovery->largest_cts));
 	Assert(zen_cts_now() >= pg_atomic_read_u64(&zen_recovery->largest_cts));	/* R14 */
-	repairs = zen_repairs;
-	zen_prepared_restore(zen_passes_count_damaged);
-	pg_atomic_fetch_add_u64(&zen_recovery->repaired, zen_repairs - repairs);
-	hand_out_pages();
+	count_repairs_of(zen_prepared_restore);
+
+	/*
+	 * stale headers on these pages are no evidence: their newer versions were
+	 * counted without them
+	 */
+	zen_slotalloc_give_back(condemn_pages(), zen_collect_forget_header);
 }
 
 /*

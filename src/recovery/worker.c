@@ -228,8 +228,7 @@ zen_worker_main(Datum arg)
 		agenda.prepared = zen_prepared_resolve();
 		collect_all();
 		agenda.sweeping = zen_sweep_step();
-		zen_admission_age();
-		zen_shares_plan();
+		zen_clock_tick();
 		evict_rows();
 		zen_room_watch();
 		zen_copy_tell_dram();

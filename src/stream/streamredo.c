@@ -592,53 +592,28 @@ redo_begins(void)
 		watch_dram();
 }
 
-/* Redo one record of any kind. */
 static void
-redo_kind(ZenRecordReader *r, uint8 kind)
+redo_following(ZenRecordReader *r)
 {
-	switch (kind)
-	{
-		case ZEN_XLOG_SLOTS:
-			redo_slots(r);
-			break;
-		case ZEN_XLOG_TAIL:
-			redo_tail(r);
-			break;
-		case ZEN_XLOG_SCRUB:
-			redo_scrub(r);
-			break;
-		case ZEN_XLOG_BYTES:
-			store_bytes(r);
-			break;
-		case ZEN_XLOG_ZERO:
-			redo_zero(r);
-			break;
-		case ZEN_XLOG_PAGES:
-			redo_pages(r);
-			break;
-		case ZEN_XLOG_TABLES:
-			redo_tables(r);
-			break;
-		case ZEN_XLOG_RECOVERED:
-			redo_recovered(r);
-			break;
-		case ZEN_XLOG_GROWN:
-			redo_grown(r);
-			break;
-		case ZEN_XLOG_COVERED:
-			redo_covered(r);
-			break;
-		case ZEN_XLOG_UNCOPIED:
-			redo_uncopied(r);
-			break;
-		case ZEN_XLOG_NOTE:
-			redo_note(r, true);
-			break;
-		default:				/* of logical decoding */
-			break;
-	}
-	zen_filetime_redone();
+	redo_note(r, true);
 }
+
+/* Redo of each kind of record; others are of logical decoding. */
+static void (*const redo_kinds[16]) (ZenRecordReader *r) =
+{
+	[ZEN_XLOG_SLOTS >> 4] = redo_slots,
+		[ZEN_XLOG_TAIL >> 4] = redo_tail,
+		[ZEN_XLOG_SCRUB >> 4] = redo_scrub,
+		[ZEN_XLOG_BYTES >> 4] = store_bytes,
+		[ZEN_XLOG_ZERO >> 4] = redo_zero,
+		[ZEN_XLOG_PAGES >> 4] = redo_pages,
+		[ZEN_XLOG_TABLES >> 4] = redo_tables,
+		[ZEN_XLOG_RECOVERED >> 4] = redo_recovered,
+		[ZEN_XLOG_GROWN >> 4] = redo_grown,
+		[ZEN_XLOG_COVERED >> 4] = redo_covered,
+		[ZEN_XLOG_UNCOPIED >> 4] = redo_uncopied,
+		[ZEN_XLOG_NOTE >> 4] = redo_following
+};
 
 /*
  * It does nothing if the pool is a primary's: what is in NVM is newer than the WAL.  Else it stores what the record says,
@@ -648,6 +623,7 @@ static void
 redo_record(XLogReaderState *record)
 {
 	ZenRecordReader r = zen_record_begin(record);
+	uint8		kind = XLogRecGetInfo(record) & ~XLR_INFO_MASK;
 
 	if (zen_pool.base == NULL)
 		return;
@@ -657,11 +633,13 @@ redo_record(XLogReaderState *record)
 			redo_not_following(record, &r);
 		return;
 	}
-	if ((XLogRecGetInfo(record) & ~XLR_INFO_MASK) == ZEN_XLOG_NOTE)
+	if (kind == ZEN_XLOG_NOTE)
 		refuse_emptying(record, r);
 	zen_cover_redo(record);
 	zen_pool_replays(record->EndRecPtr);
-	redo_kind(&r, XLogRecGetInfo(record) & ~XLR_INFO_MASK);
+	if (redo_kinds[kind >> 4] != NULL)
+		redo_kinds[kind >> 4] (&r);
+	zen_filetime_redone();
 	zen_cover_redo_done(record);
 }
 

@@ -245,44 +245,29 @@ stream_desc(StringInfo buf, XLogReaderState *record)
 	}
 }
 
+static const char *const record_names[16] = {
+	[ZEN_XLOG_ROWS >> 4] = "ROWS",
+	[ZEN_XLOG_XID >> 4] = "XID",
+	[ZEN_XLOG_GAP >> 4] = "GAP",
+	[ZEN_XLOG_SLOTS >> 4] = "SLOTS",
+	[ZEN_XLOG_TAIL >> 4] = "TAIL",
+	[ZEN_XLOG_SCRUB >> 4] = "SCRUB",
+	[ZEN_XLOG_BYTES >> 4] = "BYTES",
+	[ZEN_XLOG_ZERO >> 4] = "ZERO",
+	[ZEN_XLOG_PAGES >> 4] = "PAGES",
+	[ZEN_XLOG_TABLES >> 4] = "TABLES",
+	[ZEN_XLOG_RECOVERED >> 4] = "RECOVERED",
+	[ZEN_XLOG_GROWN >> 4] = "GROWN",
+	[ZEN_XLOG_COVERED >> 4] = "COVERED",
+	[ZEN_XLOG_UNCOPIED >> 4] = "UNCOPIED",
+	[ZEN_XLOG_NOTE >> 4] = "NOTE",
+};
+
 /* For pg_waldump and pg_walinspect: the name of a kind of record. */
 static const char *
 stream_identify(uint8 info)
 {
-	switch (info & ~XLR_INFO_MASK)
-	{
-		case ZEN_XLOG_ROWS:
-			return "ROWS";
-		case ZEN_XLOG_XID:
-			return "XID";
-		case ZEN_XLOG_GAP:
-			return "GAP";
-		case ZEN_XLOG_SLOTS:
-			return "SLOTS";
-		case ZEN_XLOG_TAIL:
-			return "TAIL";
-		case ZEN_XLOG_SCRUB:
-			return "SCRUB";
-		case ZEN_XLOG_BYTES:
-			return "BYTES";
-		case ZEN_XLOG_ZERO:
-			return "ZERO";
-		case ZEN_XLOG_PAGES:
-			return "PAGES";
-		case ZEN_XLOG_TABLES:
-			return "TABLES";
-		case ZEN_XLOG_RECOVERED:
-			return "RECOVERED";
-		case ZEN_XLOG_GROWN:
-			return "GROWN";
-		case ZEN_XLOG_COVERED:
-			return "COVERED";
-		case ZEN_XLOG_UNCOPIED:
-			return "UNCOPIED";
-		case ZEN_XLOG_NOTE:
-			return "NOTE";
-	}
-	return NULL;
+	return record_names[info >> 4];
 }
 
 /* ---------- at the start ---------- */

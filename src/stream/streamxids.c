@@ -23,7 +23,7 @@ short_xid(uint64 full_xid)
 }
 
 static bool
-is_known(uint64 full_xid)
+was_given_out(uint64 full_xid)
 {
 	return full_xid < U64FromFullTransactionId(ReadNextFullTransactionId());
 }
@@ -39,7 +39,7 @@ zen_xids_committed(uint64 full_xid)
 {
 	bool		committed;
 
-	if (!is_known(full_xid))
+	if (!was_given_out(full_xid))
 		return false;
 	LWLockAcquire(XactTruncationLock, LW_SHARED);	/* no process truncates
 													 * pg_xact now */
@@ -55,5 +55,5 @@ zen_xids_committed(uint64 full_xid)
 bool
 zen_xids_in_progress(uint64 full_xid)
 {
-	return is_known(full_xid) && !is_forgotten(full_xid) && TransactionIdIsInProgress(short_xid(full_xid));
+	return was_given_out(full_xid) && !is_forgotten(full_xid) && TransactionIdIsInProgress(short_xid(full_xid));
 }

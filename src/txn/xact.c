@@ -23,7 +23,6 @@
 #include "base/epoch.h"
 #include "base/fault.h"
 #include "base/stats.h"
-#include "cache/clock.h"
 #include "cache/tablestat.h"
 #include "catalog/storage.h"
 #include "miscadmin.h"
@@ -422,7 +421,6 @@ raise_write_set(int nest_level)
 void
 zen_xact_event(XactEvent event)
 {
-	zen_admission_end_xact();
 	switch (event)
 	{
 		case XACT_EVENT_PRE_COMMIT:
