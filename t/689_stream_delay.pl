@@ -1,4 +1,4 @@
-# What has committed leaves for those who read the WAL within milliseconds (streamflush.c), as heap's commits do, which
+# What has committed leaves for those who read the WAL within milliseconds (streamclients.c), as heap's commits do, which
 # flush it: for a standby, and for who receives the WAL.  Where nobody does, nobody is woken, and zen_stat_stream shows
 # what waits.  The WAL writer has no part in it: it is asleep.
 #

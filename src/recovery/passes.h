@@ -1,8 +1,8 @@
 /*
  * passes.h -- recovery's passes over the pages, in chunks by several processes, and what becomes of damaged slots.
  *
- * Each owned page is in a first pass, and later in a second one.  No second pass begins before the first one is done for
- * all pages.
+ * Each owned page is in a first pass, and later in a second one.  No second pass begins before the first one is done
+ * for all pages.
  */
 #ifndef ZEN_PASSES_H
 #define ZEN_PASSES_H

@@ -241,7 +241,7 @@ extern ZenSavedMap *zen_savedmap_open(const char **why);
  */
 extern const char *zen_savedmap_begin(ZenSavedMap *map);
 
-/* zen_savedmap_load_piece -- read one piece; any participant.  A fault in it is counted in ZenRecovery.  Never throws. */
+/* zen_savedmap_load_piece -- any participant: read one piece, and count a fault in it.  Never throws. */
 extern void zen_savedmap_load_piece(uint32 piece);
 
 /*

@@ -616,8 +616,8 @@ static void (*const redo_kinds[16]) (ZenRecordReader *r) =
 };
 
 /*
- * It does nothing if the pool is a primary's: what is in NVM is newer than the WAL.  Else it stores what the record says,
- * blindly and durably.  PANIC if the pool cannot be the one that the record is about.
+ * It does nothing if the pool is a primary's: what is in NVM is newer than the WAL.  Else it stores what the record
+ * says, blindly and durably.  PANIC if the pool cannot be the one that the record is about.
  */
 static void
 redo_record(XLogReaderState *record)

@@ -233,8 +233,8 @@ tell_former(uint32 region, uint64 cts)
 
 /*
  * All versions written since are made durable, and logged; the transaction depends on full_xid.  A checkpoint waits
- * until the sink's done(): LP, or the descriptor, is durable.  If the changes are too long for one record, their earlier
- * parts have been logged.
+ * until the sink's done(): LP, or the descriptor, is durable.  If the changes are too long for one record, their
+ * earlier parts have been logged.
  *
  * tail: the one of these slots that is to be empty in copies, or InvalidZenSlot.
  */

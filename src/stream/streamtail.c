@@ -681,8 +681,8 @@ compare_slots(const void *a, const void *b)
 }
 
 /*
- * Log the rows of a transaction again, under the present transaction, and tell of the slots that copies of the pool are
- * to know.
+ * Log the rows of a transaction again, under the present transaction, and tell of the slots that copies of the pool
+ * are to know.
  */
 static void
 log_tail(ZenSlot slot, uint64 cts, ZenTailAgain again)

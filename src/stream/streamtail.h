@@ -99,8 +99,8 @@ extern bool zen_streamtail_expected(void);
  * lost transaction.  In the order of slots.
  *
  * zen_streamtail_log -- when it has told of all: log these transactions again, in one of its own, before anything that
- * they have superseded is taken away, here or in copies (R18).  Flushed on return.  May throw.  It tells again() of what
- * zen_streamtail_write() was given, unless that is NULL, and then calls told_all(), within that transaction.
+ * they have superseded is taken away, here or in copies (R18).  Flushed on return.  May throw.  It tells again() of
+ * what zen_streamtail_write() was given, unless that is NULL, and then calls told_all(), within that transaction.
  *
  * zen_streamtail_is_lost -- is it the slot of one of these?  Then it is in use until zen_streamtail_recover().
  */
