@@ -1,6 +1,6 @@
-# What has committed leaves for those who read the WAL within milliseconds (streamclients.c), as heap's commits do, which
-# flush it: for a standby, and for who receives the WAL.  Where nobody does, nobody is woken, and zen_stat_stream shows
-# what waits.  The WAL writer has no part in it: it is asleep.
+# Commits leave for readers of the WAL within milliseconds (streamclients.c), as heap's commits do, which flush it: for
+# a standby, and for a client that receives the WAL.  Without a reader no process is woken, and zen_stat_stream shows the
+# commits that wait.  The WAL writer has no part in it: it is asleep.
 #
 # In each of ROUNDS rounds all processes of a primary are killed under load, on a zen and a heap table side by side, and
 # the standby is promoted.  Of what was acknowledged 10 ms before the kill, zen may have lost no more than heap.

@@ -48,7 +48,6 @@
 
 #include "base/guc.h"
 #include "base/locks.h"
-#include "cache/shares.h"
 #include "cache/sketch.h"
 #include "cache/tablestat.h"
 #include "nvm/page.h"

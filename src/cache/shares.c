@@ -11,10 +11,9 @@
  *
  * Only zen's worker plans, so its memory of past accesses needs no lock.
  */
-#include "cache/shares.h"
+#include "cache/tablestat.h"
 
 #include "base/guc.h"
-#include "cache/tablestat.h"
 #include "cache/tidmap.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"

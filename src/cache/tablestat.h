@@ -71,4 +71,10 @@ extern void zen_tablestat_set_quota(uint32 htable, uint64 bytes);
 /* zen_tablestat_over_quota -- does the table fill more than that? */
 extern bool zen_tablestat_over_quota(uint32 htable);
 
+/*
+ * zen_shares_plan -- zen's worker: plan the shares of a cache of so many bytes anew if it is time, or drop them if
+ * zen.met_cache_split is off.
+ */
+extern void zen_shares_plan(uint64 capacity);
+
 #endif							/* ZEN_TABLESTAT_H */

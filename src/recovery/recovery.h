@@ -15,4 +15,14 @@ extern const char *zen_recovery_phase_name(void);
 /* zen_recovery_shutdown -- at the end of an orderly stop: leave the pool clean.  Postmaster or single-user process. */
 extern void zen_recovery_shutdown(void);
 
+/* ---------- the background worker (worker.c) ---------- */
+
+/* Register the worker; _PG_init in the postmaster only. */
+extern void zen_worker_register(void);
+
+/* Called by the worker when the pool is recovered, until it returns true; set by the layer that knows indexes. */
+extern bool (*zen_worker_after_recovery) (void);
+
+extern PGDLLEXPORT void zen_worker_main(Datum arg);
+
 #endif							/* ZEN_RECOVERY_H */

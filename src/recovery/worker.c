@@ -18,7 +18,7 @@
  * When nothing is waiting it sleeps for LONG_NAP_MS, or until a commit leaves garbage or is the first for a while.
  * With zen.numa = soft it has a round a second.
  */
-#include "recovery/worker.h"
+#include "recovery/recovery.h"
 
 #include "access/xact.h"
 #include "base/arena.h"

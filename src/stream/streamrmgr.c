@@ -4,7 +4,7 @@
  * rm_decode makes of each row what PostgreSQL's decoder makes of heap's (decode.c), so everything behind it is
  * PostgreSQL's: snapshots of the catalogs, savepoints, streaming, prepared transactions, toast values, output plugins.
  */
-#include "stream/streamrmgr.h"
+#include "stream/streamredo.h"
 
 #include "base/compat.h"
 
@@ -19,7 +19,6 @@
 #include "replication/reorderbuffer.h"
 #include "replication/snapbuild.h"
 #include "stream/streamformat.h"
-#include "stream/streamredo.h"
 #include "stream/streamtail.h"
 
 static void

@@ -618,7 +618,8 @@ zen_streamtail_look(ZenTailLook *look)
 void
 zen_streamtail_replayed(void)
 {
-	if (zen_pool.base == NULL || zen_pool.scratch || zen_pool_is_replica() || tail_load(&state()->in_use) != ZEN_TAIL_ON)
+	if (zen_pool.base == NULL || zen_pool.scratch || zen_pool_is_replica() ||
+		tail_load(&state()->in_use) != ZEN_TAIL_ON)
 		return;
 	if (tail_load(&state()->lost_xid) == 0)
 		tail_store(&state()->lost_xid, U64FromFullTransactionId(ReadNextFullTransactionId()));
