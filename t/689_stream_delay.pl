@@ -1,6 +1,6 @@
 # Commits leave for readers of the WAL within milliseconds (streamclients.c), as heap's commits do, which flush it: for
-# a standby, and for a client that receives the WAL.  Without a reader no process is woken, and zen_stat_stream shows the
-# commits that wait.  The WAL writer has no part in it: it is asleep.
+# a standby, and for a client that receives the WAL.  Without a reader no process is woken, and zen_stat_stream shows
+# the commits that wait.  The WAL writer has no part in it: it is asleep.
 #
 # In each of ROUNDS rounds all processes of a primary are killed under load, on a zen and a heap table side by side, and
 # the standby is promoted.  Of what was acknowledged 10 ms before the kill, zen may have lost no more than heap.
