@@ -139,14 +139,14 @@ clock_exceeds(uint64 limit)
 	return zen_version_bytes() > limit;
 }
 
-/* Up to there any row read may come in. */
+/* Do versions take more than half of the capacity?  Up to there any row read may come in. */
 static bool
 clock_exceeds_half(void)
 {
 	return clock_exceeds(clock_capacity() / 2);
 }
 
-/* A newcomer must take another row's place.  The room between this and the capacity is for writers. */
+/* So much that a newcomer must take another row's place?  The room from there to the capacity is for writers. */
 static bool
 clock_is_full(void)
 {

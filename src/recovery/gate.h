@@ -1,5 +1,5 @@
 /*
- * gate.h -- every way into zen begins here: the process is attached and the pool is recovered.
+ * gate.h -- every way into zen begins here: the process is attached and the pool is recovered (recovery.c).
  */
 #ifndef ZEN_GATE_H
 #define ZEN_GATE_H

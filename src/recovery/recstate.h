@@ -92,7 +92,7 @@ typedef struct ZenRecovery
 	ZenMapPiece *pieces;		/* in the arena, while the saved map is loaded */
 	uint32		npieces;
 
-	/* distribution of a pass's pages, or pieces; chunks.c */
+	/* distribution of a pass's pages, or pieces; passes.c */
 	pg_atomic_uint64 work;		/* ZenRecoveryPass << 32 | next chunk */
 	pg_atomic_uint32 pages_done;	/* of the present pass */
 	pg_atomic_uint32 pieces_done;
