@@ -244,7 +244,9 @@ end_of_known(const XLogReaderState *reader)
 		return end;
 	for (const DecodedXLogRecord *next = reader->record->next; next != NULL && !may_end_timeline(next);
 		 next = next->next)
+	{
 		end = next->next_lsn;
+	}
 	return end;
 }
 

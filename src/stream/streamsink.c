@@ -537,12 +537,13 @@ log_tables(uint32 from)
 	Size		n = 0;
 
 	for (uint32 i = from; i < from + IMAGE_ENTRIES; i++)
-		if (!entry_is_zero(&zen_pool.htables[i]))
-		{
-			memcpy(entries + n, &i, sizeof(i));
-			memcpy(entries + n + sizeof(i), &zen_pool.htables[i], sizeof(ZenHTableEntry));
-			n += sizeof(i) + sizeof(ZenHTableEntry);
-		}
+	{
+		if (entry_is_zero(&zen_pool.htables[i]))
+			continue;
+		memcpy(entries + n, &i, sizeof(i));
+		memcpy(entries + n + sizeof(i), &zen_pool.htables[i], sizeof(ZenHTableEntry));
+		n += sizeof(i) + sizeof(ZenHTableEntry);
+	}
 	copy_insert(ZEN_XLOG_TABLES, range, sizeof(range), entries, n);
 }
 
