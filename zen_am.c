@@ -28,6 +28,7 @@
 #include "nvm/slotalloc.h"
 #include "recovery/recovery.h"
 #include "storage/ipc.h"
+#include "storage/lwlock.h"
 #include "storage/shmem.h"
 #include "stream/streamclients.h"
 #include "stream/streamredo.h"

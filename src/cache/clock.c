@@ -51,7 +51,7 @@
 #include "cache/sketch.h"
 #include "cache/tablestat.h"
 #include "nvm/page.h"
-#include "nvm/slotread.h"
+#include "nvm/slotalloc.h"
 #include "storage/proc.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"

@@ -25,7 +25,6 @@
 #include "base/epoch.h"
 #include "base/startup.h"
 #include "cache/clock.h"
-#include "cache/shares.h"
 #include "gc/collect.h"
 #include "gc/reclaim.h"
 #include "gc/room.h"

@@ -23,6 +23,7 @@
 #include "access/xact.h"
 #include "base/fault.h"
 #include "base/ownwal.h"
+#include "cache/clock.h"
 #include "cache/spillmap.h"
 #include "cache/version.h"
 #include "cache/tablestat.h"

@@ -34,6 +34,7 @@
 
 #include "base/fault.h"
 #include "base/guc.h"
+#include "base/startup.h"
 #include "catalog/pg_control.h"
 #include "common/controldata_utils.h"
 #include "miscadmin.h"
