@@ -61,6 +61,8 @@ init_epochs(void)
 	zen_epoch_init(release);
 }
 
+static const ZenShmem epochs = {.size = zen_epoch_shmem_size,.init = init_epochs};
+
 /* The NUMA nodes on which files of the pool are. */
 static void
 init_partition(void)
@@ -73,46 +75,47 @@ init_partition(void)
 	zen_partition_init(places);
 }
 
+static const ZenShmem partition = {.size = zen_partition_shmem_size,.init = init_partition};
+
 /*
  * What each module takes of shared memory, and how it begins with it: in the order of the layers.  Where a line says
  * why, another order would fail.
  */
 static const struct
 {
-	Size		(*size) (void); /* NULL: none */
+	const ZenShmem *shmem;		/* NULL: none, and what is called then: */
 	void		(*init) (void);
 }			modules[] = {
 	{NULL, zen_delay_calibrate},	/* before the first fence */
 	{NULL, zen_locks_init},		/* before the first lock */
-	{zen_stats_shmem_size, zen_stats_init}, /* before the first count */
-	{zen_numa_shmem_size, zen_numa_init},
-	{zen_arena_shmem_size, zen_arena_init}, /* before the first DRAM is taken */
-	{zen_epoch_shmem_size, init_epochs},
-	{zen_grow_shmem_size, zen_grow_init},	/* has the sizes that the pool's
-											 * opening sets */
+	{&zen_stats_shmem},			/* before the first count */
+	{&zen_numa_shmem},
+	{&zen_arena_shmem},			/* before the first DRAM is taken */
+	{&epochs},
+	{&zen_grow_shmem},			/* has the sizes that the pool's opening sets */
 	{NULL, zen_pool_open},
-	{zen_filetime_shmem_size, zen_filetime_init},	/* the files are open */
-	{zen_partition_shmem_size, init_partition}, /* likewise */
-	{zen_tuple_shmem_size, zen_tuple_init},
-	{zen_region_shmem_size, zen_region_init},	/* as many as nodes with files */
-	{zen_page_shmem_size, zen_page_init},	/* for the pages of all files */
-	{zen_htable_shmem_size, zen_htable_init},
-	{zen_slotalloc_shmem_size, zen_slotalloc_init},
-	{zen_tidmap_shmem_size, zen_tidmap_init},
-	{zen_version_shmem_size, zen_version_init},
-	{zen_clock_shmem_size, zen_clock_init},
-	{zen_keycache_shmem_size, zen_keycache_init},
-	{zen_spillmap_shmem_size, zen_spillmap_init},
-	{zen_reclaim_shmem_size, zen_reclaim_init},
-	{zen_streamtail_shmem_size, zen_streamtail_init},
-	{zen_clients_shmem_size, zen_clients_init},
+	{&zen_filetime_shmem},		/* the files are open */
+	{&partition},				/* likewise */
+	{&zen_tuple_shmem},
+	{&zen_region_shmem},		/* as many as nodes with files */
+	{&zen_page_shmem},			/* for the pages of all files */
+	{&zen_htable_shmem},
+	{&zen_slotalloc_shmem},
+	{&zen_tidmap_shmem},
+	{&zen_version_shmem},
+	{&zen_clock_shmem},
+	{&zen_keycache_shmem},
+	{&zen_spillmap_shmem},
+	{&zen_reclaim_shmem},
+	{&zen_streamtail_shmem},
+	{&zen_clients_shmem},
 	{NULL, zen_streamsink_install},
-	{zen_sequence_shmem_size, zen_sequence_init},
-	{zen_exclusive_shmem_size, zen_exclusive_init},
-	{zen_prepared_shmem_size, zen_prepared_init},
-	{zen_recovery_shmem_size, zen_recovery_init},
-	{zen_treedir_shmem_size, zen_treedir_init},
-	{zen_statements_shmem_request, zen_statements_shmem_init},
+	{&zen_sequence_shmem},
+	{&zen_exclusive_shmem},
+	{&zen_prepared_shmem},
+	{&zen_recovery_shmem},
+	{&zen_treedir_shmem},
+	{&zen_statements_shmem},
 };
 
 static void
@@ -128,8 +131,8 @@ zen_shmem_request(void)
 	zen_dispatch_install();
 	zen_numa_detect();			/* before sizes, which go by the nodes */
 	for (int i = 0; i < lengthof(modules); i++)
-		if (modules[i].size != NULL)
-			RequestAddinShmemSpace(modules[i].size());
+		if (modules[i].shmem != NULL)
+			RequestAddinShmemSpace(modules[i].shmem->size());
 	zen_locks_request();
 }
 
@@ -147,7 +150,12 @@ zen_shmem_startup(void)
 		prev_shmem_startup();
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	for (int i = 0; i < lengthof(modules); i++)
-		modules[i].init();
+	{
+		if (modules[i].shmem != NULL)
+			modules[i].shmem->init();
+		else
+			modules[i].init();
+	}
 	LWLockRelease(AddinShmemInitLock);
 	on_shmem_exit(zen_at_exit, (Datum) 0);
 }

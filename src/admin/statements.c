@@ -225,21 +225,23 @@ static StatementKey writer;		/* queryid 0: nothing is written yet in this
 								 * transaction */
 static StatementCost last_end;	/* when the last statement was counted */
 
-Size
-zen_statements_shmem_request(void)
+static Size
+statements_shmem_size(void)
 {
 	RequestNamedLWLockTranche(TRANCHE, 1);
 	return hash_estimate_size(MAX_STATEMENTS, sizeof(Statement));
 }
 
-void
-zen_statements_shmem_init(void)
+static void
+statements_shmem_init(void)
 {
 	HASHCTL		info = {.keysize = sizeof(StatementKey),.entrysize = sizeof(Statement)};
 
 	statements = ShmemInitHash(TRANCHE, MAX_STATEMENTS, MAX_STATEMENTS, &info, HASH_ELEM | HASH_BLOBS);
 	lock = &GetNamedLWLockTranche(TRANCHE)->lock;
 }
+
+const ZenShmem zen_statements_shmem = {.size = statements_shmem_size,.init = statements_shmem_init};
 
 /* ---------- the table ---------- */
 

@@ -6,15 +6,13 @@
 
 #include "base/compat.h"
 
+#include "base/startup.h"
 #include "access/xact.h"
 #include "admin/utility.h"
 #include "executor/executor.h"
 
-/* Bytes of shared memory; in shmem_request_hook, where it also asks for a lock. */
-extern Size zen_statements_shmem_request(void);
-
-/* In shmem_startup_hook. */
-extern void zen_statements_shmem_init(void);
+/* zen_statements_shmem -- its part of shared memory. */
+extern const ZenShmem zen_statements_shmem;
 
 /* zen_statements_install -- the option of EXPLAIN, from PostgreSQL 18 on.  Once, in zen_dispatch_install(). */
 extern void zen_statements_install(void);

@@ -219,8 +219,8 @@ unlink_span(uint32 *list, uint32 s)
 
 /* ---------- start ---------- */
 
-Size
-zen_arena_shmem_size(void)
+static Size
+arena_shmem_size(void)
 {
 	return sizeof(ArenaControl);
 }
@@ -279,8 +279,8 @@ map_arena(void)
 	zen_arena_base = base;
 }
 
-void
-zen_arena_init(void)
+static void
+arena_shmem_init(void)
 {
 	bool		found;
 	Size		table;
@@ -311,6 +311,8 @@ zen_arena_init(void)
 	for (uint32 s = arena->nspans; s-- > arena->top;)
 		link_span(&arena->free_spans[home_of(s)], s);
 }
+
+const ZenShmem zen_arena_shmem = {.size = arena_shmem_size,.init = arena_shmem_init};
 
 /* ---------- spans ---------- */
 

@@ -9,6 +9,7 @@
 
 #include "base/compat.h"
 
+#include "base/startup.h"
 #include "datatype/timestamp.h"
 
 /* References of 40 bits stand for arena pointers in map words: offset / ZEN_ARENA_UNIT, 0 is none. */
@@ -16,11 +17,8 @@
 
 extern char *zen_arena_base;
 
-/* zen_arena_shmem_size -- bytes of PostgreSQL's shared memory that zen_arena_init() takes. */
-extern Size zen_arena_shmem_size(void);
-
-/* zen_arena_init -- make the mapping afresh (postmaster) and attach.  FATAL when the memory cannot be reserved. */
-extern void zen_arena_init(void);
+/* zen_arena_shmem -- make the mapping afresh (postmaster) and attach. FATAL when the memory cannot be reserved. */
+extern const ZenShmem zen_arena_shmem;
 
 /*
  * zen_arena_alloc -- size bytes, aligned to ZEN_ARENA_UNIT, not cleared; NULL when the arena is full.  Never throws.

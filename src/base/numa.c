@@ -339,27 +339,29 @@ nblocks(void)
 	return MaxBackends + NUM_AUXILIARY_PROCS + max_prepared_xacts;
 }
 
-Size
-zen_numa_shmem_size(void)
+static Size
+numa_shmem_size(void)
 {
 	return zen_numa_nodes > 1 ? mul_size(nblocks(), sizeof(NodeBlock)) + sizeof(ZenNumaCounts) * ZEN_MAX_NODES : 0;
 }
 
-void
-zen_numa_init(void)
+static void
+numa_shmem_init(void)
 {
 	bool		found;
 
 	if (zen_numa_nodes == 1)
 		return;
-	node_blocks = ShmemInitStruct("zen NUMA nodes", zen_numa_shmem_size(), &found);
+	node_blocks = ShmemInitStruct("zen NUMA nodes", numa_shmem_size(), &found);
 	before_reset = (ZenNumaCounts *) (node_blocks + nblocks());
 	if (found)
 		return;
-	memset(node_blocks, 0, zen_numa_shmem_size());
+	memset(node_blocks, 0, numa_shmem_size());
 	for (int i = 0; i < nblocks(); i++)
 		node_blocks[i].place = -1;
 }
+
+const ZenShmem zen_numa_shmem = {.size = numa_shmem_size,.init = numa_shmem_init};
 
 static NodeBlock *
 my_node_block(void)

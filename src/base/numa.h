@@ -8,6 +8,8 @@
 
 #include "base/compat.h"
 
+#include "base/startup.h"
+
 #define ZEN_MAX_NODES	16
 
 /* Nodes with processors, by place from 0 on.  Their numbers, as the kernel counts, may have gaps. */
@@ -16,8 +18,8 @@ extern int	zen_numa_nodes;
 /* zen_numa_detect -- look which nodes there are; the postmaster, before it asks for shared memory. */
 extern void zen_numa_detect(void);
 
-extern Size zen_numa_shmem_size(void);
-extern void zen_numa_init(void);
+/* zen_numa_shmem -- its part of shared memory. */
+extern const ZenShmem zen_numa_shmem;
 
 /* zen_numa_here -- the place of the node on which this process runs now. */
 extern int	zen_numa_here(void);

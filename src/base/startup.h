@@ -8,6 +8,18 @@
 
 #include "postmaster/bgworker.h"
 
+/*
+ * A module's part of shared memory; zen_am.c has the list of all.
+ *
+ * size: bytes, asked once in shmem_request_hook.  init: in shmem_startup_hook, makes the part, or attaches to it; after
+ * a crash of a backend the postmaster makes it again.
+ */
+typedef struct ZenShmem
+{
+	Size		(*size) (void);
+	void		(*init) (void);
+} ZenShmem;
+
 /* zen_locks_request -- ask for the locks of base/locks.h, in shmem_request_hook; zen_locks_init -- find them later. */
 extern void zen_locks_request(void);
 extern void zen_locks_init(void);

@@ -39,17 +39,17 @@ stats_nblocks(void)
 	return MaxBackends + NUM_AUXILIARY_PROCS + max_prepared_xacts + 1;
 }
 
-Size
-zen_stats_shmem_size(void)
+static Size
+stats_shmem_size(void)
 {
 	return mul_size(stats_nblocks(), BLOCK_SIZE) + LINE_SIZE + sizeof(StatsReset);
 }
 
-void
-zen_stats_init(void)
+static void
+stats_shmem_init(void)
 {
 	bool		found;
-	char	   *raw = ShmemInitStruct("zen statistics", zen_stats_shmem_size(), &found);
+	char	   *raw = ShmemInitStruct("zen statistics", stats_shmem_size(), &found);
 
 	stats_blocks = (char *) TYPEALIGN(LINE_SIZE, raw);
 	reset = (StatsReset *) (stats_blocks + mul_size(stats_nblocks(), BLOCK_SIZE));
@@ -60,6 +60,8 @@ zen_stats_init(void)
 	}
 	zen_my_counters = (uint64 *) (stats_blocks + (Size) (stats_nblocks() - 1) * BLOCK_SIZE);
 }
+
+const ZenShmem zen_stats_shmem = {.size = stats_shmem_size,.init = stats_shmem_init};
 
 void
 zen_stats_attach(void)

@@ -8,6 +8,7 @@
 #define ZEN_STATS_H
 
 #include "base/compat.h"
+#include "base/startup.h"
 #include "datatype/timestamp.h"
 
 /*
@@ -124,11 +125,8 @@ extern uint64 *zen_my_counters;
 
 #define ZEN_COUNT(name, n)	(zen_my_counters[ZEN_C_##name] += (n))
 
-/* zen_stats_shmem_size -- bytes of shared memory that zen_stats_init() takes. */
-extern Size zen_stats_shmem_size(void);
-
-/* zen_stats_init -- attach to the shared counters, or make and clear them (postmaster). */
-extern void zen_stats_init(void);
+/* zen_stats_shmem -- attach to the shared counters, or make and clear them (postmaster). */
+extern const ZenShmem zen_stats_shmem;
 
 /* zen_stats_attach -- point zen_my_counters at this process's own block.  Called when a backend first uses zen. */
 extern void zen_stats_attach(void);

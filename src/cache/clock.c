@@ -165,16 +165,16 @@ zen_clock_is_overfull(void)
 	return clock_exceeds(clock_capacity() / 8 * 9);
 }
 
-Size
-zen_clock_shmem_size(void)
+static Size
+clock_shmem_size(void)
 {
 	Size		size = add_size(sizeof(Clock), zen_sketch_shmem_size(clock_capacity()));
 
 	return add_size(size, zen_tablestat_shmem_size());
 }
 
-void
-zen_clock_init(void)
+static void
+clock_shmem_init(void)
 {
 	bool		found;
 
@@ -188,6 +188,8 @@ zen_clock_init(void)
 	for (int i = 0; i < MAX_SHARDS; i++)
 		SpinLockInit(&clock_->shards[i].lock);
 }
+
+const ZenShmem zen_clock_shmem = {.size = clock_shmem_size,.init = clock_shmem_init};
 
 /* ---------- queues ---------- */
 

@@ -8,14 +8,11 @@
 #ifndef ZEN_CLOCK_H
 #define ZEN_CLOCK_H
 
+#include "base/startup.h"
 #include "cache/version.h"
 
-/*
- * zen_clock_shmem_size -- bytes of shared memory that zen_clock_init() takes, sketch and counters by table included.
- * zen_clock_init -- make all of that or attach to it.
- */
-extern Size zen_clock_shmem_size(void);
-extern void zen_clock_init(void);
+/* zen_clock_shmem -- make all of that or attach to it. */
+extern const ZenShmem zen_clock_shmem;
 
 /*
  * zen_clock_needs_room -- do versions take more than the capacity, about zen.met_cache_size?

@@ -44,23 +44,25 @@ count_buckets(void)
 	return Min((uint64) zen_key_cache_mb * 1024 * 1024 / LINE_SIZE, PG_UINT32_MAX);
 }
 
-Size
-zen_keycache_shmem_size(void)
+static Size
+keycache_shmem_size(void)
 {
 	return add_size(mul_size(count_buckets(), LINE_SIZE), LINE_SIZE);
 }
 
-void
-zen_keycache_init(void)
+static void
+keycache_shmem_init(void)
 {
 	bool		found;
-	char	   *raw = ShmemInitStruct("zen key cache", zen_keycache_shmem_size(), &found);
+	char	   *raw = ShmemInitStruct("zen key cache", keycache_shmem_size(), &found);
 
 	buckets = (Bucket *) TYPEALIGN(LINE_SIZE, raw);
 	nbuckets = count_buckets();
 	if (!found)
 		memset(buckets, 0, nbuckets * LINE_SIZE);
 }
+
+const ZenShmem zen_keycache_shmem = {.size = keycache_shmem_size,.init = keycache_shmem_init};
 
 bool
 zen_keycache_enabled(void)

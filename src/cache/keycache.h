@@ -10,14 +10,11 @@
 #define ZEN_KEYCACHE_H
 
 #include "base/compat.h"
+#include "base/startup.h"
 #include "port/atomics.h"
 
-/*
- * zen_keycache_shmem_size -- bytes of shared memory that zen_keycache_init() takes.
- * zen_keycache_init -- make an empty cache of zen.key_cache_size or attach to it.
- */
-extern Size zen_keycache_shmem_size(void);
-extern void zen_keycache_init(void);
+/* zen_keycache_shmem -- make an empty cache of zen.key_cache_size or attach to it. */
+extern const ZenShmem zen_keycache_shmem;
 
 /* Is there a cache? */
 extern bool zen_keycache_enabled(void);

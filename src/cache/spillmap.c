@@ -33,24 +33,26 @@ typedef struct SpillTable
 
 static SpillTable *table;
 
-Size
-zen_spillmap_shmem_size(void)
+static Size
+spillmap_shmem_size(void)
 {
 	return sizeof(SpillTable);
 }
 
-void
-zen_spillmap_init(void)
+static void
+spillmap_shmem_init(void)
 {
 	bool		found;
 
-	table = ShmemInitStruct("zen spill records", zen_spillmap_shmem_size(), &found);
+	table = ShmemInitStruct("zen spill records", spillmap_shmem_size(), &found);
 	if (found)
 		return;
 	memset(table, 0, sizeof(SpillTable));
 	for (int i = 0; i < NLOCKS; i++)
 		SpinLockInit(&table->locks[i]);
 }
+
+const ZenShmem zen_spillmap_shmem = {.size = spillmap_shmem_size,.init = spillmap_shmem_init};
 
 /* ---------- records ---------- */
 

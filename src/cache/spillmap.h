@@ -15,6 +15,7 @@
 #ifndef ZEN_SPILLMAP_H
 #define ZEN_SPILLMAP_H
 
+#include "base/startup.h"
 #include "cache/version.h"
 
 /* A flag of a writer besides ZEN_V_*: its transaction has ended, and all rows that it has left were settled. */
@@ -53,12 +54,8 @@ typedef struct ZenSpilledChain
 	ZenVersion	older;
 } ZenSpilledChain;
 
-/*
- * zen_spillmap_shmem_size -- bytes of shared memory that zen_spillmap_init() takes.
- * zen_spillmap_init -- make the table of records or attach to it.
- */
-extern Size zen_spillmap_shmem_size(void);
-extern void zen_spillmap_init(void);
+/* zen_spillmap_shmem -- make the table of records or attach to it. */
+extern const ZenShmem zen_spillmap_shmem;
 
 /*
  * zen_spillmap_word_chain -- the newest version that a word leads to, in state ENTRY or SPILLED; NULL in any other.

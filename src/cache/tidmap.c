@@ -66,18 +66,18 @@ static TidMap *maps;			/* [ZEN_MAX_HTABLES] */
 static MyBlock *my_blocks[ZEN_MAX_HTABLES / CHUNK_TABLES];	/* NULL: none of these
 															 * tables was written */
 
-Size
-zen_tidmap_shmem_size(void)
+static Size
+tidmap_shmem_size(void)
 {
 	return mul_size(ZEN_MAX_HTABLES, sizeof(TidMap));
 }
 
-void
-zen_tidmap_init(void)
+static void
+tidmap_shmem_init(void)
 {
 	bool		found;
 
-	maps = ShmemInitStruct("zen tid maps", zen_tidmap_shmem_size(), &found);
+	maps = ShmemInitStruct("zen tid maps", tidmap_shmem_size(), &found);
 	if (!found)
 		for (uint32 i = 0; i < ZEN_MAX_HTABLES; i++)
 		{
@@ -87,6 +87,8 @@ zen_tidmap_init(void)
 			pg_atomic_init_u32(&maps[i].nblocks, 0);
 		}
 }
+
+const ZenShmem zen_tidmap_shmem = {.size = tidmap_shmem_size,.init = tidmap_shmem_init};
 
 uint64
 zen_tidmap_nblocks(ZenHTable *ht)

@@ -22,6 +22,7 @@
 #define ZEN_TIDMAP_H
 
 #include "base/arena.h"
+#include "base/startup.h"
 #include "base/stats.h"
 #include "nvm/htable.h"
 #include "nvm/tuple.h"
@@ -247,12 +248,8 @@ zen_word_take(ZenWord *word, uint64 state, uint64 ref)
 	return zen_word_is_free(old) && pg_atomic_compare_exchange_u64(word, &old, zen_word_with(old, state, ref));
 }
 
-/*
- * zen_tidmap_shmem_size -- bytes of shared memory that zen_tidmap_init() takes.
- * zen_tidmap_init -- make the maps or attach to them.
- */
-extern Size zen_tidmap_shmem_size(void);
-extern void zen_tidmap_init(void);
+/* zen_tidmap_shmem -- make the maps or attach to them. */
+extern const ZenShmem zen_tidmap_shmem;
 
 /* zen_tidmap_nblocks -- blocks of 64 TIDs handed out so far. */
 extern uint64 zen_tidmap_nblocks(ZenHTable *ht);

@@ -21,14 +21,14 @@
 static pg_atomic_uint64 *total_bytes;
 static int64 my_delta = 0;
 
-Size
-zen_version_shmem_size(void)
+static Size
+version_shmem_size(void)
 {
 	return sizeof(pg_atomic_uint64);
 }
 
-void
-zen_version_init(void)
+static void
+version_shmem_init(void)
 {
 	bool		found;
 
@@ -37,6 +37,8 @@ zen_version_init(void)
 		pg_atomic_init_u64(total_bytes, 0);
 	my_delta = 0;
 }
+
+const ZenShmem zen_version_shmem = {.size = version_shmem_size,.init = version_shmem_init};
 
 static void
 account(int64 bytes)

@@ -9,6 +9,7 @@
 #define ZEN_VERSION_H
 
 #include "base/epoch.h"
+#include "base/startup.h"
 #include "cache/sketch.h"
 #include "cache/tidmap.h"
 #include "nvm/page.h"
@@ -382,12 +383,8 @@ extern uint64 zen_version_bytes(void);
 /* zen_version_detach -- at the end of a process: add the rest of its part to that sum. */
 extern void zen_version_detach(void);
 
-/*
- * zen_version_shmem_size -- bytes of shared memory that zen_version_init() takes.
- * zen_version_init -- make the sum or attach to it.
- */
-extern Size zen_version_shmem_size(void);
-extern void zen_version_init(void);
+/* zen_version_shmem -- make the sum or attach to it. */
+extern const ZenShmem zen_version_shmem;
 
 /* ---------- a row that cannot be read ---------- */
 

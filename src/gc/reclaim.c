@@ -578,14 +578,14 @@ reclaim_find(TimestampTz *since)
 
 /* ---------- shared memory ---------- */
 
-Size
-zen_reclaim_shmem_size(void)
+static Size
+reclaim_shmem_size(void)
 {
 	return sizeof(GcShared);
 }
 
-void
-zen_reclaim_init(void)
+static void
+reclaim_shmem_init(void)
 {
 	bool		found;
 
@@ -608,3 +608,5 @@ zen_reclaim_init(void)
 		pg_atomic_init_u64(&gc->queues[r].oldest, 0);
 	}
 }
+
+const ZenShmem zen_reclaim_shmem = {.size = reclaim_shmem_size,.init = reclaim_shmem_init};

@@ -7,17 +7,13 @@
 #ifndef ZEN_RECLAIM_H
 #define ZEN_RECLAIM_H
 
+#include "base/startup.h"
 #include "gc/collect.h"
 
 #include "datatype/timestamp.h"
 
-/*
- * zen_reclaim_shmem_size -- bytes of shared memory that zen_reclaim_init() takes.
- * zen_reclaim_init -- make the queues and the sweep's counters or attach to them.  From now on zen_make_room() and
- * zen_find_room() collect and evict.
- */
-extern Size zen_reclaim_shmem_size(void);
-extern void zen_reclaim_init(void);
+/* zen_reclaim_shmem -- make the queues and the sweep's counters or attach to them. From now on zen_make_room() and zen_find_room() collect and evict. */
+extern const ZenShmem zen_reclaim_shmem;
 
 /* ---------- queues ---------- */
 

@@ -52,14 +52,14 @@ typedef struct Unbuilt
 
 static List *unbuilt = NIL;		/* in TopTransactionContext */
 
-Size
-zen_treedir_shmem_size(void)
+static Size
+treedir_shmem_size(void)
 {
 	return sizeof(Directory);
 }
 
-void
-zen_treedir_init(void)
+static void
+treedir_shmem_init(void)
 {
 	bool		found;
 
@@ -69,6 +69,8 @@ zen_treedir_init(void)
 	memset(directory, 0, sizeof(Directory));
 	pg_atomic_init_u32(&directory->n, 0);
 }
+
+const ZenShmem zen_treedir_shmem = {.size = treedir_shmem_size,.init = treedir_shmem_init};
 
 /* ---------- finding ---------- */
 

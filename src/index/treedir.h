@@ -6,12 +6,12 @@
 
 #include "base/compat.h"
 
+#include "base/startup.h"
 #include "access/xact.h"
 #include "index/tree.h"
 
-/* zen_treedir_init -- make the directory, empty, or attach to it. */
-extern Size zen_treedir_shmem_size(void);
-extern void zen_treedir_init(void);
+/* zen_treedir_shmem -- make the directory, empty, or attach to it. */
+extern const ZenShmem zen_treedir_shmem;
 
 /* zen_treedir_event, zen_treedir_subevent -- trees go with the files that the end of a transaction takes away. */
 extern void zen_treedir_event(XactEvent event);

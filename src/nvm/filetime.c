@@ -265,14 +265,14 @@ zen_filetime_redone(void)
 
 /* ---------- start ---------- */
 
-Size
-zen_filetime_shmem_size(void)
+static Size
+filetime_shmem_size(void)
 {
 	return sizeof(FileTimes);
 }
 
-void
-zen_filetime_init(void)
+static void
+filetime_shmem_init(void)
 {
 	bool		found;
 
@@ -287,3 +287,5 @@ zen_filetime_init(void)
 	zen_filetime_raise();
 	zen_nvm_watch(&times->told.value, stored_at_rest);
 }
+
+const ZenShmem zen_filetime_shmem = {.size = filetime_shmem_size,.init = filetime_shmem_init};

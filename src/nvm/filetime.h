@@ -9,6 +9,8 @@
 
 #include "base/compat.h"
 
+#include "base/startup.h"
+
 /*
  * zen_filetime_raise -- the files' times become later, by a second at least, than any listing so far has shown.
  *
@@ -36,8 +38,7 @@ extern void zen_filetime_serve(void);
 /* zen_filetime_redone -- the startup process of a copy has stored something: it has rounds by a timer from now on. */
 extern void zen_filetime_redone(void);
 
-/* zen_filetime_init -- postmaster, once the pool is open: the times are raised now, and after stores from now on. */
-extern Size zen_filetime_shmem_size(void);
-extern void zen_filetime_init(void);
+/* zen_filetime_shmem -- postmaster, once the pool is open: the times are raised now, and after stores from now on. */
+extern const ZenShmem zen_filetime_shmem;
 
 #endif							/* ZEN_FILETIME_H */

@@ -60,8 +60,8 @@ typedef struct Growth
 
 static Growth *growth;
 
-Size
-zen_grow_shmem_size(void)
+static Size
+grow_shmem_size(void)
 {
 	return sizeof(Growth);
 }
@@ -345,8 +345,8 @@ zen_grow_step(void)
 	}
 }
 
-void
-zen_grow_init(void)
+static void
+grow_shmem_init(void)
 {
 	bool		found;
 
@@ -368,3 +368,5 @@ zen_grow_init(void)
 	zen_pool.npages = &growth->end;
 	zen_page_taken = grow_look;
 }
+
+const ZenShmem zen_grow_shmem = {.size = grow_shmem_size,.init = grow_shmem_init};

@@ -6,10 +6,10 @@
 
 #include "base/compat.h"
 
-extern Size zen_grow_shmem_size(void);
+#include "base/startup.h"
 
-/* zen_grow_init -- in shmem_startup_hook, before zen_pool_open(). */
-extern void zen_grow_init(void);
+/* zen_grow_shmem -- in shmem_startup_hook, before zen_pool_open(). */
+extern const ZenShmem zen_grow_shmem;
 
 /* zen_grow_max_size -- bytes that a file can grow to while this server runs. */
 extern Size zen_grow_max_size(int file);

@@ -47,8 +47,8 @@ ZenHTable  *zen_htables;
 static HTAB *by_locator;		/* under ZEN_LOCK_HTABLE */
 static FreeEntries *free_entries;	/* under ZEN_LOCK_HTABLE */
 
-Size
-zen_htable_shmem_size(void)
+static Size
+htable_shmem_size(void)
 {
 	Size		size = mul_size(ZEN_MAX_HTABLES, sizeof(ZenHTable));
 
@@ -56,8 +56,8 @@ zen_htable_shmem_size(void)
 	return add_size(size, hash_estimate_size(ZEN_MAX_HTABLES, sizeof(LocatorEntry)));
 }
 
-void
-zen_htable_init(void)
+static void
+htable_shmem_init(void)
 {
 	HASHCTL		info = {.keysize = sizeof(Locator),.entrysize = sizeof(LocatorEntry)};
 	bool		found;
@@ -74,6 +74,8 @@ zen_htable_init(void)
 		free_entries->n = 0;
 	by_locator = ShmemInitHash("zen htables by locator", 256, ZEN_MAX_HTABLES, &info, HASH_ELEM | HASH_BLOBS);
 }
+
+const ZenShmem zen_htable_shmem = {.size = htable_shmem_size,.init = htable_shmem_init};
 
 /* ---------- the persistent entry ---------- */
 

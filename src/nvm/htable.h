@@ -8,6 +8,7 @@
 #define ZEN_HTABLE_H
 
 #include "base/compat.h"
+#include "base/startup.h"
 #include "nvm/layout.h"
 #include "port/atomics.h"
 
@@ -38,8 +39,8 @@ typedef struct ZenHTable
 
 extern ZenHTable *zen_htables;	/* [ZEN_MAX_HTABLES] */
 
-extern Size zen_htable_shmem_size(void);
-extern void zen_htable_init(void);
+/* zen_htable_shmem -- its part of shared memory. */
+extern const ZenShmem zen_htable_shmem;
 
 /*
  * zen_htable_find -- the HTable of a relfilenode, or NULL.

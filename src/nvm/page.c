@@ -90,14 +90,14 @@ make_classes(void)
 	page_control->nclasses = n;
 }
 
-Size
-zen_page_shmem_size(void)
+static Size
+page_shmem_size(void)
 {
 	return sizeof(PageControl);
 }
 
-void
-zen_page_init(void)
+static void
+page_shmem_init(void)
 {
 	bool		found;
 
@@ -129,6 +129,8 @@ zen_page_init(void)
 	for (int i = 0; i < zen_pool.nfiles; i++)
 		memset(&zen_pages[zen_pool.files[i].first], 0, mul_size(zen_file_pages(i), sizeof(ZenPage)));
 }
+
+const ZenShmem zen_page_shmem = {.size = page_shmem_size,.init = page_shmem_init};
 
 /* ---------- the directory word ---------- */
 

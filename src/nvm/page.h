@@ -7,6 +7,7 @@
 #ifndef ZEN_PAGE_H
 #define ZEN_PAGE_H
 
+#include "base/startup.h"
 #include "nvm/pool.h"
 #include "nvm/tuple.h"
 #include "port/atomics.h"
@@ -74,8 +75,8 @@ zen_class_size(uint32 class)
 #define ZEN_MAX_TUPLE	(ZEN_PAGE_SIZE - 64)	/* bytes of MinimalTuple that
 												 * a slot can hold */
 
-extern Size zen_page_shmem_size(void);
-extern void zen_page_init(void);
+/* zen_page_shmem -- its part of shared memory. */
+extern const ZenShmem zen_page_shmem;
 
 /*
  * zen_page_take -- take a page from the pool for an owner; all its slots are free.

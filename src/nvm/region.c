@@ -218,18 +218,18 @@ mend_copied(ZenRegionEntry *e)
 
 /* ---------- start ---------- */
 
-Size
-zen_region_shmem_size(void)
+static Size
+region_shmem_size(void)
 {
 	return add_size(MAXALIGN(sizeof(RegionControl)), mul_size(ZEN_MAX_REGIONS, sizeof(ZenRegion)));
 }
 
-void
-zen_region_init(void)
+static void
+region_shmem_init(void)
 {
 	bool		found;
 
-	region_control = ShmemInitStruct("zen regions", zen_region_shmem_size(), &found);
+	region_control = ShmemInitStruct("zen regions", region_shmem_size(), &found);
 	zen_regions = (ZenRegion *) ((char *) region_control + MAXALIGN(sizeof(RegionControl)));
 	zen_region_nodes = zen_numa_mode != ZEN_NUMA_COUNT && has_files_on_two_nodes() ? zen_numa_nodes : 1;
 	zen_nregions = (uint32) Min((int64) (MaxBackends + NUM_AUXILIARY_PROCS + max_prepared_xacts) * zen_region_nodes,
@@ -256,6 +256,8 @@ zen_region_init(void)
 			mend_copied(&zen_pool.regions[r]);
 	}
 }
+
+const ZenShmem zen_region_shmem = {.size = region_shmem_size,.init = region_shmem_init};
 
 int
 zen_region_place(uint32 region)

@@ -9,6 +9,7 @@
 #define ZEN_REGION_H
 
 #include "base/compat.h"
+#include "base/startup.h"
 #include "miscadmin.h"
 #include "nvm/layout.h"
 #include "port/atomics.h"
@@ -62,8 +63,8 @@ extern ZenRegion *zen_regions;
 extern uint32 zen_nregions;		/* regions that writers of this server may
 								 * lease */
 
-extern Size zen_region_shmem_size(void);
-extern void zen_region_init(void);
+/* zen_region_shmem -- its part of shared memory. */
+extern const ZenShmem zen_region_shmem;
 
 /*
  * zen_region_lease -- lease a free region; there are as many as there can be writers.  Never throws.

@@ -78,15 +78,15 @@ static ZenPageOwner wanted = {.class = ZEN_MAX_CLASSES};
 static uint32 backoff = 1;		/* fresh pages between two looks at regions */
 static uint32 fresh = 0;		/* fresh pages since the last */
 
-Size
-zen_slotalloc_shmem_size(void)
+static Size
+slotalloc_shmem_size(void)
 {
 	/* beyond the initial entries the hash table grows from this slack */
 	return add_size(hash_estimate_size(MAX_CONTEXTS, sizeof(Context)), sizeof(pg_atomic_uint32));
 }
 
-void
-zen_slotalloc_init(void)
+static void
+slotalloc_shmem_init(void)
 {
 	HASHCTL		info = {.keysize = sizeof(ZenPageOwner),.entrysize = sizeof(Context)};
 	bool		found;
@@ -98,6 +98,8 @@ zen_slotalloc_init(void)
 		pg_atomic_init_u32(generation, 1);
 	memset(cache, 0, sizeof(cache));
 }
+
+const ZenShmem zen_slotalloc_shmem = {.size = slotalloc_shmem_size,.init = slotalloc_shmem_init};
 
 /* Find or make the context of a key; NULL when there is no memory for a new one. */
 static Context *

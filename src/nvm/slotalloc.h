@@ -7,6 +7,7 @@
 #ifndef ZEN_SLOTALLOC_H
 #define ZEN_SLOTALLOC_H
 
+#include "base/startup.h"
 #include "nvm/htable.h"
 #include "nvm/page.h"
 #include "nvm/region.h"
@@ -14,8 +15,8 @@
 /* A table that has taken this many bytes of shared pages gets pages of its own. */
 #define ZEN_PRIVATE_BYTES	((uint64) 256 * 1024)
 
-extern Size zen_slotalloc_shmem_size(void);
-extern void zen_slotalloc_init(void);
+/* zen_slotalloc_shmem -- its part of shared memory. */
+extern const ZenShmem zen_slotalloc_shmem;
 
 /*
  * zen_slot_alloc -- a free slot for a version of size bytes; never the region's anchor (R4).

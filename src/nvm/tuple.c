@@ -36,23 +36,25 @@ typedef struct Restamps
 
 static Restamps *restamps;
 
-Size
-zen_tuple_shmem_size(void)
+static Size
+tuple_shmem_size(void)
 {
 	return sizeof(Restamps);
 }
 
-void
-zen_tuple_init(void)
+static void
+tuple_shmem_init(void)
 {
 	bool		found;
 
-	restamps = ShmemInitStruct("zen restamps", zen_tuple_shmem_size(), &found);
+	restamps = ShmemInitStruct("zen restamps", tuple_shmem_size(), &found);
 	if (found)
 		return;
 	pg_atomic_init_u64(&restamps->begun, 0);
 	pg_atomic_init_u64(&restamps->finished, 0);
 }
+
+const ZenShmem zen_tuple_shmem = {.size = tuple_shmem_size,.init = tuple_shmem_init};
 
 /* CRC32C of a version; body points to its prefix and rest to what follows the prefix. */
 static uint32

@@ -8,14 +8,15 @@
 
 #include "base/fault.h"
 #include "base/numa.h"
+#include "base/startup.h"
 #include "nvm/persist.h"
 #include "nvm/pool.h"
 #include "nvm/repair.h"
 
 #include "access/htup_details.h"
 
-extern Size zen_tuple_shmem_size(void);
-extern void zen_tuple_init(void);
+/* zen_tuple_shmem -- its part of shared memory. */
+extern const ZenShmem zen_tuple_shmem;
 
 /* word1 of a version of logical tuple tidno (block * 64 + offset - 1) with a version code */
 #define ZEN_TIDS_PER_BLOCK	64

@@ -151,14 +151,14 @@ run_pass(ZenRecoveryPass pass, ZenRecoveryPhase phase, uint32 nhelpers)
 
 /* ---------- shared memory ---------- */
 
-Size
-zen_recovery_shmem_size(void)
+static Size
+recovery_shmem_size(void)
 {
 	return sizeof(ZenRecovery);
 }
 
-void
-zen_recovery_init(void)
+static void
+recovery_shmem_init(void)
 {
 	bool		found;
 
@@ -184,6 +184,8 @@ zen_recovery_init(void)
 	zen_recovery->after_crash = !zen_pool.was_clean;
 	zen_recovery->phase = ZEN_DOING_NOTHING;
 }
+
+const ZenShmem zen_recovery_shmem = {.size = recovery_shmem_size,.init = recovery_shmem_init};
 
 /* ---------- transactions in doubt ---------- */
 

@@ -4,10 +4,11 @@
 #ifndef ZEN_RECOVERY_H
 #define ZEN_RECOVERY_H
 
+#include "base/startup.h"
 #include "recovery/recstate.h"
 
-extern Size zen_recovery_shmem_size(void);
-extern void zen_recovery_init(void);
+/* zen_recovery_shmem -- its part of shared memory. */
+extern const ZenShmem zen_recovery_shmem;
 
 /* zen_recovery_phase_name -- what the leader is doing, for views and the log. */
 extern const char *zen_recovery_phase_name(void);

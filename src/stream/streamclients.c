@@ -72,20 +72,20 @@ static int	my_place = -1;		/* of pids */
 static bool is_covered = false; /* startup process: the record that is
 								 * replayed */
 
-Size
-zen_clients_shmem_size(void)
+static Size
+clients_shmem_size(void)
 {
 	return add_size(offsetof(Clients, pids), mul_size(max_wal_senders, sizeof(pg_atomic_uint32)));
 }
 
-void
-zen_clients_init(void)
+static void
+clients_shmem_init(void)
 {
 	bool		found;
 
 	control_file = ShmemInitStruct("Control File", sizeof(ControlFileData), &found);
 	Assert(found);
-	clients = ShmemInitStruct("zen clients", zen_clients_shmem_size(), &found);
+	clients = ShmemInitStruct("zen clients", clients_shmem_size(), &found);
 	if (found)
 		return;
 	pg_atomic_init_u32(&clients->readers, 0);
@@ -96,6 +96,8 @@ zen_clients_init(void)
 	for (int i = 0; i < max_wal_senders; i++)
 		pg_atomic_init_u32(&clients->pids[i], 0);
 }
+
+const ZenShmem zen_clients_shmem = {.size = clients_shmem_size,.init = clients_shmem_init};
 
 /* ---------- walsenders ---------- */
 

@@ -6,10 +6,11 @@
 
 #include "base/compat.h"
 
+#include "base/startup.h"
 #include "access/xlogreader.h"
 
-extern Size zen_clients_shmem_size(void);
-extern void zen_clients_init(void);
+/* zen_clients_shmem -- its part of shared memory. */
+extern const ZenShmem zen_clients_shmem;
 
 /*
  * zen_clients_enter -- this process is a walsender, and counts as one until its end.  A full memory barrier.

@@ -843,14 +843,14 @@ zen_streamtail_recover(void)
 
 /* ---------- shared memory ---------- */
 
-Size
-zen_streamtail_shmem_size(void)
+static Size
+streamtail_shmem_size(void)
 {
 	return zen_stream == ZEN_STREAM_OFF ? 0 : sizeof(Ring);
 }
 
-void
-zen_streamtail_init(void)
+static void
+streamtail_shmem_init(void)
 {
 	bool		found;
 
@@ -864,6 +864,8 @@ zen_streamtail_init(void)
 	ring->newest = InvalidXLogRecPtr;
 	SpinLockInit(&ring->lock);
 }
+
+const ZenShmem zen_streamtail_shmem = {.size = streamtail_shmem_size,.init = streamtail_shmem_init};
 
 void
 zen_streamtail_install(ZenSink *sink)

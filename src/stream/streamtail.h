@@ -6,6 +6,7 @@
 
 #include "base/compat.h"
 
+#include "base/startup.h"
 #include "access/htup.h"
 #include "access/xlogdefs.h"
 #include "datatype/timestamp.h"
@@ -116,7 +117,7 @@ extern bool zen_streamtail_is_lost(ZenSlot slot);
  */
 extern void zen_streamtail_recover(void);
 
-extern Size zen_streamtail_shmem_size(void);
-extern void zen_streamtail_init(void);
+/* zen_streamtail_shmem -- its part of shared memory. */
+extern const ZenShmem zen_streamtail_shmem;
 
 #endif							/* ZEN_STREAMTAIL_H */

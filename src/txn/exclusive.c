@@ -88,14 +88,14 @@ static int	failed = 0;			/* in a row */
 static bool failing = false;	/* this transaction, by one that counts */
 static emit_log_hook_type prev_emit_log;
 
-Size
-zen_exclusive_shmem_size(void)
+static Size
+exclusive_shmem_size(void)
 {
 	return sizeof(ExclusiveShared);
 }
 
-void
-zen_exclusive_init(void)
+static void
+exclusive_shmem_init(void)
 {
 	bool		found;
 
@@ -107,6 +107,8 @@ zen_exclusive_init(void)
 	SpinLockInit(&exclusive->lock);
 	ConditionVariableInit(&exclusive->ended);
 }
+
+const ZenShmem zen_exclusive_shmem = {.size = exclusive_shmem_size,.init = exclusive_shmem_init};
 
 /* ---------- beginning and end of a stage ---------- */
 

@@ -13,6 +13,7 @@
 #ifndef ZEN_EXCLUSIVE_H
 #define ZEN_EXCLUSIVE_H
 
+#include "base/startup.h"
 #include "row/writeset.h"
 
 #include "datatype/timestamp.h"
@@ -45,8 +46,8 @@ typedef struct ZenExclusiveRecord
 /* So many bytes may this transaction have in DRAM before it is looked at again; 0: it has not written yet. */
 extern uint64 zen_exclusive_limit;
 
-extern Size zen_exclusive_shmem_size(void);
-extern void zen_exclusive_init(void);
+/* zen_exclusive_shmem -- its part of shared memory. */
+extern const ZenShmem zen_exclusive_shmem;
 
 /* Called once, in the postmaster: failures are counted where they are reported. */
 extern void zen_exclusive_install(void);

@@ -8,10 +8,11 @@
 #ifndef ZEN_PREPARED_H
 #define ZEN_PREPARED_H
 
+#include "base/startup.h"
 #include "txn/commit.h"
 
-extern Size zen_prepared_shmem_size(void);
-extern void zen_prepared_init(void);
+/* zen_prepared_shmem -- its part of shared memory. */
+extern const ZenShmem zen_prepared_shmem;
 
 /* zen_prepared_store -- write everything that COMMIT PREPARED will need, durable on return.  May throw. */
 extern void zen_prepared_store(ZenCommit *commit, uint64 full_xid);

@@ -570,19 +570,21 @@ zen_sequence_end(void)
 
 /* ---------- shared memory ---------- */
 
-Size
-zen_sequence_shmem_size(void)
+static Size
+sequence_shmem_size(void)
 {
 	return 2 * sizeof(Needed);
 }
 
-void
-zen_sequence_init(void)
+static void
+sequence_shmem_init(void)
 {
 	bool		found;
-	char	   *raw = ShmemInitStruct("zen sequences", zen_sequence_shmem_size(), &found);
+	char	   *raw = ShmemInitStruct("zen sequences", sequence_shmem_size(), &found);
 
 	needed = (Needed *) TYPEALIGN(PG_CACHE_LINE_SIZE, raw);
 	if (!found)
 		pg_atomic_init_u64(&needed->lsn, InvalidXLogRecPtr);
 }
+
+const ZenShmem zen_sequence_shmem = {.size = sequence_shmem_size,.init = sequence_shmem_init};

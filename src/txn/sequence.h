@@ -6,14 +6,16 @@
 
 #include "base/compat.h"
 
+#include "base/startup.h"
 #include "access/xact.h"
 
+/* zen_sequence_shmem -- in shmem_startup_hook. */
+extern const ZenShmem zen_sequence_shmem;
+
 /*
- * zen_sequence_init: in shmem_startup_hook; zen_sequence_install: when all libraries are loaded, watches messages to
+ * zen_sequence_install: when all libraries are loaded, watches messages to
  * clients.
  */
-extern Size zen_sequence_shmem_size(void);
-extern void zen_sequence_init(void);
 extern void zen_sequence_install(void);
 
 /*

@@ -112,9 +112,9 @@ zen_open(bool fresh)
 	zen_pool.cts_mark = (ZenMarkRecord *) (pool_base + ZEN_OFF_CTS_MARK);
 	bitmap = (uint64 *) (pool_base + zen_pool_pages() * ZEN_PAGE_SIZE);
 
-	zen_page_init();
-	zen_region_init();
-	zen_slotalloc_init();
+	zen_page_shmem.init();
+	zen_region_shmem.init();
+	zen_slotalloc_shmem.init();
 	zen_htables = calloc(ntables + 1, sizeof(ZenHTable));
 	for (int t = 0; t < ntables; t++)
 	{
