@@ -14,6 +14,9 @@
 #   JOBS=n           scenarios at the same time (default: the number of processors)
 #   EADR=1           a persistent cache: every store up to some instant is kept, at least those that their
 #                    process has fenced; with zen.flush = never in POWER_CONF as zen uses such a platform
+#   PAGES=4096,512   the pool is on a disk, and the medium forgets in units of so many bytes; with several numbers by
+#                    turns.  zen.pool_mode is msync then
+#   POWER_MODE=mode  another zen.pool_mode for such a pool
 #   POWER_CONF=a=b;c=d  more settings for the servers under test
 #   POWER_OF=standby the power is cut of a standby that replays the scenario (PowerStandby); POINTS are of each phase of
 #                    its life
@@ -53,6 +56,7 @@ my %option = (
 	thorough   => $ENV{THOROUGH} // ($long ? 0 : 4),
 	recoveries => $long ? 4 : 0.5,
 	eadr       => $ENV{EADR},
+	pages      => $ENV{PAGES},
 	stop_after => $ENV{STOP_AFTER},
 	seed       => $seed,
 	only => $ENV{POINT} ? { point => $ENV{POINT}, candidate => $ENV{CANDIDATE} } : undef);

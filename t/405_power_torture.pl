@@ -9,6 +9,8 @@
 #   SEED=n     replays the random choices; how far the clients get by a given fence no seed
 #              can repeat
 #   EADR=1     a persistent cache
+#   PAGES=4096,512   the pool is on a disk, which forgets in units of so many bytes; one of these numbers for each cut
+#   POWER_MODE=mode  zen.pool_mode then (default msync)
 #   POWER_CONF=a=b;c=d  more settings
 #   POWER_KEEP=1        keep everything
 
@@ -77,13 +79,15 @@ sub after_cut
 {
 	my ($medium) = @_;
 	my $choice = int rand 1e6;
+	my $unit   = $ENV{PAGES} ? pick(split /,/, $ENV{PAGES}) : undef;
 	unlink $server->pool;
 	my $state = $medium->state_after_cut(upto => $medium->word('log_used'), seed => $choice, eadr => $ENV{EADR},
-		pool => $server->pool, wal => $server->data_dir . '/pg_wal');
-	note(sprintf 'cut after %d fences, %d stores, %d flushes of WAL: %d lines, %d sectors of WAL uncertain, choice %d',
+		unit => $unit, pool => $server->pool, wal => $server->data_dir . '/pg_wal');
+	my $what = $unit ? "units of $unit bytes" : 'lines';
+	note(sprintf "cut after %d fences, %d stores, %d flushes of WAL: %d $what, %d sectors of WAL uncertain, choice %d",
 		map({ $medium->word($_) } qw(fences stores syncs)), @$state{qw(lines sectors)}, $choice);
 	$test->{counted}{$_} += $medium->word($_) for qw(fences stores syncs);
-	$test->{counted}{'uncertain lines'} += $state->{lines};
+	$test->{counted}{"uncertain $what"} += $state->{lines};
 	system('rm', '-rf', $medium->{dir}) unless $ENV{POWER_KEEP};
 	return;
 }

@@ -213,7 +213,8 @@ sub stopped
 
 # state_after_cut -- write to the file `pool` and to the copied folder `wal` what may be left after a
 # cut when `upto` bytes were recorded: choice `seed`, or number `index`; `eadr`: a persistent
-# cache; `size`: of the pool's file by then.  Without `pool` nothing is written.
+# cache; `unit`: a pool on a disk, which forgets in units of so many bytes; `size`: of the pool's file by then.
+# Without `pool` nothing is written.
 # `more`: the further files of the pool, as { path, size }, in their order; they must be mapped in that order.
 # Returns { states, lines, sectors, digest }.
 sub state_after_cut
@@ -239,7 +240,8 @@ sub cut_file
 		$self->{programs}{cut}, '-l', "$self->{dir}/log", '-u', $opt->{upto}, '-p', $number,
 		'-b', $self->{base} . ($number ? ".$number" : ''), ($path ? ('-o', $path) : ()),
 		'-z', $size || $POOL_BYTES, ($size ? ('-g', $size) : ()), ($number ? () : ('-w', $opt->{wal})),
-		($opt->{eadr} ? '-e' : ()), defined $opt->{index} ? ('-i', $number ? 0 : $opt->{index}) : ('-s', $opt->{seed}));
+		($opt->{eadr} ? '-e' : ()), ($opt->{unit} ? ('-a', $opt->{unit}) : ()),
+		defined $opt->{index} ? ('-i', $number ? 0 : $opt->{index}) : ('-s', $opt->{seed}));
 	my ($out, $err) = PostgreSQL::Test::Utils::run_command(\@command);
 	$out =~ /^(\d+) (\d+) (\d+) (\w+)$/ or croak "@command: $out $err";
 	return { states => $1, lines => $2, sectors => $3, digest => $4 };

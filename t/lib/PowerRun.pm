@@ -26,7 +26,8 @@ my $CLIENT_TIMEOUT_S = 300;
 
 # new -- dir: a directory of its own; programs: of PowerMedium::build; template: a
 # stopped PowerServer with zen; oracle: a running one without, with a connection in
-# oracle_dbh; seed; recoveries: how many crash points, about, are recovered from with further cuts (and one
+# oracle_dbh; eadr: a persistent cache; pages: of a pool on a disk, the bytes of a unit; several numbers, with commas,
+# take turns; seed; recoveries: how many crash points, about, are recovered from with further cuts (and one
 # in each of these recoveries); candidates: how many per crash point at most; thorough: one candidate of how
 # many at a crash point is thorough (0: just one); points: how many crash points (0: all); only: { point, candidate }
 # for a replay.
@@ -238,13 +239,21 @@ sub play
 
 # --- candidates -------------------------------------------------------------
 
+# medium_of -- which medium the pool of a photo is on; a disk's unit changes from one crash point to the next.
+sub medium_of
+{
+	my ($self, $photo) = @_;
+	my @units = split /,/, $self->{pages} // '';
+	return (eadr => $self->{eadr}, unit => @units ? $units[ unpack('%32C*', $photo->{name}) % @units ] : undef);
+}
+
 # look_at -- what a candidate would be: { states, lines, sectors, digest }.  Nothing is written.
 sub look_at
 {
 	my ($self, $photo, $choice) = @_;
 	my ($first, @more) = @{ $photo->{files} };
 	return $photo->{medium}->state_after_cut(upto => $photo->{upto}, wal => "$photo->{data}/pg_wal",
-		size => $first->{size}, more => \@more, eadr => $self->{eadr}, %$choice);
+		size => $first->{size}, more => \@more, $self->medium_of($photo), %$choice);
 }
 
 # restore -- make $server's files what a candidate of a photo is.
@@ -261,7 +270,7 @@ sub restore
 	}
 	my ($first, @more) = @files;
 	my $state = $photo->{medium}->state_after_cut(upto => $photo->{upto}, wal => $server->data_dir . '/pg_wal',
-		size => $first->{size}, pool => $first->{path}, more => \@more, eadr => $self->{eadr}, %$choice);
+		size => $first->{size}, pool => $first->{path}, more => \@more, $self->medium_of($photo), %$choice);
 	for my $file (@files)
 	{
 		link($file->{path}, $_) or croak "link: $!" for @{ $file->{links} };
@@ -313,7 +322,7 @@ sub try
 	my $odd = (($choice->{index} // $choice->{seed}) + ($photo->{name} =~ /(\d+)$/ ? $1 : 0)) % 2;
 	truncate($server->logfile, 0) if -e $server->logfile;
 	my @wrong = eval { verify_recovered($server, first => $self->{first}, allowed => $allowed, ends => $ends,
-		thorough => $thorough, odd => $odd, compare => $thorough ? $self->comparer($server) : undef); };
+		thorough => $thorough, odd => $odd, compare => $thorough ? scalar $self->comparer($server) : undef); };
 	push @wrong, "died: $@" if $@;
 	$server->crash if $server->{pid};
 	$self->report($photo, $choice, \@wrong) if @wrong;

@@ -53,7 +53,6 @@ END
 my $ZEN_CONF = <<'END';
 shared_preload_libraries = 'zen'
 default_table_access_method = zen
-zen.pool_mode = emulated
 zen.pool_size = 32MB
 zen.dram_size = 32MB
 END
@@ -79,6 +78,14 @@ sub files { my ($self) = @_; return map { $self->pool . ($_ ? ".$_" : '') } 0 ..
 sub logfile  { return "$_[0]{dir}/log"; }
 sub connect  { return ZenTest::connect_db($_[0], $_[1] || 'template1'); }
 
+# pool_mode -- of the servers with zen: POWER_MODE, or what fits the medium.
+sub pool_mode
+{
+	my $mode = $ENV{POWER_MODE} || ($ENV{PAGES} ? 'msync' : 'emulated');
+	croak "POWER_MODE=$mode: PAGES must say how a disk forgets" if $mode ne 'emulated' && !$ENV{PAGES};
+	return $mode;
+}
+
 # initdb -- a fresh cluster of one database, template1, with a tablespace ts, with zen or without; POWER_CONF
 # adds settings, separated by ;
 sub initdb
@@ -91,7 +98,7 @@ sub initdb
 
 	my $more = join "\n", split /;/, $with_zen && $ENV{POWER_CONF} || '';
 	PostgreSQL::Test::Utils::append_to_file("$data/postgresql.conf",
-		$CONF . ($with_zen ? $ZEN_CONF : '') . "$more\n");
+		$CONF . ($with_zen ? $ZEN_CONF . 'zen.pool_mode = ' . pool_mode() . "\n" : '') . "$more\n");
 	my $dbh = $self->start;
 	ZenTest::value($dbh, $_)
 	  for 'UPDATE pg_database SET datistemplate = false WHERE datname = $$template0$$',

@@ -1,7 +1,8 @@
 /*
  * cut.c -- what a pool and the WAL may look like after a power cut, from the record of medium.c.
  *
- *	cut -l LOG -u BYTES -b BASE [-o POOL] [-z SIZE] [-g SIZE] [-p NUMBER] [-w PG_WAL] [-e] (-s SEED | -i INDEX)
+ *	cut -l LOG -u BYTES -b BASE [-o POOL] [-z SIZE] [-g SIZE] [-p NUMBER] [-w PG_WAL] [-e | -a UNIT]
+ *		(-s SEED | -i INDEX)
  *
  * Replays the record up to BYTES over BASE, the pool as it was before the record began (if there was none yet, SIZE
  * zeroes), and writes the pool with this NUMBER as one of the states in which the cut may have left it.
@@ -9,11 +10,21 @@
  * With -w also the WAL files in that folder, which are as at the crash point, are given such a state.  Without -o
  * nothing is written.
  *
+ * The pool consists of units, and the cut leaves each of them as it likes.  Each store of a word leads its unit to the
+ * next state.  One state is certain; the cut leaves that or any later one.  What is certain depends on the medium:
+ *
+ * Persistent memory: a unit is a cache line.  It is certain as it was flushed, once the process that flushed it has
+ * fenced.  A sync means nothing.
+ *
+ * -a UNIT, a file on a disk: the kernel holds the stores in its page cache, and may write any page at any moment.  A
+ * unit is a page (4096 bytes), or what a disk writes as one (512), or a line of a page that changes while it is
+ * written (64).  A sync makes certain what the pages of its range are at that moment.  Flushes and fences mean nothing.
+ *
  * SEED 0 keeps only what is guaranteed, SEED 1 all that was stored; others choose, see Manner.  -e, a persistent cache:
  * everything up to some instant, at which all stores have happened that a process had made before a fence of its own.
  * INDEX counts through all states, of which there are as many as printed; only while WAL adds no choice.
  *
- * Prints: number of states (at most 10^9), lines that may differ, WAL sectors that may differ, digest of the result.
+ * Prints: number of states (at most 10^9), units that may differ, WAL sectors that may differ, digest of the result.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -33,33 +44,38 @@
 #define MAX_STATES	1000000000
 #define PIDS		(1 << 22)	/* more than the kernel ever gives */
 
-/* One state of a line, made by the store of one word. */
-typedef struct Version
+/* The store of one word, or of a line that the caches had: it leads to the next state of its unit. */
+typedef struct Change
 {
-	uint64_t	at;				/* number of the store, over all lines */
-	char		bytes[LINE];
-} Version;
+	uint64_t	at;				/* number of the store, over all units */
+	const char *bytes;
+	uint32_t	offset;			/* in the unit */
+	uint32_t	len;
+} Change;
 
-/* A line that was ever stored to.  versions[0] is what the medium has for certain. */
-typedef struct Line
+/* A unit that was ever stored to.  State 0 is what the medium has for certain, and stands in the image. */
+typedef struct Unit
 {
-	uint64_t	number;			/* offset / LINE */
-	uint64_t	first;			/* serial number of versions[0] */
-	int			nversions;
+	uint64_t	number;			/* offset / unit */
+	uint64_t	first;			/* serial number of state 0 */
+	uint64_t	at;				/* number of the store that led to state 0 */
+	int			nchanges;		/* states 1 .. nchanges are possible, too */
 	int			room;
-	Version    *versions;
-} Line;
+	Change	   *changes;
+} Unit;
 
 /* A line as some process has flushed it. */
 typedef struct Pending
 {
 	int32_t		pid;
-	Line	   *line;
+	Unit	   *line;
 	uint64_t	serial;
 } Pending;
 
-static char *image;				/* the pool; as of before the record began
-								 * until all is chosen */
+static char *image;				/* the pool: what is certain, until all is
+								 * chosen */
+static char *newest;			/* the pool with all stores, where there is a
+								 * Unit */
 static char *touched;			/* [page]: not all zero */
 static size_t pool_size;		/* of all that is in the record */
 static size_t file_size;		/* of the pool's file at the cut */
@@ -67,13 +83,15 @@ static uint64_t seed;
 static bool by_index = false;
 static uint64_t state_index;
 static bool persistent_cache = false;
+static bool on_disk = false;
+static uint64_t unit = LINE;	/* bytes */
 static uint64_t *last_store;	/* [pid]: number of its last one */
 static uint64_t fenced;			/* of the last store that was followed by a
 								 * fence of its process */
 
-static Line **table;			/* hash by number, open addressing */
+static Unit **table;			/* hash by number, open addressing */
 static size_t table_size;
-static size_t nlines;
+static size_t nunits;
 static Pending *pending;
 static size_t npending,
 			pending_room;
@@ -120,9 +138,9 @@ chance(uint64_t what, uint64_t which)
 	return mix(mix(mix(seed) ^ what) ^ which);
 }
 
-/* ---------- lines ---------- */
+/* ---------- units ---------- */
 
-static Line **
+static Unit **
 slot_of(uint64_t number)
 {
 	size_t		i = mix(number) & (table_size - 1);
@@ -135,11 +153,11 @@ slot_of(uint64_t number)
 static void
 enlarge_table(void)
 {
-	Line	  **old = table;
+	Unit	  **old = table;
 	size_t		old_size = table_size;
 
 	table_size = old_size ? old_size * 2 : 4096;
-	table = calloc(table_size, sizeof(Line *));
+	table = calloc(table_size, sizeof(Unit *));
 	if (table == NULL)
 		die("memory");
 	for (size_t i = 0; i < old_size; i++)
@@ -148,97 +166,104 @@ enlarge_table(void)
 	free(old);
 }
 
-static Version *
-add_version(Line *line)
+static Unit *
+unit_of(uint64_t offset)
 {
-	if (line->nversions == line->room)
+	uint64_t	number = offset / unit;
+	Unit	  **slot = slot_of(number);
+	Unit	   *u = *slot;
+
+	if (u != NULL)
+		return u;
+	u = calloc(1, sizeof(Unit));
+	if (u == NULL)
+		die("memory");
+	u->number = number;
+	memcpy(newest + number * unit, image + number * unit, unit);
+	touched[number * unit / PAGE] = 1;
+	*slot = u;
+	if (++nunits * 2 > table_size)
+		enlarge_table();
+	return u;
+}
+
+/* A store to a unit; one that leaves the bytes as they were leads to no other state. */
+static void
+change(Unit *u, uint64_t offset, const char *bytes, size_t len)
+{
+	nstores++;
+	if (memcmp(newest + offset, bytes, len) == 0)
+		return;
+	memcpy(newest + offset, bytes, len);
+	if (u->nchanges == u->room)
 	{
-		line->room = line->room * 2 + 2;
-		line->versions = realloc(line->versions, line->room * sizeof(Version));
-		if (line->versions == NULL)
+		u->room = u->room * 2 + 2;
+		u->changes = realloc(u->changes, u->room * sizeof(Change));
+		if (u->changes == NULL)
 			die("memory");
 	}
-	return &line->versions[line->nversions++];
+	u->changes[u->nchanges++] = (Change) {nstores, bytes, offset % unit, len};
 }
 
-static Line *
-line_of(uint64_t number)
-{
-	Line	  **slot = slot_of(number);
-	Line	   *line = *slot;
-	Version    *v;
-
-	if (line != NULL)
-		return line;
-	line = calloc(1, sizeof(Line));
-	if (line == NULL)
-		die("memory");
-	line->number = number;
-	v = add_version(line);
-	v->at = 0;
-	memcpy(v->bytes, image + number * LINE, LINE);
-	*slot = line;
-	if (++nlines * 2 > table_size)
-		enlarge_table();
-	return line;
-}
-
-/* Forget states that the medium cannot show any more: versions[0] becomes the one with this serial number. */
 static void
-make_certain(Line *line, uint64_t serial)
+apply_changes(const Unit *u, int n)
+{
+	for (const Change *c = u->changes; c < u->changes + n; c++)
+		memcpy(image + u->number * unit + c->offset, c->bytes, c->len);
+}
+
+/* Forget states that the medium cannot show any more: state 0 becomes the one with this serial number. */
+static void
+make_certain(Unit *u, uint64_t serial)
 {
 	int			skip;
 
-	if (serial <= line->first)
+	if (serial <= u->first)
 		return;
-	skip = serial - line->first;
-	memmove(line->versions, line->versions + skip, (line->nversions - skip) * sizeof(Version));
-	line->nversions -= skip;
-	line->first = serial;
+	skip = serial - u->first;
+	apply_changes(u, skip);
+	u->at = u->changes[skip - 1].at;
+	memmove(u->changes, u->changes + skip, (u->nchanges - skip) * sizeof(Change));
+	u->nchanges -= skip;
+	u->first = serial;
 }
 
 /* ---------- replay ---------- */
 
-/* The words of a store to one line become versions, in an order of chance: the instruction may tear. */
+/* The words of a store to one line are stored one by one, in an order of chance: the instruction may tear. */
 static void
 store_in_line(uint64_t offset, const char *bytes, size_t len)
 {
-	Line	   *line = line_of(offset / LINE);
+	Unit	   *u = unit_of(offset);
 	int			begin[LINE / WORD + 1];
 	int			n = 0;
-	int			at = offset % LINE;
-	int			end = at + len;
-	int			first = at;
+	int			first = offset % LINE;
+	int			end = first + len;
 
-	for (; at < end; at = (at / WORD + 1) * WORD)
+	for (int at = first; at < end; at = (at / WORD + 1) * WORD)
 		begin[n++] = at;
 	for (int left = n; left > 0; left--)
 	{
 		int			i = n > 1 ? chance(nstores, left) % left : 0;
 		int			from = begin[i];
 		int			to = (from / WORD + 1) * WORD;
-		Version    *v = add_version(line);
 
 		if (to > end)
 			to = end;
 		begin[i] = begin[left - 1];
-		memcpy(v->bytes, (v - 1)->bytes, LINE);
-		memcpy(v->bytes + from, bytes + from - first, to - from);
-		v->at = ++nstores;
-		if (memcmp(v->bytes, (v - 1)->bytes, LINE) == 0)
-			line->nversions--;
+		change(u, offset - first + from, bytes + from - first, to - from);
 	}
 }
 
 static void
 replay_store(const Record *r)
 {
+	static char fills[256][LINE];	/* changes point to their bytes */
 	const char *bytes = (const char *) (r + 1);
-	char		fill[LINE];
+	char	   *fill = fills[(unsigned char) bytes[0]];
 	uint64_t	done = 0;
 
-	if (r->type == R_FILL)
-		memset(fill, bytes[0], LINE);
+	memset(fill, bytes[0], LINE);
 	while (done < r->len)
 	{
 		uint64_t	offset = r->offset + done;
@@ -265,42 +290,53 @@ note_fence(int32_t pid)
 static void
 replay_line(const Record *r)
 {
-	Version    *v = add_version(line_of(r->offset / LINE));
-
-	memcpy(v->bytes, r + 1, LINE);
-	v->at = ++nstores;
+	change(unit_of(r->offset), r->offset, (const char *) (r + 1), LINE);
 	fenced = nstores;
 }
 
 static void
-flush_line(int32_t pid, Line *line)
+flush_line(Unit *line, int32_t pid)
 {
-	uint64_t	serial = line->first + line->nversions - 1;
-
-	if (serial == line->first)
+	if (line->nchanges == 0)
 		return;
 	pending = grow(pending, npending + 1, &pending_room, sizeof(Pending));
-	pending[npending++] = (Pending) {pid, line, serial};
+	pending[npending++] = (Pending) {pid, line, line->first + line->nchanges};
 }
 
 static void
-replay_flush(const Record *r)
+sync_unit(Unit *u, int32_t pid)
 {
-	uint64_t	first = r->offset / LINE;
-	uint64_t	last = (r->offset + r->len - 1) / LINE;
+	make_certain(u, u->first + u->nchanges);
+}
 
-	if (r->len == 0)
+/* Do something with all units of which the range has a part. */
+static void
+in_range(uint64_t offset, uint64_t len, int32_t pid, void (*act) (Unit *u, int32_t pid))
+{
+	uint64_t	first = offset / unit;
+	uint64_t	last = (offset + len - 1) / unit;
+
+	if (len == 0)
 		return;
 	if (last - first < table_size)
 	{
 		for (uint64_t n = first; n <= last; n++)
 			if (*slot_of(n) != NULL)
-				flush_line(r->pid, *slot_of(n));
+				act(*slot_of(n), pid);
 		return;
 	}
 	for (size_t i = 0; i < table_size; i++)
 		if (table[i] != NULL && table[i]->number >= first && table[i]->number <= last)
-			flush_line(r->pid, table[i]);
+			act(table[i], pid);
+}
+
+/* The kernel writes whole pages. */
+static void
+replay_sync(const Record *r)
+{
+	uint64_t	first = r->offset & ~(uint64_t) (PAGE - 1);
+
+	in_range(first, ((r->offset + r->len + PAGE - 1) & ~(uint64_t) (PAGE - 1)) - first, r->pid, sync_unit);
 }
 
 /* What this process has flushed is certain now, or (a process begins) was never flushed. */
@@ -360,8 +396,12 @@ replay(const char *log, uint64_t end, int pool)
 					replay_line(r);
 				break;
 			case R_FLUSH:
-				if (r->pool == pool)
-					replay_flush(r);
+				if (r->pool == pool && !on_disk)
+					in_range(r->offset, r->len, r->pid, flush_line);
+				break;
+			case R_SYNC:
+				if (r->pool == pool && on_disk)
+					replay_sync(r);
 				break;
 			case R_FENCE:
 				end_pending(r->pid, true);
@@ -387,10 +427,10 @@ typedef enum Manner
 {
 	NOTHING,					/* only what is guaranteed */
 	EVERYTHING,
-	ALL_BUT_ONE,				/* one line holds on to what is guaranteed */
-	ONE_INSTANT,				/* every line as of the same store */
-	ONE_ONLY,					/* one line is evicted, in any of its states */
-	ANY							/* each line on its own */
+	ALL_BUT_ONE,				/* one unit holds on to what is guaranteed */
+	ONE_INSTANT,				/* every unit as of the same store */
+	ONE_ONLY,					/* one unit is written, in any of its states */
+	ANY							/* each unit on its own */
 } Manner;
 
 static Manner
@@ -414,29 +454,26 @@ instant(uint64_t earliest)
 	return earliest + chance(1, 0) % (nstores - earliest + 1);
 }
 
-/* One of the later states of a line; the last one is as likely as all others together. */
+/* One of the later states of a unit; the last one is as likely as all others together. */
 static int
-later_state(const Line *line)
+later_state(const Unit *u)
 {
-	int			newest = line->nversions - 1;
-
-	if (chance(2, line->number) % 2)
-		return newest;
-	return 1 + chance(3, line->number) % newest;
+	if (chance(2, u->number) % 2)
+		return u->nchanges;
+	return 1 + chance(3, u->number) % u->nchanges;
 }
 
-/* Which of its states does the line, number i of n that have several, show? */
+/* Which of its states does the unit, number i of n that have several, show? */
 static int
-choose(const Line *line, uint64_t i, uint64_t n, uint64_t earliest)
+choose(const Unit *u, uint64_t i, uint64_t n, uint64_t earliest)
 {
-	int			newest = line->nversions - 1;
 	bool		is_the_one = chance(4, 0) % n == i;
 	int			at;
 
 	if (by_index)
 	{
-		at = state_index % line->nversions;
-		state_index /= line->nversions;
+		at = state_index % (u->nchanges + 1);
+		state_index /= u->nchanges + 1;
 		return at;
 	}
 	switch (manner())
@@ -444,15 +481,15 @@ choose(const Line *line, uint64_t i, uint64_t n, uint64_t earliest)
 		case NOTHING:
 			return 0;
 		case EVERYTHING:
-			return newest;
+			return u->nchanges;
 		case ALL_BUT_ONE:
-			return is_the_one ? 0 : newest;
+			return is_the_one ? 0 : u->nchanges;
 		case ONE_ONLY:
-			return is_the_one ? later_state(line) : 0;
+			return is_the_one ? later_state(u) : 0;
 		case ANY:
-			return chance(5, line->number) % 8 <= chance(6, 0) % 8 ? later_state(line) : 0;
+			return chance(5, u->number) % 8 <= chance(6, 0) % 8 ? later_state(u) : 0;
 		case ONE_INSTANT:
-			for (at = newest; at > 0 && line->versions[at].at > instant(earliest); at--)
+			for (at = u->nchanges; at > 0 && u->changes[at - 1].at > instant(earliest); at--)
 				;
 			return at;
 	}
@@ -462,26 +499,26 @@ choose(const Line *line, uint64_t i, uint64_t n, uint64_t earliest)
 static int
 by_number(const void *a, const void *b)
 {
-	const Line *x = *(Line *const *) a;
-	const Line *y = *(Line *const *) b;
+	const Unit *x = *(Unit *const *) a;
+	const Unit *y = *(Unit *const *) b;
 
 	return x->number < y->number ? -1 : x->number > y->number;
 }
 
-/* All lines, in the order of their addresses, so that an index means the same in each run. */
-static Line **
-sorted_lines(void)
+/* All units, in the order of their addresses, so that an index means the same in each run. */
+static Unit **
+sorted_units(void)
 {
-	Line	  **lines = malloc((nlines + 1) * sizeof(Line *));
+	Unit	  **units = malloc((nunits + 1) * sizeof(Unit *));
 	size_t		n = 0;
 
-	if (lines == NULL)
+	if (units == NULL)
 		die("memory");
 	for (size_t i = 0; i < table_size; i++)
 		if (table[i] != NULL)
-			lines[n++] = table[i];
-	qsort(lines, n, sizeof(Line *), by_number);
-	return lines;
+			units[n++] = table[i];
+	qsort(units, n, sizeof(Unit *), by_number);
+	return units;
 }
 
 /* ---------- WAL ---------- */
@@ -569,6 +606,16 @@ is_zero(const char *page)
 	return page[0] == 0 && memcmp(page, page + 1, PAGE - 1) == 0;
 }
 
+static char *
+sparse_memory(size_t size)
+{
+	char	   *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (base == MAP_FAILED)
+		die("memory");
+	return base;
+}
+
 /* Read what is not a hole: on tmpfs a look at a hole through a mapping would fill it. */
 static void
 read_pool(const char *path, uint64_t size_if_missing, uint64_t size_at_cut)
@@ -585,9 +632,10 @@ read_pool(const char *path, uint64_t size_if_missing, uint64_t size_at_cut)
 	file_size = size_at_cut ? size_at_cut : pool_size;
 	if (pool_size < file_size)
 		pool_size = file_size;
-	image = mmap(NULL, pool_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	image = sparse_memory(pool_size);
+	newest = sparse_memory(pool_size);
 	touched = calloc(pool_size / PAGE + 1, 1);
-	if (image == MAP_FAILED || touched == NULL || pool_size % PAGE != 0)
+	if (touched == NULL || pool_size % PAGE != 0)
 		die(path);
 	while (fd >= 0 && (data = lseek(fd, data, SEEK_DATA)) >= 0)
 	{
@@ -648,8 +696,8 @@ typedef struct Options
 static void
 usage(void)
 {
-	fprintf(stderr, "usage: cut -l LOG -u BYTES -b BASE [-o POOL] [-z SIZE] [-g SIZE] [-p NUMBER] [-w PG_WAL] [-e] "
-			"(-s SEED | -i INDEX)\n");
+	fprintf(stderr, "usage: cut -l LOG -u BYTES -b BASE [-o POOL] [-z SIZE] [-g SIZE] [-p NUMBER] [-w PG_WAL] "
+			"[-e | -a UNIT] (-s SEED | -i INDEX)\n");
 	exit(2);
 }
 
@@ -658,7 +706,7 @@ read_options(Options *o, int argc, char **argv)
 {
 	int			c;
 
-	while ((c = getopt(argc, argv, "l:u:b:o:z:g:p:w:es:i:")) != -1)
+	while ((c = getopt(argc, argv, "l:u:b:o:z:g:p:w:ea:s:i:")) != -1)
 		switch (c)
 		{
 			case 'l':
@@ -688,6 +736,10 @@ read_options(Options *o, int argc, char **argv)
 			case 'e':
 				persistent_cache = true;
 				break;
+			case 'a':
+				on_disk = true;
+				unit = strtoull(optarg, NULL, 10);
+				break;
 			case 's':
 				seed = strtoull(optarg, NULL, 10);
 				break;
@@ -698,7 +750,7 @@ read_options(Options *o, int argc, char **argv)
 			default:
 				usage();
 		}
-	if (!o->log || !o->base)
+	if (!o->log || !o->base || (persistent_cache && on_disk) || (unit != LINE && unit != SECTOR && unit != PAGE))
 		usage();
 }
 
@@ -710,7 +762,7 @@ main(int argc, char **argv)
 				dirty = 0,
 				sectors = 0,
 				earliest = 0;
-	Line	  **lines;
+	Unit	  **units;
 
 	read_options(&o, argc, argv);
 	read_pool(o.base, o.size, o.size_at_cut);
@@ -719,28 +771,24 @@ main(int argc, char **argv)
 	if (last_store == NULL)
 		die("memory");
 	replay(map_log(o.log), o.end, o.pool);
-	lines = sorted_lines();
+	units = sorted_units();
 	if (persistent_cache)
 		earliest = fenced;
-	for (size_t i = 0; i < nlines; i++)
+	for (size_t i = 0; i < nunits; i++)
 	{
-		if (lines[i]->versions[0].at > earliest)
-			earliest = lines[i]->versions[0].at;
-		if (lines[i]->nversions > 1)
+		if (units[i]->at > earliest)
+			earliest = units[i]->at;
+		if (units[i]->nchanges > 0)
 		{
 			dirty++;
-			states *= lines[i]->nversions;
+			states *= units[i]->nchanges + 1;
 			if (states > MAX_STATES)
 				states = MAX_STATES;
 		}
 	}
-	for (size_t i = 0, k = 0; i < nlines; i++)
-	{
-		int			state = lines[i]->nversions > 1 ? choose(lines[i], k++, dirty, earliest) : 0;
-
-		memcpy(image + lines[i]->number * LINE, lines[i]->versions[state].bytes, LINE);
-		touched[lines[i]->number * LINE / PAGE] = 1;
-	}
+	for (size_t i = 0, k = 0; i < nunits; i++)
+		if (units[i]->nchanges > 0)
+			apply_changes(units[i], choose(units[i], k++, dirty, earliest));
 	if (o.out)
 		write_pool(o.out);
 	if (o.wal)

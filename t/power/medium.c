@@ -12,10 +12,17 @@
  * recorded.  The stores of libpmem are recorded as such, in no order within a line where libpmem promises none.  An
  * 8-byte word is stored as one, more may tear.  One lock serves all processes, so there is one order.
  *
+ * A pool on a disk is forgotten in pages.  The kernel holds the stores in its page cache, and may write any page at
+ * any time; only a sync waits for that.  So msync(), and fsync() and fdatasync() of a pool's file, are recorded as a
+ * sync of their range.  A sync happens at one instant: a process that waits for a disk is one that was not scheduled.
+ * sync_file_range() and MS_ASYNC promise nothing, so they are crash points and no more.  A record has flushes, fences
+ * and syncs; cut.c is told which medium it is to be read for, and takes either the former or the latter.
+ *
  * WAL is a medium of the same kind: what was written to a file of pg_wal and not flushed may be lost, so the former
  * contents are recorded.  All other files count as kept from the moment of writing.
  *
- * Crash points are the instants before a fence or a flush of WAL takes effect.  There the driver may copy the data
+ * Crash points are the instants before a fence, a sync of a pool (also one that promises nothing), or a flush of WAL
+ * takes effect; and the one at which a checkpoint has written pg_control.  There the driver may copy the data
  * directory (WANT_PHOTO: one run yields all crash points), or the power fails (WANT_CUT): all processes
  * are killed, and none comes out of here any more.  A process that is waiting for the lock is one that was
  * not scheduled; so whatever others do before they are killed could have happened before the cut.
@@ -70,6 +77,8 @@ typedef struct Mapping
 								 * grow */
 	int			fd;
 	int			pool;			/* index in Control.pools */
+	dev_t		dev;			/* of the file */
+	ino_t		inode;
 } Mapping;
 
 /* One store that is being executed. */
@@ -494,6 +503,8 @@ map_pool(char *base, size_t size, int fd)
 		die("mmap");
 	m->fd = fd;
 	m->pool = pool_number(st.st_ino);
+	m->dev = st.st_dev;
+	m->inode = st.st_ino;
 	return m;
 }
 
@@ -587,14 +598,6 @@ pmem_persist(const void *addr, size_t len)
 	pmem_drain();
 }
 
-/* The kernel may write any page at any time, as a CPU may write any line; so the model is the same. */
-int
-pmem_msync(const void *addr, size_t len)
-{
-	pmem_persist(addr, len);
-	return 0;
-}
-
 void *
 pmem_memcpy(void *dst, const void *src, size_t len, unsigned flags)
 {
@@ -634,6 +637,65 @@ pmem_memset(void *dst, int c, size_t len, unsigned flags)
 	return dst;
 }
 
+/* ---------- syncs of a pool's file ---------- */
+
+/* A sync begins.  If it promises that a range is durable, it has done so at once. */
+static void
+sync_pool(const Mapping *m, uint64_t offset, uint64_t len, bool promises)
+{
+	lock();
+	control->word[W_FENCES]++;
+	crash_point();
+	if (promises)
+		log_event(R_SYNC, m, offset, len);
+	unlock();
+}
+
+int
+msync(void *addr, size_t len, int flags)
+{
+	Mapping    *m = control ? mapping_of(addr) : NULL;
+
+	if (m == NULL)
+		return syscall(SYS_msync, addr, len, flags);
+	sync_pool(m, (char *) addr - m->base, len, (flags & MS_SYNC) != 0);
+	return 0;
+}
+
+int
+pmem_msync(const void *addr, size_t len)
+{
+	if (mapping_of(addr) == NULL)
+		die("pmem_msync: not in a pool");
+	return msync((void *) addr, len, MS_SYNC);
+}
+
+/* The pool that this file is mapped as, or NULL. */
+static Mapping *
+mapping_of_file(int fd)
+{
+	struct stat st;
+
+	if (control == NULL || fstat(fd, &st) != 0)
+		return NULL;
+	for (Mapping *m = mappings; m < mappings + MAX_POOLS; m++)
+		if (m->base != NULL && m->dev == st.st_dev && m->inode == st.st_ino)
+			return m;
+	return NULL;
+}
+
+/* It waits for no journal and no cache of a disk. */
+int
+sync_file_range(int fd, off_t offset, off_t len, unsigned int flags)
+{
+	Mapping    *m = mapping_of_file(fd);
+
+	if (m == NULL)
+		return syscall(SYS_sync_file_range, fd, offset, len, flags);
+	sync_pool(m, offset, len, false);
+	return 0;
+}
+
 /* ---------- libpmem, the rest ---------- */
 
 #define REFUSE(name) \
@@ -656,29 +718,45 @@ REFUSE(pmem_is_pmem)
 
 /* ---------- WAL ---------- */
 
+/* Folder and name of an open file, as "pg_wal/0000..."; "" if it has none. */
+static const char *
+folder_and_name(int fd, char *path, size_t size)
+{
+	char		link[64];
+	const char *slash;
+	ssize_t		n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, path, size - 1);
+	path[n > 0 ? n : 0] = '\0';
+	slash = strrchr(path, '/');
+	slash = slash ? memrchr(path, '/', slash - path) : NULL;
+	return slash ? slash + 1 : "";
+}
+
 /* Is this a segment of WAL?  Its name then goes to name (NAME_BYTES). */
 static bool
 is_wal(int fd, char *name)
 {
-	char		link[64];
 	char		path[4096];
-	const char *base;
-	ssize_t		n;
+	const char *file;
 
 	if (control == NULL)
 		return false;
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	n = readlink(link, path, sizeof(path) - 1);
-	if (n <= 0)
-		return false;
-	path[n] = '\0';
-	base = strrchr(path, '/');
-	if (base == NULL || base - path < 7 || strncmp(base - 7, "/pg_wal/", 8) != 0 ||
-		strspn(base + 1, "0123456789ABCDEF") != 24 || base[25] != '\0')
+	file = folder_and_name(fd, path, sizeof(path));
+	if (strncmp(file, "pg_wal/", 7) != 0 || strspn(file + 7, "0123456789ABCDEF") != 24 || file[31] != '\0')
 		return false;
 	memset(name, 0, NAME_BYTES);
-	strcpy(name, base + 1);
+	strcpy(name, file + 7);
 	return true;
+}
+
+static bool
+is_control_file(int fd)
+{
+	char		path[4096];
+
+	return strcmp(folder_and_name(fd, path, sizeof(path)), "global/pg_control") == 0;
 }
 
 ssize_t
@@ -690,6 +768,8 @@ pwrite(int fd, const void *buf, size_t len, off_t offset)
 
 	if (!is_wal(fd, name))
 	{
+		if (mapping_of_file(fd) != NULL)
+			die("pwrite to a pool is not modelled");
 		errno = save_errno;
 		return syscall(SYS_pwrite64, fd, buf, len, offset);
 	}
@@ -709,20 +789,28 @@ pwrite(int fd, const void *buf, size_t len, off_t offset)
 	return rc;
 }
 
+/* What a file other than WAL and pools has is kept already. */
 static int
 sync_file(int fd)
 {
 	char		name[NAME_BYTES];
-	Record	   *r;
+	bool		wal = is_wal(fd, name);
+	Mapping    *m = mapping_of_file(fd);
 
-	if (!is_wal(fd, name))
+	if (m != NULL)
+		sync_pool(m, 0, m->size, true);
+	if (!wal && !is_control_file(fd))
 		return 0;
 	lock();
 	control->word[W_SYNCS]++;
 	crash_point();
-	r = log_begin(R_WAL_SYNC, NULL, 0, 0, NAME_BYTES);
-	memcpy(r + 1, name, NAME_BYTES);
-	log_finish(r);
+	if (wal)
+	{
+		Record	   *r = log_begin(R_WAL_SYNC, NULL, 0, 0, NAME_BYTES);
+
+		memcpy(r + 1, name, NAME_BYTES);
+		log_finish(r);
+	}
 	unlock();
 	return 0;
 }

@@ -19,8 +19,8 @@ enum
 {
 	W_WANT,						/* WANT_*; written by the driver */
 	W_CUT_AT,					/* crash point of WANT_CUT; by the driver */
-	W_FENCES,					/* fences so far */
-	W_SYNCS,					/* flushes of WAL so far */
+	W_FENCES,					/* fences and syncs of pools so far */
+	W_SYNCS,					/* flushes of WAL and pg_control so far */
 	W_STORES,					/* stores so far */
 	W_LOG_USED,					/* bytes of the log that are complete */
 	W_CUT,						/* not 0: the power is off, nothing moves any more */
@@ -42,7 +42,7 @@ enum
 	WANT_CUT					/* cut at crash point W_CUT_AT */
 };
 
-/* A crash point is the instant before a fence, or before a flush of WAL, takes effect. */
+/* A crash point is the instant before a fence, a sync of a pool, or a flush of WAL or pg_control takes effect. */
 typedef enum RecordType
 {
 	R_PROCESS = 1,				/* a process begins: nothing is pending in it */
@@ -53,8 +53,9 @@ typedef enum RecordType
 	R_WAL_WRITE,				/* payload: file name (32 bytes), then the
 								 * bytes that were there before */
 	R_WAL_SYNC,					/* payload: file name (32 bytes) */
-	R_LINE						/* payload: a line that is in the caches since
+	R_LINE,						/* payload: a line that is in the caches since
 								 * before the record began */
+	R_SYNC						/* of a range of a pool's file */
 } RecordType;
 
 #define NAME_BYTES	32
