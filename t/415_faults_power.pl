@@ -54,6 +54,12 @@ my %scenarios = (
 	'r6_word1_first/caches'       => 'tombstone',
 	'r7_body_stays/caches'        => 'rolled_back',
 	'r8_zeroing_forgotten/caches' => 'page_move',
+	# on a disk, a fence is a sync of the pages that were flushed
+	'r2_sync_first_page/pages'  => 'many_lines',
+	'r2_no_first_fence/pages'   => 'several_tables',
+	'r2_no_last_fence/pages'    => 'insert',
+	'r8_free_before_zero/pages' => 'page_move',
+	'r16_size_first/pages'      => 'grow',
 );
 
 my %drivers = (copied => '675_copies_power.pl', standby => '676_standby_power.pl');
@@ -107,12 +113,13 @@ sub hunt
 sub power
 {
 	my ($name, $scenario, $with_seed) = @_;
-	my ($fault, $caches) = split '/', $name;
+	my ($fault, $medium) = split '/', "$name/memory";
 	my $copies = $scenario =~ m{/};
 	my $driver = $scenario =~ s{^(\w+)/}{} ? $drivers{$1} : '400_power.pl';
 	local $ENV{PATH}       = "$ENV{ZEN_FAULT_SERVER}/bin:$ENV{PATH}";
-	local $ENV{EADR}       = defined $caches;
-	local $ENV{POWER_CONF} = "zen.fault=$fault" . ($caches ? ';zen.flush=never' : '');
+	local $ENV{EADR}       = $medium eq 'caches';
+	local $ENV{PAGES}      = $medium eq 'pages' ? '4096,512' : '';
+	local $ENV{POWER_CONF} = "zen.fault=$fault" . ($medium eq 'caches' ? ';zen.flush=never' : '');
 	local $ENV{SCENARIOS}  = $scenario;
 	local $ENV{SEED}       = $with_seed;
 	local $ENV{CANDIDATES} = $ENV{CANDIDATES} || ($copies ? 3 : 8);

@@ -23,6 +23,7 @@
 	X(R2_LP_FIRST, "r2_lp_first") \
 	X(R2_NO_LP_FLUSH, "r2_no_lp_flush") \
 	X(R2_NO_LAST_FENCE, "r2_no_last_fence") \
+	X(R2_SYNC_FIRST_PAGE, "r2_sync_first_page") \
 	X(R2_SPILL_NO_FENCE, "r2_spill_no_fence") \
 	X(R2_LOAD_NO_FENCE, "r2_load_no_fence") \
 	X(R3_TRUST_LP_ONLY, "r3_trust_lp_only") \

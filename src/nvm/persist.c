@@ -31,6 +31,7 @@
 #include <unistd.h>
 
 #include "base/delay.h"
+#include "base/fault.h"
 #include "base/stats.h"
 #include "common/file_perm.h"
 
@@ -75,12 +76,13 @@ msync_all(void)
 	for (int i = 0; i < n_msync_ranges; i++)
 	{
 		MsyncRange *range = &msync_ranges[i];
+		Size		len = ZEN_FAULT(R2_SYNC_FIRST_PAGE) ? MSYNC_PAGE : range->end - range->start;
 
-		if (pmem_msync((void *) range->start, range->end - range->start) != 0)
+		if (pmem_msync((void *) range->start, len) != 0)
 			ereport(PANIC,
 					(errcode_for_file_access(),
 					 errmsg("could not write the zen pool to its medium: %m"),
-					 errdetail("msync of %zu bytes failed.", (Size) (range->end - range->start))));
+					 errdetail("msync of %zu bytes failed.", len)));
 	}
 	n_msync_ranges = 0;
 }
