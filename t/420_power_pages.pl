@@ -6,8 +6,8 @@
 #
 #   PAGES=4096,512  other units, in bytes: 64 is a line of a page that changes while it is written
 #   POWER_MODE=mode another zen.pool_mode
-#   SCENARIOS="a b" these, not SAMPLE (4) of them, chosen by seed; POINTS (3) and CANDIDATES (2) as for 400_power.pl
-#   ROUNDS=n        cuts of the random load (1)
+#   SCENARIOS="a b" these, not SAMPLE (6) of them, chosen by seed; POINTS (3) and CANDIDATES (2) as for 400_power.pl
+#   ROUNDS=n        cuts of the random load (3)
 #   FAULTS="a b"    instead of r2_sync_first_page/pages; "" for none
 #   POWER=long      all scenarios at all crash points
 #   SEED=n          replays the choices; all other settings of these three tests work as well
@@ -33,7 +33,7 @@ $ENV{PAGES} ||= '4096,512';
 
 test_medium($_) for 64, 512, 4096;
 run_test('scenarios', '400_power', $long ? () : (SCENARIOS => sample(), POINTS => $ENV{POINTS} // 3));
-run_test('random load', '405_power_torture', ROUNDS => $ENV{ROUNDS} || 1);
+run_test('random load', '405_power_torture', ROUNDS => $ENV{ROUNDS} || 3);
 
 my $faults = $ENV{FAULTS} // 'r2_sync_first_page/pages';
 SKIP:
@@ -97,7 +97,7 @@ sub sample
 	return $ENV{SCENARIOS} if $ENV{SCENARIOS};
 	my %scenarios = scenarios();
 	my @names = grep { !$scenarios{$_}{long} } sort keys %scenarios;
-	splice @names, int rand @names, 1 while @names > ($ENV{SAMPLE} || 4);
+	splice @names, int rand @names, 1 while @names > ($ENV{SAMPLE} || 6);
 	return "@names";
 }
 
