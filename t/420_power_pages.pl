@@ -8,7 +8,7 @@
 #   POWER_MODE=mode another zen.pool_mode
 #   SCENARIOS="a b" these, not SAMPLE (6) of them, chosen by seed; POINTS (3) and CANDIDATES (2) as for 400_power.pl
 #   ROUNDS=n        cuts of the random load (3), each after 20 to 20 + FENCES (2000) syncs
-#   FAULTS="a b"    instead of r2_sync_first_page/pages; "" for none
+#   FAULTS="a b"    instead of r2_sync_first_page/pages, which mode msync alone has; "" for none
 #   POWER=long      all scenarios at all crash points
 #   SEED=n          replays the choices; all other settings of these three tests work as well
 
@@ -35,7 +35,7 @@ test_medium($_) for 64, 512, 4096;
 run_test('scenarios', '400_power', $long ? () : (SCENARIOS => sample(), POINTS => $ENV{POINTS} // 3));
 run_test('random load', '405_power_torture', ROUNDS => $ENV{ROUNDS} || 3, FENCES => $ENV{FENCES} || 2000);
 
-my $faults = $ENV{FAULTS} // 'r2_sync_first_page/pages';
+my $faults = $ENV{FAULTS} // (($ENV{POWER_MODE} || 'msync') eq 'msync' ? 'r2_sync_first_page/pages' : '');
 SKIP:
 {
 	skip('ZEN_FAULT_SERVER must name a server of tools/fault-server', 1) unless $ENV{ZEN_FAULT_SERVER};
