@@ -193,8 +193,8 @@ static const struct
 }			transaction[] = {
 
 	/*
-	 * parts that undo something come before zen_xact: at an abort that one
-	 * flushes a record, and the flush may fail
+	 * parts that undo something come before zen_xact_event: at an abort that
+	 * one flushes a record, and the flush may fail
 	 */
 	{zen_reindex_event, zen_reindex_subevent},
 #ifndef ZEN_NO_EXECUTOR
@@ -203,14 +203,14 @@ static const struct
 	{zen_treedir_event, zen_treedir_subevent},
 
 	/*
-	 * parts that may throw before a commit come before zen_xact, which makes
-	 * the commit durable
+	 * parts that may throw before a commit come before zen_xact_event, which
+	 * makes the commit durable
 	 */
 	{zen_replication_event, NULL},
 	/* last of these: it changes catalogs, and builds indexes */
 	{zen_commands_event, NULL},
 	{zen_xact_event, zen_xact_subevent},
-	/* behind zen_xact, whose work it counts */
+	/* behind zen_xact_event, whose work it counts */
 	{zen_statements_event, NULL},
 };
 

@@ -616,7 +616,7 @@ count_pages_of_place(int place, uint32 *total, uint32 *nfree)
 	return n;
 }
 
-/* One row of zen_numa.  place: -1 for pages of no node. */
+/* One row of zen_stat_numa.  place: -1 for pages of no node. */
 static void
 put_node(FunctionCallInfo fcinfo, ResultRow *row, int place, bool unknown)
 {

@@ -469,8 +469,8 @@ load_identity(ZenHTable *ht, const ZenHTableEntry *e)
 }
 
 /*
- * A move that has been decided is completed.  A crash while move_end() rewrote the identity line may have torn it: what
- * is new in it comes from move_to, and the rest never changes.
+ * A move that has been decided is completed.  A crash while zen_htable_move_end() rewrote the identity line may have
+ * torn it: what is new in it comes from move_to, and the rest never changes.
  */
 static void
 complete_move(ZenHTableEntry *e, bool committed)

@@ -7,7 +7,7 @@
  *	offset		size		what
  *	0			4 KB		superblock, copy 0
  *	4 KB		4 KB		superblock, copy 1
- *	8 KB		4 KB		Tx-CTS high-water mark (ZenMark, R14)
+ *	8 KB		4 KB		Tx-CTS high-water mark (ZenMarkRecord, R14)
  *	12 KB		64			what recovery must know of the WAL's end (ZenTailState, R17)
  *	64 KB		512 KB		region directory, ZEN_MAX_REGIONS entries of 64 bytes
  *	2 MB		4 MB		HTable directory, ZEN_MAX_HTABLES entries of 128 bytes

@@ -129,7 +129,7 @@ extern bool zen_row_newest(ZenHTable *ht, uint64 tidno, uint32 *code);
 /* zen_row_forward -- does the snapshot see that the row has gone on under another TID?  *next: under which one. */
 extern bool zen_row_forward(ZenHTable *ht, uint64 tidno, Snapshot snapshot, uint64 *next);
 
-/* zen_row_state -- for index builds: what stands under a TID. */
+/* ZenRowState -- for index builds: what stands under a TID. */
 typedef enum ZenRowState
 {
 	ZEN_ROW_NONE,				/* nothing, or only what aborted */

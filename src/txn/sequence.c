@@ -11,7 +11,7 @@
  * - no zen-only commit becomes durable before the WAL is flushed up to `needed`.
  *
  * The record is covered by the LSN of the sequence's page, whichever session has written it.  Numbers leave a
- * session by the end of its transaction and by what it sends to its client, so these two are watched; src/README,
+ * session by the end of its transaction and by what it sends to its client, so these two are watched; src/txn/README,
  * "Sequences", has the argument.
  *
  * A lock tells that a session has used a sequence: nextval() keeps a RowExclusiveLock on it to the end of the
