@@ -394,7 +394,8 @@ define_user_settings(void)
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("zen.stream",
 							 "What of the changes of zen tables goes into the write-ahead log.",
-							 "off: nothing; logical: what publications and other logical decoding need.",
+							 "off: nothing; logical: what publications and other logical decoding need; replica: also "
+							 "what standbys and base backups need.",
 							 &zen_stream, ZEN_STREAM_OFF, stream_options,
 							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("zen.allow_copies_without_rows",

@@ -111,7 +111,7 @@ typedef enum ZenStream
 {
 	ZEN_STREAM_OFF,				/* nothing */
 	ZEN_STREAM_LOGICAL,			/* what logical decoding needs */
-	ZEN_STREAM_REPLICA			/* what a standby needs; refused as yet */
+	ZEN_STREAM_REPLICA			/* that, and what copies of the pool need */
 } ZenStream;
 
 extern int	zen_stream;			/* ZenStream; constant once the server runs */

@@ -16,7 +16,7 @@
  * Slots that hold no row stand in the write set behind the rows, without a version: one that carries LP if all rows
  * were spilled, and the one that the sink wants.
  *
- * R1: only the last version of each tuple is written.  R7: everything that can fail is allocated before the first
+ * R1: only the last version of each tuple is written.  I16: everything that can fail is allocated before the first
  * store.  R11: the region is ours from the lease to the end.
  */
 #include "txn/commit.h"
