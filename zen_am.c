@@ -77,45 +77,47 @@ init_partition(void)
 
 static const ZenShmem partition = {.size = zen_partition_shmem_size,.init = init_partition};
 
+/* Those that take none. */
+static const ZenShmem delay = {.init = zen_delay_calibrate};
+static const ZenShmem locks = {.init = zen_locks_init};
+static const ZenShmem pool = {.init = zen_pool_open};
+static const ZenShmem streamsink = {.init = zen_streamsink_install};
+
 /*
  * What each module takes of shared memory, and how it begins with it: in the order of the layers.  Where a line says
  * why, another order would fail.
  */
-static const struct
-{
-	const ZenShmem *shmem;		/* NULL: none, and what is called then: */
-	void		(*init) (void);
-}			modules[] = {
-	{NULL, zen_delay_calibrate},	/* before the first fence */
-	{NULL, zen_locks_init},		/* before the first lock */
-	{&zen_stats_shmem},			/* before the first count */
-	{&zen_numa_shmem},
-	{&zen_arena_shmem},			/* before the first DRAM is taken */
-	{&epochs},
-	{&zen_grow_shmem},			/* has the sizes that the pool's opening sets */
-	{NULL, zen_pool_open},
-	{&zen_filetime_shmem},		/* the files are open */
-	{&partition},				/* likewise */
-	{&zen_tuple_shmem},
-	{&zen_region_shmem},		/* as many as nodes with files */
-	{&zen_page_shmem},			/* for the pages of all files */
-	{&zen_htable_shmem},
-	{&zen_slotalloc_shmem},
-	{&zen_tidmap_shmem},
-	{&zen_version_shmem},
-	{&zen_clock_shmem},
-	{&zen_keycache_shmem},
-	{&zen_spillmap_shmem},
-	{&zen_reclaim_shmem},
-	{&zen_streamtail_shmem},
-	{&zen_clients_shmem},
-	{NULL, zen_streamsink_install},
-	{&zen_sequence_shmem},
-	{&zen_exclusive_shmem},
-	{&zen_prepared_shmem},
-	{&zen_recovery_shmem},
-	{&zen_treedir_shmem},
-	{&zen_statements_shmem},
+static const ZenShmem *const modules[] = {
+	&delay,						/* before the first fence */
+	&locks,						/* before the first lock */
+	&zen_stats_shmem,			/* before the first count */
+	&zen_numa_shmem,
+	&zen_arena_shmem,			/* before the first DRAM is taken */
+	&epochs,
+	&zen_grow_shmem,			/* has the sizes that the pool's opening sets */
+	&pool,
+	&zen_filetime_shmem,		/* the files are open */
+	&partition,					/* likewise */
+	&zen_tuple_shmem,
+	&zen_region_shmem,			/* as many as nodes with files */
+	&zen_page_shmem,			/* for the pages of all files */
+	&zen_htable_shmem,
+	&zen_slotalloc_shmem,
+	&zen_tidmap_shmem,
+	&zen_version_shmem,
+	&zen_clock_shmem,
+	&zen_keycache_shmem,
+	&zen_spillmap_shmem,
+	&zen_reclaim_shmem,
+	&zen_streamtail_shmem,
+	&zen_clients_shmem,
+	&streamsink,
+	&zen_sequence_shmem,
+	&zen_exclusive_shmem,
+	&zen_prepared_shmem,
+	&zen_recovery_shmem,
+	&zen_treedir_shmem,
+	&zen_statements_shmem,
 };
 
 static void
@@ -131,8 +133,8 @@ zen_shmem_request(void)
 	zen_dispatch_install();
 	zen_numa_detect();			/* before sizes, which go by the nodes */
 	for (int i = 0; i < lengthof(modules); i++)
-		if (modules[i].shmem != NULL)
-			RequestAddinShmemSpace(modules[i].shmem->size());
+		if (modules[i]->size != NULL)
+			RequestAddinShmemSpace(modules[i]->size());
 	zen_locks_request();
 }
 
@@ -150,12 +152,7 @@ zen_shmem_startup(void)
 		prev_shmem_startup();
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	for (int i = 0; i < lengthof(modules); i++)
-	{
-		if (modules[i].shmem != NULL)
-			modules[i].shmem->init();
-		else
-			modules[i].init();
-	}
+		modules[i]->init();
 	LWLockRelease(AddinShmemInitLock);
 	on_shmem_exit(zen_at_exit, (Datum) 0);
 }
