@@ -1,20 +1,12 @@
 /*
  * tree.c -- a B+tree in shared DRAM: descent, insertion, and the entries of a range, a leaf at a time.
  *
- * A reader believes a child's version if the parent's is still the same afterwards: src/index/README, "Versions and
- * latches", has the argument.
+ * src/index/README, "Versions and latches" and "Scans", has the arguments, and the order in which nodes are taken.
  *
  * Splits.  A descent that inserts splits each full node that it meets, and begins again.  So the parent of a node that
  * is to be split has room.  The root stays where it is: when it is split its contents go to two new nodes.
  *
- * Memory is allocated before a node is taken.  Nodes are taken by one attempt each, from the top down and from left to
- * right.  A process that fails lets go and begins again.  So no two processes wait for each other, and none waits while
- * it holds a node.
- *
- * Reading.  A leaf holds the entries between two fences, which stand in nodes above.  A reader copies entries and
- * fence, and then looks at the versions of both nodes: the copy is of one moment.  It goes on from the fence by a
- * descent of its own, in either direction.  So leaves need no links, and it does not matter how leaves are split or
- * merged between two reads.  The words choose the entries to be copied.  Comparison functions trim the copy.
+ * Reading.  The words choose the entries of a leaf to be copied.  Comparison functions trim the copy.
  */
 #include "index/tree.h"
 

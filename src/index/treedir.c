@@ -1,12 +1,5 @@
 /*
- * treedir.c -- which index has which tree, and when a tree goes.
- *
- * A tree belongs to a relfilenode.  PostgreSQL keeps a list of the files that a transaction takes away when it commits,
- * and of those that it takes away when it aborts.  The trees of these files go at the same moments.  The process that
- * takes a file away has the index locked for itself until its transaction has ended, so no other process can be in the
- * tree.  The trees of a prepared transaction are in doubt until it ends.
- *
- * Trees are in DRAM, so a start finds none.  The rebuild of indexes makes them anew (table/zenam_reindex.c).
+ * treedir.c -- which index has which tree, and when a tree goes: src/index/README, "Life".
  */
 #include "index/treedir.h"
 

@@ -3,13 +3,7 @@
  *
  * A node is 1 KB of shared DRAM.  Its header is followed by arrays of words, one for each part of an entry: the first
  * word of the key, the TID, the second word, the tuple, and in inner nodes the child.  So a search by the first word
- * touches few lines.
- *
- * An inner node with n entries has n + 1 children.  Entry i is the least position of child i + 1.
- *
- * The version is even while no writer changes the node.  A writer makes it odd by compare-and-swap, changes the node
- * and makes it even again, larger than before.  A reader reads what it needs and looks at the version again: if it is
- * the same even number, the reader has seen one state.  Until then it believes nothing, and only bounds what it does.
+ * touches few lines.  README, "A tree" and "Versions and latches", says what entries, children and versions mean.
  */
 #ifndef ZEN_TREENODE_H
 #define ZEN_TREENODE_H

@@ -68,27 +68,15 @@ code_of(Oid order, Oid collation)
 }
 
 /* Bytes of a column's value; 0: they vary, or there are none. */
-static int
+static inline int
 width_of(ZenColumnCode code)
 {
-	switch (code)
-	{
-		case ZEN_CODE_BYTE:
-			return 1;
-		case ZEN_CODE_INT2:
-			return 2;
-		case ZEN_CODE_INT4:
-		case ZEN_CODE_OID:
-		case ZEN_CODE_FLOAT4:
-			return 4;
-		case ZEN_CODE_INT8:
-		case ZEN_CODE_FLOAT8:
-			return 8;
-		case ZEN_CODE_UUID:
-			return 16;
-		default:
-			return 0;
-	}
+	static const uint8 width[] = {
+		[ZEN_CODE_BYTE] = 1,[ZEN_CODE_INT2] = 2,[ZEN_CODE_INT4] = 4,[ZEN_CODE_INT8] = 8,[ZEN_CODE_OID] = 4,
+		[ZEN_CODE_UUID] = UUID_LEN,[ZEN_CODE_FLOAT4] = 4,[ZEN_CODE_FLOAT8] = 8,[ZEN_CODE_NAME] = 0
+	};
+
+	return width[code];
 }
 
 static ZenColumnCode

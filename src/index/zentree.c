@@ -58,6 +58,18 @@ zentree_canreturn(Relation index, int attno)
 	return true;
 }
 
+/* After a crash the file is as empty as it always is. */
+static void
+zentree_buildempty(Relation index)
+{
+}
+
+static IndexBulkDeleteResult *
+zentree_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
+{
+	return stats;
+}
+
 Datum
 zen_indexam_handler(PG_FUNCTION_ARGS)
 {
@@ -81,10 +93,12 @@ zen_indexam_handler(PG_FUNCTION_ARGS)
 	am->amkeytype = InvalidOid;
 	zen_am_is_like_btree(am);
 
-	zentree_build_callbacks(am);
-	zentree_insert_callbacks(am);
+	am->ambuild = zentree_build;
+	am->ambuildempty = zentree_buildempty;
+	am->aminsert = zentree_insert;
 	zentree_scan_callbacks(am);
-	zentree_vacuum_callbacks(am);
+	am->ambulkdelete = zentree_bulkdelete;
+	am->amvacuumcleanup = zentree_vacuumcleanup;
 	am->amcanreturn = zentree_canreturn;
 	am->amcostestimate = zentree_costestimate;
 	am->amoptions = btoptions;

@@ -9,11 +9,13 @@
 #include "access/amapi.h"
 #include "index/treedir.h"
 
-/* Each fills its callbacks into the routine of the access method. */
-extern void zentree_build_callbacks(IndexAmRoutine *am);
-extern void zentree_insert_callbacks(IndexAmRoutine *am);
+/* Callbacks of the access method; zentree_scan_callbacks fills in those of scans. */
+extern IndexBuildResult *zentree_build(Relation table, Relation index, struct IndexInfo *info);
+extern bool zentree_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation table,
+						   IndexUniqueCheck check, bool unchanged, struct IndexInfo *info);
+extern IndexBulkDeleteResult *zentree_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
+												 IndexBulkDeleteCallback callback, void *state);
 extern void zentree_scan_callbacks(IndexAmRoutine *am);
-extern void zentree_vacuum_callbacks(IndexAmRoutine *am);
 
 /*
  * zen_gap_lock -- lock what a scan is about to read: the gap of the first nequal columns of a position, or without any

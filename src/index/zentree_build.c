@@ -1,22 +1,11 @@
 /*
- * zentree_build.c -- a new tree, from the rows of its table.
- *
- * Several processes read the table in parts.  Each collects the entries of its rows, sorts them, and puts them into the
- * tree leaf by leaf, by versions and latches as all writers do.  It descends to the leaf that has its next entry,
- * copies the fences, takes the leaf, and puts in as many entries as belong there and fit.
+ * zentree_build.c -- a new tree, from the rows of its table: src/index/README, "Builds", has the steps and arguments.
  *
  * Rows often come in the order of their keys, in parts at least.  Then a few entries are collected, which stay in the
  * processor's cache and need no sorting.
  *
- * Sorting.  Most entries differ in their words.  So they are divided by one byte of the words after the other, the
- * highest first, in place.  Few entries that are left together are sorted by comparison, and so are those with the same
- * words.  Only these ask the operator class.
- *
  * Packing.  Entries that come in many runs, each of them all over the keys, split leaves that are full, and more at a
  * time than single ones would.  So the leaves of each node above them are filled anew.  Inner nodes stay: they are few.
- *
- * The processes note if two entries have met that may have the same key.  Then one walk over the tree finds keys that
- * are not unique.
  */
 #include "index/zentree.h"
 
@@ -751,9 +740,9 @@ zentree_build_worker(dsm_segment *segment, shm_toc *toc)
 	table_close(build.table, AccessShareLock);
 }
 
-/* ---------- the callbacks ---------- */
+/* ---------- the callback ---------- */
 
-static IndexBuildResult *
+IndexBuildResult *
 zentree_build(Relation table, Relation index, struct IndexInfo *info)
 {
 	IndexBuildResult *result = palloc(sizeof(IndexBuildResult));
@@ -792,17 +781,4 @@ zentree_build(Relation table, Relation index, struct IndexInfo *info)
 	result->index_tuples = (double) build->entries;
 	pfree(build);
 	return result;
-}
-
-/* After a crash the file is as empty as it always is. */
-static void
-zentree_buildempty(Relation index)
-{
-}
-
-void
-zentree_build_callbacks(IndexAmRoutine *am)
-{
-	am->ambuild = zentree_build;
-	am->ambuildempty = zentree_buildempty;
 }

@@ -1,15 +1,5 @@
 /*
- * zentree_insert.c -- one entry, the check that its key is unique, and predicate locks.
- *
- * The check reads all entries of the key, and asks the table about each.  The leaf at which it begins is the gate.  It
- * has the position before all entries of the key, so all inserters of that key have the same gate.  The entry is
- * inserted only if the gate has not changed since it was read, and the gate changes by the insertion.  So of two
- * inserters of one key one finds the other's entry.
- *
- * Predicate locks, for SERIALIZABLE.  A scan with equalities on the first columns locks a gap: all keys that have these
- * values there, whether any entry has them or not.  A gap stands in the lock manager as a page of the index, whose
- * number is computed from the values.  Any other scan locks the index.  An inserter looks at the gaps of its key: one
- * for each number of first columns.
+ * zentree_insert.c -- one entry, the check that its key is unique (by the gate), and predicate locks (of gaps).
  *
  * src/index/README, "Unique keys" and "Scans" (SSI), has the arguments.
  */
@@ -270,7 +260,7 @@ fill_pos(const ZenTreeShape *shape, ZenTreePos *pos, Datum *values, bool *isnull
 	zen_shape_pos(shape, pos, shape->nkeys, ZEN_TIE_TID, zen_tid_word(tid));
 }
 
-static bool
+bool
 zentree_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation table,
 			   IndexUniqueCheck check, bool unchanged, struct IndexInfo *info)
 {
@@ -299,10 +289,4 @@ zentree_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Rel
 		pfree(tuple);
 	/* a key with a null is unique: nothing is to be looked at later */
 	return unique ? known : check != UNIQUE_CHECK_NO;
-}
-
-void
-zentree_insert_callbacks(IndexAmRoutine *am)
-{
-	am->aminsert = zentree_insert;
 }

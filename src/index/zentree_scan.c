@@ -1,16 +1,8 @@
 /*
- * zentree_scan.c -- scans of a tree.
- *
- * A scan copies the entries of a leaf that it wants, and hands them out one by one.  Then it goes on from the leaf's
- * fence.  It holds nothing between two calls, so no process waits for an open cursor.  src/index/README, "Scans", says
- * why no row is missed or met twice, and what happens to TIDs that are given to other rows.
+ * zentree_scan.c -- scans of a tree, by one process or several: src/index/README, "Scans", has the arguments.
  *
  * The state of a scan is large, and most scans are short.  So a process keeps the state of some scans that have ended.
  * A scan that an error ends gives it back when the memory context goes in which it began.
- *
- * Several processes.  A process takes the scan, copies a leaf's entries, notes the fence, and lets go.  Then it hands
- * out what it has copied while others read on.  If the process that has taken the scan fails, the query ends in all
- * processes.
  */
 #include "index/zentree.h"
 

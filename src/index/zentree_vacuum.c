@@ -1,13 +1,8 @@
 /*
  * zentree_vacuum.c -- VACUUM of a tree: entries that lead nowhere go, and small nodes are merged.
  *
- * It walks over the leaves from left to right.  The callback judges the entries of a copy, and those that lead nowhere
- * leave the leaf if it is still what was copied; else the leaf is read again.  The walk goes on from the leaf's fence,
- * so a leaf that is split or merged during the walk is not missed.  It holds nothing while it calls back, and waits for
- * no other process.
- *
- * Only VACUUM merges nodes.  It holds parent, left and right node, which it takes by one attempt each.  The right node
- * is emptied into the left one.  A reader on its way to either of them finds the parent changed, and begins again.
+ * src/index/README, "Deletion", has the walk over the leaves.  It holds nothing while it calls back, and waits for no
+ * other process.  Only VACUUM merges nodes.  It takes parent, left and right node by one attempt each.
  */
 #include "index/zentree.h"
 
@@ -223,7 +218,7 @@ vacuum_visit(Walk *w)
 	return true;
 }
 
-static IndexBulkDeleteResult *
+IndexBulkDeleteResult *
 zentree_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDeleteCallback callback, void *state)
 {
 	Walk	   *w = palloc0(sizeof(Walk));
@@ -258,17 +253,4 @@ zentree_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBul
 	zen_batch_end(&w->batch);
 	pfree(w);
 	return stats;
-}
-
-static IndexBulkDeleteResult *
-zentree_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
-{
-	return stats;
-}
-
-void
-zentree_vacuum_callbacks(IndexAmRoutine *am)
-{
-	am->ambulkdelete = zentree_bulkdelete;
-	am->amvacuumcleanup = zentree_vacuumcleanup;
 }
