@@ -1,16 +1,9 @@
 /*
  * verify_pool.c -- zen_verify_pool(): the pool as a whole, of all databases.
  *
- *	1. Superblock, HTable directory, region directory: each against its checksum and its half in DRAM.
- *	2. HTable directory against pg_class (of this database) and pg_database.
- *	3. The map of every table, as zen_verify() does it, without indexes.
- *	4. Pages: directory against descriptors; each is either owned and in its region's contexts, or on the free list.
- *	5. Slots: each is free, or is known to the map or to the list of a process that has unlinked it, or was taken by a
- *	   transaction that is under way.  No Tx-CTS is beyond what R3 and R14 cover.
- *
- * No lock is held that other processes would feel, so pages and slots are seen in the middle of their changes.  A slot
- * or page that looks wrong is a suspect, no more.  A suspect is a finding if it is as it was after poolcheck_settle(),
- * is of an idle region, and stands in no process's list of retired versions: no process will ever put it right.
+ * src/verify/README, "What is checked", has the list.  No lock is held that other processes would feel, so pages and
+ * slots are seen in the middle of their changes.  One that looks wrong is a suspect; "Beside everything else"
+ * (Settling) says when it is a finding.
  */
 #include "base/compat.h"
 

@@ -1,14 +1,7 @@
 /*
  * verify_row.c -- map words, version chains and slots of one TID; and findings as rows.
  *
- * Everything is read as readers read it, inside an epoch, where nothing that a word leads to is reused.  Two things
- * are not covered by that, and are looked at again under the word's lock before they count: the slot of a tombstone
- * is freed as soon as the word has let it go, and stale headers come and go with their count.  While a word is locked
- * here, headers in NVM are read, never written.
- *
- * A transaction's writes count as committed from the moment that pg_xact says so, while the last part of its commit
- * is still to come.  Its region is leased until then, and zen_region_is_committed() gives it the benefit of the
- * doubt.
+ * src/verify/README, "Beside everything else", says why no change under way is taken for damage.
  */
 #include "verify/verify.h"
 

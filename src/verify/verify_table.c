@@ -1,12 +1,7 @@
 /*
  * verify_table.c -- zen_verify(): is a table what it should be, in DRAM, in NVM and in its indexes?
  *
- *	1. Each word of the map, and the versions that it leads to (verify_row.c).
- *	2. Stale headers (R5): a header in a free slot must be superseded by a version of the row or its tombstone, and
- *	   counted in the map word.
- *	3. Each index (verify_index.c).
- *
- * The same for the table's toast table.  AccessShareLock is held on all of them, so that readers and writers go on.
+ * src/verify/README, "What is checked" and "Beside everything else".
  */
 #include "base/compat.h"
 
