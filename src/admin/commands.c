@@ -2,17 +2,7 @@
  * commands.c -- what zen does when a utility statement runs, and when a relation or database comes or goes.
  *
  * zen_commands_utility() has the order of what is done before and after a statement, zen_commands_object() of what is
- * done at a change of the catalogs, with statement or without.
- *
- * - Temporary and unlogged tables, and those of extensions, fall back to heap when zen is only the default.
- * - Databases that hold zen tables are not copied or moved.
- * - A statement that changes catalogs is on disk when it has committed.
- * - After a crash the tables that a statement names have their indexes rebuilt before it locks or replaces any.
- * - COMMIT PREPARED and ROLLBACK PREPARED reach zen.
- * - An index on a zen table becomes unlogged before it is built.  Those that were built as logged ones are repaired
- *   after the statement, or before the commit.
- * - A dropped relation or database takes its HTables along.
- * - A relation that bears the file number of a zen table, without being one, is not dropped, truncated or altered.
+ * done at a change of the catalogs, with statement or without.  README, "What hooks do", has the list.
  */
 #include "admin/commands.h"
 
@@ -162,9 +152,14 @@ has_zen_tables(Oid db)
 	return false;
 }
 
+/* what: would be done with it, and must not be. */
 static void
-refuse_database(const char *what, const char *name)
+check_database(const char *what, const char *name)
 {
+	Oid			db = get_database_oid(name, true);
+
+	if (!OidIsValid(db) || !has_zen_tables(db))
+		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("database \"%s\" cannot be %s: it holds zen tables", name, what),
@@ -177,7 +172,6 @@ check_createdb(CreatedbStmt *stmt)
 {
 	const char *template = "template1";
 	ListCell   *lc;
-	Oid			db;
 
 	foreach(lc, stmt->options)
 	{
@@ -186,9 +180,7 @@ check_createdb(CreatedbStmt *stmt)
 		if (strcmp(def->defname, "template") == 0 && def->arg != NULL)
 			template = defGetString(def);
 	}
-	db = get_database_oid(template, true);
-	if (OidIsValid(db) && has_zen_tables(db))
-		refuse_database("copied", template);
+	check_database("copied", template);
 }
 
 static void
@@ -198,13 +190,8 @@ check_alterdb(AlterDatabaseStmt *stmt)
 
 	foreach(lc, stmt->options)
 	{
-		Oid			db;
-
-		if (strcmp(lfirst_node(DefElem, lc)->defname, "tablespace") != 0)
-			continue;
-		db = get_database_oid(stmt->dbname, true);
-		if (OidIsValid(db) && has_zen_tables(db))
-			refuse_database("moved to another tablespace", stmt->dbname);
+		if (strcmp(lfirst_node(DefElem, lc)->defname, "tablespace") == 0)
+			check_database("moved to another tablespace", stmt->dbname);
 	}
 }
 

@@ -35,6 +35,7 @@
 #include "index/treedir.h"
 #include "lib/stringinfo.h"
 #include "libpq/auth.h"
+#include "libpq/libpq.h"
 #include "miscadmin.h"
 #include "numa/partition.h"
 #include "numa/votes.h"
@@ -337,6 +338,29 @@ client_authenticated(Port *port, int status)
 	zen_replication_client();
 }
 
+static const PQcommMethods *next_methods;
+
+/* Parallel workers, which send to their leader, have methods of their own. */
+static int
+put_message(char type, const char *s, size_t len)
+{
+	if (type == 'T' && am_walsender)
+		zen_replication_row_described();
+	zen_sequence_message(type);
+	return next_methods->putmessage(type, s, len);
+}
+
+static void
+watch_messages(void)
+{
+	static PQcommMethods methods;
+
+	next_methods = PqCommMethods;
+	methods = *next_methods;
+	methods.putmessage = put_message;
+	PqCommMethods = &methods;
+}
+
 /* ---------- hooks ---------- */
 
 /* Kept executor state: a library behind zen sees it as it sees PostgreSQL's executor. */
@@ -368,10 +392,10 @@ zen_dispatch_install(void)
 	object_access_hook = object_accessed;
 	prev_authentication = ClientAuthentication_hook;
 	ClientAuthentication_hook = client_authenticated;
+	watch_messages();
 
 	/* hooks that one part of zen has for itself, in any order */
 	zen_exclusive_install();	/* errors */
-	zen_sequence_install();		/* messages to the client */
 	zen_statements_install();	/* EXPLAIN */
 	zen_exec_init();			/* parser, planner, paths of aggregates */
 }

@@ -1,26 +1,7 @@
 /*
  * replication.c -- copies of this server's tables elsewhere, and this server as a copy: none may lack rows unnoticed.
  *
- * Publications.  Logical decoding reads the WAL, and with zen.stream = off zen tables write none.  Then a statement
- * that brings a zen table into a publication is refused.  It is looked at when it has run, since only then the catalogs
- * show its result.  While wal_level is too low for decoding, nothing is decoded and PostgreSQL says so itself.
- *
- * Physical copies.  pg_basebackup, standbys and archives get files and WAL.  Zen tables are in both with zen.stream =
- * replica and a pool in the data directory.  Otherwise a restored server would lack the rows, and its operator would
- * learn of it too late.  So, while there are zen tables, and unless zen.allow_copies_without_rows is on:
- *
- * - without the stream no client of physical replication is let in: no answer that it can get holds a row.  Nor is it
- *   while the server is a standby whose pool does not follow;
- * - with the stream and a pool elsewhere a client may be a standby, which does not need the file.  BASE_BACKUP is an
- *   error;
- * - pg_backup_start() is an error.  So is pg_backup_stop(), since a table may have been made during the backup.
- *
- * Tables that come later are refused elsewhere: table/zenam_stream.c, table/zenam_ddl.c.
- *
- * This server as a copy.  A server that has replayed another server's WAL without the pool has the tables in its
- * catalogs, and not their rows.  Their use is an error.  That comes too late for an operator who promotes a standby and
- * then drops on the primary everything that the standby seems to have.  So pg_promote() is an error already.  No
- * extension is called when a server is promoted in another way: then the log says which tables are lacking.
+ * README, "Publications" and "Physical copies", says what is refused, and why at that moment.
  */
 #include "admin/replication.h"
 
@@ -40,7 +21,6 @@
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_publication.h"
 #include "common/relpath.h"
-#include "libpq/libpq.h"
 #include "miscadmin.h"
 #include "nvm/datadir.h"
 #include "nvm/filetime.h"
@@ -256,13 +236,6 @@ zen_replication_event(XactEvent event)
 
 /* ---------- clients of physical replication ---------- */
 
-/*
- * PostgreSQL has no hook in BASE_BACKUP.  But its first answer goes through PqCommMethods, and that is sent before any
- * file.
- */
-static const PQcommMethods *sent_by;	/* NULL: not replaced */
-static PQcommMethods methods;
-
 static bool
 is_base_backup(const char *command)
 {
@@ -274,35 +247,20 @@ is_base_backup(const char *command)
 	return pg_strncasecmp(command, begin, sizeof(begin) - 1) == 0;
 }
 
-/* The first message of BASE_BACKUP describes a row.  Messages that report an error are let through. */
-static int
-put_message(char kind, const char *s, size_t len)
+/* PostgreSQL has no hook in BASE_BACKUP.  Its first message describes a row, and is sent before any file. */
+void
+zen_replication_row_described(void)
 {
-	if (kind == 'T' && is_base_backup(debug_query_string))
+	if (!am_db_walsender && is_base_backup(debug_query_string))
 		refuse_copy(ERROR, "a base backup", zen_replication_lacks());
-	return sent_by->putmessage(kind, s, len);
-}
-
-static void
-look_at_answers(void)
-{
-	if (sent_by != NULL)
-		return;
-	sent_by = PqCommMethods;
-	methods = *sent_by;
-	methods.putmessage = put_message;
-	PqCommMethods = &methods;
 }
 
 void
 zen_replication_client(void)
 {
 	zen_cover_begin();
-	if (am_db_walsender)
-		return;
-	if (zen_pool_has_tables())
+	if (!am_db_walsender && zen_pool_has_tables())
 		refuse_copy(FATAL, "a base backup or standby over this connection", lacks_stream());
-	look_at_answers();
 }
 
 /* ---------- zen tables that the catalogs of any database name and the pool lacks ---------- */

@@ -34,9 +34,12 @@ extern void zen_replication_event(XactEvent event);
 /*
  * zen_replication_client -- this process is a walsender, and counted (zen_clients_enter).
  *
- * FATAL if its client could get nothing but copies without the rows.  Else its BASE_BACKUP will be looked at.
+ * FATAL if its client could get nothing but copies without the rows.
  */
 extern void zen_replication_client(void);
+
+/* zen_replication_row_described -- a walsender is about to describe a row: ERROR if that begins such a BASE_BACKUP. */
+extern void zen_replication_row_described(void);
 
 /*
  * zen_replication_lacks -- why a base backup that is taken now would not have the rows of zen tables, as a sentence;

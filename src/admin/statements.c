@@ -1,32 +1,7 @@
 /*
  * statements.c -- what zen does when a statement is executed: gates before it, and what it costs.
  *
- * Before.
- *
- * - Tables that a plan writes pass their gates before the executor opens their indexes.
- * - INSERT ... ON CONFLICT: PostgreSQL opens the indexes of a target at the first row, unless they are open, and
- *   refuses any unique index but a btree.  So they are opened before (table/treeindex.c).
- * - Bitmap heap scans must not prefetch from the main fork, which has no contents for a zen table.
- *
- * Counters by statement, for zen_stat_statements.
- *
- * As in pg_stat_statements, whose query ids are used, an entry stands for one statement of one user in one database,
- * constants left out.  Statements that a client sends are counted, with all that functions and triggers do in them;
- * so are COPY and other utility statements.
- *
- * A transaction's rows are written when it commits.  The cost of the commit is counted for the last statement that
- * has changed or locked rows of zen tables in it: exact for a transaction of one statement.  Parallel workers count
- * for the statement that has started them.
- *
- * Counting is off by default: a statement then costs a test.  When a function turns it on, the statements that run
- * within count by themselves.  While it is on, a statement and its commit cost a look-up each in a shared hash table,
- * under a shared lock, and an addition under the entry's spinlock; so does the start of a statement with kept executor
- * state.
- *
- * EXPLAIN (ANALYZE, ZEN), where the server lets an extension have an option.  Below the plan it shows what the
- * statement has read from DRAM and from NVM, and written, in this process.  A commit writes a transaction's rows, so
- * what an ordinary UPDATE will write shows as "Rows to Write".  Its lines and fences are counted by zen_stat_statements
- * when it commits.
+ * README, "What hooks do" (Executor) and "What a statement costs", says what is done, what is counted, and for whom.
  */
 #include "admin/statements.h"
 
@@ -409,7 +384,7 @@ zen_statements_start(ExecutorStart_hook_type rest, QueryDesc *query, int eflags)
 		rest(query, eflags);
 	open_conflict_indexes(query, eflags);
 	/* a plan with kept state has no bitmap scan */
-	if (!zen_exec_keeps(query->plannedstmt))
+	if (zen_point_serial(query->plannedstmt) == 0)
 		stop_prefetch(query->planstate, NULL);
 }
 

@@ -1,13 +1,7 @@
 /*
  * views.c -- the rows of the views that show what zen is doing, and functions of users about the same things.
  *
- * zen--1.0.sql.in declares the views, and a hidden function for the rows of each: _zen_stat() for zen_stat, which is
- * zen_view_stat() here.  The functions here fill the declared columns in that order.  They check number and types, so
- * that a library and an SQL file of different versions are noticed.  doc/views.md explains the columns.
- *
- * A value that can be read at any time is shown at any time: zen_recovery, zen_stat and zen_pool do not wait for
- * recovery, and columns that mean nothing before its end are null until then.  Nothing here takes a lock that a writer
- * would feel: counters and sizes are read while they change, and may be a moment old or not quite of the same moment.
+ * README, "Views", says how they hang together with the SQL file.  doc/views.md explains the columns.
  */
 #include "base/compat.h"
 
@@ -209,18 +203,12 @@ put_row(FunctionCallInfo fcinfo, ResultRow *row)
 static const char *
 recovery_state(void)
 {
-	switch ((ZenRecoveryState) pg_atomic_read_u32(&zen_recovery->state))
-	{
-		case ZEN_RECOVERY_NEEDED:
-			return "waiting";
-		case ZEN_RECOVERY_RUNNING:
-			return "running";
-		case ZEN_RECOVERY_READY:
-			return "ready";
-		case ZEN_RECOVERY_FAILED:
-			return "failed";
-	}
-	return "unknown";
+	static const char *const names[] = {
+		[ZEN_RECOVERY_NEEDED] = "waiting",[ZEN_RECOVERY_RUNNING] = "running",
+		[ZEN_RECOVERY_READY] = "ready",[ZEN_RECOVERY_FAILED] = "failed"
+	};
+
+	return names[pg_atomic_read_u32(&zen_recovery->state)];
 }
 
 /* Numbers of pages: nothing is known of them until recovery has read the page directory to its end. */

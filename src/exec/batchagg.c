@@ -1,13 +1,8 @@
 /*
  * batchagg.c -- aggregates in batches: which functions and which queries; path, costs and plan.
  *
- * Each function does for an array of values what PostgreSQL's transition function does for one after the other, in the
- * same order, and then what the final function does.  So sums of floats are the same to the last bit, and so are
- * errors.  The comment above each group names the functions that it stands for.
- *
- * A query over one zen table without GROUP BY, all of whose aggregates are on the list here, gets one more path beside
- * PostgreSQL's.  The planner takes it if it is the cheapest: an index-only scan of few rows may be cheaper, or a
- * parallel plan.  The plan is batchnode.c's node in the place of Agg, over a SeqScan.
+ * README, "Aggregates: which queries" and "why the answers are the same", has the rules.  The comment above each group
+ * of functions names those of PostgreSQL for which it stands.
  */
 #include "exec/batch.h"
 

@@ -1,11 +1,8 @@
 /*
  * batchnode.c -- the node that aggregates a zen table block by block.
  *
- * The node is a CustomScan that stands for Agg (batchagg.c plans it); its tuple has the aggregates' results.  Its child
- * is the SeqScan that would be below the Agg, started by the executor: the table is open, the quals are compiled,
- * permissions are checked, and EXPLAIN shows it.  But the node does not ask it for rows.  It takes the child's scan and
- * reads from it the rows of a block at once (zen_scan_next_rows), so visibility, predicate locks, statistics and errors
- * are those of any scan.
+ * The node is a CustomScan that stands for Agg (batchagg.c plans it); its tuple has the aggregates' results.  It reads
+ * the scan of its child, a SeqScan.  README, "Aggregates over a whole table" and the sections behind it, has the rest.
  *
  * For each block:
  *
@@ -16,16 +13,6 @@
  * 4. Each aggregate adds its argument's values.
  *
  * Rows that the block's fetch has left apart make a batch each, in their turn: the order of rows is that of the scan.
- *
- * A column that only columns of fixed width precede is at the same place in all rows that have no NULL before it.
- * There it is read without the slot.  Rows with a NULL before it, and rows older than the column, go through the slot.
- *
- * A comparison is one of <, <=, =, <>, >=, > of PostgreSQL's btree operator families for integers, floats, dates,
- * timestamps and OIDs.  None of them can fail or leak its arguments.  So they are evaluated before other quals, also
- * before those of row-level security.
- *
- * The child is asked for rows, one by one, where its scan is not zen's to read: while EvalPlanQual puts rows in its
- * place.
  */
 #include "exec/batch.h"
 

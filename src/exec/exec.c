@@ -7,21 +7,11 @@
  * reads and changes rows named by keys, the executor's own nodes any rows (keptnodes.c).  README, "What makes it
  * invalid", says when a state ends; what functions learn while they run is no part of it (pointmemory.c).
  *
- * The standard executor runs a marked plan, and zen_stat counts that,
- * - the first time, or if other plans have taken its place since;
- * - with instrumentation: EXPLAIN ANALYZE, auto_explain with log_analyze;
- * - in a cursor that goes backward or is rewound;
- * - while the same plan is under way further up, as in a trigger's function;
- * - where writing is bound to fail: in a transaction that is read-only, in parallel mode;
- * - above READ COMMITTED when the snapshot may see an own row beside one that another transaction has deleted;
- * - if something changes while the state is made, or the plan is started;
- * - after zen.executor was set without point (not counted).
+ * Where an execution cannot use the state, the standard executor runs the marked plan.  pointplan.c has the reasons
+ * (NOT_USED), which zen_stat counts; not counted is that zen.executor was set without point.
  *
  * A plan that PostgreSQL makes for one execution is not marked, since state is worth its making only if it is used
  * again: one for the values of parameters, and one of a query just analyzed (is_planned_once).
- *
- * An error may end an execution without a word.  So the end of each transaction and subtransaction forgets the
- * executions that began in it.
  */
 #include "exec/exec.h"
 
@@ -819,12 +809,4 @@ zen_exec_subevent(SubXactEvent event, SubTransactionId subxact)
 {
 	if (event == SUBXACT_EVENT_ABORT_SUB)
 		state_forget(subxact);
-}
-
-/* ---------- what others ask ---------- */
-
-bool
-zen_exec_keeps(const PlannedStmt *stmt)
-{
-	return zen_point_serial(stmt) != 0;
 }

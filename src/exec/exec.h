@@ -11,7 +11,6 @@
 
 #include "access/xact.h"
 #include "exec/pointwhy.h"
-#include "nodes/plannodes.h"
 
 #ifndef ZEN_NO_EXECUTOR
 
@@ -33,14 +32,11 @@ extern void zen_exec_init(void);
 extern void zen_exec_event(XactEvent event);
 extern void zen_exec_subevent(SubXactEvent event, SubTransactionId subxact);
 
-/* zen_exec_keeps -- is executor state of this plan kept?  Such a plan has no bitmap scan. */
-extern bool zen_exec_keeps(const PlannedStmt *stmt);
-
 #else
 
 #define zen_exec_install()			((void) 0)
 #define zen_exec_init()				((void) 0)
-#define zen_exec_keeps(stmt)		false
+#define zen_point_serial(stmt)		0
 #define zen_point_reason(why)		((const ZenPointReason *) NULL)
 
 #endif

@@ -2,15 +2,8 @@
  * keptnodes.c -- the one table of the executor's nodes: which can be kept and how these start again, and why the others
  * cannot.
  *
- * A plan is kept whole if each of its nodes can be: it is as new after a rescan, makes its scan when the first row is
- * asked for, and holds nothing of the transaction but what its open and close know.  That does not hold for nodes that
- * open a scan as they are made, sort or hash into files, or run other processes.
- *
- * Between executions the nodes hold no index, no scan and no row.  Before the first row the indexes are opened, and
- * each node is set back to its beginning:
- * - by ExecReScan, which PostgreSQL itself uses to start a part of a plan again;
- * - for ModifyTable, which has none, by its two fields that say how far it is.
- * A change that follows a row to a newer version makes executor state of its own for EvalPlanQual; it ends here.
+ * README, "Plans kept whole", says what a node must be like.  Nodes are not that open a scan as they are made, sort or
+ * hash into files, or run other processes.
  */
 #include "exec/keptnodes.h"
 

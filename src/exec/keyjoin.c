@@ -1,21 +1,11 @@
 /*
  * keyjoin.c -- a nested loop whose inner row is found by a unique key.
  *
- * The planner has done its work.  Wherever its plan has a nested loop whose inner side is an index scan by equality on
- * all columns of a unique index of a zen table, the node ZenKeyJoin is put on top of the loop.  So EXPLAIN shows both,
- * and the planner's choice and costs stay.
+ * The planner has done its work.  The node ZenKeyJoin is put on top of such a loop wherever a plan has one.  So EXPLAIN
+ * shows both, and the planner's choice and costs stay.
  *
- * The node asks the loop's outer side for rows, and does for each what the loop does, with the loop's own quals and
- * projection.  Only the inner row is found otherwise: by the key cache, as a point access finds it, or else by a search
- * of the index.  Outer rows are read ahead where no effect of it can be seen (zen_keyjoin_looks_ahead, locks_rows,
- * may_change).  README, "Joins by key", says why the answers are those of the loop.
- *
- * The nested loop itself runs, and nothing is read ahead (runs_loop),
- * - in EvalPlanQual, which puts rows in the place of scans;
- * - in a serializable transaction: nbtree's predicate lock is what finds a row that comes there later;
- * - when the snapshot may see two rows with one key (zen_fetch_sees_key_twice);
- * - in parallel workers, which do not know that;
- * - after zen.executor was set without keyjoin.
+ * README, "Joins by key", says what the node does instead of the loop, and where the loop itself runs (runs_loop).  It
+ * also says when outer rows are read ahead (zen_keyjoin_looks_ahead, locks_rows, may_change).
  */
 #include "exec/plannode.h"
 

@@ -2,9 +2,7 @@
  * keyprobe.c -- a key of a unique index: does a scan name one, what is its hash, and has the row that the key cache
  * leads to this key?
  *
- * Point accesses and key joins find their rows so.  What the key cache says is a hint (cache/keycache.h): the row must
- * be seen by the snapshot, and must satisfy the scan's own condition.  Then it is the row that the index would give,
- * since the index is unique, valid and immediate.
+ * Point accesses and key joins find their rows so.  README, "Keys: why the answers are the same", has the arguments.
  */
 #include "exec/keyprobe.h"
 

@@ -139,9 +139,6 @@ typedef struct ZenPoint
  */
 extern ZenPointWhy zen_point_mark(PlannedStmt *stmt, ZenPointWhy once);
 
-/* zen_point_serial -- the number of a marked plan; 0 of any other.  Plans with the same number are copies of one. */
-extern uint32 zen_point_serial(const PlannedStmt *stmt);
-
 /* zen_point_kind -- of a marked plan. */
 extern ZenPointKind zen_point_kind(const PlannedStmt *stmt);
 

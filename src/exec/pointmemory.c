@@ -1,16 +1,10 @@
 /*
  * pointmemory.c -- what a kept state remembers from one execution to the next, and what it must not.
  *
- * Functions and expressions may keep what they like until their query ends, and no invalidation message tells of all
- * that may have changed since.  README, "What a kept state may remember", gives the rule.  Its three parts are here:
- * - What a function remembers while a statement runs goes when the execution ends.  All places where it may stand are
- *   noted as the state is made (zen_memory_find), and emptied (zen_memory_forget).
- * - What is put into an expression as it is compiled stays until a catalog changes that it may come from (exec.c).
- * - A plan with an expression that may remember anything is not kept (zen_memory_kind).  A node of an expression that
- *   is not in the list here may remember anything.
- *
- * Constraints, generated columns, conditions of triggers, and trigger functions are looked up when they are needed
- * first.  So their number is compared after each execution.
+ * README, "What a kept state may remember", gives the rule and its three parts.  Places where a function remembers
+ * something are noted as the state is made (zen_memory_find), and emptied when an execution ends (zen_memory_forget).
+ * What is compiled into an expression stays until a catalog changes (exec.c).  A plan with an expression that may
+ * remember anything is not kept (zen_memory_kind).
  */
 #include "exec/point.h"
 

@@ -7,8 +7,8 @@
  * The planner hook puts a CustomScan on top of such a plan.  The node bears a serial number: executor state is kept by
  * it (exec.c).  A plan's address would not do, since plans come to lie where others have lain.
  *
- * Under the standard executor the node hands on what the plan below gives: with EXPLAIN ANALYZE, in cursors that go
- * backward, and wherever else the kept state does not fit (exec.c has the list).  EXPLAIN shows both.
+ * Under the standard executor the node hands on what the plan below gives, wherever the kept state does not fit (the
+ * reasons NOT_USED).  EXPLAIN shows both.
  */
 #include "exec/point.h"
 

@@ -5,9 +5,6 @@
  * by the functions that they use.  So is the part of EvalPlanQual that judges key and quals again on a row that another
  * transaction has changed.  Some things are left out, since plans that need them are not marked: BEFORE and INSTEAD OF
  * triggers, transition tables, partition routing, WITH CHECK OPTION.
- *
- * An index scan with a list meets its rows in the order of the index, each once.  So the elements are sorted by the
- * index's own order, equal ones become one, and NULLs go; nbtree does the same.
  */
 #include "exec/point.h"
 

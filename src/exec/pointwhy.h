@@ -1,5 +1,5 @@
 /*
- * pointwhy.h -- why a statement on zen tables is not run with kept executor state.
+ * pointwhy.h -- is a statement on zen tables run with kept executor state, and why not?
  */
 #ifndef ZEN_POINTWHY_H
 #define ZEN_POINTWHY_H
@@ -7,6 +7,7 @@
 #include "base/compat.h"
 
 #include "base/stats.h"
+#include "nodes/plannodes.h"
 
 typedef enum ZenPointWhy
 {
@@ -27,5 +28,12 @@ typedef struct ZenPointReason
 
 /* zen_point_reason -- what to tell of a reason, numbered from 1 on; NULL: there are no more (pointplan.c). */
 extern const ZenPointReason *zen_point_reason(int why);
+
+/*
+ * zen_point_serial -- the number of a plan whose executor state is kept; 0 of any other (pointplan.c).
+ *
+ * Plans with the same number are copies of one.  Such a plan has no bitmap scan.
+ */
+extern uint32 zen_point_serial(const PlannedStmt *stmt);
 
 #endif							/* ZEN_POINTWHY_H */

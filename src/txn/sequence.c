@@ -38,7 +38,6 @@
 #include "catalog/pg_sequence.h"
 #include "commands/sequence.h"
 #include "executor/instrument.h"
-#include "libpq/libpq.h"
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
 #include "storage/bufmgr.h"
@@ -84,8 +83,6 @@ static XLogRecPtr own_record = InvalidXLogRecPtr;	/* the last one that was
 													 * nextval()'s, and ours */
 static Oid	own_sequence;		/* that it is of */
 static XLogRecPtr sequence_flushed = InvalidXLogRecPtr; /* at least so far */
-static const PQcommMethods *next_methods;
-static PQcommMethods sequence_methods;
 
 /* ---------- kinds of relations ---------- */
 
@@ -420,22 +417,11 @@ may_bear_number(char type)
 	}
 }
 
-static int
-sequence_put_message(char type, const char *s, size_t len)
+void
+zen_sequence_message(char type)
 {
 	if (blocks_accessed() != blocks_seen && may_bear_number(type) && MyProc != NULL && OidIsValid(MyDatabaseId))
 		sequence_publish(freedom_of_message(type));
-	return next_methods->putmessage(type, s, len);
-}
-
-void
-zen_sequence_install(void)
-{
-	Assert(next_methods == NULL && !IsUnderPostmaster);
-	next_methods = PqCommMethods;
-	sequence_methods = *next_methods;
-	sequence_methods.putmessage = sequence_put_message;
-	PqCommMethods = &sequence_methods;
 }
 
 /* ---------- commit ---------- */

@@ -12,11 +12,8 @@
 /* zen_sequence_shmem -- in shmem_startup_hook. */
 extern const ZenShmem zen_sequence_shmem;
 
-/*
- * zen_sequence_install: when all libraries are loaded, watches messages to
- * clients.
- */
-extern void zen_sequence_install(void);
+/* zen_sequence_message -- a message of this type is about to be sent to the client: it may bear a number. */
+extern void zen_sequence_message(char type);
 
 /*
  * zen_sequence_publish -- before a commit or PREPARE, and in an abort: the numbers that this transaction knows are
