@@ -355,6 +355,7 @@ watch_messages(void)
 {
 	static PQcommMethods methods;
 
+	Assert(next_methods == NULL && !IsUnderPostmaster);
 	next_methods = PqCommMethods;
 	methods = *next_methods;
 	methods.putmessage = put_message;
