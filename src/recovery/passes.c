@@ -1,22 +1,13 @@
 /*
  * passes.c -- recovery's passes over the pages, in chunks by several processes, and what becomes of damaged slots.
  *
- * A pass goes over all pages, or over all pieces of the saved map.  Pages are taken in chunks from a shared counter, by
- * the leader, by background workers, and by every process that waits for the engine.  A chunk that was taken is
- * finished: interrupts are held, and an error in it ends the whole recovery.  A pass is over when all its pages are
- * counted as done.  So the pass does not depend on any one participant, and each may come and go between chunks.
- *
- * ZenRecovery.work holds the pass and its next chunk in one word.  So a process that adds to it gets a chunk of the
- * pass under way at that moment, and the leader cannot end that pass before the chunk is done.
- *
- * Each process works on pages of its own: no other process writes a slot of this page.  Its descriptor is shared only
- * in the free bits, which are atomic.  Shared are
+ * src/recovery/README, "Recovery by several processes", says how a chunk is taken, when a pass is over, and why the
+ * result does not depend on the order of the work.  Each process works on pages of its own: no other process writes a
+ * slot of this page.  Its descriptor is shared only in the free bits, which are atomic.  Shared are
  *
  *	- the fates of regions: first pass, under a spinlock;
  *	- the map words: second pass, under their lock bits;
  *	- counters, which are atomic.
- *
- * src/recovery/README, "Recovery by several processes", says why the result does not depend on the order of their work.
  *
  * Each slot's CRC is checked.  src/nvm/README, "Damaged slots", says what can be told from a damaged one.
  */

@@ -1,26 +1,10 @@
 /*
- * recovery.c -- recovery by one scan (the paper's Algorithm 2, with R3 to R5, R10, R13, R14).
+ * recovery.c -- recovery by one scan (the paper's Algorithm 2): the leader's steps, the gate, the orderly stop.
  *
- *	1. HTable directory and in-doubt regions: pg_xact says whether they have committed.
- *	2. First pass over all slots: per region the largest Tx-CTS with LP (R3); the largest of all (R14); every line
- *	   read is flushed (R10), since after a process crash the caches may hold what the medium does not.
- *	   Then the tail is logged again (R17, R18).
- *	3. Second pass: losers are scrubbed (R7); of each tuple the newest committed version enters the map; older ones are
- *	   counted as stale (R5) and their slots are free.
- *	4. Tombstones: no row; kept as long as stale copies exist (R5).
- *	5. Watermarks (R13), after which pages may change hands; prepared transactions come back; pages without an
- *	   owner and empty pages go to the pool.
- *
- * After an orderly stop 2 to 4 are left out if the map saved then can be loaded (savedmap.c).  Else large tables come
- * last in 3, and the others can be read before.
- *
- * All of it only reads, scrubs losers, and writes what is true already, so a crash at any point is followed by the
- * same recovery (R10).
- *
- * The first process that comes changes NEEDED to RUNNING, and is the leader.  It does everything but 2 and 3, which it
- * shares with background workers and with all processes that wait for the engine (passes.c).  If transactions may have
- * to be logged again (R17), only the background worker can be the leader, since that takes a transaction of its own.  A
- * recovery that has failed stays so until the server restarts.
+ * src/recovery/README, "Recovery", has the steps, and says why a crash at any point is followed by the same recovery
+ * (R10).  The leader does all of them but the passes over the pages, which many processes share (passes.c).  If
+ * transactions may have to be logged again (R17), only the background worker can be the leader, since that takes a
+ * transaction of its own.
  *
  * The leader and its helpers hold no lease: no process can have one before recovery is over.  Until then the leader may
  * write what later only a lease holder may.

@@ -1,18 +1,8 @@
 /*
  * savedmap.c -- the map of a stopped server: written into zen.map, and loaded from it at the next start.
  *
- * Saving.  Each word is reduced to what recovery's second pass and settle_table() would make of it:
- *
- *	- of a chain of versions the newest committed one;
- *	- of all that has no row DEAD, with its tombstone if that is still needed (R5).
- *
- * A slot is free if no word leads to it and no prepared transaction has it.  If two words lead to one slot, or if a
- * scan could judge anything differently, nothing is saved.  The file's header is written last, so an unfinished file
- * has none.
- *
- * Loading.  The leader reads the pool's directories as ever.  All else is taken from the file: the processes that
- * recover read the words, one piece at a time, straight into the leaves of the maps.  Every part has a checksum.  If
- * one does not match, the file is given up.  The leader then scans the pool, as if there were none.
+ * src/recovery/README, "The saved map", says to what each word is reduced, when nothing is saved, and why a stale file
+ * is never taken.  If two words lead to one slot, or if a scan could judge anything differently, nothing is saved.
  */
 #include "recovery/savedmap.h"
 

@@ -1,22 +1,7 @@
 /*
- * worker.c -- the background worker.
+ * worker.c -- the background worker: it recovers the pool, and then makes rounds.
  *
- * It starts as soon as connections are allowed and recovers the pool.  If a backend comes first and does that itself,
- * the worker waits, and helps.  After that it wakes up once a NAP_MS, and
- *
- *	- leases regions that have garbage and no writer, collects there, and gives empty pages back;
- *	- finishes prepared transactions whose end no backend has seen to;
- *	- sweeps (collect.c);
- *	- makes the pool larger (grow.c), in the middle of other work, too, since writers may wait for that;
- *	- raises the times of the pool's files (filetime.c), and the mark by which pool and data directory know each other
- *	  (moment.c);
- *	- measures the load of NUMA nodes, and divides partitions among them (partition.c);
- *	- warns of what it cannot collect and of what is nearly full (room.c).
- *
- * Each of these is done in steps, none of which holds a region for long.
- *
- * When nothing is waiting it sleeps for LONG_NAP_MS, or until a commit leaves garbage or is the first for a while.
- * With zen.numa = soft it has a round a second.
+ * src/recovery/README, "The background worker", lists what it does in a round.
  */
 #include "recovery/recovery.h"
 

@@ -3,29 +3,12 @@
  *
  * This file counts the processes that serve them.
  *
- * - A walsender counts from its authentication to its end.  While there is one, the flusher works.
+ * - A walsender counts from its authentication to its end.  While there is one, the flusher works (src/stream/README,
+ *   "How soon commits leave").
  * - One of physical replication keeps tables from becoming zen's whose rows its client could not get
  *   (table/zenam_ddl.c).
- * - On a standby redo asks whether any process may copy files: walsenders, and sessions that have called
- *   pg_backup_start() or read files as pg_rewind does.  A walsender that streams does not count.  So it is known by
- *   its pid, and a standby of this standby costs nothing.
- *
- * The flusher.  A zen-only commit does not flush its records, and walsenders send what is flushed.  So while a client
- * reads the WAL, this process flushes up to the newest commit record, which wakes the walsenders.  No commit waits for
- * it.  While there is no walsender, the flusher is not armed, and a commit does nothing for it.  With no commit to
- * flush it sleeps, armed: the next commit sets its latch, the ones behind it do not.  Between two flushes it rests for
- * REST_MS, so that many commits share one.
- *
- * Copies of a standby.  PostgreSQL takes the minRecoveryPoint of pg_control for the end of such a backup, as pg_control
- * is copied last.  So while a session may copy files, redo raises minRecoveryPoint to the end of a record before it
- * stores what the record says.  src/stream/README, "Copies of a copy", has the argument.
- *
- * A session enters itself, and then raises minRecoveryPoint.  Redo looks for entries, and then stores.  PostgreSQL has
- * published the end of a record before redo looks.  With a full barrier on both sides one of the two sees the other:
- * redo raises minRecoveryPoint for this record, or the session has done so.
- *
- * To raise it is to write pg_control to disk.  So redo raises it for all records that PostgreSQL has read ahead: it
- * will replay them in any case, before it ends recovery.
+ * - On a standby redo asks whether any process may copy files (src/stream/README, "Copies of a copy").  A walsender
+ *   that streams does not count.  So it is known by its pid, and a standby of this standby costs nothing.
  */
 #include "stream/streamclients.h"
 

@@ -2,12 +2,8 @@
  * streamredo.c -- redo of zen's records: the pool of a standby or of a restored server follows the WAL.
  *
  * Redo is blind: it stores the bytes of a record at their place and reads neither maps nor slots.  So it may begin at
- * any earlier record again, and ends in the same state.
- *
- * In a copy no slot has LP.  A transaction's record leaves a descriptor in its region: pg_xact decides, as it does for
- * a mixed transaction on the primary.  At the region's next record the transaction has ended, and the watermark takes
- * over, or nothing is left of it; at the latest before pg_xact forgets it (R19).  So a promoted copy is recovered like
- * any pool after a crash.
+ * any earlier record again, and ends in the same state.  src/stream/README, "Copies of the pool", says which
+ * transactions have committed in a copy.
  */
 #include "stream/streamredo.h"
 

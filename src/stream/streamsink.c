@@ -4,12 +4,7 @@
  *	zen.stream		hears of
  *	off				nothing
  *	logical			transactions: their records are kept in the tail slot (streamtail.c)
- *	replica			these, and all that changes in the pool, which is logged here for copies of the pool
- *
- * What appears in the pool is stored first, durably, and then logged.  Should the WAL lose the record in a crash,
- * recovery finds what was stored: a loser, which it scrubs; a tail; a directory, all of which it logs.
- *
- * What vanishes is logged first, and flushed, since recovery finds nothing of it.
+ *	replica			these, and all that changes in the pool, which is logged here for copies of the pool (R18)
  *
  * No record of zen is a reason to flush the commit record: XactLastRecEnd stays as it was.
  */

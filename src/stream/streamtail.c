@@ -1,28 +1,14 @@
 /*
  * streamtail.c -- records of changes of rows: on their way into the WAL, and kept in NVM until the WAL has them (R17).
  *
- * Each change is logged when it is made, as heap logs its own.  So all that PostgreSQL does with heap's records holds
- * for zen's: the order among changes of heap and zen tables, of catalogs and of savepoints; what a rolled-back
- * savepoint has changed is dropped by its record; a reader may be sent a large transaction before its end.  Nothing in
- * the pool depends on these records, and redo does nothing with them.
- *
- * A zen-only transaction is durable when its LP is.  Its records are then in the WAL's buffers only, and a crash loses
- * them.  So they are kept in memory until its end, if they are few, and the commit writes them to NVM too: into a slot
- * of HTable 0, the tail slot, under the same Tx-CTS.  LP commits it with the rows.  The slot is free when the WAL is
- * flushed behind the commit record.
- *
- * After a crash the tail is what is committed in NVM and not in the WAL.  A tail slot bears its transaction's xid, and
- * pg_xact tells whether the WAL has its commit.  That does not hold for xids that replay has not met, since they are
- * given out again.  The first of them is made durable at the end of replay (lost_xid), before that can happen.
- *
- * Recovery's leader logs the tail again, in one transaction of its own, flushed.  It notes this transaction's xid
- * before (again_xid).  So a crash on the way finds either that it has committed, or that it is to be done again.
- *
- * A client of replication reads only WAL that is flushed.  So while there is such a client, the commit wakes the
- * flusher (streamclients.c) if it sleeps.  The ring's lock, which each commit takes, decides which process wakes it.
+ * Each change is logged when it is made, as heap logs its own.  Nothing in the pool depends on these records, and redo
+ * does nothing with them.  Those of a zen-only transaction are kept in memory until its end, if they are few.  The
+ * commit writes them to NVM, too: into the tail slot.  src/stream/README, "The tail", says how recovery finds out which
+ * of them the WAL has lost, and logs these again.
  *
  * The slots that are kept stand in a ring in shared memory, in the order in which their transactions have ended, more
- * or less.  In recovery the ring has the slots found.
+ * or less.  In recovery the ring has the slots found.  Each commit takes the ring's lock, which decides which commit
+ * wakes the flusher (streamclients.c) if it sleeps.
  */
 #include "stream/streamtail.h"
 

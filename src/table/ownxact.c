@@ -1,8 +1,5 @@
 /*
  * ownxact.c -- work in a transaction, or with a snapshot, of its own.
- *
- * An error of the work must not end the process, which has other work to do.  So the error is reported, the
- * transaction is aborted, and the caller decides what comes next.
  */
 #include "table/ownxact.h"
 

@@ -2,11 +2,8 @@
  * reindexworker.c -- which tables are to be rebuilt after a crash, and the background worker that rebuilds them.
  *
  * One worker per database goes through the HTables of the database, and opens each table that is not sound.  The
- * rebuild itself is in zenam_reindex.c: any backend that comes to a table first does the same.
- *
- * An index that cannot be rebuilt must not keep its table from being used.  The worker marks it as not valid, which is
- * the state that a failed CREATE INDEX CONCURRENTLY leaves, and says so.  REINDEX makes it valid again.  An error that
- * may pass is met TRIES times before.  src/table/README, "Index rebuild", says which indexes are kept in spite of one.
+ * rebuild itself is in zenam_reindex.c: any backend that comes to a table first does the same.  src/table/README,
+ * "Index rebuild", says what becomes of an index that cannot be rebuilt.
  */
 #include "table/reindexworker.h"
 

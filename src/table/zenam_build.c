@@ -1,12 +1,9 @@
 /*
  * zenam_build.c -- index builds: which rows an index has entries for, and how they are formed.
  *
- * An index entry leads to a logical tuple, so an index build has one entry per tuple with a version that some
- * snapshot may still see.  Versions of one tuple agree in all columns that were indexed when they were written.  A
- * new index may index others, so older versions mean a broken chain, as for heap.
- *
  * The executor forms entries of rows that it writes.  Index builds, their validation and zen_verify() form them here:
- * from the row in a slot, by the predicate and the expressions of the index.
+ * from the row in a slot, by the predicate and the expressions of the index.  src/table/README, "ANALYZE and index
+ * builds", says which rows have one.
  *
  * For an index on columns of fixed width a build does not copy rows that are settled.  It reads the key from the slot
  * in NVM, or the version, inside an epoch.  Nothing that could wait may be called there, so the entries go to the index

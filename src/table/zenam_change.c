@@ -1,12 +1,10 @@
 /*
  * zenam_change.c -- one change of a row of an open table: attempts, and waiting between them.
  *
- * Thin over row/rowchange.c, which judges and applies one attempt, and knows no Relation.  If another transaction
- * stands in the way of a change, the change waits here, as for heap: the heavyweight tuple lock first, so that waiters
- * queue fairly, then the other transaction's end.  No lock of zen is held during the wait, and no epoch.
- *
- * This file knows nothing of toasting and of slots: the toaster writes chunks with it, and zenam_dml.c changes rows
- * with it.  It sees to the gate, to the exclusive stage, to large transactions and to predicate locks.
+ * Thin over row/rowchange.c, which judges and applies one attempt, and knows no Relation.  This file sees to the gate,
+ * to the exclusive stage, to large transactions, to predicate locks, and to waiting for other transactions
+ * (src/table/README, "Waiting for a row").  No lock of zen is held during the wait, and no epoch.  It knows nothing of
+ * toasting and of slots: the toaster writes chunks with it, and zenam_dml.c changes rows with it.
  */
 #include "table/zenam_change.h"
 

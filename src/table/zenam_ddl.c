@@ -44,21 +44,10 @@
 /* ---------- standbys ---------- */
 
 /*
- * With another zen.stream than replica the changes of the pool are not in the WAL.  Then a standby gets a table's
- * entries in the catalogs, and not its rows.  So if there is a physical copy, a zen table is refused here; if there is
- * a zen table, a copy is refused in admin/replication.c.  Neither is refused if zen.allow_copies_without_rows is on.
+ * Says what has, or may get, a copy of this server; NULL: nothing does.  src/stream/README, "Who has no copy".
  *
- * The two may come at the same time.  The table is in the HTable directory before its maker looks for clients of
- * physical replication, and a client is counted before it looks for tables (stream/streamclients.h).  Both are full
- * memory barriers, so one of the two sees the other.
- *
- * A slot keeps the WAL for a standby that is away.  It is looked for, too, and needs no such order: when its standby
- * comes, it is a client.
- *
- * A standby that is fed from an archive is not known here.  A record in the WAL stops it (zen_copy_unseen).
+ * A slot keeps the WAL for a standby that is away.  When that comes, it is a client.
  */
-
-/* Says what has, or may get, a copy of this server; NULL: nothing does. */
 static const char *
 find_copy(void)
 {

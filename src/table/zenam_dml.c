@@ -3,9 +3,6 @@
  *
  * Thin over table/zenam_change.c, which attempts a change and waits for other transactions.  This file sees to slots,
  * toasting and statistics, and finds out which columns an update changes.
- *
- * Toasting an update deletes out-of-line values of the old row.  So the row is locked before: no other transaction
- * may then put a version in between that still needs them.
  */
 #include "table/zenam_change.h"
 

@@ -1,16 +1,10 @@
 /*
  * zenam_reindex.c -- rebuild unlogged indexes in place after a crash.
  *
- * The state of a table is in ZenHTable.reindex: sound, to be rebuilt, being rebuilt.  The process that rebuilds holds a
- * heavyweight lock until it is done.  The others wait for that lock, so the deadlock detector sees them.  On an error
- * the table is to be rebuilt again, and the next one tries.  The same flag is in NVM, so an unfinished rebuild is
- * remembered over a restart.
- *
- * The rebuild is not transactional: it truncates each index to nothing and builds it into the same files.  It needs
- * no lock on the table beyond the caller's, since no other process gets past the gate.
- *
- * src/table/README, "Index rebuild", tells of prepared transactions, of functions that read tables, and of dropped
- * indexes that a rollback brings back.  An index that cannot be rebuilt is the background worker's (reindexworker.c).
+ * The state of a table is in ZenHTable.reindex: sound, to be rebuilt, being rebuilt.  src/table/README, "Index
+ * rebuild", tells how processes wait for each other, of prepared transactions, of functions that read tables, and of
+ * dropped indexes that a rollback brings back.  A rebuild needs no lock on the table beyond the caller's, since no
+ * other process gets past the gate.  An index that cannot be rebuilt is the background worker's (reindexworker.c).
  */
 #include "table/zenam_reindex.h"
 

@@ -1,17 +1,11 @@
 /*
  * zenam_rel.c -- from a Relation to its HTable, and to the file that stands for its blocks.
  *
- * A zen table's rows are in its HTable, found by relfilenode and remembered in the relcache entry.  The way there leads
- * through the gate of recovery, and through the rebuild of the table's indexes after a crash.
- *
- * The main fork is a file without contents.  PostgreSQL stats it for pg_relation_size(), and advises the kernel to
- * prefetch from it when it analyzes.  So it exists and is extended, as a sparse file, to the size that the table has
- * in blocks.
- *
- * Up to 17 the executor also prefetches for bitmap scans, from any block that the index names; where it checks a row
- * again (EvalPlanQual), no hook can stop it.  A block beyond the file's end is no error, but one in a segment that is
- * not there is.  So a segment is made before a scan can find a TID there: by the inserter of the row, and after a
- * crash by the scan.
+ * The main fork is a sparse file (src/table/README, "Relations and gates"), as long as the table has blocks.  Up to 17
+ * the executor also prefetches for bitmap scans, from any block that the index names; where it checks a row again
+ * (EvalPlanQual), no hook can stop it.  A block beyond the file's end is no error, but one in a segment that is not
+ * there is.  So a segment is made before a scan can find a TID there: by the inserter of the row, and after a crash by
+ * the scan.
  */
 #include "table/zenam_rel.h"
 

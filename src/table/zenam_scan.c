@@ -1,11 +1,9 @@
 /*
  * zenam_scan.c -- reading: sequential, TID-range, bitmap and sample scans, and ANALYZE.
  *
- * All of them come down to zen_fetch(): one row, one snapshot.  A "block" is 64 TIDs, so everything in PostgreSQL
- * that thinks in blocks (parallel scans, bitmaps, sampling, predicate locks) works on ranges of TIDs.
- *
- * Scans of many rows fetch those of a block in one go, as heap does a page's: an MVCC snapshot sees the same of a block
- * whenever it looks, its own transaction's later commands included.
+ * All of them come down to zen_fetch(): one row, one snapshot.  Scans of many rows fetch those of a block (64 TIDs) in
+ * one go, as heap does a page's: an MVCC snapshot sees the same of a block whenever it looks, its own transaction's
+ * later commands included.
  */
 #include "table/zenam_scan.h"
 

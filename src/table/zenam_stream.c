@@ -2,17 +2,12 @@
  * zenam_stream.c -- changes of zen tables for logical decoding: which are logged, and which are refused.
  *
  * The rules are heapam's (RelationIsLogicallyLogged, ExtractReplicaIdentity), so that a reader of changes finds no
- * difference between a heap table and a zen table.
+ * difference between a heap table and a zen table.  src/stream/README, "What is logged", lists them.  Of long values
+ * only chunks are logged, when they are inserted: a value that an update leaves as it was is not in the new row of the
+ * record. The old row has long values in full.
  *
- * - What a rewrite copies is not logged: the rows were sent as they came.
- * - Chunks of long values are logged when they are inserted, and not when they are deleted.  A value that an update
- *   leaves as it was is not in the new row of the record.
- * - The old row is in the record in as far as the replica identity wants it, long values in full.
- *
- * With zen.stream = off zen tables write no WAL.  Then commands that bring a zen table and a publication together are
- * refused (admin/replication.c).  Some ways lead past that (src/table/README, "Publications").  So each change of a
- * row, and TRUNCATE, check it again.  The answer is kept in the relcache entry, which every change of publications
- * invalidates.
+ * Where changes are hidden (zen_hides_changes), each change of a row, and TRUNCATE, check again that no publication
+ * sends them: src/table/README, "Publications".
  */
 #include "table/zenam_stream.h"
 

@@ -1,12 +1,9 @@
 /*
  * zenam_toast.c -- the toaster: long values compressed, cut into chunks, kept in a zen toast table.
  *
- * Values are compressed and moved out as for heap: the same thresholds, the same order, PostgreSQL's own code to
- * choose and to compress (access/toast_helper.h).  Its code that saves and deletes values knows heap only, so that
- * part is done here: a chunk is an ordinary row of an ordinary zen table, written by zenam_change.c, entered
- * into the toast table's indexes, and made durable, undone and collected like any other row.
- *
- * src/table/README, "Toast", has the rules: whose a value is, what a toast snapshot sees, which ids are new.
+ * PostgreSQL's own code chooses values and compresses them (access/toast_helper.h).  A chunk is written by
+ * zenam_change.c. src/table/README, "Toast", has the rules: whose a value is, what a toast snapshot sees, which ids are
+ * new.
  */
 #include "table/zenam_toast.h"
 

@@ -1,16 +1,8 @@
 /*
  * zenam_unlogged.c -- keep indexes on zen tables off the WAL.
  *
- * REINDEX TABLE, TRUNCATE, CLUSTER, VACUUM FULL and other rewrites of a table end in reindex_index().  It gives the
- * index new files with the persistence that its caller has taken from the table: permanent.  Between that and the
- * build no hook is called, but the table's size is asked for: by index_build() for a btree, when it plans parallel
- * workers, and by hashbuild().  At that moment the files are empty and are exchanged for unlogged ones, at no cost.
- *
- * Other access methods have written their first pages when they first come to the table.  Such an index is
- * remembered, and built a second time when the statement is over.  The workers of logical replication and C code
- * truncate and reindex without a statement: then it is built a second time before commit or PREPARE TRANSACTION.
- *
- * src/table/README, "Unlogged indexes", says what a rolled-back creation of an index needs.
+ * src/table/README, "Unlogged indexes", says when PostgreSQL makes an index logged, when its new files can be exchanged
+ * for unlogged ones at no cost, and when it is built a second time.
  */
 #include "table/zenam_unlogged.h"
 

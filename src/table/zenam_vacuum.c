@@ -1,13 +1,7 @@
 /*
- * zenam_vacuum.c -- VACUUM.
+ * zenam_vacuum.c -- VACUUM: it makes dead TIDs usable again, and gives up an index whose page is pinned for long.
  *
- * VACUUM has one thing to do: make dead TIDs usable again.  Old versions and slots go without it (gc/collect.c).  It
- * marks DEAD words as DYING, lets every index remove the entries that lead to them, and makes them UNUSED.  The test
- * is one look at the word: no list of TIDs has to fit into memory.  If it ends early, DYING words wait for the next
- * one.
- *
- * VACUUM gives an index up whose page another session has pinned for long.  src/table/README, "VACUUM", says why that
- * is needed and does no harm.
+ * src/table/README, "VACUUM", has the steps, and says why an index may be given up.
  */
 #include "table/zenam_callbacks.h"
 
