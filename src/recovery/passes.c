@@ -196,10 +196,7 @@ judge_intact(ZenRegionFate *fate, ZenTupleHeader h)
 	if (ht->idx == 0 || !zen_htable_owns(ht, cts))
 		return SLOT_FOREIGN;
 
-	/*
-	 * strayed to a page of another table: the maps of tables in use are not
-	 * changed
-	 */
+	/* strayed from its page: the map of an open table is not changed */
 	return zen_recovery_is_open(ht) ? SLOT_DAMAGED : SLOT_COMMITTED;
 }
 
@@ -744,19 +741,11 @@ take_part(void)
 	return taken;
 }
 
-static void
-start_helpers(uint32 n)
-{
-	BackgroundWorker worker;
-
-	zen_bgworker_describe(&worker, "zen recovery", "zen_passes_worker_main", (Datum) 0, BGW_NEVER_RESTART);
-	while (n > 0 && RegisterDynamicBackgroundWorker(&worker, NULL))
-		n--;
-}
-
 void
 zen_passes_begin(ZenRecoveryPass pass, uint32 nhelpers)
 {
+	BackgroundWorker worker;
+
 	ZenAssertRecoveryLeader();
 	/* one pass at a time, and no page of the last one counts for this one */
 	Assert(zen_recovery_pass() == ZEN_PASS_NONE && pass != ZEN_PASS_NONE);
@@ -766,7 +755,9 @@ zen_passes_begin(ZenRecoveryPass pass, uint32 nhelpers)
 	pg_write_barrier();
 	pg_atomic_write_u64(&zen_recovery->work, (uint64) pass << 32);
 	ConditionVariableBroadcast(&zen_recovery->changed);
-	start_helpers(nhelpers);
+	zen_bgworker_describe(&worker, "zen recovery", "zen_passes_worker_main", (Datum) 0, BGW_NEVER_RESTART);
+	while (nhelpers > 0 && RegisterDynamicBackgroundWorker(&worker, NULL))
+		nhelpers--;
 }
 
 void

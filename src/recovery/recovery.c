@@ -374,10 +374,7 @@ settle_regions(void)
 	{
 		zen_regions[r].last_cts = zen_recovery->fates[r].ts_commit;
 
-		/*
-		 * R14: a flipped bit may put a watermark ahead of the mark, and it is
-		 * believed
-		 */
+		/* R14: a watermark is believed, even if a flipped bit has raised it */
 		zen_recovery_raise(&zen_recovery->largest_cts, zen_regions[r].last_cts);
 		zen_regions[r].anchor = zen_recovery->fates[r].anchor;
 		if (ZEN_FAULT(R10_DESCRIPTOR_FIRST) && zen_recovery->fates[r].prepared_cts == 0 && zen_region_doubt_written(r))
@@ -462,10 +459,7 @@ read_pages(void)
 
 	pg_atomic_fetch_add_u64(&zen_recovery->repaired, zen_repairs);
 
-	/*
-	 * R10: what has been read of the directories is on the medium before
-	 * anything is built on it
-	 */
+	/* R10: what was read is durable before anything is built on it */
 	if (zen_recovery->after_crash && !ZEN_FAULT(R10_NO_FLUSH_OF_BELIEVED))
 		zen_page_persist_directories();
 	return owned;
@@ -606,10 +600,7 @@ end_load(ZenSavedMap *map, const char **why)
 	if (*why != NULL)
 		return false;
 
-	/*
-	 * what was saved is what settling would make of it, if the indexes are to
-	 * be trusted
-	 */
+	/* what was saved is settled already, if the indexes are to be trusted */
 	begin_phase(ZEN_DOING_SETTLING);
 	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
 		if (zen_htables[i].in_use && pg_atomic_read_u32(&zen_htables[i].reindex) != 0)
@@ -648,10 +639,7 @@ check_pool(void)
 
 		Assert((pg_atomic_read_u32(&region->leased) != 0) == (region->doubt_kind == ZEN_DOUBT_PREPARED));
 
-		/*
-		 * R13, but for faults: a watermark says what the region has
-		 * committed, no more and no less
-		 */
+		/* R13, but for faults: a watermark says exactly what is committed */
 		Assert(region->watermark == region->last_cts || ZEN_FAULT(R3_IGNORE_WATERMARK) ||
 			   ZEN_FAULT(R10_WATERMARK_TOO_HIGH) || ZEN_FAULT(R13_NO_WATERMARK_AT_RECOVERY));
 	}
@@ -736,10 +724,7 @@ recover(void)
 		zen_recovery->scan_ms = zen_savedmap_ms(start);
 	}
 
-	/*
-	 * R18: copies are told of the tail before anything is taken away, since
-	 * it may be what the tail has superseded
-	 */
+	/* R18: copies get the tail before what it has superseded goes */
 	zen_streamsink_committed(loaded ? NULL : zen_passes_tail);
 	if (!loaded)
 		build_maps();
@@ -847,10 +832,7 @@ stop_in_order(void)
 
 	if (state != ZEN_RECOVERY_READY)
 	{
-		/*
-		 * no process has come to recover it: it is as the last stop has left
-		 * it
-		 */
+		/* no process has recovered it: it is as the last stop has left it */
 		zen_pool_stopped(state == ZEN_RECOVERY_NEEDED && zen_pool.was_clean);
 		return;
 	}

@@ -47,10 +47,7 @@ typedef enum ZenRecoveryPass
 /* What recovery knows of a region. */
 typedef struct ZenRegionFate
 {
-	/*
-	 * The leader sets these before the first pass, and raises ts_commit after
-	 * it.
-	 */
+	/* the leader sets these before the first pass, raises ts_commit after */
 	uint64		ts_commit;		/* R3 */
 	uint64		prepared_cts;	/* Tx-CTS of a transaction still prepared, or
 								 * 0 */

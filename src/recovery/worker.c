@@ -219,9 +219,6 @@ zen_worker_main(Datum arg)
 		zen_partition_tick();
 	}
 
-	/*
-	 * with 0 the postmaster would not start another one, should this have
-	 * been pg_terminate_backend()
-	 */
+	/* with 0 no other worker would start after a pg_terminate_backend() */
 	proc_exit(1);
 }

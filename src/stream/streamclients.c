@@ -348,10 +348,7 @@ zen_streamflush_main(Datum arg)
 		flush_or_sleep(&done);
 	}
 
-	/*
-	 * with 0 the postmaster would not start another one, should this have
-	 * been pg_terminate_backend()
-	 */
+	/* with 0 no other worker would start after a pg_terminate_backend() */
 	proc_exit(1);
 }
 

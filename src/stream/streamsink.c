@@ -431,18 +431,13 @@ zen_copy_dram_needs(void)
 	return needs - Min(rows, needs);
 }
 
-static uint64
-dram_size(void)
-{
-	return (uint64) zen_dram_size_mb * 1024 * 1024;
-}
-
 /* The note is in the pool, too, for base backups that begin behind the record. */
 static void
 tell_dram(uint64 needs)
 {
-	ZenCopyNote note = {.what = ZEN_NOTE_DRAM,.dram_size = dram_size(),.dram_needs = needs};
+	ZenCopyNote note = {.what = ZEN_NOTE_DRAM,.dram_needs = needs};
 
+	note.dram_size = (uint64) zen_dram_size_mb * 1024 * 1024;
 	zen_pool_note_dram(note.dram_size, needs);
 	copy_insert(ZEN_XLOG_NOTE, &note, sizeof(note), NULL, 0);
 }
@@ -579,14 +574,6 @@ is_left(void)
 	return !zen_copies() && zen_pool_is_copied() && !IsBinaryUpgrade;
 }
 
-/* Copies follow no longer if zen.stream has another value now. */
-static void
-copy_recovering(void)
-{
-	if (is_left() && !zen_pool_is_replica())
-		leave_copies();
-}
-
 /* How large the files are, and which region and table have each page.  Durable on return. */
 static void
 copy_pages(void)
@@ -598,35 +585,6 @@ copy_pages(void)
 	for (int i = 0; i < zen_pool.nfiles; i++)
 		log_pages(i);
 	copy_await(told);
-}
-
-/* The other directories; the pool is a primary's.  Durable on return. */
-static void
-copy_recovered(void)
-{
-	bool		was_copied = zen_pool_is_copied();
-
-	zen_fault_stop(ZEN_FAULT(R18_STOP_RECOVERED) && zen_pool_is_replica());
-	if (zen_copies())
-	{
-		note_stored(zen_pool.cts_mark, 4 * ZEN_LINE);	/* raised since */
-		for (uint32 i = 0; i < ZEN_MAX_HTABLES && !ZEN_FAULT(R18_NO_IMAGE); i += IMAGE_ENTRIES)
-			log_tables(i);
-		if (ZEN_FAULT(R18_PAGES_LATE))
-			copy_pages();
-		tell_dram(zen_copy_dram_needs());
-		XLogFlush(log_doubts());
-		if (!was_copied)
-			zen_pool_set_copied(true);
-	}
-	else if (is_left())
-		leave_copies();
-	if (zen_pool_is_replica())
-	{
-		zen_pool_make_primary();
-		ereport(LOG,
-				(errmsg("the zen pool was a copy, and is a primary's from now on")));
-	}
 }
 
 /* ---------- a transaction ---------- */
@@ -702,8 +660,9 @@ zen_streamsink_install(void)
 void
 zen_streamsink_committed(void (*find_tail) (void))
 {
-	if (find_tail != NULL)
-		copy_recovering();
+	/* copies follow no longer if zen.stream has another value now */
+	if (find_tail != NULL && is_left() && !zen_pool_is_replica())
+		leave_copies();
 	if (find_tail != NULL && zen_streamtail_expected())
 	{
 		find_tail();
@@ -717,7 +676,29 @@ zen_streamsink_committed(void (*find_tail) (void))
 void
 zen_streamsink_recovered(void)
 {
-	copy_recovered();
+	bool		was_copied = zen_pool_is_copied();
+
+	zen_fault_stop(ZEN_FAULT(R18_STOP_RECOVERED) && zen_pool_is_replica());
+	if (zen_copies())
+	{
+		note_stored(zen_pool.cts_mark, 4 * ZEN_LINE);	/* raised since */
+		for (uint32 i = 0; i < ZEN_MAX_HTABLES && !ZEN_FAULT(R18_NO_IMAGE); i += IMAGE_ENTRIES)
+			log_tables(i);
+		if (ZEN_FAULT(R18_PAGES_LATE))
+			copy_pages();
+		tell_dram(zen_copy_dram_needs());
+		XLogFlush(log_doubts());
+		if (!was_copied)
+			zen_pool_set_copied(true);
+	}
+	else if (is_left())
+		leave_copies();
+	if (zen_pool_is_replica())
+	{
+		zen_pool_make_primary();
+		ereport(LOG,
+				(errmsg("the zen pool was a copy, and is a primary's from now on")));
+	}
 	if (ZEN_FAULT(R18_TAIL_LATE) && zen_streamtail_expected())
 		zen_streamtail_log(zen_copies() ? add_lost : NULL, log_lost);
 	zen_streamtail_recover();

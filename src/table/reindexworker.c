@@ -65,10 +65,7 @@ reindex_relation_now(Oid relid)
 
 	Assert(IsTransactionState());
 
-	/*
-	 * the transaction may stay prepared for long: the next process that needs
-	 * the table waits for it
-	 */
+	/* it may stay prepared for long: a process that needs the table waits */
 	if (OidIsValid(relid) && !zen_reindex_held_by_prepared(relid, AccessShareLock))
 		rel = try_relation_open(relid, AccessShareLock);
 	if (rel == NULL)
@@ -338,10 +335,7 @@ zen_reindex_start_workers(void)
 		zen_bgworker_describe(&worker, "zen index rebuild", "zen_reindex_worker_main", ObjectIdGetDatum(db),
 							  BGW_NEVER_RESTART);
 
-		/*
-		 * without a free slot the backends that need a table rebuild it, and
-		 * we try again later
-		 */
+		/* no free slot: backends rebuild what they need, and we try again */
 		if (!RegisterDynamicBackgroundWorker(&worker, NULL))
 			return false;
 		last = db;

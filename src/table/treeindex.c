@@ -258,10 +258,7 @@ zen_index_build_again(Oid indexoid)
 
 	CommandCounterIncrement();
 
-	/*
-	 * VACUUM leaves no snapshot behind, and a parallel build cannot take the
-	 * first one
-	 */
+	/* VACUUM leaves no snapshot, and a parallel build cannot take the first */
 	pushed = zen_own_snapshot();
 	zen_reindex_index(indexoid, RELPERSISTENCE_UNLOGGED, &params);
 	if (pushed)

@@ -161,17 +161,6 @@ read_entry(int row, const HeapTupleData *tuple, void *arg)
 	}
 }
 
-/*
- * The entries of a block's rows that all snapshots see, and that no transaction is changing.  With believe, no CRC is
- * computed of rows that were found sound since the server's start.
- */
-static void
-read_keys(IndexKeys *keys, ZenHTable *ht, uint64 block, bool believe)
-{
-	Assert(keys->n > 0);
-	keys->found = zen_row_look_block(ht, block, believe, read_entry, keys, &keys->apart);
-}
-
 /* ---------- index build ---------- */
 
 /* The part that a tuple has in a build. */
@@ -206,10 +195,7 @@ judge_row(const ZenRowInfo *info, TransactionId oldest_xmin, IndexInfo *index_in
 			break;
 	}
 
-	/*
-	 * an older version that some snapshot sees may differ in this index's
-	 * columns
-	 */
+	/* an older version that a snapshot sees may differ in these columns */
 	if (r.index_it && info->older_versions && !TransactionIdPrecedes(info->xmin, oldest_xmin))
 		index_info->ii_BrokenHotChain = true;
 
@@ -338,7 +324,7 @@ build_block(Build *b, BlockNumber block, bool believe)
 
 	if (keys->n > 0)
 	{
-		read_keys(keys, b->ht, block, believe);
+		keys->found = zen_row_look_block(b->ht, block, believe, read_entry, keys, &keys->apart);
 		for (uint64 bits = keys->found; bits != 0; bits &= bits - 1)
 		{
 			int			i = pg_rightmost_one_pos64(bits);
@@ -373,10 +359,7 @@ zenam_index_build_range_scan(Relation table_rel, Relation index_rel, struct Inde
 		zen_htable_set_flag(b.ht, ZEN_HTF_TREES, true);
 	begin_build(&b, table_rel, index_info, start_blockno, numblocks, scan);
 
-	/*
-	 * a rebuild after a crash comes when the start has just looked at all
-	 * rows
-	 */
+	/* a rebuild after a crash: the start has just looked at all rows */
 	believe = !zen_reindex_is_sound(b.ht);
 	if (progress)
 		pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, zen_tidmap_nblocks(b.ht));

@@ -138,10 +138,7 @@ zenam_relation_set_new_filelocator(Relation rel, const RelFileLocator *newrlocat
 	check_copies(rel, persistence, old != NULL);
 	smgrclose(RelationCreateStorage(*newrlocator, persistence, true));
 
-	/*
-	 * no xid of ours outlives the transaction horizon: VACUUM need not freeze
-	 * anything
-	 */
+	/* no xid of ours outlives the horizon: VACUUM need not freeze anything */
 	*freezeXid = InvalidTransactionId;
 	*minmulti = InvalidMultiXactId;
 }

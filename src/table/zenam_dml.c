@@ -315,10 +315,7 @@ count_update(Relation rel, bool new_tid)
 	pgstat_count_heap_update(rel, !new_tid);
 #endif
 
-	/*
-	 * the old version needs no VACUUM unless indexes hold its TID: take back
-	 * the one that core will count as dead
-	 */
+	/* core counts it as dead, but no index holds its TID: take that back */
 	if (!new_tid)
 		pgstat_update_heap_dead_tuples(rel, 1);
 }

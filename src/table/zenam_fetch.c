@@ -120,10 +120,7 @@ slot_copyslot(TupleTableSlot *dst, TupleTableSlot *src)
 	if (dst != src && TTS_IS_ZEN(src) && ((ZenTupleSlot *) src)->base.tuple != NULL && slot_copy_row(zslot, src))
 		return;
 
-	/*
-	 * the source may be dst's own contents seen through another slot: copy
-	 * first
-	 */
+	/* the source may be dst's contents through another slot: copy first */
 	old = MemoryContextSwitchTo(dst->tts_mcxt);
 	copy = ExecCopySlotHeapTuple(src);
 	MemoryContextSwitchTo(old);

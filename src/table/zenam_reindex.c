@@ -196,10 +196,7 @@ open_lost_index(Rebuild *r, Oid indexoid, LOCKMODE mode)
 	if (r->in_use)
 		CheckTableNotInUse(index, "rebuild");
 
-	/*
-	 * files of an unfinished transaction: if it aborts, the old, empty ones
-	 * come back
-	 */
+	/* files of a transaction: if it aborts, the old, empty ones come back */
 	if (index->rd_createSubid != InvalidSubTransactionId || ZEN_NEW_LOCATOR_SUBID(index) != InvalidSubTransactionId)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
@@ -254,10 +251,7 @@ rebuild_index(Rebuild *r, Oid indexoid)
 
 	Assert(under_way == r && !OidIsValid(r->index));
 
-	/*
-	 * no other transaction can open it before that one ends, and then all are
-	 * rebuilt again
-	 */
+	/* no other opens it before that one ends; then all are built again */
 	if (zen_reindex_held_by_prepared(indexoid, RowExclusiveLock))
 		return;
 	if (own != NULL && list_member_oid(own->built, indexoid))
@@ -510,10 +504,7 @@ zen_reindex_table(Relation rel, ZenHTable *ht)
 			rebuild_table(rel, ht, in_use);
 		LockRelease(&tag, ExclusiveLock, false);
 
-		/*
-		 * COMMIT PREPARED; or processes of one parallel query, which the lock
-		 * does not keep apart
-		 */
+		/* COMMIT PREPARED; or parallel workers, which the lock lets pass */
 		wait_while_busy(ht);
 	}
 }

@@ -77,10 +77,7 @@ find_htable(Relation rel, RelFileLocator loc)
 
 	if (ht == NULL)
 	{
-		/*
-		 * COMMIT PREPARED of a move has shown it to us before its backend
-		 * could tell the pool
-		 */
+		/* a moved table: COMMIT PREPARED was seen before the pool was told */
 		zen_prepared_resolve();
 		ht = zen_ddl_find(loc, rel->rd_backend);
 	}

@@ -408,10 +408,7 @@ zen_scan_next_rows(TableScanDesc sscan, TupleTableSlot *slot, ZenScanRows *rows)
 	rows->found = rows->block->found;
 	rows->apart = rows->block->apart;
 
-	/*
-	 * named after indexes, but it adds to what pgstat_count_heap_getnext()
-	 * does
-	 */
+	/* named after indexes, but adds as pgstat_count_heap_getnext() does */
 	pgstat_count_index_tuples(sscan->rs_rd, pg_popcount64(rows->found));
 	return true;
 }

@@ -82,10 +82,7 @@ open_toast_table(ToastTable *t, Relation rel, LOCKMODE lockmode)
 	Assert(rel->rd_rel->relkind == RELKIND_TOASTVALUE);
 	Assert(CheckRelationLockedByMe(rel, lockmode, true));
 
-	/*
-	 * wait until the indexes are usable before locking one: their rebuild may
-	 * need the lock
-	 */
+	/* wait for usable indexes first: their rebuild may need the locks */
 	(void) zen_rel_htable(rel);
 	t->rel = rel;
 	t->valid = toast_open_indexes(rel, lockmode, &t->indexes, &t->nindexes);
@@ -208,10 +205,7 @@ insert_chunk(ToastTable *t, Datum *values, CommandId cid)
 	{
 		Form_pg_index index = t->indexes[i]->rd_index;
 
-		/*
-		 * an index that is not ready is still being built, and will find the
-		 * row in the table
-		 */
+		/* one that is not ready is being built, and will find the row */
 		if (index->indisready)
 			index_insert(t->indexes[i], values, isnull, &tuple->t_self, t->rel,
 						 index->indisunique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO, false, NULL);
@@ -280,10 +274,7 @@ save_value(Relation rel, Datum value, struct varlena *oldexternal)
 	else if (!value_exists(&t, pointer.va_valueid))
 		insert_chunks(&t, pointer.va_valueid, data, size);
 
-	/*
-	 * the locks stay until the end of the transaction: a REINDEX of the toast
-	 * table must wait for it
-	 */
+	/* locked until the transaction ends: a REINDEX must wait for that */
 	toast_close_indexes(t.indexes, t.nindexes, NoLock);
 	table_close(toastrel, NoLock);
 
@@ -497,10 +488,7 @@ zen_toast_insert_or_update(Relation rel, HeapTuple newtup, HeapTuple oldtup)
 	move_out_biggest(&t, limit, false);
 	compress_biggest(&t, limit, true);
 
-	/*
-	 * MAIN asks to stay in line: it goes out only from rows that would not
-	 * fit a heap page
-	 */
+	/* MAIN stays in line, unless the row would not fit a heap page */
 	move_out_biggest(&t, data_limit(&t, TOAST_TUPLE_TARGET_MAIN), true);
 	if (t.ttc.ttc_flags & TOAST_NEEDS_CHANGE)
 	{

@@ -47,10 +47,7 @@ mark_unlogged(Oid indexoid)
 	form->relpersistence = RELPERSISTENCE_UNLOGGED;
 	form->reltuples = 0;
 
-	/*
-	 * newer servers ask it of every change of pg_class; no other session sees
-	 * this row yet
-	 */
+	/* newer servers demand it of each change; no session sees the row yet */
 	tid = tuple->t_self;
 	LockTuple(pg_class, &tid, ExclusiveLock);
 	CatalogTupleUpdate(pg_class, &tid, tuple);
@@ -70,10 +67,7 @@ zen_index_set_unlogged(Oid indexoid)
 	Relation	index = index_open(indexoid, AccessExclusiveLock);	/* no other session sees
 																	 * it yet */
 
-	/*
-	 * pg_upgrade gives the number, puts files of its own in place, and
-	 * replays no WAL of this
-	 */
+	/* pg_upgrade gives number and files, and replays no WAL of this */
 	if (ZEN_LOCATOR_NUMBER(zen_rel_locator(index)) == indexoid && !IsBinaryUpgrade)
 		RelationSetNewRelfilenumber(index, RELPERSISTENCE_UNLOGGED);
 	mark_unlogged(indexoid);
@@ -174,10 +168,7 @@ zen_index_repair(void)
 		return;
 	ZenAssertNotInEpoch();
 
-	/*
-	 * cleared first: if the repair fails, no later statement shall repeat it
-	 * and fail, too
-	 */
+	/* cleared first: if it fails, later statements shall not repeat it */
 	logged_builds = NIL;
 	CommandCounterIncrement();
 	foreach(lc, indexes)
