@@ -32,22 +32,18 @@
 #include "utils/wait_event.h"
 
 #define LOOK_MS			10000	/* between two calls of report */
-#define LOOK_AHEAD		12		/* slots: so long does a line take to come
-								 * from memory */
-#define MAX_REPORTS		1000	/* damaged slots named in the log; the rest is
-								 * only counted */
+#define LOOK_AHEAD		12		/* slots: as long as a line takes to come */
+#define MAX_REPORTS		1000	/* damaged slots named in the log, at most */
 
 /* What a slot is. */
 typedef enum SlotFate
 {
 	SLOT_EMPTY,
-	SLOT_VOID,					/* empty, but what is left may yet be taken
-								 * for a version */
+	SLOT_VOID,					/* empty, but may be taken for a version */
 	SLOT_NEVER,					/* a bit of an empty slot has flipped */
 	SLOT_PREPARED,				/* of a transaction that is still prepared */
 	SLOT_LOSER,					/* of a transaction that did not commit */
-	SLOT_FOREIGN,				/* of a table that is gone, or a list of row
-								 * locks */
+	SLOT_FOREIGN,				/* of a table that is gone; or row locks */
 	SLOT_UNTOUCHED,				/* of a table whose directory entry is damaged */
 	SLOT_COMMITTED,
 	SLOT_DAMAGED
@@ -665,10 +661,7 @@ do_pages(ZenRecoveryPass pass, uint32 first, uint32 n)
 			pass_maps(p);
 	}
 
-	/*
-	 * R10: what this process has flushed is durable before its pages count as
-	 * done.  No other process can fence it.
-	 */
+	/* R10: durable before the pages count; only this process can fence it */
 	zen_fence();
 	zen_nvm_let_go(zen_page_ptr(first), (Size) n * ZEN_PAGE_SIZE);
 	done = pg_atomic_add_fetch_u32(&zen_recovery->pages_done, n);

@@ -442,15 +442,6 @@ raise_ts_commit(uint32 region, ZenRegionFate *fate)
 	fate->ts_commit = fate->anchor_cts;
 }
 
-/* Directories of tables and regions: what is there. */
-static void
-read_directories(void)
-{
-	zen_recovery->cts_limit = zen_cts_limit();
-	zen_htable_recover(zen_xids_committed, zen_xids_in_progress);
-	read_doubts();
-}
-
 /* The page directory.  Returns the number of pages with an owner. */
 static uint32
 read_pages(void)
@@ -711,7 +702,9 @@ recover(void)
 	check_copy();
 	if (!zen_recovery->after_crash)
 		map = zen_savedmap_open(&why);
-	read_directories();
+	zen_recovery->cts_limit = zen_cts_limit();
+	zen_htable_recover(zen_xids_committed, zen_xids_in_progress);
+	read_doubts();
 	if (ZEN_FAULT(R19_RECOVERY_FAILS) || ZEN_FAULT(R19_UNDONE_STAYS))
 		elog(ERROR, "zen.fault: recovery fails here");
 	map = begin_load(map, &why);

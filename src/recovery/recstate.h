@@ -49,8 +49,7 @@ typedef struct ZenRegionFate
 {
 	/* the leader sets these before the first pass, raises ts_commit after */
 	uint64		ts_commit;		/* R3 */
-	uint64		prepared_cts;	/* Tx-CTS of a transaction still prepared, or
-								 * 0 */
+	uint64		prepared_cts;	/* of a transaction still prepared, or 0 */
 	uint64		undone_cts;		/* Tx-CTS of an in-doubt transaction that
 								 * pg_xact knows to have failed, or 0 */
 

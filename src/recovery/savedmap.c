@@ -25,8 +25,7 @@ typedef struct Image
 	ZenMapHeader header;
 	char	   *memory;			/* the tail */
 	ZenMapTail	tail;
-	uint32	   *first_word;		/* [npages]: place of a page's bits in
-								 * tail.bitmaps */
+	uint32	   *first_word;		/* [npages]: its bits in tail.bitmaps */
 	struct						/* the page that the last slot lay on, since
 								 * neighbours mostly share one */
 	{
@@ -725,15 +724,6 @@ free_pieces(void)
 	zen_recovery->npieces = 0;
 }
 
-static void
-map_abandon(ZenSavedMap *map)
-{
-	for (uint32 i = 0; i < map->header.ntables; i++)
-		zen_tidmap_drop(&zen_htables[map->tail.tables[i].htable]);
-	free_pieces();
-	close_map(map);
-}
-
 const char *
 zen_savedmap_finish(ZenSavedMap *map)
 {
@@ -744,7 +734,10 @@ zen_savedmap_finish(ZenSavedMap *map)
 	Assert(pg_atomic_read_u32(&zen_recovery->pieces_done) == map->header.npieces);
 	if (pg_atomic_read_u32(&zen_recovery->bad_pieces) > 0 || !pages_fit(map))
 	{
-		map_abandon(map);
+		for (uint32 i = 0; i < map->header.ntables; i++)
+			zen_tidmap_drop(&zen_htables[map->tail.tables[i].htable]);
+		free_pieces();
+		close_map(map);
 		return "it is damaged";
 	}
 	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))

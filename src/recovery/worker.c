@@ -37,8 +37,7 @@
 #define SHORT_NAP_MS	20		/* between two steps of a sweep */
 #define GC_STEP		4096		/* items between two looks around */
 #define WORKER_RESTART_S	10	/* after a failure */
-#define EVICT_STEP	100000		/* entries that the CLOCK hand passes between
-								 * two looks */
+#define EVICT_STEP	100000		/* entries passed between two looks */
 
 bool		(*zen_worker_after_recovery) (void) = NULL;
 
@@ -114,8 +113,7 @@ evict_rows(void)
 		zen_clock_evict(EVICT_STEP);
 		zen_epoch_flush();
 		if (zen_version_bytes() >= before)
-			break;				/* nothing that may go: what is there is in
-								 * use */
+			break;				/* what is there is in use */
 	}
 	zen_clock_evict_spans();
 }

@@ -52,8 +52,7 @@ static Clients *clients;
 static ControlFileData *control_file;	/* PostgreSQL's, under ControlFileLock */
 static bool copies = false;		/* this process may */
 static int	my_place = -1;		/* of pids */
-static bool is_covered = false; /* startup process: the record that is
-								 * replayed */
+static bool is_covered = false; /* startup process: the record in replay */
 
 static Size
 clients_shmem_size(void)

@@ -60,8 +60,7 @@ static ZenSlot vanishing[MAX_VANISHING];
 static uint32 nvanishing = 0;
 static XLogRecPtr vanish_at = InvalidXLogRecPtr;
 
-static XLogRecPtr told = InvalidXLogRecPtr; /* end of this process's last
-											 * record */
+static XLogRecPtr told = InvalidXLogRecPtr; /* end of our last record */
 
 /* ---------- records ---------- */
 
@@ -149,13 +148,6 @@ append_slot(ZenSlot slot)
 	copy_append(at + sizeof(word0), s.len - sizeof(word0));
 }
 
-static void
-copy_begin(const ZenCopyHead *head)
-{
-	copy_used = 0;
-	copy_append(head, sizeof(*head));
-}
-
 /* The transaction has ended, or its versions are logged: those that are not are undone, and need no record. */
 static void
 copy_forget(void)
@@ -168,7 +160,8 @@ copy_forget(void)
 static void
 build(const ZenCopyHead *head, ZenSlot tail)
 {
-	copy_begin(head);
+	copy_used = 0;
+	copy_append(head, sizeof(*head));
 	for (uint32 i = 0; i < copy_npending; i++)
 		if (copy_pending[i] != tail)
 			append_slot(copy_pending[i]);
@@ -345,13 +338,6 @@ refs_size(uint32 n)
 	return sizeof(uint32) + n * sizeof(ZenSlot);
 }
 
-/* It may be new, and the WAL has lost whose it is. */
-static void
-note_page(uint32 pageno)
-{
-	note_stored(zen_page_word(pageno), sizeof(uint64));
-}
-
 /*
  * By now a slot may have another version or be empty, and its page may have been given back.  Then the old version no
  * longer counts (R5), and copies get an empty slot: the version that it had replaced is superseded, too, and its
@@ -372,8 +358,10 @@ append_refs(const char *refs, uint32 len, uint64 cts)
 			append_empty(slot);
 			continue;
 		}
+		/* the page may be new, and the WAL has lost whose it is */
 		if (zen_slot_page(slot) != noted)
-			note_page(noted = zen_slot_page(slot));
+			note_stored(zen_page_word(zen_slot_page(slot)), sizeof(uint64));
+		noted = zen_slot_page(slot);
 		append_slot(slot);
 	}
 }

@@ -160,14 +160,6 @@ log_insert(const char *record, uint32 len)
 	ZEN_COUNT(stream_bytes, len);
 }
 
-static void
-keep_no_more(void)
-{
-	log_beyond = true;
-	log_kept = log_used = 0;
-	nmarks = 0;
-}
-
 /* Before a record of the present (sub)transaction is kept.  False if it is in too many savepoints. */
 static bool
 mark_savepoint(void)
@@ -195,7 +187,9 @@ zen_streamlog_end(void)
 	log_insert(log_records() + log_kept + sizeof(len), len);
 	if (log_beyond || log_used > KEPT_MAX || !mark_savepoint())
 	{
-		keep_no_more();
+		log_beyond = true;
+		log_kept = log_used = 0;
+		nmarks = 0;
 		return;
 	}
 	log_kept = log_used;
@@ -313,8 +307,7 @@ typedef struct Ring
 	Size		bytes;			/* of the slots */
 	Size		versions;		/* sum of kept[].versions */
 	uint32		again;			/* logged again at this start; leader only */
-	bool		armed;			/* the flusher sleeps: the next commit sets
-								 * its latch */
+	bool		armed;			/* the next commit sets the flusher's latch */
 	Latch	   *flusher;		/* while armed */
 	XLogRecPtr	newest;			/* largest `until` of a commit */
 	Kept		kept[RING_CAPACITY + ZEN_MAX_REGIONS];	/* in recovery, with
@@ -323,8 +316,7 @@ typedef struct Ring
 } Ring;
 
 static Ring *ring = NULL;		/* NULL: zen.stream is off */
-static XLogRecPtr tail_flushed = InvalidXLogRecPtr; /* the WAL is at least up
-													 * to here */
+static XLogRecPtr tail_flushed = InvalidXLogRecPtr; /* at least up to here */
 
 /* The part of zen_streamtail_begin()'s transaction that copies of the pool are to know. */
 static Size refs_bytes = 0;		/* of the slots' numbers, behind its records */
@@ -436,12 +428,6 @@ zen_streamtail_write(ZenSlot slot, uint64 cts, uint64 full_xid, const void *refs
 	zen_tuple_write(slot, cts, zen_word1(0, 0, 0, false), InvalidTransactionId, &tail->head, true);
 }
 
-static Size
-bytes_at_most(void)
-{
-	return Min(RING_BYTES, zen_pool_size() / RING_SHARE);
-}
-
 /*
  * Put an entry in, if there is room; take out what may go, into out[RING_STEP].  True if it is in.
  *
@@ -461,7 +447,7 @@ turn_ring(const Kept *new, Kept *out, uint32 *nout, XLogRecPtr *oldest, Latch **
 		ring->first = (ring->first + 1) % RING_CAPACITY;
 		ring->n--;
 	}
-	room = ring->n < RING_CAPACITY && ring->bytes + size <= bytes_at_most() &&
+	room = ring->n < RING_CAPACITY && ring->bytes + size <= Min(RING_BYTES, zen_pool_size() / RING_SHARE) &&
 		ring->versions + new->versions <= RING_VERSIONS;
 	if (room)
 	{
@@ -720,16 +706,21 @@ log_again(ZenTailAgain again, void (*told_all) (void))
 	zen_fault_stop(ZEN_FAULT(R17_STOP_LOGGED) || ZEN_FAULT(R17_AGAIN_TWICE));
 }
 
-/* R7: durably empty, before anything says that they are dealt with. */
+/* All of the tail is in the WAL. */
 static void
-drop_found(void)
+forget_tail(void)
 {
+	/* R7: durably empty, before anything says that they are dealt with */
 	for (uint32 i = 0; i < ring->n; i++)
 		zen_tuple_scrub(ring->kept[i].slot);
 	zen_fence();
 	for (uint32 i = 0; i < ring->n; i++)
 		zen_slot_free(ring->kept[i].slot);
 	ring->n = 0;
+	zen_fault_stop(ZEN_FAULT(R17_STOP_SCRUBBED));
+	/* in this order, within one line */
+	tail_store(&state()->again_xid, 0);
+	tail_store(&state()->lost_xid, 0);
 }
 
 void
@@ -750,17 +741,6 @@ zen_streamtail_is_lost(ZenSlot slot)
 	Kept		key = {.slot = slot};
 
 	return zen_streamtail_expected() && bsearch(&key, ring->kept, ring->n, sizeof(Kept), compare_slots) != NULL;
-}
-
-/* All of the tail is in the WAL. */
-static void
-forget_tail(void)
-{
-	drop_found();
-	zen_fault_stop(ZEN_FAULT(R17_STOP_SCRUBBED));
-	/* in this order, within one line */
-	tail_store(&state()->again_xid, 0);
-	tail_store(&state()->lost_xid, 0);
 }
 
 /*

@@ -76,8 +76,7 @@ typedef struct ZenTailLook
 	uint32		kept;			/* transactions whose slots are kept */
 	Size		bytes;			/* of these slots */
 	uint32		again;			/* transactions logged again at this start */
-	uint32		unflushed;		/* transactions kept whose commit records are
-								 * not flushed */
+	uint32		unflushed;		/* of these, with unflushed commit records */
 	uint64		unflushed_bytes;	/* of WAL, up to the newest commit record */
 	TimestampTz unflushed_since;	/* the oldest of these commits */
 } ZenTailLook;

@@ -41,8 +41,7 @@ zen_xids_committed(uint64 full_xid)
 
 	if (!was_given_out(full_xid))
 		return false;
-	LWLockAcquire(XactTruncationLock, LW_SHARED);	/* no process truncates
-													 * pg_xact now */
+	LWLockAcquire(XactTruncationLock, LW_SHARED);	/* keeps pg_xact whole */
 	if (is_forgotten(full_xid))
 		committed = !ZEN_FAULT(R19_FORGOTTEN_UNDONE);
 	else

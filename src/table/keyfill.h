@@ -13,8 +13,7 @@
 #include "fmgr.h"
 #include "utils/rel.h"
 
-#define ZEN_FILL_COLUMNS	8	/* rows make keys of up to so many columns
-								 * known */
+#define ZEN_FILL_COLUMNS	8	/* of a key that rows make known, at most */
 #define ZEN_FILL_ROWS		64	/* whose memory is waited for together */
 
 /* How a value of a key column is hashed. */

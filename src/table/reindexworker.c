@@ -325,8 +325,7 @@ next_database(Oid after)
 bool
 zen_reindex_start_workers(void)
 {
-	static Oid	last = InvalidOid;	/* databases up to this one have had their
-									 * worker */
+	static Oid	last = InvalidOid;	/* databases up to it have had a worker */
 	BackgroundWorker worker;
 	Oid			db;
 

@@ -89,33 +89,16 @@ typedef struct IndexKeys
 {
 	int			n;				/* columns; 0: the index is not of this kind */
 	uint64		found;
-	uint64		apart;			/* bit i: there may be another row, not looked
-								 * at */
+	uint64		apart;			/* bit i: perhaps a row, not looked at */
 	Datum	   *values;
 	bool	   *isnull;
 
 	/* private */
 	TupleDesc	desc;
-	int16	   *lengths;		/* of columns by reference, 0 for others */
 	char	   *space;
 	AttrNumber	attnos[INDEX_MAX_KEYS];
+	int16		lengths[INDEX_MAX_KEYS];	/* of those by reference, else 0 */
 } IndexKeys;
-
-static bool
-is_simple(Relation table, const IndexInfo *info)
-{
-	if (info->ii_Expressions != NIL || info->ii_Predicate != NIL)
-		return false;
-	for (int i = 0; i < info->ii_NumIndexAttrs; i++)
-	{
-		AttrNumber	attno = info->ii_IndexAttrNumbers[i];
-
-		if (attno <= 0 || TupleDescAttr(RelationGetDescr(table), attno - 1)->attlen <= 0 ||
-			TupleDescAttr(RelationGetDescr(table), attno - 1)->attlen > WIDEST)
-			return false;
-	}
-	return true;
-}
 
 /* Prepare to read entries of an index, in memory of the statement.  Only columns of fixed width are read here. */
 static void
@@ -124,21 +107,26 @@ prepare_keys(IndexKeys *keys, Relation table, const IndexInfo *info)
 	int			n = info->ii_NumIndexAttrs;
 
 	keys->n = 0;
-	if (!is_simple(table, info))
+	if (info->ii_Expressions != NIL || info->ii_Predicate != NIL)
 		return;
-	keys->n = n;
 	keys->desc = RelationGetDescr(table);
+	for (int i = 0; i < n; i++)
+	{
+		AttrNumber	attno = info->ii_IndexAttrNumbers[i];
+		Form_pg_attribute att;
+
+		if (attno <= 0)
+			return;
+		att = TupleDescAttr(keys->desc, attno - 1);
+		if (att->attlen <= 0 || att->attlen > WIDEST)
+			return;
+		keys->attnos[i] = attno;
+		keys->lengths[i] = att->attbyval ? 0 : att->attlen;
+	}
+	keys->n = n;
 	keys->values = palloc(ZEN_TIDS_PER_BLOCK * n * sizeof(Datum));
 	keys->isnull = palloc(ZEN_TIDS_PER_BLOCK * n * sizeof(bool));
 	keys->space = palloc(ZEN_TIDS_PER_BLOCK * n * WIDEST);
-	keys->lengths = palloc(n * sizeof(int16));
-	for (int i = 0; i < n; i++)
-	{
-		Form_pg_attribute att = TupleDescAttr(keys->desc, info->ii_IndexAttrNumbers[i] - 1);
-
-		keys->attnos[i] = att->attnum;
-		keys->lengths[i] = att->attbyval ? 0 : att->attlen;
-	}
 }
 
 static void

@@ -39,8 +39,7 @@
 #define STATE		3			/* bits of one of these */
 #define AGAIN		4			/* not sound after the rebuild under way; and
 								 * others may be using the other indexes */
-#define HOLDER		8			/* times the number of COMMIT PREPAREDs that
-								 * hold it */
+#define HOLDER		8			/* times the COMMIT PREPAREDs that hold it */
 
 #define LOCK_SUBID	0x7a65		/* no column of a table has this number */
 
@@ -205,13 +204,6 @@ open_lost_index(Rebuild *r, Oid indexoid, LOCKMODE mode)
 	return index;
 }
 
-/* A crash takes all indexes away, an orderly stop those in DRAM. */
-static bool
-is_lost(Rebuild *r, Relation index)
-{
-	return zen_htable_flag(r->ht, ZEN_HTF_REINDEX) || zen_index_is_tree(index);
-}
-
 static void
 set_for_rebuild(const char *name, const char *setting, GucContext context)
 {
@@ -257,7 +249,8 @@ rebuild_index(Rebuild *r, Oid indexoid)
 	if (own != NULL && list_member_oid(own->built, indexoid))
 		return;
 	index = open_lost_index(r, indexoid, mode);
-	if (index->rd_index->indisready && is_lost(r, index))
+	/* a crash takes all indexes away, an orderly stop those in DRAM */
+	if (index->rd_index->indisready && (zen_htable_flag(r->ht, ZEN_HTF_REINDEX) || zen_index_is_tree(index)))
 	{
 		IndexInfo  *info;
 
@@ -275,10 +268,7 @@ rebuild_index(Rebuild *r, Oid indexoid)
 		r->index_name = NULL;
 	}
 
-	/*
-	 * not kept: another rebuild of the table may have to lock the index
-	 * exclusively, while this process waits for that rebuild
-	 */
+	/* let go: this process may come to wait for a rebuild that needs it */
 	index_close(index, mode);
 	if (own != NULL)
 	{

@@ -23,8 +23,7 @@
 #include "table/zenam_rel.h"
 #include "utils/snapmgr.h"
 
-#define FEW_ROWS		128		/* up to here the rows of a bitmap count as
-								 * point reads */
+#define FEW_ROWS		128		/* rows of a bitmap that are point reads */
 
 typedef struct ZenScan
 {
@@ -45,8 +44,7 @@ typedef struct ZenScan
 
 	/* bitmap scan */
 	uint64		nvisited;		/* TIDs of the bitmap so far */
-	uint64		candidates;		/* TIDs of the current block that are still to
-								 * come, as bits */
+	uint64		candidates;		/* TIDs of the block to come, as bits */
 	bool		recheck;		/* rows of the block are to be checked again */
 } ZenScan;
 

@@ -195,8 +195,7 @@ insert_chunk(ToastTable *t, Datum *values, CommandId cid)
 	bool		isnull[CHUNK_NATTS] = {false};
 	HeapTuple	tuple = heap_form_tuple(RelationGetDescr(t->rel), values, isnull);
 
-	Assert(tuple->t_len <= TOAST_TUPLE_THRESHOLD);	/* a chunk needs no
-													 * toasting */
+	Assert(tuple->t_len <= TOAST_TUPLE_THRESHOLD);	/* needs no toasting */
 	zenam_change_insert(t->rel, tuple, cid, 0, 0);
 	if (zenam_stream_logs(t->rel))
 		zenam_stream_insert(t->rel, &tuple, 1);
