@@ -1,8 +1,5 @@
 /*
- * zenam_reindex.h -- indexes after a crash.
- *
- * Indexes on zen tables are unlogged: a crash empties them.  They are rebuilt in place, from the rows, before the
- * table can be used: by the first backend that comes, and for the others by a background worker.
+ * zenam_reindex.h -- indexes after a crash, which empties them: src/table/README, "Index rebuild".
  */
 #ifndef ZENAM_REINDEX_H
 #define ZENAM_REINDEX_H

@@ -4,7 +4,7 @@
  * The rules are heapam's (RelationIsLogicallyLogged, ExtractReplicaIdentity), so that a reader of changes finds no
  * difference between a heap table and a zen table.  src/stream/README, "What is logged", lists them.  Of long values
  * only chunks are logged, when they are inserted: a value that an update leaves as it was is not in the new row of the
- * record. The old row has long values in full.
+ * record.  The old row has long values in full.
  *
  * Where changes are hidden (zen_hides_changes), each change of a row, and TRUNCATE, check again that no publication
  * sends them: src/table/README, "Publications".

@@ -1,8 +1,5 @@
 /*
- * zenam_unlogged.h -- indexes on zen tables write no WAL.
- *
- * CREATE INDEX makes them unlogged before they are built (admin/commands.c).  PostgreSQL gives those that it rebuilds
- * the persistence of the table, which is permanent, without a hook before the build: here they become unlogged again.
+ * zenam_unlogged.h -- indexes on zen tables write no WAL: src/table/README, "Unlogged indexes".
  */
 #ifndef ZENAM_UNLOGGED_H
 #define ZENAM_UNLOGGED_H
