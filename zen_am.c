@@ -133,8 +133,7 @@ zen_shmem_request(void)
 	zen_dispatch_install();
 	zen_numa_detect();			/* before sizes, which go by the nodes */
 	for (int i = 0; i < lengthof(modules); i++)
-		if (modules[i]->size != NULL)
-			RequestAddinShmemSpace(modules[i]->size());
+		RequestAddinShmemSpace(modules[i]->size ? modules[i]->size() : modules[i]->bytes);
 	zen_locks_request();
 }
 

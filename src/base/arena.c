@@ -219,12 +219,6 @@ unlink_span(uint32 *list, uint32 s)
 
 /* ---------- start ---------- */
 
-static Size
-arena_shmem_size(void)
-{
-	return sizeof(ArenaControl);
-}
-
 /* The arena in huge pages, all of which are the server's from now on; MAP_FAILED if there are too few. */
 static char *
 map_huge_pages(Size *mapped)
@@ -312,7 +306,7 @@ arena_shmem_init(void)
 		link_span(&arena->free_spans[home_of(s)], s);
 }
 
-const ZenShmem zen_arena_shmem = {.size = arena_shmem_size,.init = arena_shmem_init};
+const ZenShmem zen_arena_shmem = {.bytes = sizeof(ArenaControl),.init = arena_shmem_init};
 
 /* ---------- spans ---------- */
 

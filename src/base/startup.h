@@ -11,12 +11,13 @@
 /*
  * A module's part of shared memory; zen_am.c has the list of all.
  *
- * size: bytes, asked once in shmem_request_hook; NULL: none.  init: in shmem_startup_hook, makes the part, or attaches
- * to it; after a crash of a backend the postmaster makes it again.
+ * bytes: its size, maybe 0; if that depends on settings, size tells it, asked once in shmem_request_hook.  init: in
+ * shmem_startup_hook, makes the part, or attaches to it; after a crash of a backend the postmaster makes it again.
  */
 typedef struct ZenShmem
 {
-	Size		(*size) (void);
+	Size		bytes;
+	Size		(*size) (void); /* NULL: see bytes */
 	void		(*init) (void);
 } ZenShmem;
 

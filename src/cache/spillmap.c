@@ -33,18 +33,12 @@ typedef struct SpillTable
 
 static SpillTable *table;
 
-static Size
-spillmap_shmem_size(void)
-{
-	return sizeof(SpillTable);
-}
-
 static void
 spillmap_shmem_init(void)
 {
 	bool		found;
 
-	table = ShmemInitStruct("zen spill records", spillmap_shmem_size(), &found);
+	table = ShmemInitStruct("zen spill records", zen_spillmap_shmem.bytes, &found);
 	if (found)
 		return;
 	memset(table, 0, sizeof(SpillTable));
@@ -52,7 +46,7 @@ spillmap_shmem_init(void)
 		SpinLockInit(&table->locks[i]);
 }
 
-const ZenShmem zen_spillmap_shmem = {.size = spillmap_shmem_size,.init = spillmap_shmem_init};
+const ZenShmem zen_spillmap_shmem = {.bytes = sizeof(SpillTable),.init = spillmap_shmem_init};
 
 /* ---------- records ---------- */
 

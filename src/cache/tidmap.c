@@ -66,18 +66,12 @@ static TidMap *maps;			/* [ZEN_MAX_HTABLES] */
 static MyBlock *my_blocks[ZEN_MAX_HTABLES / CHUNK_TABLES];	/* NULL: none of these
 															 * tables was written */
 
-static Size
-tidmap_shmem_size(void)
-{
-	return mul_size(ZEN_MAX_HTABLES, sizeof(TidMap));
-}
-
 static void
 tidmap_shmem_init(void)
 {
 	bool		found;
 
-	maps = ShmemInitStruct("zen tid maps", tidmap_shmem_size(), &found);
+	maps = ShmemInitStruct("zen tid maps", zen_tidmap_shmem.bytes, &found);
 	if (!found)
 		for (uint32 i = 0; i < ZEN_MAX_HTABLES; i++)
 		{
@@ -88,7 +82,7 @@ tidmap_shmem_init(void)
 		}
 }
 
-const ZenShmem zen_tidmap_shmem = {.size = tidmap_shmem_size,.init = tidmap_shmem_init};
+const ZenShmem zen_tidmap_shmem = {.bytes = ZEN_MAX_HTABLES * sizeof(TidMap),.init = tidmap_shmem_init};
 
 uint64
 zen_tidmap_nblocks(ZenHTable *ht)

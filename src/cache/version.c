@@ -21,12 +21,6 @@
 static pg_atomic_uint64 *total_bytes;
 static int64 my_delta = 0;
 
-static Size
-version_shmem_size(void)
-{
-	return sizeof(pg_atomic_uint64);
-}
-
 static void
 version_shmem_init(void)
 {
@@ -38,7 +32,7 @@ version_shmem_init(void)
 	my_delta = 0;
 }
 
-const ZenShmem zen_version_shmem = {.size = version_shmem_size,.init = version_shmem_init};
+const ZenShmem zen_version_shmem = {.bytes = sizeof(pg_atomic_uint64),.init = version_shmem_init};
 
 static void
 account(int64 bytes)

@@ -578,12 +578,6 @@ reclaim_find(TimestampTz *since)
 
 /* ---------- shared memory ---------- */
 
-static Size
-reclaim_shmem_size(void)
-{
-	return sizeof(GcShared);
-}
-
 static void
 reclaim_shmem_init(void)
 {
@@ -609,4 +603,4 @@ reclaim_shmem_init(void)
 	}
 }
 
-const ZenShmem zen_reclaim_shmem = {.size = reclaim_shmem_size,.init = reclaim_shmem_init};
+const ZenShmem zen_reclaim_shmem = {.bytes = sizeof(GcShared),.init = reclaim_shmem_init};

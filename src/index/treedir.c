@@ -45,12 +45,6 @@ typedef struct Unbuilt
 
 static List *unbuilt = NIL;		/* in TopTransactionContext */
 
-static Size
-treedir_shmem_size(void)
-{
-	return sizeof(Directory);
-}
-
 static void
 treedir_shmem_init(void)
 {
@@ -63,7 +57,7 @@ treedir_shmem_init(void)
 	pg_atomic_init_u32(&directory->n, 0);
 }
 
-const ZenShmem zen_treedir_shmem = {.size = treedir_shmem_size,.init = treedir_shmem_init};
+const ZenShmem zen_treedir_shmem = {.bytes = sizeof(Directory),.init = treedir_shmem_init};
 
 /* ---------- finding ---------- */
 

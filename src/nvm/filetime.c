@@ -265,12 +265,6 @@ zen_filetime_redone(void)
 
 /* ---------- start ---------- */
 
-static Size
-filetime_shmem_size(void)
-{
-	return sizeof(FileTimes);
-}
-
 static void
 filetime_shmem_init(void)
 {
@@ -288,4 +282,4 @@ filetime_shmem_init(void)
 	zen_nvm_watch(&times->told.value, stored_at_rest);
 }
 
-const ZenShmem zen_filetime_shmem = {.size = filetime_shmem_size,.init = filetime_shmem_init};
+const ZenShmem zen_filetime_shmem = {.bytes = sizeof(FileTimes),.init = filetime_shmem_init};

@@ -60,12 +60,6 @@ typedef struct Growth
 
 static Growth *growth;
 
-static Size
-grow_shmem_size(void)
-{
-	return sizeof(Growth);
-}
-
 Size
 zen_grow_max_size(int file)
 {
@@ -369,4 +363,4 @@ grow_shmem_init(void)
 	zen_page_taken = grow_look;
 }
 
-const ZenShmem zen_grow_shmem = {.size = grow_shmem_size,.init = grow_shmem_init};
+const ZenShmem zen_grow_shmem = {.bytes = sizeof(Growth),.init = grow_shmem_init};

@@ -90,12 +90,6 @@ make_classes(void)
 	page_control->nclasses = n;
 }
 
-static Size
-page_shmem_size(void)
-{
-	return sizeof(PageControl);
-}
-
 static void
 page_shmem_init(void)
 {
@@ -130,7 +124,7 @@ page_shmem_init(void)
 		memset(&zen_pages[zen_pool.files[i].first], 0, mul_size(zen_file_pages(i), sizeof(ZenPage)));
 }
 
-const ZenShmem zen_page_shmem = {.size = page_shmem_size,.init = page_shmem_init};
+const ZenShmem zen_page_shmem = {.bytes = sizeof(PageControl),.init = page_shmem_init};
 
 /* ---------- the directory word ---------- */
 

@@ -218,18 +218,12 @@ mend_copied(ZenRegionEntry *e)
 
 /* ---------- start ---------- */
 
-static Size
-region_shmem_size(void)
-{
-	return add_size(MAXALIGN(sizeof(RegionControl)), mul_size(ZEN_MAX_REGIONS, sizeof(ZenRegion)));
-}
-
 static void
 region_shmem_init(void)
 {
 	bool		found;
 
-	region_control = ShmemInitStruct("zen regions", region_shmem_size(), &found);
+	region_control = ShmemInitStruct("zen regions", zen_region_shmem.bytes, &found);
 	zen_regions = (ZenRegion *) ((char *) region_control + MAXALIGN(sizeof(RegionControl)));
 	zen_region_nodes = zen_numa_mode != ZEN_NUMA_COUNT && has_files_on_two_nodes() ? zen_numa_nodes : 1;
 	zen_nregions = (uint32) Min((int64) (MaxBackends + NUM_AUXILIARY_PROCS + max_prepared_xacts) * zen_region_nodes,
@@ -257,7 +251,10 @@ region_shmem_init(void)
 	}
 }
 
-const ZenShmem zen_region_shmem = {.size = region_shmem_size,.init = region_shmem_init};
+const ZenShmem zen_region_shmem = {
+	.bytes = MAXALIGN(sizeof(RegionControl)) + ZEN_MAX_REGIONS * sizeof(ZenRegion),
+	.init = region_shmem_init
+};
 
 int
 zen_region_place(uint32 region)

@@ -36,25 +36,19 @@ typedef struct Restamps
 
 static Restamps *restamps;
 
-static Size
-tuple_shmem_size(void)
-{
-	return sizeof(Restamps);
-}
-
 static void
 tuple_shmem_init(void)
 {
 	bool		found;
 
-	restamps = ShmemInitStruct("zen restamps", tuple_shmem_size(), &found);
+	restamps = ShmemInitStruct("zen restamps", zen_tuple_shmem.bytes, &found);
 	if (found)
 		return;
 	pg_atomic_init_u64(&restamps->begun, 0);
 	pg_atomic_init_u64(&restamps->finished, 0);
 }
 
-const ZenShmem zen_tuple_shmem = {.size = tuple_shmem_size,.init = tuple_shmem_init};
+const ZenShmem zen_tuple_shmem = {.bytes = sizeof(Restamps),.init = tuple_shmem_init};
 
 /* CRC32C of a version; body points to its prefix and rest to what follows the prefix. */
 static uint32

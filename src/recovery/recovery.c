@@ -135,12 +135,6 @@ run_pass(ZenRecoveryPass pass, ZenRecoveryPhase phase, uint32 nhelpers)
 
 /* ---------- shared memory ---------- */
 
-static Size
-recovery_shmem_size(void)
-{
-	return sizeof(ZenRecovery);
-}
-
 static void
 recovery_shmem_init(void)
 {
@@ -169,7 +163,7 @@ recovery_shmem_init(void)
 	zen_recovery->phase = ZEN_DOING_NOTHING;
 }
 
-const ZenShmem zen_recovery_shmem = {.size = recovery_shmem_size,.init = recovery_shmem_init};
+const ZenShmem zen_recovery_shmem = {.bytes = sizeof(ZenRecovery),.init = recovery_shmem_init};
 
 /* ---------- transactions in doubt ---------- */
 

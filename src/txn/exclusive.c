@@ -88,12 +88,6 @@ static int	failed = 0;			/* in a row */
 static bool failing = false;	/* this transaction, by one that counts */
 static emit_log_hook_type prev_emit_log;
 
-static Size
-exclusive_shmem_size(void)
-{
-	return sizeof(ExclusiveShared);
-}
-
 static void
 exclusive_shmem_init(void)
 {
@@ -108,7 +102,7 @@ exclusive_shmem_init(void)
 	ConditionVariableInit(&exclusive->ended);
 }
 
-const ZenShmem zen_exclusive_shmem = {.size = exclusive_shmem_size,.init = exclusive_shmem_init};
+const ZenShmem zen_exclusive_shmem = {.bytes = sizeof(ExclusiveShared),.init = exclusive_shmem_init};
 
 /* ---------- beginning and end of a stage ---------- */
 

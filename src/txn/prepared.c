@@ -866,21 +866,15 @@ zen_prepared_restore(bool (*count) (void))
 
 /* ---------- shared memory ---------- */
 
-static Size
-prepared_shmem_size(void)
-{
-	return mul_size(ZEN_MAX_REGIONS, sizeof(Prepared));
-}
-
 static void
 prepared_shmem_init(void)
 {
 	bool		found;
 
 	zen_row_admit_resolve = zen_prepared_resolve;
-	prepared = ShmemInitStruct("zen prepared transactions", prepared_shmem_size(), &found);
+	prepared = ShmemInitStruct("zen prepared transactions", zen_prepared_shmem.bytes, &found);
 	if (!found)
-		memset(prepared, 0, prepared_shmem_size());
+		memset(prepared, 0, zen_prepared_shmem.bytes);
 }
 
-const ZenShmem zen_prepared_shmem = {.size = prepared_shmem_size,.init = prepared_shmem_init};
+const ZenShmem zen_prepared_shmem = {.bytes = ZEN_MAX_REGIONS * sizeof(Prepared),.init = prepared_shmem_init};

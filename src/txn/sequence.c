@@ -556,21 +556,15 @@ zen_sequence_end(void)
 
 /* ---------- shared memory ---------- */
 
-static Size
-sequence_shmem_size(void)
-{
-	return 2 * sizeof(Needed);
-}
-
 static void
 sequence_shmem_init(void)
 {
 	bool		found;
-	char	   *raw = ShmemInitStruct("zen sequences", sequence_shmem_size(), &found);
+	char	   *raw = ShmemInitStruct("zen sequences", zen_sequence_shmem.bytes, &found);
 
 	needed = (Needed *) TYPEALIGN(PG_CACHE_LINE_SIZE, raw);
 	if (!found)
 		pg_atomic_init_u64(&needed->lsn, InvalidXLogRecPtr);
 }
 
-const ZenShmem zen_sequence_shmem = {.size = sequence_shmem_size,.init = sequence_shmem_init};
+const ZenShmem zen_sequence_shmem = {.bytes = 2 * sizeof(Needed),.init = sequence_shmem_init};
