@@ -668,6 +668,13 @@ zen_arena_full_error(void)
 			 errhint("Trees (see zen_stat_indexes) and maps grow with the number of rows: raise zen.dram_size.")));
 }
 
+void
+zen_find_room_or_error(TimestampTz *since)
+{
+	if (!zen_find_room(since))
+		zen_arena_full_error();
+}
+
 void *
 zen_arena_alloc_or_error(Size size)
 {

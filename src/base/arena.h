@@ -102,4 +102,7 @@ extern void (*zen_make_room) (void);
  */
 extern bool (*zen_find_room) (TimestampTz *since);
 
+/* zen_find_room_or_error -- the same, but throws zen_arena_full_error() in place of false. */
+extern void zen_find_room_or_error(TimestampTz *since);
+
 #endif							/* ZEN_ARENA_H */

@@ -139,13 +139,6 @@ clock_exceeds(uint64 limit)
 	return zen_version_bytes() > limit;
 }
 
-/* Do versions take more than half of the capacity?  Up to there any row read may come in. */
-static bool
-clock_exceeds_half(void)
-{
-	return clock_exceeds(clock_capacity() / 2);
-}
-
 /* So much that a newcomer must take another row's place?  The room from there to the capacity is for writers. */
 static bool
 clock_is_full(void)
@@ -796,8 +789,7 @@ zen_admission_admit(ZenHTable *ht, uint64 tidno, ZenWord *word)
 	ZenAssertNotInEpoch();
 	while ((result = admit_row(ht, word, reads, lean, &slot)) == ADMIT_FULL)
 	{
-		if (!zen_find_room(&since))
-			zen_arena_full_error();
+		zen_find_room_or_error(&since);
 		lean = true;
 	}
 	if (result == ADMIT_DAMAGED)
@@ -822,7 +814,8 @@ zen_admission_missed(ZenHTable *ht, uint64 tidno)
 	xact = zen_my_lxid();
 	if (++misses > LONG_READ)
 		return;
-	if (clock_exceeds_half())
+	/* up to half of the capacity any row read may come in */
+	if (clock_exceeds(clock_capacity() / 2))
 	{
 		reads = zen_sketch_add(key);
 		if (reads < ADMIT_READS || zen_clock_is_overfull() ||

@@ -191,6 +191,14 @@ zen_version_pass_clock(ZenVersion *from, ZenVersion *to)
 	zen_version_set(to, state);
 }
 
+/* zen_version_link_flags -- the flags of a tombstone with this link: where its row went, and if the key has changed. */
+static inline uint32
+zen_version_link_flags(uint64 link)
+{
+	return (zen_link_leads_on(link) ? ZEN_V_FORWARD : link != 0 ? ZEN_V_MOVED : 0) |
+		(zen_link_keeps_key(link) ? 0 : ZEN_V_KEY_UPDATE);
+}
+
 static inline ZenVersion *
 zen_word_entry(uint64 w)
 {

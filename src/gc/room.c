@@ -137,18 +137,15 @@ zen_room_watch(void)
 const char *
 zen_holder_kind(ZenHolderKind kind)
 {
-	switch (kind)
-	{
-		case ZEN_HOLDER_NONE:
-			return NULL;
-		case ZEN_HOLDER_PROCESS:
-			return "process";
-		case ZEN_HOLDER_PREPARED:
-			return "prepared transaction";
-		case ZEN_HOLDER_SLOT:
-			return "replication slot";
-	}
-	return NULL;
+	static const char *const names[] = {
+		[ZEN_HOLDER_NONE] = NULL,
+		[ZEN_HOLDER_PROCESS] = "process",
+		[ZEN_HOLDER_PREPARED] = "prepared transaction",
+		[ZEN_HOLDER_SLOT] = "replication slot"
+	};
+
+	Assert((int) kind < lengthof(names));
+	return names[kind];
 }
 
 /*

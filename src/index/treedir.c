@@ -163,14 +163,6 @@ zen_tree_shape(Relation index, const ZenTree *tree, ZenTreeShape *shape)
 
 /* ---------- coming and going ---------- */
 
-/* DRAM is full: make room, or throw; *since is 0 at the first call for an object. */
-static void
-treedir_room(TimestampTz *since)
-{
-	if (!zen_find_room(since))
-		zen_arena_full_error();
-}
-
 ZenTreeResult
 zen_tree_put(ZenTree *tree, const ZenTreeShape *shape, const ZenTreePos *pos, uint64 flags, IndexTuple tuple,
 			 const ZenTreeGate *gate)
@@ -179,7 +171,7 @@ zen_tree_put(ZenTree *tree, const ZenTreeShape *shape, const ZenTreePos *pos, ui
 	ZenTreeResult result;
 
 	while ((result = zen_tree_insert(tree, shape, pos, flags, tuple, gate)) == ZEN_TREE_FULL)
-		treedir_room(&since);
+		zen_find_room_or_error(&since);
 	return result;
 }
 
@@ -213,7 +205,7 @@ treedir_add(const RelFileLocator *loc)
 	ZenTree    *tree;
 
 	while ((tree = zen_arena_alloc(sizeof(ZenTree))) == NULL)
-		treedir_room(&since);
+		zen_find_room_or_error(&since);
 	memset(tree, 0, sizeof(ZenTree));
 	tree->loc = *loc;
 	SpinLockInit(&tree->lock);
@@ -254,7 +246,7 @@ zen_tree_create(Relation index, ZenTreeKind kind, bool nulls)
 	zen_tree_clear(tree);
 	note_unbuilt(tree);
 	while (!zen_tree_setup(tree, kind, nulls))
-		treedir_room(&since);
+		zen_find_room_or_error(&since);
 	return tree;
 }
 

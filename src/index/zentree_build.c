@@ -298,9 +298,8 @@ split_for(Build *build, ZenTreePath *path, const ZenTreePos *pos, const ZenTreeS
 		if (is_before(&build->shape, &slots[1], &next))
 			at = i;
 	}
-	if (i >= 0 && zen_node_is(path->node, path->version) && !zen_tree_split(tree, path, at) &&
-		!zen_find_room(since))
-		zen_arena_full_error();
+	if (i >= 0 && zen_node_is(path->node, path->version) && !zen_tree_split(tree, path, at))
+		zen_find_room_or_error(since);
 }
 
 /* One attempt to put entries of a tree of whole keys into the leaf that has the first; returns how many are there. */

@@ -77,10 +77,17 @@ zen_link(uint64 tidno, bool keeps_key)
 	return zen_word1(0, tidno, keeps_key ? 1 : 0, false);
 }
 
+/* Does a link say under which TID the row goes on? */
+static inline bool
+zen_link_leads_on(uint64 link)
+{
+	return link != 0 && link != ZEN_LINK_MOVED;
+}
+
 static inline bool
 zen_link_keeps_key(uint64 link)
 {
-	return link != ZEN_LINK_MOVED && zen_word1_code(link) == 1;
+	return zen_link_leads_on(link) && zen_word1_code(link) == 1;
 }
 
 static inline uint64

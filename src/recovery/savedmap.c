@@ -282,7 +282,7 @@ map_keep_links(ZenHTable *ht, uint64 tidno)
 		if (v == NULL || !(zen_version_flags(v) & ZEN_V_TOMBSTONE))
 			return;
 		link = zen_tuple_link(v->slot, zen_slot_size(v->slot));
-		if (link == 0 || link == ZEN_LINK_MOVED)
+		if (!zen_link_leads_on(link))
 			return;
 		pg_atomic_write_u64(word, zen_word_stale_inc(pg_atomic_read_u64(word)));
 		tidno = zen_word1_tidno(link);

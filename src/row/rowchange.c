@@ -540,8 +540,7 @@ prepare_new_tid(ZenChange *c, InHand *p)
 	Assert(p->version != NULL && p->tombstone == NULL && c->tuple != NULL);
 	p->tombstone = zen_row_make_version(NULL, c->cid, ZEN_V_TOMBSTONE | ZEN_V_FORWARD | key_flag(c));
 	Assert(p->new_word == NULL);
-	if (!zen_row_take_tid(c->ht, p->version, &p->new_tidno, &p->new_word))
-		zen_tidmap_full_error(c->ht);
+	zen_row_take_tid(c->ht, p->version, &p->new_tidno, &p->new_word);
 	p->version->code = 0;
 	p->version->depth = 0;
 	p->tombstone->forward_tidno = p->new_tidno;

@@ -88,8 +88,7 @@ alloc_version(uint32 len)
 	ZenAssertNotInEpoch();
 	ZenAssertNoWordLocked();
 	while (unlikely((v = zen_version_alloc(len)) == NULL))
-		if (!zen_find_room(&since))
-			zen_arena_full_error();
+		zen_find_room_or_error(&since);
 	return v;
 }
 
@@ -118,7 +117,7 @@ zen_row_make_version(MinimalTuple tuple, CommandId cid, uint32 flags)
 	return make_version(tuple, GetCurrentTransactionId(), cid, flags);
 }
 
-/* zen_tidmap_take(), which finds or waits for room if DRAM is full. */
+/* zen_tidmap_take(), which finds or waits for room if DRAM is full, and throws if that does not help. */
 static uint32
 take_tids(ZenHTable *ht, const uint64 *refs, uint32 n, ZenTakenTid *taken)
 {
@@ -128,22 +127,20 @@ take_tids(ZenHTable *ht, const uint64 *refs, uint32 n, ZenTakenTid *taken)
 	ZenAssertNotInEpoch();
 	while (unlikely((got = zen_tidmap_take(ht, refs, n, taken)) == 0))
 		if (!zen_find_room(&since))
-			break;
+			zen_tidmap_full_error(ht);
 	return got;
 }
 
-bool
+void
 zen_row_take_tid(ZenHTable *ht, ZenVersion *v, uint64 *tidno, ZenWord **word)
 {
 	uint64		ref = zen_arena_ref(v);
 	ZenTakenTid taken;
 
 	Assert(TransactionIdIsValid(v->xmin));	/* it is complete */
-	if (take_tids(ht, &ref, 1, &taken) == 0)
-		return false;
+	(void) take_tids(ht, &ref, 1, &taken);
 	*tidno = taken.tidno;
 	*word = taken.word;
-	return true;
 }
 
 /* The flags of a row that every snapshot is to see at once. */
@@ -182,8 +179,7 @@ zen_row_insert(ZenHTable *ht, MinimalTuple tuple, CommandId cid, uint32 spec_tok
 	rows_in_hand[0] = v;
 	first_in_hand = 0;
 	end_in_hand = 1;
-	if (!zen_row_take_tid(ht, v, &tidno, &word))
-		zen_tidmap_full_error(ht);
+	zen_row_take_tid(ht, v, &tidno, &word);
 	first_in_hand = 1;
 	zen_writeset_add(ht, tidno, word, v);
 	return tidno;
@@ -210,8 +206,6 @@ zen_row_insert_many(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid
 		uint32		i = first_in_hand;
 		uint32		got = take_tids(ht, refs + i, n - i, taken + i);
 
-		if (got == 0)
-			zen_tidmap_full_error(ht);
 		zen_writeset_add_rows(ht, taken + i, rows_in_hand + i, got);
 		first_in_hand += got;
 	}
@@ -343,8 +337,7 @@ zen_row_clone(ZenHTable *from, uint64 tidno)
 	while (!try_clone(from, tidno, word))
 	{
 		zen_row_abandon();
-		if (!zen_find_room(&since))
-			zen_arena_full_error();
+		zen_find_room_or_error(&since);
 	}
 	chain = chain_in_hand;
 	if (chain != NULL && (zen_version_flags(chain) & ZEN_V_TOMBSTONE) &&
@@ -381,8 +374,7 @@ zen_row_place(ZenHTable *to)
 	zen_writeset_check_open();
 	zen_writeset_reserve(1, 0);
 	zen_version_set(chain, ZEN_V_PENDING);
-	if (!zen_row_take_tid(to, chain, &tidno, &word))
-		zen_tidmap_full_error(to);
+	zen_row_take_tid(to, chain, &tidno, &word);
 	chain_in_hand = NULL;
 	zen_writeset_add(to, tidno, word, chain);
 }
@@ -527,8 +519,7 @@ admit_spilled(ZenHTable *ht, uint64 tidno, ZenWord *word)
 	Admission	result;
 
 	while ((result = try_admit_spilled(ht, tidno, word, &slot)) == ADMIT_FULL)
-		if (!zen_find_room(&since))
-			zen_arena_full_error();
+		zen_find_room_or_error(&since);
 	if (result == ADMIT_DAMAGED)
 		zen_tuple_corrupted(slot, tidno);
 	if (result == ADMIT_ABORTED)
@@ -573,12 +564,12 @@ link_chain(uint64 w, ZenSpilledChain *space)
 	uint64		link = slot != InvalidZenSlot ? zen_tuple_link(slot, zen_slot_size(slot)) : 0;
 	ZenVersion *v;
 
-	if (link == 0 || link == ZEN_LINK_MOVED)
+	if (!zen_link_leads_on(link))
 		return NULL;
 	v = nvm_chain(w, space);
 	v->xmin = FrozenTransactionId;
 	v->forward_tidno = zen_word1_tidno(link);
-	zen_version_set(v, ZEN_V_TOMBSTONE | ZEN_V_FORWARD | (zen_link_keeps_key(link) ? 0 : ZEN_V_KEY_UPDATE));
+	zen_version_set(v, ZEN_V_TOMBSTONE | zen_version_link_flags(link));
 	return v;
 }
 

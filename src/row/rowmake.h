@@ -23,10 +23,10 @@ extern ZenVersion *zen_row_make_version(MinimalTuple tuple, CommandId cid, uint3
 /*
  * zen_row_take_tid -- zen_tidmap_take() for a version.
  *
- * Finds or waits for room if DRAM is full (zen_find_room): an abort must find the version, since that may throw.  False
- * if that does not help.
+ * Finds or waits for room if DRAM is full (zen_find_room), and throws if that does not help: an abort must find the
+ * version.
  */
-extern bool zen_row_take_tid(ZenHTable *ht, ZenVersion *v, uint64 *tidno, ZenWord **word);
+extern void zen_row_take_tid(ZenHTable *ht, ZenVersion *v, uint64 *tidno, ZenWord **word);
 
 /*
  * zen_row_insert -- a new row; returns its TID number.  tuple is copied.

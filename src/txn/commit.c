@@ -421,17 +421,13 @@ zen_commit_own_slot(uint32 region, Size size)
 static void
 add_own_slot(ZenCommit *commit, ZenWriteSet *ws, ZenSlot slot)
 {
-	ZenWrite   *w = &ws->writes[ws->nwrites];
+	ZenWrite	w = {.ht = &zen_htables[0],.nest_level = GetCurrentTransactionNestLevel(),.slot = slot};
 
 	Assert(commit->stage == ZEN_STAGE_LEASED && ws == &zen_writeset);
 	ZenAssertRegionMine(commit->region);
 	Assert(ws->nwrites < ws->writes_capacity && !ws->writes_closed);
-	memset(w, 0, sizeof(*w));
-	w->ht = &zen_htables[0];
-	w->nest_level = GetCurrentTransactionNestLevel();
-	w->slot = slot;
-	w->former = zen_tuple_header(slot);
-	ws->nwrites++;
+	w.former = zen_tuple_header(slot);
+	ws->writes[ws->nwrites++] = w;
 	/* the sink would have to be told, and may wait for the disk */
 	leave_near_cts(commit, ws);
 }

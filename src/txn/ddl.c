@@ -51,14 +51,12 @@ static bool xid_is_durable = false;
 static void
 ddl_add(DdlKind kind, ZenHTable *ht)
 {
+	Ddl			ddl = {.kind = kind,.ht = ht,.nest_level = GetCurrentTransactionNestLevel()};
+
 	Assert(ddl_count < ddl_capacity && ht->in_use && ht->idx != 0);
 	/* savepoints end from the last on */
-	Assert(ddl_count == 0 || ddl_list[ddl_count - 1].nest_level <= GetCurrentTransactionNestLevel());
-	ddl_list[ddl_count].kind = kind;
-	ddl_list[ddl_count].ht = ht;
-	ddl_list[ddl_count].nest_level = GetCurrentTransactionNestLevel();
-	ddl_list[ddl_count].begun = false;
-	ddl_count++;
+	Assert(ddl_count == 0 || ddl_list[ddl_count - 1].nest_level <= ddl.nest_level);
+	ddl_list[ddl_count++] = ddl;
 }
 
 static void
@@ -138,12 +136,20 @@ zen_ddl_find(RelFileLocator loc, ProcNumber backend)
 	return ht;
 }
 
-void
-zen_ddl_drop(ZenHTable *ht)
+bool
+zen_ddl_is_dropping(const ZenHTable *ht)
 {
 	for (int i = 0; i < ddl_count; i++)
 		if (ddl_list[i].kind == DDL_DROP && ddl_list[i].ht == ht)
-			return;
+			return true;
+	return false;
+}
+
+void
+zen_ddl_drop(ZenHTable *ht)
+{
+	if (zen_ddl_is_dropping(ht))
+		return;
 	ddl_reserve(1);
 	ddl_add(DDL_DROP, ht);
 }
@@ -305,15 +311,6 @@ zen_ddl_truncate(ZenHTable *ht)
 }
 
 bool
-zen_ddl_is_dropping(const ZenHTable *ht)
-{
-	for (int i = 0; i < ddl_count; i++)
-		if (ddl_list[i].kind == DDL_DROP && ddl_list[i].ht == ht)
-			return true;
-	return false;
-}
-
-bool
 zen_ddl_pending(void)
 {
 	return ddl_count > 0;
@@ -423,21 +420,14 @@ zen_ddl_resolve(uint64 full_xid, bool committed)
 	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
 	{
 		ZenHTable  *ht = &zen_htables[i];
-		bool		gone;
 
 		if (!ht->in_use)
 			continue;
 		if (zen_htable_move_xid(i) == full_xid)
 			zen_htable_move_end(ht, committed);
-		gone = ht->drop_xid == full_xid && committed;
-		if (ht->create_xid == full_xid)
-		{
-			if (committed)
-				zen_htable_created(ht);
-			else
-				gone = true;
-		}
-		if (gone)
+		if (committed && ht->create_xid == full_xid)
+			zen_htable_created(ht);
+		if ((committed ? ht->drop_xid : ht->create_xid) == full_xid)
 			destroy(ht);
 		else if (ht->drop_xid == full_xid)
 			zen_htable_set_drop(ht, 0);

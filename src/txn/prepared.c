@@ -225,12 +225,10 @@ prepared_reserve(Prepared *p, uint32 region)
 	for (uint32 i = 0; i < nlists; i++)
 	{
 		Size		size = offsetof(LockList, l) + locks_in_list(p, i) * sizeof(LockRecord);
-		ZenSlot		slot = zen_commit_own_slot(region, zen_tuple_size(size));
-		ZenWrite   *w = &set->writes[set->nwrites++];
+		ZenWrite	w = {.slot = zen_commit_own_slot(region, zen_tuple_size(size))};
 
-		memset(w, 0, sizeof(*w));
-		w->slot = slot;
-		w->former = zen_tuple_header(slot);
+		w.former = zen_tuple_header(w.slot);
+		set->writes[set->nwrites++] = w;
 	}
 }
 
@@ -492,15 +490,11 @@ is_lockable(const LockRecord *l)
 static void
 restore_lock(Prepared *p, const LockRecord *lock)
 {
-	ZenLockedRow *l;
+	ZenLockedRow l = {.ht = &zen_htables[lock->htable],.tidno = lock->tidno,.xid = p->xid,.mode = lock->mode};
 
+	l.nest_level = 1;
 	p->set.locks = prepared_grow(p->set.locks, &p->set.locks_capacity, p->set.nlocks + 1, sizeof(ZenLockedRow));
-	l = &p->set.locks[p->set.nlocks++];
-	l->ht = &zen_htables[lock->htable];
-	l->tidno = lock->tidno;
-	l->xid = p->xid;
-	l->mode = lock->mode;
-	l->nest_level = 1;
+	p->set.locks[p->set.nlocks++] = l;
 }
 
 /*
@@ -511,10 +505,9 @@ static void
 restore_locks(Prepared *p, ZenSlot slot, bool intact)
 {
 	Size		size = zen_slot_size(slot) - ZEN_HEADER_SIZE;
-	LockList	list;
-	ZenWrite   *w;
+	LockList	list = {0};
+	ZenWrite	w = {.slot = slot};
 
-	memset(&list, 0, sizeof(list));
 	memcpy(&list, (char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE, Min(sizeof(list), size));
 	if (!intact && count_damaged())
 		ereport(WARNING,
@@ -526,9 +519,7 @@ restore_locks(Prepared *p, ZenSlot slot, bool intact)
 		if (is_lockable(&list.l[i]))
 			restore_lock(p, &list.l[i]);
 	p->set.writes = prepared_grow(p->set.writes, &p->set.writes_capacity, p->set.nwrites + 1, sizeof(ZenWrite));
-	w = &p->set.writes[p->set.nwrites++];
-	memset(w, 0, sizeof(*w));
-	w->slot = slot;
+	p->set.writes[p->set.nwrites++] = w;
 }
 
 /*
@@ -538,16 +529,7 @@ restore_locks(Prepared *p, ZenSlot slot, bool intact)
 static uint32
 version_flags(ZenSlot slot, ZenTupleHeader h)
 {
-	uint64		link;
-
-	if ((h.word1 & ZEN_DELETED) == 0)
-		return 0;
-	link = zen_tuple_link(slot, zen_slot_size(slot));
-	if (link == 0)
-		return ZEN_V_KEY_UPDATE;
-	if (link == ZEN_LINK_MOVED)
-		return ZEN_V_KEY_UPDATE | ZEN_V_MOVED;
-	return ZEN_V_FORWARD | (zen_link_keeps_key(link) ? 0 : ZEN_V_KEY_UPDATE);
+	return (h.word1 & ZEN_DELETED) ? zen_version_link_flags(zen_tuple_link(slot, zen_slot_size(slot))) : 0;
 }
 
 /* Is the block of a row in the list already?  No other process is at work. */
@@ -569,16 +551,13 @@ has_block(Prepared *p, ZenHTable *ht, uint32 block)
 static void
 add_block(Prepared *p, ZenHTable *ht, uint32 block)
 {
-	ZenSpilledBlock *b;
+	ZenSpilledBlock b = {.ht = ht,.block = block,.nest_level = 1};
 
 	if (has_block(p, ht, block))
 		return;
 	Assert(ht->in_use && ht->idx != 0);
 	p->set.blocks = prepared_grow(p->set.blocks, &p->set.blocks_capacity, p->set.nblocks + 1, sizeof(ZenSpilledBlock));
-	b = &p->set.blocks[p->set.nblocks++];
-	b->ht = ht;
-	b->block = block;
-	b->nest_level = 1;
+	p->set.blocks[p->set.nblocks++] = b;
 }
 
 /*
@@ -738,18 +717,6 @@ restore_slots(Prepared *p)
 
 /* ---------- recovery: locks of rows that have gone on ---------- */
 
-/* The TID under which a tombstone in NVM says that its row goes on; false: none. */
-static bool
-link_in(ZenSlot tombstone, uint64 *next)
-{
-	uint64		link = zen_tuple_link(tombstone, zen_slot_size(tombstone));
-
-	if (link == 0 || link == ZEN_LINK_MOVED)
-		return false;
-	*next = zen_word1_tidno(link);
-	return true;
-}
-
 /* No reader, no writer. */
 static void
 keep_lock_links(const ZenLockedRow *l)
@@ -760,11 +727,15 @@ keep_lock_links(const ZenLockedRow *l)
 	{
 		ZenWord    *word = zen_tidmap_word(l->ht, tidno);
 		uint64		w = word != NULL ? zen_word_read(word) : 0;
+		uint64		link;
 
-		if (word == NULL || zen_word_state(w) != ZEN_WORD_DEAD || zen_word_ref(w) == InvalidZenSlot ||
-			!link_in(zen_word_ref(w), &tidno))
+		if (word == NULL || zen_word_state(w) != ZEN_WORD_DEAD || zen_word_ref(w) == InvalidZenSlot)
+			return;
+		link = zen_tuple_link(zen_word_ref(w), zen_slot_size(zen_word_ref(w)));
+		if (!zen_link_leads_on(link))
 			return;
 		pg_atomic_write_u64(word, zen_word_stale_inc(w));
+		tidno = zen_word1_tidno(link);
 	}
 }
 
