@@ -1,46 +1,17 @@
 /*
  * clock.c -- which rows come into the Met-Cache, and which go when room is wanted.
  *
- * The rows that were read most often of late are worth their DRAM.  Reads of cached rows are counted in their newest
- * versions (zen_version_touch), reads of other rows in a sketch (sketch.c).  Both counts are halved at the same times.
+ * The rows that were read most often of late are worth their DRAM.  src/cache/README, "The Met-Cache", says when a row
+ * is admitted, how the two queues of a shard and the hand work, and what happens when versions exceed the capacity.
  *
- * Admission.  A row that is read in NVM is admitted:
- * - at once, as long as half of the cache is empty;
- * - else from its second read on, and only if room is left or a row can go that was read less.
- *
- * A row that is written or locked must be admitted.  So it is on probation first when the cache is full.  A row is
- * copied inside an epoch and without a lock.  Its word then takes the copy only if it still leads to the same slot.
- *
- * Eviction.  An entry is evictable if it is frozen, is not a tombstone, and has neither older versions nor lockers.
- * Then NVM holds the whole row.
- *
- * The CLOCK has shards, and each shard has two queues:
- * - fresh, the probation, has at most 1 / FRESH_PART of the items;
- * - kept has the rest.
- *
- * Rows belong to shards by a hash, so shards are alike.
- *
- * While room is left, rows go to kept at once.  Else each process that adds to fresh settles the oldest row there.
- * That row stays if it takes the place of a row that was read less, else it goes.  The hand passes over kept for a row
- * that wants a place.  A row that was read less often than the newcomer goes, another one goes to the end.  After
- * HAND_STEPS the newcomer has lost.  So an admission costs a few steps.
- *
- * With shares (shares.c) a row of a table above its share makes room for a row of a table below its share.  It never
- * goes the other way round.
+ * A row is copied inside an epoch and without a lock.  Its word then takes the copy only if it still leads to the same
+ * slot.
  *
  * An item is only a hint: the word itself says, under its lock, whether its row may go (I19).  An item is its row's if
  * the newest version is marked ZEN_V_IN_CLOCK and bears the item's mark.  The hand drops any other item.
  *
  * While room is left no process moves the hand to evict.  Then every CHECK_EVERY-th addition moves it to the next good
- * item.  So items of rows that are gone drop out as fast as they come when they are four for each good one.
- *
- * An old snapshot may keep any number of versions that are not evictable.  When versions exceed the capacity by an
- * eighth (zen_clock_is_overfull):
- * - commits leave the data of rows that they write in NVM only (zen_version_slim);
- * - rows that are written or locked come in without their data;
- * - no row comes in for being read.
- *
- * DRAM then grows by a header a version.
+ * item, past those of rows that are gone.
  *
  * Lock order: no word is locked under a shard's lock, and no shard under a word's.
  */

@@ -1,16 +1,12 @@
 /*
  * keycache.c -- a lossy hash from (index, key) to TID.
  *
- * A bucket is one cache line with eight entries of eight bytes: a TID, a tag of the key's hash, and a mark of use.  A
- * key has one bucket.  An entry is read and written as a whole, so no process ever sees a half of one.  Two processes
- * that store at once may lose one entry, which does no harm.
+ * src/cache/README, "The key cache", says what an entry is worth.  Two processes that store at once may lose one, which
+ * does no harm.
  *
  * In a full bucket an entry is replaced: the first one without the mark, in a search that begins at a place given by
  * the hash.  The search clears the marks that it passes (a CLOCK of eight).  A lookup writes only if the mark is not
  * set yet.
- *
- * Keys that are filled in before any query has looked them up come without the mark, and leave marks alone.  So a large
- * table that is loaded drives out no key that is in use.
  */
 #include "cache/keycache.h"
 

@@ -1,15 +1,8 @@
 /*
  * spillmap.c -- spill records.
  *
- * A hash table in shared memory: NBUCKETS chains of records, each under one of NLOCKS spinlocks.  Readers follow chains
- * inside an epoch.  A record that was unlinked still leads on.
- *
- * A record is extended in place as long as it has room, else by a larger copy, which leaves out needless entries.  A
- * TID needs these parts of it:
- * - while its word is SPILLED: the writer, and the version replaced;
- * - while the writer is not settled: the slot, which has to be scrubbed if the transaction aborts (R7).
- *
- * Under a record's lock words are read, or taken by one compare-and-swap, never locked.
+ * A hash table in shared memory: NBUCKETS chains of records, each under one of NLOCKS spinlocks.  src/cache/README,
+ * "Spill records", says what a record must keep, and how readers and writers meet at it.
  */
 #include "cache/spillmap.h"
 

@@ -1,13 +1,8 @@
 /*
  * tidmap.c -- the logical-tuple map.
  *
- * Two levels: a table's directory points to leaves of ZEN_LEAF_WORDS words (4 KB).  A leaf never moves.  The directory
- * doubles as the table grows.  An outgrown one is kept until the table goes, since readers take no lock.  All outgrown
- * ones together are not larger than the newest.
- *
- * A process takes TIDs by whole blocks of 64, one for each table that it writes.  So rows that it inserts lie together,
- * and processes do not meet.  Two processes may still work on one block after a VACUUM: each claims a word by
- * compare-and-swap.
+ * Two levels: a table's directory points to leaves of ZEN_LEAF_WORDS words (4 KB).  src/cache/README says how both grow
+ * ("Map words"), and how processes take TIDs by whole blocks ("TIDs and version codes").
  *
  * A TID is not handed out while an index may hold it, or while its tombstone is needed (I14).
  */

@@ -1,12 +1,7 @@
 /*
  * version.c -- memory of row versions; telling users of a row that cannot be read.
  *
- * A version is freed in three steps:
- * - it is unlinked under the word's lock;
- * - it is retired through the epochs (R12);
- * - it is released, together with its NVM slot if it was superseded.
- *
- * An evicted version leaves its slot behind as the tuple's newest one.
+ * src/cache/README, "Versions", has the three steps in which a version is freed.
  *
  * The sum of bytes decides about eviction only, so processes add to it in steps of STEP.
  */
@@ -125,11 +120,7 @@ zen_version_slim(uint64 w, ZenVersion *newer, ZenVersion *v, ZenVersion *lean)
 	lean->slot = v->slot;
 	lean->lockers = v->lockers;
 	lean->lock_seq = v->lock_seq + 1;
-	pg_atomic_write_u32(&lean->flags, zen_version_flags(v) | ZEN_V_IN_NVM);
-	lean->xmin = v->xmin;
-	lean->cmin = v->cmin;
-	lean->code = v->code;
-	lean->depth = v->depth;
+	zen_version_copy_history(lean, v, zen_version_flags(v) | ZEN_V_IN_NVM);
 	v->lockers = NULL;
 	if (newer == NULL)
 		return zen_word_with_entry(w, lean);
@@ -164,12 +155,7 @@ zen_version_pop(uint64 w, ZenVersion *v, bool *lone, ZenLockers **lockers)
 	head->lock_seq = v->lock_seq + 1;
 	*lockers = NULL;
 	zen_version_pass_clock(v, head);
-	if (head->older == NULL && head->lockers == NULL &&
-		(zen_version_flags(head) & (ZEN_V_FROZEN | ZEN_V_IN_CLOCK | ZEN_V_TOMBSTONE)) == ZEN_V_FROZEN)
-	{
-		zen_version_set(head, ZEN_V_IN_CLOCK);
-		*lone = true;
-	}
+	*lone = zen_version_mark_lone(head);
 	return zen_word_with_entry(w, head);
 }
 

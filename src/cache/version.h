@@ -199,6 +199,32 @@ zen_version_link_flags(uint64 link)
 		(zen_link_keeps_key(link) ? 0 : ZEN_V_KEY_UPDATE);
 }
 
+/*
+ * zen_version_mark_lone -- can a newest version be evicted now, and has it no item in the CLOCK yet?  Then it is marked
+ * for one.  Under the word's lock.
+ */
+static inline bool
+zen_version_mark_lone(ZenVersion *head)
+{
+	ZenAssertAnyWordLocked();
+	if (head->older != NULL || head->lockers != NULL ||
+		(zen_version_flags(head) & (ZEN_V_FROZEN | ZEN_V_IN_CLOCK | ZEN_V_TOMBSTONE)) != ZEN_V_FROZEN)
+		return false;
+	zen_version_set(head, ZEN_V_IN_CLOCK);
+	return true;
+}
+
+/* zen_version_copy_history -- give a copy of v, not yet published, its place in history. */
+static inline void
+zen_version_copy_history(ZenVersion *copy, const ZenVersion *v, uint32 flags)
+{
+	copy->xmin = v->xmin;
+	copy->cmin = v->cmin;
+	copy->code = v->code;
+	copy->depth = v->depth;
+	pg_atomic_write_u32(&copy->flags, flags);
+}
+
 static inline ZenVersion *
 zen_word_entry(uint64 w)
 {

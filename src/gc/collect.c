@@ -1,16 +1,9 @@
 /*
  * collect.c -- collecting a row: versions that every snapshot has passed are cut off.
  *
- * R12: a version is cut off when its successor is committed and older than every snapshot.  The cut versions are
- * retired through the epochs and take their slots with them.
- *
- * R5: freed slots keep their headers until they are reused.  So each one is counted in the map word (stale) before it
- * is freed (I13).  It is uncounted when a new header over it has been fenced (zen_collect_forget_header, called by
- * commit).
- *
- * R5: a tombstone's slot is freed when that count is 0.  The process that brings the word into that state frees it:
- * - the collector, when the tombstone becomes the only version;
- * - the writer that takes the last stale header away.
+ * R12: a version is cut off when its successor is committed and older than every snapshot.  R5, I13: its slot is
+ * counted in the map word (stale) before it is free.  A tombstone's slot is free when that count is 0.  src/gc/README,
+ * "Slots and stale headers", says which process counts and frees.
  *
  * A sweep walks over the map words of all tables, a bounded number per step.  It does to each entry the work of a queue
  * item: freeze, cut off, and take lockers out whose transactions have ended.  It does not care to which region a row
@@ -171,11 +164,8 @@ collect_word(uint64 w, ZenVersion **cut, ZenSlot *tombstone, ZenVersion **lone, 
 		*ended = v;
 		w = zen_word_with(w, ZEN_WORD_NVM, v->slot);
 	}
-	else if (v->lockers == NULL && !(zen_version_flags(v) & ZEN_V_IN_CLOCK))
-	{
-		zen_version_set(v, ZEN_V_IN_CLOCK);
+	else if (zen_version_mark_lone(v))
 		*lone = v;
-	}
 	return w;
 }
 

@@ -5,11 +5,9 @@
  * reserves places before a commit's first durable store, so that adding an item cannot fail (I16).  Sums of all queues
  * are about right only: other processes read them while holders write.
  *
- * The collector leases a region, handles the items of its queue that have come due, and gives empty pages back.  It
- * runs in these processes:
- * - a commit collects in its own region;
- * - the worker collects in regions that are free;
- * - VACUUM, and a writer that finds no room, collect in all regions that can be leased.
+ * The collector leases a region, handles the items of its queue that have come due, and gives empty pages back.  A
+ * commit collects in its own region, the worker in those that are free.  VACUUM, and a writer that finds no room,
+ * collect in all regions that can be leased.
  *
  * A process that holds a region never waits without end for another: it tries for PATIENCE_MS in all.
  */

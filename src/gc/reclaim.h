@@ -12,7 +12,7 @@
 
 #include "datatype/timestamp.h"
 
-/* zen_reclaim_shmem -- make the queues and the sweep's counters or attach to them. From now on zen_make_room() and zen_find_room() collect and evict. */
+/* zen_reclaim_shmem -- the queues and the sweep's counters.  Its init sets zen_make_room() and zen_find_room(). */
 extern const ZenShmem zen_reclaim_shmem;
 
 /* ---------- queues ---------- */

@@ -5,13 +5,9 @@
  * operator wants to know before.  So the worker looks at both once a round.  It warns when the share that
  * zen.warning_level names is in use.
  *
- * A row version stays as long as a snapshot may see it.  That is a snapshot older than the transaction that superseded
- * the version.  These may have one, and the one with the oldest is the holder of the horizon:
- * - a process (its xmin or xid);
- * - a prepared transaction (its xid);
- * - a replication slot (the xmin that its standby may need).
- *
- * They are looked at without the ProcArray's lock: the answer is for users, and may be a moment old.
+ * The holder of the horizon is the process, the prepared transaction or the replication slot with the oldest xid or
+ * xmin (src/gc/README, "The horizon").  They are looked at without the ProcArray's lock: the answer is for users, and
+ * may be a moment old.
  */
 #include "gc/room.h"
 

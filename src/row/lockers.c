@@ -7,8 +7,8 @@
  *
  * - A list is read and changed under the word's lock.  Every change raises lock_seq, so that a writer that has judged
  *   the row judges it again.
- * - A transaction's own entries are taken out when it ends.  A reader of the list passes over entries whose
- *   transactions have ended; the collector's sweep takes out those that were left behind (zen_lockers_prune).
+ * - A transaction's own entries are taken out when it ends.  The collector's sweep takes out those that were left
+ *   behind (zen_lockers_prune).
  * - A version that has left its word may be retired: then its memory holds something else in place of the list.  So the
  *   list counts only if the locked word leads to the version.
  */
@@ -148,21 +148,6 @@ remove_locker(ZenLockedEntry *e, TransactionId xid)
 	return lockers;
 }
 
-/* May a row without lockers be evicted now, and has no item in the CLOCK yet?  Then its entry is marked for one. */
-static bool
-mark_for_clock(ZenLockedEntry *e)
-{
-	ZenVersion *head = e->head;
-
-	ZenAssertWordLocked(e->word);
-	Assert(head->lockers == NULL);
-	if (head->older != NULL ||
-		(zen_version_flags(head) & (ZEN_V_FROZEN | ZEN_V_TOMBSTONE | ZEN_V_IN_CLOCK)) != ZEN_V_FROZEN)
-		return false;
-	zen_version_set(head, ZEN_V_IN_CLOCK);
-	return true;
-}
-
 /* Is a tombstone without lockers one that the collector has kept for lockers? */
 static bool
 was_kept(ZenVersion *head)
@@ -186,7 +171,7 @@ release_one(ZenHTable *ht, uint64 tidno, TransactionId xid, uint64 *forward)
 	{
 		empty = remove_locker(&e, xid);
 		if (empty != NULL)
-			evictable = mark_for_clock(&e);
+			evictable = zen_version_mark_lone(e.head);
 		kept = empty != NULL && was_kept(e.head);
 		if (zen_version_flags(e.head) & ZEN_V_FORWARD)
 		{

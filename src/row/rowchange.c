@@ -1,14 +1,9 @@
 /*
  * rowchange.c -- update, delete and lock one row.
  *
- * Writing is optimistic.  The row is judged without a lock: may it be changed or locked, and if not, why?  Then, under
- * the word's lock and for a few instructions, the word is checked to be what was judged.  If it is, the new version is
- * pushed, or the new list of lockers is hung at the row.  Else the row is judged again.
+ * Writing is optimistic: the row is judged without a lock, and the change applied under the word's lock if the row is
+ * still what was judged (src/row/README, "Judge and apply").
  *
- * Judging may read pg_xact and wait for LWLocks, so it holds no lock bit.  Its result may be out of date at once:
- *
- * - What was judged is named by the newest version and its lock_seq.  Both can only be the same later if no other
- *   process has pushed, popped or locked in between.
  * - A judgement in which two looks contradict each other is TM_BeingModified without a wait_xid: judge again.
  * - A row that is only in NVM gets an entry first.  A row whose newest version is being taken back out of a spill
  *   record waits for that.

@@ -43,17 +43,6 @@ bool		(*zen_row_admit_resolve) (void) = NULL;
 
 /* ---------- versions of versions ---------- */
 
-/* Give a copy of v its place in history. */
-static void
-copy_history(ZenVersion *copy, const ZenVersion *v, uint32 flags)
-{
-	copy->xmin = v->xmin;
-	copy->cmin = v->cmin;
-	copy->code = v->code;
-	copy->depth = v->depth;
-	pg_atomic_write_u32(&copy->flags, flags);
-}
-
 /* The version to which a word in state NVM leads (I10), read back as a chain of one. */
 static ZenVersion *
 nvm_chain(uint64 w, ZenSpilledChain *space)
@@ -240,8 +229,8 @@ clone_version(ZenVersion *v, uint64 tidno)
 		zen_version_free(copy);
 		zen_tuple_corrupted(v->slot, tidno);
 	}
-	copy_history(copy, v, zen_version_flags(v) &
-				 (ZEN_V_TOMBSTONE | ZEN_V_COMMITTED | ZEN_V_FROZEN | ZEN_V_KEY_UPDATE));
+	zen_version_copy_history(copy, v, zen_version_flags(v) &
+							 (ZEN_V_TOMBSTONE | ZEN_V_COMMITTED | ZEN_V_FROZEN | ZEN_V_KEY_UPDATE));
 	copy->xmin = xmin;
 	/* the link leads nowhere here, so no lock may pass over this version */
 	if (zen_version_flags(v) & ZEN_V_FORWARD)
@@ -356,7 +345,7 @@ zen_row_reform(ZenVersion *v, MinimalTuple tuple)
 	copy = alloc_version(tuple->t_len);
 	memcpy(copy->data, tuple, tuple->t_len);
 	copy->older = v->older;
-	copy_history(copy, v, zen_version_flags(v));
+	zen_version_copy_history(copy, v, zen_version_flags(v));
 	zen_version_free(v);
 	return copy;
 }
@@ -411,7 +400,7 @@ like_version(ZenVersion *v, uint32 len)
 		return NULL;
 	copy->slot = v->slot;
 	copy->forward_tidno = v->forward_tidno;
-	copy_history(copy, v, zen_version_flags(v) & ~ZEN_V_IN_NVM);
+	zen_version_copy_history(copy, v, zen_version_flags(v) & ~ZEN_V_IN_NVM);
 	return copy;
 }
 

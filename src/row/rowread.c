@@ -1,17 +1,15 @@
 /*
  * rowread.c -- reading rows.
  *
- * Reading takes no lock: a reader enters the epoch, loads the word, walks the chain or reads the slot, copies, and
- * leaves.  Nothing that it looks at is freed before it leaves.  Three things may come in between, and each has its
- * answer:
+ * Reading takes no lock (src/row/README, "Reading").  Three things may come in between, and each has its answer:
  *
  * - The writer of the version that the reader has chosen aborts, and its slot is scrubbed: the reader looks again.
  * - A writer pushes a version, or the collector cuts older ones off: the reader goes on with the chain that it has
  *   loaded.
  * - A slot is damaged: the reader says so once it is outside the epoch (zen_tuple_unreadable).
  *
- * A scan reads the rows of a block in one go.  It waits for memory above all, since a version or a slot is seldom near
- * the one before.  So it asks for all of the block's before it looks at the first.
+ * A scan waits for memory above all, since a version or a slot is seldom near the one before.  So it asks for all of a
+ * block's rows before it looks at the first.
  */
 #include "row/rowread.h"
 

@@ -1,9 +1,7 @@
 /*
  * visibility.c -- snapshots against version chains, and the xid horizon.
  *
- * One rule for all snapshots: a reader walks from the newest version, and passes over those whose writer the snapshot
- * does not see.  It takes the first one left; if that is a tombstone, the row is not there.  One function for each
- * snapshot type says what "see" means.
+ * One rule for all snapshots, and one function for each type that says what "see" means (src/row/README, "Visibility").
  *
  * - pg_xact shows a writer as aborted before it has popped its versions.  So every walk must expect aborted versions
  *   anywhere above the committed ones.

@@ -1,17 +1,8 @@
 /*
- * commit.c -- the commit protocol.
+ * commit.c -- the commit protocol, whose steps stand in src/txn/README, "Commit".
  *
- * zen-only:
- *	lease, allocate; write all with LP = 0, the last header's line not flushed; fence;
- *	LP, flush, fence; visible.
- *
- * mixed:
- *	lease, allocate; write all with LP = 0, all flushed; fence; descriptor, fence;
- *	PostgreSQL's commit record, flushed; visible;
- *	watermark raised and descriptor cleared in one line, fence.
- *
- * A transaction whose last slot fits one line needs no first fence if it has no other line: LP and body persist in
- * order (R6).
+ * In a zen-only commit the line of the last header is not flushed before LP is in it.  If that slot fits one line, and
+ * there is no other line, no first fence is needed: LP and body persist in order (R6).
  *
  * Slots that hold no row stand in the write set behind the rows, without a version: one that carries LP if all rows
  * were spilled, and the one that the sink wants.

@@ -1,13 +1,8 @@
 /*
  * ddl.c -- creation and drop of HTables follow their transaction.
  *
- * An HTable entry names its creator's, dropper's or mover's full xid until the end of that transaction is known;
- * recovery asks pg_xact.  For the answer to mean this transaction, its xid must not be issued again after a crash.
- * So a WAL record that bears it is flushed before the xid is written to NVM.
- *
- * A table is destroyed in this order: its entry is freed, durably; then versions, slots in shared pages, the map,
- * and the table's own pages go.  A crash in the middle leaves slots and pages without an owner, which recovery
- * collects.
+ * An HTable entry names its creator's, dropper's or mover's full xid until the end of that transaction is known.
+ * src/txn/README, "DDL", says why this xid is made durable first, and in which order a table is destroyed.
  */
 #include "txn/ddl.h"
 

@@ -2,12 +2,10 @@
  * exclusive.c -- the exclusive stage: one transaction runs while other writers wait.
  *
  * There is at most one stage.  A flag announces it; a transaction looks at the flag once, before its first write.  So a
- * server without a stage pays one read of a line that no process writes.  No transaction is interrupted: those that
- * have written already go on to their end beside the privileged one.
+ * server without a stage pays one read of a line that no process writes.
  *
- * The wait is not a lock, so no process can wait for ever, and no transaction becomes a deadlock's victim.  A waiter
- * looks at the privileged process every LOOK_MS.  It gives the stage up for all if that process itself waits for a
- * lock, or if its own wait lasts longer than zen.exclusive_timeout.
+ * The wait is not a lock.  A waiter looks at the privileged process every LOOK_MS, and may give the stage up for all.
+ * src/txn/README, "The exclusive stage", says when, and why no transaction waits for ever or fails because of it.
  */
 #include "txn/exclusive.h"
 

@@ -4,17 +4,13 @@
  * PREPARE reserves everything first (R7).  Then it writes the versions and the lists of row locks, all flushed, and
  * the descriptor, and gives the region over to the table of prepared transactions, which has one place a region.
  *
- * COMMIT PREPARED calls no callback of zen.  PostgreSQL's commit record decides.  From then on other processes see the
- * rows, and zen_prepared_resolve() makes the region's watermark follow.  Until it has, the descriptor tells recovery to
- * ask pg_xact.
+ * COMMIT PREPARED calls no callback of zen.  src/txn/README, "PREPARE TRANSACTION", says how zen_prepared_resolve()
+ * makes the region's watermark follow PostgreSQL's commit record, and how locks and versions come back after a restart.
  *
  * Row locks live in DRAM, so a prepared transaction writes lists of its own into ordinary slots of its region.
  * They bear HTable 0 and the transaction's Tx-CTS, so recovery finds them with its versions.  When the transaction
  * ends these slots are scrubbed before the descriptor goes, so that no lock list ever counts as a committed tuple.
  * (Recovery discards slots of HTable 0 in any case.)
- *
- * After a restart all versions come back first, as spilled ones, then all locks (I9).  Damaged slots are
- * counted, reported, and brought back as far as they name a row.
  */
 #include "txn/prepared.h"
 

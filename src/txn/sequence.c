@@ -1,28 +1,18 @@
 /*
  * sequence.c -- a number handed out must not be handed out again.
  *
- * nextval() writes WAL once for 32 numbers, in the transaction that takes the first of them; the others write none.
- * PostgreSQL relies on their commit records to flush what stands before them in the WAL.  A zen-only transaction is
- * durable without its commit record, and the number in its row may be another session's, which a client has carried
- * over.
- *
- * So there is one position in the WAL for all, `needed`:
+ * There is one position in the WAL for all, `needed`:
  * - a number leaves the session that has taken it only after `needed` covers the record of that number;
  * - no zen-only commit becomes durable before the WAL is flushed up to `needed`.
  *
- * The record is covered by the LSN of the sequence's page, whichever session has written it.  Numbers leave a
- * session by the end of its transaction and by what it sends to its client, so these two are watched; src/txn/README,
- * "Sequences", has the argument.
+ * src/txn/README, "Sequences", has the argument, the ways by which numbers leave a session, and why the committer logs
+ * further ahead before it waits for the disk.
  *
  * A lock tells that a session has used a sequence: nextval() keeps a RowExclusiveLock on it to the end of the
  * transaction.  The lock is in the process's own fast-path slots.  It is in the main lock table if the slots were
  * taken, or if another process wants a strong lock.  The process that moves it there holds the slots' lock exclusively.
  * A number that nextval() does not have in store costs an access to a shared buffer, so as long as there was no such
  * access there is nothing new.
- *
- * A zen-only transaction whose nextval() has written WAL must wait for the disk.  Before it does it logs further ahead,
- * so that the next such wait comes after zen.sequence_log_ahead numbers.  A crash skips the numbers logged ahead, an
- * orderly stop does not.
  */
 #include "txn/sequence.h"
 

@@ -1,16 +1,11 @@
 /*
  * spill.c -- choosing rows, writing them, and making them known as spilled.
  *
- * A row is spilled if its newest version is this transaction's, hangs alone or over a version that every snapshot sees,
- * and no transaction has locked it.  Other rows stay in DRAM until commit.
+ * src/txn/README, "Large transactions" and "Rows of a load", says which rows are spilled, and what a crash leaves.
  *
  * R2, R3: the slots have LP = 0, and a Tx-CTS of their region that is smaller than the commit's.  So they are
  * losers until the commit's LP (or descriptor) is durable, and committed from then on.  R11: the region stays
  * leased.  R15: a row that is written again after it was spilled gets the commit's Tx-CTS, which is larger.
- *
- * New rows of a load (COPY) are spilled as they come, and never have an entry.  They are written for TIDs that are
- * free, and take them when they are durable.  If another process has taken a TID before that, the row's slot is
- * scrubbed, and it is inserted like any other.
  */
 #include "txn/spill.h"
 

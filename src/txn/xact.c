@@ -7,12 +7,8 @@
  * (emit_log_hook would come too late, and with log_min_messages = fatal it would not be called.)  If the error may be
  * caught and the commit go on, the commit record decides from then on.
  *
- * A transaction is zen-only if all of this is true:
- * - PostgreSQL has written no WAL for it;
- * - it creates or drops no table, and no logical replication worker runs it;
- * - no other library acts after zen.
- *
- * Else it is mixed, and its commit record, forced to be flushed, decides.
+ * src/txn/README, "Commit", says which transactions are zen-only.  The others are mixed: their commit record, forced to
+ * be flushed, decides.
  */
 #include "txn/xact.h"
 
