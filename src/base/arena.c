@@ -1,25 +1,10 @@
 /*
  * arena.c -- shared DRAM allocator.
  *
- * The arena is cut into spans of 256 KB.  A span serves one size class as long as any object of it is in use.  Then it
- * goes back to all classes.  Objects larger than a quarter of a span take whole spans in a row.  Size classes are
- * multiples of 32 bytes up to 1 KB, above that eight per doubling.
+ * src/base/README, "Shared DRAM", has spans, classes, magazines and the order of locks; src/cache/README, "Spans", why
+ * row versions have spans of their own; src/nvm/README, "NUMA nodes", which spans are at home on which node.
  *
- * Each class has its partly filled spans in a list under its own spinlock.  In front of it each process keeps a small
- * magazine of free objects per class.  So most calls touch no shared line.
- *
- * Each NUMA node is the home of every n-th stripe of spans, and the kernel takes their memory there.  Row versions are
- * at home where their writer or reader runs, or on the nearest node that has room.  All else takes spans of all nodes
- * in turn, as processes on all nodes use it.  With one node there is one home.
- *
- * Row versions have classes of their own for each home, so their spans hold nothing else.  A span that is all but empty
- * is held by its last objects.  A process that needs memory of another size evicts these (zen_arena_rows).  It meets
- * none that must stay for as long as a table.  The last spans are not for rows: maps, queues and pages need theirs in
- * places where nothing can be evicted.
- *
- * Touched memory stays with the server (the kernel gives it lazily).
- *
- * Lock order: class lock, then span lock.
+ * Size classes are multiples of 32 bytes up to 1 KB, above that eight per doubling.
  */
 #include "base/arena.h"
 

@@ -1,14 +1,5 @@
 /*
- * epoch.c -- epoch-based reclamation (R12).
- *
- * Each process keeps its retired objects in a list, oldest first.  Every BATCH retirements it raises the global epoch
- * and stamps the batch with the epoch before.  An object may be released when every announced epoch is greater than its
- * stamp.
- *
- * A reader that announces later has entered after the object was unlinked.  For the raise is a full barrier after the
- * unlinking, and the reader's own barrier comes before its first read.
- *
- * The list is linked through the objects, so retiring needs no memory and cannot fail.
+ * epoch.c -- epoch-based reclamation (R12); src/base/README, "Epochs", says how it works.
  */
 #include "base/epoch.h"
 
@@ -22,6 +13,8 @@
 #include "storage/spin.h"
 
 #define MAX_RETIRED	UINT64CONST(1000000000) /* more cannot be in a list */
+#define NSLOTS		(zen_nprocs() + 1)	/* the last one is that of processes
+										 * without a PGPROC */
 #define BATCH 32				/* retirements between two raises of the epoch */
 
 ZenEpochShared *zen_epoch_shared;
@@ -35,16 +28,10 @@ static ZenRetired *stamped_tail;
 static ZenRetired *batch_tail;
 static int	batch_count;
 
-static int
-nprocs(void)
-{
-	return MaxBackends + NUM_AUXILIARY_PROCS + max_prepared_xacts + 1;
-}
-
 Size
 zen_epoch_shmem_size(void)
 {
-	return sizeof(ZenEpochShared) + mul_size(nprocs() + 1, sizeof(ZenEpochSlot));
+	return sizeof(ZenEpochShared) + mul_size(NSLOTS + 1, sizeof(ZenEpochSlot));
 }
 
 void
@@ -55,7 +42,7 @@ zen_epoch_init(void (*const release[ZEN_RETIRED_KINDS]) (ZenRetired *object))
 	memcpy(release_object, release, sizeof(release_object));
 	zen_epoch_shared = ShmemInitStruct("zen epochs", zen_epoch_shmem_size(), &found);
 	slots = (ZenEpochSlot *) TYPEALIGN(sizeof(ZenEpochSlot), (char *) zen_epoch_shared + sizeof(ZenEpochShared));
-	zen_my_epoch = &slots[nprocs() - 1];
+	zen_my_epoch = &slots[NSLOTS - 1];
 	stamped_tail = batch_tail = NULL;
 	batch_count = 0;
 	if (found)
@@ -64,8 +51,8 @@ zen_epoch_init(void (*const release[ZEN_RETIRED_KINDS]) (ZenRetired *object))
 	SpinLockInit(&zen_epoch_shared->lock);
 	zen_epoch_shared->orphans = NULL;
 	zen_epoch_shared->orphan_changes = 0;
-	zen_epoch_shared->nprocs = nprocs();
-	for (int i = 0; i < nprocs(); i++)
+	zen_epoch_shared->nprocs = NSLOTS;
+	for (int i = 0; i < NSLOTS; i++)
 	{
 		pg_atomic_init_u64(&slots[i].announced, 0);
 		pg_atomic_init_u64(&slots[i].changes, 0);

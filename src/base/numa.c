@@ -333,16 +333,10 @@ zen_numa_divide(char *base, Size size, Size stripe)
 
 /* ---------- counts ---------- */
 
-static int
-nblocks(void)
-{
-	return MaxBackends + NUM_AUXILIARY_PROCS + max_prepared_xacts;
-}
-
 static Size
 numa_shmem_size(void)
 {
-	return zen_numa_nodes > 1 ? mul_size(nblocks(), sizeof(NodeBlock)) + sizeof(ZenNumaCounts) * ZEN_MAX_NODES : 0;
+	return zen_numa_nodes > 1 ? mul_size(zen_nprocs(), sizeof(NodeBlock)) + sizeof(ZenNumaCounts) * ZEN_MAX_NODES : 0;
 }
 
 static void
@@ -353,11 +347,11 @@ numa_shmem_init(void)
 	if (zen_numa_nodes == 1)
 		return;
 	node_blocks = ShmemInitStruct("zen NUMA nodes", numa_shmem_size(), &found);
-	before_reset = (ZenNumaCounts *) (node_blocks + nblocks());
+	before_reset = (ZenNumaCounts *) (node_blocks + zen_nprocs());
 	if (found)
 		return;
 	memset(node_blocks, 0, numa_shmem_size());
-	for (int i = 0; i < nblocks(); i++)
+	for (int i = 0; i < zen_nprocs(); i++)
 		node_blocks[i].place = -1;
 }
 
@@ -428,22 +422,18 @@ zen_numa_count_read(int from, uint64 lines)
 	}
 }
 
-/* Of a block: the process may have ended, and its PGPROC may be another's. */
-static bool
-is_session_at(int i, int place)
-{
-	volatile NodeBlock *block = &node_blocks[i];
-
-	return block->place == place && block->pid != 0 && GetPGProcByNumber(i)->pid == block->pid;
-}
-
 int
 zen_numa_sessions(int place)
 {
 	int			n = 0;
 
-	for (int i = 0; node_blocks != NULL && i < nblocks(); i++)
-		n += is_session_at(i, place);
+	for (int i = 0; node_blocks != NULL && i < zen_nprocs(); i++)
+	{
+		volatile NodeBlock *block = &node_blocks[i];
+
+		/* the process may have ended, and its PGPROC may be another's */
+		n += block->place == place && block->pid != 0 && GetPGProcByNumber(i)->pid == block->pid;
+	}
 	return n;
 }
 
@@ -451,7 +441,7 @@ static void
 numa_sum_blocks(int place, ZenNumaCounts *sum)
 {
 	memset(sum, 0, sizeof(*sum));
-	for (int i = 0; i < nblocks(); i++)
+	for (int i = 0; i < zen_nprocs(); i++)
 	{
 		volatile uint64 *counts = (volatile uint64 *) &node_blocks[i].counts[place];
 

@@ -21,6 +21,9 @@ typedef struct ZenShmem
 	void		(*init) (void);
 } ZenShmem;
 
+/* How many processes may have a PGPROC; its users include access/twophase.h, miscadmin.h and storage/proc.h. */
+#define zen_nprocs()	(MaxBackends + NUM_AUXILIARY_PROCS + max_prepared_xacts)
+
 /* zen_locks_request -- ask for the locks of base/locks.h, in shmem_request_hook; zen_locks_init -- find them later. */
 extern void zen_locks_request(void);
 extern void zen_locks_init(void);

@@ -17,6 +17,8 @@
 #include "utils/timestamp.h"
 
 #define LINE_SIZE	64			/* bytes */
+#define NBLOCKS		(zen_nprocs() + 1)	/* the last one is the postmaster's
+										 * and single-user mode's */
 #define BLOCK_SIZE	TYPEALIGN(LINE_SIZE, ZEN_NCOUNTERS * sizeof(uint64))
 
 static uint64 unattached[ZEN_NCOUNTERS];
@@ -29,20 +31,13 @@ typedef struct StatsReset
 	uint64		sums[ZEN_NCOUNTERS];	/* at that time */
 } StatsReset;
 
-static char *stats_blocks;		/* stats_nblocks() blocks of BLOCK_SIZE bytes */
+static char *stats_blocks;		/* NBLOCKS blocks of BLOCK_SIZE bytes */
 static StatsReset *reset;
-
-static int
-stats_nblocks(void)
-{
-	/* the last block is the postmaster's and single-user mode's */
-	return MaxBackends + NUM_AUXILIARY_PROCS + max_prepared_xacts + 1;
-}
 
 static Size
 stats_shmem_size(void)
 {
-	return mul_size(stats_nblocks(), BLOCK_SIZE) + LINE_SIZE + sizeof(StatsReset);
+	return mul_size(NBLOCKS, BLOCK_SIZE) + LINE_SIZE + sizeof(StatsReset);
 }
 
 static void
@@ -52,13 +47,13 @@ stats_shmem_init(void)
 	char	   *raw = ShmemInitStruct("zen statistics", stats_shmem_size(), &found);
 
 	stats_blocks = (char *) TYPEALIGN(LINE_SIZE, raw);
-	reset = (StatsReset *) (stats_blocks + mul_size(stats_nblocks(), BLOCK_SIZE));
+	reset = (StatsReset *) (stats_blocks + mul_size(NBLOCKS, BLOCK_SIZE));
 	if (!found)
 	{
-		memset(stats_blocks, 0, mul_size(stats_nblocks(), BLOCK_SIZE) + sizeof(StatsReset));
+		memset(stats_blocks, 0, mul_size(NBLOCKS, BLOCK_SIZE) + sizeof(StatsReset));
 		reset->at = GetCurrentTimestamp();
 	}
-	zen_my_counters = (uint64 *) (stats_blocks + (Size) (stats_nblocks() - 1) * BLOCK_SIZE);
+	zen_my_counters = (uint64 *) (stats_blocks + (Size) (NBLOCKS - 1) * BLOCK_SIZE);
 }
 
 const ZenShmem zen_stats_shmem = {.size = stats_shmem_size,.init = stats_shmem_init};
@@ -76,7 +71,7 @@ zen_stats_sum_of(ZenCounter counter)
 {
 	uint64		total = 0;
 
-	for (int b = 0; b < stats_nblocks(); b++)
+	for (int b = 0; b < NBLOCKS; b++)
 		total += ((volatile uint64 *) (stats_blocks + (Size) b * BLOCK_SIZE))[counter];
 	return total;
 }
@@ -85,7 +80,7 @@ static void
 stats_sum_blocks(uint64 *totals)
 {
 	memset(totals, 0, ZEN_NCOUNTERS * sizeof(uint64));
-	for (int b = 0; b < stats_nblocks(); b++)
+	for (int b = 0; b < NBLOCKS; b++)
 	{
 		volatile uint64 *block = (volatile uint64 *) (stats_blocks + (Size) b * BLOCK_SIZE);
 

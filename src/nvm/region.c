@@ -1,15 +1,8 @@
 /*
- * region.c -- leases, watermarks, in-doubt descriptors, Tx-CTS.
- *
- * R11: a lease is a compare-and-swap on the region's flag.  A process tries its last region first, or one that has
- * room for it (zen_slotalloc_lease), then from 0 up.  So few regions stay in use, and their partly filled
- * pages are found again.
+ * region.c -- leases (R11), watermarks, in-doubt descriptors, Tx-CTS (R14); see src/nvm/README, "Regions and Tx-CTS".
  *
  * Some calls need no lease.  At recovery the leader is alone, and the postmaster is at a stop.  A prepared
  * transaction keeps its region leased, and the process that ends it is at work there.
- *
- * R14: the counter's persistent mark is raised CTS_STRIDE at a time, before any number beyond it is given out; a
- * restart begins above the mark.
  */
 #include "nvm/region.h"
 
@@ -226,11 +219,11 @@ region_shmem_init(void)
 	region_control = ShmemInitStruct("zen regions", zen_region_shmem.bytes, &found);
 	zen_regions = (ZenRegion *) ((char *) region_control + MAXALIGN(sizeof(RegionControl)));
 	zen_region_nodes = zen_numa_mode != ZEN_NUMA_COUNT && has_files_on_two_nodes() ? zen_numa_nodes : 1;
-	zen_nregions = (uint32) Min((int64) (MaxBackends + NUM_AUXILIARY_PROCS + max_prepared_xacts) * zen_region_nodes,
+	zen_nregions = (uint32) Min((int64) zen_nprocs() * zen_region_nodes,
 								ZEN_MAX_REGIONS);
 	for (int i = 0; i < ZEN_MAX_NODES; i++)
 		my_region[i] = i;
-	if (MaxBackends + NUM_AUXILIARY_PROCS + max_prepared_xacts > ZEN_MAX_REGIONS)
+	if (zen_nprocs() > ZEN_MAX_REGIONS)
 		ereport(FATAL,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("zen supports at most %d concurrent writers", ZEN_MAX_REGIONS),
