@@ -1,20 +1,8 @@
 /*
  * partition.c -- the soft partition (Zen+, 4.2.2): where a session runs, and which node has which partition.
  *
- * hash(key) modulo zen.numa_partitions is a partition, and each partition belongs to a node.  src/numa/README has the
- * whole.
- *
- * A session (Algorithm 3).  Each transaction brings votes.  A session's score of a node is their share, averaged over
- * its last transactions.  Its home is the node with the best score, once that is MARGIN times the score of the home
- * before.  So a session that alternates stays, and one whose rows have changed moves after a few transactions.  A
- * session leaves a home that is overloaded, and comes back when that is not; few do so at a time, since load is
- * known only once a tick.
- *
- * The map (Algorithm 4).  If a node has more than ETA times its share of accesses, partitions move from the heaviest
- * node to the lightest until no single one makes it much better.  Rows stay: each follows when it is written next.
- *
- * The worker alone writes the map, load and tokens; sessions read them without a lock.  A session that has seen an old
- * word runs on a node that is not the best.  Nothing else depends on them.
+ * A session chooses its node by the paper's Algorithm 3, and the worker keeps the map by Algorithm 4.  src/numa/README
+ * has both, and says why sessions read map, load and tokens without a lock.
  */
 #include "numa/partition.h"
 

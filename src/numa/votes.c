@@ -9,9 +9,6 @@
  * A vote is a value that a partition key must equal: a constant, a parameter of the statement, or each element of an
  * array of these.  The key of each row of an INSERT also votes.  Values that are only found in the execution, as on the
  * inner side of a nested loop, do not vote.
- *
- * A plan that looks at no table, as that of SELECT f(1), is not the first of its transaction: the first one in the
- * function is.
  */
 #include "numa/votes.h"
 
@@ -100,12 +97,7 @@ labelled_column(Oid relid)
 static TypeCacheEntry *
 hashed_as(Oid relid, AttrNumber attno)
 {
-	Oid			type,
-				collation;
-	int32		typmod;
-
-	get_atttypetypmodcoll(relid, attno, &type, &typmod, &collation);
-	return lookup_type_cache(type, TYPECACHE_HASH_PROC | TYPECACHE_HASH_OPFAMILY);
+	return lookup_type_cache(get_atttype(relid, attno), TYPECACHE_HASH_PROC | TYPECACHE_HASH_OPFAMILY);
 }
 
 /* elevel: of a column whose values cannot be hashed. */
@@ -574,6 +566,7 @@ look_at_plan(Collector *c, Plan *plan)
 	look_at_plan(c, plan->righttree);
 }
 
+/* A plan of SELECT f(1) looks at none: the first of its transaction is the first one in the function. */
 static bool
 looks_at_table(const PlannedStmt *stmt)
 {
@@ -587,21 +580,18 @@ looks_at_table(const PlannedStmt *stmt)
 	return false;
 }
 
-/* Parallel workers stay where they are started, and so do processes that serve no client. */
-static bool
-may_move(void)
-{
-	return MyBackendType == B_BACKEND && MyProc != NULL;
-}
-
 void
 zen_votes_begin(QueryDesc *query, int eflags)
 {
 	static LocalTransactionId last = InvalidLocalTransactionId;
 	Collector	c = {.rtable = query->plannedstmt->rtable,.params = query->params};
 
-	if (last == zen_my_lxid() || !may_move() || (eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0 ||
-		!looks_at_table(query->plannedstmt))
+	/*
+	 * parallel workers stay where they are started, and so do processes that
+	 * serve no client
+	 */
+	if (last == zen_my_lxid() || MyBackendType != B_BACKEND || MyProc == NULL ||
+		(eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0 || !looks_at_table(query->plannedstmt))
 		return;
 	last = zen_my_lxid();
 	forget_stale_keys();
