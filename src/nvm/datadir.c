@@ -55,17 +55,6 @@ zen_cluster_facts(void)
 
 /* ---------- zen.state ---------- */
 
-static bool
-state_unreadable(const char *path, const char *key, int elevel)
-{
-	ereport(elevel,
-			(errcode(ERRCODE_DATA_CORRUPTED),
-			 errmsg("could not understand file \"%s\"", path),
-			 errdetail("The line \"%s\" is missing, malformed or of another format version.", key),
-			 errhint("Restore the file from a copy of the data directory of the same moment.")));
-	return false;
-}
-
 /* Read one line "key value" into value (MAXPGPATH bytes); false if it is anything else. */
 static bool
 read_state_line(FILE *file, const char *key, char *value)
@@ -176,7 +165,13 @@ zen_state_read(ZenStateFile *state, int elevel)
 	state->found = true;
 	wrong = read_state_lines(file, state);
 	FreeFile(file);
-	return wrong == NULL || state_unreadable(path, wrong, elevel);
+	if (wrong != NULL)
+		ereport(elevel,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("could not understand file \"%s\"", path),
+				 errdetail("The line \"%s\" is missing, malformed or of another format version.", wrong),
+				 errhint("Restore the file from a copy of the data directory of the same moment.")));
+	return wrong == NULL;
 }
 
 struct timespec

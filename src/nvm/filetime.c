@@ -1,18 +1,9 @@
 /*
  * filetime.c -- the time of modification of the pool's files tells of stores.
  *
- * Backup tools and rsync copy a file again if its size or its time has changed.  The kernel raises the time of a file
- * that is mapped at a process's first store to a page only.  So zen does it:
- *
- *	- a process that stores while all is at rest, before its fence returns (zen_nvm_watch);
- *	- the worker once a second as long as something is stored, and the startup process of a standby;
- *	- pg_backup_start(), when it is done; the postmaster at each start and at its end.
- *
- * All but the first look for what was stored, and set the time after that look.  So a time is later than all stores
- * that were looked at.  Tools compare whole seconds.  So each time is in a later second than the one before, be that
- * ours or the kernel's, even if the clock was set back.
- *
- * src/nvm/README, "Times of files", says what a tool can see at each moment.
+ * src/nvm/README, "Times of files", says which process raises the times and when, and what a tool can see at each
+ * moment.  A process that does so looks for what was stored, and sets the time after that look.  So a time is later
+ * than all stores that were looked at.
  */
 #include "nvm/filetime.h"
 

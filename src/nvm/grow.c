@@ -1,21 +1,10 @@
 /*
  * grow.c -- the pool grows while the server runs.
  *
- * The file is mapped beyond its end (persist.c), and descriptors of pages have room for all that it may get (page.c).
- * So to grow is
- *
- *	1. to make the file longer, by zeroes, durably (poolfile.c);
- *	2. to write the new size into both copies of the superblock, one after the other (R16);
- *	3. to raise the number of pages;
- *	4. to put the new pages on the free list.
- *
- * src/nvm/README, "Growing", says what a crash at each point leaves.
+ * src/nvm/README, "Growing", has the steps (R16), what a crash at each point leaves, and who asks for more.
  *
  * One process at a time grows: zen_pool_grow(), or the worker, which keeps zen.pool_grow_by.  If that one ends by an
  * error the file is cut to its size again.
- *
- * A process that takes a page looks how many are left, and wakes the worker if they are few.  A process that finds none
- * asks for more, and waits as long as there is hope (ZenGrowHope).
  */
 #include "nvm/grow.h"
 

@@ -2,8 +2,7 @@
  * htable.c -- the HTable directory.
  *
  * An entry's identity line is durable before its state leaves FREE, and the state changes by one 8-byte store, so a
- * crash finds a whole entry or none.  birth_cts makes entries reusable without touching old slots: a slot whose
- * Tx-CTS is not above it belongs to an earlier owner of the entry (R14 keeps Tx-CTS unique over restarts).
+ * crash finds a whole entry or none.  src/nvm/README, "Tables and their slots", says why an entry is reusable at once.
  *
  * Before a full xid is written to NVM, WAL that bears it is flushed, so that it is not issued again after a crash
  * (txn/ddl.c).  A transaction that creates or drops a table is a mixed one.

@@ -21,9 +21,6 @@
  * A pool may have several files (ZEN_FORMAT_VERSION_FILES).  Each has this layout, with the areas of mark, regions and
  * HTables unused but in file 0.  Page numbers go on over all files: a file's superblock says which is its first.
  * Numbers between the end of a file and the first of the next one are those of no page, until the file grows.
- *
- * The paper's pages have 2 MB.  A page belongs to one writer region and one size class, and a server with few rows has
- * regions and classes enough to fill a small pool with almost empty pages of that size.
  */
 #ifndef ZEN_LAYOUT_H
 #define ZEN_LAYOUT_H
@@ -290,9 +287,6 @@ StaticAssertDecl(ZEN_PAGE_REGION_SHIFT == ZEN_PAGE_HTABLE_BITS &&
 /*
  * word0: bit 63 LP, bits 0..62 Tx-CTS (0 = slot is empty)
  * word1: bit 63 Deleted, bits 48..62 HTable entry, bits 0..47 versioned TID (block << 16 | offset)
- *
- * The paper keeps the HTable out of the tuple because each page belongs to one table.  Here small tables share
- * pages, so the 15 bits above the versioned TID name the table.
  *
  * A live version's body is a PostgreSQL MinimalTuple whose length and padding carry length, xmin and CRC.  16 bytes of
  * header put the column data of a tuple without nulls at byte 32, 8-byte aligned.

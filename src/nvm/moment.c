@@ -1,10 +1,8 @@
 /*
  * moment.c -- do pool and data directory belong together?
  *
- * Both carry a random uuid, and the cluster's system identifier.  Both know how many starts there were.  Within a start
- * both have a mark, a number that begins with 0.  It is raised once in MARK_MS if something was stored, and at each
- * orderly stop: in the further files of the pool, then in file 0, then in zen.state, each durable before the next
- * (R20).  So of a true pair each has the mark of the other one, or the pool is one ahead.  Commits know nothing of it.
+ * Both carry a random uuid, and the cluster's system identifier.  Both know a generation, which each start raises, and
+ * a mark within it (R20).  So of a true pair each has the mark of the other one, or the pool is one ahead.
  *
  *	- generation and mark of zen.state, or one mark more: the pool is taken.  It is of the same moment as far as marks
  *	  tell;
@@ -18,22 +16,8 @@
  * The pool carries also a checkpoint position that the cluster had reached.  pg_control of an older data directory lies
  * behind it.
  *
- * An orderly stop leaves a mark that no copy from before has.  After a crash a pool is taken that is older by less than
- * one mark.  src/nvm/README, "One moment", says what else may happen to either, and which pairs that leaves.
- *
- * pg_upgrade makes a new cluster that takes over the old one's pool.  It keeps what a pool knows of a cluster: OIDs of
- * databases and tablespaces, relfilenumbers, transaction ids and pg_xact.  Only the system identifier changes, so the
- * pool can stay as it is.  While pg_upgrade runs the new cluster's servers, they have an empty pool in memory
- * (poolopen.c), and do not touch the old one.  The first zen table that pg_upgrade makes notes uuid and generation of
- * the pool in zen.state.  The first ordinary start takes the pool over, if
- *
- *	- it is that pool, of that generation: the old cluster has not been started since its catalogs were copied;
- *	- pg_upgrade has finished.  Its last change is that of pg_resetwal, whose checkpoint begins a WAL segment.  It
- *	  starts the server once more after that, for a last look, and that start notes it;
- *	- none of its files lies where the script that pg_upgrade offers would remove it.
- *
- * The pool is taken over by the same stores as at any start (begin_generation() in poolopen.c).  A crash leaves the
- * pool as it was, or with the system identifier of the new cluster.  The new cluster's start is then repeated.
+ * src/nvm/README, "One moment", says what may happen to either, and which pairs that leaves; "Another cluster takes the
+ * pool over", when a cluster that pg_upgrade makes takes the old one's.
  */
 #include "nvm/moment.h"
 
@@ -82,7 +66,7 @@ is_renamed(const ZenStateFile *state, const ZenClusterFacts *facts)
 	return true;
 }
 
-/* Is this the pool of this cluster and of this data directory? */
+/* Is this the pool of this cluster, and does the data directory know of one? */
 static void
 moment_check_identity(const ZenStateFile *state, const ZenClusterFacts *facts)
 {
@@ -110,12 +94,21 @@ moment_check_identity(const ZenStateFile *state, const ZenClusterFacts *facts)
 						   DataDir, ZEN_STATE_FILE),
 				 errhint("Restore the pool file and the data directory from copies made at the same moment, or "
 						 "set zen.pool_path to a new file name to begin with an empty pool.")));
-	if (zen_super.uuid[0] != state->uuid[0] || zen_super.uuid[1] != state->uuid[1])
+}
+
+static void
+check_uuid(const ZenStateFile *state, bool upgraded)
+{
+	if (memcmp(zen_super.uuid, state->uuid, sizeof(state->uuid)) != 0)
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 upgraded ?
+				 errmsg("zen pool file \"%s\" is not the pool of the cluster that was upgraded", zen_first_path) :
 				 errmsg("zen pool file \"%s\" is not the pool of this data directory", zen_first_path),
 				 errdetail("The pool has uuid " ZEN_UUID_FORMAT ", \"%s/%s\" names " ZEN_UUID_FORMAT ".",
 						   ZEN_UUID_ARGS(zen_super.uuid), DataDir, ZEN_STATE_FILE, ZEN_UUID_ARGS(state->uuid)),
+				 upgraded ?
+				 errhint("Set zen.pool_path to the pool that it named while pg_upgrade was running.") :
 				 errhint(ZEN_SAME_MOMENT_HINT)));
 }
 
@@ -201,17 +194,9 @@ refuse_upgrade(const char *detail, const char *hint)
 			 errhint("%s", hint)));
 }
 
-/* Was the pool left in order?  in_use: a server has it open now. */
-static bool
-adopt_is_settled(int fd, const ZenSuperblock *sb, bool *in_use)
-{
-	*in_use = flock(fd, LOCK_SH | LOCK_NB) != 0;
-	return !*in_use && sb->clean == 1;
-}
-
-/* Read the pool that zen.pool_path names; what is wrong with it is an ERROR. */
+/* Read the pool that zen.pool_path names; it must be left in order, or may_run, and a server has it open now. */
 static ZenSuperblock
-read_old_pool(bool *settled, bool *in_use)
+read_old_pool(bool may_run)
 {
 	ZenPoolName names[ZEN_MAX_FILES];
 	const char *path = names[0].path;
@@ -236,41 +221,32 @@ read_old_pool(bool *settled, bool *in_use)
 								path, ZEN_FORMAT_VERSION),
 					   "Set zen.pool_path of the new cluster to the pool of the old cluster, and use one version of "
 					   "zen in both.");
-	*settled = adopt_is_settled(fd, &pair.copy[at], in_use);
+	if (flock(fd, LOCK_SH | LOCK_NB) != 0 ? !may_run : pair.copy[at].clean != 1)
+		refuse_upgrade("The pool was not left in order by the old cluster's server.",
+					   "Start the old cluster, wait until zen_recovery says that it is ready, and stop it in fast "
+					   "mode.  Then run pg_upgrade again, on a new cluster.");
 	CloseTransientFile(fd);
 	return pair.copy[at];
 }
 
-/* Neither the cluster nor its pool may be in use. */
+/* The cluster has no pool of its own yet; read the one that it is to take over. */
 static ZenSuperblock
-adopt_look(ZenStateFile *state, bool *settled, bool *in_use)
+adopt_look(ZenStateFile *state, bool may_run)
 {
 	(void) zen_state_read(state, FATAL);
 	if (state->found && !zen_state_is_upgrade(state))
 		refuse_upgrade(psprintf("It has a zen pool of its own, named in \"%s/%s\".", DataDir, ZEN_STATE_FILE),
 					   NEW_CLUSTER_HINT);
-	return read_old_pool(settled, in_use);
-}
-
-static void
-refuse_unsettled(void)
-{
-	refuse_upgrade("The pool was not left in order by the old cluster's server.",
-				   "Start the old cluster, wait until zen_recovery says that it is ready, and stop it in fast mode.  "
-				   "Then run pg_upgrade again, on a new cluster.");
+	return read_old_pool(may_run);
 }
 
 void
 zen_adopt_check(void)
 {
 	ZenStateFile state;
-	bool		settled,
-				in_use;
 
 	Assert(IsBinaryUpgrade);
-	(void) adopt_look(&state, &settled, &in_use);
-	if (!settled && !in_use)
-		refuse_unsettled();
+	(void) adopt_look(&state, true);
 }
 
 void
@@ -278,14 +254,10 @@ zen_adopt_note(void)
 {
 	ZenStateFile state;
 	ZenSuperblock sb;
-	bool		settled,
-				in_use;
 
 	Assert(IsBinaryUpgrade);
 	LWLockAcquire(zen_lock(ZEN_LOCK_HTABLE), LW_EXCLUSIVE);
-	sb = adopt_look(&state, &settled, &in_use);
-	if (!settled)
-		refuse_unsettled();
+	sb = adopt_look(&state, false);
 	if (!state.found)
 	{
 		state.found = true;
@@ -362,13 +334,6 @@ adopt_check_start(const ZenStateFile *state, const ZenClusterFacts *facts)
 	char		directory[MAXPGPATH];
 
 	Assert(zen_state_is_upgrade(state));
-	if (memcmp(sb->uuid, state->uuid, sizeof(state->uuid)) != 0)
-		ereport(FATAL,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("zen pool file \"%s\" is not the pool of the cluster that was upgraded", zen_first_path),
-				 errdetail("The pool has uuid " ZEN_UUID_FORMAT ", \"%s/%s\" names " ZEN_UUID_FORMAT ".",
-						   ZEN_UUID_ARGS(sb->uuid), DataDir, ZEN_STATE_FILE, ZEN_UUID_ARGS(state->uuid)),
-				 errhint("Set zen.pool_path to the pool that it named while pg_upgrade was running.")));
 	if (state->phase == ZEN_PHASE_UPGRADING && !facts->reset)
 		ereport(FATAL,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -416,6 +381,7 @@ zen_moment_check(const ZenSuperblockPair *pair, const ZenStateFile *state, const
 
 	if (!upgraded)
 		moment_check_identity(state, facts);
+	check_uuid(state, upgraded);
 	zen_superblock_undo_start(0, pair, state->generation);
 	if (upgraded)
 		adopt_check_start(state, facts);
@@ -524,13 +490,8 @@ zen_moment_step(char *base, uint64 fences)
 	own -= zen_my_counters[ZEN_C_fences];
 	done = raise_running(base);
 	own += zen_my_counters[ZEN_C_fences];
-	if (done)
-	{
-		since = false;
-		next = TimestampTzPlusMilliseconds(now, MARK_MS);
-	}
-	else
-		next = TimestampTzPlusMilliseconds(now, RETRY_MS);
+	since = !done;
+	next = TimestampTzPlusMilliseconds(now, done ? MARK_MS : RETRY_MS);
 }
 
 void

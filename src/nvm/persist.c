@@ -7,9 +7,7 @@
  * pages in any order, so nothing may rely on more order than flush and fence promise.  Ranges noted are private to
  * the process, as pending write-backs are private to a CPU.
  *
- * On a platform that flushes its caches at a power loss (eADR), a store is durable as soon as other processors can see
- * it, and x86 shows the stores of a process in their order.  So zen_flush has nothing to do, and zen_order nothing but
- * to keep the compiler from changing that order.  zen_fence still waits until all stores can be seen.
+ * Where caches survive a power loss (eADR), zen_flush does nothing: src/nvm/README, "The persistence domain".
  *
  * libpmem is never asked to create a file: with PMEM_FILE_CREATE it truncates what is there, and with
  * PMEM_FILE_SPARSE a full medium is a SIGBUS at some later store.  Files are allocated for real and then mapped.
@@ -311,12 +309,7 @@ map_file(const char *path, Size *size, bool *is_pmem)
 	return base;
 }
 
-/*
- * Map a file, and address space behind its end, as persistent memory if it is that.  NULL and errno on failure.
- *
- * mmap() may go beyond the end of a file.  A page there is a SIGBUS until the file has it, and works in every process
- * as soon as it does.  So the mapping that the postmaster has made is never changed again.
- */
+/* Map a file, and address space behind its end (src/nvm/README, "Growing").  False and errno on failure. */
 static bool
 map_over(const char *path, char *base, Size reserve, bool is_pmem)
 {

@@ -12,12 +12,9 @@
  * under ZEN_LOCK_SUPER.  So what a process has in memory may be old: it reads the copy in force again before it writes.
  *
  * Length.  All of a new part is really allocated, as at the file's creation, so that no later store finds the medium
- * full.  It is done in steps, so that a user can cancel it and a view can tell how far it is.  The file system gives
- * zeroes, which is what free pages and their directory words are (R8).  On persistent memory the first store to an
- * extent that was not written yet commits the file system's journal.  So the zeroes are stored once more there.
- *
- * A file that was copied may have holes: copying tools make them of zeroes.  They are filled at each start.  A store
- * into one would be a SIGBUS on a full file system.
+ * full.  It is done in steps, so that a user can cancel it and a view can tell how far it is.  On persistent memory the
+ * first store to an extent that was not written yet commits the file system's journal.  So the zeroes that the file
+ * system gives are stored once more there.  src/nvm/README, "Holes", says why each start fills those of a copy.
  */
 #include "nvm/poolfile.h"
 
@@ -49,12 +46,6 @@ ZenFile		zen_files[ZEN_MAX_FILES];
 int			zen_files_named;
 ZenSuperblock zen_supers[ZEN_MAX_FILES];
 int			zen_supers_at[ZEN_MAX_FILES];
-
-static const char *
-file_path(int file)
-{
-	return zen_files[file].path;
-}
 
 int
 zen_files_number(void)
@@ -296,7 +287,7 @@ refuse_superblock(int file, const ZenSuperblockPair *pair)
 	if (!magic[0] && !magic[1])
 		ereport(FATAL,
 				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("file \"%s\" is not a zen pool", file_path(file)),
+				 errmsg("file \"%s\" is not a zen pool", zen_files[file].path),
 				 errdetail("Neither copy of its superblock, at offsets %zu and %zu, has the magic number.",
 						   super_offsets[0], super_offsets[1]),
 				 errhint("Set zen.pool_path to the zen pool of this cluster; zen never overwrites a file.")));
@@ -307,14 +298,14 @@ refuse_superblock(int file, const ZenSuperblockPair *pair)
 			ereport(FATAL,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("zen pool file \"%s\" has format version %u, this version of zen needs version %u",
-							file_path(file), pair->copy[i].version, ZEN_FORMAT_VERSION),
+							zen_files[file].path, pair->copy[i].version, ZEN_FORMAT_VERSION),
 					 errhint("Start the server with the version of zen that wrote the pool, dump the tables and "
 							 "load them into a new cluster.")));
 	}
 
 	ereport(FATAL,
 			(errcode(ERRCODE_DATA_CORRUPTED),
-			 errmsg("superblock of zen pool file \"%s\" is damaged", file_path(file)),
+			 errmsg("superblock of zen pool file \"%s\" is damaged", zen_files[file].path),
 			 errdetail("Neither copy, at offsets %zu and %zu, has a correct checksum.",
 					   super_offsets[0], super_offsets[1]),
 			 errhint(ZEN_SAME_MOMENT_HINT)));
@@ -337,7 +328,7 @@ choose_superblock(int file, const ZenSuperblockPair *pair)
 	if (!pair->valid[1 - zen_supers_at[file]] && !is_unfinished(&pair->copy[1 - zen_supers_at[file]]))
 		ereport(WARNING,
 				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("one copy of the superblock of zen pool file \"%s\" is damaged", file_path(file)),
+				 errmsg("one copy of the superblock of zen pool file \"%s\" is damaged", zen_files[file].path),
 				 errdetail("The copy at offset %zu has no correct checksum; the one at offset %zu is used "
 						   "to repair it.",
 						   super_offsets[1 - zen_supers_at[file]], super_offsets[zen_supers_at[file]])));
@@ -356,7 +347,7 @@ check_is_another(int file, const struct stat *st)
 			other.st_dev == st->st_dev && other.st_ino == st->st_ino)
 			ereport(FATAL,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("zen pool files \"%s\" and \"%s\" are one file", file_path(i), file_path(file)),
+					 errmsg("zen pool files \"%s\" and \"%s\" are one file", zen_files[i].path, zen_files[file].path),
 					 errhint("Name each file of the pool once in zen.pool_path.")));
 	}
 }
@@ -370,19 +361,19 @@ zen_file_open(int file)
 	 * close-on-exec: programs that the server runs may outlive it and must
 	 * not keep the lock
 	 */
-	zen_files[file].fd = open(file_path(file), O_RDWR | O_CLOEXEC);
+	zen_files[file].fd = open(zen_files[file].path, O_RDWR | O_CLOEXEC);
 	if (zen_files[file].fd < 0)
 	{
 		if (errno == ENOENT)
 			return false;
 		ereport(FATAL,
 				(errcode_for_file_access(),
-				 errmsg("could not open zen pool file \"%s\": %m", file_path(file))));
+				 errmsg("could not open zen pool file \"%s\": %m", zen_files[file].path)));
 	}
 	if (fstat(zen_files[file].fd, &st) != 0 || !S_ISREG(st.st_mode))
 		ereport(FATAL,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("zen pool file \"%s\" is not a regular file", file_path(file)),
+				 errmsg("zen pool file \"%s\" is not a regular file", zen_files[file].path),
 				 errhint("Set zen.pool_path to a file on a file system.")));
 	check_is_another(file, &st);
 	if (zen_files[file].node < 0)
@@ -404,15 +395,15 @@ lock_file(int file)
 		if (errno != EWOULDBLOCK)
 			ereport(FATAL,
 					(errcode_for_file_access(),
-					 errmsg("could not lock zen pool file \"%s\": %m", file_path(file))));
+					 errmsg("could not lock zen pool file \"%s\": %m", zen_files[file].path)));
 		if (waited_ms == 0)
 			ereport(LOG,
 					(errmsg("zen pool file \"%s\" is locked by another process, waiting up to %d seconds for it",
-							file_path(file), LOCK_WAIT_MS / 1000)));
+							zen_files[file].path, LOCK_WAIT_MS / 1000)));
 		if (waited_ms >= LOCK_WAIT_MS)
 			ereport(FATAL,
 					(errcode(ERRCODE_LOCK_FILE_EXISTS),
-					 errmsg("zen pool file \"%s\" is in use by another server", file_path(file)),
+					 errmsg("zen pool file \"%s\" is in use by another server", zen_files[file].path),
 					 errhint("Stop the other server, or end the processes that a crashed one has left behind; "
 							 "each server needs a zen.pool_path of its own.")));
 		pg_usleep(LOCK_POLL_MS * 1000L);
@@ -461,7 +452,7 @@ check_geometry(int file, uint64 file_size)
 	if (file_size < zen_supers[file].pool_size)
 		ereport(FATAL,
 				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("zen pool file \"%s\" has the wrong size", file_path(file)),
+				 errmsg("zen pool file \"%s\" has the wrong size", zen_files[file].path),
 				 errdetail("It has %llu bytes, its superblock says %llu.",
 						   (unsigned long long) file_size, (unsigned long long) zen_supers[file].pool_size),
 				 access("backup_label", F_OK) == 0 ?
@@ -471,7 +462,7 @@ check_geometry(int file, uint64 file_size)
 	if (!geometry_fits(&zen_supers[file]))
 		ereport(FATAL,
 				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("superblock of zen pool file \"%s\" contradicts itself", file_path(file)),
+				 errmsg("superblock of zen pool file \"%s\" contradicts itself", zen_files[file].path),
 				 errdetail("It says %llu bytes, %llu pages, first data page %llu.",
 						   (unsigned long long) zen_supers[file].pool_size,
 						   (unsigned long long) zen_supers[file].npages,
@@ -483,12 +474,12 @@ check_geometry(int file, uint64 file_size)
 	 * base backup may have copied the superblock before, and pages after:
 	 * replay makes the file larger, and has all that was stored there.
 	 */
-	if (access("backup_label", F_OK) == 0 && zen_is_in_base_backup(file_path(file)))
+	if (access("backup_label", F_OK) == 0 && zen_is_in_base_backup(zen_files[file].path))
 		return;
 	if (!is_zero_between(zen_files[file].fd, zen_supers[file].pool_size, file_size))
 		ereport(FATAL,
 				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("zen pool file \"%s\" has the wrong size", file_path(file)),
+				 errmsg("zen pool file \"%s\" has the wrong size", zen_files[file].path),
 				 errdetail("It has %llu bytes, its superblock says %llu, and what lies behind is not empty.",
 						   (unsigned long long) file_size, (unsigned long long) zen_supers[file].pool_size),
 				 errhint(ZEN_SAME_MOMENT_HINT)));
@@ -503,11 +494,11 @@ zen_file_read(int file, ZenSuperblockPair *pair)
 	if (fstat(zen_files[file].fd, &st) != 0)
 		ereport(FATAL,
 				(errcode_for_file_access(),
-				 errmsg("could not stat zen pool file \"%s\": %m", file_path(file))));
+				 errmsg("could not stat zen pool file \"%s\": %m", zen_files[file].path)));
 	if (st.st_size < ZEN_OFF_PAGES)
 		ereport(FATAL,
 				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("zen pool file \"%s\" is too small to be a zen pool", file_path(file)),
+				 errmsg("zen pool file \"%s\" is too small to be a zen pool", zen_files[file].path),
 				 errdetail("It has %llu bytes, less than the pool's directories alone.",
 						   (unsigned long long) st.st_size),
 				 errhint(ZEN_SAME_MOMENT_HINT)));
@@ -532,11 +523,7 @@ allocate(int fd, Size at, Size n)
 	return rc;
 }
 
-/*
- * What was allocated and never written looks like a hole.  The number of blocks tells more, but on most file systems it
- * has metadata, too, which may hide a small hole.  There it costs nothing to allocate once more.  For a file in memory
- * it does, seconds for some GB, and the number of blocks is exact.
- */
+/* The number of blocks may hide a small hole, since it counts metadata, too, but for a file in memory it is exact. */
 static bool
 may_have_holes(int fd, Size size)
 {
@@ -548,10 +535,7 @@ may_have_holes(int fd, Size size)
 	return lseek(fd, 0, SEEK_HOLE) < (off_t) size && (fstatfs(fd, &fs) != 0 || fs.f_type != TMPFS_MAGIC);
 }
 
-/*
- * cp shares the blocks of a file with its copy where the file system can (xfs).  A store to either needs a new block
- * then, as one into a hole does.  File systems that share nothing do not know the call.
- */
+/* File systems that share no blocks among copies do not know the call. */
 static int
 unshare(int fd, Size size)
 {
@@ -585,10 +569,10 @@ cut(int file)
 		ereport(FATAL,
 				(errcode_for_file_access(),
 				 errmsg("could not truncate zen pool file \"%s\" to %llu bytes: %m",
-						file_path(file), (unsigned long long) zen_supers[file].pool_size)));
+						zen_files[file].path, (unsigned long long) zen_supers[file].pool_size)));
 	ereport(LOG,
 			(errmsg("zen pool file \"%s\" was cut to its %llu MB: a crash came while it was made larger",
-					file_path(file), (unsigned long long) zen_supers[file].pool_size / (1024 * 1024))));
+					zen_files[file].path, (unsigned long long) zen_supers[file].pool_size / (1024 * 1024))));
 }
 
 /* Fill holes that a copy has made, so that no store to the file will find its file system full. */
@@ -606,7 +590,7 @@ allocate_all(int file)
 	errno = rc;
 	ereport(FATAL,
 			(errcode_for_file_access(),
-			 errmsg("could not fill the holes of zen pool file \"%s\": %m", file_path(file)),
+			 errmsg("could not fill the holes of zen pool file \"%s\": %m", zen_files[file].path),
 			 errdetail("Of its %zu MB, %zu MB are allocated.", size / (1024 * 1024),
 					   (Size) st.st_blocks * 512 / (1024 * 1024)),
 			 errhint("Free space on its file system, or move the file to another one and set zen.pool_path.  "
@@ -697,7 +681,7 @@ zen_file_link(int file, const char *temp)
 {
 	char		directory[MAXPGPATH];
 
-	if (link(temp, file_path(file)) != 0)
+	if (link(temp, zen_files[file].path) != 0)
 	{
 		int			save_errno = errno;
 
@@ -705,17 +689,17 @@ zen_file_link(int file, const char *temp)
 		errno = save_errno;
 		ereport(FATAL,
 				(errcode_for_file_access(),
-				 errmsg("could not link file \"%s\" to \"%s\": %m", temp, file_path(file)),
+				 errmsg("could not link file \"%s\" to \"%s\": %m", temp, zen_files[file].path),
 				 errhint("Set zen.pool_path to a file name that no other server uses, on a file system with "
 						 "hard links.")));
 	}
 	unlink(temp);
-	strlcpy(directory, file_path(file), MAXPGPATH);
+	strlcpy(directory, zen_files[file].path, MAXPGPATH);
 	get_parent_directory(directory);
 	fsync_fname(directory, true);
 	if (!zen_file_open(file))
 		ereport(FATAL,
 				(errcode(ERRCODE_UNDEFINED_FILE),
-				 errmsg("zen pool file \"%s\" vanished while it was created", file_path(file))));
+				 errmsg("zen pool file \"%s\" vanished while it was created", zen_files[file].path)));
 	lock_file(file);
 }

@@ -13,25 +13,8 @@
  * A crash in between leaves zen.state one behind with one copy that still agrees with it: that start is taken as not
  * begun.  Once all three agree, a zen.state that is one behind can only be an older data directory.
  *
- * Growth.  The file is mapped beyond its end (persist.c).  A process that makes it larger does so while all others go
- * on (grow.c); a larger zen.pool_size does it at a start.  A crash leaves the old size in the superblock, perhaps with
- * a file that is longer by zeroes, or the new size.  Each start cuts such a file to its size.
- *
- * Files.  File 0 speaks for the pool: it has the tables, regions and marks, and says how many files there are.  Each
- * further file has pages and their directory, and in its superblock the pool's uuid, its number, its first page's
- * number and the generation.  src/nvm/README, "Several files", says what a crash leaves.
- *
- * Numbers.  A file's first page has a number for ever, since slots are named by it.  So how far a file can grow is
- * settled when the next one is added: zen.pool_max_size, or twice the file, as it is then.
- *
- * Adding.  Files are added at a start, in this order, each step durable before the next one:
- *
- *	1. the file, complete with superblock, under a name that holds the uuid, is linked into place;
- *	2. file 0 says in both copies that the pool has it (R16);
- *	3. the start goes on.
- *
- * A crash before 2 leaves a file that belongs to no pool yet.  The next start takes it, since nothing else can have its
- * uuid, number and generation.
+ * src/nvm/README, "Growing" and "Several files", has the steps by which a file becomes larger or is added, and what a
+ * crash leaves of them.
  */
 #include "nvm/poolopen.h"
 

@@ -2,25 +2,10 @@
  * slotalloc.c -- NVM slots: taken, freed, and read.
  *
  * A context is all pages of one (HTable, region, class); tables below ZEN_PRIVATE_BYTES share the contexts of HTable
- * 0, so that a small table does not cost pages of its own per writer and class.  A context fills its current page,
- * then the page that has got room last, then a fresh one.  That page has the least room of all.  So the others go on
- * losing rows until they are empty and go back to the pool.
+ * 0, so that a small table does not cost pages of its own per writer and class.
  *
- * Free slots are bits: any process sets one (a version was superseded and its readers are gone), and only the lease
- * holder clears one, so no lock is needed.  The anchor (R4) may be free as a bit; the allocator passes over it.
- *
- * A page that gets room is put into its context's list by the process that has freed the slot, under the region's
- * room_lock.  So neither taking nor freeing looks at more than one page, however large the table is.
- *
- * The page in use (ZEN_ROOM_CURRENT) is in no list.  When the lease holder leaves it, it first shows that, and then
- * looks whether the page has room.  Others free a slot first, and then look whether the page is listed.  So one of
- * them puts it there.
- *
- * A version does not change while a map word in state NVM leads to its slot (I10).  So one check of its CRC is enough,
- * but for damage that comes later.  A bit per slot says that a reader, or recovery, has made the check (I20).  It lies
- * in DRAM and starts as 0.  src/nvm/README, "Checked slots", says what is found when.  Readers that are inside an epoch
- * set the bit, by an atomic.  The writer that takes the slot for another version clears it.  No slot is taken before
- * the readers of its former version have left (I11), so no reader sets the bit for the new version unseen.
+ * src/nvm/README says why taking a slot needs no lock ("Slots"), which page comes next and why no page with room gets
+ * lost ("Pages with room"), and what a checked bit tells of the version in a slot ("Checked slots", I20).
  */
 #include "nvm/slotalloc.h"
 
@@ -222,9 +207,12 @@ offer_page(uint32 pageno)
 	SpinLockRelease(&region->room_lock);
 }
 
-/* Take a page out of the list, to be used, or to be given back. */
+/*
+ * Take a page out of the list, for another use.  to: its context from now on; NULL: no process lists it any more.  The
+ * caller holds the region, or the table is gone.
+ */
 static void
-withdraw_page(Context *context, uint32 pageno, ZenPageRoom room)
+withdraw_page(Context *context, uint32 pageno, ZenPageRoom room, Context *to)
 {
 	ZenRegion  *region = &zen_regions[context->key.region];
 
@@ -232,6 +220,7 @@ withdraw_page(Context *context, uint32 pageno, ZenPageRoom room)
 	if (zen_pages[pageno].room == ZEN_ROOM_LISTED)
 		unlist(context, pageno);
 	zen_pages[pageno].room = room;
+	zen_pages[pageno].context = to;
 	SpinLockRelease(&region->room_lock);
 }
 
@@ -245,28 +234,15 @@ set_current(Context *context, uint32 pageno)
 	if (pageno == former)
 		return;
 	if (pageno != ZEN_NO_PAGE)
-		withdraw_page(context, pageno, ZEN_ROOM_CURRENT);
+		withdraw_page(context, pageno, ZEN_ROOM_CURRENT, context);
 	context->current = pageno;
 	if (former != ZEN_NO_PAGE)
 	{
-		withdraw_page(context, former, ZEN_ROOM_UNLISTED);
-		pg_memory_barrier();	/* see the head of this file */
+		withdraw_page(context, former, ZEN_ROOM_UNLISTED, context);
+		pg_memory_barrier();	/* src/nvm/README, "Pages with room" */
 		if (has_room(&zen_pages[former]))
 			offer_page(former);
 	}
-}
-
-/* Take a page from its context: from now on no process lists it.  The caller holds the region, or the table is gone. */
-static void
-disown_page(Context *context, uint32 pageno)
-{
-	ZenRegion  *region = &zen_regions[context->key.region];
-
-	SpinLockAcquire(&region->room_lock);
-	if (zen_pages[pageno].room == ZEN_ROOM_LISTED)
-		unlist(context, pageno);
-	zen_pages[pageno].context = NULL;
-	SpinLockRelease(&region->room_lock);
 }
 
 /* ---------- taking a slot ---------- */
@@ -647,7 +623,7 @@ take_empty(Context *context, uint32 keep, uint32 *max, uint32 list)
 			continue;
 		}
 		Assert(zen_page_count_free(p) == zen_pages[p].nslots);
-		disown_page(context, p);
+		withdraw_page(context, p, ZEN_ROOM_UNLISTED, NULL);
 		unlink_page(context, p);
 		zen_pages[p].next = list;
 		list = p;
@@ -697,7 +673,7 @@ zen_slotalloc_drop_htable(uint32 htable)
 		{
 			uint32		next = zen_pages[p].next;
 
-			disown_page(context, p);
+			withdraw_page(context, p, ZEN_ROOM_UNLISTED, NULL);
 			zen_pages[p].next = list;
 			list = p;
 			p = next;

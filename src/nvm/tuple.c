@@ -1,10 +1,7 @@
 /*
  * tuple.c -- NVM-tuple: form, write, LP.
  *
- * R6: a slot's first line is written by 8-byte stores in ascending order, word0 (new Tx-CTS, LP = 0) first.  Stores
- * to one line persist in order, so some prefix of them reaches the medium.  The slot then shows either its old header
- * untouched, or the new Tx-CTS with LP = 0, which recovery discards unless the transaction committed.  The lines
- * behind the first may persist in any order before the commit's first fence.
+ * src/nvm/README, "Writing a slot", says what each prefix of the stores to a slot's first line shows (R6).
  *
  * The CRC covers the Tx-CTS but not LP, which is set after the body.
  *
