@@ -567,20 +567,12 @@ alloc_row_at(Size size, int home)
 	return size > OBJECT_LIMIT ? alloc_whole(size, home, true) : alloc_of_class(row_class(class_of(size), home));
 }
 
-/* Where this process runs; with zen.numa = count any home will do. */
-static int
-home_of_process(void)
-{
-	if (zen_numa_mode == ZEN_NUMA_COUNT)
-		return (int) (arena->turn % nhomes);
-	return zen_numa_here();
-}
-
 /* There are several homes: try the process's own first, then the others from near to far. */
 static void *
 alloc_row_near(Size size)
 {
-	int			home = home_of_process();
+	/* with zen.numa = count any home will do */
+	int			home = zen_numa_mode == ZEN_NUMA_COUNT ? (int) (arena->turn % nhomes) : zen_numa_here();
 	void	   *row = alloc_row_at(size, home);
 
 	for (int i = 1; row == NULL && i < (int) nhomes; i++)

@@ -570,14 +570,11 @@ zen_numa_load(int place)
 {
 	static Ticks last[ZEN_MAX_NODES];
 	double		simulated = simulated_load(place);
-	Ticks		now,
-				since;
+	Ticks		before = last[place];
 
 	if (simulated >= 0)
 		return simulated;
-	now = read_ticks(place);
-	since.busy = now.busy - last[place].busy;
-	since.all = now.all - last[place].all;
-	last[place] = now;
-	return since.all == 0 ? -1 : (double) since.busy / since.all;
+	last[place] = read_ticks(place);
+	return last[place].all == before.all ? -1 :
+		(double) (last[place].busy - before.busy) / (last[place].all - before.all);
 }

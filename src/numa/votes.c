@@ -174,12 +174,6 @@ column_named(Relation rel, const char *name)
 	return attno;
 }
 
-static bool
-is_zen(Relation rel)
-{
-	return OidIsValid(rel->rd_rel->relam) && rel->rd_rel->relam == get_table_am_oid("zen", true);
-}
-
 /* zen_set_partition_key -- see doc/functions.md. */
 Datum
 zen_set_partition_key(PG_FUNCTION_ARGS)
@@ -205,7 +199,7 @@ zen_set_partition_key(PG_FUNCTION_ARGS)
 	current = labelled_column(relid);
 	/* one that has become a heap table may lose its key */
 	if (rel->rd_rel->relkind != RELKIND_RELATION ||
-		(!is_zen(rel) && !(PG_ARGISNULL(1) && current != InvalidAttrNumber)))
+		(rel->rd_rel->relam != get_table_am_oid("zen", true) && !(PG_ARGISNULL(1) && current != InvalidAttrNumber)))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a zen table", RelationGetRelationName(rel)),
@@ -256,7 +250,6 @@ find_key(Oid relid)
 {
 	KeyColumn  *key = hash_search(keys, &relid, HASH_FIND, NULL);
 	KeyColumn	found = {.relid = relid};
-	bool		exists;
 
 	if (key != NULL)
 		return key;
@@ -274,21 +267,9 @@ find_key(Oid relid)
 		if (!OidIsValid(type->hash_proc))
 			found.attno = InvalidAttrNumber;
 	}
-	key = hash_search(keys, &relid, HASH_ENTER, &exists);
+	key = hash_search(keys, &relid, HASH_ENTER, NULL);
 	*key = found;
 	return key;
-}
-
-/* Hash a value that a key is equal to, as the family hashes that type.  False if it does not. */
-static bool
-hash_value(const KeyColumn *key, Oid type, Datum value, uint32 *hash)
-{
-	Oid			function = get_opfamily_proc(key->opfamily, type, type, HASHSTANDARD_PROC);
-
-	if (!OidIsValid(function))
-		return false;
-	*hash = DatumGetUInt32(OidFunctionCall1Coll(function, key->collation, value));
-	return true;
 }
 
 /* ---------- values that a plan names ---------- */
@@ -332,11 +313,17 @@ known_value(Collector *c, Node *node, Datum *value)
 	return !param->isnull && param->ptype == ((Param *) node)->paramtype;
 }
 
+/* A value that a key is equal to votes if the family hashes its type. */
 static void
 vote(Collector *c, const KeyColumn *key, Oid type, Datum value)
 {
-	if (c->votes.n < ZEN_MAX_VOTES && hash_value(key, type, value, &c->votes.hash[c->votes.n]))
-		c->votes.n++;
+	Oid			function;
+
+	if (c->votes.n == ZEN_MAX_VOTES)
+		return;
+	function = get_opfamily_proc(key->opfamily, type, type, HASHSTANDARD_PROC);
+	if (OidIsValid(function))
+		c->votes.hash[c->votes.n++] = DatumGetUInt32(OidFunctionCall1Coll(function, key->collation, value));
 }
 
 static void

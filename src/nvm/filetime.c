@@ -16,6 +16,7 @@
 #include "nvm/datadir.h"
 #include "nvm/persist.h"
 #include "nvm/pool.h"
+#include "nvm/poolfile.h"
 #include "port/atomics.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
@@ -90,7 +91,7 @@ latest_second(void)
 	{
 		struct stat st;
 
-		if (fstat(zen_pool_fd(i), &st) == 0)
+		if (fstat(zen_files[i].fd, &st) == 0)
 			latest = Max(latest, st.st_mtim.tv_sec);
 	}
 	return (uint64) latest;
@@ -113,7 +114,7 @@ raise_times(uint64 last)
 	struct timespec at = zen_time_after((time_t) last);
 
 	for (int i = 0; i < zen_pool.nfiles; i++)
-		set_time(zen_pool_fd(i), at);
+		set_time(zen_files[i].fd, at);
 	note_second((uint64) at.tv_sec);
 }
 

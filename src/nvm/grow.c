@@ -87,7 +87,7 @@ grow_give_up(int code, Datum arg)
 {
 	int			file = DatumGetInt32(arg);
 
-	if (ftruncate(zen_pool_fd(file), zen_file_size(file)) != 0)
+	if (ftruncate(zen_files[file].fd, zen_file_size(file)) != 0)
 		ereport(LOG,
 				(errcode_for_file_access(),
 				 errmsg("could not truncate the zen pool to %zu bytes: %m", zen_file_size(file))));

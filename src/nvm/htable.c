@@ -155,11 +155,8 @@ persist_entry(ZenHTableEntry *e)
 static Locator
 make_locator(RelFileLocator loc, ProcNumber backend)
 {
-	Locator		l;
+	Locator		l = {.db = ZEN_LOCATOR_DB(loc),.spc = ZEN_LOCATOR_SPC(loc),.relnumber = ZEN_LOCATOR_NUMBER(loc)};
 
-	l.db = ZEN_LOCATOR_DB(loc);
-	l.spc = ZEN_LOCATOR_SPC(loc);
-	l.relnumber = ZEN_LOCATOR_NUMBER(loc);
 	l.backend = backend == INVALID_PROC_NUMBER ? 0 : (uint32) backend + 1;
 	return l;
 }

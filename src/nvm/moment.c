@@ -459,16 +459,6 @@ moment_raise(char *base, int elevel)
 	return mark_state(&state, mark + 1, elevel);
 }
 
-/* The worker alone does this while the server runs.  What it knows of the mark may be older. */
-static bool
-raise_running(char *base)
-{
-	LWLockAcquire(zen_lock(ZEN_LOCK_SUPER), LW_SHARED);
-	zen_files_reload(base);
-	LWLockRelease(zen_lock(ZEN_LOCK_SUPER));
-	return moment_raise(base, WARNING);
-}
-
 void
 zen_moment_step(char *base, uint64 fences)
 {
@@ -488,7 +478,11 @@ zen_moment_step(char *base, uint64 fences)
 	if (!since || (now < next && next - now <= RETRY_MS * INT64CONST(1000)))
 		return;
 	own -= zen_my_counters[ZEN_C_fences];
-	done = raise_running(base);
+	/* what this process knows of the mark may be older */
+	LWLockAcquire(zen_lock(ZEN_LOCK_SUPER), LW_SHARED);
+	zen_files_reload(base);
+	LWLockRelease(zen_lock(ZEN_LOCK_SUPER));
+	done = moment_raise(base, WARNING);
 	own += zen_my_counters[ZEN_C_fences];
 	since = !done;
 	next = TimestampTzPlusMilliseconds(now, done ? MARK_MS : RETRY_MS);

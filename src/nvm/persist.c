@@ -298,17 +298,6 @@ allocate_file(const char *path, Size size)
 	}
 }
 
-/* Map a whole existing file; NULL and errno on failure. */
-static char *
-map_file(const char *path, Size *size, bool *is_pmem)
-{
-	int			pmem = 0;
-	char	   *base = pmem_map_file(path, 0, 0, 0, size, &pmem);
-
-	*is_pmem = (pmem != 0);
-	return base;
-}
-
 /* Map a file, and address space behind its end (src/nvm/README, "Growing").  False and errno on failure. */
 static bool
 map_over(const char *path, char *base, Size reserve, bool is_pmem)
@@ -396,10 +385,10 @@ zen_nvm_create(const char *path, Size size, ZenPoolMode mode)
 {
 	char	   *base;
 	Size		mapped;
-	bool		is_pmem;
+	int			is_pmem = 0;
 
 	allocate_file(path, size);
-	base = map_file(path, &mapped, &is_pmem);
+	base = pmem_map_file(path, 0, 0, 0, &mapped, &is_pmem);
 	if (base == NULL)
 	{
 		discard_file(path);
@@ -425,8 +414,8 @@ zen_nvm_create(const char *path, Size size, ZenPoolMode mode)
 char *
 zen_nvm_map(const char *path, char *at, Size *size, Size reserve, ZenPoolMode mode)
 {
-	bool		is_pmem;
-	char	   *base = map_file(path, size, &is_pmem);
+	int			is_pmem = 0;
+	char	   *base = pmem_map_file(path, 0, 0, 0, size, &is_pmem);
 
 	if (base == NULL)
 		map_failed(path);

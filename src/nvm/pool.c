@@ -311,18 +311,11 @@ zen_pool_spread_role(char *base)
 const char *
 zen_pool_mode_name(void)
 {
-	switch (zen_nvm_mode())
-	{
-		case ZEN_POOL_PMEM:
-			return "pmem";
-		case ZEN_POOL_EMULATED:
-			return "emulated";
-		case ZEN_POOL_MSYNC:
-			return "msync";
-		case ZEN_POOL_AUTO:
-			break;
-	}
-	return "none";
+	static const char *const names[] = {
+		[ZEN_POOL_AUTO] = "none",[ZEN_POOL_PMEM] = "pmem",[ZEN_POOL_EMULATED] = "emulated",[ZEN_POOL_MSYNC] = "msync",
+	};
+
+	return names[zen_nvm_mode()];
 }
 
 void
@@ -335,12 +328,6 @@ zen_pool_superblock(int file, ZenSuperblock *copy)
 		LWLockRelease(zen_lock(ZEN_LOCK_SUPER));
 	}
 	*copy = zen_supers[file];
-}
-
-int
-zen_pool_fd(int file)
-{
-	return zen_files[file].fd;
 }
 
 /* ---------- pages of several files ---------- */

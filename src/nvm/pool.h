@@ -116,9 +116,6 @@ extern const char *zen_pool_mode_name(void);
 /* zen_pool_superblock -- a copy of a file's superblock in force, for views. */
 extern void zen_pool_superblock(int file, ZenSuperblock *copy);
 
-/* zen_pool_fd -- the descriptor of an open file, for the process that makes it larger. */
-extern int	zen_pool_fd(int file);
-
 /* zen_pool_pages -- where the page numbers end. */
 static inline uint32
 zen_pool_pages(void)

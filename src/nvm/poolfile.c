@@ -279,12 +279,7 @@ zen_superblock_undo_start(int file, const ZenSuperblockPair *pair, uint64 genera
 static void
 refuse_superblock(int file, const ZenSuperblockPair *pair)
 {
-	bool		magic[2];
-
-	for (int i = 0; i < 2; i++)
-		magic[i] = (pair->copy[i].magic == ZEN_MAGIC);
-
-	if (!magic[0] && !magic[1])
+	if (pair->copy[0].magic != ZEN_MAGIC && pair->copy[1].magic != ZEN_MAGIC)
 		ereport(FATAL,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("file \"%s\" is not a zen pool", zen_files[file].path),
@@ -294,7 +289,7 @@ refuse_superblock(int file, const ZenSuperblockPair *pair)
 
 	for (int i = 0; i < 2; i++)
 	{
-		if (magic[i] && !superblock_is_known(&pair->copy[i]))
+		if (pair->copy[i].magic == ZEN_MAGIC && !superblock_is_known(&pair->copy[i]))
 			ereport(FATAL,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("zen pool file \"%s\" has format version %u, this version of zen needs version %u",
@@ -410,13 +405,6 @@ lock_file(int file)
 	}
 }
 
-/* Zeroes only, of n bytes? */
-static bool
-zeroes_only(const char *bytes, Size n)
-{
-	return n == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, n - 1) == 0);
-}
-
 /*
  * Is there nothing but zeroes from one offset to another, or nothing at all?  Holes and extents that were never written
  * are passed over, where the file system tells of them.
@@ -438,7 +426,8 @@ is_zero_between(int fd, Size from, Size to)
 		if (from >= to)
 			return true;
 		n = pread(fd, buffer, Min(sizeof(buffer), to - from), from);
-		if (n <= 0 || !zeroes_only(buffer, n))
+		/* the first byte is 0, and each other one is as the one before */
+		if (n <= 0 || buffer[0] != 0 || memcmp(buffer, buffer + 1, n - 1) != 0)
 			return false;
 		from += n;
 	}
