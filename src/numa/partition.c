@@ -2,7 +2,7 @@
  * partition.c -- the soft partition (Zen+, 4.2.2): where a session runs, and which node has which partition.
  *
  * A session chooses its node by the paper's Algorithm 3, and the worker keeps the map by Algorithm 4.  src/numa/README
- * has both, and says why sessions read map, load and tokens without a lock.
+ * has both, and says how sessions read map and load without a lock.
  */
 #include "numa/partition.h"
 
