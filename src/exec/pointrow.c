@@ -541,6 +541,7 @@ try_again(ZenPoint *point, TM_Result result, TM_FailureData *tmfd, ItemPointer t
 	}
 }
 
+/* Update the row that was found; again, as long as other writers come first.  NULL: it is not updated. */
 static TupleTableSlot *
 update_row(ZenPoint *point)
 {

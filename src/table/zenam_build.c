@@ -328,6 +328,7 @@ build_block(Build *b, BlockNumber block, bool believe)
 		build_row(b, first + pg_rightmost_one_pos64(left));
 }
 
+/* Give the index an entry for each row that it needs, of all blocks or of a parallel scan's.  Returns the rows. */
 static double
 zenam_index_build_range_scan(Relation table_rel, Relation index_rel, struct IndexInfo *index_info,
 							 bool allow_sync, bool anyvisible, bool progress, BlockNumber start_blockno,
@@ -391,6 +392,7 @@ index_has_tid(struct ValidateIndexState *state, bool *exhausted, int64 *current,
 	return !*exhausted && *current == wanted;
 }
 
+/* Enter the rows that the snapshot sees, and that the index's sorted TIDs lack. */
 static void
 zenam_index_validate_scan(Relation table_rel, Relation index_rel, struct IndexInfo *index_info,
 						  Snapshot snapshot, struct ValidateIndexState *state)

@@ -105,6 +105,7 @@ check_copies(Relation rel, char persistence, bool had_one)
 
 /* ---------- creation, truncation, move ---------- */
 
+/* A new HTable: for a new table, or in place of the old one, which goes if the transaction commits. */
 static void
 zenam_relation_set_new_filelocator(Relation rel, const RelFileLocator *newrlocator, char persistence,
 								   TransactionId *freezeXid, MultiXactId *minmulti)

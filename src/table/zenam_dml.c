@@ -351,6 +351,7 @@ finish_update(Relation rel, ItemPointer otid, const ZenChange *c, HeapTuple tupl
 	return c->indexes_needed ? TU_All : TU_None;
 }
 
+/* Change a row under its TID.  Long values are stored first, and that needs the row's lock. */
 static TM_Result
 zenam_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId cid, Snapshot snapshot,
 				   Snapshot crosscheck, bool wait, TM_FailureData *tmfd, LockTupleMode *lockmode,

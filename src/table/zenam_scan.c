@@ -124,6 +124,7 @@ init_scan(ZenScan *scan)
 		pgstat_count_heap_scan(scan->base.rs_rd);
 }
 
+/* All kinds of scans begin here: of the whole table, a TID range, a sample, a bitmap, or in parallel. */
 static TableScanDesc
 zenam_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData *key,
 				 ParallelTableScanDesc pscan, uint32 flags)
@@ -449,6 +450,7 @@ range_blocks(ZenScan *scan, BlockNumber *first, BlockNumber *last)
 	return *first <= *last;
 }
 
+/* The next row of the range, in either direction; a scan that has left the range stands at its border. */
 static bool
 zenam_scan_getnextslot_tidrange(TableScanDesc sscan, ScanDirection direction, TupleTableSlot *slot)
 {

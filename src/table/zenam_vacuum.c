@@ -349,6 +349,7 @@ leave_out(Relation rel)
 	return true;
 }
 
+/* Collect garbage, take TIDs without a row out of the indexes, and hand them out again. */
 static void
 zenam_relation_vacuum(Relation rel, struct VacuumParams *params, BufferAccessStrategy bstrategy)
 {
