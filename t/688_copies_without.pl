@@ -429,6 +429,10 @@ sub test_tables_before
 		'INSERT INTO t SELECT generate_series(1, 1000)');
 	$dbh->disconnect;
 	$node->restart;
+	# what zen's recovery tells of tables comes before the backup, so that the standby starts
+	$dbh = connect_db($node);
+	is(value($dbh, 'SELECT count(*) FROM t'), 1000, 'recovery is over');
+	$dbh->disconnect;
 	$node->backup('late');
 	# it has its own pool, made when it is started: the backup's is taken away
 	my $late = copy_of($node, 'late', 'late', has_streaming => 1);
