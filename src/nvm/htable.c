@@ -260,6 +260,7 @@ zen_htable_created(ZenHTable *ht)
 void
 zen_htable_set_drop(ZenHTable *ht, uint64 full_xid)
 {
+	Assert(ht->in_use || full_xid == 0);
 	ht->drop_xid = full_xid;
 	store_guarded(&zen_pool.htables[ht->idx].drop_xid, full_xid);
 }

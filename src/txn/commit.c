@@ -479,6 +479,14 @@ zen_commit_store(ZenCommit *commit, ZenWriteSet *ws, bool flush_all)
 		zen_regions[commit->region].anchor = commit->last;
 }
 
+void
+zen_commit_store_prepared(ZenCommit *commit, ZenWriteSet *ws)
+{
+	zen_commit_store(commit, ws, true);
+	if (commit->last == InvalidZenSlot)
+		enter_stage(commit, ZEN_STAGE_WRITTEN);
+}
+
 /* Are all bytes of the transaction in the line that carries LP? */
 static bool
 fits_one_line(const ZenCommit *commit, const ZenWriteSet *ws)
@@ -527,9 +535,6 @@ zen_commit_set_lp(ZenCommit *commit, const ZenWriteSet *ws)
 void
 zen_commit_doubt(ZenCommit *commit, uint64 full_xid, uint32 kind)
 {
-	/* PREPARE without a version has written lists of locks at most */
-	if (commit->stage == ZEN_STAGE_LEASED && kind == ZEN_DOUBT_PREPARED)
-		enter_stage(commit, ZEN_STAGE_WRITTEN);
 	Assert(commit->stage == ZEN_STAGE_WRITTEN);
 	Assert(full_xid != 0 && zen_regions[commit->region].doubt_kind == ZEN_DOUBT_NONE);
 	ZenAssertRegionMine(commit->region);

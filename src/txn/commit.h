@@ -70,6 +70,12 @@ extern void zen_commit_await_slots(ZenCommit *commit, bool keep_region, Timestam
 extern void zen_commit_store(ZenCommit *commit, ZenWriteSet *ws, bool flush_all);
 
 /*
+ * zen_commit_store_prepared -- the same for PREPARE, all flushed.  WRITTEN on return, whatever was written: the lock
+ * lists follow, and an abort scrubs them.
+ */
+extern void zen_commit_store_prepared(ZenCommit *commit, ZenWriteSet *ws);
+
+/*
  * zen_commit_set_lp -- fence, LP, fence (R2).  On return the transaction is committed, and durable.  Interrupts are
  * held.
  */

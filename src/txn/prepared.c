@@ -286,7 +286,7 @@ zen_prepared_store(ZenCommit *commit, uint64 full_xid)
 	 * also without a version: the descriptor brings locks, and tables created
 	 * or dropped, back after a restart
 	 */
-	zen_commit_store(commit, ws, true);
+	zen_commit_store_prepared(commit, ws);
 	zen_spillend_restamp(commit->region, commit->cts, ws->blocks, ws->nblocks);
 	write_lists(p, commit->cts);
 	zen_commit_doubt(commit, full_xid, ZEN_DOUBT_PREPARED);
