@@ -5,7 +5,8 @@
 #   make check             install what is missing, build, run all tests on a private server
 #   make torture           power cuts, long: every scenario at every crash point, then ROUNDS=100 cuts under a
 #                          random load; SEED, SCENARIOS, JOBS...: t/400_power.pl and t/405_power_torture.pl;
-#                          the same of pools on a disk: t/420; of primaries with copies, and of these: t/675 and t/676
+#                          the same of pools on a disk: t/420, t/425; of primaries with copies, and of these: t/675
+#                          and t/676
 #   make check-quick       sql and specs only, a minute
 #   make check-postgres    PostgreSQL's own tests, with zen as the default
 #   make check-sanitized  the tests under AddressSanitizer, SANITIZE=undefined: UBSan; tools/check-sanitized
@@ -51,7 +52,7 @@ check-quick:
 
 torture:
 	@POWER=long ROUNDS=$${ROUNDS:-100} TEST_TIMEOUT=$${TEST_TIMEOUT:-36000} \
-		TESTS="400_power 405_power_torture 420_power_pages 675_copies_power 676_standby_power" tools/check
+		TESTS="400_power 405_power_torture 420_power_pages 425_power_wal 675_copies_power 676_standby_power" tools/check
 
 bench:
 	@tools/bench --out $${BENCH_OUT:-/tmp/zen-bench}
@@ -139,6 +140,7 @@ OBJS = $(addprefix src/base/, \
 	$(addprefix src/recovery/, \
 		savedmap.o \
 		passes.o \
+		syncer.o \
 		recovery.o \
 		worker.o) \
 	$(addprefix src/table/, \

@@ -27,6 +27,8 @@
 #include "nvm/poolopen.h"
 #include "nvm/slotalloc.h"
 #include "recovery/recovery.h"
+#include "recovery/syncer.h"
+#include "row/visibility.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
@@ -108,6 +110,7 @@ static const ZenShmem *const modules[] = {
 	&zen_clock_shmem,
 	&zen_keycache_shmem,
 	&zen_spillmap_shmem,
+	&zen_horizon_shmem,
 	&zen_reclaim_shmem,
 	&zen_streamtail_shmem,
 	&zen_clients_shmem,
@@ -116,6 +119,7 @@ static const ZenShmem *const modules[] = {
 	&zen_exclusive_shmem,
 	&zen_prepared_shmem,
 	&zen_recovery_shmem,
+	&zen_syncer_shmem,			/* the pool is open */
 	&zen_treedir_shmem,
 	&zen_statements_shmem,
 };
@@ -182,10 +186,14 @@ _PG_init(void)
 	zen_dispatch_register();	/* before any other library, and before
 								 * anything here may fail */
 	zen_guc_init();
+	zen_pool_choose_mode();
+	if (zen_pool_wanted_mode() != ZEN_POOL_WAL)
+		zen_guc_tune_wal_writer();
 	zen_votes_init();
 	zen_streamrmgr_register();
 	zen_worker_after_recovery = zen_after_recovery;
 	zen_worker_register();
+	zen_syncer_register();		/* before what is needed less */
 	zen_streamflush_register();
 	prev_shmem_request = shmem_request_hook;
 	shmem_request_hook = zen_shmem_request;

@@ -21,7 +21,11 @@ SELECT * FROM zen_stat_garbage \gdesc
 SELECT * FROM _zen_table_versions(NULL) \gdesc
 SELECT * FROM zen_stat_exclusive \gdesc
 SELECT * FROM zen_stat_stream \gdesc
-SELECT mode, records, bytes, tail_transactions, tail_bytes, logged_again, role, copied, replay_lsn FROM zen_stat_stream;
+-- in mode wal all is logged, and the commit record decides
+SELECT (mode = 'wal')::int AS by_wal FROM zen_pool \gset
+SELECT mode = CASE :by_wal WHEN 1 THEN 'replica' ELSE 'off' END AS mode, sign(records) = :by_wal AS records,
+	sign(bytes) = :by_wal AS bytes, tail_transactions, tail_bytes, logged_again, role, copied::int = :by_wal AS copied,
+	replay_lsn FROM zen_stat_stream;
 SELECT pg_typeof(zen_relation_size(NULL)), pg_typeof(zen_total_relation_size(NULL));
 -- everything has a comment
 SELECT proname FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.classid = 'pg_proc'::regclass
@@ -48,7 +52,7 @@ SELECT stats_reset BETWEEN pg_postmaster_start_time() - interval '1 minute' AND 
 SELECT dram_size_bytes > 0 AND dram_taken_bytes <= dram_size_bytes AND dram_used_bytes <= dram_taken_bytes AS dram,
    metcache_bytes <= dram_taken_bytes AS metcache, pages_total > 0 AND pages_free > 0 AS pages,
    pages_free + pages_owned + pages_shared = pages_total AS sum FROM zen_stat;
-SELECT path LIKE '/%' AS path, mode IN ('pmem', 'emulated', 'msync') AS mode,
+SELECT path LIKE '/%' AS path, mode IN ('pmem', 'emulated', 'msync', 'wal') AS mode,
 	size_bytes > 0 AND size_bytes % 65536 = 0 AS size, format_version,
    uuid ~ '^[0-9a-f]{32}$' AS uuid, generation > 0 AS generation, pages_free <= pages_total AS pages,
    pages_total < size_bytes / 65536 AS header, state, clean_at_start IS NOT NULL AS clean FROM zen_pool;
@@ -65,10 +69,11 @@ INSERT INTO t VALUES (1, 'one');
 SELECT * FROM zen_stat \gset a_
 INSERT INTO t VALUES (2, 'two');
 SELECT * FROM zen_stat \gset b_
-SELECT :b_commits_zen_only - :a_commits_zen_only AS zen_only, :b_commits_mixed - :a_commits_mixed AS mixed,
+SELECT :b_commits_zen_only - :a_commits_zen_only = 1 - :by_wal AS zen_only,
+   :b_commits_mixed - :a_commits_mixed = :by_wal AS mixed,
    :b_commits_prepared - :a_commits_prepared AS prepared, :b_aborts - :a_aborts AS aborts,
    :b_slots_written - :a_slots_written AS slots, :b_bytes_written - :a_bytes_written BETWEEN 32 AND 64 AS bytes,
-   :b_lines_flushed > :a_lines_flushed AS lines, :b_fences > :a_fences AS fences;
+   :b_lines_flushed > :a_lines_flushed OR :by_wal = 1 AS lines, :b_fences > :a_fences AS fences;
 -- what a transaction changes is written once, at its end
 BEGIN;
 INSERT INTO t SELECT g, 'x' FROM generate_series(3, 102) g;
@@ -153,7 +158,8 @@ SELECT metcache_hits, metcache_misses, rows_scanned, keycache_hits, metcache_row
 SELECT coalesce(sum(count), 0) AS sum FROM zen_stat_executor WHERE outcome = 'not used';
 INSERT INTO used VALUES (0, 'after');
 SELECT count(v) FROM used WHERE id = 0;
-SELECT slots_written > 0 AS slots, commits_zen_only > 0 AS commits FROM zen_stat;
+SELECT slots_written > 0 AS slots, CASE :by_wal WHEN 1 THEN commits_mixed ELSE commits_zen_only END > 0 AS commits
+  FROM zen_stat;
 SELECT rows_scanned FROM zen_stat_tables WHERE relid = 'used'::regclass;
 
 -- a library and SQL objects that were made of different lists

@@ -170,6 +170,17 @@ zen_next_sample_block(ReadStream * sample)
 }
 #endif
 
+/* The list of background workers, of postmaster/bgworker_internals.h, is doubly linked since 18. */
+#if PG_VERSION_NUM < 180000
+#define zen_worker_iter				slist_iter
+#define zen_foreach_worker(i)		slist_foreach(i, &BackgroundWorkerList)
+#define zen_worker_at(i)			slist_container(RegisteredBgWorker, rw_lnode, (i).cur)
+#else
+#define zen_worker_iter				dlist_iter
+#define zen_foreach_worker(i)		dlist_foreach(i, &BackgroundWorkerList)
+#define zen_worker_at(i)			dlist_container(RegisteredBgWorker, rw_lnode, (i).cur)
+#endif
+
 /* 18 lets extensions add options to EXPLAIN, and runs a plan once in any case. */
 #if PG_VERSION_NUM < 180000
 #define ZEN_HAS_EXPLAIN_OPTIONS		0

@@ -106,6 +106,7 @@
 	X(R18_DESCRIPTOR_GOES, "r18_descriptor_goes") \
 	X(R18_COMMITTED_UNSAID, "r18_committed_unsaid") \
 	X(R18_UNCOVERED, "r18_uncovered") \
+	X(R18_PAUSE_VANISHING, "r18_pause_vanishing") \
 	X(R19_NOT_BEFORE_CUT, "r19_not_before_cut") \
 	X(R19_FORGOTTEN_UNDONE, "r19_forgotten_undone") \
 	X(R19_UNDONE_STAYS, "r19_undone_stays") \
@@ -113,6 +114,18 @@
 	X(R19_PAUSE_DECIDED, "r19_pause_decided") \
 	X(R19_PAUSE_COMMITTED, "r19_pause_committed") \
 	X(R20_STATE_FIRST, "r20_state_first") \
+	X(W1_NO_SYNC, "w1_no_sync") \
+	X(W1_NO_HOLD, "w1_no_hold") \
+	X(W1_LET_GO_BLINDLY, "w1_let_go_blindly") \
+	X(W2_DOUBT_UNSEEN, "w2_doubt_unseen") \
+	X(W3_LINES_STAY, "w3_lines_stay") \
+	X(W3_LINES_UNFLUSHED, "w3_lines_unflushed") \
+	X(W4_NO_LAG, "w4_no_lag") \
+	X(W4_FORGOTTEN_EARLY, "w4_forgotten_early") \
+	X(W5_FREE_UNFLUSHED, "w5_free_unflushed") \
+	X(W5_TAKEN_UNPREPARED, "w5_taken_unprepared") \
+	X(W6_ROLE_LATE, "w6_role_late") \
+	X(W7_REDO_UNSYNCED, "w7_redo_unsynced") \
 	X(POOL_PAUSE_CONDEMNED, "pool_pause_condemned") \
 	X(RESTAMP_SLOWLY, "restamp_slowly") \
 	X(SHARED_BLOCKS, "shared_blocks") \

@@ -65,6 +65,7 @@ static const struct config_enum_entry pool_mode_options[] = {
 	{"pmem", ZEN_POOL_PMEM, false},
 	{"emulated", ZEN_POOL_EMULATED, false},
 	{"msync", ZEN_POOL_MSYNC, false},
+	{"wal", ZEN_POOL_WAL, false},
 	{NULL, 0, false}
 };
 
@@ -94,8 +95,8 @@ static const struct config_enum_entry default_index_options[] = {
  * the server's time.  With 0 the WAL writer flushes all that it writes, and is woken once in a page of WAL, some 200
  * transactions.  Only the default changes: a value in the configuration comes before it.
  */
-static void
-tune_wal_writer(void)
+void
+zen_guc_tune_wal_writer(void)
 {
 	if (ZEN_COMMITS_WAKE_WAL_WRITER)
 		SetConfigOption("wal_writer_flush_after", "0", PGC_POSTMASTER, PGC_S_DYNAMIC_DEFAULT);
@@ -119,6 +120,26 @@ tune_binary_upgrade(void)
 {
 	if (IsBinaryUpgrade)
 		SetConfigOption("wal_level", "replica", PGC_POSTMASTER, PGC_S_OVERRIDE);
+}
+
+/* ---------- zen.stream ---------- */
+
+static int	implied_stream = -1;	/* ZenStream; -1: what the setting says */
+
+/* A reload finds the value that is in force. */
+static bool
+check_stream(int *newval, void **extra, GucSource source)
+{
+	if (implied_stream != -1)
+		*newval = implied_stream;
+	return true;
+}
+
+void
+zen_guc_imply_stream(ZenStream value)
+{
+	implied_stream = value;
+	zen_stream = value;
 }
 
 /* ---------- zen.executor ---------- */
@@ -228,15 +249,16 @@ define_pool_settings(void)
 	DefineCustomEnumVariable("zen.pool_mode",
 							 "How stores to the NVM pool are made durable.",
 							 "pmem: cache-line flushes on persistent memory; emulated: the same on any "
-							 "file, which survives server crashes but not power loss; msync: an ordinary "
-							 "file; auto: pmem where the file allows it, else msync.",
+							 "file, which survives server crashes but not power loss; wal: an ordinary file, "
+							 "by the write-ahead log and checkpoints; msync: an ordinary file, by a sync at "
+							 "each commit; auto: pmem where the file allows it, else wal.",
 							 &zen_pool_mode, ZEN_POOL_AUTO, pool_mode_options,
 							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("zen.flush",
 							 "What a commit flushes from the processor's caches to the NVM pool.",
 							 "auto: nothing where the platform flushes its caches at a power loss, else all that "
 							 "was written; always: all; never: nothing, whatever the platform says; hint: as "
-							 "auto, but rows that are not hot are flushed in any case.  Not in msync mode.",
+							 "auto, but rows that are not hot are flushed in any case.  Not in modes wal and msync.",
 							 &zen_flush_what, ZEN_FLUSH_AUTO, flush_options,
 							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
 }
@@ -397,7 +419,7 @@ define_user_settings(void)
 							 "off: nothing; logical: what publications and other logical decoding need; replica: also "
 							 "what standbys and base backups need.",
 							 &zen_stream, ZEN_STREAM_OFF, stream_options,
-							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
+							 PGC_POSTMASTER, 0, check_stream, NULL, NULL);
 	DefineCustomBoolVariable("zen.allow_copies_without_rows",
 							 "Lets base backups and standbys be made, follow and be promoted without the rows of zen "
 							 "tables.",
@@ -505,6 +527,5 @@ zen_guc_init(void)
 	define_start_settings();
 	define_user_settings();
 	MarkGUCPrefixReserved("zen");
-	tune_wal_writer();
 	tune_binary_upgrade();
 }

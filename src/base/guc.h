@@ -13,11 +13,13 @@
 /* How far the pool's medium can be trusted; see doc of zen.pool_mode. */
 typedef enum ZenPoolMode
 {
-	ZEN_POOL_AUTO,				/* pmem if the file is on DAX, else msync */
+	ZEN_POOL_AUTO,				/* pmem if the file is on DAX, else wal */
 	ZEN_POOL_PMEM,				/* real persistent memory, or refuse to start */
 	ZEN_POOL_EMULATED,			/* same instructions on any file: survives
 								 * crashes, not power loss */
-	ZEN_POOL_MSYNC				/* ordinary file made durable by msync */
+	ZEN_POOL_MSYNC,				/* ordinary file made durable by msync */
+	ZEN_POOL_WAL				/* ordinary file made durable by PostgreSQL's
+								 * WAL */
 } ZenPoolMode;
 
 /* Do writers keep to their NUMA node? */
@@ -120,5 +122,11 @@ extern int	zen_stream;			/* ZenStream; constant once the server runs */
 
 /* zen_guc_init -- define all settings.  Called once from _PG_init in the postmaster. */
 extern void zen_guc_init(void);
+
+/* zen_guc_tune_wal_writer -- then, unless zen.pool_mode is wal: no commit of zen waits for the WAL writer. */
+extern void zen_guc_tune_wal_writer(void);
+
+/* zen_guc_imply_stream -- zen.stream has this value, whatever the configuration says.  Once, from _PG_init. */
+extern void zen_guc_imply_stream(ZenStream value);
 
 #endif							/* ZEN_GUC_H */

@@ -7,6 +7,7 @@
 #include "base/startup.h"
 
 #include "base/locks.h"
+#include "postmaster/bgworker_internals.h"
 
 #define LOCK_TRANCHE	"zen"
 
@@ -36,6 +37,20 @@ zen_bgworker_describe(BackgroundWorker *worker, const char *name, const char *fu
 	worker->bgw_start_time = BgWorkerStart_RecoveryFinished;
 	worker->bgw_restart_time = restart_s;
 	worker->bgw_main_arg = arg;
+}
+
+bool
+zen_bgworker_register(BackgroundWorker *worker)
+{
+	zen_worker_iter i;
+
+	RegisterBackgroundWorker(worker);
+	zen_foreach_worker(i)
+	{
+		if (strcmp(zen_worker_at(i)->rw_worker.bgw_name, worker->bgw_name) == 0)
+			return true;
+	}
+	return false;
 }
 
 void

@@ -37,6 +37,9 @@ extern void zen_locks_init(void);
 extern void zen_bgworker_describe(BackgroundWorker *worker, const char *name, const char *function, Datum arg,
 								  int restart_s);
 
+/* zen_bgworker_register -- at postmaster start; false if there is no slot for it, and PostgreSQL has logged that. */
+extern bool zen_bgworker_register(BackgroundWorker *worker);
+
 /* zen_sql_differs -- throws: the extension's SQL objects in the database are of another version than the library. */
 pg_noreturn extern void zen_sql_differs(void);
 

@@ -44,7 +44,7 @@ void
 zen_testing_init(void)
 {
 	define_delay("zen.flush_delay", "Nanoseconds added for each cache line that is flushed to the pool.",
-				 "A pool in DRAM then takes the time of a slower medium.  Not in msync mode.",
+				 "A pool in DRAM then takes the time of a slower medium.  Not in modes wal and msync.",
 				 &zen_flush_delay_ns, 0);
 	define_delay("zen.fence_delay", "Nanoseconds added for each fence after flushes.",
 				 "Like zen.flush_delay.", &zen_fence_delay_ns, 0);

@@ -12,6 +12,7 @@
  */
 #include "gc/collect.h"
 
+#include "access/xlog.h"
 #include "base/epoch.h"
 #include "base/fault.h"
 #include "base/guc.h"
@@ -19,6 +20,8 @@
 #include "cache/clock.h"
 #include "cache/spillmap.h"
 #include "miscadmin.h"
+#include "nvm/persist.h"
+#include "nvm/sink.h"
 #include "nvm/slotalloc.h"
 #include "port/pg_bitutils.h"
 #include "row/lockers.h"
@@ -84,6 +87,39 @@ zen_collect_forget_header(ZenTupleHeader h)
 	}
 	free_tombstone(tombstone);
 	zen_epoch_leave();
+}
+
+/* Headers that this process is to forget when the WAL is flushed up to there. */
+#define MAX_WAITING		4096
+static ZenTupleHeader waiting[MAX_WAITING];
+static uint32 nwaiting = 0;
+static uint64 waiting_for = 0;	/* for the sink's await() */
+
+void
+zen_collect_forget_waiting(bool all)
+{
+	if (nwaiting == 0)
+		return;
+	if (!ZEN_FAULT(W4_FORGOTTEN_EARLY))
+	{
+		if (zen_nvm_is_lazy() && !all && nwaiting < MAX_WAITING / 2 && GetFlushRecPtr(NULL) < waiting_for)
+			return;
+		zen_sink.await(waiting_for);
+	}
+	while (nwaiting > 0)
+		zen_collect_forget_header(waiting[--nwaiting]);
+}
+
+void
+zen_collect_forget_when(ZenTupleHeader header, uint64 position)
+{
+	ZenAssertNotInEpoch();
+	if ((header.word0 & ZEN_CTS_MASK) == 0)
+		return;
+	if (nwaiting == MAX_WAITING)
+		zen_collect_forget_waiting(true);
+	waiting[nwaiting++] = header;
+	waiting_for = Max(waiting_for, position);
 }
 
 /* ---------- collecting ---------- */

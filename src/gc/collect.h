@@ -28,6 +28,18 @@ extern bool zen_collect_item(ZenHTable *ht, uint64 tidno, bool block);
 extern void zen_collect_forget_header(ZenTupleHeader header);
 
 /*
+ * zen_collect_forget_when -- the same, but not before the sink has made durable what it was told of at this position
+ * (nvm/sink.h, await).  With the transaction, or later.
+ *
+ * zen_collect_forget_waiting -- the transaction has ended: forget what has waited.  Where stores are lazy, and its
+ * commit was asynchronous, it may wait on, unless it is `all`.
+ *
+ * Outside any epoch.  They wait for the disk when many headers have come together.  Never throw.
+ */
+extern void zen_collect_forget_when(ZenTupleHeader header, uint64 position);
+extern void zen_collect_forget_waiting(bool all);
+
+/*
  * The sweep: no xid stays in DRAM for as long as xids can be compared.
  *
  * Versions are frozen, and lockers leave, when their transactions' time has come, within seconds.  A sweep finds the

@@ -162,11 +162,13 @@ StaticAssertDecl(ZEN_OFF_REGIONS + ZEN_MAX_REGIONS * sizeof(ZenRegionEntry) <= Z
 										 * in the WAL */
 
 /*
- * A copy follows the WAL of another server.  It becomes a primary's pool when zen has recovered it.  These values
- * differ in many bits.
+ * A copy follows the WAL of another server.  It becomes a primary's pool when zen has recovered it.  A lazy one is a
+ * primary's whose stores become durable at checkpoints (mode wal): after a crash it is a copy of itself, which replays
+ * the server's own WAL.  These values differ in many bits.
  */
 #define ZEN_ROLE_PRIMARY	UINT64CONST(0)
 #define ZEN_ROLE_REPLICA	UINT64CONST(0x4143494C50455220) /* " REPLICA" */
+#define ZEN_ROLE_LAZY		UINT64CONST(0x20595A414C207369) /* "is LAZY " */
 #define ZEN_COPIED_NOT		UINT64CONST(0)
 #define ZEN_COPIED			UINT64CONST(0x20444549504F4320) /* " COPIED " */
 

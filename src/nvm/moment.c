@@ -114,6 +114,12 @@ check_uuid(const ZenStateFile *state, bool upgraded)
 
 /* ---------- the same moment ---------- */
 
+static bool
+read_tail_state(ZenTailState *tail)
+{
+	return pread(zen_files[0].fd, tail, sizeof(*tail), ZEN_OFF_TAIL) == sizeof(*tail);
+}
+
 /*
  * Is it a base backup with the pool of a standby?  zen.state may be the primary's: they have the same uuid, and count
  * their starts each for itself.  Replay makes the pool whole, and judges it (check_backup, zen_pool_replayed).  The
@@ -124,8 +130,16 @@ is_backup_of_standby(void)
 {
 	ZenTailState tail;
 
-	return zen_begins_backup() && pread(zen_files[0].fd, &tail, sizeof(tail), ZEN_OFF_TAIL) == sizeof(tail) &&
-		tail.role == ZEN_ROLE_REPLICA && tail.copied == ZEN_COPIED;
+	return zen_begins_backup() && read_tail_state(&tail) && tail.role == ZEN_ROLE_REPLICA && tail.copied == ZEN_COPIED;
+}
+
+/* Mode wal: replay begins at the last checkpoint, and makes nothing whole that is older. */
+static bool
+needs_replay(void)
+{
+	ZenTailState tail;
+
+	return read_tail_state(&tail) && tail.role == ZEN_ROLE_LAZY;
 }
 
 static void
@@ -149,7 +163,7 @@ refuse_marks(const ZenStateFile *state)
 								  (unsigned long long) state->generation, zen_super.mark, state->mark,
 								  pool_is_older ? "pool" : "data directory");
 
-	moment_refuse(detail, !pool_is_older ? "" :
+	moment_refuse(detail, !pool_is_older || needs_replay() ? "" :
 				  psprintf("  If there is no newer pool, and what was changed since is to be given up, write \"mark "
 						   "%u\" in place of \"mark %u\" into \"%s/%s\".",
 						   zen_super.mark, state->mark, DataDir, ZEN_STATE_FILE));

@@ -30,6 +30,8 @@
 #define STEPS_LOG2		3
 #define STEPS			(1 << STEPS_LOG2)
 
+#define PREPARED_AT_ONCE	64	/* pages; see prepare_pages() */
+
 typedef struct PageControl
 {
 	slock_t		lock;			/* protects the free lists */
@@ -160,6 +162,12 @@ word_fits(const void *image, const void *pageno)
 		 word == directory_word(*(const uint32 *) pageno, owner));
 }
 
+bool
+zen_page_word_fits(uint32 pageno, uint64 word)
+{
+	return word_fits(&word, &pageno);
+}
+
 static void
 directory_store(uint32 pageno, uint64 word)
 {
@@ -243,7 +251,7 @@ zen_page_persist_directories(void)
 static bool
 is_clean(uint32 pageno)
 {
-	return zen_nvm_load64(zen_page_word(pageno)) == 0 &&
+	return zen_page_agrees(pageno) &&
 		(first_line_is_zero(pageno) || ZEN_FAULT(R8_NO_ZERO) || ZEN_FAULT(R8_ZEROING_FORGOTTEN));
 }
 
@@ -279,7 +287,7 @@ describe(uint32 pageno, ZenPageOwner owner)
 	page->context = NULL;
 	page->room = ZEN_ROOM_UNLISTED;
 	page->owned = true;
-	page->suspect = page->lost = false;
+	page->suspect = page->lost = page->prepared = false;
 	return true;
 }
 
@@ -377,6 +385,32 @@ pop_free(uint32 region)
 }
 
 /*
+ * W5: where stores are lazy, what is stored on a page may be on disk when the WAL has lost its owner.  A page that was
+ * free then would not be zero.  So before it is taken its word says ZEROING, by flushed WAL, and recovery makes it zero
+ * in any case.  That is done for some pages at once.
+ */
+static void
+prepare_pages(uint32 pageno, uint32 region)
+{
+	uint32		batch[PREPARED_AT_ONCE] = {pageno};
+	uint32		n = 1;
+	uint32		limit = Min(PREPARED_AT_ONCE, 1 + page_control->nfree / 4);
+
+	pg_atomic_fetch_add_u32(&page_control->ncoming, 1); /* the others come back */
+	while (n < limit && (batch[n] = pop_free(region)) != ZEN_NO_PAGE)
+		n++;
+	for (uint32 i = 0; i < n; i++)
+		if (!zen_pages[batch[i]].prepared)
+			directory_write(batch[i], ZEN_PAGE_ZEROING);
+	ZEN_TELL(flush);
+	for (uint32 i = 0; i < n; i++)
+		zen_pages[batch[i]].prepared = true;
+	while (n > 1)
+		push_free(batch[--n]);
+	pg_atomic_fetch_sub_u32(&page_control->ncoming, 1);
+}
+
+/*
  * The last free pages are kept for tombstones: a session that makes room by deleting rows needs slots for them.
  */
 uint32
@@ -438,6 +472,8 @@ zen_page_take(ZenPageOwner owner)
 		return ZEN_NO_PAGE;
 	Assert(is_clean(pageno));
 	ZEN_TELL(await, zen_pages[pageno].zeroed_at);
+	if (zen_nvm_is_lazy() && !zen_pages[pageno].prepared && !ZEN_FAULT(W5_TAKEN_UNPREPARED))
+		prepare_pages(pageno, owner.region);
 	if (!describe(pageno, owner))
 	{
 		push_free(pageno);
@@ -496,12 +532,9 @@ zen_page_condemn(uint32 pageno)
 }
 
 void
-zen_page_give_back(uint32 pageno)
+zen_page_zero(uint32 pageno)
 {
-	ZenPage    *page = &zen_pages[pageno];
-	uint32		coming PG_USED_FOR_ASSERTS_ONLY;
-
-	Assert(page->owned);
+	Assert(zen_pages[pageno].owned);
 	Assert(zen_nvm_load64(zen_page_word(pageno)) == ZEN_PAGE_ZEROING);
 	if (ZEN_FAULT(R8_FREE_BEFORE_ZERO))
 		directory_write(pageno, 0);
@@ -509,10 +542,19 @@ zen_page_give_back(uint32 pageno)
 		zen_nvm_zero(zen_page_ptr(pageno), ZEN_PAGE_SIZE);
 	if (ZEN_FAULT(R18_FREE_FIRST))
 		directory_write(pageno, 0);
-	/* copies are told with zeroed(): there, too, a free page is zero */
-	directory_store(pageno, 0);
 	if (unlikely(zen_sink.zeroed != NULL))
-		page->zeroed_at = zen_sink.zeroed(pageno);
+		zen_pages[pageno].zeroed_at = zen_sink.zeroed(pageno);
+}
+
+void
+zen_page_give_back(uint32 pageno)
+{
+	ZenPage    *page = &zen_pages[pageno];
+	uint32		coming PG_USED_FOR_ASSERTS_ONLY;
+
+	Assert(page->owned);
+	/* copies were told with zeroed(): there, too, a free page is zero */
+	directory_store(pageno, 0);
 	page->owned = false;
 	zen_arena_free(page->free, bitmaps_size(page->nslots));
 	page->free = NULL;
@@ -623,7 +665,7 @@ zen_page_agrees(uint32 pageno)
 	ZenPage    *page = &zen_pages[pageno];
 	uint64		word = zen_nvm_load64(zen_page_word(pageno));
 
-	return word == (page->owned ? directory_word(pageno, page->owner) : 0);
+	return word == (page->owned ? directory_word(pageno, page->owner) : page->prepared ? ZEN_PAGE_ZEROING : 0);
 }
 
 /* The free list of one file. */

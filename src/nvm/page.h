@@ -37,6 +37,7 @@ typedef struct ZenPage
 	bool		suspect;		/* recovery has found a damaged slot on it */
 	bool		lost;			/* its directory word is damaged: owner is
 								 * made up, no slot is handed out */
+	bool		prepared;		/* free, and its word is ZEROING (W5) */
 	uint32		nslots;
 	uint32		hint;			/* bitmap word to look at first; lease holder
 								 * only */
@@ -108,10 +109,11 @@ extern void zen_page_add(int file, uint32 npages);
  * Return a page whose slots are all free (or whose table is gone) to the pool: R8.
  *
  * zen_page_condemn takes it from its owner: from now on, also after a crash, nothing on it counts.  The caller has made
- * the region's watermark cover what the page could prove (R13).  zen_page_give_back makes it zero and free.  Both
- * are durable on return.
+ * the region's watermark cover what the page could prove (R13).  Then zen_page_zero makes it zero, and
+ * zen_page_give_back free.  Each is durable on return.
  */
 extern void zen_page_condemn(uint32 pageno);
+extern void zen_page_zero(uint32 pageno);
 extern void zen_page_give_back(uint32 pageno);
 
 /*
@@ -119,6 +121,9 @@ extern void zen_page_give_back(uint32 pageno);
  * has set *changes?  Sets it.
  */
 extern bool zen_pages_are_coming(uint64 *changes);
+
+/* zen_page_word_fits -- can this word stand in the directory?  False: it is damaged. */
+extern bool zen_page_word_fits(uint32 pageno, uint64 word);
 
 /*
  * zen_page_adopt -- recovery: read what the directory says of a page, and make it known: with no free slots, or on the

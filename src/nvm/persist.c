@@ -1,11 +1,15 @@
 /*
  * persist.c -- the only caller of libpmem.
  *
- * Two ways to make a store durable lie behind one interface.  On persistent memory, and on its emulation, zen_flush
+ * Three ways to make a store durable lie behind one interface.  On persistent memory, and on its emulation, zen_flush
  * is a cache-line write-back and zen_fence an sfence.  On an ordinary file (msync mode) zen_flush only notes which
  * pages of the page cache are dirty and zen_fence has them written out: between two fences the kernel may write
  * pages in any order, so nothing may rely on more order than flush and fence promise.  Ranges noted are private to
  * the process, as pending write-backs are private to a CPU.
+ *
+ * In mode wal an ordinary file is synced at checkpoints (recovery/syncer.c), and PostgreSQL's WAL has what was stored
+ * since.  Stores are lazy then: zen_flush notes nothing.  Before the syncer is on duty, and behind its end, all is as
+ * in msync mode.
  *
  * Where caches survive a power loss (eADR), zen_flush does nothing: src/nvm/README, "The persistence domain".
  *
@@ -32,6 +36,7 @@
 #include "base/fault.h"
 #include "base/stats.h"
 #include "common/file_perm.h"
+#include "storage/fd.h"
 
 #define MSYNC_PAGE			4096	/* bytes; x86-64 page size */
 #define MSYNC_MAX_RANGES	64	/* a commit that touches more separate pages
@@ -51,21 +56,46 @@ typedef struct MsyncRange
 static ZenPoolMode mode_in_force = ZEN_POOL_AUTO;	/* AUTO: nothing was
 													 * mapped yet */
 
-static bool caches_survive = false; /* a power loss; not in msync mode */
+static bool by_pages = false;	/* modes msync and wal: the page cache lies
+								 * between the stores and the medium */
+static bool caches_survive = false; /* a power loss; not by_pages */
 static bool hints = false;		/* then: rows that are not hot are flushed */
 static bool insist = false;		/* libpmem takes them to survive, and
 								 * zen.flush does not: its plain flushes do
 								 * nothing */
 
-/* Ranges that this process has flushed and not fenced; msync mode only. */
+/* Ranges that this process has flushed and not fenced; by_pages only. */
 static MsyncRange msync_ranges[MSYNC_MAX_RANGES];
 static int	n_msync_ranges = 0;
+
+/* Is mode wal lazy now?  For all processes, and for this one. */
+static uint32 nobody_lazy = 0;
+static volatile uint32 *lazy = &nobody_lazy;
+static bool lazy_here = false;
 
 static uint32 nobody_watches = 1;
 static volatile uint32 *watched = &nobody_watches;	/* 0: tell of a store */
 static void (*tell_stored) (void) = NULL;
 
-/* ---------- msync mode ---------- */
+/* ---------- modes msync and wal ---------- */
+
+bool
+zen_nvm_is_lazy(void)
+{
+	return *lazy != 0;
+}
+
+void
+zen_nvm_lazy_when(volatile uint32 *word)
+{
+	lazy = word != NULL ? word : &nobody_lazy;
+}
+
+void
+zen_nvm_lazy_here(bool on)
+{
+	lazy_here = on && mode_in_force == ZEN_POOL_WAL;
+}
 
 /* Write out all noted ranges.  PANICs when the kernel cannot. */
 static void
@@ -87,7 +117,7 @@ msync_all(void)
 
 /* Note the pages of a range, in an earlier range that it touches if there is one. */
 static void
-msync_note(const void *addr, Size len)
+note_pages(const void *addr, Size len)
 {
 	uintptr_t	start = TYPEALIGN_DOWN(MSYNC_PAGE, (uintptr_t) addr);
 	uintptr_t	end = TYPEALIGN(MSYNC_PAGE, (uintptr_t) addr + len);
@@ -130,7 +160,7 @@ static inline void
 count_flushed(uint64 lines)
 {
 	ZEN_COUNT(lines_flushed, lines);
-	if (unlikely(zen_flush_delay_ns > 0) && mode_in_force != ZEN_POOL_MSYNC)
+	if (unlikely(zen_flush_delay_ns > 0) && !by_pages)
 		zen_delay(lines * zen_flush_delay_ns);
 }
 
@@ -148,8 +178,12 @@ zen_flush(const void *addr, Size len)
 
 	if (len == 0 || caches_survive)
 		return;
-	if (mode_in_force == ZEN_POOL_MSYNC)
-		msync_note(addr, len);
+	if (by_pages)
+	{
+		if (zen_nvm_is_lazy() || lazy_here)
+			return;
+		note_pages(addr, len);
+	}
 	else if (insist)
 		pmem_deep_flush(addr, len);
 	else
@@ -162,7 +196,7 @@ zen_fence(void)
 {
 	Assert(mode_in_force != ZEN_POOL_AUTO);
 
-	if (mode_in_force == ZEN_POOL_MSYNC)
+	if (by_pages)
 		msync_all();
 	else
 	{
@@ -217,6 +251,26 @@ zen_persist(const void *addr, Size len)
 	zen_fence();
 }
 
+void
+zen_persist_now(const void *addr, Size len)
+{
+	if (by_pages)
+		note_pages(addr, len);
+	else
+		zen_flush(addr, len);
+	zen_fence();
+}
+
+void
+zen_nvm_sync(int fd, const char *path)
+{
+	Assert(by_pages);
+	if (pg_fdatasync(fd) != 0)
+		ereport(PANIC,
+				(errcode_for_file_access(),
+				 errmsg("could not write zen pool file \"%s\" to its medium: %m", path)));
+}
+
 /*
  * Whole pages are zeroed before they change hands (R8), so streaming stores spare the cache; pmem_memset writes back
  * the partial lines at both ends by itself.  Not for lines whose order of stores another process or recovery relies on.
@@ -228,7 +282,7 @@ zen_nvm_zero(void *addr, Size len)
 
 	if (len == 0)
 		return;
-	if (mode_in_force == ZEN_POOL_MSYNC)
+	if (by_pages)
 	{
 		pmem_memset(addr, 0, len, PMEM_F_MEM_NODRAIN | PMEM_F_MEM_NOFLUSH);
 		zen_persist(addr, len);
@@ -348,7 +402,7 @@ settle_domain(void)
 	bool		platform = told != NULL && strcmp(told, "1") == 0;
 
 	platform |= mode_in_force == ZEN_POOL_PMEM && pmem_has_auto_flush() == 1;
-	caches_survive = mode_in_force != ZEN_POOL_MSYNC &&
+	caches_survive = !by_pages &&
 		(zen_flush_what == ZEN_FLUSH_NEVER || (platform && zen_flush_what != ZEN_FLUSH_ALWAYS));
 	hints = caches_survive && zen_flush_what == ZEN_FLUSH_HINT;
 	insist = platform && !caches_survive;
@@ -358,12 +412,11 @@ settle_domain(void)
 static bool
 settle_mode(ZenPoolMode wanted, bool is_pmem)
 {
+	Assert(wanted != ZEN_POOL_AUTO);
 	if (wanted == ZEN_POOL_PMEM && !is_pmem)
 		return false;
-	/* a pool of several files is persistent memory if all of them are */
-	if (wanted == ZEN_POOL_AUTO)
-		wanted = is_pmem && mode_in_force != ZEN_POOL_MSYNC ? ZEN_POOL_PMEM : ZEN_POOL_MSYNC;
 	mode_in_force = wanted;
+	by_pages = wanted == ZEN_POOL_MSYNC || wanted == ZEN_POOL_WAL;
 	settle_domain();
 	return true;
 }
@@ -376,8 +429,46 @@ refuse_not_pmem(const char *path)
 			 errmsg("zen pool file \"%s\" is not on persistent memory", path),
 			 errdetail("zen.pool_mode is \"pmem\", but the file cannot be mapped with MAP_SYNC."),
 			 errhint("Set zen.pool_path to a file system on persistent memory mounted with the dax option, or "
-					 "set zen.pool_mode to \"msync\" (an ordinary disk) or \"emulated\" (does not survive "
+					 "set zen.pool_mode to \"wal\" (an ordinary disk) or \"emulated\" (does not survive "
 					 "power loss).")));
+}
+
+/* Make a file of one page where the pool would be.  False: that cannot be done, and the pool's own making tells why. */
+static bool
+make_probe(const char *path)
+{
+	int			fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, pg_file_create_mode);
+	bool		made;
+
+	if (fd < 0)
+		return false;
+	made = posix_fallocate(fd, 0, MSYNC_PAGE) == 0;
+	close(fd);
+	return made;
+}
+
+bool
+zen_nvm_is_pmem(const char *path)
+{
+	char		probe[MAXPGPATH + 16];
+	bool		exists = access(path, F_OK) == 0;
+	int			is_pmem = 0;
+	Size		mapped;
+	char	   *base;
+
+	snprintf(probe, sizeof(probe), "%s.probe", path);
+	if (!exists)
+	{
+		unlink(probe);			/* left by a start that was killed */
+		if (!make_probe(probe))
+			return false;
+	}
+	base = pmem_map_file(exists ? path : probe, 0, 0, 0, &mapped, &is_pmem);
+	if (base != NULL)
+		pmem_unmap(base, mapped);
+	if (!exists)
+		unlink(probe);
+	return base != NULL && is_pmem;
 }
 
 char *
@@ -452,7 +543,7 @@ zen_nvm_mode(void)
 const char *
 zen_nvm_domain(void)
 {
-	if (mode_in_force == ZEN_POOL_MSYNC || mode_in_force == ZEN_POOL_AUTO)
+	if (by_pages || mode_in_force == ZEN_POOL_AUTO)
 		return NULL;
 	return caches_survive ? "cpu_cache" : "memory_controller";
 }

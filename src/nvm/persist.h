@@ -35,7 +35,7 @@ extern void zen_nvm_copy(void *dst, const void *src, Size len);
 /* Start writing back the lines of a range.  Durable only after zen_fence() by the same process. */
 extern void zen_flush(const void *addr, Size len);
 
-/* Wait until everything this process has flushed is durable.  PANICs if msync fails. */
+/* Wait until everything this process has flushed is durable; not where stores are lazy.  PANICs if msync fails. */
 extern void zen_fence(void);
 
 /*
@@ -56,8 +56,30 @@ extern void zen_order(void);
 extern bool zen_flush_hints(void);
 extern void zen_flush_hint(const void *addr, Size len);
 
-/* zen_flush and zen_fence of one range. */
+/*
+ * zen_persist -- zen_flush and zen_fence of one range.
+ *
+ * zen_persist_now -- the same, and durable on return also where stores are lazy.
+ */
 extern void zen_persist(const void *addr, Size len);
+extern void zen_persist_now(const void *addr, Size len);
+
+/*
+ * Mode wal, in which what was stored becomes durable by a sync of the files (src/recovery/README, "Mode wal").
+ *
+ * zen_nvm_lazy_when -- by the postmaster: stores of all processes are lazy as long as *word, in shared memory, is not
+ * 0.  NULL: none are.
+ *
+ * zen_nvm_is_lazy -- are they?  Constant from before the first writer to behind the last one.
+ *
+ * zen_nvm_lazy_here -- in mode wal: the stores of this process alone are lazy, or no longer.  For redo.
+ *
+ * zen_nvm_sync -- all that was stored to a file is durable on return.  PANIC if the kernel cannot write it.
+ */
+extern void zen_nvm_lazy_when(volatile uint32 *word);
+extern bool zen_nvm_is_lazy(void);
+extern void zen_nvm_lazy_here(bool on);
+extern void zen_nvm_sync(int fd, const char *path);
 
 /* Fill a range with zeroes, durable on return. */
 extern void zen_nvm_zero(void *addr, Size len);
@@ -90,12 +112,18 @@ extern char *zen_nvm_create(const char *path, Size size, ZenPoolMode mode);
 extern char *zen_nvm_map(const char *path, char *at, Size *size, Size reserve, ZenPoolMode mode);
 extern void zen_nvm_unmap(char *base, Size size);
 
-/* The mode of the open mapping: ZEN_POOL_PMEM, _EMULATED or _MSYNC. */
+/*
+ * zen_nvm_is_pmem -- would a pool file of this name be on persistent memory?  If there is none, a file beside it, which
+ * is gone on return, tells.  False also if none can be made.
+ */
+extern bool zen_nvm_is_pmem(const char *path);
+
+/* The mode of the open mapping: ZEN_POOL_PMEM, _EMULATED, _MSYNC or _WAL. */
 extern ZenPoolMode zen_nvm_mode(void);
 
 /*
  * zen_nvm_domain -- where a store must have come to survive a power loss, in the kernel's words: "cpu_cache",
- * "memory_controller"; NULL in msync mode.
+ * "memory_controller"; NULL in modes msync and wal.
  */
 extern const char *zen_nvm_domain(void);
 

@@ -28,13 +28,13 @@ tail_state(char *base)
 	return (ZenTailState *) (base + ZEN_OFF_TAIL);
 }
 
-/* A word that is 0 or this value. */
+/* A word that is 0, this value, or the other one. */
 static bool
-is_set(const uint64 *word, uint64 value)
+is_set(const uint64 *word, uint64 value, uint64 other)
 {
 	uint64		now = zen_nvm_load64(word);
 
-	if (now != 0 && now != value)
+	if (now != 0 && now != value && now != other)
 		ereport(FATAL,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("zen pool file \"%s\" does not say if it is a copy that follows another server",
@@ -46,7 +46,7 @@ is_set(const uint64 *word, uint64 value)
 static bool
 is_replica(char *base)
 {
-	return is_set(&tail_state(base)->role, ZEN_ROLE_REPLICA);
+	return is_set(&tail_state(base)->role, ZEN_ROLE_REPLICA, ZEN_ROLE_LAZY);
 }
 
 /* Each file is marked, in case a backup takes its files from several servers. */
@@ -59,14 +59,20 @@ role_of(char *base, int file)
 static bool
 is_copied(char *base)
 {
-	return is_set(&tail_state(base)->copied, ZEN_COPIED);
+	return is_set(&tail_state(base)->copied, ZEN_COPIED, ZEN_COPIED);
 }
 
 static void
 role_store(uint64 *word, uint64 value)
 {
 	zen_nvm_store64(word, value);
-	zen_persist(word, sizeof(*word));
+	zen_persist_now(word, sizeof(*word));
+}
+
+static bool
+is_lazy(char *base)
+{
+	return is_set(&tail_state(base)->role, ZEN_ROLE_LAZY, ZEN_ROLE_REPLICA);
 }
 
 /* File 0 decides, and goes first. */
@@ -99,16 +105,45 @@ zen_pool_make_primary(void)
 }
 
 void
+zen_pool_make_lazy(void)
+{
+	/* W6: or a crash would replay nothing */
+	Assert(zen_pool_is_copied() && !zen_pool_is_replica());
+	store_role(zen_pool.base, ZEN_ROLE_LAZY);
+}
+
+void
+zen_pool_sync(void)
+{
+	for (int i = 0; i < zen_pool.nfiles; i++)
+		zen_nvm_sync(zen_files[i].fd, zen_files[i].path);
+}
+
+void
 zen_pool_set_copied(bool copied)
 {
 	role_store(&tail_state(zen_pool.base)->copied, copied ? ZEN_COPIED : ZEN_COPIED_NOT);
 }
 
+/* Of the startup process: how far redo has come, now or in an earlier run; 0: it has not begun. */
+static uint64 replayed_now = 0;
+
 void
-zen_pool_replays(uint64 lsn)
+zen_pool_replays(uint64 lsn, uint64 claim)
 {
-	if (lsn > zen_pool_replayed() || zen_pool_is_judged())
-		role_store(&tail_state(zen_pool.base)->replayed, Max(lsn, zen_pool_replayed()));
+	uint64		noted = zen_pool_replayed();
+
+	Assert(claim >= lsn);
+	replayed_now = Max(lsn, replayed_now == 0 ? noted : replayed_now);
+	if (lsn > noted || zen_pool_is_judged())
+		role_store(&tail_state(zen_pool.base)->replayed, Max(claim, noted));
+}
+
+void
+zen_pool_replay_rests(void)
+{
+	if (replayed_now != 0 && replayed_now != zen_pool_replayed())
+		role_store(&tail_state(zen_pool.base)->replayed, replayed_now);
 }
 
 uint64
@@ -171,9 +206,11 @@ zen_pool_has_tables(void)
 static void
 check_one_server(char *base)
 {
+	bool		replica = role_of(base, 0) == ZEN_ROLE_REPLICA;
+
 	for (int i = 1; i < zen_files_number(); i++)
 	{
-		if (role_of(base, i) != role_of(base, 0))
+		if ((role_of(base, i) == ZEN_ROLE_REPLICA) != replica)
 			ereport(FATAL,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("zen pool files \"%s\" and \"%s\" were copied from different servers",
@@ -260,24 +297,66 @@ judge_role(char *base, bool as_left, bool created)
 		return false;
 	if (zen_begins_backup())
 		return check_backup(base);
-	if (is_replica(base))
+	/* begun at the last checkpoint, whichever server's WAL it replays behind */
+	if (is_replica(base) || (is_lazy(base) && !as_left))
 		return true;
 	return replays_from_elsewhere() && check_standby(base, as_left);
 }
 
-/* Notes of recovery about a tail are those of the other server. */
+/*
+ * Redo passes over a watermark that is there already.  If a sync has failed, the kernel may take its page for written.
+ * So all pages with watermarks are made dirty again.
+ */
 static void
-become_replica(char *base)
+make_regions_dirty(char *base)
+{
+	for (Size at = ZEN_OFF_REGIONS; at < ZEN_OFF_HTABLES; at += sizeof(ZenRegionEntry))
+	{
+		volatile uint64 *word = (volatile uint64 *) (base + at);
+
+		*word = *word;
+	}
+}
+
+/*
+ * A pool of mode wal was not left in order.  A power cut may have torn its descriptors, whatever the mode is now.  In
+ * mode msync, redo syncs what it changes; what it finds changed already may be in the page cache only.
+ */
+static void
+take_lazy_over(void)
+{
+	zen_pool.backup = true;
+	for (int i = 0; i < zen_files_number() && zen_nvm_mode() == ZEN_POOL_MSYNC; i++)
+		zen_nvm_sync(zen_files[i].fd, zen_files[i].path);
+}
+
+/* Notes of recovery about a tail are those of the other server.  own: the WAL is the pool's own. */
+static void
+become_replica(char *base, bool own)
 {
 	if (is_replica(base))
 		return;
+	if (own)
+		take_lazy_over();
 	role_store(&tail_state(base)->again_xid, 0);
 	role_store(&tail_state(base)->lost_xid, 0);
 	role_store(&tail_state(base)->replayed, 0);
 	store_role(base, ZEN_ROLE_REPLICA);
 	ereport(LOG,
-			(errmsg("zen pool file \"%s\" is a copy that follows the write-ahead log of another server",
+			(own ? errmsg("zen pool file \"%s\" was not left in order: the write-ahead log is replayed to it",
+						  zen_first_path) :
+			 errmsg("zen pool file \"%s\" is a copy that follows the write-ahead log of another server",
 					zen_first_path)));
+}
+
+bool
+zen_pool_reopen_role(char *base)
+{
+	if (is_lazy(base))
+		become_replica(base, true);
+	if (is_replica(base))
+		make_regions_dirty(base);
+	return is_replica(base);
 }
 
 void
@@ -285,7 +364,7 @@ zen_pool_begin_copy(void)
 {
 	Assert(!zen_pool_has_tables());
 	zen_pool_set_copied(true);
-	become_replica(zen_pool.base);
+	become_replica(zen_pool.base, false);
 }
 
 bool
@@ -294,7 +373,11 @@ zen_pool_settle_role(char *base, bool *as_left, bool created)
 	bool		replica = judge_role(base, *as_left, created);
 
 	if (replica)
-		become_replica(base);
+		make_regions_dirty(base);
+	if (replica)
+		become_replica(base, is_lazy(base) && !*as_left && !zen_begins_backup());
+	else if (is_lazy(base))
+		store_role(base, ZEN_ROLE_PRIMARY); /* it was stopped in order */
 	if (replica || replays_from_elsewhere())
 		*as_left = false;
 	return replica;
@@ -306,6 +389,37 @@ zen_pool_spread_role(char *base)
 	store_role(base, role_of(base, 0));
 }
 
+/* ---------- the mode ---------- */
+
+static ZenPoolMode wanted_mode = ZEN_POOL_AUTO;
+
+/* A pool of several files is persistent memory if all of them are. */
+static bool
+are_pmem(void)
+{
+	ZenPoolName names[ZEN_MAX_FILES];
+	int			n = zen_pool_names(names);
+
+	for (int i = 0; i < n; i++)
+		if (!zen_nvm_is_pmem(names[i].path))
+			return false;
+	return n > 0;
+}
+
+void
+zen_pool_choose_mode(void)
+{
+	wanted_mode = (ZenPoolMode) zen_pool_mode;
+	if (wanted_mode == ZEN_POOL_AUTO)
+		wanted_mode = are_pmem() ? ZEN_POOL_PMEM : ZEN_POOL_WAL;
+}
+
+ZenPoolMode
+zen_pool_wanted_mode(void)
+{
+	return wanted_mode;
+}
+
 /* ---------- files ---------- */
 
 const char *
@@ -313,6 +427,7 @@ zen_pool_mode_name(void)
 {
 	static const char *const names[] = {
 		[ZEN_POOL_AUTO] = "none",[ZEN_POOL_PMEM] = "pmem",[ZEN_POOL_EMULATED] = "emulated",[ZEN_POOL_MSYNC] = "msync",
+		[ZEN_POOL_WAL] = "wal",
 	};
 
 	return names[zen_nvm_mode()];

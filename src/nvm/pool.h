@@ -13,6 +13,7 @@
 #ifndef ZEN_POOL_H
 #define ZEN_POOL_H
 
+#include "base/guc.h"
 #include "nvm/layout.h"
 #include "port/atomics.h"
 
@@ -69,6 +70,24 @@ extern void zen_pool_make_primary(void);
 extern void zen_pool_set_copied(bool copied);
 
 /*
+ * Mode wal (src/recovery/README).
+ *
+ * zen_pool_make_lazy -- from now on stores may be lazy; durable on return.  A crash makes the pool a copy of itself.
+ *
+ * zen_pool_sync -- all that was stored to its files is durable on return.  PANIC if it cannot be.
+ */
+extern void zen_pool_make_lazy(void);
+extern void zen_pool_sync(void);
+
+/*
+ * zen_pool_choose_mode -- what zen.pool_mode = auto means for the files of zen.pool_path.  In _PG_init, once.
+ *
+ * zen_pool_wanted_mode -- zen.pool_mode, or what was chosen for auto.
+ */
+extern void zen_pool_choose_mode(void);
+extern ZenPoolMode zen_pool_wanted_mode(void);
+
+/*
  * At the start, by poolopen.c, with the place where the pool is mapped:
  *
  * zen_pool_settle_role -- does this start make the pool a copy, or find it one?  If so it is marked as one, durably.
@@ -76,9 +95,12 @@ extern void zen_pool_set_copied(bool copied);
  * to false if the server replays WAL that may tell of more.  FATAL if the pool can neither follow nor stand alone.
  *
  * zen_pool_spread_role -- mark further files as file 0, durably.
+ *
+ * zen_pool_reopen_role -- after the crash of a process: a lazy pool is a copy of itself.  True: it is a copy.
  */
 extern bool zen_pool_settle_role(char *base, bool *as_left, bool created);
 extern void zen_pool_spread_role(char *base);
+extern bool zen_pool_reopen_role(char *base);
 
 /*
  * zen_pool_has_tables -- does the HTable directory in NVM have an entry, of a copy, too?
@@ -98,19 +120,26 @@ extern void zen_pool_note_dram(uint64 size, uint64 needs);
 extern void zen_pool_noted_dram(uint64 *size, uint64 *needs);
 
 /*
- * zen_pool_replays -- redo on a copy is about to store what the record that ends here says.
+ * zen_pool_replays -- redo on a copy is about to store what the record that ends here says.  Where its stores are lazy,
+ * claim may be further on: that far it may come before the next call stores anything durably.  Else it is the same.
+ *
+ * zen_pool_replay_rests -- what lazy redo has stored is durable: now the place is exact.
  *
  * zen_pool_replayed -- the last of these places; 0: none.
  *
  * zen_pool_judge -- note that the end of replay is not before that place.  zen_pool_is_judged -- has that been found?
  * A later start, which replays nothing, or WAL of its own, cannot find it any more.
  */
-extern void zen_pool_replays(uint64 lsn);
+extern void zen_pool_replays(uint64 lsn, uint64 claim);
+extern void zen_pool_replay_rests(void);
 extern uint64 zen_pool_replayed(void);
 extern void zen_pool_judge(void);
 extern bool zen_pool_is_judged(void);
 
-/* zen_pool_mode_name -- "pmem", "emulated" or "msync": what the open pool does, whatever zen.pool_mode asked for. */
+/*
+ * zen_pool_mode_name -- "pmem", "emulated", "msync" or "wal": what the open pool does, whatever zen.pool_mode asked
+ * for.
+ */
 extern const char *zen_pool_mode_name(void);
 
 /* zen_pool_superblock -- a copy of a file's superblock in force, for views. */

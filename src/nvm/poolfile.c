@@ -195,7 +195,7 @@ static void
 seal(ZenSuperblock *copy, uint32 version, uint32 crc)
 {
 	zen_nvm_store64((uint64 *) &copy->version, version | (uint64) crc << 32);
-	zen_persist(copy, sizeof(*copy));
+	zen_persist_now(copy, sizeof(*copy));
 }
 
 /*
@@ -210,14 +210,14 @@ zen_superblock_write(int file, char *at)
 	int			target = 1 - zen_supers_at[file];
 	ZenSuperblock *copy = (ZenSuperblock *) (at + super_offsets[target]);
 
-	zen_persist(at + super_offsets[1 - target], sizeof(*sb));
+	zen_persist_now(at + super_offsets[1 - target], sizeof(*sb));
 	Assert(target == 0 || target == 1);
 	Assert(superblock_is_known(sb) && sb->npages * ZEN_PAGE_SIZE == sb->pool_size);
 	sb->seq++;
 	sb->crc = 0;
 	seal(copy, sb->version, 0);
 	zen_nvm_copy(copy, sb, sizeof(*sb));
-	zen_persist(copy, sizeof(*sb));
+	zen_persist_now(copy, sizeof(*sb));
 	sb->crc = superblock_crc(sb);
 	seal(copy, sb->version, sb->crc);
 	Assert(copy->crc == superblock_crc(copy));

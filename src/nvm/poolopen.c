@@ -339,7 +339,7 @@ make_file(int file)
 	snprintf(temp, sizeof(temp), "%s." ZEN_UUID_FORMAT ".tmp", zen_files[file].path, ZEN_UUID_ARGS(sb->uuid));
 	unlink(temp);
 	zen_numa_prefer(zen_files[file].node);
-	at = zen_nvm_create(temp, sb->pool_size, (ZenPoolMode) zen_pool_mode);
+	at = zen_nvm_create(temp, sb->pool_size, zen_pool_wanted_mode());
 	zen_numa_prefer(-1);
 	zen_supers_at[file] = 0;
 	zen_superblock_write_both(file, at);
@@ -392,7 +392,7 @@ map_further_file(char *base, int file)
 	Size		reserve = (Size) (first_page[zen_files_named] - first_page[file]) * ZEN_PAGE_SIZE;
 	Size		size;
 
-	(void) zen_nvm_map(zen_files[file].path, at, &size, reserve, (ZenPoolMode) zen_pool_mode);
+	(void) zen_nvm_map(zen_files[file].path, at, &size, reserve, zen_pool_wanted_mode());
 	Assert(size == zen_supers[file].pool_size);
 	zen_numa_bind(at, reserve, zen_files[file].node);
 }
@@ -402,7 +402,7 @@ static char *
 map_files(Size reserve)
 {
 	Size		mapped;
-	char	   *base = zen_nvm_map(zen_first_path, NULL, &mapped, reserve, (ZenPoolMode) zen_pool_mode);
+	char	   *base = zen_nvm_map(zen_first_path, NULL, &mapped, reserve, zen_pool_wanted_mode());
 
 	Assert(mapped == zen_super.pool_size);
 	zen_numa_bind(base, reserve, zen_files[0].node);
@@ -588,9 +588,9 @@ log_what_is_open(void)
 		ereport(LOG,
 				(errmsg("zen pool file \"%s\" is emulated: it survives server crashes, not power loss",
 						zen_first_path)));
-	else if (zen_nvm_mode() == ZEN_POOL_MSYNC && zen_pool_mode == ZEN_POOL_AUTO)
+	else if (zen_nvm_mode() == ZEN_POOL_WAL && zen_pool_mode == ZEN_POOL_AUTO)
 		ereport(LOG,
-				(errmsg("zen pool file \"%s\" is not on persistent memory: each commit waits for msync",
+				(errmsg("zen pool file \"%s\" is not on persistent memory: the write-ahead log makes it durable",
 						zen_first_path)));
 	if (zen_nvm_domain() != NULL && strcmp(zen_nvm_domain(), "cpu_cache") == 0)
 		ereport(LOG,
@@ -698,7 +698,7 @@ reopen_pool(void)
 			zen_superblock_write(i, zen_file_base(i));
 	}
 	pool_publish(zen_pool.base, false);
-	zen_pool.backup = false;
+	zen_pool.backup = zen_pool_reopen_role(zen_pool.base);
 }
 
 void
@@ -716,8 +716,9 @@ zen_pool_open(void)
 
 	Assert(!IsUnderPostmaster);
 
-	/* after the crash of a process the word is in memory that is gone */
+	/* after the crash of a process the words are in memory that is gone */
 	zen_nvm_watch(NULL, NULL);
+	zen_nvm_lazy_when(NULL);
 	if (zen_pool.base != NULL)
 	{
 		reopen_pool();
@@ -752,7 +753,7 @@ zen_pool_open(void)
 	zen_pool_spread_role(base);
 	begin_generation(base, &state, &facts);
 	pool_publish(base, as_left);
-	zen_pool.backup = replica && zen_begins_backup();
+	zen_pool.backup |= replica && (zen_begins_backup() || zen_nvm_mode() == ZEN_POOL_WAL);
 	if (upgraded)
 		ereport(LOG,
 				(errmsg("zen pool file \"%s\" was taken over from the cluster that pg_upgrade has upgraded",

@@ -107,7 +107,7 @@ mark_read(ZenMarkRecord *records, int n, Size stride)
  * larger, only the record in force is made durable.  The caller keeps other writers of this mark out.
  */
 static void
-mark_write(ZenMarkRecord *records, int n, Size stride, uint64 value)
+mark_write(ZenMarkRecord *records, int n, Size stride, uint64 value, void (*persist) (const void *addr, Size len))
 {
 	uint64		current;
 	int			newest = mark_newest(records, n, stride, &current);
@@ -131,7 +131,7 @@ mark_write(ZenMarkRecord *records, int n, Size stride, uint64 value)
 		record = mark_record(records, newest, stride);
 	else
 		return;
-	zen_persist(record, sizeof(ZenMarkRecord));
+	persist(record, sizeof(ZenMarkRecord));
 	/* a mark never falls */
 	Assert(mark_read(records, n, stride) == Max(value, current));
 }
@@ -238,6 +238,7 @@ region_shmem_init(void)
 		pg_atomic_init_u32(&zen_regions[r].leased, 0);
 		pg_atomic_init_u32(&zen_regions[r].emptied, 0);
 		SpinLockInit(&zen_regions[r].room_lock);
+		SpinLockInit(&zen_regions[r].line_lock);
 		zen_regions[r].watermark = mark_read(zen_pool.regions[r].watermark, 2, sizeof(ZenMarkRecord));
 		if (zen_pool.backup)
 			mend_copied(&zen_pool.regions[r]);
@@ -341,7 +342,7 @@ cts_raise_mark(uint64 cts)
 	if (pg_atomic_read_u64(&region_control->cts_limit) < cts)
 	{
 		if (!ZEN_FAULT(R14_NO_MARK))
-			mark_write(zen_pool.cts_mark, 4, ZEN_LINE, cts + CTS_STRIDE);
+			mark_write(zen_pool.cts_mark, 4, ZEN_LINE, cts + CTS_STRIDE, zen_persist_now);
 		ZEN_TELL(stored, zen_pool.cts_mark, 4 * ZEN_LINE);
 		pg_atomic_write_u64(&region_control->cts_limit, cts + CTS_STRIDE);
 	}
@@ -406,22 +407,38 @@ zen_cts_restart(uint64 largest_seen)
 	cts_raise_mark(start + 1);
 }
 
-void
-zen_region_persist_watermark(uint32 region)
+/* Raise a watermark in NVM; false if that is not needed.  The caller has ZEN_LOCK_MARK. */
+static bool
+raise_watermark(uint32 region, uint64 cts)
+{
+	ZenRegion  *r = &zen_regions[region];
+	ZenMarkRecord *records = zen_pool.regions[region].watermark;
+
+	if (cts <= r->watermark)
+		return false;
+	mark_write(records, 2, sizeof(ZenMarkRecord), cts, zen_persist);
+	r->watermark = cts;
+	Assert(mark_read(records, 2, sizeof(ZenMarkRecord)) == cts);
+	return true;
+}
+
+static void
+persist_watermark(uint32 region)
 {
 	ZenRegion  *r = &zen_regions[region];
 
 	LWLockAcquire(zen_lock(ZEN_LOCK_MARK), LW_EXCLUSIVE);
-	if (r->watermark < r->last_cts)
-	{
-		uint64		cts = r->last_cts;
-
-		mark_write(zen_pool.regions[region].watermark, 2, sizeof(ZenMarkRecord), cts);
-		r->watermark = cts;
-		ZEN_TELL(covered, region, cts);
-		Assert(mark_read(zen_pool.regions[region].watermark, 2, sizeof(ZenMarkRecord)) == cts);
-	}
+	if (raise_watermark(region, r->last_cts))
+		ZEN_TELL(covered, region, r->watermark);
 	LWLockRelease(zen_lock(ZEN_LOCK_MARK));
+}
+
+void
+zen_region_persist_watermark(uint32 region)
+{
+	/* where stores are lazy no slot's LP is evidence */
+	if (!zen_nvm_is_lazy())
+		persist_watermark(region);
 }
 
 static void
@@ -443,11 +460,31 @@ zen_region_doubt_set(uint32 region, uint64 full_xid, uint64 cts, uint32 kind)
 	ZenAssertRegionMine(region);
 	Assert(full_xid != 0 && cts > r->last_cts);
 	Assert(kind == ZEN_DOUBT_COMMIT || kind == ZEN_DOUBT_PREPARED);
-	store_doubt(e, full_xid, cts, kind);
-	Assert(zen_region_doubt_written(region));
+	if (!zen_nvm_is_lazy())
+	{
+		store_doubt(e, full_xid, cts, kind);
+		Assert(zen_region_doubt_written(region));
+	}
+	SpinLockAcquire(&r->line_lock);
 	r->doubt_xid = full_xid;
 	r->doubt_cts = cts;
 	r->doubt_kind = kind;
+	r->doubt_end = InvalidXLogRecPtr;
+	SpinLockRelease(&r->line_lock);
+}
+
+void
+zen_region_doubt_logged(uint32 region, XLogRecPtr end)
+{
+	ZenRegion  *r = &zen_regions[region];
+
+	ZenAssertRegionMine(region);
+	/* W2: while a checkpoint that begins behind SLOTS waits for this process */
+	Assert(zen_nvm_is_lazy() && (MyProc->delayChkptFlags & DELAY_CHKPT_START));
+	SpinLockAcquire(&r->line_lock);
+	Assert(r->doubt_kind != ZEN_DOUBT_NONE && XLogRecPtrIsInvalid(r->doubt_end));
+	r->doubt_end = end;
+	SpinLockRelease(&r->line_lock);
 }
 
 /* ---------- redo on a copy of the pool: the startup process is alone with it ---------- */
@@ -497,26 +534,126 @@ zen_region_replay_none(void)
 	}
 }
 
-void
-zen_region_doubt_clear(uint32 region)
+static void
+clear_doubt(uint32 region, bool in_nvm)
 {
 	ZenRegionEntry *e = &zen_pool.regions[region];
 
-	/* the holder, or recovery's leader, which needs no lease */
-	Assert(region < ZEN_MAX_REGIONS);
-	zen_nvm_store64(&e->doubt, 0);
-	zen_persist(e, sizeof(*e));
+	if (in_nvm)
+	{
+		zen_nvm_store64(&e->doubt, 0);
+		zen_persist(e, sizeof(*e));
+	}
+	SpinLockAcquire(&zen_regions[region].line_lock);
 	zen_regions[region].doubt_kind = ZEN_DOUBT_NONE;
+	SpinLockRelease(&zen_regions[region].line_lock);
 }
 
 void
-zen_region_doubt_committed(uint32 region)
+zen_region_doubt_clear(uint32 region)
 {
+	/* the holder, or recovery's leader, which needs no lease */
+	Assert(region < ZEN_MAX_REGIONS);
+	clear_doubt(region, !zen_nvm_is_lazy());
+}
+
+void
+zen_region_doubt_committed(uint32 region, uint64 cts, XLogRecPtr commit_end)
+{
+	ZenRegion  *r = &zen_regions[region];
+
 	ZenAssertRegionMine(region);
-	zen_region_persist_watermark(region);
+
+	/*
+	 * a watermark with a flipped bit may be ahead of a prepared transaction;
+	 * R13: it does not go back
+	 */
+	cts = Max(r->last_cts, cts);
+	if (zen_nvm_is_lazy())
+	{
+		SpinLockAcquire(&r->line_lock);
+		r->last_cts = cts;
+		r->commit_end = Max(r->commit_end, commit_end);
+		r->doubt_kind = ZEN_DOUBT_NONE;
+		SpinLockRelease(&r->line_lock);
+		return;
+	}
+	r->last_cts = cts;
+	persist_watermark(region);
 	/* R10: the watermark covers it before the descriptor goes */
-	Assert(zen_regions[region].watermark >= zen_regions[region].doubt_cts);
-	zen_region_doubt_clear(region);
+	Assert(r->watermark >= r->doubt_cts);
+	clear_doubt(region, true);
+}
+
+/* ---------- lines that are kept in DRAM (W3) ---------- */
+
+/* What the syncer has read of a region. */
+typedef struct Line
+{
+	uint64		last_cts;
+	XLogRecPtr	needs;			/* the WAL is to be flushed up to here */
+	uint32		kind;			/* of the descriptor */
+	uint64		xid;
+	uint64		cts;
+} Line;
+
+/*
+ * A doubt whose record is not in the WAL is none yet: the record will come behind the redo pointer for which the syncer
+ * is at work, and replay stores it.
+ */
+static Line
+look_at_line(ZenRegion *r)
+{
+	Line		line;
+
+	SpinLockAcquire(&r->line_lock);
+	line.last_cts = r->last_cts;
+	line.needs = r->commit_end;
+	line.kind = r->doubt_kind;
+	line.xid = r->doubt_xid;
+	line.cts = r->doubt_cts;
+	if (line.kind != ZEN_DOUBT_NONE && XLogRecPtrIsInvalid(r->doubt_end))
+		line.kind = ZEN_DOUBT_NONE;
+	else if (line.kind != ZEN_DOUBT_NONE)
+		line.needs = Max(line.needs, r->doubt_end);
+	SpinLockRelease(&r->line_lock);
+	return line;
+}
+
+static void
+store_line(uint32 region, const Line *line, bool last)
+{
+	ZenRegionEntry *e = &zen_pool.regions[region];
+	uint64		word = line->kind == ZEN_DOUBT_NONE ? 0 : doubt_word(line->xid, line->cts, line->kind);
+
+	(void) raise_watermark(region, line->last_cts);
+	if (zen_nvm_load64(&e->doubt) == word)
+		return;
+	if (word != 0)
+		store_doubt(e, line->xid, line->cts, line->kind);
+	else if (!last && zen_nvm_load64(&e->doubt_cts) <= line->last_cts)
+		zen_region_replay_decided(region);
+	else
+		zen_nvm_store64(&e->doubt, 0);
+}
+
+void
+zen_region_store_lines(void (*flush) (XLogRecPtr upto), bool last)
+{
+	static Line lines[ZEN_MAX_REGIONS];
+	XLogRecPtr	upto = InvalidXLogRecPtr;
+
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+	{
+		lines[r] = look_at_line(&zen_regions[r]);
+		upto = Max(upto, lines[r].needs);
+	}
+	if (!ZEN_FAULT(W3_LINES_UNFLUSHED))
+		flush(upto);
+	LWLockAcquire(zen_lock(ZEN_LOCK_MARK), LW_EXCLUSIVE);
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+		store_line(r, &lines[r], last);
+	LWLockRelease(zen_lock(ZEN_LOCK_MARK));
 }
 
 uint32
@@ -613,7 +750,7 @@ doubt_fault(uint32 region)
 		return NULL;
 	if (word != doubt_word(full_xid, cts, (uint32) word))
 		return zen_nvm_load64(&e->doubt) == word ? "the checksum of its in-doubt descriptor does not match" : NULL;
-	if (pg_atomic_read_u32(&zen_regions[region].leased) != 0)
+	if (zen_nvm_is_lazy() || pg_atomic_read_u32(&zen_regions[region].leased) != 0)
 		return NULL;
 	pg_read_barrier();
 	return zen_nvm_load64(&e->doubt) == word ? "its in-doubt descriptor is that of no transaction" : NULL;
@@ -627,7 +764,7 @@ evidence_fault(uint32 region)
 	ZenTupleHeader h;
 
 	ZenAssertRegionMine(region);
-	if (r->last_cts <= r->watermark)
+	if (r->last_cts <= r->watermark || zen_nvm_is_lazy())
 		return NULL;
 	if (r->anchor == InvalidZenSlot || r->anchor * ZEN_SLOT_UNIT >= zen_pool_pages() * ZEN_PAGE_SIZE)
 		return "nothing in NVM proves its newest commit";

@@ -9,6 +9,7 @@
 #define ZEN_REGION_H
 
 #include "base/compat.h"
+#include "access/xlogdefs.h"
 #include "base/startup.h"
 #include "miscadmin.h"
 #include "nvm/layout.h"
@@ -42,7 +43,19 @@ typedef struct ZenRegion
 
 	/* under ZEN_LOCK_MARK */
 	uint64		watermark;		/* what is persistent of last_cts */
+
+	/*
+	 * Where stores are lazy.  The lock is held while last_cts, the doubt and
+	 * these change, so that the syncer reads what belongs together (W3).
+	 */
+	slock_t		line_lock;
+	XLogRecPtr	commit_end;		/* of the record that committed last_cts */
+	XLogRecPtr	doubt_end;		/* of SLOTS, which says the same as the doubt;
+								 * 0: it is not in the WAL yet;
+								 * ZEN_LONG_FLUSHED */
 } ZenRegion;
+
+#define ZEN_LONG_FLUSHED	((XLogRecPtr) 1)	/* before this start */
 
 #define ZEN_NO_REGION	PG_UINT32_MAX
 
@@ -146,16 +159,33 @@ extern void zen_cts_restart(uint64 largest_seen);
 extern void zen_region_persist_watermark(uint32 region);
 
 /*
- * zen_region_doubt_set -- write the in-doubt descriptor; durable on return.
+ * Where stores are lazy, watermark and descriptor stay in DRAM, and the syncer alone stores them (W3).  Then no call
+ * that changes them makes anything durable.
+ *
+ * zen_region_doubt_set -- write the in-doubt descriptor; durable on return.  Lazily: before SLOTS is in the WAL.
+ * zen_region_doubt_logged -- lazily: SLOTS is in the WAL, and ends here.
  * zen_region_doubt_clear -- remove it; durable on return.
  * zen_region_doubt_read -- read it from NVM; ZEN_DOUBT_NONE if there is none, or if it is torn or damaged beyond
  * repair.
  */
 extern void zen_region_doubt_set(uint32 region, uint64 full_xid, uint64 cts, uint32 kind);
+extern void zen_region_doubt_logged(uint32 region, XLogRecPtr end);
 extern void zen_region_doubt_clear(uint32 region);
 
-/* zen_region_doubt_committed -- raise the watermark to last_cts and remove the descriptor, both durable on return. */
-extern void zen_region_doubt_committed(uint32 region);
+/*
+ * zen_region_doubt_committed -- the transaction in doubt, with this Tx-CTS, has committed, by a record that ends there:
+ * raise last_cts and the watermark, and remove the descriptor, both durable on return.
+ */
+extern void zen_region_doubt_committed(uint32 region, uint64 cts, XLogRecPtr commit_end);
+
+/*
+ * zen_region_store_lines -- the syncer: store the watermarks and descriptors of all regions.  flush: is called before
+ * the first store, with the end of the last record that any of them depends on.
+ *
+ * A descriptor whose transaction the watermark covers stays, as in redo: a backup tool may copy the line in between.
+ * last: at a stop, it goes.
+ */
+extern void zen_region_store_lines(void (*flush) (XLogRecPtr upto), bool last);
 extern uint32 zen_region_doubt_read(uint32 region, uint64 *full_xid, uint64 *cts);
 
 /* zen_region_doubt_written -- does NVM hold anything in the descriptor's place, be it damaged? */

@@ -571,15 +571,24 @@ void
 zen_slotalloc_give_back(uint32 list, void (*forget) (ZenTupleHeader header))
 {
 	uint32		next;
+	uint64		zeroed = 0;
 
 	ZenAssertNotInEpoch();
 	if (list != ZEN_NO_PAGE && forget != NULL)
 		ZEN_TELL(flush);
+	for (uint32 p = list; p != ZEN_NO_PAGE; p = zen_pages[p].next)
+	{
+		if (forget != NULL)
+			forget_headers(p, forget);
+		zen_page_zero(p);
+		zeroed = Max(zeroed, zen_pages[p].zeroed_at);
+	}
+	/* W5: or the word might be on disk, the zeroes not, and the record lost */
+	if (zen_nvm_is_lazy() && list != ZEN_NO_PAGE && !ZEN_FAULT(W5_FREE_UNFLUSHED))
+		ZEN_TELL(await, zeroed);
 	for (uint32 p = list; p != ZEN_NO_PAGE; p = next)
 	{
 		next = zen_pages[p].next;
-		if (forget != NULL)
-			forget_headers(p, forget);
 		zen_page_give_back(p);
 	}
 }

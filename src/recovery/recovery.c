@@ -29,6 +29,7 @@
 #include "recovery/gate.h"
 #include "recovery/passes.h"
 #include "recovery/savedmap.h"
+#include "recovery/syncer.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
 #include "stream/streamsink.h"
@@ -206,6 +207,7 @@ read_doubts(void)
 		if (zen_xids_in_progress(xid))
 		{
 			zen_regions[r].doubt_kind = ZEN_DOUBT_PREPARED;
+			zen_regions[r].doubt_end = ZEN_LONG_FLUSHED;
 			fate->prepared_cts = cts;
 		}
 		else if (ZEN_FAULT(R3_IGNORE_DESCRIPTOR))
@@ -672,6 +674,10 @@ check_copy(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the zen pool is ahead of this server"),
+				 zen_nvm_mode() == ZEN_POOL_WAL ?
+				 errdetail("It may have changes of the write-ahead log up to %X/%X, as a server leaves it that was not "
+						   "stopped in order, and recovery has ended at %X/%X.",
+						   LSN_FORMAT_ARGS(zen_pool_replayed()), LSN_FORMAT_ARGS(GetXLogReplayRecPtr(NULL))) :
 				 errdetail("It has followed the write-ahead log to %X/%X before, and recovery has ended at %X/%X.",
 						   LSN_FORMAT_ARGS(zen_pool_replayed()), LSN_FORMAT_ARGS(GetXLogReplayRecPtr(NULL))),
 				 errhint("To recover to an earlier place, begin with the base backup.")));
@@ -746,6 +752,7 @@ lead(void)
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
+	zen_syncer_await();
 	RESUME_INTERRUPTS();
 	set_state(ZEN_RECOVERY_READY);
 }
@@ -829,6 +836,12 @@ stop_in_order(void)
 	/* a commit that found no room in its own region may have taken any region */
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 		zen_region_persist_watermark(r);
+
+	/*
+	 * what was lazy is whole by now; the next start says the same, and the
+	 * map must fit what it finds
+	 */
+	zen_pool_make_primary();
 	zen_pool_stopped(true);
 	zen_savedmap_write();
 }

@@ -16,8 +16,13 @@
 
 #include "access/transam.h"
 #include "access/xact.h"
+#include "access/xlog.h"
+#include "base/fault.h"
+#include "base/ownwal.h"
 #include "base/stats.h"
+#include "nvm/persist.h"
 #include "storage/procarray.h"
+#include "storage/shmem.h"
 #include "utils/snapmgr.h"
 
 /* Has the writer of v, which is no longer in progress, committed?  Leaves the hint bit. */
@@ -225,6 +230,83 @@ zen_horizon_set_now(void)
 	zen_horizon.now = FullTransactionIdIsValid(own) ? own : ReadNextFullTransactionId();
 }
 
+/* Asynchronous commits since the start: those that have begun to commit, and those that have ended. */
+typedef struct AsyncCommits
+{
+	pg_atomic_uint64 begun;
+	pg_atomic_uint64 ended;
+} AsyncCommits;
+
+static AsyncCommits *async_commits;
+static bool is_async = false;	/* this process's transaction is one */
+
+static void
+horizon_shmem_init(void)
+{
+	bool		found;
+
+	async_commits = ShmemInitStruct("zen asynchronous commits", sizeof(AsyncCommits), &found);
+	pg_atomic_init_u64(&async_commits->begun, 0);
+	pg_atomic_init_u64(&async_commits->ended, 0);
+}
+
+const ZenShmem zen_horizon_shmem = {.bytes = sizeof(AsyncCommits),.init = horizon_shmem_init};
+
+void
+zen_horizon_begin_async(void)
+{
+	Assert(!is_async);
+	is_async = true;
+	pg_atomic_fetch_add_u64(&async_commits->begun, 1);
+}
+
+void
+zen_horizon_end_async(void)
+{
+	if (is_async)
+		pg_atomic_fetch_add_u64(&async_commits->ended, 1);
+	is_async = false;
+}
+
+/*
+ * W4: all transactions up to `found` have ended.  Returns the newest of which all commit records are flushed, as far as
+ * this process knows.
+ *
+ * It knows by asking: the records of all that have ended lie before the WAL's end.  When that is flushed, a later look
+ * is given the answer.  Nothing is asked if no asynchronous commit has begun since the last answer, and none was under
+ * way then.
+ */
+static FullTransactionId
+flushed_horizon(FullTransactionId found)
+{
+	static uint64 settled = 0;	/* asynchronous commits that are flushed */
+	static uint64 asked = 0;
+	static FullTransactionId asked_for;
+	static XLogRecPtr asked_until = InvalidXLogRecPtr;
+	static FullTransactionId answer = {FrozenTransactionId};
+	uint64		ended = pg_atomic_read_u64(&async_commits->ended);
+	uint64		begun;
+
+	pg_read_barrier();
+	begun = pg_atomic_read_u64(&async_commits->begun);
+	if (begun == settled || ZEN_FAULT(W4_NO_LAG))
+		return found;
+	if (!XLogRecPtrIsInvalid(asked_until) && GetFlushRecPtr(NULL) >= asked_until)
+	{
+		answer = asked_for;
+		settled = Max(settled, asked);
+		asked_until = InvalidXLogRecPtr;
+	}
+	if (XLogRecPtrIsInvalid(asked_until))
+	{
+		asked = ended == begun ? begun : 0;
+		asked_for = found;
+		asked_until = zen_wal_end();
+		XLogSetAsyncXactLSN(asked_until);
+	}
+	return answer;
+}
+
 FullTransactionId
 zen_horizon_look(void)
 {
@@ -243,6 +325,8 @@ zen_horizon_look(void)
 	horizon = zen_horizon_widen(xid);
 	Assert(FullTransactionIdPrecedesOrEquals(horizon, zen_horizon.now));
 	before = FullTransactionIdFromU64(U64FromFullTransactionId(horizon) - 1);
+	if (zen_nvm_is_lazy())
+		before = flushed_horizon(before);
 	if (FullTransactionIdPrecedes(zen_horizon.passed, before))
 		zen_horizon.passed = before;
 	zen_horizon.xmin = RecentXmin;

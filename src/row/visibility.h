@@ -9,6 +9,7 @@
 #include "cache/version.h"
 
 #include "access/transam.h"
+#include "base/startup.h"
 #include "utils/snapshot.h"
 
 typedef enum ZenXidState
@@ -60,8 +61,24 @@ typedef struct ZenHorizon
 
 extern ZenHorizon zen_horizon;	/* of this process */
 
-/* zen_horizon_look -- look at the ProcArray; returns the oldest xid that any snapshot may not see. */
+/*
+ * zen_horizon_look -- look at the ProcArray, and move the horizon; returns the oldest xid that any snapshot may not
+ * see.
+ */
 extern FullTransactionId zen_horizon_look(void);
+
+/*
+ * W4: where stores are lazy, a crash may lose an asynchronous commit whose record is not flushed yet.  What that
+ * transaction has superseded is not free before.  So the horizon lags behind until the WAL is flushed.
+ *
+ * zen_horizon_begin_async -- this transaction's commit will be asynchronous; nothing of it is visible yet.
+ *
+ * zen_horizon_end_async -- it has ended.  Nothing, if it is none.
+ */
+extern void zen_horizon_begin_async(void);
+extern void zen_horizon_end_async(void);
+
+extern const ZenShmem zen_horizon_shmem;
 
 /* zen_horizon_set_now -- before xids are widened: this process's own xid, or the next one. */
 extern void zen_horizon_set_now(void);

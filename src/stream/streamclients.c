@@ -216,23 +216,24 @@ may_end_timeline(const DecodedXLogRecord *record)
 	return record->header.xl_rmid == RM_XLOG_ID && (info == XLOG_CHECKPOINT_SHUTDOWN || info == XLOG_END_OF_RECOVERY);
 }
 
-/*
- * The end of what is sure to be replayed, on the timeline of the record that is being replayed.  A recovery target may
- * end recovery before the next record.
- */
-static XLogRecPtr
-end_of_known(const XLogReaderState *reader)
+XLogRecPtr
+zen_read_end(const XLogReaderState *reader)
 {
 	XLogRecPtr	end = reader->EndRecPtr;
 
-	if (recoveryTarget != RECOVERY_TARGET_UNSET)
-		return end;
 	for (const DecodedXLogRecord *next = reader->record->next; next != NULL && !may_end_timeline(next);
 		 next = next->next)
 	{
 		end = next->next_lsn;
 	}
 	return end;
+}
+
+/* A recovery target may end recovery before the next record. */
+static XLogRecPtr
+known_end(const XLogReaderState *reader)
+{
+	return recoveryTarget == RECOVERY_TARGET_UNSET ? zen_read_end(reader) : reader->EndRecPtr;
 }
 
 /* As UpdateMinRecoveryPoint() does in PostgreSQL, but ahead of replay. */
@@ -261,7 +262,7 @@ raise_for(const XLogReaderState *reader)
 
 	if (reader->EndRecPtr > raised)
 	{
-		raised = end_of_known(reader);
+		raised = known_end(reader);
 		if (raised > reader->EndRecPtr)
 			raise_ahead(raised);
 	}

@@ -37,6 +37,12 @@ extern void zen_cover_end(void);
 extern void zen_cover_redo(XLogReaderState *record);
 extern void zen_cover_redo_done(XLogReaderState *record);
 
+/*
+ * zen_read_end -- the end of what PostgreSQL has read ahead, on the timeline of the record that is being replayed: of
+ * this record at least.  It is sure to be replayed if no recovery target ends recovery before.
+ */
+extern XLogRecPtr zen_read_end(const XLogReaderState *reader);
+
 /* zen_streamflush_register -- have the flusher started with the server.  At postmaster start. */
 extern void zen_streamflush_register(void);
 

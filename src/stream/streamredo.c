@@ -22,9 +22,12 @@
 #include "nvm/pool.h"
 #include "nvm/grow.h"
 #include "nvm/region.h"
+#include "nvm/repair.h"
 #include "nvm/tuple.h"
+#include "storage/ipc.h"
 #include "stream/streamclients.h"
 #include "stream/streamformat.h"
+#include "stream/streamtail.h"
 #include "stream/streamxids.h"
 
 static void
@@ -58,14 +61,62 @@ redo_place(const ZenRecordReader *r, uint64 offset, Size len)
 	return zen_pool.base + offset;
 }
 
-/* ---------- transactions ---------- */
-
 /* Redo does nothing to a primary's pool (R18), and to a copy that follows no longer. */
 static bool
 is_copy(void)
 {
 	return zen_pool.base != NULL && (zen_pool_is_replica() || ZEN_FAULT(R18_REDO_ON_PRIMARY)) && zen_pool_is_copied();
 }
+
+/* ---------- lazy redo: mode wal ---------- */
+
+static bool redo_is_lazy = false;	/* stores of redo become durable by a sync */
+static bool is_dirty = false;	/* there were some since the last sync */
+
+/*
+ * W7: all that redo has stored so far is durable.  Before a record from which a restart may begin, and at the end of
+ * replay.
+ */
+static void
+sync_redone(void)
+{
+	if (!redo_is_lazy || !is_dirty || ZEN_FAULT(W7_REDO_UNSYNCED))
+		return;
+	zen_pool_sync();
+	zen_pool_replay_rests();
+	is_dirty = false;
+}
+
+/* A standby that is stopped: no later start may end replay earlier, nor has it to end much later. */
+static void
+redo_exits(int code, Datum arg)
+{
+	if (is_copy())
+		sync_redone();
+}
+
+/*
+ * Note that what this record says is about to be stored.  Lazy stores may be on disk at any time, so the note is ahead
+ * of them:
+ *
+ * - A server that replays to the WAL's end comes as far again.  It needs no note.
+ * - One that replays from elsewhere does so, too, if no target ends recovery: as far as PostgreSQL has read ahead.
+ * - With a target the note may be ahead of the truth by that.  If the server crashes then, recovery cannot end in
+ *   between, but still at any place behind.
+ */
+static void
+note_replay(const XLogReaderState *record)
+{
+	uint64		end = record->EndRecPtr;
+
+	is_dirty = true;
+	if (!redo_is_lazy)
+		zen_pool_replays(end, end);
+	else if (ArchiveRecoveryRequested)
+		zen_pool_replays(end, zen_read_end(record));
+}
+
+/* ---------- transactions ---------- */
 
 /*
  * The watermark takes over from the descriptor: durable, before that goes.  A restart may not meet its record again.
@@ -287,6 +338,19 @@ redo_zero(ZenRecordReader *r)
 	zero_page(pageno);
 }
 
+/* The page's word is damaged.  The record has the right one, and what is on the page stays. */
+static void
+note_damaged_word(uint32 pageno, uint64 word)
+{
+	if (zen_one_bit(zen_nvm_load64(zen_page_word(pageno)) ^ word))
+		zen_note_repair(zen_page_word(pageno));
+	else
+		ereport(WARNING,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("entry %u of the zen page directory was damaged", pageno),
+				 errdetail("It was set right from the write-ahead log.")));
+}
+
 /*
  * A page that has changed hands without a record of it holds nothing that the primary has: its versions on the primary
  * are logged after this record, or were never committed.
@@ -299,13 +363,19 @@ redo_pages(ZenRecordReader *r)
 	redo_take(r, &first, sizeof(first));
 	for (uint32 p = first; r->at < r->end; p++)
 	{
-		uint64		word;
+		uint64		word,
+					now;
 
 		redo_take(r, &word, sizeof(word));
 		(void) redo_place(r, p * ZEN_PAGE_SIZE, ZEN_PAGE_SIZE);
-		if (!zen_page_is_data(p) || zen_nvm_load64(zen_page_word(p)) == word)
+		if (!zen_page_is_data(p))
 			continue;
-		if (zen_nvm_load64(zen_page_word(p)) != 0)
+		now = zen_nvm_load64(zen_page_word(p));
+		if (now == word)
+			continue;
+		if (word != 0 && !zen_page_word_fits(p, now))
+			note_damaged_word(p, word);
+		else if (now != 0)
 			zero_page(p);
 		zen_nvm_store64(zen_page_word(p), word);
 		zen_flush(zen_page_word(p), sizeof(word));
@@ -419,6 +489,8 @@ become_empty(void)
 	zen_nvm_zero(zen_pool.htables, ZEN_MAX_HTABLES * sizeof(ZenHTableEntry));
 	if (!ZEN_FAULT(R18_NOT_EMPTIED))
 		zen_region_replay_none();
+	is_dirty = true;
+	sync_redone();				/* before the pool says that it follows */
 	zen_pool_begin_copy();
 }
 
@@ -541,6 +613,7 @@ redo_uncopied(ZenRecordReader *r)
 	redo_take(r, &tables, sizeof(tables));
 	if (tables != 0)
 		lack_rows(r, "zen.stream is not \"replica\" there any more");
+	sync_redone();				/* nothing is replayed again behind that */
 	zen_pool_set_copied(false);
 	ereport(LOG,
 			(errmsg("the zen pool no longer follows the primary server, whose zen.stream is not \"replica\" "
@@ -584,6 +657,12 @@ refuse_emptying(const XLogReaderState *record, ZenRecordReader r)
 static void
 redo_begins(void)
 {
+	redo_is_lazy = zen_pool.base != NULL && zen_nvm_mode() == ZEN_POOL_WAL;
+	if (redo_is_lazy)
+	{
+		zen_nvm_lazy_here(true);
+		before_shmem_exit(redo_exits, (Datum) 0);
+	}
 	if (zen_pool.base != NULL && zen_pool_is_replica() && ArchiveRecoveryRequested)
 		watch_dram();
 }
@@ -592,6 +671,18 @@ static void
 redo_following(ZenRecordReader *r)
 {
 	redo_note(r, true);
+}
+
+/* Behind the last record. */
+static void
+redo_ends(void)
+{
+	is_dirty = true;			/* what was stored before a crash may not be
+								 * on disk yet */
+	sync_redone();
+	zen_nvm_lazy_here(false);
+	redo_is_lazy = false;
+	zen_streamtail_replayed();
 }
 
 /* Redo of each kind of record; others are of logical decoding. */
@@ -632,7 +723,7 @@ redo_record(XLogReaderState *record)
 	if (kind == ZEN_XLOG_NOTE)
 		refuse_emptying(record, r);
 	zen_cover_redo(record);
-	zen_pool_replays(record->EndRecPtr);
+	note_replay(record);
 	if (redo_kinds[kind >> 4] != NULL)
 		redo_kinds[kind >> 4] (&r);
 	zen_filetime_redone();
@@ -669,7 +760,7 @@ redo_forgets(TransactionId xid, XLogReaderState *record)
 		if (!zen_region_doubt_written(r) || zen_region_doubt_read(r, &full_xid, &cts) == ZEN_DOUBT_NONE ||
 			zen_region_replay_is_committed(r, cts) || (full_xid >= oldest && !zen_xids_committed(full_xid)))
 			continue;
-		zen_pool_replays(record->EndRecPtr);
+		note_replay(record);
 		redo_settle(r);
 		zen_filetime_redone();
 	}
@@ -686,6 +777,7 @@ redo_clog(XLogReaderState *record)
 
 		memcpy(&cut, XLogRecGetData(record), sizeof(cut));
 		redo_forgets(cut.oldestXact, record);
+		sync_redone();			/* R19: before its files go */
 	}
 	next_clog_redo(record);
 }
@@ -702,6 +794,7 @@ redo_xlog(XLogReaderState *record)
 
 		memcpy(&checkpoint, XLogRecGetData(record), sizeof(checkpoint));
 		redo_forgets(checkpoint.oldestXid, record);
+		sync_redone();
 	}
 	next_xlog_redo(record);
 }
@@ -713,6 +806,7 @@ zen_stream_redo_install(RmgrData *rmgr)
 {
 	rmgr->rm_redo = redo_record;
 	rmgr->rm_startup = redo_begins;
+	rmgr->rm_cleanup = redo_ends;
 	next_clog_redo = RmgrTable[RM_CLOG_ID].rm_redo;
 	RmgrTable[RM_CLOG_ID].rm_redo = redo_clog;
 	next_xlog_redo = RmgrTable[RM_XLOG_ID].rm_redo;

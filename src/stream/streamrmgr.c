@@ -14,6 +14,7 @@
 #include "access/xlogreader.h"
 #include "base/guc.h"
 #include "miscadmin.h"
+#include "nvm/pool.h"
 #include "replication/decode.h"
 #include "replication/logical.h"
 #include "replication/reorderbuffer.h"
@@ -275,17 +276,24 @@ static RmgrData stream_rmgr = {
 	.rm_name = "zen",
 	.rm_desc = stream_desc,
 	.rm_identify = stream_identify,
-	.rm_cleanup = zen_streamtail_replayed,
 	.rm_decode = stream_decode
 };
 
-/* The server that pg_upgrade runs has another wal_level than later starts, and no client reads its WAL. */
+/*
+ * In mode wal the WAL has all changes of the pool, as copies need them, whatever the setting says.
+ *
+ * The server that pg_upgrade runs has another wal_level than later starts, and no client reads its WAL.
+ */
 static void
 check_setting(void)
 {
+	bool		by_wal = zen_pool_wanted_mode() == ZEN_POOL_WAL;
+
+	if (by_wal)
+		zen_guc_imply_stream(ZEN_STREAM_REPLICA);
 	if (IsBinaryUpgrade)
 		zen_stream = ZEN_STREAM_OFF;
-	if (zen_stream == ZEN_STREAM_REPLICA && wal_level < WAL_LEVEL_REPLICA)
+	if (zen_stream == ZEN_STREAM_REPLICA && wal_level < WAL_LEVEL_REPLICA && !by_wal)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("zen.stream = replica needs wal_level = replica or logical"),
@@ -303,9 +311,11 @@ check_setting(void)
 	if (zen_stream != ZEN_STREAM_OFF && max_worker_processes < 2)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 by_wal ? errmsg("zen.pool_mode = wal needs background workers") :
 				 errmsg("zen.stream = %s needs a background worker",
 						zen_stream == ZEN_STREAM_LOGICAL ? "logical" : "replica"),
-				 errhint("Set max_worker_processes to 8, its default, or zen.stream to off.")));
+				 errhint("Set max_worker_processes to 8, its default, or %s.",
+						 by_wal ? "zen.pool_mode to msync" : "zen.stream to off")));
 }
 
 void

@@ -89,10 +89,24 @@ copy_insert(uint8 kind, const void *head, Size head_len, const void *rest, Size 
 	return end;
 }
 
-/* From here on a checkpoint that begins after a record of ours waits for what we store after it. */
+/* This process has no transaction, and has given itself the number of one. */
+static bool has_number = false;
+
+/*
+ * From here on a checkpoint that begins after a record of ours waits for what we store after it.
+ *
+ * It waits for transactions, by their numbers.  In an abort callback the process has none any more, and zen's worker
+ * has none between two transactions.
+ */
 static void
 delay_checkpoints(void)
 {
+	if (!LocalTransactionIdIsValid(zen_my_lxid()))
+	{
+		zen_my_lxid() = 1;
+		has_number = true;
+		pg_write_barrier();
+	}
 	MyProc->delayChkptFlags |= DELAY_CHKPT_START;
 }
 
@@ -100,6 +114,9 @@ static void
 let_checkpoints_go(void)
 {
 	MyProc->delayChkptFlags &= ~DELAY_CHKPT_START;
+	if (has_number)
+		zen_my_lxid() = InvalidLocalTransactionId;
+	has_number = false;
 }
 
 /* ---------- versions ---------- */
@@ -201,6 +218,8 @@ note_spilled(uint32 region)
 	return told;
 }
 
+static void note_covered(uint32 region, uint64 cts);
+
 /*
  * How far before cts the last commit of the region was, for SLOTS; 0 if that does not fit: then a record of its own
  * says it.
@@ -215,7 +234,10 @@ tell_former(uint32 region, uint64 cts)
 		return 0;
 	if (since <= PG_UINT32_MAX)
 		return (uint32) since;
-	zen_region_persist_watermark(region);
+	if (zen_nvm_is_lazy())
+		note_covered(region, zen_regions[region].last_cts);
+	else
+		zen_region_persist_watermark(region);
 	return 0;
 }
 
@@ -237,6 +259,16 @@ copy_decide(uint32 region, uint64 cts, uint64 full_xid, uint32 kind, ZenSlot tai
 	zen_fence();
 	delay_checkpoints();
 	copy_insert(ZEN_XLOG_SLOTS, copy_buffer, copy_used, NULL, 0);
+	if (!zen_nvm_is_lazy())
+		return;
+
+	/*
+	 * The commit is durable by its record alone.  So PostgreSQL flushes that,
+	 * or not, as it does for a transaction on heap tables.
+	 */
+	XactLastRecEnd = told;
+	if (!ZEN_FAULT(R9_NO_DESCRIPTOR) && !ZEN_FAULT(W2_DOUBT_UNSEEN))
+		zen_region_doubt_logged(region, told);
 }
 
 /* ---------- slots that become empty ---------- */
@@ -272,6 +304,7 @@ log_vanish(uint32 region, uint64 full_xid)
 	if (!XLogRecPtrIsInvalid(vanish_at) && !ZEN_FAULT(R18_SCRUBS_UNFLUSHED))
 		XLogFlush(vanish_at);
 	vanish_at = InvalidXLogRecPtr;
+	zen_fault_pause(ZEN_FAULT(R18_PAUSE_VANISHING));
 }
 
 /* ---------- directories ---------- */
@@ -581,6 +614,9 @@ copy_pages(void)
 static int64
 sink_begin(uint32 nversions, Size bytes, bool spilled)
 {
+	/* W1: LP may be on disk before the record */
+	if (zen_nvm_mode() == ZEN_POOL_WAL)
+		return ZEN_SINK_BY_RECORD;
 	if (!zen_copies())
 		return zen_streamtail_begin(0, 0);
 	if (spilled || nversions > COPY_VERSIONS || bytes > COPY_BYTES)
@@ -685,7 +721,7 @@ zen_streamsink_recovered(void)
 	{
 		zen_pool_make_primary();
 		ereport(LOG,
-				(errmsg("the zen pool was a copy, and is a primary's from now on")));
+				(errmsg("the zen pool has followed the write-ahead log, and is a primary's from now on")));
 	}
 	if (ZEN_FAULT(R18_TAIL_LATE) && zen_streamtail_expected())
 		zen_streamtail_log(zen_copies() ? add_lost : NULL, log_lost);

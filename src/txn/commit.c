@@ -538,10 +538,13 @@ zen_commit_doubt(ZenCommit *commit, uint64 full_xid, uint32 kind)
 	Assert(commit->stage == ZEN_STAGE_WRITTEN);
 	Assert(full_xid != 0 && zen_regions[commit->region].doubt_kind == ZEN_DOUBT_NONE);
 	ZenAssertRegionMine(commit->region);
+	/* W2: the syncer may look as soon as SLOTS is in the WAL */
+	if (zen_nvm_is_lazy() && !ZEN_FAULT(R9_NO_DESCRIPTOR))
+		zen_region_doubt_set(commit->region, full_xid, commit->cts, kind);
 	if (!tell_decision(commit, kind))
 		zen_order();
 	Assert(commit->told_xid == 0 || commit->told_xid == full_xid);
-	if (!ZEN_FAULT(R9_NO_DESCRIPTOR))
+	if (!zen_nvm_is_lazy() && !ZEN_FAULT(R9_NO_DESCRIPTOR))
 		zen_region_doubt_set(commit->region, full_xid, commit->cts, kind);
 	ZEN_TELL(done);
 	enter_stage(commit, ZEN_STAGE_DOUBT);
@@ -619,6 +622,19 @@ commit_mark_version(ZenWrite *write)
 }
 
 /*
+ * R5: the header that a slot had before it was written is no more.  W4: where stores are lazy, a crash brings it back
+ * if it loses SLOTS.
+ */
+static void
+forget_former(uint32 region, ZenTupleHeader former)
+{
+	if (unlikely(zen_nvm_is_lazy()))
+		zen_collect_forget_when(former, zen_regions[region].doubt_end);
+	else
+		zen_collect_forget_header(former);
+}
+
+/*
  * Versions overwritten in NVM count no more (R5), the new ones are committed, and their predecessors are garbage.
  *
  * The transaction is visible by now, so others may have superseded and collected its versions.  They are looked for
@@ -634,7 +650,7 @@ settle_writes(uint32 region, ZenWriteSet *ws)
 	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
 	{
 		if (w->slot != InvalidZenSlot && !ZEN_FAULT(R5_COUNT_DOWN_EARLY))
-			zen_collect_forget_header(w->former);
+			forget_former(region, w->former);
 		Assert(!w->aborted || w->slot == InvalidZenSlot);
 		if (w->aborted)
 			zen_pop_version(w);
@@ -668,7 +684,7 @@ settle_own_slots(ZenCommit *commit, ZenWriteSet *ws)
 
 	while ((w = next_own_slot(ws)) != NULL)
 	{
-		zen_collect_forget_header(w->former);
+		forget_former(commit->region, w->former);
 		if (w->slot == commit->sink_slot)
 			zen_sink.settle(w->slot);
 		else
@@ -703,12 +719,7 @@ zen_commit_finish(ZenCommit *commit, ZenWriteSet *ws)
 		 * its page with it.  The watermark says the same (R3), in the line
 		 * that also holds the descriptor.
 		 */
-		/*
-		 * a watermark with a flipped bit may be ahead of a prepared
-		 * transaction; R13: it does not go back
-		 */
-		region->last_cts = Max(region->last_cts, commit->cts);
-		zen_region_doubt_committed(commit->region);
+		zen_region_doubt_committed(commit->region, commit->cts, XactLastCommitEnd);
 	}
 	else if (commit->last != InvalidZenSlot)
 	{

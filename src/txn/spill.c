@@ -34,16 +34,6 @@
  */
 static bool spilling = false;
 
-/*
- * Headers that spilled rows have overwritten.  A tombstone may go when they are forgotten.  No copy may have them for
- * longer, so they are kept here until the rows' record is flushed (R18): with the transaction, or when there are so
- * many.
- */
-#define MAX_FORMERS		4096
-static ZenTupleHeader formers[MAX_FORMERS];
-static uint32 nformers = 0;
-static uint64 formers_told = 0; /* for the sink's await() */
-
 /* A row about to be spilled. */
 typedef struct Row
 {
@@ -193,31 +183,17 @@ tell_spilled(void)
 	return unlikely(zen_sink.spilled != NULL) ? zen_sink.spilled(zen_my_commit.region) : 0;
 }
 
-void
-zen_spill_forget_formers(void)
-{
-	if (nformers == 0)
-		return;
-	zen_sink.await(formers_told);
-	while (nformers > 0)
-		zen_collect_forget_header(formers[--nformers]);
-}
-
-/* The row over it is durable; told: the result of tell_spilled() for it. */
+/*
+ * The row over a slot is durable; told: the result of tell_spilled() for it.  No copy may have the header for longer
+ * than it counts, so it is forgotten when the row's record is flushed (R18).
+ */
 static void
 note_former(const ZenTupleHeader *former, uint64 told)
 {
 	if (told == 0 || ZEN_FAULT(R18_FORGOTTEN_EARLY))
-	{
 		zen_collect_forget_header(*former);
-		return;
-	}
-	if ((former->word0 & ZEN_CTS_MASK) == 0)
-		return;
-	if (nformers == MAX_FORMERS)
-		zen_spill_forget_formers();
-	formers[nformers++] = *former;
-	formers_told = told;
+	else
+		zen_collect_forget_when(*former, told);
 }
 
 /* Make rows durable and known.  Rows for which DRAM is lacking stay where they are. */

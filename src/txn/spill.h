@@ -29,13 +29,6 @@ extern void zen_spill_if_large(void);
 extern uint64 zen_spill_new_rows(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid, ZenTakenTid *taken);
 
 /*
- * zen_spill_forget_formers -- the transaction has ended, and the WAL with it is flushed, or all that it has spilled was
- * taken back: the headers that its rows have overwritten may be forgotten (R5), as far as that has waited.  Never
- * throws.
- */
-extern void zen_spill_forget_formers(void);
-
-/*
  * zen_spill_abandon -- an abort that may come while rows are spilled: put the write set in order.
  *
  * Called by the abort of a (sub)transaction before anything looks at the write set.  Never throws.

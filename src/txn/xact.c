@@ -21,12 +21,15 @@
 #include "base/stats.h"
 #include "cache/tablestat.h"
 #include "catalog/storage.h"
+#include "gc/collect.h"
 #include "miscadmin.h"
+#include "nvm/persist.h"
 #include "nvm/sink.h"
 #include "replication/origin.h"
 #include "row/lockers.h"
 #include "row/rowchange.h"
 #include "row/rowmake.h"
+#include "row/visibility.h"
 #include "storage/ipc.h"
 #include "storage/predicate.h"
 #include "storage/proc.h"
@@ -199,9 +202,13 @@ commit_zen_only(ZenWriteSet *ws, Size sink_size)
 static void
 commit_mixed(ZenWriteSet *ws, uint64 full_xid, bool reserved)
 {
-	zen_xid_make_durable();
-	if (!ZEN_FAULT(R9_NO_FORCED_FLUSH))
-		ForceSyncCommit();
+	/* W2: of what is lazy, nothing is on disk before the WAL that says it */
+	if (!zen_nvm_is_lazy() || zen_ddl_pending())
+	{
+		zen_xid_make_durable();
+		if (!ZEN_FAULT(R9_NO_FORCED_FLUSH))
+			ForceSyncCommit();
+	}
 	if (!reserved && (ws->nwrites > 0 || ws->nblocks > 0))
 	{
 		zen_commit_reserve(&zen_my_commit, ws);
@@ -236,6 +243,8 @@ pre_commit(void)
 	/* may throw: do it while nothing is written */
 	PreCommit_CheckForSerializationFailure();
 	full_xid = U64FromFullTransactionId(GetTopFullTransactionId());
+	if (zen_nvm_is_lazy() && synchronous_commit == SYNCHRONOUS_COMMIT_OFF)
+		zen_horizon_begin_async();
 
 	if (is_mixed() || (sink_size = ask_sink(ws)) == ZEN_SINK_BY_RECORD)
 		commit_mixed(ws, full_xid, false);
@@ -258,7 +267,8 @@ pre_prepare(void)
 		return;
 	}
 	PreCommit_CheckForSerializationFailure();
-	zen_xid_make_durable();
+	if (!zen_nvm_is_lazy() || zen_ddl_pending())
+		zen_xid_make_durable();
 	zen_ddl_precommit(U64FromFullTransactionId(GetTopFullTransactionId()));
 	zen_prepared_store(&zen_my_commit, U64FromFullTransactionId(GetTopFullTransactionId()));
 	ZEN_COUNT(commits_prepared, 1);
@@ -323,8 +333,9 @@ flush_abort_record(void)
 static void
 forget_all(void)
 {
-	zen_spill_forget_formers();
+	zen_collect_forget_waiting(false);
 	zen_writeset_clear();
+	zen_horizon_end_async();
 	ZEN_TELL(end);
 	Assert(zen_my_commit.stage == ZEN_STAGE_NONE);
 }
@@ -483,6 +494,7 @@ xact_detach(int code, Datum arg)
 {
 	/* ShutdownPostgres() has aborted the transaction under way */
 	Assert(zen_my_commit.stage == ZEN_STAGE_NONE);
+	zen_collect_forget_waiting(true);
 	zen_tablestat_flush();
 	zen_exclusive_end(ZEN_EXCLUSIVE_GONE);
 	zen_epoch_detach();
