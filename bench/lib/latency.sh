@@ -7,6 +7,8 @@
 #                               given up do not count.
 # log_rate PREFIX               "SECONDS TPS": from the begin of the first transaction to the end of the last one, and
 #                               transactions per second; nothing if there are none.
+# log_worst PREFIX              "MAX_MS TPS": the longest transaction, and how many ended in the second in which the
+#                               fewest did, - if there is no whole second; nothing if there are none.
 #
 # A load that goes in turns with others (turns.py) is measured in its own time, which stands still while it is stopped.
 # BENCH_TURNS is the file of its turns: lines "BEGIN END", in microseconds since 1970 like the log's.
@@ -56,4 +58,21 @@ log_rate() {
 		NR == 1 || $1 < first { first = $1 }
 		$2 > last { last = $2 }
 		END { if (last > first) printf "%.3f %.1f\n", (last - first) / 1000000, NR * 1000000 / (last - first) }'
+}
+
+log_worst() {
+	log_transactions "$1" | awk '
+		{ second = int($2 / 1000000); n[second]++ }
+		NR == 1 || second < first { first = second }
+		second > last { last = second }
+		$2 - $1 > longest { longest = $2 - $1 }
+		END {
+			if (!NR)
+				exit
+			least = "-"
+			for (s = first + 1; s < last; s++)
+				if (least == "-" || n[s] + 0 < least)
+					least = n[s] + 0
+			printf "%.3f %s\n", longest / 1000, least
+		}'
 }

@@ -3,7 +3,7 @@
 # pair.sh -- a heap server and a zen server side by side, and TPC-C on both in turns (bash).
 #
 # Needs tools/server-lib.sh. $second_am is zen, or heap to try the scripts without zen: then the server called
-# zen is plain PostgreSQL like the other.
+# zen is plain PostgreSQL like the other. $pair_pool_mode is zen's zen.pool_mode, if not emulated.
 #
 # pair_need_mb WAREHOUSES SECONDS      Files of both servers in MB, for lib_begin.
 # pair_create WAREHOUSES SECONDS       Creates and starts both servers, with room for SECONDS of load on each,
@@ -54,7 +54,8 @@ pair_create() {
 	for server in heap zen; do
 		settings=(fsync=on shared_buffers=1GB max_wal_size=2GB checkpoint_timeout=30min)
 		if [ "$(pair_am $server)" = zen ]; then
-			settings+=(zen.pool_size="$(pair_pool_mb "$@")MB" zen.dram_size=2GB zen.met_cache_size=1GB)
+			settings+=(zen.pool_size="$(pair_pool_mb "$@")MB" zen.dram_size=2GB zen.met_cache_size=1GB
+				zen.pool_mode="${pair_pool_mode:-emulated}")
 		else
 			settings+=(shared_preload_libraries=)
 		fi

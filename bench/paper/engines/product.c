@@ -21,6 +21,7 @@
 #include "base/locks.h"
 #include "miscadmin.h"
 #include "port/pg_crc32c.h"
+#include "storage/fd.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
 #include "utils/hsearch.h"
@@ -108,9 +109,16 @@ zen_page_skip(uint32 pageno)
 /* ---------- what the server would define ---------- */
 
 int			MyProcPid = 1;
+struct PGPROC *MyProc = NULL;
 int			MaxBackends = 1024;
 int			max_prepared_xacts = 0;
 int			pg_file_create_mode = 0600;
+
+int
+pg_fdatasync(int fd)
+{
+	return fdatasync(fd);
+}
 
 void *
 ShmemInitStruct(const char *name, Size size, bool *found)
