@@ -600,10 +600,11 @@ sub test_unknown_tables
 
 # --- standby ----------------------------------------------------------------
 
+# Without zen.stream, which mode wal implies.
 sub test_standby
 {
 	my $primary = new_node('primary', pool_size => '64MB', init => { allows_streaming => 1 },
-		conf => 'zen.allow_copies_without_rows = on');
+		conf => "zen.pool_mode = emulated\nzen.allow_copies_without_rows = on");
 	$primary->append_conf('postgresql.conf', 'max_connections = 20');
 	$primary->start;
 	my $handle = connect_db($primary);

@@ -55,13 +55,28 @@ sub prepare
 	return;
 }
 
+# crash_behind -- kill the server; in mode wal behind a checkpoint, as replay would store again what is damaged then.
+sub crash_behind
+{
+	value($dbh, 'CHECKPOINT') if by_wal($node);
+	$dbh->disconnect;
+	crash($node);
+	return;
+}
+
+sub stop
+{
+	$dbh->disconnect;
+	$node->stop;
+	return;
+}
+
 # spoil -- stop the server (or kill it), damage the slots whose bodies hold one of these texts, and start it.
 sub spoil
 {
 	my ($clean, $saved, @texts) = @_;
 	value($dbh, 'SELECT pg_sleep(0)');
-	$dbh->disconnect;
-	$clean ? $node->stop : crash($node);
+	$clean ? stop() : crash_behind();
 	my $pool  = PoolImage->new(pool_path($node));
 	my $found = 0;
 	for my $slot ($pool->slots)
@@ -161,8 +176,7 @@ sub test_damaged_locks
 	value($dbh, $_) for 'CREATE TABLE l (id int PRIMARY KEY, v int) USING zen',
 	  'INSERT INTO l SELECT g, 0 FROM generate_series(1, 100) g';
 	prepare('locks', 'SELECT count(*) FROM (SELECT 1 FROM l WHERE id <= 50 FOR UPDATE) x');
-	$dbh->disconnect;
-	$clean ? $node->stop : crash($node);
+	$clean ? stop() : crash_behind();
 	my $pool = PoolImage->new(pool_path($node));
 	# the lock list: of no table; its first lock, of 16 bytes, is 28 bytes behind the header
 	my ($list) = grep { $_->{htable} == 0 && $_->{length} > 500 } $pool->slots;

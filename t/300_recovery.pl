@@ -68,6 +68,15 @@ sub stop
 	return;
 }
 
+# stop_for_damage -- the same; in mode wal behind a checkpoint, as replay would store again what is damaged then.
+sub stop_for_damage
+{
+	my ($crash) = @_;
+	value($dbh, 'CHECKPOINT') if $crash && by_wal($node);
+	stop($crash);
+	return;
+}
+
 sub start { start_again($node); $dbh = connect_db($node); return; }
 
 sub recovery { return value($dbh, "SELECT $_[0] FROM zen_recovery"); }
@@ -271,7 +280,7 @@ sub test_flipped_bits
 	my $htable = value($dbh,
 		q{SELECT htable FROM _zen_stat_tables() JOIN pg_class USING (relfilenode) WHERE relname = 'e'});
 	run_all($dbh, 'BEGIN', 'UPDATE e SET v = 0 WHERE id = 1', q{PREPARE TRANSACTION 'p'});
-	stop($crash);
+	stop_for_damage($crash);
 	save_server($node, "$dir/flips");
 	# bits of an HTable's entry that mean something: identity and state, drop, blocks, flags, move
 	my @bits = map { between($_ * 64, $_ * 64 + 63) } 0 .. 5, 8 .. 11;
@@ -335,7 +344,7 @@ sub test_damaged_rows
 	make_damage_table();
 	my %tid = map { $_ => value($dbh, "SELECT ctid FROM d WHERE id = $_") } 7, 1235;
 	my $rest = value($dbh, q{SELECT md5(string_agg(d::text, '' ORDER BY id)) FROM d WHERE id NOT IN (7, 1235)});
-	stop($crash);
+	stop_for_damage($crash);
 	with_file(pool_path($node), sub {
 		my ($fh) = @_;
 		my %slot = row_slots($fh);
@@ -399,7 +408,7 @@ sub test_lost_page
 	make_damage_table();
 	my %text = map { @$_ } @{ run_sql($dbh, 'SELECT id, v FROM d')->{rows} };
 	my (@lost, $kept);
-	stop($crash);
+	stop_for_damage($crash);
 	with_file(pool_path($node), sub {
 		my ($fh) = @_;
 		my %slot = row_slots($fh);
@@ -431,7 +440,7 @@ sub test_lost_page
 		my @words = unpack('Q<*', peek($fh, DIRECTORY, 8 * 4096));
 		my ($page) = grep { $words[$_] == NONSENSE } 0 .. $#words;
 		ok(defined $page, "$when: the page is not used again"); });
-	stop(1);
+	stop_for_damage(1);
 	with_file(pool_path($node), sub { my ($fh) = @_;
 		my @words = unpack('Q<*', peek($fh, DIRECTORY, 8 * 4096));
 		my ($page) = grep { $words[$_] == NONSENSE } 0 .. $#words;
@@ -451,12 +460,12 @@ sub watermark_of
 }
 
 # Make losers of rows 20001 to 20050, some of them torn; false if a watermark has them committed without their LP, as it
-# does when the region has given a page back since.
+# does when the region has given a page back since.  In mode wal they are losers.
 sub tear_rows
 {
 	my ($fh) = @_;
 	my %slot = row_slots($fh);
-	for (20001 .. 20050)
+	for (by_wal($node) ? () : 20001 .. 20050)
 	{
 		my $page = int($slot{$_} / PAGE);
 		my $region = unpack('Q<', peek($fh, DIRECTORY + 8 * $page, 8)) >> 15 & 0x3fff;
@@ -514,7 +523,7 @@ sub test_high_bits
 {
 	my ($d, $e) = make_damage_table();
 	my @ids = map { $_ * 100 + 1 } 0 .. 19;
-	stop(1);
+	stop_for_damage(1);
 	with_file(pool_path($node), sub {
 		my ($fh) = @_;
 		my %slot = row_slots($fh);
@@ -538,8 +547,11 @@ sub test_torn_loser
 	my $torn;
 	for my $try (1 .. 10)
 	{
+		# all but the last row are spilled
+		run_all($dbh, 'SET zen.spill_threshold = 0', 'BEGIN') if by_wal($node);
 		value($dbh, q{INSERT INTO d SELECT g, rpad('zen test row ' || lpad(g::text, 5, '0'), 88, '.')
-			FROM generate_series(20001, 20050) g});
+			FROM generate_series(20001, 20050 + } . by_wal($node) . ') g');
+		run_all(connect_db($node), 'CHECKPOINT') if by_wal($node);
 		stop(1);
 		with_file(pool_path($node), sub { $torn = tear_rows(@_) });
 		last if $torn;
@@ -569,7 +581,7 @@ sub test_emptied_slots
 		FROM generate_series(20001, 20050) g});
 	value($dbh, 'INSERT INTO e SELECT g FROM generate_series(20001, 20050) g');
 	my $rows_of_e = contents($dbh, 'e');
-	stop($crash);
+	stop_for_damage($crash);
 	with_file(pool_path($node), sub {
 		my ($fh) = @_;
 		%slot = row_slots($fh);
@@ -587,7 +599,7 @@ sub test_emptied_slots
 	is(contents($dbh, 'e'), $rows_of_e, "$when: other table");
 	is(recovery('damaged') . ' ' . recovery('repaired'), '0 0', "$when: no damage");
 	unlike(log_since($node, $from), qr/XX001/, "$when: not in the log");
-	stop(1);
+	stop_for_damage(1);
 	with_file(pool_path($node), sub {
 		my ($fh) = @_;
 		is(scalar(grep { peek($fh, $slot{$_}, 8) . peek($fh, $slot{$_} + 16, 8) eq pack('Q<2', 0, 1) } 20001 .. 20050),
@@ -604,7 +616,7 @@ sub test_garbage
 	my @kinds = ('page', 'slots', 'page directory', 'tables', 'regions', 'marks', 'everywhere');
 	for my $crash (0, 1)
 	{
-		stop($crash);
+		stop_for_damage($crash);
 		save_server($node, "$dir/garbage");
 		for my $kind (map { $kinds[$_] } grep { $_ % 2 == $crash || $_ == $#kinds } 0 .. $#kinds)
 		{

@@ -21,7 +21,9 @@ use Test::More;
 use ZenTest;
 
 skip_unless_zen();
-my $node = new_node('rebuild', pool_size => '256MB', dram_size => '128MB', conf => 'max_worker_processes = 1');
+# In mode wal there is no server without zen's worker.
+my $node = new_node('rebuild', pool_size => '256MB', dram_size => '128MB',
+	conf => "zen.pool_mode = emulated\nmax_worker_processes = 1");
 $node->start;
 my $dbh = connect_db($node);
 value($dbh, 'CREATE EXTENSION zen');

@@ -12,6 +12,9 @@
 #   PAGES=4096,512   the pool is on a disk, which forgets in units of so many bytes; one of these numbers for each cut
 #   POWER_MODE=mode  zen.pool_mode then (default msync)
 #   POWER_CONF=a=b;c=d  more settings
+#   ASYNC=off,on,mixed  synchronous_commit of the clients, by turns; mixed: off for every other one.  What is lost must
+#              then be a suffix of all that was acknowledged.  Every other cut comes at any time, not at a fence
+#   CHECKPOINTS=1  checkpoints all the time
 #   POWER_KEEP=1        keep everything
 
 use strict;
@@ -22,6 +25,7 @@ use FindBin;
 use lib "$FindBin::RealBin/lib";
 
 use CrashRound;
+use POSIX ();
 use PowerMedium;
 use PowerServer;
 use PowerVerify ();
@@ -38,7 +42,10 @@ my $dir    = File::Temp::tempdir('powerXXXXX', DIR => length $base < 60 ? $base 
 my $seed   = choose_seed() % 1_000_000_000;
 my $programs = PowerMedium::build($dir);
 my $server   = PowerServer->new("$dir/live");
-my $test     = CrashRound->new(node => $server, clients => $ENV{CLIENTS} || 8, seed => $seed);
+my @async    = split /,/, $ENV{ASYNC} // '';
+my $async;    # of this round
+my $test = CrashRound->new(node => $server, clients => $ENV{CLIENTS} || 8, seed => $seed, keep => scalar @async,
+	async => sub { ($async // 'on') eq 'off' || ($async // '') eq 'mixed' && $_[0] % 2 });
 my $media    = 0;
 
 $SIG{$_} = sub { PowerServer::crash_all(); die "ended by a signal\n" } for qw(TERM INT HUP);
@@ -84,7 +91,8 @@ sub after_cut
 	my $state = $medium->state_after_cut(upto => $medium->word('log_used'), seed => $choice, eadr => $ENV{EADR},
 		unit => $unit, pool => $server->pool, wal => $server->data_dir . '/pg_wal');
 	my $what = $unit ? "units of $unit bytes" : 'lines';
-	note(sprintf "cut after %d fences, %d stores, %d flushes of WAL: %d $what, %d sectors of WAL uncertain, choice %d",
+	note(sprintf "cut after %d fences, %d stores, %d flushes of WAL: %d $what, %d sectors of WAL uncertain, choice %d"
+		. ($async ? ", synchronous_commit $async" : ''),
 		map({ $medium->word($_) } qw(fences stores syncs)), @$state{qw(lines sectors)}, $choice);
 	$test->{counted}{$_} += $medium->word($_) for qw(fences stores syncs);
 	$test->{counted}{"uncertain $what"} += $state->{lines};
@@ -114,14 +122,30 @@ sub cut_recovery
 	return;
 }
 
+# start_checkpoints -- a process that checkpoints until the power fails; now and then there is something in between that
+# a checkpoint has not seen.
+sub start_checkpoints
+{
+	my $pid = fork // die "fork: $!";
+	return $pid if $pid;
+	my $own = eval { connect_db($server) };
+	sleep rand pick(0, 0.2, 2) until !$own || run_sql($own, 'CHECKPOINT')->{state};
+	POSIX::_exit(0);
+}
+
 sub cut_and_verify
 {
 	my ($round) = @_;
 	my $medium = new_medium();
 	$server->start($medium)->disconnect;
+	$async = $async[ $round % @async ] if @async;
+	my $checkpoints = $ENV{CHECKPOINTS} && start_checkpoints();
 	my @wrong = $test->run_load($round, sub {
-			$medium->want('cut', 20 + int(exp(rand log $fences)));
-			wait_cut($medium, 20); });
+			# asynchronous commits do not wait for a crash point
+			my $any_time = @async && one_in(2);
+			$medium->want('cut', 20 + int(exp(rand log $fences))) unless $any_time;
+			wait_cut($medium, $any_time ? 0.5 + rand 5 : 20); });
+	waitpid($checkpoints, 0) if $checkpoints;
 	push @wrong, $test->read_journals;
 	return @wrong if @wrong;
 	after_cut($medium);

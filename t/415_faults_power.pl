@@ -60,6 +60,19 @@ my %scenarios = (
 	'r2_no_last_fence/pages'    => 'insert',
 	'r8_free_before_zero/pages' => 'page_move',
 	'r16_size_first/pages'      => 'grow',
+	# mode wal
+	'w1_no_sync/wal'          => 'wal_checkpoint',
+	'w1_no_hold/wal'          => 'wal_checkpoint',
+	'w1_let_go_blindly/wal'   => 'wal_checkpoint',
+	'w2_doubt_unseen/wal'     => 'wal_ends',
+	'w3_lines_stay/wal'       => 'wal_checkpoint',
+	'w3_lines_unflushed/wal'  => 'wal_lines',
+	'w4_no_lag/wal'           => 'wal_async_slots',
+	'w4_forgotten_early/wal'  => 'wal_async_tombstones',
+	'w5_free_unflushed/wal'   => 'wal_async_pages',
+	'w5_taken_unprepared/wal' => 'wal_new_pages',
+	'w6_role_late/wal'        => 'insert',
+	'w7_redo_unsynced/wal'    => 'wal_redo',
 );
 
 my %drivers = (copied => '675_copies_power.pl', standby => '676_standby_power.pl');
@@ -118,7 +131,8 @@ sub power
 	my $driver = $scenario =~ s{^(\w+)/}{} ? $drivers{$1} : '400_power.pl';
 	local $ENV{PATH}       = "$ENV{ZEN_FAULT_SERVER}/bin:$ENV{PATH}";
 	local $ENV{EADR}       = $medium eq 'caches';
-	local $ENV{PAGES}      = $medium eq 'pages' ? '4096,512' : '';
+	local $ENV{PAGES}      = $medium =~ /pages|wal/ ? '4096,512' : '';
+	local $ENV{POWER_MODE} = $medium eq 'wal' ? 'wal' : '';
 	local $ENV{POWER_CONF} = "zen.fault=$fault" . ($medium eq 'caches' ? ';zen.flush=never' : '');
 	local $ENV{SCENARIOS}  = $scenario;
 	local $ENV{SEED}       = $with_seed;

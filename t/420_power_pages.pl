@@ -22,6 +22,7 @@ use File::Temp ();
 use PostgreSQL::Test::Utils ();
 use PowerMedium;
 use PowerScenarios qw(scenarios);
+use PowerSeries qw(run_test sample);
 use Test::More;
 use ZenTest;
 
@@ -32,14 +33,18 @@ my $seed = choose_seed() % 1_000_000;
 $ENV{PAGES} ||= '4096,512';
 
 test_medium($_) for 64, 512, 4096;
-run_test('scenarios', '400_power', $long ? () : (SCENARIOS => sample(), POINTS => $ENV{POINTS} // 3));
-run_test('random load', '405_power_torture', ROUNDS => $ENV{ROUNDS} || 3, FENCES => $ENV{FENCES} || 2000);
+my %scenarios = scenarios();
+my @names = sample($ENV{SAMPLE} || 6, grep { !$scenarios{$_}{long} } sort keys %scenarios);
+run_test('scenarios', '400_power', SEED => $seed,
+	$long ? () : (SCENARIOS => $ENV{SCENARIOS} || "@names", POINTS => $ENV{POINTS} // 3));
+run_test('random load', '405_power_torture', SEED => $seed, ROUNDS => $ENV{ROUNDS} || 3,
+	FENCES => $ENV{FENCES} || 2000);
 
 my $faults = $ENV{FAULTS} // (($ENV{POWER_MODE} || 'msync') eq 'msync' ? 'r2_sync_first_page/pages' : '');
 SKIP:
 {
 	skip('ZEN_FAULT_SERVER must name a server of tools/fault-server', 1) unless $ENV{ZEN_FAULT_SERVER};
-	run_test('faults', '415_faults_power', FAULTS => $faults) if $faults;
+	run_test('faults', '415_faults_power', SEED => $seed, FAULTS => $faults) if $faults;
 }
 done_testing();
 
@@ -89,26 +94,5 @@ sub test_medium
 	is("@wrong", '', "units of $unit bytes: each as at its last sync or as later");
 	my $missed = grep { keys %{ $seen[$_] } < 2 && @{ $states[$_] } > 1 } 0 .. $#states;
 	is($missed, 0, '... and of each more than one state is seen');
-	return;
-}
-
-sub sample
-{
-	return $ENV{SCENARIOS} if $ENV{SCENARIOS};
-	my %scenarios = scenarios();
-	my @names = grep { !$scenarios{$_}{long} } sort keys %scenarios;
-	splice @names, int rand @names, 1 while @names > ($ENV{SAMPLE} || 6);
-	return "@names";
-}
-
-# run_test -- another test, with this medium.
-sub run_test
-{
-	my ($what, $name, %with) = @_;
-	local %ENV = (%ENV, SEED => $seed, %with);
-	my @includes = map { "'-I$_'" } @INC;
-	my $output = qx($^X @includes '$FindBin::RealBin/$name.pl' 2>&1);
-	ok($? == 0, "$what: $name") or diag($output);
-	note($_) for grep { /\d cuts|^# cut after|^# (?:acknowledged|in flight)/ && !/^ok/ } split /\n/, $output;
 	return;
 }

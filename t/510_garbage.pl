@@ -268,6 +268,9 @@ sub test_prepared
 	return;
 }
 
+# The standby has no rows of zen tables, and no zen; but in mode wal it must know the records of zen.
+sub standby_conf { return by_wal($node) ? q{zen.pool_path = 'zen.pool'} : q{shared_preload_libraries = ''}; }
+
 # A slot keeps for its standby what the standby's snapshots may see.  (catalog_xmin, which each logical slot has, keeps
 # nothing of tables.)
 sub test_slot
@@ -277,8 +280,9 @@ sub test_slot
 	value($dbh, q{SELECT pg_create_physical_replication_slot('keeper')});
 	$node->backup('base');
 	$standby->init_from_backup($node, 'base', has_streaming => 1);
-	$standby->append_conf('postgresql.conf', "shared_preload_libraries = ''\nhot_standby_feedback = on\n" .
-		"primary_slot_name = 'keeper'\nwal_receiver_status_interval = 1s");
+	$standby->append_conf('postgresql.conf', "hot_standby_feedback = on\n" .
+		"primary_slot_name = 'keeper'\nwal_receiver_status_interval = 1s\n" . standby_conf());
+	unlink $standby->data_dir . '/zen.state';
 	$standby->start;
 	my $reader = connect_db($standby);
 	value($reader, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
@@ -563,8 +567,8 @@ sub test_fewer_writers
 	$dbh->disconnect;
 	$node->append_conf('postgresql.conf', join "\n", 'max_connections = 5', 'superuser_reserved_connections = 1',
 		'max_wal_senders = 0',
-		'wal_level = replica', 'autovacuum_max_workers = 1', 'max_worker_processes = 1',
-			'max_prepared_transactions = 0');
+		'wal_level = replica', 'autovacuum_max_workers = 1',
+		'max_worker_processes = ' . (by_wal($node) ? 3 : 1), 'max_prepared_transactions = 0');
 	value($dbh = connect_db($node), 'SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots');
 	$dbh->disconnect;
 	$node->restart;

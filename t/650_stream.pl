@@ -7,6 +7,8 @@
 # - zen.stream off for a while: slots from before say so, new ones and those moved on do not; one from before the first
 #   time that it is on is as good as any
 # - readers that go by what is written to the WAL miss no commit
+#
+# In mode wal the stream is on whatever the setting says, and for slots if wal_level is logical.
 
 use strict;
 use warnings;
@@ -22,6 +24,7 @@ use ZenTest;
 skip_unless_zen();
 my $node = new_node('publisher', pool_size => '128MB', dram_size => '128MB',
 	init => { allows_streaming => 'logical' }, conf => 'zen.stream = logical');
+my $by_wal = by_wal($node);
 my $subscriber = new_node('subscriber', preload => 0, init => { allows_streaming => 'logical' });
 
 test_setting();
@@ -39,13 +42,19 @@ done_testing();
 
 sub test_setting
 {
+	my %needs = (
+		logical => qr/zen\.stream = logical needs wal_level = logical/,
+		replica => qr/zen\.stream = replica needs wal_level = replica or logical/,
+		worker  => qr/zen\.stream = logical needs a background worker/);
+	%needs = (logical => qr/^started/, replica => qr/^started/,
+		worker => qr/zen\.pool_mode = wal needs background workers/) if $by_wal;
 	set_conf($node, "\nwal_level = replica\n");
-	like(start_failing($node), qr/zen\.stream = logical needs wal_level = logical/, 'logical needs wal_level');
+	like(start_failing($node) // 'started', $needs{logical}, 'what logical needs of wal_level');
 	set_conf($node, "\nwal_level = minimal\nmax_wal_senders = 0\nzen.stream = replica\n");
-	like(start_failing($node), qr/zen\.stream = replica needs wal_level = replica or logical/, 'so does replica');
+	like(start_failing($node) // 'started', $needs{replica}, 'what replica needs of it');
 	set_conf($node, "\nwal_level = logical\nmax_wal_senders = 10\n");
 	set_conf($node, "\nzen.stream = logical\nmax_worker_processes = 1\n");
-	like(start_failing($node), qr/zen\.stream = logical needs a background worker/, 'it needs a worker');
+	like(start_failing($node) // 'started', $needs{worker}, 'it needs a worker');
 	set_conf($node, "\nmax_worker_processes = 8\nzen.stream = off\n");
 	return;
 }
@@ -244,6 +253,7 @@ sub test_off
 	restart_with('logical');
 	value($dbh, q{SELECT pg_create_logical_replication_slot('new', 'test_decoding')});
 	value($dbh, 'INSERT INTO o VALUES (3)');
+	return test_no_gap() if $by_wal;
 	my $error = read_slot('old')->{message};
 	like($error, qr/changes of zen tables are missing from the logical slot "old"/, 'the slot does not hide a gap');
 	my ($until) = $error =~ m{zen\.stream was off before ([0-9A-F]+/[0-9A-F]+)};
@@ -254,6 +264,14 @@ sub test_off
 	restart_with('logical');
 	value($dbh, 'INSERT INTO o VALUES (4)');
 	is_deeply(inserted($_, 'o'), [4], "no gap at the next start: $_") for qw(moved new);
+	return;
+}
+
+# The setting changes nothing.
+sub test_no_gap
+{
+	is_deeply(inserted($_, 'o'), [ 1, 2, 3 ], "mode wal has no time without the stream: $_") for qw(old moved);
+	is_deeply(inserted('new', 'o'), [3], 'a slot made later begins there');
 	return;
 }
 

@@ -7,6 +7,8 @@
 # - thousands of commits, whose slots are those of commits before: two fences each, and no slot is scrubbed for one
 # - bytes of WAL are at most heap's, without its full pages.  It is otherwise with zen.stream = replica: a record for
 #   copies has whole versions, where heap's has what differs; with wal_level = logical it comes besides the changed rows
+#
+# In mode wal a commit waits for the WAL as heap's does, unless it is asynchronous.
 
 use strict;
 use warnings;
@@ -23,7 +25,10 @@ my $node = new_node('publisher', pool_size => '256MB', dram_size => '128MB', fsy
 $node->start;
 my $dbh = connect_db($node);
 run_all($dbh, 'CREATE EXTENSION zen', 'CREATE EXTENSION pg_walinspect');
-test_stream(@$_) for [ 'logical', 'logical' ], [ 'replica', 'replica' ], [ 'replica', 'logical' ], [ 'off', 'logical' ];
+my $by_wal = by_wal($node);
+my @streams = ([ 'replica', 'replica' ], [ 'replica', 'logical' ]);
+@streams = ([ 'logical', 'logical' ], @streams, [ 'off', 'logical' ]) if !$by_wal;
+test_stream(@$_) for @streams;
 $dbh->disconnect;
 $node->stop;
 done_testing();
@@ -135,6 +140,15 @@ sub test_waits
 	# once before: who reads a page of a catalog first may write WAL, and then waits
 	run_all($dbh, (map { @$_[ 1 .. $#$_ ] } @short), 'DELETE FROM t_zen WHERE id < 0', 'CHECKPOINT');
 	my @writers = stop_wal_writer($dbh);
+	if ($by_wal)
+	{
+		for (grep { $_->[0] !~ /nothing but/ } @short)
+		{
+			my ($kind, @statements) = @$_;
+			ok(!unflushed(@statements), "$what: waits: $kind");
+		}
+		run_all($dbh, 'DELETE FROM t_zen WHERE id < 0', 'SET synchronous_commit = off');
+	}
 	for (@short)
 	{
 		my ($kind, @statements) = @$_;
@@ -142,6 +156,7 @@ sub test_waits
 		next if $what eq 'replica, wal_level = logical' && $kind =~ /50000/;
 		ok(unflushed(@statements), "$what: does not wait: $kind");
 	}
+	value($dbh, 'RESET synchronous_commit');
 	for (
 		[ 'more records than are kept', q{INSERT INTO t_zen VALUES (-30, 0, repeat('a', 100000))}, 1 ],
 		[ 'a heap table, too', 'BEGIN; INSERT INTO t_zen VALUES (-31, 0); INSERT INTO t_heap VALUES (-31, 0); COMMIT' ],

@@ -5,6 +5,8 @@
 # before it there is a tail that the WAL has lost, or there is not.  Two settings of zen.fault put the steps in another
 # order, and must be seen to hide the gap.
 #
+# In mode wal the stream is always on: the time without it is one in mode emulated.
+#
 # FAULTS="a b"  only these
 
 use strict;
@@ -36,6 +38,7 @@ my %wanted = map { $_ => 1 } split ' ', $ENV{FAULTS} || '';
 
 my $node = new_node('faults', pool_size => '64MB', dram_size => '64MB', faults => 1,
 	init => { allows_streaming => 'logical' }, conf => "zen.stream = logical\ninclude 'fault.conf'");
+my $by_wal = by_wal($node);
 my $dbh;
 for (@faults)
 {
@@ -52,6 +55,7 @@ sub configure
 	my ($stream, $fault) = @_;
 	open(my $fh, '>', $node->data_dir . '/fault.conf') or die $!;
 	print $fh "zen.stream = $stream\nzen.fault = $fault\n";
+	printf $fh "zen.pool_mode = %s\n", $stream eq 'off' ? 'emulated' : 'wal' if $by_wal;
 	close $fh;
 	return;
 }

@@ -3,6 +3,8 @@
 # - a transaction on a zen table and one on a heap table follow each other: recovery to a time, a transaction, a restore
 #   point, a place of the WAL, or the end of the backup leaves the same of both
 # - recovery that has paused, or stopped the server, at a target goes on from there
+# - a server that is stopped at a target, or is killed there, recovers to the same target again.  In mode wal that is
+#   refused after the kill: a sync comes with the end of replay only
 # - a primary that was left behind by a failover follows the new one after pg_rewind, if its pool is in the data
 #   directory, and pg_rewind copies from the primary; else its start is refused
 
@@ -107,6 +109,7 @@ sub test_targets
 	recovers_to($primary, 'lsn', "recovery_target_lsn = '$lsn'\nrecovery_target_inclusive = off", 5, 5);
 	test_pause($primary);
 	test_shutdown($primary);
+	test_again($primary, $_) for qw(stopped killed);
 	$dbh->disconnect;
 	$primary->stop;
 	return;
@@ -144,6 +147,44 @@ sub test_shutdown
 	my $handle = wait_promoted($copy);
 	is(seen($handle), expected(6, 6), 'shutdown: and goes on to the end of the archive');
 	is_sound($handle, 'shutdown');
+	$handle->disconnect;
+	$copy->stop;
+	return;
+}
+
+# paused -- a server that waits at the restore point.
+sub paused
+{
+	my ($primary, $name) = @_;
+	my $copy = recovering($primary, $name, "recovery_target_name = 'point'\nrecovery_target_action = pause");
+	$copy->start;
+	my $handle = connect_db($copy);
+	wait_for('the pause', sub { value($handle, 'SELECT pg_get_wal_replay_pause_state()') eq 'paused' });
+	$handle->disconnect;
+	return $copy;
+}
+
+sub test_again
+{
+	my ($primary, $how) = @_;
+	my $copy = paused($primary, $how);
+	$how eq 'killed' ? crash($copy) : $copy->stop;
+	set_conf($copy, 'recovery_target_action = promote');
+	start_again($copy);
+	if ($how eq 'killed' && by_wal($copy))
+	{
+		my $handle = connect_db($copy);
+		wait_for('the end of recovery', sub { !value($handle, 'SELECT pg_is_in_recovery()') });
+		is(state_of($handle, 'SELECT * FROM z'), '55000', "$how at a target, and there again: refused");
+		like(PostgreSQL::Test::Utils::slurp_file($copy->logfile),
+			qr/ahead of this server.*DETAIL:  It may have changes.*HINT:.*begin with the base backup/s, "$how: why");
+		$handle->disconnect;
+		$copy->stop;
+		return;
+	}
+	my $handle = wait_promoted($copy);
+	is(seen($handle), expected(4, 4), "$how at a target, and there again: the rows as of then");
+	is_sound($handle, "$how at a target");
 	$handle->disconnect;
 	$copy->stop;
 	return;

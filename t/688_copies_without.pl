@@ -6,6 +6,8 @@
 # - a standby that does not follow stops before it replays the commit of a zen table
 # - zen_stat_stream tells whether a backup would have the rows, and why not
 # - a standby hears what DRAM its primary's tables need, before it is promoted
+#
+# In mode wal the stream is always on: a primary without it is one in mode emulated, whose standbys have mode wal.
 
 use strict;
 use warnings;
@@ -25,6 +27,7 @@ use ZenTest;
 skip_unless_zen();
 
 my $setting = 'zen.allow_copies_without_rows';
+my $by_wal = by_wal(new_node('mode'));
 my $rows = q{SELECT count(*) || ':' || sum(id) FROM t};
 my $not_followed = qr/PANIC:.*zen pool.*HINT:.*base backup.*\Q$setting\E/s;
 
@@ -47,6 +50,13 @@ test_new_pool('none');
 test_lost_pool();
 test_new_pool('r18_not_emptied') if $ENV{ZEN_FAULT_SERVER};
 done_testing();
+
+# streams -- the settings of a primary that has zen.stream so.
+sub streams
+{
+	my ($stream) = @_;
+	return "zen.stream = $stream\n" . ($by_wal ? 'zen.pool_mode = ' . ($stream eq 'off' ? 'emulated' : 'wal') : '');
+}
 
 # existing -- a primary without zen and its standby, which streams.
 sub existing
@@ -103,6 +113,7 @@ sub test_existing_cluster
 	my ($name, $stream, $sync, $first) = @_;
 	my ($node, $standby) = existing($name =~ tr/ /_/r);
 	set_conf($_, "shared_preload_libraries = 'zen'\nzen.stream = $stream") for $node, $standby;
+	set_conf($node, streams($stream));
 	set_conf($node, "synchronous_standby_names = '*'") if $sync;
 	$_->restart for $first eq 'primary' ? ($node, $standby) : ($standby, $node);
 	$node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_replication WHERE state = 'streaming'});
@@ -146,6 +157,7 @@ sub test_off_then_replica
 {
 	my ($node, $standby) = existing('later');
 	set_conf($_, "shared_preload_libraries = 'zen'\nzen.stream = off") for $node, $standby;
+	set_conf($node, streams('off'));
 	$_->restart for $node, $standby;
 	my $dbh = connect_db($node);
 	value($dbh, 'CREATE EXTENSION zen');
@@ -155,7 +167,7 @@ sub test_off_then_replica
 	my $third = copy_of($node, 'third', 'empty', has_streaming => 1);
 	$third->start;
 	$dbh->disconnect;
-	set_conf($node, 'zen.stream = replica');
+	set_conf($node, streams('replica'));
 	$node->restart;
 	$dbh = connect_db($node);
 	run_all($dbh, 'CREATE TABLE t (id int PRIMARY KEY) USING zen', 'INSERT INTO t SELECT generate_series(1, 1000)');
@@ -168,7 +180,7 @@ sub test_off_then_replica
 	$dbh->disconnect;
 	for my $stream ('off', 'replica')
 	{
-		set_conf($node, "zen.stream = $stream");
+		set_conf($node, streams($stream));
 		$node->restart;
 		$dbh = connect_db($node);
 		wait_recovered($dbh);
@@ -198,7 +210,7 @@ sub zen_primary
 {
 	my ($name, $stream, %opt) = @_;
 	my $conf = $opt{conf} // '';
-	my $node = copy_primary($name, %opt, conf => "zen.stream = $stream\n$conf");
+	my $node = copy_primary($name, %opt, conf => streams($stream) . "\n$conf");
 	$node->start;
 	my $dbh = connect_db($node);
 	value($dbh, 'CREATE EXTENSION zen');
@@ -396,7 +408,7 @@ sub test_uncopied
 	$_->start for @standby;
 	replayed($node, $dbh, $_) for @standby;
 	$dbh->disconnect;
-	set_conf($node, 'zen.stream = off');
+	set_conf($node, streams('off'));
 	$node->restart;
 	$dbh = connect_db($node);
 	wait_recovered($dbh);

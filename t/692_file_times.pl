@@ -1,7 +1,8 @@
 # Copies by tools that go by a file's size and time: rsync, and all that choose files as it does.
 #
 #   backups    zen.stream = replica: a full backup, changes by a session that has stored to the same pages before, an
-#              incremental one by rsync --link-dest, restored: all of it is there.  In both modes of a pool in memory
+#              incremental one by rsync --link-dest, restored: all of it is there.
+#              In each mode that can have a pool in memory
 #   moved      rsync of a running server, an orderly stop, rsync again: the server starts on the copy with all rows
 #   model      what such a tool sees: after each kind of change the time differs, in whole seconds, from that of each
 #              listing before; on a standby, too; and it stays while nothing changes
@@ -27,8 +28,8 @@ skip_unless_zen();
 my $has_rsync = system('rsync --version >/dev/null 2>&1') == 0;
 my $scratch   = PostgreSQL::Test::Utils::tempdir();
 
-test_backups($_) for qw(emulated msync);
-test_moved($_)   for qw(emulated msync);
+test_backups($_) for qw(emulated msync wal);
+test_moved($_)   for qw(emulated msync wal);
 test_model();
 test_standby();
 done_testing();

@@ -16,7 +16,9 @@ use Test::More;
 use ZenTest;
 
 skip_unless_zen();
-my $node = new_node('publisher', pool_size => '64MB', dram_size => '128MB', init => { allows_streaming => 'logical' });
+# in mode wal the stream is always on
+my $node = new_node('publisher', pool_size => '64MB', dram_size => '128MB', init => { allows_streaming => 'logical' },
+	conf => 'zen.pool_mode = emulated');
 $node->start;
 my $dbh = connect_db($node);
 run_all($dbh, 'CREATE EXTENSION zen');

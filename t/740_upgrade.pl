@@ -7,6 +7,7 @@
 # - copied files and linked ones: all rows, by every index, verified; the old cluster starts until
 #   the new one has started, and is told so after that
 # - a start that is cut short in the middle of taking over; crashes later on
+# - the same in mode wal, and from there to another mode
 # - the same from one major version to the next, through the servers of ZEN_UPGRADE_SERVERS
 #   (folders that have bin/ in them, separated by colons; tools/check sets it)
 
@@ -26,6 +27,7 @@ skip_unless_zen();
 my $dir = PostgreSQL::Test::Utils::tempdir_short();    # of sockets, and where pg_upgrade runs
 my %pool = (pool_size => '64MB', dram_size => '64MB');
 my $clusters = 0;
+my $mode;    # zen.pool_mode of new clusters, if not that of all tests
 
 # --- the tables -------------------------------------------------------------
 
@@ -128,7 +130,8 @@ sub new_cluster
 	my ($pool_path, $home) = @_;
 	my @extra = $home && version_of($home) >= 18 ? (extra => ['--no-data-checksums']) : ();
 	my $node = new_node('upgrade' . ++$clusters, %pool, init => {@extra}, home => $home, pool_path => $pool_path);
-	$node->append_conf('postgresql.conf', "recovery_init_sync_method = syncfs\nzen.recovery_workers = 1");
+	$node->append_conf('postgresql.conf', "recovery_init_sync_method = syncfs\nzen.recovery_workers = 1"
+		  . ($mode ? "\nzen.pool_mode = $mode" : ''));
 	return $node;
 }
 
@@ -222,7 +225,9 @@ sub test_unsettled
 {
 	my ($old, $expected) = @_;
 	my $new = new_cluster(pool_path($old));
-	$old->append_conf('postgresql.conf', 'max_worker_processes = 0');
+	# mode wal needs them
+	my $mode = pool_mode($old);
+	$old->append_conf('postgresql.conf', "max_worker_processes = 0\nzen.pool_mode = emulated");
 	$old->start;
 	crash($old);
 	start_again($old);
@@ -233,7 +238,7 @@ sub test_unsettled
 	as_before($old, $expected, 'pool not left in order');
 	upgrades($old, $new, 'pool in order, no workers', '--check');
 	upgrades($old, $new, 'pool in order, no workers');
-	$old->append_conf('postgresql.conf', 'max_worker_processes = 8');
+	$old->append_conf('postgresql.conf', "max_worker_processes = 8\nzen.pool_mode = $mode");
 	$old->start;
 	my $dbh = connect_db($old);
 	is(value($dbh, 'SELECT after_crash FROM zen_recovery'), 0, 'pool in order, no workers: indexes are trusted');
@@ -417,6 +422,37 @@ sub test_link
 	return $again;
 }
 
+# In mode wal a pool that was stopped in order needs no WAL, and the new cluster logs what it finds.
+sub test_mode_wal
+{
+	$mode = 'wal';
+	my $node = new_cluster();
+	$node->start;
+	fill($node);
+	my $expected = rows($node);
+	$node->stop;
+	for my $to ('wal', 'emulated', 'wal')
+	{
+		$mode = $to;
+		my $from = $node;
+		$node = new_cluster(pool_path($from));
+		upgrades($from, $node, "mode wal, to $to");
+		$node->start;
+		# nothing was written yet
+		crash($node);
+		start_again($node);
+		all_there($node, $expected, "mode wal, to $to, crash at once");
+		crash($node);
+		start_again($node);
+		all_there($node, $expected, "mode wal, to $to, crash");
+		$node->stop;
+		refuses_to_start($from, qr/taken over/, "mode wal, to $to, old cluster");
+	}
+	unlink pool_path($node);
+	$mode = undef;
+	return;
+}
+
 # A copy of the pool serves the new cluster, and the old one keeps its own.
 sub test_copied_pool
 {
@@ -529,6 +565,7 @@ test_refusals($old, $expected);
 test_copied_pool($old, $expected);
 my $second = test_copy($old, $expected);
 test_link($second, $expected);
+test_mode_wal();
 test_versions();
 test_several_files();
 

@@ -1,4 +1,6 @@
 # CopyServers -- a primary whose pool is in its data directory (zen.stream = replica), and copies of it.
+#
+#   ZEN_TEST_COPY_MODE=mode   zen.pool_mode of the copies; by itself that of the primary
 
 package CopyServers;
 
@@ -11,7 +13,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils ();
 use ZenTest;
 
-our @EXPORT = qw(copy_primary copy_of signal_file wait_promoted promoted pools_differ);
+our @EXPORT = qw(copy_primary copy_of set_copy_mode signal_file wait_promoted promoted pools_differ);
 
 # copy_primary -- made and not started; options as of new_node.
 sub copy_primary
@@ -22,6 +24,14 @@ sub copy_primary
 		init => { allows_streaming => 1 }, %opt, conf => "zen.stream = replica\nwal_keep_size = 512MB\n$conf");
 }
 
+# set_copy_mode -- of a server that is made from another one's backup.
+sub set_copy_mode
+{
+	my ($node) = @_;
+	set_conf($node, "zen.pool_mode = $ENV{ZEN_TEST_COPY_MODE}") if $ENV{ZEN_TEST_COPY_MODE};
+	return;
+}
+
 # copy_of -- a server from a backup, as it comes; not started.
 sub copy_of
 {
@@ -29,6 +39,7 @@ sub copy_of
 	my $copy = PostgreSQL::Test::Cluster->new($name, $node->install_path ? (install_path => $node->install_path) : ());
 	$copy->init_from_backup($node, $backup, @options);
 	set_conf($copy, 'archive_mode = off');
+	set_copy_mode($copy);
 	return $copy;
 }
 

@@ -12,6 +12,7 @@ use warnings;
 
 use CrashModel;
 use Digest::MD5 'md5_hex';
+use Time::HiRes ();
 use ZenTest;
 
 use constant MAX_KEYS => 1200;    # of item, per client
@@ -45,7 +46,7 @@ my @bag        = map { ($_) x $operation{$_}[0] } sort keys %operation;
 my @single_bag = grep { $operation{$_}[1] } @bag;
 
 # new -- $model holds the client's committed rows; it is changed.  retry: further SQLSTATEs
-# after which it rolls back and goes on.
+# after which it rolls back and goes on.  async: it commits asynchronously.
 sub new
 {
 	my ($class, %arg) = @_;    # node, id, model, journal, round, retry
@@ -70,7 +71,8 @@ sub run
 	my ($self) = @_;
 	my $dbh = eval { connect_db($self->{node}) } or return;
 	$self->{dbh} = $dbh;
-	eval { $self->execute('SET lock_timeout = 100'); 1 } or return;
+	eval { $self->execute($_) for 'SET lock_timeout = 100', $self->{async} ? 'SET synchronous_commit = off' : (); 1 }
+	  or return;
 
 	while (1)
 	{
@@ -90,6 +92,9 @@ sub run
 		return;
 	}
 }
+
+# now -- the same clock for all clients, which nobody sets back.
+sub now { return sprintf '%.9f', Time::HiRes::clock_gettime(Time::HiRes::CLOCK_MONOTONIC()); }
 
 sub note_line
 {
@@ -169,14 +174,14 @@ sub intent
 {
 	my ($self) = @_;
 	my $n = $self->{next_n}++;
-	$self->note_line(change_lines($self->{changes}) . "I\t$n\n");
+	$self->note_line(change_lines($self->{changes}) . "I\t$n\t" . now() . "\n");
 	return $n;
 }
 
 sub acknowledged
 {
 	my ($self, $n) = @_;
-	$self->note_line("A\t$n\t" . join(' ', sort keys %{ $self->{kinds} }) . "\n");
+	$self->note_line("A\t$n\t" . join(' ', sort keys %{ $self->{kinds} }) . "\t" . now() . "\n");
 	$self->accept($self->{changes});
 	return;
 }
@@ -244,9 +249,9 @@ sub settle_prepared
 	my $gid = $self->{prepared}{gid};
 	my ($letter, $verb) = one_in(3) ? ('R', 'ROLLBACK') : ('C', 'COMMIT');
 
-	$self->note_line("${letter}I\t$gid\n");
+	$self->note_line("${letter}I\t$gid\t" . now() . "\n");
 	$self->execute("$verb PREPARED '$gid'");
-	$self->note_line("${letter}A\t$gid\n");
+	$self->note_line("${letter}A\t$gid\t" . now() . "\n");
 	$self->accept($self->{prepared}{changes}) if $letter eq 'C';
 	$self->{prepared} = undef;
 	return;

@@ -23,6 +23,8 @@
 #   RI gid  ROLLBACK PREPARED              RA gid
 #   E state a transaction was rolled back for this SQLSTATE
 #   F text  the client saw what may not be
+# Lines of A, I, CI and CA end with the time.  A client that commits asynchronously may lose its newest transactions:
+# then the journal is not replayed on the model, but kept as a history.
 
 package CrashModel;
 
@@ -135,16 +137,25 @@ sub apply_changes
 
 # read_journal -- replay a journal on the model of its client (changed in place).
 #
+# With $keep the model stays as it was, and history is a list of { changes, sent, acked, flushed }, with the times at
+# which the end was asked for and acknowledged (undef: it was not), and if it cannot be lost.
+#
 # Returns a hash: unknown (changes of a transaction that the server was asked to
 # commit and never answered), prepared (gid => { changes, asked }; asked is P, PA,
 # CI or RI), acked (number), kinds (name => number), retries (SQLSTATE => number),
 # failures (texts).
 sub read_journal
 {
-	my ($path, $model) = @_;
+	my ($path, $model, $keep) = @_;
 	my %found = (
-		unknown => undef, prepared => {}, acked => 0, kinds => {}, retries => {}, failures => []);
-	my (%changes, $changes);
+		unknown => undef, prepared => {}, acked => 0, kinds => {}, retries => {}, failures => [], history => []);
+	my (%changes, $changes, $sent);
+	my $accept = sub {
+		my ($changes, $acked, $flushed) = @_;
+		return apply_changes($model, $changes) unless $keep;
+		push @{ $found{history} }, { changes => $changes, sent => $sent, acked => $acked, flushed => $flushed };
+		return;
+	};
 
 	open(my $fh, '<', $path) or die "cannot read $path: $!";
 	while (my $entry = <$fh>)
@@ -155,10 +166,10 @@ sub read_journal
 		{
 			$changes{ $arg[0] }{ $arg[1] } = $arg[2] eq '\N' ? undef : $arg[2];
 		}
-		elsif ($what eq 'I') { $found{unknown} = {%changes}; %changes = (); }
+		elsif ($what eq 'I') { $found{unknown} = {%changes}; %changes = (); $sent = $arg[1]; }
 		elsif ($what eq 'A')
 		{
-			apply_changes($model, $found{unknown});
+			$accept->($found{unknown}, $arg[2]);
 			$found{unknown} = undef;
 			$found{acked}++;
 			$found{kinds}{$_}++ for split / /, $arg[1];
@@ -172,15 +183,24 @@ sub read_journal
 		elsif ($what eq 'PR' || $what eq 'RA') { delete $found{prepared}{ $arg[0] }; }
 		elsif ($what eq 'CA')
 		{
-			apply_changes($model, delete($found{prepared}{ $arg[0] })->{changes});
+			$accept->(delete($found{prepared}{ $arg[0] })->{changes}, $arg[1], 1);
 			$found{kinds}{commit_prepared}++;
 		}
 		elsif ($what eq 'E') { $found{retries}{ $arg[0] }++; }
 		elsif ($what eq 'F') { push @{ $found{failures} }, $arg[0]; }
-		elsif ($what =~ /^(?:PA|CI|RI)$/) { $found{prepared}{ $arg[0] }{asked} = $what; }
+		elsif ($what =~ /^(?:PA|CI|RI)$/)
+		{
+			$found{prepared}{ $arg[0] }{asked} = $what;
+			$sent = $found{prepared}{ $arg[0] }{sent} = $arg[1] if $what eq 'CI';
+		}
 		else { die "bad journal line: $entry"; }
 	}
 	close $fh;
+	if ($keep && $found{unknown})
+	{
+		$accept->($found{unknown});
+		$found{unknown} = undef;
+	}
 	return \%found;
 }
 

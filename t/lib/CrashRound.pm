@@ -4,6 +4,7 @@
 #
 #   my $round = CrashRound->new(node => $node, clients => 8, seed => $seed);
 #                    # and retry => [SQLSTATEs], further ones that the clients have to expect
+#                    # async => sub: is this client, a number, one that commits asynchronously?  keep => 1: some may be
 #   $round->prepare_database;
 #   @wrong = $round->run_load($number, sub { crash somehow });
 #   @wrong = $round->read_journals;   # then recover
@@ -68,6 +69,7 @@ sub start_client
 			model   => $self->{models}{$id},
 			journal => $self->{journals}{$id},
 			retry   => $self->{retry},
+			async   => $self->{async} && $self->{async}->($id),
 			round   => $round)->run;
 		1;
 	} or POSIX::_exit(1);
@@ -104,9 +106,13 @@ sub read_journals
 	my ($self) = @_;
 	my @wrong;
 	my $counted = $self->{counted};
-	$self->{told} = { map { $_ => read_journal($self->{journals}{$_}, $self->{models}{$_}) } 1 .. $self->{clients} };
-	for my $journal (values %{ $self->{told} })
+	$self->{told} = { map { $_ => read_journal($self->{journals}{$_}, $self->{models}{$_},
+			$self->{keep}) } 1 .. $self->{clients} };
+	for my $id (keys %{ $self->{told} })
 	{
+		my $journal = $self->{told}{$id};
+		$journal->{keeps} = $self->{keep};
+		$_->{flushed} //= !$self->{async}->($id) && defined $_->{acked} for @{ $journal->{history} };
 		push @wrong, @{ $journal->{failures} };
 		$counted->{acknowledged} += $journal->{acked};
 		$counted->{"rolled back for $_"} += $journal->{retries}{$_} for keys %{ $journal->{retries} };
@@ -122,6 +128,8 @@ sub verify
 	my ($models, $told, $counted) = @$self{qw(models told counted)};
 
 	check_prepared($dbh, $models, $told, $wrong);
+	$counted->{'asynchronous, and lost'} += check_history($dbh, $models, $told, $wrong) if $self->{keep};
+	return if @$wrong;
 	$counted->{'in flight, found committed'} += check_rows($dbh, $models, $told, $wrong);
 	return if @$wrong;
 	my $count = settle_prepared($dbh, $models, $told, $wrong);

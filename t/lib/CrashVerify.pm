@@ -13,7 +13,7 @@ use Exporter 'import';
 use ZenTest;
 
 our @EXPORT = qw(
-  check_rows check_prepared settle_prepared check_sums check_indexes vacuum_all
+  check_rows check_history check_prepared settle_prepared check_sums check_indexes vacuum_all
 );
 
 # Conditions that an index can answer, for each index of item, and the kinds of
@@ -110,6 +110,80 @@ sub check_rows
 	return $committed;
 }
 
+# --- asynchronous commits ----------------------------------------------------
+
+# prefixes -- the numbers of transactions of a history behind which a client's rows are those that were found: the least
+# and the greatest, or () if there is none.  Of transactions that change nothing nobody can tell.
+sub prefixes
+{
+	my ($model, $history, $rows) = @_;
+	my (%now, %wrong, @fit);
+	my $look = sub {
+		my ($table, $key) = @_;
+		my $right = $now{$table}{$key} // 'none';
+		delete $wrong{"$table $key"};
+		for my $found ($table eq 'mix' ? ('mix_z', 'mix_h') : ($table))
+		{
+			$wrong{"$table $key"} = 1 if ($rows->{$found}{$key} // 'none') ne $right;
+		}
+	};
+	%now = map { $_ => { %{ $model->{$_} || {} } } } qw(item led mix);
+	for my $table (qw(item led mix))
+	{
+		my @found = map { keys %{ $rows->{$_} || {} } } $table eq 'mix' ? ('mix_z', 'mix_h') : ($table);
+		$look->($table, $_) for keys %{ { map { $_ => 1 } @found, keys %{ $now{$table} } } };
+	}
+	for my $n (0 .. @$history)
+	{
+		my $changes = $n ? $history->[ $n - 1 ]{changes} : {};
+		apply_changes(\%now, $changes);
+		for my $table (grep { $_ ne 'lock' } keys %$changes)
+		{
+			$look->($table, $_) for keys %{ $changes->{$table} };
+		}
+		push @fit, $n if !%wrong;
+	}
+	return @fit ? ($fit[0], $fit[-1]) : ();
+}
+
+# check_history -- of clients some of which commit asynchronously: each one's rows are those behind so many of its
+# transactions; what is lost was not flushed, and is a suffix over all clients: no transaction is there that was begun
+# to commit after a lost one was acknowledged.  The models are brought up to date.  Returns how many were lost.
+sub check_history
+{
+	my ($dbh, $models, $journals, $wrong) = @_;
+	my $rows = fetch_rows($dbh);
+	my ($lost, $first_lost, $last_found) = (0, 9e99, 0);
+	for my $id (sort { $a <=> $b } keys %$models)
+	{
+		my $history = delete $journals->{$id}{history};
+		my ($least, $most) = prefixes($models->{$id}, $history, $rows->{$id} || {});
+		if (!defined $least)
+		{
+			my %after = map { $_ => { %{ $models->{$id}{$_} } } } keys %{ $models->{$id} };
+			apply_changes(\%after, $_->{changes}) for @$history;
+			my @differ = differences(\%after, $rows->{$id});
+			push @$wrong, "client $id: what is there is behind none of its transactions; the last would need: "
+			  . join '; ', grep { defined } @differ[ 0 .. 7 ];
+			next;
+		}
+		for my $i ($most .. $#$history)
+		{
+			$lost++ if defined $history->[$i]{acked};
+			push @$wrong, "client $id: a transaction is lost that was flushed" if $history->[$i]{flushed};
+			$first_lost = $history->[$i]{acked} if ($history->[$i]{acked} // 9e99) < $first_lost;
+		}
+		for my $i (0 .. $least - 1)
+		{
+			$last_found = $history->[$i]{sent} if $history->[$i]{sent} > $last_found;
+		}
+		apply_changes($models->{$id}, $_->{changes}) for @$history[ 0 .. $most - 1 ];
+	}
+	push @$wrong, "a transaction is lost that was acknowledged at $first_lost, and one that began to commit at "
+	  . "$last_found is there" if $last_found > $first_lost;
+	return $lost;
+}
+
 # --- prepared transactions --------------------------------------------------
 
 # check_prepared -- what PREPARE promised is still there.
@@ -132,7 +206,12 @@ sub check_prepared
 			next if delete $listed{$gid};
 			my $asked = $prepared->{$gid}{asked};
 			push @$wrong, "prepared transaction $gid is lost" if $asked eq 'PA';
-			apply_changes($models->{$id}, $prepared->{$gid}{changes}) if $asked eq 'CI';
+			if ($asked eq 'CI' && $journals->{$id}{keeps})
+			{
+				push @{ $journals->{$id}{history} }, { changes => $prepared->{$gid}{changes},
+					sent => $prepared->{$gid}{sent}, acked => undef, flushed => 1 };
+			}
+			elsif ($asked eq 'CI') { apply_changes($models->{$id}, $prepared->{$gid}{changes}); }
 			delete $prepared->{$gid};
 		}
 	}

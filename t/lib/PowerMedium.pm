@@ -25,8 +25,12 @@ use ZenTest ();
 
 # As in t/power/trace.h.
 my %WORD = (want => 0, cut_at => 1, fences => 2, syncs => 3, stores => 4, log_used => 5, cut => 6, pids => 7,
-	acked => 9, reset => 10);    # acked is the driver's own
+	acked => 9, reset => 10,
+	hold => 11, hold_pid => 12, hold_after => 13, held => 14,
+	flushed => 15);    # acked and flushed are the driver's own
 my %WANT = (nothing => 0, photo => 1, cut => 2);
+my %HOLD = (nothing => 0, store => 1, wal_write => 2, wal_sync => 3, pool_sync => 4, notify => 5,
+	settings => 6);
 my $R_LINE        = 8;
 my $PIDS_OFFSET   = 16 * 8 + 8 * 8;
 my $CONTROL_BYTES = 64 * 1024;
@@ -145,6 +149,21 @@ sub want
 	return;
 }
 
+# hold -- process $pid is to stand still before it does $what for the next time, or $after times later; what held
+# another one, or this one elsewhere, no longer does.  held -- is it there?
+sub hold
+{
+	my ($self, $what, $pid, $after) = @_;
+	croak "there is no place $what" unless defined $HOLD{$what};
+	$self->word('held', 0);
+	$self->word('hold_pid', $pid // 0);
+	$self->word('hold_after', $after // 0);
+	$self->word('hold', $HOLD{$what});
+	return;
+}
+
+sub held { return $_[0]->word('held'); }
+
 # pids -- the processes on this medium that have not ended.
 sub pids
 {
@@ -174,8 +193,8 @@ sub cut_now
 	return;
 }
 
-# next_request -- wait up to $timeout seconds for a process that stands at a crash point:
-# { point, upto, pid }, or undef.
+# next_request -- wait up to $timeout seconds for a process that stands at a crash point, or for a client's snap():
+# { point, upto, pid }, or undef; pid 0: a client's.
 sub next_request
 {
 	my ($self, $timeout) = @_;
@@ -186,6 +205,18 @@ sub next_request
 	my %request;
 	@request{qw(point upto pid)} = unpack('Q<3', $bytes);
 	return \%request;
+}
+
+# snap -- by a client: have the driver take a photo of this moment, at which no process stands at a crash point.
+sub snap
+{
+	my ($self) = @_;
+	my $bits = '';
+	vec($bits, fileno $self->{reply}, 1) = 1;
+	syswrite($self->{request}, pack('Q<3', $self->word('fences') + $self->word('syncs'), 0, 0), 24) == 24
+	  or croak "request: $!";
+	select($bits, undef, undef, 300) > 0 && sysread($self->{reply}, my $reply, 1) == 1 or croak "no photo: $!";
+	return;
 }
 
 sub go_on

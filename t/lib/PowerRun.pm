@@ -52,6 +52,7 @@ sub execute
 {
 	my ($step, $sessions, $connect, $data_dir, $on_heap) = @_;
 	my ($name, $what, $option) = @$step;
+	return if !defined $what;
 	return $what->($data_dir) if ref $what;
 	return if $option->{zen_only} && $on_heap;
 	my $result = run_sql(session($sessions, $connect, $name), $what);
@@ -149,7 +150,7 @@ sub comparer    { return; }
 sub photograph
 {
 	my ($self, $server, $medium, $request) = @_;
-	my %photo = (%$request, acked => $medium->word('acked'), medium => $medium,
+	my %photo = (%$request, acked => $medium->word('acked'), flushed => $medium->word('flushed'), medium => $medium,
 		fences => $medium->word('fences'), syncs => $medium->word('syncs'));
 	$photo{data} = sprintf '%s/photo%d', $self->{dir}, ++$self->{serial};
 	for my $file ($server->files)
@@ -187,14 +188,16 @@ sub live
 		print STDERR "client: $@" unless $done;
 		POSIX::_exit($done ? 0 : 1);
 	}
-	my $ended;
+	my ($ended, $snaps);
 	until ($ended)
 	{
 		$ended = waitpid($pid, POSIX::WNOHANG()) > 0;
 		my $status = $?;
 		while (my $request = $medium->next_request($ended ? 0 : 0.005))
 		{
-			$medium->stopped($request->{pid}, sub { push @photos, $self->photograph($server, $medium, $request) })
+			$medium->stopped($request->{pid}, sub {
+					@$request{qw(upto snap)} = ($medium->word('log_used'), ++$snaps) if !$request->{pid};
+					push @photos, $self->photograph($server, $medium, $request); })
 			  if $self->wants_photo($server, $medium);
 			$medium->go_on;
 		}
@@ -208,6 +211,120 @@ sub live
 	return @photos;
 }
 
+# What a client waits for while a process is held, see execute_held().  Each is given what that function knows.
+my %MEANWHILE = (
+	# a checkpoint has moved the redo pointer
+	redo => sub {
+		my ($at) = @_;
+		my $begun = starts_logged($at->{server});
+		$at->{checkpoint} = start_statement(session(@$at{qw(sessions connect)}, 'checkpoint'), 'CHECKPOINT');
+		wait_for('the redo pointer', sub { starts_logged($at->{server}) > $begun });
+	},
+	# ... has written all that it can, and waits
+	still => \&wait_still,
+	# ... has ended, or cannot: it may have to wait for the process that is held
+	end => sub {
+		my ($at) = @_;
+		wait_still($at) unless $at->{checkpoint}{dbh}->pg_ready;
+	},
+	# the syncer has synced, or waits for a flush of WAL
+	syncer => sub {
+		my ($at) = @_;
+		my $fences = $at->{medium}->word('fences');
+		wait_for('the syncer', sub { $at->{medium}->word('fences') > $fences || value(
+				session(@$at{qw(sessions connect)}, 'watch'), q{SELECT wait_event LIKE 'WALWrite%' FROM pg_stat_activity
+				WHERE backend_type = 'zen syncer'}); });
+	},
+	snap => sub { $_[0]{medium}->snap; });
+
+# wait_still -- until a checkpoint stands still, or has ended.  The syncer looks every 20 ms.
+sub wait_still
+{
+	my ($at) = @_;
+	my ($n, $last) = (0, '');
+	wait_for('the checkpoint to stand still', sub {
+			my $now = join ' ', map { $at->{medium}->word($_) } qw(fences syncs log_used);
+			$n = $now eq $last && (ZenTest::proc_stat(pid_of($at, 'checkpointer')))[0] eq 'S' ? $n + 1 : 0;
+			$last = $now;
+			return $n >= 100 || $at->{checkpoint}{dbh}->pg_ready; });
+	return;
+}
+
+sub starts_logged
+{
+	my ($server) = @_;
+	return scalar(() = PostgreSQL::Test::Utils::slurp_file($server->logfile) =~ /checkpoint starting/g);
+}
+
+# pid_of -- of a session, or of a process of the server.
+sub pid_of
+{
+	my ($at, $who) = @_;
+	return session(@$at{qw(sessions connect)}, $who)->{pg_pid} if $who !~ /syncer|checkpointer|walwriter/;
+	return $at->{pids}{$who} //= value(session(@$at{qw(sessions connect)}, 'watch'),
+		"SELECT pid FROM pg_stat_activity WHERE backend_type = '$who'");
+}
+
+# hold -- have a process stand still at a place, of PowerMedium's or while it waits for a standby that there is not.
+sub hold
+{
+	my ($at, $place, $who, $after) = @_;
+	my $watch = session(@$at{qw(sessions connect)}, 'watch');
+	if ($place eq 'sync_rep')
+	{
+		value($watch, $_) for q{ALTER SYSTEM SET synchronous_standby_names = 'nobody'}, 'SELECT pg_reload_conf()';
+		wait_for('a standby to be waited for', sub { value(session(@$at{qw(sessions connect)}, $who),
+					'SHOW synchronous_standby_names') eq 'nobody'; });
+		return sub { value($watch, q{SELECT wait_event = 'SyncRep' FROM pg_stat_activity WHERE pid = }
+			. pid_of($at, $who)); };
+	}
+	$at->{medium}->hold($place, pid_of($at, $who), $after);
+	kill 'HUP', pid_of($at, $who) if $place eq 'settings';
+	return sub { $at->{medium}->held };
+}
+
+sub let_go
+{
+	my ($at, $place) = @_;
+	if ($place eq 'sync_rep')
+	{
+		value(session(@$at{qw(sessions connect)}, 'watch'), $_) for 'ALTER SYSTEM RESET synchronous_standby_names',
+		'SELECT pg_reload_conf()';
+	}
+	$at->{medium}->hold('nothing');
+	return;
+}
+
+# execute_held -- one step with the option hold => [ [ place, who, how many such places are passed before,
+# meanwhile... ], ... ]: the process stands still there, until all is done that is to be done meanwhile; then the next
+# of the list, if it comes to that place before the step has ended.
+sub execute_held
+{
+	my ($server, $step, $sessions, $connect, $medium) = @_;
+	my %at = (server => $server, sessions => $sessions, connect => $connect, medium => $medium);
+	my ($name, $sql, $option) = @$step;
+	my $statement;
+	my $ended = sub { my $what = $statement || $at{checkpoint}; return $what && $what->{dbh}->pg_ready; };
+	for my $hold (@{ $option->{hold} })
+	{
+		my ($place, $who, $after, @meanwhile) = @$hold;
+		my $is_held = hold(\%at, $place, $who, $after);
+		$statement ||= start_statement(session($sessions, $connect, $name), $sql) if defined $sql;
+		$at{checkpoint} = $statement if ($sql // '') eq 'CHECKPOINT';
+		my $held;
+		wait_for("$who at $place", sub { ($held = $is_held->()) || $ended->(); });
+		$MEANWHILE{$_}->(\%at) for $held ? @meanwhile : ();
+		let_go(\%at, $place) if $place eq 'sync_rep';
+	}
+	let_go(\%at, 'nothing');
+	my %running = map { ($_ => $_) } grep { defined } $statement, $at{checkpoint};
+	for my $end (map { finish_statement($_) } values %running)
+	{
+		croak "$end\nstatement: $sql" if $end =~ /^[0-9A-Z]{5}$/ && $end =~ /\d/;
+	}
+	return;
+}
+
 # play -- the client of a scenario.
 sub play
 {
@@ -217,15 +334,23 @@ sub play
 	my $connect = sub { $server->connect };
 	wait_recovered($first);
 	execute($_, \%sessions, $connect, $server->data_dir) for @{ $scenario->{prelude} || [] };
-	session(\%sessions, $connect, $_) for map { $_->[0] } @{ $scenario->{steps} };
+	session(\%sessions, $connect, $_) for 'watch', 'checkpoint', map { $_->[0] } @{ $scenario->{steps} };
 	$medium->want('photo');
 	for my $step (@{ $scenario->{steps} })
 	{
-		my $quiet = $step->[2] && $step->[2]{quiet};
-		$medium->word('want', 0) if $quiet;
-		execute($step, \%sessions, $connect, $server->data_dir);
+		my $option = $step->[2] || {};
+		$medium->word('want', 0) if $option->{quiet};
+		if ($option->{hold}) { execute_held($server, $step, \%sessions, $connect, $medium); }
+		elsif ($option->{stop})
+		{
+			hold({ sessions => \%sessions, connect => $connect, medium => $medium }, @{ $option->{stop} });
+		}
+		elsif ($option->{go}) { $medium->hold('nothing'); }
+		else                 { execute($step, \%sessions, $connect, $server->data_dir); }
 		$medium->word('acked', $medium->word('acked') + 1);
-		$medium->word('want', 1) if $quiet;
+		$medium->word('flushed', $medium->word('acked')) unless $scenario->{async}{ $step->[0] };
+		$medium->word('want', 1) if $option->{quiet};
+		$medium->snap if $option->{snap} || ($scenario->{snaps} && !$option->{quiet});
 	}
 	if ($scenario->{stop})
 	{
@@ -321,8 +446,9 @@ sub try
 	$self->{count}{thorough}++ if $thorough;
 	my $odd = (($choice->{index} // $choice->{seed}) + ($photo->{name} =~ /(\d+)$/ ? $1 : 0)) % 2;
 	truncate($server->logfile, 0) if -e $server->logfile;
-	my @wrong = eval { verify_recovered($server, first => $self->{first}, allowed => $allowed, ends => $ends,
-		thorough => $thorough, odd => $odd, compare => $thorough ? scalar $self->comparer($server) : undef); };
+	my @wrong = eval { verify_recovered($server, options => $self->{options}, first => $self->{first},
+		allowed => $allowed, ends => $ends, thorough => $thorough, odd => $odd,
+		compare => $thorough ? scalar $self->comparer($server) : undef); };
 	push @wrong, "died: $@" if $@;
 	$server->crash if $server->{pid};
 	$self->report($photo, $choice, \@wrong) if @wrong;
@@ -393,8 +519,9 @@ sub try_photos
 	for my $photo (@$photos)
 	{
 		my $acked = $photo->{acked};
-		my %allowed = map { $states->[$_]{text} => 1 } grep { $_ <= $last } ($photo->{first}
-			// $acked) .. ($photo->{last} // $acked + 1);
+		my $first = $photo->{first} // ($self->{async} ? $photo->{flushed} : $acked);
+		my %allowed = map { $states->[$_]{text} => 1 } grep { $_ <= $last }
+			$first .. ($photo->{last} // $acked + 1);
 		my $would_be = $photo->{point} eq 'end' ? undef : $states->[$acked]{would_be};
 		$allowed{ $would_be->{text} } = 1 if $would_be && $photo->{point} <= $would_be->{until};
 		my @allowed = sort keys %allowed;
@@ -435,7 +562,8 @@ sub cut_recovery
 	my $name = "$photo->{name}.r";
 	my $server = PowerServer->new(sprintf '%s/recovery%d', $self->{dir}, ++$self->{serial});
 	# A choice that does not depend on what was tried before: a replay comes here as well.
-	my $choice = { seed => ($self->{seed} + unpack('%32C*', $photo->{name})) % 8 };
+	my $choice = { seed => $self->{recover_from} // ($self->{seed} + unpack('%32C*', $photo->{name})) % 8 };
+	$server->{options} = $self->{options} || [];
 	$self->restore($server, $photo, $choice);
 	my @photos = $self->live($server, 1, sub { my $dbh = $server->wait_ready_child; wait_recovered($dbh); });
 	$self->name_photos($name, @photos);
@@ -482,7 +610,7 @@ sub crash_processes
 sub name_photos
 {
 	my ($self, $prefix, @photos) = @_;
-	$_->{name} = $prefix . $_->{point} for @photos;
+	$_->{name} = $prefix . ($_->{snap} ? "snap$_->{snap}" : $_->{point}) for @photos;
 	$self->{count}{fences} += $photos[-1]{fences};
 	$self->{count}{syncs}  += $photos[-1]{syncs};
 	return;
@@ -499,12 +627,14 @@ sub run
 	my ($self, $name, $scenario) = @_;
 	$self->{name} = $name;
 	$self->{begin} = time;
-	$self->{$_} = $scenario->{$_} for qw(process_crash first);
+	$self->{$_} = $scenario->{$_} for qw(process_crash first async options recover_from);
 	srand($self->{seed});
 	my ($states, $ends) = $self->learn_states($scenario);
 
 	my $server = PowerServer->new("$self->{dir}/live");
 	$server->copy_from($self->{template});
+	PostgreSQL::Test::Utils::append_to_file($server->data_dir . '/postgresql.conf', "$_\n")
+	  for @{ $scenario->{conf} || [] };
 	my $dbh = $server->start;
 	begin_stream($dbh);
 	value($dbh, $_) for @{ $scenario->{setup} };

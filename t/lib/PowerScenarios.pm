@@ -7,6 +7,7 @@
 #   steps    what the power cut may hit; the state after each of them is known
 #   recover  how many cuts in a row hit the recovery that follows
 #   recover_all  it is cut after every crash point, not only after some, when all crash points are tried
+#   recover_from  the choice, a seed, of what it begins with; 0: only what is certain
 #   first    SQL that a recovered server runs before anybody needs a zen table
 #   process_crash  at each crash point processes crash first, and the power is cut after that
 #   long     only in the long version
@@ -14,6 +15,8 @@
 #   files    of the pool, from the first recorded start on; it was made with one
 #   from_start   the crash points begin with that start
 #   first_start  there is no pool yet; the crash points are those of the start that makes it
+#   conf     lines of postgresql.conf, for this scenario; options  of the postmaster that recovers
+#   async, snaps  see PowerWalScenarios
 #
 # A step is [ session, SQL or sub, options ]; quiet => 1: no crash points, and nothing that counts
 # happens; fails => 1: with an error; either => n: it may be found done nevertheless up to crash point n.  Tables are
@@ -27,6 +30,7 @@ use warnings;
 
 use Exporter 'import';
 use PostgreSQL::Test::Utils ();
+use PowerWalScenarios ();
 use ZenTest ();
 
 our @EXPORT_OK = qw(scenarios);
@@ -579,7 +583,8 @@ sub mark_scenarios
 sub scenarios
 {
 	return (row_scenarios(), reuse_scenarios(), end_scenarios(), ddl_scenarios(), recovery_scenarios(),
-		grow_scenarios(), file_scenarios(), mark_scenarios());
+		grow_scenarios(), file_scenarios(), mark_scenarios(),
+		($ENV{POWER_MODE} // '') eq 'wal' ? PowerWalScenarios::wal_scenarios() : ());
 }
 
 1;

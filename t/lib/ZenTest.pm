@@ -31,7 +31,7 @@ use Time::HiRes qw(sleep time);
 
 our @EXPORT = qw(
   am is_zen using inject skip_unless_zen skip_unless_faults choose_seed pick one_in between
-  new_node pool_path pool_conf set_conf reload_conf start_failing start_to_die log_size log_since
+  new_node pool_path pool_mode by_wal pool_conf set_conf reload_conf start_failing start_to_die log_size log_since
   copy_tree save_server restore_server
   crash start_again start_and_crash wait_for crash_restart clean_restart wait_recovered stop_asleep
   stop_wal_writer inject_fault
@@ -149,12 +149,25 @@ sub pool_conf
 		($preload
 			? (
 				"zen.pool_path = '$path'",
-				'zen.pool_mode = emulated',
+				'zen.pool_mode = ' . pool_mode($node),
 				"zen.pool_size = '" . ($opt{pool_size} || '512MB') . "'",
 				"zen.dram_size = '" . ($opt{dram_size} || '256MB') . "'")
 			: ()));
 	return;
 }
+
+# pool_mode -- zen.pool_mode of the node: what its postgresql.conf says last, SETTINGS of tools/check before all; else
+# emulated.
+sub pool_mode
+{
+	my ($node) = @_;
+	my @modes = PostgreSQL::Test::Utils::slurp_file($node->data_dir . '/postgresql.conf') =~
+	  /^zen\.pool_mode\s*=\s*'?(\w+)/mg;
+	return @modes ? $modes[-1] : 'emulated';
+}
+
+# by_wal -- 1 if PostgreSQL's WAL makes the pool's changes durable, commits among them, else 0.
+sub by_wal { return is_zen() && pool_mode($_[0]) eq 'wal' ? 1 : 0; }
 
 # set_conf -- append lines to the node's postgresql.conf; reload_conf makes it read them.
 sub set_conf

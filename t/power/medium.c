@@ -34,6 +34,7 @@
  *	ZEN_MEDIUM=dir LD_PRELOAD=medium.so postgres ...	t/lib/PowerMedium.pm does it
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -142,6 +143,22 @@ static void
 unlock(void)
 {
 	pthread_mutex_unlock(&control->lock);
+}
+
+/* The driver lets others work while this process stands here.  Before lock(). */
+static void
+hold_here(uint64_t what)
+{
+	if (control->word[W_HOLD] != what || control->word[W_HOLD_PID] != (uint64_t) getpid())
+		return;
+	if (control->word[W_HOLD_AFTER] > 0)
+	{
+		control->word[W_HOLD_AFTER]--;
+		return;
+	}
+	control->word[W_HELD] = 1;
+	while (control->word[W_HOLD] == what && !control->word[W_CUT])
+		usleep(500);
 }
 
 /* ---------- the record ---------- */
@@ -300,6 +317,7 @@ begin_store(int sig, siginfo_t *info, void *context)
 	}
 	if (!step.active)
 	{
+		hold_here(HOLD_STORE);
 		lock();
 		step.active = true;
 		step.nlines = step.npages = 0;
@@ -607,6 +625,7 @@ pmem_memcpy(void *dst, const void *src, size_t len, unsigned flags)
 		die("pmem_memcpy: not in a pool, or flags that are not modelled");
 	if (len == 0)
 		return dst;
+	hold_here(HOLD_STORE);
 	lock();
 	make_writable(dst, len, PROT_READ | PROT_WRITE);
 	memcpy(dst, src, len);
@@ -626,6 +645,7 @@ pmem_memset(void *dst, int c, size_t len, unsigned flags)
 		die("pmem_memset: not in a pool, or flags that are not modelled");
 	if (len == 0)
 		return dst;
+	hold_here(HOLD_STORE);
 	lock();
 	make_writable(dst, len, PROT_READ | PROT_WRITE);
 	memset(dst, c, len);
@@ -643,6 +663,7 @@ pmem_memset(void *dst, int c, size_t len, unsigned flags)
 static void
 sync_pool(const Mapping *m, uint64_t offset, uint64_t len, bool promises)
 {
+	hold_here(HOLD_POOL_SYNC);
 	lock();
 	control->word[W_FENCES]++;
 	crash_point();
@@ -759,6 +780,14 @@ is_control_file(int fd)
 	return strcmp(folder_and_name(fd, path, sizeof(path)), "global/pg_control") == 0;
 }
 
+static bool
+is_notify(int fd)
+{
+	char		path[4096];
+
+	return control != NULL && strncmp(folder_and_name(fd, path, sizeof(path)), "pg_notify/", 10) == 0;
+}
+
 ssize_t
 pwrite(int fd, const void *buf, size_t len, off_t offset)
 {
@@ -770,9 +799,12 @@ pwrite(int fd, const void *buf, size_t len, off_t offset)
 	{
 		if (mapping_of_file(fd) != NULL)
 			die("pwrite to a pool is not modelled");
+		if (is_notify(fd))
+			hold_here(HOLD_NOTIFY);
 		errno = save_errno;
 		return syscall(SYS_pwrite64, fd, buf, len, offset);
 	}
+	hold_here(HOLD_WAL_WRITE);
 	lock();
 	{
 		Record	   *r = log_begin(R_WAL_WRITE, NULL, offset, len, NAME_BYTES + len);
@@ -789,6 +821,33 @@ pwrite(int fd, const void *buf, size_t len, off_t offset)
 	return rc;
 }
 
+/* For HOLD_SETTINGS only. */
+static FILE *
+open_file(const char *symbol, const char *path, const char *mode)
+{
+	FILE	   *(*next) (const char *, const char *);
+	const char *name = strrchr(path, '/');
+
+	next = (FILE * (*) (const char *, const char *)) dlsym(RTLD_NEXT, symbol);
+	if (next == NULL)
+		die(symbol);
+	if (control != NULL && name != NULL && strcmp(name, "/postgresql.conf") == 0)
+		hold_here(HOLD_SETTINGS);
+	return next(path, mode);
+}
+
+FILE *
+fopen(const char *path, const char *mode)
+{
+	return open_file("fopen", path, mode);
+}
+
+FILE *
+fopen64(const char *path, const char *mode)
+{
+	return open_file("fopen64", path, mode);
+}
+
 /* What a file other than WAL and pools has is kept already. */
 static int
 sync_file(int fd)
@@ -801,6 +860,8 @@ sync_file(int fd)
 		sync_pool(m, 0, m->size, true);
 	if (!wal && !is_control_file(fd))
 		return 0;
+	if (wal)
+		hold_here(HOLD_WAL_SYNC);
 	lock();
 	control->word[W_SYNCS]++;
 	crash_point();

@@ -30,7 +30,25 @@ enum
 								 * told the end of */
 	W_RESET,					/* by the driver: count fences, syncs and stores
 								 * anew */
-	N_WORDS = 16
+	W_HOLD,						/* HOLD_*; by the driver */
+	W_HOLD_PID,					/* the process to be held */
+	W_HOLD_AFTER,				/* so many of these places are passed before */
+	W_HELD,						/* 1: it is held, until W_HOLD is another one */
+	W_FLUSHED,					/* not used here: of the statements of W_ACKED
+								 * those that cannot be lost */
+	N_WORDS
+};
+
+/* Where a process can be held: before it does this. */
+enum
+{
+	HOLD_NOTHING,
+	HOLD_STORE,					/* to a pool */
+	HOLD_WAL_WRITE,
+	HOLD_WAL_SYNC,
+	HOLD_POOL_SYNC,
+	HOLD_NOTIFY,				/* writes to pg_notify */
+	HOLD_SETTINGS				/* reads postgresql.conf */
 };
 
 #define CUT_BY_DEATH	2		/* of W_CUT: a process died in here */

@@ -61,7 +61,7 @@ my $log = length log_of();
 isnt(system('vm-server start >/dev/null 2>&1'), 0, 'mode pmem refuses a file on a disk');
 like(substr(log_of(), $log), qr/FATAL: .* is not on persistent memory/, '... and says why');
 
-for ([ '/data/zen.pool', 'msync' ], [ '/pmem0/zen.pool', 'pmem' ])
+for ([ '/data/zen.pool', 'wal' ], [ '/pmem0/zen.pool', 'pmem' ])
 {
 	my ($path, $mode) = @$_;
 	server('create', 'zen.pool_mode=auto', "zen.pool_path=$path");
