@@ -14,10 +14,10 @@
 # Whatever is left is killed and removed when the script ends, however it ends. With KEEP=1 it stays,
 # running, and the script's last words on stderr say where.
 #
-# lib_begin NAME [MB]   Once, first. Sets
+# lib_begin NAME [MB [disk|DIR]]   Once, first. Sets
 #                         ZEN_TMP   the temporary directory, owned by the unprivileged user: on tmpfs
 #                                   (/dev/shm) if that has MB megabytes free (default 1500), else
-#                                   under TMPDIR
+#                                   under TMPDIR. With `disk` under TMPDIR or /var/tmp; or in DIR, or not at all
 #                         ZEN_USER  who runs servers and tests: the caller, or for root `postgres`,
 #                                   or `zentest`, which is created
 #                         PGBIN     the directory of the server's programs (PG_CONFIG)
@@ -129,22 +129,36 @@ lib_choose_user() {
 }
 
 # A socket's path is limited to 107 bytes: a long TMPDIR will not do.
+lib_fits() {
+	as_user test -w "$1" -a -x "$1" -a ${#1} -lt 60 &&
+		[ "$(df --output=avail -BM "$1" | tail -n 1 | tr -dc 0-9)" -ge "$2" ]
+}
+
 lib_choose_base() {
-	local need_mb=$1 base
-	for base in /dev/shm "${TMPDIR:-/tmp}"; do
-		if as_user test -w "$base" -a -x "$base" -a ${#base} -lt 60 &&
-			[ "$(df --output=avail -BM "$base" | tail -n 1 | tr -dc 0-9)" -ge "$need_mb" ]; then
+	local need_mb=$1 base bases=(/dev/shm "${TMPDIR:-/tmp}")
+	case ${2:-} in
+	disk) bases=("${TMPDIR:-/var/tmp}" /var/tmp) ;;
+	/*) bases=("$2") ;;
+	esac
+	for base in "${bases[@]}"; do
+		if lib_fits "$base" "$need_mb"; then
 			echo "$base"
 			return
 		fi
 	done
+	if [[ ${2:-} == /* ]]; then
+		echo "$2 must have $need_mb MB free, a path below 60 characters, and be writable for $ZEN_USER" >&2
+		return 1
+	fi
 	echo /tmp
 }
 
 lib_begin() {
+	local base
 	PGBIN=$("${PG_CONFIG:-pg_config}" --bindir)
 	lib_choose_user
-	ZEN_TMP=$(mktemp -d "$(lib_choose_base "${2:-1500}")/zen-$1.XXXXXX")
+	base=$(lib_choose_base "${2:-1500}" "${3:-}")
+	ZEN_TMP=$(mktemp -d "$base/zen-$1.XXXXXX")
 	chown "$ZEN_USER" "$ZEN_TMP"
 	AS_USER+=(-C "$ZEN_TMP" HOME="$ZEN_TMP")
 	LIB_AT_END=:
