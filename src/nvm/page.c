@@ -410,6 +410,21 @@ prepare_pages(uint32 pageno, uint32 region)
 	pg_atomic_fetch_sub_u32(&page_control->ncoming, 1);
 }
 
+void
+zen_page_unprepare(void)
+{
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
+	{
+		if (!zen_pages[p].prepared)
+			continue;
+		Assert(!zen_pages[p].owned && is_clean(p));
+		zen_nvm_store64(zen_page_word(p), 0);
+		zen_flush(zen_page_word(p), sizeof(uint64));
+		zen_pages[p].prepared = false;
+	}
+	zen_fence();
+}
+
 /*
  * The last free pages are kept for tombstones: a session that makes room by deleting rows needs slots for them.
  */

@@ -117,6 +117,12 @@ extern void zen_page_zero(uint32 pageno);
 extern void zen_page_give_back(uint32 pageno);
 
 /*
+ * zen_page_unprepare -- at an orderly stop, when what was lazy is durable: free pages that were to be zeroed after a
+ * crash are zero, and say so, durably.  Else the next start would zero them, with a sync for each.
+ */
+extern void zen_page_unprepare(void);
+
+/*
  * zen_pages_are_coming -- is a page condemned and not yet free, or have the free lists changed since an earlier call
  * has set *changes?  Sets it.
  */

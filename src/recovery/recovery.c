@@ -836,6 +836,7 @@ stop_in_order(void)
 	/* a commit that found no room in its own region may have taken any region */
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 		zen_region_persist_watermark(r);
+	zen_page_unprepare();
 
 	/*
 	 * what was lazy is whole by now; the next start says the same, and the
