@@ -114,6 +114,8 @@ void
 zen_collect_forget_when(ZenTupleHeader header, uint64 position)
 {
 	ZenAssertNotInEpoch();
+	/* W4: 0 would wait for nothing */
+	Assert(position != 0 || ZEN_FAULT(W2_DOUBT_UNSEEN) || ZEN_FAULT(R9_NO_DESCRIPTOR));
 	if ((header.word0 & ZEN_CTS_MASK) == 0)
 		return;
 	if (nwaiting == MAX_WAITING)

@@ -117,8 +117,8 @@ extern void zen_page_zero(uint32 pageno);
 extern void zen_page_give_back(uint32 pageno);
 
 /*
- * zen_page_unprepare -- at an orderly stop, when what was lazy is durable: free pages that were to be zeroed after a
- * crash are zero, and say so, durably.  Else the next start would zero them, with a sync for each.
+ * zen_page_unprepare -- W5: at an orderly stop, when what was lazy is durable: free pages that were to be zeroed after
+ * a crash are zero, and say so, durably.  Else the next start would zero them, with a sync for each.
  */
 extern void zen_page_unprepare(void);
 

@@ -373,9 +373,10 @@ zen_pool_settle_role(char *base, bool *as_left, bool created)
 	bool		replica = judge_role(base, *as_left, created);
 
 	if (replica)
+	{
 		make_regions_dirty(base);
-	if (replica)
 		become_replica(base, is_lazy(base) && !*as_left && !zen_begins_backup());
+	}
 	else if (is_lazy(base))
 		store_role(base, ZEN_ROLE_PRIMARY); /* it was stopped in order */
 	if (replica || replays_from_elsewhere())

@@ -114,6 +114,8 @@ static void
 let_checkpoints_go(void)
 {
 	MyProc->delayChkptFlags &= ~DELAY_CHKPT_START;
+	/* no transaction has begun, whose number it would be */
+	Assert(!has_number || !TransactionIdIsValid(MyProc->xid));
 	if (has_number)
 		zen_my_lxid() = InvalidLocalTransactionId;
 	has_number = false;
