@@ -186,6 +186,8 @@ OBJS = $(addprefix src/base/, \
 		pointmemory.o \
 		pointplan.o \
 		pointrow.o \
+		shapekey.o \
+		shape.o \
 		exec.o) \
 	$(addprefix src/admin/, \
 		replication.o \

@@ -4,8 +4,8 @@
 # sessions per schema take turns with generated statements (t/lib/DiffGen.pm,
 # t/lib/DiffPlan.pm): DML of all kinds, queries, row locks, cursors, COPY, savepoints,
 # three isolation levels, prepared transactions, DDL, VACUUM.  About half of them are
-# prepared statements on one row (t/lib/DiffPoint.pm), which zen runs as point accesses,
-# unless a session has set zen.executor without point.  Command tags, rows and SQLSTATEs are
+# statements on one row (t/lib/DiffPoint.pm), a third of these not prepared, which zen runs
+# as point accesses, unless a session has set zen.executor without point or shape.  Command tags, rows and SQLSTATEs are
 # compared after each statement, the whole contents now and then; a statement that waits
 # for the other session on one side must wait on the other, too (t/lib/DiffRun.pm, which
 # also lists what is not a mismatch).
@@ -94,11 +94,13 @@ sub run_statements
 # point_accesses_counted -- zen has run many statements so; and why not others.
 sub point_accesses_counted
 {
-	my $accesses = value($run->{admin}, 'SELECT point_accesses FROM public.zen_stat');
+	my ($accesses, $shapes) =
+	  map { value($run->{admin}, "SELECT $_ FROM public.zen_stat") } qw(point_accesses shape_runs);
 	note(value($run->{admin}, q{
 		SELECT string_agg(outcome || ': ' || reason || ' ' || count, ', ') FROM public.zen_stat_executor
 		WHERE count > 0}));
 	cmp_ok($accesses, '>=', 0.1 * $run->{number}, 'many are run as point accesses');
+	cmp_ok($shapes, '>=', 0.03 * $run->{number}, 'many that were not prepared are run by the plan of their shape');
 	return;
 }
 

@@ -95,6 +95,7 @@ typedef bool TU_UpdateIndexes;
 #define zen_check_permissions(stmt)	ExecCheckRTPerms((stmt)->rtable, true)
 #define zen_clear_processed(estate)	((estate)->es_processed = 0)
 #define zen_add_processed(estate)	((void) 0)
+#define zen_get_guc_variables(n)	(*(n) = GetNumConfigOptions(), get_guc_variables())
 #define zen_function_aclcheck(function, user, mode) pg_proc_aclcheck(function, user, mode)
 #define zen_is_owner(relid)			pg_class_ownercheck(relid, GetUserId())
 #define zen_insert_index_tuples(target, slot, estate, update, which) \
@@ -103,6 +104,7 @@ typedef bool TU_UpdateIndexes;
 #define zen_check_permissions(stmt)	ExecCheckPermissions((stmt)->rtable, (stmt)->permInfos, true)
 #define zen_clear_processed(estate)	((estate)->es_processed = (estate)->es_total_processed = 0)
 #define zen_add_processed(estate)	((estate)->es_total_processed += (estate)->es_processed)
+#define zen_get_guc_variables(n)	get_guc_variables(n)
 #define zen_function_aclcheck(function, user, mode) object_aclcheck(ProcedureRelationId, function, user, mode)
 #define zen_is_owner(relid)			object_ownercheck(RelationRelationId, relid, GetUserId())
 #define zen_insert_index_tuples(target, slot, estate, update, which) \

@@ -26,6 +26,8 @@ int			zen_warning_level = 85;
 int			zen_key_cache_mb = 64;
 bool		zen_point_access = true;
 bool		zen_key_join = true;
+bool		zen_shapes = true;
+int			zen_shape_memory_kb = 4096;
 bool		zen_batch_aggregate = true;
 bool		zen_track_statements = false;
 int			zen_full_timeout_ms = 5000;
@@ -155,6 +157,7 @@ static const ExecutorPart executor_parts[] = {
 	{"point", &zen_point_access},
 	{"keyjoin", &zen_key_join},
 	{"batch", &zen_batch_aggregate},
+	{"shape", &zen_shapes},
 };
 
 /* Go on to the next word of a list; its length, 0 at the end. */
@@ -189,7 +192,7 @@ check_executor(char **newval, void **extra, GucSource source)
 		if (find_part(word, len) == NULL)
 		{
 			GUC_check_errdetail("Unrecognized key word: \"%.*s\".", (int) len, word);
-			GUC_check_errhint("Name some of point, keyjoin and batch, or none.");
+			GUC_check_errhint("Name some of point, keyjoin, batch and shape, or none.");
 			return false;
 		}
 	return true;
@@ -399,10 +402,16 @@ define_user_settings(void)
 	DefineCustomStringVariable("zen.executor",
 							   "Ways of zen's own in which statements are run.",
 							   "A list of point: statements on one row, with executor state that is kept; keyjoin: "
-							   "nested loops by a unique key; batch: aggregates over a whole table, block by block.  "
-							   "none: PostgreSQL's executor runs all.",
-							   &executor, "point, keyjoin, batch",
+							   "nested loops by a unique key; batch: aggregates over a whole table, block by block; "
+							   "shape: plans kept for statements that nobody has prepared.  none: PostgreSQL's planner "
+							   "and executor do all.",
+							   &executor, "point, keyjoin, batch, shape",
 							   PGC_USERSET, GUC_LIST_INPUT, check_executor, assign_executor, NULL);
+	DefineCustomIntVariable("zen.shape_memory",
+							"Memory of a session for plans of statements that nobody has prepared.",
+							"Plans that have not been used for the longest time go first.",
+							&zen_shape_memory_kb, 4096, 64, MAX_KILOBYTES,
+							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomBoolVariable("zen.track_statements",
 							 "Counts rows, lines and fences by statement, for zen_stat_statements.",
 							 "It needs query ids: compute_query_id must not be off.",

@@ -73,6 +73,8 @@ extern int	zen_key_cache_mb;
 extern bool zen_point_access;	/* run point accesses with kept state */
 extern bool zen_key_join;		/* inner rows of nested loops by the key cache */
 extern bool zen_batch_aggregate;	/* aggregate tables block by block */
+extern bool zen_shapes;			/* plans for statements nobody has prepared */
+extern int	zen_shape_memory_kb;
 
 extern bool zen_track_statements;
 

@@ -43,6 +43,8 @@
 	X(point_fallbacks)			/* such plans that the standard executor ran */ \
 	X(point_states_made)		/* times that executor state was made to be
 								 * kept */ \
+	X(shape_runs)				/* statements run by a plan kept for their shape */ \
+	X(shape_plans_made)			/* times that such a plan was made */ \
 	X(key_joins)				/* nested loops whose inner rows are found by keys */ \
 	X(key_join_rows)			/* ... their outer rows */
 
@@ -66,6 +68,9 @@
  */
 #define ZEN_POINT_REASONS(X) \
 	X(planned_once) \
+	X(new_shape) \
+	X(values_matter) \
+	X(many_values) \
 	X(custom_plan) \
 	X(no_parameters) \
 	X(compiled) \

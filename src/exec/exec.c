@@ -26,6 +26,7 @@
 #include "exec/keptnodes.h"
 #include "exec/plannode.h"
 #include "exec/point.h"
+#include "exec/shape.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
@@ -60,6 +61,9 @@ typedef struct Kept
  * members of operator families, PostgreSQL's plan cache plans anew what uses them.
  */
 static const int sources[] = {TYPEOID, CASTSOURCETARGET, CONSTROID, CLAOID, AMPROCNUM};
+
+/* Catalogs from which plans of shapes are made, beside those and beside functions (shape.h). */
+static const int plan_sources[] = {NAMESPACEOID, OPEROID, AMOPOPID};
 
 static Kept states[NSTATES];
 static int	nrunning;			/* executions under way */
@@ -100,6 +104,7 @@ static void
 state_relation_changed(Datum arg, Oid relid)
 {
 	nchanges++;
+	zen_shape_relation_changed(relid);
 	for (int i = 0; i < NSTATES; i++)
 	{
 		ZenPoint   *point = states[i].point;
@@ -115,11 +120,20 @@ catalog_changed(Datum arg, int cacheid, uint32 hash)
 	state_relation_changed(arg, InvalidOid);
 }
 
+/* Something has changed from which plans are made, and by which no state was compiled. */
+static void
+plan_source_changed(Datum arg, int cacheid, uint32 hash)
+{
+	zen_shape_relation_changed(InvalidOid);
+}
+
 /* Something has changed from which expressions are compiled. */
 static void
 source_changed(Datum arg, int cacheid, uint32 hash)
 {
 	nchanges++;
+	if (cacheid == TYPEOID)
+		zen_shape_type_changed(hash);
 	for (int i = 0; i < NSTATES; i++)
 	{
 		if (states[i].point != NULL && states[i].point->knows_catalogs)
@@ -308,7 +322,7 @@ make_state(QueryDesc *query)
 												  ALLOCSET_START_SMALL_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 	ZenPoint   *point = palloc0(sizeof(ZenPoint));
-	PlannedStmt *stmt = copyObject(query->plannedstmt);
+	PlannedStmt *stmt = zen_point_copy(query->plannedstmt);
 	uint64		before;
 
 	MemoryContextSwitchTo(old);
@@ -462,7 +476,7 @@ state_begin(ZenPoint *point, QueryDesc *query, int eflags)
 	estate->es_top_eflags = eflags;
 	estate->es_snapshot = query->snapshot;
 	estate->es_crosscheck_snapshot = query->crosscheck_snapshot;
-	estate->es_param_list_info = query->params;
+	estate->es_param_list_info = zen_point_params(query->plannedstmt->planTree, query->params, point->run_context);
 	estate->es_sourceText = query->sourceText;
 	estate->es_queryEnv = query->queryEnv;
 	zen_clear_processed(estate);
@@ -695,6 +709,9 @@ static bool installed;
 /* A query that may be planned just as it was analyzed; NULL: none. */
 static const Query *analyzed;
 
+/* A command that shows plans, or makes one for a cursor, tells of its query, too. */
+static const Query *shown;
+
 /*
  * The parser has no hook for parameters if there can be none.  EXPLAIN and other commands tell of their queries with a
  * state that has not analyzed them: what they show is a plan that is made to be kept.
@@ -705,6 +722,7 @@ point_analyzed(ParseState *pstate, Query *query, JumbleState *jumble)
 	if (prev_analyzed)
 		prev_analyzed(pstate, query, jumble);
 	analyzed = pstate->p_paramref_hook == NULL && pstate->p_rtable != NIL ? query : NULL;
+	shown = pstate->p_rtable == NIL ? query : NULL;
 }
 
 /*
@@ -724,18 +742,76 @@ is_planned_once(const Query *parse, ParamListInfo params)
 	return just_analyzed ? ZEN_WHY_planned_once : ZEN_WHY_NONE;
 }
 
-static PlannedStmt *
-point_planner(Query *parse, const char *source, int options, ParamListInfo params)
+/*
+ * May a query be executed by the plan kept for its shape?  Not
+ *
+ * * that of EXPLAIN, which shows the plan for the values;
+ * * one whose caller wants a plan for the values;
+ * * one whose parameters are computed when they are asked for;
+ * * one with hints in a comment, as pg_hint_plan reads them.
+ */
+static bool
+may_have_shape(const Query *parse, const char *source, int options, ParamListInfo params)
 {
-	ZenPointWhy once = is_planned_once(parse, params);
+	bool		is_shown = parse == shown && (options & CURSOR_OPT_FAST_PLAN) == 0;
+
+	shown = NULL;
+	return installed && zen_point_access && !is_shown && (options & CURSOR_OPT_CUSTOM_PLAN) == 0 &&
+		(params == NULL || params->paramFetch == NULL) &&
+		(source == NULL || strstr(source, "/*+") == NULL);
+}
+
+/* As ever; then zen's nodes are put on top of joins. */
+static PlannedStmt *
+plan_query(Query *parse, const char *source, int options, ParamListInfo params)
+{
 	bool		looks_ahead = zen_key_join && zen_keyjoin_looks_ahead(parse);
 	PlannedStmt *stmt = prev_planner ? prev_planner(parse, source, options, params) :
 	standard_planner(parse, source, options, params);
 
 	if (zen_key_join)
 		zen_keyjoin_mark(stmt, looks_ahead);
+	return stmt;
+}
+
+static PlannedStmt *
+plan_shape(Query *shape, const char *source, int options, ZenPointWhy *why)
+{
+	PlannedStmt *stmt = plan_query(shape, source, options, NULL);
+
+	*why = zen_point_mark(stmt, ZEN_WHY_NONE, true);
+	return stmt;
+}
+
+/* A plan is for one execution, or seems to be: the reason that counts is why its shape has none. */
+static ZenPointWhy
+reason_of(ZenPointWhy why, ZenPointWhy of_shape)
+{
+	bool		once = why == ZEN_WHY_planned_once || why == ZEN_WHY_custom_plan || why == ZEN_WHY_no_parameters;
+
+	return once && of_shape != ZEN_WHY_NONE ? of_shape : why;
+}
+
+static PlannedStmt *
+point_planner(Query *parse, const char *source, int options, ParamListInfo params)
+{
+	ZenPointWhy once = is_planned_once(parse, params);
+	bool		shaped = may_have_shape(parse, source, options, params);
+	ZenShapeKey key;
+	PlannedStmt *stmt;
+
+	key.why = ZEN_WHY_NONE;
+	if (shaped)
+	{
+		stmt = zen_shape_plan(&key, parse, source, options, params, plan_shape);
+		if (stmt != NULL)
+			return stmt;
+	}
+	stmt = plan_query(parse, source, options, params);
+	if (shaped)
+		zen_shape_learn(&key, stmt);
 	if (installed && zen_point_access)
-		count_reason(zen_point_mark(stmt, once));
+		count_reason(reason_of(zen_point_mark(stmt, once, false), key.why));
 	return stmt;
 }
 
@@ -776,6 +852,8 @@ register_callbacks(void)
 	CacheRegisterSyscacheCallback(DATABASEOID, catalog_changed, (Datum) 0);
 	for (int i = 0; i < lengthof(sources); i++)
 		CacheRegisterSyscacheCallback(sources[i], source_changed, (Datum) 0);
+	for (int i = 0; i < lengthof(plan_sources); i++)
+		CacheRegisterSyscacheCallback(plan_sources[i], plan_source_changed, (Datum) 0);
 }
 
 void

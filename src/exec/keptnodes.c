@@ -419,7 +419,7 @@ start_nodes(ZenPoint *point)
 	for (int i = 0; i < point->ntables; i++)
 		(void) zen_rel_htable(point->tables[i].rel);
 	foreach(lc, estate->es_exprcontexts)
-		((ExprContext *) lfirst(lc))->ecxt_param_list_info = point->query->params;
+		((ExprContext *) lfirst(lc))->ecxt_param_list_info = estate->es_param_list_info;
 	foreach(lc, point->nodes)
 	{
 		KeptNode   *node = lfirst(lc);

@@ -134,13 +134,32 @@ typedef struct ZenPoint
 /*
  * zen_point_mark -- put a node on top of a plan that is a point access, or can be kept whole.
  *
- * once: why the plan is made for one execution; ZEN_WHY_NONE: it is not.  Result: why it is no point access, or not
- * kept at all; ZEN_WHY_NONE: it is one, or it has nothing to do with zen tables.
+ * once: why the plan is made for one execution; ZEN_WHY_NONE: it is not.  again: it will be executed again, even if it
+ * has no parameters.  Result: why it is no point access, or not kept at all; ZEN_WHY_NONE: it is one, or it has nothing
+ * to do with zen tables.
+ *
+ * zen_point_refuses -- why a plan that is not marked could not be kept; ZEN_WHY_NONE: it could.
+ *
+ * Caller holds the locks that the plan needs.
  */
-extern ZenPointWhy zen_point_mark(PlannedStmt *stmt, ZenPointWhy once);
+extern ZenPointWhy zen_point_mark(PlannedStmt *stmt, ZenPointWhy once, bool again);
+extern ZenPointWhy zen_point_refuses(PlannedStmt *stmt);
 
 /* zen_point_kind -- of a marked plan. */
 extern ZenPointKind zen_point_kind(const PlannedStmt *stmt);
+
+/*
+ * zen_point_with_values -- a marked plan for an execution with these values (a list of Const).
+ *
+ * All but the uppermost nodes is stmt's own.  The values are parameters behind those that come with the query.
+ */
+extern PlannedStmt *zen_point_with_values(const PlannedStmt *stmt, List *values);
+
+/* zen_point_params -- the parameters of a marked plan: given, those of the query, and its values.  Made in context. */
+extern ParamListInfo zen_point_params(const Plan *plan, ParamListInfo given, MemoryContext context);
+
+/* zen_point_copy -- a copy of a marked plan, without values. */
+extern PlannedStmt *zen_point_copy(const PlannedStmt *stmt);
 
 /*
  * zen_point_still_fits -- is a marked plan yet what it was marked as, as its tables and indexes are defined now?

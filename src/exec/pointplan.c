@@ -46,6 +46,12 @@
 static const ZenPointReason reasons[ZEN_NWHYS] = {
 	R(planned_once, NOT_KEPT,
 	  "It came by the simple protocol, or as dynamic SQL. Use prepared statements."),
+	R(new_shape, NOT_KEPT,
+	  "Statements that differ from it in values only have come fewer than five times in this session."),
+	R(values_matter, NOT_KEPT,
+	  "A plan for its values may cost less than one for any values."),
+	R(many_values, NOT_KEPT,
+	  "It has more than 100 constants."),
 	R(custom_plan, NOT_KEPT,
 	  "It is made for certain values of the parameters: the first five times, and where the values matter. "
 	  "See plan_cache_mode."),
@@ -248,9 +254,14 @@ current_scan(PlanState *node)
 static void
 point_node_begin(CustomScanState *node, EState *estate, int eflags)
 {
-	PlanState  *below = ExecInitNode(outerPlan(node->ss.ps.plan), estate, eflags);
-	ScanState  *scan = current_scan(below);
+	PlanState  *below;
+	ScanState  *scan;
 
+	/* this is the uppermost node: nothing has looked for parameters yet */
+	Assert(estate->es_plannedstmt->planTree == node->ss.ps.plan);
+	estate->es_param_list_info = zen_point_params(node->ss.ps.plan, estate->es_param_list_info, estate->es_query_cxt);
+	below = ExecInitNode(outerPlan(node->ss.ps.plan), estate, eflags);
+	scan = current_scan(below);
 	outerPlanState(node) = below;
 	if (scan != NULL)
 	{
@@ -322,6 +333,65 @@ zen_point_kind(const PlannedStmt *stmt)
 	Assert(marked(stmt) != NULL);
 	return (ZenPointKind) lsecond_int(marked(stmt)->custom_private);
 }
+
+/* ---------- values ---------- */
+
+/* The node's custom_exprs: nothing but the values, Consts. */
+PlannedStmt *
+zen_point_with_values(const PlannedStmt *stmt, List *values)
+{
+	PlannedStmt *result = makeNode(PlannedStmt);
+	CustomScan *node = makeNode(CustomScan);
+
+	*result = *stmt;
+	*node = *marked(stmt);
+	node->custom_exprs = values;
+	result->planTree = &node->scan.plan;
+	return result;
+}
+
+PlannedStmt *
+zen_point_copy(const PlannedStmt *stmt)
+{
+	PlannedStmt plain = *stmt;
+	CustomScan	node = *marked(stmt);
+
+	node.custom_exprs = NIL;
+	plain.planTree = &node.scan.plan;
+	return copyObject(&plain);
+}
+
+ParamListInfo
+zen_point_params(const Plan *plan, ParamListInfo given, MemoryContext context)
+{
+	List	   *values = castNode(CustomScan, (Plan *) plan)->custom_exprs;
+	int			ngiven = given != NULL ? given->numParams : 0;
+	MemoryContext old;
+	ParamListInfo params;
+	ListCell   *lc;
+
+	if (values == NIL)
+		return given;
+	Assert(given == NULL || given->paramFetch == NULL);
+	old = MemoryContextSwitchTo(context);
+	params = makeParamList(ngiven + list_length(values));
+	MemoryContextSwitchTo(old);
+	for (int i = 0; i < ngiven; i++)
+		params->params[i] = given->params[i];
+	foreach(lc, values)
+	{
+		const Const *c = lfirst_node(Const, lc);
+		ParamExternData *p = &params->params[ngiven + foreach_current_index(lc)];
+
+		p->value = c->constvalue;
+		p->isnull = c->constisnull;
+		p->pflags = PARAM_FLAG_CONST;
+		p->ptype = c->consttype;
+	}
+	return params;
+}
+
+/* ---------- does it fit yet? ---------- */
 
 bool
 zen_point_still_fits(PlannedStmt *stmt, ZenPointShape *shape)
@@ -403,21 +473,29 @@ kind_of(PlannedStmt *stmt, ZenPointWhy *why)
 		*why = not_kept;
 		return ZEN_POINT_NONE;
 	}
-	if (by_row)
-		return ZEN_POINT_ROW;
-
-	/*
-	 * a plan without parameters is mostly executed only once, or made for
-	 * EXPLAIN
-	 */
-	if (zen_debug_keep_plans || zen_keptnodes_walk(stmt->planTree, has_parameters, NULL))
-		return ZEN_POINT_PLAN;
-	*why = ZEN_WHY_no_parameters;
-	return ZEN_POINT_NONE;
+	return by_row ? ZEN_POINT_ROW : ZEN_POINT_PLAN;
 }
 
 ZenPointWhy
-zen_point_mark(PlannedStmt *stmt, ZenPointWhy once)
+zen_point_refuses(PlannedStmt *stmt)
+{
+	ZenPointWhy why;
+
+	if (!names_zen_table(stmt))
+		return ZEN_WHY_other_table;
+	return kind_of(stmt, &why) == ZEN_POINT_NONE ? why : ZEN_WHY_NONE;
+}
+
+/* Most plans without parameters are executed only once, or made for EXPLAIN. */
+static bool
+is_worth_keeping(const PlannedStmt *stmt, ZenPointKind kind, bool again)
+{
+	return kind == ZEN_POINT_ROW || again || zen_debug_keep_plans ||
+		zen_keptnodes_walk(stmt->planTree, has_parameters, NULL);
+}
+
+ZenPointWhy
+zen_point_mark(PlannedStmt *stmt, ZenPointWhy once, bool again)
 {
 	static uint32 last_serial = 0;
 	ZenPointWhy why;
@@ -431,6 +509,8 @@ zen_point_mark(PlannedStmt *stmt, ZenPointWhy once)
 	kind = kind_of(stmt, &why);
 	if (kind == ZEN_POINT_NONE)
 		return why;
+	if (!is_worth_keeping(stmt, kind, again))
+		return ZEN_WHY_no_parameters;
 	if (++last_serial == 0)
 		last_serial = 1;
 	node = zen_plannode_make(stmt->planTree, &point_nodes[kind]);

@@ -611,7 +611,7 @@ delete_row(ZenPoint *point)
 static void
 set_parameters(ZenPoint *point)
 {
-	ParamListInfo params = point->query->params;
+	ParamListInfo params = point->kept->estate->es_param_list_info;
 	PlanState  *source = point->make_row ? outerPlanState(point->change) : NULL;
 
 	if (point->scan != NULL)

@@ -417,7 +417,7 @@ sub lock_table
 # pick_executor -- most of what zen.executor can name.
 sub pick_executor
 {
-	return join(', ', grep { !one_in(5) } qw(point keyjoin batch)) || 'none';
+	return join(', ', grep { !one_in(5) } qw(point keyjoin batch shape)) || 'none';
 }
 
 sub setting
@@ -444,7 +444,7 @@ sub ddl_between
 	return $self->in_block(DiffPoint::ddl_between($self));
 }
 
-sub table_ddl { return { sql => DiffPoint::table_ddl(), multi => 1 }; }
+sub table_ddl { return { sql => DiffPoint::table_ddl($_[0]), multi => 1 }; }
 
 # The result of a statement may have other types since: then it is prepared anew (see DiffRun::ask).
 sub prepare_again { return { sql => 'DEALLOCATE ALL', prepare => 1 }; }

@@ -1,12 +1,16 @@
 # DiffPoint -- statements on one row, by a unique key, of the differential test: what zen's point-access node runs
 # (point of zen.executor), and what is near it: several rows of VALUES, lists of keys, ON CONFLICT.
 #
-# Each statement is prepared once a session and executed many times, in one of these ways:
+# Two thirds of the statements are prepared once a session and executed many times, in one of these ways:
 #   EXECUTE        of SQL
 #   extended       the protocol's own prepared statements (ask in DiffRun sees to it)
 #   pl_, plx_      a function in PL/pgSQL that runs it twice, or catches its error
 #   plc_           a cursor in PL/pgSQL, with WHERE CURRENT OF
 #   sq_            a function in SQL that is called twice in a query
+# A third are not prepared.  zen keeps plans by their shape (shape of zen.executor):
+#   text           with the values in the text, by the simple protocol
+#   unnamed        with parameters, by the protocol's unnamed statement
+#   dynamic        with the values in the text, by EXECUTE in PL/pgSQL
 # The text of the statement follows as a comment, for the reader and for DiffRun, which looks at it.
 #
 # The tables have what most real tables have: foreign keys on both sides, with cascades, CHECK, NOT NULL, defaults,
@@ -268,7 +272,9 @@ sub set_up_sql
 	$sql =~ s/\{COLLATE\}/$collate/;
 	$sql = "CREATE COLLATION nocase (provider = icu, locale = '\@colStrength=secondary', deterministic = false);\n$sql"
 	  if $collation;
-	return join ";\n", $sql, map { wrappers($statement{$_}) } @names;
+	my $dynamic = "CREATE FUNCTION dynamic(q text) RETURNS text LANGUAGE plpgsql AS "
+	  . "'DECLARE r record; BEGIN EXECUTE q INTO r; RETURN r::text; END'";
+	return join ";\n", $sql, $dynamic, map { wrappers($statement{$_}) } @names;
 }
 
 sub values_of
@@ -279,7 +285,14 @@ sub values_of
 	return @values;
 }
 
-# execution -- a statement of the test that executes a prepared one.
+# with_values -- the text of a statement with values in the places of its parameters.
+sub with_values
+{
+	my ($sql, @values) = @_;
+	return $sql =~ s/\$(\d)/$values[$1 - 1]/gr;
+}
+
+# execution -- a statement of the test that executes one of the list.
 sub execution
 {
 	my ($name, $how, @values) = @_;
@@ -292,9 +305,14 @@ sub execution
 	return { %made, sql => "EXECUTE $name($args) $text" } if $how eq 'sql';
 	return { %made, sql => "SELECT ${how}_$name($args) $text" } if $how =~ /^pl/;
 	return { %made, multi => 1, sql => "SELECT sq_$name($args) FROM generate_series(1, 2) $text" } if $how eq 'sq';
+	return { %made, sql => with_values($s->{sql}, @values) } if $how eq 'text';
+	return { %made, sql => 'SELECT dynamic($d$' . with_values($s->{sql}, @values) . '$d$)' } if $how eq 'dynamic';
 	my @plain = map { $_ eq 'NULL' ? undef : s/^'(.*)'$/$1/r } @values;
-	return { %made, sql => $s->{sql} . " /* extended: $args */", extended => $s->{sql}, values => \@plain };
+	my $sql = "$s->{sql} /* $how: $args */";
+	return { %made, sql => $sql, extended => $s->{sql}, values => \@plain, unnamed => $how eq 'unnamed' };
 }
+
+my @ways = (('sql') x 3, ('extended') x 3, qw(pl plx plc sq), ('text') x 3, 'unnamed', 'dynamic');
 
 # point -- a statement, or some.  A session has few that it executes again and again, and now and then another one.
 sub point
@@ -302,7 +320,7 @@ sub point
 	my ($plan) = @_;
 	my $few = $plan->{few} ||= [];
 	@$few[ @$few < FEW ? scalar @$few : int rand FEW ] =
-	  [ pick(@names), pick(qw(sql sql sql extended extended extended pl plx plc sq)) ]
+	  [ pick(@names), pick(@ways) ]
 	  if @$few < FEW || one_in(15);
 	my ($name, $how) = @{ pick(@$few) };
 	return map { execution($name, $how, values_of($statement{$name})) } 1 .. (one_in(3) ? between(2, 4) : 1);
@@ -314,9 +332,10 @@ sub meeting
 {
 	my $id   = between(1, 60);
 	my $name = pick(one_in(2) ? @judging : @on_row);
-	my $how  = pick('sql', 'sql', 'pl');
+	my $how  = pick('sql', 'sql', 'pl', 'text');
 	my $make = sub { return { %{ execution($_[0], $_[1], values_of($statement{ $_[0] }, $_[2])) }, dml => 1 }; };
-	my @before = $statement{$name}{sql} =~ /^INSERT/ ? () : map { $make->($name, $how, -1) } 1, 2;
+	my $times  = $how eq 'text' ? 6 : 2;
+	my @before = $statement{$name}{sql} =~ /^INSERT/ ? () : map { $make->($name, $how, -1) } 1 .. $times;
 	return (sub { $make->(pick(one_in(2) ? @changing : @on_row), 'sql', $id) },
 		sub { $make->($name, $how, $id) }, @before);
 }
@@ -373,7 +392,16 @@ sub quiet_ddl
 		sub { 'ALTER TYPE pair DROP ATTRIBUTE IF EXISTS t' })->();
 }
 
+# Who finds rows of zen by the key cache holds no lock on the index, and no REINDEX waits for it.
 sub table_ddl
+{
+	my ($plan) = @_;
+	my $ddl = any_table_ddl();
+	$ddl = any_table_ddl() while $ddl =~ /^REINDEX/ && !$plan->others_idle;
+	return $ddl;
+}
+
+sub any_table_ddl
 {
 	my $table  = pick(qw(pa pa pf pg pn pe ps helper));
 	my $column = 'e' . between(1, 2);
@@ -408,21 +436,23 @@ sub ddl_between
 {
 	my ($plan) = @_;
 	my ($name, $how) = @{ pick(@{ $plan->{few} }, [ pick(@names), 'sql' ]) };
-	my $ddl = { sql => table_ddl(), multi => 1 };
+	my $ddl = { sql => table_ddl($plan), multi => 1 };
 	my $choice = rand;
 	if ($choice < 0.4)
 	{
-		($name, $how) = (pick(@with_function), pick('sql', 'extended'));
+		($name, $how) = (pick(@with_function), pick('sql', 'extended', 'text'));
 		$ddl->{sql} = 'ALTER TABLE helper ' . pick('ALTER n TYPE ' . pick('bigint', 'int', 'numeric'),
 			'DROP COLUMN IF EXISTS e1', 'DROP COLUMN IF EXISTS e1', 'ADD COLUMN IF NOT EXISTS e1 int');
 	}
 	elsif ($choice < 0.6)
 	{
-		($name, $how) = (pick(@with_type), pick('sql', 'extended'));
+		($name, $how) = (pick(@with_type), pick('sql', 'extended', 'text'));
 		$ddl->{sql} = 'ALTER TYPE pair ' . pick('ADD ATTRIBUTE t int', 'DROP ATTRIBUTE IF EXISTS t');
 	}
 	my $id  = $statement{$name}{types}[0] eq 'int' ? between(1, 60) : undef;
 	my $run = sub { execution($name, $how, values_of($statement{$name}, $id)) };
+	# so often that a plan is kept for its shape
+	return ((map { $run->() } 1 .. 6), $ddl, $run->(), $run->()) if $how eq 'text';
 	return ($run->(), $run->(), $run->(), $ddl, $run->(), $run->()) if one_in(2);
 	return ($run->(), $run->(), $run->(), 'SAVEPOINT s1', $ddl, $run->(), $run->(), 'ROLLBACK TO s1', $run->());
 }

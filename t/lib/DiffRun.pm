@@ -73,7 +73,7 @@ sub new
 		# one session begins with what makes point accesses of most statements
 		my $any    = $session > 1;
 		my $mode   = $any && one_in(3) ? 'auto' : 'force_generic_plan';
-		my $parts  = $any && one_in(4) ? 'keyjoin, batch' : 'point, keyjoin, batch';
+		my $parts  = $any && one_in(4) ? 'keyjoin, batch' : 'point, keyjoin, batch, shape';
 		for my $engine (@{ $self->{engines} })
 		{
 			value($engine->{sessions}[ $session - 1 ]{dbh}, $_)
@@ -160,13 +160,15 @@ sub ask
 	return answer($statement, run_sql($dbh, text_for($engine, $statement->{sql})));
 }
 
-# extended -- execute a statement that the protocol has prepared; the result as of run_sql.
+# extended -- execute a statement by the extended protocol, prepared or unnamed; the result as of run_sql.
 sub extended
 {
 	my ($session, $statement) = @_;
 	my $dbh = $session->{dbh};
-	my $sth = $session->{handles}{ $statement->{extended} } ||=
-	  $dbh->prepare($statement->{extended}, { pg_switch_prepared => 1 });
+	my ($sql, $unnamed) = @$statement{qw(extended unnamed)};
+	my $sth = $unnamed ? $dbh->prepare($sql, { pg_server_prepare => 0 })
+	  : ($session->{handles}{$sql} ||= $dbh->prepare($sql, { pg_switch_prepared => 1 }));
+	return failure($dbh) if !$sth;
 	return failure($dbh) if !$sth->execute(@{ $statement->{values} });
 	return {
 		state   => '',

@@ -12,7 +12,8 @@
 # A register keeps the value that it has overwritten, so that RETURNING tells it.
 #
 # Most transactions run prepared statements, which find rows by their keys: point accesses of zen, except for clients
-# that have set zen.executor without point.  The others read in the ways that %path has.  A client does not choose anew
+# that have set zen.executor without point.  A third of the clients prepares none of them; then zen keeps plans by the
+# shape of the statements.  The other transactions read in the ways that %path has.  A client does not choose anew
 # which of the like statements it prepares, so that it executes each often.
 
 package IsolationClient;
@@ -92,7 +93,8 @@ sub new
 		next       => $arg{part} * 20_000_000 + $arg{id} * 1_000_000,
 		ended      => 0,
 		by_key     => 1,
-		executor   => one_in(5) ? 'keyjoin, batch' : 'point, keyjoin, batch',
+		executor   => one_in(5) ? 'keyjoin, batch' : 'point, keyjoin, batch, shape',
+		prepares   => !one_in(3),
 		moves      => one_in(3),
 		pads       => one_in(4),
 		mode       => pick('SHARE', 'UPDATE', 'NO KEY UPDATE'),
@@ -371,7 +373,8 @@ sub prepared
 {
 	my ($self, $sql) = @_;
 	my @values;
-	return $sql if !$self->{by_key} || $sql !~ /^(?:SELECT|INSERT|UPDATE|DELETE)/ || $sql =~ /pg_sleep/;
+	return $sql if !$self->{by_key} || !$self->{prepares};
+	return $sql if $sql !~ /^(?:SELECT|INSERT|UPDATE|DELETE)/ || $sql =~ /pg_sleep/;
 	my $parameter = sub {
 		push @values, $_[0];
 		return '$' . @values . ($_[0] =~ /\{/ ? '::int[]' : '::int');
