@@ -106,7 +106,7 @@ sub test_moved
 	my $from = value($dbh, 'SELECT pg_current_wal_insert_lsn()');
 	inject_fault($primary, $dbh, 'r18_stop_moved');
 	isnt(state_of($dbh, 'ALTER TABLE t SET TABLESPACE s'), '', "$kind: the server stops");
-	crash($primary);
+	let_end($primary);
 	set_conf($primary, q{zen.fault = 'none'});
 	start_again($primary);
 	$dbh = connect_db($primary);
@@ -165,7 +165,8 @@ sub crashed_primary
 	my $from = value($dbh, 'SELECT pg_current_wal_insert_lsn()');
 	stop_wal_writer($dbh);
 	lose_transactions($primary, $dbh, $other);
-	crash($primary);
+	if ($kind eq 'condemned') { let_end($primary); }
+	else                      { crash($primary); }
 	set_conf($primary, "zen.fault = '" . ($fault // 'none') . q{'}) if $kind eq 'condemned';
 	start_again($primary);
 	$dbh = connect_db($primary);

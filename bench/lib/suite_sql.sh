@@ -388,7 +388,9 @@ load_server() {
 load_command() {
 	local server=$1 workload=$2 n=$3 theta=$4 requests=$5 name=$2 options=()
 	if [ "$workload" = tpcc ]; then
-		server_command "$server" tpcc/run --warehouses "$warehouses" --clients "$n" --duration "$6" --no-check
+		[ "$protocol" = prepared ] || options=(--plain)
+		server_command "$server" tpcc/run --warehouses "$warehouses" --clients "$n" --duration "$6" --no-check \
+			--protocol "$protocol" "${options[@]}"
 		return
 	fi
 	[ "$theta" = - ] || options=(--theta "$theta" --requests "$requests")
@@ -399,7 +401,7 @@ load_command() {
 	esac
 	# shellcheck disable=SC2046
 	server_command "$server" pgbench/run --workload "$name" $(sizes "$(sql_setting "$workload")") \
-		--clients "$n" --duration "$6" "${options[@]}"
+		--clients "$n" --duration "$6" --protocol "$protocol" "${options[@]}"
 }
 
 # PEER KEY: what zen_stat has counted.

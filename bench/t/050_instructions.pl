@@ -75,8 +75,9 @@ SKIP:
 			diag "$protocol, $load: $zen instructions, heap $heap";
 			cmp_ok($zen, '<=', $limit, "$protocol, $load: not above the limit") if $major == 15;
 			cmp_ok($zen, '<=', $heap * $same, "$protocol, $load: not above heap's");
-			cmp_ok($count{$protocol}{$load}{zen}{'engine: read rows'}, '>', 0, "$protocol, $load: groups have functions");
-			cmp_ok($count{$protocol}{$load}{zen}{planner} || 0, '==', 0, "$protocol, $load: nothing is planned");
+			my $groups = $count{$protocol}{$load}{zen};
+			cmp_ok($groups->{'engine: read rows'}, '>', 0, "$protocol, $load: the groups have their functions");
+			cmp_ok($groups->{planner} || 0, '==', 0, "$protocol, $load: nothing is planned");
 		}
 	}
 	like($output, qr/^\| update \| heap \| \d+ \| \d+ \| \d+ \| \d+ \| \d+ \|$/m, 'the table');

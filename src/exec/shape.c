@@ -32,6 +32,9 @@
 								 * have come */
 #define NPLACES			4		/* for those that meet there */
 #define SEEN_FIRST		2		/* a shape that has come so often gets a tree */
+#define SHAPE_SIZE		(16 * 1024) /* bytes, at most, of most shapes */
+#define ADMIT_EVERY		16		/* times that a shape comes, while memory is
+								 * full */
 #define PLANNED_FIRST	3		/* plans for values before a generic one */
 #define MAX_RISK		50		/* of a kept plan; the cost of some 12 pages */
 
@@ -122,9 +125,9 @@ shape_by_hash(uint64 hash)
 	return shapes != NULL ? hash_search(shapes, &hash, HASH_FIND, NULL) : NULL;
 }
 
-/* Has a hash come so often that its shape is worth its memory?  It comes once more. */
-static bool
-was_seen(uint64 hash)
+/* How often has a hash come?  As far as it is known, and this time included. */
+static uint32
+times_seen(uint64 hash)
 {
 	static Seen seen[NSEEN / NPLACES][NPLACES]; /* each set: the last one
 												 * first */
@@ -136,10 +139,24 @@ was_seen(uint64 hash)
 		i++;
 	if (set[i].tag == found.tag)
 		found.n = set[i].n;
-	found.n += found.n < SEEN_FIRST;
+	found.n++;
 	memmove(&set[1], &set[0], (size_t) i * sizeof(Seen));
 	set[0] = found;
-	return found.n == SEEN_FIRST || zen_debug_keep_plans;
+	return found.n;
+}
+
+/*
+ * Is a shape that has come n times worth its memory?
+ *
+ * If others would have to go for it, it gets in once in a while only.  Else a session whose statements have some more
+ * shapes than there is room for would do nothing but make and forget them.
+ */
+static bool
+is_admitted(uint32 n)
+{
+	bool		full = total_size + SHAPE_SIZE > (Size) zen_shape_memory_kb * 1024;
+
+	return (n >= SEEN_FIRST && (!full || n % ADMIT_EVERY == 0)) || zen_debug_keep_plans;
 }
 
 /* query is a shape: its values are out. */
@@ -359,9 +376,9 @@ known_shape(ZenShapeKey *key, Query *query, int options, ParamListInfo params)
 		return NULL;
 	key->hash = hash_combine64(hash_combine64(key->hash, zen_shapekey_session()), (uint64) options);
 	key->why = ZEN_WHY_new_shape;
-	if (!was_seen(key->hash))
-		return NULL;
 	shape = shape_by_hash(key->hash);
+	if (shape == NULL && !is_admitted(times_seen(key->hash)))
+		return NULL;
 	if (shape != NULL && shape->valid && shape->why != ZEN_WHY_NONE)
 	{
 		key->why = shape->why;

@@ -46,7 +46,7 @@ my @bag        = map { ($_) x $operation{$_}[0] } sort keys %operation;
 my @single_bag = grep { $operation{$_}[1] } @bag;
 
 # new -- $model holds the client's committed rows; it is changed.  retry: further SQLSTATEs
-# after which it rolls back and goes on.  async: it commits asynchronously.
+# after which it rolls back and goes on.  async: it commits asynchronously.  no_prepare: it prepares no transaction.
 sub new
 {
 	my ($class, %arg) = @_;    # node, id, model, journal, round, retry
@@ -220,7 +220,7 @@ sub commit
 sub may_prepare
 {
 	my ($self) = @_;
-	return !$self->{prepared} && (!$self->{changes}{led} || one_in(4));
+	return !$self->{prepared} && !$self->{no_prepare} && (!$self->{changes}{led} || one_in(4));
 }
 
 sub prepare

@@ -3,7 +3,7 @@
 # 405_power_torture.pl cuts the power.
 #
 #   my $round = CrashRound->new(node => $node, clients => 8, seed => $seed);
-#                    # and retry => [SQLSTATEs], further ones that the clients have to expect
+#                    # and retry => [SQLSTATEs], further ones that the clients have to expect; no_prepare => 1
 #                    # async => sub: is this client, a number, one that commits asynchronously?  keep => 1: some may be
 #   $round->prepare_database;
 #   @wrong = $round->run_load($number, sub { crash somehow });
@@ -70,6 +70,7 @@ sub start_client
 			journal => $self->{journals}{$id},
 			retry   => $self->{retry},
 			async   => $self->{async} && $self->{async}->($id),
+			no_prepare => $self->{no_prepare},
 			round   => $round)->run;
 		1;
 	} or POSIX::_exit(1);

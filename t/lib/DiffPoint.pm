@@ -305,7 +305,8 @@ sub execution
 	return { %made, sql => "EXECUTE $name($args) $text" } if $how eq 'sql';
 	return { %made, sql => "SELECT ${how}_$name($args) $text" } if $how =~ /^pl/;
 	return { %made, multi => 1, sql => "SELECT sq_$name($args) FROM generate_series(1, 2) $text" } if $how eq 'sq';
-	return { %made, sql => with_values($s->{sql}, @values) } if $how eq 'text';
+	# who asks for one row of many may get any
+	return { %made, sql => with_values($s->{sql}, @values) } if $how eq 'text' || $how eq 'dynamic' && $s->{many};
 	return { %made, sql => 'SELECT dynamic($d$' . with_values($s->{sql}, @values) . '$d$)' } if $how eq 'dynamic';
 	my @plain = map { $_ eq 'NULL' ? undef : s/^'(.*)'$/$1/r } @values;
 	my $sql = "$s->{sql} /* $how: $args */";

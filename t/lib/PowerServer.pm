@@ -219,6 +219,8 @@ sub last_words
 	return join "\n", @lines > 15 ? @lines[ -15 .. -1 ] : @lines;
 }
 
+my $future_xid = quotemeta 'TransactionIdPrecedesOrEquals(xid, XidFromFullTransactionId(nextFullXid))';
+
 # failed_by_itself -- did PostgreSQL's own assertion about a state file of two-phase commit end the start?
 #
 # A cut between the flush of such a file and that of the checkpoint leaves one whose xid is beyond the checkpoint
@@ -227,8 +229,7 @@ sub last_words
 sub failed_by_itself
 {
 	my ($self) = @_;
-	return slurp($self->logfile) =~ /^TRAP: .*TransactionIdPrecedesOrEquals\(xid,
-		XidFromFullTransactionId\(nextFullXid\)\)/m;
+	return slurp($self->logfile) =~ /^TRAP: .*$future_xid/m;
 }
 
 # stop -- an orderly stop; connections must be closed.

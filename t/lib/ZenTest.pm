@@ -33,7 +33,7 @@ our @EXPORT = qw(
   am is_zen using inject skip_unless_zen skip_unless_faults choose_seed pick one_in between
   new_node pool_path pool_mode by_wal pool_conf set_conf reload_conf start_failing start_to_die log_size log_since
   copy_tree save_server restore_server
-  crash start_again start_and_crash wait_for crash_restart clean_restart wait_recovered stop_asleep
+  crash let_end start_again start_and_crash wait_for crash_restart clean_restart wait_recovered stop_asleep
   stop_wal_writer inject_fault
   compile_library build_callbacks run_program
   connect_db run_sql value run_all state_of start_statement finish_statement finish_query lock_wait_pid
@@ -395,6 +395,15 @@ sub crash
 	# Where nobody reaps orphans, a zombie keeps the pid in the lock files in use.
 	remove_lock_files($node) if defined proc_stat($postmaster);
 	return scalar @pids;
+}
+
+# let_end -- a process of the server has died, and restart_after_crash is off: the server ends by itself.
+sub let_end
+{
+	my ($node) = @_;
+	wait_for('the server to end by itself', sub { !postmaster_pid($node) });
+	$node->kill9;    # lets the node object know, too
+	return;
 }
 
 sub remove_lock_files
