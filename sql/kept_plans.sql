@@ -338,6 +338,74 @@ SELECT runs() - :before AS runs;
 RESET enable_seqscan;
 RESET enable_indexscan;
 
+-- sorts: of all rows, of the first some, in files, below and above joins, left in the middle, on the same rows as heap
+SET enable_sort = on;
+SET enable_incremental_sort = off;
+CREATE TABLE big (id int PRIMARY KEY, k int, pad text) USING zen;
+CREATE TABLE big_heap (LIKE big INCLUDING ALL) USING heap;
+INSERT INTO big SELECT i, i * 7919 % 4001, repeat(chr(97 + i % 26), 100) FROM generate_series(1, 4000) i;
+INSERT INTO big_heap SELECT * FROM big;
+VACUUM ANALYZE big, big_heap;
+CREATE FUNCTION sorted(am text, lo int, n int) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	r record;
+	got text := '';
+	seen int := 0;
+BEGIN
+	CASE am
+		WHEN 'zen' THEN
+			FOR r IN SELECT id, k, pad FROM big WHERE id >= lo ORDER BY k LOOP
+				got := md5(got || r.id || r.pad);
+				seen := seen + 1;
+				EXIT WHEN seen > n;
+			END LOOP;
+			FOR r IN SELECT id, k FROM big WHERE id >= lo ORDER BY k DESC LIMIT n LOOP
+				got := md5(got || r.id);
+			END LOOP;
+			FOR r IN SELECT b.id, x.k FROM (SELECT * FROM big WHERE id BETWEEN lo AND lo + 20 ORDER BY k LIMIT n) x
+				JOIN big b ON b.id = x.id + 1 ORDER BY b.k, x.k LOOP
+				got := md5(got || r.id || r.k);
+			END LOOP;
+		ELSE
+			FOR r IN SELECT id, k, pad FROM big_heap WHERE id >= lo ORDER BY k LOOP
+				got := md5(got || r.id || r.pad);
+				seen := seen + 1;
+				EXIT WHEN seen > n;
+			END LOOP;
+			FOR r IN SELECT id, k FROM big_heap WHERE id >= lo ORDER BY k DESC LIMIT n LOOP
+				got := md5(got || r.id);
+			END LOOP;
+			FOR r IN SELECT b.id, x.k FROM (SELECT * FROM big_heap WHERE id BETWEEN lo AND lo + 20 ORDER BY k LIMIT n) x
+				JOIN big_heap b ON b.id = x.id + 1 ORDER BY b.k, x.k LOOP
+				got := md5(got || r.id || r.k);
+			END LOOP;
+	END CASE;
+	RETURN got;
+END $$;
+PREPARE ordered(int, int) AS SELECT id, k FROM big WHERE id > $1 ORDER BY k, id LIMIT $2;
+PREPARE changed(int) AS SELECT 12 / (k - 3) AS q FROM big WHERE id > $1 ORDER BY q;
+EXPLAIN (COSTS OFF) EXECUTE ordered(3990, 3);
+SELECT runs() AS before \gset
+EXECUTE ordered(3990, 3);
+EXECUTE ordered(3990, 3);
+EXECUTE ordered(3997, 5);
+EXECUTE ordered(3996, 2);
+EXECUTE changed(3998);
+EXECUTE changed(3998);
+EXECUTE changed(0);
+EXECUTE changed(3999);
+SELECT runs() - :before AS runs;
+SELECT runs() AS before \gset
+SELECT bool_and(sorted('zen', lo, n) = sorted('heap', lo, n)) AS same
+	FROM (VALUES (3900, 50), (3000, 10), (3995, 0), (3990, 100), (1, 5)) v(lo, n);
+SET work_mem = '64kB';
+SELECT bool_and(sorted('zen', lo, n) = sorted('heap', lo, n)) AS same
+	FROM (VALUES (1, 9000), (3000, 9000), (10, 3000), (4000, 7), (1, 4), (1, 9000)) v(lo, n);
+RESET work_mem;
+SELECT runs() - :before AS runs;
+RESET enable_incremental_sort;
+SET enable_sort = off;
+
 -- with the setting off, no plan is kept
 SET search_path = kept_plans;
 SET zen.executor = keyjoin, batch;

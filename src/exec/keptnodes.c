@@ -2,8 +2,8 @@
  * keptnodes.c -- the one table of the executor's nodes: which can be kept and how these start again, and why the others
  * cannot.
  *
- * README, "Plans kept whole", says what a node must be like.  Nodes are not that open a scan as they are made, sort or
- * hash into files, or run other processes.
+ * README, "Plans kept whole", says what a node must be like.  Nodes are not that open a scan as they are made, have a
+ * hash table, or run other processes.
  */
 #include "exec/keptnodes.h"
 
@@ -21,6 +21,7 @@
 #include "table/treeindex.h"
 #include "table/zenam_rel.h"
 #include "utils/rel.h"
+#include "utils/tuplesort.h"
 
 /* ---------- which can be kept ---------- */
 
@@ -165,6 +166,26 @@ open_loop(PlanState *node)
 		ExecStoreAllNullTuple(nulls);
 }
 
+/* ExecReScan does not reach the plan below a sort that has sorted nothing yet. */
+static void
+open_sort(PlanState *node)
+{
+	Assert(((SortState *) node)->tuplesortstate == NULL && !((SortState *) node)->sort_Done);
+	ExecReScan(outerPlanState(node));
+}
+
+static void
+close_sort(PlanState *node)
+{
+	SortState  *sort = (SortState *) node;
+
+	Assert(TupIsNull(sort->ss.ps.ps_ResultTupleSlot));
+	if (sort->tuplesortstate != NULL)
+		tuplesort_end(sort->tuplesortstate);
+	sort->tuplesortstate = NULL;
+	sort->sort_Done = false;
+}
+
 static void
 open_for_conflict(PlanState *node)
 {
@@ -246,6 +267,7 @@ static const ZenNodeKind node_kinds[] = {
 	{T_CustomScan, ZEN_KEYJOIN_NODE,.only_reads = true},
 	{T_Limit,.exprs = {OF(Limit, limitOffset), OF(Limit, limitCount)},
 	.states = {OF(LimitState, limitOffset), OF(LimitState, limitCount), OF(LimitState, eqfunction)}},
+	{T_Sort,.only_reads = true,.open = open_sort,.close = close_sort},
 	{T_LockRows,.close = close_locks},
 	{T_ModifyTable,.refuses = change_refuses,.has_table = true,
 		.exprs = {OF(ModifyTable, withCheckOptionLists), OF(ModifyTable, returningLists),
@@ -259,7 +281,6 @@ static const ZenNodeKind node_kinds[] = {
 	{T_WindowAgg,.why = ZEN_WHY_aggregate},
 	{T_Unique,.why = ZEN_WHY_aggregate},
 	{T_SetOp,.why = ZEN_WHY_aggregate},
-	{T_Sort,.why = ZEN_WHY_sort,.only_reads = true},
 	{T_IncrementalSort,.why = ZEN_WHY_sort},
 	{T_HashJoin,.why = ZEN_WHY_join},
 	{T_MergeJoin,.why = ZEN_WHY_join},
@@ -369,6 +390,7 @@ typedef struct KeptNode
 	const ZenNodeKind *kind;
 } KeptNode;
 
+/* Nodes below come first: a sort starts these when it is opened. */
 static bool
 kept_note_node(PlanState *state, void *context)
 {
@@ -376,6 +398,8 @@ kept_note_node(PlanState *state, void *context)
 	const ZenNodeKind *kind = zen_keptnodes_kind(state->plan);
 
 	Assert(kind->why == ZEN_WHY_NONE);
+	if (planstate_tree_walker(state, kept_note_node, context))
+		return true;
 	if (kind->open != NULL || kind->close != NULL)
 	{
 		KeptNode   *node = palloc(sizeof(KeptNode));
@@ -384,7 +408,7 @@ kept_note_node(PlanState *state, void *context)
 		node->kind = kind;
 		point->nodes = lappend(point->nodes, node);
 	}
-	return planstate_tree_walker(state, kept_note_node, context);
+	return false;
 }
 
 static PlanState *

@@ -74,7 +74,7 @@ static const ZenPointReason reasons[ZEN_NWHYS] = {
 	R(aggregate, NOT_KEPT,
 	  "It computes aggregates, groups or windows."),
 	R(sort, NOT_KEPT,
-	  "It sorts. An index may give the order."),
+	  "It sorts rows that are sorted in part. See enable_incremental_sort."),
 	R(join, NOT_KEPT,
 	  "It joins by hash or merge, or keeps rows for a join. Nested loops over indexes can be kept."),
 	R(append, NOT_KEPT,
