@@ -58,7 +58,7 @@ EXECUTE given(3);
 EXECUTE given(4);
 -- and in no others
 EXPLAIN (COSTS OFF) SELECT id, b FROM t WHERE id BETWEEN 1 AND 2;
-PREPARE counted(int) AS SELECT count(*) FROM t WHERE id < $1;
+PREPARE counted(int) AS SELECT count(DISTINCT v) FROM t WHERE id < $1;
 EXPLAIN (COSTS OFF) EXECUTE counted(1);
 
 SELECT runs() AS before \gset
@@ -405,6 +405,54 @@ RESET work_mem;
 SELECT runs() - :before AS runs;
 RESET enable_incremental_sort;
 SET enable_sort = off;
+
+-- aggregates of all rows, row by row: of many, one and none, of NULLs, over joins, with an overflow, on the same rows as heap
+SET zen.executor = point, keyjoin;
+CREATE TABLE num (id int PRIMARY KEY, k int, i2 int2, i4 int, i8 int8, f8 float8, d date, t text) USING zen;
+CREATE TABLE num_heap (LIKE num INCLUDING ALL) USING heap;
+CREATE INDEX ON num (k);
+CREATE INDEX ON num_heap (k);
+INSERT INTO num SELECT i, i % 50, NULLIF(i % 300, 7), i * 1000, i * 100000000000000, i / 7.0, date '2024-01-01' + i, 't' || i
+	FROM generate_series(1, 2000) i;
+INSERT INTO num SELECT i, 1000, NULL, 2147483647, 9223372036854775807, 'Infinity', NULL, NULL FROM generate_series(3001, 3003) i;
+INSERT INTO num_heap SELECT * FROM num;
+VACUUM ANALYZE num, num_heap;
+CREATE FUNCTION totals(am text, n int) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	r record;
+	s record;
+BEGIN
+	IF am = 'zen' THEN
+		SELECT count(*), count(i2), sum(i2), sum(i4), avg(i4), min(i4), max(i8), sum(f8), avg(f8), min(d), max(d) + 1 AS next
+			INTO r FROM num WHERE k = n;
+		SELECT count(*), sum(a.i4) AS s INTO s FROM num a JOIN num b ON b.id = a.id + 1 WHERE a.k = n;
+	ELSE
+		SELECT count(*), count(i2), sum(i2), sum(i4), avg(i4), min(i4), max(i8), sum(f8), avg(f8), min(d), max(d) + 1 AS next
+			INTO r FROM num_heap WHERE k = n;
+		SELECT count(*), sum(a.i4) AS s INTO s FROM num_heap a JOIN num_heap b ON b.id = a.id + 1 WHERE a.k = n;
+	END IF;
+	RETURN r::text || s::text;
+END $$;
+PREPARE total(int) AS SELECT count(*), sum(i8) FROM num WHERE k = $1;
+PREPARE limited(int, int) AS SELECT sum(i4) FROM (SELECT i4 FROM num WHERE k = $1 ORDER BY id LIMIT $2) x;
+EXPLAIN (COSTS OFF) EXECUTE total(1);
+SELECT runs() AS before \gset
+EXECUTE total(1);
+EXECUTE total(1);
+EXECUTE total(1000);
+EXECUTE total(-1);
+EXECUTE limited(3, 2);
+EXECUTE limited(3, 2);
+EXECUTE limited(4, 9000);
+EXECUTE limited(4, 0);
+SELECT runs() - :before AS runs;
+SELECT runs() AS before \gset
+SELECT bool_and(totals('zen', n) = totals('heap', n)) AS same FROM (VALUES (1), (7), (-1), (49), (1000), (0)) v(n);
+SELECT runs() - :before AS runs;
+-- others are not kept
+PREPARE joined_text(int) AS SELECT string_agg(t, ',') FROM num WHERE k = $1 AND id < 100;
+EXPLAIN (COSTS OFF) EXECUTE joined_text(1);
+RESET zen.executor;
 
 -- with the setting off, no plan is kept
 SET search_path = kept_plans;

@@ -74,8 +74,9 @@ SELECT twin('DELETE FROM %1$s WHERE id = 40%3$s RETURNING id');
 SELECT twin('SELECT id, CASE WHEN id = %2$s THEN ''same'' ELSE ''other'' END FROM %1$s WHERE id = %2$s');
 SELECT twin('SELECT sub.id FROM (SELECT id, a FROM %1$s WHERE id = %2$s) sub');
 SELECT twin('SELECT x.id, y.id FROM %1$s x JOIN %1$s y ON y.id = x.id + 1 WHERE x.id = %2$s');
+SELECT twin('SELECT count(*), sum(a) FROM %1$s WHERE id BETWEEN %2$s AND 1%2$s');
 -- what has no shape, or no plan that can be kept
-SELECT twin('SELECT count(*) FROM %1$s WHERE id = %2$s');
+SELECT twin('SELECT count(DISTINCT a) FROM %1$s WHERE id = %2$s');
 SELECT twin('SELECT a + %3$s AS s FROM %1$s WHERE id = %2$s GROUP BY a + %3$s HAVING a + %3$s > 1');
 SELECT twin('SELECT DISTINCT a + %3$s FROM %1$s WHERE id = %2$s');
 SELECT twin('SELECT id FROM %1$s WHERE id = (SELECT %2$s)');

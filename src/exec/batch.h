@@ -6,6 +6,8 @@
 
 #include "base/compat.h"
 
+#include "nodes/primnodes.h"
+
 /* What an aggregate knows of the values so far.  All zero: there were none. */
 typedef struct ZenAggTotal
 {
@@ -29,6 +31,13 @@ typedef struct ZenAggKind
 
 /* zen_batchagg_kind -- the aggregate with this pg_proc.oid, or NULL if it is none of ours. */
 extern const ZenAggKind *zen_batchagg_kind(Oid function);
+
+/*
+ * zen_batchagg_is_plain -- is an aggregate in a plan one of ours, of a column or of nothing, without FILTER?
+ *
+ * Such functions, PostgreSQL's own, remember nothing from one execution to the next.
+ */
+extern bool zen_batchagg_is_plain(const Aggref *aggref);
 
 /* zen_batchagg_init -- take the planner's hook for paths of aggregates.  Once a process. */
 extern void zen_batchagg_init(void);

@@ -346,6 +346,14 @@ agg_is_known(Aggref *aggref)
 		!contain_volatile_functions((Node *) aggref->aggfilter);
 }
 
+bool
+zen_batchagg_is_plain(const Aggref *aggref)
+{
+	return zen_batchagg_kind(aggref->aggfnoid) != NULL && aggref->aggdirectargs == NIL && aggref->aggorder == NIL &&
+		aggref->aggdistinct == NIL && aggref->aggfilter == NULL &&
+		(aggref->args == NIL || IsA(linitial_node(TargetEntry, aggref->args)->expr, Var));
+}
+
 /* The different aggregates of the query; NIL if there is none, or one that is not known. */
 static List *
 known_aggregates(RelOptInfo *grouped, List *having)

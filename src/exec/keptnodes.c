@@ -11,6 +11,7 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "catalog/pg_class.h"
+#include "exec/batch.h"
 #include "executor/executor.h"
 #include "jit/jit.h"
 #include "miscadmin.h"
@@ -49,6 +50,28 @@ index_refuses(const PlannedStmt *stmt, const Plan *plan)
 	ZenPointWhy why = scan_refuses(stmt, plan);
 
 	return why == ZEN_WHY_NONE && orderby != NIL ? ZEN_WHY_other_node : why;
+}
+
+/* An expression with an aggregate of which it is not known what it remembers. */
+static bool
+has_other_aggregate(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Aggref))
+		return !zen_batchagg_is_plain((Aggref *) node);
+	return expression_tree_walker(node, has_other_aggregate, context);
+}
+
+/* Groups have a hash table, or keep rows. */
+static ZenPointWhy
+agg_refuses(const PlannedStmt *stmt, const Plan *plan)
+{
+	const Agg  *agg = (const Agg *) plan;
+
+	return agg->aggstrategy != AGG_PLAIN || agg->aggsplit != AGGSPLIT_SIMPLE || agg->groupingSets != NIL ||
+		has_other_aggregate((Node *) plan->targetlist, NULL) || has_other_aggregate((Node *) plan->qual, NULL) ?
+		ZEN_WHY_aggregate : ZEN_WHY_NONE;
 }
 
 /* Transition tables are made as the state is: they cannot be kept. */
@@ -267,6 +290,7 @@ static const ZenNodeKind node_kinds[] = {
 	{T_CustomScan, ZEN_KEYJOIN_NODE,.only_reads = true},
 	{T_Limit,.exprs = {OF(Limit, limitOffset), OF(Limit, limitCount)},
 	.states = {OF(LimitState, limitOffset), OF(LimitState, limitCount), OF(LimitState, eqfunction)}},
+	{T_Agg,.refuses = agg_refuses,.only_reads = true},
 	{T_Sort,.only_reads = true,.open = open_sort,.close = close_sort},
 	{T_LockRows,.close = close_locks},
 	{T_ModifyTable,.refuses = change_refuses,.has_table = true,
@@ -275,7 +299,6 @@ static const ZenNodeKind node_kinds[] = {
 	.open = open_change,.close = close_change},
 
 	/* those that cannot */
-	{T_Agg,.why = ZEN_WHY_aggregate,.only_reads = true},
 	{T_CustomScan, ZEN_BATCH_NODE,.why = ZEN_WHY_aggregate,.plans = OF(CustomScan, custom_plans)},
 	{T_Group,.why = ZEN_WHY_aggregate},
 	{T_WindowAgg,.why = ZEN_WHY_aggregate},

@@ -12,6 +12,7 @@
 #include "catalog/pg_language_d.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type_d.h"
+#include "exec/batch.h"
 #include "exec/keptnodes.h"
 #include "executor/execExpr.h"
 #include "executor/executor.h"
@@ -100,6 +101,8 @@ node_kind(Node *node)
 		case T_CurrentOfExpr:
 		case T_NextValueExpr:
 			return ZEN_MEMORY_NONE;
+		case T_Aggref:
+			return zen_batchagg_is_plain((Aggref *) node) ? ZEN_MEMORY_NONE : ZEN_MEMORY_ANY;
 		case T_FieldStore:
 		case T_RowExpr:
 		case T_RowCompareExpr:

@@ -72,7 +72,7 @@ static const ZenPointReason reasons[ZEN_NWHYS] = {
 	R(other_table, NOT_KEPT,
 	  "Something else than a zen table takes part, as a table of another access method, or a materialized view."),
 	R(aggregate, NOT_KEPT,
-	  "It computes aggregates, groups or windows."),
+	  "It computes groups or windows, or an aggregate that is not one of the simple ones."),
 	R(sort, NOT_KEPT,
 	  "It sorts rows that are sorted in part. See enable_incremental_sort."),
 	R(join, NOT_KEPT,

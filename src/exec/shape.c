@@ -99,24 +99,30 @@ forget_shape(Shape *shape)
 	(void) hash_search(shapes, &shape->hash, HASH_REMOVE, NULL);
 }
 
-/* A shape has become larger or smaller: others go, those first that have not been used for the longest time. */
+/* Shapes go, those first that have not been used for the longest time, as long as they take too much; but not keep. */
+static void
+trim(const Shape *keep)
+{
+	while (total_size > (Size) zen_shape_memory_kb * 1024)
+	{
+		Shape	   *last = dlist_tail_element(Shape, lru, &lru);
+
+		if (last == keep)
+			break;
+		forget_shape(last);
+	}
+}
+
+/* A shape has become larger or smaller. */
 static void
 measure(Shape *shape)
 {
-	dlist_node *n = dlist_tail_node(&lru);
-
 	total_size -= shape->size;
 	shape->size = MemoryContextMemAllocated(shape->context, true);
 	if (shape->plan_context != NULL)
 		shape->size += MemoryContextMemAllocated(shape->plan_context, true);
 	total_size += shape->size;
-	while (total_size > (Size) zen_shape_memory_kb * 1024 && n != &shape->lru)
-	{
-		dlist_node *before = dlist_prev_node(&lru, n);
-
-		forget_shape(dlist_container(Shape, lru, n));
-		n = before;
-	}
+	trim(shape);
 }
 
 static Shape *
@@ -399,6 +405,7 @@ zen_shape_plan(ZenShapeKey *key, Query *query, const char *source, int options, 
 	key->why = ZEN_WHY_NONE;
 	if (making || !zen_shapes || plan_cache_mode == PLAN_CACHE_MODE_FORCE_CUSTOM_PLAN)
 		return NULL;
+	trim(NULL);					/* the setting may have changed */
 	shape = known_shape(key, query, options, params);
 	if (shape == NULL || (shape->nplanned < PLANNED_FIRST && !zen_debug_keep_plans))
 		return NULL;

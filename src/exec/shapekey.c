@@ -253,7 +253,7 @@ shape_rte(Walk *walk, RangeTblEntry *rte)
 
 /*
  * Where a query has groups, the planner finds their expressions again by comparing trees.  Two constants that are equal
- * today would be two parameters.  Plans with groups are not kept in any case.
+ * today would be two parameters.  Plans with groups are not kept in any case; those with aggregates of all rows may.
  */
 static ZenPointWhy
 query_refuses(const Query *query)
@@ -262,7 +262,7 @@ query_refuses(const Query *query)
 		return ZEN_WHY_other_node;
 	if (query->commandType == CMD_MERGE)
 		return ZEN_WHY_merge;
-	if (query->hasAggs || query->hasWindowFuncs || query->groupClause != NIL || query->groupingSets != NIL ||
+	if (query->hasWindowFuncs || query->groupClause != NIL || query->groupingSets != NIL ||
 		query->distinctClause != NIL || query->havingQual != NULL)
 		return ZEN_WHY_aggregate;
 	if (query->setOperations != NULL)
