@@ -111,9 +111,9 @@ SELECT runs() AS before \gset
 SELECT b FROM z WHERE id = 5;
 SELECT b FROM z WHERE id = 6 \; SELECT b FROM z WHERE id = 7;
 COPY (SELECT b FROM z WHERE id = 8) TO STDOUT;
+SELECT runs() - :before AS runs;
 CREATE TABLE made AS SELECT b FROM z WHERE id = 9;
 TABLE made;
-SELECT runs() - :before AS runs;
 BEGIN;
 DECLARE c1 CURSOR FOR SELECT b FROM z WHERE id = 1;
 DECLARE c2 CURSOR FOR SELECT b FROM z WHERE id = 2;
