@@ -1,6 +1,6 @@
 # Point accesses (point of zen.executor) of many sessions at once:
 #
-# - increments of few rows by prepared statements: none is lost, at each isolation level
+# - increments of few rows by prepared statements, and by plain ones (shape): none is lost, at each isolation level
 # - the definition of the table, its indexes and its privileges change beside them: each statement gives what it should,
 #   or a proper error, never another column's value and never a right that the role does not have
 # - a key cache that is too small for the keys has its share of hits
@@ -63,7 +63,8 @@ sub in_background
 
 sub accesses { return value($dbh, 'SELECT point_accesses FROM zen_stat') }
 
-# 4 sessions increment 50 rows; above read committed they try again where they cannot be serialized.
+# 4 sessions increment 50 rows, two of them by plain statements; above read committed they try again where they cannot
+# be serialized.
 sub test_hot_rows
 {
 	my ($level) = @_;
@@ -72,6 +73,7 @@ sub test_hot_rows
 	my $before = accesses();
 	my @sessions = map
 	{
+		my $prepares = $_ % 2;
 		in_background(
 			sub {
 				my ($own) = @_;
@@ -81,7 +83,8 @@ sub test_hot_rows
 				while ($done < 1000)
 				{
 					my $id = 1 + int rand ROWS;
-					my $r = run_sql($own, "EXECUTE inc($id)");
+					my $plain = "UPDATE hot SET n = n + 1, t = t || '' WHERE id = $id RETURNING n, t";
+					my $r = run_sql($own, $prepares ? "EXECUTE inc($id)" : $plain);
 					die "$r->{state} $r->{message}" if $r->{state} ne '' && $r->{state} ne '40001';
 					next if $r->{state} ne '';
 					die "row $id, got $r->{rows}[0][1]" if $r->{rows}[0][1] ne $id;
@@ -100,15 +103,15 @@ sub test_hot_rows
 }
 
 # What a session does beside the changes of definitions: reads, updates, and the same as a role without the right to.
-# Returns the number of updates and of refusals.
+# Returns the number of updates and of refusals.  how: of DBD::Pg's attributes, how a statement is sent.
 sub work
 {
-	my ($own) = @_;
+	my ($own, %how) = @_;
 	my ($updates, $refused) = (0, 0);
 
 	# by the protocol: EXECUTE would take its snapshot before it waits for a change of the definition
-	my $sel = $own->prepare('SELECT id, b FROM t WHERE id = $1', { pg_prepare_now => 1 });
-	my $upd = $own->prepare('UPDATE t SET n = n + 1 WHERE id = $1 RETURNING id, b, n', { pg_prepare_now => 1 });
+	my $sel = $own->prepare('SELECT id, b FROM t WHERE id = $1', {%how});
+	my $upd = $own->prepare('UPDATE t SET n = n + 1 WHERE id = $1 RETURNING id, b, n', {%how});
 	until (value($own, 'SELECT stop FROM control'))
 	{
 		my $id = 1 + int rand ROWS;
@@ -142,7 +145,9 @@ sub test_changed_definitions
 		'CREATE ROLE point_writer', 'CREATE ROLE point_reader', 'GRANT SELECT, UPDATE ON t TO point_writer',
 		'GRANT SELECT ON t TO point_reader', 'GRANT SELECT ON control TO PUBLIC');
 	my $before = accesses();
-	my @sessions = map { in_background(\&work) } 1 .. 8;
+	my $shapes = value($dbh, 'SELECT shape_runs FROM zen_stat');
+	my @how = ([ pg_prepare_now => 1 ], [ pg_server_prepare => 0 ]);
+	my @sessions = map { my $how = $how[ $_ % 2 ]; in_background(sub { work($_[0], @$how) }) } 1 .. 8;
 	wait_for('the sessions to work', sub { accesses() > $before + 100 });
 	for my $round (1 .. 4)
 	{
@@ -163,6 +168,7 @@ sub test_changed_definitions
 		}
 		test_revoked($round);
 	}
+	cmp_ok(value($dbh, 'SELECT shape_runs FROM zen_stat') - $shapes, '>', 1000, 'statements without a name as well');
 	value($dbh, 'UPDATE control SET stop = true');
 	my ($updates, $refused) = (0, 0);
 	for my $session (@sessions)
