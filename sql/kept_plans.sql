@@ -58,7 +58,7 @@ EXECUTE given(3);
 EXECUTE given(4);
 -- and in no others
 EXPLAIN (COSTS OFF) SELECT id, b FROM t WHERE id BETWEEN 1 AND 2;
-PREPARE counted(int) AS SELECT count(DISTINCT v) FROM t WHERE id < $1;
+PREPARE counted(int) AS SELECT bool_and(v > 5) FROM t WHERE id < $1;
 EXPLAIN (COSTS OFF) EXECUTE counted(1);
 
 SELECT runs() AS before \gset
