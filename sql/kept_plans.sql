@@ -395,6 +395,19 @@ EXECUTE changed(3998);
 EXECUTE changed(0);
 EXECUTE changed(3999);
 SELECT runs() - :before AS runs;
+-- on the inner side of a join, by what the outer one gives
+CREATE TABLE word (id int PRIMARY KEY, w text) USING zen;
+INSERT INTO word SELECT i, 'w' || i FROM generate_series(1, 4000) i;
+CREATE INDEX ON word (w);
+VACUUM ANALYZE word;
+PREPARE inner_sort(int) AS SELECT x.id, s.id AS found, s.k FROM word x,
+	LATERAL (SELECT b.id, b.k FROM word y JOIN big b ON b.id = y.id WHERE y.w = x.w ORDER BY b.k DESC LIMIT 100 / (x.id - 1)) s
+	WHERE x.id BETWEEN $1 AND $1 + 1;
+EXECUTE inner_sort(4);
+EXECUTE inner_sort(4);
+EXECUTE inner_sort(50);
+EXECUTE inner_sort(1);
+EXECUTE inner_sort(7);
 SELECT runs() AS before \gset
 SELECT bool_and(sorted('zen', lo, n) = sorted('heap', lo, n)) AS same
 	FROM (VALUES (3900, 50), (3000, 10), (3995, 0), (3990, 100), (1, 5)) v(lo, n);

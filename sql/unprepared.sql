@@ -84,6 +84,10 @@ SELECT twin('WITH w AS MATERIALIZED (SELECT %2$s AS i) SELECT id FROM %1$s, w WH
 SELECT twin('SELECT id FROM %1$s WHERE id = %2$s UNION ALL SELECT %3$s');
 SELECT twin('SELECT id FROM %1$s WHERE id BETWEEN %2$s AND 1%2$s AND b LIKE ''b%2$s%%''');
 SELECT twin('/*+ SeqScan(z) */ SELECT id FROM %1$s WHERE id = %2$s');
+SELECT twin('SELECT id FROM %1$s WHERE id = %2$s AND extract(year FROM d) = 2024');
+SELECT twin('SELECT id FROM %1$s WHERE id IN (%2$s, %3$s, 3, 4, 5, 6, 7, 8, 9) ORDER BY id');
+SELECT twin('SELECT x.id, s.a FROM %1$s x, LATERAL (SELECT y.a FROM %1$s y WHERE y.b = x.b ORDER BY y.id DESC LIMIT 1) s WHERE x.id = %2$s');
+SELECT twin('SELECT x.id, s.n FROM %1$s x, LATERAL (SELECT count(*) AS n FROM %1$s y WHERE y.id BETWEEN x.id AND x.id + 5) s WHERE x.id = %2$s');
 -- values that an index of expressions or of some rows has in its definition stay in the shape
 ALTER TABLE z ADD j jsonb DEFAULT '{"k": 5}';
 ALTER TABLE h ADD j jsonb DEFAULT '{"k": 5}';
@@ -194,6 +198,40 @@ SELECT unprepared.twin('SELECT unprepared.plus(id) FROM unprepared.%1$s WHERE id
 SET search_path = unprepared;
 CREATE OR REPLACE FUNCTION one() RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT 3';
 SELECT twin('SELECT unprepared.plus(id) FROM unprepared.%1$s WHERE id = %2$s');
+-- so are time zones, casts, and a parameter by which ON CONFLICT finds an index
+CREATE TABLE ev (id int PRIMARY KEY, at timestamptz, n bigint) USING zen;
+SET timezone = 'UTC';
+INSERT INTO ev SELECT i, timestamptz '2024-01-01 00:00' + i * interval '1 hour', i FROM generate_series(1, 100) i;
+CREATE FUNCTION early(timestamptz) RETURNS bool LANGUAGE sql AS $$ SELECT $1 < '2024-01-03 00:00'::timestamptz $$;
+CREATE FUNCTION early_rows() RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+	n int := 0;
+	found int;
+BEGIN
+	FOR i IN 1..6 LOOP
+		EXECUTE 'SELECT id FROM ev WHERE id = ' || 46 + i % 2 || ' AND early(at)' INTO found;
+		n := n + (found IS NOT NULL)::int;
+	END LOOP;
+	RETURN n;
+END $$;
+SELECT early_rows();
+SET timezone = 'Asia/Tokyo';
+SELECT early_rows();
+RESET timezone;
+CREATE TYPE boxed AS (x int);
+CREATE FUNCTION into_box(int) RETURNS boxed LANGUAGE sql AS 'SELECT ROW($1)::boxed';
+CREATE FUNCTION into_other_box(int) RETURNS boxed LANGUAGE sql AS 'SELECT ROW($1 + 900)::boxed';
+CREATE CAST (int AS boxed) WITH FUNCTION into_box(int);
+CREATE FUNCTION unboxed(int) RETURNS int LANGUAGE sql AS 'SELECT (($1)::boxed).x';
+SELECT twin('SELECT id, unboxed(id) FROM %1$s WHERE id = %2$s');
+DROP CAST (int AS boxed);
+CREATE CAST (int AS boxed) WITH FUNCTION into_other_box(int);
+SELECT twin('SELECT id, unboxed(id) FROM %1$s WHERE id = %2$s');
+CREATE UNIQUE INDEX ON ev (n) WHERE id > 3;
+DO $$ BEGIN FOR i IN 1..8 LOOP
+	EXECUTE 'INSERT INTO ev (id, n) VALUES ($1, $2) ON CONFLICT (n) WHERE id > $3 DO NOTHING' USING 500 + i, 500, 3;
+END LOOP; END $$;
+SELECT count(*) FROM ev WHERE n = 500;
 CREATE FUNCTION rows_of(int) RETURNS SETOF z STABLE LANGUAGE sql AS 'SELECT * FROM unprepared.z WHERE id = $1';
 SELECT x.id FROM z, rows_of(5) x WHERE z.id = 1 \; SELECT x.id FROM z, rows_of(5) x WHERE z.id = 2;
 -- a table of the same name that comes first from now on
@@ -274,6 +312,7 @@ RESET zen.shape_memory;
 SELECT many() > 100 AS kept;
 
 SET client_min_messages = warning;
+DROP CAST (int AS boxed);
 DROP SCHEMA unprepared, other CASCADE;
 REVOKE SELECT ON public.zen_stat FROM unprepared_one, unprepared_two;
 DROP ROLE unprepared_one, unprepared_two;

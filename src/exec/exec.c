@@ -134,6 +134,8 @@ source_changed(Datum arg, int cacheid, uint32 hash)
 	nchanges++;
 	if (cacheid == TYPEOID)
 		zen_shape_type_changed(hash);
+	else
+		zen_shape_relation_changed(InvalidOid);
 	for (int i = 0; i < NSTATES; i++)
 	{
 		if (states[i].point != NULL && states[i].point->knows_catalogs)
@@ -747,18 +749,16 @@ is_planned_once(const Query *parse, ParamListInfo params)
  *
  * * that of EXPLAIN, which shows the plan for the values;
  * * one whose caller wants a plan for the values;
- * * one whose parameters are computed when they are asked for;
- * * one with hints in a comment, as pg_hint_plan reads them.
+ * * one whose parameters are computed when they are asked for.
  */
 static bool
-may_have_shape(const Query *parse, const char *source, int options, ParamListInfo params)
+may_have_shape(const Query *parse, int options, ParamListInfo params)
 {
 	bool		is_shown = parse == shown && (options & CURSOR_OPT_FAST_PLAN) == 0;
 
 	shown = NULL;
 	return installed && zen_point_access && !is_shown && (options & CURSOR_OPT_CUSTOM_PLAN) == 0 &&
-		(params == NULL || params->paramFetch == NULL) &&
-		(source == NULL || strstr(source, "/*+") == NULL);
+		(params == NULL || params->paramFetch == NULL);
 }
 
 /* As ever; then zen's nodes are put on top of joins. */
@@ -796,7 +796,7 @@ static PlannedStmt *
 point_planner(Query *parse, const char *source, int options, ParamListInfo params)
 {
 	ZenPointWhy once = is_planned_once(parse, params);
-	bool		shaped = may_have_shape(parse, source, options, params);
+	bool		shaped = may_have_shape(parse, options, params);
 	ZenShapeKey key;
 	PlannedStmt *stmt;
 

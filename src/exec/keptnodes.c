@@ -189,12 +189,20 @@ open_loop(PlanState *node)
 		ExecStoreAllNullTuple(nulls);
 }
 
-/* ExecReScan does not reach the plan below a sort that has sorted nothing yet. */
+/*
+ * ExecReScan does not reach the plan below a sort that has sorted nothing yet.  On the inner side of a join that plan
+ * has parameters, which are not set yet: it starts again when it is first asked for a row.
+ */
 static void
 open_sort(PlanState *node)
 {
+	PlanState  *below = outerPlanState(node);
+
 	Assert(((SortState *) node)->tuplesortstate == NULL && !((SortState *) node)->sort_Done);
-	ExecReScan(outerPlanState(node));
+	if (bms_is_empty(below->plan->extParam))
+		ExecReScan(below);
+	else
+		below->chgParam = bms_add_members(below->chgParam, below->plan->extParam);
 }
 
 static void

@@ -23,6 +23,7 @@
 #include "nodes/extensible.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
+#include "storage/proc.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/plancache.h"
@@ -59,6 +60,7 @@ typedef struct Shape
 	List	   *relations;		/* OIDs on which both depend, and what else */
 	List	   *items;			/* (PlanInvalItem) */
 	bool		valid;			/* nothing of that has been invalidated */
+	LocalTransactionId given;	/* the transaction that has been given it last */
 } Shape;
 
 /* How often a hash has come. */
@@ -76,12 +78,14 @@ static uint64 shape_changes;	/* invalidations heard of */
 
 /* ---------- the shapes of a session ---------- */
 
-/* Statements of this transaction may be executing its plan. */
+/* Statements of this transaction may be executing its plan, if one of them was given it. */
 static void
 forget_plan(Shape *shape)
 {
-	if (shape->plan_context != NULL)
+	if (shape->plan_context != NULL && shape->given == zen_my_lxid())
 		MemoryContextSetParent(shape->plan_context, TopTransactionContext);
+	else if (shape->plan_context != NULL)
+		MemoryContextDelete(shape->plan_context);
 	shape->plan_context = NULL;
 	shape->stmt = NULL;
 	shape->relations = shape->items = NIL;
@@ -101,7 +105,7 @@ forget_shape(Shape *shape)
 
 /* Shapes go, those first that have not been used for the longest time, as long as they take too much; but not keep. */
 static void
-trim(const Shape *keep)
+shape_trim(const Shape *keep)
 {
 	while (total_size > (Size) zen_shape_memory_kb * 1024)
 	{
@@ -122,7 +126,7 @@ measure(Shape *shape)
 	if (shape->plan_context != NULL)
 		shape->size += MemoryContextMemAllocated(shape->plan_context, true);
 	total_size += shape->size;
-	trim(shape);
+	shape_trim(shape);
 }
 
 static Shape *
@@ -376,11 +380,18 @@ static Shape *
 known_shape(ZenShapeKey *key, Query *query, int options, ParamListInfo params)
 {
 	Shape	   *shape;
+	uint64		session;
 
 	zen_shapekey_find(key, query, params != NULL ? params->numParams : 0);
 	if (key->why != ZEN_WHY_NONE)
 		return NULL;
-	key->hash = hash_combine64(hash_combine64(key->hash, zen_shapekey_session()), (uint64) options);
+	session = zen_shapekey_session();
+	if (session == 0)
+	{
+		key->why = ZEN_WHY_other_node;
+		return NULL;
+	}
+	key->hash = hash_combine64(hash_combine64(key->hash, session), (uint64) options);
 	key->why = ZEN_WHY_new_shape;
 	shape = shape_by_hash(key->hash);
 	if (shape == NULL && !is_admitted(times_seen(key->hash)))
@@ -396,6 +407,24 @@ known_shape(ZenShapeKey *key, Query *query, int options, ParamListInfo params)
 	return shape;
 }
 
+/* Has a statement hints in a comment, as pg_hint_plan reads them?  Other statements of the message do not count. */
+static bool
+has_hints(const Query *query, const char *source)
+{
+	const char *end;
+
+	if (source == NULL)
+		return false;
+	source += Max(query->stmt_location, 0);
+	end = query->stmt_len > 0 ? source + query->stmt_len : source + strlen(source);
+	for (; end - source >= 3 && (source = memchr(source, '/', (size_t) (end - source - 2))) != NULL; source++)
+	{
+		if (source[1] == '*' && source[2] == '+')
+			return true;
+	}
+	return false;
+}
+
 PlannedStmt *
 zen_shape_plan(ZenShapeKey *key, Query *query, const char *source, int options, ParamListInfo params,
 			   ZenMakePlan make_plan)
@@ -405,9 +434,17 @@ zen_shape_plan(ZenShapeKey *key, Query *query, const char *source, int options, 
 	key->why = ZEN_WHY_NONE;
 	if (making || !zen_shapes || plan_cache_mode == PLAN_CACHE_MODE_FORCE_CUSTOM_PLAN)
 		return NULL;
-	trim(NULL);					/* the setting may have changed */
+	shape_trim(NULL);			/* the setting may have changed */
 	shape = known_shape(key, query, options, params);
-	if (shape == NULL || (shape->nplanned < PLANNED_FIRST && !zen_debug_keep_plans))
+	if (shape == NULL || has_hints(query, source))
+		return NULL;
+	if (!shape->valid && shape->plan_context != NULL)
+	{
+		/* a table has another index, or other statistics: learn anew */
+		forget_plan(shape);
+		shape->nplanned = 0;
+	}
+	if (shape->nplanned < PLANNED_FIRST && !zen_debug_keep_plans)
 		return NULL;
 	if (!shape->valid)
 		make_generic_plan(shape, key->ntables, source, options, make_plan);
@@ -415,6 +452,7 @@ zen_shape_plan(ZenShapeKey *key, Query *query, const char *source, int options, 
 	if (shape->why != ZEN_WHY_NONE || !shape->valid)
 		return NULL;
 	ZEN_COUNT(shape_runs, 1);
+	shape->given = zen_my_lxid();
 	return plan_for(shape, key, query);
 }
 

@@ -12,12 +12,19 @@
 #include "common/hashfn.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
+#include "parser/parse_expr.h"
+#include "parser/parser.h"
+#include "pgtime.h"
 #include "table/zenam_rel.h"
+#include "access/transam.h"
+#include "utils/array.h"
 #include "utils/datum.h"
 #include "utils/guc_tables.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/relcache.h"
+
+#define MIN_HASHED_LIST	9		/* PostgreSQL's MIN_ARRAY_SIZE_FOR_HASHED_SAOP */
 
 /* What a constant is in some place. */
 typedef enum Place
@@ -117,11 +124,43 @@ place_in_operator(const OpExpr *op)
 	return PLACE_COMPARED;
 }
 
-/* A cast hands on what it casts; its further arguments are the parser's.  upper('x') is as good a value as 'X'. */
+/*
+ * A cast hands on what it casts; its further arguments are the parser's.  upper('x') is as good a value as 'X', if it
+ * may be computed for each row.  EXTRACT (year FROM ...) and the like need their words as constants.
+ */
 static Place
 place_in_function(const Walk *walk, const FuncExpr *f)
 {
-	return f->funcformat != COERCE_EXPLICIT_CALL || are_constants(f->args) ? walk->place : PLACE_SHAPE;
+	switch (f->funcformat)
+	{
+		case COERCE_EXPLICIT_CAST:
+		case COERCE_IMPLICIT_CAST:
+			return walk->place;
+		case COERCE_EXPLICIT_CALL:
+			return f->funcid < FirstGenbkiObjectId && are_constants(f->args) ? walk->place : PLACE_SHAPE;
+		default:
+			return PLACE_SHAPE;
+	}
+}
+
+/*
+ * A long list is searched by a hash table, if it is constant.  A list of constants has become one array, or not yet.
+ */
+static Place
+place_in_list(const ScalarArrayOpExpr *op)
+{
+	const Node *list = lsecond(op->args);
+	int			n = 0;
+
+	if (IsA(list, ArrayExpr))
+		n = list_length(((const ArrayExpr *) list)->elements);
+	else if (IsA(list, Const) && !((const Const *) list)->constisnull)
+	{
+		ArrayType  *array = DatumGetArrayTypeP(((const Const *) list)->constvalue);
+
+		n = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
+	}
+	return n >= MIN_HASHED_LIST ? PLACE_SHAPE : PLACE_COMPARED;
 }
 
 static bool shape_node(Node *node, void *context);
@@ -164,7 +203,7 @@ shape_node(Node *node, void *context)
 			return shape_below(node, walk, place_in_operator((OpExpr *) node));
 		case T_ScalarArrayOpExpr:
 			mix(hash, ((ScalarArrayOpExpr *) node)->opno);
-			return shape_below(node, walk, PLACE_COMPARED);
+			return shape_below(node, walk, place_in_list((ScalarArrayOpExpr *) node));
 		case T_DistinctExpr:
 		case T_RowCompareExpr:
 			return shape_below(node, walk, PLACE_COMPARED);
@@ -177,6 +216,18 @@ shape_node(Node *node, void *context)
 		case T_NullTest:
 			mix(hash, ((NullTest *) node)->nulltesttype);
 			return shape_below(node, walk, PLACE_SHAPE);
+		case T_BooleanTest:
+			mix(hash, ((BooleanTest *) node)->booltesttype);
+			return shape_below(node, walk, PLACE_SHAPE);
+		case T_JoinExpr:
+			mix(hash, ((JoinExpr *) node)->jointype);
+			return shape_below(node, walk, PLACE_SHAPE);
+		case T_Aggref:
+			mix(hash, ((Aggref *) node)->aggfnoid);
+			return shape_below(node, walk, PLACE_SHAPE);
+		case T_SQLValueFunction:
+			mix(hash, ((SQLValueFunction *) node)->op);
+			return false;
 		case T_TargetEntry:
 			if (((TargetEntry *) node)->resname != NULL)
 				mix_bytes(hash, ((TargetEntry *) node)->resname, strlen(((TargetEntry *) node)->resname));
@@ -272,12 +323,23 @@ query_refuses(const Query *query)
 	return query->hasTargetSRFs ? ZEN_WHY_other_node : ZEN_WHY_NONE;
 }
 
+static bool
+has_parameter(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	return IsA(node, Param) || expression_tree_walker(node, has_parameter, context);
+}
+
 /* The conditions of ON CONFLICT that name an index have to be the index's own. */
 static bool
 shape_conflict(Walk *walk, OnConflictExpr *conflict)
 {
 	if (conflict == NULL)
 		return false;
+	/* the planner finds the index by the values of parameters in it */
+	if (has_parameter(conflict->arbiterWhere, NULL) || has_parameter((Node *) conflict->arbiterElems, NULL))
+		return refuse(walk, ZEN_WHY_custom_plan);
 	mix(&walk->key->hash, conflict->action);
 	mix(&walk->key->hash, conflict->constraint);
 	walk->place = PLACE_STORED;
@@ -296,9 +358,14 @@ mix_clauses(uint64 *hash, const Query *query)
 	{
 		mix(hash, lfirst_node(SortGroupClause, lc)->tleSortGroupRef);
 		mix(hash, lfirst_node(SortGroupClause, lc)->sortop);
+		mix(hash, lfirst_node(SortGroupClause, lc)->nulls_first);
 	}
 	foreach(lc, query->rowMarks)
+	{
+		mix(hash, lfirst_node(RowMarkClause, lc)->rti);
 		mix(hash, lfirst_node(RowMarkClause, lc)->strength);
+		mix(hash, lfirst_node(RowMarkClause, lc)->waitPolicy);
+	}
 }
 
 /* True: the query has no shape. */
@@ -435,6 +502,9 @@ setting_of(const struct config_generic *setting)
 	return result;
 }
 
+#define MAX_PATH		64		/* schemas of a search path by which shapes
+								 * are told apart */
+
 /* The planner's settings, found once; *n gets their number. */
 static const Setting *
 planner_settings(int *n)
@@ -464,13 +534,19 @@ planner_settings(int *n)
 uint64
 zen_shapekey_session(void)
 {
-	Oid			path[16];
+	Oid			path[MAX_PATH];
 	int			n = fetch_search_path_array(path, lengthof(path));
 	uint64		hash = GetUserId();
 	const Setting *setting;
 
-	for (int i = 0; i < Min(n, lengthof(path)); i++)
+	if (n > MAX_PATH)
+		return 0;
+	for (int i = 0; i < n; i++)
 		mix(&hash, path[i]);
+	/* by these constants in the bodies of functions are read */
+	mix(&hash, (uint64) session_timezone);
+	mix(&hash, ((uint64) DateStyle << 32) + ((uint64) DateOrder << 16) + (uint64) IntervalStyle);
+	mix(&hash, ((uint64) Array_nulls << 2) + ((uint64) Transform_null_equals << 1) + standard_conforming_strings);
 	mix(&hash, ((uint64) zen_key_join << 1) + zen_batch_aggregate);
 	setting = planner_settings(&n);
 	for (; n > 0; n--, setting++)

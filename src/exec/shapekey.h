@@ -53,8 +53,10 @@ extern void zen_shapekey_put_back(ZenShapeKey *key);
 /*
  * zen_shapekey_session -- a hash of all that a plan depends on beside its query and the catalogs.
  *
- * That is the settings of the planner and of zen.executor, the current user, and the search path.  By the search path
- * the planner reads the bodies of functions in SQL that it puts in place of a call.
+ * That is the settings of the planner and of zen.executor, and the current user; and search path, time zone and style
+ * of dates.  By these the planner reads the bodies of functions in SQL that it puts in place of a call.
+ *
+ * 0: the search path has too many schemas to be told from others.
  */
 extern uint64 zen_shapekey_session(void);
 
