@@ -282,7 +282,7 @@ start_execution(QueryDesc *query, int eflags)
 	ZenAssertNotInEpoch();
 	/* the process moves to another node before it allocates anything */
 	if (unlikely(zen_partition_soft))
-		zen_votes_begin(query, eflags);
+		zen_votes_begin(query, zen_exec_params(query), eflags);
 	zen_statements_start(prev_start, query, eflags);
 }
 

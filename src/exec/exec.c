@@ -595,6 +595,14 @@ choose_state(QueryDesc *query, int eflags)
 	return NULL;
 }
 
+ParamListInfo
+zen_exec_params(const QueryDesc *query)
+{
+	if (zen_point_serial(query->plannedstmt) == 0)
+		return query->params;
+	return zen_point_params(query->plannedstmt->planTree, query->params, CurrentMemoryContext);
+}
+
 static void
 point_start(QueryDesc *query, int eflags)
 {

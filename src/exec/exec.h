@@ -11,6 +11,7 @@
 
 #include "access/xact.h"
 #include "exec/pointwhy.h"
+#include "executor/execdesc.h"
 
 #ifndef ZEN_NO_EXECUTOR
 
@@ -28,6 +29,14 @@ extern void zen_exec_yield(void);
 /* zen_exec_init -- take the hooks of parser and planner; after other libraries have taken theirs. */
 extern void zen_exec_init(void);
 
+/*
+ * zen_exec_params -- the parameters by which a plan is about to be executed.
+ *
+ * Those of the query, and behind them the values of a statement that runs by the plan of its shape.  Made in the
+ * current memory context.
+ */
+extern ParamListInfo zen_exec_params(const QueryDesc *query);
+
 /* zen_exec_event, zen_exec_subevent -- executions that a transaction or subtransaction leaves are over. */
 extern void zen_exec_event(XactEvent event);
 extern void zen_exec_subevent(SubXactEvent event, SubTransactionId subxact);
@@ -36,6 +45,7 @@ extern void zen_exec_subevent(SubXactEvent event, SubTransactionId subxact);
 
 #define zen_exec_install()			((void) 0)
 #define zen_exec_init()				((void) 0)
+#define zen_exec_params(query)		((query)->params)
 #define zen_point_serial(stmt)		0
 #define zen_point_reason(why)		((const ZenPointReason *) NULL)
 

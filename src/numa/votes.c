@@ -568,10 +568,10 @@ looks_at_table(const PlannedStmt *stmt)
 }
 
 void
-zen_votes_begin(QueryDesc *query, int eflags)
+zen_votes_begin(QueryDesc *query, ParamListInfo params, int eflags)
 {
 	static LocalTransactionId last = InvalidLocalTransactionId;
-	Collector	c = {.rtable = query->plannedstmt->rtable,.params = query->params};
+	Collector	c = {.rtable = query->plannedstmt->rtable,.params = params};
 
 	/*
 	 * parallel workers stay where they are started, and so do processes that

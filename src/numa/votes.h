@@ -13,8 +13,9 @@ extern void zen_votes_init(void);
 
 /*
  * zen_votes_begin -- a plan is about to be executed: if it is the first of a transaction that looks at a table, its
- * point accesses vote for the node on which the transaction runs.  With zen_partition_soft.
+ * point accesses vote for the node on which the transaction runs.  params: by which the plan is executed.  With
+ * zen_partition_soft.
  */
-extern void zen_votes_begin(QueryDesc *query, int eflags);
+extern void zen_votes_begin(QueryDesc *query, ParamListInfo params, int eflags);
 
 #endif							/* ZEN_VOTES_H */
