@@ -43,7 +43,7 @@ SET zen.executor = 'point, keyjoin, batch, shape';
 SELECT v FROM t WHERE id = 1;
 DO $$ BEGIN EXECUTE 'DELETE FROM t WHERE id = 0'; END $$;
 SELECT reasons();
-DO $$ BEGIN EXECUTE 'DELETE FROM t WHERE id IN (0' || repeat(', 0', 100) || ')'; END $$;
+DO $$ BEGIN EXECUTE 'DELETE FROM t WHERE id = 0' || repeat(' OR id = 0', 100); END $$;
 SELECT reasons();
 -- a plan that hopes to stop early
 CREATE TABLE large (id int PRIMARY KEY, v int);
