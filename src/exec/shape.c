@@ -37,6 +37,8 @@
 #define ADMIT_EVERY		16		/* times that a shape comes, while memory is
 								 * full */
 #define PLANNED_FIRST	3		/* plans for values before a generic one */
+#define HINT_HEAD		1024	/* bytes of a message that may begin with
+								 * hints */
 #define MAX_RISK		50		/* of a kept plan; the cost of some 12 pages */
 
 typedef struct Shape
@@ -407,22 +409,36 @@ known_shape(ZenShapeKey *key, Query *query, int options, ParamListInfo params)
 	return shape;
 }
 
-/* Has a statement hints in a comment, as pg_hint_plan reads them?  Other statements of the message do not count. */
+/* Does a text have the beginning of hints? */
 static bool
-has_hints(const Query *query, const char *source)
+has_hint(const char *text, size_t len)
 {
-	const char *end;
+	const char *end = text +len;
 
-	if (source == NULL)
-		return false;
-	source += Max(query->stmt_location, 0);
-	end = query->stmt_len > 0 ? source + query->stmt_len : source + strlen(source);
-	for (; end - source >= 3 && (source = memchr(source, '/', (size_t) (end - source - 2))) != NULL; source++)
+	for (; end - text >=3 && (text = memchr(text, '/', (size_t) (end - text -2))) !=NULL; text ++)
 	{
-		if (source[1] == '*' && source[2] == '+')
+		if (text[1] == '*' && text[2] == '+')
 			return true;
 	}
 	return false;
+}
+
+/*
+ * Has a statement hints in a comment, as pg_hint_plan reads them?
+ *
+ * They stand in it, or at the head of the message.  A search of the whole message would be long, for each of many
+ * statements.
+ */
+static bool
+has_hints(const Query *query, const char *source)
+{
+	const char *own;
+
+	if (source == NULL)
+		return false;
+	own = source + Max(query->stmt_location, 0);
+	return has_hint(own, query->stmt_len > 0 ? (size_t) query->stmt_len : strlen(own)) ||
+		has_hint(source, strnlen(source, HINT_HEAD));
 }
 
 PlannedStmt *
