@@ -196,9 +196,11 @@ sub memory
 sub test_memory
 {
 	my $plans = q{name IN ('zen shape', 'zen plan of a shape')};
+	my $before_many = shape_runs();
 	value($dbh, q{SET zen.shape_memory = '1MB'});
 	value($dbh, q{DO $$ BEGIN FOR i IN 1..8 LOOP FOR n IN 1..10000 LOOP
 		EXECUTE format('SELECT v AS v%s FROM t WHERE id = %s', n, i); END LOOP; END LOOP; END $$});
+	cmp_ok(shape_runs() - $before_many, '>', 100, 'those that have found room stay, and are used');
 	my $bytes = memory($plans);
 	cmp_ok($bytes, '<=', 1024 * 1024, "plans of ten thousand shapes: $bytes bytes");
 	cmp_ok($bytes, '>', 512 * 1024, 'and they use what they may');

@@ -177,62 +177,83 @@ shape_below(Node *node, Walk *walk, Place place)
 	return result;
 }
 
+/* What a node is, beside the nodes below it: enough that few different queries have one hash. */
+static void
+mix_node(uint64 *hash, const Node *node)
+{
+	mix(hash, nodeTag(node));
+	switch (nodeTag(node))
+	{
+		case T_Var:
+			mix(hash, ((uint64) ((const Var *) node)->varno << 32) + (uint32) ((const Var *) node)->varattno);
+			break;
+		case T_Param:
+			mix(hash, (uint64) ((const Param *) node)->paramid);
+			break;
+		case T_OpExpr:
+			mix(hash, ((const OpExpr *) node)->opno);
+			break;
+		case T_ScalarArrayOpExpr:
+			mix(hash, ((const ScalarArrayOpExpr *) node)->opno);
+			break;
+		case T_FuncExpr:
+			mix(hash, ((const FuncExpr *) node)->funcid);
+			break;
+		case T_Aggref:
+			mix(hash, ((const Aggref *) node)->aggfnoid);
+			break;
+		case T_BoolExpr:
+			mix(hash, ((const BoolExpr *) node)->boolop);
+			break;
+		case T_NullTest:
+			mix(hash, ((const NullTest *) node)->nulltesttype);
+			break;
+		case T_BooleanTest:
+			mix(hash, ((const BooleanTest *) node)->booltesttype);
+			break;
+		case T_JoinExpr:
+			mix(hash, ((const JoinExpr *) node)->jointype);
+			break;
+		case T_SQLValueFunction:
+			mix(hash, ((const SQLValueFunction *) node)->op);
+			break;
+		case T_TargetEntry:
+			if (((const TargetEntry *) node)->resname != NULL)
+				mix_bytes(hash, ((const TargetEntry *) node)->resname, strlen(((const TargetEntry *) node)->resname));
+			break;
+		default:
+			break;
+	}
+}
+
 static bool
 shape_node(Node *node, void *context)
 {
 	Walk	   *walk = context;
-	uint64	   *hash = &walk->key->hash;
 
 	if (node == NULL)
 		return false;
-	mix(hash, nodeTag(node));
+	mix_node(&walk->key->hash, node);
 	switch (nodeTag(node))
 	{
 		case T_Const:
 			return shape_const(walk, (Const *) node);
-		case T_Var:
-			mix(hash, ((uint64) ((Var *) node)->varno << 32) + (uint32) ((Var *) node)->varattno);
-			return false;
 		case T_Param:
-			mix(hash, (uint64) ((Param *) node)->paramid);
 			if (((Param *) node)->paramkind == PARAM_EXTERN && ((Param *) node)->paramid > walk->key->nparams)
 				walk->key->why = ZEN_WHY_custom_plan;
 			return walk->key->why != ZEN_WHY_NONE;
 		case T_OpExpr:
-			mix(hash, ((OpExpr *) node)->opno);
 			return shape_below(node, walk, place_in_operator((OpExpr *) node));
 		case T_ScalarArrayOpExpr:
-			mix(hash, ((ScalarArrayOpExpr *) node)->opno);
 			return shape_below(node, walk, place_in_list((ScalarArrayOpExpr *) node));
 		case T_DistinctExpr:
 		case T_RowCompareExpr:
 			return shape_below(node, walk, PLACE_COMPARED);
 		case T_FuncExpr:
-			mix(hash, ((FuncExpr *) node)->funcid);
 			return shape_below(node, walk, place_in_function(walk, (FuncExpr *) node));
-		case T_BoolExpr:
-			mix(hash, ((BoolExpr *) node)->boolop);
-			return shape_below(node, walk, walk->place);
-		case T_NullTest:
-			mix(hash, ((NullTest *) node)->nulltesttype);
-			return shape_below(node, walk, PLACE_SHAPE);
-		case T_BooleanTest:
-			mix(hash, ((BooleanTest *) node)->booltesttype);
-			return shape_below(node, walk, PLACE_SHAPE);
-		case T_JoinExpr:
-			mix(hash, ((JoinExpr *) node)->jointype);
-			return shape_below(node, walk, PLACE_SHAPE);
-		case T_Aggref:
-			mix(hash, ((Aggref *) node)->aggfnoid);
-			return shape_below(node, walk, PLACE_SHAPE);
-		case T_SQLValueFunction:
-			mix(hash, ((SQLValueFunction *) node)->op);
-			return false;
-		case T_TargetEntry:
-			if (((TargetEntry *) node)->resname != NULL)
-				mix_bytes(hash, ((TargetEntry *) node)->resname, strlen(((TargetEntry *) node)->resname));
-			return shape_below(node, walk, walk->place);
 		case T_List:
+		case T_TargetEntry:
+		case T_BoolExpr:
 		case T_RelabelType:
 		case T_CoerceViaIO:
 		case T_ArrayCoerceExpr:
