@@ -36,6 +36,7 @@ for my $case (
 	[ [ '--loads', 'select,tpch' ], qr/--loads is a list/ ],
 	[ [ '--am', 'zen,columnar' ], qr/--am is a list/ ],
 	[ [ '--set', 'zen.met_cache_size' ], qr/--set is a list/ ],
+	[ [ '--loads', 'distinct' ], qr/wants --protocol simple/ ],
 	[ [ '--transactions', '0' ], qr/--transactions wants a whole number/ ],
 	[ [ '--out', "$dir/none/x" ], qr/cannot write/ ])
 {
