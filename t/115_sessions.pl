@@ -76,11 +76,10 @@ sub test_cancelled_commit
 		'CREATE TABLE n_h (id int) USING heap');
 	run_all($handle, q{ALTER SYSTEM SET synchronous_standby_names = 'nobody'}, 'SELECT pg_reload_conf()');
 	my $holder = connect_db($sync);
-	wait_for('the setting', sub { value($holder, 'SHOW synchronous_standby_names') eq 'nobody' });
+	wait_until_synchronous($handle, $holder);
 	run_all($holder, 'BEGIN', 'NOTIFY a', 'INSERT INTO n_h VALUES (0)');
 	my $held = start_statement($holder, 'COMMIT');
-	wait_for('the holder', sub { value($handle,
-		"SELECT wait_event = 'SyncRep' FROM pg_stat_activity WHERE pid = $holder->{pg_pid}") });
+	wait_for('the holder', sub { waits_for_standby($handle, $holder->{pg_pid}) });
 	for my $case (
 		[ 'zen-only', 'cancel', '57014', 'INSERT INTO n VALUES (1)' ],
 		[ 'zen-only', 'terminate', '08000', 'INSERT INTO n VALUES (2)' ],

@@ -250,9 +250,8 @@ sub waits
 {
 	my ($pid, $statement) = @_;
 	wait_for('the commit to wait or end', sub {
-			$statement->{dbh}->pg_ready || value($dbh,
-				"SELECT count(*) FROM pg_stat_activity WHERE pid = $pid AND wait_event = 'SyncRep'") });
-	return value($dbh, "SELECT count(*) FROM pg_stat_activity WHERE pid = $pid AND wait_event = 'SyncRep'");
+			$statement->{dbh}->pg_ready || waits_for_standby($dbh, $pid) });
+	return waits_for_standby($dbh, $pid);
 }
 
 sub test_standby
@@ -266,6 +265,7 @@ sub test_standby
 	my $other = connect_db($node);
 	my $backend = value($other, 'SELECT pg_backend_pid()');
 	kill 'STOP', $pid;
+	wait_until_synchronous($dbh, $other);
 	for my $level ('on', 'remote_write', 'remote_apply', 'local', 'off')
 	{
 		for my $table ('h', 't')

@@ -51,7 +51,7 @@ sub open_primary
 sub want_standby
 {
 	reload_conf($primary, q{synchronous_standby_names = '*'});
-	wait_for('the setting', sub { value($session, 'SHOW synchronous_standby_names') eq '*' });
+	wait_until_synchronous($dbh, $session);
 	return;
 }
 
@@ -105,7 +105,7 @@ sub begin_commit
 	my $outcome;
 	wait_for('the commit', sub {
 			$outcome = 'done' if $session->pg_ready;
-			$outcome //= 'waits' if value($dbh, "SELECT wait_event = 'SyncRep' FROM pg_stat_activity WHERE pid = $pid");
+			$outcome //= 'waits' if waits_for_standby($dbh, $pid);
 			return $outcome; });
 	finish_statement($statement) if $outcome eq 'done';
 	return ($outcome, $statement);

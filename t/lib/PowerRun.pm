@@ -273,10 +273,8 @@ sub hold
 	if ($place eq 'sync_rep')
 	{
 		value($watch, $_) for q{ALTER SYSTEM SET synchronous_standby_names = 'nobody'}, 'SELECT pg_reload_conf()';
-		wait_for('a standby to be waited for', sub { value(session(@$at{qw(sessions connect)}, $who),
-					'SHOW synchronous_standby_names') eq 'nobody'; });
-		return sub { value($watch, q{SELECT wait_event = 'SyncRep' FROM pg_stat_activity WHERE pid = }
-			. pid_of($at, $who)); };
+		wait_until_synchronous($watch, session(@$at{qw(sessions connect)}, 'probe'));
+		return sub { waits_for_standby($watch, pid_of($at, $who)); };
 	}
 	$at->{medium}->hold($place, pid_of($at, $who), $after);
 	kill 'HUP', pid_of($at, $who) if $place eq 'settings';

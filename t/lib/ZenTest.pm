@@ -36,7 +36,8 @@ our @EXPORT = qw(
   crash let_end start_again start_and_crash wait_for crash_restart clean_restart wait_recovered stop_asleep
   stop_wal_writer inject_fault
   compile_library build_callbacks run_program
-  connect_db run_sql value run_all state_of start_statement finish_statement finish_query lock_wait_pid
+  connect_db run_sql value run_all state_of start_statement finish_statement finish_query
+  wait_until_synchronous waits_for_standby lock_wait_pid
   contents make_rows same_by_index findings is_sound
 );
 
@@ -601,6 +602,28 @@ sub finish_query
 	my ($statement) = @_;
 	my $end = finish_statement($statement);
 	return $end =~ /^SELECT/ ? $statement->{sth}->fetchall_arrayref->[0][0] : $end;
+}
+
+# wait_until_synchronous -- wait until commits of this session wait for a standby: the checkpointer reads
+# synchronous_standby_names for all, later than a session does.  The standby must be missing, or stand still.
+sub wait_until_synchronous
+{
+	my ($watch, $dbh) = @_;
+	wait_for('commits that wait for a standby', sub {
+			my $commit = start_statement($dbh, q{SELECT pg_logical_emit_message(true, '', '')});
+			my $waits = 0;
+			wait_for('the commit', sub { ($waits = waits_for_standby($watch, $dbh->{pg_pid})) || $dbh->pg_ready; });
+			value($watch, "SELECT pg_cancel_backend($dbh->{pg_pid})") if $waits;
+			finish_statement($commit);
+			return $waits; });
+	return;
+}
+
+# waits_for_standby -- does this process wait for a synchronous standby?
+sub waits_for_standby
+{
+	my ($watch, $pid) = @_;
+	return value($watch, "SELECT count(*) FROM pg_stat_activity WHERE pid = $pid AND wait_event = 'SyncRep'");
 }
 
 # lock_wait_pid -- true if the backend $pid waits for a lock of another one.
