@@ -6,6 +6,8 @@
 # accounts or the order of actions.  A fault that spoils only what is flushed, or when,
 # needs a power cut.
 #
+# The pool is emulated.  In mode wal the WAL redoes much of what these faults spoil: t/425 and t/432 have its faults.
+#
 # FAULTS="a b"  only these
 
 use strict;
@@ -53,7 +55,8 @@ my @faults = (
 my %wanted = map { $_ => 1 } split ' ', $ENV{FAULTS} || '';
 @faults = grep { !%wanted || $wanted{ $_->[0] } } @faults;
 
-my $node = new_node('faults', pool_size => '32MB', dram_size => '64MB', faults => 1);
+my $node = new_node('faults', pool_size => '32MB', dram_size => '64MB', faults => 1,
+	conf => 'zen.pool_mode = emulated');
 my $pool = pool_path($node);
 my $conf = $node->data_dir . '/fault.conf';
 my ($fault, @wrong, $dbh);

@@ -346,7 +346,8 @@ sub play
 		elsif ($option->{go}) { $medium->hold('nothing'); }
 		else                 { execute($step, \%sessions, $connect, $server->data_dir); }
 		$medium->word('acked', $medium->word('acked') + 1);
-		$medium->word('flushed', $medium->word('acked')) unless $scenario->{async}{ $step->[0] };
+		# a step without a statement commits nothing, and waits for nobody's WAL
+		$medium->word('flushed', $medium->word('acked')) if defined $step->[1] && !$scenario->{async}{ $step->[0] };
 		$medium->word('want', 1) if $option->{quiet};
 		$medium->snap if $option->{snap} || ($scenario->{snaps} && !$option->{quiet});
 	}
