@@ -538,7 +538,7 @@ sub order
 	return map { send_to($_->{to}, \@order); $hear->($_) } @$sessions;
 }
 
-# CPU in ns of all that were the postmaster's children, and how many children it has.
+# CPU in ns of all that were the postmaster's children and are reaped, and how many it has that are not.
 sub reaped_ns
 {
 	my ($postmaster) = @_;
@@ -547,7 +547,18 @@ sub reaped_ns
 	return ($fields[13] + $fields[14]) * 1e9 / $option{hz};
 }
 
-sub children { return scalar(() = qx(ps -o pid= --ppid $_[0]) =~ /\d+/g); }
+sub children
+{
+	my ($postmaster) = @_;
+	my $children = 0;
+	for my $file (glob '/proc/[0-9]*/stat')
+	{
+		open my $in, '<', $file or next;
+		my (undef, $parent) = split ' ', (<$in> // '') =~ s/.*\) //r;
+		$children++ if defined $parent && $parent == $postmaster;
+	}
+	return $children;
+}
 
 # Runs what was prepared; the processor time in ns.
 sub measured
