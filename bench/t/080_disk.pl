@@ -29,6 +29,8 @@ for my $case (
 	[ '--loads all', qr/--loads is a list of update-key .* copy, not 'all'/ ],
 	[ '--peers pg', qr/--peers is a list of heap zen zen-tree, not 'pg'/ ],
 	[ '--clients 0', qr/--clients is a list of numbers, not '0'/ ],
+	[ '--memory 10', qr/--memory is a number of megabytes, at least 100, not '10'/ ],
+	[ '--memory 500 --restarts 1', qr/--memory and --restarts do not go together/ ],
 	[ '--dram 100', qr/--dram must be 512 or more/ ],
 	[ '--dir /nowhere', qr{--dir /nowhere is no directory} ])
 {
@@ -60,4 +62,19 @@ is($keys, join(' ', map { ("$_/heap", "$_/zen", "$_/zen-tree") } 'update-key/2',
 	'a row of the table for each peer; copy has one client');
 my %columns = map { scalar(split /\|/) => 1 } @rows;
 is(join(' ', keys %columns), 12, 'all have as many columns');
+
+# What root may do only: memory that is limited, and starts with empty caches.
+SKIP:
+{
+	skip 'only root limits memory by control groups', 4 if $> != 0 || !-w '/proc/sys/vm/drop_caches';
+	my ($group) = grep { -e "$_/memory.limit_in_bytes" || -e "$_/memory.max" } '/sys/fs/cgroup/memory', '/sys/fs/cgroup';
+	skip 'no memory controller of control groups', 4 if !defined $group || !-w $group;
+	my $short = "--dir $dir --out $dir/out --peers heap,zen --clients 2 --rounds 1 --seconds 1 --scale 1 --dram 512";
+	($output, $status) = disk($short, '--loads read-zipf,update --user-rows 1000 --memory 900');
+	is($status, 0, 'memory: its status') or diag $output;
+	like(PostgreSQL::Test::Utils::slurp_file("$dir/out/disk.md"), qr/Each server has 900 MB of memory/, 'memory: the table says so');
+	is(join(' ', glob "$group/zen-disk*"), '', 'memory: it leaves no group');
+	($output, $status) = disk($short, '--loads update-key --restarts 1');
+	like($output, qr/^\| heap \| \d+\.\d+ .*\n\| zen \| \d+\.\d+ /m, 'restarts: seconds of each peer') or diag $output;
+}
 done_testing();
