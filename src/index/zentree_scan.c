@@ -608,6 +608,20 @@ zentree_parallelrescan(IndexScanDesc scan)
 	shared->has_fence = false;
 }
 
+int
+zentree_ahead(IndexScanDesc scan, ItemPointer tids, int max)
+{
+	TreeScan   *s = scan->opaque;
+	int			step = s->batch.backward ? -1 : 1;
+	int			n = 0;
+
+	if (!s->active || s->resume)
+		return 0;
+	for (int i = s->current + step; n < max && i >= 0 && i < s->batch.n; i += step)
+		zen_tid_of_word(s->batch.slots[i].tid, &tids[n++]);
+	return n;
+}
+
 void
 zentree_scan_callbacks(IndexAmRoutine *am)
 {

@@ -70,6 +70,24 @@ extern bool zen_row_fetch(ZenFetch *fetch);
  */
 extern bool zen_row_read(ZenFetch *fetch);
 
+/*
+ * zen_row_visible -- does the snapshot, an MVCC snapshot, see a row under the TID?  Nothing is copied, and a slot in NVM
+ * is not read.
+ *
+ * Of the fetch it takes ht, tidno and snapshot, and sets all_dead.
+ */
+extern bool zen_row_visible(ZenFetch *fetch);
+
+/* zen_row_count_visible -- so many rows were found visible: they count as scanned, and as hits. */
+extern void zen_row_count_visible(ZenHTable *ht, uint32 n);
+
+/*
+ * zen_row_seen -- of up to 32 TIDs those under which every snapshot sees a row, as far as the map tells: bit i for TID i.
+ *
+ * Caller has a lock on the table.
+ */
+extern uint32 zen_row_seen(ZenHTable *ht, const uint64 *tidnos, int n);
+
 /* Memory for the rows of a block, one after the other. */
 typedef struct ZenRowChunk
 {

@@ -22,6 +22,7 @@
 #include "cache/tidmap.h"
 #include "storage/lmgr.h"
 #include "storage/predicate.h"
+#include "table/indexahead.h"
 #include "table/zenam_callbacks.h"
 #include "table/zenam_rel.h"
 #include "utils/memutils.h"
@@ -260,6 +261,8 @@ typedef struct ZenIndexFetch
 	IndexFetchTableData base;
 	ZenHTable  *ht;
 	BlockNumber block;			/* of the last row */
+	ZenIndexAhead ahead;
+	uint32		visible;		/* rows of an index-only scan, not counted yet */
 } ZenIndexFetch;
 
 static IndexFetchTableData *
@@ -279,11 +282,18 @@ zenam_index_fetch_begin(Relation rel)
 static void
 zenam_index_fetch_reset(IndexFetchTableData *data)
 {
+	ZenIndexFetch *index = (ZenIndexFetch *) data;
+
+	memset(&index->ahead, 0, sizeof(index->ahead));
+	if (index->visible > 0)
+		zen_row_count_visible(index->ht, index->visible);
+	index->visible = 0;
 }
 
 static void
 zenam_index_fetch_end(IndexFetchTableData *data)
 {
+	zenam_index_fetch_reset(data);
 	pfree(data);
 }
 
@@ -312,17 +322,38 @@ note_key_seen_twice(ZenFetch *f)
 		sees_twice = GetTopTransactionIdIfAny();
 }
 
+/* For an index-only scan, which would empty its slot at once (src/table/README, "Index scans"). */
+static bool
+index_only_visible(ZenIndexFetch *index, ZenFetch *f, ItemPointer tid, bool *all_dead)
+{
+	bool		visible = zen_index_seen(&index->ahead, tid) || zen_row_visible(f);
+
+	index->visible += visible;
+	if (all_dead != NULL)
+		*all_dead = f->all_dead;
+	return visible;
+}
+
 static bool
 zenam_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot,
 						bool *call_again, bool *all_dead)
 {
 	ZenIndexFetch *index = (ZenIndexFetch *) data;
 	ZenFetch	f = {.ht = index->ht,.tidno = zen_tidno(tid),.snapshot = snapshot,.code = ZEN_ANY_CODE};
+	IndexScanDesc scan = zen_index_scan_of(data, tid, call_again);
 	bool		found;
 
 	Assert(zen_tid_has_form(tid));
 	Assert(index->ht->in_use);
+	if (scan != NULL)
+		zen_index_ahead(&index->ahead, scan, index->ht);
 	*call_again = false;
+	if (scan != NULL && scan->xs_want_itup && IsMVCCSnapshot(snapshot) &&
+		!CheckForSerializableConflictOutNeeded(data->rel, snapshot))
+	{
+		ExecClearTuple(slot);
+		return index_only_visible(index, &f, tid, all_dead);
+	}
 	if (ItemPointerGetBlockNumber(tid) != index->block)
 	{
 		index->block = ItemPointerGetBlockNumber(tid);
