@@ -109,6 +109,7 @@ sub play
 		next if $result eq '';
 		diag("step $step, session $at->{number}: $result") if $fault eq '' && $differences < 5;
 		$differences++;
+		last if $fault ne '';
 	}
 	value($_->{dbh}, 'ROLLBACK') for grep { $_->{active} } @open;
 	return $differences;

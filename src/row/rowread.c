@@ -428,8 +428,8 @@ zen_row_count_visible(ZenHTable *ht, uint32 n)
 	count_reads(ht, ZEN_T_SCANNED, n, 0);
 }
 
-static void
-prefetch_words(ZenHTable *ht, const uint64 *tidnos, int n)
+void
+zen_row_prefetch_words(ZenHTable *ht, const uint64 *tidnos, int n)
 {
 	for (int i = 0; i < n; i++)
 		__builtin_prefetch(zen_tidmap_word(ht, tidnos[i]));
@@ -441,7 +441,7 @@ zen_row_seen(ZenHTable *ht, const uint64 *tidnos, int n)
 	uint32		seen = 0;
 
 	Assert(n <= 32);
-	prefetch_words(ht, tidnos, n);
+	zen_row_prefetch_words(ht, tidnos, n);
 	for (int i = 0; i < n; i++)
 	{
 		ZenWord    *word = zen_tidmap_word(ht, tidnos[i]);
@@ -457,7 +457,7 @@ void
 zen_row_prefetch(ZenHTable *ht, const uint64 *tidnos, int n)
 {
 	zen_epoch_enter();
-	prefetch_words(ht, tidnos, n);
+	zen_row_prefetch_words(ht, tidnos, n);
 	for (int i = 0; i < n; i++)
 	{
 		ZenWord    *word = zen_tidmap_word(ht, tidnos[i]);

@@ -49,20 +49,24 @@ void
 zen_index_ask_ahead(ZenIndexAhead *ahead, IndexScanDesc scan, ZenHTable *ht)
 {
 	Relation	index = scan->indexRelation;
-	uint64		tidnos[ZEN_MAX_AHEAD];
+	uint64		tidnos[2 * ZEN_MAX_AHEAD];
 	int			n = 0;
 
 	if (index->rd_rel->relam == BTREE_AM_OID)
-		n = btree_ahead(ahead, scan, ahead->tids, ahead->wanted);
+		n = btree_ahead(ahead, scan, ahead->tids, 2 * ahead->wanted);
 	else if (zen_index_is_tree(index))
-		n = zen_index_tree_ahead(scan, ahead->tids, ahead->wanted);
-	Assert(n <= ahead->wanted);
-	ahead->n = ahead->left = n;
-	ahead->wanted = Min(Max(FIRST_AHEAD, 2 * ahead->wanted), ZEN_MAX_AHEAD);
+		n = zen_index_tree_ahead(scan, ahead->tids, 2 * ahead->wanted);
+	Assert(n <= 2 * ahead->wanted);
 	for (int i = 0; i < n; i++)
 		tidnos[i] = zen_tidno(&ahead->tids[i]);
-	if (n > 0 && scan->xs_want_itup)
-		ahead->seen = zen_row_seen(ht, tidnos, n);
-	else if (n > 0)
-		zen_row_prefetch(ht, tidnos, n);
+	ahead->n = ahead->left = Min(n, ahead->wanted);
+	ahead->wanted = Min(Max(FIRST_AHEAD, 2 * ahead->wanted), ZEN_MAX_AHEAD);
+	ahead->seen = 0;
+	if (n == 0)
+		return;
+	zen_row_prefetch_words(ht, tidnos + ahead->n, n - ahead->n);
+	if (zen_index_wants_no_row(scan))
+		ahead->seen = zen_row_seen(ht, tidnos, ahead->n);
+	else
+		zen_row_prefetch(ht, tidnos, ahead->n);
 }

@@ -8,6 +8,8 @@
 
 #include "access/relscan.h"
 #include "cache/tidmap.h"
+#include "storage/predicate.h"
+#include "utils/snapmgr.h"
 
 #define ZEN_MAX_AHEAD	16
 
@@ -17,9 +19,10 @@ typedef struct ZenIndexAhead
 	int			left;			/* rows asked for that are still to come */
 	int			n;				/* asked for by the last call, ... */
 	int			wanted;			/* ... if there were so many */
-	uint32		seen;			/* of an index-only scan: bit i for tids[i], as
-								 * zen_row_seen() */
-	ItemPointerData tids[ZEN_MAX_AHEAD];
+	uint32		seen;			/* if the scan wants no row: bit i for
+								 * tids[i], as zen_row_seen(); else 0 */
+	ItemPointerData tids[2 * ZEN_MAX_AHEAD];	/* n asked for, and those
+												 * behind them */
 	BlockNumber page;			/* of a btree: where the scan was at the last
 								 * call, ... */
 	int			item;			/* ... and at which of its entries */
@@ -45,30 +48,36 @@ zen_index_scan_of(struct IndexFetchTableData *fetch, ItemPointer tid, bool *call
 	return (char *) call_again == (char *) &scan->xs_heap_continue && scan->xs_heapfetch == fetch ? scan : NULL;
 }
 
+/* zen_index_wants_no_row -- does the scan ask for visibility alone, by an MVCC snapshot, and need no predicate lock? */
+static inline bool
+zen_index_wants_no_row(IndexScanDesc scan)
+{
+	return scan->xs_want_itup && IsMVCCSnapshot(scan->xs_snapshot) &&
+		!CheckForSerializableConflictOutNeeded(scan->heapRelation, scan->xs_snapshot);
+}
+
 extern void zen_index_ask_ahead(ZenIndexAhead *ahead, IndexScanDesc scan, ZenHTable *ht);
 
 /*
- * zen_index_ahead -- the scan is about to fetch a row: ask for the rows behind it, if they have not been asked for.
+ * zen_index_ahead -- the scan is about to fetch a row: ask for the rows behind it, if it is the last that was asked for.
  *
- * Nothing is asked for at the first row, as the scan may want no other.
+ * True if the scan wants no row, and it is known that every snapshot sees this one.  Nothing is asked for at the first
+ * row, as the scan may want no other.
  */
-static inline void
-zen_index_ahead(ZenIndexAhead *ahead, IndexScanDesc scan, ZenHTable *ht)
-{
-	if (ahead->left > 0)
-		ahead->left--;
-	else
-		zen_index_ask_ahead(ahead, scan, ht);
-}
-
-/* zen_index_seen -- of an index-only scan, after zen_index_ahead(): is it known that every snapshot sees the row? */
 static inline bool
-zen_index_seen(const ZenIndexAhead *ahead, ItemPointer tid)
+zen_index_ahead(ZenIndexAhead *ahead, IndexScanDesc scan, ZenHTable *ht, ItemPointer tid)
 {
-	int			i = ahead->n - ahead->left - 1;
+	bool		seen = false;
 
-	return i >= 0 && (ahead->seen & ((uint32) 1 << i)) != 0 &&
-		ItemPointerEquals(tid, (ItemPointer) &ahead->tids[i]);
+	if (ahead->left > 0)
+	{
+		int			i = ahead->n - ahead->left--;
+
+		seen = (ahead->seen & ((uint32) 1 << i)) != 0 && ItemPointerEquals(tid, &ahead->tids[i]);
+	}
+	if (ahead->left == 0)
+		zen_index_ask_ahead(ahead, scan, ht);
+	return seen;
 }
 
 #endif							/* ZEN_INDEXAHEAD_H */

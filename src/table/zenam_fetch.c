@@ -322,38 +322,15 @@ note_key_seen_twice(ZenFetch *f)
 		sees_twice = GetTopTransactionIdIfAny();
 }
 
-/* For an index-only scan, which would empty its slot at once (src/table/README, "Index scans"). */
 static bool
-index_only_visible(ZenIndexFetch *index, ZenFetch *f, ItemPointer tid, bool *all_dead)
-{
-	bool		visible = zen_index_seen(&index->ahead, tid) || zen_row_visible(f);
-
-	index->visible += visible;
-	if (all_dead != NULL)
-		*all_dead = f->all_dead;
-	return visible;
-}
-
-static bool
-zenam_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot,
-						bool *call_again, bool *all_dead)
+fetch_indexed(IndexFetchTableData *data, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot,
+			  bool *call_again, bool *all_dead)
 {
 	ZenIndexFetch *index = (ZenIndexFetch *) data;
 	ZenFetch	f = {.ht = index->ht,.tidno = zen_tidno(tid),.snapshot = snapshot,.code = ZEN_ANY_CODE};
-	IndexScanDesc scan = zen_index_scan_of(data, tid, call_again);
 	bool		found;
 
-	Assert(zen_tid_has_form(tid));
-	Assert(index->ht->in_use);
-	if (scan != NULL)
-		zen_index_ahead(&index->ahead, scan, index->ht);
 	*call_again = false;
-	if (scan != NULL && scan->xs_want_itup && IsMVCCSnapshot(snapshot) &&
-		!CheckForSerializableConflictOutNeeded(data->rel, snapshot))
-	{
-		ExecClearTuple(slot);
-		return index_only_visible(index, &f, tid, all_dead);
-	}
 	if (ItemPointerGetBlockNumber(tid) != index->block)
 	{
 		index->block = ItemPointerGetBlockNumber(tid);
@@ -371,6 +348,47 @@ zenam_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot sna
 	/* as heap does for HOT chains: the caller learns which version it was */
 	*tid = slot->tts_tid;
 	return true;
+}
+
+/* For a scan that wants no row (src/table/README, "Index scans"). */
+static bool
+is_visible(ZenHTable *ht, ItemPointer tid, Snapshot snapshot, bool *all_dead)
+{
+	ZenFetch	f = {.ht = ht,.tidno = zen_tidno(tid),.snapshot = snapshot,.code = ZEN_ANY_CODE};
+	bool		visible = zen_row_visible(&f);
+
+	if (all_dead != NULL)
+		*all_dead = f.all_dead;
+	return visible;
+}
+
+static bool
+zenam_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot,
+						bool *call_again, bool *all_dead)
+{
+	ZenIndexFetch *index = (ZenIndexFetch *) data;
+	IndexScanDesc scan = zen_index_scan_of(data, tid, call_again);
+	bool		seen;
+
+	Assert(zen_tid_has_form(tid));
+	Assert(index->ht->in_use);
+	if (scan != NULL)
+	{
+		Assert(scan->heapRelation == data->rel && scan->xs_snapshot == snapshot);
+		seen = zen_index_ahead(&index->ahead, scan, index->ht, tid);
+		if (seen || zen_index_wants_no_row(scan))
+		{
+			*call_again = false;
+			if (!TTS_EMPTY(slot))
+				ExecClearTuple(slot);
+			if (all_dead != NULL)
+				*all_dead = false;
+			seen = seen || is_visible(index->ht, tid, snapshot, all_dead);
+			index->visible += seen;
+			return seen;
+		}
+	}
+	return fetch_indexed(data, tid, snapshot, slot, call_again, all_dead);
 }
 
 bool
