@@ -152,6 +152,7 @@ OBJS = $(addprefix src/base/, \
 		reindexworker.o \
 		zenam_unlogged.o \
 		zenam_stream.o \
+		indexahead.o \
 		zenam_fetch.o \
 		zenam_scan.o \
 		zenam_change.o \

@@ -19,6 +19,7 @@
 #include "fmgr.h"
 #include "gc/reclaim.h"
 #include "index/treedir.h"
+#include "index/zentree.h"
 #include "miscadmin.h"
 #include "numa/partition.h"
 #include "numa/votes.h"
@@ -36,6 +37,7 @@
 #include "stream/streamredo.h"
 #include "stream/streamsink.h"
 #include "stream/streamtail.h"
+#include "table/indexahead.h"
 #include "table/reindexworker.h"
 #include "txn/exclusive.h"
 #include "txn/prepared.h"
@@ -192,6 +194,7 @@ _PG_init(void)
 	zen_votes_init();
 	zen_streamrmgr_register();
 	zen_worker_after_recovery = zen_after_recovery;
+	zen_index_tree_ahead = zentree_ahead;
 	zen_worker_register();
 	zen_syncer_register();		/* before what is needed less */
 	zen_streamflush_register();

@@ -128,6 +128,7 @@
 	X(W7_REDO_UNSYNCED, "w7_redo_unsynced") \
 	X(POOL_PAUSE_CONDEMNED, "pool_pause_condemned") \
 	X(RESTAMP_SLOWLY, "restamp_slowly") \
+	X(SEEN_KEPT, "seen_kept") \
 	X(SHARED_BLOCKS, "shared_blocks") \
 	X(RESTAMP_UNTOLD, "restamp_untold") \
 	X(TREE_NO_VERSION, "tree_no_version") \

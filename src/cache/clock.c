@@ -732,7 +732,7 @@ admit_row(ZenHTable *ht, ZenWord *word, uint32 reads, bool lean, ZenSlot *slot)
 	{
 		now = zen_word_lock(word);
 		if (zen_word_state(now) == ZEN_WORD_NVM && zen_word_ref(now) == v->slot)
-			now = zen_word_with_entry(now, v);
+			now = zen_word_with_entry(now, v) | ZEN_WORD_SEEN;
 		else
 			result = ADMIT_NOT_NVM;
 		zen_word_unlock(word, now);

@@ -6,7 +6,8 @@
  *
  *	63		lock: held for a few instructions by a writer; readers do not look at it
  *	62..60	state
- *	59..40	stale: slots with an intact header of an older version of this tuple (R5), saturating
+ *	59		seen, of ENTRY only: every snapshot sees the entry, and it is no tombstone (I10)
+ *	58..40	stale: slots with an intact header of an older version of this tuple (R5), saturating
  *	39..0	reference: an NVM slot or an arena object, by state
  *
  *	UNUSED	no row and in no index; the TID may be handed out.  Reference: a tombstone still needed (R5), or 0
@@ -46,8 +47,9 @@ typedef pg_atomic_uint64 ZenWord;
 #define ZEN_WORD_NVM		(UINT64CONST(3) << 60)
 #define ZEN_WORD_ENTRY		(UINT64CONST(4) << 60)
 #define ZEN_WORD_SPILLED	(UINT64CONST(5) << 60)
+#define ZEN_WORD_SEEN		(UINT64CONST(1) << 59)
 #define ZEN_WORD_STALE_ONE	(UINT64CONST(1) << 40)
-#define ZEN_WORD_STALE		(UINT64CONST(0xFFFFF) << 40)
+#define ZEN_WORD_STALE		(UINT64CONST(0x7FFFF) << 40)
 #define ZEN_WORD_REF		((UINT64CONST(1) << 40) - 1)
 
 static inline uint64
@@ -109,21 +111,33 @@ zen_word_may_become(uint64 from, uint64 to)
 		(legal[zen_word_state(from) >> 60] & ZEN_WORD_BIT(zen_word_state(to))) != 0;
 }
 
-/* Only a word without a row may lead nowhere. */
+/* Only a word without a row may lead nowhere, and only an entry is marked as seen. */
 static inline bool
 zen_word_is_sound(uint64 w)
 {
-	return zen_word_ref(w) != 0 || zen_word_state(w) < ZEN_WORD_NVM;
+	return (zen_word_ref(w) != 0 || zen_word_state(w) < ZEN_WORD_NVM) &&
+		(!(w & ZEN_WORD_SEEN) || zen_word_state(w) == ZEN_WORD_ENTRY);
 }
 #endif
 
-/* w with another state and reference; lock and stale count are kept. */
+/* w with another state and reference; lock and stale count are kept.  Whoever knows that all see it adds SEEN. */
 static inline uint64
 zen_word_with(uint64 w, uint64 state, uint64 ref)
 {
+	uint64		kept = ZEN_WORD_LOCK | ZEN_WORD_STALE;
+
 	Assert((ref & ~ZEN_WORD_REF) == 0);
 	Assert((state & ~ZEN_WORD_STATE) == 0);
-	return (w & (ZEN_WORD_LOCK | ZEN_WORD_STALE)) | state | ref;
+	if (ZEN_FAULT(SEEN_KEPT) && state == ZEN_WORD_ENTRY)
+		kept |= ZEN_WORD_SEEN;
+	return (w & kept) | state | ref;
+}
+
+/* Does every snapshot see a row under the TID?  Its version need not be looked at. */
+static inline bool
+zen_word_is_seen(uint64 w)
+{
+	return zen_word_state(w) == ZEN_WORD_NVM || (w & ZEN_WORD_SEEN) != 0;
 }
 
 /* One stale slot more.  A full count stays full, which keeps the tombstone until the next restart. */

@@ -331,6 +331,10 @@ zen_chain_check(uint64 w)
 		newer = v;
 	}
 	Assert(head == NULL || n <= (uint32) head->depth + 1);
+	/* I10 */
+	Assert(!(w & ZEN_WORD_SEEN) ||
+		   (zen_version_flags(head) & (ZEN_V_FROZEN | ZEN_V_TOMBSTONE)) == ZEN_V_FROZEN ||
+		   ZEN_FAULT(SEEN_KEPT));
 }
 
 /* zen_chain_has -- is a version among the first that a word leads to?  Under the word's lock. */

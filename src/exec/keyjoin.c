@@ -361,6 +361,22 @@ index_scan(KeyJoin *kj)
 	return *scan;
 }
 
+/* The row of the search.  For an index-only scan the table would only be asked if the row is seen (indexahead.c). */
+static bool
+next_row(IndexScanDesc scan, TupleTableSlot *row)
+{
+	bool		index_only = scan->xs_want_itup;
+	bool		found = false;
+
+	while (!found && index_getnext_tid(scan, ForwardScanDirection) != NULL)
+	{
+		scan->xs_want_itup = false;
+		found = index_fetch_heap(scan, row);
+		scan->xs_want_itup = index_only;
+	}
+	return found;
+}
+
 /* Find the row with the key of an outer row, by a search of the index. */
 static bool
 join_fetch_by_index(KeyJoin *kj, OuterRow *row)
@@ -368,7 +384,7 @@ join_fetch_by_index(KeyJoin *kj, OuterRow *row)
 	IndexScanDesc scan = index_scan(kj);
 
 	index_rescan(scan, kj->index.keys, kj->index.nkeys, NULL, 0);
-	if (!index_getnext_slot(scan, ForwardScanDirection, kj->row))
+	if (!next_row(scan, kj->row))
 		return false;
 	Assert(!scan->xs_recheck);
 	zen_keycache_store(row->hash, zen_tidno(&kj->row->tts_tid));

@@ -202,8 +202,12 @@ collect_word(uint64 w, ZenVersion **cut, ZenSlot *tombstone, ZenVersion **lone, 
 		*ended = v;
 		w = zen_word_with(w, ZEN_WORD_NVM, v->slot);
 	}
-	else if (zen_version_mark_lone(v))
-		*lone = v;
+	else
+	{
+		w |= ZEN_WORD_SEEN;
+		if (zen_version_mark_lone(v))
+			*lone = v;
+	}
 	return w;
 }
 

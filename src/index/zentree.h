@@ -18,6 +18,11 @@ extern IndexBulkDeleteResult *zentree_bulkdelete(IndexVacuumInfo *info, IndexBul
 extern void zentree_scan_callbacks(IndexAmRoutine *am);
 
 /*
+ * zentree_ahead -- the entries that a scan has read, and hands out next: up to max TIDs; returns how many.
+ */
+extern int	zentree_ahead(IndexScanDesc scan, ItemPointer tids, int max);
+
+/*
  * zen_gap_lock -- lock what a scan is about to read: the gap of the first nequal columns of a position, or without any
  * the index.
  */

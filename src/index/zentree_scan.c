@@ -42,6 +42,7 @@ typedef struct TreeScan
 	uint32		steps;			/* of a parallel scan, so far */
 	Mark		mark;
 	IndexTuple	formed;			/* that the caller was given */
+	Size		formed_bytes;	/* of its columns */
 	bool		any_dead;
 	bool		dead[ZEN_NODE_SLOTS];	/* entries of the batch */
 	ZenTreePos	pos;
@@ -446,20 +447,45 @@ advance(IndexScanDesc scan, bool backward)
 
 /* ---------- the callbacks ---------- */
 
-/* The entry as an index tuple, which a tree of whole keys does not have. */
-static IndexTuple
-form_tuple(const ZenTreeShape *shape, const ZenTreeSlot *slot)
+/* Another index tuple in s->formed. */
+static void
+form_tuple(TreeScan *s, Datum *values, bool *isnull)
 {
+	MemoryContext old = MemoryContextSwitchTo(s->mcxt);
+
+	if (s->formed != NULL)
+		pfree(s->formed);
+	s->formed = NULL;
+	s->formed = index_form_tuple(s->shape.desc, values, isnull);
+	s->formed_bytes = heap_compute_data_size(s->shape.desc, values, isnull);
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * The entry as an index tuple, which a tree of whole keys does not have.  Columns have a fixed width: without nulls, the
+ * tuple before is written over.
+ */
+static void
+form_entry(TreeScan *s, const ZenTreeSlot *slot)
+{
+	TupleDesc	desc = s->shape.desc;
 	Datum		values[INDEX_MAX_KEYS];
 	bool		isnull[INDEX_MAX_KEYS];
-	IndexTuple	tuple;
+	bool		nulls = false;
+	uint16		mask;
 
-	for (int i = 0; i < shape->natts; i++)
-		values[i] = zen_shape_value(shape, slot, i, &isnull[i]);
-	tuple = index_form_tuple(shape->desc, values, isnull);
-	for (int i = 0; i < shape->natts; i++)
-		zen_shape_free_value(shape, i, values[i], isnull[i]);
-	return tuple;
+	for (int i = 0; i < s->shape.natts; i++)
+	{
+		values[i] = zen_shape_value(&s->shape, slot, i, &isnull[i]);
+		nulls |= isnull[i];
+	}
+	if (nulls || s->formed == NULL || IndexTupleHasNulls(s->formed))
+		form_tuple(s, values, isnull);
+	else
+		heap_fill_tuple(desc, values, isnull, (char *) s->formed + IndexInfoFindDataOffset(s->formed->t_info),
+						s->formed_bytes, &mask, NULL);
+	for (int i = 0; i < s->shape.natts; i++)
+		zen_shape_free_value(&s->shape, i, values[i], isnull[i]);
 }
 
 /* For an index-only scan. */
@@ -469,16 +495,11 @@ hand_out_tuple(IndexScanDesc scan)
 	TreeScan   *s = scan->opaque;
 	ZenTreeSlot *slot = &s->batch.slots[s->current];
 
-	if (s->formed != NULL)
-		pfree(s->formed);
-	s->formed = NULL;
 	scan->xs_itup = slot->tuple;
 	if (slot->tuple == NULL)
 	{
-		MemoryContext old = MemoryContextSwitchTo(s->mcxt);
-
-		scan->xs_itup = s->formed = form_tuple(&s->shape, slot);
-		MemoryContextSwitchTo(old);
+		form_entry(s, slot);
+		scan->xs_itup = s->formed;
 	}
 }
 
@@ -606,6 +627,20 @@ zentree_parallelrescan(IndexScanDesc scan)
 	SpinLockRelease(&shared->lock);
 	shared->steps = 0;
 	shared->has_fence = false;
+}
+
+int
+zentree_ahead(IndexScanDesc scan, ItemPointer tids, int max)
+{
+	TreeScan   *s = scan->opaque;
+	int			step = s->batch.backward ? -1 : 1;
+	int			n = 0;
+
+	if (!s->active || s->resume)
+		return 0;
+	for (int i = s->current + step; n < max && i >= 0 && i < s->batch.n; i += step)
+		zen_tid_of_word(s->batch.slots[i].tid, &tids[n++]);
+	return n;
 }
 
 void

@@ -24,7 +24,7 @@
 
 #define ZEN_MAP_FILE		"zen.map"
 #define ZEN_MAP_MAGIC		UINT64CONST(0x3150414D4E455A)	/* "ZENMAP1" */
-#define ZEN_MAP_VERSION		2
+#define ZEN_MAP_VERSION		3
 #define ZEN_MAP_HEADER_BYTES	4096
 #define ZEN_MAP_LEAF_BYTES		(ZEN_LEAF_WORDS * sizeof(ZenWord))
 #define ZEN_MAP_PIECE_LEAVES	256 /* 1 MB */

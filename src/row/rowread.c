@@ -171,6 +171,20 @@ note_passed(ZenPassed *passed, ZenVersion *head, ZenVersion *until)
 	}
 }
 
+/* Is the newest version of a row in DRAM, with its data, and seen by every snapshot? */
+static inline bool
+is_frozen_row(ZenVersion *head)
+{
+	return (zen_version_flags(head) & (ZEN_V_FROZEN | ZEN_V_TOMBSTONE | ZEN_V_IN_NVM)) == ZEN_V_FROZEN;
+}
+
+/* Is the row deleted for every snapshot? */
+static inline bool
+is_frozen_tombstone(ZenVersion *head)
+{
+	return (zen_version_flags(head) & (ZEN_V_TOMBSTONE | ZEN_V_FROZEN)) == (ZEN_V_TOMBSTONE | ZEN_V_FROZEN);
+}
+
 /* The version of a chain that a fetch is about. */
 static ZenVersion *
 wanted_version(ZenVersion *head, int code, Snapshot snapshot, ZenVersion **successor)
@@ -209,8 +223,7 @@ fetch_version(ZenFetch *f, ZenVersion *head, bool point, ZenSlot *slot)
 		note_passed(f->passed, head, v);
 	if (v == NULL)
 	{
-		f->all_dead = (zen_version_flags(head) & (ZEN_V_TOMBSTONE | ZEN_V_FROZEN)) ==
-			(ZEN_V_TOMBSTONE | ZEN_V_FROZEN);
+		f->all_dead = is_frozen_tombstone(head);
 		return FETCH_NONE;
 	}
 	*slot = v->slot;
@@ -315,6 +328,43 @@ zen_row_read(ZenFetch *f)
 	return fetched != FETCH_NONE;
 }
 
+/* Inside the epoch: zen_row_visible. */
+static bool
+look_visible(ZenFetch *f)
+{
+	ZenSpilledChain space;
+	ZenVersion *successor;
+	uint64		w;
+	ZenVersion *head = zen_spillmap_tid_chain(f->ht, f->tidno, &w, &space);
+
+	if (head == NULL)
+	{
+		f->all_dead = zen_word_state(w) != ZEN_WORD_NVM && zen_word_state(w) != ZEN_WORD_UNUSED;
+		return zen_word_state(w) == ZEN_WORD_NVM;
+	}
+	if (zen_visible_version(head, f->snapshot, &successor) != NULL)
+		return true;
+	f->all_dead = (zen_version_flags(head) & (ZEN_V_TOMBSTONE | ZEN_V_FROZEN)) ==
+		(ZEN_V_TOMBSTONE | ZEN_V_FROZEN);
+	return false;
+}
+
+bool
+zen_row_visible(ZenFetch *f)
+{
+	ZenWord    *word = zen_tidmap_word(f->ht, f->tidno);
+	bool		visible;
+
+	Assert(IsMVCCSnapshot(f->snapshot) && f->code == ZEN_ANY_CODE && f->row == NULL);
+	f->all_dead = false;
+	if (word != NULL && zen_word_is_seen(pg_atomic_read_u64(word)))
+		return true;
+	zen_epoch_enter();
+	visible = look_visible(f);
+	zen_epoch_leave();
+	return visible;
+}
+
 /* ---------- the rows of a block ---------- */
 
 /* Prefetch the version to which a word leads: its header and the beginning of the data. */
@@ -326,13 +376,6 @@ prefetch_row(uint64 w, int lines)
 
 	for (int i = 0; p != NULL && i < lines; i++)
 		__builtin_prefetch(p + i * ZEN_LINE);
-}
-
-/* Is the newest version of a row in DRAM, with its data, and seen by every snapshot? */
-static inline bool
-is_frozen_row(ZenVersion *head)
-{
-	return (zen_version_flags(head) & (ZEN_V_FROZEN | ZEN_V_TOMBSTONE | ZEN_V_IN_NVM)) == ZEN_V_FROZEN;
 }
 
 /* Inside the epoch: fetch the row to which a word leads, in the simple cases.  The snapshot is an MVCC snapshot. */
@@ -379,13 +422,42 @@ zen_row_prefetch_block(ZenHTable *ht, uint64 block)
 	zen_epoch_leave();
 }
 
+void
+zen_row_count_visible(ZenHTable *ht, uint32 n)
+{
+	count_reads(ht, ZEN_T_SCANNED, n, 0);
+}
+
+void
+zen_row_prefetch_words(ZenHTable *ht, const uint64 *tidnos, int n)
+{
+	for (int i = 0; i < n; i++)
+		__builtin_prefetch(zen_tidmap_word(ht, tidnos[i]));
+}
+
+uint32
+zen_row_seen(ZenHTable *ht, const uint64 *tidnos, int n)
+{
+	uint32		seen = 0;
+
+	Assert(n <= 32);
+	zen_row_prefetch_words(ht, tidnos, n);
+	for (int i = 0; i < n; i++)
+	{
+		ZenWord    *word = zen_tidmap_word(ht, tidnos[i]);
+
+		if (word != NULL && zen_word_is_seen(pg_atomic_read_u64(word)))
+			seen |= (uint32) 1 << i;
+	}
+	return seen;
+}
+
 /* All map words first, then what they lead to. */
 void
 zen_row_prefetch(ZenHTable *ht, const uint64 *tidnos, int n)
 {
 	zen_epoch_enter();
-	for (int i = 0; i < n; i++)
-		__builtin_prefetch(zen_tidmap_word(ht, tidnos[i]));
+	zen_row_prefetch_words(ht, tidnos, n);
 	for (int i = 0; i < n; i++)
 	{
 		ZenWord    *word = zen_tidmap_word(ht, tidnos[i]);

@@ -70,6 +70,24 @@ extern bool zen_row_fetch(ZenFetch *fetch);
  */
 extern bool zen_row_read(ZenFetch *fetch);
 
+/*
+ * zen_row_visible -- does the snapshot, an MVCC snapshot, see a row under the TID?  Nothing is copied, and a slot in NVM
+ * is not read.
+ *
+ * Of the fetch it takes ht, tidno and snapshot, and sets all_dead.
+ */
+extern bool zen_row_visible(ZenFetch *fetch);
+
+/* zen_row_count_visible -- so many rows were found visible: they count as scanned, and as hits. */
+extern void zen_row_count_visible(ZenHTable *ht, uint32 n);
+
+/*
+ * zen_row_seen -- of up to 32 TIDs those under which every snapshot sees a row, as far as the map tells: bit i for TID i.
+ *
+ * Caller has a lock on the table.
+ */
+extern uint32 zen_row_seen(ZenHTable *ht, const uint64 *tidnos, int n);
+
 /* Memory for the rows of a block, one after the other. */
 typedef struct ZenRowChunk
 {
@@ -120,8 +138,14 @@ extern uint64 zen_row_look_block(ZenHTable *ht, uint64 block, bool believe, ZenR
 /* zen_row_prefetch_block -- ask for the memory of a block's rows, which the caller is about to read one by one. */
 extern void zen_row_prefetch_block(ZenHTable *ht, uint64 block);
 
-/* zen_row_prefetch -- the same for rows anywhere in the table. */
+/*
+ * zen_row_prefetch -- the same for rows anywhere in the table.
+ *
+ * zen_row_prefetch_words -- only for their map words, which zen_row_prefetch() must look at.  Caller has a lock on the
+ * table.
+ */
 extern void zen_row_prefetch(ZenHTable *ht, const uint64 *tidnos, int n);
+extern void zen_row_prefetch_words(ZenHTable *ht, const uint64 *tidnos, int n);
 
 /* zen_row_newest -- the code of the newest version that is committed or this transaction's; false if there is none. */
 extern bool zen_row_newest(ZenHTable *ht, uint64 tidno, uint32 *code);

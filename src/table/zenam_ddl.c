@@ -316,8 +316,8 @@ zenam_relation_size(Relation rel, ForkNumber fork)
 /*
  * For the planner a page is 8 KB to be read, not a block of 64 TIDs: a page takes as many rows as one of heap, so that
  * a table gets the same plans as in heap, and cost settings have the same meaning.  TIDs without a row count, as dead
- * space does in heap, except at the end of the last block.  An index-only scan fetches every row by its TID, at the
- * same cost as an index scan, so no page counts as all-visible.
+ * space does in heap, except at the end of the last block.  An index-only scan fetches no row (indexahead.c),
+ * so all pages count as all-visible.
  */
 static void
 zenam_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *tuples,
@@ -352,7 +352,7 @@ zenam_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *page
 			*pages = 10;
 		*tuples = (double) rows_per_page * *pages;
 	}
-	*allvisfrac = 0;
+	*allvisfrac = 1;
 }
 
 void

@@ -22,6 +22,7 @@
 #include "cache/tidmap.h"
 #include "storage/lmgr.h"
 #include "storage/predicate.h"
+#include "table/indexahead.h"
 #include "table/zenam_callbacks.h"
 #include "table/zenam_rel.h"
 #include "utils/memutils.h"
@@ -260,6 +261,8 @@ typedef struct ZenIndexFetch
 	IndexFetchTableData base;
 	ZenHTable  *ht;
 	BlockNumber block;			/* of the last row */
+	ZenIndexAhead ahead;
+	uint32		visible;		/* rows of an index-only scan, not counted yet */
 } ZenIndexFetch;
 
 static IndexFetchTableData *
@@ -279,11 +282,18 @@ zenam_index_fetch_begin(Relation rel)
 static void
 zenam_index_fetch_reset(IndexFetchTableData *data)
 {
+	ZenIndexFetch *index = (ZenIndexFetch *) data;
+
+	memset(&index->ahead, 0, sizeof(index->ahead));
+	if (index->visible > 0)
+		zen_row_count_visible(index->ht, index->visible);
+	index->visible = 0;
 }
 
 static void
 zenam_index_fetch_end(IndexFetchTableData *data)
 {
+	zenam_index_fetch_reset(data);
 	pfree(data);
 }
 
@@ -313,15 +323,13 @@ note_key_seen_twice(ZenFetch *f)
 }
 
 static bool
-zenam_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot,
-						bool *call_again, bool *all_dead)
+fetch_indexed(IndexFetchTableData *data, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot,
+			  bool *call_again, bool *all_dead)
 {
 	ZenIndexFetch *index = (ZenIndexFetch *) data;
 	ZenFetch	f = {.ht = index->ht,.tidno = zen_tidno(tid),.snapshot = snapshot,.code = ZEN_ANY_CODE};
 	bool		found;
 
-	Assert(zen_tid_has_form(tid));
-	Assert(index->ht->in_use);
 	*call_again = false;
 	if (ItemPointerGetBlockNumber(tid) != index->block)
 	{
@@ -340,6 +348,47 @@ zenam_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot sna
 	/* as heap does for HOT chains: the caller learns which version it was */
 	*tid = slot->tts_tid;
 	return true;
+}
+
+/* For a scan that wants no row (src/table/README, "Index scans"). */
+static bool
+is_visible(ZenHTable *ht, ItemPointer tid, Snapshot snapshot, bool *all_dead)
+{
+	ZenFetch	f = {.ht = ht,.tidno = zen_tidno(tid),.snapshot = snapshot,.code = ZEN_ANY_CODE};
+	bool		visible = zen_row_visible(&f);
+
+	if (all_dead != NULL)
+		*all_dead = f.all_dead;
+	return visible;
+}
+
+static bool
+zenam_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot,
+						bool *call_again, bool *all_dead)
+{
+	ZenIndexFetch *index = (ZenIndexFetch *) data;
+	IndexScanDesc scan = zen_index_scan_of(data, tid, call_again);
+	bool		seen;
+
+	Assert(zen_tid_has_form(tid));
+	Assert(index->ht->in_use);
+	if (scan != NULL)
+	{
+		Assert(scan->heapRelation == data->rel && scan->xs_snapshot == snapshot);
+		seen = zen_index_ahead(&index->ahead, scan, index->ht, tid);
+		if (seen || zen_index_wants_no_row(scan))
+		{
+			*call_again = false;
+			if (!TTS_EMPTY(slot))
+				ExecClearTuple(slot);
+			if (all_dead != NULL)
+				*all_dead = false;
+			seen = seen || is_visible(index->ht, tid, snapshot, all_dead);
+			index->visible += seen;
+			return seen;
+		}
+	}
+	return fetch_indexed(data, tid, snapshot, slot, call_again, all_dead);
 }
 
 bool

@@ -1,0 +1,72 @@
+/*
+ * indexahead.c -- an index scan asks for the memory of the rows that it comes to next.
+ *
+ * Rows that are neighbours in an index are seldom neighbours in memory.  Each costs three waits, one after the other:
+ * map word, version or slot, row.  The index has read the TIDs of a whole page, or leaf, before it hands out the first.
+ * So the scan has them all brought, some rows ahead, and the waits of different rows overlap.
+ *
+ * The table AM is not told of the scan for which it fetches a row.  But PostgreSQL's index_fetch_heap() passes pointers
+ * into it (zen_index_scan_of).  Of btrees the entries stand in the scan's state, as access/nbtree.h declares it.
+ *
+ * An index-only scan wants no row, and often no version: the map words of all that it has asked for tell it at once.
+ *
+ * An entry that is not handed out, or a row that has gone, has been asked for in vain.
+ */
+#include "table/indexahead.h"
+
+#include "access/nbtree.h"
+#include "catalog/pg_am.h"
+#include "row/rowread.h"
+#include "table/treeindex.h"
+
+#define FIRST_AHEAD		4		/* rows asked for at the second row of a scan;
+								 * twice as many each time */
+
+ZenTreeAhead zen_index_tree_ahead = NULL;
+
+/* The entries of a btree's page that come next.  Where the scan was tells in which direction it goes. */
+static int
+btree_ahead(ZenIndexAhead *ahead, IndexScanDesc scan, ItemPointer tids, int max)
+{
+	BTScanPosData *pos = &((BTScanOpaque) scan->opaque)->currPos;
+	int			n = 0;
+	int			step;
+
+	if (!BTScanPosIsValid(*pos))
+		return 0;
+	if (pos->currPage == ahead->page)
+		step = pos->itemIndex < ahead->item ? -1 : 1;
+	else
+		step = pos->itemIndex == pos->firstItem ? 1 : -1;
+	for (int i = pos->itemIndex + step; n < max && i >= pos->firstItem && i <= pos->lastItem; i += step)
+		tids[n++] = pos->items[i].heapTid;
+	ahead->page = pos->currPage;
+	ahead->item = pos->itemIndex;
+	return n;
+}
+
+void
+zen_index_ask_ahead(ZenIndexAhead *ahead, IndexScanDesc scan, ZenHTable *ht)
+{
+	Relation	index = scan->indexRelation;
+	uint64		tidnos[2 * ZEN_MAX_AHEAD];
+	int			n = 0;
+
+	if (index->rd_rel->relam == BTREE_AM_OID)
+		n = btree_ahead(ahead, scan, ahead->tids, 2 * ahead->wanted);
+	else if (zen_index_is_tree(index))
+		n = zen_index_tree_ahead(scan, ahead->tids, 2 * ahead->wanted);
+	Assert(n <= 2 * ahead->wanted);
+	for (int i = 0; i < n; i++)
+		tidnos[i] = zen_tidno(&ahead->tids[i]);
+	ahead->n = ahead->left = Min(n, ahead->wanted);
+	ahead->wanted = Min(Max(FIRST_AHEAD, 2 * ahead->wanted), ZEN_MAX_AHEAD);
+	ahead->seen = 0;
+	if (n == 0)
+		return;
+	zen_row_prefetch_words(ht, tidnos + ahead->n, n - ahead->n);
+	if (zen_index_wants_no_row(scan))
+		ahead->seen = zen_row_seen(ht, tidnos, ahead->n);
+	else
+		zen_row_prefetch(ht, tidnos, ahead->n);
+}
