@@ -115,6 +115,7 @@ OBJS = $(addprefix src/base/, \
 		writeset.o \
 		lockers.o \
 		rowmake.o \
+		rowdisk.o \
 		rowread.o \
 		rowchange.o) \
 	$(addprefix src/gc/, \

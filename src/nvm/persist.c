@@ -29,6 +29,7 @@
 #include <fcntl.h>
 #include <libpmem.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -307,6 +308,37 @@ zen_nvm_let_go(const void *addr, Size len)
 	(void) madvise(unconstify(void *, addr), len, MADV_DONTNEED);
 }
 
+/* ---------- pools that are not all in memory ---------- */
+
+#define LATELY	64				/* questions for which one fault counts */
+
+void
+zen_nvm_will_need(const void *addr, Size len)
+{
+	uintptr_t	start = TYPEALIGN_DOWN(MSYNC_PAGE, (uintptr_t) addr);
+
+	/* a hint: without it a page is read when it is touched */
+	if (by_pages)
+		(void) madvise((void *) start, (uintptr_t) addr + len - start, MADV_WILLNEED);
+}
+
+bool
+zen_nvm_reads_disk(void)
+{
+	static long faults = 0;
+	static int	left = 0;
+	struct rusage usage;
+
+	if (!by_pages || getrusage(RUSAGE_THREAD, &usage) != 0)
+		return false;
+	if (usage.ru_majflt != faults)
+		left = LATELY;
+	else if (left > 0)
+		left--;
+	faults = usage.ru_majflt;
+	return left > 0;
+}
+
 /* ---------- files and mappings ---------- */
 
 /* Remove a file that could not be completed; keeps errno for the report that follows. */
@@ -516,14 +548,22 @@ zen_nvm_map(const char *path, char *at, Size *size, Size reserve, ZenPoolMode mo
 		refuse_not_pmem(path);
 	}
 	if (at == NULL && reserve <= *size)
-		return base;
-	pmem_unmap(base, *size);
-	if (at == NULL)
-		at = map_with_room(path, reserve, is_pmem);
-	else if (!map_over(path, at, reserve, is_pmem))
-		at = NULL;
+	{
+		at = base;
+		reserve = *size;
+	}
+	else
+	{
+		pmem_unmap(base, *size);
+		if (at == NULL)
+			at = map_with_room(path, reserve, is_pmem);
+		else if (!map_over(path, at, reserve, is_pmem))
+			at = NULL;
+	}
 	if (at == NULL)
 		map_failed(path);
+	if (by_pages)
+		(void) madvise(at, reserve, MADV_RANDOM);
 	return at;
 }
 

@@ -93,6 +93,19 @@ extern void zen_nvm_zero(void *addr, Size len);
 extern void zen_nvm_let_go(const void *addr, Size len);
 
 /*
+ * Pools on a disk (modes wal and msync), of which parts may not be in memory.  The kernel reads one page where a
+ * process touches it, and nothing around it: what it would read ahead for a file takes memory from rows that are used.
+ * So whoever is going to read more says so.
+ *
+ * zen_nvm_will_need -- begin to read a range from the disk, if it is not in memory.  Does nothing for other pools.
+ *
+ * zen_nvm_reads_disk -- has this process waited for the disk lately, when it touched the pool or anything else?  An
+ * estimate, to be asked once for some tens of rows.  False for other pools.
+ */
+extern void zen_nvm_will_need(const void *addr, Size len);
+extern bool zen_nvm_reads_disk(void);
+
+/*
  * zen_nvm_create -- make a new file of size bytes, allocated and zero, and map it.
  *
  * The file and its size are durable on return, its name is not: the caller syncs the directory.  FATAL, with no file

@@ -652,6 +652,9 @@ do_pages(ZenRecoveryPass pass, uint32 first, uint32 n)
 
 	Assert(n > 0 && first >= zen_pool.first_data_page && first + n <= zen_pool_pages());
 	for (uint32 p = first; p < first + n; p++)
+		if (is_for_pass(&zen_pages[p], pass))
+			zen_nvm_will_need(zen_page_ptr(p), ZEN_PAGE_SIZE);
+	for (uint32 p = first; p < first + n; p++)
 	{
 		if (!is_for_pass(&zen_pages[p], pass))
 			continue;

@@ -19,6 +19,7 @@
 #include "cache/tablestat.h"
 #include "nvm/slotalloc.h"
 #include "port/pg_bitutils.h"
+#include "row/rowdisk.h"
 #include "row/visibility.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -418,7 +419,10 @@ zen_row_prefetch_block(ZenHTable *ht, uint64 block)
 	zen_epoch_enter();
 	words = zen_tidmap_word(ht, block * ZEN_TIDS_PER_BLOCK);
 	if (words != NULL)
+	{
+		zen_row_disk_block(words, PG_UINT64_MAX);
 		prefetch_rows(words, PG_UINT64_MAX);
+	}
 	zen_epoch_leave();
 }
 
@@ -458,6 +462,7 @@ zen_row_prefetch(ZenHTable *ht, const uint64 *tidnos, int n)
 {
 	zen_epoch_enter();
 	zen_row_prefetch_words(ht, tidnos, n);
+	zen_row_disk_some(ht, tidnos, n);
 	for (int i = 0; i < n; i++)
 	{
 		ZenWord    *word = zen_tidmap_word(ht, tidnos[i]);
@@ -524,6 +529,7 @@ zen_row_fetch_block(ZenHTable *ht, uint64 block, uint64 wanted, Snapshot snapsho
 	words = zen_tidmap_word(ht, first);
 	if (words == NULL)
 		wanted = 0;
+	zen_row_disk_block(words, wanted);
 	prefetch_rows(words, wanted);
 	for (uint64 left = wanted; left != 0; left &= left - 1)
 	{
@@ -583,6 +589,8 @@ zen_row_look_block(ZenHTable *ht, uint64 block, bool believe, ZenRowLook look, v
 	*apart = 0;
 	zen_epoch_enter();
 	words = zen_tidmap_word(ht, block * ZEN_TIDS_PER_BLOCK);
+	if (words != NULL)
+		zen_row_disk_block(words, PG_UINT64_MAX);
 	for (int i = 0; words != NULL && i < ZEN_TIDS_PER_BLOCK + LOOK_AHEAD; i++)
 	{
 		const MinimalTupleData *row;
