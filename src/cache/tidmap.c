@@ -57,6 +57,8 @@ typedef struct MyBlock
 
 #define CHUNK_TABLES	64		/* tables whose blocks share an allocation */
 
+StaticAssertDecl(ZEN_MAX_HTABLES % CHUNK_TABLES == 0, "each table has a place in a chunk");
+
 static TidMap *maps;			/* [ZEN_MAX_HTABLES] */
 static MyBlock *my_blocks[ZEN_MAX_HTABLES / CHUNK_TABLES];	/* NULL: none of these
 															 * tables was written */
@@ -454,16 +456,14 @@ give_block_back(TidMap *map, MyBlock *mine)
 	} while (!settled && grow_free_blocks(map, capacity));
 }
 
+/* By chunks: most processes have filled blocks of few tables, and each of them ends. */
 void
 zen_tidmap_detach(void)
 {
-	for (uint32 i = 0; i < ZEN_MAX_HTABLES; i++)
-	{
-		MyBlock    *chunk = my_blocks[i / CHUNK_TABLES];
-
-		if (chunk != NULL && chunk[i % CHUNK_TABLES].next < ZEN_TIDS_PER_BLOCK)
-			give_block_back(&maps[i], &chunk[i % CHUNK_TABLES]);
-	}
+	for (uint32 c = 0; c < lengthof(my_blocks); c++)
+		for (uint32 i = 0; my_blocks[c] != NULL && i < CHUNK_TABLES; i++)
+			if (my_blocks[c][i].next < ZEN_TIDS_PER_BLOCK)
+				give_block_back(&maps[c * CHUNK_TABLES + i], &my_blocks[c][i]);
 }
 
 uint64
