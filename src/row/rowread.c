@@ -804,6 +804,58 @@ zen_row_sample(ZenHTable *ht, uint64 tidno, ZenRow *row, bool *dead)
 	return fetched == FETCH_FOUND || fetched == FETCH_MISSED;
 }
 
+/* row_sample() for a row whose word is at hand, in the simple cases by what the word leads to. */
+static inline Fetched
+sample_word(const ZenFetch *f, ZenWord *word, bool *dead)
+{
+	uint64		w = zen_word_read(word);
+	ZenSlot		ignored;
+
+	*dead = false;
+	if (zen_word_state(w) == ZEN_WORD_NVM)
+		return fetch_slot(f, zen_word_ref(w));
+	if (zen_word_state(w) == ZEN_WORD_UNUSED)
+		return FETCH_NONE;
+	if (zen_word_state(w) == ZEN_WORD_ENTRY && is_frozen_row(zen_word_entry(w)))
+		return copy_out(f->row, f->tidno, zen_word_entry(w), NULL) ? FETCH_FOUND : FETCH_DAMAGED;
+	return row_sample(f, dead, &ignored);
+}
+
+/* Each row is as zen_row_sample() finds it at some moment while its block is read. */
+uint32
+zen_row_sample_block(ZenHTable *ht, uint64 block, ZenRowBlock *rows)
+{
+	ZenRow		row;
+	ZenFetch	f = {.ht = ht,.code = ZEN_ANY_CODE,.row = &row};
+	uint64		first = block * ZEN_TIDS_PER_BLOCK;
+	uint32		ndead = 0;
+	ZenWord    *words;
+
+	block_start(rows, &row);
+	zen_epoch_enter();
+	words = zen_tidmap_word(ht, first);
+	if (words != NULL)
+		prefetch_rows(words, PG_UINT64_MAX);
+	for (int i = 0; words != NULL && i < ZEN_TIDS_PER_BLOCK; i++)
+	{
+		Fetched		fetched;
+		bool		dead;
+
+		f.tidno = first + i;
+		fetched = sample_word(&f, &words[i], &dead);
+		ndead += dead;
+		if (fetched == FETCH_DAMAGED)
+			rows->apart |= UINT64CONST(1) << i;
+		if (fetched != FETCH_FOUND && fetched != FETCH_MISSED)
+			continue;
+		block_keep(&rows->tuples[i], &row);
+		rows->found |= UINT64CONST(1) << i;
+	}
+	zen_epoch_leave();
+	Assert((rows->found & rows->apart) == 0);
+	return ndead;
+}
+
 bool
 zen_row_newest(ZenHTable *ht, uint64 tidno, uint32 *code)
 {

@@ -186,7 +186,11 @@ extern bool zen_row_inspect(ZenHTable *ht, uint64 tidno, ZenRow *row, ZenRowInfo
  *
  * Changes that other transactions have not committed do not count, as if they were undone.  False if there is no row;
  * *dead: there is a deleted one, which waits for VACUUM or for this transaction's end.
+ *
+ * zen_row_sample_block -- the same of all rows of a block; returns how many are dead.  Damaged ones are left to
+ * zen_row_sample(), as apart.
  */
 extern bool zen_row_sample(ZenHTable *ht, uint64 tidno, ZenRow *row, bool *dead);
+extern uint32 zen_row_sample_block(ZenHTable *ht, uint64 block, ZenRowBlock *rows);
 
 #endif							/* ZEN_ROWREAD_H */

@@ -21,6 +21,7 @@
 #include "table/zenam_callbacks.h"
 #include "table/zenam_fetch.h"
 #include "table/zenam_rel.h"
+#include "utils/fmgroids.h"
 #include "utils/snapmgr.h"
 
 #define FEW_ROWS		128		/* rows of a bitmap that are point reads */
@@ -590,12 +591,31 @@ zenam_scan_bitmap_next_tuple(TableScanDesc sscan, TBMIterateResult *block, Tuple
 
 /* ---------- sample scan ---------- */
 
+/*
+ * A method is asked for one row at a time, since it may look at how many have been shown so far (donetuples).  What it
+ * chooses is fetched ahead nevertheless:
+ *
+ * - A method that chooses blocks (SYSTEM, SYSTEM_ROWS, SYSTEM_TIME) wants most rows of each.  So the first that it asks
+ *   for brings all of them.
+ * - BERNOULLI chooses each row by a hash of its TID.  So it can be asked for a block's rows at once.
+ * - Another method that goes through all blocks may want few rows of each.  They are fetched one by one.
+ */
+static inline bool
+is_bernoulli(const SampleScanState *scanstate)
+{
+	return castNode(SampleScan, scanstate->ss.ps.plan)->tablesample->tsmhandler == F_BERNOULLI;
+}
+
 static bool
 zenam_scan_sample_next_block(TableScanDesc sscan, struct SampleScanState *scanstate)
 {
 	ZenScan    *scan = (ZenScan *) sscan;
 	TsmRoutine *tsm = scanstate->tsmroutine;
+	OffsetNumber offset;
 
+	CHECK_FOR_INTERRUPTS();
+	scan->rows = 0;
+	scan->candidates = 0;
 	if (scan->nblocks == 0)
 		return false;
 	if (tsm->NextSampleBlock)
@@ -605,30 +625,64 @@ zenam_scan_sample_next_block(TableScanDesc sscan, struct SampleScanState *scanst
 	else
 		scan->block = scan->block + 1 < scan->nblocks ? scan->block + 1 : InvalidBlockNumber;
 	scan->started = true;
-	return BlockNumberIsValid(scan->block);
+	if (!BlockNumberIsValid(scan->block))
+		return false;
+	if (is_bernoulli(scanstate))
+		while ((offset = tsm->NextSampleTuple(scanstate, scan->block, ZEN_TIDS_PER_BLOCK)) != InvalidOffsetNumber)
+			scan->candidates |= UINT64CONST(1) << (offset - 1);
+	return true;
+}
+
+/* The next row of the block that the method has chosen; false at the end of the block. */
+static bool
+next_in_sample(ZenScan *scan, struct SampleScanState *scanstate, TupleTableSlot *slot)
+{
+	TsmRoutine *tsm = scanstate->tsmroutine;
+	uint64		first = (uint64) scan->block * ZEN_TIDS_PER_BLOCK;
+	OffsetNumber offset;
+
+	while ((offset = tsm->NextSampleTuple(scanstate, scan->block, ZEN_TIDS_PER_BLOCK)) != InvalidOffsetNumber)
+	{
+		uint64		tidno = first + offset - 1;
+
+		Assert(offset <= ZEN_TIDS_PER_BLOCK);
+		if (tsm->NextSampleBlock ? fetch_in_block(scan, tidno, PG_UINT64_MAX, slot, ZEN_READ_TABLE) :
+			fetch_for_scan(scan, tidno, slot, ZEN_READ_TABLE))
+			return true;
+	}
+	return false;
+}
+
+/* The same, if the rows were chosen before. */
+static bool
+next_candidate(ZenScan *scan, TupleTableSlot *slot)
+{
+	uint64		first = (uint64) scan->block * ZEN_TIDS_PER_BLOCK;
+
+	while (scan->candidates != 0)
+	{
+		uint64		wanted = scan->candidates;
+
+		scan->candidates &= wanted - 1;
+		if (fetch_in_block(scan, first + pg_rightmost_one_pos64(wanted), wanted, slot, ZEN_READ_TABLE))
+			return true;
+	}
+	return false;
 }
 
 static bool
 zenam_scan_sample_next_tuple(TableScanDesc sscan, struct SampleScanState *scanstate, TupleTableSlot *slot)
 {
 	ZenScan    *scan = (ZenScan *) sscan;
-	TsmRoutine *tsm = scanstate->tsmroutine;
-	uint64		first = (uint64) scan->block * ZEN_TIDS_PER_BLOCK;
-	OffsetNumber offset;
 
 	Assert(scan->started && scan->block < scan->nblocks);
-	do
+	if (is_bernoulli(scanstate) ? next_candidate(scan, slot) : next_in_sample(scan, scanstate, slot))
 	{
-		CHECK_FOR_INTERRUPTS();
-		offset = tsm->NextSampleTuple(scanstate, scan->block, ZEN_TIDS_PER_BLOCK);
-		if (!OffsetNumberIsValid(offset))
-		{
-			ExecClearTuple(slot);
-			return false;
-		}
-	} while (!fetch_for_scan(scan, first + offset - 1, slot, ZEN_READ_TABLE));
-	pgstat_count_heap_getnext(sscan->rs_rd);
-	return true;
+		pgstat_count_heap_getnext(sscan->rs_rd);
+		return true;
+	}
+	ExecClearTuple(slot);
+	return false;
 }
 
 /* ---------- ANALYZE ---------- */
@@ -643,10 +697,20 @@ zenam_scan_analyze_next_block(TableScanDesc sscan, ZEN_ANALYZE_SAMPLE)
 		return false;
 	scan->started = true;
 	scan->block = block;
-	scan->offset = -1;
+	scan->rows = 0;
 	zen_count_block(sscan->rs_rd);
-	zen_row_prefetch_block(scan->ht, block);
 	return true;
+}
+
+/* Fetch all rows of the block into the slot.  Those that have to be fetched apart are candidates, too. */
+static void
+sample_block(ZenScan *scan, TupleTableSlot *slot, double *deadrows)
+{
+	ZenRowBlock *rows = zenam_slot_block(slot);
+
+	*deadrows += zen_row_sample_block(scan->ht, scan->block, rows);
+	scan->candidates = rows->found | rows->apart;
+	scan->rows = rows->serial;
 }
 
 static bool
@@ -656,18 +720,23 @@ zenam_scan_analyze_next_tuple(TableScanDesc sscan, TransactionId oldest_xmin, do
 	ZenScan    *scan = (ZenScan *) sscan;
 
 	Assert(scan->started);
-	while (scan->block < scan->nblocks && ++scan->offset < ZEN_TIDS_PER_BLOCK)
+	if (scan->rows == 0)
+		sample_block(scan, slot, deadrows);
+	while (scan->candidates != 0)
 	{
-		uint64		tidno = (uint64) scan->block * ZEN_TIDS_PER_BLOCK + scan->offset;
+		int			i = pg_rightmost_one_pos64(scan->candidates);
+		ZenRowBlock *rows = zenam_slot_find_block(slot, scan->rows);
 		bool		dead;
 
-		if (zen_row_sample(scan->ht, tidno, zenam_slot_row(slot), &dead))
-		{
+		scan->candidates &= scan->candidates - 1;
+		if (rows != NULL && (rows->found & (UINT64CONST(1) << i)) != 0)
+			zenam_slot_show(slot, &rows->tuples[i], RelationGetRelid(sscan->rs_rd));
+		else if (zen_row_sample(scan->ht, (uint64) scan->block * ZEN_TIDS_PER_BLOCK + i, zenam_slot_row(slot), &dead))
 			zenam_slot_store(slot, RelationGetRelid(sscan->rs_rd));
-			(*liverows)++;
-			return true;
-		}
-		*deadrows += dead;
+		else
+			continue;
+		(*liverows)++;
+		return true;
 	}
 	ExecClearTuple(slot);
 	return false;
