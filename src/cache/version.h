@@ -129,6 +129,15 @@ zen_version_flags(ZenVersion *v)
 	return pg_atomic_read_u32(&v->flags);
 }
 
+/* May a version have values that are stored out of line?  One whose data is in its slot only may: that is not read. */
+static inline bool
+zen_version_may_point_out(ZenVersion *v)
+{
+	if (zen_version_flags(v) & ZEN_V_IN_NVM)
+		return true;
+	return v->len > 0 && (((MinimalTuple) v->data)->t_infomask & HEAP_HASEXTERNAL) != 0;
+}
+
 static inline void
 zen_version_set(ZenVersion *v, uint32 bits)
 {

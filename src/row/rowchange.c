@@ -38,6 +38,8 @@ typedef struct Judged
 	uint32		lock_seq;		/* of head */
 	ZenVersion *top;			/* newest version that has not aborted */
 	ZenVersion *target;			/* the version asked for; NULL: it is gone */
+	ZenVersion *successor;		/* of target, if that is there: the oldest
+								 * that has not aborted, or NULL */
 	ZenLockerCopy *lockers;		/* of the row; until this process judges again */
 	bool		undoing;		/* what is above top was spilled in part: it
 								 * may not be left out, because its slot is
@@ -302,22 +304,20 @@ judge_newest(ZenChange *c, Judged *j)
 static TM_Result
 judge_entry(ZenChange *c, uint64 w, Judged *j, bool locking)
 {
-	ZenVersion *successor;
-
 	memset(&c->tmfd, 0, sizeof(c->tmfd));
 	c->wait_xid = InvalidTransactionId;
 	if (!look_at_entry(j, w))
 		return TM_BeingModified;
 	c->held_before = my_lock(j->lockers) >= 0;
-	j->target = zen_find_version(j->head, c->code, &successor);
+	j->target = zen_find_version(j->head, c->code, &j->successor);
 	if (j->top == NULL)
 		return TM_Invisible;
 	/* the version is gone: the newest one has superseded it */
 	if (j->target == NULL)
 		return zen_version_state(j->top) == ZEN_XID_IN_PROGRESS ?
 			judge_successor(c, j, j->top, locking) : updated(c, j, j->top);
-	if (successor != NULL)
-		return judge_successor(c, j, successor, locking);
+	if (j->successor != NULL)
+		return judge_successor(c, j, j->successor, locking);
 	return judge_newest(c, j);
 }
 
@@ -623,6 +623,7 @@ try_change(ZenChange *c, Judged *j, InHand *p)
 	}
 	if (p->tombstone && !copy_lockers(j, p))
 		return TRY_NO_DRAM;
+	c->points_out = zen_version_may_point_out(j->target);
 	return apply_change(c, j, p) ? TRY_APPLIED : TRY_LOST;
 }
 
@@ -652,6 +653,14 @@ zen_row_change(ZenChange *c)
 	Assert(p->version == NULL && p->tombstone == NULL);
 	Assert(c->mode >= LockTupleNoKeyExclusive && (c->tuple != NULL || c->mode == LockTupleExclusive));
 	zen_writeset_check_open();
+
+	/*
+	 * Most changes are judged TM_Ok: what they need is made before, so that
+	 * they judge once.  The first one of a transaction judges before it takes
+	 * an xid, and an update to a new TID before it takes that.
+	 */
+	if (!c->new_tid && TransactionIdIsValid(GetCurrentTransactionIdIfAny()))
+		change_prepare(c, p);
 	for (;;)
 	{
 		Judged		j;
@@ -838,6 +847,8 @@ lock_once(ZenChange *c, TransactionId xid)
 
 	if (result == TM_Ok)
 	{
+		/* before the row is locked: this may throw */
+		c->copied = c->row != NULL && zen_row_copy(c->row, c->tidno, j.target, j.successor);
 		if (!held)
 			attempt = try_lock(&j, xid, c->mode);
 		follow = goes_on(&j, &next);

@@ -8,6 +8,7 @@
 #define ZEN_ROWCHANGE_H
 
 #include "cache/version.h"
+#include "row/rowread.h"
 
 #include "access/tableam.h"
 
@@ -25,6 +26,7 @@ typedef struct ZenChange
 								 * under a new TID */
 	bool		moved;			/* delete: the row goes to another partition */
 	Snapshot	crosscheck;		/* or InvalidSnapshot */
+	ZenRow	   *row;			/* lock: NULL, or gets a copy of the version */
 
 	/* results */
 	TransactionId wait_xid;		/* with TM_BeingModified: wait for it and try
@@ -38,6 +40,9 @@ typedef struct ZenChange
 								 * transaction had locked the row before */
 	bool		indexes_needed; /* with TM_Ok after an update: it took a new
 								 * TID */
+	bool		points_out;		/* with TM_Ok after a change: the version that
+								 * it replaced may have values out of line */
+	bool		copied;			/* with TM_Ok after a lock: row has the copy */
 } ZenChange;
 
 /* zen_row_change -- update or delete: one attempt; TM_BeingModified comes with a wait_xid. */

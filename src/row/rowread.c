@@ -148,6 +148,12 @@ copy_out(ZenRow *row, uint64 tidno, ZenVersion *v, ZenVersion *successor)
 	return true;
 }
 
+bool
+zen_row_copy(ZenRow *row, uint64 tidno, ZenVersion *v, ZenVersion *successor)
+{
+	return v != NULL && !(zen_version_flags(v) & ZEN_V_TOMBSTONE) && copy_out(row, tidno, v, successor);
+}
+
 /* ---------- fetching ---------- */
 
 static void

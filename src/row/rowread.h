@@ -193,4 +193,11 @@ extern bool zen_row_inspect(ZenHTable *ht, uint64 tidno, ZenRow *row, ZenRowInfo
 extern bool zen_row_sample(ZenHTable *ht, uint64 tidno, ZenRow *row, bool *dead);
 extern uint32 zen_row_sample_block(ZenHTable *ht, uint64 block, ZenRowBlock *rows);
 
+/*
+ * zen_row_copy -- copy a version of a chain.  False if v is NULL or a tombstone, or its slot is damaged or scrubbed.
+ *
+ * Inside the epoch in which the version was found.  successor may be NULL.
+ */
+extern bool zen_row_copy(ZenRow *row, uint64 tidno, ZenVersion *v, ZenVersion *successor);
+
 #endif							/* ZEN_ROWREAD_H */

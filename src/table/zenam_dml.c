@@ -421,7 +421,7 @@ zenam_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapsh
 		return result;
 	}
 	log = zenam_stream_logs(rel);
-	if ((log || OidIsValid(rel->rd_rel->reltoastrelid)) && fetch_old(rel, c.ht, tid, &old))
+	if ((log || (c.points_out && OidIsValid(rel->rd_rel->reltoastrelid))) && fetch_old(rel, c.ht, tid, &old))
 	{
 		if (log)
 			zenam_stream_change(rel, &old, NULL, true);
@@ -434,20 +434,26 @@ zenam_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapsh
 
 /* ---------- lock ---------- */
 
-/* Lock one version and show it in the slot, locked or not: callers look at its system columns. */
+/*
+ * Lock one version and show it in the slot, locked or not: callers look at its system columns.
+ *
+ * With most locks comes the copy.  The row may have to be fetched nevertheless: if it cannot be locked, or if the lock
+ * has found the version gone or damaged.
+ */
 static TM_Result
 lock_and_show(Relation rel, ItemPointer tid, TupleTableSlot *slot, CommandId cid, LockTupleMode mode,
 			  LockWaitPolicy policy, TM_FailureData *tmfd)
 {
 	ZenChange	c = zenam_change_begin(rel, tid, cid, mode, InvalidSnapshot);
 	ZenWaiter	w = {.rel = rel,.policy = policy,.oper = XLTW_Lock};
-	TM_Result	result = zenam_change_lock(&c, &w);
 	ZenFetch	f = {.ht = c.ht,.tidno = c.tidno,.snapshot = SnapshotAny,.code = (int) c.code};
+	TM_Result	result;
 
+	c.row = f.row = zenam_slot_row(slot);
+	result = zenam_change_lock(&c, &w);
 	zenam_change_end_wait(&w);
 	*tmfd = c.tmfd;
-	f.row = zenam_slot_row(slot);
-	if (zen_row_fetch(&f))
+	if ((result == TM_Ok && c.copied) || zen_row_fetch(&f))
 		zenam_slot_store(slot, RelationGetRelid(rel));
 	else if (result == TM_Ok)
 		elog(ERROR, "locked row version is gone");
