@@ -86,6 +86,12 @@ typedef struct Prepared
 
 static Prepared *prepared;		/* [ZEN_MAX_REGIONS] */
 
+/*
+ * How many are in use, or about to be, or are being finished: raised before in_use is set, lowered when all is done.
+ * After an error in between it stays too high, which costs a look at all entries.
+ */
+static pg_atomic_uint32 *nprepared;
+
 /* ---------- arrays in the arena ---------- */
 
 /* An array with room for n elements, in place of one with *capacity of them; throws when DRAM is full. */
@@ -320,7 +326,7 @@ zen_prepared_hand_over(ZenCommit *commit)
 	Assert(zen_regions[commit->region].doubt_xid == p->full_xid || ZEN_FAULT(R9_NO_DESCRIPTOR));
 	Assert(p->set.nwrites >= zen_writeset.nwrites && p->set.nlocks <= zen_writeset.nlocks);
 	p->commit = *commit;
-	pg_write_barrier();
+	pg_atomic_fetch_add_u32(nprepared, 1);	/* a full barrier */
 	p->in_use = true;
 	zen_commit_hand_over(commit);
 }
@@ -392,6 +398,7 @@ prepared_finish(Prepared *p, bool committed)
 	}
 	zen_ddl_resolve(full_xid, committed);
 	prepared_free(&copy);
+	pg_atomic_fetch_sub_u32(nprepared, 1);
 }
 
 bool
@@ -401,7 +408,8 @@ zen_prepared_resolve(void)
 
 	ZenAssertNotInEpoch();
 	ZenAssertNoWordLocked();
-	if (max_prepared_xacts == 0)
+	/* DDL asks often, and there is none mostly */
+	if (max_prepared_xacts == 0 || pg_atomic_read_u32(nprepared) == 0)
 		return false;
 	Assert(!LWLockHeldByMe(zen_lock(ZEN_LOCK_RECOVERY)));
 	LWLockAcquire(zen_lock(ZEN_LOCK_RECOVERY), LW_EXCLUSIVE);
@@ -823,6 +831,7 @@ zen_prepared_restore(bool (*count) (void))
 		if (!zen_gcqueue_reserve(r, p->set.nblocks))
 			zen_arena_full_error();
 		zen_region_rest(r, true);
+		pg_atomic_fetch_add_u32(nprepared, 1);
 		p->in_use = true;
 	}
 	/* I9: one may have locked a row that another has updated */
@@ -839,9 +848,13 @@ prepared_shmem_init(void)
 	bool		found;
 
 	zen_row_admit_resolve = zen_prepared_resolve;
-	prepared = ShmemInitStruct("zen prepared transactions", zen_prepared_shmem.bytes, &found);
+	prepared = ShmemInitStruct("zen prepared transactions", ZEN_MAX_REGIONS * sizeof(Prepared), &found);
 	if (!found)
-		memset(prepared, 0, zen_prepared_shmem.bytes);
+		memset(prepared, 0, ZEN_MAX_REGIONS * sizeof(Prepared));
+	nprepared = ShmemInitStruct("zen prepared transactions count", sizeof(pg_atomic_uint32), &found);
+	if (!found)
+		pg_atomic_init_u32(nprepared, 0);
 }
 
-const ZenShmem zen_prepared_shmem = {.bytes = ZEN_MAX_REGIONS * sizeof(Prepared),.init = prepared_shmem_init};
+const ZenShmem zen_prepared_shmem = {.bytes = ZEN_MAX_REGIONS * sizeof(Prepared) + sizeof(pg_atomic_uint32),
+.init = prepared_shmem_init};
