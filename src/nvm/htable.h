@@ -30,6 +30,8 @@ typedef struct ZenHTable
 
 	bool		late;			/* recovery maps it after the other tables;
 								 * leader only, before any table is open */
+	bool		has_contexts;	/* of pages of its own (slotalloc.c); under
+								 * ZEN_LOCK_ALLOC */
 
 	pg_atomic_uint32 reindex;	/* 0, or else indexes were lost in a crash and
 								 * are not rebuilt (zenam_reindex.c) */

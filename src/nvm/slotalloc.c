@@ -111,6 +111,7 @@ get_context(ZenPageOwner key)
 			context->first = context->current = ZEN_NO_PAGE;
 			context->room_first = ZEN_NO_PAGE;
 			context->nroomy = 0;
+			zen_htables[key.htable].has_contexts = true;
 		}
 		LWLockRelease(zen_lock(ZEN_LOCK_ALLOC));
 		if (context == NULL)
@@ -673,6 +674,14 @@ zen_slotalloc_drop_htable(uint32 htable)
 
 	Assert(htable > 0 && htable < ZEN_MAX_HTABLES);
 	LWLockAcquire(zen_lock(ZEN_LOCK_ALLOC), LW_EXCLUSIVE);
+
+	/* most tables that go were small: the walk is over those of all tables */
+	if (!zen_htables[htable].has_contexts)
+	{
+		LWLockRelease(zen_lock(ZEN_LOCK_ALLOC));
+		return;
+	}
+	zen_htables[htable].has_contexts = false;
 	hash_seq_init(&seq, contexts);
 	while ((context = hash_seq_search(&seq)) != NULL)
 	{
