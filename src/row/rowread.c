@@ -841,7 +841,10 @@ zen_row_sample_block(ZenHTable *ht, uint64 block, ZenRowBlock *rows)
 	zen_epoch_enter();
 	words = zen_tidmap_word(ht, first);
 	if (words != NULL)
+	{
+		zen_row_disk_block(words, PG_UINT64_MAX);
 		prefetch_rows(words, PG_UINT64_MAX);
+	}
 	for (int i = 0; words != NULL && i < ZEN_TIDS_PER_BLOCK; i++)
 	{
 		Fetched		fetched;
