@@ -113,7 +113,10 @@ note_replay(const XLogReaderState *record)
 	if (!redo_is_lazy)
 		zen_pool_replays(end, end);
 	else if (ArchiveRecoveryRequested)
-		zen_pool_replays(end, zen_read_end(record));
+	{
+		/* thousands of records may have been read ahead: none is looked at while the last note holds */
+		zen_pool_replays(end, end <= zen_pool_replayed() ? end : zen_read_end(record));
+	}
 }
 
 /* ---------- transactions ---------- */
