@@ -26,7 +26,7 @@ sub disk
 }
 
 for my $case (
-	[ '--loads all', qr/--loads is a list of update-key .* copy, not 'all'/ ],
+	[ '--loads all', qr/--loads is a list of update-key .* update-zipf, not 'all'/ ],
 	[ '--peers pg', qr/--peers is a list of heap zen zen-tree, not 'pg'/ ],
 	[ '--clients 0', qr/--clients is a list of numbers, not '0'/ ],
 	[ '--memory 10', qr/--memory is a number of megabytes, at least 100, not '10'/ ],
