@@ -338,14 +338,33 @@ zen_spillmap_note(ZenHTable *ht, uint64 tidno, ZenSlot slot, ZenSlot old, const 
 	return note_in_record(ht, &rows, writer) != 0;
 }
 
+/* Are there rows, and all of one block? */
+static inline bool
+are_of_one_block(const ZenTakenTid *tids, uint32 n)
+{
+	for (uint32 i = 1; i < n; i++)
+		if (tids[i].tidno / ZEN_TIDS_PER_BLOCK != tids[0].tidno / ZEN_TIDS_PER_BLOCK)
+			return false;
+	return n > 0 && n <= ZEN_TIDS_PER_BLOCK;
+}
+
+bool
+zen_spillmap_note_new(ZenHTable *ht, const ZenTakenTid *tids, const ZenSlot *slots, uint32 n,
+					  const ZenSpillWriter *writer)
+{
+	Rows		rows = {.tids = tids,.slots = slots,.old = InvalidZenSlot,.n = n};
+
+	Assert(are_of_one_block(tids, n));
+	return note_in_record(ht, &rows, writer) != 0;
+}
+
 uint64
 zen_spillmap_take(ZenHTable *ht, const ZenTakenTid *tids, const ZenSlot *slots, uint32 n,
 				  const ZenSpillWriter *writer)
 {
 	Rows		rows = {.tids = tids,.slots = slots,.old = InvalidZenSlot,.n = n,.take = true};
 
-	Assert(n > 0 && n <= ZEN_TIDS_PER_BLOCK);
-	Assert(tids[0].tidno / ZEN_TIDS_PER_BLOCK == tids[n - 1].tidno / ZEN_TIDS_PER_BLOCK);
+	Assert(are_of_one_block(tids, n));
 	return note_in_record(ht, &rows, writer);
 }
 

@@ -92,9 +92,13 @@ extern ZenSlot zen_spillmap_old(const ZenSpill *spill, uint32 i);
 /*
  * zen_spillmap_note -- note all about a TID that must be known when its word is SPILLED.
  *
- * False when DRAM is full.  Outside any epoch.  Never throws.
+ * zen_spillmap_note_new -- the same for rows of one block that replace none; all or none.
+ *
+ * False when DRAM is full.  Outside any epoch.  Never throw.
  */
 extern bool zen_spillmap_note(ZenHTable *ht, uint64 tidno, ZenSlot slot, ZenSlot old, const ZenSpillWriter *writer);
+extern bool zen_spillmap_note_new(ZenHTable *ht, const ZenTakenTid *tids, const ZenSlot *slots, uint32 n,
+								  const ZenSpillWriter *writer);
 
 /*
  * zen_spillmap_take -- new rows in these slots: note them, and make the words of their TIDs SPILLED, in one step.

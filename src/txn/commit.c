@@ -162,24 +162,57 @@ return_slots(ZenWriteSet *ws)
 		}
 }
 
+#define RUN		ZEN_TIDS_PER_BLOCK	/* slots that are taken at once */
+
+/* Would a write take a slot of this class, as one of this table's? */
+static inline bool
+belongs_to_run(ZenWrite *w, const ZenHTable *ht, uint32 class, bool spilled)
+{
+	return w->ht == ht && zen_class_of(zen_write_nvm_size(w->version)) == class && needs_slot(w, spilled);
+}
+
+/* Take slots for w, which needs one, and for those behind it that take the same; returns how many got one. */
+static uint32
+take_run(ZenCommit *commit, ZenWrite *w, const ZenWrite *end, bool spilled)
+{
+	ZenSlot		slots[RUN];
+	Size		size = zen_write_nvm_size(w->version);
+	uint32		n = 1;
+	uint32		got;
+
+	while (n < RUN && w + n < end && belongs_to_run(w + n, w->ht, zen_class_of(size), spilled))
+		n++;
+	got = zen_slot_alloc_many(commit->region, w->ht, size, n, slots);
+	for (uint32 i = 0; i < got; i++)
+	{
+		Assert(w[i].slot == InvalidZenSlot);
+		Assert(zen_pages[zen_slot_page(slots[i])].owner.region == commit->region);
+		w[i].slot = slots[i];
+		if (ZEN_FAULT(R5_COUNT_DOWN_EARLY))
+			zen_collect_forget_header(zen_tuple_header(w[i].slot));
+	}
+	return got;
+}
+
 /* Take slots for all writes from the leased region; none are taken on failure. */
 static bool
 commit_take_slots(ZenCommit *commit, ZenWriteSet *ws)
 {
-	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
+	const ZenWrite *end = ws->writes + ws->nwrites;
+	bool		spilled = ws->nblocks > 0;
+
+	for (ZenWrite *w = ws->writes; w < end;)
 	{
+		uint32		got;
+
 		Assert(w->slot == InvalidZenSlot);
-		if (!needs_slot(w, ws->nblocks > 0))
-			continue;
-		w->slot = zen_slot_alloc(commit->region, w->ht, zen_write_nvm_size(w->version));
-		if (w->slot == InvalidZenSlot)
+		got = needs_slot(w, spilled) ? take_run(commit, w, end, spilled) : 1;
+		if (got == 0)
 		{
 			return_slots(ws);
 			return false;
 		}
-		Assert(zen_pages[zen_slot_page(w->slot)].owner.region == commit->region);
-		if (ZEN_FAULT(R5_COUNT_DOWN_EARLY))
-			zen_collect_forget_header(zen_tuple_header(w->slot));
+		w += got;
 	}
 	return true;
 }

@@ -65,7 +65,9 @@ deciding_xid(ZenWrite *w)
 	return w->nest_level == GetCurrentTransactionNestLevel() ? GetCurrentTransactionId() : InvalidTransactionId;
 }
 
-/* Is it a row to be spilled?  Inside the epoch, or under the word's lock; word: its value. */
+/*
+ * Is it a row to be spilled?  Inside the epoch, if it replaces a version, or under the word's lock; word: its value.
+ */
 static bool
 can_spill(ZenWrite *w, uint64 word)
 {
@@ -85,9 +87,15 @@ may_spill(ZenWrite *w)
 {
 	bool		may;
 
-	zen_epoch_enter();
-	may = can_spill(w, zen_word_read(w->word));
-	zen_epoch_leave();
+	/* nothing but an older version may go while it is looked at */
+	if (w->version->older == NULL)
+		may = can_spill(w, zen_word_read(w->word));
+	else
+	{
+		zen_epoch_enter();
+		may = can_spill(w, zen_word_read(w->word));
+		zen_epoch_leave();
+	}
 	return may && TransactionIdIsValid(deciding_xid(w));
 }
 
@@ -126,25 +134,79 @@ write_row(Row *row, uint64 *cts)
 					link ? (MinimalTuple) &tombstone : zen_version_tuple(v), true);
 }
 
-/* Make the word SPILLED; false if another transaction has locked the row since it was chosen, or DRAM is full. */
+/* What the record says of a row's writer. */
+static ZenSpillWriter
+writer_of(ZenWrite *w)
+{
+	ZenSpillWriter writer = {.xid = deciding_xid(w),.cmin = w->version->cmin,.region = zen_my_commit.region};
+
+	Assert(TransactionIdIsValid(writer.xid));
+	writer.flags = zen_version_flags(w->version) &
+		(ZEN_V_KEY_UPDATE | ZEN_V_FORWARD | ZEN_V_MOVED | ZEN_V_FROZEN | ZEN_V_PENDING);
+	if (writer.flags & ZEN_V_FROZEN)
+		writer.flags |= ZEN_V_COMMITTED;
+	return writer;
+}
+
+/*
+ * How many rows, from the first on, are noted together?  They are of one block and one writer, and replace no version:
+ * so no other process changes what is asked here.
+ */
+static uint32
+rows_alike(const Row *rows, uint32 n, const ZenSpillWriter *writer)
+{
+	ZenWrite   *first = rows[0].write;
+	uint32		alike = 1;
+
+	if (first->version->older != NULL)
+		return 1;
+	for (; alike < Min(n, ZEN_TIDS_PER_BLOCK); alike++)
+	{
+		ZenWrite   *w = rows[alike].write;
+		ZenSpillWriter its;
+
+		if (w->ht != first->ht || w->tidno / ZEN_TIDS_PER_BLOCK != first->tidno / ZEN_TIDS_PER_BLOCK ||
+			w->version->older != NULL)
+			break;
+		its = writer_of(w);
+		if (its.xid != writer->xid || its.cmin != writer->cmin || its.flags != writer->flags)
+			break;
+	}
+	return alike;
+}
+
+/* The record knows all about rows; false if DRAM is full. */
 static bool
-publish_row(Row *row, bool *full)
+note_together(const Row *rows, uint32 n, const ZenSpillWriter *writer)
+{
+	ZenWrite   *w = rows[0].write;
+	ZenTakenTid tids[ZEN_TIDS_PER_BLOCK];
+	ZenSlot		slots[ZEN_TIDS_PER_BLOCK];
+
+	if (w->version->older != NULL)
+	{
+		Assert(n == 1 && is_plain_old(w->version->older));
+		return zen_spillmap_note(w->ht, w->tidno, rows[0].slot, w->version->older->slot, writer);
+	}
+	for (uint32 i = 0; i < n; i++)
+	{
+		tids[i].tidno = rows[i].write->tidno;
+		tids[i].word = rows[i].write->word;
+		slots[i] = rows[i].slot;
+	}
+	return zen_spillmap_note_new(w->ht, tids, slots, n, writer);
+}
+
+/* Make the word SPILLED; false if another transaction has locked the row since it was chosen. */
+static bool
+publish_row(Row *row)
 {
 	ZenWrite   *w = row->write;
 	ZenVersion *v = w->version;
 	ZenVersion *old = v->older;
-	ZenSpillWriter writer = {.xid = deciding_xid(w),.cmin = v->cmin,.region = zen_my_commit.region};
-	bool		ok;
 	uint64		word;
+	bool		ok;
 
-	Assert(TransactionIdIsValid(writer.xid) && (old == NULL || is_plain_old(old)));
-	writer.flags = zen_version_flags(v) &
-		(ZEN_V_KEY_UPDATE | ZEN_V_FORWARD | ZEN_V_MOVED | ZEN_V_FROZEN | ZEN_V_PENDING);
-	if (writer.flags & ZEN_V_FROZEN)
-		writer.flags |= ZEN_V_COMMITTED;
-	*full = !zen_spillmap_note(w->ht, w->tidno, row->slot, old ? old->slot : InvalidZenSlot, &writer);
-	if (*full)
-		return false;
 	word = zen_word_lock(w->word);
 	zen_chain_check(word);
 	ok = can_spill(w, word);
@@ -201,6 +263,7 @@ static void
 publish_rows(Row *rows, uint32 n)
 {
 	bool		full = false;
+	uint32		done = 0;
 	uint64		told;
 
 	ZenAssertNotInEpoch();
@@ -209,29 +272,69 @@ publish_rows(Row *rows, uint32 n)
 	told = tell_spilled();
 	for (uint32 i = 0; i < n; i++)
 		note_former(&rows[i].former, told);
-	for (uint32 i = 0; i < n; i++)
-		if (full || !publish_row(&rows[i], &full))
-			withdraw(rows[i].slot);
+	while (done < n)
+	{
+		ZenSpillWriter writer = writer_of(rows[done].write);
+		uint32		end = done + rows_alike(&rows[done], n - done, &writer);
+
+		full = full || !note_together(&rows[done], end - done, &writer);
+		for (; done < end; done++)
+			if (full || !publish_row(&rows[done]))
+				withdraw(rows[done].slot);
+	}
 	if (full)
 		zen_make_room();
 }
 
-/* Take slots and write to them, at most n rows; returns how many found one. */
+/* Would a row take a slot of this class, as one of this table's? */
+static inline bool
+takes_alike(const Row *row, const ZenHTable *ht, uint32 class)
+{
+	return row->write->ht == ht && zen_class_of(zen_write_nvm_size(row->write->version)) == class;
+}
+
+/* Take slots for rows; returns how many found one. */
+static uint32
+take_slots(Row *rows, uint32 n)
+{
+	uint32		done = 0;
+
+	while (done < n)
+	{
+		ZenSlot		slots[ZEN_TIDS_PER_BLOCK];
+		ZenHTable  *ht = rows[done].write->ht;
+		Size		size = zen_write_nvm_size(rows[done].write->version);
+		uint32		alike = 1;
+		uint32		got;
+
+		while (alike < Min(n - done, lengthof(slots)) && takes_alike(&rows[done + alike], ht, zen_class_of(size)))
+			alike++;
+		got = zen_slot_alloc_many(zen_my_commit.region, ht, size, alike, slots);
+		if (got == 0)
+			break;
+		for (uint32 i = 0; i < got; i++)
+			rows[done + i].slot = slots[i];
+		done += got;
+	}
+	return done;
+}
+
+/*
+ * Take slots and write to them, at most n rows; returns how many found one.
+ *
+ * All slots are taken first.  An atomic between two slots' stores would wait for the lines of the first.
+ */
 static uint32
 write_rows(Row *rows, uint32 n, uint64 *cts)
 {
+	uint32		taken;
+
 	Assert(n <= BATCH && *cts > zen_regions[zen_my_commit.region].last_cts);
 	ZenAssertRegionMine(zen_my_commit.region);
-	for (uint32 i = 0; i < n; i++)
-	{
-		ZenWrite   *w = rows[i].write;
-
-		rows[i].slot = zen_slot_alloc(zen_my_commit.region, w->ht, zen_write_nvm_size(w->version));
-		if (rows[i].slot == InvalidZenSlot)
-			return i;
+	taken = take_slots(rows, n);
+	for (uint32 i = 0; i < taken; i++)
 		write_row(&rows[i], cts);
-	}
-	return n;
+	return taken;
 }
 
 /*
@@ -300,6 +403,8 @@ collect_replaced(ZenWrite *w)
 	ZenVersion *old;
 	bool		collect;
 
+	if (w->version->older == NULL)
+		return;
 	zen_epoch_enter();
 	old = w->version->older;
 	collect = old != NULL && !is_plain_old(old) && (zen_version_flags(old) & ZEN_V_COMMITTED);
