@@ -64,10 +64,8 @@ zen_key_fill_end(ZenKeyFill *fill)
 }
 
 static inline void
-add_hash(ZenKeyFill *fill, uint64 key_hash, uint64 tidno)
+add_hash(ZenKeyFill *fill, uint64 hash, uint64 tidno)
 {
-	uint64		hash = zen_keycache_hash(fill->shape.index, key_hash);
-
 	if ((uint32) hash > fill->share)
 		return;
 	fill->hashes[fill->n] = hash;
@@ -89,25 +87,34 @@ zen_key_fill_add(ZenKeyFill *fill, const Datum *values, const bool *isnull, uint
 			return;				/* equals nothing */
 		hash = zen_key_hash_add(fill->shape.columns, i, hash, values[i]);
 	}
-	add_hash(fill, hash, tidno);
+	add_hash(fill, zen_keycache_hash(fill->shape.index, hash), tidno);
+}
+
+bool
+zen_key_hash_row(const ZenKeyShape *shape, TupleTableSlot *row, uint64 *hash)
+{
+	uint64		key_hash = 0;
+
+	Assert(shape->ncolumns > 0);
+	for (int i = 0; i < shape->ncolumns; i++)
+	{
+		bool		isnull;
+		Datum		value = slot_getattr(row, shape->columns[i].attno, &isnull);
+
+		if (isnull)
+			return false;		/* equals nothing */
+		key_hash = zen_key_hash_add(shape->columns, i, key_hash, value);
+	}
+	*hash = zen_keycache_hash(shape->index, key_hash);
+	return true;
 }
 
 void
 zen_key_fill_add_row(ZenKeyFill *fill, TupleTableSlot *row)
 {
-	uint64		hash = 0;
+	uint64		hash;
 
 	Assert(ItemPointerIsValid(&row->tts_tid));
-	if (fill->shape.ncolumns == 0)
-		return;
-	for (int i = 0; i < fill->shape.ncolumns; i++)
-	{
-		bool		isnull;
-		Datum		value = slot_getattr(row, fill->shape.columns[i].attno, &isnull);
-
-		if (isnull)
-			return;				/* equals nothing */
-		hash = zen_key_hash_add(fill->shape.columns, i, hash, value);
-	}
-	add_hash(fill, hash, zen_tidno(&row->tts_tid));
+	if (fill->shape.ncolumns > 0 && zen_key_hash_row(&fill->shape, row, &hash))
+		add_hash(fill, hash, zen_tidno(&row->tts_tid));
 }

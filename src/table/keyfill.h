@@ -66,6 +66,12 @@ zen_key_hash_add(const ZenKeyColumn *columns, int n, uint64 hash, Datum value)
  */
 extern void zen_key_shape_init(ZenKeyShape *shape, Relation index);
 
+/*
+ * zen_key_hash_row -- the key cache's hash of the key of a row in a slot, whose TID need not be known yet; false if it
+ * has a NULL.  The shape has columns.  As zen_key_hash_add().
+ */
+extern bool zen_key_hash_row(const ZenKeyShape *shape, TupleTableSlot *row, uint64 *hash);
+
 /* zen_key_fill_begin -- for a fill whose shape is there: nrows rows come, or have come before. */
 extern void zen_key_fill_begin(ZenKeyFill *fill, uint64 nrows);
 

@@ -97,34 +97,41 @@ end_insert(NewTuple *new, TupleTableSlot *slot, CommandId cid)
 		pfree(new->tuple);
 }
 
-/* The row of a slot was inserted: its primary key becomes known. */
-static inline void
-tell_key(Relation rel, TupleTableSlot *slot)
+/*
+ * The hash of the primary key of a row that is to be inserted, which becomes known when it was; false if it has none.
+ *
+ * The key cache's memory is on its way while the row is inserted.
+ */
+static inline bool
+expect_key(Relation rel, TupleTableSlot *slot, uint64 *hash)
 {
-	ZenKeyFill	fill;
+	ZenKeyShape key;
 
-	zen_rel_key(rel, &fill.shape);
-	if (fill.shape.ncolumns == 0)
-		return;
-	zen_key_fill_begin(&fill, 1);
-	zen_key_fill_add_row(&fill, slot);
-	zen_key_fill_end(&fill);
+	zen_rel_key(rel, &key);
+	if (key.ncolumns == 0 || !zen_key_hash_row(&key, slot, hash))
+		return false;
+	zen_keycache_prefetch(*hash);
+	return true;
 }
 
 static void
 insert_slot(Relation rel, TupleTableSlot *slot, CommandId cid, int options, uint32 spec_token)
 {
 	NewTuple	new;
+	uint64		hash;
+	bool		has_key;
 
 	zen_check_change(rel);
 	new = begin_insert(rel, slot);
+	has_key = expect_key(rel, slot, &hash);
 	zenam_change_insert(rel, new.stored, cid, options, spec_token);
 
 	/* a speculative row is logged when it is known to stay */
 	if (spec_token == 0 && zenam_stream_logs(rel))
 		zenam_stream_insert(rel, &new.stored, 1);
 	end_insert(&new, slot, cid);
-	tell_key(rel, slot);
+	if (has_key)
+		zen_keycache_fill(hash, zen_tidno(&slot->tts_tid));
 	pgstat_count_heap_insert(rel, 1);
 }
 
