@@ -182,7 +182,13 @@ take_run(ZenCommit *commit, ZenWrite *w, const ZenWrite *end, bool spilled)
 
 	while (n < RUN && w + n < end && belongs_to_run(w + n, w->ht, zen_class_of(size), spilled))
 		n++;
-	got = zen_slot_alloc_many(commit->region, w->ht, size, n, slots);
+	if (n > 1)
+		got = zen_slot_alloc_many(commit->region, w->ht, size, n, slots);
+	else
+	{
+		slots[0] = zen_slot_alloc(commit->region, w->ht, size);
+		got = slots[0] != InvalidZenSlot ? 1 : 0;
+	}
 	for (uint32 i = 0; i < got; i++)
 	{
 		Assert(w[i].slot == InvalidZenSlot);
