@@ -85,14 +85,29 @@ sub statements
 	return @all;
 }
 
-# Both the zen tables and the others are changed in $session, in a transaction that stays open.
+# Both the zen tables and the others are changed in $session, in a transaction that stays open, with a savepoint and
+# cursors from before it.
 sub change_all
 {
 	my ($session, $way) = @_;
 	my ($at_first, $at_last) = @{ $WAY{$way} };
+	my @both = map { ($_, "h_$_") } TABLES;
 	run_all($session, 'BEGIN', "SET LOCAL zen.spill_threshold = $at_first", statements(''), statements('h_'),
-		"SET LOCAL zen.spill_threshold = $at_last", map { "INSERT INTO $_ VALUES (5000, 0, 'last')" } TABLES);
-	run_all($session, map { "INSERT INTO h_$_ VALUES (5000, 0, 'last')" } TABLES);
+		(map { "DECLARE c_$_ CURSOR FOR SELECT concat_ws(' ', count(*), sum(id), sum(n)) FROM $_" } @both),
+		(map { "INSERT INTO $_ SELECT g, 1, 'after' FROM generate_series(3900, 3909) g" } @both), 'SAVEPOINT last',
+		(map { "INSERT INTO $_ SELECT g, 2, 'undone' FROM generate_series(4000, 4009) g" } @both),
+		"SET LOCAL zen.spill_threshold = $at_last", map { "INSERT INTO $_ VALUES (5000, 0, 'last')" } @both);
+	return;
+}
+
+# What the transaction sees, with its savepoint and when it is rolled back.
+sub sees_its_own
+{
+	my ($session, $name) = @_;
+	is(contents($session, $_), contents($session, "h_$_"), "$name, to itself: $_") for TABLES;
+	is(value($session, "FETCH c_$_"), value($session, "FETCH c_h_$_"), "$name, to a cursor: $_") for TABLES;
+	value($session, 'ROLLBACK TO last');
+	is(contents($session, $_), contents($session, "h_$_"), "$name, rolled back to a savepoint: $_") for TABLES;
 	return;
 }
 
@@ -111,7 +126,7 @@ sub test_way
 	refill();
 	my $session = connect_db($node);
 	change_all($session, $way);
-	is(contents($session, $_), contents($session, "h_$_"), "$name, to itself: $_") for TABLES;
+	sees_its_own($session, $name);
 	is_sound($dbh, "$name: meanwhile");
 	if ($end eq 'a crash')
 	{

@@ -171,6 +171,19 @@ sub row_scenarios
 				q{UPDATE t SET v = 'x' WHERE id > 54}, q{BEGIN}, q{DELETE FROM t WHERE id < 8}, q{ROLLBACK},
 				q{UPDATE t SET v = v || '.' WHERE id < 4}),
 		},
+		# Rows of two tables, of a savepoint and of its parent, spilled in one piece.
+		spilled_together => {
+			setup => [ table('t', 20), table('u', 10) ],
+			steps => in_a(q{BEGIN}, q{INSERT INTO t SELECT g, g, 'new' FROM generate_series(100, 170) g},
+				q{INSERT INTO u SELECT g, g, repeat('x', g % 90) FROM generate_series(100, 130) g}, q{SAVEPOINT s},
+				q{INSERT INTO t SELECT g, g, 'gone' FROM generate_series(200, 230) g},
+				q{UPDATE u SET v = 'gone' WHERE id < 5}, q{SET LOCAL zen.spill_threshold = 0},
+				q{INSERT INTO u VALUES (300, 1, 'has them spilled')}, q{ROLLBACK TO s},
+				q{UPDATE t SET v = 'changed' WHERE id BETWEEN 168 AND 212},
+				q{INSERT INTO u VALUES (200, 1, 'kept')}, q{COMMIT}, q{DELETE FROM t WHERE id BETWEEN 110 AND 160},
+				q{INSERT INTO t SELECT g, g, 'again' FROM generate_series(120, 150) g},
+				q{UPDATE u SET v = 'last' WHERE id = 125}),
+		},
 		loaded => {
 			setup   => [ table('t', 10) ],
 			prelude => [ [ a => 'SET zen.spill_threshold = 0' ] ],
