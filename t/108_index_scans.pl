@@ -87,7 +87,8 @@ sub test_plans
 		my ($node, $sql) = @{ $queries{$name} };
 		for my $table (qw(b t))
 		{
-			my $plan = join "\n", map { $_->[0] } @{ run_sql($dbh, 'EXPLAIN (COSTS OFF) ' . sprintf($sql, $table))->{rows} };
+			my $lines = run_sql($dbh, 'EXPLAIN (COSTS OFF) ' . sprintf($sql, $table))->{rows};
+			my $plan = join "\n", map { $_->[0] } @$lines;
 			like($plan, qr/$node/, "$name, $table: the plan");
 		}
 	}

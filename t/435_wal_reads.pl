@@ -26,8 +26,8 @@ my $node = new_node('reads', pool_path => $pool, pool_size => '128MB', dram_size
 $node->start;
 my $dbh = connect_db($node);
 run_all($dbh, 'CREATE EXTENSION zen', 'CREATE TABLE t (id int PRIMARY KEY, n int, v text) USING zen',
-	"INSERT INTO t SELECT g, g, repeat('x', 900) FROM generate_series(1, @{[ROWS]}) g", 'CREATE TABLE warm (id int) USING zen',
-	'INSERT INTO warm VALUES (1)');
+	"INSERT INTO t SELECT g, g, repeat('x', 900) FROM generate_series(1, @{[ROWS]}) g",
+	'CREATE TABLE warm (id int) USING zen', 'INSERT INTO warm VALUES (1)');
 my $pages = ROWS / 4;    # a row takes 1 KB
 
 # each way to read all rows, by a session of its own on a server that has just been started
@@ -46,7 +46,8 @@ for my $case (
 	value($dbh, 'SELECT count(*) FROM warm');
 	run_all($dbh, 'SET enable_sort = off', 'SET enable_bitmapscan = off');
 	run_all($dbh, 'SET enable_seqscan = off') if $what eq 'index scan';
-	like(join("\n", map { $_->[0] } @{ run_sql($dbh, "EXPLAIN (COSTS OFF) $sql")->{rows} }), qr/$plan/, "$what: the plan");
+	my $lines = run_sql($dbh, "EXPLAIN (COSTS OFF) $sql")->{rows};
+	like(join("\n", map { $_->[0] } @$lines), qr/$plan/, "$what: the plan");
 	my $before = faults($dbh);
 	is(value($dbh, $sql), $answer, "$what: all rows");
 	my $waits = faults($dbh) - $before;
@@ -91,5 +92,6 @@ sub forget
 sub cached
 {
 	my ($path) = @_;
-	return scalar(PostgreSQL::Test::Utils::run_command([ 'fincore', '--bytes', '--noheadings', '--output', 'PAGES', $path ]));
+	my ($pages) = PostgreSQL::Test::Utils::run_command([ 'fincore', '--noheadings', '--output', 'PAGES', $path ]);
+	return $pages;
 }

@@ -67,12 +67,14 @@ is(join(' ', keys %columns), 12, 'all have as many columns');
 SKIP:
 {
 	skip 'only root limits memory by control groups', 4 if $> != 0 || !-w '/proc/sys/vm/drop_caches';
-	my ($group) = grep { -e "$_/memory.limit_in_bytes" || -e "$_/memory.max" } '/sys/fs/cgroup/memory', '/sys/fs/cgroup';
+	my ($group) = grep { -e "$_/memory.limit_in_bytes" || -e "$_/memory.max" }
+	  '/sys/fs/cgroup/memory', '/sys/fs/cgroup';
 	skip 'no memory controller of control groups', 4 if !defined $group || !-w $group;
 	my $short = "--dir $dir --out $dir/out --peers heap,zen --clients 2 --rounds 1 --seconds 1 --scale 1 --dram 512";
 	($output, $status) = disk($short, '--loads read-zipf,update --user-rows 1000 --memory 900');
 	is($status, 0, 'memory: its status') or diag $output;
-	like(PostgreSQL::Test::Utils::slurp_file("$dir/out/disk.md"), qr/Each server has 900 MB of memory/, 'memory: the table says so');
+	like(PostgreSQL::Test::Utils::slurp_file("$dir/out/disk.md"), qr/Each server has 900 MB of memory/,
+		'memory: the table says so');
 	is(join(' ', glob "$group/zen-disk*"), '', 'memory: it leaves no group');
 	($output, $status) = disk($short, '--loads update-key --restarts 1');
 	like($output, qr/^\| heap \| \d+\.\d+ .*\n\| zen \| \d+\.\d+ /m, 'restarts: seconds of each peer') or diag $output;

@@ -462,8 +462,8 @@ form_tuple(TreeScan *s, Datum *values, bool *isnull)
 }
 
 /*
- * The entry as an index tuple, which a tree of whole keys does not have.  Columns have a fixed width: without nulls, the
- * tuple before is written over.
+ * The entry as an index tuple, which a tree of whole keys does not have.  Columns have a fixed width: without nulls,
+ * the tuple before is written over.
  */
 static void
 form_entry(TreeScan *s, const ZenTreeSlot *slot)

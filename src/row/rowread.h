@@ -71,8 +71,8 @@ extern bool zen_row_fetch(ZenFetch *fetch);
 extern bool zen_row_read(ZenFetch *fetch);
 
 /*
- * zen_row_visible -- does the snapshot, an MVCC snapshot, see a row under the TID?  Nothing is copied, and a slot in NVM
- * is not read.
+ * zen_row_visible -- does the snapshot, an MVCC snapshot, see a row under the TID?  Nothing is copied, and a slot in
+ * NVM is not read.
  *
  * Of the fetch it takes ht, tidno and snapshot, and sets all_dead.
  */
@@ -82,7 +82,8 @@ extern bool zen_row_visible(ZenFetch *fetch);
 extern void zen_row_count_visible(ZenHTable *ht, uint32 n);
 
 /*
- * zen_row_seen -- of up to 32 TIDs those under which every snapshot sees a row, as far as the map tells: bit i for TID i.
+ * zen_row_seen -- of up to 32 TIDs those under which every snapshot sees a row, as far as the map tells: bit i for
+ * TID i.
  *
  * Caller has a lock on the table.
  */

@@ -114,7 +114,10 @@ note_replay(const XLogReaderState *record)
 		zen_pool_replays(end, end);
 	else if (ArchiveRecoveryRequested)
 	{
-		/* thousands of records may have been read ahead: none is looked at while the last note holds */
+		/*
+		 * thousands of records may have been read ahead: none is looked at
+		 * while the last note holds
+		 */
 		zen_pool_replays(end, end <= zen_pool_replayed() ? end : zen_read_end(record));
 	}
 }

@@ -59,7 +59,8 @@ zen_index_wants_no_row(IndexScanDesc scan)
 extern void zen_index_ask_ahead(ZenIndexAhead *ahead, IndexScanDesc scan, ZenHTable *ht);
 
 /*
- * zen_index_ahead -- the scan is about to fetch a row: ask for the rows behind it, if it is the last that was asked for.
+ * zen_index_ahead -- the scan is about to fetch a row: ask for the rows behind it, if it is the last that was asked
+ * for.
  *
  * True if the scan wants no row, and it is known that every snapshot sees this one.  Nothing is asked for at the first
  * row, as the scan may want no other.
