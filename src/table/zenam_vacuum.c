@@ -86,28 +86,38 @@ is_live(ZenHTable *ht, uint64 tidno, ZenWord *word)
 	return live;
 }
 
+/* Count one TID, and mark it if it is dead.  Most words say that all see a row: their versions are left alone (I10). */
+static inline void
+mark_if_dead(ZenHTable *ht, uint64 tidno, ZenWord *word, bool remove, VacuumCounts *counts)
+{
+	uint64		w = zen_word_read(word);
+	uint64		state = zen_word_state(w);
+
+	if (zen_word_is_seen(w))
+		counts->live++;
+	else if (state == ZEN_WORD_ENTRY || state == ZEN_WORD_SPILLED)
+		counts->live += is_live(ht, tidno, word);
+	else if (state == ZEN_WORD_DYING ||
+			 (state == ZEN_WORD_DEAD && remove && change_state(word, ZEN_WORD_DEAD, ZEN_WORD_DYING)))
+		counts->dead++;
+	else if (state == ZEN_WORD_DEAD)
+		counts->remaining++;
+}
+
 /* First pass: count, and mark dead TIDs. */
 static void
 mark_dead(ZenHTable *ht, uint64 nblocks, bool remove, VacuumCounts *counts)
 {
-	for (uint64 t = 0; t < nblocks * ZEN_TIDS_PER_BLOCK; t++)
+	for (uint64 b = 0; b < nblocks; b++)
 	{
-		ZenWord    *word = zen_tidmap_word(ht, t);
-		uint64		state = zen_word_state(zen_word_read(word));
+		uint64		first = b * ZEN_TIDS_PER_BLOCK;
+		ZenWord    *words = zen_tidmap_word(ht, first);
 
-		Assert(word != NULL);
-		if (t % ZEN_TIDS_PER_BLOCK == 0)
-		{
-			zen_vacuum_delay_point();
-			pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED, t / ZEN_TIDS_PER_BLOCK);
-		}
-		if (state == ZEN_WORD_NVM || state == ZEN_WORD_ENTRY || state == ZEN_WORD_SPILLED)
-			counts->live += is_live(ht, t, word);
-		else if (state == ZEN_WORD_DYING ||
-				 (state == ZEN_WORD_DEAD && remove && change_state(word, ZEN_WORD_DEAD, ZEN_WORD_DYING)))
-			counts->dead++;
-		else if (state == ZEN_WORD_DEAD)
-			counts->remaining++;
+		Assert(words != NULL);
+		zen_vacuum_delay_point();
+		pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED, b);
+		for (int i = 0; i < ZEN_TIDS_PER_BLOCK; i++)
+			mark_if_dead(ht, first + i, &words[i], remove, counts);
 	}
 }
 
@@ -120,11 +130,12 @@ free_dead(ZenHTable *ht, uint32 nblocks, bool indexes_clean)
 
 	for (uint32 b = nblocks; b-- > 0;)
 	{
+		ZenWord    *words = zen_tidmap_word(ht, (uint64) b * ZEN_TIDS_PER_BLOCK);
 		bool		room = false;
 
 		for (uint32 i = 0; i < ZEN_TIDS_PER_BLOCK; i++)
 		{
-			ZenWord    *word = zen_tidmap_word(ht, (uint64) b * ZEN_TIDS_PER_BLOCK + i);
+			ZenWord    *word = &words[i];
 			uint64		w;
 
 			if (indexes_clean && zen_word_state(zen_word_read(word)) == ZEN_WORD_DYING)
