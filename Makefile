@@ -115,7 +115,7 @@ OBJS = $(addprefix src/base/, \
 		writeset.o \
 		lockers.o \
 		rowmake.o \
-		rowdisk.o \
+		rowahead.o \
 		rowread.o \
 		rowchange.o) \
 	$(addprefix src/gc/, \

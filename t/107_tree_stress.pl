@@ -67,7 +67,8 @@ sub begin
 	return;
 }
 
-# A fault need not show in each load, and on a busy machine seldom does.  It may show as the death of a backend: writers, too, go on to a freed node.
+# A fault need not show in each load, and on a busy machine it seldom does.  It may show as the death of a backend:
+# writers, too, go on to a freed node.
 sub test_faults
 {
 	for my $fault (qw(tree_no_version tree_split_seen tree_no_gate tree_stale_fence tree_merge_unseen))

@@ -26,6 +26,7 @@
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
+#include "row/rowahead.h"
 #include "row/rowread.h"
 #include "table/zenam_fetch.h"
 #include "table/zenam_rel.h"

@@ -8,8 +8,7 @@
  *   loaded.
  * - A slot is damaged: the reader says so once it is outside the epoch (zen_tuple_unreadable).
  *
- * A scan waits for memory above all, since a version or a slot is seldom near the one before.  So it asks for all of a
- * block's rows before it looks at the first.
+ * A scan waits for memory above all.  So it asks for all of a block's rows before it looks at the first (rowahead.c).
  */
 #include "row/rowread.h"
 
@@ -19,13 +18,11 @@
 #include "cache/tablestat.h"
 #include "nvm/slotalloc.h"
 #include "port/pg_bitutils.h"
-#include "row/rowdisk.h"
+#include "row/rowahead.h"
 #include "row/visibility.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
-#define PREFETCH_LINES	3		/* of each row of a block: a version's header
-								 * and 100 bytes of data */
 #define PREFETCH_LOOK	2		/* of a row that is looked at in place */
 #define LOOK_AHEAD		16		/* rows that are asked for before one is
 								 * looked at */
@@ -374,17 +371,6 @@ zen_row_visible(ZenFetch *f)
 
 /* ---------- the rows of a block ---------- */
 
-/* Prefetch the version to which a word leads: its header and the beginning of the data. */
-static inline void
-prefetch_row(uint64 w, int lines)
-{
-	const char *p = zen_word_state(w) == ZEN_WORD_ENTRY ? (const char *) zen_word_entry(w) :
-	zen_word_state(w) == ZEN_WORD_NVM ? (const char *) zen_slot_ptr(zen_word_ref(w)) : NULL;
-
-	for (int i = 0; p != NULL && i < lines; i++)
-		__builtin_prefetch(p + i * ZEN_LINE);
-}
-
 /* Inside the epoch: fetch the row to which a word leads, in the simple cases.  The snapshot is an MVCC snapshot. */
 static inline Fetched
 fetch_word(ZenFetch *f, uint64 w)
@@ -410,39 +396,10 @@ fetch_word(ZenFetch *f, uint64 w)
 	}
 }
 
-static void
-prefetch_rows(ZenWord *words, uint64 wanted)
-{
-	for (uint64 left = wanted; left != 0; left &= left - 1)
-		prefetch_row(zen_word_read(&words[pg_rightmost_one_pos64(left)]), PREFETCH_LINES);
-}
-
-void
-zen_row_prefetch_block(ZenHTable *ht, uint64 block)
-{
-	ZenWord    *words;
-
-	zen_epoch_enter();
-	words = zen_tidmap_word(ht, block * ZEN_TIDS_PER_BLOCK);
-	if (words != NULL)
-	{
-		zen_row_disk_block(words, PG_UINT64_MAX);
-		prefetch_rows(words, PG_UINT64_MAX);
-	}
-	zen_epoch_leave();
-}
-
 void
 zen_row_count_visible(ZenHTable *ht, uint32 n)
 {
 	count_reads(ht, ZEN_T_SCANNED, n, 0);
-}
-
-void
-zen_row_prefetch_words(ZenHTable *ht, const uint64 *tidnos, int n)
-{
-	for (int i = 0; i < n; i++)
-		__builtin_prefetch(zen_tidmap_word(ht, tidnos[i]));
 }
 
 uint32
@@ -460,23 +417,6 @@ zen_row_seen(ZenHTable *ht, const uint64 *tidnos, int n)
 			seen |= (uint32) 1 << i;
 	}
 	return seen;
-}
-
-/* All map words first, then what they lead to. */
-void
-zen_row_prefetch(ZenHTable *ht, const uint64 *tidnos, int n)
-{
-	zen_epoch_enter();
-	zen_row_prefetch_words(ht, tidnos, n);
-	zen_row_disk_some(ht, tidnos, n);
-	for (int i = 0; i < n; i++)
-	{
-		ZenWord    *word = zen_tidmap_word(ht, tidnos[i]);
-
-		if (word != NULL)
-			prefetch_row(zen_word_read(word), PREFETCH_LINES);
-	}
-	zen_epoch_leave();
 }
 
 /* Empty the buffer of a block's rows; row becomes the place of the first. */
@@ -535,8 +475,7 @@ zen_row_fetch_block(ZenHTable *ht, uint64 block, uint64 wanted, Snapshot snapsho
 	words = zen_tidmap_word(ht, first);
 	if (words == NULL)
 		wanted = 0;
-	zen_row_disk_block(words, wanted);
-	prefetch_rows(words, wanted);
+	zen_row_ask_block(words, wanted);
 	for (uint64 left = wanted; left != 0; left &= left - 1)
 	{
 		int			i = pg_rightmost_one_pos64(left);
@@ -596,14 +535,14 @@ zen_row_look_block(ZenHTable *ht, uint64 block, bool believe, ZenRowLook look, v
 	zen_epoch_enter();
 	words = zen_tidmap_word(ht, block * ZEN_TIDS_PER_BLOCK);
 	if (words != NULL)
-		zen_row_disk_block(words, PG_UINT64_MAX);
+		zen_row_ask_disk(words, PG_UINT64_MAX);
 	for (int i = 0; words != NULL && i < ZEN_TIDS_PER_BLOCK + LOOK_AHEAD; i++)
 	{
 		const MinimalTupleData *row;
 		uint64		w;
 
 		if (i < ZEN_TIDS_PER_BLOCK)
-			prefetch_row(zen_word_read(&words[i]), PREFETCH_LOOK);
+			zen_row_prefetch_word(zen_word_read(&words[i]), PREFETCH_LOOK);
 		if (i < LOOK_AHEAD)
 			continue;
 		w = zen_word_read(&words[i - LOOK_AHEAD]);
@@ -841,10 +780,7 @@ zen_row_sample_block(ZenHTable *ht, uint64 block, ZenRowBlock *rows)
 	zen_epoch_enter();
 	words = zen_tidmap_word(ht, first);
 	if (words != NULL)
-	{
-		zen_row_disk_block(words, PG_UINT64_MAX);
-		prefetch_rows(words, PG_UINT64_MAX);
-	}
+		zen_row_ask_block(words, PG_UINT64_MAX);
 	for (int i = 0; words != NULL && i < ZEN_TIDS_PER_BLOCK; i++)
 	{
 		Fetched		fetched;

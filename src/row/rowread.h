@@ -136,18 +136,6 @@ typedef void (*ZenRowLook) (int i, const HeapTupleData *tuple, void *arg);
 extern uint64 zen_row_look_block(ZenHTable *ht, uint64 block, bool believe, ZenRowLook look, void *arg,
 								 uint64 *apart);
 
-/* zen_row_prefetch_block -- ask for the memory of a block's rows, which the caller is about to read one by one. */
-extern void zen_row_prefetch_block(ZenHTable *ht, uint64 block);
-
-/*
- * zen_row_prefetch -- the same for rows anywhere in the table.
- *
- * zen_row_prefetch_words -- only for their map words, which zen_row_prefetch() must look at.  Caller has a lock on the
- * table.
- */
-extern void zen_row_prefetch(ZenHTable *ht, const uint64 *tidnos, int n);
-extern void zen_row_prefetch_words(ZenHTable *ht, const uint64 *tidnos, int n);
-
 /* zen_row_newest -- the code of the newest version that is committed or this transaction's; false if there is none. */
 extern bool zen_row_newest(ZenHTable *ht, uint64 tidno, uint32 *code);
 

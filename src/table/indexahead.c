@@ -16,6 +16,7 @@
 
 #include "access/nbtree.h"
 #include "catalog/pg_am.h"
+#include "row/rowahead.h"
 #include "row/rowread.h"
 #include "table/treeindex.h"
 

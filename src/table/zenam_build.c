@@ -24,6 +24,7 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "port/pg_bitutils.h"
+#include "row/rowahead.h"
 #include "row/rowread.h"
 #include "storage/lmgr.h"
 #include "storage/procarray.h"

@@ -1,14 +1,17 @@
 /*
- * rowdisk.c -- rows of a pool on a disk that are about to be read: the disk is asked for many of them at once.
+ * rowahead.c -- rows that are about to be read: their memory, and the disk, are asked for many of them at once.
  *
- * In modes wal and msync the pool is a mapped file, and may be larger than memory.  The kernel reads the page that a
- * process touches, and nothing around it (zen_nvm_will_need).  A scan that read one page after the other would wait for
- * the disk each time.  So as soon as it has waited once, it asks for all rows of a block before it reads the first.
+ * Memory.  A version or a slot is seldom near the one before.  So all map words are asked for, then what they lead to.
+ *
+ * The disk.  In modes wal and msync the pool is a mapped file, and may be larger than memory.  The kernel reads the
+ * page that a process touches, and nothing around it (zen_nvm_will_need).  A scan that read one page after the other
+ * would wait for the disk each time.  So as soon as it has waited once, it asks for all rows of a block before it reads
+ * the first.
  *
  * Slots of rows that were loaded one after the other stand one after the other, too.  If most pages of a block's rows
  * follow each other, the scan asks for some more of the pool, far enough ahead that the disk is always at work.
  */
-#include "row/rowdisk.h"
+#include "row/rowahead.h"
 
 #include "base/epoch.h"
 #include "nvm/page.h"
@@ -63,7 +66,7 @@ ask_beyond(const Asked *asked)
 }
 
 void
-zen_row_disk_block(ZenWord *words, uint64 wanted)
+zen_row_ask_disk(ZenWord *words, uint64 wanted)
 {
 	Asked		asked = {0};
 
@@ -76,17 +79,49 @@ zen_row_disk_block(ZenWord *words, uint64 wanted)
 }
 
 void
-zen_row_disk_some(ZenHTable *ht, const uint64 *tidnos, int n)
+zen_row_ask_block(ZenWord *words, uint64 wanted)
+{
+	zen_row_ask_disk(words, wanted);
+	for (uint64 left = wanted; left != 0; left &= left - 1)
+		zen_row_prefetch_word(zen_word_read(&words[pg_rightmost_one_pos64(left)]), ZEN_PREFETCH_LINES);
+}
+
+void
+zen_row_prefetch_block(ZenHTable *ht, uint64 block)
+{
+	ZenWord    *words;
+
+	zen_epoch_enter();
+	words = zen_tidmap_word(ht, block * ZEN_TIDS_PER_BLOCK);
+	if (words != NULL)
+		zen_row_ask_block(words, PG_UINT64_MAX);
+	zen_epoch_leave();
+}
+
+void
+zen_row_prefetch_words(ZenHTable *ht, const uint64 *tidnos, int n)
+{
+	for (int i = 0; i < n; i++)
+		__builtin_prefetch(zen_tidmap_word(ht, tidnos[i]));
+}
+
+void
+zen_row_prefetch(ZenHTable *ht, const uint64 *tidnos, int n)
 {
 	Asked		asked = {0};
+	bool		disk = zen_nvm_reads_disk();
 
-	if (!zen_nvm_reads_disk())
-		return;
+	zen_epoch_enter();
+	zen_row_prefetch_words(ht, tidnos, n);
 	for (int i = 0; i < n; i++)
 	{
 		ZenWord    *word = zen_tidmap_word(ht, tidnos[i]);
 
-		if (word != NULL)
+		if (word == NULL)
+			continue;
+		zen_row_prefetch_word(zen_word_read(word), ZEN_PREFETCH_LINES);
+		if (disk)
 			ask_for(&asked, zen_word_read(word));
 	}
+	zen_epoch_leave();
 }
