@@ -9,7 +9,7 @@ SET maintenance_work_mem = '1MB';
 SET max_parallel_workers_per_gather = 0;
 -- rows in an order that has little to do with any key; some are in DRAM only, some changed, some gone
 CREATE TABLE t (id int, up bigint, down bigint, mixed bigint, few int, x text, u uuid, n numeric, d date, s smallint)
-	WITH (parallel_workers = 3);
+	WITH (parallel_workers = 3, autovacuum_enabled = off);
 INSERT INTO t SELECT i, i, -i, (i * 7919::bigint) % 40009, i % 7, md5(i::text), md5((i * 3)::text)::uuid, i / 8.0,
 	date '2000-01-01' + i % 5000, i % 100 FROM generate_series(1, 40000) i;
 UPDATE t SET id = -id WHERE id % 10 = 0;
