@@ -542,6 +542,18 @@ settle_lost_page(uint32 pageno)
 	}
 }
 
+/*
+ * May torn versions of no table stand on a page?  Small tables share pages, and take the slots of those that have gone.
+ * In mode wal a page of a table that has gone may be zero in part, and have its word of before.
+ */
+static inline bool
+may_have_remains(const ZenPage *page)
+{
+	const ZenHTable *owner = &zen_htables[page->owner.htable];
+
+	return page->owner.htable == 0 || (!owner->in_use && !owner->damaged);
+}
+
 /* A page that has damaged slots. */
 static void
 settle_damaged_page(uint32 pageno)
@@ -568,7 +580,7 @@ settle_damaged_page(uint32 pageno)
 			if (!place_damaged_row(ht, slot, h))
 				discard_remains(slot);
 		}
-		else if (zen_recovery->after_crash && page->owner.htable == 0 && !ht->damaged &&
+		else if (zen_recovery->after_crash && may_have_remains(page) && !ht->damaged &&
 				 !zen_htable_owns(ht, h.word0 & ZEN_CTS_MASK))
 			discard_remains(slot);
 		else
