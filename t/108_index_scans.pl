@@ -75,8 +75,33 @@ sub begin
 	{
 		value($dbh, "SET enable_$_ = off") for @forced;
 	}
-	test_plans($watch) if $fault eq '';
+	if ($fault eq '')
+	{
+		test_plans($watch);
+		test_current($watch);
+	}
 	return ($node, $watch, @sessions);
+}
+
+# WHERE CURRENT OF asks an index-only scan for the row's TID.  The index has the TID of the row's first version.
+sub test_current
+{
+	my ($dbh) = @_;
+	my %rows;
+	for my $table (@{ +TABLES })
+	{
+		run_all($dbh, 'BEGIN', "UPDATE $table SET v = v || 'a' WHERE id < 30",
+			"DECLARE c CURSOR FOR SELECT k, id FROM $table WHERE k < 20 ORDER BY k, id");
+		for my $change ("UPDATE $table SET v = v || 'b'", "UPDATE $table SET k = -1", "DELETE FROM $table")
+		{
+			value($dbh, 'FETCH 3 FROM c');
+			like(run_sql($dbh, "$change WHERE CURRENT OF c")->{tag}, qr/ 1$/, "$change WHERE CURRENT OF");
+		}
+		$rows{$table} = rows_of($dbh, "SELECT * FROM $table WHERE k < 20 OR v LIKE '%b' ORDER BY id");
+		value($dbh, 'ROLLBACK');
+	}
+	is($rows{$_}, $rows{h}, "$_: WHERE CURRENT OF changes the rows that it does on heap") for qw(b t);
+	return;
 }
 
 sub test_plans

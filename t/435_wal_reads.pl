@@ -38,12 +38,7 @@ for my $case (
 {
 	my ($what, $sql, $plan) = @$case;
 	my $answer = value($dbh, $sql);
-	$dbh->disconnect;
-	$node->stop;
-	forget($pool);
-	$node->start;
-	$dbh = connect_db($node);
-	value($dbh, 'SELECT count(*) FROM warm');
+	start_cold();
 	run_all($dbh, 'SET enable_sort = off', 'SET enable_bitmapscan = off');
 	run_all($dbh, 'SET enable_seqscan = off') if $what eq 'index scan';
 	my $lines = run_sql($dbh, "EXPLAIN (COSTS OFF) $sql")->{rows};
@@ -57,12 +52,7 @@ for my $case (
 }
 
 # left alone, the kernel would read 128 KB at least
-$dbh->disconnect;
-$node->stop;
-forget($pool);
-$node->start;
-$dbh = connect_db($node);
-value($dbh, 'SELECT count(*) FROM warm');
+start_cold();
 my $read = read_bytes($dbh);
 value($dbh, "SELECT v FROM t WHERE id = @{[ROWS / 2]}");
 $read = read_bytes($dbh) - $read;
@@ -72,6 +62,18 @@ cmp_ok($read, '<', 65536, 'by key: little more than the row is read');
 $dbh->disconnect;
 $node->stop;
 done_testing();
+
+# start_cold -- the server starts, and nothing of the pool is in memory but what a start reads.
+sub start_cold
+{
+	$dbh->disconnect;
+	$node->stop;
+	forget($pool);
+	$node->start;
+	$dbh = connect_db($node);
+	value($dbh, 'SELECT count(*) FROM warm');
+	return;
+}
 
 # faults -- of the session, so far, which waited for a disk.
 sub faults

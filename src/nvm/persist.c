@@ -310,7 +310,9 @@ zen_nvm_let_go(const void *addr, Size len)
 
 /* ---------- pools that are not all in memory ---------- */
 
-#define LATELY	64				/* questions for which one fault counts */
+#define LOOK_EVERY	8			/* questions; a look costs as much as the
+								 * copies of some rows */
+#define LATELY		64			/* looks for which one fault counts */
 
 void
 zen_nvm_will_need(const void *addr, Size len)
@@ -326,11 +328,14 @@ bool
 zen_nvm_reads_disk(void)
 {
 	static long faults = 0;
-	static int	left = 0;
+	static int	left = 0;		/* looks */
+	static uint32 asked = 0;
 	struct rusage usage;
 
-	if (!by_pages || getrusage(RUSAGE_THREAD, &usage) != 0)
+	if (!by_pages)
 		return false;
+	if (asked++ % LOOK_EVERY != 0 || getrusage(RUSAGE_THREAD, &usage) != 0)
+		return left > 0;
 	if (usage.ru_majflt != faults)
 		left = LATELY;
 	else if (left > 0)

@@ -544,7 +544,8 @@ settle_lost_page(uint32 pageno)
 
 /*
  * May torn versions of no table stand on a page?  Small tables share pages, and take the slots of those that have gone.
- * In mode wal a page of a table that has gone may be zero in part, and have its word of before.
+ * In mode wal a page of a table that has gone may be zero in part, and have its word of before: that the page changes
+ * hands is durable only when it is taken again (W5).
  */
 static inline bool
 may_have_remains(const ZenPage *page)

@@ -42,9 +42,14 @@ zen_index_scan_of(struct IndexFetchTableData *fetch, ItemPointer tid, bool *call
 	IndexScanDesc scan = (IndexScanDesc) ((char *) tid - offsetof(IndexScanDescData, xs_heaptid));
 
 	/*
-	 * index_fetch_heap() names two fields of the scan.  Others name two
-	 * variables, and what lies between these may be read.
+	 * index_fetch_heap() names two fields of the scan, which stand side by
+	 * side, and the third one behind them is xs_heapfetch.  If another caller
+	 * had two variables side by side, the word behind them would be read, and
+	 * be none that points to this fetch.
 	 */
+	StaticAssertStmt(offsetof(IndexScanDescData, xs_heapfetch) > offsetof(IndexScanDescData, xs_heap_continue) &&
+					 offsetof(IndexScanDescData, xs_heapfetch) <= offsetof(IndexScanDescData, xs_heaptid) + 16,
+					 "nothing is read but what stands right behind the two");
 	return (char *) call_again == (char *) &scan->xs_heap_continue && scan->xs_heapfetch == fetch ? scan : NULL;
 }
 
