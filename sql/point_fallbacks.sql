@@ -108,6 +108,12 @@ SET enable_mergejoin = off;
 SET enable_memoize = off;
 EXECUTE other_table(2);
 SELECT reasons();
+-- beside a join by key, whose inner table is a zen table
+PREPARE beside_join(int) AS SELECT t.id FROM h JOIN t USING (id) WHERE h.id > 990 AND h.id <> $1;
+EXPLAIN (COSTS OFF) EXECUTE beside_join(991);
+SELECT reasons();
+EXECUTE beside_join(999);
+SELECT reasons();
 RESET enable_hashjoin;
 PREPARE by_hash(int) AS SELECT a.id FROM t a JOIN t b ON a.v = b.v WHERE a.id < $1;
 EXECUTE by_hash(2);
