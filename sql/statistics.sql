@@ -98,6 +98,74 @@ CREATE INDEX empty_zen_i ON empty_zen (a);
 CREATE INDEX empty_heap_i ON empty_heap (a);
 SELECT relname, relpages, reltuples FROM pg_class WHERE relname LIKE 'empty\_%' ORDER BY relname;
 
+-- indexes: rows that are named by keys count as scans, wherever they were found
+SET plan_cache_mode = force_generic_plan;
+SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
+SET enable_memoize = off;
+CREATE TABLE keyed (id int PRIMARY KEY, v int) WITH (autovacuum_enabled = off);
+CREATE TABLE keyed_heap (id int PRIMARY KEY, v int) USING heap WITH (autovacuum_enabled = off);
+INSERT INTO keyed SELECT g, g FROM generate_series(1, 100) g;
+INSERT INTO keyed_heap SELECT g, g FROM generate_series(1, 100) g;
+VACUUM ANALYZE keyed, keyed_heap;
+CREATE FUNCTION index_counts(t regclass) RETURNS TABLE (what text, scans bigint, read bigint, fetched bigint,
+	of_table bigint, fetched_of_table bigint) LANGUAGE sql AS $$
+	SELECT CASE t::text WHEN 'keyed' THEN 'zen' ELSE 'heap' END, i.idx_scan, i.idx_tup_read, i.idx_tup_fetch,
+		u.idx_scan, u.idx_tup_fetch FROM pg_stat_user_indexes i JOIN pg_stat_user_tables u USING (relid)
+		WHERE relid = t $$;
+CREATE FUNCTION by_key(what text, t regclass, command text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  EXECUTE format('CREATE FUNCTION %I_%I() RETURNS void LANGUAGE plpgsql AS ''BEGIN FOR i IN 1 .. 100 LOOP %s; END LOOP; END''',
+    what, t, format(command, t));
+END $$;
+SELECT by_key('read', t, 'PERFORM v FROM %s WHERE id = i'), by_key('missed', t, 'PERFORM v FROM %s WHERE id = -i'),
+	by_key('locked', t, 'PERFORM v FROM %s WHERE id = i FOR UPDATE'),
+	by_key('changed', t, 'UPDATE %s SET v = v + 1 WHERE id = i'),
+	by_key('joined', t, 'PERFORM v FROM (VALUES (i), (101 - i)) n(id) JOIN %s t USING (id)'),
+	by_key('deleted', t, 'DELETE FROM %s WHERE id = i AND i > 50')
+	FROM unnest('{keyed, keyed_heap}'::regclass[]) t;
+SELECT read_keyed(), read_keyed(), read_keyed_heap(), read_keyed_heap();
+SELECT pg_stat_force_next_flush();
+SELECT * FROM index_counts('keyed') UNION ALL SELECT * FROM index_counts('keyed_heap');
+SELECT missed_keyed(), locked_keyed(), missed_keyed_heap(), locked_keyed_heap();
+SELECT pg_stat_force_next_flush();
+SELECT * FROM index_counts('keyed') UNION ALL SELECT * FROM index_counts('keyed_heap');
+SELECT joined_keyed(), joined_keyed(), joined_keyed_heap(), joined_keyed_heap();
+SELECT pg_stat_force_next_flush();
+SELECT * FROM index_counts('keyed') UNION ALL SELECT * FROM index_counts('keyed_heap');
+SELECT changed_keyed(), deleted_keyed(), changed_keyed_heap(), deleted_keyed_heap();
+SELECT pg_stat_force_next_flush();
+SELECT * FROM index_counts('keyed') UNION ALL SELECT * FROM index_counts('keyed_heap');
+-- a list of keys: one scan for each
+SELECT scans AS before, read AS before_read FROM index_counts('keyed') \gset
+DO $$ BEGIN FOR i IN 1 .. 10 LOOP PERFORM v FROM keyed WHERE id = ANY (ARRAY[i, i + 1, i + 2]); END LOOP; END $$;
+SELECT pg_stat_force_next_flush();
+SELECT scans - :before AS scans, read - :before_read AS read FROM index_counts('keyed');
+-- track_functions, set while the plan is kept
+CREATE FUNCTION twice(n int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN 2 * n; END';
+PREPARE calls(int) AS SELECT twice(v) FROM keyed WHERE id = $1;
+EXECUTE calls(1);
+EXECUTE calls(1);
+EXECUTE calls(1);
+SET track_functions = pl;
+EXECUTE calls(1);
+EXECUTE calls(1);
+SELECT pg_stat_force_next_flush();
+SELECT calls FROM pg_stat_user_functions WHERE funcid = 'twice'::regproc;
+SET track_functions = none;
+EXECUTE calls(1);
+SELECT pg_stat_force_next_flush();
+SELECT calls FROM pg_stat_user_functions WHERE funcid = 'twice'::regproc;
+RESET track_functions;
+-- track_counts, set while the plan is kept
+SELECT scans AS before FROM index_counts('keyed') \gset
+SET track_counts = off;
+SELECT read_keyed();
+SET track_counts = on;
+SELECT pg_stat_force_next_flush();
+SELECT scans - :before AS not_counted FROM index_counts('keyed');
+SELECT read_keyed();
+SELECT pg_stat_force_next_flush();
+SELECT scans - :before AS counted FROM index_counts('keyed');
 RESET search_path;
 SET client_min_messages = warning;
 DROP SCHEMA stat_test CASCADE;

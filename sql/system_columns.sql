@@ -39,6 +39,15 @@ ROLLBACK;
 -- the idiom that tells the two ways of ON CONFLICT apart
 INSERT INTO t VALUES (1, 'x') ON CONFLICT (id) DO UPDATE SET v = EXCLUDED.v RETURNING id, v, xmax = 0 AS inserted;
 INSERT INTO t VALUES (9, 'x') ON CONFLICT (id) DO UPDATE SET v = EXCLUDED.v RETURNING id, v, xmax = 0 AS inserted;
+-- xmax of rows that stand: locked, changed and rolled back, or updated by an upsert
+BEGIN;
+SELECT id FROM t WHERE id = 1 FOR UPDATE;
+SELECT xmax = 0 AS unended FROM t WHERE id = 1;
+SAVEPOINT a;
+UPDATE t SET v = 'y' WHERE id = 1;
+ROLLBACK TO a;
+COMMIT;
+SELECT id, xmax = 0 AS unended FROM t WHERE id IN (1, 9) ORDER BY id;
 -- ctid changes with every version and is stable without
 SELECT a.ctid = b.ctid AS same FROM t a JOIN t b ON a.id = b.id WHERE a.id = 1;
 CREATE TABLE seen AS SELECT id, ctid AS tid FROM t;

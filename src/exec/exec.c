@@ -32,6 +32,7 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/planner.h"
 #include "parser/analyze.h"
+#include "pgstat.h"
 #include "table/zenam_fetch.h"
 #include "tcop/dest.h"
 #include "utils/inval.h"
@@ -231,6 +232,7 @@ park(ZenPoint *point)
 	own_descriptors(point);
 	if (point->scan != NULL)
 	{
+		point->parked_index = point->scan->iss_RelationDesc;
 		index_close(point->scan->iss_RelationDesc, NoLock);
 		point->scan->iss_RelationDesc = NULL;
 	}
@@ -337,6 +339,7 @@ make_state(QueryDesc *query)
 	point->kind = zen_point_kind(stmt);
 	point->context = context;
 	point->user = GetUserId();
+	point->track_functions = pgstat_track_functions;
 
 	MemoryContextSwitchTo(context);
 	start_kept(point, stmt, query->snapshot);
@@ -394,6 +397,13 @@ remake(Kept *k, QueryDesc *query)
 	return point->valid ? ZEN_WHY_NONE : ZEN_WHY_changed;
 }
 
+/* Is a state what ExecutorStart would make now? */
+static bool
+is_up_to_date(const ZenPoint *point)
+{
+	return point->valid && point->user == GetUserId() && point->track_functions == pgstat_track_functions;
+}
+
 /*
  * *point gets the state kept for a plan.  Result: why it may not be executed with it now.
  *
@@ -420,7 +430,7 @@ state_of(uint32 serial, QueryDesc *query, ZenPoint **point)
 		if (!zen_debug_keep_plans)
 			return known ? ZEN_WHY_forgotten : ZEN_WHY_first_run;
 	}
-	if (k->point == NULL || !k->point->valid || k->point->user != GetUserId())
+	if (k->point == NULL || !is_up_to_date(k->point))
 		why = remake(k, query);
 	else
 		check_again(k->point);

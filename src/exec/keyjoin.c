@@ -400,6 +400,7 @@ join_fetch_by_key(KeyJoin *kj, OuterRow *row)
 		if (zen_keyprobe_fetch(&kj->probe, kj->inner->ss_currentRelation, kj->index.keys, row->tidno,
 							   kj->join->js.ps.state->es_snapshot, kj->row))
 		{
+			zen_keyprobe_count(*kj->index.index);
 			kj->hits++;
 			return true;
 		}

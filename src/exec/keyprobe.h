@@ -12,6 +12,7 @@
 #include "executor/tuptable.h"
 #include "nodes/plannodes.h"
 #include "nvm/htable.h"
+#include "pgstat.h"
 #include "table/keyfill.h"
 #include "utils/relcache.h"
 #include "utils/snapshot.h"
@@ -50,5 +51,23 @@ extern bool zen_keyprobe_hint(ZenHTable *ht, uint64 hash, uint64 *tidno);
  */
 extern bool zen_keyprobe_fetch(const ZenKeyProbe *probe, Relation rel, const ScanKeyData *keys, uint64 tidno,
 							   Snapshot snapshot, TupleTableSlot *slot);
+
+/*
+ * zen_keyprobe_count -- a row was found without a search of its index: count what the search would have counted.
+ *
+ * The index may be closed, if the relcache has it yet.  What relation_open() does at each opening is then done when
+ * statistics are written, once a second at most.
+ */
+static inline void
+zen_keyprobe_count(Relation index)
+{
+	if (!pgstat_track_counts)
+		return;
+	if (unlikely(index->pgstat_info == NULL))
+		pgstat_init_relation(index);
+	pgstat_count_index_scan(index);
+	pgstat_count_index_tuples(index, 1);
+	pgstat_count_heap_fetch(index);
+}
 
 #endif							/* ZEN_KEYPROBE_H */

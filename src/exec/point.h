@@ -80,6 +80,7 @@ typedef struct ZenPoint
 	QueryDesc  *kept;			/* the private copy: estate, planstate,
 								 * tupDesc */
 	Oid			user;			/* has the permissions that were checked */
+	int			track_functions;	/* as expressions were compiled */
 	List	   *functions;		/* OIDs; hooks hear of their use */
 	List	   *relations;		/* OIDs whose invalidation makes it invalid */
 
@@ -95,6 +96,8 @@ typedef struct ZenPoint
 	Oid			relid;
 	Relation	rel;
 	LOCKMODE	index_lock;
+	Relation	parked_index;	/* closed; the relcache has it while the state
+								 * is valid */
 	ZenKeyProbe probe;			/* nkeys is 0: keys have no place in the key
 								 * cache */
 	IndexScanState *scan;		/* NULL: an INSERT */

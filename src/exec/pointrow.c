@@ -256,6 +256,36 @@ row_fetch_by_index(ZenPoint *point)
 	return found;
 }
 
+/* Does the relcache have the index where it was when the state was parked? */
+static bool
+is_parked(ZenPoint *point)
+{
+	Relation	index = RelationIdGetRelation(point->shape.scan->indexid);
+
+	if (RelationIsValid(index))
+		RelationClose(index);
+	return index == point->parked_index;
+}
+
+/*
+ * A row was found by the key cache: count in pg_stat_user_indexes what a search would have counted.  Mostly the index
+ * is closed.
+ *
+ * The relcache drops a closed index only by an invalidation, of which the state hears.  So if the state has gone out of
+ * use while it was executed, the index may have gone, or be elsewhere: the row is not counted then.
+ */
+static void
+count_in_index(ZenPoint *point)
+{
+#ifdef RELCACHE_FORCE_RELEASE	/* a server for tests: what is closed is gone */
+	return;
+#endif
+	if (unlikely(!point->valid) && !is_parked(point))
+		return;
+	Assert(is_parked(point));
+	zen_keyprobe_count(point->parked_index);
+}
+
 /*
  * Find the row by the key cache, or else by the index.  A serializable transaction goes to the index, which locks the
  * key's place against rows that come there.
@@ -272,7 +302,10 @@ row_fetch_by_key(ZenPoint *point)
 	hash = zen_keyprobe_hash(&point->probe, point->scan_keys);
 	if (zen_keyprobe_hint(zen_rel_htable(point->rel), hash, &tidno) &&
 		zen_keyprobe_fetch(&point->probe, point->rel, point->scan_keys, tidno, point->query->snapshot, slot))
+	{
+		count_in_index(point);
 		return true;
+	}
 	if (!row_fetch_by_index(point))
 		return false;
 	zen_keycache_store(hash, zen_tidno(&slot->tts_tid));
