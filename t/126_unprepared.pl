@@ -193,17 +193,50 @@ sub memory
 	return value($dbh, "SELECT coalesce(sum(total_bytes), 0) FROM pg_backend_memory_contexts WHERE $which");
 }
 
+# Runs a DO with one statement for each n, whose shape is its own, several times each.
+sub run_shapes
+{
+	my ($name, $shapes, $times) = @_;
+	value($dbh, "DO \$\$ BEGIN FOR i IN 1..$times LOOP FOR n IN 1..$shapes LOOP
+		EXECUTE format('SELECT v AS $name%s FROM t WHERE id = %s', n, i); END LOOP; END LOOP; END \$\$");
+	return;
+}
+
+# Which shapes get a tree (is_admitted).
+sub test_admission
+{
+	my $trees = q{SELECT count(*) FROM pg_backend_memory_contexts WHERE name = 'zen shape'};
+	my $before = value($dbh, $trees);
+	run_shapes('once', 300, 1);
+	is(value($dbh, $trees), $before, 'a shape that has come once has no tree');
+	run_shapes('once', 10, 1);
+	is(value($dbh, $trees), $before + 10, 'one that has come twice has');
+	return;
+}
+
+# Memory is full: a shape gets in at its 16th time, is planned three times, and then used.
+sub test_admission_when_full
+{
+	my $before = shape_runs();
+	run_shapes('often', 1, 15);
+	is(shape_runs() - $before, 0, 'memory is full: a shape that has come 15 times is not used');
+	run_shapes('often', 1, 25);
+	is(shape_runs() - $before, 22, 'it gets in at its 16th time');
+	return;
+}
+
 sub test_memory
 {
 	my $plans = q{name IN ('zen shape', 'zen plan of a shape')};
+	test_admission();
 	my $before_many = shape_runs();
 	value($dbh, q{SET zen.shape_memory = '1MB'});
-	value($dbh, q{DO $$ BEGIN FOR i IN 1..8 LOOP FOR n IN 1..10000 LOOP
-		EXECUTE format('SELECT v AS v%s FROM t WHERE id = %s', n, i); END LOOP; END LOOP; END $$});
+	run_shapes('v', 10000, 8);
 	cmp_ok(shape_runs() - $before_many, '>', 100, 'those that have found room stay, and are used');
 	my $bytes = memory($plans);
 	cmp_ok($bytes, '<=', 1024 * 1024, "plans of ten thousand shapes: $bytes bytes");
 	cmp_ok($bytes, '>', 512 * 1024, 'and they use what they may');
+	test_admission_when_full();
 
 	# after each GRANT zen learns anew, and makes the plan anew
 	my $anew = q{DO $$ BEGIN FOR i IN 1..100 LOOP GRANT SELECT ON t TO PUBLIC; FOR n IN 1..5 LOOP
