@@ -190,6 +190,7 @@ OBJS = $(addprefix src/base/, \
 		pointrow.o \
 		shapekey.o \
 		shape.o \
+		planhook.o \
 		exec.o) \
 	$(addprefix src/admin/, \
 		replication.o \

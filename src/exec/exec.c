@@ -1,7 +1,7 @@
 /*
  * exec.c -- the door to this folder: marked plans are executed with executor state that outlives an execution.
  *
- * The planner's hook has plans marked (pointplan.c, keyjoin.c).  At the second execution of a marked plan the standard
+ * The planner's hook (planhook.c) has plans marked.  At the second execution of a marked plan the standard
  * executor starts a copy of it in memory that stays; with zen.debug_keep_plans, at the first.  Then the state is
  * parked: relations, index, snapshot and tuple descriptors go back.  The executor's hooks use the state: pointrow.c
  * reads and changes rows named by keys, the executor's own nodes any rows (keptnodes.c).  README, "What makes it
@@ -9,9 +9,6 @@
  *
  * Where an execution cannot use the state, the standard executor runs the marked plan.  pointplan.c has the reasons
  * (NOT_USED), which zen_stat counts; not counted is that zen.executor was set without point.
- *
- * A plan that PostgreSQL makes for one execution is not marked, since state is worth its making only if it is used
- * again: one for the values of parameters, and one of a query just analyzed (is_planned_once).
  */
 #include "exec/exec.h"
 
@@ -24,14 +21,13 @@
 #include "commands/trigger.h"
 #include "exec/batch.h"
 #include "exec/keptnodes.h"
+#include "exec/planhook.h"
 #include "exec/plannode.h"
 #include "exec/point.h"
 #include "exec/shape.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
-#include "optimizer/planner.h"
-#include "parser/analyze.h"
 #include "pgstat.h"
 #include "table/zenam_fetch.h"
 #include "tcop/dest.h"
@@ -567,23 +563,6 @@ execution_refuses(const QueryDesc *query, int eflags)
 	return ZEN_WHY_NONE;
 }
 
-/* Count a reason for one plan or one execution, if there is one; with client_min_messages = debug1, say it. */
-static void
-count_reason(ZenPointWhy why)
-{
-	if (why == ZEN_WHY_NONE)
-		return;
-	zen_my_counters[ZEN_C_no_reason + why]++;
-	if (unlikely(message_level_is_interesting(DEBUG1)))
-	{
-		const ZenPointReason *reason = zen_point_reason(why);
-
-		ereport(DEBUG1,
-				(errmsg_internal("zen: executor state is %s: %s", reason->outcome, reason->name),
-				 errdetail_internal("%s", reason->hint)));
-	}
-}
-
 static ZenPoint *
 choose_state(QueryDesc *query, int eflags)
 {
@@ -601,7 +580,7 @@ choose_state(QueryDesc *query, int eflags)
 	if (why == ZEN_WHY_NONE)
 		return point;
 	ZEN_COUNT(point_fallbacks, 1);
-	count_reason(why);
+	zen_point_count_reason(why);
 	return NULL;
 }
 
@@ -722,116 +701,7 @@ point_end(QueryDesc *query)
 
 /* ---------- hooks ---------- */
 
-static planner_hook_type prev_planner;
-static post_parse_analyze_hook_type prev_analyzed;
 static bool installed;
-
-/* A query that may be planned just as it was analyzed; NULL: none. */
-static const Query *analyzed;
-
-/* A command that shows plans, or makes one for a cursor, tells of its query, too. */
-static const Query *shown;
-
-/*
- * The parser has no hook for parameters if there can be none.  EXPLAIN and other commands tell of their queries with a
- * state that has not analyzed them: what they show is a plan that is made to be kept.
- */
-static void
-point_analyzed(ParseState *pstate, Query *query, JumbleState *jumble)
-{
-	if (prev_analyzed)
-		prev_analyzed(pstate, query, jumble);
-	analyzed = pstate->p_paramref_hook == NULL && pstate->p_rtable != NIL ? query : NULL;
-	shown = pstate->p_rtable == NIL ? query : NULL;
-}
-
-/*
- * Will a plan be executed once only?  The plan cache plans copies of queries.  So if the query is the very one that was
- * analyzed last, it came by the simple protocol, or as dynamic SQL.  A wrong answer would cost time only.
- */
-static ZenPointWhy
-is_planned_once(const Query *parse, ParamListInfo params)
-{
-	bool		just_analyzed = parse == analyzed;
-
-	analyzed = NULL;
-	if (zen_debug_keep_plans)
-		return ZEN_WHY_NONE;
-	if (params != NULL)
-		return ZEN_WHY_custom_plan;
-	return just_analyzed ? ZEN_WHY_planned_once : ZEN_WHY_NONE;
-}
-
-/*
- * May a query be executed by the plan kept for its shape?  Not
- *
- * * that of EXPLAIN, which shows the plan for the values;
- * * one whose caller wants a plan for the values;
- * * one whose parameters are computed when they are asked for.
- */
-static bool
-may_have_shape(const Query *parse, int options, ParamListInfo params)
-{
-	bool		is_shown = parse == shown && (options & CURSOR_OPT_FAST_PLAN) == 0;
-
-	shown = NULL;
-	return installed && zen_point_access && !is_shown && (options & CURSOR_OPT_CUSTOM_PLAN) == 0 &&
-		(params == NULL || params->paramFetch == NULL);
-}
-
-/* As ever; then zen's nodes are put on top of joins. */
-static PlannedStmt *
-plan_query(Query *parse, const char *source, int options, ParamListInfo params)
-{
-	bool		looks_ahead = zen_key_join && zen_keyjoin_looks_ahead(parse);
-	PlannedStmt *stmt = prev_planner ? prev_planner(parse, source, options, params) :
-	standard_planner(parse, source, options, params);
-
-	if (zen_key_join)
-		zen_keyjoin_mark(stmt, looks_ahead);
-	return stmt;
-}
-
-static PlannedStmt *
-plan_shape(Query *shape, const char *source, int options, ZenPointWhy *why)
-{
-	PlannedStmt *stmt = plan_query(shape, source, options, NULL);
-
-	*why = zen_point_mark(stmt, ZEN_WHY_NONE, true);
-	return stmt;
-}
-
-/* A plan is for one execution, or seems to be: the reason that counts is why its shape has none. */
-static ZenPointWhy
-reason_of(ZenPointWhy why, ZenPointWhy of_shape)
-{
-	bool		once = why == ZEN_WHY_planned_once || why == ZEN_WHY_custom_plan || why == ZEN_WHY_no_parameters;
-
-	return once && of_shape != ZEN_WHY_NONE ? of_shape : why;
-}
-
-static PlannedStmt *
-point_planner(Query *parse, const char *source, int options, ParamListInfo params)
-{
-	ZenPointWhy once = is_planned_once(parse, params);
-	bool		shaped = may_have_shape(parse, options, params);
-	ZenShapeKey key;
-	PlannedStmt *stmt;
-
-	key.why = ZEN_WHY_NONE;
-	if (shaped)
-	{
-		stmt = zen_shape_plan(&key, parse, source, options, params, plan_shape);
-		if (stmt != NULL)
-			return stmt;
-	}
-	stmt = plan_query(parse, source, options, params);
-	if (shaped)
-		zen_shape_learn(&key, stmt);
-	if (installed && zen_point_access)
-		count_reason(reason_of(zen_point_mark(stmt, once, false), key.why));
-	return stmt;
-}
 
 void
 zen_exec_install(void)
@@ -843,7 +713,7 @@ zen_exec_install(void)
 	ExecutorRun_hook = point_run;
 	ExecutorFinish_hook = point_finish;
 	ExecutorEnd_hook = point_end;
-	installed = true;
+	installed = zen_planhook_marks = true;
 }
 
 void
@@ -856,7 +726,7 @@ zen_exec_yield(void)
 	ExecutorRun_hook = NULL;
 	ExecutorFinish_hook = NULL;
 	ExecutorEnd_hook = NULL;
-	installed = false;
+	installed = zen_planhook_marks = false;
 }
 
 static void
@@ -883,10 +753,7 @@ zen_exec_init(void)
 		register_callbacks();
 	}
 	zen_keyjoin_init();
-	prev_planner = planner_hook;
-	planner_hook = point_planner;
-	prev_analyzed = post_parse_analyze_hook;
-	post_parse_analyze_hook = point_analyzed;
+	zen_planhook_init();
 	zen_batchnode_init();
 	zen_batchagg_init();
 }

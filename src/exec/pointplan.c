@@ -15,6 +15,7 @@
 #include "access/relscan.h"
 #include "access/table.h"
 #include "base/guc.h"
+#include "base/stats.h"
 #include "catalog/pg_class.h"
 #include "exec/keptnodes.h"
 #include "exec/keyprobe.h"
@@ -120,6 +121,22 @@ zen_point_reason(int why)
 {
 	Assert(why > ZEN_WHY_NONE);
 	return why < ZEN_NWHYS ? &reasons[why] : NULL;
+}
+
+void
+zen_point_count_reason(ZenPointWhy why)
+{
+	if (why == ZEN_WHY_NONE)
+		return;
+	zen_my_counters[ZEN_C_no_reason + why]++;
+	if (unlikely(message_level_is_interesting(DEBUG1)))
+	{
+		const ZenPointReason *reason = zen_point_reason(why);
+
+		ereport(DEBUG1,
+				(errmsg_internal("zen: executor state is %s: %s", reason->outcome, reason->name),
+				 errdetail_internal("%s", reason->hint)));
+	}
 }
 
 /* ---------- the form ---------- */

@@ -30,6 +30,13 @@ typedef struct ZenPointReason
 extern const ZenPointReason *zen_point_reason(int why);
 
 /*
+ * zen_point_count_reason -- count a reason for one plan or one execution, if there is one (pointplan.c).
+ *
+ * With client_min_messages = debug1, say it.
+ */
+extern void zen_point_count_reason(ZenPointWhy why);
+
+/*
  * zen_point_serial -- the number of a plan whose executor state is kept; 0 of any other (pointplan.c).
  *
  * Plans with the same number are copies of one.  Such a plan has no bitmap scan.
