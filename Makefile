@@ -203,6 +203,9 @@ OBJS = $(addprefix src/base/, \
 
 PG_CPPFLAGS = -I$(srcdir)/src
 SHLIB_LINK = -lpmem
+
+# Calls and variables of the library itself go not through its symbol tables.  16 and later have this in PGXS.
+PG_CFLAGS += -fvisibility=hidden
 ifeq ($(EXECUTOR),no)
 OBJS := $(filter-out src/exec/%,$(OBJS))
 PG_CPPFLAGS += -DZEN_NO_EXECUTOR

@@ -7,6 +7,7 @@
 
 #include "access/parallel.h"
 #include "access/table.h"
+#include "base/compat.h"
 #include "base/guc.h"
 #include "base/startup.h"
 #include "base/stats.h"

@@ -15,6 +15,22 @@
 #error "zen needs PostgreSQL 15 or newer"
 #endif
 
+/* The library's symbols are hidden (Makefile), but those that the server looks up.  15 marks none. */
+#if PG_VERSION_NUM < 160000
+#include "fmgr.h"
+#undef PGDLLEXPORT
+#define PGDLLEXPORT __attribute__((visibility("default")))
+#undef PG_FUNCTION_INFO_V1
+#define PG_FUNCTION_INFO_V1(name) \
+	extern PGDLLEXPORT Datum name(PG_FUNCTION_ARGS); \
+	extern PGDLLEXPORT const Pg_finfo_record *pg_finfo_##name(void); \
+	const Pg_finfo_record *pg_finfo_##name(void) { \
+		static const Pg_finfo_record info = {1}; \
+		return &info; \
+	} \
+	extern PGDLLEXPORT Datum name(PG_FUNCTION_ARGS)
+#endif
+
 /* 16 renamed relfilenodes to relfilenumbers and RelFileNode to RelFileLocator. */
 #if PG_VERSION_NUM < 160000
 #include "storage/relfilenode.h"

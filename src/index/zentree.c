@@ -14,6 +14,7 @@
 #include "index/zentree.h"
 
 #include "access/nbtree.h"
+#include "base/compat.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
 #include "executor/spi.h"

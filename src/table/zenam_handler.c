@@ -3,6 +3,7 @@
  */
 #include "table/zenam_callbacks.h"
 
+#include "base/compat.h"
 #include "fmgr.h"
 #include "table/zenam_rel.h"
 
