@@ -43,11 +43,13 @@ typedef struct PageControl
 	pg_atomic_uint32 ncoming;	/* pages condemned and not yet on a list */
 	uint32		nclasses;
 	uint32		class_size[ZEN_MAX_CLASSES];	/* bytes; constant */
+	uint32		class_inverse[ZEN_MAX_CLASSES]; /* constant */
 } PageControl;
 
 ZenPage    *zen_pages;
 void		(*zen_page_taken) (void) = NULL;
 const uint32 *zen_class_sizes;
+const uint32 *zen_class_inverses;
 static PageControl *page_control;
 
 uint32
@@ -90,6 +92,9 @@ make_classes(void)
 			page_control->class_size[n++] = base + i * (base / STEPS);
 	Assert(n <= ZEN_MAX_CLASSES && page_control->class_size[n - 1] == ZEN_PAGE_SIZE);
 	page_control->nclasses = n;
+	for (uint32 class = 0; class < n; class++)
+		page_control->class_inverse[class] =
+			(uint32) ((UINT64CONST(1) << 32) / page_control->class_size[class]) + 1;
 }
 
 static void
@@ -109,6 +114,7 @@ page_shmem_init(void)
 	pg_atomic_init_u32(&page_control->ncoming, 0);
 	make_classes();
 	zen_class_sizes = page_control->class_size;
+	zen_class_inverses = page_control->class_inverse;
 
 	/*
 	 * descriptors number as the pages that the pool may get, known only now:

@@ -231,18 +231,6 @@ zen_tuple_has_body(ZenSlot slot)
 	return zen_nvm_load64(body_word(slot)) != 0;
 }
 
-int64
-zen_tuple_len(ZenSlot slot, Size slot_size)
-{
-	ZenTupleBody *body = (ZenTupleBody *) ((char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE);
-	uint32		len = body->len;
-
-	Assert(slot_size >= ZEN_TOMBSTONE_SIZE && slot_size <= ZEN_PAGE_SIZE);
-	if (len != 0 && (len < SizeofMinimalTupleHeader || zen_tuple_size(len) > slot_size))
-		return -1;
-	return len;
-}
-
 /* May a version have this length? */
 static inline bool
 len_fits(uint32 len, bool deleted)

@@ -163,7 +163,17 @@ extern bool zen_tuple_has_body(ZenSlot slot);
  * zen_tuple_len -- length of the version's MinimalTuple; of a tombstone 0 or, with a link, that of a ZenTombstone.
  * -1 if it cannot fit.
  */
-extern int64 zen_tuple_len(ZenSlot slot, Size slot_size);
+static inline int64
+zen_tuple_len(ZenSlot slot, Size slot_size)
+{
+	ZenTupleBody *body = (ZenTupleBody *) ((char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE);
+	uint32		len = body->len;
+
+	Assert(slot_size >= ZEN_TOMBSTONE_SIZE && slot_size <= ZEN_PAGE_SIZE);
+	if (len != 0 && (len < SizeofMinimalTupleHeader || zen_tuple_size(len) > slot_size))
+		return -1;
+	return len;
+}
 
 /*
  * zen_tuple_intact -- do length, Deleted bit and CRC of the version in a slot fit each other?

@@ -98,7 +98,7 @@ set_writers(HeapTupleHeader h, TransactionId xmin, TransactionId xmax, CommandId
 }
 
 /* Copy the row in a slot; false if it is damaged. */
-static bool
+static pg_attribute_always_inline bool
 copy_out_slot(ZenRow *row, uint64 tidno, ZenSlot slot, uint64 word1)
 {
 	int64		len = zen_tuple_len(slot, zen_slot_size(slot));
@@ -118,12 +118,22 @@ copy_out_slot(ZenRow *row, uint64 tidno, ZenSlot slot, uint64 word1)
 	return true;
 }
 
+/* Copy a version that is in DRAM, with its data. */
+static inline void
+copy_out_entry(ZenRow *row, uint64 tidno, const ZenVersion *v, TransactionId xmax)
+{
+	Assert(((MinimalTuple) v->data)->t_len == v->len);
+	memcpy(row_buffer(row, v->len), v->data, v->len);
+	set_writers(set_place(row, tidno, v->code), v->xmin, xmax, v->cmin);
+}
+
 /* Copy a version; false if it is one read back, and its slot is damaged or was scrubbed. */
 static bool
 copy_out(ZenRow *row, uint64 tidno, ZenVersion *v, ZenVersion *successor)
 {
 	bool		frozen = (zen_version_flags(v) & ZEN_V_FROZEN) != 0;
-	TransactionId xmin = v->xmin;
+	TransactionId xmin = v->xmin,
+				xmax = successor ? successor->xmin : InvalidTransactionId;
 
 	ZenAssertInEpoch();
 	Assert(!(zen_version_flags(v) & ZEN_V_TOMBSTONE));
@@ -134,13 +144,10 @@ copy_out(ZenRow *row, uint64 tidno, ZenVersion *v, ZenVersion *successor)
 		if (len <= 0 ||
 			!zen_tuple_read(v->slot, row_buffer(row, (uint32) len), (uint32) len, frozen ? &xmin : NULL))
 			return false;
+		set_writers(set_place(row, tidno, v->code), xmin, xmax, v->cmin);
 	}
 	else
-	{
-		Assert(((MinimalTuple) v->data)->t_len == v->len);
-		memcpy(row_buffer(row, v->len), v->data, v->len);
-	}
-	set_writers(set_place(row, tidno, v->code), xmin, successor ? successor->xmin : InvalidTransactionId, v->cmin);
+		copy_out_entry(row, tidno, v, xmax);
 	row->xmin = frozen ? FrozenTransactionId : xmin;
 	return true;
 }
@@ -244,7 +251,7 @@ fetch_version(ZenFetch *f, ZenVersion *head, bool point, ZenSlot *slot)
 }
 
 /* Inside the epoch: fetch from the slot that a word in state NVM leads to. */
-static Fetched
+static pg_attribute_always_inline Fetched
 fetch_slot(const ZenFetch *f, ZenSlot slot)
 {
 	ZenTupleHeader h = zen_tuple_header(slot);
@@ -384,7 +391,9 @@ fetch_word(ZenFetch *f, uint64 w)
 			if (is_frozen_row(zen_word_entry(w)))
 			{
 				Assert(zen_snapshot_sees(zen_word_entry(w), f->snapshot));
-				return copy_out(f->row, f->tidno, zen_word_entry(w), NULL) ? FETCH_FOUND : FETCH_DAMAGED;
+				copy_out_entry(f->row, f->tidno, zen_word_entry(w), InvalidTransactionId);
+				f->row->xmin = FrozenTransactionId;
+				return FETCH_FOUND;
 			}
 			return fetch_version(f, zen_word_entry(w), false, &ignored);
 		case ZEN_WORD_NVM:

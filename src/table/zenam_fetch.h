@@ -30,7 +30,8 @@ extern void zenam_slot_store(TupleTableSlot *slot, Oid tableoid);
  *
  * zenam_slot_find_block -- what is in the buffer, if it has this serial number; else NULL.
  *
- * zenam_slot_show -- the slot now shows a row of its block buffer.
+ * zenam_slot_show -- the slot now shows a row of its block buffer.  zenam_slot_point: the same for a slot that has
+ * nothing to free.
  */
 extern ZenRowBlock *zenam_slot_block(TupleTableSlot *slot);
 
@@ -45,14 +46,12 @@ zenam_slot_find_block(TupleTableSlot *slot, uint64 serial)
 }
 
 static inline void
-zenam_slot_show(TupleTableSlot *slot, HeapTuple tuple, Oid tableoid)
+zenam_slot_point(TupleTableSlot *slot, HeapTuple tuple, Oid tableoid)
 {
 	HeapTupleTableSlot *hslot = (HeapTupleTableSlot *) slot;
 
 	Assert(((ZenTupleSlot *) slot)->block != NULL && tuple->t_len >= SizeofHeapTupleHeader);
-	/* the rest of clearing is done below */
-	if (unlikely(TTS_SHOULDFREE(slot)))
-		ExecClearTuple(slot);
+	Assert(!TTS_SHOULDFREE(slot));
 	tuple->t_tableOid = tableoid;
 	hslot->tuple = tuple;
 	hslot->off = 0;
@@ -60,6 +59,15 @@ zenam_slot_show(TupleTableSlot *slot, HeapTuple tuple, Oid tableoid)
 	slot->tts_nvalid = 0;
 	slot->tts_tid = tuple->t_self;
 	slot->tts_tableOid = tableoid;
+}
+
+static inline void
+zenam_slot_show(TupleTableSlot *slot, HeapTuple tuple, Oid tableoid)
+{
+	/* the rest of clearing is done there */
+	if (unlikely(TTS_SHOULDFREE(slot)))
+		ExecClearTuple(slot);
+	zenam_slot_point(slot, tuple, tableoid);
 }
 
 /* The purpose of a read. */

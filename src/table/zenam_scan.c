@@ -37,6 +37,9 @@ typedef struct ZenScan
 	int			offset;			/* current TID within it, 0..63 */
 	uint64		rows;			/* 0, or those of the current block are in a
 								 * slot under this serial number */
+	uint64		in_order;		/* of these: bits of rows that a sequential
+								 * scan shows next, one after the other, going
+								 * forward */
 	ParallelBlockTableScanWorkerData *worker;	/* parallel scan, or NULL */
 
 	/* TID-range scan */
@@ -117,6 +120,7 @@ init_scan(ZenScan *scan)
 		scan->nblocks = (BlockNumber) zen_tidmap_nblocks(scan->ht);
 	scan->started = false;
 	scan->rows = 0;
+	scan->in_order = 0;
 	scan->candidates = 0;
 	scan->nvisited = 0;
 	ItemPointerSet(&scan->mintid, 0, 1);
@@ -198,6 +202,7 @@ scan_next_block(ZenScan *scan, bool forward)
 {
 	CHECK_FOR_INTERRUPTS();
 	scan->rows = 0;
+	scan->in_order = 0;
 	if (scan->worker != NULL)
 	{
 		ParallelBlockTableScanDesc shared = (ParallelBlockTableScanDesc) scan->base.rs_parallel;
@@ -320,7 +325,7 @@ tids_ahead(const ZenScan *scan, bool forward)
 /*
  * Show the next row of the current block, if the slot has it.  Else stand before the next TID that is to be looked at.
  */
-static inline bool
+static bool
 next_at_hand(ZenScan *scan, bool forward, TupleTableSlot *slot)
 {
 	ZenRowBlock *rows = scan->rows != 0 ? zenam_slot_find_block(slot, scan->rows) : NULL;
@@ -346,7 +351,21 @@ next_at_hand(ZenScan *scan, bool forward, TupleTableSlot *slot)
 	return true;
 }
 
-/* Go on to the next row of the table; apart from the common case, which needs less of a stack frame. */
+/* Note which rows of the block come next, in order: those behind the current one, up to one that is fetched apart. */
+static void
+note_in_order(ZenScan *scan, bool forward, TupleTableSlot *slot)
+{
+	ZenRowBlock *rows = forward && scan->rows != 0 ? zenam_slot_find_block(slot, scan->rows) : NULL;
+	uint64		apart;
+
+	scan->in_order = 0;
+	if (rows == NULL)
+		return;
+	apart = rows->apart & tids_ahead(scan, true);
+	scan->in_order = rows->found & tids_ahead(scan, true) & ((apart & -apart) - 1);
+}
+
+/* Go on to the next row of the table, one that is not the next in order. */
 static pg_noinline bool
 scan_next_row(ZenScan *scan, bool forward, TupleTableSlot *slot)
 {
@@ -355,34 +374,56 @@ scan_next_row(ZenScan *scan, bool forward, TupleTableSlot *slot)
 	do
 	{
 		if (next_at_hand(scan, forward, slot))
-			return true;
+			break;
 		if (!scan_next_tid(scan, forward, &tidno))
 			return false;
 	} while (!fetch_in_block(scan, tidno, PG_UINT64_MAX, slot, ZEN_READ_TABLE));
+	note_in_order(scan, forward, slot);
 	return true;
 }
 
-static bool
-zenam_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableSlot *slot)
+/* The rows of the current block, if the slot has them still and can show the next in order; else NULL. */
+static inline ZenRowBlock *
+rows_in_order(const ZenScan *scan, ScanDirection direction, TupleTableSlot *slot)
 {
-	ZenScan    *scan = (ZenScan *) sscan;
-	bool		forward = !ScanDirectionIsBackward(direction);
+	if (scan->in_order == 0 || ScanDirectionIsBackward(direction) || TTS_SHOULDFREE(slot))
+		return NULL;
+	return zenam_slot_find_block(slot, scan->rows);
+}
 
-	if (scan->worker != NULL && scan->started && scan->block == InvalidBlockNumber)
+/* zenam_scan_getnextslot() in all other cases. */
+static pg_noinline bool
+scan_next_match(ZenScan *scan, bool forward, TupleTableSlot *slot)
+{
+	if (scan->worker == NULL || !scan->started || scan->block != InvalidBlockNumber)
 	{
-		ExecClearTuple(slot);
-		return false;
-	}
-	while (next_at_hand(scan, forward, slot) || scan_next_row(scan, forward, slot))
-	{
-		if (sscan->rs_nkeys == 0 || keys_match(scan, slot))
+		while (scan_next_row(scan, forward, slot))
 		{
-			pgstat_count_heap_getnext(sscan->rs_rd);
-			return true;
+			if (scan->base.rs_nkeys == 0 || keys_match(scan, slot))
+			{
+				pgstat_count_heap_getnext(scan->base.rs_rd);
+				return true;
+			}
 		}
 	}
 	ExecClearTuple(slot);
 	return false;
+}
+
+/* The common case calls nothing, and so needs no stack frame. */
+static bool
+zenam_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableSlot *slot)
+{
+	ZenScan    *scan = (ZenScan *) sscan;
+	ZenRowBlock *rows = rows_in_order(scan, direction, slot);
+
+	if (unlikely(rows == NULL || sscan->rs_nkeys != 0 || sscan->rs_rd->pgstat_info == NULL))
+		return scan_next_match(scan, !ScanDirectionIsBackward(direction), slot);
+	pgstat_count_heap_getnext(sscan->rs_rd);
+	scan->offset = pg_rightmost_one_pos64(scan->in_order);
+	scan->in_order &= scan->in_order - 1;
+	zenam_slot_point(slot, &rows->tuples[scan->offset], RelationGetRelid(sscan->rs_rd));
+	return true;
 }
 
 bool
