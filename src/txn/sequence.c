@@ -336,7 +336,8 @@ sequence_publish(Freedom freedom)
 	if (freedom != LOOK_ONLY)
 		ZenAssertNotInEpoch();
 	Assert(freedom != READ_CATALOGS || (IsTransactionState() && CritSectionCount == 0));
-	if (has_no_sequence())
+	/* on a standby no number is taken, and the WAL has no end of its own */
+	if (has_no_sequence() || RecoveryInProgress())
 	{
 		blocks_seen = blocks_accessed();
 		return;
