@@ -26,6 +26,7 @@
 #include <dlfcn.h>
 
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "admin/commands.h"
 #include "admin/replication.h"
 #include "admin/statements.h"
@@ -266,6 +267,18 @@ run_utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUtilit
 	zen_commands_utility(&u);
 }
 
+/* ---------- plans ---------- */
+
+static planner_hook_type rest_planner;
+
+static PlannedStmt *
+plan_statement(Query *query, const char *text, int options, ParamListInfo params)
+{
+	if (unlikely(RecoveryInProgress()))
+		return zen_statements_plan_on_standby(rest_planner, query, text, options, params);
+	return rest_planner(query, text, options, params);
+}
+
 /* ---------- executions ---------- */
 
 /*
@@ -391,6 +404,8 @@ zen_dispatch_install(void)
 	ExecutorFinish_hook = finish_execution;
 	prev_object_access = object_access_hook;
 	object_access_hook = object_accessed;
+	rest_planner = planner_hook ? planner_hook : standard_planner;
+	planner_hook = plan_statement;
 	prev_authentication = ClientAuthentication_hook;
 	ClientAuthentication_hook = client_authenticated;
 	watch_messages();

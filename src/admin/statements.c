@@ -7,6 +7,7 @@
 
 #include "access/parallel.h"
 #include "access/table.h"
+#include "access/xlog.h"
 #include "base/compat.h"
 #include "base/guc.h"
 #include "base/startup.h"
@@ -19,6 +20,7 @@
 #include "nodes/execnodes.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/parsetree.h"
+#include "recovery/gate.h"
 #include "recovery/recovery.h"
 #include "row/writeset.h"
 #include "storage/ipc.h"
@@ -27,6 +29,7 @@
 #include "storage/spin.h"
 #include "table/treeindex.h"
 #include "table/zenam_rel.h"
+#include "tcop/utility.h"
 #include "utils/acl.h"
 #include "utils/rel.h"
 #if ZEN_HAS_EXPLAIN_OPTIONS
@@ -59,6 +62,41 @@ enter_targets(PlannedStmt *stmt)
 			(void) zen_rel_htable(rel);
 		table_close(rel, NoLock);
 	}
+}
+
+/* ---------- on a standby ---------- */
+
+/* Does the statement, or a part of it, change or lock rows?  As ExecCheckXactReadOnly() judges; *context is unused. */
+static bool
+changes_or_locks(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (!IsA(node, Query))
+		return expression_tree_walker(node, changes_or_locks, context);
+	return zen_query_asks_for_more(castNode(Query, node), ACL_SELECT) ||
+		query_tree_walker(castNode(Query, node), changes_or_locks, context, 0);
+}
+
+PlannedStmt *
+zen_statements_plan_on_standby(planner_hook_type rest, Query *query, const char *text, int options,
+							   ParamListInfo params)
+{
+	const char *before = zen_gate_refused;
+	PlannedStmt *plan;
+
+	Assert(RecoveryInProgress());
+	zen_gate_refused = changes_or_locks((Node *) query, NULL) ? CreateCommandName((Node *) query) : NULL;
+	PG_TRY();
+	{
+		plan = rest(query, text, options, params);
+	}
+	PG_FINALLY();
+	{
+		zen_gate_refused = before;
+	}
+	PG_END_TRY();
+	return plan;
 }
 
 /* ---------- ON CONFLICT ---------- */

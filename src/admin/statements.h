@@ -10,12 +10,23 @@
 #include "access/xact.h"
 #include "admin/utility.h"
 #include "executor/executor.h"
+#include "optimizer/planner.h"
 
 /* zen_statements_shmem -- its part of shared memory. */
 extern const ZenShmem zen_statements_shmem;
 
 /* zen_statements_install -- the option of EXPLAIN, from PostgreSQL 18 on.  Once, in zen_dispatch_install(). */
 extern void zen_statements_install(void);
+
+/*
+ * zen_statements_plan_on_standby -- plan a statement of a server in recovery by the rest, a planner.
+ *
+ * To plan a statement on a zen table is to pass the gate, which refuses.  If the statement changes or locks rows, the
+ * error is ERRCODE_READ_ONLY_SQL_TRANSACTION, which PostgreSQL throws for heap tables when execution begins.  Drivers
+ * and poolers tell by it that a server is no primary.
+ */
+extern PlannedStmt *zen_statements_plan_on_standby(planner_hook_type rest, Query *query, const char *text,
+												   int options, ParamListInfo params);
 
 /*
  * These go on to the rest: the hook of another library, or PostgreSQL itself.  While zen.track_statements is on, they

@@ -107,6 +107,23 @@ typedef bool TU_UpdateIndexes;
 #endif
 
 /* Permissions of a plan's tables; 16 parted them from the range table. */
+static inline bool
+zen_query_asks_for_more(const Query *query, AclMode than)
+{
+	ListCell   *lc;
+
+#if PG_VERSION_NUM < 160000
+	foreach(lc, query->rtable)
+		if ((lfirst_node(RangeTblEntry, lc)->requiredPerms & ~than) != 0)
+		return true;
+#else
+	foreach(lc, query->rteperminfos)
+		if ((lfirst_node(RTEPermissionInfo, lc)->requiredPerms & ~than) != 0)
+		return true;
+#endif
+	return false;
+}
+
 #if PG_VERSION_NUM < 160000
 #define zen_check_permissions(stmt)	ExecCheckRTPerms((stmt)->rtable, true)
 #define zen_clear_processed(estate)	((estate)->es_processed = 0)

@@ -15,6 +15,12 @@
 extern void zen_gate_wait(void);
 extern void zen_gate_wait_open(void);
 
+/*
+ * zen_gate_refused -- while a statement is planned on a standby that PostgreSQL would refuse once it is planned, as it
+ * changes or locks rows: what that is, for the message.  NULL at other times.  The gate throws the same error then.
+ */
+extern const char *zen_gate_refused;
+
 extern bool zen_recovery_is_worker; /* this process is the background worker,
 									 * and in no transaction */
 

@@ -35,6 +35,7 @@
 #include "stream/streamsink.h"
 #include "stream/streamtail.h"
 #include "stream/streamxids.h"
+#include "tcop/utility.h"
 #include "txn/prepared.h"
 #include "utils/timestamp.h"
 
@@ -760,6 +761,7 @@ lead(void)
 /* ---------- the gate ---------- */
 
 bool		zen_recovery_is_worker = false;
+const char *zen_gate_refused = NULL;
 
 static bool
 is_over_or_open(void)
@@ -773,6 +775,8 @@ wait_until(bool (*enough) (void))
 {
 	uint32		needed = ZEN_RECOVERY_NEEDED;
 
+	if (RecoveryInProgress() && zen_gate_refused != NULL)
+		PreventCommandIfReadOnly(zen_gate_refused);
 	if (RecoveryInProgress())
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
