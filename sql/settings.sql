@@ -80,6 +80,16 @@ SELECT rolconfig FROM pg_roles WHERE rolname = 'regress_settings';
 ALTER ROLE regress_settings SET zen.executor = point, join;
 DROP ROLE regress_settings;
 
+-- YAML makes False of an off without quotes
+SET client_min_messages = error;
+ALTER SYSTEM SET zen.stream = False;
+ALTER SYSTEM SET zen.stream = no;
+ALTER SYSTEM SET zen.numa = 0;
+ALTER SYSTEM SET zen.stream = 1;
+ALTER SYSTEM RESET zen.stream;
+ALTER SYSTEM RESET zen.numa;
+RESET client_min_messages;
+
 -- no such words
 SET zen.executor = keyjoins;
 SET zen.executor = 'point, none';

@@ -48,8 +48,16 @@ bool		zen_allow_copies_without_rows = false;
 
 static char *executor;			/* as it was set */
 
+/*
+ * What is off may also be said as for a boolean setting of PostgreSQL's.  YAML, in which Patroni and operators of
+ * Kubernetes keep settings, makes False of an off without quotes.
+ */
+#define OFF_BY_OTHER_NAMES(value) \
+	{"false", value, true}, {"no", value, true}, {"0", value, true}
+
 static const struct config_enum_entry numa_options[] = {
 	{"off", ZEN_NUMA_OFF, false},
+	OFF_BY_OTHER_NAMES(ZEN_NUMA_OFF),
 	{"count", ZEN_NUMA_COUNT, false},
 	{"local", ZEN_NUMA_LOCAL, false},
 	{"soft", ZEN_NUMA_SOFT, false},
@@ -73,6 +81,7 @@ static const struct config_enum_entry pool_mode_options[] = {
 
 static const struct config_enum_entry stream_options[] = {
 	{"off", ZEN_STREAM_OFF, false},
+	OFF_BY_OTHER_NAMES(ZEN_STREAM_OFF),
 	{"logical", ZEN_STREAM_LOGICAL, false},
 	{"replica", ZEN_STREAM_REPLICA, false},
 	{NULL, 0, false}
