@@ -272,7 +272,7 @@ sub test_timeout
 	value($w, q{SET zen.exclusive_timeout = '100ms'});
 	value($w, q{SET statement_timeout = '30s'});
 	is(state_of($w, a_row()), '', 'timeout: who waited goes on');
-	ended('given up: lasted too long', 'timeout');
+	ended('given up: made no progress', 'timeout');
 	is(state_of($p, 'COMMIT'), '', 'timeout: the holder commits');
 	$_->disconnect for $p, $w;
 	return;

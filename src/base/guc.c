@@ -380,8 +380,9 @@ define_exclusive_settings(void)
 							&zen_exclusive_failures, 16, 0, INT_MAX,
 							PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("zen.exclusive_timeout",
-							"Time that a transaction waits for a privileged one at most.",
-							"After it the privileged transaction runs on as any other.",
+							"Time that transactions wait for a privileged one that makes no progress.",
+							"After it, or after ten times as much in all, the privileged transaction runs on "
+							"as any other.",
 							&zen_exclusive_timeout_ms, 1000, 1, INT_MAX,
 							PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
 }

@@ -9,6 +9,8 @@
  */
 #include "txn/exclusive.h"
 
+#include <time.h>
+
 #include "access/xact.h"
 #include "base/guc.h"
 #include "gc/reclaim.h"
@@ -17,6 +19,7 @@
 #include "pgstat.h"
 #include "storage/condition_variable.h"
 #include "storage/ipc.h"
+#include "storage/lock.h"
 #include "storage/proc.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
@@ -25,6 +28,10 @@
 #define LOOK_MS			50
 #define BLOCKED_LOOKS	4		/* in which the privileged process waits for a
 								 * lock, until the stage is given up */
+#define LONGEST			10		/* times zen.exclusive_timeout; a stage ends
+								 * then in any case */
+#define PATIENCE_LOG2	10		/* log2 of the most that both are multiplied
+								 * with */
 #define COLLECT_PAUSE_MS 10000	/* what one collection has not freed, another
 								 * one soon after will not */
 
@@ -48,6 +55,7 @@ static const char *const end_names[] = {
 	[ZEN_EXCLUSIVE_ABORTED] = "aborted",
 	[ZEN_EXCLUSIVE_GONE] = "session ended",
 	[ZEN_EXCLUSIVE_BLOCKED] = "given up: waited for a lock",
+	[ZEN_EXCLUSIVE_IDLE] = "given up: made no progress",
 	[ZEN_EXCLUSIVE_TIMEOUT] = "given up: lasted too long"
 };
 
@@ -60,6 +68,7 @@ typedef struct Stage
 	TimestampTz began;
 	TimestampTz ended;			/* while not RUNNING */
 	uint32		held_back;
+	uint32		patience;		/* waiters wait so many times longer */
 } Stage;
 
 typedef struct ExclusiveShared
@@ -83,6 +92,8 @@ static uint64 my_stage = 0;		/* number of the stage that is or was this
 								 * session's; 0 = none */
 static Reason my_reason;
 static int	failed = 0;			/* in a row */
+static int	stages_given_up = 0;	/* stages of this session, in a row,
+									 * because of the time */
 static bool failing = false;	/* this transaction, by one that counts */
 static emit_log_hook_type prev_emit_log;
 
@@ -129,6 +140,38 @@ describe_reason(Reason reason)
 	}
 }
 
+/* Is a stage running that is this session's? */
+static bool
+is_mine(void)
+{
+	bool		mine;
+
+	if (my_stage == 0)
+		return false;
+	SpinLockAcquire(&exclusive->lock);
+	Assert(my_stage <= exclusive->nstages);
+	mine = pg_atomic_read_u32(&exclusive->announced) == 1 && exclusive->nstages == my_stage;
+	SpinLockRelease(&exclusive->lock);
+	return mine;
+}
+
+/* Others have given this session's stage up, as it took them too long: its next one has twice the time. */
+static void
+note_given_up(void)
+{
+	ZenExclusiveEnd end = ZEN_EXCLUSIVE_RUNNING;
+
+	if (my_stage == 0 || is_mine())
+		return;
+	SpinLockAcquire(&exclusive->lock);
+	if (exclusive->nstages - my_stage < ZEN_EXCLUSIVE_HISTORY)
+		end = record_of(my_stage)->end;
+	SpinLockRelease(&exclusive->lock);
+	if (end == ZEN_EXCLUSIVE_IDLE || end == ZEN_EXCLUSIVE_TIMEOUT)
+		stages_given_up++;
+	my_stage = 0;
+}
+
 /* Make this session the privileged one; false if another one is. */
 static bool
 exclusive_enter(Reason reason)
@@ -137,6 +180,7 @@ exclusive_enter(Reason reason)
 	bool		entered = false;
 
 	Assert(joined && MyProc != NULL);
+	note_given_up();
 	SpinLockAcquire(&exclusive->lock);
 	if (pg_atomic_read_u32(&exclusive->announced) == 0)
 	{
@@ -149,6 +193,7 @@ exclusive_enter(Reason reason)
 		r->reason = reason;
 		r->end = ZEN_EXCLUSIVE_RUNNING;
 		r->began = now;
+		r->patience = (uint32) 1 << Min(stages_given_up, PATIENCE_LOG2);
 		my_stage = exclusive->nstages;
 		my_reason = reason;
 		pg_atomic_write_u32(&exclusive->announced, 1);
@@ -193,78 +238,130 @@ end_stage(uint64 number, ZenExclusiveEnd end)
 			 errdetail("%u other transactions have waited.", r.held_back)));
 }
 
-/* Is a stage running that is this session's? */
-static bool
-is_mine(void)
-{
-	bool		mine;
-
-	if (my_stage == 0)
-		return false;
-	SpinLockAcquire(&exclusive->lock);
-	Assert(my_stage <= exclusive->nstages);
-	mine = pg_atomic_read_u32(&exclusive->announced) == 1 && exclusive->nstages == my_stage;
-	SpinLockRelease(&exclusive->lock);
-	return mine;
-}
-
 /* ---------- others ---------- */
 
-/* The stage that is running; false if there is none.  count: this transaction waits for it. */
+/* The stage that is running, and its number; false if there is none.  count: this transaction waits for it. */
 static bool
-running_stage(uint64 *number, int *procno, bool count)
+running_stage(uint64 *number, Stage *stage, bool count)
 {
 	bool		running;
 
 	SpinLockAcquire(&exclusive->lock);
 	running = pg_atomic_read_u32(&exclusive->announced) == 1;
 	*number = exclusive->nstages;
-	*procno = record_of(exclusive->nstages)->procno;
 	if (running && count)
 		record_of(exclusive->nstages)->held_back++;
+	*stage = *record_of(exclusive->nstages);
 	SpinLockRelease(&exclusive->lock);
 	return running;
+}
+
+static uint32
+wait_class(const PGPROC *proc)
+{
+	return *(const volatile uint32 *) &proc->wait_event_info & 0xFF000000;
 }
 
 /* Does a process wait for a heavyweight lock, a row among them, or a buffer pin?  Read while it changes. */
 static bool
 waits_for_lock(int procno)
 {
-	uint32		class = *(volatile uint32 *) &ProcGlobal->allProcs[procno].wait_event_info & 0xFF000000;
+	uint32		class = wait_class(&ProcGlobal->allProcs[procno]);
 
 	return class == PG_WAIT_LOCK || class == ZEN_WAIT_BUFFER_PIN;
+}
+
+/* What a transaction's processes have done until now. */
+typedef struct Work
+{
+	int64		processor_ns;
+	bool		waits_for_disk; /* one of them, now */
+} Work;
+
+static void
+add_work(Work *work, const PGPROC *proc)
+{
+	struct timespec t;
+	clockid_t	clock;
+
+	if (clock_getcpuclockid(proc->pid, &clock) == 0 && clock_gettime(clock, &t) == 0)
+		work->processor_ns += (int64) t.tv_sec * 1000000000 + t.tv_nsec;
+	if (wait_class(proc) == PG_WAIT_IO)
+		work->waits_for_disk = true;
+}
+
+/* Of a process and its parallel workers.  The process may end meanwhile: then another one may bear its number. */
+static Work
+work_of(int procno)
+{
+	PGPROC	   *proc = &ProcGlobal->allProcs[procno];
+	Work		work = {0};
+	LWLock	   *lock;
+	dlist_iter	i;
+
+	if (*(PGPROC *volatile *) &proc->lockGroupLeader == NULL)
+	{
+		add_work(&work, proc);
+		return work;
+	}
+	lock = LockHashPartitionLockByProc(proc);
+	LWLockAcquire(lock, LW_SHARED);
+	dlist_foreach(i, &proc->lockGroupMembers)
+		add_work(&work, dlist_container(PGPROC, lockGroupLink, i.cur));
+	LWLockRelease(lock);
+	return work;
+}
+
+/* Why a waiter that has seen no progress since then gives a stage up; RUNNING: it does not. */
+static ZenExclusiveEnd
+judge_time(const Stage *stage, TimestampTz progress)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	int64		patience_us = (int64) zen_exclusive_timeout_ms * 1000 * stage->patience;
+
+	if (now - progress >= patience_us)
+		return ZEN_EXCLUSIVE_IDLE;
+	return now - stage->began >= LONGEST * patience_us ? ZEN_EXCLUSIVE_TIMEOUT : ZEN_EXCLUSIVE_RUNNING;
 }
 
 /* Wait until no other session is privileged. */
 static void
 hold_back(void)
 {
-	TimestampTz start = GetCurrentTimestamp();
+	TimestampTz progress = 0;
+	ZenExclusiveEnd end;
+	Stage		stage;
+	Work		before = {0},
+				work;
 	uint64		number,
 				last = 0;
-	int			procno,
-				blocked = 0;
+	int			blocked = 0;
 	uint32		wait_event = zen_wait_event("ZenExclusiveStage");
 
 	Assert(!joined && zen_writeset.nwrites == 0);
 	ZenAssertNotInEpoch();
 	ZenAssertNoWordLocked();
 	ConditionVariablePrepareToSleep(&exclusive->ended);
-	while (running_stage(&number, &procno, false))
+	while (running_stage(&number, &stage, false))
 	{
 		if (number != last)
 		{
 			last = number;
 			blocked = 0;
-			if (!running_stage(&number, &procno, true))
+			if (!running_stage(&number, &stage, true))
 				break;
+			progress = GetCurrentTimestamp();
+			before = work_of(stage.procno);
 		}
 		(void) ConditionVariableTimedSleep(&exclusive->ended, LOOK_MS, wait_event);
-		blocked = waits_for_lock(procno) ? blocked + 1 : 0;
-		if (blocked >= BLOCKED_LOOKS)
-			end_stage(number, ZEN_EXCLUSIVE_BLOCKED);
-		else if (TimestampDifferenceExceeds(start, GetCurrentTimestamp(), zen_exclusive_timeout_ms))
-			end_stage(number, ZEN_EXCLUSIVE_TIMEOUT);
+		blocked = waits_for_lock(stage.procno) ? blocked + 1 : 0;
+		work = work_of(stage.procno);
+		if (work.processor_ns != before.processor_ns || work.waits_for_disk)
+			progress = GetCurrentTimestamp();
+		before = work;
+		end = blocked >= BLOCKED_LOOKS ? ZEN_EXCLUSIVE_BLOCKED : judge_time(&stage, progress);
+		if (end != ZEN_EXCLUSIVE_RUNNING)
+			end_stage(number, end);
 	}
 	ConditionVariableCancelSleep();
 }
@@ -371,10 +468,11 @@ zen_exclusive_end(ZenExclusiveEnd end)
 		my_stage = 0;
 		return;
 	}
+	note_given_up();
 	if (joined && end == ZEN_EXCLUSIVE_ABORTED)
 		stays = is_privileged_by_failures();
 	else if (joined)
-		failed = 0;
+		failed = stages_given_up = 0;
 	if (joined && my_stage != 0 && !stays)
 		exclusive_leave(end);
 	joined = failing = false;

@@ -26,7 +26,9 @@ typedef enum ZenExclusiveEnd
 	ZEN_EXCLUSIVE_ABORTED,
 	ZEN_EXCLUSIVE_GONE,			/* the session has ended */
 	ZEN_EXCLUSIVE_BLOCKED,		/* given up: it waited for a lock */
-	ZEN_EXCLUSIVE_TIMEOUT		/* given up: others waited for too long */
+	ZEN_EXCLUSIVE_IDLE,			/* given up: it did nothing while others
+								 * waited */
+	ZEN_EXCLUSIVE_TIMEOUT		/* given up: it lasted too long */
 } ZenExclusiveEnd;
 
 /* One stage, as zen_stat_exclusive shows it. */
