@@ -13,6 +13,7 @@ SELECT * FROM zen_recovery \gdesc
 SELECT * FROM zen_pool_files \gdesc
 SELECT * FROM _zen_stat_tables() \gdesc
 SELECT * FROM zen_stat_tables \gdesc
+SELECT * FROM zen_stat_database \gdesc
 SELECT * FROM zen_stat_indexes \gdesc
 SELECT * FROM zen_stat_numa \gdesc
 SELECT * FROM zen_stat_executor \gdesc
@@ -35,12 +36,12 @@ SELECT proname FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.classid 
 SELECT count(*) AS views, count(*) FILTER (WHERE obj_description(c.oid, 'pg_class') IS NULL) AS uncommented
   FROM pg_class c JOIN pg_depend d ON d.objid = c.oid AND d.classid = 'pg_class'::regclass AND d.deptype = 'e'
   JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'zen' WHERE c.relkind = 'v';
--- what all may read, and what only members of pg_monitor may; so with the functions behind
+-- what all may read, and what only members of pg_monitor may; so with the functions behind (zen_stat_database has
+-- that of zen_stat_tables)
 SELECT relname, has_table_privilege('pg_monitor', c.oid, 'SELECT') AS pg_monitor,
 	has_table_privilege('public', c.oid, 'SELECT') AS others,
-	has_function_privilege('pg_monitor', '_' || relname || '()', 'EXECUTE') AND
-	has_function_privilege('public', '_' || relname || '()', 'EXECUTE') AS function
-  FROM pg_class c JOIN pg_depend d ON d.objid = c.oid AND d.classid = 'pg_class'::regclass AND d.deptype = 'e'
+	has_function_privilege('pg_monitor', f, 'EXECUTE') AND has_function_privilege('public', f, 'EXECUTE') AS function
+  FROM pg_class c CROSS JOIN LATERAL (SELECT '_' || replace(relname, 'database', 'tables') || '()' AS f) f JOIN pg_depend d ON d.objid = c.oid AND d.classid = 'pg_class'::regclass AND d.deptype = 'e'
   JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'zen' WHERE c.relkind = 'v' ORDER BY 1;
 SELECT amname, amtype, obj_description(oid, 'pg_am') FROM pg_am WHERE amname = 'zen';
 
@@ -178,13 +179,22 @@ SELECT zen_relation_size('big') > 10000 * 500 AS rows,
       zen_relation_size(reltoastrelid) + pg_indexes_size(reltoastrelid) AS total,
    zen_relation_size(reltoastrelid) > 100000 AS toast, pg_indexes_size('big') > 0 AS indexes
   FROM pg_class WHERE oid = 'big'::regclass;
+-- no freezing: what a check of all tables sees, and what doc/monitoring.md says instead
+SELECT age(relfrozenxid), relfrozenxid <> '0' AS freezes FROM pg_class WHERE oid = 'big'::regclass;
 SELECT zen_relation_size('t') > 0, zen_total_relation_size('t') >= zen_relation_size('t');
+SELECT tables = (SELECT count(*) FROM _zen_stat_tables() JOIN pg_database d ON d.oid = database
+		WHERE d.datname = current_database()) AS tables,
+   nvm_bytes >= zen_relation_size('big') AS bytes, map_bytes > 0 AS map,
+   (SELECT nvm_bytes FROM zen_stat_database WHERE datname = 'template1') AS template
+  FROM zen_stat_database WHERE datname = current_database();
 CREATE MATERIALIZED VIEW m AS SELECT * FROM t;
 SELECT zen_relation_size('m') > 0;
 SELECT zen_relation_size(NULL), zen_total_relation_size(NULL), zen_relation_size(1), zen_total_relation_size(1);
 -- not a zen table
 SELECT zen_relation_size('h');
-SELECT zen_total_relation_size('h');
+SELECT zen_total_relation_size('h') = pg_total_relation_size('h') AS heap,
+   zen_total_relation_size('big_pkey') = pg_total_relation_size('big_pkey') AS index,
+   zen_total_relation_size('zen_stat_tables') AS view;
 SELECT zen_relation_size('big_pkey');
 SELECT zen_relation_size('zen_stat_tables');
 CREATE SEQUENCE s;
@@ -205,7 +215,7 @@ SELECT zen_stat_reset();
 SELECT count(*) > 0 FROM _zen_stat_tables();
 SELECT count(*) FROM zen_stat_tables WHERE relid = 'zen_views.big'::regclass;
 SELECT count(*) FROM zen_stat_indexes WHERE relid = 'zen_views.big'::regclass;
-SELECT count(*) > 0 FROM zen_stat_garbage, zen_stat_stream, zen_stat_numa;
+SELECT count(*) > 0 FROM zen_stat_garbage, zen_stat_stream, zen_stat_numa, zen_stat_database;
 SELECT count(*) >= 0 FROM zen_stat_statements, zen_stat_exclusive, zen_stat_executor;
 SELECT zen_relation_size('zen_views.t') > 0;
 RESET ROLE;
