@@ -1,6 +1,8 @@
 # What a standby answers to statements on zen tables: the SQLSTATE by which drivers and poolers tell that a server is no
 # primary is heap's (25006).  What only reads is refused by zen, with its own reason.
 #
+# The views answer there, with what the copy shows, and so do the functions of sizes.
+#
 # Each statement is sent for a heap table and for a zen table, plain and prepared.  Partitions count as their parent.
 
 use strict;
@@ -17,7 +19,10 @@ use ZenTest;
 
 skip_unless_zen();
 
-my $primary = copy_primary('primary', pool_size => '128MB');
+my $primary = copy_primary('primary', pool_size => '32MB', conf => <<'END');
+zen.pool_max_size = 128MB
+zen.pool_grow_by = 16MB
+END
 $primary->start;
 my $dbh = connect_db($primary);
 run_all($dbh, 'CREATE EXTENSION zen',
@@ -27,6 +32,8 @@ run_all($dbh, 'CREATE EXTENSION zen',
 		"CREATE TABLE ${_}_p (id int, v int) PARTITION BY RANGE (id)",
 		"CREATE TABLE ${_}_p1 PARTITION OF ${_}_p FOR VALUES FROM (0) TO (50) USING $_",
 		"CREATE VIEW ${_}_v AS SELECT * FROM ${_}_t") } qw(heap zen));
+run_all($dbh, 'CREATE TABLE large (id int PRIMARY KEY, v text) USING zen',
+	q{INSERT INTO large SELECT g, repeat('x', 500) FROM generate_series(1, 20000) g});
 $primary->backup('base');
 my $standby = copy_of($primary, 'standby', 'base', has_streaming => 1);
 $standby->start;
@@ -65,6 +72,7 @@ is(said($_, 'zen') =~ s/: .*//r, said($_, 'heap') =~ s/: .*//r, $_) for @others;
 like(said('SELECT count(*) FROM AM_t', 'zen'), qr/^0A000: zen tables cannot be used/, 'SELECT');
 like(said('EXPLAIN SELECT * FROM AM_p', 'zen'), qr/^0A000: zen tables cannot be used/, 'EXPLAIN of a SELECT');
 is(said('EXPLAIN UPDATE AM_t SET v = 0', 'heap'), 'no error', 'EXPLAIN of a change of a heap table');
+test_views();
 $on_standby->disconnect;
 
 # after its promotion the same server changes rows
@@ -75,6 +83,36 @@ is(run_sql($after, 'UPDATE zen_t SET v = 0 WHERE id = 1')->{state}, '', 'promote
 $after->disconnect;
 $dbh->disconnect;
 done_testing();
+
+sub test_views
+{
+	my $views = run_sql($dbh, q{SELECT c.relname FROM pg_class c JOIN pg_depend d ON d.objid = c.oid AND d.deptype = 'e'
+		JOIN pg_extension e ON e.oid = d.refobjid WHERE e.extname = 'zen' AND c.relkind = 'v'})->{rows};
+	cmp_ok(scalar @$views, '>', 10, 'zen has views');
+	is(said("SELECT * FROM $_->[0]", ''), 'no error', "$_->[0] answers") for @$views;
+
+	# a table of its own pages grows while the standby follows, and so does the pool
+	my $pool = 'SELECT pages_total FROM zen_pool';
+	my $before = value($on_standby, $pool);
+	for my $more (20_001, 40_001, 60_001)
+	{
+		run_all($dbh, "INSERT INTO large SELECT g, repeat('x', 500) FROM generate_series($more, $more + 19999) g");
+		$primary->wait_for_catchup($standby);
+		my $own = q{SELECT pages_owned, pages_owned * 65536 FROM zen_stat_tables WHERE relname = 'large'};
+		my $pages = run_sql($dbh, $own)->{rows}[0];
+		cmp_ok($pages->[0], '>', 10, 'the table has pages of its own');
+		is_deeply(run_sql($on_standby, $own)->{rows}[0], $pages, '... and on the standby');
+		is(value($on_standby, q{SELECT nvm_bytes FROM zen_stat_tables WHERE relid = 'large'::regclass}), $pages->[1],
+			'its size there');
+		is(value($on_standby, q{SELECT zen_relation_size('large')}), $pages->[1], '... by a function');
+	}
+	cmp_ok(value($on_standby, $pool), '>', $before, 'the pool has grown');
+	is(value($on_standby, q{SELECT zen_relation_size('zen_t')}), undef, 'a share of shared pages is not known');
+	cmp_ok(value($on_standby, 'SELECT nvm_bytes FROM zen_stat_database WHERE datname = current_database()'), '>',
+		10 * 65536, 'the database');
+	is(value($on_standby, q{SELECT zen_total_relation_size('heap_t') = pg_total_relation_size('heap_t')}), 1, 'heap');
+	return;
+}
 
 # said -- SQLSTATE and message of a statement on the standby, with AM for the access method.
 sub said

@@ -766,6 +766,47 @@ nvm_bytes(ZenHTable *ht, uint32 own_pages)
 	return (int64) own_pages * ZEN_PAGE_SIZE + (int64) ht->bytes_taken;
 }
 
+/*
+ * On a standby nothing of a table is in DRAM.  Its own pages are known; what it has of shared pages is not.  So the
+ * size of a table without own pages is null, as is all that is in DRAM on a primary.
+ */
+static uint32 *
+count_pages_in_copy(void)
+{
+	uint32	   *counts = palloc0(ZEN_MAX_HTABLES * sizeof(uint32));
+
+	Assert(RecoveryInProgress());
+	zen_page_count_owned(counts);
+	return counts;
+}
+
+static void
+put_tables_of_copy(FunctionCallInfo fcinfo, ResultRow *row)
+{
+	uint32	   *own_pages = count_pages_in_copy();
+	RelFileLocator loc;
+
+	for (uint32 idx = 1; idx < ZEN_MAX_HTABLES; idx++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!zen_htable_named(idx, &loc))
+			continue;
+		put_int32(row, (int32) idx);
+		put_oid(row, ZEN_LOCATOR_DB(loc));
+		put_oid(row, ZEN_LOCATOR_SPC(loc));
+		put_oid(row, ZEN_LOCATOR_NUMBER(loc));
+		put_int64_or_null(row, 0, true);	/* blocks */
+		put_int64_or_null(row, 0, true);	/* bytes of the map */
+		put_int64(row, own_pages[idx]);
+		put_int64_or_null(row, (int64) own_pages[idx] * ZEN_PAGE_SIZE, own_pages[idx] == 0);
+		put_datum(row, BOOLOID, (Datum) 0, true);	/* reindex */
+		for (int c = 0; c < ZEN_T_NCOUNTERS; c++)
+			put_int64_or_null(row, 0, true);
+		put_int64_or_null(row, 0, true);	/* quota */
+		put_row(fcinfo, row);
+	}
+}
+
 Datum
 zen_view_tables(PG_FUNCTION_ARGS)
 {
@@ -775,6 +816,11 @@ zen_view_tables(PG_FUNCTION_ARGS)
 	uint32	   *own_pages;
 
 	view_begin_rows(fcinfo, &row);
+	if (RecoveryInProgress())
+	{
+		put_tables_of_copy(fcinfo, &row);
+		return (Datum) 0;
+	}
 	zen_gate();
 	zen_tablestat_flush();
 	own_pages = count_own_pages();
@@ -842,6 +888,18 @@ zen_view_table_versions(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(end_row(&row));
 }
 
+static uint32
+own_pages_in_copy(RelFileLocator loc)
+{
+	uint32	   *own_pages = count_pages_in_copy();
+	RelFileLocator named;
+
+	for (uint32 idx = 1; idx < ZEN_MAX_HTABLES; idx++)
+		if (zen_htable_named(idx, &named) && memcmp(&named, &loc, sizeof(loc)) == 0)
+			return own_pages[idx];
+	return 0;
+}
+
 Datum
 zen_relation_size(PG_FUNCTION_ARGS)
 {
@@ -853,6 +911,15 @@ zen_relation_size(PG_FUNCTION_ARGS)
 	rel = open_table(PG_GETARG_OID(0), "Use pg_relation_size() for relations that zen does not store.");
 	if (rel == NULL)
 		PG_RETURN_NULL();
+	if (RecoveryInProgress())
+	{
+		uint32		own_pages = own_pages_in_copy(zen_rel_locator(rel));
+
+		relation_close(rel, AccessShareLock);
+		if (own_pages == 0)
+			PG_RETURN_NULL();
+		PG_RETURN_INT64((int64) own_pages * ZEN_PAGE_SIZE);
+	}
 	ht = zen_rel_htable_raw(rel);
 	bytes = nvm_bytes(ht, zen_slotalloc_count_pages(ht->idx));
 	relation_close(rel, AccessShareLock);

@@ -622,6 +622,26 @@ zen_htable_lasting(bool (*committed) (uint64))
 	return n;
 }
 
+bool
+zen_htable_named(uint32 idx, RelFileLocator *loc)
+{
+	const ZenHTableEntry *e = &zen_pool.htables[idx];
+	ZenHTableEntry copy;
+
+	Assert(idx > 0 && idx < ZEN_MAX_HTABLES);
+	if (zen_nvm_load64(&e->state) == ZEN_HT_FREE)
+		return false;
+	/* what redo changes meanwhile does not fit its CRC */
+	pg_read_barrier();
+	copy = *e;
+	if (copy.backend != 0 || copy.crc != entry_crc(&copy))
+		return false;
+	ZEN_LOCATOR_DB(*loc) = copy.db;
+	ZEN_LOCATOR_SPC(*loc) = copy.spc;
+	ZEN_LOCATOR_NUMBER(*loc) = copy.relnumber;
+	return true;
+}
+
 /* ---------- verification ---------- */
 
 /* Caller holds ZEN_LOCK_HTABLE, under which identity and state change together. */

@@ -116,6 +116,14 @@ extern uint32 zen_htable_lasting(bool (*committed) (uint64 full_xid));
 extern bool zen_htable_names_database(Oid db);
 
 /*
+ * zen_htable_named -- the relfilenode that an entry of the directory names, as it is in NVM.
+ *
+ * False if the entry is free, damaged, or of a temporary table.  The transaction that makes or drops the table may be
+ * under way, or may have aborted.  For a copy in recovery: redo may change the directory meanwhile.
+ */
+extern bool zen_htable_named(uint32 idx, RelFileLocator *loc);
+
+/*
  * zen_htable_fault -- what is wrong between an entry in NVM and its half in DRAM; NULL if nothing is.
  * zen_htable_unsettled -- entries that are neither in use nor free: their tables are being destroyed just now.
  */

@@ -238,6 +238,18 @@ read_directory(uint32 pageno, ZenPageOwner *owner)
 }
 
 void
+zen_page_count_owned(uint32 *counts)
+{
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
+	{
+		uint64		word = zen_nvm_load64(zen_page_word(p));
+
+		if ((word & ZEN_PAGE_OWNED) != 0 && word_fits(&word, &p))
+			counts[owner_of_word(word).htable]++;
+	}
+}
+
+void
 zen_page_persist_directories(void)
 {
 	for (int i = 0; i < zen_pool.nfiles; i++)

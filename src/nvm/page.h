@@ -168,6 +168,14 @@ extern uint32 zen_page_free_of(int file, uint32 *total);
  */
 extern bool zen_page_holds(ZenSlot slot);
 extern uint32 zen_page_count_free(uint32 pageno);
+
+/*
+ * zen_page_count_owned -- add to counts[ZEN_MAX_HTABLES] the pages of each HTable, shared ones to [0], by the directory
+ * as it is in NVM.
+ *
+ * For a copy in recovery, of which nothing is in DRAM.  Redo may change the directory meanwhile.
+ */
+extern void zen_page_count_owned(uint32 *counts);
 extern bool zen_page_agrees(uint32 pageno);
 extern bool zen_page_walk_free(void (*visit) (uint32 pageno, void *arg), void *arg);
 
