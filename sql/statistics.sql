@@ -135,11 +135,11 @@ SELECT * FROM index_counts('keyed') UNION ALL SELECT * FROM index_counts('keyed_
 SELECT changed_keyed(), deleted_keyed(), changed_keyed_heap(), deleted_keyed_heap();
 SELECT pg_stat_force_next_flush();
 SELECT * FROM index_counts('keyed') UNION ALL SELECT * FROM index_counts('keyed_heap');
--- a list of keys: one scan for each
+-- a list of keys: one scan for each; PostgreSQL 17 takes less for keys that follow each other, before the plan is kept
 SELECT scans AS before, read AS before_read FROM index_counts('keyed') \gset
 DO $$ BEGIN FOR i IN 1 .. 10 LOOP PERFORM v FROM keyed WHERE id = ANY (ARRAY[i, i + 1, i + 2]); END LOOP; END $$;
 SELECT pg_stat_force_next_flush();
-SELECT scans - :before AS scans, read - :before_read AS read FROM index_counts('keyed');
+SELECT scans - :before BETWEEN 28 AND 30 AS scans, read - :before_read AS read FROM index_counts('keyed');
 -- track_functions, set while the plan is kept
 CREATE FUNCTION twice(n int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN 2 * n; END';
 PREPARE calls(int) AS SELECT twice(v) FROM keyed WHERE id = $1;

@@ -43,8 +43,8 @@ test_promise('a parallel worker computes', 2, sub {
 	value($_[0], 'SET LOCAL parallel_leader_participation = off');
 	value($_[0], 'SELECT count(*) FROM t WHERE id = 1 AND compute(3) IS NOT NULL');
 });
-test_promise('a client thinks 2 s', 3, sub { sleep(2) });
-test_promise('a client thinks 4 s', 4, sub { sleep(4) });
+test_promise('a client thinks 2 s', 4, sub { sleep(2) });
+test_promise('a client thinks 4 s', 5, sub { sleep(4) });
 test_given_up('made no progress', 1, 6);
 test_given_up('lasted too long', 10, 16, sub { $_[0]->do('SELECT compute(17)', { pg_async => PG_ASYNC }) });
 is_sound($dbh, 'at the end');
