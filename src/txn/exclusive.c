@@ -281,10 +281,12 @@ typedef struct Work
 static void
 add_work(Work *work, const PGPROC *proc)
 {
+	int			pid = *(const volatile int *) &proc->pid;
 	struct timespec t;
 	clockid_t	clock;
 
-	if (clock_getcpuclockid(proc->pid, &clock) == 0 && clock_gettime(clock, &t) == 0)
+	/* 0: it has gone; to the clock that would be this process */
+	if (pid != 0 && clock_getcpuclockid(pid, &clock) == 0 && clock_gettime(clock, &t) == 0)
 		work->processor_ns += (int64) t.tv_sec * 1000000000 + t.tv_nsec;
 	if (wait_class(proc) == PG_WAIT_IO)
 		work->waits_for_disk = true;
