@@ -139,7 +139,7 @@ kept_open_index(PlanState *node)
 {
 	Scan	   *plan = (Scan *) node->plan;
 	Oid			id = IsA(plan, IndexScan) ? ((IndexScan *) plan)->indexid : ((IndexOnlyScan *) plan)->indexid;
-	ZenIndexState parts;
+	ZenIndexState parts = {0};
 
 	(void) zen_keptnodes_index(node, &parts);
 	Assert(*parts.index == NULL && *parts.scan == NULL);
@@ -150,7 +150,7 @@ kept_open_index(PlanState *node)
 static void
 close_index(PlanState *node)
 {
-	ZenIndexState parts;
+	ZenIndexState parts = {0};
 
 	(void) zen_keptnodes_index(node, &parts);
 	Assert(*parts.index != NULL);
