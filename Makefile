@@ -74,6 +74,10 @@ EXTENSION = zen
 DATA_built = zen--1.0.sql
 PGFILEDESC = "zen - tables in non-volatile memory"
 
+# Documents go to a folder of zen's own: many extensions have a README.md.
+DOCS = $(wildcard doc/*.md doc/*.svg)
+override docmoduledir = zen
+
 # Lowest layer first, and within a layer each module after those that it includes (tools/check-includes).
 OBJS = $(addprefix src/base/, \
 		guc.o \
@@ -244,6 +248,12 @@ ifeq ($(wildcard $(PGXS)),)
 $(error no PostgreSQL server headers: run tools/install-deps, or set PG_CONFIG)
 endif
 include $(PGXS)
+
+# PGXS's own rule looks for them under doc/ in there.
+uninstall: uninstall-documents
+uninstall-documents:
+	rm -f $(addprefix '$(DESTDIR)$(docdir)/$(docmoduledir)'/,$(notdir $(DOCS)))
+.PHONY: uninstall-documents
 
 ifdef NO_INSTALLCHECK
 installcheck:
