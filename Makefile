@@ -21,6 +21,7 @@
 #   make check-docs        do the documents keep their rules (tools/check-docs says which)?
 #   make check-lines       is a line too long, do six stand twice?
 #   make check-format      is the code formatted?  make format does it
+#   make dist              the release archive zen-VERSION.tar.gz, of the last commit
 #   WERROR=1               warnings are errors
 #   EXECUTOR=no            a build without src/exec; no statement is run faster than by the standard executor
 #   ZEN_TESTING=1          a build with the settings for tests and measurements (src/base/testing.h)
@@ -36,7 +37,7 @@ endif
 
 # These goals work on a machine that has no server yet, so they must not need PGXS.
 TOOLS = check check-quick check-postgres check-citus check-sanitized check-vm check-backup-tools check-commands \
-	torture demo bench bench-full check-includes check-docs check-lines check-format format
+	torture demo bench bench-full check-includes check-docs check-lines check-format format dist
 
 ifneq ($(filter $(TOOLS),$(MAKECMDGOALS)),)
 
@@ -62,6 +63,11 @@ bench-full:
 
 check-format:
 	@tools/format --check
+
+dist: release = zen-$(shell sed -n "s/^default_version = '\(.*\)'/\1/p" zen.control)
+dist:
+	@git archive --format=tar.gz --prefix=$(release)/ --output=$(release).tar.gz HEAD
+	@echo $(release).tar.gz
 
 # "make clean check": the other goals are PGXS's.
 $(filter-out $(TOOLS),$(MAKECMDGOALS)):
