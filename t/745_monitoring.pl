@@ -142,21 +142,11 @@ sub test_documents
 	begin('documents', pool_size => '256MB');
 	my $text = PostgreSQL::Test::Utils::slurp_file("$FindBin::RealBin/../doc/monitoring.md");
 	my @sql  = map { split /;\n/ } $text =~ /^```sql\n(.*?)^```$/msg;
-	push @sql, $text =~ /^  query: "(.*)"$/mg;
 	cmp_ok(scalar @sql, '>=', 8, 'there are queries in doc/monitoring.md');
 	for my $sql (@sql)
 	{
 		is(state_of($dbh, $sql), '', "doc/monitoring.md: $sql");
 	}
-	# each name of a metric is a column of its query
-	while ($text =~ /^(\w+):\n  query: "(.*)"\n  metrics:\n((?:    - .*\n)+)/mg)
-	{
-		my ($name, $query, $metrics) = ($1, $2, $3);
-		my $sth = $dbh->prepare($query);
-		$sth->execute;
-		is_deeply([ $metrics =~ /^    - (\w+):/mg ], $sth->{NAME}, "doc/monitoring.md: metrics of $name");
-	}
-
 	# the rule of sizes
 	for my $case ([ 'int8, int8', '1, 2', 16 ], [ 'int8, text', q{1, repeat('x', 60)}, 69 ],
 		[ 'int8, text', q{1, repeat('x', 99)}, 108 ], [ 'int8, text', q{1, repeat('x', 999)}, 1012 ])
