@@ -9,6 +9,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/lib";
 
+use DocCommands;
 use PoolCopies;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils ();
@@ -17,28 +18,19 @@ use ZenTest;
 
 skip_unless_zen();
 
-# A server as connect_db() wants it.
-package Server
-{
-	sub host { return $_[0]{host}; }
-	sub port { return $_[0]{port}; }
-}
-
 my $root = PostgreSQL::Test::Utils::tempdir_short();
 my $node = new_node('primary', pool_size => '64MB', dram_size => '64MB', pool_path => 'zen.pool',
 	init => { allows_streaming => 1, extra => ['--data-checksums'] });
-my %server = map { $_ => bless { host => $node->host, port => PostgreSQL::Test::Cluster::get_free_port() }, 'Server' }
-  qw(standby restored);
-$server{primary} = bless { host => $node->host, port => $node->port }, 'Server';
+my %server = doc_servers($node, qw(standby restored));
 symlink $node->data_dir, "$root/primary" or die $!;
 mkdir "$root/$_" or die $! for qw(archive backup tmp);
 
-my ($conf, @blocks) = blocks('Backup', 'Standbys');
+my ($conf, @blocks) = doc_blocks('doc/operations.md', '## Backup', '## Standbys');
 is(@blocks, 8, 'the document has the blocks that this test knows');
 my ($backup, $restore, $standby, $promote_after_crash, $stop, $promote, $follow, $rewind) = @blocks;
 my $rows = q{SELECT string_agg(id::text, ' ' ORDER BY id) FROM t};
 
-set_conf($node, located($conf->{text}));
+set_conf($node, doc_located($root, \%server, $conf->{text}));
 $node->start;
 my $dbh = connect_db($server{primary});
 run_all($dbh, 'CREATE EXTENSION zen', 'CREATE TABLE t (id int PRIMARY KEY) USING zen', 'INSERT INTO t VALUES (1)');
@@ -48,61 +40,7 @@ test_switchover();
 test_failover();
 done_testing();
 
-# blocks -- those of sections, in order: { language, text, output }; the ini block first.
-sub blocks
-{
-	my (@sections) = @_;
-	my $document = PostgreSQL::Test::Utils::slurp_file("$FindBin::RealBin/../doc/operations.md");
-	my @found;
-	for my $section (@sections)
-	{
-		my ($text) = $document =~ /^## \Q$section\E\n(.*?)^## /ms or die "no section $section";
-		while ($text =~ /^```(\w*)\n(.*?)^```$/msg)
-		{
-			if ($1) { push @found, { language => $1, text => $2 }; }
-			else { $found[-1]{output} = $2; }
-		}
-	}
-	return ((grep { $_->{language} eq 'ini' } @found), grep { $_->{language} eq 'sh' } @found);
-}
-
-# located -- with folders and hosts of this test.
-sub located
-{
-	my ($text) = @_;
-	$text =~ s{(?<![\w/.])/(archive|backup|primary|restored|standby|tmp)\b}{$root/$1}g;
-	$text =~ s{host=(\w+)}{host=$server{$1}{host} port=$server{$1}{port}}g;
-	$text =~ s{-h (\w+)}{-h $server{$1}{host} -p $server{$1}{port}}g;
-	return $text;
-}
-
-# run_block -- in a shell on its host; its output.
-sub run_block
-{
-	my ($block, $text) = @_;
-	$text //= $block->{text};
-	my ($host) = $text =~ /^# on the .*?(\w+)( server)?$/m or die "where is this run?\n$text";
-	$host = 'restored' if $text =~ /^# on the restored/;
-	local $ENV{PGHOST} = $server{$host}{host};
-	local $ENV{PGPORT} = $server{$host}{port};
-	local $ENV{PGDATABASE} = 'postgres';
-	my $script = <<'END' . located($text);
-set -e
-pg_ctl() {
-	case "$*" in
-		*start*) command pg_ctl "$@" -o "-p $PGPORT" ;;
-		*) command pg_ctl "$@" ;;
-	esac
-}
-END
-	note($script);
-	my $log = "$root/tmp/output";
-	my $status = system('bash', '-c', "{\n$script\n} >$log 2>&1 </dev/null");
-	my $output = PostgreSQL::Test::Utils::slurp_file($log);
-	my ($first) = $text =~ /\n(.*)/;
-	is($status, 0, "it runs: $first") or diag($output);
-	return $output;
-}
+sub run_block { return run_doc_block($root, \%server, @_); }
 
 # exchanged -- a block the other way round.
 sub exchanged
