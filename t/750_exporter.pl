@@ -269,11 +269,15 @@ END
 	is_deeply([ map { $_->{metric}{alertname} } @firing ], [], 'no alert of servers that are well');
 
 	# without zen.stream the standby is lost, and backups are refused: the server says so, and so does the rule
-	run_all($dbh, 'ALTER SYSTEM SET zen.stream = off');
-	$primary->restart;
-	wait_for('an alert', sub {
-		grep { $_->{metric}{alertname} eq 'ZenBackupLacksRows' } query($port, 'ALERTS') });
-	pass('an alert after zen.stream was set to off');
+  SKIP:
+	{
+		skip 'mode wal has the stream always', 1 if by_wal($primary);
+		run_all($dbh, 'ALTER SYSTEM SET zen.stream = off');
+		$primary->restart;
+		wait_for('an alert', sub {
+			grep { $_->{metric}{alertname} eq 'ZenBackupLacksRows' } query($port, 'ALERTS') });
+		pass('an alert after zen.stream was set to off');
+	}
 	$dbh->disconnect;
 	return;
 }
