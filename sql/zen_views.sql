@@ -201,6 +201,7 @@ CREATE SEQUENCE s;
 SELECT zen_relation_size('s');
 CREATE TABLE p (id int) PARTITION BY RANGE (id);
 SELECT zen_relation_size('p');
+SELECT zen_total_relation_size('p');
 
 -- who may call what, and that nothing depends on the search_path
 CREATE ROLE regress_zen_views;
