@@ -4,7 +4,7 @@
 #
 #   compare.pl [--isolation] --sql DIR --stock DIR --heap DIR --zen DIR --patches DIR TEST...
 #       prints one line per test that is not identical and, last, the counts; the status is 0 only if no test fails
-#   compare.pl --propose ...    prints, in the format of the patches, what is not yet accepted
+#   compare.pl --propose ...    prints, in the format of the patches, what is not yet accepted, and names stale hunks
 #   compare.pl --kept ...       for zen.debug_keep_plans: see below
 #   compare.pl --trees DIR ...  for zen.default_index = zentree: see below
 #   compare.pl --self-test      proves that it can tell right from wrong
@@ -431,7 +431,7 @@ sub label {
 	return substr($statement, 0, 100) =~ s/\s+$//r;
 }
 
-# Compares one test: { verdict, reasons => { reason => hunks }, new => [ [ statement, lines ] ], stale => hunks }.
+# Compares one test: { verdict, reasons => { reason => hunks }, new => [ [ statement, lines ] ], stale => [ hunks ] }.
 sub compare {
 	my (%in) = @_;
 	my ($heap, $zen) = @in{qw(heap zen)};
@@ -452,9 +452,9 @@ sub compare {
 		elsif ($in{kept} && grep { /^\+.*$node_name/ } @hunk) { $reasons_seen{kept}++ }
 		else { push @new, [ $statement, \@hunk ] }
 	}
-	my $stale = grep { !$_->{seen} && !$_->{sometimes} && !$_->{other} } @{ $in{patch} // [] };
-	my $verdict = @new || $stale ? 'failing' : %reasons_seen ? 'accepted' : 'row order';
-	return { verdict => $verdict, reasons => \%reasons_seen, new => \@new, stale => $stale };
+	my @stale = grep { !$_->{seen} && !$_->{sometimes} && !$_->{other} } @{ $in{patch} // [] };
+	my $verdict = @new || @stale ? 'failing' : %reasons_seen ? 'accepted' : 'row order';
+	return { verdict => $verdict, reasons => \%reasons_seen, new => \@new, stale => \@stale };
 }
 
 ## Self test
@@ -629,12 +629,13 @@ for my $test (@ARGV) {
 	$reason{$_} += $result->{reasons}{$_} for keys %{ $result->{reasons} // {} };
 	next if $verdict eq 'identical';
 	if ($opt{propose}) {
-		print "## $test\n" if @{ $result->{new} // [] };
+		print "## $test\n" if grep { @{ $result->{$_} // [] } } qw(new stale);
+		print "@@ stale $_->{statement}\n" for @{ $result->{stale} // [] };
 	}
 	else {
 		my $remark = join ', ', map { "$_ $result->{reasons}{$_}" } sort keys %{ $result->{reasons} // {} };
 		$remark .= " NEW " . @{ $result->{new} } if @{ $result->{new} // [] };
-		$remark .= " STALE $result->{stale}" if $result->{stale};
+		$remark .= " STALE " . @{ $result->{stale} } if @{ $result->{stale} // [] };
 		printf "%-12s %-28s %s\n", $verdict, $test, $remark;
 	}
 	if ($opt{propose} || $verdict eq 'failing') {
