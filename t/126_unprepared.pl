@@ -202,21 +202,33 @@ sub run_shapes
 	return;
 }
 
+# The number of shapes that have a tree.
+sub trees { return value($dbh, q{SELECT count(*) FROM pg_backend_memory_contexts WHERE name = 'zen shape'}); }
+
 # Which shapes get a tree (is_admitted).
 sub test_admission
 {
-	my $trees = q{SELECT count(*) FROM pg_backend_memory_contexts WHERE name = 'zen shape'};
-	my $before = value($dbh, $trees);
+	my $before = trees();
 	run_shapes('once', 300, 1);
-	is(value($dbh, $trees), $before, 'a shape that has come once has no tree');
+	is(trees(), $before, 'a shape that has come once has no tree');
 	run_shapes('once', 10, 1);
-	is(value($dbh, $trees), $before + 10, 'one that has come twice has');
+	is(trees(), $before + 10, 'one that has come twice has');
+	return;
+}
+
+# Shapes come twice until one gets no tree: how much room there is before depends on the sizes of others.
+sub fill_memory
+{
+	my ($n, $before) = (0, 0);
+	do { $before = trees(); run_shapes('fill' . $n++, 1, 2); } while ($n < 1000 && trees() > $before);
+	cmp_ok($n, '<', 1000, "memory is full after $n more");
 	return;
 }
 
 # Memory is full: a shape gets in at its 16th time, is planned three times, and then used.
 sub test_admission_when_full
 {
+	fill_memory();
 	my $before = shape_runs();
 	run_shapes('often', 1, 15);
 	is(shape_runs() - $before, 0, 'memory is full: a shape that has come 15 times is not used');
