@@ -141,28 +141,32 @@ SKIP:
 	  for 'bench/RESULTS.md', 'bench/paper/results/loads.md', @headline;
 }
 
-# Two rounds of a load beyond DRAM; heap's background processes take half of its time.
+# Two rounds of a load beyond DRAM, in a folder of its own, and of COPY among the other loads.  Heap's background
+# processes take half of its time.
 {
 	my $out = "$dir/beyond";
 	mkdir $_ or die $! for $out, "$out/paper";
-	write_file("$out/raw.csv", raw_csv());
 	my $columns = 'workload,peer,clients,theta,requests,round,tps,cpu_ms_per_tx,bytes_written_per_tx,wal_bytes_per_tx,'
 	  . 'data_bytes_per_tx,changed_bytes_per_tx,background_ms_per_tx,checkpoints,autovacuums';
 	my @slices = ('zen,1,0.99,1,1,300,2,0,0,0,0,1,1,0', 'heap,1,0.99,1,1,100,4,0,0,0,0,2,5,3',
 		'zen,1,0.99,1,2,300,3,0,0,0,0,1,1,0', 'heap,1,0.99,1,2,100,4,0,0,0,0,2,7,3');
+	write_file("$out/raw.csv", (raw_csv() =~ s/^.*/$columns/r) . join '', map { "copy,$_\n" } @slices);
 	write_file("$out/paper/raw.csv", join "\n", $columns, (map { "paper8-ba,$_" } @slices), '');
 	write_file("$out/paper/dram", "* DRAM of either engine: 64 MB\n");
 	my $empty = "<!-- headline -->\n<!-- /headline -->\n";
 	write_file("$out/README.md", "A title\n$empty<!-- paper -->\nold\n<!-- /paper -->\nThe rest\n");
 	my ($output, $status) = report($out, "$out/RESULTS.md", "$out/README.md");
 	is($status, 0, 'beyond DRAM') or diag $output;
-	my $row = '| paper8-ba, Zipf 0.99, 1 client | 3.00 | 0.62 (0.50 .. 0.75) | 0.75 (0.50 .. 1.00) | 1 | 2 | 1 | '
+	my $row = ', Zipf 0.99, 1 client | 3.00 | 0.62 (0.50 .. 0.75) | 0.75 (0.50 .. 1.00) | 1 | 2 | 1 | '
 	  . '6 (5 .. 7) | 0 | 3 |';
 	for my $file ('RESULTS.md', 'README.md')
 	{
-		like(slurp("$out/$file"), qr/^\Q$row\E$/m, "beyond DRAM: in $file ratios, and background work by itself")
+		like(slurp("$out/$file"), qr/^\| paper8-ba\Q$row\E\n.*^\| copy\Q$row\E$/ms,
+			"beyond DRAM: in $file ratios of both files, and background work by itself")
 		  or diag slurp("$out/$file");
 	}
+	like(slurp("$out/RESULTS.md"), qr/^From `paper\/raw\.csv`,.*^\| paper8-ba,.*^From `raw\.csv`,.*^\| copy,/ms,
+		'beyond DRAM: each table with its file');
 	like(slurp("$out/RESULTS.md"), qr/^\* DRAM of either engine: 64 MB$/m, 'beyond DRAM: with what DRAM');
 	unlike(slurp("$out/README.md"), qr/^old$/m, 'beyond DRAM: what was between the markers is replaced');
 	like(slurp("$out/README.md"), qr/^A title\n.*^The rest\n/ms, 'beyond DRAM: what is around them stays');
