@@ -187,6 +187,7 @@ OBJS = $(addprefix src/base/, \
 		verify_row.o \
 		verify_index.o \
 		verify_table.o \
+		verify_copy.o \
 		verify_pool.o) \
 	$(addprefix src/exec/, \
 		keyprobe.o \

@@ -128,6 +128,8 @@
 	X(W7_REDO_UNSYNCED, "w7_redo_unsynced") \
 	X(POOL_PAUSE_CONDEMNED, "pool_pause_condemned") \
 	X(RESTAMP_SLOWLY, "restamp_slowly") \
+	X(COPY_STORED_SLOWLY, "copy_stored_slowly") \
+	X(COPY_SEEN_TORN, "copy_seen_torn") \
 	X(SEEN_KEPT, "seen_kept") \
 	X(SHARED_BLOCKS, "shared_blocks") \
 	X(RESTAMP_UNTOLD, "restamp_untold") \

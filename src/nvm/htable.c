@@ -676,6 +676,19 @@ zen_htable_fault(uint32 idx)
 	return fault;
 }
 
+const char *
+zen_htable_copy_fault(uint32 idx)
+{
+	const ZenHTableEntry *e = &zen_pool.htables[idx];
+	uint64		state = zen_nvm_load64(&e->state);
+
+	if (state == ZEN_HT_FREE)
+		return NULL;
+	if (state != ZEN_HT_CREATING && state != ZEN_HT_LIVE)
+		return "it is neither free nor in use";
+	return e->crc == entry_crc(e) ? NULL : "its checksum does not match";
+}
+
 uint32
 zen_htable_unsettled(void)
 {

@@ -125,9 +125,11 @@ extern bool zen_htable_named(uint32 idx, RelFileLocator *loc);
 
 /*
  * zen_htable_fault -- what is wrong between an entry in NVM and its half in DRAM; NULL if nothing is.
+ * zen_htable_copy_fault -- what is wrong with an entry in NVM alone; for a copy in recovery.
  * zen_htable_unsettled -- entries that are neither in use nor free: their tables are being destroyed just now.
  */
 extern const char *zen_htable_fault(uint32 idx);
+extern const char *zen_htable_copy_fault(uint32 idx);
 extern uint32 zen_htable_unsettled(void);
 
 /* The rows of a slot with this Tx-CTS belong to ht. */

@@ -145,8 +145,8 @@ directory_word(uint32 pageno, ZenPageOwner owner)
 					 ((uint64) owner.class << ZEN_PAGE_CLASS_SHIFT));
 }
 
-static ZenPageOwner
-owner_of_word(uint64 word)
+ZenPageOwner
+zen_page_word_owner(uint64 word)
 {
 	ZenPageOwner owner;
 
@@ -161,7 +161,7 @@ static bool
 word_fits(const void *image, const void *pageno)
 {
 	uint64		word = *(const uint64 *) image;
-	ZenPageOwner owner = owner_of_word(word);
+	ZenPageOwner owner = zen_page_word_owner(word);
 
 	return word == 0 || word == ZEN_PAGE_ZEROING ||
 		(owner.region < ZEN_MAX_REGIONS && owner.class < page_control->nclasses &&
@@ -233,7 +233,7 @@ read_directory(uint32 pageno, ZenPageOwner *owner)
 	}
 	if (word == 0)
 		return first_line_is_zero(pageno) ? PAGE_FREE : PAGE_LOST;
-	*owner = owner_of_word(word);
+	*owner = zen_page_word_owner(word);
 	return PAGE_OWNED;
 }
 
@@ -245,7 +245,7 @@ zen_page_count_owned(uint32 *counts)
 		uint64		word = zen_nvm_load64(zen_page_word(p));
 
 		if ((word & ZEN_PAGE_OWNED) != 0 && word_fits(&word, &p))
-			counts[owner_of_word(word).htable]++;
+			counts[zen_page_word_owner(word).htable]++;
 	}
 }
 

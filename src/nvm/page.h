@@ -129,8 +129,12 @@ extern void zen_page_unprepare(void);
  */
 extern bool zen_pages_are_coming(uint64 *changes);
 
-/* zen_page_word_fits -- can this word stand in the directory?  False: it is damaged. */
+/*
+ * zen_page_word_fits -- can this word stand in the directory?  False: it is damaged.
+ * zen_page_word_owner -- the owner that a word names; it is that of a page with an owner.
+ */
 extern bool zen_page_word_fits(uint32 pageno, uint64 word);
+extern ZenPageOwner zen_page_word_owner(uint64 word);
 
 /*
  * zen_page_adopt -- recovery: read what the directory says of a page, and make it known: with no free slots, or on the

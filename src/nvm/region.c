@@ -504,11 +504,17 @@ zen_region_replay_committed(uint32 region, uint64 cts)
 	zen_region_persist_watermark(region);
 }
 
+uint64
+zen_region_replayed(uint32 region)
+{
+	Assert(region < ZEN_MAX_REGIONS);
+	return *(volatile uint64 *) &zen_regions[region].watermark;
+}
+
 bool
 zen_region_replay_is_committed(uint32 region, uint64 cts)
 {
-	Assert(region < ZEN_MAX_REGIONS);
-	return cts <= zen_regions[region].watermark;
+	return cts <= zen_region_replayed(region);
 }
 
 void
@@ -770,6 +776,17 @@ evidence_fault(uint32 region)
 		return "nothing in NVM proves its newest commit";
 	h = zen_tuple_header(r->anchor);
 	return h.word0 == (r->last_cts | ZEN_LP) ? NULL : "its anchor does not prove its newest commit";
+}
+
+const char *
+zen_region_copy_fault(uint32 region)
+{
+	ZenRegionEntry *e = &zen_pool.regions[region];
+	Doubt		d = load_doubt(e);
+
+	if (d.word != 0 && !doubt_fits(&d, NULL))
+		return "the checksum of its in-doubt descriptor does not match";
+	return NULL;
 }
 
 const char *

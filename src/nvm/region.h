@@ -123,6 +123,7 @@ extern void zen_region_take_over(uint32 region);
  *
  * zen_region_replay_none -- nothing of any region has committed, and nothing is in doubt.
  *
+ * zen_region_replayed -- up to which Tx-CTS it covers all.
  * zen_region_replay_is_committed -- does it cover this Tx-CTS?
  *
  * zen_region_replay_decided -- it covers the descriptor's transaction, which is prepared no longer.  The descriptor
@@ -133,6 +134,7 @@ extern void zen_region_take_over(uint32 region);
 extern void zen_region_replay_doubt(uint32 region, uint64 full_xid, uint64 cts, uint32 kind);
 extern void zen_region_replay_committed(uint32 region, uint64 cts);
 extern void zen_region_replay_none(void);
+extern uint64 zen_region_replayed(uint32 region);
 extern bool zen_region_replay_is_committed(uint32 region, uint64 cts);
 extern void zen_region_replay_decided(uint32 region);
 
@@ -201,10 +203,12 @@ extern uint64 zen_region_committed(uint32 region, uint64 limit);
 
 /*
  * zen_region_fault -- what is wrong with a region; NULL if nothing is, or if that cannot be told because it is at work.
+ * zen_region_copy_fault -- the same by NVM alone; for a copy in recovery.
  *
  * zen_region_is_committed -- R3: has the region committed cts?  True also while it is leased, when that cannot be told.
  */
 extern const char *zen_region_fault(uint32 region);
+extern const char *zen_region_copy_fault(uint32 region);
 extern bool zen_region_is_committed(uint32 region, uint64 cts);
 
 /* zen_cts_is_known -- R14: is cts covered by the persistent mark? */

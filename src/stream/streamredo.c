@@ -220,6 +220,11 @@ store_slot(ZenRecordReader *r)
 		zen_tuple_scrub(s.slot);
 		return;
 	}
+	if (ZEN_FAULT(COPY_STORED_SLOWLY) || ZEN_FAULT(COPY_SEEN_TORN))
+	{
+		zen_nvm_copy(at + ZEN_HEADER_SIZE, r->at + ZEN_HEADER_SIZE, s.len - ZEN_HEADER_SIZE);
+		pg_usleep(100);
+	}
 	zen_nvm_copy(at, r->at, s.len);
 	if (!ZEN_FAULT(R18_REDO_UNFLUSHED))
 		zen_flush(at, s.len);

@@ -86,4 +86,13 @@ extern bool zen_verify_word(ZenHTable *ht, uint64 tidno, ZenFault *fault);
 extern void zen_verify_index(ZenReport *report, Relation table, ZenHTable *ht, Relation index,
 							 const uint64 *skip, uint64 nskip);
 
+/* ---------- a copy (verify_copy.c) ---------- */
+
+/*
+ * zen_verify_copy -- look at the pool of a standby, which follows its primary.
+ *
+ * Waits for no lock, and redo goes on.  ERROR (55000) if the server is promoted meanwhile.
+ */
+extern void zen_verify_copy(ZenReport *report);
+
 #endif							/* ZEN_VERIFY_H */

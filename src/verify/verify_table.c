@@ -493,6 +493,12 @@ zen_verify(PG_FUNCTION_ARGS)
 	int			security;
 	int			nest_level;
 
+	if (RecoveryInProgress() && zen_pool_is_replica())
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("a zen table cannot be verified while the server is in recovery"),
+				 errdetail("The map of a table is made when the server is promoted."),
+				 errhint("zen_verify_pool() looks at the copy of the pool.")));
 	zen_gate();
 	zen_report_begin(&report, fcinfo);
 	rel = open_zen_table(relid);
