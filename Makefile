@@ -12,7 +12,8 @@
 #   make check-sanitized  the tests under AddressSanitizer, SANITIZE=undefined: UBSan; tools/check-sanitized
 #   make check-vm        in virtual machines with persistent memory, whose power is cut: tools/check-vm
 #   make check-citus CITUS_SRC=DIR   kills and shard moves under Citus, built from its sources: tools/check-citus
-#   make check-backup-tools  pgBackRest, Barman, Patroni, repmgr and rsync at work: tools/check-backup-tools
+#   make check-backup-tools  pgBackRest, Barman, Patroni, repmgr, pgpool2 and rsync at work: tools/check-backup-tools
+#   make check-production  doc/production.md, word for word, on two bare Debians: tools/check-production
 #   make check-commands    README's two commands, each the first on a bare Debian: tools/check-commands
 #   make demo              the same, then TPC-C on zen and on heap, a crash and a recovery
 #   make bench             zen and its peers side by side, half an hour; make bench-full: 90 minutes.
@@ -37,15 +38,15 @@ endif
 
 # These goals work on a machine that has no server yet, so they must not need PGXS.
 TOOLS = check check-quick check-postgres check-citus check-sanitized check-vm check-backup-tools check-commands \
-	torture demo bench bench-full check-includes check-docs check-lines check-format format dist
+	check-production torture demo bench bench-full check-includes check-docs check-lines check-format format dist
 
 ifneq ($(filter $(TOOLS),$(MAKECMDGOALS)),)
 
 .PHONY: $(MAKECMDGOALS)
 .NOTPARALLEL:
 
-check check-postgres check-citus check-sanitized check-vm check-backup-tools check-commands demo check-includes \
-	check-docs check-lines format:
+check check-postgres check-citus check-sanitized check-vm check-backup-tools check-commands check-production demo \
+	check-includes check-docs check-lines format:
 	@tools/$@
 
 check-quick:

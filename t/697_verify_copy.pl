@@ -122,7 +122,7 @@ sub test_damage
 	my @slots = grep { !$_->{deleted} } slots_of($pool, $htable);
 	# the table's first pages are shared with others, the next ones are its own
 	my ($shared, $one, $other) = @slots[ 10, @slots / 2, @slots / 2 + 1 ];
-	damaged($pool, $shared->{offset} + 40, 0x8, qr/^checksum - .*checksum of the row version/, 'a row of a shared page');
+	damaged($pool, $shared->{offset} + 40, 0x8, qr/^checksum - .*checksum of the row/, 'a row of a shared page');
 	damaged($pool, $one->{offset} + 40, 0x8, qr/^checksum narrow .*checksum of the row version/, 'a bit of a row');
 	damaged($pool, $other->{offset} + 40, 0xff00ff, qr/^checksum narrow /, 'bytes of a row');
 	damaged($pool, $one->{offset} + 8, 1 << 20, qr/^checksum narrow /, 'another row');

@@ -17,7 +17,8 @@
 #include "nvm/tuple.h"
 #include "utils/relfilenodemap.h"
 
-#define MAX_TRIES	10000		/* looks at something that redo may be changing */
+#define MAX_TRIES	10000		/* looks at something that redo may be
+								 * changing */
 #define WAIT_US		1000		/* between two of them */
 
 typedef enum PlaceKind
@@ -33,7 +34,8 @@ typedef enum PlaceKind
 typedef struct Place
 {
 	PlaceKind	kind;
-	uint64		number;			/* copy of a superblock, region, HTable, page or ZenSlot */
+	uint64		number;			/* copy of a superblock, region, HTable, page
+								 * or ZenSlot */
 } Place;
 
 typedef struct CopyCheck
@@ -142,12 +144,12 @@ check_still_copy(void)
 }
 
 /*
- * Redo replays one record after the other, and each leaves the copy sound.  What looks wrong is a finding if it looks so
- * while no record is replayed: the end of the last one that redo has done, read before the look, is that of the last one
- * that it has begun, read after the look.
+ * Redo replays one record after the other, and each leaves the copy sound.  What looks wrong is a finding if it looks
+ * so while no record is replayed: the end of the last one that redo has done, read before the look, is that of the last
+ * one that it has begun, read after the look.
  */
 static void
-check_place(CopyCheck *c, PlaceKind kind, uint64 number)
+look_beside_redo(CopyCheck *c, PlaceKind kind, uint64 number)
 {
 	Place		p = {.kind = kind,.number = number};
 	const char *fault = look(c, p);
@@ -203,11 +205,11 @@ check_slots(CopyCheck *c, uint32 pageno)
 	ZenPageOwner owner;
 	Size		size;
 
-	check_place(c, PLACE_PAGE, pageno);
+	look_beside_redo(c, PLACE_PAGE, pageno);
 	if (!page_in_copy(pageno, &owner, &size))
 		return;
 	for (Size at = 0; at + size <= ZEN_PAGE_SIZE; at += size)
-		check_place(c, PLACE_SLOT, ((Size) pageno * ZEN_PAGE_SIZE + at) / ZEN_SLOT_UNIT);
+		look_beside_redo(c, PLACE_SLOT, ((Size) pageno * ZEN_PAGE_SIZE + at) / ZEN_SLOT_UNIT);
 }
 
 static void
@@ -229,14 +231,14 @@ zen_verify_copy(ZenReport *report)
 
 	Assert(zen_pool_is_replica() && zen_pool_is_copied());
 	for (int i = 0; i < 2 * zen_pool.nfiles; i++)
-		check_place(&c, PLACE_SUPERBLOCK, (uint64) i);
+		look_beside_redo(&c, PLACE_SUPERBLOCK, (uint64) i);
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
 		c.committed[r] = zen_region_replayed(r);
-		check_place(&c, PLACE_REGION, r);
+		look_beside_redo(&c, PLACE_REGION, r);
 	}
 	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
-		check_place(&c, PLACE_HTABLE, i);
+		look_beside_redo(&c, PLACE_HTABLE, i);
 	for_data_pages(&c, end, find_committed);
 	for_data_pages(&c, end, check_slots);
 	pfree(c.committed);
