@@ -77,8 +77,11 @@ mark_newest(ZenMarkRecord *records, int n, Size stride, uint64 *value)
 		ZenMarkRecord *record = mark_record(records, i, stride);
 		uint64		v = zen_nvm_load64(&record->value);
 
-		/* never written (0, 0) and half written records do not fit */
-		if (zen_nvm_load64(&record->check) != ~v)
+		/*
+		 * never written (0, 0) and half written records do not fit; one whose
+		 * zeroes have become ones would, but no Tx-CTS is so large
+		 */
+		if (zen_nvm_load64(&record->check) != ~v || v > ZEN_CTS_MASK)
 			continue;
 		if (newest < 0 || v > *value)
 		{
