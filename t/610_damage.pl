@@ -232,6 +232,9 @@ sub directories
 	check("$image, region directory, word $_", $image, sub { $_[0]->flip($region->{offset} + 8 * $_, between(0, 20)) },
 		qr/sound|reported|refused/)
 	  for 0 .. 6;
+	# of a free entry: its watermark's other word, which is zero, fits
+	check("$image, region directory, word of ones in a free entry", $image,
+		sub { $_[0]->put(region_offset(REGIONS - 1), "\xff" x 8) }, qr/sound|reported/);
 	check("$image, Tx-CTS mark, word $_", $image, sub { $_[0]->flip(OFF_MARK + 8 * $_, between(0, 40)) },
 		qr/sound|reported|refused/)
 	  for 0 .. 1;
