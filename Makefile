@@ -22,7 +22,7 @@
 #   make check-docs        do the documents keep their rules (tools/check-docs says which)?
 #   make check-lines       is a line too long, do six stand twice?
 #   make check-format      is the code formatted?  make format does it
-#   make dist              the release archive zen-VERSION.tar.gz, of the last commit
+#   make dist              the release archive zen-VERSION.tar.gz, of the last commit; DIST=DIR
 #   WERROR=1               warnings are errors
 #   EXECUTOR=no            a build without src/exec; no statement is run faster than by the standard executor
 #   ZEN_TESTING=1          a build with the settings for tests and measurements (src/base/testing.h)
@@ -38,15 +38,16 @@ endif
 
 # These goals work on a machine that has no server yet, so they must not need PGXS.
 TOOLS = check check-quick check-postgres check-citus check-sanitized check-vm check-backup-tools check-commands \
-	check-production torture demo bench bench-full check-includes check-docs check-lines check-format format dist
+	check-production torture demo bench bench-full check-includes check-docs check-lines check-format \
+	format dist
 
 ifneq ($(filter $(TOOLS),$(MAKECMDGOALS)),)
 
 .PHONY: $(MAKECMDGOALS)
 .NOTPARALLEL:
 
-check check-postgres check-citus check-sanitized check-vm check-backup-tools check-commands check-production demo \
-	check-includes check-docs check-lines format:
+check check-postgres check-citus check-sanitized check-vm check-backup-tools check-commands check-production \
+	demo check-includes check-docs check-lines format:
 	@tools/$@
 
 check-quick:
@@ -65,10 +66,11 @@ bench-full:
 check-format:
 	@tools/format --check
 
+dist: DIST = .
 dist: release = zen-$(shell sed -n "s/^default_version = '\(.*\)'/\1/p" zen.control)
 dist:
-	@git archive --format=tar.gz --prefix=$(release)/ --output=$(release).tar.gz HEAD
-	@echo $(release).tar.gz
+	@git archive --format=tar.gz --prefix=$(release)/ --output=$(DIST)/$(release).tar.gz HEAD
+	@echo $(DIST)/$(release).tar.gz
 
 # "make clean check": the other goals are PGXS's.
 $(filter-out $(TOOLS),$(MAKECMDGOALS)):
@@ -241,11 +243,6 @@ TAP_TESTS = $(if $(wildcard t/*.pl),1)
 REGRESS_OPTS = --load-extension=zen
 ISOLATION_OPTS = --load-extension=zen
 
-# A release archive has no expected/ (.gitattributes).
-ifeq ($(wildcard expected),)
-NO_INSTALLCHECK = 1
-endif
-
 EXTRA_CLEAN = .built-for
 
 # No LLVM bitcode: the executor would inline nothing of a table access method.
@@ -257,16 +254,11 @@ $(error no PostgreSQL server headers: run tools/install-deps, or set PG_CONFIG)
 endif
 include $(PGXS)
 
-# PGXS's own rule looks for them under doc/ in there.
-uninstall: uninstall-documents
-uninstall-documents:
+# PGXS's own rules look for them under doc/ and tools/ in there.
+uninstall: uninstall-named
+uninstall-named:
 	rm -f $(addprefix '$(DESTDIR)$(docdir)/$(docmoduledir)'/,$(notdir $(DOCS)))
-.PHONY: uninstall-documents
-
-ifdef NO_INSTALLCHECK
-installcheck:
-	@echo 'no folder expected/: run the tests in a checkout of the repository' >&2; exit 1
-endif
+.PHONY: uninstall-named
 
 # The lists of counters and gauges are the columns of view zen_stat.
 zen--1.0.sql: zen--1.0.sql.in src/base/stats.h Makefile
