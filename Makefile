@@ -83,6 +83,8 @@ EXTENSION = zen
 DATA_built = zen--1.0.sql
 PGFILEDESC = "zen - tables in non-volatile memory"
 
+SCRIPTS = tools/zen_setup_device
+
 # Documents go to a folder of zen's own: many extensions have a README.md.
 DOCS = $(wildcard doc/*.md doc/*.svg)
 override docmoduledir = zen
@@ -257,6 +259,7 @@ include $(PGXS)
 # PGXS's own rules look for them under doc/ and tools/ in there.
 uninstall: uninstall-named
 uninstall-named:
+	rm -f $(addprefix '$(DESTDIR)$(bindir)'/,$(notdir $(SCRIPTS)))
 	rm -f $(addprefix '$(DESTDIR)$(docdir)/$(docmoduledir)'/,$(notdir $(DOCS)))
 .PHONY: uninstall-named
 
