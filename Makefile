@@ -14,6 +14,7 @@
 #   make check-citus CITUS_SRC=DIR   kills and shard moves under Citus, built from its sources: tools/check-citus
 #   make check-backup-tools  pgBackRest, Barman, Patroni, repmgr, pgpool2 and rsync at work: tools/check-backup-tools
 #   make check-production  doc/production.md, word for word, on two bare Debians: tools/check-production
+#   make check-packages    do the packages and the release archive build, install, work: tools/check-packages
 #   make check-commands    README's two commands, each the first on a bare Debian: tools/check-commands
 #   make demo              the same, then TPC-C on zen and on heap, a crash and a recovery
 #   make bench             zen and its peers side by side, half an hour; make bench-full: 90 minutes.
@@ -38,7 +39,7 @@ endif
 
 # These goals work on a machine that has no server yet, so they must not need PGXS.
 TOOLS = check check-quick check-postgres check-citus check-sanitized check-vm check-backup-tools check-commands \
-	check-production torture demo bench bench-full check-includes check-docs check-lines check-format \
+	check-production check-packages torture demo bench bench-full check-includes check-docs check-lines check-format \
 	format dist
 
 ifneq ($(filter $(TOOLS),$(MAKECMDGOALS)),)
@@ -47,7 +48,7 @@ ifneq ($(filter $(TOOLS),$(MAKECMDGOALS)),)
 .NOTPARALLEL:
 
 check check-postgres check-citus check-sanitized check-vm check-backup-tools check-commands check-production \
-	demo check-includes check-docs check-lines format:
+	check-packages demo check-includes check-docs check-lines format:
 	@tools/$@
 
 check-quick:
