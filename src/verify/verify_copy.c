@@ -15,7 +15,6 @@
 #include "nvm/poolfile.h"
 #include "nvm/region.h"
 #include "nvm/tuple.h"
-#include "utils/relfilenodemap.h"
 
 #define MAX_TRIES	10000		/* looks at something that redo may be
 								 * changing */
