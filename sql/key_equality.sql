@@ -108,18 +108,6 @@ SELECT each('INSERT INTO n_%1$s SELECT i, i FROM generate_series(1, 100) i') \ge
 SELECT each('PREPARE ten_%1$s(bigint) AS SELECT ''%1$s'' AS k, * FROM n_%1$s WHERE n === $1 AND n %% 4 = 0') \gexec
 SELECT thrice('EXECUTE ten_%1$s(3)') \gexec
 
--- collations: what is one by the statement's is two by the key's, and the other way round
-CREATE COLLATION any_case (PROVIDER = icu, LOCALE = 'und-u-ks-level2', DETERMINISTIC = false);
-SELECT make('s', 's text COLLATE "C" PRIMARY KEY, v int');
-SELECT make('i', 's text COLLATE any_case PRIMARY KEY, v int');
-SELECT each('INSERT INTO s_%1$s VALUES (''a'', 1), (''A'', 2)') \gexec
-SELECT each('INSERT INTO i_%1$s VALUES (''a'', 1)') \gexec
-SELECT each('INSERT INTO i_%1$s VALUES (''A'', 2) ON CONFLICT DO NOTHING') \gexec
-SELECT each('PREPARE wide_%1$s(text) AS SELECT ''%1$s'' AS k, * FROM s_%1$s WHERE s = $1 COLLATE any_case') \gexec
-SELECT each('PREPARE narrow_%1$s(text) AS SELECT ''%1$s'' AS k, * FROM i_%1$s WHERE s = $1') \gexec
-SELECT thrice('EXECUTE wide_%1$s(''A'')') \gexec
-SELECT thrice('EXECUTE narrow_%1$s(''A'')') \gexec
-
 -- which types name one row: their own; integers, floats, texts, and dates without time zone beside each other
 CREATE TABLE keys (i2 smallint UNIQUE, i4 int UNIQUE, i8 bigint UNIQUE, f4 real UNIQUE, f8 float8 UNIQUE, s text UNIQUE,
 	n name UNIQUE, d date UNIQUE, ts timestamp UNIQUE, z timestamptz UNIQUE, num numeric UNIQUE, v varchar(9) UNIQUE) USING zen;
