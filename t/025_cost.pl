@@ -188,7 +188,7 @@ sub test_wal_writer
 	}
 
 	# What the configuration says comes before zen's default, and shows that the measure works.
-	return if value($dbh, 'SHOW server_version_num') >= 160000;
+	return if value($dbh, 'SHOW server_version_num') >= 170000;
 	is(value($dbh, 'SHOW wal_writer_flush_after'), '0', 'the WAL writer flushes what it writes');
 	$node->append_conf('postgresql.conf', "wal_writer_flush_after = '1MB'");
 	$node->restart;

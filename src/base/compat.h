@@ -3,6 +3,10 @@
  *
  * The rest of zen is written against the newest server's names.  This is the only file that may
  * test PG_VERSION_NUM (tools/check-includes proves it).
+ *
+ * 16 is in all but one place as 15 or as 17: it has the file numbers, permissions, lists of locks and counts of updated
+ * index entries of 17, and the process numbers, wait events, samples of ANALYZE and asynchronous commits' wake-ups that
+ * 17 changed.  Its own are the nodes of JSON expressions (zen_is_json_node).
  */
 #ifndef ZEN_COMPAT_H
 #define ZEN_COMPAT_H
@@ -152,11 +156,11 @@ zen_query_asks_for_more(const Query *query, AclMode than)
 #endif
 
 /*
- * In 15 each asynchronous commit wakes the WAL writer, from when a page of WAL is full until that page is flushed.  The
- * WAL writer puts this off by wal_writer_flush_after; see guc.c.  17 and later wake it after so many pages, and with 0
- * at each commit.
+ * Before 17 each asynchronous commit wakes the WAL writer, from when a page of WAL is full until that page is flushed.
+ * The WAL writer puts this off by wal_writer_flush_after; see guc.c.  17 and later wake it after so many pages, and
+ * with 0 at each commit.
  */
-#define ZEN_COMMITS_WAKE_WAL_WRITER	(PG_VERSION_NUM < 160000)
+#define ZEN_COMMITS_WAKE_WAL_WRITER	(PG_VERSION_NUM < 170000)
 
 /* 17 numbers processes by their PGPROC where backend ids were used before. */
 #if PG_VERSION_NUM < 170000
