@@ -39,6 +39,8 @@ my $meta = decode_json($text);
 is($meta->{version}, "$release.0", 'META.json names the version of zen.control');
 is($meta->{provides}{zen}{version}, $meta->{version}, 'so does the extension in it');
 ok(-e "$root/zen--$release.sql.in", 'the script of this version is there');
+my ($library) = read_file("$root/src/base/guc.h") =~ /^#define ZEN_VERSION\s+"(.*)"/m;
+is($library, $release, 'the library names the version of zen.control');
 
 my $pg_config = $ENV{PG_CONFIG} || 'pg_config';
 chomp(my $folder = `"$pg_config" --docdir`);

@@ -41,6 +41,7 @@ int			zen_recovery_workers = 3;
 int			zen_spill_threshold_kb;
 bool		zen_met_cache_split = true;
 bool		zen_skip_damaged_rows = false;
+static char *loaded_version;
 bool		zen_save_map = true;
 int			zen_default_index = ZEN_INDEX_BTREE;
 int			zen_stream = ZEN_STREAM_OFF;
@@ -450,6 +451,10 @@ define_user_settings(void)
 							 "Normally reading such a row is an error.  Meant for saving the other rows of the table.",
 							 &zen_skip_damaged_rows, false,
 							 PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+	DefineCustomStringVariable("zen.version",
+							   "Version of the zen library that the server has loaded.", NULL,
+							   &loaded_version, ZEN_VERSION,
+							   PGC_INTERNAL, GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, NULL, NULL, NULL);
 }
 
 /* ---------- names from before version 1.0; to be forgotten with the next release ---------- */

@@ -10,6 +10,9 @@
 
 #include "base/testing.h"
 
+#define ZEN_VERSION			"1.0"	/* of the library; zen.control and
+									 * META.json have it, too */
+
 /* How far the pool's medium can be trusted; see doc of zen.pool_mode. */
 typedef enum ZenPoolMode
 {

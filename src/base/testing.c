@@ -22,6 +22,7 @@ char	   *zen_numa_simulate_load = NULL;
 int			zen_numa_partitions = 2048;
 bool		zen_debug_keep_plans = false;
 int			zen_freeze_age = 100 * 1000 * 1000;
+int			zen_stream_ahead = 0;
 
 #ifdef ZEN_FAULTS
 int			zen_fault = ZEN_FAULT_NONE;
@@ -75,6 +76,10 @@ zen_testing_init(void)
 							"Transactions after which all row versions in DRAM are looked at for old transaction ids.",
 							"Versions are normally frozen, and row locks forgotten, long before.",
 							&zen_freeze_age, 100 * 1000 * 1000, 1, 1000 * 1000 * 1000, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("zen.stream_ahead",
+							"Added to the format version of zen's records in the write-ahead log.",
+							"The server writes and reads as a zen that is by so many versions newer.",
+							&zen_stream_ahead, 0, 0, 100, PGC_POSTMASTER, 0, NULL, NULL, NULL);
 #ifdef ZEN_FAULTS
 	DefineCustomEnumVariable("zen.fault", "Breaks one rule of persistence, for tests.", NULL,
 							 &zen_fault, ZEN_FAULT_NONE, fault_options, PGC_SIGHUP, 0, NULL, NULL, NULL);

@@ -27,6 +27,8 @@ extern int	zen_numa_partitions;	/* that the values of partition keys are
 extern bool zen_debug_keep_plans;	/* keep state of any plan, and at once */
 extern int	zen_freeze_age;		/* transactions between two sweeps over all
 								 * entries in DRAM */
+extern int	zen_stream_ahead;	/* added to the format version of the records
+								 * in the WAL */
 
 /* zen_testing_init -- define the settings.  Called once, by zen_guc_init(). */
 extern void zen_testing_init(void);
@@ -42,6 +44,7 @@ extern void zen_testing_init(void);
 #define zen_numa_partitions			2048
 #define zen_debug_keep_plans		false
 #define zen_freeze_age				(100 * 1000 * 1000)
+#define zen_stream_ahead			0
 
 static inline void
 zen_testing_init(void)

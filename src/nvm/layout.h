@@ -2,7 +2,7 @@
  * layout.h -- every byte that zen keeps in NVM.
  *
  * Nothing else defines a persistent format.  All integers are little-endian (x86-64 only).  A change here
- * is a change of ZEN_FORMAT_VERSION.
+ * is a further ZEN_FORMAT_VERSION, and a pool gets it only when it needs it (doc/versions.md).
  *
  *	offset		size		what
  *	0			4 KB		superblock, copy 0
@@ -33,6 +33,7 @@
 										 * it was made with */
 
 #define ZEN_FORMAT_VERSION_FILES	4	/* has several files */
+#define ZEN_FORMAT_VERSION_LAST		ZEN_FORMAT_VERSION_FILES	/* that this zen reads */
 
 #define ZEN_MAX_FILES			16
 #define ZEN_MAX_NODE			1023

@@ -231,10 +231,10 @@ read_old_pool(bool may_run)
 	zen_superblock_read(fd, &pair);
 	at = zen_superblock_in_force(&pair);
 	if (at < 0)
-		refuse_upgrade(psprintf("File \"%s\", which its zen.pool_path names, is not a zen pool of format version %u.",
-								path, ZEN_FORMAT_VERSION),
-					   "Set zen.pool_path of the new cluster to the pool of the old cluster, and use one version of "
-					   "zen in both.");
+		refuse_upgrade(psprintf("File \"%s\", which its zen.pool_path names, is no zen pool of formats %u to %u.",
+								path, ZEN_FORMAT_VERSION, ZEN_FORMAT_VERSION_LAST),
+					   "Set zen.pool_path of the new cluster to the pool of the old cluster.  The new one needs the "
+					   "same version of zen, or a newer one.");
 	if (flock(fd, LOCK_SH | LOCK_NB) != 0 ? !may_run : pair.copy[at].clean != 1)
 		refuse_upgrade("The pool was not left in order by the old cluster's server.",
 					   "Start the old cluster, wait until zen_recovery says that it is ready, and stop it in fast "

@@ -96,7 +96,7 @@ static bool
 superblock_is_known(const ZenSuperblock *sb)
 {
 	return sb->magic == ZEN_MAGIC &&
-		sb->version >= ZEN_FORMAT_VERSION && sb->version <= ZEN_FORMAT_VERSION_FILES;
+		sb->version >= ZEN_FORMAT_VERSION && sb->version <= ZEN_FORMAT_VERSION_LAST;
 }
 
 /* Do size, number of pages and place of the first data page agree? */
@@ -292,8 +292,11 @@ refuse_superblock(int file, const ZenSuperblockPair *pair)
 		if (pair->copy[i].magic == ZEN_MAGIC && !superblock_is_known(&pair->copy[i]))
 			ereport(FATAL,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("zen pool file \"%s\" has format version %u, this version of zen needs version %u",
-							zen_files[file].path, pair->copy[i].version, ZEN_FORMAT_VERSION),
+					 errmsg("zen pool file \"%s\" has format version %u, and this zen %s reads versions %u to %u",
+							zen_files[file].path, pair->copy[i].version, ZEN_VERSION, ZEN_FORMAT_VERSION,
+							ZEN_FORMAT_VERSION_LAST),
+					 pair->copy[i].version > ZEN_FORMAT_VERSION_LAST ?
+					 errhint("Install the version of zen that has used the pool last, or a newer one.") :
 					 errhint("Start the server with the version of zen that wrote the pool, dump the tables and "
 							 "load them into a new cluster.")));
 	}

@@ -63,18 +63,27 @@
 #define ZEN_XLOG_NOTE		0xE0	/* what the primary server says of itself:
 									 * ZenCopyNote */
 
+/*
+ * The version of all these records.  A change of any of them is a further version, and one that an older zen cannot
+ * ignore is also a further format version of the pool (nvm/layout.h): a base backup may begin behind the note that
+ * says it.  A newer zen reads all versions from 1 on.
+ */
+#define ZEN_STREAM_VERSION	1
+
 /* What a note says. */
 #define ZEN_NOTE_EMPTY		1	/* the pool has no rows and no tables: a copy
-								 * may begin here.  Behind it nfiles times
+								 * may begin here.  Behind it for each file
 								 * ZenCopyLayout */
 #define ZEN_NOTE_DRAM		2	/* what copies will need to open the tables */
 #define ZEN_NOTE_UNSEEN		3	/* a table is made whose rows are not in the
 								 * WAL.  Of any zen.stream but replica */
+#define ZEN_NOTE_VERSION	4	/* at a start, before all others: the version
+								 * of the records from here on */
 
 typedef struct ZenCopyNote
 {
 	uint32		what;			/* ZEN_NOTE_* */
-	uint32		nfiles;
+	uint32		number;			/* EMPTY: of files.  VERSION: of the version */
 	uint64		dram_size;		/* bytes of zen.dram_size; 0: not told */
 	uint64		dram_needs;		/* bytes of it without row versions */
 } ZenCopyNote;

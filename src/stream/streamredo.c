@@ -45,6 +45,18 @@ misfit(const ZenRecordReader *r, const char *what)
 	stop_replay(r, what, "Take a new base backup of the primary server.");
 }
 
+/* From here on the WAL has what this zen does not understand.  Nothing of it is replayed. */
+static void
+check_version(const ZenRecordReader *r, uint32 version)
+{
+	uint32		own = ZEN_STREAM_VERSION + zen_stream_ahead;
+
+	if (version > own)
+		stop_replay(r, psprintf("zen's records are of version %u from there on, and this zen %s reads versions 1 to %u",
+								version, ZEN_VERSION, own),
+					"Install the version of zen that has written them, or a newer one, and start this server again.");
+}
+
 static void
 redo_take(ZenRecordReader *r, void *to, Size n)
 {
@@ -568,8 +580,10 @@ redo_note(ZenRecordReader *r, bool follows)
 	ZenCopyNote note;
 
 	redo_take(r, &note, sizeof(note));
-	if (note.what == ZEN_NOTE_EMPTY)
-		redo_empty(r, note.nfiles, follows);
+	if (note.what == ZEN_NOTE_VERSION)
+		check_version(r, note.number);
+	else if (note.what == ZEN_NOTE_EMPTY)
+		redo_empty(r, note.number, follows);
 	else if (note.what == ZEN_NOTE_UNSEEN)
 		lack_rows(r, "there are zen tables, and zen.stream is not \"replica\" there");
 	else if (note.what == ZEN_NOTE_DRAM && follows)
@@ -737,6 +751,8 @@ redo_record(XLogReaderState *record)
 	note_replay(record);
 	if (redo_kinds[kind >> 4] != NULL)
 		redo_kinds[kind >> 4] (&r);
+	else if (kind >= ZEN_XLOG_SLOTS)
+		misfit(&r, "a record is of an unknown kind");
 	zen_filetime_redone();
 	zen_cover_redo_done(record);
 }

@@ -205,6 +205,8 @@ describe_note(StringInfo buf, XLogReaderState *record)
 		return;
 	if (note.what == ZEN_NOTE_DRAM)
 		appendStringInfo(buf, "dram " UINT64_FORMAT " of " UINT64_FORMAT, note.dram_needs, note.dram_size);
+	else if (note.what == ZEN_NOTE_VERSION)
+		appendStringInfo(buf, "version %u", note.number);
 	else
 		appendStringInfoString(buf, note.what == ZEN_NOTE_EMPTY ? "empty" : "unseen table");
 }

@@ -489,9 +489,17 @@ pool_is_empty(void)
 }
 
 static void
+tell_version(void)
+{
+	ZenCopyNote note = {.what = ZEN_NOTE_VERSION,.number = ZEN_STREAM_VERSION + zen_stream_ahead};
+
+	copy_insert(ZEN_XLOG_NOTE, &note, sizeof(note), NULL, 0);
+}
+
+static void
 tell_empty(void)
 {
-	ZenCopyNote note = {.what = ZEN_NOTE_EMPTY,.nfiles = zen_pool.nfiles};
+	ZenCopyNote note = {.what = ZEN_NOTE_EMPTY,.number = zen_pool.nfiles};
 	ZenCopyLayout layout[ZEN_MAX_FILES];
 
 	for (int i = 0; i < zen_pool.nfiles; i++)
@@ -686,6 +694,8 @@ zen_streamsink_install(void)
 void
 zen_streamsink_committed(void (*find_tail) (void))
 {
+	if (zen_copies())
+		tell_version();
 	/* copies follow no longer if zen.stream has another value now */
 	if (find_tail != NULL && is_left() && !zen_pool_is_replica())
 		leave_copies();
