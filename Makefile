@@ -202,6 +202,7 @@ OBJS = $(addprefix src/base/, \
 		keyjoin.o \
 		batchagg.o \
 		batchnode.o \
+		indexonly.o \
 		pointmemory.o \
 		pointplan.o \
 		pointrow.o \

@@ -20,6 +20,7 @@
 #include "catalog/objectaccess.h"
 #include "commands/trigger.h"
 #include "exec/batch.h"
+#include "exec/indexonly.h"
 #include "exec/keptnodes.h"
 #include "exec/planhook.h"
 #include "exec/plannode.h"
@@ -309,6 +310,7 @@ start_kept(ZenPoint *point, PlannedStmt *stmt, Snapshot snapshot)
 	(void) zen_keptnodes_walk(outerPlan(stmt->planTree), collect_functions, &point->functions);
 	point->kept = CreateQueryDesc(stmt, "", snapshot, InvalidSnapshot, None_Receiver, NULL, NULL, 0);
 	standard_ExecutorStart(point->kept, EXEC_FLAG_SKIP_TRIGGERS);
+	zen_indexonly_take_over(point->kept->planstate);
 }
 
 /*
@@ -600,6 +602,7 @@ point_start(QueryDesc *query, int eflags)
 	if (point == NULL)
 	{
 		standard_ExecutorStart(query, eflags);
+		zen_indexonly_take_over(query->planstate);
 		return;
 	}
 	Assert(GetActiveSnapshot() == query->snapshot);

@@ -23,6 +23,15 @@ extern void zentree_scan_callbacks(IndexAmRoutine *am);
 extern int	zentree_ahead(IndexScanDesc scan, ItemPointer tids, int max);
 
 /*
+ * zentree_keeps_whole -- does the tree of a scan keep whole columns, not tuples, and are all passed by value?
+ *
+ * zentree_entry -- then these are the columns of the entry to which the scan has come: it need not form a tuple, so
+ * xs_want_itup may be false.
+ */
+extern bool zentree_keeps_whole(IndexScanDesc scan);
+extern void zentree_entry(IndexScanDesc scan, Datum *values, bool *isnull);
+
+/*
  * zen_gap_lock -- lock what a scan is about to read: the gap of the first nequal columns of a position, or without any
  * the index.
  */

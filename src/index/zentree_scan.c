@@ -643,6 +643,28 @@ zentree_ahead(IndexScanDesc scan, ItemPointer tids, int max)
 	return n;
 }
 
+bool
+zentree_keeps_whole(IndexScanDesc scan)
+{
+	TreeScan   *s = scan->opaque;
+
+	/* a column of type uuid takes both words */
+	return s->shape.kind != ZEN_TREE_TUPLES && s->shape.columns[0].code != ZEN_CODE_UUID;
+}
+
+void
+zentree_entry(IndexScanDesc scan, Datum *values, bool *isnull)
+{
+	TreeScan   *s = scan->opaque;
+
+	Assert(zentree_keeps_whole(scan) && s->active && s->current >= 0 && s->current < s->batch.n);
+	for (int i = 0; i < s->shape.natts; i++)
+	{
+		Assert(TupleDescAttr(s->shape.desc, i)->attbyval);
+		values[i] = zen_shape_value(&s->shape, &s->batch.slots[s->current], i, &isnull[i]);
+	}
+}
+
 void
 zentree_scan_callbacks(IndexAmRoutine *am)
 {

@@ -158,6 +158,12 @@ zen_row_copy(ZenRow *row, uint64 tidno, ZenVersion *v, ZenVersion *successor)
 	return v != NULL && !(zen_version_flags(v) & ZEN_V_TOMBSTONE) && copy_out(row, tidno, v, successor);
 }
 
+bool
+zen_row_copy_stored(ZenRow *row, uint64 tidno, ZenSlot slot)
+{
+	return copy_out_slot(row, tidno, slot, zen_tuple_header(slot).word1);
+}
+
 /* ---------- fetching ---------- */
 
 static void
@@ -363,13 +369,10 @@ look_visible(ZenFetch *f)
 bool
 zen_row_visible(ZenFetch *f)
 {
-	ZenWord    *word = zen_tidmap_word(f->ht, f->tidno);
 	bool		visible;
 
 	Assert(IsMVCCSnapshot(f->snapshot) && f->code == ZEN_ANY_CODE && f->row == NULL);
 	f->all_dead = false;
-	if (word != NULL && zen_word_is_seen(pg_atomic_read_u64(word)))
-		return true;
 	zen_epoch_enter();
 	visible = look_visible(f);
 	zen_epoch_leave();
@@ -411,20 +414,31 @@ zen_row_count_visible(ZenHTable *ht, uint32 n)
 	count_reads(ht, ZEN_T_SCANNED, n, 0);
 }
 
-uint32
-zen_row_seen(ZenHTable *ht, const uint64 *tidnos, int n)
+uint64
+zen_row_seen(ZenHTable *ht, const ItemPointerData *tids, int n)
 {
-	uint32		seen = 0;
+	ZenWord    *words[64];
+	ZenWord    *leaf = NULL;
+	uint64		leafno = PG_UINT64_MAX,
+				seen = 0;
 
-	Assert(n <= 32);
-	zen_row_prefetch_words(ht, tidnos, n);
+	Assert(n <= lengthof(words));
 	for (int i = 0; i < n; i++)
 	{
-		ZenWord    *word = zen_tidmap_word(ht, tidnos[i]);
+		uint64		tidno = zen_tidno(&tids[i]);
 
-		if (word != NULL && zen_word_is_seen(pg_atomic_read_u64(word)))
-			seen |= (uint32) 1 << i;
+		/* neighbours in an index are often of one leaf */
+		if (tidno / ZEN_LEAF_WORDS != leafno)
+		{
+			leafno = tidno / ZEN_LEAF_WORDS;
+			leaf = zen_tidmap_word(ht, leafno * ZEN_LEAF_WORDS);
+		}
+		words[i] = leaf != NULL ? leaf + tidno % ZEN_LEAF_WORDS : NULL;
+		__builtin_prefetch(words[i]);
 	}
+	for (int i = 0; i < n; i++)
+		if (words[i] != NULL && zen_word_is_seen(pg_atomic_read_u64(words[i])))
+			seen |= UINT64CONST(1) << i;
 	return seen;
 }
 

@@ -72,7 +72,7 @@ extern bool zen_row_read(ZenFetch *fetch);
 
 /*
  * zen_row_visible -- does the snapshot, an MVCC snapshot, see a row under the TID?  Nothing is copied, and a slot in
- * NVM is not read.
+ * NVM is not read.  Mostly zen_row_seen() tells it for less.
  *
  * Of the fetch it takes ht, tidno and snapshot, and sets all_dead.
  */
@@ -82,12 +82,12 @@ extern bool zen_row_visible(ZenFetch *fetch);
 extern void zen_row_count_visible(ZenHTable *ht, uint32 n);
 
 /*
- * zen_row_seen -- of up to 32 TIDs those under which every snapshot sees a row, as far as the map tells: bit i for
+ * zen_row_seen -- of up to 64 TIDs those under which every snapshot sees a row, as far as the map tells: bit i for
  * TID i.
  *
  * Caller has a lock on the table.
  */
-extern uint32 zen_row_seen(ZenHTable *ht, const uint64 *tidnos, int n);
+extern uint64 zen_row_seen(ZenHTable *ht, const ItemPointerData *tids, int n);
 
 /* Memory for the rows of a block, one after the other. */
 typedef struct ZenRowChunk
@@ -188,5 +188,8 @@ extern uint32 zen_row_sample_block(ZenHTable *ht, uint64 block, ZenRowBlock *row
  * Inside the epoch in which the version was found.  successor may be NULL.
  */
 extern bool zen_row_copy(ZenRow *row, uint64 tidno, ZenVersion *v, ZenVersion *successor);
+
+/* zen_row_copy_stored -- the same of a slot to which a word in state NVM leads, inside the same epoch. */
+extern bool zen_row_copy_stored(ZenRow *row, uint64 tidno, ZenSlot slot);
 
 #endif							/* ZEN_ROWREAD_H */

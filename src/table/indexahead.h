@@ -13,20 +13,36 @@
 
 #define ZEN_MAX_AHEAD	16
 
+/* Of a btree: where a scan was when it asked last.  All zero at its start. */
+typedef struct ZenIndexPlace
+{
+	BlockNumber page;
+	int			item;
+} ZenIndexPlace;
+
 /* How far a scan is.  All zero at its start. */
 typedef struct ZenIndexAhead
 {
 	int			left;			/* rows asked for that are still to come */
 	int			n;				/* asked for by the last call, ... */
 	int			wanted;			/* ... if there were so many */
-	uint32		seen;			/* if the scan wants no row: bit i for
-								 * tids[i], as zen_row_seen(); else 0 */
 	ItemPointerData tids[2 * ZEN_MAX_AHEAD];	/* n asked for, and those
 												 * behind them */
-	BlockNumber page;			/* of a btree: where the scan was at the last
-								 * call, ... */
-	int			item;			/* ... and at which of its entries */
+	ZenIndexPlace place;
 } ZenIndexAhead;
+
+#define ZEN_MAX_SEEN	64
+
+/* What an index-only scan knows of the entries that it comes to next; zen_index_seen_begin() before its first. */
+typedef struct ZenIndexSeen
+{
+	int			next;			/* of n, the entry that the scan comes to */
+	int			n;				/* asked for by the last call, ... */
+	int			wanted;			/* ... if there were so many */
+	ZenIndexPlace place;
+	uint64		seen;			/* bit i for tids[i], as zen_row_seen() */
+	ItemPointerData tids[ZEN_MAX_SEEN];
+} ZenIndexSeen;
 
 /*
  * The entries that a scan has read from a tree, and hands out next: up to max TIDs; returns how many.  index/ has it,
@@ -63,27 +79,45 @@ zen_index_wants_no_row(IndexScanDesc scan)
 
 extern void zen_index_ask_ahead(ZenIndexAhead *ahead, IndexScanDesc scan, ZenHTable *ht);
 
-/*
- * zen_index_ahead -- the scan is about to fetch a row: ask for the rows behind it, if it is the last that was asked
- * for.
- *
- * True if the scan wants no row, and it is known that every snapshot sees this one.  Nothing is asked for at the first
- * row, as the scan may want no other.
- */
-static inline bool
-zen_index_ahead(ZenIndexAhead *ahead, IndexScanDesc scan, ZenHTable *ht, ItemPointer tid)
+/* zen_index_ahead -- the scan is about to fetch a row: ask for the rows behind it, if it is the last that was asked for. */
+static inline void
+zen_index_ahead(ZenIndexAhead *ahead, IndexScanDesc scan, ZenHTable *ht)
 {
-	bool		seen = false;
-
+	/* nothing is asked for at the first row: the scan may want no other */
 	if (ahead->left > 0)
-	{
-		int			i = ahead->n - ahead->left--;
-
-		seen = (ahead->seen & ((uint32) 1 << i)) != 0 && ItemPointerEquals(tid, &ahead->tids[i]);
-	}
+		ahead->left--;
 	if (ahead->left == 0)
 		zen_index_ask_ahead(ahead, scan, ht);
-	return seen;
+}
+
+static inline void
+zen_index_seen_begin(ZenIndexSeen *seen)
+{
+	/* the first entry only tells where the scan is: it may want no other */
+	memset(seen, 0, offsetof(ZenIndexSeen, tids));
+}
+
+extern void zen_index_ask_seen(ZenIndexSeen *seen, IndexScanDesc scan, ZenHTable *ht);
+
+/*
+ * zen_index_seen -- the scan, which wants no row, comes to an entry: is it known that every snapshot sees a row under
+ * its TID?  If not, look at the row.
+ */
+static inline bool
+zen_index_seen(ZenIndexSeen *seen, IndexScanDesc scan, ZenHTable *ht)
+{
+	bool		result = false;
+
+	if (seen->next < seen->n)
+	{
+		int			i = seen->next++;
+
+		result = (seen->seen >> i & 1) != 0 &&
+			memcmp(&scan->xs_heaptid, &seen->tids[i], sizeof(ItemPointerData)) == 0;
+	}
+	if (seen->next == seen->n)
+		zen_index_ask_seen(seen, scan, ht);
+	return result;
 }
 
 #endif							/* ZEN_INDEXAHEAD_H */

@@ -262,6 +262,7 @@ typedef struct ZenIndexFetch
 	ZenHTable  *ht;
 	BlockNumber block;			/* of the last row */
 	ZenIndexAhead ahead;
+	ZenIndexSeen *seen;			/* of an index-only scan */
 	uint32		visible;		/* rows of an index-only scan, not counted yet */
 } ZenIndexFetch;
 
@@ -285,6 +286,8 @@ zenam_index_fetch_reset(IndexFetchTableData *data)
 	ZenIndexFetch *index = (ZenIndexFetch *) data;
 
 	memset(&index->ahead, 0, sizeof(index->ahead));
+	if (index->seen != NULL)
+		zen_index_seen_begin(index->seen);
 	if (index->visible > 0)
 		zen_row_count_visible(index->ht, index->visible);
 	index->visible = 0;
@@ -293,7 +296,11 @@ zenam_index_fetch_reset(IndexFetchTableData *data)
 static void
 zenam_index_fetch_end(IndexFetchTableData *data)
 {
+	ZenIndexFetch *index = (ZenIndexFetch *) data;
+
 	zenam_index_fetch_reset(data);
+	if (index->seen != NULL)
+		pfree(index->seen);
 	pfree(data);
 }
 
@@ -350,16 +357,39 @@ fetch_indexed(IndexFetchTableData *data, ItemPointer tid, Snapshot snapshot, Tup
 	return true;
 }
 
-/* For a scan that wants no row (src/table/README, "Index scans"). */
-static bool
-is_visible(ZenHTable *ht, ItemPointer tid, Snapshot snapshot, bool *all_dead)
+/* For a scan that wants no row (src/table/README, "Index scans"): ask the map word, and if it does not tell, the row. */
+static pg_noinline ZenEntrySight
+judge_sight(ZenIndexFetch *index, IndexScanDesc scan)
 {
-	ZenFetch	f = {.ht = ht,.tidno = zen_tidno(tid),.snapshot = snapshot,.code = ZEN_ANY_CODE};
-	bool		visible = zen_row_visible(&f);
+	ZenFetch	f = {.ht = index->ht,.tidno = zen_tidno(&scan->xs_heaptid),.snapshot = scan->xs_snapshot,
+	.code = ZEN_ANY_CODE};
 
-	if (all_dead != NULL)
-		*all_dead = f.all_dead;
-	return visible;
+	if (zen_row_seen(index->ht, &scan->xs_heaptid, 1) != 0)
+		return ZEN_ENTRY_SEEN;
+	if (zen_row_visible(&f))
+		return ZEN_ENTRY_VISIBLE;
+	return f.all_dead ? ZEN_ENTRY_DEAD : ZEN_ENTRY_HIDDEN;
+}
+
+static pg_noinline void
+make_seen(ZenIndexFetch *index)
+{
+	index->seen = MemoryContextAlloc(GetMemoryChunkContext(index), sizeof(ZenIndexSeen));
+	zen_index_seen_begin(index->seen);
+}
+
+static inline ZenEntrySight
+see_entry(ZenIndexFetch *index, IndexScanDesc scan)
+{
+	ZenEntrySight sight = ZEN_ENTRY_SEEN;
+
+	Assert(scan->heapRelation == index->base.rel);
+	if (unlikely(index->seen == NULL))
+		make_seen(index);
+	if (!zen_index_seen(index->seen, scan, index->ht))
+		sight = judge_sight(index, scan);
+	index->visible += sight <= ZEN_ENTRY_VISIBLE;
+	return sight;
 }
 
 static bool
@@ -368,27 +398,37 @@ zenam_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot sna
 {
 	ZenIndexFetch *index = (ZenIndexFetch *) data;
 	IndexScanDesc scan = zen_index_scan_of(data, tid, call_again);
-	bool		seen;
 
 	Assert(zen_tid_has_form(tid));
 	Assert(index->ht->in_use);
 	if (scan != NULL)
 	{
 		Assert(scan->heapRelation == data->rel && scan->xs_snapshot == snapshot);
-		seen = zen_index_ahead(&index->ahead, scan, index->ht, tid);
-		if (seen || zen_index_wants_no_row(scan))
+		if (zen_index_wants_no_row(scan))
 		{
+			ZenEntrySight sight = see_entry(index, scan);
+
 			*call_again = false;
 			if (!TTS_EMPTY(slot))
 				ExecClearTuple(slot);
 			if (all_dead != NULL)
-				*all_dead = false;
-			seen = seen || is_visible(index->ht, tid, snapshot, all_dead);
-			index->visible += seen;
-			return seen;
+				*all_dead = sight == ZEN_ENTRY_DEAD;
+			return sight <= ZEN_ENTRY_VISIBLE;
 		}
+		zen_index_ahead(&index->ahead, scan, index->ht);
 	}
 	return fetch_indexed(data, tid, snapshot, slot, call_again, all_dead);
+}
+
+ZenEntrySight
+zen_fetch_see_entry(IndexScanDesc scan)
+{
+	ZenEntrySight sight = see_entry((ZenIndexFetch *) scan->xs_heapfetch, scan);
+
+	/* as index_fetch_heap() */
+	if (sight == ZEN_ENTRY_DEAD && !scan->xactStartedInRecovery)
+		scan->kill_prior_tuple = true;
+	return sight;
 }
 
 bool
@@ -414,7 +454,12 @@ zenam_tuple_fetch_row_version(Relation rel, ItemPointer tid, Snapshot snapshot, 
 	if (!zen_tid_has_form(tid))
 		return false;
 	f.ht = zen_rel_htable(rel);
-	return zen_fetch(rel, &f, slot, ZEN_READ_POINT);
+
+	/*
+	 * by SnapshotAny the executor fetches once more what the statement has
+	 * read, to change it or for a trigger
+	 */
+	return zen_fetch(rel, &f, slot, snapshot->snapshot_type == SNAPSHOT_ANY ? ZEN_READ_TABLE : ZEN_READ_POINT);
 }
 
 static bool

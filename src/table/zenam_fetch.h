@@ -120,4 +120,21 @@ zen_count_block(Relation rel)
  */
 extern bool zen_fetch_sees_key_twice(void);
 
+/* What an index-only scan finds under the TID of an entry. */
+typedef enum ZenEntrySight
+{
+	ZEN_ENTRY_SEEN,				/* a row that every snapshot sees */
+	ZEN_ENTRY_VISIBLE,			/* one that the scan's snapshot sees: versions
+								 * were looked at */
+	ZEN_ENTRY_HIDDEN,			/* none */
+	ZEN_ENTRY_DEAD				/* none, and no snapshot ever will */
+} ZenEntrySight;
+
+/*
+ * zen_fetch_see_entry -- an index scan that wants no row (zen_index_wants_no_row) has come to an entry: what is there?
+ *
+ * The index learns of an entry that is dead when the scan goes on.
+ */
+extern ZenEntrySight zen_fetch_see_entry(IndexScanDesc scan);
+
 #endif							/* ZENAM_FETCH_H */
