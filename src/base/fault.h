@@ -131,6 +131,7 @@
 	X(COPY_STORED_SLOWLY, "copy_stored_slowly") \
 	X(COPY_SEEN_TORN, "copy_seen_torn") \
 	X(SEEN_KEPT, "seen_kept") \
+	X(STORED_BLIND, "stored_blind") \
 	X(SHARED_BLOCKS, "shared_blocks") \
 	X(RESTAMP_UNTOLD, "restamp_untold") \
 	X(TREE_NO_VERSION, "tree_no_version") \

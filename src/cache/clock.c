@@ -748,10 +748,23 @@ admit_row(ZenHTable *ht, ZenWord *word, uint32 reads, bool lean, ZenSlot *slot)
 	return result;
 }
 
+/* Is so much room left that a row comes in at its first read? */
+static bool
+clock_is_half_empty(void)
+{
+	return !clock_exceeds(clock_capacity() / 2);
+}
+
+uint32
+zen_admission_reads(ZenHTable *ht, uint64 tidno)
+{
+	return clock_is_half_empty() ? 0 : zen_sketch_estimate(zen_sketch_key(ht->idx, tidno));
+}
+
 void
 zen_admission_admit(ZenHTable *ht, uint64 tidno, ZenWord *word)
 {
-	uint32		reads = zen_sketch_estimate(zen_sketch_key(ht->idx, tidno));
+	uint32		reads = zen_admission_reads(ht, tidno);
 	ZenSlot		slot = InvalidZenSlot;
 	bool		lean = zen_clock_is_overfull();
 	TimestampTz since = 0;
@@ -785,8 +798,7 @@ zen_admission_missed(ZenHTable *ht, uint64 tidno)
 	xact = zen_my_lxid();
 	if (++misses > LONG_READ)
 		return;
-	/* up to half of the capacity any row read may come in */
-	if (clock_exceeds(clock_capacity() / 2))
+	if (!clock_is_half_empty())
 	{
 		reads = zen_sketch_add(key);
 		if (reads < ADMIT_READS || zen_clock_is_overfull() ||

@@ -58,6 +58,12 @@ extern void zen_clock_evict_spans(void);
 extern void zen_admission_admit(ZenHTable *ht, uint64 tidno, ZenWord *word);
 
 /*
+ * zen_admission_reads -- how often a row in NVM was read of late, as far as that was counted.  It is not while half of
+ * the capacity is free.
+ */
+extern uint32 zen_admission_reads(ZenHTable *ht, uint64 tidno);
+
+/*
  * zen_admission_missed -- a point read has found the row in NVM: maybe it is worth an entry.
  *
  * Caller holds a lock on the table, so that its map stays, and is outside any epoch.  Never throws, never waits.

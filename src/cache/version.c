@@ -132,7 +132,7 @@ zen_version_slim(uint64 w, ZenVersion *newer, ZenVersion *v, ZenVersion *lean)
 }
 
 uint64
-zen_version_pop(uint64 w, ZenVersion *v, bool *lone, ZenLockers **lockers)
+zen_version_pop(uint64 w, ZenVersion *v, bool *lone, ZenLockers **lockers, ZenVersion **ended)
 {
 	ZenVersion *head = v->older;
 
@@ -140,6 +140,7 @@ zen_version_pop(uint64 w, ZenVersion *v, bool *lone, ZenLockers **lockers)
 	Assert((w & ZEN_WORD_LOCK) && zen_word_leads_to(w, v));
 	zen_chain_check(w);
 	*lone = false;
+	*ended = NULL;
 	*lockers = v->lockers;
 	v->lockers = NULL;
 	/* an insertion that never was; indexes may hold the TID */
@@ -155,6 +156,11 @@ zen_version_pop(uint64 w, ZenVersion *v, bool *lone, ZenLockers **lockers)
 	head->lock_seq = v->lock_seq + 1;
 	*lockers = NULL;
 	zen_version_pass_clock(v, head);
+	if (zen_version_is_needless(head))
+	{
+		*ended = head;
+		return zen_word_with(w, ZEN_WORD_NVM, head->slot);
+	}
 	*lone = zen_version_mark_lone(head);
 	return zen_word_with_entry(w, head);
 }

@@ -223,6 +223,20 @@ zen_version_mark_lone(ZenVersion *head)
 	return true;
 }
 
+/*
+ * zen_version_is_needless -- is a newest version lean, alone, seen by every snapshot, and locked by none?  Then the word
+ * may lead to its slot.  Under the word's lock.
+ */
+static inline bool
+zen_version_is_needless(ZenVersion *head)
+{
+	const uint32 asked = ZEN_V_FROZEN | ZEN_V_IN_NVM | ZEN_V_PENDING;
+
+	ZenAssertAnyWordLocked();
+	return (zen_version_flags(head) & asked) == (ZEN_V_FROZEN | ZEN_V_IN_NVM) &&
+		head->older == NULL && head->lockers == NULL;
+}
+
 /* zen_version_copy_history -- give a copy of v, not yet published, its place in history. */
 static inline void
 zen_version_copy_history(ZenVersion *copy, const ZenVersion *v, uint32 flags)
@@ -405,9 +419,10 @@ extern void zen_version_retire(ZenVersion *v);
  * zen_version_pop -- take the newest version, which is aborted, off its chain.
  *
  * Under the word's lock; returns the word's new value.  *lone: the row that remains is to be put into the CLOCK.
- * *lockers: to be freed; those of a row that remains go along.
+ * *lockers: to be freed; those of a row that remains go along.  *ended: NULL, or to be retired; the word leads to its
+ * slot.
  */
-extern uint64 zen_version_pop(uint64 w, ZenVersion *v, bool *lone, ZenLockers **lockers);
+extern uint64 zen_version_pop(uint64 w, ZenVersion *v, bool *lone, ZenLockers **lockers, ZenVersion **ended);
 
 /* zen_version_release -- the callback for zen_epoch_init() that frees a retired version. */
 extern void zen_version_release(ZenRetired *object);

@@ -161,6 +161,7 @@ static bool
 release_one(ZenHTable *ht, uint64 tidno, TransactionId xid, uint64 *forward)
 {
 	ZenLockedEntry e;
+	ZenVersion *ended = NULL;
 	ZenLockers *empty = NULL;
 	bool		evictable = false,
 				kept = false,
@@ -170,19 +171,26 @@ release_one(ZenHTable *ht, uint64 tidno, TransactionId xid, uint64 *forward)
 	if (zen_entry_lock(ht, tidno, &e))
 	{
 		empty = remove_locker(&e, xid);
-		if (empty != NULL)
-			evictable = zen_version_mark_lone(e.head);
 		kept = empty != NULL && was_kept(e.head);
 		if (zen_version_flags(e.head) & ZEN_V_FORWARD)
 		{
 			*forward = e.head->forward_tidno;
 			follow = true;
 		}
+		if (empty != NULL && zen_version_is_needless(e.head))
+		{
+			ended = e.head;
+			e.w = zen_word_with(e.w, ZEN_WORD_NVM, ended->slot);
+		}
+		else if (empty != NULL)
+			evictable = zen_version_mark_lone(e.head);
 		zen_entry_unlock(&e);
 	}
 	zen_epoch_leave();
 	if (evictable)
 		zen_clock_enqueue(ht, tidno);
+	if (ended != NULL)
+		zen_version_retire(ended);
 	if (empty != NULL)
 		zen_version_lockers_free(empty);
 	if (kept)

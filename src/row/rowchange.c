@@ -5,8 +5,9 @@
  * still what was judged (src/row/README, "Judge and apply").
  *
  * - A judgement in which two looks contradict each other is TM_BeingModified without a wait_xid: judge again.
- * - A row that is only in NVM gets an entry first.  A row whose newest version is being taken back out of a spill
- *   record waits for that.
+ * - A row that is only in NVM gets its entry by the change itself: a header without data (judge_stored).
+ * - Another row without an entry gets one first.  A row whose newest version is being taken back out of a spill record
+ *   waits for that.
  *
  * A change meets the first of these that applies: a newer version, a transaction that holds the row, the caller's
  * crosscheck snapshot.
@@ -23,8 +24,11 @@
 
 #include "access/transam.h"
 #include "access/xact.h"
+#include "base/fault.h"
 #include "base/ownwal.h"
+#include "cache/clock.h"
 #include "miscadmin.h"
+#include "nvm/slotalloc.h"
 #include "row/lockers.h"
 #include "row/rowmake.h"
 #include "row/visibility.h"
@@ -44,6 +48,9 @@ typedef struct Judged
 	bool		undoing;		/* what is above top was spilled in part: it
 								 * may not be left out, because its slot is
 								 * known by it */
+	bool		stored;			/* the word was in state NVM: head, top and
+								 * target are stored_in_hand */
+	bool		points_out;		/* stored: the row may have values out of line */
 } Judged;
 
 /* What came of applying what was judged TM_Ok. */
@@ -321,6 +328,72 @@ judge_entry(ZenChange *c, uint64 w, Judged *j, bool locking)
 	return judge_newest(c, j);
 }
 
+/* The header that stands for a row in NVM when the row is changed or locked.  NULL, or not published yet. */
+static ZenVersion *stored_in_hand;
+
+static void
+drop_stored_in_hand(void)
+{
+	if (stored_in_hand != NULL)
+		zen_version_free(stored_in_hand);
+	stored_in_hand = NULL;
+}
+
+/* May the row be in NVM only, and is there a header for it?  False also if DRAM is full: zen_row_admit() makes room. */
+static bool
+have_stored_in_hand(ZenWord *word)
+{
+	if (word == NULL || zen_word_state(zen_word_read(word)) != ZEN_WORD_NVM)
+		return false;
+	if (stored_in_hand == NULL)
+		stored_in_hand = zen_version_alloc(0);
+	return stored_in_hand != NULL;
+}
+
+/*
+ * Judge a row that is in NVM only, inside the epoch: every snapshot sees its version (I10), no transaction has locked
+ * it, and nothing is newer.  So the change is TM_Ok.
+ *
+ * False: the word leads elsewhere, or to another version than the one asked for, or the slot is damaged.
+ */
+static bool
+judge_stored(ZenChange *c, Judged *j)
+{
+	ZenVersion *v = stored_in_hand;
+	uint64		w = zen_word_read(j->word);
+	const MinimalTupleData *row;
+	uint32		flags = ZEN_V_COMMITTED | ZEN_V_FROZEN | ZEN_V_IN_NVM;
+
+	ZenAssertInEpoch();
+	if (zen_word_state(w) != ZEN_WORD_NVM || zen_word1_code(zen_tuple_header(zen_word_ref(w)).word1) != c->code)
+		return false;
+	row = zen_slot_look(zen_word_ref(w), false);
+	if (row == NULL)
+		return false;
+	Assert(v->older == NULL && v->lockers == NULL && v->len == 0);
+	v->slot = zen_word_ref(w);
+	v->cmin = FirstCommandId;
+	v->code = (uint16) c->code;
+
+	/*
+	 * a new version takes over how often the row was read; a lock's header
+	 * goes
+	 */
+	if (c->tuple != NULL)
+		flags = zen_version_with_reads(flags, zen_admission_reads(c->ht, c->tidno), zen_sketch_age());
+	pg_atomic_write_u32(&v->flags, flags);
+	memset(&c->tmfd, 0, sizeof(c->tmfd));
+	c->wait_xid = InvalidTransactionId;
+	c->held_before = false;
+	j->head = j->top = j->target = v;
+	j->lockers->n = 0;
+	j->stored = true;
+	j->points_out = (row->t_infomask & HEAP_HASEXTERNAL) != 0;
+	if (ZEN_FAULT(STORED_BLIND))
+		pg_usleep(1000L);
+	return true;
+}
+
 /* Find the word and bring its row into the Met-Cache.  NULL: there is no row. */
 static ZenWord *
 entry_word(ZenHTable *ht, uint64 tidno)
@@ -365,6 +438,14 @@ enter_and_judge(ZenChange *c, Judged *j, bool locking)
 		uint64		w;
 
 		judge_begin(j);
+		j->word = zen_tidmap_word(c->ht, c->tidno);
+		if (have_stored_in_hand(j->word))
+		{
+			zen_epoch_enter();
+			if (judge_stored(c, j))
+				return TM_Ok;
+			zen_epoch_leave();
+		}
 		j->word = entry_word(c->ht, c->tidno);
 		zen_epoch_enter();
 		if (j->word == NULL)
@@ -422,6 +503,8 @@ judged_still(uint64 w, const Judged *j)
 {
 	ZenAssertInEpoch();
 	ZenAssertWordLocked(j->word);
+	if (j->stored)
+		return (zen_word_state(w) == ZEN_WORD_NVM && zen_word_ref(w) == j->head->slot) || ZEN_FAULT(STORED_BLIND);
 	return zen_word_leads_to(w, j->head) && j->head->lock_seq == j->lock_seq;
 }
 
@@ -602,6 +685,8 @@ apply_change(ZenChange *c, Judged *j, InHand *p)
 	zen_word_unlock(j->word, w);
 	if (!ok)
 		return false;
+	if (j->stored)
+		stored_in_hand = NULL;
 	zen_writeset_add(c->ht, c->tidno, j->word, v);
 	c->result_tidno = p->tombstone ? p->new_tidno : c->tidno;
 	c->result_code = p->version->code;
@@ -623,7 +708,7 @@ try_change(ZenChange *c, Judged *j, InHand *p)
 	}
 	if (p->tombstone && !copy_lockers(j, p))
 		return TRY_NO_DRAM;
-	c->points_out = zen_version_may_point_out(j->target);
+	c->points_out = j->stored ? j->points_out : zen_version_may_point_out(j->target);
 	return apply_change(c, j, p) ? TRY_APPLIED : TRY_LOST;
 }
 
@@ -673,11 +758,13 @@ zen_row_change(ZenChange *c)
 		if (attempt == TRY_APPLIED)
 		{
 			memset(p, 0, sizeof(*p));
+			drop_stored_in_hand();
 			return TM_Ok;
 		}
 		if (result != TM_Ok)
 		{
 			discard_prepared(p);
+			drop_stored_in_hand();
 			return result;
 		}
 		prepare_more(c, p, attempt);
@@ -727,6 +814,11 @@ apply_lock(Judged *j, ZenLockers *lockers)
 	bool		ok = judged_still(w, j);
 	ZenLockers *old = ok ? zen_lockers_replace(j->word, j->head, lockers) : NULL;
 
+	if (ok && j->stored)
+	{
+		w = zen_word_with_entry(w, j->head) | ZEN_WORD_SEEN;
+		stored_in_hand = NULL;
+	}
 	zen_word_unlock(j->word, w);
 	if (old != NULL)
 		zen_version_lockers_free(old);
@@ -848,7 +940,9 @@ lock_once(ZenChange *c, TransactionId xid)
 	if (result == TM_Ok)
 	{
 		/* before the row is locked: this may throw */
-		c->copied = c->row != NULL && zen_row_copy(c->row, c->tidno, j.target, j.successor);
+		if (c->row != NULL)
+			c->copied = j.stored ? zen_row_copy_stored(c->row, c->tidno, j.target->slot) :
+				zen_row_copy(c->row, c->tidno, j.target, j.successor);
 		if (!held)
 			attempt = try_lock(&j, xid, c->mode);
 		follow = goes_on(&j, &next);
@@ -879,6 +973,7 @@ zen_row_lock(ZenChange *c)
 		result = lock_once(c, xid);
 	} while (result == TM_BeingModified && !TransactionIdIsValid(c->wait_xid));
 	drop_lockers_in_hand();
+	drop_stored_in_hand();
 	return result;
 }
 
@@ -887,4 +982,5 @@ zen_row_change_abandon(void)
 {
 	discard_prepared(&in_hand);
 	drop_lockers_in_hand();
+	drop_stored_in_hand();
 }

@@ -86,17 +86,15 @@ check_write_set(const ZenWriteSet *ws, uint32 region)
 }
 #endif
 
-/* Is there an older version with a slot? */
+/* Is there an older version with a slot?  Inside an epoch: the version below may be made lean. */
 static bool
 replaces_slot(ZenVersion *v)
 {
-	bool		found = false;
-
-	zen_epoch_enter();			/* the version below may be made lean */
-	for (v = v->older; v != NULL && !found; v = v->older)
-		found = v->slot != InvalidZenSlot;
-	zen_epoch_leave();
-	return found;
+	ZenAssertInEpoch();
+	for (v = v->older; v != NULL; v = v->older)
+		if (v->slot != InvalidZenSlot)
+			return true;
+	return false;
 }
 
 /*
@@ -111,7 +109,16 @@ is_superseded(ZenWrite *w)
 	return zen_word_state(now) == ZEN_WORD_ENTRY && zen_word_entry(now) != w->version;
 }
 
-/* Is w the newest version of its tuple, and worth a slot?  spilled: the transaction has spilled rows. */
+static inline bool
+is_tombstone(const ZenWrite *w)
+{
+	return (zen_version_flags(w->version) & ZEN_V_TOMBSTONE) != 0;
+}
+
+/*
+ * Is w the newest version of its tuple, and worth a slot?  spilled: the transaction has spilled rows.  Inside an epoch,
+ * if it is a tombstone.
+ */
 static bool
 needs_slot(ZenWrite *w, bool spilled)
 {
@@ -164,24 +171,37 @@ return_slots(ZenWriteSet *ws)
 
 #define RUN		ZEN_TIDS_PER_BLOCK	/* slots that are taken at once */
 
-/* Would a write take a slot of this class, as one of this table's? */
-static inline bool
-belongs_to_run(ZenWrite *w, const ZenHTable *ht, uint32 class, bool spilled)
+/*
+ * How many writes, from w on, take slots of one class, as rows of one table or as its tombstones?  0: w needs none.
+ */
+static uint32
+run_length(ZenWrite *w, const ZenWrite *end, bool spilled)
 {
-	return w->ht == ht && zen_class_of(zen_write_nvm_size(w->version)) == class && needs_slot(w, spilled);
+	bool		deleted = is_tombstone(w);
+	uint32		class = zen_class_of(zen_write_nvm_size(w->version));
+	uint32		n = 0;
+
+	if (deleted)
+		zen_epoch_enter();
+	for (ZenWrite *next = w; n < RUN && next < end; next++, n++)
+	{
+		if (next->ht != w->ht || is_tombstone(next) != deleted ||
+			zen_class_of(zen_write_nvm_size(next->version)) != class || !needs_slot(next, spilled))
+			break;
+	}
+	if (deleted)
+		zen_epoch_leave();
+	return n;
 }
 
-/* Take slots for w, which needs one, and for those behind it that take the same; returns how many got one. */
+/* Take slots for n writes that take the same; returns how many got one. */
 static uint32
-take_run(ZenCommit *commit, ZenWrite *w, const ZenWrite *end, bool spilled)
+take_run(ZenCommit *commit, ZenWrite *w, uint32 n)
 {
 	ZenSlot		slots[RUN];
 	Size		size = zen_write_nvm_size(w->version);
-	uint32		n = 1;
 	uint32		got;
 
-	while (n < RUN && w + n < end && belongs_to_run(w + n, w->ht, zen_class_of(size), spilled))
-		n++;
 	if (n > 1)
 		got = zen_slot_alloc_many(commit->region, w->ht, size, n, slots);
 	else
@@ -209,10 +229,10 @@ commit_take_slots(ZenCommit *commit, ZenWriteSet *ws)
 
 	for (ZenWrite *w = ws->writes; w < end;)
 	{
-		uint32		got;
+		uint32		n = run_length(w, end, spilled);
+		uint32		got = n > 0 ? take_run(commit, w, n) : 1;
 
-		Assert(w->slot == InvalidZenSlot);
-		got = needs_slot(w, spilled) ? take_run(commit, w, end, spilled) : 1;
+		Assert(n > 0 || w->slot == InvalidZenSlot);
 		if (got == 0)
 		{
 			return_slots(ws);
@@ -860,6 +880,7 @@ void
 zen_pop_version(ZenWrite *write)
 {
 	ZenVersion *v = write->version;
+	ZenVersion *ended = NULL;
 	ZenLockers *lockers = NULL;
 	bool		lone = false;
 	uint64		w = zen_word_lock(write->word);
@@ -867,7 +888,7 @@ zen_pop_version(ZenWrite *write)
 	zen_chain_check(w);
 	/* else a later writer has left it out already */
 	if (zen_word_leads_to(w, v))
-		w = zen_version_pop(w, v, &lone, &lockers);
+		w = zen_version_pop(w, v, &lone, &lockers, &ended);
 	Assert(!zen_chain_has(w, v));
 	zen_chain_check(w);
 	zen_word_unlock(write->word, w);
@@ -876,4 +897,6 @@ zen_pop_version(ZenWrite *write)
 	if (lone)
 		zen_clock_enqueue(write->ht, write->tidno);
 	zen_version_retire(v);
+	if (ended != NULL)
+		zen_version_retire(ended);
 }

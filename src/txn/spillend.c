@@ -169,7 +169,8 @@ pop_row(Spilled *row)
 {
 	ZenWord    *word = zen_tidmap_word(row->ht, row->tidno);
 	ZenVersion *v = NULL,
-			   *newer = NULL;
+			   *newer = NULL,
+			   *ended = NULL;
 	ZenLockers *lockers = NULL;
 	bool		lone = false;
 	uint64		w = zen_word_lock(word);
@@ -182,7 +183,7 @@ pop_row(Spilled *row)
 	if (v != NULL && newer != NULL)
 		newer->older = v->older;
 	else if (v != NULL)
-		w = zen_version_pop(w, v, &lone, &lockers);
+		w = zen_version_pop(w, v, &lone, &lockers, &ended);
 	zen_chain_check(w);
 	zen_word_unlock(word, w);
 	if (lockers != NULL)
@@ -196,6 +197,8 @@ pop_row(Spilled *row)
 		zen_version_condemn(v);
 		zen_version_retire(v);
 	}
+	if (ended != NULL)
+		zen_version_retire(ended);
 }
 
 /* The writers of a block that rows_of_block() has looked at have nothing left there. */
