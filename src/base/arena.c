@@ -22,9 +22,7 @@
 #include "storage/spin.h"
 
 #define SPAN_SIZE		((Size) 256 * 1024)
-#define SMALL_LIMIT		1024	/* bytes; up to here classes are multiples of
-								 * ZEN_ARENA_UNIT */
-#define NSMALL			(SMALL_LIMIT / ZEN_ARENA_UNIT)
+#define NSMALL			(ZEN_ARENA_SMALL / ZEN_ARENA_UNIT)
 #define OBJECT_LIMIT	(SPAN_SIZE / 4) /* larger requests take whole spans */
 #define STEPS_LOG2		3		/* above: 2^3 classes per doubling */
 #define NCLASSES		(NSMALL + (6 << STEPS_LOG2))	/* 1 KB to 64 KB: six
@@ -152,7 +150,7 @@ class_of(Size size)
 	int			log2;
 	Size		step;
 
-	if (size <= SMALL_LIMIT)
+	if (size <= ZEN_ARENA_SMALL)
 		return size == 0 ? 0 : (int) ((size - 1) / ZEN_ARENA_UNIT);
 	log2 = pg_leftmost_one_pos64(size - 1); /* 2^log2 < size <= 2^(log2+1) */
 	step = (Size) 1 << (log2 - STEPS_LOG2);
@@ -473,7 +471,7 @@ spans_needed(Size size)
 }
 
 Size
-zen_arena_rounded(Size size)
+zen_arena_rounded_large(Size size)
 {
 	return size > OBJECT_LIMIT ? spans_needed(size) * SPAN_SIZE : class_size(class_of(size));
 }

@@ -41,8 +41,17 @@ extern void zen_arena_free_row(void *ptr, Size size);
 extern bool zen_arena_lacks_spans(void);
 extern bool zen_arena_rows(uint32 *place, int eighths, char **first, uint32 *n, Size *size);
 
-/* zen_arena_rounded -- the bytes that zen_arena_alloc(size) really takes. */
-extern Size zen_arena_rounded(Size size);
+/* zen_arena_rounded -- the bytes that zen_arena_alloc(size) really takes; size is not 0. */
+#define ZEN_ARENA_SMALL	1024	/* bytes; up to here classes are multiples of
+								 * ZEN_ARENA_UNIT */
+extern Size zen_arena_rounded_large(Size size);
+
+static inline Size
+zen_arena_rounded(Size size)
+{
+	Assert(size > 0);
+	return likely(size <= ZEN_ARENA_SMALL) ? TYPEALIGN(ZEN_ARENA_UNIT, size) : zen_arena_rounded_large(size);
+}
 
 /*
  * zen_arena_alloc_or_error -- the same as zen_arena_alloc, but throws the error below when the arena is full.

@@ -234,7 +234,7 @@ typedef struct Rows
 {
 	const ZenTakenTid *tids;
 	const ZenSlot *slots;
-	ZenSlot		old;			/* of the only one */
+	const ZenSlot *olds;		/* NULL: they replace no versions */
 	uint32		n;
 	bool		take;			/* their TIDs are free, and are taken */
 } Rows;
@@ -273,7 +273,8 @@ note_rows(ZenHTable *ht, ZenSpill *s, const Rows *rows, const ZenSpillWriter *wr
 
 		if (rows->take && !may_take(ht, s, &rows->tids[r]))
 			continue;
-		note(s, i, rows->slots[r], rows->old, place);
+		Assert(rows->olds == NULL || (rows->olds[r] != InvalidZenSlot && rows->olds[r] != rows->slots[r]));
+		note(s, i, rows->slots[r], rows->olds != NULL ? rows->olds[r] : InvalidZenSlot, place);
 		if (rows->take && !zen_word_take(rows->tids[r].word, ZEN_WORD_SPILLED, rows->slots[r]))
 		{
 			s->slot[i] = InvalidZenSlot;
@@ -305,7 +306,7 @@ note_in_record(ZenHTable *ht, const Rows *rows, const ZenSpillWriter *writer)
 		place = spill_place(bucket, ht->idx, block);
 		any = has_row_to_note(ht, *place, rows);
 		if (any)
-			s = record_with_room(ht, block, place, writer, rows->old != InvalidZenSlot, &wanted);
+			s = record_with_room(ht, block, place, writer, rows->olds != NULL, &wanted);
 		if (s != NULL && s != *place)
 		{
 			/* readers of words that are taken below must find it */
@@ -328,16 +329,6 @@ note_in_record(ZenHTable *ht, const Rows *rows, const ZenSpillWriter *writer)
 	}
 }
 
-bool
-zen_spillmap_note(ZenHTable *ht, uint64 tidno, ZenSlot slot, ZenSlot old, const ZenSpillWriter *writer)
-{
-	ZenTakenTid tid = {.tidno = tidno};
-	Rows		rows = {.tids = &tid,.slots = &slot,.old = old,.n = 1};
-
-	Assert(slot != InvalidZenSlot && slot != old);
-	return note_in_record(ht, &rows, writer) != 0;
-}
-
 /* Are there rows, and all of one block? */
 static inline bool
 are_of_one_block(const ZenTakenTid *tids, uint32 n)
@@ -349,10 +340,10 @@ are_of_one_block(const ZenTakenTid *tids, uint32 n)
 }
 
 bool
-zen_spillmap_note_new(ZenHTable *ht, const ZenTakenTid *tids, const ZenSlot *slots, uint32 n,
-					  const ZenSpillWriter *writer)
+zen_spillmap_note(ZenHTable *ht, const ZenTakenTid *tids, const ZenSlot *slots, const ZenSlot *olds, uint32 n,
+				  const ZenSpillWriter *writer)
 {
-	Rows		rows = {.tids = tids,.slots = slots,.old = InvalidZenSlot,.n = n};
+	Rows		rows = {.tids = tids,.slots = slots,.olds = olds,.n = n};
 
 	Assert(are_of_one_block(tids, n));
 	return note_in_record(ht, &rows, writer) != 0;
@@ -362,7 +353,7 @@ uint64
 zen_spillmap_take(ZenHTable *ht, const ZenTakenTid *tids, const ZenSlot *slots, uint32 n,
 				  const ZenSpillWriter *writer)
 {
-	Rows		rows = {.tids = tids,.slots = slots,.old = InvalidZenSlot,.n = n,.take = true};
+	Rows		rows = {.tids = tids,.slots = slots,.n = n,.take = true};
 
 	Assert(are_of_one_block(tids, n));
 	return note_in_record(ht, &rows, writer);

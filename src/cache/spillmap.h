@@ -90,15 +90,13 @@ extern ZenSpill *zen_spillmap_find(ZenHTable *ht, uint32 block);
 extern ZenSlot zen_spillmap_old(const ZenSpill *spill, uint32 i);
 
 /*
- * zen_spillmap_note -- note all about a TID that must be known when its word is SPILLED.
+ * zen_spillmap_note -- note all about rows of one block that must be known when their words are SPILLED; all or none.
  *
- * zen_spillmap_note_new -- the same for rows of one block that replace none; all or none.
- *
- * False when DRAM is full.  Outside any epoch.  Never throw.
+ * olds: the slots of the versions that they replace, or NULL if they replace none.  False when DRAM is full.  Outside
+ * any epoch.  Never throws.
  */
-extern bool zen_spillmap_note(ZenHTable *ht, uint64 tidno, ZenSlot slot, ZenSlot old, const ZenSpillWriter *writer);
-extern bool zen_spillmap_note_new(ZenHTable *ht, const ZenTakenTid *tids, const ZenSlot *slots, uint32 n,
-								  const ZenSpillWriter *writer);
+extern bool zen_spillmap_note(ZenHTable *ht, const ZenTakenTid *tids, const ZenSlot *slots, const ZenSlot *olds,
+							  uint32 n, const ZenSpillWriter *writer);
 
 /*
  * zen_spillmap_take -- new rows in these slots: note them, and make the words of their TIDs SPILLED, in one step.

@@ -574,6 +574,7 @@ restore_version(Prepared *p, ZenSlot slot, ZenTupleHeader h)
 	ZenHTable  *ht = &zen_htables[zen_word1_htable(h.word1)];
 	uint64		tidno = zen_word1_tidno(h.word1);
 	ZenWord    *word = zen_tidmap_extend(ht, tidno);
+	ZenTakenTid tid = {.tidno = tidno,.word = word};
 	uint64		w = zen_word_read(word);
 	ZenSlot		old = zen_word_state(w) == ZEN_WORD_NVM ? zen_word_ref(w) : InvalidZenSlot;
 	ZenSpillWriter writer = {.xid = p->xid,.cmin = FirstCommandId,.region = p->commit.region};
@@ -584,7 +585,7 @@ restore_version(Prepared *p, ZenSlot slot, ZenTupleHeader h)
 		return false;
 	writer.flags = version_flags(slot, h);
 	add_block(p, ht, (uint32) (tidno / ZEN_TIDS_PER_BLOCK));
-	if (!zen_spillmap_note(ht, tidno, slot, old, &writer))
+	if (!zen_spillmap_note(ht, &tid, &slot, old != InvalidZenSlot ? &old : NULL, 1, &writer))
 		zen_arena_full_error();
 	w = zen_word_lock(word);
 	zen_word_unlock(word, zen_word_with(w, ZEN_WORD_SPILLED, slot));

@@ -81,22 +81,12 @@ can_spill(ZenWrite *w, uint64 word)
 	return v->older == NULL ? !(flags & ZEN_V_TOMBSTONE) : is_plain_old(v->older);
 }
 
-/* The same, without the word's lock: the version below the row's may change. */
-static bool
+/* The same, inside the epoch and without the word's lock: the version below the row's may change. */
+static inline bool
 may_spill(ZenWrite *w)
 {
-	bool		may;
-
-	/* nothing but an older version may go while it is looked at */
-	if (w->version->older == NULL)
-		may = can_spill(w, zen_word_read(w->word));
-	else
-	{
-		zen_epoch_enter();
-		may = can_spill(w, zen_word_read(w->word));
-		zen_epoch_leave();
-	}
-	return may && TransactionIdIsValid(deciding_xid(w));
+	ZenAssertInEpoch();
+	return can_spill(w, zen_word_read(w->word)) && TransactionIdIsValid(deciding_xid(w));
 }
 
 static int
@@ -149,8 +139,8 @@ writer_of(ZenWrite *w)
 }
 
 /*
- * How many rows, from the first on, are noted together?  They are of one block and one writer, and replace no version:
- * so no other process changes what is asked here.
+ * How many rows, from the first on, are noted together?  They are of one block and one writer, and either all replace a
+ * version or none does.  No other process changes what is asked here: a version replaced is plain, and stays.
  */
 static uint32
 rows_alike(const Row *rows, uint32 n, const ZenSpillWriter *writer)
@@ -158,15 +148,13 @@ rows_alike(const Row *rows, uint32 n, const ZenSpillWriter *writer)
 	ZenWrite   *first = rows[0].write;
 	uint32		alike = 1;
 
-	if (first->version->older != NULL)
-		return 1;
 	for (; alike < Min(n, ZEN_TIDS_PER_BLOCK); alike++)
 	{
 		ZenWrite   *w = rows[alike].write;
 		ZenSpillWriter its;
 
 		if (w->ht != first->ht || w->tidno / ZEN_TIDS_PER_BLOCK != first->tidno / ZEN_TIDS_PER_BLOCK ||
-			w->version->older != NULL)
+			(w->version->older != NULL) != (first->version->older != NULL))
 			break;
 		its = writer_of(w);
 		if (its.xid != writer->xid || its.cmin != writer->cmin || its.flags != writer->flags)
@@ -179,22 +167,22 @@ rows_alike(const Row *rows, uint32 n, const ZenSpillWriter *writer)
 static bool
 note_together(const Row *rows, uint32 n, const ZenSpillWriter *writer)
 {
-	ZenWrite   *w = rows[0].write;
+	bool		replace = rows[0].write->version->older != NULL;
 	ZenTakenTid tids[ZEN_TIDS_PER_BLOCK];
 	ZenSlot		slots[ZEN_TIDS_PER_BLOCK];
+	ZenSlot		olds[ZEN_TIDS_PER_BLOCK];
 
-	if (w->version->older != NULL)
-	{
-		Assert(n == 1 && is_plain_old(w->version->older));
-		return zen_spillmap_note(w->ht, w->tidno, rows[0].slot, w->version->older->slot, writer);
-	}
 	for (uint32 i = 0; i < n; i++)
 	{
+		ZenVersion *old = rows[i].write->version->older;
+
+		Assert(!replace || is_plain_old(old));
 		tids[i].tidno = rows[i].write->tidno;
 		tids[i].word = rows[i].write->word;
 		slots[i] = rows[i].slot;
+		olds[i] = replace ? old->slot : InvalidZenSlot;
 	}
-	return zen_spillmap_note_new(w->ht, tids, slots, n, writer);
+	return zen_spillmap_note(rows[0].write->ht, tids, slots, replace ? olds : NULL, n, writer);
 }
 
 /* Make the word SPILLED; false if another transaction has locked the row since it was chosen. */
@@ -395,22 +383,47 @@ leave_out_spilled(void)
 
 /*
  * The version that a row replaces may be older than all snapshots, and only wait for the collector to freeze it.
- * Then that is done now.
+ * Inside the epoch.
  */
-static void
-collect_replaced(ZenWrite *w)
+static inline bool
+may_be_collected(const ZenWrite *w)
 {
-	ZenVersion *old;
-	bool		collect;
+	ZenVersion *old = w->version->older;
 
-	if (w->version->older == NULL)
-		return;
+	return old != NULL && !is_plain_old(old) && (zen_version_flags(old) & ZEN_V_COMMITTED);
+}
+
+/* Those of up to 64 writes that may be spilled, after the collector has been asked where it may help; how many? */
+static uint32
+choose_among(ZenWrite *first, uint32 n, Row *rows)
+{
+	uint32		chosen = 0;
+	uint64		collect = 0;
+
+	Assert(n <= 64);
 	zen_epoch_enter();
-	old = w->version->older;
-	collect = old != NULL && !is_plain_old(old) && (zen_version_flags(old) & ZEN_V_COMMITTED);
+	for (uint32 i = 0; i < n; i++)
+	{
+		ZenWrite   *w = &first[i];
+
+		Assert(w->version != NULL && w->slot == InvalidZenSlot);
+		if (may_be_collected(w))
+			collect |= UINT64CONST(1) << i;
+		else if (may_spill(w))
+			rows[chosen++].write = w;
+	}
 	zen_epoch_leave();
-	if (collect)
+	for (; collect != 0; collect &= collect - 1)
+	{
+		ZenWrite   *w = &first[pg_rightmost_one_pos64(collect)];
+
 		(void) zen_collect_item(w->ht, w->tidno, false);
+		zen_epoch_enter();
+		if (may_spill(w))
+			rows[chosen++].write = w;
+		zen_epoch_leave();
+	}
+	return chosen;
 }
 
 /* Choose the rows of the write set that may be spilled, write them, and take them out of the write set. */
@@ -427,15 +440,8 @@ spill(void)
 	/* pages, maps and records are taken where no room can be made */
 	if (zen_arena_lacks_spans())
 		zen_make_room();
-	for (uint32 i = 0; i < ws->nwrites; i++)
-	{
-		ZenWrite   *w = &ws->writes[i];
-
-		Assert(w->version != NULL && w->slot == InvalidZenSlot);
-		collect_replaced(w);
-		if (may_spill(w))
-			rows[n++].write = w;
-	}
+	for (uint32 i = 0; i < ws->nwrites; i += 64)
+		n += choose_among(&ws->writes[i], Min(64, ws->nwrites - i), rows + n);
 	if (n > 0)
 	{
 		qsort(rows, n, sizeof(Row), compare_rows);
