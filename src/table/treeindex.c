@@ -99,6 +99,22 @@ zen_index_lacks_class(Oid type)
 	return OidIsValid(wanted) && (!OidIsValid(class) || original(class) != wanted);
 }
 
+/* Is a class the one that its access method takes for a type by default, and the type's own? */
+static bool
+is_default_of(Oid class, Oid type)
+{
+	HeapTuple	tuple = SearchSysCache1(CLAOID, ObjectIdGetDatum(class));
+	Form_pg_opclass form;
+	bool		result;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for operator class %u", class);
+	form = (Form_pg_opclass) GETSTRUCT(tuple);
+	result = form->opcdefault && form->opcintype == getBaseType(type);
+	ReleaseSysCache(tuple);
+	return result;
+}
+
 /*
  * For a type of an extension, zentree may have no class while btree has one.  Then CREATE INDEX would take the class of
  * a type to which this one is binary-coercible, as text for citext, with another equality.
@@ -108,6 +124,9 @@ check_class(Oid indexoid, int column, Oid class)
 {
 	Oid			type = get_atttype(indexoid, (AttrNumber) (column + 1));
 
+	/* mostly so, and the look for a type's default class is a long one */
+	if (is_default_of(original(class), type))
+		return;
 	if (zen_index_lacks_class(type) && class == GetDefaultOpClass(type, get_index_am_oid("zentree", false)))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
