@@ -53,7 +53,8 @@ sub begin
 {
 	my ($fault) = @_;
 	my $server = new_node("stored$fault", pool_size => '128MB', dram_size => '128MB', faults => $fault ne '',
-		conf => "autovacuum = off\nenable_indexscan = off\nenable_bitmapscan = off\nenable_indexonlyscan = off\n" . ($fault ne '' ? "zen.fault = $fault" : ''));
+		conf => "autovacuum = off\nenable_indexscan = off\nenable_bitmapscan = off\nenable_indexonlyscan = off\n"
+			. ($fault ne '' ? "zen.fault = $fault" : ''));
 	$server->start;
 	my $session = connect_db($server);
 	value($session, 'CREATE EXTENSION zen');
@@ -149,8 +150,8 @@ sub race
 	my @sessions = map { connect_db($node) } 1 .. SESSIONS;
 	load($dbh, 'u');
 	value($dbh, "CREATE TABLE got (id int, n int) USING heap") if !value($dbh, q{SELECT to_regclass('got')});
-	my $updates = sprintf('DO $$ BEGIN FOR i IN 1 .. %d LOOP UPDATE u SET n = n + 1 WHERE id = i; COMMIT; END LOOP; END $$',
-		ROWS);
+	my $updates = sprintf(
+		'DO $$ BEGIN FOR i IN 1 .. %d LOOP UPDATE u SET n = n + 1 WHERE id = i; COMMIT; END LOOP; END $$', ROWS);
 	$_->do($updates, { pg_async => PG_ASYNC }) for @sessions;
 	$_->pg_result for @sessions;
 	my $missing = SESSIONS * ROWS - value($dbh, 'SELECT sum(n) FROM u');

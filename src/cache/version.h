@@ -224,8 +224,8 @@ zen_version_mark_lone(ZenVersion *head)
 }
 
 /*
- * zen_version_is_needless -- is a newest version lean, alone, seen by every snapshot, and locked by none?  Then the word
- * may lead to its slot.  Under the word's lock.
+ * zen_version_is_needless -- is a newest version lean, alone, seen by every snapshot, and locked by none?  Then the
+ * word may lead to its slot.  Under the word's lock.
  */
 static inline bool
 zen_version_is_needless(ZenVersion *head)

@@ -1,9 +1,9 @@
 /*
  * indexonly.c -- index-only scans of zen tables.
  *
- * The executor's node asks the visibility map about each entry, which zen tables have not, and then the table, by way of
- * a slot for the row.  zen puts a function of its own in the node's place.  It asks zen alone, which looks at the map
- * words of many entries at once (table/indexahead.h).  A tree that keeps whole columns gives these, and no tuple.
+ * The executor's node asks the visibility map about each entry, which zen tables have not, and then the table, by way
+ * of a slot for the row.  zen puts a function of its own in the node's place.  It asks zen alone, which looks at the
+ * map words of many entries at once (table/indexahead.h).  A tree that keeps whole columns gives these, and no tuple.
  *
  * All else is the executor's: the node, its start, scan keys, rescans and end.  So the function may be replaced by the
  * executor's own at any row.  It is

@@ -79,7 +79,7 @@ zen_index_wants_no_row(IndexScanDesc scan)
 
 extern void zen_index_ask_ahead(ZenIndexAhead *ahead, IndexScanDesc scan, ZenHTable *ht);
 
-/* zen_index_ahead -- the scan is about to fetch a row: ask for the rows behind it, if it is the last that was asked for. */
+/* zen_index_ahead -- the scan is about to fetch a row: ask for those behind it, if it is the last one asked for. */
 static inline void
 zen_index_ahead(ZenIndexAhead *ahead, IndexScanDesc scan, ZenHTable *ht)
 {

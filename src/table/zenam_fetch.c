@@ -357,7 +357,7 @@ fetch_indexed(IndexFetchTableData *data, ItemPointer tid, Snapshot snapshot, Tup
 	return true;
 }
 
-/* For a scan that wants no row (src/table/README, "Index scans"): ask the map word, and if it does not tell, the row. */
+/* For a scan that wants no row (src/table/README, "Index scans"): ask the map word, and if that is silent, the row. */
 static pg_noinline ZenEntrySight
 judge_sight(ZenIndexFetch *index, IndexScanDesc scan)
 {
