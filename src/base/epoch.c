@@ -85,6 +85,7 @@ oldest_announced(void)
 		if (e != 0 && e < oldest)
 			oldest = e;
 	}
+	pg_read_barrier();			/* pairs with zen_epoch_end */
 	return oldest;
 }
 

@@ -115,10 +115,8 @@ zen_epoch_enter(void)
 }
 
 static inline void
-zen_epoch_leave(void)
+zen_epoch_end(void)
 {
-	ZenAssertInEpoch();
-
 	/*
 	 * All reads and writes of the section are done before the announcement
 	 * ends.  Later reads and writes may come before that: it may be seen
@@ -130,10 +128,18 @@ zen_epoch_leave(void)
 }
 
 static inline void
+zen_epoch_leave(void)
+{
+	ZenAssertInEpoch();
+
+	zen_epoch_end();
+}
+
+static inline void
 zen_epoch_reset(void)
 {
 	if (zen_my_epoch != NULL)
-		pg_atomic_write_u64(&zen_my_epoch->announced, 0);
+		zen_epoch_end();
 }
 
 #endif							/* ZEN_EPOCH_H */

@@ -148,6 +148,7 @@ note_writer(ZenSpill *s, const ZenSpillWriter *writer)
 
 	Assert(place >= 0 && place < s->capacity);
 	s->writers[place] = *writer;
+	pg_write_barrier();			/* pairs with mark_aborted */
 	s->nwriters = Max(s->nwriters, place + 1);
 	return place;
 }

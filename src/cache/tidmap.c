@@ -84,7 +84,11 @@ const ZenShmem zen_tidmap_shmem = {.bytes = ZEN_MAX_HTABLES * sizeof(TidMap),.in
 uint64
 zen_tidmap_nblocks(ZenHTable *ht)
 {
-	return pg_atomic_read_u32(&maps[ht->idx].nblocks);
+	uint32		nblocks = pg_atomic_read_u32(&maps[ht->idx].nblocks);
+
+	/* what is below has its words: pairs with take_tid_block */
+	pg_read_barrier();
+	return nblocks;
 }
 
 ZenWord *

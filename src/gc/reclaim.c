@@ -271,10 +271,12 @@ zen_gcqueue_arm(void)
 	gc->alarm.latch = MyLatch;
 
 	/*
-	 * a full barrier: a process that queues after the look below sees the
-	 * alarm armed
+	 * A process that queues after the look below sees the alarm armed.  One
+	 * that queues at the same moment may miss it: the worker looks again when
+	 * its nap is over.
 	 */
 	pg_atomic_exchange_u32(&gc->alarm.armed, 1);
+	pg_memory_barrier();
 	if (zen_gcqueue_pending() == 0)
 		return true;
 	(void) zen_gcqueue_disarm();

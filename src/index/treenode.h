@@ -124,7 +124,11 @@ zen_node_try_lock(ZenNode *node, uint64 version)
 	Assert((version & 1) == 0);
 	if (ZEN_FAULT(TREE_SPLIT_SEEN) && node->shown)
 		return false;
-	return pg_atomic_compare_exchange_u64(&node->version, &version, version + 1);
+	if (!pg_atomic_compare_exchange_u64(&node->version, &version, version + 1))
+		return false;
+	/* pairs with zen_node_is; src/base/README, "Machines that reorder" */
+	pg_write_barrier();
+	return true;
 }
 
 static inline void

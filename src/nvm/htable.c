@@ -244,6 +244,7 @@ zen_htable_create(RelFileLocator loc, ProcNumber backend, uint64 full_xid)
 	zen_nvm_store64(&e->nblocks, 0);
 	persist_entry(e);
 	htable_store(&e->state, ZEN_HT_CREATING);
+	pg_write_barrier();			/* pairs with zen_htable_owns */
 	ht->in_use = 1;
 	LWLockRelease(zen_lock(ZEN_LOCK_HTABLE));
 	return ht;

@@ -136,7 +136,10 @@ extern uint32 zen_htable_unsettled(void);
 static inline bool
 zen_htable_owns(const ZenHTable *ht, uint64 cts)
 {
-	return ht->in_use && cts > ht->birth_cts;
+	if (!ht->in_use)
+		return false;
+	pg_read_barrier();			/* pairs with zen_htable_create */
+	return cts > ht->birth_cts;
 }
 
 #endif							/* ZEN_HTABLE_H */

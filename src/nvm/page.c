@@ -604,6 +604,7 @@ zen_pages_are_coming(uint64 *changes)
 	/* before the lists: a page that has come since is a change of them */
 	bool		coming = pg_atomic_read_u32(&page_control->ncoming) > 0;
 
+	pg_read_barrier();			/* pairs with the atomic of zen_page_give_back */
 	SpinLockAcquire(&page_control->lock);
 	*changes = page_control->changes;
 	SpinLockRelease(&page_control->lock);

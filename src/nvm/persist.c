@@ -192,6 +192,16 @@ zen_flush(const void *addr, Size len)
 	count_flushed(lines_of_range(addr, len));
 }
 
+/*
+ * libpmem waits for the lines on x86.  On ARM64 its barrier (dmb, in 1.12) puts them before later stores, and does not
+ * wait: Linux takes this one for persistent memory.
+ */
+#ifdef __aarch64__
+#define wait_for_lines()	__asm__ __volatile__("dsb st" ::: "memory")
+#else
+#define wait_for_lines()	((void) 0)
+#endif
+
 void
 zen_fence(void)
 {
@@ -203,6 +213,7 @@ zen_fence(void)
 	{
 		Assert(n_msync_ranges == 0);
 		pmem_drain();
+		wait_for_lines();
 		if (unlikely(zen_fence_delay_ns > 0))
 			zen_delay(zen_fence_delay_ns);
 	}

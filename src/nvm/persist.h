@@ -4,9 +4,9 @@
  * Every store that must survive, every flush and every fence goes through here, so that counters are exact and a
  * simulator can be interposed.  Nothing here throws, except zen_nvm_map and zen_nvm_create.
  *
- * Order on x86: stores to one cache line reach the medium in program order; different lines have no order without
- * zen_flush of the first and zen_fence, both by the same process.  Where caches survive a power loss, all stores of a
- * process have their order.
+ * Order: zen_nvm_store64()s to one cache line reach the medium in program order; different lines have no order without
+ * zen_flush of the first and zen_fence, both by the same process.  Where caches survive a power loss, zen_order() is
+ * enough.
  */
 #ifndef ZEN_PERSIST_H
 #define ZEN_PERSIST_H
@@ -14,12 +14,15 @@
 #include "base/guc.h"
 #include "nvm/layout.h"
 
-/* One aligned 8-byte store that the compiler neither splits, drops nor moves across another one. */
+/*
+ * One aligned 8-byte store.  All stores that come before it in the program come before it in its line, on any machine
+ * (src/nvm/README, "The order of stores").  Those that come after it may overtake it, unless they are made here.
+ */
 static inline void
 zen_nvm_store64(uint64 *dst, uint64 value)
 {
 	Assert(((uintptr_t) dst & 7) == 0);
-	*(volatile uint64 *) dst = value;
+	__atomic_store_n(dst, value, __ATOMIC_RELEASE);
 }
 
 static inline uint64

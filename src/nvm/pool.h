@@ -145,18 +145,28 @@ extern const char *zen_pool_mode_name(void);
 /* zen_pool_superblock -- a copy of a file's superblock in force, for views. */
 extern void zen_pool_superblock(int file, ZenSuperblock *copy);
 
+/* A number that only grows, of pages that the pool has by now. */
+static inline uint32
+zen_grown_to(pg_atomic_uint32 *npages)
+{
+	uint32		n = pg_atomic_read_u32(npages);
+
+	pg_read_barrier();			/* pairs with zen_page_add */
+	return n;
+}
+
 /* zen_pool_pages -- where the page numbers end. */
 static inline uint32
 zen_pool_pages(void)
 {
-	return pg_atomic_read_u32(zen_pool.npages);
+	return zen_grown_to(zen_pool.npages);
 }
 
 /* zen_file_pages, zen_file_size -- pages and bytes of a file; zen_file_base -- where it is mapped. */
 static inline uint32
 zen_file_pages(int file)
 {
-	return pg_atomic_read_u32(zen_pool.files[file].npages);
+	return zen_grown_to(zen_pool.files[file].npages);
 }
 
 static inline Size
@@ -210,7 +220,7 @@ zen_page_is_data(uint32 pageno)
 {
 	const ZenPoolFile *file = zen_pool_file_of(pageno);
 
-	return pageno >= file->first_data && pageno < file->first + pg_atomic_read_u32(file->npages) &&
+	return pageno >= file->first_data && pageno < file->first + zen_grown_to(file->npages) &&
 		(pageno < file->near_end || (pageno - file->near_end) % ZEN_DIRECTORY_WORDS >= ZEN_DIRECTORY_PAGES);
 }
 

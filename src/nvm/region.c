@@ -268,6 +268,7 @@ zen_region_try_lease(uint32 region)
 	Assert(region < ZEN_MAX_REGIONS);
 	if (pg_atomic_read_u32(&r->leased) != 0 || !pg_atomic_compare_exchange_u32(&r->leased, &free, ZEN_LEASE_BUSY))
 		return false;
+	pg_write_barrier();			/* pairs with zen_region_is_committed */
 	r->holder = MyProcPid;
 	return true;
 }
@@ -727,6 +728,8 @@ zen_region_is_committed(uint32 region, uint64 cts)
 {
 	ZenRegion  *r = &zen_regions[region];
 
+	/* the caller has seen cts in a slot: pairs with zen_region_try_lease */
+	pg_read_barrier();
 	if (cts <= r->last_cts)
 		return true;
 
@@ -743,6 +746,8 @@ zen_region_is_committed(uint32 region, uint64 cts)
 bool
 zen_cts_is_known(uint64 cts)
 {
+	/* the caller has seen cts in a slot: pairs with the fence of mark_write() */
+	pg_read_barrier();
 	return cts <= mark_read(zen_pool.cts_mark, 4, ZEN_LINE);
 }
 
@@ -752,9 +757,13 @@ doubt_fault(uint32 region)
 {
 	ZenRegionEntry *e = &zen_pool.regions[region];
 	uint64		word = zen_nvm_load64(&e->doubt);
-	uint64		full_xid = zen_nvm_load64(&e->doubt_xid);
-	uint64		cts = zen_nvm_load64(&e->doubt_cts);
+	uint64		full_xid,
+				cts;
 
+	pg_read_barrier();			/* pairs with the stores of store_doubt() */
+	full_xid = zen_nvm_load64(&e->doubt_xid);
+	cts = zen_nvm_load64(&e->doubt_cts);
+	pg_read_barrier();
 	if (word == 0)
 		return NULL;
 	if (word != doubt_word(full_xid, cts, (uint32) word))

@@ -27,7 +27,11 @@ extern bool zen_recovery_is_worker; /* this process is the background worker,
 static inline bool
 zen_gate_is_ready(void)
 {
-	return likely(pg_atomic_read_u32(&zen_recovery->state) == ZEN_RECOVERY_READY);
+	bool		ready = pg_atomic_read_u32(&zen_recovery->state) == ZEN_RECOVERY_READY;
+
+	/* what recovery has made is there: pairs with set_state() */
+	pg_read_barrier();
+	return likely(ready);
 }
 
 static inline void

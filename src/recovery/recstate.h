@@ -132,7 +132,10 @@ zen_recovery_pass(void)
 static inline bool
 zen_recovery_is_open(const ZenHTable *ht)
 {
-	return pg_atomic_read_u32(&zen_recovery->open) != 0 && !ht->late;
+	bool		open = pg_atomic_read_u32(&zen_recovery->open) != 0;
+
+	pg_read_barrier();			/* pairs with open_tables() */
+	return open && !ht->late;
 }
 
 /* Is recovery ended, be it well or not?  A process that waits may have come before the leader. */

@@ -98,6 +98,7 @@ copy_present(ZenWord *word, ZenLockerCopy *copy)
 	for (;;)
 	{
 		uint64		w = zen_word_read(word);
+		uint64		again;
 		uint32		seq;
 
 		copy->n = 0;
@@ -108,8 +109,13 @@ copy_present(ZenWord *word, ZenLockerCopy *copy)
 		if (zen_word_entry(w)->lock_seq != seq)
 			continue;
 		pg_read_barrier();
-		/* if the word still leads there, what was read was this row's */
-		if (zen_word_same(zen_word_read(word), w))
+
+		/*
+		 * If the word still leads there, what was read was this row's.  Under
+		 * the lock the list may be on its way to another version.
+		 */
+		again = zen_word_read(word);
+		if (zen_word_same(again, w) && !(again & ZEN_WORD_LOCK))
 			return;
 	}
 }

@@ -113,6 +113,7 @@ delay_checkpoints(void)
 static void
 let_checkpoints_go(void)
 {
+	pg_write_barrier();			/* pairs with await_changes() */
 	MyProc->delayChkptFlags &= ~DELAY_CHKPT_START;
 	/* no transaction has begun, whose number it would be */
 	Assert(!has_number || !TransactionIdIsValid(MyProc->xid));

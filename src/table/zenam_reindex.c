@@ -487,7 +487,7 @@ zen_reindex_table(Relation rel, ZenHTable *ht)
 	Assert(ht->in_use && ht->db == MyDatabaseId);
 	Assert(CheckRelationLockedByMe(rel, AccessShareLock, true));
 	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, RelationRelationId, RelationGetRelid(rel), LOCK_SUBID);
-	while (pg_atomic_read_u32(&ht->reindex) != SOUND && !is_rebuilding(ht) && !list_member_ptr(own_tables, ht))
+	while (!zen_reindex_is_sound(ht) && !is_rebuilding(ht) && !list_member_ptr(own_tables, ht))
 	{
 		(void) LockAcquire(&tag, ExclusiveLock, false, false);
 		if (begin_rebuild(ht, &in_use))
@@ -531,7 +531,7 @@ zen_reindex_give_up(Oid index)
 bool
 zen_reindex_is_passed(ZenHTable *ht)
 {
-	return pg_atomic_read_u32(&ht->reindex) == SOUND || list_member_ptr(own_tables, ht);
+	return zen_reindex_is_sound(ht) || list_member_ptr(own_tables, ht);
 }
 
 /* ---------- prepared transactions ---------- */

@@ -44,7 +44,11 @@ extern void zen_reindex_subevent(SubXactEvent event, SubTransactionId subxact);
 static inline bool
 zen_reindex_is_sound(ZenHTable *ht)
 {
-	return pg_atomic_read_u32(&ht->reindex) == 0;
+	bool		sound = pg_atomic_read_u32(&ht->reindex) == 0;
+
+	/* who has rebuilt them has stored all of them: pairs with end_rebuild() */
+	pg_read_barrier();
+	return sound;
 }
 
 /*

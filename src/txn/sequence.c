@@ -40,6 +40,11 @@
 
 #define CACHE_SIZE	64			/* a power of 2 */
 #define SMALL_PART	128			/* of a sequence's numbers may be logged ahead */
+#ifdef __x86_64__
+#define STORES_ARE_IN_ORDER	true
+#else
+#define STORES_ARE_IN_ORDER	false
+#endif
 #define FP_ROW_EXCLUSIVE	(UINT64CONST(0x249249249249) << (RowExclusiveLock - 1)) /* of 16 slots, 3 bits
 																					 * each */
 
@@ -237,23 +242,39 @@ is_lone_transaction(int partition)
 		zen_proclock_list(MyProc, partition)->prev == first;
 }
 
+static bool
+slots_have_no_sequence(void)
+{
+	for (int group = 0; group < FastPathLockGroupsPerBackend; group++)
+		for (uint64 bits = zen_fast_path_bits(MyProc, group) & FP_ROW_EXCLUSIVE; bits != 0; bits &= bits - 1)
+			if (!is_known_other(MyProc->fpRelId[fast_path_slot(group, bits)]))
+				return false;
+	return true;
+}
+
 /*
  * Is it plain that no sequence is locked?  So it is after most reads and writes: all that this process has locked as
  * nextval() does are relations known to be others, and its locks in the main table are on transactions.
  *
  * A process that moves a lock of ours from our slots to the main table adds it there first.  So the slots are read
  * first.  No other process removes locks of ours, and none changes what a slot's bits have said to be in it.
+ *
+ * FastPathTransferRelationLocks, which moves it, has no barrier between the two.  x86 keeps its stores in order.
+ * Elsewhere its lock on the slots is taken.
  */
 static bool
 has_no_sequence(void)
 {
-	for (int group = 0; group < FastPathLockGroupsPerBackend; group++)
-		for (uint64 bits = zen_fast_path_bits(MyProc, group) & FP_ROW_EXCLUSIVE; bits != 0; bits &= bits - 1)
-			if (!is_known_other(MyProc->fpRelId[fast_path_slot(group, bits)]))
-				return false;
-	pg_read_barrier();			/* pairs with the store of the bits in
-								 * FastPathTransferRelationLocks, which x86
-								 * keeps behind those of the list */
+	bool		none;
+
+	if (!STORES_ARE_IN_ORDER)
+		LWLockAcquire(&MyProc->fpInfoLock, LW_SHARED);
+	none = slots_have_no_sequence();
+	if (!STORES_ARE_IN_ORDER)
+		LWLockRelease(&MyProc->fpInfoLock);
+	pg_read_barrier();
+	if (!none)
+		return false;
 	for (int p = 0; p < NUM_LOCK_PARTITIONS; p++)
 		if (!zen_has_no_proclocks(MyProc, p) && !is_lone_transaction(p))
 			return false;

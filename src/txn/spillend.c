@@ -212,11 +212,14 @@ mark_aborted(ZenSpilledBlock *b, uint32 region, bool all)
 	zen_epoch_enter();
 	s = zen_spillmap_find(b->ht, b->block);
 	for (uint32 i = 0; s != NULL && i < s->nwriters; i++)
+	{
+		pg_read_barrier();		/* others may note theirs just now */
 		if (s->writers[i].region == region && (all || !TransactionIdIsCurrentTransactionId(s->writers[i].xid)))
 		{
 			Assert(n < lengthof(xids));
 			xids[n++] = s->writers[i].xid;
 		}
+	}
 	zen_epoch_leave();
 	for (uint32 i = 0; i < n; i++)
 		zen_spillmap_mark(b->ht, b->block, region, xids[i], ZEN_V_ABORTED | ZEN_SPILL_SETTLED);
