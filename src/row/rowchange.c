@@ -361,17 +361,28 @@ judge_stored(ZenChange *c, Judged *j)
 {
 	ZenVersion *v = stored_in_hand;
 	uint64		w = zen_word_read(j->word);
+	ZenSlot		slot = zen_word_ref(w);
 	const MinimalTupleData *row;
 	uint32		flags = ZEN_V_COMMITTED | ZEN_V_FROZEN | ZEN_V_IN_NVM;
 
 	ZenAssertInEpoch();
-	if (zen_word_state(w) != ZEN_WORD_NVM || zen_word1_code(zen_tuple_header(zen_word_ref(w)).word1) != c->code)
+	if (zen_word_state(w) != ZEN_WORD_NVM || zen_word1_code(zen_tuple_header(slot).word1) != c->code)
 		return false;
-	row = zen_slot_look(zen_word_ref(w), false);
+
+	/*
+	 * a change sees damage that came after the last check; zen_row_admit()
+	 * reports it
+	 */
+	if (!zen_tuple_intact(slot, zen_slot_size(slot)))
+	{
+		zen_slot_doubt(slot);
+		return false;
+	}
+	row = zen_slot_look(slot, false);
 	if (row == NULL)
 		return false;
 	Assert(v->older == NULL && v->lockers == NULL && v->len == 0);
-	v->slot = zen_word_ref(w);
+	v->slot = slot;
 	v->cmin = FirstCommandId;
 	v->code = (uint16) c->code;
 
