@@ -133,6 +133,7 @@ OBJS = $(addprefix src/base/, \
 		rowmake.o \
 		rowahead.o \
 		rowread.o \
+		rowjudge.o \
 		rowchange.o) \
 	$(addprefix src/gc/, \
 		collect.o \

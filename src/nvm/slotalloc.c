@@ -791,6 +791,18 @@ zen_slot_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
 	return true;
 }
 
+bool
+zen_slot_check(ZenSlot slot)
+{
+	CheckedBit	bit = checked_bit(slot);
+	bool		intact = zen_tuple_intact(slot, zen_slot_size(slot));
+
+	ZenAssertInEpoch();
+	if (intact && (pg_atomic_read_u64(bit.word) & bit.mask) != 0)
+		return true;
+	return note_check(bit, intact);
+}
+
 const MinimalTupleData *
 zen_slot_look(ZenSlot slot, bool believe)
 {

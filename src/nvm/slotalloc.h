@@ -91,6 +91,9 @@ extern bool zen_slot_read(ZenSlot slot, MinimalTuple buf, uint32 len, Transactio
  */
 extern const MinimalTupleData *zen_slot_look(ZenSlot slot, bool believe);
 
+/* zen_slot_check -- compute its CRC, though it may have been checked: so a change sees damage that came later. */
+extern bool zen_slot_check(ZenSlot slot);
+
 /*
  * zen_slot_note_sound -- a start has checked these slots of a page: 64 slots from the first one, which is a multiple of
  * 64.  The caller has the page for itself.

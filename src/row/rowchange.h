@@ -7,43 +7,7 @@
 #ifndef ZEN_ROWCHANGE_H
 #define ZEN_ROWCHANGE_H
 
-#include "cache/version.h"
-#include "row/rowread.h"
-
-#include "access/tableam.h"
-
-/* An update, a delete or a lock of the version (tidno, code) that the caller saw. */
-typedef struct ZenChange
-{
-	ZenHTable  *ht;
-	uint64		tidno;
-	uint32		code;
-	CommandId	cid;
-	LockTupleMode mode;			/* update: NoKeyExclusive or Exclusive;
-								 * delete: Exclusive */
-	MinimalTuple tuple;			/* new contents; NULL deletes */
-	bool		new_tid;		/* an indexed column changes: the row goes on
-								 * under a new TID */
-	bool		moved;			/* delete: the row goes to another partition */
-	Snapshot	crosscheck;		/* or InvalidSnapshot */
-	ZenRow	   *row;			/* lock: NULL, or gets a copy of the version */
-
-	/* results */
-	TransactionId wait_xid;		/* with TM_BeingModified: wait for it and try
-								 * again */
-	TM_FailureData tmfd;		/* with TM_Updated, TM_Deleted,
-								 * TM_SelfModified */
-	uint64		result_tidno;	/* with TM_Ok after an update: where the row
-								 * is now */
-	uint32		result_code;
-	bool		held_before;	/* with TM_Ok and TM_BeingModified: this
-								 * transaction had locked the row before */
-	bool		indexes_needed; /* with TM_Ok after an update: it took a new
-								 * TID */
-	bool		points_out;		/* with TM_Ok after a change: the version that
-								 * it replaced may have values out of line */
-	bool		copied;			/* with TM_Ok after a lock: row has the copy */
-} ZenChange;
+#include "row/rowjudge.h"
 
 /* zen_row_change -- update or delete: one attempt; TM_BeingModified comes with a wait_xid. */
 extern TM_Result zen_row_change(ZenChange *change);

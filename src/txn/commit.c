@@ -128,7 +128,7 @@ needs_slot(ZenWrite *w, bool spilled)
 	if (zen_word_state(now) != ZEN_WORD_ENTRY || (zen_word_entry(now) != v && !ZEN_FAULT(R15_SAME_CTS_TWICE)) ||
 		(zen_version_flags(v) & ZEN_V_ABORTED) || !w->ht->in_use)
 		return false;
-	if (!(zen_version_flags(v) & ZEN_V_TOMBSTONE))
+	if (!is_tombstone(w))
 		return true;
 	/* a spilled tombstone may say that the row has gone here */
 	if (spilled && (zen_version_flags(v) & (ZEN_V_FORWARD | ZEN_V_MOVED)))
@@ -171,9 +171,7 @@ return_slots(ZenWriteSet *ws)
 
 #define RUN		ZEN_TIDS_PER_BLOCK	/* slots that are taken at once */
 
-/*
- * How many writes, from w on, take slots of one class, as rows of one table or as its tombstones?  0: w needs none.
- */
+/* How many writes, from w on, take slots of one class, as rows of one table or its tombstones?  0: w needs none. */
 static uint32
 run_length(ZenWrite *w, const ZenWrite *end, bool spilled)
 {
@@ -184,11 +182,9 @@ run_length(ZenWrite *w, const ZenWrite *end, bool spilled)
 	if (deleted)
 		zen_epoch_enter();
 	for (ZenWrite *next = w; n < RUN && next < end; next++, n++)
-	{
 		if (next->ht != w->ht || is_tombstone(next) != deleted ||
 			zen_class_of(zen_write_nvm_size(next->version)) != class || !needs_slot(next, spilled))
 			break;
-	}
 	if (deleted)
 		zen_epoch_leave();
 	return n;

@@ -58,6 +58,7 @@ is_plain_old(ZenVersion *v)
 static TransactionId
 deciding_xid(ZenWrite *w)
 {
+	ZenAssertNotInEpoch();		/* it may take an xid */
 	if (TransactionIdIsCurrentTransactionId(w->version->xmin))
 		return w->version->xmin;
 	if (!(zen_version_flags(w->version) & ZEN_V_FROZEN))
@@ -79,14 +80,6 @@ can_spill(ZenWrite *w, uint64 word)
 		(flags & (ZEN_V_ABORTED | ZEN_V_SPECULATIVE | ZEN_V_SPILLED)) || v->lockers != NULL)
 		return false;
 	return v->older == NULL ? !(flags & ZEN_V_TOMBSTONE) : is_plain_old(v->older);
-}
-
-/* The same, inside the epoch and without the word's lock: the version below the row's may change. */
-static inline bool
-may_spill(ZenWrite *w)
-{
-	ZenAssertInEpoch();
-	return can_spill(w, zen_word_read(w->word)) && TransactionIdIsValid(deciding_xid(w));
 }
 
 static int
@@ -393,12 +386,18 @@ may_be_collected(const ZenWrite *w)
 	return old != NULL && !is_plain_old(old) && (zen_version_flags(old) & ZEN_V_COMMITTED);
 }
 
-/* Those of up to 64 writes that may be spilled, after the collector has been asked where it may help; how many? */
+/*
+ * Those of up to 64 writes that may be spilled, after the collector has been asked where it may help; how many?
+ *
+ * Without the words' locks: inside the epoch, as the version below a row's may change.  Outside it is whatever may take
+ * an xid, which may wait, or throw.
+ */
 static uint32
 choose_among(ZenWrite *first, uint32 n, Row *rows)
 {
 	uint32		chosen = 0;
-	uint64		collect = 0;
+	uint64		collect = 0,
+				may = 0;
 
 	Assert(n <= 64);
 	zen_epoch_enter();
@@ -409,19 +408,26 @@ choose_among(ZenWrite *first, uint32 n, Row *rows)
 		Assert(w->version != NULL && w->slot == InvalidZenSlot);
 		if (may_be_collected(w))
 			collect |= UINT64CONST(1) << i;
-		else if (may_spill(w))
-			rows[chosen++].write = w;
+		else if (can_spill(w, zen_word_read(w->word)))
+			may |= UINT64CONST(1) << i;
 	}
 	zen_epoch_leave();
 	for (; collect != 0; collect &= collect - 1)
 	{
-		ZenWrite   *w = &first[pg_rightmost_one_pos64(collect)];
+		int			i = pg_rightmost_one_pos64(collect);
 
-		(void) zen_collect_item(w->ht, w->tidno, false);
+		(void) zen_collect_item(first[i].ht, first[i].tidno, false);
 		zen_epoch_enter();
-		if (may_spill(w))
-			rows[chosen++].write = w;
+		if (can_spill(&first[i], zen_word_read(first[i].word)))
+			may |= UINT64CONST(1) << i;
 		zen_epoch_leave();
+	}
+	for (; may != 0; may &= may - 1)
+	{
+		ZenWrite   *w = &first[pg_rightmost_one_pos64(may)];
+
+		if (TransactionIdIsValid(deciding_xid(w)))
+			rows[chosen++].write = w;
 	}
 	return chosen;
 }
