@@ -217,7 +217,9 @@ OBJS = $(addprefix src/base/, \
 		treehooks.o \
 		commands.o \
 		dispatch.o \
-		views.o) \
+		resultrow.o \
+		views.o \
+		tableviews.o) \
 	zen_am.o
 
 PG_CPPFLAGS = -I$(srcdir)/src

@@ -207,6 +207,7 @@ sub test_settings
 	my $text = PostgreSQL::Test::Utils::slurp_file("$FindBin::RealBin/../doc/settings.md");
 	my %factor = ('' => 1, B => 1 / 1024, kB => 1, MB => 1024, GB => 1024 * 1024, ms => 1, s => 1000);
 	my %effect = (
+		internal   => qr/at server start, with the library that is installed then/,
 		postmaster => qr/at server start|when the pool is created/,
 		sighup     => qr/at a reload|at the next (?:stop|recovery)/,
 		superuser  => qr/at once, by superusers/,

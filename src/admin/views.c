@@ -5,50 +5,37 @@
  */
 #include "base/compat.h"
 
-#include "access/relation.h"
 #include "admin/replication.h"
+#include "admin/resultrow.h"
 #include "admin/statements.h"
 #include "base/arena.h"
 #include "base/guc.h"
-#include "base/locks.h"
 #include "base/numa.h"
 #include "base/startup.h"
 #include "base/stats.h"
 #include "cache/tablestat.h"
-#include "cache/tidmap.h"
 #include "cache/version.h"
-#include "catalog/pg_class.h"
-#include "catalog/pg_type.h"
 #include "exec/exec.h"
-#include "fmgr.h"
-#include "funcapi.h"
 #include "gc/collect.h"
 #include "gc/reclaim.h"
 #include "gc/room.h"
-#include "index/treedir.h"
-#include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "numa/partition.h"
 #include "nvm/grow.h"
-#include "nvm/htable.h"
 #include "nvm/page.h"
 #include "nvm/pool.h"
 #include "nvm/poolfile.h"
-#include "nvm/slotalloc.h"
 #include "recovery/gate.h"
 #include "recovery/recovery.h"
 #include "row/visibility.h"
 #include "stream/streamsink.h"
 #include "stream/streamtail.h"
-#include "table/zenam_rel.h"
 #include "txn/exclusive.h"
 #include "txn/xact.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/pg_lsn.h"
-#include "utils/rel.h"
 #include "utils/timestamp.h"
-#include "utils/xid8.h"
 
 PG_FUNCTION_INFO_V1(zen_view_stat);
 PG_FUNCTION_INFO_V1(zen_view_executor);
@@ -61,142 +48,9 @@ PG_FUNCTION_INFO_V1(zen_pool_grow);
 PG_FUNCTION_INFO_V1(zen_view_numa);
 PG_FUNCTION_INFO_V1(zen_view_numa_partitions);
 PG_FUNCTION_INFO_V1(zen_view_recovery);
-PG_FUNCTION_INFO_V1(zen_view_tables);
-PG_FUNCTION_INFO_V1(zen_view_table_versions);
-PG_FUNCTION_INFO_V1(zen_view_indexes);
-PG_FUNCTION_INFO_V1(zen_relation_size);
 PG_FUNCTION_INFO_V1(zen_stat_reset);
 
-/* ---------- rows ---------- */
-
-#define MAX_COLUMNS		64
-
-/* A result row, filled from left to right. */
-typedef struct ResultRow
-{
-	TupleDesc	desc;
-	int			n;				/* columns filled */
-	Datum		values[MAX_COLUMNS];
-	bool		isnull[MAX_COLUMNS];
-} ResultRow;
-
-StaticAssertDecl(ZEN_NSHOWN + ZEN_NGAUGES + 1 <= MAX_COLUMNS, "room for the columns of zen_stat");
-
-static void
-put_datum(ResultRow *row, Oid type, Datum value, bool isnull)
-{
-	if (row->n >= row->desc->natts || row->n >= MAX_COLUMNS || TupleDescAttr(row->desc, row->n)->atttypid != type)
-		zen_sql_differs();
-	row->values[row->n] = value;
-	row->isnull[row->n] = isnull;
-	row->n++;
-}
-
-static void
-put_int64_or_null(ResultRow *row, int64 value, bool isnull)
-{
-	put_datum(row, INT8OID, Int64GetDatum(value), isnull);
-}
-
-static void
-put_int64(ResultRow *row, int64 value)
-{
-	put_int64_or_null(row, value, false);
-}
-
-static void
-put_int32(ResultRow *row, int32 value)
-{
-	put_datum(row, INT4OID, Int32GetDatum(value), false);
-}
-
-static void
-put_float8(ResultRow *row, double value)
-{
-	put_datum(row, FLOAT8OID, Float8GetDatum(value), false);
-}
-
-static void
-put_bool(ResultRow *row, bool value)
-{
-	put_datum(row, BOOLOID, BoolGetDatum(value), false);
-}
-
-static void
-put_oid(ResultRow *row, Oid value)
-{
-	put_datum(row, OIDOID, ObjectIdGetDatum(value), false);
-}
-
-/* value NULL: null */
-static void
-put_text(ResultRow *row, const char *value)
-{
-	put_datum(row, TEXTOID, value ? CStringGetTextDatum(value) : (Datum) 0, value == NULL);
-}
-
-/* null if the xid is not valid */
-static void
-put_xid(ResultRow *row, TransactionId value)
-{
-	put_datum(row, XIDOID, TransactionIdGetDatum(value), !TransactionIdIsValid(value));
-}
-
-static void
-put_xid8(ResultRow *row, FullTransactionId value)
-{
-	put_datum(row, XID8OID, FullTransactionIdGetDatum(value), !FullTransactionIdIsValid(value));
-}
-
-/* Each function calls this first, most of them to begin a row.  Does not wait for recovery. */
-static void
-view_enter(void)
-{
-	if (zen_recovery == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("zen is not running in this server"),
-				 errhint("Add zen to shared_preload_libraries and restart the server.")));
-	zen_xact_attach();
-}
-
-static void
-view_begin_row(FunctionCallInfo fcinfo, ResultRow *row)
-{
-	view_enter();
-	if (get_call_result_type(fcinfo, NULL, &row->desc) != TYPEFUNC_COMPOSITE)
-		zen_sql_differs();
-	row->desc = BlessTupleDesc(row->desc);
-	row->n = 0;
-}
-
-static Datum
-end_row(ResultRow *row)
-{
-	if (row->n != row->desc->natts)
-		zen_sql_differs();
-	return HeapTupleGetDatum(heap_form_tuple(row->desc, row->values, row->isnull));
-}
-
-/* A result of several rows: put_row() adds what was put, and begins the next one. */
-static void
-view_begin_rows(FunctionCallInfo fcinfo, ResultRow *row)
-{
-	view_enter();
-	InitMaterializedSRF(fcinfo, 0);
-	row->desc = ((ReturnSetInfo *) fcinfo->resultinfo)->setDesc;
-	row->n = 0;
-}
-
-static void
-put_row(FunctionCallInfo fcinfo, ResultRow *row)
-{
-	if (row->n != row->desc->natts)
-		zen_sql_differs();
-	Assert(row->n <= MAX_COLUMNS);
-	tuplestore_putvalues(((ReturnSetInfo *) fcinfo->resultinfo)->setResult, row->desc, row->values, row->isnull);
-	row->n = 0;
-}
+StaticAssertDecl(ZEN_NSHOWN + ZEN_NGAUGES + 1 <= ZEN_MAX_COLUMNS, "room for the columns of zen_stat");
 
 /* ---------- the engine ---------- */
 
@@ -246,12 +100,12 @@ static const char *const stat_columns[] = {
 
 /* The next column: its name tells if the SQL file was made of the same lists. */
 static void
-put_stat(ResultRow *row, int64 value, bool isnull)
+put_stat(ZenResultRow *row, int64 value, bool isnull)
 {
 	if (row->n >= row->desc->natts ||
 		strcmp(NameStr(TupleDescAttr(row->desc, row->n)->attname), stat_columns[row->n]) != 0)
 		zen_sql_differs();
-	put_int64_or_null(row, value, isnull);
+	zen_put_int64_or_null(row, value, isnull);
 }
 
 /* Pages and their parts are -1 until recovery is done. */
@@ -287,27 +141,27 @@ read_gauges(int64 gauges[ZEN_NGAUGES])
 Datum
 zen_view_stat(PG_FUNCTION_ARGS)
 {
-	ResultRow	row;
+	ZenResultRow row;
 	uint64		totals[ZEN_NCOUNTERS];
 	int64		gauges[ZEN_NGAUGES];
 	TimestampTz since;
 
-	view_begin_row(fcinfo, &row);
+	zen_view_begin_row(fcinfo, &row);
 	since = zen_stats_sum(totals);
 	read_gauges(gauges);
 	for (int i = 0; i < ZEN_NSHOWN; i++)
 		put_stat(&row, (int64) totals[i], false);
 	for (int i = 0; i < ZEN_NGAUGES; i++)
 		put_stat(&row, gauges[i], gauges[i] < 0);
-	put_datum(&row, TIMESTAMPTZOID, TimestampTzGetDatum(since), false);
-	PG_RETURN_DATUM(end_row(&row));
+	zen_put_datum(&row, TIMESTAMPTZOID, TimestampTzGetDatum(since), false);
+	PG_RETURN_DATUM(zen_end_row(&row));
 }
 
 /* zen_stat_reset -- all counters that views show begin at 0 again; statements are forgotten. */
 Datum
 zen_stat_reset(PG_FUNCTION_ARGS)
 {
-	view_enter();
+	zen_view_enter();
 	zen_tablestat_flush();
 	zen_stats_reset();
 	zen_tablestat_reset();
@@ -321,19 +175,19 @@ zen_stat_reset(PG_FUNCTION_ARGS)
 Datum
 zen_view_executor(PG_FUNCTION_ARGS)
 {
-	ResultRow	row;
+	ZenResultRow row;
 	uint64		totals[ZEN_NCOUNTERS];
 	const ZenPointReason *reason;
 
-	view_begin_rows(fcinfo, &row);
+	zen_view_begin_rows(fcinfo, &row);
 	zen_stats_sum(totals);
 	for (int why = 1; (reason = zen_point_reason(why)) != NULL; why++)
 	{
-		put_text(&row, reason->outcome);
-		put_text(&row, reason->name);
-		put_int64(&row, (int64) totals[ZEN_C_no_reason + why]);
-		put_text(&row, reason->hint);
-		put_row(fcinfo, &row);
+		zen_put_text(&row, reason->outcome);
+		zen_put_text(&row, reason->name);
+		zen_put_int64(&row, (int64) totals[ZEN_C_no_reason + why]);
+		zen_put_text(&row, reason->hint);
+		zen_put_row(fcinfo, &row);
 	}
 	return (Datum) 0;
 }
@@ -343,23 +197,23 @@ zen_view_executor(PG_FUNCTION_ARGS)
 Datum
 zen_view_garbage(PG_FUNCTION_ARGS)
 {
-	ResultRow	row;
+	ZenResultRow row;
 	ZenHolder	holder;
 
-	view_begin_row(fcinfo, &row);
+	zen_view_begin_row(fcinfo, &row);
 	zen_holder_find(&holder);
-	put_int64(&row, (int64) zen_gcqueue_pending());
-	put_int64(&row, (int64) zen_gcqueue_bytes());
-	put_xid8(&row, zen_gcqueue_oldest());
-	put_xid8(&row, zen_horizon_look());
-	put_text(&row, holder.kind != ZEN_HOLDER_NONE ? zen_holder_kind(holder.kind) : NULL);
-	put_datum(&row, INT4OID, Int32GetDatum(holder.pid), holder.kind != ZEN_HOLDER_PROCESS);
-	put_text(&row, holder.kind == ZEN_HOLDER_SLOT ? NameStr(holder.name) : NULL);
-	put_xid(&row, holder.xid);
-	put_int64_or_null(&row, (int64) holder.age, holder.kind == ZEN_HOLDER_NONE);
-	put_int64(&row, (int64) pg_atomic_read_u64(&zen_sweep->sweeps));
-	put_xid8(&row, FullTransactionIdFromU64(pg_atomic_read_u64(&zen_sweep->frozen_to)));
-	PG_RETURN_DATUM(end_row(&row));
+	zen_put_int64(&row, (int64) zen_gcqueue_pending());
+	zen_put_int64(&row, (int64) zen_gcqueue_bytes());
+	zen_put_xid8(&row, zen_gcqueue_oldest());
+	zen_put_xid8(&row, zen_horizon_look());
+	zen_put_text(&row, holder.kind != ZEN_HOLDER_NONE ? zen_holder_kind(holder.kind) : NULL);
+	zen_put_datum(&row, INT4OID, Int32GetDatum(holder.pid), holder.kind != ZEN_HOLDER_PROCESS);
+	zen_put_text(&row, holder.kind == ZEN_HOLDER_SLOT ? NameStr(holder.name) : NULL);
+	zen_put_xid(&row, holder.xid);
+	zen_put_int64_or_null(&row, (int64) holder.age, holder.kind == ZEN_HOLDER_NONE);
+	zen_put_int64(&row, (int64) pg_atomic_read_u64(&zen_sweep->sweeps));
+	zen_put_xid8(&row, FullTransactionIdFromU64(pg_atomic_read_u64(&zen_sweep->frozen_to)));
+	PG_RETURN_DATUM(zen_end_row(&row));
 }
 
 /* ---------- zen_stat_stream ---------- */
@@ -367,7 +221,7 @@ zen_view_garbage(PG_FUNCTION_ARGS)
 Datum
 zen_view_stream(PG_FUNCTION_ARGS)
 {
-	ResultRow	row;
+	ZenResultRow row;
 	uint64		totals[ZEN_NCOUNTERS];
 	ZenTailLook look;
 	uint64		size,
@@ -375,7 +229,7 @@ zen_view_stream(PG_FUNCTION_ARGS)
 	bool		replica;
 	char	   *why;
 
-	view_begin_row(fcinfo, &row);
+	zen_view_begin_row(fcinfo, &row);
 	replica = zen_pool_is_replica();
 	why = zen_replication_lacks();
 	zen_stats_sum(totals);
@@ -383,22 +237,22 @@ zen_view_stream(PG_FUNCTION_ARGS)
 	zen_pool_noted_dram(&size, &needs);
 	if (!replica)
 		needs = zen_copy_dram_needs();
-	put_text(&row, GetConfigOption("zen.stream", false, false));
-	put_int64(&row, (int64) totals[ZEN_C_stream_records]);
-	put_int64(&row, (int64) totals[ZEN_C_stream_bytes]);
-	put_int64(&row, look.kept);
-	put_int64(&row, (int64) look.bytes);
-	put_int64(&row, look.again);
-	put_text(&row, replica ? "replica" : "primary");
-	put_bool(&row, zen_pool_is_copied() && (replica || why == NULL));
-	put_datum(&row, PG_LSNOID, LSNGetDatum(zen_pool_replayed()), !replica);
-	put_text(&row, why);
-	put_int64_or_null(&row, (int64) needs, replica && size == 0);
-	put_int64_or_null(&row, (int64) size, !replica || size == 0);
-	put_int64(&row, look.unflushed);
-	put_int64(&row, (int64) look.unflushed_bytes);
-	put_float8(&row, look.unflushed > 0 ? Max(0, GetCurrentTimestamp() - look.unflushed_since) / 1000.0 : 0);
-	PG_RETURN_DATUM(end_row(&row));
+	zen_put_text(&row, GetConfigOption("zen.stream", false, false));
+	zen_put_int64(&row, (int64) totals[ZEN_C_stream_records]);
+	zen_put_int64(&row, (int64) totals[ZEN_C_stream_bytes]);
+	zen_put_int64(&row, look.kept);
+	zen_put_int64(&row, (int64) look.bytes);
+	zen_put_int64(&row, look.again);
+	zen_put_text(&row, replica ? "replica" : "primary");
+	zen_put_bool(&row, zen_pool_is_copied() && (replica || why == NULL));
+	zen_put_datum(&row, PG_LSNOID, LSNGetDatum(zen_pool_replayed()), !replica);
+	zen_put_text(&row, why);
+	zen_put_int64_or_null(&row, (int64) needs, replica && size == 0);
+	zen_put_int64_or_null(&row, (int64) size, !replica || size == 0);
+	zen_put_int64(&row, look.unflushed);
+	zen_put_int64(&row, (int64) look.unflushed_bytes);
+	zen_put_float8(&row, look.unflushed > 0 ? Max(0, GetCurrentTimestamp() - look.unflushed_since) / 1000.0 : 0);
+	PG_RETURN_DATUM(zen_end_row(&row));
 }
 
 /* ---------- zen_stat_exclusive ---------- */
@@ -407,23 +261,23 @@ Datum
 zen_view_exclusive(PG_FUNCTION_ARGS)
 {
 	ZenExclusiveRecord records[ZEN_EXCLUSIVE_HISTORY];
-	ResultRow	row;
+	ZenResultRow row;
 	int			n;
 
-	view_begin_rows(fcinfo, &row);
+	zen_view_begin_rows(fcinfo, &row);
 	n = zen_exclusive_list(records);
 	for (int i = 0; i < n; i++)
 	{
 		ZenExclusiveRecord *r = &records[i];
 
-		put_bool(&row, r->running);
-		put_int32(&row, r->pid);
-		put_text(&row, r->reason);
-		put_datum(&row, TIMESTAMPTZOID, TimestampTzGetDatum(r->began), false);
-		put_float8(&row, (r->ended - r->began) / 1000.0);
-		put_text(&row, r->end);
-		put_int64(&row, r->held_back);
-		put_row(fcinfo, &row);
+		zen_put_bool(&row, r->running);
+		zen_put_int32(&row, r->pid);
+		zen_put_text(&row, r->reason);
+		zen_put_datum(&row, TIMESTAMPTZOID, TimestampTzGetDatum(r->began), false);
+		zen_put_float8(&row, (r->ended - r->began) / 1000.0);
+		zen_put_text(&row, r->end);
+		zen_put_int64(&row, r->held_back);
+		zen_put_row(fcinfo, &row);
 	}
 	return (Datum) 0;
 }
@@ -445,7 +299,7 @@ pool_paths(void)
 Datum
 zen_view_pool(PG_FUNCTION_ARGS)
 {
-	ResultRow	row;
+	ZenResultRow row;
 	ZenSuperblock super;
 	PageCounts	pages;
 	Size		target,
@@ -456,38 +310,39 @@ zen_view_pool(PG_FUNCTION_ARGS)
 	uint32		total,
 				nfree;
 
-	view_begin_row(fcinfo, &row);
+	zen_view_begin_row(fcinfo, &row);
 	zen_pool_superblock(0, &super);
-	put_text(&row, pool_paths());
-	put_text(&row, zen_pool_mode_name());
-	put_text(&row, zen_nvm_domain());
-	put_int64(&row, (int64) zen_pool_size());
-	put_int32(&row, (int32) super.version);
-	put_text(&row, psprintf("%016llx%016llx", (unsigned long long) super.uuid[0], (unsigned long long) super.uuid[1]));
-	put_int64(&row, (int64) super.system_id);
-	put_int64(&row, (int64) super.generation);
+	zen_put_text(&row, pool_paths());
+	zen_put_text(&row, zen_pool_mode_name());
+	zen_put_text(&row, zen_nvm_domain());
+	zen_put_int64(&row, (int64) zen_pool_size());
+	zen_put_int32(&row, (int32) super.version);
+	zen_put_text(&row, psprintf("%016llx%016llx",
+								(unsigned long long) super.uuid[0], (unsigned long long) super.uuid[1]));
+	zen_put_int64(&row, (int64) super.system_id);
+	zen_put_int64(&row, (int64) super.generation);
 	pages = count_pages();
 	zen_page_free(&total, &nfree);
-	put_int64(&row, total);
-	put_int64_or_null(&row, pages.nfree, pages.unknown);
-	put_text(&row, recovery_state());
-	put_bool(&row, zen_pool.was_clean);
+	zen_put_int64(&row, total);
+	zen_put_int64_or_null(&row, pages.nfree, pages.unknown);
+	zen_put_text(&row, recovery_state());
+	zen_put_bool(&row, zen_pool.was_clean);
 	for (int i = 0; i < zen_pool.nfiles; i++)
 		max_size += zen_grow_max_size(i);
-	put_int64(&row, (int64) max_size);
+	zen_put_int64(&row, (int64) max_size);
 	growing = zen_grow_progress(&file, &target, &done);
-	put_int64_or_null(&row, (int64) target, !growing);
-	put_int64_or_null(&row, (int64) done, !growing);
-	PG_RETURN_DATUM(end_row(&row));
+	zen_put_int64_or_null(&row, (int64) target, !growing);
+	zen_put_int64_or_null(&row, (int64) done, !growing);
+	PG_RETURN_DATUM(zen_end_row(&row));
 }
 
 Datum
 zen_view_pool_files(PG_FUNCTION_ARGS)
 {
-	ResultRow	row;
+	ZenResultRow row;
 	PageCounts	pages;
 
-	view_begin_rows(fcinfo, &row);
+	zen_view_begin_rows(fcinfo, &row);
 	pages = count_pages();
 	for (int i = 0; i < zen_pool.nfiles; i++)
 	{
@@ -495,15 +350,15 @@ zen_view_pool_files(PG_FUNCTION_ARGS)
 		uint32		total;
 		uint32		nfree = zen_page_free_of(i, &total);
 
-		put_int32(&row, i);
-		put_text(&row, zen_files[i].path);
-		put_datum(&row, INT4OID, Int32GetDatum(node), node < 0);
-		put_int64(&row, (int64) zen_file_size(i));
-		put_int64(&row, (int64) zen_grow_max_size(i));
-		put_int64(&row, (int64) zen_pool.files[i].first);
-		put_int64(&row, total);
-		put_int64_or_null(&row, nfree, pages.unknown);
-		put_row(fcinfo, &row);
+		zen_put_int32(&row, i);
+		zen_put_text(&row, zen_files[i].path);
+		zen_put_datum(&row, INT4OID, Int32GetDatum(node), node < 0);
+		zen_put_int64(&row, (int64) zen_file_size(i));
+		zen_put_int64(&row, (int64) zen_grow_max_size(i));
+		zen_put_int64(&row, (int64) zen_pool.files[i].first);
+		zen_put_int64(&row, total);
+		zen_put_int64_or_null(&row, nfree, pages.unknown);
+		zen_put_row(fcinfo, &row);
 	}
 	return (Datum) 0;
 }
@@ -606,7 +461,7 @@ count_pages_of_place(int place, uint32 *total, uint32 *nfree)
 
 /* One row of zen_stat_numa.  place: -1 for pages of no node. */
 static void
-put_node(FunctionCallInfo fcinfo, ResultRow *row, int place, bool unknown)
+put_node(FunctionCallInfo fcinfo, ZenResultRow *row, int place, bool unknown)
 {
 	bool		counted = place >= 0 && zen_numa_nodes > 1;
 	ZenNumaCounts counts = {0};
@@ -618,35 +473,35 @@ put_node(FunctionCallInfo fcinfo, ResultRow *row, int place, bool unknown)
 	if (counted)
 		zen_numa_sum(place, &counts, &sessions);
 	count_pages_of_place(place, &total, &nfree);
-	put_datum(row, INT4OID, Int32GetDatum(place >= 0 ? zen_numa_number(place) : 0), place < 0);
-	put_int64(row, total);
-	put_int64_or_null(row, nfree, unknown);
-	put_int64_or_null(row, total - nfree, unknown);
-	put_int64_or_null(row, (int64) counts.rows_local, !counted);
-	put_int64_or_null(row, (int64) counts.rows_remote, !counted);
-	put_int64_or_null(row, (int64) counts.lines_local, !counted);
-	put_int64_or_null(row, (int64) counts.lines_remote, !counted);
-	put_int64_or_null(row, (int64) counts.pages_remote, !counted);
-	put_int64_or_null(row, sessions, !counted);
-	put_datum(row, FLOAT8OID, Float8GetDatum(load), load < 0);
-	put_int64_or_null(row, (int64) counts.rows_read_local, !counted);
-	put_int64_or_null(row, (int64) counts.rows_read_remote, !counted);
-	put_int64_or_null(row, (int64) counts.lines_read_local, !counted);
-	put_int64_or_null(row, (int64) counts.lines_read_remote, !counted);
-	put_int64_or_null(row, (int64) counts.moves, !counted);
-	put_int64_or_null(row, counted ? (int64) zen_arena_row_bytes(place) : 0, !counted);
-	put_row(fcinfo, row);
+	zen_put_datum(row, INT4OID, Int32GetDatum(place >= 0 ? zen_numa_number(place) : 0), place < 0);
+	zen_put_int64(row, total);
+	zen_put_int64_or_null(row, nfree, unknown);
+	zen_put_int64_or_null(row, total - nfree, unknown);
+	zen_put_int64_or_null(row, (int64) counts.rows_local, !counted);
+	zen_put_int64_or_null(row, (int64) counts.rows_remote, !counted);
+	zen_put_int64_or_null(row, (int64) counts.lines_local, !counted);
+	zen_put_int64_or_null(row, (int64) counts.lines_remote, !counted);
+	zen_put_int64_or_null(row, (int64) counts.pages_remote, !counted);
+	zen_put_int64_or_null(row, sessions, !counted);
+	zen_put_datum(row, FLOAT8OID, Float8GetDatum(load), load < 0);
+	zen_put_int64_or_null(row, (int64) counts.rows_read_local, !counted);
+	zen_put_int64_or_null(row, (int64) counts.rows_read_remote, !counted);
+	zen_put_int64_or_null(row, (int64) counts.lines_read_local, !counted);
+	zen_put_int64_or_null(row, (int64) counts.lines_read_remote, !counted);
+	zen_put_int64_or_null(row, (int64) counts.moves, !counted);
+	zen_put_int64_or_null(row, counted ? (int64) zen_arena_row_bytes(place) : 0, !counted);
+	zen_put_row(fcinfo, row);
 }
 
 Datum
 zen_view_numa(PG_FUNCTION_ARGS)
 {
-	ResultRow	row;
+	ZenResultRow row;
 	bool		unknown;
 	uint32		total,
 				nfree;
 
-	view_begin_rows(fcinfo, &row);
+	zen_view_begin_rows(fcinfo, &row);
 	unknown = count_pages().unknown;
 	for (int i = 0; i < zen_numa_nodes; i++)
 		put_node(fcinfo, &row, i, unknown);
@@ -658,18 +513,18 @@ zen_view_numa(PG_FUNCTION_ARGS)
 Datum
 zen_view_numa_partitions(PG_FUNCTION_ARGS)
 {
-	ResultRow	row;
+	ZenResultRow row;
 
-	view_begin_rows(fcinfo, &row);
+	zen_view_begin_rows(fcinfo, &row);
 	for (int i = 0; zen_partition_soft && i < zen_numa_partitions; i++)
 	{
 		ZenPartitionInfo info = zen_partition_look(i);
 
-		put_int32(&row, i);
-		put_int32(&row, zen_numa_number(info.place));
-		put_int64(&row, (int64) info.accesses);
-		put_int64(&row, info.moves);
-		put_row(fcinfo, &row);
+		zen_put_int32(&row, i);
+		zen_put_int32(&row, zen_numa_number(info.place));
+		zen_put_int64(&row, (int64) info.accesses);
+		zen_put_int64(&row, info.moves);
+		zen_put_row(fcinfo, &row);
 	}
 	return (Datum) 0;
 }
@@ -690,263 +545,23 @@ count_tables_to_reindex(void)
 Datum
 zen_view_recovery(PG_FUNCTION_ARGS)
 {
-	ResultRow	row;
+	ZenResultRow row;
 
-	view_begin_row(fcinfo, &row);
-	put_text(&row, recovery_state());
-	put_bool(&row, zen_recovery->after_crash);
-	put_text(&row, zen_recovery_phase_name());
-	put_int64(&row, pg_atomic_read_u32(&zen_recovery->processes));
-	put_int64(&row, zen_recovery->pages_total);
-	put_int64(&row, pg_atomic_read_u32(&zen_recovery->pages_done));
-	put_int64(&row, (int64) pg_atomic_read_u64(&zen_recovery->rows));
-	put_int64(&row, (int64) pg_atomic_read_u64(&zen_recovery->losers));
-	put_int64(&row, (int64) pg_atomic_read_u64(&zen_recovery->damaged));
-	put_int64(&row, (int64) pg_atomic_read_u64(&zen_recovery->repaired));
-	put_float8(&row, zen_recovery->scan_ms);
-	put_float8(&row, zen_recovery->map_ms);
-	put_float8(&row, zen_recovery->total_ms);
-	put_float8(&row, pg_atomic_read_u64(&zen_recovery->index_us) / 1000.0);
-	put_int64(&row, count_tables_to_reindex());
-	PG_RETURN_DATUM(end_row(&row));
-}
-
-/* ---------- zen_stat_tables ---------- */
-
-/* The identity of an HTable, copied under the directory's lock. */
-typedef struct Listed
-{
-	ZenHTable  *ht;
-	Oid			db;
-	Oid			spc;
-	RelFileNumber relnumber;
-} Listed;
-
-static Listed *
-list_htables(uint32 *n)
-{
-	Listed	   *list = palloc(ZEN_MAX_HTABLES * sizeof(Listed));
-
-	*n = 0;
-	LWLockAcquire(zen_lock(ZEN_LOCK_HTABLE), LW_SHARED);
-	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
-	{
-		ZenHTable  *ht = &zen_htables[i];
-		Listed		l = {.ht = ht,.db = ht->db,.spc = ht->spc,.relnumber = ht->relnumber};
-
-		if (ht->in_use)
-			list[(*n)++] = l;
-	}
-	LWLockRelease(zen_lock(ZEN_LOCK_HTABLE));
-	return list;
-}
-
-/* Pages owned by each HTable, in one pass over all pages. */
-static uint32 *
-count_own_pages(void)
-{
-	uint32	   *counts = palloc0(ZEN_MAX_HTABLES * sizeof(uint32));
-
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
-		if (zen_pages[p].owned)
-		{
-			uint32		owner = zen_pages[p].owner.htable;
-
-			/* a page may be changing hands */
-			if (owner < ZEN_MAX_HTABLES)
-				counts[owner]++;
-		}
-	return counts;
-}
-
-/* Whole pages count in full, what is free in them included; of shared pages, what the table has taken. */
-static int64
-nvm_bytes(ZenHTable *ht, uint32 own_pages)
-{
-	return (int64) own_pages * ZEN_PAGE_SIZE + (int64) ht->bytes_taken;
-}
-
-/*
- * On a standby nothing of a table is in DRAM.  Its own pages are known; what it has of shared pages is not.  So the
- * size of a table without own pages is null, as is all that is in DRAM on a primary.
- */
-static uint32 *
-count_pages_in_copy(void)
-{
-	uint32	   *counts = palloc0(ZEN_MAX_HTABLES * sizeof(uint32));
-
-	Assert(RecoveryInProgress());
-	zen_page_count_owned(counts);
-	return counts;
-}
-
-static void
-put_tables_of_copy(FunctionCallInfo fcinfo, ResultRow *row)
-{
-	uint32	   *own_pages = count_pages_in_copy();
-	RelFileLocator loc;
-
-	for (uint32 idx = 1; idx < ZEN_MAX_HTABLES; idx++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		if (!zen_htable_named(idx, &loc))
-			continue;
-		put_int32(row, (int32) idx);
-		put_oid(row, ZEN_LOCATOR_DB(loc));
-		put_oid(row, ZEN_LOCATOR_SPC(loc));
-		put_oid(row, ZEN_LOCATOR_NUMBER(loc));
-		put_int64_or_null(row, 0, true);	/* blocks */
-		put_int64_or_null(row, 0, true);	/* bytes of the map */
-		put_int64(row, own_pages[idx]);
-		put_int64_or_null(row, (int64) own_pages[idx] * ZEN_PAGE_SIZE, own_pages[idx] == 0);
-		put_datum(row, BOOLOID, (Datum) 0, true);	/* reindex */
-		for (int c = 0; c < ZEN_T_NCOUNTERS; c++)
-			put_int64_or_null(row, 0, true);
-		put_int64_or_null(row, 0, true);	/* quota */
-		put_row(fcinfo, row);
-	}
-}
-
-Datum
-zen_view_tables(PG_FUNCTION_ARGS)
-{
-	ResultRow	row;
-	Listed	   *list;
-	uint32		n;
-	uint32	   *own_pages;
-
-	view_begin_rows(fcinfo, &row);
-	if (RecoveryInProgress())
-	{
-		put_tables_of_copy(fcinfo, &row);
-		return (Datum) 0;
-	}
-	zen_gate();
-	zen_tablestat_flush();
-	own_pages = count_own_pages();
-	list = list_htables(&n);
-	for (uint32 i = 0; i < n; i++)
-	{
-		ZenHTable  *ht = list[i].ht;
-		uint64		quota = zen_tablestat_quota(ht->idx);
-		int64		use[ZEN_T_NCOUNTERS];
-
-		CHECK_FOR_INTERRUPTS();
-		put_int32(&row, (int32) ht->idx);
-		put_oid(&row, list[i].db);
-		put_oid(&row, list[i].spc);
-		put_oid(&row, list[i].relnumber);
-		put_int64(&row, (int64) zen_tidmap_nblocks(ht));
-		put_int64(&row, (int64) zen_tidmap_bytes(ht));
-		put_int64(&row, own_pages[ht->idx]);
-		put_int64(&row, nvm_bytes(ht, own_pages[ht->idx]));
-		put_bool(&row, pg_atomic_read_u32(&ht->reindex) != 0);
-		zen_tablestat_read(ht->idx, use);
-		for (int c = 0; c < ZEN_T_NCOUNTERS; c++)
-			put_int64(&row, use[c]);
-		put_int64_or_null(&row, (int64) quota, quota == 0);
-		put_row(fcinfo, &row);
-	}
-	return (Datum) 0;
-}
-
-/* ---------- one table ---------- */
-
-/* As pg_relation_size(): NULL for a relation that has just been dropped. */
-static Relation
-open_table(Oid relid, const char *hint)
-{
-	Relation	rel = try_relation_open(relid, AccessShareLock);
-
-	if (rel != NULL && (!RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) || !zen_rel_is_zen(rel)))
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not a zen table", RelationGetRelationName(rel)),
-				 hint ? errhint("%s", hint) : 0));
-	return rel;
-}
-
-Datum
-zen_view_table_versions(PG_FUNCTION_ARGS)
-{
-	ResultRow	row;
-	Relation	rel;
-	ZenVersionCounts counts;
-
-	view_begin_row(fcinfo, &row);
-	rel = open_table(PG_GETARG_OID(0), NULL);
-	if (rel == NULL)
-		PG_RETURN_NULL();
-	zen_sweep_count(zen_rel_htable_raw(rel), &counts);
-	relation_close(rel, AccessShareLock);
-	put_int64(&row, (int64) counts.entries);
-	put_int64(&row, (int64) counts.unfrozen);
-	put_int64(&row, (int64) counts.superseded);
-	put_int64(&row, (int64) counts.superseded_bytes);
-	put_int64(&row, (int64) counts.lockers);
-	put_xid(&row, counts.oldest);
-	PG_RETURN_DATUM(end_row(&row));
-}
-
-static uint32
-own_pages_in_copy(RelFileLocator loc)
-{
-	uint32	   *own_pages = count_pages_in_copy();
-	RelFileLocator named;
-
-	for (uint32 idx = 1; idx < ZEN_MAX_HTABLES; idx++)
-		if (zen_htable_named(idx, &named) && memcmp(&named, &loc, sizeof(loc)) == 0)
-			return own_pages[idx];
-	return 0;
-}
-
-Datum
-zen_relation_size(PG_FUNCTION_ARGS)
-{
-	Relation	rel;
-	ZenHTable  *ht;
-	int64		bytes;
-
-	view_enter();
-	rel = open_table(PG_GETARG_OID(0), "Use pg_relation_size() for relations that zen does not store.");
-	if (rel == NULL)
-		PG_RETURN_NULL();
-	if (RecoveryInProgress())
-	{
-		uint32		own_pages = own_pages_in_copy(zen_rel_locator(rel));
-
-		relation_close(rel, AccessShareLock);
-		if (own_pages == 0)
-			PG_RETURN_NULL();
-		PG_RETURN_INT64((int64) own_pages * ZEN_PAGE_SIZE);
-	}
-	ht = zen_rel_htable_raw(rel);
-	bytes = nvm_bytes(ht, zen_slotalloc_count_pages(ht->idx));
-	relation_close(rel, AccessShareLock);
-	PG_RETURN_INT64(bytes);
-}
-
-/* ---------- zen_stat_indexes ---------- */
-
-Datum
-zen_view_indexes(PG_FUNCTION_ARGS)
-{
-	static const char *const kinds[] = {"word", "two words", "tuples"};
-	ResultRow	row;
-	ZenTreeInfo *list;
-	int			n;
-
-	view_begin_rows(fcinfo, &row);
-	list = zen_tree_list(&n);
-	for (int i = 0; i < n; i++)
-	{
-		put_oid(&row, ZEN_LOCATOR_SPC(list[i].loc));
-		put_oid(&row, ZEN_LOCATOR_NUMBER(list[i].loc));
-		put_text(&row, kinds[list[i].kind]);
-		put_int32(&row, list[i].height);
-		put_int64(&row, (int64) list[i].nodes);
-		put_int64(&row, (int64) list[i].bytes);
-		put_row(fcinfo, &row);
-	}
-	return (Datum) 0;
+	zen_view_begin_row(fcinfo, &row);
+	zen_put_text(&row, recovery_state());
+	zen_put_bool(&row, zen_recovery->after_crash);
+	zen_put_text(&row, zen_recovery_phase_name());
+	zen_put_int64(&row, pg_atomic_read_u32(&zen_recovery->processes));
+	zen_put_int64(&row, zen_recovery->pages_total);
+	zen_put_int64(&row, pg_atomic_read_u32(&zen_recovery->pages_done));
+	zen_put_int64(&row, (int64) pg_atomic_read_u64(&zen_recovery->rows));
+	zen_put_int64(&row, (int64) pg_atomic_read_u64(&zen_recovery->losers));
+	zen_put_int64(&row, (int64) pg_atomic_read_u64(&zen_recovery->damaged));
+	zen_put_int64(&row, (int64) pg_atomic_read_u64(&zen_recovery->repaired));
+	zen_put_float8(&row, zen_recovery->scan_ms);
+	zen_put_float8(&row, zen_recovery->map_ms);
+	zen_put_float8(&row, zen_recovery->total_ms);
+	zen_put_float8(&row, pg_atomic_read_u64(&zen_recovery->index_us) / 1000.0);
+	zen_put_int64(&row, count_tables_to_reindex());
+	PG_RETURN_DATUM(zen_end_row(&row));
 }
