@@ -54,6 +54,9 @@ typedef struct Settings
 	uint32		group;			/* transactions of a group of write-behind
 								 * logging */
 	uint32		hot_rows;		/* rows per thread that Falcon tracks as hot */
+	uint64		transactions;	/* of a counted run: the one thread does the
+								 * background's work, too, when it is asked
+								 * for; 0: the run is timed */
 } Settings;
 
 extern Settings settings;

@@ -200,6 +200,7 @@ static Size half_bytes;
 static pg_atomic_uint64 epoch;
 static pg_atomic_uint64 gleaned;
 static pg_atomic_uint32 wanted;
+static GleanApply apply_entries;
 static uint64 *gleaned_nvm;		/* what is durable of it, in one of several
 								 * lines */
 
@@ -219,10 +220,11 @@ halves_size(void)
 }
 
 void
-halves_open(bool fresh)
+halves_open(bool fresh, GleanApply apply)
 {
 	uint64		newest = 0;
 
+	apply_entries = apply;
 	halves_geometry();
 	gleaned_nvm = pool_carve(GLEANED_LINES * ZEN_LINE);
 	for (int t = 0; t < settings.threads; t++)
@@ -242,12 +244,6 @@ uint64
 halves_gleaned(void)
 {
 	return pg_atomic_read_u64(&gleaned);
-}
-
-void
-halves_want_glean(void)
-{
-	pg_atomic_write_u32(&wanted, 1);
 }
 
 static void
@@ -277,39 +273,6 @@ enter_epoch(Halves *h)
 		pg_memory_barrier();
 		if (pg_atomic_read_u64(&epoch) == e)
 			return e;
-	}
-}
-
-uint64
-halves_append(int thread, const Write *writes, int n)
-{
-	Halves	   *h = &halves[thread];
-
-	for (;;)
-	{
-		uint64		e = enter_epoch(h);
-		const LogRecord *r = form_record(writes, n, next_cts(), e, true);
-		Size		at = h->at[e & 1];
-
-		if (r->len > half_bytes)
-			die("a log record of %u bytes", r->len);
-		if (at + r->len <= half_bytes)
-		{
-			char	   *to = h->base[e & 1] + at;
-
-			nvm_store(to, r, r->len);
-			zen_flush(to, r->len);
-			zen_fence();
-			h->at[e & 1] = TYPEALIGN(ZEN_LINE, at + r->len);
-			if (h->at[e & 1] > half_bytes / 2)
-				halves_want_glean();
-			pg_write_barrier();
-			pg_atomic_write_u64(&h->writing, 0);
-			return e;
-		}
-		pg_atomic_write_u64(&h->writing, 0);
-		halves_want_glean();
-		sched_yield();
 	}
 }
 
@@ -363,7 +326,7 @@ collect(Harvest *h, uint64 e)
 }
 
 static void
-glean(GleanApply apply)
+glean(void)
 {
 	uint64		e = pg_atomic_read_u64(&epoch);
 	Harvest		h = {0};
@@ -376,7 +339,7 @@ glean(GleanApply apply)
 			sched_yield();
 	collect(&h, e);
 	qsort(h.entries, h.n, sizeof(Gleaned), by_row_and_cts);
-	apply(h.entries, h.n);
+	apply_entries(h.entries, h.n);
 	zen_fence();
 	for (int t = 0; t < settings.threads; t++)
 		halves[t].at[e & 1] = 0;
@@ -384,17 +347,60 @@ glean(GleanApply apply)
 	free(h.entries);
 }
 
+void
+halves_want_glean(void)
+{
+	if (settings.transactions > 0)
+		glean();
+	else
+		pg_atomic_write_u32(&wanted, 1);
+}
+
+uint64
+halves_append(int thread, const Write *writes, int n)
+{
+	Halves	   *h = &halves[thread];
+
+	for (;;)
+	{
+		uint64		e = enter_epoch(h);
+		const LogRecord *r = form_record(writes, n, next_cts(), e, true);
+		Size		at = h->at[e & 1];
+		Size		end = TYPEALIGN(ZEN_LINE, at + r->len);
+
+		if (r->len > half_bytes)
+			die("a log record of %u bytes", r->len);
+		if (at + r->len <= half_bytes)
+		{
+			char	   *to = h->base[e & 1] + at;
+
+			nvm_store(to, r, r->len);
+			zen_flush(to, r->len);
+			zen_fence();
+			h->at[e & 1] = end;
+			pg_write_barrier();
+			pg_atomic_write_u64(&h->writing, 0);
+			if (end > half_bytes / 2)
+				halves_want_glean();
+			return e;
+		}
+		pg_atomic_write_u64(&h->writing, 0);
+		halves_want_glean();
+		sched_yield();
+	}
+}
+
 /*
  * halves[].at of the gleaned half is reset before gleaned allows the next epoch, and the next epoch is begun by this
  * thread: writers meet the empty half only after that.
  */
 void
-halves_gleaner(GleanApply apply)
+halves_gleaner(void)
 {
 	while (pg_atomic_read_u32(&stop_background) == 0)
 	{
 		if (pg_atomic_read_u32(&wanted) != 0)
-			glean(apply);
+			glean();
 		else
 			usleep(200);
 	}
@@ -405,15 +411,12 @@ halves_drain(void)
 {
 	uint64		e = pg_atomic_read_u64(&epoch);
 
-	while (halves_gleaned() < e)
-	{
-		halves_want_glean();
+	while (halves_want_glean(), halves_gleaned() < e)
 		usleep(200);
-	}
 }
 
 void
-halves_recover(int thread, uint32 (*part) (uint32 row), GleanApply apply)
+halves_recover(int thread, uint32 (*part) (uint32 row))
 {
 	static Harvest h;
 	Harvest		mine = {0};
@@ -430,7 +433,7 @@ halves_recover(int thread, uint32 (*part) (uint32 row), GleanApply apply)
 		if (part(h.entries[i].row) % settings.threads == thread)
 			mine.entries[mine.n++] = h.entries[i];
 	qsort(mine.entries, mine.n, sizeof(Gleaned), by_row_and_cts);
-	apply(mine.entries, mine.n);
+	apply_entries(mine.entries, mine.n);
 	zen_fence();
 	free(mine.entries);
 	recovery_barrier();

@@ -131,10 +131,13 @@ map_pool(const Engine *engine, bool fresh)
 	{
 		pool_size = TYPEALIGN(ZEN_AREA_ALIGN, engine->size() + carved);
 		pool_base = zen_nvm_create(pool_path, pool_size, ZEN_POOL_EMULATED);
-		return;
 	}
-	engine->size();
-	pool_base = zen_nvm_map(pool_path, NULL, &pool_size, 0, ZEN_POOL_EMULATED);
+	else
+	{
+		engine->size();
+		pool_base = zen_nvm_map(pool_path, NULL, &pool_size, 0, ZEN_POOL_EMULATED);
+	}
+	charge_open(pool_base, pool_size);
 }
 
 /* Commits before a run may end: enough for a mean, and for a fault to happen.  One that is killed does not end. */
@@ -232,13 +235,24 @@ print_header(void)
 {
 	puts("engine,workload,theta,threads,requests,row_bytes,update_bytes,mode,line_ns,fence_ns,read_ns,cache,"
 		 "txn_per_s,lines_per_txn,fences_per_txn,bytes_per_txn,write_amp,line_amp,units256_per_txn,lines_read_per_txn,"
-		 "aborts_per_txn,commits,seconds,cpu_us_per_txn,recovery_s,checked");
+		 "aborts_per_txn,commits,seconds,cpu_us_per_txn,recovery_s,checked,cache_kb,unit,"
+		 "units_read_per_txn,units_written_per_txn,units_filled_per_txn,lines_in_per_txn,lines_evicted_per_txn,"
+		 "lines_cleaned_per_txn,medium_us_per_txn");
 }
 
 static double
 ratio(double a, double b)
 {
 	return b > 0 ? a / b : 0;
+}
+
+/* Zero if nothing is charged for. */
+static void
+print_charged(const ChargeCounters *c, double n)
+{
+	printf("%zu,%u,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f\n", charge_settings.cache / 1024, charge_settings.unit,
+		   ratio(c->units_read, n), ratio(c->units_written, n), ratio(c->units_filled, n), ratio(c->lines_in, n),
+		   ratio(c->lines_evicted, n), ratio(c->lines_cleaned, n), ratio(c->ns / 1e3, n));
 }
 
 static void
@@ -252,11 +266,12 @@ print_result(const Engine *engine)
 	printf("%s,%s,%g,%d,%u,%u,%u,%s,%u,%u,%u,%g,", engine->name, workload->name, ycsb ? w->theta : 0, settings.threads,
 		   ycsb ? w->requests : 0, ycsb ? w->row_size : 0, ycsb ? w->update_bytes : 0, medium.eadr ? "eadr" : "flush",
 		   medium.line_ns, medium.fence_ns, medium.read_ns, settings.cache);
-	printf("%.0f,%.3f,%.3f,%.1f,%.3f,%.3f,%.3f,%.3f,%.4f,%.0f,%.3f,%.3f,%.4f,%s\n", ratio(n, r->seconds),
+	printf("%.0f,%.3f,%.3f,%.1f,%.3f,%.3f,%.3f,%.3f,%.4f,%.0f,%.3f,%.3f,%.4f,%s,", ratio(n, r->seconds),
 		   ratio(r->nvm.lines, n), ratio(r->nvm.fences, n), ratio(r->bytes_stored, n),
 		   ratio(r->bytes_stored, r->row_bytes), ratio(r->nvm.lines * 64.0, r->row_bytes), ratio(r->nvm.units, n),
 		   ratio(r->nvm.lines_read, n), ratio(r->aborts, n), n, r->seconds, ratio(r->cpu_s * 1e6, n),
 		   shared->recovery.open_s, verify ? "yes" : "no");
+	print_charged(&r->charged, n);
 	fflush(stdout);
 }
 
@@ -333,6 +348,8 @@ static const char help_text[] =
 "  --scale X          share of TPC-C's customers, items and stock [0.1]\n"
 "  --threads N        [2]\n"
 "  --seconds X        [1]\n"
+"  --transactions N   a counted run: N transactions that do not count, then N that do, by one thread that does the\n"
+"                     background's work, too; the same counts in each run\n"
 "  --cache X          share of rows or pages that fits into DRAM [0.25]\n"
 "  --log-mb N         log per thread: inp, mmdb, foedus [8]\n"
 "  --group N          transactions of a group: wbl [64]\n"
@@ -341,6 +358,13 @@ static const char help_text[] =
 "  --line-ns N        delay per line flushed [0]\n"
 "  --fence-ns N       delay per fence [0]\n"
 "  --read-ns N        delay per line read from NVM [0]\n"
+"  --cpu-cache KB     cache of each thread: what it writes back by itself is charged for, too, and what it has\n"
+"                     to read; 0: no model of what lies below the program [0]\n"
+"  --cpu-ways N       lines of a set of that cache [16]\n"
+"  --unit N           bytes that the medium reads or writes at once: 64 or 256 [256]\n"
+"  --unit-buffer N    units in the medium's buffer, of each thread [16]\n"
+"  --unit-write-ns N  a unit is written [356]\n"
+"  --unit-read-ns N   a unit is read [195]\n"
 "  --pool PATH        file to make, and to remove [/dev/shm/zen-engines.PID]\n"
 "  --verify           compare all rows after recovery, and rows while they are read\n"
 "  --kill N           instead of measuring: kill the engine N times, recover, verify\n"
@@ -422,10 +446,10 @@ choose_workload(const char *name)
 enum
 {
 	O_ENGINES = 1, O_WORKLOAD, O_THETA, O_ROWS, O_TUPLE_SIZE, O_UPDATE_BYTES, O_REQUESTS, O_WAREHOUSES, O_SCALE,
-		O_THREADS,
+	O_THREADS,
 	O_SECONDS, O_CACHE, O_LOG_MB, O_GROUP, O_HOT_ROWS, O_MODE, O_LINE_NS, O_FENCE_NS, O_READ_NS, O_POOL, O_VERIFY,
-		O_KILL,
-	O_POWER, O_FAULT, O_NO_HEADER, O_SEED, O_HELP
+	O_KILL, O_POWER, O_FAULT, O_NO_HEADER, O_SEED, O_HELP,
+	O_TRANSACTIONS, O_CPU_CACHE, O_CPU_WAYS, O_UNIT, O_UNIT_BUFFER, O_UNIT_WRITE_NS, O_UNIT_READ_NS
 };
 
 static const struct option options[] = {
@@ -435,7 +459,11 @@ static const struct option options[] = {
 	{"threads", 1, NULL, O_THREADS}, {"seconds", 1, NULL, O_SECONDS}, {"cache", 1, NULL, O_CACHE},
 	{"log-mb", 1, NULL, O_LOG_MB}, {"group", 1, NULL, O_GROUP}, {"hot-rows", 1, NULL, O_HOT_ROWS},
 	{"mode", 1, NULL, O_MODE}, {"line-ns", 1, NULL, O_LINE_NS}, {"fence-ns", 1, NULL, O_FENCE_NS},
-	{"read-ns", 1, NULL, O_READ_NS}, {"pool", 1, NULL, O_POOL}, {"verify", 0, NULL, O_VERIFY},
+	{"read-ns", 1, NULL, O_READ_NS}, {"transactions", 1, NULL, O_TRANSACTIONS},
+	{"cpu-cache", 1, NULL, O_CPU_CACHE}, {"cpu-ways", 1, NULL, O_CPU_WAYS}, {"unit", 1, NULL, O_UNIT},
+	{"unit-buffer", 1, NULL, O_UNIT_BUFFER}, {"unit-write-ns", 1, NULL, O_UNIT_WRITE_NS},
+	{"unit-read-ns", 1, NULL, O_UNIT_READ_NS},
+	{"pool", 1, NULL, O_POOL}, {"verify", 0, NULL, O_VERIFY},
 	{"kill", 1, NULL, O_KILL}, {"power", 0, NULL, O_POWER}, {"fault", 1, NULL, O_FAULT},
 	{"no-header", 0, NULL, O_NO_HEADER}, {"seed", 1, NULL, O_SEED}, {"help", 0, NULL, O_HELP}, {NULL, 0, NULL, 0}
 };
@@ -525,6 +553,27 @@ set_option(int option, const char *name, const char *value)
 		case O_READ_NS:
 			medium.read_ns = whole(name, value, 0, 1e6);
 			break;
+		case O_TRANSACTIONS:
+			settings.transactions = whole(name, value, 1, 1e9);
+			break;
+		case O_CPU_CACHE:
+			charge_settings.cache = (Size) whole(name, value, 0, 1 << 20) << 10;
+			break;
+		case O_CPU_WAYS:
+			charge_settings.ways = whole(name, value, 1, CHARGE_MAX_WAYS);
+			break;
+		case O_UNIT:
+			charge_settings.unit = whole(name, value, 64, 256);
+			break;
+		case O_UNIT_BUFFER:
+			charge_settings.buffer = whole(name, value, 1, CHARGE_MAX_BUFFER);
+			break;
+		case O_UNIT_WRITE_NS:
+			charge_settings.write_ns = whole(name, value, 0, 1e6);
+			break;
+		case O_UNIT_READ_NS:
+			charge_settings.read_ns = whole(name, value, 0, 1e6);
+			break;
 		case O_POOL:
 			snprintf(pool_path, sizeof(pool_path), "%s", value);
 			break;
@@ -577,6 +626,14 @@ check_options(void)
 		die("--power is for --mode flush: with eadr the caches are kept");
 	if (medium.forgetful && !kill_power)
 		die("--fault forgotten wants --power");
+	if (charge_settings.unit != 64 && charge_settings.unit != 256)
+		die("--unit is 64 or 256, not %u", charge_settings.unit);
+	if (settings.transactions > 0 && settings.threads != 1)
+		die("--transactions wants --threads 1");
+	if ((settings.transactions > 0 || charge_settings.cache > 0) && kills > 0)
+		die("--transactions and --cpu-cache are not for --kill");
+	if (charge_settings.cache > 0 && (medium.line_ns > 0 || medium.read_ns > 0))
+		die("--line-ns and --read-ns are not for --cpu-cache, which has --unit-write-ns and --unit-read-ns");
 	if (pool_path[0] == '\0')
 		snprintf(pool_path, sizeof(pool_path), "/dev/shm/zen-engines.%d", (int) getpid());
 	if (stat(pool_path, &st) == 0)
@@ -608,6 +665,8 @@ main(int argc, char **argv)
 	check_options();
 	verify |= kills > 0 || fault != FAULT_NONE;
 	checking = verify;
+	medium.charged = charge_settings.cache > 0;
+	charge_settings.wait = settings.transactions == 0;
 	srand(seed ? seed : (unsigned) time(NULL) ^ getpid());
 	workload->setup();
 	zen_delay_calibrate();

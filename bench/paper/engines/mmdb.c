@@ -56,28 +56,6 @@ mmdb_size(void)
 	return size;
 }
 
-static void
-mmdb_open(bool fresh)
-{
-	char	   *next_slow;
-	char	   *next_fast;
-
-	halves_open(fresh);
-	for (int t = 0; t < ntables; t++)
-		checkpoint[t] = pool_carve(checkpoint_stride(&tables[t]) * tables[t].nrows);
-	next_slow = slow = pool_carve(memory_size(false));
-	next_fast = fast = malloc(memory_size(true) + 1);
-	place = malloc(nrows * sizeof(char *));
-	present = calloc(nrows, sizeof(bool));
-	for (uint32 row = 0; row < nrows; row++)
-	{
-		char	  **next = is_fast(row) ? &next_fast : &next_slow;
-
-		place[row] = *next;
-		*next += table_of(row)->size;
-	}
-}
-
 static CheckpointRow *
 checkpoint_of(uint32 row)
 {
@@ -190,9 +168,25 @@ apply_to_checkpoint(const Gleaned *entries, uint64 n)
 }
 
 static void
-mmdb_background(void)
+mmdb_open(bool fresh)
 {
-	halves_gleaner(apply_to_checkpoint);
+	char	   *next_slow;
+	char	   *next_fast;
+
+	halves_open(fresh, apply_to_checkpoint);
+	for (int t = 0; t < ntables; t++)
+		checkpoint[t] = pool_carve(checkpoint_stride(&tables[t]) * tables[t].nrows);
+	next_slow = slow = pool_carve(memory_size(false));
+	next_fast = fast = malloc(memory_size(true) + 1);
+	place = malloc(nrows * sizeof(char *));
+	present = calloc(nrows, sizeof(bool));
+	for (uint32 row = 0; row < nrows; row++)
+	{
+		char	  **next = is_fast(row) ? &next_fast : &next_slow;
+
+		place[row] = *next;
+		*next += table_of(row)->size;
+	}
 }
 
 static uint32
@@ -207,7 +201,7 @@ mmdb_recover(int thread)
 	uint64		from,
 				to;
 
-	halves_recover(thread, part_of, apply_to_checkpoint);
+	halves_recover(thread, part_of);
 	share_of(nrows, thread, &from, &to);
 	for (uint64 row = from; row < to; row++)
 	{
@@ -229,7 +223,7 @@ const Engine mmdb_engine = {
 	.load_end = mmdb_load_end,
 	.read = mmdb_read,
 	.commit = mmdb_commit,
-	.background = mmdb_background,
+	.background = halves_gleaner,
 	.drain = halves_drain,
 	.recover = mmdb_recover,
 };

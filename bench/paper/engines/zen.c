@@ -152,6 +152,8 @@ note_slot(ZenSlot slot, bool used)
 	else
 		__atomic_fetch_and(word, ~bit, __ATOMIC_SEQ_CST);
 	medium_counters.bytes_stored += sizeof(*word);
+	if (medium.charged)
+		charge_store(word, sizeof(*word));
 	zen_persist(word, sizeof(*word));
 }
 
