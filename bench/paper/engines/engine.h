@@ -54,6 +54,8 @@ typedef struct Settings
 	uint32		group;			/* transactions of a group of write-behind
 								 * logging */
 	uint32		hot_rows;		/* rows per thread that Falcon tracks as hot */
+	bool		log_whole;		/* redo records have the whole row, not the
+								 * changed bytes alone */
 	uint64		transactions;	/* of a counted run: the one thread does the
 								 * background's work, too, when it is asked
 								 * for; 0: the run is timed */
@@ -117,6 +119,16 @@ typedef struct Engine
 	bool		(*read) (int thread, uint32 row, char *data);
 
 	/*
+	 * The word in NVM where concurrency control notes that it has read or
+	 * changed a row, such as the timestamp of a reader; NULL: it is in DRAM,
+	 * or there is no row.  It means nothing after a crash, but some designs
+	 * make it durable.  The callback is NULL for designs that have all such
+	 * metadata in DRAM, or write them together with the row.
+	 */
+	uint64	   *(*metadata) (uint32 row);
+	bool		metadata_durable;
+
+	/*
 	 * Commit the writes of a transaction, which are to different rows, all
 	 * locked exclusively.  They are visible on return, and durable as soon as
 	 * durable() says so.  n is 0 for a transaction that only reads.
@@ -164,6 +176,9 @@ extern const Engine zen_engine,
 			inp_engine,
 			outp_engine,
 			falcon_engine;
+
+/* The one that this process runs. */
+extern const Engine *design;
 
 extern pg_atomic_uint32 stop_background;
 extern void recovery_barrier(void);

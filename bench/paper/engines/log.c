@@ -33,16 +33,41 @@ record_crc(const LogRecord *r)
 	return crc;
 }
 
-/* Make a record in DRAM. */
-static const LogRecord *
-form_record(const Write *writes, int n, uint64 cts, uint64 tag, bool insert_data)
+/* A row's bytes in a record: the changed ones, or all of the new row. */
+static char *
+form_entry(int thread, char *at, const Write *w, bool insert_data)
+{
+	LogEntry	e = {.row = w->row,.kind = w->kind,.offset = w->offset};
+	bool		whole = w->kind == WRITE_UPDATE && settings.log_whole;
+	char	   *data = at + sizeof(e);
+
+	if (whole)
+	{
+		e.offset = 0;
+		e.len = table_of(w->row)->size;
+		design->read(thread, w->row, data);
+		apply_write(data, w);
+	}
+	else if (w->kind == WRITE_UPDATE || (w->kind == WRITE_INSERT && insert_data))
+	{
+		e.len = w->len;
+		memcpy(data, w->data, e.len);
+	}
+	memcpy(at, &e, sizeof(e));
+	memset(data + e.len, 0, TYPEALIGN(8, e.len) - e.len);
+	return data + TYPEALIGN(8, e.len);
+}
+
+/* Make a record in DRAM, which seal_record() completes. */
+static LogRecord *
+form_record(int thread, const Write *writes, int n, bool insert_data)
 {
 	Size		len = sizeof(LogRecord);
 	LogRecord  *r;
 	char	   *at;
 
 	for (int i = 0; i < n; i++)
-		len += sizeof(LogEntry) + TYPEALIGN(8, writes[i].len);
+		len += sizeof(LogEntry) + TYPEALIGN(8, settings.log_whole ? table_of(writes[i].row)->size : writes[i].len);
 	if (len > image_size)
 	{
 		free(image);
@@ -52,25 +77,19 @@ form_record(const Write *writes, int n, uint64 cts, uint64 tag, bool insert_data
 	r = (LogRecord *) image;
 	at = (char *) (r + 1);
 	for (int i = 0; i < n; i++)
-	{
-		const Write *w = &writes[i];
-		LogEntry	e = {.row = w->row,.kind = w->kind,.offset = w->offset};
-
-		if (w->kind == WRITE_UPDATE || (w->kind == WRITE_INSERT && insert_data))
-			e.len = w->len;
-		memcpy(at, &e, sizeof(e));
-		at += sizeof(e);
-		memcpy(at, w->data, e.len);
-		memset(at + e.len, 0, TYPEALIGN(8, e.len) - e.len);
-		at += TYPEALIGN(8, e.len);
-	}
+		at = form_entry(thread, at, &writes[i], insert_data);
 	r->len = at - image;
-	r->tag = tag;
-	r->cts = cts;
 	r->nentries = n;
 	r->pad = 0;
-	r->crc = record_crc(r);
 	return r;
+}
+
+static void
+seal_record(LogRecord *r, uint64 cts, uint64 tag)
+{
+	r->tag = tag;
+	r->cts = cts;
+	r->crc = record_crc(r);
 }
 
 /* Is there a whole record? */
@@ -139,8 +158,9 @@ void
 ring_append(int thread, const Write *writes, int n, uint64 cts)
 {
 	Ring	   *ring = &rings[thread];
-	const LogRecord *r = form_record(writes, n, cts, ++ring->tag, false);
+	LogRecord  *r = form_record(thread, writes, n, false);
 
+	seal_record(r, cts, ++ring->tag);
 	if (r->len > segment)
 		die("a log record of %u bytes", r->len);
 	if (ring->at % segment + r->len > segment)
@@ -360,16 +380,17 @@ uint64
 halves_append(int thread, const Write *writes, int n)
 {
 	Halves	   *h = &halves[thread];
+	LogRecord  *r = form_record(thread, writes, n, true);
 
+	if (r->len > half_bytes)
+		die("a log record of %u bytes", r->len);
 	for (;;)
 	{
 		uint64		e = enter_epoch(h);
-		const LogRecord *r = form_record(writes, n, next_cts(), e, true);
 		Size		at = h->at[e & 1];
 		Size		end = TYPEALIGN(ZEN_LINE, at + r->len);
 
-		if (r->len > half_bytes)
-			die("a log record of %u bytes", r->len);
+		seal_record(r, next_cts(), e);
 		if (at + r->len <= half_bytes)
 		{
 			char	   *to = h->base[e & 1] + at;

@@ -33,6 +33,7 @@ uint32		nrows;
 uint32		max_row_size;
 char	   *pool_base;
 Size		pool_size;
+const Engine *design;
 
 static pg_atomic_uint64 last_cts;
 static Size carved;
@@ -153,6 +154,7 @@ min_progress(void)
 static void
 session(const Engine *engine, bool fresh, bool run)
 {
+	design = engine;
 	medium.power = kill_power && run;
 	map_pool(engine, fresh);
 	if (fresh)
@@ -235,7 +237,7 @@ print_header(void)
 {
 	puts("engine,workload,theta,threads,requests,row_bytes,update_bytes,mode,line_ns,fence_ns,read_ns,cache,"
 		 "txn_per_s,lines_per_txn,fences_per_txn,bytes_per_txn,write_amp,line_amp,units256_per_txn,lines_read_per_txn,"
-		 "aborts_per_txn,commits,seconds,cpu_us_per_txn,recovery_s,checked,cache_kb,unit,"
+		 "aborts_per_txn,commits,seconds,cpu_us_per_txn,recovery_s,checked,log,cache_kb,unit,"
 		 "units_read_per_txn,units_written_per_txn,units_filled_per_txn,lines_in_per_txn,lines_evicted_per_txn,"
 		 "lines_cleaned_per_txn,medium_us_per_txn");
 }
@@ -266,11 +268,11 @@ print_result(const Engine *engine)
 	printf("%s,%s,%g,%d,%u,%u,%u,%s,%u,%u,%u,%g,", engine->name, workload->name, ycsb ? w->theta : 0, settings.threads,
 		   ycsb ? w->requests : 0, ycsb ? w->row_size : 0, ycsb ? w->update_bytes : 0, medium.eadr ? "eadr" : "flush",
 		   medium.line_ns, medium.fence_ns, medium.read_ns, settings.cache);
-	printf("%.0f,%.3f,%.3f,%.1f,%.3f,%.3f,%.3f,%.3f,%.4f,%.0f,%.3f,%.3f,%.4f,%s,", ratio(n, r->seconds),
+	printf("%.0f,%.3f,%.3f,%.1f,%.3f,%.3f,%.3f,%.3f,%.4f,%.0f,%.3f,%.3f,%.4f,%s,%s,", ratio(n, r->seconds),
 		   ratio(r->nvm.lines, n), ratio(r->nvm.fences, n), ratio(r->bytes_stored, n),
 		   ratio(r->bytes_stored, r->row_bytes), ratio(r->nvm.lines * 64.0, r->row_bytes), ratio(r->nvm.units, n),
 		   ratio(r->nvm.lines_read, n), ratio(r->aborts, n), n, r->seconds, ratio(r->cpu_s * 1e6, n),
-		   shared->recovery.open_s, verify ? "yes" : "no");
+		   shared->recovery.open_s, verify ? "yes" : "no", settings.log_whole ? "whole" : "changed");
 	print_charged(&r->charged, n);
 	fflush(stdout);
 }
@@ -352,6 +354,7 @@ static const char help_text[] =
 "                     background's work, too; the same counts in each run\n"
 "  --cache X          share of rows or pages that fits into DRAM [0.25]\n"
 "  --log-mb N         log per thread: inp, mmdb, foedus [8]\n"
+"  --log WHAT         redo records have the whole row or the changed bytes: whole, changed [changed]\n"
 "  --group N          transactions of a group: wbl [64]\n"
 "  --hot-rows N       rows that a thread of falcon tracks [256]\n"
 "  --mode MODE        flush, or eadr: caches are persistent [flush]\n"
@@ -449,7 +452,7 @@ enum
 	O_THREADS,
 	O_SECONDS, O_CACHE, O_LOG_MB, O_GROUP, O_HOT_ROWS, O_MODE, O_LINE_NS, O_FENCE_NS, O_READ_NS, O_POOL, O_VERIFY,
 	O_KILL, O_POWER, O_FAULT, O_NO_HEADER, O_SEED, O_HELP,
-	O_TRANSACTIONS, O_CPU_CACHE, O_CPU_WAYS, O_UNIT, O_UNIT_BUFFER, O_UNIT_WRITE_NS, O_UNIT_READ_NS
+	O_LOG, O_TRANSACTIONS, O_CPU_CACHE, O_CPU_WAYS, O_UNIT, O_UNIT_BUFFER, O_UNIT_WRITE_NS, O_UNIT_READ_NS
 };
 
 static const struct option options[] = {
@@ -457,7 +460,7 @@ static const struct option options[] = {
 	{"rows", 1, NULL, O_ROWS}, {"tuple-size", 1, NULL, O_TUPLE_SIZE}, {"update-bytes", 1, NULL, O_UPDATE_BYTES},
 	{"requests", 1, NULL, O_REQUESTS}, {"warehouses", 1, NULL, O_WAREHOUSES}, {"scale", 1, NULL, O_SCALE},
 	{"threads", 1, NULL, O_THREADS}, {"seconds", 1, NULL, O_SECONDS}, {"cache", 1, NULL, O_CACHE},
-	{"log-mb", 1, NULL, O_LOG_MB}, {"group", 1, NULL, O_GROUP}, {"hot-rows", 1, NULL, O_HOT_ROWS},
+	{"log", 1, NULL, O_LOG}, {"log-mb", 1, NULL, O_LOG_MB}, {"group", 1, NULL, O_GROUP}, {"hot-rows", 1, NULL, O_HOT_ROWS},
 	{"mode", 1, NULL, O_MODE}, {"line-ns", 1, NULL, O_LINE_NS}, {"fence-ns", 1, NULL, O_FENCE_NS},
 	{"read-ns", 1, NULL, O_READ_NS}, {"transactions", 1, NULL, O_TRANSACTIONS},
 	{"cpu-cache", 1, NULL, O_CPU_CACHE}, {"cpu-ways", 1, NULL, O_CPU_WAYS}, {"unit", 1, NULL, O_UNIT},
@@ -474,6 +477,14 @@ set_mode(const char *value)
 	if (strcmp(value, "flush") != 0 && strcmp(value, "eadr") != 0)
 		die("--mode is flush or eadr, not \"%s\"", value);
 	medium.eadr = strcmp(value, "eadr") == 0;
+}
+
+static void
+set_log(const char *value)
+{
+	if (strcmp(value, "whole") != 0 && strcmp(value, "changed") != 0)
+		die("--log is whole or changed, not \"%s\"", value);
+	settings.log_whole = strcmp(value, "whole") == 0;
 }
 
 static void
@@ -534,6 +545,9 @@ set_option(int option, const char *name, const char *value)
 			break;
 		case O_LOG_MB:
 			settings.log_size = (Size) whole(name, value, 1, 4096) << 20;
+			break;
+		case O_LOG:
+			set_log(value);
 			break;
 		case O_GROUP:
 			settings.group = whole(name, value, 1, 512);

@@ -7,6 +7,10 @@
  * used as if it were DRAM, stored to and never flushed.  Durable are a redo log in NVM and a checkpoint there: a copy
  * of every row, in place, to which a background thread applies the log.
  *
+ * Metadata of concurrency control lie with the row in memory, which is NVM for most rows: reading such a row stores to
+ * it.  Nothing of that is flushed.  The paper's engine makes a new version of the row for each change; with --log whole
+ * all of the row is written, here in the place of the old version.
+ *
  * Commit: log record | fence, then the rows in memory.  Recovery: the log is applied to the checkpoint, and all rows
  * are copied back into memory.
  */
@@ -17,10 +21,17 @@ typedef struct CheckpointRow
 	uint64		present;
 } CheckpointRow;
 
+/* A row in memory, fast or slow. */
+typedef struct MemoryRow
+{
+	uint64		noted;			/* by concurrency control */
+	char		data[FLEXIBLE_ARRAY_MEMBER];
+} MemoryRow;
+
 static char *checkpoint[MAX_TABLES];
 static char *slow;				/* rows in NVM as in DRAM */
 static char *fast;				/* rows in DRAM */
-static char **place;			/* by row: its memory, be it fast or slow */
+static MemoryRow **place;		/* by row: its memory, be it fast or slow */
 static bool *present;			/* by row */
 
 static Size
@@ -42,7 +53,7 @@ memory_size(bool of_fast)
 
 	for (uint32 row = 0; row < nrows; row++)
 		if (is_fast(row) == of_fast)
-			size += table_of(row)->size;
+			size += sizeof(MemoryRow) + table_of(row)->size;
 	return size;
 }
 
@@ -69,9 +80,15 @@ static void
 put(uint32 row, const char *data, uint32 offset, uint32 len)
 {
 	if (is_fast(row))
-		memcpy(place[row] + offset, data, len);
+		memcpy(place[row]->data + offset, data, len);
 	else
-		nvm_store(place[row] + offset, data, len);
+		nvm_store(place[row]->data + offset, data, len);
+}
+
+static uint64 *
+mmdb_metadata(uint32 row)
+{
+	return is_fast(row) ? NULL : &place[row]->noted;
 }
 
 static bool
@@ -80,10 +97,28 @@ mmdb_read(int thread, uint32 row, char *data)
 	if (!present[row])
 		return false;
 	if (is_fast(row))
-		memcpy(data, place[row], table_of(row)->size);
+		memcpy(data, place[row]->data, table_of(row)->size);
 	else
-		nvm_read(data, place[row], table_of(row)->size);
+		nvm_read(data, place[row]->data, table_of(row)->size);
 	return true;
+}
+
+/* Make a write in memory: of the changed bytes, or as a new version. */
+static void
+change(int thread, const Write *w)
+{
+	char		data[MAX_ROW];
+
+	if (w->kind == WRITE_DELETE)
+		return;
+	if (!settings.log_whole || w->kind == WRITE_INSERT)
+	{
+		put(w->row, w->data, w->offset, w->len);
+		return;
+	}
+	mmdb_read(thread, w->row, data);
+	apply_write(data, w);
+	put(w->row, data, 0, table_of(w->row)->size);
 }
 
 static void
@@ -94,11 +129,8 @@ mmdb_commit(int thread, const Write *writes, int n)
 	halves_append(thread, writes, n);
 	for (int i = 0; i < n; i++)
 	{
-		const Write *w = &writes[i];
-
-		if (w->kind != WRITE_DELETE)
-			put(w->row, w->data, w->offset, w->len);
-		present[w->row] = w->kind != WRITE_DELETE;
+		change(thread, &writes[i]);
+		present[writes[i].row] = writes[i].kind != WRITE_DELETE;
 	}
 }
 
@@ -178,14 +210,14 @@ mmdb_open(bool fresh)
 		checkpoint[t] = pool_carve(checkpoint_stride(&tables[t]) * tables[t].nrows);
 	next_slow = slow = pool_carve(memory_size(false));
 	next_fast = fast = malloc(memory_size(true) + 1);
-	place = malloc(nrows * sizeof(char *));
+	place = malloc(nrows * sizeof(MemoryRow *));
 	present = calloc(nrows, sizeof(bool));
 	for (uint32 row = 0; row < nrows; row++)
 	{
 		char	  **next = is_fast(row) ? &next_fast : &next_slow;
 
-		place[row] = *next;
-		*next += table_of(row)->size;
+		place[row] = (MemoryRow *) *next;
+		*next += sizeof(MemoryRow) + table_of(row)->size;
 	}
 }
 
@@ -222,6 +254,7 @@ const Engine mmdb_engine = {
 	.load = mmdb_load,
 	.load_end = mmdb_load_end,
 	.read = mmdb_read,
+	.metadata = mmdb_metadata,
 	.commit = mmdb_commit,
 	.background = halves_gleaner,
 	.drain = halves_drain,

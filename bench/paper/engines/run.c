@@ -291,6 +291,19 @@ expect_row(uint32 row, bool found, const char *data)
 			table->name, row - table->first, v, found ? "found" : "not found", version);
 }
 
+/* What concurrency control notes of a row that a transaction reads or is about to change. */
+static void
+note_access(const Worker *w, uint32 row)
+{
+	uint64	   *word = w->engine->metadata ? w->engine->metadata(row) : NULL;
+
+	if (word == NULL)
+		return;
+	nvm_store64(word, w->commits + 1);
+	if (w->engine->metadata_durable)
+		zen_persist(word, sizeof(*word));
+}
+
 /*
  * Lock the rows of ops and read those that are only read.  False, and nothing locked, if another transaction is in the
  * way.
@@ -312,6 +325,7 @@ lock_and_read(const Worker *w, const Op *ops, int n)
 		{
 			bool		found = w->engine->read(w->thread, ops[i].row, data);
 
+			note_access(w, ops[i].row);
 			if (checking)
 				expect_row(ops[i].row, found, data);
 		}
@@ -377,6 +391,7 @@ one_transaction(Worker *w, const Op *ops, int n, uint64 base)
 	for (int i = 0; i < n; i++)
 		if (ops[i].write)
 		{
+			note_access(w, ops[i].row);
 			writes[nwrites] = next_write(&ops[i], data[nwrites]);
 			bytes += writes[nwrites].kind == WRITE_DELETE ? 0 : table_of(ops[i].row)->size;
 			nwrites++;

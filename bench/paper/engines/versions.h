@@ -14,7 +14,8 @@ typedef struct VersionHeader
 	uint64		end;			/* stamp of who has replaced or deleted it; 0
 								 * = nobody */
 	uint64		row;
-	uint64		pad;
+	uint64		noted;			/* by concurrency control, if it has its
+								 * metadata here */
 } VersionHeader;
 
 /* Slots of a table beyond those that its rows fill, per thread. */

@@ -105,10 +105,11 @@ add_table(const char *name, uint32 n, uint32 size, uint32 min_update, bool loade
 	return t;
 }
 
+/* The most bytes that a transaction can log: changed ones, or those of whole rows. */
 static void
-set_max_record(uint32 writes, uint32 bytes)
+set_max_record(uint32 writes, uint32 changed, uint32 whole)
 {
-	settings.max_record = 64 + writes * 24 + bytes;
+	settings.max_record = 64 + writes * 24 + (settings.log_whole ? whole : changed);
 }
 
 /* ---------- YCSB ---------- */
@@ -120,7 +121,7 @@ ycsb_setup(void)
 
 	add_table("usertable", s->rows, s->row_size, s->update_bytes, true);
 	zipf_setup(s->rows, s->theta);
-	set_max_record(s->requests, s->requests * (s->update_bytes + 8));
+	set_max_record(s->requests, s->requests * (s->update_bytes + 8), s->requests * (s->row_size + 8));
 }
 
 /* percent: share of updates */
@@ -183,7 +184,7 @@ churn_setup(void)
 
 	ycsb_setup();
 	tables[0].cycles = true;
-	set_max_record(s->requests, s->requests * (s->row_size + 8));
+	set_max_record(s->requests, s->requests * (s->row_size + 8), s->requests * (s->row_size + 8));
 }
 
 /* ---------- TPC-C ---------- */
@@ -221,7 +222,8 @@ tpcc_setup(void)
 	add_table("new_order", orders, 24, 16, false);
 	add_table("order_line", orders * MAX_LINES, 64, 16, false);
 	add_table("history", orders, 56, 16, false);
-	set_max_record(3 + 2 * MAX_LINES, 24 + 40 + 24 + MAX_LINES * (32 + 64) + 600);
+	set_max_record(3 + 2 * MAX_LINES, 24 + 40 + 24 + MAX_LINES * (32 + 64) + 600,
+				   112 + 40 + 24 + MAX_LINES * (320 + 64) + 680);
 }
 
 static Op
