@@ -89,9 +89,32 @@ typedef struct Write
 
 /* ---------- engines ---------- */
 
+/* Rows that are flushed although nothing demands it, where caches survive a power loss. */
+typedef enum Hints
+{
+	HINTS_NONE,
+	HINTS_COLD,					/* those that the thread has not changed
+								 * lately */
+	HINTS_ALL
+} Hints;
+
 typedef struct Engine
 {
 	const char *name;
+
+	/*
+	 * What tells variants of a design apart.
+	 */
+	bool		eadr;			/* for caches that survive a power loss:
+								 * nothing is flushed that need not be,
+								 * whatever --mode says */
+	bool		window;			/* in place: the log has room for two records,
+								 * and is written again and again */
+	bool		flush_log;		/* in place: it is flushed there, too */
+	Hints		hints;			/* in place */
+	bool		keep_log;		/* mmdb: a checkpoint only when the log is
+								 * full */
+	bool		in_dram;		/* mmdb: all rows are */
 
 	/*
 	 * Bytes of NVM that it wants; the pool begins with a header that is not
@@ -169,13 +192,21 @@ typedef struct Engine
 } Engine;
 
 extern const Engine zen_engine,
+			zen_none_engine,
 			naive_engine,
 			mmdb_engine,
+			mmdb_log_engine,
+			mmdb_ideal_engine,
 			wbl_engine,
 			foedus_engine,
 			inp_engine,
+			inp_none_engine,
+			inp_window_engine,
+			inp_hot_engine,
 			outp_engine,
-			falcon_engine;
+			falcon_engine,
+			falcon_all_engine,
+			falcon_none_engine;
 
 /* The one that this process runs. */
 extern const Engine *design;

@@ -155,7 +155,7 @@ ring_open(Size per_thread)
 }
 
 void
-ring_append(int thread, const Write *writes, int n, uint64 cts)
+ring_append(int thread, const Write *writes, int n, uint64 cts, RangeFlush flush)
 {
 	Ring	   *ring = &rings[thread];
 	LogRecord  *r = form_record(thread, writes, n, false);
@@ -168,7 +168,7 @@ ring_append(int thread, const Write *writes, int n, uint64 cts)
 	if (ring->at + r->len > ring_bytes)
 		ring->at = 0;
 	nvm_store(ring->base + ring->at, r, r->len);
-	zen_flush(ring->base + ring->at, r->len);
+	flush(ring->base + ring->at, r->len);
 	ring->at = TYPEALIGN(ZEN_LINE, ring->at + r->len);
 }
 
@@ -401,7 +401,7 @@ halves_append(int thread, const Write *writes, int n)
 			h->at[e & 1] = end;
 			pg_write_barrier();
 			pg_atomic_write_u64(&h->writing, 0);
-			if (end > half_bytes / 2)
+			if (end > half_bytes / 2 && !design->keep_log)
 				halves_want_glean();
 			return e;
 		}

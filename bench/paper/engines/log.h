@@ -39,12 +39,14 @@ extern Write log_write_of(const LogEntry *e);
 extern Size ring_size(Size per_thread);
 extern void ring_open(Size per_thread);
 
+typedef void (*RangeFlush) (const void *addr, Size len);
+
 /*
- * ring_append -- write a record and flush it; not fenced.  Inserts are logged without their data.
+ * ring_append -- write a record and have it flushed; not fenced.  Inserts are logged without their data.
  *
  * The record before is overwritten soon: what it says must be durable before the next record is.
  */
-extern void ring_append(int thread, const Write *writes, int n, uint64 cts);
+extern void ring_append(int thread, const Write *writes, int n, uint64 cts, RangeFlush flush);
 
 /* ring_last -- after a crash: a thread's last record, or NULL.  Appending goes on behind it. */
 extern const LogRecord *ring_last(int thread);

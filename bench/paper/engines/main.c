@@ -20,7 +20,9 @@
 #include <unistd.h>
 
 static const Engine *const engines[] = {
-	&zen_engine, &naive_engine, &mmdb_engine, &wbl_engine, &foedus_engine, &inp_engine, &outp_engine, &falcon_engine
+	&zen_engine, &naive_engine, &mmdb_engine, &wbl_engine, &foedus_engine, &inp_engine, &outp_engine, &falcon_engine,
+	&zen_none_engine, &mmdb_log_engine, &mmdb_ideal_engine, &inp_none_engine, &inp_window_engine, &inp_hot_engine,
+	&falcon_all_engine, &falcon_none_engine
 };
 
 #define KILL_AFTER	(4 * PROGRESS_STEP) /* commits */
@@ -47,6 +49,7 @@ static bool verify = false;
 static bool header = true;
 static int	kills = 0;
 static bool kill_power = false;
+static bool eadr = false;		/* by --mode */
 static uint64 seed = 0;
 
 /* Shared by all processes. */
@@ -322,6 +325,7 @@ run_engine(const Engine *engine)
 	bool		ok;
 
 	fprintf(stderr, "%s ...\n", engine->name);
+	medium.eadr = eadr || engine->eadr;
 	model_create();
 	pool_made = true;
 	ok = kills > 0 ? kill_often(engine) : measure(engine);
@@ -338,7 +342,9 @@ static const char help_text[] =
 "\n"
 "  engines [OPTION...]    one CSV line per engine on stdout; exit status 1 if a check fails\n"
 "\n"
-"  --engines LIST     zen naive mmdb wbl foedus inp outp falcon, separated by commas [all]\n"
+"  --engines LIST     zen naive mmdb wbl foedus inp outp falcon, separated by commas [all of these];\n"
+"                     also mmdb-log mmdb-ideal, and for caches that are persistent zen-none inp-none inp-window\n"
+"                     inp-hot falcon-all falcon-none\n"
 "  --workload NAME    %s [ba]\n"
 "  --theta X          skew of YCSB's keys, 0 <= X < 1 [0]\n"
 "  --rows N           rows of YCSB's table [100000]\n"
@@ -460,7 +466,8 @@ static const struct option options[] = {
 	{"rows", 1, NULL, O_ROWS}, {"tuple-size", 1, NULL, O_TUPLE_SIZE}, {"update-bytes", 1, NULL, O_UPDATE_BYTES},
 	{"requests", 1, NULL, O_REQUESTS}, {"warehouses", 1, NULL, O_WAREHOUSES}, {"scale", 1, NULL, O_SCALE},
 	{"threads", 1, NULL, O_THREADS}, {"seconds", 1, NULL, O_SECONDS}, {"cache", 1, NULL, O_CACHE},
-	{"log", 1, NULL, O_LOG}, {"log-mb", 1, NULL, O_LOG_MB}, {"group", 1, NULL, O_GROUP}, {"hot-rows", 1, NULL, O_HOT_ROWS},
+	{"log", 1, NULL, O_LOG}, {"log-mb", 1, NULL, O_LOG_MB}, {"group", 1, NULL, O_GROUP},
+	{"hot-rows", 1, NULL, O_HOT_ROWS},
 	{"mode", 1, NULL, O_MODE}, {"line-ns", 1, NULL, O_LINE_NS}, {"fence-ns", 1, NULL, O_FENCE_NS},
 	{"read-ns", 1, NULL, O_READ_NS}, {"transactions", 1, NULL, O_TRANSACTIONS},
 	{"cpu-cache", 1, NULL, O_CPU_CACHE}, {"cpu-ways", 1, NULL, O_CPU_WAYS}, {"unit", 1, NULL, O_UNIT},
@@ -476,7 +483,7 @@ set_mode(const char *value)
 {
 	if (strcmp(value, "flush") != 0 && strcmp(value, "eadr") != 0)
 		die("--mode is flush or eadr, not \"%s\"", value);
-	medium.eadr = strcmp(value, "eadr") == 0;
+	eadr = strcmp(value, "eadr") == 0;
 }
 
 static void
@@ -636,8 +643,9 @@ check_options(void)
 		die("--power wants --kill");
 	if ((kills > 0 || fault != FAULT_NONE) && strcmp(workload->name, "ro") == 0)
 		die("--kill and --fault want a workload that writes");
-	if (kill_power && medium.eadr)
-		die("--power is for --mode flush: with eadr the caches are kept");
+	for (int i = 0; kill_power && i < nchosen; i++)
+		if (eadr || chosen[i]->eadr)
+			die("--power is for --mode flush: with eadr, or for %s, the caches are kept", chosen[i]->name);
 	if (medium.forgetful && !kill_power)
 		die("--fault forgotten wants --power");
 	if (charge_settings.unit != 64 && charge_settings.unit != 256)

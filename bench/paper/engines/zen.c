@@ -10,8 +10,8 @@
  * snapshots, are written again here, after txn/commit.c and recovery/passes.c.  Tables are fixed, so there is no HTable
  * directory, and no page goes back to the pool.
  *
- * A row that is read from NVM has its checksum computed once (zen_slot_read): a bit in DRAM says that it was.  Metadata of
- * concurrency control are in DRAM.
+ * A row that is read from NVM has its checksum computed once (zen_slot_read): a bit in DRAM says that it was.
+ * Metadata of concurrency control are in DRAM.
  *
  * A word in DRAM per row leads to its slot and counts intact headers of older versions (R5), as the product's map word
  * does.  Rows that were read or written lately are in DRAM (cache.c for the Met-Cache).
@@ -587,6 +587,19 @@ zen_recover(int thread)
 
 const Engine zen_engine = {
 	.name = "zen",
+	.size = zen_size,
+	.open = zen_open,
+	.load = zen_load,
+	.load_end = zen_load_end,
+	.read = zen_read,
+	.commit = zen_commit,
+	.recover = zen_recover,
+};
+
+/* Falcon's ZenS (No Flush). */
+const Engine zen_none_engine = {
+	.name = "zen-none",
+	.eadr = true,
 	.size = zen_size,
 	.open = zen_open,
 	.load = zen_load,
