@@ -124,7 +124,10 @@ write_inserts(const Write *writes, int n)
 		zen_fence();
 }
 
-/* Apply a write of a transaction that is in the log; flush is called for each range changed. */
+/*
+ * Apply a write of a transaction that is in the log; flush is called for each range changed.  A new row was flushed
+ * before, unless caches survive.
+ */
 static void
 apply(const Write *w, uint64 cts, RangeFlush flush)
 {
@@ -139,7 +142,9 @@ apply(const Write *w, uint64 cts, RangeFlush flush)
 		nvm_store(from, w->data, w->len);
 
 	/* each line once, in ascending order */
-	if (w->kind != WRITE_UPDATE || from + w->len <= line)
+	if (w->kind == WRITE_INSERT && medium.eadr)
+		flush(h, sizeof(*h) + w->len);
+	else if (w->kind != WRITE_UPDATE || from + w->len <= line)
 		flush(h, sizeof(*h));
 	else if (from <= line)
 		flush(h, from + w->len - (char *) h);

@@ -22,7 +22,8 @@ typedef struct VersionHeader
 #define VERSIONS_SPARE	4096
 
 extern Size versions_size(void);
-extern void versions_open(bool fresh);
+extern void versions_open(bool fresh, bool cached); /* in DRAM, as cache.c has
+													 * it */
 
 /* The newest version of a row, or NULL.  versions_read also copies it, from DRAM if it is cached. */
 extern VersionHeader *version_of(uint32 row);

@@ -96,7 +96,7 @@ wbl_open(bool fresh)
 		pg_atomic_init_u32(&members[t].active, 0);
 		members[t].settled = recovered + 2;
 	}
-	versions_open(fresh);
+	versions_open(fresh, true);
 }
 
 static void
