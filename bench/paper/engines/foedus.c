@@ -19,6 +19,7 @@
 
 #define PAGE_BYTES		4096
 #define BATCH			64		/* snapshot pages between two fences */
+#define MIN_FRAMES		320
 #define NO_FRAME		PG_UINT32_MAX
 #define NO_PAGE			PG_UINT32_MAX
 
@@ -83,7 +84,7 @@ geometry(void)
 	 * recovers
 	 */
 	nsnapshots = npages + BATCH * (MAX_THREADS + 1);
-	nframes = Min(npages, Max((uint32) (npages * settings.cache), 64 + 4 * MAX_WRITES));
+	nframes = Min(npages, Max((uint32) (npages * settings.cache), MIN_FRAMES));
 }
 
 static Size

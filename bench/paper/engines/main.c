@@ -393,7 +393,7 @@ print_help(void)
 	printf(help_text, names);
 	puts("\nworkloads");
 	for (int i = 0; i < nworkloads; i++)
-		printf("  %-10s  %s\n", workloads[i].name, workloads[i].what);
+		printf("  %-11s  %s\n", workloads[i].name, workloads[i].what);
 	exit(0);
 }
 
@@ -533,7 +533,7 @@ set_option(int option, const char *name, const char *value)
 			w->update_bytes = whole(name, value, 16, MAX_ROW);
 			break;
 		case O_REQUESTS:
-			w->requests = whole(name, value, 1, MAX_WRITES);
+			w->requests = whole(name, value, 1, MAX_REQUESTS);
 			break;
 		case O_WAREHOUSES:
 			w->warehouses = whole(name, value, 1, 10000);

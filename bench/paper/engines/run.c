@@ -422,7 +422,7 @@ one_transaction(Worker *w, const Op *ops, int n, uint64 base)
 static void
 next_transaction(Worker *w, Generator *g, uint64 base)
 {
-	Op			ops[MAX_WRITES];
+	Op			ops[MAX_OPS];
 	int			n = w->workload->next(g, ops);
 
 	one_transaction(w, ops, n, base);
