@@ -257,6 +257,8 @@ adopt_pages(void)
 static void
 count_bytes(ZenHTable *ht, ZenSlot slot)
 {
+	if (ht->bytes_taken >= ZEN_PRIVATE_BYTES)
+		return;
 	if (zen_pages[zen_slot_page(slot)].owner.htable == 0)
 		ht->bytes_taken += zen_slot_size(slot);
 	else
@@ -272,11 +274,11 @@ settle_block(ZenHTable *ht, uint32 block, uint64 absent)
 {
 	bool		has_unused = false;
 	uint32		rows = 0;
+	ZenWord    *words = zen_tidmap_word(ht, (uint64) block * ZEN_TIDS_PER_BLOCK);
 
 	for (uint32 i = 0; i < ZEN_TIDS_PER_BLOCK; i++)
 	{
-		ZenWord    *word = zen_tidmap_word(ht, (uint64) block * ZEN_TIDS_PER_BLOCK + i);
-		uint64		w = pg_atomic_read_u64(word);
+		uint64		w = pg_atomic_read_u64(&words[i]);
 		ZenSlot		slot = zen_word_ref(w);
 
 		if (zen_word_state(w) == ZEN_WORD_NVM)
@@ -294,7 +296,7 @@ settle_block(ZenHTable *ht, uint32 block, uint64 absent)
 		}
 		if (slot != InvalidZenSlot)
 			count_bytes(ht, slot);
-		pg_atomic_write_u64(word, zen_word_with(w, absent, slot));
+		pg_atomic_write_u64(&words[i], zen_word_with(w, absent, slot));
 		has_unused |= absent == ZEN_WORD_UNUSED;
 	}
 	pg_atomic_fetch_add_u64(&zen_recovery->rows, rows);

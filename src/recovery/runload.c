@@ -187,7 +187,8 @@ find_told(const ZenRunMap *map)
 ZenRunMap *
 zen_runmap_settle(ZenRunMap *map)
 {
-	uint32		ntold = 0;
+	uint32		nowned = 0,
+				ntold = 0;
 
 	ZenAssertRecoveryLeader();
 	if (map != NULL && is_unsound())
@@ -204,11 +205,14 @@ zen_runmap_settle(ZenRunMap *map)
 	}
 	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
 		if (zen_pages[p].owned)
+		{
 			zen_page_note_touched(p, !zen_runmap_tells(p));
+			nowned++;
+		}
 	if (map != NULL && zen_recovery->after_crash)
 		ereport(LOG,
-				(errmsg("zen reads the pages that have changed since its map was saved: all but %u of %u",
-						ntold, zen_recovery->pages_total)));
+				(errmsg("zen reads %u of %u pages: those that may have changed since its map was saved",
+						nowned - ntold, nowned)));
 	return map;
 }
 
