@@ -86,7 +86,7 @@ for (@faults)
 is(play('restamp_slowly', \&locked_while_prepared), '', 'rows that are being restamped are not taken for damaged ones')
   if grep { $_->[0] eq 'restamp_untold' } @faults;
 # so is a start between two steps of a save
-is(play('r21_stop_saved', \&died_while_saving), '', 'the server dies when the file is there, and the pool does not say so')
+is(play('r21_stop_saved', \&died_while_saving), '', 'the server dies behind the file of a save')
   if grep { $_->[0] eq 'r21_untouched_early' } @faults;
 done_testing();
 

@@ -541,6 +541,7 @@ zen_page_touch_now(uint32 pageno)
 		zen_touched_store(pageno, true);
 	page->touched = zen_regions[page->owner.region].save_no;
 	SpinLockRelease(&zen_touched->lock);
+	pg_write_barrier();			/* pairs with claim_told */
 	pg_atomic_fetch_add_u32(&zen_touched->npages, 1);
 	if (!pg_atomic_read_u32(&zen_touched->noted) || !zen_touched_has_bit(pageno) || ZEN_FAULT(R21_NOT_DURABLE))
 		return;

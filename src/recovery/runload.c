@@ -342,7 +342,7 @@ zen_runmap_end(ZenRunMap *map)
 
 /* Has a free slot a header of an older version with data? */
 static bool
-is_stale(ZenSlot slot, ZenTupleHeader *h)
+has_stale(ZenSlot slot, ZenTupleHeader *h)
 {
 	const ZenHTable *ht;
 
@@ -369,7 +369,7 @@ zen_runmap_count_stale(uint32 pageno)
 			n |= 63;
 			continue;
 		}
-		if (!zen_slot_is_free(slot) || !is_stale(slot, &h) || ZEN_FAULT(R5_NO_RECOUNT))
+		if (!zen_slot_is_free(slot) || !has_stale(slot, &h) || ZEN_FAULT(R5_NO_RECOUNT))
 			continue;
 		word = zen_tidmap_extend(&zen_htables[zen_word1_htable(h.word1)], zen_word1_tidno(h.word1));
 		zen_word_unlock(word, zen_word_stale_inc(zen_word_lock(word)));
@@ -433,7 +433,7 @@ note_stale(HTAB *rows, ZenSlot slot)
 	uint64		key;
 	bool		found;
 
-	if (!zen_slot_is_free(slot) || !is_stale(slot, &h))
+	if (!zen_slot_is_free(slot) || !has_stale(slot, &h))
 		return;
 	key = row_of(zen_word1_htable(h.word1), zen_word1_tidno(h.word1));
 	row = hash_search(rows, &key, HASH_ENTER, &found);

@@ -354,7 +354,11 @@ put_tail(RunImage *image)
 
 	for (uint32 p = 0; p < image->npages; p++)
 		ntold += image->first_word[p] != NOT_TOLD;
-	/* as if it told of all of them; then the bits are moved to behind those that are left */
+
+	/*
+	 * as if it told of all of them; then the bits are moved to behind those
+	 * that are left
+	 */
 	h->npages = ntold;
 	h->nbitmap_words = image->nbits;
 	memory = image_alloc(image, zen_runmap_tail_size(h));

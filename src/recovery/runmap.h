@@ -120,8 +120,8 @@ extern PGDLLEXPORT void zen_runmap_worker_main(Datum arg);
  *
  * zen_runmap_begin -- leader, after a crash: list the pieces to be loaded.  Throws when DRAM is full.
  *
- * zen_runmap_end -- leader, after all pieces: free slots of the pages.  False: the file is damaged, the chain is broken,
- * and all pages must be read.
+ * zen_runmap_end -- leader, after all pieces: free slots of the pages.  False: the file is damaged, the chain is
+ * broken, and all pages must be read.
  *
  * zen_runmap_close -- frees the memory.
  */

@@ -333,7 +333,8 @@ sub saved_scenarios
 			setup => \@setup,
 			recover => 1,
 			prelude => [ $save, [ a => q{UPDATE t SET v = repeat('T', 300) WHERE id > 700} ], churn('a') ],
-			steps => [ $save, [ a => 'DELETE FROM t WHERE id > 800' ], $save, churn('a'), [ a => 'VACUUM t' ], churn('a'),
+			steps => [ $save, [ a => 'DELETE FROM t WHERE id > 800' ], $save, churn('a'),
+				[ a => 'VACUUM t' ], churn('a'),
 				[ a => q{INSERT INTO t SELECT g, g, repeat('i', 300) FROM generate_series(2000, 2400) g} ], $save,
 				[ a => 'TRUNCATE t' ], [ a => q{INSERT INTO t VALUES (1, 1, 'new')} ] ],
 		});
