@@ -28,7 +28,7 @@ use constant { HEADER => 4096 };
 skip_unless_zen();
 choose_seed();
 my $node = new_node('running_map', pool_size => '256MB', dram_size => '256MB',
-	conf => "max_worker_processes = 16\nzen.pool_mode = emulated\nzen.spill_threshold = 64kB\nautovacuum = off");
+	conf => "max_worker_processes = 16\nzen.pool_mode = emulated\nzen.spill_threshold = 64kB\nrestart_after_crash = on");
 my $dir = PostgreSQL::Test::Utils::tempdir();
 my $map = $node->data_dir . '/pgsql_tmp_zen.map';
 my $from = 0;    # where the log of the present run begins
@@ -187,7 +187,7 @@ sub both_ways
 
 sub test_same
 {
-	for my $round (1 .. 4)
+	for my $round (1 .. 3)
 	{
 		my $open = history_with_saves($round);
 		crash($node);
@@ -277,7 +277,7 @@ sub test_not_believed
 
 sub test_killed
 {
-	for my $try (1 .. 5)
+	for my $try (1 .. 3)
 	{
 		save();
 		value($dbh, "UPDATE h SET n = $try WHERE id BETWEEN 2000 AND 2999");

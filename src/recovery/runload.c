@@ -226,7 +226,7 @@ list_told_pieces(const ZenMapTable *table, ZenMapPiece *piece, uint64 *offset)
 	bool		saved = table_is_saved(table);
 
 	if (saved)
-		zen_tidmap_reserve(&zen_htables[table->htable], table->nblocks);
+		zen_tidmap_reserve_words(&zen_htables[table->htable], table->nblocks);
 	for (uint32 first = 0; first < nleaves; first += ZEN_MAP_PIECE_LEAVES)
 	{
 		piece->htable = saved ? table->htable : 0;
@@ -258,18 +258,26 @@ zen_runmap_begin(ZenRunMap *map)
 	pg_atomic_write_u32(&zen_recovery->pieces_done, 0);
 }
 
-/* The words that lead to pages that the file tells of. */
+/* A leaf: the words that lead to pages that the file tells of.  The table has the blocks up to the last of them. */
 static void
-keep_told(ZenWord *leaf, const uint64 *words)
+keep_told(ZenHTable *ht, uint32 leafno, const uint64 *words)
 {
+	uint64		first = (uint64) leafno * ZEN_LEAF_WORDS;
+	ZenWord    *leaf = zen_tidmap_word(ht, first);
+	int			last = -1;
+
 	for (int i = 0; i < ZEN_LEAF_WORDS; i++)
 	{
 		uint64		w = words[i];
 
 		if (w != 0 && !zen_runmap_tells(zen_slot_page(zen_word_ref(w))))
 			w = 0;
+		if (w != 0)
+			last = i;
 		pg_atomic_write_u64(&leaf[i], w);
 	}
+	if (last >= 0)
+		(void) zen_tidmap_extend(ht, first + last);
 }
 
 void
@@ -291,8 +299,7 @@ zen_runmap_load_piece(uint32 number)
 	sound = fd >= 0 && buffer != NULL && zen_savedmap_get(fd, buffer, bytes, piece->offset) &&
 		zen_savedmap_crc(buffer, bytes) == piece->crc;
 	for (uint32 i = 0; i < piece->nleaves && sound; i++)
-		keep_told(zen_tidmap_word(&zen_htables[piece->htable], (uint64) (piece->first_leaf + i) * ZEN_LEAF_WORDS),
-				  (uint64 *) (buffer + i * ZEN_MAP_LEAF_BYTES));
+		keep_told(&zen_htables[piece->htable], piece->first_leaf + i, (uint64 *) (buffer + i * ZEN_MAP_LEAF_BYTES));
 	if (fd >= 0)
 		close(fd);
 	if (!sound)
@@ -340,16 +347,16 @@ zen_runmap_end(ZenRunMap *map)
 
 /* ---------- stale headers ---------- */
 
-/* Has a free slot a header of an older version with data? */
+/* Has a free slot the header of an older version? */
 static bool
-has_stale(ZenSlot slot, ZenTupleHeader *h)
+has_former(ZenSlot slot, ZenTupleHeader *h)
 {
 	const ZenHTable *ht;
 
 	*h = zen_tuple_header(slot);
 	ht = &zen_htables[zen_word1_htable(h->word1)];
-	return (h->word0 & ZEN_CTS_MASK) != 0 && !(h->word1 & ZEN_DELETED) && ht->idx != 0 &&
-		zen_htable_owns(ht, h->word0 & ZEN_CTS_MASK) && !zen_tuple_is_void(slot);
+	return (h->word0 & ZEN_CTS_MASK) != 0 && ht->idx != 0 && zen_htable_owns(ht, h->word0 & ZEN_CTS_MASK) &&
+		!zen_tuple_is_void(slot);
 }
 
 void
@@ -369,10 +376,12 @@ zen_runmap_count_stale(uint32 pageno)
 			n |= 63;
 			continue;
 		}
-		if (!zen_slot_is_free(slot) || !has_stale(slot, &h) || ZEN_FAULT(R5_NO_RECOUNT))
+		if (!zen_slot_is_free(slot) || !has_former(slot, &h))
 			continue;
 		word = zen_tidmap_extend(&zen_htables[zen_word1_htable(h.word1)], zen_word1_tidno(h.word1));
-		zen_word_unlock(word, zen_word_stale_inc(zen_word_lock(word)));
+		/* as in place_version() */
+		if (!(h.word1 & ZEN_DELETED) && !ZEN_FAULT(R5_NO_RECOUNT))
+			zen_word_unlock(word, zen_word_stale_inc(zen_word_lock(word)));
 	}
 }
 
@@ -433,7 +442,7 @@ note_stale(HTAB *rows, ZenSlot slot)
 	uint64		key;
 	bool		found;
 
-	if (!zen_slot_is_free(slot) || !has_stale(slot, &h))
+	if (!zen_slot_is_free(slot) || !has_former(slot, &h) || (h.word1 & ZEN_DELETED))
 		return;
 	key = row_of(zen_word1_htable(h.word1), zen_word1_tidno(h.word1));
 	row = hash_search(rows, &key, HASH_ENTER, &found);
