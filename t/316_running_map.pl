@@ -28,7 +28,8 @@ use constant { HEADER => 4096 };
 skip_unless_zen();
 choose_seed();
 my $node = new_node('running_map', pool_size => '256MB', dram_size => '256MB',
-	conf => "max_worker_processes = 16\nzen.pool_mode = emulated\nzen.spill_threshold = 64kB\nrestart_after_crash = on");
+	conf => "max_worker_processes = 16\nzen.pool_mode = emulated\nzen.spill_threshold = 64kB\n"
+	  . 'restart_after_crash = on');
 my $dir = PostgreSQL::Test::Utils::tempdir();
 my $map = $node->data_dir . '/pgsql_tmp_zen.map';
 my $from = 0;    # where the log of the present run begins

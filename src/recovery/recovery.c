@@ -461,7 +461,9 @@ find_commits(uint32 owned, const char *why_not_loaded)
 {
 	if (zen_recovery->told == NULL && why_not_loaded != NULL && zen_save_map && owned > 0)
 		ereport(LOG,
-				(errmsg("zen scans its pool, as the map saved at the last stop cannot be used: %s", why_not_loaded)));
+				(zen_recovery->after_crash ?
+				 errmsg("zen scans its pool, as the map saved while it ran cannot be used: %s", why_not_loaded) :
+				 errmsg("zen scans its pool, as the map saved at the last stop cannot be used: %s", why_not_loaded)));
 	run_pass(ZEN_PASS_COMMITS, ZEN_DOING_COMMITS, Min(zen_recovery_workers, owned / ZEN_CHUNK_PAGES));
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 		raise_ts_commit(r, &zen_recovery->fates[r]);

@@ -28,7 +28,7 @@
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
-#define REST_TRIES		50		/* looks at a region that is at work */
+#define REST_TRIES		500		/* looks at a region that is at work */
 #define REST_NAP_MS		10		/* between two of them */
 #define CHANGED_SHARE	256		/* a save is due when 1 page of so many was
 								 * touched */
@@ -112,6 +112,13 @@ begin_anew(uint32 region, uint32 save_no)
 	return true;
 }
 
+/* A large or a prepared transaction holds the region: it is not waited for. */
+static bool
+is_held_for_long(uint32 region)
+{
+	return pg_atomic_read_u32(&zen_regions[region].leased) == ZEN_LEASE_REST && !ZEN_FAULT(R21_SAVED_EARLY);
+}
+
 /* Those that do not come to rest keep their pages as they were at the save before. */
 static void
 begin_all_anew(RunImage *image)
@@ -137,7 +144,7 @@ begin_all_anew(RunImage *image)
 			CHECK_FOR_INTERRUPTS();
 		}
 		for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
-			if (waiting[r] && begin_anew(r, image->save_no))
+			if (waiting[r] && (begin_anew(r, image->save_no) || is_held_for_long(r)))
 			{
 				waiting[r] = false;
 				nwaiting--;

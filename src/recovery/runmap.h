@@ -15,7 +15,7 @@
 #include "recovery/savedmap.h"
 
 /* Base backups and pg_rewind leave out what begins like this. */
-#define ZEN_RUNMAP_FILE		PG_TEMP_FILE_PREFIX "_zen.map"
+#define ZEN_RUNMAP_FILE		"pgsql_tmp_zen.map"
 #define ZEN_RUNMAP_MAGIC	UINT64CONST(0x314E55524E455A)	/* "ZENRUN1" */
 #define ZEN_RUNMAP_VERSION	1
 
