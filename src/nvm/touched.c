@@ -115,11 +115,12 @@ chain_is_unbroken(const ZenTouchedState *state)
 }
 
 void
-zen_touched_go_on(void)
+zen_touched_go_on(uint64 seq)
 {
 	Assert(zen_touched->unbroken);
-	if (state_line()->generation != this_generation())
-		write_state(zen_touched->chain, zen_touched->seq, this_generation());
+	zen_touched->seq = seq;
+	if (state_line()->generation != this_generation() || state_line()->seq != seq)
+		write_state(zen_touched->chain, seq, this_generation());
 	pg_atomic_write_u32(&zen_touched->noted, 1);
 }
 
@@ -162,7 +163,7 @@ touched_shmem_init(void)
 	 * zen.map's checksum covers the line
 	 */
 	if (zen_touched->unbroken && !zen_pool.was_clean)
-		zen_touched_go_on();
+		zen_touched_go_on(state->seq);
 }
 
 const ZenShmem zen_touched_shmem = {.bytes = sizeof(ZenTouched),.init = touched_shmem_init};

@@ -43,11 +43,11 @@ extern void zen_touched_flush(uint32 pageno);
 /*
  * The state line.  Durable on return.
  *
- * zen_touched_go_on -- recovery's leader: this run notes its stores, too.
+ * zen_touched_go_on -- recovery's leader: this run notes its stores, too, and the map with this number is in force.
  * zen_touched_break -- recovery's leader: no map in force fits any more.
  * zen_touched_saved -- the map with these numbers is in force, and durable.
  */
-extern void zen_touched_go_on(void);
+extern void zen_touched_go_on(uint64 seq);
 extern void zen_touched_break(void);
 extern void zen_touched_saved(uint64 chain, uint64 seq);
 

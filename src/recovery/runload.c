@@ -201,7 +201,7 @@ zen_runmap_settle(ZenRunMap *map)
 	else
 	{
 		ntold = find_told(map);
-		zen_touched_go_on();
+		zen_touched_go_on(map->header.seq);
 	}
 	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
 		if (zen_pages[p].owned)
