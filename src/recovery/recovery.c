@@ -257,8 +257,6 @@ adopt_pages(void)
 static void
 count_bytes(ZenHTable *ht, ZenSlot slot)
 {
-	if (ht->bytes_taken >= ZEN_PRIVATE_BYTES)
-		return;
 	if (zen_pages[zen_slot_page(slot)].owner.htable == 0)
 		ht->bytes_taken += zen_slot_size(slot);
 	else
