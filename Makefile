@@ -114,6 +114,7 @@ OBJS = $(addprefix src/base/, \
 		tuple.o \
 		region.o \
 		htable.o \
+		touched.o \
 		page.o \
 		grow.o \
 		slotalloc.o) \
@@ -157,6 +158,8 @@ OBJS = $(addprefix src/base/, \
 		xact.o) \
 	$(addprefix src/recovery/, \
 		savedmap.o \
+		runmap.o \
+		runload.o \
 		passes.o \
 		syncer.o \
 		recovery.o \

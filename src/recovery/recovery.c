@@ -28,7 +28,7 @@
 #include "portability/instr_time.h"
 #include "recovery/gate.h"
 #include "recovery/passes.h"
-#include "recovery/savedmap.h"
+#include "recovery/runmap.h"
 #include "recovery/syncer.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
@@ -272,11 +272,11 @@ settle_block(ZenHTable *ht, uint32 block, uint64 absent)
 {
 	bool		has_unused = false;
 	uint32		rows = 0;
+	ZenWord    *words = zen_tidmap_word(ht, (uint64) block * ZEN_TIDS_PER_BLOCK);
 
 	for (uint32 i = 0; i < ZEN_TIDS_PER_BLOCK; i++)
 	{
-		ZenWord    *word = zen_tidmap_word(ht, (uint64) block * ZEN_TIDS_PER_BLOCK + i);
-		uint64		w = pg_atomic_read_u64(word);
+		uint64		w = pg_atomic_read_u64(&words[i]);
 		ZenSlot		slot = zen_word_ref(w);
 
 		if (zen_word_state(w) == ZEN_WORD_NVM)
@@ -294,7 +294,7 @@ settle_block(ZenHTable *ht, uint32 block, uint64 absent)
 		}
 		if (slot != InvalidZenSlot)
 			count_bytes(ht, slot);
-		pg_atomic_write_u64(word, zen_word_with(w, absent, slot));
+		pg_atomic_write_u64(&words[i], zen_word_with(w, absent, slot));
 		has_unused |= absent == ZEN_WORD_UNUSED;
 	}
 	pg_atomic_fetch_add_u64(&zen_recovery->rows, rows);
@@ -457,9 +457,11 @@ read_pages(void)
 static void
 find_commits(uint32 owned, const char *why_not_loaded)
 {
-	if (why_not_loaded != NULL && zen_save_map && owned > 0)
+	if (zen_recovery->told == NULL && why_not_loaded != NULL && zen_save_map && owned > 0)
 		ereport(LOG,
-				(errmsg("zen scans its pool, as the map saved at the last stop cannot be used: %s", why_not_loaded)));
+				(zen_recovery->after_crash ?
+				 errmsg("zen scans its pool, as the map saved while it ran cannot be used: %s", why_not_loaded) :
+				 errmsg("zen scans its pool, as the map saved at the last stop cannot be used: %s", why_not_loaded)));
 	run_pass(ZEN_PASS_COMMITS, ZEN_DOING_COMMITS, Min(zen_recovery_workers, owned / ZEN_CHUNK_PAGES));
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 		raise_ts_commit(r, &zen_recovery->fates[r]);
@@ -540,7 +542,7 @@ count_repairs_of(void (*step) (bool (*count_damaged) (void)))
 static void
 build_maps(void)
 {
-	bool		have_late = find_late_tables();
+	bool		have_late = zen_recovery->told == NULL && find_late_tables();
 	bool		opened = false;
 
 	run_pass(ZEN_PASS_MAPS, ZEN_DOING_MAPS, 0);
@@ -598,6 +600,20 @@ end_load(ZenSavedMap *map, const char **why)
 	return true;
 }
 
+/* Load the map that was saved while the server ran, if there is one.  Returns it if it was loaded. */
+static ZenRunMap *
+load_running(ZenRunMap *map)
+{
+	if (map == NULL)
+		return NULL;
+	zen_runmap_begin(map);
+	run_pass(ZEN_PASS_LOAD, ZEN_DOING_LOADING, Min(zen_recovery_workers, zen_recovery->npieces / ZEN_CHUNK_PAGES));
+	if (zen_runmap_end(map))
+		return map;
+	zen_runmap_close(map);
+	return NULL;
+}
+
 /* Regions, transactions and pages, once the maps are there. */
 static void
 settle_pool(void)
@@ -637,14 +653,14 @@ check_pool(void)
 }
 
 static void
-report_ready(bool loaded)
+report_ready(const char *scanned)
 {
 	ereport(LOG,
 			(errmsg("zen is ready: " UINT64_FORMAT " rows in %u pages, " UINT64_FORMAT
 					" slots of unfinished transactions cleared; %.0f ms (%s %.0f ms, map %.0f ms) by %u processes",
 					pg_atomic_read_u64(&zen_recovery->rows), zen_recovery->pages_total,
 					pg_atomic_read_u64(&zen_recovery->losers), zen_recovery->total_ms,
-					loaded ? "directories" : "scan", zen_recovery->scan_ms,
+					scanned, zen_recovery->scan_ms,
 					zen_recovery->map_ms, pg_atomic_read_u32(&zen_recovery->processes))));
 	if (pg_atomic_read_u64(&zen_recovery->damaged) > 0)
 		ereport(WARNING,
@@ -692,7 +708,10 @@ recover(void)
 {
 	instr_time	start;
 	ZenSavedMap *map = NULL;
-	const char *why = NULL;
+	ZenRunMap  *running;
+	const char *why = NULL,
+			   *why_not_running,
+			   *how;
 	uint32		owned;
 	bool		loaded;
 
@@ -703,6 +722,7 @@ recover(void)
 	check_copy();
 	if (!zen_recovery->after_crash)
 		map = zen_savedmap_open(&why);
+	running = zen_runmap_open(&why_not_running);
 	zen_recovery->cts_limit = zen_cts_limit();
 	zen_htable_recover(zen_xids_committed, zen_xids_in_progress);
 	read_doubts();
@@ -712,9 +732,11 @@ recover(void)
 	owned = read_pages();
 	zen_recovery->scan_ms = zen_savedmap_ms(start);
 	loaded = end_load(map, &why);
+	running = zen_runmap_settle(loaded || zen_recovery->after_crash ? running : NULL);
 	if (!loaded)
 	{
-		find_commits(owned, why);
+		running = load_running(running);
+		find_commits(owned, zen_recovery->after_crash ? why_not_running : why);
 		zen_recovery->scan_ms = zen_savedmap_ms(start);
 	}
 
@@ -722,15 +744,18 @@ recover(void)
 	zen_streamsink_committed(loaded ? NULL : zen_passes_tail);
 	if (!loaded)
 		build_maps();
+	zen_runmap_check();
 	settle_pool();
 	check_pool();
+	how = loaded ? "directories" : running != NULL ? "changes" : "scan";
+	zen_runmap_close(running);
 	zen_streamsink_recovered();
 	zen_savedmap_remove();
 	pg_atomic_fetch_add_u64(&zen_recovery->damaged, zen_damages);
 	zen_recovery->total_ms = zen_savedmap_ms(start);
 	zen_recovery->map_ms = zen_recovery->total_ms - zen_recovery->scan_ms;
 	begin_phase(ZEN_DOING_READY);
-	report_ready(loaded);
+	report_ready(how);
 }
 
 /*
