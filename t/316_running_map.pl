@@ -308,7 +308,10 @@ sub test_settings
 	reload_conf($node, "zen.save_map_interval = 1s\n");
 	value($dbh, 'UPDATE h SET n = 1 WHERE id < 20000');
 	wait_for('a save', sub { -e $map });
-	reload_conf($node, "zen.save_map_interval = 0\nzen.save_map = off\n");
+	reload_conf($node, "zen.save_map = off\n");
+	wait_for('the log to say why nothing is saved',
+		sub { log_now() =~ /LOG:.* zen does not save its map while it runs: zen\.save_map is off/ });
+	reload_conf($node, "zen.save_map_interval = 0\n");
 	wait_for('the setting', sub { value($dbh, 'SHOW zen.save_map') eq 'off' });
 	is(state_of($dbh, 'SELECT zen_save_map()'), '55000', 'zen.save_map = off: nothing is saved');
 	crash($node);

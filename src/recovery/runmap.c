@@ -568,6 +568,21 @@ much_has_changed(void)
 							 (uint64) pg_atomic_read_u32(&zen_touched->npages) * CHANGED_SHARE >= total - nfree);
 }
 
+/* What the setting asks for and cannot be done is said once. */
+static bool
+can_save(void)
+{
+	static const char *told = NULL;
+	const char *why = why_not();
+
+	if (why != NULL && why != told)
+		ereport(LOG,
+				(errmsg("zen does not save its map while it runs: %s", why),
+				 errhint("Set zen.save_map_interval to 0 if that is so on purpose.")));
+	told = why;
+	return why == NULL;
+}
+
 void
 zen_runmap_step(void)
 {
@@ -578,7 +593,7 @@ zen_runmap_step(void)
 	if (last == 0)
 		last = now;
 	if (zen_save_map_interval == 0 || !TimestampDifferenceExceeds(last, now, zen_save_map_interval * 1000) ||
-		why_not() != NULL || pg_atomic_read_u32(&runmap_shared->saving) || !much_has_changed())
+		!can_save() || pg_atomic_read_u32(&runmap_shared->saving) || !much_has_changed())
 		return;
 	last = now;
 	zen_bgworker_describe(&worker, "zen save", "zen_runmap_worker_main", (Datum) 0, BGW_NEVER_RESTART);
