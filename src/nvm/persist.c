@@ -192,6 +192,33 @@ zen_flush(const void *addr, Size len)
 	count_flushed(lines_of_range(addr, len));
 }
 
+void
+zen_flush_later(ZenFlushRange *pending, const void *addr, Size len)
+{
+	const char *begin = addr;
+	const char *end = begin + len;
+
+	/* neighbours share a line, or have one beside the other's */
+	if (pending->begin == NULL ||
+		begin > (const char *) TYPEALIGN(ZEN_LINE, pending->end) ||
+		end < (const char *) TYPEALIGN_DOWN(ZEN_LINE, pending->begin))
+	{
+		zen_flush_pending(pending);
+		pending->begin = begin;
+		pending->end = end;
+		return;
+	}
+	pending->begin = Min(pending->begin, begin);
+	pending->end = Max(pending->end, end);
+}
+
+void
+zen_flush_pending(ZenFlushRange *pending)
+{
+	zen_flush(pending->begin, pending->end - pending->begin);
+	pending->begin = pending->end = NULL;
+}
+
 /*
  * libpmem waits for the lines on x86.  On ARM64 its barrier (dmb, in 1.12) puts them before later stores, and does not
  * wait: Linux takes this one for persistent memory.

@@ -38,6 +38,25 @@ extern void zen_nvm_copy(void *dst, const void *src, Size len);
 /* Start writing back the lines of a range.  Durable only after zen_fence() by the same process. */
 extern void zen_flush(const void *addr, Size len);
 
+/*
+ * ZenFlushRange -- lines that are to be flushed together, as many neighbours are stored to; begins as {0}.
+ *
+ * zen_flush_later -- flush a range with it.  If it does not continue what is pending, that is flushed first.
+ *
+ * zen_flush_pending -- flush what is pending.
+ *
+ * A flush may take a line out of the cache.  So whoever stores to neighbours, and flushes each of them by itself, waits
+ * for memory at each line that two of them share.
+ */
+typedef struct ZenFlushRange
+{
+	const char *begin;
+	const char *end;			/* none pending: both NULL */
+} ZenFlushRange;
+
+extern void zen_flush_later(ZenFlushRange *pending, const void *addr, Size len);
+extern void zen_flush_pending(ZenFlushRange *pending);
+
 /* Wait until everything this process has flushed is durable; not where stores are lazy.  PANICs if msync fails. */
 extern void zen_fence(void);
 

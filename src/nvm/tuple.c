@@ -114,16 +114,9 @@ store_wrongly(uint64 *dst, uint64 *line, Size head)
 		line[0] |= ZEN_LP;
 }
 
-static inline void
-flush_from(char *slot, Size from, Size size)
-{
-	if (size > from && !ZEN_FAULT(R2_NO_BODY_FLUSH))
-		zen_flush(slot + from, size - from);
-}
-
-void
-zen_tuple_write(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin, const MinimalTupleData *tuple,
-				bool flush_header)
+/* Store a version, header first (R6); flush nothing.  Returns its size; *head_size: of its part in the first line. */
+static pg_attribute_always_inline Size
+store_tuple(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin, const MinimalTupleData *tuple, Size *head_size)
 {
 	uint64	   *dst = zen_slot_ptr(slot);
 	uint32		len = tuple ? tuple->t_len : 0;
@@ -164,12 +157,36 @@ zen_tuple_write(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin, cons
 		copy_behind_line((char *) dst, (char *) line, rest, head, size);
 	/* readers and recovery take the slot, as it was written, for a version */
 	Assert(zen_tuple_intact(slot, size));
-	flush_from((char *) dst, flush_header ? 0 : head, size);
 	ZEN_COUNT(slots_written, 1);
 	ZEN_COUNT(bytes_written, size);
 	if (unlikely(zen_numa_nodes > 1))
 		zen_numa_count_row(zen_numa_here(), zen_pool_file_of(zen_slot_page(slot))->place,
 						   (size + ZEN_LINE - 1) / ZEN_LINE);
+	*head_size = head;
+	return size;
+}
+
+void
+zen_tuple_write(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin, const MinimalTupleData *tuple,
+				bool flush_header)
+{
+	Size		head;
+	Size		size = store_tuple(slot, cts, word1, xmin, tuple, &head);
+	Size		from = flush_header ? 0 : head;
+
+	if (size > from && !ZEN_FAULT(R2_NO_BODY_FLUSH))
+		zen_flush((char *) zen_slot_ptr(slot) + from, size - from);
+}
+
+void
+zen_tuple_write_among(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin, const MinimalTupleData *tuple,
+					  ZenFlushRange *pending)
+{
+	Size		head;
+	Size		size = store_tuple(slot, cts, word1, xmin, tuple, &head);
+
+	if (!ZEN_FAULT(R2_NO_BODY_FLUSH))
+		zen_flush_later(pending, zen_slot_ptr(slot), size);
 }
 
 void

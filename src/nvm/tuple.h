@@ -134,9 +134,14 @@ zen_tuple_is_near(ZenTupleHeader former, uint64 cts)
  *
  * tuple is NULL for a tombstone without a link.  All its lines are flushed, except the first when flush_header is
  * false: the caller will set LP in it and flush it then (R2).  Not fenced.
+ *
+ * zen_tuple_write_among -- the same for one of many versions: its lines are flushed with those of its neighbours, by
+ * zen_flush_pending() of that range at the latest.
  */
 extern void zen_tuple_write(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin,
 							const MinimalTupleData *tuple, bool flush_header);
+extern void zen_tuple_write_among(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin,
+								  const MinimalTupleData *tuple, ZenFlushRange *pending);
 
 /* zen_tuple_set_lp -- the commit point: set LP by one store and flush that line (the caller fences). */
 extern void zen_tuple_set_lp(ZenSlot slot);

@@ -104,33 +104,57 @@ mark_if_dead(ZenHTable *ht, uint64 tidno, ZenWord *word, bool remove, VacuumCoun
 		counts->remaining++;
 }
 
-/* First pass: count, and mark dead TIDs. */
-static void
-mark_dead(ZenHTable *ht, uint64 nblocks, bool remove, VacuumCounts *counts)
+/* Is there a row that all see under each TID of a block?  The usual case, so no word has a branch or a barrier. */
+static inline bool
+is_full_block(ZenWord *words)
 {
-	for (uint64 b = 0; b < nblocks; b++)
+	bool		full = true;
+
+	for (int i = 0; i < ZEN_TIDS_PER_BLOCK; i++)
+		full &= zen_word_is_seen(pg_atomic_read_u64(&words[i]));
+	return full;
+}
+
+/* First pass: count, and mark dead TIDs.  Lists the blocks that the last pass must look at; how many? */
+static uint32
+mark_dead(ZenHTable *ht, uint32 nblocks, bool remove, VacuumCounts *counts, uint32 *blocks)
+{
+	uint32		n = 0;
+
+	for (uint32 b = 0; b < nblocks; b++)
 	{
-		uint64		first = b * ZEN_TIDS_PER_BLOCK;
+		uint64		first = (uint64) b * ZEN_TIDS_PER_BLOCK;
 		ZenWord    *words = zen_tidmap_word(ht, first);
 
 		Assert(words != NULL);
 		zen_vacuum_delay_point();
 		pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED, b);
+		if (is_full_block(words))
+		{
+			counts->live += ZEN_TIDS_PER_BLOCK;
+			continue;
+		}
+		blocks[n++] = b;
 		for (int i = 0; i < ZEN_TIDS_PER_BLOCK; i++)
 			mark_if_dead(ht, first + i, &words[i], remove, counts);
 	}
+	return n;
 }
 
-/* Last pass: no index knows the DYING ones any more.  Lists blocks with room for new rows. */
+/*
+ * Last pass: no index knows the DYING ones any more.  Lists those of the blocks with room for new rows.
+ *
+ * A block that was full in the first pass is not among them: only VACUUM, one at a time, makes a TID of a row UNUSED.
+ */
 static void
-free_dead(ZenHTable *ht, uint32 nblocks, bool indexes_clean)
+free_dead(ZenHTable *ht, const uint32 *blocks, uint32 nblocks, bool indexes_clean)
 {
 	uint32	   *with_room = palloc_extended(Max(nblocks, 1) * sizeof(uint32), MCXT_ALLOC_HUGE);
 	uint32		n = 0;
 
-	for (uint32 b = nblocks; b-- > 0;)
+	for (uint32 k = nblocks; k-- > 0;)
 	{
-		ZenWord    *words = zen_tidmap_word(ht, (uint64) b * ZEN_TIDS_PER_BLOCK);
+		ZenWord    *words = zen_tidmap_word(ht, (uint64) blocks[k] * ZEN_TIDS_PER_BLOCK);
 		bool		room = false;
 
 		for (uint32 i = 0; i < ZEN_TIDS_PER_BLOCK; i++)
@@ -144,7 +168,7 @@ free_dead(ZenHTable *ht, uint32 nblocks, bool indexes_clean)
 			room |= zen_word_state(w) == ZEN_WORD_UNUSED && zen_word_ref(w) == 0;
 		}
 		if (room)
-			with_room[n++] = b;
+			with_room[n++] = blocks[k];
 	}
 	Assert(n <= nblocks);
 	zen_tidmap_set_free_blocks(ht, with_room, n);
@@ -373,6 +397,8 @@ zenam_relation_vacuum(Relation rel, struct VacuumParams *params, BufferAccessStr
 	int			nindexes;
 	bool		clean;
 	BlockNumber nblocks;
+	uint32	   *blocks;			/* those that are not full */
+	uint32		nlooked;
 	TransactionId frozen_xid;
 	MultiXactId frozen_multi;
 
@@ -393,10 +419,12 @@ zenam_relation_vacuum(Relation rel, struct VacuumParams *params, BufferAccessStr
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_SCAN_HEAP);
 	pgstat_progress_update_param(PROGRESS_VACUUM_TOTAL_HEAP_BLKS, nblocks);
 	vac_open_indexes(rel, RowExclusiveLock, &nindexes, &indexes);
-	mark_dead(ht, nblocks, remove || nindexes == 0, &counts);
+	blocks = palloc_extended(Max(nblocks, 1) * sizeof(uint32), MCXT_ALLOC_HUGE);
+	nlooked = mark_dead(ht, nblocks, remove || nindexes == 0, &counts, blocks);
 	clean = vacuum_indexes(rel, indexes, nindexes, counts.live, remove && counts.dead > 0, bstrategy, elevel) &&
 		(remove || nindexes == 0);
-	free_dead(ht, nblocks, clean);
+	free_dead(ht, blocks, nlooked, clean);
+	pfree(blocks);
 	/* the words that are left stay DYING: autovacuum comes again */
 	if (!clean)
 		counts.remaining += counts.dead;

@@ -39,7 +39,7 @@ typedef struct Row
 {
 	ZenWrite   *write;
 	ZenSlot		slot;
-	ZenTupleHeader former;
+	ZenTupleHeader former;		/* what was in the slot */
 } Row;
 
 /* May the older version of a spilled one be known by its slot alone? */
@@ -93,9 +93,12 @@ compare_rows(const void *a, const void *b)
 	return x->tidno < y->tidno ? -1 : x->tidno > y->tidno;
 }
 
-/* Write the row to its slot, which is ours.  *cts: of the row before; a new one if that is too near to the slot's. */
+/*
+ * Write the row to its slot, which is ours; row->former is what was there.  *cts: of the row before; a new one if that
+ * is too near to the slot's.
+ */
 static void
-write_row(Row *row, uint64 *cts)
+write_row(Row *row, uint64 *cts, ZenFlushRange *pending)
 {
 	ZenWrite   *w = row->write;
 	ZenVersion *v = w->version;
@@ -110,11 +113,10 @@ write_row(Row *row, uint64 *cts)
 	tombstone = zen_tombstone(link);
 	Assert(!(zen_version_flags(v) & (ZEN_V_ABORTED | ZEN_V_SPECULATIVE)));
 	Assert(zen_pages[zen_slot_page(row->slot)].owner.region == zen_my_commit.region);
-	row->former = zen_tuple_header(row->slot);
 	if (zen_tuple_is_near(row->former, *cts))
 		*cts = zen_cts_next();
-	zen_tuple_write(row->slot, *cts, zen_word1(w->ht->idx, w->tidno, v->code, deleted), v->xmin,
-					link ? (MinimalTuple) &tombstone : zen_version_tuple(v), true);
+	zen_tuple_write_among(row->slot, *cts, zen_word1(w->ht->idx, w->tidno, v->code, deleted), v->xmin,
+						  link ? (MinimalTuple) &tombstone : zen_version_tuple(v), pending);
 }
 
 /* What the record says of a row's writer. */
@@ -303,18 +305,23 @@ take_slots(Row *rows, uint32 n)
 /*
  * Take slots and write to them, at most n rows; returns how many found one.
  *
- * All slots are taken first.  An atomic between two slots' stores would wait for the lines of the first.
+ * All slots are taken first, and their headers read.  An atomic or a load between two slots' stores would wait for
+ * the lines of the first.
  */
 static uint32
 write_rows(Row *rows, uint32 n, uint64 *cts)
 {
+	ZenFlushRange pending = {0};
 	uint32		taken;
 
 	Assert(n <= BATCH && *cts > zen_regions[zen_my_commit.region].last_cts);
 	ZenAssertRegionMine(zen_my_commit.region);
 	taken = take_slots(rows, n);
 	for (uint32 i = 0; i < taken; i++)
-		write_row(&rows[i], cts);
+		rows[i].former = zen_tuple_header(rows[i].slot);
+	for (uint32 i = 0; i < taken; i++)
+		write_row(&rows[i], cts, &pending);
+	zen_flush_pending(&pending);
 	return taken;
 }
 
@@ -401,6 +408,9 @@ choose_among(ZenWrite *first, uint32 n, Row *rows)
 
 	Assert(n <= 64);
 	zen_epoch_enter();
+	for (uint32 i = 0; i < n; i++)
+		if (first[i].version->older != NULL)
+			__builtin_prefetch(&first[i].version->older->flags);
 	for (uint32 i = 0; i < n; i++)
 	{
 		ZenWrite   *w = &first[i];
@@ -541,18 +551,22 @@ load_take_slots(Load *load)
 static void
 write_load(Load *load, TransactionId xid, uint64 *cts)
 {
+	ZenFlushRange pending = {0};
+
 	Assert(*cts > zen_regions[zen_my_commit.region].last_cts);
+	for (uint32 i = 0; i < load->n; i++)
+		load->former[i] = zen_tuple_header(load->slots[i]);
 	for (uint32 i = 0; i < load->n; i++)
 	{
 		ZenSlot		slot = load->slots[i];
 
 		Assert(zen_pages[zen_slot_page(slot)].owner.region == zen_my_commit.region);
-		load->former[i] = zen_tuple_header(slot);
 		if (zen_tuple_is_near(load->former[i], *cts))
 			*cts = zen_cts_next();
-		zen_tuple_write(slot, *cts, zen_word1(load->ht->idx, load->tids[i].tidno, 0, false), xid, load->tuples[i],
-						true);
+		zen_tuple_write_among(slot, *cts, zen_word1(load->ht->idx, load->tids[i].tidno, 0, false), xid,
+							  load->tuples[i], &pending);
 	}
+	zen_flush_pending(&pending);
 }
 
 /* As publish_rows().  A bit for each row that has got its TID; the others are gone. */
