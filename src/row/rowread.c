@@ -8,7 +8,8 @@
  *   loaded.
  * - A slot is damaged: the reader says so once it is outside the epoch (zen_tuple_unreadable).
  *
- * A scan waits for memory above all.  So it asks for all of a block's rows before it looks at the first (rowahead.c).
+ * A scan waits for memory above all.  So it asks for rows some ahead of the one that it copies (rowahead.c).  Not for a
+ * whole block at once: a processor has room for some twenty lines on their way, and waits if it is asked for more.
  */
 #include "row/rowread.h"
 
@@ -26,6 +27,8 @@
 #define PREFETCH_LOOK	2		/* of a row that is looked at in place */
 #define LOOK_AHEAD		16		/* rows that are asked for before one is
 								 * looked at */
+#define FETCH_AHEAD		12		/* the same, of rows that are copied; 6 and 20
+								 * were slower */
 #define FIRST_CHUNK		(8 * 1024)	/* bytes for the rows of a block */
 
 /* ---------- copying ---------- */
@@ -483,6 +486,16 @@ block_keep(HeapTuple tuple, ZenRow *row)
 	row->capacity -= taken;
 }
 
+/* Ask for the memory of the first of the rows that were not asked for. */
+static inline void
+ask_next(ZenWord *words, uint64 *ahead)
+{
+	if (*ahead == 0)
+		return;
+	zen_row_prefetch_word(zen_word_read(&words[pg_rightmost_one_pos64(*ahead)]), ZEN_PREFETCH_LINES);
+	*ahead &= *ahead - 1;
+}
+
 void
 zen_row_fetch_block(ZenHTable *ht, uint64 block, uint64 wanted, Snapshot snapshot, ZenRowBlock *rows)
 {
@@ -490,6 +503,7 @@ zen_row_fetch_block(ZenHTable *ht, uint64 block, uint64 wanted, Snapshot snapsho
 	ZenFetch	f = {.ht = ht,.snapshot = snapshot,.code = ZEN_ANY_CODE,.row = &row};
 	uint64		first = block * ZEN_TIDS_PER_BLOCK;
 	ZenWord    *words;
+	uint64		ahead;
 	uint32		hits = 0,
 				misses = 0;
 
@@ -498,12 +512,16 @@ zen_row_fetch_block(ZenHTable *ht, uint64 block, uint64 wanted, Snapshot snapsho
 	words = zen_tidmap_word(ht, first);
 	if (words == NULL)
 		wanted = 0;
-	zen_row_ask_block(words, wanted);
+	zen_row_ask_disk(words, wanted);
+	ahead = wanted;
+	for (int i = 0; i < FETCH_AHEAD; i++)
+		ask_next(words, &ahead);
 	for (uint64 left = wanted; left != 0; left &= left - 1)
 	{
 		int			i = pg_rightmost_one_pos64(left);
 		uint64		bit = UINT64CONST(1) << i;
 
+		ask_next(words, &ahead);
 		f.tidno = first + i;
 		switch (fetch_word(&f, zen_word_read(&words[i])))
 		{
