@@ -275,6 +275,27 @@ extern uint64 zen_tidmap_nblocks(ZenHTable *ht);
  */
 extern ZenWord *zen_tidmap_word(ZenHTable *ht, uint64 tidno);
 
+/* Words of many TIDs of one table: neighbours in an index are often of one leaf.  Begins as ZEN_NO_LEAF. */
+typedef struct ZenLeaf
+{
+	uint64		number;			/* of the leaf of the last TID */
+	ZenWord    *words;			/* NULL: no TID of it was ever handed out */
+} ZenLeaf;
+
+#define ZEN_NO_LEAF		{PG_UINT64_MAX, NULL}
+
+/* zen_tidmap_word_near -- the same as zen_tidmap_word(); leaf is for all calls with the same table, in one epoch. */
+static inline ZenWord *
+zen_tidmap_word_near(ZenHTable *ht, uint64 tidno, ZenLeaf *leaf)
+{
+	if (tidno / ZEN_LEAF_WORDS != leaf->number)
+	{
+		leaf->number = tidno / ZEN_LEAF_WORDS;
+		leaf->words = zen_tidmap_word(ht, leaf->number * ZEN_LEAF_WORDS);
+	}
+	return leaf->words != NULL ? leaf->words + tidno % ZEN_LEAF_WORDS : NULL;
+}
+
 /* A TID for a new row. */
 typedef struct ZenTakenTid
 {

@@ -296,7 +296,10 @@ outer_look_up(KeyJoin *kj)
 			kj->misses += row->has_key;
 	}
 	if (kj->n > 1)
+	{
+		zen_row_prefetch_words(ht, tidnos, n);
 		zen_row_prefetch(ht, tidnos, n);
+	}
 }
 
 /* Read the next outer rows; false if there are none. */

@@ -101,21 +101,23 @@ zen_row_prefetch_block(ZenHTable *ht, uint64 block)
 void
 zen_row_prefetch_words(ZenHTable *ht, const uint64 *tidnos, int n)
 {
+	ZenLeaf		leaf = ZEN_NO_LEAF;
+
 	for (int i = 0; i < n; i++)
-		__builtin_prefetch(zen_tidmap_word(ht, tidnos[i]));
+		__builtin_prefetch(zen_tidmap_word_near(ht, tidnos[i], &leaf));
 }
 
 void
 zen_row_prefetch(ZenHTable *ht, const uint64 *tidnos, int n)
 {
 	Asked		asked = {0};
+	ZenLeaf		leaf = ZEN_NO_LEAF;
 	bool		disk = zen_nvm_reads_disk();
 
 	zen_epoch_enter();
-	zen_row_prefetch_words(ht, tidnos, n);
 	for (int i = 0; i < n; i++)
 	{
-		ZenWord    *word = zen_tidmap_word(ht, tidnos[i]);
+		ZenWord    *word = zen_tidmap_word_near(ht, tidnos[i], &leaf);
 
 		if (word == NULL)
 			continue;

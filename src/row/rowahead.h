@@ -38,8 +38,8 @@ extern void zen_row_ask_block(ZenWord *words, uint64 wanted);
  *
  * zen_row_prefetch -- the same for rows anywhere in the table.
  *
- * zen_row_prefetch_words -- only for the memory of their map words, which zen_row_prefetch() must look at.  Caller has
- * a lock on the table.
+ * zen_row_prefetch_words -- only for the memory of their map words, at which zen_row_prefetch() looks: some time
+ * before it.  Caller has a lock on the table.
  */
 extern void zen_row_prefetch_block(ZenHTable *ht, uint64 block);
 extern void zen_row_prefetch(ZenHTable *ht, const uint64 *tidnos, int n);

@@ -232,6 +232,23 @@ typedef enum Fetched
 	FETCH_DAMAGED
 } Fetched;
 
+/* Inside the epoch: fetch a row that every snapshot sees, in the usual case (is_frozen_row, wants_any). */
+static inline Fetched
+fetch_frozen(ZenFetch *f, ZenVersion *head)
+{
+	Assert(is_frozen_row(head) && zen_snapshot_sees(head, f->snapshot));
+	copy_out_entry(f->row, f->tidno, head, InvalidTransactionId);
+	f->row->xmin = FrozenTransactionId;
+	return FETCH_FOUND;
+}
+
+/* Is the row as an MVCC snapshot sees it all that is wanted? */
+static inline bool
+wants_any(const ZenFetch *f)
+{
+	return IsMVCCSnapshot(f->snapshot) && f->code == ZEN_ANY_CODE && f->passed == NULL;
+}
+
 /* Inside the epoch: fetch from a chain.  *slot: of the version that was wanted. */
 static Fetched
 fetch_version(ZenFetch *f, ZenVersion *head, bool point, ZenSlot *slot)
@@ -286,6 +303,12 @@ row_look(ZenFetch *f, bool point, ZenSlot *slot)
 	uint64		w;
 	ZenVersion *head = zen_spillmap_tid_chain(f->ht, f->tidno, &w, &space);
 
+	if (head != NULL && wants_any(f) && is_frozen_row(head))
+	{
+		if (point)
+			zen_version_touch(head, zen_sketch_age());
+		return fetch_frozen(f, head);
+	}
 	if (head != NULL)
 		return fetch_version(f, head, point, slot);
 	if (zen_word_state(w) == ZEN_WORD_NVM)
@@ -390,17 +413,12 @@ fetch_word(ZenFetch *f, uint64 w)
 {
 	ZenSlot		ignored;
 
-	Assert(IsMVCCSnapshot(f->snapshot) && f->code == ZEN_ANY_CODE && f->passed == NULL);
+	Assert(wants_any(f));
 	switch (zen_word_state(w))
 	{
 		case ZEN_WORD_ENTRY:
 			if (is_frozen_row(zen_word_entry(w)))
-			{
-				Assert(zen_snapshot_sees(zen_word_entry(w), f->snapshot));
-				copy_out_entry(f->row, f->tidno, zen_word_entry(w), InvalidTransactionId);
-				f->row->xmin = FrozenTransactionId;
-				return FETCH_FOUND;
-			}
+				return fetch_frozen(f, zen_word_entry(w));
 			return fetch_version(f, zen_word_entry(w), false, &ignored);
 		case ZEN_WORD_NVM:
 			return fetch_slot(f, zen_word_ref(w));
@@ -421,22 +439,13 @@ uint64
 zen_row_seen(ZenHTable *ht, const ItemPointerData *tids, int n)
 {
 	ZenWord    *words[64];
-	ZenWord    *leaf = NULL;
-	uint64		leafno = PG_UINT64_MAX,
-				seen = 0;
+	ZenLeaf		leaf = ZEN_NO_LEAF;
+	uint64		seen = 0;
 
 	Assert(n <= lengthof(words));
 	for (int i = 0; i < n; i++)
 	{
-		uint64		tidno = zen_tidno(&tids[i]);
-
-		/* neighbours in an index are often of one leaf */
-		if (tidno / ZEN_LEAF_WORDS != leafno)
-		{
-			leafno = tidno / ZEN_LEAF_WORDS;
-			leaf = zen_tidmap_word(ht, leafno * ZEN_LEAF_WORDS);
-		}
-		words[i] = leaf != NULL ? leaf + tidno % ZEN_LEAF_WORDS : NULL;
+		words[i] = zen_tidmap_word_near(ht, zen_tidno(&tids[i]), &leaf);
 		__builtin_prefetch(words[i]);
 	}
 	for (int i = 0; i < n; i++)

@@ -11,7 +11,8 @@
 #include "storage/predicate.h"
 #include "utils/snapmgr.h"
 
-#define ZEN_MAX_AHEAD	16
+#define ZEN_MAX_AHEAD	8		/* rows that are asked for at once; with 16
+								 * the processor waited for lines */
 
 /* Of a btree: where a scan was when it asked last.  All zero at its start. */
 typedef struct ZenIndexPlace
