@@ -26,7 +26,7 @@
 
 #define MAX_THREADS		64
 #define MAX_TABLES		10
-#define MAX_OPS			512		/* of one transaction: rows read or written */
+#define MAX_OPS			2048	/* of one transaction: rows read or written */
 #define MAX_WRITES		192		/* of these, written */
 #define MAX_ROW			4096	/* bytes */
 

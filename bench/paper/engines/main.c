@@ -242,7 +242,7 @@ print_header(void)
 		 "txn_per_s,lines_per_txn,fences_per_txn,bytes_per_txn,write_amp,line_amp,units256_per_txn,lines_read_per_txn,"
 		 "aborts_per_txn,commits,seconds,cpu_us_per_txn,recovery_s,checked,log,cache_kb,unit,"
 		 "units_read_per_txn,units_written_per_txn,units_filled_per_txn,lines_in_per_txn,lines_evicted_per_txn,"
-		 "lines_cleaned_per_txn,medium_us_per_txn");
+		 "lines_cleaned_per_txn,medium_us_per_txn,medium_p50_us,medium_p99_us,latency_p50_us,latency_p99_us");
 }
 
 static double
@@ -255,9 +255,17 @@ ratio(double a, double b)
 static void
 print_charged(const ChargeCounters *c, double n)
 {
-	printf("%zu,%u,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f\n", charge_settings.cache / 1024, charge_settings.unit,
+	printf("%zu,%u,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f,", charge_settings.cache / 1024, charge_settings.unit,
 		   ratio(c->units_read, n), ratio(c->units_written, n), ratio(c->units_filled, n), ratio(c->lines_in, n),
 		   ratio(c->lines_evicted, n), ratio(c->lines_cleaned, n), ratio(c->ns / 1e3, n));
+}
+
+static void
+print_latencies(const RunResult *r)
+{
+	printf("%.3f,%.3f,%.3f,%.3f\n", latency_percentile(&r->medium, 0.5) / 1e3,
+		   latency_percentile(&r->medium, 0.99) / 1e3, latency_percentile(&r->wall, 0.5) / 1e3,
+		   latency_percentile(&r->wall, 0.99) / 1e3);
 }
 
 static void
@@ -265,7 +273,7 @@ print_result(const Engine *engine)
 {
 	const RunResult *r = &shared->run;
 	const WorkloadSettings *w = &workload_settings;
-	bool		ycsb = ntables == 1;
+	bool		ycsb = strcmp(tables[0].name, "usertable") == 0;
 	double		n = r->commits;
 
 	printf("%s,%s,%g,%d,%u,%u,%u,%s,%u,%u,%u,%g,", engine->name, workload->name, ycsb ? w->theta : 0, settings.threads,
@@ -277,6 +285,7 @@ print_result(const Engine *engine)
 		   ratio(r->nvm.lines_read, n), ratio(r->aborts, n), n, r->seconds, ratio(r->cpu_s * 1e6, n),
 		   shared->recovery.open_s, verify ? "yes" : "no", settings.log_whole ? "whole" : "changed");
 	print_charged(&r->charged, n);
+	print_latencies(r);
 	fflush(stdout);
 }
 

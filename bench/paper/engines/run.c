@@ -49,6 +49,13 @@ typedef struct PendingRing
 	PendingTxn	txn[PENDING];
 } PendingRing;
 
+/* A thread's clocks, in ns. */
+typedef struct Clocks
+{
+	uint64		medium;			/* charged for */
+	uint64		wall;
+} Clocks;
+
 typedef struct Worker
 {
 	pthread_t	id;
@@ -66,6 +73,9 @@ typedef struct Worker
 	uint64		row_bytes;
 	uint64		warmed_up;		/* commits before those that count */
 	bool		counting;		/* nvm and zen are set */
+	Clocks		begun[PENDING]; /* of the transactions in the ring */
+	Latencies	medium;			/* by the medium's clock */
+	Latencies	wall;
 	char		pad[64];		/* the next one's counters are on another line */
 } Worker;
 
@@ -259,11 +269,32 @@ raise_acked(uint32 row, uint32 version)
 		;
 }
 
+static Clocks
+read_clocks(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (Clocks)
+	{
+		.medium = charge_counters.ns,.wall = t.tv_sec * UINT64CONST(1000000000) + t.tv_nsec
+	};
+}
+
+static void
+note_latency(Worker *w, const Clocks *begun)
+{
+	Clocks		c = read_clocks();
+
+	latency_add(&w->medium, c.medium - begun->medium);
+	latency_add(&w->wall, c.wall - begun->wall);
+}
+
 /* The thread's first n transactions are durable. */
 static void
-acknowledge(int thread, uint64 n)
+acknowledge(Worker *w, uint64 n)
 {
-	PendingRing *ring = &rings[thread];
+	PendingRing *ring = &rings[w->thread];
 
 	for (uint64 i = pg_atomic_read_u64(&ring->acked); i < n; i++)
 	{
@@ -271,6 +302,7 @@ acknowledge(int thread, uint64 n)
 
 		for (uint32 j = 0; j < txn->n; j++)
 			raise_acked(txn->row[j], txn->version[j]);
+		note_latency(w, &w->begun[i % PENDING]);
 		pg_write_barrier();
 		pg_atomic_write_u64(&ring->acked, i + 1);
 	}
@@ -321,11 +353,12 @@ lock_and_read(const Worker *w, const Op *ops, int n)
 				unlock(ops[i].row, ops[i].write);
 			return false;
 		}
-		if (!ops[i].write)
+		if (!ops[i].write || ops[i].read)
 		{
 			bool		found = w->engine->read(w->thread, ops[i].row, data);
 
-			note_access(w, ops[i].row);
+			if (!ops[i].write)
+				note_access(w, ops[i].row);
 			if (checking)
 				expect_row(ops[i].row, found, data);
 		}
@@ -367,7 +400,7 @@ note_durable(Worker *w, uint64 base)
 
 	if (w->engine->durable)
 		n += w->swallowed - base;
-	acknowledge(w->thread, Min(n, w->commits));
+	acknowledge(w, Min(n, w->commits));
 }
 
 static void
@@ -376,6 +409,7 @@ one_transaction(Worker *w, const Op *ops, int n, uint64 base)
 	static __thread char data[MAX_WRITES][MAX_ROW];
 	PendingRing *ring = &rings[w->thread];
 	Write		writes[MAX_WRITES];
+	Clocks		begun = read_clocks();
 	int			nwrites = 0;
 	uint64		bytes = 0;
 
@@ -400,9 +434,11 @@ one_transaction(Worker *w, const Op *ops, int n, uint64 base)
 	{
 		w->engine->commit(w->thread, writes, 0);
 		w->read_only++;
+		note_latency(w, &begun);
 	}
 	else
 	{
+		w->begun[pg_atomic_read_u64(&ring->begun) % PENDING] = begun;
 		begin_pending(w->thread, writes, nwrites);
 		commit(w, writes, nwrites);
 		if (++w->commits % PROGRESS_STEP == 0)
@@ -454,6 +490,8 @@ work(void *arg)
 	run_counted(w, &g, base);
 	w->warmed_up = w->commits + w->read_only;
 	w->row_bytes = 0;
+	memset(&w->medium, 0, sizeof(w->medium));
+	memset(&w->wall, 0, sizeof(w->wall));
 	pthread_barrier_wait(&barrier); /* ready */
 	pthread_barrier_wait(&barrier); /* go */
 	if (settings.transactions == 0)
@@ -823,6 +861,8 @@ run_transactions(const Engine *engine, const Workload *workload, double seconds,
 		result->commits += workers[t].commits + workers[t].read_only - workers[t].warmed_up;
 		result->aborts += workers[t].aborts;
 		result->row_bytes += workers[t].row_bytes;
+		latency_merge(&result->medium, &workers[t].medium);
+		latency_merge(&result->wall, &workers[t].wall);
 	}
 	end_background(engine);
 	subtract_counters(result, &before);

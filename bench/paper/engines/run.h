@@ -4,6 +4,7 @@
 #ifndef RUN_H
 #define RUN_H
 
+#include "latency.h"
 #include "workload.h"
 
 typedef enum Fault
@@ -28,6 +29,9 @@ typedef struct RunResult
 	double		seconds;
 	double		cpu_s;
 	double		open_s;			/* of a recovery, without verification */
+	Latencies	medium;			/* of transactions, to their acknowledgement,
+								 * by the medium's clock */
+	Latencies	wall;
 } RunResult;
 
 extern Fault fault;
