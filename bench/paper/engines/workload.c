@@ -109,7 +109,8 @@ add_table(const char *name, uint32 n, uint32 size, uint32 min_update, bool loade
 void
 set_max_record(uint32 writes, uint32 changed, uint32 whole)
 {
-	settings.max_record = 64 + writes * 24 + (settings.log_whole ? whole : changed);
+	settings.max_record = 64 + writes * 24 + changed;
+	settings.max_whole_record = 64 + writes * 24 + whole;
 }
 
 Op
