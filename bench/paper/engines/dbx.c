@@ -13,6 +13,7 @@
  *   dbxn-64       that with records on lines of their own
  *   dbxn-stream   that past the caches
  *   dbxn-nvm      dbxn with all rows in NVM
+ *   dbxn-nvm-64   dbxn-stream with all rows in NVM
  *
  * dbx-naive writes the log, as dbxn-store does, inside the memory transaction.  dbx-dram writes none, so nothing that
  * was committed survives.  The papers' engines swap pointers to rows; here rows are copied.
@@ -85,6 +86,15 @@ const Engine dbxn_nvm_engine = {
 	.in_nvm = true,
 	.stream_log = true,
 	.log_pad = 256,
+	.metadata = memory_metadata,
+	.commit = dbx_commit,
+};
+
+const Engine dbxn_nvm_64_engine = {
+	IN_MEMORY,
+	.name = "dbxn-nvm-64",
+	.in_nvm = true,
+	.stream_log = true,
 	.metadata = memory_metadata,
 	.commit = dbx_commit,
 };

@@ -235,6 +235,7 @@ extern const Engine zen_engine,
 			dbxn_64_engine,
 			dbxn_stream_engine,
 			dbxn_nvm_engine,
+			dbxn_nvm_64_engine,
 			pisces_engine;
 
 /* The one that this process runs. */

@@ -23,7 +23,8 @@ static const Engine *const engines[] = {
 	&zen_engine, &naive_engine, &mmdb_engine, &wbl_engine, &foedus_engine, &inp_engine, &outp_engine, &falcon_engine,
 	&zen_none_engine, &mmdb_log_engine, &mmdb_ideal_engine, &inp_none_engine, &inp_window_engine, &inp_hot_engine,
 	&falcon_all_engine, &falcon_none_engine, &dbx_dram_engine, &dbx_nvm_engine, &dbx_naive_engine, &dbxn_engine,
-	&dbxn_store_engine, &dbxn_64_engine, &dbxn_stream_engine, &dbxn_nvm_engine, &pisces_engine
+	&dbxn_store_engine, &dbxn_64_engine, &dbxn_stream_engine, &dbxn_nvm_engine,
+	&dbxn_nvm_64_engine, &pisces_engine
 };
 
 /* Those that designs can share. */
@@ -362,8 +363,8 @@ static const char help_text[] =
 "\n"
 "  --engines LIST     zen naive mmdb wbl foedus inp outp falcon, separated by commas [all of these];\n"
 "                     also mmdb-log mmdb-ideal, and for caches that are persistent zen-none inp-none inp-window\n"
-"                     inp-hot falcon-all falcon-none; and dbxn dbxn-store dbxn-64 dbxn-stream dbxn-nvm dbx-naive\n"
-"                     dbx-nvm dbx-dram pisces\n"
+"                     inp-hot falcon-all falcon-none; and dbxn dbxn-store dbxn-64 dbxn-stream dbxn-nvm\n"
+"                     dbxn-nvm-64 dbx-naive dbx-nvm dbx-dram pisces\n"
 "  --workload NAME    %s [ba]\n"
 "  --theta X          skew of YCSB's keys, 0 <= X < 1 [0]\n"
 "  --rows N           rows of YCSB's table [100000]\n"
