@@ -20,6 +20,7 @@
  *
  * Commit: rows in memory | log record | fence.
  */
+#include "cc.h"
 #include "memory.h"
 
 static void
@@ -33,8 +34,6 @@ static void
 no_commit(int thread, const Write *writes, int n)
 {
 }
-
-extern const struct CcMethod cc_htm;
 
 #define IN_MEMORY \
 	.cc = &cc_htm, \

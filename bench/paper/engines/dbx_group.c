@@ -11,6 +11,7 @@
  *
  * An epoch lasts settings.epoch_us; in a counted run, settings.group transactions.
  */
+#include "cc.h"
 #include "memory.h"
 
 #include <sched.h>
@@ -235,8 +236,6 @@ group_leave(int thread)
 			usleep(NAP_US);
 	}
 }
-
-extern const struct CcMethod cc_htm;
 
 const Engine dbx_nvm_engine = {
 	.name = "dbx-nvm",

@@ -114,7 +114,7 @@ typedef struct Engine
 	bool		window;			/* in place: the log has room for two records,
 								 * and is written again and again */
 	bool		flush_log;		/* in place: it is flushed there, too */
-	Hints		hints;			/* in place */
+	Hints		hints;			/* in place, and zen */
 	bool		log_whole;		/* as settings.log_whole */
 	bool		keep_log;		/* in memory: a checkpoint only when the log
 								 * is full */
@@ -213,6 +213,7 @@ typedef struct Engine
 
 extern const Engine zen_engine,
 			zen_none_engine,
+			zen_hint_engine,
 			naive_engine,
 			mmdb_engine,
 			mmdb_log_engine,

@@ -107,7 +107,8 @@ seal_record(LogRecord *r, uint64 cts, uint64 tag)
 }
 
 /*
- * Where the next record begins.  Small ones fill lines, even if larger ones fill units of 256 bytes (DBXN's paper, 3.4).
+ * Where the next record begins.  Small ones fill lines, even if larger ones fill units of 256 bytes (DBXN's paper,
+ * 3.4).
  */
 static Size
 record_end(Size at, Size len)

@@ -21,7 +21,8 @@
 
 static const Engine *const engines[] = {
 	&zen_engine, &naive_engine, &mmdb_engine, &wbl_engine, &foedus_engine, &inp_engine, &outp_engine, &falcon_engine,
-	&zen_none_engine, &mmdb_log_engine, &mmdb_ideal_engine, &inp_none_engine, &inp_window_engine, &inp_hot_engine,
+	&zen_none_engine, &zen_hint_engine, &mmdb_log_engine, &mmdb_ideal_engine, &inp_none_engine, &inp_window_engine,
+	&inp_hot_engine,
 	&falcon_all_engine, &falcon_none_engine, &dbx_dram_engine, &dbx_nvm_engine, &dbx_naive_engine, &dbxn_engine,
 	&dbxn_store_engine, &dbxn_64_engine, &dbxn_stream_engine, &dbxn_nvm_engine,
 	&dbxn_nvm_64_engine, &pisces_engine
@@ -249,7 +250,8 @@ print_header(void)
 		 "txn_per_s,lines_per_txn,fences_per_txn,bytes_per_txn,write_amp,line_amp,units256_per_txn,lines_read_per_txn,"
 		 "aborts_per_txn,commits,seconds,cpu_us_per_txn,recovery_s,checked,log,cache_kb,unit,"
 		 "units_read_per_txn,units_written_per_txn,units_filled_per_txn,lines_in_per_txn,lines_evicted_per_txn,"
-		 "lines_cleaned_per_txn,medium_us_per_txn,cc,region_us_per_txn,medium_p50_us,medium_p99_us,latency_p50_us,latency_p99_us,"
+		 "lines_cleaned_per_txn,medium_us_per_txn,cc,region_us_per_txn,medium_p50_us,medium_p99_us,"
+		 "latency_p50_us,latency_p99_us,"
 		 "htm_commits_per_txn,htm_aborts_per_txn,fallbacks_per_txn");
 }
 
@@ -362,8 +364,8 @@ static const char help_text[] =
 "  engines [OPTION...]    one CSV line per engine on stdout; exit status 1 if a check fails\n"
 "\n"
 "  --engines LIST     zen naive mmdb wbl foedus inp outp falcon, separated by commas [all of these];\n"
-"                     also mmdb-log mmdb-ideal, and for caches that are persistent zen-none inp-none inp-window\n"
-"                     inp-hot falcon-all falcon-none; and dbxn dbxn-store dbxn-64 dbxn-stream dbxn-nvm\n"
+"                     also mmdb-log mmdb-ideal, and for caches that are persistent zen-none zen-hint inp-none\n"
+"                     inp-window inp-hot falcon-all falcon-none; and dbxn dbxn-store dbxn-64 dbxn-stream dbxn-nvm\n"
 "                     dbxn-nvm-64 dbx-naive dbx-nvm dbx-dram pisces\n"
 "  --workload NAME    %s [ba]\n"
 "  --theta X          skew of YCSB's keys, 0 <= X < 1 [0]\n"
@@ -491,7 +493,8 @@ enum
 	O_THREADS,
 	O_SECONDS, O_CACHE, O_LOG_MB, O_GROUP, O_HOT_ROWS, O_MODE, O_LINE_NS, O_FENCE_NS, O_READ_NS, O_POOL, O_VERIFY,
 	O_KILL, O_POWER, O_FAULT, O_NO_HEADER, O_SEED, O_HELP,
-	O_CC, O_EPOCH_US, O_LOG, O_TRANSACTIONS, O_CPU_CACHE, O_CPU_WAYS, O_UNIT, O_UNIT_BUFFER, O_UNIT_WRITE_NS, O_UNIT_READ_NS
+	O_CC, O_EPOCH_US, O_LOG, O_TRANSACTIONS, O_CPU_CACHE, O_CPU_WAYS, O_UNIT, O_UNIT_BUFFER, O_UNIT_WRITE_NS,
+	O_UNIT_READ_NS
 };
 
 static const struct option options[] = {

@@ -9,9 +9,8 @@
  * writes back when nobody reads it any more.  Here a copy of it is in DRAM, and rows are written back at once; what is
  * written to NVM is the same.
  */
+#include "cc.h"
 #include "inplace.h"
-
-extern const struct CcMethod cc_si;
 
 const Engine pisces_engine = {
 	.name = "pisces",

@@ -107,7 +107,8 @@ acknowledge(Worker *w, uint64 n)
 static void
 commit(Worker *w, Write *writes, int n)
 {
-	bool		faulty = (fault == FAULT_LOST || fault == FAULT_TORN) && w->commits % PROGRESS_STEP == PROGRESS_STEP - 1;
+	bool		faulty = (fault == FAULT_LOST || fault == FAULT_TORN) &&
+	w->commits % PROGRESS_STEP == PROGRESS_STEP - 1;
 
 	if (!faulty)
 		w->engine->commit(w->thread, writes, n);
