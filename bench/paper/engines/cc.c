@@ -32,6 +32,7 @@ cc_prepare(CcTxn *txn, int thread, const Op *ops, int n)
 	txn->ops = ops;
 	txn->n = n;
 	txn->in_region = false;
+	txn->silent = false;
 }
 
 void
@@ -127,7 +128,7 @@ cc_read(CcTxn *txn, int op)
 	bool		found = design->read(txn->thread, row, data);
 
 	txn->version[op] = model_version(row);
-	if (cc->notes_reads && !txn->ops[op].write)
+	if (cc->notes_reads && !txn->silent && !txn->ops[op].write)
 		note(txn, row);
 	if (checking)
 		model_expect(row, txn->version[op], found, data);

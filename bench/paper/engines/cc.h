@@ -43,6 +43,7 @@ typedef struct CcTxn
 	uint64		serial;			/* the medium's clock when the transaction
 								 * entered the region */
 	bool		in_region;		/* cc_htm.c */
+	bool		silent;			/* it stores nothing to metadata */
 	uint64		seen[MAX_OPS];	/* by validation: write_ts as it was read */
 	uint32		version[MAX_OPS];	/* the model's, as it was read */
 } CcTxn;
@@ -80,6 +81,8 @@ extern const CcMethod cc_2pl,
 			cc_to,
 			cc_occ,
 			cc_mvcc,
+			cc_mv2pl,
+			cc_mvocc,
 			cc_si,
 			cc_htm;
 

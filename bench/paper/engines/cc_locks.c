@@ -37,12 +37,16 @@ execute(CcTxn *txn)
 static bool
 validate(CcTxn *txn)
 {
+	txn->ts = cc_next_ts();
 	return true;
 }
 
 static void
 end(CcTxn *txn)
 {
+	for (int i = 0; i < txn->n; i++)
+		if (txn->ops[i].write)
+			pg_atomic_write_u64(&cc_rows[txn->ops[i].row].write_ts, txn->ts);
 	unlock_before(txn, txn->n);
 }
 

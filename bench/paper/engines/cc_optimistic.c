@@ -2,7 +2,7 @@
  * cc_optimistic.c -- optimistic concurrency control: read, validate, write.
  *
  * After H. Kung, J. Robinson: On Optimistic Methods for Concurrency Control, TODS 1981, with a version number of each
- * row as in Silo and in Falcon's paper (5.2.1).  At the commit the rows to write are latched; then each row that was
+ * row, the time of its writer, as in Silo and in Falcon's paper (5.2.1).  At the commit the rows to write are latched; then each row that was
  * read must have the number that it had, and nobody else's exclusive latch.  A reader stores nothing.
  */
 #include "cc.h"
@@ -55,11 +55,15 @@ are_unchanged(const CcTxn *txn)
 	return true;
 }
 
+/*
+ * The time is drawn between the latches and the validation: who changes what was read here gets a later one.
+ */
 static bool
 validate(CcTxn *txn)
 {
 	if (!cc_latch_writes(txn))
 		return false;
+	txn->ts = cc_next_ts();
 	if (cc_valid(are_unchanged(txn)))
 		return true;
 	cc_unlatch_writes(txn);
@@ -71,7 +75,7 @@ end(CcTxn *txn)
 {
 	for (int i = 0; i < txn->n; i++)
 		if (txn->ops[i].write)
-			pg_atomic_fetch_add_u64(&cc_rows[txn->ops[i].row].write_ts, 1);
+			pg_atomic_write_u64(&cc_rows[txn->ops[i].row].write_ts, txn->ts);
 	cc_unlatch_writes(txn);
 }
 

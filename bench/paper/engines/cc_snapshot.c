@@ -13,44 +13,16 @@
 static void
 begin(CcTxn *txn)
 {
-	chain_reader(txn->thread);
-	txn->ts = cc_now();
-}
-
-/* The newest version, or the one before. */
-static void
-read_old(CcTxn *txn, int op)
-{
-	OldVersion *v = chain_find(txn->ops[op].row, txn->ts);
-
-	if (v == NULL)
-		die("row %u: no version is as old as its reader", txn->ops[op].row);
-	txn->version[op] = v->version;
-	if (checking)
-		model_expect(txn->ops[op].row, v->version, v->present, v->data);
+	chain_begin_snapshot(txn);
 }
 
 static bool
 execute(CcTxn *txn)
 {
-	for (int i = 0; i < txn->n; i++)
-	{
-		uint32		row = txn->ops[i].row;
-
-		if (!cc_reads(&txn->ops[i]))
-			continue;
-		if (!cc_latch(row, false))
-		{
-			chain_done(txn->thread);
-			return false;
-		}
-		if (pg_atomic_read_u64(&cc_rows[row].write_ts) <= txn->ts)
-			cc_read(txn, i);
-		else
-			read_old(txn, i);
-		cc_unlatch(row, false);
-	}
-	return true;
+	if (chain_read_snapshot(txn))
+		return true;
+	chain_done(txn->thread);
+	return false;
 }
 
 /* Is this the first writer since the snapshot, and is there room for its version? */
@@ -80,9 +52,7 @@ validate(CcTxn *txn)
 		return false;
 	}
 	txn->ts = cc_next_ts();
-	for (int i = 0; i < txn->n; i++)
-		if (txn->ops[i].write)
-			chain_push(txn->thread, txn->ops[i].row, txn->ts);
+	chain_push_writes(txn);
 	return true;
 }
 

@@ -24,21 +24,6 @@ raise_read_ts(CcRow *row, uint64 ts)
 		;
 }
 
-/* A later transaction has changed the row. */
-static bool
-read_old(CcTxn *txn, int op)
-{
-	OldVersion *v = chain_find(txn->ops[op].row, txn->ts);
-
-	if (v == NULL)
-		die("row %u: no version is as old as its reader", txn->ops[op].row);
-	txn->version[op] = v->version;
-	if (checking)
-		model_expect(txn->ops[op].row, v->version, v->present, v->data);
-	/* who is to write it as well is too late */
-	return !txn->ops[op].write;
-}
-
 static bool
 read_version(CcTxn *txn, int op)
 {
@@ -53,7 +38,11 @@ read_version(CcTxn *txn, int op)
 		cc_read(txn, op);
 	}
 	else
-		ok = read_old(txn, op);
+	{
+		/* a later one has changed the row; who is to write it is too late */
+		chain_read_old(txn, op);
+		ok = !txn->ops[op].write;
+	}
 	cc_unlatch(row, false);
 	return ok;
 }
@@ -99,9 +88,7 @@ validate(CcTxn *txn)
 		chain_done(txn->thread);
 		return false;
 	}
-	for (int i = 0; i < txn->n; i++)
-		if (txn->ops[i].write)
-			chain_push(txn->thread, txn->ops[i].row, txn->ts);
+	chain_push_writes(txn);
 	return true;
 }
 

@@ -53,8 +53,8 @@ smallest_time(void)
 	return smallest;
 }
 
-OldVersion *
-chain_find(uint32 row, uint64 ts)
+static OldVersion *
+find_version(uint32 row, uint64 ts)
 {
 	OldVersion *v = cc_rows[row].old;
 
@@ -119,8 +119,8 @@ note_row(Queue *queue, uint32 row)
 	queue->rows[queue->n++] = row;
 }
 
-void
-chain_push(int thread, uint32 row, uint64 end_ts)
+static void
+keep_version(int thread, uint32 row, uint64 end_ts)
 {
 	uint32		size = table_of(row)->size;
 	OldVersion *v = malloc(sizeof(OldVersion) + size);
@@ -135,4 +135,54 @@ chain_push(int thread, uint32 row, uint64 end_ts)
 	v->older = cc_rows[row].old;
 	cc_rows[row].old = v;
 	note_row(&queues[thread], row);
+}
+
+/* ---------- snapshots ---------- */
+
+void
+chain_begin_snapshot(CcTxn *txn)
+{
+	chain_reader(txn->thread);
+	txn->ts = cc_now();
+}
+
+void
+chain_read_old(CcTxn *txn, int op)
+{
+	uint32		row = txn->ops[op].row;
+	OldVersion *v = find_version(row, txn->ts);
+
+	if (v == NULL)
+		die("row %u: no version is as old as its reader", row);
+	txn->version[op] = v->version;
+	if (checking)
+		model_expect(row, v->version, v->present, v->data);
+}
+
+bool
+chain_read_snapshot(CcTxn *txn)
+{
+	for (int i = 0; i < txn->n; i++)
+	{
+		uint32		row = txn->ops[i].row;
+
+		if (!cc_reads(&txn->ops[i]))
+			continue;
+		if (!cc_latch(row, false))
+			return false;
+		if (pg_atomic_read_u64(&cc_rows[row].write_ts) <= txn->ts)
+			cc_read(txn, i);
+		else
+			chain_read_old(txn, i);
+		cc_unlatch(row, false);
+	}
+	return true;
+}
+
+void
+chain_push_writes(const CcTxn *txn)
+{
+	for (int i = 0; i < txn->n; i++)
+		if (txn->ops[i].write)
+			keep_version(txn->thread, txn->ops[i].row, txn->ts);
 }

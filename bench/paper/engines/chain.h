@@ -20,13 +20,20 @@ typedef struct OldVersion
 extern void chain_reader(int thread);
 extern void chain_done(int thread);
 
-/* The version of a time, or NULL if it is gone; the caller has a latch on the row. */
-extern OldVersion *chain_find(uint32 row, uint64 ts);
+/* Read the version of the transaction's time; the caller has a latch on the row. */
+extern void chain_read_old(CcTxn *txn, int op);
 
-/* Keep the newest version, which ends at a time; the caller has the row's exclusive latch, as for chain_trim(). */
-extern void chain_push(int thread, uint32 row, uint64 end_ts);
+/*
+ * A snapshot of what was committed when the transaction began.  Reading ends with false, and no latch, where somebody
+ * is about to write.  chain_done() is up to the caller.
+ */
+extern void chain_begin_snapshot(CcTxn *txn);
+extern bool chain_read_snapshot(CcTxn *txn);
 
-/* Free what nobody can read any more.  How many versions are left? */
+/* Keep the versions that end with the transaction, which has its time and exclusive latches. */
+extern void chain_push_writes(const CcTxn *txn);
+
+/* Free what nobody can read any more; the caller has the exclusive latch.  How many versions are left? */
 extern int	chain_trim(uint32 row);
 
 #endif							/* CHAIN_H */

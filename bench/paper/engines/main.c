@@ -29,7 +29,7 @@ static const Engine *const engines[] = {
 };
 
 /* Those that designs can share. */
-static const CcMethod *const methods[] = {&cc_2pl, &cc_to, &cc_occ, &cc_mvcc, &cc_si};
+static const CcMethod *const methods[] = {&cc_2pl, &cc_to, &cc_occ, &cc_mvcc, &cc_mv2pl, &cc_mvocc, &cc_si};
 
 #define KILL_AFTER	(4 * PROGRESS_STEP) /* commits */
 #define NENGINES	((int) lengthof(engines))
@@ -380,7 +380,8 @@ static const char help_text[] =
 "  --seconds X        [1]\n"
 "  --transactions N   a counted run: N transactions that do not count, then N that do, by one thread that does the\n"
 "                     background's work, too; the same counts in each run\n"
-"  --cc METHOD        concurrency control, but for dbx and pisces, which have their own: 2pl, to, occ, mvcc, si [2pl]\n"
+"  --cc METHOD        concurrency control, but for dbx and pisces, which have their own: 2pl, to, occ, mvcc, mv2pl,\n"
+"                     mvocc, si [2pl]\n"
 "  --cache X          share of rows or pages that fits into DRAM [0.25]\n"
 "  --log-mb N         log per thread: inp, mmdb, foedus [8]\n"
 "  --log WHAT         redo records have the whole row or the changed bytes: whole, changed [changed]\n"
@@ -484,7 +485,7 @@ choose_method(const char *name)
 		if (strcmp(methods[i]->name, name) == 0)
 			method = methods[i];
 	if (method == NULL)
-		die("--cc is 2pl, to, occ, mvcc or si, not \"%s\"", name);
+		die("--cc is 2pl, to, occ, mvcc, mv2pl, mvocc or si, not \"%s\"", name);
 }
 
 enum
@@ -695,7 +696,7 @@ check_options(void)
 	{
 		if (chosen[i]->forgets && (verify || kills > 0 || fault != FAULT_NONE))
 			die("%s loses what it commits: not for --verify, --kill and --fault", chosen[i]->name);
-		if (fault == FAULT_BLIND && method == &cc_2pl && chosen[i]->cc == NULL)
+		if (fault == FAULT_BLIND && (method == &cc_2pl || method == &cc_mv2pl) && chosen[i]->cc == NULL)
 			die("--fault blind wants a --cc that validates");
 	}
 	if (medium.forgetful && !kill_power)
