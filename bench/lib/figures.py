@@ -99,8 +99,8 @@ def stores_of_readers(claim, counts):
     """A design that stores to a row when it is read, as a method wants it."""
     noted, not_noted = (counted(claim, f"falcon+cc={method}", counts, "lines_evicted_per_txn")
                         for method in (claim.options["cc"], "occ"))
-    return (f"A reader stores its lock or time to the row in NVM. So {noted:.1f} lines are evicted one by one, with OCC "
-            f"{not_noted:.1f}. ")
+    return (f"A reader stores its lock or time to the row in NVM. So {noted:.1f} lines are evicted one by one, with "
+            f"OCC {not_noted:.1f}. ")
 
 
 def copies(claim, counts):

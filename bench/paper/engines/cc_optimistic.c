@@ -2,8 +2,9 @@
  * cc_optimistic.c -- optimistic concurrency control: read, validate, write.
  *
  * After H. Kung, J. Robinson: On Optimistic Methods for Concurrency Control, TODS 1981, with a version number of each
- * row, the time of its writer, as in Silo and in Falcon's paper (5.2.1).  At the commit the rows to write are latched; then each row that was
- * read must have the number that it had, and nobody else's exclusive latch.  A reader stores nothing.
+ * row, the time of its writer, as in Silo and in Falcon's paper (5.2.1).  At the commit the rows to write are latched;
+ * then each row that was read must have the number that it had, and nobody else's exclusive latch.  A reader stores
+ * nothing.
  */
 #include "cc.h"
 
