@@ -148,8 +148,7 @@ typedef struct Engine
 	void		(*load_end) (int thread);
 
 	/*
-	 * Copy a row out; false if there is none.  The caller holds at least a
-	 * shared lock on it.
+	 * Copy a row out; false if there is none.  The caller has a latch on it.
 	 */
 	bool		(*read) (int thread, uint32 row, char *data);
 
@@ -173,8 +172,8 @@ typedef struct Engine
 
 	/*
 	 * Commit the writes of a transaction, which are to different rows, all
-	 * locked exclusively.  They are visible on return, and durable as soon as
-	 * durable() says so.  n is 0 for a transaction that only reads.
+	 * latched exclusively, or at odd versions (cc_htm.c).  They are visible
+	 * on return, and durable as soon as durable() says so.  n is 0 for a transaction that only reads.
 	 */
 	void		(*commit) (int thread, const Write *writes, int n);
 
