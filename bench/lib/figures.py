@@ -11,10 +11,13 @@ import subprocess
 BASE = {"threads": 1, "transactions": 1000, "cpu-cache": 512, "rows": 20000, "update-bytes": 1016, "log-mb": 64,
         "group": 16}
 TPCC = {"threads": 1, "transactions": 2000, "cpu-cache": 512, "workload": "tpcc", "warehouses": 4, "log-mb": 64}
+BANK = {"threads": 1, "transactions": 10000, "cpu-cache": 512, "workload": "smallbank", "rows": 100000, "log-mb": 64}
 ONE = {**BASE, "requests": 1, "transactions": 10000}
 
 MEDIUM, LINES, FENCES = "medium_us_per_txn", "lines_per_txn", "fences_per_txn"
-COLUMNS = {MEDIUM: "time of the medium", LINES: "lines flushed", FENCES: "fences"}
+P50, P99, REGION = "medium_p50_us", "medium_p99_us", "region_us_per_txn"
+COLUMNS = {MEDIUM: "time of the medium", LINES: "lines flushed", FENCES: "fences", P50: "p50 by the medium",
+           P99: "p99 by the medium", REGION: "time of the medium while no other thread can validate"}
 SAME = 0.1  # designs that the paper calls alike may differ by so much
 
 # Falcon's engine is for caches that survive a power loss.
@@ -24,27 +27,33 @@ PEERS = ("mmdb-log", "wbl", "foedus")
 SKEWS = {4: (0, 0.6, 0.95), 8: (0,), 16: (0, 0.95)}  # by P, the share of NVM to DRAM
 
 
-
 class Claim:
-    def __init__(self, figure, setting, options, better, worse, low=None, high=None, column=MEDIUM, alike=False):
+    """A design is the name of an engine, and perhaps options of its own: zen+cc=occ. over: the column of `better`."""
+
+    def __init__(self, figure, setting, options, better, worse, low=None, high=None, column=MEDIUM, over=None,
+                 alike=False, same=SAME, said="alike"):
         self.figure, self.setting, self.options = figure, setting, options
         self.better, self.worse, self.low, self.high = better, worse, low, high
-        self.column, self.alike = column, alike
+        self.column, self.over, self.alike, self.same, self.said = column, over or column, alike, same, said
 
     def ratio(self, counts):
         """worse / better; None if the better one costs nothing."""
-        better, worse = (float(counts[key(self.options, e)][self.column]) for e in (self.better, self.worse))
+        better = counted(self, self.better, counts, self.over)
+        worse = counted(self, self.worse, counts, self.column)
         return worse / better if better > 0 else None if worse > 0 else 1.0
 
     def holds(self, counts):
         ratio = self.ratio(counts)
         if self.alike:
-            return ratio is not None and 1 - SAME <= ratio <= 1 + SAME
+            return ratio is not None and 1 - self.same <= ratio <= 1 + self.same
         return ratio is None or ratio > 1
+
+    def by(self):
+        return COLUMNS[self.column] + ("" if self.over == self.column else f" / {COLUMNS[self.over]}")
 
     def paper(self):
         if self.alike:
-            return "alike"
+            return self.said
         if self.low is None:
             return "> 1"
         return f"{self.low:g}" if self.low == self.high else f"{self.low:g} .. {self.high:g}"
@@ -86,6 +95,54 @@ def fills(claim, counts):
             "below. In the paper indexes in NVM and the processor have most of the time")
 
 
+def stores_of_readers(claim, counts):
+    """A design that stores to a row when it is read, as a method wants it."""
+    noted, not_noted = (counted(claim, f"falcon+cc={method}", counts, "lines_evicted_per_txn")
+                        for method in (claim.options["cc"], "occ"))
+    return (f"A reader stores its lock or time to the row in NVM. So {noted:.1f} lines are evicted one by one, with "
+            f"OCC {not_noted:.1f}. ")
+
+
+def copies(claim, counts):
+    read, less = (counted(claim, f"falcon+cc={method}", counts, "units_read_per_txn")
+                  for method in (claim.options["cc"], "occ"))
+    return (f"The old version of a row is copied from NVM: {read:.0f} units are read, with OCC {less:.0f}. Updates of "
+            "TPC-C do not read their rows here otherwise. ")
+
+
+def notes_of_methods(claim, counts):
+    """Falcon beside zen, or beside itself under OCC, where a method stores to rows, or copies them."""
+    method = claim.options["cc"]
+    text = stores_of_readers(claim, counts) if method != "mvocc" else ""
+    if method.startswith("mv"):
+        text += copies(claim, counts)
+    if claim.worse != "zen":
+        return text + "zen, which has all of this in DRAM, costs the same with each method: below"
+    return (text + ("" if method.startswith("mv") else "With a cache of 16 MB the order is the paper's: below")).strip()
+
+
+def versions_in_dram(claim, counts):
+    """zen with MVCC beside zen with TO."""
+    return ("Old versions are in DRAM. What their copies cost the processor is not counted, and the medium does the "
+            "same")
+
+
+def records_meet(claim, counts):
+    """A log with records on lines of their own beside one without."""
+    aligned, packed = (counted(claim, engine, counts, LINES) for engine in ("dbxn-64", "dbxn-store"))
+    return (f"A line with two records is flushed twice, {packed:.2f} and {aligned:.2f} lines. In the medium's buffer "
+            "the two meet, as one thread writes nothing but its log, and padding is more to write. By lines flushed "
+            "the order is the paper's: below")
+
+
+def nothing_between(claim, counts):
+    """A log padded to units beside one padded to lines."""
+    padded, lines = (counted(claim, engine, counts, "units_written_per_txn") for engine in ("dbxn", "dbxn-stream"))
+    return (f"One thread writes nothing but its log, so records that share a unit meet in the medium's buffer: padding "
+            f"is more to write, {padded:.2f} and {lines:.2f} units. With rows in NVM, which come in between, the order "
+            "is the paper's: below")
+
+
 class Difference:
     """In all settings of the figure but some."""
 
@@ -98,6 +155,8 @@ class Difference:
 
 LARGE_CACHE = "YCSB-A, skew 0.99, cache of 4 MB"
 UNITS_OF_LINES = "TPC-C, units of 64 bytes"
+OTHER_METHODS = ("2pl", "to", "mvcc", "mv2pl", "mvocc")  # than OCC
+LARGER_CACHE = {method: f"TPC-C, {method.upper()}, cache of 16 MB" for method in ("2pl", "to")}
 DIFFERENCES = (
     Difference("Zen 8", "mmdb-log", "wbl", waits, but=("RO, skew 0, P = 4", "RO, skew 0.95, P = 4")),
     Difference("Zen 9", "mmdb-log", "wbl", waits),
@@ -108,6 +167,11 @@ DIFFERENCES = (
     Difference("Falcon 9", "falcon-none", "falcon-all", small_cache, but=(LARGE_CACHE,)),
     Difference("Falcon 9", "falcon-none", "zen", small_cache, but=(LARGE_CACHE,)),
     Difference("Falcon 7", "falcon", "falcon-none", fills, but=(UNITS_OF_LINES,)),
+    Difference("Falcon 7", "falcon", "zen", notes_of_methods, but=("TPC-C", "TPC-C, MVOCC", *LARGER_CACHE.values())),
+    *(Difference("Falcon 7", f"falcon+cc={method}", "falcon+cc=occ", notes_of_methods) for method in OTHER_METHODS),
+    Difference("Falcon 7", "zen+cc=to", "zen+cc=mvcc", versions_in_dram),
+    Difference("DBXN 11", "dbxn-64", "dbxn-store", records_meet, but=("TPC-C, flushes",)),
+    Difference("DBXN 11", "dbxn", "dbxn-stream", nothing_between),
 )
 
 
@@ -151,6 +215,22 @@ def zen_figures():
             options = {**BASE, "workload": mix, "theta": theta, "cache": 0.25}
             claims.append(Claim("Zen 17", f"{mix.upper()}, skew {theta}, P = 4", options, "zen", "naive", low,
                                 high))
+    for load, workload in zip("ABCDE", ("ba", "ycsb-b", "ro", "ycsb-d", "ycsb-e")):
+        options = {**BASE, "workload": workload, "theta": 0.6, "cache": 0.25}
+        setting = f"YCSB-{load}, skew 0.6, P = 4"
+        if workload == "ycsb-e":  # 100 times the reads
+            options["transactions"] = 100
+        claims.append(Claim("Zen 15", setting, options, "zen", "mmdb-log", 1.15, 1.82))
+        claims.append(Claim("Zen 15", setting, options, "zen", "wbl", 1.36, 3.04))
+    for mix in ("ro", "rh", "ba", "wh"):
+        options = {**BASE, "workload": mix, "theta": 0, "cache": 0.25}
+        claims.append(Claim("Zen 18", f"{mix.upper()}, skew 0, P = 4", options, "zen", "zen", column=P99, over=MEDIUM,
+                            alike=True, same=0.5, said="little above 1"))
+    for method in ("2pl", "to", "occ", "mvcc"):
+        options = {**BASE, "workload": "ba", "theta": 0.95, "cache": 0.25, "cc": method}
+        setting = f"BA, skew 0.95, P = 4, {method.upper()}"
+        claims.append(Claim("Zen 23", setting, options, "zen", "mmdb-log", 1.10, 2.46))
+        claims.append(Claim("Zen 23", setting, options, "zen", "wbl", 1.11, 4.58))
     for p, low, high in ((4, 1.56, 3.98), (8, 1.72, 4.63), (16, 1.75, 4.79)):
         options = {**TPCC, "log": "whole", "cache": 1 / p}
         claims += [Claim("Zen 20", f"TPC-C, P = {p}", options, "zen", peer, low, high) for peer in PEERS]
@@ -158,8 +238,8 @@ def zen_figures():
 
 
 def falcon_figures():
-    tpcc = {**TPCC, "cache": 0.25}
-    uniform = {**ONE, "workload": "ba", "theta": 0, "cache": 0.25}
+    tpcc = {**TPCC, "cache": 0.25, "cc": "occ"}
+    uniform = {**ONE, "workload": "ba", "theta": 0, "cache": 0.25, "cc": "occ"}
     zipf = {**uniform, "theta": 0.99}
     rows = [
         ("7", "TPC-C", tpcc, [
@@ -175,15 +255,32 @@ def falcon_figures():
             ("falcon-none", "zen", None, None)]),
         ("9", LARGE_CACHE, {**zipf, "cpu-cache": 4096}, [
             ("falcon-none", "falcon-all", 1.49, 1.49), ("falcon-none", "zen", None, None)]),
+        ("9", "YCSB-F, uniform", {**uniform, "workload": "ycsb-f"}, [
+            ("falcon", "inp", 1.71, 2.01), ("falcon-all", "inp", 1.71, 2.01), ("falcon", "falcon-none", 1.41, 1.41),
+            ("zen", "zen-none", 1.395, 1.395), ("falcon", "zen", None, None), ("zen", "outp", 1, 1.24)]),
+        ("9", "YCSB-F, skew 0.99", {**zipf, "workload": "ycsb-f"}, [
+            ("falcon", "inp", 3.14, 3.14), ("falcon", "falcon-all", 1.74, 1.75), ("falcon", "zen", None, None)]),
         ("11", "TPC-C", tpcc, [
             ("inp", "inp-none", None, None), ("inp-hot", "inp", None, None), ("inp-window", "inp-hot", None, None)]),
         ("11", "YCSB-A, uniform", uniform, [
             ("inp", "inp-none", None, None), ("inp-window", "inp", None, None)]),
         ("11", "YCSB-A, skew 0.99", zipf, [("falcon", "inp-hot", 2.44, 2.44), ("inp-hot", "inp", None, None)]),
     ]
+    rows += [("7", f"TPC-C, {method.upper()}", {**tpcc, "cc": method}, [
+        ("falcon", "inp", 1.125, 1.142), ("falcon", "zen", 1.21, 1.35), ("zen", "zen-none", 1.06, 1.10),
+        ("zen", "outp", 1.23, 1.39)]) for method in OTHER_METHODS]
     claims = [Claim(f"Falcon {figure}", setting, options, better, worse, low, high)
               for figure, setting, options, pairs in rows for better, worse, low, high in pairs]
+    claims += [Claim("Falcon 8", "TPC-C", tpcc, *pair, column=P50) for pair in (
+        ("falcon", "inp", 1.15, 1.23), ("falcon-all", "inp", 1.13, 1.22), ("zen", "outp", 1.35, 2.30),
+        ("zen", "zen-none", 1.097, 1.105))]
+    claims += [Claim("Falcon 7", setting, {**tpcc, "cc": method, "cpu-cache": 16384}, "falcon", "zen", 1.21, 1.35)
+               for method, setting in LARGER_CACHE.items()]
+    claims += [Claim("Falcon 7", f"TPC-C, {method.upper()} beside OCC", {**tpcc, "cc": method},
+                     f"{engine}+cc={method}", f"{engine}+cc=occ", alike=True)
+               for engine in ("falcon", "zen") for method in OTHER_METHODS]
     return claims + [
+        Claim("Falcon 7", "TPC-C, MVCC beside TO", tpcc, "zen+cc=to", "zen+cc=mvcc", 1.11, 1.11),
         Claim("Falcon 7", "TPC-C", tpcc, "falcon", "falcon-none", alike=True),
         Claim("Falcon 7", UNITS_OF_LINES, {**tpcc, "unit": 64}, "falcon", "falcon-none", alike=True),
         Claim("Falcon 7", "TPC-C", tpcc, "falcon", "falcon-all", alike=True),
@@ -191,13 +288,40 @@ def falcon_figures():
         Claim("Falcon 11", "YCSB-A, uniform", uniform, "inp-window", "falcon", alike=True)]
 
 
+def dbxn_figures():
+    tpcc, bank = {**TPCC, "cache": 0.25}, {**BANK, "cache": 0.25}
+    epochs = [f"dbx-nvm+group={n}" for n in (4, 16, 64, 256)]
+    claims = [Claim("DBXN 3", "TPC-C, transactions of an epoch", tpcc, shorter, longer, column=P50)
+              for shorter, longer in zip(epochs, epochs[1:])]
+    claims += [Claim("DBXN 3", "TPC-C, transactions of an epoch", tpcc, longer, shorter, column=FENCES)
+               for shorter, longer in zip(epochs, epochs[1:])]
+    for figure, load, options, naive, group in (("DBXN 9", "TPC-C", tpcc, (1.9, 1.9), (2720, 2720)),
+                                                ("DBXN 10", "Smallbank", bank, (1.2, 3), (40000, 50000))):
+        claims += [
+            Claim(figure, load, options, "dbxn", "dbx-naive", *naive, column=REGION),
+            Claim(figure, load, options, "dbxn", "dbx-naive"),
+            Claim(figure, load, options, "dbx-dram", "dbxn"),
+            Claim(figure, load, options, "dbxn", "dbx-nvm", *group, column=P99)]
+    return claims + [
+        Claim("DBXN 9", "TPC-C", tpcc, "dbxn", "dbx-nvm", 2.1, 2.1),
+        Claim("DBXN 10", "TPC-C", tpcc, "dbxn-nvm", "pisces", 1.65, 3.41),
+        Claim("DBXN 10", "TPC-C", tpcc, "dbxn", "dbxn-nvm", 1.10, 1.19),
+        Claim("DBXN 11", "TPC-C", tpcc, "dbxn-store", "dbx-naive", 1.35, 1.35, column=REGION),
+        Claim("DBXN 11", "TPC-C", tpcc, "dbxn-64", "dbxn-store", 1.1, 1.1),
+        Claim("DBXN 11", "TPC-C, flushes", tpcc, "dbxn-64", "dbxn-store", 1.1, 1.1, column=LINES),
+        Claim("DBXN 11", "TPC-C", tpcc, "dbxn-stream", "dbxn-64", 1.07, 1.07),
+        Claim("DBXN 11", "TPC-C", tpcc, "dbxn", "dbxn-stream", 1.05, 1.05),
+        Claim("DBXN 11", "TPC-C, rows in NVM", tpcc, "dbxn-nvm", "dbxn-nvm-64", 1.05, 1.05)]
+
+
 def claims():
-    return zen_figures() + falcon_figures()
+    return zen_figures() + falcon_figures() + dbxn_figures()
 
 
-def arguments(options, engine):
+def arguments(options, design):
     """Those that count a design in a setting."""
-    options = {**options, "mode": MODE.get(engine, "flush")}
+    engine, *own = design.split("+")
+    options = {**options, "mode": MODE.get(engine, "flush"), **dict(o.split("=") for o in own)}
     return ["--engines", engine] + [f"--{name}={value:g}" if isinstance(value, float) else f"--{name}={value}"
                                     for name, value in options.items()]
 
@@ -226,7 +350,7 @@ def cells(claim, counts):
     ratio = claim.ratio(counts)
     ours = "nothing to divide by" if ratio is None else f"{ratio:.2f}"
     differs = "" if claim.holds(counts) else reason(claim, counts)
-    return [claim.setting, f"{claim.worse} / {claim.better}", COLUMNS[claim.column], claim.paper(), ours, differs]
+    return [claim.setting, f"{claim.worse} / {claim.better}", claim.by(), claim.paper(), ours, differs]
 
 
 def tables(counts):
@@ -244,7 +368,8 @@ def read(path):
 
 def write(path, counts):
     """Counts only: what depends on the machine is left out."""
-    timed = ("txn_per_s", "seconds", "cpu_us_per_txn", "recovery_s", "checked")
+    timed = ("txn_per_s", "seconds", "cpu_us_per_txn", "recovery_s", "checked", "latency_p50_us", "latency_p99_us",
+             "htm_commits_per_txn", "htm_aborts_per_txn", "fallbacks_per_txn")
     columns = ["command"] + [c for c in next(iter(counts.values())) if c not in timed]
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")

@@ -2,7 +2,7 @@
  * engine.h -- what an engine is, and what it may use.
  *
  * An engine stores rows of a few tables in one NVM pool.  Everything above it is the same for all: the runner
- * (run.c) generates transactions, locks rows (two-phase, without waiting), keeps a transaction's writes in DRAM, and
+ * (run.c) generates transactions, keeps them out of each other's way (cc.h), keeps a transaction's writes in DRAM, and
  * hands them over at commit.  So engines differ in what they write to NVM, and when.
  *
  * A row is found by its number, in all engines through an array in DRAM or by arithmetic: indexes are not compared
@@ -26,7 +26,7 @@
 
 #define MAX_THREADS		64
 #define MAX_TABLES		10
-#define MAX_OPS			512		/* of one transaction: rows read or written */
+#define MAX_OPS			2048	/* of one transaction: rows read or written */
 #define MAX_WRITES		192		/* of these, written */
 #define MAX_ROW			4096	/* bytes */
 
@@ -51,9 +51,11 @@ typedef struct Settings
 	double		cache;			/* share of the rows that fits into DRAM */
 	Size		log_size;		/* bytes of log per thread */
 	Size		max_record;		/* bytes of the largest log record that the
-								 * workload can make */
+								 * workload can make, of changed bytes ... */
+	Size		max_whole_record;	/* ... and of whole rows */
 	uint32		group;			/* transactions of a group of write-behind
-								 * logging */
+								 * logging; in a counted run, of an epoch */
+	uint32		epoch_us;		/* time of an epoch of group commit */
 	uint32		hot_rows;		/* rows per thread that Falcon tracks as hot */
 	bool		log_whole;		/* redo records have the whole row, not the
 								 * changed bytes alone */
@@ -112,10 +114,19 @@ typedef struct Engine
 	bool		window;			/* in place: the log has room for two records,
 								 * and is written again and again */
 	bool		flush_log;		/* in place: it is flushed there, too */
-	Hints		hints;			/* in place */
-	bool		keep_log;		/* mmdb: a checkpoint only when the log is
-								 * full */
-	bool		in_dram;		/* mmdb: all rows are */
+	Hints		hints;			/* in place, and zen */
+	bool		log_whole;		/* as settings.log_whole */
+	bool		keep_log;		/* in memory: a checkpoint only when the log
+								 * is full */
+	bool		in_dram;		/* in memory: all rows are */
+	bool		in_nvm;			/* in memory: no row is in DRAM */
+	bool		stream_log;		/* the log is written past the caches */
+	uint32		log_pad;		/* records of the log begin on a multiple of
+								 * so many bytes; 0: of a line */
+	bool		log_in_region;	/* in memory transactions: the log is written
+								 * inside of one */
+	bool		forgets;		/* nothing but what was loaded is durable */
+	const struct CcMethod *cc;	/* its own; NULL: --cc */
 
 	/*
 	 * Bytes of NVM that it wants; the pool begins with a header that is not
@@ -137,8 +148,7 @@ typedef struct Engine
 	void		(*load_end) (int thread);
 
 	/*
-	 * Copy a row out; false if there is none.  The caller holds at least a
-	 * shared lock on it.
+	 * Copy a row out; false if there is none.  The caller has a latch on it.
 	 */
 	bool		(*read) (int thread, uint32 row, char *data);
 
@@ -147,15 +157,23 @@ typedef struct Engine
 	 * changed a row, such as the timestamp of a reader; NULL: it is in DRAM,
 	 * or there is no row.  It means nothing after a crash, but some designs
 	 * make it durable.  The callback is NULL for designs that have all such
-	 * metadata in DRAM, or write them together with the row.
+	 * metadata in DRAM.  With metadata_of_readers only readers store it
+	 * apart: writers write it together with the row.
 	 */
 	uint64	   *(*metadata) (uint32 row);
 	bool		metadata_durable;
+	bool		metadata_of_readers;
+
+	/*
+	 * Make the writes visible in memory, before commit() makes them durable.
+	 * NULL: commit() does both.
+	 */
+	void		(*apply) (int thread, const Write *writes, int n);
 
 	/*
 	 * Commit the writes of a transaction, which are to different rows, all
-	 * locked exclusively.  They are visible on return, and durable as soon as
-	 * durable() says so.  n is 0 for a transaction that only reads.
+	 * latched exclusively, or at odd versions (cc_htm.c).  They are visible
+	 * on return, and durable as soon as durable() says so.  n is 0 for a transaction that only reads.
 	 */
 	void		(*commit) (int thread, const Write *writes, int n);
 
@@ -194,6 +212,7 @@ typedef struct Engine
 
 extern const Engine zen_engine,
 			zen_none_engine,
+			zen_hint_engine,
 			naive_engine,
 			mmdb_engine,
 			mmdb_log_engine,
@@ -207,7 +226,17 @@ extern const Engine zen_engine,
 			outp_engine,
 			falcon_engine,
 			falcon_all_engine,
-			falcon_none_engine;
+			falcon_none_engine,
+			dbx_dram_engine,
+			dbx_nvm_engine,
+			dbx_naive_engine,
+			dbxn_engine,
+			dbxn_store_engine,
+			dbxn_64_engine,
+			dbxn_stream_engine,
+			dbxn_nvm_engine,
+			dbxn_nvm_64_engine,
+			pisces_engine;
 
 /* The one that this process runs. */
 extern const Engine *design;

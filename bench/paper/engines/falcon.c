@@ -29,6 +29,8 @@ const Engine falcon_engine = {
 	.load = inplace_load,
 	.load_end = inplace_load_end,
 	.read = inplace_read,
+	.metadata = inplace_metadata,
+	.metadata_of_readers = true,
 	.commit = inplace_commit,
 	.recover = inplace_recover,
 };
@@ -43,6 +45,8 @@ const Engine falcon_all_engine = {
 	.load = inplace_load,
 	.load_end = inplace_load_end,
 	.read = inplace_read,
+	.metadata = inplace_metadata,
+	.metadata_of_readers = true,
 	.commit = inplace_commit,
 	.recover = inplace_recover,
 };
@@ -56,6 +60,8 @@ const Engine falcon_none_engine = {
 	.load = inplace_load,
 	.load_end = inplace_load_end,
 	.read = inplace_read,
+	.metadata = inplace_metadata,
+	.metadata_of_readers = true,
 	.commit = inplace_commit,
 	.recover = inplace_recover,
 };

@@ -21,6 +21,8 @@ const Engine inp_engine = {
 	.load = inplace_load,
 	.load_end = inplace_load_end,
 	.read = inplace_read,
+	.metadata = inplace_metadata,
+	.metadata_of_readers = true,
 	.commit = inplace_commit,
 	.recover = inplace_recover,
 };
@@ -33,6 +35,8 @@ const Engine inp_none_engine = {
 	.load = inplace_load,
 	.load_end = inplace_load_end,
 	.read = inplace_read,
+	.metadata = inplace_metadata,
+	.metadata_of_readers = true,
 	.commit = inplace_commit,
 	.recover = inplace_recover,
 };
@@ -47,6 +51,8 @@ const Engine inp_window_engine = {
 	.load = inplace_load,
 	.load_end = inplace_load_end,
 	.read = inplace_read,
+	.metadata = inplace_metadata,
+	.metadata_of_readers = true,
 	.commit = inplace_commit,
 	.recover = inplace_recover,
 };
@@ -61,6 +67,8 @@ const Engine inp_hot_engine = {
 	.load = inplace_load,
 	.load_end = inplace_load_end,
 	.read = inplace_read,
+	.metadata = inplace_metadata,
+	.metadata_of_readers = true,
 	.commit = inplace_commit,
 	.recover = inplace_recover,
 };

@@ -35,7 +35,7 @@ stride(const Table *table)
 static Size
 log_bytes(void)
 {
-	return design->window ? 2 * settings.max_record : settings.log_size;
+	return design->window ? 2 * log_max_record() : settings.log_size;
 }
 
 Size
@@ -98,6 +98,15 @@ inplace_read(int thread, uint32 row, char *data)
 		return false;
 	nvm_read(data, h + 1, table_of(row)->size);
 	return true;
+}
+
+/* No word of its own: what is not 0 says that the row is there. */
+uint64 *
+inplace_metadata(uint32 row)
+{
+	RowHeader  *h = row_at(row);
+
+	return h->present != 0 ? &h->present : NULL;
 }
 
 /* New rows are written, durably, before the commit makes them present. */

@@ -9,7 +9,7 @@
 typedef struct RowHeader
 {
 	uint64		cts;			/* of the last write */
-	uint64		present;
+	uint64		present;		/* 0 = no; a reader may note itself here */
 } RowHeader;
 
 extern Size inplace_size(void);
@@ -17,6 +17,7 @@ extern void inplace_open(bool fresh);
 extern void inplace_load(int thread, uint32 row, const char *data);
 extern void inplace_load_end(int thread);
 extern bool inplace_read(int thread, uint32 row, char *data);
+extern uint64 *inplace_metadata(uint32 row);
 
 /*
  * Commit: what is flushed goes by the medium, and by the design's hints.  Where caches survive a power loss the last

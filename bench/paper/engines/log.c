@@ -2,7 +2,7 @@
  * log.c -- redo logs in NVM.
  *
  * A record is proved by its CRC, so one fence makes it durable, and nothing else need be written.  Records begin on a
- * line of their own: a line that was just flushed is not flushed again.
+ * line of their own, if the design does not say otherwise: a line that was just flushed is not flushed again.
  *
  * Ring: settings.threads rings of segments that each hold the largest record.  The segment with the largest tag
  * has the last record.
@@ -33,12 +33,24 @@ record_crc(const LogRecord *r)
 	return crc;
 }
 
+static bool
+logs_whole(void)
+{
+	return settings.log_whole || design->log_whole;
+}
+
+Size
+log_max_record(void)
+{
+	return logs_whole() ? settings.max_whole_record : settings.max_record;
+}
+
 /* A row's bytes in a record: the changed ones, or all of the new row. */
 static char *
 form_entry(int thread, char *at, const Write *w, bool insert_data)
 {
 	LogEntry	e = {.row = w->row,.kind = w->kind,.offset = w->offset};
-	bool		whole = w->kind == WRITE_UPDATE && settings.log_whole;
+	bool		whole = w->kind == WRITE_UPDATE && logs_whole();
 	char	   *data = at + sizeof(e);
 
 	if (whole)
@@ -58,16 +70,16 @@ form_entry(int thread, char *at, const Write *w, bool insert_data)
 	return data + TYPEALIGN(8, e.len);
 }
 
-/* Make a record in DRAM, which seal_record() completes. */
-static LogRecord *
-form_record(int thread, const Write *writes, int n, bool insert_data)
+LogRecord *
+log_form(int thread, const Write *writes, int n, bool insert_data)
 {
 	Size		len = sizeof(LogRecord);
 	LogRecord  *r;
 	char	   *at;
 
 	for (int i = 0; i < n; i++)
-		len += sizeof(LogEntry) + TYPEALIGN(8, settings.log_whole ? table_of(writes[i].row)->size : writes[i].len);
+		len += sizeof(LogEntry) + TYPEALIGN(8, logs_whole() ? table_of(writes[i].row)->size : writes[i].len);
+	len += Max(ZEN_LINE, design->log_pad);
 	if (len > image_size)
 	{
 		free(image);
@@ -79,8 +91,10 @@ form_record(int thread, const Write *writes, int n, bool insert_data)
 	for (int i = 0; i < n; i++)
 		at = form_entry(thread, at, &writes[i], insert_data);
 	r->len = at - image;
+	/* what follows to where the next record begins */
+	memset(at, 0, Max(ZEN_LINE, design->log_pad));
 	r->nentries = n;
-	r->pad = 0;
+	r->group = 0;
 	return r;
 }
 
@@ -90,6 +104,18 @@ seal_record(LogRecord *r, uint64 cts, uint64 tag)
 	r->tag = tag;
 	r->cts = cts;
 	r->crc = record_crc(r);
+}
+
+/*
+ * Where the next record begins.  Small ones fill lines, even if larger ones fill units of 256 bytes (DBXN's paper,
+ * 3.4).
+ */
+static Size
+record_end(Size at, Size len)
+{
+	Size		pad = design->log_pad == 0 ? ZEN_LINE : design->log_pad;
+
+	return TYPEALIGN(len < pad && pad > ZEN_LINE ? ZEN_LINE : pad, at + len);
 }
 
 /* Is there a whole record? */
@@ -128,7 +154,7 @@ static Size segment,
 static void
 ring_geometry(Size per_thread)
 {
-	segment = TYPEALIGN(ZEN_LINE, settings.max_record);
+	segment = TYPEALIGN(ZEN_LINE, log_max_record());
 	ring_bytes = Max(2, per_thread / segment) * segment;
 }
 
@@ -158,7 +184,7 @@ void
 ring_append(int thread, const Write *writes, int n, uint64 cts, RangeFlush flush)
 {
 	Ring	   *ring = &rings[thread];
-	LogRecord  *r = form_record(thread, writes, n, false);
+	LogRecord  *r = log_form(thread, writes, n, false);
 
 	seal_record(r, cts, ++ring->tag);
 	if (r->len > segment)
@@ -221,6 +247,7 @@ static pg_atomic_uint64 epoch;
 static pg_atomic_uint64 gleaned;
 static pg_atomic_uint32 wanted;
 static GleanApply apply_entries;
+uint32		halves_newest_group = 0;
 static uint64 *gleaned_nvm;		/* what is durable of it, in one of several
 								 * lines */
 
@@ -229,7 +256,7 @@ static uint64 *gleaned_nvm;		/* what is durable of it, in one of several
 static void
 halves_geometry(void)
 {
-	half_bytes = TYPEALIGN(ZEN_LINE, Max(settings.log_size / 2, settings.max_record));
+	half_bytes = TYPEALIGN(ZEN_LINE, Max(settings.log_size / 2, log_max_record()));
 }
 
 Size
@@ -287,7 +314,7 @@ enter_epoch(Halves *h)
 		pg_atomic_write_u64(&h->writing, e);
 
 		/*
-		 * pairs with the barrier in glean(): it sees this, or we see its
+		 * pairs with the barrier in halves_glean(): it sees this, or we see its
 		 * epoch
 		 */
 		pg_memory_barrier();
@@ -315,7 +342,21 @@ typedef struct Harvest
 	uint64		newest_cts;
 } Harvest;
 
-/* All that is logged in an epoch. */
+static void
+harvest(Harvest *h, const LogRecord *r, const LogEntry *entry)
+{
+	if (h->n == h->max)
+	{
+		h->max = h->max * 2 + 1024;
+		h->entries = realloc(h->entries, h->max * sizeof(Gleaned));
+	}
+	h->entries[h->n++] = (Gleaned)
+	{
+		.row = entry->row,.cts = r->cts,.entry = entry
+	};
+}
+
+/* All that is logged in an epoch, but for groups that were not complete at a crash. */
 static void
 collect(Harvest *h, uint64 e)
 {
@@ -329,24 +370,16 @@ collect(Harvest *h, uint64 e)
 		{
 			const LogEntry *entry = (const LogEntry *) (r + 1);
 
-			if (h->n + r->nentries > h->max)
-			{
-				h->max = h->max * 2 + r->nentries + 1024;
-				h->entries = realloc(h->entries, h->max * sizeof(Gleaned));
-			}
-			for (uint32 i = 0; i < r->nentries; i++, entry = log_next(entry))
-				h->entries[h->n++] = (Gleaned)
-			{
-				.row = entry->row,.cts = r->cts,.entry = entry
-			};
+			for (uint32 i = 0; i < r->nentries && r->group <= halves_newest_group; i++, entry = log_next(entry))
+				harvest(h, r, entry);
 			h->newest_cts = Max(h->newest_cts, r->cts);
-			at += TYPEALIGN(ZEN_LINE, r->len);
+			at = halves[t].base[e & 1] + record_end(at - halves[t].base[e & 1], r->len);
 		}
 	}
 }
 
-static void
-glean(void)
+void
+halves_glean(void)
 {
 	uint64		e = pg_atomic_read_u64(&epoch);
 	Harvest		h = {0};
@@ -371,34 +404,63 @@ void
 halves_want_glean(void)
 {
 	if (settings.transactions > 0)
-		glean();
+		halves_glean();
 	else
 		pg_atomic_write_u32(&wanted, 1);
+}
+
+/* A record to its place: through the caches and flushed, or past them. */
+static void
+write_record(Halves *h, uint64 e, LogRecord *r)
+{
+	Size		at = h->at[e & 1];
+	Size		end = record_end(at, r->len);
+	char	   *to = h->base[e & 1] + at;
+
+	/* the zeros behind a record fill what the medium writes at once */
+	if (design->stream_log)
+		nvm_stream(to, r, end - at);
+	else
+	{
+		nvm_store(to, r, r->len);
+		zen_flush(to, r->len);
+	}
+	h->at[e & 1] = end;
+}
+
+bool
+halves_have_room(int thread, Size bytes)
+{
+	return halves[thread].at[pg_atomic_read_u64(&epoch) & 1] + bytes <= half_bytes;
+}
+
+void
+halves_put(int thread, LogRecord *r)
+{
+	uint64		e = pg_atomic_read_u64(&epoch);
+
+	seal_record(r, r->cts, e);
+	write_record(&halves[thread], e, r);
 }
 
 uint64
 halves_append(int thread, const Write *writes, int n)
 {
 	Halves	   *h = &halves[thread];
-	LogRecord  *r = form_record(thread, writes, n, true);
+	LogRecord  *r = log_form(thread, writes, n, true);
 
 	if (r->len > half_bytes)
 		die("a log record of %u bytes", r->len);
 	for (;;)
 	{
 		uint64		e = enter_epoch(h);
-		Size		at = h->at[e & 1];
-		Size		end = TYPEALIGN(ZEN_LINE, at + r->len);
+		Size		end = record_end(h->at[e & 1], r->len);
 
 		seal_record(r, next_cts(), e);
-		if (at + r->len <= half_bytes)
+		if (end <= half_bytes)
 		{
-			char	   *to = h->base[e & 1] + at;
-
-			nvm_store(to, r, r->len);
-			zen_flush(to, r->len);
+			write_record(h, e, r);
 			zen_fence();
-			h->at[e & 1] = end;
 			pg_write_barrier();
 			pg_atomic_write_u64(&h->writing, 0);
 			if (end > half_bytes / 2 && !design->keep_log)
@@ -421,7 +483,7 @@ halves_gleaner(void)
 	while (pg_atomic_read_u32(&stop_background) == 0)
 	{
 		if (pg_atomic_read_u32(&wanted) != 0)
-			glean();
+			halves_glean();
 		else
 			usleep(200);
 	}

@@ -13,7 +13,7 @@ typedef struct LogRecord
 	uint64		tag;			/* ring: number of the record; halves: epoch */
 	uint64		cts;
 	uint32		nentries;
-	uint32		pad;
+	uint32		group;			/* of dbx_group.c, else 0 */
 } LogRecord;
 
 typedef struct LogEntry
@@ -31,8 +31,14 @@ log_next(const LogEntry *e)
 	return (const LogEntry *) ((const char *) (e + 1) + TYPEALIGN(8, e->len));
 }
 
+/* Bytes of the largest record of a workload. */
+extern Size log_max_record(void);
+
 /* An entry as a write; its data lies in the log. */
 extern Write log_write_of(const LogEntry *e);
+
+/* log_form -- make a record in the thread's DRAM; what completes it is up to the caller. */
+extern LogRecord *log_form(int thread, const Write *writes, int n, bool insert_data);
 
 /* ---------- ring: the last record is what recovery needs ---------- */
 
@@ -75,6 +81,17 @@ extern void halves_open(bool fresh, GleanApply apply);
  * The caller holds the rows, so the order of Tx-CTS and of epochs is that of conflicting transactions.
  */
 extern uint64 halves_append(int thread, const Write *writes, int n);
+
+/*
+ * For a thread that writes records of others in groups.  halves_put: not fenced; there is room.  A group counts after a
+ * crash if halves_newest_group says so, which is to be set before recovery.
+ */
+extern bool halves_have_room(int thread, Size bytes);
+extern void halves_put(int thread, LogRecord *r);
+extern uint32 halves_newest_group;
+
+/* halves_glean -- apply the current epoch, by the caller. */
+extern void halves_glean(void);
 
 /* The newest epoch whose records are applied, durably. */
 extern uint64 halves_gleaned(void);

@@ -21,14 +21,20 @@
 
 static const Engine *const engines[] = {
 	&zen_engine, &naive_engine, &mmdb_engine, &wbl_engine, &foedus_engine, &inp_engine, &outp_engine, &falcon_engine,
-	&zen_none_engine, &mmdb_log_engine, &mmdb_ideal_engine, &inp_none_engine, &inp_window_engine, &inp_hot_engine,
-	&falcon_all_engine, &falcon_none_engine
+	&zen_none_engine, &zen_hint_engine, &mmdb_log_engine, &mmdb_ideal_engine, &inp_none_engine, &inp_window_engine,
+	&inp_hot_engine,
+	&falcon_all_engine, &falcon_none_engine, &dbx_dram_engine, &dbx_nvm_engine, &dbx_naive_engine, &dbxn_engine,
+	&dbxn_store_engine, &dbxn_64_engine, &dbxn_stream_engine, &dbxn_nvm_engine,
+	&dbxn_nvm_64_engine, &pisces_engine
 };
+
+/* Those that designs can share. */
+static const CcMethod *const methods[] = {&cc_2pl, &cc_to, &cc_occ, &cc_mvcc, &cc_mv2pl, &cc_mvocc, &cc_si};
 
 #define KILL_AFTER	(4 * PROGRESS_STEP) /* commits */
 #define NENGINES	((int) lengthof(engines))
 
-Settings	settings = {.threads = 2,.cache = 0.25,.log_size = 8 << 20,.group = 64,.hot_rows = 256};
+Settings	settings = {.threads = 2,.cache = 0.25,.log_size = 8 << 20,.group = 64,.epoch_us = 40000,.hot_rows = 256};
 Table		tables[MAX_TABLES];
 int			ntables;
 uint32		nrows;
@@ -44,6 +50,7 @@ static bool pool_made = false;
 static const Engine *chosen[NENGINES];
 static int	nchosen;
 static const Workload *workload;
+static const CcMethod *method = &cc_2pl;
 static double seconds = 1;
 static bool verify = false;
 static bool header = true;
@@ -158,6 +165,7 @@ static void
 session(const Engine *engine, bool fresh, bool run)
 {
 	design = engine;
+	cc = engine->cc ? engine->cc : method;
 	medium.power = kill_power && run;
 	map_pool(engine, fresh);
 	if (fresh)
@@ -242,7 +250,9 @@ print_header(void)
 		 "txn_per_s,lines_per_txn,fences_per_txn,bytes_per_txn,write_amp,line_amp,units256_per_txn,lines_read_per_txn,"
 		 "aborts_per_txn,commits,seconds,cpu_us_per_txn,recovery_s,checked,log,cache_kb,unit,"
 		 "units_read_per_txn,units_written_per_txn,units_filled_per_txn,lines_in_per_txn,lines_evicted_per_txn,"
-		 "lines_cleaned_per_txn,medium_us_per_txn");
+		 "lines_cleaned_per_txn,medium_us_per_txn,cc,region_us_per_txn,medium_p50_us,medium_p99_us,"
+		 "latency_p50_us,latency_p99_us,"
+		 "htm_commits_per_txn,htm_aborts_per_txn,fallbacks_per_txn");
 }
 
 static double
@@ -255,9 +265,17 @@ ratio(double a, double b)
 static void
 print_charged(const ChargeCounters *c, double n)
 {
-	printf("%zu,%u,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f\n", charge_settings.cache / 1024, charge_settings.unit,
+	printf("%zu,%u,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f,", charge_settings.cache / 1024, charge_settings.unit,
 		   ratio(c->units_read, n), ratio(c->units_written, n), ratio(c->units_filled, n), ratio(c->lines_in, n),
 		   ratio(c->lines_evicted, n), ratio(c->lines_cleaned, n), ratio(c->ns / 1e3, n));
+}
+
+static void
+print_latencies(const RunResult *r)
+{
+	printf("%.3f,%.3f,%.3f,%.3f,", latency_percentile(&r->medium, 0.5) / 1e3,
+		   latency_percentile(&r->medium, 0.99) / 1e3, latency_percentile(&r->wall, 0.5) / 1e3,
+		   latency_percentile(&r->wall, 0.99) / 1e3);
 }
 
 static void
@@ -265,7 +283,7 @@ print_result(const Engine *engine)
 {
 	const RunResult *r = &shared->run;
 	const WorkloadSettings *w = &workload_settings;
-	bool		ycsb = ntables == 1;
+	bool		ycsb = strcmp(tables[0].name, "usertable") == 0;
 	double		n = r->commits;
 
 	printf("%s,%s,%g,%d,%u,%u,%u,%s,%u,%u,%u,%g,", engine->name, workload->name, ycsb ? w->theta : 0, settings.threads,
@@ -277,6 +295,9 @@ print_result(const Engine *engine)
 		   ratio(r->nvm.lines_read, n), ratio(r->aborts, n), n, r->seconds, ratio(r->cpu_s * 1e6, n),
 		   shared->recovery.open_s, verify ? "yes" : "no", settings.log_whole ? "whole" : "changed");
 	print_charged(&r->charged, n);
+	printf("%s,%.3f,", engine->cc ? engine->cc->name : method->name, ratio(r->htm.region_ns / 1e3, n));
+	print_latencies(r);
+	printf("%.3f,%.3f,%.3f\n", ratio(r->htm.commits, n), ratio(r->htm.aborts, n), ratio(r->htm.fallbacks, n));
 	fflush(stdout);
 }
 
@@ -343,8 +364,9 @@ static const char help_text[] =
 "  engines [OPTION...]    one CSV line per engine on stdout; exit status 1 if a check fails\n"
 "\n"
 "  --engines LIST     zen naive mmdb wbl foedus inp outp falcon, separated by commas [all of these];\n"
-"                     also mmdb-log mmdb-ideal, and for caches that are persistent zen-none inp-none inp-window\n"
-"                     inp-hot falcon-all falcon-none\n"
+"                     also mmdb-log mmdb-ideal, and for caches that are persistent zen-none zen-hint inp-none\n"
+"                     inp-window inp-hot falcon-all falcon-none; and dbxn dbxn-store dbxn-64 dbxn-stream dbxn-nvm\n"
+"                     dbxn-nvm-64 dbx-naive dbx-nvm dbx-dram pisces\n"
 "  --workload NAME    %s [ba]\n"
 "  --theta X          skew of YCSB's keys, 0 <= X < 1 [0]\n"
 "  --rows N           rows of YCSB's table [100000]\n"
@@ -358,10 +380,13 @@ static const char help_text[] =
 "  --seconds X        [1]\n"
 "  --transactions N   a counted run: N transactions that do not count, then N that do, by one thread that does the\n"
 "                     background's work, too; the same counts in each run\n"
+"  --cc METHOD        concurrency control, but for dbx and pisces, which have their own: 2pl, to, occ, mvcc, mv2pl,\n"
+"                     mvocc, si [2pl]\n"
 "  --cache X          share of rows or pages that fits into DRAM [0.25]\n"
 "  --log-mb N         log per thread: inp, mmdb, foedus [8]\n"
 "  --log WHAT         redo records have the whole row or the changed bytes: whole, changed [changed]\n"
-"  --group N          transactions of a group: wbl [64]\n"
+"  --group N          transactions of a group: wbl; of an epoch, in a counted run: dbx-nvm [64]\n"
+"  --epoch-us N       time of an epoch: dbx-nvm [40000]\n"
 "  --hot-rows N       rows that a thread of falcon tracks [256]\n"
 "  --mode MODE        flush, or eadr: caches are persistent [flush]\n"
 "  --line-ns N        delay per line flushed [0]\n"
@@ -380,7 +405,7 @@ static const char help_text[] =
 "  --power            the killed process loses what was not flushed and fenced\n"
 "  --seed N           for the moments at which it is killed [by the clock]\n"
 "  --fault WHAT       to see the checks fail, now and then: a commit is lost, a commit is torn, or, with --power,\n"
-"                     a flush is forgotten\n"
+"                     a flush is forgotten; or always: blind, transactions are not validated\n"
 "  --no-header        no first CSV line\n";
 
 static void
@@ -452,13 +477,25 @@ choose_workload(const char *name)
 		die("there is no workload \"%s\"; --help tells which there are", name);
 }
 
+static void
+choose_method(const char *name)
+{
+	method = NULL;
+	for (int i = 0; i < (int) lengthof(methods); i++)
+		if (strcmp(methods[i]->name, name) == 0)
+			method = methods[i];
+	if (method == NULL)
+		die("--cc is 2pl, to, occ, mvcc, mv2pl, mvocc or si, not \"%s\"", name);
+}
+
 enum
 {
 	O_ENGINES = 1, O_WORKLOAD, O_THETA, O_ROWS, O_TUPLE_SIZE, O_UPDATE_BYTES, O_REQUESTS, O_WAREHOUSES, O_SCALE,
 	O_THREADS,
 	O_SECONDS, O_CACHE, O_LOG_MB, O_GROUP, O_HOT_ROWS, O_MODE, O_LINE_NS, O_FENCE_NS, O_READ_NS, O_POOL, O_VERIFY,
 	O_KILL, O_POWER, O_FAULT, O_NO_HEADER, O_SEED, O_HELP,
-	O_LOG, O_TRANSACTIONS, O_CPU_CACHE, O_CPU_WAYS, O_UNIT, O_UNIT_BUFFER, O_UNIT_WRITE_NS, O_UNIT_READ_NS
+	O_CC, O_EPOCH_US, O_LOG, O_TRANSACTIONS, O_CPU_CACHE, O_CPU_WAYS, O_UNIT, O_UNIT_BUFFER, O_UNIT_WRITE_NS,
+	O_UNIT_READ_NS
 };
 
 static const struct option options[] = {
@@ -466,6 +503,7 @@ static const struct option options[] = {
 	{"rows", 1, NULL, O_ROWS}, {"tuple-size", 1, NULL, O_TUPLE_SIZE}, {"update-bytes", 1, NULL, O_UPDATE_BYTES},
 	{"requests", 1, NULL, O_REQUESTS}, {"warehouses", 1, NULL, O_WAREHOUSES}, {"scale", 1, NULL, O_SCALE},
 	{"threads", 1, NULL, O_THREADS}, {"seconds", 1, NULL, O_SECONDS}, {"cache", 1, NULL, O_CACHE},
+	{"cc", 1, NULL, O_CC}, {"epoch-us", 1, NULL, O_EPOCH_US},
 	{"log", 1, NULL, O_LOG}, {"log-mb", 1, NULL, O_LOG_MB}, {"group", 1, NULL, O_GROUP},
 	{"hot-rows", 1, NULL, O_HOT_ROWS},
 	{"mode", 1, NULL, O_MODE}, {"line-ns", 1, NULL, O_LINE_NS}, {"fence-ns", 1, NULL, O_FENCE_NS},
@@ -503,8 +541,10 @@ set_fault(const char *value)
 		fault = FAULT_TORN;
 	else if (strcmp(value, "forgotten") == 0)
 		medium.forgetful = true;
+	else if (strcmp(value, "blind") == 0)
+		fault = FAULT_BLIND;
 	else
-		die("--fault is lost, torn or forgotten, not \"%s\"", value);
+		die("--fault is lost, torn, forgotten or blind, not \"%s\"", value);
 }
 
 static void
@@ -558,6 +598,12 @@ set_option(int option, const char *name, const char *value)
 			break;
 		case O_GROUP:
 			settings.group = whole(name, value, 1, 512);
+			break;
+		case O_EPOCH_US:
+			settings.epoch_us = whole(name, value, 1, 1e7);
+			break;
+		case O_CC:
+			choose_method(value);
 			break;
 		case O_HOT_ROWS:
 			settings.hot_rows = whole(name, value, 4, 1e6);
@@ -646,6 +692,13 @@ check_options(void)
 	for (int i = 0; kill_power && i < nchosen; i++)
 		if (eadr || chosen[i]->eadr)
 			die("--power is for --mode flush: with eadr, or for %s, the caches are kept", chosen[i]->name);
+	for (int i = 0; i < nchosen; i++)
+	{
+		if (chosen[i]->forgets && (verify || kills > 0 || fault != FAULT_NONE))
+			die("%s loses what it commits: not for --verify, --kill and --fault", chosen[i]->name);
+		if (fault == FAULT_BLIND && (method == &cc_2pl || method == &cc_mv2pl) && chosen[i]->cc == NULL)
+			die("--fault blind wants a --cc that validates");
+	}
 	if (medium.forgetful && !kill_power)
 		die("--fault forgotten wants --power");
 	if (charge_settings.unit != 64 && charge_settings.unit != 256)

@@ -269,6 +269,23 @@ nvm_store(void *dst, const void *src, Size len)
 }
 
 void
+nvm_stream(void *dst, const void *src, Size len)
+{
+	Range		r = lines_of(dst, len);
+
+	medium_counters.bytes_stored += len;
+	/* as persist.c counts zeroed lines */
+	zen_thread_counters.lines_flushed += (r.end - r.start) / ZEN_LINE;
+	pmem_memcpy(dst, src, len, PMEM_F_MEM_NONTEMPORAL | PMEM_F_MEM_NODRAIN);
+	count_lines(r);
+	if (medium.charged)
+		charge_stream(dst, len);
+	if (medium.power)
+		note_pending(r);
+	delay((r.end - r.start) / ZEN_LINE * (uint64) medium.line_ns);
+}
+
+void
 nvm_store64(uint64 *dst, uint64 value)
 {
 	medium_counters.bytes_stored += sizeof(value);

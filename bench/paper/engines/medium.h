@@ -54,6 +54,9 @@ extern void medium_cut_power(void);
 extern void nvm_store(void *dst, const void *src, Size len);
 extern void nvm_store64(uint64 *dst, uint64 value);
 
+/* Past the caches: what was stored is on its way to the medium, like a flushed line. */
+extern void nvm_stream(void *dst, const void *src, Size len);
+
 /* In power mode a cache may write the line back just now. */
 extern void medium_maybe_evict(const void *addr, size_t len);
 

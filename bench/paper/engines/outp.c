@@ -115,6 +115,8 @@ const Engine outp_engine = {
 	.load = outp_load,
 	.load_end = outp_load_end,
 	.read = versions_read,
+	.metadata = versions_metadata,
+	.metadata_of_readers = true,
 	.commit = outp_commit,
 	.recover = outp_recover,
 };

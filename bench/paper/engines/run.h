@@ -4,15 +4,9 @@
 #ifndef RUN_H
 #define RUN_H
 
-#include "workload.h"
-
-typedef enum Fault
-{
-	FAULT_NONE,
-	FAULT_LOST,					/* now and then a commit is acknowledged that
-								 * never was */
-	FAULT_TORN					/* now and then a commit lacks a part */
-} Fault;
+#include "cc.h"
+#include "htm.h"
+#include "latency.h"
 
 /* What the threads of a run have done, added up. */
 typedef struct RunResult
@@ -22,19 +16,17 @@ typedef struct RunResult
 	uint64		row_bytes;		/* of rows changed by commits */
 	MediumCounters nvm;
 	ChargeCounters charged;
+	HtmCounters htm;
 	uint64		bytes_stored;
 	uint64		persist_lines;	/* by persist.c's own counters */
 	uint64		persist_fences;
 	double		seconds;
 	double		cpu_s;
 	double		open_s;			/* of a recovery, without verification */
+	Latencies	medium;			/* of transactions, to their acknowledgement,
+								 * by the medium's clock */
+	Latencies	wall;
 } RunResult;
-
-extern Fault fault;
-extern bool checking;			/* rows are compared while they are read, too */
-
-/* Memory for the model, shared with processes forked later. */
-extern void model_create(void);
 
 /*
  * Open a new pool and load it; or recover an old one and, if so told, compare it with the model.  False: they differ.

@@ -158,6 +158,12 @@ version_of(uint32 row)
 	return newest[row];
 }
 
+uint64 *
+versions_metadata(uint32 row)
+{
+	return newest[row] != NULL ? &newest[row]->noted : NULL;
+}
+
 Size
 version_bytes(uint32 row)
 {

@@ -28,6 +28,7 @@ extern void versions_open(bool fresh, bool cached); /* in DRAM, as cache.c has
 /* The newest version of a row, or NULL.  versions_read also copies it, from DRAM if it is cached. */
 extern VersionHeader *version_of(uint32 row);
 extern bool versions_read(int thread, uint32 row, char *data);
+extern uint64 *versions_metadata(uint32 row);
 
 /*
  * versions_write -- write the version that a write makes, and end the one before.  Neither is flushed.

@@ -295,14 +295,6 @@ wbl_leave(int thread)
 	pg_atomic_write_u32(&m->active, 0);
 }
 
-static uint64 *
-wbl_metadata(uint32 row)
-{
-	VersionHeader *v = version_of(row);
-
-	return v != NULL ? &v->noted : NULL;
-}
-
 static void
 wbl_load(int thread, uint32 row, const char *data)
 {
@@ -332,7 +324,7 @@ const Engine wbl_engine = {
 	.load = wbl_load,
 	.load_end = wbl_leave,
 	.read = versions_read,
-	.metadata = wbl_metadata,
+	.metadata = versions_metadata,
 	.metadata_durable = true,
 	.commit = wbl_commit,
 	.durable = wbl_durable,

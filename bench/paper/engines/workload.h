@@ -26,6 +26,7 @@ typedef struct Op
 {
 	uint32		row;
 	bool		write;
+	bool		read;			/* a write reads the row first */
 	uint32		len;			/* of a write: bytes from the row's version on
 								 * that change; 0 = all of the row, which may
 								 * be new */
@@ -38,6 +39,7 @@ typedef struct Generator
 	int			thread;
 	uint32		next_order;		/* of the thread's ring */
 	uint32		next_delivery;	/* the oldest order not delivered */
+	uint32		inserted;		/* YCSB: rows */
 } Generator;
 
 typedef struct Workload
@@ -45,8 +47,12 @@ typedef struct Workload
 	const char *name;
 	const char *what;
 	void		(*setup) (void);	/* tables[]; settings.max_record */
-	int			(*next) (Generator *g, Op *ops);	/* at most MAX_OPS, all
-													 * different rows */
+
+
+	/*
+	 * At most MAX_OPS; a row that is written is in no other of them.
+	 */
+	int			(*next) (Generator *g, Op *ops);
 } Workload;
 
 extern const Workload workloads[];
@@ -54,5 +60,44 @@ extern const int nworkloads;
 
 extern void generator_init(Generator *g, int thread);
 extern uint64 random_below(Generator *g, uint64 n);
+
+/* Zipf's law over n things, uniform if theta is 0: by rank, the most frequent first, or with these spread. */
+extern void zipf_setup(uint64 n, double theta);
+extern uint32 zipf_rank(Generator *g, uint64 n, double theta);
+extern uint32 zipf_row(Generator *g, uint64 n, double theta);
+
+extern Table *add_table(const char *name, uint32 n, uint32 size, uint32 min_update, bool loaded);
+
+/* The most bytes that a transaction can log: changed ones, or those of whole rows. */
+extern void set_max_record(uint32 writes, uint32 changed, uint32 whole);
+
+/* Steps about a table's n-th row. */
+extern Op	read_of(int table, uint32 n);
+extern Op	write_of(int table, uint32 n, uint32 len);
+
+/* ycsb.c */
+extern void ycsb_setup(void);
+extern void ycsb_insert_setup(void);
+extern void churn_setup(void);
+extern int	ycsb_ro(Generator *g, Op *ops);
+extern int	ycsb_rh(Generator *g, Op *ops);
+extern int	ycsb_ba(Generator *g, Op *ops);
+extern int	ycsb_wh(Generator *g, Op *ops);
+extern int	ycsb_up(Generator *g, Op *ops);
+extern int	ycsb_b(Generator *g, Op *ops);
+extern int	ycsb_d(Generator *g, Op *ops);
+extern int	ycsb_e(Generator *g, Op *ops);
+extern int	ycsb_f(Generator *g, Op *ops);
+
+/* tpcc.c */
+extern void tpcc_setup(void);
+extern int	tpcc(Generator *g, Op *ops);
+extern int	tpcc_writes(Generator *g, Op *ops);
+extern int	new_order(Generator *g, Op *ops);
+extern int	payment(Generator *g, Op *ops);
+
+/* smallbank.c */
+extern void smallbank_setup(void);
+extern int	smallbank(Generator *g, Op *ops);
 
 #endif							/* WORKLOAD_H */

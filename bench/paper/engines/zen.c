@@ -31,6 +31,8 @@
 #define STALE_MASK		(((UINT64CONST(1) << 60) - 1) & ~SLOT_MASK)
 #define TOMBSTONE		(UINT64CONST(1) << 60)	/* the slot holds one */
 
+#define HOT_TRANSACTIONS	1000
+
 #define TUPLE_HEADER	MAXALIGN(SizeofMinimalTupleHeader)
 #define BITMAP_WORDS	(ZEN_PAGE_SIZE / 32 / 64)	/* of a page with slots of
 													 * the smallest class */
@@ -335,6 +337,15 @@ fits_one_line(ZenSlot slot, const Write *w)
 	return slot * ZEN_SLOT_UNIT % ZEN_LINE + size <= ZEN_LINE;
 }
 
+/* Was the row changed by one of the last transactions?  As in txn/commit.c. */
+static bool
+is_hot(uint32 row, uint64 cts)
+{
+	ZenSlot		slot = pg_atomic_read_u64(&words[row]) & SLOT_MASK;
+
+	return slot != InvalidZenSlot && cts - (zen_tuple_header(slot).word0 & ZEN_CTS_MASK) <= HOT_TRANSACTIONS;
+}
+
 static void
 zen_commit(int thread, const Write *writes, int n)
 {
@@ -357,6 +368,8 @@ zen_commit(int thread, const Write *writes, int n)
 
 		zen_tuple_write(c->slot[i], cts, word1_of(writes[i].row, deleted), (TransactionId) cts,
 						deleted ? NULL : (MinimalTuple) c->tuple[i], i < n - 1);
+		if (design->hints == HINTS_COLD && !is_hot(writes[i].row, cts))
+			nvm_hint_flush(zen_slot_ptr(c->slot[i]), version_size(&writes[i]));
 	}
 	if (n > 1 || !fits_one_line(c->slot[0], &writes[0]))
 		zen_fence();
@@ -587,6 +600,20 @@ zen_recover(int thread)
 
 const Engine zen_engine = {
 	.name = "zen",
+	.size = zen_size,
+	.open = zen_open,
+	.load = zen_load,
+	.load_end = zen_load_end,
+	.read = zen_read,
+	.commit = zen_commit,
+	.recover = zen_recover,
+};
+
+/* zen.flush = hint, where caches survive a power loss. */
+const Engine zen_hint_engine = {
+	.name = "zen-hint",
+	.eadr = true,
+	.hints = HINTS_COLD,
 	.size = zen_size,
 	.open = zen_open,
 	.load = zen_load,
