@@ -139,6 +139,10 @@ OBJS = $(addprefix src/base/, \
 		collect.o \
 		reclaim.o \
 		room.o) \
+	$(addprefix src/standby/, \
+		standbystate.o \
+		standbyrows.o \
+		standbyscan.o) \
 	$(addprefix src/stream/, \
 		streamxids.o \
 		streamtail.o \
@@ -160,12 +164,14 @@ OBJS = $(addprefix src/base/, \
 		passes.o \
 		syncer.o \
 		recovery.o \
+		standbyworker.o \
 		worker.o) \
 	$(addprefix src/table/, \
 		ownxact.o \
 		treeindex.o \
 		zenam_reindex.o \
 		keyfill.o \
+		standbyplan.o \
 		zenam_rel.o \
 		reindexworker.o \
 		zenam_unlogged.o \
@@ -173,6 +179,7 @@ OBJS = $(addprefix src/base/, \
 		indexahead.o \
 		zenam_fetch.o \
 		zenam_scan.o \
+		standbytoast.o \
 		zenam_change.o \
 		zenam_toast.o \
 		zenam_dml.o \

@@ -1,0 +1,163 @@
+/*
+ * standbystate.c -- reads on a hot standby: may zen tables be read, and who reads them?
+ *
+ * A transaction that reads zen tables in recovery notes its number (lxid) in its process's place, and looks at the
+ * state behind that.  A process that takes the maps away changes the state, and looks at these places behind that.  So
+ * either the reader is refused, or it is found.
+ */
+#include "standby/standbystate.h"
+
+#include "access/transam.h"
+#include "access/twophase.h"
+#include "access/xlog.h"
+#include "base/fault.h"
+#include "base/guc.h"
+#include "base/locks.h"
+#include "nvm/pool.h"
+#include "storage/lmgr.h"
+#include "storage/lock.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
+#include "storage/shmem.h"
+#include "utils/snapmgr.h"
+
+#define CANCEL_US	5000		/* between two requests to end */
+
+ZenStandby *zen_standby;
+
+static Size
+state_shmem_size(void)
+{
+	return offsetof(ZenStandby, readers) + mul_size(zen_nprocs(), sizeof(pg_atomic_uint32));
+}
+
+static void
+state_shmem_init(void)
+{
+	bool		found;
+
+	zen_standby = ShmemInitStruct("zen standby", state_shmem_size(), &found);
+	memset(zen_standby, 0, offsetof(ZenStandby, readers));
+	pg_atomic_init_u32(&zen_standby->state, ZEN_STANDBY_OFF);
+	ConditionVariableInit(&zen_standby->changed);
+	for (int i = 0; i < zen_nprocs(); i++)
+		pg_atomic_init_u32(&zen_standby->readers[i], InvalidLocalTransactionId);
+	if (zen_pool.base != NULL)
+		zen_standby->mark = zen_pool_replayed();
+}
+
+const ZenShmem zen_standbystate_shmem = {.size = state_shmem_size,.init = state_shmem_init};
+
+const char *
+zen_standby_state_name(void)
+{
+	static const char *const names[ZEN_STANDBY_NSTATES] = {
+		[ZEN_STANDBY_OFF] = "off",
+		[ZEN_STANDBY_WAITING] = "waiting",
+		[ZEN_STANDBY_SCANNING] = "scanning",
+		[ZEN_STANDBY_LIVE] = "live",
+		[ZEN_STANDBY_STARVED] = "starved",
+		[ZEN_STANDBY_ENDED] = "ended",
+	};
+
+	return names[zen_standby_state()];
+}
+
+void
+zen_standby_become(ZenStandbyState state)
+{
+	Assert(LWLockHeldByMeInMode(zen_lock(ZEN_LOCK_STANDBY), LW_EXCLUSIVE));
+	Assert(zen_standby_state() != ZEN_STANDBY_ENDED);
+	pg_write_barrier();			/* pairs with zen_standby_state */
+	pg_atomic_write_u32(&zen_standby->state, state);
+	ConditionVariableBroadcast(&zen_standby->changed);
+}
+
+/* ---------- readers ---------- */
+
+bool
+zen_standby_has_read(void)
+{
+	return pg_atomic_read_u32(&zen_standby->readers[GetNumberFromPGProc(MyProc)]) == zen_my_lxid() &&
+		zen_my_lxid() != InvalidLocalTransactionId;
+}
+
+bool
+zen_standby_enter(void)
+{
+	pg_atomic_uint32 *mine = &zen_standby->readers[GetNumberFromPGProc(MyProc)];
+
+	if (zen_my_lxid() == InvalidLocalTransactionId || zen_standby_state() != ZEN_STANDBY_LIVE)
+		return false;
+	if (pg_atomic_read_u32(mine) == zen_my_lxid())
+		return true;
+	pg_atomic_write_u32(mine, zen_my_lxid());
+	pg_memory_barrier();		/* pairs with zen_standby_end_readers */
+	return zen_standby_state() == ZEN_STANDBY_LIVE;
+}
+
+/*
+ * Snapshots of a standby are ordered: the newest xid that has ended grows, and beside the same one the number of those
+ * that have not ended falls.
+ */
+static bool
+is_older_than_maps(Snapshot s)
+{
+	return TransactionIdPrecedes(s->xmax, zen_standby->since_xmax) ||
+		(s->xmax == zen_standby->since_xmax && s->subxcnt > zen_standby->since_count);
+}
+
+void
+zen_standby_check(Snapshot s)
+{
+	if (s == NULL || !IsMVCCSnapshot(s) || !s->takenDuringRecovery)
+		return;
+	if (zen_standby_state() != ZEN_STANDBY_LIVE)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("a snapshot from before the promotion cannot read zen tables any more"),
+				 errhint("Repeat the transaction.")));
+	if (is_older_than_maps(s) && !ZEN_FAULT(S14_OLD_SNAPSHOTS))
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("the snapshot is older than the first by which zen tables can be read on this standby"),
+				 errhint("Repeat the transaction.")));
+}
+
+/* Has the process still the transaction, and a snapshot? */
+static bool
+still_reads(volatile PGPROC *proc, LocalTransactionId lxid)
+{
+	return zen_lxid_of(proc) == lxid && TransactionIdIsValid(proc->xmin);
+}
+
+static void
+end_reader(PGPROC *proc, LocalTransactionId lxid)
+{
+	while (still_reads(proc, lxid))
+	{
+		VirtualTransactionId vxid;
+
+		GET_VXID_FROM_PGPROC(vxid, *proc);
+		if (vxid.localTransactionId != lxid)
+			break;
+		(void) CancelVirtualTransaction(vxid, PROCSIG_RECOVERY_CONFLICT_SNAPSHOT);
+		pg_usleep(CANCEL_US);
+	}
+}
+
+void
+zen_standby_end_readers(void)
+{
+	Assert(zen_standby_state() != ZEN_STANDBY_LIVE);
+	pg_memory_barrier();		/* pairs with zen_standby_enter */
+	if (ZEN_FAULT(S15_READERS_STAY))
+		return;
+	for (int i = 0; i < zen_nprocs(); i++)
+	{
+		LocalTransactionId lxid = pg_atomic_read_u32(&zen_standby->readers[i]);
+
+		if (lxid != InvalidLocalTransactionId && GetPGProcByNumber(i) != MyProc)
+			end_reader(GetPGProcByNumber(i), lxid);
+	}
+}
