@@ -648,8 +648,8 @@ zen_standby_await_readers(void)
 	dirty = false;
 }
 
-bool
-zen_standby_push(ZenSlot slot, uint64 full_xid)
+static bool
+push(ZenSlot slot, uint64 full_xid)
 {
 	ZenTupleHeader h = zen_tuple_header(slot);
 	ZenHTable  *ht = zen_standby_owner(h);
@@ -708,9 +708,64 @@ zen_standby_stored(ZenSlot slot, uint64 full_xid)
 	if (!following || !zen_pages[zen_slot_page(slot)].owned)
 		return;
 	zen_slot_unchecked(slot);
-	while (!zen_standby_push(slot, full_xid))
+	while (!push(slot, full_xid))
 		if (!may_try_again())
 			return;
+}
+
+/* ---------- versions that a scan finds ---------- */
+
+/* Has the row a newer version of the same transaction? */
+static bool
+has_newer(ZenHTable *ht, uint64 tidno, uint64 cts, TransactionId xid)
+{
+	ZenWord    *word = zen_tidmap_word(ht, tidno);
+	uint64		w = word != NULL ? zen_word_read(word) : ZEN_WORD_UNUSED;
+	ZenVersion *head;
+
+	if (zen_word_state(w) != ZEN_WORD_ENTRY)
+		return false;
+	head = zen_word_entry(w);
+	return head->xmin == xid && (zen_version_flags(head) & ZEN_V_FROZEN) == 0 && head->slot != InvalidZenSlot &&
+		(zen_tuple_header(head->slot).word0 & ZEN_CTS_MASK) >= cts;
+}
+
+bool
+zen_standby_push_found(ZenSlot slot, uint64 full_xid)
+{
+	ZenTupleHeader h = zen_tuple_header(slot);
+	ZenHTable  *ht = zen_standby_owner(h);
+
+	if (ht == NULL || has_newer(ht, zen_word1_tidno(h.word1), h.word0 & ZEN_CTS_MASK,
+								XidFromFullTransactionId(FullTransactionIdFromU64(full_xid))))
+		return true;
+	return push(slot, full_xid);
+}
+
+static void
+name_versions(uint32 pageno, uint64 committed, uint64 full_xid)
+{
+	for (uint32 n = 0; following && n < zen_pages[pageno].nslots; n++)
+	{
+		ZenSlot		slot = zen_page_slot(pageno, n);
+
+		if ((zen_tuple_header(slot).word0 & ZEN_CTS_MASK) <= committed)
+			continue;
+		while (!zen_standby_push_found(slot, full_xid))
+			if (!may_try_again())
+				return;
+	}
+}
+
+void
+zen_standby_decides(uint32 region, uint64 committed, uint64 full_xid)
+{
+	if (!following || !zen_standby->unnamed[region])
+		return;
+	zen_standby->unnamed[region] = false;
+	for (uint32 p = zen_pool.first_data_page; following && p < zen_pool_pages(); p = zen_page_after(p))
+		if (zen_page_is_data(p) && zen_pages[p].owned && zen_pages[p].owner.region == region)
+			name_versions(p, committed, full_xid);
 }
 
 /* ---------- directories ---------- */

@@ -35,6 +35,12 @@ extern void zen_standby_await_readers(void);
 extern void zen_standby_stored(ZenSlot slot, uint64 full_xid);
 
 /*
+ * zen_standby_decides -- the region's transaction is full_xid, and all that it has written there beyond the Tx-CTS
+ * `committed` depends on it.  Before the record's versions are stored.
+ */
+extern void zen_standby_decides(uint32 region, uint64 committed, uint64 full_xid);
+
+/*
  * zen_standby_page_leaves -- zen_standby_leaves() for all slots of a page that becomes zero, and the wait for readers.
  *
  * zen_standby_page_changed, zen_standby_htable_changed -- a word or an entry of a directory was stored.
@@ -57,11 +63,12 @@ extern void zen_standby_forgets(uint64 oldest);
  *
  * zen_standby_drop -- maps, tables and pages have no DRAM half any more.  No reader is left, and the lock is held.
  *
- * zen_standby_push -- as zen_standby_stored(), by the process that has the lock; false: DRAM is full.
+ * zen_standby_push_found -- a scan has found a version of full_xid: it is the newest of its row if its Tx-CTS says so, as
+ * a transaction may have spilled a row more than once.  False: DRAM is full, or a slot is damaged.
  */
 extern bool zen_standby_collect(void);
 extern void zen_standby_drop(void);
-extern bool zen_standby_push(ZenSlot slot, uint64 full_xid);
+extern bool zen_standby_push_found(ZenSlot slot, uint64 full_xid);
 
 /* zen_standby_owner -- the table of a row version, by its header; NULL: of none that there is. */
 struct ZenHTable;

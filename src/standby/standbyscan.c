@@ -4,8 +4,8 @@
  * The scan holds the lock, so redo of zen's records stands, and the pool is as one of them has left it.  Like recovery's
  * (recovery/passes.c) it first finds what each region has committed.  Then the newest committed version of each row
  * enters the map.  Versions of the transaction that a region's descriptor names are pushed on top, under its xid: it may
- * have committed or not, as PostgreSQL's snapshots say.  All others are of transactions that redo will tell of, or that
- * never commit.
+ * have committed or not, as PostgreSQL's snapshots say.  All others were spilled by transactions that redo will name when
+ * it tells of their end (zen_standby_decides), or are of some that never commit.
  *
  * Nothing is stored in the pool (S16).
  */
@@ -128,8 +128,6 @@ scan_slots(uint32 pageno, bool in_doubt)
 	if (!zen_pages[pageno].owned)
 		return true;
 	fate = &fates[zen_pages[pageno].owner.region];
-	if (in_doubt && fate->doubt <= fate->committed)
-		return true;
 	for (uint32 n = 0; n < zen_pages[pageno].nslots; n++)
 	{
 		ZenSlot		slot = zen_page_slot(pageno, n);
@@ -138,9 +136,11 @@ scan_slots(uint32 pageno, bool in_doubt)
 		ZenHTable  *ht = zen_standby_owner(h);
 		bool		committed = cts <= fate->committed;
 
-		if (ht == NULL || zen_tuple_is_void(slot) || committed == in_doubt || (in_doubt && cts > fate->doubt))
+		if (ht == NULL || zen_tuple_is_void(slot) || committed == in_doubt)
 			continue;
-		if (!(in_doubt ? zen_standby_push(slot, fate->xid) : place_newest(ht, slot, h)))
+		if (in_doubt && cts > fate->doubt)
+			zen_standby->unnamed[zen_pages[pageno].owner.region] = true;
+		else if (!(in_doubt ? zen_standby_push_found(slot, fate->xid) : place_newest(ht, slot, h)))
 			return false;
 	}
 	return true;
@@ -200,6 +200,7 @@ static bool
 scan_pool(void)
 {
 	rows_found = 0;
+	memset(zen_standby->unnamed, 0, sizeof(zen_standby->unnamed));
 	why_not = NULL;
 	if (!list_tables())
 		return false;
@@ -269,6 +270,8 @@ zen_standby_try_scan(void)
 
 	if (zen_standby_state() == ZEN_STANDBY_LIVE)
 		return true;
+	if (ZEN_FAULT(S14_OLD_SNAPSHOTS))
+		pg_usleep(3000000L);	/* there are snapshots before it */
 	LWLockAcquire(zen_lock(ZEN_LOCK_STANDBY), LW_EXCLUSIVE);
 	if (zen_standby_state() == ZEN_STANDBY_OFF)
 		zen_standby_become(ZEN_STANDBY_WAITING);

@@ -8,6 +8,7 @@
 
 #include "base/startup.h"
 #include "miscadmin.h"
+#include "nvm/layout.h"
 #include "port/atomics.h"
 #include "storage/condition_variable.h"
 #include "utils/snapshot.h"
@@ -37,6 +38,12 @@ typedef struct ZenStandby
 	/* S14: the snapshot taken when the scan began */
 	TransactionId since_xmax;
 	int32		since_count;
+
+	/*
+	 * regions where the scan has found versions of a transaction that it
+	 * cannot name, which has spilled them; the region's next decision does
+	 */
+	bool		unnamed[ZEN_MAX_REGIONS];
 
 	/* versions that are not settled, in the order of redo; standbyrows.c */
 	struct ZenStandbyChunk *first;

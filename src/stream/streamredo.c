@@ -281,6 +281,8 @@ redo_slots(ZenRecordReader *r)
 		zen_standby_anew("a record does not name its transaction");
 	if (head.kind != ZEN_DOUBT_NONE)
 		settle_former(&head);
+	if (head.kind != ZEN_DOUBT_NONE)
+		zen_standby_decides(head.region, zen_region_replayed(head.region), head.full_xid);
 	tell_standby(slots, head.full_xid, false);
 	zen_standby_await_readers();
 	while (r->at < r->end)

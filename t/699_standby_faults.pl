@@ -1,0 +1,142 @@
+# Reads on a hot standby whose rules are broken one by one (zen.fault on the standby): each is seen by what is compared
+# in t/698_standby_reads.pl, and without a fault nothing is.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use CopyServers;
+use PostgreSQL::Test::Cluster;
+use Test::More;
+use ZenTest;
+
+skip_unless_zen();
+skip_unless_faults();
+
+my $primary = copy_primary('primary', pool_size => '64MB', faults => 1, conf => <<'END');
+zen.standby_reads = on
+zen.spill_threshold = 64kB
+END
+$primary->start;
+my $dbh = connect_db($primary);
+run_all($dbh, 'CREATE EXTENSION zen', map { (
+		"CREATE TABLE ${_}_t (id int PRIMARY KEY, v int, w text) USING $_",
+		"INSERT INTO ${_}_t SELECT g, 1, repeat('x', 50) FROM generate_series(1, 500) g") } qw(heap zen));
+$primary->backup('base');
+my $standby = copy_of($primary, 'standby', 'base', has_streaming => 1);
+$standby->start;
+my $on_standby;
+again();
+
+my %seen_by = (
+	none => \&seen_by_none,
+	s1_seen_early => \&seen_in_doubt,
+	s2_not_unlinked => \&seen_undone,
+	s8_cut_early => \&seen_by_held,
+	s14_old_snapshots => \&seen_by_old);
+for my $fault (sort keys %seen_by)
+{
+	# without the fault nothing is seen; each time from new maps
+	for my $set ('none', $fault)
+	{
+		next if $set eq 'none' && $fault eq 'none';
+		inject_fault($standby, $set);
+		again();
+		my $seen = $seen_by{$fault}->($set);
+		is($seen ? 1 : 0, $set eq 'none' ? 0 : $fault eq 'none' ? 0 : 1, "$fault: what it breaks, with $set");
+	}
+}
+inject_fault($standby, 'none');
+$on_standby->disconnect;
+$dbh->disconnect;
+done_testing();
+
+# again -- the standby restarts, and has all that the primary has.
+sub again
+{
+	$on_standby->disconnect if $on_standby;
+	$standby->restart;
+	caught_up();
+	$on_standby = connect_db($standby);
+	value($on_standby, 'SELECT count(*) FROM zen_t');
+	return;
+}
+
+sub caught_up
+{
+	value($dbh, 'SELECT pg_current_wal_lsn()');
+	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
+	return;
+}
+
+sub differ
+{
+	my ($db) = @_;
+	my $rows = "(SELECT md5(string_agg(t::text, ',' ORDER BY id)) FROM AM_t t)";
+	return !value($db // $on_standby,
+		'SELECT (' . ($rows =~ s/AM/heap/r) . ' IS NOT DISTINCT FROM ' . ($rows =~ s/AM/zen/r) . ')::int');
+}
+
+sub both { return map { my $s = $_; map { $s =~ s/\bAM_/$_/gr } qw(heap_ zen_) } @_; }
+
+sub seen_by_none
+{
+	run_all($dbh, both('UPDATE AM_t SET v = v + 1', 'DELETE FROM AM_t WHERE id = 3', 'INSERT INTO AM_t VALUES (3, 1, NULL)'));
+	caught_up();
+	return differ();
+}
+
+# A transaction that is prepared has its rows in the log, and has not committed.
+sub seen_in_doubt
+{
+	run_all($dbh, 'BEGIN', both('UPDATE AM_t SET v = v + 1 WHERE id < 50'), q{PREPARE TRANSACTION 'p'});
+	caught_up();
+	my $seen = differ();
+	run_all($dbh, q{COMMIT PREPARED 'p'});
+	caught_up();
+	return $seen;
+}
+
+# Rows that were spilled and taken back: their slots are scrubbed, and used again.
+sub seen_undone
+{
+	run_all($dbh, 'BEGIN', 'SAVEPOINT s', both(q{UPDATE AM_t SET v = -1, w = repeat('y', 300)}), 'ROLLBACK TO s',
+		both('UPDATE AM_t SET v = v + 1 WHERE id = 7'), 'COMMIT', both(q{UPDATE AM_t SET w = repeat('z', 50) WHERE id < 100}));
+	caught_up();
+	my $result = run_sql($on_standby, q{SELECT (SELECT md5(string_agg(t::text, ',' ORDER BY id)) FROM heap_t t) IS DISTINCT FROM
+		(SELECT md5(string_agg(t::text, ',' ORDER BY id)) FROM zen_t t)});
+	return $result->{state} ne '' || $result->{rows}[0][0];
+}
+
+# A snapshot is held while rows are updated many times.
+sub seen_by_held
+{
+	my $holder = connect_db($standby);
+	run_all($holder, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
+	value($holder, 'SELECT count(*) FROM zen_t');
+	run_all($dbh, both("UPDATE AM_t SET v = v + $_")) for 1 .. 20;
+	caught_up();
+	my $seen = differ($holder);
+	$holder->disconnect;
+	return $seen;
+}
+
+# A snapshot that is older than the maps: with the fault the scan is late.
+sub seen_by_old
+{
+	$on_standby->disconnect;
+	$standby->restart;
+	$on_standby = connect_db($standby);
+	my $old = connect_db($standby);
+	run_all($old, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
+	value($old, 'SELECT count(*) FROM heap_t');
+	run_all($dbh, both('UPDATE AM_t SET v = v + 1'));
+	caught_up();
+	wait_for('the maps', sub { run_sql($on_standby, 'SELECT count(*) FROM zen_t')->{state} eq '' });
+	my $result = run_sql($old, q{SELECT (SELECT md5(string_agg(t::text, ',' ORDER BY id)) FROM heap_t t) IS DISTINCT FROM
+		(SELECT md5(string_agg(t::text, ',' ORDER BY id)) FROM zen_t t)});
+	$old->disconnect;
+	return $result->{state} eq '' && $result->{rows}[0][0];
+}
