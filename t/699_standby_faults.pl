@@ -34,6 +34,7 @@ my %seen_by = (
 	none => \&seen_by_none,
 	s1_seen_early => \&seen_in_doubt,
 	s2_not_unlinked => \&seen_undone,
+	s2_no_wait => \&seen_unwaited,
 	s8_cut_early => \&seen_by_held,
 	s14_old_snapshots => \&seen_by_old);
 for my $fault (sort keys %seen_by)
@@ -50,6 +51,8 @@ for my $fault (sort keys %seen_by)
 }
 inject_fault($standby, 'none');
 $on_standby->disconnect;
+is(goes_on($_) ? 1 : 0, $_ eq 'none' ? 0 : 1, "s15_readers_stay: what it breaks, with $_")
+  for qw(none s15_readers_stay);
 $dbh->disconnect;
 done_testing();
 
@@ -71,19 +74,24 @@ sub caught_up
 	return;
 }
 
+sub differing
+{
+	return 'SELECT (' . join(' IS DISTINCT FROM ',
+		map { "(SELECT md5(string_agg(t::text, ',' ORDER BY id)) FROM ${_}_t t)" } qw(heap zen)) . ')::int';
+}
+
 sub differ
 {
 	my ($db) = @_;
-	my $rows = "(SELECT md5(string_agg(t::text, ',' ORDER BY id)) FROM AM_t t)";
-	return !value($db // $on_standby,
-		'SELECT (' . ($rows =~ s/AM/heap/r) . ' IS NOT DISTINCT FROM ' . ($rows =~ s/AM/zen/r) . ')::int');
+	return value($db // $on_standby, differing());
 }
 
 sub both { return map { my $s = $_; map { $s =~ s/\bAM_/$_/gr } qw(heap_ zen_) } @_; }
 
 sub seen_by_none
 {
-	run_all($dbh, both('UPDATE AM_t SET v = v + 1', 'DELETE FROM AM_t WHERE id = 3', 'INSERT INTO AM_t VALUES (3, 1, NULL)'));
+	run_all($dbh, both('UPDATE AM_t SET v = v + 1', 'DELETE FROM AM_t WHERE id = 3',
+			'INSERT INTO AM_t VALUES (3, 1, NULL)'));
 	caught_up();
 	return differ();
 }
@@ -103,10 +111,10 @@ sub seen_in_doubt
 sub seen_undone
 {
 	run_all($dbh, 'BEGIN', 'SAVEPOINT s', both(q{UPDATE AM_t SET v = -1, w = repeat('y', 300)}), 'ROLLBACK TO s',
-		both('UPDATE AM_t SET v = v + 1 WHERE id = 7'), 'COMMIT', both(q{UPDATE AM_t SET w = repeat('z', 50) WHERE id < 100}));
+		both('UPDATE AM_t SET v = v + 1 WHERE id = 7'), 'COMMIT',
+		both(q{UPDATE AM_t SET w = repeat('z', 50) WHERE id < 100}));
 	caught_up();
-	my $result = run_sql($on_standby, q{SELECT (SELECT md5(string_agg(t::text, ',' ORDER BY id)) FROM heap_t t) IS DISTINCT FROM
-		(SELECT md5(string_agg(t::text, ',' ORDER BY id)) FROM zen_t t)});
+	my $result = run_sql($on_standby, differing());
 	return $result->{state} ne '' || $result->{rows}[0][0];
 }
 
@@ -135,8 +143,51 @@ sub seen_by_old
 	run_all($dbh, both('UPDATE AM_t SET v = v + 1'));
 	caught_up();
 	wait_for('the maps', sub { run_sql($on_standby, 'SELECT count(*) FROM zen_t')->{state} eq '' });
-	my $result = run_sql($old, q{SELECT (SELECT md5(string_agg(t::text, ',' ORDER BY id)) FROM heap_t t) IS DISTINCT FROM
-		(SELECT md5(string_agg(t::text, ',' ORDER BY id)) FROM zen_t t)});
+	my $result = run_sql($old, differing());
 	$old->disconnect;
 	return $result->{state} eq '' && $result->{rows}[0][0];
+}
+
+# Rows of which only the slot is known are read while their slots are taken again.
+sub seen_unwaited
+{
+	my ($fault) = @_;
+	run_all($dbh, map { ("DROP TABLE IF EXISTS ${_}_few", "CREATE TABLE ${_}_few (id int, v int) USING $_",
+			"INSERT INTO ${_}_few SELECT g, 0 FROM generate_series(1, 10) g") } qw(heap zen));
+	my $load = connect_db($primary);
+	my $seen = 0;
+	for (1 .. 8)
+	{
+		caught_up();
+		wait_for('rows that are only in the pool', sub { value($on_standby,
+				q{SELECT entries FROM _zen_table_versions('zen_few')}) == 0 });
+		my $updates = start_statement($load, q{DO $$BEGIN FOR i IN 1..300 LOOP
+			UPDATE heap_few SET v = v + 1; UPDATE zen_few SET v = v + 1; COMMIT; END LOOP; END$$});
+		my $result = run_sql($on_standby, q{SELECT (SELECT string_agg(t::text, ',' ORDER BY id) FROM heap_few t)
+			IS DISTINCT FROM (SELECT string_agg(t::text, ',' ORDER BY id) FROM zen_few t)});
+		$seen ||= $result->{state} ne '' || $result->{rows}[0][0];
+		finish_statement($updates);
+		last if $seen;
+	}
+	$load->disconnect;
+	return $seen;
+}
+
+# goes_on -- does a transaction that has read zen tables go on behind the promotion of its standby?
+sub goes_on
+{
+	my ($fault) = @_;
+	my $other = copy_of($primary, "standby_$fault", 'base', has_streaming => 1);
+	set_conf($other, "zen.fault = '$fault'");
+	$other->start;
+	value($dbh, 'SELECT pg_current_wal_lsn()');
+	$primary->wait_for_catchup($other, 'replay', $primary->lsn('insert'));
+	my $reader = connect_db($other);
+	run_all($reader, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
+	value($reader, 'SELECT count(*) FROM zen_t');
+	promoted($other)->disconnect;
+	my $state = state_of($reader, 'SELECT count(*) FROM heap_t');
+	$reader->disconnect;
+	$other->stop;
+	return $state eq '';
 }

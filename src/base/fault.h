@@ -129,11 +129,9 @@
 	X(S1_SEEN_EARLY, "s1_seen_early") \
 	X(S2_NO_WAIT, "s2_no_wait") \
 	X(S2_NOT_UNLINKED, "s2_not_unlinked") \
-	X(S6_NOT_SETTLED, "s6_not_settled") \
 	X(S8_CUT_EARLY, "s8_cut_early") \
 	X(S14_OLD_SNAPSHOTS, "s14_old_snapshots") \
 	X(S15_READERS_STAY, "s15_readers_stay") \
-	X(STANDBY_READS_SLOWLY, "standby_reads_slowly") \
 	X(POOL_PAUSE_CONDEMNED, "pool_pause_condemned") \
 	X(RESTAMP_SLOWLY, "restamp_slowly") \
 	X(COPY_STORED_SLOWLY, "copy_stored_slowly") \

@@ -166,7 +166,7 @@ zen_grow_replay(int file, uint32 npages)
 		!zen_file_longer(file, zen_file_base(file), from, to, NULL, PANIC))
 		return false;
 	grow_write_size(file, to);
-	zen_page_replay_grown(file, npages);
+	zen_page_describe_grown(file, npages);
 	return true;
 }
 

@@ -453,13 +453,10 @@ zen_page_reserve(void)
 }
 
 void
-zen_page_add(int file, uint32 npages)
+zen_page_describe_grown(int file, uint32 npages)
 {
 	uint32		begin = zen_pool.files[file].first + zen_file_pages(file);
 	uint32		end = zen_pool.files[file].first + npages;
-	uint32		head = ZEN_NO_PAGE,
-				tail = ZEN_NO_PAGE,
-				n = 0;
 
 	Assert(begin < end && end <= zen_pool.files[file].limit);
 	memset(&zen_pages[begin], 0, mul_size(end - begin, sizeof(ZenPage)));
@@ -470,6 +467,18 @@ zen_page_add(int file, uint32 npages)
 								 * whose pages end there */
 	if (end > zen_pool_pages())
 		pg_atomic_write_u32(zen_pool.npages, end);
+}
+
+void
+zen_page_add(int file, uint32 npages)
+{
+	uint32		begin = zen_pool.files[file].first + zen_file_pages(file);
+	uint32		end = zen_pool.files[file].first + npages;
+	uint32		head = ZEN_NO_PAGE,
+				tail = ZEN_NO_PAGE,
+				n = 0;
+
+	zen_page_describe_grown(file, npages);
 	for (uint32 p = end - 1; p >= begin; p--)
 	{
 		if (!zen_page_is_data(p))
@@ -658,7 +667,10 @@ zen_page_follow(uint32 pageno)
 	uint64		word = zen_nvm_load64(zen_page_word(pageno));
 	ZenPageOwner owner;
 
-	/* about to be zero, or damaged: what is on it does not count, or cannot be told */
+	/*
+	 * about to be zero, or damaged: what is on it does not count, or cannot
+	 * be told
+	 */
 	if (word == ZEN_PAGE_ZEROING || !word_fits(&word, &pageno))
 		return true;
 	owner = zen_page_word_owner(word);
@@ -666,21 +678,6 @@ zen_page_follow(uint32 pageno)
 		return true;
 	zen_page_forget(pageno);
 	return word == 0 || describe(pageno, owner);
-}
-
-void
-zen_page_replay_grown(int file, uint32 npages)
-{
-	uint32		begin = zen_pool.files[file].first + zen_file_pages(file);
-	uint32		end = zen_pool.files[file].first + npages;
-
-	Assert(begin < end && end <= zen_pool.files[file].limit);
-	memset(&zen_pages[begin], 0, mul_size(end - begin, sizeof(ZenPage)));
-	pg_write_barrier();			/* as in zen_page_add */
-	pg_atomic_write_u32(zen_pool.files[file].npages, npages);
-	pg_write_barrier();
-	if (end > zen_pool_pages())
-		pg_atomic_write_u32(zen_pool.npages, end);
 }
 
 uint32

@@ -153,13 +153,13 @@ extern bool zen_page_adopt(uint32 pageno);
  *
  * zen_page_forget -- the page has no DRAM half any more.
  *
- * zen_page_replay_grown -- a file has so many pages now; the new ones are zero.
+ * zen_page_describe_grown -- a file has so many pages now; the new ones are zero.
  *
  * zen_page_of_word -- the page whose word is at this offset of the pool; ZEN_NO_PAGE: there is none.
  */
 extern bool zen_page_follow(uint32 pageno);
 extern void zen_page_forget(uint32 pageno);
-extern void zen_page_replay_grown(int file, uint32 npages);
+extern void zen_page_describe_grown(int file, uint32 npages);
 extern uint32 zen_page_of_word(uint64 offset);
 
 /* Recovery: R10, make the files' heads and all directories of pages durable, as they have been read. */

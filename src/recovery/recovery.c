@@ -45,8 +45,8 @@
 #define LATE_PAGES		1024	/* a table with so many pages of its own is
 								 * mapped after the others; 64 MB */
 #define PROGRESS_MS		10000	/* between two lines in the log */
-#define STANDBY_WAIT_MS	10000	/* that a reader waits until a standby's maps are
-								 * made */
+#define STANDBY_WAIT_MS	10000	/* that a reader waits until a standby's maps
+								 * are made */
 #define STANDBY_LOOK_MS	200		/* between two looks at the end of recovery */
 
 ZenRecovery *zen_recovery;

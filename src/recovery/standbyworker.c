@@ -42,7 +42,7 @@ zen_standby_worker_register(void)
 }
 
 static void
-worker_nap(long ms)
+standby_nap(long ms)
 {
 	ZenAssertNotInEpoch();
 	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms, PG_WAIT_EXTENSION);
@@ -72,6 +72,6 @@ zen_standby_worker_main(Datum arg)
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
 	zen_xact_attach();
 	while (!ShutdownRequestPending && RecoveryInProgress())
-		worker_nap(make_round());
+		standby_nap(make_round());
 	proc_exit(RecoveryInProgress() ? 1 : 0);
 }

@@ -113,7 +113,7 @@ enqueue(DueItem *item, uint64 full_xid, uint32 htable, uint64 tidno, ZenVersion 
 
 /* The oldest item; NULL: there is none. */
 static DueItem *
-first_item(void)
+oldest_item(void)
 {
 	if (zen_standby->pending == 0)
 		return NULL;
@@ -155,7 +155,7 @@ zen_standby_owner(ZenTupleHeader h)
 static void
 retire(ZenVersion *v)
 {
-	DueItem	   *item = item_of(v);
+	DueItem    *item = item_of(v);
 
 	if (item != NULL)
 		item->version = NULL;
@@ -182,7 +182,7 @@ retire_all(ZenVersion *list)
  * TransactionIdIsInProgress() is of no use here: the startup process has no snapshot by which it knows old xids.
  */
 static bool
-has_committed(ZenVersion *v)
+writer_committed(ZenVersion *v)
 {
 	uint64		full_xid;
 
@@ -200,7 +200,7 @@ has_committed(ZenVersion *v)
 
 /* A version whose data is in its slot. */
 static ZenVersion *
-make_lean(ZenSlot slot, ZenTupleHeader h, uint64 full_xid)
+lean_version(ZenSlot slot, ZenTupleHeader h, uint64 full_xid)
 {
 	ZenVersion *v = zen_version_alloc(0);
 
@@ -333,7 +333,7 @@ settle(DueItem *item)
 		return;
 	word = zen_tidmap_word(&zen_htables[item->htable], item->tidno);
 	w = zen_word_read(word);
-	if (!has_committed(v))
+	if (!writer_committed(v))
 	{
 		zen_version_set(v, ZEN_V_ABORTED);
 		if (zen_word_leads_to(w, v))
@@ -370,7 +370,7 @@ settle_some(uint32 n)
 
 	while (done < n)
 	{
-		DueItem	   *item = first_item();
+		DueItem    *item = oldest_item();
 
 		if (item == NULL || item->full_xid > U64FromFullTransactionId(zen_horizon.passed))
 			break;
@@ -496,10 +496,10 @@ make_room(void)
 	settle_due();
 	if (zen_standby->pending < before)
 		return true;
-	if (first_item() == NULL || !AmStartupProcess())
+	if (oldest_item() == NULL || !AmStartupProcess())
 		return false;
 	zen_standby->conflicts++;
-	zen_conflict_with_snapshots(XidFromFullTransactionId(FullTransactionIdFromU64(first_item()->full_xid)), all);
+	zen_conflict_with_snapshots(XidFromFullTransactionId(FullTransactionIdFromU64(oldest_item()->full_xid)), all);
 	settle_due();
 	return zen_standby->pending < before;
 }
@@ -591,7 +591,7 @@ leave_chain(ZenWord *word, ZenSlot slot, TransactionId again)
 
 	for (ZenVersion *v = zen_word_entry(zen_word_read(word)); v != NULL; newer = v, v = v->older)
 	{
-		bool		committed = has_committed(v);
+		bool		committed = writer_committed(v);
 
 		if (v->slot == slot)
 		{
@@ -659,7 +659,7 @@ push(ZenSlot slot, uint64 full_xid)
 	ZenVersion *v,
 			   *head = NULL,
 			   *copy = NULL;
-	DueItem	   *item;
+	DueItem    *item;
 	uint64		w;
 
 	if (ht == NULL || zen_tuple_is_void(slot))
@@ -673,7 +673,7 @@ push(ZenSlot slot, uint64 full_xid)
 	if (head != NULL && is_again(head, slot, xid, zen_word1_code(h.word1)))
 		return true;
 	item = next_item();
-	v = item != NULL ? make_lean(slot, h, full_xid) : NULL;
+	v = item != NULL ? lean_version(slot, h, full_xid) : NULL;
 	if (v == NULL)
 		return false;
 
@@ -860,8 +860,8 @@ zen_standby_end(void)
 }
 
 /*
- * S6: readers find the answer in the version itself from now on.  Those that committed are not frozen: an older snapshot
- * may not see them.
+ * S6: readers find the answer in the version itself from now on.  Those that committed are not frozen: an older
+ * snapshot may not see them.
  */
 void
 zen_standby_forgets(uint64 oldest)
@@ -869,7 +869,7 @@ zen_standby_forgets(uint64 oldest)
 	static uint64 done = 0;
 	uint32		from = zen_standby->first_item;
 
-	if (!following || oldest <= done || ZEN_FAULT(S6_NOT_SETTLED))
+	if (!following || oldest <= done)
 		return;
 	done = oldest;
 	settle_due();
@@ -879,7 +879,7 @@ zen_standby_forgets(uint64 oldest)
 		uint32		end = c == zen_standby->last ? zen_standby->nitems : CHUNK_ITEMS;
 
 		for (uint32 i = from; i < end; i++)
-			if (c->items[i].version != NULL && c->items[i].full_xid < oldest && !has_committed(c->items[i].version))
+			if (c->items[i].version != NULL && c->items[i].full_xid < oldest && !writer_committed(c->items[i].version))
 				zen_version_set(c->items[i].version, ZEN_V_ABORTED);
 	}
 }

@@ -13,8 +13,8 @@
 extern bool (*zen_standby_committed) (uint64 full_xid);
 
 /*
- * zen_standby_begin -- a record of zen is about to be replayed.  From here on to zen_standby_end no other process changes
- * maps.  Waits for a scan, or for a step of the worker.
+ * zen_standby_begin -- a record of zen is about to be replayed.  From here on to zen_standby_end no other process
+ * changes maps.  Waits for a scan, or for a step of the worker.
  *
  * zen_standby_follows -- does this process keep maps, in this record?
  */
@@ -23,8 +23,9 @@ extern void zen_standby_end(void);
 extern bool zen_standby_follows(void);
 
 /*
- * zen_standby_leaves -- the slot is about to lose what it has: to the version with the header next, of the transaction
- * full_xid, or to nothing (NULL).  No row leads there any more on return, unless it is the same version again.
+ * zen_standby_leaves -- the slot is about to lose what it has: to the version with the header next, of the
+ * transaction full_xid, or to nothing (NULL).  No row leads there any more on return, unless it is the same version
+ * again.
  *
  * zen_standby_await_readers -- S2: return when no reader can be at what rows have led to.  Before the first store.
  *
@@ -41,7 +42,8 @@ extern void zen_standby_stored(ZenSlot slot, uint64 full_xid);
 extern void zen_standby_decides(uint32 region, uint64 committed, uint64 full_xid);
 
 /*
- * zen_standby_page_leaves -- zen_standby_leaves() for all slots of a page that becomes zero, and the wait for readers.
+ * zen_standby_page_leaves -- zen_standby_leaves() for all slots of a page that becomes zero, and the wait for
+ * readers.
  *
  * zen_standby_page_changed, zen_standby_htable_changed -- a word or an entry of a directory was stored.
  */
@@ -50,8 +52,8 @@ extern void zen_standby_page_changed(uint32 pageno);
 extern void zen_standby_htable_changed(uint32 idx);
 
 /*
- * zen_standby_anew -- what comes cannot be told row by row: readers are ended, and the maps are made anew.  Before the
- * first store.
+ * zen_standby_anew -- what comes cannot be told row by row: readers are ended, and the maps are made anew.  Before
+ * the first store.
  */
 extern void zen_standby_anew(const char *why);
 
@@ -63,8 +65,8 @@ extern void zen_standby_forgets(uint64 oldest);
  *
  * zen_standby_drop -- maps, tables and pages have no DRAM half any more.  No reader is left, and the lock is held.
  *
- * zen_standby_push_found -- a scan has found a version of full_xid: it is the newest of its row if its Tx-CTS says so, as
- * a transaction may have spilled a row more than once.  False: DRAM is full, or a slot is damaged.
+ * zen_standby_push_found -- a scan has found a version of full_xid: it is the newest of its row if its Tx-CTS says
+ * so, as a transaction may have spilled a row more than once.  False: DRAM is full, or a slot is damaged.
  */
 extern bool zen_standby_collect(void);
 extern void zen_standby_drop(void);

@@ -1,11 +1,11 @@
 /*
  * standbyscan.c -- a hot standby: maps from the pool, once; and their end.
  *
- * The scan holds the lock, so redo of zen's records stands, and the pool is as one of them has left it.  Like recovery's
- * (recovery/passes.c) it first finds what each region has committed.  Then the newest committed version of each row
- * enters the map.  Versions of the transaction that a region's descriptor names are pushed on top, under its xid: it may
- * have committed or not, as PostgreSQL's snapshots say.  All others were spilled by transactions that redo will name when
- * it tells of their end (zen_standby_decides), or are of some that never commit.
+ * The scan holds the lock, so redo of zen's records stands, and the pool is as one of them has left it.  Like
+ * recovery's (recovery/passes.c) it first finds what each region has committed.  Then the newest committed version of
+ * each row enters the map.  Versions of the transaction that a region's descriptor names are pushed on top, under its
+ * xid: it may have committed or not, as PostgreSQL's snapshots say.  All others were spilled by transactions that
+ * redo will name when it tells of their end (zen_standby_decides), or are of some that never commit.
  *
  * Nothing is stored in the pool (S16).
  */
@@ -34,7 +34,8 @@
 typedef struct Fate
 {
 	uint64		committed;		/* R3: up to this Tx-CTS */
-	uint64		xid;			/* of the transaction in doubt, and up to where; */
+	uint64		xid;			/* of the transaction in doubt, and up to
+								 * where; */
 	uint64		doubt;			/* 0: none */
 } Fate;
 

@@ -104,8 +104,8 @@ extern bool zen_standby_has_read(void);
 extern void zen_standby_check(Snapshot snapshot);
 
 /*
- * zen_standby_end_readers -- end all other transactions that have a snapshot and have read zen tables here; returns when
- * they have ended.  The state is not LIVE any more.
+ * zen_standby_end_readers -- end all other transactions that have a snapshot and have read zen tables here; returns
+ * when they have ended.  The state is not LIVE any more.
  */
 extern void zen_standby_end_readers(void);
 

@@ -1,13 +1,13 @@
 /*
  * standbyplan.c -- plans on a hot standby: zen tables have no indexes there.
  *
- * Their indexes are unlogged, and the planner would open files that are not there.  It asks the table for its size, then
- * looks in the relcache entry if there are indexes, and calls get_relation_info_hook at the end.  From the first to the
- * last of these steps the entry says that there are none.  No other process sees that, and in this one nobody else looks
- * in between, as the relation is being planned.
+ * Their indexes are unlogged, and the planner would open files that are not there.  It asks the table for its size,
+ * then looks in the relcache entry if there are indexes, and calls get_relation_info_hook at the end.  From the first
+ * to the last of these steps the entry says that there are none.  No other process sees that, and in this one nobody
+ * else looks in between, as the relation is being planned.
  *
- * After an error the entry is set right while the planner still has the relation open.  So the entry is never left as it
- * is when the server is promoted, and the session inserts into the table.
+ * After an error the entry is set right while the planner still has the relation open.  So the entry is never left as
+ * it is when the server is promoted, and the session inserts into the table.
  */
 #include "table/standbyplan.h"
 

@@ -2,11 +2,11 @@
  * standbytoast.c -- long values on a hot standby, where the index of a toast table is not there.
  *
  * A session that needs a chunk reads the toast table once, and keeps the TIDs of all chunks: 16 bytes each, sorted by
- * value and number.  A TID is a hint: the chunk is read under it and must have the value's id and number.  If there is
- * none, the table is read again.
+ * value and number.  A TID is a hint: the chunk is read under it and must have the value's id and number.  If there
+ * is none, the table is read again.
  *
- * A chunk is visible to each snapshot that sees the row.  If the row was read by another snapshot than the active one,
- * the chunk may be deleted for that.  Then SnapshotToast finds it, as on a primary.
+ * A chunk is visible to each snapshot that sees the row.  If the row was read by another snapshot than the active
+ * one, the chunk may be deleted for that.  Then SnapshotToast finds it, as on a primary.
  */
 #include "table/standbytoast.h"
 
@@ -146,7 +146,8 @@ lower_bound(const ToastMap *map, Oid valueid, int32 seq)
 static bool
 show_chunk(Relation toastrel, const ChunkTid *chunk, Snapshot snapshot, TupleTableSlot *slot)
 {
-	ZenFetch	f = {.ht = zen_rel_htable_raw(toastrel),.tidno = chunk->tidno,.snapshot = snapshot,.code = ZEN_ANY_CODE};
+	ZenFetch	f = {.ht = zen_rel_htable_raw(toastrel),.tidno = chunk->tidno,.snapshot = snapshot,
+	.code = ZEN_ANY_CODE};
 	Oid			valueid;
 	int32		seq;
 
