@@ -115,6 +115,8 @@ zen_standby_check(Snapshot s)
 	if (zen_standby_state() != ZEN_STANDBY_LIVE)
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 RecoveryInProgress() ?
+				 errmsg("the snapshot cannot read zen tables any more, whose maps were given up") :
 				 errmsg("a snapshot from before the promotion cannot read zen tables any more"),
 				 errhint("Repeat the transaction.")));
 	if (is_older_than_maps(s) && !ZEN_FAULT(S14_OLD_SNAPSHOTS))
