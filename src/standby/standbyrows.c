@@ -200,7 +200,7 @@ writer_committed(ZenVersion *v)
 
 /* A version whose data is in its slot. */
 static ZenVersion *
-lean_version(ZenSlot slot, ZenTupleHeader h, uint64 full_xid)
+slot_version(ZenSlot slot, ZenTupleHeader h, uint64 full_xid)
 {
 	ZenVersion *v = zen_version_alloc(0);
 
@@ -673,7 +673,7 @@ push(ZenSlot slot, uint64 full_xid)
 	if (head != NULL && is_again(head, slot, xid, zen_word1_code(h.word1)))
 		return true;
 	item = next_item();
-	v = item != NULL ? lean_version(slot, h, full_xid) : NULL;
+	v = item != NULL ? slot_version(slot, h, full_xid) : NULL;
 	if (v == NULL)
 		return false;
 
