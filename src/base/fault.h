@@ -127,7 +127,6 @@
 	X(W6_ROLE_LATE, "w6_role_late") \
 	X(W7_REDO_UNSYNCED, "w7_redo_unsynced") \
 	X(S1_SEEN_EARLY, "s1_seen_early") \
-	X(S2_NO_WAIT, "s2_no_wait") \
 	X(S2_NOT_UNLINKED, "s2_not_unlinked") \
 	X(S8_CUT_EARLY, "s8_cut_early") \
 	X(S14_OLD_SNAPSHOTS, "s14_old_snapshots") \

@@ -12,7 +12,6 @@
  */
 #include "row/rowread.h"
 
-#include "base/fault.h"
 #include "cache/clock.h"
 #include "cache/spillmap.h"
 #include "cache/version.h"
@@ -261,11 +260,8 @@ fetch_version(ZenFetch *f, ZenVersion *head, bool point, ZenSlot *slot)
 static pg_attribute_always_inline Fetched
 fetch_slot(const ZenFetch *f, ZenSlot slot)
 {
-	ZenTupleHeader h;
+	ZenTupleHeader h = zen_tuple_header(slot);
 
-	if (ZEN_FAULT(S2_NO_WAIT))
-		pg_usleep(20000L);
-	h = zen_tuple_header(slot);
 	if (f->code >= 0 && zen_word1_code(h.word1) != f->code)
 		return FETCH_NONE;
 	return copy_out_slot(f->row, f->tidno, slot, h.word1) ? FETCH_MISSED : FETCH_DAMAGED;

@@ -643,7 +643,7 @@ zen_standby_leaves(ZenSlot slot, uint64 full_xid, const ZenTupleHeader *next)
 void
 zen_standby_await_readers(void)
 {
-	if (following && dirty && !ZEN_FAULT(S2_NO_WAIT))
+	if (following && dirty)
 		zen_epoch_wait();
 	dirty = false;
 }
