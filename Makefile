@@ -114,6 +114,7 @@ OBJS = $(addprefix src/base/, \
 		tuple.o \
 		region.o \
 		htable.o \
+		touched.o \
 		page.o \
 		grow.o \
 		slotalloc.o) \
@@ -161,9 +162,12 @@ OBJS = $(addprefix src/base/, \
 		xact.o) \
 	$(addprefix src/recovery/, \
 		savedmap.o \
+		runmap.o \
+		runload.o \
 		passes.o \
 		syncer.o \
 		recovery.o \
+		gate.o \
 		standbyworker.o \
 		worker.o) \
 	$(addprefix src/table/, \

@@ -27,7 +27,9 @@
 #include "nvm/grow.h"
 #include "nvm/poolopen.h"
 #include "nvm/slotalloc.h"
+#include "nvm/touched.h"
 #include "recovery/recovery.h"
+#include "recovery/runmap.h"
 #include "recovery/standbyworker.h"
 #include "recovery/syncer.h"
 #include "row/visibility.h"
@@ -106,6 +108,7 @@ static const ZenShmem *const modules[] = {
 	&partition,					/* likewise */
 	&zen_tuple_shmem,
 	&zen_region_shmem,			/* as many as nodes with files */
+	&zen_touched_shmem,			/* of an open pool */
 	&zen_page_shmem,			/* for the pages of all files */
 	&zen_htable_shmem,
 	&zen_slotalloc_shmem,
@@ -124,6 +127,7 @@ static const ZenShmem *const modules[] = {
 	&zen_exclusive_shmem,
 	&zen_prepared_shmem,
 	&zen_recovery_shmem,
+	&zen_runmap_shmem,
 	&zen_syncer_shmem,			/* the pool is open */
 	&zen_treedir_shmem,
 	&zen_statements_shmem,

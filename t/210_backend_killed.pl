@@ -8,6 +8,7 @@
 # - memory that runs out at random (malloc fails): an error of a statement, or PostgreSQL's
 #   own PANIC, but nothing that was acknowledged is lost
 # - a clock that is set back, and forward again: nothing in zen goes by the clock
+# - SIGKILL when one copy of the superblock is written, and not yet the other one
 # - SIGBUS because the pool file was cut short: the server ends and says why, and does not
 #   start before the pool is whole again
 #
@@ -22,6 +23,8 @@ use lib "$FindBin::RealBin/lib";
 use CrashRound;
 use File::Copy 'copy';
 use IPC::Run ();
+use PoolFile;
+use PoolLayout;
 use PostgreSQL::Test::Utils ();
 use Test::More;
 use Time::HiRes qw(sleep time);
@@ -66,6 +69,7 @@ for my $round (1 .. $rounds)
 }
 $load->print_counts;
 test_indexes();
+test_superblock_copies();
 test_sigbus();
 done_testing();
 
@@ -261,6 +265,46 @@ sub test_indexes
 	value($dbh, 'DROP TABLE acc');
 	$dbh->disconnect;
 	return;
+}
+
+# --- copies of the superblock -----------------------------------------------
+
+# The worker raises the mark in one copy of the superblock, and then in the other one.  It can be killed in between.
+sub test_superblock_copies
+{
+	$dbh = reconnect();
+	my $pool = open_pool(pool_path($node));
+	# the worker may raise the mark just now
+	wait_for('one copy with another mark', sub {
+		mark_older_copy($pool);
+		return grep { /superblock .* differs from the one in force/ } ZenTest::findings($dbh); });
+	my $log = log_size($node);
+	kill 'KILL', value($dbh, 'SELECT pg_backend_pid()');
+	$dbh = reconnect();
+	like(log_since($node, $log), qr/a copy of the superblock of .* was written again/, 'one copy marked: the log');
+	is_sound($dbh, 'one copy marked, after a crash');
+	$dbh->disconnect;
+	return;
+}
+
+# mark_older_copy -- give it another mark than the copy in force has; its checksum is right.
+sub mark_older_copy
+{
+	my ($pool) = @_;
+	my ($older) = sort { super_field($pool, $a, 16, 'Q<') <=> super_field($pool, $b, 16, 'Q<') } super_offsets();
+	my $mark  = super_field($pool, $older, 92, 'L<');
+	my $bytes = peek($pool, $older, 96);
+	substr($bytes, 92, 4) = pack('L<', $mark + 1000);
+	substr($bytes, 12, 4) = pack('L<', 0);
+	substr($bytes, 12, 4) = pack('L<', crc32c($bytes));
+	poke($pool, $older, $bytes);
+	return;
+}
+
+sub super_field
+{
+	my ($pool, $copy, $offset, $type) = @_;
+	return unpack($type, peek($pool, $copy + $offset, length pack($type, 0)));
 }
 
 # --- SIGBUS -----------------------------------------------------------------

@@ -50,6 +50,11 @@ my @faults = (
 	[ r14_no_mark                  => \&numbers_burnt ],
 	[ r14_ignore_mark              => \&numbers_burnt ],
 	[ r15_same_cts_twice           => \&updated_twice ],
+	[ r21_forgotten                => \&changed_after_save ],
+	[ r21_saved_early              => \&spilled_while_saved ],
+	[ r21_no_watermark             => \&evidence_untouched ],
+	[ r21_untouched_early          => \&died_while_saving ],
+	[ r21_old_map                  => \&old_map_restored ],
 	[ restamp_untold               => \&locked_while_prepared ],
 );
 my %wanted = map { $_ => 1 } split ' ', $ENV{FAULTS} || '';
@@ -80,6 +85,9 @@ for (@faults)
 # the same, and told: who meets a slot half done looks again
 is(play('restamp_slowly', \&locked_while_prepared), '', 'rows that are being restamped are not taken for damaged ones')
   if grep { $_->[0] eq 'restamp_untold' } @faults;
+# so is a start between two steps of a save
+is(play('r21_stop_saved', \&died_while_saving), '', 'the server dies behind the file of a save')
+  if grep { $_->[0] eq 'r21_untouched_early' } @faults;
 done_testing();
 
 # --- the server -------------------------------------------------------------
@@ -405,6 +413,87 @@ sub spilled_to_savepoint
 		'INSERT INTO t VALUES (3, 100), (4, 100), (5, 100)', 'ROLLBACK TO a', 'INSERT INTO t VALUES (6, 3)', 'COMMIT');
 	crash_and_start();
 	expect('SELECT sum(v) FROM t', 33);
+	return;
+}
+
+# A table of 2 MB, which has pages of its own, and a map that tells of them.
+sub saved_table
+{
+	value($dbh, $_) for 'CREATE TABLE t (id int, v text) USING zen',
+	  q{INSERT INTO t SELECT g, repeat('x', 180) FROM generate_series(1, 10000) g};
+	value($dbh, 'SELECT zen_save_map()');
+	return;
+}
+
+# New versions on a page that the map tells of: it has others of this size, and room.
+sub change_some
+{
+	value($dbh, q{UPDATE t SET v = repeat('y', 180) WHERE id BETWEEN 5000 AND 5099});
+	return;
+}
+
+sub changed_after_save
+{
+	saved_table();
+	change_some();
+	crash_and_start();
+	expect(q{SELECT count(*) || ' ' || count(*) FILTER (WHERE v LIKE 'y%') FROM t}, '10000 100');
+	return;
+}
+
+# A large transaction holds its region, with rows in NVM, when the map is saved.
+sub spilled_while_saved
+{
+	my $other = connect_db($node);
+	saved_table();
+	value($other, 'SET zen.spill_threshold = 0');
+	in_transaction($other, q{UPDATE t SET v = 'open' WHERE id <= 2000});
+	value($dbh, 'SELECT zen_save_map()');
+	crash_and_start();
+	expect(q{SELECT count(*) || ' ' || count(*) FILTER (WHERE v = 'open') FROM t}, '10000 0');
+	return;
+}
+
+# The only LP of a transaction is on a page that is not read, and the page that is read has other rows of it.
+sub evidence_untouched
+{
+	value($dbh, $_) for 'CREATE TABLE u (id int, v text) USING zen',
+	  q{INSERT INTO u SELECT g, repeat('x', 180) FROM generate_series(1, 5000) g};
+	saved_table();
+	in_transaction($dbh, q{INSERT INTO t SELECT g, 'both' FROM generate_series(1, 10) g},
+		q{INSERT INTO u VALUES (0, repeat('x', 180))}, 'COMMIT');
+	value($dbh, 'SELECT zen_save_map()');
+	value($dbh, 'SET zen.spill_threshold = 0');
+	in_transaction($dbh, q{INSERT INTO t SELECT g, 'open' FROM generate_series(1, 10) g});
+	crash_and_start();
+	expect(q{SELECT count(*) || ' ' || count(*) FILTER (WHERE v = 'both') FROM t}, '10010 10');
+	return;
+}
+
+# The map is saved a second time, and the server dies meanwhile if the fault says so.
+sub died_while_saving
+{
+	saved_table();
+	change_some();
+	run_sql($dbh, 'SELECT zen_save_map()');
+	crash_and_start();
+	expect(q{SELECT count(*) || ' ' || count(*) FILTER (WHERE v LIKE 'y%') FROM t}, '10000 100');
+	return;
+}
+
+sub old_map_restored
+{
+	my $map = $node->data_dir . '/pgsql_tmp_zen.map';
+	saved_table();
+	system_ok('cp', $map, "$map.old");
+	change_some();
+	# the next versions go to other pages
+	value($dbh, q{INSERT INTO t SELECT g, repeat('z', 180) FROM generate_series(10001, 11000) g});
+	value($dbh, 'SELECT zen_save_map()') for 1, 2;
+	crash($node);
+	system_ok('mv', "$map.old", $map);
+	start();
+	expect(q{SELECT count(*) || ' ' || count(*) FILTER (WHERE v LIKE 'y%') FROM t}, '11000 100');
 	return;
 }
 

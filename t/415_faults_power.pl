@@ -48,6 +48,7 @@ my %scenarios = (
 	r16_no_superblock        => 'grow',
 	r18_redo_unflushed       => 'standby/several_rows',
 	r20_state_first          => 'marks',
+	r21_not_durable          => 'saved_running',
 	# where caches survive, the order of stores and the last fence are what is left to break
 	'r2_lp_first/caches'          => 'several_rows',
 	'r2_no_last_fence/caches'     => 'insert',

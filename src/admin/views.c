@@ -27,6 +27,7 @@
 #include "nvm/poolfile.h"
 #include "recovery/gate.h"
 #include "recovery/recovery.h"
+#include "recovery/runmap.h"
 #include "row/visibility.h"
 #include "stream/streamsink.h"
 #include "stream/streamtail.h"
@@ -45,6 +46,7 @@ PG_FUNCTION_INFO_V1(zen_view_exclusive);
 PG_FUNCTION_INFO_V1(zen_view_pool);
 PG_FUNCTION_INFO_V1(zen_view_pool_files);
 PG_FUNCTION_INFO_V1(zen_pool_grow);
+PG_FUNCTION_INFO_V1(zen_save_map_now);
 PG_FUNCTION_INFO_V1(zen_view_numa);
 PG_FUNCTION_INFO_V1(zen_view_numa_partitions);
 PG_FUNCTION_INFO_V1(zen_view_recovery);
@@ -436,6 +438,21 @@ zen_pool_grow(PG_FUNCTION_ARGS)
 				(errmsg("zen pool file \"%s\" has grown from %zu to %zu MB",
 						zen_files[file].path, MB(before), MB(after))));
 	PG_RETURN_INT64((int64) after);
+}
+
+/* zen_save_map -- see doc/functions.md. */
+Datum
+zen_save_map_now(PG_FUNCTION_ARGS)
+{
+	const char *why;
+
+	zen_gate();
+	why = zen_runmap_save();
+	if (why != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("zen has not saved its map: %s", why)));
+	PG_RETURN_VOID();
 }
 
 /* ---------- zen_stat_numa ---------- */

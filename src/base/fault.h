@@ -114,6 +114,13 @@
 	X(R19_PAUSE_DECIDED, "r19_pause_decided") \
 	X(R19_PAUSE_COMMITTED, "r19_pause_committed") \
 	X(R20_STATE_FIRST, "r20_state_first") \
+	X(R21_NOT_DURABLE, "r21_not_durable") \
+	X(R21_FORGOTTEN, "r21_forgotten") \
+	X(R21_SAVED_EARLY, "r21_saved_early") \
+	X(R21_NO_WATERMARK, "r21_no_watermark") \
+	X(R21_UNTOUCHED_EARLY, "r21_untouched_early") \
+	X(R21_STOP_SAVED, "r21_stop_saved") \
+	X(R21_OLD_MAP, "r21_old_map") \
 	X(W1_NO_SYNC, "w1_no_sync") \
 	X(W1_NO_HOLD, "w1_no_hold") \
 	X(W1_LET_GO_BLINDLY, "w1_let_go_blindly") \
@@ -160,7 +167,12 @@ extern int	zen_fault;
 
 #define ZEN_FAULT(name)		unlikely(zen_fault == ZEN_FAULT_##name)
 
+/* Is any fault in force?  Then a check that would stop the server is left to the tests. */
+#define ZEN_FAULT_IS_SET()	(zen_fault != ZEN_FAULT_NONE)
+
 #else
+
+#define ZEN_FAULT_IS_SET()	false
 
 #define ZEN_FAULT(name)		false
 

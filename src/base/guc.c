@@ -43,6 +43,7 @@ bool		zen_met_cache_split = true;
 bool		zen_skip_damaged_rows = false;
 static char *loaded_version;
 bool		zen_save_map = true;
+int			zen_save_map_interval = 0;
 int			zen_default_index = ZEN_INDEX_BTREE;
 int			zen_stream = ZEN_STREAM_OFF;
 bool		zen_allow_copies_without_rows = false;
@@ -405,6 +406,12 @@ define_start_settings(void)
 							 "each row as it does so.",
 							 &zen_save_map, true,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("zen.save_map_interval",
+							"Time between two saves of the map while the server runs.",
+							"A start after a crash loads the last one, and reads only pages that have changed since.  "
+							"0: none is saved, and it reads the whole pool.",
+							&zen_save_map_interval, 0, 0, INT_MAX / 1000,
+							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 }
 
 /* The executor, statistics, and cases that are normally errors. */

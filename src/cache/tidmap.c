@@ -343,7 +343,7 @@ add_directory(TidMap *map)
 }
 
 void
-zen_tidmap_reserve(ZenHTable *ht, uint64 nblocks)
+zen_tidmap_reserve_words(ZenHTable *ht, uint64 nblocks)
 {
 	TidMap	   *map = &maps[ht->idx];
 	uint32		nleaves = (uint32) ((nblocks * ZEN_TIDS_PER_BLOCK + ZEN_LEAF_WORDS - 1) / ZEN_LEAF_WORDS);
@@ -359,7 +359,13 @@ zen_tidmap_reserve(ZenHTable *ht, uint64 nblocks)
 	for (uint32 i = 0; i < nleaves; i++)
 		map->dir[i] = zen_arena_alloc_or_error(LEAF_BYTES);
 	pg_atomic_write_u32(&map->nleaves, nleaves);
-	pg_atomic_write_u32(&map->nblocks, (uint32) nblocks);
+}
+
+void
+zen_tidmap_reserve(ZenHTable *ht, uint64 nblocks)
+{
+	zen_tidmap_reserve_words(ht, nblocks);
+	pg_atomic_write_u32(&maps[ht->idx].nblocks, (uint32) nblocks);
 }
 
 void

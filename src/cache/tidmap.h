@@ -306,8 +306,11 @@ extern ZenWord *zen_tidmap_try_extend(ZenHTable *ht, uint64 tidno);
 
 /*
  * zen_tidmap_reserve -- recovery: make room for so many blocks in an empty map, with words of any contents; throws.
+ *
+ * zen_tidmap_reserve_words -- the same, but the blocks are not handed out yet: zen_tidmap_extend() does that.
  */
 extern void zen_tidmap_reserve(ZenHTable *ht, uint64 nblocks);
+extern void zen_tidmap_reserve_words(ZenHTable *ht, uint64 nblocks);
 
 /* zen_tidmap_set_free_blocks -- VACUUM: these blocks have UNUSED words; the array is copied.  Never throws. */
 extern void zen_tidmap_set_free_blocks(ZenHTable *ht, const uint32 *blocks, uint32 n);

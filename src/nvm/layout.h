@@ -10,6 +10,8 @@
  *	8 KB		4 KB		Tx-CTS high-water mark (ZenMarkRecord, R14)
  *	12 KB		64			what recovery must know of the WAL's end (ZenTailState, R17)
  *	64 KB		512 KB		region directory, ZEN_MAX_REGIONS entries of 64 bytes
+ *	576 KB		64			which map saved while the server ran fits (ZenTouchedState, R21)
+ *	640 KB		1408 KB		in each file: one bit for each of its pages, touched since that map was saved
  *	2 MB		4 MB		HTable directory, ZEN_MAX_HTABLES entries of 128 bytes
  *	6 MB		n * 2 MB	page directory, one 8-byte word per page of the pool
  *	then					data pages of 64 KB, each cut into equal slots of one size class
@@ -59,6 +61,8 @@
 #define ZEN_OFF_CTS_MARK		((Size) 8192)
 #define ZEN_OFF_TAIL			((Size) 12288)
 #define ZEN_OFF_REGIONS			((Size) 64 * 1024)
+#define ZEN_OFF_TOUCHED_STATE	((Size) 576 * 1024)
+#define ZEN_OFF_TOUCHED			((Size) 640 * 1024)
 #define ZEN_OFF_HTABLES			ZEN_AREA_ALIGN
 #define ZEN_OFF_PAGES			(3 * ZEN_AREA_ALIGN)
 
@@ -195,6 +199,30 @@ typedef struct ZenTailState
 } ZenTailState;
 
 StaticAssertDecl(sizeof(ZenTailState) == ZEN_LINE && ZEN_OFF_TAIL % ZEN_LINE == 0, "the tail's state is one line");
+
+/* ---------- pages that were touched since the map was saved while the server ran (R21) ---------- */
+
+/*
+ * One line; it counts only if the check fits.  Versions of zen that do not know it leave it as it is.  They raise the
+ * generation of the pool and not this one, so what they have stored breaks the chain.
+ */
+typedef struct ZenTouchedState
+{
+	uint64		chain;			/* generation of the run that saved the first
+								 * map since which all stores are noted; 0:
+								 * none */
+	uint64		seq;			/* of the newest map, counted from there */
+	uint64		generation;		/* of the last run that has noted its stores */
+	uint64		check;			/* CRC32C of the three */
+} ZenTouchedState;
+
+StaticAssertDecl(sizeof(ZenTouchedState) <= ZEN_LINE && ZEN_OFF_TOUCHED_STATE % ZEN_LINE == 0 &&
+				 ZEN_OFF_TOUCHED_STATE >= ZEN_OFF_REGIONS + ZEN_MAX_REGIONS * sizeof(ZenRegionEntry) &&
+				 ZEN_OFF_TOUCHED_STATE + ZEN_LINE <= ZEN_OFF_TOUCHED && ZEN_OFF_TOUCHED < ZEN_OFF_HTABLES,
+				 "touched pages lie between regions and HTables");
+
+/* Pages of a file that have a bit; pages behind them count as touched at any time. */
+#define ZEN_TOUCHED_PAGES		((uint32) ((ZEN_OFF_HTABLES - ZEN_OFF_TOUCHED) * 8))
 
 /* ---------- HTable directory ---------- */
 

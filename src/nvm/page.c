@@ -13,9 +13,9 @@
 #include "base/fault.h"
 #include "base/numa.h"
 #include "nvm/persist.h"
-#include "nvm/region.h"
 #include "nvm/repair.h"
 #include "nvm/sink.h"
+#include "nvm/touched.h"
 #include "port/pg_bitutils.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
@@ -521,6 +521,8 @@ zen_page_take(ZenPageOwner owner)
 		push_free(pageno);
 		return ZEN_NO_PAGE;
 	}
+	/* R21: or a map that knew the page with this owner would tell of it */
+	zen_page_touch_now(pageno);
 	directory_write(pageno, directory_word(pageno, owner));
 	page = &zen_pages[pageno];
 	for (uint32 i = 0; i < page->nslots; i += 64)
@@ -533,6 +535,61 @@ zen_page_take(ZenPageOwner owner)
 	if (zen_page_taken != NULL)
 		zen_page_taken();
 	return pageno;
+}
+
+/* ---------- touched pages (R21) ---------- */
+
+void
+zen_page_touch_now(uint32 pageno)
+{
+	ZenPage    *page = &zen_pages[pageno];
+
+	/* its region changes the number while it is leased */
+	SpinLockAcquire(&zen_touched->lock);
+	if (pg_atomic_read_u32(&zen_touched->noted) && zen_touched_has_bit(pageno) && !ZEN_FAULT(R21_FORGOTTEN))
+		zen_touched_store(pageno, true);
+	page->touched = zen_regions[page->owner.region].save_no;
+	SpinLockRelease(&zen_touched->lock);
+	pg_write_barrier();			/* pairs with claim_told */
+	pg_atomic_fetch_add_u32(&zen_touched->npages, 1);
+	if (!pg_atomic_read_u32(&zen_touched->noted) || !zen_touched_has_bit(pageno) || ZEN_FAULT(R21_NOT_DURABLE))
+		return;
+
+	/* another process may have stored the bit, and not flushed it yet */
+	zen_touched_flush(pageno);
+	zen_fence();
+}
+
+bool
+zen_page_is_told(uint32 pageno)
+{
+	const ZenPage *page = &zen_pages[pageno];
+
+	return page->owned && !page->lost && page->owner.htable != 0 && zen_touched_has_bit(pageno) &&
+		*(volatile const uint32 *) &page->touched != zen_regions[page->owner.region].save_no;
+}
+
+void
+zen_page_untouch(uint32 pageno)
+{
+	bool		taken_back = false;
+
+	SpinLockAcquire(&zen_touched->lock);
+	if (zen_page_is_told(pageno) && zen_touched_bit(pageno))
+	{
+		zen_touched_store(pageno, false);
+		taken_back = true;
+	}
+	SpinLockRelease(&zen_touched->lock);
+	if (taken_back)
+		zen_touched_flush(pageno);
+}
+
+void
+zen_page_note_touched(uint32 pageno, bool touched)
+{
+	Assert(zen_pages[pageno].owned);
+	zen_pages[pageno].touched = touched ? ZEN_FIRST_SAVE : ZEN_FIRST_SAVE - 1;
 }
 
 bool

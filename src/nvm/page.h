@@ -9,6 +9,7 @@
 
 #include "base/startup.h"
 #include "nvm/pool.h"
+#include "nvm/region.h"
 #include "nvm/tuple.h"
 #include "port/atomics.h"
 
@@ -53,6 +54,8 @@ typedef struct ZenPage
 	pg_atomic_uint32 generation;	/* raised when the page leaves its owner */
 	uint64		zeroed_at;		/* what zen_sink.zeroed() has said; 0: nothing */
 	pg_atomic_uint32 nfree;		/* bits set in the bitmap */
+	uint32		touched;		/* save_no of its region when it was touched
+								 * last; under the lock of touched.h */
 	pg_atomic_uint64 *free;		/* one bit per slot, 1 = free; set by any
 								 * process, cleared by the lease holder.
 								 * Behind these bits as many again: 1 =
@@ -87,6 +90,33 @@ extern const ZenShmem zen_page_shmem;
  * Returns ZEN_NO_PAGE when the pool or the arena is full; never throws.
  */
 extern uint32 zen_page_take(ZenPageOwner owner);
+
+/*
+ * R21: before anything is stored to a page of which the saved map tells, the page is noted as touched, durably.
+ *
+ * zen_page_touch -- by the lease holder, before it takes a slot of the page.
+ *
+ * zen_page_is_told -- does a map that is being saved tell of the page?  Not if it was touched since its region was last
+ * at rest for a save, nor if it is shared by small tables, lost, or without a bit.
+ *
+ * zen_page_untouch -- such a map is saved, durably: if the page was not touched since, take its bit back, and begin to
+ * write that back.
+ *
+ * zen_page_note_touched -- recovery: was an owned page touched since the map in force, or may it have been?
+ */
+extern void zen_page_touch_now(uint32 pageno);
+extern bool zen_page_is_told(uint32 pageno);
+extern void zen_page_untouch(uint32 pageno);
+extern void zen_page_note_touched(uint32 pageno, bool touched);
+
+static inline void
+zen_page_touch(uint32 pageno)
+{
+	const ZenPage *page = &zen_pages[pageno];
+
+	if (unlikely(page->touched != zen_regions[page->owner.region].save_no))
+		zen_page_touch_now(pageno);
+}
 
 /*
  * zen_page_may_use -- may room on an owned page be taken?  On a page of another node only if the region's node has no

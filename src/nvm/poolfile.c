@@ -231,6 +231,16 @@ zen_superblock_write_both(int file, char *at)
 	zen_superblock_write(file, at);
 }
 
+bool
+zen_superblock_same(const ZenSuperblock *a, const ZenSuperblock *b)
+{
+	ZenSuperblock other = *b;
+
+	other.seq = a->seq;
+	other.crc = a->crc;
+	return memcmp(a, &other, sizeof(other)) == 0;
+}
+
 const char *
 zen_superblock_fault(int file, const char *at, int copy, Size *offset)
 {
@@ -248,9 +258,7 @@ zen_superblock_fault(int file, const char *at, int copy, Size *offset)
 		return "its checksum does not match";
 	if (sb->seq != super->seq && sb->seq + 1 != super->seq)
 		return "it is of another moment than the one in force";
-	sb->seq = super->seq;
-	sb->crc = super->crc;
-	return memcmp(sb, super, sizeof(*sb)) == 0 ? NULL : "it differs from the one in force";
+	return zen_superblock_same(sb, super) ? NULL : "it differs from the one in force";
 }
 
 void

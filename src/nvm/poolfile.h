@@ -57,9 +57,11 @@ extern void zen_superblock_resize(ZenSuperblock *sb, Size size);
 /*
  * zen_superblock_read -- read and validate both copies of a pool file; never fails.
  * zen_superblock_in_force -- 0 or 1, or -1 if neither copy is whole.
+ * zen_superblock_same -- do two copies say the same?  Their versions, and with these the checksums, may differ.
  */
 extern void zen_superblock_read(int fd, ZenSuperblockPair *pair);
 extern int	zen_superblock_in_force(const ZenSuperblockPair *pair);
+extern bool zen_superblock_same(const ZenSuperblock *a, const ZenSuperblock *b);
 
 /*
  * zen_superblock_undo_start -- take a start that was cut short as not begun, in memory: the newest copy is one ahead of

@@ -692,10 +692,18 @@ reopen_pool(void)
 
 		zen_file_read(i, &pair);
 		zen_file_fit(i);
-		/* R16: a process that was making the file larger has written one copy */
+
+		/*
+		 * R16, R20: who made the file larger, or raised the mark, has written
+		 * one copy
+		 */
 		other = 1 - zen_supers_at[i];
-		if (!pair.valid[other] || pair.copy[other].pool_size != zen_supers[i].pool_size)
-			zen_superblock_write(i, zen_file_base(i));
+		if (pair.valid[other] && zen_superblock_same(&pair.copy[other], &zen_supers[i]))
+			continue;
+		zen_superblock_write(i, zen_file_base(i));
+		ereport(LOG,
+				(errmsg("a copy of the superblock of zen pool file \"%s\" was written again", zen_files[i].path),
+				 errdetail("The crash came before both copies had been written.")));
 	}
 	pool_publish(zen_pool.base, false);
 	zen_pool.backup = zen_pool_reopen_role(zen_pool.base);

@@ -240,6 +240,7 @@ region_shmem_init(void)
 	{
 		pg_atomic_init_u32(&zen_regions[r].leased, 0);
 		pg_atomic_init_u32(&zen_regions[r].emptied, 0);
+		zen_regions[r].save_no = ZEN_FIRST_SAVE;
 		SpinLockInit(&zen_regions[r].room_lock);
 		SpinLockInit(&zen_regions[r].line_lock);
 		zen_regions[r].watermark = mark_read(zen_pool.regions[r].watermark, 2, sizeof(ZenMarkRecord));

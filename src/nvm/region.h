@@ -31,6 +31,10 @@ typedef struct ZenRegion
 	int			holder;			/* process that has leased it, or been at work
 								 * in it after a rest, last */
 
+	uint32		save_no;		/* R21: a page is touched since the region was
+								 * last at rest for a save of the map if its
+								 * number is the same; lease holder only */
+
 	slock_t		room_lock;		/* lists of pages with room, slotalloc.c */
 
 	/* written by the lease holder only; others may read last_cts */
@@ -54,6 +58,8 @@ typedef struct ZenRegion
 								 * 0: it is not in the WAL yet;
 								 * ZEN_LONG_FLUSHED */
 } ZenRegion;
+
+#define ZEN_FIRST_SAVE		1	/* save_no until the first save of this run */
 
 #define ZEN_LONG_FLUSHED	((XLogRecPtr) 1)	/* before this start */
 

@@ -270,6 +270,8 @@ take_slots_of(uint32 pageno, ZenSlot anchor, uint32 n, ZenSlot *slots)
 
 	ZenAssertRegionMine(page->owner.region);
 	Assert(page->owned && !page->lost && pg_atomic_read_u32(&page->nfree) > 0);
+	zen_page_touch(pageno);		/* R21: before the slot has a number to be
+								 * found by */
 	for (uint32 i = 0; i < words; i++)
 	{
 		uint32		w = (page->hint + i) % words;

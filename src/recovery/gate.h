@@ -1,5 +1,5 @@
 /*
- * gate.h -- every way into zen begins here: the process is attached and the pool is recovered (recovery.c).
+ * gate.h -- every way into zen begins here: the process is attached and the pool is recovered.
  */
 #ifndef ZEN_GATE_H
 #define ZEN_GATE_H

@@ -22,6 +22,7 @@
 #include "nvm/repair.h"
 #include "nvm/sink.h"
 #include "nvm/slotalloc.h"
+#include "recovery/runmap.h"
 #include "recovery/savedmap.h"
 #include "storage/ipc.h"
 #include "storage/spin.h"
@@ -641,7 +642,10 @@ do_piece(uint32 piece)
 {
 	uint32		done;
 
-	zen_savedmap_load_piece(piece);
+	if (zen_recovery->told != NULL)
+		zen_runmap_load_piece(piece);
+	else
+		zen_savedmap_load_piece(piece);
 	done = pg_atomic_add_fetch_u32(&zen_recovery->pieces_done, 1);
 	Assert(done <= zen_recovery->npieces);
 	if (done == zen_recovery->npieces)
@@ -657,6 +661,17 @@ is_for_pass(const ZenPage *page, ZenRecoveryPass pass)
 	return pass == ZEN_PASS_COMMITS || (pass == ZEN_PASS_LATE) == zen_htables[page->owner.htable].late;
 }
 
+/*
+ * R21: a page of which the map tells.  All on it has committed.  Its free slots are counted before the second pass,
+ * which frees some more and counts these itself.
+ */
+static void
+count_told(uint32 pageno, ZenRecoveryPass pass)
+{
+	if (pass == ZEN_PASS_COMMITS && pg_atomic_read_u32(&zen_pages[pageno].nfree) > 0)
+		zen_runmap_count_stale(pageno);
+}
+
 /* Do the pass for n pages in a row, and count them as done. */
 static void
 do_pages(ZenRecoveryPass pass, uint32 first, uint32 n)
@@ -665,13 +680,15 @@ do_pages(ZenRecoveryPass pass, uint32 first, uint32 n)
 
 	Assert(n > 0 && first >= zen_pool.first_data_page && first + n <= zen_pool_pages());
 	for (uint32 p = first; p < first + n; p++)
-		if (is_for_pass(&zen_pages[p], pass))
+		if (is_for_pass(&zen_pages[p], pass) && !zen_runmap_tells(p))
 			zen_nvm_will_need(zen_page_ptr(p), ZEN_PAGE_SIZE);
 	for (uint32 p = first; p < first + n; p++)
 	{
 		if (!is_for_pass(&zen_pages[p], pass))
 			continue;
-		if (pass == ZEN_PASS_COMMITS)
+		if (zen_runmap_tells(p))
+			count_told(p, pass);
+		else if (pass == ZEN_PASS_COMMITS)
 			pass_commits(p);
 		else
 			pass_maps(p);

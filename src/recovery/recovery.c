@@ -1,5 +1,5 @@
 /*
- * recovery.c -- recovery by one scan (the paper's Algorithm 2): the leader's steps, the gate, the orderly stop.
+ * recovery.c -- recovery by one scan (the paper's Algorithm 2): the leader's steps, the orderly stop.
  *
  * src/recovery/README, "Recovery", has the steps, and says why a crash at any point is followed by the same recovery
  * (R10).  The leader does all of them but the passes over the pages, which many processes share (passes.c).  If
@@ -26,28 +26,20 @@
 #include "nvm/repair.h"
 #include "nvm/slotalloc.h"
 #include "portability/instr_time.h"
-#include "recovery/gate.h"
 #include "recovery/passes.h"
-#include "recovery/savedmap.h"
+#include "recovery/runmap.h"
 #include "recovery/syncer.h"
 #include "standby/standbyscan.h"
-#include "standby/standbystate.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
 #include "stream/streamsink.h"
-#include "stream/streamtail.h"
 #include "stream/streamxids.h"
-#include "tcop/utility.h"
 #include "txn/prepared.h"
 #include "utils/timestamp.h"
-#include "utils/wait_event.h"
 
 #define LATE_PAGES		1024	/* a table with so many pages of its own is
 								 * mapped after the others; 64 MB */
 #define PROGRESS_MS		10000	/* between two lines in the log */
-#define STANDBY_WAIT_MS	10000	/* that a reader waits until a standby's maps
-								 * are made */
-#define STANDBY_LOOK_MS	200		/* between two looks at the end of recovery */
 
 ZenRecovery *zen_recovery;
 
@@ -278,11 +270,11 @@ settle_block(ZenHTable *ht, uint32 block, uint64 absent)
 {
 	bool		has_unused = false;
 	uint32		rows = 0;
+	ZenWord    *words = zen_tidmap_word(ht, (uint64) block * ZEN_TIDS_PER_BLOCK);
 
 	for (uint32 i = 0; i < ZEN_TIDS_PER_BLOCK; i++)
 	{
-		ZenWord    *word = zen_tidmap_word(ht, (uint64) block * ZEN_TIDS_PER_BLOCK + i);
-		uint64		w = pg_atomic_read_u64(word);
+		uint64		w = pg_atomic_read_u64(&words[i]);
 		ZenSlot		slot = zen_word_ref(w);
 
 		if (zen_word_state(w) == ZEN_WORD_NVM)
@@ -300,7 +292,7 @@ settle_block(ZenHTable *ht, uint32 block, uint64 absent)
 		}
 		if (slot != InvalidZenSlot)
 			count_bytes(ht, slot);
-		pg_atomic_write_u64(word, zen_word_with(w, absent, slot));
+		pg_atomic_write_u64(&words[i], zen_word_with(w, absent, slot));
 		has_unused |= absent == ZEN_WORD_UNUSED;
 	}
 	pg_atomic_fetch_add_u64(&zen_recovery->rows, rows);
@@ -463,9 +455,11 @@ read_pages(void)
 static void
 find_commits(uint32 owned, const char *why_not_loaded)
 {
-	if (why_not_loaded != NULL && zen_save_map && owned > 0)
+	if (zen_recovery->told == NULL && why_not_loaded != NULL && zen_save_map && owned > 0)
 		ereport(LOG,
-				(errmsg("zen scans its pool, as the map saved at the last stop cannot be used: %s", why_not_loaded)));
+				(zen_recovery->after_crash ?
+				 errmsg("zen scans its pool, as the map saved while it ran cannot be used: %s", why_not_loaded) :
+				 errmsg("zen scans its pool, as the map saved at the last stop cannot be used: %s", why_not_loaded)));
 	run_pass(ZEN_PASS_COMMITS, ZEN_DOING_COMMITS, Min(zen_recovery_workers, owned / ZEN_CHUNK_PAGES));
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 		raise_ts_commit(r, &zen_recovery->fates[r]);
@@ -546,7 +540,7 @@ count_repairs_of(void (*step) (bool (*count_damaged) (void)))
 static void
 build_maps(void)
 {
-	bool		have_late = find_late_tables();
+	bool		have_late = zen_recovery->told == NULL && find_late_tables();
 	bool		opened = false;
 
 	run_pass(ZEN_PASS_MAPS, ZEN_DOING_MAPS, 0);
@@ -604,6 +598,20 @@ end_load(ZenSavedMap *map, const char **why)
 	return true;
 }
 
+/* Load the map that was saved while the server ran, if there is one.  Returns it if it was loaded. */
+static ZenRunMap *
+load_running(ZenRunMap *map)
+{
+	if (map == NULL)
+		return NULL;
+	zen_runmap_begin(map);
+	run_pass(ZEN_PASS_LOAD, ZEN_DOING_LOADING, Min(zen_recovery_workers, zen_recovery->npieces / ZEN_CHUNK_PAGES));
+	if (zen_runmap_end(map))
+		return map;
+	zen_runmap_close(map);
+	return NULL;
+}
+
 /* Regions, transactions and pages, once the maps are there. */
 static void
 settle_pool(void)
@@ -643,14 +651,14 @@ check_pool(void)
 }
 
 static void
-report_ready(bool loaded)
+report_ready(const char *scanned)
 {
 	ereport(LOG,
 			(errmsg("zen is ready: " UINT64_FORMAT " rows in %u pages, " UINT64_FORMAT
 					" slots of unfinished transactions cleared; %.0f ms (%s %.0f ms, map %.0f ms) by %u processes",
 					pg_atomic_read_u64(&zen_recovery->rows), zen_recovery->pages_total,
 					pg_atomic_read_u64(&zen_recovery->losers), zen_recovery->total_ms,
-					loaded ? "directories" : "scan", zen_recovery->scan_ms,
+					scanned, zen_recovery->scan_ms,
 					zen_recovery->map_ms, pg_atomic_read_u32(&zen_recovery->processes))));
 	if (pg_atomic_read_u64(&zen_recovery->damaged) > 0)
 		ereport(WARNING,
@@ -698,7 +706,10 @@ recover(void)
 {
 	instr_time	start;
 	ZenSavedMap *map = NULL;
-	const char *why = NULL;
+	ZenRunMap  *running;
+	const char *why = NULL,
+			   *why_not_running,
+			   *how;
 	uint32		owned;
 	bool		loaded;
 
@@ -709,6 +720,7 @@ recover(void)
 	check_copy();
 	if (!zen_recovery->after_crash)
 		map = zen_savedmap_open(&why);
+	running = zen_runmap_open(&why_not_running);
 	zen_recovery->cts_limit = zen_cts_limit();
 	zen_htable_recover(zen_xids_committed, zen_xids_in_progress);
 	read_doubts();
@@ -718,9 +730,11 @@ recover(void)
 	owned = read_pages();
 	zen_recovery->scan_ms = zen_savedmap_ms(start);
 	loaded = end_load(map, &why);
+	running = zen_runmap_settle(loaded || zen_recovery->after_crash ? running : NULL);
 	if (!loaded)
 	{
-		find_commits(owned, why);
+		running = load_running(running);
+		find_commits(owned, zen_recovery->after_crash ? why_not_running : why);
 		zen_recovery->scan_ms = zen_savedmap_ms(start);
 	}
 
@@ -728,23 +742,22 @@ recover(void)
 	zen_streamsink_committed(loaded ? NULL : zen_passes_tail);
 	if (!loaded)
 		build_maps();
+	zen_runmap_check();
 	settle_pool();
 	check_pool();
+	how = loaded ? "directories" : running != NULL ? "changes" : "scan";
+	zen_runmap_close(running);
 	zen_streamsink_recovered();
 	zen_savedmap_remove();
 	pg_atomic_fetch_add_u64(&zen_recovery->damaged, zen_damages);
 	zen_recovery->total_ms = zen_savedmap_ms(start);
 	zen_recovery->map_ms = zen_recovery->total_ms - zen_recovery->scan_ms;
 	begin_phase(ZEN_DOING_READY);
-	report_ready(loaded);
+	report_ready(how);
 }
 
-/*
- * Recover the pool; this process has just changed the state from NEEDED to RUNNING.  The state is READY on return.
- * Throws after it was set to FAILED.
- */
-static void
-lead(void)
+void
+zen_recovery_lead(void)
 {
 	Assert(zen_recovery->phase == ZEN_DOING_NOTHING && zen_recovery_pass() == ZEN_PASS_NONE);
 	zen_recovery->leader = MyProcPid;
@@ -763,144 +776,6 @@ lead(void)
 	zen_syncer_await();
 	RESUME_INTERRUPTS();
 	set_state(ZEN_RECOVERY_READY);
-}
-
-/* ---------- the gate ---------- */
-
-bool		zen_recovery_is_worker = false;
-const char *zen_gate_refused = NULL;
-
-static bool
-is_over_or_open(void)
-{
-	return zen_recovery_is_over() || pg_atomic_read_u32(&zen_recovery->open) != 0;
-}
-
-static void
-refuse_in_recovery(void)
-{
-	if (zen_gate_refused != NULL)
-		PreventCommandIfReadOnly(zen_gate_refused);
-	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("zen tables cannot be used while the server is in recovery"),
-			 zen_pool_is_replica() ?
-			 errdetail("The pool follows the primary server.  Its tables open when this server is promoted.") :
-			 errdetail("Their contents are not in the WAL, so a standby does not have them."),
-			 zen_pool_is_replica() && zen_pool_is_copied() && !zen_standby_reads ?
-			 errhint("Connect to the primary server, or set zen.standby_reads to on here and restart this server.") :
-			 errhint("Connect to the primary server.")));
-}
-
-/* Recover, or help the leader until enough() is true. */
-static void
-wait_until(bool (*enough) (void))
-{
-	uint32		needed = ZEN_RECOVERY_NEEDED;
-
-	if (RecoveryInProgress())
-		refuse_in_recovery();
-
-	/* its snapshots need maps that recovery takes away */
-	if (zen_standby_has_read())
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("a transaction that has read zen tables on a standby cannot go on behind its promotion"),
-				 errhint("Repeat the transaction.")));
-	if (zen_streamtail_expected() && !IsUnderPostmaster)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("zen tables cannot be used in single-user mode after a crash with zen.stream"),
-				 errhint("Start the server once as usual.")));
-	if ((zen_recovery_is_worker || !zen_streamtail_expected()) &&
-		pg_atomic_compare_exchange_u32(&zen_recovery->state, &needed, ZEN_RECOVERY_RUNNING))
-	{
-		lead();
-		return;
-	}
-
-	zen_passes_help(enough);
-	if (pg_atomic_read_u32(&zen_recovery->state) == ZEN_RECOVERY_FAILED)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("zen tables are not available: recovery of the pool has failed"),
-				 errhint("See the server log for the reason, mend it, and restart the server.")));
-}
-
-void
-zen_gate_wait(void)
-{
-	wait_until(zen_recovery_is_over);
-	Assert(zen_gate_is_ready());
-}
-
-/* ---------- the gate of a hot standby ---------- */
-
-static void
-standby_not_yet(void)
-{
-	ZenStandbyState state = zen_standby_state();
-
-	ereport(ERROR,
-			(errcode(state == ZEN_STANDBY_STARVED ? ERRCODE_OUT_OF_MEMORY : ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("zen tables cannot be read on this standby at the moment"),
-			 errdetail("The state is \"%s\".", zen_standby_state_name()),
-			 state == ZEN_STANDBY_STARVED ?
-			 errhint("If the server log says that zen.dram_size is too small, raise it and restart this server.") :
-			 errhint("Repeat the statement.  If that does not help, see the server log, and raise "
-					 "max_worker_processes if no process \"zen standby\" is running.")));
-}
-
-/*
- * S4: a process that waits here may have locks for which replay waits.  The scan needs no replay, and ends.  Anything
- * else is waited for STANDBY_WAIT_MS only.  False: the server is promoted.
- */
-static bool
-wait_for_standby(void)
-{
-	TimestampTz since = GetCurrentTimestamp();
-
-	ConditionVariablePrepareToSleep(&zen_standby->changed);
-	while (!zen_standby_enter() && RecoveryInProgress())
-	{
-		if (zen_standby_state() == ZEN_STANDBY_STARVED ||
-			(zen_standby_state() != ZEN_STANDBY_SCANNING &&
-			 TimestampDifferenceExceeds(since, GetCurrentTimestamp(), STANDBY_WAIT_MS)))
-		{
-			ConditionVariableCancelSleep();
-			standby_not_yet();
-		}
-		(void) ConditionVariableTimedSleep(&zen_standby->changed, STANDBY_LOOK_MS, PG_WAIT_EXTENSION);
-	}
-	ConditionVariableCancelSleep();
-	return RecoveryInProgress();
-}
-
-/* May the process read in recovery?  Else it is over, or this throws. */
-static bool
-reads_on_standby(void)
-{
-	if (!RecoveryInProgress())
-		return false;
-	if (!zen_standby_reads || zen_gate_refused != NULL || !zen_pool_is_replica() || !zen_pool_is_copied())
-		refuse_in_recovery();
-	return zen_standby_enter() || wait_for_standby();
-}
-
-void
-zen_gate_wait_open(void)
-{
-	if (reads_on_standby())
-		return;
-	wait_until(is_over_or_open);
-	Assert(zen_gate_is_ready() || pg_atomic_read_u32(&zen_recovery->open) != 0);
-}
-
-void
-zen_gate_wait_table(void)
-{
-	if (!reads_on_standby())
-		zen_gate_wait();
 }
 
 /* ---------- the stop ---------- */

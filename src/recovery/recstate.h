@@ -87,6 +87,10 @@ typedef struct ZenRecovery
 
 	ZenMapPiece *pieces;		/* in the arena, while the saved map is loaded */
 	uint32		npieces;
+	uint64	   *told;			/* in the arena: one bit for each page of
+								 * which the map tells that was saved while
+								 * the server ran; NULL: there is none */
+	Size		told_bytes;
 
 	/* distribution of a pass's pages, or pieces; passes.c */
 	pg_atomic_uint64 work;		/* ZenRecoveryPass << 32 | next chunk */

@@ -355,22 +355,32 @@ begin_bitmaps(Image *image)
 
 /* ---------- saving: the file ---------- */
 
-static void
-map_put(Image *image, const void *data, Size size, uint64 offset)
+bool
+zen_savedmap_put(int fd, const void *data, Size size, uint64 offset)
 {
-	Assert(image->fd >= 0);
-	while (size > 0 && image->why == NULL)
+	while (size > 0)
 	{
-		ssize_t		n = pg_pwrite(image->fd, data, size, offset);
+		ssize_t		n = pg_pwrite(fd, data, size, offset);
 
+		if (n == 0)
+			errno = ENOSPC;
 		if (n <= 0 && errno != EINTR)
-			map_give_up(image, n == 0 ? strerror(ENOSPC) : strerror(errno));
+			return false;
 		if (n <= 0)
 			continue;
 		data = (const char *) data + n;
 		size -= n;
 		offset += n;
 	}
+	return true;
+}
+
+static void
+map_put(Image *image, const void *data, Size size, uint64 offset)
+{
+	Assert(image->fd >= 0);
+	if (image->why == NULL && !zen_savedmap_put(image->fd, data, size, offset))
+		map_give_up(image, strerror(errno));
 }
 
 static void
@@ -486,9 +496,8 @@ zen_savedmap_write(void)
 
 /* ---------- loading ---------- */
 
-/* Read size bytes at offset; false if there are not so many, or on an error. */
-static bool
-get(int fd, void *data, Size size, uint64 offset)
+bool
+zen_savedmap_get(int fd, void *data, Size size, uint64 offset)
 {
 	while (size > 0)
 	{
@@ -539,7 +548,7 @@ read_tail(int fd, ZenSavedMap *map)
 
 	if (memory == NULL)
 		return "out of memory";
-	if (!get(fd, memory, h->tail_bytes, h->tail_offset))
+	if (!zen_savedmap_get(fd, memory, h->tail_bytes, h->tail_offset))
 		return "it cannot be read";
 	if (zen_savedmap_crc(memory, h->tail_bytes) != h->tail_crc)
 		return "it is damaged";
@@ -566,7 +575,7 @@ zen_savedmap_open(const char **why)
 	fd = BasicOpenFile(zen_savedmap_path(), O_RDONLY | PG_BINARY);
 	if (fd < 0)
 		*why = errno == ENOENT ? "there is none" : strerror(errno);
-	else if (fstat(fd, &st) != 0 || !get(fd, &map->header, sizeof(ZenMapHeader), 0))
+	else if (fstat(fd, &st) != 0 || !zen_savedmap_get(fd, &map->header, sizeof(ZenMapHeader), 0))
 		*why = "it is not complete";
 	else
 		*why = header_fault(&map->header, st.st_size);
@@ -706,7 +715,7 @@ zen_savedmap_load_piece(uint32 number)
 
 		/* zen_savedmap_begin() has made room */
 		Assert(leaf != NULL);
-		sound = get(fd, leaf, ZEN_MAP_LEAF_BYTES, piece->offset + i * ZEN_MAP_LEAF_BYTES);
+		sound = zen_savedmap_get(fd, leaf, ZEN_MAP_LEAF_BYTES, piece->offset + i * ZEN_MAP_LEAF_BYTES);
 		COMP_CRC32C(crc, leaf, ZEN_MAP_LEAF_BYTES);
 	}
 	FIN_CRC32C(crc);

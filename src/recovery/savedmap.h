@@ -198,7 +198,14 @@ zen_savedmap_directories_crc(void)
 	return crc;
 }
 
-/* ---------- memory and time ---------- */
+/* ---------- memory, files and time ---------- */
+
+/*
+ * zen_savedmap_get -- read size bytes at offset; false if there are not so many, or on an error.
+ * zen_savedmap_put -- write them; false, with errno, if that cannot be done.
+ */
+extern bool zen_savedmap_get(int fd, void *data, Size size, uint64 offset);
+extern bool zen_savedmap_put(int fd, const void *data, Size size, uint64 offset);
 
 /* Zeroed memory that the process frees itself; NULL if there is none. */
 static inline void *

@@ -23,6 +23,7 @@
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
 #include "recovery/gate.h"
+#include "recovery/runmap.h"
 #include "row/visibility.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
@@ -210,6 +211,7 @@ zen_worker_main(Datum arg)
 		agenda.prepared = zen_prepared_resolve();
 		collect_all();
 		agenda.sweeping = zen_sweep_step();
+		zen_runmap_step();
 		zen_clock_tick();
 		evict_rows();
 		zen_room_watch();

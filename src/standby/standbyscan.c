@@ -41,7 +41,7 @@ typedef struct Fate
 
 static Fate fates[ZEN_MAX_REGIONS];
 static uint64 rows_found;
-static const char *why_not;		/* the maps cannot be made; NULL: DRAM is full */
+static const char *why_no_maps; /* the maps cannot be made; NULL: DRAM is full */
 
 static void
 read_fates(void)
@@ -66,7 +66,7 @@ scan_commits(uint32 pageno)
 
 	if (!zen_page_word_fits(pageno, zen_nvm_load64(zen_page_word(pageno))))
 	{
-		why_not = "an entry of the page directory is damaged";
+		why_no_maps = "an entry of the page directory is damaged";
 		return false;
 	}
 	if (!zen_page_follow(pageno))
@@ -169,7 +169,7 @@ for_pages(bool (*visit) (uint32 pageno))
 }
 
 static bool
-list_tables(void)
+list_read_tables(void)
 {
 	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
 		if (!zen_htable_follow(i))
@@ -202,8 +202,8 @@ scan_pool(void)
 {
 	rows_found = 0;
 	memset(zen_standby->unnamed, 0, sizeof(zen_standby->unnamed));
-	why_not = NULL;
-	if (!list_tables())
+	why_no_maps = NULL;
+	if (!list_read_tables())
 		return false;
 	read_fates();
 	if (!for_pages(scan_commits) || !for_pages(scan_committed))
@@ -239,9 +239,9 @@ scan_under_lock(void)
 	if (!scan_pool())
 	{
 		ereport(WARNING,
-				(errcode(why_not ? ERRCODE_DATA_CORRUPTED : ERRCODE_OUT_OF_MEMORY),
+				(errcode(why_no_maps ? ERRCODE_DATA_CORRUPTED : ERRCODE_OUT_OF_MEMORY),
 				 errmsg("the zen tables of this standby cannot be read: %s",
-						why_not ? why_not : "zen.dram_size is too small")));
+						why_no_maps ? why_no_maps : "zen.dram_size is too small")));
 		zen_standby_drop();
 		zen_standby_become(ZEN_STANDBY_STARVED);
 		return;

@@ -355,8 +355,9 @@ sub on_row
 			  . "RETURNING p.id, p.v, b.v") },
 		sub { dml("UPDATE p SET v = d.n FROM (SELECT pid, count(*) AS n FROM c GROUP BY pid) d WHERE d.pid = p.id "
 			  . "AND $around RETURNING p.id, p.v") },
+		# not by p.v, which the other session may change: after the wait only the row of d that was found first counts
 		sub { dml("UPDATE p SET w = (SELECT count(*)::text FROM c WHERE c.pid = p.id) WHERE p.id = $id "
-			  . "AND EXISTS (SELECT 1 FROM d WHERE d.pid <> p.v)") },
+			  . "AND EXISTS (SELECT 1 FROM d WHERE d.pid <> p.id)") },
 		sub { dml("DELETE FROM p WHERE id = $id RETURNING *") },
 		sub { dml("DELETE FROM p USING p b WHERE p.id = $id AND b.id = p.id AND b.v > " . between(0, 10)
 			. ' RETURNING p.id, b.v') },

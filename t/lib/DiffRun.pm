@@ -5,7 +5,7 @@
 # has to wait for the other session fails by lock_timeout on both engines, or, in
 # race(), waits on both until the other session ends its transaction.
 #
-# Two answers agree if SQLSTATE, command tag and rows are the same.  Two exceptions
+# Two answers agree if SQLSTATE, command tag and rows are the same.  Three exceptions
 # are no mismatch, because SQL leaves them open:
 # - SERIALIZABLE may fail with 40001 on one side only, since SSI is allowed to be
 #   cautious; so may, in REPEATABLE READ, a foreign key check, which locks the first
@@ -15,6 +15,8 @@
 # - a statement on several rows, each of which may fail, reports the first that it
 #   meets in physical order: two different errors of such a statement are the same
 #   answer ("order").
+# - a planner that looks into an SQL function, to inline it, locks the function's tables, which
+#   may have to wait; a plan that is kept needs no planner.
 # Where an exception leaves one side committed, both start afresh.
 
 package DiffRun;
@@ -330,6 +332,13 @@ sub may_be_cautious
 	return $plan->{iso} eq 'REPEATABLE READ' && $answer->{message} =~ /FOR KEY SHARE OF x/;
 }
 
+# waited_for_inlining -- whether the planner had to wait for a table of a function, which the statement may not use.
+sub waited_for_inlining
+{
+	my ($answer) = @_;
+	return $answer->{state} eq '55P03' && $answer->{message} =~ /during inlining/;
+}
+
 # compare -- same, order, cautious, restart or mismatch (see above).
 sub compare
 {
@@ -339,6 +348,7 @@ sub compare
 	  if $h->{state} ne $z->{state} && grep { may_be_cautious($plan, $_) } $h, $z;
 	if ($h->{state} ne $z->{state})
 	{
+		return 'restart' if !$h->{state} != !$z->{state} && grep { waited_for_inlining($_) } $h, $z;
 		return 'mismatch' unless $statement->{multi};
 		my @row_errors = grep { /$row_error/ } $h->{state}, $z->{state};
 		return 'order' if @row_errors == 2;

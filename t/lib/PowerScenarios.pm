@@ -312,6 +312,34 @@ sub reuse_scenarios
 		});
 }
 
+# The map is saved while the server runs; the heap knows no such function.
+sub saved_scenarios
+{
+	my $save = [ a => q{DO $$ BEGIN IF EXISTS (SELECT FROM pg_proc WHERE proname = 'zen_save_map') THEN
+		PERFORM zen_save_map(); END IF; END $$} ];
+	my @setup = (table('t'), table('scratch', 3),
+		q{INSERT INTO t SELECT g, g, repeat('t', 300) FROM generate_series(1, 1500) g});
+	return (
+		saved_running => {
+			setup => \@setup,
+			recover => 1,
+			prelude => [ [ a => q{UPDATE t SET v = 'before' WHERE id < 9} ], $save ],
+			steps => in_a(q{UPDATE t SET v = repeat('u', 300) WHERE id < 4}, q{DELETE FROM t WHERE id IN (5, 700)},
+				q{BEGIN}, q{UPDATE t SET k = -k WHERE id BETWEEN 100 AND 120}, q{ROLLBACK},
+				q{INSERT INTO t SELECT g, g, repeat('n', 300) FROM generate_series(2000, 2250) g},
+				q{DELETE FROM t WHERE id BETWEEN 1000 AND 1010}),
+		},
+		saved_twice => {
+			setup => \@setup,
+			recover => 1,
+			prelude => [ $save, [ a => q{UPDATE t SET v = repeat('T', 300) WHERE id > 700} ], churn('a') ],
+			steps => [ $save, [ a => 'DELETE FROM t WHERE id > 800' ], $save, churn('a'),
+				[ a => 'VACUUM t' ], churn('a'),
+				[ a => q{INSERT INTO t SELECT g, g, repeat('i', 300) FROM generate_series(2000, 2400) g} ], $save,
+				[ a => 'TRUNCATE t' ], [ a => q{INSERT INTO t VALUES (1, 1, 'new')} ] ],
+		});
+}
+
 sub end_scenarios
 {
 	return (
@@ -597,7 +625,7 @@ sub scenarios
 {
 	return (row_scenarios(), reuse_scenarios(), end_scenarios(), ddl_scenarios(), recovery_scenarios(),
 		grow_scenarios(), file_scenarios(), mark_scenarios(),
-		($ENV{POWER_MODE} // '') eq 'wal' ? PowerWalScenarios::wal_scenarios() : ());
+		($ENV{POWER_MODE} // '') eq 'wal' ? PowerWalScenarios::wal_scenarios() : saved_scenarios());
 }
 
 1;

@@ -1,93 +1,143 @@
 /*
  * cache.c -- rows in DRAM: settings.cache times the number of rows has room.
  *
- * Direct-mapped: a row has one place, whose tenant it turns out.  Simpler than CLOCK, and nearly as good for rows that
- * are drawn by a skewed distribution, as the hot ones take their places back at once.
+ * CLOCK within sets: a row belongs to one set of WAYS places.  A hand goes round each set: it passes by a row that was
+ * read since it came by last, and turns out the next one that was not.  A row that has just come was not read yet, so
+ * rows that are read once do not stay.  The product has one hand for many places, and counts reads.
  */
 #include "engine.h"
 
 #include <sched.h>
 
 #define NO_ROW	PG_UINT32_MAX
+#define WAYS	8
 
-typedef struct Place
+typedef struct Set
 {
 	pg_atomic_flag lock;
-	uint32		row;
-} Place;
+	uint32		hand;
+	uint32		row[WAYS];
+	bool		used[WAYS];		/* read since the hand passed */
+} Set;
 
-static Place *places;
+static Set *sets;
 static char *rows;
-static uint32 nplaces;
+static uint32 nsets;
 
 void
 cache_open(void)
 {
-	nplaces = (uint32) (nrows * settings.cache);
-	if (nplaces == 0)
+	nsets = (uint32) (nrows * settings.cache) / WAYS;
+	if (nsets == 0)
 		return;
-	places = malloc(nplaces * sizeof(Place));
-	rows = malloc((Size) nplaces * max_row_size);
-	if (places == NULL || rows == NULL)
-		die("no memory for a cache of %u rows", nplaces);
-	for (uint32 i = 0; i < nplaces; i++)
+	sets = calloc(nsets, sizeof(Set));
+	rows = malloc((Size) nsets * WAYS * max_row_size);
+	if (sets == NULL || rows == NULL)
+		die("no memory for a cache of %u rows", nsets * WAYS);
+	for (uint32 i = 0; i < nsets; i++)
 	{
-		pg_atomic_init_flag(&places[i].lock);
-		places[i].row = NO_ROW;
+		pg_atomic_init_flag(&sets[i].lock);
+		for (int way = 0; way < WAYS; way++)
+			sets[i].row[way] = NO_ROW;
 	}
 }
 
 /* Which rows are hot does not depend on their numbers, so neighbours may be neighbours here. */
-static Place *
-lock_place(uint32 row)
+static Set *
+lock_set(uint32 row)
 {
-	Place	   *p = &places[row % nplaces];
+	Set		   *set = &sets[row % nsets];
 	int			tries = 0;
 
-	while (!pg_atomic_test_set_flag(&p->lock))
+	while (!pg_atomic_test_set_flag(&set->lock))
 		if (++tries % 64 == 0)
 			sched_yield();
-	return p;
+	return set;
+}
+
+/* WAYS if the row is not there. */
+static int
+find(const Set *set, uint32 row)
+{
+	int			way = 0;
+
+	while (way < WAYS && set->row[way] != row)
+		way++;
+	return way;
+}
+
+static int
+find_victim(Set *set)
+{
+	int			way = find(set, NO_ROW);
+
+	while (way == WAYS)
+	{
+		uint32		at = set->hand++ % WAYS;
+
+		if (!set->used[at])
+			way = at;
+		set->used[at] = false;
+	}
+	return way;
+}
+
+static char *
+data_of(const Set *set, int way)
+{
+	return rows + (Size) ((set - sets) * WAYS + way) * max_row_size;
 }
 
 bool
 cache_read(uint32 row, char *data)
 {
-	Place	   *p;
-	bool		found;
+	Set		   *set;
+	int			way;
 
-	if (nplaces == 0)
+	if (nsets == 0)
 		return false;
-	p = lock_place(row);
-	found = p->row == row;
-	if (found)
-		memcpy(data, rows + (Size) (p - places) * max_row_size, table_of(row)->size);
-	pg_atomic_clear_flag(&p->lock);
-	return found;
+	set = lock_set(row);
+	way = find(set, row);
+	if (way < WAYS)
+	{
+		set->used[way] = true;
+		memcpy(data, data_of(set, way), table_of(row)->size);
+	}
+	pg_atomic_clear_flag(&set->lock);
+	return way < WAYS;
 }
 
 void
 cache_put(uint32 row, const char *data)
 {
-	Place	   *p;
+	Set		   *set;
+	int			way;
 
-	if (nplaces == 0)
+	if (nsets == 0)
 		return;
-	p = lock_place(row);
-	p->row = row;
-	memcpy(rows + (Size) (p - places) * max_row_size, data, table_of(row)->size);
-	pg_atomic_clear_flag(&p->lock);
+	set = lock_set(row);
+	way = find(set, row);
+	if (way == WAYS)
+	{
+		way = find_victim(set);
+		set->row[way] = row;
+		set->used[way] = false;
+	}
+	memcpy(data_of(set, way), data, table_of(row)->size);
+	pg_atomic_clear_flag(&set->lock);
 }
 
 void
 cache_drop(uint32 row)
 {
-	Place	   *p;
+	Set		   *set;
+	int			way;
 
-	if (nplaces == 0)
+	if (nsets == 0)
 		return;
-	p = lock_place(row);
-	if (p->row == row)
-		p->row = NO_ROW;
-	pg_atomic_clear_flag(&p->lock);
+	set = lock_set(row);
+	way = find(set, row);
+	if (way < WAYS)
+		set->row[way] = NO_ROW;
+	pg_atomic_clear_flag(&set->lock);
 }

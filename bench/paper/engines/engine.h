@@ -26,7 +26,8 @@
 
 #define MAX_THREADS		64
 #define MAX_TABLES		10
-#define MAX_WRITES		64		/* of one transaction */
+#define MAX_OPS			512		/* of one transaction: rows read or written */
+#define MAX_WRITES		192		/* of these, written */
 #define MAX_ROW			4096	/* bytes */
 
 /* ---------- tables and settings: constant once the first thread runs ---------- */
@@ -54,6 +55,11 @@ typedef struct Settings
 	uint32		group;			/* transactions of a group of write-behind
 								 * logging */
 	uint32		hot_rows;		/* rows per thread that Falcon tracks as hot */
+	bool		log_whole;		/* redo records have the whole row, not the
+								 * changed bytes alone */
+	uint64		transactions;	/* of a counted run: the one thread does the
+								 * background's work, too, when it is asked
+								 * for; 0: the run is timed */
 } Settings;
 
 extern Settings settings;
@@ -84,9 +90,32 @@ typedef struct Write
 
 /* ---------- engines ---------- */
 
+/* Rows that are flushed although nothing demands it, where caches survive a power loss. */
+typedef enum Hints
+{
+	HINTS_NONE,
+	HINTS_COLD,					/* those that the thread has not changed
+								 * lately */
+	HINTS_ALL
+} Hints;
+
 typedef struct Engine
 {
 	const char *name;
+
+	/*
+	 * What tells variants of a design apart.
+	 */
+	bool		eadr;			/* for caches that survive a power loss:
+								 * nothing is flushed that need not be,
+								 * whatever --mode says */
+	bool		window;			/* in place: the log has room for two records,
+								 * and is written again and again */
+	bool		flush_log;		/* in place: it is flushed there, too */
+	Hints		hints;			/* in place */
+	bool		keep_log;		/* mmdb: a checkpoint only when the log is
+								 * full */
+	bool		in_dram;		/* mmdb: all rows are */
 
 	/*
 	 * Bytes of NVM that it wants; the pool begins with a header that is not
@@ -112,6 +141,16 @@ typedef struct Engine
 	 * shared lock on it.
 	 */
 	bool		(*read) (int thread, uint32 row, char *data);
+
+	/*
+	 * The word in NVM where concurrency control notes that it has read or
+	 * changed a row, such as the timestamp of a reader; NULL: it is in DRAM,
+	 * or there is no row.  It means nothing after a crash, but some designs
+	 * make it durable.  The callback is NULL for designs that have all such
+	 * metadata in DRAM, or write them together with the row.
+	 */
+	uint64	   *(*metadata) (uint32 row);
+	bool		metadata_durable;
 
 	/*
 	 * Commit the writes of a transaction, which are to different rows, all
@@ -154,13 +193,24 @@ typedef struct Engine
 } Engine;
 
 extern const Engine zen_engine,
+			zen_none_engine,
 			naive_engine,
 			mmdb_engine,
+			mmdb_log_engine,
+			mmdb_ideal_engine,
 			wbl_engine,
 			foedus_engine,
 			inp_engine,
+			inp_none_engine,
+			inp_window_engine,
+			inp_hot_engine,
 			outp_engine,
-			falcon_engine;
+			falcon_engine,
+			falcon_all_engine,
+			falcon_none_engine;
+
+/* The one that this process runs. */
+extern const Engine *design;
 
 extern pg_atomic_uint32 stop_background;
 extern void recovery_barrier(void);

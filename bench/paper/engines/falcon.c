@@ -14,85 +14,48 @@
  * Commit on eADR: new rows | fence | log record | fence | changes in place, hinted flushes.  The next record's fence
  * orders the changes before it.  In flush mode the caches lose everything, so log and rows are flushed and fenced as
  * inp does it; what remains is the small window.
+ *
+ * falcon-all flushes all rows, falcon-none none; both are for eADR.  falcon-all does what inp-window does: without
+ * versions and indexes there is no other difference between them.
  */
 #include "inplace.h"
 
-#define WAYS	4				/* rows of one set, the last one used first */
-
-typedef struct Hot
-{
-	uint32	   *rows;			/* nsets sets of WAYS rows, + 1; 0 = none */
-	uint32		nsets;
-} Hot;
-
-static Hot	hot[MAX_THREADS];
-
-static Size
-falcon_size(void)
-{
-	return ring_size(2 * settings.max_record) + inplace_size();
-}
-
-static void
-falcon_open(bool fresh)
-{
-	ring_open(2 * settings.max_record);
-	inplace_open(fresh);
-	for (int t = 0; t < settings.threads; t++)
-	{
-		hot[t].nsets = Max(1, settings.hot_rows / WAYS);
-		hot[t].rows = calloc(hot[t].nsets * WAYS, sizeof(uint32));
-	}
-}
-
-/* Has this thread changed the row lately?  It has now. */
-static bool
-is_hot(int thread, uint32 row)
-{
-	uint32	   *set = &hot[thread].rows[(row * UINT64CONST(0x9E3779B97F4A7C15) >> 32) % hot[thread].nsets * WAYS];
-	int			i = 0;
-	bool		found;
-
-	while (i < WAYS - 1 && set[i] != row + 1)
-		i++;
-	found = set[i] == row + 1;
-	memmove(set + 1, set, i * sizeof(uint32));
-	set[0] = row + 1;
-	return found;
-}
-
-static void
-no_flush(const void *addr, Size len)
-{
-}
-
-static void
-falcon_commit(int thread, const Write *writes, int n)
-{
-	uint64		cts;
-
-	if (n == 0)
-		return;
-	if (!medium.eadr)
-	{
-		inplace_commit_flushed(thread, writes, n);
-		return;
-	}
-	cts = next_cts();
-	inplace_write_inserts(writes, n);
-	ring_append(thread, writes, n, cts);
-	zen_fence();
-	for (int i = 0; i < n; i++)
-		inplace_apply(&writes[i], cts, is_hot(thread, writes[i].row) ? no_flush : nvm_hint_flush);
-}
-
 const Engine falcon_engine = {
 	.name = "falcon",
-	.size = falcon_size,
-	.open = falcon_open,
+	.window = true,
+	.hints = HINTS_COLD,
+	.size = inplace_size,
+	.open = inplace_open,
 	.load = inplace_load,
 	.load_end = inplace_load_end,
 	.read = inplace_read,
-	.commit = falcon_commit,
+	.commit = inplace_commit,
+	.recover = inplace_recover,
+};
+
+const Engine falcon_all_engine = {
+	.name = "falcon-all",
+	.eadr = true,
+	.window = true,
+	.hints = HINTS_ALL,
+	.size = inplace_size,
+	.open = inplace_open,
+	.load = inplace_load,
+	.load_end = inplace_load_end,
+	.read = inplace_read,
+	.commit = inplace_commit,
+	.recover = inplace_recover,
+};
+
+const Engine falcon_none_engine = {
+	.name = "falcon-none",
+	.eadr = true,
+	.window = true,
+	.size = inplace_size,
+	.open = inplace_open,
+	.load = inplace_load,
+	.load_end = inplace_load_end,
+	.read = inplace_read,
+	.commit = inplace_commit,
 	.recover = inplace_recover,
 };

@@ -19,6 +19,7 @@
 
 #define PAGE_BYTES		4096
 #define BATCH			64		/* snapshot pages between two fences */
+#define MIN_FRAMES		320
 #define NO_FRAME		PG_UINT32_MAX
 #define NO_PAGE			PG_UINT32_MAX
 
@@ -34,7 +35,7 @@ typedef struct RowPage
 	pg_atomic_flag lock;		/* for frame, and for the page's pointer in
 								 * NVM */
 	uint32		frame;			/* of its volatile page */
-}			RowPage;
+} RowPage;
 
 /* Room for a volatile page. */
 typedef struct Frame
@@ -57,7 +58,7 @@ static uint32 *free_snapshots;	/* under free_lock */
 static uint32 nfree;
 static pthread_mutex_t free_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static RowPage * pages;
+static RowPage *pages;
 static Frame *frames;
 static char *memory;
 static uint32 nframes;
@@ -83,7 +84,7 @@ geometry(void)
 	 * recovers
 	 */
 	nsnapshots = npages + BATCH * (MAX_THREADS + 1);
-	nframes = Min(npages, Max((uint32) (npages * settings.cache), 64 + 4 * MAX_WRITES));
+	nframes = Min(npages, Max((uint32) (npages * settings.cache), MIN_FRAMES));
 }
 
 static Size
@@ -91,39 +92,6 @@ foedus_size(void)
 {
 	geometry();
 	return halves_size() + pool_carved(npages * sizeof(uint64)) + pool_carved((Size) nsnapshots * PAGE_BYTES);
-}
-
-static void
-foedus_open(bool fresh)
-{
-	bool	   *used;
-
-	geometry();
-	halves_open(fresh);
-	pointers = pool_carve(npages * sizeof(uint64));
-	snapshots = pool_carve((Size) nsnapshots * PAGE_BYTES);
-	pages = malloc(npages * sizeof(RowPage));
-	frames = malloc(nframes * sizeof(Frame));
-	memory = malloc((Size) nframes * PAGE_BYTES);
-	free_snapshots = malloc(nsnapshots * sizeof(uint32));
-	used = calloc(nsnapshots, sizeof(bool));
-	for (uint32 p = 0; p < npages; p++)
-	{
-		pg_atomic_init_flag(&pages[p].lock);
-		pages[p].frame = NO_FRAME;
-		if (pointers[p] != 0)
-			used[pointers[p] - 1] = true;
-	}
-	for (uint32 f = 0; f < nframes; f++)
-		frames[f] = (Frame)
-	{
-		.page = NO_PAGE
-	};
-	for (uint32 s = nsnapshots; s-- > 0;)
-		if (!used[s])
-			free_snapshots[nfree++] = s;
-	free(used);
-	pg_atomic_init_u32(&hand, 0);
 }
 
 static uint32
@@ -141,7 +109,7 @@ row_on(char *page, uint32 row)
 	const Table *table = table_of(row);
 
 	return (RowOnPage *) (page + (row - table->first) % rows_per_page[table - tables]
-		* (sizeof(RowOnPage) + table->size));
+						  * (sizeof(RowOnPage) + table->size));
 }
 
 /* ---------- volatile pages ---------- */
@@ -357,13 +325,40 @@ apply_to_snapshots(const Gleaned *entries, uint64 n)
 	finish_batch(&batch);
 }
 
-static void
-foedus_background(void)
-{
-	halves_gleaner(apply_to_snapshots);
-}
+/* ---------- open, load, recovery ---------- */
 
-/* ---------- load, recovery ---------- */
+static void
+foedus_open(bool fresh)
+{
+	bool	   *used;
+
+	geometry();
+	halves_open(fresh, apply_to_snapshots);
+	pointers = pool_carve(npages * sizeof(uint64));
+	snapshots = pool_carve((Size) nsnapshots * PAGE_BYTES);
+	pages = malloc(npages * sizeof(RowPage));
+	frames = malloc(nframes * sizeof(Frame));
+	memory = malloc((Size) nframes * PAGE_BYTES);
+	free_snapshots = malloc(nsnapshots * sizeof(uint32));
+	used = calloc(nsnapshots, sizeof(bool));
+	for (uint32 p = 0; p < npages; p++)
+	{
+		pg_atomic_init_flag(&pages[p].lock);
+		pages[p].frame = NO_FRAME;
+		if (pointers[p] != 0)
+			used[pointers[p] - 1] = true;
+	}
+	for (uint32 f = 0; f < nframes; f++)
+		frames[f] = (Frame)
+	{
+		.page = NO_PAGE
+	};
+	for (uint32 s = nsnapshots; s-- > 0;)
+		if (!used[s])
+			free_snapshots[nfree++] = s;
+	free(used);
+	pg_atomic_init_u32(&hand, 0);
+}
 
 static __thread Batch loading;
 static __thread uint32 loading_page = NO_PAGE;
@@ -409,7 +404,7 @@ foedus_load_end(int thread)
 static void
 foedus_recover(int thread)
 {
-	halves_recover(thread, page_of, apply_to_snapshots);
+	halves_recover(thread, page_of);
 }
 
 const Engine foedus_engine = {
@@ -420,7 +415,7 @@ const Engine foedus_engine = {
 	.load_end = foedus_load_end,
 	.read = foedus_read,
 	.commit = foedus_commit,
-	.background = foedus_background,
+	.background = halves_gleaner,
 	.drain = halves_drain,
 	.recover = foedus_recover,
 };

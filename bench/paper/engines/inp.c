@@ -7,29 +7,60 @@
  *
  * Commit: new rows, if there are any | fence | log record | fence | changes in place, flushed | fence.  The log is
  * large (--log-mb per thread), so each record goes to lines that have left the caches long ago.
+ *
+ * Falcon's paper (figures 10 and 11) takes it apart on eADR, where these variants leave out some of what inp flushes:
+ * inp-none flushes nothing; inp-window has a log of two records, not flushed, and flushes rows; inp-hot flushes log and
+ * rows, but for rows that the thread has changed lately.
  */
 #include "inplace.h"
 
-static Size
-inp_size(void)
-{
-	return ring_size(settings.log_size) + inplace_size();
-}
-
-static void
-inp_open(bool fresh)
-{
-	ring_open(settings.log_size);
-	inplace_open(fresh);
-}
-
 const Engine inp_engine = {
 	.name = "inp",
-	.size = inp_size,
-	.open = inp_open,
+	.size = inplace_size,
+	.open = inplace_open,
 	.load = inplace_load,
 	.load_end = inplace_load_end,
 	.read = inplace_read,
-	.commit = inplace_commit_flushed,
+	.commit = inplace_commit,
+	.recover = inplace_recover,
+};
+
+const Engine inp_none_engine = {
+	.name = "inp-none",
+	.eadr = true,
+	.size = inplace_size,
+	.open = inplace_open,
+	.load = inplace_load,
+	.load_end = inplace_load_end,
+	.read = inplace_read,
+	.commit = inplace_commit,
+	.recover = inplace_recover,
+};
+
+const Engine inp_window_engine = {
+	.name = "inp-window",
+	.eadr = true,
+	.window = true,
+	.hints = HINTS_ALL,
+	.size = inplace_size,
+	.open = inplace_open,
+	.load = inplace_load,
+	.load_end = inplace_load_end,
+	.read = inplace_read,
+	.commit = inplace_commit,
+	.recover = inplace_recover,
+};
+
+const Engine inp_hot_engine = {
+	.name = "inp-hot",
+	.eadr = true,
+	.flush_log = true,
+	.hints = HINTS_COLD,
+	.size = inplace_size,
+	.open = inplace_open,
+	.load = inplace_load,
+	.load_end = inplace_load_end,
+	.read = inplace_read,
+	.commit = inplace_commit,
 	.recover = inplace_recover,
 };

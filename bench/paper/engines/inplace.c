@@ -11,6 +11,16 @@
 #include <sched.h>
 
 #define ROW_LOCKS	256
+#define WAYS		4			/* rows of one set, the last one used first */
+
+/* The rows that a thread has changed last. */
+typedef struct Hot
+{
+	uint32	   *rows;			/* nsets sets of WAYS rows, + 1; 0 = none */
+	uint32		nsets;
+} Hot;
+
+static Hot	hot[MAX_THREADS];
 
 static char *table_base[MAX_TABLES];
 static pg_atomic_flag row_locks[ROW_LOCKS]; /* recovery only */
@@ -21,10 +31,17 @@ stride(const Table *table)
 	return TYPEALIGN(ZEN_LINE, sizeof(RowHeader) + table->size);
 }
 
+/* Bytes of each thread's log. */
+static Size
+log_bytes(void)
+{
+	return design->window ? 2 * settings.max_record : settings.log_size;
+}
+
 Size
 inplace_size(void)
 {
-	Size		size = 0;
+	Size		size = ring_size(log_bytes());
 
 	for (int t = 0; t < ntables; t++)
 		size += pool_carved(stride(&tables[t]) * tables[t].nrows);
@@ -34,10 +51,16 @@ inplace_size(void)
 void
 inplace_open(bool fresh)
 {
+	ring_open(log_bytes());
 	for (int t = 0; t < ntables; t++)
 		table_base[t] = pool_carve(stride(&tables[t]) * tables[t].nrows);
 	for (int i = 0; i < ROW_LOCKS; i++)
 		pg_atomic_init_flag(&row_locks[i]);
+	for (int t = 0; t < settings.threads; t++)
+	{
+		hot[t].nsets = Max(1, settings.hot_rows / WAYS);
+		hot[t].rows = calloc(hot[t].nsets * WAYS, sizeof(uint32));
+	}
 }
 
 static RowHeader *
@@ -77,8 +100,9 @@ inplace_read(int thread, uint32 row, char *data)
 	return true;
 }
 
-void
-inplace_write_inserts(const Write *writes, int n)
+/* New rows are written, durably, before the commit makes them present. */
+static void
+write_inserts(const Write *writes, int n)
 {
 	bool		any = false;
 
@@ -100,8 +124,12 @@ inplace_write_inserts(const Write *writes, int n)
 		zen_fence();
 }
 
-void
-inplace_apply(const Write *w, uint64 cts, void (*flush) (const void *addr, Size len))
+/*
+ * Apply a write of a transaction that is in the log; flush is called for each range changed.  A new row was flushed
+ * before, unless caches survive.
+ */
+static void
+apply(const Write *w, uint64 cts, RangeFlush flush)
 {
 	RowHeader  *h = row_at(w->row);
 	char	   *line = (char *) h + ZEN_LINE;
@@ -114,7 +142,9 @@ inplace_apply(const Write *w, uint64 cts, void (*flush) (const void *addr, Size 
 		nvm_store(from, w->data, w->len);
 
 	/* each line once, in ascending order */
-	if (w->kind != WRITE_UPDATE || from + w->len <= line)
+	if (w->kind == WRITE_INSERT && medium.eadr)
+		flush(h, sizeof(*h) + w->len);
+	else if (w->kind != WRITE_UPDATE || from + w->len <= line)
 		flush(h, sizeof(*h));
 	else if (from <= line)
 		flush(h, from + w->len - (char *) h);
@@ -142,7 +172,7 @@ inplace_recover(int thread)
 		while (!pg_atomic_test_set_flag(&row_locks[e->row % ROW_LOCKS]))
 			sched_yield();
 		if (row_at(e->row)->cts <= r->cts)
-			inplace_apply(&w, r->cts, zen_flush);
+			apply(&w, r->cts, zen_flush);
 		pg_atomic_clear_flag(&row_locks[e->row % ROW_LOCKS]);
 	}
 	zen_fence();
@@ -153,18 +183,51 @@ inplace_recover(int thread)
 		restart_cts(largest);
 }
 
+/* Has this thread changed the row lately?  It has now. */
+static bool
+is_hot(int thread, uint32 row)
+{
+	uint32	   *set = &hot[thread].rows[(row * UINT64CONST(0x9E3779B97F4A7C15) >> 32) % hot[thread].nsets * WAYS];
+	int			i = 0;
+	bool		found;
+
+	while (i < WAYS - 1 && set[i] != row + 1)
+		i++;
+	found = set[i] == row + 1;
+	memmove(set + 1, set, i * sizeof(uint32));
+	set[0] = row + 1;
+	return found;
+}
+
+static void
+no_flush(const void *addr, Size len)
+{
+}
+
+/* How a row that was changed is flushed. */
+static RangeFlush
+flush_of(int thread, uint32 row)
+{
+	if (!medium.eadr)
+		return zen_flush;
+	if (design->hints == HINTS_NONE || (design->hints == HINTS_COLD && is_hot(thread, row)))
+		return no_flush;
+	return nvm_hint_flush;
+}
+
 void
-inplace_commit_flushed(int thread, const Write *writes, int n)
+inplace_commit(int thread, const Write *writes, int n)
 {
 	uint64		cts;
 
 	if (n == 0)
 		return;
 	cts = next_cts();
-	inplace_write_inserts(writes, n);
-	ring_append(thread, writes, n, cts);
+	write_inserts(writes, n);
+	ring_append(thread, writes, n, cts, medium.eadr && design->flush_log ? nvm_hint_flush : zen_flush);
 	zen_fence();
 	for (int i = 0; i < n; i++)
-		inplace_apply(&writes[i], cts, zen_flush);
-	zen_fence();
+		apply(&writes[i], cts, flush_of(thread, writes[i].row));
+	if (!medium.eadr)
+		zen_fence();
 }

@@ -1,5 +1,5 @@
 /*
- * inplace.h -- rows that stay where they are in NVM: what inp and falcon have in common.
+ * inplace.h -- rows that stay where they are in NVM: inp, falcon and their variants.
  */
 #ifndef INPLACE_H
 #define INPLACE_H
@@ -18,14 +18,11 @@ extern void inplace_load(int thread, uint32 row, const char *data);
 extern void inplace_load_end(int thread);
 extern bool inplace_read(int thread, uint32 row, char *data);
 
-/* New rows are written, durably, before the commit makes them present. */
-extern void inplace_write_inserts(const Write *writes, int n);
-
-/* Apply a write of a transaction that is in the log; flush is called for each range changed. */
-extern void inplace_apply(const Write *w, uint64 cts, void (*flush) (const void *addr, Size len));
-
-/* Commit with the log flushed, and then the rows. */
-extern void inplace_commit_flushed(int thread, const Write *writes, int n);
+/*
+ * Commit: what is flushed goes by the medium, and by the design's hints.  Where caches survive a power loss the last
+ * changes are not fenced: the next record's fence orders them.
+ */
+extern void inplace_commit(int thread, const Write *writes, int n);
 
 /* Apply the last records of all rings again. */
 extern void inplace_recover(int thread);

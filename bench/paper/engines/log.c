@@ -33,16 +33,41 @@ record_crc(const LogRecord *r)
 	return crc;
 }
 
-/* Make a record in DRAM. */
-static const LogRecord *
-form_record(const Write *writes, int n, uint64 cts, uint64 tag, bool insert_data)
+/* A row's bytes in a record: the changed ones, or all of the new row. */
+static char *
+form_entry(int thread, char *at, const Write *w, bool insert_data)
+{
+	LogEntry	e = {.row = w->row,.kind = w->kind,.offset = w->offset};
+	bool		whole = w->kind == WRITE_UPDATE && settings.log_whole;
+	char	   *data = at + sizeof(e);
+
+	if (whole)
+	{
+		e.offset = 0;
+		e.len = table_of(w->row)->size;
+		design->read(thread, w->row, data);
+		apply_write(data, w);
+	}
+	else if (w->kind == WRITE_UPDATE || (w->kind == WRITE_INSERT && insert_data))
+	{
+		e.len = w->len;
+		memcpy(data, w->data, e.len);
+	}
+	memcpy(at, &e, sizeof(e));
+	memset(data + e.len, 0, TYPEALIGN(8, e.len) - e.len);
+	return data + TYPEALIGN(8, e.len);
+}
+
+/* Make a record in DRAM, which seal_record() completes. */
+static LogRecord *
+form_record(int thread, const Write *writes, int n, bool insert_data)
 {
 	Size		len = sizeof(LogRecord);
 	LogRecord  *r;
 	char	   *at;
 
 	for (int i = 0; i < n; i++)
-		len += sizeof(LogEntry) + TYPEALIGN(8, writes[i].len);
+		len += sizeof(LogEntry) + TYPEALIGN(8, settings.log_whole ? table_of(writes[i].row)->size : writes[i].len);
 	if (len > image_size)
 	{
 		free(image);
@@ -52,25 +77,19 @@ form_record(const Write *writes, int n, uint64 cts, uint64 tag, bool insert_data
 	r = (LogRecord *) image;
 	at = (char *) (r + 1);
 	for (int i = 0; i < n; i++)
-	{
-		const Write *w = &writes[i];
-		LogEntry	e = {.row = w->row,.kind = w->kind,.offset = w->offset};
-
-		if (w->kind == WRITE_UPDATE || (w->kind == WRITE_INSERT && insert_data))
-			e.len = w->len;
-		memcpy(at, &e, sizeof(e));
-		at += sizeof(e);
-		memcpy(at, w->data, e.len);
-		memset(at + e.len, 0, TYPEALIGN(8, e.len) - e.len);
-		at += TYPEALIGN(8, e.len);
-	}
+		at = form_entry(thread, at, &writes[i], insert_data);
 	r->len = at - image;
-	r->tag = tag;
-	r->cts = cts;
 	r->nentries = n;
 	r->pad = 0;
-	r->crc = record_crc(r);
 	return r;
+}
+
+static void
+seal_record(LogRecord *r, uint64 cts, uint64 tag)
+{
+	r->tag = tag;
+	r->cts = cts;
+	r->crc = record_crc(r);
 }
 
 /* Is there a whole record? */
@@ -136,11 +155,12 @@ ring_open(Size per_thread)
 }
 
 void
-ring_append(int thread, const Write *writes, int n, uint64 cts)
+ring_append(int thread, const Write *writes, int n, uint64 cts, RangeFlush flush)
 {
 	Ring	   *ring = &rings[thread];
-	const LogRecord *r = form_record(writes, n, cts, ++ring->tag, false);
+	LogRecord  *r = form_record(thread, writes, n, false);
 
+	seal_record(r, cts, ++ring->tag);
 	if (r->len > segment)
 		die("a log record of %u bytes", r->len);
 	if (ring->at % segment + r->len > segment)
@@ -148,7 +168,7 @@ ring_append(int thread, const Write *writes, int n, uint64 cts)
 	if (ring->at + r->len > ring_bytes)
 		ring->at = 0;
 	nvm_store(ring->base + ring->at, r, r->len);
-	zen_flush(ring->base + ring->at, r->len);
+	flush(ring->base + ring->at, r->len);
 	ring->at = TYPEALIGN(ZEN_LINE, ring->at + r->len);
 }
 
@@ -200,6 +220,7 @@ static Size half_bytes;
 static pg_atomic_uint64 epoch;
 static pg_atomic_uint64 gleaned;
 static pg_atomic_uint32 wanted;
+static GleanApply apply_entries;
 static uint64 *gleaned_nvm;		/* what is durable of it, in one of several
 								 * lines */
 
@@ -219,10 +240,11 @@ halves_size(void)
 }
 
 void
-halves_open(bool fresh)
+halves_open(bool fresh, GleanApply apply)
 {
 	uint64		newest = 0;
 
+	apply_entries = apply;
 	halves_geometry();
 	gleaned_nvm = pool_carve(GLEANED_LINES * ZEN_LINE);
 	for (int t = 0; t < settings.threads; t++)
@@ -242,12 +264,6 @@ uint64
 halves_gleaned(void)
 {
 	return pg_atomic_read_u64(&gleaned);
-}
-
-void
-halves_want_glean(void)
-{
-	pg_atomic_write_u32(&wanted, 1);
 }
 
 static void
@@ -277,39 +293,6 @@ enter_epoch(Halves *h)
 		pg_memory_barrier();
 		if (pg_atomic_read_u64(&epoch) == e)
 			return e;
-	}
-}
-
-uint64
-halves_append(int thread, const Write *writes, int n)
-{
-	Halves	   *h = &halves[thread];
-
-	for (;;)
-	{
-		uint64		e = enter_epoch(h);
-		const LogRecord *r = form_record(writes, n, next_cts(), e, true);
-		Size		at = h->at[e & 1];
-
-		if (r->len > half_bytes)
-			die("a log record of %u bytes", r->len);
-		if (at + r->len <= half_bytes)
-		{
-			char	   *to = h->base[e & 1] + at;
-
-			nvm_store(to, r, r->len);
-			zen_flush(to, r->len);
-			zen_fence();
-			h->at[e & 1] = TYPEALIGN(ZEN_LINE, at + r->len);
-			if (h->at[e & 1] > half_bytes / 2)
-				halves_want_glean();
-			pg_write_barrier();
-			pg_atomic_write_u64(&h->writing, 0);
-			return e;
-		}
-		pg_atomic_write_u64(&h->writing, 0);
-		halves_want_glean();
-		sched_yield();
 	}
 }
 
@@ -363,7 +346,7 @@ collect(Harvest *h, uint64 e)
 }
 
 static void
-glean(GleanApply apply)
+glean(void)
 {
 	uint64		e = pg_atomic_read_u64(&epoch);
 	Harvest		h = {0};
@@ -376,7 +359,7 @@ glean(GleanApply apply)
 			sched_yield();
 	collect(&h, e);
 	qsort(h.entries, h.n, sizeof(Gleaned), by_row_and_cts);
-	apply(h.entries, h.n);
+	apply_entries(h.entries, h.n);
 	zen_fence();
 	for (int t = 0; t < settings.threads; t++)
 		halves[t].at[e & 1] = 0;
@@ -384,17 +367,61 @@ glean(GleanApply apply)
 	free(h.entries);
 }
 
+void
+halves_want_glean(void)
+{
+	if (settings.transactions > 0)
+		glean();
+	else
+		pg_atomic_write_u32(&wanted, 1);
+}
+
+uint64
+halves_append(int thread, const Write *writes, int n)
+{
+	Halves	   *h = &halves[thread];
+	LogRecord  *r = form_record(thread, writes, n, true);
+
+	if (r->len > half_bytes)
+		die("a log record of %u bytes", r->len);
+	for (;;)
+	{
+		uint64		e = enter_epoch(h);
+		Size		at = h->at[e & 1];
+		Size		end = TYPEALIGN(ZEN_LINE, at + r->len);
+
+		seal_record(r, next_cts(), e);
+		if (at + r->len <= half_bytes)
+		{
+			char	   *to = h->base[e & 1] + at;
+
+			nvm_store(to, r, r->len);
+			zen_flush(to, r->len);
+			zen_fence();
+			h->at[e & 1] = end;
+			pg_write_barrier();
+			pg_atomic_write_u64(&h->writing, 0);
+			if (end > half_bytes / 2 && !design->keep_log)
+				halves_want_glean();
+			return e;
+		}
+		pg_atomic_write_u64(&h->writing, 0);
+		halves_want_glean();
+		sched_yield();
+	}
+}
+
 /*
  * halves[].at of the gleaned half is reset before gleaned allows the next epoch, and the next epoch is begun by this
  * thread: writers meet the empty half only after that.
  */
 void
-halves_gleaner(GleanApply apply)
+halves_gleaner(void)
 {
 	while (pg_atomic_read_u32(&stop_background) == 0)
 	{
 		if (pg_atomic_read_u32(&wanted) != 0)
-			glean(apply);
+			glean();
 		else
 			usleep(200);
 	}
@@ -405,15 +432,12 @@ halves_drain(void)
 {
 	uint64		e = pg_atomic_read_u64(&epoch);
 
-	while (halves_gleaned() < e)
-	{
-		halves_want_glean();
+	while (halves_want_glean(), halves_gleaned() < e)
 		usleep(200);
-	}
 }
 
 void
-halves_recover(int thread, uint32 (*part) (uint32 row), GleanApply apply)
+halves_recover(int thread, uint32 (*part) (uint32 row))
 {
 	static Harvest h;
 	Harvest		mine = {0};
@@ -430,7 +454,7 @@ halves_recover(int thread, uint32 (*part) (uint32 row), GleanApply apply)
 		if (part(h.entries[i].row) % settings.threads == thread)
 			mine.entries[mine.n++] = h.entries[i];
 	qsort(mine.entries, mine.n, sizeof(Gleaned), by_row_and_cts);
-	apply(mine.entries, mine.n);
+	apply_entries(mine.entries, mine.n);
 	zen_fence();
 	free(mine.entries);
 	recovery_barrier();

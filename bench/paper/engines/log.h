@@ -39,12 +39,14 @@ extern Write log_write_of(const LogEntry *e);
 extern Size ring_size(Size per_thread);
 extern void ring_open(Size per_thread);
 
+typedef void (*RangeFlush) (const void *addr, Size len);
+
 /*
- * ring_append -- write a record and flush it; not fenced.  Inserts are logged without their data.
+ * ring_append -- write a record and have it flushed; not fenced.  Inserts are logged without their data.
  *
  * The record before is overwritten soon: what it says must be durable before the next record is.
  */
-extern void ring_append(int thread, const Write *writes, int n, uint64 cts);
+extern void ring_append(int thread, const Write *writes, int n, uint64 cts, RangeFlush flush);
 
 /* ring_last -- after a crash: a thread's last record, or NULL.  Appending goes on behind it. */
 extern const LogRecord *ring_last(int thread);
@@ -65,7 +67,7 @@ typedef struct Gleaned
 typedef void (*GleanApply) (const Gleaned *entries, uint64 n);
 
 extern Size halves_size(void);
-extern void halves_open(bool fresh);
+extern void halves_open(bool fresh, GleanApply apply);
 
 /*
  * halves_append -- log writes, durable on return.  Gives the epoch; waits when both halves are full.
@@ -76,15 +78,20 @@ extern uint64 halves_append(int thread, const Write *writes, int n);
 
 /* The newest epoch whose records are applied, durably. */
 extern uint64 halves_gleaned(void);
+
+/*
+ * Ask the background thread to apply the current epoch.  In a counted run it is applied on return.  The caller is not
+ * inside halves_append(), and holds nothing that apply wants.
+ */
 extern void halves_want_glean(void);
 
 /* The body of the background thread. */
-extern void halves_gleaner(GleanApply apply);
+extern void halves_gleaner(void);
 
-/* Wait until the gleaner has done all that was logged so far. */
+/* Wait until the gleaner has done all that was logged so far.  In a counted run, do it. */
 extern void halves_drain(void);
 
 /* Apply all that is in the log, by all threads; part gives each row to one of them. */
-extern void halves_recover(int thread, uint32 (*part) (uint32 row), GleanApply apply);
+extern void halves_recover(int thread, uint32 (*part) (uint32 row));
 
 #endif							/* LOG_H */

@@ -20,7 +20,9 @@
 #include <unistd.h>
 
 static const Engine *const engines[] = {
-	&zen_engine, &naive_engine, &mmdb_engine, &wbl_engine, &foedus_engine, &inp_engine, &outp_engine, &falcon_engine
+	&zen_engine, &naive_engine, &mmdb_engine, &wbl_engine, &foedus_engine, &inp_engine, &outp_engine, &falcon_engine,
+	&zen_none_engine, &mmdb_log_engine, &mmdb_ideal_engine, &inp_none_engine, &inp_window_engine, &inp_hot_engine,
+	&falcon_all_engine, &falcon_none_engine
 };
 
 #define KILL_AFTER	(4 * PROGRESS_STEP) /* commits */
@@ -33,6 +35,7 @@ uint32		nrows;
 uint32		max_row_size;
 char	   *pool_base;
 Size		pool_size;
+const Engine *design;
 
 static pg_atomic_uint64 last_cts;
 static Size carved;
@@ -46,6 +49,7 @@ static bool verify = false;
 static bool header = true;
 static int	kills = 0;
 static bool kill_power = false;
+static bool eadr = false;		/* by --mode */
 static uint64 seed = 0;
 
 /* Shared by all processes. */
@@ -131,10 +135,13 @@ map_pool(const Engine *engine, bool fresh)
 	{
 		pool_size = TYPEALIGN(ZEN_AREA_ALIGN, engine->size() + carved);
 		pool_base = zen_nvm_create(pool_path, pool_size, ZEN_POOL_EMULATED);
-		return;
 	}
-	engine->size();
-	pool_base = zen_nvm_map(pool_path, NULL, &pool_size, 0, ZEN_POOL_EMULATED);
+	else
+	{
+		engine->size();
+		pool_base = zen_nvm_map(pool_path, NULL, &pool_size, 0, ZEN_POOL_EMULATED);
+	}
+	charge_open(pool_base, pool_size);
 }
 
 /* Commits before a run may end: enough for a mean, and for a fault to happen.  One that is killed does not end. */
@@ -150,6 +157,7 @@ min_progress(void)
 static void
 session(const Engine *engine, bool fresh, bool run)
 {
+	design = engine;
 	medium.power = kill_power && run;
 	map_pool(engine, fresh);
 	if (fresh)
@@ -232,13 +240,24 @@ print_header(void)
 {
 	puts("engine,workload,theta,threads,requests,row_bytes,update_bytes,mode,line_ns,fence_ns,read_ns,cache,"
 		 "txn_per_s,lines_per_txn,fences_per_txn,bytes_per_txn,write_amp,line_amp,units256_per_txn,lines_read_per_txn,"
-		 "aborts_per_txn,commits,seconds,cpu_us_per_txn,recovery_s,checked");
+		 "aborts_per_txn,commits,seconds,cpu_us_per_txn,recovery_s,checked,log,cache_kb,unit,"
+		 "units_read_per_txn,units_written_per_txn,units_filled_per_txn,lines_in_per_txn,lines_evicted_per_txn,"
+		 "lines_cleaned_per_txn,medium_us_per_txn");
 }
 
 static double
 ratio(double a, double b)
 {
 	return b > 0 ? a / b : 0;
+}
+
+/* Zero if nothing is charged for. */
+static void
+print_charged(const ChargeCounters *c, double n)
+{
+	printf("%zu,%u,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f\n", charge_settings.cache / 1024, charge_settings.unit,
+		   ratio(c->units_read, n), ratio(c->units_written, n), ratio(c->units_filled, n), ratio(c->lines_in, n),
+		   ratio(c->lines_evicted, n), ratio(c->lines_cleaned, n), ratio(c->ns / 1e3, n));
 }
 
 static void
@@ -252,11 +271,12 @@ print_result(const Engine *engine)
 	printf("%s,%s,%g,%d,%u,%u,%u,%s,%u,%u,%u,%g,", engine->name, workload->name, ycsb ? w->theta : 0, settings.threads,
 		   ycsb ? w->requests : 0, ycsb ? w->row_size : 0, ycsb ? w->update_bytes : 0, medium.eadr ? "eadr" : "flush",
 		   medium.line_ns, medium.fence_ns, medium.read_ns, settings.cache);
-	printf("%.0f,%.3f,%.3f,%.1f,%.3f,%.3f,%.3f,%.3f,%.4f,%.0f,%.3f,%.3f,%.4f,%s\n", ratio(n, r->seconds),
+	printf("%.0f,%.3f,%.3f,%.1f,%.3f,%.3f,%.3f,%.3f,%.4f,%.0f,%.3f,%.3f,%.4f,%s,%s,", ratio(n, r->seconds),
 		   ratio(r->nvm.lines, n), ratio(r->nvm.fences, n), ratio(r->bytes_stored, n),
 		   ratio(r->bytes_stored, r->row_bytes), ratio(r->nvm.lines * 64.0, r->row_bytes), ratio(r->nvm.units, n),
 		   ratio(r->nvm.lines_read, n), ratio(r->aborts, n), n, r->seconds, ratio(r->cpu_s * 1e6, n),
-		   shared->recovery.open_s, verify ? "yes" : "no");
+		   shared->recovery.open_s, verify ? "yes" : "no", settings.log_whole ? "whole" : "changed");
+	print_charged(&r->charged, n);
 	fflush(stdout);
 }
 
@@ -305,6 +325,7 @@ run_engine(const Engine *engine)
 	bool		ok;
 
 	fprintf(stderr, "%s ...\n", engine->name);
+	medium.eadr = eadr || engine->eadr;
 	model_create();
 	pool_made = true;
 	ok = kills > 0 ? kill_often(engine) : measure(engine);
@@ -321,7 +342,9 @@ static const char help_text[] =
 "\n"
 "  engines [OPTION...]    one CSV line per engine on stdout; exit status 1 if a check fails\n"
 "\n"
-"  --engines LIST     zen naive mmdb wbl foedus inp outp falcon, separated by commas [all]\n"
+"  --engines LIST     zen naive mmdb wbl foedus inp outp falcon, separated by commas [all of these];\n"
+"                     also mmdb-log mmdb-ideal, and for caches that are persistent zen-none inp-none inp-window\n"
+"                     inp-hot falcon-all falcon-none\n"
 "  --workload NAME    %s [ba]\n"
 "  --theta X          skew of YCSB's keys, 0 <= X < 1 [0]\n"
 "  --rows N           rows of YCSB's table [100000]\n"
@@ -333,14 +356,24 @@ static const char help_text[] =
 "  --scale X          share of TPC-C's customers, items and stock [0.1]\n"
 "  --threads N        [2]\n"
 "  --seconds X        [1]\n"
+"  --transactions N   a counted run: N transactions that do not count, then N that do, by one thread that does the\n"
+"                     background's work, too; the same counts in each run\n"
 "  --cache X          share of rows or pages that fits into DRAM [0.25]\n"
 "  --log-mb N         log per thread: inp, mmdb, foedus [8]\n"
+"  --log WHAT         redo records have the whole row or the changed bytes: whole, changed [changed]\n"
 "  --group N          transactions of a group: wbl [64]\n"
 "  --hot-rows N       rows that a thread of falcon tracks [256]\n"
 "  --mode MODE        flush, or eadr: caches are persistent [flush]\n"
 "  --line-ns N        delay per line flushed [0]\n"
 "  --fence-ns N       delay per fence [0]\n"
 "  --read-ns N        delay per line read from NVM [0]\n"
+"  --cpu-cache KB     cache of each thread: what it writes back by itself is charged for, too, and what it has\n"
+"                     to read; 0: no model of what lies below the program [0]\n"
+"  --cpu-ways N       lines of a set of that cache [16]\n"
+"  --unit N           bytes that the medium reads or writes at once: 64 or 256 [256]\n"
+"  --unit-buffer N    units in the medium's buffer, of each thread [16]\n"
+"  --unit-write-ns N  a unit is written [356]\n"
+"  --unit-read-ns N   a unit is read [195]\n"
 "  --pool PATH        file to make, and to remove [/dev/shm/zen-engines.PID]\n"
 "  --verify           compare all rows after recovery, and rows while they are read\n"
 "  --kill N           instead of measuring: kill the engine N times, recover, verify\n"
@@ -360,7 +393,7 @@ print_help(void)
 	printf(help_text, names);
 	puts("\nworkloads");
 	for (int i = 0; i < nworkloads; i++)
-		printf("  %-10s  %s\n", workloads[i].name, workloads[i].what);
+		printf("  %-11s  %s\n", workloads[i].name, workloads[i].what);
 	exit(0);
 }
 
@@ -422,10 +455,10 @@ choose_workload(const char *name)
 enum
 {
 	O_ENGINES = 1, O_WORKLOAD, O_THETA, O_ROWS, O_TUPLE_SIZE, O_UPDATE_BYTES, O_REQUESTS, O_WAREHOUSES, O_SCALE,
-		O_THREADS,
+	O_THREADS,
 	O_SECONDS, O_CACHE, O_LOG_MB, O_GROUP, O_HOT_ROWS, O_MODE, O_LINE_NS, O_FENCE_NS, O_READ_NS, O_POOL, O_VERIFY,
-		O_KILL,
-	O_POWER, O_FAULT, O_NO_HEADER, O_SEED, O_HELP
+	O_KILL, O_POWER, O_FAULT, O_NO_HEADER, O_SEED, O_HELP,
+	O_LOG, O_TRANSACTIONS, O_CPU_CACHE, O_CPU_WAYS, O_UNIT, O_UNIT_BUFFER, O_UNIT_WRITE_NS, O_UNIT_READ_NS
 };
 
 static const struct option options[] = {
@@ -433,9 +466,14 @@ static const struct option options[] = {
 	{"rows", 1, NULL, O_ROWS}, {"tuple-size", 1, NULL, O_TUPLE_SIZE}, {"update-bytes", 1, NULL, O_UPDATE_BYTES},
 	{"requests", 1, NULL, O_REQUESTS}, {"warehouses", 1, NULL, O_WAREHOUSES}, {"scale", 1, NULL, O_SCALE},
 	{"threads", 1, NULL, O_THREADS}, {"seconds", 1, NULL, O_SECONDS}, {"cache", 1, NULL, O_CACHE},
-	{"log-mb", 1, NULL, O_LOG_MB}, {"group", 1, NULL, O_GROUP}, {"hot-rows", 1, NULL, O_HOT_ROWS},
+	{"log", 1, NULL, O_LOG}, {"log-mb", 1, NULL, O_LOG_MB}, {"group", 1, NULL, O_GROUP},
+	{"hot-rows", 1, NULL, O_HOT_ROWS},
 	{"mode", 1, NULL, O_MODE}, {"line-ns", 1, NULL, O_LINE_NS}, {"fence-ns", 1, NULL, O_FENCE_NS},
-	{"read-ns", 1, NULL, O_READ_NS}, {"pool", 1, NULL, O_POOL}, {"verify", 0, NULL, O_VERIFY},
+	{"read-ns", 1, NULL, O_READ_NS}, {"transactions", 1, NULL, O_TRANSACTIONS},
+	{"cpu-cache", 1, NULL, O_CPU_CACHE}, {"cpu-ways", 1, NULL, O_CPU_WAYS}, {"unit", 1, NULL, O_UNIT},
+	{"unit-buffer", 1, NULL, O_UNIT_BUFFER}, {"unit-write-ns", 1, NULL, O_UNIT_WRITE_NS},
+	{"unit-read-ns", 1, NULL, O_UNIT_READ_NS},
+	{"pool", 1, NULL, O_POOL}, {"verify", 0, NULL, O_VERIFY},
 	{"kill", 1, NULL, O_KILL}, {"power", 0, NULL, O_POWER}, {"fault", 1, NULL, O_FAULT},
 	{"no-header", 0, NULL, O_NO_HEADER}, {"seed", 1, NULL, O_SEED}, {"help", 0, NULL, O_HELP}, {NULL, 0, NULL, 0}
 };
@@ -445,7 +483,15 @@ set_mode(const char *value)
 {
 	if (strcmp(value, "flush") != 0 && strcmp(value, "eadr") != 0)
 		die("--mode is flush or eadr, not \"%s\"", value);
-	medium.eadr = strcmp(value, "eadr") == 0;
+	eadr = strcmp(value, "eadr") == 0;
+}
+
+static void
+set_log(const char *value)
+{
+	if (strcmp(value, "whole") != 0 && strcmp(value, "changed") != 0)
+		die("--log is whole or changed, not \"%s\"", value);
+	settings.log_whole = strcmp(value, "whole") == 0;
 }
 
 static void
@@ -487,7 +533,7 @@ set_option(int option, const char *name, const char *value)
 			w->update_bytes = whole(name, value, 16, MAX_ROW);
 			break;
 		case O_REQUESTS:
-			w->requests = whole(name, value, 1, MAX_WRITES);
+			w->requests = whole(name, value, 1, MAX_REQUESTS);
 			break;
 		case O_WAREHOUSES:
 			w->warehouses = whole(name, value, 1, 10000);
@@ -507,6 +553,9 @@ set_option(int option, const char *name, const char *value)
 		case O_LOG_MB:
 			settings.log_size = (Size) whole(name, value, 1, 4096) << 20;
 			break;
+		case O_LOG:
+			set_log(value);
+			break;
 		case O_GROUP:
 			settings.group = whole(name, value, 1, 512);
 			break;
@@ -524,6 +573,27 @@ set_option(int option, const char *name, const char *value)
 			break;
 		case O_READ_NS:
 			medium.read_ns = whole(name, value, 0, 1e6);
+			break;
+		case O_TRANSACTIONS:
+			settings.transactions = whole(name, value, 1, 1e9);
+			break;
+		case O_CPU_CACHE:
+			charge_settings.cache = (Size) whole(name, value, 0, 1 << 20) << 10;
+			break;
+		case O_CPU_WAYS:
+			charge_settings.ways = whole(name, value, 1, CHARGE_MAX_WAYS);
+			break;
+		case O_UNIT:
+			charge_settings.unit = whole(name, value, 64, 256);
+			break;
+		case O_UNIT_BUFFER:
+			charge_settings.buffer = whole(name, value, 1, CHARGE_MAX_BUFFER);
+			break;
+		case O_UNIT_WRITE_NS:
+			charge_settings.write_ns = whole(name, value, 0, 1e6);
+			break;
+		case O_UNIT_READ_NS:
+			charge_settings.read_ns = whole(name, value, 0, 1e6);
 			break;
 		case O_POOL:
 			snprintf(pool_path, sizeof(pool_path), "%s", value);
@@ -573,10 +643,19 @@ check_options(void)
 		die("--power wants --kill");
 	if ((kills > 0 || fault != FAULT_NONE) && strcmp(workload->name, "ro") == 0)
 		die("--kill and --fault want a workload that writes");
-	if (kill_power && medium.eadr)
-		die("--power is for --mode flush: with eadr the caches are kept");
+	for (int i = 0; kill_power && i < nchosen; i++)
+		if (eadr || chosen[i]->eadr)
+			die("--power is for --mode flush: with eadr, or for %s, the caches are kept", chosen[i]->name);
 	if (medium.forgetful && !kill_power)
 		die("--fault forgotten wants --power");
+	if (charge_settings.unit != 64 && charge_settings.unit != 256)
+		die("--unit is 64 or 256, not %u", charge_settings.unit);
+	if (settings.transactions > 0 && settings.threads != 1)
+		die("--transactions wants --threads 1");
+	if ((settings.transactions > 0 || charge_settings.cache > 0) && kills > 0)
+		die("--transactions and --cpu-cache are not for --kill");
+	if (charge_settings.cache > 0 && (medium.line_ns > 0 || medium.read_ns > 0))
+		die("--line-ns and --read-ns are not for --cpu-cache, which has --unit-write-ns and --unit-read-ns");
 	if (pool_path[0] == '\0')
 		snprintf(pool_path, sizeof(pool_path), "/dev/shm/zen-engines.%d", (int) getpid());
 	if (stat(pool_path, &st) == 0)
@@ -608,6 +687,8 @@ main(int argc, char **argv)
 	check_options();
 	verify |= kills > 0 || fault != FAULT_NONE;
 	checking = verify;
+	medium.charged = charge_settings.cache > 0;
+	charge_settings.wait = settings.transactions == 0;
 	srand(seed ? seed : (unsigned) time(NULL) ^ getpid());
 	workload->setup();
 	zen_delay_calibrate();

@@ -10,6 +10,8 @@
  * cache may write a line back that nobody has flushed.  Both happen at random.  So a process that is killed leaves a
  * file as after a power cut.  Stores to one line get there in their order, as on x86: a line is always copied whole, as
  * it is; who wants to kill calls medium_cut_power() first, so that it is not copied by half.
+ *
+ * With medium.charged all stores, flushes and reads are passed on to charge.c, the model of what lies below.
  */
 #include "medium.h"
 
@@ -169,6 +171,8 @@ flush(const void *addr, size_t len)
 		return;
 	count_lines(r);
 	pmem_flush(addr, len);
+	if (medium.charged)
+		charge_flush(addr, len);
 	if (medium.power)
 		note_pending(r);
 	delay((r.end - r.start) / ZEN_LINE * (uint64) medium.line_ns);
@@ -202,6 +206,8 @@ void *
 medium_memcpy(void *dst, const void *src, size_t len, unsigned flags)
 {
 	pmem_memcpy(dst, src, len, flags);
+	if (medium.charged)
+		charge_store(dst, len);
 	if (medium.power)
 		medium_maybe_evict(dst, len);
 	return dst;
@@ -215,6 +221,8 @@ medium_memset(void *dst, int c, size_t len, unsigned flags)
 
 	pmem_memset(dst, c, len, flags);
 	count_lines(r);
+	if (medium.charged)
+		charge_stream(dst, len);
 	if (medium.power)
 		note_pending(r);
 	delay((r.end - r.start) / ZEN_LINE * (uint64) medium.line_ns);
@@ -274,6 +282,8 @@ nvm_touch(const void *src, Size len)
 	uint64		lines = (r.end - r.start) / ZEN_LINE;
 
 	medium_counters.lines_read += lines;
+	if (medium.charged)
+		charge_read(src, len);
 	delay(lines * medium.read_ns);
 }
 

@@ -5,6 +5,7 @@
 #define MEDIUM_H
 
 #include "base/stats.h"
+#include "charge.h"
 
 #include "port/atomics.h"
 
@@ -18,6 +19,8 @@ typedef struct MediumSettings
 	uint32		line_ns;		/* delay per line written back */
 	uint32		fence_ns;		/* delay per fence */
 	uint32		read_ns;		/* delay per line read in nvm_read() */
+	bool		charged;		/* charge.c has what lies below, and its
+								 * delays */
 } MediumSettings;
 
 extern MediumSettings medium;
@@ -59,6 +62,8 @@ static inline void
 medium_store64(uint64 *dst, uint64 value)
 {
 	*(volatile uint64 *) dst = value;
+	if (unlikely(medium.charged))
+		charge_store(dst, sizeof(value));
 	if (unlikely(medium.power))
 		medium_maybe_evict(dst, sizeof(value));
 }

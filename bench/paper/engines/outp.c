@@ -4,6 +4,8 @@
  * Source of the design: the engine of this name in Z. Ji, K. Chen, L. Wang, M. Zhang, Y. Wu: Falcon: Fast OLTP Engine
  * for Persistent Cache and Non-Volatile Memory, SOSP 2023.
  *
+ * Rows are read from NVM: this engine has nothing in DRAM but its array of rows.
+ *
  * Commit: new versions, ends of the old ones, all flushed | fence | the thread's commit mark, flushed | fence.  A stamp
  * is a Tx-CTS and a thread; it is committed if the thread's mark has reached it.  Marks rotate over several lines, so
  * that none is flushed twice in a row.
@@ -34,7 +36,7 @@ static void
 outp_open(bool fresh)
 {
 	marks = pool_carve(MAX_THREADS * MARK_LINES * ZEN_LINE);
-	versions_open(fresh);
+	versions_open(fresh, false);
 }
 
 static void

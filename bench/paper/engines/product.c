@@ -243,6 +243,36 @@ hash_seq_search(HASH_SEQ_STATUS *status)
 	return NULL;
 }
 
+/* ---------- what nvm/touched.c would: no map is saved while it runs ---------- */
+
+static ZenTouched no_saves;
+ZenTouched *zen_touched = &no_saves;
+
+bool
+zen_touched_has_bit(uint32 pageno)
+{
+	return false;
+}
+
+bool
+zen_touched_bit(uint32 pageno)
+{
+	not_here("zen_touched_bit");
+	return false;
+}
+
+void
+zen_touched_store(uint32 pageno, bool on)
+{
+	not_here("zen_touched_store");
+}
+
+void
+zen_touched_flush(uint32 pageno)
+{
+	not_here("zen_touched_flush");
+}
+
 /* ---------- errors ---------- */
 
 static __thread int error_level;

@@ -10,7 +10,7 @@
  *
  * The model, in memory that outlives the process: of each row the newest version that was ever handed to an engine, and
  * the newest one acknowledged; and of each transaction not acknowledged yet the rows that it writes.  After a crash a
- * row's version must lie between the two, and of a transaction that was under way either all writes are there or none. 
+ * row's version must lie between the two, and of a transaction that was under way either all writes are there or none.
  * In tables with cycles a row is absent if its version is a multiple of 3, in others only at version 0.
  */
 #include "run.h"
@@ -57,12 +57,14 @@ typedef struct Worker
 	const Workload *workload;
 	pg_atomic_uint32 *progress;
 	MediumCounters *nvm;
+	ChargeCounters *charged;
 	ZenThreadCounters *zen;
 	uint64		commits;		/* with writes, handed to the engine */
 	uint64		read_only;
 	uint64		swallowed;		/* of these, kept from the engine by a fault */
 	uint64		aborts;
 	uint64		row_bytes;
+	uint64		warmed_up;		/* commits before those that count */
 	bool		counting;		/* nvm and zen are set */
 	char		pad[64];		/* the next one's counters are on another line */
 } Worker;
@@ -289,6 +291,19 @@ expect_row(uint32 row, bool found, const char *data)
 			table->name, row - table->first, v, found ? "found" : "not found", version);
 }
 
+/* What concurrency control notes of a row that a transaction reads or is about to change. */
+static void
+note_access(const Worker *w, uint32 row)
+{
+	uint64	   *word = w->engine->metadata ? w->engine->metadata(row) : NULL;
+
+	if (word == NULL)
+		return;
+	nvm_store64(word, w->commits + 1);
+	if (w->engine->metadata_durable)
+		zen_persist(word, sizeof(*word));
+}
+
 /*
  * Lock the rows of ops and read those that are only read.  False, and nothing locked, if another transaction is in the
  * way.
@@ -310,6 +325,7 @@ lock_and_read(const Worker *w, const Op *ops, int n)
 		{
 			bool		found = w->engine->read(w->thread, ops[i].row, data);
 
+			note_access(w, ops[i].row);
 			if (checking)
 				expect_row(ops[i].row, found, data);
 		}
@@ -375,6 +391,7 @@ one_transaction(Worker *w, const Op *ops, int n, uint64 base)
 	for (int i = 0; i < n; i++)
 		if (ops[i].write)
 		{
+			note_access(w, ops[i].row);
 			writes[nwrites] = next_write(&ops[i], data[nwrites]);
 			bytes += writes[nwrites].kind == WRITE_DELETE ? 0 : table_of(ops[i].row)->size;
 			nwrites++;
@@ -402,26 +419,47 @@ one_transaction(Worker *w, const Op *ops, int n, uint64 base)
 	}
 }
 
+static void
+next_transaction(Worker *w, Generator *g, uint64 base)
+{
+	Op			ops[MAX_OPS];
+	int			n = w->workload->next(g, ops);
+
+	one_transaction(w, ops, n, base);
+}
+
+/* A counted run's transactions, with all that they leave to do: so what comes next is not charged for it. */
+static void
+run_counted(Worker *w, Generator *g, uint64 base)
+{
+	for (uint64 i = 0; i < settings.transactions; i++)
+		next_transaction(w, g, base);
+	if (settings.transactions > 0 && w->engine->drain)
+		w->engine->drain();
+}
+
 static void *
 work(void *arg)
 {
 	Worker	   *w = arg;
 	Generator	g;
-	Op			ops[MAX_WRITES];
 	uint64		base = w->engine->durable ? w->engine->durable(w->thread, 0) : 0;
 
 	w->nvm = &medium_counters;
+	w->charged = &charge_counters;
 	w->zen = &zen_thread_counters;
 	generator_init(&g, w->thread);
-	g.random ^= (uint64) (now(CLOCK_REALTIME) * 1e6) << 8;
+	if (settings.transactions == 0)
+		g.random ^= (uint64) (now(CLOCK_REALTIME) * 1e6) << 8;
+	run_counted(w, &g, base);
+	w->warmed_up = w->commits + w->read_only;
+	w->row_bytes = 0;
 	pthread_barrier_wait(&barrier); /* ready */
 	pthread_barrier_wait(&barrier); /* go */
-	while (pg_atomic_read_u32(&stop) == 0)
-	{
-		int			n = w->workload->next(&g, ops);
-
-		one_transaction(w, ops, n, base);
-	}
+	if (settings.transactions == 0)
+		while (pg_atomic_read_u32(&stop) == 0)
+			next_transaction(w, &g, base);
+	run_counted(w, &g, base);
 	if (w->engine->leave)
 		w->engine->leave(w->thread);
 	note_durable(w, base);
@@ -436,11 +474,18 @@ work_in_background(void *arg)
 	Worker	   *w = arg;
 
 	w->nvm = &medium_counters;
+	w->charged = &charge_counters;
 	w->zen = &zen_thread_counters;
 	pg_write_barrier();
 	*(volatile bool *) &w->counting = true;
 	w->engine->background();
 	return NULL;
+}
+
+static bool
+has_background(const Engine *engine)
+{
+	return engine->background != NULL && settings.transactions == 0;
 }
 
 static void
@@ -453,7 +498,7 @@ start_background(const Engine *engine)
 		.engine = engine
 	};
 	pg_atomic_init_u32(&stop_background, 0);
-	if (engine->background == NULL)
+	if (!has_background(engine))
 		return;
 	pthread_create(&background_id, NULL, work_in_background, w);
 	while (!*(volatile bool *) &w->counting)
@@ -464,7 +509,7 @@ static void
 end_background(const Engine *engine)
 {
 	pg_atomic_write_u32(&stop_background, 1);
-	if (engine->background != NULL)
+	if (has_background(engine))
 		pthread_join(background_id, NULL);
 }
 
@@ -560,7 +605,7 @@ compare_row(const Worker *w, uint32 row)
 			differ(row, "the row is not whole");
 		else if (version < acked || version > newest)
 			differ(row, "version " UINT64_FORMAT " is found, where %u is acknowledged and %u the newest", version,
-				acked, newest);
+				   acked, newest);
 		else if (!present_at(table, version))
 			differ(row, "version " UINT64_FORMAT " is found, which deletes the row", version);
 		found_version[row] = version;
@@ -683,6 +728,13 @@ add_counters(RunResult *to, const Worker *w)
 	to->nvm.fences += w->nvm->fences;
 	to->nvm.units += w->nvm->units;
 	to->nvm.lines_read += w->nvm->lines_read;
+	to->charged.lines_in += w->charged->lines_in;
+	to->charged.lines_evicted += w->charged->lines_evicted;
+	to->charged.lines_cleaned += w->charged->lines_cleaned;
+	to->charged.units_read += w->charged->units_read;
+	to->charged.units_filled += w->charged->units_filled;
+	to->charged.units_written += w->charged->units_written;
+	to->charged.ns += w->charged->ns;
 	to->bytes_stored += w->nvm->bytes_stored + w->zen->bytes_written;
 	to->persist_lines += w->zen->lines_flushed;
 	to->persist_fences += w->zen->fences;
@@ -697,6 +749,36 @@ count_all(RunResult *to)
 	add_counters(to, &workers[MAX_THREADS]);
 	to->seconds = now(CLOCK_MONOTONIC);
 	to->cpu_s = now(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+static void
+let_run(double seconds, uint32 min_progress, pg_atomic_uint32 *progress)
+{
+	do
+		usleep((useconds_t) (seconds * 1e6));
+	while (pg_atomic_read_u32(progress) < min_progress);
+	pg_atomic_write_u32(&stop, 1);
+}
+
+static void
+subtract_counters(RunResult *from, const RunResult *before)
+{
+	from->nvm.lines -= before->nvm.lines;
+	from->nvm.fences -= before->nvm.fences;
+	from->nvm.units -= before->nvm.units;
+	from->nvm.lines_read -= before->nvm.lines_read;
+	from->charged.lines_in -= before->charged.lines_in;
+	from->charged.lines_evicted -= before->charged.lines_evicted;
+	from->charged.lines_cleaned -= before->charged.lines_cleaned;
+	from->charged.units_read -= before->charged.units_read;
+	from->charged.units_filled -= before->charged.units_filled;
+	from->charged.units_written -= before->charged.units_written;
+	from->charged.ns -= before->charged.ns;
+	from->bytes_stored -= before->bytes_stored;
+	from->persist_lines -= before->persist_lines;
+	from->persist_fences -= before->persist_fences;
+	from->seconds -= before->seconds;
+	from->cpu_s -= before->cpu_s;
 }
 
 void
@@ -721,10 +803,8 @@ run_transactions(const Engine *engine, const Workload *workload, double seconds,
 	pthread_barrier_wait(&barrier); /* ready */
 	count_all(&before);
 	pthread_barrier_wait(&barrier); /* go */
-	do
-		usleep((useconds_t) (seconds * 1e6));
-	while (pg_atomic_read_u32(progress) < min_progress);
-	pg_atomic_write_u32(&stop, 1);
+	if (settings.transactions == 0)
+		let_run(seconds, min_progress, progress);
 	pthread_barrier_wait(&barrier); /* done */
 	elapsed = now(CLOCK_MONOTONIC);
 
@@ -732,7 +812,7 @@ run_transactions(const Engine *engine, const Workload *workload, double seconds,
 	 * what is left to the background is counted, as it is part of each
 	 * commit's traffic; the time for it is not
 	 */
-	if (engine->drain)
+	if (engine->drain && settings.transactions == 0)
 		engine->drain();
 	count_all(result);
 	result->seconds = elapsed;
@@ -740,18 +820,10 @@ run_transactions(const Engine *engine, const Workload *workload, double seconds,
 	for (int t = 0; t < settings.threads; t++)
 	{
 		pthread_join(workers[t].id, NULL);
-		result->commits += workers[t].commits + workers[t].read_only;
+		result->commits += workers[t].commits + workers[t].read_only - workers[t].warmed_up;
 		result->aborts += workers[t].aborts;
 		result->row_bytes += workers[t].row_bytes;
 	}
 	end_background(engine);
-	result->nvm.lines -= before.nvm.lines;
-	result->nvm.fences -= before.nvm.fences;
-	result->nvm.units -= before.nvm.units;
-	result->nvm.lines_read -= before.nvm.lines_read;
-	result->bytes_stored -= before.bytes_stored;
-	result->persist_lines -= before.persist_lines;
-	result->persist_fences -= before.persist_fences;
-	result->seconds -= before.seconds;
-	result->cpu_s -= before.cpu_s;
+	subtract_counters(result, &before);
 }

@@ -21,6 +21,7 @@ typedef struct RunResult
 	uint64		aborts;
 	uint64		row_bytes;		/* of rows changed by commits */
 	MediumCounters nvm;
+	ChargeCounters charged;
 	uint64		bytes_stored;
 	uint64		persist_lines;	/* by persist.c's own counters */
 	uint64		persist_fences;
@@ -42,7 +43,8 @@ extern void run_load(const Engine *engine);
 extern bool run_recover(const Engine *engine, bool verify, RunResult *result);
 
 /*
- * Run for so long, and until there are some commits, which are counted in *progress, in steps.
+ * Run for so long, and until there are some commits, which are counted in *progress, in steps.  A counted run
+ * (settings.transactions) has as many transactions as that before the first one that counts.
  */
 #define PROGRESS_STEP	64		/* commits of one thread */
 

@@ -69,7 +69,7 @@ versions_size(void)
 }
 
 void
-versions_open(bool fresh)
+versions_open(bool fresh, bool cached)
 {
 	newest = calloc(nrows, sizeof(VersionHeader *));
 	for (int t = 0; t < ntables; t++)
@@ -83,7 +83,8 @@ versions_open(bool fresh)
 		for (int i = 0; fresh && i < settings.threads; i++)
 			share_of(s->nslots, i, &local[i].fresh[t], &local[i].fresh_end[t]);
 	}
-	cache_open();
+	if (cached)
+		cache_open();
 }
 
 /* ---------- slots ---------- */

@@ -14,14 +14,16 @@ typedef struct VersionHeader
 	uint64		end;			/* stamp of who has replaced or deleted it; 0
 								 * = nobody */
 	uint64		row;
-	uint64		pad;
+	uint64		noted;			/* by concurrency control, if it has its
+								 * metadata here */
 } VersionHeader;
 
 /* Slots of a table beyond those that its rows fill, per thread. */
 #define VERSIONS_SPARE	4096
 
 extern Size versions_size(void);
-extern void versions_open(bool fresh);
+extern void versions_open(bool fresh, bool cached); /* in DRAM, as cache.c has
+													 * it */
 
 /* The newest version of a row, or NULL.  versions_read also copies it, from DRAM if it is cached. */
 extern VersionHeader *version_of(uint32 row);

@@ -16,8 +16,11 @@
  * After a crash the stamps of groups without a record are the gap that the paper's recovery skips.  Here recovery
  * visits all headers anyway, as it fills the array of rows, and removes them.
  *
+ * Metadata of concurrency control lie with the version, in NVM, and are durable: a transaction that reads or changes a
+ * row stores to the header of its newest version, flushes and fences that.  A row in DRAM makes no difference there.
+ *
  * Lines and fences per group: those of its versions and old versions, one fence per thread; one line and one fence for
- * the record.
+ * the record; and one line and one fence for each access.
  */
 #include "versions.h"
 
@@ -93,7 +96,7 @@ wbl_open(bool fresh)
 		pg_atomic_init_u32(&members[t].active, 0);
 		members[t].settled = recovered + 2;
 	}
-	versions_open(fresh);
+	versions_open(fresh, true);
 }
 
 static void
@@ -292,6 +295,14 @@ wbl_leave(int thread)
 	pg_atomic_write_u32(&m->active, 0);
 }
 
+static uint64 *
+wbl_metadata(uint32 row)
+{
+	VersionHeader *v = version_of(row);
+
+	return v != NULL ? &v->noted : NULL;
+}
+
 static void
 wbl_load(int thread, uint32 row, const char *data)
 {
@@ -321,6 +332,8 @@ const Engine wbl_engine = {
 	.load = wbl_load,
 	.load_end = wbl_leave,
 	.read = versions_read,
+	.metadata = wbl_metadata,
+	.metadata_durable = true,
 	.commit = wbl_commit,
 	.durable = wbl_durable,
 	.leave = wbl_leave,

@@ -1,12 +1,12 @@
 /*
- * workload.c -- YCSB's mixes as the Zen paper has them, the writes of TPC-C's New-Order and Payment, and two more for
- * tests.
+ * workload.c -- YCSB's mixes as the Zen paper has them, TPC-C's five transactions, and two more for tests.
  *
  * YCSB: one table; a request reads a whole row or changes bytes of it; rows are drawn by Zipf's law (J. Gray and
  * others: Quickly Generating Billion-Record Synthetic Databases, SIGMOD 1994), hot ones spread over the table.
  *
  * TPC-C: rows have about the specification's sizes, and the reads and writes touch as many rows as there.  Each thread
- * has a ring of orders: when it is full, a new order takes the place of the oldest one.
+ * has a ring of orders: when it is full, a new order takes the place of the oldest one.  Delivery marks the row of
+ * new_order, which it would delete.  Order-Status and Delivery take orders of their thread, and draw the customers.
  */
 #include "workload.h"
 
@@ -105,10 +105,11 @@ add_table(const char *name, uint32 n, uint32 size, uint32 min_update, bool loade
 	return t;
 }
 
+/* The most bytes that a transaction can log: changed ones, or those of whole rows. */
 static void
-set_max_record(uint32 writes, uint32 bytes)
+set_max_record(uint32 writes, uint32 changed, uint32 whole)
 {
-	settings.max_record = 64 + writes * 24 + bytes;
+	settings.max_record = 64 + writes * 24 + (settings.log_whole ? whole : changed);
 }
 
 /* ---------- YCSB ---------- */
@@ -120,7 +121,7 @@ ycsb_setup(void)
 
 	add_table("usertable", s->rows, s->row_size, s->update_bytes, true);
 	zipf_setup(s->rows, s->theta);
-	set_max_record(s->requests, s->requests * (s->update_bytes + 8));
+	set_max_record(s->requests, s->requests * (s->update_bytes + 8), s->requests * (s->row_size + 8));
 }
 
 /* percent: share of updates */
@@ -183,7 +184,7 @@ churn_setup(void)
 
 	ycsb_setup();
 	tables[0].cycles = true;
-	set_max_record(s->requests, s->requests * (s->row_size + 8));
+	set_max_record(s->requests, s->requests * (s->row_size + 8), s->requests * (s->row_size + 8));
 }
 
 /* ---------- TPC-C ---------- */
@@ -200,6 +201,7 @@ enum
 
 #define DISTRICTS			10	/* of a warehouse */
 #define ORDERS_PER_THREAD	4096	/* of a ring */
+#define LEVEL_ORDERS		20	/* of which Stock-Level looks at the lines */
 
 static uint32 customers,		/* of a district */
 			items;
@@ -221,7 +223,9 @@ tpcc_setup(void)
 	add_table("new_order", orders, 24, 16, false);
 	add_table("order_line", orders * MAX_LINES, 64, 16, false);
 	add_table("history", orders, 56, 16, false);
-	set_max_record(3 + 2 * MAX_LINES, 24 + 40 + 24 + MAX_LINES * (32 + 64) + 600);
+	/* Delivery changes most rows, New-Order most bytes of whole ones */
+	set_max_record(DISTRICTS * (3 + MAX_LINES), DISTRICTS * (3 + MAX_LINES) * 24,
+				   DISTRICTS * (680 + 40 + 24 + MAX_LINES * 64));
 }
 
 static Op
@@ -240,11 +244,24 @@ write_of(int table, uint32 n, uint32 len)
 	return op;
 }
 
-/* The place of a thread's next order. */
+/* The place of a thread's order. */
+static uint32
+place_of(const Generator *g, uint32 order)
+{
+	return g->thread * ORDERS_PER_THREAD + order % ORDERS_PER_THREAD;
+}
+
 static uint32
 next_place(Generator *g)
 {
-	return g->thread * ORDERS_PER_THREAD + g->next_order++ % ORDERS_PER_THREAD;
+	return place_of(g, g->next_order++);
+}
+
+/* Lines of the order at a place: 5 to 15, the same in each lap of the ring. */
+static uint32
+lines_of(uint32 place)
+{
+	return 5 + (uint32) (place * UINT64CONST(0x9E3779B97F4A7C15) >> 40) % 11;
 }
 
 static int
@@ -252,10 +269,10 @@ new_order(Generator *g, Op *ops)
 {
 	uint32		w = random_below(g, workload_settings.warehouses);
 	uint32		d = w * DISTRICTS + random_below(g, DISTRICTS);
-	uint32		lines = 5 + random_below(g, 11);
+	uint32		order = next_place(g);
+	uint32		lines = lines_of(order);
 	uint32		first = random_below(g, items);
 	uint32		step = 1 + random_below(g, items / MAX_LINES - 1);
-	uint32		order = next_place(g);
 	int			n = 0;
 
 	ops[n++] = read_of(WAREHOUSE, w);
@@ -298,9 +315,96 @@ payment(Generator *g, Op *ops)
 	return n;
 }
 
-/* As often as in TPC-C's mix, 45 to 43. */
+/* An order of the thread that it has made; false if it has made none. */
+static bool
+draw_order(Generator *g, uint32 *place)
+{
+	if (g->next_order == 0)
+		return false;
+	*place = place_of(g, g->next_order - 1 - random_below(g, Min(g->next_order, ORDERS_PER_THREAD)));
+	return true;
+}
+
+static int
+order_status(Generator *g, Op *ops)
+{
+	uint32		d = random_below(g, workload_settings.warehouses * DISTRICTS);
+	uint32		place;
+	int			n = 0;
+
+	ops[n++] = read_of(CUSTOMER, d * customers + random_below(g, customers));
+	if (!draw_order(g, &place))
+		return n;
+	ops[n++] = read_of(ORDERS, place);
+	for (uint32 i = 0; i < lines_of(place); i++)
+		ops[n++] = read_of(ORDER_LINE, place * MAX_LINES + i);
+	return n;
+}
+
+/* The oldest order of each district of a warehouse. */
+static int
+delivery(Generator *g, Op *ops)
+{
+	uint32		w = random_below(g, workload_settings.warehouses);
+	int			n = 0;
+
+	/* those whose places have newer ones */
+	if (g->next_order > ORDERS_PER_THREAD)
+		g->next_delivery = Max(g->next_delivery, g->next_order - ORDERS_PER_THREAD);
+	for (uint32 d = 0; d < DISTRICTS && g->next_delivery < g->next_order; d++)
+	{
+		uint32		place = place_of(g, g->next_delivery++);
+
+		ops[n++] = write_of(NEW_ORDER, place, 16);
+		ops[n++] = write_of(ORDERS, place, 16);
+		for (uint32 i = 0; i < lines_of(place); i++)
+			ops[n++] = write_of(ORDER_LINE, place * MAX_LINES + i, 16);
+		ops[n++] = write_of(CUSTOMER, (w * DISTRICTS + d) * customers + random_below(g, customers), 40);
+	}
+	return n;
+}
+
+/* The lines of the last orders, and the stock of their items. */
+static int
+stock_level(Generator *g, Op *ops)
+{
+	uint32		w = random_below(g, workload_settings.warehouses);
+	uint32		orders = Min(g->next_order, LEVEL_ORDERS);
+	uint32		lines = 0;
+	uint32		first = random_below(g, items);
+	int			n = 0;
+
+	ops[n++] = read_of(DISTRICT, w * DISTRICTS + random_below(g, DISTRICTS));
+	for (uint32 o = 0; o < orders; o++)
+	{
+		uint32		place = place_of(g, g->next_order - 1 - o);
+
+		for (uint32 i = 0; i < lines_of(place) && lines < Min(200, items); i++, lines++)
+			ops[n++] = read_of(ORDER_LINE, place * MAX_LINES + i);
+	}
+	for (uint32 i = 0; i < lines; i++)
+		ops[n++] = read_of(STOCK, w * items + (first + i * Max(1, items / 200)) % items);
+	return n;
+}
+
+/* The mix of TPC-C: 45, 43, 4, 4, 4. */
 static int
 tpcc(Generator *g, Op *ops)
+{
+	uint32		dice = random_below(g, 100);
+
+	if (dice < 45)
+		return new_order(g, ops);
+	if (dice < 88)
+		return payment(g, ops);
+	if (dice < 92)
+		return order_status(g, ops);
+	return dice < 96 ? delivery(g, ops) : stock_level(g, ops);
+}
+
+/* The two most frequent ones, as often as in that mix. */
+static int
+tpcc_writes(Generator *g, Op *ops)
 {
 	return random_below(g, 88) < 45 ? new_order(g, ops) : payment(g, ops);
 }
@@ -311,7 +415,8 @@ const Workload workloads[] = {
 	{"ba", "YCSB, balanced: 50 % updates", ycsb_setup, ycsb_ba},
 	{"wh", "YCSB, write heavy: 90 % updates", ycsb_setup, ycsb_wh},
 	{"up", "YCSB, updates only", ycsb_setup, ycsb_up},
-	{"tpcc", "TPC-C's New-Order and Payment, 45 to 43", tpcc_setup, tpcc},
+	{"tpcc", "TPC-C's five transactions, 45, 43, 4, 4, 4", tpcc_setup, tpcc},
+	{"tpcc-writes", "TPC-C's New-Order and Payment, 45 to 43", tpcc_setup, tpcc_writes},
 	{"new-order", "TPC-C's New-Order", tpcc_setup, new_order},
 	{"payment", "TPC-C's Payment", tpcc_setup, payment},
 	{"churn", "rows are inserted, updated and deleted in turn", churn_setup, ycsb_ba},

@@ -6,6 +6,8 @@
 
 #include "engine.h"
 
+#define MAX_REQUESTS	64
+
 typedef struct WorkloadSettings
 {
 	uint32		rows;			/* of YCSB's table */
@@ -35,6 +37,7 @@ typedef struct Generator
 	uint64		random;
 	int			thread;
 	uint32		next_order;		/* of the thread's ring */
+	uint32		next_delivery;	/* the oldest order not delivered */
 } Generator;
 
 typedef struct Workload
@@ -42,7 +45,7 @@ typedef struct Workload
 	const char *name;
 	const char *what;
 	void		(*setup) (void);	/* tables[]; settings.max_record */
-	int			(*next) (Generator *g, Op *ops);	/* at most MAX_WRITES, all
+	int			(*next) (Generator *g, Op *ops);	/* at most MAX_OPS, all
 													 * different rows */
 } Workload;
 

@@ -10,6 +10,9 @@
  * snapshots, are written again here, after txn/commit.c and recovery/passes.c.  Tables are fixed, so there is no HTable
  * directory, and no page goes back to the pool.
  *
+ * A row that is read from NVM has its checksum computed once (zen_slot_read): a bit in DRAM says that it was.
+ * Metadata of concurrency control are in DRAM.
+ *
  * A word in DRAM per row leads to its slot and counts intact headers of older versions (R5), as the product's map word
  * does.  Rows that were read or written lately are in DRAM (cache.c for the Met-Cache).
  *
@@ -152,6 +155,8 @@ note_slot(ZenSlot slot, bool used)
 	else
 		__atomic_fetch_and(word, ~bit, __ATOMIC_SEQ_CST);
 	medium_counters.bytes_stored += sizeof(*word);
+	if (medium.charged)
+		charge_store(word, sizeof(*word));
 	zen_persist(word, sizeof(*word));
 }
 
@@ -232,13 +237,14 @@ read_tuple(uint32 row, char *tuple)
 {
 	uint64		word = pg_atomic_read_u64(&words[row]);
 	uint32		len = TUPLE_HEADER + table_of(row)->size;
+	TransactionId xmin;
 
 	if ((word & SLOT_MASK) == 0 || (word & TOMBSTONE) != 0)
 		return false;
 	if (cache_read(row, tuple + TUPLE_HEADER))
 		return true;
 	nvm_touch(zen_slot_ptr(word & SLOT_MASK), zen_tuple_size(len));
-	if (!zen_tuple_read(word & SLOT_MASK, (MinimalTuple) tuple, len, NULL))
+	if (!zen_slot_read(word & SLOT_MASK, (MinimalTuple) tuple, len, &xmin))
 		die("row %u is damaged", row);
 	return true;
 }
@@ -581,6 +587,19 @@ zen_recover(int thread)
 
 const Engine zen_engine = {
 	.name = "zen",
+	.size = zen_size,
+	.open = zen_open,
+	.load = zen_load,
+	.load_end = zen_load_end,
+	.read = zen_read,
+	.commit = zen_commit,
+	.recover = zen_recover,
+};
+
+/* Falcon's ZenS (No Flush). */
+const Engine zen_none_engine = {
+	.name = "zen-none",
+	.eadr = true,
 	.size = zen_size,
 	.open = zen_open,
 	.load = zen_load,
