@@ -141,7 +141,9 @@ OBJS = $(addprefix src/base/, \
 		reclaim.o \
 		room.o) \
 	$(addprefix src/standby/, \
+		standbyqueue.o \
 		standbystate.o \
+		standbycollect.o \
 		standbyrows.o \
 		standbyscan.o) \
 	$(addprefix src/stream/, \

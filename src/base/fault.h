@@ -136,6 +136,7 @@
 	X(S1_SEEN_EARLY, "s1_seen_early") \
 	X(S2_NOT_UNLINKED, "s2_not_unlinked") \
 	X(S8_CUT_EARLY, "s8_cut_early") \
+	X(S8_CUT_HELD, "s8_cut_held") \
 	X(S14_OLD_SNAPSHOTS, "s14_old_snapshots") \
 	X(S15_READERS_STAY, "s15_readers_stay") \
 	X(POOL_PAUSE_CONDEMNED, "pool_pause_condemned") \

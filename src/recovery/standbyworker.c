@@ -7,6 +7,7 @@
  */
 #include "recovery/standbyworker.h"
 
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "base/epoch.h"
 #include "base/guc.h"
@@ -14,7 +15,7 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
-#include "standby/standbyrows.h"
+#include "standby/standbycollect.h"
 #include "standby/standbyscan.h"
 #include "standby/standbystate.h"
 #include "storage/ipc.h"
@@ -24,6 +25,7 @@
 #include "utils/wait_event.h"
 
 #define ROUND_MS	1000
+#define BUSY_MS		100			/* while versions wait that snapshots need */
 #define TRY_MS		50			/* while replay has not come far enough */
 #define STARVED_MS	10000
 #define RESTART_S	1
@@ -56,9 +58,14 @@ make_round(void)
 {
 	if (zen_standby_state() != ZEN_STANDBY_LIVE && !zen_standby_try_scan())
 		return zen_standby_state() == ZEN_STANDBY_STARVED ? STARVED_MS : TRY_MS;
+	if (zen_standby->due.pending == 0)
+		return ROUND_MS;
+	StartTransactionCommand();
+	zen_standby_note_new();
+	CommitTransactionCommand();
 	while (zen_standby_collect() && !ShutdownRequestPending)
 		CHECK_FOR_INTERRUPTS();
-	return ROUND_MS;
+	return BUSY_MS;
 }
 
 void

@@ -8,8 +8,8 @@
  * Of a row's chain, from the newest version down: first those of one transaction that has not committed, if any; then
  * committed ones.  Only the first of the committed ones, and those above it, have slots that count.
  *
- * A version that is not settled has an item in the queue, in the order of redo, and knows it (item_of).  When every
- * snapshot sees the item's transaction as ended, the version is frozen and all behind it are cut off, without a walk.
+ * A version that is not settled has an item in a queue (standbyqueue.c), by which it leaves its chain
+ * (standbycollect.c).
  */
 #include "standby/standbyrows.h"
 
@@ -27,118 +27,15 @@
 #include "nvm/page.h"
 #include "nvm/slotalloc.h"
 #include "row/visibility.h"
+#include "standby/standbycollect.h"
 #include "standby/standbystate.h"
 #include "storage/ipc.h"
 #include "storage/standby.h"
 
 #define LOOK_EVERY	64			/* records between two looks at the horizon */
-#define STEP		1024		/* items that the worker settles under the
-								 * lock */
-#define CHUNK_ITEMS 127
-
-bool		(*zen_standby_committed) (uint64 full_xid) = NULL;
-
-/* A version that is not settled. */
-typedef struct DueItem
-{
-	uint64		full_xid;
-	uint64		tidno;
-	ZenVersion *version;		/* NULL: it has left its chain */
-	uint32		htable;
-} DueItem;
-
-typedef struct ZenStandbyChunk
-{
-	struct ZenStandbyChunk *next;
-	DueItem		items[CHUNK_ITEMS];
-} ZenStandbyChunk;
 
 static bool following = false;	/* the startup process, in a record */
-static bool dirty = false;		/* readers may be at what no row leads to */
 static uint32 made = 0;			/* versions, in this record */
-
-/* ---------- items ---------- */
-
-/* Where a version on a primary notes changes of its lockers, and of its page. */
-static inline DueItem *
-item_of(const ZenVersion *v)
-{
-	return (DueItem *) (uintptr_t) (((uint64) v->slot_generation << 32) | v->lock_seq);
-}
-
-static inline void
-set_item(ZenVersion *v, DueItem *item)
-{
-	v->lock_seq = (uint32) (uintptr_t) item;
-	v->slot_generation = (uint32) ((uint64) (uintptr_t) item >> 32);
-	if (item != NULL)
-		item->version = v;
-}
-
-/* A place at the end of the queue; NULL: DRAM is full.  It counts when it is filled. */
-static DueItem *
-next_item(void)
-{
-	ZenStandbyChunk *chunk;
-
-	if (zen_standby->last != NULL && zen_standby->nitems < CHUNK_ITEMS)
-		return &zen_standby->last->items[zen_standby->nitems];
-	chunk = zen_arena_alloc(sizeof(ZenStandbyChunk));
-	if (chunk == NULL)
-		return NULL;
-	chunk->next = NULL;
-	if (zen_standby->last != NULL)
-		zen_standby->last->next = chunk;
-	else
-	{
-		zen_standby->first = chunk;
-		zen_standby->first_item = 0;
-	}
-	zen_standby->last = chunk;
-	zen_standby->nitems = 0;
-	return &chunk->items[0];
-}
-
-static void
-enqueue(DueItem *item, uint64 full_xid, uint32 htable, uint64 tidno, ZenVersion *v)
-{
-	Assert(item == &zen_standby->last->items[zen_standby->nitems]);
-	item->full_xid = full_xid;
-	item->tidno = tidno;
-	item->htable = htable;
-	set_item(v, item);
-	zen_standby->nitems++;
-	zen_standby->pending++;
-}
-
-/* The oldest item; NULL: there is none. */
-static DueItem *
-oldest_item(void)
-{
-	if (zen_standby->pending == 0)
-		return NULL;
-	return &zen_standby->first->items[zen_standby->first_item];
-}
-
-/* The oldest item is done with. */
-static void
-dequeue(void)
-{
-	ZenStandbyChunk *chunk = zen_standby->first;
-
-	Assert(zen_standby->pending > 0);
-	zen_standby->pending--;
-	if (++zen_standby->first_item < (chunk == zen_standby->last ? zen_standby->nitems : CHUNK_ITEMS))
-		return;
-	zen_standby->first = chunk->next;
-	zen_standby->first_item = 0;
-	if (zen_standby->first == NULL)
-	{
-		zen_standby->last = NULL;
-		zen_standby->nitems = 0;
-	}
-	zen_arena_free(chunk, sizeof(ZenStandbyChunk));
-}
 
 /* ---------- versions ---------- */
 
@@ -149,53 +46,6 @@ zen_standby_owner(ZenTupleHeader h)
 	uint64		cts = h.word0 & ZEN_CTS_MASK;
 
 	return cts != 0 && ht->idx != 0 && zen_htable_owns(ht, cts) ? ht : NULL;
-}
-
-/* No row leads to it any more. */
-static void
-retire(ZenVersion *v)
-{
-	DueItem    *item = item_of(v);
-
-	if (item != NULL)
-		item->version = NULL;
-	set_item(v, NULL);
-	zen_version_retire(v);
-	dirty = true;
-}
-
-static void
-retire_all(ZenVersion *list)
-{
-	while (list != NULL)
-	{
-		ZenVersion *older = list->older;
-
-		retire(list);
-		list = older;
-	}
-}
-
-/*
- * Has the writer of a version committed?  Redo of its commit record is over, or has not begun.  Leaves the hint.
- *
- * TransactionIdIsInProgress() is of no use here: the startup process has no snapshot by which it knows old xids.
- */
-static bool
-writer_committed(ZenVersion *v)
-{
-	uint64		full_xid;
-
-	if (zen_version_flags(v) & (ZEN_V_COMMITTED | ZEN_V_FROZEN))
-		return true;
-	if (zen_version_flags(v) & ZEN_V_ABORTED)
-		return false;
-	Assert(item_of(v) != NULL);
-	full_xid = item_of(v)->full_xid;
-	if (!zen_standby_committed(full_xid))
-		return false;
-	zen_version_set(v, ZEN_V_COMMITTED);
-	return true;
 }
 
 /* A version whose data is in its slot. */
@@ -270,137 +120,9 @@ is_lean(ZenVersion *v)
 static void
 replace(ZenVersion *lean, ZenVersion *copy)
 {
-	set_item(copy, item_of(lean));
-	set_item(lean, NULL);
-	retire(lean);
-}
-
-/*
- * Under the word's lock: if every snapshot sees the newest version, and there is no other, the word needs none.
- * *ended: it is to be retired.
- */
-static uint64
-without_needless(uint64 w, ZenVersion **ended)
-{
-	ZenVersion *head = zen_word_entry(w);
-
-	*ended = NULL;
-	if (head->older != NULL || (zen_version_flags(head) & ZEN_V_FROZEN) == 0)
-		return w;
-	if (zen_version_flags(head) & ZEN_V_TOMBSTONE)
-		w = zen_word_with(w, ZEN_WORD_DEAD, 0);
-	else if (head->slot != InvalidZenSlot)
-		w = zen_word_with(w, ZEN_WORD_NVM, head->slot);
-	else
-		return w;
-	*ended = head;
-	return w;
-}
-
-/* Take a version, which no snapshot sees, out of its chain. */
-static void
-unlink_version(ZenWord *word, ZenVersion *newer, ZenVersion *v)
-{
-	ZenVersion *ended = NULL;
-	uint64		w = zen_word_lock(word);
-
-	Assert(newer != NULL ? newer->older == v : zen_word_leads_to(w, v));
-	if (newer != NULL)
-		newer->older = v->older;
-	else if (v->older != NULL)
-		w = without_needless(zen_word_with_entry(w, v->older), &ended);
-	else
-		w = zen_word_with(w, ZEN_WORD_DEAD, 0);
-	zen_word_unlock(word, w);
-	retire(v);
-	if (ended != NULL)
-		retire(ended);
-}
-
-/* ---------- collection ---------- */
-
-/* Every snapshot sees the transaction of the item as ended. */
-static void
-settle(DueItem *item)
-{
-	ZenVersion *v = item->version;
-	ZenVersion *cut,
-			   *ended;
-	ZenWord    *word;
-	uint64		w;
-
-	if (v == NULL)
-		return;
-	word = zen_tidmap_word(&zen_htables[item->htable], item->tidno);
-	w = zen_word_read(word);
-	if (!writer_committed(v))
-	{
-		zen_version_set(v, ZEN_V_ABORTED);
-		if (zen_word_leads_to(w, v))
-			unlink_version(word, NULL, v);
-		else
-			set_item(v, NULL);	/* it goes when a newer one is settled */
-		return;
-	}
-	set_item(v, NULL);
-	w = zen_word_lock(word);
-	zen_version_set(v, ZEN_V_COMMITTED | ZEN_V_FROZEN);
-	cut = v->older;
-	v->older = NULL;
-	w = without_needless(w, &ended);
-	zen_word_unlock(word, w);
-	retire_all(cut);
-	if (ended != NULL)
-		retire(ended);
-}
-
-static void
-look_at_horizon(void)
-{
-	(void) zen_horizon_look();
-	if (ZEN_FAULT(S8_CUT_EARLY))
-		zen_horizon.passed = FullTransactionIdFromU64(U64FromFullTransactionId(zen_horizon.now) - 1);
-}
-
-/* Settle up to n items that are due; returns how many. */
-static uint32
-settle_some(uint32 n)
-{
-	uint32		done = 0;
-
-	while (done < n)
-	{
-		DueItem    *item = oldest_item();
-
-		if (item == NULL || item->full_xid > U64FromFullTransactionId(zen_horizon.passed))
-			break;
-		settle(item);
-		item->version = NULL;
-		dequeue();
-		done++;
-	}
-	return done;
-}
-
-bool
-zen_standby_collect(void)
-{
-	uint32		done = 0;
-
-	if (zen_standby->pending == 0 || !LWLockConditionalAcquire(zen_lock(ZEN_LOCK_STANDBY), LW_EXCLUSIVE))
-		return false;
-	if (zen_standby_state() == ZEN_STANDBY_LIVE)
-	{
-		look_at_horizon();
-		done = settle_some(STEP);
-		/* redo does not know what this process has taken out */
-		if (dirty)
-			zen_epoch_wait();
-		dirty = false;
-	}
-	LWLockRelease(zen_lock(ZEN_LOCK_STANDBY));
-	zen_epoch_flush();
-	return done == STEP;
+	zen_due_set_item(copy, zen_due_item(lean));
+	zen_due_set_item(lean, NULL);
+	zen_standby_retire(lean);
 }
 
 /* ---------- maps go ---------- */
@@ -420,7 +142,7 @@ drop_map(ZenHTable *ht)
 		(void) zen_word_lock(word);
 		zen_word_unlock_empty(word);
 		if (zen_word_state(w) == ZEN_WORD_ENTRY)
-			retire_all(zen_word_entry(w));
+			zen_standby_retire_all(zen_word_entry(w));
 	}
 	zen_tidmap_drop(ht);
 }
@@ -436,18 +158,13 @@ zen_standby_drop(void)
 			drop_map(&zen_htables[i]);
 			zen_htable_forget(i);
 		}
-	while (zen_standby->pending > 0)
-		dequeue();
-	/* the last chunk may have no item yet */
-	if (zen_standby->last != NULL)
-		zen_arena_free(zen_standby->last, sizeof(ZenStandbyChunk));
-	zen_standby->first = zen_standby->last = NULL;
+	zen_due_remove_all();
 	zen_epoch_wait();
 	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
 		if (zen_page_is_data(p))
 			zen_page_forget(p);
 	zen_epoch_flush();
-	dirty = false;
+	zen_standby_dirty = false;
 }
 
 static void
@@ -472,17 +189,6 @@ zen_standby_anew(const char *why)
 
 /* ---------- full DRAM ---------- */
 
-static void
-settle_due(void)
-{
-	look_at_horizon();
-	while (settle_some(STEP) == STEP)
-		;
-	zen_epoch_wait();
-	zen_epoch_flush();
-	dirty = false;
-}
-
 /*
  * S9: make room in DRAM: what is due goes, or the oldest item becomes due by a conflict with those that need it, as
  * heap's VACUUM would have it.  False: there is nothing to take back.
@@ -490,18 +196,18 @@ settle_due(void)
 static bool
 make_room(void)
 {
-	uint64		before = zen_standby->pending;
+	uint64		before = zen_standby->due.pending;
 	RelFileLocator all = {0};
 
-	settle_due();
-	if (zen_standby->pending < before)
+	zen_standby_settle_due();
+	if (zen_standby->due.pending < before)
 		return true;
-	if (oldest_item() == NULL || !AmStartupProcess())
+	if (zen_due_oldest() == NULL || !AmStartupProcess())
 		return false;
 	zen_standby->conflicts++;
-	zen_conflict_with_snapshots(XidFromFullTransactionId(FullTransactionIdFromU64(oldest_item()->full_xid)), all);
-	settle_due();
-	return zen_standby->pending < before;
+	zen_conflict_with_snapshots(XidFromFullTransactionId(FullTransactionIdFromU64(zen_due_oldest()->full_xid)), all);
+	zen_standby_settle_due();
+	return zen_standby->due.pending < before;
 }
 
 static void
@@ -549,7 +255,7 @@ keep_stored(ZenWord *word, ZenSlot slot)
 	v->slot = InvalidZenSlot;
 	zen_word_unlock(word, zen_word_with_entry(zen_word_lock(word), v));
 	zen_standby->kept++;
-	dirty = true;
+	zen_standby_dirty = true;
 	return true;
 }
 
@@ -591,14 +297,14 @@ leave_chain(ZenWord *word, ZenSlot slot, TransactionId again)
 
 	for (ZenVersion *v = zen_word_entry(zen_word_read(word)); v != NULL; newer = v, v = v->older)
 	{
-		bool		committed = writer_committed(v);
+		bool		committed = zen_standby_writer_committed(v);
 
 		if (v->slot == slot)
 		{
 			if (committed)
 				return keep_version(word, newer, v);
 			if (v->xmin != again)
-				unlink_version(word, newer, v);
+				zen_standby_unlink(word, newer, v);
 			return true;
 		}
 		/* S5: behind it no version needs its slot */
@@ -643,9 +349,9 @@ zen_standby_leaves(ZenSlot slot, uint64 full_xid, const ZenTupleHeader *next)
 void
 zen_standby_await_readers(void)
 {
-	if (following && dirty)
+	if (following && zen_standby_dirty)
 		zen_epoch_wait();
-	dirty = false;
+	zen_standby_dirty = false;
 }
 
 static bool
@@ -659,7 +365,7 @@ push(ZenSlot slot, uint64 full_xid)
 	ZenVersion *v,
 			   *head = NULL,
 			   *copy = NULL;
-	DueItem    *item;
+	ZenDueItem *item;
 	uint64		w;
 
 	if (ht == NULL || zen_tuple_is_void(slot))
@@ -672,7 +378,7 @@ push(ZenSlot slot, uint64 full_xid)
 		head = zen_word_entry(w);
 	if (head != NULL && is_again(head, slot, xid, zen_word1_code(h.word1)))
 		return true;
-	item = next_item();
+	item = zen_due_place();
 	v = item != NULL ? slot_version(slot, h, full_xid) : NULL;
 	if (v == NULL)
 		return false;
@@ -691,12 +397,12 @@ push(ZenSlot slot, uint64 full_xid)
 	v->depth = v->older != NULL ? Min(v->older->depth + 1, PG_UINT16_MAX) : 0;
 	if (ZEN_FAULT(S1_SEEN_EARLY))
 		zen_version_set(v, ZEN_V_COMMITTED | ZEN_V_FROZEN);
-	enqueue(item, full_xid, ht->idx, tidno, v);
+	zen_due_add(item, full_xid, ht->idx, tidno, v);
 	w = zen_word_lock(word);
 	zen_word_unlock(word, zen_word_with_entry(w, v));
 	if (copy != NULL && head != NULL)
 		replace(head, copy);
-	dirty = true;
+	zen_standby_dirty = true;
 	made++;
 	zen_standby->pushed++;
 	return true;
@@ -851,35 +557,31 @@ zen_standby_end(void)
 		return;
 	if (following)
 	{
-		if (++records % LOOK_EVERY == 0 && zen_standby->pending > 0)
-			look_at_horizon();
-		(void) settle_some(16 + 2 * made);
+		if (++records % LOOK_EVERY == 0 && zen_standby->due.pending > 0)
+			zen_standby_look();
+		(void) zen_standby_settle(16 + 2 * made);
 	}
 	following = false;
 	LWLockRelease(zen_lock(ZEN_LOCK_STANDBY));
 }
 
-/*
- * S6: readers find the answer in the version itself from now on.  Those that committed are not frozen: an older
- * snapshot may not see them.
- */
+/* S6: the answer for xids before this one is noted in the version. */
+static void
+note_answer(ZenDueItem *item, uint64 oldest)
+{
+	if (item->version != NULL && item->full_xid < oldest && !zen_standby_writer_committed(item->version))
+		zen_version_set(item->version, ZEN_V_ABORTED);
+}
+
+/* Those that committed are not frozen: an older snapshot may not see them. */
 void
 zen_standby_forgets(uint64 oldest)
 {
 	static uint64 done = 0;
-	uint32		from = zen_standby->first_item;
 
 	if (!following || oldest <= done)
 		return;
 	done = oldest;
-	settle_due();
-	from = zen_standby->first_item;
-	for (ZenStandbyChunk *c = zen_standby->first; c != NULL; c = c->next, from = 0)
-	{
-		uint32		end = c == zen_standby->last ? zen_standby->nitems : CHUNK_ITEMS;
-
-		for (uint32 i = from; i < end; i++)
-			if (c->items[i].version != NULL && c->items[i].full_xid < oldest && !writer_committed(c->items[i].version))
-				zen_version_set(c->items[i].version, ZEN_V_ABORTED);
-	}
+	zen_standby_settle_due();
+	zen_due_for_all(note_answer, oldest);
 }

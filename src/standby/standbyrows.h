@@ -9,9 +9,6 @@
 
 #include "nvm/tuple.h"
 
-/* zen_standby_committed -- what pg_xact says of a full xid; set once in the postmaster. */
-extern bool (*zen_standby_committed) (uint64 full_xid);
-
 /*
  * zen_standby_begin -- a record of zen is about to be replayed.  From here on to zen_standby_end no other process
  * changes maps.  Waits for a scan, or for a step of the worker.
@@ -61,14 +58,11 @@ extern void zen_standby_anew(const char *why);
 extern void zen_standby_forgets(uint64 oldest);
 
 /*
- * zen_standby_collect -- S7: the worker: take back what no snapshot needs, a step; true: there is more.
- *
  * zen_standby_drop -- maps, tables and pages have no DRAM half any more.  No reader is left, and the lock is held.
  *
  * zen_standby_push_found -- a scan has found a version of full_xid: it is the newest of its row if its Tx-CTS says
  * so, as a transaction may have spilled a row more than once.  False: DRAM is full, or a slot is damaged.
  */
-extern bool zen_standby_collect(void);
 extern void zen_standby_drop(void);
 extern bool zen_standby_push_found(ZenSlot slot, uint64 full_xid);
 

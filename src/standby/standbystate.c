@@ -9,11 +9,13 @@
 
 #include "access/transam.h"
 #include "access/twophase.h"
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "base/fault.h"
 #include "base/guc.h"
 #include "base/locks.h"
 #include "nvm/pool.h"
+#include "storage/ipc.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "storage/proc.h"
@@ -28,7 +30,7 @@ ZenStandby *zen_standby;
 static Size
 state_shmem_size(void)
 {
-	return offsetof(ZenStandby, readers) + mul_size(zen_nprocs(), sizeof(pg_atomic_uint32));
+	return offsetof(ZenStandby, readers) + mul_size(zen_nprocs(), sizeof(ZenStandbyReader));
 }
 
 static void
@@ -38,10 +40,16 @@ state_shmem_init(void)
 
 	zen_standby = ShmemInitStruct("zen standby", state_shmem_size(), &found);
 	memset(zen_standby, 0, offsetof(ZenStandby, readers));
+	zen_due_queue = &zen_standby->due;
 	pg_atomic_init_u32(&zen_standby->state, ZEN_STANDBY_OFF);
 	ConditionVariableInit(&zen_standby->changed);
+	pg_atomic_init_u64(&zen_standby->seen_by_new, 0);
+	pg_atomic_init_u64(&zen_standby->cut_until, 0);
 	for (int i = 0; i < zen_nprocs(); i++)
-		pg_atomic_init_u32(&zen_standby->readers[i], InvalidLocalTransactionId);
+	{
+		pg_atomic_init_u32(&zen_standby->readers[i].transaction, InvalidLocalTransactionId);
+		pg_atomic_init_u32(&zen_standby->readers[i].only, InvalidLocalTransactionId);
+	}
 	if (zen_pool.base != NULL)
 		zen_standby->mark = zen_pool_replayed();
 }
@@ -75,25 +83,111 @@ zen_standby_become(ZenStandbyState state)
 
 /* ---------- readers ---------- */
 
+static inline ZenStandbyReader *
+my_reader(void)
+{
+	return &zen_standby->readers[GetNumberFromPGProc(MyProc)];
+}
+
 bool
 zen_standby_has_read(void)
 {
-	return pg_atomic_read_u32(&zen_standby->readers[GetNumberFromPGProc(MyProc)]) == zen_my_lxid() &&
+	return pg_atomic_read_u32(&my_reader()->transaction) == zen_my_lxid() &&
 		zen_my_lxid() != InvalidLocalTransactionId;
+}
+
+/* Another process may have the place next, and a transaction of the same number. */
+static void
+leave_reader(int code, Datum arg)
+{
+	pg_atomic_write_u32(&my_reader()->only, InvalidLocalTransactionId);
+	pg_atomic_write_u32(&my_reader()->transaction, InvalidLocalTransactionId);
 }
 
 bool
 zen_standby_enter(void)
 {
-	pg_atomic_uint32 *mine = &zen_standby->readers[GetNumberFromPGProc(MyProc)];
+	static bool known = false;
+	ZenStandbyReader *mine = my_reader();
 
 	if (zen_my_lxid() == InvalidLocalTransactionId || zen_standby_state() != ZEN_STANDBY_LIVE)
 		return false;
-	if (pg_atomic_read_u32(mine) == zen_my_lxid())
+	if (pg_atomic_read_u32(&mine->transaction) == zen_my_lxid())
 		return true;
-	pg_atomic_write_u32(mine, zen_my_lxid());
+	if (!known)
+		before_shmem_exit(leave_reader, (Datum) 0);
+	known = true;
+	pg_atomic_write_u32(&mine->transaction, zen_my_lxid());
 	pg_memory_barrier();		/* pairs with zen_standby_end_readers */
 	return zen_standby_state() == ZEN_STANDBY_LIVE;
+}
+
+/* ---------- the only snapshot of a reader ---------- */
+
+bool
+zen_standby_only_snapshot(int procno, TransactionId *xmin, TransactionId *xmax)
+{
+	ZenStandbyReader *reader = &zen_standby->readers[procno];
+	uint32		only = pg_atomic_read_u32(&reader->only);
+
+	if (only == InvalidLocalTransactionId)
+		return false;
+	pg_read_barrier();
+	*xmin = reader->xmin;
+	*xmax = reader->xmax;
+	pg_read_barrier();
+	return pg_atomic_read_u32(&reader->only) == only && zen_lxid_of((volatile PGPROC *) GetPGProcByNumber(procno)) == only &&
+		((volatile PGPROC *) GetPGProcByNumber(procno))->xmin == *xmin;
+}
+
+/*
+ * The transaction reads by another snapshot than the one it has told.  Nobody has kept versions for this one, so that
+ * must be seen: it does not need any if it sees all behind whose back versions went.
+ */
+static void
+tell_another(Snapshot s)
+{
+	uint64		cut,
+				next = U64FromFullTransactionId(ReadNextFullTransactionId());
+
+	pg_atomic_write_u32(&my_reader()->only, InvalidLocalTransactionId);
+	LWLockAcquire(zen_lock(ZEN_LOCK_STANDBY), LW_EXCLUSIVE);
+	zen_standby->snapshot_changes++;
+	cut = pg_atomic_read_u64(&zen_standby->cut_until);
+	LWLockRelease(zen_lock(ZEN_LOCK_STANDBY));
+	if (cut >= next + (int32) (s->xmin - (TransactionId) next))
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("a transaction cannot read zen tables on this standby by two snapshots"),
+				 errhint("Repeat the transaction.")));
+}
+
+/*
+ * S8: a transaction of an isolation level that keeps its snapshot tells which it is.  In READ COMMITTED nobody knows
+ * which snapshots it has, or will have, beside this one.
+ */
+static void
+tell_snapshot(Snapshot s)
+{
+	static LocalTransactionId several = InvalidLocalTransactionId;
+	ZenStandbyReader *mine = my_reader();
+
+	if (!IsolationUsesXactSnapshot() || several == zen_my_lxid() || !zen_standby_has_read())
+		return;
+	if (pg_atomic_read_u32(&mine->only) != zen_my_lxid())
+	{
+		pg_atomic_write_u32(&mine->only, InvalidLocalTransactionId);
+		pg_write_barrier();
+		mine->xmin = s->xmin;
+		mine->xmax = s->xmax;
+		pg_write_barrier();
+		pg_atomic_write_u32(&mine->only, zen_my_lxid());
+	}
+	else if (mine->xmin != s->xmin || mine->xmax != s->xmax)
+	{
+		several = zen_my_lxid();
+		tell_another(s);
+	}
 }
 
 /*
@@ -124,6 +218,7 @@ zen_standby_check(Snapshot s)
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("the snapshot is older than the first by which zen tables can be read on this standby"),
 				 errhint("Repeat the transaction.")));
+	tell_snapshot(s);
 }
 
 /* Has the process still the transaction, and a snapshot? */
@@ -157,7 +252,7 @@ zen_standby_end_readers(void)
 		return;
 	for (int i = 0; i < zen_nprocs(); i++)
 	{
-		LocalTransactionId lxid = pg_atomic_read_u32(&zen_standby->readers[i]);
+		LocalTransactionId lxid = pg_atomic_read_u32(&zen_standby->readers[i].transaction);
 
 		if (lxid != InvalidLocalTransactionId && GetPGProcByNumber(i) != MyProc)
 			end_reader(GetPGProcByNumber(i), lxid);

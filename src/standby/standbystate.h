@@ -10,6 +10,7 @@
 #include "miscadmin.h"
 #include "nvm/layout.h"
 #include "port/atomics.h"
+#include "standby/standbyqueue.h"
 #include "storage/condition_variable.h"
 #include "utils/snapshot.h"
 
@@ -24,7 +25,16 @@ typedef enum ZenStandbyState
 	ZEN_STANDBY_NSTATES
 } ZenStandbyState;
 
-struct ZenStandbyChunk;
+/* What a process has read in recovery, by PGPROC number. */
+typedef struct ZenStandbyReader
+{
+	pg_atomic_uint32 transaction;	/* lxid of the one that reads zen tables,
+									 * or of the last that has */
+	pg_atomic_uint32 only;		/* S8: lxid of one that reads them by a single
+								 * snapshot, which is: */
+	TransactionId xmin;
+	TransactionId xmax;
+} ZenStandbyReader;
 
 /* All but the atomics is under ZEN_LOCK_STANDBY. */
 typedef struct ZenStandby
@@ -45,26 +55,26 @@ typedef struct ZenStandby
 	 */
 	bool		unnamed[ZEN_MAX_REGIONS];
 
-	/* versions that are not settled, in the order of redo; standbyrows.c */
-	struct ZenStandbyChunk *first;
-	struct ZenStandbyChunk *last;
-	uint32		first_item;		/* of the first chunk */
-	uint32		nitems;			/* of the last chunk */
-	uint64		pending;		/* in all */
+	ZenDueQueue due;			/* versions that are not settled */
+
+	/* S8 */
+	pg_atomic_uint64 seen_by_new;	/* every new snapshot sees xids before
+									 * this one as ended */
+	pg_atomic_uint64 cut_until; /* versions were cut from behind such of xids
+								 * up to this one */
+	uint32		snapshot_changes;	/* raised when a reader turns out to have
+									 * more than one snapshot */
 
 	/* counters; read without the lock */
 	uint64		scans;
 	uint64		pushed;			/* versions that redo has made */
 	uint64		copied;			/* ... and copied to DRAM */
+	uint64		cut;			/* ... and taken from the middle of chains */
 	uint64		conflicts;		/* readers ended for room */
 	uint64		kept;			/* slots that went while their version was
 								 * needed: redo has copied that first */
 
-	pg_atomic_uint32 readers[FLEXIBLE_ARRAY_MEMBER];	/* by PGPROC number: the
-														 * transaction (lxid)
-														 * that has read zen
-														 * tables here, or the
-														 * last that had */
+	ZenStandbyReader readers[FLEXIBLE_ARRAY_MEMBER];
 } ZenStandby;
 
 extern ZenStandby *zen_standby;
@@ -96,6 +106,12 @@ extern void zen_standby_become(ZenStandbyState state);
  */
 extern bool zen_standby_enter(void);
 extern bool zen_standby_has_read(void);
+
+/*
+ * zen_standby_only_snapshot -- S8: does the process, which has a snapshot, read zen tables by that one only, for as
+ * long as its transaction takes?  Then it sees what has ended before *xmin, and nothing from *xmax on.
+ */
+extern bool zen_standby_only_snapshot(int procno, TransactionId *xmin, TransactionId *xmax);
 
 /*
  * zen_standby_check -- S14, S15: throws 40001 if a snapshot that was taken in recovery cannot read zen tables: it is

@@ -24,6 +24,7 @@
 #include "nvm/region.h"
 #include "nvm/repair.h"
 #include "nvm/tuple.h"
+#include "standby/standbycollect.h"
 #include "standby/standbyrows.h"
 #include "storage/ipc.h"
 #include "stream/streamclients.h"
