@@ -26,6 +26,7 @@ static void
 free_chunk(ZenDueChunk *chunk)
 {
 	zen_arena_free(chunk, sizeof(ZenDueChunk));
+	zen_due_queue->chunks--;
 }
 
 /* ---------- the end and the beginning ---------- */
@@ -41,6 +42,7 @@ zen_due_place(void)
 	chunk = zen_arena_alloc(sizeof(ZenDueChunk));
 	if (chunk == NULL)
 		return NULL;
+	zen_due_queue->chunks++;
 	chunk->next = NULL;
 	chunk->begin = chunk->end = 0;
 	if (zen_due_queue->last != NULL)
@@ -208,6 +210,12 @@ zen_due_for_all(void (*visit) (ZenDueItem *item, uint64 arg), uint64 arg)
 	for (ZenDueChunk *c = zen_due_queue->first; c != NULL; c = c->next)
 		for (uint32 i = c->begin; i < c->end; i++)
 			visit(&c->items[i], arg);
+}
+
+Size
+zen_due_bytes(void)
+{
+	return zen_due_queue->chunks * sizeof(ZenDueChunk);
 }
 
 void

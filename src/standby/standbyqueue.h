@@ -29,6 +29,7 @@ typedef struct ZenDueQueue
 	struct ZenDueChunk *last;
 	struct ZenDueChunk *marked; /* the chunk of the mark; NULL: there is none */
 	uint32		mark;			/* the place in it */
+	uint64		chunks;
 	uint64		pending;		/* items in all */
 	uint64		looked_at;		/* ... before the mark */
 	uint64		empty;			/* ... of which about so many have no version
@@ -83,6 +84,9 @@ extern void zen_due_compact(void);
 
 /* zen_due_for_all -- in order; visit() leaves the queue as it is. */
 extern void zen_due_for_all(void (*visit) (ZenDueItem *item, uint64 arg), uint64 arg);
+
+/* zen_due_bytes -- the DRAM that it takes; without the lock, about. */
+extern Size zen_due_bytes(void);
 
 /* zen_due_remove_all -- versions do not know their items any more. */
 extern void zen_due_remove_all(void);

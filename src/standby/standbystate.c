@@ -122,6 +122,20 @@ zen_standby_enter(void)
 	return zen_standby_state() == ZEN_STANDBY_LIVE;
 }
 
+uint32
+zen_standby_count_readers(void)
+{
+	uint32		n = 0;
+
+	for (int i = 0; i < zen_nprocs(); i++)
+	{
+		LocalTransactionId lxid = pg_atomic_read_u32(&zen_standby->readers[i].transaction);
+
+		n += lxid != InvalidLocalTransactionId && zen_lxid_of((volatile PGPROC *) GetPGProcByNumber(i)) == lxid;
+	}
+	return n;
+}
+
 /* ---------- the only snapshot of a reader ---------- */
 
 bool

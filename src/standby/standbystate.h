@@ -107,6 +107,9 @@ extern void zen_standby_become(ZenStandbyState state);
 extern bool zen_standby_enter(void);
 extern bool zen_standby_has_read(void);
 
+/* zen_standby_count_readers -- transactions that have read zen tables here, and are under way. */
+extern uint32 zen_standby_count_readers(void);
+
 /*
  * zen_standby_only_snapshot -- S8: does the process, which has a snapshot, read zen tables by that one only, for as
  * long as its transaction takes?  Then it sees what has ended before *xmin, and nothing from *xmax on.
