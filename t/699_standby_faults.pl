@@ -8,6 +8,7 @@ use FindBin;
 use lib "$FindBin::RealBin/lib";
 
 use CopyServers;
+use OldXids ();
 use PostgreSQL::Test::Cluster;
 use Test::More;
 use ZenTest;
@@ -35,6 +36,7 @@ my %seen_by = (
 	s1_seen_early => \&seen_in_doubt,
 	s2_not_unlinked => \&seen_undone,
 	s8_cut_early => \&seen_by_held,
+	s8_cut_held => \&seen_by_held,
 	s14_old_snapshots => \&seen_by_old);
 for my $fault (sort keys %seen_by)
 {
@@ -52,6 +54,7 @@ $on_standby->disconnect;
 is(goes_on($_) ? 1 : 0, $_ eq 'none' ? 0 : 1, "s15_readers_stay: what it breaks, with $_")
   for qw(none s15_readers_stay);
 $dbh->disconnect;
+test_old_xids($_) for qw(none s6_unsettled s6_forgotten);
 done_testing();
 
 # again -- the standby restarts, and has all that the primary has.
@@ -163,4 +166,25 @@ sub goes_on
 	$reader->disconnect;
 	$other->stop;
 	return $state eq '';
+}
+
+# test_old_xids -- the standby has versions of which pg_xact forgets what became of their transactions.
+sub test_old_xids
+{
+	my ($fault) = @_;
+	my $all = OldXids::new_primary("old_$fault", OldXids::FIRST_XID, faults => 1);
+	my $other = $all->{standby} = copy_of($all->{primary}, "old_standby_$fault", 'base', has_streaming => 1);
+	set_conf($other, "zen.standby_reads = on\nzen.fault = '$fault'");
+	$other->start;
+	OldXids::caught_up($all);
+	my $reader = connect_db($other);
+	is(value($reader, 'SELECT sum(v) FROM ag'), $all->{sum}, "$fault: before the cut");
+	OldXids::update_rows($all);
+	OldXids::cut($all);
+	my $result = run_sql($reader, 'SELECT sum(v) FROM ag');
+	my $right = $result->{state} eq '' && $result->{rows}[0][0] == $all->{sum};
+	is($right ? 1 : 0, $fault eq 's6_forgotten' ? 0 : 1, "... and behind it ($result->{message})");
+	$_->disconnect for $reader, $all->{dbh};
+	$_->stop for $other, $all->{primary};
+	return;
 }

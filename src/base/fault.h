@@ -135,6 +135,8 @@
 	X(W7_REDO_UNSYNCED, "w7_redo_unsynced") \
 	X(S1_SEEN_EARLY, "s1_seen_early") \
 	X(S2_NOT_UNLINKED, "s2_not_unlinked") \
+	X(S6_UNSETTLED, "s6_unsettled") \
+	X(S6_FORGOTTEN, "s6_forgotten") \
 	X(S8_CUT_EARLY, "s8_cut_early") \
 	X(S8_CUT_HELD, "s8_cut_held") \
 	X(S14_OLD_SNAPSHOTS, "s14_old_snapshots") \

@@ -274,6 +274,8 @@ zen_standby_settle(uint32 n)
 	ZenDueItem *item;
 	uint32		done = 0;
 
+	if (ZEN_FAULT(S6_UNSETTLED) || ZEN_FAULT(S6_FORGOTTEN))
+		return false;
 	for (; done < n && (item = zen_due_oldest()) != NULL; done++)
 	{
 		bool		was_empty = item->version == NULL;

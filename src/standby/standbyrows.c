@@ -579,7 +579,7 @@ zen_standby_forgets(uint64 oldest)
 {
 	static uint64 done = 0;
 
-	if (!following || oldest <= done)
+	if (!following || oldest <= done || ZEN_FAULT(S6_FORGOTTEN))
 		return;
 	done = oldest;
 	zen_standby_settle_due();
