@@ -109,7 +109,8 @@ sub test_full
 				"INSERT INTO ${_}_wide SELECT g, 0, repeat('x', 1500) FROM generate_series(1, 20) g") } qw(heap zen));
 	caught_up($all);
 	test_hot_row($all, connect_db($standby));
-	run_all($dbh, both('INSERT INTO AM_wide SELECT g, 0, repeat(\'x\', 1500) FROM generate_series(21, ' . WIDE_ROWS . ') g'));
+	my $more = WIDE_ROWS;
+	run_all($dbh, both("INSERT INTO AM_wide SELECT g, 0, repeat('x', 1500) FROM generate_series(21, $more) g"));
 	test_held($all, connect_db($standby));
 	test_starved($all, connect_db($standby));
 	$dbh->disconnect;
@@ -134,8 +135,8 @@ sub test_hot_row
 			sub { stat_of($on_standby, 'versions_pending < 100')->[0] });
 		push @bytes, stat_of($on_standby, 'version_bytes + queue_bytes')->[0];
 	}
-	cmp_ok($bytes[2], '<', 1 << 20, 'a hot row under a held snapshot takes no DRAM for each update: ' . join ' ', @bytes);
-	cmp_ok(stat_of($on_standby, 'versions_cut')->[0], '>', 2 * HOT_UPDATES, '... as versions leave the middle of its chain');
+	cmp_ok($bytes[2], '<', 1 << 20, "a hot row under a held snapshot takes no DRAM for each update: @bytes");
+	cmp_ok(stat_of($on_standby, 'versions_cut')->[0], '>', 2 * HOT_UPDATES, '... as versions go from its chain');
 	is(differ($holder), 0, '... and the snapshot sees what it saw');
 	is(value($on_standby, 'SELECT v FROM zen_wide WHERE id = 7'), HOT_UPDATES, '... and a new one what is there');
 	run_all($holder, 'COMMIT');

@@ -142,6 +142,7 @@ bool
 zen_standby_only_snapshot(int procno, TransactionId *xmin, TransactionId *xmax)
 {
 	ZenStandbyReader *reader = &zen_standby->readers[procno];
+	volatile PGPROC *proc = GetPGProcByNumber(procno);
 	uint32		only = pg_atomic_read_u32(&reader->only);
 
 	if (only == InvalidLocalTransactionId)
@@ -150,8 +151,7 @@ zen_standby_only_snapshot(int procno, TransactionId *xmin, TransactionId *xmax)
 	*xmin = reader->xmin;
 	*xmax = reader->xmax;
 	pg_read_barrier();
-	return pg_atomic_read_u32(&reader->only) == only && zen_lxid_of((volatile PGPROC *) GetPGProcByNumber(procno)) == only &&
-		((volatile PGPROC *) GetPGProcByNumber(procno))->xmin == *xmin;
+	return pg_atomic_read_u32(&reader->only) == only && zen_lxid_of(proc) == only && proc->xmin == *xmin;
 }
 
 /*
