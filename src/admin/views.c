@@ -292,7 +292,7 @@ zen_view_standby(PG_FUNCTION_ARGS)
 	zen_put_int64(&row, (int64) s->pushed);
 	zen_put_int64(&row, (int64) s->copied);
 	zen_put_int64(&row, (int64) s->cut);
-	zen_put_int64_or_null(&row, (int64) s->due.pending, off);
+	zen_put_int64_or_null(&row, (int64) (s->due.pending - s->due.empty), off);
 	zen_put_int64(&row, (int64) s->conflicts);
 	zen_put_int64_or_null(&row, (int64) zen_version_bytes(), off);
 	zen_put_int64_or_null(&row, (int64) zen_due_bytes(), off);
