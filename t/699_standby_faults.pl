@@ -34,6 +34,7 @@ again();
 my %seen_by = (
 	none => \&seen_by_none,
 	s1_seen_early => \&seen_in_doubt,
+	s2_no_wait => \&seen_unwaited,
 	s2_not_unlinked => \&seen_undone,
 	s8_cut_early => \&seen_by_held,
 	s8_cut_held => \&seen_by_held,
@@ -109,13 +110,40 @@ sub seen_in_doubt
 }
 
 # Rows that were spilled and taken back: their slots are scrubbed.  If a row still leads there, reading it is an error.
+# Another change of the row would notice, and have the maps made anew.
 sub seen_undone
 {
-	run_all($dbh, 'BEGIN', 'SAVEPOINT s', both(q{UPDATE AM_t SET v = -1, w = repeat('y', 300)}), 'ROLLBACK TO s',
-		both('UPDATE AM_t SET v = v + 1 WHERE id = 7'), 'COMMIT');
+	run_all($dbh, 'BEGIN', 'SAVEPOINT s', both(q{UPDATE AM_t SET v = -1, w = repeat('y', 1500)}));
+	caught_up();
+	run_all($dbh, 'ROLLBACK TO s', both('INSERT INTO AM_t SELECT max(id) + 1, 1 FROM AM_t'), 'COMMIT');
 	caught_up();
 	my $result = run_sql($on_standby, differing());
 	return $result->{state} ne '' || $result->{rows}[0][0];
+}
+
+# Rows of which only the slot is known are read while their slots are taken again.
+sub seen_unwaited
+{
+	my ($set) = @_;
+	my $load = connect_db($primary);
+	my $seen = 0;
+	run_all($dbh, map { ("DROP TABLE IF EXISTS ${_}_few", "CREATE TABLE ${_}_few (id int, v int) USING $_",
+			"INSERT INTO ${_}_few SELECT g, 0 FROM generate_series(1, 10) g") } qw(heap zen));
+	for (1 .. ($set eq 'none' ? 4 : 30))
+	{
+		caught_up();
+		wait_for('rows that are only in the pool', sub { value($on_standby,
+				q{SELECT entries FROM _zen_table_versions('zen_few')}) == 0 });
+		my $updates = start_statement($load, q{DO $$BEGIN FOR i IN 1..300 LOOP
+			UPDATE heap_few SET v = v + 1; UPDATE zen_few SET v = v + 1; COMMIT; END LOOP; END$$});
+		my $result = run_sql($on_standby, q{SELECT (SELECT string_agg(t::text, ',' ORDER BY id) FROM heap_few t)
+			IS DISTINCT FROM (SELECT string_agg(t::text, ',' ORDER BY id) FROM zen_few t)});
+		$seen ||= $result->{state} ne '' || $result->{rows}[0][0];
+		finish_statement($updates);
+		last if $seen;
+	}
+	$load->disconnect;
+	return $seen;
 }
 
 # A snapshot is held while rows are updated many times; heap's pruning would wait for it.

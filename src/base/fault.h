@@ -134,6 +134,7 @@
 	X(W6_ROLE_LATE, "w6_role_late") \
 	X(W7_REDO_UNSYNCED, "w7_redo_unsynced") \
 	X(S1_SEEN_EARLY, "s1_seen_early") \
+	X(S2_NO_WAIT, "s2_no_wait") \
 	X(S2_NOT_UNLINKED, "s2_not_unlinked") \
 	X(S6_UNSETTLED, "s6_unsettled") \
 	X(S6_FORGOTTEN, "s6_forgotten") \

@@ -349,7 +349,7 @@ zen_standby_leaves(ZenSlot slot, uint64 full_xid, const ZenTupleHeader *next)
 void
 zen_standby_await_readers(void)
 {
-	if (following && zen_standby_dirty)
+	if (following && zen_standby_dirty && !ZEN_FAULT(S2_NO_WAIT))
 		zen_epoch_wait();
 	zen_standby_dirty = false;
 }
