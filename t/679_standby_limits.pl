@@ -12,6 +12,7 @@ use lib "$FindBin::RealBin/lib";
 
 use CopyServers;
 use OldXids;
+use PoolFile;
 use Test::More;
 use ZenTest;
 
@@ -73,6 +74,7 @@ sub test_old_xids
 	$standby->restart;
 	caught_up($all);
 	is_read($all, 'behind a restart');
+	test_damage($all);
 	crash($standby);
 	start_again($standby);
 	caught_up($all);
@@ -85,6 +87,27 @@ sub test_old_xids
 	$dbh->disconnect;
 	$all->{dbh}->disconnect;
 	$_->stop for $standby, $all->{primary};
+	return;
+}
+
+# zen_verify() sees a row that is damaged on the standby.
+sub test_damage
+{
+	my ($all) = @_;
+	my $dbh = connect_db($all->{standby});
+	my $pool = open_pool($all->{standby}->data_dir . '/zen.pool');
+	my ($htable) = map { $_->[0] } @{ run_sql($dbh, q{SELECT h.htable FROM _zen_stat_tables() h
+		JOIN pg_class c USING (relfilenode) WHERE c.relname = 'ag'})->{rows} };
+	# the newest version of a row that was written once
+	my ($slot) = grep { !$_->{deleted} } slots_of($pool, $htable, '(0,31)');
+	my $old = peek($pool, $slot->{offset} + 32, 8);
+	poke($pool, $slot->{offset} + 32, pack('Q<', unpack('Q<', $old) ^ 8));
+	my @found = @{ run_sql($dbh, q{SELECT kind, tid FROM zen_verify('ag')})->{rows} };
+	poke($pool, $slot->{offset} + 32, $old);
+	is_deeply(\@found, [ [ 'checksum', '(0,31)' ] ], 'zen_verify() on a standby sees a damaged row');
+	is_deeply(run_sql($dbh, q{SELECT kind FROM zen_verify('ag')})->{rows}, [], '... and no other');
+	close $pool;
+	$dbh->disconnect;
 	return;
 }
 

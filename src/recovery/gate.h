@@ -71,10 +71,13 @@ zen_gate_table(const ZenHTable *ht)
 
 /* zen_gate_snapshot -- a table is about to be read by this snapshot, behind the gate. */
 static inline void
-zen_gate_snapshot(Snapshot snapshot)
+zen_gate_snapshot(const ZenHTable *ht, Snapshot snapshot)
 {
 	if (unlikely(snapshot != NULL && IsMVCCSnapshot(snapshot) && snapshot->takenDuringRecovery))
+	{
 		zen_standby_check(snapshot);
+		zen_standby_check_table(ht->create_xid, snapshot);
+	}
 }
 
 #endif							/* ZEN_GATE_H */

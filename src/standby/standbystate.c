@@ -235,6 +235,30 @@ zen_standby_check(Snapshot s)
 	tell_snapshot(s);
 }
 
+void
+zen_standby_check_table(uint64 create_xid, Snapshot s)
+{
+	static uint64 checked = 0;	/* seen by the snapshot that is: */
+	static TransactionId xmin,
+				xmax;
+	static int32 subxcnt;
+	uint64		next;
+
+	if (create_xid == 0 || (create_xid == checked && s->xmin == xmin && s->xmax == xmax && s->subxcnt == subxcnt))
+		return;
+	next = U64FromFullTransactionId(ReadNextFullTransactionId());
+	if (create_xid >= next + (int32) (s->xmin - (TransactionId) next) &&
+		XidInMVCCSnapshot(XidFromFullTransactionId(FullTransactionIdFromU64(create_xid)), s))
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("a zen table was made or rewritten after the snapshot was taken"),
+				 errhint("Repeat the transaction.")));
+	checked = create_xid;
+	xmin = s->xmin;
+	xmax = s->xmax;
+	subxcnt = s->subxcnt;
+}
+
 /* Has the process still the transaction, and a snapshot? */
 static bool
 still_reads(volatile PGPROC *proc, LocalTransactionId lxid)

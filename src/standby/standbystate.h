@@ -123,6 +123,12 @@ extern bool zen_standby_only_snapshot(int procno, TransactionId *xmin, Transacti
 extern void zen_standby_check(Snapshot snapshot);
 
 /*
+ * zen_standby_check_table -- throws 40001 if an MVCC snapshot does not see the transaction that has made the table, or
+ * has rewritten it: the table's rows bear its xid, whatever they bore before.
+ */
+extern void zen_standby_check_table(uint64 create_xid, Snapshot snapshot);
+
+/*
  * zen_standby_end_readers -- end all other transactions that have a snapshot and have read zen tables here; returns
  * when they have ended.  The state is not LIVE any more.
  */

@@ -221,7 +221,7 @@ zen_fetch(Relation rel, ZenFetch *f, TupleTableSlot *slot, ZenReadKind kind)
 	bool		conflicts = CheckForSerializableConflictOutNeeded(rel, f->snapshot);
 	bool		found;
 
-	zen_gate_snapshot(f->snapshot);
+	zen_gate_snapshot(f->ht, f->snapshot);
 	f->row = zenam_slot_row(slot);
 	f->passed = conflicts ? &passed : NULL;
 	found = kind == ZEN_READ_POINT ? zen_row_read(f) : zen_row_fetch(f);
@@ -388,7 +388,7 @@ see_entry(ZenIndexFetch *index, IndexScanDesc scan)
 	Assert(scan->heapRelation == index->base.rel);
 	if (unlikely(index->seen == NULL))
 	{
-		zen_gate_snapshot(scan->xs_snapshot);
+		zen_gate_snapshot(index->ht, scan->xs_snapshot);
 		make_seen(index);
 	}
 	if (!zen_index_seen(index->seen, scan, index->ht))

@@ -155,7 +155,7 @@ zenam_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData 
 	if (pscan != NULL)
 		scan->worker = palloc0(sizeof(ParallelBlockTableScanWorkerData));
 	scan->ht = zen_rel_htable_raw(rel);
-	zen_gate_snapshot(snapshot);
+	zen_gate_snapshot(scan->ht, snapshot);
 
 	/*
 	 * an index build reads the table to rebuild its indexes: all other

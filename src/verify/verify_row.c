@@ -414,7 +414,7 @@ zen_verify_word(ZenHTable *ht, uint64 tidno, ZenFault *fault)
 {
 	Expected	e = {.ht = ht,.tidno = tidno,.code = -1};
 	ZenHTable	before = *ht;
-	bool		committed = ht->create_xid == 0;
+	bool		committed = ht->create_xid == 0 || RecoveryInProgress();
 	bool		sound = true;
 	ZenWord    *word;
 
