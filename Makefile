@@ -140,6 +140,12 @@ OBJS = $(addprefix src/base/, \
 		collect.o \
 		reclaim.o \
 		room.o) \
+	$(addprefix src/standby/, \
+		standbyqueue.o \
+		standbystate.o \
+		standbycollect.o \
+		standbyrows.o \
+		standbyscan.o) \
 	$(addprefix src/stream/, \
 		streamxids.o \
 		streamtail.o \
@@ -163,12 +169,15 @@ OBJS = $(addprefix src/base/, \
 		passes.o \
 		syncer.o \
 		recovery.o \
+		gate.o \
+		standbyworker.o \
 		worker.o) \
 	$(addprefix src/table/, \
 		ownxact.o \
 		treeindex.o \
 		zenam_reindex.o \
 		keyfill.o \
+		standbyplan.o \
 		zenam_rel.o \
 		reindexworker.o \
 		zenam_unlogged.o \
@@ -176,6 +185,7 @@ OBJS = $(addprefix src/base/, \
 		indexahead.o \
 		zenam_fetch.o \
 		zenam_scan.o \
+		standbytoast.o \
 		zenam_change.o \
 		zenam_toast.o \
 		zenam_dml.o \

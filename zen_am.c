@@ -30,8 +30,10 @@
 #include "nvm/touched.h"
 #include "recovery/recovery.h"
 #include "recovery/runmap.h"
+#include "recovery/standbyworker.h"
 #include "recovery/syncer.h"
 #include "row/visibility.h"
+#include "standby/standbystate.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
@@ -117,6 +119,7 @@ static const ZenShmem *const modules[] = {
 	&zen_spillmap_shmem,
 	&zen_horizon_shmem,
 	&zen_reclaim_shmem,
+	&zen_standbystate_shmem,	/* the pool is open */
 	&zen_streamtail_shmem,
 	&zen_clients_shmem,
 	&streamsink,
@@ -200,6 +203,7 @@ _PG_init(void)
 	zen_worker_after_recovery = zen_after_recovery;
 	zen_index_tree_ahead = zentree_ahead;
 	zen_worker_register();
+	zen_standby_worker_register();
 	zen_syncer_register();		/* before what is needed less */
 	zen_streamflush_register();
 	prev_shmem_request = shmem_request_hook;

@@ -22,6 +22,8 @@ SELECT * FROM zen_stat_garbage \gdesc
 SELECT * FROM _zen_table_versions(NULL) \gdesc
 SELECT * FROM zen_stat_exclusive \gdesc
 SELECT * FROM zen_stat_stream \gdesc
+SELECT * FROM zen_stat_standby \gdesc
+SELECT * FROM zen_stat_standby;
 -- in mode wal all is logged, and the commit record decides
 SELECT (mode = 'wal')::int AS by_wal FROM zen_pool \gset
 SELECT mode = CASE :by_wal WHEN 1 THEN 'replica' ELSE 'off' END AS mode, sign(records) = :by_wal AS records,

@@ -42,6 +42,7 @@
 #include "numa/votes.h"
 #include "replication/walsender.h"
 #include "stream/streamclients.h"
+#include "table/standbyplan.h"
 #include "table/zenam_reindex.h"
 #include "txn/exclusive.h"
 #include "txn/sequence.h"
@@ -279,6 +280,16 @@ plan_statement(Query *query, const char *text, int options, ParamListInfo params
 	return rest_planner(query, text, options, params);
 }
 
+static get_relation_info_hook_type prev_relation_info;
+
+static void
+relation_described(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
+{
+	zen_standbyplan_show(relid);
+	if (prev_relation_info)
+		prev_relation_info(root, relid, inhparent, rel);
+}
+
 /* ---------- executions ---------- */
 
 /*
@@ -406,6 +417,8 @@ zen_dispatch_install(void)
 	object_access_hook = object_accessed;
 	rest_planner = planner_hook ? planner_hook : standard_planner;
 	planner_hook = plan_statement;
+	prev_relation_info = get_relation_info_hook;
+	get_relation_info_hook = relation_described;
 	prev_authentication = ClientAuthentication_hook;
 	ClientAuthentication_hook = client_authenticated;
 	watch_messages();

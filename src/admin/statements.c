@@ -27,6 +27,7 @@
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
+#include "table/standbyplan.h"
 #include "table/treeindex.h"
 #include "table/zenam_rel.h"
 #include "tcop/utility.h"
@@ -83,6 +84,7 @@ zen_statements_plan_on_standby(planner_hook_type rest, Query *query, const char 
 							   ParamListInfo params)
 {
 	const char *before = zen_gate_refused;
+	int			begun = zen_standbyplan_begin();
 	PlannedStmt *plan;
 
 	Assert(RecoveryInProgress());
@@ -94,6 +96,7 @@ zen_statements_plan_on_standby(planner_hook_type rest, Query *query, const char 
 	PG_FINALLY();
 	{
 		zen_gate_refused = before;
+		zen_standbyplan_end(begun);
 	}
 	PG_END_TRY();
 	return plan;

@@ -5,6 +5,8 @@
  */
 #include "base/compat.h"
 
+#include "access/xlog.h"
+
 #include "admin/replication.h"
 #include "admin/resultrow.h"
 #include "admin/statements.h"
@@ -14,6 +16,7 @@
 #include "base/startup.h"
 #include "base/stats.h"
 #include "cache/tablestat.h"
+#include "cache/tidmap.h"
 #include "cache/version.h"
 #include "exec/exec.h"
 #include "gc/collect.h"
@@ -22,6 +25,7 @@
 #include "miscadmin.h"
 #include "numa/partition.h"
 #include "nvm/grow.h"
+#include "nvm/htable.h"
 #include "nvm/page.h"
 #include "nvm/pool.h"
 #include "nvm/poolfile.h"
@@ -29,6 +33,7 @@
 #include "recovery/recovery.h"
 #include "recovery/runmap.h"
 #include "row/visibility.h"
+#include "standby/standbystate.h"
 #include "stream/streamsink.h"
 #include "stream/streamtail.h"
 #include "txn/exclusive.h"
@@ -42,6 +47,7 @@ PG_FUNCTION_INFO_V1(zen_view_stat);
 PG_FUNCTION_INFO_V1(zen_view_executor);
 PG_FUNCTION_INFO_V1(zen_view_garbage);
 PG_FUNCTION_INFO_V1(zen_view_stream);
+PG_FUNCTION_INFO_V1(zen_view_standby);
 PG_FUNCTION_INFO_V1(zen_view_exclusive);
 PG_FUNCTION_INFO_V1(zen_view_pool);
 PG_FUNCTION_INFO_V1(zen_view_pool_files);
@@ -254,6 +260,43 @@ zen_view_stream(PG_FUNCTION_ARGS)
 	zen_put_int64(&row, look.unflushed);
 	zen_put_int64(&row, (int64) look.unflushed_bytes);
 	zen_put_float8(&row, look.unflushed > 0 ? Max(0, GetCurrentTimestamp() - look.unflushed_since) / 1000.0 : 0);
+	PG_RETURN_DATUM(zen_end_row(&row));
+}
+
+/* ---------- zen_stat_standby ---------- */
+
+static Size
+map_bytes(void)
+{
+	Size		bytes = 0;
+
+	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
+		if (zen_htables[i].in_use)
+			bytes += zen_tidmap_bytes(&zen_htables[i]);
+	return bytes;
+}
+
+/* Null is what there is on a hot standby that reads its zen tables, and nowhere else. */
+Datum
+zen_view_standby(PG_FUNCTION_ARGS)
+{
+	ZenResultRow row;
+	const ZenStandby *s = zen_standby;
+	bool		off;
+
+	zen_view_begin_row(fcinfo, &row);
+	off = !zen_standby_reads || !RecoveryInProgress();
+	zen_put_text(&row, zen_standby_state_name());
+	zen_put_int64_or_null(&row, zen_standby_count_readers(), off);
+	zen_put_int64(&row, (int64) s->scans);
+	zen_put_int64(&row, (int64) s->pushed);
+	zen_put_int64(&row, (int64) s->copied);
+	zen_put_int64(&row, (int64) s->cut);
+	zen_put_int64_or_null(&row, (int64) (s->due.pending - s->due.empty), off);
+	zen_put_int64(&row, (int64) s->conflicts);
+	zen_put_int64_or_null(&row, (int64) zen_version_bytes(), off);
+	zen_put_int64_or_null(&row, (int64) zen_due_bytes(), off);
+	zen_put_int64_or_null(&row, (int64) map_bytes(), off);
 	PG_RETURN_DATUM(zen_end_row(&row));
 }
 

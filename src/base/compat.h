@@ -162,6 +162,13 @@ zen_query_asks_for_more(const Query *query, AclMode than)
  */
 #define ZEN_COMMITS_WAKE_WAL_WRITER	(PG_VERSION_NUM < 170000)
 
+/* All databases, as the locator names none; of tables that are no catalogs.  The startup process only. */
+#if PG_VERSION_NUM < 160000
+#define zen_conflict_with_snapshots(xid, locator) ResolveRecoveryConflictWithSnapshot(xid, locator)
+#else
+#define zen_conflict_with_snapshots(xid, locator) ResolveRecoveryConflictWithSnapshot(xid, false, locator)
+#endif
+
 /* 17 numbers processes by their PGPROC where backend ids were used before. */
 #if PG_VERSION_NUM < 170000
 #include "storage/backendid.h"
@@ -171,6 +178,7 @@ typedef BackendId ProcNumber;
 #define INVALID_PROC_NUMBER			InvalidBackendId
 #define GetNumberFromPGProc(proc)	((proc)->pgprocno)
 #define zen_my_lxid()				(MyProc->lxid)
+#define zen_lxid_of(proc)			((proc)->lxid)
 #define zen_log_message(transactional) LogLogicalMessage("zen", "", 0, transactional)
 #define TransamVariables			ShmemVariableCache
 #define ZEN_DECODED_TUPLE			ReorderBufferTupleBuf *
@@ -189,6 +197,7 @@ typedef BackendId ProcNumber;
 #include "storage/read_stream.h"
 
 #define zen_my_lxid()				(MyProc->vxid.lxid)
+#define zen_lxid_of(proc)			((proc)->vxid.lxid)
 #define zen_log_message(transactional) LogLogicalMessage("zen", "", 0, transactional, false)
 #define ZEN_DECODED_TUPLE			HeapTuple
 #define zen_decoded_heap_tuple(decoded)	(decoded)

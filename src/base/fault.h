@@ -133,6 +133,15 @@
 	X(W5_TAKEN_UNPREPARED, "w5_taken_unprepared") \
 	X(W6_ROLE_LATE, "w6_role_late") \
 	X(W7_REDO_UNSYNCED, "w7_redo_unsynced") \
+	X(S1_SEEN_EARLY, "s1_seen_early") \
+	X(S2_NO_WAIT, "s2_no_wait") \
+	X(S2_NOT_UNLINKED, "s2_not_unlinked") \
+	X(S6_UNSETTLED, "s6_unsettled") \
+	X(S6_FORGOTTEN, "s6_forgotten") \
+	X(S8_CUT_EARLY, "s8_cut_early") \
+	X(S8_CUT_HELD, "s8_cut_held") \
+	X(S14_OLD_SNAPSHOTS, "s14_old_snapshots") \
+	X(S15_READERS_STAY, "s15_readers_stay") \
 	X(POOL_PAUSE_CONDEMNED, "pool_pause_condemned") \
 	X(RESTAMP_SLOWLY, "restamp_slowly") \
 	X(COPY_STORED_SLOWLY, "copy_stored_slowly") \

@@ -47,6 +47,7 @@ int			zen_save_map_interval = 0;
 int			zen_default_index = ZEN_INDEX_BTREE;
 int			zen_stream = ZEN_STREAM_OFF;
 bool		zen_allow_copies_without_rows = false;
+bool		zen_standby_reads = false;
 
 static char *executor;			/* as it was set */
 
@@ -453,6 +454,11 @@ define_user_settings(void)
 							 "Normally each of these is an error, and so is a zen table that copies would not have.",
 							 &zen_allow_copies_without_rows, false,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("zen.standby_reads",
+							 "Lets sessions of a hot standby read its zen tables.",
+							 "The standby then keeps maps and superseded row versions in zen.dram_size.",
+							 &zen_standby_reads, false,
+							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("zen.skip_damaged_rows",
 							 "Leaves out rows whose checksum does not match, with a warning.",
 							 "Normally reading such a row is an error.  Meant for saving the other rows of the table.",

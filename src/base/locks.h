@@ -12,6 +12,8 @@
 
 typedef enum ZenLockId
 {
+	ZEN_LOCK_STANDBY,			/* maps and versions on a hot standby: redo of
+								 * a record, the scan, or the worker */
 	ZEN_LOCK_RECOVERY,			/* one process recovers, the others wait */
 	ZEN_LOCK_HTABLE,			/* HTable directory and its hash table */
 	ZEN_LOCK_ALLOC,				/* page contexts (hash table) */

@@ -17,6 +17,8 @@
  */
 #include "cache/clock.h"
 
+#include "access/xlog.h"
+
 #include "base/guc.h"
 #include "base/locks.h"
 #include "cache/sketch.h"
@@ -793,6 +795,9 @@ zen_admission_missed(ZenHTable *ht, uint64 tidno)
 	ZenSlot		slot;
 
 	ZenAssertNotInEpoch();
+	/* on a standby only redo changes maps */
+	if (unlikely(RecoveryInProgress()))
+		return;
 	if (zen_my_lxid() != xact)
 		misses = 0;
 	xact = zen_my_lxid();

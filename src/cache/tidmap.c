@@ -306,7 +306,7 @@ zen_tidmap_find_free(ZenHTable *ht, uint32 n, ZenTakenTid *found)
 }
 
 ZenWord *
-zen_tidmap_extend(ZenHTable *ht, uint64 tidno)
+zen_tidmap_try_extend(ZenHTable *ht, uint64 tidno)
 {
 	TidMap	   *map = &maps[ht->idx];
 	uint32		block = (uint32) (tidno / ZEN_TIDS_PER_BLOCK);
@@ -314,11 +314,21 @@ zen_tidmap_extend(ZenHTable *ht, uint64 tidno)
 
 	Assert(tidno / ZEN_TIDS_PER_BLOCK < MAX_BLOCKS);
 	if (!add_leaf(map, (uint32) (tidno / ZEN_LEAF_WORDS)))
-		zen_arena_full_error();
+		return NULL;
 	n = pg_atomic_read_u32(&map->nblocks);
 	while (n <= block && !pg_atomic_compare_exchange_u32(&map->nblocks, &n, block + 1))
 		;
 	return zen_tidmap_word(ht, tidno);
+}
+
+ZenWord *
+zen_tidmap_extend(ZenHTable *ht, uint64 tidno)
+{
+	ZenWord    *word = zen_tidmap_try_extend(ht, tidno);
+
+	if (word == NULL)
+		zen_arena_full_error();
+	return word;
 }
 
 /* A directory larger than the last. */

@@ -317,8 +317,13 @@ extern uint32 zen_tidmap_take(ZenHTable *ht, const uint64 *entry_refs, uint32 n,
 extern uint32 zen_tidmap_find_free(ZenHTable *ht, uint32 n, ZenTakenTid *found);
 pg_noreturn extern void zen_tidmap_full_error(ZenHTable *ht);
 
-/* zen_tidmap_extend -- recovery: make room up to and including a TID; throws. */
+/*
+ * zen_tidmap_extend -- recovery: make room up to and including a TID; throws.
+ *
+ * zen_tidmap_try_extend -- the same, for redo on a hot standby; NULL if DRAM is full.
+ */
 extern ZenWord *zen_tidmap_extend(ZenHTable *ht, uint64 tidno);
+extern ZenWord *zen_tidmap_try_extend(ZenHTable *ht, uint64 tidno);
 
 /*
  * zen_tidmap_reserve -- recovery: make room for so many blocks in an empty map, with words of any contents; throws.

@@ -166,10 +166,7 @@ zen_grow_replay(int file, uint32 npages)
 		!zen_file_longer(file, zen_file_base(file), from, to, NULL, PANIC))
 		return false;
 	grow_write_size(file, to);
-	/* recovery makes the pages known */
-	pg_atomic_write_u32(zen_pool.files[file].npages, npages);
-	if (zen_pool.files[file].first + npages > zen_pool_pages())
-		pg_atomic_write_u32(zen_pool.npages, zen_pool.files[file].first + npages);
+	zen_page_describe_grown(file, npages);
 	return true;
 }
 

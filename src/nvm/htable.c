@@ -602,6 +602,86 @@ zen_htable_recover(bool (*committed) (uint64), bool (*in_progress) (uint64))
 	LWLockRelease(zen_lock(ZEN_LOCK_HTABLE));
 }
 
+/* ---------- a hot standby ---------- */
+
+bool
+zen_htable_is_there(uint32 idx)
+{
+	const ZenHTableEntry *e = &zen_pool.htables[idx];
+	uint64		state = zen_nvm_load64(&e->state);
+
+	return (state == ZEN_HT_CREATING || state == ZEN_HT_LIVE) && e->backend == 0 && identity_fits(e, NULL);
+}
+
+bool
+zen_htable_has_gone(uint32 idx)
+{
+	const ZenHTable *ht = &zen_htables[idx];
+	const ZenHTableEntry *e = &zen_pool.htables[idx];
+
+	return ht->in_use && (!zen_htable_is_there(idx) || e->birth_cts != ht->birth_cts || e->db != ht->db);
+}
+
+void
+zen_htable_forget(uint32 idx)
+{
+	ZenHTable  *ht = &zen_htables[idx];
+	Locator		key = own_locator(ht);
+
+	LWLockAcquire(zen_lock(ZEN_LOCK_HTABLE), LW_EXCLUSIVE);
+	if (ht->in_use)
+		hash_search(by_locator, &key, HASH_REMOVE, NULL);
+	ht->in_use = 0;
+	LWLockRelease(zen_lock(ZEN_LOCK_HTABLE));
+}
+
+bool
+zen_htable_follow(uint32 idx)
+{
+	ZenHTable  *ht = &zen_htables[idx];
+	const ZenHTableEntry *e = &zen_pool.htables[idx];
+	bool		listed = true;
+
+	Assert(idx != 0 && !zen_htable_has_gone(idx));
+	if (!zen_htable_is_there(idx) || (ht->in_use && ht->spc == e->spc && ht->relnumber == e->relnumber))
+		return true;
+	LWLockAcquire(zen_lock(ZEN_LOCK_HTABLE), LW_EXCLUSIVE);
+	if (ht->in_use)
+	{
+		/* it has moved: whoever holds on to it goes on with it */
+		Locator		key = own_locator(ht);
+
+		hash_search(by_locator, &key, HASH_REMOVE, NULL);
+	}
+	load_identity(ht, e);
+	ht->drop_xid = 0;
+	ht->late = false;
+	pg_atomic_write_u32(&ht->reindex, 0);
+	listed = list_htable(ht);
+	pg_write_barrier();			/* pairs with zen_htable_owns */
+	ht->in_use = listed;
+	LWLockRelease(zen_lock(ZEN_LOCK_HTABLE));
+	return listed;
+}
+
+ZenHTable *
+zen_htable_find_moved(RelFileLocator loc, bool (*committed) (uint64 full_xid))
+{
+	uint64		to = ((uint64) ZEN_LOCATOR_SPC(loc) << ZEN_MOVE_SPC_SHIFT) | ZEN_LOCATOR_NUMBER(loc);
+
+	for (uint32 idx = 1; idx < ZEN_MAX_HTABLES; idx++)
+	{
+		uint64		xid;
+
+		if (!zen_htables[idx].in_use || zen_htables[idx].db != ZEN_LOCATOR_DB(loc))
+			continue;
+		xid = zen_htable_move_xid(idx);
+		if (xid != 0 && zen_nvm_load64(&zen_pool.htables[idx].move_to) == to && committed(xid))
+			return &zen_htables[idx];
+	}
+	return NULL;
+}
+
 static bool
 entry_is_lasting(ZenHTableEntry *e, bool (*committed) (uint64))
 {

@@ -103,6 +103,26 @@ extern uint64 zen_htable_move_xid(uint32 idx);
 extern void zen_htable_recover(bool (*committed) (uint64 full_xid), bool (*in_progress) (uint64 full_xid));
 
 /*
+ * A hot standby: DRAM follows an entry of the directory that redo may have changed.
+ *
+ * zen_htable_is_there -- by its entry, can the table be read, now or when the transaction that makes it has committed?
+ *
+ * zen_htable_has_gone -- has the table that DRAM knows at this entry gone, or lost its rows?
+ *
+ * zen_htable_forget -- no process finds it any more.  Its map is the caller's.
+ *
+ * zen_htable_follow -- it is listed if it is there, under the name that it has now.  False if there is no memory.
+ *
+ * zen_htable_find_moved -- a table of which a transaction that has committed says that it moves to this relfilenode.
+ * The entry still has the former name.
+ */
+extern bool zen_htable_is_there(uint32 idx);
+extern bool zen_htable_has_gone(uint32 idx);
+extern void zen_htable_forget(uint32 idx);
+extern bool zen_htable_follow(uint32 idx);
+extern ZenHTable *zen_htable_find_moved(RelFileLocator loc, bool (*committed) (uint64 full_xid));
+
+/*
  * zen_htable_lasting -- how many tables has the directory of a copy, toast tables included?  Not those that a committed
  * transaction has dropped, that none has made, or that are temporary.  The startup process, between two records.
  */

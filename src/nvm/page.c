@@ -453,13 +453,10 @@ zen_page_reserve(void)
 }
 
 void
-zen_page_add(int file, uint32 npages)
+zen_page_describe_grown(int file, uint32 npages)
 {
 	uint32		begin = zen_pool.files[file].first + zen_file_pages(file);
 	uint32		end = zen_pool.files[file].first + npages;
-	uint32		head = ZEN_NO_PAGE,
-				tail = ZEN_NO_PAGE,
-				n = 0;
 
 	Assert(begin < end && end <= zen_pool.files[file].limit);
 	memset(&zen_pages[begin], 0, mul_size(end - begin, sizeof(ZenPage)));
@@ -470,6 +467,18 @@ zen_page_add(int file, uint32 npages)
 								 * whose pages end there */
 	if (end > zen_pool_pages())
 		pg_atomic_write_u32(zen_pool.npages, end);
+}
+
+void
+zen_page_add(int file, uint32 npages)
+{
+	uint32		begin = zen_pool.files[file].first + zen_file_pages(file);
+	uint32		end = zen_pool.files[file].first + npages;
+	uint32		head = ZEN_NO_PAGE,
+				tail = ZEN_NO_PAGE,
+				n = 0;
+
+	zen_page_describe_grown(file, npages);
 	for (uint32 p = end - 1; p >= begin; p--)
 	{
 		if (!zen_page_is_data(p))
@@ -692,6 +701,63 @@ zen_page_adopt(uint32 pageno)
 		zen_pages[pageno].lost = true;
 	}
 	return true;
+}
+
+/* ---------- a hot standby ---------- */
+
+void
+zen_page_forget(uint32 pageno)
+{
+	ZenPage    *page = &zen_pages[pageno];
+
+	if (!page->owned)
+		return;
+	zen_arena_free(page->free, bitmaps_size(page->nslots));
+	page->free = NULL;
+	page->owned = false;
+}
+
+bool
+zen_page_follow(uint32 pageno)
+{
+	ZenPage    *page = &zen_pages[pageno];
+	uint64		word = zen_nvm_load64(zen_page_word(pageno));
+	ZenPageOwner owner;
+
+	/*
+	 * about to be zero, or damaged: what is on it does not count, or cannot
+	 * be told
+	 */
+	if (word == ZEN_PAGE_ZEROING || !word_fits(&word, &pageno))
+		return true;
+	owner = zen_page_word_owner(word);
+	if (word != 0 && page->owned && memcmp(&page->owner, &owner, sizeof(owner)) == 0)
+		return true;
+	zen_page_forget(pageno);
+	return word == 0 || describe(pageno, owner);
+}
+
+uint32
+zen_page_of_word(uint64 offset)
+{
+	uint32		at = (uint32) (offset / ZEN_PAGE_SIZE);
+	const ZenPoolFile *file = zen_pool_file_of(at);
+	const char *place = zen_pool.base + offset;
+	uint32		pageno;
+
+	if (place >= (char *) file->words && place < (char *) (file->words + (file->near_end - file->first)))
+		pageno = file->first + (uint32) ((const uint64 *) place - file->words);
+	else if (at >= file->near_end)
+	{
+		uint32		area = at - (at - file->near_end) % ZEN_DIRECTORY_WORDS;
+
+		pageno = area + (uint32) ((offset - (uint64) area * ZEN_PAGE_SIZE) / sizeof(uint64));
+		if (pageno - area >= ZEN_DIRECTORY_WORDS)
+			return ZEN_NO_PAGE;
+	}
+	else
+		return ZEN_NO_PAGE;
+	return zen_page_is_data(pageno) && (char *) zen_page_word(pageno) == place ? pageno : ZEN_NO_PAGE;
 }
 
 void

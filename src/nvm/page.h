@@ -175,6 +175,23 @@ extern ZenPageOwner zen_page_word_owner(uint64 word);
  */
 extern bool zen_page_adopt(uint32 pageno);
 
+/*
+ * A hot standby, whose startup process is the only one to call these, or the one that has its place.
+ *
+ * zen_page_follow -- the directory's word may have changed: the DRAM half is as it says.  No reader can be at the page
+ * if it changes hands.  False: there is no DRAM for it.
+ *
+ * zen_page_forget -- the page has no DRAM half any more.
+ *
+ * zen_page_describe_grown -- a file has so many pages now; the new ones are zero.
+ *
+ * zen_page_of_word -- the page whose word is at this offset of the pool; ZEN_NO_PAGE: there is none.
+ */
+extern bool zen_page_follow(uint32 pageno);
+extern void zen_page_forget(uint32 pageno);
+extern void zen_page_describe_grown(int file, uint32 npages);
+extern uint32 zen_page_of_word(uint64 offset);
+
 /* Recovery: R10, make the files' heads and all directories of pages durable, as they have been read. */
 extern void zen_page_persist_directories(void);
 

@@ -828,6 +828,15 @@ zen_slot_note_sound(uint32 pageno, uint32 first, uint64 slots)
 }
 
 void
+zen_slot_unchecked(ZenSlot slot)
+{
+	CheckedBit	bit = checked_bit(slot);
+
+	if (pg_atomic_read_u64(bit.word) & bit.mask)
+		pg_atomic_fetch_and_u64(bit.word, ~bit.mask);
+}
+
+void
 zen_slot_doubt(ZenSlot slot)
 {
 	ZenAssertInEpoch();

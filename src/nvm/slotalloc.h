@@ -100,6 +100,9 @@ extern bool zen_slot_check(ZenSlot slot);
  */
 extern void zen_slot_note_sound(uint32 pageno, uint32 first, uint64 slots);
 
+/* zen_slot_unchecked -- redo on a hot standby has stored another version in the slot, at which no reader was. */
+extern void zen_slot_unchecked(ZenSlot slot);
+
 /* zen_slot_doubt -- a CRC was computed and does not match: so later readers check it again.  Caller inside an epoch. */
 extern void zen_slot_doubt(ZenSlot slot);
 

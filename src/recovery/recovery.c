@@ -1,5 +1,5 @@
 /*
- * recovery.c -- recovery by one scan (the paper's Algorithm 2): the leader's steps, the gate, the orderly stop.
+ * recovery.c -- recovery by one scan (the paper's Algorithm 2): the leader's steps, the orderly stop.
  *
  * src/recovery/README, "Recovery", has the steps, and says why a crash at any point is followed by the same recovery
  * (R10).  The leader does all of them but the passes over the pages, which many processes share (passes.c).  If
@@ -26,16 +26,14 @@
 #include "nvm/repair.h"
 #include "nvm/slotalloc.h"
 #include "portability/instr_time.h"
-#include "recovery/gate.h"
 #include "recovery/passes.h"
 #include "recovery/runmap.h"
 #include "recovery/syncer.h"
+#include "standby/standbyscan.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
 #include "stream/streamsink.h"
-#include "stream/streamtail.h"
 #include "stream/streamxids.h"
-#include "tcop/utility.h"
 #include "txn/prepared.h"
 #include "utils/timestamp.h"
 
@@ -758,18 +756,15 @@ recover(void)
 	report_ready(how);
 }
 
-/*
- * Recover the pool; this process has just changed the state from NEEDED to RUNNING.  The state is READY on return.
- * Throws after it was set to FAILED.
- */
-static void
-lead(void)
+void
+zen_recovery_lead(void)
 {
 	Assert(zen_recovery->phase == ZEN_DOING_NOTHING && zen_recovery_pass() == ZEN_PASS_NONE);
 	zen_recovery->leader = MyProcPid;
 	HOLD_INTERRUPTS();
 	PG_TRY();
 	{
+		zen_standby_promote();
 		recover();
 	}
 	PG_CATCH();
@@ -781,68 +776,6 @@ lead(void)
 	zen_syncer_await();
 	RESUME_INTERRUPTS();
 	set_state(ZEN_RECOVERY_READY);
-}
-
-/* ---------- the gate ---------- */
-
-bool		zen_recovery_is_worker = false;
-const char *zen_gate_refused = NULL;
-
-static bool
-is_over_or_open(void)
-{
-	return zen_recovery_is_over() || pg_atomic_read_u32(&zen_recovery->open) != 0;
-}
-
-/* Recover, or help the leader until enough() is true. */
-static void
-wait_until(bool (*enough) (void))
-{
-	uint32		needed = ZEN_RECOVERY_NEEDED;
-
-	if (RecoveryInProgress() && zen_gate_refused != NULL)
-		PreventCommandIfReadOnly(zen_gate_refused);
-	if (RecoveryInProgress())
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("zen tables cannot be used while the server is in recovery"),
-				 zen_pool_is_replica() ?
-				 errdetail("The pool follows the primary server.  Its tables open when this server is promoted.") :
-				 errdetail("Their contents are not in the WAL, so a standby does not have them."),
-				 errhint("Connect to the primary server.")));
-
-	if (zen_streamtail_expected() && !IsUnderPostmaster)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("zen tables cannot be used in single-user mode after a crash with zen.stream"),
-				 errhint("Start the server once as usual.")));
-	if ((zen_recovery_is_worker || !zen_streamtail_expected()) &&
-		pg_atomic_compare_exchange_u32(&zen_recovery->state, &needed, ZEN_RECOVERY_RUNNING))
-	{
-		lead();
-		return;
-	}
-
-	zen_passes_help(enough);
-	if (pg_atomic_read_u32(&zen_recovery->state) == ZEN_RECOVERY_FAILED)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("zen tables are not available: recovery of the pool has failed"),
-				 errhint("See the server log for the reason, mend it, and restart the server.")));
-}
-
-void
-zen_gate_wait(void)
-{
-	wait_until(zen_recovery_is_over);
-	Assert(zen_gate_is_ready());
-}
-
-void
-zen_gate_wait_open(void)
-{
-	wait_until(is_over_or_open);
-	Assert(zen_gate_is_ready() || pg_atomic_read_u32(&zen_recovery->open) != 0);
 }
 
 /* ---------- the stop ---------- */

@@ -10,6 +10,12 @@
 /* zen_recovery_shmem -- its part of shared memory. */
 extern const ZenShmem zen_recovery_shmem;
 
+/*
+ * zen_recovery_lead -- recover the pool; this process has just changed the state from NEEDED to RUNNING.  The state is
+ * READY on return.  Throws after it was set to FAILED.
+ */
+extern void zen_recovery_lead(void);
+
 /* zen_recovery_phase_name -- what the leader is doing, for views and the log. */
 extern const char *zen_recovery_phase_name(void);
 

@@ -13,6 +13,7 @@
  */
 #include "row/rowread.h"
 
+#include "base/fault.h"
 #include "cache/clock.h"
 #include "cache/spillmap.h"
 #include "cache/version.h"
@@ -111,6 +112,8 @@ copy_out_slot(ZenRow *row, uint64 tidno, ZenSlot slot, uint64 word1)
 	ZenAssertInEpoch();
 	if (len <= 0)
 		return false;
+	if (ZEN_FAULT(S2_NO_WAIT))
+		pg_usleep(20000L);
 	tuple = row_buffer(row, (uint32) len);
 	h = (HeapTupleHeader) row->buf;
 	if (!zen_slot_read(slot, tuple, (uint32) len, &h->t_choice.t_heap.t_xmin))

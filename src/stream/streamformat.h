@@ -106,8 +106,8 @@ typedef struct ZenCopyHead
 	uint32		since;			/* SLOTS: cts minus this is the last Tx-CTS
 								 * that the region has committed before; 0 =
 								 * not said */
-	uint64		full_xid;		/* SLOTS: that decides.  SCRUB: that is
-								 * undone. 0 = none */
+	uint64		full_xid;		/* SLOTS: that decides, now or, of kind NONE,
+								 * later.  SCRUB: that is undone. 0 = none */
 	uint64		cts;			/* all of the region up to here depend on it */
 } ZenCopyHead;
 

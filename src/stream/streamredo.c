@@ -24,6 +24,8 @@
 #include "nvm/region.h"
 #include "nvm/repair.h"
 #include "nvm/tuple.h"
+#include "standby/standbycollect.h"
+#include "standby/standbyrows.h"
 #include "storage/ipc.h"
 #include "stream/streamclients.h"
 #include "stream/streamformat.h"
@@ -243,16 +245,51 @@ store_slot(ZenRecordReader *r)
 	r->at += s.len;
 }
 
+/*
+ * On a hot standby: the slots of the record are about to be stored over, or have been.  The reader stays where it is.
+ */
+static void
+tell_standby(ZenRecordReader r, uint64 full_xid, bool stored)
+{
+	while (zen_standby_follows() && r.at < r.end)
+	{
+		ZenCopySlot s;
+		ZenTupleHeader next;
+
+		redo_take(&r, &s, sizeof(s));
+		(void) redo_place(&r, s.slot * ZEN_SLOT_UNIT, Max(s.len, ZEN_TOMBSTONE_SIZE));
+		if (zen_record_left(&r) < s.len || (s.len != 0 && s.len < sizeof(next)))
+			misfit(&r, "a record is too short");
+		if (s.len != 0)
+			memcpy(&next, r.at, sizeof(next));
+		r.at += s.len;
+		if (is_given_back(s.slot))
+			continue;
+		if (!stored)
+			zen_standby_leaves(s.slot, full_xid, s.len != 0 ? &next : NULL);
+		else if (s.len != 0)
+			zen_standby_stored(s.slot, full_xid);
+	}
+}
+
 static void
 redo_slots(ZenRecordReader *r)
 {
 	ZenCopyHead head = take_head(r);
+	ZenRecordReader slots = *r;
 
+	if (head.full_xid == 0)
+		zen_standby_anew("a record does not name its transaction");
 	if (head.kind != ZEN_DOUBT_NONE)
 		settle_former(&head);
+	if (head.kind != ZEN_DOUBT_NONE)
+		zen_standby_decides(head.region, zen_region_replayed(head.region), head.full_xid);
+	tell_standby(slots, head.full_xid, false);
+	zen_standby_await_readers();
 	while (r->at < r->end)
 		store_slot(r);
 	zen_fence();
+	tell_standby(slots, head.full_xid, true);
 	if (ZEN_FAULT(R18_DECIDED_EARLY) && head.kind == ZEN_DOUBT_COMMIT)
 		zen_region_replay_committed(head.region, head.cts);
 	else if (head.kind != ZEN_DOUBT_NONE)
@@ -269,6 +306,7 @@ redo_tail(ZenRecordReader *r)
 	const char *begin = r->at;
 	ZenCopyLost lost;
 
+	zen_standby_anew("the primary server has crashed");
 	while (r->at < r->end)
 	{
 		const char *next;
@@ -292,9 +330,21 @@ static void
 redo_scrub(ZenRecordReader *r)
 {
 	ZenCopyHead head = take_head(r);
+	const char *begin = r->at;
 	uint64		xid,
 				cts;
 
+	while (zen_standby_follows() && r->at < r->end)
+	{
+		ZenSlot		slot;
+
+		redo_take(r, &slot, sizeof(slot));
+		(void) redo_place(r, slot * ZEN_SLOT_UNIT, ZEN_TOMBSTONE_SIZE);
+		if (!is_given_back(slot))
+			zen_standby_leaves(slot, head.full_xid, NULL);
+	}
+	zen_standby_await_readers();
+	r->at = begin;
 	while (r->at < r->end)
 	{
 		ZenSlot		slot;
@@ -323,6 +373,30 @@ redo_covered(ZenRecordReader *r)
 
 /* ---------- directories ---------- */
 
+/* On a hot standby: whose words or entries have been stored? */
+static void
+tell_directories(uint64 offset, Size len)
+{
+	if (!zen_standby_follows())
+		return;
+	if (offset >= ZEN_OFF_HTABLES && offset < ZEN_OFF_HTABLES + ZEN_MAX_HTABLES * sizeof(ZenHTableEntry))
+	{
+		uint32		first = (uint32) ((offset - ZEN_OFF_HTABLES) / sizeof(ZenHTableEntry));
+		uint32		last = (uint32) ((offset + len - 1 - ZEN_OFF_HTABLES) / sizeof(ZenHTableEntry));
+
+		for (uint32 i = first; i <= last; i++)
+			zen_standby_htable_changed(i);
+		return;
+	}
+	for (uint64 at = offset; at < offset + len; at += sizeof(uint64))
+	{
+		uint32		pageno = zen_page_of_word(at);
+
+		if (pageno != ZEN_NO_PAGE)
+			zen_standby_page_changed(pageno);
+	}
+}
+
 static void
 store_bytes(ZenRecordReader *r)
 {
@@ -341,14 +415,17 @@ store_bytes(ZenRecordReader *r)
 		zen_nvm_store64((uint64 *) (at + i), word);
 	}
 	zen_persist(at, len);
+	tell_directories(offset, len);
 }
 
 static void
 zero_page(uint32 pageno)
 {
+	zen_standby_page_leaves(pageno);
 	zen_nvm_zero(zen_page_ptr(pageno), ZEN_PAGE_SIZE);
 	zen_nvm_store64(zen_page_word(pageno), 0);
 	zen_persist(zen_page_word(pageno), sizeof(uint64));
+	zen_standby_page_changed(pageno);
 }
 
 static void
@@ -402,6 +479,7 @@ redo_pages(ZenRecordReader *r)
 			zero_page(p);
 		zen_nvm_store64(zen_page_word(p), word);
 		zen_flush(zen_page_word(p), sizeof(word));
+		zen_standby_page_changed(p);
 	}
 	zen_fence();
 }
@@ -441,6 +519,8 @@ redo_tables(ZenRecordReader *r)
 		next = i + 1;
 	}
 	zen_fence();
+	for (uint32 i = range[0]; i < range[1]; i++)
+		zen_standby_htable_changed(i);
 }
 
 /* The primary has been recovered: of the transactions in doubt only prepared ones are left. */
@@ -506,6 +586,7 @@ lack_rows(const ZenRecordReader *r, const char *why)
 static void
 become_empty(void)
 {
+	zen_standby_anew("the primary server has an empty pool");
 	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
 		if (zen_page_is_data(p) && zen_nvm_load64(zen_page_word(p)) != 0 && !ZEN_FAULT(R18_NOT_EMPTIED))
 			zero_page(p);
@@ -638,6 +719,7 @@ redo_uncopied(ZenRecordReader *r)
 	redo_take(r, &tables, sizeof(tables));
 	if (tables != 0)
 		lack_rows(r, "zen.stream is not \"replica\" there any more");
+	zen_standby_anew("the pool follows no longer");
 	sync_redone();				/* nothing is replayed again behind that */
 	zen_pool_set_copied(false);
 	ereport(LOG,
@@ -749,10 +831,12 @@ redo_record(XLogReaderState *record)
 		refuse_emptying(record, r);
 	zen_cover_redo(record);
 	note_replay(record);
+	zen_standby_begin();
 	if (redo_kinds[kind >> 4] != NULL)
 		redo_kinds[kind >> 4] (&r);
 	else if (kind >= ZEN_XLOG_SLOTS)
 		misfit(&r, "a record is of an unknown kind");
+	zen_standby_end();
 	zen_filetime_redone();
 	zen_cover_redo_done(record);
 }
@@ -779,6 +863,8 @@ redo_forgets(TransactionId xid, XLogReaderState *record)
 	if (!is_copy() || ZEN_FAULT(R19_NOT_BEFORE_CUT))
 		return;
 	zen_cover_redo(record);
+	zen_standby_begin();
+	zen_standby_forgets(oldest);
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
 		uint64		full_xid,
@@ -791,6 +877,7 @@ redo_forgets(TransactionId xid, XLogReaderState *record)
 		redo_settle(r);
 		zen_filetime_redone();
 	}
+	zen_standby_end();
 	zen_cover_redo_done(record);
 }
 
@@ -831,6 +918,7 @@ redo_xlog(XLogReaderState *record)
 void
 zen_stream_redo_install(RmgrData *rmgr)
 {
+	zen_standby_committed = zen_xids_committed;
 	rmgr->rm_redo = redo_record;
 	rmgr->rm_startup = redo_begins;
 	rmgr->rm_cleanup = redo_ends;

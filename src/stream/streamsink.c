@@ -198,6 +198,8 @@ log_pending(uint32 region)
 
 	if (copy_npending == 0)
 		return;
+	/* readers of a standby judge by it; redo of the pool does not */
+	head.full_xid = U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
 	build(&head, InvalidZenSlot);
 	copy_insert(ZEN_XLOG_SLOTS, copy_buffer, copy_used, NULL, 0);
 }

@@ -30,6 +30,7 @@
 #include "storage/smgr.h"
 #include "stream/streamclients.h"
 #include "stream/streamsink.h"
+#include "table/standbyplan.h"
 #include "table/zenam_reindex.h"
 #include "table/zenam_rel.h"
 #include "table/zenam_stream.h"
@@ -353,6 +354,7 @@ zenam_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *page
 		*tuples = (double) rows_per_page * *pages;
 	}
 	*allvisfrac = 1;
+	zen_standbyplan_hide(rel);
 }
 
 void

@@ -20,6 +20,7 @@
 #include "access/xact.h"
 #include "base/epoch.h"
 #include "cache/tidmap.h"
+#include "recovery/gate.h"
 #include "storage/lmgr.h"
 #include "storage/predicate.h"
 #include "table/indexahead.h"
@@ -220,6 +221,7 @@ zen_fetch(Relation rel, ZenFetch *f, TupleTableSlot *slot, ZenReadKind kind)
 	bool		conflicts = CheckForSerializableConflictOutNeeded(rel, f->snapshot);
 	bool		found;
 
+	zen_gate_snapshot(f->ht, f->snapshot);
 	f->row = zenam_slot_row(slot);
 	f->passed = conflicts ? &passed : NULL;
 	found = kind == ZEN_READ_POINT ? zen_row_read(f) : zen_row_fetch(f);
@@ -385,7 +387,10 @@ see_entry(ZenIndexFetch *index, IndexScanDesc scan)
 
 	Assert(scan->heapRelation == index->base.rel);
 	if (unlikely(index->seen == NULL))
+	{
+		zen_gate_snapshot(index->ht, scan->xs_snapshot);
 		make_seen(index);
+	}
 	if (!zen_index_seen(index->seen, scan, index->ht))
 		sight = judge_sight(index, scan);
 	index->visible += sight <= ZEN_ENTRY_VISIBLE;

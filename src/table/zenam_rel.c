@@ -11,6 +11,7 @@
 
 #include "access/genam.h"
 #include "access/tableam.h"
+#include "access/xlog.h"
 #include "base/epoch.h"
 #include "cache/tidmap.h"
 #include "commands/defrem.h"
@@ -18,6 +19,7 @@
 #include "recovery/gate.h"
 #include "storage/lmgr.h"
 #include "storage/smgr.h"
+#include "stream/streamxids.h"
 #include "table/zenam_reindex.h"
 #include "txn/ddl.h"
 #include "txn/prepared.h"
@@ -75,7 +77,10 @@ find_htable(Relation rel, RelFileLocator loc)
 {
 	ZenHTable  *ht = zen_ddl_find(loc, rel->rd_backend);
 
-	if (ht == NULL)
+	/* a moved table: redo has made the commit visible, and not told the pool */
+	if (ht == NULL && RecoveryInProgress())
+		ht = zen_htable_find_moved(loc, zen_xids_committed);
+	else if (ht == NULL)
 	{
 		/* a moved table: COMMIT PREPARED was seen before the pool was told */
 		zen_prepared_resolve();

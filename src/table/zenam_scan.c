@@ -17,6 +17,7 @@
 #include "port/pg_bitutils.h"
 #include "storage/lmgr.h"
 #include "storage/predicate.h"
+#include "recovery/gate.h"
 #include "row/rowread.h"
 #include "table/zenam_callbacks.h"
 #include "table/zenam_fetch.h"
@@ -154,6 +155,7 @@ zenam_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData 
 	if (pscan != NULL)
 		scan->worker = palloc0(sizeof(ParallelBlockTableScanWorkerData));
 	scan->ht = zen_rel_htable_raw(rel);
+	zen_gate_snapshot(scan->ht, snapshot);
 
 	/*
 	 * an index build reads the table to rebuild its indexes: all other

@@ -16,12 +16,14 @@
 #include "access/toast_internals.h"
 #include "access/transam.h"
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "base/epoch.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/lmgr.h"
+#include "table/standbytoast.h"
 #include "table/zenam_callbacks.h"
 #include "table/zenam_change.h"
 #include "table/zenam_rel.h"
@@ -562,6 +564,21 @@ copy_chunk(Slice *s, HeapTuple tuple)
 	s->next_chunk++;
 }
 
+/* On a hot standby. */
+static void
+fetch_without_index(Slice *s, int32 last)
+{
+	TupleTableSlot *slot = table_slot_create(s->toastrel, NULL);
+
+	while (s->next_chunk <= last)
+	{
+		if (!zen_standbytoast_find(s->toastrel, s->valueid, s->next_chunk, slot))
+			bad_value(s, "missing", s->next_chunk);
+		copy_chunk(s, ExecFetchSlotHeapTuple(slot, false, NULL));
+	}
+	ExecDropSingleTupleTableSlot(slot);
+}
+
 static void
 zenam_relation_fetch_toast_slice(Relation toastrel, Oid valueid, int32 attrsize, int32 sliceoffset,
 								 int32 slicelength, struct varlena *result)
@@ -578,12 +595,17 @@ zenam_relation_fetch_toast_slice(Relation toastrel, Oid valueid, int32 attrsize,
 
 	Assert(sliceoffset >= 0 && slicelength > 0 && s.end <= attrsize);
 	check_snapshot();
+	s.next_chunk = first;
+	if (RecoveryInProgress())
+	{
+		fetch_without_index(&s, last);
+		return;
+	}
 	open_toast_table(&t, toastrel, AccessShareLock);
 	ScanKeyInit(&keys[1], CHUNK_SEQ, BTGreaterEqualStrategyNumber, F_INT4GE, Int32GetDatum(first));
 	ScanKeyInit(&keys[2], CHUNK_SEQ, BTLessEqualStrategyNumber, F_INT4LE, Int32GetDatum(last));
 	/* without bounds a chunk too many is noticed */
 	scan = begin_value_scan(&t, valueid, keys, whole ? 1 : 3);
-	s.next_chunk = first;
 	while ((tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != NULL)
 		copy_chunk(&s, tuple);
 	if (s.next_chunk != last + 1)

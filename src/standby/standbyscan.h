@@ -1,0 +1,21 @@
+/*
+ * standbyscan.h -- a hot standby: maps from the pool, once; and their end.
+ */
+#ifndef ZEN_STANDBYSCAN_H
+#define ZEN_STANDBYSCAN_H
+
+#include "base/compat.h"
+
+/*
+ * zen_standby_try_scan -- make the maps, if they are to be made and replay has come far enough; true: nothing is left
+ * to be done.  The caller is in no transaction.
+ */
+extern bool zen_standby_try_scan(void);
+
+/*
+ * zen_standby_promote -- recovery of the pool is about to begin: readers are ended, and nothing of the standby's is
+ * left in DRAM.
+ */
+extern void zen_standby_promote(void);
+
+#endif							/* ZEN_STANDBYSCAN_H */

@@ -1,0 +1,189 @@
+/*
+ * standbytoast.c -- long values on a hot standby, where the index of a toast table is not there.
+ *
+ * A session that needs a chunk reads the toast table once, and keeps the TIDs of all chunks: 16 bytes each, sorted by
+ * value and number.  A TID is a hint: the chunk is read under it and must have the value's id and number.  If there
+ * is none, the table is read again.
+ *
+ * A chunk is visible to each snapshot that sees the row.  If the row was read by another snapshot than the active
+ * one, the chunk may be deleted for that.  Then SnapshotToast finds it, as on a primary.
+ */
+#include "table/standbytoast.h"
+
+#include "access/tableam.h"
+#include "access/toast_internals.h"
+#include "cache/tidmap.h"
+#include "miscadmin.h"
+#include "recovery/gate.h"
+#include "row/rowread.h"
+#include "table/zenam_fetch.h"
+#include "table/zenam_rel.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+#define FIRST_CHUNKS	1024
+
+typedef struct ChunkTid
+{
+	Oid			valueid;
+	int32		seq;
+	uint64		tidno;
+} ChunkTid;
+
+/* The chunks of a toast table. */
+typedef struct ToastMap
+{
+	RelFileLocator loc;
+	ChunkTid   *chunks;
+	Size		n;
+	Size		capacity;
+} ToastMap;
+
+static List *toast_maps = NIL;	/* in TopMemoryContext */
+
+static ToastMap *
+map_of(Relation toastrel)
+{
+	RelFileLocator loc = zen_rel_locator(toastrel);
+	MemoryContext old;
+	ToastMap   *map;
+	ListCell   *lc;
+
+	foreach(lc, toast_maps)
+	{
+		map = lfirst(lc);
+		if (zen_same_locator(map->loc, loc))
+			return map;
+	}
+	old = MemoryContextSwitchTo(TopMemoryContext);
+	map = palloc0(sizeof(ToastMap));
+	map->loc = loc;
+	toast_maps = lappend(toast_maps, map);
+	MemoryContextSwitchTo(old);
+	return map;
+}
+
+static void
+add_chunk_tid(ToastMap *map, Oid valueid, int32 seq, uint64 tidno)
+{
+	if (map->n == map->capacity)
+	{
+		Size		wanted = Max(FIRST_CHUNKS, 2 * map->capacity);
+
+		map->chunks = map->chunks ? repalloc_huge(map->chunks, wanted * sizeof(ChunkTid)) :
+			MemoryContextAllocHuge(TopMemoryContext, wanted * sizeof(ChunkTid));
+		map->capacity = wanted;
+	}
+	map->chunks[map->n++] = (ChunkTid)
+	{
+		.valueid = valueid,.seq = seq,.tidno = tidno
+	};
+}
+
+static int
+compare_chunks(const void *a, const void *b)
+{
+	const ChunkTid *x = a;
+	const ChunkTid *y = b;
+
+	if (x->valueid != y->valueid)
+		return x->valueid < y->valueid ? -1 : 1;
+	if (x->seq != y->seq)
+		return x->seq < y->seq ? -1 : 1;
+	return x->tidno < y->tidno ? -1 : x->tidno > y->tidno;
+}
+
+/* Which chunk does a slot show? */
+static void
+chunk_of(TupleTableSlot *slot, Oid *valueid, int32 *seq)
+{
+	bool		isnull;
+
+	*valueid = DatumGetObjectId(slot_getattr(slot, 1, &isnull));
+	*seq = isnull ? -1 : DatumGetInt32(slot_getattr(slot, 2, &isnull));
+}
+
+static void
+read_toast_table(ToastMap *map, Relation toastrel, Snapshot snapshot, TupleTableSlot *slot)
+{
+	TableScanDesc scan = table_beginscan(toastrel, snapshot, 0, NULL);
+
+	map->n = 0;
+	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	{
+		Oid			valueid;
+		int32		seq;
+
+		CHECK_FOR_INTERRUPTS();
+		chunk_of(slot, &valueid, &seq);
+		add_chunk_tid(map, valueid, seq, zen_tidno(&slot->tts_tid));
+	}
+	table_endscan(scan);
+	if (map->n > 1)
+		qsort(map->chunks, map->n, sizeof(ChunkTid), compare_chunks);
+}
+
+/* The first chunk that is not before this one. */
+static Size
+lower_bound(const ToastMap *map, Oid valueid, int32 seq)
+{
+	ChunkTid	key = {.valueid = valueid,.seq = seq};
+	Size		low = 0,
+				high = map->n;
+
+	while (low < high)
+	{
+		Size		middle = low + (high - low) / 2;
+
+		if (compare_chunks(&map->chunks[middle], &key) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static bool
+show_chunk(Relation toastrel, const ChunkTid *chunk, Snapshot snapshot, TupleTableSlot *slot)
+{
+	ZenFetch	f = {.ht = zen_rel_htable_raw(toastrel),.tidno = chunk->tidno,.snapshot = snapshot,
+	.code = ZEN_ANY_CODE};
+	Oid			valueid;
+	int32		seq;
+
+	if (!zen_fetch(toastrel, &f, slot, ZEN_READ_TABLE))
+		return false;
+	chunk_of(slot, &valueid, &seq);
+	return valueid == chunk->valueid && seq == chunk->seq;
+}
+
+static bool
+find_chunk(const ToastMap *map, Relation toastrel, Oid valueid, int32 seq, Snapshot snapshot, TupleTableSlot *slot)
+{
+	for (Size i = lower_bound(map, valueid, seq);
+		 i < map->n && map->chunks[i].valueid == valueid && map->chunks[i].seq == seq; i++)
+		if (show_chunk(toastrel, &map->chunks[i], snapshot, slot))
+			return true;
+	return false;
+}
+
+bool
+zen_standbytoast_find(Relation toastrel, Oid valueid, int32 seq, TupleTableSlot *slot)
+{
+	SnapshotData toast_snapshot = {.snapshot_type = SNAPSHOT_TOAST};
+	Snapshot	snapshots[2] = {ActiveSnapshotSet() ? GetActiveSnapshot() : NULL, &toast_snapshot};
+	ToastMap   *map = map_of(toastrel);
+
+	for (int i = 0; i < 2; i++)
+		if (snapshots[i] != NULL && find_chunk(map, toastrel, valueid, seq, snapshots[i], slot))
+			return true;
+	for (int i = 0; i < 2; i++)
+	{
+		if (snapshots[i] == NULL)
+			continue;
+		read_toast_table(map, toastrel, snapshots[i], slot);
+		if (find_chunk(map, toastrel, valueid, seq, snapshots[i], slot))
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,219 @@
+# Reads on a hot standby at their limits (zen.standby_reads).
+#
+# - S6: pg_xact is cut behind what the standby has read, is restarted by, and is promoted with
+# - S8: one row changes all the time while a snapshot is held: DRAM stays flat
+# - S9: DRAM is full: by versions for a held snapshot, then by a transaction that has not ended
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use CopyServers;
+use OldXids;
+use PoolFile;
+use Test::More;
+use ZenTest;
+
+use constant { HOT_UPDATES => 5000, WIDE_ROWS => 18000 };
+
+skip_unless_zen();
+
+test_old_xids();
+test_full();
+done_testing();
+
+# standby_of -- of what new_primary has returned, with these settings.
+sub standby_of
+{
+	my ($all, $name, $conf) = @_;
+	my $standby = $all->{standby} = copy_of($all->{primary}, $name, 'base', has_streaming => 1);
+	set_conf($standby, "zen.standby_reads = on\nhot_standby_feedback = off\n$conf");
+	$standby->start;
+	return $standby;
+}
+
+sub stat_of
+{
+	my ($dbh, $columns) = @_;
+	return run_sql($dbh, "SELECT $columns FROM zen_stat_standby")->{rows}[0];
+}
+
+# --- S6 -----------------------------------------------------------------------------
+
+sub is_read
+{
+	my ($all, $name) = @_;
+	my $dbh = connect_db($all->{standby});
+	is(value($dbh, 'SELECT sum(v) FROM ag'), $all->{sum}, "old xids, $name");
+	is(state_of($dbh, 'SELECT * FROM ag'), '', '... each row');
+	is_deeply(run_sql($dbh, q{SELECT * FROM zen_verify('ag')})->{rows}, [], '... and the map is sound');
+	$dbh->disconnect;
+	return;
+}
+
+sub test_old_xids
+{
+	my $all = new_primary('old', FIRST_XID);
+	my $standby = standby_of($all, 'old_standby', 'max_standby_streaming_delay = 0');
+	update_rows($all);
+	caught_up($all);
+	my $holder = connect_db($standby);
+	run_all($holder, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
+	is(value($holder, 'SELECT sum(v) FROM ag'), $all->{sum}, 'old xids: a snapshot from before');
+	update_rows($all);
+	# a transaction in doubt until then: it is the last of its region
+	run_all($all->{dbh}, 'BEGIN', 'UPDATE ag SET v = v + 100 WHERE id = 40', q{PREPARE TRANSACTION 'y'});
+	caught_up($all);
+	run_all($all->{dbh}, q{ROLLBACK PREPARED 'y'});
+	cut($all);
+	is_read($all, 'behind the cut');
+	isnt(state_of($holder, 'SELECT sum(v) FROM ag'), '', '... that snapshot is in conflict with VACUUM, as with heap');
+	$holder->disconnect;
+	$standby->restart;
+	caught_up($all);
+	is_read($all, 'behind a restart');
+	test_damage($all);
+	crash($standby);
+	start_again($standby);
+	caught_up($all);
+	is_read($all, 'behind a kill');
+	update_rows($all);
+	caught_up($all);
+	is_read($all, 'and goes on');
+	my $dbh = promoted($standby);
+	is_whole($dbh, $all, 'old xids, promoted');
+	$dbh->disconnect;
+	$all->{dbh}->disconnect;
+	$_->stop for $standby, $all->{primary};
+	return;
+}
+
+# zen_verify() sees a row that is damaged on the standby.
+sub test_damage
+{
+	my ($all) = @_;
+	my $dbh = connect_db($all->{standby});
+	my $pool = open_pool($all->{standby}->data_dir . '/zen.pool');
+	my ($htable) = map { $_->[0] } @{ run_sql($dbh, q{SELECT h.htable FROM _zen_stat_tables() h
+		JOIN pg_class c USING (relfilenode) WHERE c.relname = 'ag'})->{rows} };
+	# the newest version of a row that was written once
+	my ($slot) = grep { !$_->{deleted} } slots_of($pool, $htable, '(0,31)');
+	my $old = peek($pool, $slot->{offset} + 32, 8);
+	poke($pool, $slot->{offset} + 32, pack('Q<', unpack('Q<', $old) ^ 8));
+	my @found = @{ run_sql($dbh, q{SELECT kind, tid FROM zen_verify('ag')})->{rows} };
+	poke($pool, $slot->{offset} + 32, $old);
+	is_deeply(\@found, [ [ 'checksum', '(0,31)' ] ], 'zen_verify() on a standby sees a damaged row');
+	is_deeply(run_sql($dbh, q{SELECT kind FROM zen_verify('ag')})->{rows}, [], '... and no other');
+	close $pool;
+	$dbh->disconnect;
+	return;
+}
+
+# --- S8, S9 -------------------------------------------------------------------------
+
+sub differ
+{
+	my ($dbh) = @_;
+	return value($dbh, 'SELECT (' . join(' IS DISTINCT FROM ',
+			map { "(SELECT md5(string_agg(t::text, ',' ORDER BY id)) FROM ${_}_wide t)" } qw(heap zen)) . ')::int');
+}
+
+sub both { return map { my $s = $_; map { $s =~ s/\bAM_/$_/gr } qw(heap_ zen_) } @_; }
+
+sub test_full
+{
+	my $all = new_primary('full', 0, pool_size => '256MB');
+	my $dbh = $all->{dbh};
+	my $standby = standby_of($all, 'full_standby', "zen.dram_size = 24MB\nmax_standby_streaming_delay = 2s");
+	run_all($dbh, map { ("CREATE TABLE ${_}_wide (id int PRIMARY KEY, v int, w text) USING $_",
+				"ALTER TABLE ${_}_wide ALTER w SET STORAGE PLAIN",
+				"INSERT INTO ${_}_wide SELECT g, 0, repeat('x', 1500) FROM generate_series(1, 20) g") } qw(heap zen));
+	caught_up($all);
+	test_hot_row($all, connect_db($standby));
+	my $more = WIDE_ROWS;
+	run_all($dbh, both("INSERT INTO AM_wide SELECT g, 0, repeat('x', 1500) FROM generate_series(21, $more) g"));
+	test_held($all, connect_db($standby));
+	test_starved($all, connect_db($standby));
+	$dbh->disconnect;
+	$_->stop for $standby, $all->{primary};
+	return;
+}
+
+# A row is updated often, its twin once: heap's pruning would wait for the snapshot.
+sub test_hot_row
+{
+	my ($all, $on_standby) = @_;
+	my $holder = connect_db($all->{standby});
+	my @bytes;
+	run_all($holder, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
+	is(differ($holder), 0, 'a snapshot');
+	for (1 .. 3)
+	{
+		run_all($all->{dbh}, 'DO $$BEGIN FOR i IN 1 .. ' . HOT_UPDATES . ' LOOP
+			UPDATE zen_wide SET v = i WHERE id = 7; COMMIT; END LOOP; END$$');
+		caught_up($all);
+		wait_for('versions between snapshots to go',
+			sub { stat_of($on_standby, 'versions_pending < 100')->[0] });
+		push @bytes, stat_of($on_standby, 'version_bytes + queue_bytes')->[0];
+	}
+	cmp_ok($bytes[2], '<', 1 << 20, "a hot row under a held snapshot takes no DRAM for each update: @bytes");
+	cmp_ok(stat_of($on_standby, 'versions_cut')->[0], '>', 2 * HOT_UPDATES, '... as versions go from its chain');
+	is(differ($holder), 0, '... and the snapshot sees what it saw');
+	is(value($on_standby, 'SELECT v FROM zen_wide WHERE id = 7'), HOT_UPDATES, '... and a new one what is there');
+	run_all($holder, 'COMMIT');
+	$holder->disconnect;
+	wait_for('the rest to go', sub { stat_of($on_standby, 'versions_pending = 0')->[0] });
+	run_all($all->{dbh}, 'UPDATE heap_wide SET v = ' . HOT_UPDATES . ' WHERE id = 7');
+	caught_up($all);
+	is(differ($on_standby), 0, 'and all that is left is right');
+	$on_standby->disconnect;
+	return;
+}
+
+# More rows change under a held snapshot than DRAM has room for.
+sub test_held
+{
+	my ($all, $on_standby) = @_;
+	my $holder = connect_db($all->{standby});
+	caught_up($all);
+	run_all($holder, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
+	is(differ($holder), 0, 'a snapshot, and more rows than zen.dram_size has room for');
+	for my $i (1 .. 4)
+	{
+		run_all($all->{dbh}, "UPDATE zen_wide SET v = v + $i WHERE id % 4 = $_") for 0 .. 3;
+	}
+	caught_up($all);
+	isnt(state_of($holder, 'SELECT sum(v) FROM zen_wide'), '', '... is cancelled');
+	cmp_ok(stat_of($on_standby, 'conflicts')->[0], '>=', 1, '... by a conflict');
+	run_all($all->{dbh}, 'UPDATE heap_wide SET v = v + 10');
+	caught_up($all);
+	is(differ($on_standby), 0, '... others go on reading');
+	is(stat_of($on_standby, 'state')->[0], 'live', '... as the maps stay');
+	$_->disconnect for $holder, $on_standby;
+	return;
+}
+
+# A transaction under way changes more than DRAM has room for: nothing can be taken back.  The next scan, 10 s later,
+# leaves out what no commit has named.
+sub test_starved
+{
+	my ($all, $on_standby) = @_;
+	my $dbh = $all->{dbh};
+	my $other = connect_db($all->{primary});
+	run_all($dbh, q{SET zen.spill_threshold = '64kB'}, 'BEGIN');
+	my $insert = start_statement($dbh, 'INSERT INTO zen_wide SELECT g, 1 FROM generate_series(100001, 600000) g');
+	wait_for('errors', sub { state_of($on_standby, 'SELECT count(*) FROM zen_wide') eq '53200' });
+	is(stat_of($on_standby, 'state')->[0], 'starved', 'nothing can be taken back: zen tables are errors');
+	is(finish_statement($insert), 'INSERT 0 500000', '... the primary goes on');
+	run_all($other, 'INSERT INTO h VALUES (1)');
+	$all->{primary}->wait_for_catchup($all->{standby}, 'replay', value($other, 'SELECT pg_current_wal_flush_lsn()'));
+	is(value($on_standby, 'SELECT count(*) FROM h'), 1, '... and so does replay');
+	run_all($dbh, 'ROLLBACK');
+	caught_up($all);
+	wait_for('the maps', sub { stat_of($on_standby, 'state')->[0] eq 'live' });
+	is(differ($on_standby), 0, 'the maps come back without a restart');
+	$_->disconnect for $other, $on_standby;
+	return;
+}

@@ -1,0 +1,439 @@
+# Reads of zen tables on a hot standby (zen.standby_reads): the rows of each zen table beside those of its twin on heap.
+#
+# A load changes both twins in the same transactions: inserts, updates in place and of the key, deletes, savepoints,
+# two-phase commit, spilled rows, TRUNCATE, rewrites, VACUUM.  Readers on the standby compare the twins by one snapshot,
+# once and again within REPEATABLE READ transactions.  Servers are killed in between.
+#
+# ROUNDS=n rounds of load and kill (default 2), LOAD_S=n seconds for each (default 8).
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use CopyServers;
+use IPC::Run ();
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils ();
+use Test::More;
+use Time::HiRes qw(sleep time);
+use ZenTest;
+
+use constant TWINS => qw(account item note);
+
+my $rounds = $ENV{ROUNDS} || 2;
+my $load_s = $ENV{LOAD_S} || 8;
+
+skip_unless_zen();
+choose_seed();
+
+my $primary = copy_primary('primary', pool_size => '128MB', dram_size => '128MB', conf => <<'END');
+zen.pool_max_size = 512MB
+zen.pool_grow_by = 32MB
+max_wal_senders = 10
+zen.standby_reads = on
+zen.spill_threshold = 64kB
+END
+$primary->start;
+my $dbh = connect_db($primary);
+run_all($dbh, 'CREATE EXTENSION zen', map { my $am = $_; (
+		"CREATE TABLE ${am}_account (id int PRIMARY KEY, balance int, filler text) USING $am",
+		"CREATE TABLE ${am}_item (id int, v int, w text) USING $am",
+		"CREATE INDEX ON ${am}_item (id)",
+		"CREATE TABLE ${am}_note (id int PRIMARY KEY, body text) USING $am",
+		"ALTER TABLE ${am}_note ALTER body SET STORAGE EXTERNAL",
+		"INSERT INTO ${am}_account SELECT g, 1000, repeat('x', g % 200) FROM generate_series(1, 1000) g",
+		"INSERT INTO ${am}_note SELECT g, repeat(g::text, 1500) FROM generate_series(1, 40) g") } qw(heap zen));
+$primary->backup('base');
+run_all($dbh, map { "UPDATE ${_}_account SET balance = balance + 1 WHERE id % 10 = 3" } qw(heap zen));
+my $standby = copy_of($primary, 'standby', 'base', has_streaming => 1);
+set_conf($standby, <<'END');
+hot_standby_feedback = off
+max_standby_streaming_delay = -1
+END
+$standby->start;
+caught_up();
+my $on_standby = connect_db($standby);
+
+test_access();
+test_plans();
+test_transactions();
+test_tables();
+test_snapshots();
+test_hot_row();
+for my $round (1 .. $rounds)
+{
+	test_load($round);
+	test_kill($round);
+}
+test_remote_apply();
+test_promotion();
+done_testing();
+
+sub caught_up
+{
+	value($dbh, 'SELECT pg_current_wal_lsn()');    # flushes
+	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
+	return;
+}
+
+# rows_of -- SQL for all that a table shows, of long values their hash.
+sub rows_of
+{
+	my ($table) = @_;
+	my $columns = $table =~ /note/ ? 'id, md5(body)' : 't.*';
+	return "(SELECT md5(coalesce(string_agg(r::text, ',' ORDER BY r), '')) FROM (SELECT $columns FROM $table t) r)";
+}
+
+# twins -- SQL that is 1 for each pair of twins that are equal, by one snapshot.
+sub twins
+{
+	return 'SELECT ' . join ', ', map { '(' . rows_of("heap_$_") . ' = ' . rows_of("zen_$_") . ')::int' } TWINS;
+}
+
+sub are_twins
+{
+	my ($db, $name) = @_;
+	my $result = run_sql($db, twins());
+	return is_deeply($result->{state} || $result->{rows}[0], [ map { 1 } TWINS ], $name);
+}
+
+sub test_access
+{
+	are_twins($on_standby, 'a base backup and what came behind it');
+	is(value($on_standby, 'SELECT count(*) FROM zen_account WHERE id = 3'), 1, 'a row by its key');
+	is(value($on_standby, q{SELECT sum(length(body)) FROM zen_note}),
+		value($on_standby, q{SELECT sum(length(body)) FROM heap_note}), 'long values');
+	is(value($on_standby, q{SELECT substr(body, 2500, 20) FROM zen_note WHERE id = 7}),
+		value($on_standby, q{SELECT substr(body, 2500, 20) FROM heap_note WHERE id = 7}), 'a part of one');
+	my $tid = run_sql($on_standby, 'SELECT ctid, id FROM zen_account WHERE id IN (4, 13) ORDER BY id')->{rows};
+	is(value($on_standby, "SELECT id FROM zen_account WHERE ctid = '$_->[0]'"), $_->[1], "by its TID $_->[0]")
+	  for @$tid;
+	is(value($on_standby, q{SELECT count(*) FROM zen_account WHERE ctid < '(5,1)'}), 5 * 64, 'a range of TIDs');
+	cmp_ok(value($on_standby, 'SELECT count(*) FROM zen_account TABLESAMPLE BERNOULLI (50) REPEATABLE (1)'), '>', 300,
+		'a sample');
+	run_all($on_standby, 'SET max_parallel_workers_per_gather = 2', 'SET parallel_setup_cost = 0',
+		'SET parallel_tuple_cost = 0', 'SET min_parallel_table_scan_size = 0');
+	like(plan_of('SELECT * FROM zen_account WHERE balance > 0'), qr/Parallel Seq Scan/, 'a parallel plan');
+	is(scalar @{ run_sql($on_standby, "SELECT * FROM zen_account WHERE id % 3 = $_")->{rows} }, $_ == 1 ? 334 : 333,
+		'... finds all') for 0 .. 2;
+	run_all($on_standby, 'RESET ALL');
+	is(state_of($on_standby, 'UPDATE zen_account SET balance = 0'), '25006', 'a change is refused as with heap');
+	return;
+}
+
+sub plan_of { return join "\n", map { $_->[0] } @{ run_sql($on_standby, "EXPLAIN $_[0]")->{rows} }; }
+
+sub test_plans
+{
+	run_all($on_standby, 'SET enable_seqscan = off');
+	like(plan_of('SELECT * FROM zen_account WHERE id = 3'), qr/Seq Scan/, 'no index in a plan');
+	unlike(plan_of('SELECT * FROM heap_account WHERE id = 3'), qr/Seq Scan/, '... but of heap');
+	like(plan_of('SELECT * FROM zen_account a JOIN zen_item i USING (id) WHERE a.id = 3'), qr/Seq Scan.*Seq Scan/s,
+		'a join');
+	run_all($on_standby, 'PREPARE p (int) AS SELECT balance FROM zen_account WHERE id = $1');
+	is(value($on_standby, "EXECUTE p ($_)"), value($on_standby, "SELECT balance FROM heap_account WHERE id = $_"),
+		'a prepared statement') for 3 .. 10;
+	run_all($on_standby, 'RESET ALL', 'DEALLOCATE p');
+	return;
+}
+
+# both -- a statement for each of the twins, whose tables are written as AM_name.
+sub both { return map { my $s = $_; map { $s =~ s/\bAM_/$_/gr } qw(heap_ zen_) } @_; }
+
+sub test_transactions
+{
+	my $other = connect_db($primary);
+	run_all($dbh, 'BEGIN', both('UPDATE AM_account SET balance = 5 WHERE id < 10',
+			'DELETE FROM AM_account WHERE id = 20',
+			q{INSERT INTO AM_item SELECT g, g, 'open' FROM generate_series(1, 50) g}));
+	run_all($other, both('UPDATE AM_account SET balance = 7 WHERE id = 30'));
+	caught_up();
+	are_twins($on_standby, 'beside an open transaction');
+	run_all($dbh, 'SAVEPOINT s', both('UPDATE AM_account SET balance = 6 WHERE id < 10', 'DELETE FROM AM_item'),
+		'ROLLBACK TO s', both('UPDATE AM_account SET balance = 8 WHERE id = 5'), 'COMMIT');
+	caught_up();
+	are_twins($on_standby, 'it has committed');
+	is(value($on_standby, 'SELECT balance FROM zen_account WHERE id = 5'), 8, '... behind a savepoint');
+	run_all($dbh, 'BEGIN', both('UPDATE AM_account SET balance = 0'), 'ROLLBACK');
+	run_all($dbh, 'BEGIN', both('UPDATE AM_account SET balance = 9 WHERE id BETWEEN 40 AND 60'),
+		q{PREPARE TRANSACTION 'p'});
+	caught_up();
+	are_twins($on_standby, 'a prepared transaction');
+	is(value($on_standby, 'SELECT count(*) FROM zen_account WHERE balance = 9'), 0, '... is not seen');
+	$standby->restart;
+	$on_standby = connect_db($standby);
+	are_twins($on_standby, '... nor after a restart');
+	run_all($dbh, q{COMMIT PREPARED 'p'});
+	caught_up();
+	are_twins($on_standby, '... but when it has committed');
+
+	# rows that are spilled, once and again, and rolled back in part
+	run_all($dbh, 'BEGIN', both(q{INSERT INTO AM_item SELECT g, g, repeat('s', 300) FROM generate_series(1, 3000) g}));
+	caught_up();
+	are_twins($on_standby, 'spilled rows of an open transaction');
+	$standby->restart;
+	$on_standby = connect_db($standby);
+	run_all($dbh, both('UPDATE AM_item SET v = v + 1 WHERE id % 3 = 0'), 'SAVEPOINT s',
+		both(q{UPDATE AM_item SET w = repeat('t', 300)}), 'ROLLBACK TO s',
+		both('DELETE FROM AM_item WHERE id % 7 = 0'), 'COMMIT');
+	caught_up();
+	are_twins($on_standby, '... which has committed');
+	cmp_ok(value($on_standby, 'SELECT count(*) FROM zen_item'), '>', 2000, '... and is seen');
+	run_all($dbh, 'BEGIN', both(q{UPDATE AM_item SET w = repeat('u', 300)}), 'ROLLBACK');
+	caught_up();
+	are_twins($on_standby, '... and of one that has not');
+	$other->disconnect;
+	return;
+}
+
+# A snapshot from before a table was rewritten or truncated.
+sub test_rewritten
+{
+	for my $how ('VACUUM FULL zen_note', 'CLUSTER zen_note USING zen_note_pkey', 'TRUNCATE zen_item')
+	{
+		my $old = connect_db($standby);
+		run_all($old, 'BEGIN ISOLATION LEVEL REPEATABLE READ', 'SELECT count(*) FROM heap_account');
+		run_all($dbh, $how);
+		caught_up();
+		my ($table) = $how =~ /(zen_\w+)/;
+		like(run_sql($old, "SELECT count(*) FROM $table")->{message}, qr/made or rewritten after the snapshot/,
+			"$how: an older snapshot reads nothing");
+		$old->disconnect;
+	}
+	run_all($dbh, 'TRUNCATE heap_item');
+	caught_up();
+	return;
+}
+
+sub test_tables
+{
+	test_rewritten();
+	run_all($dbh, both('TRUNCATE AM_item', 'INSERT INTO AM_item VALUES (1, 1)'));
+	caught_up();
+	are_twins($on_standby, 'TRUNCATE');
+	run_all($dbh, both('ALTER TABLE AM_item ALTER v TYPE bigint', 'VACUUM FULL AM_account', 'VACUUM AM_note'));
+	caught_up();
+	are_twins($on_standby, 'rewrites');
+	run_all($dbh, 'BEGIN',
+		both('TRUNCATE AM_item', q{INSERT INTO AM_item SELECT g, g, 'a' FROM generate_series(1, 100) g}), 'ROLLBACK',
+		map { ("CREATE TABLE ${_}_gone USING $_ AS SELECT * FROM generate_series(1, 1000) g") } qw(heap zen));
+	caught_up();
+	are_twins($on_standby, 'a TRUNCATE that is rolled back');
+	is(value($on_standby, 'SELECT count(*) FROM zen_gone'), 1000, 'a new table');
+	run_all($dbh, both('DROP TABLE AM_gone'));
+	caught_up();
+	is(state_of($on_standby, 'SELECT count(*) FROM zen_gone'), '42P01', '... is dropped');
+	return;
+}
+
+
+# Snapshots that are held while rows change, go and come, and while VACUUM lets TIDs be used again.
+sub test_snapshots
+{
+	my $holder = connect_db($standby);
+	run_all($holder, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
+	my $before = run_sql($holder, 'SELECT ' . join ', ', map { rows_of("zen_$_") } TWINS)->{rows}[0];
+	run_all($holder, 'DECLARE c CURSOR FOR SELECT id, balance FROM zen_account ORDER BY id');
+	# of heap later: its own changes would wait for the snapshot
+	my @later;
+	for my $i (1 .. 30)
+	{
+		my @changes = ("UPDATE AM_account SET balance = balance + $i WHERE id % 5 = $i % 5",
+			"DELETE FROM AM_account WHERE id = 500 + $i",
+			"UPDATE AM_note SET body = repeat('$i', 4000) WHERE id <= $i");
+		push @changes, 'VACUUM AM_account', 'VACUUM AM_note',
+		  "INSERT INTO AM_account SELECT 2000 + $i * 10 + g, 1, 'again' FROM generate_series(1, 5) g" if $i % 10 == 0;
+		run_all($dbh, map { s/AM_/zen_/r } @changes);
+		push @later, map { s/AM_/heap_/r } @changes;
+	}
+	caught_up();
+	is_deeply(run_sql($holder, 'SELECT ' . join ', ', map { rows_of("zen_$_") } TWINS)->{rows}[0], $before,
+		'a held snapshot sees what it saw');
+	is(scalar @{ run_sql($holder, 'FETCH ALL FROM c')->{rows} }, value($holder, 'SELECT count(*) FROM zen_account'),
+		'... and so does its cursor');
+	run_all($holder, 'COMMIT');
+	run_all($dbh, @later);
+	caught_up();
+	are_twins($on_standby, '... and a new one what is there');
+	$holder->disconnect;
+	return;
+}
+
+# S5: one row is updated often while a snapshot is held.
+sub test_hot_row
+{
+	my $holder = connect_db($standby);
+	my $hot = sub { run_all($dbh, q{DO $$BEGIN FOR i IN 1..2000 LOOP UPDATE zen_account SET balance = i WHERE id = 2;
+		COMMIT; END LOOP; END$$}); caught_up(); };
+	run_all($holder, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
+	my $balance = value($holder, 'SELECT balance FROM zen_account WHERE id = 2');
+	$hot->() for 1 .. 3;
+	is(value($holder, 'SELECT balance FROM zen_account WHERE id = 2'), $balance, 'a hot row, by a held snapshot');
+	is(value($on_standby, 'SELECT balance FROM zen_account WHERE id = 2'), 2000, '... and by a new one');
+	run_all($holder, 'COMMIT');
+	$holder->disconnect;
+	wait_for('what nobody needs to go (S7)', sub { value($on_standby,
+			q{SELECT unfrozen FROM _zen_table_versions('zen_account')}) == 0 });
+	run_all($dbh, 'UPDATE heap_account SET balance = 2000 WHERE id = 2');
+	return;
+}
+
+# load -- scripts of pgbench, each of which changes twins alike.
+sub load_scripts
+{
+	my $folder = PostgreSQL::Test::Utils::tempdir();
+	# by one snapshot: in READ COMMITTED the statements for heap and zen may see other rows
+	my $begin = 'BEGIN ISOLATION LEVEL REPEATABLE READ;';
+	my %script = (
+		transfer => join("\n", '\set a random(1, 1000)', '\set b random(1, 1000)', '\set d random(1, 10)', $begin,
+			both_text('UPDATE AM_account SET balance = balance - :d WHERE id = :a;',
+				'UPDATE AM_account SET balance = balance + :d WHERE id = :b;'), 'COMMIT;'),
+		savepoint => join("\n", '\set a random(1, 1000)', '\set n random(1, 30)', $begin,
+			both_text("INSERT INTO AM_item SELECT :a, g, repeat('i', g) FROM generate_series(1, :n) g;"),
+			'SAVEPOINT s;', both_text('UPDATE AM_item SET v = v + 1, w = NULL WHERE id = :a;',
+				'DELETE FROM AM_account WHERE id = 3000 + :a;'),
+			'ROLLBACK TO s;', both_text('UPDATE AM_item SET id = id + 1 WHERE id = :a AND v % 3 = 0;'), 'COMMIT;'),
+		delete => join("\n", '\set a random(1, 1000)', $begin,
+			both_text('DELETE FROM AM_item WHERE id BETWEEN :a AND :a + 20;'), 'COMMIT;'),
+		rollback => join("\n", '\set a random(1, 1000)', $begin,
+			both_text("UPDATE AM_account SET filler = repeat('r', 100) WHERE id BETWEEN :a AND :a + 100;"),
+			'ROLLBACK;'),
+		note => join("\n", '\set a random(1, 40)', '\set n random(1, 9)', $begin,
+			both_text('UPDATE AM_note SET body = repeat(:n::text, 3000 + :a * 100) WHERE id = :a;'), 'COMMIT;'),
+		spill => join("\n", '\set a random(1, 9)', $begin,
+			both_text("UPDATE AM_account SET filler = repeat(:a::text, 150) WHERE id % 10 = :a;"), 'COMMIT;'),
+		prepared => join("\n", '\set a random(1, 1000)', $begin,
+			both_text('UPDATE AM_account SET balance = balance WHERE id = :a;'),
+			"PREPARE TRANSACTION 'load:client_id';", "COMMIT PREPARED 'load:client_id';"));
+	for my $name (keys %script)
+	{
+		PostgreSQL::Test::Utils::append_to_file("$folder/$name.sql", "$script{$name}\n");
+	}
+	return map { ('-f', "$folder/$_->[0].sql\@$_->[1]") }
+	  [ transfer => 40 ], [ savepoint => 10 ], [ delete => 3 ], [ rollback => 3 ], [ note => 4 ], [ spill => 1 ],
+	  [ prepared => 4 ];
+}
+
+# Twins are locked in one order.
+sub both_text { return join "\n", map { my $s = $_; map { $s =~ s/\bAM_/$_/gr } qw(heap_ zen_) } @_; }
+
+sub start_load
+{
+	my ($seconds) = @_;
+	my ($in, $out) = ('', '');
+	return IPC::Run::start([ 'pgbench', '-n', '-c', 4, '-T', $seconds, '--max-tries=100', load_scripts(),
+			'-h', $primary->host, '-p', $primary->port, 'postgres' ], '<', \$in, '&>', \$out);
+}
+
+# Readers: each compares twins by one snapshot, and some transactions do so again and again by theirs.
+sub read_beside
+{
+	my ($seconds) = @_;
+	my $until = time + $seconds;
+	my ($compared, $different, %refused) = (0, 0);
+	my @readers = map { connect_db($standby) } 1 .. 3;
+	my $dml = connect_db($primary);
+	while (time < $until || $compared < 10)
+	{
+		for my $reader (@readers)
+		{
+			my $repeat = one_in(3);
+			run_sql($reader, 'BEGIN ISOLATION LEVEL REPEATABLE READ') if $repeat;
+			my $first;
+			for (1 .. ($repeat ? between(2, 5) : 1))
+			{
+				my $got = run_sql($reader, twins() . ', (SELECT sum(balance) FROM zen_account WHERE id <= 1000)');
+				if ($got->{state}) { $refused{ $got->{state} }++; last }
+				my @row = @{ $got->{rows}[0] };
+				$compared++;
+				$different++ if grep { !$_ } @row[ 0 .. 2 ];
+				$different++ if defined $first && $first ne $row[3];
+				$first = $row[3];
+			}
+			run_sql($reader, 'ROLLBACK') if $repeat;
+		}
+		run_sql($dml, $_) for one_in(5) ? 'TRUNCATE heap_item, zen_item' :
+		  both(pick('VACUUM AM_account', 'VACUUM AM_item', 'VACUUM AM_note', 'VACUUM FULL AM_note', 'ANALYZE AM_item'));
+	}
+	$_->disconnect for @readers, $dml;
+	delete @refused{qw(40001 40P01)};
+	return ($compared, $different, join ' ', %refused);
+}
+
+sub test_load
+{
+	my ($round) = @_;
+	# heap's pruning may wait for a reader, and the reader for a lock that replay has
+	set_conf($standby, 'max_standby_streaming_delay = 10s');
+	$standby->reload;
+	my $load = start_load($load_s);
+	my ($compared, $different, $refused) = read_beside($load_s);
+	ok($load->finish, "round $round: the load ends");
+	cmp_ok($compared, '>=', 10, "... beside comparisons of twins ($compared)");
+	is($different, 0, '... that find them equal');
+	is($refused, '', '... and no error but conflicts');
+	caught_up();
+	are_twins($on_standby, '... and equal at rest');
+	return;
+}
+
+sub test_kill
+{
+	my ($round) = @_;
+	my $load = start_load(3);
+	sleep 1;    # somewhere in it
+	crash($round % 2 ? $standby : $primary);
+	eval { $load->kill_kill; 1 } if !($round % 2);
+	eval { $load->finish };
+	start_again($round % 2 ? $standby : $primary);
+	$dbh = connect_db($primary);
+	wait_recovered($dbh);
+	$on_standby = connect_db($standby);
+	run_sql($dbh, "ROLLBACK PREPARED '$_->[0]'") for @{ run_sql($dbh, 'SELECT gid FROM pg_prepared_xacts')->{rows} };
+	are_twins($dbh, 'the primary, killed or not');
+	caught_up();
+	are_twins($on_standby, 'the standby behind it');
+	return;
+}
+
+sub test_remote_apply
+{
+	set_conf($primary, "synchronous_standby_names = '*'");
+	$primary->restart;
+	$dbh = connect_db($primary);
+	run_all($dbh, 'SET synchronous_commit = remote_apply');
+	my $missed = 0;
+	for my $i (1 .. 300)
+	{
+		run_all($dbh, "UPDATE zen_account SET balance = $i WHERE id = 1");
+		$missed++ if value($on_standby, 'SELECT balance FROM zen_account WHERE id = 1') ne $i;
+	}
+	is($missed, 0, 'remote_apply: the next read sees each of 300 commits');
+	run_all($dbh, 'UPDATE heap_account SET balance = 300 WHERE id = 1');
+	are_twins($on_standby, '... also behind a restart of the primary in order');
+	return;
+}
+
+sub test_promotion
+{
+	my ($zen, $heap, $late) = map { connect_db($standby) } 1 .. 3;
+	run_all($_, 'BEGIN ISOLATION LEVEL REPEATABLE READ') for $zen, $heap, $late;
+	are_twins($zen, 'a transaction before the promotion');
+	my $sum = value($heap, 'SELECT sum(balance) FROM heap_account');
+	value($late, 'SELECT count(*) FROM heap_item');
+	run_all($dbh, both('UPDATE AM_account SET balance = balance + 1'));
+	caught_up();
+	my $promoted = promoted($standby);
+	are_twins($promoted, 'the promoted server');
+	isnt(state_of($zen, 'SELECT count(*) FROM heap_account'), '', 'the transaction has ended');
+	is(value($heap, 'SELECT sum(balance) FROM heap_account'), $sum, 'one that has read heap tables goes on');
+	is(state_of($late, 'SELECT count(*) FROM zen_account'), '40001', '... and reads no zen table by its snapshot');
+	run_all($promoted, 'INSERT INTO zen_account VALUES (9999, 1)', 'SET enable_seqscan = off');
+	is(value($promoted, 'SELECT count(*) FROM zen_account WHERE id = 9999'), 1, 'indexes are kept');
+	is(state_of($on_standby, 'INSERT INTO zen_account VALUES (9998, 1)'), '', 'a session from before inserts');
+	is(value($promoted, 'SELECT count(*) FROM zen_account WHERE id = 9998'), 1, '... into the index, too');
+	$_->disconnect for $zen, $heap, $late, $promoted;
+	return;
+}

@@ -1,0 +1,224 @@
+# Reads on a hot standby whose rules are broken one by one (zen.fault on the standby): each is seen by what is compared
+# in t/698_standby_reads.pl, and without a fault nothing is.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use CopyServers;
+use OldXids ();
+use PostgreSQL::Test::Cluster;
+use Test::More;
+use ZenTest;
+
+skip_unless_zen();
+skip_unless_faults();
+
+my $primary = copy_primary('primary', pool_size => '64MB', faults => 1, conf => <<'END');
+zen.standby_reads = on
+zen.spill_threshold = 64kB
+END
+$primary->start;
+my $dbh = connect_db($primary);
+run_all($dbh, 'CREATE EXTENSION zen', map { (
+		"CREATE TABLE ${_}_t (id int PRIMARY KEY, v int, w text) USING $_",
+		"INSERT INTO ${_}_t SELECT g, 1, repeat('x', 50) FROM generate_series(1, 500) g") } qw(heap zen));
+$primary->backup('base');
+my $standby = copy_of($primary, 'standby', 'base', has_streaming => 1);
+$standby->start;
+my $on_standby;
+again();
+
+my %seen_by = (
+	none => \&seen_by_none,
+	s1_seen_early => \&seen_in_doubt,
+	s2_no_wait => \&seen_unwaited,
+	s2_not_unlinked => \&seen_undone,
+	s8_cut_early => \&seen_by_held,
+	s8_cut_held => \&seen_by_held,
+	s14_old_snapshots => \&seen_by_old);
+for my $fault (sort keys %seen_by)
+{
+	# without the fault nothing is seen; each time from new maps
+	for my $set ($fault eq 'none' ? 'none' : ('none', $fault))
+	{
+		inject_fault($standby, $on_standby, $set);
+		again();
+		my $seen = $seen_by{$fault}->($set);
+		is($seen ? 1 : 0, $set eq 'none' ? 0 : 1, "$fault: what it breaks, with $set");
+	}
+}
+inject_fault($standby, $on_standby, 'none');
+$on_standby->disconnect;
+is(goes_on($_) ? 1 : 0, $_ eq 'none' ? 0 : 1, "s15_readers_stay: what it breaks, with $_")
+  for qw(none s15_readers_stay);
+$dbh->disconnect;
+test_old_xids($_) for qw(none s6_unsettled s6_forgotten);
+done_testing();
+
+# again -- the standby restarts, and has all that the primary has.
+sub again
+{
+	$on_standby->disconnect if $on_standby;
+	$standby->restart;
+	caught_up();
+	$on_standby = connect_db($standby);
+	value($on_standby, 'SELECT count(*) FROM zen_t');
+	return;
+}
+
+sub caught_up
+{
+	value($dbh, 'SELECT pg_current_wal_lsn()');
+	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
+	return;
+}
+
+sub differing
+{
+	return 'SELECT (' . join(' IS DISTINCT FROM ',
+		map { "(SELECT md5(string_agg(t::text, ',' ORDER BY id)) FROM ${_}_t t)" } qw(heap zen)) . ')::int';
+}
+
+sub differ
+{
+	my ($db) = @_;
+	return value($db // $on_standby, differing());
+}
+
+sub both { return map { my $s = $_; map { $s =~ s/\bAM_/$_/gr } qw(heap_ zen_) } @_; }
+
+sub seen_by_none
+{
+	run_all($dbh, both('UPDATE AM_t SET v = v + 1', 'DELETE FROM AM_t WHERE id = 3',
+			'INSERT INTO AM_t VALUES (3, 1, NULL)'));
+	caught_up();
+	return differ();
+}
+
+# A transaction that is prepared has its rows in the log, and has not committed.
+sub seen_in_doubt
+{
+	run_all($dbh, 'BEGIN', both('UPDATE AM_t SET v = v + 1 WHERE id < 50'), q{PREPARE TRANSACTION 'p'});
+	caught_up();
+	my $seen = differ();
+	run_all($dbh, q{COMMIT PREPARED 'p'});
+	caught_up();
+	return $seen;
+}
+
+# Rows that were spilled and taken back: their slots are scrubbed.  If a row still leads there, reading it is an error.
+# Another change of the row would notice, and have the maps made anew.
+sub seen_undone
+{
+	run_all($dbh, 'BEGIN', 'SAVEPOINT s', both(q{UPDATE AM_t SET v = -1, w = repeat('y', 1500)}));
+	caught_up();
+	run_all($dbh, 'ROLLBACK TO s', both('INSERT INTO AM_t SELECT max(id) + 1, 1 FROM AM_t'), 'COMMIT');
+	caught_up();
+	my $result = run_sql($on_standby, differing());
+	return $result->{state} ne '' || $result->{rows}[0][0];
+}
+
+# Rows of which only the slot is known are read while their slots are taken again.
+sub seen_unwaited
+{
+	my ($set) = @_;
+	my $load = connect_db($primary);
+	my $seen = 0;
+	run_all($dbh, map { ("DROP TABLE IF EXISTS ${_}_few", "CREATE TABLE ${_}_few (id int, v int) USING $_",
+			"INSERT INTO ${_}_few SELECT g, 0 FROM generate_series(1, 10) g") } qw(heap zen));
+	for (1 .. ($set eq 'none' ? 4 : 30))
+	{
+		caught_up();
+		wait_for('rows that are only in the pool', sub { value($on_standby,
+				q{SELECT entries FROM _zen_table_versions('zen_few')}) == 0 });
+		my $updates = start_statement($load, q{DO $$BEGIN FOR i IN 1..300 LOOP
+			UPDATE heap_few SET v = v + 1; UPDATE zen_few SET v = v + 1; COMMIT; END LOOP; END$$});
+		my $result = run_sql($on_standby, q{SELECT (SELECT string_agg(t::text, ',' ORDER BY id) FROM heap_few t)
+			IS DISTINCT FROM (SELECT string_agg(t::text, ',' ORDER BY id) FROM zen_few t)});
+		$seen ||= $result->{state} ne '' || $result->{rows}[0][0];
+		finish_statement($updates);
+		last if $seen;
+	}
+	$load->disconnect;
+	return $seen;
+}
+
+# A snapshot is held while rows are updated many times; heap's pruning would wait for it.
+sub seen_by_held
+{
+	my $holder = connect_db($standby);
+	run_all($holder, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
+	my $seen = differ($holder);
+	for my $i (1 .. 20)
+	{
+		run_all($dbh, "UPDATE zen_t SET v = v + $i");
+		caught_up();
+	}
+	wait_for('what may go to go', sub { value($on_standby, 'SELECT versions_pending <= 1000 FROM zen_stat_standby') });
+	my $result = run_sql($holder, differing());
+	$seen ||= $result->{state} ne '' || $result->{rows}[0][0];
+	$holder->disconnect;
+	run_all($dbh, 'UPDATE heap_t SET v = v + 210');
+	caught_up();
+	return $seen;
+}
+
+# A snapshot that is older than the maps: with the fault the scan is late.
+sub seen_by_old
+{
+	$on_standby->disconnect;
+	$standby->restart;
+	$on_standby = connect_db($standby);
+	my $old = connect_db($standby);
+	run_all($old, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
+	value($old, 'SELECT count(*) FROM heap_t');
+	run_all($dbh, both('UPDATE AM_t SET v = v + 1'));
+	caught_up();
+	wait_for('the maps', sub { run_sql($on_standby, 'SELECT count(*) FROM zen_t')->{state} eq '' });
+	my $result = run_sql($old, differing());
+	$old->disconnect;
+	return $result->{state} eq '' && $result->{rows}[0][0];
+}
+
+# goes_on -- does a transaction that has read zen tables go on behind the promotion of its standby?
+sub goes_on
+{
+	my ($fault) = @_;
+	my $other = copy_of($primary, "standby_$fault", 'base', has_streaming => 1);
+	set_conf($other, "zen.fault = '$fault'");
+	$other->start;
+	value($dbh, 'SELECT pg_current_wal_lsn()');
+	$primary->wait_for_catchup($other, 'replay', $primary->lsn('insert'));
+	my $reader = connect_db($other);
+	run_all($reader, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
+	value($reader, 'SELECT count(*) FROM zen_t');
+	promoted($other)->disconnect;
+	my $state = state_of($reader, 'SELECT count(*) FROM heap_t');
+	$reader->disconnect;
+	$other->stop;
+	return $state eq '';
+}
+
+# test_old_xids -- the standby has versions of which pg_xact forgets what became of their transactions.
+sub test_old_xids
+{
+	my ($fault) = @_;
+	my $all = OldXids::new_primary("old_$fault", OldXids::FIRST_XID, faults => 1);
+	my $other = $all->{standby} = copy_of($all->{primary}, "old_standby_$fault", 'base', has_streaming => 1);
+	set_conf($other, "zen.standby_reads = on\nzen.fault = '$fault'");
+	$other->start;
+	OldXids::caught_up($all);
+	my $reader = connect_db($other);
+	is(value($reader, 'SELECT sum(v) FROM ag'), $all->{sum}, "$fault: before the cut");
+	OldXids::update_rows($all);
+	OldXids::cut($all);
+	my $result = run_sql($reader, 'SELECT sum(v) FROM ag');
+	my $right = $result->{state} eq '' && $result->{rows}[0][0] == $all->{sum};
+	is($right ? 1 : 0, $fault eq 's6_forgotten' ? 0 : 1, "... and behind it ($result->{message})");
+	$_->disconnect for $reader, $all->{dbh};
+	$_->stop for $other, $all->{primary};
+	return;
+}
