@@ -464,7 +464,7 @@ define_user_settings(void)
 							   PGC_INTERNAL, GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, NULL, NULL, NULL);
 }
 
-/* ---------- names from before version 1.0; to be forgotten with the next release ---------- */
+/* ---------- names from before version 1.0; to be forgotten after it ---------- */
 
 #define CONSTANT	"Remove it: what it set is a constant now."
 #define TESTS_ONLY	"Remove it: only builds for tests have it (make ZEN_TESTING=1)."
