@@ -22,8 +22,9 @@
 #include "access/xlogreader.h"
 
 /*
- * The number of the resource manager.  128 is PostgreSQL's for experiments: before a release one is to be reserved
- * at https://wiki.postgresql.org/wiki/CustomWALResourceManagers, and to take its place here, and nowhere else.
+ * The number of the resource manager.  128 is PostgreSQL's for experiments: one is to be reserved at
+ * https://wiki.postgresql.org/wiki/CustomWALResourceManagers, and to take its place here (README, "The number of the
+ * resource manager").
  */
 #define ZEN_RMGR_ID			RM_EXPERIMENTAL_ID
 
