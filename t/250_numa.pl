@@ -131,7 +131,8 @@ sub test_local
 	{
 		my @used = changed('pages_used', sub { insert($session[$i], "t$i", 5000) });
 		cmp_ok($used[$i], '>', 70, "local: a session on node $i takes pages there");
-		is($used[ 1 - $i ], 0, "local: ... and not on the other");
+		# empty ones may come back there meanwhile
+		cmp_ok($used[ 1 - $i ], '<=', 0, "local: ... and not on the other");
 		my @rows = changed('rows_local',
 			sub { run_all($session[$i], "UPDATE t$i SET v = v || 'x' WHERE id <= 1000") });
 		is($rows[$i], 1000, "local: rows written to node $i");
@@ -184,29 +185,34 @@ sub test_full
 {
 	my $session = session_on(1);
 	insert($session, 'spare', 4000);
-	my $far = 0;
-	for (1 .. 60)
-	{
-		insert($session, 'big', 1000);
-		($far) = numa('pages_remote');
-		last if $far > 10;
-	}
-	cmp_ok($far, '>', 10, 'full: pages of the nearest other node, counted');
+	# pages that are empty already come back now, and not in the middle
+	run_all($session, 'VACUUM spare');
+	cmp_ok(fill($session), '>', 10, 'full: pages of the nearest other node, counted');
 	is((numa('pages_free'))[1], 0, 'full: its own has none left');
 	cmp_ok((numa('rows_remote'))[0], '>', 0, 'full: rows there, counted');
 	cmp_ok((numa('lines_remote'))[0], '>', 0, 'full: lines there, counted');
-	my @used = changed('pages_used', sub {
-			delete_rows($session, 'id % 2 = 0');
-			insert($session, 'big', 500); });
-	cmp_ok($used[0], '<=', 2, 'full: room on pages far away is used again');
 	sound('full');
 
 	# room on its own node, and on pages far away: the latter waits
 	run_all($session, 'DROP TABLE spare');
 	wait_for('pages', sub { (numa('pages_free'))[1] > 40 });
-	delete_rows($session, 'id % 4 = 1');
+	delete_rows($session, 'id % 2 = 0');
 	my @far = changed('rows_remote', sub { insert($session, 'big', 500) });
 	cmp_ok($far[0], '<', 100, 'full: room far away waits while there is room here');
+
+	# No more room here: that on all pages counts.  100 rows are more than a page holds.  A session that finds its
+	# region taken goes on in another one, where no room is: that may be, and says nothing.
+	my @taken;
+	for (1 .. 5)
+	{
+		my $waits = region_waits();
+		fill($session);
+		delete_rows($session, 'id % 4 = 1');
+		is((numa('pages_free'))[1], 0, 'full: rows are gone, and no page came back');
+		@taken = changed('pages_used', sub { insert($session, 'big', 100) });
+		last if region_waits() == $waits;
+	}
+	is(scalar(grep { $_ > 0 } @taken), 0, 'full: room is used again, and no page is taken');
 
 	# room on its own node again
 	run_all($session, 'DROP TABLE big');
@@ -215,6 +221,23 @@ sub test_full
 	is("@rows", '0 0', 'full: not any more');
 	$session->disconnect;
 	return;
+}
+
+sub region_waits { return value($dbh, 'SELECT region_waits FROM zen_stat'); }
+
+# fill -- table big, until it takes more than 10 pages far away; how many it took.
+sub fill
+{
+	my ($session) = @_;
+	my ($before) = numa('pages_remote');
+	my $far = 0;
+	for (1 .. 60)
+	{
+		insert($session, 'big', 1000);
+		$far = (numa('pages_remote'))[0] - $before;
+		last if $far > 10;
+	}
+	return $far;
 }
 
 # delete_rows -- of table big, until their slots are free: autovacuum may have a snapshot that VACUUM respects.
