@@ -20,6 +20,7 @@ use ZenTest;
 use constant KEPT_FROM => 5;    # the execution from which on a shape has its plan
 
 skip_unless_zen();
+skip_unless_modules('pg_stat_statements', 'auto_explain');
 my $node = new_node('unprepared', pool_size => '64MB', dram_size => '96MB',
 	conf => "compute_query_id = on\nauto_explain.log_min_duration = -1\njit = off\n");
 my $dbh;

@@ -21,6 +21,7 @@ use Test::More;
 use ZenTest;
 
 skip_unless_zen();
+skip_unless_modules('test_decoding');
 
 my $seed = choose_seed();
 my $node = new_node('stops', pool_size => '128MB', init => { allows_streaming => 'logical' },

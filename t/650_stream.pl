@@ -22,6 +22,7 @@ use Test::More;
 use ZenTest;
 
 skip_unless_zen();
+skip_unless_modules('test_decoding');
 my $node = new_node('publisher', pool_size => '128MB', dram_size => '128MB',
 	init => { allows_streaming => 'logical' }, conf => 'zen.stream = logical');
 my $by_wal = by_wal($node);

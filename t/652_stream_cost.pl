@@ -20,6 +20,7 @@ use Test::More;
 use ZenTest;
 
 skip_unless_zen();
+skip_unless_modules('pg_walinspect');
 my $node = new_node('publisher', pool_size => '256MB', dram_size => '128MB', fsync => 1,
 	init => { allows_streaming => 'logical' }, conf => 'full_page_writes = off');
 $node->start;

@@ -22,6 +22,7 @@ use Time::HiRes qw(sleep);
 use ZenTest;
 
 skip_unless_zen();
+skip_unless_modules('test_decoding');
 choose_seed();
 my $rounds = $ENV{ROUNDS} || 4;
 my $node = new_node('publisher', pool_size => '128MB', dram_size => '128MB',

@@ -18,6 +18,7 @@ use Test::More;
 use ZenTest;
 
 skip_unless_zen();
+skip_unless_modules('test_decoding');
 choose_seed();
 my $transactions = $ENV{TRANSACTIONS} || 300;
 my $node = new_node('publisher', pool_size => '256MB', dram_size => '128MB', init => { allows_streaming => 'logical' },

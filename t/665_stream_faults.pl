@@ -18,6 +18,7 @@ use ZenTest;
 
 skip_unless_zen();
 skip_unless_faults();
+skip_unless_modules('test_decoding');
 
 # [ zen.fault, is it one, the server's fault while changes are made or while it recovers ]
 my @faults = (

@@ -20,6 +20,7 @@ use ZenTest;
 
 skip_unless_zen();
 skip_unless_faults();
+skip_unless_modules('test_decoding');
 
 # [ zen.fault, is it one, which start it is for, is there a tail, is a row added without the stream ]
 my @faults = (

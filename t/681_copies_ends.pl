@@ -53,6 +53,7 @@ my $bulk;     # this one deletes the others; 0: none does
 
 skip_unless_zen();
 skip_unless_faults();
+skip_unless_modules('pg_walinspect');
 choose_seed();
 $by_wal = by_wal(copy_primary('mode'));
 # there is no tail; with this one slots are taken again that only a lost transaction has freed

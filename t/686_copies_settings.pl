@@ -22,7 +22,11 @@ use ZenTest;
 skip_unless_zen();
 
 test_growth();
-test_no_longer_copied();
+SKIP:
+{
+	skip 'the server has no test_decoding', 1 unless has_module('test_decoding');
+	test_no_longer_copied();
+}
 test_missed();
 test_createsubscriber();
 done_testing();

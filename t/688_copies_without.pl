@@ -300,7 +300,7 @@ sub test_copies_refused
 	is($ok, 0, 'nor pg_receivewal');
 	($ok, $said) = tool($node, 'psql', '-X', 'replication=database dbname=postgres', '-c', 'IDENTIFY_SYSTEM');
 	is($ok, 1, 'logical replication connects');
-	is(value($dbh, q{SELECT count(*) FROM pg_create_logical_replication_slot('l', 'test_decoding')}), 1,
+	is(value($dbh, q{SELECT count(*) FROM pg_create_logical_replication_slot('l', 'pgoutput')}), 1,
 		'and has a slot');
 	is(state_of($dbh, 'CREATE TABLE second (id int) USING zen'), '', 'which keeps nobody from a second table');
 	refused($dbh, q{SELECT pg_backup_start('by hand', true)}, 'pg_backup_start()');

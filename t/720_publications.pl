@@ -28,7 +28,11 @@ test_tables();
 test_all_tables();
 test_no_statement();
 test_race();
-test_truncate();
+SKIP:
+{
+	skip 'the server has no test_decoding', 1 unless has_module('test_decoding');
+	test_truncate();
+}
 test_wal_level();
 test_let_be();
 test_subscriber();

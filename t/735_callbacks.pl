@@ -16,6 +16,7 @@ use Test::More;
 use ZenTest;
 
 skip_unless_zen();
+skip_unless_modules('pg_stat_statements', 'auto_explain');
 my $node;
 my $dbh;
 

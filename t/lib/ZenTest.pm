@@ -30,7 +30,8 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 
 our @EXPORT = qw(
-  am is_zen using inject skip_unless_zen skip_unless_faults choose_seed pick one_in between
+  am is_zen using inject skip_unless_zen skip_unless_faults skip_unless_modules has_module choose_seed pick one_in
+  between
   new_node pool_path pool_mode by_wal pool_conf set_conf reload_conf start_failing start_to_die log_size log_since
   copy_tree save_server restore_server
   crash let_end start_again start_and_crash wait_for crash_restart clean_restart wait_recovered stop_asleep
@@ -66,6 +67,23 @@ sub skip_unless_faults
 {
 	plan skip_all => 'ZEN_FAULT_SERVER must name a server of tools/fault-server'
 	  unless $ENV{ZEN_FAULT_SERVER} && is_zen();
+	return;
+}
+
+# has_module -- does the server have this module of PostgreSQL's contrib/, or test_decoding?  Some builds have none.
+sub has_module
+{
+	my ($name) = @_;
+	my $pg_config = $ENV{PG_CONFIG} || 'pg_config';
+	chomp(my $folder = `"$pg_config" --pkglibdir`);
+	return -e "$folder/$name.so";
+}
+
+# skip_unless_modules -- end the test here when the server lacks one of them.
+sub skip_unless_modules
+{
+	my @missing = grep { !has_module($_) } @_;
+	plan skip_all => 'the server has no ' . join(', ', @missing) if @missing;
 	return;
 }
 
