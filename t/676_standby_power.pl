@@ -17,7 +17,7 @@ my @scenarios = qw(several_rows savepoint key_change spilled spilled_mixed mixed
   add_file);
 my $long = ($ENV{POWER} // '') eq 'long';
 $ENV{SEED} = choose_seed() % 1_000_000;
-my $level = $ENV{WAL_LEVEL} || ('replica', 'logical')[ $ENV{SEED} % 2 ];
+my $level = $ENV{WAL_LEVEL} || ('replica', 'logical')[ has_module('test_decoding') && $ENV{SEED} % 2 ];
 splice @scenarios, int rand @scenarios, 1 while @scenarios > 3 && !$long;
 
 $ENV{POWER_OF} = 'standby';
