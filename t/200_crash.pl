@@ -34,7 +34,7 @@ my $test   = CrashRound->new(node => $node, clients => $ENV{CLIENTS} || 8, seed 
 $node->start;
 $test->prepare_database;
 
-# A slow machine gets more rounds, until each kind of transaction was acknowledged.
+# A slow machine gets more rounds, and longer ones, until each kind of transaction was acknowledged.
 my $wants_all = $rounds >= 10;
 my $round = 0;
 while ($round < $rounds || ($wants_all && $round < 10 * $rounds && $test->missing_kinds))
@@ -53,7 +53,8 @@ done_testing();
 sub crash_and_verify
 {
 	my ($round) = @_;
-	my @wrong = $test->run_load($round, sub { sleep(0.2 + rand 2.3); crash($node) });
+	my $longer = $round > $rounds ? 4 : 1;
+	my @wrong = $test->run_load($round, sub { sleep((0.2 + rand 2.3) * $longer); crash($node) });
 	push @wrong, $test->read_journals;
 	return @wrong if @wrong;
 
