@@ -26,8 +26,8 @@ symlink $node->data_dir, "$root/primary" or die $!;
 mkdir "$root/$_" or die $! for qw(archive backup tmp);
 
 my ($conf, @blocks) = doc_blocks('doc/operations.md', '## Backup', '## Standbys');
-is(@blocks, 8, 'the document has the blocks that this test knows');
-my ($backup, $restore, $standby, $promote_after_crash, $stop, $promote, $follow, $rewind) = @blocks;
+is(@blocks, 9, 'the document has the blocks that this test knows');
+my ($backup, $restore, $standby, $read, $promote_after_crash, $stop, $promote, $follow, $rewind) = @blocks;
 my $rows = q{SELECT string_agg(id::text, ' ' ORDER BY id) FROM t};
 
 set_conf($node, doc_located($root, \%server, $conf->{text}));
@@ -102,6 +102,11 @@ sub test_switchover
 	is(plain($output), plain($standby->{output}), 'and shows what the document shows');
 	insert($dbh, 5);
 	follows('standby', 'primary', $dbh, 'standby');
+	run_block($read);
+	my $reader = connect_db($server{standby});
+	wait_for('the last row', sub { value($reader, $rows) eq '1 2 3 4 5' });
+	pass('the standby is read');
+	$reader->disconnect;
 	$dbh->disconnect;
 	run_block($_) for $stop, $promote, $follow;
 	my $handle = primary_at('standby');
