@@ -248,7 +248,9 @@ sub test_single
 		}
 		my $out = single_user('SELECT count(*) FROM t WHERE id > 0', 'CHECKPOINT', 'INSERT INTO h VALUES (-1)',
 			'CREATE TABLE s (id int PRIMARY KEY) USING zen', 'INSERT INTO s SELECT generate_series(1, 5000)',
-			'UPDATE s SET id = -id WHERE id < 100');
+			'UPDATE s SET id = -id WHERE id < 100',
+			# longer than the process's rounds of redo, which must have ended
+			'SELECT pg_sleep(1.2)');
 		like($out, qr/= "5300"/, "single, $how: rows");
 		unlike($out, qr/ERROR|FATAL|PANIC|WARNING/, "single, $how: no error") or diag($out);
 		start_again($node);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "access/xlogutils.h"
 #include "base/stats.h"
 #include "miscadmin.h"
 #include "nvm/datadir.h"
@@ -228,11 +229,16 @@ zen_filetime_round(uint64 *stored)
 /* ---------- rounds of redo ---------- */
 
 static volatile sig_atomic_t redone = false;
+static TimeoutId redo_timer = MAX_TIMEOUTS;
 
 /* In the startup process alone, which alone stores. */
 static void
 redo_round(void)
 {
+	/* of a replay that has failed: the shared memory may have gone */
+	if (proc_exit_inprogress)
+		return;
+	Assert(InRecovery);
 	if (!redone)
 		(void) rest();
 	else if (seconds_ahead() < 0)
@@ -245,14 +251,26 @@ redo_round(void)
 void
 zen_filetime_redone(void)
 {
-	static TimeoutId timer = MAX_TIMEOUTS;
-
 	redone = true;
-	if (timer == MAX_TIMEOUTS)
-		timer = RegisterTimeout(USER_TIMEOUT, redo_round);
+	if (redo_timer == MAX_TIMEOUTS)
+		redo_timer = RegisterTimeout(USER_TIMEOUT, redo_round);
 	/* PostgreSQL ends all timers when it has waited for a buffer's pin */
-	if (!get_timeout_active(timer))
-		enable_timeout_every(timer, TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ROUND_MS), ROUND_MS);
+	if (!get_timeout_active(redo_timer))
+		enable_timeout_every(redo_timer, TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ROUND_MS), ROUND_MS);
+}
+
+/*
+ * In single-user mode the process that has replayed goes on.  A round in its end would look at shared memory that is
+ * no longer there.
+ */
+void
+zen_filetime_redo_ends(void)
+{
+	if (redo_timer == MAX_TIMEOUTS)
+		return;
+	disable_timeout(redo_timer, false);
+	if (redone)
+		zen_filetime_raise();
 }
 
 /* ---------- start ---------- */

@@ -35,8 +35,13 @@ extern void zen_filetime_backup_begins(void);
 extern bool zen_filetime_round(uint64 *stored);
 extern void zen_filetime_serve(void);
 
-/* zen_filetime_redone -- the startup process of a copy has stored something: it has rounds by a timer from now on. */
+/*
+ * zen_filetime_redone -- the startup process of a copy has stored something: it has rounds by a timer from now on.
+ *
+ * zen_filetime_redo_ends -- replay has ended: the rounds end, and the times tell of all that was stored.
+ */
 extern void zen_filetime_redone(void);
+extern void zen_filetime_redo_ends(void);
 
 /* zen_filetime_shmem -- postmaster, once the pool is open: the times are raised now, and after stores from now on. */
 extern const ZenShmem zen_filetime_shmem;

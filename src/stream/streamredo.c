@@ -790,6 +790,7 @@ redo_ends(void)
 	zen_nvm_lazy_here(false);
 	redo_is_lazy = false;
 	zen_streamtail_replayed();
+	zen_filetime_redo_ends();
 }
 
 /* Redo of each kind of record; others are of logical decoding. */
