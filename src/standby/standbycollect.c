@@ -254,7 +254,8 @@ cut_behind(ZenDueItem *item)
 	}
 	for (ZenVersion *v = newer->older; v != NULL && n < LOOK_BELOW; v = newer->older, n++)
 	{
-		if (is_held(v, newer))
+		/* an aborted one is nobody's, and supersedes nothing */
+		if (zen_standby_writer_committed(v) && is_held(v, newer))
 		{
 			newer = v;
 			continue;

@@ -234,6 +234,9 @@ scan_under_lock(void)
 				end;
 
 	INSTR_TIME_SET_CURRENT(start);
+	/* an error has ended the last scan: redo has not followed since */
+	if (zen_standby_state() == ZEN_STANDBY_SCANNING)
+		zen_standby_drop();
 	zen_standby_become(ZEN_STANDBY_SCANNING);
 	note_snapshot();
 	if (!scan_pool())

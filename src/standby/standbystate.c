@@ -23,7 +23,8 @@
 #include "storage/shmem.h"
 #include "utils/snapmgr.h"
 
-#define CANCEL_US	5000		/* between two requests to end */
+#define CANCEL_US	5000		/* between two requests to end, and two looks
+								 * for one */
 
 ZenStandby *zen_standby;
 
@@ -154,6 +155,17 @@ zen_standby_only_snapshot(int procno, TransactionId *xmin, TransactionId *xmax)
 	return pg_atomic_read_u32(&reader->only) == only && zen_lxid_of(proc) == only && proc->xmin == *xmin;
 }
 
+/* Redo may wait for this transaction's end while it has the lock: so the lock is waited for where that can be asked. */
+static void
+lock_as_reader(void)
+{
+	while (!LWLockConditionalAcquire(zen_lock(ZEN_LOCK_STANDBY), LW_EXCLUSIVE))
+	{
+		CHECK_FOR_INTERRUPTS();
+		pg_usleep(CANCEL_US);
+	}
+}
+
 /*
  * The transaction reads by another snapshot than the one it has told.  Nobody has kept versions for this one, so that
  * must be seen: it does not need any if it sees all behind whose back versions went.
@@ -165,7 +177,7 @@ tell_another(Snapshot s)
 				next = U64FromFullTransactionId(ReadNextFullTransactionId());
 
 	pg_atomic_write_u32(&my_reader()->only, InvalidLocalTransactionId);
-	LWLockAcquire(zen_lock(ZEN_LOCK_STANDBY), LW_EXCLUSIVE);
+	lock_as_reader();
 	zen_standby->snapshot_changes++;
 	cut = pg_atomic_read_u64(&zen_standby->cut_until);
 	LWLockRelease(zen_lock(ZEN_LOCK_STANDBY));
