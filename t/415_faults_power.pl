@@ -30,6 +30,7 @@ my %scenarios = (
 	r2_no_last_fence         => 'insert',
 	r2_spill_no_fence        => 'spilled',
 	r2_load_no_fence         => 'loaded',
+	r2_neighbours_unflushed  => 'spilled_together',
 	r5_count_down_early      => 'count_down',
 	r6_word1_first           => 'tombstone',
 	r6_body_first            => 'tombstone_slots',

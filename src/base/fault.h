@@ -26,6 +26,7 @@
 	X(R2_SYNC_FIRST_PAGE, "r2_sync_first_page") \
 	X(R2_SPILL_NO_FENCE, "r2_spill_no_fence") \
 	X(R2_LOAD_NO_FENCE, "r2_load_no_fence") \
+	X(R2_NEIGHBOURS_UNFLUSHED, "r2_neighbours_unflushed") \
 	X(R3_TRUST_LP_ONLY, "r3_trust_lp_only") \
 	X(R3_DECIDE_EARLY, "r3_decide_early") \
 	X(R3_DELETED_FIRST, "r3_deleted_first") \

@@ -215,7 +215,8 @@ zen_flush_later(ZenFlushRange *pending, const void *addr, Size len)
 void
 zen_flush_pending(ZenFlushRange *pending)
 {
-	zen_flush(pending->begin, pending->end - pending->begin);
+	if (!ZEN_FAULT(R2_NEIGHBOURS_UNFLUSHED))
+		zen_flush(pending->begin, pending->end - pending->begin);
 	pending->begin = pending->end = NULL;
 }
 
