@@ -127,3 +127,22 @@ zen_row_prefetch(ZenHTable *ht, const uint64 *tidnos, int n)
 	}
 	zen_epoch_leave();
 }
+
+uint64
+zen_row_seen(ZenHTable *ht, const ItemPointerData *tids, int n)
+{
+	ZenWord    *words[64];
+	ZenLeaf		leaf = ZEN_NO_LEAF;
+	uint64		seen = 0;
+
+	Assert(n <= lengthof(words));
+	for (int i = 0; i < n; i++)
+	{
+		words[i] = zen_tidmap_word_near(ht, zen_tidno(&tids[i]), &leaf);
+		__builtin_prefetch(words[i]);
+	}
+	for (int i = 0; i < n; i++)
+		if (words[i] != NULL && zen_word_is_seen(pg_atomic_read_u64(words[i])))
+			seen |= UINT64CONST(1) << i;
+	return seen;
+}

@@ -45,4 +45,12 @@ extern void zen_row_prefetch_block(ZenHTable *ht, uint64 block);
 extern void zen_row_prefetch(ZenHTable *ht, const uint64 *tidnos, int n);
 extern void zen_row_prefetch_words(ZenHTable *ht, const uint64 *tidnos, int n);
 
+/*
+ * zen_row_seen -- of up to 64 TIDs those under which every snapshot sees a row, as far as the map tells: bit i for
+ * TID i.
+ *
+ * Caller has a lock on the table.
+ */
+extern uint64 zen_row_seen(ZenHTable *ht, const ItemPointerData *tids, int n);
+
 #endif							/* ZEN_ROWAHEAD_H */

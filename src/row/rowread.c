@@ -438,25 +438,6 @@ zen_row_count_visible(ZenHTable *ht, uint32 n)
 	count_reads(ht, ZEN_T_SCANNED, n, 0);
 }
 
-uint64
-zen_row_seen(ZenHTable *ht, const ItemPointerData *tids, int n)
-{
-	ZenWord    *words[64];
-	ZenLeaf		leaf = ZEN_NO_LEAF;
-	uint64		seen = 0;
-
-	Assert(n <= lengthof(words));
-	for (int i = 0; i < n; i++)
-	{
-		words[i] = zen_tidmap_word_near(ht, zen_tidno(&tids[i]), &leaf);
-		__builtin_prefetch(words[i]);
-	}
-	for (int i = 0; i < n; i++)
-		if (words[i] != NULL && zen_word_is_seen(pg_atomic_read_u64(words[i])))
-			seen |= UINT64CONST(1) << i;
-	return seen;
-}
-
 /* Empty the buffer of a block's rows; row becomes the place of the first. */
 static void
 block_start(ZenRowBlock *rows, ZenRow *row)

@@ -81,14 +81,6 @@ extern bool zen_row_visible(ZenFetch *fetch);
 /* zen_row_count_visible -- so many rows were found visible: they count as scanned, and as hits. */
 extern void zen_row_count_visible(ZenHTable *ht, uint32 n);
 
-/*
- * zen_row_seen -- of up to 64 TIDs those under which every snapshot sees a row, as far as the map tells: bit i for
- * TID i.
- *
- * Caller has a lock on the table.
- */
-extern uint64 zen_row_seen(ZenHTable *ht, const ItemPointerData *tids, int n);
-
 /* Memory for the rows of a block, one after the other. */
 typedef struct ZenRowChunk
 {

@@ -21,6 +21,7 @@
 #include "base/epoch.h"
 #include "cache/tidmap.h"
 #include "recovery/gate.h"
+#include "row/rowahead.h"
 #include "storage/lmgr.h"
 #include "storage/predicate.h"
 #include "table/indexahead.h"
