@@ -493,8 +493,8 @@ zen_standby_page_changed(uint32 pageno)
 		starve();
 }
 
-void
-zen_standby_htable_changed(uint32 idx)
+static void
+htable_changed(uint32 idx)
 {
 	if (!following || idx == 0)
 		return;
@@ -505,6 +505,29 @@ zen_standby_htable_changed(uint32 idx)
 	}
 	if (!zen_htable_follow(idx))
 		starve();
+}
+
+void
+zen_standby_bytes_changed(uint64 offset, Size len)
+{
+	if (!following || len == 0)
+		return;
+	if (offset >= ZEN_OFF_HTABLES && offset < ZEN_OFF_HTABLES + ZEN_MAX_HTABLES * sizeof(ZenHTableEntry))
+	{
+		uint32		first = (uint32) ((offset - ZEN_OFF_HTABLES) / sizeof(ZenHTableEntry));
+		uint32		last = (uint32) ((offset + len - 1 - ZEN_OFF_HTABLES) / sizeof(ZenHTableEntry));
+
+		for (uint32 i = first; i <= last; i++)
+			htable_changed(i);
+		return;
+	}
+	for (uint64 at = offset; at < offset + len; at += sizeof(uint64))
+	{
+		uint32		pageno = zen_page_of_word(at);
+
+		if (pageno != ZEN_NO_PAGE)
+			zen_standby_page_changed(pageno);
+	}
 }
 
 /* ---------- records ---------- */

@@ -42,11 +42,13 @@ extern void zen_standby_decides(uint32 region, uint64 committed, uint64 full_xid
  * zen_standby_page_leaves -- zen_standby_leaves() for all slots of a page that becomes zero, and the wait for
  * readers.
  *
- * zen_standby_page_changed, zen_standby_htable_changed -- a word or an entry of a directory was stored.
+ * zen_standby_page_changed -- the page's word in its directory was stored.
+ *
+ * zen_standby_bytes_changed -- bytes outside of pages were stored, among them perhaps words or entries of directories.
  */
 extern void zen_standby_page_leaves(uint32 pageno);
 extern void zen_standby_page_changed(uint32 pageno);
-extern void zen_standby_htable_changed(uint32 idx);
+extern void zen_standby_bytes_changed(uint64 offset, Size len);
 
 /*
  * zen_standby_anew -- what comes cannot be told row by row: readers are ended, and the maps are made anew.  Before

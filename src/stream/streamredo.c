@@ -281,9 +281,10 @@ redo_slots(ZenRecordReader *r)
 	if (head.full_xid == 0)
 		zen_standby_anew("a record does not name its transaction");
 	if (head.kind != ZEN_DOUBT_NONE)
+	{
 		settle_former(&head);
-	if (head.kind != ZEN_DOUBT_NONE)
 		zen_standby_decides(head.region, zen_region_replayed(head.region), head.full_xid);
+	}
 	tell_standby(slots, head.full_xid, false);
 	zen_standby_await_readers();
 	while (r->at < r->end)
@@ -373,30 +374,6 @@ redo_covered(ZenRecordReader *r)
 
 /* ---------- directories ---------- */
 
-/* On a hot standby: whose words or entries have been stored? */
-static void
-tell_directories(uint64 offset, Size len)
-{
-	if (!zen_standby_follows())
-		return;
-	if (offset >= ZEN_OFF_HTABLES && offset < ZEN_OFF_HTABLES + ZEN_MAX_HTABLES * sizeof(ZenHTableEntry))
-	{
-		uint32		first = (uint32) ((offset - ZEN_OFF_HTABLES) / sizeof(ZenHTableEntry));
-		uint32		last = (uint32) ((offset + len - 1 - ZEN_OFF_HTABLES) / sizeof(ZenHTableEntry));
-
-		for (uint32 i = first; i <= last; i++)
-			zen_standby_htable_changed(i);
-		return;
-	}
-	for (uint64 at = offset; at < offset + len; at += sizeof(uint64))
-	{
-		uint32		pageno = zen_page_of_word(at);
-
-		if (pageno != ZEN_NO_PAGE)
-			zen_standby_page_changed(pageno);
-	}
-}
-
 static void
 store_bytes(ZenRecordReader *r)
 {
@@ -415,7 +392,7 @@ store_bytes(ZenRecordReader *r)
 		zen_nvm_store64((uint64 *) (at + i), word);
 	}
 	zen_persist(at, len);
-	tell_directories(offset, len);
+	zen_standby_bytes_changed(offset, len);
 }
 
 static void
@@ -519,8 +496,8 @@ redo_tables(ZenRecordReader *r)
 		next = i + 1;
 	}
 	zen_fence();
-	for (uint32 i = range[0]; i < range[1]; i++)
-		zen_standby_htable_changed(i);
+	zen_standby_bytes_changed(ZEN_OFF_HTABLES + range[0] * sizeof(ZenHTableEntry),
+							  (range[1] - range[0]) * sizeof(ZenHTableEntry));
 }
 
 /* The primary has been recovered: of the transactions in doubt only prepared ones are left. */
