@@ -184,10 +184,11 @@ OBJS = $(addprefix src/base/, \
 		zenam_stream.o \
 		indexahead.o \
 		zenam_fetch.o \
-		zenam_scan.o \
 		standbytoast.o \
 		zenam_change.o \
 		zenam_toast.o \
+		bulkinsert.o \
+		zenam_scan.o \
 		zenam_dml.o \
 		zenam_ddl.o \
 		zenam_vacuum.o \

@@ -208,6 +208,13 @@ zen_version_link_flags(uint64 link)
 		(zen_link_keeps_key(link) ? 0 : ZEN_V_KEY_UPDATE);
 }
 
+/* zen_new_row_flags -- the flags of a row that is inserted; frozen: every snapshot is to see it at once. */
+static inline uint32
+zen_new_row_flags(bool frozen)
+{
+	return frozen ? ZEN_V_FROZEN | ZEN_V_COMMITTED | ZEN_V_PENDING : 0;
+}
+
 /*
  * zen_version_mark_lone -- can a newest version be evicted now, and has it no item in the CLOCK yet?  Then it is marked
  * for one.  Under the word's lock.

@@ -116,7 +116,7 @@ zenam_change_insert_many(Relation rel, HeapTuple *tuples, uint32 n, CommandId ci
 
 	for (uint32 i = 0; i < n; i++)
 		views[i] = change_view(tuples[i]);
-	spilled = frozen ? 0 : zen_spill_new_rows(ht, views, n, cid, taken);
+	spilled = zen_spill_new_rows(ht, views, n, cid, frozen, taken);
 	insert_rest(ht, views, n, spilled, cid, frozen, taken);
 	for (uint32 i = 0; i < n; i++)
 		mark_inserted(rel, tuples[i], taken[i].tidno, cid);

@@ -16,6 +16,7 @@
 #include "pgstat.h"
 #include "row/rowmake.h"
 #include "row/rowread.h"
+#include "table/bulkinsert.h"
 #include "table/zenam_callbacks.h"
 #include "table/zenam_fetch.h"
 #include "table/zenam_rel.h"
@@ -139,7 +140,14 @@ static void
 zenam_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
 				   struct BulkInsertStateData *bistate)
 {
-	insert_slot(rel, slot, cid, options, 0);
+	if (!zen_bulk_insert(rel, slot, cid, options, bistate))
+		insert_slot(rel, slot, cid, options, 0);
+}
+
+static void
+zenam_finish_bulk_insert(Relation rel, int options)
+{
+	zen_bulk_finish(rel);
 }
 
 static void
@@ -517,6 +525,7 @@ zenam_dml_callbacks(TableAmRoutine *routine)
 	routine->tuple_insert_speculative = zenam_tuple_insert_speculative;
 	routine->tuple_complete_speculative = zenam_tuple_complete_speculative;
 	routine->multi_insert = zenam_multi_insert;
+	routine->finish_bulk_insert = zenam_finish_bulk_insert;
 	routine->tuple_delete = zenam_tuple_delete;
 	routine->tuple_update = zenam_tuple_update;
 	routine->tuple_lock = zenam_tuple_lock;

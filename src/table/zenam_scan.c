@@ -19,6 +19,7 @@
 #include "storage/predicate.h"
 #include "recovery/gate.h"
 #include "row/rowread.h"
+#include "table/bulkinsert.h"
 #include "table/zenam_callbacks.h"
 #include "table/zenam_fetch.h"
 #include "table/zenam_rel.h"
@@ -141,6 +142,7 @@ zenam_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData 
 	Assert(CheckRelationLockedByMe(rel, AccessShareLock, true));
 	Assert(snapshot != NULL || (flags & SO_TYPE_ANALYZE));
 	zen_refuse_while_decoding(rel);
+	zen_bulk_before_read(rel);
 	RelationIncrementReferenceCount(rel);
 	scan->base.rs_rd = rel;
 	scan->base.rs_snapshot = snapshot;
@@ -195,6 +197,7 @@ zenam_scan_rescan(TableScanDesc sscan, struct ScanKeyData *key, bool set_params,
 {
 	if (key != NULL && sscan->rs_nkeys > 0)
 		memcpy(sscan->rs_key, key, sizeof(ScanKeyData) * sscan->rs_nkeys);
+	zen_bulk_before_read(sscan->rs_rd);
 	init_scan((ZenScan *) sscan);
 }
 

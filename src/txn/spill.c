@@ -571,9 +571,9 @@ write_load(Load *load, TransactionId xid, uint64 *cts)
 
 /* As publish_rows().  A bit for each row that has got its TID; the others are gone. */
 static uint64
-publish_load(Load *load, TransactionId xid, CommandId cid)
+publish_load(Load *load, TransactionId xid, CommandId cid, bool frozen)
 {
-	ZenSpillWriter writer = {.xid = xid,.cmin = cid,.region = zen_my_commit.region};
+	ZenSpillWriter writer = {.xid = xid,.cmin = cid,.region = zen_my_commit.region,.flags = zen_new_row_flags(frozen)};
 	uint32		block = (uint32) (load->tids[0].tidno / ZEN_TIDS_PER_BLOCK);
 	uint64		placed,
 				told;
@@ -610,7 +610,7 @@ is_load(void)
  * gets the number of rows whose TIDs others have taken.
  */
 static uint64
-load_rows(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid, ZenTakenTid *taken, uint32 *lost)
+load_rows(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid, bool frozen, ZenTakenTid *taken, uint32 *lost)
 {
 	TransactionId xid = zen_xid_assign();
 	uint64		cts = zen_cts_next();
@@ -630,7 +630,7 @@ load_rows(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid, ZenTaken
 		if (load.n == 0)
 			break;
 		write_load(&load, xid, &cts);
-		bits = publish_load(&load, xid, cid);
+		bits = publish_load(&load, xid, cid, frozen);
 		placed |= bits << done;
 		*lost += load.n - pg_popcount64(bits);
 		done += load.n;
@@ -641,7 +641,7 @@ load_rows(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid, ZenTaken
 }
 
 uint64
-zen_spill_new_rows(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid, ZenTakenTid *taken)
+zen_spill_new_rows(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid, bool frozen, ZenTakenTid *taken)
 {
 	ZenWriteSet *ws = &zen_writeset;
 	uint64		placed;
@@ -654,7 +654,7 @@ zen_spill_new_rows(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid,
 	zen_commit_begin(&zen_my_commit);
 	Assert(ws->nblocks == 0 || ws->region == zen_my_commit.region);
 	ws->region = zen_my_commit.region;
-	placed = load_rows(ht, tuples, n, cid, taken, &lost);
+	placed = load_rows(ht, tuples, n, cid, frozen, taken, &lost);
 	zen_region_rest(zen_my_commit.region, true);
 	if (lost > 0)
 		elog(DEBUG1, "other processes have taken the TIDs of %u rows of a load", lost);
