@@ -191,6 +191,7 @@ OBJS = $(addprefix src/base/, \
 		zenam_scan.o \
 		zenam_dml.o \
 		zenam_ddl.o \
+		zenam_rewrite.o \
 		zenam_vacuum.o \
 		zenam_build.o \
 		zenam_handler.o) \

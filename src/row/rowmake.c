@@ -168,17 +168,21 @@ zen_row_insert(ZenHTable *ht, MinimalTuple tuple, CommandId cid, uint32 spec_tok
 }
 
 void
-zen_row_insert_many(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid, bool frozen, ZenTakenTid *taken)
+zen_row_insert_many(ZenHTable *ht, const ZenNewRows *rows, ZenTakenTid *taken)
 {
 	TransactionId xid = zen_xid_assign();
+	uint32		flags = zen_new_row_flags(rows->frozen);
+	uint32		n = rows->n;
 	uint64		refs[ZEN_INSERT_ROWS];
 
 	Assert(n <= ZEN_INSERT_ROWS && first_in_hand == end_in_hand);
+	Assert(rows->frozen || rows->xmins == NULL);
 	zen_writeset_reserve(n, 0);
 	first_in_hand = end_in_hand = 0;
 	while (end_in_hand < n)
 	{
-		ZenVersion *v = make_version(tuples[end_in_hand], xid, cid, zen_new_row_flags(frozen));
+		TransactionId xmin = rows->xmins != NULL ? rows->xmins[end_in_hand] : xid;
+		ZenVersion *v = make_version(rows->tuples[end_in_hand], xmin, rows->cid, flags);
 
 		refs[end_in_hand] = zen_arena_ref(v);
 		rows_in_hand[end_in_hand++] = v;

@@ -239,7 +239,7 @@ typedef enum Fetched
 static inline Fetched
 fetch_frozen(ZenFetch *f, ZenVersion *head)
 {
-	Assert(is_frozen_row(head) && zen_snapshot_sees(head, f->snapshot));
+	Assert(is_frozen_row(head) && (f->snapshot == InvalidSnapshot || zen_snapshot_sees(head, f->snapshot)));
 	copy_out_entry(f->row, f->tidno, head, InvalidTransactionId);
 	f->row->xmin = FrozenTransactionId;
 	return FETCH_FOUND;
@@ -410,18 +410,24 @@ zen_row_visible(ZenFetch *f)
 
 /* ---------- the rows of a block ---------- */
 
-/* Inside the epoch: fetch the row to which a word leads, in the simple cases.  The snapshot is an MVCC snapshot. */
+/*
+ * Inside the epoch: fetch the row to which a word leads, in the simple cases.
+ *
+ * The snapshot is an MVCC snapshot.  If there is none, only rows that every snapshot sees are fetched.
+ */
 static inline Fetched
 fetch_word(ZenFetch *f, uint64 w)
 {
 	ZenSlot		ignored;
 
-	Assert(wants_any(f));
+	Assert(f->snapshot == InvalidSnapshot || wants_any(f));
 	switch (zen_word_state(w))
 	{
 		case ZEN_WORD_ENTRY:
 			if (is_frozen_row(zen_word_entry(w)))
 				return fetch_frozen(f, zen_word_entry(w));
+			if (f->snapshot == InvalidSnapshot)
+				return FETCH_AGAIN;
 			return fetch_version(f, zen_word_entry(w), false, &ignored);
 		case ZEN_WORD_NVM:
 			return fetch_slot(f, zen_word_ref(w));

@@ -112,6 +112,8 @@ StaticAssertDecl(offsetof(ZenRowChunk, data) % MAXIMUM_ALIGNOF == 0, "a HeapTupl
  * wanted has bits as ZenRowBlock.  The same as zen_row_fetch() with ZEN_ANY_CODE, but faster.  Rows that are being
  * spilled, and damaged ones, are left to that.  Earlier contents of rows are lost.
  *
+ * With InvalidSnapshot: rows that every snapshot sees.  Those that have another newest version are apart.
+ *
  * zen_row_block_free -- free the rows' memory.
  */
 extern void zen_row_fetch_block(ZenHTable *ht, uint64 block, uint64 wanted, Snapshot snapshot, ZenRowBlock *rows);

@@ -52,7 +52,7 @@ insert_waiting(Relation rel)
 	waiting.n = 0;
 	if (n == 0)
 		return;
-	zenam_change_insert_many(rel, waiting.rows, n, waiting.cid, waiting.options);
+	zenam_change_insert_many(rel, waiting.rows, n, waiting.cid, waiting.options, NULL);
 	if (zenam_stream_logs(rel))
 		zenam_stream_insert(rel, waiting.rows, n);
 	MemoryContextReset(waiting.mcxt);

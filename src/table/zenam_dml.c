@@ -187,7 +187,7 @@ insert_slots(Relation rel, TupleTableSlot **slots, uint32 n, CommandId cid, int 
 		new[i] = begin_insert(rel, slots[i]);
 		stored[i] = new[i].stored;
 	}
-	zenam_change_insert_many(rel, stored, n, cid, options);
+	zenam_change_insert_many(rel, stored, n, cid, options, NULL);
 	if (zenam_stream_logs(rel))
 		zenam_stream_insert(rel, stored, n);
 	for (uint32 i = 0; i < n; i++)

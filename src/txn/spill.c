@@ -519,6 +519,7 @@ typedef struct Load
 	ZenHTable  *ht;
 	ZenTakenTid *tids;			/* found free, not taken yet */
 	MinimalTuple *tuples;
+	const TransactionId *xmins; /* or NULL: the writer's */
 	uint32		n;
 	ZenSlot		slots[ZEN_TIDS_PER_BLOCK];
 	ZenTupleHeader former[ZEN_TIDS_PER_BLOCK];
@@ -549,7 +550,7 @@ load_take_slots(Load *load)
 
 /* As write_row(). */
 static void
-write_load(Load *load, TransactionId xid, uint64 *cts)
+write_load(Load *load, const ZenSpillWriter *writer, uint64 *cts)
 {
 	ZenFlushRange pending = {0};
 
@@ -563,17 +564,16 @@ write_load(Load *load, TransactionId xid, uint64 *cts)
 		Assert(zen_pages[zen_slot_page(slot)].owner.region == zen_my_commit.region);
 		if (zen_tuple_is_near(load->former[i], *cts))
 			*cts = zen_cts_next();
-		zen_tuple_write_among(slot, *cts, zen_word1(load->ht->idx, load->tids[i].tidno, 0, false), xid,
-							  load->tuples[i], &pending);
+		zen_tuple_write_among(slot, *cts, zen_word1(load->ht->idx, load->tids[i].tidno, 0, false),
+							  load->xmins != NULL ? load->xmins[i] : writer->xid, load->tuples[i], &pending);
 	}
 	zen_flush_pending(&pending);
 }
 
 /* As publish_rows().  A bit for each row that has got its TID; the others are gone. */
 static uint64
-publish_load(Load *load, TransactionId xid, CommandId cid, bool frozen)
+publish_load(Load *load, const ZenSpillWriter *writer)
 {
-	ZenSpillWriter writer = {.xid = xid,.cmin = cid,.region = zen_my_commit.region,.flags = zen_new_row_flags(frozen)};
 	uint32		block = (uint32) (load->tids[0].tidno / ZEN_TIDS_PER_BLOCK);
 	uint64		placed,
 				told;
@@ -584,7 +584,7 @@ publish_load(Load *load, TransactionId xid, CommandId cid, bool frozen)
 	told = tell_spilled();
 	for (uint32 i = 0; i < load->n; i++)
 		note_former(&load->former[i], told);
-	placed = zen_spillmap_take(load->ht, load->tids, load->slots, load->n, &writer);
+	placed = zen_spillmap_take(load->ht, load->tids, load->slots, load->n, writer);
 	for (uint32 i = 0; i < load->n; i++)
 		if (!(placed >> i & 1))
 			withdraw(load->slots[i]);
@@ -610,27 +610,29 @@ is_load(void)
  * gets the number of rows whose TIDs others have taken.
  */
 static uint64
-load_rows(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid, bool frozen, ZenTakenTid *taken, uint32 *lost)
+load_rows(ZenHTable *ht, const ZenNewRows *rows, ZenTakenTid *taken, uint32 *lost)
 {
-	TransactionId xid = zen_xid_assign();
+	ZenSpillWriter writer = {.xid = zen_xid_assign(),.cmin = rows->cid,.region = zen_my_commit.region,
+	.flags = zen_new_row_flags(rows->frozen)};
 	uint64		cts = zen_cts_next();
 	uint64		placed = 0;
 	uint32		done = 0;
 
-	Assert(n <= ZEN_TIDS_PER_BLOCK);
-	zen_writeset_reserve_blocks(n);
-	while (done < n)
+	Assert(rows->n <= ZEN_TIDS_PER_BLOCK && (rows->frozen || rows->xmins == NULL));
+	zen_writeset_reserve_blocks(rows->n);
+	while (done < rows->n)
 	{
-		Load		load = {.ht = ht,.tids = taken + done,.tuples = tuples + done};
-		uint32		found = zen_tidmap_find_free(ht, n - done, load.tids);
+		Load		load = {.ht = ht,.tids = taken + done,.tuples = rows->tuples + done,
+		.xmins = rows->xmins != NULL ? rows->xmins + done : NULL};
+		uint32		found = zen_tidmap_find_free(ht, rows->n - done, load.tids);
 		uint64		bits;
 
 		load.n = found;
 		load.n = found > 0 ? load_take_slots(&load) : 0;
 		if (load.n == 0)
 			break;
-		write_load(&load, xid, &cts);
-		bits = publish_load(&load, xid, cid, frozen);
+		write_load(&load, &writer, &cts);
+		bits = publish_load(&load, &writer);
 		placed |= bits << done;
 		*lost += load.n - pg_popcount64(bits);
 		done += load.n;
@@ -641,7 +643,7 @@ load_rows(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid, bool fro
 }
 
 uint64
-zen_spill_new_rows(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid, bool frozen, ZenTakenTid *taken)
+zen_spill_new_rows(ZenHTable *ht, const ZenNewRows *rows, ZenTakenTid *taken)
 {
 	ZenWriteSet *ws = &zen_writeset;
 	uint64		placed;
@@ -654,7 +656,7 @@ zen_spill_new_rows(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid,
 	zen_commit_begin(&zen_my_commit);
 	Assert(ws->nblocks == 0 || ws->region == zen_my_commit.region);
 	ws->region = zen_my_commit.region;
-	placed = load_rows(ht, tuples, n, cid, frozen, taken, &lost);
+	placed = load_rows(ht, rows, taken, &lost);
 	zen_region_rest(zen_my_commit.region, true);
 	if (lost > 0)
 		elog(DEBUG1, "other processes have taken the TIDs of %u rows of a load", lost);
