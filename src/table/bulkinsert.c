@@ -97,6 +97,7 @@ zen_bulk_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options, 
 	ZenAssertNotInEpoch();
 	if (!may_wait(rel, options, bistate))
 		return false;
+	zen_check_change(rel);
 	if (!OidIsValid(zen_bulk_relid))
 		begin(rel);
 	else if (waiting.n == ZEN_INSERT_ROWS || waiting.cid != cid || waiting.options != options)
