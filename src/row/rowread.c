@@ -410,14 +410,27 @@ zen_row_visible(ZenFetch *f)
 
 /* ---------- the rows of a block ---------- */
 
+/* Inside the epoch: fetch a row that is spilled, or was a moment ago. */
+static pg_noinline Fetched
+fetch_spilled(ZenFetch *f, ZenWord *word)
+{
+	ZenSpilledChain space;
+	ZenSlot		ignored;
+	uint64		w;
+	ZenVersion *head = zen_spillmap_word_chain(f->ht, f->tidno, word, &w, &space);
+
+	return head != NULL ? fetch_version(f, head, false, &ignored) : FETCH_AGAIN;
+}
+
 /*
  * Inside the epoch: fetch the row to which a word leads, in the simple cases.
  *
  * The snapshot is an MVCC snapshot.  If there is none, only rows that every snapshot sees are fetched.
  */
 static inline Fetched
-fetch_word(ZenFetch *f, uint64 w)
+fetch_word(ZenFetch *f, ZenWord *word)
 {
+	uint64		w = zen_word_read(word);
 	ZenSlot		ignored;
 
 	Assert(f->snapshot == InvalidSnapshot || wants_any(f));
@@ -432,7 +445,7 @@ fetch_word(ZenFetch *f, uint64 w)
 		case ZEN_WORD_NVM:
 			return fetch_slot(f, zen_word_ref(w));
 		case ZEN_WORD_SPILLED:
-			return FETCH_AGAIN;
+			return f->snapshot != InvalidSnapshot ? fetch_spilled(f, word) : FETCH_AGAIN;
 		default:
 			return FETCH_NONE;
 	}
@@ -522,7 +535,7 @@ zen_row_fetch_block(ZenHTable *ht, uint64 block, uint64 wanted, Snapshot snapsho
 
 		ask_next(words, &ahead);
 		f.tidno = first + i;
-		switch (fetch_word(&f, zen_word_read(&words[i])))
+		switch (fetch_word(&f, &words[i]))
 		{
 			case FETCH_NONE:
 				continue;

@@ -109,8 +109,8 @@ StaticAssertDecl(offsetof(ZenRowChunk, data) % MAXIMUM_ALIGNOF == 0, "a HeapTupl
 /*
  * zen_row_fetch_block -- copy those of a block's rows that are wanted and that the snapshot sees.
  *
- * wanted has bits as ZenRowBlock.  The same as zen_row_fetch() with ZEN_ANY_CODE, but faster.  Rows that are being
- * spilled, and damaged ones, are left to that.  Earlier contents of rows are lost.
+ * wanted has bits as ZenRowBlock.  The same as zen_row_fetch() with ZEN_ANY_CODE, but faster.  Rows that an abort is
+ * taking back, and damaged ones, are left to that.  Earlier contents of rows are lost.
  *
  * With InvalidSnapshot: rows that every snapshot sees.  Those that have another newest version are apart.
  *
