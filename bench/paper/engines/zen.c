@@ -120,6 +120,7 @@ zen_open(bool fresh)
 	zen_page_shmem.init();
 	zen_region_shmem.init();
 	zen_slotalloc_shmem.init();
+	zen_tuple_shmem.init();
 	zen_htables = calloc(ntables + 1, sizeof(ZenHTable));
 	for (int t = 0; t < ntables; t++)
 	{
