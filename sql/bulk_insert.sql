@@ -25,6 +25,19 @@ BEGIN
 END $$;
 CREATE TABLE kept USING zen AS SELECT g, seen_static() AS s FROM generate_series(1, 200) g;
 SELECT * FROM seen_right('kept');
+-- in parallel, too
+CREATE FUNCTION seen_in_parallel(OUT n bigint) LANGUAGE plpgsql AS $$
+BEGIN
+  SELECT count(*) FROM shared INTO n;
+END $$;
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET min_parallel_table_scan_size = 0;
+CREATE TABLE shared USING zen AS SELECT g, seen_in_parallel() AS s FROM generate_series(1, 70) g;
+RESET parallel_setup_cost;
+RESET parallel_tuple_cost;
+RESET min_parallel_table_scan_size;
+SELECT * FROM seen_right('shared');
 -- and writes to it
 CREATE FUNCTION adds(OUT changed int) LANGUAGE plpgsql AS $$
 BEGIN

@@ -11,6 +11,7 @@
 
 #include "access/relation.h"
 #include "base/epoch.h"
+#include "base/ownwal.h"
 #include "pgstat.h"
 #include "row/rowmake.h"
 #include "table/zenam_change.h"
@@ -58,11 +59,11 @@ insert_waiting(Relation rel)
 	MemoryContextReset(waiting.mcxt);
 }
 
-/* May the rows of a caller with these arguments wait? */
+/* May the rows of a caller with these options wait? */
 static bool
-may_wait(Relation rel, int options, struct BulkInsertStateData *bistate)
+may_wait(Relation rel, int options)
 {
-	return bistate != NULL && (options & TABLE_INSERT_SKIP_FSM) && !rel->rd_rel->relhasindex && rel->trigdesc == NULL &&
+	return (options & TABLE_INSERT_SKIP_FSM) && !rel->rd_rel->relhasindex && rel->trigdesc == NULL &&
 		(!OidIsValid(zen_bulk_relid) ||
 		 (zen_bulk_relid == RelationGetRelid(rel) && waiting.nest_level == GetCurrentTransactionNestLevel()));
 }
@@ -71,6 +72,8 @@ static void
 begin(Relation rel)
 {
 	Assert(waiting.n == 0);
+	/* the rows may be inserted when a parallel scan of the table begins */
+	(void) zen_xid_assign();
 	if (waiting.mcxt == NULL)
 		waiting.mcxt = AllocSetContextCreate(TopMemoryContext, "zen rows that wait", ALLOCSET_DEFAULT_SIZES);
 	waiting.nest_level = GetCurrentTransactionNestLevel();
@@ -92,10 +95,10 @@ stored_row(Relation rel, TupleTableSlot *slot)
 }
 
 bool
-zen_bulk_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options, struct BulkInsertStateData *bistate)
+zen_bulk_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options)
 {
 	ZenAssertNotInEpoch();
-	if (!may_wait(rel, options, bistate))
+	if (!may_wait(rel, options))
 		return false;
 	zen_check_change(rel);
 	if (!OidIsValid(zen_bulk_relid))

@@ -14,12 +14,12 @@
 #include "executor/tuptable.h"
 
 /*
- * zen_bulk_insert -- take a row that may wait; false if it may not, and the caller inserts it.
+ * zen_bulk_insert -- take a row that may wait; false if it may not, and the caller inserts it.  Called for rows that
+ * come with a BulkInsertState.
  *
  * A row that waits has no TID.  May insert the rows that wait, and throw what that throws.
  */
-extern bool zen_bulk_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
-							struct BulkInsertStateData *bistate);
+extern bool zen_bulk_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options);
 
 /* zen_bulk_finish -- no more rows come: insert those that wait. */
 extern void zen_bulk_finish(Relation rel);

@@ -140,7 +140,7 @@ static void
 zenam_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
 				   struct BulkInsertStateData *bistate)
 {
-	if (!zen_bulk_insert(rel, slot, cid, options, bistate))
+	if (bistate == NULL || !zen_bulk_insert(rel, slot, cid, options))
 		insert_slot(rel, slot, cid, options, 0);
 }
 
