@@ -166,7 +166,7 @@ sub seen_by_held
 	return $seen;
 }
 
-# A snapshot that is older than the maps: with the fault the scan is late.
+# A snapshot that is older than the maps: with the fault the scan begins when a reader waits for it.
 sub seen_by_old
 {
 	$on_standby->disconnect;
@@ -175,11 +175,14 @@ sub seen_by_old
 	my $old = connect_db($standby);
 	run_all($old, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
 	value($old, 'SELECT count(*) FROM heap_t');
-	run_all($dbh, both('UPDATE AM_t SET v = v + 1'));
+	# in mode wal the scan finds the last one's versions under its xid; a second update of heap would end the reader
+	run_all($dbh, both('UPDATE AM_t SET v = v + 1'), 'UPDATE zen_t SET v = v + 1');
 	caught_up();
 	wait_for('the maps', sub { run_sql($on_standby, 'SELECT count(*) FROM zen_t')->{state} eq '' });
 	my $result = run_sql($old, differing());
 	$old->disconnect;
+	run_all($dbh, 'UPDATE heap_t SET v = v + 1');
+	caught_up();
 	return $result->{state} eq '' && $result->{rows}[0][0];
 }
 

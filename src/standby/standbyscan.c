@@ -28,6 +28,7 @@
 #include "portability/instr_time.h"
 #include "standby/standbyrows.h"
 #include "standby/standbystate.h"
+#include "storage/proclist.h"
 #include "utils/snapmgr.h"
 
 /* What the pool says of a region. */
@@ -274,8 +275,9 @@ zen_standby_try_scan(void)
 
 	if (zen_standby_state() == ZEN_STANDBY_LIVE)
 		return true;
-	if (ZEN_FAULT(S14_OLD_SNAPSHOTS))
-		pg_usleep(3000000L);	/* there are snapshots before it */
+	/* not before a reader waits: by then there are older snapshots */
+	if (ZEN_FAULT(S14_OLD_SNAPSHOTS) && proclist_is_empty(&zen_standby->changed.wakeup))
+		return false;
 	LWLockAcquire(zen_lock(ZEN_LOCK_STANDBY), LW_EXCLUSIVE);
 	if (zen_standby_state() == ZEN_STANDBY_OFF)
 		zen_standby_become(ZEN_STANDBY_WAITING);
