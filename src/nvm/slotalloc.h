@@ -54,6 +54,9 @@ extern void zen_slot_free_retired(ZenSlot slot, uint32 page_generation);
 extern uint32 zen_slotalloc_release_empty(uint32 region, uint32 keep, uint32 max,
 										  void (*forget) (ZenTupleHeader header));
 
+/* zen_slotalloc_regions_end -- regions from this one on have had no pages since the start. */
+extern uint32 zen_slotalloc_regions_end(void);
+
 /*
  * zen_slotalloc_give_back -- pages that were condemned, linked by `next`, become free.
  *

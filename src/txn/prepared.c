@@ -106,7 +106,7 @@ static PreparedCounts *counts;
 
 /* The entry of a region is about to be in use. */
 static void
-count_prepared(uint32 region)
+note_in_use(uint32 region)
 {
 	uint32		end = pg_atomic_read_u32(&counts->end);
 
@@ -349,7 +349,7 @@ zen_prepared_hand_over(ZenCommit *commit)
 	Assert(zen_regions[commit->region].doubt_xid == p->full_xid || ZEN_FAULT(R9_NO_DESCRIPTOR));
 	Assert(p->set.nwrites >= zen_writeset.nwrites && p->set.nlocks <= zen_writeset.nlocks);
 	p->commit = *commit;
-	count_prepared(commit->region);
+	note_in_use(commit->region);
 	p->in_use = true;
 	zen_commit_hand_over(commit);
 }
@@ -855,7 +855,7 @@ zen_prepared_restore(bool (*count) (void))
 		if (!zen_gcqueue_reserve(r, p->set.nblocks))
 			zen_arena_full_error();
 		zen_region_rest(r, true);
-		count_prepared(r);
+		note_in_use(r);
 		p->in_use = true;
 	}
 	/* I9: one may have locked a row that another has updated */
