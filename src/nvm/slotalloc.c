@@ -845,6 +845,16 @@ zen_slot_check(ZenSlot slot)
 	return note_check(bit, intact);
 }
 
+bool
+zen_slot_is_sound(ZenSlot slot)
+{
+	CheckedBit	bit = checked_bit(slot);
+	Size		size = zen_slot_size(slot);
+
+	ZenAssertInEpoch();
+	return is_checked(bit) || (note_check(bit, zen_tuple_intact(slot, size)) && zen_tuple_len(slot, size) > 0);
+}
+
 const MinimalTupleData *
 zen_slot_look(ZenSlot slot, bool believe)
 {

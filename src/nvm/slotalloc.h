@@ -94,6 +94,9 @@ extern bool zen_slot_read(ZenSlot slot, MinimalTuple buf, uint32 len, Transactio
  */
 extern const MinimalTupleData *zen_slot_look(ZenSlot slot, bool believe);
 
+/* zen_slot_is_sound -- the same check alone: the slot need not be looked at if it was made before. */
+extern bool zen_slot_is_sound(ZenSlot slot);
+
 /* zen_slot_check -- compute its CRC, though it may have been checked: so a change sees damage that came later. */
 extern bool zen_slot_check(ZenSlot slot);
 
