@@ -126,7 +126,7 @@ zen_tidmap_word(ZenHTable *ht, uint64 tidno)
 	return ((Leaf *volatile *) &map->dir)[0][leafno] + tidno % ZEN_LEAF_WORDS;
 }
 
-/* A leaf has a byte of its own among the quiet ones, since it is aligned to its size: spans are, and so its class is. */
+/* A leaf has a byte of its own among the quiet ones: it is aligned to its size, as spans are. */
 static void
 begin_leaf(Leaf leaf)
 {

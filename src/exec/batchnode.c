@@ -255,7 +255,7 @@ batch_take_block(BatchState *state, ZenScanRows *block)
 
 /* ---------- execution: blocks in place ---------- */
 
-/* A ZenRowView's use(): filter the rows, and read the columns of those that are left.  Nothing here allocates or throws. */
+/* A ZenRowView's use(): filter rows, and read columns of those that are left.  Nothing here allocates or throws. */
 static bool
 read_in_place(HeapTupleData *rows, int n, void *arg)
 {
