@@ -134,6 +134,7 @@ OBJS = $(addprefix src/base/, \
 		rowmake.o \
 		rowahead.o \
 		rowread.o \
+		rowlook.o \
 		rowjudge.o \
 		rowchange.o) \
 	$(addprefix src/gc/, \
@@ -217,6 +218,7 @@ OBJS = $(addprefix src/base/, \
 		plannode.o \
 		keyjoin.o \
 		batchagg.o \
+		batchcolumn.o \
 		batchnode.o \
 		indexonly.o \
 		pointmemory.o \

@@ -138,6 +138,13 @@ zen_version_may_point_out(ZenVersion *v)
 	return v->len > 0 && (((MinimalTuple) v->data)->t_infomask & HEAP_HASEXTERNAL) != 0;
 }
 
+/* Is it a row in DRAM, with its data, that every snapshot sees, if it is the newest version? */
+static inline bool
+zen_version_is_frozen_row(ZenVersion *v)
+{
+	return (zen_version_flags(v) & (ZEN_V_FROZEN | ZEN_V_TOMBSTONE | ZEN_V_IN_NVM)) == ZEN_V_FROZEN;
+}
+
 static inline void
 zen_version_set(ZenVersion *v, uint32 bits)
 {

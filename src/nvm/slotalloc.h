@@ -54,6 +54,9 @@ extern void zen_slot_free_retired(ZenSlot slot, uint32 page_generation);
 extern uint32 zen_slotalloc_release_empty(uint32 region, uint32 keep, uint32 max,
 										  void (*forget) (ZenTupleHeader header));
 
+/* zen_slotalloc_regions_end -- regions from this one on have had no pages since the start. */
+extern uint32 zen_slotalloc_regions_end(void);
+
 /*
  * zen_slotalloc_give_back -- pages that were condemned, linked by `next`, become free.
  *
@@ -90,6 +93,9 @@ extern bool zen_slot_read(ZenSlot slot, MinimalTuple buf, uint32 len, Transactio
  * NULL if it is damaged.  With believe, a slot that was checked is sound, whatever that setting says.
  */
 extern const MinimalTupleData *zen_slot_look(ZenSlot slot, bool believe);
+
+/* zen_slot_is_sound -- the same check alone: the slot need not be looked at if it was made before. */
+extern bool zen_slot_is_sound(ZenSlot slot);
 
 /* zen_slot_check -- compute its CRC, though it may have been checked: so a change sees damage that came later. */
 extern bool zen_slot_check(ZenSlot slot);

@@ -187,23 +187,20 @@ zenam_change_end_wait(ZenWaiter *w)
 
 /* ---------- one change ---------- */
 
-ZenChange
-zenam_change_begin(Relation rel, ItemPointer tid, CommandId cid, LockTupleMode mode, Snapshot crosscheck)
+void
+zenam_change_begin(ZenChange *c, Relation rel, ItemPointer tid, CommandId cid, LockTupleMode mode, Snapshot crosscheck)
 {
-	ZenChange	c;
-
 	ZenAssertNotInEpoch();
 	Assert(CheckRelationLockedByMe(rel, RowShareLock, true));
 	Assert(ItemPointerIsValid(tid) && zen_tid_code(tid) <= ZEN_MAX_CODE);
 	zen_gate();
-	memset(&c, 0, sizeof(c));
-	c.ht = zen_rel_htable(rel);
-	c.tidno = zen_tidno(tid);
-	c.code = zen_tid_code(tid);
-	c.cid = cid;
-	c.mode = mode;
-	c.crosscheck = crosscheck;
-	return c;
+	memset(c, 0, sizeof(*c));
+	c->ht = zen_rel_htable(rel);
+	c->tidno = zen_tidno(tid);
+	c->code = zen_tid_code(tid);
+	c->cid = cid;
+	c->mode = mode;
+	c->crosscheck = crosscheck;
 }
 
 /* Attempt a change, by zen_row_lock() or change_row(), until the result is final. */

@@ -45,8 +45,8 @@ extern void zenam_change_insert_many(Relation rel, HeapTuple *tuples, uint32 n, 
 									 const TransactionId *xmins);
 
 /* zenam_change_begin -- a change of the version at tid; the caller fills in the new contents.  Passes the gate. */
-extern ZenChange zenam_change_begin(Relation rel, ItemPointer tid, CommandId cid, LockTupleMode mode,
-									Snapshot crosscheck);
+extern void zenam_change_begin(ZenChange *c, Relation rel, ItemPointer tid, CommandId cid, LockTupleMode mode,
+							   Snapshot crosscheck);
 
 /*
  * zenam_change_lock -- lock the row for c->mode.

@@ -372,15 +372,18 @@ zenam_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, Command
 				   Snapshot crosscheck, bool wait, TM_FailureData *tmfd, LockTupleMode *lockmode,
 				   TU_UpdateIndexes *update_indexes)
 {
-	ZenChange	c = zenam_change_begin(rel, otid, cid, LockTupleExclusive, crosscheck);
+	ZenChange	c;
 	HeapTupleData old;
 	bool		should_free;
-	HeapTuple	tuple = slot_tuple(rel, slot, &should_free);
-	HeapTuple	stored = tuple;
+	HeapTuple	tuple;
+	HeapTuple	stored;
 	TM_Result	result = TM_Ok;
-	bool		have_old = fetch_old(rel, c.ht, otid, &old);
+	bool		have_old;
 	ZenWaiter	w = {.rel = rel,.policy = wait ? LockWaitBlock : LockWaitSkip,.oper = XLTW_Update};
 
+	zenam_change_begin(&c, rel, otid, cid, LockTupleExclusive, crosscheck);
+	tuple = stored = slot_tuple(rel, slot, &should_free);
+	have_old = fetch_old(rel, c.ht, otid, &old);
 	zen_check_change(rel);
 	if (have_old)
 		classify_update(rel, &old, tuple, &c);
@@ -422,12 +425,13 @@ static TM_Result
 zenam_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot, Snapshot crosscheck,
 				   bool wait, TM_FailureData *tmfd, bool changingPart)
 {
-	ZenChange	c = zenam_change_begin(rel, tid, cid, LockTupleExclusive, crosscheck);
+	ZenChange	c;
 	HeapTupleData old;
 	TM_Result	result;
 	bool		log;
 
 	Assert(!changingPart || rel->rd_rel->relispartition);
+	zenam_change_begin(&c, rel, tid, cid, LockTupleExclusive, crosscheck);
 	c.moved = changingPart;
 	result = zenam_change_delete(&c, rel, wait);
 	if (result != TM_Ok)
@@ -459,11 +463,15 @@ static TM_Result
 lock_and_show(Relation rel, ItemPointer tid, TupleTableSlot *slot, CommandId cid, LockTupleMode mode,
 			  LockWaitPolicy policy, TM_FailureData *tmfd)
 {
-	ZenChange	c = zenam_change_begin(rel, tid, cid, mode, InvalidSnapshot);
+	ZenChange	c;
 	ZenWaiter	w = {.rel = rel,.policy = policy,.oper = XLTW_Lock};
-	ZenFetch	f = {.ht = c.ht,.tidno = c.tidno,.snapshot = SnapshotAny,.code = (int) c.code};
+	ZenFetch	f = {.snapshot = SnapshotAny};
 	TM_Result	result;
 
+	zenam_change_begin(&c, rel, tid, cid, mode, InvalidSnapshot);
+	f.ht = c.ht;
+	f.tidno = c.tidno;
+	f.code = (int) c.code;
 	c.row = f.row = zenam_slot_row(slot);
 	result = zenam_change_lock(&c, &w);
 	zenam_change_end_wait(&w);

@@ -432,13 +432,14 @@ zenam_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableS
 }
 
 bool
-zen_scan_next_rows(TableScanDesc sscan, TupleTableSlot *slot, ZenScanRows *rows)
+zen_scan_next_rows(TableScanDesc sscan, TupleTableSlot *slot, const ZenRowView *view, ZenScanRows *rows)
 {
 	ZenScan    *scan = (ZenScan *) sscan;
 
 	Assert(scan->worker == NULL && sscan->rs_nkeys == 0);
 	rows->block = NULL;
 	rows->found = rows->apart = 0;
+	rows->viewed = -1;
 	if (!scan_next_block(scan, true))
 	{
 		ExecClearTuple(slot);
@@ -449,13 +450,18 @@ zen_scan_next_rows(TableScanDesc sscan, TupleTableSlot *slot, ZenScanRows *rows)
 		rows->apart = PG_UINT64_MAX;
 		return true;
 	}
-	rows->block = zenam_slot_block(slot);
-	zen_row_fetch_block(scan->ht, scan->block, PG_UINT64_MAX, sscan->rs_snapshot, rows->block);
-	rows->found = rows->block->found;
-	rows->apart = rows->block->apart;
+	if (view != NULL)
+		rows->viewed = zen_row_view_block(scan->ht, scan->block, view);
+	if (rows->viewed < 0)
+	{
+		rows->block = zenam_slot_block(slot);
+		zen_row_fetch_block(scan->ht, scan->block, PG_UINT64_MAX, sscan->rs_snapshot, rows->block);
+		rows->found = rows->block->found;
+		rows->apart = rows->block->apart;
+	}
 
 	/* named after indexes, but adds as pgstat_count_heap_getnext() does */
-	pgstat_count_index_tuples(sscan->rs_rd, pg_popcount64(rows->found));
+	pgstat_count_index_tuples(sscan->rs_rd, rows->viewed < 0 ? pg_popcount64(rows->found) : rows->viewed);
 	return true;
 }
 

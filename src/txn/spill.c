@@ -26,7 +26,8 @@
 
 #define BATCH			1024	/* rows written between two fences */
 #define LOAD_BYTES		(256 * 1024)	/* of DRAM: a transaction that has
-										 * written more is a load */
+										 * written more is a load, or deletes
+										 * many rows */
 
 /*
  * Set while rows are spilled.  The rows that are spilled already then stand in the write set without a version.  If an
@@ -357,9 +358,17 @@ spill_rows(Row *rows, uint32 n)
 	}
 }
 
-/*
- * Leave spilled rows out of the write set.  The rows that remain in DRAM are spared at first (zen_spill_if_large).
- */
+/* What a spilling has left is not looked at again before the transaction has grown. */
+static void
+spare_rest(bool only_bare)
+{
+	ZenWriteSet *ws = &zen_writeset;
+
+	ws->spared = only_bare ? Min(ws->spared, ws->bytes) : ws->bytes;
+	ws->bare_spared = ws->bare;
+}
+
+/* Leave spilled rows out of the write set. */
 static void
 leave_out_spilled(void)
 {
@@ -367,17 +376,20 @@ leave_out_spilled(void)
 	uint32		n = 0;
 
 	Assert(spilling);
-	ws->bytes = 0;
+	ws->bytes = ws->bare = 0;
 	zen_epoch_enter();			/* the version below may be made lean */
 	for (uint32 i = 0; i < ws->nwrites; i++)
 		if (ws->writes[i].version != NULL)
 		{
-			ws->bytes += zen_write_bytes(ws->writes[i].version);
+			Size		bytes = zen_write_bytes(ws->writes[i].version);
+
+			ws->bytes += bytes;
+			if (zen_write_is_bare(ws->writes[i].version))
+				ws->bare += bytes;
 			ws->writes[n++] = ws->writes[i];
 		}
 	zen_epoch_leave();
 	ws->nwrites = n;
-	ws->spared = ws->bytes;
 	spilling = false;
 }
 
@@ -393,6 +405,13 @@ may_be_collected(const ZenWrite *w)
 	return old != NULL && !is_plain_old(old) && (zen_version_flags(old) & ZEN_V_COMMITTED);
 }
 
+/* Does a row stay where it is, since only bare ones are spilled?  Inside the epoch. */
+static inline bool
+stays_in_dram(const ZenWrite *w, bool only_bare)
+{
+	return only_bare && !zen_write_is_bare(w->version);
+}
+
 /*
  * Those of up to 64 writes that may be spilled, after the collector has been asked where it may help; how many?
  *
@@ -400,7 +419,7 @@ may_be_collected(const ZenWrite *w)
  * an xid, which may wait, or throw.
  */
 static uint32
-choose_among(ZenWrite *first, uint32 n, Row *rows)
+choose_among(ZenWrite *first, uint32 n, bool only_bare, Row *rows)
 {
 	uint32		chosen = 0;
 	uint64		collect = 0,
@@ -416,6 +435,8 @@ choose_among(ZenWrite *first, uint32 n, Row *rows)
 		ZenWrite   *w = &first[i];
 
 		Assert(w->version != NULL && w->slot == InvalidZenSlot);
+		if (stays_in_dram(w, only_bare))
+			continue;
 		if (may_be_collected(w))
 			collect |= UINT64CONST(1) << i;
 		else if (can_spill(w, zen_word_read(w->word)))
@@ -442,9 +463,12 @@ choose_among(ZenWrite *first, uint32 n, Row *rows)
 	return chosen;
 }
 
-/* Choose the rows of the write set that may be spilled, write them, and take them out of the write set. */
+/*
+ * Choose the rows of the write set that may be spilled, write them, and take them out of the write set.  only_bare: of
+ * these, rows that have no data in DRAM.
+ */
 static void
-spill(void)
+spill(bool only_bare)
 {
 	ZenWriteSet *ws = &zen_writeset;
 	Row		   *rows = MemoryContextAllocHuge(CurrentMemoryContext, Max(ws->nwrites, 1) * sizeof(Row));
@@ -457,7 +481,7 @@ spill(void)
 	if (zen_arena_lacks_spans())
 		zen_make_room();
 	for (uint32 i = 0; i < ws->nwrites; i += 64)
-		n += choose_among(&ws->writes[i], Min(64, ws->nwrites - i), rows + n);
+		n += choose_among(&ws->writes[i], Min(64, ws->nwrites - i), only_bare, rows + n);
 	if (n > 0)
 	{
 		qsort(rows, n, sizeof(Row), compare_rows);
@@ -467,11 +491,12 @@ spill(void)
 		spilling = true;
 		spill_rows(rows, n);
 		leave_out_spilled();
+		spare_rest(only_bare);
 		zen_collect_run(zen_my_commit.region, n);
 		zen_region_rest(zen_my_commit.region, true);
 	}
 	else
-		ws->spared = ws->bytes;
+		spare_rest(only_bare);
 	pfree(rows);
 }
 
@@ -482,6 +507,7 @@ zen_spill_abandon(void)
 		return;
 	Assert(zen_my_commit.stage == ZEN_STAGE_LEASED && zen_writeset.region == zen_my_commit.region);
 	leave_out_spilled();
+	spare_rest(false);
 	zen_region_rest(zen_my_commit.region, true);
 }
 
@@ -499,16 +525,19 @@ zen_spill_if_large(void)
 
 	ZenAssertNotInEpoch();
 	ZenAssertNoWordLocked();
-	Assert(ws->spared <= ws->bytes && !spilling);
+	Assert(ws->spared <= ws->bytes && ws->bare_spared <= ws->bare && ws->bare <= ws->bytes && !spilling);
 	zen_writeset_check_open();
+	if (zen_spill_threshold_kb < 0)
+		return;
 
 	/*
 	 * rows that the last spill has left are looked at again only when the
 	 * transaction has grown by a good part
 	 */
-	if (zen_spill_threshold_kb >= 0 &&
-		ws->bytes - ws->spared > Max(threshold(), ws->spared / 4))
-		spill();
+	if (ws->bytes - ws->spared > Max(threshold(), ws->spared / 4))
+		spill(false);
+	else if (ws->bare - ws->bare_spared > Max(Min(threshold(), LOAD_BYTES), ws->bytes / 4))
+		spill(true);
 }
 
 /* ---------- rows of a load ---------- */
