@@ -39,7 +39,7 @@ my %seen_by = (
 	s8_cut_early => \&seen_by_held,
 	s8_cut_held => \&seen_by_held,
 	s14_old_snapshots => \&seen_by_old,
-	s18_ended_on_top => \&seen_superseded);
+	s17_ended_on_top => \&seen_superseded);
 for my $fault (sort keys %seen_by)
 {
 	# without the fault nothing is seen; each time from new maps

@@ -143,7 +143,7 @@
 	X(S8_CUT_HELD, "s8_cut_held") \
 	X(S14_OLD_SNAPSHOTS, "s14_old_snapshots") \
 	X(S15_READERS_STAY, "s15_readers_stay") \
-	X(S18_ENDED_ON_TOP, "s18_ended_on_top") \
+	X(S17_ENDED_ON_TOP, "s17_ended_on_top") \
 	X(POOL_PAUSE_CONDEMNED, "pool_pause_condemned") \
 	X(RESTAMP_SLOWLY, "restamp_slowly") \
 	X(COPY_STORED_SLOWLY, "copy_stored_slowly") \

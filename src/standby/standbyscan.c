@@ -53,7 +53,7 @@ is_seen_by(Snapshot s, uint64 full_xid)
 		zen_standby_committed(full_xid);
 }
 
-/* S18: a transaction in doubt that has committed is not newer than others.  They may have superseded its versions. */
+/* S17: a transaction in doubt that has committed is not newer than others.  They may have superseded its versions. */
 static void
 read_fates(Snapshot s)
 {
@@ -65,7 +65,7 @@ read_fates(Snapshot s)
 		if (!zen_region_doubt_written(r) || zen_region_doubt_read(r, &fate->xid, &fate->doubt) == ZEN_DOUBT_NONE ||
 			fate->doubt <= fate->committed)
 			fate->doubt = 0;
-		else if (is_seen_by(s, fate->xid) && !ZEN_FAULT(S18_ENDED_ON_TOP))
+		else if (is_seen_by(s, fate->xid) && !ZEN_FAULT(S17_ENDED_ON_TOP))
 		{
 			fate->committed = fate->doubt;
 			fate->doubt = 0;
