@@ -138,20 +138,19 @@ zen_bulk_finish(Relation rel)
 
 /* ---------- ends ---------- */
 
-/* A caller that has not finished its insertion; PostgreSQL's own do. */
+/* A caller that has not finished its insertion; PostgreSQL's own do.  Its rows must not get lost without a word. */
 static void
 finish_for_caller(void)
 {
-	Relation	rel;
-
 	if (waiting.n > 0)
 	{
-		rel = try_relation_open(zen_bulk_relid, NoLock);
-		if (rel != NULL)
-		{
-			insert_waiting(rel);
-			relation_close(rel, NoLock);
-		}
+		Relation	rel = try_relation_open(zen_bulk_relid, NoLock);
+
+		if (rel == NULL)
+			elog(ERROR, "%u rows wait for table %u, which has gone without table_finish_bulk_insert()",
+				 waiting.n, zen_bulk_relid);
+		insert_waiting(rel);
+		relation_close(rel, NoLock);
 	}
 	forget();
 }
