@@ -117,7 +117,8 @@ OBJS = $(addprefix src/base/, \
 		touched.o \
 		page.o \
 		grow.o \
-		slotalloc.o) \
+		slotalloc.o \
+		slotread.o) \
 	$(addprefix src/cache/, \
 		sketch.o \
 		keycache.o \

@@ -7,7 +7,7 @@
 
 #include "base/fault.h"
 #include "cache/version.h"
-#include "nvm/slotalloc.h"
+#include "nvm/slotread.h"
 #include "port/pg_bitutils.h"
 #include "row/rowahead.h"
 #include "row/rowread.h"

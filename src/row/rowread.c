@@ -18,7 +18,7 @@
 #include "cache/spillmap.h"
 #include "cache/version.h"
 #include "cache/tablestat.h"
-#include "nvm/slotalloc.h"
+#include "nvm/slotread.h"
 #include "port/pg_bitutils.h"
 #include "row/rowahead.h"
 #include "row/visibility.h"

@@ -24,6 +24,7 @@
 #include <sched.h>
 
 #include "nvm/slotalloc.h"
+#include "nvm/slotread.h"
 
 #define SLOT_BITS		40
 #define STALE_ONE		(UINT64CONST(1) << SLOT_BITS)
